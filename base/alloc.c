@@ -1,0 +1,113 @@
+/* Counting and failing wrappers over the C library's allocator. */
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t n_allocs;
+static _Atomic uint64_t fail_at; /* absolute allocation number; 0: never */
+static _Atomic int fail_once;
+
+__attribute__((constructor)) static void
+read_fail_env(void)
+{
+    const char *text = getenv("BELL_FAIL_ALLOC");
+    if (text)
+        host_fail_after(strtoull(text, NULL, 10), strstr(text, "once") != NULL);
+}
+
+void
+host_fail_after(uint64_t nth, int once)
+{
+    atomic_store(&fail_once, once);
+    atomic_store(&fail_at, nth ? atomic_load(&n_allocs) + nth : 0);
+}
+
+uint64_t
+host_alloc_count(void)
+{
+    return atomic_load(&n_allocs);
+}
+
+static int
+may_alloc(void)
+{
+    uint64_t number = atomic_fetch_add_explicit(&n_allocs, 1,
+                                                memory_order_relaxed) + 1;
+    uint64_t limit = atomic_load_explicit(&fail_at, memory_order_relaxed);
+
+    if (limit == 0 || number < limit)
+        return 1;
+    return atomic_load(&fail_once) && number != limit;
+}
+
+void *
+host_alloc(size_t size_bytes)
+{
+    return may_alloc() ? malloc(size_bytes ? size_bytes : 1) : NULL;
+}
+
+void *
+host_calloc(size_t count, size_t size_bytes)
+{
+    return may_alloc() ? calloc(count ? count : 1, size_bytes) : NULL;
+}
+
+void *
+host_realloc(void *ptr, size_t size_bytes)
+{
+    return may_alloc() ? realloc(ptr, size_bytes ? size_bytes : 1) : NULL;
+}
+
+void *
+host_aligned(size_t align_bytes, size_t size_bytes)
+{
+    void *ptr = NULL;
+
+    if (!may_alloc())
+        return NULL;
+    if (posix_memalign(&ptr, align_bytes, size_bytes ? size_bytes : 1) != 0)
+        return NULL;
+    return ptr;
+}
+
+char *
+host_strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = host_alloc(size);
+
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void
+host_free(void *ptr)
+{
+    free(ptr);
+}
+
+int
+host_grow(void **array, size_t *cap, size_t need, size_t elem_bytes)
+{
+    size_t new_cap = *cap ? *cap : 16;
+    void *grown;
+
+    if (need <= *cap)
+        return 0;
+    while (new_cap < need) {
+        if (new_cap > SIZE_MAX / 2)
+            return -1;
+        new_cap *= 2;
+    }
+    if (new_cap > SIZE_MAX / elem_bytes)
+        return -1;
+    grown = host_realloc(*array, new_cap * elem_bytes);
+    if (!grown)
+        return -1;
+    *array = grown;
+    *cap = new_cap;
+    return 0;
+}

@@ -1,0 +1,140 @@
+/* The topic table and the writer. */
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t log_mask;
+
+static struct {
+    pthread_mutex_t lock;
+    log_write_fn *write;
+    void *user;
+} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL};
+
+static const struct {
+    const char *name;
+    enum log_topic bit;
+    const char *help;
+} topics[] = {
+    {"ioctl", LOG_IOCTL, "every system call on a device node"},
+    {"push", LOG_PUSH, "command streams, decoded, as they are submitted"},
+    {"mem", LOG_MEM, "allocations, mappings and the memory plan"},
+    {"uops", LOG_UOPS, "the IR after each stage"},
+    {"rw", LOG_RW, "each rewrite: rule, before, after"},
+    {"sched", LOG_SCHED, "each value that got a buffer, and why"},
+    {"opt", LOG_OPT, "kernel optimisations chosen, and why"},
+    {"render", LOG_RENDER, "rendered source or machine code"},
+    {"sync", LOG_SYNC, "wait after every submission"},
+    {"exec", LOG_EXEC, "each kernel and copy as it is queued"},
+    {"time", LOG_TIME, "time spent in each stage"},
+};
+#define N_TOPICS (sizeof(topics) / sizeof(topics[0]))
+
+static void
+print_help(void)
+{
+    size_t i;
+
+    fprintf(stderr, "BELL_DEBUG takes a comma-separated list of:\n");
+    for (i = 0; i < N_TOPICS; i++)
+        fprintf(stderr, "  %-8s %s\n", topics[i].name, topics[i].help);
+}
+
+static uint32_t
+find_topic(const char *name, size_t len)
+{
+    size_t i;
+
+    for (i = 0; i < N_TOPICS; i++) {
+        if (strlen(topics[i].name) == len &&
+            memcmp(topics[i].name, name, len) == 0)
+            return topics[i].bit;
+    }
+    return 0;
+}
+
+bell_status
+log_parse(const char *text, uint32_t *out_mask)
+{
+    uint32_t mask = 0;
+
+    while (*text) {
+        size_t len = strcspn(text, ",");
+        uint32_t bit = find_topic(text, len);
+
+        if (len == 4 && memcmp(text, "help", 4) == 0) {
+            print_help();
+        } else if (len && !bit) {
+            char known[160] = "";
+            size_t i;
+            for (i = 0; i < N_TOPICS; i++) {
+                strcat(known, i ? ", " : "");
+                strcat(known, topics[i].name);
+            }
+            return bell_fail(BELL_E_INVALID,
+                             "BELL_DEBUG: unknown topic '%.*s'; known: %s",
+                             (int)len, text, known);
+        }
+        mask |= bit;
+        text += len;
+        text += *text == ',';
+    }
+    *out_mask = mask;
+    return BELL_OK;
+}
+
+bell_status
+log_init(void)
+{
+    const char *text = getenv("BELL_DEBUG");
+    uint32_t mask = 0;
+
+    if (!text)
+        return BELL_OK;
+    BELL_TRY(log_parse(text, &mask));
+    log_mask = mask;
+    return BELL_OK;
+}
+
+void
+log_set_writer(log_write_fn *write, void *user)
+{
+    pthread_mutex_lock(&log_out.lock);
+    log_out.write = write;
+    log_out.user = user;
+    pthread_mutex_unlock(&log_out.lock);
+}
+
+static const char *
+topic_name(enum log_topic topic)
+{
+    size_t i;
+
+    for (i = 0; i < N_TOPICS; i++) {
+        if (topics[i].bit == topic)
+            return topics[i].name;
+    }
+    return "log";
+}
+
+void
+log_print(enum log_topic topic, const char *fmt, ...)
+{
+    char line[2048];
+    int used;
+    va_list args;
+
+    used = snprintf(line, sizeof(line), "%s: ", topic_name(topic));
+    va_start(args, fmt);
+    vsnprintf(line + used, sizeof(line) - (size_t)used, fmt, args);
+    va_end(args);
+    pthread_mutex_lock(&log_out.lock);
+    if (log_out.write)
+        log_out.write(log_out.user, line);
+    else
+        fprintf(stderr, "%s\n", line);
+    pthread_mutex_unlock(&log_out.lock);
+}

@@ -1,0 +1,53 @@
+/* Debug output and the BELL_DEBUG switch.
+ *
+ * BELL_DEBUG is a comma-separated list of the topics below; "help" prints
+ * them. Off costs one predicted branch. Output goes to stderr, or to the
+ * callback that is set. Lines start with "topic: ".
+ */
+#ifndef BELL_BASE_LOG_H
+#define BELL_BASE_LOG_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum log_topic {
+    LOG_IOCTL = 1u << 0,
+    LOG_PUSH = 1u << 1,
+    LOG_MEM = 1u << 2,
+    LOG_UOPS = 1u << 3,
+    LOG_RW = 1u << 4,
+    LOG_SCHED = 1u << 5,
+    LOG_OPT = 1u << 6,
+    LOG_RENDER = 1u << 7,
+    LOG_SYNC = 1u << 8,
+    LOG_EXEC = 1u << 9,
+    LOG_TIME = 1u << 10,
+};
+
+/* Bits of enum log_topic. Written once, by log_init. */
+extern uint32_t log_mask;
+
+/* Reads BELL_DEBUG. An unknown topic is an error that lists the known ones;
+ * "help" prints the table to stderr and changes nothing. Safe to call more
+ * than once and from any thread. */
+BELL_MUST_CHECK bell_status log_init(void);
+
+/* Parses a topic list as BELL_DEBUG would be. */
+BELL_MUST_CHECK bell_status log_parse(const char *text, uint32_t *out_mask);
+
+typedef void log_write_fn(void *user, const char *line);
+/* Sends lines to `write` instead of stderr; NULL restores stderr. */
+void log_set_writer(log_write_fn *write, void *user);
+
+void log_print(enum log_topic topic, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define LOG_ON(topic) __builtin_expect((log_mask & (topic)) != 0, 0)
+#define LOG(topic, ...)                                                        \
+    do {                                                                       \
+        if (LOG_ON(topic))                                                     \
+            log_print(topic, __VA_ARGS__);                                     \
+    } while (0)
+
+#endif

@@ -1,0 +1,25 @@
+/* Threads and time. */
+#ifndef BELL_BASE_THREAD_H
+#define BELL_BASE_THREAD_H
+
+#include <stdint.h>
+
+/* CPUs this process may run on (its affinity mask), at least 1. BELL_THREADS
+ * lowers or raises it, 1 to 1024. */
+unsigned thread_cpu_count(void);
+
+/* Monotonic time in nanoseconds; the clock of every host timestamp. */
+uint64_t time_now_ns(void);
+
+/* One step of a spin loop: tells the core that we wait. */
+static inline void
+thread_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif
