@@ -1,0 +1,72 @@
+/* From a kernel (stage K) to a linear program (stage P).
+ *
+ * A kernel is a SINK of STOREs (lower/schedule.h makes them):
+ *   - PARAM slots 0..n_params-1; slot 0.. are outputs, then inputs; VARs after.
+ *   - Output RANGEs have axis LOOP and ids 0.. in nest order, outermost first;
+ *     REDUCE ranges (axis REDUCE) have the ids after them. A REDUCE that does
+ *     not depend on every output RANGE depends on a prefix of them: it is to
+ *     be computed once for each value of that prefix, outside the inner loops.
+ *   - Index expressions count elements, dtype I64, and are in range wherever
+ *     the LOAD's or STORE's gate holds. A REDUCE's dtype is its accumulator's.
+ *
+ * A program (struct lower_program) is what the renderers take:
+ *   - SPECIAL 0..2 are the work-group's coordinates in grid[].
+ *   - RANGE opens a loop that its END closes; loops nest properly.
+ *   - An ACC is a register variable, set to its first value at its place in
+ *     the list; ACC_GET reads and ACC_SET writes it at theirs.
+ *   - A LOAD or STORE of W lanes whose index has 1 lane is W consecutive
+ *     elements from there (aligned to one element only); whose index has W
+ *     lanes is a gather or scatter. The gate has 1 lane or W. A LOAD with a
+ *     gate gives src2 where it does not hold, and reads nothing there.
+ *   - Only these remain for the host: CONST PARAM VAR SPECIAL RANGE END ACC
+ *     ACC_GET ACC_SET LOAD STORE BROADCAST LANES LANE RAMP LANES_REDUCE CAST
+ *     BITCAST NEG SQRT TRUNC ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
+ *     XOR CMPLT CMPEQ CMPNE WHERE MULACC. The rest is decomposed
+ *     (lower/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
+ *     arithmetic on F16 and BF16 is done in F32 and rounded after each op;
+ *     CAST to and from BF16 is integer arithmetic; IDIV and IMOD never see a
+ *     0 divisor or MIN / -1; SHL and SHR see only 0..bits-1.
+ */
+#ifndef BELL_LOWER_LOWER_H
+#define BELL_LOWER_LOWER_H
+
+#include "uops/uop.h"
+
+/* What code is made for. Plain data. */
+struct lower_target {
+    char name[64];          /* part of every cache key */
+    uint32_t vector_bytes;  /* 64 for AVX-512, 32 for AVX2, 16; 0: scalar */
+    uint32_t n_vector_regs; /* architectural vector registers */
+    uint32_t n_threads;     /* work-groups that run at once */
+    uint32_t l1_bytes, l2_bytes;
+    bool has_fma;  /* MULACC on F32 and F64 is one instruction */
+    bool has_f16;  /* CAST between F16 and F32 is native */
+    bool no_opts;  /* scalar loops as scheduled: for tests */
+};
+
+/* A linear program. `ops` and `name` live in the graph's arena. */
+struct lower_program {
+    const struct uop **ops;
+    uint32_t n_ops;
+    uint32_t grid[3];  /* work-groups; 1 where unused */
+    uint32_t local[3]; /* threads of a work-group; 1 where unused */
+    uint32_t n_params, n_vars;
+    const char *name; /* C identifier: what it does and its sizes */
+    double n_flops, n_bytes; /* estimates for one launch */
+};
+
+/* Optimises, expands, decomposes and linearises one kernel. Nodes are made in
+ * `g`, the kernel's graph. */
+BELL_MUST_CHECK bell_status lower_kernel(struct uop_graph *g,
+                                         const struct uop *sink,
+                                         const struct lower_target *target,
+                                         struct lower_program *out_program);
+
+/* Rewrites stage K/P nodes to what `target` can do, as listed above
+ * (lower/decompose.c). `roots` are replaced in place. */
+BELL_MUST_CHECK bell_status lower_decompose(struct uop_graph *g,
+                                            const struct uop **roots,
+                                            size_t n_roots,
+                                            const struct lower_target *target);
+
+#endif

@@ -1,0 +1,33 @@
+/* From a linear program to a loadable binary. */
+#ifndef BELL_RENDER_RENDER_H
+#define BELL_RENDER_RENDER_H
+
+#include "lower/lower.h"
+
+/* A binary ready for hcq_program_create, and what its launch needs. */
+struct render_binary {
+    void *data; /* owned: render_binary_fini */
+    size_t size_bytes;
+};
+
+void render_binary_fini(struct render_binary *binary);
+
+/* The machine this process runs on: CPU name and features, caches, threads. */
+BELL_MUST_CHECK bell_status render_host_target(struct lower_target *out_target);
+
+/* An ELF64 relocatable object with one function, program->name:
+ *   void name(const uint64_t *args, const uint32_t grid[3],
+ *             uint64_t first, uint64_t last)
+ * which runs the work-groups first..last-1 of the linearised grid, x fastest.
+ * args are the PARAMs' addresses, then the VARs. It calls nothing outside
+ * itself. Thread safe. */
+BELL_MUST_CHECK bell_status render_host(const struct lower_program *program,
+                                        const struct lower_target *target,
+                                        struct render_binary *out_binary);
+
+/* The LLVM IR of the same, as text (host_free it); for BELL_DEBUG=render. */
+BELL_MUST_CHECK bell_status render_host_text(const struct lower_program *program,
+                                             const struct lower_target *target,
+                                             char **out_text);
+
+#endif

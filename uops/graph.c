@@ -1,0 +1,328 @@
+/* The graph: arena, interning, ids and side arrays.
+ *
+ * hash_node and same_node belong together: what one looks at, the other must.
+ */
+#include "uops/uop.h"
+#include "uops/uops_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+
+const struct uop uop_failed = {.op = UOP_CONST, .dtype = UOP_VOID, .lanes = 1};
+
+const struct uop_op_info uop_op_infos[UOP_OP_COUNT] = {
+#define T   UOP_FLAG_T
+#define K   UOP_FLAG_K
+#define P   UOP_FLAG_P
+#define ALU UOP_FLAG_ALU
+/* clang-format off */
+#define COMM   UOP_FLAG_COMM
+#define CMP    UOP_FLAG_CMP
+#define INT    UOP_FLAG_INT
+#define FLT    UOP_FLAG_FLT
+#define EFFECT UOP_FLAG_EFFECT
+#define MOVE   UOP_FLAG_MOVE
+#define UOP(name, min, max, flags, arg, doc) \
+    [UOP_##name] = {#name, doc, min, max, UOP_ARG_##arg, flags},
+#include "uops/ops.def"
+#undef UOP
+#undef T
+#undef K
+#undef P
+#undef ALU
+#undef COMM
+#undef CMP
+#undef INT
+#undef FLT
+#undef EFFECT
+#undef MOVE
+    /* clang-format on */
+};
+
+/* clang-format off */
+const struct uop_dtype_info uop_dtype_infos[UOP_DTYPE_COUNT] = {
+    [UOP_VOID] = {"void",     "void", 0, false, false, false},
+    [UOP_BOOL] = {"bool",     "bool", 1, false, false, false},
+    [UOP_I8]   = {"int8",     "i8",   1, false, true,  true},
+    [UOP_U8]   = {"uint8",    "u8",   1, false, false, true},
+    [UOP_I16]  = {"int16",    "i16",  2, false, true,  true},
+    [UOP_U16]  = {"uint16",   "u16",  2, false, false, true},
+    [UOP_I32]  = {"int32",    "i32",  4, false, true,  true},
+    [UOP_U32]  = {"uint32",   "u32",  4, false, false, true},
+    [UOP_I64]  = {"int64",    "i64",  8, false, true,  true},
+    [UOP_U64]  = {"uint64",   "u64",  8, false, false, true},
+    [UOP_F16]  = {"float16",  "f16",  2, true,  true,  false},
+    [UOP_BF16] = {"bfloat16", "bf16", 2, true,  true,  false},
+    [UOP_F32]  = {"float32",  "f32",  4, true,  true,  false},
+    [UOP_F64]  = {"float64",  "f64",  8, true,  true,  false},
+};
+/* clang-format on */
+
+void
+uop_graph_init(struct uop_graph *g)
+{
+    memset(g, 0, sizeof(*g));
+    arena_init(&g->arena);
+}
+
+void
+uop_graph_fini(struct uop_graph *g)
+{
+    arena_fini(&g->arena);
+    host_free(g->table);
+    host_free(g->dims_table);
+    host_free(g->nodes);
+    host_free(g->shapes);
+    host_free(g->bounds);
+    memset(g, 0, sizeof(*g));
+}
+
+bell_status
+uop_graph_status(const struct uop_graph *g)
+{
+    if (g->failed)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory in a graph of %zu "
+                         "nodes", g->n_nodes);
+    return BELL_OK;
+}
+
+static uint32_t
+hash_node(enum uop_op op, enum uop_dtype dtype, uint16_t lanes,
+          union uop_arg arg, const struct uop *const *src, uint32_t n_src)
+{
+    uint64_t h = (uint64_t)op | (uint64_t)dtype << 8 | (uint64_t)lanes << 16 |
+                 (uint64_t)n_src << 32;
+    uint32_t i;
+
+    h = (h ^ arg.bits) * 0x9e3779b97f4a7c15ull;
+    for (i = 0; i < n_src; i++) {
+        h = (h << 23 | h >> 41) ^ src[i]->id;
+        h *= 0xbf58476d1ce4e5b9ull;
+    }
+    h ^= h >> 32;
+    h *= 0x94d049bb133111ebull;
+    return (uint32_t)(h >> 32);
+}
+
+static bool
+same_node(const struct uop *u, enum uop_op op, enum uop_dtype dtype,
+          uint16_t lanes, union uop_arg arg, const struct uop *const *src,
+          uint32_t n_src)
+{
+    return u->op == op && u->dtype == dtype && u->lanes == lanes &&
+           u->arg.bits == arg.bits && u->n_src == n_src &&
+           memcmp(u->src, src, n_src * sizeof(*src)) == 0;
+}
+
+static bool
+grow_table(struct uop_graph *g)
+{
+    size_t n_new = g->n_table ? g->n_table * 2 : 256, i;
+    const struct uop **table = host_calloc(n_new, sizeof(*table));
+
+    if (!table)
+        return false;
+    for (i = 0; i < g->n_table; i++) {
+        const struct uop *u = g->table[i];
+        size_t at;
+        if (!u)
+            continue;
+        at = u->hash & (n_new - 1);
+        while (table[at])
+            at = (at + 1) & (n_new - 1);
+        table[at] = u;
+    }
+    host_free(g->table);
+    g->table = table;
+    g->n_table = n_new;
+    return true;
+}
+
+static const struct uop *
+fail_graph(struct uop_graph *g)
+{
+    g->failed = true;
+    return &uop_failed;
+}
+
+static bool
+grow_side_arrays(struct uop_graph *g)
+{
+    size_t need = g->n_nodes + 1;
+
+    return host_grow((void **)&g->nodes, &g->cap_nodes, need,
+                     sizeof(*g->nodes)) == 0 &&
+           host_grow((void **)&g->shapes, &g->cap_shapes, need,
+                     sizeof(*g->shapes)) == 0 &&
+           host_grow((void **)&g->bounds, &g->cap_bounds, need,
+                     sizeof(*g->bounds)) == 0;
+}
+
+const struct uop *
+uop_new_shaped(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
+               union uop_arg arg, const struct uop *const *src, uint32_t n_src,
+               const struct uop_dims *shape)
+{
+    size_t n_before = g->n_nodes;
+    const struct uop *u = uop_new(g, op, dtype, 1, arg, src, n_src);
+
+    if (g->n_nodes != n_before)
+        g->shapes[u->id] = shape;
+    return u;
+}
+
+const struct uop *
+uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
+        uint16_t lanes, union uop_arg arg, const struct uop *const *src,
+        uint32_t n_src)
+{
+    uint32_t hash, i;
+    struct uop *u;
+    size_t at;
+
+    if (g->failed)
+        return &uop_failed;
+    for (i = 0; i < n_src; i++) {
+        if (src[i] == &uop_failed)
+            return fail_graph(g);
+    }
+    if ((g->n_nodes + 1) * 2 > g->n_table && !grow_table(g))
+        return fail_graph(g);
+    hash = hash_node(op, dtype, lanes, arg, src, n_src);
+    at = hash & (g->n_table - 1);
+    while (g->table[at]) {
+        const struct uop *old = g->table[at];
+        if (old->hash == hash &&
+            same_node(old, op, dtype, lanes, arg, src, n_src))
+            return old;
+        at = (at + 1) & (g->n_table - 1);
+    }
+    if ((g->n_nodes >= g->cap_nodes || g->n_nodes >= g->cap_shapes ||
+         g->n_nodes >= g->cap_bounds) &&
+        !grow_side_arrays(g))
+        return fail_graph(g);
+    u = arena_alloc(&g->arena, sizeof(*u) + n_src * sizeof(*src));
+    if (!u)
+        return fail_graph(g);
+    u->op = (uint8_t)op;
+    u->dtype = (uint8_t)dtype;
+    u->lanes = lanes;
+    u->id = (uint32_t)g->n_nodes;
+    u->arg = arg;
+    u->n_src = n_src;
+    u->hash = hash;
+    if (n_src)
+        memcpy(u->src, src, n_src * sizeof(*src));
+    g->nodes[u->id] = u;
+    g->shapes[u->id] = NULL;
+    g->bounds[u->id] = uop_compute_bounds(g, u);
+    g->table[at] = u;
+    g->n_nodes++;
+    return u;
+}
+
+static bool
+grow_dims_table(struct uop_graph *g)
+{
+    size_t n_new = g->n_dims_table ? g->n_dims_table * 2 : 64, i;
+    const struct uop_dims **table = host_calloc(n_new, sizeof(*table));
+
+    if (!table)
+        return false;
+    for (i = 0; i < g->n_dims_table; i++) {
+        const struct uop_dims *dims = g->dims_table[i];
+        size_t at;
+        if (!dims)
+            continue;
+        at = dims->hash & (n_new - 1);
+        while (table[at])
+            at = (at + 1) & (n_new - 1);
+        table[at] = dims;
+    }
+    host_free(g->dims_table);
+    g->dims_table = table;
+    g->n_dims_table = n_new;
+    return true;
+}
+
+const struct uop_dims *
+uop_dims(struct uop_graph *g, const int64_t *d, uint32_t n)
+{
+    uint32_t hash = (uint32_t)hash_bytes(d, n * sizeof(*d), n);
+    struct uop_dims *dims;
+    size_t at;
+
+    if (g->failed)
+        return NULL;
+    if ((g->n_dims + 1) * 2 > g->n_dims_table && !grow_dims_table(g)) {
+        g->failed = true;
+        return NULL;
+    }
+    at = hash & (g->n_dims_table - 1);
+    while (g->dims_table[at]) {
+        const struct uop_dims *old = g->dims_table[at];
+        if (old->hash == hash && old->n == n &&
+            memcmp(old->d, d, n * sizeof(*d)) == 0)
+            return old;
+        at = (at + 1) & (g->n_dims_table - 1);
+    }
+    dims = arena_alloc(&g->arena, sizeof(*dims) + n * sizeof(*d));
+    if (!dims) {
+        g->failed = true;
+        return NULL;
+    }
+    dims->n = n;
+    dims->hash = hash;
+    if (n)
+        memcpy(dims->d, d, n * sizeof(*d));
+    g->dims_table[at] = dims;
+    g->n_dims++;
+    return dims;
+}
+
+const struct uop *
+uop_const_int(struct uop_graph *g, enum uop_dtype dtype, int64_t value)
+{
+    union uop_arg arg = {.bits = 0};
+
+    if (uop_dtype_infos[dtype].is_float)
+        return uop_const_float(g, dtype, (double)value);
+    arg.i = uop_wrap_int(dtype, value);
+    return uop_new(g, UOP_CONST, dtype, 1, arg, NULL, 0);
+}
+
+const struct uop *
+uop_const_float(struct uop_graph *g, enum uop_dtype dtype, double value)
+{
+    union uop_arg arg = {.bits = 0};
+
+    if (!uop_dtype_infos[dtype].is_float)
+        return uop_const_int(g, dtype, (int64_t)value);
+    arg.f = isnan(value) ? (double)NAN : uop_round_float(dtype, value);
+    return uop_new(g, UOP_CONST, dtype, 1, arg, NULL, 0);
+}
+
+const struct uop *
+uop_const_like(struct uop_graph *g, const struct uop *like, int64_t i)
+{
+    const struct uop *c = uop_const_int(g, (enum uop_dtype)like->dtype, i);
+
+    if (like->lanes > 1) {
+        union uop_arg none = {.bits = 0};
+        return uop_new(g, UOP_BROADCAST, (enum uop_dtype)like->dtype,
+                       like->lanes, none, &c, 1);
+    }
+    return c;
+}
+
+const struct uop *
+uop_range(struct uop_graph *g, uint32_t id, enum uop_axis axis, int64_t size)
+{
+    const struct uop *extent = uop_const_int(g, UOP_I64, size);
+    union uop_arg arg = {.i = uop_range_arg(id, axis)};
+
+    return uop_new(g, UOP_RANGE, UOP_I64, 1, arg, &extent, 1);
+}

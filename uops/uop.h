@@ -1,0 +1,334 @@
+/* The IR: interned, immutable nodes, one kind from tensor graph to program.
+ *
+ * A node is equal to another iff the pointers are equal. Nodes live in the
+ * arena of their graph and go with it. Every source has a smaller id than its
+ * user, so ids are a topological order. A graph is not thread safe.
+ *
+ * Stages (enum uop_stage; uop_validate checks what may occur in each):
+ *   T  tensor graph: nodes have a shape (uop_shape); elementwise sources have
+ *      the very shape of the result, broadcasting is explicit RESHAPE+EXPAND,
+ *      except CONST, whose shape is () and which a use elsewhere expands.
+ *   K  kernel: SINK of STOREs; index expressions of dtype I64 over RANGEs.
+ *      A STORE is done for all values of the RANGEs it depends on that no
+ *      REDUCE binds; a REDUCE binds the RANGEs in src1...
+ *   P  program: linear list, in order; loops are RANGE ... END.
+ */
+#ifndef BELL_UOPS_UOP_H
+#define BELL_UOPS_UOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+enum uop_dtype {
+    UOP_VOID,
+    UOP_BOOL,
+    UOP_I8,
+    UOP_U8,
+    UOP_I16,
+    UOP_U16,
+    UOP_I32,
+    UOP_U32,
+    UOP_I64,
+    UOP_U64,
+    UOP_F16,
+    UOP_BF16,
+    UOP_F32,
+    UOP_F64,
+    UOP_DTYPE_COUNT
+};
+
+enum uop_op {
+#define UOP(name, min, max, flags, arg, doc) UOP_##name,
+#include "uops/ops.def"
+#undef UOP
+    UOP_OP_COUNT
+};
+
+enum uop_argkind {
+    UOP_ARG_NONE,
+    UOP_ARG_INT,
+    UOP_ARG_CONST,
+    UOP_ARG_DIMS,
+    UOP_ARG_DATA,
+};
+
+enum uop_flag {
+    UOP_FLAG_T = 1u << 0,
+    UOP_FLAG_K = 1u << 1,
+    UOP_FLAG_P = 1u << 2,
+    UOP_FLAG_ALU = 1u << 3,
+    UOP_FLAG_COMM = 1u << 4,
+    UOP_FLAG_CMP = 1u << 5,
+    UOP_FLAG_INT = 1u << 6,
+    UOP_FLAG_FLT = 1u << 7,
+    UOP_FLAG_EFFECT = 1u << 8,
+    UOP_FLAG_MOVE = 1u << 9,
+};
+
+enum uop_stage {
+    UOP_STAGE_T = UOP_FLAG_T,
+    UOP_STAGE_K = UOP_FLAG_K,
+    UOP_STAGE_P = UOP_FLAG_P,
+};
+
+/* How a RANGE is run. */
+enum uop_axis {
+    UOP_AXIS_LOOP,   /* a loop over outputs, in order */
+    UOP_AXIS_GLOBAL, /* work-groups of the grid */
+    UOP_AXIS_LOCAL,  /* threads of a work-group */
+    UOP_AXIS_REDUCE, /* a loop of a reduction */
+    UOP_AXIS_GROUP,  /* a reduction's work shared by a work-group's threads */
+    UOP_AXIS_UPCAST, /* unrolled copies of outputs, in registers */
+    UOP_AXIS_UNROLL, /* unrolled steps of a reduction */
+    UOP_AXIS_VECTOR, /* lanes of a vector; at most one such range a value */
+    UOP_AXIS_COUNT
+};
+
+/* Interned list of integers: dims, axis order, begin/end pairs. Equal lists
+ * of one graph have equal pointers. */
+struct uop_dims {
+    uint32_t n;
+    uint32_t hash;
+    int64_t d[];
+};
+
+/* Payload of LOCAL: one work-group allocation. Interned by address. */
+struct uop_local {
+    uint32_t id;
+    uint32_t n_elems;
+};
+
+union uop_arg {
+    int64_t i; /* INT; CONST of bool and integers (u64: its bits) */
+    double f;  /* CONST of floats, a value exact in the dtype */
+    const struct uop_dims *dims;
+    const void *data;
+    uint64_t bits; /* what interning compares */
+};
+
+/* A node. Immutable, owned by the graph. */
+struct uop {
+    uint8_t op;     /* enum uop_op */
+    uint8_t dtype;  /* enum uop_dtype, of one lane */
+    uint16_t lanes; /* 1, or the width of the vector */
+    uint32_t id;    /* dense; greater than that of every source */
+    union uop_arg arg;
+    uint32_t n_src;
+    uint32_t hash;
+    const struct uop *src[];
+};
+
+/* Inclusive bounds of an integer value (0..1 for BOOL). */
+struct uop_bounds {
+    int64_t min, max;
+};
+
+struct uop_graph {
+    struct arena arena;
+    const struct uop **table; /* interning: power of two, open addressing */
+    size_t n_table, n_nodes;
+    const struct uop_dims **dims_table;
+    size_t n_dims_table, n_dims;
+    const struct uop **nodes;         /* by id */
+    const struct uop_dims **shapes;   /* by id; NULL where not stage T */
+    struct uop_bounds *bounds;        /* by id; full range where unknown */
+    size_t cap_nodes, cap_shapes, cap_bounds;
+    bool failed; /* sticky: out of memory; nodes are then &uop_failed */
+};
+
+/* What a failed construction returns: a VOID CONST. Using it as a source is
+ * allowed and gives it again; uop_graph.failed tells. Never NULL. */
+extern const struct uop uop_failed;
+
+/* Static facts of an opcode, from ops.def. */
+struct uop_op_info {
+    const char *name, *doc;
+    uint8_t min_src, max_src, arg_kind;
+    uint16_t flags;
+};
+extern const struct uop_op_info uop_op_infos[UOP_OP_COUNT];
+
+struct uop_dtype_info {
+    const char *name;       /* PyTorch's: "float32" */
+    const char *short_name; /* "f32", in printed IR */
+    uint8_t size_bytes;
+    bool is_float, is_signed, is_int; /* BOOL: none of them */
+};
+extern const struct uop_dtype_info uop_dtype_infos[UOP_DTYPE_COUNT];
+
+void uop_graph_init(struct uop_graph *g);
+void uop_graph_fini(struct uop_graph *g);
+
+/* BELL_OK, or BELL_E_NO_MEMORY when a construction failed. */
+BELL_MUST_CHECK bell_status uop_graph_status(const struct uop_graph *g);
+
+/* The node with these parts, found or made; nothing is simplified. Sources
+ * belong to `g`. Never NULL (uop_failed when out of memory). */
+const struct uop *uop_new(struct uop_graph *g, enum uop_op op,
+                          enum uop_dtype dtype, uint16_t lanes,
+                          union uop_arg arg, const struct uop *const *src,
+                          uint32_t n_src);
+
+/* The same, with a shape: for the tensor graph. */
+const struct uop *uop_new_shaped(struct uop_graph *g, enum uop_op op,
+                                 enum uop_dtype dtype, union uop_arg arg,
+                                 const struct uop *const *src, uint32_t n_src,
+                                 const struct uop_dims *shape);
+
+/* An interned list; NULL when out of memory (sticky). */
+const struct uop_dims *uop_dims(struct uop_graph *g, const int64_t *d,
+                                uint32_t n);
+
+/* Shape of a tensor-graph node. */
+static inline const struct uop_dims *
+uop_shape(const struct uop_graph *g, const struct uop *u)
+{
+    return u->id < g->n_nodes ? g->shapes[u->id] : NULL;
+}
+
+static inline struct uop_bounds
+uop_bounds(const struct uop_graph *g, const struct uop *u)
+{
+    return g->bounds[u->id];
+}
+
+static inline bool
+uop_is_float(const struct uop *u)
+{
+    return uop_dtype_infos[u->dtype].is_float;
+}
+
+static inline bool
+uop_has(const struct uop *u, enum uop_flag flag)
+{
+    return (uop_op_infos[u->op].flags & flag) != 0;
+}
+
+/* Constants. A float is rounded to the dtype, an integer wrapped. */
+const struct uop *uop_const_int(struct uop_graph *g, enum uop_dtype dtype,
+                                int64_t value);
+const struct uop *uop_const_float(struct uop_graph *g, enum uop_dtype dtype,
+                                  double value);
+/* A constant of any dtype from a double or, where it is integer, from `i`. */
+const struct uop *uop_const_like(struct uop_graph *g, const struct uop *like,
+                                 int64_t i);
+
+static inline bool
+uop_is_const_int(const struct uop *u, int64_t value)
+{
+    return u->op == UOP_CONST && !uop_is_float(u) && u->arg.i == value;
+}
+
+/* Value of `value` after rounding to a float dtype, or wrapping to an integer
+ * one. */
+double uop_round_float(enum uop_dtype dtype, double value);
+int64_t uop_wrap_int(enum uop_dtype dtype, int64_t value);
+
+/* Bounds of a dtype's values (U64: 0..INT64_MAX, floats: all of int64). */
+struct uop_bounds uop_dtype_bounds(enum uop_dtype dtype);
+
+/* arg of REDUCE_AXIS. */
+static inline int64_t
+uop_reduce_arg(enum uop_op op, uint32_t axis_mask)
+{
+    return (int64_t)((uint64_t)axis_mask << 8 | (uint64_t)op);
+}
+static inline enum uop_op
+uop_reduce_op(const struct uop *u)
+{
+    return (enum uop_op)(u->arg.i & 0xff);
+}
+static inline uint32_t
+uop_reduce_axes(const struct uop *u)
+{
+    return (uint32_t)((uint64_t)u->arg.i >> 8);
+}
+
+/* arg of RANGE. Ids are small and unique within a kernel. */
+static inline int64_t
+uop_range_arg(uint32_t id, enum uop_axis axis)
+{
+    return (int64_t)((uint64_t)id << 8 | (uint64_t)axis);
+}
+static inline uint32_t
+uop_range_id(const struct uop *u)
+{
+    return (uint32_t)((uint64_t)u->arg.i >> 8);
+}
+static inline enum uop_axis
+uop_range_axis(const struct uop *u)
+{
+    return (enum uop_axis)(u->arg.i & 0xff);
+}
+
+/* The node with these parts after constant folding and the symbolic rules of
+ * uops/symbolic.c; for the kernel and program stages, where shapes are gone.
+ * Both may return a node of another op. */
+const struct uop *uop_make(struct uop_graph *g, enum uop_op op,
+                           enum uop_dtype dtype, uint16_t lanes,
+                           union uop_arg arg, const struct uop *const *src,
+                           uint32_t n_src);
+
+/* uop_make for ALU ops; dtype and lanes come from the sources. */
+const struct uop *uop_alu1(struct uop_graph *g, enum uop_op op,
+                           const struct uop *a);
+const struct uop *uop_alu2(struct uop_graph *g, enum uop_op op,
+                           const struct uop *a, const struct uop *b);
+const struct uop *uop_alu3(struct uop_graph *g, enum uop_op op,
+                           const struct uop *a, const struct uop *b,
+                           const struct uop *c);
+const struct uop *uop_cast(struct uop_graph *g, const struct uop *a,
+                           enum uop_dtype dtype);
+const struct uop *uop_range(struct uop_graph *g, uint32_t id,
+                            enum uop_axis axis, int64_t size);
+
+/* Value of an ALU, CAST or BITCAST op on constants: the one place that says
+ * what each op means on numbers. False where it has no constant value. */
+bool uop_const_eval(enum uop_op op, enum uop_dtype dtype,
+                    const struct uop *const *src, uint32_t n_src,
+                    union uop_arg *out_arg);
+
+/* All nodes reachable from the roots, sources first. *out_list is host
+ * memory, the caller's to free with host_free. */
+BELL_MUST_CHECK bell_status uop_toposort(const struct uop_graph *g,
+                                         const struct uop *const *roots,
+                                         size_t n_roots,
+                                         const struct uop ***out_list,
+                                         size_t *out_n);
+
+/* Rebuilds `roots` in `g` (in place) with from[i] replaced by to[i], through
+ * uop_make. Iterative, visits each node once. */
+BELL_MUST_CHECK bell_status uop_substitute(struct uop_graph *g,
+                                           const struct uop **roots,
+                                           size_t n_roots,
+                                           const struct uop *const *from,
+                                           const struct uop *const *to,
+                                           size_t n_pairs);
+
+/* Checks what may occur in a stage: ops, source counts, dtypes, lanes, args,
+ * bound ranges. The message names the node as printed. */
+BELL_MUST_CHECK bell_status uop_validate(const struct uop_graph *g,
+                                         const struct uop *const *roots,
+                                         size_t n_roots, enum uop_stage stage);
+
+/* Text form (uops/print.c, uops/parse.c); parse(print(x)) == x in one graph.
+ * *out_text is the caller's to free with host_free. */
+BELL_MUST_CHECK bell_status uop_print(const struct uop_graph *g,
+                                      const struct uop *const *roots,
+                                      size_t n_roots, char **out_text);
+BELL_MUST_CHECK bell_status uop_parse(struct uop_graph *g, const char *text,
+                                      const struct uop ***out_roots,
+                                      size_t *out_n_roots);
+/* Graphviz source of the graph under the roots. */
+BELL_MUST_CHECK bell_status uop_dot(const struct uop_graph *g,
+                                    const struct uop *const *roots,
+                                    size_t n_roots, char **out_text);
+/* One expression on one line, C-like: "x*4 + i0". For messages and tests;
+ * writes at most size_bytes, returns `buf`. */
+char *uop_expr_str(const struct uop *u, char *buf, size_t size_bytes);
+
+#endif
