@@ -33,8 +33,8 @@ host_alloc_count(void)
 static int
 may_alloc(void)
 {
-    uint64_t number = atomic_fetch_add_explicit(&n_allocs, 1,
-                                                memory_order_relaxed) + 1;
+    uint64_t number =
+        atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed) + 1;
     uint64_t limit = atomic_load_explicit(&fail_at, memory_order_relaxed);
 
     if (limit == 0 || number < limit)

@@ -39,8 +39,8 @@ arena_fini(struct arena *arena)
 static int
 add_block(struct arena *arena, size_t size_bytes)
 {
-    size_t want = arena->blocks ? arena->blocks->size_bytes * 2
-                                : ARENA_MIN_BLOCK;
+    size_t want =
+        arena->blocks ? arena->blocks->size_bytes * 2 : ARENA_MIN_BLOCK;
     struct arena_block *block;
 
     if (want > ARENA_MAX_BLOCK)
@@ -63,7 +63,8 @@ add_block(struct arena *arena, size_t size_bytes)
 void *
 arena_alloc(struct arena *arena, size_t size_bytes)
 {
-    size_t rounded = (size_bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    size_t rounded =
+        (size_bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     void *ptr;
 
     if (rounded < size_bytes) {
@@ -143,8 +144,8 @@ arena_reset(struct arena *arena, struct arena_mark mark)
         arena->blocks = next;
     }
     arena->cur = mark.cur;
-    arena->end = arena->blocks ? arena->blocks->data + arena->blocks->size_bytes
-                               : NULL;
+    arena->end =
+        arena->blocks ? arena->blocks->data + arena->blocks->size_bytes : NULL;
 #ifndef NDEBUG
     if (arena->cur)
         memset(arena->cur, 0xa5, (size_t)(arena->end - arena->cur));

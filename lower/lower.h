@@ -39,9 +39,9 @@ struct lower_target {
     uint32_t n_vector_regs; /* architectural vector registers */
     uint32_t n_threads;     /* work-groups that run at once */
     uint32_t l1_bytes, l2_bytes;
-    bool has_fma;  /* MULACC on F32 and F64 is one instruction */
-    bool has_f16;  /* CAST between F16 and F32 is native */
-    bool no_opts;  /* scalar loops as scheduled: for tests */
+    bool has_fma; /* MULACC on F32 and F64 is one instruction */
+    bool has_f16; /* CAST between F16 and F32 is native */
+    bool no_opts; /* scalar loops as scheduled: for tests */
 };
 
 /* A linear program. `ops` and `name` live in the graph's arena. */
@@ -51,7 +51,7 @@ struct lower_program {
     uint32_t grid[3];  /* work-groups; 1 where unused */
     uint32_t local[3]; /* threads of a work-group; 1 where unused */
     uint32_t n_params, n_vars;
-    const char *name; /* C identifier: what it does and its sizes */
+    const char *name;        /* C identifier: what it does and its sizes */
     double n_flops, n_bytes; /* estimates for one launch */
 };
 

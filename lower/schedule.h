@@ -16,8 +16,8 @@
 struct sched_buf {
     uint64_t n_elems;
     enum uop_dtype dtype;
-    int32_t leaf;  /* number of the BUFFER leaf, or -1 */
-    int32_t root;  /* number of the first root that it is the value of, or -1 */
+    int32_t leaf; /* number of the BUFFER leaf, or -1 */
+    int32_t root; /* number of the first root that it is the value of, or -1 */
 };
 
 /* One kernel launch. */
@@ -43,10 +43,10 @@ struct sched_target {
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves
  * are numbered (arg.i = 0, 1, ...), each contiguous and row-major in its
- * shape. Kernels are made in `kernels`. The plan is allocated in
- * kernels->arena. A root that is a leaf or a reshape of one has that leaf's
- * buffer. */
-BELL_MUST_CHECK bell_status sched_build(const struct uop_graph *g,
+ * shape. Large reductions to few values are split in two first, which adds
+ * nodes to `g`. Kernels are made in `kernels`, the plan in kernels->arena. A
+ * root that is a leaf or a reshape of one has that leaf's buffer. */
+BELL_MUST_CHECK bell_status sched_build(struct uop_graph *g,
                                         const struct uop *const *roots,
                                         uint32_t n_roots,
                                         const struct sched_target *target,

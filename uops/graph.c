@@ -84,8 +84,10 @@ bell_status
 uop_graph_status(const struct uop_graph *g)
 {
     if (g->failed)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory in a graph of %zu "
-                         "nodes", g->n_nodes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory in a graph of %zu "
+                         "nodes",
+                         g->n_nodes);
     return BELL_OK;
 }
 

@@ -133,9 +133,9 @@ struct uop_graph {
     size_t n_table, n_nodes;
     const struct uop_dims **dims_table;
     size_t n_dims_table, n_dims;
-    const struct uop **nodes;         /* by id */
-    const struct uop_dims **shapes;   /* by id; NULL where not stage T */
-    struct uop_bounds *bounds;        /* by id; full range where unknown */
+    const struct uop **nodes;       /* by id */
+    const struct uop_dims **shapes; /* by id; NULL where not stage T */
+    struct uop_bounds *bounds;      /* by id; full range where unknown */
     size_t cap_nodes, cap_shapes, cap_bounds;
     bool failed; /* sticky: out of memory; nodes are then &uop_failed */
 };
@@ -302,12 +302,9 @@ BELL_MUST_CHECK bell_status uop_toposort(const struct uop_graph *g,
 
 /* Rebuilds `roots` in `g` (in place) with from[i] replaced by to[i], through
  * uop_make. Iterative, visits each node once. */
-BELL_MUST_CHECK bell_status uop_substitute(struct uop_graph *g,
-                                           const struct uop **roots,
-                                           size_t n_roots,
-                                           const struct uop *const *from,
-                                           const struct uop *const *to,
-                                           size_t n_pairs);
+BELL_MUST_CHECK bell_status uop_substitute(
+    struct uop_graph *g, const struct uop **roots, size_t n_roots,
+    const struct uop *const *from, const struct uop *const *to, size_t n_pairs);
 
 /* Checks what may occur in a stage: ops, source counts, dtypes, lanes, args,
  * bound ranges. The message names the node as printed. */

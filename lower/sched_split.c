@@ -1,0 +1,159 @@
+/* Reductions of much to little, split in two.
+ *
+ * A reduction of at least SPLIT_MIN_WORK elements to fewer values than there
+ * are workers becomes one over parts of an axis, stored, and one over the
+ * parts.
+ */
+#include "lower/sched_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define SPLIT_MIN_WORK  65536
+#define SPLIT_MAX_PARTS 1024
+#define SPLIT_MIN_PART  256
+
+static int64_t
+numel_of(const struct uop_dims *dims)
+{
+    int64_t n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= dims->d[i];
+    return n;
+}
+
+/* The number of parts for an axis of n: its greatest divisor up to the
+ * limit that leaves parts worth a launch; 1 where there is none. */
+static int64_t
+choose_parts(int64_t n, int64_t inner)
+{
+    int64_t parts;
+
+    for (parts = SPLIT_MAX_PARTS; parts > 1; parts--) {
+        if (n % parts == 0 && n / parts * inner >= SPLIT_MIN_PART)
+            return parts;
+    }
+    return 1;
+}
+
+static const struct uop *
+shaped(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
+       union uop_arg arg, const struct uop *src, const int64_t *d, uint32_t n)
+{
+    return uop_new_shaped(g, op, dtype, arg, &src, 1, uop_dims(g, d, n));
+}
+
+static const struct uop *
+reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
+        uint32_t n)
+{
+    union uop_arg arg = {.dims = uop_dims(g, d, n)};
+
+    if (!arg.dims)
+        return &uop_failed;
+    return shaped(g, UOP_RESHAPE, (enum uop_dtype)src->dtype, arg, src, d, n);
+}
+
+/* u = REDUCE_AXIS over src, whose axis `axis` is cut into `parts`. */
+static const struct uop *
+split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
+           uint32_t axis, int64_t parts)
+{
+    const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_op op = uop_reduce_op(u);
+    uint32_t axes = uop_reduce_axes(u), n = from->n + 1, i;
+    uint32_t low = axes & ((1u << axis) - 1), high = axes >> axis;
+    int64_t cut[SCHED_MAX_RANK + 1];
+    union uop_arg arg = {.bits = 0};
+
+    for (i = 0; i < n; i++)
+        cut[i] = from->d[i > axis ? i - 1 : i];
+    cut[axis] = parts;
+    cut[axis + 1] = from->d[axis] / parts;
+    src = reshape(g, src, cut, n);
+    /* all reduced axes but the parts */
+    axes = low | high << (axis + 1);
+    for (i = 0; i < n; i++)
+        cut[i] = axes >> i & 1 ? 1 : cut[i];
+    arg.i = uop_reduce_arg(op, axes);
+    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, cut, n);
+    arg.bits = 0;
+    src = shaped(g, UOP_CONTIGUOUS, dtype, arg, src, cut, n);
+    cut[axis] = 1;
+    arg.i = uop_reduce_arg(op, 1u << axis);
+    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, cut, n);
+    return reshape(g, src, to->d, to->n);
+}
+
+static const struct uop *
+split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
+             const struct sched_target *target)
+{
+    const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
+    int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
+    int64_t parts, best_parts = 1;
+    uint32_t i, best = 0, axes = uop_reduce_axes(u);
+
+    if (work < SPLIT_MIN_WORK || outputs >= 4 * (int64_t)target->n_parallel ||
+        from->n + 1 > SCHED_MAX_RANK)
+        return u;
+    /* the outermost axis that gives enough parts, else the best */
+    for (i = from->n; i-- > 0;) {
+        if (axes >> i & 1) {
+            parts = choose_parts(from->d[i], inner);
+            if (parts > best_parts ||
+                (parts >= 16 * (int64_t)target->n_parallel)) {
+                best_parts = parts;
+                best = i;
+            }
+            inner *= from->d[i];
+        }
+    }
+    return best_parts > 1 ? split_axis(g, u, src, best, best_parts) : u;
+}
+
+bell_status
+sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
+            const struct sched_target *target)
+{
+    const struct uop **list, **to;
+    size_t n, n_pairs = 0, i, n_before = g->n_nodes;
+    uint32_t j;
+
+    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
+    to = host_calloc(n_before, sizeof(*to));
+    if (!to) {
+        host_free(list);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %zu nodes",
+                         n);
+    }
+    for (i = 0; i < n; i++) {
+        const struct uop *u = list[i], *moved = u;
+        bool changed = false;
+        for (j = 0; j < u->n_src; j++)
+            changed |= to[u->src[j]->id] != u->src[j];
+        if (changed) {
+            const struct uop *src[4];
+            for (j = 0; j < u->n_src && j < 4; j++)
+                src[j] = to[u->src[j]->id];
+            moved =
+                uop_new_shaped(g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                               u->arg, src, u->n_src, uop_shape(g, u));
+        }
+        if (moved->op == UOP_REDUCE_AXIS && !g->failed)
+            moved = split_reduce(g, moved, moved->src[0], target);
+        n_pairs += moved != u;
+        to[u->id] = moved;
+        if (g->failed)
+            break;
+    }
+    for (j = 0; j < n_roots && n_pairs && !g->failed; j++)
+        roots[j] = to[roots[j]->id];
+    host_free(to);
+    host_free(list);
+    return uop_graph_status(g);
+}
