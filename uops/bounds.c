@@ -1,0 +1,435 @@
+/* Value ranges of integer nodes, from those of their sources.
+ *
+ * Sound, not tight: every value a node can have is inside, also where the
+ * arithmetic wraps (then the range is that of the dtype). U64 values above
+ * INT64_MAX count as INT64_MAX, so a U64 range that ends there is open.
+ */
+#include "uops/uop.h"
+#include "uops/uops_internal.h"
+
+#include "base/bits.h"
+
+#define ANY_INT64                                                              \
+    {                                                                          \
+        INT64_MIN, INT64_MAX                                                   \
+    }
+
+static const struct uop_bounds dtype_bounds[UOP_DTYPE_COUNT] = {
+    [UOP_VOID] = ANY_INT64,
+    [UOP_BOOL] = {0, 1},
+    [UOP_I8] = {INT8_MIN, INT8_MAX},
+    [UOP_U8] = {0, UINT8_MAX},
+    [UOP_I16] = {INT16_MIN, INT16_MAX},
+    [UOP_U16] = {0, UINT16_MAX},
+    [UOP_I32] = {INT32_MIN, INT32_MAX},
+    [UOP_U32] = {0, UINT32_MAX},
+    [UOP_I64] = ANY_INT64,
+    [UOP_U64] = {0, INT64_MAX},
+    [UOP_F16] = ANY_INT64,
+    [UOP_BF16] = ANY_INT64,
+    [UOP_F32] = ANY_INT64,
+    [UOP_F64] = ANY_INT64,
+};
+
+struct uop_bounds
+uop_dtype_bounds(enum uop_dtype dtype)
+{
+    return dtype_bounds[dtype];
+}
+
+/* lo..hi, or the dtype's range where that does not hold it. */
+static struct uop_bounds
+fit(enum uop_dtype dtype, int64_t lo, int64_t hi)
+{
+    struct uop_bounds all = dtype_bounds[dtype];
+    struct uop_bounds b = {lo, hi};
+
+    return lo < all.min || hi > all.max ? all : b;
+}
+
+static struct uop_bounds
+join(struct uop_bounds a, struct uop_bounds b)
+{
+    struct uop_bounds r = {a.min < b.min ? a.min : b.min,
+                           a.max > b.max ? a.max : b.max};
+    return r;
+}
+
+/* True where the range says less than its numbers: U64 that may be above
+ * INT64_MAX. */
+static bool
+is_open(enum uop_dtype dtype, struct uop_bounds b)
+{
+    return dtype == UOP_U64 && b.max == INT64_MAX;
+}
+
+static struct uop_bounds
+bounds_add(enum uop_dtype dtype, struct uop_bounds a, struct uop_bounds b)
+{
+    int64_t lo, hi;
+
+    if (__builtin_add_overflow(a.min, b.min, &lo) ||
+        __builtin_add_overflow(a.max, b.max, &hi))
+        return dtype_bounds[dtype];
+    return fit(dtype, lo, hi);
+}
+
+static struct uop_bounds
+bounds_sub(enum uop_dtype dtype, struct uop_bounds a, struct uop_bounds b)
+{
+    int64_t lo, hi;
+
+    if (__builtin_sub_overflow(a.min, b.max, &lo) ||
+        __builtin_sub_overflow(a.max, b.min, &hi))
+        return dtype_bounds[dtype];
+    return fit(dtype, lo, hi);
+}
+
+static struct uop_bounds
+bounds_mul(enum uop_dtype dtype, struct uop_bounds a, struct uop_bounds b)
+{
+    int64_t p[4], lo, hi;
+    int i;
+
+    if (__builtin_mul_overflow(a.min, b.min, &p[0]) ||
+        __builtin_mul_overflow(a.min, b.max, &p[1]) ||
+        __builtin_mul_overflow(a.max, b.min, &p[2]) ||
+        __builtin_mul_overflow(a.max, b.max, &p[3]))
+        return dtype_bounds[dtype];
+    lo = hi = p[0];
+    for (i = 1; i < 4; i++) {
+        lo = p[i] < lo ? p[i] : lo;
+        hi = p[i] > hi ? p[i] : hi;
+    }
+    return fit(dtype, lo, hi);
+}
+
+/* Division by a value of one sign: the extremes are at the corners, because
+ * either rounding is monotone in both operands while the signs stay. */
+static struct uop_bounds
+bounds_div(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
+           struct uop_bounds b)
+{
+    int64_t num[2] = {a.min, a.max}, den[2] = {b.min, b.max};
+    int64_t lo = INT64_MAX, hi = INT64_MIN, q;
+    int i, k;
+
+    if ((b.min <= 0 && b.max >= 0) || (a.min == INT64_MIN && b.max < 0))
+        return dtype_bounds[dtype];
+    for (i = 0; i < 2; i++) {
+        for (k = 0; k < 2; k++) {
+            q = op == UOP_IDIV ? num[i] / den[k] : floor_div(num[i], den[k]);
+            lo = q < lo ? q : lo;
+            hi = q > hi ? q : hi;
+        }
+    }
+    /* quotients of 0 lie between where the numerator changes sign */
+    return fit(dtype, lo, hi);
+}
+
+static struct uop_bounds
+bounds_mod(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
+           struct uop_bounds b)
+{
+    struct uop_bounds r;
+
+    if (b.min == b.max && b.min > 0 && (op == UOP_FLOORMOD || a.min >= 0) &&
+        floor_div(a.min, b.min) == floor_div(a.max, b.min)) {
+        r.min = floor_mod(a.min, b.min);
+        r.max = floor_mod(a.max, b.min);
+        return r;
+    }
+    if (b.min < 0)
+        return dtype_bounds[dtype];
+    r.max = b.max > 0 ? b.max - 1 : 0;
+    r.min = op == UOP_IMOD && a.min < 0 ? -r.max : 0;
+    if (a.min >= 0 && a.max < r.max)
+        r.max = a.max;
+    if (op == UOP_IMOD && a.max < 0)
+        r.max = 0;
+    return r;
+}
+
+static struct uop_bounds
+bounds_shift(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
+             struct uop_bounds b)
+{
+    int bits = dtype == UOP_BOOL ? 1 : uop_dtype_infos[dtype].size_bytes * 8;
+    struct uop_bounds pow;
+
+    if (b.min < 0 || b.max >= bits) {
+        struct uop_bounds r = {0, a.max};
+        return op == UOP_SHR && a.min >= 0 ? r : dtype_bounds[dtype];
+    }
+    if (op == UOP_SHR) {
+        struct uop_bounds r = {a.min >> (a.min < 0 ? b.min : b.max),
+                               a.max >> (a.max < 0 ? b.max : b.min)};
+        return r;
+    }
+    if (b.max > 62)
+        return dtype_bounds[dtype];
+    pow.min = (int64_t)1 << b.min;
+    pow.max = (int64_t)1 << b.max;
+    return bounds_mul(dtype, a, pow);
+}
+
+/* All ones up to the highest bit of a non-negative value. */
+static int64_t
+fill_bits(int64_t x)
+{
+    return x ? (int64_t)(UINT64_MAX >> __builtin_clzll((uint64_t)x)) : 0;
+}
+
+static struct uop_bounds
+bounds_bits(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
+            struct uop_bounds b)
+{
+    struct uop_bounds r = {0, 0};
+
+    if (op == UOP_AND && (a.min >= 0 || b.min >= 0)) {
+        if (a.min < 0)
+            r.max = b.max;
+        else if (b.min < 0)
+            r.max = a.max;
+        else
+            r.max = a.max < b.max ? a.max : b.max;
+        return r;
+    }
+    if (op == UOP_AND || a.min < 0 || b.min < 0)
+        return dtype_bounds[dtype];
+    if (op == UOP_OR)
+        r.min = a.min > b.min ? a.min : b.min;
+    r.max = fill_bits(a.max > b.max ? a.max : b.max);
+    return fit(dtype, r.min, r.max);
+}
+
+static struct uop_bounds
+bounds_bool(enum uop_op op, struct uop_bounds a, struct uop_bounds b)
+{
+    struct uop_bounds any = {0, 1};
+    struct uop_bounds r_or = {a.min | b.min, a.max | b.max};
+    struct uop_bounds r_and = {a.min & b.min, a.max & b.max};
+    struct uop_bounds r_xor = {a.min ^ b.min, a.min ^ b.min};
+    bool fixed = a.min == a.max && b.min == b.max;
+
+    if (op == UOP_OR || op == UOP_ADD || op == UOP_MAX)
+        return r_or;
+    if (op == UOP_AND || op == UOP_MUL || op == UOP_MIN)
+        return r_and;
+    if ((op == UOP_XOR || op == UOP_SUB) && fixed)
+        return r_xor;
+    return any;
+}
+
+static struct uop_bounds
+bounds_cmp(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop *x = u->src[0], *y = u->src[1];
+    struct uop_bounds a, b, no = {0, 0}, yes = {1, 1}, any = {0, 1};
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+
+    if (uop_is_float(x) || dtype == UOP_VOID)
+        return any;
+    a = uop_bounds(g, x);
+    b = uop_bounds(g, y);
+    if (u->op == UOP_CMPLT) {
+        if (a.max < b.min)
+            return yes;
+        if (x == y || (a.min >= b.max && !is_open(dtype, b)))
+            return no;
+        return any;
+    }
+    if (a.max < b.min || b.max < a.min)
+        return u->op == UOP_CMPEQ ? no : yes;
+    if (x == y || (a.min == a.max && b.min == b.max && !is_open(dtype, a)))
+        return u->op == UOP_CMPEQ ? yes : no;
+    return any;
+}
+
+static struct uop_bounds
+bounds_cast(const struct uop_graph *g, const struct uop *u)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    struct uop_bounds a, no = {0, 0}, yes = {1, 1};
+    enum uop_dtype from = (enum uop_dtype)u->src[0]->dtype;
+
+    if (uop_is_float(u->src[0]) || from == UOP_VOID)
+        return dtype_bounds[dtype];
+    a = uop_bounds(g, u->src[0]);
+    if (dtype == UOP_BOOL) {
+        if (a.min > 0 || a.max < 0)
+            return yes;
+        return a.min == 0 && a.max == 0 ? no : dtype_bounds[UOP_BOOL];
+    }
+    if (is_open(from, a) && dtype != UOP_U64)
+        return dtype_bounds[dtype];
+    return fit(dtype, a.min, a.max);
+}
+
+static struct uop_bounds
+bounds_binary(const struct uop_graph *g, const struct uop *u)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    struct uop_bounds a = uop_bounds(g, u->src[0]);
+    struct uop_bounds b = uop_bounds(g, u->src[1]), r;
+
+    if (dtype == UOP_BOOL)
+        return bounds_bool((enum uop_op)u->op, a, b);
+    switch (u->op) {
+    case UOP_MAX:
+        r.min = a.min > b.min ? a.min : b.min;
+        r.max = a.max > b.max ? a.max : b.max;
+        return r;
+    case UOP_MIN:
+        r.min = a.min < b.min ? a.min : b.min;
+        r.max = a.max < b.max ? a.max : b.max;
+        return r;
+    case UOP_AND:
+        if (u->dtype == UOP_U64)
+            break; /* a clamped bound still bounds it from above */
+        /* fall through */
+    default:
+        if (is_open(dtype, a) || is_open(dtype, b))
+            return dtype_bounds[dtype];
+        break;
+    }
+    switch (u->op) {
+    case UOP_ADD:
+        return bounds_add(dtype, a, b);
+    case UOP_SUB:
+        return bounds_sub(dtype, a, b);
+    case UOP_MUL:
+        return bounds_mul(dtype, a, b);
+    case UOP_IDIV:
+    case UOP_FLOORDIV:
+        return bounds_div((enum uop_op)u->op, dtype, a, b);
+    case UOP_IMOD:
+    case UOP_FLOORMOD:
+        return bounds_mod((enum uop_op)u->op, dtype, a, b);
+    case UOP_SHL:
+    case UOP_SHR:
+        return bounds_shift((enum uop_op)u->op, dtype, a, b);
+    case UOP_AND:
+    case UOP_OR:
+    case UOP_XOR:
+        return bounds_bits((enum uop_op)u->op, dtype, a, b);
+    default:
+        return dtype_bounds[dtype];
+    }
+}
+
+static struct uop_bounds
+bounds_const(const struct uop *u)
+{
+    struct uop_bounds b = {u->arg.i, u->arg.i};
+
+    if (u->dtype == UOP_U64 && u->arg.i < 0)
+        b.min = b.max = INT64_MAX;
+    return b;
+}
+
+/* 0..n-1 where n is the value of `extent`. */
+static struct uop_bounds
+bounds_below(const struct uop_graph *g, const struct uop *extent)
+{
+    struct uop_bounds r = {0, uop_bounds(g, extent).max - 1};
+
+    if (r.max < 0 || uop_bounds(g, extent).max == INT64_MIN)
+        r.max = 0;
+    return r;
+}
+
+static struct uop_bounds
+bounds_lanes(const struct uop_graph *g, const struct uop *u)
+{
+    struct uop_bounds r = uop_bounds(g, u->src[0]);
+    uint32_t i;
+
+    for (i = 1; i < u->n_src; i++)
+        r = join(r, uop_bounds(g, u->src[i]));
+    return r;
+}
+
+static struct uop_bounds
+bounds_ternary(const struct uop_graph *g, const struct uop *u)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    struct uop_bounds a = uop_bounds(g, u->src[0]);
+    struct uop_bounds b = uop_bounds(g, u->src[1]);
+    struct uop_bounds c = uop_bounds(g, u->src[2]);
+
+    if (u->op == UOP_WHERE) {
+        if (a.min == a.max)
+            return a.min ? b : c;
+        return join(b, c);
+    }
+    if (dtype == UOP_BOOL || dtype == UOP_U64)
+        return dtype_bounds[dtype];
+    return bounds_add(dtype, bounds_mul(dtype, a, b), c);
+}
+
+static struct uop_bounds
+bounds_other(const struct uop_graph *g, const struct uop *u)
+{
+    struct uop_bounds zero = {0, 0};
+
+    switch (u->op) {
+    case UOP_CONST:
+        return bounds_const(u);
+    case UOP_RANGE:
+    case UOP_SPECIAL:
+        return bounds_below(g, u->src[0]);
+    case UOP_RAMP:
+        return fit((enum uop_dtype)u->dtype, 0, u->lanes - 1);
+    case UOP_IOTA:
+        return fit((enum uop_dtype)u->dtype, 0,
+                   u->arg.i > 0 ? u->arg.i - 1 : 0);
+    case UOP_BROADCAST:
+    case UOP_LANE:
+    case UOP_RESHAPE:
+    case UOP_PERMUTE:
+    case UOP_EXPAND:
+    case UOP_SHRINK:
+    case UOP_FLIP:
+    case UOP_CONTIGUOUS:
+    case UOP_DETACH:
+        return uop_bounds(g, u->src[0]);
+    case UOP_PAD:
+    case UOP_GATHER:
+        return join(uop_bounds(g, u->src[0]), zero);
+    case UOP_LANES:
+        return bounds_lanes(g, u);
+    default:
+        return dtype_bounds[u->dtype];
+    }
+}
+
+struct uop_bounds
+uop_compute_bounds(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_op_info *info = &uop_op_infos[u->op];
+
+    if (uop_dtype_infos[u->dtype].is_float || u->dtype == UOP_VOID)
+        return dtype_bounds[u->dtype];
+    if (u->op == UOP_CAST && u->n_src == 1)
+        return bounds_cast(g, u);
+    if (!(info->flags & UOP_FLAG_ALU)) {
+        if (u->n_src < info->min_src)
+            return dtype_bounds[u->dtype];
+        return bounds_other(g, u);
+    }
+    if (u->n_src != info->min_src)
+        return dtype_bounds[u->dtype];
+    if (info->flags & UOP_FLAG_CMP)
+        return bounds_cmp(g, u);
+    if (u->n_src == 2)
+        return bounds_binary(g, u);
+    if (u->n_src == 3)
+        return bounds_ternary(g, u);
+    if (u->op == UOP_NEG && u->dtype != UOP_BOOL) {
+        struct uop_bounds zero = {0, 0};
+        return bounds_sub((enum uop_dtype)u->dtype, zero,
+                          uop_bounds(g, u->src[0]));
+    }
+    return dtype_bounds[u->dtype];
+}

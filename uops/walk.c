@@ -1,0 +1,146 @@
+/* Walks over the nodes under some roots. Iterative; ids are dense and
+ * topological, so marking by id and going through in id order is a sort. */
+#include "uops/uop.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* One bit an id. */
+struct mark_set {
+    uint64_t *words;
+    uint32_t low, high; /* marked ids lie in low..high */
+};
+
+static bool
+mark(struct mark_set *set, uint32_t id)
+{
+    uint64_t bit = (uint64_t)1 << (id & 63);
+
+    if (set->words[id >> 6] & bit)
+        return false;
+    set->words[id >> 6] |= bit;
+    set->low = id < set->low ? id : set->low;
+    return true;
+}
+
+/* Marks everything under the roots. Goes down in id order: when an id is
+ * reached, all its users have been. */
+static size_t
+mark_reachable(const struct uop_graph *g, struct mark_set *set)
+{
+    size_t n = 0;
+    uint32_t id = set->high, i;
+
+    for (;; id--) {
+        uint64_t word = set->words[id >> 6];
+        if (word == 0) {
+            id &= ~63u; /* skips an empty word */
+        } else if (word >> (id & 63) & 1) {
+            const struct uop *u = g->nodes[id];
+            for (i = 0; i < u->n_src; i++)
+                mark(set, u->src[i]->id);
+            n++;
+        }
+        if (id <= set->low)
+            return n;
+    }
+}
+
+bell_status
+uop_toposort(const struct uop_graph *g, const struct uop *const *roots,
+             size_t n_roots, const struct uop ***out_list, size_t *out_n)
+{
+    struct mark_set set = {NULL, UINT32_MAX, 0};
+    const struct uop **list;
+    size_t i, n, at = 0;
+    uint32_t id;
+
+    BELL_TRY(uop_graph_status(g));
+    for (i = 0; i < n_roots; i++)
+        set.high = roots[i]->id > set.high ? roots[i]->id : set.high;
+    set.words = host_calloc(((size_t)set.high >> 6) + 1, sizeof(*set.words));
+    if (!set.words)
+        return bell_fail(BELL_E_NO_MEMORY, "sort of %u nodes", set.high + 1);
+    for (i = 0; i < n_roots; i++)
+        mark(&set, roots[i]->id);
+    n = n_roots ? mark_reachable(g, &set) : 0;
+    list = host_alloc(n * sizeof(*list));
+    if (!list) {
+        host_free(set.words);
+        return bell_fail(BELL_E_NO_MEMORY, "sort of %zu nodes", n);
+    }
+    for (id = set.low; at < n; id++) {
+        if (set.words[id >> 6] >> (id & 63) & 1)
+            list[at++] = g->nodes[id];
+    }
+    host_free(set.words);
+    *out_list = list;
+    *out_n = n;
+    return BELL_OK;
+}
+
+/* The node that `u` becomes when its sources do; `u` itself if none changes.
+ * to[] is indexed by id. `buf` holds u->n_src pointers. */
+static const struct uop *
+rebuild(struct uop_graph *g, const struct uop *u, const struct uop *const *to,
+        const struct uop **buf)
+{
+    bool changed = false;
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        buf[i] = to[u->src[i]->id];
+        changed |= buf[i] != u->src[i];
+    }
+    if (!changed)
+        return u;
+    return uop_make(g, (enum uop_op)u->op, (enum uop_dtype)u->dtype, u->lanes,
+                    u->arg, buf, u->n_src);
+}
+
+static void
+substitute_list(struct uop_graph *g, const struct uop *const *list, size_t n,
+                const struct uop **map, const struct uop **buf)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (!map[list[i]->id])
+            map[list[i]->id] = rebuild(g, list[i], map, buf);
+    }
+}
+
+bell_status
+uop_substitute(struct uop_graph *g, const struct uop **roots, size_t n_roots,
+               const struct uop *const *from, const struct uop *const *to,
+               size_t n_pairs)
+{
+    const struct uop **list, **map, **buf;
+    size_t n, i, n_ids;
+    uint32_t max_src = 1;
+    bell_status status = BELL_OK;
+
+    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
+    for (i = 0; i < n; i++)
+        max_src = list[i]->n_src > max_src ? list[i]->n_src : max_src;
+    n_ids = n ? (size_t)list[n - 1]->id + 1 : 0;
+    map = host_calloc(n_ids, sizeof(*map));
+    buf = host_alloc(max_src * sizeof(*buf));
+    if (!map || !buf) {
+        status = bell_fail(BELL_E_NO_MEMORY, "substitution in %zu nodes", n);
+    } else {
+        for (i = 0; i < n_pairs; i++) {
+            if (from[i]->id < n_ids)
+                map[from[i]->id] = to[i];
+        }
+        substitute_list(g, list, n, map, buf);
+        for (i = 0; i < n_roots && !g->failed; i++)
+            roots[i] = map[roots[i]->id];
+        status = uop_graph_status(g);
+    }
+    host_free(buf);
+    host_free(map);
+    host_free(list);
+    return status;
+}
