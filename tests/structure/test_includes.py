@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""The include directions of the parts: who may know whom.
+
+usage: test_includes.py SOURCE_ROOT
+"""
+import re
+import sys
+
+from common import MODULES, Tap, read, sources
+
+# A part may include itself, the status codes, and these. 'doorbell' is the
+# public API. Order: a part comes after everything that it may include.
+MAY_INCLUDE = {
+    'base': set(),
+    'include': set(),
+    'ioctl': {'base'},
+    'mem': {'base', 'ioctl'},
+    'hcq': {'base', 'ioctl', 'mem'},
+    'sim': {'base', 'ioctl'},
+    'uops': {'base'},
+    'lower': {'base', 'uops'},
+    'render': {'base', 'uops', 'lower'},
+    'tensor': {'base', 'hcq', 'uops', 'lower', 'render', 'doorbell'},
+    'tools': {'base', 'hcq', 'doorbell'},
+    'examples': {'doorbell'},
+}
+# Single headers beyond that: the expression parser and the fuzzer work on
+# the tables that the tensor functions are documented by.
+ALSO = {
+    'tools': {'tensor/functions.h', 'tensor/reference.h'},
+}
+# System headers that only some parts may use.
+SYSTEM_ONLY_IN = {
+    'llvm-c/': {'render'},
+    'sys/ioctl.h': {'ioctl'},
+    'drm/': {'ioctl', 'hcq', 'sim'},
+    'linux/': {'ioctl', 'hcq', 'sim'},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
+
+
+def complaints_of(root, path):
+    module = path.split('/')[0]
+    allowed = MAY_INCLUDE[module] | {module}
+    for quote, name in INCLUDE.findall(read(root, path)):
+        if quote == '<':
+            for prefix, modules in SYSTEM_ONLY_IN.items():
+                if name.startswith(prefix) and module not in modules:
+                    yield f'{path} includes <{name}>'
+            if name.startswith('doorbell/') and module != 'examples':
+                yield f'{path}: "{name}" is ours; use quotes'
+            if not name.startswith('doorbell/'):
+                continue
+        target = name.split('/')[0]
+        if '/' not in name:
+            yield f'{path}: "{name}" lacks its folder'
+        elif name == 'doorbell/status.h' or name in ALSO.get(module, ()):
+            continue
+        elif module == 'include' and target == 'doorbell':
+            continue
+        elif target not in allowed:
+            yield f'{path} may not include "{name}"'
+        elif name.endswith('_internal.h') and target != module:
+            yield f'{path} includes the private "{name}"'
+
+
+def main():
+    root = sys.argv[1]
+    tap = Tap()
+    paths = sources(root, ('.c', '.h', '.def'))
+    for module in MODULES:
+        if module == 'tests':
+            continue
+        own = [p for p in paths if p.startswith(module + '/')]
+        if own:
+            tap.check(f'includes of {module}',
+                      [c for p in own for c in complaints_of(root, p)])
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""What the built libraries show and hold.
+
+usage: test_symbols.py SOURCE_ROOT --shared LIB --driver ARCHIVE
+                       --archives ARCHIVE...
+- the shared library exports bell_* and every function marked BELL_API, and
+  nothing else
+- the driver half needs nothing of the compiler half, nor LLVM
+- no part has mutable file-scope state beyond the list below
+"""
+import argparse
+import re
+import subprocess
+
+from common import Tap, read, sources
+
+# Debug flags, the test hook of the allocator, and registries.
+MUTABLE = {
+    'log_mask': 'bits of BELL_DEBUG, written once',
+    'log_state': 'where debug lines go, and the once-flag of log_init',
+    'alloc_state': 'the allocation counter and its test hook',
+}
+OBJECT = re.compile(
+    r'^[0-9a-f]+ (.{7}) (\.(?:data|bss)\S*)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$')
+API = re.compile(r'^BELL_API\b[^;{]*?\b(\w+)\s*\(', re.MULTILINE)
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True,
+                          check=True).stdout
+
+
+def exported(library):
+    lines = run('nm', '-D', '--defined-only', library).splitlines()
+    return {line.split()[-1].split('@')[0] for line in lines}
+
+
+def check_exports(tap, root, library):
+    names = exported(library)
+    tap.check('the shared library exports only bell_*', sorted(
+        f'exported: {n}' for n in names if not n.startswith('bell_')))
+    for header in sources(root, ('.h',)):
+        if header.startswith('include/'):
+            declared = API.findall(read(root, header))
+            tap.check(f'{header} is exported whole', [
+                f'declared, not exported: {n}'
+                for n in declared if n not in names])
+
+
+def check_driver(tap, archive):
+    """Undefined symbols that the archive itself does not define."""
+    defined, undefined = set(), set()
+    for line in run('nm', archive).splitlines():
+        match = re.match(r'^[0-9a-f ]{16} (\w) (\S+)$', line)
+        if match:
+            kind, name = match.groups()
+            (undefined if kind in 'Uw' else defined).add(name)
+    ours = re.compile('^(uop|rw|lower|sched|render|tensor|LLVM)')
+    tap.check('the driver half stands alone', sorted(
+        f'needs {n}' for n in undefined - defined if ours.match(n)))
+
+
+def check_globals(tap, archives):
+    found = []
+    for archive in archives:
+        for line in run('objdump', '-t', archive).splitlines():
+            match = OBJECT.match(line)
+            if not match or 'O' not in match.group(1):
+                continue
+            section, name = match.group(2), match.group(3)
+            if section.startswith('.data.rel.ro') or name in MUTABLE:
+                continue
+            found.append(f'{archive.split("/")[-1]}: {name} in {section}')
+    tap.check('no mutable state at file scope', found)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('root')
+    parser.add_argument('--shared')
+    parser.add_argument('--driver')
+    parser.add_argument('--archives', nargs='*', default=[])
+    args = parser.parse_args()
+    tap = Tap()
+    if args.shared:
+        check_exports(tap, args.root, args.shared)
+    if args.driver:
+        check_driver(tap, args.driver)
+    check_globals(tap, args.archives)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Rules that can be read off the text of the sources.
+
+usage: test_text.py SOURCE_ROOT
+"""
+import re
+import sys
+
+from common import Tap, read, sources
+
+MAX_LINES = 1500
+UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b')
+OPCODE = re.compile(
+    r'^UOP\((\w+), (\d+), (\d+), ([A-Z| ]+), (\w+), "(.*)"\)$')
+OP_FLAGS = {'T', 'K', 'P', 'ALU', 'COMM', 'CMP', 'INT', 'FLT', 'EFFECT',
+            'MOVE'}
+OP_ARGS = {'NONE', 'INT', 'CONST', 'DIMS', 'DATA'}
+
+
+def text_complaints(path, text):
+    lines = text.split('\n')
+    if len(lines) - 1 > MAX_LINES:
+        yield f'{path} has {len(lines) - 1} lines, more than {MAX_LINES}'
+    if not text.endswith('\n') or text.endswith('\n\n'):
+        yield f'{path} does not end in one newline'
+    for n, line in enumerate(lines, 1):
+        if line != line.rstrip():
+            yield f'{path}:{n}: blanks at the end'
+        if '\t' in line:
+            yield f'{path}:{n}: a tab'
+        if path.endswith(('.c', '.h')) and UNFINISHED.search(line):
+            yield f'{path}:{n}: unfinished work'
+
+
+def opcode_complaints(text):
+    seen = set()
+    for n, line in enumerate(text.split('\n'), 1):
+        if not line.startswith('UOP('):
+            continue
+        match = OPCODE.match(line)
+        if not match:
+            yield f'ops.def:{n}: not UOP(name, min, max, flags, arg, doc)'
+            continue
+        name, low, high, flags, arg, doc = match.groups()
+        if name in seen:
+            yield f'ops.def:{n}: {name} a second time'
+        seen.add(name)
+        if int(low) > int(high):
+            yield f'ops.def:{n}: at least {low}, at most {high} sources'
+        unknown = set(flags.replace(' ', '').split('|')) - OP_FLAGS
+        if unknown or arg not in OP_ARGS:
+            yield f'ops.def:{n}: unknown {unknown or arg}'
+        if not doc.strip():
+            yield f'ops.def:{n}: {name} is not documented'
+    if not seen:
+        yield 'ops.def lists no opcode'
+
+
+def comment_complaints(root, path):
+    """A source file begins by saying what it is."""
+    if not re.match(r'\s*(/\*|//)', read(root, path)):
+        yield f'{path} begins without a comment'
+
+
+def main():
+    root = sys.argv[1]
+    tap = Tap()
+    paths = sources(root, ('.c', '.h', '.py', '.sh', '.def', 'meson.build'))
+    tap.check('length, blanks, marks', [
+        c for p in paths for c in text_complaints(p, read(root, p))])
+    tap.check('file comments', [
+        c for p in paths if p.endswith(('.c', '.h'))
+        for c in comment_complaints(root, p)])
+    tap.check('opcodes', list(opcode_complaints(read(root, 'uops/ops.def'))))
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

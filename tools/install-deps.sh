@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing. Says nothing, asks nothing
+# and touches no network when none is.
+#
+# usage: install-deps.sh build | check
+set -euo pipefail
+
+build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev"
+check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils"
+# A program that stands for each package, where one does: what is here by
+# another way than apt need not be installed.
+declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
+    [pkg-config]=pkg-config [llvm-19-dev]=llvm-config-19 [binutils]=nm
+    [clang-format-14]=clang-format-14)
+declare -A module=([zlib1g-dev]=zlib [libcmocka-dev]=cmocka
+    [libopenblas-dev]=openblas)
+
+installed() {
+    if command -v dpkg-query >/dev/null; then
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+    elif [ -n "${program[$1]:-}" ]; then
+        command -v "${program[$1]}" >/dev/null
+    elif [ -n "${module[$1]:-}" ]; then
+        pkg-config --exists "${module[$1]}"
+    else
+        true
+    fi
+}
+
+case "${1:-}" in
+build) wanted=$build ;;
+check) wanted=$check ;;
+*)
+    echo "usage: $0 build | check" >&2
+    exit 2
+    ;;
+esac
+
+missing=()
+for package in $wanted; do
+    installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+stop() {
+    echo "$1" >&2
+    echo "Needed and not installed: ${missing[*]}" >&2
+    echo "On Debian 12: apt-get install ${missing[*]}" >&2
+    exit 1
+}
+
+command -v apt-get >/dev/null || stop "This system has no apt-get."
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || stop "Neither root nor sudo here."
+    root=(sudo)
+    # Without a terminal nobody can type a password.
+    [ -t 0 ] || root=(sudo -n)
+fi
+apt() {
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+echo "Installing ${missing[*]}" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# The lists may be recent enough; a bare image has none at all.
+if ! apt install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1; then
+    if ! { apt update && apt install -y --no-install-recommends \
+        "${missing[@]}"; } >"$log" 2>&1; then
+        tail -n 20 "$log" >&2
+        stop "apt-get failed."
+    fi
+fi
