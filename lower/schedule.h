@@ -42,8 +42,8 @@ struct sched_target {
 };
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves
- * are numbered (arg.i = 0, 1, ...), each contiguous and row-major in its
- * shape. Large reductions to few values are split in two first, which adds
+ * are numbered (arg.dims = number, shape...), each contiguous and row-major.
+ * Large reductions to few values are split in two first, which adds
  * nodes to `g`. Kernels are made in `kernels`, the plan in kernels->arena. A
  * root that is a leaf or a reshape of one has that leaf's buffer. */
 BELL_MUST_CHECK bell_status sched_build(struct uop_graph *g,
