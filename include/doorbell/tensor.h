@@ -1,0 +1,521 @@
+/* Tensors: lazy arrays on one device.
+ *
+ * A call that returns a tensor builds a graph and computes nothing. Work is
+ * done by bell_realize and by the calls that read values. Shapes, dtypes and
+ * axes are checked at the call that is given them.
+ *
+ *     struct bell_context *ctx;
+ *     bell_context_create(NULL, &ctx);
+ *     bell_scope_begin(ctx);
+ *     struct bell_tensor *x = bell_randn(ctx, BELL_DIMS(64, 784), BELL_FLOAT32);
+ *     struct bell_tensor *y = bell_relu(bell_add(bell_matmul(x, w), b));
+ *     bell_status status = bell_read(y, out, sizeof(out));
+ *     bell_scope_end(ctx);
+ *
+ * Ownership. A tensor belongs to the scope that was innermost when it was
+ * made and goes with it, so expressions nest without leaks. bell_keep moves
+ * one to the enclosing scope; bell_tensor_release ends one early. A tensor is
+ * a handle: it denotes a value, and bell_assign makes it denote another.
+ *
+ * Errors. A call that fails returns the context's error tensor, never NULL,
+ * (NULL only where it was given no context at all). The error tensor passes
+ * through later calls untouched: they return it too, and change nothing. The
+ * first failure, with its call and the values that were wrong, is what the
+ * next call that returns a bell_status reports (and then forgets); see
+ * bell_error_last.
+ *
+ * Threads. A context and all that belongs to it is for one thread at a time;
+ * different contexts are independent.
+ *
+ * Shapes are lists of int64_t sizes, outermost first, at most BELL_MAX_RANK
+ * of them; a list of length 0 is a scalar. Sizes of 0 are allowed. Axes may be
+ * negative: -1 is the last. In comments x[i,j] has axes i and j, and @ is the
+ * matrix product. Functions have the names and the meaning of PyTorch's
+ * unless their comment says otherwise.
+ *
+ * dtypes. Two operands of different dtype are converted to a common one, as
+ * in PyTorch: categories bool < integer < float, the operand of the highest
+ * category decides; within a category the wider. int8..int64 with an unsigned
+ * type of equal or greater size goes to the next wider signed type; uint64
+ * with a signed type to float64; float16 with bfloat16 to float32. Operands
+ * with axes decide before operands of shape (), and those before
+ * bell_scalar's: a lower rank changes the dtype only where its category is
+ * higher. Integer sums and products are int64, / of integers is float32, and
+ * sums of float16 and bfloat16 are accumulated in float32.
+ */
+#ifndef BELL_DOORBELL_TENSOR_H
+#define BELL_DOORBELL_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "doorbell/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bell_context;
+struct bell_tensor;
+
+/* Greatest number of axes. */
+#define BELL_MAX_RANK 16
+
+/* A list of sizes or axes as two arguments: bell_zeros(ctx, BELL_DIMS(2, 3),
+ * BELL_FLOAT32). C only. BELL_NO_DIMS is the empty list: the shape of a
+ * scalar, or "all axes" where a list of axes may be empty. */
+#define BELL_DIMS(...)                                                         \
+    (const int64_t[]){__VA_ARGS__},                                            \
+        (uint32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define BELL_NO_DIMS NULL, 0
+/* A list of tensors as two arguments: bell_cat(BELL_TENSORS(a, b), 0). */
+#define BELL_TENSORS(...)                                                      \
+    (struct bell_tensor *const[]){__VA_ARGS__},                                \
+        (uint32_t)(sizeof((struct bell_tensor *const[]){__VA_ARGS__}) /        \
+                   sizeof(struct bell_tensor *))
+
+/* Element types. BELL_DEFAULT stands for the type a call would choose. */
+enum bell_dtype {
+    BELL_DEFAULT,
+    BELL_BOOL, /* one byte, 0 or 1 */
+    BELL_INT8,
+    BELL_UINT8,
+    BELL_INT16,
+    BELL_UINT16,
+    BELL_INT32,
+    BELL_UINT32,
+    BELL_INT64,
+    BELL_UINT64,
+    BELL_FLOAT16,
+    BELL_BFLOAT16,
+    BELL_FLOAT32,
+    BELL_FLOAT64,
+    BELL_DTYPE_COUNT
+};
+
+/* "float32" and the like; "default" for BELL_DEFAULT, "?" out of range. */
+BELL_API const char *bell_dtype_name(enum bell_dtype dtype);
+/* Bytes of an element; 0 for BELL_DEFAULT and out of range. */
+BELL_API size_t bell_dtype_size(enum bell_dtype dtype);
+/* The common dtype of two operands that have axes; BELL_DEFAULT if an
+ * argument is no dtype. */
+BELL_API enum bell_dtype bell_promote(enum bell_dtype a, enum bell_dtype b);
+
+/* ---- context and scopes ---- */
+
+/* Opens a device ("CPU", "NV:0", ...; NULL: BELL_DEVICE, or the first that
+ * works) and makes a context with one open scope, which only
+ * bell_context_destroy ends. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_context_create(const char *device_name, struct bell_context **out_ctx);
+/* Waits for pending work, releases every tensor of the context and closes
+ * the device. NULL is allowed. */
+BELL_API void bell_context_destroy(struct bell_context *ctx);
+/* Name of the open device, "CPU:0"; lives as long as the context. */
+BELL_API const char *bell_context_device(const struct bell_context *ctx);
+/* Reports and forgets the first failure since the last such report. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_context_status(struct bell_context *ctx);
+/* The context's error tensor: what failed calls return. */
+BELL_API struct bell_tensor *bell_error_tensor(struct bell_context *ctx);
+
+/* Opens a scope inside the innermost one. Fails only without memory. */
+BELL_API bell_status bell_scope_begin(struct bell_context *ctx);
+/* Ends the innermost scope and releases its tensors, in every case; then
+ * reports as bell_context_status. */
+BELL_API bell_status bell_scope_end(struct bell_context *ctx);
+/* Moves `t` from its scope to the enclosing one; returns `t`. From the
+ * context's own scope it moves nowhere. */
+BELL_API struct bell_tensor *bell_keep(struct bell_tensor *t);
+/* Moves `t` to the context's own scope: it lives until bell_tensor_release or
+ * the end of the context. Returns `t`. */
+BELL_API struct bell_tensor *bell_keep_forever(struct bell_tensor *t);
+/* Ends `t` now. Values computed from it are not affected. NULL and the error
+ * tensor are allowed. */
+BELL_API void bell_tensor_release(struct bell_tensor *t);
+/* Another handle, in the innermost scope, for the value `t` denotes now. */
+BELL_API struct bell_tensor *bell_alias(struct bell_tensor *t);
+
+/* Whether layers behave as in training (dropout drops, batchnorm uses and
+ * collects the batch's statistics). Off at first. Returns the old value. */
+BELL_API bool bell_set_training(struct bell_context *ctx, bool training);
+BELL_API bool bell_is_training(const struct bell_context *ctx);
+
+/* Counts for tests, tools and tuning. Plain data. */
+struct bell_context_info {
+    size_t n_tensors;     /* handles that live */
+    size_t n_scopes;      /* open, the context's own included */
+    size_t n_graph_nodes; /* in the graph, dead ones included */
+    size_t n_buffers;     /* leaf buffers with device memory */
+    size_t buffer_bytes;  /* their sizes together */
+    size_t n_compactions; /* times the graph was copied to a fresh one */
+};
+BELL_API void bell_context_get_info(const struct bell_context *ctx,
+                                    struct bell_context_info *out_info);
+
+/* ---- facts of a tensor (computing nothing) ---- */
+
+BELL_API struct bell_context *bell_context_of(const struct bell_tensor *t);
+BELL_API bool bell_is_error(const struct bell_tensor *t);
+BELL_API enum bell_dtype bell_dtype_of(const struct bell_tensor *t);
+BELL_API uint32_t bell_ndim(const struct bell_tensor *t);
+/* Sizes, bell_ndim of them; valid until the next call with its context. */
+BELL_API const int64_t *bell_shape(const struct bell_tensor *t);
+/* Size of one axis; -1 if there is no such axis. */
+BELL_API int64_t bell_size(const struct bell_tensor *t, int axis);
+BELL_API uint64_t bell_numel(const struct bell_tensor *t);
+BELL_API uint64_t bell_nbytes(const struct bell_tensor *t);
+/* Whether the value is in memory (or queued to be). */
+BELL_API bool bell_is_realized(const struct bell_tensor *t);
+
+/* ---- data in and out ---- */
+
+/* A tensor with a copy of `data`: the elements in row-major order, in host
+ * byte order. */
+BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
+                                            enum bell_dtype dtype,
+                                            const int64_t *shape, uint32_t ndim,
+                                            const void *data);
+
+/* Computes the values of n tensors together: what they share is computed
+ * once. Queued; does not wait. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_realize(struct bell_tensor *const *tensors, size_t n);
+BELL_API BELL_MUST_CHECK bell_status bell_realize1(struct bell_tensor *t);
+
+/* Computes `t`, waits and copies its elements to dst; size_bytes must be
+ * bell_nbytes(t). */
+BELL_API BELL_MUST_CHECK bell_status bell_read(struct bell_tensor *t, void *dst,
+                                               size_t size_bytes);
+/* The same as double or int64_t whatever the dtype; n must be bell_numel(t).
+ * Floats to int64_t truncate. */
+BELL_API BELL_MUST_CHECK bell_status bell_read_f64(struct bell_tensor *t,
+                                                   double *dst, size_t n);
+BELL_API BELL_MUST_CHECK bell_status bell_read_i64(struct bell_tensor *t,
+                                                   int64_t *dst, size_t n);
+/* The value of a tensor with one element. */
+BELL_API BELL_MUST_CHECK bell_status bell_item_f64(struct bell_tensor *t,
+                                                   double *out_value);
+BELL_API BELL_MUST_CHECK bell_status bell_item_i64(struct bell_tensor *t,
+                                                   int64_t *out_value);
+
+/* Makes `t` denote `value`, which must have t's shape and dtype. Values that
+ * were computed from t before keep what they had. Returns t, or the error
+ * tensor, t unchanged. */
+BELL_API struct bell_tensor *bell_assign(struct bell_tensor *t,
+                                         struct bell_tensor *value);
+/* Replaces the elements of `t`, as bell_assign(t, bell_from_data(...)). */
+BELL_API BELL_MUST_CHECK bell_status bell_write(struct bell_tensor *t,
+                                                const void *data,
+                                                size_t size_bytes);
+
+/* ---- creation ---- */
+
+/* A number as written in a formula: shape (), gives way to the dtype of any
+ * tensor of its category or a higher one (alone: float32 resp. int64). */
+BELL_API struct bell_tensor *bell_scalar(struct bell_context *ctx,
+                                         double value);
+BELL_API struct bell_tensor *bell_scalar_int(struct bell_context *ctx,
+                                             int64_t value);
+
+/* Every element `value`, rounded to a float dtype, wrapped to an integer one
+ * (truncated first); BELL_DEFAULT is float32. */
+BELL_API struct bell_tensor *bell_full(struct bell_context *ctx,
+                                       const int64_t *shape, uint32_t ndim,
+                                       double value, enum bell_dtype dtype);
+/* The same from an integer, exact beyond 2^53; BELL_DEFAULT is int64. */
+BELL_API struct bell_tensor *bell_full_int(struct bell_context *ctx,
+                                           const int64_t *shape, uint32_t ndim,
+                                           int64_t value,
+                                           enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_zeros(struct bell_context *ctx,
+                                        const int64_t *shape, uint32_t ndim,
+                                        enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_ones(struct bell_context *ctx,
+                                       const int64_t *shape, uint32_t ndim,
+                                       enum bell_dtype dtype);
+/* Memory of unspecified content. */
+BELL_API struct bell_tensor *bell_empty(struct bell_context *ctx,
+                                        const int64_t *shape, uint32_t ndim,
+                                        enum bell_dtype dtype);
+/* Of x's shape; BELL_DEFAULT is x's dtype. */
+BELL_API struct bell_tensor *bell_full_like(struct bell_tensor *x, double value,
+                                            enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_zeros_like(struct bell_tensor *x,
+                                             enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_ones_like(struct bell_tensor *x,
+                                            enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_empty_like(struct bell_tensor *x,
+                                             enum bell_dtype dtype);
+/* start, start + step, ... up to but not including stop; shape
+ * (ceil((stop - start) / step)). BELL_DEFAULT is int64 where all three are
+ * whole numbers, else float32. */
+BELL_API struct bell_tensor *bell_arange(struct bell_context *ctx, double start,
+                                         double stop, double step,
+                                         enum bell_dtype dtype);
+/* `steps` values from start to stop, both included. */
+BELL_API struct bell_tensor *bell_linspace(struct bell_context *ctx,
+                                           double start, double stop,
+                                           int64_t steps,
+                                           enum bell_dtype dtype);
+/* out[i,j] = i == j; shape (n, m). */
+BELL_API struct bell_tensor *bell_eye(struct bell_context *ctx, int64_t n,
+                                      int64_t m, enum bell_dtype dtype);
+/* out[.., c] = x[..] == c, int64, for integer x. */
+BELL_API struct bell_tensor *bell_one_hot(struct bell_tensor *x,
+                                          int64_t num_classes);
+
+/* ---- random numbers ----
+ *
+ * Threefry-2x32, counter based: the same seed and the same calls in the same
+ * order give the same bits on every device. The seed is 0 at first. At most
+ * 2^32 elements a call. BELL_DEFAULT is float32. */
+
+BELL_API void bell_manual_seed(struct bell_context *ctx, uint64_t seed);
+/* Uniform in [0, 1). Float dtypes. */
+BELL_API struct bell_tensor *bell_rand(struct bell_context *ctx,
+                                       const int64_t *shape, uint32_t ndim,
+                                       enum bell_dtype dtype);
+/* Standard normal (Box-Muller). Float dtypes. */
+BELL_API struct bell_tensor *bell_randn(struct bell_context *ctx,
+                                        const int64_t *shape, uint32_t ndim,
+                                        enum bell_dtype dtype);
+/* Integers in [low, high), high - low at most 2^32; BELL_DEFAULT is int64. */
+BELL_API struct bell_tensor *bell_randint(struct bell_context *ctx, int64_t low,
+                                          int64_t high, const int64_t *shape,
+                                          uint32_t ndim, enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_uniform(struct bell_context *ctx,
+                                          const int64_t *shape, uint32_t ndim,
+                                          double low, double high,
+                                          enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_normal(struct bell_context *ctx,
+                                         const int64_t *shape, uint32_t ndim,
+                                         double mean, double std,
+                                         enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_rand_like(struct bell_tensor *x);
+BELL_API struct bell_tensor *bell_randn_like(struct bell_tensor *x);
+/* A random order of 0..n-1, int64. Work grows with n^2; for n up to some ten
+ * thousand. */
+BELL_API struct bell_tensor *bell_randperm(struct bell_context *ctx, int64_t n);
+/* Uniform in [-1, 1) / sqrt(number of elements). */
+BELL_API struct bell_tensor *bell_scaled_uniform(struct bell_context *ctx,
+                                                 const int64_t *shape,
+                                                 uint32_t ndim,
+                                                 enum bell_dtype dtype);
+/* Weight initialisers. fan_out is shape[0], fan_in the product of the other
+ * sizes; rank at least 2. glorot: +-sqrt(6 / (fan_in + fan_out)). kaiming:
+ * gain sqrt(2 / (1 + a^2)) over fan_in. */
+BELL_API struct bell_tensor *bell_glorot_uniform(struct bell_context *ctx,
+                                                 const int64_t *shape,
+                                                 uint32_t ndim,
+                                                 enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_kaiming_uniform(struct bell_context *ctx,
+                                                  const int64_t *shape,
+                                                  uint32_t ndim, double a,
+                                                  enum bell_dtype dtype);
+BELL_API struct bell_tensor *bell_kaiming_normal(struct bell_context *ctx,
+                                                 const int64_t *shape,
+                                                 uint32_t ndim, double a,
+                                                 enum bell_dtype dtype);
+/* While the context is training: each element 0 with probability p (0 to 1),
+ * the others divided by 1 - p. Else x. */
+BELL_API struct bell_tensor *bell_dropout(struct bell_tensor *x, double p);
+
+/* ---- movement: free of copies ---- */
+
+/* The same elements in row-major order; one size may be -1. */
+BELL_API struct bell_tensor *bell_reshape(struct bell_tensor *x,
+                                          const int64_t *shape, uint32_t ndim);
+/* Axis i of the result is axis order[i] of x. */
+BELL_API struct bell_tensor *bell_permute(struct bell_tensor *x,
+                                          const int64_t *order, uint32_t ndim);
+/* Swaps two axes. */
+BELL_API struct bell_tensor *bell_transpose(struct bell_tensor *x, int axis0,
+                                            int axis1);
+/* Swaps the last two axes; x of rank 0 or 1 stays. */
+BELL_API struct bell_tensor *bell_t(struct bell_tensor *x);
+/* Axis from[i] of x becomes axis to[i]; the others keep their order. */
+BELL_API struct bell_tensor *bell_movedim(struct bell_tensor *x, int from,
+                                          int to);
+/* Axes of size 1 repeated, new axes in front; -1 keeps an axis. */
+BELL_API struct bell_tensor *bell_expand(struct bell_tensor *x,
+                                         const int64_t *shape, uint32_t ndim);
+/* Adds elements around: pads = before, after of axis 0, then of axis 1, ...;
+ * 2 * ndim numbers. Negative ones cut. */
+BELL_API struct bell_tensor *bell_pad(struct bell_tensor *x,
+                                      const int64_t *pads, uint32_t n_pads,
+                                      double value);
+/* The part begin..end-1 of each axis: begin, end of axis 0, then of 1, ... */
+BELL_API struct bell_tensor *
+bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds);
+/* Reverses axes; an empty list reverses all. */
+BELL_API struct bell_tensor *bell_flip(struct bell_tensor *x,
+                                       const int64_t *axes, uint32_t n_axes);
+/* Removes axes of size 1; an empty list: all such axes. A listed axis of
+ * another size stays. */
+BELL_API struct bell_tensor *bell_squeeze(struct bell_tensor *x,
+                                          const int64_t *axes, uint32_t n_axes);
+/* Puts an axis of size 1 so that it is axis `axis` of the result. */
+BELL_API struct bell_tensor *bell_unsqueeze(struct bell_tensor *x, int axis);
+/* Merges axes first..last into one. */
+BELL_API struct bell_tensor *bell_flatten(struct bell_tensor *x, int first,
+                                          int last);
+/* Splits an axis into axes of the given sizes (one may be -1). */
+BELL_API struct bell_tensor *bell_unflatten(struct bell_tensor *x, int axis,
+                                            const int64_t *sizes,
+                                            uint32_t n_sizes);
+/* Joins along an axis; the other sizes agree. dtypes are promoted. */
+BELL_API struct bell_tensor *bell_cat(struct bell_tensor *const *tensors,
+                                      uint32_t n, int axis);
+/* Joins along a new axis; all sizes agree. */
+BELL_API struct bell_tensor *bell_stack(struct bell_tensor *const *tensors,
+                                        uint32_t n, int axis);
+/* Parts of the given sizes along an axis, which they cover; out holds n. */
+BELL_API void bell_split(struct bell_tensor *x, const int64_t *sizes,
+                         uint32_t n, int axis, struct bell_tensor **out);
+/* Parts of ceil(size / n), the last ones smaller; out holds n. Returns how
+ * many parts there are (at most n); 0 after a failure, then out is all error
+ * tensors. */
+BELL_API uint32_t bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
+                             struct bell_tensor **out);
+/* The whole repeated: counts per axis, new axes in front. */
+BELL_API struct bell_tensor *
+bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts);
+/* Each element along `axis` repeated. */
+BELL_API struct bell_tensor *bell_repeat_interleave(struct bell_tensor *x,
+                                                    int64_t count, int axis);
+/* Shifts along an axis, wrapping round: out[i] = x[i - shift]. */
+BELL_API struct bell_tensor *bell_roll(struct bell_tensor *x, int64_t shift,
+                                       int axis);
+/* Keeps x[.., i, j] where j <= i + diagonal (tril), j >= i + diagonal (triu);
+ * 0 elsewhere. */
+BELL_API struct bell_tensor *bell_tril(struct bell_tensor *x, int64_t diagonal);
+BELL_API struct bell_tensor *bell_triu(struct bell_tensor *x, int64_t diagonal);
+/* Rank 1: the matrix with x on its main diagonal. Rank 2: its diagonal. */
+BELL_API struct bell_tensor *bell_diag(struct bell_tensor *x);
+/* out[.., k] = x with axis0 at k - min(offset, 0), axis1 at
+ * k + max(offset, 0). */
+BELL_API struct bell_tensor *
+bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1);
+/* Windows: out[.., w, .., k] = x[.., w * step + k, ..], k last. */
+BELL_API struct bell_tensor *bell_unfold(struct bell_tensor *x, int axis,
+                                         int64_t size, int64_t step);
+/* out[n] has the shape (size of x0, size of x1, ...), varying along axis n
+ * ("ij" order). Rank-1 inputs. out holds n. */
+BELL_API void bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
+                            struct bell_tensor **out);
+
+/* ---- indexing ---- */
+
+/* "Absent" for begin and end of a slice. */
+#define BELL_NONE INT64_MIN
+
+/* One item between the brackets of x[...]. Use the constructors below. */
+enum bell_index_kind {
+    BELL_INDEX_SLICE,    /* begin:end:step */
+    BELL_INDEX_INT,      /* begin; removes the axis */
+    BELL_INDEX_NEW_AXIS, /* an axis of size 1 */
+    BELL_INDEX_ELLIPSIS, /* as many whole axes as are left */
+    BELL_INDEX_TENSOR    /* an integer tensor */
+};
+struct bell_index_item {
+    enum bell_index_kind kind;
+    int64_t begin, end, step;
+    struct bell_tensor *tensor;
+};
+
+static inline struct bell_index_item
+bell_slice(int64_t begin, int64_t end, int64_t step)
+{
+    struct bell_index_item it = {BELL_INDEX_SLICE, begin, end, step, NULL};
+    return it;
+}
+static inline struct bell_index_item
+bell_whole(void)
+{
+    return bell_slice(BELL_NONE, BELL_NONE, 1);
+}
+static inline struct bell_index_item
+bell_at(int64_t i)
+{
+    struct bell_index_item it = {BELL_INDEX_INT, i, 0, 1, NULL};
+    return it;
+}
+static inline struct bell_index_item
+bell_new_axis(void)
+{
+    struct bell_index_item it = {BELL_INDEX_NEW_AXIS, 0, 0, 1, NULL};
+    return it;
+}
+static inline struct bell_index_item
+bell_ellipsis(void)
+{
+    struct bell_index_item it = {BELL_INDEX_ELLIPSIS, 0, 0, 1, NULL};
+    return it;
+}
+static inline struct bell_index_item
+bell_by(struct bell_tensor *index)
+{
+    struct bell_index_item it = {BELL_INDEX_TENSOR, 0, 0, 1, index};
+    return it;
+}
+/* Items as two arguments: bell_index(x, BELL_ITEMS(bell_whole(), bell_at(0))) */
+#define BELL_ITEMS(...)                                                        \
+    (const struct bell_index_item[]){__VA_ARGS__},                             \
+        (uint32_t)(sizeof((const struct bell_index_item[]){__VA_ARGS__}) /     \
+                   sizeof(struct bell_index_item))
+
+/* x[items], as Python's: slices clamp, steps may be negative, integers out of
+ * range are errors. Integer tensors are broadcast together, and their axes
+ * take the place of the first one's (in front, where slices lie between
+ * them); an element that is out of range gives 0. Bool tensors are not
+ * accepted: the result's shape would depend on values. */
+BELL_API struct bell_tensor *bell_index(struct bell_tensor *x,
+                                        const struct bell_index_item *items,
+                                        uint32_t n);
+/* x with the elements that x[items] names replaced by `value`, broadcast to
+ * them; a new tensor. No tensor items. */
+BELL_API struct bell_tensor *bell_index_put(struct bell_tensor *x,
+                                            const struct bell_index_item *items,
+                                            uint32_t n,
+                                            struct bell_tensor *value);
+/* The part of `axis` at i (removed), or begin..begin+length-1. */
+BELL_API struct bell_tensor *bell_select(struct bell_tensor *x, int axis,
+                                         int64_t i);
+BELL_API struct bell_tensor *bell_narrow(struct bell_tensor *x, int axis,
+                                         int64_t begin, int64_t length);
+/* out[i..] = x[i.. with the axis at index[i..]]; index has x's rank and no
+ * other axis longer than x's. Negative counts from the end; out of range
+ * gives 0. */
+BELL_API struct bell_tensor *bell_gather(struct bell_tensor *x, int axis,
+                                         struct bell_tensor *index);
+/* x with `axis` indexed by a rank-1 tensor. */
+BELL_API struct bell_tensor *bell_index_select(struct bell_tensor *x, int axis,
+                                               struct bell_tensor *index);
+/* The flattened x at index; of index's shape. */
+BELL_API struct bell_tensor *bell_take(struct bell_tensor *x,
+                                       struct bell_tensor *index);
+/* out[i.., d] = weight[x[i..], d]. */
+BELL_API struct bell_tensor *bell_embedding(struct bell_tensor *x,
+                                            struct bell_tensor *weight);
+/* x, with out[i.. with the axis at index[i..]] set to src[i..] (of several,
+ * the last) or, for scatter_add, increased by it. An index out of range
+ * writes nothing. Work grows with x's size times index's along the axis. */
+BELL_API struct bell_tensor *bell_scatter(struct bell_tensor *x, int axis,
+                                          struct bell_tensor *index,
+                                          struct bell_tensor *src);
+BELL_API struct bell_tensor *bell_scatter_add(struct bell_tensor *x, int axis,
+                                              struct bell_tensor *index,
+                                              struct bell_tensor *src);
+/* mask ? value : x; mask is broadcast to x. */
+BELL_API struct bell_tensor *
+bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#include "doorbell/ops.h"
+
+#endif
