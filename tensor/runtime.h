@@ -1,0 +1,70 @@
+/* The runtime of a context: its device, compiled kernels and plans.
+ *
+ * tensor/realize.c drives it; tensor/compile.c fills the kernel cache;
+ * tensor/plan.c turns a schedule into a memory plan.
+ */
+#ifndef BELL_TENSOR_RUNTIME_H
+#define BELL_TENSOR_RUNTIME_H
+
+#include "base/map.h"
+#include "doorbell/stats.h"
+#include "doorbell/tensor.h"
+#include "hcq/hcq.h"
+#include "lower/lower.h"
+#include "lower/schedule.h"
+#include "uops/uop.h"
+
+/* A compiled kernel. Owned by the runtime. */
+struct rt_kernel {
+    const struct uop *sink; /* in rt->kernels: its identity */
+    struct hcq_program *program;
+    uint32_t grid[3], local[3];
+    double n_flops, n_bytes;
+};
+
+/* A scheduled graph, ready to run again and again. Owned by the runtime. */
+struct rt_plan {
+    struct sched_plan sched;
+    uint32_t *kernels;      /* by item: number in rt->kernel_list */
+    uint64_t *offsets;      /* by buffer: place in the scratch buffer */
+    uint64_t scratch_bytes; /* for values that are neither leaf nor root */
+};
+
+/* Memory that work in flight may still use. */
+struct rt_dead {
+    struct hcq_buffer *buf;
+    uint64_t value; /* of the queue's timeline when it is idle */
+};
+
+struct tensor_runtime {
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct lower_target target;
+    struct sched_target sched_target;
+    struct uop_graph graphs;  /* tensor graphs with numbered leaves */
+    struct uop_graph kernels; /* scheduled kernels and plans */
+    struct map plan_of;       /* id of a SINK in graphs -> number of plan */
+    struct map kernel_of;     /* id of a SINK in kernels -> number of kernel */
+    struct rt_plan *plans;
+    size_t n_plans, cap_plans;
+    struct rt_kernel *kernel_list;
+    size_t n_kernels, cap_kernels;
+    const struct uop **copies; /* by id in the context's graph: scratch */
+    size_t cap_copies;
+    struct rt_dead *dead;
+    size_t n_dead, cap_dead;
+    uint64_t last_value; /* of the queue's timeline, for all work so far */
+    struct bell_stats stats;
+};
+
+/* Compiles the kernels of sinks[] (nodes of rt->kernels) that are not
+ * compiled yet, several at a time; out_kernels[i] is the number of each. */
+BELL_MUST_CHECK bell_status rt_compile(struct tensor_runtime *rt,
+                                       const struct uop *const *sinks,
+                                       uint32_t n, uint32_t *out_kernels);
+
+/* Gives every buffer that is neither leaf nor root a place in one scratch
+ * buffer; values that are not alive at once share memory. */
+BELL_MUST_CHECK bell_status rt_place_buffers(struct rt_plan *plan);
+
+#endif
