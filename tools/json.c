@@ -1,0 +1,190 @@
+/* The writer of json.h. */
+#include "tools/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static void
+put(struct json *json, const char *text, size_t n_bytes)
+{
+    if (json->failed)
+        return;
+    if (host_grow((void **)&json->text, &json->cap, json->n_bytes + n_bytes + 1,
+                  1)) {
+        json->failed = true;
+        return;
+    }
+    memcpy(json->text + json->n_bytes, text, n_bytes);
+    json->n_bytes += n_bytes;
+    json->text[json->n_bytes] = '\0';
+}
+
+static void
+put_text(struct json *json, const char *text)
+{
+    put(json, text, strlen(text));
+}
+
+static void
+put_quoted(struct json *json, const char *text)
+{
+    char escape[8];
+
+    put_text(json, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') {
+            snprintf(escape, sizeof(escape), "\\%c", c);
+            put_text(json, escape);
+        } else if (c < 0x20) {
+            snprintf(escape, sizeof(escape), "\\u%04x", c);
+            put_text(json, escape);
+        } else {
+            put(json, text, 1);
+        }
+    }
+    put_text(json, "\"");
+}
+
+static void
+put_newline(struct json *json)
+{
+    unsigned i;
+
+    put_text(json, "\n");
+    for (i = 0; i < json->depth; i++)
+        put_text(json, "  ");
+}
+
+/* What stands before a member's value. */
+static void
+begin_member(struct json *json, const char *key)
+{
+    unsigned level = json->depth - 1;
+
+    assert(json->depth && json->in_array[level] == !key);
+    if (json->has_items[level])
+        put_text(json, ",");
+    json->has_items[level] = true;
+    put_newline(json);
+    if (key) {
+        put_quoted(json, key);
+        put_text(json, ": ");
+    }
+}
+
+static void
+open_level(struct json *json, bool is_array)
+{
+    assert(json->depth < JSON_DEPTH_MAX);
+    put_text(json, is_array ? "[" : "{");
+    json->in_array[json->depth] = is_array;
+    json->has_items[json->depth] = false;
+    json->depth++;
+}
+
+void
+json_init(struct json *json)
+{
+    memset(json, 0, sizeof(*json));
+    open_level(json, false);
+}
+
+void
+json_fini(struct json *json)
+{
+    host_free(json->text);
+    memset(json, 0, sizeof(*json));
+}
+
+void
+json_object(struct json *json, const char *key)
+{
+    begin_member(json, key);
+    open_level(json, false);
+}
+
+void
+json_array(struct json *json, const char *key)
+{
+    begin_member(json, key);
+    open_level(json, true);
+}
+
+void
+json_end(struct json *json)
+{
+    assert(json->depth);
+    json->depth--;
+    if (json->has_items[json->depth])
+        put_newline(json);
+    put_text(json, json->in_array[json->depth] ? "]" : "}");
+}
+
+void
+json_str(struct json *json, const char *key, const char *value)
+{
+    begin_member(json, key);
+    put_quoted(json, value);
+}
+
+void
+json_int(struct json *json, const char *key, int64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    begin_member(json, key);
+    put_text(json, text);
+}
+
+void
+json_uint(struct json *json, const char *key, uint64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    begin_member(json, key);
+    put_text(json, text);
+}
+
+void
+json_num(struct json *json, const char *key, double value)
+{
+    char text[40];
+
+    if (isfinite(value))
+        snprintf(text, sizeof(text), "%.10g", value);
+    else
+        snprintf(text, sizeof(text), "null");
+    begin_member(json, key);
+    put_text(json, text);
+}
+
+void
+json_bool(struct json *json, const char *key, bool value)
+{
+    begin_member(json, key);
+    put_text(json, value ? "true" : "false");
+}
+
+void
+json_null(struct json *json, const char *key)
+{
+    begin_member(json, key);
+    put_text(json, "null");
+}
+
+const char *
+json_text(struct json *json)
+{
+    while (json->depth)
+        json_end(json);
+    put_text(json, "\n");
+    return json->failed ? NULL : json->text;
+}

@@ -1,0 +1,43 @@
+/* Writes one JSON document into memory: indented, keys in the order given.
+ * Running out of memory is sticky and told at the end. One thread.
+ */
+#ifndef BELL_TOOLS_JSON_H
+#define BELL_TOOLS_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define JSON_DEPTH_MAX 32
+
+struct json {
+    char *text; /* owned: json_fini */
+    size_t n_bytes, cap;
+    unsigned depth;
+    bool in_array[JSON_DEPTH_MAX]; /* by depth */
+    bool has_items[JSON_DEPTH_MAX];
+    bool failed;
+};
+
+/* Starts the document, an object. */
+void json_init(struct json *json);
+void json_fini(struct json *json);
+
+/* Members. `key` is NULL in arrays. */
+void json_object(struct json *json, const char *key);
+void json_array(struct json *json, const char *key);
+/* Ends the innermost object or array that json_object or json_array began. */
+void json_end(struct json *json);
+void json_str(struct json *json, const char *key, const char *value);
+void json_int(struct json *json, const char *key, int64_t value);
+void json_uint(struct json *json, const char *key, uint64_t value);
+/* null where the value is not finite. */
+void json_num(struct json *json, const char *key, double value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_null(struct json *json, const char *key);
+
+/* Ends the document. Its text, with a final newline, owned by `json`; NULL
+ * when out of memory. */
+const char *json_text(struct json *json);
+
+#endif

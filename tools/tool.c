@@ -1,0 +1,382 @@
+/* Option parsing and messages of the verbs. */
+#include "tools/tools.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "tools/json.h"
+
+/* ---- suggestions ------------------------------------------------------ */
+
+#define NAME_MAX_LEN 63
+
+/* Insertions, deletions, replacements and swaps of neighbours that lead from
+ * a to b. */
+static unsigned
+edit_distance(const char *a, const char *b)
+{
+    unsigned rows[3][NAME_MAX_LEN + 1];
+    size_t n_a = strlen(a), n_b = strlen(b), i, j;
+
+    if (n_a > NAME_MAX_LEN || n_b > NAME_MAX_LEN)
+        return NAME_MAX_LEN;
+    for (j = 0; j <= n_b; j++)
+        rows[0][j] = (unsigned)j;
+    for (i = 1; i <= n_a; i++) {
+        unsigned *row = rows[i % 3], *last = rows[(i + 2) % 3];
+        row[0] = (unsigned)i;
+        for (j = 1; j <= n_b; j++) {
+            unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best)
+                best = last[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+                a[i - 2] == b[j - 1] && rows[(i + 1) % 3][j - 2] + 1 < best)
+                best = rows[(i + 1) % 3][j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[n_a % 3][n_b];
+}
+
+const char *
+tool_nearest(const char *name, const char *const *names, size_t n_names)
+{
+    const char *best = NULL;
+    unsigned best_distance = (unsigned)strlen(name) / 3 + 2;
+    size_t i;
+
+    for (i = 0; i < n_names; i++) {
+        unsigned distance = edit_distance(name, names[i]);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+/* ---- messages --------------------------------------------------------- */
+
+/* {"error": {...}} on stdout. */
+static void
+print_error_json(const struct bell_error *error, int exit_code)
+{
+    struct json json;
+    const char *text;
+    uint32_t i;
+
+    json_init(&json);
+    json_object(&json, "error");
+    json_str(&json, "message", error->message);
+    json_str(&json, "status", bell_status_name(error->status));
+    json_int(&json, "exit_code", exit_code);
+    if (error->n_frames)
+        json_str(&json, "call", error->frames[error->n_frames - 1]);
+    else
+        json_null(&json, "call");
+    if (error->sys_errno)
+        json_str(&json, "errno", strerror(error->sys_errno));
+    else
+        json_null(&json, "errno");
+    json_array(&json, "frames");
+    for (i = 0; i < error->n_frames; i++)
+        json_str(&json, NULL, error->frames[i]);
+    json_end(&json);
+    json_end(&json);
+    text = json_text(&json);
+    fputs(text ? text : "{\"error\": {\"message\": \"out of memory\"}}\n",
+          stdout);
+    json_fini(&json);
+}
+
+static int
+tell_error(bool json, const struct bell_error *error, int exit_code)
+{
+    tool_progress(NULL);
+    fprintf(stderr, "doorbell: %s\n", error->message);
+    if (json)
+        print_error_json(error, exit_code);
+    return exit_code;
+}
+
+int
+tool_fail(bool json, bell_status status)
+{
+    struct bell_error error = *bell_error_last();
+
+    /* A call that fails without leaving a record is a mistake of ours; tell
+     * what is known. */
+    if (error.status != status) {
+        memset(&error, 0, sizeof(error));
+        error.status = status;
+        snprintf(error.message, sizeof(error.message), "%s",
+                 bell_status_name(status));
+    }
+    return tell_error(json, &error, bell_status_exit_code(status));
+}
+
+int
+tool_fail_text(bool json, int exit_code, const char *fmt, ...)
+{
+    struct bell_error error = {.status = BELL_E_IO};
+    va_list args;
+
+    if (exit_code == TOOL_USAGE)
+        error.status = BELL_E_INVALID;
+    va_start(args, fmt);
+    vsnprintf(error.message, sizeof(error.message), fmt, args);
+    va_end(args);
+    return tell_error(json, &error, exit_code);
+}
+
+int
+tool_usage(bool json, const char *fmt, ...)
+{
+    char message[BELL_ERROR_MESSAGE];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    return tool_fail_text(json, TOOL_USAGE, "%s", message);
+}
+
+void
+tool_progress(const char *fmt, ...)
+{
+    va_list args;
+
+    if (!isatty(STDERR_FILENO))
+        return;
+    fputs("\r\033[K", stderr);
+    if (fmt) {
+        va_start(args, fmt);
+        vfprintf(stderr, fmt, args);
+        va_end(args);
+    }
+    fflush(stderr);
+}
+
+int
+tool_print_json(struct json *json)
+{
+    const char *text = json_text(json);
+    int code = TOOL_OK;
+
+    if (!text)
+        code = tool_fail_text(true, TOOL_FAILED, "out of memory");
+    else if (fputs(text, stdout) == EOF)
+        code = tool_fail_text(false, TOOL_FAILED, "cannot write to stdout");
+    json_fini(json);
+    return code;
+}
+
+/* ---- options ---------------------------------------------------------- */
+
+struct parse {
+    const char *verb;
+    const struct tool_opt *opts;
+    size_t n_opts;
+    bool json; /* errors are told as a document too */
+};
+
+static bool
+is_positional(const struct tool_opt *opt)
+{
+    return opt->name[0] != '-';
+}
+
+static void
+print_opt_help(const struct tool_opt *opt)
+{
+    char left[64];
+
+    snprintf(left, sizeof(left), "%s%s%s", opt->name, opt->value ? " " : "",
+             opt->value ? opt->value : "");
+    printf("  %-20s %s\n", left, opt->help);
+}
+
+static int
+print_verb_help(const struct parse *parse, const char *about)
+{
+    size_t i;
+
+    printf("usage: doorbell %s\n\n", about);
+    for (i = 0; i < parse->n_opts; i++)
+        print_opt_help(&parse->opts[i]);
+    printf("  %-20s %s\n", "-h", "this help");
+    return TOOL_OK;
+}
+
+/* The option called by the first `len` bytes of `text`. */
+static const struct tool_opt *
+find_opt(const struct parse *parse, const char *text, size_t len)
+{
+    size_t i;
+
+    for (i = 0; i < parse->n_opts; i++) {
+        const struct tool_opt *opt = &parse->opts[i];
+        if (!is_positional(opt) && strlen(opt->name) == len &&
+            memcmp(opt->name, text, len) == 0)
+            return opt;
+    }
+    return NULL;
+}
+
+static int
+refuse_opt(const struct parse *parse, const char *text, size_t len)
+{
+    const char *names[TOOL_LIST_MAX], *nearest;
+    char name[NAME_MAX_LEN + 1];
+    size_t i, n_names = 0;
+
+    for (i = 0; i < parse->n_opts && n_names < TOOL_LIST_MAX; i++) {
+        if (!is_positional(&parse->opts[i]))
+            names[n_names++] = parse->opts[i].name;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)len, text);
+    nearest = tool_nearest(name, names, n_names);
+    if (nearest)
+        return tool_usage(parse->json, "%s: no option '%s'; did you mean '%s'?",
+                          parse->verb, name, nearest);
+    return tool_usage(parse->json, "%s: no option '%s'", parse->verb, name);
+}
+
+static int
+set_int(const struct parse *parse, const struct tool_opt *opt, const char *text)
+{
+    bool any = opt->min == 0 && opt->max == 0;
+    long long value;
+    char *end;
+
+    errno = 0;
+    value = strtoll(text, &end, 0);
+    if (end == text || *end || errno)
+        return tool_usage(parse->json, "%s: %s '%s' is not an integer",
+                          parse->verb, opt->name, text);
+    if (!any && (value < opt->min || value > opt->max))
+        return tool_usage(parse->json, "%s: %s %lld is not in %lld..%lld",
+                          parse->verb, opt->name, value, (long long)opt->min,
+                          (long long)opt->max);
+    *(int64_t *)opt->out = value;
+    return TOOL_GO_ON;
+}
+
+static int
+set_opt(const struct parse *parse, const struct tool_opt *opt, const char *text)
+{
+    struct tool_list *list;
+    double number;
+    char *end;
+
+    switch (opt->kind) {
+    case TOOL_OPT_FLAG:
+        *(bool *)opt->out = true;
+        break;
+    case TOOL_OPT_STRING:
+        *(const char **)opt->out = text;
+        break;
+    case TOOL_OPT_INT:
+        return set_int(parse, opt, text);
+    case TOOL_OPT_NUMBER:
+        number = strtod(text, &end);
+        if (end == text || *end || !isfinite(number))
+            return tool_usage(parse->json, "%s: %s '%s' is not a number",
+                              parse->verb, opt->name, text);
+        *(double *)opt->out = number;
+        break;
+    case TOOL_OPT_LIST:
+        list = opt->out;
+        if (list->n_items == TOOL_LIST_MAX)
+            return tool_usage(parse->json, "%s: %s more than %d times",
+                              parse->verb, opt->name, TOOL_LIST_MAX);
+        list->items[list->n_items++] = text;
+        break;
+    }
+    return TOOL_GO_ON;
+}
+
+/* Parses the option argv[*i]; moves *i onto its value. */
+static int
+parse_opt(const struct parse *parse, int argc, char **argv, int *i)
+{
+    const char *text = argv[*i], *value = strchr(text, '=');
+    size_t len = value ? (size_t)(value - text) : strlen(text);
+    const struct tool_opt *opt = find_opt(parse, text, len);
+
+    if (!opt)
+        return refuse_opt(parse, text, len);
+    if (opt->kind == TOOL_OPT_FLAG) {
+        if (value)
+            return tool_usage(parse->json, "%s: %s takes no value", parse->verb,
+                              opt->name);
+        return set_opt(parse, opt, NULL);
+    }
+    if (value)
+        return set_opt(parse, opt, value + 1);
+    if (*i + 1 == argc)
+        return tool_usage(parse->json, "%s: %s needs a value (%s)", parse->verb,
+                          opt->name, opt->value);
+    return set_opt(parse, opt, argv[++*i]);
+}
+
+static int
+parse_positional(const struct parse *parse, size_t nth, const char *text)
+{
+    size_t i;
+
+    for (i = 0; i < parse->n_opts; i++) {
+        if (is_positional(&parse->opts[i]) && nth-- == 0)
+            return set_opt(parse, &parse->opts[i], text);
+    }
+    return tool_usage(parse->json, "%s: unexpected argument '%s'", parse->verb,
+                      text);
+}
+
+static bool
+wants_json(const struct parse *parse, int argc, char **argv)
+{
+    int i;
+
+    for (i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            return find_opt(parse, "--json", 6) != NULL;
+    }
+    return false;
+}
+
+int
+tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
+           int argc, char **argv)
+{
+    struct parse parse = {.verb = argv[0], .opts = opts, .n_opts = n_opts};
+    bool opts_ended = false;
+    size_t n_positional = 0;
+    int i, code;
+
+    parse.json = wants_json(&parse, argc, argv);
+    for (i = 1; i < argc; i++) {
+        const char *text = argv[i];
+        if (!opts_ended && strcmp(text, "--") == 0) {
+            opts_ended = true;
+            continue;
+        }
+        if (opts_ended || text[0] != '-' || text[1] == '\0')
+            code = parse_positional(&parse, n_positional++, text);
+        else if (strcmp(text, "-h") == 0 || strcmp(text, "--help") == 0)
+            return print_verb_help(&parse, about);
+        else
+            code = parse_opt(&parse, argc, argv, &i);
+        if (code != TOOL_GO_ON)
+            return code;
+    }
+    return TOOL_GO_ON;
+}

@@ -1,0 +1,97 @@
+/* What the verbs of the `doorbell` command line share: the table of verbs,
+ * option parsing, and how errors, progress and results are printed.
+ *
+ * A verb is a function from its arguments to an exit code (0 done; 1 checked
+ * and failed; 2 bad usage; 3 no such device; 4 no permission; 5 device lost
+ * or hung; 6 not supported here; 77 skipped). Results go to stdout,
+ * everything else to stderr. With --json, stdout gets exactly one document,
+ * also on failure. One thread.
+ */
+#ifndef BELL_TOOLS_TOOLS_H
+#define BELL_TOOLS_TOOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct json;
+
+enum tool_exit {
+    TOOL_OK = 0,
+    TOOL_FAILED = 1,
+    TOOL_USAGE = 2,
+    TOOL_GO_ON = -1, /* of tool_parse: not an exit code */
+};
+
+/* argv[0] is the verb's name. */
+typedef int tool_verb_fn(int argc, char **argv);
+
+tool_verb_fn verb_demo;
+tool_verb_fn verb_devices;
+tool_verb_fn verb_doctor;
+
+/* ---- options ---------------------------------------------------------- */
+
+enum tool_opt_kind {
+    TOOL_OPT_FLAG,   /* out: bool, set true */
+    TOOL_OPT_STRING, /* out: const char *; points into argv */
+    TOOL_OPT_INT,    /* out: int64_t, within min..max */
+    TOOL_OPT_NUMBER, /* out: double, finite */
+    TOOL_OPT_LIST,   /* out: struct tool_list; may be given many times */
+};
+
+#define TOOL_LIST_MAX 64
+
+/* Values of an option that may be repeated, in order; they point into argv. */
+struct tool_list {
+    const char *items[TOOL_LIST_MAX];
+    size_t n_items;
+};
+
+/* One option, or a positional argument if the name has no dash (STRING only;
+ * in the table's order). Outputs keep what they hold when not given. */
+struct tool_opt {
+    const char *name;  /* "--steps", or "DEVICE" */
+    const char *value; /* what the help calls the value; NULL for a flag */
+    enum tool_opt_kind kind;
+    void *out;
+    int64_t min, max; /* of an INT; not checked when both are 0 */
+    const char *help;
+};
+
+/* Parses `--name value` and `--name=value` in any order; `--` ends options.
+ * -h prints `usage: doorbell ABOUT`, the options, and gives TOOL_OK. A
+ * mistake is told on stderr, with the nearest option, and gives TOOL_USAGE.
+ * TOOL_GO_ON otherwise. `about` is the verb's line after "doorbell", then
+ * newline and any text. */
+int tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
+               int argc, char **argv);
+
+/* The name in `names` that a mistyped `name` most likely means, or NULL. */
+const char *tool_nearest(const char *name, const char *const *names,
+                         size_t n_names);
+
+/* ---- errors, progress, results ---------------------------------------- */
+
+/* Tells a usage mistake: on stderr, and with `json` as {"error": ...} on
+ * stdout. Returns TOOL_USAGE. */
+int tool_usage(bool json, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Tells the thread's last error in the same way and returns its exit code.
+ * `status` is what the failed call returned. */
+int tool_fail(bool json, bell_status status);
+
+/* The same for a failure that is no bell_status; returns `exit_code`. */
+int tool_fail_text(bool json, int exit_code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* One line that overwrites itself, on a terminal only. NULL ends it. */
+void tool_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints the document on stdout and frees it. TOOL_OK, or a told failure. */
+int tool_print_json(struct json *json);
+
+#endif
