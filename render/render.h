@@ -26,8 +26,8 @@ BELL_MUST_CHECK bell_status render_host(const struct lower_program *program,
                                         struct render_binary *out_binary);
 
 /* The LLVM IR of the same, as text (host_free it); for BELL_DEBUG=render. */
-BELL_MUST_CHECK bell_status render_host_text(const struct lower_program *program,
-                                             const struct lower_target *target,
-                                             char **out_text);
+BELL_MUST_CHECK bell_status
+render_host_text(const struct lower_program *program,
+                 const struct lower_target *target, char **out_text);
 
 #endif

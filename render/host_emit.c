@@ -1,0 +1,694 @@
+/* Walks a program and builds its function: arguments, the loop over
+ * work-groups, loops, register variables.
+ *
+ * Loops are built in SSA form at once. A scan over the program first finds
+ * which variables each loop sets (its "carries"); each gets a phi at the
+ * loop's head. A loop with a constant extent of one or more is tested at its
+ * end only.
+ */
+#include "render/host_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static bell_status
+out_of_memory(const struct host_emit *e)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+}
+
+bell_status
+host_refuse(const struct host_emit *e, const struct uop *u, const char *why)
+{
+    char text[120];
+
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: cannot render %s for the host: "
+                     "%s: %s",
+                     e->prog->name, uop_op_infos[u->op].name, why,
+                     uop_expr_str(u, text, sizeof(text)));
+}
+
+LLVMTypeRef
+host_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
+{
+    LLVMTypeRef t;
+
+    switch (dtype) {
+    case UOP_BOOL:
+        t = e->t_i1;
+        break;
+    case UOP_I8:
+    case UOP_U8:
+        t = e->t_i8;
+        break;
+    case UOP_I16:
+    case UOP_U16:
+    case UOP_F16:
+    case UOP_BF16:
+        t = e->t_i16;
+        break;
+    case UOP_I32:
+    case UOP_U32:
+        t = e->t_i32;
+        break;
+    case UOP_F32:
+        t = e->t_f32;
+        break;
+    case UOP_F64:
+        t = e->t_f64;
+        break;
+    default:
+        t = e->t_i64;
+        break;
+    }
+    return lanes > 1 ? e->ll->VectorType(t, lanes) : t;
+}
+
+LLVMTypeRef
+host_mem_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
+{
+    return host_type(e, dtype == UOP_BOOL ? UOP_U8 : dtype, lanes);
+}
+
+LLVMValueRef
+host_i32(const struct host_emit *e, uint32_t value)
+{
+    return e->ll->ConstInt(e->t_i32, value, 0);
+}
+
+/* The bits of a value that is exact in F16. */
+static uint32_t
+f16_bits(double value)
+{
+    uint32_t sign = signbit(value) ? 0x8000u : 0;
+    int exp;
+    double m = frexp(fabs(value), &exp); /* 0.5 <= m < 1 */
+
+    if (isnan(value))
+        return 0x7e00u;
+    if (isinf(value))
+        return sign | 0x7c00u;
+    if (value == 0)
+        return sign;
+    if (exp < -13) /* subnormal: in units of 2^-24 */
+        return sign | (uint32_t)ldexp(m, exp + 24);
+    return sign + ((uint32_t)(exp + 14) << 10) + (uint32_t)ldexp(m, 11) -
+           1024;
+}
+
+LLVMValueRef
+host_const(const struct host_emit *e, unsigned dtype, union uop_arg arg)
+{
+    LLVMTypeRef type = host_type(e, dtype, 1);
+    float f;
+    uint32_t bits;
+
+    switch (dtype) {
+    case UOP_F64:
+        return e->ll->ConstBitCast(e->ll->ConstInt(e->t_i64, arg.bits, 0),
+                                   type);
+    case UOP_F32:
+        f = (float)arg.f;
+        memcpy(&bits, &f, sizeof(bits));
+        return e->ll->ConstBitCast(host_i32(e, bits), type);
+    case UOP_F16:
+        return e->ll->ConstInt(type, f16_bits(arg.f), 0);
+    case UOP_BF16:
+        f = (float)arg.f;
+        memcpy(&bits, &f, sizeof(bits));
+        return e->ll->ConstInt(type, bits >> 16, 0);
+    default:
+        return e->ll->ConstInt(type, (unsigned long long)arg.i, 1);
+    }
+}
+
+LLVMValueRef
+host_splat(struct host_emit *e, LLVMValueRef v, unsigned lanes)
+{
+    LLVMTypeRef type;
+    LLVMValueRef first;
+
+    if (lanes == 1)
+        return v;
+    type = e->ll->VectorType(e->ll->TypeOf(v), lanes);
+    first = e->ll->BuildInsertElement(e->b, e->ll->GetPoison(type), v,
+                                      host_i32(e, 0), "");
+    return e->ll->BuildShuffleVector(
+        e->b, first, e->ll->GetPoison(type),
+        e->ll->ConstNull(e->ll->VectorType(e->t_i32, lanes)), "");
+}
+
+LLVMValueRef
+host_intrinsic(struct host_emit *e, const char *name, LLVMTypeRef *types,
+               size_t n_types, LLVMValueRef *args, unsigned n_args)
+{
+    unsigned id = e->ll->LookupIntrinsicID(name, strlen(name));
+    LLVMValueRef fn =
+        e->ll->GetIntrinsicDeclaration(e->mod, id, types, n_types);
+    LLVMTypeRef type = e->ll->IntrinsicGetType(e->ctx, id, types, n_types);
+
+    return e->ll->BuildCall2(e->b, type, fn, args, n_args, "");
+}
+
+/* ---- values ---- */
+
+static LLVMValueRef
+const_i64(struct host_emit *e, int64_t value)
+{
+    return e->ll->ConstInt(e->t_i64, (unsigned long long)value, 1);
+}
+
+static bool
+loop_is_open(const struct host_emit *e, uint32_t serial)
+{
+    uint32_t i;
+
+    for (i = e->n_loops; i > 0; i--) {
+        if (e->loops[i - 1].serial == serial)
+            return true;
+    }
+    return serial == 0;
+}
+
+/* Arguments are read at the function's entry, when first used. */
+bell_status
+host_arg(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+{
+    uint32_t n = e->prog->n_params;
+    LLVMBasicBlockRef here;
+    LLVMValueRef slot;
+
+    if (u->op == UOP_VAR)
+        n += e->prog->n_vars;
+    if (u->arg.i < 0 || u->arg.i >= n)
+        return host_refuse(e, u, "no such argument");
+    if (!e->args[u->arg.i]) {
+        here = e->ll->GetInsertBlock(e->b);
+        e->ll->PositionBuilderAtEnd(e->b, e->entry);
+        slot = const_i64(e, u->arg.i);
+        slot = e->ll->BuildGEP2(e->b, e->t_i64, e->ll->GetParam(e->fn, 0),
+                                &slot, 1, "");
+        e->args[u->arg.i] = e->ll->BuildLoad2(
+            e->b, u->op == UOP_PARAM ? e->t_ptr : e->t_i64, slot, "");
+        e->ll->PositionBuilderAtEnd(e->b, here);
+    }
+    *out_value = e->args[u->arg.i];
+    return BELL_OK;
+}
+
+bell_status
+host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+{
+    const uint64_t *at = map_get(&e->index, u->id);
+    char text[120];
+
+    if (u->op == UOP_CONST) {
+        *out_value = host_const(e, u->dtype, u->arg);
+        return BELL_OK;
+    }
+    if (u->op == UOP_VAR)
+        return host_arg(e, u, out_value);
+    if (!at || !e->values[*at].v || !loop_is_open(e, e->values[*at].loop))
+        return bell_fail(BELL_E_INTERNAL,
+                         "%s: %s is used where it has no value: %s",
+                         e->prog->name, uop_op_infos[u->op].name,
+                         uop_expr_str(u, text, sizeof(text)));
+    *out_value = e->values[*at].v;
+    return BELL_OK;
+}
+
+static bell_status
+set_value(struct host_emit *e, const struct uop *u, LLVMValueRef v)
+{
+    struct host_value *value = &e->values[e->n_values];
+
+    value->v = v;
+    value->loop = e->n_loops ? e->loops[e->n_loops - 1].serial : 0;
+    if (map_put(&e->index, u->id, e->n_values) < 0)
+        return out_of_memory(e);
+    e->n_values++;
+    return BELL_OK;
+}
+
+/* ---- the scan: variables and what sets them ---- */
+
+static bell_status
+find_acc(const struct host_emit *e, const struct uop *u, uint32_t *out_acc)
+{
+    const uint64_t *at;
+
+    while (u->op == UOP_AFTER)
+        u = u->src[0];
+    at = map_get(&e->acc_index, u->id);
+    if (!at)
+        return bell_fail(BELL_E_INTERNAL,
+                         "%s: a register variable is used "
+                         "before its place",
+                         e->prog->name);
+    *out_acc = (uint32_t)*at;
+    return BELL_OK;
+}
+
+static bell_status
+scan_set(struct host_emit *e, const struct uop *u, size_t *cap,
+         struct map *seen, const uint32_t *open, uint32_t n_open)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u->src[0], &acc));
+    for (; n_open > e->accs[acc].depth; n_open--) {
+        uint32_t loop = open[n_open - 1];
+        uint64_t key = (uint64_t)loop << 32 | acc;
+        if (map_get(seen, key))
+            break; /* the loops around it know too */
+        if (map_put(seen, key, 1) < 0 ||
+            host_grow((void **)&e->carries, cap, e->n_carries + 1,
+                      sizeof(*e->carries)) < 0)
+            return out_of_memory(e);
+        e->carries[e->n_carries++] =
+            (struct host_carry){.loop = loop, .acc = acc};
+    }
+    return BELL_OK;
+}
+
+static bell_status
+scan_acc(struct host_emit *e, const struct uop *u, size_t *cap, uint32_t depth)
+{
+    if (host_grow((void **)&e->accs, cap, e->n_accs + 1, sizeof(*e->accs)) <
+            0 ||
+        map_put(&e->acc_index, u->id, e->n_accs) < 0)
+        return out_of_memory(e);
+    e->accs[e->n_accs++] = (struct host_acc){.u = u, .depth = depth};
+    return BELL_OK;
+}
+
+/* Loop serials count RANGEs in program order from 1, here and later. */
+static bell_status
+scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
+{
+    size_t cap_carries = 0, cap_accs = 0;
+    uint32_t n_open = 0, serial = 0, i;
+
+    for (i = 0; i < e->prog->n_ops; i++) {
+        const struct uop *u = e->prog->ops[i];
+        switch (u->op) {
+        case UOP_RANGE:
+            open[n_open++] = ++serial;
+            break;
+        case UOP_END:
+            if (n_open == 0)
+                return bell_fail(BELL_E_INTERNAL, "%s: END without a RANGE",
+                                 e->prog->name);
+            n_open--;
+            break;
+        case UOP_ACC:
+            BELL_TRY(scan_acc(e, u, &cap_accs, n_open));
+            break;
+        case UOP_ACC_SET:
+            BELL_TRY(scan_set(e, u, &cap_carries, seen, open, n_open));
+            break;
+        default:
+            break;
+        }
+    }
+    if (n_open)
+        return bell_fail(BELL_E_INTERNAL, "%s: %u loops are not closed",
+                         e->prog->name, n_open);
+    return BELL_OK;
+}
+
+/* Groups the carries by loop, keeping their order: a counting sort. */
+static bell_status
+group_carries(struct host_emit *e, uint32_t n_ranges)
+{
+    uint32_t *begin = arena_calloc(&e->arena, n_ranges + 2, sizeof(*begin));
+    struct host_carry *sorted =
+        host_alloc((e->n_carries + 1) * sizeof(*sorted));
+    uint32_t i;
+
+    if (!begin || !sorted) {
+        host_free(sorted);
+        return out_of_memory(e);
+    }
+    for (i = 0; i < e->n_carries; i++)
+        begin[e->carries[i].loop + 1]++;
+    for (i = 1; i < n_ranges + 2; i++)
+        begin[i] += begin[i - 1];
+    e->carry_begin = begin;
+    for (i = 0; i < e->n_carries; i++)
+        sorted[begin[e->carries[i].loop]++] = e->carries[i];
+    /* begin[l] is now the end of l, which is the begin of l + 1 */
+    memmove(begin + 1, begin, (n_ranges + 1) * sizeof(*begin));
+    begin[0] = 0;
+    host_free(e->carries);
+    e->carries = sorted;
+    return BELL_OK;
+}
+
+static bell_status
+scan_program(struct host_emit *e)
+{
+    uint32_t n_ranges = 0, i, *open;
+    struct map seen;
+    bell_status status;
+
+    for (i = 0; i < e->prog->n_ops; i++)
+        n_ranges += e->prog->ops[i]->op == UOP_RANGE;
+    open = arena_calloc(&e->arena, n_ranges + 1, sizeof(*open));
+    e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
+    e->values = arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->values));
+    if (!open || !e->loops || !e->values)
+        return out_of_memory(e);
+    map_init(&seen);
+    status = scan_ops(e, &seen, open);
+    map_fini(&seen);
+    BELL_TRY(status);
+    return group_carries(e, n_ranges);
+}
+
+/* ---- loops ---- */
+
+static LLVMBasicBlockRef
+new_block(struct host_emit *e)
+{
+    return e->ll->AppendBasicBlockInContext(e->ctx, e->fn, "");
+}
+
+static void
+add_incoming(struct host_emit *e, LLVMValueRef phi, LLVMValueRef v,
+             LLVMBasicBlockRef from)
+{
+    e->ll->AddIncoming(phi, &v, &from, 1);
+}
+
+static bell_status
+begin_loop(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops];
+    LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b), body;
+    uint32_t i;
+
+    memset(loop, 0, sizeof(*loop));
+    loop->range = u;
+    loop->serial = ++e->next_serial;
+    loop->carry_begin = e->carry_begin[loop->serial];
+    loop->carry_end = e->carry_begin[loop->serial + 1];
+    BELL_TRY(host_value_of(e, u->src[0], &loop->extent));
+    loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
+    loop->head = new_block(e);
+    loop->exit = new_block(e);
+    e->ll->BuildBr(e->b, loop->head);
+    e->ll->PositionBuilderAtEnd(e->b, loop->head);
+    loop->index = e->ll->BuildPhi(e->b, e->t_i64, "");
+    add_incoming(e, loop->index, const_i64(e, 0), before);
+    for (i = loop->carry_begin; i < loop->carry_end; i++) {
+        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        LLVMValueRef phi = e->ll->BuildPhi(
+            e->b, host_type(e, acc->u->dtype, acc->u->lanes), "");
+        add_incoming(e, phi, acc->value, before);
+        e->carries[i].phi = phi;
+        acc->value = phi;
+    }
+    if (!loop->counted) {
+        LLVMValueRef more =
+            e->ll->BuildICmp(e->b, LLVMIntSLT, loop->index, loop->extent, "");
+        body = new_block(e);
+        e->ll->BuildCondBr(e->b, more, body, loop->exit);
+        e->ll->PositionBuilderAtEnd(e->b, body);
+    }
+    e->n_loops++;
+    return set_value(e, u, loop->index);
+}
+
+static bell_status
+end_loop(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
+    LLVMBasicBlockRef latch = e->ll->GetInsertBlock(e->b);
+    LLVMValueRef next;
+    uint32_t i;
+
+    if (e->n_loops == 0 || loop->range != u->src[0])
+        return bell_fail(BELL_E_INTERNAL, "%s: loops do not nest",
+                         e->prog->name);
+    next = e->ll->BuildBinOp(e->b, LLVMAdd, loop->index, const_i64(e, 1), "");
+    add_incoming(e, loop->index, next, latch);
+    for (i = loop->carry_begin; i < loop->carry_end; i++) {
+        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        add_incoming(e, e->carries[i].phi, acc->value, latch);
+        if (!loop->counted) /* it leaves from the head */
+            acc->value = e->carries[i].phi;
+    }
+    if (loop->counted) {
+        LLVMValueRef more =
+            e->ll->BuildICmp(e->b, LLVMIntULT, next, loop->extent, "");
+        e->ll->BuildCondBr(e->b, more, loop->head, loop->exit);
+    } else {
+        e->ll->BuildBr(e->b, loop->head);
+    }
+    e->ll->PositionBuilderAtEnd(e->b, loop->exit);
+    e->n_loops--;
+    return BELL_OK;
+}
+
+/* ---- ops ---- */
+
+static bell_status
+emit_acc(struct host_emit *e, const struct uop *u)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u, &acc));
+    return host_value_of(e, u->src[0], &e->accs[acc].value);
+}
+
+static bell_status
+get_acc(struct host_emit *e, const struct uop *u)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u->src[0], &acc));
+    if (!e->accs[acc].value)
+        return host_refuse(e, u, "the variable is not set yet");
+    return set_value(e, u, e->accs[acc].value);
+}
+
+static bell_status
+set_acc(struct host_emit *e, const struct uop *u)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u->src[0], &acc));
+    return host_value_of(e, u->src[1], &e->accs[acc].value);
+}
+
+static bell_status
+emit_special(struct host_emit *e, const struct uop *u)
+{
+    if (u->arg.i >= 0 && u->arg.i <= 2)
+        return set_value(e, u, e->group[u->arg.i]);
+    if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1)
+        return set_value(e, u, const_i64(e, 0));
+    return host_refuse(e, u, "a work-group has one thread here");
+}
+
+static bell_status
+emit_one(struct host_emit *e, const struct uop *u)
+{
+    LLVMValueRef v = NULL;
+
+    switch (u->op) {
+    case UOP_CONST:
+    case UOP_PARAM:
+    case UOP_VAR:
+    case UOP_AFTER:
+    case UOP_SINK:
+        return BELL_OK;
+    case UOP_SPECIAL:
+        return emit_special(e, u);
+    case UOP_RANGE:
+        return begin_loop(e, u);
+    case UOP_END:
+        return end_loop(e, u);
+    case UOP_ACC:
+        return emit_acc(e, u);
+    case UOP_ACC_GET:
+        return get_acc(e, u);
+    case UOP_ACC_SET:
+        return set_acc(e, u);
+    case UOP_STORE:
+        return host_emit_store(e, u);
+    case UOP_LOAD:
+        BELL_TRY(host_emit_load(e, u, &v));
+        break;
+    default:
+        BELL_TRY(host_emit_op(e, u, &v));
+        break;
+    }
+    return set_value(e, u, v);
+}
+
+/* ---- the function ---- */
+
+static void
+init_types(struct host_emit *e)
+{
+    e->t_void = e->ll->VoidTypeInContext(e->ctx);
+    e->t_i1 = e->ll->IntTypeInContext(e->ctx, 1);
+    e->t_i8 = e->ll->IntTypeInContext(e->ctx, 8);
+    e->t_i16 = e->ll->IntTypeInContext(e->ctx, 16);
+    e->t_i32 = e->ll->IntTypeInContext(e->ctx, 32);
+    e->t_i64 = e->ll->IntTypeInContext(e->ctx, 64);
+    e->t_f16 = e->ll->HalfTypeInContext(e->ctx);
+    e->t_f32 = e->ll->FloatTypeInContext(e->ctx);
+    e->t_f64 = e->ll->DoubleTypeInContext(e->ctx);
+    e->t_ptr = e->ll->PointerTypeInContext(e->ctx, 0);
+}
+
+static void
+add_fn_attr(struct host_emit *e, const char *key, const char *value)
+{
+    LLVMAttributeRef attr = e->ll->CreateStringAttribute(
+        e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+
+    e->ll->AddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, attr);
+}
+
+/* void name(ptr args, ptr grid, i64 first, i64 last) nounwind */
+static void
+make_function(struct host_emit *e)
+{
+    LLVMTypeRef types[4] = {e->t_ptr, e->t_ptr, e->t_i64, e->t_i64};
+    unsigned nounwind = e->ll->GetEnumAttributeKindForName("nounwind", 8);
+
+    e->fn = e->ll->AddFunction(e->mod, e->prog->name,
+                               e->ll->FunctionType(e->t_void, types, 4, 0));
+    e->ll->AddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex,
+                               e->ll->CreateEnumAttribute(e->ctx, nounwind, 0));
+    if (e->vector_bytes >= 64)
+        add_fn_attr(e, "prefer-vector-width", "512");
+    else if (e->vector_bytes == 32)
+        add_fn_attr(e, "prefer-vector-width", "256");
+    e->entry = new_block(e);
+    e->ll->PositionBuilderAtEnd(e->b, e->entry);
+}
+
+/* One scope per argument, in one domain; a list that holds the argument's
+ * own scope and one that holds all others. */
+static bell_status
+make_scopes(struct host_emit *e)
+{
+    uint32_t n = e->prog->n_params, i;
+    LLVMMetadataRef *scope = arena_calloc(&e->arena, n + 1, sizeof(*scope));
+    LLVMMetadataRef parts[2], domain;
+
+    e->scopes = arena_calloc(&e->arena, n + 1, sizeof(*e->scopes));
+    e->noalias = arena_calloc(&e->arena, n + 1, sizeof(*e->noalias));
+    if (!scope || !e->scopes || !e->noalias)
+        return out_of_memory(e);
+    e->md_scope = e->ll->GetMDKindIDInContext(e->ctx, "alias.scope", 11);
+    e->md_noalias = e->ll->GetMDKindIDInContext(e->ctx, "noalias", 7);
+    parts[0] = e->ll->MDStringInContext2(e->ctx, "args", 4);
+    domain = e->ll->MDNodeInContext2(e->ctx, parts, 1);
+    for (i = 0; i < n; i++) {
+        char name[16];
+        int len = snprintf(name, sizeof(name), "arg%u", i);
+        parts[0] = e->ll->MDStringInContext2(e->ctx, name, (size_t)len);
+        parts[1] = domain;
+        scope[i] = e->ll->MDNodeInContext2(e->ctx, parts, 2);
+        e->scopes[i] = e->ll->MetadataAsValue(
+            e->ctx, e->ll->MDNodeInContext2(e->ctx, &scope[i], 1));
+    }
+    for (i = 0; i < n && n > 1; i++) {
+        LLVMMetadataRef last = scope[n - 1], own = scope[i];
+        scope[i] = last; /* the others, in any order: n - 1 of them */
+        e->noalias[i] = e->ll->MetadataAsValue(
+            e->ctx, e->ll->MDNodeInContext2(e->ctx, scope, n - 1));
+        scope[i] = own;
+    }
+    return BELL_OK;
+}
+
+/* The work-group's coordinates from its number; a dimension of 1 costs
+ * nothing. */
+static void
+split_group(struct host_emit *e, LLVMValueRef g)
+{
+    uint32_t i, n_left = 0;
+
+    for (i = 0; i < 3; i++)
+        n_left += e->prog->grid[i] > 1;
+    for (i = 0; i < 3; i++) {
+        LLVMValueRef size = const_i64(e, e->prog->grid[i]);
+        if (e->prog->grid[i] <= 1) {
+            e->group[i] = const_i64(e, 0);
+        } else if (--n_left == 0) {
+            e->group[i] = g;
+        } else {
+            e->group[i] = e->ll->BuildBinOp(e->b, LLVMURem, g, size, "");
+            g = e->ll->BuildBinOp(e->b, LLVMUDiv, g, size, "");
+        }
+    }
+}
+
+static bell_status
+emit_groups(struct host_emit *e)
+{
+    LLVMValueRef first = e->ll->GetParam(e->fn, 2);
+    LLVMValueRef last = e->ll->GetParam(e->fn, 3), g, next, more;
+    LLVMBasicBlockRef head = new_block(e), exit = new_block(e);
+    uint32_t i;
+
+    e->ll->PositionBuilderAtEnd(e->b, head);
+    g = e->ll->BuildPhi(e->b, e->t_i64, "");
+    add_incoming(e, g, first, e->entry);
+    split_group(e, g);
+    for (i = 0; i < e->prog->n_ops; i++)
+        BELL_TRY(emit_one(e, e->prog->ops[i]));
+    next = e->ll->BuildBinOp(e->b, LLVMAdd, g, const_i64(e, 1), "");
+    add_incoming(e, g, next, e->ll->GetInsertBlock(e->b));
+    more = e->ll->BuildICmp(e->b, LLVMIntULT, next, last, "");
+    e->ll->BuildCondBr(e->b, more, head, exit);
+    e->ll->PositionBuilderAtEnd(e->b, exit);
+    e->ll->BuildRetVoid(e->b);
+
+    e->ll->PositionBuilderAtEnd(e->b, e->entry);
+    more = e->ll->BuildICmp(e->b, LLVMIntULT, first, last, "");
+    e->ll->BuildCondBr(e->b, more, head, exit);
+    return BELL_OK;
+}
+
+bell_status
+host_emit_program(struct host_emit *e)
+{
+    const struct lower_program *p = e->prog;
+
+    if ((uint64_t)p->local[0] * p->local[1] * p->local[2] != 1)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: work-groups of %ux%ux%u threads on the host",
+                         p->name, p->local[0], p->local[1], p->local[2]);
+    BELL_TRY(scan_program(e));
+    init_types(e);
+    make_function(e);
+    BELL_TRY(make_scopes(e));
+    e->args = arena_calloc(&e->arena, (size_t)p->n_params + p->n_vars + 1,
+                           sizeof(*e->args));
+    if (!e->args)
+        return out_of_memory(e);
+    return emit_groups(e);
+}
+
+void
+host_emit_fini(struct host_emit *e)
+{
+    arena_fini(&e->arena);
+    map_fini(&e->index);
+    map_fini(&e->acc_index);
+    map_fini(&e->consts);
+    host_free(e->accs);
+    host_free(e->carries);
+}

@@ -1,0 +1,141 @@
+/* Shared by the files that make host code: a program becomes one LLVM
+ * function.
+ *
+ * How values are held: BOOL is i1 in registers and a byte 0 or 1 in memory;
+ * F16 and BF16 are i16 everywhere and only CAST gives them meaning; pointers
+ * are opaque. Register variables (ACC) are SSA values with phis at the loops
+ * that set them, made directly, so that no pass has to find them.
+ */
+#ifndef BELL_RENDER_HOST_INTERNAL_H
+#define BELL_RENDER_HOST_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "render/llvm_api.h"
+#include "render/render.h"
+
+/* The code generator for this machine. One per thread, kept. */
+struct host_machine {
+    LLVMTargetMachineRef tm;
+    char *triple, *cpu, *features; /* LLVM's strings */
+    bool has_round;                /* TRUNC is an instruction */
+};
+
+/* What an op became. */
+struct host_value {
+    LLVMValueRef v;
+    uint32_t loop; /* serial of the loop it was made in, 0: none */
+};
+
+/* A register variable. */
+struct host_acc {
+    const struct uop *u;
+    LLVMValueRef value; /* now */
+    uint32_t depth;     /* open loops at its place */
+};
+
+/* A variable that a loop sets, and its phi there. */
+struct host_carry {
+    uint32_t loop, acc;
+    LLVMValueRef phi;
+};
+
+/* A loop; those that are open form a stack. */
+struct host_loop {
+    const struct uop *range;
+    uint32_t serial;
+    bool counted; /* runs at least once, tested at its end */
+    LLVMBasicBlockRef head, exit;
+    LLVMValueRef index, extent;
+    uint32_t carry_begin, carry_end; /* part of host_emit.carries */
+};
+
+/* State of one rendering. Owned by the caller of host_emit_program; arena
+ * and maps are freed by host_emit_fini. */
+struct host_emit {
+    const struct llvm_api *ll;
+    const struct lower_program *prog;
+    const struct host_machine *machine;
+    uint32_t vector_bytes;
+
+    LLVMContextRef ctx;
+    LLVMModuleRef mod;
+    LLVMBuilderRef b;
+    LLVMValueRef fn;
+    LLVMTypeRef t_void, t_i1, t_i8, t_i16, t_i32, t_i64, t_f16, t_f32, t_f64;
+    LLVMTypeRef t_ptr;
+
+    struct arena arena;
+    struct map index; /* uop id -> position in values */
+    struct host_value *values;
+    uint32_t n_values;
+    struct map acc_index; /* uop id -> position in accs */
+    struct host_acc *accs;
+    uint32_t n_accs;
+    struct host_carry *carries; /* grouped by loop */
+    uint32_t n_carries;
+    uint32_t *carry_begin;   /* by loop serial; one more than loops */
+    struct host_loop *loops; /* stack */
+    uint32_t n_loops;
+    uint32_t next_serial;
+
+    LLVMValueRef *args;    /* by slot; NULL until used */
+    LLVMValueRef *scopes;  /* !alias.scope list of a slot */
+    LLVMValueRef *noalias; /* !noalias list of a slot */
+    unsigned md_scope, md_noalias;
+    LLVMValueRef group[3];   /* coordinates, set where used */
+    LLVMBasicBlockRef entry; /* open until the end: variables go there */
+    struct map consts;       /* constant -> memory that holds it */
+    LLVMValueRef scratch;    /* where gated-off stores go */
+    uint32_t scratch_bytes;
+
+    bell_status status; /* of host_emit_program, for the trap */
+};
+
+/* Types of a value in registers and in memory. */
+LLVMTypeRef host_type(const struct host_emit *e, unsigned dtype,
+                      unsigned lanes);
+LLVMTypeRef host_mem_type(const struct host_emit *e, unsigned dtype,
+                          unsigned lanes);
+
+/* The scalar constant of a dtype with these value bits; see uop_arg. */
+LLVMValueRef host_const(const struct host_emit *e, unsigned dtype,
+                        union uop_arg arg);
+/* An i32, for lane numbers and the like. */
+LLVMValueRef host_i32(const struct host_emit *e, uint32_t value);
+/* `v`, a scalar, in every lane; itself for one lane. */
+LLVMValueRef host_splat(struct host_emit *e, LLVMValueRef v, unsigned lanes);
+/* Calls an intrinsic overloaded on `types`. */
+LLVMValueRef host_intrinsic(struct host_emit *e, const char *name,
+                            LLVMTypeRef *types, size_t n_types,
+                            LLVMValueRef *args, unsigned n_args);
+
+/* The value of a source; BELL_E_INTERNAL where it is not available here. */
+BELL_MUST_CHECK bell_status host_value_of(struct host_emit *e,
+                                          const struct uop *u,
+                                          LLVMValueRef *out_value);
+
+/* A kernel argument: a PARAM's address or a VAR's value. */
+BELL_MUST_CHECK bell_status host_arg(struct host_emit *e, const struct uop *u,
+                                     LLVMValueRef *out_value);
+
+/* Arithmetic, conversions, lanes (host_ops.c). */
+BELL_MUST_CHECK bell_status host_emit_op(struct host_emit *e,
+                                         const struct uop *u,
+                                         LLVMValueRef *out_value);
+/* Memory (host_mem.c). */
+BELL_MUST_CHECK bell_status host_emit_load(struct host_emit *e,
+                                           const struct uop *u,
+                                           LLVMValueRef *out_value);
+BELL_MUST_CHECK bell_status host_emit_store(struct host_emit *e,
+                                            const struct uop *u);
+
+/* Builds the function in e->mod (host_emit.c). */
+BELL_MUST_CHECK bell_status host_emit_program(struct host_emit *e);
+void host_emit_fini(struct host_emit *e);
+
+/* "cannot render <op>": for what a host program must not contain. */
+BELL_MUST_CHECK bell_status host_refuse(const struct host_emit *e,
+                                        const struct uop *u, const char *why);
+
+#endif

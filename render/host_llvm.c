@@ -1,0 +1,263 @@
+/* Host code through LLVM: the driver around host_emit.c.
+ *
+ * No IR passes are run: programs come simplified, in SSA form, with loops and
+ * vectors already as they should be, and passes were measured to cost more
+ * time than they gain. LLVM's code generator (instruction selection,
+ * strength reduction of addresses, scheduling, register allocation) is what
+ * we use.
+ *
+ * File-scope state: the key under which each thread keeps its code generator,
+ * because making one costs milliseconds.
+ */
+#include "render/host_internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "render/render_internal.h"
+
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+static pthread_key_t machine_key;
+static int machine_key_error;
+
+static void
+machine_destroy(void *arg)
+{
+    struct host_machine *m = arg;
+    const struct llvm_api *ll;
+
+    if (!m || llvm_api_get(&ll) != BELL_OK)
+        return;
+    if (m->tm)
+        ll->DisposeTargetMachine(m->tm);
+    ll->DisposeMessage(m->triple);
+    ll->DisposeMessage(m->cpu);
+    ll->DisposeMessage(m->features);
+    host_free(m);
+}
+
+static void
+make_machine_key(void)
+{
+    machine_key_error = pthread_key_create(&machine_key, machine_destroy);
+}
+
+/* The calling thread's code generator, made at its first use. */
+static bell_status
+machine_get(const struct llvm_api *ll, const struct host_machine **out_machine)
+{
+    struct host_machine *m;
+    LLVMTargetRef target;
+    char *message = NULL;
+    bell_status status;
+
+    pthread_once(&machine_once, make_machine_key);
+    if (machine_key_error)
+        return bell_fail(BELL_E_NO_MEMORY, "no thread-specific key is left");
+    *out_machine = pthread_getspecific(machine_key);
+    if (*out_machine)
+        return BELL_OK;
+    m = host_calloc(1, sizeof(*m));
+    if (!m)
+        return bell_fail(BELL_E_NO_MEMORY, "a code generator");
+    m->triple = ll->GetDefaultTargetTriple();
+    m->cpu = ll->GetHostCPUName();
+    m->features = ll->GetHostCPUFeatures();
+#if defined(__x86_64__)
+    m->has_round = strstr(m->features, "+sse4.1") != NULL;
+#else
+    m->has_round = true;
+#endif
+    if (ll->GetTargetFromTriple(m->triple, &target, &message)) {
+        status = bell_fail(BELL_E_UNSUPPORTED,
+                           "LLVM has no code generator "
+                           "for %s: %s",
+                           m->triple, message ? message : "");
+        ll->DisposeMessage(message);
+        goto fail_machine;
+    }
+    m->tm = ll->CreateTargetMachine(target, m->triple, m->cpu, m->features,
+                                    LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                    LLVMCodeModelSmall);
+    if (!m->tm || pthread_setspecific(machine_key, m) != 0) {
+        status = bell_fail(BELL_E_NO_MEMORY, "a code generator for %s", m->cpu);
+        goto fail_machine;
+    }
+    *out_machine = m;
+    return BELL_OK;
+
+fail_machine:
+    machine_destroy(m);
+    return status;
+}
+
+/* One rendering: what llvm_guard runs. */
+struct job {
+    struct host_emit e;
+    const struct lower_target *target;
+    char **out_text;                  /* wanted: the IR */
+    struct render_binary *out_binary; /* wanted: the object */
+    char diagnostic[256];             /* LLVM's first error, or empty */
+    bell_status status;
+};
+
+static void
+keep_diagnostic(LLVMDiagnosticInfoRef info, void *arg)
+{
+    struct job *job = arg;
+    const struct llvm_api *ll = job->e.ll;
+    char *text;
+
+    if (ll->GetDiagInfoSeverity(info) != LLVMDSError || job->diagnostic[0])
+        return;
+    text = ll->GetDiagInfoDescription(info);
+    snprintf(job->diagnostic, sizeof(job->diagnostic), "%s", text);
+    ll->DisposeMessage(text);
+}
+
+static bell_status
+take_text(struct job *job)
+{
+    char *text = job->e.ll->PrintModuleToString(job->e.mod);
+    char *copy = host_strdup(text);
+
+    job->e.ll->DisposeMessage(text);
+    if (!copy)
+        return bell_fail(BELL_E_NO_MEMORY, "LLVM IR of %s", job->e.prog->name);
+    *job->out_text = copy;
+    return BELL_OK;
+}
+
+#ifndef NDEBUG
+static bell_status
+verify(struct job *job)
+{
+    char *message = NULL;
+    bell_status status = BELL_OK;
+
+    if (job->e.ll->VerifyModule(job->e.mod, LLVMReturnStatusAction, &message))
+        status = bell_fail(BELL_E_INTERNAL, "%s: bad LLVM IR: %s",
+                           job->e.prog->name, message);
+    job->e.ll->DisposeMessage(message);
+    return status;
+}
+#endif
+
+static bell_status
+take_object(struct job *job)
+{
+    const struct llvm_api *ll = job->e.ll;
+    struct render_binary binary;
+    LLVMMemoryBufferRef buffer = NULL;
+    char *message = NULL;
+    bell_status status;
+
+    if (ll->TargetMachineEmitToMemoryBuffer(job->e.machine->tm, job->e.mod,
+                                            LLVMObjectFile, &message,
+                                            &buffer)) {
+        status = bell_fail(BELL_E_COMPILE, "%s: %s", job->e.prog->name,
+                           message ? message : "no object");
+        ll->DisposeMessage(message);
+        return status;
+    }
+    binary.size_bytes = ll->GetBufferSize(buffer);
+    binary.data = host_alloc(binary.size_bytes);
+    if (binary.data)
+        memcpy(binary.data, ll->GetBufferStart(buffer), binary.size_bytes);
+    ll->DisposeMemoryBuffer(buffer);
+    if (!binary.data)
+        return bell_fail(BELL_E_NO_MEMORY, "code of %s", job->e.prog->name);
+    status = render_check_object(&binary);
+    if (status == BELL_OK && job->diagnostic[0])
+        status = bell_fail(BELL_E_COMPILE, "%s: LLVM: %s", job->e.prog->name,
+                           job->diagnostic);
+    if (status != BELL_OK) {
+        bell_error_prefix("%s", job->e.prog->name);
+        render_binary_fini(&binary);
+        return status;
+    }
+    *job->out_binary = binary;
+    return BELL_OK;
+}
+
+static bell_status
+build_and_take(struct job *job)
+{
+    BELL_TRY(host_emit_program(&job->e));
+#ifndef NDEBUG
+    BELL_TRY(verify(job));
+#endif
+    if (job->out_text)
+        return take_text(job);
+    return take_object(job);
+}
+
+static void
+run_job(void *arg)
+{
+    struct job *job = arg;
+    struct host_emit *e = &job->e;
+    const struct llvm_api *ll = e->ll;
+    LLVMTargetDataRef layout;
+
+    job->status = machine_get(ll, &e->machine);
+    if (job->status != BELL_OK)
+        return;
+    e->ctx = ll->ContextCreate();
+    ll->ContextSetDiagnosticHandler(e->ctx, keep_diagnostic, job);
+    e->mod = ll->ModuleCreateWithNameInContext(e->prog->name, e->ctx);
+    ll->SetTarget(e->mod, e->machine->triple);
+    layout = ll->CreateTargetDataLayout(e->machine->tm);
+    ll->SetModuleDataLayout(e->mod, layout);
+    ll->DisposeTargetData(layout);
+    e->b = ll->CreateBuilderInContext(e->ctx);
+    job->status = build_and_take(job);
+    ll->DisposeBuilder(e->b);
+    ll->DisposeModule(e->mod);
+    ll->ContextDispose(e->ctx);
+}
+
+static bell_status
+render(const struct lower_program *program, const struct lower_target *target,
+       char **out_text, struct render_binary *out_binary)
+{
+    struct job job = {
+        .target = target, .out_text = out_text, .out_binary = out_binary};
+    bell_status status;
+
+    BELL_TRY(llvm_api_get(&job.e.ll));
+    job.e.prog = program;
+    job.e.vector_bytes = target->vector_bytes;
+    arena_init(&job.e.arena);
+    map_init(&job.e.index);
+    map_init(&job.e.acc_index);
+    map_init(&job.e.consts);
+    status = llvm_guard(run_job, &job);
+    if (status == BELL_OK)
+        status = job.status;
+    host_emit_fini(&job.e);
+    return status;
+}
+
+bell_status
+render_host(const struct lower_program *program,
+            const struct lower_target *target, struct render_binary *out_binary)
+{
+    uint64_t begin_ns = time_now_ns();
+
+    BELL_TRY(render(program, target, NULL, out_binary));
+    LOG(LOG_TIME, "render: %s: LLVM %.3f ms, %zu bytes", program->name,
+        (double)(time_now_ns() - begin_ns) * 1e-6, out_binary->size_bytes);
+    return BELL_OK;
+}
+
+bell_status
+render_host_text(const struct lower_program *program,
+                 const struct lower_target *target, char **out_text)
+{
+    return render(program, target, out_text, NULL);
+}

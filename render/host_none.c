@@ -1,0 +1,30 @@
+/* What render_host is where Doorbell was built without LLVM. */
+#include "render/render.h"
+
+static bell_status
+refuse(const struct lower_program *program)
+{
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: this build cannot make host code: install LLVM 19 "
+                     "(Debian: llvm-19-dev from apt.llvm.org) and configure "
+                     "with -Dllvm=enabled",
+                     program->name);
+}
+
+bell_status
+render_host(const struct lower_program *program,
+            const struct lower_target *target, struct render_binary *out_binary)
+{
+    (void)target;
+    (void)out_binary;
+    return refuse(program);
+}
+
+bell_status
+render_host_text(const struct lower_program *program,
+                 const struct lower_target *target, char **out_text)
+{
+    (void)target;
+    (void)out_text;
+    return refuse(program);
+}

@@ -1,0 +1,163 @@
+/* The machine this process runs on, as a compile target. Asks the processor
+ * and the kernel directly, so that a program whose kernels are all cached
+ * never loads LLVM. */
+#include "render/render.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#include "base/map.h"
+#include "base/thread.h"
+
+#define CACHE_DIR "/sys/devices/system/cpu/cpu0/cache"
+
+/* Reads a line of a cache's description; false where there is none. */
+static bool
+read_cache_file(unsigned index, const char *name, char *out, size_t size_bytes)
+{
+    char path[96];
+    FILE *file;
+    bool ok;
+
+    snprintf(path, sizeof(path), CACHE_DIR "/index%u/%s", index, name);
+    file = fopen(path, "r");
+    if (!file)
+        return false;
+    ok = fgets(out, (int)size_bytes, file) != NULL;
+    fclose(file);
+    return ok;
+}
+
+/* Bytes of "32K", "1024K", "8M". */
+static uint32_t
+parse_size(const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (*end == 'K')
+        n <<= 10;
+    else if (*end == 'M')
+        n <<= 20;
+    return n <= UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+static void
+find_caches(struct lower_target *t)
+{
+    char level[16], type[32], size[32];
+    unsigned i;
+
+    t->l1_bytes = 32u << 10; /* what is common, where the kernel is silent */
+    t->l2_bytes = 512u << 10;
+    for (i = 0; i < 8; i++) {
+        if (!read_cache_file(i, "level", level, sizeof(level)) ||
+            !read_cache_file(i, "type", type, sizeof(type)) ||
+            !read_cache_file(i, "size", size, sizeof(size)))
+            break;
+        if (type[0] == 'I' || parse_size(size) == 0)
+            continue;
+        if (level[0] == '1')
+            t->l1_bytes = parse_size(size);
+        else if (level[0] == '2')
+            t->l2_bytes = parse_size(size);
+    }
+}
+
+#if defined(__x86_64__)
+
+/* Family and model, and a hash of every feature word: the code generator's
+ * choices follow from these. */
+static void
+name_cpu(struct lower_target *t)
+{
+    static const unsigned leaves[][2] = {
+        {1, 0}, {7, 0}, {7, 1}, {0x80000001, 0}, {0x80000008, 0}, {0xd, 1}};
+    unsigned a = 0, b = 0, c = 0, d = 0, family, model;
+    uint64_t hash = 0;
+    char vendor[13] = "";
+    size_t i;
+
+    __get_cpuid(0, &a, &b, &c, &d);
+    memcpy(vendor, &b, 4);
+    memcpy(vendor + 4, &d, 4);
+    memcpy(vendor + 8, &c, 4);
+    for (i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
+        a = b = c = d = 0;
+        if (!__get_cpuid_count(leaves[i][0], leaves[i][1], &a, &b, &c, &d))
+            continue;
+        if (leaves[i][0] == 1)
+            b = a = 0, c &= ~(1u << 27); /* which core we are on; OSXSAVE */
+        if (leaves[i][0] == 0xd)
+            b = c = d = 0; /* sizes of the state in use */
+        if (leaves[i][0] == 0x80000008)
+            a = c = d = 0; /* address sizes, core count */
+        hash = hash_add(hash_add(hash, (uint64_t)b << 32 | c), d);
+    }
+    a = 0;
+    __get_cpuid(1, &a, &b, &c, &d);
+    family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
+    model = (a >> 4 & 15) | (a >> 12 & 0xf0);
+    snprintf(t->name, sizeof(t->name), "x86_64-%s-%x-%x-%08x-llvm19", vendor,
+             family, model, (unsigned)hash);
+}
+
+static void
+find_cpu(struct lower_target *t)
+{
+    unsigned a, b, c, d;
+
+    name_cpu(t);
+    t->vector_bytes = 16;
+    t->n_vector_regs = 16;
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2"))
+        t->vector_bytes = 32;
+    if (__builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
+        t->vector_bytes = 64;
+        t->n_vector_regs = 32;
+    }
+    t->has_fma = __builtin_cpu_supports("fma");
+    t->has_f16 = __builtin_cpu_supports("avx") &&
+                 __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+#elif defined(__aarch64__)
+
+static void
+find_cpu(struct lower_target *t)
+{
+    snprintf(t->name, sizeof(t->name), "aarch64-%lx-%lx-llvm19",
+             getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+    t->vector_bytes = 16;
+    t->n_vector_regs = 32;
+    t->has_fma = true;
+    t->has_f16 = true; /* the conversions are in the base instruction set */
+}
+
+#else
+#error "this processor is not described here"
+#endif
+
+bell_status
+render_host_target(struct lower_target *out_target)
+{
+    struct lower_target t;
+
+    memset(&t, 0, sizeof(t));
+    find_cpu(&t);
+    find_caches(&t);
+    t.n_threads = thread_cpu_count();
+    *out_target = t;
+    return BELL_OK;
+}
