@@ -1,0 +1,154 @@
+/* base/arena: alignment, marks, failure. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+
+static void
+test_sizes_and_alignment(void **state)
+{
+    struct arena arena;
+    size_t size;
+
+    (void)state;
+    arena_init(&arena);
+    for (size = 1; size < 100000; size = size * 3 / 2 + 1) {
+        uint8_t *ptr = arena_alloc(&arena, size);
+        assert_non_null(ptr);
+        assert_int_equal((uintptr_t)ptr % 16, 0);
+        memset(ptr, 0x5a, size);
+    }
+    assert_false(arena.failed);
+    arena_fini(&arena);
+}
+
+static void
+test_neighbours_do_not_overlap(void **state)
+{
+    struct arena arena;
+    uint8_t *ptrs[1000];
+    size_t i, j;
+
+    (void)state;
+    arena_init(&arena);
+    for (i = 0; i < 1000; i++) {
+        ptrs[i] = arena_alloc(&arena, i % 37 + 1);
+        memset(ptrs[i], (int)(i & 0xff), i % 37 + 1);
+    }
+    for (i = 0; i < 1000; i++) {
+        for (j = 0; j < i % 37 + 1; j++)
+            assert_int_equal(ptrs[i][j], i & 0xff);
+    }
+    arena_fini(&arena);
+}
+
+static void
+test_calloc_copy_printf(void **state)
+{
+    struct arena arena;
+    uint32_t *zeros, i;
+
+    (void)state;
+    arena_init(&arena);
+    zeros = arena_calloc(&arena, 100, sizeof(*zeros));
+    for (i = 0; i < 100; i++)
+        assert_int_equal(zeros[i], 0);
+    assert_memory_equal(arena_copy(&arena, "abc", 4), "abc", 4);
+    assert_string_equal(arena_printf(&arena, "%d-%s", 7, "x"), "7-x");
+    arena_fini(&arena);
+}
+
+static void
+test_reset_to_mark(void **state)
+{
+    struct arena arena;
+    struct arena_mark mark;
+    size_t used;
+    char *kept;
+    int i;
+
+    (void)state;
+    arena_init(&arena);
+    kept = arena_printf(&arena, "kept");
+    mark = arena_mark(&arena);
+    used = arena.used_bytes;
+    for (i = 0; i < 100; i++)
+        assert_non_null(arena_alloc(&arena, 5000));
+    arena_reset(&arena, mark);
+    assert_int_equal(arena.used_bytes, used);
+    assert_string_equal(kept, "kept");
+    assert_non_null(arena_alloc(&arena, 100));
+    assert_string_equal(kept, "kept");
+    arena_fini(&arena);
+}
+
+static void
+test_reset_to_empty(void **state)
+{
+    struct arena arena;
+    struct arena_mark mark;
+
+    (void)state;
+    arena_init(&arena);
+    mark = arena_mark(&arena);
+    assert_non_null(arena_alloc(&arena, 100));
+    arena_reset(&arena, mark);
+    assert_int_equal(arena.used_bytes, 0);
+    assert_non_null(arena_alloc(&arena, 100));
+    arena_fini(&arena);
+}
+
+static void
+test_failure_is_sticky(void **state)
+{
+    struct arena arena;
+    struct arena_mark mark;
+
+    (void)state;
+    arena_init(&arena);
+    mark = arena_mark(&arena);
+    host_fail_after(1, 0);
+    assert_null(arena_alloc(&arena, 100));
+    host_fail_after(0, 0);
+    assert_true(arena.failed);
+    assert_non_null(arena_alloc(&arena, 100));
+    assert_true(arena.failed);
+    arena_reset(&arena, mark);
+    assert_false(arena.failed);
+    arena_fini(&arena);
+}
+
+static void
+test_overflow(void **state)
+{
+    struct arena arena;
+
+    (void)state;
+    arena_init(&arena);
+    assert_null(arena_alloc(&arena, SIZE_MAX - 3));
+    assert_null(arena_alloc(&arena, SIZE_MAX - 64));
+    assert_null(arena_calloc(&arena, SIZE_MAX / 2, 3));
+    assert_true(arena.failed);
+    arena_fini(&arena);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes_and_alignment),
+        cmocka_unit_test(test_neighbours_do_not_overlap),
+        cmocka_unit_test(test_calloc_copy_printf),
+        cmocka_unit_test(test_reset_to_mark),
+        cmocka_unit_test(test_reset_to_empty),
+        cmocka_unit_test(test_failure_is_sticky),
+        cmocka_unit_test(test_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

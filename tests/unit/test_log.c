@@ -1,0 +1,144 @@
+/* base/log and base/thread: BELL_DEBUG, the writer, BELL_THREADS. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+static void
+test_parse(void **state)
+{
+    uint32_t mask = 99;
+
+    (void)state;
+    assert_int_equal(log_parse("", &mask), BELL_OK);
+    assert_int_equal(mask, 0);
+    assert_int_equal(log_parse("sched", &mask), BELL_OK);
+    assert_int_equal(mask, LOG_SCHED);
+    assert_int_equal(log_parse("ioctl,,time,", &mask), BELL_OK);
+    assert_int_equal(mask, LOG_IOCTL | LOG_TIME);
+}
+
+static void
+test_typo_lists_the_topics(void **state)
+{
+    uint32_t mask = 99;
+
+    (void)state;
+    assert_int_equal(log_parse("mem,shed", &mask), BELL_E_INVALID);
+    assert_int_equal(mask, 99);
+    assert_non_null(strstr(bell_error_last()->message, "'shed'"));
+    assert_non_null(strstr(bell_error_last()->message, "sched"));
+    assert_non_null(strstr(bell_error_last()->message, "time"));
+    assert_int_equal(log_parse("helpme", &mask), BELL_E_INVALID);
+    assert_int_equal(log_parse("sche", &mask), BELL_E_INVALID);
+}
+
+static void
+test_init_reads_environment(void **state)
+{
+    (void)state;
+    setenv("BELL_DEBUG", "opt,rw", 1);
+    assert_int_equal(log_init(), BELL_OK);
+    assert_int_equal(log_mask, LOG_OPT | LOG_RW);
+    assert_true(LOG_ON(LOG_RW));
+    assert_false(LOG_ON(LOG_MEM));
+    setenv("BELL_DEBUG", "nonsense", 1);
+    assert_int_equal(log_init(), BELL_E_INVALID);
+    unsetenv("BELL_DEBUG");
+    log_mask = 0;
+}
+
+static void
+keep_line(void *user, const char *line)
+{
+    snprintf(user, 4096, "%s", line);
+}
+
+static void
+test_writer(void **state)
+{
+    char line[4096] = "", text[8192];
+
+    (void)state;
+    log_set_writer(keep_line, line);
+    LOG(LOG_SCHED, "not shown");
+    assert_string_equal(line, "");
+    log_mask = LOG_SCHED;
+    LOG(LOG_SCHED, "%d values", 3);
+    assert_string_equal(line, "sched: 3 values");
+    memset(text, 'y', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    LOG(LOG_SCHED, "%s", text);
+    assert_true(strlen(line) > 1000 && strlen(line) < 4096);
+    log_set_writer(NULL, NULL);
+    log_mask = 0;
+}
+
+static void
+test_thread_count(void **state)
+{
+    (void)state;
+    unsetenv("BELL_THREADS");
+    assert_true(thread_cpu_count() >= 1);
+    setenv("BELL_THREADS", "7", 1);
+    assert_int_equal(thread_cpu_count(), 7);
+    unsetenv("BELL_THREADS");
+}
+
+static void
+test_time_grows(void **state)
+{
+    uint64_t then = time_now_ns(), now = then;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 10000000 && now == then; i++) {
+        thread_relax();
+        now = time_now_ns();
+        assert_true(now >= then);
+    }
+    assert_true(now > then);
+}
+
+static void
+test_bits(void **state)
+{
+    (void)state;
+    assert_true(is_pow2(1) && is_pow2(64));
+    assert_false(is_pow2(0) || is_pow2(6));
+    assert_int_equal(align_up(0, 16), 0);
+    assert_int_equal(align_up(17, 16), 32);
+    assert_int_equal(div_up(7, 3), 3);
+    assert_int_equal(log2_floor(1), 0);
+    assert_int_equal(log2_floor(1023), 9);
+    assert_int_equal(floor_div(-7, 2), -4);
+    assert_int_equal(floor_div(7, -2), -4);
+    assert_int_equal(floor_div(-6, 2), -3);
+    assert_int_equal(floor_mod(-7, 2), 1);
+    assert_int_equal(floor_mod(7, -2), -1);
+    assert_int_equal(floor_mod(-6, 2), 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_typo_lists_the_topics),
+        cmocka_unit_test(test_init_reads_environment),
+        cmocka_unit_test(test_writer),
+        cmocka_unit_test(test_thread_count),
+        cmocka_unit_test(test_time_grows),
+        cmocka_unit_test(test_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

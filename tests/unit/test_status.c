@@ -1,0 +1,163 @@
+/* base/status: the error record. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+static bell_status
+inner(int n)
+{
+    if (n < 0)
+        return bell_fail(BELL_E_INVALID, "n=%d is negative", n);
+    return BELL_OK;
+}
+
+static bell_status
+outer(int n)
+{
+    BELL_TRY(inner(n));
+    return BELL_OK;
+}
+
+static void
+test_record_and_frames(void **state)
+{
+    const struct bell_error *error = bell_error_last();
+
+    (void)state;
+    bell_error_clear();
+    assert_int_equal(error->status, BELL_OK);
+    assert_int_equal(outer(1), BELL_OK);
+    errno = ENOENT;
+    assert_int_equal(outer(-4), BELL_E_INVALID);
+    assert_int_equal(error->status, BELL_E_INVALID);
+    assert_int_equal(error->sys_errno, ENOENT);
+    assert_int_equal(errno, ENOENT);
+    assert_string_equal(error->message, "n=-4 is negative");
+    assert_int_equal(error->n_frames, 2);
+    assert_string_equal(error->frames[0], "inner");
+    assert_string_equal(error->frames[1], "outer");
+    bell_error_clear();
+    assert_int_equal(error->status, BELL_OK);
+}
+
+static void
+test_frames_are_bounded(void **state)
+{
+    int i;
+
+    (void)state;
+    assert_int_equal(inner(-1), BELL_E_INVALID);
+    for (i = 0; i < 100; i++)
+        bell_error_frame("again");
+    assert_int_equal(bell_error_last()->n_frames, BELL_ERROR_FRAMES);
+}
+
+static void
+test_long_messages(void **state)
+{
+    const struct bell_error *error = bell_error_last();
+    char text[2000];
+    int i;
+
+    (void)state;
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    assert_int_equal(bell_fail(BELL_E_IO, "%s", text), BELL_E_IO);
+    assert_int_equal(strlen(error->message), BELL_ERROR_MESSAGE - 1);
+    for (i = 0; i < 100; i++)
+        bell_error_prefix("at %d", i);
+    assert_true(strlen(error->message) < BELL_ERROR_MESSAGE);
+    assert_int_equal(strncmp(error->message, "at 99: at 98: ", 14), 0);
+    bell_error_prefix("%s", text);
+    assert_true(strlen(error->message) < BELL_ERROR_MESSAGE);
+}
+
+static void
+test_prefix(void **state)
+{
+    (void)state;
+    assert_int_equal(inner(-1), BELL_E_INVALID);
+    bell_error_prefix("column %d", 3);
+    assert_string_equal(bell_error_last()->message,
+                        "column 3: n=-1 is negative");
+}
+
+static void *
+fail_elsewhere(void *out)
+{
+    if (inner(-9) != BELL_OK)
+        *(struct bell_error *)out = *bell_error_last();
+    return NULL;
+}
+
+static void
+test_records_are_per_thread(void **state)
+{
+    struct bell_error other = {.status = BELL_OK};
+    pthread_t thread;
+
+    (void)state;
+    bell_error_clear();
+    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &other), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(bell_error_last()->status, BELL_OK);
+    assert_int_equal(bell_error_set(&other), BELL_E_INVALID);
+    assert_string_equal(bell_error_last()->message, "n=-9 is negative");
+}
+
+static void
+test_works_without_memory(void **state)
+{
+    (void)state;
+    host_fail_after(1, 0);
+    assert_int_equal(outer(-2), BELL_E_INVALID);
+    host_fail_after(0, 0);
+    assert_string_equal(bell_error_last()->message, "n=-2 is negative");
+}
+
+static void
+test_names_and_exit_codes(void **state)
+{
+    int i, j;
+
+    (void)state;
+    for (i = 0; i < BELL_STATUS_COUNT; i++) {
+        int code = bell_status_exit_code((bell_status)i);
+        assert_true(i == BELL_OK ? code == 0 : code >= 1 && code <= 6);
+        for (j = 0; j < i; j++)
+            assert_string_not_equal(bell_status_name((bell_status)i),
+                                    bell_status_name((bell_status)j));
+    }
+    assert_int_equal(bell_status_exit_code(BELL_E_INVALID), 2);
+    assert_int_equal(bell_status_exit_code(BELL_E_NO_DEVICE), 3);
+    assert_int_equal(bell_status_exit_code(BELL_E_PERMISSION), 4);
+    assert_int_equal(bell_status_exit_code(BELL_E_TIMEOUT), 5);
+    assert_int_equal(bell_status_exit_code(BELL_E_DEVICE_LOST), 5);
+    assert_int_equal(bell_status_exit_code(BELL_E_UNSUPPORTED), 6);
+    assert_int_equal(bell_status_exit_code((bell_status)1000), 1);
+    assert_string_equal(bell_status_name((bell_status)-1), "unknown status");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_record_and_frames),
+        cmocka_unit_test(test_frames_are_bounded),
+        cmocka_unit_test(test_long_messages),
+        cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_records_are_per_thread),
+        cmocka_unit_test(test_works_without_memory),
+        cmocka_unit_test(test_names_and_exit_codes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
