@@ -1,0 +1,26 @@
+/* Shared by the reference evaluator's files: what ops mean on one element. */
+#ifndef BELL_TENSOR_REFERENCE_INTERNAL_H
+#define BELL_TENSOR_REFERENCE_INTERNAL_H
+
+#include "tensor/reference.h"
+
+/* Is `op` defined on sources of `dtype`? */
+bool ref_alu_known(enum uop_op op, enum uop_dtype dtype);
+
+/* Unary and binary ops; `y` is ignored by unary ones. `dtype` is that of the
+ * sources and, comparisons aside, of the result. */
+double ref_alu_float(enum uop_op op, enum uop_dtype dtype, double x, double y);
+int64_t ref_alu_int(enum uop_op op, enum uop_dtype dtype, int64_t x, int64_t y);
+int64_t ref_compare_float(enum uop_op op, double x, double y);
+int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
+                        int64_t y);
+
+/* CAST between floats and integers. */
+int64_t ref_float_to_int(enum uop_dtype to, double x);
+double ref_int_to_float(enum uop_dtype from, enum uop_dtype to, int64_t x);
+
+/* What a reduction of nothing gives. */
+double ref_neutral_float(enum uop_op op);
+int64_t ref_neutral_int(enum uop_op op, enum uop_dtype dtype);
+
+#endif
