@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""The command line's contract: exit codes, messages, JSON documents.
+
+usage: test_cli.py DOORBELL
+"""
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'structure'))
+from common import Tap  # noqa: E402
+
+DOORBELL = sys.argv[1]
+
+
+def run(*args, **environment):
+    return subprocess.run([DOORBELL, *args], capture_output=True, text=True,
+                          env=dict(os.environ, **environment), timeout=300,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+def expect(done, code, *, out='', err=''):
+    """Complaints about a finished run; out and err are parts expected."""
+    complaints = []
+    if done.returncode != code:
+        complaints.append(f'exit code {done.returncode}, not {code}')
+    if out not in done.stdout:
+        complaints.append(f'stdout lacks "{out}"')
+    if err not in done.stderr:
+        complaints.append(f'stderr lacks "{err}"')
+    if complaints:
+        complaints += (done.stdout + done.stderr).splitlines()[-20:]
+    return complaints
+
+
+def expect_json_error(done, code, part):
+    """Failures with --json leave exactly one document on stdout."""
+    complaints = expect(done, code)
+    try:
+        error = json.loads(done.stdout)['error']
+        if part not in error['message']:
+            complaints.append(f'message "{error["message"]}" lacks "{part}"')
+        if error['exit_code'] != code:
+            complaints.append(f'exit_code {error["exit_code"]}, not {code}')
+    except (ValueError, KeyError) as reason:
+        complaints.append(f'no error document: {reason}: {done.stdout}')
+    return complaints
+
+
+def check_usage(tap):
+    tap.check('no verb', expect(run(), 2, err='usage: doorbell'))
+    tap.check('-h', expect(run('-h'), 0, out='usage: doorbell'))
+    tap.check('--version', expect(run('--version'), 0, out='doorbell 0.'))
+    tap.check('a mistyped verb', expect(
+        run('device'), 2, err="did you mean 'devices'?"))
+    tap.check('a verb like none', expect(
+        run('zzzzzzzz'), 2, err="no verb 'zzzzzzzz'"))
+    verbs = [line.split()[0] for line in run('-h').stdout.splitlines()
+             if line.startswith('  ')]
+    for verb in verbs:
+        done = run(verb, '-h')
+        tap.check(f'{verb} -h', expect(done, 0, out=f'doorbell {verb}') +
+                  (['-h writes to stderr'] if done.stderr else []))
+        tap.check(f'{verb} --jsn', expect(
+            run(verb, '--jsn'), 2, err="did you mean '--json'?"))
+        tap.check(f'{verb} with an unknown option and --json',
+                  expect_json_error(run(verb, '--zzzzzz', '--json'), 2,
+                                    "no option '--zzzzzz'"))
+        tap.check(f'{verb} --json=1', expect(
+            run(verb, '--json=1'), 2, err='takes no value'))
+
+
+def check_environment(tap):
+    tap.check('BELL_DEBUG typo', expect(
+        run('devices', BELL_DEBUG='shed'), 2, err="unknown topic 'shed'"))
+    tap.check('BELL_DEBUG typo with --json', expect_json_error(
+        run('devices', '--json', BELL_DEBUG='mem,shed'), 2, "'shed'"))
+    tap.check('BELL_DEBUG=help', expect(
+        run('devices', BELL_DEBUG='help'), 0, err='sched'))
+    with open('/dev/full', 'w', encoding='utf-8') as full:
+        done = subprocess.run([DOORBELL, 'devices'], stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False)
+    tap.check('a full disk', [] if done.returncode == 1 else [
+        f'exit code {done.returncode}: {done.stderr}'])
+
+
+def check_devices(tap):
+    tap.check('devices', expect(run('devices'), 0, out='CPU:0'))
+    done = run('devices', '--json')
+    complaints = expect(done, 0)
+    if not complaints:
+        devices = json.loads(done.stdout)['devices']
+        cpus = [d for d in devices if d['name'] == 'CPU:0']
+        if len(cpus) != 1 or not cpus[0]['usable'] or cpus[0]['n_units'] < 1:
+            complaints.append(f'CPU:0 is not right: {cpus}')
+    tap.check('devices --json', complaints)
+    tap.check('devices CPU', expect(run('devices', 'CPU'), 0, out='CPU:0'))
+    tap.check('devices CPU:7', expect(run('devices', 'CPU:7'), 3, err='CPU'))
+    tap.check('a backend that does not exist', expect_json_error(
+        run('devices', 'XPU', '--json'), 3, 'XPU'))
+    tap.check('a name that is none', expect(run('devices', 'CPU:x'), 2))
+    tap.check('too many arguments', expect(
+        run('devices', 'CPU', 'CPU'), 2, err="unexpected argument 'CPU'"))
+
+
+def check_doctor(tap):
+    done = run('doctor', '--json')
+    complaints = expect(done, 0)
+    if not complaints and not json.loads(done.stdout)['healthy']:
+        complaints = ['not healthy', done.stdout]
+    tap.check('doctor', complaints)
+    done = run('doctor', BELL_DEVICE='NV:3')
+    tap.check('doctor finds a wrong BELL_DEVICE', expect(
+        done, 1, out='unset BELL_DEVICE'))
+
+
+def main():
+    os.environ.pop('BELL_DEVICE', None)
+    os.environ.pop('BELL_DEBUG', None)
+    tap = Tap()
+    check_usage(tap)
+    check_environment(tap)
+    check_devices(tap)
+    check_doctor(tap)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
