@@ -1,0 +1,73 @@
+/* Shared by expand.c (values) and expand_loops.c (accumulators, stores). */
+#ifndef BELL_LOWER_EXPAND_INTERNAL_H
+#define BELL_LOWER_EXPAND_INTERNAL_H
+
+#include "lower/expand.h"
+
+/* What users want of a node. */
+enum expand_need {
+    NEED_BASE = 1u << 0,   /* lane 0 of copy 0 */
+    NEED_SCALAR = 1u << 1, /* lane 0 of every copy */
+    NEED_VECTOR = 1u << 2, /* all lanes of every copy */
+};
+
+/* The copies of one node. A node that varies with no VECTOR range has only
+ * the scalar ones. */
+struct expand_inst {
+    uint64_t copied;           /* UPCAST and UNROLL ranges it varies with */
+    int32_t vec;               /* VECTOR range it varies with, or -1 */
+    uint16_t lanes;            /* size of that range, else 1 */
+    uint8_t need;              /* enum expand_need */
+    uint32_t n_copies;         /* product of the copied ranges' sizes */
+    const struct uop **scalar; /* by copy */
+    const struct uop **vector;
+};
+
+struct expand_effect {
+    const struct uop *node;
+    struct expand_effect *next;
+};
+
+struct expand {
+    struct kernel *k;
+    struct uop_graph *g;
+    uint64_t copied, vectors, loops;           /* ranges by kind */
+    const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
+    uint32_t digit[KERNEL_MAX_RANGES];         /* copy being made, by range */
+    struct expand_inst *inst;                  /* by place in k->nodes */
+    uint32_t n_accs;
+    /* STOREs and ENDs by the innermost range around them; last: none */
+    struct expand_effect *effects[KERNEL_MAX_RANGES + 1];
+    uint64_t around[KERNEL_MAX_RANGES]; /* loops around the range's loop */
+};
+
+/* Number of the copy of `inst` that digit[] stands at. */
+uint32_t expand_copy(const struct expand *e, const struct expand_inst *inst);
+
+/* Sets digit[] of the ranges in `set` to copy number `copy`. */
+void expand_set_digits(struct expand *e, uint64_t set, uint32_t copy);
+
+/* Product of the sizes of the ranges in `set`. */
+uint32_t expand_count(const struct expand *e, uint64_t set);
+
+/* The value of source `u` of a node of `lanes` lanes, at digit[]. */
+const struct uop *expand_value(struct expand *e, const struct uop *u,
+                               uint16_t lanes);
+
+/* `u` in every lane; `u` itself where lanes is 1 or it is a vector. */
+const struct uop *expand_broadcast(struct expand *e, const struct uop *u,
+                                   uint16_t lanes);
+
+/* Makes the copies of all members of a group. */
+BELL_MUST_CHECK bell_status expand_group(struct expand *e,
+                                         const struct kernel_group *group);
+
+/* Puts a made STORE into the loops that `deps` says. */
+BELL_MUST_CHECK bell_status expand_add_store(struct expand *e, uint64_t deps,
+                                             const struct uop *store);
+
+/* Closes all loops around the stores; gives the SINK. */
+BELL_MUST_CHECK bell_status expand_close(struct expand *e,
+                                         const struct uop **out_sink);
+
+#endif

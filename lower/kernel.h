@@ -1,0 +1,110 @@
+/* A kernel under optimisation: the nodes under its SINK with the facts that
+ * the passes of lower/ share. Analysis only reads the graph; the transforms
+ * make a new SINK and analyse it again.
+ *
+ * Scratch data lives in an arena of its own; nodes live in the graph. Not
+ * thread safe.
+ */
+#ifndef BELL_LOWER_KERNEL_H
+#define BELL_LOWER_KERNEL_H
+
+#include "lower/lower.h"
+
+#define KERNEL_MAX_RANGES 64
+
+/* Coefficient of a range on which an index does not depend affinely. */
+#define KERNEL_NONAFFINE INT64_MIN
+
+/* REDUCEs that one loop nest computes: same bound ranges, same ranges around,
+ * none needs another. */
+struct kernel_group {
+    uint32_t level;   /* REDUCEs below it, at most; groups go by level */
+    uint64_t bound;   /* ranges that it runs over */
+    uint64_t context; /* ranges it depends on: it is computed inside them */
+    uint32_t n_members;
+    const struct uop **members; /* REDUCE nodes, by id */
+};
+
+struct kernel {
+    struct uop_graph *g;
+    const struct lower_target *target;
+    const struct uop *sink;
+    struct arena mem; /* scratch; reset by each analysis */
+
+    const struct uop **nodes; /* all under the sink, by id */
+    uint32_t n_nodes;
+    uint32_t *pos_of_id; /* place in nodes[] */
+
+    const struct uop *ranges[KERNEL_MAX_RANGES]; /* by id: nest order */
+    int64_t sizes[KERNEL_MAX_RANGES];            /* -1: not a constant */
+    uint32_t n_ranges;
+    uint64_t reduce_ranges; /* those that a REDUCE binds */
+
+    uint64_t *deps;   /* by place: ranges that the value varies with */
+    uint32_t *levels; /* by place: longest chain of REDUCEs below */
+    int64_t **coefs; /* by place: I64 nodes, n_ranges coefficients; else NULL */
+
+    struct kernel_group *groups; /* by level */
+    uint32_t n_groups;
+};
+
+/* Analyses the kernel under `sink`. On failure nothing is owned. */
+BELL_MUST_CHECK bell_status kernel_init(struct kernel *k, struct uop_graph *g,
+                                        const struct uop *sink,
+                                        const struct lower_target *target);
+void kernel_fini(struct kernel *k);
+
+/* Replaces the sink and analyses it. After a failure only kernel_fini may be
+ * called. */
+BELL_MUST_CHECK bell_status kernel_set_sink(struct kernel *k,
+                                            const struct uop *sink);
+
+/* What becomes of each range, by its number in `ranges`. */
+struct kernel_remap {
+    const struct uop *value; /* replaces the RANGE in expressions */
+    uint32_t n_bound;        /* RANGEs that a REDUCE binds instead of it */
+    const struct uop *const *bound;
+};
+
+/* Rebuilds the kernel with every range replaced. */
+BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
+                                                const struct kernel_remap *map);
+
+/* The canonical form that the other passes take: ranges of size 1 and
+ * REDUCEs over nothing are gone; every reduction range is bound by one group
+ * only. */
+BELL_MUST_CHECK bell_status kernel_canonical(struct kernel *k);
+
+/* Splits each REDUCE over reduction range `r` in one over r's first n_main
+ * values and one over the rest. */
+BELL_MUST_CHECK bell_status kernel_peel(struct kernel *k, uint32_t r,
+                                        int64_t n_main);
+
+static inline uint32_t
+kernel_pos(const struct kernel *k, const struct uop *u)
+{
+    return k->pos_of_id[u->id];
+}
+
+/* Ranges that the value of `u`, a node of the kernel, varies with. */
+static inline uint64_t
+kernel_deps(const struct kernel *k, const struct uop *u)
+{
+    return k->deps[kernel_pos(k, u)];
+}
+
+/* Step of the index `u` per step of range `r`; KERNEL_NONAFFINE where that is
+ * not one number. */
+int64_t kernel_coef(const struct kernel *k, const struct uop *u, uint32_t r);
+
+/* Number of the RANGE node in k->ranges. */
+uint32_t kernel_range_no(const struct kernel *k, const struct uop *range);
+
+/* Bits of the RANGEs that a REDUCE binds. */
+uint64_t kernel_bound(const struct kernel *k, const struct uop *reduce);
+
+/* First value of an accumulator of ALU op `op`: x op identity == x. */
+const struct uop *kernel_identity(struct uop_graph *g, enum uop_op op,
+                                  enum uop_dtype dtype);
+
+#endif

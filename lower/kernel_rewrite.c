@@ -1,0 +1,295 @@
+/* Transforms of a kernel that keep its meaning: other ranges for the same
+ * values, and the canonical form. */
+#include "lower/kernel.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* REDUCE with a new body and the ranges that `map` binds instead of its own;
+ * the body itself where none is left. */
+static const struct uop *
+remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
+             const struct kernel_remap *map)
+{
+    const struct uop *src[1 + KERNEL_MAX_RANGES];
+    uint32_t i, j, n = 1;
+
+    src[0] = body;
+    for (i = 1; i < u->n_src; i++) {
+        const struct kernel_remap *to = &map[kernel_range_no(k, u->src[i])];
+        for (j = 0; j < to->n_bound && n <= KERNEL_MAX_RANGES; j++)
+            src[n++] = to->bound[j];
+    }
+    if (n == 1)
+        return body;
+    return uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1, u->arg, src,
+                    n);
+}
+
+/* The node with its sources replaced by `to`, which is indexed by place. */
+static const struct uop *
+rebuild_node(struct kernel *k, const struct uop *u, const struct uop **to,
+             const struct uop **src)
+{
+    bool changed = false;
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        src[i] = to[kernel_pos(k, u->src[i])];
+        changed |= src[i] != u->src[i];
+    }
+    if (!changed)
+        return u;
+    return uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                    u->lanes, u->arg, src, u->n_src);
+}
+
+static uint32_t
+widest_node(const struct kernel *k)
+{
+    uint32_t i, n = 1;
+
+    for (i = 0; i < k->n_nodes; i++)
+        n = k->nodes[i]->n_src > n ? k->nodes[i]->n_src : n;
+    return n;
+}
+
+bell_status
+kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
+{
+    const struct uop **to, **src;
+    uint32_t i;
+
+    to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
+    src = arena_alloc(&k->mem, widest_node(k) * sizeof(*src));
+    if (!to || !src)
+        return bell_fail(BELL_E_NO_MEMORY, "rewrite of a kernel of %u nodes",
+                         k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op == UOP_RANGE)
+            to[i] = map[kernel_range_no(k, u)].value;
+        else if (u->op == UOP_REDUCE)
+            to[i] = remap_reduce(k, u, to[kernel_pos(k, u->src[0])], map);
+        else
+            to[i] = rebuild_node(k, u, to, src);
+    }
+    return kernel_set_sink(k, to[k->n_nodes - 1]);
+}
+
+/* ---- canonical form ---- */
+
+/* Ranges of size 1 become 0. */
+static bell_status
+drop_unit_ranges(struct kernel *k)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    uint32_t r, n_units = 0;
+
+    for (r = 0; r < k->n_ranges; r++) {
+        bool unit = k->sizes[r] == 1;
+        map[r].value = unit ? uop_const_int(k->g, UOP_I64, 0) : k->ranges[r];
+        map[r].n_bound = !unit;
+        map[r].bound = &k->ranges[r];
+        n_units += unit;
+    }
+    if (!n_units)
+        return BELL_OK;
+    return kernel_remap_ranges(k, map);
+}
+
+static bool
+reduces_nothing(const struct kernel *k, const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 1; i < u->n_src; i++) {
+        if (k->sizes[kernel_range_no(k, u->src[i])] == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A REDUCE over an empty range is its identity. */
+static bell_status
+drop_empty_reduces(struct kernel *k)
+{
+    const struct uop **from, **to, *sink = k->sink;
+    uint32_t i, n = 0;
+
+    from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
+    to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
+    if (!from || !to)
+        return bell_fail(BELL_E_NO_MEMORY, "rewrite of a kernel of %u nodes",
+                         k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_REDUCE || !reduces_nothing(k, u))
+            continue;
+        from[n] = u;
+        to[n++] = kernel_identity(k->g, (enum uop_op)u->arg.i,
+                                  (enum uop_dtype)u->dtype);
+    }
+    if (!n)
+        return BELL_OK;
+    BELL_TRY(uop_substitute(k->g, &sink, 1, from, to, n));
+    return kernel_set_sink(k, sink);
+}
+
+static uint32_t
+free_range_id(const struct kernel *k)
+{
+    return k->n_ranges ? uop_range_id(k->ranges[k->n_ranges - 1]) + 1 : 0;
+}
+
+/* A group that binds a range which an earlier group binds too; NULL if there
+ * is none. *out_shared is the set of such ranges. */
+static const struct kernel_group *
+find_conflict(const struct kernel *k, uint64_t *out_shared)
+{
+    uint64_t taken = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_groups; i++) {
+        *out_shared = k->groups[i].bound & taken;
+        if (*out_shared)
+            return &k->groups[i];
+        taken |= k->groups[i].bound;
+    }
+    return NULL;
+}
+
+/* The REDUCE with `shared` ranges renamed to clones[]. REDUCEs in its body
+ * that bind those ranges themselves stay as they are. */
+static bell_status
+rename_reduce(struct kernel *k, const struct uop *u, uint64_t shared,
+              const struct uop *const *clones, const struct uop **out)
+{
+    const struct uop **from, **to, *src[1 + KERNEL_MAX_RANGES];
+    uint32_t i, n = 0;
+
+    from = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*from));
+    to = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*to));
+    if (!from || !to)
+        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges", k->n_ranges);
+    for (i = 0; i < k->n_ranges; i++) {
+        if (shared >> i & 1) {
+            from[n] = k->ranges[i];
+            to[n++] = clones[i];
+        }
+    }
+    for (i = 0; i < kernel_pos(k, u); i++) {
+        if (k->nodes[i]->op == UOP_REDUCE && !(k->deps[i] & shared))
+            from[n] = to[n] = k->nodes[i], n++;
+    }
+    src[0] = u->src[0];
+    BELL_TRY(uop_substitute(k->g, src, 1, from, to, n));
+    for (i = 1; i < u->n_src; i++) {
+        uint32_t r = kernel_range_no(k, u->src[i]);
+        src[i] = shared >> r & 1 ? clones[r] : u->src[i];
+    }
+    *out = uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1, u->arg, src,
+                    u->n_src);
+    return BELL_OK;
+}
+
+/* Gives the group ranges of its own in place of the shared ones. */
+static bell_status
+unshare_group(struct kernel *k, const struct kernel_group *group,
+              uint64_t shared)
+{
+    const struct uop *clones[KERNEL_MAX_RANGES], **to, *sink = k->sink;
+    uint32_t i, next_id = free_range_id(k);
+
+    to = arena_alloc(&k->mem, group->n_members * sizeof(*to));
+    if (!to)
+        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges", k->n_ranges);
+    for (i = 0; i < k->n_ranges; i++) {
+        const struct uop *range = k->ranges[i];
+        union uop_arg arg = {.i =
+                                 uop_range_arg(next_id, uop_range_axis(range))};
+        if (!(shared >> i & 1))
+            continue;
+        clones[i] = uop_new(k->g, UOP_RANGE, UOP_I64, 1, arg, range->src, 1);
+        next_id++;
+    }
+    for (i = 0; i < group->n_members; i++)
+        BELL_TRY(rename_reduce(k, group->members[i], shared, clones, &to[i]));
+    BELL_TRY(
+        uop_substitute(k->g, &sink, 1, group->members, to, group->n_members));
+    return kernel_set_sink(k, sink);
+}
+
+static bell_status
+unshare_ranges(struct kernel *k)
+{
+    const struct kernel_group *group;
+    uint64_t shared;
+
+    for (group = find_conflict(k, &shared); group;
+         group = find_conflict(k, &shared))
+        BELL_TRY(unshare_group(k, group, shared));
+    return BELL_OK;
+}
+
+bell_status
+kernel_canonical(struct kernel *k)
+{
+    BELL_TRY(drop_empty_reduces(k));
+    BELL_TRY(drop_unit_ranges(k));
+    return unshare_ranges(k);
+}
+
+/* ---- peeling ---- */
+
+/* The REDUCE over main instead of r, and, with r moved by n_main, over
+ * rest. */
+static bell_status
+peel_reduce(struct kernel *k, const struct uop *u, const struct uop *r,
+            const struct uop *main_range, const struct uop *rest,
+            const struct uop **out)
+{
+    const struct uop *src[2][1 + KERNEL_MAX_RANGES], *to[2], *half[2];
+    const struct uop *by[2] = {main_range, rest};
+    uint32_t i, j;
+
+    to[0] = main_range;
+    to[1] = uop_alu2(k->g, UOP_ADD, rest, main_range->src[0]);
+    for (i = 0; i < 2; i++) {
+        src[i][0] = u->src[0];
+        BELL_TRY(uop_substitute(k->g, src[i], 1, &r, &to[i], 1));
+        for (j = 1; j < u->n_src; j++)
+            src[i][j] = u->src[j] == r ? by[i] : u->src[j];
+        half[i] = uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1,
+                           u->arg, src[i], u->n_src);
+    }
+    *out = uop_alu2(k->g, (enum uop_op)u->arg.i, half[0], half[1]);
+    return BELL_OK;
+}
+
+bell_status
+kernel_peel(struct kernel *k, uint32_t r, int64_t n_main)
+{
+    const struct uop **from, **to, *sink = k->sink;
+    const struct uop *range = k->ranges[r], *main_range, *rest;
+    uint32_t i, n = 0, next_id = free_range_id(k);
+
+    from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
+    to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
+    if (!from || !to)
+        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes", k->n_nodes);
+    main_range = uop_range(k->g, uop_range_id(range), UOP_AXIS_REDUCE, n_main);
+    rest = uop_range(k->g, next_id, UOP_AXIS_REDUCE, k->sizes[r] - n_main);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_REDUCE || !(kernel_bound(k, u) >> r & 1))
+            continue;
+        from[n] = u;
+        BELL_TRY(peel_reduce(k, u, range, main_range, rest, &to[n]));
+        n++;
+    }
+    BELL_TRY(uop_substitute(k->g, &sink, 1, from, to, n));
+    BELL_TRY(kernel_set_sink(k, sink));
+    return kernel_canonical(k);
+}

@@ -1,0 +1,17 @@
+/* From a program's graph to a list in an order that can be run. */
+#ifndef BELL_LOWER_LINEARIZE_H
+#define BELL_LOWER_LINEARIZE_H
+
+#include "uops/uop.h"
+
+#define LINEARIZE_MAX_LOOPS 64
+
+/* Orders the nodes under `sink` (stage P; the SINK itself is left out): loops
+ * nest, and every node stands in the outermost loop that its sources allow,
+ * so that what does not vary is computed once. *out_ops is in g's arena. */
+BELL_MUST_CHECK bell_status linearize(struct uop_graph *g,
+                                      const struct uop *sink,
+                                      const struct uop ***out_ops,
+                                      uint32_t *out_n_ops);
+
+#endif

@@ -1,0 +1,139 @@
+/* The way of a kernel through the passes of this folder. */
+#include "lower/lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "lower/expand.h"
+#include "lower/linearize.h"
+#include "lower/opt.h"
+
+/* ---- estimates and name ---- */
+
+static double
+count_values(const struct kernel *k, uint64_t ranges)
+{
+    double n = 1;
+
+    for (; ranges; ranges &= ranges - 1) {
+        int64_t size = k->sizes[__builtin_ctzll(ranges)];
+        n *= size < 0 ? 1 : (double)size;
+    }
+    return n;
+}
+
+static double
+count_flops(const struct kernel *k)
+{
+    double n = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (!uop_is_float(u))
+            continue;
+        if (uop_has(u, UOP_FLAG_ALU))
+            n += count_values(k, k->deps[i]);
+        else if (u->op == UOP_REDUCE)
+            n += count_values(k, k->deps[i] | kernel_bound(k, u));
+    }
+    return n;
+}
+
+/* Elements behind every access that differs in buffer or index, once. */
+static double
+count_bytes(const struct kernel *k)
+{
+    double n = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op == UOP_LOAD || u->op == UOP_STORE)
+            n += count_values(k, kernel_deps(k, u->src[1])) *
+                 uop_dtype_infos[u->src[0]->dtype].size_bytes;
+    }
+    return n;
+}
+
+/* r_ or E_ (with and without reduction), then the sizes of all ranges. */
+static const char *
+make_name(const struct kernel *k)
+{
+    char text[256];
+    size_t at;
+    uint32_t r;
+
+    at = (size_t)snprintf(text, sizeof(text), "%s",
+                          k->reduce_ranges ? "r" : "E");
+    for (r = 0; r < k->n_ranges && at + 24 < sizeof(text); r++) {
+        if (k->sizes[r] < 0)
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "_n");
+        else
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "_%lld",
+                                   (long long)k->sizes[r]);
+    }
+    return arena_printf(&k->g->arena, "%s", text);
+}
+
+static void
+count_params(const struct kernel *k, struct lower_program *p)
+{
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        uint32_t slot = (uint32_t)u->arg.i;
+        if (u->op == UOP_PARAM && slot >= p->n_params)
+            p->n_params = slot + 1;
+    }
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        uint32_t slot = (uint32_t)u->arg.i;
+        if (u->op == UOP_VAR && slot >= p->n_params + p->n_vars)
+            p->n_vars = slot + 1 - p->n_params;
+    }
+}
+
+/* ---- passes ---- */
+
+static bell_status
+lower_passes(struct kernel *k, struct lower_program *p)
+{
+    const struct uop *root;
+
+    BELL_TRY(kernel_canonical(k));
+    count_params(k, p);
+    p->n_flops = count_flops(k);
+    p->n_bytes = count_bytes(k);
+    p->name = make_name(k);
+    if (!p->name)
+        return bell_fail(BELL_E_NO_MEMORY, "naming a kernel");
+    BELL_TRY(expand_kernel(k, &root, p->grid));
+    BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
+    BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
+#ifndef NDEBUG
+    BELL_TRY(uop_validate(k->g, p->ops, p->n_ops, UOP_STAGE_P));
+#endif
+    return uop_graph_status(k->g);
+}
+
+bell_status
+lower_kernel(struct uop_graph *g, const struct uop *sink,
+             const struct lower_target *target,
+             struct lower_program *out_program)
+{
+    struct lower_program p;
+    struct kernel k;
+    bell_status status;
+
+    memset(&p, 0, sizeof(p));
+    p.local[0] = p.local[1] = p.local[2] = 1;
+    BELL_TRY(kernel_init(&k, g, sink, target));
+    status = lower_passes(&k, &p);
+    kernel_fini(&k);
+    BELL_TRY(status);
+    *out_program = p;
+    return BELL_OK;
+}

@@ -1,0 +1,299 @@
+/* The splitting language. */
+#include "lower/opt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+/* May a value be stored twice? Not where the kernel reads what it stores. */
+static bool
+stores_are_repeatable(const struct kernel *k)
+{
+    uint64_t loaded = 0, stored = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        uint64_t bit;
+        if (u->op != UOP_LOAD && u->op != UOP_STORE)
+            continue;
+        if (u->src[0]->op != UOP_PARAM || u->src[0]->arg.i >= 64)
+            return false;
+        bit = (uint64_t)1 << u->src[0]->arg.i;
+        if (u->op == UOP_LOAD)
+            loaded |= bit;
+        else
+            stored |= bit;
+    }
+    return !(loaded & stored);
+}
+
+void
+opt_plan_init(struct opt_plan *plan, struct kernel *k)
+{
+    uint32_t r;
+
+    memset(plan, 0, sizeof(*plan));
+    plan->k = k;
+    plan->may_overlap = stores_are_repeatable(k);
+    plan->n_axes = k->n_ranges;
+    for (r = 0; r < k->n_ranges; r++) {
+        struct opt_axis *axis = &plan->axes[r];
+        axis->size = k->sizes[r];
+        axis->type = uop_range_axis(k->ranges[r]);
+        axis->range = r;
+        axis->outer = axis->inner = -1;
+        axis->rank = (int32_t)r;
+    }
+}
+
+static bool
+is_reduce(const struct opt_plan *plan, uint32_t range)
+{
+    return plan->k->reduce_ranges >> range & 1;
+}
+
+static bool
+type_fits(const struct opt_plan *plan, uint32_t range, enum uop_axis type)
+{
+    if (is_reduce(plan, range))
+        return type == UOP_AXIS_REDUCE || type == UOP_AXIS_UNROLL ||
+               type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR;
+    return type == UOP_AXIS_LOOP || type == UOP_AXIS_GLOBAL ||
+           type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR;
+}
+
+static uint32_t
+n_leaves(const struct opt_plan *plan)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < plan->n_axes; i++)
+        n += plan->axes[i].outer < 0;
+    return n;
+}
+
+bool
+opt_split(struct opt_plan *plan, uint32_t axis, int64_t factor,
+          enum uop_axis type, enum opt_side side, uint32_t *out_new,
+          uint32_t *out_rest)
+{
+    struct opt_axis *a = &plan->axes[axis], *part[2];
+    int64_t tile, n_tiles;
+    bool new_inner = side == OPT_INNER;
+    int i;
+
+    if (a->outer >= 0 || factor < 1 || a->size < factor ||
+        plan->n_axes + 2 > OPT_MAX_AXES ||
+        n_leaves(plan) >= KERNEL_MAX_RANGES || !type_fits(plan, a->range, type))
+        return false;
+    tile = new_inner ? factor
+                     : (int64_t)div_up((uint64_t)a->size, (uint64_t)factor);
+    n_tiles = (int64_t)div_up((uint64_t)a->size, (uint64_t)tile);
+    if (n_tiles * tile != a->size &&
+        (is_reduce(plan, a->range) || !plan->may_overlap))
+        return false;
+    a->outer = (int32_t)plan->n_axes++;
+    a->inner = (int32_t)plan->n_axes++;
+    part[0] = &plan->axes[a->outer];
+    part[1] = &plan->axes[a->inner];
+    for (i = 0; i < 2; i++) {
+        *part[i] = *a;
+        part[i]->outer = part[i]->inner = -1;
+        part[i]->size = i == 0 ? n_tiles : tile;
+    }
+    part[new_inner]->type = type;
+    if (out_new)
+        *out_new = (uint32_t)(new_inner ? a->inner : a->outer);
+    if (out_rest)
+        *out_rest = (uint32_t)(new_inner ? a->outer : a->inner);
+    return true;
+}
+
+bool
+opt_retype(struct opt_plan *plan, uint32_t axis, enum uop_axis type)
+{
+    struct opt_axis *a = &plan->axes[axis];
+
+    if (a->outer >= 0 || a->size < 0 || !type_fits(plan, a->range, type))
+        return false;
+    a->type = type;
+    return true;
+}
+
+/* Ranges with a VECTOR piece of more than one lane. */
+static uint64_t
+vector_ranges(const struct opt_plan *plan)
+{
+    uint64_t set = 0;
+    uint32_t i;
+
+    for (i = 0; i < plan->n_axes; i++) {
+        const struct opt_axis *a = &plan->axes[i];
+        if (a->outer < 0 && a->type == UOP_AXIS_VECTOR && a->size > 1)
+            set |= (uint64_t)1 << a->range;
+    }
+    return set;
+}
+
+bool
+opt_vectors_fit(const struct opt_plan *plan)
+{
+    const struct kernel *k = plan->k;
+    uint64_t vectors = vector_ranges(plan);
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        uint64_t set = k->deps[i] & vectors;
+        if (set & (set - 1))
+            return false;
+    }
+    return true;
+}
+
+double
+opt_expanded_nodes(const struct opt_plan *plan)
+{
+    const struct kernel *k = plan->k;
+    double copies[KERNEL_MAX_RANGES], total = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_ranges; i++)
+        copies[i] = 1;
+    for (i = 0; i < plan->n_axes; i++) {
+        const struct opt_axis *a = &plan->axes[i];
+        if (a->outer < 0 &&
+            (a->type == UOP_AXIS_UPCAST || a->type == UOP_AXIS_UNROLL))
+            copies[a->range] *= (double)a->size;
+    }
+    for (i = 0; i < k->n_nodes; i++) {
+        uint64_t set = k->deps[i];
+        double n = 1;
+        for (; set; set &= set - 1)
+            n *= copies[__builtin_ctzll(set)];
+        total += n;
+    }
+    return total;
+}
+
+/* ---- applying ---- */
+
+struct leaf {
+    uint32_t axis;
+    bool reduce;
+    uint64_t path; /* which way down the tree: orders pieces of one range */
+};
+
+static int
+compare_leaves(const struct opt_plan *plan, const struct leaf *x,
+               const struct leaf *y)
+{
+    const struct opt_axis *a = &plan->axes[x->axis], *b = &plan->axes[y->axis];
+    bool ga = a->type == UOP_AXIS_GLOBAL, gb = b->type == UOP_AXIS_GLOBAL;
+
+    if (x->reduce != y->reduce)
+        return x->reduce ? 1 : -1;
+    if (ga != gb)
+        return ga ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->range != b->range)
+        return a->range < b->range ? -1 : 1;
+    return x->path < y->path ? -1 : 1;
+}
+
+/* Leaves of more than one value, in nest order. Returns their number. */
+static uint32_t
+order_leaves(const struct opt_plan *plan, struct leaf *leaves)
+{
+    uint64_t path[OPT_MAX_AXES], step[OPT_MAX_AXES];
+    uint32_t i, at, n = 0;
+
+    for (i = 0; i < plan->n_axes; i++) {
+        const struct opt_axis *a = &plan->axes[i];
+        struct leaf leaf = {i, is_reduce(plan, a->range), 0};
+        if (i < plan->k->n_ranges) {
+            path[i] = 0;
+            step[i] = (uint64_t)1 << 62;
+        }
+        if (a->outer >= 0) {
+            path[a->outer] = path[i];
+            path[a->inner] = path[i] + step[i];
+            step[a->outer] = step[a->inner] = step[i] >> 1;
+            continue;
+        }
+        if (a->size == 1)
+            continue;
+        leaf.path = path[i];
+        for (at = n++;
+             at > 0 && compare_leaves(plan, &leaf, &leaves[at - 1]) < 0; at--)
+            leaves[at] = leaves[at - 1];
+        leaves[at] = leaf;
+    }
+    return n;
+}
+
+/* outer * factor + inner, moved back where that would pass the end. */
+static const struct uop *
+joined_value(struct uop_graph *g, const struct opt_plan *plan,
+             const struct opt_axis *a, const struct uop *const *value)
+{
+    int64_t tile = plan->axes[a->inner].size;
+    int64_t n_tiles = plan->axes[a->outer].size;
+    const struct uop *start =
+        uop_alu2(g, UOP_MUL, value[a->outer], uop_const_int(g, UOP_I64, tile));
+
+    if (tile * n_tiles != a->size)
+        start = uop_alu2(g, UOP_MIN, start,
+                         uop_const_int(g, UOP_I64, a->size - tile));
+    return uop_alu2(g, UOP_ADD, start, value[a->inner]);
+}
+
+static void
+make_leaf_nodes(const struct opt_plan *plan, const struct leaf *leaves,
+                uint32_t n, const struct uop **value)
+{
+    struct uop_graph *g = plan->k->g;
+    uint32_t i;
+
+    for (i = 0; i < plan->n_axes; i++)
+        value[i] = uop_const_int(g, UOP_I64, 0);
+    for (i = 0; i < n; i++) {
+        const struct opt_axis *a = &plan->axes[leaves[i].axis];
+        union uop_arg arg = {.i = uop_range_arg(i, a->type)};
+        const struct uop *size = uop_const_int(g, UOP_I64, a->size);
+        if (a->size < 0)
+            size = plan->k->ranges[a->range]->src[0];
+        value[leaves[i].axis] =
+            uop_new(g, UOP_RANGE, UOP_I64, 1, arg, &size, 1);
+    }
+}
+
+bell_status
+opt_apply(struct opt_plan *plan)
+{
+    struct kernel *k = plan->k;
+    const struct uop *value[OPT_MAX_AXES], *bound[KERNEL_MAX_RANGES + 1];
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    struct leaf leaves[OPT_MAX_AXES];
+    uint32_t i, r, n = order_leaves(plan, leaves), n_bound = 0;
+
+    make_leaf_nodes(plan, leaves, n, value);
+    for (i = plan->n_axes; i-- > 0;) {
+        if (plan->axes[i].outer >= 0)
+            value[i] = joined_value(k->g, plan, &plan->axes[i], value);
+    }
+    for (r = 0; r < k->n_ranges; r++) {
+        map[r].value = value[r];
+        map[r].bound = &bound[n_bound];
+        map[r].n_bound = 0;
+        for (i = 0; i < n && is_reduce(plan, r); i++) {
+            if (plan->axes[leaves[i].axis].range != r)
+                continue;
+            bound[n_bound++] = value[leaves[i].axis];
+            map[r].n_bound++;
+        }
+    }
+    return kernel_remap_ranges(k, map);
+}

@@ -1,0 +1,710 @@
+#include "lower_kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+
+uint64_t
+lk_random(uint64_t *state)
+{
+    *state += 0x9e3779b97f4a7c15ull;
+    return hash_mix(*state);
+}
+
+/* ---- building ---- */
+
+static const union uop_arg none = {.bits = 0};
+
+typedef const struct uop *node;
+
+static node
+add(struct lk *k, node a, node b)
+{
+    return uop_alu2(&k->g, UOP_ADD, a, b);
+}
+
+static node
+mul(struct lk *k, node a, node b)
+{
+    return uop_alu2(&k->g, UOP_MUL, a, b);
+}
+
+static node
+num(struct lk *k, int64_t i)
+{
+    return uop_const_int(&k->g, UOP_I64, i);
+}
+
+static node
+flt(struct lk *k, double x)
+{
+    return uop_const_float(&k->g, UOP_F32, x);
+}
+
+static node
+range(struct lk *k, enum uop_axis axis, int64_t size)
+{
+    return uop_range(&k->g, k->n_ranges++, axis, size);
+}
+
+static node
+loop(struct lk *k, int64_t size)
+{
+    return range(k, UOP_AXIS_LOOP, size);
+}
+
+static node
+red(struct lk *k, int64_t size)
+{
+    return range(k, UOP_AXIS_REDUCE, size);
+}
+
+/* a*n + b */
+static node
+at2(struct lk *k, node a, int64_t n, node b)
+{
+    return add(k, mul(k, a, num(k, n)), b);
+}
+
+/* A new argument of n elements. */
+static node
+param(struct lk *k, enum uop_dtype dtype, int64_t n)
+{
+    union uop_arg arg = {.i = (int64_t)k->n_bufs};
+
+    k->bufs[k->n_bufs].dtype = dtype;
+    k->bufs[k->n_bufs].n_elems = (size_t)n;
+    k->n_bufs++;
+    return uop_new(&k->g, UOP_PARAM, dtype, 1, arg, NULL, 0);
+}
+
+static node
+load(struct lk *k, node p, node idx)
+{
+    node src[2] = {p, idx};
+    return uop_make(&k->g, UOP_LOAD, (enum uop_dtype)p->dtype, 1, none, src, 2);
+}
+
+static node
+load_if(struct lk *k, node p, node idx, node gate)
+{
+    node src[4] = {p, idx, uop_const_int(&k->g, (enum uop_dtype)p->dtype, 0),
+                   gate};
+    return uop_make(&k->g, UOP_LOAD, (enum uop_dtype)p->dtype, 1, none, src, 4);
+}
+
+static node
+reduce(struct lk *k, enum uop_op op, node x, node r0, node r1)
+{
+    union uop_arg arg = {.i = op};
+    node src[3] = {x, r0, r1};
+    return uop_make(&k->g, UOP_REDUCE, (enum uop_dtype)x->dtype, 1, arg, src,
+                    r1 ? 3 : 2);
+}
+
+static node
+store(struct lk *k, node p, node idx, node value)
+{
+    node src[3] = {p, idx, value};
+    k->is_output[p->arg.i] = true;
+    return uop_make(&k->g, UOP_STORE, UOP_VOID, 1, none, src, 3);
+}
+
+static void
+sink(struct lk *k, node a, node b)
+{
+    node src[2] = {a, b};
+    k->sink = uop_make(&k->g, UOP_SINK, UOP_VOID, 1, none, src, b ? 2 : 1);
+}
+
+/* lo <= x < hi */
+static node
+within(struct lk *k, node x, int64_t lo, int64_t hi)
+{
+    return uop_alu2(&k->g, UOP_AND,
+                    uop_alu2(&k->g, UOP_CMPLT, num(k, lo - 1), x),
+                    uop_alu2(&k->g, UOP_CMPLT, x, num(k, hi)));
+}
+
+/* ---- kernels ---- */
+
+static void
+build_add(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n),
+         b = param(k, UOP_F32, n), i = loop(k, d[0]), j = loop(k, d[1]),
+         at = at2(k, i, d[1], j);
+
+    sink(k, store(k, out, at, add(k, load(k, a, at), load(k, b, at))), NULL);
+}
+
+static void
+build_flat(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n), i = loop(k, n);
+
+    sink(k, store(k, out, i, mul(k, load(k, a, i), flt(k, 3))), NULL);
+}
+
+static void
+build_scalar(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, 1), a = param(k, UOP_F32, d[0]);
+
+    sink(k,
+         store(k, out, num(k, 0),
+               add(k, load(k, a, num(k, d[0] - 1)), flt(k, 1))),
+         NULL);
+}
+
+static void
+build_broadcast(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0] * d[1]), a = param(k, UOP_F32, d[0]),
+         b = param(k, UOP_F32, d[1]), i = loop(k, d[0]), j = loop(k, d[1]);
+
+    sink(k,
+         store(k, out, at2(k, i, d[1], j),
+               uop_alu2(&k->g, UOP_SUB, load(k, a, i), load(k, b, j))),
+         NULL);
+}
+
+static void
+build_transpose(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n),
+         i = loop(k, d[0]), j = loop(k, d[1]);
+
+    sink(k, store(k, out, at2(k, i, d[1], j), load(k, a, at2(k, j, d[0], i))),
+         NULL);
+}
+
+static void
+build_flip(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_I32, n), a = param(k, UOP_I32, n),
+         i = loop(k, d[0]), j = loop(k, d[1]), back;
+
+    back = uop_alu2(&k->g, UOP_SUB, num(k, d[1] - 1), j);
+    sink(k,
+         store(k, out, at2(k, i, d[1], j), load(k, a, at2(k, i, d[1], back))),
+         NULL);
+}
+
+/* out as (d1, d0) row-major, the same elements in transposed order, through
+ * one flat range: div and mod */
+static void
+build_divmod(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n), r = loop(k, n),
+         q = uop_alu2(&k->g, UOP_FLOORDIV, r, num(k, d[1])),
+         m = uop_alu2(&k->g, UOP_FLOORMOD, r, num(k, d[1]));
+
+    sink(k, store(k, out, r, load(k, a, at2(k, m, d[0], q))), NULL);
+}
+
+static void
+build_sum_rows(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0]), a = param(k, UOP_F32, d[0] * d[1]),
+         i = loop(k, d[0]), r = red(k, d[1]);
+
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, i,
+               reduce(k, UOP_ADD, load(k, a, at2(k, i, d[1], r)), r, NULL)),
+         NULL);
+}
+
+static void
+build_max_cols(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[1]), a = param(k, UOP_F32, d[0] * d[1]),
+         i = loop(k, d[1]), r = red(k, d[0]);
+
+    sink(k,
+         store(k, out, i,
+               reduce(k, UOP_MAX, load(k, a, at2(k, r, d[1], i)), r, NULL)),
+         NULL);
+}
+
+static void
+build_sum_all(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F64, 1), a = param(k, UOP_F64, d[0] * d[1]),
+         r = red(k, d[0]), s = red(k, d[1]);
+
+    k->tolerance = 1e-12;
+    sink(k,
+         store(k, out, num(k, 0),
+               reduce(k, UOP_ADD, load(k, a, at2(k, r, d[1], s)), r, s)),
+         NULL);
+}
+
+static void
+build_sum_ints(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_I32, d[0]), a = param(k, UOP_I8, d[0] * d[1]),
+         i = loop(k, d[0]), r = red(k, d[1]), x;
+
+    x = uop_cast(&k->g, load(k, a, at2(k, i, d[1], r)), UOP_I32);
+    sink(k, store(k, out, i, reduce(k, UOP_ADD, x, r, NULL)), NULL);
+}
+
+static void
+build_any(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_BOOL, d[0]), a = param(k, UOP_I16, d[0] * d[1]),
+         i = loop(k, d[0]), r = red(k, d[1]), x;
+
+    x = uop_alu2(&k->g, UOP_CMPEQ, load(k, a, at2(k, i, d[1], r)),
+                 uop_const_int(&k->g, UOP_I16, 3));
+    sink(k, store(k, out, i, reduce(k, UOP_OR, x, r, NULL)), NULL);
+}
+
+/* kind: bit 0 the left operand is transposed, bit 1 the right one */
+static void
+build_matmul(struct lk *k, const int64_t *d, int kind, enum uop_dtype dtype)
+{
+    int64_t m = d[0], n = d[1], l = d[2];
+    node out = param(k, dtype, m * n), a = param(k, dtype, m * l),
+         b = param(k, dtype, l * n), i = loop(k, m), j = loop(k, n),
+         r = red(k, l), x, y;
+
+    x = load(k, a, kind & 1 ? at2(k, r, m, i) : at2(k, i, l, r));
+    y = load(k, b, kind & 2 ? at2(k, j, l, r) : at2(k, r, n, j));
+    k->tolerance = dtype == UOP_F32 ? 1e-5 : 0;
+    sink(k,
+         store(k, out, at2(k, i, n, j),
+               reduce(k, UOP_ADD, mul(k, x, y), r, NULL)),
+         NULL);
+}
+
+static void
+build_matmul_nn(struct lk *k, const int64_t *d)
+{
+    build_matmul(k, d, 0, UOP_F32);
+}
+
+static void
+build_matmul_tn(struct lk *k, const int64_t *d)
+{
+    build_matmul(k, d, 1, UOP_F32);
+}
+
+static void
+build_matmul_nt(struct lk *k, const int64_t *d)
+{
+    build_matmul(k, d, 2, UOP_F32);
+}
+
+static void
+build_matmul_tt(struct lk *k, const int64_t *d)
+{
+    build_matmul(k, d, 3, UOP_F32);
+}
+
+static void
+build_matmul_i32(struct lk *k, const int64_t *d)
+{
+    build_matmul(k, d, 0, UOP_I32);
+}
+
+/* x/(1+|x|) stands for exp: the passes do not care */
+static node
+squash(struct lk *k, node x)
+{
+    node neg = uop_alu1(&k->g, UOP_NEG, x);
+    node size = uop_alu2(&k->g, UOP_MAX, x, neg);
+    return uop_alu2(&k->g, UOP_FDIV, x, add(k, size, flt(k, 1)));
+}
+
+static void
+build_softmax(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n),
+         i = loop(k, d[0]), j = loop(k, d[1]), r = red(k, d[1]),
+         s = red(k, d[1]), max, sum, x;
+
+    max = reduce(k, UOP_MAX, load(k, a, at2(k, i, d[1], r)), r, NULL);
+    x = uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], s)), max);
+    sum = reduce(k, UOP_ADD, squash(k, x), s, NULL);
+    x = uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], j)), max);
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, at2(k, i, d[1], j),
+               uop_alu2(&k->g, UOP_FDIV, squash(k, x), sum)),
+         NULL);
+}
+
+/* the same with one RANGE node bound twice */
+static void
+build_softmax_shared(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n),
+         i = loop(k, d[0]), j = loop(k, d[1]), r = red(k, d[1]), max, sum, x;
+
+    x = load(k, a, at2(k, i, d[1], r));
+    max = reduce(k, UOP_MAX, x, r, NULL);
+    sum = reduce(k, UOP_ADD, squash(k, uop_alu2(&k->g, UOP_SUB, x, max)), r,
+                 NULL);
+    x = uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], j)), max);
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, at2(k, i, d[1], j),
+               uop_alu2(&k->g, UOP_FDIV, squash(k, x), sum)),
+         NULL);
+}
+
+/* mean and mean square in one loop, both stored too */
+static void
+build_moments(struct lk *k, const int64_t *d)
+{
+    node out0 = param(k, UOP_F32, d[0]), out1 = param(k, UOP_F32, d[0]),
+         a = param(k, UOP_F32, d[0] * d[1]), i = loop(k, d[0]),
+         r = red(k, d[1]), x = load(k, a, at2(k, i, d[1], r)), mean, square;
+
+    mean = reduce(k, UOP_ADD, x, r, NULL);
+    square = reduce(k, UOP_ADD, mul(k, x, x), r, NULL);
+    k->tolerance = 1e-5;
+    sink(k, store(k, out0, i, mean), store(k, out1, i, add(k, square, mean)));
+}
+
+static void
+build_layernorm(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n),
+         w = param(k, UOP_F32, d[1]), i = loop(k, d[0]), j = loop(k, d[1]),
+         r = red(k, d[1]), s = red(k, d[1]), mean, var, x,
+         scale = flt(k, 1.0 / (double)d[1]);
+
+    mean = reduce(k, UOP_ADD, load(k, a, at2(k, i, d[1], r)), r, NULL);
+    mean = mul(k, mean, scale);
+    x = uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], s)), mean);
+    var = mul(k, reduce(k, UOP_ADD, mul(k, x, x), s, NULL), scale);
+    var = uop_alu1(&k->g, UOP_SQRT, add(k, var, flt(k, 1e-5)));
+    x = uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], j)), mean);
+    k->tolerance = 2e-5;
+    sink(k,
+         store(k, out, at2(k, i, d[1], j),
+               mul(k, uop_alu2(&k->g, UOP_FDIV, x, var), load(k, w, j))),
+         NULL);
+}
+
+/* sum_r a[i,r] * max_s b[r,s]: one REDUCE in another's body */
+static void
+build_nested(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0]), a = param(k, UOP_F32, d[0] * d[1]),
+         b = param(k, UOP_F32, d[1] * d[2]), i = loop(k, d[0]),
+         r = red(k, d[1]), s = red(k, d[2]), max;
+
+    max = reduce(k, UOP_MAX, load(k, b, at2(k, r, d[2], s)), s, NULL);
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, i,
+               reduce(k, UOP_ADD, mul(k, load(k, a, at2(k, i, d[1], r)), max),
+                      r, NULL)),
+         NULL);
+}
+
+/* 3x3 convolution with padding of (c, h, w) = (d0, d1, d2), 5 outputs */
+static void
+build_conv(struct lk *k, const int64_t *d)
+{
+    int64_t c = d[0], h = d[1], w = d[2], n_out = 5;
+    node out = param(k, UOP_F32, n_out * h * w),
+         a = param(k, UOP_F32, c * h * w), f = param(k, UOP_F32, n_out * c * 9),
+         o = loop(k, n_out), y = loop(k, h), x = loop(k, w), ci = red(k, c),
+         t = red(k, 9), ky, kx, py, px, gate, in, wt;
+
+    ky = uop_alu2(&k->g, UOP_FLOORDIV, t, num(k, 3));
+    kx = uop_alu2(&k->g, UOP_FLOORMOD, t, num(k, 3));
+    py = add(k, add(k, y, ky), num(k, -1));
+    px = add(k, add(k, x, kx), num(k, -1));
+    gate = uop_alu2(&k->g, UOP_AND, within(k, py, 0, h), within(k, px, 0, w));
+    in = load_if(k, a, at2(k, at2(k, ci, h, py), w, px), gate);
+    wt = load(k, f, at2(k, at2(k, o, c, ci), 9, t));
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, at2(k, at2(k, o, h, y), w, x),
+               reduce(k, UOP_ADD, mul(k, in, wt), ci, t)),
+         NULL);
+}
+
+/* rows of a table by loaded number, gated */
+static void
+build_gather(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0] * d[1]),
+         table = param(k, UOP_F32, 7 * d[1]), which = param(k, UOP_I32, d[0]),
+         i = loop(k, d[0]), j = loop(k, d[1]), row;
+
+    k->int_max[2] = 9;
+    row = uop_cast(&k->g, load(k, which, i), UOP_I64);
+    sink(k,
+         store(k, out, at2(k, i, d[1], j),
+               load_if(k, table, at2(k, row, d[1], j), within(k, row, 0, 7))),
+         NULL);
+}
+
+/* pad by 2 left and 3 right, on integers */
+static void
+build_pad(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[1] + 5;
+    node out = param(k, UOP_U8, d[0] * n), a = param(k, UOP_U8, d[0] * d[1]),
+         i = loop(k, d[0]), j = loop(k, n), from = add(k, j, num(k, -2));
+
+    k->int_max[1] = 255;
+    sink(k,
+         store(k, out, at2(k, i, n, j),
+               load_if(k, a, at2(k, i, d[1], from), within(k, from, 0, d[1]))),
+         NULL);
+}
+
+/* where(i > j, x, -x) as float16, and the index as a value */
+static void
+build_triangle(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F16, n), a = param(k, UOP_F16, n),
+         i = loop(k, d[0]), j = loop(k, d[1]), x, y;
+
+    x = load(k, a, at2(k, i, d[1], j));
+    y = uop_cast(&k->g, add(k, i, j), UOP_F16);
+    x = uop_alu3(&k->g, UOP_WHERE, uop_alu2(&k->g, UOP_CMPLT, j, i), x, y);
+    sink(k, store(k, out, at2(k, i, d[1], j), x), NULL);
+}
+
+/* float16 products summed in float32 */
+static void
+build_half_dot(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_BF16, d[0]), a = param(k, UOP_F16, d[0] * d[1]),
+         b = param(k, UOP_BF16, d[1]), i = loop(k, d[0]), r = red(k, d[1]), x,
+         y;
+
+    x = uop_cast(&k->g, load(k, a, at2(k, i, d[1], r)), UOP_F32);
+    y = uop_cast(&k->g, load(k, b, r), UOP_F32);
+    k->tolerance = 1e-2;
+    sink(k,
+         store(k, out, i,
+               uop_cast(&k->g, reduce(k, UOP_ADD, mul(k, x, y), r, NULL),
+                        UOP_BF16)),
+         NULL);
+}
+
+/* a value computed once a row, and one computed once for all */
+static void
+build_hoist(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0] * d[1]), a = param(k, UOP_F32, d[0]),
+         b = param(k, UOP_F32, d[2]), i = loop(k, d[0]), j = loop(k, d[1]),
+         r = red(k, d[2]), sum, row;
+
+    sum = reduce(k, UOP_ADD, load(k, b, r), r, NULL);
+    row = add(k, load(k, a, i), sum);
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, at2(k, i, d[1], j),
+               mul(k, row, uop_cast(&k->g, j, UOP_F32))),
+         NULL);
+}
+
+/* outputs of two shapes: row sums, and the matrix less them */
+static void
+build_two_shapes(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out0 = param(k, UOP_I32, d[0]), out1 = param(k, UOP_I32, n),
+         a = param(k, UOP_I32, n), i = loop(k, d[0]), j = loop(k, d[1]),
+         r = red(k, d[1]), sum;
+
+    sum = reduce(k, UOP_ADD, load(k, a, at2(k, i, d[1], r)), r, NULL);
+    sink(k, store(k, out0, i, sum),
+         store(k, out1, at2(k, i, d[1], j),
+               uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], j)), sum)));
+}
+
+/* attention-like: matmul inside a softmax-like reduction over the result */
+static void
+build_reduce_of_reduce(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0]), a = param(k, UOP_F32, d[0] * d[2]),
+         b = param(k, UOP_F32, d[1] * d[2]), i = loop(k, d[0]),
+         r = red(k, d[1]), s = red(k, d[2]), dot;
+
+    dot = reduce(
+        k, UOP_ADD,
+        mul(k, load(k, a, at2(k, i, d[2], s)), load(k, b, at2(k, r, d[2], s))),
+        s, NULL);
+    k->tolerance = 1e-5;
+    sink(k, store(k, out, i, reduce(k, UOP_MAX, dot, r, NULL)), NULL);
+}
+
+/* clang-format off */
+const struct lk_case lk_cases[] = {
+    {"add", build_add, 2},
+    {"flat", build_flat, 2},
+    {"scalar", build_scalar, 1},
+    {"broadcast", build_broadcast, 2},
+    {"transpose", build_transpose, 2},
+    {"flip", build_flip, 2},
+    {"divmod", build_divmod, 2},
+    {"sum-rows", build_sum_rows, 2},
+    {"max-cols", build_max_cols, 2},
+    {"sum-all", build_sum_all, 2},
+    {"sum-ints", build_sum_ints, 2},
+    {"any", build_any, 2},
+    {"matmul-nn", build_matmul_nn, 3},
+    {"matmul-tn", build_matmul_tn, 3},
+    {"matmul-nt", build_matmul_nt, 3},
+    {"matmul-tt", build_matmul_tt, 3},
+    {"matmul-i32", build_matmul_i32, 3},
+    {"softmax", build_softmax, 2},
+    {"softmax-shared", build_softmax_shared, 2},
+    {"moments", build_moments, 2},
+    {"layernorm", build_layernorm, 2},
+    {"nested", build_nested, 3},
+    {"conv", build_conv, 3},
+    {"gather", build_gather, 2},
+    {"pad", build_pad, 2},
+    {"triangle", build_triangle, 2},
+    {"half-dot", build_half_dot, 2},
+    {"hoist", build_hoist, 3},
+    {"two-shapes", build_two_shapes, 2},
+    {"reduce-of-reduce", build_reduce_of_reduce, 3},
+};
+/* clang-format on */
+const size_t lk_n_cases = sizeof(lk_cases) / sizeof(lk_cases[0]);
+
+/* ---- buffers ---- */
+
+static void
+fill(const struct lk *k, size_t b, uint64_t *state)
+{
+    const struct p_buf *buf = &k->bufs[b];
+    size_t i;
+
+    for (i = 0; i < buf->n_elems; i++) {
+        uint64_t r = lk_random(state);
+        union uop_arg x = {.bits = 0};
+        if (uop_dtype_infos[buf->dtype].is_float)
+            x.f = uop_round_float(buf->dtype,
+                                  (double)(int64_t)(r % 4001) / 1000.0 - 2);
+        else if (buf->dtype == UOP_BOOL)
+            x.i = (int64_t)(r & 1);
+        else if (k->int_max[b])
+            x.i = (int64_t)(r % (uint64_t)(k->int_max[b] + 1));
+        else
+            x.i = (int64_t)(r % 9) - 4;
+        p_set(buf, i, x);
+    }
+}
+
+void
+lk_init(struct lk *k, const struct lk_case *c, const int64_t *d, uint64_t seed)
+{
+    size_t b;
+
+    memset(k, 0, sizeof(*k));
+    uop_graph_init(&k->g);
+    c->build(k, d);
+    for (b = 0; b < k->n_bufs; b++) {
+        size_t size = uop_dtype_infos[k->bufs[b].dtype].size_bytes;
+        k->bufs[b].data = calloc(k->bufs[b].n_elems + 1, size);
+        if (!k->bufs[b].data)
+            abort();
+        fill(k, b, &seed);
+    }
+}
+
+void
+lk_fini(struct lk *k)
+{
+    size_t b;
+
+    for (b = 0; b < k->n_bufs; b++)
+        free(k->bufs[b].data);
+    uop_graph_fini(&k->g);
+}
+
+void
+lk_copy_bufs(const struct lk *k, struct p_buf *out)
+{
+    size_t b;
+
+    for (b = 0; b < k->n_bufs; b++) {
+        size_t size = uop_dtype_infos[k->bufs[b].dtype].size_bytes;
+        out[b] = k->bufs[b];
+        if (!k->is_output[b])
+            continue;
+        out[b].data = calloc(out[b].n_elems + 1, size);
+        if (!out[b].data)
+            abort();
+        memset(out[b].data, 0x55, out[b].n_elems * size);
+    }
+}
+
+void
+lk_free_copy(const struct lk *k, struct p_buf *copy)
+{
+    size_t b;
+
+    for (b = 0; b < k->n_bufs; b++) {
+        if (k->is_output[b])
+            free(copy[b].data);
+    }
+}
+
+static int
+differ(const struct lk *k, const struct p_buf *buf, union uop_arg a,
+       union uop_arg b)
+{
+    double scale;
+
+    if (!uop_dtype_infos[buf->dtype].is_float)
+        return a.i != b.i;
+    if (a.f == b.f || (isnan(a.f) && isnan(b.f)))
+        return 0;
+    scale = fabs(a.f) > 1 ? fabs(a.f) : 1;
+    /* sums of terms of size up to 4: the error follows the terms */
+    return !(fabs(a.f - b.f) <= k->tolerance * scale * 8);
+}
+
+int
+lk_compare(const struct lk *k, const struct p_buf *want,
+           const struct p_buf *got, char *err, size_t err_bytes)
+{
+    size_t b, i;
+
+    for (b = 0; b < k->n_bufs; b++) {
+        for (i = 0; k->is_output[b] && i < want[b].n_elems; i++) {
+            union uop_arg x, y;
+            p_get(&want[b], i, &x);
+            p_get(&got[b], i, &y);
+            if (!differ(k, &want[b], x, y))
+                continue;
+            if (uop_dtype_infos[want[b].dtype].is_float)
+                snprintf(err, err_bytes, "argument %zu[%zu]: %.9g, not %.9g", b,
+                         i, y.f, x.f);
+            else
+                snprintf(err, err_bytes, "argument %zu[%zu]: %lld, not %lld", b,
+                         i, (long long)y.i, (long long)x.i);
+            return -1;
+        }
+    }
+    return 0;
+}

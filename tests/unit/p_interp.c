@@ -1,0 +1,611 @@
+#include "p_interp.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LANES 64
+#define MAX_DEPTH 64
+
+typedef union uop_arg lane_value;
+
+/* ---- memory ---- */
+
+static double
+half_to_double(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double sign = bits >> 15 ? -1 : 1;
+
+    if (exponent == 31)
+        return fraction ? NAN : sign * INFINITY;
+    if (exponent == 0)
+        return sign * ldexp(fraction, -24);
+    return sign * ldexp(1024 + fraction, exponent - 25);
+}
+
+/* Of a value that is exact in the format. */
+static uint16_t
+double_to_half(double x)
+{
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int exponent;
+    double m;
+
+    if (isnan(x))
+        return 0x7e00;
+    x = fabs(x);
+    if (isinf(x))
+        return sign | 0x7c00;
+    if (x < ldexp(1, -14))
+        return (uint16_t)(sign | (uint16_t)lrint(ldexp(x, 24)));
+    m = frexp(x, &exponent);
+    return (uint16_t)(sign | (exponent + 14) << 10 |
+                      ((int)lrint(ldexp(m, 11)) & 1023));
+}
+
+static double
+bfloat_to_double(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float f;
+
+    memcpy(&f, &wide, 4);
+    return (double)f;
+}
+
+static uint16_t
+double_to_bfloat(double x)
+{
+    float f = (float)x;
+    uint32_t wide;
+
+    memcpy(&wide, &f, 4);
+    return (uint16_t)(wide >> 16);
+}
+
+void
+p_get(const struct p_buf *buf, size_t i, union uop_arg *out)
+{
+    out->bits = 0;
+    switch ((int)buf->dtype) {
+    case UOP_BOOL:
+    case UOP_U8:
+        out->i = ((const uint8_t *)buf->data)[i];
+        break;
+    case UOP_I8:
+        out->i = ((const int8_t *)buf->data)[i];
+        break;
+    case UOP_I16:
+        out->i = ((const int16_t *)buf->data)[i];
+        break;
+    case UOP_U16:
+        out->i = ((const uint16_t *)buf->data)[i];
+        break;
+    case UOP_I32:
+        out->i = ((const int32_t *)buf->data)[i];
+        break;
+    case UOP_U32:
+        out->i = ((const uint32_t *)buf->data)[i];
+        break;
+    case UOP_F16:
+        out->f = half_to_double(((const uint16_t *)buf->data)[i]);
+        break;
+    case UOP_BF16:
+        out->f = bfloat_to_double(((const uint16_t *)buf->data)[i]);
+        break;
+    case UOP_F32:
+        out->f = (double)((const float *)buf->data)[i];
+        break;
+    case UOP_F64:
+        out->f = ((const double *)buf->data)[i];
+        break;
+    default:
+        out->i = ((const int64_t *)buf->data)[i];
+        break;
+    }
+}
+
+void
+p_set(const struct p_buf *buf, size_t i, union uop_arg value)
+{
+    switch ((int)buf->dtype) {
+    case UOP_BOOL:
+    case UOP_U8:
+    case UOP_I8:
+        ((uint8_t *)buf->data)[i] = (uint8_t)value.i;
+        break;
+    case UOP_I16:
+    case UOP_U16:
+        ((uint16_t *)buf->data)[i] = (uint16_t)value.i;
+        break;
+    case UOP_I32:
+    case UOP_U32:
+        ((uint32_t *)buf->data)[i] = (uint32_t)value.i;
+        break;
+    case UOP_F16:
+        ((uint16_t *)buf->data)[i] = double_to_half(value.f);
+        break;
+    case UOP_BF16:
+        ((uint16_t *)buf->data)[i] = double_to_bfloat(value.f);
+        break;
+    case UOP_F32:
+        ((float *)buf->data)[i] = (float)value.f;
+        break;
+    case UOP_F64:
+        ((double *)buf->data)[i] = value.f;
+        break;
+    default:
+        ((int64_t *)buf->data)[i] = value.i;
+        break;
+    }
+}
+
+/* ---- shared ---- */
+
+struct interp {
+    const struct p_buf *bufs;
+    size_t n_bufs;
+    char *err;
+    size_t err_bytes;
+    int failed;
+};
+
+static void
+fail(struct interp *in, const char *fmt, ...)
+{
+    va_list args;
+
+    if (in->failed)
+        return;
+    in->failed = 1;
+    va_start(args, fmt);
+    vsnprintf(in->err, in->err_bytes, fmt, args);
+    va_end(args);
+}
+
+static lane_value
+eval_op(struct interp *in, const struct uop *u, const lane_value *x)
+{
+    struct uop a = {.op = UOP_CONST, .lanes = 1}, b = a, c = a;
+    struct uop *consts[3] = {&a, &b, &c};
+    const struct uop *src[3] = {&a, &b, &c};
+    lane_value out = {.bits = 0};
+    uint32_t i;
+
+    for (i = 0; i < u->n_src && i < 3; i++) {
+        consts[i]->dtype = u->src[i]->dtype;
+        consts[i]->arg = x[i];
+    }
+    if (u->n_src > 3 ||
+        !uop_const_eval((enum uop_op)u->op, (enum uop_dtype)u->dtype, src,
+                        u->n_src, &out))
+        fail(in, "cannot evaluate %s of node %u", uop_op_infos[u->op].name,
+             u->id);
+    return out;
+}
+
+/* a `op` b, for reductions */
+static lane_value
+eval_pair(struct interp *in, enum uop_op op, enum uop_dtype dtype, lane_value a,
+          lane_value b)
+{
+    struct uop x = {.op = UOP_CONST, .lanes = 1}, y = x;
+    const struct uop *src[2] = {&x, &y};
+    lane_value out = {.bits = 0};
+
+    x.dtype = y.dtype = (uint8_t)dtype;
+    x.arg = a;
+    y.arg = b;
+    if (!uop_const_eval(op, dtype, src, 2, &out))
+        fail(in, "cannot reduce with %s", uop_op_infos[op].name);
+    return out;
+}
+
+static const struct p_buf *
+find_buf(struct interp *in, const struct uop *param, int64_t i)
+{
+    const struct p_buf *buf;
+
+    if (param->op != UOP_PARAM || (uint64_t)param->arg.i >= in->n_bufs) {
+        fail(in, "access to something that is no argument");
+        return NULL;
+    }
+    buf = &in->bufs[param->arg.i];
+    if (buf->dtype != param->dtype) {
+        fail(in, "argument %d has another dtype", (int)param->arg.i);
+        return NULL;
+    }
+    if (i < 0 || (uint64_t)i >= buf->n_elems) {
+        fail(in, "argument %d has %zu elements, access to %lld",
+             (int)param->arg.i, buf->n_elems, (long long)i);
+        return NULL;
+    }
+    return buf;
+}
+
+/* ---- linear programs ---- */
+
+struct p_state {
+    struct interp in;
+    const struct lower_program *p;
+    uint32_t *place;  /* of a node in the list, by id */
+    uint32_t *home;   /* loop that a node is in: place of RANGE + 1 */
+    uint32_t *parent; /* the same of a RANGE: the loop around it */
+    uint32_t *match;  /* END of a RANGE, RANGE of an END */
+    lane_value (*value)[MAX_LANES]; /* by place */
+    int64_t special[3];
+};
+
+/* Is loop `inner` (place of its RANGE + 1, 0: none) in `outer` or the same? */
+static int
+is_inside(const struct p_state *s, uint32_t inner, uint32_t outer)
+{
+    for (; inner && outer; inner = s->parent[inner - 1]) {
+        if (inner == outer)
+            return 1;
+    }
+    return outer == 0;
+}
+
+/* Sources must come first, in this loop or one around it. */
+static void
+check_sources(struct p_state *s, uint32_t at, uint32_t open)
+{
+    const struct uop *u = s->p->ops[at];
+    uint32_t j;
+
+    for (j = 0; j < u->n_src; j++) {
+        uint32_t src = s->place[u->src[j]->id];
+        if (!src || src > at || !is_inside(s, open, s->home[src - 1]))
+            fail(&s->in, "%s %u uses %s %u where it is not made",
+                 uop_op_infos[u->op].name, u->id,
+                 uop_op_infos[u->src[j]->op].name, u->src[j]->id);
+    }
+}
+
+/* Fills place, home, parent and match. */
+static void
+check_order(struct p_state *s)
+{
+    const struct lower_program *p = s->p;
+    uint32_t i, open = 0;
+
+    for (i = 0; i < p->n_ops && !s->in.failed; i++) {
+        const struct uop *u = p->ops[i];
+        if (s->place[u->id])
+            fail(&s->in, "node %u is listed twice", u->id);
+        check_sources(s, i, open);
+        s->place[u->id] = i + 1;
+        if (u->op == UOP_RANGE) {
+            s->parent[i] = open;
+            open = i + 1;
+        } else if (u->op == UOP_END) {
+            if (!open || p->ops[open - 1] != u->src[0]) {
+                fail(&s->in, "END %u closes another loop", u->id);
+                return;
+            }
+            s->match[i] = open - 1;
+            s->match[open - 1] = i;
+            open = s->parent[open - 1];
+        }
+        s->home[i] = open;
+    }
+    if (open)
+        fail(&s->in, "a loop is not closed");
+}
+
+static lane_value *
+value_of(struct p_state *s, const struct uop *u)
+{
+    return s->value[s->place[u->id] - 1];
+}
+
+static void
+do_access(struct p_state *s, const struct uop *u, lane_value *out)
+{
+    int store = u->op == UOP_STORE;
+    const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
+    uint32_t lane, lanes = store ? u->src[2]->lanes : u->lanes;
+    const lane_value *idx = value_of(s, u->src[1]);
+
+    for (lane = 0; lane < lanes && !s->in.failed; lane++) {
+        const struct p_buf *buf;
+        int64_t at = u->src[1]->lanes == 1 ? idx[0].i + lane : idx[lane].i;
+        int open = 1;
+        if (gate)
+            open = value_of(s, gate)[gate->lanes == 1 ? 0 : lane].i != 0;
+        if (!open) {
+            if (!store)
+                out[lane] = value_of(s, u->src[2])[lane];
+            continue;
+        }
+        buf = find_buf(&s->in, u->src[0], at);
+        if (buf && store)
+            p_set(buf, (size_t)at, value_of(s, u->src[2])[lane]);
+        else if (buf)
+            p_get(buf, (size_t)at, &out[lane]);
+    }
+}
+
+static void
+do_lanewise(struct p_state *s, const struct uop *u, lane_value *out)
+{
+    lane_value x[3];
+    uint32_t lane, i;
+
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i]->lanes != u->lanes)
+            fail(&s->in, "%s %u has sources of other widths",
+                 uop_op_infos[u->op].name, u->id);
+    }
+    for (lane = 0; lane < u->lanes; lane++) {
+        for (i = 0; i < u->n_src && i < 3; i++)
+            x[i] = value_of(s, u->src[i])[lane];
+        out[lane] = eval_op(&s->in, u, x);
+    }
+}
+
+static void
+copy_lanes(lane_value *out, const lane_value *from, uint32_t lanes)
+{
+    memcpy(out, from, lanes * sizeof(*out));
+}
+
+static void
+do_lane_op(struct p_state *s, const struct uop *u, lane_value *out)
+{
+    const lane_value *x = u->n_src ? value_of(s, u->src[0]) : NULL;
+    uint32_t i;
+
+    switch ((int)u->op) {
+    case UOP_BROADCAST:
+        for (i = 0; i < u->lanes; i++)
+            out[i] = x[0];
+        break;
+    case UOP_RAMP:
+        for (i = 0; i < u->lanes; i++)
+            out[i].i = i;
+        break;
+    case UOP_LANES:
+        for (i = 0; i < u->lanes; i++)
+            out[i] = value_of(s, u->src[i])[0];
+        break;
+    case UOP_LANE:
+        out[0] = x[u->arg.i];
+        break;
+    default: /* LANES_REDUCE */
+        out[0] = x[0];
+        for (i = 1; i < u->src[0]->lanes; i++)
+            out[0] = eval_pair(&s->in, (enum uop_op)u->arg.i,
+                               (enum uop_dtype)u->dtype, out[0], x[i]);
+        break;
+    }
+}
+
+/* Executes the op at `at`; returns the place of the next one. */
+static uint32_t
+step(struct p_state *s, uint32_t at)
+{
+    const struct uop *u = s->p->ops[at];
+    lane_value *out = s->value[at];
+
+    switch ((int)u->op) {
+    case UOP_CONST:
+        out[0] = u->arg;
+        break;
+    case UOP_PARAM:
+        break;
+    case UOP_SPECIAL:
+        out[0].i = s->special[u->arg.i];
+        break;
+    case UOP_RANGE:
+        out[0].i = 0;
+        return value_of(s, u->src[0])[0].i > 0 ? at + 1 : s->match[at] + 1;
+    case UOP_END: {
+        uint32_t begin = s->match[at];
+        int64_t size = value_of(s, s->p->ops[begin]->src[0])[0].i;
+        return ++s->value[begin][0].i < size ? begin + 1 : at + 1;
+    }
+    case UOP_ACC:
+    case UOP_ACC_GET:
+        copy_lanes(out, value_of(s, u->src[0]), u->lanes);
+        break;
+    case UOP_ACC_SET:
+        copy_lanes(value_of(s, u->src[0]), value_of(s, u->src[1]),
+                   u->src[1]->lanes);
+        break;
+    case UOP_LOAD:
+    case UOP_STORE:
+        do_access(s, u, out);
+        break;
+    case UOP_BROADCAST:
+    case UOP_RAMP:
+    case UOP_LANES:
+    case UOP_LANE:
+    case UOP_LANES_REDUCE:
+        do_lane_op(s, u, out);
+        break;
+    default:
+        do_lanewise(s, u, out);
+        break;
+    }
+    return at + 1;
+}
+
+static void
+run_group(struct p_state *s)
+{
+    uint32_t at = 0;
+
+    while (at < s->p->n_ops && !s->in.failed)
+        at = step(s, at);
+}
+
+int
+p_run(const struct lower_program *program, const struct p_buf *bufs,
+      size_t n_bufs, char *err, size_t err_bytes)
+{
+    struct p_state s = {{bufs, n_bufs, err, err_bytes, 0}, program};
+    uint32_t i, x, y, z, max_id = 0;
+
+    for (i = 0; i < program->n_ops; i++) {
+        const struct uop *u = program->ops[i];
+        max_id = u->id > max_id ? u->id : max_id;
+        if (u->lanes > MAX_LANES)
+            fail(&s.in, "%u lanes", u->lanes);
+    }
+    s.place = calloc(max_id + 1, sizeof(*s.place));
+    s.home = calloc(program->n_ops + 1, sizeof(*s.home));
+    s.parent = calloc(program->n_ops + 1, sizeof(*s.parent));
+    s.match = calloc(program->n_ops + 1, sizeof(*s.match));
+    s.value = calloc(program->n_ops + 1, sizeof(*s.value));
+    if (!s.place || !s.home || !s.parent || !s.match || !s.value)
+        fail(&s.in, "out of memory");
+    else
+        check_order(&s);
+    for (z = 0; z < program->grid[2]; z++) {
+        for (y = 0; y < program->grid[1]; y++) {
+            for (x = 0; x < program->grid[0] && !s.in.failed; x++) {
+                s.special[0] = x;
+                s.special[1] = y;
+                s.special[2] = z;
+                run_group(&s);
+            }
+        }
+    }
+    free(s.place);
+    free(s.home);
+    free(s.parent);
+    free(s.match);
+    free(s.value);
+    return s.in.failed ? -1 : 0;
+}
+
+/* ---- kernels ---- */
+
+struct k_state {
+    struct interp in;
+    int64_t range[256]; /* by range id */
+};
+
+static lane_value k_eval(struct k_state *s, const struct uop *u);
+
+static lane_value
+k_reduce(struct k_state *s, const struct uop *u)
+{
+    enum uop_op op = (enum uop_op)u->arg.i;
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    lane_value acc = {.bits = 0};
+    int64_t n = 1, i, saved[256];
+    int first = 1;
+    uint32_t j;
+
+    memcpy(saved, s->range, sizeof(saved));
+
+    for (j = 1; j < u->n_src; j++)
+        n *= u->src[j]->src[0]->arg.i;
+    for (i = 0; i < n && !s->in.failed; i++) {
+        int64_t rest = i;
+        lane_value x;
+        for (j = u->n_src - 1; j >= 1; j--) {
+            int64_t size = u->src[j]->src[0]->arg.i;
+            s->range[uop_range_id(u->src[j])] = rest % size;
+            rest /= size;
+        }
+        x = k_eval(s, u->src[0]);
+        acc = first ? x : eval_pair(&s->in, op, dtype, acc, x);
+        first = 0;
+    }
+    memcpy(s->range, saved, sizeof(saved));
+    return acc;
+}
+
+static lane_value
+k_eval(struct k_state *s, const struct uop *u)
+{
+    lane_value x[3] = {{.bits = 0}, {.bits = 0}, {.bits = 0}}, out = u->arg;
+    const struct p_buf *buf;
+    int64_t at;
+    uint32_t i;
+
+    switch ((int)u->op) {
+    case UOP_CONST:
+        return out;
+    case UOP_RANGE:
+        out.i = s->range[uop_range_id(u)];
+        return out;
+    case UOP_REDUCE:
+        return k_reduce(s, u);
+    case UOP_LOAD:
+        if (u->n_src > 3 && !k_eval(s, u->src[3]).i)
+            return k_eval(s, u->src[2]);
+        at = k_eval(s, u->src[1]).i;
+        buf = find_buf(&s->in, u->src[0], at);
+        if (buf)
+            p_get(buf, (size_t)at, &out);
+        return out;
+    default:
+        for (i = 0; i < u->n_src && i < 3; i++)
+            x[i] = k_eval(s, u->src[i]);
+        return eval_op(&s->in, u, x);
+    }
+}
+
+static uint32_t
+free_ranges(const struct uop *u, const struct uop **ranges, uint32_t n)
+{
+    uint32_t i, j;
+
+    if (u->op == UOP_RANGE && uop_range_axis(u) == UOP_AXIS_LOOP) {
+        for (i = 0; i < n; i++) {
+            if (ranges[i] == u)
+                return n;
+        }
+        ranges[n++] = u;
+        return n;
+    }
+    for (j = 0; j < u->n_src; j++)
+        n = free_ranges(u->src[j], ranges, n);
+    return n;
+}
+
+static void
+k_store(struct k_state *s, const struct uop *u)
+{
+    const struct uop *ranges[64];
+    uint32_t j, n_ranges = free_ranges(u, ranges, 0);
+    int64_t n = 1, i;
+
+    for (j = 0; j < n_ranges; j++)
+        n *= ranges[j]->src[0]->arg.i;
+    for (i = 0; i < n && !s->in.failed; i++) {
+        const struct p_buf *buf;
+        int64_t rest = i, at;
+        for (j = n_ranges; j-- > 0;) {
+            int64_t size = ranges[j]->src[0]->arg.i;
+            s->range[uop_range_id(ranges[j])] = rest % size;
+            rest /= size;
+        }
+        if (u->n_src > 3 && !k_eval(s, u->src[3]).i)
+            continue;
+        at = k_eval(s, u->src[1]).i;
+        buf = find_buf(&s->in, u->src[0], at);
+        if (buf)
+            p_set(buf, (size_t)at, k_eval(s, u->src[2]));
+    }
+}
+
+int
+k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
+      char *err, size_t err_bytes)
+{
+    struct k_state s = {{bufs, n_bufs, err, err_bytes, 0}, {0}};
+    uint32_t i;
+
+    for (i = 0; i < sink->n_src; i++)
+        k_store(&s, sink->src[i]);
+    return s.in.failed ? -1 : 0;
+}

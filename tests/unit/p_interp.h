@@ -1,0 +1,30 @@
+/* Two obvious interpreters for tests: of linear programs (stage P) and of
+ * kernels (stage K). Slow; every lane goes through uop_const_eval.
+ */
+#ifndef BELL_TESTS_UNIT_P_INTERP_H
+#define BELL_TESTS_UNIT_P_INTERP_H
+
+#include "lower/lower.h"
+
+/* A kernel argument. The data is as the dtype lies in memory. */
+struct p_buf {
+    enum uop_dtype dtype;
+    size_t n_elems;
+    void *data;
+};
+
+/* Runs all work-groups. 0, or -1 with a message in err[err_bytes]: an access
+ * out of bounds, a value used outside its loop or before it is made, an op
+ * that a program may not contain. */
+int p_run(const struct lower_program *program, const struct p_buf *bufs,
+          size_t n_bufs, char *err, size_t err_bytes);
+
+/* Runs a kernel straight from its definition. 0 or -1 as above. */
+int k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
+          char *err, size_t err_bytes);
+
+/* Element `i`, as a float (out_arg->f) or an integer (out_arg->i). */
+void p_get(const struct p_buf *buf, size_t i, union uop_arg *out_arg);
+void p_set(const struct p_buf *buf, size_t i, union uop_arg value);
+
+#endif

@@ -1,0 +1,307 @@
+/* Lowering without optimisations, and the parts that come before them:
+ * every kernel, run as a program, must give what its definition gives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "lower/expand.h"
+#include "lower/kernel.h"
+#include "lower/linearize.h"
+#include "lower_kernels.h"
+
+static const struct lower_target plain = {
+    .name = "plain", .n_threads = 1, .no_opts = true};
+
+static const struct lower_target wide = {.name = "wide",
+                                         .vector_bytes = 64,
+                                         .n_vector_regs = 32,
+                                         .n_threads = 2,
+                                         .l1_bytes = 32768,
+                                         .l2_bytes = 1 << 20,
+                                         .has_fma = true};
+
+static const struct lower_target narrow = {.name = "narrow",
+                                           .vector_bytes = 16,
+                                           .n_vector_regs = 16,
+                                           .n_threads = 4,
+                                           .l1_bytes = 32768,
+                                           .l2_bytes = 1 << 18};
+
+static const int64_t sizes[][3] = {
+    {1, 1, 1},    {3, 5, 2},    {4, 16, 8},  {7, 33, 5},
+    {16, 16, 16}, {1, 40, 3},   {33, 1, 17}, {2, 100, 4},
+    {13, 64, 9},  {20, 31, 70}, {64, 3, 3},  {5, 129, 12},
+};
+
+/* The kernel for one target against its definition. */
+static void
+check_kernel(const struct lk_case *c, const int64_t *d,
+             const struct lower_target *target)
+{
+    struct lk k;
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    struct lower_program p;
+    char err[BELL_ERROR_MESSAGE] = "";
+    int bad;
+
+    lk_init(&k, c, d, 7);
+    lk_copy_bufs(&k, want);
+    lk_copy_bufs(&k, got);
+    assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+    bad = lower_kernel(&k.g, k.sink, target, &p) != BELL_OK;
+    if (bad)
+        snprintf(err, sizeof(err), "%s", bell_error_last()->message);
+    else
+        bad = p_run(&p, got, k.n_bufs, err, sizeof(err)) ||
+              lk_compare(&k, want, got, err, sizeof(err));
+    if (bad)
+        fail_msg("%s (%d, %d, %d) on %s: %s", c->name, (int)d[0], (int)d[1],
+                 (int)d[2], target->name, err);
+    lk_free_copy(&k, want);
+    lk_free_copy(&k, got);
+    lk_fini(&k);
+}
+
+static void
+check_all(const struct lower_target *target)
+{
+    size_t c, s;
+
+    for (c = 0; c < lk_n_cases; c++) {
+        for (s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+            check_kernel(&lk_cases[c], sizes[s], target);
+    }
+}
+
+static void
+test_plain(void **state)
+{
+    (void)state;
+    check_all(&plain);
+}
+
+static void
+test_wide(void **state)
+{
+    (void)state;
+    check_all(&wide);
+}
+
+static void
+test_narrow(void **state)
+{
+    (void)state;
+    check_all(&narrow);
+}
+
+static const struct lk_case *
+find_case(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < lk_n_cases; i++) {
+        if (!strcmp(lk_cases[i].name, name))
+            return &lk_cases[i];
+    }
+    fail_msg("no case %s", name);
+    return NULL;
+}
+
+/* Position and number of loops of a program. */
+static uint32_t
+count_ops(const struct lower_program *p, enum uop_op op)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < p->n_ops; i++)
+        n += p->ops[i]->op == op;
+    return n;
+}
+
+static void
+lower_case(struct lk *k, const char *name, const int64_t *d,
+           const struct lower_target *target, struct lower_program *p)
+{
+    lk_init(k, find_case(name), d, 1);
+    assert_int_equal(lower_kernel(&k->g, k->sink, target, p), BELL_OK);
+}
+
+/* Depth of the loop that each ACC stands in, in program order. */
+static void
+acc_depths(const struct lower_program *p, int *depths, int max)
+{
+    uint32_t i;
+    int depth = 0, n = 0;
+
+    for (i = 0; i < p->n_ops; i++) {
+        if (p->ops[i]->op == UOP_RANGE)
+            depth++;
+        else if (p->ops[i]->op == UOP_END)
+            depth--;
+        else if (p->ops[i]->op == UOP_ACC && n < max)
+            depths[n++] = depth;
+    }
+}
+
+static void
+test_hoisted(void **state)
+{
+    static const int64_t d[3] = {6, 10, 0};
+    struct lower_program p;
+    struct lk k;
+    int depths[2] = {-1, -1};
+
+    (void)state;
+    lower_case(&k, "softmax", d, &plain, &p);
+    assert_int_equal(count_ops(&p, UOP_RANGE), 4);
+    acc_depths(&p, depths, 2);
+    assert_int_equal(depths[0], 1);
+    assert_int_equal(depths[1], 1);
+    assert_string_equal(p.name, "r_6_10_10_10");
+    lk_fini(&k);
+}
+
+static void
+test_shared_loop(void **state)
+{
+    static const int64_t d[3] = {6, 10, 0};
+    struct lower_program p;
+    struct lk k;
+
+    (void)state;
+    lower_case(&k, "moments", d, &plain, &p);
+    assert_int_equal(count_ops(&p, UOP_RANGE), 2);
+    assert_int_equal(count_ops(&p, UOP_ACC), 2);
+    assert_int_equal(count_ops(&p, UOP_STORE), 2);
+    assert_int_equal(count_ops(&p, UOP_LOAD), 1);
+    lk_fini(&k);
+}
+
+static void
+test_unit_loops_vanish(void **state)
+{
+    static const int64_t d[3] = {1, 1, 1};
+    struct lower_program p;
+    struct lk k;
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < lk_n_cases; c++) {
+        if (!strcmp(lk_cases[c].name, "conv") ||
+            !strcmp(lk_cases[c].name, "pad"))
+            continue; /* sizes of their own */
+        lower_case(&k, lk_cases[c].name, d, &plain, &p);
+        assert_int_equal(count_ops(&p, UOP_RANGE), 0);
+        assert_int_equal(count_ops(&p, UOP_ACC), 0);
+        assert_int_equal(p.grid[0] * p.grid[1] * p.grid[2], 1);
+        lk_fini(&k);
+    }
+}
+
+static void
+test_invariant_code_outside(void **state)
+{
+    static const int64_t d[3] = {6, 10, 5};
+    struct lower_program p;
+    struct lk k;
+    uint32_t i;
+    int depth = 0, load_depths[2] = {-1, -1}, n = 0;
+
+    (void)state;
+    lower_case(&k, "hoist", d, &plain, &p);
+    for (i = 0; i < p.n_ops; i++) {
+        depth += p.ops[i]->op == UOP_RANGE;
+        depth -= p.ops[i]->op == UOP_END;
+        if (p.ops[i]->op == UOP_LOAD && n < 2)
+            load_depths[n++] = depth;
+    }
+    assert_int_equal(n, 2);
+    assert_int_equal(load_depths[0] + load_depths[1], 2);
+    lk_fini(&k);
+}
+
+static void
+test_estimates(void **state)
+{
+    static const int64_t d[3] = {8, 16, 32};
+    struct lower_program p;
+    struct lk k;
+
+    (void)state;
+    lower_case(&k, "matmul-nn", d, &plain, &p);
+    assert_true(p.n_flops == 2.0 * 8 * 16 * 32);
+    assert_true(p.n_bytes == 4.0 * (8 * 32 + 32 * 16 + 8 * 16));
+    assert_int_equal(p.n_params, 3);
+    assert_int_equal(p.n_vars, 0);
+    assert_string_equal(p.name, "r_8_16_32");
+    lk_fini(&k);
+}
+
+static void
+test_empty_reduce(void **state)
+{
+    static const int64_t d[3] = {3, 0, 0};
+    struct p_buf got[LK_MAX_BUFS];
+    struct lower_program p;
+    union uop_arg x;
+    char err[256];
+    struct lk k;
+
+    (void)state;
+    lower_case(&k, "sum-rows", d, &plain, &p);
+    lk_copy_bufs(&k, got);
+    assert_int_equal(p_run(&p, got, k.n_bufs, err, sizeof(err)), 0);
+    p_get(&got[0], 2, &x);
+    assert_true(x.f == 0);
+    lk_free_copy(&k, got);
+    lk_fini(&k);
+}
+
+/* Every allocation fails once: a clean error, then success. */
+static void
+test_out_of_memory(void **state)
+{
+    static const char *const names[] = {"matmul-nn", "softmax-shared", "conv"};
+    static const int64_t d[3] = {9, 33, 17};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        bell_status status = BELL_E_NO_MEMORY;
+        uint64_t nth;
+        for (nth = 1; status != BELL_OK; nth++) {
+            struct lower_program p;
+            struct lk k;
+            lk_init(&k, find_case(names[i]), d, 1);
+            host_fail_after(nth, 1);
+            status = lower_kernel(&k.g, k.sink, &wide, &p);
+            host_fail_after(0, 0);
+            lk_fini(&k);
+            assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY);
+            assert_true(nth < 10000);
+        }
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_hoisted),
+        cmocka_unit_test(test_shared_loop),
+        cmocka_unit_test(test_unit_loops_vanish),
+        cmocka_unit_test(test_invariant_code_outside),
+        cmocka_unit_test(test_estimates),
+        cmocka_unit_test(test_empty_reduce),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
