@@ -116,7 +116,7 @@ same_node(const struct uop *u, enum uop_op op, enum uop_dtype dtype,
 {
     return u->op == op && u->dtype == dtype && u->lanes == lanes &&
            u->arg.bits == arg.bits && u->n_src == n_src &&
-           memcmp(u->src, src, n_src * sizeof(*src)) == 0;
+           (n_src == 0 || memcmp(u->src, src, n_src * sizeof(*src)) == 0);
 }
 
 static bool
@@ -267,7 +267,7 @@ uop_dims(struct uop_graph *g, const int64_t *d, uint32_t n)
     while (g->dims_table[at]) {
         const struct uop_dims *old = g->dims_table[at];
         if (old->hash == hash && old->n == n &&
-            memcmp(old->d, d, n * sizeof(*d)) == 0)
+            (n == 0 || memcmp(old->d, d, n * sizeof(*d)) == 0))
             return old;
         at = (at + 1) & (g->n_dims_table - 1);
     }

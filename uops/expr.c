@@ -1,0 +1,355 @@
+/* Expressions on one line, as a person writes them. */
+#include "uops/uop.h"
+#include "uops/uops_internal.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_DEPTH 48 /* below it "..." is printed */
+
+/* Binding strength, as in C; // and % bind like the product. */
+enum prec {
+    PREC_WHERE = 1,
+    PREC_OR,
+    PREC_XOR,
+    PREC_AND,
+    PREC_EQ,
+    PREC_LESS,
+    PREC_SHIFT,
+    PREC_SUM,
+    PREC_PRODUCT,
+    PREC_UNARY,
+    PREC_ATOM,
+};
+
+struct out {
+    char *buf;
+    size_t size_bytes, len;
+    int depth;
+};
+
+static void put(struct out *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+put(struct out *o, const char *fmt, ...)
+{
+    va_list args;
+    int n;
+
+    if (o->len + 1 >= o->size_bytes)
+        return;
+    va_start(args, fmt);
+    n = vsnprintf(o->buf + o->len, o->size_bytes - o->len, fmt, args);
+    va_end(args);
+    if (n > 0)
+        o->len += (size_t)n;
+    if (o->len >= o->size_bytes)
+        o->len = o->size_bytes - 1;
+}
+
+static void put_expr(struct out *o, const struct uop *u, enum prec outer);
+
+static void
+put_float(struct out *o, const struct uop *u)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "%.*g", u->dtype == UOP_F64 ? 17 : 9,
+             u->arg.f);
+    put(o, "%s%s", text, strpbrk(text, ".einf") ? "" : ".0");
+}
+
+static void
+put_const(struct out *o, const struct uop *u, enum prec outer)
+{
+    bool parens = outer > PREC_SUM;
+
+    if (u->dtype == UOP_BOOL) {
+        put(o, "%s", u->arg.i ? "true" : "false");
+    } else if (uop_is_float(u)) {
+        parens = parens && signbit(u->arg.f);
+        put(o, "%s", parens ? "(" : "");
+        put_float(o, u);
+        put(o, "%s", parens ? ")" : "");
+    } else if (u->dtype == UOP_U64) {
+        put(o, "%llu", (unsigned long long)u->arg.i);
+    } else {
+        parens = parens && u->arg.i < 0;
+        put(o, parens ? "(%lld)" : "%lld", (long long)u->arg.i);
+    }
+}
+
+static void
+put_args(struct out *o, const struct uop *u, uint32_t first)
+{
+    uint32_t i;
+
+    put(o, "(");
+    for (i = first; i < u->n_src; i++) {
+        if (i > first)
+            put(o, ", ");
+        put_expr(o, u->src[i], PREC_WHERE);
+    }
+    put(o, ")");
+}
+
+static void
+put_call(struct out *o, const struct uop *u)
+{
+    const char *name = uop_op_infos[u->op].name;
+
+    for (; *name; name++)
+        put(o, "%c", tolower((unsigned char)*name));
+    if (uop_op_infos[u->op].arg_kind == UOP_ARG_INT)
+        put(o, "%lld", (long long)u->arg.i);
+    put_args(o, u, 0);
+}
+
+/* The constant below zero that u is or multiplies by, or NULL. */
+static const struct uop *
+negative_part(const struct uop *u)
+{
+    const struct uop *c = u;
+
+    if (u->op == UOP_MUL && u->n_src == 2)
+        c = u->src[1];
+    c = uop_scalar_const(c);
+    return c && !uop_is_float(c) && c->dtype != UOP_U64 && c->arg.i < 0 &&
+                   c->arg.i > INT64_MIN
+               ? c
+               : NULL;
+}
+
+/* Minus u, where negative_part(u). */
+static void
+put_negated(struct out *o, const struct uop *u)
+{
+    long long c = (long long)negative_part(u)->arg.i;
+
+    if (u->op != UOP_MUL) {
+        put(o, "%lld", -c);
+        return;
+    }
+    put_expr(o, u->src[0], PREC_PRODUCT);
+    if (c != -1)
+        put(o, "*%lld", -c);
+}
+
+static void
+put_sum(struct out *o, const struct uop *u)
+{
+    const struct uop *a = u->src[0], *b = u->src[1];
+
+    if (!uop_is_float(u) && negative_part(b)) {
+        put_expr(o, a, PREC_SUM);
+        put(o, " - ");
+        put_negated(o, b);
+    } else if (!uop_is_float(u) && negative_part(a) && a->op == UOP_MUL) {
+        put_expr(o, b, PREC_SUM);
+        put(o, " - ");
+        put_negated(o, a);
+    } else {
+        put_expr(o, a, PREC_SUM);
+        put(o, " + ");
+        put_expr(o, b, (enum prec)(PREC_SUM + 1));
+    }
+}
+
+static void
+put_access(struct out *o, const struct uop *u)
+{
+    bool gated = u->n_src == 4;
+
+    if (gated) {
+        put_expr(o, u->src[3], PREC_OR);
+        put(o, " ? ");
+    }
+    put_expr(o, u->src[0], PREC_ATOM);
+    put(o, "[");
+    put_expr(o, u->src[1], PREC_WHERE);
+    put(o, "]");
+    if (u->op == UOP_STORE) {
+        put(o, " = ");
+        put_expr(o, u->src[2], PREC_WHERE);
+    } else if (gated) {
+        put(o, " : ");
+        put_expr(o, u->src[2], PREC_WHERE);
+    }
+}
+
+static void
+put_leaf(struct out *o, const struct uop *u)
+{
+    static const char axes[] = "xyz?xyz?";
+
+    switch (u->op) {
+    case UOP_RANGE:
+        put(o, "r%u", uop_range_id(u));
+        break;
+    case UOP_PARAM:
+        put(o, "p%lld", (long long)u->arg.i);
+        break;
+    case UOP_VAR:
+        put(o, "v%lld", (long long)u->arg.i);
+        break;
+    case UOP_SPECIAL:
+        put(o, "%s.%c", u->arg.i < 4 ? "group" : "thread", axes[u->arg.i & 7]);
+        break;
+    case UOP_RAMP:
+        put(o, "ramp%u", u->lanes);
+        break;
+    case UOP_ACC:
+        put(o, "acc%lld", (long long)u->arg.i);
+        break;
+    default:
+        put_call(o, u);
+        break;
+    }
+}
+
+static bool
+is_not(const struct uop *u)
+{
+    const struct uop *c;
+
+    if (u->op != UOP_XOR || u->dtype != UOP_BOOL || u->n_src != 2)
+        return false;
+    c = uop_scalar_const(u->src[1]);
+    return c && c->arg.i == 1;
+}
+
+/* Sign and strength of a binary operator; NULL if it is not one. */
+static const char *
+infix_of(const struct uop *u, enum prec *out_prec)
+{
+    static const struct {
+        uint8_t op, prec;
+        const char *sign;
+    } table[] = {
+        {UOP_SUB, PREC_SUM, " - "},        {UOP_MUL, PREC_PRODUCT, "*"},
+        {UOP_FDIV, PREC_PRODUCT, "/"},     {UOP_FLOORDIV, PREC_PRODUCT, "//"},
+        {UOP_FLOORMOD, PREC_PRODUCT, "%"}, {UOP_SHL, PREC_SHIFT, " << "},
+        {UOP_SHR, PREC_SHIFT, " >> "},     {UOP_AND, PREC_AND, " & "},
+        {UOP_OR, PREC_OR, " | "},          {UOP_XOR, PREC_XOR, " ^ "},
+        {UOP_CMPLT, PREC_LESS, " < "},     {UOP_CMPEQ, PREC_EQ, " == "},
+        {UOP_CMPNE, PREC_EQ, " != "},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (table[i].op == u->op && u->n_src == 2) {
+            *out_prec = (enum prec)table[i].prec;
+            return table[i].sign;
+        }
+    }
+    return NULL;
+}
+
+static enum prec
+prec_of(const struct uop *u)
+{
+    enum prec prec = PREC_ATOM;
+
+    if (is_not(u))
+        return PREC_UNARY;
+    if (infix_of(u, &prec))
+        return prec;
+    switch (u->op) {
+    case UOP_ADD:
+        return PREC_SUM;
+    case UOP_WHERE:
+    case UOP_STORE:
+        return PREC_WHERE;
+    case UOP_LOAD:
+        return u->n_src == 4 ? PREC_WHERE : PREC_ATOM;
+    case UOP_NEG:
+    case UOP_CAST:
+        return PREC_UNARY;
+    default:
+        return PREC_ATOM;
+    }
+}
+
+static void
+put_body(struct out *o, const struct uop *u, enum prec prec)
+{
+    const char *sign;
+
+    if (is_not(u)) {
+        put(o, "!");
+        put_expr(o, u->src[0], PREC_UNARY);
+        return;
+    }
+    sign = infix_of(u, &prec);
+    if (u->op == UOP_MUL && negative_part(u)) {
+        put(o, "-");
+        put_negated(o, u);
+    } else if (sign) {
+        put_expr(o, u->src[0], prec);
+        put(o, "%s", sign);
+        put_expr(o, u->src[1], (enum prec)(prec + 1));
+    } else if (u->op == UOP_ADD && u->n_src == 2) {
+        put_sum(o, u);
+    } else if (u->op == UOP_WHERE && u->n_src == 3) {
+        put_expr(o, u->src[0], PREC_OR);
+        put(o, " ? ");
+        put_expr(o, u->src[1], PREC_OR);
+        put(o, " : ");
+        put_expr(o, u->src[2], PREC_WHERE);
+    } else if (u->op == UOP_NEG && u->n_src == 1) {
+        put(o, "-");
+        put_expr(o, u->src[0], PREC_UNARY);
+    } else if (u->op == UOP_CAST && u->n_src == 1) {
+        put(o, "(%s)", uop_dtype_infos[u->dtype].short_name);
+        put_expr(o, u->src[0], PREC_UNARY);
+    } else if (u->op == UOP_BROADCAST && u->n_src == 1 && u->lanes > 1) {
+        put_expr(o, u->src[0], PREC_UNARY);
+        put(o, "{%u}", u->lanes);
+    } else if ((u->op == UOP_LOAD && u->n_src >= 2) ||
+               (u->op == UOP_STORE && u->n_src >= 3)) {
+        put_access(o, u);
+    } else {
+        put_leaf(o, u);
+    }
+}
+
+static void
+put_expr(struct out *o, const struct uop *u, enum prec outer)
+{
+    enum prec prec = prec_of(u);
+    bool parens = prec < outer;
+
+    if (o->depth >= MAX_DEPTH) {
+        put(o, "...");
+        return;
+    }
+    if (o->len + 1 >= o->size_bytes)
+        return;
+    if (u->op == UOP_CONST) {
+        put_const(o, u, outer);
+        return;
+    }
+    o->depth++;
+    if (parens)
+        put(o, "(");
+    put_body(o, u, prec);
+    if (parens)
+        put(o, ")");
+    o->depth--;
+}
+
+char *
+uop_expr_str(const struct uop *u, char *buf, size_t size_bytes)
+{
+    struct out o = {buf, size_bytes, 0, 0};
+
+    if (size_bytes == 0)
+        return buf;
+    buf[0] = '\0';
+    put_expr(&o, u, PREC_WHERE);
+    return buf;
+}
