@@ -1,0 +1,483 @@
+/* The CPU device: what it is, its memory, signals and programs. */
+#include "hcq/cpu/cpu_internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+/* How long an idle thread or a waiter spins. A futex sleep and wake costs
+ * 5 to 50 us here, a launch 0.1 us: spinning this long covers the gaps
+ * between the launches of a busy program and no more.
+ * BELL_SPIN_US overrides it. */
+#define SPIN_DEFAULT_NS 30000u
+#define SPIN_MAX_US     1000000u
+
+#define MMAP_MIN_BYTES (1u << 20)
+#define HUGE_BYTES     (2u << 20)
+
+/* Grids: the product stays below 2^63. */
+#define MAX_GRID_X  INT32_MAX
+#define MAX_GRID_YZ 65535u
+
+/* ---- sleeping ---------------------------------------------------------------- */
+
+void
+cpu_futex_wait(void *word, uint32_t seen, uint64_t max_ns)
+{
+    struct timespec time = {
+        .tv_sec = (time_t)(max_ns / 1000000000u),
+        .tv_nsec = (long)(max_ns % 1000000000u),
+    };
+
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen,
+            max_ns == UINT64_MAX ? NULL : &time, NULL, 0);
+}
+
+void
+cpu_futex_wake(void *word, int n_threads)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n_threads, NULL, NULL, 0);
+}
+
+void
+cpu_nap(uint64_t ns)
+{
+    struct timespec time = {.tv_nsec = (long)ns};
+
+    nanosleep(&time, NULL);
+}
+
+/* The low half of the value, as a futex word. */
+static void *
+slot_word(struct cpu_slot *slot)
+{
+    return (unsigned char *)&slot->value +
+           (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0);
+}
+
+void
+cpu_slot_wake(struct cpu_slot *slot)
+{
+    /* Pairs with the waiter's: it counts itself and then looks at the value,
+     * we store the value and then look at the count. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&slot->n_waiters, __ATOMIC_SEQ_CST))
+        cpu_futex_wake(slot_word(slot), INT_MAX);
+}
+
+void
+cpu_slot_sleep(struct cpu_slot *slot, uint64_t seen, uint64_t max_ns)
+{
+    __atomic_fetch_add(&slot->n_waiters, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&slot->value, __ATOMIC_SEQ_CST) == seen)
+        cpu_futex_wait(slot_word(slot), (uint32_t)seen, max_ns);
+    __atomic_fetch_sub(&slot->n_waiters, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- what it is ----------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+static void
+find_model(char *text, size_t size_bytes)
+{
+    unsigned regs[13] = {0}, i;
+    const char *name = (const char *)regs;
+
+    for (i = 0; i < 3; i++) {
+        unsigned *r = regs + i * 4;
+        if (!__get_cpuid(0x80000002u + i, r, r + 1, r + 2, r + 3)) {
+            snprintf(text, size_bytes, "x86-64 processor");
+            return;
+        }
+    }
+    name += strspn(name, " ");
+    snprintf(text, size_bytes, "%s", name);
+}
+
+static const char *
+find_arch(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+        !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return __builtin_cpu_supports("sse4.2") ? "x86-64-v2" : "x86-64";
+    if (!__builtin_cpu_supports("avx512f") ||
+        !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512cd") ||
+        !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512vl"))
+        return "x86-64-v3";
+    return "x86-64-v4";
+}
+#else
+static void
+find_model(char *text, size_t size_bytes)
+{
+    snprintf(text, size_bytes, "host processor");
+}
+
+static const char *
+find_arch(void)
+{
+#if defined(__aarch64__)
+    return "armv8-a";
+#else
+    return "unknown";
+#endif
+}
+#endif
+
+static void
+fill_info(struct hcq_device_info *info)
+{
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    memset(info, 0, sizeof(*info));
+    info->struct_size = sizeof(*info);
+    info->flags = HCQ_DEVICE_HOST_MEMORY;
+    snprintf(info->name, sizeof(info->name), "CPU:0");
+    snprintf(info->backend, sizeof(info->backend), "CPU");
+    snprintf(info->arch, sizeof(info->arch), "%s", find_arch());
+    find_model(info->model, sizeof(info->model));
+    info->n_units = thread_cpu_count();
+    info->max_grid[0] = MAX_GRID_X;
+    info->max_grid[1] = info->max_grid[2] = MAX_GRID_YZ;
+    info->max_local[0] = info->max_local[1] = info->max_local[2] = 1;
+    info->max_local_total = 1;
+    info->max_shared_bytes = 0;
+    info->max_args = HCQ_ARGS_MAX;
+    info->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * page_bytes;
+    info->max_buffer_bytes = info->memory_bytes;
+    info->timestamp_hz = 1000000000u;
+}
+
+static bool
+cpu_enumerate(unsigned idx, struct hcq_device_desc *out)
+{
+    if (idx != 0)
+        return false;
+    snprintf(out->name, sizeof(out->name), "CPU:0");
+    find_model(out->description, sizeof(out->description));
+    out->usable = true;
+    return true;
+}
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+/* Big buffers get whole huge pages where the system has them. */
+static void *
+map_big(uint64_t size_bytes)
+{
+    uint64_t align = size_bytes >= HUGE_BYTES ? HUGE_BYTES : 4096;
+    uint64_t total = size_bytes + (align > 4096 ? align : 0);
+    uint8_t *map, *start;
+
+    map = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    start = (uint8_t *)(uintptr_t)align_up((uintptr_t)map, align);
+    if (start > map)
+        munmap(map, (size_t)(start - map));
+    if (map + total > start + size_bytes)
+        munmap(start + size_bytes, (size_t)(map + total - start - size_bytes));
+    if (size_bytes >= HUGE_BYTES)
+        madvise(start, (size_t)size_bytes, MADV_HUGEPAGE);
+    return start;
+}
+
+static bell_status
+cpu_mem_alloc(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
+              struct hcq_backing *out)
+{
+    void *ptr;
+
+    (void)flags; /* all of it is host visible */
+    if (size_bytes >= MMAP_MIN_BYTES) {
+        size_bytes = align_up(size_bytes, 4096);
+        ptr = map_big(size_bytes);
+    } else {
+        ptr = host_aligned(64, (size_t)size_bytes);
+    }
+    if (!ptr)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %llu bytes of memory",
+                         dev->info.name, (unsigned long long)size_bytes);
+    *out = (struct hcq_backing){
+        .va = (uint64_t)(uintptr_t)ptr,
+        .host = ptr,
+        .size_bytes = size_bytes,
+    };
+    return BELL_OK;
+}
+
+static void
+cpu_mem_free(struct hcq_device *dev, const struct hcq_backing *mem)
+{
+    (void)dev;
+    if (mem->size_bytes >= MMAP_MIN_BYTES)
+        munmap(mem->host, (size_t)mem->size_bytes);
+    else
+        host_free(mem->host);
+}
+
+static bell_status
+cpu_mem_pin(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
+            struct hcq_backing *out)
+{
+    (void)dev;
+    *out = (struct hcq_backing){
+        .va = (uint64_t)(uintptr_t)ptr,
+        .host = ptr,
+        .size_bytes = size_bytes,
+    };
+    return BELL_OK;
+}
+
+static void
+cpu_mem_unpin(struct hcq_device *dev, const struct hcq_backing *mem)
+{
+    (void)dev;
+    (void)mem;
+}
+
+static bell_status
+cpu_mem_write(struct hcq_device *dev, uint64_t va, const void *data,
+              uint64_t size_bytes)
+{
+    (void)dev;
+    if (size_bytes)
+        memcpy((void *)(uintptr_t)va, data, (size_t)size_bytes);
+    return BELL_OK;
+}
+
+static bell_status
+cpu_mem_read(struct hcq_device *dev, uint64_t va, void *data,
+             uint64_t size_bytes)
+{
+    (void)dev;
+    if (size_bytes)
+        memcpy(data, (const void *)(uintptr_t)va, (size_t)size_bytes);
+    return BELL_OK;
+}
+
+/* ---- signals ------------------------------------------------------------------------- */
+
+static bell_status
+cpu_signal_alloc(struct hcq_device *dev, uint64_t *out_va, uint64_t **out_host)
+{
+    struct cpu_slot *slot = host_aligned(64, sizeof(*slot));
+
+    if (!slot)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: signal", dev->info.name);
+    memset(slot, 0, sizeof(*slot));
+    *out_va = (uint64_t)(uintptr_t)slot;
+    *out_host = &slot->value;
+    return BELL_OK;
+}
+
+static struct cpu_slot *
+get_slot(const struct hcq_signal *sig)
+{
+    return (struct cpu_slot *)(uintptr_t)sig->va;
+}
+
+static void
+cpu_signal_free(struct hcq_device *dev, struct hcq_signal *sig)
+{
+    (void)dev;
+    host_free(get_slot(sig));
+}
+
+static void
+cpu_signal_wake(struct hcq_signal *sig)
+{
+    cpu_slot_wake(get_slot(sig));
+}
+
+static void
+cpu_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
+{
+    cpu_slot_sleep(get_slot(sig), seen, max_ns);
+}
+
+static const struct hcq_device_ops cpu_ops;
+
+static bell_status
+cpu_signal_map(struct hcq_device *dev, const struct hcq_signal *sig,
+               uint64_t *out_va)
+{
+    if (sig->dev->ops != &cpu_ops)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a signal of %s",
+                         dev->info.name, sig->dev->info.name);
+    *out_va = sig->va;
+    return BELL_OK;
+}
+
+/* ---- programs ---------------------------------------------------------------------------- */
+
+static bell_status
+cpu_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
+                   struct hcq_program_base **out_prog)
+{
+    struct cpu_program *prog = host_calloc(1, sizeof(*prog));
+    bell_status status;
+
+    if (!prog)
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s'", desc->name);
+    status = cpu_object_load(desc->binary, (size_t)desc->binary_size_bytes,
+                             desc->name, desc->entry ? desc->entry : desc->name,
+                             &prog->object);
+    if (status != BELL_OK) {
+        host_free(prog);
+        return status;
+    }
+    hcq_program_init(&prog->base, dev, desc);
+    prog->base.pub.code_va = (uint64_t)(uintptr_t)prog->object.entry;
+    prog->base.pub.code_size_bytes = prog->object.map_bytes;
+    /* ISO C has no cast from an object's address to a function's. */
+    memcpy(&prog->entry, &prog->object.entry, sizeof(prog->entry));
+    LOG(LOG_EXEC, "loaded '%s' at %p, %zu bytes", desc->name,
+        (void *)prog->object.map, prog->object.map_bytes);
+    *out_prog = &prog->base;
+    return BELL_OK;
+}
+
+static void
+cpu_program_destroy(struct hcq_program_base *base)
+{
+    struct cpu_program *prog = HCQ_CONTAINER(base, struct cpu_program, base);
+
+    cpu_object_unload(&prog->object);
+    host_free(prog);
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static bell_status
+cpu_stream_bind(struct hcq_stream *stream)
+{
+    (void)stream; /* the words are where the consumer can read them */
+    return BELL_OK;
+}
+
+static void
+cpu_stream_unbind(struct hcq_stream *stream)
+{
+    (void)stream;
+}
+
+static uint64_t
+cpu_ticks_to_ns(struct hcq_device *dev, uint64_t ticks)
+{
+    (void)dev;
+    return ticks; /* the host's clock */
+}
+
+static uint64_t
+read_spin_ns(const struct hcq_device_info *info)
+{
+    const char *text = getenv("BELL_SPIN_US");
+    char *end;
+
+    if (text && *text) {
+        unsigned long us = strtoul(text, &end, 10);
+        if (*end == '\0' && us <= SPIN_MAX_US)
+            return us * 1000u;
+    }
+    /* With one CPU the other side cannot run while we spin. */
+    return info->n_units > 1 ? SPIN_DEFAULT_NS : 0;
+}
+
+static void
+cpu_close(struct hcq_device *base)
+{
+    struct cpu_device *dev = cpu_device(base);
+
+    hcq_device_fini(base);
+    cpu_helpers_stop(dev);
+    cpu_fault_release();
+    host_free(dev);
+}
+
+static bell_status
+cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
+{
+    struct cpu_device *dev;
+    bell_status status;
+
+    (void)idx; /* there is one */
+    if (interface[0] != '\0')
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "CPU has no interface '%.40s'; it has none",
+                         interface);
+    dev = host_aligned(64, sizeof(*dev));
+    if (!dev)
+        return bell_fail(BELL_E_NO_MEMORY, "CPU:0: device");
+    memset(dev, 0, sizeof(*dev));
+    dev->base.ops = &cpu_ops;
+    fill_info(&dev->base.info);
+    dev->base.spin_ns = read_spin_ns(&dev->base.info);
+    status = hcq_device_init(&dev->base);
+    if (status != BELL_OK) {
+        host_free(dev);
+        return status;
+    }
+    cpu_fault_acquire();
+    status = cpu_helpers_start(dev);
+    if (status != BELL_OK) {
+        cpu_close(&dev->base);
+        return status;
+    }
+    *out_dev = &dev->base;
+    return BELL_OK;
+}
+
+static const struct hcq_device_ops cpu_ops = {
+    .cs = &cpu_cs_ops,
+    .close = cpu_close,
+    .stop = cpu_stop,
+    .resume = cpu_resume,
+    .describe = cpu_describe,
+    .ticks_to_ns = cpu_ticks_to_ns,
+    .mem_alloc = cpu_mem_alloc,
+    .mem_free = cpu_mem_free,
+    .mem_pin = cpu_mem_pin,
+    .mem_unpin = cpu_mem_unpin,
+    .mem_write = cpu_mem_write,
+    .mem_read = cpu_mem_read,
+    .signal_alloc = cpu_signal_alloc,
+    .signal_free = cpu_signal_free,
+    .signal_wake = cpu_signal_wake,
+    .signal_sleep = cpu_signal_sleep,
+    .signal_map = cpu_signal_map,
+    .program_create = cpu_program_create,
+    .program_destroy = cpu_program_destroy,
+    .queue_create = cpu_queue_create,
+    .queue_destroy = cpu_queue_destroy,
+    .queue_submit = cpu_queue_submit,
+    .stream_bind = cpu_stream_bind,
+    .stream_unbind = cpu_stream_unbind,
+    .stream_submit = cpu_stream_submit,
+};
+
+const struct hcq_backend hcq_cpu_backend = {
+    .name = "CPU",
+    .interfaces = "",
+    .enumerate = cpu_enumerate,
+    .open = cpu_open,
+};

@@ -1,0 +1,156 @@
+/* Faults inside kernels: signal handlers that turn them into a report.
+ *
+ * Handlers are installed while at least one CPU device is open. A fault on a
+ * thread that is not inside device work goes on to the handler that was
+ * there before. The handler only reads its worker, writes the trap record
+ * and jumps: the code it leaves is a kernel or a plain memory access, which
+ * holds no lock and owns nothing.
+ */
+#include "hcq/cpu/cpu_internal.h"
+
+#include <string.h>
+#include <ucontext.h>
+
+#include "base/bits.h"
+
+static const int trapped_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+
+/* Signal dispositions belong to the process, so this does too. */
+static struct {
+    pthread_mutex_t lock;
+    unsigned n_users;
+    bool installed;
+    struct sigaction old[ARRAY_LEN(trapped_signals)];
+} fault_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local struct cpu_worker *current
+    __attribute__((tls_model("initial-exec")));
+
+void
+cpu_fault_bind(struct cpu_worker *worker)
+{
+    current = worker;
+}
+
+static uint64_t
+get_pc(const void *context)
+{
+    const ucontext_t *uc = context;
+
+#if defined(__x86_64__)
+    return (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return (uint64_t)uc->uc_mcontext.pc;
+#else
+    (void)uc;
+    return 0;
+#endif
+}
+
+/* Hands a fault that is not ours to whoever was there before. */
+static void
+chain(int sig, siginfo_t *info, void *context)
+{
+    const struct sigaction *old = NULL;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(trapped_signals); i++) {
+        if (trapped_signals[i] == sig)
+            old = &fault_state.old[i];
+    }
+    if (old && (old->sa_flags & SA_SIGINFO) && old->sa_sigaction) {
+        old->sa_sigaction(sig, info, context);
+    } else if (old && !(old->sa_flags & SA_SIGINFO) &&
+               old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
+        old->sa_handler(sig);
+    } else {
+        /* The default: the instruction runs again and ends the process. */
+        signal(sig, SIG_DFL);
+        if (info->si_code <= 0)
+            raise(sig);
+    }
+}
+
+/* Whether a worker tried to execute code that was taken away from it. */
+static bool
+is_eviction(const struct cpu_job *job, int sig, uint64_t va, uint64_t pc)
+{
+    return sig == SIGSEGV && job && job->prog && va - pc < 16 &&
+           cpu_object_has_text(&job->prog->object, pc);
+}
+
+static void
+on_fault(int sig, siginfo_t *info, void *context)
+{
+    struct cpu_worker *worker = current;
+    struct cpu_job *job;
+    uint64_t va, pc;
+
+    if (!worker || !worker->in_kernel || info->si_code <= 0) {
+        chain(sig, info, context);
+        return;
+    }
+    job = atomic_load_explicit(&worker->job, memory_order_relaxed);
+    va = (uint64_t)(uintptr_t)info->si_addr;
+    pc = get_pc(context);
+    if (is_eviction(job, sig, va, pc)) {
+        /* Another queue's: the code comes back, the instruction is tried
+         * again. */
+        if (!atomic_load_explicit(&job->queue->stop, memory_order_relaxed))
+            return;
+        worker->in_kernel = 0;
+        siglongjmp(*worker->leave, CPU_LEAVE_STOPPED);
+    }
+    worker->trap = (struct cpu_trap){
+        .signal = sig,
+        .code = info->si_code,
+        .va = va,
+        .pc = pc,
+        .first = worker->first,
+        .last = worker->last,
+    };
+    worker->in_kernel = 0;
+    siglongjmp(*worker->leave, CPU_LEAVE_FAULT);
+}
+
+void
+cpu_fault_acquire(void)
+{
+    struct sigaction action;
+    size_t i;
+
+    pthread_mutex_lock(&fault_state.lock);
+    if (fault_state.n_users++ == 0 && !fault_state.installed) {
+        memset(&action, 0, sizeof(action));
+        action.sa_sigaction = on_fault;
+        /* NODEFER: the jump does not restore the signal mask. */
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        sigemptyset(&action.sa_mask);
+        for (i = 0; i < ARRAY_LEN(trapped_signals); i++)
+            sigaction(trapped_signals[i], &action, &fault_state.old[i]);
+        fault_state.installed = true;
+    }
+    pthread_mutex_unlock(&fault_state.lock);
+}
+
+void
+cpu_fault_release(void)
+{
+    struct sigaction now;
+    bool ours = true;
+    size_t i;
+
+    pthread_mutex_lock(&fault_state.lock);
+    if (--fault_state.n_users == 0) {
+        /* If somebody installed theirs on top, they may chain to ours: it
+         * stays, and hands everything on. */
+        for (i = 0; i < ARRAY_LEN(trapped_signals); i++) {
+            sigaction(trapped_signals[i], NULL, &now);
+            ours &= now.sa_sigaction == on_fault;
+        }
+        for (i = 0; ours && i < ARRAY_LEN(trapped_signals); i++)
+            sigaction(trapped_signals[i], &fault_state.old[i], NULL);
+        fault_state.installed = !ours;
+    }
+    pthread_mutex_unlock(&fault_state.lock);
+}

@@ -1,0 +1,242 @@
+/* The CPU as a device: what its files share.
+ *
+ * cpu_device.c    device, memory, signals    cpu_queue.c   ring, stopping
+ * cpu_consumer.c  the thread of a queue      cpu_worker.c  grids over threads
+ * cpu_cs.c        packing and decoding       cpu_fault.c   faults in kernels
+ * cpu_object.c    ELF loader
+ */
+#ifndef BELL_HCQ_CPU_CPU_INTERNAL_H
+#define BELL_HCQ_CPU_CPU_INTERNAL_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "hcq/cpu/cpu_object.h"
+#include "hcq/hcq_backend.h"
+
+#define CPU_QUEUES_MAX   64           /* per device: bits of a word */
+#define CPU_RING_DEFAULT (256u << 10) /* bytes */
+#define CPU_RING_MIN     4096u
+#define CPU_RING_MAX     (64u << 20)
+
+/* ---- commands ------------------------------------------------------------
+ * 64-bit words: a header, then the operands in the order given here. */
+enum cpu_op {
+    CPU_OP_WAIT = 1,  /* va, value */
+    CPU_OP_SIGNAL,    /* va, value */
+    CPU_OP_TIMESTAMP, /* va */
+    CPU_OP_BARRIER,   /* - */
+    CPU_OP_EXEC,      /* program, grid 0 1 2, argument words */
+    CPU_OP_COPY,      /* dst, src, bytes */
+    CPU_OP_FILL,      /* dst, pattern, bytes */
+    CPU_OP_WRITE32,   /* va, value */
+    CPU_OP_WRITE64,   /* va, value */
+    CPU_OP_POLL,      /* va, mask, value */
+    CPU_OP_CALL,      /* pointer to words, how many */
+    CPU_OP_COUNT
+};
+
+/* Words of an exec before its arguments, header included. */
+#define CPU_EXEC_WORDS   5u
+#define CPU_PACKET_WORDS (CPU_EXEC_WORDS + HCQ_ARGS_MAX)
+/* The timeline signal that follows every submission. */
+#define CPU_SIGNAL_WORDS 3u
+
+static inline uint64_t
+cpu_header(enum cpu_op op, uint32_t n_words)
+{
+    return (uint64_t)op | (uint64_t)n_words << 8;
+}
+
+static inline unsigned
+cpu_header_op(uint64_t header)
+{
+    return (unsigned)(header & 0xff);
+}
+
+static inline uint32_t
+cpu_header_words(uint64_t header)
+{
+    return (uint32_t)(header >> 8);
+}
+
+extern const struct hcq_cs_ops cpu_cs_ops;
+/* "exec"; "?" for what is no operation. */
+const char *cpu_op_name(unsigned op);
+
+/* ---- programs ------------------------------------------------------------ */
+
+typedef void cpu_kernel_fn(const uint64_t *args, const uint32_t grid[3],
+                           uint64_t first, uint64_t last);
+
+struct cpu_program {
+    struct hcq_program_base base;
+    struct cpu_object object; /* owned */
+    cpu_kernel_fn *entry;
+    /* Above 0 while a queue is being stopped: the code cannot be executed,
+     * so that a kernel that does not end faults and can be left. */
+    _Atomic uint32_t n_revoked;
+};
+
+/* ---- work over threads ------------------------------------------------------ */
+
+/* Why a kernel was left. */
+enum cpu_leave {
+    CPU_LEAVE_DONE,
+    CPU_LEAVE_FAULT,
+    CPU_LEAVE_STOPPED, /* the queue is being stopped */
+};
+
+/* What a worker met, written by its signal handler. */
+struct cpu_trap {
+    int signal, code;
+    uint64_t va;          /* what was accessed */
+    uint64_t pc;          /* by which instruction */
+    uint64_t first, last; /* work-groups */
+};
+
+/* One grid that several threads work on. A queue has one slot, which lives
+ * as long as the device; the plain fields are written by the consumer while
+ * the gate is closed and nobody is inside. */
+struct cpu_job {
+    _Alignas(64) _Atomic uint64_t next; /* first work-group not taken */
+    _Atomic uint64_t total;
+    _Alignas(64) _Atomic uint64_t gate; /* GATE_ bits | helpers inside */
+    cpu_kernel_fn *fn;
+    const uint64_t *args;
+    uint32_t grid[3];
+    uint64_t chunk;
+    struct cpu_program *prog; /* NULL: one of our own functions */
+    struct cpu_queue *queue;
+    _Atomic uint32_t trapped; /* a worker set `trap`; first wins */
+    struct cpu_trap trap;
+};
+
+/* A thread that runs kernels: a queue's consumer or a helper. Owned by its
+ * queue or device; touched by its own thread, but for the atomics. */
+struct cpu_worker {
+    pthread_t thread;
+    struct cpu_device *dev;
+    void *alt_stack;                 /* owned; for the signal handler */
+    sigjmp_buf *leave;               /* where a fault goes */
+    volatile sig_atomic_t in_kernel; /* touches device memory */
+    volatile uint64_t first, last;   /* work-groups being run */
+    struct cpu_trap trap;
+    _Atomic(struct cpu_job *) job; /* inside a kernel of this job */
+};
+
+#define CPU_ALT_STACK_BYTES (64u << 10)
+
+/* Starts a thread that runs body(arg); it first calls cpu_worker_enter. */
+bell_status cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
+                            void *(*body)(void *), void *arg);
+void cpu_worker_enter(struct cpu_worker *worker, const char *thread_name);
+/* Joins the thread and frees the stack. */
+void cpu_worker_fini(struct cpu_worker *worker);
+
+/* Runs the job described by fn, args, grid, prog over all groups, on the
+ * queue's consumer and, when there is more than one group, the helpers. */
+enum cpu_leave cpu_run_job(struct cpu_queue *queue, cpu_kernel_fn *fn,
+                           const uint64_t *args, const uint32_t grid[3],
+                           uint64_t total, struct cpu_program *prog);
+
+bell_status cpu_helpers_start(struct cpu_device *dev);
+void cpu_helpers_stop(struct cpu_device *dev);
+
+/* Installs the fault handlers while at least one device is open. */
+void cpu_fault_acquire(void);
+void cpu_fault_release(void);
+/* The calling thread's worker, as the handler finds it. */
+void cpu_fault_bind(struct cpu_worker *worker);
+
+/* ---- queues -------------------------------------------------------------------- */
+
+/* What the consumer does now, for reports. Relaxed atomics. */
+struct cpu_now {
+    _Atomic uint32_t op; /* enum cpu_op; 0: idle */
+    _Atomic(const struct hcq_program_base *) prog;
+    _Atomic uint64_t a, b, c; /* operands */
+};
+
+struct cpu_queue {
+    struct hcq_queue base;
+    struct cpu_worker worker; /* the consumer */
+    struct cpu_job *job;      /* the device's slot */
+    unsigned slot;
+    uint64_t *ring; /* owned */
+    uint64_t n_ring_words;
+    uint64_t scratch[CPU_PACKET_WORDS]; /* a packet that wraps; consumer */
+    struct cpu_now now;
+
+    _Alignas(64) _Atomic uint64_t write; /* words ever written; host */
+    _Atomic uint32_t doorbell;           /* futex: bumped to wake */
+    _Alignas(64) _Atomic uint64_t read;  /* words ever consumed */
+    _Atomic uint32_t sleeping;           /* the consumer sleeps */
+
+    _Alignas(64) _Atomic uint32_t stop; /* park at the next command */
+    pthread_mutex_t lock;               /* parked, quit */
+    pthread_cond_t cond;
+    bool parked, quit;
+};
+
+struct cpu_device {
+    struct hcq_device base;
+    unsigned n_helpers;
+    struct cpu_worker *helpers; /* owned */
+
+    _Alignas(64) _Atomic uint64_t open_jobs; /* a bit per slot */
+    _Atomic uint32_t job_seq;                /* futex: bumped per job */
+    _Atomic uint32_t n_sleeping;             /* helpers */
+    _Atomic uint32_t quit;
+    uint64_t slots_used; /* base.lock */
+    struct cpu_job jobs[CPU_QUEUES_MAX];
+};
+
+static inline struct cpu_device *
+cpu_device(struct hcq_device *dev)
+{
+    return HCQ_CONTAINER(dev, struct cpu_device, base);
+}
+
+static inline struct cpu_queue *
+cpu_queue(struct hcq_queue *queue)
+{
+    return HCQ_CONTAINER(queue, struct cpu_queue, base);
+}
+
+/* The consumer's thread; `arg` is the queue. */
+void *cpu_consumer_body(void *arg);
+
+bell_status cpu_queue_create(struct hcq_device *dev,
+                             const struct hcq_queue_desc *desc,
+                             struct hcq_queue **out_queue);
+void cpu_queue_destroy(struct hcq_queue *queue);
+bell_status cpu_queue_submit(struct hcq_queue *queue, uint64_t value);
+bell_status cpu_stream_submit(struct hcq_stream *stream, uint64_t value);
+bell_status cpu_stop(struct hcq_device *dev);
+void cpu_resume(struct hcq_device *dev);
+void cpu_describe(struct hcq_device *dev, char *text, size_t size_bytes);
+
+/* ---- signals and sleeping ---------------------------------------------------------- */
+
+/* A signal's memory; 64 bytes, so that signals share no cache line. */
+struct cpu_slot {
+    _Alignas(64) uint64_t value;
+    uint64_t timestamp;
+    uint32_t n_waiters; /* threads that sleep on the value */
+};
+
+void cpu_slot_set(struct cpu_slot *slot, uint64_t value);
+/* Sleeps while the value is `seen`, at most max_ns. */
+void cpu_slot_sleep(struct cpu_slot *slot, uint64_t seen, uint64_t max_ns);
+void cpu_slot_wake(struct cpu_slot *slot);
+
+/* Sleeps while *word is `seen`, at most max_ns. */
+void cpu_futex_wait(void *word, uint32_t seen, uint64_t max_ns);
+void cpu_futex_wake(void *word, int n_threads);
+/* Sleeps less than a second. */
+void cpu_nap(uint64_t ns);
+
+#endif

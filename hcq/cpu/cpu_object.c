@@ -1,0 +1,630 @@
+/* The ELF loader: see cpu_object.h. */
+#include "hcq/cpu/cpu_object.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/status.h"
+
+#define OBJECT_MAX_BYTES (256u << 20) /* of the file, and of what it loads */
+#define ALIGN_MAX        4096u
+#define NOT_LOADED       UINT64_MAX
+
+enum part {
+    PART_TEXT,
+    PART_RODATA,
+    PART_DATA,
+    PART_COUNT
+};
+
+struct section {
+    Elf64_Shdr hdr;
+    uint64_t offset; /* in the mapping, or NOT_LOADED */
+};
+
+/* A load in progress. Lives on the loader's stack. */
+struct loader {
+    const uint8_t *data;
+    uint64_t size_bytes;
+    const char *name;
+    struct section *sections; /* owned */
+    uint32_t n_sections;
+    uint32_t symtab_idx;   /* 0: none */
+    const uint8_t *strtab; /* of the symbols */
+    uint64_t strtab_bytes, n_symbols;
+    const uint8_t *names; /* of the sections */
+    uint64_t names_bytes;
+    uint64_t part_at[PART_COUNT + 1]; /* page-aligned offsets */
+    uint64_t got_at, n_got, got_used; /* 8-byte slots in PART_RODATA */
+    bool needs_low;                   /* 32-bit absolute addresses */
+    uint8_t *map;
+};
+
+#if defined(__x86_64__)
+#define HOST_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define HOST_MACHINE EM_AARCH64
+#else
+#define HOST_MACHINE EM_NONE
+#endif
+
+#define REFUSE(ld, ...) refuse(ld, __VA_ARGS__)
+
+static bell_status refuse(const struct loader *ld, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bell_status
+refuse(const struct loader *ld, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    return bell_fail(BELL_E_INVALID, "program '%s': object: %s", ld->name,
+                     text);
+}
+
+static const char *
+machine_name(unsigned machine)
+{
+    switch (machine) {
+    case EM_X86_64:
+        return "x86-64";
+    case EM_AARCH64:
+        return "AArch64";
+    case EM_RISCV:
+        return "RISC-V";
+    case EM_386:
+        return "i386";
+    case EM_CUDA:
+        return "CUDA";
+    case EM_AMDGPU:
+        return "AMDGPU";
+    default:
+        return "another machine";
+    }
+}
+
+/* `count` things of `each` bytes at `offset` lie inside the file. */
+static bool
+in_file(const struct loader *ld, uint64_t offset, uint64_t count, uint64_t each)
+{
+    return offset <= ld->size_bytes &&
+           count <= (ld->size_bytes - offset) / each;
+}
+
+/* A string of a table as printable text; "?" when it is not one. */
+static const char *
+get_string(const uint8_t *table, uint64_t table_bytes, uint64_t offset,
+           char *out, size_t out_bytes)
+{
+    size_t i;
+
+    if (!table || offset >= table_bytes ||
+        !memchr(table + offset, 0, (size_t)(table_bytes - offset)))
+        return "?";
+    for (i = 0; i + 1 < out_bytes && table[offset + i]; i++) {
+        uint8_t c = table[offset + i];
+        out[i] = c >= 0x20 && c < 0x7f ? (char)c : '?';
+    }
+    out[i] = '\0';
+    return out;
+}
+
+static bool
+section_is_named(const struct loader *ld, const struct section *sec,
+                 const char *name)
+{
+    uint64_t at = sec->hdr.sh_name, len = strlen(name) + 1;
+
+    return ld->names && at < ld->names_bytes && len <= ld->names_bytes - at &&
+           memcmp(ld->names + at, name, (size_t)len) == 0;
+}
+
+static bell_status
+check_header(struct loader *ld, Elf64_Ehdr *hdr)
+{
+    if (ld->size_bytes < sizeof(*hdr))
+        return REFUSE(ld, "truncated: %llu bytes, an ELF header has %zu",
+                      (unsigned long long)ld->size_bytes, sizeof(*hdr));
+    memcpy(hdr, ld->data, sizeof(*hdr));
+    if (memcmp(hdr->e_ident, ELFMAG, SELFMAG) != 0)
+        return REFUSE(ld, "not an ELF file");
+    if (hdr->e_ident[EI_CLASS] != ELFCLASS64 ||
+        hdr->e_ident[EI_DATA] != ELFDATA2LSB ||
+        hdr->e_ident[EI_VERSION] != EV_CURRENT)
+        return REFUSE(ld, "not 64-bit little-endian ELF");
+    if (hdr->e_machine != HOST_MACHINE)
+        return REFUSE(ld, "for %s (machine %u), this host is %s",
+                      machine_name(hdr->e_machine), hdr->e_machine,
+                      machine_name(HOST_MACHINE));
+    if (hdr->e_type != ET_REL)
+        return REFUSE(ld, "type %u, not relocatable (ET_REL)", hdr->e_type);
+    if (hdr->e_shentsize != sizeof(Elf64_Shdr))
+        return REFUSE(ld, "section headers of %u bytes", hdr->e_shentsize);
+    if (hdr->e_shnum == 0)
+        return REFUSE(ld, "no sections (or more than 65279)");
+    if (!in_file(ld, hdr->e_shoff, hdr->e_shnum, sizeof(Elf64_Shdr)))
+        return REFUSE(ld, "truncated: %u section headers at %llu", hdr->e_shnum,
+                      (unsigned long long)hdr->e_shoff);
+    return BELL_OK;
+}
+
+static bell_status
+read_sections(struct loader *ld, const Elf64_Ehdr *hdr)
+{
+    uint32_t i;
+
+    ld->n_sections = hdr->e_shnum;
+    ld->sections = host_calloc(ld->n_sections, sizeof(*ld->sections));
+    if (!ld->sections)
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': %u sections",
+                         ld->name, ld->n_sections);
+    for (i = 0; i < ld->n_sections; i++) {
+        struct section *sec = &ld->sections[i];
+
+        memcpy(&sec->hdr, ld->data + hdr->e_shoff + i * sizeof(sec->hdr),
+               sizeof(sec->hdr));
+        sec->offset = NOT_LOADED;
+        if (sec->hdr.sh_type == SHT_NULL || sec->hdr.sh_type == SHT_NOBITS)
+            continue;
+        if (!in_file(ld, sec->hdr.sh_offset, sec->hdr.sh_size, 1))
+            return REFUSE(ld, "truncated: section %u has bytes %llu+%llu", i,
+                          (unsigned long long)sec->hdr.sh_offset,
+                          (unsigned long long)sec->hdr.sh_size);
+    }
+    if (hdr->e_shstrndx < ld->n_sections &&
+        ld->sections[hdr->e_shstrndx].hdr.sh_type == SHT_STRTAB) {
+        const Elf64_Shdr *names = &ld->sections[hdr->e_shstrndx].hdr;
+        ld->names = ld->data + names->sh_offset;
+        ld->names_bytes = names->sh_size;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+read_symbols(struct loader *ld)
+{
+    uint32_t i;
+
+    for (i = 0; i < ld->n_sections; i++) {
+        const Elf64_Shdr *hdr = &ld->sections[i].hdr;
+        const Elf64_Shdr *str;
+
+        if (hdr->sh_type != SHT_SYMTAB)
+            continue;
+        if (ld->symtab_idx)
+            return REFUSE(ld, "two symbol tables, sections %u and %u",
+                          ld->symtab_idx, i);
+        if (hdr->sh_entsize != sizeof(Elf64_Sym) ||
+            hdr->sh_size % sizeof(Elf64_Sym))
+            return REFUSE(ld, "symbols of %llu bytes",
+                          (unsigned long long)hdr->sh_entsize);
+        if (hdr->sh_link >= ld->n_sections ||
+            ld->sections[hdr->sh_link].hdr.sh_type != SHT_STRTAB)
+            return REFUSE(ld, "the symbols' string table is section %u",
+                          hdr->sh_link);
+        str = &ld->sections[hdr->sh_link].hdr;
+        ld->strtab = ld->data + str->sh_offset;
+        ld->strtab_bytes = str->sh_size;
+        ld->n_symbols = hdr->sh_size / sizeof(Elf64_Sym);
+        ld->symtab_idx = i;
+    }
+    if (!ld->symtab_idx)
+        return REFUSE(ld, "no symbol table");
+    return BELL_OK;
+}
+
+static Elf64_Sym
+get_symbol(const struct loader *ld, uint64_t idx)
+{
+    Elf64_Sym sym;
+
+    memcpy(&sym,
+           ld->data + ld->sections[ld->symtab_idx].hdr.sh_offset +
+               idx * sizeof(sym),
+           sizeof(sym));
+    return sym;
+}
+
+/* ---- layout ------------------------------------------------------------------ */
+
+/* Which part a section goes to; PART_COUNT: it is not loaded. */
+static bell_status
+find_part(const struct loader *ld, uint32_t idx, enum part *out_part)
+{
+    const struct section *sec = &ld->sections[idx];
+    uint64_t flags = sec->hdr.sh_flags;
+
+    *out_part = PART_COUNT;
+    if (!(flags & SHF_ALLOC) || sec->hdr.sh_type == SHT_NOTE ||
+        sec->hdr.sh_type == SHT_X86_64_UNWIND ||
+        section_is_named(ld, sec, ".eh_frame"))
+        return BELL_OK;
+    if (sec->hdr.sh_type != SHT_PROGBITS && sec->hdr.sh_type != SHT_NOBITS)
+        return REFUSE(ld, "section %u of type %u cannot be loaded", idx,
+                      sec->hdr.sh_type);
+    if (flags & SHF_TLS)
+        return REFUSE(ld, "section %u is thread-local", idx);
+    if (flags & SHF_COMPRESSED)
+        return REFUSE(ld, "section %u is compressed", idx);
+    if ((flags & SHF_EXECINSTR) && (flags & SHF_WRITE))
+        return REFUSE(ld, "section %u is writable and executable", idx);
+    if (sec->hdr.sh_addralign > 1 &&
+        (!is_pow2(sec->hdr.sh_addralign) || sec->hdr.sh_addralign > ALIGN_MAX))
+        return REFUSE(ld, "section %u is aligned to %llu", idx,
+                      (unsigned long long)sec->hdr.sh_addralign);
+    if (sec->hdr.sh_size > OBJECT_MAX_BYTES)
+        return REFUSE(ld, "section %u has %llu bytes, %u are possible", idx,
+                      (unsigned long long)sec->hdr.sh_size, OBJECT_MAX_BYTES);
+    *out_part = flags & SHF_EXECINSTR ? PART_TEXT
+                : flags & SHF_WRITE   ? PART_DATA
+                                      : PART_RODATA;
+    return BELL_OK;
+}
+
+static bell_status
+lay_out(struct loader *ld)
+{
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t at = 0;
+    uint32_t i;
+    int part;
+
+    for (part = 0; part < PART_COUNT; part++) {
+        at = align_up(at, page_bytes);
+        ld->part_at[part] = at;
+        for (i = 0; i < ld->n_sections; i++) {
+            struct section *sec = &ld->sections[i];
+            enum part wanted;
+
+            BELL_TRY(find_part(ld, i, &wanted));
+            if ((int)wanted != part)
+                continue;
+            if (sec->hdr.sh_addralign > 1)
+                at = align_up(at, sec->hdr.sh_addralign);
+            sec->offset = at;
+            at += sec->hdr.sh_size;
+            if (at > OBJECT_MAX_BYTES)
+                return REFUSE(ld, "more than %u bytes to load",
+                              OBJECT_MAX_BYTES);
+        }
+        if (part == PART_RODATA) {
+            at = align_up(at, 8);
+            ld->got_at = at;
+            at += ld->n_got * 8;
+        }
+    }
+    ld->part_at[PART_COUNT] = align_up(at, page_bytes);
+    if (ld->part_at[PART_RODATA] == 0)
+        return REFUSE(ld, "no code");
+    return BELL_OK;
+}
+
+/* ---- relocations --------------------------------------------------------------- */
+
+static Elf64_Rela
+get_rela(const struct loader *ld, const Elf64_Shdr *hdr, uint64_t idx)
+{
+    Elf64_Rela rela;
+
+    memcpy(&rela, ld->data + hdr->sh_offset + idx * sizeof(rela), sizeof(rela));
+    return rela;
+}
+
+static bool
+is_got_type(uint32_t type)
+{
+    return type == R_X86_64_GOTPCREL || type == R_X86_64_GOTPCRELX ||
+           type == R_X86_64_REX_GOTPCRELX;
+}
+
+/* Checks the relocation sections and finds out what they need. */
+static bell_status
+scan_relocations(struct loader *ld)
+{
+    uint64_t k;
+    uint32_t i;
+
+    for (i = 0; i < ld->n_sections; i++) {
+        const Elf64_Shdr *hdr = &ld->sections[i].hdr;
+
+        if (hdr->sh_type == SHT_REL)
+            return REFUSE(ld, "section %u: relocations without addends", i);
+        if (hdr->sh_type != SHT_RELA)
+            continue;
+        if (hdr->sh_entsize != sizeof(Elf64_Rela) ||
+            hdr->sh_size % sizeof(Elf64_Rela))
+            return REFUSE(ld, "section %u: relocations of %llu bytes", i,
+                          (unsigned long long)hdr->sh_entsize);
+        if (hdr->sh_info >= ld->n_sections || hdr->sh_link != ld->symtab_idx)
+            return REFUSE(ld,
+                          "section %u: relocations of section %u with "
+                          "symbols of section %u",
+                          i, hdr->sh_info, hdr->sh_link);
+        for (k = 0; k < hdr->sh_size / sizeof(Elf64_Rela); k++) {
+            Elf64_Rela rela = get_rela(ld, hdr, k);
+            uint32_t type = (uint32_t)ELF64_R_TYPE(rela.r_info);
+
+            ld->n_got += is_got_type(type);
+            ld->needs_low |= type == R_X86_64_32 || type == R_X86_64_32S;
+        }
+    }
+    return BELL_OK;
+}
+
+static bell_status
+find_address(const struct loader *ld, uint64_t idx, uint64_t *out_va)
+{
+    char text[80];
+    const char *name;
+    Elf64_Sym sym;
+
+    if (idx >= ld->n_symbols)
+        return REFUSE(ld, "symbol %llu of %llu", (unsigned long long)idx,
+                      (unsigned long long)ld->n_symbols);
+    sym = get_symbol(ld, idx);
+    name = get_string(ld->strtab, ld->strtab_bytes, sym.st_name, text,
+                      sizeof(text));
+    if (sym.st_shndx == SHN_UNDEF)
+        return REFUSE(ld, "undefined symbol '%s'", name);
+    if (sym.st_shndx == SHN_ABS) {
+        *out_va = sym.st_value;
+        return BELL_OK;
+    }
+    if (ELF64_ST_TYPE(sym.st_info) == STT_GNU_IFUNC ||
+        ELF64_ST_TYPE(sym.st_info) == STT_TLS)
+        return REFUSE(ld, "symbol '%s' is of type %u", name,
+                      ELF64_ST_TYPE(sym.st_info));
+    if (sym.st_shndx >= ld->n_sections ||
+        ld->sections[sym.st_shndx].offset == NOT_LOADED ||
+        sym.st_value > ld->sections[sym.st_shndx].hdr.sh_size)
+        return REFUSE(ld,
+                      "symbol '%s' is at %llu of section %u, which is "
+                      "not loaded or smaller",
+                      name, (unsigned long long)sym.st_value, sym.st_shndx);
+    *out_va = (uint64_t)(uintptr_t)ld->map + ld->sections[sym.st_shndx].offset +
+              sym.st_value;
+    return BELL_OK;
+}
+
+/* A slot that holds the address. */
+static uint64_t
+add_got(struct loader *ld, uint64_t va)
+{
+    uint8_t *slot = ld->map + ld->got_at + ld->got_used++ * 8;
+
+    memcpy(slot, &va, sizeof(va));
+    return (uint64_t)(uintptr_t)slot;
+}
+
+/* Bytes that a relocation of the type writes; 0: not supported. */
+static unsigned
+relocation_bytes(uint32_t type)
+{
+    switch (type) {
+    case R_X86_64_64:
+    case R_X86_64_PC64:
+        return 8;
+    case R_X86_64_PC32:
+    case R_X86_64_PLT32:
+    case R_X86_64_32:
+    case R_X86_64_32S:
+    case R_X86_64_GOTPCREL:
+    case R_X86_64_GOTPCRELX:
+    case R_X86_64_REX_GOTPCRELX:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static bell_status
+relocate(struct loader *ld, const struct section *target,
+         const Elf64_Rela *rela)
+{
+    uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
+    unsigned n_bytes = relocation_bytes(type);
+    uint64_t place_va, value = 0;
+    uint8_t *place;
+    bool fits = true;
+
+    if (type == R_X86_64_NONE)
+        return BELL_OK;
+    if (n_bytes == 0)
+        return REFUSE(ld, "relocation type %u is not supported", type);
+    if (rela->r_offset > target->hdr.sh_size ||
+        n_bytes > target->hdr.sh_size - rela->r_offset)
+        return REFUSE(ld, "relocation at %llu of a section of %llu bytes",
+                      (unsigned long long)rela->r_offset,
+                      (unsigned long long)target->hdr.sh_size);
+    place = ld->map + target->offset + rela->r_offset;
+    place_va = (uint64_t)(uintptr_t)place;
+    BELL_TRY(find_address(ld, ELF64_R_SYM(rela->r_info), &value));
+    if (is_got_type(type))
+        value = add_got(ld, value);
+    value += (uint64_t)rela->r_addend;
+    switch (type) {
+    case R_X86_64_64:
+        break;
+    case R_X86_64_PC64:
+        value -= place_va;
+        break;
+    case R_X86_64_32:
+        fits = value <= UINT32_MAX;
+        break;
+    case R_X86_64_32S:
+        fits = (int64_t)value == (int32_t)value;
+        break;
+    default:
+        value -= place_va;
+        fits = (int64_t)value == (int32_t)value;
+        break;
+    }
+    if (!fits)
+        return REFUSE(ld, "relocation of type %u at %llu does not fit", type,
+                      (unsigned long long)rela->r_offset);
+    memcpy(place, &value, n_bytes);
+    return BELL_OK;
+}
+
+static bell_status
+relocate_all(struct loader *ld)
+{
+    uint64_t k;
+    uint32_t i;
+
+    for (i = 0; i < ld->n_sections; i++) {
+        const Elf64_Shdr *hdr = &ld->sections[i].hdr;
+        const struct section *target;
+
+        if (hdr->sh_type != SHT_RELA)
+            continue;
+        target = &ld->sections[hdr->sh_info];
+        if (target->offset == NOT_LOADED)
+            continue;
+        if (target->hdr.sh_type == SHT_NOBITS && hdr->sh_size)
+            return REFUSE(ld, "section %u: relocations of zeros", i);
+        for (k = 0; k < hdr->sh_size / sizeof(Elf64_Rela); k++) {
+            Elf64_Rela rela = get_rela(ld, hdr, k);
+            BELL_TRY(relocate(ld, target, &rela));
+        }
+    }
+    return BELL_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------- */
+
+static bell_status
+find_entry(const struct loader *ld, const char *entry, void **out_entry)
+{
+    size_t len = strlen(entry) + 1;
+    uint64_t i;
+
+    for (i = 1; i < ld->n_symbols; i++) {
+        Elf64_Sym sym = get_symbol(ld, i);
+        const struct section *sec;
+
+        if (sym.st_name >= ld->strtab_bytes ||
+            len > ld->strtab_bytes - sym.st_name ||
+            memcmp(ld->strtab + sym.st_name, entry, len) != 0 ||
+            sym.st_shndx == SHN_UNDEF || sym.st_shndx >= ld->n_sections)
+            continue;
+        sec = &ld->sections[sym.st_shndx];
+        if (sec->offset == NOT_LOADED || !(sec->hdr.sh_flags & SHF_EXECINSTR) ||
+            sym.st_value >= sec->hdr.sh_size)
+            return REFUSE(ld, "entry '%s' is not code", entry);
+        *out_entry = ld->map + sec->offset + sym.st_value;
+        return BELL_OK;
+    }
+    return REFUSE(ld, "no entry '%s'", entry);
+}
+
+static bell_status
+map_object(struct loader *ld)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    void *map;
+    uint32_t i;
+
+#ifdef MAP_32BIT
+    if (ld->needs_low)
+        flags |= MAP_32BIT;
+#endif
+    map = mmap(NULL, (size_t)ld->part_at[PART_COUNT], PROT_READ | PROT_WRITE,
+               flags, -1, 0);
+    if (map == MAP_FAILED)
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': %llu bytes of code",
+                         ld->name, (unsigned long long)ld->part_at[PART_COUNT]);
+    ld->map = map;
+    for (i = 0; i < ld->n_sections; i++) {
+        const struct section *sec = &ld->sections[i];
+
+        if (sec->offset != NOT_LOADED && sec->hdr.sh_type != SHT_NOBITS &&
+            sec->hdr.sh_size)
+            memcpy(ld->map + sec->offset, ld->data + sec->hdr.sh_offset,
+                   (size_t)sec->hdr.sh_size);
+    }
+    return BELL_OK;
+}
+
+static int
+protect_parts(const struct loader *ld)
+{
+    const uint64_t *at = ld->part_at;
+    size_t ro_bytes = (size_t)(at[PART_DATA] - at[PART_RODATA]);
+
+    __builtin___clear_cache((char *)ld->map, (char *)ld->map + at[PART_RODATA]);
+    if (mprotect(ld->map, (size_t)at[PART_RODATA], PROT_READ | PROT_EXEC) != 0)
+        return -1;
+    if (ro_bytes == 0)
+        return 0;
+    return mprotect(ld->map + at[PART_RODATA], ro_bytes, PROT_READ);
+}
+
+static bell_status
+load(struct loader *ld, const char *entry, struct cpu_object *out)
+{
+    Elf64_Ehdr hdr;
+    void *entry_ptr = NULL;
+
+    if (ld->size_bytes > OBJECT_MAX_BYTES)
+        return REFUSE(ld, "%llu bytes, %u are possible",
+                      (unsigned long long)ld->size_bytes, OBJECT_MAX_BYTES);
+    BELL_TRY(check_header(ld, &hdr));
+    if (HOST_MACHINE != EM_X86_64)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "program '%s': objects for %s cannot be relocated",
+                         ld->name, machine_name(HOST_MACHINE));
+    BELL_TRY(read_sections(ld, &hdr));
+    BELL_TRY(read_symbols(ld));
+    BELL_TRY(scan_relocations(ld));
+    BELL_TRY(lay_out(ld));
+    BELL_TRY(map_object(ld));
+    BELL_TRY(relocate_all(ld));
+    BELL_TRY(find_entry(ld, entry, &entry_ptr));
+    if (protect_parts(ld) != 0)
+        return bell_fail(BELL_E_KERNEL,
+                         "program '%s': the system refused executable memory",
+                         ld->name);
+    out->map = ld->map;
+    out->map_bytes = (size_t)ld->part_at[PART_COUNT];
+    out->text_bytes = (size_t)ld->part_at[PART_RODATA];
+    out->entry = entry_ptr;
+    return BELL_OK;
+}
+
+bell_status
+cpu_object_load(const void *data, size_t size_bytes, const char *name,
+                const char *entry, struct cpu_object *out)
+{
+    struct loader ld = {.data = data, .size_bytes = size_bytes, .name = name};
+    bell_status status = load(&ld, entry, out);
+
+    host_free(ld.sections);
+    if (status != BELL_OK && ld.map)
+        munmap(ld.map, (size_t)ld.part_at[PART_COUNT]);
+    return status;
+}
+
+void
+cpu_object_unload(struct cpu_object *object)
+{
+    if (object->map)
+        munmap(object->map, object->map_bytes);
+    object->map = NULL;
+}
+
+int
+cpu_object_set_executable(const struct cpu_object *object, bool on)
+{
+    return mprotect(object->map, object->text_bytes,
+                    on ? PROT_READ | PROT_EXEC : PROT_NONE);
+}

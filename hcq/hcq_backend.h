@@ -1,0 +1,286 @@
+/* The driver side of the contract: what a backend implements and what the
+ * common layer in hcq/ does for it. Not for the layers above.
+ *
+ * The common layer checks arguments, keeps lists, the memory cache, command
+ * streams, patch points, waits and the lost state. A backend gives memory,
+ * signals, programs, queues, and packs commands.
+ */
+#ifndef BELL_HCQ_BACKEND_H
+#define BELL_HCQ_BACKEND_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "hcq/hcq.h"
+
+/* Doubly linked list with a head node; an unlinked node points at itself. */
+struct hcq_link {
+    struct hcq_link *next, *prev;
+};
+
+void hcq_link_init(struct hcq_link *link);
+void hcq_link_add(struct hcq_link *head, struct hcq_link *link);
+void hcq_link_remove(struct hcq_link *link);
+
+#define HCQ_CONTAINER(ptr, type, member)                                       \
+    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* ---- command streams --------------------------------------------------- */
+
+/* Largest packet of any backend, in 32-bit words. */
+#define HCQ_CS_PACKET_DW (2 * HCQ_ARGS_MAX + 32)
+
+/* A sticky, bounded buffer of command words. Owned by its queue (fresh) or
+ * stream (bound, grows while it is built). One host thread. */
+struct hcq_cs {
+    const struct hcq_cs_ops *ops;
+    struct hcq_queue *queue;
+    struct hcq_stream *stream; /* NULL: fresh */
+    uint32_t *words;           /* 8-byte aligned; owned */
+    uint32_t n_dw, cap_dw;
+    uint32_t last_dw;        /* where the last command starts */
+    bool has_last;           /* a command was emitted */
+    bool open;               /* takes commands */
+    bell_status status;      /* first error */
+    struct bell_error error; /* its record, when status is not BELL_OK */
+    uint64_t sink[HCQ_CS_PACKET_DW / 2]; /* where words go after an error */
+};
+
+/* Room for a command of n_dw words (at most HCQ_CS_PACKET_DW): in the
+ * stream, or in the sink after an error. Never NULL. */
+uint32_t *hcq_cs_reserve(struct hcq_cs *cs, uint32_t n_dw);
+/* Keeps the calling thread's error record as the stream's first error. */
+void hcq_cs_fail(struct hcq_cs *cs, bell_status status);
+
+/* A place in a stream that a patch writes. */
+struct hcq_place {
+    uint32_t patch; /* id */
+    uint32_t dw;    /* offset in the stream */
+    uint32_t n_dw;  /* 1 or 2, low word first */
+    int64_t addend;
+    uint64_t min, max; /* allowed values */
+    uint64_t align;    /* a power of two; the value is a multiple */
+};
+
+/* Packers. Arguments are checked by the common layer; `local` is resolved.
+ * They are called with the stream open and without an error. */
+struct hcq_cs_ops {
+    void (*wait)(struct hcq_cs *cs, uint64_t va, uint64_t value);
+    void (*signal)(struct hcq_cs *cs, uint64_t va, uint64_t value);
+    void (*timestamp)(struct hcq_cs *cs, uint64_t va);
+    void (*barrier)(struct hcq_cs *cs);
+    void (*exec)(struct hcq_cs *cs, const struct hcq_program *prog,
+                 const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
+                 const uint32_t local[3]);
+    void (*copy)(struct hcq_cs *cs, uint64_t dst_va, uint64_t src_va,
+                 uint64_t size_bytes);
+    void (*fill)(struct hcq_cs *cs, uint64_t dst_va, uint32_t pattern,
+                 uint64_t size_bytes);
+    void (*write)(struct hcq_cs *cs, uint64_t dst_va, uint64_t value,
+                  unsigned n_bits);
+    void (*poll)(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value);
+    /* Where the field of the command at cs->last_dw lies: sets dw, n_dw,
+     * min, max, align. False: that command has no such field. */
+    bool (*locate)(const struct hcq_cs *cs, unsigned field,
+                   struct hcq_place *place);
+    /* The command at words[*pos] as one line; advances *pos. */
+    void (*decode)(const uint32_t *words, uint32_t n_dw, uint32_t *pos,
+                   char *text, size_t size_bytes);
+};
+
+/* ---- objects ------------------------------------------------------------ */
+
+/* Memory as a backend gives it. Owned by the backend until freed. */
+struct hcq_backing {
+    uint64_t va;
+    void *host; /* NULL: the host cannot see it */
+    uint64_t size_bytes;
+    uint64_t priv; /* the backend's */
+};
+
+/* Base of every backend's program; `pub` is first. */
+struct hcq_program_base {
+    struct hcq_program pub;
+    struct hcq_link link; /* dev->programs */
+};
+
+struct hcq_signal_node {
+    struct hcq_signal pub;
+    struct hcq_link link; /* dev->signals */
+};
+
+/* Base of every backend's queue. */
+struct hcq_queue {
+    struct hcq_device *dev;
+    enum hcq_queue_kind kind;
+    char name[HCQ_NAME_MAX];
+    struct hcq_link link; /* dev->queues */
+    struct hcq_link streams;
+    struct hcq_signal *timeline; /* owned */
+    uint64_t n_submitted;        /* host thread of the queue */
+    uint64_t submit_timeout_ns;
+    struct hcq_cs cs; /* the fresh stream */
+};
+
+struct hcq_patch {
+    char name[HCQ_NAME_MAX];
+    uint32_t first, n_places; /* in stream->places, once ended */
+};
+
+enum hcq_stream_state {
+    HCQ_STREAM_BUILDING,
+    HCQ_STREAM_READY,
+    HCQ_STREAM_BROKEN
+};
+
+/* A bound stream. Owned by its creator; used by the queue's host thread. */
+struct hcq_stream {
+    struct hcq_queue *queue;
+    char name[HCQ_NAME_MAX];
+    struct hcq_link link; /* queue->streams */
+    enum hcq_stream_state state;
+    uint64_t last_value; /* the queue's timeline at the last submission */
+    struct hcq_cs cs;
+    struct hcq_patch *patches; /* owned */
+    size_t n_patches, cap_patches;
+    struct hcq_place *places; /* owned; sorted by patch once ended */
+    size_t n_places, cap_places;
+    void *priv; /* the backend's, from stream_bind */
+};
+
+/* ---- devices ------------------------------------------------------------ */
+
+struct hcq_device_ops {
+    const struct hcq_cs_ops *cs;
+
+    void (*close)(struct hcq_device *dev);
+    /* Stops all queues, whatever they do, and drops what is queued. */
+    bell_status (*stop)(struct hcq_device *dev);
+    /* Starts them again. */
+    void (*resume)(struct hcq_device *dev);
+    /* What each busy queue does, as one line; for reports. Any thread. */
+    void (*describe)(struct hcq_device *dev, char *text, size_t size_bytes);
+    uint64_t (*ticks_to_ns)(struct hcq_device *dev, uint64_t ticks);
+
+    bell_status (*mem_alloc)(struct hcq_device *dev, uint64_t size_bytes,
+                             uint32_t flags, struct hcq_backing *out);
+    void (*mem_free)(struct hcq_device *dev, const struct hcq_backing *mem);
+    bell_status (*mem_pin)(struct hcq_device *dev, void *ptr,
+                           uint64_t size_bytes, struct hcq_backing *out);
+    void (*mem_unpin)(struct hcq_device *dev, const struct hcq_backing *mem);
+    bell_status (*mem_write)(struct hcq_device *dev, uint64_t va,
+                             const void *data, uint64_t size_bytes);
+    bell_status (*mem_read)(struct hcq_device *dev, uint64_t va, void *data,
+                            uint64_t size_bytes);
+
+    bell_status (*signal_alloc)(struct hcq_device *dev, uint64_t *out_va,
+                                uint64_t **out_host);
+    void (*signal_free)(struct hcq_device *dev, struct hcq_signal *sig);
+    /* Wakes host threads and queues that sleep on the signal. */
+    void (*signal_wake)(struct hcq_signal *sig);
+    /* Sleeps until the value is not `seen`, or max_ns passed, or a wake. */
+    void (*signal_sleep)(struct hcq_signal *sig, uint64_t seen,
+                         uint64_t max_ns);
+    /* The address under which `dev` sees another device's signal. */
+    bell_status (*signal_map)(struct hcq_device *dev,
+                              const struct hcq_signal *sig, uint64_t *out_va);
+
+    /* Sets code_va, code_size_bytes and what is the backend's own; the rest
+     * of the base is filled in already by hcq_program_init. */
+    bell_status (*program_create)(struct hcq_device *dev,
+                                  const struct hcq_program_desc *desc,
+                                  struct hcq_program_base **out_prog);
+    void (*program_destroy)(struct hcq_program_base *prog);
+
+    /* Allocates the backend's queue; the base is filled by
+     * hcq_queue_init, which the backend calls. */
+    bell_status (*queue_create)(struct hcq_device *dev,
+                                const struct hcq_queue_desc *desc,
+                                struct hcq_queue **out_queue);
+    /* Drops what is still queued. */
+    void (*queue_destroy)(struct hcq_queue *queue);
+    /* Puts the fresh stream into the ring, then a signal of the queue's
+     * timeline with `value`. */
+    bell_status (*queue_submit)(struct hcq_queue *queue, uint64_t value);
+    /* Makes an ended stream ready to run: the words do not move again. */
+    bell_status (*stream_bind)(struct hcq_stream *stream);
+    void (*stream_unbind)(struct hcq_stream *stream);
+    bell_status (*stream_submit)(struct hcq_stream *stream, uint64_t value);
+};
+
+/* Sizes between powers of two come in eighths. */
+#define HCQ_CACHE_CLASSES (64 * 8)
+
+struct hcq_buffer_node;
+
+/* Base of every backend's device. */
+struct hcq_device {
+    const struct hcq_device_ops *ops;
+    struct hcq_device_info info;
+    uint64_t spin_ns; /* how long waits spin before they sleep */
+
+    pthread_mutex_t lock; /* the lists, the fault and the memory fields */
+    struct hcq_link buffers, signals, programs, queues;
+    uint32_t n_queues_made[HCQ_QUEUE_KIND_COUNT]; /* for names */
+    struct hcq_fault fault;
+
+    struct hcq_signal *timeline; /* owned */
+    _Atomic uint64_t timeline_last;
+    _Atomic uint32_t lost;  /* the fault is set */
+    _Atomic uint64_t epoch; /* recoveries */
+
+    uint64_t live_bytes, cached_bytes, cache_limit_bytes;
+    struct hcq_buffer_node *cache[HCQ_CACHE_CLASSES];
+};
+
+/* A backend: static table rows. */
+struct hcq_backend {
+    const char *name;
+    const char *interfaces; /* for messages: "sim, record", or "" */
+    /* Device `idx` of this backend, or false when there are no more. */
+    bool (*enumerate)(unsigned idx, struct hcq_device_desc *out);
+    /* Opens device `idx`; `interface` is "" or what followed the '@'. */
+    bell_status (*open)(unsigned idx, const char *interface,
+                        struct hcq_device **out_dev);
+};
+
+extern const struct hcq_backend hcq_cpu_backend;
+
+/* Fills the base in: lists, lock, timeline. `dev->ops`, `dev->info` and
+ * `dev->spin_ns` are set, and signals can be allocated. */
+BELL_MUST_CHECK bell_status hcq_device_init(struct hcq_device *dev);
+/* Destroys what is left and the base's own; called by ops->close before the
+ * backend goes. */
+void hcq_device_fini(struct hcq_device *dev);
+/* Marks the device lost; the first fault wins. Wakes all waiters. */
+void hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault);
+/* Wakes everyone who sleeps on a signal of the device. */
+void hcq_device_wake_all(struct hcq_device *dev);
+
+static inline bool
+hcq_device_is_lost(struct hcq_device *dev)
+{
+    return atomic_load_explicit(&dev->lost, memory_order_acquire) != 0;
+}
+
+/* Fills the base of a queue in. */
+BELL_MUST_CHECK bell_status hcq_queue_init(struct hcq_queue *queue,
+                                           struct hcq_device *dev,
+                                           const struct hcq_queue_desc *desc,
+                                           uint32_t cs_size_bytes);
+void hcq_queue_fini(struct hcq_queue *queue);
+
+/* Copies the descriptor's plain fields. */
+void hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
+                      const struct hcq_program_desc *desc);
+
+/* Gives every cached buffer's memory back; the lock is not held. */
+void hcq_memory_fini(struct hcq_device *dev);
+
+/* Raises BELL_E_TIMEOUT with what is wanted, seen and going on. */
+bell_status hcq_timeout_report(struct hcq_device *dev, const char *what);
+
+/* Ends a wait: BELL_E_DEVICE_LOST with the fault. */
+bell_status hcq_lost_report(struct hcq_device *dev);
+
+#endif

@@ -1,0 +1,517 @@
+/* Queues and their fresh command streams; the checks before each packer. */
+#include "hcq/hcq_backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+#define STREAM_START_DW 1024u
+
+static const char *const kind_names[HCQ_QUEUE_KIND_COUNT] = {
+    [HCQ_QUEUE_COMPUTE] = "compute",
+    [HCQ_QUEUE_COPY] = "copy",
+};
+
+/* ---- the sticky buffer -------------------------------------------------- */
+
+void
+hcq_cs_fail(struct hcq_cs *cs, bell_status status)
+{
+    if (cs->status != BELL_OK)
+        return;
+    cs->status = status;
+    cs->error = *bell_error_last();
+}
+
+static const char *
+cs_name(const struct hcq_cs *cs)
+{
+    return cs->stream ? cs->stream->name : cs->queue->name;
+}
+
+/* Bound streams grow while they are built. */
+static bool
+grow_cs(struct hcq_cs *cs, uint32_t n_dw)
+{
+    uint64_t cap = cs->cap_dw ? cs->cap_dw : STREAM_START_DW;
+    uint32_t *words;
+
+    if (!cs->stream)
+        return false;
+    while (cap < (uint64_t)cs->n_dw + n_dw)
+        cap *= 2;
+    if (cap > UINT32_MAX / 8)
+        return false;
+    words = host_realloc(cs->words, (size_t)cap * 4);
+    if (!words)
+        return false;
+    cs->words = words;
+    cs->cap_dw = (uint32_t)cap;
+    return true;
+}
+
+uint32_t *
+hcq_cs_reserve(struct hcq_cs *cs, uint32_t n_dw)
+{
+    uint32_t *words;
+
+    if (cs->status != BELL_OK)
+        return (uint32_t *)(void *)cs->sink;
+    if (__builtin_expect(n_dw > cs->cap_dw - cs->n_dw, 0) &&
+        !grow_cs(cs, n_dw)) {
+        bell_status status =
+            cs->stream ? bell_fail(BELL_E_NO_MEMORY,
+                                   "stream '%s': no memory after %u bytes",
+                                   cs->stream->name, cs->n_dw * 4)
+                       : bell_fail(BELL_E_INVALID,
+                                   "%s: the stream is larger than the ring, "
+                                   "which takes %u bytes",
+                                   cs->queue->name, cs->cap_dw * 4);
+        hcq_cs_fail(cs, status);
+        return (uint32_t *)(void *)cs->sink;
+    }
+    words = cs->words + cs->n_dw;
+    cs->last_dw = cs->n_dw;
+    cs->has_last = true;
+    cs->n_dw += n_dw;
+    return words;
+}
+
+/* ---- emitters ------------------------------------------------------------ */
+
+/* Whether a command may be emitted now. */
+static bool
+takes_commands(struct hcq_cs *cs)
+{
+    if (__builtin_expect(cs->open && cs->status == BELL_OK, 1))
+        return true;
+    if (!cs->open)
+        hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+                                  "%s: a command for a stream that is not "
+                                  "being built",
+                                  cs_name(cs)));
+    return false;
+}
+
+static bool
+is_aligned(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t align)
+{
+    if (__builtin_expect((va & (align - 1)) == 0, 1))
+        return true;
+    hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+                              "%s: %s at 0x%llx, which is not a multiple "
+                              "of %llu",
+                              cs_name(cs), what, (unsigned long long)va,
+                              (unsigned long long)align));
+    return false;
+}
+
+/* The signal's address on the stream's device; false after an error. */
+static bool
+find_signal(struct hcq_cs *cs, const char *what, const struct hcq_signal *sig,
+            uint64_t *out_va)
+{
+    bell_status status;
+
+    if (!takes_commands(cs))
+        return false;
+    if (__builtin_expect(!sig, 0)) {
+        hcq_cs_fail(cs, bell_fail(BELL_E_INVALID, "%s: %s: signal is NULL",
+                                  cs_name(cs), what));
+        return false;
+    }
+    *out_va = sig->va;
+    if (__builtin_expect(sig->dev == cs->queue->dev, 1))
+        return true;
+    status = cs->queue->dev->ops->signal_map(cs->queue->dev, sig, out_va);
+    if (status != BELL_OK) {
+        hcq_cs_fail(cs, status);
+        return false;
+    }
+    return true;
+}
+
+void
+hcq_cs_wait(struct hcq_cs *cs, const struct hcq_signal *sig, uint64_t value)
+{
+    uint64_t va;
+
+    if (find_signal(cs, "wait", sig, &va))
+        cs->ops->wait(cs, va, value);
+}
+
+void
+hcq_cs_signal(struct hcq_cs *cs, const struct hcq_signal *sig, uint64_t value)
+{
+    uint64_t va;
+
+    if (find_signal(cs, "signal", sig, &va))
+        cs->ops->signal(cs, va, value);
+}
+
+void
+hcq_cs_timestamp(struct hcq_cs *cs, const struct hcq_signal *sig)
+{
+    uint64_t va;
+
+    if (find_signal(cs, "timestamp", sig, &va))
+        cs->ops->timestamp(cs, va);
+}
+
+void
+hcq_cs_barrier(struct hcq_cs *cs)
+{
+    if (takes_commands(cs))
+        cs->ops->barrier(cs);
+}
+
+/* Everything about a launch that can be wrong, as an error record. */
+static bell_status
+check_exec(const struct hcq_cs *cs, const struct hcq_program *prog,
+           const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
+           const uint32_t local[3])
+{
+    const struct hcq_device *dev = cs->queue->dev;
+    const struct hcq_device_info *info = &dev->info;
+    int i;
+
+    if (!prog || !grid || (!args && n_args))
+        return bell_fail(BELL_E_INVALID, "%s: exec: %s is NULL", cs_name(cs),
+                         !prog   ? "the program"
+                         : !grid ? "the grid"
+                                 : "the argument list");
+    if (cs->queue->kind != HCQ_QUEUE_COMPUTE)
+        return bell_fail(BELL_E_INVALID, "%s: exec of '%s' on a copy queue",
+                         cs_name(cs), prog->name);
+    if (prog->dev != dev)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: '%s' was loaded on another device (%s)",
+                         cs_name(cs), prog->name, prog->dev->info.name);
+    if (n_args != prog->n_bufs + prog->n_vals)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: '%s' takes %u buffers and %u values, %u "
+                         "arguments given",
+                         cs_name(cs), prog->name, prog->n_bufs, prog->n_vals,
+                         n_args);
+    for (i = 0; i < 3; i++) {
+        if (grid[i] == 0 || grid[i] > info->max_grid[i])
+            return bell_fail(BELL_E_INVALID,
+                             "%s: '%s' with grid %ux%ux%u, axis %d takes 1 "
+                             "to %u",
+                             cs_name(cs), prog->name, grid[0], grid[1], grid[2],
+                             i, info->max_grid[i]);
+        if (local[i] == 0 || local[i] > info->max_local[i] ||
+            (prog->local[0] && local[i] != prog->local[i]))
+            return bell_fail(BELL_E_INVALID,
+                             "%s: '%s' with local size %ux%ux%u, the "
+                             "program takes %ux%ux%u (0: any), %s at most %u "
+                             "on axis %d",
+                             cs_name(cs), prog->name, local[0], local[1],
+                             local[2], prog->local[0], prog->local[1],
+                             prog->local[2], info->name, info->max_local[i], i);
+    }
+    if ((uint64_t)local[0] * local[1] * local[2] > info->max_local_total)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: '%s': %ux%ux%u work-items in a group, %s "
+                         "takes %u",
+                         cs_name(cs), prog->name, local[0], local[1], local[2],
+                         info->name, info->max_local_total);
+    return BELL_OK;
+}
+
+void
+hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
+            const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
+            const uint32_t local[3])
+{
+    static const uint32_t one[3] = {1, 1, 1};
+    bell_status status;
+
+    if (!takes_commands(cs))
+        return;
+    if (!local)
+        local = prog && prog->local[0] ? prog->local : one;
+    status = check_exec(cs, prog, args, n_args, grid, local);
+    if (__builtin_expect(status != BELL_OK, 0)) {
+        hcq_cs_fail(cs, status);
+        return;
+    }
+    cs->ops->exec(cs, prog, args, n_args, grid, local);
+}
+
+void
+hcq_cs_copy(struct hcq_cs *cs, uint64_t dst_va, uint64_t src_va,
+            uint64_t size_bytes)
+{
+    if (takes_commands(cs))
+        cs->ops->copy(cs, dst_va, src_va, size_bytes);
+}
+
+void
+hcq_cs_fill(struct hcq_cs *cs, uint64_t dst_va, uint32_t pattern,
+            uint64_t size_bytes)
+{
+    if (takes_commands(cs) && is_aligned(cs, "fill", dst_va, 4))
+        cs->ops->fill(cs, dst_va, pattern, size_bytes);
+}
+
+void
+hcq_cs_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value,
+             unsigned n_bits)
+{
+    if (!takes_commands(cs))
+        return;
+    if ((n_bits != 32 && n_bits != 64) ||
+        (n_bits == 32 && value > UINT32_MAX)) {
+        hcq_cs_fail(cs,
+                    bell_fail(BELL_E_INVALID,
+                              "%s: write of 0x%llx as %u bits; 32 and "
+                              "64 are possible",
+                              cs_name(cs), (unsigned long long)value, n_bits));
+        return;
+    }
+    if (is_aligned(cs, "write", dst_va, n_bits / 8))
+        cs->ops->write(cs, dst_va, value, n_bits);
+}
+
+void
+hcq_cs_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value)
+{
+    if (takes_commands(cs) && is_aligned(cs, "poll", va, 4))
+        cs->ops->poll(cs, va, mask, value);
+}
+
+/* ---- queues ---------------------------------------------------------------- */
+
+bell_status
+hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
+               const struct hcq_queue_desc *desc, uint32_t cs_size_bytes)
+{
+    uint32_t number;
+
+    queue->dev = dev;
+    queue->kind = desc->kind;
+    queue->submit_timeout_ns =
+        desc->submit_timeout_ns ? desc->submit_timeout_ns : HCQ_TIMEOUT_NS;
+    hcq_link_init(&queue->link);
+    hcq_link_init(&queue->streams);
+    pthread_mutex_lock(&dev->lock);
+    number = dev->n_queues_made[desc->kind]++;
+    pthread_mutex_unlock(&dev->lock);
+    snprintf(queue->name, sizeof(queue->name), "%.40s/%s%u", dev->info.name,
+             kind_names[desc->kind], number);
+    queue->cs.ops = dev->ops->cs;
+    queue->cs.queue = queue;
+    queue->cs.words = host_aligned(64, cs_size_bytes);
+    if (!queue->cs.words)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: stream of %u bytes",
+                         queue->name, cs_size_bytes);
+    queue->cs.cap_dw = cs_size_bytes / 4;
+    if (hcq_signal_create(dev, 0, &queue->timeline) != BELL_OK) {
+        host_free(queue->cs.words);
+        queue->cs.words = NULL;
+        return bell_error_last()->status;
+    }
+    queue->timeline->owned_by_queue = true;
+    return BELL_OK;
+}
+
+void
+hcq_queue_fini(struct hcq_queue *queue)
+{
+    queue->timeline->owned_by_queue = false;
+    hcq_signal_destroy(queue->timeline);
+    host_free(queue->cs.words);
+}
+
+bell_status
+hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
+                      struct hcq_queue **out_queue)
+{
+    struct hcq_queue *queue;
+
+    if (!dev || !desc || !out_queue)
+        return bell_fail(BELL_E_INVALID, "queue create: %s is NULL",
+                         !dev    ? "the device"
+                         : !desc ? "the descriptor"
+                                 : "the result");
+    if (desc->struct_size < sizeof(*desc))
+        return bell_fail(BELL_E_INVALID,
+                         "%s: queue descriptor of %u bytes, %zu are known",
+                         dev->info.name, desc->struct_size, sizeof(*desc));
+    if ((unsigned)desc->kind >= HCQ_QUEUE_KIND_COUNT)
+        return bell_fail(BELL_E_INVALID, "%s: queue kind %u", dev->info.name,
+                         (unsigned)desc->kind);
+    BELL_TRY(hcq_device_status(dev));
+    BELL_TRY(dev->ops->queue_create(dev, desc, &queue));
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_add(&dev->queues, &queue->link);
+    pthread_mutex_unlock(&dev->lock);
+    *out_queue = queue;
+    return BELL_OK;
+}
+
+bell_status
+hcq_queue_create(struct hcq_device *dev, enum hcq_queue_kind kind,
+                 struct hcq_queue **out_queue)
+{
+    struct hcq_queue_desc desc = {
+        .struct_size = sizeof(desc),
+        .kind = kind,
+    };
+
+    BELL_TRY(hcq_queue_create_with(dev, &desc, out_queue));
+    return BELL_OK;
+}
+
+void
+hcq_queue_destroy(struct hcq_queue *queue)
+{
+    struct hcq_device *dev;
+
+    if (!queue)
+        return;
+    dev = queue->dev;
+    if (hcq_queue_wait(queue, HCQ_TIMEOUT_NS) != BELL_OK)
+        LOG(LOG_SYNC, "%s destroyed with work left: %s", queue->name,
+            bell_error_last()->message);
+    while (queue->streams.next != &queue->streams)
+        hcq_stream_destroy(
+            HCQ_CONTAINER(queue->streams.next, struct hcq_stream, link));
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_remove(&queue->link);
+    pthread_mutex_unlock(&dev->lock);
+    dev->ops->queue_destroy(queue);
+}
+
+const char *
+hcq_queue_name(const struct hcq_queue *queue)
+{
+    return queue->name;
+}
+
+struct hcq_signal *
+hcq_queue_timeline(struct hcq_queue *queue)
+{
+    return queue->timeline;
+}
+
+bell_status
+hcq_queue_wait(struct hcq_queue *queue, uint64_t timeout_ns)
+{
+    BELL_TRY(hcq_signal_wait(queue->timeline, queue->n_submitted, timeout_ns));
+    return BELL_OK;
+}
+
+/* ---- fresh streams --------------------------------------------------------- */
+
+bell_status
+hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
+{
+    struct hcq_cs *cs;
+
+    if (!queue || !out_cs)
+        return bell_fail(BELL_E_INVALID, "queue begin: %s is NULL",
+                         queue ? "the result" : "the queue");
+    cs = &queue->cs;
+    if (cs->open)
+        return bell_fail(BELL_E_INVALID, "%s: a stream is open already",
+                         queue->name);
+    BELL_TRY(hcq_device_status(queue->dev));
+    cs->n_dw = 0;
+    cs->has_last = false;
+    cs->status = BELL_OK;
+    cs->open = true;
+    *out_cs = cs;
+    return BELL_OK;
+}
+
+bell_status
+hcq_cs_end(struct hcq_cs *cs)
+{
+    if (cs->status != BELL_OK) {
+        bell_error_set(&cs->error);
+        bell_error_frame(__func__);
+    }
+    return cs->status;
+}
+
+void
+hcq_cs_discard(struct hcq_cs *cs)
+{
+    if (cs && !cs->stream)
+        cs->open = false;
+}
+
+/* BELL_DEBUG=push */
+static void
+log_words(const struct hcq_cs *cs)
+{
+    uint32_t pos = 0;
+    char line[256];
+
+    while (pos < cs->n_dw) {
+        uint32_t at = pos;
+        cs->ops->decode(cs->words, cs->n_dw, &pos, line, sizeof(line));
+        log_print(LOG_PUSH, "%s +%04x %s", cs_name(cs), at * 4, line);
+    }
+}
+
+static bell_status
+submit_cs(struct hcq_cs *cs, uint64_t *out_value)
+{
+    struct hcq_queue *queue = cs->queue;
+    const struct hcq_device_ops *ops = queue->dev->ops;
+    uint64_t value = queue->n_submitted + 1;
+
+    BELL_TRY(hcq_device_status(queue->dev));
+    if (LOG_ON(LOG_PUSH))
+        log_words(cs);
+    if (cs->stream)
+        BELL_TRY(ops->stream_submit(cs->stream, value));
+    else
+        BELL_TRY(ops->queue_submit(queue, value));
+    queue->n_submitted = value;
+    if (cs->stream)
+        cs->stream->last_value = value;
+    if (out_value)
+        *out_value = value;
+    if (LOG_ON(LOG_SYNC))
+        BELL_TRY(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    return BELL_OK;
+}
+
+bell_status
+hcq_cs_submit(struct hcq_cs *cs, uint64_t *out_value)
+{
+    if (!cs)
+        return bell_fail(BELL_E_INVALID, "submit: the stream is NULL");
+    if (cs->stream)
+        return bell_fail(BELL_E_INVALID,
+                         "stream '%s' is bound: hcq_stream_submit is for it",
+                         cs->stream->name);
+    if (!cs->open)
+        return bell_fail(BELL_E_INVALID, "%s: submit without a begin",
+                         cs->queue->name);
+    cs->open = false;
+    BELL_TRY(hcq_cs_end(cs));
+    BELL_TRY(submit_cs(cs, out_value));
+    return BELL_OK;
+}
+
+bell_status
+hcq_stream_submit(struct hcq_stream *stream, uint64_t *out_value)
+{
+    if (!stream)
+        return bell_fail(BELL_E_INVALID, "submit: the stream is NULL");
+    if (stream->state != HCQ_STREAM_READY)
+        return bell_fail(BELL_E_INVALID,
+                         "stream '%s' cannot be submitted: it %s", stream->name,
+                         stream->state == HCQ_STREAM_BUILDING
+                             ? "has not been ended"
+                             : "failed to build");
+    BELL_TRY(submit_cs(&stream->cs, out_value));
+    return BELL_OK;
+}

@@ -1,0 +1,401 @@
+/* Backends, device names, opening and closing, the lost state. */
+#include "hcq/hcq_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+
+/* In order of preference for the default device. */
+static const struct hcq_backend *const backends[] = {
+    &hcq_cpu_backend,
+};
+
+void
+hcq_link_init(struct hcq_link *link)
+{
+    link->next = link->prev = link;
+}
+
+void
+hcq_link_add(struct hcq_link *head, struct hcq_link *link)
+{
+    link->prev = head->prev;
+    link->next = head;
+    head->prev->next = link;
+    head->prev = link;
+}
+
+void
+hcq_link_remove(struct hcq_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    hcq_link_init(link);
+}
+
+bell_status
+hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
+                     size_t *out_n)
+{
+    struct hcq_device_desc desc;
+    size_t i, n = 0;
+    unsigned idx;
+
+    if (!out_n || (!out_list && cap))
+        return bell_fail(BELL_E_INVALID, "enumerate: no place for the result");
+    for (i = 0; i < ARRAY_LEN(backends); i++) {
+        for (idx = 0;; idx++) {
+            memset(&desc, 0, sizeof(desc));
+            desc.backend = backends[i]->name;
+            if (!backends[i]->enumerate(idx, &desc))
+                break;
+            if (n < cap)
+                out_list[n] = desc;
+            n++;
+        }
+    }
+    *out_n = n;
+    return BELL_OK;
+}
+
+/* A device name taken apart. */
+struct device_name {
+    char backend[16];
+    unsigned idx;
+    const char *interface; /* "" when there is none; points into the text */
+};
+
+static bell_status
+bad_name(const char *text, const char *why)
+{
+    return bell_fail(BELL_E_INVALID,
+                     "device name '%.60s': %s; expected "
+                     "BACKEND[:INDEX][@INTERFACE], for example CPU:0",
+                     text, why);
+}
+
+static bell_status
+parse_name(const char *text, struct device_name *out_name)
+{
+    struct device_name name = {.interface = ""};
+    size_t len = strcspn(text, ":@");
+    const char *at = text + len;
+    size_t i;
+
+    if (len == 0)
+        return bad_name(text, "no backend");
+    if (len >= sizeof(name.backend))
+        return bad_name(text, "the backend is too long");
+    for (i = 0; i < len; i++) {
+        bool letter = (text[i] >= 'A' && text[i] <= 'Z') ||
+                      (text[i] >= 'a' && text[i] <= 'z') ||
+                      (i && text[i] >= '0' && text[i] <= '9');
+        if (!letter)
+            return bad_name(text, "a backend is letters and digits");
+    }
+    memcpy(name.backend, text, len);
+    if (*at == ':') {
+        unsigned digits = 0;
+
+        for (at++; *at >= '0' && *at <= '9'; at++, digits++) {
+            if (digits == 4)
+                return bad_name(text, "the index is too large");
+            name.idx = name.idx * 10 + (unsigned)(*at - '0');
+        }
+        if (digits == 0)
+            return bad_name(text, "no index after ':'");
+    }
+    if (*at == '@') {
+        name.interface = at + 1;
+        if (at[1] == '\0')
+            return bad_name(text, "no interface after '@'");
+    } else if (*at != '\0') {
+        return bad_name(text, "the index is not a number");
+    }
+    *out_name = name;
+    return BELL_OK;
+}
+
+static const struct hcq_backend *
+find_backend(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(backends); i++) {
+        if (strcmp(backends[i]->name, name) == 0)
+            return backends[i];
+    }
+    return NULL;
+}
+
+static void
+list_backends(char *text, size_t size_bytes)
+{
+    size_t i, used = 0;
+
+    text[0] = '\0';
+    for (i = 0; i < ARRAY_LEN(backends) && used < size_bytes; i++) {
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s",
+                                 i ? ", " : "", backends[i]->name);
+    }
+}
+
+static bell_status
+open_named(const char *text, struct hcq_device **out_dev)
+{
+    const struct hcq_backend *backend;
+    struct hcq_device_desc desc;
+    struct device_name name;
+    unsigned n_known = 0;
+
+    BELL_TRY(parse_name(text, &name));
+    backend = find_backend(name.backend);
+    if (!backend) {
+        char known[128];
+
+        list_backends(known, sizeof(known));
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "no backend '%s' in this build; known: %s",
+                         name.backend, known);
+    }
+    if (name.interface[0] == '\0') {
+        while (backend->enumerate(n_known, &desc))
+            n_known++;
+        if (name.idx >= n_known)
+            return bell_fail(
+                BELL_E_NO_DEVICE, "no device %s:%u; there %s %u of %s",
+                backend->name, name.idx, n_known == 1 ? "is" : "are", n_known,
+                backend->name);
+    }
+    BELL_TRY(backend->open(name.idx, name.interface, out_dev));
+    return BELL_OK;
+}
+
+bell_status
+hcq_device_open(const char *name, struct hcq_device **out_dev)
+{
+    size_t i;
+
+    if (!out_dev)
+        return bell_fail(BELL_E_INVALID, "device open: no place for it");
+    BELL_TRY(log_init());
+    if (!name)
+        name = getenv("BELL_DEVICE");
+    if (name) {
+        BELL_TRY(open_named(name, out_dev));
+        return BELL_OK;
+    }
+    for (i = 0; i < ARRAY_LEN(backends); i++) {
+        struct hcq_device_desc desc = {.usable = false};
+
+        if (!backends[i]->enumerate(0, &desc) || !desc.usable)
+            continue;
+        if (backends[i]->open(0, "", out_dev) == BELL_OK) {
+            LOG(LOG_EXEC, "default device is %s", (*out_dev)->info.name);
+            return BELL_OK;
+        }
+    }
+    bell_error_frame(__func__);
+    return bell_fail(BELL_E_NO_DEVICE, "no backend has a usable device");
+}
+
+void
+hcq_device_close(struct hcq_device *dev)
+{
+    if (dev)
+        dev->ops->close(dev);
+}
+
+bell_status
+hcq_device_init(struct hcq_device *dev)
+{
+    hcq_link_init(&dev->buffers);
+    hcq_link_init(&dev->signals);
+    hcq_link_init(&dev->programs);
+    hcq_link_init(&dev->queues);
+    dev->cache_limit_bytes = dev->info.memory_bytes / 4;
+    if (pthread_mutex_init(&dev->lock, NULL) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: mutex", dev->info.name);
+    if (hcq_signal_create(dev, 0, &dev->timeline) != BELL_OK) {
+        pthread_mutex_destroy(&dev->lock);
+        return bell_error_last()->status;
+    }
+    dev->timeline->owned_by_queue = true;
+    return BELL_OK;
+}
+
+static void
+note_leak(const struct hcq_device *dev, const char *kind, const char *name)
+{
+    LOG(LOG_MEM, "%s closed with a %s left: %s", dev->info.name, kind, name);
+}
+
+void
+hcq_device_fini(struct hcq_device *dev)
+{
+    struct hcq_link *link;
+
+    while ((link = dev->queues.next) != &dev->queues) {
+        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+
+        note_leak(dev, "queue", queue->name);
+        while (queue->streams.next != &queue->streams) {
+            struct hcq_stream *stream =
+                HCQ_CONTAINER(queue->streams.next, struct hcq_stream, link);
+            note_leak(dev, "stream", stream->name);
+            hcq_stream_destroy(stream);
+        }
+        hcq_link_remove(&queue->link);
+        dev->ops->queue_destroy(queue);
+    }
+    while ((link = dev->programs.next) != &dev->programs) {
+        struct hcq_program_base *prog =
+            HCQ_CONTAINER(link, struct hcq_program_base, link);
+        note_leak(dev, "program", prog->pub.name);
+        hcq_program_destroy(&prog->pub);
+    }
+    hcq_memory_fini(dev);
+    dev->timeline->owned_by_queue = false;
+    hcq_signal_destroy(dev->timeline);
+    while ((link = dev->signals.next) != &dev->signals) {
+        struct hcq_signal_node *node =
+            HCQ_CONTAINER(link, struct hcq_signal_node, link);
+        note_leak(dev, "signal", "");
+        hcq_signal_destroy(&node->pub);
+    }
+    pthread_mutex_destroy(&dev->lock);
+}
+
+void
+hcq_device_info(struct hcq_device *dev, struct hcq_device_info *out_info)
+{
+    uint32_t size = out_info->struct_size;
+
+    if (size > sizeof(dev->info))
+        size = sizeof(dev->info);
+    memcpy(out_info, &dev->info, size);
+    out_info->struct_size = size;
+}
+
+const char *
+hcq_device_name(const struct hcq_device *dev)
+{
+    return dev->info.name;
+}
+
+uint64_t
+hcq_timestamp_to_ns(struct hcq_device *dev, uint64_t ticks)
+{
+    return dev->ops->ticks_to_ns(dev, ticks);
+}
+
+bell_status
+hcq_lost_report(struct hcq_device *dev)
+{
+    struct hcq_fault fault;
+
+    hcq_device_fault(dev, &fault);
+    return bell_fail(BELL_E_DEVICE_LOST, "%s is lost: %s", dev->info.name,
+                     fault.kind != HCQ_FAULT_NONE
+                         ? fault.text
+                         : "it was recovered, and this work dropped");
+}
+
+bell_status
+hcq_device_status(struct hcq_device *dev)
+{
+    if (hcq_device_is_lost(dev))
+        return hcq_lost_report(dev);
+    return BELL_OK;
+}
+
+void
+hcq_device_fault(struct hcq_device *dev, struct hcq_fault *out_fault)
+{
+    pthread_mutex_lock(&dev->lock);
+    *out_fault = dev->fault;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void
+hcq_device_wake_all(struct hcq_device *dev)
+{
+    struct hcq_link *link;
+
+    pthread_mutex_lock(&dev->lock);
+    for (link = dev->signals.next; link != &dev->signals; link = link->next) {
+        dev->ops->signal_wake(
+            &HCQ_CONTAINER(link, struct hcq_signal_node, link)->pub);
+    }
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void
+hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault)
+{
+    bool first;
+
+    pthread_mutex_lock(&dev->lock);
+    first = !hcq_device_is_lost(dev);
+    if (first) {
+        dev->fault = *fault;
+        atomic_store_explicit(&dev->lost, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (first) {
+        LOG(LOG_SYNC, "%s lost: %s", dev->info.name, fault->text);
+        hcq_device_wake_all(dev);
+    }
+}
+
+bell_status
+hcq_device_synchronize(struct hcq_device *dev, uint64_t timeout_ns)
+{
+    struct hcq_link *link;
+    struct hcq_queue *queue;
+    bell_status status = BELL_OK;
+
+    /* The list is walked without the lock while a wait sleeps: destroying a
+     * queue excludes all other use of it, and this is a use. */
+    pthread_mutex_lock(&dev->lock);
+    link = dev->queues.next;
+    while (link != &dev->queues && status == BELL_OK) {
+        queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+        pthread_mutex_unlock(&dev->lock);
+        status = hcq_queue_wait(queue, timeout_ns);
+        pthread_mutex_lock(&dev->lock);
+        link = link->next;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    BELL_TRY(status);
+    BELL_TRY(hcq_device_status(dev));
+    return BELL_OK;
+}
+
+bell_status
+hcq_device_recover(struct hcq_device *dev)
+{
+    struct hcq_link *link;
+
+    /* Waiters look at the epoch after the value: they end with
+     * BELL_E_DEVICE_LOST although the timelines complete below. */
+    atomic_fetch_add(&dev->epoch, 1);
+    hcq_device_wake_all(dev);
+    BELL_TRY(dev->ops->stop(dev));
+    pthread_mutex_lock(&dev->lock);
+    for (link = dev->queues.next; link != &dev->queues; link = link->next) {
+        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+        hcq_signal_set(queue->timeline, queue->n_submitted);
+    }
+    hcq_signal_set(dev->timeline, atomic_load(&dev->timeline_last));
+    memset(&dev->fault, 0, sizeof(dev->fault));
+    atomic_store_explicit(&dev->lost, 0, memory_order_release);
+    pthread_mutex_unlock(&dev->lock);
+    dev->ops->resume(dev);
+    LOG(LOG_SYNC, "%s recovered", dev->info.name);
+    return BELL_OK;
+}

@@ -1,0 +1,324 @@
+/* Buffers and the cache of freed device memory.
+ *
+ * A freed buffer goes, with its node, into a list of its size class and is
+ * handed out again to the next request of that class: on the training path
+ * an allocation is two list operations under an uncontended lock. Classes
+ * are eighths of powers of two, so at most 1/8 is wasted.
+ */
+#include "hcq/hcq_backend.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+
+#define MIN_SIZE_BYTES 64u
+#define POISON_BYTE    0xcb
+
+/* A buffer with its backing. Owned by the user while live (dev->buffers),
+ * by the device while cached. */
+struct hcq_buffer_node {
+    struct hcq_buffer pub;
+    struct hcq_link link;
+    struct hcq_buffer_node *next_cached;
+    struct hcq_backing mem;
+    uint32_t class_idx;
+    bool pinned;
+};
+
+/* The smallest class that holds size_bytes, and that class's size. */
+static uint32_t
+find_class(uint64_t size_bytes, uint64_t *out_class_bytes)
+{
+    uint64_t step;
+    unsigned exp;
+
+    if (size_bytes < MIN_SIZE_BYTES)
+        size_bytes = MIN_SIZE_BYTES;
+    exp = log2_floor(size_bytes);
+    step = 1ull << (exp - 3);
+    size_bytes = (size_bytes + step - 1) & ~(step - 1);
+    exp = log2_floor(size_bytes);
+    *out_class_bytes = size_bytes;
+    return exp * 8 + (uint32_t)((size_bytes >> (exp - 3)) & 7);
+}
+
+static bool
+wants_poison(uint32_t flags)
+{
+#ifndef NDEBUG
+    (void)flags;
+    return true;
+#else
+    return (flags & HCQ_MEM_POISON) != 0;
+#endif
+}
+
+static struct hcq_buffer_node *
+take_cached(struct hcq_device *dev, uint32_t class_idx, uint32_t flags)
+{
+    struct hcq_buffer_node **at = &dev->cache[class_idx];
+
+    for (; *at; at = &(*at)->next_cached) {
+        struct hcq_buffer_node *node = *at;
+
+        if ((flags & HCQ_MEM_HOST_VISIBLE) && !node->mem.host)
+            continue;
+        *at = node->next_cached;
+        dev->cached_bytes -= node->mem.size_bytes;
+        return node;
+    }
+    return NULL;
+}
+
+static void
+free_cache(struct hcq_device *dev)
+{
+    struct hcq_buffer_node *list = NULL;
+    size_t i;
+
+    pthread_mutex_lock(&dev->lock);
+    for (i = 0; i < HCQ_CACHE_CLASSES; i++) {
+        while (dev->cache[i]) {
+            struct hcq_buffer_node *node = dev->cache[i];
+            dev->cache[i] = node->next_cached;
+            node->next_cached = list;
+            list = node;
+        }
+    }
+    dev->cached_bytes = 0;
+    pthread_mutex_unlock(&dev->lock);
+    while (list) {
+        struct hcq_buffer_node *node = list;
+        list = node->next_cached;
+        dev->ops->mem_free(dev, &node->mem);
+        host_free(node);
+    }
+}
+
+static bell_status
+alloc_node(struct hcq_device *dev, uint64_t size_bytes, uint64_t class_bytes,
+           uint32_t flags, struct hcq_buffer_node **out_node)
+{
+    struct hcq_buffer_node *node;
+    bell_status status;
+    uint64_t live_bytes, cached_bytes;
+
+    hcq_memory_usage(dev, &live_bytes, &cached_bytes);
+    if (live_bytes + cached_bytes + class_bytes > dev->info.memory_bytes) {
+        hcq_memory_trim(dev);
+        if (live_bytes + class_bytes > dev->info.memory_bytes)
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "%s: buffer of %llu bytes: %llu of %llu bytes "
+                             "are in use",
+                             dev->info.name, (unsigned long long)size_bytes,
+                             (unsigned long long)live_bytes,
+                             (unsigned long long)dev->info.memory_bytes);
+    }
+    node = host_calloc(1, sizeof(*node));
+    if (!node)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: buffer of %llu bytes",
+                         dev->info.name, (unsigned long long)size_bytes);
+    status = dev->ops->mem_alloc(dev, class_bytes, flags, &node->mem);
+    if (status == BELL_E_NO_MEMORY && cached_bytes) {
+        hcq_memory_trim(dev);
+        status = dev->ops->mem_alloc(dev, class_bytes, flags, &node->mem);
+    }
+    if (status != BELL_OK) {
+        host_free(node);
+        return status;
+    }
+    *out_node = node;
+    return BELL_OK;
+}
+
+bell_status
+hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
+                  struct hcq_buffer **out_buf)
+{
+    struct hcq_buffer_node *node;
+    uint64_t class_bytes;
+    uint32_t class_idx;
+
+    if (!dev || !out_buf)
+        return bell_fail(BELL_E_INVALID, "buffer create: %s is NULL",
+                         dev ? "the result" : "the device");
+    if (flags & ~(uint32_t)(HCQ_MEM_HOST_VISIBLE | HCQ_MEM_POISON))
+        return bell_fail(BELL_E_INVALID, "%s: unknown buffer flags 0x%x",
+                         dev->info.name, flags);
+    if (size_bytes > dev->info.max_buffer_bytes)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "%s: buffer of %llu bytes is more than the %llu "
+                         "that one may have",
+                         dev->info.name, (unsigned long long)size_bytes,
+                         (unsigned long long)dev->info.max_buffer_bytes);
+    class_idx = find_class(size_bytes, &class_bytes);
+    pthread_mutex_lock(&dev->lock);
+    node = take_cached(dev, class_idx, flags);
+    pthread_mutex_unlock(&dev->lock);
+    if (!node) {
+        BELL_TRY(alloc_node(dev, size_bytes, class_bytes, flags, &node));
+        LOG(LOG_MEM, "%s new buffer %llu bytes at 0x%llx", dev->info.name,
+            (unsigned long long)size_bytes, (unsigned long long)node->mem.va);
+    }
+    node->class_idx = class_idx;
+    node->pub = (struct hcq_buffer){
+        .dev = dev,
+        .va = node->mem.va,
+        .size_bytes = size_bytes,
+        .host = node->mem.host,
+        .flags = flags,
+    };
+    if (wants_poison(flags) && node->mem.host)
+        memset(node->mem.host, POISON_BYTE, (size_t)size_bytes);
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_add(&dev->buffers, &node->link);
+    dev->live_bytes += node->mem.size_bytes;
+    pthread_mutex_unlock(&dev->lock);
+    *out_buf = &node->pub;
+    return BELL_OK;
+}
+
+bell_status
+hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
+                         struct hcq_buffer **out_buf)
+{
+    struct hcq_buffer_node *node;
+    bell_status status;
+
+    if (!dev || !ptr || !out_buf)
+        return bell_fail(BELL_E_INVALID, "pinned buffer: %s is NULL",
+                         !dev   ? "the device"
+                         : !ptr ? "the memory"
+                                : "the result");
+    if (size_bytes > UINT64_MAX - (uint64_t)(uintptr_t)ptr)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: pinned buffer: %llu bytes at %p wrap around",
+                         dev->info.name, (unsigned long long)size_bytes, ptr);
+    node = host_calloc(1, sizeof(*node));
+    if (!node)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: pinned buffer", dev->info.name);
+    status = dev->ops->mem_pin(dev, ptr, size_bytes, &node->mem);
+    if (status != BELL_OK) {
+        host_free(node);
+        return status;
+    }
+    node->pinned = true;
+    node->pub = (struct hcq_buffer){
+        .dev = dev,
+        .va = node->mem.va,
+        .size_bytes = size_bytes,
+        .host = ptr,
+        .flags = HCQ_MEM_HOST_VISIBLE,
+    };
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_add(&dev->buffers, &node->link);
+    pthread_mutex_unlock(&dev->lock);
+    *out_buf = &node->pub;
+    return BELL_OK;
+}
+
+static void
+destroy_buffer(struct hcq_buffer *buf, bool may_cache)
+{
+    struct hcq_buffer_node *node =
+        HCQ_CONTAINER(buf, struct hcq_buffer_node, pub);
+    struct hcq_device *dev = buf->dev;
+    bool cached = false;
+
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_remove(&node->link);
+    if (!node->pinned) {
+        dev->live_bytes -= node->mem.size_bytes;
+        cached = may_cache && dev->cached_bytes + node->mem.size_bytes <=
+                                  dev->cache_limit_bytes;
+    }
+    if (cached) {
+        node->next_cached = dev->cache[node->class_idx];
+        dev->cache[node->class_idx] = node;
+        dev->cached_bytes += node->mem.size_bytes;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (cached)
+        return;
+    if (node->pinned)
+        dev->ops->mem_unpin(dev, &node->mem);
+    else
+        dev->ops->mem_free(dev, &node->mem);
+    host_free(node);
+}
+
+void
+hcq_buffer_destroy(struct hcq_buffer *buf)
+{
+    if (buf)
+        destroy_buffer(buf, true);
+}
+
+void
+hcq_memory_fini(struct hcq_device *dev)
+{
+    while (dev->buffers.next != &dev->buffers) {
+        struct hcq_buffer_node *node =
+            HCQ_CONTAINER(dev->buffers.next, struct hcq_buffer_node, link);
+
+        LOG(LOG_MEM, "%s closed with a buffer left: %llu bytes", dev->info.name,
+            (unsigned long long)node->pub.size_bytes);
+        destroy_buffer(&node->pub, false);
+    }
+    free_cache(dev);
+}
+
+static bell_status
+check_range(const struct hcq_buffer *buf, const char *what,
+            uint64_t offset_bytes, const void *data, uint64_t size_bytes)
+{
+    if (!buf || (!data && size_bytes))
+        return bell_fail(BELL_E_INVALID, "buffer %s: %s is NULL", what,
+                         buf ? "the data" : "the buffer");
+    if (offset_bytes > buf->size_bytes ||
+        size_bytes > buf->size_bytes - offset_bytes)
+        return bell_fail(BELL_E_INVALID,
+                         "buffer %s: bytes %llu to %llu of a buffer of %llu",
+                         what, (unsigned long long)offset_bytes,
+                         (unsigned long long)(offset_bytes + size_bytes),
+                         (unsigned long long)buf->size_bytes);
+    return BELL_OK;
+}
+
+bell_status
+hcq_buffer_write(struct hcq_buffer *buf, uint64_t offset_bytes,
+                 const void *data, uint64_t size_bytes)
+{
+    BELL_TRY(check_range(buf, "write", offset_bytes, data, size_bytes));
+    BELL_TRY(buf->dev->ops->mem_write(buf->dev, buf->va + offset_bytes, data,
+                                      size_bytes));
+    return BELL_OK;
+}
+
+bell_status
+hcq_buffer_read(struct hcq_buffer *buf, uint64_t offset_bytes, void *data,
+                uint64_t size_bytes)
+{
+    BELL_TRY(check_range(buf, "read", offset_bytes, data, size_bytes));
+    BELL_TRY(buf->dev->ops->mem_read(buf->dev, buf->va + offset_bytes, data,
+                                     size_bytes));
+    return BELL_OK;
+}
+
+void
+hcq_memory_usage(struct hcq_device *dev, uint64_t *out_live_bytes,
+                 uint64_t *out_cached_bytes)
+{
+    pthread_mutex_lock(&dev->lock);
+    *out_live_bytes = dev->live_bytes;
+    *out_cached_bytes = dev->cached_bytes;
+    pthread_mutex_unlock(&dev->lock);
+}
+
+void
+hcq_memory_trim(struct hcq_device *dev)
+{
+    free_cache(dev);
+}

@@ -1,0 +1,97 @@
+/* Programs: the checks that every backend shares. */
+#include "hcq/hcq_backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bell_status
+check_desc(const struct hcq_device *dev, const struct hcq_program_desc *desc)
+{
+    const struct hcq_device_info *info = &dev->info;
+    bool any_local = desc->local[0] || desc->local[1] || desc->local[2];
+    uint64_t total = 1;
+    int i;
+
+    if (desc->struct_size < sizeof(*desc))
+        return bell_fail(BELL_E_INVALID,
+                         "program: descriptor of %u bytes, %zu are known",
+                         desc->struct_size, sizeof(*desc));
+    if (!desc->name || !desc->name[0])
+        return bell_fail(BELL_E_INVALID, "program without a name");
+    if (!desc->binary || desc->binary_size_bytes == 0)
+        return bell_fail(BELL_E_INVALID, "program '%s': no binary", desc->name);
+    if ((uint64_t)desc->n_bufs + desc->n_vals > info->max_args)
+        return bell_fail(
+            BELL_E_INVALID, "program '%s': %u + %u arguments, %s takes %u",
+            desc->name, desc->n_bufs, desc->n_vals, info->name, info->max_args);
+    for (i = 0; any_local && i < 3; i++) {
+        if (desc->local[i] == 0 || desc->local[i] > info->max_local[i])
+            return bell_fail(BELL_E_INVALID,
+                             "program '%s': local size %u on axis %d, %s "
+                             "takes 1 to %u",
+                             desc->name, desc->local[i], i, info->name,
+                             info->max_local[i]);
+        total *= desc->local[i];
+    }
+    if (total > info->max_local_total)
+        return bell_fail(BELL_E_INVALID,
+                         "program '%s': %llu work-items in a group, %s "
+                         "takes %u",
+                         desc->name, (unsigned long long)total, info->name,
+                         info->max_local_total);
+    if (desc->shared_bytes > info->max_shared_bytes)
+        return bell_fail(BELL_E_INVALID,
+                         "program '%s': %u bytes of shared memory, %s has %u",
+                         desc->name, desc->shared_bytes, info->name,
+                         info->max_shared_bytes);
+    return BELL_OK;
+}
+
+void
+hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
+                 const struct hcq_program_desc *desc)
+{
+    prog->pub.dev = dev;
+    snprintf(prog->pub.name, sizeof(prog->pub.name), "%s", desc->name);
+    prog->pub.n_bufs = desc->n_bufs;
+    prog->pub.n_vals = desc->n_vals;
+    memcpy(prog->pub.local, desc->local, sizeof(prog->pub.local));
+    prog->pub.shared_bytes = desc->shared_bytes;
+    hcq_link_init(&prog->link);
+}
+
+bell_status
+hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
+                   struct hcq_program **out_prog)
+{
+    struct hcq_program_base *prog;
+
+    if (!dev || !desc || !out_prog)
+        return bell_fail(BELL_E_INVALID, "program create: %s is NULL",
+                         !dev    ? "the device"
+                         : !desc ? "the descriptor"
+                                 : "the result");
+    BELL_TRY(check_desc(dev, desc));
+    BELL_TRY(dev->ops->program_create(dev, desc, &prog));
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_add(&dev->programs, &prog->link);
+    pthread_mutex_unlock(&dev->lock);
+    *out_prog = &prog->pub;
+    return BELL_OK;
+}
+
+void
+hcq_program_destroy(struct hcq_program *pub)
+{
+    struct hcq_program_base *prog;
+    struct hcq_device *dev;
+
+    if (!pub)
+        return;
+    prog = HCQ_CONTAINER(pub, struct hcq_program_base, pub);
+    dev = pub->dev;
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_remove(&prog->link);
+    pthread_mutex_unlock(&dev->lock);
+    dev->ops->program_destroy(prog);
+}

@@ -1,0 +1,182 @@
+/* Signals, timelines, waiting with a report. */
+#include "hcq/hcq_backend.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+/* A sleep never lasts longer: bounds the cost of a wake that got lost (a
+ * value that moved by a multiple of 2^32 while a 32-bit futex looked). */
+#define SLEEP_SLICE_NS 100000000ull
+
+bell_status
+hcq_signal_create(struct hcq_device *dev, uint64_t value,
+                  struct hcq_signal **out_sig)
+{
+    struct hcq_signal_node *node;
+    bell_status status;
+
+    if (!dev || !out_sig)
+        return bell_fail(BELL_E_INVALID, "signal create: %s is NULL",
+                         dev ? "the result" : "the device");
+    node = host_calloc(1, sizeof(*node));
+    if (!node)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: signal", dev->info.name);
+    status = dev->ops->signal_alloc(dev, &node->pub.va, &node->pub.host);
+    if (status != BELL_OK) {
+        host_free(node);
+        return status;
+    }
+    node->pub.dev = dev;
+    __atomic_store_n(&node->pub.host[0], value, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_add(&dev->signals, &node->link);
+    pthread_mutex_unlock(&dev->lock);
+    *out_sig = &node->pub;
+    return BELL_OK;
+}
+
+void
+hcq_signal_destroy(struct hcq_signal *sig)
+{
+    struct hcq_signal_node *node;
+    struct hcq_device *dev;
+
+    if (!sig || sig->owned_by_queue)
+        return;
+    node = HCQ_CONTAINER(sig, struct hcq_signal_node, pub);
+    dev = sig->dev;
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_remove(&node->link);
+    pthread_mutex_unlock(&dev->lock);
+    dev->ops->signal_free(dev, sig);
+    host_free(node);
+}
+
+uint64_t
+hcq_signal_value(const struct hcq_signal *sig)
+{
+    return __atomic_load_n(&sig->host[0], __ATOMIC_ACQUIRE);
+}
+
+uint64_t
+hcq_signal_timestamp(const struct hcq_signal *sig)
+{
+    return __atomic_load_n(&sig->host[1], __ATOMIC_ACQUIRE);
+}
+
+void
+hcq_signal_set(struct hcq_signal *sig, uint64_t value)
+{
+    __atomic_store_n(&sig->host[0], value, __ATOMIC_SEQ_CST);
+    sig->dev->ops->signal_wake(sig);
+}
+
+bell_status
+hcq_timeout_report(struct hcq_device *dev, const char *what)
+{
+    char busy[320];
+
+    dev->ops->describe(dev, busy, sizeof(busy));
+    return bell_fail(BELL_E_TIMEOUT, "%s: %s; %s", dev->info.name, what,
+                     busy[0] ? busy : "all queues are idle");
+}
+
+static bell_status
+report_timeout(struct hcq_signal *sig, uint64_t want, uint64_t seen,
+               uint64_t waited_ns)
+{
+    char what[128];
+
+    snprintf(what, sizeof(what),
+             "signal 0x%llx is %llu, waited %.1f ms for %llu",
+             (unsigned long long)sig->va, (unsigned long long)seen,
+             (double)waited_ns / 1e6, (unsigned long long)want);
+    return hcq_timeout_report(sig->dev, what);
+}
+
+/* The part of a wait that is not satisfied at once. */
+static bell_status
+wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
+{
+    struct hcq_device *dev = sig->dev;
+    uint64_t epoch = atomic_load(&dev->epoch);
+    uint64_t start_ns = time_now_ns();
+
+    for (;;) {
+        uint64_t seen = hcq_signal_value(sig);
+        uint64_t waited_ns, left_ns;
+        unsigned i;
+
+        if (seen >= value) {
+            if (atomic_load(&dev->epoch) != epoch)
+                return hcq_lost_report(dev);
+            return BELL_OK;
+        }
+        if (hcq_device_is_lost(dev) || atomic_load(&dev->epoch) != epoch)
+            return hcq_lost_report(dev);
+        waited_ns = time_now_ns() - start_ns;
+        if (waited_ns >= timeout_ns && timeout_ns != HCQ_WAIT_FOREVER)
+            return report_timeout(sig, value, seen, waited_ns);
+        if (waited_ns < dev->spin_ns) {
+            for (i = 0; i < 16; i++)
+                thread_relax();
+            continue;
+        }
+        left_ns = timeout_ns == HCQ_WAIT_FOREVER ? SLEEP_SLICE_NS
+                                                 : timeout_ns - waited_ns;
+        dev->ops->signal_sleep(
+            sig, seen, left_ns < SLEEP_SLICE_NS ? left_ns : SLEEP_SLICE_NS);
+    }
+}
+
+bell_status
+hcq_signal_wait(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
+{
+    if (!sig)
+        return bell_fail(BELL_E_INVALID, "signal wait: the signal is NULL");
+    if (hcq_signal_value(sig) >= value)
+        return BELL_OK;
+    BELL_TRY(wait_slowly(sig, value, timeout_ns));
+    return BELL_OK;
+}
+
+struct hcq_signal *
+hcq_device_timeline(struct hcq_device *dev)
+{
+    return dev->timeline;
+}
+
+uint64_t
+hcq_timeline_next(struct hcq_device *dev)
+{
+    return atomic_fetch_add(&dev->timeline_last, 1) + 1;
+}
+
+uint64_t
+hcq_timeline_last(struct hcq_device *dev)
+{
+    return atomic_load(&dev->timeline_last);
+}
+
+bell_status
+hcq_timeline_skip(struct hcq_device *dev, uint64_t last)
+{
+    uint64_t now = hcq_signal_value(dev->timeline);
+
+    if (last < atomic_load(&dev->timeline_last) || now > last)
+        return bell_fail(
+            BELL_E_INVALID, "%s: the timeline is at %llu and cannot go to %llu",
+            dev->info.name, (unsigned long long)now, (unsigned long long)last);
+    if (now != atomic_load(&dev->timeline_last))
+        return bell_fail(BELL_E_INVALID,
+                         "%s: the timeline is at %llu, work up to %llu is "
+                         "not done",
+                         dev->info.name, (unsigned long long)now,
+                         (unsigned long long)hcq_timeline_last(dev));
+    atomic_store(&dev->timeline_last, last);
+    hcq_signal_set(dev->timeline, last);
+    return BELL_OK;
+}

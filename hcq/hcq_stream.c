@@ -1,0 +1,244 @@
+/* Bound streams and their patch points. */
+#include "hcq/hcq_backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+bell_status
+hcq_stream_create(struct hcq_queue *queue, const char *name,
+                  struct hcq_stream **out_stream)
+{
+    struct hcq_stream *stream;
+
+    if (!queue || !out_stream)
+        return bell_fail(BELL_E_INVALID, "stream create: %s is NULL",
+                         queue ? "the result" : "the queue");
+    stream = host_calloc(1, sizeof(*stream));
+    if (!stream)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: stream", queue->name);
+    stream->queue = queue;
+    snprintf(stream->name, sizeof(stream->name), "%s", name ? name : "");
+    stream->cs.ops = queue->dev->ops->cs;
+    stream->cs.queue = queue;
+    stream->cs.stream = stream;
+    stream->cs.open = true;
+    hcq_link_add(&queue->streams, &stream->link);
+    *out_stream = stream;
+    return BELL_OK;
+}
+
+void
+hcq_stream_destroy(struct hcq_stream *stream)
+{
+    if (!stream)
+        return;
+    if (stream->state == HCQ_STREAM_READY)
+        stream->queue->dev->ops->stream_unbind(stream);
+    hcq_link_remove(&stream->link);
+    host_free(stream->patches);
+    host_free(stream->places);
+    host_free(stream->cs.words);
+    host_free(stream);
+}
+
+struct hcq_cs *
+hcq_stream_cs(struct hcq_stream *stream)
+{
+    return &stream->cs;
+}
+
+uint32_t
+hcq_stream_find_patch(const struct hcq_stream *stream, const char *name)
+{
+    uint32_t i;
+
+    for (i = 0; i < stream->n_patches; i++) {
+        if (strcmp(stream->patches[i].name, name) == 0)
+            return i;
+    }
+    return HCQ_PATCH_NONE;
+}
+
+uint32_t
+hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
+{
+    void *patches = stream->patches;
+    struct hcq_patch *patch;
+
+    if (stream->cs.status != BELL_OK)
+        return HCQ_PATCH_NONE;
+    if (stream->state != HCQ_STREAM_BUILDING || !name || !name[0] ||
+        strlen(name) >= sizeof(patch->name) ||
+        hcq_stream_find_patch(stream, name) != HCQ_PATCH_NONE) {
+        hcq_cs_fail(&stream->cs,
+                    bell_fail(BELL_E_INVALID,
+                              "stream '%s': patch point '%.70s': the name is "
+                              "empty, too long or taken, or the stream is "
+                              "built",
+                              stream->name, name ? name : ""));
+        return HCQ_PATCH_NONE;
+    }
+    if (host_grow(&patches, &stream->cap_patches, stream->n_patches + 1,
+                  sizeof(*patch)) != 0) {
+        hcq_cs_fail(&stream->cs,
+                    bell_fail(BELL_E_NO_MEMORY, "stream '%s': patch point",
+                              stream->name));
+        return HCQ_PATCH_NONE;
+    }
+    stream->patches = patches;
+    patch = &stream->patches[stream->n_patches];
+    memset(patch, 0, sizeof(*patch));
+    snprintf(patch->name, sizeof(patch->name), "%s", name);
+    return (uint32_t)stream->n_patches++;
+}
+
+void
+hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
+{
+    struct hcq_stream *stream = cs->stream;
+    struct hcq_place place = {
+        .patch = patch,
+        .addend = addend,
+        .max = UINT64_MAX,
+        .align = 1,
+    };
+    void *places;
+
+    if (cs->status != BELL_OK)
+        return;
+    if (!stream || !cs->open || patch >= stream->n_patches) {
+        hcq_cs_fail(cs,
+                    bell_fail(BELL_E_INVALID, "%s: patch %u: %s",
+                              stream ? stream->name : cs->queue->name, patch,
+                              !stream     ? "not a bound stream"
+                              : !cs->open ? "the stream is built"
+                                          : "no such patch point"));
+        return;
+    }
+    if (!cs->has_last || !cs->ops->locate(cs, field, &place)) {
+        hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+                                  "stream '%s': patch '%s': the last command "
+                                  "has no field %u",
+                                  stream->name, stream->patches[patch].name,
+                                  field));
+        return;
+    }
+    places = stream->places;
+    if (host_grow(&places, &stream->cap_places, stream->n_places + 1,
+                  sizeof(place)) != 0) {
+        hcq_cs_fail(cs, bell_fail(BELL_E_NO_MEMORY, "stream '%s': patch '%s'",
+                                  stream->name, stream->patches[patch].name));
+        return;
+    }
+    stream->places = places;
+    stream->places[stream->n_places++] = place;
+}
+
+static int
+compare_places(const void *a, const void *b)
+{
+    const struct hcq_place *x = a, *y = b;
+
+    if (x->patch != y->patch)
+        return x->patch < y->patch ? -1 : 1;
+    return x->dw < y->dw ? -1 : x->dw > y->dw;
+}
+
+bell_status
+hcq_stream_end(struct hcq_stream *stream)
+{
+    size_t i;
+
+    if (!stream || stream->state != HCQ_STREAM_BUILDING)
+        return bell_fail(BELL_E_INVALID, "stream '%s' is not being built",
+                         stream ? stream->name : "(null)");
+    stream->state = HCQ_STREAM_BROKEN;
+    stream->cs.open = false;
+    BELL_TRY(hcq_cs_end(&stream->cs));
+    if (stream->n_places)
+        qsort(stream->places, stream->n_places, sizeof(*stream->places),
+              compare_places);
+    for (i = 0; i < stream->n_places; i++) {
+        struct hcq_patch *patch = &stream->patches[stream->places[i].patch];
+
+        if (patch->n_places++ == 0)
+            patch->first = (uint32_t)i;
+    }
+    BELL_TRY(stream->queue->dev->ops->stream_bind(stream));
+    stream->state = HCQ_STREAM_READY;
+    return BELL_OK;
+}
+
+bool
+hcq_stream_busy(const struct hcq_stream *stream)
+{
+    return hcq_signal_value(stream->queue->timeline) < stream->last_value;
+}
+
+bell_status
+hcq_stream_wait(struct hcq_stream *stream, uint64_t timeout_ns)
+{
+    BELL_TRY(hcq_signal_wait(stream->queue->timeline, stream->last_value,
+                             timeout_ns));
+    return BELL_OK;
+}
+
+/* Whether the place can hold the value; *out is what goes there. */
+static bool
+place_value(const struct hcq_place *place, uint64_t value, uint64_t *out)
+{
+    uint64_t sum = value + (uint64_t)place->addend;
+
+    *out = sum;
+    if (sum < place->min || sum > place->max || (sum & (place->align - 1)))
+        return false;
+    /* A full 64-bit place may hold a signed value: wrapping is meant. */
+    if (place->max == UINT64_MAX)
+        return true;
+    return place->addend >= 0 ? sum >= value : sum < value;
+}
+
+bell_status
+hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
+{
+    const struct hcq_patch *patch;
+    struct hcq_place *place;
+    uint64_t sum;
+    uint32_t i;
+
+    if (!stream || stream->state != HCQ_STREAM_READY || id >= stream->n_patches)
+        return bell_fail(BELL_E_INVALID, "stream '%s': patch %u: %s",
+                         stream ? stream->name : "(null)", id,
+                         !stream || stream->state != HCQ_STREAM_READY
+                             ? "the stream is not built"
+                             : "no such patch point");
+    patch = &stream->patches[id];
+    if (hcq_stream_busy(stream))
+        return bell_fail(BELL_E_INVALID,
+                         "stream '%s' is in flight on %s: '%s' cannot be "
+                         "patched",
+                         stream->name, stream->queue->name, patch->name);
+    place = stream->places + patch->first;
+    for (i = 0; i < patch->n_places; i++) {
+        if (!place_value(&place[i], value, &sum))
+            return bell_fail(BELL_E_INVALID,
+                             "stream '%s': patch '%s' = %llu%+lld at byte %u "
+                             "must be %llu to %llu, a multiple of %llu",
+                             stream->name, patch->name,
+                             (unsigned long long)value,
+                             (long long)place[i].addend, place[i].dw * 4,
+                             (unsigned long long)place[i].min,
+                             (unsigned long long)place[i].max,
+                             (unsigned long long)place[i].align);
+    }
+    for (i = 0; i < patch->n_places; i++) {
+        uint32_t *words = stream->cs.words + place[i].dw;
+
+        sum = value + (uint64_t)place[i].addend;
+        memcpy(words, &sum, (size_t)place[i].n_dw * 4); /* little endian */
+    }
+    return BELL_OK;
+}
