@@ -1,0 +1,583 @@
+/* The scheduler: random tensor graphs, scheduled and run kernel by kernel,
+ * against the reference evaluator; and how many kernels well-known graphs
+ * become. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "k_interp.h"
+#include "lower/schedule.h"
+#include "tensor/reference.h"
+
+/* ---- building tensor graphs ---- */
+
+static const struct uop_dims *
+dims_of(struct uop_graph *g, uint32_t n, ...)
+{
+    int64_t d[16];
+    va_list args;
+    uint32_t i;
+
+    va_start(args, n);
+    for (i = 0; i < n; i++)
+        d[i] = va_arg(args, int);
+    va_end(args);
+    return uop_dims(g, d, n);
+}
+
+static const struct uop *
+leaf(struct uop_graph *g, int number, enum uop_dtype dtype,
+     const struct uop_dims *shape)
+{
+    int64_t d[17];
+    union uop_arg arg = {.bits = 0};
+
+    d[0] = number;
+    memcpy(d + 1, shape->d, shape->n * sizeof(*d));
+    arg.dims = uop_dims(g, d, shape->n + 1);
+    return uop_new_shaped(g, UOP_BUFFER, dtype, arg, NULL, 0, shape);
+}
+
+static const struct uop *
+alu(struct uop_graph *g, enum uop_op op, const struct uop *a,
+    const struct uop *b)
+{
+    const struct uop *src[2] = {a, b};
+    union uop_arg none = {.bits = 0};
+    bool cmp = uop_op_infos[op].flags & UOP_FLAG_CMP;
+
+    return uop_new_shaped(
+        g, op, cmp ? UOP_BOOL : (enum uop_dtype)a->dtype, none, src, b ? 2 : 1,
+        uop_shape(g, a)->n || !b ? uop_shape(g, a) : uop_shape(g, b));
+}
+
+static const struct uop *
+move(struct uop_graph *g, enum uop_op op, const struct uop *a,
+     const struct uop_dims *arg_dims, const struct uop_dims *shape)
+{
+    union uop_arg arg = {.bits = 0};
+
+    arg.dims = arg_dims;
+    return uop_new_shaped(g, op, (enum uop_dtype)a->dtype, arg, &a, 1, shape);
+}
+
+static const struct uop *
+expand(struct uop_graph *g, const struct uop *a, const struct uop_dims *shape)
+{
+    return move(g, UOP_EXPAND, a, shape, shape);
+}
+
+static const struct uop *
+reshape(struct uop_graph *g, const struct uop *a, const struct uop_dims *shape)
+{
+    return move(g, UOP_RESHAPE, a, shape, shape);
+}
+
+static const struct uop *
+reduce(struct uop_graph *g, enum uop_op op, const struct uop *a, uint32_t axes)
+{
+    const struct uop_dims *from = uop_shape(g, a);
+    int64_t d[16];
+    uint32_t i;
+    union uop_arg arg = {.i = uop_reduce_arg(op, axes)};
+
+    for (i = 0; i < from->n; i++)
+        d[i] = axes >> i & 1 ? 1 : from->d[i];
+    return uop_new_shaped(g, UOP_REDUCE_AXIS, (enum uop_dtype)a->dtype, arg, &a,
+                          1, uop_dims(g, d, from->n));
+}
+
+/* a @ b for (n,k) and (k,m). */
+static const struct uop *
+matmul(struct uop_graph *g, const struct uop *a, const struct uop *b)
+{
+    int64_t n = uop_shape(g, a)->d[0], k = uop_shape(g, a)->d[1];
+    int64_t m = uop_shape(g, b)->d[1];
+    const struct uop_dims *full = dims_of(g, 3, (int)n, (int)k, (int)m);
+
+    a = expand(g, reshape(g, a, dims_of(g, 3, (int)n, (int)k, 1)), full);
+    b = expand(g, reshape(g, b, dims_of(g, 3, 1, (int)k, (int)m)), full);
+    a = reduce(g, UOP_ADD, alu(g, UOP_MUL, a, b), 2);
+    return reshape(g, a, dims_of(g, 2, (int)n, (int)m));
+}
+
+/* x reduced over its last axis and repeated along it. */
+static const struct uop *
+row(struct uop_graph *g, enum uop_op op, const struct uop *x)
+{
+    const struct uop_dims *shape = uop_shape(g, x);
+
+    return expand(g, reduce(g, op, x, 1u << (shape->n - 1)), shape);
+}
+
+static const struct uop *
+softmax(struct uop_graph *g, const struct uop *x)
+{
+    const struct uop *e =
+        alu(g, UOP_EXP2, alu(g, UOP_SUB, x, row(g, UOP_MAX, x)), NULL);
+
+    return alu(g, UOP_FDIV, e, row(g, UOP_ADD, e));
+}
+
+/* ---- scheduling and running ---- */
+
+struct world {
+    struct uop_graph g, kernels;
+    struct sched_plan plan;
+};
+
+static void
+setup(struct world *w)
+{
+    uop_graph_init(&w->g);
+    uop_graph_init(&w->kernels);
+}
+
+static void
+teardown(struct world *w)
+{
+    uop_graph_fini(&w->g);
+    uop_graph_fini(&w->kernels);
+}
+
+static uint32_t
+schedule(struct world *w, const struct uop *const *roots, uint32_t n)
+{
+    struct sched_target target = {.n_parallel = 2};
+    uint32_t i;
+
+    assert_int_equal(
+        sched_build(&w->g, roots, n, &target, &w->kernels, &w->plan), BELL_OK);
+    for (i = 0; i < w->plan.n_items; i++)
+        assert_int_equal(
+            uop_validate(&w->kernels, &w->plan.items[i].sink, 1, UOP_STAGE_K),
+            BELL_OK);
+    return w->plan.n_items;
+}
+
+static int64_t
+leaf_value(const struct uop *buffer, size_t i)
+{
+    uint64_t x = (uint64_t)buffer->arg.dims->d[0] * 7919 + i * 104729 + 17;
+
+    x = x * 0x9e3779b97f4a7c15ull >> 40;
+    return (int64_t)(x % 41) - 20;
+}
+
+static bell_status
+fill_leaf(void *user, const struct uop *buffer, struct ref_array *array)
+{
+    size_t i;
+
+    (void)user;
+    for (i = 0; i < array->n; i++) {
+        if (uop_dtype_infos[array->dtype].is_float)
+            array->f[i] = (double)leaf_value(buffer, i);
+        else
+            array->i[i] = leaf_value(buffer, i);
+    }
+    return BELL_OK;
+}
+
+/* Runs the plan's kernels; compares each root with the reference. */
+static bool
+run_matches(struct world *w, const struct uop *const *roots, uint32_t n_roots,
+            const struct uop *const *leaves)
+{
+    struct k_buffer *bufs = calloc(w->plan.n_bufs, sizeof(*bufs)), slots[64];
+    struct ref_array *want = calloc(n_roots, sizeof(*want));
+    bool ok = true;
+    uint32_t i, j;
+
+    for (i = 0; i < w->plan.n_bufs; i++) {
+        bufs[i].n = w->plan.bufs[i].n_elems;
+        bufs[i].elems = calloc(bufs[i].n + 1, sizeof(*bufs[i].elems));
+        for (j = 0; j < bufs[i].n; j++) {
+            bufs[i].elems[j].i = 0x5a5a5a5a5a;
+            if (w->plan.bufs[i].leaf >= 0)
+                bufs[i].elems[j].i =
+                    leaf_value(leaves[w->plan.bufs[i].leaf], j);
+        }
+    }
+    for (i = 0; i < w->plan.n_items && ok; i++) {
+        for (j = 0; j < w->plan.items[i].n_bufs; j++)
+            slots[j] = bufs[w->plan.items[i].bufs[j]];
+        ok = k_run(w->plan.items[i].sink, slots, w->plan.items[i].n_bufs);
+    }
+    assert_int_equal(ref_eval(&w->g, roots, n_roots, fill_leaf, NULL, want),
+                     BELL_OK);
+    for (i = 0; i < n_roots; i++) {
+        const struct k_buffer *got = &bufs[w->plan.root_bufs[i]];
+        assert_int_equal(got->n, want[i].n);
+        for (j = 0; j < got->n && ok; j++) {
+            ok = got->elems[j].i == want[i].i[j];
+            if (!ok)
+                fprintf(stderr, "root %u element %u: %lld, want %lld\n", i, j,
+                        (long long)got->elems[j].i, (long long)want[i].i[j]);
+        }
+        ref_array_fini(&want[i]);
+    }
+    for (i = 0; i < w->plan.n_bufs; i++)
+        free(bufs[i].elems);
+    free(bufs);
+    free(want);
+    return ok;
+}
+
+/* ---- random graphs ---- */
+
+static uint32_t
+rnd(uint64_t *seed, uint32_t n)
+{
+    *seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(*seed >> 33) % n;
+}
+
+static const struct uop *
+random_move(struct uop_graph *g, uint64_t *seed, const struct uop *a)
+{
+    const struct uop_dims *from = uop_shape(g, a);
+    int64_t d[34], s[17];
+    uint32_t i, n = from->n, axis = n ? rnd(seed, n) : 0;
+    int64_t numel = 1;
+
+    for (i = 0; i < n; i++) {
+        s[i] = from->d[i];
+        numel *= s[i];
+    }
+    switch (rnd(seed, 6)) {
+    case 0: /* permute */
+        for (i = 0; i < n; i++)
+            d[i] = (axis + i) % n;
+        for (i = 0; i < n; i++)
+            s[i] = from->d[d[i]];
+        return move(g, UOP_PERMUTE, a, uop_dims(g, d, n), uop_dims(g, s, n));
+    case 1: /* flip */
+        return uop_new_shaped(g, UOP_FLIP, (enum uop_dtype)a->dtype,
+                              (union uop_arg){.i = n ? 1 << axis : 0}, &a, 1,
+                              from);
+    case 2: /* shrink or pad */
+        for (i = 0; i < n; i++) {
+            d[2 * i] = 0;
+            d[2 * i + 1] = from->d[i];
+        }
+        if (!n || rnd(seed, 2)) {
+            for (i = 0; i < n; i++) {
+                d[2 * i] = i == axis ? rnd(seed, 3) : 0;
+                d[2 * i + 1] = i == axis ? rnd(seed, 3) : 0;
+                s[i] += d[2 * i] + d[2 * i + 1];
+            }
+            if (numel > 300)
+                return a;
+            return move(g, UOP_PAD, a, uop_dims(g, d, 2 * n),
+                        uop_dims(g, s, n));
+        }
+        d[2 * axis] = rnd(seed, (uint32_t)from->d[axis]);
+        s[axis] = from->d[axis] - d[2 * axis];
+        return move(g, UOP_SHRINK, a, uop_dims(g, d, 2 * n), uop_dims(g, s, n));
+    case 3: /* flatten some axes */
+        if (n < 2)
+            return a;
+        axis = rnd(seed, n - 1);
+        s[axis] *= s[axis + 1];
+        for (i = axis + 1; i + 1 < n; i++)
+            s[i] = s[i + 1];
+        return reshape(g, a, uop_dims(g, s, n - 1));
+    case 4: /* split an axis */
+        if (n == 0 || n > 5 || s[axis] % 2 || s[axis] < 2)
+            return a;
+        for (i = n; i > axis + 1; i--)
+            s[i] = s[i - 1];
+        s[axis + 1] = from->d[axis] / 2;
+        s[axis] = 2;
+        return reshape(g, a, uop_dims(g, s, n + 1));
+    default: /* a new axis, repeated */
+        if (n > 5 || numel > 100)
+            return a;
+        for (i = n; i > axis; i--)
+            s[i] = s[i - 1];
+        s[axis] = 1;
+        a = reshape(g, a, uop_dims(g, s, n + 1));
+        s[axis] = 1 + rnd(seed, 4);
+        return expand(g, a, uop_dims(g, s, n + 1));
+    }
+}
+
+/* b made to have a's shape. */
+static const struct uop *
+fit(struct uop_graph *g, const struct uop *b, const struct uop_dims *shape)
+{
+    const struct uop_dims *from = uop_shape(g, b);
+    int64_t d[16];
+    uint32_t i;
+
+    if (from == shape)
+        return b;
+    b = reduce(g, UOP_ADD, b, (1u << from->n) - 1);
+    for (i = 0; i < shape->n; i++)
+        d[i] = 1;
+    return expand(g, reshape(g, b, uop_dims(g, d, shape->n)), shape);
+}
+
+static const struct uop *
+random_step(struct uop_graph *g, uint64_t *seed, const struct uop *a,
+            const struct uop *b)
+{
+    static const enum uop_op ops[] = {UOP_ADD, UOP_MUL, UOP_MAX,
+                                      UOP_SUB, UOP_MIN, UOP_FLOORMOD};
+    static const enum uop_op folds[] = {UOP_ADD, UOP_MAX, UOP_MIN};
+    const struct uop_dims *shape = uop_shape(g, a);
+    const struct uop *src[3];
+    union uop_arg none = {.bits = 0};
+
+    switch (rnd(seed, 8)) {
+    case 0:
+    case 1:
+    case 2:
+        return random_move(g, seed, a);
+    case 3:
+        if (shape->n == 0)
+            return a;
+        return reduce(g, folds[rnd(seed, 3)], a,
+                      1u << rnd(seed, shape->n) | 1u << rnd(seed, shape->n));
+    case 4:
+        if (shape->n == 0)
+            return a;
+        b = row(g, folds[rnd(seed, 3)], a);
+        return alu(g, ops[rnd(seed, 6)], a, b);
+    case 5:
+        src[0] = alu(g, UOP_CMPLT, a, fit(g, b, shape));
+        src[1] = a;
+        src[2] = uop_new_shaped(g, UOP_CONST, UOP_I64, (union uop_arg){.i = 3},
+                                NULL, 0, dims_of(g, 0));
+        return uop_new_shaped(g, UOP_WHERE, UOP_I64, none, src, 3, shape);
+    case 6:
+        if (shape->n == 0 || shape->d[0] == 0)
+            return a;
+        src[0] = a;
+        src[1] = fit(g, b, shape);
+        src[1] = alu(g, UOP_FLOORMOD, src[1],
+                     uop_new_shaped(g, UOP_CONST, UOP_I64,
+                                    (union uop_arg){.i = shape->d[0] + 1}, NULL,
+                                    0, dims_of(g, 0)));
+        return uop_new_shaped(g, UOP_GATHER, UOP_I64,
+                              (union uop_arg){.i = rnd(seed, shape->n)}, src, 2,
+                              shape);
+    default:
+        return alu(g, ops[rnd(seed, 6)], a, fit(g, b, shape));
+    }
+}
+
+static void
+test_random(void **state)
+{
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 1; seed <= 1500; seed++) {
+        const struct uop *pool[24], *leaves[2], *roots[3];
+        uint64_t s = seed * 977;
+        uint32_t n = 0, i, n_steps = 3 + rnd(&s, 14);
+        struct world w;
+
+        setup(&w);
+        leaves[0] = leaf(
+            &w.g, 0, UOP_I64,
+            dims_of(&w.g, 3, 1 + rnd(&s, 5), 1 + rnd(&s, 6), 1 + rnd(&s, 4)));
+        leaves[1] = leaf(&w.g, 1, UOP_I64, dims_of(&w.g, 2, 1 + rnd(&s, 7), 4));
+        pool[n++] = leaves[0];
+        pool[n++] = leaves[1];
+        for (i = 0; i < n_steps; i++) {
+            pool[n] = random_step(&w.g, &s, pool[n - 1 - rnd(&s, 2)],
+                                  pool[rnd(&s, n)]);
+            n++;
+        }
+        roots[0] = pool[n - 1];
+        roots[1] = pool[n - 1 - rnd(&s, 3)];
+        roots[2] = pool[rnd(&s, n)];
+        schedule(&w, roots, 3);
+        if (!run_matches(&w, roots, 3, leaves))
+            fail_msg("seed %llu", (unsigned long long)seed);
+        teardown(&w);
+    }
+}
+
+/* ---- fusion ---- */
+
+static void
+test_softmax_is_one_kernel(void **state)
+{
+    struct world w;
+    const struct uop *x, *y;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 4096, 4096));
+    y = softmax(&w.g, x);
+    assert_int_equal(schedule(&w, &y, 1), 1);
+    assert_int_equal(w.plan.items[0].n_bufs, 2);
+    teardown(&w);
+}
+
+static void
+test_layernorm_is_one_kernel(void **state)
+{
+    struct world w;
+    const struct uop *x, *d, *y, *c;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 4096, 4096));
+    c = uop_new_shaped(&w.g, UOP_CONST, UOP_F32, (union uop_arg){.f = 1e-3},
+                       NULL, 0, dims_of(&w.g, 0));
+    d = alu(&w.g, UOP_SUB, x, alu(&w.g, UOP_MUL, row(&w.g, UOP_ADD, x), c));
+    y = row(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, d, d));
+    y = alu(&w.g, UOP_FDIV, d, alu(&w.g, UOP_SQRT, y, NULL));
+    assert_int_equal(schedule(&w, &y, 1), 1);
+    teardown(&w);
+}
+
+static void
+test_matmul_keeps_its_epilogue(void **state)
+{
+    struct world w;
+    const struct uop *x, *a, *b, *y;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 512, 784));
+    a = leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 2, 784, 512));
+    b = leaf(&w.g, 2, UOP_F32, dims_of(&w.g, 2, 512, 512));
+    y = matmul(&w.g, x, a);
+    y = alu(&w.g, UOP_MAX, y,
+            uop_new_shaped(&w.g, UOP_CONST, UOP_F32, (union uop_arg){.f = 0},
+                           NULL, 0, dims_of(&w.g, 0)));
+    y = matmul(&w.g, y, b);
+    y = alu(&w.g, UOP_EXP2, y, NULL);
+    assert_int_equal(schedule(&w, &y, 1), 2);
+    teardown(&w);
+}
+
+static void
+test_equal_kernels_are_one_node(void **state)
+{
+    struct world w;
+    const struct uop *roots[2], *x[4];
+    int i;
+
+    (void)state;
+    setup(&w);
+    for (i = 0; i < 4; i++)
+        x[i] = leaf(&w.g, i, UOP_F32, dims_of(&w.g, 2, 33, 65));
+    for (i = 0; i < 2; i++)
+        roots[i] =
+            alu(&w.g, UOP_ADD, x[2 * i],
+                row(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, x[2 * i], x[2 * i + 1])));
+    assert_int_equal(schedule(&w, roots, 2), 2);
+    assert_ptr_equal(w.plan.items[0].sink, w.plan.items[1].sink);
+    teardown(&w);
+}
+
+static void
+test_roots_that_are_leaves(void **state)
+{
+    struct world w;
+    const struct uop *roots[3], *x;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_I64, dims_of(&w.g, 2, 4, 6));
+    roots[0] = reshape(&w.g, x, dims_of(&w.g, 1, 24));
+    roots[1] = alu(&w.g, UOP_ADD, x, x);
+    roots[2] = reshape(&w.g, roots[1], dims_of(&w.g, 2, 8, 3));
+    assert_int_equal(schedule(&w, roots, 3), 1);
+    assert_int_equal(w.plan.root_bufs[0], 0);
+    assert_int_equal(w.plan.root_bufs[1], w.plan.root_bufs[2]);
+    assert_true(run_matches(&w, roots, 3, &x));
+    teardown(&w);
+}
+
+/* A chain of a million nodes: near-linear, and kernels of bounded size. */
+static void
+test_long_chain(void **state)
+{
+    struct world w;
+    const struct uop *x, *y;
+    uint32_t i, n;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 1, 64));
+    for (y = x, i = 0; i < 1000000; i++)
+        y = alu(&w.g, i & 1 ? UOP_MUL : UOP_ADD, y, x);
+    n = schedule(&w, &y, 1);
+    assert_in_range(n, 1000, 4000);
+    teardown(&w);
+}
+
+static void
+test_big_sum_is_split(void **state)
+{
+    struct world w;
+    const struct uop *x, *y;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 1, 64 << 20));
+    y = reduce(&w.g, UOP_ADD, x, 1);
+    assert_int_equal(schedule(&w, &y, 1), 2);
+    assert_in_range(w.plan.bufs[1].n_elems, 64, 1024);
+    teardown(&w);
+}
+
+static void
+test_out_of_memory(void **state)
+{
+    uint64_t nth;
+
+    (void)state;
+    for (nth = 1; nth < 500; nth++) {
+        struct sched_target target = {.n_parallel = 2};
+        struct world w;
+        const struct uop *x, *y;
+        bell_status status;
+
+        setup(&w);
+        x = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 40, 50));
+        y = softmax(&w.g, x);
+        assert_int_equal(uop_graph_status(&w.g), BELL_OK);
+        host_fail_after(nth, 0);
+        status = sched_build(&w.g, &y, 1, &target, &w.kernels, &w.plan);
+        host_fail_after(0, 0);
+        teardown(&w);
+        if (status == BELL_OK)
+            return;
+        assert_int_equal(status, BELL_E_NO_MEMORY);
+    }
+    fail_msg("never succeeded");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_softmax_is_one_kernel),
+        cmocka_unit_test(test_layernorm_is_one_kernel),
+        cmocka_unit_test(test_matmul_keeps_its_epilogue),
+        cmocka_unit_test(test_equal_kernels_are_one_node),
+        cmocka_unit_test(test_roots_that_are_leaves),
+        cmocka_unit_test(test_big_sum_is_split),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_long_chain),
+        cmocka_unit_test(test_out_of_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
