@@ -1,0 +1,252 @@
+/* exp2 and log2.
+ *
+ * Both split the argument into a whole number, which is exponent arithmetic,
+ * and a rest near 0, which is a polynomial. Polynomials are minimax for the
+ * relative error of the function (Remez, in 200 bits); "2^-29" at one is that
+ * error. Rounding to whole numbers adds and subtracts 1.5 * 2^(fraction bits),
+ * after which the low bits are the number as an integer.
+ */
+#include "lower/decompose_internal.h"
+
+#include <math.h>
+
+/* What differs between F32 and F64. */
+struct float_format {
+    enum uop_dtype dtype, as_int;
+    int fraction_bits;
+    int64_t one;       /* bits of 1.0 */
+    int64_t half_sqrt; /* bits of sqrt(1/2) */
+    double magic;      /* 1.5 * 2^fraction_bits */
+    double min_normal;
+    double exp_min, exp_max; /* 2^x is 0 below and infinite above */
+};
+
+static const struct float_format f32_format = {UOP_F32,    UOP_I32,    23,
+                                               0x3f800000, 0x3f3504f3, 0x1.8p23,
+                                               0x1p-126,   -151,       129};
+static const struct float_format f64_format = {
+    UOP_F64,   UOP_I64, 52,  0x3ff0000000000000, 0x3fe6a09e667f3bcd, 0x1.8p52,
+    0x1p-1022, -1077,   1025};
+
+/* (2^f - 1) / f on [-1/2, 1/2]; 2^-28.9 */
+static const double exp2_f32[6] = {0x1.62e43p-1,   0x1.ebfbdcp-3,
+                                   0x1.c6aee8p-5,  0x1.3b2d4cp-7,
+                                   0x1.5f3e52p-10, 0x1.41fbb4p-13};
+/* the same; 2^-58 */
+static const double exp2_f64[11] = {
+    0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5a4p-3,  0x1.c6b08d7049fe8p-5,
+    0x1.3b2ab6fba011ap-7,  0x1.5d87fe78cd6dcp-10, 0x1.4309130ed8bc8p-13,
+    0x1.ffcbfba97c6d7p-17, 0x1.62bfc79d7642ap-20, 0x1.b5267cea5f68ep-24,
+    0x1.e61b4f5049cdcp-28, 0x1.e79ba5e93da52p-32};
+
+/* (log2(1+f) - f/ln 2) / f^2 on [sqrt(1/2)-1, sqrt(2)-1]; 2^-27.9 */
+static const double log2_f32[9] = {
+    -0x1.71547p-1,  0x1.ec7096p-2,  -0x1.715a72p-2,
+    0x1.277e3cp-2,  -0x1.eabd0ep-3, 0x1.a30598p-3,
+    -0x1.87485ap-3, 0x1.7d478p-3,   -0x1.c26434p-4};
+
+/* With s = f/(2+f) and z = s^2: (log(1+f) - 2s) / (s*z); 2^-37.6, 2^-66.7 */
+static const double log_4[4] = {0x1.555554fd9c525p-1, 0x1.999a7a8ba58c5p-2,
+                                0x1.2438d76a648aap-2, 0x1.e2f6697708953p-3};
+static const double log_8[8] = {0x1.5555555555555p-1, 0x1.9999999999dfep-2,
+                                0x1.249249242b50fp-2, 0x1.c71c7258eafd0p-3,
+                                0x1.745cde3b859c6p-3, 0x1.3b20aa8b51071p-3,
+                                0x1.0f5ce01d9adefp-3, 0x1.0f623e6d647d8p-3};
+
+static const struct uop *
+add(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return dec_op2(d, UOP_ADD, a, b);
+}
+
+static const struct uop *
+sub(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return dec_op2(d, UOP_SUB, a, b);
+}
+
+static const struct uop *
+mul(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return dec_op2(d, UOP_MUL, a, b);
+}
+
+/* 2^n for an integer n within the normal exponents. */
+static const struct uop *
+power_of_two(const struct dec *d, const struct float_format *fmt,
+             const struct uop *n)
+{
+    n = dec_opi(d, UOP_SHL, n, fmt->fraction_bits);
+    return dec_bits(d, dec_opi(d, UOP_ADD, n, fmt->one), fmt->dtype);
+}
+
+/* 2^(x + low). The factor 2^n goes on in two halves, each of which is a
+ * normal number, so that subnormal results are rounded once and infinity
+ * comes of itself. */
+static const struct uop *
+exp2_core(const struct dec *d, const struct float_format *fmt,
+          const struct uop *x, const struct uop *low, const double *poly,
+          unsigned n_poly)
+{
+    const struct uop *magic, *t, *f, *n, *half, *p;
+    int64_t magic_bits;
+
+    x = dec_opf(d, UOP_MAX, x, fmt->exp_min);
+    x = dec_opf(d, UOP_MIN, x, fmt->exp_max);
+    magic = dec_float(d, x, fmt->dtype, fmt->magic);
+    t = add(d, x, magic);
+    f = sub(d, x, sub(d, t, magic));
+    if (low)
+        f = add(d, f, low);
+    p = dec_poly(d, f, fmt->dtype, poly, n_poly);
+    p = dec_madd(d, f, p, dec_float(d, x, fmt->dtype, 1.0));
+    /* the bits of 1.5 * 2^k: exponent k, fraction one half */
+    magic_bits = fmt->one + ((int64_t)fmt->fraction_bits << fmt->fraction_bits);
+    magic_bits += (int64_t)1 << (fmt->fraction_bits - 1);
+    n = dec_opi(d, UOP_SUB, dec_bits(d, t, fmt->as_int), magic_bits);
+    half = dec_opi(d, UOP_SHR, n, 1);
+    p = mul(d, p, power_of_two(d, fmt, half));
+    return mul(d, p, power_of_two(d, fmt, sub(d, n, half)));
+}
+
+const struct uop *
+dec_exp2(const struct dec *d, const struct uop *x)
+{
+    if (x->dtype == UOP_F64)
+        return exp2_core(d, &f64_format, x, NULL, exp2_f64, 11);
+    return exp2_core(d, &f32_format, x, NULL, exp2_f32, 6);
+}
+
+const struct uop *
+dec_exp2_f64(const struct dec *d, const struct uop *p, const struct uop *low,
+             bool for_f32)
+{
+    if (for_f32)
+        return exp2_core(d, &f64_format, p, low, exp2_f32, 6);
+    return exp2_core(d, &f64_format, p, low, exp2_f64, 11);
+}
+
+/* x = (1 + f) * 2^e with 1 + f in [sqrt(1/2), sqrt(2)); subnormals first
+ * become normal. *out_e is a float. */
+static const struct uop *
+split_log(const struct dec *d, const struct float_format *fmt,
+          const struct uop *x, const struct uop **out_e)
+{
+    double up = fmt->fraction_bits + 1;
+    const struct uop *small = dec_opf(d, UOP_CMPLT, x, fmt->min_normal);
+    const struct uop *bits, *e, *m, *shift;
+
+    x = dec_where(d, small, dec_opf(d, UOP_MUL, x, exp2(up)), x);
+    shift = dec_where(d, small, dec_float(d, x, fmt->dtype, -up),
+                      dec_float(d, x, fmt->dtype, 0));
+    bits = dec_bits(d, x, fmt->as_int);
+    e = dec_opi(d, UOP_SUB, bits, fmt->half_sqrt);
+    e = dec_opi(d, UOP_SHR, e, fmt->fraction_bits);
+    m = sub(d, bits, dec_opi(d, UOP_SHL, e, fmt->fraction_bits));
+    m = dec_bits(d, m, fmt->dtype);
+    *out_e = add(d, uop_cast(d->g, e, fmt->dtype), shift);
+    return dec_opf(d, UOP_SUB, m, 1.0);
+}
+
+/* e + f/ln 2 + f^2*Q(f), the second with 1/ln 2 in two parts. */
+static const struct uop *
+log2_core_f32(const struct dec *d, const struct uop *x)
+{
+    const struct uop *e, *f = split_log(d, &f32_format, x, &e), *q, *y;
+
+    q = dec_poly(d, f, UOP_F32, log2_f32, 9);
+    q = mul(d, mul(d, f, f), q);
+    y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.4ae0cp-26), q);
+    y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.715476p+0), y);
+    return add(d, e, y);
+}
+
+/* The rest of squaring, f*f - square, halved; or NULL where it would take a
+ * multiply with one rounding. */
+static const struct uop *
+half_square_rest(const struct dec *d, const struct uop *f,
+                 const struct uop *half_square)
+{
+    if (!d->target->has_fma)
+        return NULL;
+    return dec_madd(d, dec_opf(d, UOP_MUL, f, 0.5), f,
+                    dec_op1(d, UOP_NEG, half_square));
+}
+
+/* log(1+f) = hi + lo, hi with the low half of its bits 0, so that it times
+ * the upper part of 1/ln 2 is exact:
+ * log(1+f) = f - (f^2/2 - s*(f^2/2 + R)), s = f/(2+f). */
+static const struct uop *
+log1p_parts(const struct dec *d, const struct uop *f, const struct uop **out_lo)
+{
+    const struct uop *s, *z, *r, *sq, *hi, *lo, *rest;
+
+    s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
+    z = mul(d, s, s);
+    r = mul(d, z, dec_poly(d, z, UOP_F64, log_8, 8));
+    sq = mul(d, dec_opf(d, UOP_MUL, f, 0.5), f);
+    hi = dec_bits(d, sub(d, f, sq), UOP_U64);
+    hi = dec_opi(d, UOP_AND, hi, (int64_t)0xffffffff00000000);
+    hi = dec_bits(d, hi, UOP_F64);
+    lo = sub(d, sub(d, f, hi), sq);
+    rest = half_square_rest(d, f, sq);
+    if (rest)
+        lo = sub(d, lo, rest);
+    *out_lo = dec_madd(d, s, add(d, sq, r), lo);
+    return hi;
+}
+
+const struct uop *
+dec_log2_f64(const struct dec *d, const struct uop *x,
+             const struct uop **out_lo)
+{
+    const struct uop *e, *f = split_log(d, &f64_format, x, &e);
+    const struct uop *hi, *lo, *c_hi, *c_lo, *w, *low;
+
+    c_hi = dec_float(d, x, UOP_F64, 0x1.71547p+0);
+    c_lo = dec_float(d, x, UOP_F64, 0x1.94ae0bf85ddf4p-22);
+    if (!out_lo) {
+        const struct uop *s, *z;
+        s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
+        z = mul(d, s, s);
+        z = mul(d, z, dec_poly(d, z, UOP_F64, log_4, 4));
+        s = mul(d, s, dec_opf(d, UOP_ADD, z, 2.0));
+        return dec_madd(d, s, dec_float(d, x, UOP_F64, M_LOG2E), e);
+    }
+    hi = log1p_parts(d, f, &lo);
+    low = mul(d, lo, c_hi);
+    low = dec_madd(d, add(d, lo, hi), c_lo, low);
+    hi = mul(d, hi, c_hi);
+    w = add(d, e, hi); /* |e| is 0 or at least as great */
+    *out_lo = add(d, low, add(d, sub(d, e, w), hi));
+    return w;
+}
+
+/* Puts in what log2 is of infinity, zero, negative numbers and NaN. */
+static const struct uop *
+log2_specials(const struct dec *d, const struct uop *x, const struct uop *y)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    const struct uop *zero = dec_float(d, x, dtype, 0);
+    const struct uop *inf = dec_float(d, x, dtype, INFINITY), *other;
+
+    y = dec_where(d, dec_op2(d, UOP_CMPEQ, x, inf), inf, y);
+    other = dec_where(d, dec_op2(d, UOP_CMPEQ, x, zero),
+                      dec_float(d, x, dtype, -INFINITY),
+                      dec_float(d, x, dtype, NAN));
+    return dec_where(d, dec_op2(d, UOP_CMPLT, zero, x), y, other);
+}
+
+const struct uop *
+dec_log2(const struct dec *d, const struct uop *x)
+{
+    const struct uop *lo, *y;
+
+    if (x->dtype == UOP_F64) {
+        y = dec_log2_f64(d, x, &lo);
+        y = add(d, y, lo);
+    } else {
+        y = log2_core_f32(d, x);
+    }
+    return log2_specials(d, x, y);
+}
