@@ -18,5 +18,5 @@ if ! meson setup "${wipe[@]}" "$dir" "$@" >"$log" 2>&1; then
     cat "$log" >&2
     exit 1
 fi
-sed -n '/^doorbell [0-9]/,/^$/p' "$log"
+awk '/^  User defined|^Found ninja/ { show = 0 } show && NF; /^doorbell [0-9]/ { show = 1 }' "$log"
 echo "$stamp" >"$dir/.configured"
