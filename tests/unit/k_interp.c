@@ -44,18 +44,19 @@ apply(struct interp *in, enum uop_op op, enum uop_dtype dtype,
       const enum uop_dtype *src_dtype, const union uop_arg *values, uint32_t n,
       const struct uop *u)
 {
-    struct uop nodes[3];
+    _Alignas(struct uop) char nodes[3][sizeof(struct uop)];
     const struct uop *src[3];
     union uop_arg out = {.bits = 0};
     uint32_t i;
 
     for (i = 0; i < n; i++) {
-        memset(&nodes[i], 0, sizeof(nodes[i]));
-        nodes[i].op = UOP_CONST;
-        nodes[i].dtype = (uint8_t)src_dtype[i];
-        nodes[i].lanes = 1;
-        nodes[i].arg = values[i];
-        src[i] = &nodes[i];
+        struct uop *node = (struct uop *)(void *)nodes[i];
+        memset(node, 0, sizeof(*node));
+        node->op = UOP_CONST;
+        node->dtype = (uint8_t)src_dtype[i];
+        node->lanes = 1;
+        node->arg = values[i];
+        src[i] = node;
     }
     if (!uop_const_eval(op, dtype, src, n, &out))
         return give_up(in, "no value", u);
