@@ -1,11 +1,14 @@
 /* Images for the demo: read from the original files, or drawn. */
 #include "tools/demo.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "tools/idx.h"
 
 #define N_DRAWN_TRAIN 9000
 #define N_TEST        1000
@@ -45,6 +48,78 @@ demo_data_draw(uint64_t seed, struct demo_data *out_data)
                 out_data->images + N_DRAWN_TRAIN * DIGITS_PIXELS,
                 out_data->labels + N_DRAWN_TRAIN);
     return BELL_OK;
+}
+
+/* Reads dir/name.gz or, where that does not exist, dir/name. */
+static bell_status
+read_array(const char *dir, const char *name, struct idx *out_array)
+{
+    char path[4096];
+    int len = snprintf(path, sizeof(path), "%s/%s.gz", dir, name);
+
+    if (len < 0 || (size_t)len >= sizeof(path))
+        return bell_fail(BELL_E_INVALID, "the path of %s is too long", name);
+    if (access(path, F_OK) != 0) {
+        path[len - 3] = '\0';
+        if (access(path, F_OK) != 0)
+            path[len - 3] = '.'; /* neither: name the usual one */
+    }
+    return idx_read(path, out_array);
+}
+
+/* Whether the two arrays are images and labels that belong together. */
+static bell_status
+check_arrays(const char *dir, const struct idx *images,
+             const struct idx *labels)
+{
+    const uint8_t *classes = labels->data;
+    uint64_t i;
+
+    if (images->dtype != BELL_UINT8 || images->ndim != 3 ||
+        images->shape[1] != DIGITS_SIDE || images->shape[2] != DIGITS_SIDE)
+        return bell_fail(BELL_E_IO, "%s: the images are not n x %d x %d bytes",
+                         dir, DIGITS_SIDE, DIGITS_SIDE);
+    if (labels->dtype != BELL_UINT8 || labels->ndim != 1 ||
+        labels->shape[0] != images->shape[0])
+        return bell_fail(BELL_E_IO,
+                         "%s: %" PRIu64 " labels of rank %" PRIu32
+                         " for %" PRId64 " images",
+                         dir, labels->n_elems, labels->ndim, images->shape[0]);
+    if (images->shape[0] <= N_TEST)
+        return bell_fail(BELL_E_IO,
+                         "%s: %" PRId64 " images; more than %d needed", dir,
+                         images->shape[0], N_TEST);
+    for (i = 0; i < labels->n_elems; i++) {
+        if (classes[i] > 9)
+            return bell_fail(BELL_E_IO, "%s: label %" PRIu64 " is %d", dir, i,
+                             classes[i]);
+    }
+    return BELL_OK;
+}
+
+bell_status
+demo_data_load(const char *dir, struct demo_data *out_data)
+{
+    struct idx images, labels;
+    bell_status status;
+
+    BELL_TRY(read_array(dir, "t10k-images-idx3-ubyte", &images));
+    status = read_array(dir, "t10k-labels-idx1-ubyte", &labels);
+    if (status != BELL_OK)
+        goto fail_images;
+    status = check_arrays(dir, &images, &labels);
+    if (status != BELL_OK)
+        goto fail_labels;
+    status = alloc_data((size_t)images.shape[0], out_data);
+    if (status != BELL_OK)
+        goto fail_labels;
+    memcpy(out_data->images, images.data, images.size_bytes);
+    memcpy(out_data->labels, labels.data, labels.size_bytes);
+fail_labels:
+    idx_fini(&labels);
+fail_images:
+    idx_fini(&images);
+    return status;
 }
 
 /* Copies an image moved down by dy and right by dx; paper comes in. */
