@@ -332,10 +332,9 @@ bounds_const(const struct uop *u)
 static struct uop_bounds
 bounds_below(const struct uop_graph *g, const struct uop *extent)
 {
-    struct uop_bounds r = {0, uop_bounds(g, extent).max - 1};
+    struct uop_bounds r = {0, uop_bounds(g, extent).max};
 
-    if (r.max < 0 || uop_bounds(g, extent).max == INT64_MIN)
-        r.max = 0;
+    r.max = r.max > 0 ? r.max - 1 : 0;
     return r;
 }
 

@@ -1,0 +1,553 @@
+/* What each op demands of its dtype, lanes, arg and sources. */
+#include "uops/validate.h"
+
+#include <math.h>
+
+#define SAME_DTYPE 1u /* as the node */
+#define SAME_LANES 2u
+
+static bell_status
+check_like(const struct uop *u, uint32_t i, unsigned what)
+{
+    const struct uop *s = u->src[i];
+
+    if ((what & SAME_DTYPE) && s->dtype != u->dtype)
+        return uop_bad(u, "source %u is %s", i,
+                       uop_dtype_infos[s->dtype].short_name);
+    if ((what & SAME_LANES) && s->lanes != u->lanes)
+        return uop_bad(u, "source %u has %u lanes", i, s->lanes);
+    return BELL_OK;
+}
+
+static bell_status
+check_dtype(const struct uop *u, uint32_t i, enum uop_dtype dtype)
+{
+    if (u->src[i]->dtype != dtype)
+        return uop_bad(u, "source %u is %s, not %s", i,
+                       uop_dtype_infos[u->src[i]->dtype].short_name,
+                       uop_dtype_infos[dtype].short_name);
+    return BELL_OK;
+}
+
+static bell_status
+check_scalar(const struct uop *u)
+{
+    if (u->lanes != 1)
+        return uop_bad(u, "has %u lanes", u->lanes);
+    return BELL_OK;
+}
+
+static bell_status
+check_value(const struct uop *u)
+{
+    if (u->dtype == UOP_VOID)
+        return uop_bad(u, "is a value and has no dtype");
+    return BELL_OK;
+}
+
+/* Sources from `first` on are effects. */
+static bell_status
+check_effects(const struct uop *u, uint32_t first)
+{
+    uint32_t i;
+
+    for (i = first; i < u->n_src; i++) {
+        if (!uop_has(u->src[i], UOP_FLAG_EFFECT))
+            return uop_bad(u, "source %u is no effect", i);
+    }
+    return BELL_OK;
+}
+
+static bool
+is_reduction(int64_t op)
+{
+    switch (op) {
+    case UOP_ADD:
+    case UOP_MUL:
+    case UOP_MAX:
+    case UOP_MIN:
+    case UOP_AND:
+    case UOP_OR:
+    case UOP_XOR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bell_status
+check_shapes(const struct uop_graph *g, const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i]->op != UOP_CONST &&
+            uop_shape(g, u->src[i]) != uop_shape(g, u))
+            return uop_bad(u, "source %u has another shape", i);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_alu(const struct uop_graph *g, const struct uop *u, enum uop_stage stage)
+{
+    const struct uop_op_info *info = &uop_op_infos[u->op];
+    bool is_cmp = info->flags & UOP_FLAG_CMP;
+    uint32_t i;
+
+    BELL_TRY(check_value(u));
+    for (i = 0; i < u->n_src; i++) {
+        const struct uop *s = u->src[i];
+        BELL_TRY(check_like(u, i, SAME_LANES));
+        if (u->op == UOP_WHERE && i == 0)
+            BELL_TRY(check_dtype(u, 0, UOP_BOOL));
+        else if (is_cmp)
+            BELL_TRY(check_dtype(u, i, (enum uop_dtype)u->src[0]->dtype));
+        else
+            BELL_TRY(check_like(u, i, SAME_DTYPE));
+        if (s->dtype == UOP_VOID)
+            return uop_bad(u, "source %u has no value", i);
+        if ((info->flags & UOP_FLAG_FLT) && !uop_is_float(s))
+            return uop_bad(u, "is for floats only");
+        if ((info->flags & UOP_FLAG_INT) && uop_is_float(s))
+            return uop_bad(u, "is for integers only");
+    }
+    if (is_cmp && u->dtype != UOP_BOOL)
+        return uop_bad(u, "a comparison is bool");
+    if (stage == UOP_STAGE_T)
+        BELL_TRY(check_shapes(g, u));
+    return BELL_OK;
+}
+
+static bell_status
+check_conversion(const struct uop_graph *g, const struct uop *u,
+                 enum uop_stage stage)
+{
+    const struct uop *s = u->src[0];
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_LANES));
+    if (s->dtype == UOP_VOID)
+        return uop_bad(u, "source 0 has no value");
+    if (u->op == UOP_BITCAST && uop_dtype_infos[s->dtype].size_bytes !=
+                                    uop_dtype_infos[u->dtype].size_bytes)
+        return uop_bad(u, "source 0 has another size");
+    return stage == UOP_STAGE_T ? check_shapes(g, u) : BELL_OK;
+}
+
+static bell_status
+check_const(const struct uop *u)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_scalar(u));
+    if (uop_is_float(u)
+            ? !isnan(u->arg.f) && uop_round_float(dtype, u->arg.f) != u->arg.f
+            : uop_wrap_int(dtype, u->arg.i) != u->arg.i)
+        return uop_bad(u, "is not a value of its dtype");
+    return BELL_OK;
+}
+
+/* ---- tensor graph ---- */
+
+static bool
+product_of(const struct uop_dims *dims, int64_t *out)
+{
+    uint32_t i;
+
+    *out = 1;
+    for (i = 0; i < dims->n; i++) {
+        if (dims->d[i] < 0 || __builtin_mul_overflow(*out, dims->d[i], out))
+            return false;
+    }
+    return true;
+}
+
+static bool
+is_permuted(const struct uop_dims *from, const struct uop_dims *to,
+            const struct uop_dims *order)
+{
+    uint64_t seen = 0;
+    uint32_t i;
+
+    if (order->n != from->n || to->n != from->n || from->n > 64)
+        return false;
+    for (i = 0; i < order->n; i++) {
+        int64_t axis = order->d[i];
+        if (axis < 0 || axis >= from->n || (seen >> axis & 1) ||
+            to->d[i] != from->d[axis])
+            return false;
+        seen |= (uint64_t)1 << axis;
+    }
+    return true;
+}
+
+/* Dimension i of a PAD or SHRINK from a dimension of `from` elements; -1 where
+ * the pair (a, b) makes no sense. */
+static int64_t
+cut_dim(enum uop_op op, int64_t from, int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    if (op == UOP_SHRINK)
+        return a < 0 || a > b || b > from ? -1 : b - a;
+    if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) ||
+        __builtin_add_overflow(sum, from, &sum))
+        return -1;
+    return sum;
+}
+
+static bool
+moves_rightly(const struct uop *u, const struct uop_dims *from,
+              const struct uop_dims *to)
+{
+    const struct uop_dims *arg = u->arg.dims;
+    int64_t n_from, n_to;
+    uint32_t i;
+
+    switch (u->op) {
+    case UOP_RESHAPE:
+        return arg == to && product_of(from, &n_from) &&
+               product_of(to, &n_to) && n_from == n_to;
+    case UOP_PERMUTE:
+        return is_permuted(from, to, arg);
+    case UOP_EXPAND:
+        if (arg != to || from->n != to->n)
+            return false;
+        for (i = 0; i < to->n; i++) {
+            if (to->d[i] < 0 || (from->d[i] != 1 && from->d[i] != to->d[i]))
+                return false;
+        }
+        return true;
+    case UOP_FLIP:
+        return from == to && from->n < 64 && u->arg.i >= 0 &&
+               (uint64_t)u->arg.i >> from->n == 0;
+    default:
+        break;
+    }
+    if (arg->n != 2 * from->n || to->n != from->n)
+        return false;
+    for (i = 0; i < from->n; i++) {
+        int64_t want = cut_dim((enum uop_op)u->op, from->d[i], arg->d[2 * i],
+                               arg->d[2 * i + 1]);
+        if (want < 0 || want != to->d[i])
+            return false;
+    }
+    return true;
+}
+
+static bell_status
+check_movement(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *from = uop_shape(g, u->src[0]);
+    const struct uop_dims *to = uop_shape(g, u);
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    if (!from && u->src[0]->op == UOP_CONST)
+        return BELL_OK;
+    if (!from || !to || !moves_rightly(u, from, to))
+        return uop_bad(u, "arg, shape and source's shape disagree");
+    return BELL_OK;
+}
+
+static bell_status
+check_reduce_axis(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *from = uop_shape(g, u->src[0]);
+    const struct uop_dims *to = uop_shape(g, u);
+    uint32_t axes = uop_reduce_axes(u), i;
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    if (!is_reduction((int64_t)uop_reduce_op(u)))
+        return uop_bad(u, "arg is no reduction");
+    if (!from || !to || from->n != to->n || from->n > 32 ||
+        (from->n < 32 && axes >> from->n))
+        return uop_bad(u, "arg, shape and source's shape disagree");
+    for (i = 0; i < to->n; i++) {
+        if (to->d[i] != (axes >> i & 1 ? 1 : from->d[i]))
+            return uop_bad(u, "dimension %u is %lld", i, (long long)to->d[i]);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_gather(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *x = uop_shape(g, u->src[0]);
+    const struct uop_dims *index = uop_shape(g, u->src[1]);
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    if (!uop_dtype_infos[u->src[1]->dtype].is_int)
+        return uop_bad(u, "the index is no integer");
+    if (!x || u->arg.i < 0 || u->arg.i >= x->n || index != uop_shape(g, u))
+        return uop_bad(u, "arg, shape and sources' shapes disagree");
+    return BELL_OK;
+}
+
+/* ---- kernels and programs ---- */
+
+static bool
+is_memory(const struct uop *u)
+{
+    while (u->op == UOP_AFTER && u->n_src)
+        u = u->src[0];
+    return u->op == UOP_PARAM || u->op == UOP_LOCAL;
+}
+
+/* The index, and the gate if there is one. */
+static bell_status
+check_place(const struct uop *u, uint16_t lanes)
+{
+    uint32_t i;
+
+    if (!is_memory(u->src[0]))
+        return uop_bad(u, "source 0 is no memory");
+    BELL_TRY(check_dtype(u, 1, UOP_I64));
+    if (u->n_src == 4)
+        BELL_TRY(check_dtype(u, 3, UOP_BOOL));
+    for (i = 1; i < u->n_src; i += 2) {
+        if (u->src[i]->lanes != 1 && u->src[i]->lanes != lanes)
+            return uop_bad(u, "source %u has %u lanes", i, u->src[i]->lanes);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_load(const struct uop *u)
+{
+    if (u->n_src == 3)
+        return uop_bad(u, "has a value if not gate, and no gate");
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    BELL_TRY(check_place(u, u->lanes));
+    return u->n_src == 4 ? check_like(u, 2, SAME_DTYPE | SAME_LANES) : BELL_OK;
+}
+
+static bell_status
+check_store(const struct uop *u)
+{
+    BELL_TRY(check_dtype(u, 2, (enum uop_dtype)u->src[0]->dtype));
+    return check_place(u, u->src[2]->lanes);
+}
+
+static bell_status
+check_range(const struct uop *u)
+{
+    BELL_TRY(check_scalar(u));
+    BELL_TRY(check_dtype(u, 0, UOP_I64));
+    if (u->dtype != UOP_I64 || u->src[0]->lanes != 1)
+        return uop_bad(u, "an index is one lane of i64");
+    if (uop_range_axis(u) >= UOP_AXIS_COUNT)
+        return uop_bad(u, "arg has no axis type");
+    if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i < 0)
+        return uop_bad(u, "negative extent");
+    return BELL_OK;
+}
+
+static bell_status
+check_ranges_from(const struct uop *u, uint32_t first)
+{
+    uint32_t i;
+
+    for (i = first; i < u->n_src; i++) {
+        if (u->src[i]->op != UOP_RANGE)
+            return uop_bad(u, "source %u is no RANGE", i);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_reduce(const struct uop *u)
+{
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
+    if (!is_reduction(u->arg.i))
+        return uop_bad(u, "arg is no reduction");
+    return check_ranges_from(u, 1);
+}
+
+static bell_status
+check_special(const struct uop *u)
+{
+    BELL_TRY(check_scalar(u));
+    BELL_TRY(check_dtype(u, 0, UOP_I64));
+    if (u->dtype != UOP_I64 || u->arg.i < 0 || u->arg.i > 6 || u->arg.i == 3)
+        return uop_bad(u, "is an i64 with arg 0..2 or 4..6");
+    return BELL_OK;
+}
+
+static bool
+is_acc(const struct uop *u)
+{
+    while (u->op == UOP_AFTER && u->n_src)
+        u = u->src[0];
+    return u->op == UOP_ACC;
+}
+
+static bell_status
+check_acc_get(const struct uop *u)
+{
+    uint32_t i;
+
+    BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
+    if (!is_acc(u->src[0]))
+        return uop_bad(u, "source 0 is no ACC");
+    for (i = 1; i < u->n_src; i++) {
+        if (u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_END)
+            return uop_bad(u, "source %u is no RANGE or END", i);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_acc_set(const struct uop *u)
+{
+    if (!is_acc(u->src[0]))
+        return uop_bad(u, "source 0 is no ACC");
+    if (u->src[1]->dtype != u->src[0]->dtype ||
+        u->src[1]->lanes != u->src[0]->lanes)
+        return uop_bad(u, "the value and the ACC differ in type");
+    return BELL_OK;
+}
+
+static bell_status
+check_lanes(const struct uop *u)
+{
+    uint32_t i;
+
+    if (u->n_src != u->lanes)
+        return uop_bad(u, "%u sources for %u lanes", u->n_src, u->lanes);
+    for (i = 0; i < u->n_src; i++) {
+        BELL_TRY(check_like(u, i, SAME_DTYPE));
+        if (u->src[i]->lanes != 1)
+            return uop_bad(u, "source %u has %u lanes", i, u->src[i]->lanes);
+    }
+    return check_value(u);
+}
+
+static bell_status
+check_lane_of(const struct uop *u)
+{
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_scalar(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    if (u->op == UOP_LANE && (u->arg.i < 0 || u->arg.i >= u->src[0]->lanes))
+        return uop_bad(u, "source 0 has %u lanes", u->src[0]->lanes);
+    if (u->op == UOP_LANES_REDUCE && !is_reduction(u->arg.i))
+        return uop_bad(u, "arg is no reduction");
+    return BELL_OK;
+}
+
+static bell_status
+check_kernel_op(const struct uop *u)
+{
+    switch (u->op) {
+    case UOP_PARAM:
+    case UOP_VAR:
+        if (u->arg.i < 0 || u->lanes != 1 || u->dtype == UOP_VOID ||
+            (u->op == UOP_VAR && u->dtype != UOP_I64))
+            return uop_bad(u, "bad slot or type");
+        return BELL_OK;
+    case UOP_RANGE:
+        return check_range(u);
+    case UOP_REDUCE:
+        return check_reduce(u);
+    case UOP_LOAD:
+        return check_load(u);
+    case UOP_STORE:
+        return check_store(u);
+    case UOP_AFTER:
+        BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
+        return check_effects(u, 1);
+    case UOP_SPECIAL:
+        return check_special(u);
+    case UOP_ACC:
+        BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
+        return check_ranges_from(u, 1);
+    case UOP_ACC_GET:
+        return check_acc_get(u);
+    case UOP_ACC_SET:
+        return check_acc_set(u);
+    case UOP_END:
+        if (u->src[0]->op != UOP_RANGE)
+            return uop_bad(u, "source 0 is no RANGE");
+        return check_effects(u, 1);
+    case UOP_LOCAL:
+        return check_value(u);
+    case UOP_BARRIER:
+        return check_effects(u, 0);
+    case UOP_IF:
+        BELL_TRY(check_dtype(u, 0, UOP_BOOL));
+        return check_effects(u, 1);
+    case UOP_ENDIF:
+        if (u->src[0]->op != UOP_IF)
+            return uop_bad(u, "source 0 is no IF");
+        return check_effects(u, 1);
+    default:
+        return BELL_OK;
+    }
+}
+
+static bell_status
+check_vector_op(const struct uop *u)
+{
+    switch (u->op) {
+    case UOP_BROADCAST:
+        BELL_TRY(check_value(u));
+        BELL_TRY(check_like(u, 0, SAME_DTYPE));
+        if (u->src[0]->lanes != 1)
+            return uop_bad(u, "source 0 has %u lanes", u->src[0]->lanes);
+        return BELL_OK;
+    case UOP_LANES:
+        return check_lanes(u);
+    case UOP_LANE:
+    case UOP_LANES_REDUCE:
+        return check_lane_of(u);
+    case UOP_RAMP:
+        if (!uop_dtype_infos[u->dtype].is_int)
+            return uop_bad(u, "is an integer");
+        return BELL_OK;
+    default:
+        return check_kernel_op(u);
+    }
+}
+
+bell_status
+uop_check_node(const struct uop_graph *g, const struct uop *u,
+               enum uop_stage stage)
+{
+    if (uop_has(u, UOP_FLAG_ALU))
+        return check_alu(g, u, stage);
+    if (uop_has(u, UOP_FLAG_MOVE))
+        return check_movement(g, u);
+    if (uop_has(u, UOP_FLAG_EFFECT) && u->dtype != UOP_VOID)
+        return uop_bad(u, "an effect has no value");
+    switch (u->op) {
+    case UOP_CONST:
+        return check_const(u);
+    case UOP_CAST:
+    case UOP_BITCAST:
+        return check_conversion(g, u, stage);
+    case UOP_SINK:
+        return stage == UOP_STAGE_T ? BELL_OK : check_effects(u, 0);
+    case UOP_BUFFER:
+        return check_value(u);
+    case UOP_IOTA:
+        if (!uop_dtype_infos[u->dtype].is_int || u->arg.i < 0)
+            return uop_bad(u, "is an integer with arg 0 or more");
+        return BELL_OK;
+    case UOP_REDUCE_AXIS:
+        return check_reduce_axis(g, u);
+    case UOP_GATHER:
+        return check_gather(g, u);
+    case UOP_CONTIGUOUS:
+    case UOP_DETACH:
+        BELL_TRY(check_like(u, 0, SAME_DTYPE));
+        return check_shapes(g, u);
+    default:
+        return check_vector_op(u);
+    }
+}
