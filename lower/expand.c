@@ -174,11 +174,13 @@ need_sources(struct expand *e, const struct uop *u,
         need = (need & ~(unsigned)NEED_SCALAR) | NEED_BASE;
     for (i = 0; i < u->n_src; i++) {
         struct expand_inst *src = inst_of(e, u->src[i]);
-        if (u->op == UOP_REDUCE || u->op == UOP_SINK)
+        if (u->op == UOP_REDUCE || u->op == UOP_SINK) {
             need_all(e, u->src[i]);
-        else if (need & NEED_VECTOR &&
-                 !(access && i == 1 && is_contiguous(e, u, inst)) &&
-                 !is_ramp_compare(e, u, inst))
+            continue;
+        }
+        if (need & NEED_VECTOR &&
+            !(access && i == 1 && is_contiguous(e, u, inst)) &&
+            !is_ramp_compare(e, u, inst))
             need_all(e, u->src[i]);
         else if (need & NEED_VECTOR)
             src->need |= NEED_SCALAR;

@@ -122,17 +122,23 @@ opt_retype(struct opt_plan *plan, uint32_t axis, enum uop_axis type)
     return true;
 }
 
-/* Ranges with a VECTOR piece of more than one lane. */
+/* Ranges with a VECTOR piece of more than one lane; *out_twice are those with
+ * several. */
 static uint64_t
-vector_ranges(const struct opt_plan *plan)
+vector_ranges(const struct opt_plan *plan, uint64_t *out_twice)
 {
     uint64_t set = 0;
     uint32_t i;
 
+    *out_twice = 0;
+
     for (i = 0; i < plan->n_axes; i++) {
         const struct opt_axis *a = &plan->axes[i];
-        if (a->outer < 0 && a->type == UOP_AXIS_VECTOR && a->size > 1)
-            set |= (uint64_t)1 << a->range;
+        uint64_t bit = (uint64_t)1 << a->range;
+        if (a->outer >= 0 || a->type != UOP_AXIS_VECTOR || a->size == 1)
+            continue;
+        *out_twice |= set & bit;
+        set |= bit;
     }
     return set;
 }
@@ -141,9 +147,11 @@ bool
 opt_vectors_fit(const struct opt_plan *plan)
 {
     const struct kernel *k = plan->k;
-    uint64_t vectors = vector_ranges(plan);
+    uint64_t twice, vectors = vector_ranges(plan, &twice);
     uint32_t i;
 
+    if (twice)
+        return false;
     for (i = 0; i < k->n_nodes; i++) {
         uint64_t set = k->deps[i] & vectors;
         if (set & (set - 1))
