@@ -1,0 +1,122 @@
+/* Whole files. */
+#include "tools/file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+#define READ_STEP (1u << 16)
+
+static bell_status
+fail_errno(const char *path, const char *what)
+{
+    bell_status status =
+        errno == EACCES || errno == EPERM ? BELL_E_PERMISSION : BELL_E_IO;
+
+    return bell_fail(status, "%s: %s: %s", path, what, strerror(errno));
+}
+
+void
+file_bytes_fini(struct file_bytes *file)
+{
+    host_free(file->data);
+    memset(file, 0, sizeof(*file));
+}
+
+/* Room for the file's size at once where that is known. */
+static size_t
+first_room(FILE *stream)
+{
+    struct stat st;
+
+    if (fstat(fileno(stream), &st) != 0 || !S_ISREG(st.st_mode) ||
+        st.st_size < 0)
+        return READ_STEP;
+    return (size_t)st.st_size + 1;
+}
+
+static BELL_MUST_CHECK bell_status
+read_all(FILE *stream, const char *path, struct file_bytes *file)
+{
+    size_t cap = 0, need = first_room(stream), got;
+
+    do {
+        if (host_grow(&file->data, &cap, need, 1) != 0)
+            return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %zu bytes",
+                             path, need);
+        errno = 0;
+        got = fread((char *)file->data + file->size_bytes, 1,
+                    cap - file->size_bytes, stream);
+        file->size_bytes += got;
+        need = file->size_bytes + READ_STEP;
+    } while (got > 0);
+    if (ferror(stream))
+        return fail_errno(path, "cannot read");
+    return BELL_OK;
+}
+
+bell_status
+file_read(const char *path, struct file_bytes *out_file)
+{
+    struct file_bytes file = {NULL, 0};
+    FILE *stream = fopen(path, "rb");
+    bell_status status;
+
+    if (!stream)
+        return fail_errno(path, "cannot open");
+    status = read_all(stream, path, &file);
+    fclose(stream);
+    if (status == BELL_OK)
+        *out_file = file;
+    else
+        file_bytes_fini(&file);
+    return status;
+}
+
+static BELL_MUST_CHECK bell_status
+write_parts(const char *path, const struct file_part *parts, size_t n_parts)
+{
+    FILE *stream = fopen(path, "wb");
+    bool ok = true;
+    size_t i;
+
+    if (!stream)
+        return fail_errno(path, "cannot create");
+    for (i = 0; ok && i < n_parts; i++)
+        ok = parts[i].size_bytes == 0 ||
+             fwrite(parts[i].data, 1, parts[i].size_bytes, stream) ==
+                 parts[i].size_bytes;
+    if (!ok) {
+        bell_status status = fail_errno(path, "cannot write");
+        fclose(stream);
+        return status;
+    }
+    if (fclose(stream) != 0)
+        return fail_errno(path, "cannot write");
+    return BELL_OK;
+}
+
+bell_status
+file_write(const char *path, const struct file_part *parts, size_t n_parts)
+{
+    bell_status status;
+    char temp[4096];
+    struct stat st;
+
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return write_parts(path, parts, n_parts);
+    if (snprintf(temp, sizeof(temp), "%s.part-%ld", path, (long)getpid()) >=
+        (int)sizeof(temp))
+        return bell_fail(BELL_E_IO, "%s: the name is too long", path);
+    status = write_parts(temp, parts, n_parts);
+    if (status == BELL_OK && rename(temp, path) != 0)
+        status = fail_errno(path, "cannot rename to it");
+    if (status != BELL_OK)
+        unlink(temp);
+    return status;
+}
