@@ -163,6 +163,25 @@ divide_by_pow2(struct uop_graph *g, const struct rw_match *m)
                     uop_make_const(g, dtype, m->root->lanes, arg));
 }
 
+/* The index of a gated access matters only where the gate holds. */
+static const struct uop *
+access_given(struct uop_graph *g, const struct rw_match *m)
+{
+    const struct uop *src[4], *index;
+    struct sym_bounds known;
+
+    sym_gate_bounds(g, m->v[3], &known);
+    index = sym_given(g, m->v[1], &known);
+    if (index == m->v[1])
+        return NULL;
+    src[0] = m->v[0];
+    src[1] = index;
+    src[2] = m->v[2];
+    src[3] = m->v[3];
+    return uop_make(g, (enum uop_op)m->root->op, dtype_of(m->root),
+                    m->root->lanes, m->root->arg, src, 4);
+}
+
 /* An access whose gate is known. */
 static const struct uop *
 load_known(struct uop_graph *g, const struct rw_match *m)
@@ -274,6 +293,7 @@ static const struct rw_rule symbolic[] = {
     {.name = "lane", .pat = "(LANE a)", .build = sym_lane},
     {.name = "load-known", .pat = "(LOAD p i a c:bool)", .build = load_known},
     {.name = "store-known", .pat = "(STORE p i a c:bool)", .build = store_known},
+    {.name = "access-given", .pat = "(LOAD|STORE p i a c:bool)", .build = access_given},
 };
 /* clang-format on */
 

@@ -1,4 +1,4 @@
-/* Comparisons of integer sums, and conjunctions of them (gates).
+/* Comparisons of integer sums.
  *
  * Canonical comparisons: CMPLT(sum, const), CMPLT(const, sum) or
  * CMPLT(sum, sum + const) with positive coefficients and no constant on the
@@ -10,10 +10,8 @@
 
 #include "base/bits.h"
 
-#define MAX_GATES 16
-
-static const struct uop *
-make_bool(struct uop_graph *g, const struct uop *like, bool value)
+const struct uop *
+sym_bool(struct uop_graph *g, const struct uop *like, bool value)
 {
     return uop_make_int(g, UOP_BOOL, like->lanes, value);
 }
@@ -30,10 +28,9 @@ ceil_div(int64_t a, int64_t b)
     return -floor_div(-a, b);
 }
 
-/* a - b as exact integers, with its bounds. */
-static bool
-difference(const struct uop_graph *g, const struct uop *a, const struct uop *b,
-           struct lin *out, struct uop_bounds *out_b)
+bool
+sym_difference(const struct uop_graph *g, const struct uop *a,
+               const struct uop *b, struct lin *out, struct uop_bounds *out_b)
 {
     struct lin right;
     uint32_t i;
@@ -160,10 +157,10 @@ sym_less(struct uop_graph *g, const struct rw_match *match)
     struct uop_bounds range;
     int64_t limit;
 
-    if (!difference(g, a, b, &sum, &range))
+    if (!sym_difference(g, a, b, &sum, &range))
         return NULL;
     if (range.max < 0 || range.min >= 0)
-        return make_bool(g, a, range.max < 0);
+        return sym_bool(g, a, range.max < 0);
     limit = -sum.k;
     sum.k = 0;
     reduce_less(g, &sum, &limit);
@@ -190,14 +187,14 @@ sym_equal(struct uop_graph *g, const struct rw_match *match)
     int64_t f, k;
     uint32_t i;
 
-    if (!difference(g, a, b, &sum, &range))
+    if (!sym_difference(g, a, b, &sum, &range))
         return NULL;
     if (range.max < 0 || range.min > 0)
-        return make_bool(g, a, !is_eq);
+        return sym_bool(g, a, !is_eq);
     k = -sum.k;
     f = divide_common(&sum);
     if (f == 0 || k % f)
-        return make_bool(g, a, (k == 0) == is_eq);
+        return sym_bool(g, a, (k == 0) == is_eq);
     k /= f;
     if (sum.t[0].c < 0) {
         k = -k;
@@ -231,239 +228,4 @@ sym_not_less(struct uop_graph *g, const struct rw_match *match)
         return NULL;
     return uop_alu2(g, UOP_CMPLT, b,
                     uop_alu2(g, UOP_ADD, a, like_int(g, a, 1)));
-}
-
-/* One condition of a conjunction or disjunction. */
-struct gate {
-    const struct uop *u;
-    const struct uop *x; /* what is compared with k, or NULL */
-    int64_t k;
-    bool is_upper; /* x < k, else k < x */
-};
-
-struct gates {
-    enum uop_op op; /* AND or OR */
-    uint32_t n;
-    struct gate v[MAX_GATES];
-    bool decided, value; /* it is this constant */
-};
-
-static void
-classify(const struct uop *u, struct gate *out)
-{
-    const struct uop *c;
-
-    out->u = u;
-    out->x = NULL;
-    if (u->op != UOP_CMPLT || uop_is_float(u->src[0]) ||
-        u->src[0]->dtype == UOP_U64)
-        return;
-    c = uop_scalar_const(u->src[1]);
-    out->is_upper = c != NULL;
-    out->x = c ? u->src[0] : u->src[1];
-    if (!c)
-        c = uop_scalar_const(u->src[0]);
-    if (c)
-        out->k = c->arg.i;
-    else
-        out->x = NULL;
-}
-
-static bool
-is_negation(const struct uop *a, const struct uop *b)
-{
-    return a->op == UOP_XOR && a->src[0] == b &&
-           uop_scalar_const(a->src[1]) != NULL;
-}
-
-static void
-decide(struct gates *gates, bool value)
-{
-    gates->decided = true;
-    gates->value = value;
-}
-
-/* Bounds on one side of the same x: the one that the other implies goes.
- * True if `gate` adds nothing to, or took the place of, v[i]. */
-static bool
-merge_same_side(struct gates *gates, uint32_t i, const struct gate *gate)
-{
-    struct gate *old = &gates->v[i];
-    bool stricter = gate->is_upper ? gate->k < old->k : gate->k > old->k;
-
-    if (stricter == (gates->op == UOP_AND))
-        *old = *gate;
-    return true;
-}
-
-static bool
-merge_gate(struct gates *gates, uint32_t i, const struct gate *gate)
-{
-    const struct gate *old = &gates->v[i], *low, *high;
-
-    if (old->u == gate->u)
-        return true;
-    if (is_negation(old->u, gate->u) || is_negation(gate->u, old->u)) {
-        decide(gates, gates->op == UOP_OR);
-        return true;
-    }
-    if (!gate->x || old->x != gate->x)
-        return false;
-    if (old->is_upper == gate->is_upper)
-        return merge_same_side(gates, i, gate);
-    high = gate->is_upper ? gate : old; /* low->k < x, x < high->k */
-    low = gate->is_upper ? old : gate;
-    if (gates->op == UOP_AND ? high->k == INT64_MIN || low->k >= high->k - 1
-                             : low->k < high->k) {
-        decide(gates, gates->op == UOP_OR);
-        return true;
-    }
-    return false;
-}
-
-static bool
-add_gate(struct gates *gates, const struct uop *u)
-{
-    struct gate gate;
-    uint32_t i;
-
-    classify(u, &gate);
-    for (i = 0; i < gates->n && !gates->decided; i++) {
-        if (merge_gate(gates, i, &gate))
-            return true;
-    }
-    if (gates->n == MAX_GATES)
-        return false;
-    gates->v[gates->n++] = gate;
-    return true;
-}
-
-/* Collects the conditions under nested nodes of gates->op. */
-static bool
-collect(struct gates *gates, const struct uop *a, const struct uop *b)
-{
-    const struct uop *todo[2 * MAX_GATES];
-    uint32_t n = 2;
-
-    todo[0] = b;
-    todo[1] = a;
-    while (n && !gates->decided) {
-        const struct uop *u = todo[--n];
-        if (u->op != gates->op) {
-            if (!add_gate(gates, u))
-                return false;
-            continue;
-        }
-        if (n + 2 > 2 * MAX_GATES)
-            return false;
-        todo[n++] = u->src[1];
-        todo[n++] = u->src[0];
-    }
-    return true;
-}
-
-/* Bounds of a term's x, given the other conditions of a conjunction. */
-static struct uop_bounds
-given_bounds(const struct uop_graph *g, const struct gates *gates,
-             uint32_t skip, const struct uop *x)
-{
-    struct uop_bounds b = uop_bounds(g, x);
-    uint32_t i;
-
-    for (i = 0; i < gates->n; i++) {
-        const struct gate *gate = &gates->v[i];
-        if (i == skip || gate->x != x || gate->k == INT64_MIN)
-            continue;
-        if (gate->is_upper && gate->k <= b.max)
-            b.max = gate->k - 1;
-        if (!gate->is_upper && gate->k >= b.min)
-            b.min = gate->k + 1;
-    }
-    return b;
-}
-
-/* Decides condition i, a CMPLT of sums, from the others: -1 unknown. */
-static int
-decide_given(const struct uop_graph *g, const struct gates *gates, uint32_t i)
-{
-    const struct uop *u = gates->v[i].u;
-    struct uop_bounds range, b;
-    int64_t lo, hi, p, q;
-    struct lin sum;
-    uint32_t k;
-
-    if (u->op != UOP_CMPLT || uop_is_float(u->src[0]) ||
-        !difference(g, u->src[0], u->src[1], &sum, &range) || sum.n < 2)
-        return -1;
-    lo = hi = sum.k;
-    for (k = 0; k < sum.n; k++) {
-        b = given_bounds(g, gates, i, sum.t[k].x);
-        if (b.min > b.max || __builtin_mul_overflow(b.min, sum.t[k].c, &p) ||
-            __builtin_mul_overflow(b.max, sum.t[k].c, &q) ||
-            __builtin_add_overflow(lo, p < q ? p : q, &lo) ||
-            __builtin_add_overflow(hi, p < q ? q : p, &hi))
-            return -1;
-    }
-    if (hi < 0)
-        return 1;
-    return lo >= 0 ? 0 : -1;
-}
-
-static void
-drop_implied(const struct uop_graph *g, struct gates *gates)
-{
-    uint32_t i = 0, k;
-
-    while (i < gates->n && gates->n > 1 && !gates->decided) {
-        int known = decide_given(g, gates, i);
-        if (known == 0) {
-            decide(gates, false);
-        } else if (known == 1) {
-            for (k = i + 1; k < gates->n; k++)
-                gates->v[k - 1] = gates->v[k];
-            gates->n--;
-            i = 0;
-        } else {
-            i++;
-        }
-    }
-}
-
-static void
-sort_gates(struct gates *gates)
-{
-    uint32_t i, k;
-
-    for (i = 1; i < gates->n; i++) {
-        struct gate gate = gates->v[i];
-        for (k = i; k > 0 && gates->v[k - 1].u->id > gate.u->id; k--)
-            gates->v[k] = gates->v[k - 1];
-        gates->v[k] = gate;
-    }
-}
-
-const struct uop *
-sym_gates(struct uop_graph *g, const struct rw_match *match)
-{
-    const struct uop *a = match->v[0], *b = match->v[1], *src[2];
-    struct gates gates = {.op = (enum uop_op)match->root->op};
-    union uop_arg none = {.bits = 0};
-    uint32_t i;
-
-    if (!collect(&gates, a, b))
-        return NULL;
-    if (gates.op == UOP_AND)
-        drop_implied(g, &gates);
-    if (gates.decided)
-        return make_bool(g, match->root, gates.value);
-    sort_gates(&gates);
-    src[0] = gates.v[0].u;
-    for (i = 1; i < gates.n; i++) {
-        src[1] = gates.v[i].u;
-        if (i + 1 == gates.n && src[0] == a && src[1] == b)
-            return NULL;
-        src[0] =
-            uop_new(g, gates.op, UOP_BOOL, match->root->lanes, none, src, 2);
-    }
-    return src[0];
 }

@@ -3,6 +3,7 @@
 #ifndef BELL_UOPS_SYMBOLIC_INTERNAL_H
 #define BELL_UOPS_SYMBOLIC_INTERNAL_H
 
+#include "uops/linear.h"
 #include "uops/rewrite.h"
 
 /* Fast pre-check of an integer ADD: true when it is certainly canonical. */
@@ -14,7 +15,36 @@ rw_build_fn sym_sum, sym_scale, sym_const_out;
 /* symbolic_div.c */
 rw_build_fn sym_floordiv, sym_floormod;
 /* symbolic_cmp.c */
-rw_build_fn sym_less, sym_equal, sym_not_less, sym_gates;
+rw_build_fn sym_less, sym_equal, sym_not_less;
+/* A bool constant with the lanes of `like`. */
+const struct uop *sym_bool(struct uop_graph *g, const struct uop *like,
+                           bool value);
+/* a - b as exact integers and its bounds; false where that might wrap. */
+bool sym_difference(const struct uop_graph *g, const struct uop *a,
+                    const struct uop *b, struct lin *out,
+                    struct uop_bounds *out_b);
+
+/* symbolic_gate.c */
+rw_build_fn sym_gates;
+
+/* Bounds that hold where some condition does. */
+#define SYM_MAX_BOUNDS 16
+struct sym_bounds {
+    uint32_t n;
+    struct {
+        const struct uop *x;
+        struct uop_bounds b; /* empty where the condition never holds */
+    } v[SYM_MAX_BOUNDS];
+};
+/* What the truth of `gate` says. */
+void sym_gate_bounds(const struct uop_graph *g, const struct uop *gate,
+                     struct sym_bounds *out);
+
+/* symbolic_given.c */
+/* `expr`, simplified as if the bounds held everywhere; itself where that does
+ * not make it cheaper. */
+const struct uop *sym_given(struct uop_graph *g, const struct uop *expr,
+                            const struct sym_bounds *known);
 /* symbolic_vec.c */
 rw_build_fn sym_broadcast, sym_lane;
 /* A better form of LANES `u`, which has any number of sources and so no

@@ -1,0 +1,191 @@
+/* Simplification under a condition.
+ *
+ * Each x that the condition bounds more tightly is replaced by a new RANGE of
+ * just that extent, plus the lower bound; the expression is rebuilt, which
+ * simplifies it with the tighter bounds, and then x is put back. Only small
+ * expressions with divisions are worth it; no memory but the graph's is used.
+ */
+#include "uops/symbolic_internal.h"
+#include "uops/uops_internal.h"
+
+#include <stdlib.h>
+
+#define MAX_EXPR 96        /* nodes of an expression that is looked into */
+#define N_SLOTS  256       /* of the node set; a power of two */
+#define FIRST_ID 0xff0000u /* ids of the new RANGEs */
+
+/* The nodes under an expression and what each becomes. */
+struct nodes {
+    uint32_t n;
+    const struct uop *list[MAX_EXPR]; /* by id after sort_nodes */
+    struct {
+        const struct uop *u, *to;
+    } slots[N_SLOTS];
+};
+
+static uint32_t
+slot_of(const struct nodes *nodes, const struct uop *u)
+{
+    uint32_t at = (u->id * 0x9e3779b1u) >> 24;
+
+    while (nodes->slots[at].u && nodes->slots[at].u != u)
+        at = (at + 1) & (N_SLOTS - 1);
+    return at;
+}
+
+static bool
+add_node(struct nodes *nodes, const struct uop *u)
+{
+    uint32_t at = slot_of(nodes, u);
+
+    if (nodes->slots[at].u)
+        return true;
+    if (nodes->n == MAX_EXPR)
+        return false;
+    nodes->slots[at].u = u;
+    nodes->slots[at].to = NULL;
+    nodes->list[nodes->n++] = u;
+    return true;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+    const struct uop *const *x = a, *const *y = b;
+
+    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+
+/* Collects the nodes under `root`, sources first; false if there are many. */
+static bool
+collect_nodes(struct nodes *nodes, const struct uop *root)
+{
+    uint32_t i, k;
+
+    nodes->n = 0;
+    for (i = 0; i < N_SLOTS; i++)
+        nodes->slots[i].u = NULL;
+    if (!add_node(nodes, root))
+        return false;
+    for (i = 0; i < nodes->n; i++) {
+        for (k = 0; k < nodes->list[i]->n_src; k++) {
+            if (!add_node(nodes, nodes->list[i]->src[k]))
+                return false;
+        }
+    }
+    qsort(nodes->list, nodes->n, sizeof(nodes->list[0]), compare_ids);
+    return true;
+}
+
+/* Rough cost: divisions count most. */
+static uint32_t
+cost_of(const struct nodes *nodes)
+{
+    uint32_t cost = 0, i;
+
+    for (i = 0; i < nodes->n; i++) {
+        switch (nodes->list[i]->op) {
+        case UOP_FLOORDIV:
+        case UOP_FLOORMOD:
+        case UOP_IDIV:
+        case UOP_IMOD:
+            cost += 8;
+            break;
+        case UOP_CONST:
+            break;
+        default:
+            cost++;
+            break;
+        }
+    }
+    return cost;
+}
+
+/* Rebuilds the last node of the list with the replacements in slots[].to. */
+static const struct uop *
+rebuild(struct uop_graph *g, struct nodes *nodes)
+{
+    const struct uop *src[MAX_EXPR], *r = NULL;
+    uint32_t i, k;
+
+    for (i = 0; i < nodes->n; i++) {
+        const struct uop *u = nodes->list[i];
+        uint32_t at = slot_of(nodes, u);
+        bool changed = false;
+        r = nodes->slots[at].to;
+        if (!r && u->n_src <= MAX_EXPR) {
+            for (k = 0; k < u->n_src; k++) {
+                src[k] = nodes->slots[slot_of(nodes, u->src[k])].to;
+                changed |= src[k] != u->src[k];
+            }
+            r = changed
+                    ? uop_make(g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                               u->lanes, u->arg, src, u->n_src)
+                    : u;
+        }
+        nodes->slots[at].to = r;
+    }
+    return r;
+}
+
+static void
+replace(struct nodes *nodes, const struct uop *u, const struct uop *to)
+{
+    uint32_t at = slot_of(nodes, u);
+
+    if (nodes->slots[at].u)
+        nodes->slots[at].to = to;
+}
+
+/* A stand-in for x with the bounds b: range + b.min. NULL if it is of no
+ * use. */
+static const struct uop *
+stand_in(struct uop_graph *g, const struct uop *x, struct uop_bounds b,
+         uint32_t number, const struct uop **out_range)
+{
+    int64_t extent;
+
+    *out_range = NULL;
+    if (x->dtype != UOP_I64 || x->lanes != 1 || b.min > b.max ||
+        __builtin_sub_overflow(b.max, b.min, &extent) || extent == INT64_MAX)
+        return NULL;
+    if (extent == 0)
+        return uop_const_int(g, UOP_I64, b.min);
+    *out_range = uop_range(g, FIRST_ID + number, UOP_AXIS_LOOP, extent + 1);
+    return uop_alu2(g, UOP_ADD, *out_range, uop_const_int(g, UOP_I64, b.min));
+}
+
+const struct uop *
+sym_given(struct uop_graph *g, const struct uop *expr,
+          const struct sym_bounds *known)
+{
+    const struct uop *ranges[SYM_MAX_BOUNDS], *r;
+    struct nodes nodes;
+    uint32_t i, cost;
+
+    if (known->n == 0 || !collect_nodes(&nodes, expr))
+        return expr;
+    cost = cost_of(&nodes);
+    if (cost < 8) /* no division */
+        return expr;
+    for (i = 0; i < known->n; i++) {
+        const struct uop *x = known->v[i].x, *to;
+        to = stand_in(g, x, known->v[i].b, i, &ranges[i]);
+        if (to)
+            replace(&nodes, x, to);
+    }
+    r = rebuild(g, &nodes);
+    if (r == expr || g->failed || !collect_nodes(&nodes, r))
+        return expr;
+    for (i = 0; i < known->n; i++) {
+        const struct uop *x = known->v[i].x;
+        if (ranges[i])
+            replace(&nodes, ranges[i],
+                    uop_alu2(g, UOP_SUB, x,
+                             uop_const_int(g, UOP_I64, known->v[i].b.min)));
+    }
+    r = rebuild(g, &nodes);
+    if (g->failed || !collect_nodes(&nodes, r) || cost_of(&nodes) >= cost)
+        return expr;
+    return r;
+}
