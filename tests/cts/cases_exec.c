@@ -1,0 +1,328 @@
+/* Programs: loading, arguments, grids, visibility, timestamps. */
+#include "cts.h"
+
+#include <stdio.h>
+
+static void
+one(struct cts *t)
+{
+    struct hcq_buffer *in = cts_ints(t, 100, 41), *out = cts_ints(t, 100, 0);
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    cts_exec(cs, prog, 10, ARGS(out->va, in->va, 9));
+    cts_finish(t->queue, cs);
+    CHECK(cts_int(out, 0) == 42 && cts_int(out, 89) == 42, "%d",
+          cts_int(out, 0));
+    CHECK(cts_int(out, 90) == 0, "wrote outside");
+    hcq_program_destroy(prog);
+    hcq_program_destroy(NULL);
+}
+
+static void
+ping_pong_100(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *a = cts_ints(t, 64, 0), *b = cts_ints(t, 64, 0);
+    int i, grid;
+
+    for (grid = 1; grid <= 64; grid *= 64) {
+        uint64_t n = 64u / (unsigned)grid;
+
+        for (i = 0; i < 100; i++) {
+            struct hcq_cs *cs = cts_begin(t->queue);
+
+            cts_exec(cs, prog, (uint32_t)grid, ARGS(b->va, a->va, n));
+            cts_exec(cs, prog, (uint32_t)grid, ARGS(a->va, b->va, n));
+            OK(hcq_cs_submit(cs, NULL));
+        }
+        OK(hcq_queue_wait(t->queue, LONG_NS));
+    }
+    CHECK(cts_int(a, 0) == 400 && cts_int(a, 63) == 400, "%d", cts_int(a, 0));
+}
+
+static void
+grids(struct cts *t)
+{
+    static const uint32_t shapes[][3] = {
+        {1, 1, 1},  {2, 1, 1},    {1, 2, 1},    {1, 1, 2},   {3, 5, 7},
+        {17, 1, 3}, {1, 1000, 1}, {1, 1, 1000}, {64, 33, 2}, {65535, 1, 1},
+    };
+    struct hcq_program *prog = cts_program(t, CTS_IDS);
+    size_t s;
+
+    for (s = 0; s < ARRAY_LEN(shapes); s++) {
+        const uint32_t *g = shapes[s];
+        uint64_t n = (uint64_t)g[0] * g[1] * g[2], i;
+        struct hcq_buffer *buf = cts_ints(t, n + 1, 0);
+        struct hcq_cs *cs = cts_begin(t->queue);
+        static int32_t seen[65536];
+
+        hcq_cs_exec(cs, prog, &buf->va, 1, g, NULL);
+        cts_finish(t->queue, cs);
+        OK(hcq_buffer_read(buf, 0, seen, (n + 1) * 4));
+        for (i = 0; i < n; i++) {
+            uint64_t x = i % g[0], y = i / g[0] % g[1], z = i / g[0] / g[1];
+            CHECK(seen[i] == (int32_t)(x + 1000 * y + 1000000 * z + 1),
+                  "%ux%ux%u group %d: %d", g[0], g[1], g[2], (int)i, seen[i]);
+        }
+        CHECK(seen[n] == 0, "wrote outside");
+        hcq_buffer_destroy(buf);
+    }
+}
+
+/* Every group of a large grid runs exactly once, again and again. */
+static void
+grid_exactly_once(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *buf = cts_ints(t, 100003, 0);
+    static int32_t seen[100003];
+    uint32_t i;
+
+    for (i = 0; i < 100; i++) {
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        cts_exec(cs, prog, 100003, ARGS(buf->va, buf->va, 1));
+        OK(hcq_cs_submit(cs, NULL));
+    }
+    OK(hcq_queue_wait(t->queue, LONG_NS));
+    OK(hcq_buffer_read(buf, 0, seen, sizeof(seen)));
+    for (i = 0; i < ARRAY_LEN(seen); i++)
+        CHECK(seen[i] == 100, "group %u ran %d times", i, seen[i]);
+}
+
+static void
+arguments(struct cts *t)
+{
+    struct hcq_program *values = cts_program(t, CTS_VALUES);
+    struct hcq_buffer *buf = cts_buffer(t, 8);
+    uint64_t args[HCQ_ARGS_MAX] = {buf->va};
+    struct hcq_cs *cs = cts_begin(t->queue);
+    int64_t seen, want = 0;
+    uint32_t i;
+
+    cts_exec(cs, values, 1,
+             ARGS(buf->va, (uint64_t)-7, 1ull << 40, (uint64_t)-1));
+    cts_finish(t->queue, cs);
+    OK(hcq_buffer_read(buf, 0, &seen, 8));
+    CHECK(seen == -7 + 3 * (1ll << 40) - 5, "%lld", (long long)seen);
+
+    if (t->info.max_args < HCQ_ARGS_MAX)
+        cts_skip("%u arguments are the limit", t->info.max_args);
+    for (i = 1; i < HCQ_ARGS_MAX; i++) {
+        args[i] = i * 1000003ull;
+        want += (int64_t)i * (int64_t)args[i];
+    }
+    cs = cts_begin(t->queue);
+    cts_exec(cs, cts_program(t, CTS_MANY), 1, HCQ_ARGS_MAX, args);
+    memset(args, 0, sizeof(args)); /* they were copied */
+    cts_finish(t->queue, cs);
+    OK(hcq_buffer_read(buf, 0, &seen, 8));
+    CHECK(seen == want, "%lld, not %lld", (long long)seen, (long long)want);
+}
+
+static void
+sections(struct cts *t)
+{
+    static const int32_t want[7] = {49, 41, 9, 42, 0, 32, -1};
+    unsigned v, i, n = t->provider ? t->provider->n_variants : 1;
+
+    for (v = 0; v < n; v++) {
+        struct hcq_program *prog = cts_load(t, t->dev, CTS_SECTIONS, v);
+        struct hcq_program *again = cts_load(t, t->dev, CTS_SECTIONS, v);
+        struct hcq_buffer *buf = cts_ints(t, 7, 0);
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        cts_exec(cs, prog, 1, ARGS(buf->va));
+        cts_finish(t->queue, cs);
+        for (i = 0; i < 7; i++)
+            CHECK(cts_int(buf, i) == want[i], "variant %u, %u: %d", v, i,
+                  cts_int(buf, i));
+        /* Data of a program lives as long as it does, and is its own. */
+        cs = cts_begin(t->queue);
+        cts_exec(cs, prog, 1, ARGS(buf->va));
+        cts_finish(t->queue, cs);
+        CHECK(cts_int(buf, 4) == 1, "%d", cts_int(buf, 4));
+        cs = cts_begin(t->queue);
+        cts_exec(cs, again, 1, ARGS(buf->va));
+        cts_finish(t->queue, cs);
+        CHECK(cts_int(buf, 4) == 0, "%d", cts_int(buf, 4));
+        hcq_program_destroy(prog);
+        hcq_program_destroy(again);
+    }
+}
+
+static void
+stack(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_ints(t, 1, 0);
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    cts_exec(cs, cts_program(t, CTS_STACK), 1, ARGS(buf->va));
+    cts_finish(t->queue, cs);
+    CHECK(cts_int(buf, 0) == 49152, "%d", cts_int(buf, 0));
+}
+
+static void
+bad_programs(struct cts *t)
+{
+    struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
+    struct hcq_program *prog;
+    struct cts_bad bad;
+    unsigned i;
+
+    FAILS(hcq_program_create(t->dev, NULL, &prog), BELL_E_INVALID, "NULL");
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "name");
+    desc.name = "cts_bad";
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID,
+          "'cts_bad': no binary");
+    if (!t->provider || !t->provider->find(CTS_NOP, 0, &desc))
+        cts_skip("no kernels");
+    desc.n_bufs = HCQ_ARGS_MAX;
+    desc.n_vals = 1;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID,
+          "arguments");
+    desc.n_bufs = UINT32_MAX;
+    desc.n_vals = 2;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID,
+          "arguments");
+    desc.n_bufs = desc.n_vals = 0;
+    desc.local[0] = t->info.max_local[0] + 1;
+    desc.local[1] = desc.local[2] = 1;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "local");
+    desc.local[0] = 1;
+    desc.shared_bytes = t->info.max_shared_bytes + 1;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "shared");
+    desc.shared_bytes = 0;
+    desc.struct_size = 8;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID,
+          "descriptor");
+    desc.struct_size = sizeof(desc);
+    for (i = 0; t->provider->bad(i, &bad); i++) {
+        desc.binary = bad.data;
+        desc.binary_size_bytes = bad.size_bytes;
+        desc.entry = bad.entry;
+        FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID,
+              bad.expect);
+    }
+    CHECK(i >= 8, "%u bad binaries", i);
+}
+
+/* One wrong launch: the queue refuses it and goes on. */
+static void
+refuse_exec(struct cts *t, const struct hcq_program *prog, uint32_t n_args,
+            const uint32_t grid[3], const uint32_t local[3], const char *part)
+{
+    const uint64_t args[8] = {0};
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    hcq_cs_exec(cs, prog, args, n_args, grid, local);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, part);
+}
+
+static void
+bad_launches(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    static const uint32_t one_group[3] = {1, 1, 1};
+    uint32_t size[3];
+    struct hcq_cs *cs;
+    int i;
+
+    refuse_exec(t, NULL, 3, one_group, NULL, "program is NULL");
+    refuse_exec(t, prog, 3, NULL, NULL, "grid is NULL");
+    refuse_exec(t, prog, 2, one_group, NULL, "2 arguments given");
+    refuse_exec(t, prog, 4, one_group, NULL, "4 arguments given");
+    for (i = 0; i < 3; i++) {
+        memcpy(size, one_group, sizeof(size));
+        size[i] = 0;
+        refuse_exec(t, prog, 3, size, NULL, "with grid");
+        refuse_exec(t, prog, 3, one_group, size, "local size");
+        if (t->info.max_grid[i] < UINT32_MAX) {
+            size[i] = t->info.max_grid[i] + 1;
+            refuse_exec(t, prog, 3, size, NULL, "with grid");
+        }
+        size[i] = 2; /* the program's is 1 */
+        refuse_exec(t, prog, 3, one_group, size, "local size");
+    }
+    cs = cts_begin(t->queue);
+    hcq_cs_exec(cs, prog, NULL, 3, one_group, NULL);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "argument list is NULL");
+    cs = cts_begin(t->copy);
+    cts_exec(cs, cts_program(t, CTS_NOP), 1, 0, NULL);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "copy queue");
+}
+
+/* The host writes, a kernel must read the fresh value: 255 times. */
+static void
+host_writes_are_seen(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *out = cts_ints(t, 16, 0), *in;
+    int i;
+
+    OK(hcq_buffer_create(t->dev, 64, HCQ_MEM_HOST_VISIBLE, &in));
+    for (i = 1; i <= 255; i++) {
+        struct hcq_cs *cs = cts_begin(t->queue);
+        int32_t *host = in->host;
+
+        host[0] = i;
+        host[15] = -i;
+        hcq_cs_barrier(cs);
+        cts_exec(cs, prog, 16, ARGS(out->va, in->va, 1));
+        cts_finish(t->queue, cs);
+        CHECK(cts_int(out, 0) == i + 1 && cts_int(out, 15) == 1 - i, "%d: %d",
+              i, cts_int(out, 0));
+    }
+}
+
+static void
+timestamps(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_WORK);
+    struct hcq_buffer *buf = cts_buffer(t, 64);
+    struct hcq_signal *sig[4];
+    struct hcq_cs *cs;
+    uint64_t host0_ns = time_now_ns(), host1_ns, ns[4];
+    int i;
+
+    for (i = 0; i < 4; i++)
+        sig[i] = cts_signal(t, 5);
+    cs = cts_begin(t->queue);
+    hcq_cs_timestamp(cs, sig[0]);
+    cts_exec(cs, prog, 1, ARGS(buf->va, 100));
+    hcq_cs_timestamp(cs, sig[1]);
+    cts_exec(cs, prog, 1, ARGS(buf->va, 5000000));
+    hcq_cs_timestamp(cs, sig[2]);
+    hcq_cs_timestamp(cs, sig[3]);
+    cts_finish(t->queue, cs);
+    host1_ns = time_now_ns();
+    for (i = 0; i < 4; i++) {
+        CHECK(hcq_signal_value(sig[i]) == 5, "the value changed");
+        ns[i] = hcq_timestamp_to_ns(t->dev, hcq_signal_timestamp(sig[i]));
+        /* Clocks are compared within 50 us. */
+        CHECK(ns[i] + 50000 >= host0_ns && ns[i] <= host1_ns + 50000,
+              "not the host's clock");
+        CHECK(i == 0 || ns[i] >= ns[i - 1], "went backwards");
+    }
+    CHECK(ns[1] - ns[0] < 100 * MS_NS, "tiny kernel: %.1f us",
+          (double)(ns[1] - ns[0]) / 1e3);
+    CHECK(ns[2] - ns[1] > 1000000, "5 million dependent steps in %.1f us",
+          (double)(ns[2] - ns[1]) / 1e3);
+}
+
+const struct cts_case cts_exec_cases[] = {
+    {"exec one", one},
+    {"exec ping-pong 100 times", ping_pong_100},
+    {"exec grids", grids},
+    {"exec every group exactly once", grid_exactly_once},
+    {"exec arguments", arguments},
+    {"exec program with all sections", sections},
+    {"exec large stack", stack},
+    {"exec bad programs are refused", bad_programs},
+    {"exec bad launches are refused", bad_launches},
+    {"exec sees what the host wrote", host_writes_are_seen},
+    {"exec timestamps", timestamps},
+    {NULL, NULL},
+};

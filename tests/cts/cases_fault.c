@@ -1,0 +1,400 @@
+/* Kernels that fault or hang: a report, and the process goes on. */
+#include "cts.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#define BAD_VA 0x123456789000ull
+
+/* The device works: one kernel, one copy. */
+static void
+check_alive(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *buf = cts_ints(t, 64, 1), *to = cts_ints(t, 64, 0);
+    struct hcq_cs *cs = cts_begin(t->queue);
+    struct hcq_fault fault;
+
+    OK(hcq_device_status(t->dev));
+    hcq_device_fault(t->dev, &fault);
+    CHECK(fault.kind == HCQ_FAULT_NONE, "%s", fault.text);
+    cts_exec(cs, prog, 16, ARGS(buf->va, buf->va, 4));
+    cts_finish(t->queue, cs);
+    cs = cts_begin(t->copy);
+    hcq_cs_copy(cs, to->va, buf->va, 256);
+    cts_finish(t->copy, cs);
+    CHECK(cts_int(to, 0) == 2 && cts_int(to, 63) == 2, "%d", cts_int(to, 0));
+    hcq_program_destroy(prog);
+    hcq_buffer_destroy(buf);
+    hcq_buffer_destroy(to);
+}
+
+/* The device is lost by `kind`; every call says so. */
+static struct hcq_fault
+check_lost(struct cts *t, enum hcq_fault_kind kind, const char *program)
+{
+    struct hcq_queue *queue;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+
+    hcq_device_fault(t->dev, &fault);
+    CHECK(fault.kind == kind, "kind %d: %s", (int)fault.kind, fault.text);
+    CHECK(strcmp(fault.program, program) == 0, "%s", fault.program);
+    CHECK(strstr(fault.text, program), "%s", fault.text);
+    FAILS(hcq_device_status(t->dev), BELL_E_DEVICE_LOST, program);
+    FAILS(hcq_queue_begin(t->queue, &cs), BELL_E_DEVICE_LOST, program);
+    FAILS(hcq_queue_create(t->dev, HCQ_QUEUE_COPY, &queue), BELL_E_DEVICE_LOST,
+          program);
+    FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, program);
+    FAILS(hcq_device_synchronize(t->dev, LONG_NS), BELL_E_DEVICE_LOST, program);
+    return fault;
+}
+
+static void
+bad_address(struct cts *t)
+{
+    struct hcq_program *poke = cts_program(t, CTS_POKE);
+    struct hcq_signal *sig = cts_signal(t, 0);
+    struct hcq_buffer *buf = cts_ints(t, 16, 77);
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+    int i;
+
+    for (i = 0; i < 10; i++) {
+        cs = cts_begin(t->queue);
+        cts_exec(cs, poke, 1, ARGS(buf->va, 0, BAD_VA + (unsigned)i * 8));
+        hcq_cs_signal(cs, sig, 1);
+        OK(hcq_cs_submit(cs, NULL));
+        FAILS(hcq_signal_wait(sig, 1, LONG_NS), BELL_E_DEVICE_LOST, "cts_poke");
+        fault = check_lost(t, HCQ_FAULT_MEMORY, "cts_poke");
+        CHECK(fault.va == BAD_VA + (unsigned)i * 8, "0x%llx",
+              (unsigned long long)fault.va);
+        CHECK(strstr(fault.text, "0x1234567890"), "%s", fault.text);
+        CHECK(strcmp(fault.queue, hcq_queue_name(t->queue)) == 0, "%s",
+              fault.queue);
+        CHECK(fault.first_group == 0 && fault.last_group == 1, "groups");
+        OK(hcq_device_recover(t->dev));
+        /* What came after the fault was dropped; memory is as it was. */
+        CHECK(hcq_signal_value(sig) == 0, "went on after the fault");
+        CHECK(cts_int(buf, 15) == 77, "memory");
+        check_alive(t);
+    }
+}
+
+/* One group of many faults, on whatever worker has it. */
+static void
+bad_group(struct cts *t)
+{
+    struct hcq_program *poke = cts_program(t, CTS_POKE);
+    struct hcq_buffer *buf = cts_ints(t, 16, 0);
+    static const uint64_t groups[] = {0, 1, 499, 998, 999};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(groups); i++) {
+        struct hcq_cs *cs = cts_begin(t->queue);
+        struct hcq_fault fault;
+
+        cts_exec(cs, poke, 1000, ARGS(buf->va, groups[i], BAD_VA));
+        OK(hcq_cs_submit(cs, NULL));
+        FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST,
+              "cts_poke");
+        fault = check_lost(t, HCQ_FAULT_MEMORY, "cts_poke");
+        CHECK(fault.first_group <= groups[i] && groups[i] < fault.last_group,
+              "[%llu, %llu)", (unsigned long long)fault.first_group,
+              (unsigned long long)fault.last_group);
+        OK(hcq_device_recover(t->dev));
+        check_alive(t);
+    }
+}
+
+static void
+bad_command(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_ints(t, 16, 0);
+    static const char *const names[] = {"copy", "copy", "fill", "write32",
+                                        "write64"};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        struct hcq_cs *cs = cts_begin(t->copy);
+        struct hcq_fault fault;
+
+        if (i == 0)
+            hcq_cs_copy(cs, BAD_VA, buf->va, 64);
+        else if (i == 1)
+            hcq_cs_copy(cs, buf->va, BAD_VA, 64);
+        else if (i == 2)
+            hcq_cs_fill(cs, BAD_VA, 1, 64);
+        else
+            hcq_cs_write(cs, BAD_VA, 1, i == 3 ? 32 : 64);
+        OK(hcq_cs_submit(cs, NULL));
+        FAILS(hcq_queue_wait(t->copy, LONG_NS), BELL_E_DEVICE_LOST, "at 0x");
+        hcq_device_fault(t->dev, &fault);
+        CHECK(fault.kind == HCQ_FAULT_MEMORY, "kind %d", (int)fault.kind);
+        CHECK(strstr(fault.text, names[i]) || t->info.backend[0] != 'C', "%s",
+              fault.text);
+        OK(hcq_device_recover(t->dev));
+        check_alive(t);
+    }
+}
+
+/* A large transfer is split among workers. */
+static void
+bad_large_copy(struct cts *t)
+{
+    uint64_t size = 16u << 20;
+    struct hcq_buffer *buf = cts_buffer(t, size);
+    struct hcq_cs *cs = cts_begin(t->copy);
+
+    hcq_cs_copy(cs, BAD_VA, buf->va, size);
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(t->copy, LONG_NS), BELL_E_DEVICE_LOST, "at 0x");
+    OK(hcq_device_recover(t->dev));
+    check_alive(t);
+}
+
+/* Pinned memory that the host protects. */
+static void
+read_only(struct cts *t)
+{
+    struct hcq_program *poke = cts_program(t, CTS_POKE);
+    struct hcq_buffer *buf;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+    void *page;
+
+    if (!(t->info.flags & HCQ_DEVICE_HOST_MEMORY))
+        cts_skip("the device does not see the host's page protection");
+    page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED, "mmap");
+    OK(hcq_buffer_create_pinned(t->dev, page, 4096, &buf));
+    cs = cts_begin(t->queue);
+    cts_exec(cs, poke, 4, ARGS(buf->va, 2, buf->va + 8));
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "not allowed");
+    fault = check_lost(t, HCQ_FAULT_MEMORY, "cts_poke");
+    CHECK(fault.va == buf->va + 8, "0x%llx", (unsigned long long)fault.va);
+    OK(hcq_device_recover(t->dev));
+    check_alive(t);
+    munmap(page, 4096);
+}
+
+static void
+other_faults(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_ints(t, 1, 0);
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    cts_exec(cs, cts_program(t, CTS_TRAP), 1, 0, NULL);
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "cts_trap");
+    check_lost(t, HCQ_FAULT_INSTRUCTION, "cts_trap");
+    OK(hcq_device_recover(t->dev));
+    check_alive(t);
+    cs = cts_begin(t->queue);
+    cts_exec(cs, cts_program(t, CTS_DIVIDE), 1, ARGS(buf->va, 84, 2));
+    cts_exec(cs, cts_program(t, CTS_DIVIDE), 1, ARGS(buf->va, 84, 0));
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "cts_divide");
+    check_lost(t, HCQ_FAULT_ARITHMETIC, "cts_divide");
+    CHECK(cts_int(buf, 0) == 42, "%d", cts_int(buf, 0));
+    OK(hcq_device_recover(t->dev));
+    check_alive(t);
+}
+
+/* A kernel that does not end: the wait times out and says which; recovery
+ * makes the threads leave it. */
+static void
+hang(struct cts *t)
+{
+    static const uint32_t grids[] = {1, 2, 1000};
+    struct hcq_program *spin = cts_program(t, CTS_SPIN);
+    struct hcq_buffer *flag = cts_ints(t, 1, 0), *other = cts_ints(t, 1, 0);
+    struct hcq_signal *sig = cts_signal(t, 0);
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(grids); i++) {
+        struct hcq_cs *cs = cts_begin(t->queue);
+        uint64_t start_ns;
+
+        cts_exec(cs, spin, grids[i], ARGS(flag->va));
+        hcq_cs_signal(cs, sig, 1);
+        OK(hcq_cs_submit(cs, NULL));
+        cs = cts_begin(t->queue); /* and more behind it */
+        hcq_cs_write(cs, other->va, 1, 32);
+        OK(hcq_cs_submit(cs, NULL));
+        FAILS(hcq_queue_wait(t->queue, 50 * MS_NS), BELL_E_TIMEOUT, "cts_spin");
+        FAILS(hcq_signal_wait(sig, 1, MS_NS), BELL_E_TIMEOUT, "waited");
+        OK(hcq_device_status(t->dev)); /* slow is not lost */
+        start_ns = time_now_ns();
+        OK(hcq_device_recover(t->dev));
+        CHECK(time_now_ns() - start_ns < 5 * SECOND_NS, "slow recovery");
+        CHECK(cts_int(other, 0) == 0, "the rest was run");
+        check_alive(t);
+        /* The same kernel still works. */
+        cs = cts_begin(t->queue);
+        hcq_cs_write(cs, flag->va, 1, 32);
+        cts_exec(cs, spin, grids[i], ARGS(flag->va));
+        hcq_cs_write(cs, flag->va, 0, 32);
+        cts_finish(t->queue, cs);
+    }
+}
+
+/* One queue hangs in a kernel that another one uses at the same time. */
+static void
+hang_beside_work(struct cts *t)
+{
+    struct hcq_program *spin = cts_program(t, CTS_SPIN);
+    struct hcq_buffer *zero = cts_ints(t, 1, 0), *set = cts_ints(t, 1, 1);
+    struct hcq_queue *hung;
+    struct hcq_cs *cs;
+    int i;
+
+    OK(hcq_queue_create(t->dev, HCQ_QUEUE_COMPUTE, &hung));
+    cs = cts_begin(hung);
+    cts_exec(cs, spin, 1, ARGS(zero->va));
+    OK(hcq_cs_submit(cs, NULL));
+    for (i = 0; i < 200; i++) {
+        cs = cts_begin(t->queue);
+        cts_exec(cs, spin, 8, ARGS(set->va));
+        cts_finish(t->queue, cs);
+    }
+    FAILS(hcq_device_synchronize(t->dev, 20 * MS_NS), BELL_E_TIMEOUT,
+          hcq_queue_name(hung));
+    OK(hcq_device_recover(t->dev));
+    check_alive(t);
+    /* A hung queue can be closed with the device, too. */
+    cs = cts_begin(hung);
+    cts_exec(cs, spin, 4, ARGS(zero->va));
+    OK(hcq_cs_submit(cs, NULL));
+}
+
+static void
+hang_in_command(struct cts *t)
+{
+    struct hcq_signal *never = cts_signal(t, 0);
+    struct hcq_buffer *buf = cts_ints(t, 1, 0);
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    hcq_cs_wait(cs, never, 123);
+    OK(hcq_cs_submit(cs, NULL));
+    cs = cts_begin(t->copy);
+    hcq_cs_poll(cs, buf->va, 1, 1);
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(t->queue, 20 * MS_NS), BELL_E_TIMEOUT, ">= 123");
+    FAILS(hcq_queue_wait(t->copy, 20 * MS_NS), BELL_E_TIMEOUT, "poll");
+    OK(hcq_device_recover(t->dev));
+    OK(hcq_queue_wait(t->queue, 0)); /* the timelines are complete */
+    OK(hcq_queue_wait(t->copy, 0));
+    check_alive(t);
+}
+
+struct waiter {
+    struct hcq_signal *sig;
+    bell_status status;
+};
+
+static void *
+wait_in_thread(void *arg)
+{
+    struct waiter *w = arg;
+
+    w->status = hcq_signal_wait(w->sig, 5, LONG_NS);
+    return NULL;
+}
+
+/* Whoever waits on another thread learns of the fault, or the recovery. */
+static void
+waiters_learn(struct cts *t)
+{
+    struct hcq_program *poke = cts_program(t, CTS_POKE);
+    struct hcq_buffer *buf = cts_ints(t, 1, 0);
+    int by_fault;
+
+    for (by_fault = 0; by_fault < 2; by_fault++) {
+        struct waiter w[3];
+        pthread_t threads[3];
+        uint64_t start_ns;
+        int i;
+
+        for (i = 0; i < 3; i++) {
+            w[i] = (struct waiter){.sig = cts_signal(t, 0)};
+            CHECK(pthread_create(&threads[i], NULL, wait_in_thread, &w[i]) == 0,
+                  "thread");
+        }
+        start_ns = time_now_ns();
+        while (time_now_ns() - start_ns < 20 * MS_NS)
+            thread_relax();
+        if (by_fault) {
+            struct hcq_cs *cs = cts_begin(t->queue);
+            cts_exec(cs, poke, 1, ARGS(buf->va, 0, BAD_VA));
+            OK(hcq_cs_submit(cs, NULL));
+        } else {
+            OK(hcq_device_recover(t->dev));
+        }
+        for (i = 0; i < 3; i++) {
+            pthread_join(threads[i], NULL);
+            CHECK(w[i].status == BELL_E_DEVICE_LOST, "%s",
+                  bell_status_name(w[i].status));
+        }
+    }
+    OK(hcq_device_recover(t->dev));
+    check_alive(t);
+}
+
+/* Bound streams, the timeline and other queues survive. */
+static void
+streams_survive(struct cts *t)
+{
+    struct hcq_program *add = cts_program(t, CTS_ADD_ONE);
+    struct hcq_program *poke = cts_program(t, CTS_POKE);
+    struct hcq_buffer *buf = cts_ints(t, 64, 0);
+    struct hcq_stream *stream;
+    uint64_t va_patch_value = buf->va;
+    uint32_t where;
+    int i;
+
+    OK(hcq_stream_create(t->queue, "survivor", &stream));
+    where = hcq_stream_patch_point(stream, "where");
+    cts_exec(hcq_stream_cs(stream), add, 8, ARGS(buf->va, buf->va, 8));
+    cts_exec(hcq_stream_cs(stream), poke, 1, ARGS(buf->va, 0, buf->va + 4));
+    hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ARG + 2, where, 0);
+    OK(hcq_stream_end(stream));
+    for (i = 0; i < 20; i++) {
+        uint64_t v = hcq_timeline_next(t->dev);
+        struct hcq_cs *cs = cts_begin(t->copy);
+
+        hcq_cs_wait(cs, hcq_device_timeline(t->dev), v - 1);
+        hcq_cs_wait(cs, hcq_queue_timeline(t->queue), 3 * (uint64_t)i + 2);
+        hcq_cs_signal(cs, hcq_device_timeline(t->dev), v);
+        OK(hcq_cs_submit(cs, NULL));
+        OK(hcq_stream_patch(stream, where, va_patch_value));
+        OK(hcq_stream_submit(stream, NULL));
+        OK(hcq_stream_wait(stream, LONG_NS));
+        OK(hcq_stream_patch(stream, where, BAD_VA));
+        OK(hcq_stream_submit(stream, NULL));
+        FAILS(hcq_stream_wait(stream, LONG_NS), BELL_E_DEVICE_LOST, "cts_poke");
+        FAILS(hcq_stream_submit(stream, NULL), BELL_E_DEVICE_LOST, "cts_poke");
+        OK(hcq_device_recover(t->dev));
+        CHECK(!hcq_stream_busy(stream), "busy");
+        OK(hcq_signal_wait(hcq_device_timeline(t->dev), v, 0));
+        check_alive(t);
+    }
+    CHECK(cts_int(buf, 63) == 40, "%d", cts_int(buf, 63));
+}
+
+const struct cts_case cts_fault_cases[] = {
+    {"fault bad address", bad_address},
+    {"fault in one group of many", bad_group},
+    {"fault in a command", bad_command},
+    {"fault in a large copy", bad_large_copy},
+    {"fault read-only memory", read_only},
+    {"fault instruction and division", other_faults},
+    {"fault streams and timelines survive", streams_survive},
+    {"fault waiters learn of it", waiters_learn},
+    {"hang in a kernel", hang},
+    {"hang beside work in the same kernel", hang_beside_work},
+    {"hang in wait and poll", hang_in_command},
+    {NULL, NULL},
+};

@@ -1,0 +1,257 @@
+/* Buffers: sizes, access, reuse, limits, pinned memory. Signals alone. */
+#include "cts.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const uint64_t sizes[] = {
+    1, 2, 3, 63, 64, 65, 4095, 4096, 65537, 1000000, (4u << 20) + 3};
+
+static void
+sizes_and_access(struct cts *t)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        uint64_t size = sizes[i];
+        struct hcq_buffer *buf = cts_buffer(t, size);
+        unsigned char *in = malloc(size), *out = malloc(size);
+
+        CHECK(in && out, "test memory");
+        CHECK(buf->size_bytes == size && buf->dev == t->dev, "fields");
+        CHECK(buf->va && (buf->va & 63) == 0, "0x%llx",
+              (unsigned long long)buf->va);
+        cts_pattern(in, size, (unsigned)i);
+        OK(hcq_buffer_write(buf, 0, in, size));
+        OK(hcq_buffer_read(buf, 0, out, size));
+        CHECK(memcmp(in, out, size) == 0, "size %zu", (size_t)size);
+        /* The last byte alone, then nothing, at the very end. */
+        in[0] = 0x77;
+        OK(hcq_buffer_write(buf, size - 1, in, 1));
+        OK(hcq_buffer_read(buf, size - 1, out, 1));
+        CHECK(out[0] == 0x77, "last byte");
+        OK(hcq_buffer_write(buf, size, in, 0));
+        FAILS(hcq_buffer_write(buf, size, in, 1), BELL_E_INVALID, "bytes");
+        FAILS(hcq_buffer_read(buf, 1, in, size), BELL_E_INVALID, "bytes");
+        FAILS(hcq_buffer_read(buf, UINT64_MAX, in, 2), BELL_E_INVALID, "bytes");
+        hcq_buffer_destroy(buf);
+        free(in);
+        free(out);
+    }
+}
+
+static void
+zero_and_null(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_buffer(t, 0);
+    char byte = 0;
+
+    CHECK(buf->va != 0 && buf->size_bytes == 0, "no address");
+    OK(hcq_buffer_write(buf, 0, NULL, 0));
+    FAILS(hcq_buffer_write(buf, 0, &byte, 1), BELL_E_INVALID, "bytes");
+    hcq_buffer_destroy(buf);
+    hcq_buffer_destroy(NULL);
+    FAILS(hcq_buffer_create(NULL, 1, 0, &buf), BELL_E_INVALID, "NULL");
+    FAILS(hcq_buffer_create(t->dev, 1, 0, NULL), BELL_E_INVALID, "NULL");
+    FAILS(hcq_buffer_create(t->dev, 1, 0x80, &buf), BELL_E_INVALID, "flags");
+    FAILS(hcq_buffer_create_pinned(t->dev, NULL, 1, &buf), BELL_E_INVALID,
+          "NULL");
+    FAILS(hcq_buffer_create_pinned(t->dev, &byte, UINT64_MAX, &buf),
+          BELL_E_INVALID, "wrap");
+    FAILS(hcq_buffer_write(NULL, 0, &byte, 1), BELL_E_INVALID, "NULL");
+}
+
+static void
+host_visible(struct cts *t)
+{
+    struct hcq_buffer *buf;
+    unsigned char seen[64];
+
+    OK(hcq_buffer_create(t->dev, 64, HCQ_MEM_HOST_VISIBLE | HCQ_MEM_POISON,
+                         &buf));
+    CHECK(buf->host, "no host pointer");
+    CHECK(((unsigned char *)buf->host)[63] == 0xcb, "not poisoned");
+    memset(buf->host, 0x3c, 64);
+    OK(hcq_buffer_read(buf, 0, seen, 64));
+    CHECK(seen[0] == 0x3c && seen[63] == 0x3c, "0x%x", seen[0]);
+    hcq_buffer_destroy(buf);
+}
+
+static void
+reuse(struct cts *t)
+{
+    uint64_t live, cached, live2, cached2, va;
+    struct hcq_buffer *buf;
+    int i;
+
+    hcq_memory_usage(t->dev, &live, &cached);
+    buf = cts_buffer(t, 3u << 20);
+    va = buf->va;
+    hcq_memory_usage(t->dev, &live2, &cached2);
+    CHECK(live2 >= live + (3u << 20), "%llu", (unsigned long long)live2);
+    hcq_buffer_destroy(buf);
+    hcq_memory_usage(t->dev, &live2, &cached2);
+    CHECK(live2 == live && cached2 >= cached + (3u << 20), "not kept");
+    for (i = 0; i < 100; i++) {
+        buf = cts_buffer(t, (3u << 20) - (unsigned)i);
+        CHECK(buf->va == va, "not reused");
+        hcq_buffer_destroy(buf);
+    }
+    hcq_memory_trim(t->dev);
+    hcq_memory_usage(t->dev, &live2, &cached2);
+    CHECK(live2 == live && cached2 == 0, "%llu, %llu left",
+          (unsigned long long)live2, (unsigned long long)cached2);
+}
+
+static void
+out_of_memory(struct cts *t)
+{
+    struct hcq_buffer *buf, *list[256];
+    uint64_t chunk = t->info.memory_bytes / 128 + 1;
+    size_t n = 0;
+    bell_status status;
+
+    FAILS(hcq_buffer_create(t->dev, UINT64_MAX, 0, &buf), BELL_E_NO_MEMORY,
+          "buffer of");
+    FAILS(hcq_buffer_create(t->dev, t->info.memory_bytes + 1, 0, &buf),
+          BELL_E_NO_MEMORY, "buffer of");
+    if (CTS_SANITIZED)
+        cts_skip("memory is filled when it is allocated in this build");
+#ifndef NDEBUG
+    cts_skip("memory is filled when it is allocated in this build");
+#endif
+    /* Many that fit alone and not together; none of it is touched. */
+    while (n < ARRAY_LEN(list)) {
+        status = hcq_buffer_create(t->dev, chunk, 0, &list[n]);
+        if (status != BELL_OK)
+            break;
+        n++;
+    }
+    FAILS(status, BELL_E_NO_MEMORY, "bytes");
+    while (n)
+        hcq_buffer_destroy(list[--n]);
+    buf = cts_buffer(t, chunk);
+    hcq_buffer_destroy(buf);
+}
+
+static void
+pinned(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    unsigned char *memory = malloc(8192);
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+    int32_t *ints, i;
+
+    CHECK(memory, "test memory");
+    memset(memory, 0, 8192);
+    ints = (int32_t *)(void *)(memory + 4); /* no alignment to speak of */
+    OK(hcq_buffer_create_pinned(t->dev, ints, 4000, &buf));
+    CHECK(buf->host == ints && buf->size_bytes == 4000, "fields");
+    for (i = 0; i < 1000; i++)
+        ints[i] = i;
+    cs = cts_begin(t->queue);
+    hcq_cs_barrier(cs);
+    cts_exec(cs, prog, 10, ARGS(buf->va, buf->va, 100));
+    cts_finish(t->queue, cs);
+    for (i = 0; i < 1000; i++)
+        CHECK(ints[i] == i + 1, "%d: %d", i, ints[i]);
+    CHECK(memory[3] == 0 && memory[4004] == 0, "wrote outside");
+    hcq_buffer_destroy(buf);
+    free(memory);
+}
+
+static void
+signal_values(struct cts *t)
+{
+    struct hcq_signal *sig = cts_signal(t, 7);
+
+    CHECK(hcq_signal_value(sig) == 7, "initial");
+    CHECK(hcq_signal_timestamp(sig) == 0, "timestamp");
+    OK(hcq_signal_wait(sig, 7, 0));
+    OK(hcq_signal_wait(sig, 3, LONG_NS));
+    hcq_signal_set(sig, UINT64_MAX);
+    OK(hcq_signal_wait(sig, UINT64_MAX, 0));
+    hcq_signal_set(sig, 1ull << 40);
+    CHECK(hcq_signal_value(sig) == 1ull << 40, "64 bits");
+    hcq_signal_destroy(sig);
+    hcq_signal_destroy(NULL);
+    FAILS(hcq_signal_create(NULL, 0, &sig), BELL_E_INVALID, "NULL");
+    FAILS(hcq_signal_wait(NULL, 0, 0), BELL_E_INVALID, "NULL");
+}
+
+static void
+signal_timeout(struct cts *t)
+{
+    struct hcq_signal *sig = cts_signal(t, 41);
+    uint64_t start_ns = time_now_ns(), took_ns;
+
+    FAILS(hcq_signal_wait(sig, 4242, 0), BELL_E_TIMEOUT, "4242");
+    FAILS(hcq_signal_wait(sig, 4242, 20 * MS_NS), BELL_E_TIMEOUT, "is 41");
+    took_ns = time_now_ns() - start_ns;
+    CHECK(took_ns >= 20 * MS_NS && took_ns < 5 * SECOND_NS, "%.1f ms",
+          (double)took_ns / 1e6);
+    FAILS(hcq_signal_wait(sig, 42, MS_NS), BELL_E_TIMEOUT, "idle");
+    /* It may be waited for again. */
+    hcq_signal_set(sig, 42);
+    OK(hcq_signal_wait(sig, 42, 0));
+}
+
+struct setter {
+    struct hcq_signal *sig;
+    uint64_t delay_ns, n;
+};
+
+static void *
+set_slowly(void *arg)
+{
+    struct setter *s = arg;
+    uint64_t i;
+
+    for (i = 1; i <= s->n; i++) {
+        uint64_t start_ns = time_now_ns();
+
+        while (time_now_ns() - start_ns < s->delay_ns)
+            thread_relax();
+        hcq_signal_set(s->sig, i);
+    }
+    return NULL;
+}
+
+/* Spinning waits and sleeping ones: no wake is lost. */
+static void
+signal_from_thread(struct cts *t)
+{
+    static const uint64_t delays_ns[] = {0, 1000, 30000, 100000, 2000000};
+    size_t d;
+
+    for (d = 0; d < ARRAY_LEN(delays_ns); d++) {
+        struct setter s = {
+            .sig = cts_signal(t, 0),
+            .delay_ns = delays_ns[d],
+            .n = delays_ns[d] > 50000 ? 30 : 500,
+        };
+        pthread_t thread;
+        uint64_t i;
+
+        CHECK(pthread_create(&thread, NULL, set_slowly, &s) == 0, "thread");
+        for (i = 1; i <= s.n; i++)
+            OK(hcq_signal_wait(s.sig, i, LONG_NS));
+        pthread_join(thread, NULL);
+        hcq_signal_destroy(s.sig);
+    }
+}
+
+const struct cts_case cts_memory_cases[] = {
+    {"memory sizes and access", sizes_and_access},
+    {"memory zero size and wrong arguments", zero_and_null},
+    {"memory host visible and poisoned", host_visible},
+    {"memory is reused", reuse},
+    {"memory runs out", out_of_memory},
+    {"memory pinned", pinned},
+    {"signal values", signal_values},
+    {"signal wait times out", signal_timeout},
+    {"signal set by another thread", signal_from_thread},
+    {NULL, NULL},
+};

@@ -1,0 +1,284 @@
+/* Failing allocations, and what the launch path costs. */
+#include "cts.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "base/alloc.h"
+
+/* Everything once; returns the first failure. Cleans up after itself. */
+static bell_status
+whole_life(struct cts *t, const struct hcq_program_desc *desc)
+{
+    const uint32_t grid[3] = {4, 1, 1};
+    struct hcq_device *dev = NULL;
+    struct hcq_queue *queue, *copy;
+    struct hcq_buffer *buf, *big, *pinned;
+    struct hcq_program *prog;
+    struct hcq_signal *sig;
+    struct hcq_stream *stream;
+    struct hcq_cs *cs;
+    uint64_t args[3];
+    bell_status status;
+    uint32_t patch;
+    int32_t host[4] = {0};
+    int i;
+
+#define TRY(expr)                                                              \
+    do {                                                                       \
+        if ((status = (expr)) != BELL_OK)                                      \
+            goto out;                                                          \
+    } while (0)
+    TRY(hcq_device_open(t->device, &dev));
+    TRY(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    TRY(hcq_queue_create(dev, HCQ_QUEUE_COPY, &copy));
+    TRY(hcq_buffer_create(dev, 64, 0, &buf));
+    TRY(hcq_buffer_create(dev, 2u << 20, 0, &big));
+    TRY(hcq_buffer_create_pinned(dev, host, sizeof(host), &pinned));
+    TRY(hcq_program_create(dev, desc, &prog));
+    TRY(hcq_signal_create(dev, 0, &sig));
+    args[0] = args[1] = buf->va;
+    args[2] = 4;
+    TRY(hcq_queue_begin(queue, &cs));
+    hcq_cs_exec(cs, prog, args, 3, grid, NULL);
+    hcq_cs_signal(cs, sig, 1);
+    TRY(hcq_cs_submit(cs, NULL));
+    TRY(hcq_signal_wait(sig, 1, LONG_NS));
+    TRY(hcq_stream_create(copy, "life", &stream));
+    patch = hcq_stream_patch_point(stream, "patch");
+    for (i = 0; i < 2000; i++)
+        hcq_cs_copy(hcq_stream_cs(stream), pinned->va, buf->va, 16);
+    hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_SIZE, patch, 0);
+    TRY(hcq_stream_end(stream));
+    TRY(hcq_stream_patch(stream, patch, 4));
+    TRY(hcq_stream_submit(stream, NULL));
+    TRY(hcq_stream_wait(stream, LONG_NS));
+    hcq_stream_destroy(stream);
+    hcq_queue_destroy(queue);
+    hcq_program_destroy(prog);
+    hcq_buffer_destroy(big);
+#undef TRY
+out:
+    hcq_device_close(dev);
+    return status;
+}
+
+/* Allocation 1, 2, 3, ... fails: a clean error each time, and no leak (which
+ * the sanitizer builds look for). */
+static void
+allocations_fail(struct cts *t)
+{
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "cts_add_one",
+        .n_bufs = 2,
+        .n_vals = 1,
+    };
+    int once;
+
+    if (!t->provider || !t->provider->find(CTS_ADD_ONE, 0, &desc))
+        cts_skip("no kernels");
+    for (once = 0; once < 2; once++) {
+        uint64_t n = 1;
+
+        for (;; n++) {
+            bell_status status;
+
+            host_fail_after(n, once);
+            status = whole_life(t, &desc);
+            host_fail_after(0, 0);
+            if (status == BELL_OK)
+                break;
+            CHECK(status == BELL_E_NO_MEMORY, "allocation %llu: %s: %s",
+                  (unsigned long long)n, bell_status_name(status),
+                  bell_error_last()->message);
+            CHECK(bell_error_last()->message[0], "no message");
+            CHECK(n < 1000, "it never succeeds");
+        }
+        CHECK(n > 10, "only %llu allocations", (unsigned long long)n);
+    }
+}
+
+#ifdef PR_SET_SYSCALL_USER_DISPATCH
+/* The kernel calls the handler instead of doing a system call while the
+ * selector says so; it is for the one thread that asked for it. */
+static volatile char selector;
+static volatile sig_atomic_t n_system_calls, last_system_call;
+
+static void
+on_system_call(int sig, siginfo_t *info, void *context)
+{
+    (void)sig;
+    (void)context;
+    selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    n_system_calls = n_system_calls + 1;
+    last_system_call = info->si_syscall;
+}
+
+static bool
+watch_system_calls(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_sigaction = on_system_call;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSYS, &action, NULL);
+    n_system_calls = 0;
+    selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    return prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0,
+                 &selector) == 0;
+}
+
+static void
+launch_path_calls(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *buf = cts_ints(t, 64, 0);
+    struct hcq_signal *go = cts_signal(t, 0), *sig = cts_signal(t, 0);
+    struct hcq_stream *streams[50];
+    struct hcq_cs *cs;
+    uint32_t patch = 0;
+    uint64_t n_allocs;
+    bool ok = true;
+    size_t i;
+
+    if (CTS_SANITIZED)
+        cts_skip("the sanitizers make system calls of their own");
+    for (i = 0; i < ARRAY_LEN(streams); i++) {
+        OK(hcq_stream_create(t->queue, "calls", &streams[i]));
+        patch = hcq_stream_patch_point(streams[i], "n");
+        cts_exec(hcq_stream_cs(streams[i]), prog, 8, ARGS(buf->va, buf->va, 8));
+        hcq_cs_patch(hcq_stream_cs(streams[i]), HCQ_FIELD_ARG + 2, patch, 0);
+        OK(hcq_stream_end(streams[i]));
+    }
+    /* The device is busy with a wait, so nobody has to be woken. */
+    cs = cts_begin(t->queue);
+    hcq_cs_signal(cs, sig, 1);
+    hcq_cs_wait(cs, go, 1);
+    OK(hcq_cs_submit(cs, NULL));
+    OK(hcq_signal_wait(sig, 1, LONG_NS));
+    n_allocs = host_alloc_count();
+    if (!watch_system_calls())
+        cts_skip("the kernel cannot watch system calls: %s", strerror(errno));
+    selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+    for (i = 0; i < ARRAY_LEN(streams) && ok; i++) {
+        ok = hcq_queue_begin(t->queue, &cs) == BELL_OK;
+        if (!ok)
+            break;
+        hcq_cs_wait(cs, go, 1);
+        hcq_cs_barrier(cs);
+        hcq_cs_timestamp(cs, sig);
+        cts_exec(cs, prog, 8, ARGS(buf->va, buf->va, 8));
+        hcq_cs_copy(cs, buf->va, buf->va + 128, 4);
+        hcq_cs_fill(cs, buf->va, 1, 4);
+        hcq_cs_write(cs, buf->va, 1, 32);
+        hcq_cs_signal(cs, sig, i + 2);
+        ok = hcq_cs_submit(cs, NULL) == BELL_OK &&
+             hcq_stream_patch(streams[i], patch, 4) == BELL_OK &&
+             hcq_stream_submit(streams[i], NULL) == BELL_OK;
+    }
+    selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+    prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+    hcq_signal_set(go, 1);
+    CHECK(ok, "%s", bell_error_last()->message);
+    CHECK(n_system_calls == 0, "%d system calls, the last is %d",
+          (int)n_system_calls, (int)last_system_call);
+    CHECK(host_alloc_count() == n_allocs, "%llu allocations",
+          (unsigned long long)(host_alloc_count() - n_allocs));
+    OK(hcq_queue_wait(t->queue, LONG_NS));
+}
+#else
+static void
+launch_path_calls(struct cts *t)
+{
+    (void)t;
+    cts_skip("built without the kernel's headers for watching system calls");
+}
+#endif
+
+static int
+compare_ns(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Measures and prints; fails only when it is absurd. */
+static void
+launch_costs(struct cts *t)
+{
+    enum {
+        N = 4000
+    };
+    static uint64_t ns[3][N];
+    struct hcq_program *prog = cts_program(t, CTS_NOP);
+    struct hcq_stream *stream;
+    size_t i, k;
+
+    OK(hcq_stream_create(t->queue, "costs", &stream));
+    cts_exec(hcq_stream_cs(stream), prog, 1, 0, NULL);
+    OK(hcq_stream_end(stream));
+    for (i = 0; i < N; i++) {
+        uint64_t start_ns = time_now_ns();
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        cts_exec(cs, prog, 1, 0, NULL);
+        OK(hcq_cs_submit(cs, NULL));
+        ns[0][i] = time_now_ns() - start_ns;
+        if (i % 200 == 199)
+            OK(hcq_queue_wait(t->queue, LONG_NS));
+    }
+    for (i = 0; i < N; i++) {
+        uint64_t start_ns = time_now_ns();
+
+        OK(hcq_stream_submit(stream, NULL));
+        ns[1][i] = time_now_ns() - start_ns;
+        if (i % 200 == 199)
+            OK(hcq_queue_wait(t->queue, LONG_NS));
+    }
+    for (i = 0; i < N; i++) {
+        uint64_t start_ns = time_now_ns();
+
+        OK(hcq_stream_submit(stream, NULL));
+        OK(hcq_stream_wait(stream, LONG_NS));
+        ns[2][i] = time_now_ns() - start_ns;
+    }
+    for (k = 0; k < 3; k++)
+        qsort(ns[k], N, sizeof(ns[k][0]), compare_ns);
+    printf("# exec and submit %llu ns, stream submit %llu ns, launch and wait "
+           "%llu ns (medians)\n",
+           (unsigned long long)ns[0][N / 2], (unsigned long long)ns[1][N / 2],
+           (unsigned long long)ns[2][N / 2]);
+    CHECK(ns[0][N / 2] < 100000, "%llu ns", (unsigned long long)ns[0][N / 2]);
+}
+
+/* An idle device uses no processor time. */
+static void
+idle_is_idle(struct cts *t)
+{
+    struct timespec nap = {.tv_nsec = 200000000}, before, after;
+    uint64_t used_ns;
+
+    cts_finish(t->queue, cts_begin(t->queue));
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    nanosleep(&nap, NULL);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    used_ns = (uint64_t)(after.tv_sec - before.tv_sec) * SECOND_NS +
+              (uint64_t)(after.tv_nsec - before.tv_nsec);
+    CHECK(used_ns < 20 * MS_NS, "%.1f ms of 200", (double)used_ns / 1e6);
+}
+
+const struct cts_case cts_resource_cases[] = {
+    {"resource every allocation fails", allocations_fail},
+    {"resource launch path calls nothing", launch_path_calls},
+    {"resource launch costs", launch_costs},
+    {"resource idle is idle", idle_is_idle},
+    {NULL, NULL},
+};

@@ -1,0 +1,301 @@
+/* Copies, fills, writes, polls. */
+#include "cts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Copies size bytes between odd offsets and compares, borders included. */
+static void
+check_copy(struct cts *t, struct hcq_queue *queue, uint64_t size,
+           uint64_t src_off, uint64_t dst_off)
+{
+    uint64_t total = size + 64;
+    struct hcq_buffer *src = cts_buffer(t, total), *dst = cts_buffer(t, total);
+    unsigned char *in = malloc(total), *out = malloc(total);
+    struct hcq_cs *cs = cts_begin(queue);
+
+    CHECK(in && out, "test memory");
+    cts_pattern(in, total, (unsigned)(size + src_off));
+    memset(out, 0x11, total);
+    OK(hcq_buffer_write(src, 0, in, total));
+    OK(hcq_buffer_write(dst, 0, out, total));
+    hcq_cs_copy(cs, dst->va + dst_off, src->va + src_off, size);
+    cts_finish(queue, cs);
+    OK(hcq_buffer_read(dst, 0, out, total));
+    CHECK(memcmp(out + dst_off, in + src_off, size) == 0,
+          "%zu bytes, offsets %zu and %zu", (size_t)size, (size_t)src_off,
+          (size_t)dst_off);
+    CHECK(dst_off == 0 || out[dst_off - 1] == 0x11, "before it");
+    CHECK(out[dst_off + size] == 0x11, "after it");
+    hcq_buffer_destroy(src);
+    hcq_buffer_destroy(dst);
+    free(in);
+    free(out);
+}
+
+static void
+copies(struct cts *t)
+{
+    static const uint64_t sizes[] = {0,
+                                     1,
+                                     2,
+                                     3,
+                                     7,
+                                     15,
+                                     16,
+                                     31,
+                                     63,
+                                     64,
+                                     65,
+                                     255,
+                                     4095,
+                                     4096,
+                                     4097,
+                                     9999,
+                                     (1 << 18) - 1,
+                                     1 << 18,
+                                     262145,
+                                     (2 << 20),
+                                     (2 << 20) + 1};
+    struct hcq_queue *queues[2] = {t->queue, t->copy};
+    size_t s, q;
+
+    for (q = 0; q < 2; q++) {
+        for (s = 0; s < ARRAY_LEN(sizes); s++) {
+            check_copy(t, queues[q], sizes[s], 0, 0);
+            check_copy(t, queues[q], sizes[s], 1, 0);
+            check_copy(t, queues[q], sizes[s], 3, 13);
+        }
+    }
+}
+
+static void
+copy_64_mib(struct cts *t)
+{
+    check_copy(t, t->copy, 64u << 20, 0, 0);
+    check_copy(t, t->queue, (64u << 20) - 5, 1, 7);
+}
+
+/* One byte at a time from the host, with device copies in between: nothing
+ * may be staged where an earlier copy still reads. */
+static void
+small_copies(struct cts *t)
+{
+    struct hcq_buffer *a = cts_buffer(t, 256), *b = cts_buffer(t, 256);
+    struct hcq_signal *sig = cts_signal(t, 0);
+    unsigned char out[256];
+    unsigned i;
+
+    for (i = 0; i < 256; i++) {
+        unsigned char byte = (unsigned char)(i * 7);
+        struct hcq_cs *cs;
+
+        OK(hcq_buffer_write(a, i, &byte, 1));
+        cs = cts_begin(t->copy);
+        hcq_cs_barrier(cs);
+        hcq_cs_copy(cs, b->va + i, a->va + i, 1);
+        hcq_cs_signal(cs, sig, i + 1);
+        OK(hcq_cs_submit(cs, NULL));
+        if (i % 16 == 15) {
+            OK(hcq_signal_wait(sig, i + 1, LONG_NS));
+            OK(hcq_buffer_read(b, i, out, 1));
+            CHECK(out[0] == byte, "%u", i);
+        }
+    }
+    OK(hcq_queue_wait(t->copy, LONG_NS));
+    OK(hcq_buffer_read(b, 0, out, 256));
+    for (i = 0; i < 256; i++)
+        CHECK(out[i] == (unsigned char)(i * 7), "%u", i);
+}
+
+/* A chain of copies through many buffers: order within a queue. */
+static void
+copy_chain(struct cts *t)
+{
+    struct hcq_buffer *bufs[32];
+    struct hcq_cs *cs;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(bufs); i++)
+        bufs[i] = cts_ints(t, 1000, (int32_t)i);
+    cs = cts_begin(t->copy);
+    for (i = 1; i < ARRAY_LEN(bufs); i++)
+        hcq_cs_copy(cs, bufs[i]->va, bufs[i - 1]->va, 4000);
+    cts_finish(t->copy, cs);
+    CHECK(cts_int(bufs[31], 0) == 0 && cts_int(bufs[31], 999) == 0, "%d",
+          cts_int(bufs[31], 0));
+}
+
+static void
+fills(struct cts *t)
+{
+    static const uint64_t sizes[] = {
+        0, 1, 2, 3, 4, 5, 64, 4093, 4096, 99999, (3 << 20) + 2};
+    const uint32_t pattern = 0xd4c3b2a1;
+    struct hcq_queue *queues[2] = {t->queue, t->copy};
+    size_t s, q;
+
+    for (q = 0; q < 2; q++) {
+        for (s = 0; s < ARRAY_LEN(sizes); s++) {
+            uint64_t size = sizes[s], total = size + 16, i;
+            struct hcq_buffer *buf = cts_buffer(t, total);
+            unsigned char *out = malloc(total);
+            struct hcq_cs *cs = cts_begin(queues[q]);
+
+            CHECK(out, "test memory");
+            memset(out, 0x11, total);
+            OK(hcq_buffer_write(buf, 0, out, total));
+            hcq_cs_fill(cs, buf->va + 8, pattern, size);
+            cts_finish(queues[q], cs);
+            OK(hcq_buffer_read(buf, 0, out, total));
+            for (i = 0; i < size; i++)
+                CHECK(out[8 + i] == (unsigned char)(pattern >> i % 4 * 8),
+                      "size %zu, byte %zu", (size_t)size, (size_t)i);
+            CHECK(out[7] == 0x11 && out[8 + size] == 0x11, "border");
+            hcq_buffer_destroy(buf);
+            free(out);
+        }
+    }
+}
+
+static void
+writes(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_buffer(t, 64);
+    struct hcq_cs *cs = cts_begin(t->queue);
+    unsigned char zero[64] = {0};
+    uint64_t seen[8];
+
+    OK(hcq_buffer_write(buf, 0, zero, 64));
+    hcq_cs_write(cs, buf->va, 0x1122334455667788, 64);
+    hcq_cs_write(cs, buf->va + 8, 0xffffffff, 32);
+    hcq_cs_write(cs, buf->va + 20, 0xaabbccdd, 32);
+    cts_finish(t->queue, cs);
+    cs = cts_begin(t->copy);
+    hcq_cs_write(cs, buf->va + 32, UINT64_MAX, 64);
+    cts_finish(t->copy, cs);
+    OK(hcq_buffer_read(buf, 0, seen, 64));
+    CHECK(seen[0] == 0x1122334455667788, "64 bits");
+    CHECK(seen[1] == 0xffffffff && seen[2] == 0xaabbccddull << 32, "32 bits");
+    CHECK(seen[3] == 0 && seen[4] == UINT64_MAX && seen[5] == 0, "others");
+}
+
+static void
+polls(struct cts *t)
+{
+    struct hcq_queue *queues[2] = {t->queue, t->copy};
+    struct hcq_signal *sig = cts_signal(t, 0);
+    struct hcq_buffer *buf;
+    int i;
+
+    OK(hcq_buffer_create(t->dev, 64, HCQ_MEM_HOST_VISIBLE, &buf));
+    for (i = 0; i < 2; i++) {
+        uint32_t *word = (uint32_t *)buf->host + i;
+        uint64_t at = (uint64_t)i * 10;
+        struct hcq_cs *cs = cts_begin(queues[i]);
+
+        __atomic_store_n(word, 0xf0, __ATOMIC_RELEASE);
+        hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, 0x30, 0x30); /* set */
+        hcq_cs_signal(cs, sig, at + 1);
+        hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, 0x80, 0); /* clear */
+        hcq_cs_signal(cs, sig, at + 2);
+        hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, UINT32_MAX, 0xabcd0123);
+        hcq_cs_signal(cs, sig, at + 3);
+        OK(hcq_cs_submit(cs, NULL));
+        OK(hcq_signal_wait(sig, at + 1, LONG_NS));
+        FAILS(hcq_signal_wait(sig, at + 2, 10 * MS_NS), BELL_E_TIMEOUT, "poll");
+        __atomic_store_n(word, 0x70, __ATOMIC_RELEASE);
+        OK(hcq_signal_wait(sig, at + 2, LONG_NS));
+        FAILS(hcq_signal_wait(sig, at + 3, 5 * MS_NS), BELL_E_TIMEOUT,
+              "0xabcd0123");
+        __atomic_store_n(word, 0xabcd0123, __ATOMIC_RELEASE);
+        OK(hcq_signal_wait(sig, at + 3, LONG_NS));
+        OK(hcq_queue_wait(queues[i], LONG_NS));
+    }
+}
+
+/* A queue polls what the other one writes. */
+static void
+poll_other_queue(struct cts *t)
+{
+    struct hcq_buffer *buf = cts_ints(t, 16, 0);
+    struct hcq_cs *cs = cts_begin(t->queue);
+    int i;
+
+    for (i = 1; i <= 50; i++) {
+        hcq_cs_poll(cs, buf->va, UINT32_MAX, (uint32_t)i);
+        hcq_cs_write(cs, buf->va + 32, (uint32_t)i, 32);
+    }
+    OK(hcq_cs_submit(cs, NULL));
+    cs = cts_begin(t->copy);
+    for (i = 1; i <= 50; i++) {
+        hcq_cs_write(cs, buf->va, (uint32_t)i, 32);
+        hcq_cs_poll(cs, buf->va + 32, UINT32_MAX, (uint32_t)i);
+    }
+    cts_finish(t->copy, cs);
+    OK(hcq_queue_wait(t->queue, LONG_NS));
+}
+
+/* A kernel's result is copied out by the copy queue and used again. */
+static void
+copy_after_exec(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *a = cts_ints(t, 4096, 0), *b = cts_ints(t, 4096, 0);
+    struct hcq_signal *sig = cts_signal(t, 0);
+    uint64_t v = 0;
+    int i;
+
+    for (i = 0; i < 100; i++) {
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        hcq_cs_wait(cs, sig, v);
+        hcq_cs_barrier(cs);
+        cts_exec(cs, prog, 8, ARGS(a->va, a->va, 512));
+        hcq_cs_signal(cs, sig, ++v);
+        OK(hcq_cs_submit(cs, NULL));
+        cs = cts_begin(t->copy);
+        hcq_cs_wait(cs, sig, v);
+        hcq_cs_copy(cs, b->va, a->va, 4096 * 4);
+        hcq_cs_copy(cs, a->va, b->va, 4096 * 4);
+        hcq_cs_signal(cs, sig, ++v);
+        OK(hcq_cs_submit(cs, NULL));
+    }
+    OK(hcq_device_synchronize(t->dev, LONG_NS));
+    CHECK(cts_int(b, 0) == 100 && cts_int(a, 4095) == 100, "%d", cts_int(b, 0));
+}
+
+static void
+misaligned(struct cts *t)
+{
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    hcq_cs_fill(cs, 0x1002, 0, 4);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "fill at 0x1002");
+    cs = cts_begin(t->queue);
+    hcq_cs_write(cs, 0x1004, 0, 64);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "write at 0x1004");
+    cs = cts_begin(t->queue);
+    hcq_cs_write(cs, 0x1000, 0, 16);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "16 bits");
+    cs = cts_begin(t->queue);
+    hcq_cs_write(cs, 0x1000, 1ull << 32, 32);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "0x100000000");
+    cs = cts_begin(t->queue);
+    hcq_cs_poll(cs, 0x1001, 1, 1);
+    FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "poll at 0x1001");
+}
+
+const struct cts_case cts_transfer_cases[] = {
+    {"copy sizes and offsets", copies},
+    {"copy 64 MiB", copy_64_mib},
+    {"copy single bytes between host writes", small_copies},
+    {"copy chain", copy_chain},
+    {"copy after exec on another queue", copy_after_exec},
+    {"fill", fills},
+    {"write 32 and 64 bits", writes},
+    {"poll set and clear", polls},
+    {"poll another queue's writes", poll_other_queue},
+    {"misaligned commands are refused", misaligned},
+    {NULL, NULL},
+};

@@ -1,0 +1,105 @@
+/* The frame of the conformance suite: one device, cases, verdicts.
+ *
+ * A case is a function that returns normally when it passes; OK, CHECK,
+ * FAILS and SKIP leave it. They are for the main thread only. Each case has
+ * a freshly opened device with one compute and one copy queue.
+ */
+#ifndef BELL_TESTS_CTS_CTS_H
+#define BELL_TESTS_CTS_CTS_H
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/thread.h"
+#include "hcq/hcq.h"
+#include "programs.h"
+
+#define SECOND_NS 1000000000ull
+#define MS_NS     1000000ull
+/* A wait of a case that should succeed. */
+#define LONG_NS (60 * SECOND_NS)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CTS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CTS_SANITIZED 1
+#endif
+#endif
+#ifndef CTS_SANITIZED
+#define CTS_SANITIZED 0
+#endif
+
+struct cts {
+    const char *device; /* as given on the command line */
+    const struct cts_provider *provider;
+    struct hcq_device *dev;
+    struct hcq_device_info info;
+    struct hcq_queue *queue, *copy;
+};
+
+struct cts_case {
+    const char *name;
+    void (*run)(struct cts *t);
+};
+
+/* Groups of cases, each from one file; a NULL name ends a table. */
+extern const struct cts_case cts_device_cases[], cts_memory_cases[],
+    cts_queue_cases[], cts_exec_cases[], cts_transfer_cases[],
+    cts_stream_cases[], cts_fault_cases[], cts_resource_cases[];
+
+_Noreturn void cts_fail(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+_Noreturn void cts_fail_check(const char *file, int line, const char *cond,
+                              const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+_Noreturn void cts_skip(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
+
+#define OK(expr)                                                               \
+    do {                                                                       \
+        if ((expr) != BELL_OK)                                                 \
+            cts_fail(__FILE__, __LINE__, "%s: %s", #expr,                      \
+                     bell_error_last()->message);                              \
+    } while (0)
+
+#define CHECK(cond, ...)                                                       \
+    do {                                                                       \
+        if (!(cond))                                                           \
+            cts_fail_check(__FILE__, __LINE__, #cond, __VA_ARGS__);            \
+    } while (0)
+
+/* The call fails with this status and a message that contains `part`. */
+#define FAILS(expr, want, part)                                                \
+    cts_expect(__FILE__, __LINE__, #expr, (expr), want, part)
+
+void cts_expect(const char *file, int line, const char *expr, bell_status got,
+                bell_status want, const char *part);
+
+/* Loads a kernel; skips the case when the device has none. */
+struct hcq_program *cts_load(struct cts *t, struct hcq_device *dev,
+                             enum cts_kernel kernel, unsigned variant);
+struct hcq_program *cts_program(struct cts *t, enum cts_kernel kernel);
+
+struct hcq_buffer *cts_buffer(struct cts *t, uint64_t size_bytes);
+/* A buffer of n int32, each `value`. */
+struct hcq_buffer *cts_ints(struct cts *t, uint64_t n, int32_t value);
+/* int32 number `idx` of a buffer. */
+int32_t cts_int(struct hcq_buffer *buf, uint64_t idx);
+struct hcq_signal *cts_signal(struct cts *t, uint64_t value);
+struct hcq_cs *cts_begin(struct hcq_queue *queue);
+/* Submits the stream of that queue and waits. */
+void cts_finish(struct hcq_queue *queue, struct hcq_cs *cs);
+/* Fills memory with bytes that depend on position and seed. */
+void cts_pattern(unsigned char *data, size_t size_bytes, unsigned seed);
+
+/* The kernel with a one-dimensional grid. */
+void cts_exec(struct hcq_cs *cs, const struct hcq_program *prog,
+              uint32_t grid_x, uint32_t n_args, const uint64_t *args);
+#define ARGS(...)                                                              \
+    sizeof((uint64_t[]){__VA_ARGS__}) / 8, (const uint64_t[])                  \
+    {                                                                          \
+        __VA_ARGS__                                                            \
+    }
+
+#endif

@@ -1,0 +1,54 @@
+/* Kernels of the conformance suite, per backend. Each backend provides the
+ * same kernels by name; what a device cannot do at all it may leave out, and
+ * the cases that need it are skipped with that reason.
+ */
+#ifndef BELL_TESTS_CTS_PROGRAMS_H
+#define BELL_TESTS_CTS_PROGRAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hcq/hcq.h"
+
+/* All kernels run with a work-group of 1. Arguments: buffers b0 b1 ..,
+ * then values v0 v1 .. */
+enum cts_kernel {
+    CTS_NOP,      /* nothing */
+    CTS_ADD_ONE,  /* group g, i < v0: int32 b0[g*v0+i] = b1[g*v0+i] + 1 */
+    CTS_IDS,      /* int32 b0[linear group] += x + 1000 y + 1000000 z + 1 */
+    CTS_VALUES,   /* int64 b0[0] = v0 + 3*v1 + 5*v2 */
+    CTS_MANY,     /* int64 b0[0] = sum (i+1)*v[i], with HCQ_ARGS_MAX args */
+    CTS_SPIN,     /* until int32 b0[0] is not 0 */
+    CTS_WORK,     /* int32 b0[group] = v0 steps of x*1664525+1013904223 */
+    CTS_POKE,     /* group v0 stores 1 to the int32 at address v1 */
+    CTS_DIVIDE,   /* int32 b0[0] = v0 / v1 */
+    CTS_TRAP,     /* an illegal instruction */
+    CTS_SECTIONS, /* int32 b0[0..3]: constants, jump table, data, zeros */
+    CTS_STACK,    /* int32 b0[0] = sum over a 128 KiB array on the stack */
+    CTS_KERNEL_COUNT
+};
+
+/* A binary that has to be refused. */
+struct cts_bad {
+    const char *what;
+    const void *data;
+    size_t size_bytes;
+    const char *entry;
+    const char *expect; /* part of the message */
+};
+
+struct cts_provider {
+    const char *backend;
+    /* Fills binary, size and entry in; false: this device has no such
+     * kernel. `variant` 0 and up are different ways to build the same. */
+    bool (*find)(enum cts_kernel kernel, unsigned variant,
+                 struct hcq_program_desc *desc);
+    unsigned n_variants;
+    /* Bad binary `idx`, or false after the last. */
+    bool (*bad)(unsigned idx, struct cts_bad *out);
+};
+
+extern const struct cts_provider cts_cpu_provider;
+
+#endif
