@@ -427,17 +427,18 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
     struct tensor_runtime *rt = run->rt;
     struct hcq_cs *cs = NULL;
     uint64_t args[SCHED_MAX_PARAMS];
-    uint32_t i, j;
+    uint32_t i, j, n_args;
 
     for (i = 0; i < plan->sched.n_items; i++) {
         const struct sched_item *item = &plan->sched.items[i];
         const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
         if (i % EXECS_PER_SUBMIT == 0)
             BELL_TRY(hcq_queue_begin(rt->queue, &cs));
-        for (j = 0; j < item->n_bufs; j++)
+        /* the last slots may have been simplified away */
+        n_args = kernel->program->n_bufs;
+        for (j = 0; j < n_args; j++)
             args[j] = buffer_va(run, plan, item->bufs[j]);
-        hcq_cs_exec(cs, kernel->program, args, item->n_bufs, kernel->grid,
-                    NULL);
+        hcq_cs_exec(cs, kernel->program, args, n_args, kernel->grid, NULL);
         LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name,
             kernel->grid[0], kernel->grid[1], kernel->grid[2]);
         rt->stats.n_flops += kernel->n_flops;
