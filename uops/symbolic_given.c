@@ -56,7 +56,18 @@ compare_ids(const void *a, const void *b)
     return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-/* Collects the nodes under `root`, sources first; false if there are many. */
+/* Arithmetic can be computed anywhere. What is below other nodes stays as it
+ * is: a LOAD in the expression is done whether the condition holds or not. */
+static bool
+is_arithmetic(const struct uop *u)
+{
+    return u->n_src <= MAX_EXPR &&
+           (uop_has(u, UOP_FLAG_ALU) || u->op == UOP_CAST ||
+            u->op == UOP_BROADCAST || u->op == UOP_LANE || u->op == UOP_LANES);
+}
+
+/* Collects the arithmetic under `root` and what it is made of, sources first;
+ * false if there are many nodes. */
 static bool
 collect_nodes(struct nodes *nodes, const struct uop *root)
 {
@@ -68,8 +79,9 @@ collect_nodes(struct nodes *nodes, const struct uop *root)
     if (!add_node(nodes, root))
         return false;
     for (i = 0; i < nodes->n; i++) {
-        for (k = 0; k < nodes->list[i]->n_src; k++) {
-            if (!add_node(nodes, nodes->list[i]->src[k]))
+        const struct uop *u = nodes->list[i];
+        for (k = 0; is_arithmetic(u) && k < u->n_src; k++) {
+            if (!add_node(nodes, u->src[k]))
                 return false;
         }
     }
@@ -113,8 +125,8 @@ rebuild(struct uop_graph *g, struct nodes *nodes)
         uint32_t at = slot_of(nodes, u);
         bool changed = false;
         r = nodes->slots[at].to;
-        if (!r && u->n_src <= MAX_EXPR) {
-            for (k = 0; k < u->n_src; k++) {
+        if (!r) {
+            for (k = 0; is_arithmetic(u) && k < u->n_src; k++) {
                 src[k] = nodes->slots[slot_of(nodes, u->src[k])].to;
                 changed |= src[k] != u->src[k];
             }
