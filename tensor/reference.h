@@ -24,6 +24,8 @@
 
 #include "uops/uop.h"
 
+struct bell_tensor;
+
 /* An evaluated value: row-major elements of `shape`. `data` is host memory of
  * the array (ref_array_fini); `shape` belongs to the graph, NULL means (). */
 struct ref_array {
@@ -51,6 +53,12 @@ BELL_MUST_CHECK bell_status ref_eval(const struct uop_graph *g,
                                      const struct uop *const *roots, size_t n,
                                      ref_leaf_fn *leaf, void *user,
                                      struct ref_array *out);
+
+/* The same of tensors of one context, computing nothing on the device; leaves
+ * are read back from it (tensor/reference_tensor.c, in the tensor library).
+ * A shape in `out` is the graph's: valid until the context's next call. */
+BELL_MUST_CHECK bell_status ref_eval_tensors(struct bell_tensor *const *tensors,
+                                             size_t n, struct ref_array *out);
 
 void ref_array_fini(struct ref_array *array);
 

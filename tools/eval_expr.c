@@ -140,11 +140,25 @@ is_number(const struct bell_value *v)
            v->kind == BELL_VALUE_BOOL;
 }
 
-/* NULL if it is neither a tensor nor a number. */
+/* A list of numbers as a tensor. */
+static struct bell_tensor *
+list_tensor(struct parser *p, const struct bell_value *v)
+{
+    struct bell_arg arg = {NULL, *v};
+    struct bell_call call = {
+        .function = bell_function_find("tensor"), .args = &arg, .n_args = 1};
+
+    return bell_function_call(p->ctx, &call) == BELL_OK ? call.results[0]
+                                                        : NULL;
+}
+
+/* NULL if it is no tensor, number, or list of numbers. */
 static struct bell_tensor *
 as_tensor(struct parser *p, const struct bell_value *v)
 {
     switch ((int)v->kind) {
+    case BELL_VALUE_LIST:
+        return list_tensor(p, v);
     case BELL_VALUE_TENSOR:
         return v->tensor;
     case BELL_VALUE_INT:
@@ -943,11 +957,14 @@ take_final(struct parser *p, const struct bell_value *v,
     struct bell_tensor *t = as_tensor(p, v);
     struct bell_value checked;
 
-    if (!t && v->kind == BELL_VALUE_LIST)
+    if (!t && v->kind == BELL_VALUE_LIST) {
+        char why[BELL_ERROR_MESSAGE];
+        snprintf(why, sizeof(why), "%.300s", bell_error_last()->message);
         return fail_at(p, 0,
-                       "the expression is a list of %u; take one of it "
-                       "with [0], or write tensor([...])",
-                       v->n_items);
+                       "the expression is a list of %u, and not of numbers "
+                       "(%s); take one of it with [0]",
+                       v->n_items, why);
+    }
     if (!t)
         return fail_at(p, 0, "the expression is %s, not a tensor",
                        bell_value_kind_name(v));

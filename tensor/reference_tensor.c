@@ -1,0 +1,58 @@
+/* The reference evaluator on tensors: the graph of their context, with leaves
+ * read back from the device. */
+#include "tensor/reference.h"
+
+#include "base/alloc.h"
+#include "tensor/tensor_internal.h"
+
+static bell_status
+read_leaf(void *user, const struct uop *buffer, struct ref_array *array)
+{
+    /* The graph names its leaves by address; reading one changes nothing. */
+    struct tensor_buffer *buf =
+        (struct tensor_buffer *)(uintptr_t)buffer->arg.data;
+    bell_status status;
+    void *bytes;
+
+    (void)user;
+    if (!buf || !buf->device_mem)
+        return bell_fail(BELL_E_INVALID, "node %u BUFFER: has no memory",
+                         buffer->id);
+    bytes = host_alloc(buf->size_bytes + 1);
+    if (!bytes)
+        return bell_fail(BELL_E_NO_MEMORY, "a leaf of %zu bytes",
+                         buf->size_bytes);
+    status = tensor_buffer_read(buf, bytes, buf->size_bytes);
+    if (status == BELL_OK)
+        ref_from_bytes(array, bytes);
+    host_free(bytes);
+    return status;
+}
+
+bell_status
+ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
+                 struct ref_array *out)
+{
+    const struct uop **roots;
+    bell_status status;
+    size_t i;
+
+    if (n == 0)
+        return BELL_OK;
+    roots = host_alloc(n * sizeof(*roots));
+    if (!roots)
+        return bell_fail(BELL_E_NO_MEMORY, "%zu roots", n);
+    for (i = 0; i < n; i++) {
+        status = tensor_usable("ref_eval_tensors", tensors[i]);
+        if (status == BELL_OK && tensors[i]->ctx != tensors[0]->ctx)
+            status = bell_fail(BELL_E_INVALID, "tensors of two contexts");
+        if (status != BELL_OK) {
+            host_free(roots);
+            return status;
+        }
+        roots[i] = tensors[i]->uop;
+    }
+    status = ref_eval(&tensors[0]->ctx->graph, roots, n, read_leaf, NULL, out);
+    host_free(roots);
+    return status;
+}
