@@ -91,8 +91,8 @@ const struct uop *dec_pow(const struct dec *d, const struct uop *x,
  * 0. With `terms` of the polynomial, 6 (for F32) or 11. */
 const struct uop *dec_exp2_f64(const struct dec *d, const struct uop *p,
                                const struct uop *low, bool for_f32);
-/* log2 of a positive, finite F64 as *out_hi + *out_lo; lo is NULL when the
- * result is to be good for F32 only. Zero gives about -1074 and the like:
+/* log2 of a positive, finite F64, and in *out_lo what rounding it lost; with
+ * out_lo NULL it is good for F32 only. Zero gives about -1074 and the like:
  * the caller handles what is not positive and finite. */
 const struct uop *dec_log2_f64(const struct dec *d, const struct uop *x,
                                const struct uop **out_lo);

@@ -148,6 +148,21 @@ split_log(const struct dec *d, const struct float_format *fmt,
     return dec_opf(d, UOP_SUB, m, 1.0);
 }
 
+/* f/ln 2 + q without a multiply-add: the greater part of the product is made
+ * exact by factors of 12 bits each. */
+static const struct uop *
+add_scaled_exactly(const struct dec *d, const struct uop *f,
+                   const struct uop *q)
+{
+    const struct uop *hi, *lo;
+
+    hi = dec_opi(d, UOP_AND, dec_bits(d, f, UOP_U32), 0xfffff000);
+    hi = dec_bits(d, hi, UOP_F32);
+    lo = dec_opf(d, UOP_MUL, sub(d, f, hi), M_LOG2E);
+    lo = add(d, lo, dec_opf(d, UOP_MUL, hi, 0x1.47652cp-12));
+    return add(d, dec_opf(d, UOP_MUL, hi, 0x1.714p+0), add(d, lo, q));
+}
+
 /* e + f/ln 2 + f^2*Q(f), the second with 1/ln 2 in two parts. */
 static const struct uop *
 log2_core_f32(const struct dec *d, const struct uop *x)
@@ -156,6 +171,8 @@ log2_core_f32(const struct dec *d, const struct uop *x)
 
     q = dec_poly(d, f, UOP_F32, log2_f32, 9);
     q = mul(d, mul(d, f, f), q);
+    if (!d->target->has_fma)
+        return add(d, e, add_scaled_exactly(d, f, q));
     y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.4ae0cp-26), q);
     y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.715476p+0), y);
     return add(d, e, y);
@@ -218,8 +235,10 @@ dec_log2_f64(const struct dec *d, const struct uop *x,
     low = dec_madd(d, add(d, lo, hi), c_lo, low);
     hi = mul(d, hi, c_hi);
     w = add(d, e, hi); /* |e| is 0 or at least as great */
-    *out_lo = add(d, low, add(d, sub(d, e, w), hi));
-    return w;
+    low = add(d, low, add(d, sub(d, e, w), hi));
+    hi = add(d, w, low);
+    *out_lo = add(d, sub(d, w, hi), low);
+    return hi;
 }
 
 /* Puts in what log2 is of infinity, zero, negative numbers and NaN. */
@@ -242,11 +261,6 @@ dec_log2(const struct dec *d, const struct uop *x)
 {
     const struct uop *lo, *y;
 
-    if (x->dtype == UOP_F64) {
-        y = dec_log2_f64(d, x, &lo);
-        y = add(d, y, lo);
-    } else {
-        y = log2_core_f32(d, x);
-    }
+    y = x->dtype == UOP_F64 ? dec_log2_f64(d, x, &lo) : log2_core_f32(d, x);
     return log2_specials(d, x, y);
 }

@@ -33,6 +33,12 @@ host_refuse(const struct host_emit *e, const struct uop *u, const char *why)
 }
 
 LLVMTypeRef
+host_vector(const struct host_emit *e, LLVMTypeRef type, unsigned lanes)
+{
+    return lanes > 1 ? e->ll->VectorType(type, lanes) : type;
+}
+
+LLVMTypeRef
 host_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
 {
     LLVMTypeRef t;
@@ -65,7 +71,7 @@ host_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
         t = e->t_i64;
         break;
     }
-    return lanes > 1 ? e->ll->VectorType(t, lanes) : t;
+    return host_vector(e, t, lanes);
 }
 
 LLVMTypeRef
@@ -96,8 +102,7 @@ f16_bits(double value)
         return sign;
     if (exp < -13) /* subnormal: in units of 2^-24 */
         return sign | (uint32_t)ldexp(m, exp + 24);
-    return sign + ((uint32_t)(exp + 14) << 10) + (uint32_t)ldexp(m, 11) -
-           1024;
+    return sign + ((uint32_t)(exp + 14) << 10) + (uint32_t)ldexp(m, 11) - 1024;
 }
 
 LLVMValueRef

@@ -98,6 +98,10 @@ LLVMTypeRef host_type(const struct host_emit *e, unsigned dtype,
 LLVMTypeRef host_mem_type(const struct host_emit *e, unsigned dtype,
                           unsigned lanes);
 
+/* `lanes` of a scalar type. */
+LLVMTypeRef host_vector(const struct host_emit *e, LLVMTypeRef type,
+                        unsigned lanes);
+
 /* The scalar constant of a dtype with these value bits; see uop_arg. */
 LLVMValueRef host_const(const struct host_emit *e, unsigned dtype,
                         union uop_arg arg);

@@ -223,84 +223,27 @@ emit_mulacc(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
     return binop(e, LLVMAdd, binop(e, LLVMMul, v[0], v[1]), v[2]);
 }
 
-/* Float from float. Only F16 is left of the small ones: BF16 conversions are
- * integer arithmetic by now. */
-static bell_status
-cast_float(struct host_emit *e, const struct uop *u, LLVMValueRef a,
-           LLVMValueRef *out_value)
+/* A conversion that is one step; neither side is a small float. */
+static LLVMValueRef
+cast_plain(struct host_emit *e, unsigned from, unsigned to, unsigned lanes,
+           LLVMValueRef a)
 {
-    unsigned from = u->src[0]->dtype, to = u->dtype;
-    LLVMTypeRef half =
-        u->lanes > 1 ? e->ll->VectorType(e->t_f16, u->lanes) : e->t_f16;
-
-    if (from == UOP_F32 && to == UOP_F16) {
-        a = e->ll->BuildCast(e->b, LLVMFPTrunc, a, half, "");
-        *out_value = e->ll->BuildCast(e->b, LLVMBitCast, a,
-                                      host_type(e, to, u->lanes), "");
-    } else if (from == UOP_F16 && to == UOP_F32) {
-        a = e->ll->BuildCast(e->b, LLVMBitCast, a, half, "");
-        *out_value = e->ll->BuildCast(e->b, LLVMFPExt, a,
-                                      host_type(e, to, u->lanes), "");
-    } else if (from == UOP_F32 && to == UOP_F64) {
-        *out_value = e->ll->BuildCast(e->b, LLVMFPExt, a,
-                                      host_type(e, to, u->lanes), "");
-    } else if (from == UOP_F64 && to == UOP_F32) {
-        *out_value = e->ll->BuildCast(e->b, LLVMFPTrunc, a,
-                                      host_type(e, to, u->lanes), "");
-    } else {
-        return host_refuse(e, u,
-                           "this conversion should have been "
-                           "decomposed");
-    }
-    return BELL_OK;
-}
-
-static bell_status
-cast_to_bool(struct host_emit *e, const struct uop *u, LLVMValueRef a,
-             LLVMValueRef *out_value)
-{
-    unsigned from = u->src[0]->dtype;
-    LLVMValueRef zero = e->ll->ConstNull(e->ll->TypeOf(a));
-
-    if (from == UOP_F16 || from == UOP_BF16)
-        return host_refuse(e, u,
-                           "this conversion should have been "
-                           "decomposed");
-    *out_value = is_float(from)
-                     ? e->ll->BuildFCmp(e->b, LLVMRealUNE, a, zero, "")
-                     : e->ll->BuildICmp(e->b, LLVMIntNE, a, zero, "");
-    return BELL_OK;
-}
-
-static bell_status
-emit_cast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
-          LLVMValueRef *out_value)
-{
-    unsigned from = u->src[0]->dtype, to = u->dtype;
-    LLVMTypeRef types[2] = {host_type(e, to, u->lanes), e->ll->TypeOf(a)};
+    LLVMTypeRef types[2] = {host_type(e, to, lanes), e->ll->TypeOf(a)};
+    LLVMValueRef zero = e->ll->ConstNull(types[1]);
     unsigned from_size = uop_dtype_infos[from].size_bytes;
     unsigned to_size = uop_dtype_infos[to].size_bytes;
     LLVMOpcode op;
 
-    if (from == to) {
-        *out_value = a;
-        return BELL_OK;
-    }
     if (to == UOP_BOOL)
-        return cast_to_bool(e, u, a, out_value);
-    if (is_float(from) && is_float(to))
-        return cast_float(e, u, a, out_value);
-    if (from == UOP_F16 || from == UOP_BF16 || to == UOP_F16 || to == UOP_BF16)
-        return host_refuse(e, u,
-                           "this conversion should have been "
-                           "decomposed");
-    if (is_float(from)) {
-        *out_value = host_intrinsic(
+        return is_float(from) ? e->ll->BuildFCmp(e->b, LLVMRealUNE, a, zero, "")
+                              : e->ll->BuildICmp(e->b, LLVMIntNE, a, zero, "");
+    if (is_float(from) && !is_float(to))
+        return host_intrinsic(
             e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2,
             &a, 1);
-        return BELL_OK;
-    }
-    if (is_float(to))
+    if (is_float(from))
+        op = to_size > from_size ? LLVMFPExt : LLVMFPTrunc;
+    else if (is_float(to))
         op = is_signed(from) ? LLVMSIToFP : LLVMUIToFP;
     else if (from == UOP_BOOL || (to_size > from_size && !is_signed(from)))
         op = LLVMZExt;
@@ -308,7 +251,36 @@ emit_cast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
         op = LLVMSExt;
     else
         op = to_size < from_size ? LLVMTrunc : LLVMBitCast;
-    *out_value = e->ll->BuildCast(e->b, op, a, types[0], "");
+    return e->ll->BuildCast(e->b, op, a, types[0], "");
+}
+
+/* F16 goes by way of F32: exactly from it, and to it with what F32 holds.
+ * BF16 and F64 to F16 are integer arithmetic by now. */
+static bell_status
+emit_cast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
+          LLVMValueRef *out_value)
+{
+    unsigned from = u->src[0]->dtype, to = u->dtype;
+    LLVMTypeRef half = host_vector(e, e->t_f16, u->lanes);
+
+    if (from != to && (from == UOP_BF16 || to == UOP_BF16 ||
+                       (from == UOP_F64 && to == UOP_F16)))
+        return host_refuse(e, u, "this conversion should have been decomposed");
+    if (from != to && from == UOP_F16) {
+        a = e->ll->BuildCast(e->b, LLVMBitCast, a, half, "");
+        a = e->ll->BuildCast(e->b, LLVMFPExt, a,
+                             host_type(e, UOP_F32, u->lanes), "");
+        from = UOP_F32;
+    }
+    if (from != to && to == UOP_F16) {
+        if (from != UOP_F32)
+            a = cast_plain(e, from, UOP_F32, u->lanes, a);
+        a = e->ll->BuildCast(e->b, LLVMFPTrunc, a, half, "");
+        a = e->ll->BuildCast(e->b, LLVMBitCast, a, host_type(e, to, u->lanes),
+                             "");
+        from = UOP_F16;
+    }
+    *out_value = from == to ? a : cast_plain(e, from, to, u->lanes, a);
     return BELL_OK;
 }
 

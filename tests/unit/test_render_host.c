@@ -319,15 +319,10 @@ check_cast(enum uop_dtype from, enum uop_dtype to, unsigned lanes,
 static bool
 cast_allowed(enum uop_dtype from, enum uop_dtype to)
 {
-    bool small_from = from == UOP_F16 || from == UOP_BF16;
-    bool small_to = to == UOP_F16 || to == UOP_BF16;
-
-    if (from == to)
+    if (from == to || from == UOP_BF16 || to == UOP_BF16 ||
+        (from == UOP_F64 && to == UOP_F16))
         return false;
-    if (!small_from && !small_to)
-        return true;
-    return target.has_f16 && ((from == UOP_F16 && to == UOP_F32) ||
-                              (from == UOP_F32 && to == UOP_F16));
+    return target.has_f16 || (from != UOP_F16 && to != UOP_F16);
 }
 
 static void
