@@ -4,48 +4,9 @@
 usage: test_cli.py DOORBELL
 """
 import json
-import os
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..', 'structure'))
-from common import Tap  # noqa: E402
-
-DOORBELL = sys.argv[1]
-
-
-def run(*args, **environment):
-    return subprocess.run([DOORBELL, *args], capture_output=True, text=True,
-                          env=dict(os.environ, **environment), timeout=300,
-                          stdin=subprocess.DEVNULL, check=False)
-
-
-def expect(done, code, *, out='', err=''):
-    """Complaints about a finished run; out and err are parts expected."""
-    complaints = []
-    if done.returncode != code:
-        complaints.append(f'exit code {done.returncode}, not {code}')
-    if out not in done.stdout:
-        complaints.append(f'stdout lacks "{out}"')
-    if err not in done.stderr:
-        complaints.append(f'stderr lacks "{err}"')
-    if complaints:
-        complaints += (done.stdout + done.stderr).splitlines()[-20:]
-    return complaints
-
-
-def expect_json_error(done, code, part):
-    """Failures with --json leave exactly one document on stdout."""
-    complaints = expect(done, code)
-    try:
-        error = json.loads(done.stdout)['error']
-        if part not in error['message']:
-            complaints.append(f'message "{error["message"]}" lacks "{part}"')
-        if error['exit_code'] != code:
-            complaints.append(f'exit_code {error["exit_code"]}, not {code}')
-    except (ValueError, KeyError) as reason:
-        complaints.append(f'no error document: {reason}: {done.stdout}')
-    return complaints
+from cli import DOORBELL, Tap, expect, expect_json_error, run
 
 
 def check_usage(tap):
@@ -116,8 +77,6 @@ def check_doctor(tap):
 
 
 def main():
-    os.environ.pop('BELL_DEVICE', None)
-    os.environ.pop('BELL_DEBUG', None)
     tap = Tap()
     check_usage(tap)
     check_environment(tap)

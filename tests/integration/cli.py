@@ -1,0 +1,58 @@
+"""Running `doorbell` and judging what came of it; shared by the tests here.
+
+The program's path is the test's first argument.
+"""
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'structure'))
+from common import Tap  # noqa: E402, F401  pylint: disable=unused-import
+
+DOORBELL = sys.argv[1]
+for name in ('BELL_DEVICE', 'BELL_DEBUG', 'BELL_FAIL_ALLOC'):
+    os.environ.pop(name, None)
+
+
+def data_dir(name):
+    """Directory of real data, or None: $BELL_TEST_DATA, ../shared/data."""
+    beside = os.path.join(HERE, '..', '..', '..', 'shared', 'data')
+    path = os.path.join(os.environ.get('BELL_TEST_DATA', beside), name)
+    return path if os.path.isdir(path) else None
+
+
+def run(*args, timeout=600, **environment):
+    return subprocess.run([DOORBELL, *args], capture_output=True, text=True,
+                          env=dict(os.environ, **environment),
+                          timeout=timeout, stdin=subprocess.DEVNULL,
+                          check=False)
+
+
+def expect(done, code, *, out='', err=''):
+    """Complaints about a finished run; out and err are parts expected."""
+    complaints = []
+    if done.returncode != code:
+        complaints.append(f'exit code {done.returncode}, not {code}')
+    if out not in done.stdout:
+        complaints.append(f'stdout lacks "{out}"')
+    if err not in done.stderr:
+        complaints.append(f'stderr lacks "{err}"')
+    if complaints:
+        complaints += (done.stdout + done.stderr).splitlines()[-20:]
+    return complaints
+
+
+def expect_json_error(done, code, part):
+    """Failures with --json leave exactly one document on stdout."""
+    complaints = expect(done, code)
+    try:
+        error = json.loads(done.stdout)['error']
+        if part not in error['message']:
+            complaints.append(f'message "{error["message"]}" lacks "{part}"')
+        if error['exit_code'] != code:
+            complaints.append(f'exit_code {error["exit_code"]}, not {code}')
+    except (ValueError, KeyError) as reason:
+        complaints.append(f'no error document: {reason}: {done.stdout}')
+    return complaints

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""`doorbell demo mnist`: results, repeatability, and every way to fail.
+
+usage: test_demo.py DOORBELL [--small]     --small: no full training
+"""
+import gzip
+import json
+import os
+import struct
+import sys
+import tempfile
+
+from cli import Tap, data_dir, expect, expect_json_error, run
+
+SMALL = '--small' in sys.argv
+
+
+def train(*args, **environment):
+    """The document of a run, and complaints."""
+    done = run('demo', 'mnist', '--json', *args, **environment)
+    complaints = expect(done, 0)
+    return ({} if complaints else json.loads(done.stdout)), complaints
+
+
+def check_accuracy(tap, name, args, least):
+    result, complaints = train(*args)
+    if not complaints:
+        print(f'# {name}: accuracy {result["test_accuracy"]}, '
+              f'{result["total_s"]:.1f} s, {result["step_ms"]:.2f} ms a step, '
+              f'{result["n_kernels_compiled"]} kernels in '
+              f'{result["compile_wall_ms"]:.0f} ms')
+        if result['test_accuracy'] < least:
+            complaints.append(f'{result["test_accuracy"]} < {least}')
+    tap.check(f'{name} is at least {least} right', complaints)
+
+
+def check_results(tap):
+    first, complaints = train('--steps', '6', '--batch', '32', '--seed', '3')
+    if not complaints:
+        for key in ('device', 'model', 'test_accuracy', 'loss', 'step_ms',
+                    'first_step_ms', 'n_kernels_compiled', 'total_s'):
+            if key not in first:
+                complaints.append(f'no {key}')
+    tap.check('a short run', complaints)
+
+    again, complaints = train('--steps', '6', '--batch', '32', '--seed', '3')
+    for key in ('loss', 'test_accuracy'):
+        if not complaints and again[key] != first[key]:
+            complaints.append(f'{key}: {again[key]}, then {first[key]}')
+    tap.check('the same seed gives the same result', complaints)
+
+    longer, complaints = train('--steps', '30', '--batch', '32')
+    if not complaints and (longer['n_kernels_compiled'] !=
+                           first['n_kernels_compiled']):
+        complaints.append('more steps compile more kernels')
+    tap.check('no kernel is compiled twice', complaints)
+
+    one, complaints = train('--steps', '6', '--batch', '32', '--seed', '3',
+                            BELL_THREADS='1')
+    if not complaints and abs(one['loss'] - first['loss']) > 1e-4:
+        complaints.append(f'loss {one["loss"]} on one thread, {first["loss"]}')
+    tap.check('on one thread', complaints)
+
+
+def check_refusals(tap):
+    for args, part in (
+            (('mnist', '--model', 'rnn'), 'neither mlp nor conv'),
+            (('minst',), "no demo 'minst'"),
+            ((), 'there is: mnist'),
+            (('mnist', '--batch', '0'), '--batch 0'),
+            (('mnist', '--steps', 'x'), "--steps 'x'"),
+            (('mnist', '--batch', '9001'), '9000 images'),
+            (('mnist', '--device', 'CPU:x'), 'CPU:x')):
+        tap.check(f'refuses {" ".join(args)}', expect_json_error(
+            run('demo', *args, '--json'), 2, part))
+    for device in ('NV:0', 'AMD', 'CPU:9'):
+        tap.check(f'no silent fallback from {device}', expect_json_error(
+            run('demo', 'mnist', '--device', device, '--json'), 3, device))
+
+
+def idx(shape, data):
+    return (struct.pack('>BBBB', 0, 0, 8, len(shape)) +
+            b''.join(struct.pack('>i', n) for n in shape) + data)
+
+
+def write_data(folder, images, labels):
+    for name, content in (('t10k-images-idx3-ubyte.gz', images),
+                          ('t10k-labels-idx1-ubyte.gz', labels)):
+        if content is not None:
+            with open(os.path.join(folder, name), 'wb') as file:
+                file.write(content)
+
+
+def check_files(tap):
+    n = 1100
+    images = gzip.compress(idx((n, 28, 28), bytes(n * 784)), 1)
+    labels = gzip.compress(idx((n,), bytes(n)), 1)
+    cases = (
+        ('no directory', None, None, 't10k-images-idx3-ubyte.gz'),
+        ('no labels', images, None, 't10k-labels-idx1-ubyte.gz'),
+        ('truncated images', images[:-20], labels, 't10k-images'),
+        ('truncated labels', images, labels[:10], 't10k-labels'),
+        ('an empty file', b'', labels, 't10k-images'),
+        ('images that are text', b'hello world, not images', labels,
+         't10k-images'),
+        ('labels for other images', images,
+         gzip.compress(idx((n - 1,), bytes(n - 1))), '1099 labels'),
+        ('images of another size',
+         gzip.compress(idx((n, 28, 27), bytes(n * 28 * 27))), labels,
+         '28 x 28'),
+        ('too few images', gzip.compress(idx((9, 28, 28), bytes(9 * 784))),
+         gzip.compress(idx((9,), bytes(9))), '9 images'),
+        ('a label of 10', images, gzip.compress(idx((n,), bytes([10] * n))),
+         'label 0 is 10'),
+    )
+    for name, image_file, label_file, part in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            write_data(folder, image_file, label_file)
+            path = folder if image_file else os.path.join(folder, 'absent')
+            if name == 'an empty file':
+                path = folder
+            tap.check(name, expect_json_error(
+                run('demo', 'mnist', '--data', path, '--json'), 1, part))
+    with tempfile.TemporaryDirectory() as folder:
+        write_data(folder, images, labels)
+        result, complaints = train('--data', folder, '--steps', '2')
+        if not complaints and result['n_train'] != 100:
+            complaints.append(f'{result["n_train"]} images to train on')
+        tap.check('a small data set', complaints)
+
+
+def check_memory(tap):
+    """Any allocation may fail: a message, exit code 1, no crash, no leak."""
+    args = ('demo', 'mnist', '--json', '--steps', '2', '--batch', '8',
+            '--model', 'mlp')
+    nth, n_runs, complaints = 1, 0, []
+    while not complaints:
+        done = run(*args, BELL_FAIL_ALLOC=str(nth))
+        if done.returncode == 0:
+            break
+        complaints = expect_json_error(done, 1, 'memory')
+        if complaints:
+            complaints.insert(0, f'BELL_FAIL_ALLOC={nth}')
+        n_runs += 1
+        nth = nth + 1 if nth < 20 else nth + nth // (4 if SMALL else 12)
+    print(f'# {n_runs} runs, up to allocation {nth}')
+    tap.check('out of memory', complaints)
+
+
+def main():
+    tap = Tap()
+    check_results(tap)
+    check_refusals(tap)
+    check_files(tap)
+    check_memory(tap)
+    real = data_dir('mnist')
+    for name, args, least in (
+            ('mlp on drawn digits', (), 0.97),
+            ('conv on drawn digits', ('--model', 'conv'), 0.98),
+            ('mlp on MNIST', ('--data', real or ''), 0.96),
+            ('conv on MNIST', ('--data', real or '', '--model', 'conv'),
+             0.98)):
+        if SMALL:
+            tap.skip(name, 'full training is for the release build')
+        elif 'MNIST' in name and not real:
+            tap.skip(name, 'no real data (BELL_TEST_DATA)')
+        else:
+            check_accuracy(tap, name, args, least)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
