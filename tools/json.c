@@ -14,8 +14,9 @@ put(struct json *json, const char *text, size_t n_bytes)
 {
     if (json->failed)
         return;
-    if (host_grow((void **)&json->text, &json->cap, json->n_bytes + n_bytes + 1,
-                  1)) {
+    if (json->n_bytes + n_bytes + 1 > json->cap &&
+        (json->is_fixed || host_grow((void **)&json->text, &json->cap,
+                                     json->n_bytes + n_bytes + 1, 1) != 0)) {
         json->failed = true;
         return;
     }
@@ -96,9 +97,20 @@ json_init(struct json *json)
 }
 
 void
+json_init_fixed(struct json *json, char *buf, size_t size_bytes)
+{
+    memset(json, 0, sizeof(*json));
+    json->text = buf;
+    json->cap = size_bytes;
+    json->is_fixed = true;
+    open_level(json, false);
+}
+
+void
 json_fini(struct json *json)
 {
-    host_free(json->text);
+    if (!json->is_fixed)
+        host_free(json->text);
     memset(json, 0, sizeof(*json));
 }
 

@@ -16,11 +16,14 @@ struct json {
     unsigned depth;
     bool in_array[JSON_DEPTH_MAX]; /* by depth */
     bool has_items[JSON_DEPTH_MAX];
+    bool is_fixed; /* text is the caller's and does not grow */
     bool failed;
 };
 
 /* Starts the document, an object. */
 void json_init(struct json *json);
+/* The same in the caller's memory, allocating nothing. */
+void json_init_fixed(struct json *json, char *buf, size_t size_bytes);
 void json_fini(struct json *json);
 
 /* Members. `key` is NULL in arrays. */

@@ -69,11 +69,12 @@ tool_nearest(const char *name, const char *const *names, size_t n_names)
 static void
 print_error_json(const struct bell_error *error, int exit_code)
 {
+    char buf[8192]; /* memory may be what ran out */
     struct json json;
     const char *text;
     uint32_t i;
 
-    json_init(&json);
+    json_init_fixed(&json, buf, sizeof(buf));
     json_object(&json, "error");
     json_str(&json, "message", error->message);
     json_str(&json, "status", bell_status_name(error->status));
@@ -92,9 +93,8 @@ print_error_json(const struct bell_error *error, int exit_code)
     json_end(&json);
     json_end(&json);
     text = json_text(&json);
-    fputs(text ? text : "{\"error\": {\"message\": \"out of memory\"}}\n",
+    fputs(text ? text : "{\"error\": {\"message\": \"too long to tell\"}}\n",
           stdout);
-    json_fini(&json);
 }
 
 static int

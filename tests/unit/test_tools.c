@@ -206,6 +206,26 @@ test_json_without_memory(void **state)
     assert_true(n_failed > 3 && n_failed < 19);
 }
 
+static void
+test_json_in_fixed_memory(void **state)
+{
+    struct json json;
+    char buf[64];
+    int i;
+
+    (void)state;
+    host_fail_after(1, 0);
+    json_init_fixed(&json, buf, sizeof(buf));
+    json_str(&json, "key", "value");
+    assert_string_equal(json_text(&json), "{\n  \"key\": \"value\"\n}\n");
+    json_init_fixed(&json, buf, sizeof(buf));
+    for (i = 0; i < 10; i++)
+        json_str(&json, "key", "value");
+    assert_null(json_text(&json));
+    json_fini(&json);
+    host_fail_after(0, 0);
+}
+
 /* ---- digits ----------------------------------------------------------- */
 
 static void
@@ -278,6 +298,7 @@ main(void)
         cmocka_unit_test(test_json_document),
         cmocka_unit_test(test_json_closes_what_is_open),
         cmocka_unit_test(test_json_without_memory),
+        cmocka_unit_test(test_json_in_fixed_memory),
         cmocka_unit_test(test_digits_repeat),
         cmocka_unit_test(test_digits_look_like_digits),
         cmocka_unit_test(test_rng),
