@@ -13,6 +13,7 @@
 #ifndef BELL_TENSOR_TENSOR_INTERNAL_H
 #define BELL_TENSOR_TENSOR_INTERNAL_H
 
+#include "base/map.h"
 #include "base/status.h"
 #include "doorbell/tensor.h"
 #include "uops/uop.h"
@@ -58,6 +59,12 @@ struct bell_tensor {
     struct bell_tensor *prev, *next; /* list of the scope */
 };
 
+/* A chunk of handles, so that making one is taking it off a list. */
+struct tensor_chunk {
+    struct tensor_chunk *next;
+    struct bell_tensor tensors[64];
+};
+
 struct tensor_scope {
     struct bell_tensor *tensors; /* list head; owned */
 };
@@ -67,7 +74,13 @@ struct tensor_scope {
 struct bell_context {
     struct uop_graph graph;             /* stage T */
     const struct uop_dims *scalar_dims; /* () in graph */
-    struct tensor_scope *scopes;        /* [0] is the context's own */
+    struct uop_dims *failed_dims;       /* "shape" of uop_failed: see node.h */
+    struct bell_error node_error;       /* why node.c gave uop_failed */
+    struct tensor_rule *rules;          /* gradients that differ: gradient.h */
+    size_t n_rules, cap_rules;
+    struct map rule_of; /* node id -> index in rules */
+
+    struct tensor_scope *scopes; /* [0] is the context's own */
     uint32_t n_scopes;
     size_t cap_scopes;
 
@@ -139,10 +152,14 @@ const struct uop *tensor_buffer_node(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status tensor_set_buffer(struct bell_tensor *t,
                                               struct tensor_buffer *buf);
 
-/* A new handle of the innermost scope; the error tensor when out of memory or
- * `uop` is uop_failed. */
-struct bell_tensor *tensor_new(struct bell_context *ctx, const struct uop *uop,
-                               const struct uop_dims *shape);
+/* A new handle of the innermost scope for `call`'s result. Fails (error
+ * tensor, recorded) when out of memory or `uop` is uop_failed. */
+struct bell_tensor *tensor_new(struct bell_context *ctx, const char *call,
+                               const struct uop *uop);
+
+/* The node of `t` for a use that is not elementwise: a bell_scalar is float32
+ * or int64 there. */
+const struct uop *tensor_node(const struct bell_tensor *t);
 
 /* Records the context's first failure (message "call: text") and returns the
  * error tensor. */
@@ -156,6 +173,22 @@ struct bell_tensor *tensor_fail_last(struct bell_context *ctx,
  * it. */
 BELL_MUST_CHECK bell_status tensor_report(struct bell_context *ctx);
 
+/* Makes `t` denote another node, of any shape. */
+void tensor_set_node(struct bell_tensor *t, const struct uop *uop);
+/* Sets t->grad's node; false when out of memory. */
+bool tensor_set_grad(struct bell_tensor *t, const struct uop *uop);
+
+/* Walks every handle of the context, gradients included:
+ * for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) */
+struct tensor_iter {
+    uint32_t scope;
+    struct bell_tensor *listed, *at;
+};
+struct bell_tensor *tensor_first(const struct bell_context *ctx,
+                                 struct tensor_iter *it);
+struct bell_tensor *tensor_next(const struct bell_context *ctx,
+                                struct tensor_iter *it);
+
 /* True if `t` may be used by `call`. If not, *out is what the call returns
  * (an error tensor or NULL). */
 bool tensor_check(const char *call, struct bell_tensor *t,
@@ -166,6 +199,8 @@ bool tensor_check2(const char *call, struct bell_tensor *x,
 bool tensor_check3(const char *call, struct bell_tensor *x,
                    struct bell_tensor *y, struct bell_tensor *z,
                    struct bell_tensor **out);
+bool tensor_check_n(const char *call, struct bell_tensor *const *tensors,
+                    uint32_t n, struct bell_tensor **out);
 /* For status-returning calls: BELL_OK, or the reason, reported. */
 BELL_MUST_CHECK bell_status tensor_usable(const char *call,
                                           const struct bell_tensor *t);
@@ -173,6 +208,52 @@ BELL_MUST_CHECK bell_status tensor_usable(const char *call,
 /* Frees buffers that no live tensor reaches and compacts the graph, if either
  * is due. Only at safe points. */
 void tensor_collect(struct bell_context *ctx);
+
+/* ---- tensor/data.c ---- */
+
+/* A leaf with a copy of `data` (NULL: unspecified content) on the device. The
+ * arguments were checked. NULL after a failure of `call`. */
+const struct uop *tensor_leaf(struct bell_context *ctx, const char *call,
+                              enum uop_dtype dtype, const int64_t *shape,
+                              uint32_t ndim, const void *data);
+/* The same as a tensor. */
+struct bell_tensor *tensor_from_bytes(struct bell_context *ctx,
+                                      const char *call, enum uop_dtype dtype,
+                                      const int64_t *shape, uint32_t ndim,
+                                      const void *data);
+/* bell_realize for `call`. */
+BELL_MUST_CHECK bell_status tensor_realize_list(
+    const char *call, struct bell_tensor *const *tensors, size_t n);
+
+/* ---- tensor/dtype.c ---- */
+
+/* The common dtype of n tensors by the rules in tensor.h. *out_weak (or NULL)
+ * tells whether all of them are bell_scalars; the dtype is then float64 or
+ * int64. */
+enum uop_dtype tensor_result_dtype(struct bell_tensor *const *tensors,
+                                   uint32_t n, bool *out_weak);
+/* The common dtype of two dtypes of equal standing. */
+enum uop_dtype tensor_promote(enum uop_dtype a, enum uop_dtype b);
+/* A dtype argument: `otherwise` for BELL_DEFAULT. UOP_VOID and a failure of
+ * `call` if it is no dtype. */
+enum uop_dtype tensor_dtype_arg(struct bell_context *ctx, const char *call,
+                                enum bell_dtype dtype,
+                                enum uop_dtype otherwise);
+
+/* ---- checks of arguments; on failure recorded for `call`, *out what it
+ * returns ---- */
+
+/* An axis of `rank` axes made 0..rank-1; -1 after a failure. `rank` 0 has
+ * axes 0 and -1, as in PyTorch. */
+int tensor_axis(struct bell_context *ctx, const char *call, int64_t axis,
+                uint32_t rank);
+/* A list of axes as a mask; an empty list is all. */
+bool tensor_axes(struct bell_context *ctx, const char *call,
+                 const int64_t *axes, uint32_t n_axes, uint32_t rank,
+                 uint32_t *out_mask);
+/* A shape argument: rank, sizes not negative, their product not too large. */
+bool tensor_shape_arg(struct bell_context *ctx, const char *call,
+                      const int64_t *d, uint32_t n);
 
 /* "(3, 4)" into buf; returns buf. */
 char *tensor_shape_str(const int64_t *d, uint32_t n, char *buf,

@@ -303,8 +303,8 @@ BELL_API struct bell_tensor *bell_scaled_uniform(struct bell_context *ctx,
                                                  const int64_t *shape,
                                                  uint32_t ndim,
                                                  enum bell_dtype dtype);
-/* Weight initialisers. fan_out is shape[0], fan_in the product of the other
- * sizes; rank at least 2. glorot: +-sqrt(6 / (fan_in + fan_out)). kaiming:
+/* Weight initialisers. fan_in is the product of all sizes but the first,
+ * fan_out of all but the second; rank at least 2. glorot: +-sqrt(6 / (fan_in + fan_out)). kaiming:
  * gain sqrt(2 / (1 + a^2)) over fan_in. */
 BELL_API struct bell_tensor *bell_glorot_uniform(struct bell_context *ctx,
                                                  const int64_t *shape,

@@ -1,0 +1,371 @@
+/* Activations and conversions. */
+#include "tensor/elementwise.h"
+
+#include "tensor/gradient.h"
+
+static const struct uop *
+num(struct bell_context *ctx, const struct uop *like, double value)
+{
+    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+}
+
+/* ---- conversions ---- */
+
+struct bell_tensor *
+bell_cast(struct bell_tensor *x, enum bell_dtype dtype)
+{
+    struct bell_tensor *out;
+    enum uop_dtype type;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    type = tensor_dtype_arg(x->ctx, __func__, dtype,
+                            (enum uop_dtype)bell_dtype_of(x));
+    if (type == UOP_VOID)
+        return &x->ctx->error_tensor;
+    return tensor_new(x->ctx, __func__, tn_cast(x->ctx, x->uop, type));
+}
+
+struct bell_tensor *
+bell_bitcast(struct bell_tensor *x, enum bell_dtype dtype)
+{
+    struct bell_tensor *out;
+    const struct uop *u;
+    enum uop_dtype type;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    u = tensor_node(x);
+    type = tensor_dtype_arg(x->ctx, __func__, dtype, (enum uop_dtype)u->dtype);
+    if (type == UOP_VOID)
+        return &x->ctx->error_tensor;
+    if (!tn_bad(u) && uop_dtype_infos[type].size_bytes !=
+                          uop_dtype_infos[u->dtype].size_bytes)
+        return tensor_fail(
+            x->ctx, __func__, BELL_E_INVALID, "%s to %s: their sizes differ",
+            uop_dtype_infos[u->dtype].name, uop_dtype_infos[type].name);
+    if (type == UOP_BOOL && u->dtype != UOP_BOOL)
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "to bool; use bell_cast");
+    return tensor_new(x->ctx, __func__, tn_bitcast(x->ctx, u, type));
+}
+
+struct bell_tensor *
+bell_contiguous(struct bell_tensor *x)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    return tensor_new(x->ctx, __func__,
+                      tn_wrap(x->ctx, UOP_CONTIGUOUS, tensor_node(x)));
+}
+
+struct bell_tensor *
+bell_detach(struct bell_tensor *x)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    return tensor_new(x->ctx, __func__,
+                      tn_wrap(x->ctx, UOP_DETACH, tensor_node(x)));
+}
+
+/* ---- rectifiers ---- */
+
+/* The value `u`, with slope 1 strictly between the bounds and 0 outside. */
+static const struct uop *
+slope_between(struct bell_context *ctx, const struct uop *u,
+              const struct uop *x, const struct uop *low,
+              const struct uop *high)
+{
+    const struct uop *in = tn_lt(ctx, low, x);
+
+    if (!tn_is_float(x))
+        return u;
+    if (high)
+        in = tn_and(ctx, in, tn_lt(ctx, x, high));
+    return tensor_surrogate(ctx, u, tn_where(ctx, in, x, num(ctx, x, 0)));
+}
+
+static const struct uop *
+take_relu(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *zero = num(ctx, x, 0);
+
+    return slope_between(ctx, tn_where(ctx, tn_lt(ctx, x, zero), zero, x), x,
+                         zero, NULL);
+}
+
+static const struct uop *
+hard_tanh(struct bell_context *ctx, const struct uop *x, double low,
+          double high)
+{
+    const struct uop *lo = num(ctx, x, low), *hi = num(ctx, x, high), *u;
+
+    u = tn_where(ctx, tn_lt(ctx, x, lo), lo, x);
+    u = tn_where(ctx, tn_lt(ctx, hi, u), hi, u);
+    return slope_between(ctx, u, x, lo, hi);
+}
+
+static const struct uop *
+take_relu6(struct bell_context *ctx, const struct uop *x)
+{
+    return hard_tanh(ctx, x, 0, 6);
+}
+
+static const struct uop *
+hard_sigmoid(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_mul_c(ctx, take_relu6(ctx, tn_add_c(ctx, x, 3)), 1.0 / 6);
+}
+
+static const struct uop *
+hard_swish(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_mul(ctx, x, hard_sigmoid(ctx, x));
+}
+
+struct bell_tensor *
+bell_relu(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, take_relu);
+}
+
+struct bell_tensor *
+bell_relu6(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, take_relu6);
+}
+
+struct bell_tensor *
+bell_hardsigmoid(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, hard_sigmoid);
+}
+
+struct bell_tensor *
+bell_hardswish(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, hard_swish);
+}
+
+/* ---- exponential ones ---- */
+
+/* From e = exp(-|x|), which cannot overflow: 1 / (1 + e) or e / (1 + e). */
+const struct uop *
+tn_sigmoid(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1), *e, *y;
+
+    e = tn_exp(ctx, tn_neg(ctx, tn_abs(ctx, x)));
+    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), e, one);
+    y = tn_fdiv(ctx, y, tn_add(ctx, one, e));
+    return tensor_slope(ctx, y, x, tn_mul(ctx, y, tn_sub(ctx, one, y)));
+}
+
+/* log(1 + exp(-|x|)), the part of softplus that is small. */
+static const struct uop *
+soft_rest(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_log1p(ctx, tn_exp(ctx, tn_neg(ctx, tn_abs(ctx, x))));
+}
+
+const struct uop *
+tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *y = tn_min(ctx, x, num(ctx, x, 0));
+
+    y = tn_sub(ctx, y, soft_rest(ctx, x));
+    return tensor_slope(ctx, y, x, tn_sigmoid(ctx, tn_neg(ctx, x)));
+}
+
+static const struct uop *
+soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
+{
+    const struct uop *bx = tn_mul_c(ctx, x, beta), *y;
+
+    y = tn_add(ctx, tn_max(ctx, bx, num(ctx, x, 0)), soft_rest(ctx, bx));
+    return tensor_slope(ctx, tn_mul_c(ctx, y, 1 / beta), x,
+                        tn_sigmoid(ctx, bx));
+}
+
+static const struct uop *
+take_silu(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_mul(ctx, x, tn_sigmoid(ctx, x));
+}
+
+static const struct uop *
+quick_gelu(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_mul(ctx, x, tn_sigmoid(ctx, tn_mul_c(ctx, x, 1.702)));
+}
+
+static const struct uop *
+gelu_tanh(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *cube = tn_mul(ctx, tn_mul(ctx, x, x), x), *t;
+
+    t = tn_add(ctx, x, tn_mul_c(ctx, cube, 0.044715));
+    t = tn_tanh(ctx, tn_mul_c(ctx, t, 0.79788456080286535588));
+    return tn_mul(ctx, tn_mul_c(ctx, x, 0.5), tn_add_c(ctx, t, 1));
+}
+
+static const struct uop *
+soft_sign(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_fdiv(ctx, x, tn_add_c(ctx, tn_abs(ctx, x), 1));
+}
+
+static const struct uop *
+take_mish(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_mul(ctx, x, tn_tanh(ctx, soft_plus(ctx, x, 1)));
+}
+
+/* scale * (x > 0 ? x : alpha * (exp(x / beta) - 1)). */
+static const struct uop *
+exp_linear(struct bell_context *ctx, const struct uop *x, double alpha,
+           double beta, double scale)
+{
+    const struct uop *zero = num(ctx, x, 0), *below = tn_lt(ctx, x, zero), *y;
+
+    y = tn_where(ctx, below, x, zero);
+    y = tn_expm1(ctx, tn_mul_c(ctx, y, 1 / beta));
+    y = tn_where(ctx, below, tn_mul_c(ctx, y, alpha), x);
+    return tn_mul_c(ctx, y, scale);
+}
+
+struct bell_tensor *
+bell_sigmoid(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_sigmoid);
+}
+
+struct bell_tensor *
+bell_logsigmoid(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_logsigmoid);
+}
+
+struct bell_tensor *
+bell_silu(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, take_silu);
+}
+
+struct bell_tensor *
+bell_quick_gelu(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, quick_gelu);
+}
+
+struct bell_tensor *
+bell_softsign(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, soft_sign);
+}
+
+struct bell_tensor *
+bell_mish(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, take_mish);
+}
+
+/* ---- with parameters ---- */
+
+struct bell_tensor *
+bell_gelu(struct bell_tensor *x, bool tanh_form)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    const struct uop *u;
+
+    if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
+        return out;
+    if (tanh_form)
+        return tensor_result(__func__, &ops, gelu_tanh(ops.ctx, ops.u[0]));
+    u = tn_mul_c(ops.ctx, ops.u[0], 0.70710678118654752440);
+    u = tn_add_c(ops.ctx, tn_erf(ops.ctx, u), 1);
+    u = tn_mul(ops.ctx, tn_mul_c(ops.ctx, ops.u[0], 0.5), u);
+    return tensor_result(__func__, &ops, u);
+}
+
+struct bell_tensor *
+bell_leaky_relu(struct bell_tensor *x, double slope)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    const struct uop *u;
+
+    if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
+        return out;
+    u = tn_where(ops.ctx, tn_lt(ops.ctx, num(ops.ctx, ops.u[0], 0), ops.u[0]),
+                 ops.u[0], tn_mul_c(ops.ctx, ops.u[0], slope));
+    return tensor_result(__func__, &ops, u);
+}
+
+static struct bell_tensor *
+exp_linear_call(const char *call, struct bell_tensor *x, double alpha,
+                double beta, double scale)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+
+    if (!tensor_operands(call, &x, 1, TENSOR_FLOAT, &ops, &out))
+        return out;
+    if (beta == 0)
+        return tensor_fail(ops.ctx, call, BELL_E_INVALID, "alpha is 0");
+    return tensor_result(call, &ops,
+                         exp_linear(ops.ctx, ops.u[0], alpha, beta, scale));
+}
+
+struct bell_tensor *
+bell_elu(struct bell_tensor *x, double alpha)
+{
+    return exp_linear_call(__func__, x, alpha, 1, 1);
+}
+
+struct bell_tensor *
+bell_celu(struct bell_tensor *x, double alpha)
+{
+    return exp_linear_call(__func__, x, alpha, alpha, 1);
+}
+
+struct bell_tensor *
+bell_selu(struct bell_tensor *x)
+{
+    return exp_linear_call(__func__, x, 1.6732632423543772848, 1,
+                           1.0507009873554804934);
+}
+
+struct bell_tensor *
+bell_softplus(struct bell_tensor *x, double beta)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+
+    if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
+        return out;
+    if (!(beta > 0))
+        return tensor_fail(ops.ctx, __func__, BELL_E_INVALID,
+                           "beta is %g, not greater than 0", beta);
+    return tensor_result(__func__, &ops, soft_plus(ops.ctx, ops.u[0], beta));
+}
+
+struct bell_tensor *
+bell_hardtanh(struct bell_tensor *x, double low, double high)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+
+    if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
+        return out;
+    if (!(low <= high))
+        return tensor_fail(ops.ctx, __func__, BELL_E_INVALID,
+                           "low is %g, high %g", low, high);
+    return tensor_result(__func__, &ops,
+                         hard_tanh(ops.ctx, ops.u[0], low, high));
+}

@@ -1,0 +1,272 @@
+/* The calls that ask for gradients. */
+#include "tensor/gradient.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tensor/node.h"
+
+static bell_status
+check_target(const char *call, const struct bell_tensor *x,
+             const struct bell_tensor *target, uint32_t i)
+{
+    BELL_TRY(tensor_usable(call, target));
+    if (target->ctx != x->ctx)
+        return bell_fail_at(call, BELL_E_INVALID,
+                            "%s: target %u is of another context", call, i);
+    if (!uop_dtype_infos[target->dtype].is_float)
+        return bell_fail_at(call, BELL_E_INVALID,
+                            "%s: target %u is %s, not a float dtype", call, i,
+                            DTYPE_OF(target));
+    if (tn_peel(target->uop))
+        return bell_fail_at(call, BELL_E_INVALID,
+                            "%s: target %u is a constant; bell_requires_grad "
+                            "or bell_realize make it a variable before it is "
+                            "used",
+                            call, i);
+    return BELL_OK;
+}
+
+/* Nodes of gradients for targets; zeros where there is none. */
+static bell_status
+make_outputs(const char *call, struct bell_context *ctx,
+             struct bell_tensor *const *targets, uint32_t n,
+             const struct uop **nodes, struct bell_tensor **out_grads)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        const struct uop *zero = tn_const(ctx, targets[i]->dtype, 0);
+        const struct uop_dims *shape = targets[i]->shape;
+        if (!nodes[i])
+            nodes[i] = tn_full(ctx, zero, shape->d, shape->n);
+        out_grads[i] = tensor_new(ctx, call, nodes[i]);
+    }
+    return tensor_report(ctx);
+}
+
+static bell_status
+find_gradients(const char *call, struct bell_tensor *x, const struct uop *seed,
+               struct bell_tensor *const *targets, uint32_t n,
+               struct bell_tensor **out_grads)
+{
+    struct bell_context *ctx = x->ctx;
+    const struct uop **nodes = host_calloc(2 * (size_t)n, sizeof(*nodes));
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    if (!nodes)
+        return bell_fail_at(call, BELL_E_NO_MEMORY,
+                            "%s: out of memory for %u targets", call, n);
+    for (i = 0; i < n && status == BELL_OK; i++) {
+        status = check_target(call, x, targets[i], i);
+        if (status == BELL_OK)
+            nodes[n + i] = targets[i]->uop;
+    }
+    if (status == BELL_OK)
+        status =
+            tensor_gradient(ctx, tensor_node(x), seed, nodes + n, n, nodes);
+    if (status == BELL_OK)
+        status = make_outputs(call, ctx, targets, n, nodes, out_grads);
+    host_free(nodes);
+    return status;
+}
+
+static bell_status
+check_loss(const char *call, const struct bell_tensor *loss)
+{
+    BELL_TRY(tensor_usable(call, loss));
+    if (!uop_dtype_infos[loss->dtype].is_float)
+        return bell_fail_at(call, BELL_E_INVALID,
+                            "%s: the loss is %s, not a float dtype", call,
+                            DTYPE_OF(loss));
+    if (bell_numel(loss) != 1)
+        return bell_fail_at(call, BELL_E_INVALID,
+                            "%s: the loss has shape %s, not one element", call,
+                            SHAPE_OF(loss));
+    return BELL_OK;
+}
+
+/* 1 of the loss' shape. */
+static const struct uop *
+make_seed(const struct bell_tensor *loss)
+{
+    return tn_full(loss->ctx, tn_const(loss->ctx, loss->dtype, 1),
+                   loss->shape->d, loss->shape->n);
+}
+
+bell_status
+bell_gradient(struct bell_tensor *loss, struct bell_tensor *const *targets,
+              uint32_t n, struct bell_tensor **out_grads)
+{
+    BELL_TRY(check_loss(__func__, loss));
+    return find_gradients(__func__, loss, make_seed(loss), targets, n,
+                          out_grads);
+}
+
+bell_status
+bell_vjp(struct bell_tensor *x, struct bell_tensor *v,
+         struct bell_tensor *const *targets, uint32_t n,
+         struct bell_tensor **out_grads)
+{
+    BELL_TRY(tensor_usable(__func__, x));
+    BELL_TRY(tensor_usable(__func__, v));
+    if (x->ctx != v->ctx || x->shape != v->shape || x->dtype != v->dtype)
+        return bell_fail(BELL_E_INVALID, "bell_vjp: x is %s %s, v is %s %s%s",
+                         DTYPE_OF(x), SHAPE_OF(x), DTYPE_OF(v), SHAPE_OF(v),
+                         x->ctx != v->ctx ? " of another context" : "");
+    if (!uop_dtype_infos[x->dtype].is_float)
+        return bell_fail(BELL_E_INVALID, "bell_vjp: x is %s, not a float dtype",
+                         DTYPE_OF(x));
+    return find_gradients(__func__, x, tensor_node(v), targets, n, out_grads);
+}
+
+/* ---- bell_backward ---- */
+
+/* The context's marked tensors; *out_list is host memory. */
+static bell_status
+find_marked(struct bell_context *ctx, struct bell_tensor ***out_list,
+            uint32_t *out_n)
+{
+    struct bell_tensor **list = NULL, *t;
+    size_t n = 0, cap = 0;
+    struct tensor_iter it;
+
+    for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) {
+        if (!(t->flags & TENSOR_REQUIRES_GRAD))
+            continue;
+        if (host_grow((void **)&list, &cap, n + 1, sizeof(*list)) != 0) {
+            host_free(list);
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "bell_backward: out of memory for %zu tensors", n);
+        }
+        list[n++] = t;
+    }
+    *out_list = list;
+    *out_n = (uint32_t)n;
+    return BELL_OK;
+}
+
+/* Adds nodes[i] (may be NULL) to list[i]'s gradient; *out_any: one was. */
+static bell_status
+add_gradients(struct bell_context *ctx, struct bell_tensor *const *list,
+              uint32_t n, const struct uop *const *nodes, bool *out_any)
+{
+    uint32_t i;
+
+    *out_any = false;
+    for (i = 0; i < n; i++) {
+        const struct uop *g = nodes[i];
+        if (!g)
+            continue;
+        *out_any = true;
+        if (list[i]->grad)
+            g = tn_add(ctx, list[i]->grad->uop, g);
+        if (tn_bad(g) || !tensor_set_grad(list[i], g)) {
+            ctx->graph.failed = false;
+            return bell_fail(BELL_E_NO_MEMORY, "bell_backward: out of memory");
+        }
+    }
+    return BELL_OK;
+}
+
+static bell_status
+fill_gradients(struct bell_tensor *loss, struct bell_tensor *const *list,
+               uint32_t n, bool *out_any)
+{
+    const struct uop **nodes = host_calloc(2 * (size_t)n, sizeof(*nodes));
+    bell_status status;
+    uint32_t i;
+
+    if (!nodes)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "bell_backward: out of memory for %u targets", n);
+    for (i = 0; i < n; i++)
+        nodes[n + i] = list[i]->uop;
+    status = tensor_gradient(loss->ctx, tensor_node(loss), make_seed(loss),
+                             nodes + n, n, nodes);
+    if (status == BELL_OK)
+        status = add_gradients(loss->ctx, list, n, nodes, out_any);
+    host_free(nodes);
+    return status;
+}
+
+bell_status
+bell_backward(struct bell_tensor *loss)
+{
+    struct bell_tensor **list = NULL;
+    bell_status status;
+    bool any = false;
+    uint32_t n;
+
+    BELL_TRY(check_loss(__func__, loss));
+    BELL_TRY(find_marked(loss->ctx, &list, &n));
+    status = fill_gradients(loss, list, n, &any);
+    host_free(list);
+    if (status == BELL_OK && !any)
+        return bell_fail(BELL_E_INVALID,
+                         "bell_backward: the loss depends on no tensor that "
+                         "requires a gradient%s",
+                         bell_is_realized(loss)
+                             ? "; it was realized before, and a value in "
+                               "memory has no history"
+                             : "");
+    return status;
+}
+
+/* A constant gets memory of its own: equal constants are one node, and what
+ * is computed from them is folded. */
+static bool
+make_variable(const char *call, struct bell_tensor *t)
+{
+    static const enum uop_dtype same_size[9] = {
+        [2] = UOP_U16, [4] = UOP_U32, [8] = UOP_U64};
+    size_t size = uop_dtype_infos[t->dtype].size_bytes, n, i;
+    const struct uop *c = tn_peel(t->uop), *bits;
+    struct bell_tensor *leaf;
+    uint8_t *raw;
+
+    if (!c)
+        return true;
+    n = bell_numel(t);
+    bits = tn_bitcast(t->ctx, c, same_size[size]);
+    raw = host_alloc(n * size);
+    if (!raw || tn_bad(bits)) {
+        host_free(raw);
+        tensor_fail(t->ctx, call, BELL_E_NO_MEMORY,
+                    "out of memory for %zu bytes", n * size);
+        return false;
+    }
+    for (i = 0; i < n; i++)
+        memcpy(raw + i * size, &bits->arg.i, size);
+    leaf = tensor_from_bytes(t->ctx, call, t->dtype, t->shape->d, t->shape->n,
+                             raw);
+    host_free(raw);
+    if (leaf->flags & TENSOR_ERROR)
+        return false;
+    tensor_set_node(t, leaf->uop);
+    bell_tensor_release(leaf);
+    return true;
+}
+
+struct bell_tensor *
+bell_requires_grad(struct bell_tensor *t, bool on)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check(__func__, t, &out))
+        return out;
+    if (!uop_dtype_infos[t->dtype].is_float)
+        return tensor_fail(t->ctx, __func__, BELL_E_INVALID,
+                           "the tensor is %s, gradients need a float dtype",
+                           DTYPE_OF(t));
+    if (t->flags & TENSOR_WEAK && !tn_bad(tensor_node(t)))
+        tensor_set_node(t, tensor_node(t));
+    if (on && !make_variable(__func__, t))
+        return &t->ctx->error_tensor;
+    if (on)
+        t->flags |= TENSOR_REQUIRES_GRAD;
+    else
+        t->flags &= ~(uint32_t)TENSOR_REQUIRES_GRAD;
+    return t;
+}

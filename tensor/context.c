@@ -1,0 +1,545 @@
+/* Contexts, scopes, handles and the first-error record.
+ *
+ * Handles come from chunks and go back to a free list; each is on the list of
+ * the scope that owns it, but a gradient, which its tensor owns.
+ */
+#include "tensor/tensor_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "tensor/node.h"
+
+#define SCOPE_OWNED UINT32_MAX /* of a gradient: owned by its tensor */
+
+/* ---- handles ---- */
+
+static void
+link_handle(struct bell_context *ctx, struct bell_tensor *t, uint32_t scope)
+{
+    struct tensor_scope *s = &ctx->scopes[scope];
+
+    t->scope = scope;
+    t->prev = NULL;
+    t->next = s->tensors;
+    if (s->tensors)
+        s->tensors->prev = t;
+    s->tensors = t;
+}
+
+static void
+unlink_handle(struct bell_tensor *t)
+{
+    if (t->prev)
+        t->prev->next = t->next;
+    else if (t->scope != SCOPE_OWNED)
+        t->ctx->scopes[t->scope].tensors = t->next;
+    if (t->next)
+        t->next->prev = t->prev;
+    t->prev = t->next = NULL;
+}
+
+static bool
+add_chunk(struct bell_context *ctx)
+{
+    struct tensor_chunk *chunk = host_calloc(1, sizeof(*chunk));
+    size_t i;
+
+    if (!chunk)
+        return false;
+    chunk->next = ctx->chunks;
+    ctx->chunks = chunk;
+    for (i = 0; i < sizeof(chunk->tensors) / sizeof(chunk->tensors[0]); i++) {
+        chunk->tensors[i].next = ctx->free_handles;
+        ctx->free_handles = &chunk->tensors[i];
+    }
+    return true;
+}
+
+static struct bell_tensor *
+alloc_handle(struct bell_context *ctx)
+{
+    struct bell_tensor *t;
+
+    if (!ctx->free_handles && !add_chunk(ctx))
+        return NULL;
+    t = ctx->free_handles;
+    ctx->free_handles = t->next;
+    ctx->n_tensors++;
+    t->ctx = ctx;
+    t->flags = 0;
+    t->grad = NULL;
+    return t;
+}
+
+/* Puts an unlinked handle and the gradients it owns on the free list. */
+static void
+free_handle(struct bell_tensor *t)
+{
+    while (t) {
+        struct bell_context *ctx = t->ctx;
+        struct bell_tensor *grad = t->grad;
+
+        if (t->flags & TENSOR_ASSIGNED)
+            ctx->n_assigned--;
+        memset(t, 0, sizeof(*t));
+        t->next = ctx->free_handles;
+        ctx->free_handles = t;
+        ctx->n_tensors--;
+        t = grad;
+    }
+}
+
+/* The error tensor after a node could not be made; says why. */
+static struct bell_tensor *
+fail_node(struct bell_context *ctx, const char *call)
+{
+    struct bell_error why = ctx->node_error;
+
+    memset(&ctx->node_error, 0, sizeof(ctx->node_error));
+    ctx->graph.failed = false;
+    if (why.status != BELL_OK)
+        return tensor_fail(ctx, call, why.status, "%s", why.message);
+    return tensor_fail(ctx, call, BELL_E_NO_MEMORY,
+                       "out of memory in a graph of %zu nodes",
+                       ctx->graph.n_nodes);
+}
+
+void
+tensor_set_node(struct bell_tensor *t, const struct uop *uop)
+{
+    t->uop = uop;
+    t->shape = tn_shape(t->ctx, uop);
+    t->dtype = (enum uop_dtype)uop->dtype;
+    t->flags &= ~(uint32_t)TENSOR_WEAK;
+}
+
+struct bell_tensor *
+tensor_new(struct bell_context *ctx, const char *call, const struct uop *uop)
+{
+    struct bell_tensor *t;
+
+    if (uop == &uop_failed)
+        return fail_node(ctx, call);
+    t = alloc_handle(ctx);
+    if (!t)
+        return tensor_fail(ctx, call, BELL_E_NO_MEMORY,
+                           "out of memory with %zu tensors", ctx->n_tensors);
+    tensor_set_node(t, uop);
+    link_handle(ctx, t, ctx->n_scopes - 1);
+    return t;
+}
+
+const struct uop *
+tensor_node(const struct bell_tensor *t)
+{
+    if (!(t->flags & TENSOR_WEAK))
+        return t->uop;
+    return tn_cast(t->ctx, t->uop,
+                   uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64);
+}
+
+bool
+tensor_set_grad(struct bell_tensor *t, const struct uop *uop)
+{
+    if (!t->grad) {
+        t->grad = alloc_handle(t->ctx);
+        if (!t->grad)
+            return false;
+        t->grad->scope = SCOPE_OWNED;
+        t->grad->prev = t->grad->next = NULL;
+    }
+    tensor_set_node(t->grad, uop);
+    return true;
+}
+
+struct bell_tensor *
+tensor_first(const struct bell_context *ctx, struct tensor_iter *it)
+{
+    it->scope = 0;
+    it->listed = ctx->scopes[0].tensors;
+    it->at = it->listed;
+    while (!it->at && ++it->scope < ctx->n_scopes)
+        it->listed = it->at = ctx->scopes[it->scope].tensors;
+    return it->at;
+}
+
+struct bell_tensor *
+tensor_next(const struct bell_context *ctx, struct tensor_iter *it)
+{
+    if (it->at->grad) {
+        it->at = it->at->grad;
+        return it->at;
+    }
+    it->listed = it->at = it->listed->next;
+    while (!it->at && ++it->scope < ctx->n_scopes)
+        it->listed = it->at = ctx->scopes[it->scope].tensors;
+    return it->at;
+}
+
+/* ---- errors ---- */
+
+static struct bell_tensor *
+keep_error(struct bell_context *ctx)
+{
+    if (ctx->error.status == BELL_OK)
+        ctx->error = *bell_error_last();
+    return &ctx->error_tensor;
+}
+
+struct bell_tensor *
+tensor_fail(struct bell_context *ctx, const char *call, bell_status status,
+            const char *fmt, ...)
+{
+    char text[BELL_ERROR_MESSAGE];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    (void)bell_fail_at(call, status, "%s: %s", call, text);
+    return keep_error(ctx);
+}
+
+struct bell_tensor *
+tensor_fail_last(struct bell_context *ctx, const char *call)
+{
+    bell_error_prefix("%s", call);
+    return keep_error(ctx);
+}
+
+bell_status
+tensor_report(struct bell_context *ctx)
+{
+    struct bell_error error = ctx->error;
+
+    if (error.status == BELL_OK)
+        return BELL_OK;
+    memset(&ctx->error, 0, sizeof(ctx->error));
+    return bell_error_set(&error);
+}
+
+static struct bell_tensor *
+fail_null(struct bell_context *ctx, const char *call, int position)
+{
+    if (ctx)
+        return tensor_fail(ctx, call, BELL_E_INVALID,
+                           "tensor argument %d is NULL", position);
+    (void)bell_fail_at(call, BELL_E_INVALID, "%s: tensor argument %d is NULL",
+                       call, position);
+    return NULL;
+}
+
+bool
+tensor_check(const char *call, struct bell_tensor *t, struct bell_tensor **out)
+{
+    if (!t) {
+        *out = fail_null(NULL, call, 1);
+        return false;
+    }
+    *out = t;
+    return !(t->flags & TENSOR_ERROR);
+}
+
+bool
+tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
+               struct bell_tensor **out)
+{
+    struct bell_context *ctx = NULL;
+    uint32_t i;
+
+    for (i = 0; i < n && !ctx; i++)
+        ctx = tensors[i] ? tensors[i]->ctx : NULL;
+    for (i = 0; i < n; i++) {
+        if (!tensors[i]) {
+            *out = fail_null(ctx, call, (int)i + 1);
+            return false;
+        }
+        if (tensors[i]->flags & TENSOR_ERROR) {
+            *out = tensors[i];
+            return false;
+        }
+        if (tensors[i]->ctx != ctx) {
+            *out = tensor_fail(ctx, call, BELL_E_INVALID,
+                               "tensor arguments 1 and %u are of different "
+                               "contexts",
+                               i + 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+tensor_check2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+              struct bell_tensor **out)
+{
+    struct bell_tensor *both[2] = {x, y};
+
+    if (__builtin_expect(x && y && x->ctx == y->ctx &&
+                             !((x->flags | y->flags) & TENSOR_ERROR),
+                         1))
+        return true;
+    return tensor_check_n(call, both, 2, out);
+}
+
+bool
+tensor_check3(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+              struct bell_tensor *z, struct bell_tensor **out)
+{
+    struct bell_tensor *all[3] = {x, y, z};
+
+    return tensor_check_n(call, all, 3, out);
+}
+
+bell_status
+tensor_usable(const char *call, const struct bell_tensor *t)
+{
+    if (!t)
+        return bell_fail_at(call, BELL_E_INVALID, "%s: the tensor is NULL",
+                            call);
+    BELL_TRY(tensor_report(t->ctx));
+    if (t->flags & TENSOR_ERROR)
+        return bell_fail_at(call, BELL_E_INVALID,
+                            "%s: the tensor is the result of a call that "
+                            "failed before",
+                            call);
+    return BELL_OK;
+}
+
+/* ---- context ---- */
+
+static bell_status
+init_context(struct bell_context *ctx)
+{
+    uint32_t i;
+
+    uop_graph_init(&ctx->graph);
+    map_init(&ctx->rule_of);
+    ctx->scalar_dims = uop_dims(&ctx->graph, NULL, 0);
+    ctx->failed_dims = host_calloc(1, sizeof(*ctx->failed_dims) +
+                                          TN_MAX_RANK * sizeof(int64_t));
+    if (!ctx->scalar_dims || !ctx->failed_dims ||
+        host_grow((void **)&ctx->scopes, &ctx->cap_scopes, 1,
+                  sizeof(*ctx->scopes)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a context");
+    for (i = 0; i < TN_MAX_RANK; i++)
+        ctx->failed_dims->d[i] = 1;
+    memset(&ctx->scopes[0], 0, sizeof(ctx->scopes[0]));
+    ctx->n_scopes = 1;
+    ctx->error_tensor.ctx = ctx;
+    ctx->error_tensor.flags = TENSOR_ERROR;
+    ctx->error_tensor.uop = &uop_failed;
+    ctx->error_tensor.shape = ctx->scalar_dims;
+    ctx->error_tensor.dtype = UOP_F32;
+    return BELL_OK;
+}
+
+static void
+free_context(struct bell_context *ctx)
+{
+    struct tensor_buffer *buf;
+
+    for (buf = ctx->buffers; buf; buf = buf->next) {
+        if (buf->device_mem)
+            tensor_buffer_free(buf);
+    }
+    tensor_device_close(ctx);
+    while (ctx->buffers) {
+        buf = ctx->buffers;
+        ctx->buffers = buf->next;
+        host_free(buf);
+    }
+    while (ctx->chunks) {
+        struct tensor_chunk *chunk = ctx->chunks;
+        ctx->chunks = chunk->next;
+        host_free(chunk);
+    }
+    uop_graph_fini(&ctx->graph);
+    map_fini(&ctx->rule_of);
+    host_free(ctx->rules);
+    host_free(ctx->failed_dims);
+    host_free(ctx->scopes);
+    host_free(ctx);
+}
+
+bell_status
+bell_context_create(const char *device_name, struct bell_context **out_ctx)
+{
+    struct bell_context *ctx;
+    bell_status status;
+
+    BELL_TRY(log_init());
+    ctx = host_calloc(1, sizeof(*ctx));
+    if (!ctx)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "bell_context_create: out of memory");
+    status = init_context(ctx);
+    if (status == BELL_OK)
+        status = tensor_device_open(ctx, device_name);
+    if (status != BELL_OK) {
+        free_context(ctx);
+        bell_error_frame(__func__);
+        return status;
+    }
+    *out_ctx = ctx;
+    return BELL_OK;
+}
+
+void
+bell_context_destroy(struct bell_context *ctx)
+{
+    if (ctx)
+        free_context(ctx);
+}
+
+const char *
+bell_context_device(const struct bell_context *ctx)
+{
+    return ctx->device_name;
+}
+
+bell_status
+bell_context_status(struct bell_context *ctx)
+{
+    return tensor_report(ctx);
+}
+
+struct bell_tensor *
+bell_error_tensor(struct bell_context *ctx)
+{
+    return &ctx->error_tensor;
+}
+
+bool
+bell_set_training(struct bell_context *ctx, bool training)
+{
+    bool old = ctx->training;
+
+    ctx->training = training;
+    return old;
+}
+
+bool
+bell_is_training(const struct bell_context *ctx)
+{
+    return ctx->training;
+}
+
+void
+bell_context_get_info(const struct bell_context *ctx,
+                      struct bell_context_info *out_info)
+{
+    out_info->n_tensors = ctx->n_tensors;
+    out_info->n_scopes = ctx->n_scopes;
+    out_info->n_graph_nodes = ctx->graph.n_nodes;
+    out_info->n_buffers = ctx->n_buffers;
+    out_info->buffer_bytes = ctx->buffer_bytes;
+    out_info->n_compactions = ctx->n_compactions;
+}
+
+/* ---- scopes ---- */
+
+bell_status
+bell_scope_begin(struct bell_context *ctx)
+{
+    tensor_collect(ctx);
+    if (host_grow((void **)&ctx->scopes, &ctx->cap_scopes,
+                  (size_t)ctx->n_scopes + 1, sizeof(*ctx->scopes)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "bell_scope_begin: out of memory with %u scopes",
+                         ctx->n_scopes);
+    memset(&ctx->scopes[ctx->n_scopes], 0, sizeof(ctx->scopes[0]));
+    ctx->n_scopes++;
+    return BELL_OK;
+}
+
+bell_status
+bell_scope_end(struct bell_context *ctx)
+{
+    struct bell_tensor *t;
+
+    if (ctx->n_scopes == 1) {
+        tensor_fail(ctx, __func__, BELL_E_INVALID,
+                    "no scope was begun that is still open");
+        return tensor_report(ctx);
+    }
+    t = ctx->scopes[--ctx->n_scopes].tensors;
+    while (t) {
+        struct bell_tensor *next = t->next;
+        free_handle(t);
+        t = next;
+    }
+    tensor_collect(ctx);
+    return tensor_report(ctx);
+}
+
+static struct bell_tensor *
+move_handle(const char *call, struct bell_tensor *t, bool to_own)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check(call, t, &out))
+        return out;
+    if (t->scope != SCOPE_OWNED && t->scope != 0) {
+        uint32_t to = to_own ? 0 : t->scope - 1;
+        unlink_handle(t);
+        link_handle(t->ctx, t, to);
+    }
+    return t;
+}
+
+struct bell_tensor *
+bell_keep(struct bell_tensor *t)
+{
+    return move_handle(__func__, t, false);
+}
+
+struct bell_tensor *
+bell_keep_forever(struct bell_tensor *t)
+{
+    return move_handle(__func__, t, true);
+}
+
+void
+bell_tensor_release(struct bell_tensor *t)
+{
+    struct bell_context *ctx;
+
+    if (!t || (t->flags & TENSOR_ERROR) || t->scope == SCOPE_OWNED)
+        return;
+    ctx = t->ctx;
+    unlink_handle(t);
+    free_handle(t);
+    tensor_collect(ctx);
+}
+
+struct bell_tensor *
+bell_alias(struct bell_tensor *t)
+{
+    struct bell_tensor *out, *alias;
+
+    if (!tensor_check(__func__, t, &out))
+        return out;
+    alias = tensor_new(t->ctx, __func__, t->uop);
+    if (!(alias->flags & TENSOR_ERROR))
+        alias->flags |= t->flags & TENSOR_WEAK;
+    return alias;
+}
+
+void
+bell_zero_grad(struct bell_tensor *t)
+{
+    if (t && t->grad) {
+        free_handle(t->grad);
+        t->grad = NULL;
+    }
+}
+
+struct bell_tensor *
+bell_grad(const struct bell_tensor *t)
+{
+    return t ? t->grad : NULL;
+}

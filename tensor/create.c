@@ -1,0 +1,238 @@
+/* Tensors from nothing: constants, ranges, the identity matrix. */
+#include "tensor/node.h"
+
+#include <math.h>
+
+struct bell_tensor *
+bell_scalar(struct bell_context *ctx, double value)
+{
+    struct bell_tensor *t;
+
+    if (!ctx)
+        return NULL;
+    t = tensor_new(ctx, __func__, tn_float(ctx, UOP_F64, value));
+    if (!(t->flags & TENSOR_ERROR))
+        t->flags |= TENSOR_WEAK;
+    return t;
+}
+
+struct bell_tensor *
+bell_scalar_int(struct bell_context *ctx, int64_t value)
+{
+    struct bell_tensor *t;
+
+    if (!ctx)
+        return NULL;
+    t = tensor_new(ctx, __func__, tn_int(ctx, UOP_I64, value));
+    if (!(t->flags & TENSOR_ERROR))
+        t->flags |= TENSOR_WEAK;
+    return t;
+}
+
+/* ---- constants ---- */
+
+static struct bell_tensor *
+make_full(const char *call, struct bell_context *ctx, const int64_t *shape,
+          uint32_t ndim, double value, enum bell_dtype dtype)
+{
+    enum uop_dtype type;
+
+    if (!ctx)
+        return NULL;
+    type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
+    if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
+        return &ctx->error_tensor;
+    return tensor_new(ctx, call,
+                      tn_full(ctx, tn_const(ctx, type, value), shape, ndim));
+}
+
+struct bell_tensor *
+bell_full(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+          double value, enum bell_dtype dtype)
+{
+    return make_full(__func__, ctx, shape, ndim, value, dtype);
+}
+
+struct bell_tensor *
+bell_zeros(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+           enum bell_dtype dtype)
+{
+    return make_full(__func__, ctx, shape, ndim, 0, dtype);
+}
+
+struct bell_tensor *
+bell_ones(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+          enum bell_dtype dtype)
+{
+    return make_full(__func__, ctx, shape, ndim, 1, dtype);
+}
+
+struct bell_tensor *
+bell_full_int(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+              int64_t value, enum bell_dtype dtype)
+{
+    const struct uop *c;
+    enum uop_dtype type;
+
+    if (!ctx)
+        return NULL;
+    type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
+    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+        return &ctx->error_tensor;
+    c = type == UOP_BOOL ? tn_int(ctx, type, value != 0)
+                         : tn_int(ctx, type, value);
+    return tensor_new(ctx, __func__, tn_full(ctx, c, shape, ndim));
+}
+
+static struct bell_tensor *
+make_full_like(const char *call, struct bell_tensor *x, double value,
+               enum bell_dtype dtype)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check(call, x, &out))
+        return out;
+    if (dtype == BELL_DEFAULT)
+        dtype = bell_dtype_of(x);
+    return make_full(call, x->ctx, x->shape->d, x->shape->n, value, dtype);
+}
+
+struct bell_tensor *
+bell_full_like(struct bell_tensor *x, double value, enum bell_dtype dtype)
+{
+    return make_full_like(__func__, x, value, dtype);
+}
+
+struct bell_tensor *
+bell_zeros_like(struct bell_tensor *x, enum bell_dtype dtype)
+{
+    return make_full_like(__func__, x, 0, dtype);
+}
+
+struct bell_tensor *
+bell_ones_like(struct bell_tensor *x, enum bell_dtype dtype)
+{
+    return make_full_like(__func__, x, 1, dtype);
+}
+
+/* ---- ranges ---- */
+
+static bool
+is_whole(double v)
+{
+    return fabs(v) < 0x1p53 && v == trunc(v);
+}
+
+/* start + i * step for i < n, in int64 or, for floats, in the dtype itself
+ * (float16 and bfloat16 in float32) and then rounded. */
+static const struct uop *
+make_steps(struct bell_context *ctx, double start, double step, int64_t n,
+           enum uop_dtype dtype)
+{
+    bool whole = is_whole(start) && is_whole(step) &&
+                 fabs(start) + fabs(step) * (double)n < 0x1p62;
+    enum uop_dtype wide = whole              ? UOP_I64
+                          : dtype == UOP_F64 ? UOP_F64
+                                             : UOP_F32;
+    const struct uop *u = tn_iota(ctx, 1, 0, n, wide);
+
+    if (step != 1)
+        u = tn_mul_c(ctx, u, step);
+    if (start != 0)
+        u = tn_add_c(ctx, u, start);
+    return tn_cast(ctx, u, dtype);
+}
+
+struct bell_tensor *
+bell_arange(struct bell_context *ctx, double start, double stop, double step,
+            enum bell_dtype dtype)
+{
+    enum uop_dtype type;
+    double n;
+
+    if (!ctx)
+        return NULL;
+    type =
+        is_whole(start) && is_whole(stop) && is_whole(step) ? UOP_I64 : UOP_F32;
+    type = tensor_dtype_arg(ctx, __func__, dtype, type);
+    if (type == UOP_VOID)
+        return &ctx->error_tensor;
+    n = ceil((stop - start) / step);
+    if (type == UOP_BOOL || step == 0 || !(n >= 0) || n > (double)TN_MAX_NUMEL)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "%s from %g to %g by %g", uop_dtype_infos[type].name,
+                           start, stop, step);
+    return tensor_new(ctx, __func__,
+                      make_steps(ctx, start, step, (int64_t)n, type));
+}
+
+struct bell_tensor *
+bell_linspace(struct bell_context *ctx, double start, double stop,
+              int64_t steps, enum bell_dtype dtype)
+{
+    const struct uop *i, *u, *back;
+    enum uop_dtype type, wide;
+    double step;
+
+    if (!ctx)
+        return NULL;
+    type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
+    if (type == UOP_VOID)
+        return &ctx->error_tensor;
+    if (type == UOP_BOOL || steps < 0 || steps > TN_MAX_NUMEL ||
+        !isfinite(start) || !isfinite(stop))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "%lld steps of %s from %g to %g", (long long)steps,
+                           uop_dtype_infos[type].name, start, stop);
+    /* Counted from both ends, so that both are met exactly. */
+    wide = type == UOP_F32 || type == UOP_F16 || type == UOP_BF16 ? UOP_F32
+                                                                  : UOP_F64;
+    step = steps > 1 ? (stop - start) / (double)(steps - 1) : 0;
+    i = tn_iota(ctx, 1, 0, steps, UOP_I64);
+    u = tn_add_c(ctx, tn_mul_c(ctx, tn_cast(ctx, i, wide), step), start);
+    back = tn_sub(ctx, tn_int(ctx, UOP_I64, steps - 1), i);
+    back = tn_mul_c(ctx, tn_cast(ctx, back, wide), -step);
+    back = tn_add_c(ctx, back, steps > 1 ? stop : start);
+    u = tn_where(ctx, tn_lt(ctx, i, tn_int(ctx, UOP_I64, (steps + 1) / 2)), u,
+                 back);
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, type));
+}
+
+struct bell_tensor *
+bell_eye(struct bell_context *ctx, int64_t n, int64_t m, enum bell_dtype dtype)
+{
+    int64_t shape[2] = {n, m};
+    enum uop_dtype type;
+    const struct uop *u;
+
+    if (!ctx)
+        return NULL;
+    type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
+    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, 2))
+        return &ctx->error_tensor;
+    u = tn_eq(ctx, tn_iota(ctx, 2, 0, n, UOP_I64),
+              tn_iota(ctx, 2, 1, m, UOP_I64));
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, type));
+}
+
+struct bell_tensor *
+bell_one_hot(struct bell_tensor *x, int64_t num_classes)
+{
+    const struct uop *u, *index;
+    struct bell_tensor *out;
+    struct bell_context *ctx;
+    uint32_t rank;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    ctx = x->ctx;
+    rank = x->shape->n;
+    if (!uop_dtype_infos[x->dtype].is_int || num_classes < 0 ||
+        num_classes > TN_MAX_NUMEL || rank + 1 > BELL_MAX_RANK)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "%s %s into %lld classes", DTYPE_OF(x), SHAPE_OF(x),
+                           (long long)num_classes);
+    index = tn_cast(ctx, tn_unsqueeze(ctx, tensor_node(x), rank), UOP_I64);
+    u = tn_eq(ctx, index, tn_iota(ctx, rank + 1, rank, num_classes, UOP_I64));
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, UOP_I64));
+}

@@ -1,0 +1,333 @@
+/* Data in and out, realising, assignment. */
+#include "tensor/tensor_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tensor/node.h"
+
+const struct uop *
+tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
+            const int64_t *shape, uint32_t ndim, const void *data)
+{
+    struct tensor_buffer *buf;
+    const struct uop *u;
+
+    if (tensor_buffer_create(ctx, dtype, (uint64_t)tn_product(shape, ndim),
+                             &buf) != BELL_OK) {
+        tensor_fail_last(ctx, call);
+        return NULL;
+    }
+    if (data && buf->size_bytes &&
+        tensor_buffer_write(buf, data, buf->size_bytes) != BELL_OK) {
+        tensor_buffer_release(buf);
+        tensor_fail_last(ctx, call);
+        return NULL;
+    }
+    u = tensor_buffer_node(ctx, buf, uop_dims(&ctx->graph, shape, ndim));
+    tensor_buffer_release(buf);
+    return u;
+}
+
+struct bell_tensor *
+tensor_from_bytes(struct bell_context *ctx, const char *call,
+                  enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
+                  const void *data)
+{
+    const struct uop *u = tensor_leaf(ctx, call, dtype, shape, ndim, data);
+
+    return u ? tensor_new(ctx, call, u) : &ctx->error_tensor;
+}
+
+struct bell_tensor *
+bell_from_data(struct bell_context *ctx, enum bell_dtype dtype,
+               const int64_t *shape, uint32_t ndim, const void *data)
+{
+    enum uop_dtype type;
+
+    if (!ctx)
+        return NULL;
+    type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
+    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+        return &ctx->error_tensor;
+    if (!data && tn_product(shape, ndim) > 0)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID, "data is NULL");
+    return tensor_from_bytes(ctx, __func__, type, shape, ndim, data);
+}
+
+struct bell_tensor *
+bell_empty(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
+           enum bell_dtype dtype)
+{
+    enum uop_dtype type;
+
+    if (!ctx)
+        return NULL;
+    type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
+    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+        return &ctx->error_tensor;
+    return tensor_from_bytes(ctx, __func__, type, shape, ndim, NULL);
+}
+
+struct bell_tensor *
+bell_empty_like(struct bell_tensor *x, enum bell_dtype dtype)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    if (dtype == BELL_DEFAULT)
+        dtype = bell_dtype_of(x);
+    return bell_empty(x->ctx, x->shape->d, x->shape->n, dtype);
+}
+
+/* ---- realising ---- */
+
+/* A bell_scalar becomes a tensor like any other. */
+static bell_status
+settle_scalar(struct bell_tensor *t)
+{
+    const struct uop *u = tensor_node(t);
+
+    if (tn_bad(u)) {
+        t->ctx->graph.failed = false;
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a scalar");
+    }
+    tensor_set_node(t, u);
+    return BELL_OK;
+}
+
+bell_status
+tensor_realize_list(const char *call, struct bell_tensor *const *tensors,
+                    size_t n)
+{
+    struct bell_context *ctx;
+    bell_status status;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        BELL_TRY(tensor_usable(call, tensors[i]));
+        if (tensors[i]->ctx != tensors[0]->ctx)
+            return bell_fail_at(call, BELL_E_INVALID,
+                                "%s: tensors 0 and %zu are of different "
+                                "contexts",
+                                call, i);
+        if (tensors[i]->flags & TENSOR_WEAK)
+            BELL_TRY(settle_scalar(tensors[i]));
+    }
+    if (n == 0)
+        return BELL_OK;
+    ctx = tensors[0]->ctx;
+    status = tensor_realize(ctx, tensors, n);
+    if (status != BELL_OK) {
+        bell_error_frame(call);
+        return status;
+    }
+    tensor_collect(ctx);
+    return BELL_OK;
+}
+
+bell_status
+bell_realize(struct bell_tensor *const *tensors, size_t n)
+{
+    return tensor_realize_list(__func__, tensors, n);
+}
+
+bell_status
+bell_realize1(struct bell_tensor *t)
+{
+    return tensor_realize_list(__func__, &t, 1);
+}
+
+/* Realises t and gives its buffer. */
+static bell_status
+get_buffer(const char *call, struct bell_tensor *t,
+           struct tensor_buffer **out_buf)
+{
+    const struct uop *u;
+
+    BELL_TRY(tensor_usable(call, t));
+    if (!bell_is_realized(t))
+        BELL_TRY(tensor_realize_list(call, &t, 1));
+    u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
+    if (u->op != UOP_BUFFER)
+        return bell_fail(BELL_E_INTERNAL, "%s: a realized tensor has no buffer",
+                         call);
+    *out_buf = (struct tensor_buffer *)(uintptr_t)u->arg.data;
+    return BELL_OK;
+}
+
+bell_status
+bell_read(struct bell_tensor *t, void *dst, size_t size_bytes)
+{
+    struct tensor_buffer *buf;
+
+    BELL_TRY(tensor_usable(__func__, t));
+    if (size_bytes != bell_nbytes(t))
+        return bell_fail(BELL_E_INVALID,
+                         "bell_read: %zu bytes of room for a tensor of shape "
+                         "%s, %s, which has %llu",
+                         size_bytes, SHAPE_OF(t),
+                         bell_dtype_name(bell_dtype_of(t)),
+                         (unsigned long long)bell_nbytes(t));
+    if (size_bytes == 0)
+        return BELL_OK;
+    BELL_TRY(get_buffer(__func__, t, &buf));
+    return tensor_buffer_read(buf, dst, size_bytes);
+}
+
+/* Element i of raw data. Floats exactly; U64 as its bits in *out_i. */
+static void
+decode_element(enum uop_dtype dtype, const uint8_t *raw, size_t i,
+               double *out_f, int64_t *out_i)
+{
+    size_t size = uop_dtype_infos[dtype].size_bytes;
+    uint64_t bits = 0;
+    float f32;
+
+    memcpy(&bits, raw + i * size, size);
+    if (dtype == UOP_F64) {
+        memcpy(out_f, &bits, 8);
+    } else if (dtype == UOP_F32 || dtype == UOP_BF16) {
+        uint32_t word = (uint32_t)(dtype == UOP_F32 ? bits : bits << 16);
+        memcpy(&f32, &word, 4);
+        *out_f = (double)f32;
+    } else if (dtype == UOP_F16) {
+        int exp = (int)(bits >> 10 & 31), mant = (int)(bits & 1023);
+        double v = exp == 31  ? mant ? (double)NAN : (double)INFINITY
+                   : exp == 0 ? ldexp(mant, -24)
+                              : ldexp(mant + 1024, exp - 25);
+        *out_f = bits >> 15 ? -v : v;
+    } else {
+        *out_i = uop_wrap_int(dtype, (int64_t)bits);
+    }
+}
+
+/* Truncates, saturates; NaN is 0. */
+static int64_t
+int_from_float(double v)
+{
+    if (isnan(v))
+        return 0;
+    if (v >= 0x1p63)
+        return INT64_MAX;
+    return v < -0x1p63 ? INT64_MIN : (int64_t)v;
+}
+
+static bell_status
+read_converted(const char *call, struct bell_tensor *t, size_t n, double *dst_f,
+               int64_t *dst_i)
+{
+    enum uop_dtype dtype;
+    uint8_t *raw;
+    size_t i, size_bytes;
+    bell_status status;
+
+    BELL_TRY(tensor_usable(call, t));
+    if (n != bell_numel(t))
+        return bell_fail_at(call, BELL_E_INVALID,
+                            "%s: room for %zu elements of a tensor of shape "
+                            "%s, which has %llu",
+                            call, n, SHAPE_OF(t),
+                            (unsigned long long)bell_numel(t));
+    dtype = (enum uop_dtype)bell_dtype_of(t);
+    size_bytes = bell_nbytes(t);
+    raw = host_alloc(size_bytes);
+    if (!raw)
+        return bell_fail_at(call, BELL_E_NO_MEMORY,
+                            "%s: out of memory for %zu bytes", call,
+                            size_bytes);
+    status = bell_read(t, raw, size_bytes);
+    for (i = 0; status == BELL_OK && i < n; i++) {
+        bool is_float = uop_dtype_infos[dtype].is_float;
+        double f = 0;
+        int64_t v = 0;
+        decode_element(dtype, raw, i, &f, &v);
+        if (dst_f)
+            dst_f[i] = is_float           ? f
+                       : dtype == UOP_U64 ? (double)(uint64_t)v
+                                          : (double)v;
+        else
+            dst_i[i] = is_float ? int_from_float(f) : v;
+    }
+    host_free(raw);
+    return status;
+}
+
+bell_status
+bell_read_f64(struct bell_tensor *t, double *dst, size_t n)
+{
+    return read_converted(__func__, t, n, dst, NULL);
+}
+
+bell_status
+bell_read_i64(struct bell_tensor *t, int64_t *dst, size_t n)
+{
+    return read_converted(__func__, t, n, NULL, dst);
+}
+
+bell_status
+bell_item_f64(struct bell_tensor *t, double *out_value)
+{
+    return read_converted(__func__, t, 1, out_value, NULL);
+}
+
+bell_status
+bell_item_i64(struct bell_tensor *t, int64_t *out_value)
+{
+    return read_converted(__func__, t, 1, NULL, out_value);
+}
+
+/* ---- assignment ---- */
+
+struct bell_tensor *
+bell_assign(struct bell_tensor *t, struct bell_tensor *value)
+{
+    struct bell_tensor *out;
+    const struct uop *u;
+
+    if (!tensor_check2(__func__, t, value, &out))
+        return out;
+    u = tensor_node(value);
+    if (t->shape != value->shape)
+        return tensor_fail(t->ctx, __func__, BELL_E_INVALID,
+                           "a value of shape %s to a tensor of shape %s",
+                           SHAPE_OF(value), SHAPE_OF(t));
+    if (!tn_bad(u) && t->dtype != u->dtype)
+        return tensor_fail(t->ctx, __func__, BELL_E_INVALID,
+                           "a value of %s to a tensor of %s", DTYPE_OF(value),
+                           DTYPE_OF(t));
+    if (tn_bad(u))
+        return tensor_new(t->ctx, __func__, u);
+    tensor_set_node(t, u);
+    if (!(t->flags & TENSOR_ASSIGNED)) {
+        t->flags |= TENSOR_ASSIGNED;
+        t->ctx->n_assigned++;
+    }
+    return t;
+}
+
+bell_status
+bell_write(struct bell_tensor *t, const void *data, size_t size_bytes)
+{
+    struct bell_tensor *fresh;
+    bell_status status;
+
+    BELL_TRY(tensor_usable(__func__, t));
+    if (size_bytes != bell_nbytes(t))
+        return bell_fail(BELL_E_INVALID,
+                         "bell_write: %zu bytes to a tensor of shape %s, %s, "
+                         "which has %llu",
+                         size_bytes, SHAPE_OF(t), DTYPE_OF(t),
+                         (unsigned long long)bell_nbytes(t));
+    if (t->flags & TENSOR_WEAK)
+        return bell_fail(BELL_E_INVALID, "bell_write: to a bell_scalar");
+    fresh = bell_from_data(t->ctx, (enum bell_dtype)t->dtype, t->shape->d,
+                           t->shape->n, data);
+    status = tensor_report(t->ctx);
+    if (status == BELL_OK)
+        tensor_set_node(t, fresh->uop);
+    bell_tensor_release(fresh);
+    return status;
+}

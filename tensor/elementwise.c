@@ -1,0 +1,790 @@
+/* Elementwise calls with two and three operands. */
+#include "tensor/elementwise.h"
+
+#include <math.h>
+
+#include "tensor/gradient.h"
+
+/* ---- operands and results ---- */
+
+static bool
+fail_shapes(const char *call, struct bell_tensor *const *tensors, uint32_t n,
+            struct bell_tensor **out)
+{
+    if (n == 2)
+        *out = tensor_fail(tensors[0]->ctx, call, BELL_E_INVALID,
+                           "shapes %s and %s do not broadcast",
+                           SHAPE_OF(tensors[0]), SHAPE_OF(tensors[1]));
+    else
+        *out = tensor_fail(tensors[0]->ctx, call, BELL_E_INVALID,
+                           "shapes %s, %s and %s do not broadcast",
+                           SHAPE_OF(tensors[0]), SHAPE_OF(tensors[1]),
+                           SHAPE_OF(tensors[2]));
+    return false;
+}
+
+/* The dtype that a call of this kind computes in; UOP_VOID if it refuses. */
+static enum uop_dtype
+apply_kind(enum tensor_kind kind, enum uop_dtype dtype, bool weak)
+{
+    bool is_float = uop_dtype_infos[dtype].is_float;
+
+    if (kind == TENSOR_FLOAT && !is_float)
+        return weak ? UOP_F64 : UOP_F32;
+    if ((kind == TENSOR_INT && is_float) ||
+        (kind == TENSOR_NO_BOOL && dtype == UOP_BOOL))
+        return UOP_VOID;
+    return dtype;
+}
+
+static struct bell_tensor *
+fail_kind(const char *call, struct bell_context *ctx, enum tensor_kind kind,
+          enum uop_dtype dtype)
+{
+    return tensor_fail(ctx, call, BELL_E_INVALID,
+                       kind == TENSOR_INT ? "on %s; integers and bool only"
+                                          : "on %s; no meaning for it",
+                       uop_dtype_infos[dtype].name);
+}
+
+static bool
+broadcasts(struct bell_tensor *const *tensors, uint32_t n)
+{
+    const struct uop_dims *shapes[3];
+    int64_t d[TN_MAX_RANK];
+    uint32_t rank, i;
+
+    for (i = 0; i < n; i++)
+        shapes[i] = tensors[i]->shape;
+    return tn_broadcast_shape(shapes, n, d, &rank);
+}
+
+bool
+tensor_operands(const char *call, struct bell_tensor *const *tensors,
+                uint32_t n, enum tensor_kind kind,
+                struct tensor_operands *out_ops, struct bell_tensor **out)
+{
+    struct bell_context *ctx;
+    enum uop_dtype dtype, promoted;
+    uint32_t i;
+
+    if (!tensor_check_n(call, tensors, n, out))
+        return false;
+    ctx = tensors[0]->ctx;
+    if (!broadcasts(tensors, n))
+        return fail_shapes(call, tensors, n, out);
+    promoted = tensor_result_dtype(tensors, n, &out_ops->weak);
+    dtype = apply_kind(kind, promoted, out_ops->weak);
+    if (dtype == UOP_VOID) {
+        *out = fail_kind(call, ctx, kind, promoted);
+        return false;
+    }
+    out_ops->ctx = ctx;
+    out_ops->dtype = dtype;
+    for (i = 0; i < n; i++)
+        out_ops->u[i] = tn_cast(ctx, tensors[i]->uop, dtype);
+    return true;
+}
+
+struct bell_tensor *
+tensor_result(const char *call, const struct tensor_operands *ops,
+              const struct uop *u)
+{
+    struct bell_tensor *t = tensor_new(ops->ctx, call, u);
+
+    if (ops->weak && !(t->flags & TENSOR_ERROR) &&
+        (t->dtype == UOP_F64 || t->dtype == UOP_I64))
+        t->flags |= TENSOR_WEAK;
+    return t;
+}
+
+struct bell_tensor *
+tensor_unary(const char *call, struct bell_tensor *x, enum tensor_kind kind,
+             tn_unary_fn *build)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+
+    if (!tensor_operands(call, &x, 1, kind, &ops, &out))
+        return out;
+    return tensor_result(call, &ops, build(ops.ctx, ops.u[0]));
+}
+
+struct bell_tensor *
+tensor_binary(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+              enum tensor_kind kind, tn_binary_fn *build)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    struct tensor_operands ops;
+
+    if (!tensor_operands(call, both, 2, kind, &ops, &out))
+        return out;
+    return tensor_result(call, &ops, build(ops.ctx, ops.u[0], ops.u[1]));
+}
+
+/* One op. The common case, equal shapes and dtypes, is short. */
+static struct bell_tensor *
+binary_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+          enum tensor_kind kind, enum uop_op op)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    struct tensor_operands ops;
+
+    if (!tensor_check2(call, x, y, &out))
+        return out;
+    if (x->shape == y->shape && x->dtype == y->dtype &&
+        !((x->flags | y->flags) & TENSOR_WEAK) &&
+        apply_kind(kind, x->dtype, false) == x->dtype)
+        return tensor_new(x->ctx, call, tn_alu2(x->ctx, op, x->uop, y->uop));
+    if (!tensor_operands(call, both, 2, kind, &ops, &out))
+        return out;
+    return tensor_result(call, &ops, tn_alu2(ops.ctx, op, ops.u[0], ops.u[1]));
+}
+
+/* ---- arithmetic ---- */
+
+struct bell_tensor *
+bell_add(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_ANY, UOP_ADD);
+}
+
+struct bell_tensor *
+bell_sub(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_NO_BOOL, UOP_SUB);
+}
+
+struct bell_tensor *
+bell_mul(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_ANY, UOP_MUL);
+}
+
+struct bell_tensor *
+bell_div(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_FLOAT, UOP_FDIV);
+}
+
+static const struct uop *
+floor_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    if (!tn_is_float(x))
+        return tn_alu2(ctx, UOP_FLOORDIV, x, y);
+    return tn_floor(ctx, tn_fdiv(ctx, x, y));
+}
+
+struct bell_tensor *
+bell_floor_divide(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, floor_divide);
+}
+
+static const struct uop *
+trunc_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    if (!tn_is_float(x))
+        return tn_alu2(ctx, UOP_IDIV, x, y);
+    return tn_trunc(ctx, tn_fdiv(ctx, x, y));
+}
+
+struct bell_tensor *
+bell_trunc_divide(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, trunc_divide);
+}
+
+static const struct uop *
+take_remainder(struct bell_context *ctx, const struct uop *x,
+               const struct uop *y)
+{
+    if (!tn_is_float(x))
+        return tn_alu2(ctx, UOP_FLOORMOD, x, y);
+    return tn_sub(ctx, x, tn_mul(ctx, y, floor_divide(ctx, x, y)));
+}
+
+struct bell_tensor *
+bell_remainder(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, take_remainder);
+}
+
+static const struct uop *
+take_fmod(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    if (!tn_is_float(x))
+        return tn_alu2(ctx, UOP_IMOD, x, y);
+    return tn_sub(ctx, x, tn_mul(ctx, y, trunc_divide(ctx, x, y)));
+}
+
+struct bell_tensor *
+bell_fmod(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, take_fmod);
+}
+
+/* x to a small whole power by multiplication. */
+static const struct uop *
+pow_whole(struct bell_context *ctx, const struct uop *x, uint64_t n)
+{
+    const struct uop *r = NULL;
+
+    while (n) {
+        if (n & 1)
+            r = r ? tn_mul(ctx, r, x) : x;
+        n >>= 1;
+        if (n)
+            x = tn_mul(ctx, x, x);
+    }
+    return r;
+}
+
+/* Integers with an exponent for each element, bit by bit. */
+static const struct uop *
+pow_ints(struct bell_context *ctx, const struct uop *x, const struct uop *e)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    uint32_t i, n_bits = uop_dtype_infos[dtype].size_bytes * 8u;
+    const struct uop *one = tn_int(ctx, dtype, 1),
+                     *zero = tn_int(ctx, dtype, 0);
+    const struct uop *r = one, *square = x, *odd, *neg;
+
+    n_bits -= uop_dtype_infos[dtype].is_signed;
+    for (i = 0; i < n_bits; i++) {
+        odd = tn_and(ctx, tn_alu2(ctx, UOP_SHR, e, tn_int(ctx, dtype, i)), one);
+        r = tn_where(ctx, tn_ne(ctx, odd, zero), tn_mul(ctx, r, square), r);
+        square = tn_mul(ctx, square, square);
+    }
+    if (!uop_dtype_infos[dtype].is_signed)
+        return r;
+    /* 1/x rounded towards zero: of 1 and -1 themselves, else 0. */
+    odd = tn_ne(ctx, tn_and(ctx, e, one), zero);
+    neg = tn_where(ctx, tn_eq(ctx, x, tn_int(ctx, dtype, -1)),
+                   tn_where(ctx, odd, x, one),
+                   tn_where(ctx, tn_eq(ctx, x, one), one, zero));
+    return tn_where(ctx, tn_lt(ctx, e, zero), neg, r);
+}
+
+static const struct uop *
+take_pow(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    const struct uop *c = tn_peel(y);
+    bool same = c && tn_rank(ctx, y) == 0;
+
+    if (!tn_is_float(x)) {
+        if (same && c->arg.i > 0)
+            return pow_whole(ctx, x, (uint64_t)c->arg.i);
+        return pow_ints(ctx, x, y);
+    }
+    if (same && (c->arg.f == 1 || c->arg.f == 2 || c->arg.f == 3))
+        return pow_whole(ctx, x, (uint64_t)c->arg.f);
+    if (same && c->arg.f == 0.5)
+        return tn_sqrt(ctx, x);
+    if (same && c->arg.f == -1)
+        return tn_recip(ctx, x);
+    return tn_alu2(ctx, UOP_POW, x, y);
+}
+
+struct bell_tensor *
+bell_pow(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, take_pow);
+}
+
+struct bell_tensor *
+bell_maximum(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_ANY, UOP_MAX);
+}
+
+struct bell_tensor *
+bell_minimum(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_ANY, UOP_MIN);
+}
+
+/* ---- functions of two variables ---- */
+
+/* The sign bit comes with the bits; the gradient is that of the numbers. */
+static const struct uop *
+copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    size_t size = uop_dtype_infos[dtype].size_bytes;
+    enum uop_dtype bits_type = size == 8   ? UOP_U64
+                               : size == 4 ? UOP_U32
+                                           : UOP_U16;
+    int64_t sign = (int64_t)(1ull << (size * 8 - 1));
+    const struct uop *bits, *abs;
+
+    bits = tn_or(ctx,
+                 tn_and(ctx, tn_bitcast(ctx, x, bits_type),
+                        tn_int(ctx, bits_type, ~sign)),
+                 tn_and(ctx, tn_bitcast(ctx, y, bits_type),
+                        tn_int(ctx, bits_type, sign)));
+    abs = tn_abs(ctx, x);
+    return tensor_surrogate(ctx, tn_bitcast(ctx, bits, dtype),
+                            tn_where(ctx,
+                                     tn_lt(ctx, y, tn_const(ctx, dtype, 0)),
+                                     tn_neg(ctx, abs), abs));
+}
+
+struct bell_tensor *
+bell_copysign(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_FLOAT, copy_sign);
+}
+
+/* |x| that is -x only below 0, so that its slope is that of the branch. */
+static const struct uop *
+abs_branch(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *zero = tn_const(ctx, (enum uop_dtype)x->dtype, 0);
+
+    return tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, x), x);
+}
+
+static const struct uop *
+take_atan2(struct bell_context *ctx, const struct uop *y, const struct uop *x)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    const struct uop *zero = tn_const(ctx, dtype, 0);
+    const struct uop *ax = abs_branch(ctx, x), *ay = abs_branch(ctx, y);
+    const struct uop *steep = tn_lt(ctx, ax, ay), *low, *high, *ratio, *t;
+
+    low = tn_where(ctx, steep, ax, ay);
+    high = tn_where(ctx, steep, ay, ax);
+    ratio = tn_where(
+        ctx, tn_eq(ctx, low, high),
+        tn_where(ctx, tn_eq(ctx, low, zero), zero, tn_fdiv(ctx, low, high)),
+        tn_fdiv(ctx, low, high));
+    t = tn_atan(ctx, ratio);
+    t = tn_where(ctx, steep,
+                 tn_sub(ctx, tn_const(ctx, dtype, 1.5707963267948966192), t),
+                 t);
+    t = tn_where(ctx, tn_lt(ctx, x, zero),
+                 tn_sub(ctx, tn_const(ctx, dtype, 3.1415926535897932385), t),
+                 t);
+    return tn_where(ctx, tn_lt(ctx, y, zero), tn_neg(ctx, t), t);
+}
+
+struct bell_tensor *
+bell_atan2(struct bell_tensor *y, struct bell_tensor *x)
+{
+    return tensor_binary(__func__, y, x, TENSOR_FLOAT, take_atan2);
+}
+
+static const struct uop *
+log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    const struct uop *dist = tn_abs(ctx, tn_sub(ctx, x, y)), *more;
+
+    more = tn_log1p(ctx, tn_exp(ctx, tn_neg(ctx, dist)));
+    more = tn_where(
+        ctx, tn_eq(ctx, x, y),
+        tn_const(ctx, (enum uop_dtype)x->dtype, 0.69314718055994530942), more);
+    return tn_add(ctx, tn_max(ctx, x, y), more);
+}
+
+struct bell_tensor *
+bell_logaddexp(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_FLOAT, log_add_exp);
+}
+
+static const struct uop *
+take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    const struct uop *ax = tn_abs(ctx, x), *ay = tn_abs(ctx, y);
+    const struct uop *swap = tn_lt(ctx, ax, ay), *low, *high, *r, *plain;
+
+    low = tn_where(ctx, swap, ax, ay);
+    high = tn_where(ctx, swap, ay, ax);
+    plain = tn_or(ctx, tn_eq(ctx, high, tn_const(ctx, dtype, 0)),
+                  tn_eq(ctx, high, tn_const(ctx, dtype, (double)INFINITY)));
+    r = tn_fdiv(ctx, low, tn_where(ctx, plain, tn_const(ctx, dtype, 1), high));
+    r = tn_mul(ctx, high, tn_sqrt(ctx, tn_add_c(ctx, tn_mul(ctx, r, r), 1)));
+    return tn_where(ctx, plain, high, r);
+}
+
+struct bell_tensor *
+bell_hypot(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_FLOAT, take_hypot);
+}
+
+/* ---- bits ---- */
+
+struct bell_tensor *
+bell_bitwise_and(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_INT, UOP_AND);
+}
+
+struct bell_tensor *
+bell_bitwise_or(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_INT, UOP_OR);
+}
+
+struct bell_tensor *
+bell_bitwise_xor(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_INT, UOP_XOR);
+}
+
+static const struct uop *
+shift_left(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    return tn_alu2(ctx, UOP_SHL, x, y);
+}
+
+static const struct uop *
+shift_right(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    return tn_alu2(ctx, UOP_SHR, x, y);
+}
+
+/* Shifts of integers; bool counts as int64. */
+static struct bell_tensor *
+shift_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+         tn_binary_fn *build)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    struct tensor_operands ops;
+
+    if (!tensor_operands(call, both, 2, TENSOR_INT, &ops, &out))
+        return out;
+    if (ops.dtype == UOP_BOOL) {
+        ops.u[0] = tn_cast(ops.ctx, ops.u[0], UOP_I64);
+        ops.u[1] = tn_cast(ops.ctx, ops.u[1], UOP_I64);
+    }
+    return tensor_result(call, &ops, build(ops.ctx, ops.u[0], ops.u[1]));
+}
+
+struct bell_tensor *
+bell_lshift(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return shift_op(__func__, x, y, shift_left);
+}
+
+struct bell_tensor *
+bell_rshift(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return shift_op(__func__, x, y, shift_right);
+}
+
+/* ---- comparisons and logic ---- */
+
+struct bell_tensor *
+bell_eq(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_ANY, UOP_CMPEQ);
+}
+
+struct bell_tensor *
+bell_ne(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_op(__func__, x, y, TENSOR_ANY, UOP_CMPNE);
+}
+
+static const struct uop *
+is_less(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    if (x->dtype == UOP_BOOL)
+        return tn_and(ctx, tn_not(ctx, x), y);
+    return tn_lt(ctx, x, y);
+}
+
+static const struct uop *
+is_greater(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    return is_less(ctx, y, x);
+}
+
+const struct uop *
+tn_le(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    if (!tn_is_float(x))
+        return tn_not(ctx, is_less(ctx, y, x));
+    return tn_or(ctx, tn_lt(ctx, x, y), tn_eq(ctx, x, y));
+}
+
+static const struct uop *
+is_greater_equal(struct bell_context *ctx, const struct uop *x,
+                 const struct uop *y)
+{
+    return tn_le(ctx, y, x);
+}
+
+struct bell_tensor *
+bell_lt(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_ANY, is_less);
+}
+
+struct bell_tensor *
+bell_le(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_ANY, tn_le);
+}
+
+struct bell_tensor *
+bell_gt(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_ANY, is_greater);
+}
+
+struct bell_tensor *
+bell_ge(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_ANY, is_greater_equal);
+}
+
+static const struct uop *
+both_true(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    return tn_and(ctx, tn_bool(ctx, x), tn_bool(ctx, y));
+}
+
+static const struct uop *
+either_true(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    return tn_or(ctx, tn_bool(ctx, x), tn_bool(ctx, y));
+}
+
+static const struct uop *
+one_true(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+{
+    return tn_ne(ctx, tn_bool(ctx, x), tn_bool(ctx, y));
+}
+
+struct bell_tensor *
+bell_logical_and(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_ANY, both_true);
+}
+
+struct bell_tensor *
+bell_logical_or(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_ANY, either_true);
+}
+
+struct bell_tensor *
+bell_logical_xor(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return tensor_binary(__func__, x, y, TENSOR_ANY, one_true);
+}
+
+struct bell_tensor *
+bell_isclose(struct bell_tensor *x, struct bell_tensor *y, double rtol,
+             double atol, bool equal_nan)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    const struct uop *near, *bound, *u;
+    struct tensor_operands ops;
+    struct bell_context *ctx;
+
+    if (!tensor_operands(__func__, both, 2, TENSOR_FLOAT, &ops, &out))
+        return out;
+    ctx = ops.ctx;
+    bound = tn_abs(ctx, ops.u[1]);
+    near = tn_lt(ctx, bound, tn_const(ctx, ops.dtype, (double)INFINITY));
+    bound = tn_add_c(ctx, tn_mul_c(ctx, bound, rtol), atol);
+    u = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
+    near = tn_and(ctx, near, tn_le(ctx, u, bound));
+    u = tn_or(ctx, near, tn_eq(ctx, ops.u[0], ops.u[1]));
+    if (equal_nan)
+        u = tn_or(
+            ctx, u,
+            tn_and(ctx, tn_isnan(ctx, ops.u[0]), tn_isnan(ctx, ops.u[1])));
+    return tensor_result(__func__, &ops, u);
+}
+
+/* ---- with a number ---- */
+
+struct bell_tensor *
+tensor_number(struct bell_tensor *x, double value)
+{
+    if (!uop_dtype_infos[x->dtype].is_float && value == trunc(value) &&
+        fabs(value) < 0x1p63)
+        return bell_scalar_int(x->ctx, (int64_t)value);
+    return bell_scalar(x->ctx, value);
+}
+
+/* A call on x and a number that lives only as long as it. */
+static struct bell_tensor *
+with_number(const char *call, struct bell_tensor *x, double value,
+            enum tensor_kind kind, tn_binary_fn *build)
+{
+    struct bell_tensor *out, *number;
+
+    if (!tensor_check(call, x, &out))
+        return out;
+    number = tensor_number(x, value);
+    out = tensor_binary(call, x, number, kind, build);
+    bell_tensor_release(number);
+    return out;
+}
+
+struct bell_tensor *
+bell_add_scalar(struct bell_tensor *x, double y)
+{
+    return with_number(__func__, x, y, TENSOR_ANY, tn_add);
+}
+
+struct bell_tensor *
+bell_sub_scalar(struct bell_tensor *x, double y)
+{
+    return with_number(__func__, x, y, TENSOR_NO_BOOL, tn_sub);
+}
+
+struct bell_tensor *
+bell_mul_scalar(struct bell_tensor *x, double y)
+{
+    return with_number(__func__, x, y, TENSOR_ANY, tn_mul);
+}
+
+struct bell_tensor *
+bell_div_scalar(struct bell_tensor *x, double y)
+{
+    return with_number(__func__, x, y, TENSOR_FLOAT, tn_fdiv);
+}
+
+struct bell_tensor *
+bell_pow_scalar(struct bell_tensor *x, double y)
+{
+    return with_number(__func__, x, y, TENSOR_NO_BOOL, take_pow);
+}
+
+/* ---- three operands ---- */
+
+struct bell_tensor *
+bell_where(struct bell_tensor *cond, struct bell_tensor *x,
+           struct bell_tensor *y)
+{
+    struct bell_tensor *all[3] = {cond, x, y}, *values[2] = {x, y}, *out;
+    struct bell_context *ctx;
+    enum uop_dtype dtype;
+    bool weak;
+
+    if (!tensor_check3(__func__, cond, x, y, &out))
+        return out;
+    ctx = cond->ctx;
+    if (cond->dtype != UOP_BOOL)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "the condition is %s, not bool", DTYPE_OF(cond));
+    if (!broadcasts(all, 3)) {
+        fail_shapes(__func__, all, 3, &out);
+        return out;
+    }
+    dtype = tensor_result_dtype(values, 2, &weak);
+    if (weak && dtype == UOP_F64)
+        dtype = UOP_F32;
+    return tensor_new(ctx, __func__,
+                      tn_where(ctx, cond->uop, tn_cast(ctx, x->uop, dtype),
+                               tn_cast(ctx, y->uop, dtype)));
+}
+
+/* x within bounds; either may be NULL. NaN stays. */
+static const struct uop *
+clamp_node(struct bell_context *ctx, const struct uop *x, const struct uop *low,
+           const struct uop *high)
+{
+    if (low)
+        x = tn_where(ctx, tn_lt(ctx, x, low), low, x);
+    if (high)
+        x = tn_where(ctx, tn_lt(ctx, high, x), high, x);
+    return x;
+}
+
+struct bell_tensor *
+bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
+           struct bell_tensor *high)
+{
+    struct bell_tensor *list[3] = {x, low ? low : high, high}, *out;
+    uint32_t n = low && high ? 3 : 2;
+    struct tensor_operands ops;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    if (!low && !high)
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "neither bound is given");
+    if (!tensor_operands(__func__, list, n, TENSOR_NO_BOOL, &ops, &out))
+        return out;
+    return tensor_result(__func__, &ops,
+                         clamp_node(ops.ctx, ops.u[0], low ? ops.u[1] : NULL,
+                                    high ? ops.u[n - 1] : NULL));
+}
+
+struct bell_tensor *
+bell_clip(struct bell_tensor *x, double low, double high)
+{
+    struct bell_tensor *list[3], *out, *lo = NULL, *hi = NULL;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    if (isnan(low) || isnan(high))
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID, "bounds %g and %g",
+                           low, high);
+    if (isinf(low) && isinf(high))
+        return bell_alias(x);
+    lo = isinf(low) ? NULL : tensor_number(x, low);
+    hi = isinf(high) ? NULL : tensor_number(x, high);
+    list[0] = bell_clamp(x, lo, hi);
+    bell_tensor_release(lo);
+    bell_tensor_release(hi);
+    return list[0];
+}
+
+static const struct uop *
+lerp_node(struct bell_context *ctx, const struct uop *x, const struct uop *end,
+          const struct uop *weight)
+{
+    return tn_add(ctx, x, tn_mul(ctx, weight, tn_sub(ctx, end, x)));
+}
+
+struct bell_tensor *
+bell_lerp(struct bell_tensor *x, struct bell_tensor *end,
+          struct bell_tensor *weight)
+{
+    struct bell_tensor *all[3] = {x, end, weight}, *out;
+    struct tensor_operands ops;
+
+    if (!tensor_operands(__func__, all, 3, TENSOR_FLOAT, &ops, &out))
+        return out;
+    return tensor_result(__func__, &ops,
+                         lerp_node(ops.ctx, ops.u[0], ops.u[1], ops.u[2]));
+}
+
+struct bell_tensor *
+bell_addcmul(struct bell_tensor *x, struct bell_tensor *a,
+             struct bell_tensor *b, double value)
+{
+    struct bell_tensor *all[3] = {x, a, b}, *out;
+    struct tensor_operands ops;
+    const struct uop *u;
+
+    if (!tensor_operands(__func__, all, 3, TENSOR_NO_BOOL, &ops, &out))
+        return out;
+    u = tn_mul_c(ops.ctx, tn_mul(ops.ctx, ops.u[1], ops.u[2]), value);
+    return tensor_result(__func__, &ops, tn_add(ops.ctx, ops.u[0], u));
+}
+
+struct bell_tensor *
+bell_addcdiv(struct bell_tensor *x, struct bell_tensor *a,
+             struct bell_tensor *b, double value)
+{
+    struct bell_tensor *all[3] = {x, a, b}, *out;
+    struct tensor_operands ops;
+    const struct uop *u;
+
+    if (!tensor_operands(__func__, all, 3, TENSOR_FLOAT, &ops, &out))
+        return out;
+    u = tn_fdiv(ops.ctx, tn_mul_c(ops.ctx, ops.u[1], value), ops.u[2]);
+    return tensor_result(__func__, &ops, tn_add(ops.ctx, ops.u[0], u));
+}

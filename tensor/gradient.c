@@ -1,0 +1,548 @@
+/* Adjoints, op by op.
+ *
+ * tensor_gradient orders the nodes between the root and the targets, sources
+ * first, and walks back, adding each node's share to its sources. Only nodes
+ * that lead to a target get an adjoint. Not recursive.
+ */
+#include "tensor/gradient.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tensor/conv.h"
+#include "tensor/node.h"
+
+/* ---- rules beside the graph ---- */
+
+const struct uop *
+tensor_rule_add(struct bell_context *ctx, const struct uop *node,
+                const struct tensor_rule *rule)
+{
+    if (tn_bad(node) || tn_bad(rule->a) || (rule->b && tn_bad(rule->b)))
+        return &uop_failed;
+    if (node == rule->a || !tn_is_float(node) || node->op == UOP_CONST ||
+        map_get(&ctx->rule_of, node->id))
+        return node;
+    if (host_grow((void **)&ctx->rules, &ctx->cap_rules, ctx->n_rules + 1,
+                  sizeof(*ctx->rules)) != 0 ||
+        map_put(&ctx->rule_of, node->id, ctx->n_rules) != 0)
+        return tn_fail(ctx, BELL_E_NO_MEMORY, "out of memory for a gradient");
+    ctx->rules[ctx->n_rules] = *rule;
+    ctx->rules[ctx->n_rules++].node = node;
+    return node;
+}
+
+const struct uop *
+tensor_surrogate(struct bell_context *ctx, const struct uop *node,
+                 const struct uop *surrogate)
+{
+    struct tensor_rule rule = {.kind = TENSOR_RULE_SURROGATE, .a = surrogate};
+
+    return tensor_rule_add(ctx, node, &rule);
+}
+
+const struct uop *
+tensor_slope(struct bell_context *ctx, const struct uop *node,
+             const struct uop *x, const struct uop *slope)
+{
+    struct tensor_rule rule = {.kind = TENSOR_RULE_SCALE, .a = x, .b = slope};
+
+    return tensor_rule_add(ctx, node, &rule);
+}
+
+const struct tensor_rule *
+tensor_rule_find(const struct bell_context *ctx, const struct uop *node)
+{
+    const uint64_t *at = map_get(&ctx->rule_of, node->id);
+
+    return at ? &ctx->rules[*at] : NULL;
+}
+
+/* ---- the walk ---- */
+
+enum visit {
+    VISIT_NEW,
+    VISIT_OPEN,
+    VISIT_DONE,   /* does not lead to a target */
+    VISIT_NEEDED, /* does */
+};
+
+struct backward {
+    struct bell_context *ctx;
+    uint8_t *state;           /* enum visit, by id */
+    uint8_t *is_target;       /* by id */
+    const struct uop **adj;   /* by id; NULL is zero */
+    const struct uop **order; /* needed nodes, sources first */
+    size_t n_order;
+    const struct uop **stack;
+    uint32_t *edge; /* next edge of each stack entry */
+    size_t n_stack, cap_stack, cap_edge;
+};
+
+/* Source `i` through which the gradient of u may flow, or NULL where it does
+ * not; *out_end when there is none any more. */
+static const struct uop *
+find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
+          bool *out_end)
+{
+    const struct tensor_rule *rule = tensor_rule_find(bw->ctx, u);
+    const struct uop *src = NULL;
+
+    *out_end = false;
+    if (rule) {
+        *out_end = i > (rule->kind == TENSOR_RULE_CONV);
+        return *out_end ? NULL : i ? rule->b : rule->a;
+    }
+    if (i >= u->n_src || u->op == UOP_DETACH || u->op == UOP_BITCAST ||
+        u->op == UOP_TRUNC || !tn_is_float(u)) {
+        *out_end = true;
+        return NULL;
+    }
+    if ((u->op == UOP_WHERE && i == 0) || (u->op == UOP_GATHER && i == 1))
+        return NULL;
+    src = u->src[i];
+    return tn_is_float(src) && src->op != UOP_CONST ? src : NULL;
+}
+
+static bool
+push_node(struct backward *bw, const struct uop *u)
+{
+    if (host_grow((void **)&bw->stack, &bw->cap_stack, bw->n_stack + 1,
+                  sizeof(*bw->stack)) != 0 ||
+        host_grow((void **)&bw->edge, &bw->cap_edge, bw->n_stack + 1,
+                  sizeof(*bw->edge)) != 0)
+        return false;
+    bw->state[u->id] = VISIT_OPEN;
+    bw->stack[bw->n_stack] = u;
+    bw->edge[bw->n_stack++] = 0;
+    return true;
+}
+
+/* All edges of u were followed: is it needed? */
+static void
+finish_node(struct backward *bw, const struct uop *u)
+{
+    bool needed = bw->is_target[u->id], end;
+    uint32_t i;
+
+    for (i = 0;; i++) {
+        const struct uop *src = find_edge(bw, u, i, &end);
+        if (end)
+            break;
+        needed = needed || (src && bw->state[src->id] == VISIT_NEEDED);
+    }
+    bw->state[u->id] = needed ? VISIT_NEEDED : VISIT_DONE;
+    if (needed)
+        bw->order[bw->n_order++] = u;
+}
+
+static bool
+order_nodes(struct backward *bw, const struct uop *root)
+{
+    bool end;
+
+    if (!push_node(bw, root))
+        return false;
+    while (bw->n_stack) {
+        const struct uop *u = bw->stack[bw->n_stack - 1], *src;
+
+        src = find_edge(bw, u, bw->edge[bw->n_stack - 1]++, &end);
+        if (end) {
+            bw->n_stack--;
+            finish_node(bw, u);
+        } else if (src && bw->state[src->id] == VISIT_NEW &&
+                   !push_node(bw, src)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+needs(const struct backward *bw, const struct uop *u)
+{
+    return bw->state[u->id] == VISIT_NEEDED;
+}
+
+static void
+add_adjoint(struct backward *bw, const struct uop *u, const struct uop *g)
+{
+    const struct uop *old = bw->adj[u->id];
+
+    bw->adj[u->id] = old ? tn_add(bw->ctx, old, g) : g;
+}
+
+/* ---- rules of the ops ---- */
+
+static const struct uop *
+num(struct bell_context *ctx, const struct uop *like, double value)
+{
+    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+}
+
+/* The greater (or smaller) operand takes it; equal ones share it. */
+static const struct uop *
+pick_share(struct bell_context *ctx, const struct uop *g,
+           const struct uop *wins, const struct uop *ties)
+{
+    return tn_where(ctx, wins, g,
+                    tn_where(ctx, ties, tn_mul_c(ctx, g, 0.5), num(ctx, g, 0)));
+}
+
+/* d x^y / dx = y x^(y-1), 0 where y is 0. */
+static const struct uop *
+pow_base(struct bell_context *ctx, const struct uop *x, const struct uop *y,
+         const struct uop *g)
+{
+    const struct uop *d =
+        tn_mul(ctx, y, tn_alu2(ctx, UOP_POW, x, tn_add_c(ctx, y, -1)));
+
+    return tn_where(ctx, tn_eq(ctx, y, num(ctx, y, 0)), num(ctx, g, 0),
+                    tn_mul(ctx, g, d));
+}
+
+/* d x^y / dy = x^y log x, 0 where x is 0 and y is not negative. */
+static const struct uop *
+pow_exponent(struct bell_context *ctx, const struct uop *u, const struct uop *x,
+             const struct uop *y, const struct uop *g)
+{
+    const struct uop *zero = num(ctx, x, 0);
+    const struct uop *flat =
+        tn_and(ctx, tn_eq(ctx, x, zero), tn_not(ctx, tn_lt(ctx, y, zero)));
+
+    return tn_where(ctx, flat, num(ctx, g, 0),
+                    tn_mul(ctx, g, tn_mul(ctx, u, tn_log(ctx, x))));
+}
+
+/* Share of operand i of a two-operand op. */
+static const struct uop *
+binary_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
+             const struct uop *g)
+{
+    const struct uop *a = u->src[0], *b = u->src[1], *mine = u->src[i],
+                     *other = u->src[1 - i];
+
+    switch ((int)u->op) {
+    case UOP_ADD:
+        return g;
+    case UOP_SUB:
+        return i ? tn_neg(ctx, g) : g;
+    case UOP_MUL:
+        return tn_mul(ctx, g, other);
+    case UOP_FDIV:
+        g = tn_fdiv(ctx, g, b);
+        return i ? tn_neg(ctx, tn_mul(ctx, g, u)) : g;
+    case UOP_MAX:
+        return pick_share(ctx, g, tn_lt(ctx, other, mine), tn_eq(ctx, a, b));
+    case UOP_MIN:
+        return pick_share(ctx, g, tn_lt(ctx, mine, other), tn_eq(ctx, a, b));
+    case UOP_POW:
+        return i ? pow_exponent(ctx, u, a, b, g) : pow_base(ctx, a, b, g);
+    default:
+        return NULL;
+    }
+}
+
+static const struct uop *
+unary_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
+{
+    const struct uop *x = u->src[0];
+
+    switch ((int)u->op) {
+    case UOP_NEG:
+        return tn_neg(ctx, g);
+    case UOP_RECIP:
+        return tn_neg(ctx, tn_mul(ctx, g, tn_mul(ctx, u, u)));
+    case UOP_SQRT:
+        return tn_fdiv(ctx, tn_mul_c(ctx, g, 0.5), u);
+    case UOP_EXP2:
+        return tn_mul(ctx, g, tn_mul_c(ctx, u, 0.69314718055994530942));
+    case UOP_LOG2:
+        return tn_fdiv(ctx, tn_mul_c(ctx, g, 1.4426950408889634074), x);
+    case UOP_SIN:
+        return tn_mul(ctx, g, tn_cos(ctx, x));
+    case UOP_CAST:
+        return tn_cast(ctx, g, (enum uop_dtype)x->dtype);
+    case UOP_CONTIGUOUS:
+        return g;
+    default:
+        return NULL;
+    }
+}
+
+static const struct uop *
+permute_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
+{
+    int64_t inverse[TN_MAX_RANK];
+    uint32_t i;
+
+    for (i = 0; i < u->arg.dims->n; i++)
+        inverse[u->arg.dims->d[i]] = i;
+    return tn_permute(ctx, g, inverse);
+}
+
+/* Of PAD the part that was there; of SHRINK zeros around. */
+static const struct uop *
+border_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
+{
+    const struct uop_dims *shape = tn_shape(ctx, u->src[0]);
+    const int64_t *d = u->arg.dims->d;
+    int64_t list[2 * TN_MAX_RANK];
+    uint32_t i;
+
+    for (i = 0; i < shape->n; i++) {
+        list[2 * i] = d[2 * i];
+        list[2 * i + 1] = u->op == UOP_PAD ? d[2 * i] + shape->d[i]
+                                           : shape->d[i] - d[2 * i + 1];
+    }
+    return u->op == UOP_PAD ? tn_shrink(ctx, g, list) : tn_pad(ctx, g, list);
+}
+
+static const struct uop *
+move_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
+{
+    const struct uop_dims *shape = tn_shape(ctx, u->src[0]);
+
+    switch ((int)u->op) {
+    case UOP_RESHAPE:
+        return tn_reshape(ctx, g, shape->d, shape->n);
+    case UOP_PERMUTE:
+        return permute_back(ctx, u, g);
+    case UOP_EXPAND:
+        return tn_sum_to(ctx, g, shape->d, shape->n);
+    case UOP_PAD:
+    case UOP_SHRINK:
+        return border_back(ctx, u, g);
+    case UOP_FLIP:
+        return tn_flip(ctx, g, (uint32_t)u->arg.i);
+    default:
+        return NULL;
+    }
+}
+
+/* Of a product, the product of the others: by division where none is 0;
+ * where one is, it alone has a share, and where two are, none. */
+static const struct uop *
+product_share(struct bell_context *ctx, const struct uop *u,
+              const struct uop *g)
+{
+    const struct uop *x = u->src[0], *zero = num(ctx, x, 0);
+    const struct uop *one = num(ctx, x, 1), *is_zero, *rest, *n_zeros;
+    uint32_t axes = uop_reduce_axes(u);
+
+    is_zero = tn_eq(ctx, x, zero);
+    rest = tn_reduce(ctx, UOP_MUL, tn_where(ctx, is_zero, one, x), axes);
+    n_zeros = tn_reduce(ctx, UOP_ADD, tn_where(ctx, is_zero, one, zero), axes);
+    rest = tn_mul(ctx, g, rest);
+    return tn_where(
+        ctx, is_zero, tn_where(ctx, tn_eq(ctx, n_zeros, one), rest, zero),
+        tn_where(ctx, tn_eq(ctx, n_zeros, zero), tn_fdiv(ctx, rest, x), zero));
+}
+
+static const struct uop *
+reduce_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
+{
+    const struct uop *x = u->src[0], *mask, *count;
+    const struct uop_dims *shape = tn_shape(ctx, x);
+
+    switch ((int)uop_reduce_op(u)) {
+    case UOP_ADD:
+        return tn_expand(ctx, g, shape->d);
+    case UOP_MAX:
+    case UOP_MIN:
+        mask = tn_eq(ctx, x, u);
+        count = tn_where(ctx, mask, num(ctx, x, 1), num(ctx, x, 0));
+        count = tn_sum(ctx, count, uop_reduce_axes(u));
+        return tn_where(ctx, mask, tn_fdiv(ctx, g, count), num(ctx, x, 0));
+    case UOP_MUL:
+        return product_share(ctx, u, g);
+    default:
+        return NULL;
+    }
+}
+
+/* Each element of x takes the sum of what was gathered from it. */
+static const struct uop *
+gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
+{
+    const struct uop *x = u->src[0], *index = u->src[1], *iota, *end;
+    enum uop_dtype dtype = (enum uop_dtype)index->dtype;
+    uint32_t axis = (uint32_t)u->arg.i, rank = tn_rank(ctx, x);
+    int64_t size = tn_size(ctx, x, axis);
+
+    if (uop_dtype_infos[dtype].size_bytes < 8) {
+        index = tn_cast(ctx, index, UOP_I64);
+        dtype = UOP_I64;
+    }
+    end = tn_int(ctx, dtype, size);
+    iota = tn_iota(ctx, rank, axis, size, dtype);
+    if (uop_dtype_infos[dtype].is_signed)
+        index = tn_where(ctx, tn_lt(ctx, index, tn_int(ctx, dtype, 0)),
+                         tn_add(ctx, index, end), index);
+    if (tn_size(ctx, index, axis) == 1)
+        return tn_where(ctx, tn_eq(ctx, iota, index), g, num(ctx, g, 0));
+    /* The axis of the index becomes a last axis, to be summed. */
+    iota = tn_unsqueeze(ctx, iota, rank);
+    index = tn_swap(ctx, tn_unsqueeze(ctx, index, rank), axis, rank);
+    g = tn_swap(ctx, tn_unsqueeze(ctx, g, rank), axis, rank);
+    g = tn_where(ctx, tn_eq(ctx, iota, index), g, num(ctx, g, 0));
+    return tn_squeeze(ctx, tn_sum(ctx, g, 1u << rank), 1u << rank);
+}
+
+/* ---- going back over one node ---- */
+
+static void
+apply_rule(struct backward *bw, const struct tensor_rule *rule,
+           const struct uop *g)
+{
+    struct bell_context *ctx = bw->ctx;
+    const struct uop *a = rule->a, *b = rule->b;
+    struct conv_shape s;
+
+    switch (rule->kind) {
+    case TENSOR_RULE_SURROGATE:
+        add_adjoint(bw, a, g);
+        break;
+    case TENSOR_RULE_SCALE:
+        add_adjoint(bw, a, tn_mul(ctx, g, b));
+        break;
+    case TENSOR_RULE_UNFOLD:
+        add_adjoint(bw, a,
+                    tn_fold(ctx, g, (uint32_t)rule->p[0],
+                            tn_size(ctx, a, (uint32_t)rule->p[0]), rule->p[1],
+                            rule->p[2]));
+        break;
+    case TENSOR_RULE_CONV:
+        conv_from_rule(rule->p, &s);
+        if (needs(bw, a))
+            add_adjoint(bw, a,
+                        tn_conv2d_back_x(ctx, g, b, &s, tn_size(ctx, a, 2),
+                                         tn_size(ctx, a, 3)));
+        if (needs(bw, b))
+            add_adjoint(bw, b,
+                        tn_conv2d_back_w(ctx, a, g, &s, tn_size(ctx, b, 2),
+                                         tn_size(ctx, b, 3)));
+        break;
+    }
+}
+
+/* The share of source i of node u. */
+static const struct uop *
+find_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
+           const struct uop *g)
+{
+    if (u->op == UOP_WHERE)
+        return i == 1 ? tn_where(ctx, u->src[0], g, num(ctx, g, 0))
+                      : tn_where(ctx, u->src[0], num(ctx, g, 0), g);
+    if (u->op == UOP_GATHER)
+        return gather_back(ctx, u, g);
+    if (u->op == UOP_REDUCE_AXIS)
+        return reduce_share(ctx, u, g);
+    if (uop_has(u, UOP_FLAG_MOVE))
+        return move_share(ctx, u, g);
+    return u->n_src == 1 ? unary_share(ctx, u, g) : binary_share(ctx, u, i, g);
+}
+
+static bell_status
+walk_back(struct backward *bw)
+{
+    struct bell_context *ctx = bw->ctx;
+    size_t at;
+    uint32_t i;
+
+    for (at = bw->n_order; at-- > 0;) {
+        const struct uop *u = bw->order[at], *g = bw->adj[u->id];
+        const struct tensor_rule *found = tensor_rule_find(ctx, u);
+        bool end = false;
+
+        if (!g)
+            continue;
+        if (found) {
+            struct tensor_rule rule = *found; /* rules may move */
+            apply_rule(bw, &rule, g);
+            continue;
+        }
+        for (i = 0; i < u->n_src; i++) {
+            const struct uop *src = find_edge(bw, u, i, &end), *share;
+            if (end)
+                break;
+            if (!src || !needs(bw, src))
+                continue;
+            share = find_share(ctx, u, i, g);
+            if (!share)
+                return bell_fail(BELL_E_UNSUPPORTED, "%s has no gradient",
+                                 uop_op_infos[u->op].name);
+            add_adjoint(bw, src, share);
+        }
+    }
+    return BELL_OK;
+}
+
+static void
+free_backward(struct backward *bw)
+{
+    host_free(bw->state);
+    host_free(bw->is_target);
+    host_free(bw->adj);
+    host_free(bw->order);
+    host_free(bw->stack);
+    host_free(bw->edge);
+}
+
+static bool
+alloc_backward(struct backward *bw, size_t n)
+{
+    bw->state = host_calloc(n, sizeof(*bw->state));
+    bw->is_target = host_calloc(n, sizeof(*bw->is_target));
+    bw->adj = host_calloc(n, sizeof(*bw->adj));
+    bw->order = host_alloc(n * sizeof(*bw->order));
+    return bw->state && bw->is_target && bw->adj && bw->order;
+}
+
+/* A failure of node.c as a status. */
+static bell_status
+take_node_error(struct bell_context *ctx)
+{
+    struct bell_error why = ctx->node_error;
+
+    memset(&ctx->node_error, 0, sizeof(ctx->node_error));
+    ctx->graph.failed = false;
+    if (why.status != BELL_OK)
+        return bell_fail(why.status, "%s", why.message);
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory in a graph of %zu nodes",
+                     ctx->graph.n_nodes);
+}
+
+bell_status
+tensor_gradient(struct bell_context *ctx, const struct uop *root,
+                const struct uop *seed, const struct uop *const *targets,
+                uint32_t n, const struct uop **out)
+{
+    struct backward bw = {.ctx = ctx};
+    bell_status status = BELL_OK;
+    bool failed = tn_bad(root) || tn_bad(seed);
+    uint32_t i;
+
+    if (failed)
+        return take_node_error(ctx);
+    if (!alloc_backward(&bw, ctx->graph.n_nodes)) {
+        free_backward(&bw);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for gradients");
+    }
+    for (i = 0; i < n; i++)
+        bw.is_target[targets[i]->id] = 1;
+    if (!order_nodes(&bw, root)) {
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory for gradients");
+    } else if (needs(&bw, root)) {
+        bw.adj[root->id] = seed;
+        status = walk_back(&bw);
+    }
+    for (i = 0; i < n && status == BELL_OK; i++) {
+        out[i] = bw.adj[targets[i]->id];
+        failed = failed || (out[i] && tn_bad(out[i]));
+    }
+    free_backward(&bw);
+    if (status == BELL_OK && failed)
+        return take_node_error(ctx);
+    return status;
+}

@@ -1,0 +1,50 @@
+/* Gradients of the tensor graph.
+ *
+ * Every op has its rule (gradient.c). A node may have another, kept beside
+ * the graph: where the composition that computes a value is not the one to
+ * differentiate (log1p), or where the adjoint has a better form (windows,
+ * convolution). Such rules move with their nodes when the graph is compacted.
+ */
+#ifndef BELL_TENSOR_GRADIENT_H
+#define BELL_TENSOR_GRADIENT_H
+
+#include "tensor/tensor_internal.h"
+
+enum tensor_rule_kind {
+    TENSOR_RULE_SURROGATE, /* differentiate `a`, of the same value and shape */
+    TENSOR_RULE_SCALE,     /* d node / d a is b, elementwise */
+    TENSOR_RULE_UNFOLD,    /* tn_unfold of a; p = axis, step, dilation */
+    TENSOR_RULE_CONV,      /* tn_conv2d of a by b; p: conv.h */
+};
+
+struct tensor_rule {
+    enum tensor_rule_kind kind;
+    const struct uop *node, *a, *b; /* b may be NULL */
+    int64_t p[8];
+};
+
+/* Notes `rule` for `node` and returns node; the first rule of a node stays.
+ * uop_failed if node or a source of the rule is, or when out of memory. */
+const struct uop *tensor_rule_add(struct bell_context *ctx,
+                                  const struct uop *node,
+                                  const struct tensor_rule *rule);
+/* `node`, differentiated as `surrogate`. */
+const struct uop *tensor_surrogate(struct bell_context *ctx,
+                                   const struct uop *node,
+                                   const struct uop *surrogate);
+/* `node`, a function of x elementwise whose derivative is `slope`. */
+const struct uop *tensor_slope(struct bell_context *ctx, const struct uop *node,
+                               const struct uop *x, const struct uop *slope);
+/* The rule of a node, or NULL. */
+const struct tensor_rule *tensor_rule_find(const struct bell_context *ctx,
+                                           const struct uop *node);
+
+/* Adjoints of `targets` for the adjoint `seed` of `root`; NULL where root
+ * does not depend on a target. */
+BELL_MUST_CHECK bell_status tensor_gradient(struct bell_context *ctx,
+                                            const struct uop *root,
+                                            const struct uop *seed,
+                                            const struct uop *const *targets,
+                                            uint32_t n, const struct uop **out);
+
+#endif

@@ -1,0 +1,704 @@
+/* Indexing: x[...], gather and its relatives, scatter. */
+#include "tensor/elementwise.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+/* ---- x[items] ---- */
+
+/* What is done to one axis of x, in order of x's axes. */
+struct axis_step {
+    int64_t begin, step, count; /* elements begin, begin + step, ... */
+    bool drop;                  /* an integer: the axis goes */
+};
+
+struct index_plan {
+    struct bell_context *ctx;
+    const struct uop *u;
+    struct axis_step steps[BELL_MAX_RANK];
+    /* by axis of the result: an axis of x, or -1 for a new one */
+    int axes[2 * BELL_MAX_RANK];
+    uint32_t n_axes;
+    /* tensor items: the axis of the result that each indexes */
+    struct bell_tensor *index[BELL_MAX_RANK];
+    uint32_t index_at[BELL_MAX_RANK];
+    uint32_t n_index;
+};
+
+/* begin:end:step over a size, clamped as Python does. */
+static void
+resolve_slice(const struct bell_index_item *item, int64_t size,
+              struct axis_step *out)
+{
+    int64_t low = item->step < 0 ? -1 : 0;
+    int64_t high = item->step < 0 ? size - 1 : size;
+    int64_t begin = item->begin, end = item->end;
+
+    if (begin == BELL_NONE)
+        begin = item->step < 0 ? high : low;
+    else if (begin < 0)
+        begin = begin + size < low ? low : begin + size;
+    else
+        begin = begin > high ? high : begin;
+    if (end == BELL_NONE)
+        end = item->step < 0 ? low : high;
+    else if (end < 0)
+        end = end + size < low ? low : end + size;
+    else
+        end = end > high ? high : end;
+    out->begin = begin;
+    out->step = item->step > TN_MAX_NUMEL    ? TN_MAX_NUMEL
+                : item->step < -TN_MAX_NUMEL ? -TN_MAX_NUMEL
+                                             : item->step;
+    out->drop = false;
+    if (item->step > 0)
+        out->count = end > begin ? (int64_t)div_up((uint64_t)(end - begin),
+                                                   (uint64_t)item->step)
+                                 : 0;
+    else
+        out->count = begin > end ? (int64_t)div_up((uint64_t)(begin - end),
+                                                   0 - (uint64_t)item->step)
+                                 : 0;
+}
+
+static struct bell_tensor *
+fail_item(const struct index_plan *p, const char *call, uint32_t i,
+          const char *what)
+{
+    return tensor_fail(p->ctx, call, BELL_E_INVALID, "item %u: %s", i, what);
+}
+
+/* Takes one item for axis `axis` of x; false after a failure. */
+static bool
+plan_item(struct index_plan *p, const char *call,
+          const struct bell_index_item *item, uint32_t i, uint32_t axis,
+          int64_t size)
+{
+    struct axis_step *step = &p->steps[axis];
+
+    step->begin = 0;
+    step->step = 1;
+    step->count = size;
+    step->drop = item->kind == BELL_INDEX_INT;
+    if (item->kind == BELL_INDEX_SLICE) {
+        if (item->step == 0) {
+            fail_item(p, call, i, "a step of 0");
+            return false;
+        }
+        resolve_slice(item, size, step);
+    } else if (item->kind == BELL_INDEX_INT) {
+        if (item->begin < -size || item->begin >= size) {
+            tensor_fail(p->ctx, call, BELL_E_INVALID,
+                        "item %u: index %lld of an axis of size %lld", i,
+                        (long long)item->begin, (long long)size);
+            return false;
+        }
+        step->begin = item->begin < 0 ? item->begin + size : item->begin;
+        step->count = 1;
+        return true;
+    } else {
+        if (!item->tensor || item->tensor->ctx != p->ctx ||
+            (!(item->tensor->flags & TENSOR_ERROR) &&
+             !uop_dtype_infos[item->tensor->dtype].is_int)) {
+            fail_item(p, call, i, "not an integer tensor of this context");
+            return false;
+        }
+        p->index[p->n_index] = item->tensor;
+        p->index_at[p->n_index++] = p->n_axes;
+    }
+    p->axes[p->n_axes++] = (int)axis;
+    return true;
+}
+
+/* Distributes the items over x's axes. */
+static bool
+make_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
+          const struct bell_index_item *items, uint32_t n)
+{
+    const struct bell_index_item whole = bell_whole();
+    uint32_t rank = x->shape->n, used = 0, axis = 0, i;
+    bool seen = false;
+
+    for (i = 0; i < n; i++)
+        used += items[i].kind != BELL_INDEX_NEW_AXIS &&
+                items[i].kind != BELL_INDEX_ELLIPSIS;
+    if (used > rank || n > 2 * BELL_MAX_RANK) {
+        tensor_fail(p->ctx, call, BELL_E_INVALID, "%u indices for %s", used,
+                    SHAPE_OF(x));
+        return false;
+    }
+    for (i = 0; i <= n; i++) {
+        bool fill = i == n || items[i].kind == BELL_INDEX_ELLIPSIS;
+        if (i < n && items[i].kind == BELL_INDEX_NEW_AXIS) {
+            if (p->n_axes == BELL_MAX_RANK) {
+                fail_item(p, call, i, "too many axes");
+                return false;
+            }
+            p->axes[p->n_axes++] = -1;
+            continue;
+        }
+        if (i < n && fill && seen) {
+            fail_item(p, call, i, "a second ellipsis");
+            return false;
+        }
+        if (!fill) {
+            if (!plan_item(p, call, &items[i], i, axis, x->shape->d[axis]))
+                return false;
+            axis++;
+            continue;
+        }
+        seen = true;
+        for (; used < rank; used++, axis++) {
+            if (!plan_item(p, call, &whole, i, axis, x->shape->d[axis]))
+                return false;
+        }
+    }
+    if (p->n_axes > BELL_MAX_RANK) {
+        tensor_fail(p->ctx, call, BELL_E_INVALID,
+                    "the result has more than %d axes", BELL_MAX_RANK);
+        return false;
+    }
+    return true;
+}
+
+/* Slices and integers, then new axes. */
+static void
+apply_slices(struct index_plan *p)
+{
+    struct bell_context *ctx = p->ctx;
+    int64_t d[2 * BELL_MAX_RANK];
+    uint32_t rank = tn_rank(ctx, p->u), i;
+
+    for (i = 0; i < rank; i++) {
+        const struct axis_step *s = &p->steps[i];
+        int64_t size = tn_size(ctx, p->u, i), begin = s->begin, step = s->step;
+        if (s->count == 0) {
+            p->u = tn_shrink_axis(ctx, p->u, i, 0, 0);
+            continue;
+        }
+        if (step < 0) {
+            p->u = tn_flip(ctx, p->u, 1u << i);
+            begin = size - 1 - begin;
+            step = s->count == 1 ? 1 : -step;
+        }
+        p->u = tn_stride_axis(ctx, p->u, i, begin, s->count == 1 ? 1 : step,
+                              s->count);
+    }
+    for (i = 0; i < p->n_axes; i++)
+        d[i] = p->axes[i] < 0 ? 1 : p->steps[p->axes[i]].count;
+    p->u = tn_reshape(ctx, p->u, d, p->n_axes);
+}
+
+/* A row-major index into axes sizes[0..n-1] made from one index for each;
+ * one that is out of range gives a number out of range. */
+static const struct uop *
+flat_index(struct bell_context *ctx, const struct uop *const *index,
+           const int64_t *sizes, uint32_t n)
+{
+    const struct uop *flat = NULL, *ok = NULL, *zero = tn_int(ctx, UOP_I64, 0);
+    int64_t total = tn_product(sizes, n);
+    uint32_t k;
+
+    for (k = 0; k < n; k++) {
+        const struct uop *size = tn_int(ctx, UOP_I64, sizes[k]), *i, *in;
+        i = tn_where(ctx, tn_lt(ctx, index[k], zero),
+                     tn_add(ctx, index[k], size), index[k]);
+        in = tn_and(ctx, tn_not(ctx, tn_lt(ctx, i, zero)), tn_lt(ctx, i, size));
+        ok = ok ? tn_and(ctx, ok, in) : in;
+        flat = flat ? tn_add(ctx, tn_mul(ctx, flat, size), i) : i;
+    }
+    return tn_where(ctx, ok, flat, tn_int(ctx, UOP_I64, total));
+}
+
+/* Gathers along axis `at` (of size `size`) of u by an index of any shape,
+ * whose axes take the axis' place. */
+static const struct uop *
+gather_axis(struct bell_context *ctx, const struct uop *u, uint32_t at,
+            const struct uop *index)
+{
+    const struct uop_dims *shape = tn_shape(ctx, index);
+    int64_t d[TN_MAX_RANK], final[TN_MAX_RANK];
+    uint32_t rank = tn_rank(ctx, u), i, n = 0;
+
+    if (tn_bad(u) || tn_bad(index))
+        return &uop_failed;
+    for (i = 0; i < rank; i++) {
+        d[i] = i == at ? tn_numel(ctx, index) : 1;
+        if (i == at) {
+            memcpy(final + n, shape->d, shape->n * sizeof(*d));
+            n += shape->n;
+        } else {
+            final[n++] = tn_size(ctx, u, i);
+        }
+    }
+    index = tn_reshape(ctx, index, d, rank);
+    for (i = 0; i < rank; i++)
+        d[i] = i == at ? d[i] : tn_size(ctx, u, i);
+    return tn_reshape(ctx, tn_gather(ctx, u, at, tn_expand(ctx, index, d)),
+                      final, n);
+}
+
+/* The tensor items: their axes are brought together, made one, and gathered
+ * from by one flat index. */
+static const struct uop *
+apply_tensors(struct index_plan *p)
+{
+    struct bell_context *ctx = p->ctx;
+    const struct uop *index[BELL_MAX_RANK], *flat;
+    int64_t order[TN_MAX_RANK], sizes[BELL_MAX_RANK];
+    uint32_t first = p->index_at[0], rank = p->n_axes, i, j, at = 0;
+    bool apart = p->index_at[p->n_index - 1] != first + p->n_index - 1;
+
+    for (i = 0; i < p->n_index; i++) {
+        index[i] = tn_cast(ctx, p->index[i]->uop, UOP_I64);
+        sizes[i] = tn_size(ctx, p->u, p->index_at[i]);
+    }
+    first = apart ? 0 : first;
+    for (i = 0; i < rank; i++) {
+        bool is_index = false;
+        if (at == first) {
+            for (j = 0; j < p->n_index; j++)
+                order[at++] = p->index_at[j];
+        }
+        for (j = 0; j < p->n_index; j++)
+            is_index = is_index || p->index_at[j] == i;
+        if (!is_index)
+            order[at++] = i;
+    }
+    if (at == first) {
+        for (j = 0; j < p->n_index; j++)
+            order[at++] = p->index_at[j];
+    }
+    flat =
+        p->n_index == 1 ? index[0] : flat_index(ctx, index, sizes, p->n_index);
+    p->u = tn_permute(ctx, p->u, order);
+    p->u = tn_merge_axes(ctx, p->u, first, p->n_index);
+    return gather_axis(ctx, p->u, first, flat);
+}
+
+/* Checks that the tensor items broadcast; false with *out set. */
+static bool
+check_tensors(const struct index_plan *p, const char *call,
+              struct bell_tensor **out)
+{
+    const struct uop_dims *shapes[BELL_MAX_RANK];
+    int64_t d[TN_MAX_RANK];
+    uint32_t i, rank = 0;
+
+    for (i = 0; i < p->n_index; i++) {
+        if (p->index[i]->flags & TENSOR_ERROR) {
+            *out = p->index[i];
+            return false;
+        }
+        shapes[i] = p->index[i]->shape;
+    }
+    if (!tn_broadcast_shape(shapes, p->n_index, d, &rank) ||
+        p->n_axes - p->n_index + rank > BELL_MAX_RANK) {
+        *out = tensor_fail(p->ctx, call, BELL_E_INVALID,
+                           "the index tensors' shapes do not broadcast, %s "
+                           "the first",
+                           SHAPE_OF(p->index[0]));
+        return false;
+    }
+    return true;
+}
+
+struct bell_tensor *
+bell_index(struct bell_tensor *x, const struct bell_index_item *items,
+           uint32_t n)
+{
+    struct index_plan plan = {0};
+    struct bell_tensor *out;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    plan.ctx = x->ctx;
+    plan.u = tensor_node(x);
+    if (!make_plan(&plan, __func__, x, items, n))
+        return &x->ctx->error_tensor;
+    if (plan.n_index && !check_tensors(&plan, __func__, &out))
+        return out;
+    apply_slices(&plan);
+    if (plan.n_index)
+        plan.u = apply_tensors(&plan);
+    return tensor_new(x->ctx, __func__, plan.u);
+}
+
+/* Lays `value` (of the shape that the slices give) out over x's shape: the
+ * inverse of apply_slices, zeros elsewhere. */
+static const struct uop *
+spread_value(const struct index_plan *p, const struct uop_dims *shape,
+             const struct uop *value)
+{
+    struct bell_context *ctx = p->ctx;
+    int64_t d[BELL_MAX_RANK];
+    uint32_t i;
+
+    for (i = 0; i < shape->n; i++)
+        d[i] = p->steps[i].count;
+    value = tn_reshape(ctx, value, d, shape->n);
+    for (i = 0; i < shape->n; i++) {
+        const struct axis_step *s = &p->steps[i];
+        int64_t step = s->step < 0 ? -s->step : s->step, low, used;
+        if (tn_bad(value))
+            return value;
+        low = s->step < 0 ? s->begin - (s->count - 1) * step : s->begin;
+        if (s->step < 0)
+            value = tn_flip(ctx, value, 1u << i);
+        if (s->count > 1)
+            value = tn_stuff_axis(ctx, value, i, step);
+        used = s->count > 1 ? (s->count - 1) * step + 1 : s->count;
+        value = tn_pad_axis(ctx, value, i, low, shape->d[i] - low - used);
+    }
+    return value;
+}
+
+struct bell_tensor *
+bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
+               uint32_t n, struct bell_tensor *value)
+{
+    const struct uop *v, *mask;
+    struct index_plan plan = {0};
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int64_t d[2 * BELL_MAX_RANK];
+    uint32_t i, skip;
+    bool bad;
+
+    if (!tensor_check2(__func__, x, value, &out))
+        return out;
+    ctx = plan.ctx = x->ctx;
+    plan.u = tensor_node(x);
+    if (!make_plan(&plan, __func__, x, items, n))
+        return &ctx->error_tensor;
+    if (plan.n_index)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "a tensor item; bell_scatter can do that");
+    for (i = 0; i < plan.n_axes; i++)
+        d[i] = plan.axes[i] < 0 ? 1 : plan.steps[plan.axes[i]].count;
+    bad = value->shape->n > plan.n_axes;
+    skip = bad ? 0 : plan.n_axes - value->shape->n;
+    for (i = 0; i < value->shape->n && !bad; i++)
+        bad = value->shape->d[i] != 1 && value->shape->d[i] != d[skip + i];
+    if (bad) {
+        char text[TENSOR_SHAPE_STR];
+        return tensor_fail(
+            ctx, __func__, BELL_E_INVALID, "a value of shape %s into %s",
+            SHAPE_OF(value),
+            tensor_shape_str(d, plan.n_axes, text, sizeof(text)));
+    }
+    if (tn_product(d, plan.n_axes) == 0)
+        return tensor_new(ctx, __func__, plan.u);
+    v = tn_cast(ctx, value->uop, (enum uop_dtype)plan.u->dtype);
+    v = spread_value(&plan, x->shape, tn_broadcast(ctx, v, d, plan.n_axes));
+    mask = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), d, plan.n_axes);
+    mask = spread_value(&plan, x->shape, mask);
+    return tensor_new(ctx, __func__, tn_where(ctx, mask, v, plan.u));
+}
+
+struct bell_tensor *
+bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
+{
+    struct bell_tensor *out;
+    int64_t size;
+    int at;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    at = tensor_axis(x->ctx, __func__, axis, x->shape->n);
+    if (at < 0)
+        return &x->ctx->error_tensor;
+    size = x->shape->n ? x->shape->d[at] : 0;
+    if (begin < 0 && begin >= -size)
+        begin += size;
+    if (begin < 0 || begin > size || length < 0 || length > size - begin)
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "%lld from %lld along axis %d of %s",
+                           (long long)length, (long long)begin, at,
+                           SHAPE_OF(x));
+    return tensor_new(x->ctx, __func__,
+                      tn_shrink_axis(x->ctx, tensor_node(x), (uint32_t)at,
+                                     begin, begin + length));
+}
+
+struct bell_tensor *
+bell_select(struct bell_tensor *x, int axis, int64_t i)
+{
+    struct bell_tensor *out;
+    const struct uop *u;
+    int64_t size;
+    int at;
+
+    if (!tensor_check(__func__, x, &out))
+        return out;
+    at = tensor_axis(x->ctx, __func__, axis, x->shape->n);
+    if (at < 0)
+        return &x->ctx->error_tensor;
+    size = x->shape->n ? x->shape->d[at] : 0;
+    if (i < -size || i >= size)
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "index %lld along axis %d of %s", (long long)i, at,
+                           SHAPE_OF(x));
+    i = i < 0 ? i + size : i;
+    u = tn_shrink_axis(x->ctx, tensor_node(x), (uint32_t)at, i, i + 1);
+    return tensor_new(x->ctx, __func__, tn_squeeze(x->ctx, u, 1u << at));
+}
+
+/* ---- gather and its relatives ---- */
+
+/* Checks an integer index; false with *out set. */
+static bool
+check_index(const char *call, struct bell_tensor *x, struct bell_tensor *index,
+            struct bell_tensor **out)
+{
+    if (!tensor_check2(call, x, index, out))
+        return false;
+    if (uop_dtype_infos[index->dtype].is_int)
+        return true;
+    *out =
+        tensor_fail(x->ctx, call, BELL_E_INVALID,
+                    "the index is %s, not an integer dtype", DTYPE_OF(index));
+    return false;
+}
+
+/* The axis, after a check that index fits into x but along it; -1 after a
+ * failure. */
+static int
+gather_axis_arg(const char *call, struct bell_tensor *x,
+                struct bell_tensor *index, int axis)
+{
+    int at = tensor_axis(x->ctx, call, axis, x->shape->n);
+    bool bad = x->shape->n != index->shape->n;
+    uint32_t i;
+
+    if (at < 0)
+        return -1;
+    for (i = 0; !bad && i < x->shape->n; i++)
+        bad = (int)i != at && index->shape->d[i] > x->shape->d[i];
+    if (bad) {
+        tensor_fail(x->ctx, call, BELL_E_INVALID,
+                    "an index of shape %s into %s along axis %d",
+                    SHAPE_OF(index), SHAPE_OF(x), at);
+        return -1;
+    }
+    return at;
+}
+
+struct bell_tensor *
+bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
+{
+    int64_t bounds[2 * BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u, *i64;
+    uint32_t i;
+    int at;
+
+    if (!check_index(__func__, x, index, &out))
+        return out;
+    at = gather_axis_arg(__func__, x, index, axis);
+    if (at < 0)
+        return &x->ctx->error_tensor;
+    ctx = x->ctx;
+    u = tensor_node(x);
+    i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
+    if (x->shape->n == 0) {
+        const int64_t one = 1;
+        u = tn_gather(ctx, tn_reshape(ctx, u, &one, 1), 0,
+                      tn_reshape(ctx, i64, &one, 1));
+        return tensor_new(ctx, __func__, tn_reshape(ctx, u, NULL, 0));
+    }
+    for (i = 0; i < x->shape->n; i++) {
+        bounds[2 * i] = 0;
+        bounds[2 * i + 1] = (int)i == at ? x->shape->d[i] : index->shape->d[i];
+    }
+    u = tn_shrink(ctx, u, bounds);
+    return tensor_new(ctx, __func__, tn_gather(ctx, u, (uint32_t)at, i64));
+}
+
+struct bell_tensor *
+bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
+{
+    struct bell_tensor *out;
+    int at;
+
+    if (!check_index(__func__, x, index, &out))
+        return out;
+    at = tensor_axis(x->ctx, __func__, axis, x->shape->n);
+    if (at < 0)
+        return &x->ctx->error_tensor;
+    if (index->shape->n > 1 || x->shape->n == 0)
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "an index of shape %s into %s", SHAPE_OF(index),
+                           SHAPE_OF(x));
+    return tensor_new(
+        x->ctx, __func__,
+        gather_axis(
+            x->ctx, tensor_node(x), (uint32_t)at,
+            tn_cast(x->ctx,
+                    tn_reshape(x->ctx, tensor_node(index),
+                               (int64_t[]){(int64_t)bell_numel(index)}, 1),
+                    UOP_I64)));
+}
+
+struct bell_tensor *
+bell_take(struct bell_tensor *x, struct bell_tensor *index)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int64_t n;
+
+    if (!check_index(__func__, x, index, &out))
+        return out;
+    ctx = x->ctx;
+    u = tensor_node(x);
+    n = tn_numel(ctx, u);
+    u = gather_axis(ctx, tn_reshape(ctx, u, &n, 1), 0,
+                    tn_cast(ctx, tensor_node(index), UOP_I64));
+    return tensor_new(ctx, __func__, u);
+}
+
+struct bell_tensor *
+bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
+{
+    struct bell_tensor *out;
+
+    if (!check_index(__func__, weight, x, &out))
+        return out;
+    if (weight->shape->n != 2 || x->shape->n + 1 > BELL_MAX_RANK)
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "indices of shape %s into a weight of shape %s",
+                           SHAPE_OF(x), SHAPE_OF(weight));
+    return tensor_new(
+        x->ctx, __func__,
+        gather_axis(x->ctx, weight->uop, 0, tn_cast(x->ctx, x->uop, UOP_I64)));
+}
+
+/* ---- scatter ---- */
+
+/* For each element of x (axes of x) and each k along the index' axis (a last
+ * axis): whether index[.., k] names it. */
+static const struct uop *
+hit_mask(struct bell_context *ctx, const struct uop_dims *shape, uint32_t axis,
+         const struct uop *index)
+{
+    uint32_t rank = shape->n;
+    const struct uop *size = tn_int(ctx, UOP_I64, shape->d[axis]);
+
+    index = tn_swap(ctx, tn_unsqueeze(ctx, index, rank), axis, rank);
+    index = tn_where(ctx, tn_lt(ctx, index, tn_int(ctx, UOP_I64, 0)),
+                     tn_add(ctx, index, size), index);
+    return tn_eq(ctx, index,
+                 tn_iota(ctx, rank + 1, axis, shape->d[axis], UOP_I64));
+}
+
+/* Zeros after each axis but `axis`, to x's sizes. */
+static const struct uop *
+pad_to(struct bell_context *ctx, const struct uop *u,
+       const struct uop_dims *shape, uint32_t axis)
+{
+    uint32_t i;
+
+    for (i = 0; i < shape->n && !tn_bad(u); i++) {
+        if (i != axis)
+            u = tn_pad_axis(ctx, u, i, 0, shape->d[i] - tn_size(ctx, u, i));
+    }
+    return u;
+}
+
+static struct bell_tensor *
+scatter_call(const char *call, struct bell_tensor *x, int axis,
+             struct bell_tensor *index, struct bell_tensor *src, bool add)
+{
+    const struct uop *u, *i64, *v, *hit, *any, *last;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    uint32_t rank;
+    int at;
+
+    if (!tensor_check3(call, x, index, src, &out) ||
+        !check_index(call, x, index, &out))
+        return out;
+    at = gather_axis_arg(call, x, index, axis);
+    if (at < 0)
+        return &x->ctx->error_tensor;
+    ctx = x->ctx;
+    rank = x->shape->n;
+    if (rank == 0 || rank == BELL_MAX_RANK || src->shape != index->shape)
+        return tensor_fail(ctx, call, BELL_E_INVALID,
+                           "%s by an index of shape %s from %s", SHAPE_OF(x),
+                           SHAPE_OF(index), SHAPE_OF(src));
+    if (src->dtype != x->dtype && !(src->flags & TENSOR_WEAK))
+        return tensor_fail(ctx, call, BELL_E_INVALID, "%s into %s",
+                           DTYPE_OF(src), DTYPE_OF(x));
+    u = tensor_node(x);
+    v = tn_cast(ctx, src->uop, (enum uop_dtype)u->dtype);
+    i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
+    if (tn_numel(ctx, i64) == 0)
+        return tensor_new(ctx, call, u);
+    /* A place that padding added names no element. */
+    any = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), index->shape->d, rank);
+    any = pad_to(ctx, any, x->shape, (uint32_t)at);
+    i64 = tn_where(ctx, any, pad_to(ctx, i64, x->shape, (uint32_t)at),
+                   tn_int(ctx, UOP_I64, TN_MAX_NUMEL));
+    v = pad_to(ctx, v, x->shape, (uint32_t)at);
+    hit = hit_mask(ctx, x->shape, (uint32_t)at, i64);
+    v = tn_swap(ctx, tn_unsqueeze(ctx, v, rank), (uint32_t)at, rank);
+    if (!add) {
+        /* Of several that name an element, the last: the greatest k. */
+        int64_t n = index->shape->d[at];
+        const struct uop *k = tn_iota(ctx, rank + 1, rank, n, UOP_I64);
+        last = tn_where(ctx, hit, k, tn_int(ctx, UOP_I64, -1));
+        last = tn_reduce(ctx, UOP_MAX, last, 1u << rank);
+        hit = tn_eq(ctx, k, last);
+        any = tn_not(ctx, tn_lt(ctx, last, tn_int(ctx, UOP_I64, 0)));
+        any = tn_squeeze(ctx, any, 1u << rank);
+    }
+    v = tn_where(ctx, hit, v, tn_const(ctx, (enum uop_dtype)u->dtype, 0));
+    v = tn_squeeze(ctx, tn_sum(ctx, v, 1u << rank), 1u << rank);
+    u = add ? tn_add(ctx, u, v) : tn_where(ctx, any, v, u);
+    return tensor_new(ctx, call, u);
+}
+
+struct bell_tensor *
+bell_scatter(struct bell_tensor *x, int axis, struct bell_tensor *index,
+             struct bell_tensor *src)
+{
+    return scatter_call(__func__, x, axis, index, src, false);
+}
+
+struct bell_tensor *
+bell_scatter_add(struct bell_tensor *x, int axis, struct bell_tensor *index,
+                 struct bell_tensor *src)
+{
+    return scatter_call(__func__, x, axis, index, src, true);
+}
+
+struct bell_tensor *
+bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value)
+{
+    const struct uop_dims *shapes[2];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int64_t d[TN_MAX_RANK];
+    const struct uop *u;
+    uint32_t rank;
+
+    if (!tensor_check2(__func__, x, mask, &out))
+        return out;
+    ctx = x->ctx;
+    shapes[0] = x->shape;
+    shapes[1] = mask->shape;
+    if (mask->dtype != UOP_BOOL || !tn_broadcast_shape(shapes, 2, d, &rank) ||
+        uop_dims(&ctx->graph, d, rank) != x->shape)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "a mask of %s %s for %s", DTYPE_OF(mask),
+                           SHAPE_OF(mask), SHAPE_OF(x));
+    u = tensor_node(x);
+    u = tn_where(ctx, mask->uop, tn_const(ctx, (enum uop_dtype)u->dtype, value),
+                 u);
+    return tensor_new(ctx, __func__, u);
+}

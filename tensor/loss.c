@@ -1,0 +1,600 @@
+/* Losses and normalisation. float16 and bfloat16 are computed in float32 and
+ * rounded at the end.
+ */
+#include <math.h>
+
+#include "tensor/elementwise.h"
+#include "tensor/reduce.h"
+
+static const struct uop *
+num(struct bell_context *ctx, const struct uop *like, double value)
+{
+    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+}
+
+/* ---- normalisation ---- */
+
+/* (u - mean) / sqrt(var + eps) over the axes. */
+static const struct uop *
+normalise(struct bell_context *ctx, const struct uop *u, uint32_t mask,
+          double eps)
+{
+    const struct uop *d = tn_sub(ctx, u, tn_mean(ctx, u, mask)), *var;
+
+    var = tn_mean(ctx, tn_mul(ctx, d, d), mask);
+    return tn_mul(ctx, d, tn_recip(ctx, tn_sqrt(ctx, tn_add_c(ctx, var, eps))));
+}
+
+/* u * weight + bias, in u's dtype; both may be NULL. */
+static const struct uop *
+scale_and_shift(struct bell_context *ctx, const struct uop *u,
+                const struct uop *weight, const struct uop *bias)
+{
+    if (weight)
+        u = tn_mul(ctx, u, tn_cast(ctx, weight, (enum uop_dtype)u->dtype));
+    if (bias && !tn_bad(u))
+        u = tn_add(ctx, u, tn_cast(ctx, bias, (enum uop_dtype)u->dtype));
+    return u;
+}
+
+/* Checks x and the optional tensors of a normalisation; false with *out
+ * set. */
+static bool
+check_norm(const char *call, struct bell_tensor *x, struct bell_tensor *weight,
+           struct bell_tensor *bias, struct bell_tensor **out)
+{
+    struct bell_tensor *list[3] = {x};
+    uint32_t n = 1, i;
+
+    if (weight)
+        list[n++] = weight;
+    if (bias)
+        list[n++] = bias;
+    if (!tensor_check_n(call, list, n, out))
+        return false;
+    for (i = 0; i < n; i++) {
+        if (uop_dtype_infos[list[i]->dtype].is_float)
+            continue;
+        *out = tensor_fail(x->ctx, call, BELL_E_INVALID,
+                           "of %s, not a float dtype", DTYPE_OF(list[i]));
+        return false;
+    }
+    return true;
+}
+
+static const struct uop *
+node_or_null(const struct bell_tensor *t)
+{
+    return t ? tensor_node(t) : NULL;
+}
+
+/* Whether t (or NULL) has the shape d[0..n-1]. */
+static bool
+has_shape(const struct bell_tensor *t, const int64_t *d, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; t && i < n && t->shape->n == n; i++) {
+        if (t->shape->d[i] != d[i])
+            return false;
+    }
+    return !t || t->shape->n == n;
+}
+
+struct bell_tensor *
+bell_layer_norm(struct bell_tensor *x, uint32_t n_axes,
+                struct bell_tensor *weight, struct bell_tensor *bias,
+                double eps)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t mask, rank;
+
+    if (!check_norm(__func__, x, weight, bias, &out))
+        return out;
+    ctx = x->ctx;
+    rank = x->shape->n;
+    if (n_axes < 1 || n_axes > rank ||
+        !has_shape(weight, x->shape->d + rank - n_axes, n_axes) ||
+        !has_shape(bias, x->shape->d + rank - n_axes, n_axes))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "the last %u axes of %s, weight %s, bias %s", n_axes,
+                           SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL",
+                           bias ? SHAPE_OF(bias) : "NULL");
+    mask = ((1u << n_axes) - 1) << (rank - n_axes);
+    u = normalise(ctx, tn_widen(ctx, tensor_node(x)), mask, eps);
+    u = scale_and_shift(ctx, u, node_or_null(weight), node_or_null(bias));
+    return tensor_new(ctx, __func__,
+                      tn_cast(ctx, u, (enum uop_dtype)bell_dtype_of(x)));
+}
+
+struct bell_tensor *
+bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
+{
+    const struct uop *u, *mean;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    uint32_t rank;
+
+    if (!check_norm(__func__, x, weight, NULL, &out))
+        return out;
+    ctx = x->ctx;
+    rank = x->shape->n;
+    if (rank == 0 || !has_shape(weight, x->shape->d + rank - 1, 1))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "x of shape %s, weight %s", SHAPE_OF(x),
+                           weight ? SHAPE_OF(weight) : "NULL");
+    u = tn_widen(ctx, tensor_node(x));
+    mean = tn_mean(ctx, tn_mul(ctx, u, u), 1u << (rank - 1));
+    mean = tn_recip(ctx, tn_sqrt(ctx, tn_add_c(ctx, mean, eps)));
+    u = scale_and_shift(ctx, tn_mul(ctx, u, mean), node_or_null(weight), NULL);
+    return tensor_new(ctx, __func__,
+                      tn_cast(ctx, u, (enum uop_dtype)bell_dtype_of(x)));
+}
+
+/* A vector over axis 1 of a tensor of `rank` axes. */
+static const struct uop *
+along_channels(struct bell_context *ctx, const struct uop *v, uint32_t rank)
+{
+    int64_t d[TN_MAX_RANK];
+    uint32_t i;
+
+    if (!v || tn_bad(v))
+        return v;
+    for (i = 0; i < rank; i++)
+        d[i] = 1;
+    d[1] = tn_size(ctx, v, 0);
+    return tn_reshape(ctx, v, d, rank);
+}
+
+struct bell_tensor *
+bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
+                struct bell_tensor *var, struct bell_tensor *weight,
+                struct bell_tensor *bias, double eps)
+{
+    const struct uop *u, *m, *inv;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    enum uop_dtype wide;
+    uint32_t rank;
+
+    if (!check_norm(__func__, x, weight, bias, &out) ||
+        !check_norm(__func__, x, mean, var, &out))
+        return out;
+    ctx = x->ctx;
+    rank = x->shape->n;
+    if (rank < 2 || !mean || !var || !has_shape(mean, x->shape->d + 1, 1) ||
+        !has_shape(var, x->shape->d + 1, 1) ||
+        !has_shape(weight, x->shape->d + 1, 1) ||
+        !has_shape(bias, x->shape->d + 1, 1))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "x of shape %s, mean %s, var %s, weight %s, "
+                           "bias %s",
+                           SHAPE_OF(x), mean ? SHAPE_OF(mean) : "NULL",
+                           var ? SHAPE_OF(var) : "NULL",
+                           weight ? SHAPE_OF(weight) : "NULL",
+                           bias ? SHAPE_OF(bias) : "NULL");
+    u = tn_widen(ctx, tensor_node(x));
+    wide = (enum uop_dtype)u->dtype;
+    m = along_channels(ctx, tn_cast(ctx, tensor_node(mean), wide), rank);
+    inv = tn_add_c(ctx, tn_cast(ctx, tensor_node(var), wide), eps);
+    inv = along_channels(ctx, tn_recip(ctx, tn_sqrt(ctx, inv)), rank);
+    u = tn_mul(ctx, tn_sub(ctx, u, m), inv);
+    u = scale_and_shift(ctx, u, along_channels(ctx, node_or_null(weight), rank),
+                        along_channels(ctx, node_or_null(bias), rank));
+    return tensor_new(ctx, __func__,
+                      tn_cast(ctx, u, (enum uop_dtype)bell_dtype_of(x)));
+}
+
+struct bell_tensor *
+bell_group_norm(struct bell_tensor *x, int64_t n_groups,
+                struct bell_tensor *weight, struct bell_tensor *bias,
+                double eps)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t rank;
+    int64_t d[3];
+
+    if (!check_norm(__func__, x, weight, bias, &out))
+        return out;
+    ctx = x->ctx;
+    rank = x->shape->n;
+    if (rank < 2 || n_groups < 1 || x->shape->d[1] % n_groups != 0 ||
+        !has_shape(weight, x->shape->d + 1, 1) ||
+        !has_shape(bias, x->shape->d + 1, 1))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "x of shape %s in %lld groups, weight %s, bias %s",
+                           SHAPE_OF(x), (long long)n_groups,
+                           weight ? SHAPE_OF(weight) : "NULL",
+                           bias ? SHAPE_OF(bias) : "NULL");
+    d[0] = x->shape->d[0];
+    d[1] = n_groups;
+    d[2] = x->shape->d[1] / n_groups * tn_product(x->shape->d + 2, rank - 2);
+    u = tn_widen(ctx, tensor_node(x));
+    u = normalise(ctx, tn_reshape(ctx, u, d, 3), 1u << 2, eps);
+    u = tn_reshape(ctx, u, x->shape->d, rank);
+    u = scale_and_shift(ctx, u, along_channels(ctx, node_or_null(weight), rank),
+                        along_channels(ctx, node_or_null(bias), rank));
+    return tensor_new(ctx, __func__,
+                      tn_cast(ctx, u, (enum uop_dtype)bell_dtype_of(x)));
+}
+
+/* ---- the frame of a loss ---- */
+
+/* Every axis of u. */
+static uint32_t
+all_axes(struct bell_context *ctx, const struct uop *u)
+{
+    return (uint32_t)((1ull << tn_rank(ctx, u)) - 1);
+}
+
+/* Reduces the loss of each element; `count`, what a mean divides by, may be
+ * NULL: the number of elements. */
+static struct bell_tensor *
+finish_loss(const char *call, struct bell_context *ctx, const struct uop *u,
+            const struct uop *count, enum bell_reduction reduction,
+            enum uop_dtype dtype)
+{
+    uint32_t mask = all_axes(ctx, u);
+
+    if (reduction == BELL_MEAN && !count) {
+        u = tn_squeeze(ctx, tn_mean(ctx, u, mask), mask);
+    } else if (reduction != BELL_EACH) {
+        u = tn_squeeze(ctx, tn_sum(ctx, u, mask), mask);
+        if (reduction == BELL_MEAN && !tn_bad(u)) {
+            mask = all_axes(ctx, count);
+            count = tn_squeeze(ctx, tn_sum(ctx, count, mask), mask);
+            u = tn_fdiv(ctx, u, tn_cast(ctx, count, (enum uop_dtype)u->dtype));
+        }
+    }
+    return tensor_new(ctx, call, tn_cast(ctx, u, dtype));
+}
+
+static bool
+check_reduction(const char *call, struct bell_context *ctx,
+                enum bell_reduction reduction)
+{
+    if (reduction == BELL_MEAN || reduction == BELL_SUM ||
+        reduction == BELL_EACH)
+        return true;
+    tensor_fail(ctx, call, BELL_E_INVALID, "%d is no reduction",
+                (int)reduction);
+    return false;
+}
+
+/* Two operands of one shape; false with *out set. */
+static bool
+take_pair(const char *call, struct bell_tensor *x, struct bell_tensor *y,
+          enum bell_reduction reduction, struct tensor_operands *ops,
+          struct bell_tensor **out)
+{
+    struct bell_tensor *both[2] = {x, y};
+
+    if (!tensor_check2(call, x, y, out))
+        return false;
+    if (x->shape != y->shape) {
+        *out = tensor_fail(x->ctx, call, BELL_E_INVALID,
+                           "shapes %s and %s differ", SHAPE_OF(x), SHAPE_OF(y));
+        return false;
+    }
+    *out = &x->ctx->error_tensor;
+    if (!check_reduction(call, x->ctx, reduction) ||
+        !tensor_operands(call, both, 2, TENSOR_FLOAT, ops, out))
+        return false;
+    if (ops->weak)
+        ops->dtype = UOP_F32;
+    ops->u[0] = tn_widen(ops->ctx, tn_cast(ops->ctx, ops->u[0], ops->dtype));
+    ops->u[1] = tn_widen(ops->ctx, tn_cast(ops->ctx, ops->u[1], ops->dtype));
+    return true;
+}
+
+struct bell_tensor *
+bell_mse_loss(struct bell_tensor *x, struct bell_tensor *y,
+              enum bell_reduction reduction)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    const struct uop *d;
+
+    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+        return out;
+    d = tn_sub(ops.ctx, ops.u[0], ops.u[1]);
+    return finish_loss(__func__, ops.ctx, tn_mul(ops.ctx, d, d), NULL,
+                       reduction, ops.dtype);
+}
+
+struct bell_tensor *
+bell_l1_loss(struct bell_tensor *x, struct bell_tensor *y,
+             enum bell_reduction reduction)
+{
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    const struct uop *d;
+
+    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+        return out;
+    d = tn_abs(ops.ctx, tn_sub(ops.ctx, ops.u[0], ops.u[1]));
+    return finish_loss(__func__, ops.ctx, d, NULL, reduction, ops.dtype);
+}
+
+struct bell_tensor *
+bell_huber_loss(struct bell_tensor *x, struct bell_tensor *y, double delta,
+                enum bell_reduction reduction)
+{
+    const struct uop *d, *low, *high;
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    struct bell_context *ctx;
+
+    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+        return out;
+    ctx = ops.ctx;
+    if (!(delta > 0))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "delta is %g, not greater than 0", delta);
+    d = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
+    low = tn_mul_c(ctx, tn_mul(ctx, d, d), 0.5);
+    high = tn_mul_c(ctx, tn_add_c(ctx, d, -0.5 * delta), delta);
+    d = tn_where(ctx, tn_lt(ctx, d, num(ctx, d, delta)), low, high);
+    return finish_loss(__func__, ctx, d, NULL, reduction, ops.dtype);
+}
+
+/* log x, -100 below the least normal number (whose slope is not used). */
+static const struct uop *
+clamped_log(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *tiny =
+        tn_lt(ctx, x, num(ctx, x, x->dtype == UOP_F64 ? 4e-44 : 0x1p-126));
+
+    return tn_where(ctx, tiny, num(ctx, x, -100),
+                    tn_log(ctx, tn_where(ctx, tiny, num(ctx, x, 1), x)));
+}
+
+struct bell_tensor *
+bell_binary_cross_entropy(struct bell_tensor *x, struct bell_tensor *y,
+                          enum bell_reduction reduction)
+{
+    const struct uop *yes, *no, *one;
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    struct bell_context *ctx;
+
+    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+        return out;
+    ctx = ops.ctx;
+    one = num(ctx, ops.u[0], 1);
+    yes = tn_mul(ctx, ops.u[1], clamped_log(ctx, ops.u[0]));
+    no = tn_mul(ctx, tn_sub(ctx, one, ops.u[1]),
+                clamped_log(ctx, tn_sub(ctx, one, ops.u[0])));
+    return finish_loss(__func__, ctx, tn_neg(ctx, tn_add(ctx, yes, no)), NULL,
+                       reduction, ops.dtype);
+}
+
+/* (1 - y) x - (1 + (w - 1) y) log sigmoid x. */
+struct bell_tensor *
+bell_binary_cross_entropy_with_logits(struct bell_tensor *x,
+                                      struct bell_tensor *y,
+                                      struct bell_tensor *pos_weight,
+                                      enum bell_reduction reduction)
+{
+    const struct uop *u, *rest, *w;
+    const struct uop_dims *shapes[2];
+    struct tensor_operands ops;
+    struct bell_tensor *out;
+    struct bell_context *ctx;
+    int64_t d[TN_MAX_RANK];
+    uint32_t rank;
+
+    if (!take_pair(__func__, x, y, reduction, &ops, &out))
+        return out;
+    ctx = ops.ctx;
+    rest = tn_logsigmoid(ctx, ops.u[0]);
+    if (pos_weight) {
+        if (!tensor_check2(__func__, x, pos_weight, &out))
+            return out;
+        shapes[0] = x->shape;
+        shapes[1] = pos_weight->shape;
+        if (!tn_broadcast_shape(shapes, 2, d, &rank) || rank != x->shape->n ||
+            tn_product(d, rank) != tn_product(x->shape->d, rank))
+            return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                               "pos_weight of shape %s for %s",
+                               SHAPE_OF(pos_weight), SHAPE_OF(x));
+        w = tn_cast(ctx, pos_weight->uop, (enum uop_dtype)ops.u[0]->dtype);
+        w = tn_mul(ctx, tn_add_c(ctx, w, -1), ops.u[1]);
+        rest = tn_mul(ctx, tn_add_c(ctx, w, 1), rest);
+    }
+    u = tn_sub(ctx, num(ctx, ops.u[0], 1), ops.u[1]);
+    u = tn_sub(ctx, tn_mul(ctx, u, ops.u[0]), rest);
+    return finish_loss(__func__, ctx, u, NULL, reduction, ops.dtype);
+}
+
+/* ---- losses over classes ---- */
+
+/* Whether target's shape is logits' without the class axis. */
+static bool
+is_class_target(const struct bell_tensor *logits,
+                const struct bell_tensor *target, uint32_t axis)
+{
+    uint32_t i;
+
+    if (target->shape->n + 1 != logits->shape->n)
+        return false;
+    for (i = 0; i < target->shape->n; i++) {
+        if (target->shape->d[i] != logits->shape->d[i < axis ? i : i + 1])
+            return false;
+    }
+    return true;
+}
+
+/* The value of each row's class in u, 0 where it is out of range. */
+static const struct uop *
+pick_class(struct bell_context *ctx, const struct uop *u, uint32_t axis,
+           const struct uop *target)
+{
+    const struct uop *hit;
+
+    if (tn_bad(u))
+        return u;
+    hit = tn_eq(ctx, tn_unsqueeze(ctx, target, axis),
+                tn_iota(ctx, tn_rank(ctx, u), axis, tn_size(ctx, u, axis),
+                        (enum uop_dtype)target->dtype));
+    u = tn_where(ctx, hit, u, num(ctx, u, 0));
+    return tn_squeeze(ctx, tn_sum(ctx, u, 1u << axis), 1u << axis);
+}
+
+/* 0 where the target is ignored; *count becomes what a mean divides by. */
+static const struct uop *
+drop_ignored(struct bell_context *ctx, const struct uop *u,
+             const struct uop *target, int64_t ignore_index,
+             const struct uop **count)
+{
+    const struct uop *valid, *zero = num(ctx, u, 0);
+
+    if (ignore_index == BELL_IGNORE_NONE)
+        return u;
+    valid = tn_ne(ctx, target,
+                  tn_int(ctx, (enum uop_dtype)target->dtype, ignore_index));
+    *count = *count ? tn_where(ctx, valid, *count, zero)
+                    : tn_where(ctx, valid, num(ctx, u, 1), zero);
+    return tn_where(ctx, valid, u, zero);
+}
+
+/* Against classes: -(1 - e) log p[class] - e mean of log p. */
+static const struct uop *
+class_loss(struct bell_context *ctx, const struct uop *log_p, uint32_t axis,
+           const struct uop *target, double smoothing)
+{
+    double n = (double)tn_size(ctx, log_p, axis);
+    const struct uop *u, *all;
+
+    if (tn_bad(log_p))
+        return log_p;
+    u = tn_mul_c(ctx, pick_class(ctx, log_p, axis, target), smoothing - 1);
+    if (smoothing == 0)
+        return u;
+    all = tn_squeeze(ctx, tn_sum(ctx, log_p, 1u << axis), 1u << axis);
+    return tn_sub(ctx, u, tn_mul_c(ctx, all, smoothing / n));
+}
+
+/* Against probabilities t: -sum of ((1 - e) t + e / n) log p. */
+static const struct uop *
+soft_loss(struct bell_context *ctx, const struct uop *log_p, uint32_t axis,
+          const struct uop *t, double smoothing)
+{
+    double n = (double)tn_size(ctx, log_p, axis);
+
+    if (tn_bad(log_p))
+        return log_p;
+    t = tn_cast(ctx, t, (enum uop_dtype)log_p->dtype);
+    if (smoothing != 0)
+        t = tn_add_c(ctx, tn_mul_c(ctx, t, 1 - smoothing), smoothing / n);
+    t = tn_sum(ctx, tn_mul(ctx, t, log_p), 1u << axis);
+    return tn_neg(ctx, tn_squeeze(ctx, t, 1u << axis));
+}
+
+/* The axis of classes after the checks that both losses share; -1 with *out
+ * set. */
+static int
+class_axis(const char *call, struct bell_tensor *x, struct bell_tensor *target,
+           bool soft_allowed, enum bell_reduction reduction,
+           struct bell_tensor **out)
+{
+    uint32_t axis;
+    bool soft;
+
+    if (!tensor_check2(call, x, target, out))
+        return -1;
+    *out = &x->ctx->error_tensor;
+    if (!check_reduction(call, x->ctx, reduction))
+        return -1;
+    axis = x->shape->n == 1 ? 0 : 1;
+    soft = soft_allowed && uop_dtype_infos[target->dtype].is_float &&
+           target->shape == x->shape;
+    if (x->shape->n > 0 && uop_dtype_infos[x->dtype].is_float &&
+        (soft || (uop_dtype_infos[target->dtype].is_int &&
+                  is_class_target(x, target, axis))))
+        return (int)axis;
+    *out = tensor_fail(x->ctx, call, BELL_E_INVALID,
+                       "%s %s with a target of %s %s", DTYPE_OF(x), SHAPE_OF(x),
+                       DTYPE_OF(target), SHAPE_OF(target));
+    return -1;
+}
+
+struct bell_tensor *
+bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
+                   double label_smoothing, int64_t ignore_index,
+                   enum bell_reduction reduction)
+{
+    const struct uop *log_p, *u, *t, *count = NULL;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int axis;
+
+    axis = class_axis(__func__, logits, target, true, reduction, &out);
+    if (axis < 0)
+        return out;
+    ctx = logits->ctx;
+    if (!(label_smoothing >= 0 && label_smoothing <= 1))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "label smoothing %g is not in 0..1",
+                           label_smoothing);
+    log_p =
+        tn_log_softmax(ctx, tn_widen(ctx, tensor_node(logits)), (uint32_t)axis);
+    t = tensor_node(target);
+    if (tn_bad(t))
+        return tensor_new(ctx, __func__, t);
+    if (tn_is_float(t)) {
+        u = soft_loss(ctx, log_p, (uint32_t)axis, t, label_smoothing);
+        /* The mean is over rows, as with classes. */
+    } else {
+        t = tn_cast(ctx, t, UOP_I64);
+        u = class_loss(ctx, log_p, (uint32_t)axis, t, label_smoothing);
+        u = drop_ignored(ctx, u, t, ignore_index, &count);
+    }
+    return finish_loss(__func__, ctx, u, count, reduction,
+                       (enum uop_dtype)bell_dtype_of(logits));
+}
+
+struct bell_tensor *
+bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
+              struct bell_tensor *weight, int64_t ignore_index,
+              enum bell_reduction reduction)
+{
+    const struct uop *u, *t, *w, *count = NULL;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int axis;
+
+    axis = class_axis(__func__, log_probs, target, false, reduction, &out);
+    if (axis < 0)
+        return out;
+    ctx = log_probs->ctx;
+    if (weight && !tensor_check2(__func__, log_probs, weight, &out))
+        return out;
+    if (weight && !has_shape(weight, log_probs->shape->d + axis, 1))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "a weight of shape %s for %s", SHAPE_OF(weight),
+                           SHAPE_OF(log_probs));
+    u = tn_widen(ctx, tensor_node(log_probs));
+    t = tn_cast(ctx, tensor_node(target), UOP_I64);
+    if (weight && !tn_bad(u)) {
+        /* Each row's factor is picked as its value is. */
+        int64_t d[TN_MAX_RANK];
+        uint32_t i;
+        for (i = 0; i < log_probs->shape->n; i++)
+            d[i] = 1;
+        d[axis] = log_probs->shape->d[axis];
+        w = tn_cast(ctx, tensor_node(weight), (enum uop_dtype)u->dtype);
+        w = tn_reshape(ctx, w, d, log_probs->shape->n);
+        w = tn_expand(ctx, w, log_probs->shape->d);
+        count = pick_class(ctx, w, (uint32_t)axis, t);
+        u = tn_mul(ctx, u, w);
+    }
+    u = tn_neg(ctx, pick_class(ctx, u, (uint32_t)axis, t));
+    u = drop_ignored(ctx, u, t, ignore_index, &count);
+    return finish_loss(__func__, ctx, u, count, reduction,
+                       (enum uop_dtype)bell_dtype_of(log_probs));
+}

@@ -1,0 +1,490 @@
+/* Matrix products: a broadcast multiplication and a sum over one axis. */
+#include "tensor/matmul.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/elementwise.h"
+#include "tensor/reduce.h"
+
+const struct uop *
+tn_sum_product(struct bell_context *ctx, const struct uop *a,
+               const struct uop *b, uint32_t axis_mask)
+{
+    enum uop_dtype dtype = (enum uop_dtype)a->dtype;
+    bool half = dtype == UOP_F16 || dtype == UOP_BF16;
+
+    if (half) {
+        a = tn_cast(ctx, a, UOP_F32);
+        b = tn_cast(ctx, b, UOP_F32);
+    }
+    a = tn_reduce(ctx, UOP_ADD, tn_mul(ctx, a, b), axis_mask);
+    return tn_cast(ctx, a, dtype);
+}
+
+const struct uop *
+tn_matmul(struct bell_context *ctx, const struct uop *a, const struct uop *b)
+{
+    uint32_t rank;
+
+    if (tn_bad(a) || tn_bad(b))
+        return &uop_failed;
+    b = tn_swap(ctx, b, tn_rank(ctx, b) - 2, tn_rank(ctx, b) - 1);
+    a = tn_unsqueeze(ctx, a, tn_rank(ctx, a) - 1);
+    b = tn_unsqueeze(ctx, b, tn_rank(ctx, b) - 2);
+    rank =
+        tn_rank(ctx, a) > tn_rank(ctx, b) ? tn_rank(ctx, a) : tn_rank(ctx, b);
+    a = tn_sum_product(ctx, a, b, 1u << (rank - 1));
+    return tn_squeeze(ctx, a, 1u << (rank - 1));
+}
+
+/* Whether the batch axes (all but the last two) of two shapes broadcast. */
+static bool
+batches_agree(const struct uop_dims *a, const struct uop_dims *b)
+{
+    uint32_t i;
+
+    for (i = 2; i < a->n && i < b->n; i++) {
+        int64_t x = a->d[a->n - 1 - i], y = b->d[b->n - 1 - i];
+        if (x != y && x != 1 && y != 1)
+            return false;
+    }
+    return true;
+}
+
+static struct bell_tensor *
+matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    const struct uop *a, *b, *u;
+    struct bell_context *ctx;
+    enum uop_dtype dtype;
+    int64_t inner_x, inner_y;
+    uint32_t rank;
+
+    if (!tensor_check2(call, x, y, &out))
+        return out;
+    ctx = x->ctx;
+    if (x->shape->n == 0 || y->shape->n == 0)
+        return tensor_fail(ctx, call, BELL_E_INVALID,
+                           "%s @ %s: a scalar has no inner axis", SHAPE_OF(x),
+                           SHAPE_OF(y));
+    inner_x = x->shape->d[x->shape->n - 1];
+    inner_y = y->shape->d[y->shape->n > 1 ? y->shape->n - 2 : 0];
+    if (inner_x != inner_y)
+        return tensor_fail(ctx, call, BELL_E_INVALID,
+                           "%s @ %s: inner sizes %lld and %lld differ",
+                           SHAPE_OF(x), SHAPE_OF(y), (long long)inner_x,
+                           (long long)inner_y);
+    if (!batches_agree(x->shape, y->shape))
+        return tensor_fail(ctx, call, BELL_E_INVALID,
+                           "%s @ %s: batch sizes do not broadcast", SHAPE_OF(x),
+                           SHAPE_OF(y));
+    dtype = tensor_result_dtype(both, 2, NULL);
+    a = tn_cast(ctx, tensor_node(x), dtype);
+    b = tn_cast(ctx, tensor_node(y), dtype);
+    if (x->shape->n == 1)
+        a = tn_unsqueeze(ctx, a, 0);
+    if (y->shape->n == 1)
+        b = tn_unsqueeze(ctx, b, 1);
+    u = tn_matmul(ctx, a, b);
+    rank = tn_rank(ctx, u);
+    if (!tn_bad(u) && y->shape->n == 1)
+        u = tn_squeeze(ctx, u, 1u << (rank - 1));
+    if (!tn_bad(u) && x->shape->n == 1)
+        u = tn_squeeze(ctx, u, 1u << (rank - 2));
+    return tensor_new(ctx, call, u);
+}
+
+struct bell_tensor *
+bell_matmul(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return matmul_call(__func__, x, y);
+}
+
+struct bell_tensor *
+bell_dot(struct bell_tensor *x, struct bell_tensor *y)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check2(__func__, x, y, &out))
+        return out;
+    if (x->shape->n != 1 || y->shape->n != 1)
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "%s and %s; one axis each is needed", SHAPE_OF(x),
+                           SHAPE_OF(y));
+    return matmul_call(__func__, x, y);
+}
+
+struct bell_tensor *
+bell_bmm(struct bell_tensor *x, struct bell_tensor *y)
+{
+    struct bell_tensor *out;
+
+    if (!tensor_check2(__func__, x, y, &out))
+        return out;
+    if (x->shape->n != 3 || y->shape->n != 3 ||
+        x->shape->d[0] != y->shape->d[0])
+        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+                           "%s and %s; three axes each and one batch size are "
+                           "needed",
+                           SHAPE_OF(x), SHAPE_OF(y));
+    return matmul_call(__func__, x, y);
+}
+
+struct bell_tensor *
+bell_outer(struct bell_tensor *x, struct bell_tensor *y)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    struct bell_context *ctx;
+    enum uop_dtype dtype;
+
+    if (!tensor_check2(__func__, x, y, &out))
+        return out;
+    ctx = x->ctx;
+    if (x->shape->n != 1 || y->shape->n != 1)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "%s and %s; one axis each is needed", SHAPE_OF(x),
+                           SHAPE_OF(y));
+    dtype = tensor_result_dtype(both, 2, NULL);
+    return tensor_new(
+        ctx, __func__,
+        tn_mul(ctx, tn_unsqueeze(ctx, tn_cast(ctx, tensor_node(x), dtype), 1),
+               tn_unsqueeze(ctx, tn_cast(ctx, tensor_node(y), dtype), 0)));
+}
+
+struct bell_tensor *
+bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
+            struct bell_tensor *bias)
+{
+    struct bell_tensor *all[3] = {x, weight, bias}, *out;
+    uint32_t n = bias ? 3 : 2;
+    struct bell_context *ctx;
+    enum uop_dtype dtype;
+    const struct uop *u;
+
+    if (!tensor_check_n(__func__, all, n, &out))
+        return out;
+    ctx = x->ctx;
+    if (weight->shape->n != 2 || x->shape->n == 0 ||
+        x->shape->d[x->shape->n - 1] != weight->shape->d[1])
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "x of shape %s by a weight of shape %s", SHAPE_OF(x),
+                           SHAPE_OF(weight));
+    if (bias &&
+        (bias->shape->n != 1 || bias->shape->d[0] != weight->shape->d[0]))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "a bias of shape %s with a weight of shape %s",
+                           SHAPE_OF(bias), SHAPE_OF(weight));
+    dtype = tensor_result_dtype(all, n, NULL);
+    u = tn_cast(ctx, tensor_node(x), dtype);
+    if (x->shape->n == 1)
+        u = tn_unsqueeze(ctx, u, 0);
+    u = tn_matmul(ctx, u,
+                  tn_swap(ctx, tn_cast(ctx, tensor_node(weight), dtype), 0, 1));
+    if (x->shape->n == 1)
+        u = tn_squeeze(ctx, u, 1);
+    if (bias)
+        u = tn_add(ctx, u, tn_cast(ctx, tensor_node(bias), dtype));
+    return tensor_new(ctx, __func__, u);
+}
+
+/* ---- einsum ---- */
+
+#define EINSUM_LETTERS 52
+
+struct einsum {
+    struct bell_context *ctx;
+    int64_t size[EINSUM_LETTERS];   /* -1: not used */
+    uint32_t times[EINSUM_LETTERS]; /* occurrences in the operands */
+    int axis[EINSUM_LETTERS];       /* its axis in the common order, or -1 */
+    uint32_t n_axes;
+    int out[EINSUM_LETTERS]; /* letters of the result, in order */
+    uint32_t n_out;
+};
+
+/* a-z are 0..25, A-Z 26..51; -1 for anything else. */
+static int
+letter_number(char c)
+{
+    if (c >= 'a' && c <= 'z')
+        return c - 'a';
+    return c >= 'A' && c <= 'Z' ? c - 'A' + 26 : -1;
+}
+
+static bool
+fail_formula(struct bell_context *ctx, const char *formula, const char *at,
+             const char *what)
+{
+    tensor_fail(ctx, "bell_einsum", BELL_E_INVALID, "\"%s\", column %d: %s",
+                formula, (int)(at - formula) + 1, what);
+    return false;
+}
+
+/* Reads the letters of operand t at *at; false after a failure. */
+static bool
+read_operand(struct einsum *e, const char *formula, const char **at,
+             const struct bell_tensor *t, int letters[BELL_MAX_RANK])
+{
+    uint32_t k = 0;
+
+    for (;; (*at)++) {
+        int c = letter_number(**at);
+        if (**at == ' ')
+            continue;
+        if (c < 0)
+            break;
+        if (k == t->shape->n)
+            return fail_formula(e->ctx, formula, *at,
+                                "more letters than the operand has axes");
+        if (e->size[c] >= 0 && e->size[c] != t->shape->d[k])
+            return fail_formula(e->ctx, formula, *at,
+                                "the letter has another size before");
+        e->size[c] = t->shape->d[k];
+        e->times[c]++;
+        letters[k++] = c;
+    }
+    if (k < t->shape->n)
+        return fail_formula(e->ctx, formula, *at,
+                            "fewer letters than the operand has axes");
+    return true;
+}
+
+/* The result's letters: after "->", or those that occur once. */
+static bool
+read_result(struct einsum *e, const char *formula, const char *at)
+{
+    bool used[EINSUM_LETTERS] = {false};
+    int c;
+
+    if (*at == '\0') {
+        for (c = 0; c < EINSUM_LETTERS; c++) {
+            /* Alphabetical order as in ASCII: A-Z, then a-z. */
+            int l = (c + 26) % EINSUM_LETTERS;
+            if (e->times[l] == 1)
+                e->out[e->n_out++] = l;
+        }
+        return true;
+    }
+    if (at[0] != '-' || at[1] != '>')
+        return fail_formula(e->ctx, formula, at,
+                            "not a letter, \",\" or "
+                            "\"->\"");
+    for (at += 2; *at; at++) {
+        if (*at == ' ')
+            continue;
+        c = letter_number(*at);
+        if (c < 0)
+            return fail_formula(e->ctx, formula, at, "not a letter");
+        if (e->size[c] < 0)
+            return fail_formula(e->ctx, formula, at,
+                                "the letter is in no operand");
+        if (used[c])
+            return fail_formula(e->ctx, formula, at,
+                                "the letter is in the result already");
+        used[c] = true;
+        e->out[e->n_out++] = c;
+    }
+    return true;
+}
+
+/* The common order of axes: the result's letters, then the summed ones. */
+static bool
+order_letters(struct einsum *e, const char *formula)
+{
+    uint32_t i;
+    int c;
+
+    for (i = 0; i < e->n_out; i++)
+        e->axis[e->out[i]] = (int)e->n_axes++;
+    for (c = 0; c < EINSUM_LETTERS; c++) {
+        if (e->size[c] >= 0 && e->axis[c] < 0)
+            e->axis[c] = (int)e->n_axes++;
+    }
+    if (e->n_axes <= BELL_MAX_RANK)
+        return true;
+    tensor_fail(e->ctx, "bell_einsum", BELL_E_INVALID,
+                "\"%s\": %u letters, more than %d", formula, e->n_axes,
+                BELL_MAX_RANK);
+    return false;
+}
+
+/* An operand with its axes in the common order, those it lacks of size 1. A
+ * letter that occurs twice takes the diagonal. */
+static const struct uop *
+arrange_operand(struct einsum *e, const struct uop *u, int *letters)
+{
+    struct bell_context *ctx = e->ctx;
+    uint32_t rank = tn_rank(ctx, u), i, j, n = 0;
+    int64_t order[BELL_MAX_RANK], d[BELL_MAX_RANK];
+
+    for (i = 0; i < rank; i++) {
+        for (j = i + 1; j < rank && letters[j] != letters[i]; j++)
+            continue;
+        if (j == rank)
+            continue;
+        /* Axes i and j go to the end and become one there. */
+        u = tn_move_axis(ctx, u, j, rank - 1);
+        u = tn_move_axis(ctx, u, i, rank - 2);
+        u = tn_diagonal(ctx, u, e->size[letters[i]]);
+        n = (uint32_t)letters[i];
+        memmove(letters + j, letters + j + 1, (rank - 1 - j) * sizeof(int));
+        memmove(letters + i, letters + i + 1, (rank - 2 - i) * sizeof(int));
+        letters[rank - 2] = (int)n;
+        rank--;
+        i = UINT32_MAX; /* look again from the first */
+    }
+    for (i = n = 0; i < e->n_axes; i++) {
+        d[i] = 1;
+        for (j = 0; j < rank; j++) {
+            if (e->axis[letters[j]] == (int)i) {
+                order[n++] = j;
+                d[i] = e->size[letters[j]];
+            }
+        }
+    }
+    return tn_reshape(ctx, tn_permute(ctx, u, order), d, e->n_axes);
+}
+
+struct bell_tensor *
+bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
+{
+    int letters[8][BELL_MAX_RANK];
+    const struct uop *u = NULL, *v;
+    const char *at = formula;
+    struct einsum e = {0};
+    struct bell_tensor *out;
+    enum uop_dtype dtype;
+    uint32_t i, mask;
+    int c;
+
+    if (n == 0) {
+        (void)bell_fail(BELL_E_INVALID, "bell_einsum: no operands");
+        return NULL;
+    }
+    if (!tensor_check_n(__func__, tensors, n, &out))
+        return out;
+    e.ctx = tensors[0]->ctx;
+    if (n > 8)
+        return tensor_fail(e.ctx, __func__, BELL_E_INVALID,
+                           "%u operands, more than 8", n);
+    for (c = 0; c < EINSUM_LETTERS; c++)
+        e.size[c] = e.axis[c] = -1;
+    for (i = 0; i < n; i++) {
+        if (!read_operand(&e, formula, &at, tensors[i], letters[i]))
+            return &e.ctx->error_tensor;
+        if (i + 1 < n && *at++ != ',') {
+            fail_formula(e.ctx, formula, at - 1, "fewer operands than tensors");
+            return &e.ctx->error_tensor;
+        }
+    }
+    if (*at == ',') {
+        fail_formula(e.ctx, formula, at, "more operands than tensors");
+        return &e.ctx->error_tensor;
+    }
+    if (!read_result(&e, formula, at) || !order_letters(&e, formula))
+        return &e.ctx->error_tensor;
+    dtype = tensor_result_dtype(tensors, n, NULL);
+    mask = (uint32_t)((1ull << e.n_axes) - 1) & ~((1u << e.n_out) - 1);
+    for (i = 0; i < n; i++) {
+        v = tn_cast(e.ctx, tensor_node(tensors[i]), dtype);
+        v = arrange_operand(&e, v, letters[i]);
+        if (i + 1 < n || !u)
+            u = u ? tn_mul(e.ctx, u, v) : v;
+    }
+    u = n == 1 ? tn_sum(e.ctx, u, mask) : tn_sum_product(e.ctx, u, v, mask);
+    return tensor_new(e.ctx, __func__, tn_squeeze(e.ctx, u, mask));
+}
+
+/* ---- attention ---- */
+
+/* Scores with what may not be seen set to -inf, or a float mask added. */
+static const struct uop *
+mask_scores(struct bell_context *ctx, const struct uop *scores,
+            const struct uop *mask, bool causal)
+{
+    const struct uop *low =
+        tn_const(ctx, (enum uop_dtype)scores->dtype, -(double)INFINITY);
+    uint32_t rank = tn_rank(ctx, scores);
+    const struct uop *later;
+
+    if (tn_bad(scores))
+        return scores;
+    if (mask && mask->dtype == UOP_BOOL)
+        return tn_where(ctx, mask, scores, low);
+    if (mask)
+        return tn_add(ctx, scores,
+                      tn_cast(ctx, mask, (enum uop_dtype)scores->dtype));
+    if (!causal)
+        return scores;
+    later = tn_lt(
+        ctx,
+        tn_iota(ctx, rank, rank - 2, tn_size(ctx, scores, rank - 2), UOP_I64),
+        tn_iota(ctx, rank, rank - 1, tn_size(ctx, scores, rank - 1), UOP_I64));
+    return tn_where(ctx, later, low, scores);
+}
+
+static bool
+check_attention(struct bell_tensor *q, struct bell_tensor *k,
+                struct bell_tensor *v)
+{
+    uint32_t n = q->shape->n;
+
+    return n >= 2 && k->shape->n >= 2 && v->shape->n >= 2 &&
+           q->shape->d[n - 1] == k->shape->d[k->shape->n - 1] &&
+           k->shape->d[k->shape->n - 2] == v->shape->d[v->shape->n - 2] &&
+           batches_agree(q->shape, k->shape) &&
+           batches_agree(q->shape, v->shape) &&
+           batches_agree(k->shape, v->shape);
+}
+
+struct bell_tensor *
+bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
+                                  struct bell_tensor *v,
+                                  struct bell_tensor *mask, double dropout_p,
+                                  bool causal, double scale)
+{
+    struct bell_tensor *all[4] = {q, k, v, mask}, *out;
+    const struct uop *uq, *uk, *uv, *scores;
+    const struct uop_dims *shapes[2];
+    struct bell_context *ctx;
+    int64_t d[TN_MAX_RANK];
+    enum uop_dtype dtype;
+    uint32_t rank;
+
+    if (!tensor_check_n(__func__, all, mask ? 4 : 3, &out))
+        return out;
+    ctx = q->ctx;
+    dtype = tensor_result_dtype(all, 3, NULL);
+    if (!check_attention(q, k, v) || !uop_dtype_infos[dtype].is_float)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "q %s, k %s, v %s of %s", SHAPE_OF(q), SHAPE_OF(k),
+                           SHAPE_OF(v), uop_dtype_infos[dtype].name);
+    if ((mask && causal) || !(dropout_p >= 0 && dropout_p <= 1))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "dropout probability %g%s", dropout_p,
+                           causal ? ", causal and a mask" : "");
+    uq = tn_cast(ctx, tensor_node(q), dtype);
+    uk = tn_cast(ctx, tensor_node(k), dtype);
+    uv = tn_cast(ctx, tensor_node(v), dtype);
+    if (scale == 0)
+        scale = 1 / sqrt((double)q->shape->d[q->shape->n - 1]);
+    rank = k->shape->n;
+    scores = tn_matmul(ctx, tn_mul_c(ctx, uq, scale),
+                       tn_swap(ctx, uk, rank - 2, rank - 1));
+    if (mask && !tn_bad(scores)) {
+        shapes[0] = tn_shape(ctx, scores);
+        shapes[1] = mask->shape;
+        if (!tn_broadcast_shape(shapes, 2, d, &rank) ||
+            uop_dims(&ctx->graph, d, rank) != shapes[0])
+            return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                               "a mask of shape %s with q %s and k %s",
+                               SHAPE_OF(mask), SHAPE_OF(q), SHAPE_OF(k));
+    }
+    scores = mask_scores(ctx, scores, mask ? tensor_node(mask) : NULL, causal);
+    scores = tn_softmax(ctx, scores, tn_rank(ctx, scores) - 1);
+    scores = tn_dropout(__func__, ctx, scores, dropout_p);
+    return scores ? tensor_new(ctx, __func__, tn_matmul(ctx, scores, uv))
+                  : &ctx->error_tensor;
+}

@@ -1,0 +1,15 @@
+/* Matrix products on nodes. Shared by the files of tensor/ only. */
+#ifndef BELL_TENSOR_MATMUL_H
+#define BELL_TENSOR_MATMUL_H
+
+#include "tensor/node.h"
+
+/* Sum over the axes of the product of a and b, which broadcast; half dtypes
+ * are multiplied and added in float32. */
+const struct uop *tn_sum_product(struct bell_context *ctx, const struct uop *a,
+                                 const struct uop *b, uint32_t axis_mask);
+/* a[.., i, j] @ b[.., j, k], batch axes broadcast; ranks at least 2. */
+const struct uop *tn_matmul(struct bell_context *ctx, const struct uop *a,
+                            const struct uop *b);
+
+#endif

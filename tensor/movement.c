@@ -1,0 +1,853 @@
+/* Movement calls: checks here, nodes in move.c. */
+#include "tensor/elementwise.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+/* The context and node of x for a movement; false with *out set. */
+static bool
+take_tensor(const char *call, struct bell_tensor *x, struct bell_context **ctx,
+            const struct uop **u, struct bell_tensor **out)
+{
+    if (!tensor_check(call, x, out))
+        return false;
+    *ctx = x->ctx;
+    *u = tensor_node(x);
+    if (tn_bad(*u)) {
+        *out = tensor_new(x->ctx, call, *u);
+        return false;
+    }
+    return true;
+}
+
+/* ---- reshape and its relatives ---- */
+
+/* Replaces a -1 in d by what makes `numel`; false after a failure. */
+static bool
+infer_size(const char *call, const struct bell_tensor *x, int64_t numel,
+           int64_t *d, uint32_t n)
+{
+    char text[TENSOR_SHAPE_STR];
+    int64_t known = 1, unknown = -1;
+    bool bad = n > TN_MAX_RANK;
+    uint32_t i;
+
+    for (i = 0; i < n && !bad; i++) {
+        bad = d[i] < -1 || (d[i] == -1 && unknown >= 0);
+        if (d[i] == -1)
+            unknown = i;
+        else if (d[i] > 0 && known > TN_MAX_NUMEL / d[i])
+            bad = true;
+        else
+            known *= d[i];
+    }
+    if (!bad && unknown >= 0) {
+        bad = known == 0 || numel % known != 0;
+        d[unknown] = bad ? -1 : numel / known;
+    } else if (!bad) {
+        bad = known != numel;
+    }
+    if (bad)
+        tensor_fail(x->ctx, call, BELL_E_INVALID, "%s to %s", SHAPE_OF(x),
+                    tensor_shape_str(d, n, text, sizeof(text)));
+    return !bad;
+}
+
+struct bell_tensor *
+bell_reshape(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
+{
+    int64_t d[BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    if (ndim > BELL_MAX_RANK)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "%u axes, more than %d", ndim, BELL_MAX_RANK);
+    if (ndim)
+        memcpy(d, shape, ndim * sizeof(*d));
+    if (!infer_size(__func__, x, tn_numel(ctx, u), d, ndim))
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, ndim));
+}
+
+struct bell_tensor *
+bell_squeeze(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t mask, i;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    if (!tensor_axes(ctx, __func__, axes, n_axes, x->shape->n, &mask))
+        return &ctx->error_tensor;
+    for (i = 0; i < x->shape->n; i++) {
+        if (x->shape->d[i] != 1)
+            mask &= ~(1u << i);
+    }
+    return tensor_new(ctx, __func__, tn_squeeze(ctx, u, mask));
+}
+
+struct bell_tensor *
+bell_unsqueeze(struct bell_tensor *x, int axis)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int at;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    if (x->shape->n == BELL_MAX_RANK)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "of a tensor of %d axes, the most there can be",
+                           BELL_MAX_RANK);
+    at = tensor_axis(ctx, __func__, axis, x->shape->n + 1);
+    if (at < 0)
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__, tn_unsqueeze(ctx, u, (uint32_t)at));
+}
+
+struct bell_tensor *
+bell_flatten(struct bell_tensor *x, int first, int last)
+{
+    const int64_t one = 1;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int from, to;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    from = tensor_axis(ctx, __func__, first, x->shape->n);
+    to = tensor_axis(ctx, __func__, last, x->shape->n);
+    if (from < 0 || to < 0)
+        return &ctx->error_tensor;
+    if (from > to)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID, "axes %d to %d of %s",
+                           from, to, SHAPE_OF(x));
+    if (x->shape->n == 0)
+        return tensor_new(ctx, __func__, tn_reshape(ctx, u, &one, 1));
+    return tensor_new(
+        ctx, __func__,
+        tn_merge_axes(ctx, u, (uint32_t)from, (uint32_t)(to - from + 1)));
+}
+
+struct bell_tensor *
+bell_unflatten(struct bell_tensor *x, int axis, const int64_t *sizes,
+               uint32_t n_sizes)
+{
+    int64_t d[2 * BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t rank, rest;
+    int at;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    rank = x->shape->n;
+    at = tensor_axis(ctx, __func__, axis, rank);
+    if (at < 0)
+        return &ctx->error_tensor;
+    if (rank == 0 || n_sizes == 0 || rank - 1 + n_sizes > BELL_MAX_RANK)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "axis %d of %s into %u axes", at, SHAPE_OF(x),
+                           n_sizes);
+    rest = rank - 1 - (uint32_t)at;
+    memcpy(d, x->shape->d, (size_t)at * sizeof(*d));
+    memcpy(d + at, sizes, n_sizes * sizeof(*d));
+    if (!infer_size(__func__, x, x->shape->d[at], d + at, n_sizes))
+        return &ctx->error_tensor;
+    memcpy(d + at + n_sizes, x->shape->d + at + 1, rest * sizeof(*d));
+    return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, rank - 1 + n_sizes));
+}
+
+/* ---- order of axes ---- */
+
+struct bell_tensor *
+bell_permute(struct bell_tensor *x, const int64_t *order, uint32_t ndim)
+{
+    char text[TENSOR_SHAPE_STR];
+    int64_t list[BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t mask, i;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    if (ndim != x->shape->n)
+        return tensor_fail(
+            ctx, __func__, BELL_E_INVALID, "order %s for a tensor of %u axes",
+            tensor_shape_str(order, ndim, text, sizeof(text)), x->shape->n);
+    if (ndim && !tensor_axes(ctx, __func__, order, ndim, ndim, &mask))
+        return &ctx->error_tensor;
+    for (i = 0; i < ndim; i++)
+        list[i] = order[i] < 0 ? order[i] + ndim : order[i];
+    return tensor_new(ctx, __func__, tn_permute(ctx, u, list));
+}
+
+struct bell_tensor *
+bell_transpose(struct bell_tensor *x, int axis0, int axis1)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int a, b;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    a = tensor_axis(ctx, __func__, axis0, x->shape->n);
+    b = tensor_axis(ctx, __func__, axis1, x->shape->n);
+    if (a < 0 || b < 0)
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__, tn_swap(ctx, u, (uint32_t)a, (uint32_t)b));
+}
+
+struct bell_tensor *
+bell_t(struct bell_tensor *x)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t n;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    n = x->shape->n;
+    return tensor_new(ctx, __func__, n < 2 ? u : tn_swap(ctx, u, n - 2, n - 1));
+}
+
+struct bell_tensor *
+bell_movedim(struct bell_tensor *x, int from, int to)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int a, b;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    a = tensor_axis(ctx, __func__, from, x->shape->n);
+    b = tensor_axis(ctx, __func__, to, x->shape->n);
+    if (a < 0 || b < 0)
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__,
+                      tn_move_axis(ctx, u, (uint32_t)a, (uint32_t)b));
+}
+
+struct bell_tensor *
+bell_flip(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t mask;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    if (!tensor_axes(ctx, __func__, axes, n_axes, x->shape->n, &mask))
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__, tn_flip(ctx, u, mask));
+}
+
+/* ---- more and fewer elements ---- */
+
+struct bell_tensor *
+bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
+{
+    char text[TENSOR_SHAPE_STR];
+    int64_t d[BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t i, skip;
+    bool bad;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    bad = ndim > BELL_MAX_RANK || ndim < x->shape->n;
+    skip = ndim - x->shape->n;
+    for (i = 0; i < ndim && !bad; i++) {
+        int64_t have = i < skip ? 1 : x->shape->d[i - skip];
+        d[i] = shape[i] == -1 && i >= skip ? have : shape[i];
+        bad = d[i] < 0 || (have != 1 && have != d[i]);
+    }
+    if (bad)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID, "%s to %s",
+                           SHAPE_OF(x),
+                           tensor_shape_str(shape, ndim, text, sizeof(text)));
+    if (!tensor_shape_arg(ctx, __func__, d, ndim))
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__, tn_broadcast(ctx, u, d, ndim));
+}
+
+const struct uop *
+tn_pad_value(struct bell_context *ctx, const struct uop *u, const int64_t *pads,
+             double value)
+{
+    const struct uop *c = tn_const(ctx, (enum uop_dtype)u->dtype, value);
+    const struct uop *inside = tn_int(ctx, UOP_BOOL, 1);
+    const struct uop_dims *shape = tn_shape(ctx, u);
+
+    if (tn_bad(c) || c->arg.bits == 0)
+        return tn_pad(ctx, u, pads);
+    inside = tn_full(ctx, inside, shape->d, shape->n);
+    return tn_where(ctx, tn_pad(ctx, inside, pads), tn_pad(ctx, u, pads), c);
+}
+
+struct bell_tensor *
+bell_pad(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
+         double value)
+{
+    char text[TENSOR_SHAPE_STR];
+    int64_t d[BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    bool bad;
+    uint32_t i;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    bad = n_pads != 2 * x->shape->n;
+    for (i = 0; !bad && i < x->shape->n; i++) {
+        int64_t before = pads[2 * i], after = pads[2 * i + 1];
+        bad = before > TN_MAX_NUMEL || after > TN_MAX_NUMEL ||
+              before < -x->shape->d[i] || after < -x->shape->d[i];
+        d[i] = bad ? 0 : x->shape->d[i] + before + after;
+        bad = bad || d[i] < 0 ||
+              (before < 0 ? -before : 0) + (after < 0 ? -after : 0) >
+                  x->shape->d[i];
+    }
+    if (bad)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID, "%s by %s",
+                           SHAPE_OF(x),
+                           tensor_shape_str(pads, n_pads < 32 ? n_pads : 32,
+                                            text, sizeof(text)));
+    if (!tensor_shape_arg(ctx, __func__, d, x->shape->n))
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__, tn_pad_value(ctx, u, pads, value));
+}
+
+struct bell_tensor *
+bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds)
+{
+    char text[TENSOR_SHAPE_STR];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    bool bad;
+    uint32_t i;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    bad = n_bounds != 2 * x->shape->n;
+    for (i = 0; !bad && i < x->shape->n; i++)
+        bad = bounds[2 * i] < 0 || bounds[2 * i] > bounds[2 * i + 1] ||
+              bounds[2 * i + 1] > x->shape->d[i];
+    if (bad)
+        return tensor_fail(
+            ctx, __func__, BELL_E_INVALID, "%s to the bounds %s", SHAPE_OF(x),
+            tensor_shape_str(bounds, n_bounds < 32 ? n_bounds : 32, text,
+                             sizeof(text)));
+    return tensor_new(ctx, __func__, tn_shrink(ctx, u, bounds));
+}
+
+struct bell_tensor *
+bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts)
+{
+    int64_t split[TN_MAX_RANK], wide[TN_MAX_RANK], d[BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t i, skip;
+    bool bad;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    bad = n_counts > BELL_MAX_RANK || n_counts < x->shape->n;
+    skip = n_counts - x->shape->n;
+    for (i = 0; !bad && i < n_counts; i++) {
+        int64_t have = i < skip ? 1 : x->shape->d[i - skip];
+        bad = counts[i] < 0 || (have && counts[i] > TN_MAX_NUMEL / have);
+        split[2 * i] = 1;
+        wide[2 * i] = counts[i];
+        split[2 * i + 1] = wide[2 * i + 1] = have;
+        d[i] = bad ? 0 : counts[i] * have;
+    }
+    if (bad) {
+        char text[TENSOR_SHAPE_STR];
+        return tensor_fail(
+            ctx, __func__, BELL_E_INVALID, "%s times %s", SHAPE_OF(x),
+            tensor_shape_str(counts, n_counts, text, sizeof(text)));
+    }
+    if (!tensor_shape_arg(ctx, __func__, d, n_counts))
+        return &ctx->error_tensor;
+    u = tn_expand(ctx, tn_reshape(ctx, u, split, 2 * n_counts), wide);
+    return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, n_counts));
+}
+
+struct bell_tensor *
+bell_repeat_interleave(struct bell_tensor *x, int64_t count, int axis)
+{
+    int64_t d[TN_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    uint32_t rank;
+    int at;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    rank = x->shape->n;
+    at = tensor_axis(ctx, __func__, axis, rank);
+    if (at < 0)
+        return &ctx->error_tensor;
+    if (count < 0 || count > TN_MAX_NUMEL || rank == 0)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "%lld times an element of %s", (long long)count,
+                           SHAPE_OF(x));
+    u = tn_unsqueeze(ctx, u, (uint32_t)at + 1);
+    memcpy(d, tn_shape(ctx, u)->d, (rank + 1) * sizeof(*d));
+    d[at + 1] = count;
+    u = tn_merge_axes(ctx, tn_expand(ctx, u, d), (uint32_t)at, 2);
+    return tensor_new(ctx, __func__, u);
+}
+
+/* ---- joining and parting ---- */
+
+/* The nodes of n tensors in their common dtype; host memory. */
+static const struct uop **
+take_list(const char *call, struct bell_tensor *const *tensors, uint32_t n,
+          struct bell_tensor **out)
+{
+    const struct uop **list;
+    enum uop_dtype dtype;
+    uint32_t i;
+
+    if (n == 0) {
+        (void)bell_fail_at(call, BELL_E_INVALID, "%s: an empty list", call);
+        *out = NULL;
+        return NULL;
+    }
+    if (!tensor_check_n(call, tensors, n, out))
+        return NULL;
+    list = host_alloc(n * sizeof(*list));
+    if (!list) {
+        *out = tensor_fail(tensors[0]->ctx, call, BELL_E_NO_MEMORY,
+                           "out of memory for %u tensors", n);
+        return NULL;
+    }
+    dtype = tensor_result_dtype(tensors, n, NULL);
+    for (i = 0; i < n; i++)
+        list[i] = tn_cast(tensors[0]->ctx, tensors[i]->uop, dtype);
+    return list;
+}
+
+/* Joins along an axis: where position < end of part i take part i, each part
+ * padded to its place. Pairwise, so that depth is log n. */
+static const struct uop *
+join_parts(struct bell_context *ctx, const struct uop **parts, uint32_t n,
+           uint32_t axis)
+{
+    uint32_t i, kept;
+
+    while (n > 1) {
+        for (i = kept = 0; i < n; i += 2) {
+            int64_t a, b, rank;
+            const struct uop *low, *high;
+            if (i + 1 == n || tn_bad(parts[i]) || tn_bad(parts[i + 1])) {
+                parts[kept++] = parts[i];
+                continue;
+            }
+            a = tn_size(ctx, parts[i], axis);
+            b = tn_size(ctx, parts[i + 1], axis);
+            rank = tn_rank(ctx, parts[i]);
+            low = tn_pad_axis(ctx, parts[i], axis, 0, b);
+            high = tn_pad_axis(ctx, parts[i + 1], axis, a, 0);
+            parts[kept++] = a == 0 ? parts[i + 1]
+                            : b == 0
+                                ? parts[i]
+                                : tn_where(ctx,
+                                           tn_lt(ctx,
+                                                 tn_iota(ctx, (uint32_t)rank,
+                                                         axis, a + b, UOP_I64),
+                                                 tn_int(ctx, UOP_I64, a)),
+                                           low, high);
+        }
+        n = kept;
+    }
+    return parts[0];
+}
+
+static bool
+same_but_axis(const struct uop_dims *a, const struct uop_dims *b, uint32_t axis)
+{
+    uint32_t i;
+
+    for (i = 0; i < a->n && a->n == b->n; i++) {
+        if (i != axis && a->d[i] != b->d[i])
+            return false;
+    }
+    return a->n == b->n;
+}
+
+struct bell_tensor *
+bell_cat(struct bell_tensor *const *tensors, uint32_t n, int axis)
+{
+    const struct uop **list;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    uint32_t i;
+    int at;
+
+    list = take_list(__func__, tensors, n, &out);
+    if (!list)
+        return out;
+    ctx = tensors[0]->ctx;
+    at = tensor_axis(ctx, __func__, axis, tensors[0]->shape->n);
+    for (i = 0; i < n && at >= 0; i++) {
+        if (tensors[i]->shape->n &&
+            same_but_axis(tensors[0]->shape, tensors[i]->shape, (uint32_t)at))
+            continue;
+        tensor_fail(ctx, __func__, BELL_E_INVALID,
+                    "%s and %s (tensor %u) along axis %d", SHAPE_OF(tensors[0]),
+                    SHAPE_OF(tensors[i]), i, at);
+        at = -1;
+    }
+    out = at < 0 ? &ctx->error_tensor
+                 : tensor_new(ctx, __func__,
+                              join_parts(ctx, list, n, (uint32_t)at));
+    host_free(list);
+    return out;
+}
+
+struct bell_tensor *
+bell_stack(struct bell_tensor *const *tensors, uint32_t n, int axis)
+{
+    const struct uop **list;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    uint32_t i;
+    int at;
+
+    list = take_list(__func__, tensors, n, &out);
+    if (!list)
+        return out;
+    ctx = tensors[0]->ctx;
+    at = tensor_axis(ctx, __func__, axis, tensors[0]->shape->n + 1);
+    for (i = 0; i < n && at >= 0; i++) {
+        if (tensors[i]->shape != tensors[0]->shape ||
+            tensors[0]->shape->n == BELL_MAX_RANK) {
+            tensor_fail(ctx, __func__, BELL_E_INVALID, "%s and %s (tensor %u)",
+                        SHAPE_OF(tensors[0]), SHAPE_OF(tensors[i]), i);
+            at = -1;
+        } else {
+            list[i] = tn_unsqueeze(ctx, list[i], (uint32_t)at);
+        }
+    }
+    out = at < 0 ? &ctx->error_tensor
+                 : tensor_new(ctx, __func__,
+                              join_parts(ctx, list, n, (uint32_t)at));
+    host_free(list);
+    return out;
+}
+
+static void
+fill_outputs(struct bell_tensor *t, uint32_t n, struct bell_tensor **out)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        out[i] = t;
+}
+
+void
+bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
+           struct bell_tensor **out)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *error;
+    const struct uop *u;
+    int64_t begin = 0, left;
+    uint32_t i;
+    int at;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &error)) {
+        fill_outputs(error, n, out);
+        return;
+    }
+    at = tensor_axis(ctx, __func__, axis, x->shape->n);
+    left = at < 0 || x->shape->n == 0 ? -1 : x->shape->d[at];
+    for (i = 0; i < n && left >= 0; i++)
+        left = sizes[i] < 0 || sizes[i] > left ? -1 : left - sizes[i];
+    if (left != 0) {
+        char text[TENSOR_SHAPE_STR];
+        if (at >= 0)
+            tensor_fail(
+                ctx, __func__, BELL_E_INVALID,
+                "parts of %s along axis %d of %s",
+                tensor_shape_str(sizes, n < 32 ? n : 32, text, sizeof(text)),
+                at, SHAPE_OF(x));
+        fill_outputs(&ctx->error_tensor, n, out);
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        out[i] = tensor_new(
+            ctx, __func__,
+            tn_shrink_axis(ctx, u, (uint32_t)at, begin, begin + sizes[i]));
+        begin += sizes[i];
+    }
+}
+
+uint32_t
+bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
+           struct bell_tensor **out)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *error;
+    const struct uop *u;
+    int64_t size, step, begin;
+    uint32_t count = 0;
+    int at;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &error)) {
+        fill_outputs(error, n, out);
+        return 0;
+    }
+    at = tensor_axis(ctx, __func__, axis, x->shape->n);
+    if (at >= 0 && (n == 0 || x->shape->n == 0)) {
+        tensor_fail(ctx, __func__, BELL_E_INVALID, "%s into %u parts",
+                    SHAPE_OF(x), n);
+        at = -1;
+    }
+    fill_outputs(&ctx->error_tensor, n, out);
+    if (at < 0)
+        return 0;
+    size = x->shape->d[at];
+    step = (int64_t)div_up((uint64_t)size, n);
+    for (begin = 0; begin < size || count == 0; begin += step) {
+        int64_t end = begin + step < size ? begin + step : size;
+        out[count] = tensor_new(
+            ctx, __func__, tn_shrink_axis(ctx, u, (uint32_t)at, begin, end));
+        if (out[count++]->flags & TENSOR_ERROR)
+            return 0;
+        if (step == 0)
+            break;
+    }
+    return count;
+}
+
+/* ---- composed movement ---- */
+
+struct bell_tensor *
+bell_roll(struct bell_tensor *x, int64_t shift, int axis)
+{
+    const struct uop *parts[2], *u;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    int64_t size, cut;
+    int at;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    at = tensor_axis(ctx, __func__, axis, x->shape->n);
+    if (at < 0)
+        return &ctx->error_tensor;
+    size = x->shape->n ? x->shape->d[at] : 1;
+    if (size <= 1)
+        return tensor_new(ctx, __func__, u);
+    cut = size - floor_mod(shift, size);
+    if (cut == size)
+        return tensor_new(ctx, __func__, u);
+    parts[0] = tn_shrink_axis(ctx, u, (uint32_t)at, cut, size);
+    parts[1] = tn_shrink_axis(ctx, u, (uint32_t)at, 0, cut);
+    return tensor_new(ctx, __func__, join_parts(ctx, parts, 2, (uint32_t)at));
+}
+
+/* Keeps x where column - row is at most (or, inverted, more than) k. */
+static struct bell_tensor *
+keep_triangle(const char *call, struct bell_tensor *x, int64_t k, bool upper)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u, *row, *col, *mask, *zero;
+    uint32_t n;
+
+    if (!take_tensor(call, x, &ctx, &u, &out))
+        return out;
+    n = x->shape->n;
+    if (n < 2)
+        return tensor_fail(ctx, call, BELL_E_INVALID,
+                           "of shape %s; two axes are needed", SHAPE_OF(x));
+    k = k > TN_MAX_NUMEL ? TN_MAX_NUMEL : k < -TN_MAX_NUMEL ? -TN_MAX_NUMEL : k;
+    row = tn_iota(ctx, n, n - 2, x->shape->d[n - 2], UOP_I64);
+    row = tn_add(ctx, row, tn_int(ctx, UOP_I64, upper ? k : k + 1));
+    col = tn_iota(ctx, n, n - 1, x->shape->d[n - 1], UOP_I64);
+    mask = tn_lt(ctx, col, row);
+    zero = tn_const(ctx, (enum uop_dtype)u->dtype, 0);
+    u = upper ? tn_where(ctx, mask, zero, u) : tn_where(ctx, mask, u, zero);
+    return tensor_new(ctx, call, u);
+}
+
+struct bell_tensor *
+bell_tril(struct bell_tensor *x, int64_t diagonal)
+{
+    return keep_triangle(__func__, x, diagonal, false);
+}
+
+struct bell_tensor *
+bell_triu(struct bell_tensor *x, int64_t diagonal)
+{
+    return keep_triangle(__func__, x, diagonal, true);
+}
+
+/* The main diagonal of the last two axes, from (0, 0) on: rows of n + 1 in
+ * the flat matrix, of which the first elements. */
+const struct uop *
+tn_diagonal(struct bell_context *ctx, const struct uop *u, int64_t n)
+{
+    uint32_t rank = tn_rank(ctx, u);
+
+    if (tn_bad(u))
+        return u;
+    if (n == 0) {
+        int64_t d[TN_MAX_RANK];
+        memcpy(d, tn_shape(ctx, u)->d, rank * sizeof(*d));
+        d[rank - 2] = 0;
+        return tn_full(ctx, tn_const(ctx, (enum uop_dtype)u->dtype, 0), d,
+                       rank - 1);
+    }
+    u = tn_shrink_axis(ctx, u, rank - 2, 0, n);
+    u = tn_shrink_axis(ctx, u, rank - 1, 0, n);
+    u = tn_merge_axes(ctx, u, rank - 2, 2);
+    u = tn_pad_axis(ctx, u, rank - 2, 0, n);
+    u = tn_split_axis(ctx, u, rank - 2, n, n + 1);
+    u = tn_shrink_axis(ctx, u, rank - 1, 0, 1);
+    return tn_squeeze(ctx, u, 1u << (rank - 1));
+}
+
+struct bell_tensor *
+bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int64_t rows, cols, down, right, n;
+    uint32_t rank;
+    int a, b;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    rank = x->shape->n;
+    a = tensor_axis(ctx, __func__, axis0, rank);
+    b = tensor_axis(ctx, __func__, axis1, rank);
+    if (a < 0 || b < 0)
+        return &ctx->error_tensor;
+    if (a == b || rank < 2)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "axes %d and %d of %s", a, b, SHAPE_OF(x));
+    rows = x->shape->d[a];
+    cols = x->shape->d[b];
+    down = offset < 0 ? (offset < -rows ? rows : -offset) : 0;
+    right = offset > 0 ? (offset > cols ? cols : offset) : 0;
+    n = rows - down < cols - right ? rows - down : cols - right;
+    u = tn_move_axis(ctx, u, (uint32_t)a, rank - 1);
+    u = tn_move_axis(ctx, u, (uint32_t)(b > a ? b - 1 : b), rank - 1);
+    u = tn_shrink_axis(ctx, u, rank - 2, down, down + n);
+    u = tn_shrink_axis(ctx, u, rank - 1, right, right + n);
+    return tensor_new(ctx, __func__, tn_diagonal(ctx, u, n));
+}
+
+struct bell_tensor *
+bell_diag(struct bell_tensor *x)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int64_t n;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    if (x->shape->n == 2)
+        return bell_diagonal(x, 0, 0, 1);
+    if (x->shape->n != 1)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "of shape %s; one or two axes are needed",
+                           SHAPE_OF(x));
+    n = x->shape->d[0];
+    u = tn_where(ctx,
+                 tn_eq(ctx, tn_iota(ctx, 2, 0, n, UOP_I64),
+                       tn_iota(ctx, 2, 1, n, UOP_I64)),
+                 tn_unsqueeze(ctx, u, 1),
+                 tn_const(ctx, (enum uop_dtype)u->dtype, 0));
+    return tensor_new(ctx, __func__, u);
+}
+
+struct bell_tensor *
+bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int64_t have;
+    int at;
+
+    if (!take_tensor(__func__, x, &ctx, &u, &out))
+        return out;
+    at = tensor_axis(ctx, __func__, axis, x->shape->n);
+    if (at < 0)
+        return &ctx->error_tensor;
+    have = x->shape->n ? x->shape->d[at] : 0;
+    if (size < 1 || step < 1 || size > have || step > TN_MAX_NUMEL ||
+        x->shape->n == BELL_MAX_RANK)
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "windows of %lld by %lld along axis %d of %s",
+                           (long long)size, (long long)step, at, SHAPE_OF(x));
+    u = tn_unfold(ctx, u, (uint32_t)at, (have - size) / step + 1, size, step,
+                  1);
+    u = tn_move_axis(ctx, u, (uint32_t)at + 1, x->shape->n);
+    return tensor_new(ctx, __func__, u);
+}
+
+void
+bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
+              struct bell_tensor **out)
+{
+    int64_t d[BELL_MAX_RANK], along[BELL_MAX_RANK];
+    struct bell_context *ctx;
+    struct bell_tensor *error;
+    uint32_t i, j;
+
+    if (!tensor_check_n(__func__, tensors, n, &error)) {
+        fill_outputs(error, n, out);
+        return;
+    }
+    for (i = 0; i < n; i++) {
+        ctx = tensors[i]->ctx;
+        if (tensors[i]->shape->n != 1 || n > BELL_MAX_RANK) {
+            tensor_fail(ctx, __func__, BELL_E_INVALID,
+                        "tensor %u of %u has shape %s", i, n,
+                        SHAPE_OF(tensors[i]));
+            fill_outputs(&ctx->error_tensor, n, out);
+            return;
+        }
+        d[i] = tensors[i]->shape->d[0];
+    }
+    for (i = 0; i < n; i++) {
+        const struct uop *u = tensors[i]->uop;
+        ctx = tensors[i]->ctx;
+        for (j = 0; j < n; j++)
+            along[j] = i == j ? d[i] : 1;
+        u = tn_expand(ctx, tn_reshape(ctx, u, along, n), d);
+        out[i] = tensor_new(ctx, __func__, u);
+    }
+}

@@ -1,0 +1,508 @@
+/* Reductions: sums, extremes, moments, norms, softmax. */
+#include "tensor/reduce.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tensor/elementwise.h"
+#include "tensor/gradient.h"
+
+/* ---- the frame of a reduction call ---- */
+
+struct reduction {
+    struct bell_context *ctx;
+    const struct uop *u;
+    uint32_t mask;
+    bool keepdim;
+};
+
+static bool
+begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
+                uint32_t n_axes, bool keepdim, struct reduction *r,
+                struct bell_tensor **out)
+{
+    if (!tensor_check(call, x, out))
+        return false;
+    r->ctx = x->ctx;
+    r->u = tensor_node(x);
+    r->keepdim = keepdim;
+    *out = &x->ctx->error_tensor;
+    if (!tensor_axes(x->ctx, call, axes, n_axes, x->shape->n, &r->mask))
+        return false;
+    if (tn_bad(r->u)) {
+        *out = tensor_new(x->ctx, call, r->u);
+        return false;
+    }
+    return true;
+}
+
+static struct bell_tensor *
+end_reduction(const char *call, const struct reduction *r, const struct uop *u)
+{
+    if (!r->keepdim && !tn_bad(u))
+        u = tn_squeeze(r->ctx, u, r->mask);
+    return tensor_new(r->ctx, call, u);
+}
+
+/* Float dtypes only, for calls that say so. */
+static bool
+check_float(const char *call, const struct reduction *r)
+{
+    if (tn_is_float(r->u))
+        return true;
+    tensor_fail(r->ctx, call, BELL_E_INVALID,
+                "of %s; a float dtype is needed, see bell_cast",
+                uop_dtype_infos[r->u->dtype].name);
+    return false;
+}
+
+static const struct uop *
+to_float(struct bell_context *ctx, const struct uop *u)
+{
+    return tn_is_float(u) || tn_bad(u) ? u : tn_cast(ctx, u, UOP_F32);
+}
+
+int64_t
+tn_reduced_count(const struct bell_context *ctx, const struct uop *u,
+                 uint32_t axis_mask)
+{
+    int64_t n = 1;
+    uint32_t i;
+
+    for (i = 0; i < tn_rank(ctx, u); i++) {
+        if (axis_mask & 1u << i)
+            n *= tn_size(ctx, u, i);
+    }
+    return n;
+}
+
+/* ---- sums and products ---- */
+
+static struct bell_tensor *
+accumulate_call(const char *call, struct bell_tensor *x, const int64_t *axes,
+                uint32_t n_axes, bool keepdim, enum uop_op op)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(call, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    if (!tn_is_float(r.u))
+        r.u = tn_cast(r.ctx, r.u, UOP_I64);
+    return end_reduction(call, &r, tn_accumulate(r.ctx, op, r.u, r.mask));
+}
+
+struct bell_tensor *
+bell_sum(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim)
+{
+    return accumulate_call(__func__, x, axes, n_axes, keepdim, UOP_ADD);
+}
+
+struct bell_tensor *
+bell_prod(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+          bool keepdim)
+{
+    return accumulate_call(__func__, x, axes, n_axes, keepdim, UOP_MUL);
+}
+
+struct bell_tensor *
+bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(__func__, x, axes, n_axes, false, &r, &out))
+        return out;
+    r.u = tn_cast(r.ctx, tn_bool(r.ctx, r.u), UOP_I64);
+    return end_reduction(__func__, &r, tn_sum(r.ctx, r.u, r.mask));
+}
+
+static struct bell_tensor *
+truth_call(const char *call, struct bell_tensor *x, const int64_t *axes,
+           uint32_t n_axes, bool keepdim, enum uop_op op)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(call, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    return end_reduction(call, &r,
+                         tn_reduce(r.ctx, op, tn_bool(r.ctx, r.u), r.mask));
+}
+
+/* On bool ADD is or, MUL is and. */
+struct bell_tensor *
+bell_any(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim)
+{
+    return truth_call(__func__, x, axes, n_axes, keepdim, UOP_ADD);
+}
+
+struct bell_tensor *
+bell_all(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim)
+{
+    return truth_call(__func__, x, axes, n_axes, keepdim, UOP_MUL);
+}
+
+/* ---- extremes ---- */
+
+static struct bell_tensor *
+extreme_call(const char *call, struct bell_tensor *x, const int64_t *axes,
+             uint32_t n_axes, bool keepdim, enum uop_op op)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+    const struct uop *u;
+
+    if (!begin_reduction(call, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    if (tn_reduced_count(r.ctx, r.u, r.mask) == 0)
+        return tensor_fail(r.ctx, call, BELL_E_INVALID,
+                           "over no elements, of shape %s", SHAPE_OF(x));
+    if (x->dtype == UOP_BOOL)
+        u = tn_reduce(r.ctx, op == UOP_MAX ? UOP_ADD : UOP_MUL, r.u, r.mask);
+    else
+        u = tn_reduce(r.ctx, op, r.u, r.mask);
+    return end_reduction(call, &r, u);
+}
+
+struct bell_tensor *
+bell_max(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim)
+{
+    return extreme_call(__func__, x, axes, n_axes, keepdim, UOP_MAX);
+}
+
+struct bell_tensor *
+bell_min(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim)
+{
+    return extreme_call(__func__, x, axes, n_axes, keepdim, UOP_MIN);
+}
+
+/* Place of the first extreme: the least of the places that hold it. */
+static struct bell_tensor *
+extreme_place(const char *call, struct bell_tensor *x, int axis, bool keepdim,
+              enum uop_op op)
+{
+    const struct uop *u, *best, *hit, *place;
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    enum uop_dtype type;
+    uint32_t rank;
+    int64_t n;
+    int at;
+
+    if (!tensor_check(call, x, &out))
+        return out;
+    ctx = x->ctx;
+    u = tensor_node(x);
+    if (axis == BELL_FLAT) {
+        n = tn_numel(ctx, u);
+        u = tn_reshape(ctx, u, &n, 1);
+        at = 0;
+    } else {
+        at = tensor_axis(ctx, call, axis, x->shape->n);
+        if (at < 0)
+            return &ctx->error_tensor;
+        if (x->shape->n == 0)
+            u = tn_unsqueeze(ctx, u, 0);
+    }
+    n = tn_size(ctx, u, (uint32_t)at);
+    if (n == 0)
+        return tensor_fail(ctx, call, BELL_E_INVALID,
+                           "over no elements, of shape %s", SHAPE_OF(x));
+    if (u->dtype == UOP_BOOL)
+        u = tn_cast(ctx, u, UOP_U8);
+    rank = tn_rank(ctx, u);
+    best = tn_reduce(ctx, op, u, 1u << at);
+    hit = tn_eq(ctx, u, best);
+    if (tn_is_float(u))
+        hit = tn_or(ctx, hit, tn_isnan(ctx, u));
+    type = n < (int64_t)1 << 31 ? UOP_I32 : UOP_I64;
+    place = tn_where(ctx, hit, tn_iota(ctx, rank, (uint32_t)at, n, type),
+                     tn_int(ctx, type, n - 1));
+    place = tn_reduce(ctx, UOP_MIN, place, 1u << at);
+    place = tn_cast(ctx, place, UOP_I64);
+    if (axis == BELL_FLAT && keepdim) {
+        int64_t ones[BELL_MAX_RANK];
+        uint32_t i;
+        for (i = 0; i < x->shape->n; i++)
+            ones[i] = 1;
+        place = tn_reshape(ctx, place, ones, x->shape->n);
+    } else if (!keepdim || x->shape->n == 0) {
+        place = tn_squeeze(ctx, place, 1u << at);
+    }
+    return tensor_new(ctx, call, place);
+}
+
+struct bell_tensor *
+bell_argmax(struct bell_tensor *x, int axis, bool keepdim)
+{
+    return extreme_place(__func__, x, axis, keepdim, UOP_MAX);
+}
+
+struct bell_tensor *
+bell_argmin(struct bell_tensor *x, int axis, bool keepdim)
+{
+    return extreme_place(__func__, x, axis, keepdim, UOP_MIN);
+}
+
+/* ---- moments ---- */
+
+/* Half dtypes are added, divided and only then rounded. */
+const struct uop *
+tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    bool half = dtype == UOP_F16 || dtype == UOP_BF16;
+    double n = (double)tn_reduced_count(ctx, u, axis_mask);
+
+    if (tn_bad(u))
+        return u;
+    if (half)
+        u = tn_cast(ctx, u, UOP_F32);
+    u = tn_reduce(ctx, UOP_ADD, u, axis_mask);
+    return tn_cast(ctx, tn_mul_c(ctx, u, 1 / n), dtype);
+}
+
+const struct uop *
+tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
+       double correction)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    bool half = dtype == UOP_F16 || dtype == UOP_BF16;
+    double n = (double)tn_reduced_count(ctx, u, axis_mask) - correction;
+    const struct uop *d;
+
+    if (tn_bad(u))
+        return u;
+    if (half)
+        u = tn_cast(ctx, u, UOP_F32);
+    d = tn_sub(ctx, u, tn_mean(ctx, u, axis_mask));
+    d = tn_reduce(ctx, UOP_ADD, tn_mul(ctx, d, d), axis_mask);
+    return tn_cast(ctx, tn_mul_c(ctx, d, 1 / (n > 0 ? n : 0)), dtype);
+}
+
+struct bell_tensor *
+bell_mean(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+          bool keepdim)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    if (!check_float(__func__, &r))
+        return &r.ctx->error_tensor;
+    return end_reduction(__func__, &r, tn_mean(r.ctx, r.u, r.mask));
+}
+
+struct bell_tensor *
+bell_var(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim, double correction)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    if (!check_float(__func__, &r))
+        return &r.ctx->error_tensor;
+    return end_reduction(__func__, &r, tn_var(r.ctx, r.u, r.mask, correction));
+}
+
+struct bell_tensor *
+bell_std(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+         bool keepdim, double correction)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    if (!check_float(__func__, &r))
+        return &r.ctx->error_tensor;
+    return end_reduction(
+        __func__, &r, tn_sqrt(r.ctx, tn_var(r.ctx, r.u, r.mask, correction)));
+}
+
+/* ---- norms ---- */
+
+static const struct uop *
+norm_node(struct bell_context *ctx, const struct uop *u, double p,
+          uint32_t mask)
+{
+    const struct uop *a = tn_abs(ctx, u), *y;
+
+    if (p == 0) {
+        y = tn_cast(ctx, tn_bool(ctx, u), (enum uop_dtype)u->dtype);
+        return tn_sum(ctx, y, mask);
+    }
+    if (isinf(p))
+        return tn_reduce(ctx, p > 0 ? UOP_MAX : UOP_MIN, a, mask);
+    if (p == 1)
+        return tn_sum(ctx, a, mask);
+    if (p == 2)
+        return tn_sqrt(ctx, tn_sum(ctx, tn_mul(ctx, u, u), mask));
+    y = tn_alu2(ctx, UOP_POW, a, tn_const(ctx, (enum uop_dtype)u->dtype, p));
+    return tn_alu2(ctx, UOP_POW, tn_sum(ctx, y, mask),
+                   tn_const(ctx, (enum uop_dtype)u->dtype, 1 / p));
+}
+
+struct bell_tensor *
+bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
+          bool keepdim)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    if (!check_float(__func__, &r))
+        return &r.ctx->error_tensor;
+    if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
+        return tensor_fail(r.ctx, __func__, BELL_E_INVALID,
+                           "of order %g over shape %s", p, SHAPE_OF(x));
+    return end_reduction(__func__, &r, norm_node(r.ctx, r.u, p, r.mask));
+}
+
+struct bell_tensor *
+bell_normalize(struct bell_tensor *x, double p, int axis, double eps)
+{
+    const int64_t list = axis;
+    const struct uop *norm;
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(__func__, x, &list, 1, true, &r, &out))
+        return out;
+    if (!check_float(__func__, &r))
+        return &r.ctx->error_tensor;
+    if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
+        return tensor_fail(r.ctx, __func__, BELL_E_INVALID,
+                           "of order %g over shape %s", p, SHAPE_OF(x));
+    norm = norm_node(r.ctx, r.u, p, r.mask);
+    norm =
+        tn_max(r.ctx, norm, tn_const(r.ctx, (enum uop_dtype)r.u->dtype, eps));
+    return end_reduction(__func__, &r, tn_fdiv(r.ctx, r.u, norm));
+}
+
+/* ---- softmax ---- */
+
+/* u minus its maximum, which is taken as given: it shifts numerator and
+ * denominator alike, so no gradient flows through it. */
+static const struct uop *
+shift_by_max(struct bell_context *ctx, const struct uop *u, uint32_t mask)
+{
+    const struct uop *m = tn_reduce(ctx, UOP_MAX, u, mask);
+
+    return tn_sub(ctx, u, tn_wrap(ctx, UOP_DETACH, m));
+}
+
+const struct uop *
+tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    const struct uop *e;
+
+    u = tn_widen(ctx, u);
+    e = tn_exp(ctx, shift_by_max(ctx, u, 1u << axis));
+    e = tn_fdiv(ctx, e, tn_sum(ctx, e, 1u << axis));
+    return tn_cast(ctx, e, dtype);
+}
+
+const struct uop *
+tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    const struct uop *shifted, *sum;
+
+    shifted = shift_by_max(ctx, tn_widen(ctx, u), 1u << axis);
+    sum = tn_sum(ctx, tn_exp(ctx, shifted), 1u << axis);
+    return tn_cast(ctx, tn_sub(ctx, shifted, tn_log(ctx, sum)), dtype);
+}
+
+const struct uop *
+tn_logsumexp(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    const struct uop *m, *ok, *sum, *zero;
+
+    u = tn_widen(ctx, u);
+    m = tn_reduce(ctx, UOP_MAX, u, axis_mask);
+    zero = tn_const(ctx, (enum uop_dtype)u->dtype, 0);
+    /* inf - inf would be NaN: an infinite maximum is not subtracted. */
+    m = tn_wrap(ctx, UOP_DETACH, m);
+    ok = tn_lt(ctx, tn_abs(ctx, m),
+               tn_const(ctx, (enum uop_dtype)u->dtype, (double)INFINITY));
+    m = tn_where(ctx, ok, m, zero);
+    sum = tn_sum(ctx, tn_exp(ctx, tn_sub(ctx, u, m)), axis_mask);
+    return tn_cast(ctx, tn_add(ctx, tn_log(ctx, sum), m), dtype);
+}
+
+struct bell_tensor *
+bell_logsumexp(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
+               bool keepdim)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+        return out;
+    r.u = to_float(r.ctx, r.u);
+    return end_reduction(__func__, &r, tn_logsumexp(r.ctx, r.u, r.mask));
+}
+
+typedef const struct uop *along_axis_fn(struct bell_context *ctx,
+                                        const struct uop *u, uint32_t axis);
+
+/* A call along one axis; a tensor without axes has one of size 1. */
+static struct bell_tensor *
+along_axis(const char *call, struct bell_tensor *x, int axis,
+           along_axis_fn *build)
+{
+    struct bell_context *ctx;
+    struct bell_tensor *out;
+    const struct uop *u;
+    int at;
+
+    if (!tensor_check(call, x, &out))
+        return out;
+    ctx = x->ctx;
+    at = tensor_axis(ctx, call, axis, x->shape->n);
+    if (at < 0)
+        return &ctx->error_tensor;
+    u = to_float(ctx, tensor_node(x));
+    if (x->shape->n == 0) {
+        u = build(ctx, tn_unsqueeze(ctx, u, 0), 0);
+        return tensor_new(ctx, call, tn_squeeze(ctx, u, 1));
+    }
+    return tensor_new(ctx, call, build(ctx, u, (uint32_t)at));
+}
+
+static const struct uop *
+soft_min(struct bell_context *ctx, const struct uop *u, uint32_t axis)
+{
+    return tn_softmax(ctx, tn_neg(ctx, u), axis);
+}
+
+struct bell_tensor *
+bell_softmax(struct bell_tensor *x, int axis)
+{
+    return along_axis(__func__, x, axis, tn_softmax);
+}
+
+struct bell_tensor *
+bell_log_softmax(struct bell_tensor *x, int axis)
+{
+    return along_axis(__func__, x, axis, tn_log_softmax);
+}
+
+struct bell_tensor *
+bell_softmin(struct bell_tensor *x, int axis)
+{
+    return along_axis(__func__, x, axis, soft_min);
+}

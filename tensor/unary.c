@@ -1,0 +1,707 @@
+/* Elementwise calls with one operand: arithmetic, rounding, exponentials,
+ * trigonometry. Activations are in activation.c.
+ *
+ * Only 2^x, log2, sine and square root exist as ops; the rest is composed of
+ * them so that results are good to a few units in the last place where that
+ * is cheap. Where differentiating the composition would lose digits or divide
+ * infinities, the slope is given (tensor_slope).
+ * src: the rational approximations of atan, tanh and erf have the
+ * coefficients of S. L. Moshier's Cephes library (double and single).
+ */
+#include "tensor/elementwise.h"
+
+#include <math.h>
+
+#include "base/bits.h"
+#include "tensor/gradient.h"
+
+static const struct uop *
+num(struct bell_context *ctx, const struct uop *like, double value)
+{
+    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+}
+
+const struct uop *
+tn_poly(struct bell_context *ctx, const struct uop *x, const double *c,
+        uint32_t n)
+{
+    const struct uop *r = num(ctx, x, c[0]);
+    uint32_t i;
+
+    for (i = 1; i < n; i++)
+        r = tn_add_c(ctx, tn_mul(ctx, r, x), c[i]);
+    return r;
+}
+
+const struct uop *
+tn_bool(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_cast(ctx, x, UOP_BOOL);
+}
+
+/* ---- arithmetic and rounding ---- */
+
+const struct uop *
+tn_abs(struct bell_context *ctx, const struct uop *x)
+{
+    if (!uop_dtype_infos[x->dtype].is_signed)
+        return x;
+    return tn_max(ctx, x, tn_neg(ctx, x));
+}
+
+const struct uop *
+tn_sign(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *zero = num(ctx, x, 0), *one = num(ctx, x, 1);
+
+    if (x->dtype == UOP_BOOL)
+        return x;
+    if (!uop_dtype_infos[x->dtype].is_signed)
+        return tn_where(ctx, tn_ne(ctx, x, zero), one, zero);
+    return tn_where(ctx, tn_lt(ctx, zero, x), one,
+                    tn_where(ctx, tn_lt(ctx, x, zero), num(ctx, x, -1), zero));
+}
+
+static const struct uop *
+square(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_mul(ctx, x, x);
+}
+
+static const struct uop *
+rsqrt(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_recip(ctx, tn_sqrt(ctx, x));
+}
+
+static const struct uop *
+bit_not(struct bell_context *ctx, const struct uop *x)
+{
+    if (x->dtype == UOP_BOOL)
+        return tn_not(ctx, x);
+    return tn_xor(ctx, x, tn_int(ctx, (enum uop_dtype)x->dtype, -1));
+}
+
+static const struct uop *
+is_false(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_not(ctx, tn_bool(ctx, x));
+}
+
+static const struct uop *
+trunc_any(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_is_float(x) ? tn_trunc(ctx, x) : x;
+}
+
+const struct uop *
+tn_floor(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *t = trunc_any(ctx, x);
+
+    if (t == x)
+        return x;
+    return tn_where(ctx, tn_lt(ctx, x, t), tn_add_c(ctx, t, -1), t);
+}
+
+static const struct uop *
+ceil_any(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *t = trunc_any(ctx, x);
+
+    if (t == x)
+        return x;
+    return tn_where(ctx, tn_lt(ctx, t, x), tn_add_c(ctx, t, 1), t);
+}
+
+/* To nearest, ties to even: away from zero where the fraction is more than a
+ * half, or a half and the whole part odd. */
+static const struct uop *
+round_even(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *t, *frac, *half, *odd, *away;
+
+    if (!tn_is_float(x))
+        return x;
+    t = tn_trunc(ctx, x);
+    frac = tn_abs(ctx, tn_sub(ctx, x, t));
+    half = tn_mul_c(ctx, t, 0.5);
+    odd = tn_ne(ctx, half, tn_trunc(ctx, half));
+    away = tn_or(ctx, tn_lt(ctx, num(ctx, x, 0.5), frac),
+                 tn_and(ctx, tn_eq(ctx, frac, num(ctx, x, 0.5)), odd));
+    return tn_where(ctx, away, tn_add(ctx, t, tn_sign(ctx, x)), t);
+}
+
+static const struct uop *
+fraction(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_sub(ctx, x, trunc_any(ctx, x));
+}
+
+const struct uop *
+tn_isnan(struct bell_context *ctx, const struct uop *x)
+{
+    if (!tn_is_float(x))
+        return tn_broadcast(ctx, tn_int(ctx, UOP_BOOL, 0), tn_shape(ctx, x)->d,
+                            tn_rank(ctx, x));
+    return tn_ne(ctx, x, x);
+}
+
+static const struct uop *
+is_inf(struct bell_context *ctx, const struct uop *x)
+{
+    if (!tn_is_float(x))
+        return tn_isnan(ctx, x);
+    return tn_eq(ctx, tn_abs(ctx, x), num(ctx, x, (double)INFINITY));
+}
+
+static const struct uop *
+is_finite(struct bell_context *ctx, const struct uop *x)
+{
+    if (!tn_is_float(x))
+        return tn_not(ctx, tn_isnan(ctx, x));
+    return tn_lt(ctx, tn_abs(ctx, x), num(ctx, x, (double)INFINITY));
+}
+
+/* ---- exponentials and logarithms ---- */
+
+static const struct uop *
+log_10(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_mul_c(ctx, tn_log2(ctx, x), 0.30102999566398119521);
+}
+
+/* log(w) x / (w - 1) with w = 1 + x: the rounding of w cancels (W. Kahan). */
+const struct uop *
+tn_log1p(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1), *w = tn_add(ctx, x, one), *y;
+    const struct uop *plain;
+
+    plain = tn_or(ctx, tn_eq(ctx, w, one),
+                  tn_eq(ctx, w, num(ctx, x, (double)INFINITY)));
+    y = tn_mul(ctx, tn_log(ctx, w),
+               tn_fdiv(ctx, x, tn_where(ctx, plain, one, tn_sub(ctx, w, one))));
+    return tensor_slope(ctx, tn_where(ctx, plain, x, y), x, tn_recip(ctx, w));
+}
+
+/* tanh for |x| < 0.625. */
+static const struct uop *
+tanh_small(struct bell_context *ctx, const struct uop *x)
+{
+    static const double single[] = {-5.70498872745E-3, 2.06390887954E-2,
+                                    -5.37397155531E-2, 1.33314422036E-1,
+                                    -3.33332819422E-1};
+    static const double p[] = {-9.64399179425052238628E-1,
+                               -9.92877231001918586564E1,
+                               -1.61468768441708447952E3};
+    static const double q[] = {1, 1.12811678491632931402E2,
+                               2.23548839060100448583E3,
+                               4.84406305325125486048E3};
+    const struct uop *z = square(ctx, x), *r;
+
+    if (x->dtype == UOP_F64)
+        r = tn_fdiv(ctx, tn_poly(ctx, z, p, ARRAY_LEN(p)),
+                    tn_poly(ctx, z, q, ARRAY_LEN(q)));
+    else
+        r = tn_poly(ctx, z, single, ARRAY_LEN(single));
+    return tn_add(ctx, x, tn_mul(ctx, x, tn_mul(ctx, z, r)));
+}
+
+/* exp(x) - 1; near 0 from t = tanh(x / 2) as 2t / (1 - t). */
+const struct uop *
+tn_expm1(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *e = tn_exp(ctx, x), *t, *y;
+
+    t = tanh_small(ctx, tn_mul_c(ctx, x, 0.5));
+    y = tn_fdiv(ctx, tn_mul_c(ctx, t, 2), tn_sub(ctx, num(ctx, x, 1), t));
+    y = tn_where(ctx, tn_lt(ctx, tn_abs(ctx, x), num(ctx, x, 0.5)), y,
+                 tn_add_c(ctx, e, -1));
+    return tensor_slope(ctx, y, x, e);
+}
+
+const struct uop *
+tn_tanh(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1), *ax = tn_abs(ctx, x), *e, *y;
+
+    e = tn_exp(ctx, tn_mul_c(ctx, ax, -2));
+    y = tn_fdiv(ctx, tn_sub(ctx, one, e), tn_add(ctx, one, e));
+    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, y), y);
+    y = tn_where(ctx, tn_lt(ctx, ax, num(ctx, x, 0.625)), tanh_small(ctx, x),
+                 y);
+    return tensor_slope(ctx, y, x, tn_sub(ctx, one, square(ctx, y)));
+}
+
+static const struct uop *
+cosh_slope(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *e = tn_exp(ctx, tn_abs(ctx, x));
+
+    return tn_mul_c(ctx, tn_add(ctx, e, tn_recip(ctx, e)), 0.5);
+}
+
+/* From m = exp(|x|) - 1: (m + m / (m + 1)) / 2, in halves against overflow. */
+static const struct uop *
+hyper_sine(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *zero = num(ctx, x, 0), *m, *y;
+
+    m = tn_expm1(ctx, tn_abs(ctx, x));
+    y = tn_sub(ctx, num(ctx, x, 1), tn_recip(ctx, tn_add_c(ctx, m, 1)));
+    y = tn_where(ctx, tn_lt(ctx, m, num(ctx, x, 1)),
+                 tn_fdiv(ctx, m, tn_add_c(ctx, m, 1)), y);
+    y = tn_mul_c(ctx, tn_add(ctx, m, y), 0.5);
+    y = tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, y), y);
+    return tensor_slope(ctx, y, x, cosh_slope(ctx, x));
+}
+
+static const struct uop *
+hyper_cosine(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *y = cosh_slope(ctx, x), *e = tn_exp(ctx, x);
+
+    return tensor_slope(ctx, y, x,
+                        tn_mul_c(ctx, tn_sub(ctx, e, tn_recip(ctx, e)), 0.5));
+}
+
+/* Where squares would overflow: log(x) + log(2). */
+static const struct uop *
+log_twice(struct bell_context *ctx, const struct uop *x)
+{
+    return tn_add_c(ctx, tn_log(ctx, x), 0.69314718055994530942);
+}
+
+static double
+find_large(const struct uop *x)
+{
+    return x->dtype == UOP_F64 ? 0x1p500 : x->dtype == UOP_F16 ? 0x1p7 : 0x1p60;
+}
+
+static const struct uop *
+inverse_sinh(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1), *big, *a, *root, *y, *large;
+
+    a = tn_abs(ctx, x);
+    large = num(ctx, x, find_large(x));
+    big = tn_lt(ctx, large, a);
+    a = tn_min(ctx, a, large);
+    root = tn_sqrt(ctx, tn_add(ctx, one, square(ctx, a)));
+    y = tn_log1p(
+        ctx,
+        tn_add(ctx, a, tn_fdiv(ctx, square(ctx, a), tn_add(ctx, one, root))));
+    y = tn_where(ctx, big, log_twice(ctx, tn_abs(ctx, x)), y);
+    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, y), y);
+    return tensor_slope(
+        ctx, y, x,
+        tn_where(ctx, big, tn_recip(ctx, tn_abs(ctx, x)), tn_recip(ctx, root)));
+}
+
+static const struct uop *
+inverse_cosh(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *large = num(ctx, x, find_large(x)), *big, *t, *root, *y;
+
+    big = tn_lt(ctx, large, x);
+    t = tn_add_c(ctx, tn_min(ctx, x, large), -1);
+    root = tn_sqrt(ctx, tn_add(ctx, tn_mul_c(ctx, t, 2), square(ctx, t)));
+    y = tn_log1p(ctx, tn_add(ctx, t, root));
+    y = tn_where(ctx, big, log_twice(ctx, x), y);
+    return tensor_slope(
+        ctx, y, x, tn_where(ctx, big, tn_recip(ctx, x), tn_recip(ctx, root)));
+}
+
+static const struct uop *
+inverse_tanh(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1), *a = tn_abs(ctx, x), *y;
+
+    y = tn_fdiv(ctx, tn_mul_c(ctx, a, 2), tn_sub(ctx, one, a));
+    y = tn_mul_c(ctx, tn_log1p(ctx, y), 0.5);
+    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, y), y);
+    return tensor_slope(
+        ctx, y, x,
+        tn_recip(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x))));
+}
+
+/* ---- trigonometry ---- */
+
+static const struct uop *
+tangent(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *y = tn_fdiv(ctx, tn_sin(ctx, x), tn_cos(ctx, x));
+
+    return tensor_slope(ctx, y, x, tn_add_c(ctx, square(ctx, y), 1));
+}
+
+/* atan for |x| <= tan(pi/8). */
+static const struct uop *
+atan_small(struct bell_context *ctx, const struct uop *x)
+{
+    static const double single[] = {8.05374449538e-2, -1.38776856032E-1,
+                                    1.99777106478E-1, -3.33329491539E-1};
+    static const double p[] = {
+        -8.750608600031904122785E-1, -1.615753718733365076637E1,
+        -7.500855792314704667340E1, -1.228866684490136173410E2,
+        -6.485021904942025371773E1};
+    static const double q[] = {1,
+                               2.485846490142306297962E1,
+                               1.650270098316988542046E2,
+                               4.328810604912902668951E2,
+                               4.853903996359136964868E2,
+                               1.945506571482613964425E2};
+    const struct uop *z = square(ctx, x), *r;
+
+    if (x->dtype == UOP_F64)
+        r = tn_fdiv(ctx, tn_poly(ctx, z, p, ARRAY_LEN(p)),
+                    tn_poly(ctx, z, q, ARRAY_LEN(q)));
+    else
+        r = tn_poly(ctx, z, single, ARRAY_LEN(single));
+    return tn_add(ctx, x, tn_mul(ctx, x, tn_mul(ctx, z, r)));
+}
+
+/* |x| is brought below tan(pi/8) by atan(x) = pi/4 + atan((x-1)/(x+1)) or
+ * pi/2 - atan(1/x), with one division for all three. */
+const struct uop *
+tn_atan(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1), *a = tn_abs(ctx, x), *zero, *y;
+    const struct uop *steep, *middle, *up, *down, *base;
+
+    zero = num(ctx, x, 0);
+    steep = tn_lt(ctx, num(ctx, x, 2.41421356237309504880), a);
+    middle = tn_lt(ctx, num(ctx, x, 0.41421356237309504880), a);
+    up = tn_where(ctx, steep, num(ctx, x, -1),
+                  tn_where(ctx, middle, tn_sub(ctx, a, one), a));
+    down = tn_where(ctx, steep, a,
+                    tn_where(ctx, middle, tn_add(ctx, a, one), one));
+    base = tn_where(
+        ctx, steep, num(ctx, x, 1.57079632679489661923),
+        tn_where(ctx, middle, num(ctx, x, 0.78539816339744830962), zero));
+    y = tn_add(ctx, base, atan_small(ctx, tn_fdiv(ctx, up, down)));
+    y = tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, y), y);
+    return tensor_slope(ctx, y, x,
+                        tn_recip(ctx, tn_add(ctx, one, square(ctx, x))));
+}
+
+/* sqrt((1 - x) (1 + x)). */
+static const struct uop *
+circle_root(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1);
+
+    return tn_sqrt(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x)));
+}
+
+static const struct uop *
+inverse_sine(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *root = circle_root(ctx, x), *y;
+
+    y = tn_atan(ctx, tn_fdiv(ctx, x, tn_add_c(ctx, root, 1)));
+    return tensor_slope(ctx, tn_mul_c(ctx, y, 2), x, tn_recip(ctx, root));
+}
+
+static const struct uop *
+inverse_cosine(struct bell_context *ctx, const struct uop *x)
+{
+    const struct uop *one = num(ctx, x, 1), *y;
+
+    y = tn_sqrt(ctx, tn_fdiv(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x)));
+    return tensor_slope(ctx, tn_mul_c(ctx, tn_atan(ctx, y), 2), x,
+                        tn_neg(ctx, tn_recip(ctx, circle_root(ctx, x))));
+}
+
+/* ---- error function ---- */
+
+/* x T(x^2) / U(x^2) for |x| < 1. */
+static const struct uop *
+erf_small(struct bell_context *ctx, const struct uop *x)
+{
+    static const double t[] = {
+        9.60497373987051638749E0, 9.00260197203842689217E1,
+        2.23200534594684319226E3, 7.00332514112805075473E3,
+        5.55923013010394962768E4};
+    static const double u[] = {1,
+                               3.35617141647503099647E1,
+                               5.21357949780152679795E2,
+                               4.59432382970980127987E3,
+                               2.26290000613890934246E4,
+                               4.92673942608635921086E4};
+    const struct uop *z = square(ctx, x);
+
+    return tn_mul(ctx, x,
+                  tn_fdiv(ctx, tn_poly(ctx, z, t, ARRAY_LEN(t)),
+                          tn_poly(ctx, z, u, ARRAY_LEN(u))));
+}
+
+/* 1 - exp(-a^2) P(a) / Q(a) for 1 <= a; a is cut where the rest is nothing. */
+static const struct uop *
+erf_large(struct bell_context *ctx, const struct uop *a)
+{
+    static const double p[] = {
+        2.46196981473530512524E-10, 5.64189564831068821977E-1,
+        7.46321056442269912687E0,   4.86371970985681366614E1,
+        1.96520832956077098242E2,   5.26445194995477358631E2,
+        9.34528527171957607540E2,   1.02755188689515710272E3,
+        5.57535335369399327526E2};
+    static const double q[] = {1,
+                               1.32281951154744992508E1,
+                               8.67072140885989742329E1,
+                               3.54937778887819891062E2,
+                               9.75708501743205489753E2,
+                               1.82390916687909736289E3,
+                               2.24633760818710981792E3,
+                               1.65666309194161350182E3,
+                               5.57535340817727675546E2};
+    const struct uop *e, *ratio;
+
+    a = tn_min(ctx, a, num(ctx, a, 6));
+    e = tn_exp(ctx, tn_neg(ctx, square(ctx, a)));
+    ratio = tn_fdiv(ctx, tn_poly(ctx, a, p, ARRAY_LEN(p)),
+                    tn_poly(ctx, a, q, ARRAY_LEN(q)));
+    return tn_sub(ctx, num(ctx, a, 1), tn_mul(ctx, e, ratio));
+}
+
+/* float16 is computed in float32: the polynomials' terms do not fit. */
+const struct uop *
+tn_erf(struct bell_context *ctx, const struct uop *x)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    const struct uop *wide, *a, *y;
+
+    wide = dtype == UOP_F64 ? x : tn_cast(ctx, x, UOP_F32);
+    a = tn_abs(ctx, wide);
+    y = erf_large(ctx, tn_max(ctx, a, num(ctx, a, 1)));
+    y = tn_where(ctx, tn_lt(ctx, wide, num(ctx, wide, 0)), tn_neg(ctx, y), y);
+    y = tn_where(ctx, tn_lt(ctx, a, num(ctx, a, 1)), erf_small(ctx, wide), y);
+    return tensor_slope(ctx, tn_cast(ctx, y, dtype), x,
+                        tn_mul_c(ctx, tn_exp(ctx, tn_neg(ctx, square(ctx, x))),
+                                 1.12837916709551257390));
+}
+
+/* ---- calls ---- */
+
+struct bell_tensor *
+bell_neg(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, tn_neg);
+}
+
+struct bell_tensor *
+bell_abs(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_ANY, tn_abs);
+}
+
+struct bell_tensor *
+bell_sign(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_ANY, tn_sign);
+}
+
+struct bell_tensor *
+bell_square(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, square);
+}
+
+struct bell_tensor *
+bell_reciprocal(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_recip);
+}
+
+struct bell_tensor *
+bell_sqrt(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_sqrt);
+}
+
+struct bell_tensor *
+bell_rsqrt(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, rsqrt);
+}
+
+struct bell_tensor *
+bell_bitwise_not(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_INT, bit_not);
+}
+
+struct bell_tensor *
+bell_logical_not(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_ANY, is_false);
+}
+
+struct bell_tensor *
+bell_trunc(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, trunc_any);
+}
+
+struct bell_tensor *
+bell_floor(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, tn_floor);
+}
+
+struct bell_tensor *
+bell_ceil(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, ceil_any);
+}
+
+struct bell_tensor *
+bell_round(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, round_even);
+}
+
+struct bell_tensor *
+bell_frac(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_NO_BOOL, fraction);
+}
+
+struct bell_tensor *
+bell_isnan(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_ANY, tn_isnan);
+}
+
+struct bell_tensor *
+bell_isinf(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_ANY, is_inf);
+}
+
+struct bell_tensor *
+bell_isfinite(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_ANY, is_finite);
+}
+
+struct bell_tensor *
+bell_exp(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_exp);
+}
+
+struct bell_tensor *
+bell_exp2(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_exp2);
+}
+
+struct bell_tensor *
+bell_expm1(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_expm1);
+}
+
+struct bell_tensor *
+bell_log(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_log);
+}
+
+struct bell_tensor *
+bell_log2(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_log2);
+}
+
+struct bell_tensor *
+bell_log10(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, log_10);
+}
+
+struct bell_tensor *
+bell_log1p(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_log1p);
+}
+
+struct bell_tensor *
+bell_sin(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_sin);
+}
+
+struct bell_tensor *
+bell_cos(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_cos);
+}
+
+struct bell_tensor *
+bell_tan(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tangent);
+}
+
+struct bell_tensor *
+bell_asin(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_sine);
+}
+
+struct bell_tensor *
+bell_acos(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_cosine);
+}
+
+struct bell_tensor *
+bell_atan(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_atan);
+}
+
+struct bell_tensor *
+bell_sinh(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, hyper_sine);
+}
+
+struct bell_tensor *
+bell_cosh(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, hyper_cosine);
+}
+
+struct bell_tensor *
+bell_tanh(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_tanh);
+}
+
+struct bell_tensor *
+bell_asinh(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_sinh);
+}
+
+struct bell_tensor *
+bell_acosh(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_cosh);
+}
+
+struct bell_tensor *
+bell_atanh(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_tanh);
+}
+
+struct bell_tensor *
+bell_erf(struct bell_tensor *x)
+{
+    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_erf);
+}
