@@ -442,13 +442,17 @@ cpu_consumer_body(void *arg)
     cpu_worker_enter(worker, "bell-queue");
     /* A command of our own that met a bad address comes back here; the
      * device is then lost and the queue parks. */
-    if (sigsetjmp(top, 0) != 0)
+    if (sigsetjmp(top, 0) != 0) {
+        cpu_worker_landed(worker);
         lose_device(queue, &worker->trap);
+    }
     worker->leave = &top;
     for (;;) {
         if (drain(queue))
             await_work(queue);
         else if (!park(queue))
-            return NULL;
+            break;
     }
+    cpu_worker_leave(worker);
+    return NULL;
 }

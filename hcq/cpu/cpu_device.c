@@ -73,9 +73,8 @@ slot_word(struct cpu_slot *slot)
 void
 cpu_slot_wake(struct cpu_slot *slot)
 {
-    /* Pairs with the waiter's: it counts itself and then looks at the value,
-     * we store the value and then look at the count. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    /* The waiter counts itself and then looks at the value; the caller has
+     * stored the value, sequentially consistent, and we look at the count. */
     if (__atomic_load_n(&slot->n_waiters, __ATOMIC_SEQ_CST))
         cpu_futex_wake(slot_word(slot), INT_MAX);
 }

@@ -123,7 +123,6 @@ cpu_fault_acquire(void)
     if (fault_state.n_users++ == 0 && !fault_state.installed) {
         memset(&action, 0, sizeof(action));
         action.sa_sigaction = on_fault;
-        /* NODEFER: the jump does not restore the signal mask. */
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
         sigemptyset(&action.sa_mask);
         for (i = 0; i < ARRAY_LEN(trapped_signals); i++)

@@ -120,6 +120,8 @@ struct cpu_worker {
     pthread_t thread;
     struct cpu_device *dev;
     void *alt_stack;                 /* owned; for the signal handler */
+    stack_t old_stack;               /* what the thread had before */
+    sigset_t mask;                   /* the thread\'s */
     sigjmp_buf *leave;               /* where a fault goes */
     volatile sig_atomic_t in_kernel; /* touches device memory */
     volatile uint64_t first, last;   /* work-groups being run */
@@ -133,6 +135,10 @@ struct cpu_worker {
 bell_status cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
                             void *(*body)(void *), void *arg);
 void cpu_worker_enter(struct cpu_worker *worker, const char *thread_name);
+/* After a fault: undoes what the handler's start did to the signal mask. */
+void cpu_worker_landed(struct cpu_worker *worker);
+/* The last thing the thread does. */
+void cpu_worker_leave(struct cpu_worker *worker);
 /* Joins the thread and frees the stack. */
 void cpu_worker_fini(struct cpu_worker *worker);
 
@@ -170,13 +176,15 @@ struct cpu_queue {
     uint64_t scratch[CPU_PACKET_WORDS]; /* a packet that wraps; consumer */
     struct cpu_now now;
 
-    _Alignas(64) _Atomic uint64_t write; /* words ever written; host */
-    _Atomic uint32_t doorbell;           /* futex: bumped to wake */
-    _Alignas(64) _Atomic uint64_t read;  /* words ever consumed */
-    _Atomic uint32_t sleeping;           /* the consumer sleeps */
-
-    _Alignas(64) _Atomic uint32_t stop; /* park at the next command */
-    pthread_mutex_t lock;               /* parked, quit */
+    /* Host and consumer run on different cores: what one writes often is on
+     * a cache line that the other seldom reads. */
+    _Alignas(64) _Atomic uint64_t write;    /* words ever written; host */
+    _Alignas(64) uint64_t read_seen;        /* host's last look at `read` */
+    _Alignas(64) _Atomic uint64_t read;     /* words ever consumed */
+    _Alignas(64) _Atomic uint32_t sleeping; /* the consumer sleeps */
+    _Atomic uint32_t doorbell;              /* futex: bumped to wake */
+    _Atomic uint32_t stop;                  /* park at the next command */
+    pthread_mutex_t lock;                   /* parked, quit */
     pthread_cond_t cond;
     bool parked, quit;
 };

@@ -35,10 +35,9 @@ wait_for_room(struct cpu_queue *queue, uint64_t n_words)
     char what[160];
 
     for (;;) {
-        uint64_t used =
-            write - atomic_load_explicit(&queue->read, memory_order_acquire);
-
-        if (queue->n_ring_words - used >= n_words)
+        queue->read_seen =
+            atomic_load_explicit(&queue->read, memory_order_acquire);
+        if (queue->n_ring_words - (write - queue->read_seen) >= n_words)
             return BELL_OK;
         if (hcq_device_is_lost(queue->base.dev))
             return hcq_lost_report(queue->base.dev);
@@ -81,9 +80,8 @@ submit_words(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words,
         value,
     };
     uint64_t write = atomic_load_explicit(&queue->write, memory_order_relaxed);
-    uint64_t read = atomic_load_explicit(&queue->read, memory_order_acquire);
 
-    if (__builtin_expect(queue->n_ring_words - (write - read) <
+    if (__builtin_expect(queue->n_ring_words - (write - queue->read_seen) <
                              n_words + CPU_SIGNAL_WORDS,
                          0))
         BELL_TRY(wait_for_room(queue, n_words + CPU_SIGNAL_WORDS));

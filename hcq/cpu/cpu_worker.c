@@ -68,8 +68,22 @@ cpu_worker_enter(struct cpu_worker *worker, const char *thread_name)
     };
 
     pthread_setname_np(pthread_self(), thread_name);
-    sigaltstack(&stack, NULL);
+    sigaltstack(&stack, &worker->old_stack);
+    pthread_sigmask(SIG_SETMASK, NULL, &worker->mask);
     cpu_fault_bind(worker);
+}
+
+void
+cpu_worker_landed(struct cpu_worker *worker)
+{
+    pthread_sigmask(SIG_SETMASK, &worker->mask, NULL);
+}
+
+void
+cpu_worker_leave(struct cpu_worker *worker)
+{
+    cpu_fault_bind(NULL);
+    sigaltstack(&worker->old_stack, NULL);
 }
 
 void
@@ -120,6 +134,8 @@ run_chunks(struct cpu_worker *worker, struct cpu_job *job)
             job->fn(job->args, job->grid, first, worker->last);
         }
         worker->in_kernel = 0;
+    } else {
+        cpu_worker_landed(worker);
     }
     atomic_store_explicit(&worker->job, NULL, memory_order_relaxed);
     worker->leave = outer;
@@ -280,6 +296,7 @@ helper_body(void *arg)
         atomic_fetch_sub(&dev->n_sleeping, 1);
         idle_ns = 0;
     }
+    cpu_worker_leave(worker);
     return NULL;
 }
 

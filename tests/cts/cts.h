@@ -19,15 +19,20 @@
 /* A wait of a case that should succeed. */
 #define LONG_NS (60 * SECOND_NS)
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CTS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CTS_SANITIZED 1
+#ifdef __has_feature /* clang's way to tell */
+#define CTS_FEATURE(name) __has_feature(name)
+#else
+#define CTS_FEATURE(name) 0
 #endif
+#if defined(__SANITIZE_THREAD__) || CTS_FEATURE(thread_sanitizer)
+#define CTS_TSAN 1
+#else
+#define CTS_TSAN 0
 #endif
-#ifndef CTS_SANITIZED
-#define CTS_SANITIZED 0
+#if defined(__SANITIZE_ADDRESS__) || CTS_FEATURE(address_sanitizer)
+#define CTS_ASAN 1
+#else
+#define CTS_ASAN 0
 #endif
 
 struct cts {

@@ -1,0 +1,265 @@
+/* Registers, methods, packets and descriptors as data: what the headers and
+ * rows made by tools/hwgen.py rest on, and the text decoder that reads the
+ * rows. Knows no vendor; what a stream's headers look like is in the rows too.
+ *
+ * Rows are constant and shared by all threads. Words are 32-bit, in the order
+ * of memory; bit 0 of a block is bit 0 of its first word.
+ */
+#ifndef BELL_HCQ_REGS_H
+#define BELL_HCQ_REGS_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* ---- descriptor rows --------------------------------------------------- */
+
+enum regs_field_kind {
+    REGS_UINT,
+    REGS_INT, /* two's complement */
+    REGS_BOOL,
+    REGS_HEX, /* like UINT, printed in hexadecimal: addresses, ids */
+    REGS_ENUM
+};
+
+/* What a field of a stream header means to the stream. */
+enum regs_role {
+    REGS_ROLE_NONE,
+    REGS_ROLE_COUNT,   /* words that follow the header */
+    REGS_ROLE_ADDRESS, /* where the first of them goes */
+    REGS_ROLE_SLOT,    /* to which of the bound units */
+    REGS_ROLE_DATA,    /* the word itself */
+    REGS_ROLE_BIND     /* of a register: id of the unit bound to the slot */
+};
+
+enum regs_type_kind {
+    REGS_REG,
+    REGS_BLOCK,
+    REGS_LAYOUT
+};
+
+/* Where the words after a stream header go. */
+enum regs_stream_kind {
+    REGS_NONE, /* not a stream header */
+    REGS_INC,  /* ascending addresses */
+    REGS_NONINC,
+    REGS_ONEINC, /* the first to the address, the rest to the next one */
+    REGS_IMM,    /* none follow; the header holds the data */
+    REGS_BODY    /* part of the packet, not addressed */
+};
+
+struct regs_value {
+    const char *name;
+    uint32_t value;
+};
+
+struct regs_enum {
+    const struct regs_value *values;
+    uint32_t n_values;
+};
+
+/* Bits lo .. lo + n - 1 of a block. */
+struct regs_part {
+    uint16_t lo, n;
+};
+
+struct regs_field {
+    const char *name;
+    const struct regs_enum *values; /* of REGS_ENUM */
+    uint64_t value;                 /* of a constant */
+    uint32_t gens;                  /* bit per generation */
+    struct regs_part parts[3];      /* least significant first */
+    uint16_t count, stride;         /* array: elements, bits apart */
+    uint8_t n_parts, shift;         /* low bits that are not stored */
+    uint8_t kind, role;
+    int8_t bias; /* added to the value for its role */
+    bool is_array, is_const;
+};
+
+struct regs_type {
+    const char *name;
+    const struct regs_field *fields;
+    uint32_t n_fields;
+    uint32_t address;       /* of REGS_REG, in the unit's own terms */
+    uint32_t count, stride; /* array of registers: address units apart */
+    uint32_t n_dw;
+    uint32_t gens;
+    uint8_t kind, stream;
+};
+
+/* One specification file. */
+struct regs_unit {
+    const char *name;
+    const char *const *gen_names; /* NULL: one generation, nameless */
+    const uint32_t *gen_ids;
+    const struct regs_type *types;
+    uint16_t n_gens, n_types;
+    uint16_t step; /* from one word's address to the next one's */
+};
+
+static inline bool
+regs_in(unsigned gen, uint32_t gens)
+{
+    return gen < 32 && (gens >> gen & 1u);
+}
+
+/* ---- bits ---------------------------------------------------------------- */
+
+/* ORs a value of n bits (1 to 64) into the words at bit `lo`. */
+static inline void
+regs_or(uint32_t *w, unsigned lo, unsigned n, uint64_t value)
+{
+    unsigned at = lo % 32;
+
+    assert(n == 64 || value >> n == 0);
+    w += lo / 32;
+    w[0] |= (uint32_t)(value << at);
+    if (at + n > 32)
+        w[1] |= (uint32_t)(value >> (32 - at));
+    if (at + n > 64)
+        w[2] |= (uint32_t)(value >> (64 - at));
+}
+
+/* The n bits (1 to 64) from bit `lo` on. */
+static inline uint64_t
+regs_bits(const uint32_t *w, unsigned lo, unsigned n)
+{
+    unsigned at = lo % 32;
+    uint64_t value;
+
+    w += lo / 32;
+    value = w[0] >> at;
+    if (at + n > 32)
+        value |= (uint64_t)w[1] << (32 - at);
+    if (at + n > 64)
+        value |= (uint64_t)w[2] << (64 - at);
+    return n == 64 ? value : value & ((UINT64_C(1) << n) - 1);
+}
+
+/* Writes a value of n bits over what is there. */
+static inline void
+regs_set(uint32_t *w, unsigned lo, unsigned n, uint64_t value)
+{
+    unsigned done, here;
+
+    assert(n == 64 || value >> n == 0);
+    for (done = 0; done < n; done += here) {
+        unsigned at = (lo + done) % 32;
+        uint32_t mask;
+
+        here = n - done < 32 - at ? n - done : 32 - at;
+        mask = (here == 32 ? UINT32_MAX : (1u << here) - 1) << at;
+        w[(lo + done) / 32] = (w[(lo + done) / 32] & ~mask) |
+                              ((uint32_t)(value >> done) << at & mask);
+    }
+}
+
+/* Sign-extends a value of n bits. */
+static inline int64_t
+regs_signed(uint64_t value, unsigned n)
+{
+    uint64_t sign = UINT64_C(1) << (n - 1);
+
+    return (int64_t)((value ^ sign) - sign);
+}
+
+/* ---- access through rows --------------------------------------------------
+ *
+ * Slower than the packers; for tools, tests and fault reports.
+ */
+
+/* Fails with BELL_E_INVALID, naming the type; `why` is what a check said. */
+BELL_MUST_CHECK bell_status regs_refuse(const struct regs_unit *unit,
+                                        unsigned type_idx, const char *why);
+
+/* Element `i` of a field (0 unless it is an array); ints are sign-extended
+ * to 64 bits. */
+uint64_t regs_get(const struct regs_field *field, const uint32_t *words,
+                  unsigned i);
+/* Writes it. False, and nothing written, if the value does not fit. */
+bool regs_put(const struct regs_field *field, uint32_t *words, unsigned i,
+              uint64_t value);
+
+/* The type of that name, or NULL. */
+const struct regs_type *regs_by_name(const struct regs_unit *unit,
+                                     const char *name);
+/* The field of that name in a generation, or NULL. */
+const struct regs_field *regs_field_by_name(const struct regs_type *type,
+                                            unsigned gen, const char *name);
+/* The register that covers an address in a generation, or NULL.
+ * *out_element: of an array of registers; *out_dw: word of the register. */
+const struct regs_type *regs_by_address(const struct regs_unit *unit,
+                                        unsigned gen, uint32_t address,
+                                        unsigned *out_element,
+                                        unsigned *out_dw);
+/* The generation with this hardware id, or -1. */
+int regs_gen_by_id(const struct regs_unit *unit, uint32_t id);
+
+/* Whether the words have the constant fields of a type that has some. */
+bool regs_match(const struct regs_type *type, unsigned gen,
+                const uint32_t *words);
+
+/* Clears in `words`, a copy of a block, every bit that a field of this
+ * generation covers; returns whether a bit is left: a reserved one is set. */
+bool regs_clear_known(const struct regs_type *type, unsigned gen,
+                      uint32_t *words);
+
+/* ---- decoding to text --------------------------------------------------- */
+
+/* Text of bounded size, always terminated; what does not fit is dropped. */
+struct regs_text {
+    char *buf;
+    size_t size_bytes; /* at least 1 */
+    size_t n_bytes;    /* without the terminator */
+};
+
+void regs_text_init(struct regs_text *text, char *buf, size_t size_bytes);
+void regs_text_put(struct regs_text *text, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* "A=1 B=RELEASE C[2]=0x40": the fields that are not zero ("0" if none),
+ * then "reserved[WORD]=0x..." for each word with other bits set. `have`: bit
+ * per word that is known (of the first 64; later ones are); a field that is
+ * not known whole is left out. */
+void regs_decode_fields(struct regs_text *text, const struct regs_type *type,
+                        unsigned gen, const uint32_t *words, uint64_t have);
+
+/* Called with each line, without a newline. */
+typedef void regs_line_fn(void *user, const char *line);
+
+/* One line per field that is not zero, arrays element by element:
+ * "  GRID_WIDTH = 132". */
+void regs_decode_block(const struct regs_type *type, unsigned gen,
+                       const uint32_t *words, regs_line_fn *line, void *user);
+
+enum {
+    REGS_SLOTS = 8
+};
+
+/* A stream decoder. Filled in by its owner; one thread. */
+struct regs_stream {
+    /* The headers, and what is addressed on every slot (may be NULL). */
+    const struct regs_unit *common;
+    unsigned common_gen;
+    /* What a header's slot selects; NULL until bound. Registers with a field
+     * in the bind role change it. */
+    const struct regs_unit *slots[REGS_SLOTS];
+    unsigned slot_gens[REGS_SLOTS];
+    /* Units that a bind can choose from, by their generations' ids. */
+    const struct regs_unit *const *units;
+    unsigned n_units;
+    regs_line_fn *line;
+    void *user;
+};
+
+/* Decodes a method or packet stream: a line per header, and below it one per
+ * register. Never reads beyond n_dw, whatever the words hold. Returns the
+ * number of words that it could not name: no header of the unit, an address
+ * without a register, a header that wants more words than there are. */
+unsigned regs_decode_stream(struct regs_stream *stream, const uint32_t *words,
+                            size_t n_dw);
+
+#endif
