@@ -1,0 +1,181 @@
+/* Layers with their parameters, and optimisers.
+ *
+ * A layer is a plain structure of tensors that live until its _fini call (or
+ * the end of their context). Its _init call makes them, with PyTorch's
+ * defaults, and marks them for bell_backward. A layer is applied to x by the
+ * call of its own name. A training step is:
+ *
+ *     bell_scope_begin(ctx);
+ *     loss = bell_cross_entropy(forward(x), y, 0, BELL_IGNORE_NONE, BELL_MEAN);
+ *     bell_optimizer_zero_grad(opt);
+ *     bell_backward(loss);
+ *     bell_optimizer_step(opt, &loss, 1);    one computation of it all
+ *     bell_item_f64(loss, &value);
+ *     bell_scope_end(ctx);
+ *
+ * Every step builds the same graph, so that it is compiled once: what changes
+ * from step to step (rates, random keys, data) is in small tensors of its own.
+ */
+#ifndef BELL_DOORBELL_NN_H
+#define BELL_DOORBELL_NN_H
+
+#include "doorbell/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- lists of parameters ---- */
+
+/* Tensors, not owned; the array is (bell_params_fini). Start with {0}. */
+struct bell_params {
+    struct bell_tensor **tensors;
+    uint32_t n;
+    size_t cap;
+};
+
+BELL_API void bell_params_fini(struct bell_params *params);
+/* Appends t; NULL is skipped. */
+BELL_API BELL_MUST_CHECK bell_status bell_params_add(struct bell_params *params,
+                                                     struct bell_tensor *t);
+
+/* ---- layers ---- */
+
+/* y[.., o] = sum_i x[.., i] weight[o, i] + bias[o]. */
+struct bell_nn_linear {
+    struct bell_tensor *weight; /* [out, in] */
+    struct bell_tensor *bias;   /* [out], or NULL */
+};
+/* Uniform in +-1 / sqrt(in). */
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
+                    bool with_bias, struct bell_nn_linear *out_layer);
+BELL_API void bell_nn_linear_fini(struct bell_nn_linear *layer);
+BELL_API struct bell_tensor *bell_nn_linear(const struct bell_nn_linear *layer,
+                                            struct bell_tensor *x);
+BELL_API BELL_MUST_CHECK bell_status bell_nn_linear_params(
+    const struct bell_nn_linear *layer, struct bell_params *params);
+
+/* bell_conv2d with a weight [out, in / groups, kh, kw]. */
+struct bell_nn_conv2d {
+    struct bell_tensor *weight, *bias; /* bias [out], or NULL */
+    struct bell_conv_options options;
+};
+/* options: NULL for the defaults. Uniform in +-1 / sqrt(in / groups kh kw). */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_init(
+    struct bell_context *ctx, int64_t in, int64_t out, int64_t kh, int64_t kw,
+    const struct bell_conv_options *options, bool with_bias,
+    struct bell_nn_conv2d *out_layer);
+BELL_API void bell_nn_conv2d_fini(struct bell_nn_conv2d *layer);
+BELL_API struct bell_tensor *bell_nn_conv2d(const struct bell_nn_conv2d *layer,
+                                            struct bell_tensor *x);
+BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_params(
+    const struct bell_nn_conv2d *layer, struct bell_params *params);
+
+/* x[n, c, ..] normalised over all axes but c. While the context is training,
+ * by the batch's mean and variance, which are blended into the running ones;
+ * else by the running ones. The running ones are computed with the next
+ * bell_optimizer_step. */
+struct bell_nn_batch_norm {
+    struct bell_tensor *weight, *bias;              /* [c] */
+    struct bell_tensor *running_mean, *running_var; /* [c] */
+    double momentum, eps;                           /* 0.1, 1e-5 */
+};
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
+                        struct bell_nn_batch_norm *out_layer);
+BELL_API void bell_nn_batch_norm_fini(struct bell_nn_batch_norm *layer);
+BELL_API struct bell_tensor *
+bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
+                   struct bell_tensor *x);
+/* weight and bias; the running statistics are no parameters. */
+BELL_API BELL_MUST_CHECK bell_status bell_nn_batch_norm_params(
+    const struct bell_nn_batch_norm *layer, struct bell_params *params);
+
+/* bell_layer_norm over the last axes. */
+struct bell_nn_layer_norm {
+    struct bell_tensor *weight, *bias;
+    double eps; /* 1e-5 */
+};
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
+                        uint32_t ndim, struct bell_nn_layer_norm *out_layer);
+BELL_API void bell_nn_layer_norm_fini(struct bell_nn_layer_norm *layer);
+BELL_API struct bell_tensor *
+bell_nn_layer_norm(const struct bell_nn_layer_norm *layer,
+                   struct bell_tensor *x);
+BELL_API BELL_MUST_CHECK bell_status bell_nn_layer_norm_params(
+    const struct bell_nn_layer_norm *layer, struct bell_params *params);
+
+/* bell_embedding: standard normal rows. */
+struct bell_nn_embedding {
+    struct bell_tensor *weight; /* [count, size] */
+};
+BELL_API BELL_MUST_CHECK bell_status
+bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
+                       struct bell_nn_embedding *out_layer);
+BELL_API void bell_nn_embedding_fini(struct bell_nn_embedding *layer);
+BELL_API struct bell_tensor *
+bell_nn_embedding(const struct bell_nn_embedding *layer, struct bell_tensor *x);
+BELL_API BELL_MUST_CHECK bell_status bell_nn_embedding_params(
+    const struct bell_nn_embedding *layer, struct bell_params *params);
+
+/* ---- optimisers ---- */
+
+struct bell_optimizer;
+
+struct bell_sgd_options {
+    double lr;
+    double momentum, dampening, weight_decay;
+    bool nesterov; /* needs momentum and no dampening */
+};
+
+struct bell_adam_options {
+    double lr;           /* 0 means 0.001 */
+    double beta1, beta2; /* 0 means 0.9 and 0.999 */
+    double eps;          /* 0 means 1e-8 */
+    double weight_decay;
+};
+
+struct bell_rmsprop_options {
+    double lr;    /* 0 means 0.01 */
+    double alpha; /* 0 means 0.99 */
+    double eps;   /* 0 means 1e-8 */
+    double weight_decay, momentum;
+    bool centered;
+};
+
+/* Makes an optimiser of n float tensors of one context; realizes them. They
+ * must outlive it. Formulas are PyTorch's; adamw's weight decay acts on the
+ * weights alone. float16 and bfloat16 weights have float32 states. */
+BELL_API BELL_MUST_CHECK bell_status bell_sgd_create(
+    struct bell_tensor *const *params, uint32_t n,
+    const struct bell_sgd_options *options, struct bell_optimizer **out_opt);
+BELL_API BELL_MUST_CHECK bell_status bell_adam_create(
+    struct bell_tensor *const *params, uint32_t n,
+    const struct bell_adam_options *options, struct bell_optimizer **out_opt);
+BELL_API BELL_MUST_CHECK bell_status bell_adamw_create(
+    struct bell_tensor *const *params, uint32_t n,
+    const struct bell_adam_options *options, struct bell_optimizer **out_opt);
+BELL_API BELL_MUST_CHECK bell_status
+bell_rmsprop_create(struct bell_tensor *const *params, uint32_t n,
+                    const struct bell_rmsprop_options *options,
+                    struct bell_optimizer **out_opt);
+/* Releases its states. NULL is allowed. Before the context's end. */
+BELL_API void bell_optimizer_destroy(struct bell_optimizer *opt);
+
+BELL_API void bell_optimizer_set_lr(struct bell_optimizer *opt, double lr);
+BELL_API double bell_optimizer_lr(const struct bell_optimizer *opt);
+/* bell_zero_grad on every parameter. */
+BELL_API void bell_optimizer_zero_grad(struct bell_optimizer *opt);
+/* Moves every parameter that has a gradient, and computes in one go: the
+ * parameters, the states, the n tensors of `also` (the loss, say), and every
+ * tensor that bell_assign changed and that is not computed yet. Queued, does
+ * not wait. After a failure nothing has moved. */
+BELL_API BELL_MUST_CHECK bell_status bell_optimizer_step(
+    struct bell_optimizer *opt, struct bell_tensor *const *also, uint32_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
