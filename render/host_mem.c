@@ -1,18 +1,30 @@
 /* LOAD and STORE.
  *
+ * Consecutive elements are one wide access; so are elements in reverse order
+ * and, loading, every second to fourth, with a shuffle. Others go lane by
+ * lane, which on current processors is as fast as their gather instructions
+ * and works for elements of every size.
+ *
  * A gate of one lane costs no branch: where it does not hold the address is
  * replaced, of a load by that of a constant that holds the wanted value, of a
- * store by that of a scratch variable. A gate of many lanes becomes the
- * processor's masked access.
+ * store by that of a scratch variable. A gate of many lanes on a wide access
+ * becomes the processor's masked access.
  */
 #include "render/host_internal.h"
 
+#define MAX_LANES      256
+#define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
+
 /* An access, taken apart. */
 struct access {
-    LLVMValueRef base, index;
     uint32_t slot;
-    unsigned dtype, lanes, index_lanes, gate_lanes;
+    unsigned dtype, lanes;
+    LLVMValueRef first;     /* address of lane 0, of those that have steps */
+    int64_t step;           /* elements from lane to lane */
+    LLVMValueRef base;      /* otherwise: the argument and */
+    LLVMValueRef indices;   /* every lane's index */
     LLVMValueRef gate;      /* or NULL */
+    unsigned gate_lanes;    /* 0 without a gate */
     LLVMTypeRef elem, type; /* in memory */
 };
 
@@ -32,45 +44,125 @@ set_alias(struct host_emit *e, const struct access *a, LLVMValueRef inst)
     return inst;
 }
 
-static bell_status
-open_access(struct host_emit *e, const struct uop *u, unsigned lanes,
-            unsigned dtype, const struct uop *gate, struct access *out_access)
-{
-    struct access a = {.dtype = dtype, .lanes = lanes};
-    const struct uop *param = u->src[0], *index = u->src[1];
-
-    while (param->op == UOP_AFTER)
-        param = param->src[0];
-    if (param->op != UOP_PARAM)
-        return host_refuse(e, u, "not memory of an argument");
-    a.slot = (uint32_t)param->arg.i;
-    BELL_TRY(host_arg(e, param, &a.base));
-    a.index_lanes = index->lanes;
-    if (index->lanes != 1 && index->lanes != lanes)
-        return host_refuse(e, u, "the index has another number of lanes");
-    BELL_TRY(host_value_of(e, index, &a.index));
-    if (gate) {
-        a.gate_lanes = gate->lanes;
-        if (gate->lanes != 1 && gate->lanes != lanes)
-            return host_refuse(e, u, "the gate has another number of lanes");
-        BELL_TRY(host_value_of(e, gate, &a.gate));
-    }
-    a.elem = host_mem_type(e, dtype, 1);
-    a.type = host_mem_type(e, dtype, lanes);
-    *out_access = a;
-    return BELL_OK;
-}
+/* ---- addresses ---- */
 
 static LLVMValueRef
-address(struct host_emit *e, const struct access *a, LLVMValueRef index)
+offset_by(struct host_emit *e, const struct access *a, LLVMValueRef from,
+          int64_t n_elems)
 {
-    return e->ll->BuildGEP2(e->b, a->elem, a->base, &index, 1, "");
+    LLVMValueRef index =
+        e->ll->ConstInt(e->t_i64, (unsigned long long)n_elems, 1);
+
+    return e->ll->BuildGEP2(e->b, a->elem, from, &index, 1, "");
 }
 
 static LLVMValueRef
 lane_of(struct host_emit *e, LLVMValueRef v, uint32_t lane)
 {
     return e->ll->BuildExtractElement(e->b, v, host_i32(e, lane), "");
+}
+
+static LLVMValueRef
+lane_address(struct host_emit *e, const struct access *a, uint32_t lane)
+{
+    LLVMValueRef index;
+
+    if (a->first)
+        return offset_by(e, a, a->first, a->step * (int64_t)lane);
+    index = lane_of(e, a->indices, lane);
+    return e->ll->BuildGEP2(e->b, a->elem, a->base, &index, 1, "");
+}
+
+static LLVMValueRef
+lane_gate(struct host_emit *e, const struct access *a, uint32_t lane)
+{
+    return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
+}
+
+/* True for RAMP and RAMP times a constant. */
+static bool
+is_ramp(const struct uop *u, int64_t *out_step)
+{
+    const struct uop *c;
+
+    *out_step = 1;
+    if (u->op == UOP_RAMP)
+        return true;
+    if (u->op != UOP_MUL || u->src[0]->op != UOP_RAMP)
+        return false;
+    c = u->src[1]->op == UOP_BROADCAST ? u->src[1]->src[0] : u->src[1];
+    *out_step = c->arg.i;
+    return c->op == UOP_CONST;
+}
+
+/* Takes apart an index vector base + RAMP*step; *out_base is the scalar, NULL
+ * for 0. */
+static bool
+is_stepped(const struct uop *u, const struct uop **out_base, int64_t *out_step)
+{
+    unsigned i;
+
+    *out_base = NULL;
+    if (is_ramp(u, out_step))
+        return true;
+    if (u->op == UOP_BROADCAST) {
+        *out_base = u->src[0];
+        *out_step = 0;
+        return true;
+    }
+    for (i = 0; i < 2 && u->op == UOP_ADD; i++) {
+        if (u->src[i]->op == UOP_BROADCAST && is_ramp(u->src[!i], out_step)) {
+            *out_base = u->src[i]->src[0];
+            return true;
+        }
+    }
+    return false;
+}
+
+static bell_status
+find_address(struct host_emit *e, const struct uop *u, struct access *a)
+{
+    const struct uop *param = u->src[0], *index = u->src[1], *base = index;
+    LLVMValueRef v;
+
+    while (param->op == UOP_AFTER)
+        param = param->src[0];
+    if (param->op != UOP_PARAM)
+        return host_refuse(e, u, "not memory of an argument");
+    if (index->lanes != 1 && index->lanes != a->lanes)
+        return host_refuse(e, u, "the index has another number of lanes");
+    a->slot = (uint32_t)param->arg.i;
+    a->step = 1;
+    BELL_TRY(host_arg(e, param, &a->base));
+    if (index->lanes > 1 && !is_stepped(index, &base, &a->step))
+        return host_value_of(e, index, &a->indices);
+    a->first = a->base;
+    if (base) {
+        BELL_TRY(host_value_of(e, base, &v));
+        a->first = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
+    }
+    return BELL_OK;
+}
+
+static bell_status
+open_access(struct host_emit *e, const struct uop *u, unsigned lanes,
+            unsigned dtype, const struct uop *gate, struct access *out_access)
+{
+    struct access a = {.dtype = dtype, .lanes = lanes};
+
+    if (lanes > MAX_LANES)
+        return host_refuse(e, u, "too many lanes");
+    a.elem = host_mem_type(e, dtype, 1);
+    a.type = host_mem_type(e, dtype, lanes);
+    BELL_TRY(find_address(e, u, &a));
+    if (gate) {
+        a.gate_lanes = gate->lanes;
+        if (gate->lanes != 1 && gate->lanes != lanes)
+            return host_refuse(e, u, "the gate has another number of lanes");
+        BELL_TRY(host_value_of(e, gate, &a.gate));
+    }
+    *out_access = a;
+    return BELL_OK;
 }
 
 /* Private memory of the object that holds `value`, a constant. LLVM keeps
@@ -110,6 +202,8 @@ scratch(struct host_emit *e, const struct access *a)
     return e->scratch;
 }
 
+/* ---- values ---- */
+
 /* Memory form to register form and back: they differ for BOOL. */
 static LLVMValueRef
 from_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
@@ -128,6 +222,49 @@ to_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
     return e->ll->BuildCast(e->b, LLVMZExt, v, a->type, "");
 }
 
+/* Lane i of the result is lane pick[i] of the 2n lanes of v and w. */
+static LLVMValueRef
+shuffle(struct host_emit *e, LLVMValueRef v, LLVMValueRef w,
+        const uint32_t *pick, unsigned n)
+{
+    LLVMValueRef mask[MAX_LANES];
+    unsigned i;
+
+    for (i = 0; i < n; i++)
+        mask[i] = host_i32(e, pick[i]);
+    return e->ll->BuildShuffleVector(e->b, v, w, e->ll->ConstVector(mask, n),
+                                     "");
+}
+
+/* The lanes in reverse order, where the access goes backwards. */
+static LLVMValueRef
+turn(struct host_emit *e, const struct access *a, LLVMValueRef v)
+{
+    uint32_t pick[MAX_LANES], i;
+
+    if (a->step == 1 || a->lanes == 1)
+        return v;
+    for (i = 0; i < a->lanes; i++)
+        pick[i] = a->lanes - 1 - i;
+    return shuffle(e, v, e->ll->GetPoison(e->ll->TypeOf(v)), pick, a->lanes);
+}
+
+/* Whether the elements lie side by side, in either order. */
+static bool
+is_wide(const struct access *a)
+{
+    return a->first && (a->step == 1 || a->step == -1 || a->lanes == 1);
+}
+
+/* Address of the lowest element of a wide access. */
+static LLVMValueRef
+wide_address(struct host_emit *e, const struct access *a)
+{
+    return lane_address(e, a, a->step < 0 ? a->lanes - 1 : 0);
+}
+
+/* ---- loads ---- */
+
 static LLVMValueRef
 load_at(struct host_emit *e, const struct access *a, LLVMTypeRef type,
         LLVMValueRef ptr)
@@ -138,7 +275,7 @@ load_at(struct host_emit *e, const struct access *a, LLVMTypeRef type,
     return set_alias(e, a, v);
 }
 
-/* One or more consecutive elements under a gate of one lane. NULL: out of
+/* One or more elements side by side under a gate of one lane. NULL: out of
  * memory. */
 static LLVMValueRef
 load_gated(struct host_emit *e, const struct access *a, LLVMTypeRef type,
@@ -157,31 +294,61 @@ load_gated(struct host_emit *e, const struct access *a, LLVMTypeRef type,
 }
 
 static LLVMValueRef
-load_masked(struct host_emit *e, const struct access *a, LLVMValueRef other)
+load_wide(struct host_emit *e, const struct access *a, LLVMValueRef other)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
-    LLVMValueRef args[4] = {address(e, a, a->index), host_i32(e, elem_bytes(a)),
-                            a->gate, other};
+    LLVMValueRef ptr = wide_address(e, a), v;
 
-    return set_alias(e, a,
-                     host_intrinsic(e, "llvm.masked.load", types, 2, args, 4));
+    if (other)
+        other = turn(e, a, other);
+    if (a->gate_lanes > 1) {
+        LLVMValueRef args[4] = {ptr, host_i32(e, elem_bytes(a)),
+                                turn(e, a, a->gate), other};
+        v = host_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
+        set_alias(e, a, v);
+    } else if (a->gate) {
+        v = load_gated(e, a, a->type, ptr, a->gate, other);
+    } else {
+        v = load_at(e, a, a->type, ptr);
+    }
+    return v ? turn(e, a, v) : NULL;
 }
 
-/* Lanes from anywhere, one at a time: on current processors as fast as the
- * gather instruction, and it works for elements of every size. */
+/* Every step-th element: as many wide loads as steps, the last so that it
+ * ends with the last element, and shuffles that pick. */
 static LLVMValueRef
-load_gather(struct host_emit *e, const struct access *a, LLVMValueRef other)
+load_stepped(struct host_emit *e, const struct access *a)
+{
+    unsigned n = a->lanes, step = (unsigned)a->step, i, part;
+    unsigned last_begin = (n - 1) * step + 1 - n;
+    LLVMValueRef v = load_at(e, a, a->type, a->first), next;
+    uint32_t pick[MAX_LANES];
+
+    for (part = 1; part < step; part++) {
+        unsigned begin = part * n < last_begin ? part * n : last_begin;
+        next = load_at(e, a, a->type, offset_by(e, a, a->first, begin));
+        for (i = 0; i < n; i++) {
+            if (i * step >= part * n)
+                pick[i] = i * step < begin + n ? n + i * step - begin : 0;
+            else /* there already: moved into place with the first part */
+                pick[i] = part == 1 ? i * step : i;
+        }
+        v = shuffle(e, v, next, pick, n);
+    }
+    return v;
+}
+
+static LLVMValueRef
+load_lanes(struct host_emit *e, const struct access *a, LLVMValueRef other)
 {
     LLVMValueRef v = e->ll->GetPoison(a->type);
     uint32_t i;
 
     for (i = 0; i < a->lanes; i++) {
-        LLVMValueRef ptr = address(e, a, lane_of(e, a->index, i)), lane;
+        LLVMValueRef ptr = lane_address(e, a, i), lane;
         if (a->gate)
-            lane =
-                load_gated(e, a, a->elem, ptr,
-                           a->gate_lanes > 1 ? lane_of(e, a->gate, i) : a->gate,
-                           lane_of(e, other, i));
+            lane = load_gated(e, a, a->elem, ptr, lane_gate(e, a, i),
+                              lane_of(e, other, i));
         else
             lane = load_at(e, a, a->elem, ptr);
         if (!lane)
@@ -208,19 +375,21 @@ host_emit_load(struct host_emit *e, const struct uop *u,
             other = host_splat(e, other, u->lanes);
         other = to_memory(e, &a, other);
     }
-    if (a.index_lanes > 1)
-        v = load_gather(e, &a, other);
-    else if (a.gate_lanes > 1)
-        v = load_masked(e, &a, other);
-    else if (a.gate)
-        v = load_gated(e, &a, a.type, address(e, &a, a.index), a.gate, other);
+    if (is_wide(&a))
+        v = load_wide(e, &a, other);
+    else if (a.first && !gate && a.step == 0)
+        v = host_splat(e, load_at(e, &a, a.elem, a.first), a.lanes);
+    else if (a.first && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
+        v = load_stepped(e, &a);
     else
-        v = load_at(e, &a, a.type, address(e, &a, a.index));
+        v = load_lanes(e, &a, other);
     if (!v)
         return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
     *out_value = from_memory(e, &a, v);
     return BELL_OK;
 }
+
+/* ---- stores ---- */
 
 static void
 store_at(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
@@ -233,29 +402,36 @@ store_at(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
 }
 
 static void
-store_masked(struct host_emit *e, const struct access *a, LLVMValueRef value)
+store_wide(struct host_emit *e, const struct access *a, LLVMValueRef value)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
-    LLVMValueRef args[4] = {value, address(e, a, a->index),
-                            host_i32(e, elem_bytes(a)), a->gate};
+    LLVMValueRef ptr = wide_address(e, a);
 
-    set_alias(e, a, host_intrinsic(e, "llvm.masked.store", types, 2, args, 4));
+    value = turn(e, a, value);
+    if (a->gate_lanes > 1) {
+        LLVMValueRef args[4] = {value, ptr, host_i32(e, elem_bytes(a)),
+                                turn(e, a, a->gate)};
+        set_alias(e, a,
+                  host_intrinsic(e, "llvm.masked.store", types, 2, args, 4));
+        return;
+    }
+    if (a->gate)
+        ptr = e->ll->BuildSelect(e->b, a->gate, ptr, scratch(e, a), "");
+    store_at(e, a, ptr, value);
 }
 
-/* Lanes to anywhere, in lane order. */
+/* In lane order: the last of those that share an address stays. */
 static void
-store_scatter(struct host_emit *e, const struct access *a, LLVMValueRef value)
+store_lanes(struct host_emit *e, const struct access *a, LLVMValueRef value)
 {
     LLVMValueRef nowhere = a->gate ? scratch(e, a) : NULL;
     uint32_t i;
 
     for (i = 0; i < a->lanes; i++) {
-        LLVMValueRef ptr = address(e, a, lane_of(e, a->index, i));
-        if (a->gate) {
-            LLVMValueRef gate =
-                a->gate_lanes > 1 ? lane_of(e, a->gate, i) : a->gate;
-            ptr = e->ll->BuildSelect(e->b, gate, ptr, nowhere, "");
-        }
+        LLVMValueRef ptr = lane_address(e, a, i);
+        if (a->gate)
+            ptr =
+                e->ll->BuildSelect(e->b, lane_gate(e, a, i), ptr, nowhere, "");
         store_at(e, a, ptr, lane_of(e, value, i));
     }
 }
@@ -266,7 +442,7 @@ host_emit_store(struct host_emit *e, const struct uop *u)
     const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
     const struct uop *value = u->src[2];
     unsigned lanes = value->lanes;
-    LLVMValueRef v, ptr;
+    LLVMValueRef v;
     struct access a;
 
     if (u->src[1]->lanes > lanes)
@@ -276,15 +452,9 @@ host_emit_store(struct host_emit *e, const struct uop *u)
     if (value->lanes == 1)
         v = host_splat(e, v, lanes);
     v = to_memory(e, &a, v);
-    if (a.index_lanes > 1) {
-        store_scatter(e, &a, v);
-    } else if (a.gate_lanes > 1) {
-        store_masked(e, &a, v);
-    } else {
-        ptr = address(e, &a, a.index);
-        if (a.gate)
-            ptr = e->ll->BuildSelect(e->b, a.gate, ptr, scratch(e, &a), "");
-        store_at(e, &a, ptr, v);
-    }
+    if (is_wide(&a))
+        store_wide(e, &a, v);
+    else
+        store_lanes(e, &a, v);
     return BELL_OK;
 }

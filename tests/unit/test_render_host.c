@@ -536,7 +536,7 @@ struct access_form {
     bool const_other; /* the value beside the gate is a constant */
 };
 
-/* base + stride * (0, 1, 2...). */
+/* base + stride * (0, 1, 2...), written so that nobody recognises it. */
 static const struct uop *
 ramp_from(struct uop_graph *g, const struct uop *base, unsigned lanes,
           unsigned stride)
@@ -547,7 +547,9 @@ ramp_from(struct uop_graph *g, const struct uop *base, unsigned lanes,
     src[1] = mk_splat(g, mk_int(g, stride), lanes);
     src[0] = mk(g, UOP_MUL, UOP_I64, lanes, 0, 2, src);
     src[1] = mk_splat(g, base, lanes);
-    return mk(g, UOP_ADD, UOP_I64, lanes, 0, 2, src);
+    src[0] = mk(g, UOP_ADD, UOP_I64, lanes, 0, 2, src);
+    src[1] = mk_splat(g, mk_int(g, 0), lanes);
+    return mk(g, UOP_OR, UOP_I64, lanes, 0, 2, src);
 }
 
 /* An access that ends, by its gate, three elements (or, with one gate for all
@@ -621,6 +623,76 @@ test_memory(void **state)
                     (f.const_other && (store || !f.gate)))
                     continue;
                 check_access((enum uop_dtype)dtype, &f, store);
+            }
+        }
+    }
+}
+
+/* Index vectors with steps of -5 to 5, ungated and gated, and one that is no
+ * such thing; the buffer ends with the last element. */
+static void
+check_steps(enum uop_dtype dtype, unsigned lanes, int64_t step, bool gated,
+            bool store)
+{
+    int64_t low = step < 0 ? step * ((int64_t)lanes - 1) : 0, span;
+    const struct uop *index, *gate = NULL, *other = NULL, *pair[2], *root;
+    const struct uop *in, *out;
+    struct uop_graph g;
+    struct p_buf bufs[2];
+    uint64_t rng = lanes;
+    char what[64];
+
+    span = (step < 0 ? -step : step) * ((int64_t)lanes - 1) + 1;
+    uop_graph_init(&g);
+    buf_make(&bufs[0], dtype, store ? (size_t)span : lanes);
+    buf_make(&bufs[1], dtype, store ? lanes : (size_t)span);
+    buf_random(&bufs[0], &rng);
+    buf_random(&bufs[1], &rng);
+    out = mk_param(&g, 0, dtype);
+    in = mk_param(&g, 1, dtype);
+    index = mk(&g, UOP_RAMP, UOP_I64, lanes, 0, 0, NULL);
+    if (gated) {
+        pair[0] = mk_splat(&g, mk_int(&g, 3), lanes);
+        pair[1] = index;
+        gate = mk(&g, UOP_CMPLT, UOP_BOOL, lanes, 0, 2, pair);
+        other = mk_splat(&g, uop_const_float(&g, dtype, 1), lanes);
+    }
+    pair[0] = index;
+    pair[1] = mk_splat(&g, mk_int(&g, step), lanes);
+    pair[1] = mk(&g, UOP_MUL, UOP_I64, lanes, 0, 2, pair);
+    pair[0] = mk_splat(&g, mk_int(&g, -low), lanes);
+    index = mk(&g, UOP_ADD, UOP_I64, lanes, 0, 2, pair);
+    if (store)
+        root =
+            mk_store(&g, out, index,
+                     mk_load(&g, in, mk_int(&g, 0), lanes, NULL, NULL), gate);
+    else
+        root = mk_store(&g, out, mk_int(&g, 0),
+                        mk_load(&g, in, index, lanes, other, gate), NULL);
+    snprintf(what, sizeof(what), "%s %s x%u step %d%s",
+             store ? "store" : "load", uop_dtype_infos[dtype].short_name, lanes,
+             (int)step, gated ? " gated" : "");
+    check_roots(&g, &root, 1, bufs, 2, false, what);
+    buf_free(&bufs[0]);
+    buf_free(&bufs[1]);
+    uop_graph_fini(&g);
+}
+
+static void
+test_steps(void **state)
+{
+    static const enum uop_dtype dtypes[] = {UOP_BOOL, UOP_F16, UOP_F32,
+                                            UOP_F64};
+    static const unsigned widths[] = {2, 3, 8, 16};
+    unsigned d, w, form;
+    int64_t step;
+
+    (void)state;
+    for (d = 0; d < ARRAY_LEN(dtypes); d++) {
+        for (w = 0; w < ARRAY_LEN(widths); w++) {
+            for (step = -5; step <= 5; step++) {
+                for (form = 0; form < 4; form++)
+                    check_steps(dtypes[d], widths[w], step, form & 1, form & 2);
             }
         }
     }
@@ -1111,6 +1183,7 @@ main(void)
         cmocka_unit_test(test_lanes),
         cmocka_unit_test(test_lanes_reduce_order),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_steps),
         cmocka_unit_test(test_nested_loops),
         cmocka_unit_test(test_extent_at_run_time),
         cmocka_unit_test(test_grid),
