@@ -28,9 +28,11 @@ main(void)
         struct bell_tensor *x = bell_linspace(ctx, -1, 1, 64, BELL_FLOAT32);
         struct bell_tensor *y =
             bell_add(bell_mul(x, bell_scalar(ctx, 2)), bell_scalar(ctx, 1));
-        struct bell_tensor *line[2] = {
-            bell_zeros(ctx, BELL_NO_DIMS, BELL_FLOAT32),
-            bell_zeros(ctx, BELL_NO_DIMS, BELL_FLOAT32)};
+        struct bell_tensor *line[2];
+
+        for (int i = 0; i < 2; i++)
+            line[i] = bell_requires_grad(
+                bell_zeros(ctx, BELL_NO_DIMS, BELL_FLOAT32), true);
 
         for (int step = 0; step < 50 && status == BELL_OK; step++)
             status = train(ctx, x, y, line);

@@ -22,7 +22,7 @@ alloc_data(size_t n, struct demo_data *out_data)
     data.labels = host_calloc(n, 1);
     if (!data.images || !data.labels) {
         demo_data_fini(&data);
-        return bell_fail(BELL_E_NO_MEMORY, "%zu images", n);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu images", n);
     }
     *out_data = data;
     return BELL_OK;

@@ -109,8 +109,10 @@ make_params(struct train *train)
     for (i = 0; i < n; i++) {
         const struct demo_param *param = &model->params[i];
         double limit = 1 / sqrt((double)param->fan_in);
-        train->state[i] = bell_uniform(ctx, param->shape, param->ndim, -limit,
-                                       limit, BELL_FLOAT32);
+        train->state[i] =
+            bell_requires_grad(bell_uniform(ctx, param->shape, param->ndim,
+                                            -limit, limit, BELL_FLOAT32),
+                               true);
         train->state[n + i] =
             bell_zeros(ctx, param->shape, param->ndim, BELL_FLOAT32);
         train->state[2 * n + i] =
@@ -312,7 +314,8 @@ train_and_test(struct train *train)
     train->images = host_alloc(batch * DIGITS_PIXELS);
     train->labels = host_calloc(batch, sizeof(*train->labels));
     if (!train->order || !train->images || !train->labels)
-        return bell_fail(BELL_E_NO_MEMORY, "a batch of %zu images", batch);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a batch of %zu images", batch);
     for (i = 0; i < n; i++)
         train->order[i] = (uint32_t)i;
     shuffle(train);

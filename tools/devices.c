@@ -33,7 +33,8 @@ list_devices(struct entry **out_entries, size_t *out_n)
     descs = host_calloc(cap ? cap : 1, sizeof(*descs));
     entries = host_calloc(cap ? cap : 1, sizeof(*entries));
     if (!descs || !entries) {
-        status = bell_fail(BELL_E_NO_MEMORY, "list of %zu devices", cap);
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "out of memory listing %zu devices", cap);
         goto done;
     }
     status = hcq_device_enumerate(descs, cap, &n);
