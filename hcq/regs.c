@@ -270,7 +270,7 @@ void
 regs_decode_fields(struct regs_text *text, const struct regs_type *type,
                    unsigned gen, const uint32_t *words, uint64_t have)
 {
-    const char *gap = "";
+    const char *gap = "", *none = "0";
 
     for (unsigned f = 0; f < type->n_fields; f++) {
         const struct regs_field *field = &type->fields[f];
@@ -280,10 +280,12 @@ regs_decode_fields(struct regs_text *text, const struct regs_type *type,
         for (unsigned i = 0; i < field->count; i++) {
             uint64_t value;
 
-            if (!is_known(field, i, have))
+            if (!is_known(field, i, have)) {
+                none = "?";
                 continue;
+            }
             value = regs_get(field, words, i);
-            if (!value && field->kind != REGS_ENUM)
+            if (!value && !field->always)
                 continue;
             regs_text_put(text, "%s", gap);
             put_name(text, field, i);
@@ -301,7 +303,7 @@ regs_decode_fields(struct regs_text *text, const struct regs_type *type,
         gap = " ";
     }
     if (!*gap)
-        regs_text_put(text, "0");
+        regs_text_put(text, "%s", none);
 }
 
 void
@@ -319,7 +321,7 @@ regs_decode_block(const struct regs_type *type, unsigned gen,
         for (unsigned i = 0; i < field->count; i++) {
             uint64_t value = regs_get(field, words, i);
 
-            if (!value)
+            if (!value && !field->always)
                 continue;
             regs_text_init(&text, buf, sizeof(buf));
             regs_text_put(&text, "  ");

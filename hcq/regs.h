@@ -77,6 +77,7 @@ struct regs_field {
     uint8_t kind, role;
     int8_t bias; /* added to the value for its role */
     bool is_array, is_const;
+    bool always; /* printed also when it is zero */
 };
 
 struct regs_type {
@@ -220,10 +221,10 @@ void regs_text_init(struct regs_text *text, char *buf, size_t size_bytes);
 void regs_text_put(struct regs_text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "A=1 B=RELEASE C[2]=0x40": the fields that are not zero ("0" if none),
- * then "reserved[WORD]=0x..." for each word with other bits set. `have`: bit
- * per word that is known (of the first 64; later ones are); a field that is
- * not known whole is left out. */
+/* "A=1 B=RELEASE C[2]=0x40": the fields that are not zero or always printed
+ * ("0" if none), then "reserved[WORD]=0x..." for each word with other bits
+ * set. `have`: bit per word that is known (of the first 64; later ones are);
+ * a field that is not known whole is left out ("?" if nothing remains). */
 void regs_decode_fields(struct regs_text *text, const struct regs_type *type,
                         unsigned gen, const uint32_t *words, uint64_t have);
 

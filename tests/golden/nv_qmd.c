@@ -1,0 +1,258 @@
+/* NVIDIA launch descriptors, word by word. The expected words are those of
+ * hw/nv/BRINGUP.md section 15, typed in. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "hcq/nv/regs/nv_qmd.h"
+
+/* What the three vectors have in common. */
+static const uint64_t program_va = 0x1234567800, bank_va = 0xf87654000;
+
+struct word {
+    unsigned dw;
+    uint32_t value;
+};
+
+static void
+expect(const uint32_t *got, unsigned n_dw, const struct word *want, unsigned n)
+{
+    uint32_t all[128] = {0};
+
+    for (unsigned i = 0; i < n; i++)
+        all[want[i].dw] = want[i].value;
+    for (unsigned i = 0; i < n_dw; i++)
+        if (got[i] != all[i])
+            fail_msg("word %u: %08x, want %08x", i, got[i], all[i]);
+}
+
+/* SM configuration of that much shared memory. */
+static uint32_t
+smem_config(unsigned kib)
+{
+    return kib / 4 + 1;
+}
+
+static struct nv_qmd_v4
+hopper(void)
+{
+    return (struct nv_qmd_v4){
+        .qmd_type = NV_QMD_TYPE_GRID_CTA,
+        .cbuf_valid[0] = true,
+        .cbuf_invalidate[0] = true,
+        .cbuf_addr[0] = bank_va,
+        .cbuf_size[0] = 0x230,
+        .sass_version = 0x90,
+        .local_high_size = 0x240,
+        .api_visible_call_limit = NV_QMD_CALL_LIMIT_NO_CHECK,
+        .sampler_index = NV_QMD_SAMPLER_INDEX_INDEPENDENTLY,
+        .shared_memory_size = 0x800,
+        .invalidate_texture_header_cache = true,
+        .invalidate_texture_sampler_cache = true,
+        .invalidate_texture_data_cache = true,
+        .invalidate_shader_data_cache = true,
+        .min_smem_config = smem_config(32),
+        .max_smem_config = smem_config(228),
+        .target_smem_config = smem_config(32),
+        .grid_width = 132,
+        .grid_height = 2,
+        .grid_depth = 3,
+        .cwd_membar_type = NV_QMD_MEMBAR_L1_SYSMEMBAR,
+        .cta_x = 256,
+        .cta_y = 1,
+        .cta_z = 1,
+        .register_count = 32,
+        .barrier_count = 1,
+        .program_address = program_va,
+    };
+}
+
+static const struct word want_hopper[] = {
+    {0, 0x01000000},  {13, 0x00000009}, {16, 0x90000000}, {17, 0x01000240},
+    {18, 0x3c080040}, {19, 0x00009e89}, {32, 0x00000084}, {33, 0x00000002},
+    {34, 0x00000003}, {35, 0x00010000}, {36, 0x00010100}, {37, 0x08200001},
+    {38, 0x34567800}, {39, 0x00000012}, {48, 0x3e1d9500}, {49, 0x01180000},
+};
+
+static void
+test_hopper(void **state)
+{
+    struct nv_qmd_v4 qmd = hopper();
+    uint32_t w[NV_QMD_V4_DW];
+
+    (void)state;
+    nv_pack_qmd_v4(&qmd, w);
+    expect(w, NV_QMD_V4_DW, want_hopper, ARRAY_LEN(want_hopper));
+    assert_true(nv_match_qmd_v4(w));
+    assert_false(nv_match_qmd_v5(w));
+}
+
+/* A descriptor of another launch, patched into this one. */
+static void
+test_setters(void **state)
+{
+    struct nv_qmd_v4 qmd = hopper();
+    uint32_t w[NV_QMD_V4_DW];
+
+    (void)state;
+    qmd.grid_width = UINT32_MAX;
+    qmd.grid_height = qmd.grid_depth = UINT16_MAX;
+    qmd.cta_x = qmd.cta_y = qmd.cta_z = UINT16_MAX;
+    qmd.shared_memory_size = 0x3ffff;
+    qmd.min_smem_config = qmd.target_smem_config = 0x3f;
+    qmd.program_address = 0x1ffffffffffffff;
+    qmd.cbuf_addr[0] = 0x1ffffffffffffc0;
+    qmd.cbuf_size[0] = 0x1fff0;
+    assert_null(nv_check_qmd_v4(&qmd));
+    nv_pack_qmd_v4(&qmd, w);
+    nv_set_qmd_v4_grid_width(w, 132);
+    nv_set_qmd_v4_grid_height(w, 2);
+    nv_set_qmd_v4_grid_depth(w, 3);
+    nv_set_qmd_v4_cta_x(w, 256);
+    nv_set_qmd_v4_cta_y(w, 1);
+    nv_set_qmd_v4_cta_z(w, 1);
+    nv_set_qmd_v4_shared_memory_size(w, 0x800);
+    nv_set_qmd_v4_min_smem_config(w, smem_config(32));
+    nv_set_qmd_v4_target_smem_config(w, smem_config(32));
+    nv_set_qmd_v4_program_address(w, program_va);
+    nv_set_qmd_v4_cbuf_addr(w, 0, bank_va);
+    nv_set_qmd_v4_cbuf_size(w, 0, 0x230);
+    expect(w, NV_QMD_V4_DW, want_hopper, ARRAY_LEN(want_hopper));
+    assert_int_equal(NV_QMD_V4_GRID_WIDTH_DW * 4, 128);
+    assert_int_equal(NV_QMD_V4_GRID_HEIGHT_DW * 4, 132);
+    assert_int_equal(NV_QMD_V4_GRID_DEPTH_DW * 4, 136);
+    assert_int_equal(NV_QMD_V4_CTA_Y_LSB, 16);
+    assert_int_equal(NV_QMD_V4_GRID_DEPTH_MAX, 0xffff);
+}
+
+static void
+test_ampere(void **state)
+{
+    static const struct word want[] = {
+        {4, 0x0000007f},  {5, 0x3c000000},  {11, 0x04010000}, {12, 0x00000084},
+        {13, 0x00000002}, {14, 0x00000003}, {17, 0x54240800}, {18, 0x01000030},
+        {19, 0x00010001}, {20, 0x00122001}, {23, 0x08000000}, {32, 0x87654000},
+        {33, 0x00c4000f}, {48, 0x34567800}, {49, 0x00000012}, {50, 0x00000240},
+        {51, 0x80000000},
+    };
+    struct nv_qmd_v3 qmd = {
+        .qmd_group_id = 0x3f,
+        .sm_global_caching_enable = true,
+        .invalidate_texture_header_cache = true,
+        .invalidate_texture_sampler_cache = true,
+        .invalidate_texture_data_cache = true,
+        .invalidate_shader_data_cache = true,
+        .cwd_membar_type = NV_QMD_MEMBAR_L1_SYSMEMBAR,
+        .api_visible_call_limit = NV_QMD_CALL_LIMIT_NO_CHECK,
+        .sampler_index = NV_QMD_SAMPLER_INDEX_INDEPENDENTLY,
+        .grid_width = 132,
+        .grid_height = 2,
+        .grid_depth = 3,
+        .shared_memory_size = 0x800,
+        .min_smem_config = smem_config(32),
+        .max_smem_config = smem_config(164),
+        .target_smem_config = smem_config(32),
+        .cta_x = 256,
+        .cta_y = 1,
+        .cta_z = 1,
+        .cbuf_valid[0] = true,
+        .cbuf_invalidate[0] = true,
+        .cbuf_addr[0] = bank_va,
+        .cbuf_size[0] = 0x180,
+        .register_count = 32,
+        .barrier_count = 1,
+        .program_address = program_va,
+        .local_high_size = 0x240,
+        .sass_version = 0x80,
+    };
+    uint32_t w[NV_QMD_V3_DW];
+
+    (void)state;
+    nv_pack_qmd_v3(&qmd, w);
+    expect(w, NV_QMD_V3_DW, want, ARRAY_LEN(want));
+}
+
+static void
+test_blackwell(void **state)
+{
+    static const struct word want[] = {
+        {4, 0x011f0000},  {14, 0x00500100}, {19, 0x00010000}, {32, 0x23456780},
+        {33, 0x00000001}, {34, 0x00010100}, {35, 0x00022001}, {36, 0x04f44810},
+        {37, 0x00240000}, {39, 0x00000084}, {40, 0x00000002}, {41, 0x00000003},
+        {42, 0x3e1d9500}, {43, 0x01d00000}, {58, 0x00000009},
+    };
+    struct nv_qmd_v5 qmd = {
+        .qmd_group_id = 0x1f,
+        .qmd_type = NV_QMD_TYPE_GRID_CTA,
+        .api_visible_call_limit = NV_QMD_CALL_LIMIT_NO_CHECK,
+        .sampler_index = NV_QMD_SAMPLER_INDEX_INDEPENDENTLY,
+        .cwd_membar_type = NV_QMD_MEMBAR_L1_SYSMEMBAR,
+        .program_address = program_va,
+        .cta_x = 256,
+        .cta_y = 1,
+        .cta_z = 1,
+        .register_count = 32,
+        .barrier_count = 1,
+        .shared_memory_size = 0x800,
+        .min_smem_config = smem_config(32),
+        .max_smem_config = smem_config(228),
+        .target_smem_config = smem_config(32),
+        .local_high_size = 0x240,
+        .grid_width = 132,
+        .grid_height = 2,
+        .grid_depth = 3,
+        .cbuf_addr[0] = bank_va,
+        .cbuf_size[0] = 0x3a0,
+        .cbuf_valid[0] = true,
+        .cbuf_invalidate[0] = true,
+    };
+    uint32_t w[NV_QMD_V5_DW];
+
+    (void)state;
+    nv_pack_qmd_v5(&qmd, w);
+    expect(w, NV_QMD_V5_DW, want, ARRAY_LEN(want));
+}
+
+/* What does not fit is refused by name, and nothing is written. */
+static void
+test_refused(void **state)
+{
+    struct nv_qmd_v4 qmd = hopper();
+    uint32_t w[NV_QMD_V4_DW] = {0x5a5a5a5a};
+
+    (void)state;
+    qmd.grid_height = 0x10000;
+    assert_int_equal(nv_try_qmd_v4(&qmd, w), BELL_E_INVALID);
+    assert_string_equal(bell_error_last()->message,
+                        "nv_qmd: V4.GRID_HEIGHT: beyond 16 bits");
+    assert_int_equal(w[0], 0x5a5a5a5a);
+    qmd = hopper();
+    qmd.cbuf_addr[7] = 0x20;
+    assert_string_equal(nv_check_qmd_v4(&qmd),
+                        "CONSTANT_BUFFER_ADDR: not a multiple of 64");
+    qmd = hopper();
+    qmd.program_address = UINT64_C(1) << 57;
+    assert_string_equal(nv_check_qmd_v4(&qmd),
+                        "PROGRAM_ADDRESS: beyond 57 bits");
+    qmd = hopper();
+    assert_int_equal(nv_try_qmd_v4(&qmd, w), BELL_OK);
+    assert_int_equal(w[0], 0x01000000);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hopper),  cmocka_unit_test(test_setters),
+        cmocka_unit_test(test_ampere),  cmocka_unit_test(test_blackwell),
+        cmocka_unit_test(test_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
