@@ -11,12 +11,16 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/map.h"
 #include "host_run.h"
 #include "p_interp.h"
+#include "render/llvm_api.h"
 #include "render/render_internal.h"
 
 #define N 256 /* elements of most buffers */
@@ -1134,6 +1138,50 @@ test_out_of_memory(void **state)
     uop_graph_fini(&g);
 }
 
+/* What LLVM thinks fatal does not end the process, and rendering goes on. */
+#if defined(__x86_64__)
+static void
+make_bad_machine(void *arg)
+{
+    const struct llvm_api *ll = arg;
+    char *triple = ll->GetDefaultTargetTriple(), *message = NULL;
+    LLVMTargetRef t;
+
+    if (ll->GetTargetFromTriple(triple, &t, &message) == 0)
+        ll->CreateTargetMachine(t, triple, "", "", LLVMCodeGenLevelDefault,
+                                LLVMRelocPIC, LLVMCodeModelTiny);
+}
+
+static void
+test_fatal_error(void **state)
+{
+    const struct llvm_api *ll;
+    struct llvm_api copy;
+    struct uop_graph g;
+    struct lower_program p;
+    struct render_binary binary;
+    bell_status status;
+
+    (void)state;
+    assert_int_equal(llvm_api_get(&ll), BELL_OK);
+    copy = *ll;
+#if defined(__SANITIZE_ADDRESS__)
+    __lsan_disable(); /* what LLVM held is lost, as told */
+#endif
+    status = llvm_guard(make_bad_machine, &copy);
+#if defined(__SANITIZE_ADDRESS__)
+    __lsan_enable();
+#endif
+    assert_int_equal(status, BELL_E_COMPILE);
+    assert_non_null(strstr(bell_error_last()->message, "tiny"));
+    make_simple(&g, &p);
+    assert_int_equal(render_host(&p, &target, &binary), BELL_OK);
+    render_binary_fini(&binary);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+#endif
+
 static void *
 render_many(void *arg)
 {
@@ -1193,6 +1241,9 @@ main(void)
         cmocka_unit_test(test_object_check),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_out_of_memory),
+#if defined(__x86_64__)
+        cmocka_unit_test(test_fatal_error),
+#endif
         cmocka_unit_test(test_threads),
     };
 
