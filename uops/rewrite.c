@@ -227,6 +227,7 @@ struct walk {
     size_t cap_next, n_next;
     const struct uop **src; /* scratch */
     size_t cap_src;
+    const struct rw_rule *last; /* the rule used last */
     uint64_t n_left; /* rewrites before we say that rules go in circles */
 };
 
@@ -307,6 +308,16 @@ renew(struct walk *w, const struct uop *u, const struct uop **out_node)
     return uop_graph_status(w->g);
 }
 
+static bell_status
+fail_endless(const struct uop *u, const struct rw_rule *rule)
+{
+    char text[200];
+
+    return bell_fail(
+        BELL_E_INTERNAL, "rewriting does not end; last rule: %s, at %s",
+        rule ? rule->name : "none", uop_expr_str(u, text, sizeof(text)));
+}
+
 /* One step for the node on top of the stack: either its sources are pushed,
  * or it is renewed and rewritten once and what it became is pushed, or it is
  * done. */
@@ -317,12 +328,12 @@ step(struct walk *w)
     const struct rw_rule *rule = NULL;
     bool ready;
 
-    if (w->to[u->id]) {
-        w->n_stack--;
-        return BELL_OK;
-    }
-    if (w->next[u->id]) { /* what it became is done */
+    if (!w->to[u->id] && w->next[u->id]) { /* what it became is done */
         w->to[u->id] = w->to[w->next[u->id]->id];
+        if (!w->to[u->id]) /* it became something made of itself */
+            return fail_endless(u, w->last);
+    }
+    if (w->to[u->id]) {
         w->n_stack--;
         return BELL_OK;
     }
@@ -333,17 +344,17 @@ step(struct walk *w)
     better = rw_apply(w->g, w->set, r, &rule);
     BELL_TRY(uop_graph_status(w->g));
     BELL_TRY(cover_ids(w));
-    if (better)
+    if (better) {
         r = better;
+        w->last = rule;
+    }
     if (r == u) {
         w->to[u->id] = u;
         w->n_stack--;
         return BELL_OK;
     }
     if (w->n_left-- == 0 || (w->next[r->id] && !w->to[r->id]))
-        return bell_fail(BELL_E_INTERNAL,
-                         "rewriting does not end; last rule: %s",
-                         rule ? rule->name : "none");
+        return fail_endless(u, w->last);
     w->next[u->id] = r;
     return push(w, r);
 }
