@@ -490,9 +490,9 @@ static bell_status
 make_values(struct expand *e)
 {
     struct kernel *k = e->k;
-    const uint32_t *order;
+    const uint32_t *order = NULL;
     const struct uop **src;
-    uint32_t i, level, n_levels, at = 0, group = 0, widest = 1;
+    uint32_t i, level, n_levels = 0, at = 0, group = 0, widest = 1;
 
     BELL_TRY(order_by_level(k, &order, &n_levels));
     for (i = 0; i < k->n_nodes; i++)

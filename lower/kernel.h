@@ -76,9 +76,16 @@ BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
 BELL_MUST_CHECK bell_status kernel_canonical(struct kernel *k);
 
 /* Splits each REDUCE over reduction range `r` in one over r's first n_main
- * values and one over the rest. */
+ * values and one over the rest. Where n_padded is more than the rest, the
+ * second counts to n_padded, with loads gated and values that are not of r
+ * left out: for a vector that covers the rest at once. Numbers of the other
+ * ranges stay, but that one of size 1 vanishes. */
 BELL_MUST_CHECK bell_status kernel_peel(struct kernel *k, uint32_t r,
-                                        int64_t n_main);
+                                        int64_t n_main, int64_t n_padded);
+
+/* Joins pairs of ranges that every index uses as one: a*size(b) + b. Such a
+ * pair becomes one range of size(a)*size(b) values. */
+BELL_MUST_CHECK bell_status kernel_merge(struct kernel *k);
 
 static inline uint32_t
 kernel_pos(const struct kernel *k, const struct uop *u)

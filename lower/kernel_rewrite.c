@@ -243,53 +243,224 @@ kernel_canonical(struct kernel *k)
 
 /* ---- peeling ---- */
 
-/* The REDUCE over main instead of r, and, with r moved by n_main, over
- * rest. */
-static bell_status
-peel_reduce(struct kernel *k, const struct uop *u, const struct uop *r,
-            const struct uop *main_range, const struct uop *rest,
-            const struct uop **out)
+/* A reduction range being cut in two. */
+struct peel {
+    uint32_t range;
+    int64_t n_main, n_rest;
+    const struct uop *main_range, *rest; /* the new RANGEs */
+    const struct uop *gate;              /* NULL, or: rest is below n_rest */
+    const struct uop **to; /* by place: the node with r at n_main + rest */
+};
+
+/* The LOAD with these sources, done only where the gate holds too. */
+static const struct uop *
+gate_load(struct kernel *k, const struct uop *u, const struct uop **src,
+          const struct uop *gate)
 {
-    const struct uop *src[2][1 + KERNEL_MAX_RANGES], *to[2], *half[2];
-    const struct uop *by[2] = {main_range, rest};
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    const struct uop *gated[4] = {src[0], src[1], NULL, gate};
+
+    gated[2] = u->n_src > 2 ? src[2] : uop_const_int(k->g, dtype, 0);
+    if (u->n_src > 3)
+        gated[3] = uop_alu2(k->g, UOP_AND, src[3], gate);
+    return uop_make(k->g, UOP_LOAD, dtype, 1, u->arg, gated, 4);
+}
+
+/* Fills peel->to. Only the bodies of the REDUCEs over r vary with r. */
+static bell_status
+shift_bodies(struct kernel *k, struct peel *peel)
+{
+    const struct uop **src;
     uint32_t i, j;
 
-    to[0] = main_range;
-    to[1] = uop_alu2(k->g, UOP_ADD, rest, main_range->src[0]);
-    for (i = 0; i < 2; i++) {
-        src[i][0] = u->src[0];
-        BELL_TRY(uop_substitute(k->g, src[i], 1, &r, &to[i], 1));
-        for (j = 1; j < u->n_src; j++)
-            src[i][j] = u->src[j] == r ? by[i] : u->src[j];
-        half[i] = uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1,
-                           u->arg, src[i], u->n_src);
+    peel->to = arena_alloc(&k->mem, k->n_nodes * sizeof(*peel->to));
+    src = arena_alloc(&k->mem, widest_node(k) * sizeof(*src));
+    if (!peel->to || !src)
+        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes", k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (!(k->deps[i] >> peel->range & 1)) {
+            peel->to[i] = u;
+            continue;
+        }
+        if (u->op == UOP_RANGE) {
+            peel->to[i] = uop_alu2(k->g, UOP_ADD, peel->rest,
+                                   uop_const_int(k->g, UOP_I64, peel->n_main));
+            continue;
+        }
+        for (j = 0; j < u->n_src; j++)
+            src[j] = peel->to[kernel_pos(k, u->src[j])];
+        peel->to[i] =
+            u->op == UOP_LOAD && peel->gate
+                ? gate_load(k, u, src, peel->gate)
+                : uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                           u->lanes, u->arg, src, u->n_src);
     }
-    *out = uop_alu2(k->g, (enum uop_op)u->arg.i, half[0], half[1]);
     return BELL_OK;
 }
 
-bell_status
-kernel_peel(struct kernel *k, uint32_t r, int64_t n_main)
+/* The REDUCE over main instead of r, joined with the one over rest. */
+static const struct uop *
+peel_reduce(struct kernel *k, const struct uop *u, const struct peel *peel)
 {
+    const struct uop *src[2][1 + KERNEL_MAX_RANGES], *half[2];
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_op op = (enum uop_op)u->arg.i;
+    const struct uop *r = k->ranges[peel->range];
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        src[0][i] = u->src[i] == r ? peel->main_range : u->src[i];
+        src[1][i] = u->src[i] == r ? peel->rest : u->src[i];
+    }
+    src[1][0] = peel->to[kernel_pos(k, u->src[0])];
+    if (peel->gate)
+        src[1][0] = uop_alu3(k->g, UOP_WHERE, peel->gate, src[1][0],
+                             kernel_identity(k->g, op, dtype));
+    for (i = 0; i < 2; i++)
+        half[i] =
+            uop_make(k->g, UOP_REDUCE, dtype, 1, u->arg, src[i], u->n_src);
+    return uop_alu2(k->g, op, half[0], half[1]);
+}
+
+/* The bodies over main: r's values below n_main, under the new RANGE. */
+static bell_status
+shorten_range(struct kernel *k, const struct peel *peel,
+              const struct uop **sink)
+{
+    const struct uop *r = k->ranges[peel->range];
+    return uop_substitute(k->g, sink, 1, &r, &peel->main_range, 1);
+}
+
+bell_status
+kernel_peel(struct kernel *k, uint32_t r, int64_t n_main, int64_t n_padded)
+{
+    struct peel peel = {.range = r, .n_main = n_main};
     const struct uop **from, **to, *sink = k->sink;
-    const struct uop *range = k->ranges[r], *main_range, *rest;
     uint32_t i, n = 0, next_id = free_range_id(k);
+    int64_t n_rest = k->sizes[r] - n_main;
 
     from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
     if (!from || !to)
         return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes", k->n_nodes);
-    main_range = uop_range(k->g, uop_range_id(range), UOP_AXIS_REDUCE, n_main);
-    rest = uop_range(k->g, next_id, UOP_AXIS_REDUCE, k->sizes[r] - n_main);
+    n_padded = n_padded > n_rest ? n_padded : n_rest;
+    peel.n_rest = n_rest;
+    peel.main_range =
+        uop_range(k->g, uop_range_id(k->ranges[r]), UOP_AXIS_REDUCE, n_main);
+    peel.rest = uop_range(k->g, next_id, UOP_AXIS_REDUCE, n_padded);
+    if (n_padded > n_rest)
+        peel.gate = uop_alu2(k->g, UOP_CMPLT, peel.rest,
+                             uop_const_int(k->g, UOP_I64, n_rest));
+    BELL_TRY(shift_bodies(k, &peel));
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         if (u->op != UOP_REDUCE || !(kernel_bound(k, u) >> r & 1))
             continue;
         from[n] = u;
-        BELL_TRY(peel_reduce(k, u, range, main_range, rest, &to[n]));
-        n++;
+        to[n++] = peel_reduce(k, u, &peel);
     }
     BELL_TRY(uop_substitute(k->g, &sink, 1, from, to, n));
+    BELL_TRY(shorten_range(k, &peel, &sink));
     BELL_TRY(kernel_set_sink(k, sink));
     return kernel_canonical(k);
+}
+
+/* ---- merging ---- */
+
+/* Affine indices where something other than index arithmetic uses them. */
+static bell_status
+collect_uses(struct kernel *k, const struct uop ***out_uses, uint32_t *out_n)
+{
+    uint32_t i, j, n = 0, n_src = 0;
+    const struct uop **uses;
+
+    for (i = 0; i < k->n_nodes; i++)
+        n_src += k->nodes[i]->n_src;
+    uses = arena_alloc(&k->mem, (n_src + 1) * sizeof(*uses));
+    if (!uses)
+        return bell_fail(BELL_E_NO_MEMORY, "merging ranges of %u nodes",
+                         k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (k->coefs[i])
+            continue;
+        for (j = 0; j < u->n_src; j++) {
+            const struct uop *s = u->src[j];
+            if (k->coefs[kernel_pos(k, s)] && !(u->op == UOP_REDUCE && j > 0))
+                uses[n++] = s;
+        }
+    }
+    *out_uses = uses;
+    *out_n = n;
+    return BELL_OK;
+}
+
+static bool
+can_merge(const struct kernel *k, uint32_t a, uint32_t b,
+          const struct uop *const *uses, uint32_t n_uses)
+{
+    uint64_t both = (uint64_t)1 << a | (uint64_t)1 << b;
+    int64_t product;
+    uint32_t i;
+
+    if (k->sizes[a] < 0 || k->sizes[b] < 0 ||
+        uop_range_axis(k->ranges[a]) != uop_range_axis(k->ranges[b]) ||
+        __builtin_mul_overflow(k->sizes[a], k->sizes[b], &product))
+        return false;
+    for (i = 0; i < k->n_groups; i++) {
+        uint64_t bound = k->groups[i].bound & both;
+        if (bound && bound != both)
+            return false;
+    }
+    for (i = 0; i < n_uses; i++) {
+        int64_t ca = kernel_coef(k, uses[i], a);
+        int64_t cb = kernel_coef(k, uses[i], b);
+        if (ca == KERNEL_NONAFFINE || cb == KERNEL_NONAFFINE ||
+            __builtin_mul_overflow(cb, k->sizes[b], &product) || product != ca)
+            return false;
+    }
+    return true;
+}
+
+static bell_status
+merge_pair(struct kernel *k, uint32_t a, uint32_t b)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    const struct uop *joined =
+        uop_range(k->g, uop_range_id(k->ranges[b]),
+                  uop_range_axis(k->ranges[b]), k->sizes[a] * k->sizes[b]);
+    uint32_t r;
+
+    for (r = 0; r < k->n_ranges; r++) {
+        map[r].value = k->ranges[r];
+        map[r].n_bound = 1;
+        map[r].bound = &k->ranges[r];
+    }
+    map[a].value = uop_const_int(k->g, UOP_I64, 0);
+    map[a].n_bound = 0;
+    map[b].value = joined;
+    map[b].bound = &joined;
+    return kernel_remap_ranges(k, map);
+}
+
+bell_status
+kernel_merge(struct kernel *k)
+{
+    const struct uop **uses = NULL;
+    uint32_t a, b, n_uses = 0;
+    bool merged = true;
+
+    while (merged) {
+        merged = false;
+        BELL_TRY(collect_uses(k, &uses, &n_uses));
+        for (a = 0; a < k->n_ranges && !merged; a++) {
+            for (b = 0; b < k->n_ranges && !merged; b++) {
+                merged = a != b && can_merge(k, a, b, uses, n_uses);
+                if (merged)
+                    BELL_TRY(merge_pair(k, a, b));
+            }
+        }
+    }
+    return BELL_OK;
 }

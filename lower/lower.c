@@ -110,6 +110,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     p->name = make_name(k);
     if (!p->name)
         return bell_fail(BELL_E_NO_MEMORY, "naming a kernel");
+    if (!k->target->no_opts)
+        BELL_TRY(opt_rules(k));
     BELL_TRY(expand_kernel(k, &root, p->grid));
     BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));

@@ -58,5 +58,9 @@ double opt_expanded_nodes(const struct opt_plan *plan);
 
 /* Makes the kernel what the plan says. The plan is used up. */
 BELL_MUST_CHECK bell_status opt_apply(struct opt_plan *plan);
+/* Chooses and applies optimisations for k->target from an analytic model
+ * (lower/opt_rules.c). Canonical in, canonical out. BELL_DEBUG=opt prints
+ * choices and reasons. */
+BELL_MUST_CHECK bell_status opt_rules(struct kernel *k);
 
 #endif

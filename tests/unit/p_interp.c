@@ -486,25 +486,55 @@ p_run(const struct lower_program *program, const struct p_buf *bufs,
 
 /* ---- kernels ---- */
 
+/* Range ids of hand-made kernels are below this. */
+#define MAX_RANGE_ID 64
+
+/* The last value of a REDUCE, and the ranges' values it holds for. */
+struct k_memo {
+    int64_t at[MAX_RANGE_ID];
+    lane_value value;
+    int filled;
+};
+
 struct k_state {
     struct interp in;
-    int64_t range[256]; /* by range id */
+    int64_t range[MAX_RANGE_ID]; /* by range id */
+    uint64_t *free_ranges;       /* by node id; ~0: not known yet */
+    struct k_memo **memo;        /* by node id, for REDUCEs */
 };
 
 static lane_value k_eval(struct k_state *s, const struct uop *u);
 
+/* Ids of the ranges that the value varies with, as bits. */
+static uint64_t
+free_ranges(struct k_state *s, const struct uop *u)
+{
+    uint64_t *set = &s->free_ranges[u->id], found = 0;
+    uint32_t i;
+
+    if (*set != UINT64_MAX)
+        return *set;
+    if (u->op == UOP_RANGE)
+        found = (uint64_t)1 << uop_range_id(u);
+    for (i = 0; i < u->n_src; i++)
+        found |= free_ranges(s, u->src[i]);
+    for (i = 1; u->op == UOP_REDUCE && i < u->n_src; i++)
+        found &= ~((uint64_t)1 << uop_range_id(u->src[i]));
+    *set = found;
+    return found;
+}
+
 static lane_value
-k_reduce(struct k_state *s, const struct uop *u)
+k_loop(struct k_state *s, const struct uop *u)
 {
     enum uop_op op = (enum uop_op)u->arg.i;
     enum uop_dtype dtype = (enum uop_dtype)u->dtype;
     lane_value acc = {.bits = 0};
-    int64_t n = 1, i, saved[256];
+    int64_t n = 1, i, saved[MAX_RANGE_ID];
     int first = 1;
     uint32_t j;
 
     memcpy(saved, s->range, sizeof(saved));
-
     for (j = 1; j < u->n_src; j++)
         n *= u->src[j]->src[0]->arg.i;
     for (i = 0; i < n && !s->in.failed; i++) {
@@ -521,6 +551,27 @@ k_reduce(struct k_state *s, const struct uop *u)
     }
     memcpy(s->range, saved, sizeof(saved));
     return acc;
+}
+
+static lane_value
+k_reduce(struct k_state *s, const struct uop *u)
+{
+    struct k_memo *memo = s->memo[u->id];
+    uint64_t set = free_ranges(s, u);
+    int same = memo && memo->filled, r;
+
+    if (!memo)
+        memo = s->memo[u->id] = calloc(1, sizeof(*memo));
+    for (r = 0; r < MAX_RANGE_ID; r++) {
+        if (set >> r & 1 && memo->at[r] != s->range[r])
+            same = 0;
+    }
+    if (same)
+        return memo->value;
+    memo->value = k_loop(s, u);
+    memcpy(memo->at, s->range, sizeof(memo->at));
+    memo->filled = 1;
+    return memo->value;
 }
 
 static lane_value
@@ -554,39 +605,41 @@ k_eval(struct k_state *s, const struct uop *u)
     }
 }
 
+/* LOOP RANGE nodes of the store, by id. */
 static uint32_t
-free_ranges(const struct uop *u, const struct uop **ranges, uint32_t n)
+store_loops(struct k_state *s, const struct uop *u, const struct uop **loops,
+            int *seen)
 {
-    uint32_t i, j;
+    uint32_t i, n = 0;
 
-    if (u->op == UOP_RANGE && uop_range_axis(u) == UOP_AXIS_LOOP) {
-        for (i = 0; i < n; i++) {
-            if (ranges[i] == u)
-                return n;
-        }
-        ranges[n++] = u;
-        return n;
+    if (u->op == UOP_RANGE && !seen[uop_range_id(u)] &&
+        uop_range_axis(u) == UOP_AXIS_LOOP) {
+        seen[uop_range_id(u)] = 1;
+        loops[n++] = u;
     }
-    for (j = 0; j < u->n_src; j++)
-        n = free_ranges(u->src[j], ranges, n);
+    for (i = 0; i < u->n_src; i++) {
+        if (free_ranges(s, u->src[i]) || u->src[i]->op == UOP_RANGE)
+            n += store_loops(s, u->src[i], loops + n, seen);
+    }
     return n;
 }
 
 static void
 k_store(struct k_state *s, const struct uop *u)
 {
-    const struct uop *ranges[64];
-    uint32_t j, n_ranges = free_ranges(u, ranges, 0);
+    const struct uop *loops[MAX_RANGE_ID];
+    int seen[MAX_RANGE_ID] = {0};
+    uint32_t j, n_loops = store_loops(s, u, loops, seen);
     int64_t n = 1, i;
 
-    for (j = 0; j < n_ranges; j++)
-        n *= ranges[j]->src[0]->arg.i;
+    for (j = 0; j < n_loops; j++)
+        n *= loops[j]->src[0]->arg.i;
     for (i = 0; i < n && !s->in.failed; i++) {
         const struct p_buf *buf;
         int64_t rest = i, at;
-        for (j = n_ranges; j-- > 0;) {
-            int64_t size = ranges[j]->src[0]->arg.i;
-            s->range[uop_range_id(ranges[j])] = rest % size;
+        for (j = n_loops; j-- > 0;) {
+            int64_t size = loops[j]->src[0]->arg.i;
+            s->range[uop_range_id(loops[j])] = rest % size;
             rest /= size;
         }
         if (u->n_src > 3 && !k_eval(s, u->src[3]).i)
@@ -602,10 +655,17 @@ int
 k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
       char *err, size_t err_bytes)
 {
-    struct k_state s = {{bufs, n_bufs, err, err_bytes, 0}, {0}};
+    struct k_state s = {{bufs, n_bufs, err, err_bytes, 0}, {0}, NULL, NULL};
     uint32_t i;
 
+    s.free_ranges = malloc((sink->id + 1) * sizeof(*s.free_ranges));
+    s.memo = calloc(sink->id + 1, sizeof(*s.memo));
+    memset(s.free_ranges, 0xff, (sink->id + 1) * sizeof(*s.free_ranges));
     for (i = 0; i < sink->n_src; i++)
         k_store(&s, sink->src[i]);
+    for (i = 0; i <= sink->id; i++)
+        free(s.memo[i]);
+    free(s.memo);
+    free(s.free_ranges);
     return s.in.failed ? -1 : 0;
 }

@@ -38,65 +38,49 @@ static const int64_t sizes[][3] = {
     {13, 64, 9},  {20, 31, 70}, {64, 3, 3},  {5, 129, 12},
 };
 
-/* The kernel for one target against its definition. */
+/* The kernel for every target against its definition. */
 static void
 check_kernel(const struct lk_case *c, const int64_t *d,
-             const struct lower_target *target)
+             const struct lower_target *const *targets, size_t n_targets)
 {
     struct lk k;
     struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
-    struct lower_program p;
     char err[BELL_ERROR_MESSAGE] = "";
-    int bad;
+    size_t i;
 
     lk_init(&k, c, d, 7);
     lk_copy_bufs(&k, want);
     lk_copy_bufs(&k, got);
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
-    bad = lower_kernel(&k.g, k.sink, target, &p) != BELL_OK;
-    if (bad)
-        snprintf(err, sizeof(err), "%s", bell_error_last()->message);
-    else
-        bad = p_run(&p, got, k.n_bufs, err, sizeof(err)) ||
-              lk_compare(&k, want, got, err, sizeof(err));
-    if (bad)
-        fail_msg("%s (%d, %d, %d) on %s: %s", c->name, (int)d[0], (int)d[1],
-                 (int)d[2], target->name, err);
+    for (i = 0; i < n_targets; i++) {
+        struct lower_program p;
+        int bad = lower_kernel(&k.g, k.sink, targets[i], &p) != BELL_OK;
+        if (bad)
+            snprintf(err, sizeof(err), "%s", bell_error_last()->message);
+        else
+            bad = p_run(&p, got, k.n_bufs, err, sizeof(err)) ||
+                  lk_compare(&k, want, got, err, sizeof(err));
+        if (bad)
+            fail_msg("%s (%d, %d, %d) on %s: %s", c->name, (int)d[0], (int)d[1],
+                     (int)d[2], targets[i]->name, err);
+    }
     lk_free_copy(&k, want);
     lk_free_copy(&k, got);
     lk_fini(&k);
 }
 
 static void
-check_all(const struct lower_target *target)
+test_results(void **state)
 {
+    static const struct lower_target *const targets[] = {&plain, &wide,
+                                                         &narrow};
     size_t c, s;
 
+    (void)state;
     for (c = 0; c < lk_n_cases; c++) {
         for (s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-            check_kernel(&lk_cases[c], sizes[s], target);
+            check_kernel(&lk_cases[c], sizes[s], targets, 3);
     }
-}
-
-static void
-test_plain(void **state)
-{
-    (void)state;
-    check_all(&plain);
-}
-
-static void
-test_wide(void **state)
-{
-    (void)state;
-    check_all(&wide);
-}
-
-static void
-test_narrow(void **state)
-{
-    (void)state;
-    check_all(&narrow);
 }
 
 static const struct lk_case *
@@ -292,9 +276,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_results),
         cmocka_unit_test(test_hoisted),
         cmocka_unit_test(test_shared_loop),
         cmocka_unit_test(test_unit_loops_vanish),

@@ -54,7 +54,8 @@ peel_some(struct kernel *k, uint64_t *rng)
             break;
         r = (uint32_t)pick(rng, k->n_ranges);
         if (k->reduce_ranges >> r & 1 && k->sizes[r] > 1 && pick(rng, 2) &&
-            kernel_peel(k, r, 1 + pick(rng, k->sizes[r] - 1)) != BELL_OK)
+            kernel_peel(k, r, 1 + pick(rng, k->sizes[r] - 1),
+                        pick(rng, 2) * pick(rng, 20)) != BELL_OK)
             return false;
     }
     return true;
@@ -141,6 +142,8 @@ check_random(const struct lk_case *c, uint64_t seed)
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
     assert_int_equal(kernel_init(&kernel, &k.g, k.sink, &target), BELL_OK);
     assert_int_equal(kernel_canonical(&kernel), BELL_OK);
+    if (pick(&rng, 2))
+        must(kernel_merge(&kernel));
     assert_true(peel_some(&kernel, &rng));
     opt_plan_init(&plan, &kernel);
     split_some(&plan, &rng);
@@ -321,11 +324,70 @@ test_peel(void **state)
     (void)state;
     begin(&f, "softmax", 4, 37, 0);
     assert_int_equal(f.kernel.n_groups, 2);
-    assert_int_equal(kernel_peel(&f.kernel, 2, 32), BELL_OK);
+    assert_int_equal(kernel_peel(&f.kernel, 2, 32, 0), BELL_OK);
     assert_int_equal(f.kernel.n_groups, 3);
     assert_int_equal(f.kernel.sizes[2], 32);
     assert_int_equal(f.kernel.n_ranges, 5);
     assert_int_equal(f.kernel.sizes[4], 5);
+    end(&f);
+}
+
+static void
+test_merge(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "add", 4, 37, 0);
+    must(kernel_merge(&f.kernel));
+    assert_int_equal(f.kernel.n_ranges, 1);
+    assert_int_equal(f.kernel.sizes[0], 4 * 37);
+    end(&f);
+    begin(&f, "sum-all", 6, 7, 0);
+    must(kernel_merge(&f.kernel));
+    assert_int_equal(f.kernel.n_ranges, 1);
+    end(&f);
+    begin(&f, "broadcast", 4, 37, 0);
+    must(kernel_merge(&f.kernel));
+    assert_int_equal(f.kernel.n_ranges, 2);
+    end(&f);
+    begin(&f, "softmax", 4, 37, 0);
+    must(kernel_merge(&f.kernel));
+    assert_int_equal(f.kernel.n_ranges, 4);
+    end(&f);
+    begin(&f, "two-shapes", 4, 37, 0);
+    must(kernel_merge(&f.kernel));
+    assert_int_equal(f.kernel.n_ranges, 3);
+    end(&f);
+}
+
+/* A rest that is padded to a vector reads nothing beyond the end. */
+static void
+test_padded_rest(void **state)
+{
+    struct lower_program p;
+    struct fixture f;
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    char err[256] = "";
+
+    (void)state;
+    begin(&f, "sum-rows", 3, 37, 0);
+    must(kernel_peel(&f.kernel, 1, 32, 8));
+    assert_int_equal(f.kernel.sizes[2], 8);
+    opt_plan_init(&f.plan, &f.kernel);
+    assert_true(opt_retype(&f.plan, 2, UOP_AXIS_VECTOR));
+    assert_true(
+        opt_split(&f.plan, 1, 16, UOP_AXIS_VECTOR, OPT_INNER, NULL, NULL));
+    must(opt_apply(&f.plan));
+    lower_plan(&f.kernel, &p);
+    lk_copy_bufs(&f.k, want);
+    lk_copy_bufs(&f.k, got);
+    assert_int_equal(k_run(f.k.sink, want, f.k.n_bufs, err, sizeof(err)), 0);
+    if (p_run(&p, got, f.k.n_bufs, err, sizeof(err)) ||
+        lk_compare(&f.k, want, got, err, sizeof(err)))
+        fail_msg("%s", err);
+    lk_free_copy(&f.k, want);
+    lk_free_copy(&f.k, got);
     end(&f);
 }
 
@@ -338,6 +400,8 @@ main(void)
         cmocka_unit_test(test_div_mod_vanish),
         cmocka_unit_test(test_contiguous_vector),
         cmocka_unit_test(test_peel),
+        cmocka_unit_test(test_padded_rest),
+        cmocka_unit_test(test_merge),
         cmocka_unit_test(test_random_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

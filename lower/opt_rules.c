@@ -1,0 +1,403 @@
+/* The rules: vectors first, then register tiles, then what is spread over
+ * threads. Every choice is made on the model's numbers; BELL_DEBUG=opt prints
+ * them. */
+#include "lower/opt_rules.h"
+
+#include <stdio.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+
+#define MAX_CANDIDATES  12
+#define TINY_CYCLES     400.0   /* a kernel below this is left as it is */
+#define GROUP_CYCLES    30000.0 /* least work of a work-group */
+#define GROUPS_A_THREAD 16      /* work-groups of a large kernel */
+#define BYTES_A_CYCLE   8.0     /* from memory, one core */
+#define TRANSPOSE_TILE  32      /* rows of a tile with strided reads */
+
+/* ---- vectors ---- */
+
+struct candidate {
+    uint32_t range;
+    int64_t lanes;
+    double gain;
+    uint64_t conflicts; /* ranges that some value varies with as well */
+};
+
+static uint64_t
+conflicts_of(const struct kernel *k, uint32_t r)
+{
+    uint64_t set = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        if (k->deps[i] >> r & 1)
+            set |= k->deps[i];
+    }
+    return set & ~((uint64_t)1 << r);
+}
+
+/* Ranges worth a vector, the best first. */
+static uint32_t
+find_candidates(struct opt_model *m, bool overlap, struct candidate *out)
+{
+    uint32_t r, n = 0, at;
+
+    for (r = 0; r < m->k->n_ranges; r++) {
+        struct candidate c = {.range = r};
+        c.lanes = opt_model_lanes(m, r, overlap);
+        if (!c.lanes)
+            continue;
+        c.gain = opt_model_gain(m, r, c.lanes);
+        LOG(LOG_OPT, "range %u (%lld): %lld lanes save %.0f cycles", r,
+            (long long)m->k->sizes[r], (long long)c.lanes, c.gain);
+        if (c.gain <= 0)
+            continue;
+        c.conflicts = conflicts_of(m->k, r);
+        for (at = n < MAX_CANDIDATES ? n++ : n; at > 0; at--) {
+            if (out[at - 1].gain >= c.gain)
+                break;
+            if (at < MAX_CANDIDATES)
+                out[at] = out[at - 1];
+        }
+        if (at < MAX_CANDIDATES)
+            out[at] = c;
+    }
+    return n;
+}
+
+/* The set of candidates without conflict that gains most: all subsets. */
+static void
+choose_vectors(struct opt_model *m, struct opt_choice *choice)
+{
+    struct candidate c[MAX_CANDIDATES];
+    uint32_t n = find_candidates(m, choice->overlap, c), i, set, best_set = 0;
+    double best = 0;
+
+    for (set = 1; set < 1u << n; set++) {
+        uint64_t ranges = 0, conflicts = 0;
+        double gain = 0;
+        for (i = 0; i < n; i++) {
+            if (!(set >> i & 1))
+                continue;
+            ranges |= (uint64_t)1 << c[i].range;
+            conflicts |= c[i].conflicts;
+            gain += c[i].gain;
+        }
+        if (!(ranges & conflicts) && gain > best) {
+            best = gain;
+            best_set = set;
+        }
+    }
+    for (i = 0; i < n; i++) {
+        if (best_set >> i & 1)
+            choice->lanes[c[i].range] = c[i].lanes;
+    }
+}
+
+/* ---- ranges that do not divide ---- */
+
+/* Masked accesses are one instruction from AVX-512 on. */
+static bool
+has_masks(const struct lower_target *target)
+{
+    return target->vector_bytes >= 64;
+}
+
+static void
+reset_choice(struct opt_choice *choice, uint32_t r)
+{
+    choice->lanes[r] = choice->copies[r] = choice->unroll[r] = 1;
+}
+
+/* Peels range r to a multiple of `tile`. The rest's choice is `rest_lanes`
+ * lanes; copies of the other ranges of the same REDUCEs keep theirs. Returns
+ * the number of the rest in *out_rest, or UINT32_MAX where it has one value
+ * only. */
+static bell_status
+peel_to(struct kernel *k, struct opt_choice *choice, uint32_t r, int64_t tile,
+        int64_t rest_lanes, uint32_t *out_rest)
+{
+    int64_t n_main = k->sizes[r] / tile * tile, n_rest = k->sizes[r] - n_main;
+    uint32_t at = k->n_ranges, i, group;
+    uint64_t others = 0;
+
+    for (group = 0; group < k->n_groups; group++) {
+        if (k->groups[group].bound >> r & 1)
+            others = k->groups[group].bound & ~((uint64_t)1 << r);
+    }
+    BELL_TRY(kernel_peel(k, r, n_main, rest_lanes > n_rest ? rest_lanes : 0));
+    *out_rest = UINT32_MAX;
+    if (n_rest > 1 || rest_lanes > 1) {
+        *out_rest = at;
+        reset_choice(choice, at++);
+    }
+    for (; others && at < k->n_ranges; others &= others - 1, at++) {
+        i = (uint32_t)__builtin_ctzll(others);
+        choice->lanes[at] = choice->lanes[i];
+        choice->copies[at] = choice->copies[i];
+        choice->unroll[at] = choice->unroll[i];
+    }
+    return BELL_OK;
+}
+
+/* Makes reduction range r a multiple of its lanes and copies: whole tiles,
+ * then single vectors, then what is left, masked where that is cheap. */
+static bell_status
+peel_range(struct kernel *k, struct opt_choice *choice, uint32_t r)
+{
+    int64_t lanes = choice->lanes[r], copies = choice->copies[r];
+    int64_t tail = k->sizes[r] % lanes;
+    uint32_t rest;
+
+    if (copies > 1 && k->sizes[r] / lanes % copies) {
+        BELL_TRY(peel_to(k, choice, r, lanes * copies, 1, &rest));
+        if (rest == UINT32_MAX)
+            return BELL_OK;
+        choice->lanes[rest] = lanes;
+        r = rest;
+    }
+    if (tail == 0)
+        return BELL_OK;
+    if (k->sizes[r] < lanes) { /* a rest of single values */
+        choice->lanes[r] = 1;
+        return BELL_OK;
+    }
+    BELL_TRY(
+        peel_to(k, choice, r, lanes, has_masks(k->target) ? lanes : 1, &rest));
+    if (rest != UINT32_MAX && has_masks(k->target))
+        choice->lanes[rest] = lanes;
+    return BELL_OK;
+}
+
+/* ---- the plan ---- */
+
+/* Splits range r as chosen; *out_loop is what is left as a loop. */
+static void
+split_range(struct opt_plan *plan, const struct opt_choice *choice, uint32_t r,
+            uint32_t *out_loop)
+{
+    bool reduce = plan->k->reduce_ranges >> r & 1;
+    int64_t lanes = choice->lanes[r], copies = choice->copies[r];
+    int64_t unroll = reduce ? choice->unroll[r] : 1;
+    uint32_t tile, piece;
+
+    *out_loop = r;
+    if (lanes * copies * unroll == 1 ||
+        !opt_split(plan, r, lanes * copies * unroll,
+                   reduce ? UOP_AXIS_REDUCE : UOP_AXIS_LOOP, OPT_INNER, &tile,
+                   out_loop))
+        return;
+    if (lanes > 1 &&
+        opt_split(plan, tile, lanes, UOP_AXIS_VECTOR, OPT_INNER, NULL, &piece))
+        tile = piece;
+    if (unroll > 1 &&
+        opt_split(plan, tile, unroll, UOP_AXIS_UNROLL, OPT_INNER, NULL, &piece))
+        tile = piece;
+    if (copies > 1)
+        (void)opt_retype(plan, tile, UOP_AXIS_UPCAST);
+}
+
+/* Output ranges around everything that is worth counting. */
+static uint64_t
+common_ranges(const struct opt_model *m, const int64_t *lanes, double total)
+{
+    const struct kernel *k = m->k;
+    uint64_t set = ~k->reduce_ranges;
+    double cost;
+    uint32_t i, j;
+
+    for (i = 0; i < k->sink->n_src; i++)
+        set &= kernel_deps(k, k->sink->src[i]);
+    for (i = 0; i < k->n_groups; i++) {
+        for (cost = 0, j = 0; j < k->n_nodes; j++) {
+            if (k->deps[j] & k->groups[i].bound)
+                cost += m->price[j] * m->trips[j];
+        }
+        cost /= (double)lanes[__builtin_ctzll(k->groups[i].bound)];
+        if (cost > total * 0.05)
+            set &= k->groups[i].context | k->reduce_ranges;
+    }
+    return set & ~k->reduce_ranges;
+}
+
+/* A divisor of n near `want`; 0 if there is none within a factor of 2. */
+static int64_t
+near_divisor(int64_t n, int64_t want)
+{
+    int64_t up, down;
+
+    for (up = want, down = want; up <= 2 * want; up++, down--) {
+        if (up <= n && n % up == 0)
+            return up;
+        if (2 * down > want && n % down == 0)
+            return down;
+    }
+    return 0;
+}
+
+/* Spreads the outer loops over work-groups. */
+static void
+choose_grid(struct opt_plan *plan, const uint32_t *loops, uint64_t ranges,
+            double cycles)
+{
+    double most = cycles / GROUP_CYCLES,
+           cap = plan->k->target->n_threads * (double)GROUPS_A_THREAD;
+    int64_t left = (int64_t)(most < cap ? most : cap);
+
+    if (plan->k->target->n_threads <= 1)
+        return;
+    for (; ranges && left > 1; ranges &= ranges - 1) {
+        uint32_t axis = loops[__builtin_ctzll(ranges)];
+        int64_t n = plan->axes[axis].size, factor;
+        if (n <= 1 || plan->axes[axis].type != UOP_AXIS_LOOP)
+            continue;
+        if (n <= left + left / 2) {
+            if (opt_retype(plan, axis, UOP_AXIS_GLOBAL))
+                left /= n;
+            continue;
+        }
+        factor = near_divisor(n, left);
+        if (!factor)
+            factor = left;
+        (void)opt_split(plan, axis, factor, UOP_AXIS_GLOBAL, OPT_OUTER, NULL,
+                        NULL);
+        return;
+    }
+}
+
+/* Vectors that gather along a stride read whole cache lines for one element
+ * a row. Going along the contiguous range in the inner loop uses the rest of
+ * the lines while they are near. */
+static void
+order_strided(struct opt_plan *plan, struct opt_model *m,
+              const struct opt_choice *choice, const uint32_t *loops)
+{
+    const struct kernel *k = plan->k;
+    uint32_t i, r, v, axis;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_LOAD || (k->deps[i] & k->reduce_ranges))
+            continue;
+        for (v = 0; v < k->n_ranges; v++) {
+            if (choice->lanes[v] > 1 && k->deps[i] >> v & 1)
+                break;
+        }
+        if (v == k->n_ranges)
+            continue;
+        opt_model_steps(m, v, choice->lanes[v]);
+        if (m->step[kernel_pos(k, u->src[1])] == 1)
+            continue;
+        for (r = 0; r < k->n_ranges; r++) {
+            if (r != v && kernel_coef(k, u->src[1], r) == 1 &&
+                plan->axes[loops[r]].type == UOP_AXIS_LOOP &&
+                plan->axes[loops[r]].size > TRANSPOSE_TILE &&
+                opt_split(plan, loops[r], TRANSPOSE_TILE, UOP_AXIS_LOOP,
+                          OPT_INNER, &axis, NULL)) {
+                plan->axes[axis].rank = KERNEL_MAX_RANGES;
+                return;
+            }
+        }
+    }
+}
+
+static void
+log_plan(const struct opt_plan *plan, double cycles)
+{
+    static const char *const names[UOP_AXIS_COUNT] = {
+        [UOP_AXIS_LOOP] = "loop",     [UOP_AXIS_GLOBAL] = "global",
+        [UOP_AXIS_LOCAL] = "local",   [UOP_AXIS_REDUCE] = "reduce",
+        [UOP_AXIS_GROUP] = "group",   [UOP_AXIS_UPCAST] = "upcast",
+        [UOP_AXIS_UNROLL] = "unroll", [UOP_AXIS_VECTOR] = "vector"};
+    uint32_t r, i;
+
+    LOG(LOG_OPT, "about %.0f cycles, %.0f nodes", cycles,
+        opt_expanded_nodes(plan));
+    for (r = 0; r < plan->k->n_ranges; r++) {
+        char text[160];
+        size_t at = 0;
+        for (i = 0; i < plan->n_axes && at + 40 < sizeof(text); i++) {
+            const struct opt_axis *a = &plan->axes[i];
+            if (a->range != r || a->outer >= 0 || a->size == 1)
+                continue;
+            at += (size_t)snprintf(text + at, sizeof(text) - at, " %s %lld",
+                                   names[a->type], (long long)a->size);
+        }
+        if (at)
+            LOG(LOG_OPT, "range %u (%lld):%s", r, (long long)plan->k->sizes[r],
+                text);
+    }
+}
+
+static double
+data_bytes(const struct kernel *k)
+{
+    double n = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op == UOP_LOAD || u->op == UOP_STORE)
+            n += opt_model_count(k, kernel_deps(k, u->src[1])) *
+                 uop_dtype_infos[u->src[0]->dtype].size_bytes;
+    }
+    return n;
+}
+
+/* Splits as chosen, then distributes and orders the loops. */
+static bell_status
+apply_choice(struct kernel *k, struct opt_choice *choice)
+{
+    struct opt_plan plan;
+    struct opt_model m;
+    uint32_t loops[KERNEL_MAX_RANGES], r, n_ranges = k->n_ranges;
+    double cycles, bytes;
+
+    for (r = 0; r < n_ranges; r++) {
+        if (k->reduce_ranges >> r & 1 &&
+            k->sizes[r] %
+                (choice->lanes[r] * choice->copies[r] * choice->unroll[r]))
+            BELL_TRY(peel_range(k, choice, r));
+    }
+    BELL_TRY(opt_model_init(&m, k));
+    opt_plan_init(&plan, k);
+    for (r = 0; r < k->n_ranges; r++)
+        split_range(&plan, choice, r, &loops[r]);
+    cycles = opt_model_total(&m, choice->lanes);
+    bytes = data_bytes(k) / BYTES_A_CYCLE;
+    cycles = bytes > cycles ? bytes : cycles;
+    order_strided(&plan, &m, choice, loops);
+    choose_grid(&plan, loops, common_ranges(&m, choice->lanes, cycles), cycles);
+    if (!opt_vectors_fit(&plan))
+        return bell_fail(BELL_E_INTERNAL, "rules chose vectors that conflict");
+    if (LOG_ON(LOG_OPT))
+        log_plan(&plan, cycles);
+    return opt_apply(&plan);
+}
+
+bell_status
+opt_rules(struct kernel *k)
+{
+    struct opt_choice choice;
+    struct opt_model m;
+    struct opt_plan plan;
+    double cycles;
+    uint32_t r;
+
+    BELL_TRY(kernel_merge(k));
+    BELL_TRY(opt_model_init(&m, k));
+    opt_plan_init(&plan, k);
+    choice.overlap = plan.may_overlap;
+    for (r = 0; r < KERNEL_MAX_RANGES; r++)
+        reset_choice(&choice, r);
+    cycles = opt_model_total(&m, choice.lanes);
+    if (cycles < TINY_CYCLES) {
+        LOG(LOG_OPT, "left as it is: about %.0f cycles", cycles);
+        return BELL_OK;
+    }
+    if (k->target->vector_bytes)
+        choose_vectors(&m, &choice);
+    BELL_TRY(opt_choose_copies(&m, &choice));
+    return apply_choice(k, &choice);
+}

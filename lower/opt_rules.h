@@ -1,0 +1,28 @@
+/* The choices of the rules, range by range, before they become a plan.
+ * Shared by opt_rules.c (vectors, grid, order) and opt_tile.c (copies).
+ */
+#ifndef BELL_LOWER_OPT_RULES_H
+#define BELL_LOWER_OPT_RULES_H
+
+#include "lower/opt.h"
+#include "lower/opt_model.h"
+
+/* Price of all unrolled instructions, at most: machine code time counts. */
+#define OPT_MAX_CODE 400.0
+
+/* By range of the kernel. A range is cut into loop, copies, lanes: inside to
+ * outside. */
+struct opt_choice {
+    int64_t lanes[KERNEL_MAX_RANGES];  /* of a VECTOR; 1: none */
+    int64_t copies[KERNEL_MAX_RANGES]; /* UPCAST; 1: none */
+    int64_t unroll[KERNEL_MAX_RANGES]; /* UNROLL of a reduction; 1: none */
+    bool overlap;                      /* output tiles may overlap */
+};
+
+/* Chooses register tiles: copies of output ranges that share loads, several
+ * accumulators against the latency of one, and unrolled reductions. Lanes are
+ * chosen already. */
+BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
+                                              struct opt_choice *choice);
+
+#endif

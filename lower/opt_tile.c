@@ -1,0 +1,488 @@
+/* Copies in registers.
+ *
+ * For each reduction loop nest, every combination of a few factors on a few
+ * ranges is priced: instructions of the body over the results it makes, with
+ * the latency of an accumulator, the registers there are, and what is
+ * computed twice at the edges.
+ */
+#include "lower/opt_rules.h"
+
+#include <math.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+
+#define MAX_DIMS        4
+#define LATENCY         4.0 /* cycles of one accumulation */
+#define LOOP_OVERHEAD   1.0 /* of one iteration */
+#define MEMORY_OVERLAP  0.3 /* of the smaller of loads and arithmetic */
+#define SCALAR_LOAD     0.5 /* price of a load that is one operand of another */
+#define CODE_PENALTY    0.02 /* for every doubling of the copies */
+#define MAX_FULL_UNROLL 16
+#define MAX_PARALLEL    8 /* accumulators of one result */
+
+/* A range that may be copied, and how often. */
+struct dim {
+    uint32_t range;
+    bool bound; /* a reduction range: accumulators of their own */
+    int64_t n;  /* values, or vectors */
+    int64_t copies;
+};
+
+struct tile {
+    const struct opt_model *m;
+    const struct opt_choice *choice;
+    const struct kernel_group *group;
+    struct dim dims[MAX_DIMS];
+    uint32_t n_dims;
+    bool *in_body; /* by place */
+};
+
+static const int64_t factors[] = {1, 2, 3, 4, 5, 6, 8, 12, 16};
+
+/* Lanes that the node is computed in. */
+static int64_t
+node_lanes(const struct opt_choice *choice, uint64_t ranges)
+{
+    int64_t lanes = 1;
+
+    for (; ranges; ranges &= ranges - 1)
+        lanes *= choice->lanes[__builtin_ctzll(ranges)];
+    return lanes;
+}
+
+/* Copies of a node that varies with `ranges`, by all choices so far. */
+static double
+chosen_copies(const struct opt_choice *choice, uint64_t ranges)
+{
+    double n = 1;
+
+    for (; ranges; ranges &= ranges - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(ranges);
+        n *= (double)(choice->copies[r] * choice->unroll[r]);
+    }
+    return n;
+}
+
+static double
+tile_copies(const struct tile *t, uint64_t ranges)
+{
+    double n = 1;
+    uint32_t i;
+
+    for (i = 0; i < t->n_dims; i++) {
+        if (ranges >> t->dims[i].range & 1)
+            n *= (double)t->dims[i].copies;
+    }
+    return n;
+}
+
+/* Is it computed in the loop of the group? */
+static bool
+in_loop(const struct tile *t, uint32_t pos)
+{
+    const struct kernel *k = t->m->k;
+    const struct uop *u = k->nodes[pos];
+    uint64_t ranges = k->deps[pos];
+
+    if (u->op == UOP_REDUCE)
+        ranges |= kernel_bound(k, u);
+    return (ranges & t->group->bound) != 0;
+}
+
+/* Is the LOAD contiguous in the vector range it varies with? */
+static bool
+is_wide(const struct tile *t, const struct uop *u)
+{
+    const struct kernel *k = t->m->k;
+    uint64_t ranges = kernel_deps(k, u);
+
+    for (; ranges; ranges &= ranges - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(ranges);
+        if (t->choice->lanes[r] > 1)
+            return kernel_coef(k, u->src[1], r) == 1;
+    }
+    return true;
+}
+
+/* What one iteration of the tile's loop takes. */
+struct load_sum {
+    double memory, arithmetic, code;
+    double live, largest; /* loaded values: all, and those of one LOAD */
+};
+
+static void
+add_node(const struct tile *t, uint32_t pos, struct load_sum *sum)
+{
+    const struct opt_model *m = t->m;
+    const struct uop *u = m->k->nodes[pos];
+    uint64_t ranges = m->k->deps[pos];
+    double copies, lanes, cost;
+
+    if (u->op == UOP_REDUCE)
+        ranges |= kernel_bound(m->k, u);
+    copies = tile_copies(t, ranges);
+    lanes = (double)node_lanes(t->choice, ranges);
+    sum->code += copies * m->price[pos];
+    if (u->op == UOP_LOAD) {
+        cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes;
+        sum->memory += copies * cost;
+        sum->live += copies;
+        sum->largest = copies > sum->largest ? copies : sum->largest;
+        return;
+    }
+    sum->arithmetic += copies * m->price[pos];
+}
+
+/* Values computed over values wanted. */
+static double
+edge_waste(const struct tile *t)
+{
+    double waste = 1;
+    uint32_t i;
+
+    for (i = 0; i < t->n_dims; i++) {
+        const struct dim *d = &t->dims[i];
+        int64_t n = (d->n + d->copies - 1) / d->copies * d->copies;
+        if (d->bound) /* the rest is peeled and goes at half the speed */
+            waste *= 1 + (double)(d->n % d->copies) / (double)d->n;
+        else
+            waste *= (double)n / (double)d->n;
+    }
+    return waste;
+}
+
+/* Cycles for each result of one iteration; negative where the tile does not
+ * fit the registers or the code becomes too large. */
+static double
+tile_cost(const struct tile *t)
+{
+    const struct kernel *k = t->m->k;
+    struct load_sum sum = {0, 0, 0, 0, 0};
+    double regs = k->target->n_vector_regs, accs = 0, n_all = 1, cost, low;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        if (t->in_body[i])
+            add_node(t, i, &sum);
+    }
+    for (i = 0; i < t->group->n_members; i++)
+        accs += tile_copies(t, kernel_deps(k, t->group->members[i]) |
+                                   t->group->bound);
+    for (i = 0; i < t->n_dims; i++)
+        n_all *= (double)t->dims[i].copies;
+    if (n_all > 1 && (accs > regs * 0.75 || sum.code > OPT_MAX_CODE ||
+                      accs + sum.live - sum.largest + 2 > regs - 1))
+        return -1;
+    cost = sum.memory > sum.arithmetic ? sum.memory : sum.arithmetic;
+    low = sum.memory + sum.arithmetic - cost;
+    cost = cost > LATENCY ? cost : LATENCY;
+    cost += MEMORY_OVERLAP * low + LOOP_OVERHEAD;
+    cost *= 1 + CODE_PENALTY * log2(n_all);
+    return cost / n_all * edge_waste(t);
+}
+
+/* Steps dims[].copies to the next combination; false after the last. */
+static bool
+next_tile(struct tile *t, uint32_t *at)
+{
+    uint32_t i;
+
+    for (i = 0; i < t->n_dims; i++) {
+        int64_t most = t->dims[i].bound ? MAX_PARALLEL : t->dims[i].n;
+        if (++at[i] < ARRAY_LEN(factors) && factors[at[i]] <= most &&
+            factors[at[i]] <= t->dims[i].n) {
+            t->dims[i].copies = factors[at[i]];
+            return true;
+        }
+        at[i] = 0;
+        t->dims[i].copies = 1;
+    }
+    return false;
+}
+
+static void
+search_tile(struct tile *t)
+{
+    uint32_t at[MAX_DIMS] = {0}, i;
+    int64_t best_copies[MAX_DIMS];
+    double best, cost;
+
+    for (i = 0; i < t->n_dims; i++)
+        best_copies[i] = t->dims[i].copies = 1;
+    best = tile_cost(t);
+    while (next_tile(t, at)) {
+        cost = tile_cost(t);
+        if (cost < 0 || cost > best * 0.995)
+            continue;
+        best = cost;
+        for (i = 0; i < t->n_dims; i++)
+            best_copies[i] = t->dims[i].copies;
+    }
+    for (i = 0; i < t->n_dims; i++)
+        t->dims[i].copies = best_copies[i];
+}
+
+/* Does copying range r let copies share a load of the body? */
+static bool
+shares_load(const struct tile *t, uint32_t r)
+{
+    const struct kernel *k = t->m->k;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        if (k->nodes[i]->op == UOP_LOAD && t->in_body[i] &&
+            !(k->deps[i] >> r & 1))
+            return true;
+    }
+    return false;
+}
+
+static void
+add_dim(struct tile *t, uint32_t r, bool bound)
+{
+    const struct kernel *k = t->m->k;
+    struct dim *d = &t->dims[t->n_dims];
+    int64_t lanes = t->choice->lanes[r];
+
+    if (t->n_dims == MAX_DIMS || k->sizes[r] < 0 || t->choice->copies[r] > 1 ||
+        t->choice->unroll[r] > 1)
+        return;
+    d->range = r;
+    d->bound = bound;
+    d->copies = 1;
+    d->n = bound ? k->sizes[r] / lanes : (k->sizes[r] + lanes - 1) / lanes;
+    if (!bound && !t->choice->overlap && k->sizes[r] % lanes == 0)
+        d->n = k->sizes[r] / lanes;
+    if (d->n > 1)
+        t->n_dims++;
+}
+
+/* The reduction range that gets accumulators of its own: the vector one, or
+ * else the longest. */
+static uint32_t
+parallel_range(const struct tile *t)
+{
+    const struct kernel *k = t->m->k;
+    uint32_t best = UINT32_MAX;
+    uint64_t set;
+
+    for (set = t->group->bound; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        if (t->choice->lanes[r] > 1)
+            return r;
+        if (best == UINT32_MAX || k->sizes[r] > k->sizes[best])
+            best = r;
+    }
+    return best;
+}
+
+static void
+find_dims(struct tile *t)
+{
+    const struct kernel *k = t->m->k;
+    uint64_t set = t->group->context & ~k->reduce_ranges;
+    uint32_t r;
+
+    while (set) { /* innermost first */
+        r = 63u - (uint32_t)__builtin_clzll(set);
+        set &= ~((uint64_t)1 << r);
+        if (t->n_dims < MAX_DIMS - 1 &&
+            (t->choice->lanes[r] > 1 || shares_load(t, r)))
+            add_dim(t, r, false);
+    }
+    r = parallel_range(t);
+    if (k->sizes[r] / t->choice->lanes[r] >= 4)
+        add_dim(t, r, true);
+}
+
+/* Cycles of the group's loop, for the order in which groups choose. */
+static double
+group_cost(const struct tile *t)
+{
+    double cost = 0;
+    uint32_t i;
+
+    for (i = 0; i < t->m->k->n_nodes; i++) {
+        if (t->in_body[i])
+            cost += t->m->price[i] * t->m->trips[i];
+    }
+    return cost;
+}
+
+/* ---- unrolled reductions ---- */
+
+/* Instructions of the whole group if range r were unrolled by n more. */
+static double
+unrolled_code(const struct tile *t, uint32_t r, int64_t n)
+{
+    const struct opt_model *m = t->m;
+    double code = 0;
+    uint32_t i;
+
+    for (i = 0; i < m->k->n_nodes; i++) {
+        uint64_t ranges = m->k->deps[i];
+        double copies;
+        if (!t->in_body[i])
+            continue;
+        if (m->k->nodes[i]->op == UOP_REDUCE)
+            ranges |= kernel_bound(m->k, m->k->nodes[i]);
+        copies = chosen_copies(t->choice, ranges);
+        if (ranges >> r & 1)
+            copies *= (double)n;
+        code += copies * (m->price[i] > 0 ? m->price[i] : 1);
+    }
+    return code;
+}
+
+/* Short inner reduction ranges become straight code, and loops with little
+ * in them are unrolled somewhat. */
+static void
+choose_unroll(const struct tile *t, struct opt_choice *choice)
+{
+    const struct kernel *k = t->m->k;
+    uint64_t set = t->group->bound;
+    int64_t total = 1, n;
+    uint32_t r;
+
+    while (set) { /* innermost first */
+        r = 63u - (uint32_t)__builtin_clzll(set);
+        set &= ~((uint64_t)1 << r);
+        n = k->sizes[r] / choice->lanes[r];
+        if (k->sizes[r] < 0 || choice->copies[r] > 1 ||
+            k->sizes[r] % choice->lanes[r])
+            return;
+        if (total * n <= MAX_FULL_UNROLL &&
+            unrolled_code(t, r, n) <= OPT_MAX_CODE) {
+            choice->unroll[r] = n;
+            total *= n;
+            continue;
+        }
+        while (n % 2 == 0 && choice->unroll[r] < 4 &&
+               unrolled_code(t, r, 2) <= 24) {
+            choice->unroll[r] *= 2;
+            n /= 2;
+        }
+        return;
+    }
+}
+
+/* ---- stores ---- */
+
+/* Vectors of a store loop are done a few at a time. */
+static void
+choose_store_copies(const struct opt_model *m, struct opt_choice *choice,
+                    const struct uop *store)
+{
+    const struct kernel *k = m->k;
+    uint64_t set = kernel_deps(k, store), inside = 0;
+    uint32_t r = 0, i;
+    double code = 0;
+    int64_t n, copies;
+
+    for (i = 0; i < k->n_groups; i++)
+        inside |= k->groups[i].context;
+    for (; set; set &= set - 1) {
+        r = (uint32_t)__builtin_ctzll(set);
+        if (choice->lanes[r] > 1)
+            break;
+    }
+    if (!set || choice->copies[r] > 1 || inside >> r & 1)
+        return;
+    for (i = 0; i < k->n_nodes; i++) {
+        if (k->deps[i] >> r & 1)
+            code += m->price[i];
+    }
+    n = k->sizes[r] / choice->lanes[r];
+    for (copies = 4; copies > 1; copies /= 2) {
+        bool exact = k->sizes[r] % (copies * choice->lanes[r]) == 0;
+        if (code * (double)copies <= 64 && n >= copies &&
+            (exact || (choice->overlap && n >= 8 * copies))) {
+            choice->copies[r] = copies;
+            return;
+        }
+    }
+}
+
+/* ---- all ---- */
+
+static void
+begin_tile(struct tile *t, const struct opt_model *m,
+           const struct opt_choice *choice, const struct kernel_group *group,
+           bool *in_body)
+{
+    uint32_t i;
+
+    t->m = m;
+    t->choice = choice;
+    t->group = group;
+    t->n_dims = 0;
+    t->in_body = in_body;
+    for (i = 0; i < m->k->n_nodes; i++)
+        in_body[i] = in_loop(t, i);
+}
+
+/* Does the group's body run another reduction loop? */
+static bool
+has_inner_group(const struct kernel *k, const struct kernel_group *group)
+{
+    uint32_t i;
+
+    for (i = 0; i < k->n_groups; i++) {
+        if (k->groups[i].context & group->bound)
+            return true;
+    }
+    return false;
+}
+
+static void
+tile_group(const struct opt_model *m, struct opt_choice *choice,
+           const struct kernel_group *group, bool *in_body)
+{
+    struct tile t;
+    uint32_t i;
+
+    begin_tile(&t, m, choice, group, in_body);
+    if (has_inner_group(m->k, group))
+        return;
+    find_dims(&t);
+    search_tile(&t);
+    for (i = 0; i < t.n_dims; i++) {
+        choice->copies[t.dims[i].range] = t.dims[i].copies;
+        if (t.dims[i].copies > 1)
+            LOG(LOG_OPT, "range %u: %lld copies, %.2f cycles a result",
+                t.dims[i].range, (long long)t.dims[i].copies, tile_cost(&t));
+    }
+    choose_unroll(&t, choice);
+}
+
+bell_status
+opt_choose_copies(struct opt_model *m, struct opt_choice *choice)
+{
+    struct kernel *k = m->k;
+    uint64_t done = 0;
+    uint32_t i, j, at;
+    bool *in_body = arena_calloc(&k->mem, k->n_nodes, sizeof(*in_body));
+    double cost, most;
+    struct tile t;
+
+    if (!in_body)
+        return bell_fail(BELL_E_NO_MEMORY, "tiles of %u nodes", k->n_nodes);
+    for (i = 0; i < k->n_groups; i++) { /* the most work chooses first */
+        for (j = 0, at = 0, most = -1; j < k->n_groups; j++) {
+            if (done >> (j & 63) & 1)
+                continue;
+            begin_tile(&t, m, choice, &k->groups[j], in_body);
+            cost = group_cost(&t);
+            if (cost > most) {
+                most = cost;
+                at = j;
+            }
+        }
+        done |= (uint64_t)1 << (at & 63);
+        tile_group(m, choice, &k->groups[at], in_body);
+    }
+    for (i = 0; i < k->sink->n_src; i++)
+        choose_store_copies(m, choice, k->sink->src[i]);
+    return BELL_OK;
+}
