@@ -5,8 +5,8 @@
  * streams, patch points, waits and the lost state. A backend gives memory,
  * signals, programs, queues, and packs commands.
  */
-#ifndef BELL_HCQ_BACKEND_H
-#define BELL_HCQ_BACKEND_H
+#ifndef BELL_HCQ_HCQ_BACKEND_H
+#define BELL_HCQ_HCQ_BACKEND_H
 
 #include <pthread.h>
 #include <stdatomic.h>

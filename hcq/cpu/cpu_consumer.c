@@ -410,6 +410,8 @@ await_work(struct cpu_queue *queue)
     } while (time_now_ns() - start_ns < queue->base.dev->spin_ns);
     bell = atomic_load(&queue->doorbell);
     atomic_store(&queue->sleeping, 1);
+    if (cpu_device(queue->base.dev)->has_membarrier)
+        cpu_fence_all(); /* for submit_words */
     if (atomic_load(&queue->write) == read && !must_stop(queue))
         cpu_futex_wait(&queue->doorbell, bell, UINT64_MAX);
     atomic_store(&queue->sleeping, 0);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,12 @@ void
 cpu_futex_wake(void *word, int n_threads)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n_threads, NULL, NULL, 0);
+}
+
+void
+cpu_fence_all(void)
+{
+    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
 void
@@ -436,6 +443,9 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
         host_free(dev);
         return status;
     }
+    dev->has_membarrier =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
+                0) == 0;
     cpu_fault_acquire();
     status = cpu_helpers_start(dev);
     if (status != BELL_OK) {

@@ -193,6 +193,7 @@ struct cpu_device {
     struct hcq_device base;
     unsigned n_helpers;
     struct cpu_worker *helpers; /* owned */
+    bool has_membarrier;        /* see cpu_queue.c, submit_words */
 
     _Alignas(64) _Atomic uint64_t open_jobs; /* a bit per slot */
     _Atomic uint32_t job_seq;                /* futex: bumped per job */
@@ -244,6 +245,8 @@ void cpu_slot_wake(struct cpu_slot *slot);
 /* Sleeps while *word is `seen`, at most max_ns. */
 void cpu_futex_wait(void *word, uint32_t seen, uint64_t max_ns);
 void cpu_futex_wake(void *word, int n_threads);
+/* Every running thread of the process executes a full fence. */
+void cpu_fence_all(void);
 /* Sleeps less than a second. */
 void cpu_nap(uint64_t ns);
 

@@ -80,6 +80,7 @@ submit_words(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words,
         value,
     };
     uint64_t write = atomic_load_explicit(&queue->write, memory_order_relaxed);
+    uint32_t sleeping;
 
     if (__builtin_expect(queue->n_ring_words - (write - queue->read_seen) <
                              n_words + CPU_SIGNAL_WORDS,
@@ -87,10 +88,20 @@ submit_words(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words,
         BELL_TRY(wait_for_room(queue, n_words + CPU_SIGNAL_WORDS));
     put_words(queue, write, words, n_words);
     put_words(queue, write + n_words, finish, CPU_SIGNAL_WORDS);
-    /* Full ordering: either the consumer sees the words before it sleeps, or
-     * we see that it sleeps. */
-    atomic_store(&queue->write, write + n_words + CPU_SIGNAL_WORDS);
-    if (atomic_load(&queue->sleeping))
+    write += n_words + CPU_SIGNAL_WORDS;
+    /* Either the consumer sees the words before it sleeps, or we see that it
+     * sleeps. That takes a full fence between our two accesses, and between
+     * its two; where the kernel can fence us from over there, the launch path
+     * is spared ours, which would wait for the ring's cache lines. */
+    if (cpu_device(queue->base.dev)->has_membarrier) {
+        atomic_store_explicit(&queue->write, write, memory_order_release);
+        atomic_signal_fence(memory_order_seq_cst);
+        sleeping = atomic_load_explicit(&queue->sleeping, memory_order_relaxed);
+    } else {
+        atomic_store(&queue->write, write);
+        sleeping = atomic_load(&queue->sleeping);
+    }
+    if (sleeping)
         ring_doorbell(queue);
     return BELL_OK;
 }

@@ -233,12 +233,16 @@ signal_from_thread(struct cts *t)
             .n = delays_ns[d] > 50000 ? 30 : 500,
         };
         pthread_t thread;
-        uint64_t i;
+        uint64_t start_ns = time_now_ns(), took_ns, i;
 
         CHECK(pthread_create(&thread, NULL, set_slowly, &s) == 0, "thread");
         for (i = 1; i <= s.n; i++)
             OK(hcq_signal_wait(s.sig, i, LONG_NS));
         pthread_join(thread, NULL);
+        took_ns = time_now_ns() - start_ns;
+        CHECK(took_ns < s.n * s.delay_ns + 2 * SECOND_NS,
+              "woken late: %.1f ms for %llu signals", (double)took_ns / 1e6,
+              (unsigned long long)s.n);
         hcq_signal_destroy(s.sig);
     }
 }

@@ -68,7 +68,7 @@ KERNEL(work)
         uint32_t x = (uint32_t)first;
         uint64_t i;
         for (i = 0; i < args[1]; i++)
-            x = x * 1664525u + 1013904223u;
+            x = (x ^ x >> 15) * 1664525u + 1013904223u;
         PTR(uint32_t, 0)[first] = x;
     }
 }

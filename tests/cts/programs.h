@@ -20,7 +20,7 @@ enum cts_kernel {
     CTS_VALUES,   /* int64 b0[0] = v0 + 3*v1 + 5*v2 */
     CTS_MANY,     /* int64 b0[0] = sum (i+1)*v[i], with HCQ_ARGS_MAX args */
     CTS_SPIN,     /* until int32 b0[0] is not 0 */
-    CTS_WORK,     /* int32 b0[group] = v0 steps of x*1664525+1013904223 */
+    CTS_WORK,     /* int32 b0[group] = v0 steps, each needs the last */
     CTS_POKE,     /* group v0 stores 1 to the int32 at address v1 */
     CTS_DIVIDE,   /* int32 b0[0] = v0 / v1 */
     CTS_TRAP,     /* an illegal instruction */
