@@ -27,7 +27,7 @@ static const struct {
     {"sched", LOG_SCHED, "each value that got a buffer, and why"},
     {"opt", LOG_OPT, "kernel optimisations chosen, and why"},
     {"render", LOG_RENDER, "rendered source or machine code"},
-    {"sync", LOG_SYNC, "wait after every submission"},
+    {"sync", LOG_SYNC, "wait after every kernel, and tell its time"},
     {"exec", LOG_EXEC, "each kernel and copy as it is queued"},
     {"time", LOG_TIME, "time spent in each stage"},
 };

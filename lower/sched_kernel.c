@@ -237,14 +237,14 @@ source_frame(struct builder *b, uint32_t at, uint32_t i)
                      idx, valid);
 }
 
-/* value, or 0 where `gate` does not hold; a load under that very gate gives
- * 0 there by itself. */
+/* value, or 0 where `gate` does not hold. `value` was read under the gate, so
+ * that a load has it among its own and gives 0 there by itself. */
 static const struct uop *
 gated(struct builder *b, const struct uop *value, const struct uop *gate)
 {
     struct uop_graph *k = b->s->k;
 
-    if (value->op == UOP_LOAD && value->n_src == 4 && value->src[3] == gate)
+    if (value->op == UOP_LOAD && value->n_src == 4)
         return value;
     return uop_alu3(k, UOP_WHERE, gate, value,
                     uop_const_int(k, (enum uop_dtype)value->dtype, 0));

@@ -762,6 +762,17 @@ number_buffers(struct planner *p, const uint32_t *local,
     return BELL_OK;
 }
 
+static void
+log_kernel(const struct sched_item *item)
+{
+    char text[1800];
+
+    if (LOG_ON(LOG_SCHED))
+        LOG(LOG_SCHED, "kernel: p0[%s] = %s",
+            uop_expr_str(item->sink->src[0]->src[1], text, 400),
+            uop_expr_str(item->sink->src[0]->src[2], text + 400, 1400));
+}
+
 static bell_status
 build_items(struct planner *p, struct sched_plan *plan)
 {
@@ -776,6 +787,7 @@ build_items(struct planner *p, struct sched_plan *plan)
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
             return no_memory(p);
+        log_kernel(item);
         plan->n_items++;
     }
     return BELL_OK;

@@ -414,10 +414,24 @@ static bell_status
 submit(struct tensor_runtime *rt, struct hcq_cs *cs)
 {
     BELL_TRY(hcq_cs_submit(cs, &rt->last_value));
-    if (LOG_ON(LOG_SYNC))
-        return wait_queue(rt, rt->last_value);
     if (rt->last_value > MAX_IN_FLIGHT)
         return wait_queue(rt, rt->last_value - MAX_IN_FLIGHT);
+    return BELL_OK;
+}
+
+/* BELL_DEBUG=sync: one kernel at a time, each with its time. */
+static bell_status
+submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
+             const struct rt_kernel *kernel)
+{
+    uint64_t start = time_now_ns(), ns;
+
+    BELL_TRY(submit(rt, cs));
+    BELL_TRY(wait_queue(rt, rt->last_value));
+    ns = time_now_ns() - start;
+    LOG(LOG_SYNC, "%s: %.1f us, %.2f GFLOP/s, %.2f GB/s", kernel->program->name,
+        (double)ns * 1e-3, kernel->n_flops / (double)ns,
+        kernel->n_bytes / (double)ns);
     return BELL_OK;
 }
 
@@ -426,13 +440,14 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
 {
     struct tensor_runtime *rt = run->rt;
     struct hcq_cs *cs = NULL;
+    uint32_t per_submit = LOG_ON(LOG_SYNC) ? 1 : EXECS_PER_SUBMIT;
     uint64_t args[SCHED_MAX_PARAMS];
     uint32_t i, j, n_args;
 
     for (i = 0; i < plan->sched.n_items; i++) {
         const struct sched_item *item = &plan->sched.items[i];
         const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
-        if (i % EXECS_PER_SUBMIT == 0)
+        if (i % per_submit == 0)
             BELL_TRY(hcq_queue_begin(rt->queue, &cs));
         /* the last slots may have been simplified away */
         n_args = kernel->program->n_bufs;
@@ -443,7 +458,9 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
             kernel->grid[0], kernel->grid[1], kernel->grid[2]);
         rt->stats.n_flops += kernel->n_flops;
         rt->stats.n_bytes += kernel->n_bytes;
-        if ((i + 1) % EXECS_PER_SUBMIT == 0 || i + 1 == plan->sched.n_items)
+        if (per_submit == 1)
+            BELL_TRY(submit_alone(rt, cs, kernel));
+        else if ((i + 1) % per_submit == 0 || i + 1 == plan->sched.n_items)
             BELL_TRY(submit(rt, cs));
     }
     rt->stats.n_launches += plan->sched.n_items;
