@@ -398,9 +398,11 @@ bench_mlp(struct bench *bench, struct bell_context *ctx)
     mlp.fence = bell_zeros(ctx, BELL_DIMS(1), BELL_FLOAT32);
     for (i = 0; i < MLP_LAYERS; i++) {
         int64_t n_in = mlp_sizes[i], n_out = mlp_sizes[i + 1];
-        mlp.params[2 * i] =
-            bell_glorot_uniform(ctx, BELL_DIMS(n_in, n_out), BELL_FLOAT32);
-        mlp.params[2 * i + 1] = bell_zeros(ctx, BELL_DIMS(n_out), BELL_FLOAT32);
+        mlp.params[2 * i] = bell_requires_grad(
+            bell_glorot_uniform(ctx, BELL_DIMS(n_in, n_out), BELL_FLOAT32),
+            true);
+        mlp.params[2 * i + 1] = bell_requires_grad(
+            bell_zeros(ctx, BELL_DIMS(n_out), BELL_FLOAT32), true);
         n_flops += (i ? 6.0 : 4.0) * MLP_BATCH * (double)(n_in * n_out);
     }
 #if BELL_HAVE_OPENBLAS

@@ -12,10 +12,10 @@ if [ $# -gt 0 ] && [ "${1#--}" = "$1" ]; then
     shift
 fi
 [ -f "$dir/build.ninja" ] || tools/configure.sh "$dir" --buildtype=release
-targets=$(ninja -C "$dir" -t targets all |
+targets=$(ninja -C "$dir" -t targets all 2>/dev/null |
     sed -n 's,^\(tests/bench/bench_[a-z]*\): .*,\1,p')
 # shellcheck disable=SC2086
-ninja --quiet -C "$dir" $targets
+ninja --quiet -C "$dir" $targets >/dev/null
 # Settings that cripple the peer would flatter us.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS OMP_NUM_THREADS
 unset BELL_DEBUG BELL_DEVICE BELL_FAIL_ALLOC
