@@ -249,7 +249,7 @@ class Parser:
             self.arguments(tokens, 1, 1)
             name = self.word(tokens[1], 'the name')
             self.unique(name)
-            self.item = ('enum', name, self.docs(doc), [])
+            self.item = ('enum', name, self.docs(doc), [], self.line)
         elif key in ('reg', 'block', 'layout'):
             self.type(tokens, doc)
         else:
@@ -514,8 +514,8 @@ class Parser:
             return
         if isinstance(item, tuple):
             if not item[3]:
-                self.fail(f'{item[1]} has no values')
-            self.spec.enums[item[1]] = item
+                self.fail(f'{item[1]} has no values', item[4])
+            self.spec.enums[item[1]] = item[:4]
             return
         if not item.fields:
             self.fail(f'{item.name} has no fields', item.line)
