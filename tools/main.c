@@ -13,6 +13,9 @@ static const struct {
     {"demo", "train a small network: mnist", verb_demo},
     {"devices", "the devices of this machine", verb_devices},
     {"doctor", "what is missing here and how to fix it", verb_doctor},
+    {"eval", "an expression over .npy files", verb_eval},
+    {"fuzz", "random programs against the reference", verb_fuzz},
+    {"eval", "an expression over .npy files", verb_eval},
 };
 
 static void

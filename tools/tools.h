@@ -31,6 +31,9 @@ typedef int tool_verb_fn(int argc, char **argv);
 tool_verb_fn verb_demo;
 tool_verb_fn verb_devices;
 tool_verb_fn verb_doctor;
+tool_verb_fn verb_eval;
+tool_verb_fn verb_fuzz;
+tool_verb_fn verb_eval;
 
 /* ---- options ---------------------------------------------------------- */
 
