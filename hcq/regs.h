@@ -71,11 +71,11 @@ struct regs_field {
     const struct regs_enum *values; /* of REGS_ENUM */
     uint64_t value;                 /* of a constant */
     uint32_t gens;                  /* bit per generation */
+    int32_t bias;                   /* added to the value for its role */
     struct regs_part parts[3];      /* least significant first */
     uint16_t count, stride;         /* array: elements, bits apart */
     uint8_t n_parts, shift;         /* low bits that are not stored */
     uint8_t kind, role;
-    int8_t bias; /* added to the value for its role */
     bool is_array, is_const;
     bool always; /* printed also when it is zero */
 };

@@ -445,10 +445,10 @@ class Parser:
         elif token.startswith('='):
             field.const = self.number(token[1:], field.name)
         elif token.startswith('@'):
-            match = re.match(r'@([a-z]+)(?:([+-]\d+))?\Z', token)
+            match = re.match(r'@([a-z]+)([+-](?:0x[0-9a-f]+|\d+))?\Z', token)
             if not match or match[1] not in ROLES:
                 self.fail(f'not a role: {token}')
-            field.role, field.bias = match[1], int(match[2] or 0)
+            field.role, field.bias = match[1], int(match[2] or '0', 0)
             if field.role != 'bind' and not self.item.stream:
                 self.fail(f'{token} in a block that heads no stream')
         elif token in ('patch', 'always', 'unverified'):

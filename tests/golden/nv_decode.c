@@ -271,9 +271,11 @@ static void
 test_other_packets(void **state)
 {
     static const uint32_t words[] = {
-        0x000500a1, 0x00000044, 0x0004fffe, 0x01000000, /* PAIRS[1] */
+        0x000500a1, 0x00000004, 0x0004fffe, 0x01000000, /* PAIRS[1] */
         0x00000001, 0x00000000,                         /* PAIRS[2] */
         0x000200b2, 0x11111111, 0x22222222,             /* body */
+        0x000200d4, 0x00000007, 0x00000008, 0x99999999, /* one word more */
+        0x3fff00e5, 0x000100e5, 0x000300d4, 0x000000e5, /* fillers of 1, 3 */
         0x001001c3, 0x00000020,                         /* BIND */
         0x000003c3, 1,          2,          3,          /* no register */
         0x12999956,                                     /* no header */
@@ -290,17 +292,20 @@ test_other_packets(void **state)
     (void)state;
     assert_int_equal(regs_decode_stream(&s, words, ARRAY_LEN(words)), 6);
     assert_string_equal(
-        lines.text, "00000: 000500a1 SET N=5 ADDRESS=0x44\n"
+        lines.text, "00000: 000500a1 SET N=5 ADDRESS=0x4\n"
                     "  PAIRS[1] = 0004fffe 01000000 {LEFT=-2 MODE=ON SPLIT=1}\n"
                     "  ? 0x0046 = 00000001\n"
                     "  ? 0x0047 = 00000000\n"
                     "00018: 000200b2 BODY N=2\n"
-                    "00024: 001001c3 ONCE N=1 ADDRESS=0x10\n"
+                    "00024: 000200d4 FULL N=2 PAYLOAD=0x800000007\n"
+                    "00034: 3fff00e5 EMPTY 0\n"
+                    "00038: 000100e5 FILLER N=1\n"
+                    "00044: 001001c3 ONCE N=1 ADDRESS=0x10\n"
                     "  BIND = 00000020 {ID=0x20}\n"
-                    "0002c: 000003c3 ONCE N=3\n"
+                    "0004c: 000003c3 ONCE N=3\n"
                     "  ? 0x0000 <- 1 words: 00000001\n"
                     "  ? 0x0001 <- 2 words: 00000002 00000003\n"
-                    "0003c: 12999956 ?\n");
+                    "0005c: 12999956 ?\n");
     assert_ptr_equal(s.slots[0], &regs_sample_unit);
     assert_int_equal(s.slot_gens[0], REGS_SAMPLE_GEN_TWO);
 }
