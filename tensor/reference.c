@@ -16,6 +16,7 @@ struct ref_run {
     uint32_t *users; /* uses to come, plus one per root */
     ref_leaf_fn *leaf;
     void *user;
+    const struct ref_noise *noise; /* or NULL */
 };
 
 static const struct uop_dims scalar_shape = {.n = 0};
@@ -234,18 +235,43 @@ eval_copy(const struct ref_run *run, const struct uop *u, struct ref_array *out)
     return BELL_OK;
 }
 
-static void
-fold_float(enum uop_op op, double *acc, double *comp, double x)
-{
-    double sum = *acc + x;
+/* What a reduction of floats needs beside its result, per element of it. */
+struct fold {
+    double comp; /* Neumaier's: what additions lost */
+    double mass; /* for noise, see ref_noisy_reduce */
+    bool coarse; /* an element was no multiple of 2^-8 */
+};
 
+static void
+fold_float(enum uop_op op, double *acc, struct fold *fold, double x)
+{
+    double sum = *acc + x, size = fabs(x);
+
+    fold->coarse |= size * 256 != floor(size * 256);
     if (op != UOP_ADD) {
+        if (size > 1)
+            fold->mass = (fold->mass == 0 ? 1 : fold->mass) * size;
         *acc = ref_alu_float(op, UOP_F64, *acc, x);
         return;
     }
-    if (isfinite(sum)) /* Neumaier: what the addition lost */
-        *comp += fabs(*acc) >= fabs(x) ? (*acc - sum) + x : (x - sum) + *acc;
+    fold->mass += size;
+    if (isfinite(sum))
+        fold->comp += fabs(*acc) >= size ? (*acc - sum) + x : (x - sum) + *acc;
     *acc = sum;
+}
+
+static double
+finish_fold(const struct ref_run *run, const struct uop *u, size_t k,
+            double acc, const struct fold *fold, size_t n)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    double value = acc + fold->comp;
+
+    if (run->noise)
+        value = ref_noisy_reduce(run->noise, (uint64_t)u->id << 32 ^ k,
+                                 uop_reduce_op(u), dtype, value, fold->mass, n,
+                                 !fold->coarse);
+    return uop_round_float(dtype, value);
 }
 
 static bell_status
@@ -270,6 +296,20 @@ check_reduce(const struct ref_run *run, const struct uop *u)
     return BELL_OK;
 }
 
+static void
+start_reduce(const struct uop *u, struct ref_array *out)
+{
+    enum uop_op op = uop_reduce_op(u);
+    size_t k;
+
+    for (k = 0; k < out->n; k++) {
+        if (uop_dtype_infos[out->dtype].is_float)
+            out->f[k] = ref_neutral_float(op);
+        else
+            out->i[k] = ref_neutral_int(op, out->dtype);
+    }
+}
+
 /* Walks the source; the position is in the result. */
 static bell_status
 eval_reduce(const struct ref_run *run, const struct uop *u,
@@ -278,7 +318,7 @@ eval_reduce(const struct ref_run *run, const struct uop *u,
     struct ref_array x = source(run, u, 0);
     bool is_float = uop_dtype_infos[x.dtype].is_float;
     enum uop_op op = uop_reduce_op(u);
-    double *comp = NULL;
+    struct fold *folds;
     struct walk w;
     uint32_t i;
     size_t k;
@@ -290,24 +330,19 @@ eval_reduce(const struct ref_run *run, const struct uop *u,
         if (uop_reduce_axes(u) >> i & 1)
             w.step[i] = 0;
     }
-    for (k = 0; k < out->n; k++) {
-        if (is_float)
-            out->f[k] = ref_neutral_float(op);
-        else
-            out->i[k] = ref_neutral_int(op, x.dtype);
-    }
-    comp = host_calloc(out->n + 1, sizeof(*comp));
-    if (!comp)
+    start_reduce(u, out);
+    folds = host_calloc(out->n + 1, sizeof(*folds));
+    if (!folds)
         return bell_fail(BELL_E_NO_MEMORY, "reference reduction");
     for (k = 0; k < x.n; k++, walk_next(&w)) {
         if (is_float)
-            fold_float(op, &out->f[w.pos], &comp[w.pos], x.f[k]);
+            fold_float(op, &out->f[w.pos], &folds[w.pos], x.f[k]);
         else
             out->i[w.pos] = ref_alu_int(op, x.dtype, out->i[w.pos], x.i[k]);
     }
     for (k = 0; is_float && k < out->n; k++)
-        out->f[k] = uop_round_float(x.dtype, out->f[k] + comp[k]);
-    host_free(comp);
+        out->f[k] = finish_fold(run, u, k, out->f[k], &folds[k], x.n / out->n);
+    host_free(folds);
     return BELL_OK;
 }
 
@@ -458,6 +493,20 @@ eval_where(const struct ref_run *run, const struct uop *u,
     return BELL_OK;
 }
 
+/* Element k of a float op. */
+static double
+alu_float(const struct ref_run *run, const struct uop *u, size_t k, double x,
+          double y)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    double value = ref_alu_float((enum uop_op)u->op, dtype, x, y);
+
+    if (!run->noise)
+        return value;
+    return ref_noisy_alu(run->noise, (uint64_t)u->id << 32 ^ k,
+                         (enum uop_op)u->op, dtype, x, y, value);
+}
+
 static bell_status
 eval_alu(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
@@ -480,7 +529,7 @@ eval_alu(const struct ref_run *run, const struct uop *u, struct ref_array *out)
         if (is_float && is_cmp)
             out->i[k] = ref_compare_float(op, x.f[i], y.f[j]);
         else if (is_float)
-            out->f[k] = ref_alu_float(op, x.dtype, x.f[i], y.f[j]);
+            out->f[k] = alu_float(run, u, k, x.f[i], y.f[j]);
         else if (is_cmp)
             out->i[k] = ref_compare_int(op, x.dtype, x.i[i], y.i[j]);
         else
@@ -637,7 +686,15 @@ bell_status
 ref_eval(const struct uop_graph *g, const struct uop *const *roots, size_t n,
          ref_leaf_fn *leaf, void *user, struct ref_array *out)
 {
-    struct ref_run run = {.g = g, .leaf = leaf, .user = user};
+    return ref_eval_noisy(g, roots, n, leaf, user, NULL, out);
+}
+
+bell_status
+ref_eval_noisy(const struct uop_graph *g, const struct uop *const *roots,
+               size_t n, ref_leaf_fn *leaf, void *user,
+               const struct ref_noise *noise, struct ref_array *out)
+{
+    struct ref_run run = {.g = g, .leaf = leaf, .user = user, .noise = noise};
     bell_status status;
     size_t id;
 

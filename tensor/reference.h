@@ -39,6 +39,17 @@ struct ref_array {
     };
 };
 
+/* Errors that a correct device may make, put into an evaluation: where a float
+ * op does not have an exact result, the result moves by up to `ulps` units in
+ * the last place of its dtype (a few more for EXP2, LOG2, SIN and POW), and a
+ * sum by as much of the sum of magnitudes. Evaluations with different seeds
+ * differ by what the graph makes of such errors: its condition, jumps
+ * included. */
+struct ref_noise {
+    uint64_t seed;
+    double ulps;
+};
+
 /* Fills the elements of a BUFFER leaf. `array` comes allocated, its dtype,
  * shape and n are the leaf's. See ref_from_bytes. */
 typedef bell_status ref_leaf_fn(void *user, const struct uop *buffer,
@@ -53,12 +64,21 @@ BELL_MUST_CHECK bell_status ref_eval(const struct uop_graph *g,
                                      const struct uop *const *roots, size_t n,
                                      ref_leaf_fn *leaf, void *user,
                                      struct ref_array *out);
+/* The same with noise; NULL is none. */
+BELL_MUST_CHECK bell_status ref_eval_noisy(const struct uop_graph *g,
+                                           const struct uop *const *roots,
+                                           size_t n, ref_leaf_fn *leaf,
+                                           void *user,
+                                           const struct ref_noise *noise,
+                                           struct ref_array *out);
 
 /* The same of tensors of one context, computing nothing on the device; leaves
  * are read back from it (tensor/reference_tensor.c, in the tensor library).
  * A shape in `out` is the graph's: valid until the context's next call. */
 BELL_MUST_CHECK bell_status ref_eval_tensors(struct bell_tensor *const *tensors,
-                                             size_t n, struct ref_array *out);
+                                             size_t n,
+                                             const struct ref_noise *noise,
+                                             struct ref_array *out);
 
 void ref_array_fini(struct ref_array *array);
 

@@ -15,6 +15,17 @@ int64_t ref_compare_float(enum uop_op op, double x, double y);
 int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
                         int64_t y);
 
+/* `value`, which `op` gave of x and y, moved as far as a device may be off. */
+double ref_noisy_alu(const struct ref_noise *noise, uint64_t salt,
+                     enum uop_op op, enum uop_dtype dtype, double x, double y,
+                     double value);
+/* `total`, reduced from n elements whose magnitudes have the sum (of MUL: the
+ * product of those above 1) `mass`; `fine` tells that each is a multiple of
+ * 2^-8. */
+double ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt,
+                        enum uop_op op, enum uop_dtype dtype, double total,
+                        double mass, size_t n, bool fine);
+
 /* CAST between floats and integers. */
 int64_t ref_float_to_int(enum uop_dtype to, double x);
 double ref_int_to_float(enum uop_dtype from, enum uop_dtype to, int64_t x);

@@ -31,7 +31,7 @@ read_leaf(void *user, const struct uop *buffer, struct ref_array *array)
 
 bell_status
 ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
-                 struct ref_array *out)
+                 const struct ref_noise *noise, struct ref_array *out)
 {
     const struct uop **roots;
     bell_status status;
@@ -52,7 +52,8 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
         }
         roots[i] = tensors[i]->uop;
     }
-    status = ref_eval(&tensors[0]->ctx->graph, roots, n, read_leaf, NULL, out);
+    status = ref_eval_noisy(&tensors[0]->ctx->graph, roots, n, read_leaf, NULL,
+                            noise, out);
     host_free(roots);
     return status;
 }

@@ -1,0 +1,126 @@
+/* Noise in the reference evaluator: the errors that a correct device may
+ * make. Exact results stay exact, so that counting and indexing in floats
+ * keep their meaning. */
+#include "tensor/reference_internal.h"
+
+#include <math.h>
+
+#include "base/map.h"
+
+/* Bits of fraction of a float dtype. */
+static int
+fraction_bits(enum uop_dtype dtype)
+{
+    switch ((int)dtype) {
+    case UOP_F16:
+        return 10;
+    case UOP_BF16:
+        return 7;
+    case UOP_F32:
+        return 23;
+    default:
+        return 52;
+    }
+}
+
+static double
+smallest_normal(enum uop_dtype dtype)
+{
+    switch ((int)dtype) {
+    case UOP_F16:
+        return 0x1p-14;
+    case UOP_F64:
+        return 0x1p-1022;
+    default:
+        return 0x1p-126;
+    }
+}
+
+/* Somewhere from -1 to 1; the ends are as likely as all between. */
+static double
+draw(const struct ref_noise *noise, uint64_t salt)
+{
+    uint64_t bits = hash_add(noise->seed, salt);
+
+    if (bits & 1)
+        return bits & 2 ? 1.0 : -1.0;
+    return (double)(bits >> 11) * 0x1p-52 - 1.0;
+}
+
+/* Whether the op's exact result on x and y is `value` itself. */
+static bool
+is_exact(enum uop_op op, enum uop_dtype dtype, double x, double y, double value)
+{
+    double r;
+
+    switch ((int)op) {
+    case UOP_ADD:
+    case UOP_SUB:
+        if (op == UOP_SUB)
+            y = -y;
+        r = x + y; /* exact in double if its parts come back (two-sum) */
+        return r == value && (x - (r - (r - x))) + (y - (r - x)) == 0;
+    case UOP_MUL:
+        return fma(x, y, -value) == 0;
+    case UOP_FDIV:
+        return fma(value, y, -x) == 0;
+    case UOP_RECIP:
+        return fma(value, x, -1.0) == 0;
+    case UOP_SQRT:
+        return fma(value, value, -x) == 0;
+    case UOP_EXP2:
+    case UOP_LOG2:
+        return x == 0 || x == 1;
+    case UOP_SIN:
+        return x == 0;
+    case UOP_POW:
+        return x == 1 || y == 0 || y == 1;
+    default: /* NEG, TRUNC, MAX, MIN */
+        return true;
+    }
+    (void)dtype;
+}
+
+/* How far a device may be off, in units in the last place. POW multiplies the
+ * error of its logarithm by the exponent of its result. */
+static double
+ulps_of(enum uop_op op, double value)
+{
+    if (op == UOP_POW)
+        return 4 + 2 * fabs(log2(fabs(value) + 0x1p-1000));
+    return op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN ? 3 : 1;
+}
+
+double
+ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+              enum uop_dtype dtype, double x, double y, double value)
+{
+    double ulp, size = fabs(value);
+
+    if (!isfinite(value) || is_exact(op, dtype, x, y, value))
+        return value;
+    ulp = ldexp(fmax(size, smallest_normal(dtype)), -fraction_bits(dtype));
+    return uop_round_float(dtype, value + draw(noise, salt) * noise->ulps *
+                                              ulps_of(op, value) * ulp);
+}
+
+double
+ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+                 enum uop_dtype dtype, double total, double mass, size_t n,
+                 bool fine)
+{
+    double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
+
+    if (!isfinite(total) || n <= 1 || (op != UOP_ADD && op != UOP_MUL))
+        return total;
+    if (op == UOP_ADD) {
+        if (fine && mass * 256 * eps < 1)
+            return total;
+        scale = mass * (1 + log2((double)n));
+    } else {
+        if (fine && mass * 256 * eps < 1 && total == floor(total))
+            return total;
+        scale = fabs(total) * (double)n;
+    }
+    return total + draw(noise, salt) * noise->ulps * eps * scale;
+}
