@@ -74,18 +74,21 @@ bell_detach(struct bell_tensor *x)
 
 /* ---- rectifiers ---- */
 
-/* The value `u`, with slope 1 strictly between the bounds and 0 outside. */
+/* `u`, which is x limited to the bounds, with slope 1 strictly between them
+ * and 0 outside. Asking u and not x where it is means that only u has to be
+ * kept for the gradient. */
 static const struct uop *
 slope_between(struct bell_context *ctx, const struct uop *u,
               const struct uop *x, const struct uop *low,
               const struct uop *high)
 {
-    const struct uop *in = tn_lt(ctx, low, x);
+    const struct uop *in;
 
     if (!tn_is_float(x))
         return u;
+    in = tn_lt(ctx, low, u);
     if (high)
-        in = tn_and(ctx, in, tn_lt(ctx, x, high));
+        in = tn_and(ctx, in, tn_lt(ctx, u, high));
     return tensor_surrogate(ctx, u, tn_where(ctx, in, x, num(ctx, x, 0)));
 }
 

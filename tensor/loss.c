@@ -462,21 +462,33 @@ drop_ignored(struct bell_context *ctx, const struct uop *u,
     return tn_where(ctx, valid, u, zero);
 }
 
-/* Against classes: -(1 - e) log p[class] - e mean of log p. */
+/* Against classes: log of the sum of exp minus (1 - e) of the class' logit and
+ * e of the logits' mean; the gradient is the softmax minus the target. The
+ * logits are less their maximum. 0 for a class out of range. */
 static const struct uop *
-class_loss(struct bell_context *ctx, const struct uop *log_p, uint32_t axis,
+class_loss(struct bell_context *ctx, const struct uop *x, uint32_t axis,
            const struct uop *target, double smoothing)
 {
-    double n = (double)tn_size(ctx, log_p, axis);
-    const struct uop *u, *all;
+    const struct uop *u, *max, *valid;
+    int64_t n = tn_size(ctx, x, axis);
+    uint32_t mask = 1u << axis;
 
-    if (tn_bad(log_p))
-        return log_p;
-    u = tn_mul_c(ctx, pick_class(ctx, log_p, axis, target), smoothing - 1);
-    if (smoothing == 0)
-        return u;
-    all = tn_squeeze(ctx, tn_sum(ctx, log_p, 1u << axis), 1u << axis);
-    return tn_sub(ctx, u, tn_mul_c(ctx, all, smoothing / n));
+    if (tn_bad(x))
+        return x;
+    max = tn_wrap(ctx, UOP_DETACH, tn_reduce(ctx, UOP_MAX, x, mask));
+    x = tn_sub(ctx, x, max);
+    u = tn_log(ctx, tn_sum(ctx, tn_exp(ctx, x), mask));
+    u = tn_squeeze(ctx, u, mask);
+    u = tn_sub(ctx, u,
+               tn_mul_c(ctx, pick_class(ctx, x, axis, target), 1 - smoothing));
+    if (smoothing != 0)
+        u = tn_sub(ctx, u,
+                   tn_mul_c(ctx, tn_squeeze(ctx, tn_mean(ctx, x, mask), mask),
+                            smoothing));
+    valid =
+        tn_and(ctx, tn_not(ctx, tn_lt(ctx, target, tn_int(ctx, UOP_I64, 0))),
+               tn_lt(ctx, target, tn_int(ctx, UOP_I64, n)));
+    return tn_where(ctx, valid, u, num(ctx, u, 0));
 }
 
 /* Against probabilities t: -sum of ((1 - e) t + e / n) log p. */
@@ -528,7 +540,7 @@ bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
                    double label_smoothing, int64_t ignore_index,
                    enum bell_reduction reduction)
 {
-    const struct uop *log_p, *u, *t, *count = NULL;
+    const struct uop *x, *u, *t, *count = NULL;
     struct bell_context *ctx;
     struct bell_tensor *out;
     int axis;

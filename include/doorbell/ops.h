@@ -185,7 +185,7 @@ BELL_API struct bell_tensor *bell_tanh(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_asinh(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_acosh(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_atanh(struct bell_tensor *x);
-/* Error function; absolute error below 2e-7. */
+/* Error function. */
 BELL_API struct bell_tensor *bell_erf(struct bell_tensor *x);
 /* Activations; float, but relu and relu6 keep integers. */
 BELL_API struct bell_tensor *bell_relu(struct bell_tensor *x);
@@ -410,8 +410,8 @@ enum bell_reduction {
 
 /* -log softmax of the right class. logits[n, c, d..] or [c]; target: classes
  * [n, d..], integer, or probabilities of logits' shape, float. Elements whose
- * class is ignore_index count nothing; a class out of range counts as a
- * probability of 1. Smoothing e: targets become (1 - e) t + e / c. */
+ * class is ignore_index count nothing; the loss of a class out of range is
+ * 0. Smoothing e: targets become (1 - e) t + e / c. */
 BELL_API struct bell_tensor *bell_cross_entropy(struct bell_tensor *logits,
                                                 struct bell_tensor *target,
                                                 double label_smoothing,
