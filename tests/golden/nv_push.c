@@ -239,6 +239,61 @@ test_ring_entries(void **state)
     assert_int_equal(word, 0x0000000400007f00);
 }
 
+/* Single words that sections 7 and 10 name. */
+static void
+test_words(void **state)
+{
+    struct nv_host_sem sem = {.operation = NV_HOST_SEM_OP_RELEASE,
+                              .release_wfi = true};
+    struct nv_ce_launch_dma dma = {
+        .flush_enable = true,
+        .semaphore_type = NV_CE_SEMAPHORE_RELEASE_ONE_WORD_SEMAPHORE};
+    uint32_t w[NV_HOST_SEM_DW], op[NV_HOST_MEM_OP_DW];
+
+    (void)state;
+    nv_pack_host_sem(NV_HOST_GEN_C56F, sem, w);
+    assert_int_equal(w[4], 0x00100001);
+    sem.release_wfi = false;
+    sem.payload_size = NV_HOST_SEM_PAYLOAD_64BIT;
+    nv_pack_host_sem(NV_HOST_GEN_C56F, sem, w);
+    assert_int_equal(w[4], 0x01000001);
+    nv_pack_host_mem_op(
+        NV_HOST_GEN_C86F,
+        (struct nv_host_mem_op){.membar_type = NV_HOST_MEMBAR_SYS_MEMBAR,
+                                .operation = NV_HOST_MEM_OPERATION_MEMBAR},
+        op);
+    assert_int_equal(op[0] | op[1] | op[2], 0);
+    assert_int_equal(op[3], 0x28000000);
+    assert_int_equal(nv_pack_ce_launch_dma(NV_CE_GEN_C8B5, dma), 0x0000000c);
+    dma.data_transfer_type = NV_CE_TRANSFER_NON_PIPELINED;
+    dma.src_memory_layout = dma.dst_memory_layout = NV_CE_LAYOUT_PITCH;
+    assert_int_equal(nv_pack_ce_launch_dma(NV_CE_GEN_C8B5, dma), 0x0000018e);
+}
+
+/* Older channels take shorter addresses. */
+static void
+test_generations(void **state)
+{
+    struct nv_host_sem sem = {.offset = UINT64_C(1) << 40};
+    struct nv_ce_offset_in in = {.address = UINT64_C(1) << 49};
+
+    (void)state;
+    assert_string_equal(nv_check_host_sem(NV_HOST_GEN_C56F, &sem),
+                        "OFFSET: beyond 40 bits");
+    assert_null(nv_check_host_sem(NV_HOST_GEN_C86F, &sem));
+    sem.offset = 2;
+    assert_string_equal(nv_check_host_sem(NV_HOST_GEN_C86F, &sem),
+                        "OFFSET: not a multiple of 4");
+    assert_string_equal(nv_check_ce_offset_in(NV_CE_GEN_C7B5, &in),
+                        "ADDRESS: beyond 49 bits");
+    assert_null(nv_check_ce_offset_in(NV_CE_GEN_C8B5, &in));
+    assert_string_equal(
+        nv_check_ce_launch_dma(
+            NV_CE_GEN_C6B5,
+            &(struct nv_ce_launch_dma){.memory_scrub_enable = true}),
+        "MEMORY_SCRUB_ENABLE: absent from this generation");
+}
+
 int
 main(void)
 {
@@ -253,6 +308,8 @@ main(void)
         cmocka_unit_test(test_copy_release),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_ring_entries),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_generations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

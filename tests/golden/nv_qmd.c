@@ -1,11 +1,15 @@
 /* NVIDIA launch descriptors, word by word. The expected words are those of
  * hw/nv/BRINGUP.md section 15, typed in. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -89,6 +93,9 @@ test_hopper(void **state)
     (void)state;
     nv_pack_qmd_v4(&qmd, w);
     expect(w, NV_QMD_V4_DW, want_hopper, ARRAY_LEN(want_hopper));
+    /* Where section 9 saw them in a descriptor that libcuda made. */
+    assert_int_equal(w[0x98 / 4] | (uint64_t)w[0x9c / 4] << 32, program_va);
+    assert_int_equal(w[0xc0 / 4], bank_va >> 6);
     assert_true(nv_match_qmd_v4(w));
     assert_false(nv_match_qmd_v5(w));
 }
@@ -245,13 +252,45 @@ test_refused(void **state)
     assert_int_equal(w[0], 0x01000000);
 }
 
+/* A packer given what does not fit stops a build that has assertions. */
+static void
+test_asserts(void **state)
+{
+    (void)state;
+#ifdef NDEBUG
+    print_message("# skipped: built without assertions\n");
+    skip();
+#else
+    struct nv_qmd_v4 qmd = hopper();
+    uint32_t w[NV_QMD_V4_DW];
+    int status = 0;
+    pid_t child;
+
+    qmd.register_count = 512;
+    fflush(NULL);
+    child = fork();
+    if (!child) {
+        struct rlimit none = {0, 0};
+
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGABRT, SIG_DFL);
+        close(STDERR_FILENO);
+        nv_pack_qmd_v4(&qmd, w);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#endif
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hopper),  cmocka_unit_test(test_setters),
         cmocka_unit_test(test_ampere),  cmocka_unit_test(test_blackwell),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_asserts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
