@@ -79,6 +79,26 @@ lane_gate(struct host_emit *e, const struct access *a, uint32_t lane)
     return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
 }
 
+/* The address of element `index`. A constant at the end of the sum is added
+ * last, so that accesses that differ by it share the rest, wherever they
+ * stand, and differ in the displacement only. */
+static bell_status
+element_address(struct host_emit *e, const struct access *a,
+                const struct uop *index, LLVMValueRef *out_ptr)
+{
+    int64_t offset = 0;
+    LLVMValueRef v;
+
+    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST) {
+        offset = index->src[1]->arg.i;
+        index = index->src[0];
+    }
+    BELL_TRY(host_value_of(e, index, &v));
+    v = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
+    *out_ptr = offset ? offset_by(e, a, v, offset) : v;
+    return BELL_OK;
+}
+
 /* True for RAMP and RAMP times a constant. */
 static bool
 is_ramp(const struct uop *u, int64_t *out_step)
@@ -123,7 +143,6 @@ static bell_status
 find_address(struct host_emit *e, const struct uop *u, struct access *a)
 {
     const struct uop *param = u->src[0], *index = u->src[1], *base = index;
-    LLVMValueRef v;
 
     while (param->op == UOP_AFTER)
         param = param->src[0];
@@ -137,11 +156,7 @@ find_address(struct host_emit *e, const struct uop *u, struct access *a)
     if (index->lanes > 1 && !is_stepped(index, &base, &a->step))
         return host_value_of(e, index, &a->indices);
     a->first = a->base;
-    if (base) {
-        BELL_TRY(host_value_of(e, base, &v));
-        a->first = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
-    }
-    return BELL_OK;
+    return base ? element_address(e, a, base, &a->first) : BELL_OK;
 }
 
 static bell_status
