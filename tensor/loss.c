@@ -553,17 +553,16 @@ bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "label smoothing %g is not in 0..1",
                            label_smoothing);
-    log_p =
-        tn_log_softmax(ctx, tn_widen(ctx, tensor_node(logits)), (uint32_t)axis);
+    x = tn_widen(ctx, tensor_node(logits));
     t = tensor_node(target);
     if (tn_bad(t))
         return tensor_new(ctx, __func__, t);
     if (tn_is_float(t)) {
-        u = soft_loss(ctx, log_p, (uint32_t)axis, t, label_smoothing);
-        /* The mean is over rows, as with classes. */
+        x = tn_log_softmax(ctx, x, (uint32_t)axis);
+        u = soft_loss(ctx, x, (uint32_t)axis, t, label_smoothing);
     } else {
         t = tn_cast(ctx, t, UOP_I64);
-        u = class_loss(ctx, log_p, (uint32_t)axis, t, label_smoothing);
+        u = class_loss(ctx, x, (uint32_t)axis, t, label_smoothing);
         u = drop_ignored(ctx, u, t, ignore_index, &count);
     }
     return finish_loss(__func__, ctx, u, count, reduction,
