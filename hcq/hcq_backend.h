@@ -217,7 +217,8 @@ struct hcq_buffer_node;
 struct hcq_device {
     const struct hcq_device_ops *ops;
     struct hcq_device_info info;
-    uint64_t spin_ns; /* how long waits spin before they sleep */
+    uint64_t spin_ns; /* how long an idle thread spins before it sleeps */
+    _Atomic uint64_t last_wait_ns; /* how long the host's last wait took */
 
     pthread_mutex_t lock; /* the lists, the fault and the memory fields */
     struct hcq_link buffers, signals, programs, queues;
@@ -262,6 +263,11 @@ hcq_device_is_lost(struct hcq_device *dev)
 {
     return atomic_load_explicit(&dev->lost, memory_order_acquire) != 0;
 }
+
+/* One step of a spin that has lasted spun_ns: some dozens of cycles at first,
+ * later the core is offered to whoever else is ready to run. That may be the
+ * very thread that is waited for, where threads outnumber cores. */
+void hcq_spin(uint64_t spun_ns);
 
 /* Fills the base of a queue in. */
 BELL_MUST_CHECK bell_status hcq_queue_init(struct hcq_queue *queue,

@@ -1,6 +1,7 @@
 /* Signals, timelines, waiting with a report. */
 #include "hcq/hcq_backend.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,9 @@
 /* A sleep never lasts longer: bounds the cost of a wake that got lost (a
  * value that moved by a multiple of 2^32 while a 32-bit futex looked). */
 #define SLEEP_SLICE_NS 100000000ull
+
+/* A launch and its completion take about 0.5 us when nobody has to share. */
+#define YIELD_AFTER_NS 1000u
 
 bell_status
 hcq_signal_create(struct hcq_device *dev, uint64_t value,
@@ -97,6 +101,30 @@ report_timeout(struct hcq_signal *sig, uint64_t want, uint64_t seen,
     return hcq_timeout_report(sig->dev, what);
 }
 
+void
+hcq_spin(uint64_t spun_ns)
+{
+    unsigned i;
+
+    if (spun_ns >= YIELD_AFTER_NS)
+        sched_yield();
+    for (i = 0; i < 16; i++)
+        thread_relax();
+}
+
+/* How long a wait of the host spins. Spinning pays when the device is about
+ * to be done, up to and including the time it takes to wake a sleeping
+ * consumer: a shorter spin would put host and consumer to sleep in turn. When
+ * waits are long anyway it takes a core from the device's own threads. */
+static uint64_t
+host_spin_ns(struct hcq_device *dev)
+{
+    uint64_t last_ns =
+        atomic_load_explicit(&dev->last_wait_ns, memory_order_relaxed);
+
+    return last_ns < dev->spin_ns * 3 ? dev->spin_ns * 2 : dev->spin_ns / 8;
+}
+
 /* The part of a wait that is not satisfied at once. */
 static bell_status
 wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
@@ -104,15 +132,17 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
     struct hcq_device *dev = sig->dev;
     uint64_t epoch = atomic_load(&dev->epoch);
     uint64_t start_ns = time_now_ns();
+    uint64_t spin_ns = host_spin_ns(dev);
 
     for (;;) {
         uint64_t seen = hcq_signal_value(sig);
         uint64_t waited_ns, left_ns;
-        unsigned i;
 
         if (seen >= value) {
             if (atomic_load(&dev->epoch) != epoch)
                 return hcq_lost_report(dev);
+            atomic_store_explicit(&dev->last_wait_ns, time_now_ns() - start_ns,
+                                  memory_order_relaxed);
             return BELL_OK;
         }
         if (hcq_device_is_lost(dev) || atomic_load(&dev->epoch) != epoch)
@@ -120,9 +150,8 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
         waited_ns = time_now_ns() - start_ns;
         if (waited_ns >= timeout_ns && timeout_ns != HCQ_WAIT_FOREVER)
             return report_timeout(sig, value, seen, waited_ns);
-        if (waited_ns < dev->spin_ns) {
-            for (i = 0; i < 16; i++)
-                thread_relax();
+        if (waited_ns < spin_ns) {
+            hcq_spin(waited_ns);
             continue;
         }
         left_ns = timeout_ns == HCQ_WAIT_FOREVER ? SLEEP_SLICE_NS

@@ -110,7 +110,6 @@ run_wait(struct cpu_queue *queue, struct cpu_slot *slot, uint64_t value)
 {
     struct cpu_worker *worker = &queue->worker;
     uint64_t start_ns = 0, now_ns, seen;
-    unsigned i;
 
     for (;;) {
         worker->in_kernel = 1;
@@ -124,8 +123,7 @@ run_wait(struct cpu_queue *queue, struct cpu_slot *slot, uint64_t value)
         if (start_ns == 0)
             start_ns = now_ns;
         if (now_ns - start_ns < queue->base.dev->spin_ns) {
-            for (i = 0; i < 16; i++)
-                thread_relax();
+            hcq_spin(now_ns - start_ns);
         } else {
             cpu_slot_sleep(slot, seen, WAIT_SLICE_NS);
         }
@@ -138,7 +136,6 @@ run_poll(struct cpu_queue *queue, const uint32_t *word, uint32_t mask,
 {
     struct cpu_worker *worker = &queue->worker;
     uint64_t start_ns = 0, now_ns, nap_ns = 10000;
-    unsigned i;
 
     for (;;) {
         uint32_t seen;
@@ -154,8 +151,7 @@ run_poll(struct cpu_queue *queue, const uint32_t *word, uint32_t mask,
         if (start_ns == 0)
             start_ns = now_ns;
         if (now_ns - start_ns < queue->base.dev->spin_ns) {
-            for (i = 0; i < 16; i++)
-                thread_relax();
+            hcq_spin(now_ns - start_ns);
         } else {
             /* Memory has no wake-up: look ever less often, down to 1 kHz. */
             cpu_nap(nap_ns);
@@ -395,19 +391,16 @@ static void
 await_work(struct cpu_queue *queue)
 {
     uint64_t read = atomic_load_explicit(&queue->read, memory_order_relaxed);
-    uint64_t start_ns = time_now_ns();
+    uint64_t start_ns = time_now_ns(), spun_ns = 0;
     uint32_t bell;
-    unsigned i;
 
-    do {
-        for (i = 0; i < 16; i++) {
-            if (atomic_load_explicit(&queue->write, memory_order_acquire) !=
-                    read ||
-                must_stop(queue))
-                return;
-            thread_relax();
-        }
-    } while (time_now_ns() - start_ns < queue->base.dev->spin_ns);
+    while (spun_ns < queue->base.dev->spin_ns) {
+        if (atomic_load_explicit(&queue->write, memory_order_acquire) != read ||
+            must_stop(queue))
+            return;
+        hcq_spin(spun_ns);
+        spun_ns = time_now_ns() - start_ns;
+    }
     bell = atomic_load(&queue->doorbell);
     atomic_store(&queue->sleeping, 1);
     if (cpu_device(queue->base.dev)->has_membarrier)

@@ -21,11 +21,11 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/* How long an idle thread or a waiter spins. A futex sleep and wake costs
- * 5 to 50 us here, a launch 0.1 us: spinning this long covers the gaps
- * between the launches of a busy program and no more.
+/* How long an idle thread spins. A futex sleep and wake costs 5 to 50 us, a
+ * launch 0.1 us: spinning this long bridges the gaps between the launches of
+ * a busy program, and the time its host thread takes to wake up.
  * BELL_SPIN_US overrides it. */
-#define SPIN_DEFAULT_NS 30000u
+#define SPIN_DEFAULT_NS 50000u
 #define SPIN_MAX_US     1000000u
 
 #define MMAP_MIN_BYTES (1u << 20)
@@ -394,19 +394,23 @@ cpu_ticks_to_ns(struct hcq_device *dev, uint64_t ticks)
     return ticks; /* the host's clock */
 }
 
-static uint64_t
-read_spin_ns(const struct hcq_device_info *info)
+static bell_status
+read_spin_ns(const struct hcq_device_info *info, uint64_t *out_ns)
 {
     const char *text = getenv("BELL_SPIN_US");
+    unsigned long us;
     char *end;
 
-    if (text && *text) {
-        unsigned long us = strtoul(text, &end, 10);
-        if (*end == '\0' && us <= SPIN_MAX_US)
-            return us * 1000u;
-    }
     /* With one CPU the other side cannot run while we spin. */
-    return info->n_units > 1 ? SPIN_DEFAULT_NS : 0;
+    *out_ns = info->n_units > 1 ? SPIN_DEFAULT_NS : 0;
+    if (!text)
+        return BELL_OK;
+    us = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || us > SPIN_MAX_US)
+        return bell_fail(BELL_E_INVALID, "BELL_SPIN_US is '%.40s', not 0 to %u",
+                         text, SPIN_MAX_US);
+    *out_ns = us * 1000u;
+    return BELL_OK;
 }
 
 static void
@@ -437,8 +441,9 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     memset(dev, 0, sizeof(*dev));
     dev->base.ops = &cpu_ops;
     fill_info(&dev->base.info);
-    dev->base.spin_ns = read_spin_ns(&dev->base.info);
-    status = hcq_device_init(&dev->base);
+    status = read_spin_ns(&dev->base.info, &dev->base.spin_ns);
+    if (status == BELL_OK)
+        status = hcq_device_init(&dev->base);
     if (status != BELL_OK) {
         host_free(dev);
         return status;

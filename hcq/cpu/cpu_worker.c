@@ -164,13 +164,11 @@ close_job(struct cpu_device *dev, struct cpu_job *job, uint64_t bit)
     gate = atomic_fetch_and(&job->gate, ~GATE_OPEN);
     while (gate & GATE_INSIDE) {
         uint64_t now_ns = time_now_ns();
-        unsigned i;
 
         if (start_ns == 0)
             start_ns = now_ns;
         if (now_ns - start_ns < dev->base.spin_ns * TAIL_SPINS) {
-            for (i = 0; i < 16; i++)
-                thread_relax();
+            hcq_spin(now_ns - start_ns);
         } else {
             gate = atomic_fetch_or(&job->gate, GATE_SLEEPER);
             if (gate & GATE_INSIDE)
@@ -276,7 +274,6 @@ helper_body(void *arg)
     while (!atomic_load_explicit(&dev->quit, memory_order_relaxed)) {
         uint32_t seq = atomic_load(&dev->job_seq);
         uint64_t now_ns;
-        unsigned i;
 
         if (help_any(worker)) {
             idle_ns = 0;
@@ -286,8 +283,7 @@ helper_body(void *arg)
         if (idle_ns == 0)
             idle_ns = now_ns;
         if (now_ns - idle_ns < dev->base.spin_ns) {
-            for (i = 0; i < 16; i++)
-                thread_relax();
+            hcq_spin(now_ns - idle_ns);
             continue;
         }
         atomic_fetch_add(&dev->n_sleeping, 1);

@@ -201,6 +201,7 @@ signal_timeout(struct cts *t)
 struct setter {
     struct hcq_signal *sig;
     uint64_t delay_ns, n;
+    uint64_t seen; /* by the waiter */
 };
 
 static void *
@@ -215,6 +216,8 @@ set_slowly(void *arg)
         while (time_now_ns() - start_ns < s->delay_ns)
             thread_relax();
         hcq_signal_set(s->sig, i);
+        while (__atomic_load_n(&s->seen, __ATOMIC_ACQUIRE) < i)
+            thread_relax();
     }
     return NULL;
 }
@@ -236,8 +239,10 @@ signal_from_thread(struct cts *t)
         uint64_t start_ns = time_now_ns(), took_ns, i;
 
         CHECK(pthread_create(&thread, NULL, set_slowly, &s) == 0, "thread");
-        for (i = 1; i <= s.n; i++)
+        for (i = 1; i <= s.n; i++) {
             OK(hcq_signal_wait(s.sig, i, LONG_NS));
+            __atomic_store_n(&s.seen, i, __ATOMIC_RELEASE);
+        }
         pthread_join(thread, NULL);
         took_ns = time_now_ns() - start_ns;
         CHECK(took_ns < s.n * s.delay_ns + 2 * SECOND_NS,

@@ -43,7 +43,8 @@ late_wait(struct cts *t)
         FAILS(hcq_signal_wait(done, 1, 30 * MS_NS), BELL_E_TIMEOUT,
               hcq_queue_name(queues[i]));
         FAILS(hcq_queue_wait(queues[i], MS_NS), BELL_E_TIMEOUT, "wait");
-        FAILS(hcq_device_synchronize(t->dev, MS_NS), BELL_E_TIMEOUT, ">= 3");
+        FAILS(hcq_device_synchronize(t->dev, 30 * MS_NS), BELL_E_TIMEOUT,
+              ">= 3");
         hcq_signal_set(go, 2);
         FAILS(hcq_signal_wait(done, 1, 5 * MS_NS), BELL_E_TIMEOUT, "is 0");
         hcq_signal_set(go, 9);
