@@ -49,6 +49,30 @@ op_price(const struct uop *u)
     }
 }
 
+static double
+op_code(const struct uop *u)
+{
+    bool by_const = u->n_src > 1 && u->src[1]->op == UOP_CONST;
+
+    switch ((int)u->op) {
+    case UOP_EXP2:
+        return 25;
+    case UOP_LOG2:
+        return 30;
+    case UOP_SIN:
+        return 60;
+    case UOP_POW:
+        return 100;
+    case UOP_IDIV:
+    case UOP_IMOD:
+    case UOP_FLOORDIV:
+    case UOP_FLOORMOD:
+        return by_const ? 5 : 15;
+    default:
+        return 1;
+    }
+}
+
 static bool
 is_free(const struct kernel *k, uint32_t pos)
 {
@@ -122,9 +146,10 @@ opt_model_init(struct opt_model *m, struct kernel *k)
     m->k = k;
     m->is_value = arena_calloc(mem, k->n_nodes, sizeof(*m->is_value));
     m->price = arena_calloc(mem, k->n_nodes, sizeof(*m->price));
+    m->code = arena_calloc(mem, k->n_nodes, sizeof(*m->code));
     m->trips = arena_calloc(mem, k->n_nodes, sizeof(*m->trips));
     m->step = arena_calloc(mem, k->n_nodes, sizeof(*m->step));
-    if (!m->is_value || !m->price || !m->trips || !m->step)
+    if (!m->is_value || !m->price || !m->code || !m->trips || !m->step)
         return bell_fail(BELL_E_NO_MEMORY, "cost of %u nodes", k->n_nodes);
     mark_values(m);
     for (i = 0; i < k->n_nodes; i++) {
@@ -136,10 +161,13 @@ opt_model_init(struct opt_model *m, struct kernel *k)
         if (is_free(k, i) && u->op != UOP_REDUCE)
             continue;
         m->price[i] = op_price(u);
-        if (is_half(u) && uop_has(u, UOP_FLAG_ALU))
+        m->code[i] = op_code(u);
+        if (is_half(u) && uop_has(u, UOP_FLAG_ALU)) {
             m->price[i] += 3;
+            m->code[i] += 3;
+        }
         if (is_fused_sum(k, u))
-            m->price[i] = 0;
+            m->price[i] = m->code[i] = 0;
     }
     return BELL_OK;
 }
@@ -250,6 +278,28 @@ is_index(const struct opt_model *m, uint32_t pos)
     return !m->is_value[pos] && m->k->nodes[pos]->dtype == UOP_I64;
 }
 
+/* A load in a reduction serves this many results at once, where copies of
+ * another output range can share it. */
+static double
+load_reuse(const struct opt_model *m, uint32_t pos, uint32_t r)
+{
+    const struct kernel *k = m->k;
+    uint64_t context = 0;
+    int64_t most = 1;
+    uint32_t i;
+
+    for (i = 0; i < k->n_groups; i++) {
+        if (k->groups[i].bound & k->deps[pos])
+            context |= k->groups[i].context;
+    }
+    context &= ~(k->deps[pos] | k->reduce_ranges | (uint64_t)1 << r);
+    for (; context; context &= context - 1) {
+        int64_t size = k->sizes[__builtin_ctzll(context)];
+        most = size > most ? size : most;
+    }
+    return (double)(most < 8 ? most : 8);
+}
+
 double
 opt_model_gain(struct opt_model *m, uint32_t r, int64_t lanes)
 {
@@ -264,6 +314,7 @@ opt_model_gain(struct opt_model *m, uint32_t r, int64_t lanes)
         const struct uop *u = k->nodes[i];
         bool bound = u->op == UOP_REDUCE && kernel_bound(k, u) >> r & 1;
         bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
+        double trips = m->trips[i];
         int64_t step;
         if (bound)
             gain += m->trips[i] * m->price[i] * saved -
@@ -271,15 +322,17 @@ opt_model_gain(struct opt_model *m, uint32_t r, int64_t lanes)
         if (bound || !(k->deps[i] >> r & 1) || m->price[i] == 0)
             continue;
         step = access ? m->step[kernel_pos(k, u->src[1])] : 0;
+        if (u->op == UOP_LOAD)
+            trips /= load_reuse(m, i, r);
         if (access && step != 1)
-            gain -= m->trips[i] *
-                    (u->op == UOP_LOAD ? GATHER_PENALTY : SCATTER_PENALTY);
+            gain -=
+                trips * (u->op == UOP_LOAD ? GATHER_PENALTY : SCATTER_PENALTY);
         else if (is_index(m, i))
             gain -= m->step[i] == KERNEL_NONAFFINE && m->price[i] > 1
                         ? m->trips[i] * INDEX_PENALTY
                         : 0;
         else if (m->price[i] < 20)
-            gain += m->trips[i] * m->price[i] * saved;
+            gain += trips * m->price[i] * saved;
     }
     return gain;
 }

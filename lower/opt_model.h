@@ -14,6 +14,7 @@ struct opt_model {
     struct kernel *k;
     bool *is_value; /* computes data, not an address or a gate */
     double *price;  /* cycles of one instance, scalar or vector */
+    double *code;   /* instructions of one instance, after decomposition */
     double *trips;  /* how often, as scheduled */
     int64_t *step;  /* scratch of opt_model_steps */
 };

@@ -183,6 +183,13 @@ split_range(struct opt_plan *plan, const struct opt_choice *choice, uint32_t r,
     uint32_t tile, piece;
 
     *out_loop = r;
+    if (lanes * copies > plan->k->sizes[r]) { /* the vectors overlap */
+        if (opt_split(plan, r, lanes, UOP_AXIS_VECTOR, OPT_INNER, NULL, &piece))
+            *out_loop = piece;
+        if (plan->axes[*out_loop].size == copies)
+            (void)opt_retype(plan, *out_loop, UOP_AXIS_UPCAST);
+        return;
+    }
     if (lanes * copies * unroll == 1 ||
         !opt_split(plan, r, lanes * copies * unroll,
                    reduce ? UOP_AXIS_REDUCE : UOP_AXIS_LOOP, OPT_INNER, &tile,

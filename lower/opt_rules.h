@@ -8,7 +8,7 @@
 #include "lower/opt_model.h"
 
 /* Price of all unrolled instructions, at most: machine code time counts. */
-#define OPT_MAX_CODE 400.0
+#define OPT_MAX_CODE 256.0
 
 /* By range of the kernel. A range is cut into loop, copies, lanes: inside to
  * outside. */

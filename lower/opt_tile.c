@@ -17,9 +17,12 @@
 #define LOOP_OVERHEAD   1.0 /* of one iteration */
 #define MEMORY_OVERLAP  0.3 /* of the smaller of loads and arithmetic */
 #define SCALAR_LOAD     0.5 /* price of a load that is one operand of another */
-#define CODE_PENALTY    0.02 /* for every doubling of the copies */
-#define MAX_FULL_UNROLL 16
-#define MAX_PARALLEL    8 /* accumulators of one result */
+#define COPY_PENALTY    0.02  /* for every doubling of the copies */
+#define CODE_PENALTY    0.001 /* for every instruction */
+#define MAX_FULL_UNROLL 16    /* steps */
+#define MAX_UNROLLED    160.0 /* instructions */
+#define MAX_STORE_LOOP  40.0  /* instructions of a store loop's copies */
+#define MAX_PARALLEL    8     /* accumulators of one result */
 
 /* A range that may be copied, and how often. */
 struct dim {
@@ -90,7 +93,7 @@ in_loop(const struct tile *t, uint32_t pos)
     return (ranges & t->group->bound) != 0;
 }
 
-/* Is the LOAD contiguous in the vector range it varies with? */
+/* Is the LOAD or STORE contiguous in the vector range it varies with? */
 static bool
 is_wide(const struct tile *t, const struct uop *u)
 {
@@ -123,7 +126,10 @@ add_node(const struct tile *t, uint32_t pos, struct load_sum *sum)
         ranges |= kernel_bound(m->k, u);
     copies = tile_copies(t, ranges);
     lanes = (double)node_lanes(t->choice, ranges);
-    sum->code += copies * m->price[pos];
+    if (u->op == UOP_LOAD && !is_wide(t, u))
+        sum->code += copies * lanes;
+    else
+        sum->code += copies * m->code[pos];
     if (u->op == UOP_LOAD) {
         cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes;
         sum->memory += copies * cost;
@@ -132,6 +138,17 @@ add_node(const struct tile *t, uint32_t pos, struct load_sum *sum)
         return;
     }
     sum->arithmetic += copies * m->price[pos];
+}
+
+/* Instructions of the stores that the tile's copies end in. */
+static double
+store_code(const struct tile *t, uint32_t pos)
+{
+    uint64_t ranges = t->m->k->deps[pos];
+    double lanes = (double)node_lanes(t->choice, ranges);
+
+    return tile_copies(t, ranges) *
+           (is_wide(t, t->m->k->nodes[pos]) ? 1 : lanes);
 }
 
 /* Values computed over values wanted. */
@@ -165,6 +182,8 @@ tile_cost(const struct tile *t)
     for (i = 0; i < k->n_nodes; i++) {
         if (t->in_body[i])
             add_node(t, i, &sum);
+        else if (k->nodes[i]->op == UOP_STORE)
+            sum.code += store_code(t, i);
     }
     for (i = 0; i < t->group->n_members; i++)
         accs += tile_copies(t, kernel_deps(k, t->group->members[i]) |
@@ -178,7 +197,7 @@ tile_cost(const struct tile *t)
     low = sum.memory + sum.arithmetic - cost;
     cost = cost > LATENCY ? cost : LATENCY;
     cost += MEMORY_OVERLAP * low + LOOP_OVERHEAD;
-    cost *= 1 + CODE_PENALTY * log2(n_all);
+    cost *= 1 + COPY_PENALTY * log2(n_all) + CODE_PENALTY * sum.code;
     return cost / n_all * edge_waste(t);
 }
 
@@ -330,7 +349,7 @@ unrolled_code(const struct tile *t, uint32_t r, int64_t n)
         copies = chosen_copies(t->choice, ranges);
         if (ranges >> r & 1)
             copies *= (double)n;
-        code += copies * (m->price[i] > 0 ? m->price[i] : 1);
+        code += copies * m->code[i];
     }
     return code;
 }
@@ -353,7 +372,7 @@ choose_unroll(const struct tile *t, struct opt_choice *choice)
             k->sizes[r] % choice->lanes[r])
             return;
         if (total * n <= MAX_FULL_UNROLL &&
-            unrolled_code(t, r, n) <= OPT_MAX_CODE) {
+            unrolled_code(t, r, n) <= MAX_UNROLLED) {
             choice->unroll[r] = n;
             total *= n;
             continue;
@@ -391,12 +410,12 @@ choose_store_copies(const struct opt_model *m, struct opt_choice *choice,
         return;
     for (i = 0; i < k->n_nodes; i++) {
         if (k->deps[i] >> r & 1)
-            code += m->price[i];
+            code += m->code[i];
     }
     n = k->sizes[r] / choice->lanes[r];
     for (copies = 4; copies > 1; copies /= 2) {
         bool exact = k->sizes[r] % (copies * choice->lanes[r]) == 0;
-        if (code * (double)copies <= 64 && n >= copies &&
+        if (code * (double)copies <= MAX_STORE_LOOP && n >= copies &&
             (exact || (choice->overlap && n >= 8 * copies))) {
             choice->copies[r] = copies;
             return;

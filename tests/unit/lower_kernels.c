@@ -327,22 +327,24 @@ squash(struct lk *k, node x)
     return uop_alu2(&k->g, UOP_FDIV, x, add(k, size, flt(k, 1)));
 }
 
+/* as the tensor library makes it: 2^((x - max) * log2 e) */
 static void
 build_softmax(struct lk *k, const int64_t *d)
 {
     int64_t n = d[0] * d[1];
     node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n),
          i = loop(k, d[0]), j = loop(k, d[1]), r = red(k, d[1]),
-         s = red(k, d[1]), max, sum, x;
+         s = red(k, d[1]), max, sum, x, scale = flt(k, 1.4426950408889634);
 
     max = reduce(k, UOP_MAX, load(k, a, at2(k, i, d[1], r)), r, NULL);
     x = uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], s)), max);
-    sum = reduce(k, UOP_ADD, squash(k, x), s, NULL);
+    x = uop_alu1(&k->g, UOP_EXP2, mul(k, x, scale));
+    sum = reduce(k, UOP_ADD, x, s, NULL);
     x = uop_alu2(&k->g, UOP_SUB, load(k, a, at2(k, i, d[1], j)), max);
+    x = uop_alu1(&k->g, UOP_EXP2, mul(k, x, scale));
     k->tolerance = 1e-5;
     sink(k,
-         store(k, out, at2(k, i, d[1], j),
-               uop_alu2(&k->g, UOP_FDIV, squash(k, x), sum)),
+         store(k, out, at2(k, i, d[1], j), uop_alu2(&k->g, UOP_FDIV, x, sum)),
          NULL);
 }
 
