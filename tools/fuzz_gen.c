@@ -187,7 +187,8 @@ fuzz_leaf(struct fuzz_gen *g, enum bell_dtype dtype, const int64_t *shape,
     struct fuzz_node node = {
         .op = 0, .dtype = (uint8_t)dtype, .n_list = (uint8_t)ndim};
 
-    memcpy(node.list, shape, ndim * sizeof(*shape));
+    if (ndim)
+        memcpy(node.list, shape, ndim * sizeof(*shape));
     if (data == FUZZ_DATA_NORMAL && !g->grad) {
         if (fuzz_one_in(&g->rng, 3))
             data = FUZZ_DATA_COARSE;
