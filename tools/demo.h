@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "doorbell/tensor.h"
+#include "doorbell/nn.h"
 #include "tools/digits.h"
 
 /* Grey images of DIGITS_SIDE squared bytes, the n_train first for training,
@@ -33,24 +33,18 @@ void demo_data_batch(const struct demo_data *data, const uint32_t *order,
                      size_t n, int max_shift, struct rng *rng, uint8_t *images,
                      int32_t *labels);
 
+struct net;
+
 /* A network and how it is best trained on 9000 images. */
 struct demo_model {
     const char *name, *shape; /* "mlp", "784-256-128-10" */
-    struct bell_tensor *(*forward)(struct bell_tensor *const *params,
+    /* Makes the layers and lists their parameters. */
+    bell_status (*init)(struct bell_context *ctx, struct net *net);
+    struct bell_tensor *(*forward)(const struct net *net,
                                    struct bell_tensor *x);
-    const struct demo_param *params; /* weight, bias, weight, ... */
-    uint32_t n_params;
     int64_t epochs, batch;
     double learning_rate;
     int max_shift;
-};
-
-#define DEMO_MAX_PARAMS 8
-
-struct demo_param {
-    int64_t shape[4];
-    uint32_t ndim;
-    int64_t fan_in; /* drawn uniformly from +-1/sqrt(fan_in) */
 };
 
 /* The model of that name, or NULL. */

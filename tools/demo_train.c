@@ -11,45 +11,64 @@
 
 /* ---- models ----------------------------------------------------------- */
 
-static struct bell_tensor *
-forward_mlp(struct bell_tensor *const *p, struct bell_tensor *x)
+/* The layers of either model; those it lacks stay empty. */
+struct net {
+    struct bell_nn_conv2d conv1, conv2;
+    struct bell_nn_linear fc1, fc2, fc3;
+    struct bell_params params;
+};
+
+static bell_status
+init_mlp(struct bell_context *ctx, struct net *net)
 {
-    x = bell_reshape(x, BELL_DIMS(bell_size(x, 0), DIGITS_PIXELS));
-    x = bell_relu(bell_linear(x, p[0], p[1]));
-    x = bell_relu(bell_linear(x, p[2], p[3]));
-    return bell_linear(x, p[4], p[5]);
+    BELL_TRY(bell_nn_linear_init(ctx, DIGITS_PIXELS, 256, true, &net->fc1));
+    BELL_TRY(bell_nn_linear_init(ctx, 256, 128, true, &net->fc2));
+    BELL_TRY(bell_nn_linear_init(ctx, 128, 10, true, &net->fc3));
+    BELL_TRY(bell_nn_linear_params(&net->fc1, &net->params));
+    BELL_TRY(bell_nn_linear_params(&net->fc2, &net->params));
+    return bell_nn_linear_params(&net->fc3, &net->params);
 }
 
 static struct bell_tensor *
-forward_conv(struct bell_tensor *const *p, struct bell_tensor *x)
+forward_mlp(const struct net *net, struct bell_tensor *x)
+{
+    x = bell_reshape(x, BELL_DIMS(bell_size(x, 0), DIGITS_PIXELS));
+    x = bell_relu(bell_nn_linear(&net->fc1, x));
+    x = bell_relu(bell_nn_linear(&net->fc2, x));
+    return bell_nn_linear(&net->fc3, x);
+}
+
+static bell_status
+init_conv(struct bell_context *ctx, struct net *net)
 {
     static const struct bell_conv_options opt = {.stride = {2, 2}};
 
-    x = bell_relu(bell_conv2d(x, p[0], p[1], &opt));
-    x = bell_relu(bell_conv2d(x, p[2], p[3], &opt));
-    x = bell_reshape(x, BELL_DIMS(bell_size(x, 0), -1));
-    x = bell_relu(bell_linear(x, p[4], p[5]));
-    return bell_linear(x, p[6], p[7]);
+    BELL_TRY(bell_nn_conv2d_init(ctx, 1, 16, 5, 5, &opt, true, &net->conv1));
+    BELL_TRY(bell_nn_conv2d_init(ctx, 16, 32, 3, 3, &opt, true, &net->conv2));
+    BELL_TRY(bell_nn_linear_init(ctx, 32 * 5 * 5, 64, true, &net->fc1));
+    BELL_TRY(bell_nn_linear_init(ctx, 64, 10, true, &net->fc2));
+    BELL_TRY(bell_nn_conv2d_params(&net->conv1, &net->params));
+    BELL_TRY(bell_nn_conv2d_params(&net->conv2, &net->params));
+    BELL_TRY(bell_nn_linear_params(&net->fc1, &net->params));
+    return bell_nn_linear_params(&net->fc2, &net->params);
 }
 
-static const struct demo_param mlp_params[] = {
-    {{256, 784}, 2, 784}, {{256}, 1, 784},     {{128, 256}, 2, 256},
-    {{128}, 1, 256},      {{10, 128}, 2, 128}, {{10}, 1, 128},
-};
-
-static const struct demo_param conv_params[] = {
-    {{16, 1, 5, 5}, 4, 25}, {{16}, 1, 25},       {{32, 16, 3, 3}, 4, 144},
-    {{32}, 1, 144},         {{64, 800}, 2, 800}, {{64}, 1, 800},
-    {{10, 64}, 2, 64},      {{10}, 1, 64},
-};
+static struct bell_tensor *
+forward_conv(const struct net *net, struct bell_tensor *x)
+{
+    x = bell_relu(bell_nn_conv2d(&net->conv1, x));
+    x = bell_relu(bell_nn_conv2d(&net->conv2, x));
+    x = bell_reshape(x, BELL_DIMS(bell_size(x, 0), -1));
+    x = bell_relu(bell_nn_linear(&net->fc1, x));
+    return bell_nn_linear(&net->fc2, x);
+}
 
 static const struct demo_model models[] = {
     {
         .name = "mlp",
         .shape = "784-256-128-10",
+        .init = init_mlp,
         .forward = forward_mlp,
-        .params = mlp_params,
-        .n_params = ARRAY_LEN(mlp_params),
         .epochs = 15,
         .batch = 128,
         .learning_rate = 0.004,
@@ -58,9 +77,8 @@ static const struct demo_model models[] = {
     {
         .name = "conv",
         .shape = "conv 5x5/2 16, conv 3x3/2 32, 64-10",
+        .init = init_conv,
         .forward = forward_conv,
-        .params = conv_params,
-        .n_params = ARRAY_LEN(conv_params),
         .epochs = 16,
         .batch = 256,
         .learning_rate = 0.01,
@@ -82,14 +100,12 @@ demo_model_find(const char *name)
 
 /* ---- training --------------------------------------------------------- */
 
-/* State of a training. */
+/* State of a training. The tensors belong to the context. */
 struct train {
     struct bell_context *ctx;
     struct demo_run *run;
-    uint32_t n; /* parameters */
-    /* params, then the two moments of Adam, then the loss: what a step
-     * computes together */
-    struct bell_tensor *state[3 * DEMO_MAX_PARAMS + 1];
+    struct net net;
+    struct bell_optimizer *optimizer; /* owned */
     struct rng rng;
     uint32_t *order; /* n_train image numbers, shuffled every epoch; owned */
     size_t next;     /* first of order that is not used yet */
@@ -98,29 +114,18 @@ struct train {
 };
 
 static bell_status
-make_params(struct train *train)
+make_net(struct train *train)
 {
-    const struct demo_model *model = train->run->model;
-    struct bell_context *ctx = train->ctx;
-    uint32_t i, n = model->n_params;
+    static const struct bell_adam_options opt = {.beta2 = 0.99};
+    struct bell_params *params = &train->net.params;
+    uint32_t i;
 
-    train->n = n;
-    bell_manual_seed(ctx, train->run->seed);
-    for (i = 0; i < n; i++) {
-        const struct demo_param *param = &model->params[i];
-        double limit = 1 / sqrt((double)param->fan_in);
-        train->state[i] =
-            bell_requires_grad(bell_uniform(ctx, param->shape, param->ndim,
-                                            -limit, limit, BELL_FLOAT32),
-                               true);
-        train->state[n + i] =
-            bell_zeros(ctx, param->shape, param->ndim, BELL_FLOAT32);
-        train->state[2 * n + i] =
-            bell_zeros(ctx, param->shape, param->ndim, BELL_FLOAT32);
-        train->run->n_parameters += (int64_t)bell_numel(train->state[i]);
-    }
-    train->state[3 * n] = bell_zeros(ctx, BELL_NO_DIMS, BELL_FLOAT32);
-    return bell_realize(train->state, 3 * n + 1);
+    bell_manual_seed(train->ctx, train->run->seed);
+    BELL_TRY(train->run->model->init(train->ctx, &train->net));
+    for (i = 0; i < params->n; i++)
+        train->run->n_parameters += (int64_t)bell_numel(params->tensors[i]);
+    return bell_adam_create(params->tensors, params->n, &opt,
+                            &train->optimizer);
 }
 
 static void
@@ -163,7 +168,7 @@ batch_loss(struct train *train)
     x = upload_images(train->ctx, train->images, run->batch);
     y = bell_from_data(train->ctx, BELL_INT32, BELL_DIMS(run->batch),
                        train->labels);
-    return bell_cross_entropy(run->model->forward(train->state, x), y, 0,
+    return bell_cross_entropy(run->model->forward(&train->net, x), y, 0,
                               BELL_IGNORE_NONE, BELL_MEAN);
 }
 
@@ -177,66 +182,29 @@ rate_at(const struct train *train, int64_t step, int64_t n_steps)
     return at < 0.1 ? rate * at / 0.1 : rate * fmax(0.02, (1 - at) / 0.9);
 }
 
-/* x = a * x + (1 - a) * y */
-static struct bell_tensor *
-blend(struct bell_tensor *x, struct bell_tensor *y, double a)
-{
-    struct bell_context *ctx = bell_context_of(x);
-
-    return bell_assign(x, bell_add(bell_mul(x, bell_scalar(ctx, a)),
-                                   bell_mul(y, bell_scalar(ctx, 1 - a))));
-}
-
-/* One step of Adam. `rate`, a tensor so that its value is no part of the
- * kernels, has the bias corrections in it. */
-static void
-update_params(struct train *train, struct bell_tensor *const *grads,
-              struct bell_tensor *rate)
-{
-    uint32_t i, n = train->n;
-
-    for (i = 0; i < n; i++) {
-        struct bell_tensor *p = train->state[i], *m = train->state[n + i];
-        struct bell_tensor *v = train->state[2 * n + i], *root;
-        m = blend(m, grads[i], 0.9);
-        v = blend(v, bell_mul(grads[i], grads[i]), 0.99);
-        root = bell_add(bell_sqrt(v), bell_scalar(train->ctx, 1e-8));
-        bell_assign(p, bell_sub(p, bell_mul(rate, bell_div(m, root))));
-    }
-}
-
+/* One step; out_loss, if wanted, is read, which waits for the step. */
 static bell_status
-take_step(struct train *train, int64_t step, int64_t n_steps)
+take_step(struct train *train, double rate, double *out_loss)
 {
-    struct bell_tensor *grads[DEMO_MAX_PARAMS], *loss, *rate_tensor;
-    double t = (double)(step + 1);
-    float rate = (float)(rate_at(train, step, n_steps) *
-                         sqrt(1 - pow(0.99, t)) / (1 - pow(0.9, t)));
+    struct bell_tensor *loss = batch_loss(train);
 
-    loss = batch_loss(train);
-    BELL_TRY(bell_gradient(loss, train->state, train->n, grads));
-    rate_tensor = bell_from_data(train->ctx, BELL_FLOAT32, BELL_NO_DIMS, &rate);
-    update_params(train, grads, rate_tensor);
-    bell_assign(train->state[3 * train->n], loss);
-    return bell_realize(train->state, 3 * train->n + 1);
+    bell_optimizer_zero_grad(train->optimizer);
+    bell_optimizer_set_lr(train->optimizer, rate);
+    BELL_TRY(bell_backward(loss));
+    BELL_TRY(bell_optimizer_step(train->optimizer, &loss, 1));
+    return out_loss ? bell_item_f64(loss, out_loss) : BELL_OK;
 }
 
 /* As take_step, in a scope of its own. */
 static bell_status
-take_scoped_step(struct train *train, int64_t step, int64_t n_steps)
+take_scoped_step(struct train *train, double rate, double *out_loss)
 {
     bell_status status, ended;
 
     BELL_TRY(bell_scope_begin(train->ctx));
-    status = take_step(train, step, n_steps);
+    status = take_step(train, rate, out_loss);
     ended = bell_scope_end(train->ctx);
     return status != BELL_OK ? status : ended;
-}
-
-static bell_status
-read_loss(struct train *train)
-{
-    return bell_item_f64(train->state[3 * train->n], &train->run->loss);
 }
 
 static bell_status
@@ -249,9 +217,9 @@ run_steps(struct train *train)
     int64_t i;
 
     for (i = 0; i < n_steps; i++) {
-        BELL_TRY(take_scoped_step(train, i, n_steps));
-        if (i == 0 || (i + 1) % per_epoch == 0 || i + 1 == n_steps)
-            BELL_TRY(read_loss(train));
+        bool is_read = i == 0 || (i + 1) % per_epoch == 0 || i + 1 == n_steps;
+        BELL_TRY(take_scoped_step(train, rate_at(train, i, n_steps),
+                                  is_read ? &run->loss : NULL));
         if (i == 0)
             first_end = time_now_ns();
         if (i % 8 == 0)
@@ -281,7 +249,7 @@ count_right(struct train *train, int64_t *out_n)
                       n);
     y = bell_from_data(train->ctx, BELL_UINT8, BELL_DIMS(n),
                        data->labels + data->n_train);
-    guess = bell_argmax(train->run->model->forward(train->state, x), 1, false);
+    guess = bell_argmax(train->run->model->forward(&train->net, x), 1, false);
     return bell_item_i64(bell_sum(bell_eq(guess, y), BELL_NO_DIMS, false),
                          out_n);
 }
@@ -319,7 +287,7 @@ train_and_test(struct train *train)
     for (i = 0; i < n; i++)
         train->order[i] = (uint32_t)i;
     shuffle(train);
-    BELL_TRY(make_params(train));
+    BELL_TRY(make_net(train));
     BELL_TRY(run_steps(train));
     return test_params(train);
 }
@@ -330,6 +298,8 @@ demo_train(struct bell_context *ctx, struct demo_run *run)
     struct train train = {.ctx = ctx, .run = run, .rng.state = run->seed};
     bell_status status = train_and_test(&train);
 
+    bell_optimizer_destroy(train.optimizer);
+    bell_params_fini(&train.net.params);
     host_free(train.order);
     host_free(train.images);
     host_free(train.labels);
