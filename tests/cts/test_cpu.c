@@ -1,0 +1,320 @@
+/* The CPU device from inside: signal handlers of the process, the loader's
+ * memory protection, commands that cannot be decoded.
+ */
+#include <elf.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "hcq/cpu/cpu_object.h"
+#include "hcq/hcq_backend.h"
+
+static unsigned char object[1u << 18];
+static size_t object_bytes;
+
+static int
+read_object(void **state)
+{
+    FILE *file = fopen(CTS_OBJECT_PIC, "rb");
+
+    (void)state;
+    if (!file)
+        return -1;
+    object_bytes = fread(object, 1, sizeof(object), file);
+    fclose(file);
+    return object_bytes > 64 ? 0 : -1;
+}
+
+static struct hcq_device *
+open_device(void)
+{
+    struct hcq_device *dev = NULL;
+
+    assert_int_equal(hcq_device_open("CPU", &dev), BELL_OK);
+    return dev;
+}
+
+/* ---- handlers ------------------------------------------------------------ */
+
+static sigjmp_buf back;
+static volatile sig_atomic_t n_caught;
+
+static void
+catch_fault(int sig, siginfo_t *info, void *context)
+{
+    (void)sig;
+    (void)info;
+    (void)context;
+    n_caught = n_caught + 1;
+    siglongjmp(back, 1);
+}
+
+static void
+install(struct sigaction *old)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_sigaction = catch_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    assert_int_equal(sigaction(SIGSEGV, &action, old), 0);
+}
+
+static bool
+handler_is_ours(void)
+{
+    struct sigaction now;
+
+    assert_int_equal(sigaction(SIGSEGV, NULL, &now), 0);
+    return now.sa_sigaction == catch_fault;
+}
+
+/* Faults on this thread, which is no worker. */
+static void
+fault_here(void)
+{
+    char *page =
+        mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(page, MAP_FAILED);
+    if (sigsetjmp(back, 1) == 0)
+        *(volatile char *)page = 1;
+    munmap(page, 4096);
+}
+
+/* A fault that is not ours reaches the handler that was there before. */
+static void
+test_chains(void **state)
+{
+    struct sigaction old;
+    struct hcq_device *dev, *dev2;
+
+    (void)state;
+    install(&old);
+    n_caught = 0;
+    dev = open_device();
+    assert_false(handler_is_ours());
+    fault_here();
+    assert_int_equal(n_caught, 1);
+    dev2 = open_device();
+    hcq_device_close(dev);
+    fault_here();
+    assert_int_equal(n_caught, 2);
+    hcq_device_close(dev2);
+    /* Installed only while a device is open. */
+    assert_true(handler_is_ours());
+    fault_here();
+    assert_int_equal(n_caught, 3);
+    sigaction(SIGSEGV, &old, NULL);
+}
+
+/* Somebody installs a handler on top of ours, and it stays. */
+static void
+test_stacked(void **state)
+{
+    struct sigaction under, top_old;
+    struct hcq_device *dev = open_device();
+    int i;
+
+    (void)state;
+    install(&top_old);
+    n_caught = 0;
+    hcq_device_close(dev);
+    assert_true(handler_is_ours());
+    for (i = 0; i < 3; i++) {
+        dev = open_device();
+        fault_here();
+        hcq_device_close(dev);
+    }
+    assert_int_equal(n_caught, 3);
+    /* Put ours back in order, and see that it goes away in the end. */
+    sigaction(SIGSEGV, &top_old, NULL);
+    dev = open_device();
+    hcq_device_close(dev);
+    assert_int_equal(sigaction(SIGSEGV, NULL, &under), 0);
+    assert_ptr_not_equal(under.sa_sigaction, top_old.sa_sigaction);
+}
+
+/* With nobody before us, a fault outside of kernels ends the process. */
+static void
+test_default_action(void **state)
+{
+    int wait_status = 0;
+    pid_t child;
+
+    (void)state;
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct hcq_device *dev;
+        static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+        char *page;
+        size_t i;
+
+        for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+            signal(signals[i], SIG_DFL);
+        page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page != MAP_FAILED && hcq_device_open("CPU", &dev) == BELL_OK)
+            *(volatile char *)page = 1;
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &wait_status, 0), child);
+    assert_true(WIFSIGNALED(wait_status));
+    assert_int_equal(WTERMSIG(wait_status), SIGSEGV);
+}
+
+/* ---- the loader ------------------------------------------------------------ */
+
+/* No page of the process is writable and executable. */
+static void
+check_maps(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        const char *rights = strchr(line, ' ');
+        assert_false(rights && rights[2] == 'w' && rights[3] == 'x');
+    }
+    fclose(maps);
+}
+
+static void
+test_write_xor_execute(void **state)
+{
+    struct cpu_object loaded[3];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++)
+        assert_int_equal(
+            cpu_object_load(object, object_bytes, "k", "sections", &loaded[i]),
+            BELL_OK);
+    check_maps();
+    assert_int_equal(cpu_object_set_executable(&loaded[1], false), 0);
+    assert_int_equal(cpu_object_set_executable(&loaded[1], true), 0);
+    check_maps();
+    for (i = 0; i < 3; i++)
+        cpu_object_unload(&loaded[i]);
+}
+
+/* The first section header with these flags. */
+static Elf64_Shdr *
+find_section(unsigned char *data, uint64_t flags)
+{
+    Elf64_Ehdr *hdr = (Elf64_Ehdr *)(void *)data;
+    Elf64_Shdr *sections = (Elf64_Shdr *)(void *)(data + hdr->e_shoff);
+    int i;
+
+    for (i = 0; i < hdr->e_shnum; i++) {
+        if (sections[i].sh_flags == flags && sections[i].sh_size)
+            return &sections[i];
+    }
+    fail_msg("no section with flags 0x%llx", (unsigned long long)flags);
+    return NULL;
+}
+
+static void
+check_refused(const unsigned char *data, const char *part)
+{
+    struct cpu_object loaded;
+
+    assert_int_equal(cpu_object_load(data, object_bytes, "k", "nop", &loaded),
+                     BELL_E_INVALID);
+    if (!strstr(bell_error_last()->message, part))
+        fail_msg("no '%s' in: %s", part, bell_error_last()->message);
+}
+
+static void
+test_hostile_sections(void **state)
+{
+    static unsigned char data[sizeof(object)];
+    const uint64_t text = SHF_ALLOC | SHF_EXECINSTR;
+    const uint64_t bss = SHF_ALLOC | SHF_WRITE;
+
+    (void)state;
+#define FRESH() memcpy(data, object, object_bytes)
+    FRESH();
+    find_section(data, text)->sh_flags |= SHF_WRITE;
+    check_refused(data, "writable and executable");
+    FRESH();
+    find_section(data, text)->sh_flags |= SHF_COMPRESSED;
+    check_refused(data, "compressed");
+    FRESH();
+    find_section(data, bss)->sh_flags |= SHF_TLS;
+    check_refused(data, "thread-local");
+    FRESH();
+    find_section(data, text)->sh_addralign = 3;
+    check_refused(data, "aligned to 3");
+    FRESH();
+    find_section(data, text)->sh_addralign = 1ull << 40;
+    check_refused(data, "aligned to");
+    FRESH();
+    find_section(data, text)->sh_offset = UINT64_MAX - 4;
+    check_refused(data, "truncated");
+    FRESH();
+    find_section(data, text)->sh_type = SHT_INIT_ARRAY;
+    check_refused(data, "cannot be loaded");
+    FRESH();
+    find_section(data, bss)->sh_type = SHT_NOBITS;
+    find_section(data, bss)->sh_size = 1ull << 62;
+    check_refused(data, "are possible");
+#undef FRESH
+}
+
+/* ---- streams ----------------------------------------------------------------- */
+
+/* Words that are no command lose the device, with a report. */
+static void
+test_bad_words(void **state)
+{
+    static const uint64_t headers[] = {0, 0xff | 1u << 8, 1,
+                                       1 | 0xffffffull << 8, UINT64_MAX};
+    struct hcq_device *dev = open_device();
+    struct hcq_queue *queue;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    for (i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        memcpy(hcq_cs_reserve(cs, 2), &headers[i], 8);
+        assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS),
+                         BELL_E_DEVICE_LOST);
+        hcq_device_fault(dev, &fault);
+        assert_int_equal(fault.kind, HCQ_FAULT_STREAM);
+        assert_non_null(strstr(fault.text, "cannot be decoded"));
+        assert_int_equal(hcq_device_recover(dev), BELL_OK);
+    }
+    hcq_device_close(dev);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_stacked),
+        cmocka_unit_test(test_default_action),
+        cmocka_unit_test(test_write_xor_execute),
+        cmocka_unit_test(test_hostile_sections),
+        cmocka_unit_test(test_bad_words),
+    };
+
+    return cmocka_run_group_tests_name("cpu", tests, read_object, NULL);
+}
