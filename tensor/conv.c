@@ -86,42 +86,123 @@ tn_conv2d(struct bell_context *ctx, const struct uop *x, const struct uop *w,
     return tensor_rule_add(ctx, u, &rule);
 }
 
-/* w[g * O + o, i, p, q] as w[g * I + i, o, -p, -q]: from results to sources. */
-static const struct uop *
-turn_weight(struct bell_context *ctx, const struct uop *w, int64_t groups)
-{
-    int64_t n = tn_size(ctx, w, 0);
+/* How the sources along one axis are found from the results. Source x is
+ * number X = x + padding of the padded axis, and X = phases * Q + R; only the
+ * offsets p = phases * a + R of the window meet it, in result Q - a. So the
+ * phases are channels of one convolution of stride 1 over the results. */
+struct back_axis {
+    int64_t phases, taps, dilation; /* of that convolution */
+    int64_t first, n;               /* Q from first, n of them */
+};
 
-    w = tn_split_axis(ctx, w, 0, groups, n / groups);
-    w = tn_swap(ctx, w, 1, 2);
-    w = tn_merge_axes(ctx, w, 0, 2);
+static struct back_axis
+plan_back(const struct conv_shape *s, uint32_t i, int64_t window, int64_t want)
+{
+    struct back_axis b = {.phases = s->stride[i], .dilation = s->dilation[i]};
+
+    b.taps = (int64_t)div_up((uint64_t)window, (uint64_t)b.phases);
+    b.first = s->padding[i] / b.phases;
+    b.n =
+        (int64_t)div_up((uint64_t)(s->padding[i] + want), (uint64_t)b.phases) -
+        b.first;
+    return b;
+}
+
+/* w[g * O + o, i, p, q] as w[((g * I + i) * R + r) * S + s, o, -a, -b] with
+ * p = R a + r, q = S b + s: from results to sources. */
+static const struct uop *
+turn_weight(struct bell_context *ctx, const struct uop *w, int64_t groups,
+            const struct back_axis axes[2])
+{
+    /* g o i a r b s to g i r s o a b */
+    static const int64_t order[7] = {0, 2, 4, 6, 1, 3, 5};
+    uint32_t i;
+
+    w = tn_split_axis(ctx, w, 0, groups, tn_size(ctx, w, 0) / groups);
+    for (i = 0; i < 2 && !tn_bad(w); i++) {
+        uint32_t axis = 3 + 2 * i;
+        int64_t full = axes[i].taps * axes[i].phases;
+        w = tn_pad_axis(ctx, w, axis, 0, full - tn_size(ctx, w, axis));
+        w = tn_split_axis(ctx, w, axis, axes[i].taps, axes[i].phases);
+    }
+    if (tn_bad(w))
+        return w;
+    w = tn_merge_axes(ctx, tn_permute(ctx, w, order), 0, 4);
     return tn_flip(ctx, w, 1u << 2 | 1u << 3);
 }
 
-/* Zeros between y's elements and around them make it a convolution of stride
- * 1 with the turned weight. */
-const struct uop *
-tn_conv2d_back_x(struct bell_context *ctx, const struct uop *y,
-                 const struct uop *w, const struct conv_shape *s,
-                 int64_t height, int64_t width)
+/* u[n, (c r s), Q, Q'] as the sources [n, c, x, x']. */
+static const struct uop *
+join_phases(struct bell_context *ctx, const struct uop *u,
+            const struct conv_shape *s, const struct back_axis axes[2],
+            const int64_t want[2])
 {
-    int64_t want[2] = {height, width};
-    struct conv_shape turned = *s;
+    /* n c r s y x to n c y r x s */
+    static const int64_t order[6] = {0, 1, 4, 2, 5, 3};
+    int64_t r = axes[0].phases * axes[1].phases;
+    uint32_t i;
+
+    if (tn_bad(u))
+        return u;
+    if (r > 1) {
+        u = tn_wrap(ctx, UOP_CONTIGUOUS, u);
+        u = tn_split_axis(ctx, u, 1, tn_size(ctx, u, 1) / r, r);
+        u = tn_split_axis(ctx, u, 2, axes[0].phases, axes[1].phases);
+        u = tn_permute(ctx, u, order);
+        u = tn_merge_axes(ctx, u, 2, 2);
+        u = tn_merge_axes(ctx, u, 3, 2);
+    }
+    for (i = 0; i < 2; i++) {
+        int64_t at = s->padding[i] - axes[i].first * axes[i].phases;
+        u = tn_shrink_axis(ctx, u, 2 + i, at, at + want[i]);
+    }
+    return u;
+}
+
+/* Stride and dilation on one axis: zeros between y's elements instead. */
+static const struct uop *
+remove_stride(struct bell_context *ctx, const struct uop *y,
+              struct conv_shape *s)
+{
     uint32_t i;
 
     for (i = 0; i < 2; i++) {
-        uint32_t axis = 2 + i;
-        int64_t reach = (tn_size(ctx, w, axis) - 1) * s->dilation[i], before;
-        y = tn_stuff_axis(ctx, y, axis, s->stride[i]);
-        if (tn_bad(y) || tn_bad(w))
-            return &uop_failed;
-        before = reach - s->padding[i];
-        y = tn_pad_axis(ctx, y, axis, before,
-                        want[i] + reach - tn_size(ctx, y, axis) - before);
-        turned.stride[i] = 1;
-        turned.padding[i] = 0;
+        if (s->stride[i] > 1 && s->dilation[i] > 1) {
+            y = tn_stuff_axis(ctx, y, 2 + i, s->stride[i]);
+            s->stride[i] = 1;
+        }
     }
-    return tn_conv2d(ctx, y, turn_weight(ctx, w, s->groups), &turned);
+    return y;
+}
+
+const struct uop *
+tn_conv2d_back_x(struct bell_context *ctx, const struct uop *y,
+                 const struct uop *w, const struct conv_shape *shape,
+                 int64_t height, int64_t width)
+{
+    const int64_t want[2] = {height, width};
+    struct conv_shape s = *shape, plain = *shape;
+    struct back_axis axes[2];
+    const struct uop *u;
+    uint32_t i;
+
+    if (tn_bad(w))
+        return w;
+    y = remove_stride(ctx, y, &s);
+    for (i = 0; i < 2 && !tn_bad(y); i++) {
+        int64_t reach, before, size = tn_size(ctx, y, 2 + i);
+        axes[i] = plan_back(&s, i, tn_size(ctx, w, 2 + i), want[i]);
+        reach = (axes[i].taps - 1) * axes[i].dilation;
+        before = reach - axes[i].first;
+        y = tn_pad_axis(ctx, y, 2 + i, before,
+                        axes[i].n + reach - size - before);
+        plain.stride[i] = 1;
+        plain.padding[i] = 0;
+    }
+    if (tn_bad(y))
+        return y;
+    u = tn_conv2d(ctx, y, turn_weight(ctx, w, s.groups, axes), &plain);
+    return join_phases(ctx, u, &s, axes, want);
 }
 
 const struct uop *
