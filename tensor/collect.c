@@ -5,11 +5,12 @@
  * nodes as are reached (and 64 Ki), the reached ones are copied to a fresh
  * graph. It costs time in proportion to the live nodes, and is due when
  *   - the graph has grown past the limit above, or
- *   - buffers were made since the last one whose bytes are at least 1 MiB or
- *     1/8 of all, and enough nodes that marking the live ones again is paid
- *     for (1/4 of them) or the bytes are half of all.
- * So a training loop holds at most about a step's buffers that are dead, and
- * a program that keeps a large graph does not walk it at every small scope.
+ *   - the bytes of buffers made, and of those whose handles went, are at least
+ *     1 MiB and 1/8 of all,
+ * and what happened since the last one pays for it: nodes made and handles
+ * gone are 1/4 of the live nodes (or the bytes are half of all). So a training
+ * loop holds at most about a step's buffers that are dead, and a program that
+ * keeps a large graph does not walk it at every small scope.
  */
 #include "tensor/tensor_internal.h"
 
@@ -303,15 +304,15 @@ compact_graph(struct bell_context *ctx, const uint8_t *mark)
 static bool
 is_due(const struct bell_context *ctx)
 {
-    size_t grown = ctx->graph.n_nodes - ctx->nodes_at_collect;
+    size_t work = ctx->graph.n_nodes - ctx->nodes_at_collect + ctx->n_dropped;
     size_t bytes = ctx->bytes_since_collect;
+    bool paid = work >= ctx->live_nodes / 4;
 
     if (ctx->graph.n_nodes > MIN_NODES &&
-        ctx->graph.n_nodes > 2 * ctx->live_nodes &&
-        grown >= ctx->live_nodes / 4)
+        (ctx->graph.n_nodes > 2 * ctx->live_nodes || ctx->n_dropped) && paid)
         return true;
     return bytes >= MIN_BYTES && bytes >= ctx->buffer_bytes / 8 &&
-           (grown >= ctx->live_nodes / 4 || bytes >= ctx->buffer_bytes / 2);
+           (paid || bytes >= ctx->buffer_bytes / 2);
 }
 
 void
@@ -327,6 +328,7 @@ tensor_collect(struct bell_context *ctx)
         if (ctx->graph.n_nodes > MIN_NODES && ctx->graph.n_nodes > 2 * m.n_live)
             compact_graph(ctx, m.mark);
         ctx->bytes_since_collect = 0;
+        ctx->n_dropped = 0;
         ctx->nodes_at_collect = ctx->graph.n_nodes;
     }
     host_free(m.mark);
