@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "render/render_internal.h"
 
 static bell_status
 out_of_memory(const struct host_emit *e)
@@ -180,17 +181,12 @@ loop_is_open(const struct host_emit *e, uint32_t serial)
 }
 
 /* Arguments are read at the function's entry, when first used. */
-bell_status
-host_arg(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+LLVMValueRef
+host_arg(struct host_emit *e, const struct uop *u)
 {
-    uint32_t n = e->prog->n_params;
     LLVMBasicBlockRef here;
     LLVMValueRef slot;
 
-    if (u->op == UOP_VAR)
-        n += e->prog->n_vars;
-    if (u->arg.i < 0 || u->arg.i >= n)
-        return host_refuse(e, u, "no such argument");
     if (!e->args[u->arg.i]) {
         here = e->ll->GetInsertBlock(e->b);
         e->ll->PositionBuilderAtEnd(e->b, e->entry);
@@ -201,8 +197,7 @@ host_arg(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
             e->b, u->op == UOP_PARAM ? e->t_ptr : e->t_i64, slot, "");
         e->ll->PositionBuilderAtEnd(e->b, here);
     }
-    *out_value = e->args[u->arg.i];
-    return BELL_OK;
+    return e->args[u->arg.i];
 }
 
 bell_status
@@ -215,8 +210,10 @@ host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
         *out_value = host_const(e, u->dtype, u->arg);
         return BELL_OK;
     }
-    if (u->op == UOP_VAR)
-        return host_arg(e, u, out_value);
+    if (u->op == UOP_VAR) {
+        *out_value = host_arg(e, u);
+        return BELL_OK;
+    }
     if (!at || !e->values[*at].v || !loop_is_open(e, e->values[*at].loop))
         return bell_fail(BELL_E_INTERNAL,
                          "%s: %s is used where it has no value: %s",
@@ -299,7 +296,7 @@ scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
     uint32_t n_open = 0, serial = 0, i;
 
     for (i = 0; i < e->prog->n_ops; i++) {
-        const struct uop *u = e->prog->ops[i];
+        const struct uop *u = e->ops[i];
         switch (u->op) {
         case UOP_RANGE:
             open[n_open++] = ++serial;
@@ -362,7 +359,7 @@ scan_program(struct host_emit *e)
     bell_status status;
 
     for (i = 0; i < e->prog->n_ops; i++)
-        n_ranges += e->prog->ops[i]->op == UOP_RANGE;
+        n_ranges += e->ops[i]->op == UOP_RANGE;
     open = arena_calloc(&e->arena, n_ranges + 1, sizeof(*open));
     e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
     e->values = arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->values));
@@ -653,7 +650,7 @@ emit_groups(struct host_emit *e)
     add_incoming(e, g, first, e->entry);
     split_group(e, g);
     for (i = 0; i < e->prog->n_ops; i++)
-        BELL_TRY(emit_one(e, e->prog->ops[i]));
+        BELL_TRY(emit_one(e, e->ops[i]));
     next = e->ll->BuildBinOp(e->b, LLVMAdd, g, const_i64(e, 1), "");
     add_incoming(e, g, next, e->ll->GetInsertBlock(e->b));
     more = e->ll->BuildICmp(e->b, LLVMIntULT, next, last, "");
@@ -667,6 +664,26 @@ emit_groups(struct host_emit *e)
     return BELL_OK;
 }
 
+/* Argument numbers index arrays from here on. */
+static bell_status
+check_slots(const struct host_emit *e)
+{
+    const struct lower_program *p = e->prog;
+    uint32_t i, j;
+
+    for (i = 0; i < p->n_ops; i++) {
+        for (j = 0; j < p->ops[i]->n_src; j++) {
+            const struct uop *u = p->ops[i]->src[j];
+            uint64_t n = u->op == UOP_PARAM ? p->n_params
+                                            : (uint64_t)p->n_params + p->n_vars;
+            if ((u->op == UOP_PARAM || u->op == UOP_VAR) &&
+                (uint64_t)u->arg.i >= n)
+                return host_refuse(e, u, "no such argument");
+        }
+    }
+    return BELL_OK;
+}
+
 bell_status
 host_emit_program(struct host_emit *e)
 {
@@ -676,6 +693,8 @@ host_emit_program(struct host_emit *e)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: work-groups of %ux%ux%u threads on the host",
                          p->name, p->local[0], p->local[1], p->local[2]);
+    BELL_TRY(check_slots(e));
+    BELL_TRY(render_order(p, &e->arena, &e->ops));
     BELL_TRY(scan_program(e));
     init_types(e);
     make_function(e);

@@ -55,6 +55,7 @@ struct host_loop {
 struct host_emit {
     const struct llvm_api *ll;
     const struct lower_program *prog;
+    const struct uop *const *ops; /* prog's, in the order that we use */
     const struct host_machine *machine;
     uint32_t vector_bytes;
 
@@ -120,8 +121,7 @@ BELL_MUST_CHECK bell_status host_value_of(struct host_emit *e,
                                           LLVMValueRef *out_value);
 
 /* A kernel argument: a PARAM's address or a VAR's value. */
-BELL_MUST_CHECK bell_status host_arg(struct host_emit *e, const struct uop *u,
-                                     LLVMValueRef *out_value);
+LLVMValueRef host_arg(struct host_emit *e, const struct uop *u);
 
 /* Arithmetic, conversions, lanes (host_ops.c). */
 BELL_MUST_CHECK bell_status host_emit_op(struct host_emit *e,

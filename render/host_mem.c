@@ -152,7 +152,7 @@ find_address(struct host_emit *e, const struct uop *u, struct access *a)
         return host_refuse(e, u, "the index has another number of lanes");
     a->slot = (uint32_t)param->arg.i;
     a->step = 1;
-    BELL_TRY(host_arg(e, param, &a->base));
+    a->base = host_arg(e, param);
     if (index->lanes > 1 && !is_stepped(index, &base, &a->step))
         return host_value_of(e, index, &a->indices);
     a->first = a->base;

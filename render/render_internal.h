@@ -2,11 +2,18 @@
 #ifndef BELL_RENDER_RENDER_INTERNAL_H
 #define BELL_RENDER_RENDER_INTERNAL_H
 
+#include "base/arena.h"
 #include "render/render.h"
 
 /* Checks that an ELF64 object refers to no symbol outside itself; otherwise
  * BELL_E_COMPILE names the symbol. */
 BELL_MUST_CHECK bell_status
 render_check_object(const struct render_binary *binary);
+
+/* The program's ops in an order with shorter lifetimes, in `arena`; any order
+ * is kept that the program form does not leave open. */
+BELL_MUST_CHECK bell_status render_order(const struct lower_program *program,
+                                         struct arena *arena,
+                                         const struct uop *const **out_ops);
 
 #endif

@@ -315,6 +315,65 @@ test_extent_at_run_time(void **state)
         check_extent(n);
 }
 
+/* out[0] = sum of in[1..8] + w[0], where w[0] and the index of its use stand
+ * before the loop. With `aliased`, w is out, which the loop stores to. */
+static void
+check_order(bool aliased)
+{
+    struct uop_graph g;
+    const struct uop *w, *r, *acc, *v, *end, *roots[2], *both[3], *in, *out;
+    const struct uop *const *ops;
+    struct lower_program p;
+    struct p_buf bufs[3];
+    struct arena arena;
+    uint64_t rng = 3;
+    uint32_t i, at_load = 0, at_end = 0;
+
+    uop_graph_init(&g);
+    for (i = 0; i < 3; i++) {
+        check_buf_make(&bufs[i], UOP_I32, 9);
+        check_buf_random(&bufs[i], &rng);
+    }
+    out = mk_param(&g, 0, UOP_I32);
+    in = mk_param(&g, 1, UOP_I32);
+    w = mk_load(&g, aliased ? out : mk_param(&g, 2, UOP_I32), mk_int(&g, 0), 1,
+                NULL, NULL);
+    v = uop_const_int(&g, UOP_I32, 0);
+    acc = mk(&g, UOP_ACC, UOP_I32, 1, 0, 1, &v);
+    r = uop_range(&g, 0, UOP_AXIS_REDUCE, 8);
+    v = mk_load(&g, in, uop_alu2(&g, UOP_ADD, r, mk_int(&g, 1)), 1, NULL, NULL);
+    v = uop_alu2(&g, UOP_ADD, acc_get(&g, acc, r), v);
+    both[0] = r;
+    both[1] = acc_set(&g, acc, v);
+    both[2] = mk_store(&g, out, r, v, NULL);
+    end = mk(&g, UOP_END, UOP_VOID, 1, 0, 3, both);
+    v = uop_alu2(&g, UOP_ADD, acc_get(&g, acc, end), w);
+    roots[0] = mk_store(&g, out, mk_int(&g, 8), v, NULL);
+    check_roots(&g, &target, roots, 1, bufs, 3, false, "order");
+
+    arena_init(&arena);
+    program_of(&g, roots, 1, &p);
+    assert_int_equal(render_order(&p, &arena, &ops), BELL_OK);
+    for (i = 0; i < p.n_ops; i++) {
+        at_load = ops[i] == w ? i : at_load;
+        at_end = ops[i] == end ? i : at_end;
+    }
+    assert_int_equal(at_load > at_end, !aliased);
+    program_free(&p);
+    arena_fini(&arena);
+    for (i = 0; i < 3; i++)
+        check_buf_free(&bufs[i]);
+    uop_graph_fini(&g);
+}
+
+static void
+test_order(void **state)
+{
+    (void)state;
+    check_order(false);
+    check_order(true);
+}
+
 /* ---- grid and arguments ---- */
 
 /* out[z][y][x] = x + 10 y + 100 z + var, by pieces of the grid. */
@@ -644,6 +703,7 @@ main(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_nested_loops),
         cmocka_unit_test(test_extent_at_run_time),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_grid),
         cmocka_unit_test(test_refused_ops),
         cmocka_unit_test(test_refused_shapes),
