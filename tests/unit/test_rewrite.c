@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "tests/unit/uop_sexp.h"
 #include "uops/rewrite.h"
@@ -397,6 +398,33 @@ test_long_sums(void **state)
     uop_graph_fini(&g);
 }
 
+static void
+keep_line(void *user, const char *line)
+{
+    char *kept = user;
+
+    if (kept[0] == '\0')
+        snprintf(kept, 200, "%s", line);
+}
+
+/* BELL_DEBUG=rw: the rule, before and after. */
+static void
+test_log(void **state)
+{
+    struct uop_graph g;
+    char line[200] = "";
+
+    (void)state;
+    uop_graph_init(&g);
+    log_set_writer(keep_line, line);
+    log_mask = LOG_RW;
+    sexp_build(&g, "(MUL (ADD r0:4 3) 5)", false);
+    log_mask = 0;
+    log_set_writer(NULL, NULL);
+    assert_non_null(strstr(line, "rw: scale: (r0 + 3)*5 -> r0*5 + 15"));
+    uop_graph_fini(&g);
+}
+
 int
 main(void)
 {
@@ -405,7 +433,7 @@ main(void)
         cmocka_unit_test(test_bad_patterns), cmocka_unit_test(test_graph),
         cmocka_unit_test(test_shapes),       cmocka_unit_test(test_endless),
         cmocka_unit_test(test_deep),         cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_long_sums),
+        cmocka_unit_test(test_long_sums),    cmocka_unit_test(test_log),
     };
 
     return cmocka_run_group_tests_name("rewrite", tests, NULL, NULL);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/thread.h"
+#include "base/alloc.h"
 #include "tests/unit/uop_sexp.h"
 #include "uops/uop.h"
 
@@ -225,6 +225,7 @@ struct gen {
     int64_t sizes[MAX_RANGES];
     const struct uop *ranges[MAX_RANGES];
     enum uop_dtype dtype;
+    uint16_t lanes; /* more than 1: leaves are RAMPs and BROADCASTs */
 };
 
 static const struct uop *
@@ -234,7 +235,7 @@ mk(struct gen *n, bool raw, enum uop_op op, enum uop_dtype dtype,
     const struct uop *src[3] = {a, b, c};
     union uop_arg none = {.bits = 0};
 
-    return (raw ? uop_new : uop_make)(n->g, op, dtype, 1, none, src,
+    return (raw ? uop_new : uop_make)(n->g, op, dtype, n->lanes, none, src,
                                       uop_op_infos[op].min_src);
 }
 
@@ -254,13 +255,24 @@ both(struct gen *n, enum uop_op op, enum uop_dtype dtype, struct pair a,
     return p;
 }
 
+/* A scalar leaf, in every lane. */
+static struct pair
+spread(struct gen *n, const struct uop *u)
+{
+    union uop_arg none = {.bits = 0};
+    struct pair p;
+
+    if (n->lanes > 1)
+        u = uop_new(n->g, UOP_BROADCAST, (enum uop_dtype)u->dtype, n->lanes,
+                    none, &u, 1);
+    p.raw = p.made = u;
+    return p;
+}
+
 static struct pair
 gen_const(struct gen *n, int64_t value)
 {
-    struct pair p;
-
-    p.raw = p.made = uop_const_int(n->g, n->dtype, value);
-    return p;
+    return spread(n, uop_const_int(n->g, n->dtype, value));
 }
 
 static struct pair gen_int(struct gen *n, int depth);
@@ -285,11 +297,40 @@ gen_bool(struct gen *n, int depth)
     }
     a = gen_bool(n, depth - 1);
     if (rnd(&n->rng, 4) == 0) {
-        b.raw = b.made = uop_const_int(n->g, UOP_BOOL, 1);
+        b = spread(n, uop_const_int(n->g, UOP_BOOL, 1));
         return both(n, UOP_XOR, UOP_BOOL, a, b, none);
     }
     b = gen_bool(n, depth - 1);
     return both(n, logic[rnd(&n->rng, 8)], UOP_BOOL, a, b, none);
+}
+
+/* Nearly a value from its quotient and remainder: x // d % m * t + y % b * s,
+ * with y and x, d and b, t and b*s sometimes related and sometimes not. */
+static struct pair
+gen_split(struct gen *n, struct pair x)
+{
+    struct pair none = {NULL, NULL}, y = x, quot, rem;
+    int64_t b = 2 + rnd(&n->rng, 4), s = 1 + rnd(&n->rng, 3), a = 1;
+
+    if (rnd(&n->rng, 2)) /* the same value, or not, modulo b */
+        y = both(n, UOP_ADD, n->dtype, x,
+                 gen_const(n, b * (int64_t)rnd(&n->rng, 3) -
+                                  (int64_t)rnd(&n->rng, 2)),
+                 none);
+    if (rnd(&n->rng, 2)) {
+        a = 2 + rnd(&n->rng, 3);
+        y = both(n, UOP_FLOORDIV, n->dtype, y, gen_const(n, a), none);
+    }
+    rem = both(n, UOP_FLOORMOD, n->dtype, y, gen_const(n, b), none);
+    rem = both(n, UOP_MUL, n->dtype, rem, gen_const(n, s), none);
+    quot = both(n, UOP_FLOORDIV, n->dtype, x,
+                gen_const(n, a * b + rnd(&n->rng, 4) / 3), none);
+    if (rnd(&n->rng, 2))
+        quot = both(n, UOP_FLOORMOD, n->dtype, quot,
+                    gen_const(n, 2 + rnd(&n->rng, 3)), none);
+    quot = both(n, UOP_MUL, n->dtype, quot,
+                gen_const(n, b * s + rnd(&n->rng, 4) / 3), none);
+    return both(n, UOP_ADD, n->dtype, quot, rem, none);
 }
 
 static struct pair
@@ -303,12 +344,20 @@ gen_int(struct gen *n, int depth)
     if (depth <= 0) {
         if (rnd(&n->rng, 4) == 0)
             return gen_const(n, (int64_t)rnd(&n->rng, 25) - 8);
-        a.raw = a.made = n->ranges[rnd(&n->rng, n->n_ranges)];
+        if (n->lanes > 1 && rnd(&n->rng, 2)) {
+            union uop_arg arg = {.bits = 0};
+            a.raw = a.made =
+                uop_new(n->g, UOP_RAMP, UOP_I64, n->lanes, arg, NULL, 0);
+        } else {
+            a = spread(n, n->ranges[rnd(&n->rng, n->n_ranges)]);
+        }
         if (n->dtype != UOP_I64)
             return both(n, UOP_CAST, n->dtype, a, none, none);
         return a;
     }
     a = gen_int(n, depth - 1);
+    if (rnd(&n->rng, 12) == 0)
+        return gen_split(n, a);
     if (pick < 8)
         return both(n, pick < 6 ? UOP_ADD : UOP_SUB, n->dtype, a,
                     gen_int(n, depth - 1 - (int)rnd(&n->rng, 2)), none);
@@ -331,10 +380,11 @@ gen_int(struct gen *n, int depth)
                 n->dtype, a, b, none);
 }
 
-/* Values of all nodes at one point, by id. */
+/* Values of all nodes at one point, in one lane, by id. */
 static void
 eval_all(const struct gen *n, const struct uop **list, size_t n_list,
-         const int64_t *at, const struct uop **vals, struct uop_graph *scratch)
+         const int64_t *at, uint32_t lane, const struct uop **vals,
+         struct uop_graph *scratch)
 {
     size_t i;
     uint32_t k;
@@ -349,6 +399,15 @@ eval_all(const struct gen *n, const struct uop **list, size_t n_list,
         }
         if (u->op == UOP_RANGE) {
             vals[u->id] = uop_const_int(scratch, UOP_I64, at[uop_range_id(u)]);
+            continue;
+        }
+        if (u->op == UOP_RAMP) {
+            vals[u->id] =
+                uop_const_int(scratch, (enum uop_dtype)u->dtype, lane);
+            continue;
+        }
+        if (u->op == UOP_BROADCAST || u->op == UOP_PARAM) {
+            vals[u->id] = u->n_src ? vals[u->src[0]->id] : u;
             continue;
         }
         for (k = 0; k < u->n_src; k++)
@@ -369,62 +428,119 @@ eval_all(const struct gen *n, const struct uop **list, size_t n_list,
     }
 }
 
-static void
-check_pair(struct gen *n, struct pair p, const char *what)
+/* Steps to the next point; false after the last. */
+static bool
+next_point(const struct gen *n, int64_t *at)
 {
-    const struct uop *roots[2] = {p.raw, p.made}, **list, **vals;
+    uint32_t i;
+
+    for (i = 0; i < n->n_ranges; i++) {
+        if (++at[i] < n->sizes[i])
+            return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+/* Both of the pair agree at every point where `gate`, if any, holds; and the
+ * gate itself does. */
+static void
+check_pair(struct gen *n, struct pair p, const struct pair *gate,
+           const char *what)
+{
+    const struct uop *roots[4], **list, **vals;
     int64_t at[MAX_RANGES] = {0};
     struct uop_graph scratch;
     size_t n_list;
-    uint32_t i;
+    uint32_t lane = 0;
 
+    roots[0] = p.raw;
+    roots[1] = p.made;
+    roots[2] = gate ? gate->raw : p.raw;
+    roots[3] = gate ? gate->made : p.made;
     uop_graph_init(&scratch);
-    assert_int_equal(uop_toposort(n->g, roots, 2, &list, &n_list), BELL_OK);
+    assert_int_equal(uop_toposort(n->g, roots, 4, &list, &n_list), BELL_OK);
     vals = calloc(n->g->n_nodes, sizeof(*vals));
     assert_non_null(vals);
-    for (;;) {
-        eval_all(n, list, n_list, at, vals, &scratch);
-        if (vals[p.raw->id] != vals[p.made->id]) {
+    do {
+        const struct uop *x, *y;
+        eval_all(n, list, n_list, at, lane, vals, &scratch);
+        x = vals[p.raw->id];
+        y = vals[p.made->id];
+        if (gate)
+            assert_ptr_equal(vals[gate->raw->id], vals[gate->made->id]);
+        if (x != y && (!gate || vals[gate->raw->id]->arg.i)) {
             char a[2000], b[2000];
             fail_msg("%s: %s = %lld but %s = %lld at %lld %lld %lld %lld", what,
-                     uop_expr_str(p.raw, a, sizeof(a)),
-                     (long long)vals[p.raw->id]->arg.i,
-                     uop_expr_str(p.made, b, sizeof(b)),
-                     (long long)vals[p.made->id]->arg.i, (long long)at[0],
-                     (long long)at[1], (long long)at[2], (long long)at[3]);
+                     uop_expr_str(p.raw, a, sizeof(a)), (long long)x->arg.i,
+                     uop_expr_str(p.made, b, sizeof(b)), (long long)y->arg.i,
+                     (long long)at[0], (long long)at[1], (long long)at[2],
+                     (long long)at[3]);
         }
-        for (i = 0; i < n->n_ranges && ++at[i] == n->sizes[i]; i++)
-            at[i] = 0;
-        if (i == n->n_ranges)
-            break;
-    }
+        lane = (lane + 1) % n->lanes;
+    } while (lane || next_point(n, at));
     free(vals);
-    free(list);
+    host_free(list);
     uop_graph_fini(&scratch);
 }
 
+/* A gated LOAD at a random index: what its index and gate became. */
 static void
-run_random(enum uop_dtype dtype, uint32_t n_exprs, uint64_t seed)
+check_gated(struct gen *n, const char *what)
+{
+    struct pair index = gen_int(n, 3), gate = gen_bool(n, 3);
+    union uop_arg none = {.bits = 0};
+    const struct uop *src[4], *load;
+
+    if (rnd(&n->rng, 2)) {
+        struct pair other = gen_bool(n, 2), nothing = {NULL, NULL};
+        gate = both(n, UOP_AND, UOP_BOOL, gate, other, nothing);
+    }
+    src[0] = uop_new(n->g, UOP_PARAM, UOP_I64, 1, none, NULL, 0);
+    src[1] = index.made;
+    src[2] = uop_const_int(n->g, UOP_I64, 0);
+    src[3] = gate.made;
+    load = uop_make(n->g, UOP_LOAD, UOP_I64, 1, none, src, 4);
+    if (load->op == UOP_LOAD) {
+        index.made = load->src[1];
+        gate.made =
+            load->n_src == 4 ? load->src[3] : uop_const_int(n->g, UOP_BOOL, 1);
+    } else {
+        gate.made = uop_const_int(n->g, UOP_BOOL, 0);
+    }
+    check_pair(n, index, &gate, what);
+}
+
+enum kind {
+    PLAIN,
+    VECTOR,
+    GATED,
+};
+
+static void
+run_random(enum uop_dtype dtype, enum kind kind, uint32_t n_exprs,
+           uint64_t seed)
 {
     struct uop_graph g;
     struct gen n = {.g = &g, .rng = {seed}, .dtype = dtype};
     char what[32];
     uint32_t i, k;
 
+    n.lanes = kind == VECTOR ? 4 : 1;
     for (i = 0; i < n_exprs; i++) {
-        struct pair p;
         uop_graph_init(&g);
         n.n_ranges = 2 + rnd(&n.rng, 3);
         for (k = 0; k < n.n_ranges; k++) {
             n.sizes[k] = 1 + rnd(&n.rng, n.n_ranges > 2 ? 6 : 14);
             n.ranges[k] = uop_range(&g, k, UOP_AXIS_LOOP, n.sizes[k]);
         }
-        if (rnd(&n.rng, 4) == 0)
-            p = gen_bool(&n, 2 + (int)rnd(&n.rng, 3));
-        else
-            p = gen_int(&n, 2 + (int)rnd(&n.rng, 4));
         snprintf(what, sizeof(what), "number %u", i);
-        check_pair(&n, p, what);
+        if (kind == GATED)
+            check_gated(&n, what);
+        else if (rnd(&n.rng, 4) == 0)
+            check_pair(&n, gen_bool(&n, 2 + (int)rnd(&n.rng, 3)), NULL, what);
+        else
+            check_pair(&n, gen_int(&n, 2 + (int)rnd(&n.rng, 4)), NULL, what);
         assert_false(g.failed);
         uop_graph_fini(&g);
     }
@@ -442,17 +558,31 @@ static void
 test_random_int64(void **state)
 {
     (void)state;
-    run_random(UOP_I64, n_random() / 2, 1);
+    run_random(UOP_I64, PLAIN, n_random() / 2, 1);
+}
+
+static void
+test_random_vectors(void **state)
+{
+    (void)state;
+    run_random(UOP_I64, VECTOR, n_random() / 8, 6);
+}
+
+static void
+test_random_gates(void **state)
+{
+    (void)state;
+    run_random(UOP_I64, GATED, n_random() / 4, 7);
 }
 
 static void
 test_random_narrow(void **state)
 {
     (void)state;
-    run_random(UOP_I8, n_random() / 8, 2);
-    run_random(UOP_U8, n_random() / 8, 3);
-    run_random(UOP_I32, n_random() / 8, 4);
-    run_random(UOP_U64, n_random() / 8, 5);
+    run_random(UOP_I8, PLAIN, n_random() / 8, 2);
+    run_random(UOP_U8, PLAIN, n_random() / 8, 3);
+    run_random(UOP_I32, PLAIN, n_random() / 8, 4);
+    run_random(UOP_U64, PLAIN, n_random() / 8, 5);
 }
 
 int
@@ -466,6 +596,8 @@ main(void)
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_random_int64),
         cmocka_unit_test(test_random_narrow),
+        cmocka_unit_test(test_random_vectors),
+        cmocka_unit_test(test_random_gates),
     };
 
     return cmocka_run_group_tests_name("symbolic", tests, NULL, NULL);
