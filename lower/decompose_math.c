@@ -71,28 +71,20 @@ mul(const struct dec *d, const struct uop *a, const struct uop *b)
     return dec_op2(d, UOP_MUL, a, b);
 }
 
-/* 2^n for an integer n within the normal exponents. */
-static const struct uop *
-power_of_two(const struct dec *d, const struct float_format *fmt,
-             const struct uop *n)
-{
-    n = dec_opi(d, UOP_SHL, n, fmt->fraction_bits);
-    return dec_bits(d, dec_opi(d, UOP_ADD, n, fmt->one), fmt->dtype);
-}
-
-/* 2^(x + low). The factor 2^n goes on in two halves, each of which is a
- * normal number, so that subnormal results are rounded once and infinity
- * comes of itself. */
+/* 2^(x + low) = 2^n * 2^f. The factor 2^n goes on as 2^(n+k) and 2^-k: with
+ * k chosen by whether n is great or small, the first is a normal number, so
+ * that a subnormal result is rounded once and infinity comes of itself. */
 static const struct uop *
 exp2_core(const struct dec *d, const struct float_format *fmt,
           const struct uop *x, const struct uop *low, const double *poly,
           unsigned n_poly)
 {
-    const struct uop *magic, *t, *f, *n, *half, *p;
-    int64_t magic_bits;
+    const struct uop *magic, *t, *f, *p, *small, *scale, *k, *back;
+    int shift = fmt->fraction_bits, up = 2 * shift; /* k, of small n */
 
     x = dec_opf(d, UOP_MAX, x, fmt->exp_min);
     x = dec_opf(d, UOP_MIN, x, fmt->exp_max);
+    small = dec_opf(d, UOP_CMPLT, x, fmt->exp_min / 2);
     magic = dec_float(d, x, fmt->dtype, fmt->magic);
     t = add(d, x, magic);
     f = sub(d, x, sub(d, t, magic));
@@ -100,13 +92,15 @@ exp2_core(const struct dec *d, const struct float_format *fmt,
         f = add(d, f, low);
     p = dec_poly(d, f, fmt->dtype, poly, n_poly);
     p = dec_madd(d, f, p, dec_float(d, x, fmt->dtype, 1.0));
-    /* the bits of 1.5 * 2^k: exponent k, fraction one half */
-    magic_bits = fmt->one + ((int64_t)fmt->fraction_bits << fmt->fraction_bits);
-    magic_bits += (int64_t)1 << (fmt->fraction_bits - 1);
-    n = dec_opi(d, UOP_SUB, dec_bits(d, t, fmt->as_int), magic_bits);
-    half = dec_opi(d, UOP_SHR, n, 1);
-    p = mul(d, p, power_of_two(d, fmt, half));
-    return mul(d, p, power_of_two(d, fmt, sub(d, n, half)));
+    /* n is in the low bits of t; all others leave at the top */
+    scale = dec_opi(d, UOP_SHL, dec_bits(d, t, fmt->as_int), shift);
+    k = dec_where(d, small,
+                  dec_int(d, x, fmt->as_int, fmt->one + ((int64_t)up << shift)),
+                  dec_int(d, x, fmt->as_int, fmt->one - ((int64_t)1 << shift)));
+    scale = dec_bits(d, add(d, scale, k), fmt->dtype);
+    back = dec_where(d, small, dec_float(d, x, fmt->dtype, exp2(-up)),
+                     dec_float(d, x, fmt->dtype, 2.0));
+    return mul(d, mul(d, p, scale), back);
 }
 
 const struct uop *
