@@ -170,6 +170,8 @@ access_given(struct uop_graph *g, const struct rw_match *m)
     const struct uop *src[4], *index;
     struct sym_bounds known;
 
+    if (!sym_has_division(m->v[1]))
+        return NULL;
     sym_gate_bounds(g, m->v[3], &known);
     index = sym_given(g, m->v[1], &known);
     if (index == m->v[1])

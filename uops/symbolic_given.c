@@ -12,6 +12,7 @@
 
 #define MAX_EXPR 96        /* nodes of an expression that is looked into */
 #define N_SLOTS  256       /* of the node set; a power of two */
+#define DIV_COST 8         /* of a division, others are 1 */
 #define FIRST_ID 0xff0000u /* ids of the new RANGEs */
 
 /* The nodes under an expression and what each becomes. */
@@ -101,7 +102,7 @@ cost_of(const struct nodes *nodes)
         case UOP_FLOORMOD:
         case UOP_IDIV:
         case UOP_IMOD:
-            cost += 8;
+            cost += DIV_COST;
             break;
         case UOP_CONST:
             break;
@@ -111,6 +112,14 @@ cost_of(const struct nodes *nodes)
         }
     }
     return cost;
+}
+
+bool
+sym_has_division(const struct uop *expr)
+{
+    struct nodes nodes;
+
+    return collect_nodes(&nodes, expr) && cost_of(&nodes) >= DIV_COST;
 }
 
 /* Rebuilds the last node of the list with the replacements in slots[].to. */
@@ -178,7 +187,7 @@ sym_given(struct uop_graph *g, const struct uop *expr,
     if (known->n == 0 || !collect_nodes(&nodes, expr))
         return expr;
     cost = cost_of(&nodes);
-    if (cost < 8) /* no division */
+    if (cost < DIV_COST) /* no division */
         return expr;
     for (i = 0; i < known->n; i++) {
         const struct uop *x = known->v[i].x, *to;

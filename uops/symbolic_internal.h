@@ -6,10 +6,6 @@
 #include "uops/linear.h"
 #include "uops/rewrite.h"
 
-/* Fast pre-check of an integer ADD: true when it is certainly canonical. */
-bool sym_sum_is_canonical(const struct uop_graph *g, const struct uop *a,
-                          const struct uop *b);
-
 /* symbolic_sum.c */
 rw_build_fn sym_sum, sym_scale, sym_const_out;
 /* symbolic_div.c */
@@ -41,6 +37,8 @@ void sym_gate_bounds(const struct uop_graph *g, const struct uop *gate,
                      struct sym_bounds *out);
 
 /* symbolic_given.c */
+/* True if sym_given may do something: a small expression with a division. */
+bool sym_has_division(const struct uop *expr);
 /* `expr`, simplified as if the bounds held everywhere; itself where that does
  * not make it cheaper. */
 const struct uop *sym_given(struct uop_graph *g, const struct uop *expr,

@@ -20,9 +20,10 @@ term_base(const struct uop *u)
     return u;
 }
 
-bool
-sym_sum_is_canonical(const struct uop_graph *g, const struct uop *a,
-                     const struct uop *b)
+/* Fast pre-check of an integer ADD: true when it is certainly canonical. */
+static bool
+is_canonical(const struct uop_graph *g, const struct uop *a,
+             const struct uop *b)
 {
     struct uop_bounds ba = uop_bounds(g, a), bb = uop_bounds(g, b);
     const struct uop *base, *last;
@@ -163,7 +164,7 @@ sym_sum(struct uop_graph *g, const struct rw_match *match)
     struct lin lin;
     uint32_t i;
 
-    if (sym_sum_is_canonical(g, a, b))
+    if (is_canonical(g, a, b))
         return NULL;
     lin_const(&lin, a, 0);
     if (a->dtype == UOP_U64 || !lin_add(g, &lin, a, 1) ||
