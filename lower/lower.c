@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "lower/expand.h"
 #include "lower/linearize.h"
@@ -98,6 +99,23 @@ count_params(const struct kernel *k, struct lower_program *p)
 
 /* ---- passes ---- */
 
+/* Prints the nodes of a stage, with BELL_DEBUG=uops. */
+static void
+log_nodes(const struct kernel *k, const char *stage,
+          const struct uop *const *roots, size_t n_roots)
+{
+    char *text;
+
+    if (!LOG_ON(LOG_UOPS))
+        return;
+    if (uop_print(k->g, roots, n_roots, &text) != BELL_OK) {
+        bell_error_clear();
+        return;
+    }
+    LOG(LOG_UOPS, "%s:\n%s", stage, text);
+    host_free(text);
+}
+
 static bell_status
 lower_passes(struct kernel *k, struct lower_program *p)
 {
@@ -110,11 +128,15 @@ lower_passes(struct kernel *k, struct lower_program *p)
     p->name = make_name(k);
     if (!p->name)
         return bell_fail(BELL_E_NO_MEMORY, "naming a kernel");
+    log_nodes(k, p->name, &k->sink, 1);
+    LOG(LOG_OPT, "%s:", p->name);
     if (!k->target->no_opts)
         BELL_TRY(opt_rules(k));
+    log_nodes(k, "optimised", &k->sink, 1);
     BELL_TRY(expand_kernel(k, &root, p->grid));
     BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
+    log_nodes(k, "program", p->ops, p->n_ops);
 #ifndef NDEBUG
     BELL_TRY(uop_validate(k->g, p->ops, p->n_ops, UOP_STAGE_P));
 #endif

@@ -8,12 +8,9 @@
 #include "base/bits.h"
 #include "base/log.h"
 
-#define MAX_CANDIDATES  12
-#define TINY_CYCLES     400.0   /* a kernel below this is left as it is */
-#define GROUP_CYCLES    30000.0 /* least work of a work-group */
-#define GROUPS_A_THREAD 16      /* work-groups of a large kernel */
-#define BYTES_A_CYCLE   8.0     /* from memory, one core */
-#define TRANSPOSE_TILE  32      /* rows of a tile with strided reads */
+#define MAX_CANDIDATES 12
+#define TINY_CYCLES    400.0 /* a kernel below this is left as it is */
+#define BYTES_A_CYCLE  8.0   /* from memory, one core */
 
 /* ---- vectors ---- */
 
@@ -205,110 +202,6 @@ split_range(struct opt_plan *plan, const struct opt_choice *choice, uint32_t r,
         (void)opt_retype(plan, tile, UOP_AXIS_UPCAST);
 }
 
-/* Output ranges around everything that is worth counting. */
-static uint64_t
-common_ranges(const struct opt_model *m, const int64_t *lanes, double total)
-{
-    const struct kernel *k = m->k;
-    uint64_t set = ~k->reduce_ranges;
-    double cost;
-    uint32_t i, j;
-
-    for (i = 0; i < k->sink->n_src; i++)
-        set &= kernel_deps(k, k->sink->src[i]);
-    for (i = 0; i < k->n_groups; i++) {
-        for (cost = 0, j = 0; j < k->n_nodes; j++) {
-            if (k->deps[j] & k->groups[i].bound)
-                cost += m->price[j] * m->trips[j];
-        }
-        cost /= (double)lanes[__builtin_ctzll(k->groups[i].bound)];
-        if (cost > total * 0.05)
-            set &= k->groups[i].context | k->reduce_ranges;
-    }
-    return set & ~k->reduce_ranges;
-}
-
-/* A divisor of n near `want`; 0 if there is none within a factor of 2. */
-static int64_t
-near_divisor(int64_t n, int64_t want)
-{
-    int64_t up, down;
-
-    for (up = want, down = want; up <= 2 * want; up++, down--) {
-        if (up <= n && n % up == 0)
-            return up;
-        if (2 * down > want && n % down == 0)
-            return down;
-    }
-    return 0;
-}
-
-/* Spreads the outer loops over work-groups. */
-static void
-choose_grid(struct opt_plan *plan, const uint32_t *loops, uint64_t ranges,
-            double cycles)
-{
-    double most = cycles / GROUP_CYCLES,
-           cap = plan->k->target->n_threads * (double)GROUPS_A_THREAD;
-    int64_t left = (int64_t)(most < cap ? most : cap);
-
-    if (plan->k->target->n_threads <= 1)
-        return;
-    for (; ranges && left > 1; ranges &= ranges - 1) {
-        uint32_t axis = loops[__builtin_ctzll(ranges)];
-        int64_t n = plan->axes[axis].size, factor;
-        if (n <= 1 || plan->axes[axis].type != UOP_AXIS_LOOP)
-            continue;
-        if (n <= left + left / 2) {
-            if (opt_retype(plan, axis, UOP_AXIS_GLOBAL))
-                left /= n;
-            continue;
-        }
-        factor = near_divisor(n, left);
-        if (!factor)
-            factor = left;
-        (void)opt_split(plan, axis, factor, UOP_AXIS_GLOBAL, OPT_OUTER, NULL,
-                        NULL);
-        return;
-    }
-}
-
-/* Vectors that gather along a stride read whole cache lines for one element
- * a row. Going along the contiguous range in the inner loop uses the rest of
- * the lines while they are near. */
-static void
-order_strided(struct opt_plan *plan, struct opt_model *m,
-              const struct opt_choice *choice, const uint32_t *loops)
-{
-    const struct kernel *k = plan->k;
-    uint32_t i, r, v, axis;
-
-    for (i = 0; i < k->n_nodes; i++) {
-        const struct uop *u = k->nodes[i];
-        if (u->op != UOP_LOAD || (k->deps[i] & k->reduce_ranges))
-            continue;
-        for (v = 0; v < k->n_ranges; v++) {
-            if (choice->lanes[v] > 1 && k->deps[i] >> v & 1)
-                break;
-        }
-        if (v == k->n_ranges)
-            continue;
-        opt_model_steps(m, v, choice->lanes[v]);
-        if (m->step[kernel_pos(k, u->src[1])] == 1)
-            continue;
-        for (r = 0; r < k->n_ranges; r++) {
-            if (r != v && kernel_coef(k, u->src[1], r) == 1 &&
-                plan->axes[loops[r]].type == UOP_AXIS_LOOP &&
-                plan->axes[loops[r]].size > TRANSPOSE_TILE &&
-                opt_split(plan, loops[r], TRANSPOSE_TILE, UOP_AXIS_LOOP,
-                          OPT_INNER, &axis, NULL)) {
-                plan->axes[axis].rank = KERNEL_MAX_RANGES;
-                return;
-            }
-        }
-    }
-}
-
 static void
 log_plan(const struct opt_plan *plan, double cycles)
 {
@@ -374,8 +267,7 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     cycles = opt_model_total(&m, choice->lanes);
     bytes = data_bytes(k) / BYTES_A_CYCLE;
     cycles = bytes > cycles ? bytes : cycles;
-    order_strided(&plan, &m, choice, loops);
-    choose_grid(&plan, loops, common_ranges(&m, choice->lanes, cycles), cycles);
+    BELL_TRY(opt_choose_loops(&plan, &m, choice, loops, cycles));
     if (!opt_vectors_fit(&plan))
         return bell_fail(BELL_E_INTERNAL, "rules chose vectors that conflict");
     if (LOG_ON(LOG_OPT))

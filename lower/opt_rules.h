@@ -1,5 +1,6 @@
 /* The choices of the rules, range by range, before they become a plan.
- * Shared by opt_rules.c (vectors, grid, order) and opt_tile.c (copies).
+ * Shared by opt_rules.c (vectors), opt_tile.c (copies) and opt_loops.c (order
+ * of loops, grid).
  */
 #ifndef BELL_LOWER_OPT_RULES_H
 #define BELL_LOWER_OPT_RULES_H
@@ -24,5 +25,13 @@ struct opt_choice {
  * chosen already. */
 BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
                                               struct opt_choice *choice);
+
+/* Orders the output loops so that what is read again is still in the cache,
+ * and spreads the outermost over work-groups. loops[] is, by range, the axis
+ * that is left as a loop; `cycles` is what the kernel costs one core. */
+BELL_MUST_CHECK bell_status opt_choose_loops(struct opt_plan *plan,
+                                             struct opt_model *m,
+                                             const struct opt_choice *choice,
+                                             uint32_t *loops, double cycles);
 
 #endif

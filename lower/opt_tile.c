@@ -14,6 +14,7 @@
 
 #define MAX_DIMS        4
 #define LATENCY         4.0 /* cycles of one accumulation */
+#define FAR_LOAD        2.0 /* price of a load past the first cache */
 #define LOOP_OVERHEAD   1.0 /* of one iteration */
 #define MEMORY_OVERLAP  0.3 /* of the smaller of loads and arithmetic */
 #define SCALAR_LOAD     0.5 /* price of a load that is one operand of another */
@@ -108,6 +109,21 @@ is_wide(const struct tile *t, const struct uop *u)
     return true;
 }
 
+/* Are the lines that one run of the loop reads, `n` values an iteration,
+ * wanted by another tile, and too many for the first cache? */
+static bool
+leaves_cache(const struct tile *t, const struct uop *u, double n)
+{
+    const struct kernel *k = t->m->k;
+    uint64_t outputs = t->group->context & ~k->reduce_ranges;
+
+    if (!(outputs & ~kernel_deps(k, u)))
+        return false;
+    return n * opt_model_count(k, t->group->bound & kernel_deps(k, u)) *
+               uop_dtype_infos[u->dtype].size_bytes >
+           k->target->l1_bytes;
+}
+
 /* What one iteration of the tile's loop takes. */
 struct load_sum {
     double memory, arithmetic, code;
@@ -132,6 +148,8 @@ add_node(const struct tile *t, uint32_t pos, struct load_sum *sum)
         sum->code += copies * m->code[pos];
     if (u->op == UOP_LOAD) {
         cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes;
+        if (lanes > 1 && leaves_cache(t, u, copies * lanes))
+            cost *= FAR_LOAD;
         sum->memory += copies * cost;
         sum->live += copies;
         sum->largest = copies > sum->largest ? copies : sum->largest;
@@ -301,6 +319,7 @@ find_dims(struct tile *t)
 {
     const struct kernel *k = t->m->k;
     uint64_t set = t->group->context & ~k->reduce_ranges;
+    bool many = false; /* vectors side by side: independent, and one stream */
     uint32_t r;
 
     while (set) { /* innermost first */
@@ -309,9 +328,11 @@ find_dims(struct tile *t)
         if (t->n_dims < MAX_DIMS - 1 &&
             (t->choice->lanes[r] > 1 || shares_load(t, r)))
             add_dim(t, r, false);
+        many |= t->choice->lanes[r] > 1 &&
+                k->sizes[r] / t->choice->lanes[r] >= MAX_PARALLEL;
     }
     r = parallel_range(t);
-    if (k->sizes[r] / t->choice->lanes[r] >= 4)
+    if (!many && k->sizes[r] / t->choice->lanes[r] >= 4)
         add_dim(t, r, true);
 }
 

@@ -617,13 +617,19 @@ fill(const struct lk *k, size_t b, uint64_t *state)
 }
 
 void
+lk_build(struct lk *k, const struct lk_case *c, const int64_t *d)
+{
+    memset(k, 0, sizeof(*k));
+    uop_graph_init(&k->g);
+    c->build(k, d);
+}
+
+void
 lk_init(struct lk *k, const struct lk_case *c, const int64_t *d, uint64_t seed)
 {
     size_t b;
 
-    memset(k, 0, sizeof(*k));
-    uop_graph_init(&k->g);
-    c->build(k, d);
+    lk_build(k, c, d);
     for (b = 0; b < k->n_bufs; b++) {
         size_t size = uop_dtype_infos[k->bufs[b].dtype].size_bytes;
         k->bufs[b].data = calloc(k->bufs[b].n_elems + 1, size);

@@ -30,6 +30,9 @@ struct lk_case {
 extern const struct lk_case lk_cases[];
 extern const size_t lk_n_cases;
 
+/* Builds the kernel alone; bufs[].data stay NULL. lk_fini frees it. */
+void lk_build(struct lk *k, const struct lk_case *c, const int64_t *d);
+
 /* Builds the kernel, allocates the buffers and fills the inputs from `seed`.
  * lk_fini frees everything. */
 void lk_init(struct lk *k, const struct lk_case *c, const int64_t *d,
