@@ -12,7 +12,6 @@
 
 #define MAX_EXPR 96        /* nodes of an expression that is looked into */
 #define N_SLOTS  256       /* of the node set; a power of two */
-#define DIV_COST 8         /* of a division, others are 1 */
 #define FIRST_ID 0xff0000u /* ids of the new RANGEs */
 
 /* The nodes under an expression and what each becomes. */
@@ -90,26 +89,34 @@ collect_nodes(struct nodes *nodes, const struct uop *root)
     return true;
 }
 
-/* Rough cost: divisions count most. */
+static bool
+is_division(const struct uop *u)
+{
+    return u->op == UOP_FLOORDIV || u->op == UOP_FLOORMOD ||
+           u->op == UOP_IDIV || u->op == UOP_IMOD;
+}
+
+static bool
+has_division(const struct nodes *nodes)
+{
+    uint32_t i;
+
+    for (i = 0; i < nodes->n; i++) {
+        if (is_division(nodes->list[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Rough cost: divisions count most, constants nothing. */
 static uint32_t
 cost_of(const struct nodes *nodes)
 {
     uint32_t cost = 0, i;
 
     for (i = 0; i < nodes->n; i++) {
-        switch (nodes->list[i]->op) {
-        case UOP_FLOORDIV:
-        case UOP_FLOORMOD:
-        case UOP_IDIV:
-        case UOP_IMOD:
-            cost += DIV_COST;
-            break;
-        case UOP_CONST:
-            break;
-        default:
-            cost++;
-            break;
-        }
+        if (nodes->list[i]->op != UOP_CONST)
+            cost += is_division(nodes->list[i]) ? 8 : 1;
     }
     return cost;
 }
@@ -119,7 +126,7 @@ sym_has_division(const struct uop *expr)
 {
     struct nodes nodes;
 
-    return collect_nodes(&nodes, expr) && cost_of(&nodes) >= DIV_COST;
+    return collect_nodes(&nodes, expr) && has_division(&nodes);
 }
 
 /* Rebuilds the last node of the list with the replacements in slots[].to. */
@@ -184,11 +191,9 @@ sym_given(struct uop_graph *g, const struct uop *expr,
     struct nodes nodes;
     uint32_t i, cost;
 
-    if (known->n == 0 || !collect_nodes(&nodes, expr))
+    if (known->n == 0 || !collect_nodes(&nodes, expr) || !has_division(&nodes))
         return expr;
     cost = cost_of(&nodes);
-    if (cost < DIV_COST) /* no division */
-        return expr;
     for (i = 0; i < known->n; i++) {
         const struct uop *x = known->v[i].x, *to;
         to = stand_in(g, x, known->v[i].b, i, &ranges[i]);
