@@ -41,11 +41,11 @@ forward_mlp(const struct net *net, struct bell_tensor *x)
 static bell_status
 init_conv(struct bell_context *ctx, struct net *net)
 {
-    static const struct bell_conv_options opt = {.stride = {2, 2}};
+    static const struct bell_conv_options by_two = {.stride = {2, 2}};
 
-    BELL_TRY(bell_nn_conv2d_init(ctx, 1, 16, 5, 5, &opt, true, &net->conv1));
-    BELL_TRY(bell_nn_conv2d_init(ctx, 16, 32, 3, 3, &opt, true, &net->conv2));
-    BELL_TRY(bell_nn_linear_init(ctx, 32 * 5 * 5, 64, true, &net->fc1));
+    BELL_TRY(bell_nn_conv2d_init(ctx, 1, 16, 5, 5, &by_two, true, &net->conv1));
+    BELL_TRY(bell_nn_conv2d_init(ctx, 16, 32, 3, 3, NULL, true, &net->conv2));
+    BELL_TRY(bell_nn_linear_init(ctx, 32 * 4 * 4, 64, true, &net->fc1));
     BELL_TRY(bell_nn_linear_init(ctx, 64, 10, true, &net->fc2));
     BELL_TRY(bell_nn_conv2d_params(&net->conv1, &net->params));
     BELL_TRY(bell_nn_conv2d_params(&net->conv2, &net->params));
@@ -56,7 +56,10 @@ init_conv(struct bell_context *ctx, struct net *net)
 static struct bell_tensor *
 forward_conv(const struct net *net, struct bell_tensor *x)
 {
+    static const struct bell_pool_options pairs = {.kernel = {2, 2}};
+
     x = bell_relu(bell_nn_conv2d(&net->conv1, x));
+    x = bell_max_pool2d(x, &pairs);
     x = bell_relu(bell_nn_conv2d(&net->conv2, x));
     x = bell_reshape(x, BELL_DIMS(bell_size(x, 0), -1));
     x = bell_relu(bell_nn_linear(&net->fc1, x));
@@ -76,11 +79,11 @@ static const struct demo_model models[] = {
     },
     {
         .name = "conv",
-        .shape = "conv 5x5/2 16, conv 3x3/2 32, 64-10",
+        .shape = "conv 5x5/2 16, pool 2, conv 3x3 32, 64-10",
         .init = init_conv,
         .forward = forward_conv,
         .epochs = 16,
-        .batch = 256,
+        .batch = 128,
         .learning_rate = 0.01,
         .max_shift = 2,
     },

@@ -95,17 +95,17 @@ between(struct rng *rng, double low, double high)
 static size_t
 place_glyph(struct rng *rng, const struct point *glyph, struct point *out)
 {
-    float angle = between(rng, -0.22, 0.22), slant = between(rng, -0.25, 0.25);
-    float height = between(rng, 15.0, 21.0);
-    float width = height * between(rng, 0.55, 0.9);
-    float x0 = 13.5f + between(rng, -1.5, 1.5);
-    float y0 = 13.5f + between(rng, -1.5, 1.5);
+    float angle = between(rng, -0.35, 0.35), slant = between(rng, -0.4, 0.4);
+    float height = between(rng, 13.0, 22.0);
+    float width = height * between(rng, 0.5, 1.0);
+    float x0 = 13.5f + between(rng, -2.5, 2.5);
+    float y0 = 13.5f + between(rng, -2.5, 2.5);
     float c = cosf(angle), s = sinf(angle);
     size_t n = 0;
 
     for (; glyph[n].x > -1.5f; n++) {
-        float x = (glyph[n].x - 0.5f + between(rng, -0.05, 0.05)) * width;
-        float y = (glyph[n].y - 0.5f + between(rng, -0.04, 0.04)) * height;
+        float x = (glyph[n].x - 0.5f + between(rng, -0.09, 0.09)) * width;
+        float y = (glyph[n].y - 0.5f + between(rng, -0.08, 0.08)) * height;
         x -= slant * y;
         out[n] = (struct point){x0 + c * x - s * y, y0 + s * x + c * y};
         if (glyph[n].x == PEN_UP)
@@ -151,14 +151,14 @@ draw_digit(struct rng *rng, unsigned digit, uint8_t *image)
     float ink[DIGITS_PIXELS] = {0};
     struct point points[MAX_POINTS];
     size_t n = place_glyph(rng, glyphs[digit][rng_below(rng, 2)], points), i;
-    float radius = between(rng, 0.7, 1.6), dark = between(rng, 0.75, 1.0);
+    float radius = between(rng, 0.5, 1.8), dark = between(rng, 0.5, 1.0);
 
     for (i = 0; i + 1 < n; i++) {
         if (points[i].x != PEN_UP && points[i + 1].x != PEN_UP)
             draw_line(ink, points[i], points[i + 1], radius);
     }
     for (i = 0; i < DIGITS_PIXELS; i++) {
-        float noise = between(rng, -0.12, 0.12);
+        float noise = between(rng, -0.25, 0.25);
         float value = ink[i] * dark + noise * (ink[i] > 0.02f ? 1.0f : 0.4f);
         image[i] = (uint8_t)(fminf(1.0f, fmaxf(0.0f, value)) * 255.0f + 0.5f);
     }
