@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "tensor/reference.h"
+#include "tensor/tensor_internal.h"
 
 #define A args->a
 
@@ -168,7 +169,8 @@ tensor_of_nest(struct fn_args *args, const struct bell_value *v, struct nest *n)
     array->data = arena_alloc(args->arena, (n->n + 1) * sizeof(int64_t));
     bytes = arena_alloc(args->arena, (n->n + 1) * sizeof(int64_t));
     if (!array->data || !bytes)
-        return fn_fail(args, "out of memory for %zu numbers", n->n);
+        return tensor_fail(args->ctx, args->row->fn.name, BELL_E_NO_MEMORY,
+                           "out of memory for %zu numbers", n->n);
     if (!visit_nest(args, v, 0, n))
         return bell_error_tensor(args->ctx);
     ref_to_bytes(array, bytes);

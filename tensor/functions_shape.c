@@ -329,16 +329,25 @@ call_take(struct fn_args *args)
     return bell_take(A[0].t, A[1].t);
 }
 
-/* A source of shape () stands for all elements of the index. */
+/* The source of a scatter, in the index's shape: of shape () it stands for all
+ * elements, and a larger one is cut, as PyTorch does. */
 static struct bell_tensor *
 scatter_source(struct fn_args *args)
 {
     struct bell_tensor *src = A[3].t, *index = A[2].t;
+    uint32_t rank = bell_ndim(src), i;
+    int64_t bounds[2 * BELL_MAX_RANK] = {0};
 
-    if (bell_ndim(src) != 0)
-        return src;
-    src = bell_cast(src, bell_dtype_of(A[0].t));
-    return bell_expand(src, bell_shape(index), bell_ndim(index));
+    if (rank == 0) {
+        src = bell_cast(src, bell_dtype_of(A[0].t));
+        return bell_expand(src, bell_shape(index), bell_ndim(index));
+    }
+    for (i = 0; i < rank && rank == bell_ndim(index); i++) {
+        if (bell_shape(src)[i] < bell_shape(index)[i])
+            return src; /* the call below tells */
+        bounds[2 * i + 1] = bell_shape(index)[i];
+    }
+    return i == rank ? bell_shrink(src, bounds, 2 * rank) : src;
 }
 
 static struct bell_tensor *

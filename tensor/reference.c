@@ -417,12 +417,16 @@ eval_cast(const struct ref_array *x, size_t k, struct ref_array *out)
 }
 
 static void
-eval_bitcast(const struct ref_array *x, size_t k, struct ref_array *out)
+eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
+             struct ref_array *out)
 {
     bool from_float = uop_dtype_infos[x->dtype].is_float;
     uint64_t bits =
         from_float ? ref_float_bits(x->dtype, x->f[k]) : (uint64_t)x->i[k];
 
+    /* Which NaN it is, is nowhere promised. */
+    if (run->noise && from_float && isnan(x->f[k]))
+        bits ^= 1 + (run->noise->seed & 1);
     if (uop_dtype_infos[out->dtype].is_float)
         out->f[k] = ref_float_value(out->dtype, bits);
     else if (out->dtype == UOP_BOOL)
@@ -447,7 +451,7 @@ eval_convert(const struct ref_run *run, const struct uop *u,
         if (u->op == UOP_CAST)
             eval_cast(&x, k, out);
         else
-            eval_bitcast(&x, k, out);
+            eval_bitcast(run, &x, k, out);
     }
     return BELL_OK;
 }

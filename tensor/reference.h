@@ -42,7 +42,8 @@ struct ref_array {
 /* Errors that a correct device may make, put into an evaluation: where a float
  * op does not have an exact result, the result moves by up to `ulps` units in
  * the last place of its dtype (a few more for EXP2, LOG2, SIN and POW), and a
- * sum by as much of the sum of magnitudes. Evaluations with different seeds
+ * sum by as much of the sum of magnitudes; what overflows may do so or not.
+ * Evaluations with different seeds
  * differ by what the graph makes of such errors: its condition, jumps
  * included. */
 struct ref_noise {

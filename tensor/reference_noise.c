@@ -91,12 +91,43 @@ ulps_of(enum uop_op op, double value)
     return op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN ? 3 : 1;
 }
 
+static double
+greatest(enum uop_dtype dtype)
+{
+    switch ((int)dtype) {
+    case UOP_F16:
+        return 65504;
+    case UOP_BF16:
+        return 0x1.fep127;
+    case UOP_F32:
+        return 0x1.fffffep127;
+    default:
+        return 0x1.fffffffffffffp1023;
+    }
+}
+
+/* Whether finite operands gave an infinity because the result is too large. A
+ * device that rounds later need not meet it. */
+static bool
+overflowed(enum uop_op op, double x, double y, double value)
+{
+    if (!isinf(value) || !isfinite(x))
+        return false;
+    if (op == UOP_ADD || op == UOP_SUB || op == UOP_MUL)
+        return isfinite(y);
+    if (op == UOP_FDIV)
+        return y != 0;
+    return op == UOP_EXP2 || (op == UOP_POW && x != 0 && isfinite(y));
+}
+
 double
 ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
               enum uop_dtype dtype, double x, double y, double value)
 {
     double ulp, size = fabs(value);
 
+    if (overflowed(op, x, y, value))
+        return draw(noise, salt) > 0 ? value : copysign(greatest(dtype), value);
     if (!isfinite(value) || is_exact(op, dtype, x, y, value))
         return value;
     ulp = ldexp(fmax(size, smallest_normal(dtype)), -fraction_bits(dtype));
@@ -111,7 +142,11 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
 {
     double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
 
-    if (!isfinite(total) || n <= 1 || (op != UOP_ADD && op != UOP_MUL))
+    if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
+        return total;
+    if (mass > greatest(dtype) && isfinite(mass)) /* may overflow on the way */
+        return draw(noise, salt) > 0 ? NAN : total;
+    if (!isfinite(total))
         return total;
     if (op == UOP_ADD) {
         if (fine && mass * 256 * eps < 1)

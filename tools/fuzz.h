@@ -34,8 +34,15 @@
 
 /* A stream of random numbers (SplitMix64). */
 struct fuzz_rng {
-    uint64_t state;
+    uint64_t state, first; /* first: what it began with */
 };
+
+static inline struct fuzz_rng
+fuzz_rng(uint64_t seed)
+{
+    struct fuzz_rng rng = {seed, hash_mix(seed)};
+    return rng;
+}
 
 static inline uint64_t
 fuzz_next(struct fuzz_rng *rng)

@@ -189,6 +189,8 @@ fuzz_leaf(struct fuzz_gen *g, enum bell_dtype dtype, const int64_t *shape,
 
     if (ndim)
         memcpy(node.list, shape, ndim * sizeof(*shape));
+    if (g->grad && data == FUZZ_DATA_COARSE)
+        data = FUZZ_DATA_NORMAL; /* equal elements are kinks of a gradient */
     if (data == FUZZ_DATA_NORMAL && !g->grad) {
         if (fuzz_one_in(&g->rng, 3))
             data = FUZZ_DATA_COARSE;
@@ -321,9 +323,10 @@ random_float(struct fuzz_rng *rng, enum fuzz_data data, enum uop_dtype dtype,
         if (fuzz_one_in(rng, 5))
             return special_float(rng, dtype);
         break;
-    case FUZZ_DATA_DISTINCT: /* a scrambled order of steps, jittered */
-        return (double)(hash_mix(k * 77 + rng->state % 3) % 4099) / 700 - 3 +
-               fuzz_uniform(rng, 0, 1e-4);
+    case FUZZ_DATA_DISTINCT: /* each step of 1/700 once, then jittered */
+        return (double)((k * (size_t)(1 + (rng->first >> 40)) + 1) % 4099) /
+                   700 -
+               3 + fuzz_uniform(rng, 0, 1e-4);
     case FUZZ_DATA_NORMAL:
     case FUZZ_DATA_INDEX:
     case FUZZ_DATA_CLASS:
@@ -361,7 +364,7 @@ fuzz_fill(const struct fuzz_program *prog, uint32_t node,
           struct ref_array *array)
 {
     const struct fuzz_node *leaf = &prog->nodes[node];
-    struct fuzz_rng rng = {hash_add(prog->seed, (uint64_t)leaf->i[2])};
+    struct fuzz_rng rng = fuzz_rng(hash_add(prog->seed, (uint64_t)leaf->i[2]));
     enum fuzz_data data = (enum fuzz_data)leaf->i[0];
     size_t k;
 

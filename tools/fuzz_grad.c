@@ -16,7 +16,7 @@
 
 #define N_PLACES  4
 #define N_NEEDED  2
-#define STEP      1e-4
+#define STEP      2e-5
 #define TOLERANCE 2e-5 /* relative; erf's own is 2e-7 absolute */
 
 /* One leaf, moved along one direction. */
