@@ -56,6 +56,20 @@ def opcode_complaints(text):
         yield 'ops.def lists no opcode'
 
 
+def variable_complaints(root, paths):
+    """docs/environment.md has every variable and debug topic."""
+    documented = read(root, 'docs/environment.md')
+    for path in paths:
+        if path.endswith('.c') and not path.startswith('tests/'):
+            for name in re.findall(r'getenv\("(\w+)"\)', read(root, path)):
+                if f'`{name}`' not in documented:
+                    yield f'{path}: {name} is not in docs/environment.md'
+    for topic, text in re.findall(r'{"(\w+)", LOG_\w+, "(.*)"}',
+                                  read(root, 'base/log.c')):
+        if f'| `{topic}` | {text} |' not in documented:
+            yield f'debug topic {topic} is not in docs/environment.md'
+
+
 def comment_complaints(root, path):
     """A source file begins by saying what it is."""
     if not re.match(r'\s*(/\*|//)', read(root, path)):
@@ -69,9 +83,12 @@ def main():
     tap.check('length, blanks, marks', [
         c for p in paths for c in text_complaints(p, read(root, p))])
     tap.check('file comments', [
-        c for p in paths if p.endswith(('.c', '.h'))
+        c for p in paths
+        if p.endswith(('.c', '.h')) and not p.startswith('tests/')
         for c in comment_complaints(root, p)])
     tap.check('opcodes', list(opcode_complaints(read(root, 'uops/ops.def'))))
+    tap.check('environment variables',
+              list(variable_complaints(root, paths)))
     tap.finish()
 
 
