@@ -178,6 +178,8 @@ open_named(const char *text, struct hcq_device **out_dev)
 bell_status
 hcq_device_open(const char *name, struct hcq_device **out_dev)
 {
+    char why[256] = "";
+    bell_status status;
     size_t i;
 
     if (!out_dev)
@@ -194,13 +196,17 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
 
         if (!backends[i]->enumerate(0, &desc) || !desc.usable)
             continue;
-        if (backends[i]->open(0, "", out_dev) == BELL_OK) {
+        status = backends[i]->open(0, "", out_dev);
+        if (status == BELL_E_NO_MEMORY) /* says nothing about the device */
+            return status;
+        if (status == BELL_OK) {
             LOG(LOG_EXEC, "default device is %s", (*out_dev)->info.name);
             return BELL_OK;
         }
+        snprintf(why, sizeof(why), ": %.*s", (int)sizeof(why) - 3,
+                 bell_error_last()->message);
     }
-    bell_error_frame(__func__);
-    return bell_fail(BELL_E_NO_DEVICE, "no backend has a usable device");
+    return bell_fail(BELL_E_NO_DEVICE, "no backend has a usable device%s", why);
 }
 
 void
