@@ -3,6 +3,7 @@
 
 usage: test_text.py SOURCE_ROOT
 """
+import os
 import re
 import sys
 
@@ -70,6 +71,21 @@ def variable_complaints(root, paths):
             yield f'debug topic {topic} is not in docs/environment.md'
 
 
+def document_complaints(root):
+    """Links lead somewhere; the README's program is the example."""
+    names = ['README.md', 'CONTRIBUTING.md'] + [
+        f'docs/{name}' for name in sorted(os.listdir(f'{root}/docs'))
+        if name.endswith('.md')]
+    for name in names:
+        for target in re.findall(r'\]\(([^)#:]+)\)', read(root, name)):
+            path = os.path.join(root, os.path.dirname(name), target)
+            if not os.path.exists(path):
+                yield f'{name}: {target} does not exist'
+    program = read(root, 'examples/first.c').split('*/\n', 1)[1]
+    if f'```c\n{program}```' not in read(root, 'README.md'):
+        yield 'README.md: the first program is not examples/first.c'
+
+
 def comment_complaints(root, path):
     """A source file begins by saying what it is."""
     if not re.match(r'\s*(/\*|//)', read(root, path)):
@@ -89,6 +105,7 @@ def main():
     tap.check('opcodes', list(opcode_complaints(read(root, 'uops/ops.def'))))
     tap.check('environment variables',
               list(variable_complaints(root, paths)))
+    tap.check('documents', list(document_complaints(root)))
     tap.finish()
 
 
