@@ -306,8 +306,9 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
     queue->cs.queue = queue;
     queue->cs.words = host_aligned(64, cs_size_bytes);
     if (!queue->cs.words)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: stream of %u bytes",
-                         queue->name, cs_size_bytes);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "%s: no memory for a stream of %u bytes", queue->name,
+                         cs_size_bytes);
     queue->cs.cap_dw = cs_size_bytes / 4;
     if (hcq_signal_create(dev, 0, &queue->timeline) != BELL_OK) {
         host_free(queue->cs.words);

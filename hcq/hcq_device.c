@@ -225,7 +225,8 @@ hcq_device_init(struct hcq_device *dev)
     hcq_link_init(&dev->queues);
     dev->cache_limit_bytes = dev->info.memory_bytes / 4;
     if (pthread_mutex_init(&dev->lock, NULL) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: mutex", dev->info.name);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a mutex",
+                         dev->info.name);
     if (hcq_signal_create(dev, 0, &dev->timeline) != BELL_OK) {
         pthread_mutex_destroy(&dev->lock);
         return bell_error_last()->status;

@@ -109,16 +109,18 @@ alloc_node(struct hcq_device *dev, uint64_t size_bytes, uint64_t class_bytes,
     if (live_bytes + cached_bytes + class_bytes > dev->info.memory_bytes) {
         hcq_memory_trim(dev);
         if (live_bytes + class_bytes > dev->info.memory_bytes)
-            return bell_fail(BELL_E_NO_MEMORY,
-                             "%s: buffer of %llu bytes: %llu of %llu bytes "
-                             "are in use",
-                             dev->info.name, (unsigned long long)size_bytes,
-                             (unsigned long long)live_bytes,
-                             (unsigned long long)dev->info.memory_bytes);
+            return bell_fail(
+                BELL_E_NO_MEMORY,
+                "%s: no memory for a buffer of %llu bytes: %llu of %llu bytes "
+                "are in use",
+                dev->info.name, (unsigned long long)size_bytes,
+                (unsigned long long)live_bytes,
+                (unsigned long long)dev->info.memory_bytes);
     }
     node = host_calloc(1, sizeof(*node));
     if (!node)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: buffer of %llu bytes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "%s: no memory for a buffer of %llu bytes",
                          dev->info.name, (unsigned long long)size_bytes);
     status = dev->ops->mem_alloc(dev, class_bytes, flags, &node->mem);
     if (status == BELL_E_NO_MEMORY && cached_bytes) {
@@ -148,11 +150,12 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
         return bell_fail(BELL_E_INVALID, "%s: unknown buffer flags 0x%x",
                          dev->info.name, flags);
     if (size_bytes > dev->info.max_buffer_bytes)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "%s: buffer of %llu bytes is more than the %llu "
-                         "that one may have",
-                         dev->info.name, (unsigned long long)size_bytes,
-                         (unsigned long long)dev->info.max_buffer_bytes);
+        return bell_fail(
+            BELL_E_NO_MEMORY,
+            "%s: no memory for a buffer of %llu bytes is more than the %llu "
+            "that one may have",
+            dev->info.name, (unsigned long long)size_bytes,
+            (unsigned long long)dev->info.max_buffer_bytes);
     class_idx = find_class(size_bytes, &class_bytes);
     pthread_mutex_lock(&dev->lock);
     node = take_cached(dev, class_idx, flags);
@@ -198,7 +201,8 @@ hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
                          dev->info.name, (unsigned long long)size_bytes, ptr);
     node = host_calloc(1, sizeof(*node));
     if (!node)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: pinned buffer", dev->info.name);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a pinned buffer",
+                         dev->info.name);
     status = dev->ops->mem_pin(dev, ptr, size_bytes, &node->mem);
     if (status != BELL_OK) {
         host_free(node);

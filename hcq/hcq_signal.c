@@ -27,7 +27,8 @@ hcq_signal_create(struct hcq_device *dev, uint64_t value,
                          dev ? "the result" : "the device");
     node = host_calloc(1, sizeof(*node));
     if (!node)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: signal", dev->info.name);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal",
+                         dev->info.name);
     status = dev->ops->signal_alloc(dev, &node->pub.va, &node->pub.host);
     if (status != BELL_OK) {
         host_free(node);

@@ -18,7 +18,8 @@ hcq_stream_create(struct hcq_queue *queue, const char *name,
                          queue ? "the result" : "the queue");
     stream = host_calloc(1, sizeof(*stream));
     if (!stream)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: stream", queue->name);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a stream",
+                         queue->name);
     stream->queue = queue;
     snprintf(stream->name, sizeof(stream->name), "%s", name ? name : "");
     stream->cs.ops = queue->dev->ops->cs;
@@ -84,7 +85,8 @@ hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
     if (host_grow(&patches, &stream->cap_patches, stream->n_patches + 1,
                   sizeof(*patch)) != 0) {
         hcq_cs_fail(&stream->cs,
-                    bell_fail(BELL_E_NO_MEMORY, "stream '%s': patch point",
+                    bell_fail(BELL_E_NO_MEMORY,
+                              "stream '%s': no memory for patch point",
                               stream->name));
         return HCQ_PATCH_NONE;
     }
@@ -129,7 +131,8 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
     places = stream->places;
     if (host_grow(&places, &stream->cap_places, stream->n_places + 1,
                   sizeof(place)) != 0) {
-        hcq_cs_fail(cs, bell_fail(BELL_E_NO_MEMORY, "stream '%s': patch '%s'",
+        hcq_cs_fail(cs, bell_fail(BELL_E_NO_MEMORY,
+                                  "stream '%s': no memory for patch '%s'",
                                   stream->name, stream->patches[patch].name));
         return;
     }

@@ -289,7 +289,8 @@ cpu_signal_alloc(struct hcq_device *dev, uint64_t *out_va, uint64_t **out_host)
     struct cpu_slot *slot = host_aligned(64, sizeof(*slot));
 
     if (!slot)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: signal", dev->info.name);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal",
+                         dev->info.name);
     memset(slot, 0, sizeof(*slot));
     *out_va = (uint64_t)(uintptr_t)slot;
     *out_host = &slot->value;
@@ -344,7 +345,8 @@ cpu_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
     bell_status status;
 
     if (!prog)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s'", desc->name);
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory for it",
+                         desc->name);
     status = cpu_object_load(desc->binary, (size_t)desc->binary_size_bytes,
                              desc->name, desc->entry ? desc->entry : desc->name,
                              &prog->object);
@@ -437,7 +439,7 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
                          interface);
     dev = host_aligned(64, sizeof(*dev));
     if (!dev)
-        return bell_fail(BELL_E_NO_MEMORY, "CPU:0: device");
+        return bell_fail(BELL_E_NO_MEMORY, "CPU:0: no memory for a device");
     memset(dev, 0, sizeof(*dev));
     dev->base.ops = &cpu_ops;
     fill_info(&dev->base.info);

@@ -165,8 +165,9 @@ read_sections(struct loader *ld, const Elf64_Ehdr *hdr)
     ld->n_sections = hdr->e_shnum;
     ld->sections = host_calloc(ld->n_sections, sizeof(*ld->sections));
     if (!ld->sections)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': %u sections",
-                         ld->name, ld->n_sections);
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "program '%s': no memory for %u sections", ld->name,
+                         ld->n_sections);
     for (i = 0; i < ld->n_sections; i++) {
         struct section *sec = &ld->sections[i];
 
@@ -541,7 +542,8 @@ map_object(struct loader *ld)
     map = mmap(NULL, (size_t)ld->part_at[PART_COUNT], PROT_READ | PROT_WRITE,
                flags, -1, 0);
     if (map == MAP_FAILED)
-        return bell_fail(BELL_E_NO_MEMORY, "program '%s': %llu bytes of code",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "program '%s': no memory for %llu bytes of code",
                          ld->name, (unsigned long long)ld->part_at[PART_COUNT]);
     ld->map = map;
     for (i = 0; i < ld->n_sections; i++) {

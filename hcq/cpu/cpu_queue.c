@@ -340,13 +340,15 @@ cpu_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
                          CPU_RING_MAX);
     queue = host_aligned(64, sizeof(*queue));
     if (!queue)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: queue", base_dev->info.name);
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+                         base_dev->info.name);
     memset(queue, 0, sizeof(*queue));
     queue->n_ring_words = ring_bytes / 8;
     queue->ring = host_aligned(64, ring_bytes);
     if (!queue->ring) {
-        status = bell_fail(BELL_E_NO_MEMORY, "%s: ring of %u bytes",
-                           base_dev->info.name, ring_bytes);
+        status =
+            bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a ring of %u bytes",
+                      base_dev->info.name, ring_bytes);
         goto fail_queue;
     }
     if (!take_slot(dev, queue)) {

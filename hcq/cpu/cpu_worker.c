@@ -37,7 +37,7 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     worker->dev = dev;
     worker->alt_stack = host_alloc(CPU_ALT_STACK_BYTES);
     if (!worker->alt_stack)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: signal stack",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal stack",
                          dev->base.info.name);
     /* The application's signals are not for our threads. */
     sigfillset(&all);
@@ -53,7 +53,7 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     if (rc != 0) {
         host_free(worker->alt_stack);
         worker->alt_stack = NULL;
-        return bell_fail(BELL_E_NO_MEMORY, "%s: thread: %s",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a thread: %s",
                          dev->base.info.name, strerror(rc));
     }
     return BELL_OK;
@@ -305,7 +305,7 @@ cpu_helpers_start(struct cpu_device *dev)
         return BELL_OK;
     dev->helpers = host_calloc(n_wanted, sizeof(*dev->helpers));
     if (!dev->helpers)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: %u helpers",
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for %u helpers",
                          dev->base.info.name, n_wanted);
     while (dev->n_helpers < n_wanted) {
         struct cpu_worker *worker = &dev->helpers[dev->n_helpers];
