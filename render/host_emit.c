@@ -168,8 +168,14 @@ const_i64(struct host_emit *e, int64_t value)
     return e->ll->ConstInt(e->t_i64, (unsigned long long)value, 1);
 }
 
-static bool
-loop_is_open(const struct host_emit *e, uint32_t serial)
+uint32_t
+host_loop_serial(const struct host_emit *e)
+{
+    return e->n_loops ? e->loops[e->n_loops - 1].serial : 0;
+}
+
+bool
+host_loop_is_open(const struct host_emit *e, uint32_t serial)
 {
     uint32_t i;
 
@@ -214,7 +220,7 @@ host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
         *out_value = host_arg(e, u);
         return BELL_OK;
     }
-    if (!at || !e->values[*at].v || !loop_is_open(e, e->values[*at].loop))
+    if (!at || !e->values[*at].v || !host_loop_is_open(e, e->values[*at].loop))
         return bell_fail(BELL_E_INTERNAL,
                          "%s: %s is used where it has no value: %s",
                          e->prog->name, uop_op_infos[u->op].name,
@@ -229,7 +235,7 @@ set_value(struct host_emit *e, const struct uop *u, LLVMValueRef v)
     struct host_value *value = &e->values[e->n_values];
 
     value->v = v;
-    value->loop = e->n_loops ? e->loops[e->n_loops - 1].serial : 0;
+    value->loop = host_loop_serial(e);
     if (map_put(&e->index, u->id, e->n_values) < 0)
         return out_of_memory(e);
     e->n_values++;
@@ -712,6 +718,8 @@ host_emit_fini(struct host_emit *e)
     arena_fini(&e->arena);
     map_fini(&e->index);
     map_fini(&e->acc_index);
+    map_fini(&e->addresses);
+    host_free(e->addrs);
     map_fini(&e->consts);
     host_free(e->accs);
     host_free(e->carries);

@@ -70,6 +70,9 @@ struct host_emit {
     struct map index; /* uop id -> position in values */
     struct host_value *values;
     uint32_t n_values;
+    struct map addresses; /* slot, index's id -> position in addrs */
+    struct host_value *addrs;
+    size_t n_addrs, cap_addrs;
     struct map acc_index; /* uop id -> position in accs */
     struct host_acc *accs;
     uint32_t n_accs;
@@ -114,6 +117,11 @@ LLVMValueRef host_splat(struct host_emit *e, LLVMValueRef v, unsigned lanes);
 LLVMValueRef host_intrinsic(struct host_emit *e, const char *name,
                             LLVMTypeRef *types, size_t n_types,
                             LLVMValueRef *args, unsigned n_args);
+
+/* Serial of the innermost open loop, 0: none; whether a loop is open. What was
+ * made in an open loop is available. */
+uint32_t host_loop_serial(const struct host_emit *e);
+bool host_loop_is_open(const struct host_emit *e, uint32_t serial);
 
 /* The value of a source; BELL_E_INTERNAL where it is not available here. */
 BELL_MUST_CHECK bell_status host_value_of(struct host_emit *e,

@@ -12,6 +12,8 @@
  */
 #include "render/host_internal.h"
 
+#include "base/alloc.h"
+
 #define MAX_LANES      256
 #define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
 
@@ -19,8 +21,8 @@
 struct access {
     uint32_t slot;
     unsigned dtype, lanes;
-    LLVMValueRef first;     /* address of lane 0, of those that have steps */
-    int64_t step;           /* elements from lane to lane */
+    LLVMValueRef first;     /* of those that have steps: lane 0 is `offset` */
+    int64_t offset, step;   /* elements behind it, and so on by `step` */
     LLVMValueRef base;      /* otherwise: the argument and */
     LLVMValueRef indices;   /* every lane's index */
     LLVMValueRef gate;      /* or NULL */
@@ -46,14 +48,16 @@ set_alias(struct host_emit *e, const struct access *a, LLVMValueRef inst)
 
 /* ---- addresses ---- */
 
+/* The address `n_elems` elements behind that of lane 0. */
 static LLVMValueRef
-offset_by(struct host_emit *e, const struct access *a, LLVMValueRef from,
-          int64_t n_elems)
+offset_by(struct host_emit *e, const struct access *a, int64_t n_elems)
 {
+    int64_t offset = a->offset + n_elems;
     LLVMValueRef index =
-        e->ll->ConstInt(e->t_i64, (unsigned long long)n_elems, 1);
+        e->ll->ConstInt(e->t_i64, (unsigned long long)offset, 1);
 
-    return e->ll->BuildGEP2(e->b, a->elem, from, &index, 1, "");
+    return offset ? e->ll->BuildGEP2(e->b, a->elem, a->first, &index, 1, "")
+                  : a->first;
 }
 
 static LLVMValueRef
@@ -68,7 +72,7 @@ lane_address(struct host_emit *e, const struct access *a, uint32_t lane)
     LLVMValueRef index;
 
     if (a->first)
-        return offset_by(e, a, a->first, a->step * (int64_t)lane);
+        return offset_by(e, a, a->step * (int64_t)lane);
     index = lane_of(e, a->indices, lane);
     return e->ll->BuildGEP2(e->b, a->elem, a->base, &index, 1, "");
 }
@@ -79,23 +83,29 @@ lane_gate(struct host_emit *e, const struct access *a, uint32_t lane)
     return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
 }
 
-/* The address of element `index`. A constant at the end of the sum is added
- * last, so that accesses that differ by it share the rest, wherever they
- * stand, and differ in the displacement only. */
+/* Address of element `index`, found or made. Those made in a loop that is
+ * still open are there to be used again. */
 static bell_status
 element_address(struct host_emit *e, const struct access *a,
                 const struct uop *index, LLVMValueRef *out_ptr)
 {
-    int64_t offset = 0;
+    uint64_t key =
+        (uint64_t)a->slot << 40 | (uint64_t)a->dtype << 32 | index->id;
+    const uint64_t *old = map_get(&e->addresses, key);
     LLVMValueRef v;
 
-    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST) {
-        offset = index->src[1]->arg.i;
-        index = index->src[0];
+    if (old && host_loop_is_open(e, e->addrs[*old].loop)) {
+        *out_ptr = e->addrs[*old].v;
+        return BELL_OK;
     }
     BELL_TRY(host_value_of(e, index, &v));
     v = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
-    *out_ptr = offset ? offset_by(e, a, v, offset) : v;
+    if (host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
+                  sizeof(*e->addrs)) < 0 ||
+        map_put(&e->addresses, key, e->n_addrs) < 0)
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    e->addrs[e->n_addrs++] = (struct host_value){v, host_loop_serial(e)};
+    *out_ptr = v;
     return BELL_OK;
 }
 
@@ -156,7 +166,15 @@ find_address(struct host_emit *e, const struct uop *u, struct access *a)
     if (index->lanes > 1 && !is_stepped(index, &base, &a->step))
         return host_value_of(e, index, &a->indices);
     a->first = a->base;
-    return base ? element_address(e, a, base, &a->first) : BELL_OK;
+    if (!base)
+        return BELL_OK;
+    /* a constant at the end of the sum is added last, so that accesses that
+     * differ by it share the rest and differ in the displacement only */
+    if (base->op == UOP_ADD && base->src[1]->op == UOP_CONST) {
+        a->offset = base->src[1]->arg.i;
+        base = base->src[0];
+    }
+    return element_address(e, a, base, &a->first);
 }
 
 static bell_status
@@ -336,12 +354,12 @@ load_stepped(struct host_emit *e, const struct access *a)
 {
     unsigned n = a->lanes, step = (unsigned)a->step, i, part;
     unsigned last_begin = (n - 1) * step + 1 - n;
-    LLVMValueRef v = load_at(e, a, a->type, a->first), next;
+    LLVMValueRef v = load_at(e, a, a->type, offset_by(e, a, 0)), next;
     uint32_t pick[MAX_LANES];
 
     for (part = 1; part < step; part++) {
         unsigned begin = part * n < last_begin ? part * n : last_begin;
-        next = load_at(e, a, a->type, offset_by(e, a, a->first, begin));
+        next = load_at(e, a, a->type, offset_by(e, a, begin));
         for (i = 0; i < n; i++) {
             if (i * step >= part * n)
                 pick[i] = i * step < begin + n ? n + i * step - begin : 0;
@@ -393,7 +411,7 @@ host_emit_load(struct host_emit *e, const struct uop *u,
     if (is_wide(&a))
         v = load_wide(e, &a, other);
     else if (a.first && !gate && a.step == 0)
-        v = host_splat(e, load_at(e, &a, a.elem, a.first), a.lanes);
+        v = host_splat(e, load_at(e, &a, a.elem, offset_by(e, &a, 0)), a.lanes);
     else if (a.first && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
         v = load_stepped(e, &a);
     else
