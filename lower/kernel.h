@@ -83,6 +83,10 @@ BELL_MUST_CHECK bell_status kernel_canonical(struct kernel *k);
 BELL_MUST_CHECK bell_status kernel_peel(struct kernel *k, uint32_t r,
                                         int64_t n_main, int64_t n_padded);
 
+/* Takes ranges apart that are only seen divided by a constant: r / c and r % c
+ * become two ranges. The inverse of kernel_merge, where indices want it. */
+BELL_MUST_CHECK bell_status kernel_unflatten(struct kernel *k);
+
 /* Joins pairs of ranges that every index uses as one: a*size(b) + b. Such a
  * pair becomes one range of size(a)*size(b) values. */
 BELL_MUST_CHECK bell_status kernel_merge(struct kernel *k);

@@ -6,6 +6,9 @@
 
 #include "base/alloc.h"
 
+/* A range is not taken apart for pieces shorter than this. */
+#define MIN_UNFLATTENED 8
+
 /* REDUCE with a new body and the ranges that `map` binds instead of its own;
  * the body itself where none is left. */
 static const struct uop *
@@ -461,6 +464,73 @@ kernel_merge(struct kernel *k)
                     BELL_TRY(merge_pair(k, a, b));
             }
         }
+    }
+    return BELL_OK;
+}
+
+/* ---- unflattening ---- */
+
+/* A division or remainder of a whole range by a constant that divides its
+ * size; *out_range is its number. 0 if `u` is none. */
+static int64_t
+splits_range(const struct kernel *k, const struct uop *u, uint32_t *out_range)
+{
+    int64_t by;
+
+    if ((u->op != UOP_FLOORDIV && u->op != UOP_FLOORMOD) ||
+        u->src[0]->op != UOP_RANGE || u->src[1]->op != UOP_CONST)
+        return 0;
+    by = u->src[1]->arg.i;
+    *out_range = kernel_range_no(k, u->src[0]);
+    if (by < MIN_UNFLATTENED || k->sizes[*out_range] <= by ||
+        k->sizes[*out_range] % by)
+        return 0;
+    return by;
+}
+
+/* Range r becomes two: r / by, and in its place in the nest inside that,
+ * r % by. */
+static bell_status
+split_in_two(struct kernel *k, uint32_t r, int64_t by)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    const struct uop *to[KERNEL_MAX_RANGES], *halves[2], *value;
+    enum uop_axis axis = uop_range_axis(k->ranges[r]);
+    uint32_t i, id = 0;
+
+    for (i = 0; i < k->n_ranges; i++) {
+        const struct uop *range = k->ranges[i];
+        union uop_arg arg = {.i = uop_range_arg(id, uop_range_axis(range))};
+        to[i] = uop_new(k->g, UOP_RANGE, UOP_I64, 1, arg, range->src, 1);
+        map[i].value = to[i];
+        map[i].bound = &to[i];
+        map[i].n_bound = 1;
+        id += i == r ? 2 : 1;
+        if (i != r)
+            continue;
+        halves[0] = uop_range(k->g, id - 2, axis, k->sizes[r] / by);
+        halves[1] = uop_range(k->g, id - 1, axis, by);
+    }
+    value =
+        uop_alu2(k->g, UOP_MUL, halves[0], uop_const_int(k->g, UOP_I64, by));
+    map[r].value = uop_alu2(k->g, UOP_ADD, value, halves[1]);
+    map[r].bound = halves;
+    map[r].n_bound = 2;
+    return kernel_remap_ranges(k, map);
+}
+
+bell_status
+kernel_unflatten(struct kernel *k)
+{
+    uint32_t i, r = 0;
+    int64_t by;
+
+    for (i = 0; i < k->n_nodes && k->n_ranges < KERNEL_MAX_RANGES / 2; i++) {
+        by = splits_range(k, k->nodes[i], &r);
+        if (!by)
+            continue;
+        BELL_TRY(split_in_two(k, r, by));
+        i = 0;
     }
     return BELL_OK;
 }

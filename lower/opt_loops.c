@@ -6,7 +6,6 @@
 
 #define GROUP_CYCLES    30000.0 /* least work of a work-group */
 #define GROUPS_A_THREAD 16      /* work-groups of a large kernel */
-#define TRANSPOSE_TILE  32      /* rows of a tile with strided reads */
 #define MAX_ORDERED     5       /* loops whose orders are all tried */
 
 /* Output ranges around everything that is worth counting. */
@@ -228,45 +227,9 @@ choose_order(struct order *o)
     return BELL_OK;
 }
 
-/* Vectors that gather along a stride read whole cache lines for one element
- * a row. Going along the contiguous range in the inner loop uses the rest of
- * the lines while they are near. */
-static void
-order_strided(struct opt_plan *plan, struct opt_model *m,
-              const struct opt_choice *choice, uint32_t *loops)
-{
-    const struct kernel *k = plan->k;
-    uint32_t i, r, v, axis;
-
-    for (i = 0; i < k->n_nodes; i++) {
-        const struct uop *u = k->nodes[i];
-        if (u->op != UOP_LOAD || (k->deps[i] & k->reduce_ranges))
-            continue;
-        for (v = 0; v < k->n_ranges; v++) {
-            if (choice->lanes[v] > 1 && k->deps[i] >> v & 1)
-                break;
-        }
-        if (v == k->n_ranges)
-            continue;
-        opt_model_steps(m, v, choice->lanes[v]);
-        if (m->step[kernel_pos(k, u->src[1])] == 1)
-            continue;
-        for (r = 0; r < k->n_ranges; r++) {
-            if (r != v && kernel_coef(k, u->src[1], r) == 1 &&
-                plan->axes[loops[r]].type == UOP_AXIS_LOOP &&
-                plan->axes[loops[r]].size > TRANSPOSE_TILE &&
-                opt_split(plan, loops[r], TRANSPOSE_TILE, UOP_AXIS_LOOP,
-                          OPT_INNER, &axis, &loops[r])) {
-                plan->axes[axis].rank = KERNEL_MAX_RANGES;
-                return;
-            }
-        }
-    }
-}
-
 bell_status
-opt_choose_loops(struct opt_plan *plan, struct opt_model *m,
-                 const struct opt_choice *choice, uint32_t *loops,
+opt_choose_loops(struct opt_plan *plan, const struct opt_model *m,
+                 const struct opt_choice *choice, const uint32_t *loops,
                  double cycles)
 {
     const struct kernel *k = plan->k;
@@ -274,7 +237,6 @@ opt_choose_loops(struct opt_plan *plan, struct opt_model *m,
     struct order o = {.plan = plan, .cache_bytes = k->target->l2_bytes / 2.0};
     uint32_t i;
 
-    order_strided(plan, m, choice, loops);
     for (set = common; set && o.n < MAX_ORDERED; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
         if (plan->axes[loops[r]].outer >= 0 ||

@@ -4,10 +4,10 @@
  * AVX-512 machine; only ratios matter. */
 #include "lower/opt_model.h"
 
-#define PRICE_LANES_REDUCE 10.0 /* log2(lanes) shuffles and operations */
-#define GATHER_PENALTY     0.7  /* per element, over a scalar load */
-#define INDEX_PENALTY      2.0  /* per division of an index, done in lanes */
-#define SCATTER_PENALTY    1.0  /* per element, over a scalar store */
+#define GATHER_PENALTY  0.7 /* per element, over a scalar load */
+#define REDUCE_GATHER   1.3 /* the same in a reduction's loop */
+#define INDEX_PENALTY   2.0 /* per division of an index, done in lanes */
+#define SCATTER_PENALTY 1.0 /* per element, over a scalar store */
 
 double
 opt_model_count(const struct kernel *k, uint64_t set)
@@ -318,7 +318,7 @@ opt_model_gain(struct opt_model *m, uint32_t r, int64_t lanes)
         int64_t step;
         if (bound)
             gain += m->trips[i] * m->price[i] * saved -
-                    m->trips[i] / n * PRICE_LANES_REDUCE;
+                    m->trips[i] / n * OPT_LANES_REDUCE;
         if (bound || !(k->deps[i] >> r & 1) || m->price[i] == 0)
             continue;
         step = access ? m->step[kernel_pos(k, u->src[1])] : 0;

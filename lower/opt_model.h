@@ -9,6 +9,8 @@
 
 #include "lower/kernel.h"
 
+#define OPT_LANES_REDUCE 10.0 /* cycles: log2(lanes) shuffles, operations */
+
 /* Facts by place in k->nodes; in the kernel's scratch memory. */
 struct opt_model {
     struct kernel *k;

@@ -4,11 +4,13 @@
 #include "lower/opt_rules.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/log.h"
 
 #define MAX_CANDIDATES 12
+#define N_SETS         3     /* of vectors, whose tiles are compared */
 #define TINY_CYCLES    400.0 /* a kernel below this is left as it is */
 #define BYTES_A_CYCLE  8.0   /* from memory, one core */
 
@@ -63,14 +65,20 @@ find_candidates(struct opt_model *m, bool overlap, struct candidate *out)
     return n;
 }
 
-/* The set of candidates without conflict that gains most: all subsets. */
-static void
-choose_vectors(struct opt_model *m, struct opt_choice *choice)
-{
-    struct candidate c[MAX_CANDIDATES];
-    uint32_t n = find_candidates(m, choice->overlap, c), i, set, best_set = 0;
-    double best = 0;
+/* Candidates that may be taken together, as bits, and what they save. */
+struct vector_set {
+    uint32_t members;
+    double gain;
+};
 
+/* The best sets without conflict among all subsets; also the empty set where
+ * there are fewer. */
+static void
+find_sets(const struct candidate *c, uint32_t n, struct vector_set *best)
+{
+    uint32_t i, set, at;
+
+    memset(best, 0, N_SETS * sizeof(*best));
     for (set = 1; set < 1u << n; set++) {
         uint64_t ranges = 0, conflicts = 0;
         double gain = 0;
@@ -81,15 +89,46 @@ choose_vectors(struct opt_model *m, struct opt_choice *choice)
             conflicts |= c[i].conflicts;
             gain += c[i].gain;
         }
-        if (!(ranges & conflicts) && gain > best) {
-            best = gain;
-            best_set = set;
+        if (ranges & conflicts || gain <= best[N_SETS - 1].gain)
+            continue;
+        for (at = N_SETS - 1; at > 0 && best[at - 1].gain < gain; at--)
+            best[at] = best[at - 1];
+        best[at].members = set;
+        best[at].gain = gain;
+    }
+}
+
+/* Tries the sets of vectors that save most by their gain alone, each with the
+ * register tiles that suit it. */
+static bell_status
+choose_vectors(struct opt_model *m, struct opt_choice *choice)
+{
+    struct candidate c[MAX_CANDIDATES];
+    struct vector_set sets[N_SETS];
+    struct opt_choice tried, best = *choice;
+    double cycles, least = 0;
+    uint32_t i, j, n = 0;
+
+    if (m->k->target->vector_bytes)
+        n = find_candidates(m, choice->overlap, c);
+    find_sets(c, n, sets);
+    for (i = 0; i < N_SETS; i++) {
+        if (i > 0 && (!sets[i].members || sets[i].gain < sets[0].gain / 2))
+            break;
+        tried = *choice;
+        for (j = 0; j < n; j++) {
+            if (sets[i].members >> j & 1)
+                tried.lanes[c[j].range] = c[j].lanes;
+        }
+        BELL_TRY(opt_choose_copies(m, &tried, &cycles));
+        LOG(LOG_OPT, "vectors %u: about %.0f cycles", i, cycles);
+        if (i == 0 || cycles < least) {
+            least = cycles;
+            best = tried;
         }
     }
-    for (i = 0; i < n; i++) {
-        if (best_set >> i & 1)
-            choice->lanes[c[i].range] = c[i].lanes;
-    }
+    *choice = best;
+    return BELL_OK;
 }
 
 /* ---- ranges that do not divide ---- */
@@ -284,6 +323,7 @@ opt_rules(struct kernel *k)
     double cycles;
     uint32_t r;
 
+    BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
     BELL_TRY(opt_model_init(&m, k));
     opt_plan_init(&plan, k);
@@ -295,8 +335,6 @@ opt_rules(struct kernel *k)
         LOG(LOG_OPT, "left as it is: about %.0f cycles", cycles);
         return BELL_OK;
     }
-    if (k->target->vector_bytes)
-        choose_vectors(&m, &choice);
-    BELL_TRY(opt_choose_copies(&m, &choice));
+    BELL_TRY(choose_vectors(&m, &choice));
     return apply_choice(k, &choice);
 }

@@ -22,16 +22,18 @@ struct opt_choice {
 
 /* Chooses register tiles: copies of output ranges that share loads, several
  * accumulators against the latency of one, and unrolled reductions. Lanes are
- * chosen already. */
+ * chosen already. *out_cycles is what the kernel then costs one core. */
 BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
-                                              struct opt_choice *choice);
+                                              struct opt_choice *choice,
+                                              double *out_cycles);
 
 /* Orders the output loops so that what is read again is still in the cache,
  * and spreads the outermost over work-groups. loops[] is, by range, the axis
  * that is left as a loop; `cycles` is what the kernel costs one core. */
 BELL_MUST_CHECK bell_status opt_choose_loops(struct opt_plan *plan,
-                                             struct opt_model *m,
+                                             const struct opt_model *m,
                                              const struct opt_choice *choice,
-                                             uint32_t *loops, double cycles);
+                                             const uint32_t *loops,
+                                             double cycles);
 
 #endif

@@ -14,6 +14,7 @@
 
 #define MAX_DIMS        4
 #define LATENCY         4.0 /* cycles of one accumulation */
+#define GATHER          2.0 /* price of each lane of a gather */
 #define FAR_LOAD        2.0 /* price of a load past the first cache */
 #define LOOP_OVERHEAD   1.0 /* of one iteration */
 #define MEMORY_OVERLAP  0.3 /* of the smaller of loads and arithmetic */
@@ -147,7 +148,7 @@ add_node(const struct tile *t, uint32_t pos, struct load_sum *sum)
     else
         sum->code += copies * m->code[pos];
     if (u->op == UOP_LOAD) {
-        cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes;
+        cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes * GATHER;
         if (lanes > 1 && leaves_cache(t, u, copies * lanes))
             cost *= FAR_LOAD;
         sum->memory += copies * cost;
@@ -158,15 +159,18 @@ add_node(const struct tile *t, uint32_t pos, struct load_sum *sum)
     sum->arithmetic += copies * m->price[pos];
 }
 
-/* Instructions of the stores that the tile's copies end in. */
+/* Instructions around the loop that are copied with it. */
 static double
-store_code(const struct tile *t, uint32_t pos)
+outer_code(const struct tile *t, uint32_t pos)
 {
+    const struct uop *u = t->m->k->nodes[pos];
     uint64_t ranges = t->m->k->deps[pos];
-    double lanes = (double)node_lanes(t->choice, ranges);
+    bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
+    double code = t->m->code[pos];
 
-    return tile_copies(t, ranges) *
-           (is_wide(t, t->m->k->nodes[pos]) ? 1 : lanes);
+    if (access && !is_wide(t, u))
+        code = (double)node_lanes(t->choice, ranges);
+    return tile_copies(t, ranges) * code;
 }
 
 /* Values computed over values wanted. */
@@ -200,8 +204,8 @@ tile_cost(const struct tile *t)
     for (i = 0; i < k->n_nodes; i++) {
         if (t->in_body[i])
             add_node(t, i, &sum);
-        else if (k->nodes[i]->op == UOP_STORE)
-            sum.code += store_code(t, i);
+        else
+            sum.code += outer_code(t, i);
     }
     for (i = 0; i < t->group->n_members; i++)
         accs += tile_copies(t, kernel_deps(k, t->group->members[i]) |
@@ -409,16 +413,65 @@ choose_unroll(const struct tile *t, struct opt_choice *choice)
 
 /* ---- stores ---- */
 
+/* The range along which a LOAD of the store's loop is contiguous, where its
+ * lanes are not: copies of that range use the cache lines that one gather
+ * fetches. UINT32_MAX: none. */
+static uint32_t
+strided_range(struct opt_model *m, const struct opt_choice *choice,
+              const struct uop *store, uint32_t v)
+{
+    const struct kernel *k = m->k;
+    uint64_t outputs = kernel_deps(k, store) & ~((uint64_t)1 << v), set;
+    uint32_t i, r;
+
+    opt_model_steps(m, v, choice->lanes[v]);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_LOAD || !(k->deps[i] >> v & 1) ||
+            (k->deps[i] & k->reduce_ranges) ||
+            m->step[kernel_pos(k, u->src[1])] == 1)
+            continue;
+        for (set = outputs & k->deps[i]; set; set &= set - 1) {
+            r = (uint32_t)__builtin_ctzll(set);
+            if (kernel_coef(k, u->src[1], r) == 1 && choice->copies[r] == 1)
+                return r;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Copies range r as often as the limits allow, at most `most` times. */
+static void
+copy_range(const struct opt_model *m, struct opt_choice *choice, uint32_t r,
+           int64_t most, double limit)
+{
+    const struct kernel *k = m->k;
+    int64_t n = k->sizes[r] / choice->lanes[r], copies;
+    double code = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        if (k->deps[i] >> r & 1)
+            code += m->code[i];
+    }
+    for (copies = most; copies > 1; copies /= 2) {
+        bool exact = k->sizes[r] % (copies * choice->lanes[r]) == 0;
+        if (code * (double)copies <= limit && n >= copies &&
+            (exact || (choice->overlap && n >= 8 * copies))) {
+            choice->copies[r] = copies;
+            return;
+        }
+    }
+}
+
 /* Vectors of a store loop are done a few at a time. */
 static void
-choose_store_copies(const struct opt_model *m, struct opt_choice *choice,
+choose_store_copies(struct opt_model *m, struct opt_choice *choice,
                     const struct uop *store)
 {
     const struct kernel *k = m->k;
     uint64_t set = kernel_deps(k, store), inside = 0;
-    uint32_t r = 0, i;
-    double code = 0;
-    int64_t n, copies;
+    uint32_t r = 0, i, strided;
 
     for (i = 0; i < k->n_groups; i++)
         inside |= k->groups[i].context;
@@ -429,19 +482,11 @@ choose_store_copies(const struct opt_model *m, struct opt_choice *choice,
     }
     if (!set || choice->copies[r] > 1 || inside >> r & 1)
         return;
-    for (i = 0; i < k->n_nodes; i++) {
-        if (k->deps[i] >> r & 1)
-            code += m->code[i];
-    }
-    n = k->sizes[r] / choice->lanes[r];
-    for (copies = 4; copies > 1; copies /= 2) {
-        bool exact = k->sizes[r] % (copies * choice->lanes[r]) == 0;
-        if (code * (double)copies <= MAX_STORE_LOOP && n >= copies &&
-            (exact || (choice->overlap && n >= 8 * copies))) {
-            choice->copies[r] = copies;
-            return;
-        }
-    }
+    strided = strided_range(m, choice, store, r);
+    if (strided == UINT32_MAX)
+        copy_range(m, choice, r, 4, MAX_STORE_LOOP);
+    else if (!(inside >> strided & 1))
+        copy_range(m, choice, strided, 8, 2 * MAX_STORE_LOOP);
 }
 
 /* ---- all ---- */
@@ -475,38 +520,85 @@ has_inner_group(const struct kernel *k, const struct kernel_group *group)
     return false;
 }
 
-static void
-tile_group(const struct opt_model *m, struct opt_choice *choice,
-           const struct kernel_group *group, bool *in_body)
+/* Cycles of all runs of the tile's loop. */
+static double
+tile_cycles(const struct tile *t)
 {
-    struct tile t;
+    const struct kernel *k = t->m->k;
+    uint64_t ranges = t->group->context | t->group->bound;
+    double cycles = tile_cost(t) * opt_model_count(k, ranges) /
+                    (double)node_lanes(t->choice, ranges);
+
+    if (node_lanes(t->choice, t->group->bound) > 1)
+        cycles += OPT_LANES_REDUCE * (double)t->group->n_members *
+                  opt_model_count(k, t->group->context);
+    return cycles;
+}
+
+/* Cycles of what is in no loop that was tiled. */
+static double
+other_cycles(const struct tile *t, const bool *tiled)
+{
+    const struct opt_model *m = t->m;
+    const struct kernel *k = m->k;
+    double cycles = 0;
     uint32_t i;
 
-    begin_tile(&t, m, choice, group, in_body);
-    if (has_inner_group(m->k, group))
-        return;
-    find_dims(&t);
-    search_tile(&t);
-    for (i = 0; i < t.n_dims; i++) {
-        choice->copies[t.dims[i].range] = t.dims[i].copies;
-        if (t.dims[i].copies > 1)
-            LOG(LOG_OPT, "range %u: %lld copies, %.2f cycles a result",
-                t.dims[i].range, (long long)t.dims[i].copies, tile_cost(&t));
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
+        uint64_t ranges = k->deps[i];
+        double cost = m->price[i] * m->trips[i];
+        if (u->op == UOP_REDUCE)
+            ranges |= kernel_bound(k, u);
+        if (tiled[i])
+            continue;
+        if (access && !is_wide(t, u))
+            cycles += cost * (u->op == UOP_LOAD ? 1 : GATHER);
+        else
+            cycles += cost / (double)node_lanes(t->choice, ranges);
     }
-    choose_unroll(&t, choice);
+    return cycles;
+}
+
+/* Chooses for one group. Nodes of its loop are marked as tiled. */
+static double
+tile_group(struct tile *t, struct opt_choice *choice, bool *tiled)
+{
+    const struct kernel *k = t->m->k;
+    double cycles;
+    uint32_t i;
+
+    if (has_inner_group(k, t->group))
+        return 0;
+    find_dims(t);
+    search_tile(t);
+    cycles = tile_cycles(t);
+    for (i = 0; i < k->n_nodes; i++)
+        tiled[i] |= t->in_body[i];
+    for (i = 0; i < t->n_dims; i++) {
+        choice->copies[t->dims[i].range] = t->dims[i].copies;
+        if (t->dims[i].copies > 1)
+            LOG(LOG_OPT, "range %u: %lld copies, %.2f cycles a result",
+                t->dims[i].range, (long long)t->dims[i].copies, tile_cost(t));
+    }
+    choose_unroll(t, choice);
+    return cycles;
 }
 
 bell_status
-opt_choose_copies(struct opt_model *m, struct opt_choice *choice)
+opt_choose_copies(struct opt_model *m, struct opt_choice *choice,
+                  double *out_cycles)
 {
     struct kernel *k = m->k;
     uint64_t done = 0;
     uint32_t i, j, at;
     bool *in_body = arena_calloc(&k->mem, k->n_nodes, sizeof(*in_body));
-    double cost, most;
-    struct tile t;
+    bool *tiled = arena_calloc(&k->mem, k->n_nodes, sizeof(*tiled));
+    double cost, most, cycles = 0;
+    struct tile t = {.m = m, .choice = choice};
 
-    if (!in_body)
+    if (!in_body || !tiled)
         return bell_fail(BELL_E_NO_MEMORY, "tiles of %u nodes", k->n_nodes);
     for (i = 0; i < k->n_groups; i++) { /* the most work chooses first */
         for (j = 0, at = 0, most = -1; j < k->n_groups; j++) {
@@ -520,8 +612,10 @@ opt_choose_copies(struct opt_model *m, struct opt_choice *choice)
             }
         }
         done |= (uint64_t)1 << (at & 63);
-        tile_group(m, choice, &k->groups[at], in_body);
+        begin_tile(&t, m, choice, &k->groups[at], in_body);
+        cycles += tile_group(&t, choice, tiled);
     }
+    *out_cycles = cycles + other_cycles(&t, tiled);
     for (i = 0; i < k->sink->n_src; i++)
         choose_store_copies(m, choice, k->sink->src[i]);
     return BELL_OK;

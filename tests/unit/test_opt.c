@@ -143,6 +143,8 @@ check_random(const struct lk_case *c, uint64_t seed)
     assert_int_equal(kernel_init(&kernel, &k.g, k.sink, &target), BELL_OK);
     assert_int_equal(kernel_canonical(&kernel), BELL_OK);
     if (pick(&rng, 2))
+        must(kernel_unflatten(&kernel));
+    if (pick(&rng, 2))
         must(kernel_merge(&kernel));
     assert_true(peel_some(&kernel, &rng));
     opt_plan_init(&plan, &kernel);
@@ -333,6 +335,29 @@ test_peel(void **state)
 }
 
 static void
+test_unflatten(void **state)
+{
+    struct fixture f;
+    uint32_t i;
+
+    (void)state;
+    begin(&f, "divmod", 24, 16, 0);
+    must(kernel_unflatten(&f.kernel));
+    assert_int_equal(f.kernel.n_ranges, 2);
+    assert_int_equal(f.kernel.sizes[0], 24);
+    assert_int_equal(f.kernel.sizes[1], 16);
+    for (i = 0; i < f.kernel.n_nodes; i++) {
+        assert_int_not_equal(f.kernel.nodes[i]->op, UOP_FLOORDIV);
+        assert_int_not_equal(f.kernel.nodes[i]->op, UOP_FLOORMOD);
+    }
+    end(&f);
+    begin(&f, "divmod", 24, 3, 0); /* too short a piece */
+    must(kernel_unflatten(&f.kernel));
+    assert_int_equal(f.kernel.n_ranges, 1);
+    end(&f);
+}
+
+static void
 test_merge(void **state)
 {
     struct fixture f;
@@ -402,6 +427,7 @@ main(void)
         cmocka_unit_test(test_peel),
         cmocka_unit_test(test_padded_rest),
         cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_unflatten),
         cmocka_unit_test(test_random_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,296 @@
+/* What the rules choose: for each kind of kernel the form that a person would
+ * write, on a machine with 64-byte vectors and two threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "lower_kernels.h"
+
+static const struct lower_target wide = {.name = "wide",
+                                         .vector_bytes = 64,
+                                         .n_vector_regs = 32,
+                                         .n_threads = 2,
+                                         .l1_bytes = 32768,
+                                         .l2_bytes = 1 << 20,
+                                         .has_fma = true};
+
+struct fixture {
+    struct lk k;
+    struct lower_program p;
+};
+
+static void
+begin(struct fixture *f, const char *name, int64_t d0, int64_t d1, int64_t d2)
+{
+    const int64_t d[3] = {d0, d1, d2};
+    size_t i;
+
+    for (i = 0; i < lk_n_cases && strcmp(lk_cases[i].name, name); i++)
+        ;
+    assert_true(i < lk_n_cases);
+    lk_build(&f->k, &lk_cases[i], d);
+    if (lower_kernel(&f->k.g, f->k.sink, &wide, &f->p) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static void
+end(struct fixture *f)
+{
+    lk_fini(&f->k);
+}
+
+/* Ops of a kind and width (0: any). */
+static uint32_t
+count(const struct fixture *f, enum uop_op op, uint32_t lanes)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < f->p.n_ops; i++)
+        n += f->p.ops[i]->op == op && (!lanes || f->p.ops[i]->lanes == lanes);
+    return n;
+}
+
+/* Vector accesses with an index for each lane. */
+static uint32_t
+count_gathers(const struct fixture *f)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < f->p.n_ops; i++) {
+        const struct uop *u = f->p.ops[i];
+        n += (u->op == UOP_LOAD || u->op == UOP_STORE) && u->src[1]->lanes > 1;
+    }
+    return n;
+}
+
+static uint32_t
+n_groups(const struct fixture *f)
+{
+    return f->p.grid[0] * f->p.grid[1] * f->p.grid[2];
+}
+
+static void
+check_matmul(const char *name, uint32_t max_loads)
+{
+    struct fixture f;
+    uint32_t accs, loads;
+
+    begin(&f, name, 1024, 1024, 1024);
+    accs = count(&f, UOP_ACC, 16);
+    loads = count(&f, UOP_LOAD, 0);
+    assert_in_range(accs, 8, 24);
+    assert_int_equal(count(&f, UOP_ACC, 0), accs);
+    assert_int_equal(count(&f, UOP_MULACC, 16), accs);
+    assert_in_range(loads, 2, max_loads);
+    assert_in_range(n_groups(&f), 8, 64);
+    end(&f);
+}
+
+static void
+test_matmul(void **state)
+{
+    (void)state;
+    check_matmul("matmul-nn", 16);
+    check_matmul("matmul-nt", 12);
+    check_matmul("matmul-tn", 16);
+    check_matmul("matmul-tt", 16);
+}
+
+static void
+test_matmul_of_ten_columns(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "matmul-nn", 512, 10, 512);
+    assert_in_range(count(&f, UOP_MULACC, 8), 8, 24);
+    assert_int_equal(count_gathers(&f), 0);
+    end(&f);
+}
+
+static void
+test_tiny_is_left_alone(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "add", 4, 8, 0);
+    assert_int_equal(count(&f, UOP_LOAD, 1), 2);
+    assert_int_equal(count(&f, UOP_LOAD, 0), 2);
+    assert_int_equal(n_groups(&f), 1);
+    end(&f);
+}
+
+static void
+test_small_has_one_group(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "add", 64, 64, 0);
+    assert_int_equal(n_groups(&f), 1);
+    assert_in_range(count(&f, UOP_LOAD, 16), 2, 16);
+    assert_int_equal(count(&f, UOP_LOAD, 1), 0);
+    /* the two ranges became one */
+    assert_int_equal(count(&f, UOP_RANGE, 0), 1);
+    end(&f);
+}
+
+static void
+test_softmax(void **state)
+{
+    struct fixture f;
+    uint32_t i;
+
+    (void)state;
+    begin(&f, "softmax", 4096, 4096, 0);
+    for (i = 0; i < f.p.n_ops; i++) {
+        const struct uop *u = f.p.ops[i];
+        if (u->op == UOP_LOAD)
+            assert_int_equal(u->lanes, 16);
+        if (u->op == UOP_STORE)
+            assert_int_equal(u->src[2]->lanes, 16);
+    }
+    assert_int_equal(count_gathers(&f), 0);
+    assert_int_equal(count(&f, UOP_LANES_REDUCE, 0), 2);
+    /* chunk of rows; maximum; sum; output */
+    assert_int_equal(count(&f, UOP_RANGE, 0), 4);
+    assert_in_range(n_groups(&f), 8, 64);
+    end(&f);
+}
+
+static void
+test_row_sums(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "sum-rows", 256, 262144, 0);
+    assert_in_range(count(&f, UOP_ACC, 16), 4, 8);
+    assert_int_equal(count(&f, UOP_LANES_REDUCE, 0), 1);
+    end(&f);
+}
+
+/* The end of a row is one masked vector, not a loop. */
+static void
+test_odd_row_sums(void **state)
+{
+    struct fixture f;
+    uint32_t i, n_masked = 0;
+
+    (void)state;
+    begin(&f, "sum-rows", 64, 1003, 0);
+    for (i = 0; i < f.p.n_ops; i++) {
+        const struct uop *u = f.p.ops[i];
+        if (u->op != UOP_LOAD)
+            continue;
+        assert_int_equal(u->lanes, 16);
+        n_masked += u->n_src == 4;
+    }
+    assert_int_equal(n_masked, 1);
+    end(&f);
+}
+
+static void
+test_column_reduction(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "max-cols", 4096, 4096, 0);
+    assert_int_equal(count_gathers(&f), 0);
+    assert_in_range(count(&f, UOP_ACC, 16), 8, 24);
+    assert_int_equal(count(&f, UOP_LANES_REDUCE, 0), 0);
+    end(&f);
+}
+
+static void
+test_transpose(void **state)
+{
+    struct fixture f;
+    uint32_t i;
+
+    (void)state;
+    begin(&f, "transpose", 512, 512, 0);
+    for (i = 0; i < f.p.n_ops; i++) {
+        const struct uop *u = f.p.ops[i];
+        if (u->op == UOP_STORE)
+            assert_int_equal(u->src[1]->lanes, 1);
+    }
+    assert_int_equal(count(&f, UOP_STORE, 0), 8);
+    end(&f);
+}
+
+static void
+test_convolution(void **state)
+{
+    struct fixture f;
+    uint32_t i;
+
+    (void)state;
+    begin(&f, "conv", 64, 56, 56);
+    assert_int_equal(count_gathers(&f), 0);
+    assert_in_range(count(&f, UOP_MULACC, 16), 8, 24);
+    for (i = 0; i < f.p.n_ops; i++) {
+        const struct uop *u = f.p.ops[i];
+        /* lanes are compared in 32 bits */
+        if (u->op == UOP_CMPLT && u->lanes > 1)
+            assert_int_equal(u->src[0]->dtype, UOP_I32);
+    }
+    end(&f);
+}
+
+static void
+test_bytes_fill_vectors(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "pad", 64, 1024, 0);
+    assert_true(count(&f, UOP_LOAD, 64) > 0);
+    assert_int_equal(count(&f, UOP_LOAD, 1), 0);
+    end(&f);
+}
+
+/* Machine-code time follows the number of operations. */
+static void
+test_code_size(void **state)
+{
+    static const int64_t d[][3] = {{64, 64, 64}, {100, 37, 10}, {512, 10, 300}};
+    size_t c, s;
+
+    (void)state;
+    for (c = 0; c < lk_n_cases; c++) {
+        for (s = 0; s < 3; s++) {
+            struct fixture f;
+            begin(&f, lk_cases[c].name, d[s][0], d[s][1], d[s][2]);
+            if (f.p.n_ops > 900)
+                fail_msg("%s: %u operations", lk_cases[c].name, f.p.n_ops);
+            end(&f);
+        }
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_matmul_of_ten_columns),
+        cmocka_unit_test(test_tiny_is_left_alone),
+        cmocka_unit_test(test_small_has_one_group),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_row_sums),
+        cmocka_unit_test(test_odd_row_sums),
+        cmocka_unit_test(test_column_reduction),
+        cmocka_unit_test(test_transpose),
+        cmocka_unit_test(test_convolution),
+        cmocka_unit_test(test_bytes_fill_vectors),
+        cmocka_unit_test(test_code_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
