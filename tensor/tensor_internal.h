@@ -90,8 +90,8 @@ struct bell_context {
     struct bell_tensor error_tensor;
     struct bell_error error; /* first failure not yet reported; or BELL_OK */
 
-    struct tensor_buffer *buffers;       /* all, freed memory included */
-    size_t n_buffers, buffer_bytes;      /* with device memory */
+    struct tensor_buffer *buffers;  /* all, freed memory included */
+    size_t n_buffers, buffer_bytes; /* with device memory */
     size_t bytes_since_collect; /* of buffers made, and of dropped handles' */
     size_t n_dropped;           /* handles since the last collection */
     size_t live_nodes, nodes_at_collect; /* at the last collection */
