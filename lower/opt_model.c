@@ -5,7 +5,6 @@
 #include "lower/opt_model.h"
 
 #define GATHER_PENALTY  0.7 /* per element, over a scalar load */
-#define REDUCE_GATHER   1.3 /* the same in a reduction's loop */
 #define INDEX_PENALTY   2.0 /* per division of an index, done in lanes */
 #define SCATTER_PENALTY 1.0 /* per element, over a scalar store */
 
@@ -32,13 +31,13 @@ op_price(const struct uop *u)
     case UOP_SQRT:
         return 5;
     case UOP_EXP2:
-        return 12;
+        return 20;
     case UOP_LOG2:
-        return 15;
+        return 22;
     case UOP_SIN:
-        return 25;
+        return 40;
     case UOP_POW:
-        return 50;
+        return 80;
     case UOP_IDIV:
     case UOP_IMOD:
     case UOP_FLOORDIV:
@@ -300,6 +299,15 @@ load_reuse(const struct opt_model *m, uint32_t pos, uint32_t r)
     return (double)(most < 8 ? most : 8);
 }
 
+/* No vector unit divides integers. */
+static bool
+is_scalar_division(const struct uop *u)
+{
+    return (u->op == UOP_IDIV || u->op == UOP_IMOD || u->op == UOP_FLOORDIV ||
+            u->op == UOP_FLOORMOD) &&
+           u->src[1]->op != UOP_CONST;
+}
+
 double
 opt_model_gain(struct opt_model *m, uint32_t r, int64_t lanes)
 {
@@ -331,7 +339,7 @@ opt_model_gain(struct opt_model *m, uint32_t r, int64_t lanes)
             gain -= m->step[i] == KERNEL_NONAFFINE && m->price[i] > 1
                         ? m->trips[i] * INDEX_PENALTY
                         : 0;
-        else if (m->price[i] < 20)
+        else if (!is_scalar_division(u))
             gain += trips * m->price[i] * saved;
     }
     return gain;

@@ -10,7 +10,8 @@
 #include "base/log.h"
 
 #define MAX_CANDIDATES 12
-#define N_SETS         3     /* of vectors, whose tiles are compared */
+#define N_SETS         3 /* of vectors, whose tiles are compared */
+#define MAX_PEELED     (KERNEL_MAX_RANGES / 2) /* ranges there may be then */
 #define TINY_CYCLES    400.0 /* a kernel below this is left as it is */
 #define BYTES_A_CYCLE  8.0   /* from memory, one core */
 

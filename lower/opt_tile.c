@@ -520,14 +520,29 @@ has_inner_group(const struct kernel *k, const struct kernel_group *group)
     return false;
 }
 
+/* How many values go into one operation, the last vector not being full. */
+static double
+filled_lanes(const struct tile *t, uint64_t ranges)
+{
+    double lanes = 1;
+
+    for (; ranges; ranges &= ranges - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(ranges);
+        int64_t n = t->m->k->sizes[r], w = t->choice->lanes[r];
+        if (w > 1)
+            lanes *= (double)n / (double)((n + w - 1) / w);
+    }
+    return lanes;
+}
+
 /* Cycles of all runs of the tile's loop. */
 static double
 tile_cycles(const struct tile *t)
 {
     const struct kernel *k = t->m->k;
     uint64_t ranges = t->group->context | t->group->bound;
-    double cycles = tile_cost(t) * opt_model_count(k, ranges) /
-                    (double)node_lanes(t->choice, ranges);
+    double cycles =
+        tile_cost(t) * opt_model_count(k, ranges) / filled_lanes(t, ranges);
 
     if (node_lanes(t->choice, t->group->bound) > 1)
         cycles += OPT_LANES_REDUCE * (double)t->group->n_members *
@@ -556,7 +571,7 @@ other_cycles(const struct tile *t, const bool *tiled)
         if (access && !is_wide(t, u))
             cycles += cost * (u->op == UOP_LOAD ? 1 : GATHER);
         else
-            cycles += cost / (double)node_lanes(t->choice, ranges);
+            cycles += cost / filled_lanes(t, ranges);
     }
     return cycles;
 }
