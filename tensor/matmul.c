@@ -465,14 +465,14 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "dropout probability %g%s", dropout_p,
                            causal ? ", causal and a mask" : "");
-    uq = tn_cast(ctx, tensor_node(q), dtype);
-    uk = tn_cast(ctx, tensor_node(k), dtype);
-    uv = tn_cast(ctx, tensor_node(v), dtype);
+    uq = tn_widen(ctx, tn_cast(ctx, tensor_node(q), dtype));
+    uk = tn_widen(ctx, tn_cast(ctx, tensor_node(k), dtype));
+    uv = tn_widen(ctx, tn_cast(ctx, tensor_node(v), dtype));
     if (scale == 0)
         scale = 1 / sqrt((double)q->shape->d[q->shape->n - 1]);
     rank = k->shape->n;
-    scores = tn_matmul(ctx, tn_mul_c(ctx, uq, scale),
-                       tn_swap(ctx, uk, rank - 2, rank - 1));
+    scores = tn_matmul(ctx, uq, tn_swap(ctx, uk, rank - 2, rank - 1));
+    scores = tn_mul_c(ctx, scores, scale);
     if (mask && !tn_bad(scores)) {
         shapes[0] = tn_shape(ctx, scores);
         shapes[1] = mask->shape;
@@ -485,6 +485,8 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     scores = mask_scores(ctx, scores, mask ? tensor_node(mask) : NULL, causal);
     scores = tn_softmax(ctx, scores, tn_rank(ctx, scores) - 1);
     scores = tn_dropout(__func__, ctx, scores, dropout_p);
-    return scores ? tensor_new(ctx, __func__, tn_matmul(ctx, scores, uv))
-                  : &ctx->error_tensor;
+    if (!scores)
+        return &ctx->error_tensor;
+    return tensor_new(ctx, __func__,
+                      tn_cast(ctx, tn_matmul(ctx, scores, uv), dtype));
 }
