@@ -413,7 +413,8 @@ bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
     size = x->shape->n ? x->shape->d[at] : 0;
     if (begin < 0 && begin >= -size)
         begin += size;
-    if (begin < 0 || begin > size || length < 0 || length > size - begin)
+    if (x->shape->n == 0 || begin < 0 || begin > size || length < 0 ||
+        length > size - begin)
         return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
                            "%lld from %lld along axis %d of %s",
                            (long long)length, (long long)begin, at,

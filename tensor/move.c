@@ -210,6 +210,7 @@ tn_flip(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
 
     if (tn_bad(u) || tn_peel(u))
         return u;
+    axis_mask &= (uint32_t)((1ull << shape->n) - 1);
     for (i = 0; i < shape->n; i++) {
         if (shape->d[i] <= 1)
             axis_mask &= ~(1u << i);

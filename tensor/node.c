@@ -430,6 +430,7 @@ tn_reduce(struct bell_context *ctx, enum uop_op op, const struct uop *u,
 
     if (tn_bad(u))
         return u;
+    axis_mask &= (uint32_t)((1ull << shape->n) - 1);
     for (i = 0; i < shape->n; i++) {
         d[i] = shape->d[i];
         if (!(axis_mask & 1u << i))

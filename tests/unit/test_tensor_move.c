@@ -174,6 +174,34 @@ test_sizes(void **state)
                  "bell_unfold: windows of 4 by 1 along axis 1 of (2, 3)");
 }
 
+/* A tensor without axes has axes 0 and -1 where an axis is asked for. */
+static void
+test_no_axes(void **state)
+{
+    struct bell_tensor *x = bell_full(ctx, BELL_NO_DIMS, 3, BELL_FLOAT64);
+
+    (void)state;
+    EXPECT(bell_sum(x, BELL_DIMS(0), false), 3);
+    EXPECT(bell_max(x, BELL_DIMS(-1), true), 3);
+    EXPECT(bell_mean(x, BELL_DIMS(0), false), 3);
+    EXPECT(bell_flip(x, BELL_DIMS(0)), 3);
+    EXPECT(bell_squeeze(x, BELL_DIMS(0)), 3);
+    EXPECT(bell_transpose(x, 0, -1), 3);
+    EXPECT(bell_permute(x, NULL, 0), 3);
+    EXPECT(bell_roll(x, 1, 0), 3);
+    EXPECT(bell_expand(x, BELL_DIMS(2)), 3, 3);
+    EXPECT(bell_pad(x, NULL, 0, 1), 3);
+    EXPECT(bell_repeat(x, BELL_DIMS(3)), 3, 3, 3);
+    EXPECT(bell_index(x, BELL_ITEMS(bell_new_axis())), 3);
+    assert_int_equal(bell_ndim(bell_sum(x, BELL_DIMS(0), true)), 0);
+    EXPECT_ERROR(bell_narrow(x, 0, 0, 0),
+                 "bell_narrow: 0 from 0 along axis 0 of ()");
+    EXPECT_ERROR(bell_index(x, BELL_ITEMS(bell_at(0))),
+                 "bell_index: 1 indices for ()");
+    EXPECT_ERROR(bell_sum(x, BELL_DIMS(1), false),
+                 "bell_sum: axis 1 of a tensor of 0 axes");
+}
+
 /* Windows with every step and dilation against the definition. */
 static void
 test_windows(void **state)
@@ -383,10 +411,10 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_creation), TEST(test_reshape),      TEST(test_order),
-        TEST(test_sizes),    TEST(test_windows),      TEST(test_joining),
-        TEST(test_slices),   TEST(test_tensor_index), TEST(test_gather),
-        TEST(test_scatter),  TEST(test_index_put),
+        TEST(test_creation), TEST(test_reshape), TEST(test_order),
+        TEST(test_sizes),    TEST(test_windows), TEST(test_no_axes),
+        TEST(test_joining),  TEST(test_slices),  TEST(test_tensor_index),
+        TEST(test_gather),   TEST(test_scatter), TEST(test_index_put),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
