@@ -68,6 +68,8 @@ op_allowed(enum uop_op op, enum uop_dtype dtype)
         return false;
     if (dtype == UOP_F16 || dtype == UOP_BF16)
         return op == UOP_WHERE;
+    if (op == UOP_MULACC && flt && !target.has_fma)
+        return false;
     return !is_decomposed(op, dtype == UOP_BOOL);
 }
 
