@@ -132,16 +132,22 @@ count_chars(const char *from, const char *to)
     return n;
 }
 
-/* The line of the expression with the fault, and a caret under it. */
+/* The line of the expression with the fault, and a caret under it; of a long
+ * line the part around it. */
 static void
-show_place(const char *line, size_t len, int column)
+show_place(const char *line, size_t len, const char *fault)
 {
-    size_t i;
+    size_t at = (size_t)(fault - line), from = at > 80 ? at - 40 : 0, i;
 
-    fprintf(stderr, "  ");
-    for (i = 0; i < len; i++)
+    while (from > 0 && ((unsigned char)line[from] & 0xc0) == 0x80)
+        from--;
+    if (len > from + 110)
+        len = from + 110;
+    fprintf(stderr, from ? "  ..." : "  ");
+    for (i = from; i < len; i++)
         fputc(iscntrl((unsigned char)line[i]) ? ' ' : line[i], stderr);
-    fprintf(stderr, "\n  %*s^\n", column - 1, "");
+    fprintf(stderr, "\n%*s^\n",
+            count_chars(line + from, fault) + (from ? 5 : 2), "");
 }
 
 static int
@@ -165,7 +171,7 @@ fail_expr(const struct eval_run *run, bell_status status, size_t at)
                            ? TOOL_FAILED
                            : bell_status_exit_code(status),
                        "%scolumn %d: %s", place, column, message);
-    show_place(line, strcspn(line, "\n"), column);
+    show_place(line, strcspn(line, "\n"), fault);
     return code;
 }
 

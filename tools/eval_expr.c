@@ -122,6 +122,7 @@ refuse_words(struct parser *p)
     return BELL_OK;
 }
 
+/* Every way to nest leads through parse_unary, which calls this. */
 static BELL_MUST_CHECK bell_status
 enter(struct parser *p)
 {
@@ -353,10 +354,7 @@ parse_binary(struct parser *p, unsigned level, struct bell_value *out)
 static bell_status
 parse_expr(struct parser *p, struct bell_value *out)
 {
-    BELL_TRY(enter(p));
-    BELL_TRY(parse_binary(p, 1, out));
-    p->depth--;
-    return BELL_OK;
+    return parse_binary(p, 1, out);
 }
 
 /* ---- lists and calls -------------------------------------------------- */

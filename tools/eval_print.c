@@ -200,7 +200,7 @@ write_number(const struct format *f, size_t k, char *buf)
         else if (isinf(value))
             snprintf(buf, NUMBER_SIZE, value < 0 ? "-inf" : "inf");
         else if (f->scientific)
-            snprintf(buf, NUMBER_SIZE, "%.*e", f->digits, value);
+            snprintf(buf, NUMBER_SIZE, "%#.*e", f->digits, value);
         else
             snprintf(buf, NUMBER_SIZE, "%#.*f", f->digits, value);
     }

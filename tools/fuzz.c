@@ -18,7 +18,7 @@
 struct options {
     const char *device;
     int64_t programs, seed, max_ops, index;
-    bool json, grad;
+    bool json, grad, print;
 };
 
 struct fuzz_state {
@@ -67,6 +67,13 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 static BELL_MUST_CHECK bell_status
 run_check(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {
+    char title[64];
+
+    if (s->opts.print) {
+        snprintf(title, sizeof(title), "program %" PRId64 " of seed %" PRId64,
+                 index, s->opts.seed);
+        return fuzz_print_c(stdout, s->ctx, &s->prog, title);
+    }
     BELL_TRY(check(s->ctx, &s->prog, &s->verdict));
     s->n_calls += s->prog.n_nodes;
     s->n_compared += s->verdict.n_compared;
@@ -204,15 +211,22 @@ verb_fuzz(int argc, char **argv)
         {"--grad", NULL, TOOL_OPT_FLAG, &s->opts.grad, 0, 0,
          "only gradients: each differentiable call in turn, against finite "
          "differences"},
+        {"--print", NULL, TOOL_OPT_FLAG, &s->opts.print, 0, 0,
+         "with --index: print that program as C, run nothing"},
         {"--json", NULL, TOOL_OPT_FLAG, &s->opts.json, 0, 0,
          "one JSON document on stdout; failing programs on stderr"},
     };
     code = tool_parse(about, opts, ARRAY_LEN(opts), argc, argv);
+    if (code == TOOL_GO_ON && s->opts.print && s->opts.index < 0)
+        code = tool_usage(s->opts.json, "fuzz: --print needs --index");
     if (code == TOOL_GO_ON) {
+        if (s->opts.print)
+            s->opts.programs = 1;
         s->start_ns = time_now_ns();
         status = run_programs(s);
-        code = status == BELL_OK ? print_summary(s)
-                                 : tool_fail(s->opts.json, status);
+        code = status != BELL_OK ? tool_fail(s->opts.json, status)
+               : s->opts.print   ? TOOL_OK
+                                 : print_summary(s);
         bell_context_destroy(s->ctx);
     }
     host_free(s);

@@ -406,20 +406,38 @@ add_call(struct fuzz_gen *g, int op_index)
 }
 
 static void
+add_root(struct fuzz_program *prog, uint32_t node)
+{
+    uint32_t k;
+
+    for (k = 0; k < prog->n_roots && prog->roots[k] != node; k++)
+        ;
+    if (k == prog->n_roots && k < FUZZ_MAX_ROOTS && prog->nodes[node].op != 0)
+        prog->roots[prog->n_roots++] = (uint16_t)node;
+}
+
+/* The last call, some that nothing uses, and sometimes one that others use
+ * too. */
+static void
 choose_roots(struct fuzz_gen *g)
 {
     struct fuzz_program *prog = g->prog;
-    uint32_t n = g->grad ? 1 : 1 + (uint32_t)fuzz_below(&g->rng, 3), i, k;
+    bool used[FUZZ_MAX_NODES] = {false};
+    uint32_t i, k;
 
-    for (i = 0; i < n; i++) {
-        uint16_t root = (uint16_t)(prog->n_nodes - 1);
-        if (i > 0)
-            root = (uint16_t)fuzz_below(&g->rng, prog->n_nodes);
-        for (k = 0; k < prog->n_roots && prog->roots[k] != root; k++)
-            ;
-        if (k == prog->n_roots && prog->nodes[root].op != 0)
-            prog->roots[prog->n_roots++] = root;
+    for (i = 0; i < prog->n_nodes; i++) {
+        for (k = 0; k < prog->nodes[i].n_src; k++)
+            used[prog->nodes[i].src[k]] = true;
     }
+    add_root(prog, prog->n_nodes - 1);
+    if (g->grad)
+        return;
+    for (i = prog->n_nodes; i-- > 0;) {
+        if (!used[i] && prog->n_roots < 3 && !fuzz_one_in(&g->rng, 4))
+            add_root(prog, i);
+    }
+    if (fuzz_one_in(&g->rng, 3))
+        add_root(prog, (uint32_t)fuzz_below(&g->rng, prog->n_nodes));
 }
 
 bell_status

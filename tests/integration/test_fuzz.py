@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""`doorbell fuzz`: finds nothing on the CPU, repeats itself, and its programs
+are C that compiles and says the same.
+
+usage: test_fuzz.py DOORBELL [--few] [--compile COMMAND...]
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from cli import Tap, expect, expect_json_error, run
+
+
+def check_runs(tap, programs):
+    done = run('fuzz', 'CPU', '--programs', str(programs), '--seed', '7')
+    tap.check(f'{programs} programs', expect(
+        done, 0, out=f'{programs} programs (') + (
+            [] if done.stdout.rstrip().endswith(': 0 mismatches')
+            else [done.stdout]))
+    done = run('fuzz', 'CPU', '--programs', str(programs), '--grad', '--json')
+    complaints = expect(done, 0)
+    if not complaints:
+        result = json.loads(done.stdout)
+        if result['mismatches'] != 0 or \
+                result['gradient_checks'] < programs * 0.9 or \
+                result['programs'] != programs or \
+                result['elements_compared'] < programs / 2:
+            complaints.append(f'{result}')
+    tap.check('gradients, --json', complaints)
+    results = []
+    for _ in range(2):
+        done = run('fuzz', 'CPU', '--programs', '10', '--seed', '3', '--json')
+        result = json.loads(done.stdout)
+        result.pop('time_s')
+        results.append(result)
+    tap.check('the same again', [] if results[0] == results[1] else [
+        f'{results}'])
+
+
+def check_refusals(tap):
+    tap.check('no such device', expect(run('fuzz', 'NV:9'), 3, err='NV'))
+    tap.check('no such device, --json', expect_json_error(
+        run('fuzz', 'NV:9', '--json'), 3, 'NV'))
+    tap.check('--programs 0', expect(
+        run('fuzz', 'CPU', '--programs', '0'), 2, err='--programs'))
+    tap.check('--max-ops 99', expect(
+        run('fuzz', 'CPU', '--max-ops', '99'), 2, err='--max-ops'))
+
+
+def check_programs_in_c(tap, compiler):
+    """Compiles what --print prints and runs it."""
+    with tempfile.TemporaryDirectory() as folder:
+        for index in range(0, 40, 2):
+            name = f'program {index} as C'
+            done = run('fuzz', 'CPU', '--print', '--index', str(index))
+            complaints = expect(done, 0, out='int\nmain(void)')
+            source = os.path.join(folder, f'p{index}.c')
+            program = source[:-2]
+            with open(source, 'w', encoding='utf-8') as file:
+                file.write(done.stdout)
+            if not complaints:
+                built = subprocess.run(
+                    [compiler[0], source, *compiler[1:], '-lm', '-o', program], capture_output=True, text=True, check=False)
+                complaints += built.stderr.splitlines()[:20]
+            if not complaints:
+                ran = subprocess.run([program], capture_output=True, text=True,
+                                     check=False)
+                if ran.returncode != 0 or 'device' not in ran.stdout:
+                    complaints += [ran.stdout, ran.stderr]
+            tap.check(name, complaints)
+
+
+def main():
+    tap = Tap()
+    args = sys.argv[2:]
+    check_runs(tap, 40 if '--few' in args else 300)
+    check_refusals(tap)
+    if '--compile' in args:
+        check_programs_in_c(tap, args[args.index('--compile') + 1:])
+    else:
+        tap.skip('programs as C', 'built with sanitizers')
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
