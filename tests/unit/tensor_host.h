@@ -1,6 +1,6 @@
-/* Tensors without a device: the calls of tensor/realize.c over host memory,
- * values computed by the reference evaluator. Every graph that is realized is
- * validated first. Used by the tests of tensor/. */
+/* What the tests of tensor/ share: a context for each test, tensors from
+ * numbers, comparisons. The tests run twice: on tensor_fake.c, where the
+ * reference evaluator is the device, and on the CPU's queue. */
 #ifndef BELL_TESTS_TENSOR_HOST_H
 #define BELL_TESTS_TENSOR_HOST_H
 
@@ -17,14 +17,14 @@
 #include "doorbell/tensor.h"
 
 /* The context of the running test: tests' set-up and tear-down. The tear-down
- * fails if an error was not looked at, or a buffer leaked. */
+ * fails if an error was not looked at. */
 extern struct bell_context *ctx;
 int make_context(void **state);
 int end_context(void **state);
 
-/* Pretends that device memory is at an end when false. */
+/* tensor_fake.c only. Pretends that device memory is at an end when false. */
 extern bool host_memory_left;
-/* Calls of tensor_realize so far. */
+/* tensor_fake.c only. Calls of tensor_realize so far. */
 extern size_t host_realizes;
 
 /* A float64 tensor of the given values. */

@@ -1,0 +1,135 @@
+/* The calls of tensor/realize.c without a device: values are computed by the
+ * reference evaluator, in host memory. Every graph that is realized is
+ * validated first. A buffer that is left at the end is an error. */
+#include "tests/unit/tensor_host.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "tensor/reference.h"
+#include "tensor/tensor_internal.h"
+
+bool host_memory_left = true;
+size_t host_realizes;
+
+/* A context's runtime. */
+struct fake {
+    int64_t n_buffers;
+};
+
+bell_status
+tensor_device_open(struct bell_context *c, const char *name)
+{
+    c->runtime = host_calloc(1, sizeof(struct fake));
+    if (!c->runtime)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a device");
+    snprintf(c->device_name, sizeof(c->device_name), "%s",
+             name ? name : "HOST");
+    return BELL_OK;
+}
+
+void
+tensor_device_close(struct bell_context *c)
+{
+    const struct fake *fake = c->runtime;
+
+    if (fake)
+        assert_int_equal(fake->n_buffers, 0);
+    host_free(c->runtime);
+    c->runtime = NULL;
+}
+
+bell_status
+tensor_buffer_alloc(struct bell_context *c, struct tensor_buffer *buf)
+{
+    struct fake *fake = c->runtime;
+
+    buf->device_mem = host_memory_left ? host_alloc(buf->size_bytes + 1) : NULL;
+    if (!buf->device_mem)
+        return bell_fail(BELL_E_NO_MEMORY, "no room for %zu bytes",
+                         buf->size_bytes);
+    memset(buf->device_mem, 0x5a, buf->size_bytes);
+    fake->n_buffers++;
+    return BELL_OK;
+}
+
+void
+tensor_buffer_free(struct tensor_buffer *buf)
+{
+    struct fake *fake = buf->ctx->runtime;
+
+    host_free(buf->device_mem);
+    buf->device_mem = NULL;
+    fake->n_buffers--;
+}
+
+bell_status
+tensor_buffer_write(struct tensor_buffer *buf, const void *src,
+                    size_t size_bytes)
+{
+    memcpy(buf->device_mem, src, size_bytes);
+    return BELL_OK;
+}
+
+bell_status
+tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
+{
+    memcpy(dst, buf->device_mem, size_bytes);
+    return BELL_OK;
+}
+
+static bell_status
+read_leaf(void *user, const struct uop *u, struct ref_array *array)
+{
+    const struct tensor_buffer *buf = u->arg.data;
+
+    (void)user;
+    if (!buf->device_mem || buf->refcount == 0)
+        return bell_fail(BELL_E_INTERNAL, "a leaf that was freed");
+    ref_from_bytes(array, buf->device_mem);
+    return BELL_OK;
+}
+
+static bell_status
+store(struct bell_tensor *t, const struct ref_array *array)
+{
+    struct tensor_buffer *buf;
+    bell_status status;
+
+    BELL_TRY(tensor_buffer_create(t->ctx, array->dtype, array->n, &buf));
+    ref_to_bytes(array, buf->device_mem);
+    status = tensor_set_buffer(t, buf);
+    tensor_buffer_release(buf);
+    return status;
+}
+
+bell_status
+tensor_realize(struct bell_context *c, struct bell_tensor *const *tensors,
+               size_t n)
+{
+    const struct uop **roots = host_alloc(n * sizeof(*roots));
+    struct ref_array *out = host_calloc(n, sizeof(*out));
+    bell_status status = BELL_OK;
+    size_t i;
+
+    host_realizes++;
+    if (!roots || !out) {
+        host_free(roots);
+        host_free(out);
+        return bell_fail(BELL_E_NO_MEMORY, "no memory to realize");
+    }
+    for (i = 0; i < n; i++)
+        roots[i] = tensors[i]->uop;
+    status = uop_validate(&c->graph, roots, n, UOP_STAGE_T);
+    if (status == BELL_OK)
+        status = ref_eval(&c->graph, roots, n, read_leaf, NULL, out);
+    for (i = 0; i < n && status == BELL_OK; i++) {
+        if (!bell_is_realized(tensors[i]))
+            status = store(tensors[i], &out[i]);
+    }
+    for (i = 0; i < n; i++)
+        ref_array_fini(&out[i]);
+    host_free(roots);
+    host_free(out);
+    return status;
+}
