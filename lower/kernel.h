@@ -91,6 +91,11 @@ BELL_MUST_CHECK bell_status kernel_unflatten(struct kernel *k);
  * pair becomes one range of size(a)*size(b) values. */
 BELL_MUST_CHECK bell_status kernel_merge(struct kernel *k);
 
+/* Lets reductions that need not wait for each other, and run over ranges of
+ * the same sizes in the same loops, share theirs: values that both load are
+ * loaded once. */
+BELL_MUST_CHECK bell_status kernel_fuse(struct kernel *k);
+
 static inline uint32_t
 kernel_pos(const struct kernel *k, const struct uop *u)
 {

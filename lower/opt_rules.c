@@ -326,6 +326,7 @@ opt_rules(struct kernel *k)
 
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
+    BELL_TRY(kernel_fuse(k));
     BELL_TRY(opt_model_init(&m, k));
     opt_plan_init(&plan, k);
     choice.overlap = plan.may_overlap;

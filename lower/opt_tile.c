@@ -8,16 +8,18 @@
 #include "lower/opt_rules.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/log.h"
 
 #define MAX_DIMS        4
-#define LATENCY         4.0 /* cycles of one accumulation */
-#define GATHER          2.0 /* price of each lane of a gather */
-#define FAR_LOAD        2.0 /* price of a load past the first cache */
-#define LOOP_OVERHEAD   1.0 /* of one iteration */
-#define MEMORY_OVERLAP  0.3 /* of the smaller of loads and arithmetic */
+#define LATENCY         4.0  /* cycles of one accumulation */
+#define GATHER          2.0  /* price of each lane of a gather */
+#define FAR_LOAD        2.0  /* price of a load past the first cache */
+#define PEELED          1.05 /* for the code of a second loop */
+#define LOOP_OVERHEAD   1.0  /* of one iteration */
+#define MEMORY_OVERLAP  0.3  /* of the smaller of loads and arithmetic */
 #define SCALAR_LOAD     0.5 /* price of a load that is one operand of another */
 #define COPY_PENALTY    0.02  /* for every doubling of the copies */
 #define CODE_PENALTY    0.001 /* for every instruction */
@@ -34,6 +36,14 @@ struct dim {
     int64_t copies;
 };
 
+/* A LOAD of the body. */
+struct tile_load {
+    uint32_t mask; /* dims that it varies with, as bits */
+    double cost;
+    double run_bytes; /* read by one copy in one run of the loop */
+    bool shared;      /* another tile reads the same */
+};
+
 struct tile {
     const struct opt_model *m;
     const struct opt_choice *choice;
@@ -41,6 +51,12 @@ struct tile {
     struct dim dims[MAX_DIMS];
     uint32_t n_dims;
     bool *in_body; /* by place */
+    /* What is in the loop and, for the code, around it: sums by the dims that
+     * a node varies with. */
+    double arithmetic[1u << MAX_DIMS], code[1u << MAX_DIMS];
+    uint32_t n_accs[1u << MAX_DIMS];
+    struct tile_load *loads;
+    uint32_t n_loads;
 };
 
 static const int64_t factors[] = {1, 2, 3, 4, 5, 6, 8, 12, 16};
@@ -69,17 +85,15 @@ chosen_copies(const struct opt_choice *choice, uint64_t ranges)
     return n;
 }
 
-static double
-tile_copies(const struct tile *t, uint64_t ranges)
+/* Dims among the ranges, as bits. */
+static uint32_t
+dims_mask(const struct tile *t, uint64_t ranges)
 {
-    double n = 1;
-    uint32_t i;
+    uint32_t i, mask = 0;
 
-    for (i = 0; i < t->n_dims; i++) {
-        if (ranges >> t->dims[i].range & 1)
-            n *= (double)t->dims[i].copies;
-    }
-    return n;
+    for (i = 0; i < t->n_dims; i++)
+        mask |= (uint32_t)(ranges >> t->dims[i].range & 1) << i;
+    return mask;
 }
 
 /* Is it computed in the loop of the group? */
@@ -110,67 +124,90 @@ is_wide(const struct tile *t, const struct uop *u)
     return true;
 }
 
-/* Are the lines that one run of the loop reads, `n` values an iteration,
- * wanted by another tile, and too many for the first cache? */
-static bool
-leaves_cache(const struct tile *t, const struct uop *u, double n)
+static void
+add_load(struct tile *t, uint32_t pos, uint32_t mask)
 {
     const struct kernel *k = t->m->k;
-    uint64_t outputs = t->group->context & ~k->reduce_ranges;
+    const struct uop *u = k->nodes[pos];
+    uint64_t deps = k->deps[pos];
+    double lanes = (double)node_lanes(t->choice, deps);
+    struct tile_load *load = &t->loads[t->n_loads++];
 
-    if (!(outputs & ~kernel_deps(k, u)))
-        return false;
-    return n * opt_model_count(k, t->group->bound & kernel_deps(k, u)) *
-               uop_dtype_infos[u->dtype].size_bytes >
-           k->target->l1_bytes;
+    load->mask = mask;
+    load->cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes * GATHER;
+    load->run_bytes = opt_model_count(k, t->group->bound & deps) * lanes *
+                      uop_dtype_infos[u->dtype].size_bytes;
+    load->shared =
+        lanes > 1 && (t->group->context & ~k->reduce_ranges & ~deps) != 0;
+}
+
+/* Sums up the nodes of the loop, and the code that is copied with it. */
+static void
+add_nodes(struct tile *t)
+{
+    const struct opt_model *m = t->m;
+    const struct kernel *k = m->k;
+    uint32_t i, mask;
+
+    memset(t->arithmetic, 0, sizeof(t->arithmetic));
+    memset(t->code, 0, sizeof(t->code));
+    memset(t->n_accs, 0, sizeof(t->n_accs));
+    t->n_loads = 0;
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
+        uint64_t ranges = k->deps[i];
+        if (u->op == UOP_REDUCE)
+            ranges |= kernel_bound(k, u);
+        mask = dims_mask(t, ranges);
+        t->code[mask] += access && !is_wide(t, u)
+                             ? (double)node_lanes(t->choice, ranges)
+                             : m->code[i];
+        if (!t->in_body[i])
+            continue;
+        if (u->op == UOP_LOAD)
+            add_load(t, i, mask);
+        else
+            t->arithmetic[mask] += m->price[i];
+    }
+    for (i = 0; i < t->group->n_members; i++)
+        t->n_accs[dims_mask(t, kernel_deps(k, t->group->members[i]) |
+                                   t->group->bound)]++;
 }
 
 /* What one iteration of the tile's loop takes. */
-struct load_sum {
-    double memory, arithmetic, code;
+struct tile_sum {
+    double memory, arithmetic, code, accs;
     double live, largest; /* loaded values: all, and those of one LOAD */
 };
 
 static void
-add_node(const struct tile *t, uint32_t pos, struct load_sum *sum)
+sum_tile(const struct tile *t, struct tile_sum *sum)
 {
-    const struct opt_model *m = t->m;
-    const struct uop *u = m->k->nodes[pos];
-    uint64_t ranges = m->k->deps[pos];
-    double copies, lanes, cost;
+    double copies[1u << MAX_DIMS];
+    uint32_t i, mask;
 
-    if (u->op == UOP_REDUCE)
-        ranges |= kernel_bound(m->k, u);
-    copies = tile_copies(t, ranges);
-    lanes = (double)node_lanes(t->choice, ranges);
-    if (u->op == UOP_LOAD && !is_wide(t, u))
-        sum->code += copies * lanes;
-    else
-        sum->code += copies * m->code[pos];
-    if (u->op == UOP_LOAD) {
-        cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes * GATHER;
-        if (lanes > 1 && leaves_cache(t, u, copies * lanes))
-            cost *= FAR_LOAD;
-        sum->memory += copies * cost;
-        sum->live += copies;
-        sum->largest = copies > sum->largest ? copies : sum->largest;
-        return;
+    memset(sum, 0, sizeof(*sum));
+    copies[0] = 1;
+    for (mask = 0; mask < 1u << t->n_dims; mask++) {
+        uint32_t top = mask ? log2_floor(mask) : 0;
+        if (mask)
+            copies[mask] =
+                copies[mask ^ 1u << top] * (double)t->dims[top].copies;
+        sum->arithmetic += copies[mask] * t->arithmetic[mask];
+        sum->code += copies[mask] * t->code[mask];
+        sum->accs += copies[mask] * t->n_accs[mask];
     }
-    sum->arithmetic += copies * m->price[pos];
-}
-
-/* Instructions around the loop that are copied with it. */
-static double
-outer_code(const struct tile *t, uint32_t pos)
-{
-    const struct uop *u = t->m->k->nodes[pos];
-    uint64_t ranges = t->m->k->deps[pos];
-    bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
-    double code = t->m->code[pos];
-
-    if (access && !is_wide(t, u))
-        code = (double)node_lanes(t->choice, ranges);
-    return tile_copies(t, ranges) * code;
+    for (i = 0; i < t->n_loads; i++) {
+        const struct tile_load *load = &t->loads[i];
+        double n = copies[load->mask], cost = n * load->cost;
+        /* lines that the next tile wants and the first cache cannot hold */
+        if (load->shared && n * load->run_bytes > t->m->k->target->l1_bytes)
+            cost *= FAR_LOAD;
+        sum->memory += cost;
+        sum->live += n;
+        sum->largest = n > sum->largest ? n : sum->largest;
+    }
 }
 
 /* Values computed over values wanted. */
@@ -183,8 +220,10 @@ edge_waste(const struct tile *t)
     for (i = 0; i < t->n_dims; i++) {
         const struct dim *d = &t->dims[i];
         int64_t n = (d->n + d->copies - 1) / d->copies * d->copies;
-        if (d->bound) /* the rest is peeled and goes at half the speed */
-            waste *= 1 + (double)(d->n % d->copies) / (double)d->n;
+        if (d->bound && n != d->n) /* the rest needs a loop of its own */
+            waste *= PEELED + (double)(d->n % d->copies) / (double)d->n;
+        else if (d->bound)
+            continue;
         else
             waste *= (double)n / (double)d->n;
     }
@@ -196,24 +235,15 @@ edge_waste(const struct tile *t)
 static double
 tile_cost(const struct tile *t)
 {
-    const struct kernel *k = t->m->k;
-    struct load_sum sum = {0, 0, 0, 0, 0};
-    double regs = k->target->n_vector_regs, accs = 0, n_all = 1, cost, low;
+    struct tile_sum sum;
+    double regs = t->m->k->target->n_vector_regs, n_all = 1, cost, low;
     uint32_t i;
 
-    for (i = 0; i < k->n_nodes; i++) {
-        if (t->in_body[i])
-            add_node(t, i, &sum);
-        else
-            sum.code += outer_code(t, i);
-    }
-    for (i = 0; i < t->group->n_members; i++)
-        accs += tile_copies(t, kernel_deps(k, t->group->members[i]) |
-                                   t->group->bound);
+    sum_tile(t, &sum);
     for (i = 0; i < t->n_dims; i++)
         n_all *= (double)t->dims[i].copies;
-    if (n_all > 1 && (accs > regs * 0.75 || sum.code > OPT_MAX_CODE ||
-                      accs + sum.live - sum.largest + 2 > regs - 1))
+    if (n_all > 1 && (sum.accs > regs * 0.75 || sum.code > OPT_MAX_CODE ||
+                      sum.accs + sum.live - sum.largest + 2 > regs - 1))
         return -1;
     cost = sum.memory > sum.arithmetic ? sum.memory : sum.arithmetic;
     low = sum.memory + sum.arithmetic - cost;
@@ -587,6 +617,7 @@ tile_group(struct tile *t, struct opt_choice *choice, bool *tiled)
     if (has_inner_group(k, t->group))
         return 0;
     find_dims(t);
+    add_nodes(t);
     search_tile(t);
     cycles = tile_cycles(t);
     for (i = 0; i < k->n_nodes; i++)
@@ -613,7 +644,8 @@ opt_choose_copies(struct opt_model *m, struct opt_choice *choice,
     double cost, most, cycles = 0;
     struct tile t = {.m = m, .choice = choice};
 
-    if (!in_body || !tiled)
+    t.loads = arena_alloc(&k->mem, (k->n_nodes + 1) * sizeof(*t.loads));
+    if (!in_body || !tiled || !t.loads)
         return bell_fail(BELL_E_NO_MEMORY, "tiles of %u nodes", k->n_nodes);
     for (i = 0; i < k->n_groups; i++) { /* the most work chooses first */
         for (j = 0, at = 0, most = -1; j < k->n_groups; j++) {

@@ -382,6 +382,20 @@ build_moments(struct lk *k, const int64_t *d)
     sink(k, store(k, out0, i, mean), store(k, out1, i, add(k, square, mean)));
 }
 
+/* the same sums over ranges of their own: as the scheduler makes them */
+static void
+build_two_sums(struct lk *k, const int64_t *d)
+{
+    node out = param(k, UOP_F32, d[0]), a = param(k, UOP_F32, d[0] * d[1]),
+         i = loop(k, d[0]), r = red(k, d[1]), s = red(k, d[1]), x, sum, square;
+
+    sum = reduce(k, UOP_ADD, load(k, a, at2(k, i, d[1], r)), r, NULL);
+    x = load(k, a, at2(k, i, d[1], s));
+    square = reduce(k, UOP_ADD, mul(k, x, x), s, NULL);
+    k->tolerance = 1e-5;
+    sink(k, store(k, out, i, uop_alu2(&k->g, UOP_SUB, square, sum)), NULL);
+}
+
 static void
 build_layernorm(struct lk *k, const int64_t *d)
 {
@@ -578,6 +592,7 @@ const struct lk_case lk_cases[] = {
     {"softmax", build_softmax, 2},
     {"softmax-shared", build_softmax_shared, 2},
     {"moments", build_moments, 2},
+    {"two-sums", build_two_sums, 2},
     {"layernorm", build_layernorm, 2},
     {"nested", build_nested, 3},
     {"conv", build_conv, 3},

@@ -146,6 +146,8 @@ check_random(const struct lk_case *c, uint64_t seed)
         must(kernel_unflatten(&kernel));
     if (pick(&rng, 2))
         must(kernel_merge(&kernel));
+    if (pick(&rng, 2))
+        must(kernel_fuse(&kernel));
     assert_true(peel_some(&kernel, &rng));
     opt_plan_init(&plan, &kernel);
     split_some(&plan, &rng);
@@ -335,6 +337,25 @@ test_peel(void **state)
 }
 
 static void
+test_fuse(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "two-sums", 4, 37, 0);
+    assert_int_equal(f.kernel.n_groups, 2);
+    must(kernel_fuse(&f.kernel));
+    assert_int_equal(f.kernel.n_groups, 1);
+    assert_int_equal(f.kernel.groups[0].n_members, 2);
+    assert_int_equal(f.kernel.n_ranges, 2);
+    end(&f);
+    begin(&f, "softmax", 4, 37, 0); /* the sum needs the maximum */
+    must(kernel_fuse(&f.kernel));
+    assert_int_equal(f.kernel.n_groups, 2);
+    end(&f);
+}
+
+static void
 test_unflatten(void **state)
 {
     struct fixture f;
@@ -428,6 +449,7 @@ main(void)
         cmocka_unit_test(test_padded_rest),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_unflatten),
+        cmocka_unit_test(test_fuse),
         cmocka_unit_test(test_random_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
