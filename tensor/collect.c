@@ -6,7 +6,7 @@
  * graph. It costs time in proportion to the live nodes, and is due when
  *   - the graph has grown past the limit above, or
  *   - the bytes of buffers made, and of those whose handles went, are at least
- *     1 MiB and 1/8 of all,
+ *     1 MiB and 1/8 of all (a buffer counts as 4 KiB at least),
  * and what happened since the last one pays for it: nodes made and handles
  * gone are 1/4 of the live nodes (or the bytes are half of all). So a training
  * loop holds at most about a step's buffers that are dead, and a program that
@@ -55,7 +55,7 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
     ctx->buffers = buf;
     ctx->n_buffers++;
     ctx->buffer_bytes += buf->size_bytes;
-    ctx->bytes_since_collect += buf->size_bytes;
+    ctx->bytes_since_collect += tensor_buffer_cost(buf);
     *out_buf = buf;
     return BELL_OK;
 }

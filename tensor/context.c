@@ -85,8 +85,7 @@ free_handle(struct bell_tensor *t)
         if (t->flags & TENSOR_ASSIGNED)
             ctx->n_assigned--;
         if (t->uop && t->uop->op == UOP_BUFFER)
-            ctx->bytes_since_collect +=
-                ((const struct tensor_buffer *)t->uop->arg.data)->size_bytes;
+            ctx->bytes_since_collect += tensor_buffer_cost(t->uop->arg.data);
         ctx->n_dropped++;
         memset(t, 0, sizeof(*t));
         t->next = ctx->free_handles;

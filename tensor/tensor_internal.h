@@ -39,6 +39,14 @@ struct tensor_buffer {
     bool mark;        /* scratch of tensor_collect */
 };
 
+/* What a buffer counts for when collection is decided: its bytes, and a page
+ * where it is smaller. */
+static inline size_t
+tensor_buffer_cost(const struct tensor_buffer *buf)
+{
+    return buf->size_bytes < 4096 ? 4096 : buf->size_bytes;
+}
+
 /* ---- handles ---- */
 
 enum tensor_flag {
