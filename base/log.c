@@ -138,3 +138,16 @@ log_print(enum log_topic topic, const char *fmt, ...)
         fprintf(stderr, "%s\n", line);
     pthread_mutex_unlock(&log_out.lock);
 }
+
+void
+log_text(enum log_topic topic, const char *title, const char *text)
+{
+    log_print(topic, "%s:", title);
+    while (*text) {
+        int len = (int)strcspn(text, "\n");
+
+        log_print(topic, "  %.*s", len, text);
+        text += len;
+        text += *text == '\n';
+    }
+}

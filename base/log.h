@@ -43,6 +43,9 @@ void log_set_writer(log_write_fn *write, void *user);
 void log_print(enum log_topic topic, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A title and a text of many lines, each of them a line of the output. */
+void log_text(enum log_topic topic, const char *title, const char *text);
+
 #define LOG_ON(topic) __builtin_expect((log_mask & (topic)) != 0, 0)
 #define LOG(topic, ...)                                                        \
     do {                                                                       \

@@ -112,7 +112,7 @@ log_nodes(const struct kernel *k, const char *stage,
         bell_error_clear();
         return;
     }
-    LOG(LOG_UOPS, "%s:\n%s", stage, text);
+    log_text(LOG_UOPS, stage, text);
     host_free(text);
 }
 

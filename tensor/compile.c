@@ -64,21 +64,16 @@ copy_graph(const struct uop_graph *from, const struct uop *root,
 }
 
 static void
-log_program(const struct uop_graph *g, const struct lower_program *program,
-            const struct lower_target *target)
+log_source(const struct lower_program *program,
+           const struct lower_target *target)
 {
     char *text;
 
-    if (LOG_ON(LOG_UOPS) &&
-        uop_print(g, program->ops, program->n_ops, &text) == BELL_OK) {
-        LOG(LOG_UOPS, "%s:\n%s", program->name, text);
-        host_free(text);
-    }
-    if (LOG_ON(LOG_RENDER) &&
-        render_host_text(program, target, &text) == BELL_OK) {
-        LOG(LOG_RENDER, "%s:\n%s", program->name, text);
-        host_free(text);
-    }
+    if (!LOG_ON(LOG_RENDER) ||
+        render_host_text(program, target, &text) != BELL_OK)
+        return;
+    log_text(LOG_RENDER, program->name, text);
+    host_free(text);
 }
 
 static bell_status
@@ -96,7 +91,7 @@ compile(const struct uop_graph *kernels, struct job *job)
         status = lower_kernel(&g, sink, job->target, &program);
     job->lower_ns = time_now_ns() - start;
     if (status == BELL_OK) {
-        log_program(&g, &program, job->target);
+        log_source(&program, job->target);
         start = time_now_ns();
         status = render_host(&program, job->target, &job->binary);
         job->render_ns = time_now_ns() - start;
