@@ -15,7 +15,7 @@ trap 'rm -f "$log"' EXIT
 wipe=()
 [ ! -d "$dir/meson-private" ] || wipe=(--wipe)
 if ! meson setup "${wipe[@]}" "$dir" "$@" >"$log" 2>&1; then
-    cat "$log" >&2
+    tail -n 20 "$log" >&2
     exit 1
 fi
 awk '/^  User defined|^Found ninja/ { show = 0 } show && NF; /^doorbell [0-9]/ { show = 1 }' "$log"
