@@ -4,6 +4,8 @@
  * the graph: where the composition that computes a value is not the one to
  * differentiate (log1p), or where the adjoint has a better form (windows,
  * convolution). Such rules move with their nodes when the graph is compacted.
+ * A rule leads from a call's result to its operands, past the nodes between:
+ * these have no gradient of their own, as in PyTorch.
  */
 #ifndef BELL_TENSOR_GRADIENT_H
 #define BELL_TENSOR_GRADIENT_H

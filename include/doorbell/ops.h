@@ -165,7 +165,8 @@ BELL_API struct bell_tensor *bell_frac(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_isnan(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_isinf(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_isfinite(struct bell_tensor *x);
-/* All float. Angles in radians. */
+/* All float. Angles in radians. Results are good to a few units in the last
+ * place; exp, which is 2 to the x log2 e, to 2 + |x| / 3 of them. */
 BELL_API struct bell_tensor *bell_exp(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_exp2(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_expm1(struct bell_tensor *x);
