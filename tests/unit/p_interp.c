@@ -398,6 +398,12 @@ step(struct p_state *s, uint32_t at)
         break;
     case UOP_PARAM:
         break;
+    case UOP_VAR:
+        if ((uint64_t)u->arg.i >= s->in.n_bufs)
+            fail(&s->in, "no value for VAR %d", (int)u->arg.i);
+        else
+            out[0].i = (int64_t)s->in.bufs[u->arg.i].n_elems;
+        break;
     case UOP_SPECIAL:
         out[0].i = s->special[u->arg.i];
         break;

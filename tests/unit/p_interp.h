@@ -6,7 +6,8 @@
 
 #include "lower/lower.h"
 
-/* A kernel argument. The data is as the dtype lies in memory. */
+/* A kernel argument. The data is as the dtype lies in memory. Where the slot
+ * is a VAR's, n_elems is its value. */
 struct p_buf {
     enum uop_dtype dtype;
     size_t n_elems;

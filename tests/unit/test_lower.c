@@ -246,12 +246,71 @@ test_empty_reduce(void **state)
     lk_fini(&k);
 }
 
+/* Row sums of a matrix whose sizes are arguments. */
+static void
+test_sizes_as_arguments(void **state)
+{
+    enum {
+        ROWS = 7,
+        COLS = 19
+    };
+    static const union uop_arg none = {.bits = 0};
+    float in[ROWS * COLS], out[ROWS], want;
+    const struct p_buf bufs[4] = {{UOP_F32, ROWS, out},
+                                  {UOP_F32, ROWS * COLS, in},
+                                  {UOP_I64, ROWS, NULL},
+                                  {UOP_I64, COLS, NULL}};
+    const struct uop *n[2], *r[2], *src[3], *p[2], *x;
+    struct lower_program program;
+    struct uop_graph g;
+    char err[256] = "";
+    int i, j;
+
+    (void)state;
+    uop_graph_init(&g);
+    for (i = 0; i < 2; i++) {
+        union uop_arg slot = {.i = i}, var = {.i = 2 + i},
+                      range = {
+                          .i = uop_range_arg((uint32_t)i, i ? UOP_AXIS_REDUCE
+                                                            : UOP_AXIS_LOOP)};
+        p[i] = uop_new(&g, UOP_PARAM, UOP_F32, 1, slot, NULL, 0);
+        n[i] = uop_new(&g, UOP_VAR, UOP_I64, 1, var, NULL, 0);
+        r[i] = uop_new(&g, UOP_RANGE, UOP_I64, 1, range, &n[i], 1);
+    }
+    src[0] = p[1];
+    src[1] = uop_alu2(&g, UOP_ADD, uop_alu2(&g, UOP_MUL, r[0], n[1]), r[1]);
+    src[0] = uop_make(&g, UOP_LOAD, UOP_F32, 1, none, src, 2);
+    src[1] = r[1];
+    x = uop_make(&g, UOP_REDUCE, UOP_F32, 1, (union uop_arg){.i = UOP_ADD}, src,
+                 2);
+    src[0] = p[0];
+    src[1] = r[0];
+    src[2] = x;
+    x = uop_make(&g, UOP_STORE, UOP_VOID, 1, none, src, 3);
+    x = uop_make(&g, UOP_SINK, UOP_VOID, 1, none, &x, 1);
+    if (lower_kernel(&g, x, &wide, &program) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    assert_int_equal(program.n_params, 2);
+    assert_int_equal(program.n_vars, 2);
+    assert_string_equal(program.name, "r_n_n");
+    for (i = 0; i < ROWS * COLS; i++)
+        in[i] = (float)(i % 11);
+    if (p_run(&program, bufs, 4, err, sizeof(err)))
+        fail_msg("%s", err);
+    for (i = 0; i < ROWS; i++) {
+        for (j = 0, want = 0; j < COLS; j++)
+            want += in[i * COLS + j];
+        assert_true(out[i] == want);
+    }
+    uop_graph_fini(&g);
+}
+
 /* Every allocation fails once: a clean error, then success. */
 static void
 test_out_of_memory(void **state)
 {
     static const char *const names[] = {"matmul-nn", "softmax-shared", "conv"};
-    static const int64_t d[3] = {9, 33, 17};
+    static const int64_t d[3] = {4, 33, 9};
     size_t i;
 
     (void)state;
@@ -283,6 +342,7 @@ main(void)
         cmocka_unit_test(test_invariant_code_outside),
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_empty_reduce),
+        cmocka_unit_test(test_sizes_as_arguments),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
