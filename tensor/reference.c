@@ -237,9 +237,9 @@ eval_copy(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 
 /* What a reduction of floats needs beside its result, per element of it. */
 struct fold {
-    double comp; /* Neumaier's: what additions lost */
-    double mass; /* for noise, see ref_noisy_reduce */
-    bool coarse; /* an element was no multiple of 2^-8 */
+    double comp;       /* Neumaier's: what additions lost */
+    double mass, dust; /* for noise, see ref_noisy_reduce */
+    bool coarse;       /* an element was no multiple of 2^-8 */
 };
 
 static void
@@ -251,6 +251,8 @@ fold_float(enum uop_op op, double *acc, struct fold *fold, double x)
     if (op != UOP_ADD) {
         if (size > 1)
             fold->mass = (fold->mass == 0 ? 1 : fold->mass) * size;
+        else if (size > 0 && size < 1)
+            fold->dust = (fold->dust == 0 ? 1 : fold->dust) * size;
         *acc = ref_alu_float(op, UOP_F64, *acc, x);
         return;
     }
@@ -265,12 +267,13 @@ finish_fold(const struct ref_run *run, const struct uop *u, size_t k,
             double acc, const struct fold *fold, size_t n)
 {
     enum uop_dtype dtype = (enum uop_dtype)u->dtype;
-    double value = acc + fold->comp;
+    bool is_sum = uop_reduce_op(u) == UOP_ADD;
+    double value = is_sum ? acc + fold->comp : acc; /* -0 stays -0 */
 
     if (run->noise)
         value = ref_noisy_reduce(run->noise, (uint64_t)u->id << 32 ^ k,
-                                 uop_reduce_op(u), dtype, value, fold->mass, n,
-                                 !fold->coarse);
+                                 uop_reduce_op(u), dtype, value, fold->mass,
+                                 fold->dust, n, !fold->coarse);
     return uop_round_float(dtype, value);
 }
 
@@ -426,7 +429,9 @@ eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
 
     /* Which NaN it is, is nowhere promised. */
     if (run->noise && from_float && isnan(x->f[k]))
-        bits ^= 1 + (run->noise->seed & 1);
+        bits ^= run->noise->seed & 1
+                    ? 1ull << (8 * uop_dtype_infos[x->dtype].size_bytes - 1)
+                    : 1;
     if (uop_dtype_infos[out->dtype].is_float)
         out->f[k] = ref_float_value(out->dtype, bits);
     else if (out->dtype == UOP_BOOL)

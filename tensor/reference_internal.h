@@ -19,12 +19,12 @@ int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
 double ref_noisy_alu(const struct ref_noise *noise, uint64_t salt,
                      enum uop_op op, enum uop_dtype dtype, double x, double y,
                      double value);
-/* `total`, reduced from n elements whose magnitudes have the sum (of MUL: the
- * product of those above 1) `mass`; `fine` tells that each is a multiple of
- * 2^-8. */
+/* `total`, reduced from n elements whose magnitudes have the sum `mass`. Of
+ * MUL: the product of those above 1 is `mass`, of those below 1 `dust` (0 where
+ * there are none). `fine` tells that each is a multiple of 2^-8. */
 double ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt,
                         enum uop_op op, enum uop_dtype dtype, double total,
-                        double mass, size_t n, bool fine);
+                        double mass, double dust, size_t n, bool fine);
 
 /* CAST between floats and integers. */
 int64_t ref_float_to_int(enum uop_dtype to, double x);

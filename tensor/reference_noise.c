@@ -135,27 +135,33 @@ ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
                                               ulps_of(op, value) * ulp);
 }
 
+/* Whether the order of the elements decides if a partial result overflows, or
+ * loses its digits below the smallest number while others are large. */
+static bool
+depends_on_order(enum uop_op op, enum uop_dtype dtype, double mass, double dust)
+{
+    if (mass > greatest(dtype) && isfinite(mass))
+        return true;
+    return op == UOP_MUL && mass > 1 && dust > 0 &&
+           dust < smallest_normal(dtype);
+}
+
 double
 ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
-                 enum uop_dtype dtype, double total, double mass, size_t n,
-                 bool fine)
+                 enum uop_dtype dtype, double total, double mass, double dust,
+                 size_t n, bool fine)
 {
     double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
 
     if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
         return total;
-    if (mass > greatest(dtype) && isfinite(mass)) /* may overflow on the way */
+    if (depends_on_order(op, dtype, mass, dust))
         return draw(noise, salt) > 0 ? NAN : total;
     if (!isfinite(total))
         return total;
-    if (op == UOP_ADD) {
-        if (fine && mass * 256 * eps < 1)
-            return total;
-        scale = mass * (1 + log2((double)n));
-    } else {
-        if (fine && mass * 256 * eps < 1 && total == floor(total))
-            return total;
-        scale = fabs(total) * (double)n;
-    }
+    if (fine && mass * 256 * eps < 1 && (op == UOP_ADD || dust == 0))
+        return total;
+    scale =
+        op == UOP_ADD ? mass * (1 + log2((double)n)) : fabs(total) * (double)n;
     return total + draw(noise, salt) * noise->ulps * eps * scale;
 }

@@ -317,6 +317,7 @@ test_reduce(void **state)
     FLOATS(reduce(UOP_ADD, F64S(DIMS(2), INFINITY, -INFINITY), DIMS(1), 1),
            NAN);
     INTS(reduce(UOP_ADD, x, DIMS(2, 3), 0), 1, -2, 3, 4, 5, 6);
+    FLOATS(reduce(UOP_MUL, F64S(DIMS(2), -1, 0), DIMS(1), 1), -0.0);
 }
 
 static const struct uop *
@@ -708,6 +709,56 @@ test_errors(void **state)
             "not an op with a value");
 }
 
+/* The least and the greatest of 40 noisy evaluations of element 0. */
+static void
+spread(const struct uop *u, double ulps, double *low, double *high)
+{
+    struct ref_noise noise = {.ulps = ulps};
+    struct ref_array out;
+
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (noise.seed = 0; noise.seed < 40; noise.seed++) {
+        assert_int_equal(
+            ref_eval_noisy(&graph, &u, 1, fill_leaf, NULL, &noise, &out),
+            BELL_OK);
+        *low = out.f[0] < *low ? out.f[0] : *low;
+        *high = out.f[0] > *high ? out.f[0] : *high;
+        ref_array_fini(&out);
+    }
+}
+
+static void
+test_noise(void **state)
+{
+    const struct uop *x = F32S(DIMS(2), 3, 7), *y;
+    double low, high, third = (double)(1 / 3.0f);
+
+    (void)state;
+    /* exact results stay */
+    spread(op2(UOP_MUL, x, x), 1, &low, &high);
+    assert_true(low == 9 && high == 9);
+    spread(reduce(UOP_ADD, x, DIMS(1), 1), 1, &low, &high);
+    assert_true(low == 10 && high == 10);
+    /* others move by one unit in the last place, not more */
+    spread(op1(UOP_RECIP, x), 1, &low, &high);
+    assert_true(low < third && high > third);
+    assert_true(high - low <= 2 * third * 0x1p-22);
+    /* what follows multiplies it: (x / 3 * 3 - x) is all error */
+    y = op2(UOP_SUB, op2(UOP_MUL, op1(UOP_RECIP, x), x),
+            uop_const_float(&graph, UOP_F32, 1));
+    spread(y, 1, &low, &high);
+    assert_true(high - low > 0x1p-24 && high - low < 0x1p-21);
+    /* a sum that cancels is as uncertain as its parts are large */
+    y = reduce(UOP_ADD, F32S(DIMS(3), 1e7f + 1.5f, -1e7f, 0.1f), DIMS(1), 1);
+    spread(y, 1, &low, &high);
+    assert_true(high - low > 0.5);
+    /* what overflows need not */
+    spread(op2(UOP_MUL, F32S(DIMS(1), 3e38f), F32S(DIMS(1), 10)), 1, &low,
+           &high);
+    assert_true(isfinite(low) && isinf(high));
+}
+
 static bell_status
 refuse_leaf(void *user, const struct uop *u, struct ref_array *array)
 {
@@ -793,6 +844,7 @@ main(void)
         TEST(test_shared_roots),
         TEST(test_long_chain),
         TEST(test_errors),
+        TEST(test_noise),
         TEST(test_no_memory),
         TEST(test_bytes),
     };
