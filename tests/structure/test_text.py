@@ -62,7 +62,7 @@ def variable_complaints(root, paths):
     documented = read(root, 'docs/environment.md')
     for path in paths:
         if path.endswith('.c') and not path.startswith('tests/'):
-            for name in re.findall(r'getenv\("(\w+)"\)', read(root, path)):
+            for name in re.findall(r'getenv\("(BELL_\w+)"\)', read(root, path)):
                 if f'`{name}`' not in documented:
                     yield f'{path}: {name} is not in docs/environment.md'
     for topic, text in re.findall(r'{"(\w+)", LOG_\w+, "(.*)"}',
