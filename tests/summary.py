@@ -56,7 +56,7 @@ def read_program(result, tally):
                 tally.n_passed += 1
             note = ''
         elif line.strip() and not line.startswith('1..'):
-            note = line.strip()
+            note = line.strip().lstrip('# ')
     if state == 'SKIP' and n_tests == 0:
         reason = next((l for l in reversed(lines) if l.strip()), '')
         tally.skipped.append((name, reason or 'no reason given'))
@@ -91,7 +91,9 @@ def main():
                 text = (result.get('stdout') or '') + (
                     result.get('stderr') or '')
                 print(f'--- {result["name"]}')
-                print('\n'.join(text.splitlines()[-60:]))
+                lines = [line for line in text.splitlines()
+                         if not line.startswith('ok ')]
+                print('\n'.join(lines[-80:]))
     if args.brief:
         return 0
     for name, reason in sorted(set(tally.skipped)):
