@@ -1,0 +1,122 @@
+/* Cassettes: files of kernel calls, as docs/cassettes.md describes them.
+ *
+ * A writer appends records; a reader loads a whole file, checks every length
+ * in it, and hands out records in order. A truncated file gives what was
+ * complete. One thread per object.
+ */
+#ifndef BELL_IOCTL_CASSETTE_H
+#define BELL_IOCTL_CASSETTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define CAS_VERSION   1u
+#define CAS_BLOBS_MAX 1024u
+
+/* What a record tells. The numbers are in files. */
+enum cas_kind {
+    CAS_OPEN = 1,     /* args: flags; blob PATH; result: fd */
+    CAS_CLOSE = 2,    /* fd */
+    CAS_IOCTL = 3,    /* args: request; blobs ARG_IN, ARG_OUT */
+    CAS_MMAP = 4,     /* args: wish, bytes, prot << 32 | flags, offset;
+                         result: the address */
+    CAS_MUNMAP = 5,   /* args: address, bytes */
+    CAS_POLL = 6,     /* args: events, timeout in ms, returned events */
+    CAS_READ = 7,     /* blobs PATH, CONTENTS */
+    CAS_DOORBELL = 8, /* args: address, value, bytes; blobs REGION */
+    CAS_SAMPLE = 9,   /* rings seen at another call; blobs REGION */
+    CAS_UPDATE = 10,  /* memory that the device wrote; blobs MEMORY */
+    CAS_NOTE = 11,    /* blob TEXT */
+    CAS_START = 12,   /* a process; blob TEXT: its command line */
+    CAS_EXIT = 13,
+    CAS_KIND_COUNT
+};
+
+enum cas_role {
+    CAS_PATH = 1,
+    CAS_ARG_IN = 2,  /* before the call */
+    CAS_ARG_OUT = 3, /* after it; left out when unchanged */
+    CAS_REGION = 4,  /* extra: enum kio_region_kind */
+    CAS_CONTENTS = 5,
+    CAS_TEXT = 6,
+    CAS_MEMORY = 7,
+};
+
+struct cas_blob {
+    uint16_t role;   /* enum cas_role */
+    uint16_t parent; /* of ARG: which argument blob points here */
+    uint32_t field_offset_bytes;
+    uint64_t addr; /* in the process, or of a REGION on the device */
+    uint64_t cpu;  /* of a REGION: in the process */
+    uint32_t size_bytes;
+    uint32_t extra;
+    const uint8_t *data;
+};
+
+struct cas_record {
+    uint32_t kind; /* enum cas_kind */
+    uint32_t pid, tid;
+    uint64_t time_ns; /* monotonic, of the recording machine */
+    int64_t result;   /* negative errno on failure */
+    int32_t fd;
+    uint32_t dev; /* enum kio_dev */
+    uint64_t args[4];
+    uint32_t n_blobs;
+    const struct cas_blob *blobs;
+};
+
+/* ---- writing ---------------------------------------------------------- */
+
+enum {
+    CAS_COMPRESS = 1u << 0,  /* zlib, where it was built in */
+    CAS_WRITE_EACH = 1u << 1 /* a block per record: survives a crash */
+};
+
+struct cas_writer;
+
+/* Creates or replaces the file. `identity` is lines of "key=value". */
+BELL_MUST_CHECK bell_status cas_writer_create(const char *path, uint32_t flags,
+                                              const char *identity,
+                                              struct cas_writer **out_writer);
+/* Appends a record; its blobs' data is copied. */
+BELL_MUST_CHECK bell_status cas_write(struct cas_writer *writer,
+                                      const struct cas_record *record);
+/* Writes what is pending and the end mark, and frees the writer. */
+BELL_MUST_CHECK bell_status cas_writer_close(struct cas_writer *writer);
+
+/* "key=value" lines that say on what machine this runs. Returns the length;
+ * cut to fit, always terminated. */
+size_t cas_identity(char *buf, size_t buf_bytes);
+
+/* ---- reading ---------------------------------------------------------- */
+
+struct cas_reader;
+
+BELL_MUST_CHECK bell_status cas_reader_open(const char *path,
+                                            struct cas_reader **out_reader);
+/* The same from memory (kept by the caller until close); `name` is for
+ * messages. */
+BELL_MUST_CHECK bell_status cas_reader_parse(const char *name, const void *data,
+                                             size_t size_bytes,
+                                             struct cas_reader **out_reader);
+void cas_reader_close(struct cas_reader *reader);
+
+/* The identity lines of the header. */
+const char *cas_reader_identity(const struct cas_reader *reader);
+/* Whether the end mark is missing: the recorded program died. */
+bool cas_reader_truncated(const struct cas_reader *reader);
+uint32_t cas_reader_count(const struct cas_reader *reader);
+/* Record number i; it and its data live as long as the reader. */
+const struct cas_record *cas_reader_get(const struct cas_reader *reader,
+                                        uint32_t i);
+
+/* The first blob with this role, or NULL. */
+const struct cas_blob *cas_find(const struct cas_record *record, uint16_t role);
+
+/* "ioctl"; never NULL. */
+const char *cas_kind_name(uint32_t kind);
+
+#endif

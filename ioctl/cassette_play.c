@@ -1,0 +1,433 @@
+/* Playing a cassette on a form of the kernel. */
+#include "ioctl/cassette_play.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "ioctl/cassette.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_capture.h"
+
+struct play {
+    struct kio *kio;
+    const struct cas_record *record; /* the one under way */
+    uint32_t index;
+    struct map fds;  /* recorded file -> the one of now */
+    struct map maps; /* recorded mapping -> the one of now, 0: gone */
+    cas_play_fn *fn;
+    void *user;
+    struct cas_play_report report;
+};
+
+static void
+differs(struct play *play, const char *what, uint64_t was, uint64_t now)
+{
+    char text[256];
+
+    play->report.n_differ++;
+    snprintf(text, sizeof(text),
+             "%s %s: recorded 0x%" PRIx64 ", now 0x%" PRIx64,
+             cas_kind_name(play->record->kind), what, was, now);
+    play->fn(play->user, play->index, text);
+}
+
+static int
+fd_now(const struct play *play, int32_t recorded)
+{
+    uint64_t *fd = map_get(&play->fds, (uint64_t)(uint32_t)recorded);
+
+    return fd ? (int)(int64_t)*fd : -1;
+}
+
+static bell_status
+out_of_memory(void)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory playing a cassette");
+}
+
+/* A blob as a string of the heap, or NULL. */
+static char *
+text_of(const struct cas_blob *blob)
+{
+    char *text = host_calloc(1, blob ? blob->size_bytes + 1u : 1);
+
+    if (text && blob)
+        memcpy(text, blob->data, blob->size_bytes);
+    return text;
+}
+
+static bell_status
+play_open(struct play *play)
+{
+    char *path = text_of(cas_find(play->record, CAS_PATH));
+    int fd;
+
+    if (!path)
+        return out_of_memory();
+    fd = play->kio->ops->open(play->kio, path, (int)play->record->args[0]);
+    host_free(path);
+    if ((fd < 0) != (play->record->result < 0))
+        differs(play, "result", (uint64_t)play->record->result, (uint64_t)fd);
+    if (fd < 0 || play->record->result < 0)
+        return BELL_OK;
+    if (map_put(&play->fds, (uint64_t)(uint32_t)play->record->fd,
+                (uint64_t)fd) < 0)
+        return out_of_memory();
+    return BELL_OK;
+}
+
+static void
+play_close(struct play *play)
+{
+    int fd = fd_now(play, play->record->fd);
+
+    if (fd >= 0)
+        (void)play->kio->ops->close(play->kio, fd);
+    (void)map_put(&play->fds, (uint64_t)(uint32_t)play->record->fd,
+                  (uint64_t)-1);
+}
+
+/* ---- ioctl ------------------------------------------------------------ */
+
+/* The recorded argument blobs with this role, by their index. */
+static uint32_t
+collect(const struct cas_record *record, uint16_t role,
+        const struct cas_blob **blobs)
+{
+    uint32_t n = 0, i;
+
+    memset(blobs, 0, KIO_CAPTURE_BLOBS * sizeof(*blobs));
+    for (i = 0; i < record->n_blobs; i++) {
+        const struct cas_blob *b = &record->blobs[i];
+        if (b->role != role || b->extra >= KIO_CAPTURE_BLOBS)
+            continue;
+        blobs[b->extra] = b;
+        n = b->extra + 1 > n ? b->extra + 1 : n;
+    }
+    return n;
+}
+
+/* Copies of the arguments, with pointers to each other. NULL when out of
+ * memory; one block, freed with host_free. */
+static uint8_t *
+rebuild(const struct cas_blob *const *in, uint32_t n, uint8_t **at,
+        size_t *out_bytes)
+{
+    size_t total = 8;
+    uint8_t *block;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        total += in[i] ? ((size_t)in[i]->size_bytes + 7) & ~(size_t)7 : 0;
+    block = host_calloc(1, total);
+    if (!block)
+        return NULL;
+    *out_bytes = total;
+    total = 0;
+    for (i = 0; i < n; i++) {
+        at[i] = block + total;
+        if (!in[i])
+            continue;
+        memcpy(at[i], in[i]->data, in[i]->size_bytes);
+        total += ((size_t)in[i]->size_bytes + 7) & ~(size_t)7;
+    }
+    for (i = 1; i < n; i++) {
+        uint64_t addr = (uintptr_t)at[i];
+        uint32_t parent = in[i] ? in[i]->parent : n;
+        if (parent < i && in[parent] && in[parent]->size_bytes >= 8 &&
+            in[i]->field_offset_bytes <= in[parent]->size_bytes - 8)
+            memcpy(at[parent] + in[i]->field_offset_bytes, &addr, 8);
+    }
+    return block;
+}
+
+/* The rebuilt arguments, for reading within them alone: sizes in a cassette
+ * are not trusted. */
+struct block {
+    const uint8_t *data;
+    size_t size_bytes;
+};
+
+static bool
+read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
+{
+    const struct block *block = user;
+    uint64_t start = (uintptr_t)block->data;
+
+    if (addr < start || size_bytes > block->size_bytes ||
+        addr - start > block->size_bytes - size_bytes)
+        return false;
+    memcpy(dst, (const void *)(uintptr_t)addr, size_bytes);
+    return true;
+}
+
+/* Replaces the recorded numbers of files in the argument. */
+static void
+translate_fds(const struct play *play, const struct kio_struct *desc,
+              uint8_t *data, uint32_t size_bytes)
+{
+    uint32_t i;
+
+    for (i = 0; desc && i < desc->n_fields; i++) {
+        const struct kio_field *field = &desc->fields[i];
+        int32_t fd;
+        if (field->kind != KIO_FIELD_FD || field->size_bytes != 4 ||
+            field->offset_bytes + 4 > size_bytes)
+            continue;
+        memcpy(&fd, data + field->offset_bytes, 4);
+        if (fd < 0)
+            continue;
+        fd = fd_now(play, fd);
+        memcpy(data + field->offset_bytes, &fd, 4);
+    }
+}
+
+static void
+field_differs(void *user, const char *field, uint64_t was, uint64_t now)
+{
+    differs(user, field, was, now);
+}
+
+/* Compares what came back with the recording. `layouts` are the descriptions
+ * of the parts, by index. */
+static bell_status
+compare_answers(struct play *play, const struct kio_capture *layouts,
+                const struct cas_blob *const *in, uint32_t n,
+                uint8_t *const *at)
+{
+    const struct cas_blob *out[KIO_CAPTURE_BLOBS];
+    uint32_t i;
+
+    (void)collect(play->record, CAS_ARG_OUT, out);
+    for (i = 0; i < n; i++) {
+        const struct cas_blob *was = out[i] ? out[i] : in[i];
+        const struct kio_struct *desc =
+            i < layouts->n_blobs ? layouts->blobs[i].desc : NULL;
+        uint8_t *copy;
+        if (!was || !in[i] || was->size_bytes != in[i]->size_bytes)
+            continue;
+        copy = host_alloc(was->size_bytes + 1u);
+        if (!copy)
+            return out_of_memory();
+        memcpy(copy, was->data, was->size_bytes);
+        translate_fds(play, desc, copy, was->size_bytes);
+        (void)kio_struct_diff(desc, copy, at[i], was->size_bytes,
+                              KIO_DIFF_ANSWER, field_differs, play);
+        host_free(copy);
+    }
+    return BELL_OK;
+}
+
+/* Makes the call with the rebuilt arguments. */
+static bell_status
+call_again(struct play *play, const struct cas_blob *const *in, uint32_t n,
+           uint8_t *const *at, const struct kio_capture *layouts)
+{
+    const struct cas_record *r = play->record;
+    uint32_t i;
+    int result;
+
+    for (i = 0; i < n && i < layouts->n_blobs; i++) {
+        if (in[i])
+            translate_fds(play, layouts->blobs[i].desc, at[i],
+                          in[i]->size_bytes);
+    }
+    result = play->kio->ops->ioctl(play->kio, fd_now(play, r->fd),
+                                   (unsigned long)r->args[0], n ? at[0] : NULL);
+    if (result == r->result)
+        return compare_answers(play, layouts, in, n, at);
+    differs(play, layouts->call.name, (uint64_t)r->result, (uint64_t)result);
+    return BELL_OK;
+}
+
+static bell_status
+play_ioctl(struct play *play)
+{
+    const struct cas_record *r = play->record;
+    const struct cas_blob *in[KIO_CAPTURE_BLOBS];
+    uint8_t *at[KIO_CAPTURE_BLOBS];
+    uint32_t n = collect(r, CAS_ARG_IN, in);
+    struct kio_call_desc call;
+    struct kio_capture layouts;
+    struct block block;
+    uint8_t *data;
+    bell_status status;
+
+    kio_describe((enum kio_dev)r->dev, play->kio->branch,
+                 (unsigned long)r->args[0], &call);
+    if (n && (!in[0] || in[0]->size_bytes < call.size_bytes)) {
+        differs(play, "bytes of the argument", in[0] ? in[0]->size_bytes : 0,
+                call.size_bytes);
+        return BELL_OK;
+    }
+    data = rebuild(in, n, at, &block.size_bytes);
+    if (!data)
+        return out_of_memory();
+    block.data = data;
+    kio_capture_init(&layouts);
+    status = kio_capture_call(&layouts, (enum kio_dev)r->dev, play->kio->branch,
+                              (unsigned long)r->args[0], n ? at[0] : NULL,
+                              read_block, &block);
+    if (status == BELL_OK)
+        status = call_again(play, in, n, at, &layouts);
+    kio_capture_fini(&layouts);
+    host_free(data);
+    return status;
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+static bell_status
+play_mmap(struct play *play)
+{
+    const struct cas_record *r = play->record;
+    bool failed_then = r->result < 0 && r->result > -4096;
+    int flags = (int)(uint32_t)r->args[2];
+    void *addr = NULL;
+    int result;
+
+    /* Fixed places are the recorded program's: ours is one we reserve. */
+    if (flags & MAP_FIXED)
+        addr = mmap(NULL, r->args[1], PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (addr == MAP_FAILED)
+        return out_of_memory();
+    result = play->kio->ops->mmap(
+        play->kio, &addr, r->args[1], (int)(r->args[2] >> 32), flags,
+        r->fd < 0 ? -1 : fd_now(play, r->fd), r->args[3]);
+    if ((result < 0) != failed_then)
+        differs(play, "result", (uint64_t)r->result, (uint64_t)result);
+    if (result >= 0 &&
+        map_put(&play->maps, (uint64_t)r->result, (uintptr_t)addr) < 0)
+        return out_of_memory();
+    return BELL_OK;
+}
+
+static void
+play_munmap(struct play *play)
+{
+    uint64_t *addr = map_get(&play->maps, play->record->args[0]);
+
+    if (!addr || !*addr)
+        return;
+    (void)play->kio->ops->munmap(play->kio, (void *)(uintptr_t)*addr,
+                                 play->record->args[1]);
+    *addr = 0;
+}
+
+static bell_status
+play_read(struct play *play)
+{
+    const struct cas_blob *was = cas_find(play->record, CAS_CONTENTS);
+    char *path = text_of(cas_find(play->record, CAS_PATH));
+    char *now = host_calloc(1, was ? was->size_bytes + 1u : 1);
+    int n;
+
+    if (!path || !now) {
+        host_free(path);
+        host_free(now);
+        return out_of_memory();
+    }
+    n = play->kio->ops->read_file(play->kio, path, now,
+                                  was ? was->size_bytes + 1u : 1);
+    if (n != play->record->result)
+        differs(play, path, (uint64_t)play->record->result, (uint64_t)n);
+    else if (was && n > 0 && memcmp(now, was->data, (size_t)n) != 0)
+        differs(play, path, 0, 1);
+    host_free(path);
+    host_free(now);
+    return BELL_OK;
+}
+
+/* Tells the form of the doorbell, with the recorded contents as regions. */
+static bell_status
+play_doorbell(struct play *play)
+{
+    const struct cas_record *r = play->record;
+    struct kio_region *regions;
+    struct kio_bell bell = {.value = r->args[1],
+                            .value_bytes = (uint32_t)r->args[2],
+                            .n_regions = r->n_blobs};
+    uint32_t i;
+
+    regions = host_calloc(r->n_blobs + 1u, sizeof(*regions));
+    if (!regions)
+        return out_of_memory();
+    for (i = 0; i < r->n_blobs; i++)
+        regions[i] =
+            (struct kio_region){r->blobs[i].data, r->blobs[i].addr,
+                                r->blobs[i].size_bytes, r->blobs[i].extra};
+    bell.regions = regions;
+    kio_doorbell(play->kio, &bell);
+    host_free(regions);
+    return BELL_OK;
+}
+
+static void
+play_poll(struct play *play)
+{
+    const struct cas_record *r = play->record;
+    short revents = 0;
+    int result =
+        play->kio->ops->poll(play->kio, fd_now(play, r->fd), (short)r->args[0],
+                             (int)r->args[1], &revents);
+
+    if (result != r->result)
+        differs(play, "result", (uint64_t)r->result, (uint64_t)result);
+}
+
+/* ---- all of it -------------------------------------------------------- */
+
+static bell_status
+play_record(struct play *play)
+{
+    play->report.n_calls++;
+    switch (play->record->kind) {
+    case CAS_OPEN:
+        return play_open(play);
+    case CAS_CLOSE:
+        play_close(play);
+        return BELL_OK;
+    case CAS_IOCTL:
+        return play_ioctl(play);
+    case CAS_MMAP:
+        return play_mmap(play);
+    case CAS_MUNMAP:
+        play_munmap(play);
+        return BELL_OK;
+    case CAS_POLL:
+        play_poll(play);
+        return BELL_OK;
+    case CAS_READ:
+        return play_read(play);
+    case CAS_DOORBELL:
+        return play_doorbell(play);
+    default:
+        play->report.n_calls--;
+        return BELL_OK;
+    }
+}
+
+bell_status
+cas_play(const struct cas_reader *reader, struct kio *kio, cas_play_fn *fn,
+         void *user, struct cas_play_report *out_report)
+{
+    struct play play = {.kio = kio, .fn = fn, .user = user};
+    bell_status status = BELL_OK;
+    uint32_t n = cas_reader_count(reader);
+
+    map_init(&play.fds);
+    map_init(&play.maps);
+    for (play.index = 0; play.index < n && status == BELL_OK; play.index++) {
+        play.record = cas_reader_get(reader, play.index);
+        status = play_record(&play);
+    }
+    map_fini(&play.fds);
+    map_fini(&play.maps);
+    *out_report = play.report;
+    return status;
+}

@@ -1,0 +1,269 @@
+/* Writing cassettes: records are gathered into blocks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "ioctl/cassette.h"
+#include "ioctl/cassette_format.h"
+
+#if BELL_HAVE_ZLIB
+#include <zlib.h>
+#endif
+
+#define BLOCK_BYTES (256u << 10)
+
+struct cas_writer {
+    int fd;
+    uint32_t flags;
+    uint8_t *buf; /* owned: the block under way */
+    size_t used_bytes, cap_bytes;
+    uint8_t *packed; /* owned: its compressed form */
+    size_t packed_cap_bytes;
+};
+
+static bell_status
+write_all(int fd, const void *data, size_t size_bytes)
+{
+    const uint8_t *p = data;
+
+    while (size_bytes) {
+        ssize_t n = write(fd, p, size_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return bell_fail(BELL_E_IO, "cannot write to the cassette: %s",
+                             n ? strerror(errno) : "nothing was written");
+        p += n;
+        size_bytes -= (size_t)n;
+    }
+    return BELL_OK;
+}
+
+/* Compresses the block; gives how many bytes to store, raw ones if that is
+ * not fewer. */
+static bell_status
+pack(struct cas_writer *writer, const uint8_t **out_data, size_t *out_bytes)
+{
+    *out_data = writer->buf;
+    *out_bytes = writer->used_bytes;
+#if BELL_HAVE_ZLIB
+    if (writer->flags & CAS_COMPRESS) {
+        uLongf n = compressBound((uLong)writer->used_bytes);
+        if (host_grow((void **)&writer->packed, &writer->packed_cap_bytes, n,
+                      1) < 0)
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "out of memory compressing a cassette");
+        if (compress2(writer->packed, &n, writer->buf,
+                      (uLong)writer->used_bytes, 6) == Z_OK &&
+            n < writer->used_bytes) {
+            *out_data = writer->packed;
+            *out_bytes = n;
+        }
+    }
+#endif
+    return BELL_OK;
+}
+
+static bell_status
+flush(struct cas_writer *writer)
+{
+    struct cas_block_head head = {.magic = CAS_BLOCK_MAGIC};
+    const uint8_t *data;
+    size_t n;
+
+    if (!writer->used_bytes)
+        return BELL_OK;
+    BELL_TRY(pack(writer, &data, &n));
+    head.raw_bytes = (uint32_t)writer->used_bytes;
+    head.stored_bytes = (uint32_t)n;
+    head.hash = (uint32_t)hash_bytes(writer->buf, writer->used_bytes, 0);
+    writer->used_bytes = 0;
+    BELL_TRY(write_all(writer->fd, &head, sizeof(head)));
+    return write_all(writer->fd, data, n);
+}
+
+static void
+destroy(struct cas_writer *writer)
+{
+    close(writer->fd);
+    host_free(writer->buf);
+    host_free(writer->packed);
+    host_free(writer);
+}
+
+bell_status
+cas_writer_create(const char *path, uint32_t flags, const char *identity,
+                  struct cas_writer **out_writer)
+{
+    struct cas_file_head head = {.version = CAS_VERSION};
+    struct cas_writer *writer = host_calloc(1, sizeof(*writer));
+    bell_status status;
+
+    if (!writer)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a cassette");
+    writer->flags = flags;
+    writer->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (writer->fd < 0) {
+        host_free(writer);
+        return bell_fail(BELL_E_IO, "cannot create %s: %s", path,
+                         strerror(errno));
+    }
+    memcpy(head.magic, CAS_MAGIC, sizeof(head.magic));
+    head.identity_bytes = (uint32_t)strlen(identity);
+    status = write_all(writer->fd, &head, sizeof(head));
+    if (status == BELL_OK)
+        status = write_all(writer->fd, identity, head.identity_bytes);
+    if (status != BELL_OK) {
+        destroy(writer);
+        return status;
+    }
+    *out_writer = writer;
+    return BELL_OK;
+}
+
+static size_t
+padded(size_t n)
+{
+    return (n + 7) & ~(size_t)7;
+}
+
+static uint8_t *
+put(uint8_t *at, const void *data, size_t n)
+{
+    memset(at + n, 0, padded(n) - n);
+    if (n)
+        memcpy(at, data, n);
+    return at + padded(n);
+}
+
+static size_t
+record_bytes(const struct cas_record *record)
+{
+    size_t n = sizeof(struct cas_record_head);
+    uint32_t i;
+
+    for (i = 0; i < record->n_blobs; i++)
+        n += sizeof(struct cas_blob_head) + padded(record->blobs[i].size_bytes);
+    return n;
+}
+
+static void
+encode(const struct cas_record *record, size_t size_bytes, uint8_t *at)
+{
+    struct cas_record_head head = {
+        .size_bytes = (uint32_t)size_bytes,
+        .kind = (uint16_t)record->kind,
+        .n_blobs = (uint16_t)record->n_blobs,
+        .pid = record->pid,
+        .tid = record->tid,
+        .time_ns = record->time_ns,
+        .result = record->result,
+        .fd = record->fd,
+        .dev = record->dev,
+    };
+    uint32_t i;
+
+    memcpy(head.args, record->args, sizeof(head.args));
+    at = put(at, &head, sizeof(head));
+    for (i = 0; i < record->n_blobs; i++) {
+        const struct cas_blob *blob = &record->blobs[i];
+        struct cas_blob_head blob_head = {
+            .role = blob->role,
+            .parent = blob->parent,
+            .field_offset_bytes = blob->field_offset_bytes,
+            .addr = blob->addr,
+            .cpu = blob->cpu,
+            .size_bytes = blob->size_bytes,
+            .extra = blob->extra,
+        };
+        at = put(at, &blob_head, sizeof(blob_head));
+        at = put(at, blob->data, blob->size_bytes);
+    }
+}
+
+bell_status
+cas_write(struct cas_writer *writer, const struct cas_record *record)
+{
+    size_t n = record_bytes(record);
+
+    if (n > CAS_BLOCK_BYTES_MAX || record->n_blobs > CAS_BLOBS_MAX)
+        return bell_fail(BELL_E_INVALID,
+                         "a cassette record of %zu bytes and %u parts is too "
+                         "large",
+                         n, record->n_blobs);
+    if (writer->used_bytes && writer->used_bytes + n > BLOCK_BYTES)
+        BELL_TRY(flush(writer));
+    if (host_grow((void **)&writer->buf, &writer->cap_bytes,
+                  writer->used_bytes + n, 1) < 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a cassette");
+    encode(record, n, writer->buf + writer->used_bytes);
+    writer->used_bytes += n;
+    return writer->flags & CAS_WRITE_EACH ? flush(writer) : BELL_OK;
+}
+
+bell_status
+cas_writer_close(struct cas_writer *writer)
+{
+    struct cas_block_head end = {.magic = CAS_BLOCK_MAGIC};
+    bell_status status = flush(writer);
+
+    if (status == BELL_OK)
+        status = write_all(writer->fd, &end, sizeof(end));
+    destroy(writer);
+    return status;
+}
+
+/* ---- identity --------------------------------------------------------- */
+
+/* The first line of a file, or of the first one that starts with `key`. */
+static void
+first_line(const char *path, const char *key, char *buf, size_t buf_bytes)
+{
+    char text[4096], *line, *colon, *end;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    snprintf(buf, buf_bytes, "none");
+    if (fd < 0)
+        return;
+    n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0)
+        return;
+    text[n] = '\0';
+    line = key ? strstr(text, key) : text;
+    if (!line)
+        return;
+    end = strchr(line, '\n');
+    if (end)
+        *end = '\0';
+    colon = key ? strchr(line, ':') : NULL;
+    line = colon ? colon + 1 : line;
+    snprintf(buf, buf_bytes, "%s", line + strspn(line, " \t"));
+}
+
+size_t
+cas_identity(char *buf, size_t buf_bytes)
+{
+    char cpu[128], nvidia[192];
+    struct utsname name = {0};
+    int n;
+
+    first_line("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
+    first_line("/proc/driver/nvidia/version", NULL, nvidia, sizeof(nvidia));
+    (void)uname(&name);
+    n = snprintf(buf, buf_bytes,
+                 "system=%s %s\nmachine=%s\ncpu=%s\nnvidia=%s\n"
+                 "recorded=%lld\n",
+                 name.sysname, name.release, name.machine, cpu, nvidia,
+                 (long long)time(NULL));
+    if (n < 0)
+        n = 0;
+    return (size_t)n < buf_bytes ? (size_t)n : buf_bytes - 1;
+}

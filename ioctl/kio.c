@@ -1,0 +1,434 @@
+/* The wrappers around a form's calls, and the form `sys`. */
+#include "ioctl/kio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "ioctl/kio_capture.h"
+#include "ioctl/nv_abi.h"
+
+#define RETRY_MAX       64
+#define RETRY_PAUSE_NS  200000 /* 13 ms in all before EAGAIN is an answer */
+#define BUSY_VENDOR_MAX 16
+
+/* ---- the real kernel -------------------------------------------------- */
+
+static void
+sys_destroy(struct kio *kio)
+{
+    host_free(kio);
+}
+
+static int
+sys_open(struct kio *kio, const char *path, int flags)
+{
+    int fd = open(path, flags);
+
+    (void)kio;
+    return fd < 0 ? -errno : fd;
+}
+
+static int
+sys_close(struct kio *kio, int fd)
+{
+    (void)kio;
+    return close(fd) < 0 ? -errno : 0;
+}
+
+static int
+sys_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
+{
+    int r = ioctl(fd, request, arg);
+
+    (void)kio;
+    return r < 0 ? -errno : r;
+}
+
+static int
+sys_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
+         int fd, uint64_t offset)
+{
+    void *p = mmap(*addr, size_bytes, prot, flags, fd, (off_t)offset);
+
+    (void)kio;
+    if (p == MAP_FAILED)
+        return -errno;
+    *addr = p;
+    return 0;
+}
+
+static int
+sys_munmap(struct kio *kio, void *addr, size_t size_bytes)
+{
+    (void)kio;
+    return munmap(addr, size_bytes) < 0 ? -errno : 0;
+}
+
+static int
+sys_poll(struct kio *kio, int fd, short events, int timeout_ms,
+         short *out_revents)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int r = poll(&p, 1, timeout_ms);
+
+    (void)kio;
+    if (r < 0)
+        return -errno;
+    *out_revents = p.revents;
+    return r;
+}
+
+static int
+sys_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC), result = 0;
+    size_t n = 0;
+
+    (void)kio;
+    if (fd < 0)
+        return -errno;
+    while (n < cap) {
+        ssize_t r = read(fd, (uint8_t *)buf + n, cap - n);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            result = -errno;
+        if (r <= 0)
+            break;
+        n += (size_t)r;
+    }
+    close(fd);
+    return result ? result : (int)n;
+}
+
+static const struct kio_ops sys_ops = {
+    .name = "sys",
+    .destroy = sys_destroy,
+    .open = sys_open,
+    .close = sys_close,
+    .ioctl = sys_ioctl,
+    .mmap = sys_mmap,
+    .munmap = sys_munmap,
+    .poll = sys_poll,
+    .read_file = sys_read_file,
+};
+
+bell_status
+kio_sys_create(struct kio **out_kio)
+{
+    struct kio *kio = host_calloc(1, sizeof(*kio));
+
+    if (!kio)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel form");
+    kio->ops = &sys_ops;
+    kio->branch = NV_BRANCH_NEWEST;
+    *out_kio = kio;
+    return BELL_OK;
+}
+
+/* ---- forms ------------------------------------------------------------ */
+
+void
+kio_destroy(struct kio *kio)
+{
+    while (kio) {
+        struct kio *below = kio->below;
+        kio->ops->destroy(kio);
+        kio = below;
+    }
+}
+
+void
+kio_set_branch(struct kio *kio, uint32_t branch)
+{
+    for (; kio; kio = kio->below)
+        kio->branch = branch;
+}
+
+/* ---- retries ---------------------------------------------------------- */
+
+/* Whether to try again after this result; sleeps where that helps. */
+static bool
+again(int result, unsigned *n_tries)
+{
+    struct timespec pause = {0, RETRY_PAUSE_NS};
+
+    if ((result != -EINTR && result != -EAGAIN) || ++*n_tries > RETRY_MAX)
+        return false;
+    if (result == -EAGAIN)
+        nanosleep(&pause, NULL);
+    return true;
+}
+
+/* The reason of a failed call in words. */
+static const char *
+why(struct kio *kio, int error)
+{
+    for (; kio; kio = kio->below) {
+        const char *text = kio->ops->explain ? kio->ops->explain(kio) : NULL;
+        if (text)
+            return text;
+    }
+    return strerror(error);
+}
+
+static bell_status
+status_of_errno(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENODEV:
+    case ENXIO:
+        return BELL_E_NO_DEVICE;
+    case EACCES:
+    case EPERM:
+        return BELL_E_PERMISSION;
+    case ENOMEM:
+        return BELL_E_NO_MEMORY;
+    default:
+        return BELL_E_KERNEL;
+    }
+}
+
+/* ---- files ------------------------------------------------------------ */
+
+bell_status
+kio_open(struct kio *kio, const char *path, int flags,
+         struct kio_file *out_file)
+{
+    unsigned n_tries = 0;
+    int fd;
+
+    do
+        fd = kio->ops->open(kio, path, flags | O_CLOEXEC);
+    while (again(fd, &n_tries));
+    if (fd < 0) {
+        errno = -fd;
+        LOG(LOG_IOCTL, "open %s: %s", path, why(kio, -fd));
+        return bell_fail(status_of_errno(-fd), "open %s: %s", path,
+                         why(kio, -fd));
+    }
+    LOG(LOG_IOCTL, "open %s = %d", path, fd);
+    *out_file = (struct kio_file){kio, fd, kio_dev_of_path(path)};
+    return BELL_OK;
+}
+
+void
+kio_close(struct kio_file *file)
+{
+    if (!file->kio || file->fd < 0)
+        return;
+    LOG(LOG_IOCTL, "close %d", file->fd);
+    /* Linux frees the number even when close is interrupted. */
+    (void)file->kio->ops->close(file->kio, file->fd);
+    file->fd = -1;
+}
+
+/* ---- ioctl ------------------------------------------------------------ */
+
+uint32_t
+kio_vendor_status(enum kio_dev dev, uint32_t branch, unsigned long request,
+                  const void *arg)
+{
+    struct kio_call_desc call;
+    uint32_t i, status;
+
+    kio_describe(dev, branch, request, &call);
+    for (i = 0; call.args && arg && i < call.args->n_fields; i++) {
+        const struct kio_field *field = &call.args->fields[i];
+        if (field->kind != KIO_FIELD_STATUS || field->size_bytes != 4)
+            continue;
+        memcpy(&status, (const uint8_t *)arg + field->offset_bytes, 4);
+        return status;
+    }
+    return 0;
+}
+
+/* The call as text, for traces and errors. */
+static void
+format_call(const struct kio_file *file, unsigned long request, void *arg,
+            char *buf, size_t buf_bytes)
+{
+    struct kio_capture capture;
+
+    buf[0] = '\0';
+    kio_capture_init(&capture);
+    if (kio_capture_call(&capture, file->dev, file->kio->branch, request, arg,
+                         NULL, NULL) == BELL_OK)
+        (void)kio_capture_format(&capture, buf, buf_bytes);
+    kio_capture_fini(&capture);
+}
+
+/* errno's failure, told with the decoded call. */
+static bell_status
+fail_call(const struct kio_file *file, unsigned long request, void *arg,
+          int error, uint32_t vendor)
+{
+    char text[320];
+    bool no_memory = vendor ? nv_status_is_no_memory(vendor) : error == ENOMEM;
+
+    format_call(file, request, arg, text, sizeof(text));
+    errno = error;
+    if (vendor)
+        return bell_fail(no_memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
+                         "%s on %s: status 0x%x %s (request 0x%lx)", text,
+                         kio_dev_name(file->dev), vendor,
+                         nv_status_name(vendor), request);
+    return bell_fail(no_memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
+                     "%s on %s: %s (request 0x%lx)", text,
+                     kio_dev_name(file->dev), why(file->kio, error), request);
+}
+
+static void
+trace_call(const struct kio_file *file, unsigned long request, void *arg,
+           int result, uint32_t vendor)
+{
+    char text[480];
+
+    format_call(file, request, arg, text, sizeof(text));
+    log_print(LOG_IOCTL, "%d %s = %d, status 0x%x", file->fd, text, result,
+              vendor);
+}
+
+/* One call with its retries; the result is as the table's. */
+static int
+call(const struct kio_file *file, unsigned long request, void *arg,
+     uint32_t *out_vendor)
+{
+    struct kio *kio = file->kio;
+    unsigned n_tries = 0, n_busy = 0;
+    int result;
+
+    for (;;) {
+        result = kio->ops->ioctl(kio, file->fd, request, arg);
+        if (again(result, &n_tries))
+            continue;
+        *out_vendor = result < 0 ? 0
+                                 : kio_vendor_status(file->dev, kio->branch,
+                                                     request, arg);
+        if (result < 0 || *out_vendor != NV_STATUS_BUSY_RETRY ||
+            ++n_busy > BUSY_VENDOR_MAX)
+            return result;
+        nanosleep(&(struct timespec){0, RETRY_PAUSE_NS}, NULL);
+    }
+}
+
+bell_status
+kio_ioctl_status(const struct kio_file *file, unsigned long request, void *arg,
+                 uint32_t *out_vendor)
+{
+    uint32_t vendor;
+    int result = call(file, request, arg, &vendor);
+
+    if (LOG_ON(LOG_IOCTL))
+        trace_call(file, request, arg, result, vendor);
+    if (result < 0)
+        return fail_call(file, request, arg, -result, 0);
+    *out_vendor = vendor;
+    return BELL_OK;
+}
+
+bell_status
+kio_ioctl(const struct kio_file *file, unsigned long request, void *arg)
+{
+    uint32_t vendor;
+
+    BELL_TRY(kio_ioctl_status(file, request, arg, &vendor));
+    if (vendor)
+        return fail_call(file, request, arg, 0, vendor);
+    return BELL_OK;
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+bell_status
+kio_mmap(struct kio *kio, const struct kio_file *file, void *addr,
+         size_t size_bytes, int prot, int flags, uint64_t offset,
+         void **out_addr)
+{
+    unsigned n_tries = 0;
+    void *p = addr;
+    int result;
+
+    do
+        result = kio->ops->mmap(kio, &p, size_bytes, prot, flags,
+                                file ? file->fd : -1, offset);
+    while (again(result, &n_tries));
+    LOG(LOG_IOCTL, "mmap fd %d %p %zu bytes, flags 0x%x: %d",
+        file ? file->fd : -1, result < 0 ? addr : p, size_bytes, flags, result);
+    if (result < 0) {
+        errno = -result;
+        return bell_fail(result == -ENOMEM ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
+                         "mmap of %zu bytes of %s at offset 0x%llx, wanted at "
+                         "%p: %s",
+                         size_bytes, file ? kio_dev_name(file->dev) : "memory",
+                         (unsigned long long)offset, addr, why(kio, -result));
+    }
+    *out_addr = p;
+    return BELL_OK;
+}
+
+void
+kio_munmap(struct kio *kio, void *addr, size_t size_bytes)
+{
+    if (!addr)
+        return;
+    LOG(LOG_IOCTL, "munmap %p %zu bytes", addr, size_bytes);
+    (void)kio->ops->munmap(kio, addr, size_bytes);
+}
+
+/* ---- waiting, reading ------------------------------------------------- */
+
+bell_status
+kio_poll(const struct kio_file *file, short events, int timeout_ms,
+         short *out_revents)
+{
+    unsigned n_tries = 0;
+    short revents = 0;
+    int result;
+
+    do
+        result = file->kio->ops->poll(file->kio, file->fd, events, timeout_ms,
+                                      &revents);
+    while (again(result, &n_tries));
+    if (result < 0) {
+        errno = -result;
+        return bell_fail(BELL_E_KERNEL, "poll of %s: %s",
+                         kio_dev_name(file->dev), why(file->kio, -result));
+    }
+    *out_revents = result == 0 ? 0 : revents;
+    return BELL_OK;
+}
+
+bell_status
+kio_read_file(struct kio *kio, const char *path, char *buf, size_t cap,
+              size_t *out_bytes)
+{
+    unsigned n_tries = 0;
+    int n;
+
+    do
+        n = kio->ops->read_file(kio, path, buf, cap);
+    while (again(n, &n_tries));
+    if (n < 0) {
+        errno = -n;
+        return bell_fail(n == -EACCES ? BELL_E_PERMISSION : BELL_E_IO,
+                         "read %s: %s", path, why(kio, -n));
+    }
+    if ((size_t)n >= cap)
+        return bell_fail(BELL_E_IO, "read %s: longer than %zu bytes", path,
+                         cap - 1);
+    buf[n] = '\0';
+    *out_bytes = (size_t)n;
+    LOG(LOG_IOCTL, "read %s: %d bytes", path, n);
+    return BELL_OK;
+}

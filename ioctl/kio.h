@@ -1,0 +1,156 @@
+/* The kernel boundary: every system call on a device node, and every sysfs or
+ * procfs file a driver reads, goes through a struct kio.
+ *
+ * Forms: `sys` is the real kernel; `record` and `fault` (kio_record.h,
+ * kio_fault.h) stand on another form and pass calls on; `replay`
+ * (kio_replay.h) and the simulated kernels answer by themselves. A form is
+ * destroyed from the top down: destroying one destroys what it stands on.
+ *
+ * Drivers call the functions below, not the table. They retry interrupted
+ * calls (a bounded number of times), keep errno, trace under
+ * BELL_DEBUG=ioctl, and on failure put the call's name and its decoded
+ * arguments into the error record. Any thread may call; a form does its own
+ * locking. Numbers of files (`fd`) belong to the form that gave them.
+ */
+#ifndef BELL_IOCTL_KIO_H
+#define BELL_IOCTL_KIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "ioctl/kio_desc.h"
+
+struct kio;
+
+/* What a region named at a doorbell is. The numbers are in cassettes. */
+enum kio_region_kind {
+    KIO_REGION_DATA = 0,
+    KIO_REGION_RING = 1,       /* queue entries */
+    KIO_REGION_PUSH = 2,       /* commands that an entry points to */
+    KIO_REGION_DESCRIPTOR = 3, /* a launch descriptor (QMD, AQL packet...) */
+    KIO_REGION_CONTROL = 4,    /* read and write pointers of a queue */
+    KIO_REGION_SIGNAL = 5,     /* written by the device as it goes on */
+    KIO_REGION_KIND_COUNT
+};
+
+/* Memory that a submission reaches. */
+struct kio_region {
+    const volatile void *cpu; /* mapped, readable */
+    uint64_t va;              /* its address on the device */
+    uint64_t size_bytes;
+    uint32_t kind; /* enum kio_region_kind */
+};
+
+/* One ring of a doorbell, told before the store that does it. */
+struct kio_bell {
+    volatile void *address; /* the doorbell register in this process */
+    uint64_t value;         /* what will be stored */
+    uint32_t value_bytes;
+    uint32_t n_regions;
+    const struct kio_region *regions;
+};
+
+/* Calls of one form. They return a result >= 0 or a negative errno and are
+ * not called from elsewhere than the wrappers and other forms. */
+struct kio_ops {
+    const char *name;
+    void (*destroy)(struct kio *kio);
+    int (*open)(struct kio *kio, const char *path, int flags);
+    int (*close)(struct kio *kio, int fd);
+    int (*ioctl)(struct kio *kio, int fd, unsigned long request, void *arg);
+    /* *addr is the wish on entry and the mapping on success. */
+    int (*mmap)(struct kio *kio, void **addr, size_t size_bytes, int prot,
+                int flags, int fd, uint64_t offset);
+    int (*munmap)(struct kio *kio, void *addr, size_t size_bytes);
+    int (*poll)(struct kio *kio, int fd, short events, int timeout_ms,
+                short *out_revents);
+    /* The whole file, up to cap bytes; the result is how many. */
+    int (*read_file)(struct kio *kio, const char *path, void *buf, size_t cap);
+    /* NULL where nobody looks: the launch path then does nothing. */
+    void (*doorbell)(struct kio *kio, const struct kio_bell *bell);
+    /* Why the last call failed, where errno does not say it; NULL where it
+     * does. May be absent. */
+    const char *(*explain)(struct kio *kio);
+};
+
+/* The head of every form. */
+struct kio {
+    const struct kio_ops *ops;
+    struct kio *below; /* owned; NULL at the bottom */
+    uint32_t branch;   /* index of the driver branch, for descriptions */
+};
+
+/* An open device node. Plain data; closed with kio_close. */
+struct kio_file {
+    struct kio *kio;
+    int fd;
+    enum kio_dev dev;
+};
+
+/* The real kernel. */
+BELL_MUST_CHECK bell_status kio_sys_create(struct kio **out_kio);
+
+/* Destroys a form and all below it; NULL is allowed. Files must be closed. */
+void kio_destroy(struct kio *kio);
+
+/* Tells every form of a stack which branch the driver is of. */
+void kio_set_branch(struct kio *kio, uint32_t branch);
+
+/* O_CLOEXEC is added to flags. BELL_E_NO_DEVICE, BELL_E_PERMISSION (naming
+ * the file) or BELL_E_KERNEL on failure. */
+BELL_MUST_CHECK bell_status kio_open(struct kio *kio, const char *path,
+                                     int flags, struct kio_file *out_file);
+/* Closes and forgets; fd -1 is allowed. */
+void kio_close(struct kio_file *file);
+
+/* BELL_E_KERNEL when the call fails or the struct comes back with a vendor
+ * status other than 0; BELL_E_NO_MEMORY when either says so. */
+BELL_MUST_CHECK bell_status kio_ioctl(const struct kio_file *file,
+                                      unsigned long request, void *arg);
+/* The same, but a vendor status is the caller's to judge: it is written to
+ * out_vendor (0 when the struct has none) and is no failure. */
+BELL_MUST_CHECK bell_status kio_ioctl_status(const struct kio_file *file,
+                                             unsigned long request, void *arg,
+                                             uint32_t *out_vendor);
+
+/* Maps a file, or anonymous memory when `file` is NULL (then with
+ * MAP_ANONYMOUS in flags). */
+BELL_MUST_CHECK bell_status kio_mmap(struct kio *kio,
+                                     const struct kio_file *file, void *addr,
+                                     size_t size_bytes, int prot, int flags,
+                                     uint64_t offset, void **out_addr);
+void kio_munmap(struct kio *kio, void *addr, size_t size_bytes);
+
+/* Waits for `events` (POLLIN...); *out_revents is 0 after timeout_ms. */
+BELL_MUST_CHECK bell_status kio_poll(const struct kio_file *file, short events,
+                                     int timeout_ms, short *out_revents);
+
+/* Reads a sysfs or procfs file: at most cap - 1 bytes, then a zero byte.
+ * BELL_E_IO when it is absent or does not fit. */
+BELL_MUST_CHECK bell_status kio_read_file(struct kio *kio, const char *path,
+                                          char *buf, size_t cap,
+                                          size_t *out_bytes);
+
+/* Whether somebody wants to be told of doorbells. Drivers ask before they
+ * put a kio_bell together. */
+static inline bool
+kio_watches(const struct kio *kio)
+{
+    return kio->ops->doorbell != NULL;
+}
+
+/* Call after the ring is written and before the doorbell is stored to. */
+static inline void
+kio_doorbell(struct kio *kio, const struct kio_bell *bell)
+{
+    if (kio->ops->doorbell)
+        kio->ops->doorbell(kio, bell);
+}
+
+/* The vendor status inside an argument after the call; 0 if it has none. */
+uint32_t kio_vendor_status(enum kio_dev dev, uint32_t branch,
+                           unsigned long request, const void *arg);
+
+#endif

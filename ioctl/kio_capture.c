@@ -1,0 +1,178 @@
+/* Following the pointers in call arguments. */
+#include "ioctl/kio_capture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+void
+kio_capture_init(struct kio_capture *capture)
+{
+    memset(capture, 0, sizeof(*capture));
+}
+
+void
+kio_capture_fini(struct kio_capture *capture)
+{
+    host_free(capture->buf);
+    memset(capture, 0, sizeof(*capture));
+}
+
+/* Room for size_bytes more; moves the blobs' data along with the buffer. */
+static bool
+reserve(struct kio_capture *capture, size_t size_bytes)
+{
+    size_t need = capture->used_bytes + ((size_bytes + 7) & ~(size_t)7);
+    size_t cap = capture->cap_bytes ? capture->cap_bytes : 1024;
+    uint8_t *old = capture->buf, *buf;
+    uint32_t i;
+
+    if (need <= capture->cap_bytes)
+        return true;
+    while (cap < need)
+        cap *= 2;
+    buf = host_realloc(old, cap);
+    if (!buf)
+        return false;
+    for (i = 0; i < capture->n_blobs; i++)
+        capture->blobs[i].data = buf + (capture->blobs[i].data - old);
+    capture->buf = buf;
+    capture->cap_bytes = cap;
+    return true;
+}
+
+static bool
+copy(kio_read_fn *read, void *user, uint64_t addr, void *dst, size_t n)
+{
+    if (read)
+        return read(user, addr, dst, n);
+    memcpy(dst, (const void *)(uintptr_t)addr, n);
+    return true;
+}
+
+/* Appends a copied blob; one that cannot be read is empty. */
+static bell_status
+append(struct kio_capture *capture, const struct kio_blob *blob,
+       kio_read_fn *read, void *user)
+{
+    struct kio_blob *slot;
+
+    if (!reserve(capture, blob->size_bytes))
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for %u bytes of a call's argument",
+                         blob->size_bytes);
+    slot = &capture->blobs[capture->n_blobs++];
+    *slot = *blob;
+    slot->data = capture->buf + capture->used_bytes;
+    if (!copy(read, user, slot->addr, slot->data, slot->size_bytes))
+        slot->size_bytes = 0;
+    capture->used_bytes += ((size_t)slot->size_bytes + 7) & ~(size_t)7;
+    return BELL_OK;
+}
+
+static bell_status
+follow(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
+       uint32_t parent, kio_read_fn *read, void *user)
+{
+    const struct kio_struct *desc = capture->blobs[parent].desc;
+    uint32_t i;
+
+    for (i = 0; desc && i < desc->n_fields; i++) {
+        const struct kio_field *field = &desc->fields[i];
+        struct kio_blob blob = {.parent = parent};
+        const struct kio_blob *outer = &capture->blobs[parent];
+        uint64_t n;
+        if (!field->ptr || capture->n_blobs == KIO_CAPTURE_BLOBS)
+            continue;
+        if (field->offset_bytes + 8 > outer->size_bytes)
+            continue;
+        memcpy(&blob.addr, outer->data + field->offset_bytes, 8);
+        if (!blob.addr)
+            continue;
+        blob.field_offset_bytes = field->offset_bytes;
+        blob.desc = kio_pointee_struct(dev, branch, desc, field, outer->data,
+                                       outer->size_bytes, &blob.name);
+        n = kio_pointee_bytes(desc, field, outer->data, outer->size_bytes,
+                              blob.desc);
+        blob.size_bytes =
+            (uint32_t)(n < KIO_CAPTURE_BLOB_BYTES ? n : KIO_CAPTURE_BLOB_BYTES);
+        if (blob.size_bytes)
+            BELL_TRY(append(capture, &blob, read, user));
+    }
+    return BELL_OK;
+}
+
+bell_status
+kio_capture_call(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
+                 unsigned long request, const void *arg, kio_read_fn *read,
+                 void *user)
+{
+    struct kio_blob blob = {.addr = (uintptr_t)arg};
+    uint32_t i;
+
+    capture->n_blobs = 0;
+    capture->used_bytes = 0;
+    kio_describe(dev, branch, request, &capture->call);
+    blob.desc = capture->call.args;
+    blob.size_bytes = capture->call.size_bytes;
+    if (!arg || !blob.size_bytes)
+        return BELL_OK;
+    BELL_TRY(append(capture, &blob, read, user));
+    /* Blobs that are found are followed in turn; the array bounds it. */
+    for (i = 0; i < capture->n_blobs; i++)
+        BELL_TRY(follow(capture, dev, branch, i, read, user));
+    return BELL_OK;
+}
+
+bell_status
+kio_capture_again(const struct kio_capture *before, struct kio_capture *after,
+                  kio_read_fn *read, void *user)
+{
+    uint32_t i;
+
+    after->n_blobs = 0;
+    after->used_bytes = 0;
+    after->call = before->call;
+    for (i = 0; i < before->n_blobs; i++)
+        BELL_TRY(append(after, &before->blobs[i], read, user));
+    return BELL_OK;
+}
+
+size_t
+kio_capture_format(const struct kio_capture *capture, char *buf,
+                   size_t buf_bytes)
+{
+    size_t len = 0;
+    uint32_t i;
+    int n;
+
+    n = snprintf(buf, buf_bytes, "%s(", capture->call.name);
+    len = n > 0 && (size_t)n < buf_bytes ? (size_t)n : buf_bytes - 1;
+    for (i = 0; i < capture->n_blobs; i++) {
+        const struct kio_blob *blob = &capture->blobs[i];
+        const char *name = blob->name        ? blob->name
+                           : i && blob->desc ? blob->desc->name
+                           : i               ? "bytes"
+                                             : "";
+        n = snprintf(buf + len, buf_bytes - len, "%s%s%s", i ? " | " : "", name,
+                     i ? ": " : "");
+        len += n > 0 ? (size_t)n : 0;
+        if (len >= buf_bytes)
+            return buf_bytes - 1;
+        if (blob->desc)
+            len += kio_struct_format(blob->desc, blob->data, blob->size_bytes,
+                                     buf + len, buf_bytes - len);
+        else
+            n = snprintf(buf + len, buf_bytes - len, "%u bytes",
+                         blob->size_bytes),
+            len += n > 0 ? (size_t)n : 0;
+        if (len >= buf_bytes)
+            return buf_bytes - 1;
+    }
+    if (len + 2 <= buf_bytes) {
+        buf[len++] = ')';
+        buf[len] = '\0';
+    }
+    return len;
+}

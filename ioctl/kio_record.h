@@ -1,0 +1,21 @@
+/* The form that passes calls on and writes them to a cassette. */
+#ifndef BELL_IOCTL_KIO_RECORD_H
+#define BELL_IOCTL_KIO_RECORD_H
+
+#include "base/status.h"
+
+struct kio;
+
+/* Takes `below` on success. A write that fails does not stop the program that
+ * is recorded; kio_record_finish tells it. Regions of kind SIGNAL named at a
+ * doorbell are watched, and what the device wrote to them is recorded before
+ * the next call. */
+BELL_MUST_CHECK bell_status kio_record_create(struct kio *below,
+                                              const char *path,
+                                              struct kio **out_kio);
+
+/* Ends the cassette: the first failure to record, or BELL_OK. Later calls
+ * pass unrecorded. Destroying the form does the same but cannot tell. */
+BELL_MUST_CHECK bell_status kio_record_finish(struct kio *kio);
+
+#endif

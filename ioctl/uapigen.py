@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""C structs and describing tables from a .uapi file.
+
+usage: uapigen.py FILE.uapi --header OUT.h --rows OUT.c
+
+The language is explained at the top of ioctl/nv.uapi. For a struct that is
+the same on every branch there is one `struct c_name`. Otherwise the newest
+layout has that name and each older one `struct c_name_B`, B being the first
+branch that has it. Every size and offset is asserted. The tables
+(ioctl/kio_desc.h) say the same to programs: `PREFIX_structs[id][branch]`, and
+a sorted `PREFIX_KIND_rows` per kind of number.
+"""
+import argparse
+import os
+import re
+import sys
+
+C_TYPES = {'u8': ('uint8_t', 1), 'char': ('char', 1), 'u16': ('uint16_t', 2),
+           'u32': ('uint32_t', 4), 's32': ('int32_t', 4),
+           'u64': ('uint64_t', 8), 'uuid': ('uint8_t', 1)}
+MARKS = ('handle', 'status', 'fd', 'ptr', 'hex')
+SELECT = {'control': 'KIO_SELECT_CONTROL', 'class': 'KIO_SELECT_CLASS',
+          'escape': 'KIO_SELECT_ESCAPE'}
+
+
+class Field:
+    """One field on one branch."""
+
+    def __init__(self, name, kind, count, offset, marks):
+        self.name, self.kind, self.count = name, kind, count
+        self.offset, self.marks = offset, marks
+
+    @property
+    def each(self):
+        if self.kind == 'struct':
+            return int(self.marks['each'])
+        return C_TYPES[self.kind][1]
+
+    @property
+    def size(self):
+        return self.each * (self.count or 1)
+
+
+class Spec:
+    def __init__(self, path):
+        self.path, self.line_no = path, 0
+        self.branches, self.structs, self.calls = [], [], {}
+        with open(path, encoding='utf-8') as file:
+            for self.line_no, line in enumerate(file, 1):
+                words = line.split('#')[0].split()
+                if words:
+                    self.take(words, line[0] == ' ')
+        self.ids = {s['c_name']: i for i, s in enumerate(self.structs)}
+
+    def fail(self, text):
+        sys.exit(f'{self.path}:{self.line_no}: {text}')
+
+    def take(self, words, is_field):
+        if is_field:
+            self.take_field(words)
+        elif words[0] == 'branches':
+            self.branches = words[1:]
+        elif words[0] == 'struct':
+            size = {}
+            for word in words[3:]:
+                size.update(self.ranged(word))
+            self.structs.append({'name': words[1], 'c_name': words[2],
+                                 'size': size, 'fields': [
+                                     [] for _ in self.branches]})
+        elif len(words) == 4:
+            self.calls.setdefault(words[0], []).append(
+                (int(words[1], 0), words[2], words[3]))
+        else:
+            self.fail('neither a field, a struct nor a number')
+
+    def ranged(self, word):
+        """{branch index: number} of NUMBER or RANGE:NUMBER."""
+        span, _, number = word.rpartition(':')
+        first, last = 0, len(self.branches) - 1
+        if span:
+            low, dash, high = span.partition('-')
+            first = self.branches.index(low) if low else 0
+            if not dash:
+                last = first
+            elif high:
+                last = self.branches.index(high)
+        return {b: int(number) for b in range(first, last + 1)}
+
+    def take_field(self, words):
+        match = re.fullmatch(r'(\w+)(?:\[(\d+)\])?', words[1])
+        if not match or words[2][0] != '@':
+            self.fail('a field is NAME TYPE @OFFSET')
+        kind, count = match.group(1), match.group(2)
+        count = 16 if kind == 'uuid' else int(count) if count else 0
+        marks = {}
+        for mark in words[3:]:
+            key, _, value = mark.partition('=')
+            if not value and key not in MARKS:
+                self.fail(f'no mark {key}')
+            marks[key] = value
+        for branch, offset in self.ranged(words[2][1:]).items():
+            self.structs[-1]['fields'][branch].append(
+                Field(words[0], kind, count, offset, marks))
+
+    def layouts(self, struct):
+        """[(suffix, first branch, last branch)], equal neighbours merged."""
+        found = []
+        for b in range(len(self.branches)):
+            struct['fields'][b].sort(key=lambda f: (f.offset, len(f.name)))
+            if b not in struct['size']:
+                continue
+            key = (struct['size'][b],
+                   tuple((f.name, f.kind, f.count, f.offset)
+                         for f in struct['fields'][b]))
+            if found and found[-1][2] == key:
+                found[-1][1] = b
+            else:
+                found.append([b, b, key])
+        return [('' if last == len(self.branches) - 1
+                 else '_' + self.branches[first], first, last)
+                for first, last, _ in found]
+
+
+def members(fields, prefix, indent, out):
+    """C members of the fields whose names start with prefix, in order."""
+    pad = '    ' * indent
+    i = 0
+    while i < len(fields):
+        field = fields[i]
+        rest = field.name[len(prefix):]
+        if field.kind == 'struct':
+            inner = field.name + '[0].'
+            last = i + 1
+            while last < len(fields) and fields[last].name.startswith(inner):
+                last += 1
+            out.append(f'{pad}struct {{')
+            members(fields[i + 1:last], inner, indent + 1, out)
+            out.append(f'{pad}}} {rest}[{field.count}];')
+            i = last
+        elif '.' in rest:
+            inner = prefix + rest.split('.')[0] + '.'
+            last = i
+            while last < len(fields) and fields[last].name.startswith(inner):
+                last += 1
+            out.append(f'{pad}struct {{')
+            members(fields[i:last], inner, indent + 1, out)
+            out.append(f'{pad}}} {rest.split(".")[0]};')
+            i = last
+        else:
+            count = f'[{field.count}]' if field.count else ''
+            out.append(f'{pad}{C_TYPES[field.kind][0]} {rest}{count};')
+            i += 1
+
+
+def header(spec, prefix):
+    guard = f'BELL_IOCTL_{prefix.upper()}_UAPI_H'
+    out = [f'/* Made from {os.path.basename(spec.path)} by uapigen.py. */',
+           f'#ifndef {guard}', f'#define {guard}', '', '#include <assert.h>',
+           '#include <stddef.h>', '#include <stdint.h>', '']
+    for rows in spec.calls.values():
+        seen = set()
+        for number, _, name in rows:
+            if name not in seen:
+                out.append(f'#define {name} {number:#x}u')
+            seen.add(name)
+        out.append('')
+    out.append(f'enum {prefix}_struct_id {{')
+    out += [f'    {prefix.upper()}_S_{s["c_name"].upper()},' for s in spec.structs]
+    out += [f'    {prefix.upper()}_S_COUNT', '};', '']
+    for s in spec.structs:
+        for suffix, first, last in spec.layouts(s):
+            c_name = s['c_name'] + suffix
+            fields = s['fields'][first]
+            out.append(f'/* {s["name"]}, {spec.branches[first]} to '
+                       f'{spec.branches[last]} */')
+            out.append(f'struct {c_name} {{')
+            members(fields, '', 1, out)
+            out.append('};')
+            out.append(f'static_assert(sizeof(struct {c_name}) == '
+                       f'{s["size"][first]}, "{c_name}");')
+            out += [f'static_assert(offsetof(struct {c_name}, {f.name}) == '
+                    f'{f.offset}, "{c_name}.{f.name}");' for f in fields]
+            out.append('')
+    out.append('#endif')
+    return out
+
+
+def field_kind(field):
+    for mark in MARKS:
+        if mark in field.marks:
+            return 'KIO_FIELD_' + mark.upper()
+    return {'struct': 'KIO_FIELD_STRUCT', 'char': 'KIO_FIELD_TEXT',
+            'uuid': 'KIO_FIELD_BYTES', 's32': 'KIO_FIELD_INT'}.get(
+                field.kind, 'KIO_FIELD_UINT')
+
+
+def pointer(spec, fields, field):
+    """The initializer of a struct kio_pointee."""
+    names = [f.name for f in fields]
+    marks = field.marks
+    length = marks.get('bytes') or marks.get('n')
+    parts = []
+    if length in names:
+        parts.append(f'.length_field = {names.index(length)}')
+        parts.append(f'.each_bytes = {marks.get("each", 1)}')
+    else:
+        parts.append('.length_field = KIO_NO_FIELD')
+        parts.append(f'.each_bytes = {length or 0}')
+    if 'as' in marks:
+        kind, _, selector = marks['as'].partition(':')
+        parts.append(f'.select = {SELECT[kind]}')
+        parts.append(f'.select_field = {names.index(selector)}')
+    elif 'of' in marks:
+        parts.append('.select = KIO_SELECT_STRUCT')
+        parts.append(f'.struct_id = {spec.ids[marks["of"]]}')
+    return '{' + ', '.join(parts) + '}'
+
+
+def rows(spec, prefix):
+    out = [f'/* Made from {os.path.basename(spec.path)} by uapigen.py. */',
+           '#include "ioctl/kio_desc.h"',
+           f'#include "ioctl/{prefix}_tables.h"', '']
+    table = []
+    for s in spec.structs:
+        refs = [None] * len(spec.branches)
+        for suffix, first, last in spec.layouts(s):
+            c_name = s['c_name'] + suffix
+            fields = s['fields'][first]
+            lines = []
+            for field in fields:
+                kind = field_kind(field)
+                ptr = 'NULL'
+                if 'ptr' in field.marks and len(field.marks) > 1:
+                    ptr = f'&{c_name}_{field.name}_ptr'
+                    out.append('static const struct kio_pointee '
+                               f'{ptr[1:]} = {pointer(spec, fields, field)};')
+                lines.append(f'    {{"{field.name}", {ptr}, {field.offset}, '
+                             f'{field.size}, {field.each}, {kind}}},')
+            out.append(f'static const struct kio_field {c_name}_fields[] = {{')
+            out += lines + ['};']
+            out.append(f'static const struct kio_struct {c_name}_desc = {{')
+            out.append(f'    "{s["name"]}", {c_name}_fields, '
+                       f'{s["size"][first]}, {len(fields)}}};')
+            for b in range(first, last + 1):
+                refs[b] = f'&{c_name}_desc'
+        table.append('    {' + ', '.join(r or 'NULL' for r in refs) + '},')
+    out += ['', f'const struct kio_struct *const {prefix}_structs[]'
+            f'[{len(spec.branches)}] = {{'] + table + ['};']
+    out.append(f'const uint32_t {prefix}_n_structs = {len(spec.structs)};')
+    for kind, calls in spec.calls.items():
+        out += ['', f'const struct kio_number {prefix}_{kind}_rows[] = {{']
+        for number, c_name, name in sorted(calls):
+            ident = '-1' if c_name == '-' else str(spec.ids[c_name])
+            out.append(f'    {{{number:#x}u, {ident}, "{name}"}},')
+        out += ['};', f'const uint32_t {prefix}_n_{kind}_rows = {len(calls)};']
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('spec')
+    parser.add_argument('--header', required=True)
+    parser.add_argument('--rows', required=True)
+    args = parser.parse_args()
+    spec = Spec(args.spec)
+    prefix = os.path.splitext(os.path.basename(args.spec))[0]
+    for path, lines in ((args.header, header(spec, prefix)),
+                        (args.rows, rows(spec, prefix))):
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('\n'.join(lines) + '\n')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,112 @@
+/* The ring. Positions are running totals: offset = total modulo size. */
+#include "mem/mem_ring.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+bell_status
+mem_ring_init(struct mem_ring *ring, uint64_t size_bytes, uint32_t max_fences)
+{
+    memset(ring, 0, sizeof(*ring));
+    if (!is_pow2(size_bytes) || !is_pow2(max_fences))
+        return bell_fail(BELL_E_INVALID,
+                         "a ring of %llu bytes with %u fences: not powers of "
+                         "two",
+                         (unsigned long long)size_bytes, max_fences);
+    ring->fences = host_calloc(max_fences, sizeof(*ring->fences));
+    if (!ring->fences)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a ring");
+    ring->size_bytes = size_bytes;
+    ring->cap_fences = max_fences;
+    return BELL_OK;
+}
+
+void
+mem_ring_fini(struct mem_ring *ring)
+{
+    host_free(ring->fences);
+    memset(ring, 0, sizeof(*ring));
+}
+
+/* Where a piece would start: aligned, and not over the end. */
+static uint64_t
+start_of(const struct mem_ring *ring, uint64_t size_bytes, uint64_t align_bytes)
+{
+    uint64_t start = align_up(ring->head, align_bytes);
+    uint64_t offset = start & (ring->size_bytes - 1);
+
+    if (offset + size_bytes > ring->size_bytes)
+        start += ring->size_bytes - offset;
+    return start;
+}
+
+bool
+mem_ring_alloc(struct mem_ring *ring, uint64_t size_bytes, uint64_t align_bytes,
+               uint64_t *out_offset)
+{
+    uint64_t start;
+
+    assert(is_pow2(align_bytes) && align_bytes <= ring->size_bytes);
+    if (size_bytes > ring->size_bytes)
+        return false;
+    start = start_of(ring, size_bytes, align_bytes);
+    if (start + size_bytes - ring->tail > ring->size_bytes) {
+        /* Nothing in use: begin at offset 0, whatever the remainder. */
+        if (ring->tail != ring->head || ring->n_fences)
+            return false;
+        start = align_up(ring->head, ring->size_bytes);
+        ring->tail = ring->fenced = start;
+    }
+    ring->head = start + size_bytes;
+    *out_offset = start & (ring->size_bytes - 1);
+    return true;
+}
+
+static struct mem_ring_fence *
+fence_at(const struct mem_ring *ring, uint32_t i)
+{
+    return &ring->fences[(ring->first_fence + i) & (ring->cap_fences - 1)];
+}
+
+void
+mem_ring_fence(struct mem_ring *ring, uint64_t value)
+{
+    if (ring->head == ring->fenced)
+        return;
+    if (ring->n_fences < ring->cap_fences)
+        ring->n_fences++;
+    *fence_at(ring, ring->n_fences - 1) =
+        (struct mem_ring_fence){value, ring->head};
+    ring->fenced = ring->head;
+}
+
+void
+mem_ring_retire(struct mem_ring *ring, uint64_t value)
+{
+    while (ring->n_fences && fence_at(ring, 0)->value <= value) {
+        ring->tail = fence_at(ring, 0)->end;
+        ring->first_fence = (ring->first_fence + 1) & (ring->cap_fences - 1);
+        ring->n_fences--;
+    }
+}
+
+uint64_t
+mem_ring_wait_value(const struct mem_ring *ring, uint64_t size_bytes,
+                    uint64_t align_bytes)
+{
+    uint64_t end = start_of(ring, size_bytes, align_bytes) + size_bytes;
+    uint32_t i;
+
+    if (size_bytes > ring->size_bytes)
+        return 0;
+    for (i = 0; i < ring->n_fences; i++) {
+        const struct mem_ring_fence *fence = fence_at(ring, i);
+        bool empties = fence->end == ring->head;
+        if (empties || end - fence->end <= ring->size_bytes)
+            return fence->value;
+    }
+    return 0;
+}

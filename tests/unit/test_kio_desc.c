@@ -1,0 +1,417 @@
+/* ioctl/kio_desc and nv_abi: branches, layouts and their conversion, and all
+ * tables against hw/nv/ioctls.csv where the facts are there (BELL_HW_FACTS,
+ * or ../shared/hw beside the source).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ioctl/kio.h"
+#include "ioctl/kio_capture.h"
+#include "ioctl/kio_desc.h"
+#include "ioctl/nv_abi.h"
+#include "ioctl/nv_uapi.h"
+
+/* ---- branches --------------------------------------------------------- */
+
+static void
+test_versions(void **state)
+{
+    static const struct {
+        const char *text;
+        uint32_t major, branch;
+        const char *version;
+    } good[] = {
+        {"580.159.03", 580, 3, "580.159.03"},
+        {"535.183", 535, 0, "535.183"},
+        {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue "
+         "Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 12.2.0\n",
+         550, 1, "550.163.01"},
+        {"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.195.03"
+         "  Release Build  (builder)  Sat Sep 20 00:21:24 UTC 2025\n",
+         570, 2, "570.195.03"},
+        {"590.48", 590, 4, "590.48"},
+        {"595.45.04", 595, 5, "595.45.04"},
+    };
+    struct nv_abi abi;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_int_equal(nv_abi_parse(good[i].text, &abi), BELL_OK);
+        assert_int_equal(abi.major, good[i].major);
+        assert_int_equal(abi.branch, good[i].branch);
+        assert_string_equal(abi.version, good[i].version);
+    }
+    assert_int_equal(nv_abi_parse("610.43.02", &abi), BELL_E_UNSUPPORTED);
+    assert_non_null(strstr(bell_error_last()->message, "610.43.02"));
+    assert_non_null(
+        strstr(bell_error_last()->message, "535, 550, 570, 580, 590, 595"));
+    assert_non_null(strstr(bell_error_last()->message, "BELL_NV_BRANCH"));
+    assert_int_equal(nv_abi_parse("560.35.05", &abi), BELL_E_UNSUPPORTED);
+    assert_int_equal(nv_abi_parse("no version", &abi), BELL_E_UNSUPPORTED);
+    assert_int_equal(nv_abi_parse("", &abi), BELL_E_UNSUPPORTED);
+}
+
+static void
+test_forced(void **state)
+{
+    struct nv_abi abi;
+    struct kio *kio;
+
+    (void)state;
+    assert_int_equal(kio_sys_create(&kio), BELL_OK);
+    setenv("BELL_NV_BRANCH", "570", 1);
+    assert_int_equal(nv_abi_detect(kio, &abi), BELL_OK);
+    assert_int_equal(abi.branch, 2);
+    assert_true(abi.forced);
+    assert_int_equal(kio->branch, 2);
+    setenv("BELL_NV_BRANCH", "571", 1);
+    assert_int_equal(nv_abi_detect(kio, &abi), BELL_E_INVALID);
+    setenv("BELL_NV_BRANCH", "570x", 1);
+    assert_int_equal(nv_abi_detect(kio, &abi), BELL_E_INVALID);
+    unsetenv("BELL_NV_BRANCH");
+    kio_destroy(kio);
+}
+
+/* ---- layouts ---------------------------------------------------------- */
+
+/* The layout breaks of BRINGUP.md 2, by branch. */
+static void
+test_breaks(void **state)
+{
+    static const struct {
+        uint32_t id, bytes[6];
+    } rows[] = {
+        {NV_S_NV_OS46, {56, 56, 56, 64, 64, 64}},
+        {NV_S_NV_OS47, {40, 48, 48, 48, 48, 48}},
+        {NV_S_NV_CHANNEL_ALLOC, {360, 360, 368, 368, 368, 368}},
+        {NV_S_NV_MEMORY_ALLOC, {120, 128, 128, 128, 128, 128}},
+        {NV_S_NV_VASPACE_ALLOC, {48, 48, 48, 56, 56, 56}},
+        {NV_S_NV0000_ALLOC, {108, 108, 120, 120, 120, 120}},
+        {NV_S_NVA06C_GPFIFO_SCHEDULE, {2, 2, 2, 3, 3, 3}},
+        {NV_S_NV2080_GR_GET_INFO_V2, {448, 472, 488, 488, 496, 496}},
+        {NV_S_NV2080_FB_GET_INFO_V2, {436, 444, 460, 1028, 1028, 1028}},
+        {NV_S_NV2080_GPU_GET_ENGINES_V2, {252, 260, 340, 340, 340, 340}},
+        {NV_S_NV0080_GPU_GET_CLASSLIST_V2, {644, 700, 404, 804, 804, 804}},
+        {NV_S_NV2080_CE_GET_ALL_CAPS, {68, 136, 136, 136, 136, 136}},
+        {NV_S_NV0000_GPU_GET_PROBED_IDS, {256, 256, 256, 384, 384, 384}},
+        {NV_S_NV0000_SYSTEM_GET_BUILD_VERSION_V2,
+         {776, 776, 1032, 1032, 1032, 1032}},
+        {NV_S_UVM_MAP_EXTERNAL_ALLOC, {1200, 9264, 9264, 9264, 9264, 9264}},
+        {NV_S_UVM_ALLOC_SEMAPHORE_POOL, {1184, 9248, 9248, 9248, 9248, 9248}},
+        {NV_S_UVM_FREE, {24, 24, 24, 24, 16, 16}},
+        {NV_S_UVM_UNREGISTER_CHANNEL, {28, 28, 28, 28, 12, 12}},
+    };
+    size_t i, b;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (b = 0; b < 6; b++)
+            assert_int_equal(nv_struct((uint32_t)b, rows[i].id)->size_bytes,
+                             rows[i].bytes[b]);
+    }
+    assert_null(nv_struct(6, 0));
+    assert_null(nv_struct(0, NV_S_COUNT));
+}
+
+static void
+test_convert(void **state)
+{
+    struct nv_abi old = {.branch = 0}, now = {.branch = 3};
+    struct nv_os46 newest = {.hClient = 1,
+                             .hMemory = 2,
+                             .length = 0x1000,
+                             .flags = 0x8110,
+                             .flags2 = 7,
+                             .dmaOffset = 0x200000000,
+                             .status = 5};
+    struct nv_os46_535 wire;
+    struct nv_os46 back;
+    struct uvm_map_external_alloc map = {.base = 1 << 20, .hMemory = 9};
+    static struct uvm_map_external_alloc_535 map_wire;
+    uint64_t value;
+
+    (void)state;
+    assert_int_equal(nv_wire_bytes(&old, NV_S_NV_OS46), sizeof(wire));
+    nv_wire_pack(&old, NV_S_NV_OS46, &newest, &wire);
+    assert_int_equal(wire.hMemory, 2);
+    assert_int_equal(wire.dmaOffset, 0x200000000);
+    assert_int_equal(wire.status, 5);
+    nv_wire_unpack(&old, NV_S_NV_OS46, &wire, &back);
+    newest.flags2 = 0;
+    assert_memory_equal(&back, &newest, sizeof(back));
+    nv_wire_pack(&now, NV_S_NV_OS46, &newest, &back);
+    assert_memory_equal(&back, &newest, sizeof(back));
+
+    map.gpuAttributesCount = 2;
+    map.perGpuAttributes[0].gpuUuid[15] = 3;
+    map.perGpuAttributes[1].gpuMappingType = 1;
+    nv_wire_pack(&old, NV_S_UVM_MAP_EXTERNAL_ALLOC, &map, &map_wire);
+    assert_int_equal(map_wire.perGpuAttributes[0].gpuUuid[15], 3);
+    assert_int_equal(map_wire.perGpuAttributes[1].gpuMappingType, 1);
+    assert_int_equal(map_wire.gpuAttributesCount, 2);
+    assert_int_equal(map_wire.hMemory, 9);
+
+    value = kio_struct_get(nv_struct(0, NV_S_NV_OS46), &wire, sizeof(wire),
+                           "dmaOffset");
+    assert_int_equal(value, 0x200000000);
+    assert_false(kio_struct_put(nv_struct(0, NV_S_NV_OS46), &wire, sizeof(wire),
+                                "flags2", 1));
+    assert_true(kio_struct_put(nv_struct(0, NV_S_NV_OS46), &wire, sizeof(wire),
+                               "flags", 1));
+    assert_int_equal(wire.flags, 1);
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+static void
+test_requests(void **state)
+{
+    struct kio_call_desc call;
+
+    (void)state;
+    assert_int_equal(nv_request(NV_ESC_RM_ALLOC, 48), 0xc030462b);
+    assert_int_equal(nv_request(NV_ESC_RM_MAP_MEMORY_DMA, 64), 0xc0404657);
+    kio_describe(KIO_DEV_NV_CTL, 3, 0xc030462b, &call);
+    assert_string_equal(call.name, "NV_ESC_RM_ALLOC");
+    assert_string_equal(call.args->name, "NVOS64_PARAMETERS");
+    kio_describe(KIO_DEV_NV_CTL, 3, 0xc020462b, &call);
+    assert_string_equal(call.args->name, "NVOS21_PARAMETERS");
+    kio_describe(KIO_DEV_NV_CTL, 3, 0xc01046fe, &call);
+    assert_false(call.known);
+    assert_int_equal(call.size_bytes, 16);
+    kio_describe(KIO_DEV_NV_UVM, 0, 33, &call);
+    assert_string_equal(call.name, "UVM_MAP_EXTERNAL_ALLOCATION");
+    assert_int_equal(call.size_bytes, 1200);
+    kio_describe(KIO_DEV_NV_UVM, 5, 33, &call);
+    assert_int_equal(call.size_bytes, 9264);
+    kio_describe(KIO_DEV_KFD, 5, 0xc0104b02, &call);
+    assert_int_equal(call.size_bytes, 16);
+    assert_int_equal(kio_dev_of_path("/dev/nvidia0"), KIO_DEV_NV_GPU);
+    assert_int_equal(kio_dev_of_path("/dev/nvidiactl"), KIO_DEV_NV_CTL);
+    assert_int_equal(kio_dev_of_path("/dev/nvidia-uvm"), KIO_DEV_NV_UVM);
+    assert_int_equal(kio_dev_of_path("/dev/nvidia-caps/x"), KIO_DEV_OTHER);
+    assert_int_equal(kio_dev_of_path("/dev/dri/renderD128"), KIO_DEV_DRM);
+    assert_int_equal(kio_dev_of_path("/dev/kfd"), KIO_DEV_KFD);
+    assert_int_equal(kio_dev_of_path("/dev/kgsl-3d0"), KIO_DEV_KGSL);
+    assert_int_equal(kio_dev_of_path("/etc/passwd"), KIO_DEV_OTHER);
+}
+
+static void
+test_follow(void **state)
+{
+    struct nv_index_data list[3] = {{.index = 0xc}, {.index = 0xd}};
+    struct nv2080_gr_get_info info = {.grInfoListSize = 3,
+                                      .grInfoList = (uintptr_t)list};
+    struct nv_os54 control = {
+        .hClient = 0xc1d00001,
+        .hObject = 0x5c000002,
+        .cmd = NV2080_CTRL_CMD_GR_GET_INFO,
+        .params = (uintptr_t)&info,
+        .paramsSize = sizeof(info),
+    };
+    struct kio_capture capture;
+    char text[512];
+
+    (void)state;
+    kio_capture_init(&capture);
+    assert_int_equal(
+        kio_capture_call(&capture, KIO_DEV_NV_CTL, 3,
+                         nv_request(NV_ESC_RM_CONTROL, sizeof(control)),
+                         &control, NULL, NULL),
+        BELL_OK);
+    assert_int_equal(capture.n_blobs, 3);
+    assert_string_equal(capture.blobs[1].name, "NV2080_CTRL_CMD_GR_GET_INFO");
+    assert_int_equal(capture.blobs[2].size_bytes, sizeof(list));
+    assert_int_equal(capture.blobs[2].parent, 1);
+    assert_memory_equal(capture.blobs[2].data, list, sizeof(list));
+    (void)kio_capture_format(&capture, text, sizeof(text));
+    assert_non_null(strstr(text, "NV_ESC_RM_CONTROL(hClient=0xc1d00001"));
+    assert_non_null(strstr(text, "grInfoListSize=3"));
+    kio_capture_fini(&capture);
+}
+
+/* ---- against the facts ------------------------------------------------ */
+
+/* One field of a comma-separated line with quotes; *at moves behind it. */
+static void
+next_column(char **at, char *out, size_t out_bytes)
+{
+    char *p = *at;
+    size_t n = 0;
+    int quoted = *p == '"';
+
+    p += quoted;
+    while (*p && *p != '\n' && (quoted ? *p != '"' : *p != ',')) {
+        if (n + 1 < out_bytes)
+            out[n++] = *p;
+        p++;
+    }
+    p += quoted && *p == '"';
+    *at = *p == ',' ? p + 1 : p;
+    out[n] = '\0';
+}
+
+/* A row's offset and size on one branch; 0 when it is absent there. */
+static int
+row_on_branch(const char *notes, const char *offset, const char *size,
+              const char *branch, unsigned *out_offset, unsigned *out_size)
+{
+    char key[16];
+    const char *p;
+
+    snprintf(key, sizeof(key), "%s:", branch);
+    p = strstr(notes, key);
+    if (p && strncmp(p + strlen(key), "absent", 6) == 0)
+        return 0;
+    if (p && sscanf(p + strlen(key), "@%u size %u", out_offset, out_size) == 2)
+        return 1;
+    if (!*offset)
+        return 0;
+    *out_offset = (unsigned)atoi(offset);
+    *out_size = (unsigned)atoi(size);
+    return 1;
+}
+
+/* The table's field for a CSV name: array bounds are not part of ours. */
+static const struct kio_field *
+field_of(const struct kio_struct *desc, const char *csv_name)
+{
+    char name[96], *bracket;
+
+    snprintf(name, sizeof(name), "%s", csv_name);
+    while (name[0] && name[strlen(name) - 1] == ']') {
+        bracket = strrchr(name, '[');
+        if (!bracket)
+            break;
+        *bracket = '\0';
+    }
+    return kio_struct_field(desc, name);
+}
+
+/* Rows that describe what another row holds already. */
+static int
+is_detail(const char *field, const char *ctype)
+{
+    return strstr(field, ".uuid[") || strstr(field, ".limbs[") ||
+           strncmp(field, "gpuNameString.", 14) == 0 ||
+           strcmp(ctype, "struct {...}") == 0;
+}
+
+static int
+is_primitive(const char *ctype)
+{
+    static const char *const types[] = {
+        "NvU",  "NvHandle",        "NvV",      "NvS", "NvP", "NvBool", "int",
+        "char", "NvProcessorUuid", "NV_STATUS"};
+    size_t i;
+
+    for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strncmp(ctype, types[i], strlen(types[i])) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+static unsigned
+check_row(char *line)
+{
+    char name[96], field[96], offset[16], size[16], ctype[64], notes[512];
+    unsigned n = 0, b, at, bytes;
+    char *p = line;
+
+    next_column(&p, name, sizeof(name));
+    next_column(&p, field, sizeof(field));
+    next_column(&p, offset, sizeof(offset));
+    next_column(&p, size, sizeof(size));
+    next_column(&p, ctype, sizeof(ctype));
+    next_column(&p, notes, sizeof(notes));
+    for (b = 0; b < 6; b++) {
+        const struct kio_struct *desc = nv_struct_by_name(b, name);
+        const struct kio_field *f;
+        const char *total;
+        char key[16];
+        if (!desc && b == 0 && strstr(notes, "535:absent"))
+            continue;
+        if (!desc && strstr(line, "nv_ioctl_wait_open_complete_t"))
+            continue; /* its fields' rows do not say it again */
+        if (!desc)
+            fail_msg("no struct %s", name);
+        if (strcmp(field, "(total)") == 0) {
+            snprintf(key, sizeof(key), "%s:", nv_branch_name(b));
+            total = strstr(notes, key);
+            bytes = (unsigned)atoi(total ? total + strlen(key) : size);
+            if (desc->size_bytes != bytes)
+                fail_msg("%s on %s: %u bytes, facts say %u", name,
+                         nv_branch_name(b), desc->size_bytes, bytes);
+            n++;
+            continue;
+        }
+        if (is_detail(field, ctype) ||
+            !row_on_branch(notes, offset, size, nv_branch_name(b), &at, &bytes))
+            continue;
+        f = field_of(desc, field);
+        /* Structs within structs: their leaves have rows of their own. */
+        if (!f && is_primitive(ctype))
+            fail_msg("no field %s.%s on %s", name, field, nv_branch_name(b));
+        if (!f)
+            continue;
+        if (f->offset_bytes != at || f->size_bytes != bytes)
+            fail_msg("%s.%s on %s: @%u size %u, facts say @%u size %u", name,
+                     field, nv_branch_name(b), f->offset_bytes, f->size_bytes,
+                     at, bytes);
+        n++;
+    }
+    return n;
+}
+
+static void
+test_facts(void **state)
+{
+    const char *root = getenv("BELL_HW_FACTS"), *slash;
+    char beside[512], path[600], line[1024];
+    unsigned n_rows = 0, n_checked = 0;
+    FILE *file;
+
+    (void)state;
+    slash = strrchr(__FILE__, '/');
+    snprintf(beside, sizeof(beside), "%.*s../../../shared/hw",
+             slash ? (int)(slash + 1 - __FILE__) : 0, __FILE__);
+    snprintf(path, sizeof(path), "%s/nv/ioctls.csv", root ? root : beside);
+    file = fopen(path, "r");
+    if (!file) {
+        print_message("# no %s\n", path);
+        skip();
+    }
+    assert_non_null(fgets(line, sizeof(line), file));
+    while (fgets(line, sizeof(line), file)) {
+        unsigned n = check_row(line);
+        n_rows += n > 0;
+        n_checked += n;
+    }
+    fclose(file);
+    print_message("# %u rows, %u layouts of fields and structs\n", n_rows,
+                  n_checked);
+    assert_true(n_rows > 780);
+    assert_true(n_checked > 4500);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_versions), cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_breaks),   cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_requests), cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_facts),
+    };
+
+    return cmocka_run_group_tests_name("kio_desc", tests, NULL, NULL);
+}

@@ -1,0 +1,446 @@
+/* mem/mem_ring, mem_slab and mem_pool: random traces against naive models,
+ * every driver call and every allocation failing in turn, nothing leaked.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/map.h"
+#include "mem/mem_pool.h"
+#include "mem/mem_ring.h"
+#include "mem/mem_slab.h"
+
+static uint64_t
+next_random(uint64_t *seed)
+{
+    *seed += 0x9e3779b97f4a7c15ull;
+    return hash_mix(*seed);
+}
+
+/* ---- ring ------------------------------------------------------------- */
+
+#define RING_BYTES 1024u
+
+/* The fence value that frees each byte; 0 is free, UINT64_MAX not fenced. */
+static void
+check_and_take(uint64_t *byte_fence, uint64_t offset, uint64_t size)
+{
+    uint64_t i;
+
+    assert_true(offset + size <= RING_BYTES);
+    for (i = offset; i < offset + size; i++) {
+        assert_int_equal(byte_fence[i], 0);
+        byte_fence[i] = UINT64_MAX;
+    }
+}
+
+static void
+test_ring_random(void **state)
+{
+    uint64_t byte_fence[RING_BYTES] = {0}, seed = 3, value = 0, done = 0;
+    unsigned step, i, n_full = 0;
+    struct mem_ring ring;
+
+    (void)state;
+    assert_int_equal(mem_ring_init(&ring, RING_BYTES, 8), BELL_OK);
+    for (step = 0; step < 50000; step++) {
+        uint64_t size = next_random(&seed) % 200 + 1, offset;
+        uint64_t align = 1ull << (next_random(&seed) % 7);
+        if (mem_ring_alloc(&ring, size, align, &offset)) {
+            assert_int_equal(offset % align, 0);
+            check_and_take(byte_fence, offset, size);
+        } else {
+            uint64_t wait;
+            n_full++;
+            mem_ring_fence(&ring, ++value);
+            for (i = 0; i < RING_BYTES; i++)
+                byte_fence[i] =
+                    byte_fence[i] == UINT64_MAX ? value : byte_fence[i];
+            wait = mem_ring_wait_value(&ring, size, align);
+            assert_true(wait > done && wait <= value);
+            done = wait;
+            mem_ring_retire(&ring, done);
+            for (i = 0; i < RING_BYTES; i++)
+                byte_fence[i] = byte_fence[i] <= done ? 0 : byte_fence[i];
+            assert_true(mem_ring_alloc(&ring, size, align, &offset));
+            check_and_take(byte_fence, offset, size);
+        }
+        if (next_random(&seed) % 4 == 0) {
+            mem_ring_fence(&ring, ++value);
+            for (i = 0; i < RING_BYTES; i++)
+                byte_fence[i] =
+                    byte_fence[i] == UINT64_MAX ? value : byte_fence[i];
+        }
+    }
+    assert_true(n_full > 1000);
+    mem_ring_fini(&ring);
+}
+
+static void
+test_ring_whole(void **state)
+{
+    struct mem_ring ring;
+    uint64_t offset;
+
+    (void)state;
+    assert_int_equal(mem_ring_init(&ring, 1000, 8), BELL_E_INVALID);
+    assert_int_equal(mem_ring_init(&ring, 1024, 3), BELL_E_INVALID);
+    assert_int_equal(mem_ring_init(&ring, 1024, 4), BELL_OK);
+    assert_true(mem_ring_alloc(&ring, 100, 1, &offset));
+    mem_ring_fence(&ring, 1);
+    assert_false(mem_ring_alloc(&ring, 1024, 1, &offset));
+    mem_ring_retire(&ring, 1);
+    assert_true(mem_ring_alloc(&ring, 1024, 1, &offset));
+    assert_int_equal(offset, 0);
+    assert_false(mem_ring_alloc(&ring, 1, 1, &offset));
+    assert_false(mem_ring_alloc(&ring, 1025, 1, &offset));
+    assert_int_equal(mem_ring_wait_value(&ring, 1, 1), 0); /* not fenced */
+    mem_ring_fini(&ring);
+    host_fail_after(1, 1);
+    assert_int_equal(mem_ring_init(&ring, 1024, 4), BELL_E_NO_MEMORY);
+    host_fail_after(0, 0);
+}
+
+/* ---- a driver that counts --------------------------------------------- */
+
+struct driver {
+    uint64_t n_calls, fail_at; /* 0: never */
+    uint32_t n_backings, n_maps, n_cpu;
+};
+
+static bell_status
+may_fail(struct driver *driver)
+{
+    driver->n_calls++;
+    if (driver->n_calls == driver->fail_at)
+        return bell_fail(BELL_E_KERNEL, "told to fail");
+    return BELL_OK;
+}
+
+static bell_status
+driver_create(void *user, uint64_t size_bytes, struct mem_backing *out)
+{
+    struct driver *driver = user;
+
+    BELL_TRY(may_fail(driver));
+    driver->n_backings++;
+    *out = (struct mem_backing){driver->n_calls, size_bytes};
+    return BELL_OK;
+}
+
+static void
+driver_destroy(void *user, const struct mem_backing *backing)
+{
+    struct driver *driver = user;
+
+    assert_true(backing->handle != 0);
+    driver->n_backings--;
+}
+
+static bell_status
+driver_map_va(void *user, const struct mem_backing *backing, uint64_t va)
+{
+    struct driver *driver = user;
+
+    BELL_TRY(may_fail(driver));
+    assert_true(backing->handle != 0 && va != 0);
+    driver->n_maps++;
+    return BELL_OK;
+}
+
+static void
+driver_unmap_va(void *user, const struct mem_backing *backing, uint64_t va)
+{
+    struct driver *driver = user;
+
+    (void)backing;
+    (void)va;
+    driver->n_maps--;
+}
+
+static bell_status
+driver_map_cpu(void *user, const struct mem_backing *backing, void **out_cpu)
+{
+    struct driver *driver = user;
+
+    BELL_TRY(may_fail(driver));
+    driver->n_cpu++;
+    *out_cpu = malloc(backing->size_bytes);
+    return BELL_OK;
+}
+
+static void
+driver_unmap_cpu(void *user, const struct mem_backing *backing, void *cpu)
+{
+    struct driver *driver = user;
+
+    (void)backing;
+    driver->n_cpu--;
+    free(cpu);
+}
+
+static const struct mem_pool_ops pool_ops = {
+    driver_create,   driver_destroy, driver_map_va,
+    driver_unmap_va, driver_map_cpu, driver_unmap_cpu,
+};
+
+static struct mem_pool_desc
+pool_desc(struct driver *driver, struct mem_va *va)
+{
+    return (struct mem_pool_desc){
+        .chunk_bytes = 1 << 20,
+        .align_bytes = 0x10000,
+        .granule_bytes = 256,
+        .va = va,
+        .ops = &pool_ops,
+        .user = driver,
+    };
+}
+
+/* ---- pool ------------------------------------------------------------- */
+
+#define N_PIECES 200u
+
+static void
+check_apart(const struct mem_piece *pieces, uint32_t n)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < n; i++) {
+        for (k = 0; pieces[i].size_bytes && k < i; k++) {
+            assert_false(pieces[k].size_bytes &&
+                         pieces[i].va < pieces[k].va + pieces[k].size_bytes &&
+                         pieces[k].va < pieces[i].va + pieces[i].size_bytes);
+        }
+    }
+}
+
+static void
+test_pool_random(void **state)
+{
+    struct mem_piece pieces[N_PIECES] = {{0}};
+    struct driver driver = {0};
+    struct mem_pool_desc desc;
+    struct mem_pool *pool;
+    struct mem_va *va;
+    uint64_t seed = 11;
+    uint32_t step, n = 0;
+
+    (void)state;
+    assert_int_equal(mem_va_create(1 << 24, 1ull << 40, 4096, &va), BELL_OK);
+    desc = pool_desc(&driver, va);
+    assert_int_equal(mem_pool_create(&desc, &pool), BELL_OK);
+    for (step = 0; step < 8000; step++) {
+        uint32_t i = (uint32_t)(next_random(&seed) % N_PIECES);
+        if (pieces[i].size_bytes) {
+            uint8_t *cpu;
+            if (next_random(&seed) % 4 == 0) {
+                assert_int_equal(mem_pool_map(pool, &pieces[i], (void **)&cpu),
+                                 BELL_OK);
+                cpu[0] = cpu[pieces[i].size_bytes - 1] = 1;
+            }
+            mem_pool_free(pool, &pieces[i]);
+            pieces[i].size_bytes = 0;
+            n--;
+        } else {
+            uint64_t size = next_random(&seed) % 300000 + 1;
+            uint64_t align = 1ull << (next_random(&seed) % 18);
+            if (next_random(&seed) % 16 == 0)
+                size *= 10;
+            assert_int_equal(mem_pool_alloc(pool, size, align, &pieces[i]),
+                             BELL_OK);
+            assert_true(pieces[i].size_bytes >= size);
+            assert_int_equal(pieces[i].va % align, 0);
+            n++;
+        }
+        assert_int_equal(mem_pool_pieces(pool), n);
+        assert_int_equal(mem_pool_backings(pool), driver.n_backings);
+        if (step % 400 == 0)
+            check_apart(pieces, N_PIECES);
+    }
+    for (step = 0; step < N_PIECES; step++) {
+        if (pieces[step].size_bytes)
+            mem_pool_free(pool, &pieces[step]);
+    }
+    assert_true(driver.n_backings <= 1); /* the empty one that is kept */
+    assert_int_equal(mem_pool_destroy(pool), 0);
+    assert_int_equal(driver.n_backings + driver.n_maps + driver.n_cpu, 0);
+    assert_true(mem_va_check(va));
+    mem_va_destroy(va);
+}
+
+/* Some work; what it took is given back by destroying the pool. */
+static bell_status
+pool_work(struct driver *driver, struct mem_va *va)
+{
+    struct mem_pool_desc desc = pool_desc(driver, va);
+    struct mem_piece piece;
+    struct mem_pool *pool;
+    bell_status status;
+    unsigned i;
+    void *cpu;
+
+    BELL_TRY(mem_pool_create(&desc, &pool));
+    status = BELL_OK;
+    for (i = 0; i < 12 && status == BELL_OK; i++) {
+        status = mem_pool_alloc(pool, i % 4 ? 200000 : 900000, 0, &piece);
+        if (status == BELL_OK)
+            status = mem_pool_map(pool, &piece, &cpu);
+    }
+    assert_int_equal(mem_pool_backings(pool), driver->n_backings);
+    (void)mem_pool_destroy(pool);
+    return status;
+}
+
+static void
+test_pool_failures(void **state)
+{
+    bell_status status;
+    uint64_t nth;
+    int memory;
+
+    (void)state;
+    for (memory = 0; memory < 2; memory++) {
+        for (nth = 1;; nth++) {
+            struct driver driver = {0};
+            struct mem_va_stats stats;
+            struct mem_va *va;
+            assert_int_equal(mem_va_create(1 << 24, 1ull << 40, 4096, &va),
+                             BELL_OK);
+            if (memory)
+                host_fail_after(nth, 0);
+            else
+                driver.fail_at = nth;
+            status = pool_work(&driver, va);
+            host_fail_after(0, 0);
+            mem_va_stats(va, &stats);
+            assert_int_equal(stats.n_used, 0);
+            assert_int_equal(driver.n_backings + driver.n_maps + driver.n_cpu,
+                             0);
+            mem_va_destroy(va);
+            if (status == BELL_OK)
+                break;
+            assert_int_equal(status, memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL);
+        }
+        assert_true(nth > 5);
+    }
+}
+
+/* ---- slab ------------------------------------------------------------- */
+
+static bell_status
+slab_grow(void *user, uint64_t piece_bytes, void **out_piece)
+{
+    struct driver *driver = user;
+
+    BELL_TRY(may_fail(driver));
+    *out_piece = calloc(1, piece_bytes);
+    driver->n_backings++;
+    return BELL_OK;
+}
+
+static void
+slab_shrink(void *user, void *piece)
+{
+    struct driver *driver = user;
+
+    driver->n_backings--;
+    free(piece);
+}
+
+static const struct mem_slab_ops slab_ops = {slab_grow, slab_shrink};
+
+static void
+test_slab_random(void **state)
+{
+    enum {
+        N = 1000
+    };
+    static struct mem_slot slots[N];
+    struct driver driver = {0};
+    struct mem_slab *slab;
+    uint64_t seed = 5;
+    uint32_t step, n = 0;
+
+    (void)state;
+    memset(slots, 0, sizeof(slots));
+    /* 100 objects a piece: the last word of the bitmap is cut. */
+    assert_int_equal(mem_slab_create(24, 2400 + 23, &slab_ops, &driver, &slab),
+                     BELL_OK);
+    for (step = 0; step < 40000; step++) {
+        uint32_t i = (uint32_t)(next_random(&seed) % N);
+        uint8_t *at;
+        if (slots[i].piece) {
+            at = (uint8_t *)slots[i].piece + slots[i].offset_bytes;
+            assert_int_equal(at[0], 1);
+            assert_int_equal(at[23], 1);
+            memset(at, 0, 24);
+            mem_slab_free(slab, &slots[i]);
+            slots[i].piece = NULL;
+            n--;
+        } else {
+            assert_int_equal(mem_slab_alloc(slab, &slots[i]), BELL_OK);
+            assert_true(slots[i].offset_bytes <= 2400 - 24);
+            at = (uint8_t *)slots[i].piece + slots[i].offset_bytes;
+            assert_int_equal(at[0] | at[23], 0);
+            memset(at, 1, 24);
+            n++;
+        }
+        assert_int_equal(mem_slab_used(slab), n);
+        assert_int_equal(mem_slab_pieces(slab), driver.n_backings);
+    }
+    for (step = 0; step < N; step++) {
+        if (slots[step].piece)
+            mem_slab_free(slab, &slots[step]);
+    }
+    assert_int_equal(driver.n_backings, 1);
+    mem_slab_destroy(slab);
+    assert_int_equal(driver.n_backings, 0);
+}
+
+static void
+test_slab_failures(void **state)
+{
+    struct driver driver = {.fail_at = 2};
+    struct mem_slab *slab;
+    struct mem_slot slot;
+    unsigned i;
+
+    (void)state;
+    assert_int_equal(mem_slab_create(0, 64, &slab_ops, &driver, &slab),
+                     BELL_E_INVALID);
+    assert_int_equal(mem_slab_create(64, 128, &slab_ops, &driver, &slab),
+                     BELL_OK);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(mem_slab_alloc(slab, &slot), BELL_OK);
+    assert_int_equal(mem_slab_alloc(slab, &slot), BELL_E_KERNEL);
+    host_fail_after(1, 0);
+    assert_int_equal(mem_slab_alloc(slab, &slot), BELL_E_NO_MEMORY);
+    host_fail_after(0, 0);
+    assert_int_equal(mem_slab_alloc(slab, &slot), BELL_OK);
+    assert_int_equal(mem_slab_used(slab), 3);
+    mem_slab_destroy(slab);
+    assert_int_equal(driver.n_backings, 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ring_random),
+        cmocka_unit_test(test_ring_whole),
+        cmocka_unit_test(test_pool_random),
+        cmocka_unit_test(test_pool_failures),
+        cmocka_unit_test(test_slab_random),
+        cmocka_unit_test(test_slab_failures),
+    };
+
+    return cmocka_run_group_tests_name("mem_pool", tests, NULL, NULL);
+}
