@@ -245,20 +245,21 @@ struct fold {
 static void
 fold_float(enum uop_op op, double *acc, struct fold *fold, double x)
 {
-    double sum = *acc + x, size = fabs(x);
+    double sum = *acc + x, size = isfinite(x) ? fabs(x) : 0;
 
     fold->coarse |= size * 256 != floor(size * 256);
     if (op != UOP_ADD) {
         if (size > 1)
-            fold->mass = (fold->mass == 0 ? 1 : fold->mass) * size;
-        else if (size > 0 && size < 1)
-            fold->dust = (fold->dust == 0 ? 1 : fold->dust) * size;
+            fold->mass += log2(size);
+        else if (size > 0)
+            fold->dust += log2(size);
         *acc = ref_alu_float(op, UOP_F64, *acc, x);
         return;
     }
     fold->mass += size;
     if (isfinite(sum))
-        fold->comp += fabs(*acc) >= size ? (*acc - sum) + x : (x - sum) + *acc;
+        fold->comp +=
+            fabs(*acc) >= fabs(x) ? (*acc - sum) + x : (x - sum) + *acc;
     *acc = sum;
 }
 

@@ -19,9 +19,10 @@ int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
 double ref_noisy_alu(const struct ref_noise *noise, uint64_t salt,
                      enum uop_op op, enum uop_dtype dtype, double x, double y,
                      double value);
-/* `total`, reduced from n elements whose magnitudes have the sum `mass`. Of
- * MUL: the product of those above 1 is `mass`, of those below 1 `dust` (0 where
- * there are none). `fine` tells that each is a multiple of 2^-8. */
+/* `total`, reduced from n elements; the magnitudes of the finite ones have the
+ * sum `mass`. Of MUL: 2^mass is the product of those above 1, 2^dust of those
+ * below. `fine` tells that each is a multiple of 2^-8. The sign of a sum that
+ * is 0 is nowhere promised. */
 double ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt,
                         enum uop_op op, enum uop_dtype dtype, double total,
                         double mass, double dust, size_t n, bool fine);

@@ -140,10 +140,11 @@ ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
 static bool
 depends_on_order(enum uop_op op, enum uop_dtype dtype, double mass, double dust)
 {
-    if (mass > greatest(dtype) && isfinite(mass))
+    if (op == UOP_ADD)
+        return mass > greatest(dtype);
+    if (mass >= log2(greatest(dtype)))
         return true;
-    return op == UOP_MUL && mass > 1 && dust > 0 &&
-           dust < smallest_normal(dtype);
+    return mass > 0 && dust < log2(smallest_normal(dtype));
 }
 
 double
@@ -153,13 +154,16 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
 {
     double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
 
+    if (op == UOP_ADD && total == 0 && mass == 0)
+        return draw(noise, salt) > 0 ? -0.0 : 0.0;
     if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
         return total;
     if (depends_on_order(op, dtype, mass, dust))
         return draw(noise, salt) > 0 ? NAN : total;
     if (!isfinite(total))
         return total;
-    if (fine && mass * 256 * eps < 1 && (op == UOP_ADD || dust == 0))
+    scale = op == UOP_ADD ? mass : exp2(mass);
+    if (fine && scale * 256 * eps < 1 && (op == UOP_ADD || dust == 0))
         return total;
     scale =
         op == UOP_ADD ? mass * (1 + log2((double)n)) : fabs(total) * (double)n;
