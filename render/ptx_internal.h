@@ -1,0 +1,147 @@
+/* Shared by the files that render PTX.
+ *
+ * Every node's value is a list of operands, one a lane: registers or
+ * constants. Lane operations make no code, they pick operands. How a dtype
+ * lies in registers:
+ *   BOOL                  .pred
+ *   I8 U8 I16 U16 I32 U32 .b32, sign- or zero-extended as the dtype is
+ *   I64 U64               .b64; an I64 whose bounds fit is .b32, signed
+ *   F16 BF16              .b16
+ *   F32, F64              .f32, .f64
+ */
+#ifndef BELL_RENDER_PTX_INTERNAL_H
+#define BELL_RENDER_PTX_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "render/ptx.h"
+
+enum ptx_class {
+    PTX_PRED,
+    PTX_B16,
+    PTX_B32,
+    PTX_B64,
+    PTX_F32,
+    PTX_F64,
+    PTX_CLASS_COUNT
+};
+
+/* A register, or a constant as its bits. */
+struct ptx_opnd {
+    uint8_t cls; /* enum ptx_class */
+    bool is_imm;
+    uint32_t reg;
+    uint64_t bits;
+};
+
+/* What is known of an I64 in each of its lanes. */
+struct ptx_fact {
+    int64_t min, max; /* inclusive */
+    uint64_t align;   /* a power of two that divides it; 0 means 0 itself */
+};
+
+struct ptx_value {
+    const struct ptx_opnd *lanes; /* NULL: not made */
+    struct ptx_fact fact;         /* of an I64 */
+    bool narrow;                  /* an I64 in .b32 */
+    uint32_t loop;                /* serial of the loop it was made in */
+};
+
+struct ptx_loop {
+    const struct uop *range;
+    uint32_t serial;
+    bool counted; /* runs at least once: tested at its end only */
+    struct ptx_opnd index, extent;
+};
+
+/* A text that grows; failing is sticky. */
+struct ptx_text {
+    char *data; /* owned */
+    size_t n, cap;
+    bool failed;
+};
+
+struct ptx_emit {
+    const struct lower_program *prog;
+    const struct ptx_target *target;
+    const struct uop *const *ops;
+    struct arena arena;
+    struct ptx_text body;
+    uint32_t n_regs[PTX_CLASS_COUNT];
+    struct map index; /* uop id -> place in values */
+    struct ptx_value *values;
+    uint32_t n_values;
+    struct ptx_loop *loops; /* open ones */
+    uint32_t n_loops, next_serial, n_ifs;
+    struct ptx_opnd *args; /* by slot */
+    bool *is_arg_loaded;
+    struct map addresses; /* (slot, dtype, index id) -> place in addrs */
+    struct ptx_value *addrs;
+    size_t n_addrs, cap_addrs;
+    uint32_t n_dynamic_bytes;
+    struct map locals;      /* LOCAL's id -> offset in dynamic memory */
+    struct ptx_text header; /* .shared declarations, argument loads */
+};
+
+/* ---- text ---- */
+
+void ptx_put(struct ptx_text *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Appends one instruction to the body, ended with ";". In `fmt`, % stands
+ * for the next operand of `o`, printed as its class wants it. */
+void ptx_op(struct ptx_emit *e, const char *fmt, const struct ptx_opnd *o);
+/* ptx_op with the operands as arguments: fmt holds as many % as they are. */
+#define PTX_OP(e, fmt, ...)                                                    \
+    ptx_op((e), (fmt), (const struct ptx_opnd[]){__VA_ARGS__})
+
+/* ---- values ---- */
+
+struct ptx_opnd ptx_reg(struct ptx_emit *e, enum ptx_class cls);
+struct ptx_opnd ptx_imm(enum ptx_class cls, uint64_t bits);
+struct ptx_opnd ptx_const(unsigned dtype, union uop_arg arg);
+enum ptx_class ptx_class_of(unsigned dtype);
+const char *ptx_class_type(enum ptx_class cls); /* "b32", of moves */
+/* An operand as a register. */
+struct ptx_opnd ptx_in_reg(struct ptx_emit *e, struct ptx_opnd o);
+void ptx_mov(struct ptx_emit *e, struct ptx_opnd to, struct ptx_opnd from);
+
+/* The value of a node, constants and arguments too. */
+BELL_MUST_CHECK bell_status ptx_value_of(struct ptx_emit *e,
+                                         const struct uop *u,
+                                         struct ptx_value *out_value);
+/* The I64 operand in .b64, whether it is narrow or not. */
+struct ptx_opnd ptx_widen(struct ptx_emit *e, const struct ptx_value *v,
+                          uint32_t lane);
+BELL_MUST_CHECK bell_status ptx_refuse(const struct ptx_emit *e,
+                                       const struct uop *u, const char *why);
+BELL_MUST_CHECK bell_status ptx_no_memory(const struct ptx_emit *e);
+
+uint32_t ptx_loop_serial(const struct ptx_emit *e);
+bool ptx_loop_is_open(const struct ptx_emit *e, uint32_t serial);
+
+/* ---- parts ---- */
+
+/* Facts of an I64 from those of its sources (of one lane of each). */
+struct ptx_fact ptx_fact_of(const struct uop *u, const struct ptx_fact *src);
+struct ptx_fact ptx_fact_const(int64_t value);
+bool ptx_fact_fits(struct ptx_fact f);
+
+/* Arithmetic, conversions, lanes (ptx_ops.c, ptx_cast.c). */
+BELL_MUST_CHECK bell_status ptx_emit_op(struct ptx_emit *e, const struct uop *u,
+                                        struct ptx_value *out_value);
+struct ptx_opnd ptx_cast(struct ptx_emit *e, unsigned from, unsigned to,
+                         struct ptx_opnd a);
+bool ptx_can_cast(unsigned from, unsigned to);
+/* Cuts a result in .b32 to an 8- or 16-bit dtype, in place. */
+void ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r);
+
+/* ptx_mem.c */
+BELL_MUST_CHECK bell_status ptx_emit_load(struct ptx_emit *e,
+                                          const struct uop *u,
+                                          struct ptx_opnd *out_lanes);
+BELL_MUST_CHECK bell_status ptx_emit_store(struct ptx_emit *e,
+                                           const struct uop *u);
+BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
+
+#endif

@@ -1,0 +1,383 @@
+/* LOAD and STORE.
+ *
+ * An address is a register for the index without its constant part, which
+ * goes into the instruction; registers are found again while their loop is
+ * open. Consecutive elements are accessed two or four at once where the index
+ * is known to be aligned, up to 16 bytes. Gates become predicates.
+ */
+#include "render/ptx_internal.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+#define STATIC_SHARED_BYTES (48u * 1024)
+
+/* One access, taken apart. */
+struct access {
+    const struct uop *u, *memory; /* PARAM or LOCAL */
+    const struct uop *gate_node;  /* or NULL */
+    struct ptx_value gate;
+    uint32_t lanes, elem_bytes;
+    unsigned dtype;
+    const char *space;
+};
+
+/* ---- shared memory ---- */
+
+static uint64_t
+local_bytes(const struct uop *u)
+{
+    const struct uop_local *local = u->arg.data;
+
+    return align_up(
+        (uint64_t)local->n_elems * uop_dtype_infos[u->dtype].size_bytes, 16);
+}
+
+static uint64_t
+all_local_bytes(const struct lower_program *p)
+{
+    uint64_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < p->n_ops; i++) {
+        if (p->ops[i]->op == UOP_LOCAL)
+            n += local_bytes(p->ops[i]);
+    }
+    return n;
+}
+
+uint32_t
+render_ptx_dynamic_bytes(const struct lower_program *p)
+{
+    uint64_t n = all_local_bytes(p);
+
+    return n > STATIC_SHARED_BYTES ? (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX)
+                                   : 0;
+}
+
+bell_status
+ptx_declare_locals(struct ptx_emit *e)
+{
+    uint64_t offset = 0;
+    uint32_t i;
+
+    e->n_dynamic_bytes = render_ptx_dynamic_bytes(e->prog);
+    for (i = 0; i < e->prog->n_ops; i++) {
+        const struct uop *u = e->prog->ops[i];
+        if (u->op != UOP_LOCAL)
+            continue;
+        if (map_put(&e->locals, u->id, offset) < 0)
+            return ptx_no_memory(e);
+        if (!e->n_dynamic_bytes)
+            ptx_put(&e->header, "\t.shared .align 16 .b8 s%llu[%llu];\n",
+                    (unsigned long long)offset,
+                    (unsigned long long)local_bytes(u));
+        offset += local_bytes(u);
+    }
+    if (offset > INT32_MAX)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s: %llu bytes of shared memory",
+                         e->prog->name, (unsigned long long)offset);
+    return BELL_OK;
+}
+
+/* ---- addresses ---- */
+
+/* Splits x + c. The constant must fit the instruction with its lanes. */
+static const struct uop *
+split_index(const struct uop *index, int64_t *out_offset)
+{
+    *out_offset = 0;
+    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST &&
+        index->src[1]->arg.i >= -(1 << 18) && index->src[1]->arg.i <= 1 << 18) {
+        *out_offset = index->src[1]->arg.i;
+        return index->src[0];
+    }
+    return index;
+}
+
+static struct ptx_opnd
+shared_base(struct ptx_emit *e, const struct access *a)
+{
+    struct ptx_opnd r = ptx_reg(e, PTX_B32);
+    const uint64_t *at = map_get(&e->locals, a->memory->id);
+    unsigned long long offset = at ? *at : 0;
+
+    if (!e->n_dynamic_bytes) {
+        ptx_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", r.reg, offset);
+        return r;
+    }
+    ptx_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", r.reg);
+    if (offset)
+        PTX_OP(e, "add.s32 %, %, %", r, r, ptx_imm(PTX_B32, offset));
+    return r;
+}
+
+/* base + index * elem_bytes in a new register. */
+static bell_status
+compute_address(struct ptx_emit *e, const struct access *a,
+                const struct ptx_value *index, uint32_t lane,
+                struct ptx_opnd *out)
+{
+    struct ptx_opnd size = ptx_imm(PTX_B32, a->elem_bytes), r, i;
+    struct ptx_value base;
+
+    if (a->memory->op == UOP_LOCAL) {
+        i = index->lanes[lane];
+        if (!index->narrow && !i.is_imm) {
+            i = ptx_reg(e, PTX_B32);
+            PTX_OP(e, "cvt.u32.u64 %, %", i, index->lanes[lane]);
+        }
+        r = shared_base(e, a);
+        PTX_OP(e, "mad.lo.s32 %, %, %, %", r, i, size, r);
+        *out = r;
+        return BELL_OK;
+    }
+    BELL_TRY(ptx_value_of(e, a->memory, &base));
+    i = index->lanes[lane];
+    r = ptx_reg(e, PTX_B64);
+    if (index->narrow)
+        PTX_OP(e, "mad.wide.s32 %, %, %, %", r, i, size, base.lanes[0]);
+    else
+        PTX_OP(e, "mad.lo.s64 %, %, %, %", r, i, size, base.lanes[0]);
+    *out = r;
+    return BELL_OK;
+}
+
+/* The address of element `index`, in lane `lane` of it; kept for later. */
+static bell_status
+find_address(struct ptx_emit *e, const struct access *a,
+             const struct uop *index, uint32_t lane, struct ptx_opnd *out,
+             struct ptx_fact *out_fact)
+{
+    uint64_t key = (uint64_t)a->memory->id << 32 | index->id;
+    const uint64_t *old =
+        index->lanes == 1 ? map_get(&e->addresses, key) : NULL;
+    struct ptx_value v, *addr;
+    struct ptx_opnd *o;
+
+    if (old && ptx_loop_is_open(e, e->addrs[*old].loop)) {
+        *out = e->addrs[*old].lanes[0];
+        *out_fact = e->addrs[*old].fact;
+        return BELL_OK;
+    }
+    BELL_TRY(ptx_value_of(e, index, &v));
+    *out_fact = v.fact;
+    if (v.lanes[lane].is_imm && v.lanes[lane].bits == 0 &&
+        a->memory->op == UOP_PARAM) {
+        BELL_TRY(ptx_value_of(e, a->memory, &v));
+        *out = v.lanes[0];
+        return BELL_OK;
+    }
+    BELL_TRY(compute_address(e, a, &v, lane, out));
+    if (index->lanes > 1 || e->n_ifs)
+        return BELL_OK;
+    o = arena_copy(&e->arena, out, sizeof(*out));
+    if (!o ||
+        host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
+                  sizeof(*e->addrs)) < 0 ||
+        map_put(&e->addresses, key, e->n_addrs) < 0)
+        return ptx_no_memory(e);
+    addr = &e->addrs[e->n_addrs++];
+    *addr = (struct ptx_value){
+        .lanes = o, .fact = v.fact, .loop = ptx_loop_serial(e)};
+    return BELL_OK;
+}
+
+/* ---- single instructions ---- */
+
+/* The type that an access names. BOOL is a byte. */
+static const char *
+memory_type(unsigned dtype)
+{
+    static const char *const types[UOP_DTYPE_COUNT] = {
+        [UOP_BOOL] = "u8", [UOP_I8] = "s8",    [UOP_U8] = "u8",
+        [UOP_I16] = "s16", [UOP_U16] = "u16",  [UOP_I32] = "b32",
+        [UOP_U32] = "b32", [UOP_I64] = "b64",  [UOP_U64] = "b64",
+        [UOP_F16] = "b16", [UOP_BF16] = "b16", [UOP_F32] = "f32",
+        [UOP_F64] = "f64",
+    };
+
+    return types[dtype];
+}
+
+/* Writes "@%p ld.global.v4.f32 {...}, [%rd1+16]" or its store. */
+static void
+put_access(struct ptx_emit *e, const struct access *a,
+           const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
+           const struct ptx_opnd *lanes, uint32_t n)
+{
+    bool store = a->u->op == UOP_STORE;
+    char vec[8] = "", fmt[128], place[32], list[32];
+    struct ptx_opnd o[8];
+    uint32_t k = 0, i;
+
+    if (n > 1)
+        snprintf(vec, sizeof(vec), ".v%u", n);
+    snprintf(list, sizeof(list),
+             n == 4   ? "{%%, %%, %%, %%}"
+             : n == 2 ? "{%%, %%}"
+                      : "%%");
+    if (offset)
+        snprintf(place, sizeof(place), "[%%+%lld]", (long long)offset);
+    else
+        snprintf(place, sizeof(place), "[%%]");
+    snprintf(fmt, sizeof(fmt), "%s%s%s%s.%s %s, %s", gate ? "@% " : "",
+             store ? "st" : "ld", a->space, vec, memory_type(a->dtype),
+             store ? place : list, store ? list : place);
+    if (gate)
+        o[k++] = *gate;
+    if (store)
+        o[k++] = addr;
+    for (i = 0; i < n; i++)
+        o[k++] = lanes[i];
+    if (!store)
+        o[k++] = addr;
+    ptx_op(e, fmt, o);
+}
+
+/* Registers that memory is read into or written from: a BOOL's is .b32. */
+static enum ptx_class
+memory_class(unsigned dtype)
+{
+    return dtype == UOP_BOOL ? PTX_B32 : ptx_class_of(dtype);
+}
+
+/* Elements that one instruction may access from this one on. */
+static uint32_t
+chunk_size(const struct ptx_emit *e, const struct access *a,
+           struct ptx_fact fact, int64_t at, uint32_t lane)
+{
+    uint32_t left = a->lanes - lane, n, bytes;
+    uint64_t align = e->target->arg_align_bytes;
+
+    if (a->gate_node && a->gate_node->lanes > 1)
+        return 1;
+    if (a->memory->op == UOP_LOCAL)
+        align = 16;
+    for (n = 4; n > 1; n /= 2) {
+        bytes = n * a->elem_bytes;
+        if (n <= left && bytes <= 16 && bytes <= align &&
+            (fact.align & (n - 1)) == 0 && (at & (n - 1)) == 0)
+            return n;
+    }
+    return 1;
+}
+
+/* ---- accesses ---- */
+
+static bell_status
+take_apart(struct ptx_emit *e, const struct uop *u, struct access *a)
+{
+    const struct uop *memory = u->src[0];
+
+    while (memory->op == UOP_AFTER)
+        memory = memory->src[0];
+    if (memory->op != UOP_PARAM && memory->op != UOP_LOCAL)
+        return ptx_refuse(e, u, "it is no access to memory");
+    a->u = u;
+    a->memory = memory;
+    a->dtype = memory->dtype;
+    a->lanes = u->op == UOP_STORE ? u->src[2]->lanes : u->lanes;
+    a->elem_bytes = uop_dtype_infos[a->dtype].size_bytes;
+    a->space = memory->op == UOP_PARAM ? ".global" : ".shared";
+    a->gate_node = u->n_src > 3 ? u->src[3] : NULL;
+    if (a->gate_node)
+        BELL_TRY(ptx_value_of(e, a->gate_node, &a->gate));
+    if (u->src[1]->lanes != 1 && u->src[1]->lanes != a->lanes)
+        return ptx_refuse(e, u, "its index has other lanes");
+    return BELL_OK;
+}
+
+/* Runs over an access in pieces. `lanes` are what is stored, or registers
+ * that already hold what a closed gate gives. */
+static bell_status
+access_lanes(struct ptx_emit *e, const struct access *a,
+             const struct ptx_opnd *lanes)
+{
+    const struct uop *index = a->u->src[1];
+    struct ptx_opnd addr, gate;
+    struct ptx_fact fact;
+    int64_t offset = 0;
+    uint32_t lane, n;
+
+    if (index->lanes == 1)
+        index = split_index(index, &offset);
+    for (lane = 0; lane < a->lanes; lane += n) {
+        int64_t at = offset + (index->lanes == 1 ? lane : 0);
+        BELL_TRY(find_address(e, a, index, index->lanes == 1 ? 0 : lane, &addr,
+                              &fact));
+        n = index->lanes > 1 ? 1 : chunk_size(e, a, fact, at, lane);
+        if (a->gate_node)
+            gate = ptx_in_reg(
+                e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
+        put_access(e, a, a->gate_node ? &gate : NULL, addr,
+                   at * (int64_t)a->elem_bytes, lanes + lane, n);
+    }
+    return BELL_OK;
+}
+
+/* In a register that a store can take. */
+static struct ptx_opnd
+to_memory(struct ptx_emit *e, const struct access *a, const struct ptx_value *v,
+          uint32_t lane)
+{
+    struct ptx_opnd o = v->lanes[lane], r;
+
+    if (a->dtype != UOP_BOOL)
+        return ptx_in_reg(e, ptx_widen(e, v, lane));
+    if (o.is_imm)
+        return ptx_in_reg(e, ptx_imm(PTX_B32, o.bits));
+    r = ptx_reg(e, PTX_B32);
+    PTX_OP(e, "selp.b32 %, 1, 0, %", r, o);
+    return r;
+}
+
+bell_status
+ptx_emit_store(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_opnd *lanes;
+    struct ptx_value v;
+    struct access a;
+    uint32_t i;
+
+    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(ptx_value_of(e, u->src[2], &v));
+    lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
+    if (!lanes)
+        return ptx_no_memory(e);
+    for (i = 0; i < a.lanes; i++)
+        lanes[i] = to_memory(e, &a, &v, i);
+    return access_lanes(e, &a, lanes);
+}
+
+bell_status
+ptx_emit_load(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
+{
+    struct ptx_opnd *lanes;
+    struct ptx_value other;
+    struct access a;
+    uint32_t i;
+
+    BELL_TRY(take_apart(e, u, &a));
+    lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
+    if (!lanes)
+        return ptx_no_memory(e);
+    if (a.gate_node)
+        BELL_TRY(ptx_value_of(e, u->src[2], &other));
+    for (i = 0; i < a.lanes; i++) {
+        lanes[i] = ptx_reg(e, memory_class(a.dtype));
+        if (a.gate_node)
+            ptx_mov(e, lanes[i], to_memory(e, &a, &other, i));
+    }
+    BELL_TRY(access_lanes(e, &a, lanes));
+    for (i = 0; i < a.lanes; i++) {
+        out[i] = lanes[i];
+        if (a.dtype == UOP_BOOL) {
+            out[i] = ptx_reg(e, PTX_PRED);
+            PTX_OP(e, "setp.ne.s32 %, %, 0", out[i], lanes[i]);
+        }
+    }
+    return BELL_OK;
+}

@@ -1,0 +1,97 @@
+/* A PTX interpreter: what the simulated NVIDIA cards run.
+ *
+ * Written from the facts (hw/nv/PTX.md), not from our renderer. A module is
+ * parsed and decoded once; a launch runs its blocks one after the other, the
+ * warps of a block in turns, 32 lanes at a time with the lanes at the lowest
+ * instruction first, which brings diverged lanes together again.
+ *
+ * It is strict: an unknown instruction or modifier, an undeclared register,
+ * one of the wrong type or width is an error when parsing; a register read
+ * before it is written, a misaligned or unmapped address, a barrier that not
+ * all threads of the block reach is an error when running. Errors name line
+ * and instruction.
+ *
+ * What it knows: mov ld st cvt cvta add sub mul mad fma div rem min max neg
+ * abs rcp sqrt rsqrt ex2 lg2 sin cos tanh and or xor not shl shr popc clz brev
+ * setp selp bra bar.sync atom red shfl.sync membar fence ret exit; types of 8
+ * to 64 bits; .f16 and .bf16 in cvt only; .reg .param .shared .local. Float
+ * arithmetic rounds to nearest; other roundings are refused. The
+ * approximations give the correctly rounded result, within every bound.
+ */
+#ifndef BELL_SIM_NV_PTX_H
+#define BELL_SIM_NV_PTX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* A parsed module. Immutable: any number of threads may launch from it. */
+struct sim_ptx_module;
+
+/* Where a launch finds global memory: the host address of `n_bytes` (1 to 16)
+ * at a virtual address, or NULL, which is a fault. Called from the launching
+ * thread. */
+struct sim_ptx_mem {
+    void *(*at)(void *user, uint64_t va, uint32_t n_bytes, bool is_write);
+    void *user;
+};
+
+struct sim_ptx_launch {
+    const char *kernel; /* NULL: the module's first */
+    const void *args;   /* the parameters as they lie in memory */
+    size_t args_bytes;
+    uint32_t grid[3], block[3];
+    uint32_t dynamic_shared_bytes;
+    /* Windows of generic addresses, 16 MiB each; 0: there are none. */
+    uint64_t shared_window_va, local_window_va;
+    uint64_t max_warp_steps; /* instructions of warps; 0: no limit */
+    struct sim_ptx_mem mem;
+};
+
+enum sim_ptx_fault {
+    SIM_PTX_OK,
+    SIM_PTX_BAD_LAUNCH, /* sizes or arguments do not fit the kernel */
+    SIM_PTX_UNMAPPED,   /* global address without memory behind it */
+    SIM_PTX_MISALIGNED,
+    SIM_PTX_OUT_OF_RANGE, /* of shared, local or parameter memory */
+    SIM_PTX_UNDEFINED,    /* a register read before it was written */
+    SIM_PTX_BARRIER,      /* not reached by all */
+    SIM_PTX_HUNG,         /* max_warp_steps */
+};
+
+/* What happened. Filled by every launch that starts. */
+struct sim_ptx_report {
+    enum sim_ptx_fault fault;
+    uint32_t line; /* of the instruction that faulted */
+    uint64_t va;   /* address that faulted */
+    bool is_write;
+    uint32_t block[3], thread[3];      /* who */
+    uint64_t n_warp_steps, n_lane_ops; /* work done */
+};
+
+/* What a launch needs to know of a kernel. */
+struct sim_ptx_kernel_info {
+    const char *name; /* the module's */
+    uint32_t param_bytes, shared_bytes, local_bytes, n_regs;
+    uint32_t reqntid[3]; /* 0: any */
+};
+
+/* BELL_E_COMPILE, with the line, where the text is not what it should be. */
+BELL_MUST_CHECK bell_status sim_ptx_parse(const char *text,
+                                          struct sim_ptx_module **out_module);
+void sim_ptx_destroy(struct sim_ptx_module *module);
+
+/* False where there is no such kernel; by number from 0 if `name` is NULL. */
+bool sim_ptx_kernel(const struct sim_ptx_module *module, const char *name,
+                    uint32_t number, struct sim_ptx_kernel_info *out_info);
+
+/* Runs the whole grid. A fault is BELL_E_DEVICE_LOST (BELL_E_TIMEOUT for
+ * SIM_PTX_HUNG, BELL_E_INVALID for SIM_PTX_BAD_LAUNCH) and leaves what was
+ * written until then. */
+BELL_MUST_CHECK bell_status sim_ptx_run(const struct sim_ptx_module *module,
+                                        const struct sim_ptx_launch *launch,
+                                        struct sim_ptx_report *out_report);
+
+#endif
