@@ -76,6 +76,7 @@ enum {
 };
 
 struct cas_writer;
+struct kio_capture;
 
 /* Creates or replaces the file. `identity` is lines of "key=value". */
 BELL_MUST_CHECK bell_status cas_writer_create(const char *path, uint32_t flags,
@@ -86,6 +87,13 @@ BELL_MUST_CHECK bell_status cas_write(struct cas_writer *writer,
                                       const struct cas_record *record);
 /* Writes what is pending and the end mark, and frees the writer. */
 BELL_MUST_CHECK bell_status cas_writer_close(struct cas_writer *writer);
+
+/* Blobs of a call's arguments before and after it, the latter only where
+ * they differ, at most two per argument; gives how many. They point into the
+ * captures. */
+uint32_t cas_argument_blobs(const struct kio_capture *in,
+                            const struct kio_capture *out,
+                            struct cas_blob *blobs);
 
 /* "key=value" lines that say on what machine this runs. Returns the length;
  * cut to fit, always terminated. */

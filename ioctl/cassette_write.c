@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
+#include "ioctl/kio_capture.h"
 
 #if BELL_HAVE_ZLIB
 #include <zlib.h>
@@ -217,6 +218,33 @@ cas_writer_close(struct cas_writer *writer)
         status = write_all(writer->fd, &end, sizeof(end));
     destroy(writer);
     return status;
+}
+
+uint32_t
+cas_argument_blobs(const struct kio_capture *in, const struct kio_capture *out,
+                   struct cas_blob *blobs)
+{
+    uint32_t n = 0, i;
+
+    for (i = 0; i < in->n_blobs; i++) {
+        const struct kio_blob *b = &in->blobs[i], *o = &out->blobs[i];
+        blobs[n++] = (struct cas_blob){
+            .role = CAS_ARG_IN,
+            .parent = (uint16_t)b->parent,
+            .field_offset_bytes = b->field_offset_bytes,
+            .addr = b->addr,
+            .size_bytes = b->size_bytes,
+            .extra = i,
+            .data = b->data,
+        };
+        if (i >= out->n_blobs || o->size_bytes != b->size_bytes ||
+            memcmp(o->data, b->data, b->size_bytes) == 0)
+            continue;
+        blobs[n] = blobs[n - 1];
+        blobs[n].role = CAS_ARG_OUT;
+        blobs[n++].data = o->data;
+    }
+    return n;
 }
 
 /* ---- identity --------------------------------------------------------- */

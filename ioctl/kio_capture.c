@@ -139,6 +139,27 @@ kio_capture_again(const struct kio_capture *before, struct kio_capture *after,
     return BELL_OK;
 }
 
+void
+kio_capture_describe(struct kio_capture *capture, enum kio_dev dev,
+                     uint32_t branch)
+{
+    uint32_t i, f;
+
+    for (i = 1; i < capture->n_blobs; i++) {
+        struct kio_blob *blob = &capture->blobs[i];
+        const struct kio_blob *outer = &capture->blobs[blob->parent];
+        if (blob->parent >= i || !outer->desc)
+            continue;
+        for (f = 0; f < outer->desc->n_fields; f++) {
+            const struct kio_field *field = &outer->desc->fields[f];
+            if (field->ptr && field->offset_bytes == blob->field_offset_bytes)
+                blob->desc = kio_pointee_struct(dev, branch, outer->desc, field,
+                                                outer->data, outer->size_bytes,
+                                                &blob->name);
+        }
+    }
+}
+
 size_t
 kio_capture_format(const struct kio_capture *capture, char *buf,
                    size_t buf_bytes)

@@ -57,6 +57,11 @@ BELL_MUST_CHECK bell_status kio_capture_again(const struct kio_capture *before,
                                               struct kio_capture *after,
                                               kio_read_fn *read, void *user);
 
+/* Fills desc and name of every blob but the first from the blobs' parents,
+ * for a capture whose data came from elsewhere. */
+void kio_capture_describe(struct kio_capture *capture, enum kio_dev dev,
+                          uint32_t branch);
+
 /* Prints the call and its decoded arguments, pointers followed, into buf. */
 size_t kio_capture_format(const struct kio_capture *capture, char *buf,
                           size_t buf_bytes);

@@ -161,34 +161,6 @@ record_close(struct kio *kio, int fd)
     return kio->below->ops->close(kio->below, fd);
 }
 
-/* Argument blobs of both captures; the second only where it differs. */
-static uint32_t
-argument_blobs(const struct kio_capture *in, const struct kio_capture *out,
-               struct cas_blob *blobs)
-{
-    uint32_t n = 0, i;
-
-    for (i = 0; i < in->n_blobs; i++) {
-        const struct kio_blob *b = &in->blobs[i], *o = &out->blobs[i];
-        blobs[n++] = (struct cas_blob){
-            .role = CAS_ARG_IN,
-            .parent = (uint16_t)b->parent,
-            .field_offset_bytes = b->field_offset_bytes,
-            .addr = b->addr,
-            .size_bytes = b->size_bytes,
-            .extra = i,
-            .data = b->data,
-        };
-        if (i >= out->n_blobs || o->size_bytes != b->size_bytes ||
-            memcmp(o->data, b->data, b->size_bytes) == 0)
-            continue;
-        blobs[n] = blobs[n - 1];
-        blobs[n].role = CAS_ARG_OUT;
-        blobs[n++].data = o->data;
-    }
-    return n;
-}
-
 static int
 record_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
@@ -208,7 +180,7 @@ record_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
                               request, arg, NULL, NULL) != BELL_OK;
     record.result = kio->below->ops->ioctl(kio->below, fd, request, arg);
     failed = failed || kio_capture_again(&in, &out, NULL, NULL) != BELL_OK;
-    record.n_blobs = argument_blobs(&in, &out, blobs);
+    record.n_blobs = cas_argument_blobs(&in, &out, blobs);
     write_record(rec, &record);
     if (failed) {
         pthread_mutex_lock(&rec->lock);

@@ -9,8 +9,8 @@
  * share a backing (a chunk); one of half a chunk or more gets its own. One
  * empty chunk is kept. One thread at a time.
  */
-#ifndef BELL_MEM_POOL_H
-#define BELL_MEM_POOL_H
+#ifndef BELL_MEM_MEM_POOL_H
+#define BELL_MEM_MEM_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

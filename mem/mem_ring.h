@@ -5,8 +5,8 @@
  * order they were taken, by fence values that grow. No allocation after init.
  * One thread at a time.
  */
-#ifndef BELL_MEM_RING_H
-#define BELL_MEM_RING_H
+#ifndef BELL_MEM_MEM_RING_H
+#define BELL_MEM_MEM_RING_H
 
 #include <stdbool.h>
 #include <stdint.h>

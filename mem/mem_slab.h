@@ -4,8 +4,8 @@
  * piece says which objects are out, and pieces with room are in a list, so
  * taking and giving back are constant time. One thread at a time.
  */
-#ifndef BELL_MEM_SLAB_H
-#define BELL_MEM_SLAB_H
+#ifndef BELL_MEM_MEM_SLAB_H
+#define BELL_MEM_MEM_SLAB_H
 
 #include <stdbool.h>
 #include <stdint.h>

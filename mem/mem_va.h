@@ -8,8 +8,8 @@
  *
  * One thread at a time. Sizes and addresses are multiples of the granule.
  */
-#ifndef BELL_MEM_VA_H
-#define BELL_MEM_VA_H
+#ifndef BELL_MEM_MEM_VA_H
+#define BELL_MEM_MEM_VA_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     'lower': {'base', 'uops'},
     'render': {'base', 'uops', 'lower'},
     'tensor': {'base', 'hcq', 'uops', 'lower', 'render', 'doorbell'},
-    'tools': {'base', 'hcq', 'doorbell'},
+    'tools': {'base', 'hcq', 'ioctl', 'doorbell'},
     'examples': {'doorbell'},
 }
 # Single headers beyond that: the expression parser and the fuzzer work on

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""`doorbell trace`: records programs that talk to files in place of device
+nodes, and shows, compares and replays the cassettes.
+
+usage: test_trace.py DOORBELL TRACE_PROGRAM
+"""
+import json
+import os
+import sys
+import tempfile
+
+from cli import Tap, expect, run
+
+PROGRAM = sys.argv[2]
+
+
+def make_nodes(folder):
+    os.mkdir(os.path.join(folder, 'dev'))
+    for name in ('nvidiactl', 'nvidia0'):
+        with open(os.path.join(folder, 'dev', name), 'wb') as file:
+            file.truncate(0x10000)
+
+
+def record(folder, name, *args):
+    path = os.path.join(folder, name)
+    done = run('trace', 'record', '-o', path, '--', *args,
+               BELL_RECORD_PREFIX=folder)
+    return path, done
+
+
+def texts(path):
+    done = run('trace', 'show', '--json', path)
+    complaints = expect(done, 0)
+    document = {} if complaints else json.loads(done.stdout)
+    return document, [r['text'] for r in document.get('records', [])]
+
+
+def missing(lines, *wanted):
+    return [f'no record with {w}' for w in wanted
+            if not any(all(part in line for part in w) for line in lines)]
+
+
+def check_whole(tap, folder):
+    path, done = record(folder, 'whole', PROGRAM)
+    tap.check('the program ends as without the recorder', expect(done, 0))
+    document, lines = texts(path)
+    tap.check('calls are recorded with their arguments', missing(
+        lines, ('open', '/dev/nvidiactl'), ('open', '/dev/nvidia9', '= -2'),
+        ('NV_ESC_RM_ALLOC', 'HOPPER_CHANNEL_GPFIFO_A', 'gpFifoEntries=8'),
+        ('mmap', '65536 bytes'), ('munmap', '65536 bytes')))
+    tap.check('the ring, what it submits and the launch are there', missing(
+        lines, ('sample', 'ring@0x200000000+8', 'push@0x200001000+16',
+                'descriptor@0x200002000+384', 'control@')))
+    records = document.get('records', [])
+    n_free = sum('NV_ESC_RM_FREE' in line for line in lines)
+    tap.check('every thread and process is there', [
+        c for c in ([f'{n_free} frees'] if n_free != 401 else []) +
+        (['one process'] if len({r['pid'] for r in records}) < 2 else []) +
+        (['few threads'] if len({r['tid'] for r in records}) < 8 else [])])
+    words = run('trace', 'show', '--words', path)
+    tap.check('words of the submission', expect(words, 0) + [
+        f'no {w}' for w in ('200120ad', 'abcd1234') if w not in words.stdout])
+    same = run('trace', 'diff', path, path)
+    tap.check('a cassette is like itself', expect(same, 0))
+    other, done = record(folder, 'other', PROGRAM, '--again')
+    differ = run('trace', 'diff', path, other)
+    tap.check('two that differ', expect(done, 0) + expect(differ, 1) + [
+        c for c in ['nothing printed'] if 'NV_ESC_RM_ALLOC'
+        not in differ.stdout])
+    replay = run('trace', 'replay', other)
+    tap.check('replays on itself', expect(replay, 0) + [
+        c for c in [replay.stdout] if ' 0 differences' not in c])
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        make_nodes(folder)
+        check_whole(tap, folder)
+        path, done = record(folder, 'plain', PROGRAM, '--plain')
+        tap.check('a program that opens nothing', expect(done, 0) + [
+            f'has {line}' for line in texts(path)[1]])
+        path, done = record(folder, 'crash', PROGRAM, '--crash')
+        tap.check('one that dies keeps what it did', expect(done, 1) + missing(
+            texts(path)[1], ('sample', 'push@0x200001000+16')))
+        path, done = record(folder, 'shell', '/bin/sh', '-c',
+                            'echo hello; ls / >/dev/null; exit 3')
+        tap.check('a shell with children', expect(done, 1) + [
+            c for c in [done.stdout] if c != 'hello\n'])
+        done = run('trace', 'record', '-o', path)
+        tap.check('no program named', expect(done, 2))
+        done = run('trace', 'show', os.path.join(folder, 'absent'))
+        tap.check('no such cassette', expect(done, 1))
+        done = run('trace', 'show', PROGRAM)
+        tap.check('what is no cassette', expect(done, 1))
+        done = run('trace', 'shwo')
+        tap.check('no such part', expect(done, 2))
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,572 @@
+/* libdoorbell-recorder.so: preloaded into a program by `doorbell trace
+ * record`, it stands before open, ioctl, mmap, munmap and close and writes
+ * what goes to device nodes into part cassettes.
+ *
+ * It does nothing unless BELL_RECORD_DIR is set, never fails a call, keeps
+ * errno, takes memory from mmap alone, and copies arguments with
+ * process_vm_readv, so that a bad pointer is the kernel's to refuse. A
+ * forked child writes its own part; a child of vfork is passed through.
+ * BELL_RECORD_PREFIX is for tests: files below it count as device nodes, and
+ * ioctls that the files refuse as unknown count as done.
+ */
+/* Meson's 64-bit offsets would rename mmap to mmap64, and so on: here both
+ * names are needed. */
+#undef _FILE_OFFSET_BITS
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/thread.h"
+#include "ioctl/cassette.h"
+#include "ioctl/kio_capture.h"
+#include "ioctl/nv_abi.h"
+#include "ioctl/nv_track.h"
+
+#define EXPORT  __attribute__((visibility("default")))
+#define FDS_MAX 65536
+
+static struct {
+    pthread_mutex_t lock; /* of what follows */
+    struct cas_writer *writer;
+    struct nv_track *track;
+    bool broken; /* writing failed: give up quietly */
+    uint32_t branch;
+    char dir[512], prefix[256];
+    size_t prefix_len;
+    pid_t pid; /* of whom this state is */
+    bool on;
+    unsigned char devs[FDS_MAX]; /* enum kio_dev by file; atomic */
+} rec = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Calls made by the recorder itself, and by handlers that interrupt it. */
+static __thread int busy __attribute__((tls_model("initial-exec")));
+
+static struct {
+    int (*open)(const char *, int, ...);
+    int (*openat)(int, const char *, int, ...);
+    int (*ioctl)(int, unsigned long, ...);
+    void *(*mmap)(void *, size_t, int, int, int, off_t);
+    int (*munmap)(void *, size_t);
+    int (*close)(int);
+} next;
+
+/* ---- the calls behind us ---------------------------------------------- */
+
+static int
+real_openat(int dir, const char *path, int flags, mode_t mode)
+{
+    if (next.openat)
+        return next.openat(dir, path, flags, mode);
+    return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
+static int
+real_open(const char *path, int flags, mode_t mode)
+{
+    if (next.open)
+        return next.open(path, flags, mode);
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static int
+real_ioctl(int fd, unsigned long request, void *arg)
+{
+    if (next.ioctl)
+        return next.ioctl(fd, request, arg);
+    return (int)syscall(SYS_ioctl, fd, request, arg);
+}
+
+static void *
+real_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
+{
+    if (next.mmap)
+        return next.mmap(addr, n, prot, flags, fd, offset);
+    return (void *)syscall(SYS_mmap, addr, n, prot, flags, fd, offset);
+}
+
+static int
+real_munmap(void *addr, size_t n)
+{
+    return next.munmap ? next.munmap(addr, n)
+                       : (int)syscall(SYS_munmap, addr, n);
+}
+
+static int
+real_close(int fd)
+{
+    return next.close ? next.close(fd) : (int)syscall(SYS_close, fd);
+}
+
+/* ---- writing ---------------------------------------------------------- */
+
+/* The command line of this process, with spaces between. */
+static size_t
+command_line(char *buf, size_t buf_bytes)
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline",
+                          O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, buf, buf_bytes);
+    ssize_t i;
+
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    for (i = 0; i < n; i++)
+        buf[i] = buf[i] ? buf[i] : ' ';
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* Opens this process's part, a name that no other has. */
+static void
+start_part_locked(void)
+{
+    char path[640], identity[1024], line[512];
+    struct cas_blob blob = {.role = CAS_TEXT, .data = (uint8_t *)line};
+    struct cas_record start = {.kind = CAS_START,
+                               .fd = -1,
+                               .n_blobs = 1,
+                               .blobs = &blob,
+                               .pid = (uint32_t)rec.pid,
+                               .tid = (uint32_t)rec.pid,
+                               .time_ns = time_now_ns()};
+
+    snprintf(path, sizeof(path), "%s/%d-%llu.part", rec.dir, (int)rec.pid,
+             (unsigned long long)start.time_ns);
+    (void)cas_identity(identity, sizeof(identity));
+    blob.size_bytes = (uint32_t)command_line(line, sizeof(line));
+    if (cas_writer_create(path, CAS_WRITE_EACH, identity, &rec.writer) !=
+            BELL_OK ||
+        cas_write(rec.writer, &start) != BELL_OK)
+        rec.broken = true;
+    if (!rec.track)
+        rec.track = nv_track_create();
+}
+
+static void
+write_locked(struct cas_record *record)
+{
+    if (!rec.writer && !rec.broken)
+        start_part_locked();
+    if (rec.broken)
+        return;
+    record->pid = (uint32_t)rec.pid;
+    record->tid = (uint32_t)syscall(SYS_gettid);
+    record->time_ns = time_now_ns();
+    if (cas_write(rec.writer, record) != BELL_OK)
+        rec.broken = true;
+}
+
+static void
+write_sample(void *user, uint32_t channel, const struct kio_region *regions,
+             uint32_t n_regions)
+{
+    struct cas_blob blobs[64];
+    uint32_t i, n;
+
+    (void)user;
+    for (i = 0; i < n_regions; i += n) {
+        struct cas_record record = {
+            .kind = CAS_SAMPLE, .fd = -1, .args = {channel}, .blobs = blobs};
+        for (n = 0; n < ARRAY_LEN(blobs) && i + n < n_regions; n++) {
+            const struct kio_region *r = &regions[i + n];
+            blobs[n] = (struct cas_blob){
+                .role = CAS_REGION,
+                .addr = r->va,
+                .cpu = (uintptr_t)r->cpu,
+                .size_bytes = (uint32_t)r->size_bytes,
+                .extra = r->kind,
+                .data = (const uint8_t *)(uintptr_t)r->cpu,
+            };
+        }
+        record.n_blobs = n;
+        write_locked(&record);
+    }
+}
+
+static void
+sample_locked(void)
+{
+    if (rec.track)
+        nv_track_sample(rec.track, write_sample, NULL);
+}
+
+/* ---- entering and leaving --------------------------------------------- */
+
+/* Whether a call is to be recorded: then the caller must leave(). */
+static bool
+enter(void)
+{
+    if (!rec.on || busy || getpid() != rec.pid)
+        return false;
+    busy = 1;
+    pthread_mutex_lock(&rec.lock);
+    return true;
+}
+
+static void
+leave(int saved_errno)
+{
+    pthread_mutex_unlock(&rec.lock);
+    busy = 0;
+    errno = saved_errno;
+}
+
+static enum kio_dev
+dev_of(int fd)
+{
+    if (!rec.on || fd < 0 || fd >= FDS_MAX)
+        return KIO_DEV_OTHER;
+    return (enum kio_dev)__atomic_load_n(&rec.devs[fd], __ATOMIC_RELAXED);
+}
+
+/* ---- calls ------------------------------------------------------------ */
+
+static int
+opened(const char *path, int flags, int fd)
+{
+    struct cas_blob blob = {.role = CAS_PATH};
+    struct cas_record record = {.kind = CAS_OPEN,
+                                .fd = fd,
+                                .result = fd < 0 ? -errno : fd,
+                                .args = {(uint64_t)(unsigned)flags},
+                                .n_blobs = 1,
+                                .blobs = &blob};
+    int saved_errno = errno;
+
+    if (!rec.on || !path || (fd < 0 && saved_errno == EFAULT))
+        return fd;
+    if (rec.prefix_len && strncmp(path, rec.prefix, rec.prefix_len) == 0)
+        path += rec.prefix_len;
+    record.dev = kio_dev_of_path(path);
+    if (record.dev == KIO_DEV_OTHER || fd >= FDS_MAX || !enter())
+        return fd;
+    if (fd >= 0)
+        __atomic_store_n(&rec.devs[fd], (unsigned char)record.dev,
+                         __ATOMIC_RELAXED);
+    blob.size_bytes = (uint32_t)strlen(path);
+    blob.data = (const uint8_t *)path;
+    write_locked(&record);
+    leave(saved_errno);
+    return fd;
+}
+
+static bool
+read_self(void *user, uint64_t addr, void *dst, size_t size_bytes)
+{
+    struct iovec to = {dst, size_bytes};
+    struct iovec from = {(void *)(uintptr_t)addr, size_bytes};
+
+    (void)user;
+    return process_vm_readv(rec.pid, &to, 1, &from, 1, 0) ==
+           (ssize_t)size_bytes;
+}
+
+/* The argument before and after, as the cassette has it. */
+static void
+write_ioctl_locked(int fd, enum kio_dev dev, unsigned long request,
+                   int64_t result, const struct kio_capture *in,
+                   const struct kio_capture *out)
+{
+    struct cas_blob blobs[2 * KIO_CAPTURE_BLOBS];
+    struct cas_record record = {.kind = CAS_IOCTL,
+                                .fd = fd,
+                                .dev = dev,
+                                .result = result,
+                                .args = {request},
+                                .blobs = blobs};
+
+    record.n_blobs = cas_argument_blobs(in, out, blobs);
+    write_locked(&record);
+    if (result >= 0 && rec.track &&
+        (dev == KIO_DEV_NV_CTL || dev == KIO_DEV_NV_GPU ||
+         dev == KIO_DEV_NV_UVM))
+        nv_track_ioctl(rec.track, out);
+}
+
+/* As the C library declares it; its header is for ioctl/ alone. */
+EXPORT int ioctl(int fd, unsigned long request, ...);
+
+int
+ioctl(int fd, unsigned long request, ...)
+{
+    struct kio_capture in, out;
+    enum kio_dev dev = dev_of(fd);
+    int result, saved_errno;
+    va_list args;
+    void *arg;
+
+    va_start(args, request);
+    arg = va_arg(args, void *);
+    va_end(args);
+    if (dev == KIO_DEV_OTHER || busy || getpid() != rec.pid)
+        return real_ioctl(fd, request, arg);
+    busy = 1; /* not the lock: the call may take long */
+    kio_capture_init(&in);
+    kio_capture_init(&out);
+    if (kio_capture_call(&in, dev, rec.branch, request, arg, read_self, NULL) !=
+        BELL_OK)
+        in.n_blobs = 0;
+    busy = 0;
+    result = real_ioctl(fd, request, arg);
+    saved_errno = errno;
+    if (rec.prefix_len && result < 0 && saved_errno == ENOTTY)
+        result = 0;
+    if (enter()) {
+        if (kio_capture_again(&in, &out, read_self, NULL) != BELL_OK)
+            out.n_blobs = 0;
+        sample_locked();
+        write_ioctl_locked(fd, dev, request, result < 0 ? -saved_errno : result,
+                           &in, &out);
+        leave(saved_errno);
+    }
+    busy++;
+    kio_capture_fini(&in);
+    kio_capture_fini(&out);
+    busy--;
+    errno = saved_errno;
+    return result;
+}
+
+EXPORT void *
+mmap64(void *addr, size_t n, int prot, int flags, int fd, off64_t offset)
+{
+    struct cas_record record = {
+        .kind = CAS_MMAP,
+        .fd = fd,
+        .args = {(uintptr_t)addr, n,
+                 (uint64_t)(unsigned)prot << 32 | (unsigned)flags,
+                 (uint64_t)offset},
+    };
+    void *p = real_mmap(addr, n, prot, flags, fd, offset);
+    int saved_errno = errno;
+    enum kio_dev dev = flags & MAP_ANONYMOUS ? KIO_DEV_OTHER : dev_of(fd);
+    bool replaces = p != MAP_FAILED && flags & MAP_FIXED;
+
+    if ((dev == KIO_DEV_OTHER && !replaces) || !enter())
+        return p;
+    if (replaces && rec.track)
+        nv_track_munmap(rec.track, p, n);
+    if (dev != KIO_DEV_OTHER) {
+        record.dev = dev;
+        record.result = p == MAP_FAILED ? -saved_errno : (int64_t)(uintptr_t)p;
+        write_locked(&record);
+        if (p != MAP_FAILED && prot & PROT_READ && rec.track)
+            nv_track_mmap(rec.track, fd, p, n);
+    }
+    leave(saved_errno);
+    return p;
+}
+
+EXPORT void *
+mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
+{
+    return mmap64(addr, n, prot, flags, fd, offset);
+}
+
+EXPORT int
+munmap(void *addr, size_t n)
+{
+    struct cas_record record = {
+        .kind = CAS_MUNMAP, .fd = -1, .args = {(uintptr_t)addr, n}};
+    int result, saved_errno;
+
+    if (!rec.on || !rec.track || !enter())
+        return real_munmap(addr, n);
+    if (!nv_track_overlaps(rec.track, addr, n)) {
+        leave(errno);
+        return real_munmap(addr, n);
+    }
+    sample_locked();
+    nv_track_munmap(rec.track, addr, n);
+    result = real_munmap(addr, n);
+    saved_errno = errno;
+    record.result = result < 0 ? -saved_errno : result;
+    write_locked(&record);
+    leave(saved_errno);
+    return result;
+}
+
+EXPORT int
+close(int fd)
+{
+    struct cas_record record = {.kind = CAS_CLOSE, .fd = fd};
+
+    record.dev = dev_of(fd);
+    if (record.dev != KIO_DEV_OTHER && enter()) {
+        int saved_errno = errno;
+        sample_locked();
+        write_locked(&record);
+        if (rec.track)
+            nv_track_close(rec.track, fd);
+        __atomic_store_n(&rec.devs[fd], KIO_DEV_OTHER, __ATOMIC_RELAXED);
+        leave(saved_errno);
+    }
+    return real_close(fd);
+}
+
+/* The mode is there only with O_CREAT or O_TMPFILE. */
+static mode_t
+mode_of(int flags, va_list args)
+{
+    return flags & (O_CREAT | __O_TMPFILE) ? (mode_t)va_arg(args, int) : 0;
+}
+
+EXPORT int
+open(const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode;
+
+    va_start(args, flags);
+    mode = mode_of(flags, args);
+    va_end(args);
+    return opened(path, flags, real_open(path, flags, mode));
+}
+
+EXPORT int
+open64(const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode;
+
+    va_start(args, flags);
+    mode = mode_of(flags, args);
+    va_end(args);
+    return opened(path, flags, real_open(path, flags, mode));
+}
+
+EXPORT int
+openat(int dir, const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode;
+
+    va_start(args, flags);
+    mode = mode_of(flags, args);
+    va_end(args);
+    return opened(path, flags, real_openat(dir, path, flags, mode));
+}
+
+EXPORT int
+openat64(int dir, const char *path, int flags, ...)
+{
+    va_list args;
+    mode_t mode;
+
+    va_start(args, flags);
+    mode = mode_of(flags, args);
+    va_end(args);
+    return opened(path, flags, real_openat(dir, path, flags, mode));
+}
+
+/* What a program built with -D_FORTIFY_SOURCE calls instead. */
+EXPORT int __open_2(const char *path, int flags);
+EXPORT int __open64_2(const char *path, int flags);
+
+int
+__open_2(const char *path, int flags)
+{
+    return opened(path, flags, real_open(path, flags, 0));
+}
+
+int
+__open64_2(const char *path, int flags)
+{
+    return opened(path, flags, real_open(path, flags, 0));
+}
+
+/* ---- life ------------------------------------------------------------- */
+
+static void
+before_fork(void)
+{
+    pthread_mutex_lock(&rec.lock);
+}
+
+static void
+after_fork(void)
+{
+    pthread_mutex_unlock(&rec.lock);
+}
+
+/* The child goes on in a part of its own; the parent's file stays the
+ * parent's. */
+static void
+in_child(void)
+{
+    rec.pid = getpid();
+    rec.writer = NULL;
+    pthread_mutex_unlock(&rec.lock);
+}
+
+static void
+read_branch(void)
+{
+    struct nv_abi abi;
+    char text[512];
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/driver/nvidia/version",
+                          O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    rec.branch = NV_BRANCH_NEWEST;
+    text[n > 0 ? n : 0] = '\0';
+    /* An unknown driver is recorded with the newest layouts. */
+    if (n > 0 && nv_abi_parse(text, &abi) == BELL_OK)
+        rec.branch = abi.branch;
+}
+
+__attribute__((constructor)) static void
+begin(void)
+{
+    const char *dir = getenv("BELL_RECORD_DIR");
+    const char *prefix = getenv("BELL_RECORD_PREFIX");
+
+    *(void **)&next.open = dlsym(RTLD_NEXT, "open");
+    *(void **)&next.openat = dlsym(RTLD_NEXT, "openat");
+    *(void **)&next.ioctl = dlsym(RTLD_NEXT, "ioctl");
+    *(void **)&next.mmap = dlsym(RTLD_NEXT, "mmap");
+    *(void **)&next.munmap = dlsym(RTLD_NEXT, "munmap");
+    *(void **)&next.close = dlsym(RTLD_NEXT, "close");
+    if (!dir || !*dir || strlen(dir) >= sizeof(rec.dir))
+        return;
+    memcpy(rec.dir, dir, strlen(dir) + 1);
+    if (prefix && strlen(prefix) < sizeof(rec.prefix)) {
+        rec.prefix_len = strlen(prefix);
+        memcpy(rec.prefix, prefix, rec.prefix_len + 1);
+    }
+    rec.pid = getpid();
+    read_branch();
+    if (pthread_atfork(before_fork, after_fork, in_child) == 0)
+        rec.on = true;
+}
+
+__attribute__((destructor)) static void
+end(void)
+{
+    struct cas_record record = {.kind = CAS_EXIT, .fd = -1};
+    bell_status status = BELL_OK;
+
+    if (!rec.writer || !enter())
+        return;
+    sample_locked();
+    write_locked(&record);
+    if (!rec.broken)
+        status = cas_writer_close(rec.writer);
+    (void)status; /* nobody is left to tell */
+    rec.writer = NULL;
+    rec.broken = true;
+    leave(errno);
+}

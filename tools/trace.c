@@ -1,0 +1,303 @@
+/* `doorbell trace`: records other programs' kernel calls, and finds the verb
+ * for what is done with cassettes.
+ */
+#include "tools/trace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "ioctl/cassette.h"
+#include "tools/tools.h"
+
+#define LIBRARY   "libdoorbell-recorder.so"
+#define PARTS_MAX 4096
+
+static const char about[] =
+    "trace record|show|diff|replay [options]\n\n"
+    "  record -o FILE -- PROGRAM ARGS   the program's calls on NVIDIA, KFD, "
+    "DRM and\n"
+    "                                   KGSL nodes, with rings and launches\n"
+    "  show FILE                        a cassette as text\n"
+    "  diff A B                         how two cassettes differ\n"
+    "  replay FILE [--against OTHER]    makes the calls again on the replay\n";
+
+int
+verb_trace(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int, char **);
+    } parts[] = {
+        {"record", trace_record},
+        {"show", trace_show},
+        {"diff", trace_diff},
+        {"replay", trace_replay},
+    };
+    size_t i;
+
+    if (argc < 2)
+        return tool_usage(false, "trace: what? record, show, diff or replay");
+    if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+        printf("usage: doorbell %s", about);
+        return TOOL_OK;
+    }
+    for (i = 0; i < ARRAY_LEN(parts); i++) {
+        if (strcmp(argv[1], parts[i].name) == 0)
+            return parts[i].run(argc - 1, argv + 1);
+    }
+    return tool_usage(false, "trace: no '%s'; record, show, diff or replay",
+                      argv[1]);
+}
+
+/* ---- finding the library ---------------------------------------------- */
+
+/* BELL_RECORDER, or beside this program as built or installed. */
+static bool
+find_library(char *out, size_t out_bytes)
+{
+    static const char *const places[] = {
+        "recorder/" LIBRARY,
+        LIBRARY,
+        "../lib/" LIBRARY,
+        "../lib/x86_64-linux-gnu/" LIBRARY,
+        "../lib/aarch64-linux-gnu/" LIBRARY,
+        "../lib64/" LIBRARY,
+    };
+    const char *named = getenv("BELL_RECORDER");
+    char self[400], *slash;
+    ssize_t n;
+    size_t i;
+
+    if (named) {
+        snprintf(out, out_bytes, "%s", named);
+        return access(out, R_OK) == 0;
+    }
+    n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n <= 0)
+        return false;
+    self[n] = '\0';
+    slash = strrchr(self, '/');
+    if (slash)
+        *slash = '\0';
+    for (i = 0; i < ARRAY_LEN(places); i++) {
+        snprintf(out, out_bytes, "%s/%s", self, places[i]);
+        if (access(out, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- merging ---------------------------------------------------------- */
+
+struct merge {
+    struct cas_reader *parts[PARTS_MAX];
+    uint32_t n_parts;
+    const struct cas_record **records; /* owned */
+    size_t n_records;
+};
+
+static int
+by_time(const void *a, const void *b)
+{
+    const struct cas_record *x = *(const struct cas_record *const *)a;
+    const struct cas_record *y = *(const struct cas_record *const *)b;
+
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* Opens all parts in the directory and removes their files. */
+static bell_status
+open_parts(struct merge *merge, const char *dir_path)
+{
+    DIR *dir = opendir(dir_path);
+    bell_status status = BELL_OK;
+    struct dirent *entry;
+
+    if (!dir)
+        return bell_fail(BELL_E_IO, "cannot read %s: %s", dir_path,
+                         strerror(errno));
+    while ((entry = readdir(dir)) != NULL) {
+        char path[640];
+        if (!strstr(entry->d_name, ".part"))
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", dir_path, entry->d_name);
+        if (status == BELL_OK && merge->n_parts == PARTS_MAX)
+            status = bell_fail(BELL_E_UNSUPPORTED,
+                               "the program ran in more than %d processes",
+                               PARTS_MAX);
+        if (status == BELL_OK)
+            status = cas_reader_open(path, &merge->parts[merge->n_parts]);
+        if (status == BELL_OK)
+            merge->n_parts++;
+        unlink(path);
+    }
+    closedir(dir);
+    return status;
+}
+
+static bell_status
+sort_records(struct merge *merge)
+{
+    size_t total = 0, n = 0;
+    uint32_t p, i;
+
+    for (p = 0; p < merge->n_parts; p++)
+        total += cas_reader_count(merge->parts[p]);
+    merge->records = host_calloc(total + 1, sizeof(struct cas_record *));
+    if (!merge->records)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a recording");
+    for (p = 0; p < merge->n_parts; p++) {
+        for (i = 0; i < cas_reader_count(merge->parts[p]); i++)
+            merge->records[n++] = cas_reader_get(merge->parts[p], i);
+    }
+    merge->n_records = n;
+    qsort(merge->records, n, sizeof(struct cas_record *), by_time);
+    return BELL_OK;
+}
+
+static bell_status
+write_merged(const struct merge *merge, const char *path, const char *command)
+{
+    struct cas_writer *writer;
+    char identity[2048];
+    bell_status status = BELL_OK;
+    size_t n = cas_identity(identity, sizeof(identity)), i;
+
+    snprintf(identity + n, sizeof(identity) - n, "command=%s\n", command);
+    BELL_TRY(cas_writer_create(path, CAS_COMPRESS, identity, &writer));
+    for (i = 0; i < merge->n_records && status == BELL_OK; i++)
+        status = cas_write(writer, merge->records[i]);
+    if (status != BELL_OK) {
+        bell_status ended = cas_writer_close(writer);
+        (void)ended;
+        return status;
+    }
+    return cas_writer_close(writer);
+}
+
+static bell_status
+merge_parts(const char *dir_path, const char *path, const char *command,
+            size_t *out_n_records)
+{
+    struct merge *merge = host_calloc(1, sizeof(*merge));
+    bell_status status;
+    uint32_t p;
+
+    if (!merge)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a recording");
+    status = open_parts(merge, dir_path);
+    if (status == BELL_OK)
+        status = sort_records(merge);
+    if (status == BELL_OK)
+        status = write_merged(merge, path, command);
+    *out_n_records = merge->n_records;
+    for (p = 0; p < merge->n_parts; p++)
+        cas_reader_close(merge->parts[p]);
+    host_free(merge->records);
+    host_free(merge);
+    return status;
+}
+
+/* ---- recording -------------------------------------------------------- */
+
+/* In the child: puts the library before what is preloaded already. */
+static void
+exec_recorded(const char *library, const char *dir, char **argv)
+{
+    const char *was = getenv("LD_PRELOAD");
+    char preload[1024];
+
+    snprintf(preload, sizeof(preload), "%s%s%s", library,
+             was && *was ? ":" : "", was ? was : "");
+    setenv("LD_PRELOAD", preload, 1);
+    setenv("BELL_RECORD_DIR", dir, 1);
+    execvp(argv[0], argv);
+    fprintf(stderr, "doorbell: cannot run %s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+/* Runs the program to its end; its wait status. */
+static int
+run_recorded(const char *library, const char *dir, char **argv)
+{
+    int wait_status = 0;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0)
+        return -1;
+    if (pid == 0)
+        exec_recorded(library, dir, argv);
+    while (waitpid(pid, &wait_status, 0) < 0) {
+        if (errno != EINTR)
+            return -1;
+    }
+    return wait_status;
+}
+
+static int
+tell_end(const char *program, int wait_status)
+{
+    if (WIFSIGNALED(wait_status)) {
+        fprintf(stderr, "doorbell: %s was ended by signal %d\n", program,
+                WTERMSIG(wait_status));
+        return TOOL_FAILED;
+    }
+    if (WEXITSTATUS(wait_status) != 0) {
+        fprintf(stderr, "doorbell: %s ended with %d\n", program,
+                WEXITSTATUS(wait_status));
+        return TOOL_FAILED;
+    }
+    return TOOL_OK;
+}
+
+int
+trace_record(int argc, char **argv)
+{
+    const char *path = NULL;
+    const struct tool_opt opts[] = {
+        {"-o", "FILE", TOOL_OPT_STRING, &path, 0, 0, "the cassette to write"},
+    };
+    char library[640], dir[] = "/tmp/doorbell-trace-XXXXXX";
+    int n, code, wait_status;
+    bell_status status;
+    size_t n_records;
+
+    for (n = 1; n < argc && strcmp(argv[n], "--") != 0; n++)
+        ;
+    code = tool_parse("trace record -o FILE -- PROGRAM ARGS", opts,
+                      ARRAY_LEN(opts), n, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!path || n + 1 >= argc)
+        return tool_usage(false, "trace record: -o FILE -- PROGRAM ARGS");
+    if (!find_library(library, sizeof(library)))
+        return tool_fail_text(false, 6,
+                              "no %s beside this program; BELL_RECORDER names "
+                              "it elsewhere",
+                              LIBRARY);
+    if (!mkdtemp(dir))
+        return tool_fail_text(false, TOOL_FAILED, "cannot create %s: %s", dir,
+                              strerror(errno));
+    wait_status = run_recorded(library, dir, argv + n + 1);
+    if (wait_status < 0)
+        return tool_fail_text(false, TOOL_FAILED, "cannot start a process: %s",
+                              strerror(errno));
+    status = merge_parts(dir, path, argv[n + 1], &n_records);
+    rmdir(dir);
+    if (status != BELL_OK)
+        return tool_fail(false, status);
+    fprintf(stderr, "doorbell: %s: %zu records\n", path, n_records);
+    return tell_end(argv[n + 1], wait_status);
+}

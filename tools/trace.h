@@ -1,0 +1,26 @@
+/* The parts of `doorbell trace`. Each takes the arguments after its name and
+ * returns an exit code.
+ */
+#ifndef BELL_TOOLS_TRACE_H
+#define BELL_TOOLS_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cas_reader;
+struct cas_record;
+
+int trace_record(int argc, char **argv);
+int trace_show(int argc, char **argv);
+int trace_diff(int argc, char **argv);
+int trace_replay(int argc, char **argv);
+
+/* The driver branch that a cassette's identity names, the newest if none. */
+uint32_t trace_branch(const struct cas_reader *reader);
+
+/* What a record says, in one line: "ioctl NV_ESC_RM_ALLOC(...) = 0". Cut to
+ * fit. */
+void trace_format(const struct cas_record *record, uint32_t branch, char *buf,
+                  size_t buf_bytes);
+
+#endif
