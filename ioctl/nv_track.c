@@ -186,6 +186,21 @@ take_free(struct nv_track *track, const struct kio_blob *call)
     }
 }
 
+/* Whether the driver did what it was asked: ioctl itself succeeds also when
+ * the struct says that it failed. */
+static bool
+succeeded(const struct kio_blob *call)
+{
+    uint32_t i;
+
+    for (i = 0; i < call->desc->n_fields; i++) {
+        const struct kio_field *f = &call->desc->fields[i];
+        if (f->kind == KIO_FIELD_STATUS && field(call, f->name) != 0)
+            return false;
+    }
+    return true;
+}
+
 void
 nv_track_ioctl(struct nv_track *track, const struct kio_capture *out)
 {
@@ -194,7 +209,7 @@ nv_track_ioctl(struct nv_track *track, const struct kio_capture *out)
     const char *name = out->call.name;
 
     if (!out->n_blobs || !call->desc ||
-        call->size_bytes < call->desc->size_bytes)
+        call->size_bytes < call->desc->size_bytes || !succeeded(call))
         return;
     if (strcmp(name, "NV_ESC_RM_ALLOC") == 0) {
         take_alloc(track, out);
