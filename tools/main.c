@@ -15,8 +15,8 @@ static const struct {
     {"doctor", "what is missing here and how to fix it", verb_doctor},
     {"eval", "an expression over .npy files", verb_eval},
     {"fuzz", "random programs against the reference", verb_fuzz},
+    {"kernel", "what an expression is compiled to, and its time", verb_kernel},
     {"trace", "record, show, compare and replay kernel calls", verb_trace},
-    {"eval", "an expression over .npy files", verb_eval},
 };
 
 static void

@@ -33,8 +33,8 @@ tool_verb_fn verb_devices;
 tool_verb_fn verb_doctor;
 tool_verb_fn verb_eval;
 tool_verb_fn verb_fuzz;
+tool_verb_fn verb_kernel;
 tool_verb_fn verb_trace;
-tool_verb_fn verb_eval;
 
 /* ---- options ---------------------------------------------------------- */
 

@@ -1,0 +1,306 @@
+/* `doorbell kernel`: what an expression is compiled to, stage by stage, and
+ * how long it takes. The stages are what BELL_DEBUG prints, on stdout.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "doorbell/functions.h"
+#include "doorbell/stats.h"
+#include "tools/eval_expr.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+
+#define MAX_RUNS 1000
+
+struct options {
+    const char *expr, *device, *show;
+    struct tool_list in;
+    int64_t n_runs;
+    bool json;
+};
+
+struct run {
+    const struct options *options;
+    struct bell_context *ctx;
+    struct eval_input inputs[TOOL_LIST_MAX];
+    char names[TOOL_LIST_MAX][32];
+    struct bell_tensor *fence; /* reading it waits for all work before */
+    struct json *trace;        /* an open array of lines, or NULL: stdout */
+    struct bell_stats first;   /* what the first run cost */
+    double n_flops, n_bytes;   /* of a run */
+    double times_us[MAX_RUNS];
+};
+
+/* ---- inputs: name=2x3:float32 ----------------------------------------- */
+
+static bell_status
+parse_shape(const char *spec, const char *text, int64_t *shape,
+            uint32_t *out_ndim, enum bell_dtype *out_dtype)
+{
+    uint32_t ndim = 0;
+    char *end;
+
+    while (isdigit((unsigned char)*text)) {
+        if (ndim == BELL_MAX_RANK)
+            return bell_fail(BELL_E_INVALID, "--in %s: more than %d axes", spec,
+                             BELL_MAX_RANK);
+        shape[ndim++] = strtoll(text, &end, 10);
+        text = *end == 'x' ? end + 1 : end;
+    }
+    *out_ndim = ndim;
+    *out_dtype = BELL_FLOAT32;
+    if (*text == ':')
+        *out_dtype = bell_dtype_find(text + 1);
+    else if (*text)
+        return bell_fail(BELL_E_INVALID, "--in %s: not name=2x3:float32", spec);
+    if (*out_dtype == BELL_DEFAULT)
+        return bell_fail(BELL_E_INVALID, "--in %s: no dtype '%s'", spec,
+                         text + 1);
+    return BELL_OK;
+}
+
+/* Random values: floats in [0, 1), integers 0..9. */
+static bell_status
+make_input(struct run *run, size_t i)
+{
+    const char *spec = run->options->in.items[i];
+    const char *equals = strchr(spec, '=');
+    int64_t shape[BELL_MAX_RANK];
+    struct bell_tensor *t;
+    enum bell_dtype dtype;
+    uint32_t ndim;
+
+    if (!equals || equals == spec ||
+        (size_t)(equals - spec) >= sizeof(run->names[i]))
+        return bell_fail(BELL_E_INVALID, "--in %s: not name=2x3:float32", spec);
+    BELL_TRY(parse_shape(spec, equals + 1, shape, &ndim, &dtype));
+    memcpy(run->names[i], spec, (size_t)(equals - spec));
+    if (dtype >= BELL_FLOAT16)
+        t = bell_rand(run->ctx, shape, ndim, dtype);
+    else
+        t = bell_cast(bell_randint(run->ctx, 0, 10, shape, ndim, BELL_INT64),
+                      dtype);
+    run->inputs[i] = (struct eval_input){run->names[i], t};
+    return bell_realize1(t);
+}
+
+static bell_status
+make_inputs(struct run *run)
+{
+    size_t i;
+
+    for (i = 0; i < run->options->in.n_items; i++)
+        BELL_TRY(make_input(run, i));
+    run->fence = bell_zeros(run->ctx, BELL_DIMS(1), BELL_FLOAT32);
+    return bell_realize1(run->fence);
+}
+
+/* ---- runs ------------------------------------------------------------- */
+
+static bell_status
+compute(struct run *run)
+{
+    struct bell_tensor *result;
+    double zero;
+    size_t at;
+
+    if (eval_expr(run->ctx, run->options->expr, run->inputs,
+                  run->options->in.n_items, &result, &at) != BELL_OK) {
+        bell_error_prefix("column %zu", at + 1);
+        return bell_error_last()->status;
+    }
+    BELL_TRY(bell_realize1(result));
+    return bell_item_f64(run->fence, &zero);
+}
+
+/* One run in a scope of its own; its time is from the expression's text to
+ * the result in memory. */
+static bell_status
+compute_scoped(struct run *run, double *out_us)
+{
+    uint64_t start = time_now_ns();
+    bell_status status, ended;
+
+    BELL_TRY(bell_scope_begin(run->ctx));
+    status = compute(run);
+    *out_us = (double)(time_now_ns() - start) / 1e3;
+    ended = bell_scope_end(run->ctx);
+    return status != BELL_OK ? status : ended;
+}
+
+static void
+write_trace(void *user, const char *line)
+{
+    struct run *run = user;
+
+    if (run->trace)
+        json_str(run->trace, NULL, line);
+    else
+        printf("%s\n", line);
+}
+
+/* The run that compiles, traced. */
+static bell_status
+run_first(struct run *run, uint32_t topics)
+{
+    struct bell_stats before;
+    uint32_t old_mask = log_mask;
+    bell_status status;
+    double us;
+
+    bell_context_stats(run->ctx, &before);
+    log_set_writer(write_trace, run);
+    log_mask |= topics;
+    status = compute_scoped(run, &us);
+    log_mask = old_mask;
+    log_set_writer(NULL, NULL);
+    bell_context_stats(run->ctx, &run->first);
+    run->first.n_kernels_compiled -= before.n_kernels_compiled;
+    run->first.n_launches -= before.n_launches;
+    run->first.schedule_ns -= before.schedule_ns;
+    run->first.lower_ns -= before.lower_ns;
+    run->first.compile_ns -= before.compile_ns;
+    run->n_flops = run->first.n_flops - before.n_flops;
+    run->n_bytes = run->first.n_bytes - before.n_bytes;
+    return status;
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static bell_status
+run_all(struct run *run, uint32_t topics, double *out_median_us)
+{
+    int64_t n = run->options->n_runs, i;
+
+    BELL_TRY(make_inputs(run));
+    BELL_TRY(run_first(run, topics));
+    for (i = 0; i < n; i++)
+        BELL_TRY(compute_scoped(run, &run->times_us[i]));
+    qsort(run->times_us, (size_t)n, sizeof(double), compare_doubles);
+    *out_median_us = run->times_us[n / 2];
+    return BELL_OK;
+}
+
+/* ---- the report ------------------------------------------------------- */
+
+static void
+put_results(struct json *json, const struct run *run, double us)
+{
+    const struct bell_stats *first = &run->first;
+
+    json_str(json, "device", bell_context_device(run->ctx));
+    json_str(json, "expression", run->options->expr);
+    json_uint(json, "n_kernels_compiled", first->n_kernels_compiled);
+    json_uint(json, "n_launches", first->n_launches);
+    json_num(json, "schedule_us", (double)first->schedule_ns / 1e3);
+    json_num(json, "lower_us", (double)first->lower_ns / 1e3);
+    json_num(json, "machine_code_us", (double)first->compile_ns / 1e3);
+    json_num(json, "time_us", us);
+    json_num(json, "n_flops", run->n_flops);
+    json_num(json, "n_bytes", run->n_bytes);
+    json_num(json, "gflops", run->n_flops / us / 1e3);
+    json_num(json, "bandwidth_gb_s", run->n_bytes / us / 1e3);
+}
+
+static void
+print_results(const struct run *run, double us)
+{
+    const struct bell_stats *first = &run->first;
+
+    printf("%s: %" PRIu64 " kernels in %" PRIu64 " launches; scheduled in "
+           "%.0f us, lowered in %.0f us, machine code in %.1f ms\n",
+           bell_context_device(run->ctx), first->n_kernels_compiled,
+           first->n_launches, (double)first->schedule_ns / 1e3,
+           (double)first->lower_ns / 1e3, (double)first->compile_ns / 1e6);
+    printf("%.1f us a run (median of %" PRId64 "), %.2f GFLOP/s, "
+           "%.2f GB/s\n",
+           us, run->options->n_runs, run->n_flops / us / 1e3,
+           run->n_bytes / us / 1e3);
+}
+
+static int
+run_kernel(const struct options *options, uint32_t topics)
+{
+    struct run *run = host_calloc(1, sizeof(*run));
+    struct json json;
+    bell_status status;
+    double us = 0;
+    int code = TOOL_OK;
+
+    if (!run)
+        return tool_fail_text(options->json, TOOL_FAILED, "out of memory");
+    json_init(&json);
+    if (options->json) {
+        json_array(&json, "trace");
+        run->trace = &json;
+    }
+    run->options = options;
+    status = bell_context_create(options->device, &run->ctx);
+    if (status == BELL_OK)
+        status = run_all(run, topics, &us);
+    if (status != BELL_OK) {
+        code = tool_fail(options->json, status);
+    } else if (options->json) {
+        json_end(&json);
+        put_results(&json, run, us);
+        code = tool_print_json(&json);
+    } else {
+        print_results(run, us);
+    }
+    json_fini(&json);
+    bell_context_destroy(run->ctx);
+    host_free(run);
+    return code;
+}
+
+int
+verb_kernel(int argc, char **argv)
+{
+    struct options options = {.show = "sched,opt", .n_runs = 20};
+    const struct tool_opt opts[] = {
+        {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
+         "as for `doorbell eval`"},
+        {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
+         "an input's shape and dtype; its values are random"},
+        {"--show", "TOPICS", TOOL_OPT_STRING, &options.show, 0, 0,
+         "of BELL_DEBUG: sched,opt (default), uops, render, time, ..."},
+        {"--runs", "N", TOOL_OPT_INT, &options.n_runs, 1, MAX_RUNS,
+         "to take the median time of (default: 20)"},
+        {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
+         "where to run (default: $BELL_DEVICE, or the first that works)"},
+        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
+         "one JSON document on stdout"},
+    };
+    bell_status status;
+    uint32_t topics;
+    int code;
+
+    code = tool_parse("kernel 'EXPR' [--in name=SHAPE]... [options]\n\n"
+                      "Shows what an expression is compiled to, stage by "
+                      "stage, and times it:\n\n"
+                      "  doorbell kernel 'relu(x @ w)' --in x=512x784 "
+                      "--in w=784x512 --show opt,render",
+                      opts, ARRAY_LEN(opts), argc, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!options.expr)
+        return tool_usage(options.json, "kernel: no expression");
+    status = log_parse(options.show, &topics);
+    if (status != BELL_OK)
+        return tool_usage(options.json, "kernel: --show: %s",
+                          bell_error_last()->message);
+    return run_kernel(&options, topics);
+}
