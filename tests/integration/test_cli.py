@@ -23,6 +23,8 @@ def check_usage(tap):
         done = run(verb, '-h')
         tap.check(f'{verb} -h', expect(done, 0, out=f'doorbell {verb}') +
                   (['-h writes to stderr'] if done.stderr else []))
+        if '  --json' not in done.stdout:
+            continue
         tap.check(f'{verb} --jsn', expect(
             run(verb, '--jsn'), 2, err="did you mean '--json'?"))
         tap.check(f'{verb} with an unknown option and --json',
@@ -76,12 +78,40 @@ def check_doctor(tap):
         done, 1, out='unset BELL_DEVICE'))
 
 
+def check_kernel(tap):
+    done = run('kernel', 'relu(x @ w)', '--in', 'x=64x48', '--in',
+               'w=48x64',
+               '--runs', '3', '--show', 'sched,opt,uops', '--json')
+    complaints = expect(done, 0)
+    if not complaints:
+        result = json.loads(done.stdout)
+        if result['n_kernels_compiled'] != 1 or result['n_launches'] != 1:
+            complaints.append('a product and relu are more than one kernel')
+        for part in ('sched: store', 'opt: range', 'uops: '):
+            if not any(line.startswith(part) for line in result['trace']):
+                complaints.append(f'no "{part}" in the trace')
+    tap.check('kernel --json', complaints)
+    tap.check('kernel', expect(run('kernel', 'x * 2', '--in', 'x=3:int8'), 0,
+                               out='us a run'))
+    for args, part in ((('x +', '--in', 'x=3'), 'column 4'),
+                       (('y',), 'column 1'),
+                       (('x', '--in', 'x=3:flot'), "no dtype 'flot'"),
+                       (('x', '--in', 'x=3,4'), '--in x=3,4'),
+                       (('x', '--in', '=3'), '--in =3'),
+                       (('x', '--in', 'x=' + '1x' * 17), 'axes'),
+                       (('1', '--show', 'shed'), "'shed'"),
+                       ((), 'no expression')):
+        tap.check(f'kernel refuses {" ".join(args)}', expect_json_error(
+            run('kernel', *args, '--json'), 2, part))
+
+
 def main():
     tap = Tap()
     check_usage(tap)
     check_environment(tap)
     check_devices(tap)
     check_doctor(tap)
+    check_kernel(tap)
     tap.finish()
 
 
