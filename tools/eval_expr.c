@@ -2,56 +2,22 @@
 #include "tools/eval_expr.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
-#include "tools/eval_lex.h"
+#include "tools/eval_parser.h"
 #include "tools/tools.h"
 
 #define MAX_INDEX_ITEMS 64
 
-/* Parser state. Every parse_* function starts at the current token and leaves
- * the one after what it read. */
-struct parser {
-    struct bell_context *ctx;
-    struct eval_lexer lexer;
-    struct eval_token tok; /* current */
-    struct arena *arena;   /* lists and strings */
-    const struct eval_input *inputs;
-    size_t n_inputs;
-    unsigned depth; /* of nesting */
-    size_t fault_at;
-};
-
-static bell_status parse_expr(struct parser *p, struct bell_value *out);
-static bell_status parse_unary(struct parser *p, struct bell_value *out);
+static bell_status parse_expr(struct eval_parser *p, struct bell_value *out);
+static bell_status parse_unary(struct eval_parser *p, struct bell_value *out);
 
 /* ---- errors and tokens ------------------------------------------------ */
 
-static bell_status __attribute__((format(printf, 3, 4)))
-fail_at(struct parser *p, size_t at, const char *fmt, ...)
-{
-    char text[BELL_ERROR_MESSAGE];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    p->fault_at = at;
-    return bell_fail(BELL_E_INVALID, "%s", text);
-}
-
-static bell_status
-no_memory(struct parser *p)
-{
-    p->fault_at = p->tok.at;
-    return bell_fail(BELL_E_NO_MEMORY, "out of memory for the expression");
-}
-
 static BELL_MUST_CHECK bell_status
-advance(struct parser *p)
+advance(struct eval_parser *p)
 {
     bell_status status = eval_lex(&p->lexer, &p->tok);
 
@@ -62,7 +28,7 @@ advance(struct parser *p)
 
 /* What the current token is, for messages. */
 static const char *
-found(const struct parser *p, char *buf, size_t size_bytes)
+found(const struct eval_parser *p, char *buf, size_t size_bytes)
 {
     switch (p->tok.kind) {
     case EVAL_TOKEN_END:
@@ -83,19 +49,19 @@ found(const struct parser *p, char *buf, size_t size_bytes)
 }
 
 static BELL_MUST_CHECK bell_status
-expect(struct parser *p, const char *op, const char *where)
+expect(struct eval_parser *p, const char *op, const char *where)
 {
     char buf[64];
 
     if (!eval_is_op(&p->tok, op))
-        return fail_at(p, p->tok.at, "expected '%s' %s, not %s", op, where,
-                       found(p, buf, sizeof(buf)));
+        return eval_fail_at(p, p->tok.at, "expected '%s' %s, not %s", op, where,
+                            found(p, buf, sizeof(buf)));
     return advance(p);
 }
 
 /* Python's words that are no part of this language, where they may stand. */
 static BELL_MUST_CHECK bell_status
-refuse_words(struct parser *p)
+refuse_words(struct eval_parser *p)
 {
     static const struct {
         const char *word, *advice;
@@ -116,243 +82,47 @@ refuse_words(struct parser *p)
 
     for (i = 0; p->tok.kind == EVAL_TOKEN_NAME && i < ARRAY_LEN(words); i++) {
         if (strcmp(p->tok.text, words[i].word) == 0)
-            return fail_at(p, p->tok.at, "'%s' is not supported; %s",
-                           words[i].word, words[i].advice);
+            return eval_fail_at(p, p->tok.at, "'%s' is not supported; %s",
+                                words[i].word, words[i].advice);
     }
     return BELL_OK;
 }
 
 /* Every way to nest leads through parse_unary, which calls this. */
 static BELL_MUST_CHECK bell_status
-enter(struct parser *p)
+enter(struct eval_parser *p)
 {
     if (++p->depth > EVAL_MAX_DEPTH)
-        return fail_at(p, p->tok.at, "nested more than %d deep",
-                       EVAL_MAX_DEPTH);
+        return eval_fail_at(p, p->tok.at, "nested more than %d deep",
+                            EVAL_MAX_DEPTH);
     return BELL_OK;
-}
-
-/* ---- values ----------------------------------------------------------- */
-
-static bool
-is_number(const struct bell_value *v)
-{
-    return v->kind == BELL_VALUE_INT || v->kind == BELL_VALUE_FLOAT ||
-           v->kind == BELL_VALUE_BOOL;
-}
-
-/* A list of numbers as a tensor. */
-static struct bell_tensor *
-list_tensor(struct parser *p, const struct bell_value *v)
-{
-    struct bell_arg arg = {NULL, *v};
-    struct bell_call call = {
-        .function = bell_function_find("tensor"), .args = &arg, .n_args = 1};
-
-    return bell_function_call(p->ctx, &call) == BELL_OK ? call.results[0]
-                                                        : NULL;
-}
-
-/* NULL if it is no tensor, number, or list of numbers. */
-static struct bell_tensor *
-as_tensor(struct parser *p, const struct bell_value *v)
-{
-    switch ((int)v->kind) {
-    case BELL_VALUE_LIST:
-        return list_tensor(p, v);
-    case BELL_VALUE_TENSOR:
-        return v->tensor;
-    case BELL_VALUE_INT:
-        return bell_scalar_int(p->ctx, v->i);
-    case BELL_VALUE_FLOAT:
-        return bell_scalar(p->ctx, v->f);
-    case BELL_VALUE_BOOL:
-        return bell_full(p->ctx, BELL_NO_DIMS, v->b, BELL_BOOL);
-    default:
-        return NULL;
-    }
-}
-
-/* Takes the result of API calls, or their failure as one at `at`. */
-static BELL_MUST_CHECK bell_status
-take_tensor(struct parser *p, struct bell_tensor *t, size_t at,
-            struct bell_value *out)
-{
-    bell_status status = bell_context_status(p->ctx);
-
-    if (status != BELL_OK) {
-        p->fault_at = at;
-        return status;
-    }
-    *out = bell_of_tensor(t);
-    return BELL_OK;
-}
-
-/* A list that grows in the arena. */
-struct list {
-    struct bell_value *items;
-    size_t *at; /* where each began */
-    const char **names;
-    uint32_t n, cap;
-};
-
-static BELL_MUST_CHECK bell_status
-append(struct parser *p, struct list *list, const char *name,
-       const struct bell_value *v, size_t at)
-{
-    if (list->n == list->cap) {
-        uint32_t cap = list->cap ? list->cap * 2 : 8;
-        struct list grown = {.n = list->n, .cap = cap};
-        grown.items = arena_calloc(p->arena, cap, sizeof(*grown.items));
-        grown.at = arena_calloc(p->arena, cap, sizeof(*grown.at));
-        grown.names = arena_calloc(p->arena, cap, sizeof(*grown.names));
-        if (!grown.items || !grown.at || !grown.names)
-            return no_memory(p);
-        if (list->n) {
-            memcpy(grown.items, list->items, list->n * sizeof(*grown.items));
-            memcpy(grown.at, list->at, list->n * sizeof(*grown.at));
-            memcpy(grown.names, list->names, list->n * sizeof(*grown.names));
-        }
-        *list = grown;
-    }
-    list->items[list->n] = *v;
-    list->at[list->n] = at;
-    list->names[list->n] = name;
-    list->n++;
-    return BELL_OK;
-}
-
-/* ---- operators -------------------------------------------------------- */
-
-typedef struct bell_tensor *binary_fn(struct bell_tensor *x,
-                                      struct bell_tensor *y);
-
-/* Binds tighter the greater `level` is; comparisons are level 1. */
-static const struct {
-    const char *text;
-    unsigned level;
-    enum eval_op op;
-    binary_fn *function;
-} binary_ops[] = {
-    {"<", 1, EVAL_LT, bell_lt},
-    {"<=", 1, EVAL_LE, bell_le},
-    {">", 1, EVAL_GT, bell_gt},
-    {">=", 1, EVAL_GE, bell_ge},
-    {"==", 1, EVAL_EQ, bell_eq},
-    {"!=", 1, EVAL_NE, bell_ne},
-    {"|", 2, EVAL_OR, bell_bitwise_or},
-    {"^", 3, EVAL_XOR, bell_bitwise_xor},
-    {"&", 4, EVAL_AND, bell_bitwise_and},
-    {"<<", 5, EVAL_SHL, bell_lshift},
-    {">>", 5, EVAL_SHR, bell_rshift},
-    {"+", 6, EVAL_ADD, bell_add},
-    {"-", 6, EVAL_SUB, bell_sub},
-    {"*", 7, EVAL_MUL, bell_mul},
-    {"/", 7, EVAL_DIV, bell_div},
-    {"//", 7, EVAL_FLOORDIV, bell_floor_divide},
-    {"%", 7, EVAL_MOD, bell_remainder},
-    {"@", 7, EVAL_MATMUL, bell_matmul},
-    {"**", 9, EVAL_POW, bell_pow},
-};
-#define POWER_OP (ARRAY_LEN(binary_ops) - 1)
-
-static BELL_MUST_CHECK bell_status
-apply(struct parser *p, size_t op, size_t at, struct bell_value *x,
-      const struct bell_value *y)
-{
-    struct bell_tensor *a, *b;
-    bell_status status;
-
-    if (is_number(x) && is_number(y)) {
-        struct bell_value left = *x;
-        status = eval_number(binary_ops[op].op, &left, y, x);
-        if (status != BELL_OK)
-            p->fault_at = at;
-        return status;
-    }
-    a = as_tensor(p, x);
-    b = as_tensor(p, y);
-    if (!a || !b)
-        return fail_at(p, at, "'%s' takes tensors and numbers, not %s",
-                       binary_ops[op].text, bell_value_kind_name(a ? y : x));
-    return take_tensor(p, binary_ops[op].function(a, b), at, x);
-}
-
-static BELL_MUST_CHECK bell_status
-negate_number(struct parser *p, size_t at, struct bell_value *x)
-{
-    if (x->kind == BELL_VALUE_FLOAT)
-        *x = bell_of_float(-x->f);
-    else if (x->kind == BELL_VALUE_BOOL)
-        *x = bell_of_int(-(int64_t)x->b);
-    else if (x->i == INT64_MIN)
-        return fail_at(p, at, "the result does not fit in a 64-bit integer");
-    else
-        *x = bell_of_int(-x->i);
-    return BELL_OK;
-}
-
-static BELL_MUST_CHECK bell_status
-apply_unary(struct parser *p, char op, size_t at, struct bell_value *x)
-{
-    if (x->kind == BELL_VALUE_TENSOR) {
-        if (op == '+')
-            return BELL_OK;
-        return take_tensor(
-            p, op == '-' ? bell_neg(x->tensor) : bell_bitwise_not(x->tensor),
-            at, x);
-    }
-    if (!is_number(x))
-        return fail_at(p, at, "'%c' takes a tensor or number, not %s", op,
-                       bell_value_kind_name(x));
-    if (op == '-')
-        return negate_number(p, at, x);
-    if (op == '~' && x->kind == BELL_VALUE_FLOAT)
-        return fail_at(p, at, "'~' takes integers, not floats");
-    if (op == '~')
-        *x = bell_of_int(~(x->kind == BELL_VALUE_BOOL ? x->b : x->i));
-    else if (x->kind == BELL_VALUE_BOOL)
-        *x = bell_of_int(x->b);
-    return BELL_OK;
-}
-
-static size_t
-find_binary(const struct eval_token *tok)
-{
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(binary_ops); i++) {
-        if (eval_is_op(tok, binary_ops[i].text))
-            break;
-    }
-    return i;
 }
 
 /* Operators of at least `level`, left to right. */
 static BELL_MUST_CHECK bell_status
-parse_binary(struct parser *p, unsigned level, struct bell_value *out)
+parse_binary(struct eval_parser *p, unsigned level, struct bell_value *out)
 {
     bool compared = false;
 
     BELL_TRY(parse_unary(p, out));
     for (;;) {
-        size_t op = find_binary(&p->tok), at = p->tok.at;
+        size_t op = eval_find_binary(&p->tok), at = p->tok.at;
         struct bell_value right;
-        if (op == ARRAY_LEN(binary_ops) || binary_ops[op].level < level)
+        if (op == EVAL_OP_COUNT || eval_binary_level(op) < level)
             return refuse_words(p);
-        if (binary_ops[op].level == 1 && compared)
-            return fail_at(p, at,
-                           "comparisons cannot be chained; write "
-                           "(a < b) & (b < c)");
-        compared = binary_ops[op].level == 1;
+        if (eval_binary_level(op) == 1 && compared)
+            return eval_fail_at(p, at,
+                                "comparisons cannot be chained; write "
+                                "(a < b) & (b < c)");
+        compared = eval_binary_level(op) == 1;
         BELL_TRY(advance(p));
-        BELL_TRY(parse_binary(p, binary_ops[op].level + 1, &right));
-        BELL_TRY(apply(p, op, at, out, &right));
+        BELL_TRY(parse_binary(p, eval_binary_level(op) + 1, &right));
+        BELL_TRY(eval_apply(p, op, at, out, &right));
     }
 }
 
 static bell_status
-parse_expr(struct parser *p, struct bell_value *out)
+parse_expr(struct eval_parser *p, struct bell_value *out)
 {
     return parse_binary(p, 1, out);
 }
@@ -362,7 +132,7 @@ parse_expr(struct parser *p, struct bell_value *out)
 /* Expressions up to `close`, the token after which becomes the current one.
  * `*out_comma` tells whether the last one was followed by a comma. */
 static BELL_MUST_CHECK bell_status
-parse_items(struct parser *p, const char *close, struct list *list,
+parse_items(struct eval_parser *p, const char *close, struct eval_list *list,
             bool *out_comma)
 {
     *out_comma = true;
@@ -372,7 +142,7 @@ parse_items(struct parser *p, const char *close, struct list *list,
         if (!*out_comma)
             return expect(p, close, "or ',' here");
         BELL_TRY(parse_expr(p, &v));
-        BELL_TRY(append(p, list, NULL, &v, at));
+        BELL_TRY(eval_append(p, list, NULL, &v, at));
         *out_comma = eval_is_op(&p->tok, ",");
         if (*out_comma)
             BELL_TRY(advance(p));
@@ -382,16 +152,17 @@ parse_items(struct parser *p, const char *close, struct list *list,
 
 /* [a, b], or (a, b); (a) is a. */
 static BELL_MUST_CHECK bell_status
-parse_brackets(struct parser *p, struct bell_value *out)
+parse_brackets(struct eval_parser *p, struct bell_value *out)
 {
     bool round = eval_is_op(&p->tok, "(");
     size_t at = p->tok.at;
-    struct list list = {.n = 0};
+    struct eval_list list = {.n = 0};
     bool comma;
 
     BELL_TRY(advance(p));
     if (p->tok.kind == EVAL_TOKEN_END)
-        return fail_at(p, at, "this '%s' is not closed", round ? "(" : "[");
+        return eval_fail_at(p, at, "this '%s' is not closed",
+                            round ? "(" : "[");
     BELL_TRY(parse_items(p, round ? ")" : "]", &list, &comma));
     if (round && list.n == 1 && !comma)
         *out = list.items[0];
@@ -402,7 +173,7 @@ parse_brackets(struct parser *p, struct bell_value *out)
 
 /* The name of a named argument, if one begins here: the tokens NAME '='. */
 static BELL_MUST_CHECK bell_status
-parse_arg_name(struct parser *p, const char **out_name)
+parse_arg_name(struct eval_parser *p, const char **out_name)
 {
     struct eval_lexer ahead = p->lexer;
     struct eval_token next;
@@ -413,14 +184,14 @@ parse_arg_name(struct parser *p, const char **out_name)
         return BELL_OK;
     *out_name = arena_copy(p->arena, p->tok.text, strlen(p->tok.text) + 1);
     if (!*out_name)
-        return no_memory(p);
+        return eval_no_memory(p);
     BELL_TRY(advance(p));
     return advance(p);
 }
 
 /* Arguments after the opening parenthesis, up to the closing one. */
 static BELL_MUST_CHECK bell_status
-parse_args(struct parser *p, struct list *args)
+parse_args(struct eval_parser *p, struct eval_list *args)
 {
     bool comma = true;
 
@@ -431,11 +202,11 @@ parse_args(struct parser *p, struct list *args)
         if (!comma)
             return expect(p, ")", "or ',' after an argument");
         if (eval_is_op(&p->tok, "*") || eval_is_op(&p->tok, "**"))
-            return fail_at(p, at, "'%s' before an argument is not supported",
-                           p->tok.op);
+            return eval_fail_at(
+                p, at, "'%s' before an argument is not supported", p->tok.op);
         BELL_TRY(parse_arg_name(p, &name));
         BELL_TRY(parse_expr(p, &v));
-        BELL_TRY(append(p, args, name, &v, at));
+        BELL_TRY(eval_append(p, args, name, &v, at));
         comma = eval_is_op(&p->tok, ",");
         if (comma)
             BELL_TRY(advance(p));
@@ -444,10 +215,10 @@ parse_args(struct parser *p, struct list *args)
 }
 
 static BELL_MUST_CHECK bell_status
-take_results(struct parser *p, const struct bell_call *call,
+take_results(struct eval_parser *p, const struct bell_call *call,
              struct bell_value *out)
 {
-    struct list list = {.n = 0};
+    struct eval_list list = {.n = 0};
     uint32_t i;
 
     if (!call->function->returns_list) {
@@ -456,15 +227,15 @@ take_results(struct parser *p, const struct bell_call *call,
     }
     for (i = 0; i < call->n_results; i++) {
         struct bell_value v = bell_of_tensor(call->results[i]);
-        BELL_TRY(append(p, &list, NULL, &v, 0));
+        BELL_TRY(eval_append(p, &list, NULL, &v, 0));
     }
     *out = bell_of_list(list.items, list.n);
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-call_with(struct parser *p, const struct bell_function *function, size_t at,
-          const struct list *list, struct bell_value *out)
+call_with(struct eval_parser *p, const struct bell_function *function,
+          size_t at, const struct eval_list *list, struct bell_value *out)
 {
     struct bell_call call = {.function = function, .n_args = list->n};
     struct bell_arg *args;
@@ -473,7 +244,7 @@ call_with(struct parser *p, const struct bell_function *function, size_t at,
 
     args = arena_calloc(p->arena, list->n + 1, sizeof(*args));
     if (!args)
-        return no_memory(p);
+        return eval_no_memory(p);
     for (i = 0; i < list->n; i++) {
         args[i].name = list->names[i];
         args[i].value = list->items[i];
@@ -488,29 +259,29 @@ call_with(struct parser *p, const struct bell_function *function, size_t at,
 }
 
 static bell_status
-refuse_function(struct parser *p, const char *name, size_t at)
+refuse_function(struct eval_parser *p, const char *name, size_t at)
 {
     const char *nearest = bell_function_nearest(name);
 
     if (nearest)
-        return fail_at(p, at, "no function '%s'; did you mean '%s'?", name,
-                       nearest);
-    return fail_at(p, at, "no function '%s'; --list prints all", name);
+        return eval_fail_at(p, at, "no function '%s'; did you mean '%s'?", name,
+                            nearest);
+    return eval_fail_at(p, at, "no function '%s'; --list prints all", name);
 }
 
 /* name(...), or self.name(...); the current token is the parenthesis. */
 static BELL_MUST_CHECK bell_status
-parse_call(struct parser *p, const char *name, size_t at,
+parse_call(struct eval_parser *p, const char *name, size_t at,
            const struct bell_value *self, size_t self_at,
            struct bell_value *out)
 {
     const struct bell_function *function = bell_function_find(name);
-    struct list list = {.n = 0};
+    struct eval_list list = {.n = 0};
 
     if (!function)
         return refuse_function(p, name, at);
     if (self)
-        BELL_TRY(append(p, &list, NULL, self, self_at));
+        BELL_TRY(eval_append(p, &list, NULL, self, self_at));
     BELL_TRY(advance(p));
     BELL_TRY(parse_args(p, &list));
     return call_with(p, function, at, &list, out);
@@ -520,7 +291,7 @@ parse_call(struct parser *p, const char *name, size_t at,
 
 /* A bound of a slice: an int, or nothing before ':', ',' and ']'. */
 static BELL_MUST_CHECK bell_status
-parse_bound(struct parser *p, int64_t absent, int64_t *out)
+parse_bound(struct eval_parser *p, int64_t absent, int64_t *out)
 {
     struct bell_value v;
     size_t at = p->tok.at;
@@ -533,15 +304,15 @@ parse_bound(struct parser *p, int64_t absent, int64_t *out)
     if (v.kind == BELL_VALUE_NONE)
         return BELL_OK;
     if (v.kind != BELL_VALUE_INT)
-        return fail_at(p, at, "a slice's bounds are integers, not %s",
-                       bell_value_kind_name(&v));
+        return eval_fail_at(p, at, "a slice's bounds are integers, not %s",
+                            bell_value_kind_name(&v));
     *out = v.i;
     return BELL_OK;
 }
 
 /* What follows "begin:". */
 static BELL_MUST_CHECK bell_status
-parse_slice(struct parser *p, int64_t begin, struct bell_index_item *item)
+parse_slice(struct eval_parser *p, int64_t begin, struct bell_index_item *item)
 {
     int64_t end, step = 1;
     size_t at;
@@ -554,16 +325,16 @@ parse_slice(struct parser *p, int64_t begin, struct bell_index_item *item)
         BELL_TRY(parse_bound(p, 1, &step));
     }
     if (step == 0)
-        return fail_at(p, at, "a slice's step cannot be 0");
+        return eval_fail_at(p, at, "a slice's step cannot be 0");
     *item = bell_slice(begin, end, step);
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-item_of_value(struct parser *p, const struct bell_value *v, size_t at,
+item_of_value(struct eval_parser *p, const struct bell_value *v, size_t at,
               struct bell_index_item *item)
 {
-    struct list list = {.n = 0};
+    struct eval_list list = {.n = 0};
     struct bell_value t = *v;
 
     switch ((int)v->kind) {
@@ -574,10 +345,10 @@ item_of_value(struct parser *p, const struct bell_value *v, size_t at,
         *item = bell_new_axis();
         return BELL_OK;
     case BELL_VALUE_LIST:
-        BELL_TRY(append(p, &list, NULL, v, at));
+        BELL_TRY(eval_append(p, &list, NULL, v, at));
         if (v->n_items == 0) {
             struct bell_value dtype = bell_of_dtype(BELL_INT64);
-            BELL_TRY(append(p, &list, NULL, &dtype, at));
+            BELL_TRY(eval_append(p, &list, NULL, &dtype, at));
         }
         BELL_TRY(call_with(p, bell_function_find("tensor"), at, &list, &t));
         *item = bell_by(t.tensor);
@@ -586,15 +357,15 @@ item_of_value(struct parser *p, const struct bell_value *v, size_t at,
         *item = bell_by(v->tensor);
         return BELL_OK;
     default:
-        return fail_at(p, at,
-                       "an index is an integer, slice, ..., None or "
-                       "integer tensor, not %s",
-                       bell_value_kind_name(v));
+        return eval_fail_at(p, at,
+                            "an index is an integer, slice, ..., None or "
+                            "integer tensor, not %s",
+                            bell_value_kind_name(v));
     }
 }
 
 static BELL_MUST_CHECK bell_status
-parse_item(struct parser *p, struct bell_index_item *item)
+parse_item(struct eval_parser *p, struct bell_index_item *item)
 {
     struct bell_value v = bell_of_none();
     size_t at = p->tok.at;
@@ -609,29 +380,29 @@ parse_item(struct parser *p, struct bell_index_item *item)
     if (!eval_is_op(&p->tok, ":"))
         return item_of_value(p, &v, at, item);
     if (v.kind != BELL_VALUE_INT && v.kind != BELL_VALUE_NONE)
-        return fail_at(p, at, "a slice's bounds are integers, not %s",
-                       bell_value_kind_name(&v));
+        return eval_fail_at(p, at, "a slice's bounds are integers, not %s",
+                            bell_value_kind_name(&v));
     return parse_slice(p, v.kind == BELL_VALUE_INT ? v.i : BELL_NONE, item);
 }
 
 static BELL_MUST_CHECK bell_status
-index_list(struct parser *p, const struct bell_index_item *items, uint32_t n,
-           size_t at, struct bell_value *out)
+index_list(struct eval_parser *p, const struct bell_index_item *items,
+           uint32_t n, size_t at, struct bell_value *out)
 {
     int64_t i = items[0].begin, size = out->n_items;
 
     if (n != 1 || items[0].kind != BELL_INDEX_INT)
-        return fail_at(p, at, "a list is indexed by one integer");
+        return eval_fail_at(p, at, "a list is indexed by one integer");
     if (i < -size || i >= size)
-        return fail_at(p, at, "index %lld of a list of %lld", (long long)i,
-                       (long long)size);
+        return eval_fail_at(p, at, "index %lld of a list of %lld", (long long)i,
+                            (long long)size);
     *out = out->items[i < 0 ? i + size : i];
     return BELL_OK;
 }
 
 /* out[...]; the current token is the bracket. */
 static BELL_MUST_CHECK bell_status
-parse_index(struct parser *p, struct bell_value *out)
+parse_index(struct eval_parser *p, struct bell_value *out)
 {
     struct bell_index_item items[MAX_INDEX_ITEMS];
     size_t at = p->tok.at;
@@ -643,8 +414,8 @@ parse_index(struct parser *p, struct bell_value *out)
         if (!comma)
             return expect(p, "]", "or ',' after an index");
         if (n == MAX_INDEX_ITEMS)
-            return fail_at(p, p->tok.at, "more than %d indices",
-                           MAX_INDEX_ITEMS);
+            return eval_fail_at(p, p->tok.at, "more than %d indices",
+                                MAX_INDEX_ITEMS);
         BELL_TRY(parse_item(p, &items[n++]));
         comma = eval_is_op(&p->tok, ",");
         if (comma)
@@ -652,44 +423,44 @@ parse_index(struct parser *p, struct bell_value *out)
     }
     BELL_TRY(advance(p));
     if (n == 0)
-        return fail_at(p, at, "an index is missing");
+        return eval_fail_at(p, at, "an index is missing");
     if (out->kind == BELL_VALUE_LIST)
         return index_list(p, items, n, at, out);
     if (out->kind != BELL_VALUE_TENSOR)
-        return fail_at(p, at, "%s cannot be indexed",
-                       bell_value_kind_name(out));
-    return take_tensor(p, bell_index(out->tensor, items, n), at, out);
+        return eval_fail_at(p, at, "%s cannot be indexed",
+                            bell_value_kind_name(out));
+    return eval_take_tensor(p, bell_index(out->tensor, items, n), at, out);
 }
 
 /* ---- atoms ------------------------------------------------------------ */
 
 static BELL_MUST_CHECK bell_status
-reverse_axes(struct parser *p, size_t at, struct bell_value *x)
+reverse_axes(struct eval_parser *p, size_t at, struct bell_value *x)
 {
     int64_t order[BELL_MAX_RANK];
     uint32_t rank = bell_ndim(x->tensor), i;
 
     for (i = 0; i < rank; i++)
         order[i] = rank - 1 - i;
-    return take_tensor(p, bell_permute(x->tensor, order, rank), at, x);
+    return eval_take_tensor(p, bell_permute(x->tensor, order, rank), at, x);
 }
 
 static BELL_MUST_CHECK bell_status
-shape_list(struct parser *p, struct bell_value *x)
+shape_list(struct eval_parser *p, struct bell_value *x)
 {
-    struct list list = {.n = 0};
+    struct eval_list list = {.n = 0};
     uint32_t i;
 
     for (i = 0; i < bell_ndim(x->tensor); i++) {
         struct bell_value v = bell_of_int(bell_shape(x->tensor)[i]);
-        BELL_TRY(append(p, &list, NULL, &v, 0));
+        BELL_TRY(eval_append(p, &list, NULL, &v, 0));
     }
     *x = bell_of_list(list.items, list.n);
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-take_attribute(struct parser *p, const char *name, size_t at,
+take_attribute(struct eval_parser *p, const char *name, size_t at,
                struct bell_value *x)
 {
     bool is_tensor = x->kind == BELL_VALUE_TENSOR;
@@ -697,7 +468,7 @@ take_attribute(struct parser *p, const char *name, size_t at,
     if (is_tensor && strcmp(name, "T") == 0)
         return reverse_axes(p, at, x);
     if (is_tensor && strcmp(name, "mT") == 0)
-        return take_tensor(p, bell_t(x->tensor), at, x);
+        return eval_take_tensor(p, bell_t(x->tensor), at, x);
     if (is_tensor && strcmp(name, "shape") == 0)
         return shape_list(p, x);
     if (is_tensor && strcmp(name, "ndim") == 0) {
@@ -709,16 +480,16 @@ take_attribute(struct parser *p, const char *name, size_t at,
         return BELL_OK;
     }
     if (bell_function_find(name))
-        return fail_at(p, at, "'%s' is a method: write .%s()", name, name);
-    return fail_at(p, at,
-                   "%s has no attribute '%s'; tensors have T, mT, "
-                   "shape, ndim and dtype",
-                   bell_value_kind_name(x), name);
+        return eval_fail_at(p, at, "'%s' is a method: write .%s()", name, name);
+    return eval_fail_at(p, at,
+                        "%s has no attribute '%s'; tensors have T, mT, "
+                        "shape, ndim and dtype",
+                        bell_value_kind_name(x), name);
 }
 
 /* .name or .name(...); the current token is the point. */
 static BELL_MUST_CHECK bell_status
-parse_attribute(struct parser *p, size_t self_at, struct bell_value *out)
+parse_attribute(struct eval_parser *p, size_t self_at, struct bell_value *out)
 {
     char name[EVAL_TEXT_MAX];
     struct bell_value self = *out;
@@ -726,7 +497,7 @@ parse_attribute(struct parser *p, size_t self_at, struct bell_value *out)
 
     BELL_TRY(advance(p));
     if (p->tok.kind != EVAL_TOKEN_NAME)
-        return fail_at(p, p->tok.at, "a name is missing after '.'");
+        return eval_fail_at(p, p->tok.at, "a name is missing after '.'");
     at = p->tok.at;
     memcpy(name, p->tok.text, sizeof(name));
     BELL_TRY(advance(p));
@@ -767,25 +538,26 @@ find_constant(const char *name, struct bell_value *out)
 }
 
 static bell_status
-refuse_name(struct parser *p, const char *name, size_t at)
+refuse_name(struct eval_parser *p, const char *name, size_t at)
 {
     const char *names[TOOL_LIST_MAX], *nearest;
     size_t n = 0;
 
     if (bell_function_find(name))
-        return fail_at(p, at, "'%s' is a function: write %s(...)", name, name);
+        return eval_fail_at(p, at, "'%s' is a function: write %s(...)", name,
+                            name);
     for (; n < p->n_inputs && n < TOOL_LIST_MAX; n++)
         names[n] = p->inputs[n].name;
     nearest = tool_nearest(name, names, n);
     if (nearest)
-        return fail_at(p, at, "no input '%s'; did you mean '%s'?", name,
-                       nearest);
-    return fail_at(p, at, "no input '%s'; give it with --in %s=FILE.npy", name,
-                   name);
+        return eval_fail_at(p, at, "no input '%s'; did you mean '%s'?", name,
+                            nearest);
+    return eval_fail_at(p, at, "no input '%s'; give it with --in %s=FILE.npy",
+                        name, name);
 }
 
 static const struct eval_input *
-find_input(const struct parser *p, const char *name)
+find_input(const struct eval_parser *p, const char *name)
 {
     size_t i;
 
@@ -799,7 +571,7 @@ find_input(const struct parser *p, const char *name)
 /* Skips "torch.", "torch.nn.functional." and "F.", where no input has that
  * name: what follows is the same without it. */
 static BELL_MUST_CHECK bell_status
-skip_modules(struct parser *p)
+skip_modules(struct eval_parser *p)
 {
     static const char *const modules[] = {"torch", "F", "nn", "functional"};
     bool inside = false;
@@ -823,7 +595,7 @@ skip_modules(struct parser *p)
 }
 
 static BELL_MUST_CHECK bell_status
-parse_name(struct parser *p, struct bell_value *out)
+parse_name(struct eval_parser *p, struct bell_value *out)
 {
     char name[EVAL_TEXT_MAX];
     const struct eval_input *input;
@@ -831,15 +603,15 @@ parse_name(struct parser *p, struct bell_value *out)
 
     BELL_TRY(skip_modules(p));
     if (p->tok.kind != EVAL_TOKEN_NAME)
-        return fail_at(p, p->tok.at, "a name is missing after '.'");
+        return eval_fail_at(p, p->tok.at, "a name is missing after '.'");
     at = p->tok.at;
     memcpy(name, p->tok.text, sizeof(name));
     BELL_TRY(advance(p));
     input = find_input(p, name);
     if (eval_is_op(&p->tok, "(")) {
         if (input && !bell_function_find(name))
-            return fail_at(p, p->tok.at, "'%s' is an input, not a function",
-                           name);
+            return eval_fail_at(p, p->tok.at,
+                                "'%s' is an input, not a function", name);
         return parse_call(p, name, at, NULL, 0, out);
     }
     if (input)
@@ -850,7 +622,7 @@ parse_name(struct parser *p, struct bell_value *out)
 }
 
 static BELL_MUST_CHECK bell_status
-parse_atom(struct parser *p, struct bell_value *out)
+parse_atom(struct eval_parser *p, struct bell_value *out)
 {
     char buf[64];
     const char *str;
@@ -865,7 +637,7 @@ parse_atom(struct parser *p, struct bell_value *out)
     case EVAL_TOKEN_STRING:
         str = arena_copy(p->arena, p->tok.text, strlen(p->tok.text) + 1);
         if (!str)
-            return no_memory(p);
+            return eval_no_memory(p);
         *out = bell_of_str(str);
         return advance(p);
     case EVAL_TOKEN_NAME:
@@ -878,14 +650,14 @@ parse_atom(struct parser *p, struct bell_value *out)
     case EVAL_TOKEN_END:
         break;
     }
-    return fail_at(p, p->tok.at, "expected a value, not %s",
-                   found(p, buf, sizeof(buf)));
+    return eval_fail_at(p, p->tok.at, "expected a value, not %s",
+                        found(p, buf, sizeof(buf)));
 }
 
 /* An atom and what is attached to it; then ** and its right side, which binds
  * tighter than a sign on the left and looser than one on the right. */
 static BELL_MUST_CHECK bell_status
-parse_power(struct parser *p, struct bell_value *out)
+parse_power(struct eval_parser *p, struct bell_value *out)
 {
     size_t self_at = p->tok.at, at;
     struct bell_value right;
@@ -897,8 +669,8 @@ parse_power(struct parser *p, struct bell_value *out)
         else if (eval_is_op(&p->tok, "."))
             BELL_TRY(parse_attribute(p, self_at, out));
         else if (eval_is_op(&p->tok, "("))
-            return fail_at(p, p->tok.at, "%s cannot be called",
-                           bell_value_kind_name(out));
+            return eval_fail_at(p, p->tok.at, "%s cannot be called",
+                                bell_value_kind_name(out));
         else
             break;
     }
@@ -907,11 +679,11 @@ parse_power(struct parser *p, struct bell_value *out)
     at = p->tok.at;
     BELL_TRY(advance(p));
     BELL_TRY(parse_unary(p, &right));
-    return apply(p, POWER_OP, at, out, &right);
+    return eval_apply(p, EVAL_POW, at, out, &right);
 }
 
 static bell_status
-parse_unary(struct parser *p, struct bell_value *out)
+parse_unary(struct eval_parser *p, struct bell_value *out)
 {
     size_t at = p->tok.at;
 
@@ -921,7 +693,7 @@ parse_unary(struct parser *p, struct bell_value *out)
         char op = p->tok.op[0];
         BELL_TRY(advance(p));
         BELL_TRY(parse_unary(p, out));
-        BELL_TRY(apply_unary(p, op, at, out));
+        BELL_TRY(eval_apply_unary(p, op, at, out));
     } else {
         BELL_TRY(parse_power(p, out));
     }
@@ -932,41 +704,43 @@ parse_unary(struct parser *p, struct bell_value *out)
 /* ---- the whole text --------------------------------------------------- */
 
 static BELL_MUST_CHECK bell_status
-parse_whole(struct parser *p, struct bell_value *out)
+parse_whole(struct eval_parser *p, struct bell_value *out)
 {
     char buf[64];
 
     BELL_TRY(advance(p));
     if (p->tok.kind == EVAL_TOKEN_END)
-        return fail_at(p, 0, "the expression is empty");
+        return eval_fail_at(p, 0, "the expression is empty");
     BELL_TRY(parse_expr(p, out));
     if (eval_is_op(&p->tok, "="))
-        return fail_at(p, p->tok.at, "'=' does not compare; write ==");
+        return eval_fail_at(p, p->tok.at, "'=' does not compare; write ==");
     if (p->tok.kind != EVAL_TOKEN_END)
-        return fail_at(p, p->tok.at, "expected an operator or the end, not %s",
-                       found(p, buf, sizeof(buf)));
+        return eval_fail_at(p, p->tok.at,
+                            "expected an operator or the end, not %s",
+                            found(p, buf, sizeof(buf)));
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-take_final(struct parser *p, const struct bell_value *v,
+take_final(struct eval_parser *p, const struct bell_value *v,
            struct bell_tensor **out_tensor)
 {
-    struct bell_tensor *t = as_tensor(p, v);
+    struct bell_tensor *t = eval_as_tensor(p, v);
     struct bell_value checked;
 
     if (!t && v->kind == BELL_VALUE_LIST) {
         char why[BELL_ERROR_MESSAGE];
         snprintf(why, sizeof(why), "%.300s", bell_error_last()->message);
-        return fail_at(p, 0,
-                       "the expression is a list of %u, and not of numbers "
-                       "(%s); take one of it with [0]",
-                       v->n_items, why);
+        return eval_fail_at(
+            p, 0,
+            "the expression is a list of %u, and not of numbers "
+            "(%s); take one of it with [0]",
+            v->n_items, why);
     }
     if (!t)
-        return fail_at(p, 0, "the expression is %s, not a tensor",
-                       bell_value_kind_name(v));
-    BELL_TRY(take_tensor(p, t, 0, &checked));
+        return eval_fail_at(p, 0, "the expression is %s, not a tensor",
+                            bell_value_kind_name(v));
+    BELL_TRY(eval_take_tensor(p, t, 0, &checked));
     *out_tensor = t;
     return BELL_OK;
 }
@@ -976,10 +750,10 @@ eval_expr(struct bell_context *ctx, const char *text,
           const struct eval_input *inputs, size_t n_inputs,
           struct bell_tensor **out_tensor, size_t *out_at)
 {
-    struct parser p = {.ctx = ctx,
-                       .lexer = {.text = text},
-                       .inputs = inputs,
-                       .n_inputs = n_inputs};
+    struct eval_parser p = {.ctx = ctx,
+                            .lexer = {.text = text},
+                            .inputs = inputs,
+                            .n_inputs = n_inputs};
     struct bell_value v;
     struct arena arena;
     bell_status status;

@@ -28,6 +28,7 @@ struct fuzz_state {
     struct fuzz_verdict verdict;
     uint64_t n_programs, n_grad_checks, n_mismatches, n_calls;
     uint64_t n_compared, n_unstable;
+    bool checked[FUZZ_MAX_OPS]; /* --grad: by op, whether a check said yes */
     uint64_t start_ns;
     char first_what[400]; /* of the first mismatch */
     int64_t first_index;
@@ -123,7 +124,10 @@ run_grad_program(struct fuzz_state *s, int64_t index)
     if (s->prog.n_roots == 0)
         return BELL_OK;
     s->n_grad_checks++;
-    return run_check(s, index, fuzz_check_grad);
+    BELL_TRY(run_check(s, index, fuzz_check_grad));
+    if (!s->verdict.failed && s->verdict.n_compared > 0)
+        s->checked[op] = true;
+    return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
@@ -145,13 +149,32 @@ run_programs(struct fuzz_state *s)
     return BELL_OK;
 }
 
+/* Differentiable calls, and how many of them were found right. */
+static void
+count_checked(const struct fuzz_state *s, uint64_t *out_n, uint64_t *out_all)
+{
+    size_t i;
+
+    *out_n = *out_all = 0;
+    for (i = 0; i < fuzz_op_count() && i < FUZZ_MAX_OPS; i++) {
+        *out_n += s->checked[i];
+        *out_all += fuzz_op_at(i)->differentiable;
+    }
+}
+
 static int
 print_summary(struct fuzz_state *s)
 {
     double seconds = (double)(time_now_ns() - s->start_ns) * 1e-9;
     int code = s->n_mismatches ? TOOL_FAILED : TOOL_OK, printed;
+    uint64_t n_checked, n_all;
     struct json json;
 
+    count_checked(s, &n_checked, &n_all);
+
+    if (!s->opts.json && s->opts.grad)
+        printf("%" PRIu64 " of %" PRIu64 " differentiable calls checked\n",
+               n_checked, n_all);
     if (!s->opts.json) {
         printf("%" PRIu64 " programs (%" PRIu64 " of gradients), %" PRIu64
                " calls, %" PRIu64 " elements compared, %" PRIu64
@@ -169,6 +192,10 @@ print_summary(struct fuzz_state *s)
     json_uint(&json, "calls", s->n_calls);
     json_uint(&json, "elements_compared", s->n_compared - s->n_unstable);
     json_uint(&json, "elements_ill_conditioned", s->n_unstable);
+    if (s->opts.grad) {
+        json_uint(&json, "differentiable", n_all);
+        json_uint(&json, "differentiable_checked", n_checked);
+    }
     json_num(&json, "time_s", seconds);
     json_uint(&json, "mismatches", s->n_mismatches);
     if (s->n_mismatches) {

@@ -31,6 +31,7 @@
 #define FUZZ_MAX_ROOTS 4
 #define FUZZ_MAX_SRC   5
 #define FUZZ_MAX_LIST  24
+#define FUZZ_MAX_OPS   512 /* rows of all tables together, at most */
 
 /* A stream of random numbers (SplitMix64). */
 struct fuzz_rng {
