@@ -72,7 +72,8 @@ struct cas_record {
 
 enum {
     CAS_COMPRESS = 1u << 0,  /* zlib, where it was built in */
-    CAS_WRITE_EACH = 1u << 1 /* a block per record: survives a crash */
+    CAS_WRITE_EACH = 1u << 1 /* a block per record: survives a crash; the file
+                                gets a high number */
 };
 
 struct cas_writer;
@@ -85,6 +86,8 @@ BELL_MUST_CHECK bell_status cas_writer_create(const char *path, uint32_t flags,
 /* Appends a record; its blobs' data is copied. */
 BELL_MUST_CHECK bell_status cas_write(struct cas_writer *writer,
                                       const struct cas_record *record);
+/* The number of the file, for whoever must see to it that it stays open. */
+int cas_writer_fd(const struct cas_writer *writer);
 /* Writes what is pending and the end mark, and frees the writer. */
 BELL_MUST_CHECK bell_status cas_writer_close(struct cas_writer *writer);
 

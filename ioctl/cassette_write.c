@@ -18,6 +18,7 @@
 #endif
 
 #define BLOCK_BYTES (256u << 10)
+#define HIGH_FD     800
 
 struct cas_writer {
     int fd;
@@ -98,6 +99,25 @@ destroy(struct cas_writer *writer)
     host_free(writer);
 }
 
+/* Moves a file out of the low numbers, which a recorded program counts on;
+ * it stays where it is if that cannot be. */
+static int
+move_high(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+
+    if (high < 0)
+        return fd;
+    close(fd);
+    return high;
+}
+
+int
+cas_writer_fd(const struct cas_writer *writer)
+{
+    return writer->fd;
+}
+
 bell_status
 cas_writer_create(const char *path, uint32_t flags, const char *identity,
                   struct cas_writer **out_writer)
@@ -115,6 +135,8 @@ cas_writer_create(const char *path, uint32_t flags, const char *identity,
         return bell_fail(BELL_E_IO, "cannot create %s: %s", path,
                          strerror(errno));
     }
+    if (flags & CAS_WRITE_EACH)
+        writer->fd = move_high(writer->fd);
     memcpy(head.magic, CAS_MAGIC, sizeof(head.magic));
     head.identity_bytes = (uint32_t)strlen(identity);
     status = write_all(writer->fd, &head, sizeof(head));

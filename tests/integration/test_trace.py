@@ -83,6 +83,9 @@ def main():
         path, done = record(folder, 'crash', PROGRAM, '--crash')
         tap.check('one that dies keeps what it did', expect(done, 1) + missing(
             texts(path)[1], ('sample', 'push@0x200001000+16')))
+        path, done = record(folder, 'close', PROGRAM, '--close')
+        tap.check('one that closes all files', expect(done, 0) + missing(
+            texts(path)[1], ('open', '/dev/nvidiactl')))
         path, done = record(folder, 'shell', '/bin/sh', '-c',
                             'echo hello; ls / >/dev/null; exit 3')
         tap.check('a shell with children', expect(done, 1) + [

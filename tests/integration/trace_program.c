@@ -3,7 +3,7 @@
  * threads, a forked child and after exec. Ends with 0 if every call did what
  * it does without the recorder.
  *
- * usage: trace_program [--again | --plain | --crash]
+ * usage: trace_program [--again | --plain | --crash | --close]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,6 +131,24 @@ run_child(char *self)
     return waitpid(pid, &wait_status, 0) == pid && wait_status == 0;
 }
 
+/* Closes every number but ours, as daemons do, and opens a file under each:
+ * nothing may be written there. */
+static int
+close_all(int ctl)
+{
+    struct nv_os00 call = {.hRoot = CLIENT};
+    struct stat st;
+    FILE *file = tmpfile();
+    int fd = fileno(file), i, good = 1;
+
+    for (i = 3; i < 900; i++) {
+        if (i != ctl && i != fd)
+            (void)dup2(fd, i);
+    }
+    good &= ioctl(ctl, nv_request(NV_ESC_RM_FREE, sizeof(call)), &call) == 0;
+    return good && fstat(fd, &st) == 0 && st.st_size == 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -142,6 +161,8 @@ main(int argc, char **argv)
     ctl = open_node("nvidiactl", O_RDWR | O_CLOEXEC);
     if (!check(ctl >= 0, "open"))
         return 1;
+    if (strcmp(how, "--close") == 0)
+        return !check(close_all(ctl), "a file under a closed number");
     if (strcmp(how, "--again") == 0)
         return !check(run_threads(ctl), "threads");
     gpu = open_node("nvidia0", O_RDWR | O_CLOEXEC);

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -41,7 +42,8 @@ static struct {
     pthread_mutex_t lock; /* of what follows */
     struct cas_writer *writer;
     struct nv_track *track;
-    bool broken; /* writing failed: give up quietly */
+    bool broken;      /* writing failed: give up quietly */
+    struct stat part; /* of the file as it was opened */
     uint32_t branch;
     char dir[512], prefix[256];
     size_t prefix_len;
@@ -147,10 +149,22 @@ start_part_locked(void)
     blob.size_bytes = (uint32_t)command_line(line, sizeof(line));
     if (cas_writer_create(path, CAS_WRITE_EACH, identity, &rec.writer) !=
             BELL_OK ||
+        fstat(cas_writer_fd(rec.writer), &rec.part) < 0 ||
         cas_write(rec.writer, &start) != BELL_OK)
         rec.broken = true;
     if (!rec.track)
         rec.track = nv_track_create();
+}
+
+/* Whether the part is still open. A program may close all numbers that it
+ * does not know, and then open a file of its own under ours. */
+static bool
+part_is_ours(void)
+{
+    struct stat now;
+
+    return fstat(cas_writer_fd(rec.writer), &now) == 0 &&
+           now.st_dev == rec.part.st_dev && now.st_ino == rec.part.st_ino;
 }
 
 static void
@@ -160,6 +174,10 @@ write_locked(struct cas_record *record)
         start_part_locked();
     if (rec.broken)
         return;
+    if (!part_is_ours()) {
+        rec.broken = true;
+        return;
+    }
     record->pid = (uint32_t)rec.pid;
     record->tid = (uint32_t)syscall(SYS_gettid);
     record->time_ns = time_now_ns();
