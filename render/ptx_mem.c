@@ -304,6 +304,15 @@ access_lanes(struct ptx_emit *e, const struct access *a,
 
     if (index->lanes == 1)
         index = split_index(index, &offset);
+    if (offset && a->memory->op == UOP_LOCAL) {
+        /* nobody says what 32-bit addresses below 0 plus a constant are */
+        struct ptx_value v;
+        BELL_TRY(ptx_value_of(e, index, &v));
+        if (v.fact.min < 0) {
+            index = a->u->src[1];
+            offset = 0;
+        }
+    }
     for (lane = 0; lane < a->lanes; lane += n) {
         int64_t at = offset + (index->lanes == 1 ? lane : 0);
         BELL_TRY(find_address(e, a, index, index->lanes == 1 ? 0 : lane, &addr,

@@ -58,8 +58,8 @@ encode_small(double d, int digits, int min_exponent, int max_exponent,
         return sign | infinity;
     units = nearbyint(ldexp(size, digits - 1 - exponent));
     /* A carry out of the fraction is right in the exponent's field. */
-    bits = ((uint64_t)(exponent - min_exponent) << (digits - 1)) +
-           (uint64_t)units;
+    bits =
+        ((uint64_t)(exponent - min_exponent) << (digits - 1)) + (uint64_t)units;
     return sign | bits;
 }
 

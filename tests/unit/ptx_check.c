@@ -193,12 +193,8 @@ ptx_check_assemble(void)
 
     for (t = 0; t < ARRAY_LEN(targets) && n_kept; t++) {
         struct render_binary cubin;
-        if (there && render_ptxas(kept[t], &targets[t], &cubin) != BELL_OK) {
-            FILE *file = fopen("/tmp/kept.ptx", "w");
-            fputs(kept[t], file);
-            fclose(file);
+        if (there && render_ptxas(kept[t], &targets[t], &cubin) != BELL_OK)
             fail_msg("sm_%u: %s", targets[t].sm, bell_error_last()->message);
-        }
         if (there) {
             assert_true(cubin.size_bytes > 64);
             assert_memory_equal(cubin.data, "\177ELF", 4);

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "lower_kernels.h"
 #include "ptx_check.h"
 
 #define N 96 /* elements of most buffers */
@@ -112,7 +113,7 @@ check_alu(enum uop_op op, enum uop_dtype dtype, unsigned lanes, uint64_t *rng)
     snprintf(what, sizeof(what), "%s %s x%u", info->name,
              uop_dtype_infos[dtype].short_name, lanes);
     check_roots(&g, &root, 1, bufs, 1 + info->min_src,
-                op == UOP_MAX || op == UOP_MIN, lanes == 1, what);
+                op == UOP_MAX || op == UOP_MIN, false, what);
     free_bufs(bufs, 1 + info->min_src);
     uop_graph_fini(&g);
 }
@@ -158,7 +159,7 @@ check_cast(enum uop_dtype from, enum uop_dtype to, unsigned lanes,
     snprintf(what, sizeof(what), "cast %s to %s x%u",
              uop_dtype_infos[from].short_name, uop_dtype_infos[to].short_name,
              lanes);
-    check_roots(&g, &root, 1, bufs, 2, false, lanes == 1, what);
+    check_roots(&g, &root, 1, bufs, 2, false, false, what);
     free_bufs(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -213,7 +214,6 @@ check_bitcast(enum uop_dtype from, enum uop_dtype to, unsigned lanes,
     assert_int_equal(render_ptx(&p, &ptx_check_target, &text), BELL_OK);
     ptx_check_run(&p, text, bufs, 2, NULL, "bitcast");
     assert_memory_equal((char *)out + bytes, (char *)in + bytes, bytes * lanes);
-    ptx_check_keep(&p, false);
     host_free(text);
     program_free(&p);
     uop_graph_fini(&g);
@@ -370,6 +370,179 @@ test_random(void **state)
         check_random(seed);
 }
 
+/* ---- kernels ---- */
+
+static const int64_t sizes[][3] = {{1, 1, 1}, {5, 7, 3}, {16, 32, 48}};
+
+/* A kernel of lower_kernels.c through the passes for a GPU. */
+static void
+check_kernel(const struct lk_case *c, const int64_t *d, bool no_opts)
+{
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    struct lower_target target;
+    struct lower_program p;
+    char err[256] = "", *text;
+    struct lk k;
+
+    assert_int_equal(render_ptx_lower_target(&ptx_check_target, &target),
+                     BELL_OK);
+    target.no_opts = no_opts;
+    lk_init(&k, c, d, 11);
+    lk_copy_bufs(&k, want);
+    lk_copy_bufs(&k, got);
+    assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+    if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK ||
+        render_ptx(&p, &ptx_check_target, &text) != BELL_OK)
+        fail_msg("%s: %s", c->name, bell_error_last()->message);
+    ptx_check_run(&p, text, got, (uint32_t)k.n_bufs, NULL, c->name);
+    if (lk_compare(&k, want, got, err, sizeof(err)))
+        fail_msg("%s: %s\n%s", c->name, err, text);
+    if (d[0] == 5 && !no_opts)
+        ptx_check_keep(&p, false);
+    host_free(text);
+    lk_free_copy(&k, want);
+    lk_free_copy(&k, got);
+    lk_fini(&k);
+}
+
+static void
+test_kernels(void **state)
+{
+    size_t c, s;
+
+    (void)state;
+    for (c = 0; c < lk_n_cases; c++) {
+        for (s = 0; s < ARRAY_LEN(sizes); s++) {
+            check_kernel(&lk_cases[c], sizes[s], true);
+            check_kernel(&lk_cases[c], sizes[s], false);
+        }
+    }
+}
+
+/* ---- threads ---- */
+
+/* Threads write what they have into shared memory, wait, and read what their
+ * opposite wrote; only even ones store. With `big`, it has to be dynamic. */
+static void
+check_shared(bool big)
+{
+    struct uop_local local = {.id = 0, .n_elems = big ? 20000 : 64};
+    const struct uop *tid, *memory, *v, *store, *barrier, *after, *gate, *begin;
+    const struct uop *src[3], *roots[4], *n64, *index;
+    int32_t out[128], in[128];
+    struct p_buf bufs[2] = {{UOP_I32, 128, out}, {UOP_I32, 128, in}};
+    struct lower_program p;
+    struct uop_graph g;
+    char *text;
+    int i;
+
+    for (i = 0; i < 128; i++) {
+        in[i] = i * 3;
+        out[i] = -1;
+    }
+    uop_graph_init(&g);
+    n64 = mk_int(&g, 64);
+    tid = mk(&g, UOP_SPECIAL, UOP_I64, 1, 4, 1, &n64);
+    src[0] = mk_int(&g, 2);
+    index = mk(&g, UOP_SPECIAL, UOP_I64, 1, 0, 1, src);
+    index = uop_alu2(&g, UOP_ADD, uop_alu2(&g, UOP_MUL, index, n64), tid);
+    v = mk_load(&g, mk_param(&g, 1, UOP_I32), index, 1, NULL, NULL);
+    memory = uop_new(&g, UOP_LOCAL, UOP_I32, 1, (union uop_arg){.data = &local},
+                     NULL, 0);
+    store = mk_store(&g, memory, tid, v, NULL);
+    barrier = mk(&g, UOP_BARRIER, UOP_VOID, 1, 0, 1, &store);
+    src[0] = memory;
+    src[1] = barrier;
+    after = mk(&g, UOP_AFTER, UOP_I32, 1, 0, 2, src);
+    v = mk_load(&g, after, uop_alu2(&g, UOP_SUB, mk_int(&g, 63), tid), 1, NULL,
+                NULL);
+    gate = uop_alu2(&g, UOP_IMOD, tid, mk_int(&g, 2));
+    gate = uop_alu2(&g, UOP_CMPEQ, gate, mk_int(&g, 0));
+    begin = mk(&g, UOP_IF, UOP_VOID, 1, 0, 1, &gate);
+    roots[0] = begin;
+    roots[1] = mk_store(&g, mk_param(&g, 0, UOP_I32), index, v, NULL);
+    src[0] = begin;
+    src[1] = roots[1];
+    roots[2] = mk(&g, UOP_ENDIF, UOP_VOID, 1, 0, 2, src);
+    program_of(&g, roots, 3, &p);
+    p.local[0] = 64;
+    p.grid[0] = 2;
+    if (render_ptx(&p, &ptx_check_target, &text) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    assert_int_equal(render_ptx_dynamic_bytes(&p), big ? 80000 : 0);
+    assert_int_equal(strstr(text, ".extern .shared") != NULL, big);
+    ptx_check_run(&p, text, bufs, 2, NULL, "shared memory");
+    for (i = 0; i < 128; i++)
+        assert_int_equal(out[i], i % 2 ? -1 : in[i / 64 * 64 + 63 - i % 64]);
+    if (!big)
+        ptx_check_keep(&p, false);
+    host_free(text);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+static void
+test_shared_memory(void **state)
+{
+    (void)state;
+    check_shared(false);
+    check_shared(true);
+}
+
+/* A loop whose extent is an argument, 0 to some, with a register variable. */
+static void
+test_extent_at_run_time(void **state)
+{
+    static const int64_t extents[] = {0, 1, 5, -3, INT64_C(1) << 33};
+    const struct uop *var, *range, *acc, *get, *pair[2], *v, *root, *zero;
+    struct lower_program p;
+    struct uop_graph g;
+    int64_t out, want;
+    struct p_buf buf = {UOP_I64, 1, &out};
+    char *text;
+    size_t i;
+
+    (void)state;
+    uop_graph_init(&g);
+    var = mk(&g, UOP_VAR, UOP_I64, 1, 1, 0, NULL);
+    zero = mk_int(&g, 0);
+    acc = mk(&g, UOP_ACC, UOP_I64, 1, 0, 1, &zero);
+    pair[0] = var;
+    pair[1] = mk_int(&g, 6);
+    range = mk(&g, UOP_MIN, UOP_I64, 1, 0, 2, pair);
+    range = mk(&g, UOP_RANGE, UOP_I64, 1, uop_range_arg(0, UOP_AXIS_LOOP), 1,
+               &range);
+    pair[0] = acc;
+    pair[1] = range;
+    get = mk(&g, UOP_ACC_GET, UOP_I64, 1, 0, 2, pair);
+    pair[0] = get;
+    pair[1] = range;
+    v = mk(&g, UOP_ADD, UOP_I64, 1, 0, 2, pair);
+    pair[0] = acc;
+    pair[1] = v;
+    v = mk(&g, UOP_ACC_SET, UOP_VOID, 1, 0, 2, pair);
+    root = mk_end(&g, range, v);
+    pair[0] = acc;
+    pair[1] = root;
+    v = mk(&g, UOP_ACC_GET, UOP_I64, 1, 0, 2, pair);
+    root = mk_store(&g, mk_param(&g, 0, UOP_I64), mk_int(&g, 0), v, NULL);
+    program_of(&g, &root, 1, &p);
+    p.n_params = 1;
+    p.n_vars = 1;
+    assert_int_equal(render_ptx(&p, &ptx_check_target, &text), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(extents); i++) {
+        int64_t n = extents[i] < 6 ? extents[i] : 6;
+        out = -1;
+        ptx_check_run(&p, text, &buf, 1, &extents[i], "extent");
+        want = n > 0 ? n * (n - 1) / 2 : 0;
+        assert_int_equal(out, want);
+    }
+    ptx_check_keep(&p, false);
+    host_free(text);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
 /* ---- memory ---- */
 
 /* A LOAD and STORE at some offset and width, with and without a gate. */
@@ -409,7 +582,7 @@ check_memory(enum uop_dtype dtype, unsigned lanes, int64_t offset, int gates,
     snprintf(what, sizeof(what), "memory %s x%u + %d, gates %d",
              uop_dtype_infos[dtype].short_name, lanes, (int)offset, gates);
     check_roots(&g, &root, 1, bufs, 3, false,
-                offset == 4 && (lanes == 4 || lanes == 7), what);
+                offset == 4 && lanes == 7 && dtype % 3 == 0, what);
     free_bufs(bufs, 3);
     uop_graph_fini(&g);
 }
@@ -476,13 +649,94 @@ test_vector_forms(void **state)
     }
 }
 
-/* What the tests before this one kept. */
+/* One kernel with what `make` gives for every pair of dtypes it takes. */
+static void
+keep_all(unsigned what, bool approx,
+         const struct uop *(*make)(struct uop_graph *g, unsigned what,
+                                   enum uop_dtype dtype, uint32_t slot))
+{
+    const struct uop *roots[UOP_DTYPE_COUNT];
+    struct lower_program p;
+    struct uop_graph g;
+    unsigned dtype;
+    uint32_t n = 0;
+
+    uop_graph_init(&g);
+    for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
+        const struct uop *v = make(&g, what, (enum uop_dtype)dtype, 4 * n);
+        if (!v)
+            continue;
+        roots[n] = mk_store(&g, mk_param(&g, 4 * n + 3, v->dtype),
+                            mk_int(&g, 0), v, NULL);
+        n++;
+    }
+    if (n) {
+        program_of(&g, roots, n, &p);
+        ptx_check_keep(&p, approx);
+        program_free(&p);
+    }
+    uop_graph_fini(&g);
+}
+
+static const struct uop *
+make_alu(struct uop_graph *g, unsigned op, enum uop_dtype dtype, uint32_t slot)
+{
+    const struct uop_op_info *info = &uop_op_infos[op];
+    const struct uop *src[3];
+    uint32_t i;
+
+    if (!op_allowed((enum uop_op)op, dtype))
+        return NULL;
+    for (i = 0; i < info->min_src; i++) {
+        unsigned in = op == UOP_WHERE && i == 0 ? UOP_BOOL : dtype;
+        src[i] =
+            mk_load(g, mk_param(g, slot + i, in), mk_int(g, 1), 1, NULL, NULL);
+    }
+    return mk(g, (enum uop_op)op, info->flags & UOP_FLAG_CMP ? UOP_BOOL : dtype,
+              1, 0, info->min_src, src);
+}
+
+static const struct uop *
+make_cast(struct uop_graph *g, unsigned from, enum uop_dtype to, uint32_t slot)
+{
+    const struct uop *v;
+
+    if (!cast_allowed((enum uop_dtype)from, to))
+        return NULL;
+    v = mk_load(g, mk_param(g, slot, from), mk_int(g, 1), 1, NULL, NULL);
+    return mk(g, UOP_CAST, to, 1, 0, 1, &v);
+}
+
+static const struct uop *
+make_bitcast(struct uop_graph *g, unsigned from, enum uop_dtype to,
+             uint32_t slot)
+{
+    const struct uop *v;
+
+    if (from == UOP_BOOL || to == UOP_BOOL ||
+        uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
+        return NULL;
+    v = mk_load(g, mk_param(g, slot, from), mk_int(g, 1), 1, NULL, NULL);
+    return mk(g, UOP_BITCAST, to, 1, 0, 1, &v);
+}
+
+/* All ops and conversions, and what the tests before this one kept. */
 static void
 test_assembler(void **state)
 {
-    uint32_t n = ptx_check_assemble();
+    unsigned i;
+    uint32_t n;
 
     (void)state;
+    for (i = 0; i < UOP_OP_COUNT; i++)
+        keep_all(i, false, make_alu);
+    keep_all(UOP_FDIV, true, make_alu);
+    keep_all(UOP_SQRT, true, make_alu);
+    for (i = UOP_BOOL; i < UOP_DTYPE_COUNT; i++) {
+        keep_all(i, false, make_cast);
+        keep_all(i, false, make_bitcast);
+    }
+    n = ptx_check_assemble();
     if (!n) {
         print_message("not assembled: %s\n", bell_error_last()->message);
         skip();
@@ -490,14 +744,129 @@ test_assembler(void **state)
     print_message("%u kernels assembled for 6 architectures\n", n);
 }
 
+/* ---- errors ---- */
+
+static void
+make_sum(struct uop_graph *g, struct lower_program *out)
+{
+    const struct uop *range, *at, *v, *root;
+
+    range = uop_range(g, 0, UOP_AXIS_LOOP, 6);
+    at = uop_alu2(g, UOP_MUL, range, mk_int(g, 4));
+    v = mk_load(g, mk_param(g, 1, UOP_F32), at, 4, NULL, NULL);
+    v = mk(g, UOP_LANES_REDUCE, UOP_F32, 1, UOP_ADD, 1, &v);
+    root = mk_store(g, mk_param(g, 0, UOP_F32), at, v, NULL);
+    root = mk_end(g, range, root);
+    program_of(g, &root, 1, out);
+}
+
+static void
+test_out_of_memory(void **state)
+{
+    bell_status status = BELL_E_NO_MEMORY;
+    struct lower_program p;
+    struct uop_graph g;
+    uint32_t nth;
+    char *text;
+
+    (void)state;
+    uop_graph_init(&g);
+    make_sum(&g, &p);
+    for (nth = 1; status == BELL_E_NO_MEMORY && nth < 1000; nth++) {
+        host_fail_after(nth, 1);
+        status = render_ptx(&p, &ptx_check_target, &text);
+        host_fail_after(0, 0);
+    }
+    assert_int_equal(status, BELL_OK);
+    assert_true(nth > 5);
+    host_free(text);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+/* The same bytes each time; no target but the known ones. */
+static void
+test_targets(void **state)
+{
+    struct ptx_target target = ptx_check_target;
+    struct lower_target lower;
+    struct lower_program p;
+    struct uop_graph g;
+    char *a, *b;
+
+    (void)state;
+    uop_graph_init(&g);
+    make_sum(&g, &p);
+    assert_int_equal(render_ptx(&p, &target, &a), BELL_OK);
+    assert_int_equal(render_ptx(&p, &target, &b), BELL_OK);
+    assert_string_equal(a, b);
+    host_free(a);
+    host_free(b);
+    target.sm = 90;
+    target.is_arch_specific = true;
+    assert_int_equal(render_ptx(&p, &target, &a), BELL_OK);
+    assert_non_null(strstr(a, ".version 8.0\n.target sm_90a\n"));
+    host_free(a);
+    target.sm = 80;
+    assert_int_equal(render_ptx(&p, &target, &a), BELL_E_UNSUPPORTED);
+    assert_non_null(strstr(bell_error_last()->message, "known: sm_80"));
+    assert_int_equal(render_ptx_lower_target(&target, &lower),
+                     BELL_E_UNSUPPORTED);
+    p.ops[p.n_ops - 1] = mk(&g, UOP_WMMA, UOP_F32, 1, 0, 0, NULL);
+    assert_int_equal(render_ptx(&p, &ptx_check_target, &a), BELL_E_UNSUPPORTED);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+/* No ptxas, and one that complains. */
+static void
+test_ptxas_errors(void **state)
+{
+    const char *old = getenv("BELL_PTXAS");
+    struct render_binary cubin;
+    char path[1024];
+
+    (void)state;
+    setenv("BELL_PTXAS", "/nonexistent/ptxas", 1);
+    assert_int_equal(render_ptxas("", &ptx_check_target, &cubin),
+                     BELL_E_UNSUPPORTED);
+    setenv("BELL_PTXAS", "/bin/false", 1);
+    assert_int_equal(render_ptxas("", &ptx_check_target, &cubin),
+                     BELL_E_COMPILE);
+    setenv("BELL_PTXAS", "/bin/true", 1);
+    assert_int_equal(render_ptxas("", &ptx_check_target, &cubin),
+                     BELL_E_COMPILE);
+    assert_non_null(strstr(bell_error_last()->message, "no cubin"));
+    if (old)
+        setenv("BELL_PTXAS", old, 1);
+    else
+        unsetenv("BELL_PTXAS");
+    if (render_ptxas_find(path, sizeof(path)) != BELL_OK)
+        return;
+    assert_int_equal(render_ptxas(".version 7.0\n.target sm_80\nfrob;\n",
+                                  &ptx_check_target, &cubin),
+                     BELL_E_COMPILE);
+    assert_non_null(strstr(bell_error_last()->message, "line 3"));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alu),          cmocka_unit_test(test_cast),
-        cmocka_unit_test(test_bitcast),      cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_random),       cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_vector_forms), cmocka_unit_test(test_assembler),
+        cmocka_unit_test(test_alu),
+        cmocka_unit_test(test_cast),
+        cmocka_unit_test(test_bitcast),
+        cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_extent_at_run_time),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_vector_forms),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_ptxas_errors),
+        cmocka_unit_test(test_assembler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
