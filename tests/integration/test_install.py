@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""What `meson install` puts down is enough to build and run programs.
+
+usage: test_install.py DOORBELL SOURCE_ROOT BUILD_ROOT C_COMPILER
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cli import Tap
+
+SOURCE, BUILD, COMPILER = sys.argv[2:5]
+
+
+class Installed:
+    """An installation below a folder that is not its prefix."""
+
+    def __init__(self, root):
+        self.root = root
+        self.environment = dict(os.environ, PKG_CONFIG_SYSROOT_DIR=root)
+        self.run('meson', 'install', '-C', BUILD, '--no-rebuild', '--quiet',
+                 '--destdir', root)
+        for folder, _, files in os.walk(root):
+            if 'doorbell.pc' in files:
+                self.environment['PKG_CONFIG_PATH'] = folder
+            if 'doorbell' in files and os.path.basename(folder) == 'bin':
+                self.program = os.path.join(folder, 'doorbell')
+            if 'libdoorbell.so' in files:
+                self.environment['LD_LIBRARY_PATH'] = folder
+
+    def run(self, *command):
+        return subprocess.run(command, capture_output=True, text=True,
+                              env=self.environment, check=True).stdout
+
+    def build(self, source, package):
+        """Compiles a program as its author would; returns its path."""
+        flags = self.run('pkg-config', '--cflags', '--libs', package)
+        out = os.path.join(self.root, 'program')
+        self.run(*COMPILER.split(), '-std=c11', '-Wall', '-Werror',
+                 os.path.join(SOURCE, source), '-o', out, *flags.split())
+        return out
+
+
+def attempt(tap, name, check):
+    """A check is a function that returns complaints; failing to run is one."""
+    try:
+        tap.check(name, check())
+    except subprocess.CalledProcessError as error:
+        tap.check(name, [str(error)] + error.stderr.splitlines()[-20:])
+
+
+def same(got, expected):
+    return [] if got == expected else [f'"{got}", not "{expected}"']
+
+
+def main():
+    tap = Tap()
+    with open(os.path.join(SOURCE, 'examples/first.txt'),
+              encoding='utf-8') as file:
+        first = file.read()
+    root = tempfile.mkdtemp()
+    installed = Installed(root)
+    attempt(tap, 'doorbell --version', lambda: same(
+        installed.run(installed.program, '--version'), 'doorbell 0.1.0\n'))
+    attempt(tap, 'a program with the shared library', lambda: same(
+        installed.run(installed.build('examples/first.c', 'doorbell')), first))
+
+    def driver():
+        program = installed.build('tests/integration/driver_alone.c',
+                                  'doorbell-hcq')
+        needed = installed.run('ldd', program)
+        complaints = [f'needs {name}' for name in ('LLVM', 'libz', 'doorbell')
+                      if name in needed]
+        return complaints + same(installed.run(program), 'CPU:0: 0x600d\n')
+
+    attempt(tap, 'a program with the driver half alone', driver)
+    shutil.rmtree(root)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
