@@ -60,10 +60,10 @@ from_sum(struct ptx_fact a, struct ptx_fact b, bool minus)
     bool over;
 
     if (minus)
-        over = __builtin_sub_overflow(a.min, b.max, &r.min) |
+        over = __builtin_sub_overflow(a.min, b.max, &r.min) ||
                __builtin_sub_overflow(a.max, b.min, &r.max);
     else
-        over = __builtin_add_overflow(a.min, b.min, &r.min) |
+        over = __builtin_add_overflow(a.min, b.min, &r.min) ||
                __builtin_add_overflow(a.max, b.max, &r.max);
     if (over)
         r = no_fact;

@@ -209,7 +209,7 @@ put_access(struct ptx_emit *e, const struct access *a,
            const struct ptx_opnd *lanes, uint32_t n)
 {
     bool store = a->u->op == UOP_STORE;
-    char vec[8] = "", fmt[128], place[32], list[32];
+    char vec[16] = "", fmt[128], place[32], list[32];
     struct ptx_opnd o[8];
     uint32_t k = 0, i;
 

@@ -366,7 +366,7 @@ test_random(void **state)
     uint64_t seed;
 
     (void)state;
-    for (seed = 0; seed < 600; seed++)
+    for (seed = 0; seed < 300; seed++)
         check_random(seed);
 }
 
