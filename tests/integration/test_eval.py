@@ -13,19 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from arrays import (Array, both, differences, places, product, read_npy,
                     write_npy)
-from cli import HERE, Tap, expect, expect_json_error, run as run_once
+from cli import HERE, Tap, expect, expect_json_error, run
 
 INF, NAN = math.inf, math.nan
 F32, F64, I32, I64, BOOL = 'float32', 'float64', 'int32', 'int64', 'bool'
-
-
-def run(*args):
-    """Once more where LeakSanitizer itself died: with gcc 12 its tracer does
-    so once in some hundred processes that had threads."""
-    done = run_once(*args)
-    if 'Tracer caught signal' in done.stderr:
-        done = run_once(*args)
-    return done
 
 
 def quarter(k, low=-2, steps=17):
