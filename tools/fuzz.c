@@ -34,14 +34,6 @@ struct fuzz_state {
     int64_t first_index;
 };
 
-static BELL_MUST_CHECK bell_status
-fresh_context(struct fuzz_state *s)
-{
-    bell_context_destroy(s->ctx);
-    s->ctx = NULL;
-    return bell_context_create(s->opts.device, &s->ctx);
-}
-
 /* Says how to see it again, shrinks it, prints it as C on stdout (with --json
  * on stderr). */
 static BELL_MUST_CHECK bell_status
@@ -55,7 +47,10 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
         s->first_index = index;
     }
     fprintf(stderr, "program %" PRId64 ": %s\n", index, s->verdict.what);
-    BELL_TRY(fuzz_shrink(s->ctx, check, &s->prog, &s->verdict));
+    if (s->verdict.lost)
+        BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
+    BELL_TRY(
+        fuzz_shrink(&s->ctx, s->opts.device, check, &s->prog, &s->verdict));
     snprintf(title, sizeof(title),
              "doorbell fuzz %s --seed %" PRId64 " --programs 1 --index %" PRId64
              "%s: %s",
@@ -137,7 +132,7 @@ run_programs(struct fuzz_state *s)
 
     for (i = 0; i < s->opts.programs; i++) {
         if (i % PROGRAMS_PER_CONTEXT == 0)
-            BELL_TRY(fresh_context(s));
+            BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
         tool_progress("program %" PRId64 " of %" PRId64 ", %" PRIu64
                       " mismatches",
                       i, s->opts.programs, s->n_mismatches);

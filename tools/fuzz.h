@@ -219,6 +219,7 @@ BELL_MUST_CHECK bell_status fuzz_build(struct bell_context *ctx,
 struct fuzz_verdict {
     bool failed;
     bool invalid;   /* the API refuses the program: it says nothing */
+    bool lost;      /* the device is dead: the context is of no more use */
     char what[400]; /* the first mismatch, or the failing call */
     uint32_t root;  /* number of the root with the mismatch */
     uint64_t n_compared, n_unstable; /* elements */
@@ -249,11 +250,17 @@ typedef bell_status fuzz_check_fn(struct bell_context *ctx,
                                   struct fuzz_verdict *out);
 
 /* Makes a failing program smaller while it still fails. `verdict` is the
- * smaller one's afterwards. */
-BELL_MUST_CHECK bell_status fuzz_shrink(struct bell_context *ctx,
+ * smaller one's afterwards. Where a try loses the device, *ctx becomes a fresh
+ * context. */
+BELL_MUST_CHECK bell_status fuzz_shrink(struct bell_context **ctx,
+                                        const char *device,
                                         fuzz_check_fn *check,
                                         struct fuzz_program *prog,
                                         struct fuzz_verdict *verdict);
+
+/* Replaces *ctx (which may be NULL) by a fresh context on the device. */
+BELL_MUST_CHECK bell_status fuzz_fresh_context(struct bell_context **ctx,
+                                               const char *device);
 
 /* Removes the nodes that no root needs. */
 void fuzz_drop_dead(struct fuzz_program *prog);

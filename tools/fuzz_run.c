@@ -334,7 +334,11 @@ count_elements(struct job *job)
 static void
 library_failed(struct job *job, const char *call)
 {
+    bell_status status = bell_error_last()->status;
+
     job->verdict->failed = true;
+    job->verdict->lost =
+        status == BELL_E_DEVICE_LOST || status == BELL_E_TIMEOUT;
     snprintf(job->verdict->what, sizeof(job->verdict->what), "%s: %.350s", call,
              bell_error_last()->message);
 }

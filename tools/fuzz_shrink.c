@@ -10,7 +10,8 @@
 #define MAX_TRIES 600
 
 struct shrink {
-    struct bell_context *ctx;
+    struct bell_context **ctx;
+    const char *device;
     fuzz_check_fn *check;
     struct fuzz_program *best, trial;
     struct fuzz_verdict *verdict;
@@ -28,7 +29,9 @@ try_it(struct shrink *s, bool *out_kept)
         return BELL_OK;
     tool_progress("shrinking: %u calls, try %u", s->best->n_nodes, s->n_tries);
     fuzz_drop_dead(&s->trial);
-    BELL_TRY(s->check(s->ctx, &s->trial, &verdict));
+    BELL_TRY(s->check(*s->ctx, &s->trial, &verdict));
+    if (verdict.lost)
+        BELL_TRY(fuzz_fresh_context(s->ctx, s->device));
     if (verdict.failed && !verdict.invalid) {
         *s->best = s->trial;
         *s->verdict = verdict;
@@ -86,9 +89,9 @@ make_leaf(struct shrink *s, uint32_t node)
     nodes = host_calloc(FUZZ_MAX_NODES, sizeof(struct bell_tensor *));
     if (!nodes)
         return bell_fail(BELL_E_NO_MEMORY, "shrinking");
-    status = bell_scope_begin(s->ctx);
+    status = bell_scope_begin(*s->ctx);
     if (status == BELL_OK) {
-        status = fuzz_build(s->ctx, &s->trial, nodes);
+        status = fuzz_build(*s->ctx, &s->trial, nodes);
         if (status == BELL_OK && bell_ndim(nodes[node]) <= FUZZ_MAX_LIST) {
             memset(leaf, 0, sizeof(*leaf));
             leaf->dtype = (uint8_t)bell_dtype_of(nodes[node]);
@@ -101,7 +104,7 @@ make_leaf(struct shrink *s, uint32_t node)
                                                      : FUZZ_DATA_COARSE;
             leaf->i[2] = node;
         }
-        status = bell_scope_end(s->ctx);
+        status = bell_scope_end(*s->ctx);
     }
     host_free(nodes);
     return status;
@@ -205,6 +208,14 @@ shrink_data(struct shrink *s)
     return BELL_OK;
 }
 
+bell_status
+fuzz_fresh_context(struct bell_context **ctx, const char *device)
+{
+    bell_context_destroy(*ctx);
+    *ctx = NULL;
+    return bell_context_create(device, ctx);
+}
+
 static BELL_MUST_CHECK bell_status
 shrink_all(struct shrink *s)
 {
@@ -220,7 +231,7 @@ shrink_all(struct shrink *s)
 }
 
 bell_status
-fuzz_shrink(struct bell_context *ctx, fuzz_check_fn *check,
+fuzz_shrink(struct bell_context **ctx, const char *device, fuzz_check_fn *check,
             struct fuzz_program *prog, struct fuzz_verdict *verdict)
 {
     struct shrink *s = host_calloc(1, sizeof(*s));
@@ -229,6 +240,7 @@ fuzz_shrink(struct bell_context *ctx, fuzz_check_fn *check,
     if (!s)
         return bell_fail(BELL_E_NO_MEMORY, "shrinking");
     s->ctx = ctx;
+    s->device = device;
     s->check = check;
     s->best = prog;
     s->verdict = verdict;
