@@ -127,7 +127,6 @@ struct cpu_worker {
     volatile uint64_t first, last;   /* work-groups being run */
     struct cpu_trap trap;
     _Atomic(struct cpu_job *) job; /* inside a kernel of this job */
-    _Atomic int tid;               /* its kernel thread; 0 before it runs */
 };
 
 #define CPU_ALT_STACK_BYTES (64u << 10)

@@ -7,10 +7,7 @@
  */
 #include "hcq/cpu/cpu_internal.h"
 
-#include <sched.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -70,7 +67,6 @@ cpu_worker_enter(struct cpu_worker *worker, const char *thread_name)
         .ss_size = CPU_ALT_STACK_BYTES,
     };
 
-    atomic_store(&worker->tid, (int)syscall(SYS_gettid));
     pthread_setname_np(pthread_self(), thread_name);
     sigaltstack(&stack, &worker->old_stack);
     pthread_sigmask(SIG_SETMASK, NULL, &worker->mask);
@@ -93,16 +89,7 @@ cpu_worker_leave(struct cpu_worker *worker)
 void
 cpu_worker_fini(struct cpu_worker *worker)
 {
-    int tries;
-
     pthread_join(worker->thread, NULL);
-    /* A joined thread is still listed by the kernel for a moment; leak
-     * checkers that stop all threads stumble over it. */
-    for (tries = 0; tries < 1000; tries++) {
-        if (syscall(SYS_tgkill, getpid(), atomic_load(&worker->tid), 0) != 0)
-            break;
-        sched_yield();
-    }
     host_free(worker->alt_stack);
 }
 
