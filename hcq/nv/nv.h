@@ -1,0 +1,218 @@
+/* The NVIDIA driver's own structures: what its files share.
+ *
+ * Two halves meet here. The control half (nv_rm.c, nv_device.c, nv_memory.c,
+ * nv_channel.c, nv_fault.c) talks to the kernel driver: objects, memory,
+ * channels, errors. The command half (nv_cs.c, nv_qmd.c, nv_program.c,
+ * nv_cubin.c, nv_queue.c, nv_stream.c) fills pushbuffers and launch
+ * descriptors and makes no call to the kernel.
+ *
+ * src: hw/nv/BRINGUP.md, CUBIN.md; where a fact is unproven, the .regs file
+ * or the code says so.
+ */
+#ifndef BELL_HCQ_NV_NV_H
+#define BELL_HCQ_NV_NV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hcq/hcq_backend.h"
+#include "ioctl/kio.h"
+#include "ioctl/nv_abi.h"
+#include "mem/mem_ring.h"
+
+struct nv_device;
+struct nv_pool;
+
+/* ---- memory (nv_memory.c) ------------------------------------------------ */
+
+enum nv_mem_kind {
+    NV_MEM_VIDEO,   /* on the card; the CPU may not see it */
+    NV_MEM_VISIBLE, /* on the card, mapped for the CPU (write combined) */
+    NV_MEM_SYSTEM,  /* in host memory, cached, snooped; the CPU sees it */
+    NV_MEM_KIND_COUNT
+};
+
+/* Device memory. Plain data; owned by who allocated it. */
+struct nv_mem {
+    uint64_t va, size_bytes;
+    void *cpu;        /* NULL where the CPU does not see it */
+    uint32_t kind;    /* enum nv_mem_kind */
+    uint32_t handle;  /* of the kernel's memory object */
+    uint64_t priv[6]; /* nv_memory.c's */
+};
+
+/* Fresh memory; align_bytes is a power of two of at most 2 MiB. VAs are below
+ * 2^40 and never in the shared or local window. */
+BELL_MUST_CHECK bell_status nv_mem_alloc(struct nv_device *dev,
+                                         uint64_t size_bytes,
+                                         uint64_t align_bytes,
+                                         enum nv_mem_kind kind,
+                                         struct nv_mem *out_mem);
+/* Nothing uses it any more. A zeroed struct is allowed; it is zeroed. */
+void nv_mem_free(struct nv_device *dev, struct nv_mem *mem);
+
+/* ---- channels (nv_channel.c) ----------------------------------------------- */
+
+/* A hardware channel: one engine's ring of pushbuffer segments. The memory
+ * outlives the kernel's objects, which are made anew after a fault. */
+struct nv_channel {
+    struct nv_device *dev;
+    bool is_copy;              /* a copy engine's; else compute */
+    uint32_t n_entries;        /* of the ring; a power of two */
+    uint32_t put;              /* next entry that the host writes */
+    volatile uint64_t *ring;   /* GPFIFO entries */
+    volatile uint32_t *gp_put; /* in USERD */
+    const volatile uint32_t *gp_get;
+    uint32_t token;                    /* what is stored to the doorbell */
+    const volatile uint32_t *notifier; /* four words: time, time, info,
+                                        * status << 16 */
+    struct nv_mem control;             /* ring and USERD */
+    struct nv_mem notice;              /* error notifier */
+    uint32_t group, channel, object, copy_object; /* handles; 0: none */
+    uint32_t engine;                              /* NV2080 engine type */
+};
+
+/* Memory, group, channel, objects, token, scheduled. n_entries 0: 1024. */
+BELL_MUST_CHECK bell_status nv_channel_init(struct nv_device *dev, bool is_copy,
+                                            uint32_t n_entries,
+                                            struct nv_channel *out_channel);
+/* Frees the kernel's objects, whatever the channel does, and makes them anew;
+ * put, ring and USERD start from zero. */
+BELL_MUST_CHECK bell_status nv_channel_rebuild(struct nv_channel *channel);
+/* A zeroed struct is allowed. */
+void nv_channel_fini(struct nv_channel *channel);
+
+/* Room for `n` more entries, and one that stays free? GPGet is read once at
+ * most. */
+static inline bool
+nv_channel_has_room(const struct nv_channel *channel, uint32_t n)
+{
+    uint32_t used =
+        (channel->put - *channel->gp_get) & (channel->n_entries - 1);
+
+    return n < channel->n_entries - used;
+}
+
+/* Puts the entry for [va, va + 4 * n_dw) at `put`, and advances it; there is
+ * room. Nothing is visible to the card before nv_channel_ring. */
+void nv_channel_entry(struct nv_channel *channel, uint64_t va, uint32_t n_dw);
+/* Fence, GPPut, fence, doorbell. */
+void nv_channel_ring(struct nv_channel *channel);
+
+/* ---- programs (nv_program.c, nv_cubin.c) --------------------------------- */
+
+#define NV_MAX_BANKS 8
+
+struct nv_program {
+    struct hcq_program_base base; /* first */
+    struct nv_mem code;           /* all sections */
+    uint32_t *qmd;        /* template: all that does not change; owned */
+    uint32_t *bank0;      /* template of constant bank 0; owned */
+    uint32_t bank0_bytes; /* bound size */
+    uint32_t param_offset, param_bytes; /* in bank 0 */
+    uint32_t n_regs, n_barriers;
+    uint32_t stack_bytes;  /* per thread, with the reserve; 0: none */
+    uint32_t shared_bytes; /* static, with the reserve */
+    uint32_t max_threads;  /* of a block */
+};
+
+/* ---- the device (nv_device.c) ------------------------------------------------ */
+
+/* What differs between generations, and what this card has. */
+struct nv_chip {
+    uint32_t sm;         /* 80, 90, 120: compute capability times ten */
+    uint32_t sm_version; /* as the driver tells it: 0x900 */
+    uint32_t gpfifo_class, compute_class, copy_class, usermode_class;
+    uint32_t qmd_major;                          /* 3, 4 or 5 */
+    uint32_t n_gpc, n_tpc_per_gpc, n_sm_per_tpc; /* LITTER: upper bounds */
+    uint32_t n_sm;                               /* present */
+    uint32_t max_warps_per_sm;
+    uint32_t max_shared_bytes; /* of a block, without the reserve */
+    uint64_t shared_window, local_window;
+};
+
+/* Memory under every thread's stack. Grows when a program needs more. */
+struct nv_local {
+    struct nv_mem mem;
+    uint32_t thread_bytes; /* what there is for each thread */
+    uint64_t tpc_bytes;
+    uint32_t epoch; /* grows with every change: channels set it anew */
+};
+
+struct nv_rm; /* nv_rm.h: the client of the kernel's resource manager */
+
+struct nv_device {
+    struct hcq_device base; /* first */
+    struct kio *kio;        /* owned */
+    struct nv_rm *rm;       /* owned */
+    struct nv_chip chip;
+    struct nv_local local;             /* base.lock */
+    volatile uint32_t *doorbell;       /* the register */
+    const volatile uint32_t *gpu_time; /* TIME_0, TIME_1: ns */
+    bool watched;                      /* somebody wants kio_doorbell calls */
+    struct nv_pool *pools[NV_MEM_KIND_COUNT]; /* owned */
+    struct mem_va *va;                        /* owned: the address space */
+    struct mem_slab *signals;                 /* owned */
+    int64_t time_offset_ns;                   /* host clock minus the card's */
+    void *control;                            /* owned: nv_device.c's own */
+};
+
+static inline struct nv_device *
+nv_device_of(struct hcq_device *dev)
+{
+    return HCQ_CONTAINER(dev, struct nv_device, base);
+}
+
+/* Looks at every channel's notifier; a filled one loses the device, with the
+ * fault decoded: address, kernel, queue. Any thread; cheap when all is well. */
+void nv_check_faults(struct nv_device *dev);
+
+/* ---- queues (nv_queue.c, nv_stream.c) ------------------------------------- */
+
+struct nv_queue {
+    struct hcq_queue base; /* first */
+    struct nv_channel channel;
+    struct nv_mem push;        /* pushbuffer, descriptors, constants: a ring */
+    struct mem_ring push_ring; /* what of it is in use */
+    uint32_t local_epoch;      /* of dev->local when last set */
+    void *priv;                /* owned: nv_queue.c's own */
+};
+
+static inline struct nv_queue *
+nv_queue_of(struct hcq_queue *queue)
+{
+    return HCQ_CONTAINER(queue, struct nv_queue, base);
+}
+
+extern const struct hcq_cs_ops nv_cs_ops;
+
+/* hcq_device_ops of the command half. */
+bell_status nv_program_create(struct hcq_device *dev,
+                              const struct hcq_program_desc *desc,
+                              struct hcq_program_base **out_prog);
+void nv_program_destroy(struct hcq_program_base *prog);
+bell_status nv_queue_create(struct hcq_device *dev,
+                            const struct hcq_queue_desc *desc,
+                            struct hcq_queue **out_queue);
+void nv_queue_destroy(struct hcq_queue *queue);
+bell_status nv_queue_submit(struct hcq_queue *queue, uint64_t value);
+bell_status nv_stream_bind(struct hcq_stream *stream);
+void nv_stream_unbind(struct hcq_stream *stream);
+bell_status nv_stream_submit(struct hcq_stream *stream, uint64_t value);
+
+/* After nv_channel_rebuild: what was queued is dropped, the channel's state
+ * (objects, windows, local memory) is sent again. */
+BELL_MUST_CHECK bell_status nv_queue_restart(struct nv_queue *queue);
+/* The commands in flight as one line: "exec cts_spin 1x1x1, poll ...". */
+void nv_queue_describe(struct nv_queue *queue, char *text, size_t size_bytes);
+/* The program whose code holds `va`, or NULL; dev->base.lock is held. */
+const struct nv_program *nv_program_at(struct nv_device *dev, uint64_t va);
+
+/* Makes the local memory enough for `thread_bytes` per thread: waits for all
+ * queues, allocates, frees the old. Called by nv_program_create. */
+BELL_MUST_CHECK bell_status nv_local_grow(struct nv_device *dev,
+                                          uint32_t thread_bytes);
+
+#endif

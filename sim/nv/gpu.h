@@ -1,0 +1,140 @@
+/* The simulated NVIDIA card: address spaces, channels and engines. The
+ * simulated kernel (rm_*.c) drives it; drivers never see this header.
+ *
+ * Layouts and behaviour come from the facts (hw/nv: classes.csv, qmd.csv,
+ * BRINGUP.md), not from the driver's packers. The card is strict: an unknown
+ * method, a reserved bit, an address that is not mapped, a wrong token, a
+ * descriptor of the wrong version are errors of the channel, which end it
+ * with a notifier as on the card, and are named in a text.
+ *
+ * Threads: each channel runs in a thread of its own, and one more watches the
+ * doorbell. The functions below may be called from any thread.
+ */
+#ifndef BELL_SIM_NV_GPU_H
+#define BELL_SIM_NV_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* A chip as the facts give it. Plain, constant. */
+struct nvgpu_chip {
+    const char *name;    /* "sm_90" */
+    const char *board;   /* "Simulated GH100" */
+    uint32_t sm;         /* 90 */
+    uint32_t sm_version; /* GR info index 0x0C: 0x900, 0xa04 for sm_120 */
+    uint32_t architecture, implementation; /* MC_GET_ARCH_INFO */
+    uint32_t pci_device;
+    uint32_t gpfifo_class; /* the newest; compute_class and so on: the one */
+    uint32_t compute_class, copy_class;
+    uint32_t usermode_class; /* the newest */
+    const uint32_t *classes; /* all of the class list, ends with 0 */
+    uint32_t qmd_major;      /* 3, 4, 5 */
+    uint32_t n_gpc, n_tpc_per_gpc, n_sm_per_tpc, max_warps_per_sm;
+    uint32_t n_copy_engines, grce_mask; /* engines that share GR's runlist */
+    uint32_t max_shared_bytes;          /* of a block, with the 1 KiB reserve */
+    uint32_t host_va_bits;              /* of semaphores: 40 or 57 */
+    uint64_t vidmem_bytes, bar1_bytes;
+};
+
+/* By name ("sm_80", "sm_90", "sm_120"); NULL if there is none; by number from
+ * 0 if `name` is NULL. */
+const struct nvgpu_chip *nvgpu_chip_find(const char *name, uint32_t number);
+
+struct nvgpu;       /* a card */
+struct nvgpu_space; /* a GPU address space: page tables */
+struct nvgpu_chan;  /* a hardware channel */
+
+BELL_MUST_CHECK bell_status nvgpu_create(const struct nvgpu_chip *chip,
+                                         struct nvgpu **out_gpu);
+/* Its spaces and channels are gone. */
+void nvgpu_destroy(struct nvgpu *gpu);
+
+/* Memory file of the usermode window: 64 KiB at offset 0, TIME_0/1 at 0x80,
+ * the doorbell at 0x90. What the simulated kernel maps for drivers. */
+int nvgpu_window_fd(const struct nvgpu *gpu);
+/* The card's clock, ns. */
+uint64_t nvgpu_time_ns(const struct nvgpu *gpu);
+
+/* ---- address spaces ------------------------------------------------------ */
+
+enum nvgpu_map_flag {
+    NVGPU_MAP_READ_ONLY = 1u << 0,
+    NVGPU_MAP_SYSTEM = 1u << 1,  /* host memory; else the card's */
+    NVGPU_MAP_SNOOPED = 1u << 2, /* of host memory */
+};
+
+BELL_MUST_CHECK bell_status nvgpu_space_create(struct nvgpu *gpu,
+                                               struct nvgpu_space **out_space);
+void nvgpu_space_destroy(struct nvgpu_space *space);
+/* va, host and size are multiples of page_bytes (4 KiB, 64 KiB, 2 MiB).
+ * BELL_E_INVALID where something is mapped there already. */
+BELL_MUST_CHECK bell_status nvgpu_space_map(struct nvgpu_space *space,
+                                            uint64_t va, void *host,
+                                            uint64_t size_bytes,
+                                            uint32_t page_bytes,
+                                            uint32_t flags);
+/* When it returns, nothing of the card touches that memory any more. */
+void nvgpu_space_unmap(struct nvgpu_space *space, uint64_t va,
+                       uint64_t size_bytes);
+/* Bytes mapped, for leak counts. */
+uint64_t nvgpu_space_mapped(const struct nvgpu_space *space);
+
+/* ---- channels --------------------------------------------------------------- */
+
+enum nvgpu_engine {
+    NVGPU_ENGINE_GR, /* compute, with its partner GRCE */
+    NVGPU_ENGINE_CE  /* a copy engine */
+};
+
+/* What a channel was made with. */
+struct nvgpu_chan_desc {
+    struct nvgpu_space *space;
+    uint32_t gpfifo_class;
+    enum nvgpu_engine engine;
+    uint32_t engine_index; /* number of the copy engine */
+    uint64_t gpfifo_va;
+    uint32_t n_entries;
+    void *userd;    /* host address of its 512 bytes */
+    void *notifier; /* host address of 3 records of 16 bytes; NULL: none */
+};
+
+/* Why a channel ended; what the fault queries answer from. */
+struct nvgpu_fault {
+    uint32_t code;   /* robust-channel code: 13, 31, 32, 39, 69...; 0: none */
+    uint64_t va;     /* of an MMU fault, or the pushbuffer address */
+    uint32_t access; /* of an MMU fault: 0 read, 1 write, 2 atomic */
+    bool is_sm;      /* the fields below are of a thread block */
+    uint32_t esr;    /* hwwWarpEsr */
+    uint64_t pc;
+    uint32_t block[3], thread[3];
+    char text[256]; /* for people, with method and offset */
+};
+
+BELL_MUST_CHECK bell_status nvgpu_chan_create(struct nvgpu *gpu,
+                                              const struct nvgpu_chan_desc *d,
+                                              struct nvgpu_chan **out_chan);
+/* Stops it, also in the middle of a kernel that never ends. */
+void nvgpu_chan_destroy(struct nvgpu_chan *chan);
+/* An object was allocated on it: SET_OBJECT of that class is allowed. */
+void nvgpu_chan_add_object(struct nvgpu_chan *chan, uint32_t nv_class);
+uint32_t nvgpu_chan_token(const struct nvgpu_chan *chan);
+/* Scheduled: rings are looked at from now on. False stops it at the next
+ * entry. */
+void nvgpu_chan_enable(struct nvgpu_chan *chan, bool enable);
+/* False while there is none. */
+bool nvgpu_chan_fault(const struct nvgpu_chan *chan,
+                      struct nvgpu_fault *out_fault);
+/* Ends a channel as the fault of another one of its group does (code 45). */
+void nvgpu_chan_kill(struct nvgpu_chan *chan, uint32_t code);
+
+/* ---- kernels --------------------------------------------------------------- */
+
+/* The code at a launch's program address is a simulated kernel's: 16 bytes
+ * "BELL PTX" and, little endian, u32 version 1 and u32 length in bytes of the
+ * PTX text that follows (one module, its kernel first), zero padded to 128.
+ * Modules are parsed once for each text. */
+
+#endif
