@@ -199,8 +199,8 @@ void hcq_memory_trim(struct hcq_device *dev);
  * see. Fields are for reading only; the owner destroys it. */
 struct hcq_signal {
     struct hcq_device *dev;
-    uint64_t va;         /* of the value; the timestamp is 8 bytes on */
-    uint64_t *host;      /* [0] value, [1] timestamp; accessed atomically */
+    uint64_t va;         /* of the value */
+    uint64_t *host;      /* [0] is the value; accessed atomically */
     bool owned_by_queue; /* a timeline: not for hcq_signal_destroy */
 };
 

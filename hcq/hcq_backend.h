@@ -60,6 +60,9 @@ struct hcq_place {
     int64_t addend;
     uint64_t min, max; /* allowed values */
     uint64_t align;    /* a power of two; the value is a multiple */
+    uint8_t shift;     /* low bits that are not stored */
+    bool high_first;   /* the word at dw is the upper one */
+    bool repack;       /* then ops->repack: the packet is derived from it */
 };
 
 /* Packers. Arguments are checked by the common layer; `local` is resolved.
@@ -80,9 +83,14 @@ struct hcq_cs_ops {
                   unsigned n_bits);
     void (*poll)(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value);
     /* Where the field of the command at cs->last_dw lies: sets dw, n_dw,
-     * min, max, align. False: that command has no such field. */
+     * min, max, align and the rest. False: that command has no such
+     * field. */
     bool (*locate)(const struct hcq_cs *cs, unsigned field,
                    struct hcq_place *place);
+    /* After a patch of a place with `repack` in a bound stream: packs the
+     * command that the word at `dw` belongs to anew. NULL where no place
+     * asks for it. */
+    void (*repack)(struct hcq_stream *stream, uint32_t dw);
     /* The command at words[*pos] as one line; advances *pos. */
     void (*decode)(const uint32_t *words, uint32_t n_dw, uint32_t *pos,
                    char *text, size_t size_bytes);
@@ -161,6 +169,10 @@ struct hcq_device_ops {
     /* What each busy queue does, as one line; for reports. Any thread. */
     void (*describe)(struct hcq_device *dev, char *text, size_t size_bytes);
     uint64_t (*ticks_to_ns)(struct hcq_device *dev, uint64_t ticks);
+    /* Looks whether the hardware reported a fault, and calls
+     * hcq_device_set_lost if so. Any thread. NULL: faults come by
+     * themselves. */
+    void (*check)(struct hcq_device *dev);
 
     bell_status (*mem_alloc)(struct hcq_device *dev, uint64_t size_bytes,
                              uint32_t flags, struct hcq_backing *out);
@@ -218,6 +230,8 @@ struct hcq_device {
     const struct hcq_device_ops *ops;
     struct hcq_device_info info;
     uint64_t spin_ns; /* how long an idle thread spins before it sleeps */
+    uint32_t timestamp_word; /* of a signal's memory, in 64-bit words: 1, or
+                              * what the backend's cs->timestamp writes */
     _Atomic uint64_t last_wait_ns; /* how long the host's last wait took */
 
     pthread_mutex_t lock; /* the lists, the fault and the memory fields */
@@ -246,6 +260,7 @@ struct hcq_backend {
 };
 
 extern const struct hcq_backend hcq_cpu_backend;
+extern const struct hcq_backend hcq_nv_backend;
 
 /* Fills the base in: lists, lock, timeline. `dev->ops`, `dev->info` and
  * `dev->spin_ns` are set, and signals can be allocated. */

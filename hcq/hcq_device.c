@@ -315,6 +315,8 @@ hcq_lost_report(struct hcq_device *dev)
 bell_status
 hcq_device_status(struct hcq_device *dev)
 {
+    if (dev->ops->check)
+        dev->ops->check(dev);
     if (hcq_device_is_lost(dev))
         return hcq_lost_report(dev);
     return BELL_OK;

@@ -69,7 +69,8 @@ hcq_signal_value(const struct hcq_signal *sig)
 uint64_t
 hcq_signal_timestamp(const struct hcq_signal *sig)
 {
-    return __atomic_load_n(&sig->host[1], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&sig->host[sig->dev->timestamp_word],
+                           __ATOMIC_ACQUIRE);
 }
 
 void
@@ -159,6 +160,8 @@ wait_slowly(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
                                                  : timeout_ns - waited_ns;
         dev->ops->signal_sleep(
             sig, seen, left_ns < SLEEP_SLICE_NS ? left_ns : SLEEP_SLICE_NS);
+        if (dev->ops->check)
+            dev->ops->check(dev);
     }
 }
 

@@ -443,6 +443,7 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     memset(dev, 0, sizeof(*dev));
     dev->base.ops = &cpu_ops;
     fill_info(&dev->base.info);
+    dev->base.timestamp_word = 1;
     status = read_spin_ns(&dev->base.info, &dev->base.spin_ns);
     if (status == BELL_OK)
         status = hcq_device_init(&dev->base);

@@ -1,0 +1,148 @@
+/* Stacks of kio forms by name. Built twice: with all forms, and for the
+ * driver half alone, which has neither cassettes nor simulators. */
+#include "ioctl/kio_interface.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_fault.h"
+#include "ioctl/kio_record.h"
+#include "ioctl/kio_replay.h"
+
+/* One form of a name. */
+struct form {
+    const char *name;
+    bool is_bottom;
+    /* One of the two, by is_bottom. `text` is what follows the colon. */
+    bell_status (*stand_on)(struct kio *below, const char *text,
+                            struct kio **out_kio);
+    bell_status (*create)(const char *backend, const char *text,
+                          struct kio **out_kio);
+};
+
+#if BELL_HAVE_CASSETTES
+static bell_status
+create_replay(const char *backend, const char *text, struct kio **out_kio)
+{
+    (void)backend;
+    return kio_replay_create(text, out_kio);
+}
+#endif
+
+static const struct form forms[] = {
+#if BELL_HAVE_SIM
+    {"sim", true, NULL, kio_sim_create},
+#endif
+#if BELL_HAVE_CASSETTES
+    {"record", false, kio_record_create, NULL},
+    {"replay", true, NULL, create_replay},
+#endif
+    {"fault", false, kio_fault_create, NULL},
+};
+
+#if BELL_HAVE_SIM
+#define SIM_NAME "sim, "
+#else
+#define SIM_NAME ""
+#endif
+#if BELL_HAVE_CASSETTES
+#define CASSETTE_NAMES "record, replay, "
+#else
+#define CASSETTE_NAMES ""
+#endif
+
+const char *
+kio_interface_list(void)
+{
+    return SIM_NAME CASSETTE_NAMES "fault";
+}
+
+/* The last form of a stack: what follows the last '@'. */
+static const char *
+last_form(const char *interface)
+{
+    const char *at = strrchr(interface, '@');
+
+    return at ? at + 1 : interface;
+}
+
+bool
+kio_interface_is_sim(const char *interface)
+{
+    return strncmp(last_form(interface), "sim:", 4) == 0;
+}
+
+/* The form that `text` names, and where its argument starts. */
+static bell_status
+find_form(const char *text, const struct form **out_form,
+          const char **out_argument)
+{
+    size_t len = strcspn(text, ":"), i;
+
+    for (i = 0; i < ARRAY_LEN(forms); i++) {
+        if (strlen(forms[i].name) != len ||
+            strncmp(forms[i].name, text, len) != 0)
+            continue;
+        if (text[len] == '\0' || text[len + 1] == '\0')
+            return bell_fail(BELL_E_INVALID,
+                             "interface '%.60s': nothing follows '%s:'", text,
+                             forms[i].name);
+        *out_form = &forms[i];
+        *out_argument = text + len + 1;
+        return BELL_OK;
+    }
+    return bell_fail(BELL_E_NO_DEVICE,
+                     "no interface '%.*s' in this build; known: %s",
+                     (int)(len < 60 ? len : 60), text, kio_interface_list());
+}
+
+/* Puts the form `text` on *kio; NULL: nothing is below yet. */
+static bell_status
+add_form(const char *backend, const char *text, struct kio **kio)
+{
+    const struct form *form;
+    const char *argument;
+
+    BELL_TRY(find_form(text, &form, &argument));
+    if (form->is_bottom && *kio)
+        return bell_fail(BELL_E_INVALID,
+                         "interface '%s' stands on nothing: it comes last",
+                         form->name);
+    if (form->is_bottom)
+        return form->create(backend, argument, kio);
+    if (!*kio)
+        BELL_TRY(kio_sys_create(kio));
+    return form->stand_on(*kio, argument, kio);
+}
+
+bell_status
+kio_open_interface(const char *backend, const char *interface,
+                   struct kio **out_kio)
+{
+    struct kio *kio = NULL;
+    bell_status status = BELL_OK;
+    char *text, *at;
+
+    if (interface[0] == '\0')
+        return kio_sys_create(out_kio);
+    text = host_alloc(strlen(interface) + 1);
+    if (!text)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory opening '%.60s'",
+                         interface);
+    strcpy(text, interface);
+    do {
+        at = strrchr(text, '@');
+        status = add_form(backend, at ? at + 1 : text, &kio);
+        if (at)
+            *at = '\0';
+    } while (status == BELL_OK && at);
+    host_free(text);
+    if (status != BELL_OK) {
+        kio_destroy(kio);
+        return status;
+    }
+    *out_kio = kio;
+    return BELL_OK;
+}
