@@ -36,6 +36,14 @@ struct sim_ptx_module;
 struct sim_ptx_mem {
     void *(*at)(void *user, uint64_t va, uint32_t n_bytes, bool is_write);
     void *user;
+    /* A power of two of at least 16: every aligned piece of that many bytes is
+     * contiguous in host memory and all of it may be accessed alike, so that
+     * `at` need not be asked for each access. 0: nothing of the kind. */
+    uint32_t page_bytes;
+    /* NULL, or called every few hundred instructions. True: what `at` gave is
+     * forgotten and asked for again. (A card whose mappings change while a
+     * kernel runs lets go of its lock here.) */
+    bool (*pause)(void *user);
 };
 
 struct sim_ptx_launch {
@@ -47,6 +55,18 @@ struct sim_ptx_launch {
     /* Windows of generic addresses, 16 MiB each; 0: there are none. */
     uint64_t shared_window_va, local_window_va;
     uint64_t max_warp_steps; /* instructions of warps; 0: no limit */
+    /* Not NULL: when it is not 0 the launch ends with SIM_PTX_STOPPED, at
+     * most a few thousand instructions later. */
+    const _Atomic uint32_t *stop;
+    /* The module's .const and .global variables, as sim_ptx_module_info tells
+     * of them: host memory that holds the first, the address of the others. */
+    const void *const_bank;
+    size_t const_bytes;
+    uint64_t global_base;
+    uint32_t sm_id, n_sm; /* %smid (of the first block), %nsmid; 0, 0: one */
+    uint64_t grid_id;     /* %gridid */
+    uint64_t (*time_ns)(void *user); /* %globaltimer, gets mem.user; NULL: the
+                                      * host's monotonic clock */
     struct sim_ptx_mem mem;
 };
 
@@ -59,6 +79,9 @@ enum sim_ptx_fault {
     SIM_PTX_UNDEFINED,    /* a register read before it was written */
     SIM_PTX_BARRIER,      /* not reached by all */
     SIM_PTX_HUNG,         /* max_warp_steps */
+    SIM_PTX_STOPPED,      /* *stop */
+    SIM_PTX_TRAP,         /* the instruction */
+    SIM_PTX_RACE,         /* shared memory used without a barrier between */
 };
 
 /* What happened. Filled by every launch that starts. */
@@ -70,6 +93,19 @@ struct sim_ptx_report {
     uint32_t block[3], thread[3];      /* who */
     uint64_t n_warp_steps, n_lane_ops; /* work done */
 };
+
+/* Variables of a module outside of its kernels. `init` belongs to the module
+ * and holds all of them, the zeros too, laid out in order of declaration. */
+struct sim_ptx_module_info {
+    uint32_t n_kernels;
+    uint32_t const_bytes, const_align; /* 0, 1: there are none */
+    const void *const_init;
+    uint32_t global_bytes, global_align;
+    const void *global_init;
+    bool is_global_zero; /* all of global_init is */
+};
+void sim_ptx_module_info(const struct sim_ptx_module *module,
+                         struct sim_ptx_module_info *out_info);
 
 /* What a launch needs to know of a kernel. */
 struct sim_ptx_kernel_info {
@@ -88,8 +124,8 @@ bool sim_ptx_kernel(const struct sim_ptx_module *module, const char *name,
                     uint32_t number, struct sim_ptx_kernel_info *out_info);
 
 /* Runs the whole grid. A fault is BELL_E_DEVICE_LOST (BELL_E_TIMEOUT for
- * SIM_PTX_HUNG, BELL_E_INVALID for SIM_PTX_BAD_LAUNCH) and leaves what was
- * written until then. */
+ * SIM_PTX_HUNG and SIM_PTX_STOPPED, BELL_E_INVALID for SIM_PTX_BAD_LAUNCH) and
+ * leaves what was written until then. */
 BELL_MUST_CHECK bell_status sim_ptx_run(const struct sim_ptx_module *module,
                                         const struct sim_ptx_launch *launch,
                                         struct sim_ptx_report *out_report);

@@ -1,6 +1,7 @@
 /* Runs a kernel: blocks one after the other, the warps of a block in turns. */
 #include "sim/nv/ptx_exec.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,14 @@ thread_of(const struct px_run *r, uint32_t number, uint32_t out[3])
     out[2] = number / b[0] / b[1];
 }
 
+static bell_status
+px_fault_status(enum sim_ptx_fault fault)
+{
+    return fault == SIM_PTX_HUNG || fault == SIM_PTX_STOPPED
+               ? BELL_E_TIMEOUT
+               : BELL_E_DEVICE_LOST;
+}
+
 void
 px_fault(struct px_run *r, const struct px_warp *w, uint32_t lane,
          const struct px_insn *in, enum sim_ptx_fault fault, uint64_t va,
@@ -31,8 +40,7 @@ px_fault(struct px_run *r, const struct px_warp *w, uint32_t lane,
 {
     struct sim_ptx_report *report = r->report;
     const uint32_t *t = report->thread, *b = report->block;
-    bell_status status =
-        fault == SIM_PTX_HUNG ? BELL_E_TIMEOUT : BELL_E_DEVICE_LOST;
+    bell_status status = px_fault_status(fault);
 
     if (r->failed)
         return;
@@ -366,6 +374,12 @@ step(struct px_run *r, struct px_warp *w, uint32_t g)
     case PX_EXIT:
         leave(r, w, g, mask);
         break;
+    case PX_TRAP:
+        if (mask)
+            px_fault(r, w, (uint32_t)__builtin_ctz(mask), in, SIM_PTX_TRAP, 0,
+                     "a trap");
+        group->pc++;
+        break;
     case PX_BAR:
         if (mask)
             split(w, g, mask, group->pc)->waits = true;
@@ -387,8 +401,16 @@ static bool
 run_warp(struct px_run *r, struct px_warp *w)
 {
     uint64_t limit = r->launch->max_warp_steps;
+    const _Atomic uint32_t *stop = r->launch->stop;
     uint32_t n, g;
 
+    if (stop && atomic_load_explicit(stop, memory_order_relaxed) &&
+        w->n_groups) {
+        const struct px_insn *in = &r->kernel->code[w->groups[0].pc];
+        px_fault(r, w, (uint32_t)__builtin_ctz(w->groups[0].mask), in,
+                 SIM_PTX_STOPPED, 0, "told to stop");
+        return true;
+    }
     for (n = 0; n < TURN && !r->failed; n++) {
         g = choose(w);
         if (g == w->n_groups)
@@ -665,7 +687,6 @@ sim_ptx_run(const struct sim_ptx_module *module,
         run_grid(&r);
     free_run(&r);
     if (r.failed)
-        return out_report->fault == SIM_PTX_HUNG ? BELL_E_TIMEOUT
-                                                 : BELL_E_DEVICE_LOST;
+        return px_fault_status(out_report->fault);
     return status;
 }

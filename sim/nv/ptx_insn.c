@@ -488,6 +488,7 @@ parse_operands(struct px_parse *p, struct px_insn *in)
     case PX_FENCE:
     case PX_RET:
     case PX_EXIT:
+    case PX_TRAP:
         return BELL_OK;
     default:
         return parse_plain(p, in);

@@ -74,6 +74,7 @@ enum px_op {
     PX_FENCE,
     PX_RET,
     PX_EXIT,
+    PX_TRAP,
     PX_PACK,   /* mov d, {a, b} */
     PX_UNPACK, /* mov {a, b}, s */
     PX_OP_COUNT

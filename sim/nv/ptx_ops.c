@@ -101,6 +101,7 @@ static const struct px_op_info ops[] = {
     {"fence", PX_FENCE, 0, ORDER | SCOPE, SCOPE, 0},
     {"ret", PX_RET, 0, 0, 0, 0},
     {"exit", PX_EXIT, 0, 0, 0, 0},
+    {"trap", PX_TRAP, 0, 0, 0, 0},
 };
 
 static const struct {

@@ -559,6 +559,17 @@ sim_ptx_destroy(struct sim_ptx_module *module)
     host_free(module);
 }
 
+void
+sim_ptx_module_info(const struct sim_ptx_module *module,
+                    struct sim_ptx_module_info *out)
+{
+    *out =
+        (struct sim_ptx_module_info){.n_kernels = (uint32_t)module->n_kernels,
+                                     .const_align = 1,
+                                     .global_align = 1,
+                                     .is_global_zero = true};
+}
+
 bool
 sim_ptx_kernel(const struct sim_ptx_module *module, const char *name,
                uint32_t number, struct sim_ptx_kernel_info *out)
