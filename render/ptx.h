@@ -33,6 +33,8 @@ BELL_MUST_CHECK bell_status render_ptx(const struct lower_program *program,
 /* Bytes of dynamic shared memory that a launch must give: 0 while LOCALs fit
  * the 48 KiB that a module may declare itself. */
 uint32_t render_ptx_dynamic_bytes(const struct lower_program *program);
+/* Bytes of shared memory that the module declares itself. */
+uint32_t render_ptx_static_bytes(const struct lower_program *program);
 
 /* Path of ptxas: $BELL_PTXAS, the build's -Dptxas=, $CUDA_HOME/bin, PATH,
  * /usr/local/cuda/bin; the first that can be executed. BELL_E_UNSUPPORTED

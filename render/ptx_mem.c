@@ -57,6 +57,14 @@ render_ptx_dynamic_bytes(const struct lower_program *p)
                                    : 0;
 }
 
+uint32_t
+render_ptx_static_bytes(const struct lower_program *p)
+{
+    uint64_t n = all_local_bytes(p);
+
+    return n > STATIC_SHARED_BYTES ? 0 : (uint32_t)n;
+}
+
 bell_status
 ptx_declare_locals(struct ptx_emit *e)
 {
