@@ -238,12 +238,19 @@ put_attrs(struct writer *w, uint32_t entry_sym, uint32_t const0_sym)
 
 /* ---- variables ---- */
 
+/* .global variables stay together: with values if any of them has one. */
 static unsigned
-var_section(const struct nv_container_var *var)
+var_section(const struct writer *w, const struct nv_container_var *var)
 {
+    uint32_t i;
+
     if (var->is_const)
         return S_CONST3;
-    return var->init ? S_GLOBAL_INIT : S_GLOBAL;
+    for (i = 0; i < w->desc->n_vars; i++) {
+        if (!w->desc->vars[i].is_const && w->desc->vars[i].init)
+            return S_GLOBAL_INIT;
+    }
+    return S_GLOBAL;
 }
 
 static void
@@ -263,7 +270,7 @@ declare_vars(struct writer *w)
 
     for (i = 0; i < w->desc->n_vars; i++) {
         const struct nv_container_var *var = &w->desc->vars[i];
-        unsigned which = var_section(var);
+        unsigned which = var_section(w, var);
         struct section *s = &w->s[which];
         if (!s->is_present)
             add_section(w, which, rows[which].name, "", rows[which].type,
@@ -304,7 +311,7 @@ put_vars(struct writer *w)
 
     for (i = 0; i < w->desc->n_vars; i++) {
         const struct nv_container_var *var = &w->desc->vars[i];
-        unsigned which = var_section(var);
+        unsigned which = var_section(w, var);
         struct section *s = &w->s[which];
         uint64_t at = align_up(s->hdr.sh_size, var->align_bytes);
 

@@ -8,8 +8,9 @@
  *
  * .text.NAME starts with the 8 bytes "BELL PTX" and, little endian, u32
  * version 1 and u32 length of the text; the text follows, zero padded to 128.
- * Module variables: .const ones lie in bank 3 in their order, each aligned;
- * bank 4 holds one 64-bit address for each .global one, in their order.
+ * Module variables: .const ones lie in bank 3 in the order of the text, each
+ * aligned; .global ones likewise in one section. Bank 4 holds their addresses,
+ * 64 bits each; the first is that of the section.
  *
  * src: hw/nv/CUBIN.md, as of CUDA 13.0. Thread safe.
  */

@@ -135,6 +135,8 @@ void nvgpu_chan_kill(struct nvgpu_chan *chan, uint32_t code);
 /* The code at a launch's program address is a simulated kernel's: 16 bytes
  * "BELL PTX" and, little endian, u32 version 1 and u32 length in bytes of the
  * PTX text that follows (one module, its kernel first), zero padded to 128.
- * Modules are parsed once for each text. */
+ * Modules are parsed once for each text. Its .const variables lie in constant
+ * bank 3; the first word of bank 4 (64 bits) is the address of its .global
+ * ones. */
 
 #endif

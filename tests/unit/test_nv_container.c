@@ -356,15 +356,16 @@ test_vars(void **state)
         sym = find_symbol(&b, "squares", &i);
         assert_int_equal(sym->st_shndx, number);
         assert_int_equal(sym->st_value, 4);
-        s = find_section(&b, ".nv.global", &number);
-        assert_int_equal(s->sh_type, SHT_NOBITS);
-        assert_int_equal(s->sh_size, 4104);
-        sym = find_symbol(&b, "more", &i);
-        assert_int_equal(sym->st_value, 4096);
-        assert_int_equal(sym->st_size, 8);
+        assert_null(find_section(&b, ".nv.global", NULL));
         s = find_section(&b, ".nv.global.init", &number);
-        assert_int_equal(s->sh_size, 4);
-        assert_int_equal(get(contents(&b, s), 4), 42);
+        assert_int_equal(s->sh_size, 4112);
+        assert_int_equal(s->sh_addralign, 16);
+        assert_int_equal(get(contents(&b, s) + 4088, 8), 0);
+        assert_int_equal(get(contents(&b, s) + 4096, 4), 42);
+        sym = find_symbol(&b, "more", &i);
+        assert_int_equal(sym->st_shndx, number);
+        assert_int_equal(sym->st_value, 4104);
+        assert_int_equal(sym->st_size, 8);
         s = find_section(&b, ".nv.constant4", &number);
         assert_int_equal(s->sh_size, 24);
         rel = find_section(
@@ -383,6 +384,33 @@ test_vars(void **state)
         }
         render_binary_fini(&b);
     }
+}
+
+/* Zeros alone take no place in the file. */
+static void
+test_zero_vars(void **state)
+{
+    const struct nv_container_var vars[] = {
+        {"a", 1, 1, NULL, false},
+        {"b", 1u << 20, 128, NULL, false},
+    };
+    struct nv_container_desc d = plain(120);
+    const Elf64_Shdr *s;
+    struct render_binary b;
+    uint32_t i;
+
+    (void)state;
+    d.vars = vars;
+    d.n_vars = ARRAY_LEN(vars);
+    assert_int_equal(render_nv_container(&d, &b), BELL_OK);
+    assert_true(b.size_bytes < 8192);
+    s = find_section(&b, ".nv.global", NULL);
+    assert_non_null(s);
+    assert_int_equal(s->sh_type, SHT_NOBITS);
+    assert_int_equal(s->sh_size, 128 + (1 << 20));
+    assert_int_equal(find_symbol(&b, "b", &i)->st_value, 128);
+    assert_null(find_section(&b, ".nv.global.init", NULL));
+    render_binary_fini(&b);
 }
 
 static void
@@ -524,9 +552,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_arch), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_vars),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_programs),   cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_every_arch),    cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_vars),          cmocka_unit_test(test_zero_vars),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_out_of_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
