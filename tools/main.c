@@ -10,6 +10,7 @@ static const struct {
     const char *name, *help;
     tool_verb_fn *run;
 } verbs[] = {
+    {"decode", "what a device reads, as text", verb_decode},
     {"demo", "train a small network: mnist", verb_demo},
     {"devices", "the devices of this machine", verb_devices},
     {"doctor", "what is missing here and how to fix it", verb_doctor},

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/decode_nv.h"
+
 struct cas_reader;
 struct cas_record;
 
@@ -22,5 +24,20 @@ uint32_t trace_branch(const struct cas_reader *reader);
  * fit. */
 void trace_format(const struct cas_record *record, uint32_t branch, char *buf,
                   size_t buf_bytes);
+
+/* Decodes submissions, record after record of one cassette. */
+struct trace_decoder {
+    uint32_t branch;
+    unsigned n_unknown; /* words without a name, so far */
+    struct decode_nv nv;
+};
+
+/* `line` gets each line of text. */
+void trace_decoder_init(struct trace_decoder *d, uint32_t branch,
+                        regs_line_fn *line, void *user);
+/* Every record in order: objects that are made say which classes there are.
+ * Ring entries, pushbuffers and launch descriptors of doorbells and samples
+ * become lines. */
+void trace_decode(struct trace_decoder *d, const struct cas_record *record);
 
 #endif

@@ -155,13 +155,28 @@ show_words(const struct cas_record *record)
     }
 }
 
+static void
+print_decoded(void *user, const char *line)
+{
+    (void)user;
+    printf("      %s\n", line);
+}
+
+static void
+put_decoded(void *user, const char *line)
+{
+    json_str(user, NULL, line);
+}
+
 static int
 show_json(const struct cas_reader *reader, uint32_t branch)
 {
+    struct trace_decoder decoder;
     char line[LINE_BYTES];
     struct json json;
     uint32_t i;
 
+    trace_decoder_init(&decoder, branch, put_decoded, &json);
     json_init(&json);
     json_str(&json, "identity", cas_reader_identity(reader));
     json_bool(&json, "truncated", cas_reader_truncated(reader));
@@ -177,27 +192,56 @@ show_json(const struct cas_reader *reader, uint32_t branch)
         json_str(&json, "device", kio_dev_name((enum kio_dev)r->dev));
         json_int(&json, "result", r->result);
         json_str(&json, "text", line);
+        json_array(&json, "decoded");
+        trace_decode(&decoder, r);
+        json_end(&json);
         json_end(&json);
     }
     json_end(&json);
     return tool_print_json(&json);
 }
 
+static void
+show_text(const struct cas_reader *reader, uint32_t branch, bool brief,
+          bool words)
+{
+    struct trace_decoder decoder;
+    char line[LINE_BYTES];
+    uint32_t i;
+
+    trace_decoder_init(&decoder, branch, print_decoded, NULL);
+    printf("%s", cas_reader_identity(reader));
+    if (cas_reader_truncated(reader))
+        printf("truncated=yes\n");
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+        uint64_t first_ns = cas_reader_get(reader, 0)->time_ns;
+        trace_format(r, branch, line, sizeof(line));
+        printf("%6u %12.6f %u/%u %s\n", i,
+               (double)(r->time_ns - first_ns) / 1e9, r->pid, r->tid, line);
+        if (!brief)
+            trace_decode(&decoder, r);
+        if (words)
+            show_words(r);
+    }
+}
+
 int
 trace_show(int argc, char **argv)
 {
     const char *path = NULL;
-    bool json = false, words = false;
+    bool json = false, words = false, brief = false;
     const struct tool_opt opts[] = {
         {"FILE", NULL, TOOL_OPT_STRING, &path, 0, 0, "the cassette"},
+        {"--brief", NULL, TOOL_OPT_FLAG, &brief, 0, 0,
+         "a line per record: submissions are not decoded"},
         {"--words", NULL, TOOL_OPT_FLAG, &words, 0, 0,
          "the submitted memory as words"},
         {"--json", NULL, TOOL_OPT_FLAG, &json, 0, 0, "one document"},
     };
     struct cas_reader *reader;
-    char line[LINE_BYTES];
     bell_status status;
-    uint32_t i, branch;
+    uint32_t branch;
     int code;
 
     code = tool_parse("trace show FILE", opts, ARRAY_LEN(opts), argc, argv);
@@ -209,25 +253,12 @@ trace_show(int argc, char **argv)
     if (status != BELL_OK)
         return tool_fail(json, status);
     branch = trace_branch(reader);
-    if (json) {
+    if (json)
         code = show_json(reader, branch);
-        cas_reader_close(reader);
-        return code;
-    }
-    printf("%s", cas_reader_identity(reader));
-    if (cas_reader_truncated(reader))
-        printf("truncated=yes\n");
-    for (i = 0; i < cas_reader_count(reader); i++) {
-        const struct cas_record *r = cas_reader_get(reader, i);
-        uint64_t first_ns = cas_reader_get(reader, 0)->time_ns;
-        trace_format(r, branch, line, sizeof(line));
-        printf("%6u %12.6f %u/%u %s\n", i,
-               (double)(r->time_ns - first_ns) / 1e9, r->pid, r->tid, line);
-        if (words)
-            show_words(r);
-    }
+    else
+        show_text(reader, branch, brief, words);
     cas_reader_close(reader);
-    return TOOL_OK;
+    return json ? code : TOOL_OK;
 }
 
 /* ---- diff ------------------------------------------------------------- */

@@ -60,6 +60,14 @@ def check_whole(tap, folder):
     words = run('trace', 'show', '--words', path)
     tap.check('words of the submission', expect(words, 0) + [
         f'no {w}' for w in ('200120ad', 'abcd1234') if w not in words.stdout])
+    shown = run('trace', 'show', path)
+    tap.check('submissions are decoded', expect(shown, 0) + [
+        f'no {w}' for w in ('GP_ENTRY GET=0x200001000 LENGTH=4',
+                            'SEND_PCAS_A = 02000020 {QMD_ADDRESS=0x200002000}',
+                            'QMD 4, 96 words') if w not in shown.stdout])
+    brief = run('trace', 'show', '--brief', path)
+    tap.check('unless briefly', expect(brief, 0) + [
+        c for c in ['decoded'] if 'GP_ENTRY' in brief.stdout])
     same = run('trace', 'diff', path, path)
     tap.check('a cassette is like itself', expect(same, 0))
     other, done = record(folder, 'other', PROGRAM, '--again')

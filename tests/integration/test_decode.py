@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""`doorbell decode`: words from files and pipes, options, exit codes.
+
+usage: test_decode.py DOORBELL
+"""
+import json
+import os
+import struct
+import subprocess
+import tempfile
+
+from cli import DOORBELL, Tap, expect, expect_json_error, run
+
+# hw/nv/BRINGUP.md section 15
+COPY = ('20018000 c8b5 20048100 00000020 00000000 00000030 00000000 '
+        '20018106 00001000 200180c0 00000182')
+
+
+def pipe(text, *args):
+    return subprocess.run([DOORBELL, 'decode', '--format', 'nv', *args],
+                          input=text, capture_output=True, text=True,
+                          timeout=60, check=False)
+
+
+def check_files(tap, folder):
+    path = os.path.join(folder, 'copy.bin')
+    words = [int(w, 16) for w in COPY.split()]
+    with open(path, 'wb') as file:
+        file.write(struct.pack(f'<{len(words)}I', *words))
+    done = run('decode', '--format', 'nv', path)
+    tap.check('a binary file', expect(
+        done, 0, out='OFFSET_IN = 00000020 00000000 {ADDRESS=0x2000000000}'))
+    tap.check('the same as text', expect(pipe(COPY), 0, out=done.stdout))
+    with open(path, 'ab') as file:
+        file.write(b'\x00')
+    tap.check('half a word', expect(
+        run('decode', '--format', 'nv', path), 1, err='not whole words'))
+    tap.check('no such file', expect_json_error(
+        run('decode', '--format', 'nv', '--json', path + '.no'), 1,
+        'cannot open'))
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        check_files(tap, folder)
+    done = pipe(COPY, '--json')
+    document = json.loads(done.stdout) if done.returncode == 0 else {}
+    tap.check('as a document', expect(done, 0) + [
+        c for c in ['n_words'] if document.get('n_words') != 11] + [
+        c for c in ['n_unknown'] if document.get('n_unknown') != 0])
+    tap.check('an unbound subchannel', expect(
+        pipe('200180c0 182'), 1, out='? 0x0300', err='1 of 2 words'))
+    tap.check('bound by --class', expect(
+        pipe('200180c0 182', '--class', 'c8b5'), 0, out='LAUNCH_DMA'))
+    tap.check('bound by --sm', expect(
+        pipe('200180c0 182', '--sm', 'sm_80'), 0, out='LAUNCH_DMA'))
+    tap.check('a ring', expect(
+        pipe('0000a01234567000', '--what', 'ring', '--va=0x4000'), 0,
+        out='0x0000004000: 0000a01234567000 GP_ENTRY GET=0x1234567000'))
+    tap.check('a descriptor', expect(
+        pipe('14:00500000 39:00000084 95:0', '--what', 'qmd'), 0,
+        out='QMD 5, 96 words\n  QMD_MAJOR_VERSION = 0x5\n  GRID_WIDTH = 132'))
+    tap.check('a descriptor of another version', expect(
+        pipe('14:00500000 95:0', '--what', 'qmd', '--qmd', '4'), 1,
+        out='another one'))
+    tap.check('no format', expect(run('decode'), 2, err='--format'))
+    tap.check('a format to come', expect(
+        run('decode', '--format', 'pm4'), 6, err='there is nv'))
+    tap.check('what?', expect(pipe('1', '--what', 'kitchen'), 2,
+                              err='none of push, ring, qmd'))
+    tap.check('no such chip', expect(pipe('1', '--sm', 'sm_75'), 2,
+                                     err='none of sm_80'))
+    tap.check('no such class', expect(pipe('1', '--class', '41'), 2,
+                                      err='no GPFIFO'))
+    tap.check('no number', expect(pipe('20012000 gpu'), 1,
+                                  err="line 1: 'gpu'"))
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
