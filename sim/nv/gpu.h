@@ -99,6 +99,12 @@ struct nvgpu_chan_desc {
     uint32_t n_entries;
     void *userd;    /* host address of its 512 bytes */
     void *notifier; /* host address of 3 records of 16 bytes; NULL: none */
+    /* Told once when a fault of its own (not nvgpu_chan_kill) ended it, after
+     * the notifier is written, on any thread and with no lock of the card's
+     * held. It may call nvgpu_chan_kill on other channels, and nothing else of
+     * these functions. NULL: nobody wants to know. */
+    void (*on_fault)(void *user);
+    void *user;
 };
 
 /* Why a channel ended; what the fault queries answer from. */
