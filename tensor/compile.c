@@ -12,14 +12,13 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "render/render.h"
 
 /* One kernel to compile. */
 struct job {
     const struct uop *sink;
-    const struct lower_target *target;
-    struct render_binary binary;
-    char name[HCQ_NAME_MAX];
+    const struct rt_target *target;
+    struct rt_binary binary;
+    char *name; /* owned */
     uint32_t n_params, n_vars, grid[3], local[3];
     double n_flops, n_bytes;
     uint64_t lower_ns, render_ns;
@@ -64,16 +63,30 @@ copy_graph(const struct uop_graph *from, const struct uop *root,
 }
 
 static void
-log_source(const struct lower_program *program,
-           const struct lower_target *target)
+log_source(const struct lower_program *program, const struct rt_target *target)
 {
     char *text;
 
     if (!LOG_ON(LOG_RENDER) ||
-        render_host_text(program, target, &text) != BELL_OK)
+        target->compiler->text(target, program, &text) != BELL_OK)
         return;
     log_text(LOG_RENDER, program->name, text);
     host_free(text);
+}
+
+/* Grids are given by lowering; a device takes no larger ones than it says. */
+static bell_status
+check_grid(const struct lower_program *p, const struct rt_target *target)
+{
+    const uint32_t *max = target->max_grid;
+
+    if (p->grid[0] <= max[0] && p->grid[1] <= max[1] && p->grid[2] <= max[2])
+        return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: a grid of %u x %u x %u work-groups; the device "
+                     "takes %u x %u x %u",
+                     p->name, p->grid[0], p->grid[1], p->grid[2], max[0],
+                     max[1], max[2]);
 }
 
 static bell_status
@@ -88,16 +101,22 @@ compile(const struct uop_graph *kernels, struct job *job)
     uop_graph_init(&g);
     status = copy_graph(kernels, job->sink, &g, &sink);
     if (status == BELL_OK)
-        status = lower_kernel(&g, sink, job->target, &program);
+        status = lower_kernel(&g, sink, &job->target->lower, &program);
     job->lower_ns = time_now_ns() - start;
     if (status == BELL_OK) {
         log_source(&program, job->target);
         start = time_now_ns();
-        status = render_host(&program, job->target, &job->binary);
+        status =
+            job->target->compiler->compile(job->target, &program, &job->binary);
         job->render_ns = time_now_ns() - start;
     }
+    if (status == BELL_OK)
+        status = check_grid(&program, job->target);
     if (status == BELL_OK) {
-        strncpy(job->name, program.name, sizeof(job->name) - 1);
+        job->name = host_strdup(program.name);
+        if (!job->name)
+            status = bell_fail(BELL_E_NO_MEMORY, "out of memory compiling %s",
+                               program.name);
         job->n_params = program.n_params;
         job->n_vars = program.n_vars;
         memcpy(job->grid, program.grid, sizeof(job->grid));
@@ -172,8 +191,11 @@ load_job(struct tensor_runtime *rt, struct job *job)
     kernel->n_flops = job->n_flops;
     kernel->n_bytes = job->n_bytes;
     desc.name = job->name;
-    desc.binary = job->binary.data;
-    desc.binary_size_bytes = job->binary.size_bytes;
+    desc.entry = job->name;
+    desc.binary = job->binary.file.data;
+    desc.binary_size_bytes = job->binary.file.size_bytes;
+    desc.shared_bytes = job->binary.shared_bytes;
+    memcpy(desc.local, job->binary.local, sizeof(desc.local));
     desc.n_bufs = job->n_params;
     desc.n_vals = job->n_vars;
     BELL_TRY(hcq_program_create(rt->dev, &desc, &kernel->program));
@@ -235,7 +257,8 @@ rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
     for (i = 0; i < pool.n_jobs; i++) {
         if (status == BELL_OK)
             status = load_job(rt, &pool.jobs[i]);
-        render_binary_fini(&pool.jobs[i].binary);
+        render_binary_fini(&pool.jobs[i].binary.file);
+        host_free(pool.jobs[i].name);
     }
     host_free(pool.jobs);
     if (status != BELL_OK)

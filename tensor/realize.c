@@ -17,7 +17,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "render/render.h"
 
 #define EXECS_PER_SUBMIT 32
 #define MAX_IN_FLIGHT    64 /* submissions that the host may be ahead */
@@ -31,12 +30,8 @@ open_runtime(struct tensor_runtime *rt, const char *name)
 
     BELL_TRY(hcq_device_open(name, &rt->dev));
     hcq_device_info(rt->dev, &info);
-    if (strcmp(info.backend, "CPU") != 0)
-        return bell_fail(BELL_E_UNSUPPORTED, "no compiler for %s devices (%s)",
-                         info.backend, info.arch);
-    BELL_TRY(render_host_target(&rt->target));
-    rt->target.no_opts = getenv("BELL_NOOPT") != NULL;
-    rt->sched_target.n_parallel = info.n_units;
+    BELL_TRY(rt_target_init(&info, &rt->target));
+    rt->sched_target.n_parallel = rt->target.n_parallel;
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
 
@@ -453,7 +448,8 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
         n_args = kernel->program->n_bufs;
         for (j = 0; j < n_args; j++)
             args[j] = buffer_va(run, plan, item->bufs[j]);
-        hcq_cs_exec(cs, kernel->program, args, n_args, kernel->grid, NULL);
+        hcq_cs_exec(cs, kernel->program, args, n_args, kernel->grid,
+                    kernel->local);
         LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name,
             kernel->grid[0], kernel->grid[1], kernel->grid[2]);
         rt->stats.n_flops += kernel->n_flops;

@@ -1,7 +1,8 @@
 /* The runtime of a context: its device, compiled kernels and plans.
  *
- * tensor/realize.c drives it; tensor/compile.c fills the kernel cache;
- * tensor/plan.c turns a schedule into a memory plan.
+ * tensor/realize.c drives it; tensor/compile.c fills the kernel cache with what
+ * tensor/compiler.c makes for the device; tensor/plan.c turns a schedule into
+ * a memory plan.
  */
 #ifndef BELL_TENSOR_RUNTIME_H
 #define BELL_TENSOR_RUNTIME_H
@@ -12,7 +13,47 @@
 #include "hcq/hcq.h"
 #include "lower/lower.h"
 #include "lower/schedule.h"
+#include "render/ptx.h"
+#include "render/render.h"
 #include "uops/uop.h"
+
+struct rt_target;
+
+/* A loadable binary and what its launch needs. */
+struct rt_binary {
+    struct render_binary file; /* owned: render_binary_fini */
+    uint32_t local[3];         /* fixed work-group; 0,0,0: any */
+    uint32_t shared_bytes;     /* given at launch */
+};
+
+/* What makes binaries for the devices of one backend. Static table rows;
+ * compile and text are called by several threads at once. */
+struct rt_compiler {
+    const char *backend;
+    /* Fills the target in from what the device says of itself. */
+    bell_status (*init)(const struct hcq_device_info *info,
+                        struct rt_target *target);
+    bell_status (*compile)(const struct rt_target *target,
+                           const struct lower_program *program,
+                           struct rt_binary *out);
+    /* The source, to be shown (host_free it). */
+    bell_status (*text)(const struct rt_target *target,
+                        const struct lower_program *program, char **out_text);
+};
+
+/* What kernels are made for. Immutable once made. */
+struct rt_target {
+    const struct rt_compiler *compiler;
+    struct lower_target lower;
+    struct ptx_target ptx; /* of NVIDIA */
+    bool is_simulated;     /* a simulated card: takes PTX in a container */
+    uint32_t n_parallel;   /* work-items that keep the device busy */
+    uint32_t max_grid[3];
+};
+
+/* BELL_E_UNSUPPORTED where nothing compiles for such a device. */
+BELL_MUST_CHECK bell_status rt_target_init(const struct hcq_device_info *info,
+                                           struct rt_target *out_target);
 
 /* A compiled kernel. Owned by the runtime. */
 struct rt_kernel {
@@ -39,7 +80,7 @@ struct rt_dead {
 struct tensor_runtime {
     struct hcq_device *dev;
     struct hcq_queue *queue;
-    struct lower_target target;
+    struct rt_target target;
     struct sched_target sched_target;
     struct uop_graph graphs;  /* tensor graphs with numbered leaves */
     struct uop_graph kernels; /* scheduled kernels and plans */

@@ -1,0 +1,150 @@
+/* What a device is compiled for, and with what. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "lower_kernels.h"
+#include "tensor/runtime.h"
+
+static struct hcq_device_info
+device(const char *backend, const char *arch, uint32_t flags)
+{
+    struct hcq_device_info info = {
+        .struct_size = sizeof(info),
+        .flags = flags,
+        .n_units = 6,
+        .max_grid = {INT32_MAX, 65535, 65535},
+    };
+
+    snprintf(info.name, sizeof(info.name), "%s:0", backend);
+    snprintf(info.backend, sizeof(info.backend), "%s", backend);
+    snprintf(info.arch, sizeof(info.arch), "%s", arch);
+    return info;
+}
+
+/* Compiles every kernel of the compiler's tests, looks at the files' headers. */
+static void
+compile_all(const struct rt_target *target, unsigned os_abi, unsigned machine)
+{
+    const int64_t dims[] = {24, 16, 8};
+    size_t c;
+
+    for (c = 0; c < lk_n_cases; c++) {
+        struct rt_binary binary = {.shared_bytes = 0};
+        struct lower_program p;
+        const unsigned char *file;
+        char *text;
+        struct lk k;
+
+        lk_build(&k, &lk_cases[c], dims);
+        assert_int_equal(lower_kernel(&k.g, k.sink, &target->lower, &p),
+                         BELL_OK);
+        if (target->compiler->compile(target, &p, &binary) != BELL_OK)
+            fail_msg("%s: %s", lk_cases[c].name, bell_error_last()->message);
+        file = binary.file.data;
+        assert_memory_equal(file, "\177ELF", 4);
+        assert_int_equal(file[7], os_abi);
+        assert_int_equal(file[18], machine);
+        assert_int_equal(target->compiler->text(target, &p, &text), BELL_OK);
+        assert_non_null(strstr(text, p.name));
+        host_free(text);
+        render_binary_fini(&binary.file);
+        lk_fini(&k);
+    }
+}
+
+static void
+test_simulated(void **state)
+{
+    static const char *const archs[] = {"sm_80", "sm_86",  "sm_89",
+                                        "sm_90", "sm_100", "sm_120"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(archs); i++) {
+        struct hcq_device_info info =
+            device("NV", archs[i], HCQ_DEVICE_SIMULATED);
+        struct rt_target target;
+
+        assert_int_equal(rt_target_init(&info, &target), BELL_OK);
+        assert_string_equal(target.lower.name, archs[i]);
+        assert_true(target.is_simulated);
+        assert_true(target.n_parallel >= 6 * 32);
+        compile_all(&target, 0x41, 0xBE);
+    }
+}
+
+/* A card that is not simulated gets machine code, or is told what is
+ * missing. */
+static void
+test_card(void **state)
+{
+    struct hcq_device_info info = device("NV", "sm_90", 0);
+    const int64_t dims[] = {24, 16, 8};
+    struct rt_binary binary = {.shared_bytes = 0};
+    struct rt_target target;
+    struct lower_program p;
+    char path[256];
+    struct lk k;
+
+    (void)state;
+    assert_int_equal(rt_target_init(&info, &target), BELL_OK);
+    assert_false(target.is_simulated);
+    lk_build(&k, &lk_cases[0], dims);
+    assert_int_equal(lower_kernel(&k.g, k.sink, &target.lower, &p), BELL_OK);
+    if (render_ptxas_find(path, sizeof(path)) != BELL_OK) {
+        assert_int_equal(target.compiler->compile(&target, &p, &binary),
+                         BELL_E_UNSUPPORTED);
+        assert_non_null(strstr(bell_error_last()->message, "ptxas"));
+    } else {
+        assert_int_equal(target.compiler->compile(&target, &p, &binary),
+                         BELL_OK);
+        assert_memory_equal(binary.file.data, "\177ELF", 4);
+        render_binary_fini(&binary.file);
+    }
+    lk_fini(&k);
+}
+
+static void
+test_refused(void **state)
+{
+    static const struct {
+        const char *backend, *arch, *part;
+    } rows[] = {
+        {"AMD", "gfx942", "no compiler for AMD devices (gfx942)"},
+        {"NV", "gfx942", "'gfx942', which is not sm_NN"},
+        {"NV", "sm_", "'sm_'"},
+        {"NV", "sm_9x", "'sm_9x'"},
+        {"NV", "sm_75", "sm_75 is not known"},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hcq_device_info info = device(rows[i].backend, rows[i].arch, 0);
+        struct rt_target target;
+
+        assert_int_equal(rt_target_init(&info, &target), BELL_E_UNSUPPORTED);
+        assert_non_null(strstr(bell_error_last()->message, rows[i].part));
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_simulated),
+        cmocka_unit_test(test_card),
+        cmocka_unit_test(test_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
