@@ -1,5 +1,8 @@
-/* A program that links the driver half alone, as an appliance would: opens
- * the CPU, fills a buffer on its queue and reads it back. */
+/* A program that links the driver half alone, as an appliance would: opens a
+ * device, fills a buffer on its queue and reads it back.
+ *
+ * usage: driver_alone [DEVICE]     CPU if none is named
+ */
 #include <stdint.h>
 #include <stdio.h>
 
@@ -32,11 +35,11 @@ fill_and_read(struct hcq_device *dev, uint32_t *out_word)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     struct hcq_device *dev = NULL;
     uint32_t word = 0;
-    bell_status status = hcq_device_open("CPU", &dev);
+    bell_status status = hcq_device_open(argc > 1 ? argv[1] : "CPU", &dev);
 
     if (status == BELL_OK)
         status = fill_and_read(dev, &word);
