@@ -93,6 +93,113 @@ grid_exactly_once(struct cts *t)
               seen[i]);
 }
 
+/* Work-groups of every shape that the device takes: each item once, with its
+ * place in the group. */
+static void
+items(struct cts *t)
+{
+    static const uint32_t shapes[][3] = {
+        {1, 1, 1},  {2, 1, 1},  {31, 1, 1},  {32, 1, 1},   {33, 1, 1},
+        {7, 5, 3},  {1, 64, 1}, {1, 1, 64},  {64, 2, 2},   {256, 1, 1},
+        {8, 16, 2}, {3, 1, 41}, {1, 333, 1}, {1024, 1, 1}, {32, 32, 1},
+    };
+    static const uint32_t grid[3] = {3, 2, 2};
+    struct hcq_program *prog = cts_program(t, CTS_ITEMS);
+    static int32_t seen[12 * 1024 + 1];
+    size_t s;
+
+    for (s = 0; s < ARRAY_LEN(shapes); s++) {
+        const uint32_t *l = shapes[s];
+        uint32_t per_group = l[0] * l[1] * l[2], n = 12 * per_group, i;
+        struct hcq_buffer *buf;
+        struct hcq_cs *cs;
+
+        if (per_group > t->info.max_local_total ||
+            l[0] > t->info.max_local[0] || l[1] > t->info.max_local[1] ||
+            l[2] > t->info.max_local[2])
+            continue;
+        buf = cts_ints(t, n + 1, 0);
+        cs = cts_begin(t->queue);
+        hcq_cs_exec(cs, prog, &buf->va, 1, grid, l);
+        cts_finish(t->queue, cs);
+        OK(hcq_buffer_read(buf, 0, seen, (n + 1) * 4));
+        for (i = 0; i < n; i++) {
+            uint32_t k = i % per_group, x = k % l[0], y = k / l[0] % l[1];
+            uint32_t want = x + 1000 * y + 1000000 * (k / l[0] / l[1]) + 1;
+            CHECK((uint32_t)seen[i] == want, "%ux%ux%u item %u: %d, not %u",
+                  l[0], l[1], l[2], i, seen[i], want);
+        }
+        CHECK(seen[n] == 0, "wrote outside");
+        hcq_buffer_destroy(buf);
+    }
+}
+
+/* Items of a group exchange values through shared memory. */
+static void
+shared_memory(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_REVERSE);
+    struct hcq_buffer *in = cts_buffer(t, 128 * 100 * 4);
+    struct hcq_buffer *out = cts_ints(t, 128 * 100 + 1, -1);
+    static int32_t data[128 * 100 + 1];
+    uint32_t i, round;
+
+    for (round = 0; round < 5; round++) {
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        for (i = 0; i < 128 * 100; i++)
+            data[i] = (int32_t)(i * 3 + round);
+        OK(hcq_buffer_write(in, 0, data, 128 * 100 * 4));
+        cts_exec(cs, prog, 100, ARGS(out->va, in->va));
+        cts_exec(cs, prog, 100, ARGS(in->va, out->va));
+        cts_exec(cs, prog, 100, ARGS(out->va, in->va));
+        cts_finish(t->queue, cs);
+        OK(hcq_buffer_read(out, 0, data, sizeof(data)));
+        for (i = 0; i < 128 * 100; i++)
+            CHECK(data[i] == (int32_t)((i ^ 127) * 3 + round), "%u: %d", i,
+                  data[i]);
+        CHECK(data[128 * 100] == -1, "wrote outside");
+    }
+}
+
+/* Much of it, given at launch. */
+static void
+dynamic_shared_memory(struct cts *t)
+{
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+    int32_t seen[64 * 8];
+    int i;
+
+    if (t->info.max_shared_bytes < 64 << 10)
+        cts_skip("%u bytes of shared memory", t->info.max_shared_bytes);
+    prog = cts_program(t, CTS_DYNAMIC);
+    buf = cts_ints(t, 64 * 8, -1);
+    cs = cts_begin(t->queue);
+    cts_exec(cs, prog, 8, ARGS(buf->va));
+    cts_finish(t->queue, cs);
+    OK(hcq_buffer_read(buf, 0, seen, sizeof(seen)));
+    for (i = 0; i < 64 * 8; i++)
+        CHECK(seen[i] == (i & ~63) + (i + 1) % 64, "%d: %d", i, seen[i]);
+}
+
+static void
+atomics(struct cts *t)
+{
+    static const uint32_t grid[3] = {40, 5, 1}, local[3] = {100, 1, 1};
+    struct hcq_program *prog = cts_program(t, CTS_COUNT);
+    struct hcq_buffer *buf = cts_ints(t, 3, 0);
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    hcq_cs_exec(cs, prog, &buf->va, 1, grid, local);
+    hcq_cs_exec(cs, prog, &buf->va, 1, grid, local);
+    cts_finish(t->queue, cs);
+    CHECK(cts_int(buf, 0) == 400 * 5050, "%d", cts_int(buf, 0));
+    CHECK(cts_int(buf, 1) == 400 * 100, "%d", cts_int(buf, 1));
+    CHECK(cts_int(buf, 2) == 400 * 100 - 1, "%d", cts_int(buf, 2));
+}
+
 static void
 arguments(struct cts *t)
 {
@@ -318,6 +425,10 @@ const struct cts_case cts_exec_cases[] = {
     {"exec ping-pong 100 times", ping_pong_100},
     {"exec grids", grids},
     {"exec every group exactly once", grid_exactly_once},
+    {"exec groups of many items", items},
+    {"exec shared memory and barrier", shared_memory},
+    {"exec dynamic shared memory", dynamic_shared_memory},
+    {"exec atomics", atomics},
     {"exec arguments", arguments},
     {"exec program with all sections", sections},
     {"exec large stack", stack},

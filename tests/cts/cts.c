@@ -13,6 +13,7 @@
 
 static const struct cts_provider *const providers[] = {
     &cts_cpu_provider,
+    &cts_nv_provider,
 };
 
 static const struct cts_case *const groups[] = {
@@ -93,6 +94,8 @@ cts_load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
     static const struct {
         const char *name;
         uint32_t n_bufs, n_vals;
+        uint32_t local; /* 0: 1; UINT32_MAX: any */
+        uint32_t shared_bytes;
     } rows[CTS_KERNEL_COUNT] = {
         [CTS_NOP] = {"cts_nop", 0, 0},
         [CTS_ADD_ONE] = {"cts_add_one", 2, 1},
@@ -106,6 +109,10 @@ cts_load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
         [CTS_TRAP] = {"cts_trap", 0, 0},
         [CTS_SECTIONS] = {"cts_sections", 1, 0},
         [CTS_STACK] = {"cts_stack", 1, 0},
+        [CTS_ITEMS] = {"cts_items", 1, 0, UINT32_MAX},
+        [CTS_REVERSE] = {"cts_reverse", 2, 0, 128},
+        [CTS_DYNAMIC] = {"cts_dynamic", 1, 0, 64, 64 << 10},
+        [CTS_COUNT] = {"cts_count", 1, 0, UINT32_MAX},
     };
     struct hcq_program_desc desc = {
         .struct_size = sizeof(desc),
@@ -113,9 +120,14 @@ cts_load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
         .n_bufs = rows[kernel].n_bufs,
         .n_vals = rows[kernel].n_vals,
         .local = {1, 1, 1},
+        .shared_bytes = rows[kernel].shared_bytes,
     };
     struct hcq_program *prog;
 
+    if (rows[kernel].local == UINT32_MAX)
+        memset(desc.local, 0, sizeof(desc.local));
+    else if (rows[kernel].local)
+        desc.local[0] = rows[kernel].local;
     if (!t->provider || !t->provider->find(kernel, variant, &desc))
         cts_skip("%s has no kernel '%s'", t->device, desc.name);
     OK(hcq_program_create(dev, &desc, &prog));
@@ -232,6 +244,7 @@ run_case(struct cts *t, const struct cts_case *c)
 static bool
 find_device(struct cts *t)
 {
+    char why[400];
     size_t i;
 
     if (hcq_device_open(t->device, &t->dev) != BELL_OK) {
@@ -247,6 +260,11 @@ find_device(struct cts *t)
     }
     printf("# %s: %s, %s, %u units\n", t->info.name, t->info.model,
            t->info.arch, t->info.n_units);
+    if (t->provider && t->provider->setup &&
+        !t->provider->setup(&t->info, why, sizeof(why))) {
+        printf("# no kernels: %s\n", why);
+        t->provider = NULL;
+    }
     return true;
 }
 

@@ -11,8 +11,8 @@
 
 #include "hcq/hcq.h"
 
-/* All kernels run with a work-group of 1. Arguments: buffers b0 b1 ..,
- * then values v0 v1 .. */
+/* Kernels run with a work-group of 1 where nothing else is said. Arguments:
+ * buffers b0 b1 .., then values v0 v1 .. */
 enum cts_kernel {
     CTS_NOP,      /* nothing */
     CTS_ADD_ONE,  /* group g, i < v0: int32 b0[g*v0+i] = b1[g*v0+i] + 1 */
@@ -26,6 +26,17 @@ enum cts_kernel {
     CTS_TRAP,     /* an illegal instruction */
     CTS_SECTIONS, /* int32 b0[0..3]: constants, jump table, data, zeros */
     CTS_STACK,    /* int32 b0[0] = sum over a 128 KiB array on the stack */
+    /* Any work-group: int32 b0[item] += its x + 1000 y + 1000000 z in the
+     * group + 1; items are numbered group by group. */
+    CTS_ITEMS,
+    /* Groups of 128, shared memory: int32 b0[g*128+i] = b1[g*128+127-i] */
+    CTS_REVERSE,
+    /* Groups of 64, 64 KiB of shared memory, all of it given at launch: int32
+     * b0[item] = number of the next item of the group, cyclic. */
+    CTS_DYNAMIC,
+    /* Any work-group; atomically, for each item: uint32 b0[0] += x + 1;
+     * old = b0[1]++; b0[2] = max(b0[2], old) */
+    CTS_COUNT,
     CTS_KERNEL_COUNT
 };
 
@@ -40,6 +51,9 @@ struct cts_bad {
 
 struct cts_provider {
     const char *backend;
+    /* NULL, or called once: for which device the binaries are to be. False:
+     * there can be none, and why. */
+    bool (*setup)(const struct hcq_device_info *info, char *why, size_t size);
     /* Fills binary, size and entry in; false: this device has no such
      * kernel. `variant` 0 and up are different ways to build the same. */
     bool (*find)(enum cts_kernel kernel, unsigned variant,
@@ -49,6 +63,6 @@ struct cts_provider {
     bool (*bad)(unsigned idx, struct cts_bad *out);
 };
 
-extern const struct cts_provider cts_cpu_provider;
+extern const struct cts_provider cts_cpu_provider, cts_nv_provider;
 
 #endif

@@ -54,6 +54,8 @@ find(enum cts_kernel kernel, unsigned variant, struct hcq_program_desc *desc)
     if (kernel == CTS_DIVIDE)
         return false; /* division by zero does not trap everywhere */
 #endif
+    if (!names[kernel])
+        return false; /* there are no work-groups of several items */
     load(&objects[variant]);
     desc->binary = objects[variant].data;
     desc->binary_size_bytes = objects[variant].size_bytes;
