@@ -115,38 +115,48 @@ open_close_many(struct cts *t)
     }
 }
 
-/* Work of one device waits for work of another. */
+/* The device under test computes. */
+static void
+check_alone(struct cts *t, struct hcq_program *add_one)
+{
+    struct hcq_buffer *buf = cts_ints(t, 64, 6);
+    struct hcq_cs *cs = cts_begin(t->queue);
+
+    cts_exec(cs, add_one, 4, ARGS(buf->va, buf->va, 16));
+    cts_finish(t->queue, cs);
+    CHECK(cts_int(buf, 0) == 7 && cts_int(buf, 63) == 7, "%d", cts_int(buf, 0));
+    hcq_buffer_destroy(buf);
+}
+
+/* Work of one opening of a device waits for work of another. */
 static void
 two_devices(struct cts *t)
 {
     struct hcq_device *other;
     struct hcq_queue *queue;
     struct hcq_program *prog = cts_program(t, CTS_ADD_ONE), *prog2;
-    struct hcq_buffer *buf = cts_ints(t, 64, 0), *buf2, *shared;
+    struct hcq_buffer *buf = cts_ints(t, 64, 0), *mine, *its;
     struct hcq_signal *sig = cts_signal(t, 0), *sig2;
     struct hcq_cs *cs;
     int32_t host[64] = {0}, i;
 
     OK(hcq_device_open(t->device, &other));
     OK(hcq_queue_create(other, HCQ_QUEUE_COMPUTE, &queue));
-    OK(hcq_buffer_create(other, 256, 0, &buf2));
     OK(hcq_signal_create(other, 0, &sig2));
     prog2 = cts_load(t, other, CTS_ADD_ONE, 0);
-    /* Both see the same host memory. */
-    OK(hcq_buffer_create_pinned(t->dev, host, sizeof(host), &shared));
+    /* Both see the same host memory, each at its own address. */
+    OK(hcq_buffer_create_pinned(t->dev, host, sizeof(host), &mine));
+    OK(hcq_buffer_create_pinned(other, host, sizeof(host), &its));
     for (i = 1; i <= 20; i++) {
         cs = cts_begin(queue);
         hcq_cs_wait(cs, sig, (uint64_t)i);
-        cts_exec(
-            cs, prog2, 1,
-            ARGS((uint64_t)(uintptr_t)host, (uint64_t)(uintptr_t)host, 64));
+        hcq_cs_barrier(cs);
+        cts_exec(cs, prog2, 1, ARGS(its->va, its->va, 64));
         hcq_cs_signal(cs, sig2, (uint64_t)i);
-        if (t->info.flags & HCQ_DEVICE_HOST_MEMORY)
-            OK(hcq_cs_submit(cs, NULL));
-        else
-            cts_skip("host memory is mapped per device");
+        OK(hcq_cs_submit(cs, NULL));
         cs = cts_begin(t->queue);
-        cts_exec(cs, prog, 1, ARGS(shared->va, shared->va, 64));
+        hcq_cs_barrier(cs);
+        cts_exec(cs, prog, 1, ARGS(mine->va, mine->va, 64));
         hcq_cs_signal(cs, sig, (uint64_t)i);
         hcq_cs_wait(cs, sig2, (uint64_t)i);
         OK(hcq_cs_submit(cs, NULL));
@@ -158,6 +168,82 @@ two_devices(struct cts *t)
     cts_exec(cs, prog2, 1, ARGS(buf->va, buf->va, 1));
     FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "another device");
     hcq_device_close(other);
+    hcq_buffer_destroy(mine);
+    check_alone(t, prog);
+}
+
+/* The name of device `idx` behind the interface of the device under test. */
+static void
+name_of(const struct cts *t, unsigned idx, char *text, size_t size_bytes)
+{
+    const char *at = strchr(t->device, '@');
+
+    snprintf(text, size_bytes, "%s:%u%s", t->info.backend, idx, at ? at : "");
+}
+
+/* A second card: other memory, other queues, signals that both see. */
+static void
+two_cards(struct cts *t)
+{
+    struct hcq_device *other;
+    struct hcq_queue *queue, *copy;
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE), *prog2;
+    struct hcq_buffer *buf = cts_ints(t, 1024, 0), *buf2, *mine, *its;
+    struct hcq_signal *sig = cts_signal(t, 0), *sig2;
+    static int32_t host[1024];
+    struct hcq_cs *cs;
+    char name[160];
+    uint64_t i;
+
+    name_of(t, 1, name, sizeof(name));
+    if (hcq_device_open(name, &other) == BELL_E_NO_DEVICE)
+        cts_skip("there is no %s", name);
+    OK(hcq_device_status(other));
+    CHECK(strcmp(hcq_device_name(other), name) == 0, "%s",
+          hcq_device_name(other));
+    OK(hcq_queue_create(other, HCQ_QUEUE_COMPUTE, &queue));
+    OK(hcq_queue_create(other, HCQ_QUEUE_COPY, &copy));
+    OK(hcq_signal_create(other, 0, &sig2));
+    OK(hcq_buffer_create(other, 4096, 0, &buf2));
+    prog2 = cts_load(t, other, CTS_ADD_ONE, 0);
+    memset(host, 0, sizeof(host));
+    OK(hcq_buffer_write(buf2, 0, host, 4096));
+    OK(hcq_buffer_create_pinned(t->dev, host, 4096, &mine));
+    OK(hcq_buffer_create_pinned(other, host, 4096, &its));
+    /* Both ways through host memory, without the host. */
+    for (i = 1; i <= 20; i++) {
+        cs = cts_begin(t->queue);
+        hcq_cs_wait(cs, sig2, i - 1);
+        hcq_cs_copy(cs, buf->va, mine->va, 4096);
+        cts_exec(cs, prog, 8, ARGS(buf->va, buf->va, 128));
+        hcq_cs_copy(cs, mine->va, buf->va, 4096);
+        hcq_cs_signal(cs, sig, i);
+        OK(hcq_cs_submit(cs, NULL));
+        cs = cts_begin(copy);
+        hcq_cs_wait(cs, sig, i);
+        hcq_cs_copy(cs, buf2->va, its->va, 4096);
+        OK(hcq_cs_submit(cs, NULL));
+        cs = cts_begin(queue);
+        hcq_cs_wait(cs, hcq_queue_timeline(copy), i);
+        cts_exec(cs, prog2, 8, ARGS(buf2->va, buf2->va, 128));
+        hcq_cs_copy(cs, its->va, buf2->va, 4096);
+        hcq_cs_signal(cs, sig2, i);
+        OK(hcq_cs_submit(cs, NULL));
+    }
+    OK(hcq_signal_wait(sig2, 20, LONG_NS));
+    CHECK(host[0] == 40 && host[1023] == 40, "%d, %d", host[0], host[1023]);
+    CHECK(cts_int(buf, 7) == 39 && cts_int(buf2, 7) == 40, "%d, %d",
+          cts_int(buf, 7), cts_int(buf2, 7));
+    /* One that hangs leaves the other alone. */
+    cs = cts_begin(queue);
+    hcq_cs_wait(cs, sig2, 99);
+    OK(hcq_cs_submit(cs, NULL));
+    FAILS(hcq_queue_wait(queue, 20 * MS_NS), BELL_E_TIMEOUT, ">= 99");
+    check_alone(t, prog);
+    OK(hcq_device_recover(other));
+    hcq_device_close(other);
+    hcq_buffer_destroy(mine);
+    check_alone(t, prog);
 }
 
 /* What closing finds is freed with it; the sanitizers see what is not. */
@@ -192,7 +278,8 @@ const struct cts_case cts_device_cases[] = {
     {"device enumerate", enumerate},
     {"device info", info},
     {"device open and close 50 times", open_close_many},
-    {"device two at once", two_devices},
+    {"device opened twice", two_devices},
+    {"device two cards", two_cards},
     {"device close with everything left", close_with_everything},
     {NULL, NULL},
 };

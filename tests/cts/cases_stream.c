@@ -146,6 +146,49 @@ patch_grid_all(struct cts *t)
     }
 }
 
+/* The work-group of a launch, on every axis. */
+static void
+patch_group(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ITEMS);
+    struct hcq_stream *stream = new_stream(t->queue, "group");
+    struct hcq_cs *cs = hcq_stream_cs(stream);
+    struct hcq_buffer *buf = cts_ints(t, 3 * 125, 0);
+    uint32_t point[3], l[3], i, k;
+    static int32_t seen[3 * 125];
+    char name[8];
+
+    cts_exec(cs, prog, 3, ARGS(buf->va));
+    for (k = 0; k < 3; k++) {
+        snprintf(name, sizeof(name), "%c", (char)('x' + (int)k));
+        point[k] = hcq_stream_patch_point(stream, name);
+        hcq_cs_patch(cs, HCQ_FIELD_LOCAL + k, point[k], 0);
+    }
+    OK(hcq_stream_end(stream));
+    for (i = 0; i < 125; i++) {
+        uint32_t n;
+
+        l[0] = i % 5 + 1, l[1] = i / 5 % 5 + 1, l[2] = i / 25 + 1;
+        n = l[0] * l[1] * l[2];
+        memset(seen, 0, sizeof(seen));
+        OK(hcq_buffer_write(buf, 0, seen, sizeof(seen)));
+        for (k = 0; k < 3; k++)
+            OK(hcq_stream_patch(stream, point[k], l[k]));
+        run(stream);
+        OK(hcq_buffer_read(buf, 0, seen, sizeof(seen)));
+        for (k = 0; k < 3 * 125; k++) {
+            uint32_t at = k % n, want = at % l[0] + at / l[0] % l[1] * 1000 +
+                                        at / l[0] / l[1] * 1000000 + 1;
+            CHECK((uint32_t)seen[k] == (k < 3 * n ? want : 0), "%ux%ux%u: %u",
+                  l[0], l[1], l[2], k);
+        }
+    }
+    FAILS(hcq_stream_patch(stream, point[0], 0), BELL_E_INVALID, "'x'");
+    FAILS(
+        hcq_stream_patch(stream, point[1], (uint64_t)t->info.max_local[1] + 1),
+        BELL_E_INVALID, "'y'");
+}
+
 static void
 patch_signals(struct cts *t)
 {
@@ -371,6 +414,7 @@ const struct cts_case cts_stream_cases[] = {
     {"stream of 50000 commands", long_stream},
     {"stream exec patched", patch_exec},
     {"stream grid patched 216 ways", patch_grid_all},
+    {"stream work-group patched 125 ways", patch_group},
     {"stream wait and signal patched", patch_signals},
     {"stream copy, fill, write, poll patched", patch_transfers},
     {"stream patch refused", patch_refused},
