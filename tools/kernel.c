@@ -20,14 +20,27 @@
 #define MAX_RUNS 1000
 
 struct options {
-    const char *expr, *device, *show;
+    const char *expr, *device, *show, *emit;
     struct tool_list in;
     int64_t n_runs;
     bool json;
 };
 
+/* A language that kernels are rendered to. */
+struct language {
+    const char *name, *backend; /* the devices that are compiled from it */
+    const char *comment;
+    const char *device; /* where there is none else: what any machine has */
+};
+
+static const struct language languages[] = {
+    {"ptx", "NV", "//", "NV@sim:sm_90"},
+    {"llvm", "CPU", ";", "CPU"},
+};
+
 struct run {
     const struct options *options;
+    const struct language *emit; /* print the source alone, or NULL */
     struct bell_context *ctx;
     struct eval_input inputs[TOOL_LIST_MAX];
     char names[TOOL_LIST_MAX][32];
@@ -138,9 +151,16 @@ compute_scoped(struct run *run, double *out_us)
 static void
 write_trace(void *user, const char *line)
 {
+    static const char render[] = "render: ";
     struct run *run = user;
 
-    if (run->trace)
+    if (run->emit && strncmp(line, render, strlen(render)) == 0) {
+        line += strlen(render);
+        if (line[0] != ' ')
+            printf("%s %s\n", run->emit->comment, line);
+        else
+            printf("%s\n", line + 2);
+    } else if (run->trace)
         json_str(run->trace, NULL, line);
     else
         printf("%s\n", line);
@@ -231,8 +251,24 @@ print_results(const struct run *run, double us)
            run->n_bytes / us / 1e3);
 }
 
+/* --emit: the source of the kernels and nothing else. */
+static bell_status
+emit_source(struct run *run)
+{
+    const char *device = bell_context_device(run->ctx);
+    const char *backend = run->emit->backend;
+
+    if (strncmp(device, backend, strlen(backend)) != 0)
+        return bell_fail(BELL_E_INVALID,
+                         "--emit %s: kernels for %s are not compiled from it",
+                         run->emit->name, device);
+    BELL_TRY(make_inputs(run));
+    return run_first(run, LOG_RENDER);
+}
+
 static int
-run_kernel(const struct options *options, uint32_t topics)
+run_kernel(const struct options *options, const struct language *emit,
+           uint32_t topics)
 {
     struct run *run = host_calloc(1, sizeof(*run));
     struct json json;
@@ -248,11 +284,15 @@ run_kernel(const struct options *options, uint32_t topics)
         run->trace = &json;
     }
     run->options = options;
-    status = bell_context_create(options->device, &run->ctx);
+    run->emit = emit;
+    status = bell_context_create(
+        emit && !options->device ? emit->device : options->device, &run->ctx);
     if (status == BELL_OK)
-        status = run_all(run, topics, &us);
+        status = emit ? emit_source(run) : run_all(run, topics, &us);
     if (status != BELL_OK) {
         code = tool_fail(options->json, status);
+    } else if (emit) {
+        code = TOOL_OK;
     } else if (options->json) {
         json_end(&json);
         put_results(&json, run, us);
@@ -266,6 +306,18 @@ run_kernel(const struct options *options, uint32_t topics)
     return code;
 }
 
+static const struct language *
+find_language(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(languages); i++) {
+        if (strcmp(languages[i].name, name) == 0)
+            return &languages[i];
+    }
+    return NULL;
+}
+
 int
 verb_kernel(int argc, char **argv)
 {
@@ -277,6 +329,9 @@ verb_kernel(int argc, char **argv)
          "an input's shape and dtype; its values are random"},
         {"--show", "TOPICS", TOOL_OPT_STRING, &options.show, 0, 0,
          "of BELL_DEBUG: sched,opt (default), uops, render, time, ..."},
+        {"--emit", "LANGUAGE", TOOL_OPT_STRING, &options.emit, 0, 0,
+         "print the kernels as ptx (for a simulated sm_90 if no device is "
+         "named) or llvm, nothing else"},
         {"--runs", "N", TOOL_OPT_INT, &options.n_runs, 1, MAX_RUNS,
          "to take the median time of (default: 20)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
@@ -284,6 +339,7 @@ verb_kernel(int argc, char **argv)
         {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
          "one JSON document on stdout"},
     };
+    const struct language *emit = NULL;
     bell_status status;
     uint32_t topics;
     int code;
@@ -302,5 +358,11 @@ verb_kernel(int argc, char **argv)
     if (status != BELL_OK)
         return tool_usage(options.json, "kernel: --show: %s",
                           bell_error_last()->message);
-    return run_kernel(&options, topics);
+    if (options.emit && !(emit = find_language(options.emit)))
+        return tool_usage(options.json,
+                          "kernel: --emit %s: neither ptx nor llvm",
+                          options.emit);
+    if (emit && options.json)
+        return tool_usage(options.json, "kernel: --emit prints no JSON");
+    return run_kernel(&options, emit, topics);
 }
