@@ -60,9 +60,7 @@ struct hcq_place {
     int64_t addend;
     uint64_t min, max; /* allowed values */
     uint64_t align;    /* a power of two; the value is a multiple */
-    uint8_t shift;     /* low bits that are not stored */
-    bool high_first;   /* the word at dw is the upper one */
-    bool repack;       /* then ops->repack: the packet is derived from it */
+    bool repack;       /* then ops->repack: other words follow from it */
 };
 
 /* Packers. Arguments are checked by the common layer; `local` is resolved.
@@ -87,10 +85,10 @@ struct hcq_cs_ops {
      * field. */
     bool (*locate)(const struct hcq_cs *cs, unsigned field,
                    struct hcq_place *place);
-    /* After a patch of a place with `repack` in a bound stream: packs the
-     * command that the word at `dw` belongs to anew. NULL where no place
-     * asks for it. */
-    void (*repack)(struct hcq_stream *stream, uint32_t dw);
+    /* After a patch of a place with `repack` in a bound stream (one of
+     * stream->places): makes what follows from the word anew. NULL where no
+     * place asks for it. */
+    void (*repack)(struct hcq_stream *stream, const struct hcq_place *place);
     /* The command at words[*pos] as one line; advances *pos. */
     void (*decode)(const uint32_t *words, uint32_t n_dw, uint32_t *pos,
                    char *text, size_t size_bytes);

@@ -240,14 +240,12 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
     for (i = 0; i < patch->n_places; i++) {
         uint32_t *words = stream->cs.words + place[i].dw;
 
-        sum = (value + (uint64_t)place[i].addend) >> place[i].shift;
-        if (place[i].high_first)
-            sum = sum << 32 | sum >> 32;
+        sum = value + (uint64_t)place[i].addend;
         memcpy(words, &sum, (size_t)place[i].n_dw * 4); /* little endian */
     }
     for (i = 0; i < patch->n_places; i++) {
         if (place[i].repack)
-            stream->cs.ops->repack(stream, place[i].dw);
+            stream->cs.ops->repack(stream, &place[i]);
     }
     return BELL_OK;
 }
