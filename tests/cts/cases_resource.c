@@ -12,7 +12,7 @@
 
 /* Everything once; returns the first failure. Cleans up after itself. */
 static bell_status
-whole_life(struct cts *t, const struct hcq_program_desc *desc)
+whole_life(const char *name, const struct hcq_program_desc *desc)
 {
     const uint32_t grid[3] = {4, 1, 1};
     struct hcq_device *dev = NULL;
@@ -33,7 +33,7 @@ whole_life(struct cts *t, const struct hcq_program_desc *desc)
         if ((status = (expr)) != BELL_OK)                                      \
             goto out;                                                          \
     } while (0)
-    TRY(hcq_device_open(t->device, &dev));
+    TRY(hcq_device_open(name, &dev));
     TRY(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
     TRY(hcq_queue_create(dev, HCQ_QUEUE_COPY, &copy));
     TRY(hcq_buffer_create(dev, 64, 0, &buf));
@@ -89,7 +89,7 @@ allocations_fail(struct cts *t)
             bell_status status;
 
             host_fail_after(n, once);
-            status = whole_life(t, &desc);
+            status = whole_life(t->device, &desc);
             host_fail_after(0, 0);
             if (status == BELL_OK)
                 break;
@@ -100,6 +100,67 @@ allocations_fail(struct cts *t)
             CHECK(n < 1000, "it never succeeds");
         }
         CHECK(n > 10, "only %llu allocations", (unsigned long long)n);
+    }
+}
+
+/* A whole life in which the calls that `rule` picks fail. True: it went well
+ * all the same. */
+static bool
+survives(struct cts *t, const struct hcq_program_desc *desc, const char *rule)
+{
+    const char *at = strchr(t->device, '@');
+    char name[256];
+    bell_status status;
+
+    snprintf(name, sizeof(name), "%.*s@fault:%s%s", (int)(at - t->device),
+             t->device, rule, at);
+    status = whole_life(name, desc);
+    if (status == BELL_OK)
+        return true;
+    CHECK(status != BELL_E_INTERNAL && bell_error_last()->message[0],
+          "%s: %s: %s", rule, bell_status_name(status),
+          bell_error_last()->message);
+    return false;
+}
+
+/* Call 1, 2, 3, ... to the kernel's driver fails: a clean error or none, no
+ * leak, and the next opening works. */
+static void
+kernel_calls_fail(struct cts *t)
+{
+    static const char *const kinds[][2] = {
+        {"open", "EMFILE"},       {"ioctl", "EIO"},   {"ioctl", "status=0x51"},
+        {"ioctl", "status=0x1a"}, {"mmap", "ENOMEM"},
+    };
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "cts_add_one",
+        .n_bufs = 2,
+        .n_vals = 1,
+    };
+    size_t k;
+
+    if (!strchr(t->device, '@'))
+        cts_skip("only where the interface has a name, such as @sim:");
+    if (!t->provider || !t->provider->find(CTS_ADD_ONE, 0, &desc))
+        cts_skip("no kernels");
+    for (k = 0; k < ARRAY_LEN(kinds); k++) {
+        unsigned n, n_failed = 0, in_a_row = 0;
+
+        /* Some calls are not essential. After the last one all goes well. */
+        for (n = 1; in_a_row < 25; n++) {
+            char rule[64];
+
+            snprintf(rule, sizeof(rule), "%s:%u=%s", kinds[k][0], n,
+                     kinds[k][1]);
+            if (survives(t, &desc, rule))
+                in_a_row++;
+            else
+                in_a_row = 0, n_failed++;
+            CHECK(n < 2000, "it never succeeds");
+        }
+        CHECK(n_failed > 0, "no %s was seen to fail", kinds[k][0]);
+        OK(whole_life(t->device, &desc));
     }
 }
 
@@ -277,6 +338,7 @@ idle_is_idle(struct cts *t)
 
 const struct cts_case cts_resource_cases[] = {
     {"resource every allocation fails", allocations_fail},
+    {"resource every call to the kernel fails", kernel_calls_fail},
     {"resource launch path calls nothing", launch_path_calls},
     {"resource launch costs", launch_costs},
     {"resource idle is idle", idle_is_idle},
