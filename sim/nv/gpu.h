@@ -57,6 +57,9 @@ void nvgpu_destroy(struct nvgpu *gpu);
 int nvgpu_window_fd(const struct nvgpu *gpu);
 /* The card's clock, ns. */
 uint64_t nvgpu_time_ns(const struct nvgpu *gpu);
+/* Was the doorbell rung with a word that is no channel's token? What, in the
+ * text. */
+bool nvgpu_bell_error(struct nvgpu *gpu, char *text, size_t size_bytes);
 
 /* ---- address spaces ------------------------------------------------------ */
 
@@ -69,14 +72,15 @@ enum nvgpu_map_flag {
 BELL_MUST_CHECK bell_status nvgpu_space_create(struct nvgpu *gpu,
                                                struct nvgpu_space **out_space);
 void nvgpu_space_destroy(struct nvgpu_space *space);
-/* va, host and size are multiples of page_bytes (4 KiB, 64 KiB, 2 MiB).
- * BELL_E_INVALID where something is mapped there already. */
+/* va and size are multiples of page_bytes (4 KiB, 64 KiB, 2 MiB), host of 4
+ * KiB. BELL_E_INVALID where something is mapped there already. */
 BELL_MUST_CHECK bell_status nvgpu_space_map(struct nvgpu_space *space,
                                             uint64_t va, void *host,
                                             uint64_t size_bytes,
                                             uint32_t page_bytes,
                                             uint32_t flags);
-/* When it returns, nothing of the card touches that memory any more. */
+/* When it returns, nothing of the card touches that memory any more. A page
+ * that the range covers in part goes as a whole. */
 void nvgpu_space_unmap(struct nvgpu_space *space, uint64_t va,
                        uint64_t size_bytes);
 /* Bytes mapped, for leak counts. */

@@ -1,0 +1,274 @@
+/* Shared by the files of the simulated card.
+ *
+ * A channel's thread reads its ring and does what the methods say, one after
+ * the other. Launches of kernels wait in a short list until something orders
+ * them (wait for idle, a release with WFI, an acquire, the end of the ring),
+ * as they may on a card: a release without WFI does not wait for them.
+ *
+ * src: hw/nv/BRINGUP.md sections 7 to 11, classes.csv, qmd.csv.
+ */
+#ifndef BELL_SIM_NV_GPU_INTERNAL_H
+#define BELL_SIM_NV_GPU_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sim/nv/gpu.h"
+
+#define NVGPU_PAGE_BYTES  4096u
+#define NVGPU_N_SUBCH     8
+#define NVGPU_N_BANKS     8
+#define NVGPU_N_STATE     0xa00 /* words of method state: offsets to 0x2800 */
+#define NVGPU_QMD_MAX_DW  96
+#define NVGPU_MAX_PENDING 16
+
+/* Robust-channel codes. src: BRINGUP.md section 11 */
+enum nvgpu_code {
+    NVGPU_CODE_SM = 13,
+    NVGPU_CODE_MMU = 31,
+    NVGPU_CODE_PBDMA = 32,
+    NVGPU_CODE_COLLATERAL = 45,
+    NVGPU_CODE_CLASS = 69,
+};
+
+enum nvgpu_access {
+    NVGPU_READ,
+    NVGPU_WRITE,
+    NVGPU_ATOMIC
+};
+
+/* ---- page tables (gpu_space.c) ------------------------------------------- */
+
+struct nvgpu_space {
+    pthread_rwlock_t lock;       /* held for reading by who walks */
+    _Atomic uint32_t n_changing; /* want it for writing */
+    _Atomic uint64_t mapped_bytes;
+    uint64_t generation; /* grows with every unmap */
+    uint64_t *root;      /* owned; NULL: nothing was ever mapped */
+};
+
+/* One user of a space: a channel's thread. What is translated between enter
+ * and leave (or pause) stays valid until then. */
+struct nvgpu_walk {
+    struct nvgpu_space *space;
+    uint64_t generation; /* that the entries below are of */
+    struct {
+        uint64_t tag, leaf; /* page number + 1; 0: none */
+    } small[128], big[32];
+};
+
+void nvgpu_walk_init(struct nvgpu_walk *walk, struct nvgpu_space *space);
+void nvgpu_walk_enter(struct nvgpu_walk *walk);
+void nvgpu_walk_leave(struct nvgpu_walk *walk);
+/* Lets changes of the mappings in. True if there were any wishes: what was
+ * translated is forgotten. */
+bool nvgpu_walk_pause(struct nvgpu_walk *walk);
+/* Host address behind va and how many bytes lie there in one piece; NULL: not
+ * mapped, or not for writing (then *out_bytes is 1). */
+void *nvgpu_walk_span(struct nvgpu_walk *walk, uint64_t va, bool is_write,
+                      uint64_t *out_bytes);
+
+/* ---- card (gpu.c) ------------------------------------------------------------ */
+
+struct nvgpu_module; /* gpu_code.c */
+
+struct nvgpu {
+    const struct nvgpu_chip *chip;
+    int window_fd;
+    _Atomic uint32_t *window; /* mapped */
+    pthread_t watcher;
+    _Atomic uint32_t quit;
+    pthread_mutex_t lock;      /* of what follows */
+    struct nvgpu_chan **chans; /* owned array; not what it points to */
+    size_t n_chans, cap_chans;
+    uint32_t next_channel_id;
+    uint64_t n_bad_bells;
+    char bell_text[128];
+    pthread_mutex_t code_lock;    /* of the list */
+    struct nvgpu_module *modules; /* owned list */
+};
+
+/* ---- launches ------------------------------------------------------------------ */
+
+struct nvgpu_bank {
+    bool valid;
+    uint64_t va;
+    uint32_t size_bytes;
+};
+
+struct nvgpu_release {
+    bool enable, payload64, reduction, is_signed;
+    uint32_t op, structure; /* 0: four words, 1: one, 2: two */
+    uint64_t va, payload;
+};
+
+/* A launch descriptor, decoded. */
+struct nvgpu_launch {
+    uint64_t qmd_va; /* of the descriptor */
+    uint64_t program_va;
+    uint32_t grid[3], block[3];
+    uint32_t n_regs, n_barriers;
+    uint32_t shared_bytes, min_kib, max_kib, target_kib;
+    uint32_t local_low_bytes, local_high_bytes;
+    uint32_t sass_version;
+    bool invalidates_code, invalidates_constants;
+    struct nvgpu_bank banks[NVGPU_N_BANKS];
+    struct nvgpu_release releases[3];
+};
+
+/* ---- channels (gpu_chan.c) --------------------------------------------------- */
+
+/* Data that LOAD_INLINE_DATA or LOAD_INLINE_QMD_DATA still brings. */
+struct nvgpu_inline {
+    uint64_t va;
+    uint32_t n_bytes; /* of the transfer; 0: none */
+    uint32_t done_bytes;
+    uint32_t launch; /* the LAUNCH_DMA word */
+};
+
+/* Code that this channel has run: what its instruction cache may hold. */
+struct nvgpu_cached {
+    uint64_t va;
+    struct nvgpu_module *module;
+    uint32_t epoch; /* of n_code_invalidates */
+};
+
+/* A descriptor that the scheduler has seen. */
+struct nvgpu_seen {
+    uint64_t qmd_va, hash; /* 0: none */
+};
+
+struct nvgpu_chan {
+    struct nvgpu *gpu;
+    struct nvgpu_chan_desc desc;
+    uint32_t token, n_bits_va;
+    bool has_extended_base; /* of the class */
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t wake;
+    bool enabled, quit;
+    uint32_t put; /* GPPut as of the last ring */
+    uint32_t objects[8];
+    uint32_t n_objects;
+    struct nvgpu_fault fault; /* code is set last, once */
+    _Atomic uint32_t stop;    /* not 0: end what runs */
+
+    /* the thread's own */
+    bool is_told; /* desc.on_fault was called, or there is nothing to tell */
+    uint32_t get;
+    uint64_t extended_base; /* VA bits 63:40 of pushbuffers */
+    uint64_t at_va;         /* of the word that is looked at */
+    uint32_t method, data;
+    uint32_t subch[NVGPU_N_SUBCH]; /* class bound; 0: none */
+    uint32_t sem_addr[2], sem_payload[2], mem_op[3];
+    uint32_t compute[NVGPU_N_STATE], copy[NVGPU_N_STATE];
+    struct nvgpu_inline inline_data;
+    uint32_t inline_qmd[NVGPU_QMD_MAX_DW], n_inline_qmd;
+    struct nvgpu_launch pending[NVGPU_MAX_PENDING];
+    uint32_t n_pending;
+    struct nvgpu_cached *cached; /* owned array */
+    size_t n_cached, cap_cached;
+    uint32_t n_code_invalidates;
+    struct nvgpu_seen seen[64];
+    uint8_t bank[2][65536]; /* banks 0 and 3 of what runs */
+    struct nvgpu_walk walk;
+};
+
+/* Looks at GPPut; called by the watcher, with gpu->lock held. */
+void nvgpu_chan_rung(struct nvgpu_chan *chan);
+
+/* Ends the channel: fault record, notifier. False always, so that who meets
+ * an error returns it. The text gets the place before it. */
+bool nvgpu_fail(struct nvgpu_chan *chan, uint32_t code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+bool nvgpu_fail_mmu(struct nvgpu_chan *chan, uint64_t va,
+                    enum nvgpu_access access, const char *who);
+/* As it is, without a place. All three: the channel's thread only. */
+void nvgpu_chan_end(struct nvgpu_chan *chan, const struct nvgpu_fault *fault);
+static inline bool
+nvgpu_stopped(const struct nvgpu_chan *chan)
+{
+    return atomic_load_explicit(&chan->stop, memory_order_relaxed) != 0;
+}
+
+/* ---- memory accesses (gpu_access.c); false after a fault ------------------ */
+
+bool nvgpu_read(struct nvgpu_chan *chan, uint64_t va, void *out, uint64_t bytes,
+                const char *who);
+bool nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,
+                 uint64_t bytes, const char *who);
+/* A word of 4 or 8 bytes, aligned, atomically. */
+bool nvgpu_load_word(struct nvgpu_chan *chan, uint64_t va, uint32_t n_bytes,
+                     uint64_t *out_value, const char *who);
+
+/* Reductions in the numbers of host semaphores. src: classes.csv SEM_EXECUTE */
+enum nvgpu_reduction {
+    NVGPU_RED_MIN,
+    NVGPU_RED_MAX,
+    NVGPU_RED_XOR,
+    NVGPU_RED_AND,
+    NVGPU_RED_OR,
+    NVGPU_RED_ADD,
+    NVGPU_RED_INC,
+    NVGPU_RED_DEC,
+    NVGPU_RED_COUNT
+};
+
+/* A semaphore's release or reduction. */
+struct nvgpu_sem {
+    uint64_t va, payload;
+    uint32_t n_bytes; /* of the payload: 4 or 8 */
+    bool timestamp;   /* a record of 16 bytes: time at 8 */
+    bool reduction, is_signed;
+    enum nvgpu_reduction op;
+};
+/* Everything written before is visible to who sees it. `code` is the error
+ * for a misaligned address. */
+bool nvgpu_sem_write(struct nvgpu_chan *chan, const struct nvgpu_sem *sem,
+                     uint32_t code, const char *who);
+/* RED_ADD, RED_MIN... of classes and descriptors as the above. */
+enum nvgpu_reduction nvgpu_class_reduction(uint32_t op);
+
+/* ---- methods ------------------------------------------------------------------- */
+
+/* Below 0x100, on any subchannel (gpu_host.c). */
+bool nvgpu_host_method(struct nvgpu_chan *chan, uint32_t subch, uint32_t method,
+                       uint32_t data);
+/* gpu_compute.c */
+bool nvgpu_compute_method(struct nvgpu_chan *chan, uint32_t method,
+                          uint32_t data);
+/* gpu_copy.c */
+bool nvgpu_copy_method(struct nvgpu_chan *chan, uint32_t method, uint32_t data);
+
+/* ---- descriptors and kernels ----------------------------------------------- */
+
+/* Decodes and checks the words of a descriptor (gpu_qmd.c). */
+bool nvgpu_qmd_decode(struct nvgpu_chan *chan, const uint32_t *dw,
+                      struct nvgpu_launch *out_launch);
+uint32_t nvgpu_qmd_dw(const struct nvgpu_chip *chip);
+/* The scheduler's copy of a descriptor (UINT64_MAX: of all) is dropped, or
+ * made if there is none. */
+bool nvgpu_qmd_cache(struct nvgpu_chan *chan, uint64_t qmd_va, bool drop);
+/* Reads, checks and lists a launch (gpu_launch.c). */
+bool nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va);
+/* Runs what is listed. */
+bool nvgpu_drain(struct nvgpu_chan *chan);
+
+struct sim_ptx_module;
+/* A text in device memory, parsed (gpu_code.c). Lives as long as the card. */
+struct nvgpu_module {
+    struct nvgpu_module *next;
+    uint64_t hash;
+    char *text; /* owned */
+    uint32_t text_bytes;
+    struct sim_ptx_module *ptx; /* owned */
+};
+/* The module at a program address. */
+struct nvgpu_module *nvgpu_code_find(struct nvgpu_chan *chan, uint64_t va);
+void nvgpu_code_free(struct nvgpu *gpu);
+/* Where a line of the text lies. */
+uint64_t nvgpu_code_line_va(const struct nvgpu_module *module, uint64_t va,
+                            uint32_t line);
+
+#endif
