@@ -21,8 +21,10 @@
 #include "ioctl/kio.h"
 #include "ioctl/nv_abi.h"
 #include "mem/mem_ring.h"
+#include "mem/mem_va.h"
 
 struct nv_device;
+struct nv_launch;
 struct nv_pool;
 
 /* ---- memory (nv_memory.c) ------------------------------------------------ */
@@ -71,7 +73,11 @@ struct nv_channel {
     struct nv_mem control;             /* ring and USERD */
     struct nv_mem notice;              /* error notifier */
     uint32_t group, channel, object, copy_object; /* handles; 0: none */
-    uint32_t engine;                              /* NV2080 engine type */
+    uint32_t debugger;       /* tells of a kernel's errors; 0: none */
+    uint32_t engine;         /* NV2080 engine type */
+    uint32_t rung;           /* `put` at the last doorbell */
+    bool registered;         /* the address space knows the channel */
+    struct mem_range window; /* addresses that it takes there; UVM's */
 };
 
 /* Memory, group, channel, objects, token, scheduled. n_entries 0: 1024. */
@@ -106,12 +112,14 @@ void nv_channel_ring(struct nv_channel *channel);
 #define NV_MAX_BANKS 8
 
 struct nv_program {
-    struct hcq_program_base base; /* first */
-    struct nv_mem code;           /* all sections */
+    struct hcq_program_base base;   /* first */
+    struct nv_mem code;             /* all sections */
+    const struct nv_launch *launch; /* of the generation (nv_qmd.h) */
     uint32_t *qmd;        /* template: all that does not change; owned */
     uint32_t *bank0;      /* template of constant bank 0; owned */
     uint32_t bank0_bytes; /* bound size */
     uint32_t param_offset, param_bytes; /* in bank 0 */
+    uint32_t data_bytes;                /* descriptor and bank 0 of a launch */
     uint32_t n_regs, n_barriers;
     uint32_t stack_bytes;  /* per thread, with the reserve; 0: none */
     uint32_t shared_bytes; /* static, with the reserve */
@@ -156,7 +164,8 @@ struct nv_device {
     struct mem_va *va;                        /* owned: the address space */
     struct mem_slab *signals;                 /* owned */
     int64_t time_offset_ns;                   /* host clock minus the card's */
-    void *control;                            /* owned: nv_device.c's own */
+    _Atomic uint32_t code_epoch; /* programs loaded: queues invalidate caches */
+    void *control;               /* owned: nv_device.c's own */
 };
 
 static inline struct nv_device *

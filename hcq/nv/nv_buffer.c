@@ -1,0 +1,400 @@
+/* Buffers as hcq sees them, and signals.
+ *
+ * Buffers for the device lie on the card; those that the host sees lie in
+ * host memory, cached by the CPU and snooped by the card: reading the card's
+ * memory through its window runs at some 30 MB/s, and host memory that is not
+ * snooped shows stale data (hw/nv/BRINGUP.md sections 6 and 13).
+ *
+ * The host reads and writes memory on the card through a mapping of its
+ * window where that pays, else through a copy engine and host memory.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "hcq/nv/nv_control.h"
+
+#define PAGE_BYTES 4096u
+
+/* Up to this much goes through the card's window: writes are combined and
+ * run at the link's speed, reads wait for every few bytes. */
+#define WINDOW_WRITE_BYTES 65536u
+#define WINDOW_READ_BYTES  2048u
+
+/* Two halves: the engine copies one while the CPU fills the other. */
+#define STAGING_BYTES (2u << 20)
+#define STAGING_HALF  (STAGING_BYTES / 2)
+#define COPY_WAIT_NS  HCQ_TIMEOUT_NS
+#define BUFFER_ALIGN  256u
+
+/* A cache line for each signal, of which 32 bytes are used: the value, and at
+ * +16 what a release with a timestamp writes. */
+#define SIGNAL_BYTES     64u
+#define SIGNALS_PER_PAGE (PAGE_BYTES / SIGNAL_BYTES)
+
+/* ---- buffers -------------------------------------------------------------- */
+
+bell_status
+nv_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
+                struct hcq_backing *out)
+{
+    bool visible = (flags & HCQ_MEM_HOST_VISIBLE) != 0;
+    struct nv_mem *mem = host_calloc(1, sizeof(*mem));
+    bell_status status;
+
+    if (!mem)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+                         base->info.name);
+    status = nv_mem_alloc(nv_device_of(base), size_bytes, BUFFER_ALIGN,
+                          visible ? NV_MEM_SYSTEM : NV_MEM_VIDEO, mem);
+    if (status != BELL_OK) {
+        host_free(mem);
+        return status;
+    }
+    *out = (struct hcq_backing){
+        .va = mem->va,
+        .host = mem->cpu,
+        .size_bytes = size_bytes,
+        .priv = (uintptr_t)mem,
+    };
+    return BELL_OK;
+}
+
+void
+nv_buffer_free(struct hcq_device *base, const struct hcq_backing *backing)
+{
+    struct nv_mem *mem = (struct nv_mem *)(uintptr_t)backing->priv;
+
+    nv_mem_free(nv_device_of(base), mem);
+    host_free(mem);
+}
+
+bell_status
+nv_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
+              struct hcq_backing *out)
+{
+    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(PAGE_BYTES - 1);
+    uint64_t offset = (uintptr_t)ptr - start;
+    struct nv_backing *backing;
+    bell_status status;
+
+    status = nv_backing_pin(
+        nv_device_of(base), (void *)start,
+        align_up(offset + (size_bytes ? size_bytes : 1), PAGE_BYTES), &backing);
+    if (status != BELL_OK) {
+        bell_error_prefix("%s: pinning %llu bytes at %p", base->info.name,
+                          (unsigned long long)size_bytes, ptr);
+        return status;
+    }
+    *out = (struct hcq_backing){
+        .va = backing->va + offset,
+        .host = ptr,
+        .size_bytes = size_bytes,
+        .priv = (uintptr_t)backing,
+    };
+    return BELL_OK;
+}
+
+void
+nv_buffer_unpin(struct hcq_device *base, const struct hcq_backing *backing)
+{
+    (void)base;
+    nv_backing_unpin((struct nv_backing *)(uintptr_t)backing->priv);
+}
+
+/* ---- copies through a queue -------------------------------------------------- */
+
+/* The queue and its memory; staging_lock is held. */
+static bell_status
+open_staging(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct hcq_queue *queue;
+    bell_status status;
+
+    if (control->staging) /* what a failed copy left behind is waited for */
+        return hcq_queue_wait(control->staging, COPY_WAIT_NS);
+    BELL_TRY(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+    status = nv_mem_alloc(dev, STAGING_BYTES, PAGE_BYTES, NV_MEM_SYSTEM,
+                          &control->staging_mem);
+    if (status != BELL_OK) {
+        hcq_queue_destroy(queue);
+        return status;
+    }
+    control->staging = queue;
+    return BELL_OK;
+}
+
+void
+nv_staging_close(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+
+    hcq_queue_destroy(control->staging);
+    control->staging = NULL;
+    nv_mem_free(dev, &control->staging_mem);
+}
+
+static bell_status
+submit_copy(struct hcq_queue *queue, uint64_t dst_va, uint64_t src_va,
+            uint64_t size_bytes, uint64_t *out_value)
+{
+    struct hcq_cs *cs;
+
+    BELL_TRY(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, dst_va, src_va, size_bytes);
+    BELL_TRY(hcq_cs_submit(cs, out_value));
+    return BELL_OK;
+}
+
+static bell_status
+wait_copy(struct hcq_queue *queue, uint64_t value)
+{
+    return hcq_signal_wait(hcq_queue_timeline(queue), value, COPY_WAIT_NS);
+}
+
+static bell_status
+write_staged(struct nv_device *dev, uint64_t va, const uint8_t *data,
+             uint64_t size_bytes)
+{
+    struct nv_control *control = nv_control_of(dev);
+    uint64_t done[2] = {0}, at, n;
+    unsigned half = 0;
+
+    BELL_TRY(open_staging(dev));
+    for (at = 0; at < size_bytes; at += n, half ^= 1) {
+        uint64_t offset = half * STAGING_HALF;
+
+        n = size_bytes - at < STAGING_HALF ? size_bytes - at : STAGING_HALF;
+        BELL_TRY(wait_copy(control->staging, done[half]));
+        memcpy((uint8_t *)control->staging_mem.cpu + offset, data + at,
+               (size_t)n);
+        BELL_TRY(submit_copy(control->staging, va + at,
+                             control->staging_mem.va + offset, n, &done[half]));
+    }
+    return wait_copy(control->staging, done[half ^ 1]);
+}
+
+static bell_status
+read_staged(struct nv_device *dev, uint64_t va, uint8_t *data,
+            uint64_t size_bytes)
+{
+    struct nv_control *control = nv_control_of(dev);
+    uint64_t done[2] = {0}, asked = 0, at, n;
+    unsigned half = 0;
+
+    BELL_TRY(open_staging(dev));
+    for (at = 0; at < size_bytes; at += n, half ^= 1) {
+        while (asked < size_bytes && asked < at + STAGING_BYTES) {
+            unsigned i = (unsigned)(asked / STAGING_HALF) & 1;
+
+            n = size_bytes - asked < STAGING_HALF ? size_bytes - asked
+                                                  : STAGING_HALF;
+            BELL_TRY(submit_copy(control->staging,
+                                 control->staging_mem.va + i * STAGING_HALF,
+                                 va + asked, n, &done[i]));
+            asked += n;
+        }
+        n = size_bytes - at < STAGING_HALF ? size_bytes - at : STAGING_HALF;
+        BELL_TRY(wait_copy(control->staging, done[half]));
+        memcpy(data + at,
+               (uint8_t *)control->staging_mem.cpu + half * STAGING_HALF,
+               (size_t)n);
+    }
+    return BELL_OK;
+}
+
+/* Where the CPU sees the bytes, if that is how they are to be reached: host
+ * memory always, the card's up to limit_bytes. On a lost device there is no
+ * other way. */
+static void *
+cpu_of(struct hcq_device *base, uint64_t va, uint64_t size_bytes,
+       uint64_t limit_bytes)
+{
+    bool small = size_bytes <= limit_bytes || hcq_device_is_lost(base);
+
+    return nv_memory_cpu(nv_device_of(base), va, size_bytes,
+                         small ? NV_CPU_MAP : NV_CPU_HOST);
+}
+
+bell_status
+nv_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
+                uint64_t size_bytes)
+{
+    struct nv_control *control = nv_control_of(nv_device_of(base));
+    bell_status status;
+    void *cpu;
+
+    if (!size_bytes)
+        return BELL_OK;
+    cpu = cpu_of(base, va, size_bytes, WINDOW_WRITE_BYTES);
+    if (cpu) {
+        memcpy(cpu, data, (size_t)size_bytes);
+        nv_flush_writes();
+        return BELL_OK;
+    }
+    pthread_mutex_lock(&control->staging_lock);
+    status = write_staged(nv_device_of(base), va, data, size_bytes);
+    pthread_mutex_unlock(&control->staging_lock);
+    return status;
+}
+
+bell_status
+nv_buffer_read(struct hcq_device *base, uint64_t va, void *data,
+               uint64_t size_bytes)
+{
+    struct nv_control *control = nv_control_of(nv_device_of(base));
+    bell_status status;
+    const void *cpu;
+
+    if (!size_bytes)
+        return BELL_OK;
+    cpu = cpu_of(base, va, size_bytes, WINDOW_READ_BYTES);
+    if (cpu) {
+        memcpy(data, cpu, (size_t)size_bytes);
+        return BELL_OK;
+    }
+    pthread_mutex_lock(&control->staging_lock);
+    status = read_staged(nv_device_of(base), va, data, size_bytes);
+    pthread_mutex_unlock(&control->staging_lock);
+    return status;
+}
+
+/* ---- signals ---------------------------------------------------------------- */
+
+/* A page of signals. Owned by the slab; in control->signal_pages. */
+struct nv_signal_page {
+    struct nv_signal_page *next;
+    struct nv_mem mem;
+    struct mem_slot slots[SIGNALS_PER_PAGE]; /* of those that are out */
+};
+
+static bell_status
+grow_signals(void *user, uint64_t piece_bytes, void **out_piece)
+{
+    struct nv_device *dev = user;
+    struct nv_control *control = nv_control_of(dev);
+    struct nv_signal_page *page = host_calloc(1, sizeof(*page));
+    bell_status status;
+
+    if (!page)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for signals",
+                         dev->base.info.name);
+    status =
+        nv_mem_alloc(dev, piece_bytes, PAGE_BYTES, NV_MEM_SYSTEM, &page->mem);
+    if (status != BELL_OK) {
+        host_free(page);
+        return status;
+    }
+    page->next = control->signal_pages;
+    control->signal_pages = page;
+    *out_piece = page;
+    return BELL_OK;
+}
+
+static void
+shrink_signals(void *user, void *piece)
+{
+    struct nv_device *dev = user;
+    struct nv_signal_page **at = &nv_control_of(dev)->signal_pages;
+    struct nv_signal_page *page = piece;
+
+    while (*at != page)
+        at = &(*at)->next;
+    *at = page->next;
+    nv_mem_free(dev, &page->mem);
+    host_free(page);
+}
+
+static const struct mem_slab_ops signal_ops = {
+    .grow = grow_signals,
+    .shrink = shrink_signals,
+};
+
+bell_status
+nv_signals_open(struct nv_device *dev)
+{
+    BELL_TRY(mem_slab_create(SIGNAL_BYTES, PAGE_BYTES, &signal_ops, dev,
+                             &dev->signals));
+    return BELL_OK;
+}
+
+void
+nv_signals_close(struct nv_device *dev)
+{
+    if (dev->signals)
+        mem_slab_destroy(dev->signals);
+    dev->signals = NULL;
+}
+
+bell_status
+nv_signal_alloc(struct hcq_device *base, uint64_t *out_va, uint64_t **out_host)
+{
+    struct nv_device *dev = nv_device_of(base);
+    struct nv_control *control = nv_control_of(dev);
+    struct nv_signal_page *page;
+    struct mem_slot slot;
+    bell_status status;
+
+    pthread_mutex_lock(&control->signal_lock);
+    status = mem_slab_alloc(dev->signals, &slot);
+    if (status == BELL_OK) {
+        page = slot.piece;
+        page->slots[slot.offset_bytes / SIGNAL_BYTES] = slot;
+        *out_va = page->mem.va + slot.offset_bytes;
+        *out_host =
+            (uint64_t *)(void *)((uint8_t *)page->mem.cpu + slot.offset_bytes);
+        memset(*out_host, 0, SIGNAL_BYTES);
+    }
+    pthread_mutex_unlock(&control->signal_lock);
+    return status;
+}
+
+void
+nv_signal_free(struct hcq_device *base, struct hcq_signal *sig)
+{
+    struct nv_device *dev = nv_device_of(base);
+    struct nv_control *control = nv_control_of(dev);
+    struct nv_signal_page *page;
+    struct mem_slot slot;
+
+    pthread_mutex_lock(&control->signal_lock);
+    for (page = control->signal_pages; page; page = page->next) {
+        if (sig->va - page->mem.va < PAGE_BYTES) {
+            slot = page->slots[(sig->va - page->mem.va) / SIGNAL_BYTES];
+            mem_slab_free(dev->signals, &slot);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&control->signal_lock);
+}
+
+void
+nv_signals_each(struct nv_device *dev, nv_signal_page_fn *fn, void *user)
+{
+    struct nv_control *control = nv_control_of(dev);
+    const struct nv_signal_page *page;
+
+    pthread_mutex_lock(&control->signal_lock);
+    for (page = control->signal_pages; page; page = page->next)
+        fn(user, &page->mem);
+    pthread_mutex_unlock(&control->signal_lock);
+}
+
+bell_status
+nv_signal_map(struct hcq_device *base, const struct hcq_signal *sig,
+              uint64_t *out_va)
+{
+    if (sig->dev == base) {
+        *out_va = sig->va;
+        return BELL_OK;
+    }
+    if (sig->dev->ops != base->ops ||
+        !nv_same_machine(nv_device_of(base), nv_device_of(sig->dev)))
+        return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a signal of %s",
+                         base->info.name, sig->dev->info.name);
+    BELL_TRY(nv_memory_share(nv_device_of(base), nv_device_of(sig->dev),
+                             sig->va, out_va));
+    return BELL_OK;
+}

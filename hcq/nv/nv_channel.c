@@ -1,0 +1,301 @@
+/* Channels: their memory, the kernel's objects, entries and doorbell.
+ * src: hw/nv/BRINGUP.md section 3 (steps 14 to 21) and section 7.
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "hcq/nv/nv_control.h"
+#include "hcq/nv/regs/nv_host.h"
+#include "hcq/nv/regs/nv_mem.h"
+#include "ioctl/nv_uapi.h"
+
+#define DEFAULT_ENTRIES NV_HOST_RING_ENTRIES
+#define NOTICE_BYTES    (NV_MEM_NOTIFIER_RECORDS * sizeof(struct nv_mem_notifier))
+
+/* Engine types. COPY10 and later lie elsewhere, from branch 570 on. */
+#define ENGINE_GR0    1u
+#define ENGINE_COPY0  9u
+#define ENGINE_COPY10 0x34u
+
+#define GR_PARAMS_VERSION   2u
+#define COPY_PARAMS_VERSION 1u
+
+/* ---- engines ----------------------------------------------------------------- */
+
+/* The next copy engine in turn. */
+static bell_status
+choose_copy_engine(struct nv_device *dev, uint32_t *out_engine)
+{
+    struct nv_control *control = nv_control_of(dev);
+    uint32_t n = (uint32_t)__builtin_popcountll(control->copy_engines), i, turn;
+    uint64_t left = control->copy_engines;
+
+    if (!n)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: every copy engine shares the graphics runlist",
+                         dev->base.info.name);
+    turn = atomic_fetch_add(&control->n_copy_channels, 1) % n;
+    for (i = 0; i < turn; i++)
+        left &= left - 1;
+    i = (uint32_t)__builtin_ctzll(left);
+    *out_engine = i < 10 ? ENGINE_COPY0 + i : ENGINE_COPY10 + i - 10;
+    return BELL_OK;
+}
+
+/* ---- the kernel's objects ------------------------------------------------------ */
+
+static bell_status
+make_group(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nv_channel_group_alloc params = {
+        .hObjectError = channel->notice.handle,
+        .hVASpace = nv_control_of(dev)->vaspace,
+        .engineType = channel->engine,
+    };
+
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->device, KEPLER_CHANNEL_GROUP_A,
+                         NV_S_NV_CHANNEL_GROUP_ALLOC, &params,
+                         &channel->group));
+    return BELL_OK;
+}
+
+static bell_status
+make_channel(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nv_channel_alloc params = {
+        .hObjectError = channel->notice.handle,
+        .gpFifoOffset = channel->control.va,
+        .gpFifoEntries = channel->n_entries,
+        .engineType = channel->engine,
+    };
+
+    params.hUserdMemory[0] = channel->control.handle;
+    params.userdOffset[0] =
+        nv_mem_offset(&channel->control) + 8ull * channel->n_entries;
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->group, dev->chip.gpfifo_class,
+                         NV_S_NV_CHANNEL_ALLOC, &params, &channel->channel));
+    return BELL_OK;
+}
+
+static bell_status
+make_copy_object(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nvb0b5_alloc params = {
+        .version = COPY_PARAMS_VERSION,
+        .engineType = channel->engine,
+    };
+
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.copy_class,
+                         NV_S_NVB0B5_ALLOC, &params, &channel->object));
+    return BELL_OK;
+}
+
+/* Compute, and the copy engine that goes with it (its partner GRCE). The
+ * debugger tells where a kernel failed; not every client may have one. */
+static bell_status
+make_compute_objects(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nv_gr_alloc params = {
+        .version = GR_PARAMS_VERSION,
+        .size = sizeof(params),
+    };
+    struct nv83de_alloc debugger = {.hAppClient = dev->rm->client};
+
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.compute_class,
+                         NV_S_NV_GR_ALLOC, &params, &channel->object));
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.copy_class, 0,
+                         NULL, &channel->copy_object));
+    debugger.hClass3dObject = channel->object;
+    if (nv_rm_alloc(dev->rm, dev->rm->device, GT200_DEBUGGER, NV_S_NV83DE_ALLOC,
+                    &debugger, &channel->debugger) != BELL_OK)
+        LOG(LOG_IOCTL, "%s: no debugger: %s", dev->base.info.name,
+            bell_error_last()->message);
+    return BELL_OK;
+}
+
+static bell_status
+schedule(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nvc36f_gpfifo_get_work_submit_token token = {0};
+    struct nva06c_gpfifo_schedule params = {.bEnable = 1};
+
+    BELL_TRY(nv_rm_control(dev->rm, channel->channel,
+                           NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN,
+                           NV_S_NVC36F_GPFIFO_GET_WORK_SUBMIT_TOKEN, &token));
+    channel->token = token.workSubmitToken;
+    BELL_TRY(nv_control_of(dev)->vm->add_channel(dev, channel->channel,
+                                                 &channel->window));
+    channel->registered = true;
+    BELL_TRY(nv_rm_control(dev->rm, channel->group,
+                           NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
+                           NV_S_NVA06C_GPFIFO_SCHEDULE, &params));
+    return BELL_OK;
+}
+
+static void
+free_objects(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nv_rm *rm = dev->rm;
+
+    if (channel->registered)
+        nv_control_of(dev)->vm->remove_channel(dev, channel->channel,
+                                               &channel->window);
+    nv_rm_free(rm, rm->device, channel->debugger);
+    nv_rm_free(rm, channel->channel, channel->copy_object);
+    nv_rm_free(rm, channel->channel, channel->object);
+    nv_rm_free(rm, channel->group, channel->channel);
+    nv_rm_free(rm, rm->device, channel->group);
+    channel->registered = false;
+    channel->debugger = channel->copy_object = channel->object = 0;
+    channel->channel = channel->group = 0;
+}
+
+static bell_status
+make_objects(struct nv_channel *channel)
+{
+    BELL_TRY(make_group(channel));
+    BELL_TRY(make_channel(channel));
+    if (channel->is_copy)
+        BELL_TRY(make_copy_object(channel));
+    else
+        BELL_TRY(make_compute_objects(channel));
+    BELL_TRY(schedule(channel));
+    return BELL_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------- */
+
+/* Ring and control words, both in memory of the card: host memory for one of
+ * them and the card's for the other is out of order on GH100 (section 6). */
+static bell_status
+alloc_memory(struct nv_channel *channel)
+{
+    uint64_t ring_bytes = 8ull * channel->n_entries;
+    uint8_t *userd;
+
+    BELL_TRY(nv_mem_alloc(channel->dev,
+                          ring_bytes + sizeof(struct nv_mem_userd), 4096,
+                          NV_MEM_VISIBLE, &channel->control));
+    /* The driver takes an object's start for the notifier. */
+    BELL_TRY(nv_mem_alloc_own(channel->dev, NOTICE_BYTES, NV_MEM_SYSTEM,
+                              &channel->notice));
+    channel->ring = channel->control.cpu;
+    userd = (uint8_t *)channel->control.cpu + ring_bytes;
+    channel->gp_put =
+        (volatile uint32_t *)(void *)(userd + NV_MEM_USERD_GP_PUT);
+    channel->gp_get =
+        (const volatile uint32_t *)(void *)(userd + NV_MEM_USERD_GP_GET);
+    channel->notifier = channel->notice.cpu;
+    return BELL_OK;
+}
+
+static void
+clear_memory(struct nv_channel *channel)
+{
+    memset(channel->control.cpu, 0, (size_t)channel->control.size_bytes);
+    memset(channel->notice.cpu, 0, (size_t)channel->notice.size_bytes);
+    nv_flush_writes();
+    channel->put = channel->rung = 0;
+}
+
+static bell_status
+init_channel(struct nv_channel *channel)
+{
+    channel->engine = ENGINE_GR0;
+    if (channel->is_copy)
+        BELL_TRY(choose_copy_engine(channel->dev, &channel->engine));
+    BELL_TRY(alloc_memory(channel));
+    clear_memory(channel);
+    BELL_TRY(make_objects(channel));
+    return BELL_OK;
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+bell_status
+nv_channel_init(struct nv_device *dev, bool is_copy, uint32_t n_entries,
+                struct nv_channel *out_channel)
+{
+    struct nv_channel channel = {
+        .dev = dev,
+        .is_copy = is_copy,
+        .n_entries = n_entries ? n_entries : DEFAULT_ENTRIES,
+    };
+    bell_status status;
+
+    /* USERD follows the ring, at a multiple of its 512 bytes. */
+    if (!is_pow2(channel.n_entries) || channel.n_entries < 64)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: a ring of %u entries; a power of two of at least "
+                         "64 is needed",
+                         dev->base.info.name, n_entries);
+    status = init_channel(&channel);
+    if (status != BELL_OK) {
+        nv_channel_fini(&channel);
+        return status;
+    }
+    *out_channel = channel;
+    return BELL_OK;
+}
+
+bell_status
+nv_channel_rebuild(struct nv_channel *channel)
+{
+    bell_status status;
+
+    free_objects(channel);
+    clear_memory(channel);
+    status = make_objects(channel);
+    if (status != BELL_OK) {
+        free_objects(channel);
+        return status;
+    }
+    return BELL_OK;
+}
+
+void
+nv_channel_fini(struct nv_channel *channel)
+{
+    if (!channel->dev)
+        return;
+    free_objects(channel);
+    nv_mem_free(channel->dev, &channel->control);
+    nv_mem_free(channel->dev, &channel->notice);
+    memset(channel, 0, sizeof(*channel));
+}
+
+/* ---- submission ----------------------------------------------------------------------- */
+
+void
+nv_channel_entry(struct nv_channel *channel, uint64_t va, uint32_t n_dw)
+{
+    channel->ring[channel->put] =
+        nv_pack_host_gp_entry(NV_HOST_GEN_C56F, (struct nv_host_gp_entry){
+                                                    .get = va,
+                                                    .length = n_dw,
+                                                });
+    channel->put = (channel->put + 1) & (channel->n_entries - 1);
+}
+
+void
+nv_channel_ring(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+
+    /* What the entries point to, and the entries, before the pointer... */
+    nv_flush_writes();
+    if (__builtin_expect(dev->watched, 0))
+        nv_watch_ring(channel);
+    *channel->gp_put = channel->put;
+    /* ...and the pointer before the doorbell. */
+    nv_flush_writes();
+    *dev->doorbell = channel->token;
+    channel->rung = channel->put;
+}

@@ -1,0 +1,324 @@
+/* What a card is: the queries of BRINGUP.md section 4, and the table of
+ * generations. This is the one file that compares versions.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "hcq/nv/nv_control.h"
+#include "ioctl/nv_uapi.h"
+
+/* GR info and FB info indices (hw/nv/BRINGUP.md section 4). */
+enum {
+    GR_SM_VERSION = 0x0c,
+    GR_MAX_WARPS_PER_SM = 0x0d,
+    GR_LITTER_NUM_GPCS = 0x14,
+    GR_LITTER_NUM_TPC_PER_GPC = 0x17,
+    GR_LITTER_NUM_SM_PER_TPC = 0x20
+};
+enum {
+    FB_TOTAL_RAM_KIB = 0x08,
+    FB_USABLE_RAM_KIB = 0x20
+};
+
+#define CE_IS_GRCE 1u /* bit 0 of the first byte of an engine's caps */
+
+/* PERF_BOOST: BOOST_TO_MAX, for CUDA, until the client goes. */
+#define BOOST_FLAGS    0x12u
+#define BOOST_DURATION 0xffffffffu
+
+/* Compute capability and shared memory by the driver's SM version. src:
+ * hw/nv/BRINGUP.md section 4, CUBIN.md section 4 (limits of a block, the
+ * 1 KiB reserve left out). 0x807, 0xa00: by the same rule, not seen. */
+static const struct {
+    uint32_t sm_version, sm, max_shared_kib;
+} generations[] = {
+    {0x800, 80, 163}, {0x806, 86, 99},   {0x807, 87, 163}, {0x809, 89, 99},
+    {0x900, 90, 227}, {0xa00, 100, 227}, {0xa04, 120, 99},
+};
+
+/* Classes that we can drive, best first (section 3). */
+static const uint32_t gpfifo_classes[] = {
+    BLACKWELL_CHANNEL_GPFIFO_B, BLACKWELL_CHANNEL_GPFIFO_A,
+    HOPPER_CHANNEL_GPFIFO_A, AMPERE_CHANNEL_GPFIFO_A, 0};
+static const uint32_t compute_classes[] = {BLACKWELL_COMPUTE_B,
+                                           BLACKWELL_COMPUTE_A,
+                                           HOPPER_COMPUTE_A,
+                                           ADA_COMPUTE_A,
+                                           AMPERE_COMPUTE_B,
+                                           AMPERE_COMPUTE_A,
+                                           0};
+static const uint32_t copy_classes[] = {
+    BLACKWELL_DMA_COPY_B, BLACKWELL_DMA_COPY_A, HOPPER_DMA_COPY_A,
+    AMPERE_DMA_COPY_B,    AMPERE_DMA_COPY_A,    0};
+static const uint32_t usermode_classes[] = {
+    BLACKWELL_USERMODE_A, HOPPER_USERMODE_A, AMPERE_USERMODE_A,
+    TURING_USERMODE_A,    VOLTA_USERMODE_A,  0};
+
+/* ---- classes ----------------------------------------------------------------- */
+
+static uint32_t
+pick_class(const uint32_t *wanted, const uint32_t *classes, uint32_t n)
+{
+    uint32_t i;
+
+    for (; *wanted; wanted++) {
+        for (i = 0; i < n; i++) {
+            if (classes[i] == *wanted)
+                return *wanted;
+        }
+    }
+    return 0;
+}
+
+static bell_status
+read_classes(struct nv_device *dev, uint32_t **out_list, uint32_t *out_n)
+{
+    struct nv0080_gpu_get_classlist query = {0};
+    bell_status status;
+    uint32_t *list;
+
+    BELL_TRY(nv_rm_control(dev->rm, dev->rm->device,
+                           NV0080_CTRL_CMD_GPU_GET_CLASSLIST,
+                           NV_S_NV0080_GPU_GET_CLASSLIST, &query));
+    list = host_calloc(query.numClasses + 1, sizeof(*list));
+    if (!list)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of %u classes",
+                         query.numClasses);
+    *out_n = query.numClasses;
+    query.classList = (uintptr_t)list;
+    status = nv_rm_control(dev->rm, dev->rm->device,
+                           NV0080_CTRL_CMD_GPU_GET_CLASSLIST,
+                           NV_S_NV0080_GPU_GET_CLASSLIST, &query);
+    if (status != BELL_OK) {
+        host_free(list);
+        return status;
+    }
+    if (query.numClasses < *out_n)
+        *out_n = query.numClasses;
+    *out_list = list;
+    return BELL_OK;
+}
+
+/* src: hw/nv/BRINGUP.md section 9 */
+static uint32_t
+qmd_of_class(uint32_t compute_class)
+{
+    switch (compute_class) {
+    case BLACKWELL_COMPUTE_A:
+    case BLACKWELL_COMPUTE_B:
+        return 5;
+    case HOPPER_COMPUTE_A:
+        return 4;
+    default:
+        return 3;
+    }
+}
+
+static bell_status
+choose_classes(struct nv_device *dev)
+{
+    struct nv_chip *chip = &dev->chip;
+    uint32_t *list, n;
+
+    BELL_TRY(read_classes(dev, &list, &n));
+    chip->gpfifo_class = pick_class(gpfifo_classes, list, n);
+    chip->compute_class = pick_class(compute_classes, list, n);
+    chip->copy_class = pick_class(copy_classes, list, n);
+    chip->usermode_class = pick_class(usermode_classes, list, n);
+    host_free(list);
+    if (!chip->gpfifo_class || !chip->compute_class || !chip->copy_class ||
+        !chip->usermode_class)
+        return bell_fail(
+            BELL_E_UNSUPPORTED,
+            "none of the %u classes of the card is a %s class that is known "
+            "(Ampere to Blackwell); with MIG on a card has none",
+            n,
+            !chip->compute_class  ? "compute"
+            : !chip->gpfifo_class ? "channel"
+            : !chip->copy_class   ? "copy"
+                                  : "doorbell");
+    chip->qmd_major = qmd_of_class(chip->compute_class);
+    return BELL_OK;
+}
+
+/* ---- the shader array ----------------------------------------------------------- */
+
+static bell_status
+query_units(struct nv_device *dev)
+{
+    struct nv_index_data list[] = {
+        {GR_SM_VERSION, 0},
+        {GR_MAX_WARPS_PER_SM, 0},
+        {GR_LITTER_NUM_GPCS, 0},
+        {GR_LITTER_NUM_TPC_PER_GPC, 0},
+        {GR_LITTER_NUM_SM_PER_TPC, 0},
+    };
+    struct nv2080_gr_get_info query = {
+        .grInfoListSize = ARRAY_LEN(list),
+        .grInfoList = (uintptr_t)list,
+    };
+    struct nv_chip *chip = &dev->chip;
+
+    BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
+                           NV2080_CTRL_CMD_GR_GET_INFO, NV_S_NV2080_GR_GET_INFO,
+                           &query));
+    chip->sm_version = list[0].data;
+    chip->max_warps_per_sm = list[1].data;
+    chip->n_gpc = list[2].data;
+    chip->n_tpc_per_gpc = list[3].data;
+    chip->n_sm_per_tpc = list[4].data;
+    if (!chip->max_warps_per_sm || !chip->n_gpc || !chip->n_tpc_per_gpc ||
+        !chip->n_sm_per_tpc)
+        return bell_fail(BELL_E_KERNEL,
+                         "the driver tells of %u GPCs, %u TPCs, %u SMs, %u "
+                         "warps",
+                         chip->n_gpc, chip->n_tpc_per_gpc, chip->n_sm_per_tpc,
+                         chip->max_warps_per_sm);
+    return BELL_OK;
+}
+
+static uint32_t
+count_bits(uint32_t mask)
+{
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+/* SMs that are there: some of each GPC's are off. */
+static bell_status
+count_sms(struct nv_device *dev)
+{
+    struct nv2080_gr_get_gpc_mask gpcs = {0};
+    uint32_t i, n_tpc = 0;
+
+    BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
+                           NV2080_CTRL_CMD_GR_GET_GPC_MASK,
+                           NV_S_NV2080_GR_GET_GPC_MASK, &gpcs));
+    for (i = 0; i < 32; i++) {
+        struct nv2080_gr_get_tpc_mask tpcs = {.gpcId = i};
+
+        if (!(gpcs.gpcMask >> i & 1))
+            continue;
+        BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
+                               NV2080_CTRL_CMD_GR_GET_TPC_MASK,
+                               NV_S_NV2080_GR_GET_TPC_MASK, &tpcs));
+        n_tpc += count_bits(tpcs.tpcMask);
+    }
+    dev->chip.n_sm = n_tpc * dev->chip.n_sm_per_tpc;
+    return BELL_OK;
+}
+
+static bell_status
+choose_generation(struct nv_chip *chip)
+{
+    char known[80] = "";
+    size_t i, used = 0;
+
+    for (i = 0; i < ARRAY_LEN(generations); i++) {
+        if (generations[i].sm_version == chip->sm_version) {
+            chip->sm = generations[i].sm;
+            chip->max_shared_bytes = generations[i].max_shared_kib * 1024;
+            chip->shared_window = NV_SHARED_WINDOW;
+            chip->local_window = NV_LOCAL_WINDOW;
+            return BELL_OK;
+        }
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%ssm_%u",
+                                 i ? ", " : "", generations[i].sm);
+    }
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "the card's SM version is 0x%x, which is not known; known "
+                     "are %s",
+                     chip->sm_version, known);
+}
+
+/* ---- memory, engines, name ---------------------------------------------------------- */
+
+static bell_status
+query_memory(struct nv_device *dev)
+{
+    struct nv_index_data list[] = {
+        {FB_TOTAL_RAM_KIB, 0},
+        {FB_USABLE_RAM_KIB, 0},
+    };
+    struct nv2080_fb_get_info query = {
+        .fbInfoListSize = ARRAY_LEN(list),
+        .fbInfoList = (uintptr_t)list,
+    };
+    uint32_t kib;
+
+    BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
+                           NV2080_CTRL_CMD_FB_GET_INFO, NV_S_NV2080_FB_GET_INFO,
+                           &query));
+    kib = list[1].data ? list[1].data : list[0].data;
+    dev->base.info.memory_bytes = (uint64_t)kib * 1024;
+    dev->base.info.max_buffer_bytes = dev->base.info.memory_bytes;
+    nv_control_of(dev)->maps_video =
+        dev->rm->card.bar1_bytes >= dev->base.info.memory_bytes;
+    return BELL_OK;
+}
+
+/* Copy engines with a runlist of their own (section 3). */
+static bell_status
+query_copy_engines(struct nv_device *dev)
+{
+    struct nv2080_ce_get_all_caps caps = {0};
+    struct nv_control *control = nv_control_of(dev);
+    uint32_t i;
+
+    BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
+                           NV2080_CTRL_CMD_CE_GET_ALL_CAPS,
+                           NV_S_NV2080_CE_GET_ALL_CAPS, &caps));
+    for (i = 0; i < 64; i++) {
+        if ((caps.present >> i & 1) && !(caps.capsTbl[2 * i] & CE_IS_GRCE))
+            control->copy_engines |= 1ull << i;
+    }
+    return BELL_OK;
+}
+
+static void
+query_name(struct nv_device *dev)
+{
+    struct nv2080_gpu_get_name_string name = {0};
+
+    if (nv_rm_control(dev->rm, dev->rm->subdevice,
+                      NV2080_CTRL_CMD_GPU_GET_NAME_STRING,
+                      NV_S_NV2080_GPU_GET_NAME_STRING, &name) == BELL_OK)
+        snprintf(dev->base.info.model, sizeof(dev->base.info.model), "%.*s",
+                 (int)sizeof(name.gpuNameString),
+                 (const char *)name.gpuNameString);
+    if (!dev->base.info.model[0])
+        snprintf(dev->base.info.model, sizeof(dev->base.info.model),
+                 "NVIDIA card 10de:%04x", dev->rm->card.pci_device);
+}
+
+/* An idle card stays at a low clock for copies; a refusal changes nothing
+ * but speed. */
+static void
+boost(struct nv_device *dev)
+{
+    struct nv2080_perf_boost params = {
+        .flags = BOOST_FLAGS,
+        .duration = BOOST_DURATION,
+    };
+
+    if (nv_rm_control(dev->rm, dev->rm->subdevice, NV2080_CTRL_CMD_PERF_BOOST,
+                      NV_S_NV2080_PERF_BOOST, &params) != BELL_OK)
+        LOG(LOG_IOCTL, "%s: no boost: %s", dev->base.info.name,
+            bell_error_last()->message);
+}
+
+bell_status
+nv_chip_query(struct nv_device *dev)
+{
+    BELL_TRY(choose_classes(dev));
+    BELL_TRY(query_units(dev));
+    BELL_TRY(choose_generation(&dev->chip));
+    BELL_TRY(count_sms(dev));
+    BELL_TRY(query_memory(dev));
+    BELL_TRY(query_copy_engines(dev));
+    query_name(dev);
+    boost(dev);
+    return BELL_OK;
+}

@@ -1,0 +1,208 @@
+/* Private to the control half of the NVIDIA driver: what nv_device.c,
+ * nv_memory.c, nv_vm.c, nv_uvm.c, nv_buffer.c, nv_channel.c and nv_fault.c
+ * share beyond nv.h.
+ */
+#ifndef BELL_HCQ_NV_NV_CONTROL_H
+#define BELL_HCQ_NV_NV_CONTROL_H
+
+#include "hcq/nv/nv.h"
+#include "hcq/nv/nv_rm.h"
+#include "mem/mem_slab.h"
+#include "mem/mem_va.h"
+
+/* Addresses that we give out: below 2^40, the reach of ring entries and of
+ * launch descriptors, and above what the driver takes for itself. */
+/* A signal: its value, and from here on a semaphore record, whose timestamp is
+ * the signal's. */
+#define NV_SIGNAL_RECORD_BYTES 16u
+
+#define NV_VA_FIRST 0x1000000000ull
+#define NV_VA_END   0x10000000000ull
+
+/* Every range is a multiple of the GPU's big pages. */
+#define NV_VA_GRANULE_BYTES 0x10000u
+#define NV_HUGE_BYTES       0x200000u
+
+/* Where programs see shared and local memory: above every buffer, 4 GiB
+ * aligned and below 2^49. src: hw/nv/BRINGUP.md section 6 */
+#define NV_SHARED_WINDOW 0x729400000000ull
+#define NV_LOCAL_WINDOW  0x729300000000ull
+
+/* Backings that are no pool's: user pages, another card's memory. */
+enum {
+    NV_BACKING_PINNED = NV_MEM_KIND_COUNT,
+    NV_BACKING_SHARED
+};
+
+/* A memory object of the driver, in the card's address space. Owned by
+ * control->backings while it is mapped; the CPU mapping is its own, except of
+ * pinned pages. */
+struct nv_backing {
+    struct nv_device *dev;
+    uint32_t kind; /* enum nv_mem_kind or the above */
+    uint32_t memory, carrier;
+    uint64_t va, size_bytes;
+    struct mem_range range; /* of va; size 0: a pool's */
+    void *cpu;              /* NULL: not mapped for the CPU */
+    struct nv_rm_mapping map;
+    uint32_t source_client, source_memory; /* of shared memory: the owner's */
+};
+
+/* How memory gets into the card's address space, and what that asks of
+ * channels. Two models: nv_vm.c, nv_uvm.c. */
+struct nv_vm_ops {
+    const char *name;
+    bell_status (*open)(struct nv_device *dev);
+    void (*close)(struct nv_device *dev);
+    bell_status (*map)(struct nv_device *dev, struct nv_backing *backing,
+                       uint64_t va);
+    void (*unmap)(struct nv_device *dev, struct nv_backing *backing);
+    /* A channel with its objects, before it is scheduled, and before it is
+     * freed. */
+    bell_status (*add_channel)(struct nv_device *dev, uint32_t channel,
+                               struct mem_range *out_window);
+    void (*remove_channel)(struct nv_device *dev, uint32_t channel,
+                           struct mem_range *window);
+    bool same_address; /* CPU mappings lie where the card sees the memory */
+};
+
+extern const struct nv_vm_ops nv_vm_rm, nv_vm_uvm;
+
+/* One mapping between the card's clock and the host's. */
+struct nv_clock_pair {
+    uint64_t card_ns, host_ns;
+};
+
+struct nv_control {
+    pthread_mutex_t lock; /* the memory fields, and all calls about memory */
+    const struct nv_vm_ops *vm;
+    void *vm_priv; /* owned: the model's */
+    uint32_t vaspace;
+    struct nv_backing **backings; /* owned; sorted by address */
+    size_t n_backings, cap_backings;
+    pthread_mutex_t grow_lock; /* one change of dev->local at a time */
+    struct nv_mem old_local;   /* a launch may be on its way to it */
+    bool maps_video;           /* the CPU window is as large as the memory */
+
+    uint32_t usermode; /* object of the doorbell window */
+    struct nv_rm_mapping window;
+    uint64_t copy_engines; /* that do not share the graphics runlist; bits */
+    _Atomic uint32_t n_copy_channels; /* made so far */
+    char gpu_uuid[16];
+
+    pthread_mutex_t staging_lock; /* the fields below */
+    struct hcq_queue *staging;    /* owned; NULL until needed */
+    struct nv_mem staging_mem;
+
+    pthread_mutex_t signal_lock;         /* dev->signals, and its pages */
+    struct nv_signal_page *signal_pages; /* owned by the slab */
+
+    pthread_mutex_t clock_lock;
+    struct nv_clock_pair first_clock, last_clock;
+};
+
+static inline struct nv_control *
+nv_control_of(const struct nv_device *dev)
+{
+    return dev->control;
+}
+
+/* ---- memory (nv_memory.c) ------------------------------------------------ */
+
+/* Address space, pools and the table of backings; and their end, which frees
+ * what is left. */
+BELL_MUST_CHECK bell_status nv_memory_open(struct nv_device *dev);
+void nv_memory_close(struct nv_device *dev);
+
+/* Memory with a kernel object of its own: offset 0 of it. Given back with
+ * nv_mem_free. */
+BELL_MUST_CHECK bell_status nv_mem_alloc_own(struct nv_device *dev,
+                                             uint64_t size_bytes,
+                                             enum nv_mem_kind kind,
+                                             struct nv_mem *out_mem);
+/* Offset of the memory in its kernel object. */
+uint64_t nv_mem_offset(const struct nv_mem *mem);
+
+/* Pages of this process in the card's address space. */
+BELL_MUST_CHECK bell_status nv_backing_pin(struct nv_device *dev, void *pages,
+                                           uint64_t size_bytes,
+                                           struct nv_backing **out_backing);
+void nv_backing_unpin(struct nv_backing *backing);
+/* Where this card sees host memory of another one. It stays mapped until
+ * this device closes, or until the owner's does. */
+BELL_MUST_CHECK bell_status nv_memory_share(struct nv_device *dev,
+                                            struct nv_device *owner,
+                                            uint64_t owner_va,
+                                            uint64_t *out_va);
+
+/* How far nv_memory_cpu may go. */
+enum nv_cpu_reach {
+    NV_CPU_HOST,   /* host memory and pinned pages */
+    NV_CPU_MAPPED, /* whatever is mapped already */
+    NV_CPU_MAP     /* memory on the card is mapped if the CPU's window is as
+                    * large as it */
+};
+
+/* Where the CPU sees [va, va + size_bytes), or NULL. */
+void *nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
+                    enum nv_cpu_reach reach);
+
+/* Writes through the card's window are on their way when this returns:
+ * write-combined stores wait in the CPU until then. */
+static inline void
+nv_flush_writes(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#else
+    __sync_synchronize();
+#endif
+}
+
+/* Whether both speak to the same kernel: the real one, or the same simulated
+ * or recorded one. */
+bool nv_same_machine(const struct nv_device *a, const struct nv_device *b);
+
+/* ---- queries (nv_chip.c), recording (nv_watch.c) ---------------------------- */
+
+/* Fills dev->chip, and what else the driver tells of the card. */
+BELL_MUST_CHECK bell_status nv_chip_query(struct nv_device *dev);
+/* Tells kio what the next store to the doorbell submits. */
+void nv_watch_ring(const struct nv_channel *channel);
+
+/* ---- buffers and signals (nv_buffer.c); hcq_device_ops -------------------------- */
+
+bell_status nv_buffer_alloc(struct hcq_device *dev, uint64_t size_bytes,
+                            uint32_t flags, struct hcq_backing *out);
+void nv_buffer_free(struct hcq_device *dev, const struct hcq_backing *mem);
+bell_status nv_buffer_pin(struct hcq_device *dev, void *ptr,
+                          uint64_t size_bytes, struct hcq_backing *out);
+void nv_buffer_unpin(struct hcq_device *dev, const struct hcq_backing *mem);
+bell_status nv_buffer_write(struct hcq_device *dev, uint64_t va,
+                            const void *data, uint64_t size_bytes);
+bell_status nv_buffer_read(struct hcq_device *dev, uint64_t va, void *data,
+                           uint64_t size_bytes);
+/* Before hcq_device_fini: gives the copy queue behind them back. */
+void nv_staging_close(struct nv_device *dev);
+
+bell_status nv_signals_open(struct nv_device *dev);
+void nv_signals_close(struct nv_device *dev);
+bell_status nv_signal_alloc(struct hcq_device *dev, uint64_t *out_va,
+                            uint64_t **out_host);
+void nv_signal_free(struct hcq_device *dev, struct hcq_signal *sig);
+bell_status nv_signal_map(struct hcq_device *dev, const struct hcq_signal *sig,
+                          uint64_t *out_va);
+/* Calls `fn` for each page of signals; signal_lock is held meanwhile. */
+typedef void nv_signal_page_fn(void *user, const struct nv_mem *page);
+void nv_signals_each(struct nv_device *dev, nv_signal_page_fn *fn, void *user);
+
+/* ---- faults (nv_fault.c); hcq_device_ops ------------------------------------------ */
+
+void nv_fault_check(struct hcq_device *dev);
+bell_status nv_fault_stop(struct hcq_device *dev);
+void nv_fault_resume(struct hcq_device *dev);
+void nv_fault_describe(struct hcq_device *dev, char *text, size_t size_bytes);
+void nv_signal_wake(struct hcq_signal *sig);
+void nv_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
+
+#endif

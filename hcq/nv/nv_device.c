@@ -1,0 +1,404 @@
+/* The NVIDIA device: finding cards, opening and closing one, its doorbell
+ * window and its clock. src: hw/nv/BRINGUP.md sections 3 and 4.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "hcq/nv/nv_control.h"
+#include "hcq/nv/regs/nv_mem.h"
+#include "ioctl/kio_interface.h"
+#include "ioctl/nv_uapi.h"
+
+#define BACKEND "NV"
+
+/* How long a waiting host looks at a signal before it sleeps. */
+#define SPIN_NS 50000u
+
+/* Grids and blocks, of every generation that is known. */
+#define MAX_GRID_X     INT32_MAX
+#define MAX_GRID_YZ    65535u
+#define MAX_BLOCK_XY   1024u
+#define MAX_BLOCK_Z    64u
+#define MAX_BLOCK_SIZE 1024u
+
+/* The clocks are compared again when a conversion is asked for and the last
+ * comparison is older than this; drift is linear in between. */
+#define CLOCK_AGE_NS  1000000000ull
+#define CLOCK_SAMPLES 8
+
+/* ---- the clock ------------------------------------------------------------------ */
+
+static uint64_t
+read_card_clock(const struct nv_device *dev)
+{
+    uint32_t high, low;
+
+    do {
+        high = dev->gpu_time[1];
+        low = dev->gpu_time[0];
+    } while (high != dev->gpu_time[1]);
+    return (uint64_t)high << 32 | low;
+}
+
+/* Both clocks at one moment: the narrowest of some tries. */
+static struct nv_clock_pair
+compare_clocks(const struct nv_device *dev)
+{
+    struct nv_clock_pair best = {0};
+    uint64_t best_ns = UINT64_MAX;
+    unsigned i;
+
+    for (i = 0; i < CLOCK_SAMPLES; i++) {
+        uint64_t before = time_now_ns();
+        uint64_t card = read_card_clock(dev);
+        uint64_t took = time_now_ns() - before;
+
+        if (took < best_ns) {
+            best_ns = took;
+            best = (struct nv_clock_pair){card, before + took / 2};
+        }
+    }
+    return best;
+}
+
+static uint64_t
+ticks_to_ns(struct hcq_device *base, uint64_t ticks)
+{
+    struct nv_device *dev = nv_device_of(base);
+    struct nv_control *control = nv_control_of(dev);
+    const struct nv_clock_pair *first = &control->first_clock;
+    const struct nv_clock_pair *last = &control->last_clock;
+    double rate = 1.0;
+
+    pthread_mutex_lock(&control->clock_lock);
+    if (time_now_ns() - last->host_ns > CLOCK_AGE_NS)
+        control->last_clock = compare_clocks(dev);
+    if (last->card_ns - first->card_ns > CLOCK_AGE_NS / 2)
+        rate = (double)(last->host_ns - first->host_ns) /
+               (double)(last->card_ns - first->card_ns);
+    ticks =
+        first->host_ns +
+        (uint64_t)(int64_t)((double)(int64_t)(ticks - first->card_ns) * rate);
+    pthread_mutex_unlock(&control->clock_lock);
+    return ticks;
+}
+
+/* ---- the doorbell window ------------------------------------------------------------ */
+
+/* BELL_NV_DOORBELL=bar1 asks for the window through BAR1, which the newer
+ * classes offer beside the one through BAR0. */
+static bell_status
+wants_bar1(const struct nv_device *dev, bool *out_bar1)
+{
+    const char *text = getenv("BELL_NV_DOORBELL");
+
+    *out_bar1 = text && strcmp(text, "bar1") == 0;
+    if (text && !*out_bar1 && strcmp(text, "bar0") != 0)
+        return bell_fail(BELL_E_INVALID,
+                         "BELL_NV_DOORBELL is '%.20s', not bar0 or bar1", text);
+    if (*out_bar1 && dev->chip.usermode_class < HOPPER_USERMODE_A)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "BELL_NV_DOORBELL=bar1: class %s has no window there",
+                         nv_class_name(dev->chip.usermode_class));
+    return BELL_OK;
+}
+
+static bell_status
+open_window(struct nv_device *dev)
+{
+    struct nv_hopper_usermode_a params = {.bBar1Mapping = 1};
+    struct nv_control *control = nv_control_of(dev);
+    volatile uint8_t *window;
+    bool bar1;
+
+    BELL_TRY(wants_bar1(dev, &bar1));
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->subdevice, dev->chip.usermode_class,
+                         NV_S_NV_HOPPER_USERMODE_A, bar1 ? &params : NULL,
+                         &control->usermode));
+    BELL_TRY(nv_rm_map(dev->rm, dev->rm->subdevice, control->usermode, 0,
+                       sizeof(struct nv_mem_usermode), false, NULL,
+                       &control->window));
+    window = control->window.cpu;
+    dev->doorbell =
+        (volatile uint32_t *)(volatile void *)(window +
+                                               NV_MEM_USERMODE_DOORBELL);
+    dev->gpu_time =
+        (const volatile uint32_t *)(volatile void *)(window +
+                                                     NV_MEM_USERMODE_TIME_0);
+    control->first_clock = control->last_clock = compare_clocks(dev);
+    dev->time_offset_ns =
+        (int64_t)(control->first_clock.host_ns - control->first_clock.card_ns);
+    return BELL_OK;
+}
+
+/* ---- what it is ------------------------------------------------------------------------ */
+
+static void
+fill_info(struct nv_device *dev, unsigned idx, const char *interface)
+{
+    struct hcq_device_info *info = &dev->base.info;
+
+    info->struct_size = sizeof(*info);
+    snprintf(info->backend, sizeof(info->backend), BACKEND);
+    snprintf(info->name, sizeof(info->name), BACKEND ":%u%s%s", idx,
+             interface[0] ? "@" : "", interface);
+    info->max_grid[0] = MAX_GRID_X;
+    info->max_grid[1] = info->max_grid[2] = MAX_GRID_YZ;
+    info->max_local[0] = info->max_local[1] = MAX_BLOCK_XY;
+    info->max_local[2] = MAX_BLOCK_Z;
+    info->max_local_total = MAX_BLOCK_SIZE;
+    info->max_args = HCQ_ARGS_MAX;
+    info->timestamp_hz = 1000000000u;
+    if (kio_interface_is_sim(interface))
+        info->flags |= HCQ_DEVICE_SIMULATED;
+}
+
+/* What the queries told. */
+static void
+complete_info(struct nv_device *dev)
+{
+    struct hcq_device_info *info = &dev->base.info;
+
+    snprintf(info->arch, sizeof(info->arch), "sm_%u", dev->chip.sm);
+    info->n_units = dev->chip.n_sm;
+    info->max_shared_bytes = dev->chip.max_shared_bytes;
+}
+
+/* BELL_NV_VM: how memory gets into the card's address space. */
+static bell_status
+choose_vm(struct nv_control *control)
+{
+    const char *text = getenv("BELL_NV_VM");
+
+    control->vm = &nv_vm_rm;
+    if (!text || strcmp(text, nv_vm_rm.name) == 0)
+        return BELL_OK;
+    return bell_fail(BELL_E_INVALID, "BELL_NV_VM is '%.20s', not %s", text,
+                     nv_vm_rm.name);
+}
+
+bool
+nv_same_machine(const struct nv_device *a, const struct nv_device *b)
+{
+    const char *x = strrchr(a->base.info.name, '@');
+    const char *y = strrchr(b->base.info.name, '@');
+    const struct kio *p = a->kio, *q = b->kio;
+
+    while (p->below)
+        p = p->below;
+    while (q->below)
+        q = q->below;
+    if (p->ops != q->ops)
+        return false;
+    /* Of the forms that are no real kernel, the name says which one. */
+    return strcmp(p->ops->name, "sys") == 0 || (x && y && strcmp(x, y) == 0);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static const struct hcq_device_ops nv_ops;
+
+/* What is there is given back, in reverse order. */
+static void
+release(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+
+    if (dev->rm) {
+        nv_signals_close(dev);
+        nv_memory_close(dev);
+        nv_rm_unmap(dev->rm, &control->window);
+        nv_rm_free(dev->rm, dev->rm->subdevice, control->usermode);
+        nv_rm_destroy(dev->rm);
+    }
+    kio_destroy(dev->kio);
+    pthread_mutex_destroy(&control->lock);
+    pthread_mutex_destroy(&control->grow_lock);
+    pthread_mutex_destroy(&control->staging_lock);
+    pthread_mutex_destroy(&control->signal_lock);
+    pthread_mutex_destroy(&control->clock_lock);
+    host_free(control);
+    host_free(dev);
+}
+
+static void
+close_device(struct hcq_device *base)
+{
+    struct nv_device *dev = nv_device_of(base);
+
+    nv_staging_close(dev);
+    hcq_device_fini(base);
+    release(dev);
+}
+
+static bell_status
+open_all(struct nv_device *dev, unsigned idx, const char *interface)
+{
+    BELL_TRY(choose_vm(dev->control));
+    BELL_TRY(kio_open_interface(BACKEND, interface, &dev->kio));
+    dev->watched = kio_watches(dev->kio);
+    fill_info(dev, idx, interface);
+    BELL_TRY(nv_rm_create(dev->kio, idx, &dev->rm));
+    BELL_TRY(nv_chip_query(dev));
+    complete_info(dev);
+    BELL_TRY(open_window(dev));
+    BELL_TRY(nv_memory_open(dev));
+    BELL_TRY(nv_signals_open(dev));
+    BELL_TRY(hcq_device_init(&dev->base));
+    return BELL_OK;
+}
+
+static struct nv_device *
+alloc_device(void)
+{
+    struct nv_device *dev = host_calloc(1, sizeof(*dev));
+    struct nv_control *control = host_calloc(1, sizeof(*control));
+
+    if (!dev || !control) {
+        host_free(dev);
+        host_free(control);
+        return NULL;
+    }
+    dev->control = control;
+    dev->base.ops = &nv_ops;
+    /* With one CPU nobody else runs while we spin. */
+    dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
+    dev->base.timestamp_word =
+        (NV_SIGNAL_RECORD_BYTES + NV_MEM_SEMAPHORE_TIMESTAMP) / 8;
+    control->window.file.fd = -1;
+    pthread_mutex_init(&control->lock, NULL);
+    pthread_mutex_init(&control->grow_lock, NULL);
+    pthread_mutex_init(&control->staging_lock, NULL);
+    pthread_mutex_init(&control->signal_lock, NULL);
+    pthread_mutex_init(&control->clock_lock, NULL);
+    return dev;
+}
+
+static bell_status
+nv_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
+{
+    struct nv_device *dev = alloc_device();
+    bell_status status;
+
+    if (!dev)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "no memory for device " BACKEND ":%u", idx);
+    status = open_all(dev, idx, interface);
+    if (status != BELL_OK) {
+        bell_error_prefix(BACKEND ":%u%s%.40s", idx, interface[0] ? "@" : "",
+                          interface);
+        release(dev);
+        return status;
+    }
+    *out_dev = &dev->base;
+    return BELL_OK;
+}
+
+/* ---- finding cards -------------------------------------------------------------------------- */
+
+/* The driver's own words for a card: no card is woken for it. */
+static void
+describe_card(struct kio *kio, const struct nv_rm_card *card,
+              const struct nv_abi *abi, struct hcq_device_desc *out)
+{
+    char path[96], text[1024];
+    const char *model;
+    size_t n;
+
+    snprintf(path, sizeof(path),
+             "/proc/driver/nvidia/gpus/%04x:%02x:%02x.0/information",
+             card->domain, card->bus, card->slot);
+    if (kio_read_file(kio, path, text, sizeof(text), &n) == BELL_OK &&
+        (model = strstr(text, "Model:")) != NULL) {
+        model += strlen("Model:");
+        model += strspn(model, " \t");
+        snprintf(out->description, sizeof(out->description), "%.*s",
+                 (int)strcspn(model, "\n"), model);
+        return;
+    }
+    snprintf(out->description, sizeof(out->description),
+             "NVIDIA card 10de:%04x, driver %s", card->pci_device,
+             abi->version);
+}
+
+static bool
+list_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
+{
+    struct nv_rm_card cards[NV_RM_MAX_CARDS];
+    struct nv_abi abi = {0};
+    bell_status status;
+    uint32_t n = 0;
+
+    status = nv_rm_list(kio, cards, &n, &abi);
+    if (status == BELL_E_NO_DEVICE)
+        return false;
+    if (status != BELL_OK) { /* there is a driver that we cannot use */
+        if (idx)
+            return false;
+        snprintf(out->description, sizeof(out->description), "NVIDIA card");
+        snprintf(out->why_not, sizeof(out->why_not), "%.*s",
+                 (int)sizeof(out->why_not) - 1, bell_error_last()->message);
+    } else if (idx < n) {
+        describe_card(kio, &cards[idx], &abi, out);
+        out->usable = true;
+    } else {
+        return false;
+    }
+    snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
+    return true;
+}
+
+static bool
+nv_enumerate(unsigned idx, struct hcq_device_desc *out)
+{
+    struct kio *kio;
+    bool found;
+
+    if (kio_sys_create(&kio) != BELL_OK)
+        return false;
+    found = list_card(kio, idx, out);
+    kio_destroy(kio);
+    return found;
+}
+
+static const struct hcq_device_ops nv_ops = {
+    .cs = &nv_cs_ops,
+    .close = close_device,
+    .stop = nv_fault_stop,
+    .resume = nv_fault_resume,
+    .describe = nv_fault_describe,
+    .ticks_to_ns = ticks_to_ns,
+    .check = nv_fault_check,
+    .mem_alloc = nv_buffer_alloc,
+    .mem_free = nv_buffer_free,
+    .mem_pin = nv_buffer_pin,
+    .mem_unpin = nv_buffer_unpin,
+    .mem_write = nv_buffer_write,
+    .mem_read = nv_buffer_read,
+    .signal_alloc = nv_signal_alloc,
+    .signal_free = nv_signal_free,
+    .signal_wake = nv_signal_wake,
+    .signal_sleep = nv_signal_sleep,
+    .signal_map = nv_signal_map,
+    .program_create = nv_program_create,
+    .program_destroy = nv_program_destroy,
+    .queue_create = nv_queue_create,
+    .queue_destroy = nv_queue_destroy,
+    .queue_submit = nv_queue_submit,
+    .stream_bind = nv_stream_bind,
+    .stream_unbind = nv_stream_unbind,
+    .stream_submit = nv_stream_submit,
+};
+
+const struct hcq_backend hcq_nv_backend = {
+    .name = BACKEND,
+    .interfaces = "sim, record, replay, fault",
+    .enumerate = nv_enumerate,
+    .open = nv_open,
+};

@@ -1,0 +1,426 @@
+/* Faults and recovery: error notifiers, what the driver tells of a fault, and
+ * channels made anew; and how the host sleeps.
+ *
+ * src: hw/nv/BRINGUP.md section 11. After an error the channel's group is
+ * off: its pointer is ignored and its semaphores never arrive, so waits look
+ * at the notifiers while they sleep.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "hcq/nv/nv_control.h"
+#include "hcq/nv/regs/nv_mem.h"
+#include "ioctl/nv_uapi.h"
+
+/* A sleep grows from the first to the last; the card's word is a load away,
+ * so a step of a sleeper costs little. */
+#define SLEEP_FIRST_NS 2000u
+#define SLEEP_LAST_NS  100000u
+/* The caller looks at epochs and time limits at least this often. */
+#define SLEEP_TOTAL_NS 5000000u
+#define CHECK_EVERY_NS 500000u
+
+/* Low 16 bits of a warp's error state: the reason. 0x10 is what a buffer in
+ * the shared window gives (hw/nv/BRINGUP.md section 6). */
+#define WARP_ESR_ERROR_MASK 0xffffu
+
+#define N_SM_STATES 100
+
+/* What is found out about one error. Plain data. */
+struct report {
+    const struct nv_queue *queue;
+    uint32_t code; /* robust-channel code: the Xid */
+    bool has_va;
+    uint64_t va; /* that was accessed */
+    uint32_t access;
+    char reason[33]; /* the driver's words, or "" */
+    bool has_pc;
+    uint64_t pc;
+    uint32_t esr;
+    char program[HCQ_NAME_MAX]; /* "" when not known */
+};
+
+/* ---- notifiers --------------------------------------------------------------- */
+
+/* The error record's code, or 0 while it is not filled. */
+static uint32_t
+notifier_code(const struct nv_channel *channel)
+{
+    const volatile struct nv_mem_notifier *record;
+
+    if (!channel->notifier)
+        return 0;
+    record = (const volatile struct nv_mem_notifier *)(const volatile void *)
+                 channel->notifier;
+    if (record[NV_MEM_NOTIFIER_INDEX_ERROR].status == 0)
+        return 0;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return record[NV_MEM_NOTIFIER_INDEX_ERROR].info32;
+}
+
+/* The queue whose channel reports an error, or NULL; base.lock is held. A
+ * removal (45) is the consequence of another channel's error. */
+static const struct nv_queue *
+find_faulty(struct nv_device *dev, uint32_t *out_code)
+{
+    const struct nv_queue *found = NULL;
+    struct hcq_link *link;
+
+    for (link = dev->base.queues.next; link != &dev->base.queues;
+         link = link->next) {
+        const struct nv_queue *queue =
+            nv_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
+        uint32_t code = notifier_code(&queue->channel);
+
+        if (!code || (found && code == NV_MEM_RC_PREEMPTIVE_REMOVAL))
+            continue;
+        found = queue;
+        *out_code = code;
+        if (code != NV_MEM_RC_PREEMPTIVE_REMOVAL)
+            break;
+    }
+    return found;
+}
+
+/* ---- what the driver tells ------------------------------------------------------ */
+
+/* The channel's MMU fault. */
+static void
+ask_mmu(struct nv_device *dev, struct report *report)
+{
+    const struct nv_channel *channel = &report->queue->channel;
+    struct nv906f_get_mmu_fault_info info = {0};
+
+    if (nv_rm_control(dev->rm, channel->channel,
+                      NV906F_CTRL_CMD_GET_MMU_FAULT_INFO,
+                      NV_S_NV906F_GET_MMU_FAULT_INFO, &info) != BELL_OK)
+        return;
+    report->va = (uint64_t)info.addrHi << 32 | info.addrLo;
+    report->has_va = true;
+    snprintf(report->reason, sizeof(report->reason), "%.*s",
+             (int)sizeof(info.faultString), info.faultString);
+    if (info.shaderProgramVA[0]) {
+        report->pc = info.shaderProgramVA[0];
+        report->has_pc = true;
+    }
+}
+
+/* The debugger's list of MMU faults: address and access. */
+static void
+ask_debugger_mmu(struct nv_device *dev, struct report *report)
+{
+    struct nv83de_debug_read_mmu_fault_info info = {0};
+
+    if (nv_rm_control(dev->rm, report->queue->channel.debugger,
+                      NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO,
+                      NV_S_NV83DE_DEBUG_READ_MMU_FAULT_INFO,
+                      &info) != BELL_OK ||
+        !info.count)
+        return;
+    report->va = info.mmuFaultInfoList[0].faultAddress;
+    report->access = info.mmuFaultInfoList[0].accessType;
+    report->has_va = true;
+}
+
+/* The first SM with an error: reason, and where its warp was. */
+static void
+ask_sms(struct nv_device *dev, struct report *report)
+{
+    const struct nv_channel *channel = &report->queue->channel;
+    struct nv83de_debug_read_all_sm_error_states states = {
+        .hTargetChannel = channel->channel,
+    };
+    struct nv83de_debug_clear_all_sm_error_states clear = {
+        .hTargetChannel = channel->channel,
+    };
+    uint32_t i, n = dev->chip.n_sm < N_SM_STATES ? dev->chip.n_sm : N_SM_STATES;
+
+    states.numSMsToRead = n;
+    if (nv_rm_control(dev->rm, channel->debugger,
+                      NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES,
+                      NV_S_NV83DE_DEBUG_READ_ALL_SM_ERROR_STATES,
+                      &states) != BELL_OK)
+        return;
+    for (i = 0; i < n; i++) {
+        if (!states.smErrorStateArray[i].hwwWarpEsr)
+            continue;
+        report->esr = states.smErrorStateArray[i].hwwWarpEsr;
+        report->pc = states.smErrorStateArray[i].hwwWarpEsrPc64;
+        report->has_pc = true;
+        if (!report->has_va && states.smErrorStateArray[i].hwwEsrAddr) {
+            report->va = states.smErrorStateArray[i].hwwEsrAddr;
+            report->has_va = true;
+        }
+        break;
+    }
+    clear.numSMsToClear = n;
+    if (nv_rm_control(dev->rm, channel->debugger,
+                      NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES,
+                      NV_S_NV83DE_DEBUG_CLEAR_ALL_SM_ERROR_STATES,
+                      &clear) != BELL_OK)
+        LOG(LOG_SYNC, "SM error states stay: %s", bell_error_last()->message);
+}
+
+/* The kernel: by the warp's position, or the one that is in flight. */
+static void
+find_program(struct nv_device *dev, struct report *report, const char *busy)
+{
+    const struct nv_program *program =
+        report->has_pc ? nv_program_at(dev, report->pc) : NULL;
+    const char *exec = strstr(busy, "exec ");
+    int len;
+
+    if (program) {
+        snprintf(report->program, sizeof(report->program), "%s",
+                 program->base.pub.name);
+    } else if (exec && report->code != NV_MEM_RC_PBDMA_ERROR) {
+        exec += strlen("exec ");
+        len = (int)strcspn(exec, " ,;");
+        snprintf(report->program, sizeof(report->program), "%.*s",
+                 len < HCQ_NAME_MAX ? len : HCQ_NAME_MAX - 1, exec);
+    }
+}
+
+/* ---- the fault as hcq has it -------------------------------------------------------- */
+
+/* What a code means, and of what kind it is. */
+static enum hcq_fault_kind
+explain(const struct report *report, const char **out_text)
+{
+    static const struct {
+        uint32_t code;
+        enum hcq_fault_kind kind;
+        const char *text;
+    } codes[] = {
+        {NV_MEM_RC_GR_EXCEPTION, HCQ_FAULT_INSTRUCTION, "kernel error"},
+        {NV_MEM_RC_MMU_FAULT, HCQ_FAULT_MEMORY, "memory fault"},
+        {NV_MEM_RC_PBDMA_ERROR, HCQ_FAULT_STREAM, "bad pushbuffer"},
+        {NV_MEM_RC_CE0_ERROR, HCQ_FAULT_STREAM, "copy engine error"},
+        {NV_MEM_RC_CE1_ERROR, HCQ_FAULT_STREAM, "copy engine error"},
+        {NV_MEM_RC_CE2_ERROR, HCQ_FAULT_STREAM, "copy engine error"},
+        {NV_MEM_RC_CE3_ERROR, HCQ_FAULT_STREAM, "copy engine error"},
+        {NV_MEM_RC_CE4_ERROR, HCQ_FAULT_STREAM, "copy engine error"},
+        {NV_MEM_RC_CE5_ERROR, HCQ_FAULT_STREAM, "copy engine error"},
+        {NV_MEM_RC_RESET_VERIF_ERROR, HCQ_FAULT_STREAM, "engine was reset"},
+        {NV_MEM_RC_GR_FAULT_DURING_CTXSW, HCQ_FAULT_STREAM,
+         "error in a context switch"},
+        {NV_MEM_RC_PREEMPTIVE_REMOVAL, HCQ_FAULT_STREAM,
+         "removed because of another error"},
+        {NV_MEM_RC_ECC_DBE, HCQ_FAULT_MEMORY, "memory bit error"},
+        {NV_MEM_RC_GR_CLASS_ERROR, HCQ_FAULT_STREAM,
+         "bad method or launch descriptor"},
+        {NV_MEM_RC_FELL_OFF_BUS, HCQ_FAULT_STREAM, "the card is off the bus"},
+        {NV_MEM_RC_CONTAINED_ECC, HCQ_FAULT_MEMORY, "memory bit error"},
+        {NV_MEM_RC_UNCONTAINED_ECC, HCQ_FAULT_MEMORY, "memory bit error"},
+        {NV_MEM_RC_CTXSW_TIMEOUT, HCQ_FAULT_STREAM, "context switch timed out"},
+        {NV_MEM_RC_GSP_RPC_TIMEOUT, HCQ_FAULT_STREAM,
+         "the card's firmware does not answer"},
+        {NV_MEM_RC_GSP_ERROR, HCQ_FAULT_STREAM, "the card's firmware failed"},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(codes); i++) {
+        if (codes[i].code == report->code) {
+            *out_text = codes[i].text;
+            return codes[i].kind;
+        }
+    }
+    *out_text = "error";
+    return HCQ_FAULT_STREAM;
+}
+
+static const char *
+access_name(uint32_t access)
+{
+    static const char *const names[] = {" (read)", " (write)", " (atomic)"};
+
+    return access < ARRAY_LEN(names) ? names[access] : "";
+}
+
+/* snprintf onto the end of a text. */
+__attribute__((format(printf, 3, 4))) static void
+append(char *text, size_t size_bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, size_bytes - used, format, args);
+    va_end(args);
+}
+
+static void
+fill_fault(const struct report *report, const char *busy,
+           struct hcq_fault *fault)
+{
+    const char *what;
+
+    memset(fault, 0, sizeof(*fault));
+    fault->kind = explain(report, &what);
+    fault->va = report->has_va ? report->va : report->pc;
+    fault->last_group = UINT64_MAX;
+    snprintf(fault->program, sizeof(fault->program), "%s", report->program);
+    snprintf(fault->queue, sizeof(fault->queue), "%s",
+             report->queue->base.name);
+    snprintf(fault->text, sizeof(fault->text), "%s", what);
+    if (report->has_va)
+        append(fault->text, sizeof(fault->text), " at 0x%llx%s",
+               (unsigned long long)report->va,
+               report->access ? access_name(report->access) : "");
+    if (report->reason[0])
+        append(fault->text, sizeof(fault->text), " (%s)", report->reason);
+    if (report->program[0])
+        append(fault->text, sizeof(fault->text), " in '%s'", report->program);
+    if (report->has_pc)
+        append(fault->text, sizeof(fault->text), " at 0x%llx, ESR 0x%x",
+               (unsigned long long)report->pc,
+               report->esr & WARP_ESR_ERROR_MASK);
+    append(fault->text, sizeof(fault->text), " on %s, code %u",
+           report->queue->base.name, report->code);
+    if (busy[0])
+        append(fault->text, sizeof(fault->text), "; %s", busy);
+}
+
+/* Finds out what can be found out; base.lock is held. */
+static void
+decode_fault(struct nv_device *dev, struct report *report,
+             struct hcq_fault *out_fault)
+{
+    char busy[160] = "";
+
+    if (report->code == NV_MEM_RC_MMU_FAULT)
+        ask_mmu(dev, report);
+    if (report->queue->channel.debugger) {
+        if (report->code == NV_MEM_RC_MMU_FAULT)
+            ask_debugger_mmu(dev, report);
+        ask_sms(dev, report);
+    }
+    nv_queue_describe((struct nv_queue *)(uintptr_t)report->queue, busy,
+                      sizeof(busy));
+    find_program(dev, report, busy);
+    fill_fault(report, busy, out_fault);
+}
+
+void
+nv_check_faults(struct nv_device *dev)
+{
+    struct report report = {0};
+    struct hcq_fault fault;
+
+    if (hcq_device_is_lost(&dev->base))
+        return;
+    pthread_mutex_lock(&dev->base.lock);
+    report.queue = find_faulty(dev, &report.code);
+    if (report.queue)
+        decode_fault(dev, &report, &fault);
+    pthread_mutex_unlock(&dev->base.lock);
+    if (report.queue)
+        hcq_device_set_lost(&dev->base, &fault);
+}
+
+void
+nv_fault_check(struct hcq_device *base)
+{
+    nv_check_faults(nv_device_of(base));
+}
+
+/* ---- recovery -------------------------------------------------------------------------- */
+
+/* The queue after `link` in the device's list, or NULL. Recovering excludes
+ * all other use, so the list does not change. */
+static struct nv_queue *
+next_queue(struct nv_device *dev, const struct nv_queue *queue)
+{
+    struct hcq_link *link =
+        queue ? queue->base.link.next : dev->base.queues.next;
+
+    return link == &dev->base.queues
+               ? NULL
+               : nv_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
+}
+
+bell_status
+nv_fault_stop(struct hcq_device *base)
+{
+    struct nv_device *dev = nv_device_of(base);
+    struct nv_queue *queue;
+
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
+        BELL_TRY(nv_channel_rebuild(&queue->channel));
+    return BELL_OK;
+}
+
+void
+nv_fault_resume(struct hcq_device *base)
+{
+    struct nv_device *dev = nv_device_of(base);
+    struct nv_queue *queue;
+
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
+        struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM};
+
+        if (nv_queue_restart(queue) == BELL_OK)
+            continue;
+        snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
+        snprintf(fault.text, sizeof(fault.text), "%s does not start: %.150s",
+                 queue->base.name, bell_error_last()->message);
+        hcq_device_set_lost(base, &fault);
+        return;
+    }
+}
+
+void
+nv_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
+{
+    struct nv_device *dev = nv_device_of(base);
+    struct nv_queue *queue;
+    size_t used;
+
+    text[0] = '\0';
+    pthread_mutex_lock(&base->lock);
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
+        if (hcq_signal_value(queue->base.timeline) >= queue->base.n_submitted)
+            continue;
+        used = strlen(text);
+        append(text, size_bytes, "%s%s: ", used ? "; " : "", queue->base.name);
+        used = strlen(text);
+        nv_queue_describe(queue, text + used, size_bytes - used);
+    }
+    pthread_mutex_unlock(&base->lock);
+}
+
+/* ---- sleeping ------------------------------------------------------------------------------ */
+
+void
+nv_signal_wake(struct hcq_signal *sig)
+{
+    (void)sig; /* sleepers look for themselves */
+}
+
+void
+nv_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
+{
+    struct nv_device *dev = nv_device_of(sig->dev);
+    uint64_t start_ns = time_now_ns(), checked_ns = start_ns, now_ns;
+    uint64_t nap_ns = SLEEP_FIRST_NS;
+
+    if (max_ns > SLEEP_TOTAL_NS)
+        max_ns = SLEEP_TOTAL_NS;
+    do {
+        struct timespec nap = {.tv_nsec = (long)nap_ns};
+
+        nanosleep(&nap, NULL);
+        if (hcq_signal_value(sig) != seen || hcq_device_is_lost(sig->dev))
+            return;
+        now_ns = time_now_ns();
+        if (now_ns - checked_ns > CHECK_EVERY_NS) {
+            nv_check_faults(dev);
+            checked_ns = now_ns;
+        }
+        nap_ns = nap_ns * 2 < SLEEP_LAST_NS ? nap_ns * 2 : SLEEP_LAST_NS;
+    } while (now_ns - start_ns < max_ns);
+}

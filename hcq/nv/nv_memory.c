@@ -1,0 +1,691 @@
+/* Device memory: kernel objects (backings), their addresses, the pools that
+ * give them out in pieces, and the memory under the stacks of kernels.
+ *
+ * Small requests share backings of some MiB; big ones have their own. The
+ * table of backings, sorted by address, answers where the CPU sees an
+ * address. src: hw/nv/BRINGUP.md sections 6 and 8.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "hcq/nv/nv_control.h"
+#include "ioctl/nv_uapi.h"
+#include "mem/mem_pool.h"
+
+/* Memory on the card in 2 MiB pages: hw/nv/BRINGUP.md section 6, the row that
+ * tinygrad uses. */
+#define VIDEO_FLAGS  0x1c101u
+#define VIDEO_ATTR   0x19800000u
+#define VIDEO_ATTR2  0x00100005u
+#define VIDEO_FORMAT 6u
+
+/* One pool. Owned by the device. */
+struct nv_pool {
+    struct nv_device *dev;
+    enum nv_mem_kind kind;
+    struct mem_pool *pool; /* owned */
+};
+
+static const struct {
+    uint64_t chunk_bytes, align_bytes;
+} pool_sizes[NV_MEM_KIND_COUNT] = {
+    [NV_MEM_VIDEO] = {8u << 20, NV_HUGE_BYTES},
+    [NV_MEM_VISIBLE] = {2u << 20, NV_HUGE_BYTES},
+    [NV_MEM_SYSTEM] = {1u << 20, NV_VA_GRANULE_BYTES},
+};
+
+/* ---- the table of backings ------------------------------------------------- */
+
+/* Index of the first backing that ends after va. */
+static size_t
+find_slot(const struct nv_control *control, uint64_t va)
+{
+    size_t low = 0, high = control->n_backings;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const struct nv_backing *b = control->backings[mid];
+
+        if (b->va + b->size_bytes <= va)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static struct nv_backing *
+find_backing(const struct nv_control *control, uint64_t va, uint64_t size_bytes)
+{
+    size_t i = find_slot(control, va);
+    struct nv_backing *b;
+
+    if (i == control->n_backings)
+        return NULL;
+    b = control->backings[i];
+    if (va < b->va || size_bytes > b->size_bytes - (va - b->va))
+        return NULL;
+    return b;
+}
+
+/* Room in the table for one more. */
+static bell_status
+reserve_slot(struct nv_control *control)
+{
+    void *backings = control->backings;
+
+    if (host_grow(&backings, &control->cap_backings, control->n_backings + 1,
+                  sizeof(*control->backings)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a table of buffers");
+    control->backings = backings;
+    return BELL_OK;
+}
+
+static void
+insert_backing(struct nv_control *control, struct nv_backing *backing)
+{
+    size_t i = find_slot(control, backing->va);
+
+    memmove(control->backings + i + 1, control->backings + i,
+            (control->n_backings - i) * sizeof(*control->backings));
+    control->backings[i] = backing;
+    control->n_backings++;
+}
+
+static void
+remove_backing(struct nv_control *control, const struct nv_backing *backing)
+{
+    size_t i = find_slot(control, backing->va);
+
+    assert(i < control->n_backings && control->backings[i] == backing);
+    control->n_backings--;
+    memmove(control->backings + i, control->backings + i + 1,
+            (control->n_backings - i) * sizeof(*control->backings));
+}
+
+/* ---- backings ---------------------------------------------------------------- */
+
+static bell_status
+alloc_video(struct nv_device *dev, struct nv_backing *backing)
+{
+    struct nv_memory_alloc params = {
+        .owner = dev->rm->client,
+        .flags = VIDEO_FLAGS,
+        .attr = VIDEO_ATTR,
+        .attr2 = VIDEO_ATTR2,
+        .format = VIDEO_FORMAT,
+        .size = backing->size_bytes,
+        .alignment = NV_HUGE_BYTES,
+    };
+
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->device, NV01_MEMORY_LOCAL_USER,
+                         NV_S_NV_MEMORY_ALLOC, &params, &backing->memory));
+    return BELL_OK;
+}
+
+/* The kernel's object. `pages` is what a pinned one pins. */
+static bell_status
+alloc_memory(struct nv_device *dev, struct nv_backing *backing, void *pages)
+{
+    switch (backing->kind) {
+    case NV_MEM_SYSTEM:
+        return nv_rm_alloc_system(dev->rm, backing->size_bytes,
+                                  &backing->memory, &backing->map);
+    case NV_BACKING_PINNED:
+        backing->cpu = pages;
+        return nv_rm_pin(dev->rm, pages, backing->size_bytes, &backing->memory);
+    case NV_BACKING_SHARED:
+        return nv_rm_dup(dev->rm, backing->source_client,
+                         backing->source_memory, &backing->memory);
+    default:
+        return alloc_video(dev, backing);
+    }
+}
+
+/* A new backing without an address; control->lock is held. */
+static bell_status
+create_backing(struct nv_device *dev, const struct nv_backing *model,
+               void *pages, struct nv_backing **out_backing)
+{
+    struct nv_backing *backing = host_alloc(sizeof(*backing));
+    bell_status status;
+
+    if (!backing)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+                         dev->base.info.name);
+    *backing = *model;
+    backing->dev = dev;
+    backing->map.file.fd = -1;
+    status = alloc_memory(dev, backing, pages);
+    if (status != BELL_OK) {
+        host_free(backing);
+        return status;
+    }
+    *out_backing = backing;
+    return BELL_OK;
+}
+
+static void
+destroy_backing(struct nv_backing *backing)
+{
+    struct nv_device *dev = backing->dev;
+
+    nv_rm_unmap(dev->rm, &backing->map);
+    nv_rm_free(dev->rm, dev->rm->device, backing->memory);
+    host_free(backing);
+}
+
+/* Lets the CPU see a backing that has its address. */
+static bell_status
+map_for_cpu(struct nv_backing *backing)
+{
+    struct nv_device *dev = backing->dev;
+    void *addr = nv_control_of(dev)->vm->same_address
+                     ? (void *)(uintptr_t)backing->va
+                     : NULL;
+
+    if (backing->kind == NV_MEM_SYSTEM)
+        BELL_TRY(nv_rm_map_system(dev->rm, addr, &backing->map));
+    else
+        BELL_TRY(nv_rm_map(dev->rm, dev->rm->device, backing->memory, 0,
+                           backing->size_bytes, false, addr, &backing->map));
+    backing->cpu = backing->map.cpu;
+    return BELL_OK;
+}
+
+/* Gives a backing its address; from then on it is in the table. */
+static bell_status
+place_backing(struct nv_backing *backing, uint64_t va)
+{
+    struct nv_device *dev = backing->dev;
+    struct nv_control *control = nv_control_of(dev);
+    bell_status status = BELL_OK;
+
+    BELL_TRY(reserve_slot(control));
+    BELL_TRY(control->vm->map(dev, backing, va));
+    backing->va = va;
+    if (backing->kind == NV_MEM_SYSTEM || backing->kind == NV_MEM_VISIBLE)
+        status = map_for_cpu(backing);
+    if (status != BELL_OK) {
+        control->vm->unmap(dev, backing);
+        return status;
+    }
+    insert_backing(control, backing);
+    return BELL_OK;
+}
+
+static void
+displace_backing(struct nv_backing *backing)
+{
+    struct nv_control *control = nv_control_of(backing->dev);
+
+    remove_backing(control, backing);
+    control->vm->unmap(backing->dev, backing);
+}
+
+/* A backing of no pool, with an address of its own. */
+static bell_status
+add_own_backing(struct nv_device *dev, const struct nv_backing *model,
+                void *pages, struct nv_backing **out_backing)
+{
+    struct nv_backing *backing;
+    bell_status status;
+
+    BELL_TRY(create_backing(dev, model, pages, &backing));
+    status = mem_va_alloc(dev->va, backing->size_bytes,
+                          backing->kind < NV_MEM_KIND_COUNT
+                              ? pool_sizes[backing->kind].align_bytes
+                              : NV_VA_GRANULE_BYTES,
+                          &backing->range);
+    if (status != BELL_OK)
+        goto fail_backing;
+    status = place_backing(backing, backing->range.addr);
+    if (status != BELL_OK)
+        goto fail_range;
+    *out_backing = backing;
+    return BELL_OK;
+fail_range:
+    mem_va_free(dev->va, &backing->range);
+fail_backing:
+    destroy_backing(backing);
+    return status;
+}
+
+static void
+drop_own_backing(struct nv_backing *backing)
+{
+    displace_backing(backing);
+    mem_va_free(backing->dev->va, &backing->range);
+    destroy_backing(backing);
+}
+
+/* ---- pools -------------------------------------------------------------------- */
+
+static struct nv_backing *
+backing_of(const struct mem_backing *backing)
+{
+    return (struct nv_backing *)(uintptr_t)backing->handle;
+}
+
+static bell_status
+pool_create(void *user, uint64_t size_bytes, struct mem_backing *out_backing)
+{
+    const struct nv_pool *pool = user;
+    const struct nv_backing model = {
+        .kind = pool->kind,
+        .size_bytes = size_bytes,
+    };
+    struct nv_backing *backing;
+
+    BELL_TRY(create_backing(pool->dev, &model, NULL, &backing));
+    *out_backing = (struct mem_backing){(uintptr_t)backing, size_bytes};
+    return BELL_OK;
+}
+
+static void
+pool_destroy(void *user, const struct mem_backing *backing)
+{
+    (void)user;
+    destroy_backing(backing_of(backing));
+}
+
+static bell_status
+pool_map_va(void *user, const struct mem_backing *backing, uint64_t va)
+{
+    (void)user;
+    return place_backing(backing_of(backing), va);
+}
+
+static void
+pool_unmap_va(void *user, const struct mem_backing *backing, uint64_t va)
+{
+    (void)user;
+    (void)va;
+    displace_backing(backing_of(backing));
+}
+
+static const struct mem_pool_ops pool_ops = {
+    .create = pool_create,
+    .destroy = pool_destroy,
+    .map_va = pool_map_va,
+    .unmap_va = pool_unmap_va,
+};
+
+static bell_status
+open_pool(struct nv_device *dev, enum nv_mem_kind kind)
+{
+    struct nv_pool *pool = host_calloc(1, sizeof(*pool));
+    struct mem_pool_desc desc = {
+        .chunk_bytes = pool_sizes[kind].chunk_bytes,
+        .align_bytes = pool_sizes[kind].align_bytes,
+        .granule_bytes = 256,
+        .va = dev->va,
+        .ops = &pool_ops,
+        .user = pool,
+    };
+    bell_status status;
+
+    if (!pool)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a pool",
+                         dev->base.info.name);
+    pool->dev = dev;
+    pool->kind = kind;
+    status = mem_pool_create(&desc, &pool->pool);
+    if (status != BELL_OK) {
+        host_free(pool);
+        return status;
+    }
+    dev->pools[kind] = pool;
+    return BELL_OK;
+}
+
+/* ---- pieces -------------------------------------------------------------------- */
+
+/* nv_mem.priv */
+enum {
+    PRIV_BACKING,     /* pointer */
+    PRIV_OFFSET,      /* in the backing */
+    PRIV_CHUNK,       /* of the pool; OWN: the backing is the memory's own */
+    PRIV_RANGE_BYTES, /* range within the chunk */
+    PRIV_RANGE_BLOCK
+};
+#define OWN UINT64_MAX
+
+static void
+fill_mem(struct nv_mem *mem, struct nv_backing *backing, uint64_t offset_bytes,
+         uint64_t size_bytes)
+{
+    *mem = (struct nv_mem){
+        .va = backing->va + offset_bytes,
+        .size_bytes = size_bytes,
+        .cpu = backing->cpu ? (uint8_t *)backing->cpu + offset_bytes : NULL,
+        .kind = backing->kind,
+        .handle = backing->memory,
+    };
+    /* Memory of the card's own is mapped late, and not for good. */
+    if (backing->kind == NV_MEM_VIDEO)
+        mem->cpu = NULL;
+    mem->priv[PRIV_BACKING] = (uintptr_t)backing;
+    mem->priv[PRIV_OFFSET] = offset_bytes;
+}
+
+static bell_status
+alloc_piece(struct nv_device *dev, uint64_t size_bytes, uint64_t align_bytes,
+            enum nv_mem_kind kind, struct nv_mem *out_mem)
+{
+    struct mem_piece piece;
+
+    BELL_TRY(mem_pool_alloc(dev->pools[kind]->pool, size_bytes, align_bytes,
+                            &piece));
+    fill_mem(out_mem, backing_of(&piece.backing), piece.offset_bytes,
+             size_bytes);
+    out_mem->priv[PRIV_CHUNK] = piece.chunk;
+    out_mem->priv[PRIV_RANGE_BYTES] = piece.range.size_bytes;
+    out_mem->priv[PRIV_RANGE_BLOCK] = piece.range.block;
+    return BELL_OK;
+}
+
+bell_status
+nv_mem_alloc(struct nv_device *dev, uint64_t size_bytes, uint64_t align_bytes,
+             enum nv_mem_kind kind, struct nv_mem *out_mem)
+{
+    struct nv_control *control = nv_control_of(dev);
+    bell_status status;
+
+    pthread_mutex_lock(&control->lock);
+    status = alloc_piece(dev, size_bytes, align_bytes, kind, out_mem);
+    pthread_mutex_unlock(&control->lock);
+    if (status != BELL_OK) {
+        bell_error_prefix("%s: %llu bytes", dev->base.info.name,
+                          (unsigned long long)size_bytes);
+        return status;
+    }
+    return BELL_OK;
+}
+
+bell_status
+nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
+                 enum nv_mem_kind kind, struct nv_mem *out_mem)
+{
+    struct nv_control *control = nv_control_of(dev);
+    uint64_t page_bytes = kind == NV_MEM_SYSTEM ? 4096 : NV_HUGE_BYTES;
+    const struct nv_backing model = {
+        .kind = kind,
+        .size_bytes = align_up(size_bytes, page_bytes),
+    };
+    struct nv_backing *backing;
+    bell_status status;
+
+    pthread_mutex_lock(&control->lock);
+    status = add_own_backing(dev, &model, NULL, &backing);
+    pthread_mutex_unlock(&control->lock);
+    BELL_TRY(status);
+    fill_mem(out_mem, backing, 0, size_bytes);
+    out_mem->priv[PRIV_CHUNK] = OWN;
+    return BELL_OK;
+}
+
+void
+nv_mem_free(struct nv_device *dev, struct nv_mem *mem)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct mem_piece piece;
+
+    if (!mem->size_bytes)
+        return;
+    pthread_mutex_lock(&control->lock);
+    if (mem->priv[PRIV_CHUNK] == OWN) {
+        drop_own_backing(
+            (struct nv_backing *)(uintptr_t)mem->priv[PRIV_BACKING]);
+    } else {
+        piece = (struct mem_piece){
+            .chunk = (uint32_t)mem->priv[PRIV_CHUNK],
+            .range = {mem->priv[PRIV_OFFSET], mem->priv[PRIV_RANGE_BYTES],
+                      (uint32_t)mem->priv[PRIV_RANGE_BLOCK]},
+        };
+        mem_pool_free(dev->pools[mem->kind]->pool, &piece);
+    }
+    pthread_mutex_unlock(&control->lock);
+    *mem = (struct nv_mem){0};
+}
+
+uint64_t
+nv_mem_offset(const struct nv_mem *mem)
+{
+    return mem->priv[PRIV_OFFSET];
+}
+
+/* ---- user pages, other cards' memory ---------------------------------------------- */
+
+bell_status
+nv_backing_pin(struct nv_device *dev, void *pages, uint64_t size_bytes,
+               struct nv_backing **out_backing)
+{
+    struct nv_control *control = nv_control_of(dev);
+    const struct nv_backing model = {
+        .kind = NV_BACKING_PINNED,
+        .size_bytes = size_bytes,
+    };
+    bell_status status;
+
+    pthread_mutex_lock(&control->lock);
+    status = add_own_backing(dev, &model, pages, out_backing);
+    pthread_mutex_unlock(&control->lock);
+    return status;
+}
+
+void
+nv_backing_unpin(struct nv_backing *backing)
+{
+    struct nv_control *control = nv_control_of(backing->dev);
+
+    pthread_mutex_lock(&control->lock);
+    drop_own_backing(backing);
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* The share of that object that we have already, or NULL. */
+static struct nv_backing *
+find_share(const struct nv_control *control, uint32_t client, uint32_t memory)
+{
+    size_t i;
+
+    for (i = 0; i < control->n_backings; i++) {
+        struct nv_backing *b = control->backings[i];
+
+        if (b->kind == NV_BACKING_SHARED && b->source_client == client &&
+            b->source_memory == memory)
+            return b;
+    }
+    return NULL;
+}
+
+/* What a share is made from: the owner's backing at `va`. */
+static bell_status
+describe_share(struct nv_device *owner, uint64_t va, struct nv_backing *model,
+               uint64_t *out_offset)
+{
+    struct nv_control *control = nv_control_of(owner);
+    const struct nv_backing *b;
+
+    pthread_mutex_lock(&control->lock);
+    b = find_backing(control, va, 1);
+    if (b) {
+        *model = (struct nv_backing){
+            .kind = b->kind,
+            .size_bytes = b->size_bytes,
+            .source_client = owner->rm->client,
+            .source_memory = b->memory,
+            .cpu = b->cpu,
+        };
+        *out_offset = va - b->va;
+    }
+    pthread_mutex_unlock(&control->lock);
+    if (!b)
+        return bell_fail(BELL_E_INVALID, "%s has nothing at 0x%llx",
+                         owner->base.info.name, (unsigned long long)va);
+    if (model->kind != NV_MEM_SYSTEM)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "0x%llx of %s is memory of the card: only host "
+                         "memory can be shared",
+                         (unsigned long long)va, owner->base.info.name);
+    model->kind = NV_BACKING_SHARED;
+    return BELL_OK;
+}
+
+bell_status
+nv_memory_share(struct nv_device *dev, struct nv_device *owner,
+                uint64_t owner_va, uint64_t *out_va)
+{
+    struct nv_control *control = nv_control_of(dev);
+    bell_status status = BELL_OK;
+    struct nv_backing model, *share;
+    uint64_t offset = 0;
+
+    BELL_TRY(describe_share(owner, owner_va, &model, &offset));
+    pthread_mutex_lock(&control->lock);
+    share = find_share(control, model.source_client, model.source_memory);
+    if (!share)
+        status = add_own_backing(dev, &model, NULL, &share);
+    if (status == BELL_OK)
+        *out_va = share->va + offset;
+    pthread_mutex_unlock(&control->lock);
+    return status;
+}
+
+/* Whether the CPU reaches a backing; control->lock is held. */
+static bool
+reach_backing(struct nv_backing *b, enum nv_cpu_reach reach)
+{
+    bool on_card = b->kind == NV_MEM_VIDEO || b->kind == NV_MEM_VISIBLE;
+    struct nv_device *dev = b->dev;
+
+    if (on_card && reach == NV_CPU_HOST)
+        return false;
+    if (b->cpu || reach != NV_CPU_MAP || !nv_control_of(dev)->maps_video)
+        return b->cpu != NULL;
+    if (map_for_cpu(b) != BELL_OK)
+        LOG(LOG_MEM, "%s: 0x%llx is not mapped for the CPU: %s",
+            dev->base.info.name, (unsigned long long)b->va,
+            bell_error_last()->message);
+    return b->cpu != NULL;
+}
+
+void *
+nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
+              enum nv_cpu_reach reach)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct nv_backing *b;
+    void *cpu = NULL;
+
+    pthread_mutex_lock(&control->lock);
+    b = find_backing(control, va, size_bytes);
+    if (b && reach_backing(b, reach))
+        cpu = (uint8_t *)b->cpu + (va - b->va);
+    pthread_mutex_unlock(&control->lock);
+    return cpu;
+}
+
+/* ---- stacks of kernels --------------------------------------------------------------- */
+
+/* src: hw/nv/BRINGUP.md section 8 */
+static uint64_t
+local_bytes_per_tpc(const struct nv_chip *chip, uint32_t thread_bytes)
+{
+    uint64_t warp_bytes = align_up(32ull * thread_bytes, 0x200);
+
+    return align_up(warp_bytes * chip->max_warps_per_sm * chip->n_sm_per_tpc,
+                    0x8000);
+}
+
+/* control->grow_lock is held. */
+static bell_status
+grow_local(struct nv_device *dev, uint32_t thread_bytes)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct nv_local local = {.thread_bytes =
+                                 (uint32_t)align_up(thread_bytes, 32)};
+    uint64_t n_tpc = (uint64_t)dev->chip.n_gpc * dev->chip.n_tpc_per_gpc;
+    bell_status status;
+    struct nv_mem old;
+
+    if (thread_bytes <= dev->local.thread_bytes)
+        return BELL_OK;
+    local.tpc_bytes = local_bytes_per_tpc(&dev->chip, local.thread_bytes);
+    BELL_TRY(nv_mem_alloc(dev, align_up(local.tpc_bytes * n_tpc, 0x20000),
+                          0x20000, NV_MEM_VIDEO, &local.mem));
+    /* What is about to be submitted may still name the memory of before: it
+     * stays until the next change. What was replaced then is idle now. */
+    status = hcq_device_synchronize(&dev->base, HCQ_TIMEOUT_NS);
+    if (status != BELL_OK) {
+        nv_mem_free(dev, &local.mem);
+        return status;
+    }
+    pthread_mutex_lock(&dev->base.lock);
+    old = control->old_local;
+    control->old_local = dev->local.mem;
+    local.epoch = dev->local.epoch + 1;
+    dev->local = local;
+    pthread_mutex_unlock(&dev->base.lock);
+    nv_mem_free(dev, &old);
+    LOG(LOG_MEM, "%s: %u bytes of stack for each thread, %llu in all",
+        dev->base.info.name, local.thread_bytes,
+        (unsigned long long)local.mem.size_bytes);
+    return BELL_OK;
+}
+
+bell_status
+nv_local_grow(struct nv_device *dev, uint32_t thread_bytes)
+{
+    struct nv_control *control = nv_control_of(dev);
+    bell_status status;
+
+    pthread_mutex_lock(&control->grow_lock);
+    status = grow_local(dev, thread_bytes);
+    pthread_mutex_unlock(&control->grow_lock);
+    return status;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+bell_status
+nv_memory_open(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+    uint32_t kind;
+
+    BELL_TRY(control->vm->open(dev));
+    BELL_TRY(mem_va_create(NV_VA_FIRST, NV_VA_END - NV_VA_FIRST,
+                           NV_VA_GRANULE_BYTES, &dev->va));
+    for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++)
+        BELL_TRY(open_pool(dev, (enum nv_mem_kind)kind));
+    return BELL_OK;
+}
+
+void
+nv_memory_close(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+    uint32_t kind;
+
+    nv_mem_free(dev, &control->old_local);
+    nv_mem_free(dev, &dev->local.mem);
+    for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++) {
+        if (!dev->pools[kind])
+            continue;
+        mem_pool_destroy(dev->pools[kind]->pool);
+        host_free(dev->pools[kind]);
+        dev->pools[kind] = NULL;
+    }
+    while (control->n_backings)
+        drop_own_backing(control->backings[control->n_backings - 1]);
+    host_free(control->backings);
+    control->backings = NULL;
+    mem_va_destroy(dev->va);
+    dev->va = NULL;
+    control->vm->close(dev);
+}

@@ -1,0 +1,121 @@
+/* The address space as the resource manager keeps it: no nvidia-uvm.
+ *
+ * Each memory object gets a carrier, an object for its range of addresses,
+ * and is put there. The carrier is made at the address that we chose, and the
+ * mapping asks for the same. src: hw/nv/BRINGUP.md sections 0 and 6, path B;
+ * that a carrier takes a fixed address is from the field lists there and
+ * unproven on a card.
+ */
+#include "hcq/nv/nv_control.h"
+#include "ioctl/nv_uapi.h"
+
+/* NV_MEMORY_ALLOCATION_PARAMS of a carrier */
+#define CARRIER_FLAGS                                                          \
+    (1u << 0 /* IGNORE_BANK */ | 1u << 4 /* FIXED_ADDRESS */ |                 \
+     1u << 14 /* HANDLE_PROVIDED */ | 1u << 19 /* VIRTUAL */)
+#define CARRIER_ATTR (1u << 25 /* LOCATION PCI */ | 1u << 27 /* NONCONTIG */)
+
+/* NVOS46 flags */
+#define DMA_FIXED_OFFSET (1u << 15)
+#define DMA_SNOOP        (1u << 4)
+#define DMA_PAGES_4K     (1u << 8)
+
+static bell_status
+rm_vm_open(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct nv_vaspace_alloc params = {0}; /* index 0: a new one */
+
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->device, FERMI_VASPACE_A,
+                         NV_S_NV_VASPACE_ALLOC, &params, &control->vaspace));
+    return BELL_OK;
+}
+
+static void
+rm_vm_close(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+
+    nv_rm_free(dev->rm, dev->rm->device, control->vaspace);
+    control->vaspace = 0;
+}
+
+static bell_status
+make_carrier(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
+{
+    bool is_video =
+        backing->kind == NV_MEM_VIDEO || backing->kind == NV_MEM_VISIBLE;
+    struct nv_memory_alloc params = {
+        .owner = dev->rm->client,
+        .flags = CARRIER_FLAGS,
+        .attr = CARRIER_ATTR,
+        .size = backing->size_bytes,
+        .alignment = is_video ? NV_HUGE_BYTES : NV_VA_GRANULE_BYTES,
+        .offset = va,
+        .hVASpace = nv_control_of(dev)->vaspace,
+    };
+
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->device, NV50_MEMORY_VIRTUAL,
+                         NV_S_NV_MEMORY_ALLOC, &params, &backing->carrier));
+    return BELL_OK;
+}
+
+static bell_status
+rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
+{
+    bool is_video =
+        backing->kind == NV_MEM_VIDEO || backing->kind == NV_MEM_VISIBLE;
+    /* Host memory without snooping: the card and the CPU's caches see
+     * different things (hw/nv/BRINGUP.md section 6). */
+    uint32_t flags =
+        DMA_FIXED_OFFSET | (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K);
+    bell_status status;
+
+    BELL_TRY(make_carrier(dev, backing, va));
+    status = nv_rm_map_dma(dev->rm, backing->carrier, backing->memory, va,
+                           backing->size_bytes, flags);
+    if (status != BELL_OK) {
+        nv_rm_free(dev->rm, dev->rm->device, backing->carrier);
+        backing->carrier = 0;
+        return status;
+    }
+    return BELL_OK;
+}
+
+static void
+rm_vm_unmap(struct nv_device *dev, struct nv_backing *backing)
+{
+    nv_rm_unmap_dma(dev->rm, backing->carrier, backing->memory, backing->va,
+                    backing->size_bytes);
+    nv_rm_free(dev->rm, dev->rm->device, backing->carrier);
+    backing->carrier = 0;
+}
+
+static bell_status
+rm_vm_add_channel(struct nv_device *dev, uint32_t channel,
+                  struct mem_range *out_window)
+{
+    (void)dev;
+    (void)channel;
+    (void)out_window;
+    return BELL_OK;
+}
+
+static void
+rm_vm_remove_channel(struct nv_device *dev, uint32_t channel,
+                     struct mem_range *window)
+{
+    (void)dev;
+    (void)channel;
+    (void)window;
+}
+
+const struct nv_vm_ops nv_vm_rm = {
+    .name = "rm",
+    .open = rm_vm_open,
+    .close = rm_vm_close,
+    .map = rm_vm_map,
+    .unmap = rm_vm_unmap,
+    .add_channel = rm_vm_add_channel,
+    .remove_channel = rm_vm_remove_channel,
+};

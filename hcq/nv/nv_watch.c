@@ -1,0 +1,127 @@
+/* What a doorbell submits, for those who record it: the ring's new entries,
+ * the pushbuffers that they point to, the launch descriptors that those send,
+ * the control words, and the memory that the card answers in.
+ *
+ * Off the launch path: called only where a form of kio listens.
+ */
+#include "base/bits.h"
+#include "hcq/nv/nv_control.h"
+#include "hcq/nv/regs/nv_compute.h"
+#include "hcq/nv/regs/nv_host.h"
+#include "hcq/nv/regs/nv_mem.h"
+
+#define MAX_REGIONS 256
+
+struct regions {
+    struct nv_device *dev;
+    struct kio_region list[MAX_REGIONS];
+    uint32_t n;
+};
+
+static void
+add_region(struct regions *r, const volatile void *cpu, uint64_t va,
+           uint64_t size_bytes, enum kio_region_kind kind)
+{
+    if (!cpu || r->n == MAX_REGIONS)
+        return;
+    r->list[r->n++] = (struct kio_region){cpu, va, size_bytes, kind};
+}
+
+/* The launch descriptor at that address. */
+static void
+add_descriptor(struct regions *r, uint64_t va)
+{
+    uint64_t bytes = r->dev->chip.qmd_major == 3 ? 256 : 384;
+
+    add_region(r, nv_memory_cpu(r->dev, va, bytes, NV_CPU_MAP), va, bytes,
+               KIO_REGION_DESCRIPTOR);
+}
+
+/* One method's value, wherever it is sent. */
+static void
+look_at_method(struct regions *r, uint32_t subchannel, uint32_t method,
+               uint32_t value)
+{
+    if (subchannel == NV_HOST_SUBCHANNEL_COMPUTE && method == NV_COMPUTE_PCAS_A)
+        add_descriptor(r, (uint64_t)value << 8);
+}
+
+/* Walks a pushbuffer for launches. */
+static void
+look_at_push(struct regions *r, const volatile uint32_t *words, uint64_t n_dw)
+{
+    const enum nv_host_gen gen = NV_HOST_GEN_C56F;
+    uint64_t at = 0;
+
+    while (at < n_dw) {
+        uint32_t head = words[at++], i;
+        struct nv_host_incr h = nv_unpack_host_incr(gen, head);
+        bool grows = nv_match_host_incr(gen, &head);
+
+        if (nv_match_host_immd(gen, &head))
+            continue;
+        for (i = 0; i < h.count && at < n_dw; i++, at++)
+            look_at_method(r, h.subchannel, h.address + (grows ? 4 * i : 0),
+                           words[at]);
+    }
+}
+
+static void
+add_push(struct regions *r, uint64_t entry)
+{
+    struct nv_host_gp_entry e =
+        nv_unpack_host_gp_entry(NV_HOST_GEN_C56F, entry);
+    uint64_t bytes = 4ull * e.length;
+    const volatile void *cpu =
+        nv_memory_cpu(r->dev, e.get, bytes, NV_CPU_MAPPED);
+
+    add_region(r, cpu, e.get, bytes, KIO_REGION_PUSH);
+    if (cpu)
+        look_at_push(r, cpu, e.length);
+}
+
+static void
+add_signals(void *user, const struct nv_mem *page)
+{
+    add_region(user, page->cpu, page->va, page->size_bytes, KIO_REGION_SIGNAL);
+}
+
+static void
+add_entries(struct regions *r, const struct nv_channel *channel, uint32_t from,
+            uint32_t to)
+{
+    if (from != to)
+        add_region(r, channel->ring + from, channel->control.va + 8ull * from,
+                   8ull * (to - from), KIO_REGION_RING);
+}
+
+void
+nv_watch_ring(const struct nv_channel *channel)
+{
+    uint32_t ring_bytes = 8 * channel->n_entries, i;
+    struct regions r = {.dev = channel->dev};
+    struct kio_bell bell = {
+        .address = channel->dev->doorbell,
+        .value = channel->token,
+        .value_bytes = 4,
+        .regions = r.list,
+    };
+
+    if (channel->put >= channel->rung) {
+        add_entries(&r, channel, channel->rung, channel->put);
+    } else {
+        add_entries(&r, channel, channel->rung, channel->n_entries);
+        add_entries(&r, channel, 0, channel->put);
+    }
+    add_region(&r, (const volatile uint8_t *)channel->control.cpu + ring_bytes,
+               channel->control.va + ring_bytes, sizeof(struct nv_mem_userd),
+               KIO_REGION_CONTROL);
+    add_region(&r, channel->notice.cpu, channel->notice.va,
+               channel->notice.size_bytes, KIO_REGION_SIGNAL);
+    nv_signals_each(channel->dev, add_signals, &r);
+    for (i = channel->rung; i != channel->put;
+         i = (i + 1) & (channel->n_entries - 1))
+        add_push(&r, channel->ring[i]);
+    bell.n_regions = r.n;
+    kio_doorbell(channel->dev->kio, &bell);
+}
