@@ -376,12 +376,31 @@ make_scalars(struct expand *e, const struct uop *u, struct expand_inst *inst,
     }
 }
 
+/* The STORE, done where its own gate and `gate` hold. */
+static const struct uop *
+add_gate(struct expand *e, const struct uop *store, const struct uop *gate)
+{
+    const struct uop *src[4];
+    uint32_t i;
+
+    for (i = 0; i < store->n_src; i++)
+        src[i] = store->src[i];
+    src[3] = gate;
+    if (store->n_src > 3)
+        src[3] = uop_alu2(e->g, UOP_AND, store->src[3],
+                          expand_broadcast(e, gate, store->src[3]->lanes));
+    return uop_make(e->g, UOP_STORE, UOP_VOID, 1, store->arg, src, 4);
+}
+
 static bell_status
 make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
                const struct uop **src)
 {
+    const struct uop *gate = NULL;
     uint32_t copy;
 
+    if (u->op == UOP_STORE)
+        gate = expand_store_gate(e, kernel_deps(e->k, u));
     if (u->op != UOP_STORE && inst->scalar)
         make_scalars(e, u, inst, src);
     if (u->op != UOP_STORE && !inst->vector)
@@ -391,75 +410,52 @@ make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
         expand_set_digits(e, inst->copied, copy);
         made = inst->vec >= 0 ? make_vector(e, u, inst, src)
                               : make_scalar(e, u, src);
-        if (u->op == UOP_STORE)
-            BELL_TRY(expand_add_store(e, kernel_deps(e->k, u), made));
-        else
+        if (u->op != UOP_STORE) {
             inst->vector[copy] = made;
+            continue;
+        }
+        if (gate && made->op == UOP_STORE)
+            made = add_gate(e, made, gate);
+        BELL_TRY(expand_add_store(e, kernel_deps(e->k, u), made));
     }
     return BELL_OK;
 }
 
 /* ---- the kernel ---- */
 
-/* GLOBAL ranges become coordinates: the innermost x, the next y, all others
- * together z. */
-static void
-map_globals(struct expand *e, uint64_t globals, uint32_t grid[3])
-{
-    const struct uop *left = NULL, *size;
-    uint32_t dim = 0;
-    int64_t extent = 1;
-    uint64_t set;
-
-    for (set = globals; set && dim < 3;
-         set &= ~((uint64_t)1 << (63 - __builtin_clzll(set)))) {
-        uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
-        union uop_arg arg = {.i = dim};
-        if (dim == 2 && set & (set - 1))
-            break;
-        grid[dim++] = (uint32_t)e->k->sizes[r];
-        e->base[r] = uop_new(e->g, UOP_SPECIAL, UOP_I64, 1, arg,
-                             e->k->ranges[r]->src, 1);
-    }
-    if (!set)
-        return;
-    extent = (int64_t)expand_count(e, set);
-    grid[2] = (uint32_t)extent;
-    size = uop_const_int(e->g, UOP_I64, extent);
-    left = uop_new(e->g, UOP_SPECIAL, UOP_I64, 1, (union uop_arg){.i = 2},
-                   &size, 1);
-    while (set) {
-        uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
-        size = e->k->ranges[r]->src[0];
-        e->base[r] = uop_alu2(e->g, UOP_FLOORMOD, left, size);
-        left = uop_alu2(e->g, UOP_FLOORDIV, left, size);
-        set &= ~((uint64_t)1 << r);
-    }
-}
-
-static void
-map_ranges(struct expand *e, uint32_t grid[3])
+static bell_status
+map_ranges(struct expand *e, struct lower_program *program)
 {
     struct kernel *k = e->k;
-    uint64_t globals = 0;
     uint32_t r;
 
     for (r = 0; r < k->n_ranges; r++) {
-        enum uop_axis axis = uop_range_axis(k->ranges[r]);
         uint64_t bit = (uint64_t)1 << r;
         e->base[r] = uop_const_int(e->g, UOP_I64, 0);
-        if (axis == UOP_AXIS_GLOBAL) {
-            globals |= bit;
-        } else if (axis == UOP_AXIS_UPCAST || axis == UOP_AXIS_UNROLL) {
+        switch (uop_range_axis(k->ranges[r])) {
+        case UOP_AXIS_GLOBAL:
+            e->globals |= bit;
+            break;
+        case UOP_AXIS_LOCAL:
+        case UOP_AXIS_GROUP:
+            e->threads |= bit;
+            break;
+        case UOP_AXIS_UPCAST:
+        case UOP_AXIS_UNROLL:
             e->copied |= bit;
-        } else if (axis == UOP_AXIS_VECTOR) {
+            break;
+        case UOP_AXIS_VECTOR:
             e->vectors |= bit;
-        } else {
+            break;
+        case UOP_AXIS_LOOP:
+        case UOP_AXIS_REDUCE:
+        case UOP_AXIS_COUNT:
             e->loops |= bit;
             e->base[r] = k->ranges[r];
+            break;
         }
     }
-    map_globals(e, globals, grid);
+    return expand_map_threads(e, program);
 }
 
 /* Places of nodes[] ordered by level, then by id. */
@@ -513,14 +509,15 @@ make_values(struct expand *e)
 }
 
 bell_status
-expand_kernel(struct kernel *k, const struct uop **out_sink, uint32_t grid[3])
+expand_kernel(struct kernel *k, const struct uop **out_sink,
+              struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g};
 
-    grid[0] = grid[1] = grid[2] = 1;
-    map_ranges(&e, grid);
+    BELL_TRY(map_ranges(&e, program));
     BELL_TRY(prepare_insts(&e));
     BELL_TRY(alloc_insts(&e));
     BELL_TRY(make_values(&e));
+    program->shared_bytes = e.shared_bytes;
     return expand_close(&e, out_sink);
 }

@@ -31,11 +31,14 @@ struct expand_effect {
 struct expand {
     struct kernel *k;
     struct uop_graph *g;
-    uint64_t copied, vectors, loops;           /* ranges by kind */
+    uint64_t copied, vectors, loops; /* ranges by kind */
+    uint64_t globals, threads;
     const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
     uint32_t digit[KERNEL_MAX_RANGES];         /* copy being made, by range */
     struct expand_inst *inst;                  /* by place in k->nodes */
-    uint32_t n_accs;
+    uint32_t n_accs, n_locals, shared_bytes;
+    const struct uop *tid; /* the thread's number; NULL without threads */
+    uint64_t barrier_ends; /* loops whose bodies end with a BARRIER */
     /* STOREs and ENDs by the innermost range around them; last: none */
     struct expand_effect *effects[KERNEL_MAX_RANGES + 1];
     uint64_t around[KERNEL_MAX_RANGES]; /* loops around the range's loop */
@@ -57,6 +60,38 @@ const struct uop *expand_value(struct expand *e, const struct uop *u,
 /* `u` in every lane; `u` itself where lanes is 1 or it is a vector. */
 const struct uop *expand_broadcast(struct expand *e, const struct uop *u,
                                    uint16_t lanes);
+
+/* ---- threads (expand_threads.c) ---- */
+
+/* Gives the GLOBAL, LOCAL and GROUP ranges their values. */
+BELL_MUST_CHECK bell_status expand_map_threads(struct expand *e,
+                                               struct lower_program *program);
+
+/* Does this thread store what depends on `deps`? NULL: every one does. */
+const struct uop *expand_store_gate(struct expand *e, uint64_t deps);
+
+/* A LOCAL array. */
+const struct uop *expand_local(struct expand *e, enum uop_dtype dtype,
+                               uint64_t n_elems);
+
+/* A value that threads have a part of each. */
+struct expand_part {
+    enum uop_op op;
+    const struct uop **value; /* replaced by the whole */
+};
+
+/* Joins the threads' parts of a reduction over `bound`, which is done once
+ * for each value of the ranges `context`. */
+BELL_MUST_CHECK bell_status expand_join_parts(struct expand *e, uint64_t bound,
+                                              uint64_t context,
+                                              const struct expand_part *parts,
+                                              uint32_t n_parts);
+
+/* ---- reductions and stores (expand_loops.c) ---- */
+
+/* Joins n values pairwise, in place. */
+const struct uop *expand_join_values(struct expand *e, enum uop_op op,
+                                     const struct uop **x, uint32_t n);
 
 /* Makes the copies of all members of a group. */
 BELL_MUST_CHECK bell_status expand_group(struct expand *e,

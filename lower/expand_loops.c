@@ -168,9 +168,9 @@ close_loops(struct expand *e, uint64_t set, const struct uop **src,
     return end;
 }
 
-/* Joins n values pairwise in place. */
-static const struct uop *
-join(struct expand *e, enum uop_op op, const struct uop **x, uint32_t n)
+const struct uop *
+expand_join_values(struct expand *e, enum uop_op op, const struct uop **x,
+                   uint32_t n)
 {
     uint32_t i;
 
@@ -196,7 +196,7 @@ finish_reduce(struct expand *e, const struct kernel_group *group,
         const struct uop **x = r->accs + (size_t)copy * r->n_parallel, *value;
         for (i = 0; end && i < r->n_parallel; i++)
             x[i] = get_acc(e, x[i], &end, 1);
-        value = join(e, r->op, x, r->n_parallel);
+        value = expand_join_values(e, r->op, x, r->n_parallel);
         if (group->bound & e->vectors)
             value =
                 uop_make(e->g, UOP_LANES_REDUCE, r->dtype, 1, arg, &value, 1);
@@ -205,6 +205,32 @@ finish_reduce(struct expand *e, const struct kernel_group *group,
         else
             inst->scalar[copy] = value;
     }
+}
+
+/* Makes wholes of the parts that the threads have. */
+static bell_status
+join_threads(struct expand *e, const struct kernel_group *group,
+             const struct reduce *reduces)
+{
+    struct expand_part *parts;
+    uint32_t i, copy, n = 0;
+
+    if (!(group->bound & e->threads))
+        return BELL_OK;
+    for (i = 0; i < group->n_members; i++)
+        n += reduces[i].inst->n_copies;
+    parts = arena_alloc(&e->k->mem, n * sizeof(*parts));
+    if (!parts)
+        return no_memory(e);
+    for (n = 0, i = 0; i < group->n_members; i++) {
+        struct expand_inst *inst = reduces[i].inst;
+        for (copy = 0; copy < inst->n_copies; copy++, n++) {
+            parts[n].op = reduces[i].op;
+            parts[n].value =
+                inst->vec >= 0 ? &inst->vector[copy] : &inst->scalar[copy];
+        }
+    }
+    return expand_join_parts(e, group->bound, group->context, parts, n);
 }
 
 bell_status
@@ -231,6 +257,7 @@ expand_group(struct expand *e, const struct kernel_group *group)
     end = close_loops(e, group->bound, src, n);
     for (i = 0; i < group->n_members; i++)
         finish_reduce(e, group, &reduces[i], end);
+    BELL_TRY(join_threads(e, group, reduces));
     return uop_graph_status(e->g);
 }
 
@@ -295,6 +322,11 @@ expand_close(struct expand *e, const struct uop **out_sink)
         if (!e->effects[r])
             continue;
         BELL_TRY(list_effects(e, e->effects[r], &src, &n));
+        if (e->barrier_ends >> r & 1) {
+            src[1] =
+                uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src + 1, n);
+            n = 1;
+        }
         if (around) {
             uint32_t outer = 63u - (uint32_t)__builtin_clzll(around);
             e->around[outer] |= around & ~((uint64_t)1 << outer);

@@ -315,6 +315,7 @@ kernel_init(struct kernel *k, struct uop_graph *g, const struct uop *sink,
     memset(k, 0, sizeof(*k));
     k->g = g;
     k->target = target;
+    k->n_threads = 1;
     arena_init(&k->mem);
     status = kernel_set_sink(k, sink);
     if (status != BELL_OK)

@@ -46,6 +46,11 @@ struct kernel {
 
     struct kernel_group *groups; /* by level */
     uint32_t n_groups;
+
+    /* LOCAL and GROUP ranges, by the RANGE's id: the first bit of the thread
+     * number that counts them. Kept when the sink is replaced. */
+    uint8_t thread_shift[KERNEL_MAX_RANGES];
+    uint32_t n_threads; /* of a work-group; a power of two */
 };
 
 /* Analyses the kernel under `sink`. On failure nothing is owned. */
@@ -59,9 +64,13 @@ void kernel_fini(struct kernel *k);
 BELL_MUST_CHECK bell_status kernel_set_sink(struct kernel *k,
                                             const struct uop *sink);
 
-/* What becomes of each range, by its number in `ranges`. */
+/* What becomes of each range, by its number in `ranges`. Where `gate` does not
+ * hold, the new ranges stand at no value of the old one: nothing is stored
+ * then, nothing reduced, and nothing loaded from what the kernel stores. The
+ * value has to be one of the range's all the same. */
 struct kernel_remap {
     const struct uop *value; /* replaces the RANGE in expressions */
+    const struct uop *gate;  /* NULL: it always holds */
     uint32_t n_bound;        /* RANGEs that a REDUCE binds instead of it */
     const struct uop *const *bound;
 };

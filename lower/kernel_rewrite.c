@@ -6,15 +6,36 @@
 
 #include "base/alloc.h"
 
+/* Do all ranges of the set stand at a value? NULL: always. */
+static const struct uop *
+joined_gate(struct kernel *k, uint64_t ranges, const struct kernel_remap *map)
+{
+    const struct uop *all = NULL;
+
+    for (; ranges; ranges &= ranges - 1) {
+        const struct uop *gate = map[__builtin_ctzll(ranges)].gate;
+        if (gate && all && gate != all)
+            all = uop_alu2(k->g, UOP_AND, all, gate);
+        else if (gate)
+            all = gate;
+    }
+    return all;
+}
+
 /* REDUCE with a new body and the ranges that `map` binds instead of its own;
  * the body itself where none is left. */
 static const struct uop *
 remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
              const struct kernel_remap *map)
 {
+    const struct uop *gate = joined_gate(k, kernel_bound(k, u), map);
     const struct uop *src[1 + KERNEL_MAX_RANGES];
     uint32_t i, j, n = 1;
 
+    if (gate)
+        body = uop_alu3(k->g, UOP_WHERE, gate, body,
+                        kernel_identity(k->g, (enum uop_op)u->arg.i,
+                                        (enum uop_dtype)u->dtype));
     src[0] = body;
     for (i = 1; i < u->n_src; i++) {
         const struct kernel_remap *to = &map[kernel_range_no(k, u->src[i])];
@@ -25,6 +46,53 @@ remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
         return body;
     return uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1, u->arg, src,
                     n);
+}
+
+/* A STORE, or a LOAD of what the kernel stores, on its new sources: done only
+ * where the gate holds as well as its own. */
+static const struct uop *
+remap_access(struct kernel *k, const struct uop *u, const struct uop **to,
+             const struct uop *gate)
+{
+    const struct uop *src[4];
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++)
+        src[i] = to[kernel_pos(k, u->src[i])];
+    if (u->op == UOP_LOAD && u->n_src < 3)
+        src[2] = uop_const_int(k->g, (enum uop_dtype)u->dtype, 0);
+    src[3] = u->n_src > 3 ? uop_alu2(k->g, UOP_AND, src[3], gate) : gate;
+    return uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                    u->lanes, u->arg, src, 4);
+}
+
+/* PARAM slots that the kernel stores to; all where that cannot be said. */
+static uint64_t
+stored_slots(const struct kernel *k)
+{
+    uint64_t slots = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_STORE)
+            continue;
+        if (u->src[0]->op != UOP_PARAM || u->src[0]->arg.i >= 64)
+            return UINT64_MAX;
+        slots |= (uint64_t)1 << u->src[0]->arg.i;
+    }
+    return slots;
+}
+
+/* Is the node done only where the gates of its ranges hold? */
+static bool
+is_gated(const struct uop *u, uint64_t stored)
+{
+    if (u->op == UOP_STORE)
+        return true;
+    return u->op == UOP_LOAD &&
+           (u->src[0]->op != UOP_PARAM || u->src[0]->arg.i >= 64 ||
+            stored >> u->src[0]->arg.i & 1);
 }
 
 /* The node with its sources replaced by `to`, which is indexed by place. */
@@ -58,7 +126,8 @@ widest_node(const struct kernel *k)
 bell_status
 kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
 {
-    const struct uop **to, **src;
+    const struct uop **to, **src, *gate;
+    uint64_t stored = stored_slots(k);
     uint32_t i;
 
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
@@ -68,10 +137,13 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
                          k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
+        gate = is_gated(u, stored) ? joined_gate(k, k->deps[i], map) : NULL;
         if (u->op == UOP_RANGE)
             to[i] = map[kernel_range_no(k, u)].value;
         else if (u->op == UOP_REDUCE)
             to[i] = remap_reduce(k, u, to[kernel_pos(k, u->src[0])], map);
+        else if (gate)
+            to[i] = remap_access(k, u, to, gate);
         else
             to[i] = rebuild_node(k, u, to, src);
     }
@@ -90,6 +162,7 @@ drop_unit_ranges(struct kernel *k)
     for (r = 0; r < k->n_ranges; r++) {
         bool unit = k->sizes[r] == 1;
         map[r].value = unit ? uop_const_int(k->g, UOP_I64, 0) : k->ranges[r];
+        map[r].gate = NULL;
         map[r].n_bound = !unit;
         map[r].bound = &k->ranges[r];
         n_units += unit;

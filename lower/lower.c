@@ -131,9 +131,9 @@ lower_passes(struct kernel *k, struct lower_program *p)
     log_nodes(k, p->name, &k->sink, 1);
     LOG(LOG_OPT, "%s:", p->name);
     if (!k->target->no_opts)
-        BELL_TRY(opt_rules(k));
+        BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
     log_nodes(k, "optimised", &k->sink, 1);
-    BELL_TRY(expand_kernel(k, &root, p->grid));
+    BELL_TRY(expand_kernel(k, &root, p));
     BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
     log_nodes(k, "program", p->ops, p->n_ops);
@@ -153,7 +153,6 @@ lower_kernel(struct uop_graph *g, const struct uop *sink,
     bell_status status;
 
     memset(&p, 0, sizeof(p));
-    p.local[0] = p.local[1] = p.local[2] = 1;
     BELL_TRY(kernel_init(&k, g, sink, target));
     status = lower_passes(&k, &p);
     kernel_fini(&k);

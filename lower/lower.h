@@ -10,7 +10,13 @@
  *     the LOAD's or STORE's gate holds. A REDUCE's dtype is its accumulator's.
  *
  * A program (struct lower_program) is what the renderers take:
- *   - SPECIAL 0..2 are the work-group's coordinates in grid[].
+ *   - SPECIAL 0..2 are the work-group's coordinates in grid[], SPECIAL 4..6
+ *     the thread's in local[]. Every thread of a work-group reaches every
+ *     BARRIER, the same number of times.
+ *   - LOCAL memory is undefined at first. What a thread has stored there the
+ *     others read after a BARRIER that depends on the STORE, through an AFTER
+ *     on that BARRIER; nobody stores there again before a BARRIER that
+ *     depends on all that was read.
  *   - RANGE opens a loop that its END closes; loops nest properly.
  *   - An ACC is a register variable, set to its first value at its place in
  *     the list; ACC_GET reads and ACC_SET writes it at theirs.
@@ -42,14 +48,25 @@ struct lower_target {
     bool has_fma; /* MULACC on F32 and F64 is one instruction */
     bool has_f16; /* CAST between F16 and F32 is native */
     bool no_opts; /* scalar loops as scheduled: for tests */
+
+    /* A GPU: threads in work-groups that share memory. All 0 elsewhere. */
+    bool is_gpu;
+    uint32_t warp_lanes;       /* threads that run in step */
+    uint32_t n_units;          /* processors; a work-group runs on one */
+    uint32_t max_threads;      /* of a work-group; a power of two */
+    uint32_t max_regs;         /* 32-bit registers of a thread */
+    uint32_t max_shared_bytes; /* LOCAL memory of a work-group */
+    uint32_t max_grid[3];
+    uint32_t matrix_dtypes; /* dtypes that WMMA multiplies, a bit each */
 };
 
 /* A linear program. `ops` and `name` live in the graph's arena. */
 struct lower_program {
     const struct uop **ops;
     uint32_t n_ops;
-    uint32_t grid[3];  /* work-groups; 1 where unused */
-    uint32_t local[3]; /* threads of a work-group; 1 where unused */
+    uint32_t grid[3];      /* work-groups; 1 where unused */
+    uint32_t local[3];     /* threads of a work-group; 1 where unused */
+    uint32_t shared_bytes; /* of all LOCALs, each rounded up to 16 */
     uint32_t n_params, n_vars;
     const char *name;        /* C identifier: what it does and its sizes */
     double n_flops, n_bytes; /* estimates for one launch */

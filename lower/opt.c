@@ -1,10 +1,11 @@
 /* The splitting language. */
 #include "lower/opt.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/log.h"
 
 /* May a value be stored twice? Not where the kernel reads what it stores. */
 static bool
@@ -37,13 +38,14 @@ opt_plan_init(struct opt_plan *plan, struct kernel *k)
     memset(plan, 0, sizeof(*plan));
     plan->k = k;
     plan->may_overlap = stores_are_repeatable(k);
+    plan->pads = k->target->is_gpu;
     plan->n_axes = k->n_ranges;
     for (r = 0; r < k->n_ranges; r++) {
         struct opt_axis *axis = &plan->axes[r];
         axis->size = k->sizes[r];
         axis->type = uop_range_axis(k->ranges[r]);
         axis->range = r;
-        axis->outer = axis->inner = -1;
+        axis->outer = axis->inner = axis->flat = -1;
         axis->rank = (int32_t)r;
     }
 }
@@ -59,9 +61,11 @@ type_fits(const struct opt_plan *plan, uint32_t range, enum uop_axis type)
 {
     if (is_reduce(plan, range))
         return type == UOP_AXIS_REDUCE || type == UOP_AXIS_UNROLL ||
-               type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR;
+               type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR ||
+               type == UOP_AXIS_GROUP;
     return type == UOP_AXIS_LOOP || type == UOP_AXIS_GLOBAL ||
-           type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR;
+           type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR ||
+           type == UOP_AXIS_LOCAL;
 }
 
 static uint32_t
@@ -70,7 +74,7 @@ n_leaves(const struct opt_plan *plan)
     uint32_t i, n = 0;
 
     for (i = 0; i < plan->n_axes; i++)
-        n += plan->axes[i].outer < 0;
+        n += opt_is_leaf(plan, i);
     return n;
 }
 
@@ -84,14 +88,15 @@ opt_split(struct opt_plan *plan, uint32_t axis, int64_t factor,
     bool new_inner = side == OPT_INNER;
     int i;
 
-    if (a->outer >= 0 || factor < 1 || a->size < factor ||
+    if (!opt_is_leaf(plan, axis) || factor < 1 ||
+        (plan->pads ? a->size < 1 : a->size < factor) ||
         plan->n_axes + 2 > OPT_MAX_AXES ||
         n_leaves(plan) >= KERNEL_MAX_RANGES || !type_fits(plan, a->range, type))
         return false;
     tile = new_inner ? factor
                      : (int64_t)div_up((uint64_t)a->size, (uint64_t)factor);
     n_tiles = (int64_t)div_up((uint64_t)a->size, (uint64_t)tile);
-    if (n_tiles * tile != a->size &&
+    if (n_tiles * tile != a->size && !plan->pads &&
         (is_reduce(plan, a->range) || !plan->may_overlap))
         return false;
     a->outer = (int32_t)plan->n_axes++;
@@ -100,7 +105,7 @@ opt_split(struct opt_plan *plan, uint32_t axis, int64_t factor,
     part[1] = &plan->axes[a->inner];
     for (i = 0; i < 2; i++) {
         *part[i] = *a;
-        part[i]->outer = part[i]->inner = -1;
+        part[i]->outer = part[i]->inner = part[i]->flat = -1;
         part[i]->size = i == 0 ? n_tiles : tile;
     }
     part[new_inner]->type = type;
@@ -116,9 +121,70 @@ opt_retype(struct opt_plan *plan, uint32_t axis, enum uop_axis type)
 {
     struct opt_axis *a = &plan->axes[axis];
 
-    if (a->outer >= 0 || a->size < 0 || !type_fits(plan, a->range, type))
+    if (!opt_is_leaf(plan, axis) || a->size < 0 ||
+        !type_fits(plan, a->range, type))
         return false;
     a->type = type;
+    return true;
+}
+
+bool
+opt_thread(struct opt_plan *plan, uint32_t axis, uint32_t shift)
+{
+    struct opt_axis *a = &plan->axes[axis];
+    bool reduce = is_reduce(plan, a->range);
+
+    if (a->size < 1 || a->size & (a->size - 1) || shift > 30 ||
+        a->size << shift > plan->k->target->max_threads ||
+        !opt_retype(plan, axis, reduce ? UOP_AXIS_GROUP : UOP_AXIS_LOCAL))
+        return false;
+    a->shift = (uint8_t)shift;
+    return true;
+}
+
+/* Are both of output ranges, or of one reduction? */
+static bool
+can_fold(const struct opt_plan *plan, uint32_t a, uint32_t b)
+{
+    uint64_t bits =
+        (uint64_t)1 << plan->axes[a].range | (uint64_t)1 << plan->axes[b].range;
+    uint32_t i;
+
+    for (i = 0; i < plan->k->n_groups; i++) {
+        uint64_t bound = plan->k->groups[i].bound & bits;
+        if (bound && bound != bits)
+            return false;
+    }
+    return opt_is_leaf(plan, a) && plan->axes[a].size > 0;
+}
+
+bool
+opt_fold(struct opt_plan *plan, const uint32_t *axes, uint32_t n,
+         uint32_t *out_flat)
+{
+    struct opt_axis *flat = &plan->axes[plan->n_axes];
+    int64_t size = 1;
+    uint32_t i;
+
+    *out_flat = axes[0];
+    if (n == 1)
+        return opt_is_leaf(plan, axes[0]);
+    if (plan->n_axes == OPT_MAX_AXES)
+        return false;
+    for (i = 0; i < n; i++) {
+        if (!can_fold(plan, axes[i], axes[n - 1]) ||
+            __builtin_mul_overflow(size, plan->axes[axes[i]].size, &size))
+            return false;
+    }
+    *flat = plan->axes[axes[n - 1]];
+    flat->size = size;
+    *out_flat = plan->n_axes++;
+    for (i = 0; i < n; i++) {
+        struct opt_axis *digit = &plan->axes[axes[i]];
+        size /= digit->size;
+        digit->flat = (int32_t)*out_flat;
+        digit->below = size;
+    }
     return true;
 }
 
@@ -135,7 +201,7 @@ vector_ranges(const struct opt_plan *plan, uint64_t *out_twice)
     for (i = 0; i < plan->n_axes; i++) {
         const struct opt_axis *a = &plan->axes[i];
         uint64_t bit = (uint64_t)1 << a->range;
-        if (a->outer >= 0 || a->type != UOP_AXIS_VECTOR || a->size == 1)
+        if (!opt_is_leaf(plan, i) || a->type != UOP_AXIS_VECTOR || a->size == 1)
             continue;
         *out_twice |= set & bit;
         set |= bit;
@@ -171,7 +237,7 @@ opt_expanded_nodes(const struct opt_plan *plan)
         copies[i] = 1;
     for (i = 0; i < plan->n_axes; i++) {
         const struct opt_axis *a = &plan->axes[i];
-        if (a->outer < 0 &&
+        if (opt_is_leaf(plan, i) &&
             (a->type == UOP_AXIS_UPCAST || a->type == UOP_AXIS_UNROLL))
             copies[a->range] *= (double)a->size;
     }
@@ -183,6 +249,35 @@ opt_expanded_nodes(const struct opt_plan *plan)
         total += n;
     }
     return total;
+}
+
+void
+opt_log_plan(const struct opt_plan *plan)
+{
+    static const char *const names[UOP_AXIS_COUNT] = {
+        [UOP_AXIS_LOOP] = "loop",     [UOP_AXIS_GLOBAL] = "global",
+        [UOP_AXIS_LOCAL] = "local",   [UOP_AXIS_REDUCE] = "reduce",
+        [UOP_AXIS_GROUP] = "group",   [UOP_AXIS_UPCAST] = "upcast",
+        [UOP_AXIS_UNROLL] = "unroll", [UOP_AXIS_VECTOR] = "vector"};
+    uint32_t r, i;
+
+    if (!LOG_ON(LOG_OPT))
+        return;
+    for (r = 0; r < plan->k->n_ranges; r++) {
+        char text[160];
+        size_t at = 0;
+        for (i = 0; i < plan->n_axes && at + 40 < sizeof(text); i++) {
+            const struct opt_axis *a = &plan->axes[i];
+            if (a->range != r || a->outer >= 0 || a->size == 1)
+                continue;
+            at += (size_t)snprintf(text + at, sizeof(text) - at, " %s %lld",
+                                   a->flat >= 0 ? "digit" : names[a->type],
+                                   (long long)a->size);
+        }
+        if (at)
+            LOG(LOG_OPT, "range %u (%lld):%s", r, (long long)plan->k->sizes[r],
+                text);
+    }
 }
 
 /* ---- applying ---- */
@@ -218,20 +313,20 @@ order_leaves(const struct opt_plan *plan, struct leaf *leaves)
     uint64_t path[OPT_MAX_AXES], step[OPT_MAX_AXES];
     uint32_t i, at, n = 0;
 
+    for (i = 0; i < plan->n_axes; i++) { /* those of whole and folded ranges */
+        path[i] = 0;
+        step[i] = (uint64_t)1 << 62;
+    }
     for (i = 0; i < plan->n_axes; i++) {
         const struct opt_axis *a = &plan->axes[i];
         struct leaf leaf = {i, is_reduce(plan, a->range), 0};
-        if (i < plan->k->n_ranges) {
-            path[i] = 0;
-            step[i] = (uint64_t)1 << 62;
-        }
         if (a->outer >= 0) {
             path[a->outer] = path[i];
             path[a->inner] = path[i] + step[i];
             step[a->outer] = step[a->inner] = step[i] >> 1;
             continue;
         }
-        if (a->size == 1)
+        if (a->size == 1 || a->flat >= 0)
             continue;
         leaf.path = path[i];
         for (at = n++;
@@ -242,39 +337,103 @@ order_leaves(const struct opt_plan *plan, struct leaf *leaves)
     return n;
 }
 
-/* outer * factor + inner, moved back where that would pass the end. */
+/* Both hold; NULL stands for true. */
 static const struct uop *
-joined_value(struct uop_graph *g, const struct opt_plan *plan,
-             const struct opt_axis *a, const struct uop *const *value)
+both(struct uop_graph *g, const struct uop *a, const struct uop *b)
+{
+    if (!a || !b || a == b)
+        return a ? a : b;
+    return uop_alu2(g, UOP_AND, a, b);
+}
+
+/* What the axis stands at, and whether it stands at a value. */
+struct place {
+    const struct uop *value, *gate;
+};
+
+/* outer * factor + inner; where that would pass the end, moved back, or gated
+ * and held at the last value. */
+static struct place
+joined_place(struct uop_graph *g, const struct opt_plan *plan,
+             const struct opt_axis *a, const struct place *place)
 {
     int64_t tile = plan->axes[a->inner].size;
     int64_t n_tiles = plan->axes[a->outer].size;
-    const struct uop *start =
-        uop_alu2(g, UOP_MUL, value[a->outer], uop_const_int(g, UOP_I64, tile));
+    const struct place *outer = &place[a->outer], *inner = &place[a->inner];
+    struct place p = {NULL, both(g, outer->gate, inner->gate)};
+    bool ragged = tile * n_tiles != a->size;
 
-    if (tile * n_tiles != a->size)
-        start = uop_alu2(g, UOP_MIN, start,
-                         uop_const_int(g, UOP_I64, a->size - tile));
-    return uop_alu2(g, UOP_ADD, start, value[a->inner]);
+    p.value =
+        uop_alu2(g, UOP_MUL, outer->value, uop_const_int(g, UOP_I64, tile));
+    if (ragged && !plan->pads)
+        p.value = uop_alu2(g, UOP_MIN, p.value,
+                           uop_const_int(g, UOP_I64, a->size - tile));
+    p.value = uop_alu2(g, UOP_ADD, p.value, inner->value);
+    if (ragged && plan->pads) {
+        const struct uop *size = uop_const_int(g, UOP_I64, a->size);
+        p.gate = both(g, p.gate, uop_alu2(g, UOP_CMPLT, p.value, size));
+        p.value = uop_alu2(g, UOP_MIN, p.value,
+                           uop_const_int(g, UOP_I64, a->size - 1));
+    }
+    return p;
+}
+
+static struct place
+digit_place(struct uop_graph *g, const struct opt_plan *plan,
+            const struct opt_axis *a, const struct place *place)
+{
+    struct place p = place[a->flat];
+
+    if (a->below > 1)
+        p.value = uop_alu2(g, UOP_FLOORDIV, p.value,
+                           uop_const_int(g, UOP_I64, a->below));
+    if (a->below * a->size != plan->axes[a->flat].size)
+        p.value = uop_alu2(g, UOP_FLOORMOD, p.value,
+                           uop_const_int(g, UOP_I64, a->size));
+    return p;
 }
 
 static void
-make_leaf_nodes(const struct opt_plan *plan, const struct leaf *leaves,
-                uint32_t n, const struct uop **value)
+make_places(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n,
+            struct place *place)
 {
     struct uop_graph *g = plan->k->g;
     uint32_t i;
 
     for (i = 0; i < plan->n_axes; i++)
-        value[i] = uop_const_int(g, UOP_I64, 0);
+        place[i] = (struct place){uop_const_int(g, UOP_I64, 0), NULL};
     for (i = 0; i < n; i++) {
         const struct opt_axis *a = &plan->axes[leaves[i].axis];
         union uop_arg arg = {.i = uop_range_arg(i, a->type)};
         const struct uop *size = uop_const_int(g, UOP_I64, a->size);
         if (a->size < 0)
             size = plan->k->ranges[a->range]->src[0];
-        value[leaves[i].axis] =
+        place[leaves[i].axis].value =
             uop_new(g, UOP_RANGE, UOP_I64, 1, arg, &size, 1);
+    }
+    for (i = plan->n_axes; i-- > 0;) { /* parts come after their axis */
+        const struct opt_axis *a = &plan->axes[i];
+        if (a->outer >= 0)
+            place[i] = joined_place(g, plan, a, place);
+        else if (a->flat >= 0)
+            place[i] = digit_place(g, plan, a, place);
+    }
+}
+
+/* Which bits of the thread number the leaves count with. */
+static void
+set_threads(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
+{
+    struct kernel *k = plan->k;
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        const struct opt_axis *a = &plan->axes[leaves[i].axis];
+        if (a->type != UOP_AXIS_LOCAL && a->type != UOP_AXIS_GROUP)
+            continue;
+        k->thread_shift[i] = a->shift;
+        if (a->size << a->shift > k->n_threads)
+            k->n_threads = (uint32_t)(a->size << a->shift);
     }
 }
 
@@ -282,24 +441,23 @@ bell_status
 opt_apply(struct opt_plan *plan)
 {
     struct kernel *k = plan->k;
-    const struct uop *value[OPT_MAX_AXES], *bound[KERNEL_MAX_RANGES + 1];
+    const struct uop *bound[KERNEL_MAX_RANGES + 1];
+    struct place place[OPT_MAX_AXES];
     struct kernel_remap map[KERNEL_MAX_RANGES];
     struct leaf leaves[OPT_MAX_AXES];
     uint32_t i, r, n = order_leaves(plan, leaves), n_bound = 0;
 
-    make_leaf_nodes(plan, leaves, n, value);
-    for (i = plan->n_axes; i-- > 0;) {
-        if (plan->axes[i].outer >= 0)
-            value[i] = joined_value(k->g, plan, &plan->axes[i], value);
-    }
+    make_places(plan, leaves, n, place);
+    set_threads(plan, leaves, n);
     for (r = 0; r < k->n_ranges; r++) {
-        map[r].value = value[r];
+        map[r].value = place[r].value;
+        map[r].gate = place[r].gate;
         map[r].bound = &bound[n_bound];
         map[r].n_bound = 0;
         for (i = 0; i < n && is_reduce(plan, r); i++) {
             if (plan->axes[leaves[i].axis].range != r)
                 continue;
-            bound[n_bound++] = value[leaves[i].axis];
+            bound[n_bound++] = place[leaves[i].axis].value;
             map[r].n_bound++;
         }
     }

@@ -3,7 +3,6 @@
  * them. */
 #include "lower/opt_rules.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -242,34 +241,6 @@ split_range(struct opt_plan *plan, const struct opt_choice *choice, uint32_t r,
         (void)opt_retype(plan, tile, UOP_AXIS_UPCAST);
 }
 
-static void
-log_plan(const struct opt_plan *plan, double cycles)
-{
-    static const char *const names[UOP_AXIS_COUNT] = {
-        [UOP_AXIS_LOOP] = "loop",     [UOP_AXIS_GLOBAL] = "global",
-        [UOP_AXIS_LOCAL] = "local",   [UOP_AXIS_REDUCE] = "reduce",
-        [UOP_AXIS_GROUP] = "group",   [UOP_AXIS_UPCAST] = "upcast",
-        [UOP_AXIS_UNROLL] = "unroll", [UOP_AXIS_VECTOR] = "vector"};
-    uint32_t r, i;
-
-    LOG(LOG_OPT, "about %.0f cycles, %.0f nodes", cycles,
-        opt_expanded_nodes(plan));
-    for (r = 0; r < plan->k->n_ranges; r++) {
-        char text[160];
-        size_t at = 0;
-        for (i = 0; i < plan->n_axes && at + 40 < sizeof(text); i++) {
-            const struct opt_axis *a = &plan->axes[i];
-            if (a->range != r || a->outer >= 0 || a->size == 1)
-                continue;
-            at += (size_t)snprintf(text + at, sizeof(text) - at, " %s %lld",
-                                   names[a->type], (long long)a->size);
-        }
-        if (at)
-            LOG(LOG_OPT, "range %u (%lld):%s", r, (long long)plan->k->sizes[r],
-                text);
-    }
-}
-
 static double
 data_bytes(const struct kernel *k)
 {
@@ -310,8 +281,9 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     BELL_TRY(opt_choose_loops(&plan, &m, choice, loops, cycles));
     if (!opt_vectors_fit(&plan))
         return bell_fail(BELL_E_INTERNAL, "rules chose vectors that conflict");
-    if (LOG_ON(LOG_OPT))
-        log_plan(&plan, cycles);
+    LOG(LOG_OPT, "about %.0f cycles, %.0f nodes", cycles,
+        opt_expanded_nodes(&plan));
+    opt_log_plan(&plan);
     return opt_apply(&plan);
 }
 

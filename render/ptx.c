@@ -55,6 +55,13 @@ render_ptx_lower_target(const struct ptx_target *target,
         .l2_bytes = 4 * 1024 * 1024,
         .has_fma = true,
         .has_f16 = true,
+        .is_gpu = true,
+        .warp_lanes = 32,
+        .n_units = 128,
+        .max_threads = 1024,
+        .max_regs = 255,
+        .max_shared_bytes = 48 * 1024,
+        .max_grid = {INT32_MAX, 65535, 65535},
     };
 
     if (!find_version(target))

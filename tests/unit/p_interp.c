@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LANES 64
-#define MAX_DEPTH 64
-
 typedef union uop_arg lane_value;
 
 /* ---- memory ---- */
@@ -228,6 +225,15 @@ find_buf(struct interp *in, const struct uop *param, int64_t i)
 
 /* ---- linear programs ---- */
 
+#define NOBODY UINT64_MAX
+#define MANY   (UINT64_MAX - 1)
+
+/* Who touched an element. Threads are numbered through the whole grid. */
+struct touch {
+    uint64_t writer, reader;          /* NOBODY, MANY readers */
+    uint64_t write_epoch, read_epoch; /* barriers before; LOCAL only */
+};
+
 struct p_state {
     struct interp in;
     const struct lower_program *p;
@@ -235,8 +241,18 @@ struct p_state {
     uint32_t *home;   /* loop that a node is in: place of RANGE + 1 */
     uint32_t *parent; /* the same of a RANGE: the loop around it */
     uint32_t *match;  /* END of a RANGE, RANGE of an END */
-    lane_value (*value)[MAX_LANES]; /* by place */
-    int64_t special[3];
+    uint32_t *first;  /* by place: its first lane among a thread's values */
+    uint32_t n_lanes; /* of all nodes */
+    uint32_t n_threads;
+    lane_value *values;    /* n_lanes of each thread of the work-group */
+    lane_value *mine;      /* the running thread's */
+    uint32_t *at;          /* by thread: what it does next */
+    struct p_buf *locals;  /* by place: what a LOCAL holds */
+    struct touch **shadow; /* by place of a LOCAL or a stored PARAM's slot */
+    uint32_t thread;       /* the running one */
+    uint64_t epoch, group;
+    uint64_t rng;
+    int64_t special[7];
 };
 
 /* Is loop `inner` (place of its RANGE + 1, 0: none) in `outer` or the same? */
@@ -300,7 +316,179 @@ check_order(struct p_state *s)
 static lane_value *
 value_of(struct p_state *s, const struct uop *u)
 {
-    return s->value[s->place[u->id] - 1];
+    return s->mine + s->first[s->place[u->id] - 1];
+}
+
+/* ---- who touches what ---- */
+
+static const struct uop *
+memory_of(const struct uop *u)
+{
+    while (u->op == UOP_AFTER)
+        u = u->src[0];
+    return u;
+}
+
+static struct touch *
+new_shadow(size_t n)
+{
+    struct touch *t = malloc((n + 1) * sizeof(*t));
+    size_t i;
+
+    for (i = 0; t && i < n; i++)
+        t[i] = (struct touch){NOBODY, NOBODY, 0, 0};
+    return t;
+}
+
+/* A LOCAL element: what one thread writes others touch after a barrier. */
+static void
+touch_local(struct p_state *s, struct touch *t, int store, int64_t at)
+{
+    uint64_t me = s->thread;
+
+    if (!store && t->writer == NOBODY)
+        fail(&s->in, "LOCAL element %lld is read before it is written",
+             (long long)at);
+    if (t->writer != NOBODY && t->write_epoch == s->epoch && t->writer != me)
+        fail(&s->in,
+             "thread %u %s LOCAL element %lld without a barrier "
+             "after thread %u wrote it",
+             s->thread, store ? "writes" : "reads", (long long)at,
+             (unsigned)t->writer);
+    if (store && t->reader != NOBODY && t->read_epoch == s->epoch &&
+        t->reader != me)
+        fail(&s->in,
+             "thread %u writes LOCAL element %lld without a barrier "
+             "after another read it",
+             s->thread, (long long)at);
+    if (store) {
+        t->writer = me;
+        t->write_epoch = s->epoch;
+        return;
+    }
+    if (t->reader == NOBODY || t->read_epoch != s->epoch)
+        t->reader = me;
+    else if (t->reader != me)
+        t->reader = MANY;
+    t->read_epoch = s->epoch;
+}
+
+/* An element of a buffer that the program stores to. Two threads may store
+ * the same value. */
+static void
+touch_global(struct p_state *s, struct touch *t, int store, int same,
+             int64_t at)
+{
+    uint64_t me = s->group * s->n_threads + s->thread;
+
+    if (t->writer != NOBODY && t->writer != me && (!store || !same))
+        fail(&s->in, "thread %llu %s element %lld that thread %llu wrote",
+             (unsigned long long)me, store ? "changes" : "reads", (long long)at,
+             (unsigned long long)t->writer);
+    if (store && t->reader != NOBODY && t->reader != me)
+        fail(&s->in, "thread %llu writes element %lld that another read",
+             (unsigned long long)me, (long long)at);
+    if (store)
+        t->writer = me;
+    else if (t->reader == NOBODY || t->reader == me)
+        t->reader = me;
+    else
+        t->reader = MANY;
+}
+
+static int
+is_stored(const struct p_state *s, int64_t slot)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->p->n_ops; i++) {
+        const struct uop *u = s->p->ops[i];
+        if (u->op == UOP_STORE && memory_of(u->src[0])->op == UOP_PARAM &&
+            memory_of(u->src[0])->arg.i == slot)
+            return 1;
+    }
+    return 0;
+}
+
+/* Memory of LOCALs, and shadows of all that is stored to. */
+static void
+make_memory(struct p_state *s)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->p->n_ops && !s->in.failed; i++) {
+        const struct uop *u = s->p->ops[i];
+        if (u->op == UOP_LOCAL) {
+            const struct uop_local *local = u->arg.data;
+            s->locals[i].dtype = (enum uop_dtype)u->dtype;
+            s->locals[i].n_elems = local->n_elems;
+            s->locals[i].data = malloc((size_t)local->n_elems * 8 + 1);
+            s->shadow[i] = new_shadow(local->n_elems);
+        } else if (u->op == UOP_PARAM && (size_t)u->arg.i < s->in.n_bufs &&
+                   is_stored(s, u->arg.i)) {
+            s->shadow[i] = new_shadow(s->in.bufs[u->arg.i].n_elems);
+        } else {
+            continue;
+        }
+        if (!s->shadow[i] || (u->op == UOP_LOCAL && !s->locals[i].data))
+            fail(&s->in, "out of memory");
+    }
+}
+
+/* LOCAL memory of a new work-group is garbage. */
+static void
+poison_locals(struct p_state *s)
+{
+    uint32_t i;
+    size_t j;
+
+    for (i = 0; i < s->p->n_ops; i++) {
+        if (!s->locals[i].data)
+            continue;
+        memset(s->locals[i].data, 0xa5, s->locals[i].n_elems * 8);
+        for (j = 0; j < s->locals[i].n_elems; j++)
+            s->shadow[i][j] = (struct touch){NOBODY, NOBODY, 0, 0};
+    }
+}
+
+static void
+do_local(struct p_state *s, const struct uop *memory, int64_t at, int store,
+         lane_value *x)
+{
+    uint32_t place = s->place[memory->id] - 1;
+    const struct p_buf *buf = &s->locals[place];
+
+    if (at < 0 || (uint64_t)at >= buf->n_elems) {
+        fail(&s->in, "LOCAL of %zu elements, access to %lld", buf->n_elems,
+             (long long)at);
+        return;
+    }
+    touch_local(s, &s->shadow[place][at], store, at);
+    if (store)
+        p_set(buf, (size_t)at, *x);
+    else
+        p_get(buf, (size_t)at, x);
+}
+
+static void
+do_global(struct p_state *s, const struct uop *memory, int64_t at, int store,
+          lane_value *x)
+{
+    const struct p_buf *buf = find_buf(&s->in, memory, at);
+    struct touch *shadow = s->shadow[s->place[memory->id] - 1];
+    lane_value old, new;
+
+    if (!buf)
+        return;
+    p_get(buf, (size_t)at, &old);
+    if (store)
+        p_set(buf, (size_t)at, *x);
+    else
+        *x = old;
+    if (!shadow)
+        return;
+    p_get(buf, (size_t)at, &new);
+    touch_global(s, &shadow[at], store, old.bits == new.bits, at);
 }
 
 static void
@@ -308,25 +496,22 @@ do_access(struct p_state *s, const struct uop *u, lane_value *out)
 {
     int store = u->op == UOP_STORE;
     const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
+    const struct uop *memory = memory_of(u->src[0]);
     uint32_t lane, lanes = store ? u->src[2]->lanes : u->lanes;
     const lane_value *idx = value_of(s, u->src[1]);
 
     for (lane = 0; lane < lanes && !s->in.failed; lane++) {
-        const struct p_buf *buf;
         int64_t at = u->src[1]->lanes == 1 ? idx[0].i + lane : idx[lane].i;
+        lane_value *x = store ? &value_of(s, u->src[2])[lane] : &out[lane];
         int open = 1;
         if (gate)
             open = value_of(s, gate)[gate->lanes == 1 ? 0 : lane].i != 0;
-        if (!open) {
-            if (!store)
-                out[lane] = value_of(s, u->src[2])[lane];
-            continue;
-        }
-        buf = find_buf(&s->in, u->src[0], at);
-        if (buf && store)
-            p_set(buf, (size_t)at, value_of(s, u->src[2])[lane]);
-        else if (buf)
-            p_get(buf, (size_t)at, &out[lane]);
+        if (!open && !store)
+            out[lane] = value_of(s, u->src[2])[lane];
+        else if (open && memory->op == UOP_LOCAL)
+            do_local(s, memory, at, store, x);
+        else if (open)
+            do_global(s, memory, at, store, x);
     }
 }
 
@@ -385,18 +570,30 @@ do_lane_op(struct p_state *s, const struct uop *u, lane_value *out)
     }
 }
 
+static int64_t
+special_value(struct p_state *s, int64_t which)
+{
+    if (which >= 4 && which <= 6)
+        return s->special[which];
+    if (which < 0 || which > 2)
+        fail(&s->in, "no SPECIAL %d", (int)which);
+    return which < 0 || which > 2 ? 0 : s->special[which];
+}
+
 /* Executes the op at `at`; returns the place of the next one. */
 static uint32_t
 step(struct p_state *s, uint32_t at)
 {
     const struct uop *u = s->p->ops[at];
-    lane_value *out = s->value[at];
+    lane_value *out = s->mine + s->first[at];
 
     switch ((int)u->op) {
     case UOP_CONST:
         out[0] = u->arg;
         break;
     case UOP_PARAM:
+    case UOP_LOCAL:
+    case UOP_AFTER:
         break;
     case UOP_VAR:
         if ((uint64_t)u->arg.i >= s->in.n_bufs)
@@ -405,22 +602,22 @@ step(struct p_state *s, uint32_t at)
             out[0].i = (int64_t)s->in.bufs[u->arg.i].n_elems;
         break;
     case UOP_SPECIAL:
-        out[0].i = s->special[u->arg.i];
+        out[0].i = special_value(s, u->arg.i);
         break;
     case UOP_RANGE:
         out[0].i = 0;
         return value_of(s, u->src[0])[0].i > 0 ? at + 1 : s->match[at] + 1;
     case UOP_END: {
-        uint32_t begin = s->match[at];
-        int64_t size = value_of(s, s->p->ops[begin]->src[0])[0].i;
-        return ++s->value[begin][0].i < size ? begin + 1 : at + 1;
+        const struct uop *range = s->p->ops[s->match[at]];
+        int64_t size = value_of(s, range->src[0])[0].i;
+        return ++value_of(s, range)[0].i < size ? s->match[at] + 1 : at + 1;
     }
     case UOP_ACC:
     case UOP_ACC_GET:
-        copy_lanes(out, value_of(s, u->src[0]), u->lanes);
+        copy_lanes(out, value_of(s, memory_of(u->src[0])), u->lanes);
         break;
     case UOP_ACC_SET:
-        copy_lanes(value_of(s, u->src[0]), value_of(s, u->src[1]),
+        copy_lanes(value_of(s, memory_of(u->src[0])), value_of(s, u->src[1]),
                    u->src[1]->lanes);
         break;
     case UOP_LOAD:
@@ -442,12 +639,107 @@ step(struct p_state *s, uint32_t at)
 }
 
 static void
+enter_thread(struct p_state *s, uint32_t t)
+{
+    s->thread = t;
+    s->mine = s->values + (size_t)t * s->n_lanes;
+    s->special[4] = t % s->p->local[0];
+    s->special[5] = t / s->p->local[0] % s->p->local[1];
+    s->special[6] = t / s->p->local[0] / s->p->local[1];
+}
+
+/* Runs a thread to the next BARRIER or the end. */
+static void
+run_thread(struct p_state *s, uint32_t t)
+{
+    enter_thread(s, t);
+    while (s->at[t] < s->p->n_ops && !s->in.failed) {
+        if (s->p->ops[s->at[t]]->op == UOP_BARRIER)
+            return;
+        s->at[t] = step(s, s->at[t]);
+    }
+}
+
+/* Runs all threads to the next BARRIER, in an order that is not theirs. */
+static int
+run_epoch(struct p_state *s)
+{
+    uint32_t i, n = s->n_threads, first, by;
+
+    s->rng = s->rng * 6364136223846793005ull + 1442695040888963407ull;
+    first = (uint32_t)(s->rng >> 33) % n;
+    by = n & (n - 1) ? n - 1 : ((uint32_t)(s->rng >> 20) | 1) % n;
+    for (i = 0; i < n && !s->in.failed; i++)
+        run_thread(s, (first + i * (n > 1 ? by : 1)) % n);
+    for (i = 1; i < n; i++) {
+        if (s->at[i] != s->at[0])
+            fail(&s->in, "threads 0 and %u are at different barriers", i);
+    }
+    s->epoch++;
+    if (s->in.failed || s->at[0] == s->p->n_ops)
+        return 0;
+    for (i = 0; i < n; i++)
+        s->at[i]++;
+    return 1;
+}
+
+static void
 run_group(struct p_state *s)
 {
-    uint32_t at = 0;
+    memset(s->at, 0, s->n_threads * sizeof(*s->at));
+    poison_locals(s);
+    while (run_epoch(s))
+        ;
+    s->group++;
+}
 
-    while (at < s->p->n_ops && !s->in.failed)
-        at = step(s, at);
+static void
+run_grid(struct p_state *s)
+{
+    const uint32_t *grid = s->p->grid;
+    uint32_t x, y, z;
+
+    for (z = 0; z < grid[2]; z++) {
+        for (y = 0; y < grid[1]; y++) {
+            for (x = 0; x < grid[0] && !s->in.failed; x++) {
+                s->special[0] = x;
+                s->special[1] = y;
+                s->special[2] = z;
+                run_group(s);
+            }
+        }
+    }
+}
+
+static void
+count_lanes(struct p_state *s)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->p->n_ops; i++) {
+        s->first[i] = s->n_lanes;
+        s->n_lanes += s->p->ops[i]->lanes;
+    }
+}
+
+static void
+free_state(struct p_state *s)
+{
+    uint32_t i;
+
+    for (i = 0; s->locals && s->shadow && i < s->p->n_ops; i++) {
+        free(s->locals[i].data);
+        free(s->shadow[i]);
+    }
+    free(s->place);
+    free(s->home);
+    free(s->parent);
+    free(s->match);
+    free(s->first);
+    free(s->locals);
+    free(s->shadow);
+    free(s->at);
+    free(s->values);
 }
 
 int
@@ -455,38 +747,33 @@ p_run(const struct lower_program *program, const struct p_buf *bufs,
       size_t n_bufs, char *err, size_t err_bytes)
 {
     struct p_state s = {{bufs, n_bufs, err, err_bytes, 0}, program};
-    uint32_t i, x, y, z, max_id = 0;
+    uint32_t i, n = program->n_ops + 1, max_id = 0;
 
     for (i = 0; i < program->n_ops; i++) {
         const struct uop *u = program->ops[i];
         max_id = u->id > max_id ? u->id : max_id;
-        if (u->lanes > MAX_LANES)
-            fail(&s.in, "%u lanes", u->lanes);
     }
+    s.n_threads = program->local[0] * program->local[1] * program->local[2];
     s.place = calloc(max_id + 1, sizeof(*s.place));
-    s.home = calloc(program->n_ops + 1, sizeof(*s.home));
-    s.parent = calloc(program->n_ops + 1, sizeof(*s.parent));
-    s.match = calloc(program->n_ops + 1, sizeof(*s.match));
-    s.value = calloc(program->n_ops + 1, sizeof(*s.value));
-    if (!s.place || !s.home || !s.parent || !s.match || !s.value)
+    s.home = calloc(n, sizeof(*s.home));
+    s.parent = calloc(n, sizeof(*s.parent));
+    s.match = calloc(n, sizeof(*s.match));
+    s.first = calloc(n, sizeof(*s.first));
+    s.locals = calloc(n, sizeof(*s.locals));
+    s.shadow = calloc(n, sizeof(*s.shadow));
+    s.at = calloc(s.n_threads, sizeof(*s.at));
+    if (s.first)
+        count_lanes(&s);
+    s.values = calloc((size_t)s.n_threads * s.n_lanes + 1, sizeof(*s.values));
+    if (!s.place || !s.home || !s.parent || !s.match || !s.first || !s.locals ||
+        !s.shadow || !s.at || !s.values) {
         fail(&s.in, "out of memory");
-    else
+    } else {
         check_order(&s);
-    for (z = 0; z < program->grid[2]; z++) {
-        for (y = 0; y < program->grid[1]; y++) {
-            for (x = 0; x < program->grid[0] && !s.in.failed; x++) {
-                s.special[0] = x;
-                s.special[1] = y;
-                s.special[2] = z;
-                run_group(&s);
-            }
-        }
+        make_memory(&s);
+        run_grid(&s);
     }
-    free(s.place);
-    free(s.home);
-    free(s.parent);
-    free(s.match);
-    free(s.value);
+    free_state(&s);
     return s.in.failed ? -1 : 0;
 }
 

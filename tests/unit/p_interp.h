@@ -14,9 +14,11 @@ struct p_buf {
     void *data;
 };
 
-/* Runs all work-groups. 0, or -1 with a message in err[err_bytes]: an access
- * out of bounds, a value used outside its loop or before it is made, an op
- * that a program may not contain. */
+/* Runs all work-groups, their threads between two barriers in some order. 0,
+ * or -1 with a message in err[err_bytes]: an access out of bounds, a value
+ * used outside its loop or before it is made, an op that a program may not
+ * contain, a barrier that not all threads reach, LOCAL memory read before it
+ * is written, memory that two threads touch without a barrier in between. */
 int p_run(const struct lower_program *program, const struct p_buf *bufs,
           size_t n_bufs, char *err, size_t err_bytes);
 

@@ -99,7 +99,7 @@ lower_plan(struct kernel *k, struct lower_program *p)
     const struct uop *root;
 
     memset(p, 0, sizeof(*p));
-    must(expand_kernel(k, &root, p->grid));
+    must(expand_kernel(k, &root, p));
     must(lower_decompose(k->g, &root, 1, k->target));
     must(linearize(k->g, root, &p->ops, &p->n_ops));
     must(uop_validate(k->g, p->ops, p->n_ops, UOP_STAGE_P));

@@ -1,0 +1,126 @@
+/* Lowering for GPUs: every kernel gives what its definition gives, in the
+ * interpreter of programs, which sees races and bad barriers, and as PTX in
+ * that of sim/; and the rules choose what a person would. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "lower_kernels.h"
+#include "ptx_check.h"
+
+/* How a kernel is run. */
+enum how {
+    AS_PROGRAM = 1,
+    AS_PTX = 2,
+};
+
+static void
+gpu_target(struct lower_target *out)
+{
+    if (render_ptx_lower_target(&ptx_check_target, out) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static void
+run_ptx(const struct lk *k, const struct lower_program *p,
+        const struct p_buf *bufs, const char *what)
+{
+    char *text;
+
+    if (render_ptx(p, &ptx_check_target, &text) != BELL_OK)
+        fail_msg("%s: %s", what, bell_error_last()->message);
+    ptx_check_run(p, text, bufs, (uint32_t)k->n_bufs, NULL, what);
+    host_free(text);
+}
+
+/* The kernel against its definition. */
+static void
+check_kernel(const struct lk_case *c, const int64_t *d, uint64_t seed, int how)
+{
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    char err[BELL_ERROR_MESSAGE] = "", what[80];
+    struct lower_target target;
+    struct lower_program p;
+    int pass;
+    struct lk k;
+
+    gpu_target(&target);
+    snprintf(what, sizeof(what), "%s (%d, %d, %d)", c->name, (int)d[0],
+             (int)d[1], (int)d[2]);
+    lk_init(&k, c, d, seed);
+    lk_copy_bufs(&k, want);
+    assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+    if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK)
+        fail_msg("%s: %s", what, bell_error_last()->message);
+    for (pass = AS_PROGRAM; pass <= AS_PTX; pass++) {
+        if (!(how & pass))
+            continue;
+        lk_copy_bufs(&k, got);
+        if (pass == AS_PTX)
+            run_ptx(&k, &p, got, what);
+        else if (p_run(&p, got, k.n_bufs, err, sizeof(err)))
+            fail_msg("%s: %s", what, err);
+        if (lk_compare(&k, want, got, err, sizeof(err)))
+            fail_msg("%s%s: %s", what, pass == AS_PTX ? " as PTX" : "", err);
+        lk_free_copy(&k, got);
+    }
+    lk_free_copy(&k, want);
+    lk_fini(&k);
+}
+
+static void
+test_all_kernels(void **state)
+{
+    static const int64_t sizes[][3] = {
+        {1, 1, 1},    {3, 5, 2},   {7, 33, 5},   {16, 16, 16}, {33, 1, 17},
+        {20, 31, 70}, {64, 64, 8}, {5, 129, 12}, {2, 300, 4},
+    };
+    size_t c, s;
+
+    (void)state;
+    for (c = 0; c < lk_n_cases; c++) {
+        for (s = 0; s < ARRAY_LEN(sizes); s++)
+            check_kernel(&lk_cases[c], sizes[s], 7, AS_PROGRAM | AS_PTX);
+    }
+}
+
+/* Sizes at and around those that tiles have. */
+static void
+test_random_sizes(void **state)
+{
+    static const int64_t near[] = {1,  2,  4,  8,  16,  24,
+                                   32, 48, 64, 96, 128, 256};
+    uint64_t rng = 5;
+    size_t c, i, j;
+
+    (void)state;
+    for (c = 0; c < lk_n_cases; c++) {
+        for (i = 0; i < 12; i++) {
+            int64_t d[3];
+            for (j = 0; j < 3; j++) {
+                d[j] = near[lk_random(&rng) % (j == 1 ? 12 : 9)];
+                d[j] += (int64_t)(lk_random(&rng) % 5) - 2;
+                d[j] = d[j] < 1 ? 1 : d[j];
+            }
+            check_kernel(&lk_cases[c], d, i, i % 2 ? AS_PROGRAM : AS_PTX);
+        }
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_kernels),
+        cmocka_unit_test(test_random_sizes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
