@@ -88,7 +88,6 @@ struct nv_control {
     struct nv_rm_mapping window;
     uint64_t copy_engines; /* that do not share the graphics runlist; bits */
     _Atomic uint32_t n_copy_channels; /* made so far */
-    char gpu_uuid[16];
 
     pthread_mutex_t staging_lock; /* the fields below */
     struct hcq_queue *staging;    /* owned; NULL until needed */

@@ -174,13 +174,21 @@ complete_info(struct nv_device *dev)
 static bell_status
 choose_vm(struct nv_control *control)
 {
+    static const struct nv_vm_ops *const models[] = {&nv_vm_rm, &nv_vm_uvm};
     const char *text = getenv("BELL_NV_VM");
+    size_t i;
 
-    control->vm = &nv_vm_rm;
-    if (!text || strcmp(text, nv_vm_rm.name) == 0)
-        return BELL_OK;
-    return bell_fail(BELL_E_INVALID, "BELL_NV_VM is '%.20s', not %s", text,
-                     nv_vm_rm.name);
+    control->vm = models[0];
+    for (i = 0; text && i < ARRAY_LEN(models); i++) {
+        if (strcmp(text, models[i]->name) == 0) {
+            control->vm = models[i];
+            return BELL_OK;
+        }
+    }
+    if (text)
+        return bell_fail(BELL_E_INVALID, "BELL_NV_VM is '%.20s', not rm or uvm",
+                         text);
+    return BELL_OK;
 }
 
 bool

@@ -226,39 +226,68 @@ displace_backing(struct nv_backing *backing)
     control->vm->unmap(backing->dev, backing);
 }
 
+/* Gives a backing of no pool an address from ours. */
+static bell_status
+place_own(struct nv_backing *backing)
+{
+    struct nv_device *dev = backing->dev;
+    uint64_t align_bytes = backing->kind < NV_MEM_KIND_COUNT
+                               ? pool_sizes[backing->kind].align_bytes
+                               : NV_VA_GRANULE_BYTES;
+    bell_status status;
+
+    BELL_TRY(mem_va_alloc(dev->va, backing->size_bytes, align_bytes,
+                          &backing->range));
+    status = place_backing(backing, backing->range.addr);
+    if (status != BELL_OK)
+        mem_va_free(dev->va, &backing->range);
+    return status;
+}
+
+/* Whether pages of the process can have the same address on the card: not in
+ * a window, and not what is pinned already (pages that two buffers share). */
+static bool
+may_keep_address(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
+{
+    struct nv_control *control = nv_control_of(dev);
+    size_t i = find_slot(control, va);
+
+    if (!control->vm->same_address || va < NV_VA_END ||
+        (va < NV_SHARED_WINDOW + (4ull << 30) &&
+         va + size_bytes > NV_LOCAL_WINDOW))
+        return false;
+    return i == control->n_backings ||
+           control->backings[i]->va >= va + size_bytes;
+}
+
 /* A backing of no pool, with an address of its own. */
 static bell_status
 add_own_backing(struct nv_device *dev, const struct nv_backing *model,
                 void *pages, struct nv_backing **out_backing)
 {
+    uint64_t same_va = (uintptr_t)pages;
     struct nv_backing *backing;
     bell_status status;
 
     BELL_TRY(create_backing(dev, model, pages, &backing));
-    status = mem_va_alloc(dev->va, backing->size_bytes,
-                          backing->kind < NV_MEM_KIND_COUNT
-                              ? pool_sizes[backing->kind].align_bytes
-                              : NV_VA_GRANULE_BYTES,
-                          &backing->range);
-    if (status != BELL_OK)
-        goto fail_backing;
-    status = place_backing(backing, backing->range.addr);
-    if (status != BELL_OK)
-        goto fail_range;
+    if (pages && may_keep_address(dev, same_va, backing->size_bytes))
+        status = place_backing(backing, same_va);
+    else
+        status = place_own(backing);
+    if (status != BELL_OK) {
+        destroy_backing(backing);
+        return status;
+    }
     *out_backing = backing;
     return BELL_OK;
-fail_range:
-    mem_va_free(dev->va, &backing->range);
-fail_backing:
-    destroy_backing(backing);
-    return status;
 }
 
 static void
 drop_own_backing(struct nv_backing *backing)
 {
     displace_backing(backing);
-    mem_va_free(backing->dev->va, &backing->range);
+    if (backing->range.size_bytes)
+        mem_va_free(backing->dev->va, &backing->range);
     destroy_backing(backing);
 }
 

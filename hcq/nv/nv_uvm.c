@@ -1,0 +1,317 @@
+/* The address space as nvidia-uvm keeps it, chosen by BELL_NV_VM=uvm.
+ *
+ * The space belongs to UVM: memory gets an external range at the address that
+ * we chose, and channels are registered before they are scheduled, with a
+ * window of addresses for what the driver keeps for them. What both the CPU
+ * and the card see lies at the same address for both: other addresses are
+ * known to give wrong data at times. So our addresses are reserved in the
+ * process, and CPU mappings land there. src: hw/nv/BRINGUP.md section 5.
+ */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "hcq/nv/nv_control.h"
+#include "ioctl/nv_uapi.h"
+
+#define UVM_PATH "/dev/nvidia-uvm"
+
+/* NV_VASPACE_ALLOCATION_PARAMETERS */
+#define SPACE_FAULTING (1u << 6)
+#define SPACE_EXTERNAL (1u << 3)
+
+/* NV2080_CTRL_GPU_GET_GID_INFO */
+#define GID_BINARY 2u
+#define UUID_BYTES 16u
+
+#define MAP_READ_WRITE_ATOMIC 1u
+
+/* For the context of a graphics channel, of which no size is documented: only
+ * addresses are taken. lead: tinygrad's 64 MiB, and room. */
+#define WINDOW_BYTES (512u << 20)
+
+struct uvm {
+    struct kio_file space, mm; /* the second keeps the first's memory alive */
+    uint8_t uuid[UUID_BYTES];
+    void *reserved; /* NULL: not */
+};
+
+static struct uvm *
+uvm_of(struct nv_device *dev)
+{
+    return nv_control_of(dev)->vm_priv;
+}
+
+/* ---- life ------------------------------------------------------------------ */
+
+static bell_status
+read_uuid(struct nv_device *dev, uint8_t *out_uuid)
+{
+    struct nv2080_gpu_get_gid_info gid = {
+        .flags = GID_BINARY,
+        .length = UUID_BYTES,
+    };
+
+    BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
+                           NV2080_CTRL_CMD_GPU_GET_GID_INFO,
+                           NV_S_NV2080_GPU_GET_GID_INFO, &gid));
+    memcpy(out_uuid, gid.data, UUID_BYTES);
+    return BELL_OK;
+}
+
+/* Opens the node twice and starts UVM on the first. */
+static bell_status
+start_uvm(struct nv_device *dev, struct uvm *uvm)
+{
+    struct uvm_initialize init = {0};
+    struct uvm_mm_initialize mm = {0};
+    uint32_t vendor;
+
+    BELL_TRY(kio_open(dev->kio, UVM_PATH, O_RDWR, &uvm->space));
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_INITIALIZE, &init));
+    BELL_TRY(kio_open(dev->kio, UVM_PATH, O_RDWR, &uvm->mm));
+    mm.uvmFd = uvm->space.fd;
+    /* Kernels without that feature refuse it, and do without. */
+    BELL_TRY(kio_ioctl_status(&uvm->mm, UVM_MM_INITIALIZE, &mm, &vendor));
+    return BELL_OK;
+}
+
+static bell_status
+register_card(struct nv_device *dev, struct uvm *uvm)
+{
+    struct uvm_register_gpu params = {.rmCtrlFd = -1};
+
+    BELL_TRY(read_uuid(dev, uvm->uuid));
+    memcpy(params.gpu_uuid, uvm->uuid, UUID_BYTES);
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &params));
+    memcpy(uvm->uuid, params.gpu_uuid, UUID_BYTES); /* it may differ */
+    return BELL_OK;
+}
+
+static bell_status
+register_space(struct nv_device *dev, struct uvm *uvm)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct nv_vaspace_alloc space = {.flags = SPACE_EXTERNAL | SPACE_FAULTING};
+    struct uvm_register_gpu_vaspace params = {
+        .rmCtrlFd = dev->rm->ctl.fd,
+        .hClient = dev->rm->client,
+    };
+
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->device, FERMI_VASPACE_A,
+                         NV_S_NV_VASPACE_ALLOC, &space, &control->vaspace));
+    memcpy(params.gpuUuid, uvm->uuid, UUID_BYTES);
+    params.hVaSpace = control->vaspace;
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU_VASPACE, &params));
+    return BELL_OK;
+}
+
+/* Nobody else in the process may get our addresses. */
+static bell_status
+reserve_addresses(struct nv_device *dev, struct uvm *uvm)
+{
+    void *want = (void *)(uintptr_t)NV_VA_FIRST, *got;
+    size_t size_bytes = (size_t)(NV_VA_END - NV_VA_FIRST);
+    bell_status status = kio_mmap(dev->kio, NULL, want, size_bytes, PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                                      MAP_FIXED_NOREPLACE,
+                                  0, &got);
+
+    if (status == BELL_OK &&
+        got != want) { /* a kernel that knows no such flag */
+        kio_munmap(dev->kio, got, size_bytes);
+        status = BELL_E_KERNEL;
+    }
+    if (status != BELL_OK)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "the UVM model needs the addresses 0x%llx to 0x%llx "
+                         "of this process, and some are in use",
+                         NV_VA_FIRST, NV_VA_END);
+    uvm->reserved = got;
+    return BELL_OK;
+}
+
+static bell_status
+uvm_vm_open(struct nv_device *dev)
+{
+    struct uvm *uvm = host_calloc(1, sizeof(*uvm));
+
+    if (!uvm)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a UVM space");
+    uvm->space.fd = uvm->mm.fd = -1;
+    nv_control_of(dev)->vm_priv = uvm; /* uvm_vm_close gives it back */
+    BELL_TRY(reserve_addresses(dev, uvm));
+    BELL_TRY(start_uvm(dev, uvm));
+    BELL_TRY(register_card(dev, uvm));
+    BELL_TRY(register_space(dev, uvm));
+    return BELL_OK;
+}
+
+static void
+uvm_vm_close(struct nv_device *dev)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct uvm *uvm = uvm_of(dev);
+
+    if (!uvm)
+        return;
+    /* Closing the file ends the registrations. */
+    kio_close(&uvm->mm);
+    kio_close(&uvm->space);
+    nv_rm_free(dev->rm, dev->rm->device, control->vaspace);
+    control->vaspace = 0;
+    if (uvm->reserved)
+        kio_munmap(dev->kio, uvm->reserved, (size_t)(NV_VA_END - NV_VA_FIRST));
+    control->vm_priv = NULL;
+    host_free(uvm);
+}
+
+/* ---- memory ------------------------------------------------------------------ */
+
+static void
+free_range(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
+{
+    struct uvm_free_535 old = {.base = va, .length = size_bytes};
+    struct uvm_free call = {.base = va};
+    bool is_old = nv_wire_bytes(&dev->rm->abi, NV_S_UVM_FREE) == sizeof(old);
+
+    if (kio_ioctl(&uvm_of(dev)->space, UVM_FREE,
+                  is_old ? (void *)&old : (void *)&call) != BELL_OK)
+        LOG(LOG_IOCTL, "UVM range at 0x%llx stays: %s", (unsigned long long)va,
+            bell_error_last()->message);
+}
+
+static bell_status
+map_external(struct nv_device *dev, const struct nv_backing *backing,
+             uint64_t va)
+{
+    struct uvm *uvm = uvm_of(dev);
+    struct uvm_map_external_alloc call;
+    uint64_t wire[sizeof(call) / 8];
+
+    memset(&call, 0, sizeof(call));
+    call.base = va;
+    call.length = backing->size_bytes;
+    memcpy(call.perGpuAttributes[0].gpuUuid, uvm->uuid, UUID_BYTES);
+    call.perGpuAttributes[0].gpuMappingType = MAP_READ_WRITE_ATOMIC;
+    call.gpuAttributesCount = 1;
+    call.rmCtrlFd = dev->rm->ctl.fd;
+    call.hClient = dev->rm->client;
+    call.hMemory = backing->memory;
+    nv_wire_pack(&dev->rm->abi, NV_S_UVM_MAP_EXTERNAL_ALLOC, &call, wire);
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_MAP_EXTERNAL_ALLOCATION, wire));
+    return BELL_OK;
+}
+
+static bell_status
+uvm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
+{
+    struct uvm_create_external_range range = {
+        .base = va,
+        .length = backing->size_bytes,
+    };
+    bell_status status;
+
+    BELL_TRY(kio_ioctl(&uvm_of(dev)->space, UVM_CREATE_EXTERNAL_RANGE, &range));
+    status = map_external(dev, backing, va);
+    if (status != BELL_OK) {
+        free_range(dev, va, backing->size_bytes);
+        return status;
+    }
+    return BELL_OK;
+}
+
+static void
+uvm_vm_unmap(struct nv_device *dev, struct nv_backing *backing)
+{
+    free_range(dev, backing->va, backing->size_bytes);
+}
+
+/* ---- channels ------------------------------------------------------------------ */
+
+static bell_status
+register_channel(struct nv_device *dev, uint32_t channel,
+                 const struct mem_range *window)
+{
+    struct uvm *uvm = uvm_of(dev);
+    struct uvm_register_channel call = {
+        .rmCtrlFd = dev->rm->ctl.fd,
+        .hClient = dev->rm->client,
+        .hChannel = channel,
+        .base = window->addr,
+        .length = window->size_bytes,
+    };
+
+    memcpy(call.gpuUuid, uvm->uuid, UUID_BYTES);
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_CHANNEL, &call));
+    return BELL_OK;
+}
+
+static void
+give_window_back(struct nv_device *dev, struct mem_range *window)
+{
+    struct nv_control *control = nv_control_of(dev);
+
+    pthread_mutex_lock(&control->lock);
+    mem_va_free(dev->va, window);
+    pthread_mutex_unlock(&control->lock);
+    *window = (struct mem_range){0};
+}
+
+static bell_status
+uvm_vm_add_channel(struct nv_device *dev, uint32_t channel,
+                   struct mem_range *out_window)
+{
+    struct nv_control *control = nv_control_of(dev);
+    struct mem_range window;
+    bell_status status;
+
+    pthread_mutex_lock(&control->lock);
+    status = mem_va_alloc(dev->va, WINDOW_BYTES, NV_HUGE_BYTES, &window);
+    pthread_mutex_unlock(&control->lock);
+    BELL_TRY(status);
+    status = register_channel(dev, channel, &window);
+    if (status != BELL_OK) {
+        give_window_back(dev, &window);
+        return status;
+    }
+    *out_window = window;
+    return BELL_OK;
+}
+
+static void
+uvm_vm_remove_channel(struct nv_device *dev, uint32_t channel,
+                      struct mem_range *window)
+{
+    struct uvm *uvm = uvm_of(dev);
+    struct uvm_unregister_channel_535 old = {
+        .hClient = dev->rm->client,
+        .hChannel = channel,
+    };
+    struct uvm_unregister_channel call = {
+        .hClient = dev->rm->client,
+        .hChannel = channel,
+    };
+    bool is_old = nv_wire_bytes(&dev->rm->abi, NV_S_UVM_UNREGISTER_CHANNEL) ==
+                  sizeof(old);
+
+    memcpy(old.gpuUuid, uvm->uuid, UUID_BYTES);
+    if (kio_ioctl(&uvm->space, UVM_UNREGISTER_CHANNEL,
+                  is_old ? (void *)&old : (void *)&call) != BELL_OK)
+        LOG(LOG_IOCTL, "channel 0x%x stays registered: %s", channel,
+            bell_error_last()->message);
+    give_window_back(dev, window);
+}
+
+const struct nv_vm_ops nv_vm_uvm = {
+    .name = "uvm",
+    .open = uvm_vm_open,
+    .close = uvm_vm_close,
+    .map = uvm_vm_map,
+    .unmap = uvm_vm_unmap,
+    .add_channel = uvm_vm_add_channel,
+    .remove_channel = uvm_vm_remove_channel,
+    .same_address = true,
+};
