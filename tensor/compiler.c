@@ -41,6 +41,23 @@ print_host(const struct rt_target *target, const struct lower_program *program,
 /* Buffers start at 64-byte boundaries, and values in scratch memory too. */
 #define NV_ARG_ALIGN_BYTES 64
 
+/* What lowering may use of this very card. */
+static void
+limit_nv(const struct hcq_device_info *info, struct lower_target *lower)
+{
+    int i;
+
+    lower->n_units = info->n_units;
+    if (info->max_local_total < lower->max_threads)
+        lower->max_threads = 1u << log2_floor(info->max_local_total);
+    if (info->max_shared_bytes < lower->max_shared_bytes)
+        lower->max_shared_bytes = info->max_shared_bytes;
+    for (i = 0; i < 3; i++) {
+        if (info->max_grid[i] < lower->max_grid[i])
+            lower->max_grid[i] = info->max_grid[i];
+    }
+}
+
 static bell_status
 init_nv(const struct hcq_device_info *info, struct rt_target *target)
 {
@@ -57,7 +74,9 @@ init_nv(const struct hcq_device_info *info, struct rt_target *target)
     target->ptx.arg_align_bytes = NV_ARG_ALIGN_BYTES;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
     target->n_parallel = info->n_units * NV_ITEMS_PER_SM;
-    return render_ptx_lower_target(&target->ptx, &target->lower);
+    BELL_TRY(render_ptx_lower_target(&target->ptx, &target->lower));
+    limit_nv(info, &target->lower);
+    return BELL_OK;
 }
 
 static bell_status

@@ -21,6 +21,8 @@ device(const char *backend, const char *arch, uint32_t flags)
         .struct_size = sizeof(info),
         .flags = flags,
         .n_units = 6,
+        .max_local_total = 512,
+        .max_shared_bytes = 40000,
         .max_grid = {INT32_MAX, 65535, 65535},
     };
 
@@ -77,6 +79,10 @@ test_simulated(void **state)
         assert_int_equal(rt_target_init(&info, &target), BELL_OK);
         assert_string_equal(target.lower.name, archs[i]);
         assert_true(target.is_simulated);
+        assert_int_equal(target.lower.n_units, 6);
+        assert_int_equal(target.lower.max_threads, 512);
+        assert_int_equal(target.lower.max_shared_bytes, 40000);
+        assert_int_equal(target.lower.max_grid[1], 65535);
         assert_true(target.n_parallel >= 6 * 32);
         compile_all(&target, 0x41, 0xBE);
     }
