@@ -17,6 +17,7 @@ static const struct {
     {"eval", "an expression over .npy files", verb_eval},
     {"fuzz", "random programs against the reference", verb_fuzz},
     {"kernel", "what an expression is compiled to, and its time", verb_kernel},
+    {"selftest", "staged bring-up of a device", verb_selftest},
     {"trace", "record, show, compare and replay kernel calls", verb_trace},
 };
 

@@ -35,6 +35,7 @@ tool_verb_fn verb_doctor;
 tool_verb_fn verb_eval;
 tool_verb_fn verb_fuzz;
 tool_verb_fn verb_kernel;
+tool_verb_fn verb_selftest;
 tool_verb_fn verb_trace;
 
 /* ---- options ---------------------------------------------------------- */

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""`doorbell selftest`: on the CPU, on simulated cards where there are some,
+and its options.
+
+usage: test_selftest.py DOORBELL
+"""
+import json
+
+from cli import Tap, expect, expect_json_error, run
+
+SIMULATED = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120')
+
+
+def has(device):
+    return run('devices', device).returncode == 0
+
+
+def steps_of(done):
+    try:
+        return json.loads(done.stdout)['steps']
+    except (ValueError, KeyError):
+        return []
+
+
+def check_options(tap):
+    listed = run('selftest', '--list', '--json')
+    names = [step['name'] for step in steps_of(listed)]
+    tap.check('steps are listed', expect(listed, 0) + [
+        f'no {n}' for n in ('control-node', 'copy-4k', 'store', 'hung-kernel',
+                            'random-kernels') if n not in names] + [
+        c for c in ['a name twice'] if len(set(names)) != len(names)])
+    only = run('selftest', 'CPU', '--only', 'fill', '--repeat', '50', '--json')
+    steps = steps_of(only)
+    tap.check('one step, 50 times', expect(only, 0) + [
+        c for c in [f'{steps}'] if len(steps) != 1
+        or steps[0]['n_runs'] != 50 or steps[0]['verdict'] != 'passed'])
+    late = steps_of(run('selftest', 'CPU', '--from', 'tensors', '--programs',
+                        '3', '--json'))
+    tap.check('from a step on', [] if [s['name'] for s in late] == [
+        'tensors', 'random-kernels'] else [str(late)])
+    tap.check('a step that is not there', expect(
+        run('selftest', 'CPU', '--only', 'fil'), 2, err="did you mean 'fill'"))
+    tap.check('no such device', expect_json_error(
+        run('selftest', 'NV@sim:sm_1', '--json'), 3, 'sm_1'))
+    tap.check('no such backend', expect(run('selftest', 'XX'), 3))
+
+
+def check_device(tap, device, *more):
+    done = run('selftest', device, '--json', *more)
+    steps = steps_of(done)
+    tap.check(f'all steps on {device}', expect(done, 0) + [
+        f'{s["name"]}: {s["verdict"]}: {s.get("came")}'
+        for s in steps if s['verdict'] != 'passed'] + [
+        c for c in ['no steps'] if len(steps) < 15])
+
+
+def main():
+    tap = Tap()
+    check_options(tap)
+    check_device(tap, 'CPU', '--programs', '8')
+    for device in SIMULATED:
+        if has(device):
+            check_device(tap, device, '--programs', '2')
+        else:
+            tap.skip(f'all steps on {device}', 'it cannot be opened')
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
