@@ -10,6 +10,7 @@ static const struct {
     const char *name, *help;
     tool_verb_fn *run;
 } verbs[] = {
+    {"bench", "what a device and the way to it cost", verb_bench},
     {"decode", "what a device reads, as text", verb_decode},
     {"demo", "train a small network: mnist", verb_demo},
     {"devices", "the devices of this machine", verb_devices},

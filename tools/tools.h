@@ -28,6 +28,7 @@ enum tool_exit {
 /* argv[0] is the verb's name. */
 typedef int tool_verb_fn(int argc, char **argv);
 
+tool_verb_fn verb_bench;
 tool_verb_fn verb_decode;
 tool_verb_fn verb_demo;
 tool_verb_fn verb_devices;

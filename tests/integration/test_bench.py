@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""`doorbell bench`: the groups, documents, saved runs.
+
+usage: test_bench.py DOORBELL
+"""
+import json
+import os
+import tempfile
+
+from cli import Tap, expect, run
+
+QUICK = ('--seconds', '0.01')
+GROUPS = ('start', 'launch', 'rate', 'replay', 'copy', 'memory',
+          'elementwise', 'gemm')
+SIMULATED = 'NV@sim:sm_90'
+
+
+def document_of(done):
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        return {}
+
+
+def row_complaints(row):
+    """A row has a median between its quartiles, or says why it has none."""
+    keys = [k for k in row if k.startswith('median_')]
+    if len(keys) != 1:
+        return [f'{row}: not one median']
+    unit = keys[0][len('median_'):]
+    if row[keys[0]] == 'unsupported':
+        return [] if row.get('why') else [f'{row["name"]}: no reason']
+    if not 0 < row[f'q1_{unit}'] <= row[keys[0]] <= row[f'q3_{unit}']:
+        return [f'{row}: out of order']
+    return [] if row['n_runs'] > 0 else [f'{row["name"]}: no runs']
+
+
+def check_group(tap, device, group):
+    done = run('bench', device, '--only', group, '--json', *QUICK)
+    rows = document_of(done).get('rows', [])
+    tap.check(f'{group} on {device}', expect(done, 0) + [
+        c for row in rows for c in row_complaints(row)] + [
+        c for c in ['no rows'] if not rows])
+
+
+def check_saved(tap, folder):
+    path = os.path.join(folder, 'run.json')
+    done = run('bench', 'CPU', '--only', 'launch', '--save', path, *QUICK)
+    again = run('bench', 'CPU', '--only', 'launch', '--against', path,
+                '--json', *QUICK)
+    rows = [r for r in document_of(again).get('rows', []) if 'n_runs' in r]
+    tap.check('against a saved run', expect(done, 0) + expect(again, 0) + [
+        f'{r["name"]} has no ratio' for r in rows if not r.get('ratio')] + [
+        c for c in ['no rows'] if not rows])
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('{}')
+    tap.check('against something else', expect(
+        run('bench', 'CPU', '--only', 'launch', '--against', path, *QUICK), 1,
+        err='--save'))
+
+
+def main():
+    tap = Tap()
+    listed = run('bench', '--list')
+    tap.check('groups are listed', expect(listed, 0) + [
+        f'no {g}' for g in GROUPS if g not in listed.stdout])
+    for group in GROUPS:
+        check_group(tap, 'CPU', group)
+    with tempfile.TemporaryDirectory() as folder:
+        check_saved(tap, folder)
+    tap.check('no such group', expect(
+        run('bench', 'CPU', '--only', 'gem'), 2, err="did you mean 'gemm'"))
+    tap.check('no such device', expect(run('bench', 'CPU:7'), 3))
+    if run('devices', SIMULATED).returncode == 0:
+        done = run('bench', SIMULATED, '--only', 'launch', *QUICK)
+        tap.check('a simulated card says so', expect(
+            done, 0, out="these figures are the simulator's"))
+        for group in GROUPS:
+            check_group(tap, SIMULATED, group)
+    else:
+        tap.skip(f'bench on {SIMULATED}', 'it cannot be opened')
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,105 @@
+/* `doorbell bench`: what a device and the way to it cost. Each measurement is
+ * a row: a median with its quartiles over repeated runs, in a unit that its
+ * name ends with. On simulated devices the figures are the simulator's.
+ *
+ * Plain data; one thread.
+ */
+#ifndef BELL_TOOLS_BENCH_H
+#define BELL_TOOLS_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hcq/hcq.h"
+
+#define BENCH_ROWS_MAX    128
+#define BENCH_SAMPLES_MAX 4096
+#define BENCH_WAIT_NS     60000000000ull
+
+enum bench_unit {
+    BENCH_US,     /* microseconds; less is better */
+    BENCH_NS,     /* nanoseconds; less is better */
+    BENCH_MS,     /* milliseconds; less is better */
+    BENCH_GB_S,   /* 10^9 bytes a second */
+    BENCH_GFLOPS, /* 10^9 operations a second */
+    BENCH_KILO_S, /* thousands a second */
+    BENCH_UNIT_COUNT
+};
+
+/* "us": also the end of the keys in JSON. */
+extern const char *const bench_unit_names[BENCH_UNIT_COUNT];
+
+struct bench_row {
+    char name[48];    /* "copy_d2d_1MiB" */
+    const char *what; /* static: for people */
+    enum bench_unit unit;
+    double median, q1, q3;
+    uint64_t n_runs;
+    bool has_old; /* --against */
+    double old;
+    char why_not[160]; /* not empty: not measured */
+};
+
+struct bench {
+    char device[HCQ_NAME_MAX];
+    const char *only; /* a group, or NULL */
+    double budget_s;  /* for each row */
+
+    struct hcq_device *dev; /* owned while queue measurements run */
+    struct hcq_device_info info;
+    struct hcq_queue *compute, *copy;
+    struct hcq_program *store; /* one thread stores a number; may be NULL */
+    bool is_small;             /* simulated: sizes that end */
+
+    double samples[BENCH_SAMPLES_MAX];
+    size_t n_samples;
+    uint64_t start_ns; /* of the row */
+
+    struct bench_row rows[BENCH_ROWS_MAX];
+    size_t n_rows;
+};
+
+/* One group of rows. A failing status ends the run. */
+struct bench_group {
+    const char *name, *what;
+    bell_status (*run)(struct bench *b);
+};
+
+extern const struct bench_group bench_groups[];
+extern const size_t bench_n_groups;
+
+/* Groups of bench_queue.c: they use dev, compute, copy. */
+bell_status bench_launch(struct bench *b);
+bell_status bench_rate(struct bench *b);
+bell_status bench_replay(struct bench *b);
+bell_status bench_copy(struct bench *b);
+bell_status bench_memory(struct bench *b);
+/* Groups of bench_tensor.c: they open contexts of their own. */
+bell_status bench_start(struct bench *b);
+bell_status bench_elementwise(struct bench *b);
+bell_status bench_gemm(struct bench *b);
+
+/* The device with its queues, and a kernel where it takes PTX. */
+BELL_MUST_CHECK bell_status bench_open(struct bench *b);
+void bench_close(struct bench *b);
+
+/* A row: begin, samples until bench_goes_on says no, end. */
+void bench_begin(struct bench *b);
+/* Until there are `min` samples and the budget is spent, or no more room. */
+bool bench_goes_on(const struct bench *b, size_t min);
+void bench_sample(struct bench *b, double value);
+void bench_end(struct bench *b, enum bench_unit unit, const char *what,
+               const char *name, ...) __attribute__((format(printf, 4, 5)));
+/* A row that this device has not. */
+void bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
+                 const char *name, const char *why);
+
+/* Median and quartiles of n >= 1 values, which are sorted. */
+void bench_quartiles(double *values, size_t n, double *out_q1,
+                     double *out_median, double *out_q3);
+
+/* Sets `old` of the rows that a saved run has. BELL_E_IO: not such a file. */
+BELL_MUST_CHECK bell_status bench_read_old(struct bench *b, const char *path);
+
+#endif
