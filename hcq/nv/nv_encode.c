@@ -1,0 +1,751 @@
+/* From packets to the words that the card reads.
+ *
+ * All packers are those of hcq/nv/regs. Addresses were checked when the
+ * packet was emitted or patched; other values come from the driver itself.
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "hcq/nv/nv_command.h"
+#include "hcq/nv/nv_qmd.h"
+#include "hcq/nv/regs/nv_ce.h"
+#include "hcq/nv/regs/nv_compute.h"
+#include "hcq/nv/regs/nv_host.h"
+
+/* ---- classes ------------------------------------------------------------- */
+
+struct class_gen {
+    uint32_t class_number;
+    uint8_t gen;
+};
+
+static const struct class_gen host_classes[] = {
+    {0xc56f, NV_HOST_GEN_C56F},
+    {0xc86f, NV_HOST_GEN_C86F},
+    {0xc96f, NV_HOST_GEN_C96F},
+    {0xca6f, NV_HOST_GEN_CA6F},
+};
+static const struct class_gen compute_classes[] = {
+    {0xc6c0, NV_COMPUTE_GEN_C6C0}, {0xc7c0, NV_COMPUTE_GEN_C7C0},
+    {0xc9c0, NV_COMPUTE_GEN_C9C0}, {0xcbc0, NV_COMPUTE_GEN_CBC0},
+    {0xcdc0, NV_COMPUTE_GEN_CDC0}, {0xcec0, NV_COMPUTE_GEN_CEC0},
+};
+static const struct class_gen copy_classes[] = {
+    {0xc6b5, NV_CE_GEN_C6B5}, {0xc7b5, NV_CE_GEN_C7B5},
+    {0xc8b5, NV_CE_GEN_C8B5}, {0xc9b5, NV_CE_GEN_C9B5},
+    {0xcab5, NV_CE_GEN_CAB5},
+};
+
+static bell_status
+find_gen(const struct class_gen *rows, size_t n, const char *what,
+         uint32_t class_number, uint8_t *out_gen)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        if (rows[i].class_number == class_number) {
+            *out_gen = rows[i].gen;
+            return BELL_OK;
+        }
+    }
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "the methods of %s class 0x%04x are not known", what,
+                     class_number);
+}
+
+/* Addresses have 40 or 57 bits for the host engine, 49 or 57 for copies. */
+bell_status
+nv_engine_init(struct nv_engine *engine, const struct nv_chip *chip,
+               bool is_copy)
+{
+    memset(engine, 0, sizeof(*engine));
+    BELL_TRY(find_gen(host_classes, ARRAY_LEN(host_classes), "channel",
+                      chip->gpfifo_class, &engine->host_gen));
+    BELL_TRY(find_gen(compute_classes, ARRAY_LEN(compute_classes), "compute",
+                      chip->compute_class, &engine->compute_gen));
+    BELL_TRY(find_gen(copy_classes, ARRAY_LEN(copy_classes), "copy",
+                      chip->copy_class, &engine->copy_gen));
+    engine->is_copy = is_copy;
+    engine->has_mem_op = engine->host_gen != NV_HOST_GEN_CA6F;
+    engine->compute_class = chip->compute_class;
+    engine->copy_class = chip->copy_class;
+    engine->host_va_end = 1ull
+                          << (engine->host_gen == NV_HOST_GEN_C56F ? 40 : 57);
+    engine->copy_va_end = 1ull << (engine->copy_gen == NV_CE_GEN_C6B5 ||
+                                           engine->copy_gen == NV_CE_GEN_C7B5
+                                       ? 49
+                                       : 57);
+    return BELL_OK;
+}
+
+/* ---- methods --------------------------------------------------------------- */
+
+/* A header for n_dw words to ascending methods. */
+static void
+put_head(struct nv_push *push, enum nv_host_subchannel subchannel,
+         uint32_t address, uint32_t n_dw)
+{
+    *push->at++ =
+        nv_pack_host_incr(push->engine->host_gen, (struct nv_host_incr){
+                                                      .address = address,
+                                                      .subchannel = subchannel,
+                                                      .count = n_dw,
+                                                  });
+}
+
+static void
+put_words(struct nv_push *push, const uint32_t *words, uint32_t n_dw)
+{
+    memcpy(push->at, words, n_dw * sizeof(words[0]));
+    push->at += n_dw;
+}
+
+/* One method with one word. */
+static void
+put_word(struct nv_push *push, enum nv_host_subchannel subchannel,
+         uint32_t address, uint32_t word)
+{
+    put_head(push, subchannel, address, 1);
+    *push->at++ = word;
+}
+
+/* Nothing, n_dw words long: not 1. */
+static void
+put_nothing(struct nv_push *push, uint32_t n_dw)
+{
+    assert(n_dw != 1 && n_dw <= NV_HOST_METHOD_MAX_DW);
+    if (n_dw == 0)
+        return;
+    *push->at++ =
+        nv_pack_host_nonincr(push->engine->host_gen, (struct nv_host_nonincr){
+                                                         .address = NV_HOST_NOP,
+                                                         .count = n_dw - 1,
+                                                     });
+    memset(push->at, 0, (n_dw - 1) * sizeof(push->at[0]));
+    push->at += n_dw - 1;
+}
+
+/* ---- the host engine --------------------------------------------------------- */
+
+#define SEM_DW 6u
+
+static void
+put_sem(struct nv_push *push, struct nv_host_sem sem)
+{
+    uint32_t words[5];
+
+    nv_pack_host_sem(push->engine->host_gen, sem, words);
+    put_head(push, NV_HOST_SUBCHANNEL_HOST, NV_HOST_SEM, 5);
+    put_words(push, words, 5);
+}
+
+/* Stores 32 or 64 bits when all before is done. */
+static void
+put_release(struct nv_push *push, uint64_t va, uint64_t value, bool is_64)
+{
+    put_sem(push, (struct nv_host_sem){
+                      .offset = va,
+                      .payload = value,
+                      .operation = NV_HOST_SEM_OP_RELEASE,
+                      .release_wfi = true,
+                      .payload_size = is_64 ? NV_HOST_SEM_PAYLOAD_64BIT
+                                            : NV_HOST_SEM_PAYLOAD_32BIT,
+                  });
+    push->busy = false;
+}
+
+static void
+put_timestamp(struct nv_push *push, uint64_t va)
+{
+    put_sem(push, (struct nv_host_sem){
+                      .offset = va,
+                      .operation = NV_HOST_SEM_OP_RELEASE,
+                      .release_wfi = true,
+                      .payload_size = NV_HOST_SEM_PAYLOAD_64BIT,
+                      .release_timestamp = true,
+                  });
+    push->busy = false;
+}
+
+static void
+put_wait(struct nv_push *push, uint64_t va, uint64_t value)
+{
+    put_sem(push, (struct nv_host_sem){
+                      .offset = va,
+                      .payload = value,
+                      .operation = NV_HOST_SEM_OP_ACQ_CIRC_GEQ,
+                      .acquire_switch_tsg = true,
+                      .payload_size = NV_HOST_SEM_PAYLOAD_64BIT,
+                  });
+}
+
+static void
+put_acquire32(struct nv_push *push, enum nv_host_sem_op op, uint64_t va,
+              uint32_t value)
+{
+    put_sem(push, (struct nv_host_sem){
+                      .offset = va,
+                      .payload = value,
+                      .operation = op,
+                      .acquire_switch_tsg = true,
+                      .payload_size = NV_HOST_SEM_PAYLOAD_32BIT,
+                  });
+}
+
+/* A whole word is one comparison. Of some bits each is waited for by itself,
+ * one after the other: AND is met by a common bit, NOR by a bit that is 0 in
+ * both. A value with bits outside of the mask is never there. */
+static void
+put_poll(struct nv_push *push, uint64_t va, uint32_t mask, uint32_t value)
+{
+    uint32_t bit;
+
+    if (mask == UINT32_MAX) {
+        put_acquire32(push, NV_HOST_SEM_OP_ACQUIRE, va, value);
+        return;
+    }
+    if (value & ~mask) {
+        put_acquire32(push, NV_HOST_SEM_OP_ACQ_AND, va, 0);
+        return;
+    }
+    for (; mask; mask &= mask - 1) {
+        bit = mask & -mask;
+        if (value & bit)
+            put_acquire32(push, NV_HOST_SEM_OP_ACQ_AND, va, bit);
+        else
+            put_acquire32(push, NV_HOST_SEM_OP_ACQ_NOR, va, ~bit);
+    }
+}
+
+static uint32_t
+poll_dw(uint32_t mask, uint32_t value)
+{
+    if (mask == UINT32_MAX || (value & ~mask))
+        return SEM_DW;
+    return SEM_DW * (uint32_t)__builtin_popcount(mask);
+}
+
+static void
+put_host_wfi(struct nv_push *push)
+{
+    put_word(push, NV_HOST_SUBCHANNEL_HOST, NV_HOST_WFI,
+             nv_pack_host_wfi(push->engine->host_gen,
+                              (struct nv_host_wfi){
+                                  .scope = NV_HOST_WFI_SCOPE_ALL,
+                              }));
+}
+
+/* ---- kernels -------------------------------------------------------------------- */
+
+static void
+put_compute(struct nv_push *push, uint32_t address, uint32_t word)
+{
+    put_word(push, NV_HOST_SUBCHANNEL_COMPUTE, address, word);
+}
+
+/* Until kernels before are done, if there may be any. */
+static void
+put_idle(struct nv_push *push, bool always)
+{
+    if (push->engine->is_copy || (!push->busy && !always))
+        return;
+    put_compute(push, NV_COMPUTE_WAIT_FOR_IDLE, 0);
+    push->busy = false;
+}
+
+void
+nv_push_invalidate(struct nv_push *push)
+{
+    if (push->engine->is_copy)
+        return;
+    put_compute(
+        push, NV_COMPUTE_INVALIDATE_NO_WFI,
+        nv_pack_compute_invalidate_no_wfi(push->engine->compute_gen,
+                                          (struct nv_compute_invalidate_no_wfi){
+                                              .instruction = true,
+                                              .global_data = true,
+                                              .constant = true,
+                                          }));
+}
+
+static void
+put_barrier(struct nv_push *push)
+{
+    uint32_t words[4];
+
+    put_idle(push, false);
+    put_host_wfi(push);
+    if (push->engine->has_mem_op) {
+        nv_pack_host_mem_op(push->engine->host_gen,
+                            (struct nv_host_mem_op){
+                                .membar_type = NV_HOST_MEMBAR_SYS_MEMBAR,
+                                .operation = NV_HOST_MEM_OPERATION_MEMBAR,
+                            },
+                            words);
+        put_head(push, NV_HOST_SUBCHANNEL_HOST, NV_HOST_MEM_OP, 4);
+        put_words(push, words, 4);
+    }
+    nv_push_invalidate(push);
+}
+
+static void
+put_exec(struct nv_push *push, const struct nv_exec *exec)
+{
+    const struct nv_program *prog = exec->prog;
+    uint32_t n_bytes = exec->head.n_units * NV_UNIT_BYTES;
+
+    put_idle(push, false);
+    put_compute(push, NV_COMPUTE_PCAS_A,
+                nv_pack_compute_pcas_a(push->engine->compute_gen,
+                                       (struct nv_compute_pcas_a){
+                                           .qmd_address = push->data_va,
+                                       }));
+    put_compute(push, NV_COMPUTE_PCAS2_B,
+                nv_pack_compute_pcas2_b(push->engine->compute_gen,
+                                        (struct nv_compute_pcas2_b){
+                                            .pcas_action = prog->launch->action,
+                                        }));
+    nv_launch_write(prog, exec->grid, exec->local, exec->args,
+                    (exec->head.n_dw - NV_EXEC_DW) / 2u, push->data_va,
+                    push->data);
+    push->data += n_bytes;
+    push->data_va += n_bytes;
+    push->busy = true;
+}
+
+/* ---- copies ---------------------------------------------------------------------- */
+
+/* Transfers of this size and more go as lines of LINE_BYTES and a rest. */
+#define LINES_FROM_BYTES (1ull << 31)
+#define LINE_BYTES       (1u << 30)
+
+#define COPY_LINES_DW 11u
+#define COPY_REST_DW  9u
+#define COPY_DW       (COPY_LINES_DW + COPY_REST_DW)
+/* Waits around work of the copy engine on a compute queue. */
+#define AROUND_DW 4u
+
+static void
+put_copy_head(struct nv_push *push, uint32_t address, uint32_t n_dw)
+{
+    put_head(push, NV_HOST_SUBCHANNEL_COPY, address, n_dw);
+}
+
+/* Starts a transfer; those before are done by then, and what it wrote is
+ * visible when it is. */
+static void
+put_launch_dma(struct nv_push *push, bool has_lines, bool is_fill)
+{
+    put_word(push, NV_HOST_SUBCHANNEL_COPY, NV_CE_LAUNCH_DMA,
+             nv_pack_ce_launch_dma(
+                 push->engine->copy_gen,
+                 (struct nv_ce_launch_dma){
+                     .data_transfer_type = NV_CE_TRANSFER_NON_PIPELINED,
+                     .flush_enable = true,
+                     .src_memory_layout = NV_CE_LAYOUT_PITCH,
+                     .dst_memory_layout = NV_CE_LAYOUT_PITCH,
+                     .multi_line_enable = has_lines,
+                     .remap_enable = is_fill,
+                 }));
+}
+
+static void
+pack_address(const struct nv_engine *engine, uint64_t va, uint32_t *words)
+{
+    nv_pack_ce_offset_out(engine->copy_gen,
+                          (struct nv_ce_offset_out){.address = va}, words);
+}
+
+static void
+put_copy_lines(struct nv_push *push, uint64_t dst, uint64_t src,
+               uint32_t n_lines)
+{
+    uint32_t words[8];
+
+    pack_address(push->engine, src, words);
+    pack_address(push->engine, dst, words + 2);
+    words[4] = words[5] = words[6] = LINE_BYTES;
+    words[7] = n_lines;
+    put_copy_head(push, NV_CE_OFFSET_IN, 8);
+    put_words(push, words, 8);
+    put_launch_dma(push, true, false);
+}
+
+static void
+put_copy_rest(struct nv_push *push, uint64_t dst, uint64_t src,
+              uint32_t n_bytes)
+{
+    uint32_t words[4];
+
+    pack_address(push->engine, src, words);
+    pack_address(push->engine, dst, words + 2);
+    put_copy_head(push, NV_CE_OFFSET_IN, 4);
+    put_words(push, words, 4);
+    put_word(push, NV_HOST_SUBCHANNEL_COPY, NV_CE_LINE_LENGTH_IN, n_bytes);
+    put_launch_dma(push, false, false);
+}
+
+static uint32_t
+count_lines(uint64_t size_bytes)
+{
+    return size_bytes < LINES_FROM_BYTES ? 0
+                                         : (uint32_t)(size_bytes / LINE_BYTES);
+}
+
+static void
+put_copy(struct nv_push *push, uint64_t dst, uint64_t src, uint64_t size_bytes)
+{
+    uint32_t n_lines = count_lines(size_bytes);
+    uint64_t done = (uint64_t)n_lines * LINE_BYTES;
+
+    if (n_lines)
+        put_copy_lines(push, dst, src, n_lines);
+    if (done < size_bytes)
+        put_copy_rest(push, dst + done, src + done,
+                      (uint32_t)(size_bytes - done));
+}
+
+/* ---- fills -------------------------------------------------------------------------- */
+
+#define FILL_LINES_DW 12u
+#define FILL_REST_DW  10u
+#define FILL_DW       (FILL_LINES_DW + 3 * FILL_REST_DW)
+#define FAR64_DW      11u
+
+/* Elements of n_bytes (1, 2, 4) that are all `value`. */
+static void
+put_fill_value(struct nv_push *push, uint32_t value, uint32_t n_bytes)
+{
+    uint32_t words[2] = {
+        value,
+        nv_pack_ce_remap_components(push->engine->copy_gen,
+                                    (struct nv_ce_remap_components){
+                                        .dst_x = NV_CE_REMAP_CONST_B,
+                                        .component_size = n_bytes - 1,
+                                    }),
+    };
+
+    put_copy_head(push, NV_CE_SET_REMAP_CONST_B, 2);
+    put_words(push, words, 2);
+}
+
+static void
+put_fill_lines(struct nv_push *push, uint64_t dst, uint32_t pattern,
+               uint32_t n_lines)
+{
+    uint32_t words[6];
+
+    put_fill_value(push, pattern, 4);
+    pack_address(push->engine, dst, words);
+    words[2] = words[3] = LINE_BYTES;
+    words[4] = LINE_BYTES / 4;
+    words[5] = n_lines;
+    put_copy_head(push, NV_CE_OFFSET_OUT, 6);
+    put_words(push, words, 6);
+    put_launch_dma(push, true, true);
+}
+
+static void
+put_elements(struct nv_push *push, uint64_t dst, uint32_t n)
+{
+    uint32_t words[2];
+
+    pack_address(push->engine, dst, words);
+    put_copy_head(push, NV_CE_OFFSET_OUT, 2);
+    put_words(push, words, 2);
+    put_word(push, NV_HOST_SUBCHANNEL_COPY, NV_CE_LINE_LENGTH_IN, n);
+    put_launch_dma(push, false, true);
+}
+
+static void
+put_fill(struct nv_push *push, uint64_t dst, uint32_t pattern,
+         uint64_t size_bytes)
+{
+    uint32_t n_lines = count_lines(size_bytes);
+    uint64_t end = dst + size_bytes;
+
+    if (n_lines)
+        put_fill_lines(push, dst, pattern, n_lines);
+    dst += (uint64_t)n_lines * LINE_BYTES;
+    if (end - dst >= 4) {
+        put_fill_value(push, pattern, 4);
+        put_elements(push, dst, (uint32_t)((end - dst) / 4));
+        dst = end - (end - dst) % 4;
+    }
+    if (end - dst >= 2) {
+        put_fill_value(push, pattern & 0xffff, 2);
+        put_elements(push, dst, 1);
+        dst += 2;
+        pattern >>= 16;
+    }
+    if (dst < end) {
+        put_fill_value(push, pattern & 0xff, 1);
+        put_elements(push, dst, 1);
+    }
+}
+
+/* A store where the host engine does not reach: one element of one or two
+ * components. */
+static void
+put_far_write(struct nv_push *push, uint64_t va, uint64_t value, bool is_64)
+{
+    uint32_t words[3] = {(uint32_t)value, (uint32_t)(value >> 32), 0};
+
+    if (!is_64) {
+        put_fill(push, va, (uint32_t)value, 4);
+        return;
+    }
+    words[2] = nv_pack_ce_remap_components(
+        push->engine->copy_gen, (struct nv_ce_remap_components){
+                                    .dst_x = NV_CE_REMAP_CONST_A,
+                                    .dst_y = NV_CE_REMAP_CONST_B,
+                                    .component_size = NV_CE_COMPONENTS_FOUR,
+                                    .num_dst_components = NV_CE_COMPONENTS_TWO,
+                                });
+    put_copy_head(push, NV_CE_SET_REMAP_CONST_A, 3);
+    put_words(push, words, 3);
+    put_elements(push, va, 1);
+}
+
+static bool
+is_far(const struct nv_engine *engine, uint64_t va)
+{
+    return va > engine->host_va_end - 8;
+}
+
+/* ---- packets --------------------------------------------------------------------------- */
+
+/* Methods that a transfer takes at most, without waits around it. */
+static uint32_t
+transfer_dw(const struct nv_packet *packet, bool is_fixed)
+{
+    uint64_t size_bytes = packet->word[2];
+    uint32_t n_lines = count_lines(size_bytes);
+    bool has_rest = size_bytes > (uint64_t)n_lines * LINE_BYTES;
+
+    if (packet->head.op == NV_OP_COPY)
+        return is_fixed ? COPY_DW
+                        : (n_lines ? COPY_LINES_DW : 0) +
+                              (has_rest ? COPY_REST_DW : 0);
+    return is_fixed
+               ? FILL_DW
+               : (n_lines ? FILL_LINES_DW : 0) + (has_rest ? FILL_REST_DW : 0) +
+                     FILL_REST_DW *
+                         (uint32_t)__builtin_popcountll(size_bytes & 3);
+}
+
+static uint32_t
+write_dw(const struct nv_engine *engine, const struct nv_packet *packet,
+         bool is_fixed)
+{
+    if (!is_fixed && !is_far(engine, packet->word[0]))
+        return SEM_DW;
+    return (engine->is_copy ? 0 : AROUND_DW) +
+           (packet->head.op == NV_OP_WRITE32 ? FILL_REST_DW : FAR64_DW);
+}
+
+static uint32_t
+packet_dw(const struct nv_engine *engine, const struct nv_packet *packet)
+{
+    bool is_fixed = packet->head.flags & NV_HEAD_FIXED;
+    uint32_t around = engine->is_copy ? 0 : AROUND_DW;
+
+    switch ((enum nv_op)packet->head.op) {
+    case NV_OP_BARRIER:
+        return 11;
+    case NV_OP_EXEC:
+        return 6;
+    case NV_OP_COPY:
+    case NV_OP_FILL:
+        return transfer_dw(packet, is_fixed) + around;
+    case NV_OP_WRITE32:
+    case NV_OP_WRITE64:
+        return write_dw(engine, packet, is_fixed);
+    case NV_OP_POLL:
+        return is_fixed ? 32 * SEM_DW
+                        : poll_dw((uint32_t)packet->word[1],
+                                  (uint32_t)packet->word[2]);
+    case NV_OP_WAIT:
+    case NV_OP_SIGNAL:
+    case NV_OP_TIMESTAMP:
+    case NV_OP_COUNT:
+    default:
+        return SEM_DW;
+    }
+}
+
+void
+nv_packet_measure(const struct nv_engine *engine, struct nv_packet *packet)
+{
+    struct nv_head *head = &packet->head;
+    uint32_t n_dw = packet_dw(engine, packet);
+
+    head->n_units = 0;
+    if (head->op == NV_OP_EXEC)
+        head->n_units =
+            (uint16_t)(nv_exec_of(packet)->prog->data_bytes / NV_UNIT_BYTES);
+    /* The queue's history holds the packet at the place of its words. */
+    else if (n_dw < head->n_dw)
+        n_dw = head->n_dw;
+    head->method_dw = (uint16_t)n_dw;
+}
+
+static void
+put_transfer(struct nv_push *push, const struct nv_packet *packet)
+{
+    const uint64_t *word = packet->word;
+
+    if (packet->head.op == NV_OP_COPY)
+        put_copy(push, word[0], word[1], word[2]);
+    else if (packet->head.op == NV_OP_FILL)
+        put_fill(push, word[0], (uint32_t)word[1], word[2]);
+    else
+        put_far_write(push, word[0], word[1], packet->head.op == NV_OP_WRITE64);
+}
+
+/* Work of the copy engine: on a compute queue between kernels. */
+static void
+put_copy_work(struct nv_push *push, const struct nv_packet *packet)
+{
+    put_idle(push, packet->head.flags & NV_HEAD_FIXED);
+    put_transfer(push, packet);
+    if (!push->engine->is_copy)
+        put_host_wfi(push);
+}
+
+static void
+put_write(struct nv_push *push, const struct nv_packet *packet)
+{
+    if (is_far(push->engine, packet->word[0]))
+        put_copy_work(push, packet);
+    else
+        put_release(push, packet->word[0], packet->word[1],
+                    packet->head.op == NV_OP_WRITE64);
+}
+
+void
+nv_push_packet(struct nv_push *push, const struct nv_packet *packet)
+{
+    const uint64_t *word = packet->word;
+    uint32_t *start = push->at;
+
+    switch ((enum nv_op)packet->head.op) {
+    case NV_OP_WAIT:
+        put_wait(push, word[0], word[1]);
+        break;
+    case NV_OP_SIGNAL:
+        put_release(push, word[0], word[1], true);
+        break;
+    case NV_OP_TIMESTAMP:
+        put_timestamp(push, word[0]);
+        break;
+    case NV_OP_BARRIER:
+        put_barrier(push);
+        break;
+    case NV_OP_EXEC:
+        put_exec(push, nv_exec_of(packet));
+        break;
+    case NV_OP_COPY:
+    case NV_OP_FILL:
+        if (word[2] || packet->head.flags & NV_HEAD_FIXED)
+            put_copy_work(push, packet);
+        break;
+    case NV_OP_WRITE32:
+    case NV_OP_WRITE64:
+        put_write(push, packet);
+        break;
+    case NV_OP_POLL:
+        put_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
+        break;
+    case NV_OP_COUNT:
+    default:
+        break;
+    }
+    if (packet->head.flags & NV_HEAD_FIXED)
+        put_nothing(push,
+                    (uint32_t)(packet->head.method_dw - (push->at - start)));
+}
+
+/* ---- a channel's own ---------------------------------------------------------------------- */
+
+static void
+put_object(struct nv_push *push, enum nv_host_subchannel subchannel,
+           uint32_t class_number)
+{
+    put_word(push, subchannel, NV_HOST_SET_OBJECT,
+             nv_pack_host_set_object(push->engine->host_gen,
+                                     (struct nv_host_set_object){
+                                         .nvclass = class_number,
+                                     }));
+}
+
+static void
+put_windows(struct nv_push *push, const struct nv_chip *chip)
+{
+    uint32_t words[2];
+
+    nv_pack_compute_shared_window(push->engine->compute_gen,
+                                  (struct nv_compute_shared_window){
+                                      .base_address = chip->shared_window,
+                                  },
+                                  words);
+    put_head(push, NV_HOST_SUBCHANNEL_COMPUTE, NV_COMPUTE_SHARED_WINDOW, 2);
+    put_words(push, words, 2);
+    nv_pack_compute_local_window(push->engine->compute_gen,
+                                 (struct nv_compute_local_window){
+                                     .base_address = chip->local_window,
+                                 },
+                                 words);
+    put_head(push, NV_HOST_SUBCHANNEL_COMPUTE, NV_COMPUTE_LOCAL_WINDOW, 2);
+    put_words(push, words, 2);
+}
+
+void
+nv_push_setup(struct nv_push *push, const struct nv_chip *chip)
+{
+    put_object(push, NV_HOST_SUBCHANNEL_COPY, push->engine->copy_class);
+    if (push->engine->is_copy)
+        return;
+    put_object(push, NV_HOST_SUBCHANNEL_COMPUTE, push->engine->compute_class);
+    put_compute(push, NV_COMPUTE_INVAL_SKED, 0);
+    put_compute(push, NV_COMPUTE_INVAL_SAMPLER_NO_WFI, 0);
+    put_compute(push, NV_COMPUTE_INVAL_HEADER_NO_WFI, 0);
+    put_windows(push, chip);
+    put_compute(push, NV_COMPUTE_EXCEPTIONS,
+                nv_pack_compute_exceptions(push->engine->compute_gen,
+                                           (struct nv_compute_exceptions){
+                                               .enable = true,
+                                           }));
+}
+
+/* src: hw/nv/BRINGUP.md section 8 */
+void
+nv_push_local(struct nv_push *push, const struct nv_local *local)
+{
+    uint32_t words[3];
+
+    if (push->engine->is_copy)
+        return;
+    put_idle(push, true);
+    nv_pack_compute_local_memory(push->engine->compute_gen,
+                                 (struct nv_compute_local_memory){
+                                     .address = local->mem.va,
+                                 },
+                                 words);
+    put_head(push, NV_HOST_SUBCHANNEL_COMPUTE, NV_COMPUTE_LOCAL_MEMORY, 2);
+    put_words(push, words, 2);
+    nv_pack_compute_local_tpc_size(push->engine->compute_gen,
+                                   (struct nv_compute_local_tpc_size){
+                                       .size = local->tpc_bytes,
+                                       .max_sm_count = 0xff,
+                                   },
+                                   words);
+    put_head(push, NV_HOST_SUBCHANNEL_COMPUTE, NV_COMPUTE_LOCAL_TPC_SIZE, 3);
+    put_words(push, words, 3);
+}
+
+void
+nv_push_finish(struct nv_push *push, uint64_t va, uint64_t value)
+{
+    put_release(push, va, value, true);
+}

@@ -1,0 +1,92 @@
+/* Launches: the descriptor (QMD) of a grid and its constant bank 0.
+ *
+ * Both have a template that is made when a program is loaded; a launch copies
+ * them and sets grid, block, addresses and arguments. Which words those are
+ * differs between three generations, each a row of a table here. Nothing here
+ * knows queues.
+ *
+ * src: hw/nv/BRINGUP.md section 9, hw/nv/CUBIN.md sections 4 to 7.
+ */
+#ifndef BELL_HCQ_NV_NV_QMD_H
+#define BELL_HCQ_NV_NV_QMD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct nv_chip;
+struct nv_program;
+
+#define NV_QMD_MAX_DW 96u
+#define NV_QMD_BANKS  8u
+/* The parameters start below this in bank 0 (0x380 is the highest known). */
+#define NV_BANK0_HEAD_MAX 4096u
+
+/* One generation: version of the descriptor and layout of bank 0. Constant. */
+struct nv_launch {
+    uint32_t major;         /* of the descriptor: 3, 4, 5 */
+    uint32_t qmd_dw;        /* its size */
+    uint32_t action;        /* of SEND_SIGNALING_PCAS2_B */
+    uint32_t shared_align;  /* of SHARED_MEMORY_SIZE */
+    bool reserve_in_static; /* a cubin's static shared memory holds the 1 KiB
+                             * that the hardware keeps */
+    bool has_sass_version;  /* the descriptor names the machine code's */
+    bool has_textures;      /* and invalidates caches of textures */
+    uint32_t bank_bytes;    /* of bank 0 in front of the parameters */
+    uint32_t ntid, nctaid;  /* offsets in it: three words each */
+    uint32_t shared_window, local_window; /* 64 bits each */
+    uint32_t stack, dynamic_shared, n_sm; /* words */
+    uint32_t param_address;               /* 64 bits; 0: there is none */
+};
+
+/* NULL: no such version. */
+const struct nv_launch *nv_launch_find(uint32_t major);
+
+/* All of a descriptor that launches of a program have in common. */
+struct nv_qmd_desc {
+    uint64_t program_va;
+    uint32_t n_regs, n_barriers;
+    uint32_t shared_bytes; /* with the reserve, aligned */
+    uint32_t local_bytes;  /* of a thread, with the reserve; 0: none */
+    uint32_t sass_version; /* 0x90; 0: not said */
+    uint32_t min_smem_kib, target_smem_kib, max_smem_kib; /* of an SM */
+    bool invalidate_textures; /* headers, samplers, data */
+    bool invalidate_data;     /* the L1 cache */
+    struct {
+        uint64_t va;         /* of bank 0: set by launches */
+        uint32_t size_bytes; /* a multiple of 16; 0: not bound */
+    } banks[NV_QMD_BANKS];
+};
+
+/* Writes launch->qmd_dw words. BELL_E_INVALID: a value that the descriptor
+ * cannot hold, with the field's name. */
+BELL_MUST_CHECK bell_status nv_qmd_template(const struct nv_launch *launch,
+                                            const struct nv_qmd_desc *desc,
+                                            uint32_t *qmd);
+
+/* Sets a launch's own fields; they are in range. */
+void nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
+                const uint32_t grid[3], const uint32_t local[3],
+                uint64_t bank0_va);
+
+/* The part of bank 0 in front of the parameters, launch->bank_bytes long. */
+void nv_bank0_template(const struct nv_launch *launch,
+                       const struct nv_chip *chip, uint32_t dynamic_shared,
+                       void *bank);
+
+/* The smallest amount of an SM's shared memory, in KiB, that holds so many
+ * bytes; at most max_kib. */
+uint32_t nv_smem_kib(uint64_t bytes, uint32_t max_kib);
+
+/* Where bank 0 lies behind the descriptor, and the size of both. */
+uint32_t nv_launch_bank0(const struct nv_program *prog);
+uint32_t nv_launch_bytes(const struct nv_program *prog);
+
+/* Writes descriptor and bank 0 of a launch to memory that the card sees at
+ * `va`, in ascending order. n_args words of arguments. */
+void nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
+                     const uint32_t local[3], const uint64_t *args,
+                     uint32_t n_args, uint64_t va, uint8_t *out);
+
+#endif
