@@ -1,68 +1,165 @@
-/* The rules for GPUs.
+/* The rules for GPUs: what is parallel, and kernels with a thread for each
+ * output.
  *
- * Every output value has a thread. The output ranges that all of a kernel's
- * work depends on are folded into one axis, memory order fastest, which is cut
+ * There the rows are folded into one axis, memory order fastest, which is cut
  * into vectors (of one access), threads (so that neighbours access
- * neighbours), copies and work-groups. Ranges that only some of the work
- * depends on stay loops of every thread.
+ * neighbours) and work-groups. Columns stay loops of every thread.
  */
-#include "lower/opt.h"
+#include "lower/opt_gpu.h"
 
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/log.h"
 
-#define GROUP_THREADS  256 /* of a work-group, where nothing says otherwise */
 #define FEWEST_THREADS 64
-#define MAX_LANES      8
+#define MAX_REPEATED   64.0 /* nodes of a reduction that any thread may do */
+#define FUNCTION_NODES 12.0 /* that a transcendental function becomes */
+
+double
+opt_gpu_count(const struct kernel *k, uint64_t ranges)
+{
+    double n = 1;
+
+    for (; ranges; ranges &= ranges - 1) {
+        int64_t size = k->sizes[__builtin_ctzll(ranges)];
+        n *= size < 0 ? 1 : (double)size;
+    }
+    return n;
+}
 
 /* ---- what is parallel ---- */
 
-/* Does every LOAD of what the kernel stores read what its own thread will
- * write? */
+/* Does the kernel load what it stores? *out_safe: only what the same thread
+ * then stores. */
 static bool
-loads_own_stores(const struct kernel *k)
+loads_stored(const struct kernel *k, bool *out_safe)
 {
+    bool any = false;
     uint32_t i, j;
 
+    *out_safe = true;
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         for (j = 0; u->op == UOP_LOAD && j < k->sink->n_src; j++) {
             const struct uop *store = k->sink->src[j];
-            if (store->op == UOP_STORE && store->src[0] == u->src[0] &&
-                store->src[1] != u->src[1])
-                return false;
+            if (store->src[0] != u->src[0])
+                continue;
+            any = true;
+            *out_safe &= store->src[1] == u->src[1];
         }
     }
-    return true;
+    return any;
 }
 
-/* Output ranges of constant size that everything depends on. */
 static uint64_t
-common_ranges(const struct kernel *k)
+constant_ranges(const struct kernel *k)
 {
-    uint64_t set = ~k->reduce_ranges;
+    uint64_t set = 0;
+    uint32_t r;
+
+    for (r = 0; r < k->n_ranges; r++)
+        set |= (uint64_t)(k->sizes[r] > 0) << r;
+    return set;
+}
+
+/* About what one value of the group's results costs, in nodes. */
+static double
+group_cost(const struct kernel *k, const struct kernel_group *group)
+{
+    double cost = 0;
     uint32_t i;
 
-    for (i = 0; i < k->sink->n_src; i++)
-        set &= kernel_deps(k, k->sink->src[i]);
-    for (i = 0; i < k->n_groups; i++)
-        set &= k->groups[i].context;
-    set &= ~k->reduce_ranges;
-    for (i = 0; i < k->n_ranges; i++) {
-        if (k->sizes[i] < 1)
-            set &= ~((uint64_t)1 << i);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        bool function = u->op == UOP_EXP2 || u->op == UOP_LOG2 ||
+                        u->op == UOP_SIN || u->op == UOP_POW;
+        if (k->deps[i] & group->bound)
+            cost += function ? FUNCTION_NODES : 1;
     }
-    return set;
+    return cost * opt_gpu_count(k, group->bound);
+}
+
+/* Finds rows and columns. False where nothing may be parallel. */
+static bool
+find_rows(struct opt_gpu *gpu)
+{
+    struct kernel *k = gpu->k;
+    uint64_t all = 0, every = ~(uint64_t)0, parallel;
+    bool safe = true, in_place = loads_stored(k, &safe);
+    uint32_t i;
+
+    for (i = 0; i < k->sink->n_src; i++) {
+        all |= kernel_deps(k, k->sink->src[i]);
+        every &= kernel_deps(k, k->sink->src[i]);
+    }
+    if (in_place && all != every)
+        return false;
+    parallel = constant_ranges(k) & ~k->reduce_ranges;
+    gpu->rows = all & parallel;
+    for (i = 0; i < k->n_groups; i++) {
+        const struct kernel_group *group = &k->groups[i];
+        if (!(group->context & k->reduce_ranges) &&
+            group_cost(k, group) > MAX_REPEATED)
+            gpu->rows &= group->context;
+    }
+    gpu->columns = all & parallel & ~gpu->rows;
+    gpu->n_rows = opt_gpu_count(k, gpu->rows);
+    gpu->n_columns = opt_gpu_count(k, gpu->columns);
+    gpu->want = (double)k->target->n_units * GPU_UNIT_THREADS;
+    return safe && (gpu->rows || gpu->columns || k->reduce_ranges);
+}
+
+/* The STORE, done only where the ranges stand at 0. */
+static const struct uop *
+store_at_zero(struct kernel *k, const struct uop *store, uint64_t ranges)
+{
+    const struct uop *zero = uop_const_int(k->g, UOP_I64, 0), *src[4];
+    uint32_t i;
+
+    for (i = 0; i < store->n_src; i++)
+        src[i] = store->src[i];
+    for (i = store->n_src; ranges; ranges &= ranges - 1) {
+        const struct uop *at_zero =
+            uop_alu2(k->g, UOP_CMPEQ, k->ranges[__builtin_ctzll(ranges)], zero);
+        src[3] = i > 3 ? uop_alu2(k->g, UOP_AND, src[3], at_zero) : at_zero;
+        i = 4;
+    }
+    return uop_make(k->g, UOP_STORE, UOP_VOID, 1, store->arg, src, 4);
+}
+
+/* What does not depend on all rows is stored once. Numbers of ranges stay. */
+static bell_status
+gate_stores(struct opt_gpu *gpu)
+{
+    struct kernel *k = gpu->k;
+    const struct uop **src, *sink;
+    bool changed = false;
+    uint32_t i;
+
+    src = arena_alloc(&k->mem, (k->sink->n_src + 1) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "rules for %u nodes", k->n_nodes);
+    for (i = 0; i < k->sink->n_src; i++) {
+        uint64_t missing = gpu->rows & ~kernel_deps(k, k->sink->src[i]);
+        src[i] = k->sink->src[i];
+        if (missing)
+            src[i] = store_at_zero(k, src[i], missing);
+        changed |= missing != 0;
+    }
+    if (!changed)
+        return BELL_OK;
+    sink = uop_make(k->g, UOP_SINK, UOP_VOID, 1, k->sink->arg, src,
+                    k->sink->n_src);
+    return kernel_set_sink(k, sink);
 }
 
 /* ---- vectors ---- */
 
-/* Bytes of all accesses along range r in steps of one element, less those in
+/* Bytes of the accesses along range r in steps of one element, less those in
  * other steps. */
 static double
-contiguous_bytes(const struct kernel *k, uint32_t r)
+contiguous_bytes(const struct kernel *k, uint32_t r, uint64_t around)
 {
     double n = 0;
     uint32_t i;
@@ -71,7 +168,8 @@ contiguous_bytes(const struct kernel *k, uint32_t r)
         const struct uop *u = k->nodes[i];
         double bytes;
         int64_t coef;
-        if (u->op != UOP_LOAD && u->op != UOP_STORE)
+        if ((u->op != UOP_LOAD && u->op != UOP_STORE) ||
+            (around && !(k->deps[i] & around)))
             continue;
         coef = kernel_coef(k, u->src[1], r);
         bytes = uop_dtype_infos[u->src[0]->dtype].size_bytes *
@@ -84,22 +182,23 @@ contiguous_bytes(const struct kernel *k, uint32_t r)
     return n;
 }
 
-/* The range of the set along which neighbours lie side by side; the innermost
- * where there is none. */
-static uint32_t
-fast_range(const struct kernel *k, uint64_t set)
+uint32_t
+opt_gpu_fast_range(const struct kernel *k, uint64_t set, uint64_t around,
+                   double *out_bytes)
 {
     uint32_t best = 63u - (uint32_t)__builtin_clzll(set), r;
-    double most = contiguous_bytes(k, best), bytes;
+    double most = contiguous_bytes(k, best, around), bytes;
 
     for (; set; set &= set - 1) {
         r = (uint32_t)__builtin_ctzll(set);
-        bytes = contiguous_bytes(k, r);
+        bytes = contiguous_bytes(k, r, around);
         if (bytes > most) {
             most = bytes;
             best = r;
         }
     }
+    if (out_bytes)
+        *out_bytes = most;
     return best;
 }
 
@@ -118,12 +217,10 @@ is_aligned(const struct kernel *k, const struct uop *index, uint32_t r,
     return true;
 }
 
-/* Lanes of a VECTOR along range r: as many as one access takes, where most
- * accesses could be of so many. 1: none. */
-static int64_t
-vector_lanes(const struct kernel *k, uint32_t r)
+int64_t
+opt_gpu_lanes(const struct kernel *k, uint32_t r)
 {
-    int64_t lanes = MAX_LANES;
+    int64_t lanes = GPU_MAX_LANES;
     uint32_t i;
 
     for (; lanes > 1; lanes /= 2) {
@@ -152,11 +249,39 @@ vector_lanes(const struct kernel *k, uint32_t r)
 
 /* ---- the plan ---- */
 
+bool
+opt_gpu_fold(struct opt_plan *plan, uint64_t set, uint32_t fast, int64_t lanes,
+             uint32_t *out_flat)
+{
+    uint32_t axes[KERNEL_MAX_RANGES], n = 0;
+    enum uop_axis type = plan->axes[fast].type;
+
+    for (set &= ~((uint64_t)1 << fast); set; set &= set - 1)
+        axes[n++] = (uint32_t)__builtin_ctzll(set);
+    axes[n++] = fast;
+    if (lanes > 1 && !opt_split(plan, fast, lanes, UOP_AXIS_VECTOR, OPT_INNER,
+                                NULL, &axes[n - 1]))
+        return false;
+    return opt_fold(plan, axes, n, out_flat) &&
+           opt_retype(plan, *out_flat, type);
+}
+
+bool
+opt_gpu_grid(struct opt_plan *plan, uint32_t axis)
+{
+    int64_t most = plan->k->target->max_grid[0];
+
+    if (plan->axes[axis].size > most)
+        return opt_split(plan, axis, most, UOP_AXIS_GLOBAL, OPT_OUTER, NULL,
+                         NULL);
+    return opt_retype(plan, axis, UOP_AXIS_GLOBAL);
+}
+
 /* Threads of a work-group for n of them in all. */
 static int64_t
 group_threads(const struct lower_target *t, int64_t n)
 {
-    int64_t threads = GROUP_THREADS;
+    int64_t threads = GPU_THREADS;
 
     while (threads > FEWEST_THREADS && n / threads < t->n_units)
         threads /= 2;
@@ -165,61 +290,58 @@ group_threads(const struct lower_target *t, int64_t n)
     return threads;
 }
 
-/* Cuts the axis, of `n` values, into threads and work-groups. */
+/* Cuts the axis into threads and work-groups. */
 static bool
 spread(struct opt_plan *plan, uint32_t axis)
 {
-    const struct lower_target *t = plan->k->target;
-    int64_t threads = group_threads(t, plan->axes[axis].size);
+    int64_t threads = group_threads(plan->k->target, plan->axes[axis].size);
     uint32_t tid, rest = axis;
 
-    if (threads > 1 && (!opt_split(plan, axis, threads, UOP_AXIS_LOOP,
+    if (threads > 1 && (!opt_split(plan, axis, threads, plan->axes[axis].type,
                                    OPT_INNER, &tid, &rest) ||
                         !opt_thread(plan, tid, 0)))
         return false;
-    if (plan->axes[rest].size > (int64_t)t->max_grid[0])
-        return opt_split(plan, rest, (int64_t)t->max_grid[0], UOP_AXIS_GLOBAL,
-                         OPT_OUTER, NULL, NULL);
-    return opt_retype(plan, rest, UOP_AXIS_GLOBAL);
+    return opt_gpu_grid(plan, rest);
 }
 
-/* One thread for each value of the common ranges, or for some of them along
- * the fastest. */
-static bool
-plan_threads(struct opt_plan *plan, uint64_t common, bool vectors)
+/* One thread for each value of the rows, or for some of them along the
+ * fastest. */
+static bell_status
+plan_rows(struct opt_gpu *gpu)
 {
-    const struct kernel *k = plan->k;
-    uint32_t fast = fast_range(k, common), axes[KERNEL_MAX_RANGES], n = 0, flat;
-    int64_t lanes = vectors ? vector_lanes(k, fast) : 1;
-    uint64_t set;
+    struct kernel *k = gpu->k;
+    uint32_t fast, flat;
+    int64_t lanes = 1;
 
-    for (set = common & ~((uint64_t)1 << fast); set; set &= set - 1)
-        axes[n++] = (uint32_t)__builtin_ctzll(set);
-    axes[n++] = fast;
-    if (lanes > 1 && !opt_split(plan, fast, lanes, UOP_AXIS_VECTOR, OPT_INNER,
-                                NULL, &axes[n - 1]))
-        return false;
-    return opt_fold(plan, axes, n, &flat) && spread(plan, flat);
+    if (!gpu->rows)
+        return BELL_OK;
+    fast = opt_gpu_fast_range(k, gpu->rows, 0, NULL);
+    if (k->n_groups == 0)
+        lanes = opt_gpu_lanes(k, fast);
+    if (!opt_gpu_fold(&gpu->plan, gpu->rows, fast, lanes, &flat) ||
+        !spread(&gpu->plan, flat))
+        return bell_fail(BELL_E_INTERNAL, "no plan for a thread a value");
+    return BELL_OK;
 }
 
 bell_status
 opt_gpu_rules(struct kernel *k)
 {
-    struct opt_plan plan;
-    uint64_t common;
+    struct opt_gpu gpu = {.k = k};
+    bool done = false;
 
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
     BELL_TRY(kernel_fuse(k));
-    opt_plan_init(&plan, k);
-    common = common_ranges(k);
-    if (!common || !loads_own_stores(k)) {
-        LOG(LOG_OPT, "one thread: nothing that everything depends on");
+    if (!find_rows(&gpu)) {
+        LOG(LOG_OPT, "one thread: it reads what others would write");
         return BELL_OK;
     }
-    if (!plan_threads(&plan, common, k->n_groups == 0))
-        return bell_fail(BELL_E_INTERNAL, "no plan for %u threads",
-                         k->target->max_threads);
-    opt_log_plan(&plan);
-    return opt_apply(&plan);
+    BELL_TRY(gate_stores(&gpu));
+    opt_plan_init(&gpu.plan, k);
+    BELL_TRY(opt_gpu_reduce(&gpu, &done));
+    if (!done)
+        BELL_TRY(plan_rows(&gpu));
+    opt_log_plan(&gpu.plan);
+    return opt_apply(&gpu.plan);
 }
