@@ -11,7 +11,12 @@
 
 /* In order of preference for the default device. */
 static const struct hcq_backend *const backends[] = {
+#if BELL_HAVE_NV
+    &hcq_nv_backend,
+#endif
+#if BELL_HAVE_CPU
     &hcq_cpu_backend,
+#endif
 };
 
 void

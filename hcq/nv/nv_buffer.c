@@ -8,6 +8,7 @@
  * The host reads and writes memory on the card through a mapping of its
  * window where that pays, else through a copy engine and host memory.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -116,6 +117,10 @@ open_staging(struct nv_device *dev)
     if (control->staging) /* what a failed copy left behind is waited for */
         return hcq_queue_wait(control->staging, COPY_WAIT_NS);
     BELL_TRY(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+    pthread_mutex_lock(&dev->base.lock);
+    snprintf(queue->name, sizeof(queue->name), "%.50s/staging",
+             dev->base.info.name);
+    pthread_mutex_unlock(&dev->base.lock);
     status = nv_mem_alloc(dev, STAGING_BYTES, PAGE_BYTES, NV_MEM_SYSTEM,
                           &control->staging_mem);
     if (status != BELL_OK) {

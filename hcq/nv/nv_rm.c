@@ -75,6 +75,19 @@ nv_rm_alloc(struct nv_rm *rm, uint32_t parent, uint32_t nv_class,
     return BELL_OK;
 }
 
+/* A call that gives something back. What stays keeps addresses that we give
+ * out again, so a refusal gets one more try. */
+static bell_status
+give_back(const struct kio_file *file, uint32_t escape, uint32_t size_bytes,
+          void *call)
+{
+    unsigned long request = nv_request(escape, size_bytes);
+
+    if (kio_ioctl(file, request, call) == BELL_OK)
+        return BELL_OK;
+    return kio_ioctl(file, request, call);
+}
+
 void
 nv_rm_free(struct nv_rm *rm, uint32_t parent, uint32_t handle)
 {
@@ -84,10 +97,8 @@ nv_rm_free(struct nv_rm *rm, uint32_t parent, uint32_t handle)
         .hObjectOld = handle,
     };
 
-    if (!handle)
-        return;
-    if (kio_ioctl(&rm->ctl, nv_request(NV_ESC_RM_FREE, sizeof(call)), &call) !=
-        BELL_OK)
+    if (handle &&
+        give_back(&rm->ctl, NV_ESC_RM_FREE, sizeof(call), &call) != BELL_OK)
         LOG(LOG_IOCTL, "object 0x%x stays: %s", handle,
             bell_error_last()->message);
 }
@@ -156,14 +167,11 @@ forget_mapping(struct nv_rm *rm, const struct nv_rm_mapping *map)
         .hMemory = map->memory,
         .pLinearAddress = map->linear,
     };
-    uint32_t vendor = 0;
 
-    if (kio_ioctl_status(&rm->ctl,
-                         nv_request(NV_ESC_RM_UNMAP_MEMORY, sizeof(call)),
-                         &call, &vendor) != BELL_OK ||
-        vendor)
-        LOG(LOG_IOCTL, "mapping of 0x%x stays until it is freed: status 0x%x",
-            map->memory, vendor);
+    if (give_back(&rm->ctl, NV_ESC_RM_UNMAP_MEMORY, sizeof(call), &call) !=
+        BELL_OK)
+        LOG(LOG_IOCTL, "mapping of 0x%x stays until it is freed: %s",
+            map->memory, bell_error_last()->message);
 }
 
 bell_status
@@ -340,8 +348,8 @@ nv_rm_unmap_dma(struct nv_rm *rm, uint32_t carrier, uint32_t memory,
     uint32_t n_bytes = nv_wire_bytes(&rm->abi, NV_S_NV_OS47);
 
     nv_wire_pack(&rm->abi, NV_S_NV_OS47, &call, wire);
-    if (kio_ioctl(&rm->ctl, nv_request(NV_ESC_RM_UNMAP_MEMORY_DMA, n_bytes),
-                  wire) != BELL_OK)
+    if (give_back(&rm->ctl, NV_ESC_RM_UNMAP_MEMORY_DMA, n_bytes, wire) !=
+        BELL_OK)
         LOG(LOG_IOCTL, "memory 0x%x stays mapped at 0x%llx: %s", memory,
             (unsigned long long)va, bell_error_last()->message);
 }
