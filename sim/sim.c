@@ -1,10 +1,15 @@
 /* Simulated kernels by backend. */
+#include <string.h>
+
 #include "ioctl/kio_interface.h"
+#include "sim/nv/sim_nv.h"
 
 bell_status
 kio_sim_create(const char *backend, const char *spec, struct kio **out_kio)
 {
-    (void)out_kio;
-    return bell_fail(BELL_E_NO_DEVICE, "no simulated %s devices ('%.60s')",
-                     backend, spec);
+    if (strcmp(backend, "NV") == 0)
+        return sim_nv_create(spec, out_kio);
+    return bell_fail(BELL_E_NO_DEVICE,
+                     "no simulated %s devices ('%.60s'); known: NV", backend,
+                     spec);
 }

@@ -1,0 +1,651 @@
+/* The form: files, mappings, and the machines that processes share. */
+#include "sim/nv/sim_nv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "sim/nv/rm.h"
+
+#define FILE_BYTES     ((off_t)1 << 56) /* of offsets, not of memory */
+#define FIRST_BUS      0x41u
+#define BUS_STEP       0x10u
+#define DEFAULT_BRANCH "580"
+
+/* The machines that are there: they stand for the hardware and the kernel,
+ * which are one for all processes. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rm_machine *registry;
+
+/* Which driver each branch is played as. */
+static const struct {
+    const char *branch, *version;
+} versions[] = {
+    {"535", "535.183.01"}, {"550", "550.163.01"}, {"570", "570.195.03"},
+    {"580", "580.159.03"}, {"590", "590.48.01"},  {"595", "595.45.04"},
+};
+
+/* ---- machines -------------------------------------------------------------------- */
+
+static int
+make_memory_file(const char *name)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC);
+
+    if (fd >= 0 && ftruncate(fd, FILE_BYTES) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void
+machine_destroy(struct rm_machine *machine)
+{
+    uint32_t i;
+
+    for (i = 0; i < machine->n_cards; i++) {
+        if (machine->cards[i].gpu)
+            nvgpu_destroy(machine->cards[i].gpu);
+        if (machine->cards[i].vidmem_fd >= 0)
+            close(machine->cards[i].vidmem_fd);
+    }
+    if (machine->sysmem_fd >= 0)
+        close(machine->sysmem_fd);
+    pthread_mutex_destroy(&machine->lock);
+    host_free(machine);
+}
+
+/* Numbers that a card's index makes; the same from run to run. */
+static void
+name_card(struct rm_machine *machine, uint32_t idx)
+{
+    struct rm_card *card = &machine->cards[idx];
+    uint32_t i;
+
+    card->machine = machine;
+    card->index = idx;
+    card->vidmem_fd = -1;
+    card->bus = (uint8_t)(FIRST_BUS + BUS_STEP * idx);
+    card->gpu_id = (uint32_t)card->bus << 8;
+    card->bar0_base = 0xa0000000ull + ((uint64_t)idx << 26);
+    card->bar1_base = ((uint64_t)(idx + 1)) << 40;
+    for (i = 0; i < sizeof(card->uuid); i++)
+        card->uuid[i] = (uint8_t)(0xbe + 17 * i + 29 * idx + machine->chip->sm);
+}
+
+static bell_status
+make_cards(struct rm_machine *machine)
+{
+    uint32_t i;
+
+    for (i = 0; i < machine->n_cards; i++) {
+        struct rm_card *card = &machine->cards[i];
+        card->vidmem_fd = make_memory_file("simulated video memory");
+        if (card->vidmem_fd < 0)
+            return bell_fail(BELL_E_NO_MEMORY, "simulated video memory: %s",
+                             strerror(errno));
+        BELL_TRY(nvgpu_create(machine->chip, &card->gpu));
+    }
+    machine->sysmem_fd = make_memory_file("simulated system memory");
+    if (machine->sysmem_fd < 0)
+        return bell_fail(BELL_E_NO_MEMORY, "simulated system memory: %s",
+                         strerror(errno));
+    return BELL_OK;
+}
+
+/* What a SPEC says. */
+struct plan {
+    const struct nvgpu_chip *chip;
+    uint32_t n_cards;
+    const char *version;
+};
+
+static bell_status
+machine_create(const struct plan *plan, const char *spec,
+               struct rm_machine **out_machine)
+{
+    struct rm_machine *machine = host_calloc(1, sizeof(*machine));
+    bell_status status;
+    uint32_t i;
+
+    if (!machine)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
+    if (pthread_mutex_init(&machine->lock, NULL) != 0) {
+        host_free(machine);
+        return bell_fail(BELL_E_NO_MEMORY, "no lock for a machine");
+    }
+    machine->chip = plan->chip;
+    machine->n_cards = plan->n_cards;
+    machine->sysmem_fd = -1;
+    snprintf(machine->spec, sizeof(machine->spec), "%s", spec);
+    for (i = 0; i < machine->n_cards; i++)
+        name_card(machine, i);
+    status = nv_abi_parse(plan->version, &machine->abi);
+    if (status == BELL_OK)
+        status = make_cards(machine);
+    if (status != BELL_OK) {
+        machine_destroy(machine);
+        return status;
+    }
+    *out_machine = machine;
+    return BELL_OK;
+}
+
+/* ---- specs ------------------------------------------------------------------------- */
+
+static bell_status
+unknown(const char *spec)
+{
+    const struct nvgpu_chip *chip;
+    char chips[96] = "";
+    size_t n = 0;
+    uint32_t i;
+
+    for (i = 0; (chip = nvgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
+        n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
+                              i ? ", " : "", chip->name);
+    return bell_fail(BELL_E_NO_DEVICE,
+                     "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
+                     "[,branch=N], chips %s, branches 535, 550, 570, 580 "
+                     "(default), 590, 595",
+                     spec, RM_MAX_CARDS, chips);
+}
+
+static const char *
+find_version(const char *branch)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(versions); i++) {
+        if (strcmp(branch, versions[i].branch) == 0)
+            return versions[i].version;
+    }
+    return NULL;
+}
+
+static bell_status
+parse_spec(const char *spec, struct plan *out_plan)
+{
+    struct plan plan = {.n_cards = 1};
+    char chip[32] = "";
+    size_t n = strcspn(spec, "*,");
+    const char *rest = spec + n;
+    char *end;
+
+    if (n == 0 || n >= sizeof(chip))
+        return unknown(spec);
+    memcpy(chip, spec, n);
+    plan.chip = nvgpu_chip_find(chip, 0);
+    if (*rest == '*') {
+        if (rest[1] < '1' || rest[1] > '9')
+            return unknown(spec);
+        plan.n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
+        rest = end;
+    }
+    plan.version = find_version(DEFAULT_BRANCH);
+    if (strncmp(rest, ",branch=", 8) == 0) {
+        plan.version = find_version(rest + 8);
+        rest = "";
+    }
+    if (!plan.chip || !plan.version || *rest || plan.n_cards < 1 ||
+        plan.n_cards > RM_MAX_CARDS)
+        return unknown(spec);
+    *out_plan = plan;
+    return BELL_OK;
+}
+
+/* The registered machine of a plan, made if need be; counted. */
+static bell_status
+machine_get(const struct plan *plan, struct rm_machine **out_machine)
+{
+    struct rm_machine *m;
+    char spec[64];
+
+    snprintf(spec, sizeof(spec), "%s*%u,%s", plan->chip->name, plan->n_cards,
+             plan->version);
+    for (m = registry; m; m = m->next) {
+        if (strcmp(m->spec, spec) == 0)
+            break;
+    }
+    if (!m) {
+        BELL_TRY(machine_create(plan, spec, &m));
+        m->next = registry;
+        registry = m;
+    }
+    m->refs++;
+    *out_machine = m;
+    return BELL_OK;
+}
+
+static void
+machine_put(struct rm_machine *machine)
+{
+    struct rm_machine **link = &registry;
+
+    if (--machine->refs > 0)
+        return;
+    while (*link != machine)
+        link = &(*link)->next;
+    *link = machine->next;
+    machine_destroy(machine);
+}
+
+/* ---- files -------------------------------------------------------------------------- */
+
+static struct rm_process *
+enter(struct kio *kio)
+{
+    struct rm_process *process = (struct rm_process *)kio;
+
+    rm_why_clear();
+    pthread_mutex_lock(&process->machine->lock);
+    return process;
+}
+
+static int
+leave(struct rm_process *process, int result)
+{
+    pthread_mutex_unlock(&process->machine->lock);
+    return result;
+}
+
+/* The kind of a path's file, and its card; NONE: there is no such file. */
+static enum rm_file_kind
+find_node(struct rm_machine *machine, const char *path,
+          struct rm_card **out_card)
+{
+    static const char node[] = "/dev/nvidia";
+    char *end;
+    unsigned long minor;
+
+    *out_card = NULL;
+    if (strcmp(path, "/dev/nvidiactl") == 0)
+        return RM_FILE_CTL;
+    if (strcmp(path, "/dev/nvidia-uvm") == 0)
+        return RM_FILE_UVM;
+    if (strncmp(path, node, sizeof(node) - 1) != 0 ||
+        path[sizeof(node) - 1] < '0' || path[sizeof(node) - 1] > '9')
+        return RM_FILE_NONE;
+    minor = strtoul(path + sizeof(node) - 1, &end, 10);
+    if (*end || minor >= machine->n_cards)
+        return RM_FILE_NONE;
+    *out_card = &machine->cards[minor];
+    return RM_FILE_GPU;
+}
+
+/* The lowest number that is free, as in a process. */
+static int
+new_file(struct rm_process *process)
+{
+    size_t i;
+
+    for (i = 0; i < process->n_files; i++) {
+        if (process->files[i].kind == RM_FILE_NONE)
+            return (int)i;
+    }
+    if (host_grow((void **)&process->files, &process->cap_files,
+                  process->n_files + 1, sizeof(*process->files)) < 0)
+        return -1;
+    process->files[process->n_files] = (struct rm_file){.ctl = -1};
+    return (int)process->n_files++;
+}
+
+static int
+open_locked(struct rm_process *process, const char *path)
+{
+    struct rm_card *card;
+    enum rm_file_kind kind = find_node(process->machine, path, &card);
+    struct rm_file *file;
+    int idx;
+
+    if (kind == RM_FILE_NONE)
+        return rm_fail(ENOENT, "the simulated machine has no %s", path);
+    idx = new_file(process);
+    if (idx < 0)
+        return rm_fail(ENOMEM, "no memory for a file");
+    file = &process->files[idx];
+    *file = (struct rm_file){.ctl = -1, .card = card};
+    if (kind == RM_FILE_UVM) {
+        file->uvm = rm_uvm_create();
+        if (!file->uvm)
+            return rm_fail(ENOMEM, "no memory for a UVM space");
+    }
+    if (card)
+        card->n_attached++;
+    file->kind = kind;
+    return RM_FIRST_FD + idx;
+}
+
+static int
+sim_open(struct kio *kio, const char *path, int flags)
+{
+    struct rm_process *process = enter(kio);
+
+    (void)flags;
+    return leave(process, open_locked(process, path));
+}
+
+static int
+sim_close(struct kio *kio, int fd)
+{
+    struct rm_process *process = enter(kio);
+    int idx;
+
+    if (!rm_file_of(process, fd, &idx))
+        return leave(process, rm_fail(EBADF, "file %d is not open", fd));
+    rm_file_close(process, idx);
+    return leave(process, 0);
+}
+
+static int
+sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
+{
+    struct rm_process *process = enter(kio);
+    int idx;
+
+    if (!rm_file_of(process, fd, &idx))
+        return leave(process, rm_fail(EBADF, "file %d is not open", fd));
+    return leave(process, rm_ioctl(process, idx, request, arg));
+}
+
+/* OS events are not simulated: a file never has anything to say. */
+static int
+sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
+         short *out_revents)
+{
+    struct rm_process *process = enter(kio);
+    bool is_open = rm_file_of(process, fd, NULL) != NULL;
+    struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+
+    (void)events;
+    (void)leave(process, 0);
+    *out_revents = is_open ? 0 : POLLNVAL;
+    if (!is_open)
+        return 1;
+    if (timeout_ms < 0)
+        return rm_fail(EDEADLK, "poll of file %d without end: no event comes",
+                       fd);
+    if (timeout_ms > 0 && nanosleep(&pause, NULL) < 0)
+        return -errno;
+    return 0;
+}
+
+static int
+sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
+{
+    struct rm_process *process = enter(kio);
+
+    return leave(process, rm_read_file(process->machine, path, buf, cap));
+}
+
+/* ---- mappings ---------------------------------------------------------------------------- */
+
+static bool
+add_mapping(struct rm_process *process, void *addr, size_t size_bytes,
+            struct rm_mem *mem)
+{
+    if (host_grow((void **)&process->mappings, &process->cap_mappings,
+                  process->n_mappings + 1, sizeof(*process->mappings)) < 0)
+        return false;
+    process->mappings[process->n_mappings++] =
+        (struct rm_mapping){addr, size_bytes, mem};
+    return true;
+}
+
+/* Cuts [addr, addr + size) out of what is known to be mapped. */
+static bool
+cut_mappings(struct rm_process *process, uint8_t *addr, size_t size_bytes)
+{
+    uint8_t *end = addr + size_bytes;
+    size_t i = process->n_mappings;
+
+    while (i-- > 0) {
+        struct rm_mapping *m = &process->mappings[i];
+        uint8_t *m_end = m->addr + m->size_bytes;
+        if (m->addr >= end || m_end <= addr)
+            continue;
+        if (m_end > end) {
+            struct rm_mem *mem = m->mem;
+            if (m->addr < addr) {
+                m->size_bytes = (uint64_t)(addr - m->addr);
+                if (!add_mapping(process, end, (size_t)(m_end - end), mem))
+                    return false;
+                continue;
+            }
+            m->addr = end;
+            m->size_bytes = (uint64_t)(m_end - end);
+        } else if (m->addr < addr) {
+            m->size_bytes = (uint64_t)(addr - m->addr);
+        } else {
+            *m = process->mappings[--process->n_mappings];
+        }
+    }
+    return true;
+}
+
+/* The context that RM_MAP_MEMORY left on a file. src: BRINGUP.md section 6 */
+static int
+check_view(const struct rm_file *file, int fd, size_t size_bytes, int flags,
+           uint64_t offset)
+{
+    if (file->kind == RM_FILE_UVM || !file->has_view)
+        return rm_fail(EINVAL, "file %d has no mapping context", fd);
+    if (!file->mem)
+        return rm_fail(EINVAL, "the memory that file %d maps is gone", fd);
+    if (offset != 0)
+        return rm_fail(EINVAL, "mmap of file %d at offset 0x%llx, not 0", fd,
+                       (unsigned long long)offset);
+    if (!(flags & MAP_SHARED))
+        return rm_fail(EINVAL, "mmap of file %d: not MAP_SHARED", fd);
+    if (file->is_bar ? size_bytes != file->view_bytes
+                     : size_bytes > align_up(file->view_bytes, RM_PAGE_BYTES))
+        return rm_fail(ENXIO,
+                       "mmap of %zu bytes of file %d, which was set up for "
+                       "%llu",
+                       size_bytes, fd, (unsigned long long)file->view_bytes);
+    return 0;
+}
+
+static int
+mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
+            int prot, int flags, int fd, uint64_t offset)
+{
+    const struct rm_file *file = fd < 0 ? NULL : rm_file_of(process, fd, NULL);
+    struct rm_mem *mem = NULL;
+    void *p;
+    int result;
+
+    if (fd >= 0 && !file)
+        return rm_fail(EBADF, "file %d is not open", fd);
+    if (file) {
+        result = check_view(file, fd, size_bytes, flags, offset);
+        if (result < 0)
+            return result;
+        mem = file->mem;
+        offset = mem->file_offset + file->view_offset;
+    }
+    p = mmap(*addr, size_bytes, prot, flags, mem ? mem->fd : -1, (off_t)offset);
+    if (p == MAP_FAILED)
+        return -errno;
+    if (!cut_mappings(process, p, size_bytes) ||
+        !add_mapping(process, p, size_bytes, mem)) {
+        munmap(p, size_bytes);
+        return rm_fail(ENOMEM, "no memory to keep a mapping");
+    }
+    *addr = p;
+    return 0;
+}
+
+static int
+sim_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
+         int fd, uint64_t offset)
+{
+    struct rm_process *process = enter(kio);
+
+    return leave(process, mmap_locked(process, addr, size_bytes, prot, flags,
+                                      fd, offset));
+}
+
+static int
+sim_munmap(struct kio *kio, void *addr, size_t size_bytes)
+{
+    struct rm_process *process = enter(kio);
+
+    if (munmap(addr, size_bytes) < 0)
+        return leave(process, -errno);
+    if (!cut_mappings(process, addr, size_bytes))
+        return leave(process, rm_fail(ENOMEM, "no memory to keep a mapping"));
+    return leave(process, 0);
+}
+
+static const char *
+sim_explain(struct kio *kio)
+{
+    (void)kio;
+    return rm_why()[0] ? rm_why() : NULL;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* As when a process ends: its files are closed and its mappings of devices
+ * go. */
+static void
+end_process(struct rm_process *process)
+{
+    struct rm_machine *machine = process->machine;
+    struct rm_process **link = &machine->processes;
+    size_t i;
+
+    for (i = 0; i < process->n_files; i++) {
+        if (process->files[i].kind != RM_FILE_NONE)
+            rm_file_close(process, (int)i);
+    }
+    for (i = 0; i < machine->n_cards; i++) {
+        if (process->attached & 1u << i)
+            machine->cards[i].n_attached--;
+    }
+    for (i = 0; i < process->n_mappings; i++) {
+        if (process->mappings[i].mem)
+            munmap(process->mappings[i].addr, process->mappings[i].size_bytes);
+    }
+    while (*link != process)
+        link = &(*link)->next;
+    *link = process->next;
+}
+
+static void
+sim_destroy(struct kio *kio)
+{
+    struct rm_process *process = enter(kio);
+    struct rm_machine *machine = process->machine;
+
+    end_process(process);
+    (void)leave(process, 0);
+    host_free(process->files);
+    host_free(process->mappings);
+    host_free(process);
+    pthread_mutex_lock(&registry_lock);
+    machine_put(machine);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static const struct kio_ops sim_ops = {
+    .name = "sim",
+    .destroy = sim_destroy,
+    .open = sim_open,
+    .close = sim_close,
+    .ioctl = sim_ioctl,
+    .mmap = sim_mmap,
+    .munmap = sim_munmap,
+    .poll = sim_poll,
+    .read_file = sim_read_file,
+    .explain = sim_explain,
+};
+
+bell_status
+sim_nv_create(const char *spec, struct kio **out_kio)
+{
+    struct rm_process *process;
+    struct plan plan;
+    bell_status status;
+
+    BELL_TRY(parse_spec(spec, &plan));
+    process = host_calloc(1, sizeof(*process));
+    if (!process)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
+    pthread_mutex_lock(&registry_lock);
+    status = machine_get(&plan, &process->machine);
+    pthread_mutex_unlock(&registry_lock);
+    if (status != BELL_OK) {
+        host_free(process);
+        return status;
+    }
+    process->kio =
+        (struct kio){.ops = &sim_ops, .branch = process->machine->abi.branch};
+    pthread_mutex_lock(&process->machine->lock);
+    process->next = process->machine->processes;
+    process->machine->processes = process;
+    pthread_mutex_unlock(&process->machine->lock);
+    *out_kio = &process->kio;
+    return BELL_OK;
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+static void
+count_files(const struct rm_process *process, struct sim_nv_usage *usage)
+{
+    size_t i;
+
+    for (i = 0; i < process->n_files; i++)
+        usage->files += process->files[i].kind != RM_FILE_NONE;
+    usage->mappings += (uint32_t)process->n_mappings;
+}
+
+void
+sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage)
+{
+    struct sim_nv_usage usage = {0};
+    const struct rm_process *p;
+    const struct rm_client *c;
+    const struct rm_vas *vas;
+    struct rm_machine *machine;
+
+    while (stack && stack->below)
+        stack = stack->below;
+    if (stack && stack->ops == &sim_ops) {
+        machine = ((const struct rm_process *)stack)->machine;
+        pthread_mutex_lock(&machine->lock);
+        for (p = machine->processes; p; p = p->next)
+            count_files(p, &usage);
+        for (c = machine->clients; c; c = c->next) {
+            usage.clients++;
+            usage.objects += (uint32_t)c->n_objects;
+        }
+        for (vas = machine->spaces; vas; vas = vas->next)
+            usage.va_mapped_bytes += nvgpu_space_mapped(vas->space);
+        usage.memory_bytes = machine->memory_bytes;
+        pthread_mutex_unlock(&machine->lock);
+    }
+    *out_usage = usage;
+}
+
+bool
+sim_nv_machine_exists(void)
+{
+    bool exists;
+
+    pthread_mutex_lock(&registry_lock);
+    exists = registry != NULL;
+    pthread_mutex_unlock(&registry_lock);
+    return exists;
+}

@@ -1,0 +1,43 @@
+/* A simulated NVIDIA machine behind struct kio: cards of one chip and the
+ * kernel driver for them.
+ *
+ * Each form that kio_sim_create("NV", SPEC) makes is a process of its own
+ * with its own files. All forms of the same SPEC in this program stand on one
+ * machine (cards and kernel), which is made with the first and goes with the
+ * last. SPEC is CHIP[*CARDS][,branch=N]: "sm_90", "sm_80*2,branch=535".
+ *
+ * Threads: any. src: hw/nv/BRINGUP.md, ioctls.csv.
+ */
+#ifndef BELL_SIM_NV_SIM_NV_H
+#define BELL_SIM_NV_SIM_NV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct kio;
+
+/* What a machine holds at this moment, of all its processes. */
+struct sim_nv_usage {
+    uint32_t clients;         /* of the resource manager */
+    uint32_t objects;         /* below the clients */
+    uint32_t files;           /* open device nodes */
+    uint32_t mappings;        /* CPU mappings made through kio_mmap */
+    uint64_t memory_bytes;    /* video, system and pinned memory */
+    uint64_t va_mapped_bytes; /* in the cards' address spaces */
+};
+
+/* kio_sim_create for backend "NV". BELL_E_NO_DEVICE, with what is known, for
+ * a SPEC that is none. */
+BELL_MUST_CHECK bell_status sim_nv_create(const char *spec,
+                                          struct kio **out_kio);
+
+/* Of the machine that a stack of forms ends in. All 0 where it ends in
+ * something else. */
+void sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage);
+
+/* Whether any simulated machine is there: for after the last close. */
+bool sim_nv_machine_exists(void);
+
+#endif
