@@ -74,7 +74,7 @@ struct selftest {
     char backend[16];
     unsigned idx;
     const char *interface; /* in `device`; "" or what follows the '@' */
-    int64_t n_programs;    /* random ones; 0: by what the device is */
+    int64_t n_programs;    /* random ones; 0: enough for 1000 kernels */
 
     struct kio *kio; /* owned; NULL: not open */
     struct nv_rm *rm;
@@ -98,7 +98,11 @@ struct selftest {
 
 /* Tables of the groups; a NULL name ends each. */
 extern const struct selftest_step selftest_rm_steps[], selftest_queue_steps[],
-    selftest_kernel_steps[], selftest_fault_steps[], selftest_tensor_steps[];
+    selftest_kernel_steps[], selftest_fault_steps[], selftest_model_steps[],
+    selftest_tensor_steps[];
+
+/* NULL if there is none. */
+const struct selftest_step *selftest_find_step(const char *name);
 
 /* ---- telling (selftest.c) -------------------------------------------------- */
 

@@ -84,7 +84,6 @@ tensors(struct selftest *st)
 /* ---- random programs --------------------------------------------------------------- */
 
 #define KERNELS_WANTED       1000
-#define PROGRAMS_SIMULATED   24
 #define PROGRAMS_PER_OPENING 64
 
 struct random_run {
@@ -117,27 +116,21 @@ kernels_so_far(const struct random_run *run)
 }
 
 static bool
-is_enough(const struct selftest *st, const struct random_run *run,
-          bool is_simulated)
+is_enough(const struct selftest *st, const struct random_run *run)
 {
     if (st->n_programs)
         return run->n_programs >= (uint64_t)st->n_programs;
-    if (is_simulated)
-        return run->n_programs >= PROGRAMS_SIMULATED;
     return kernels_so_far(run) >= KERNELS_WANTED;
 }
 
 static enum selftest_verdict
 random_in(struct selftest *st, struct random_run *run)
 {
-    bool is_simulated;
     uint64_t seed;
 
-    ST_OK(selftest_need_device(st));
-    is_simulated = (st->info.flags & HCQ_DEVICE_SIMULATED) != 0;
     selftest_close_device(st);
     ST_OK(fresh_context(st, run));
-    while (!is_enough(st, run, is_simulated)) {
+    while (!is_enough(st, run)) {
         seed = hash_add(hash_mix(st->run + 1), run->n_programs);
         if (run->n_programs++ % PROGRAMS_PER_OPENING == 0)
             ST_OK(fresh_context(st, run));
