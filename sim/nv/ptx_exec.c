@@ -402,8 +402,11 @@ run_warp(struct px_run *r, struct px_warp *w)
 {
     uint64_t limit = r->launch->max_warp_steps;
     const _Atomic uint32_t *stop = r->launch->stop;
+    const struct sim_ptx_mem *mem = &r->launch->mem;
     uint32_t n, g;
 
+    if (mem->pause)
+        (void)mem->pause(mem->user); /* nothing of what `at` gave is kept */
     if (stop && atomic_load_explicit(stop, memory_order_relaxed) &&
         w->n_groups) {
         const struct px_insn *in = &r->kernel->code[w->groups[0].pc];
