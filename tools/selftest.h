@@ -91,7 +91,7 @@ struct selftest {
 
     /* What the step tells. */
     char sent[SELFTEST_TEXT_MAX], came[SELFTEST_TEXT_MAX];
-    char notes[SELFTEST_NOTES_MAX][160];
+    char notes[SELFTEST_NOTES_MAX][320];
     size_t n_notes;
     uint64_t run; /* number of this repetition, from 0 */
 };

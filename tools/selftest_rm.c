@@ -187,10 +187,11 @@ shape(struct selftest *st)
                   gr[6][1], gr[7][1]);
     ST_OK(read_fb_info(st, fb, ARRAY_LEN(fb)));
     selftest_note(st,
-                  "memory %.1f GiB, heap %.1f GiB, free %.1f GiB; L2 %u KiB; "
+                  "memory %.1f GiB, heap %.1f GiB, free %.1f GiB; L2 %.1f MiB; "
                   "BAR1 %.1f GiB",
                   fb[0][1] / 1048576.0, fb[1][1] / 1048576.0,
-                  fb[2][1] / 1048576.0, fb[3][1] / 1024, fb[4][1] / 1048576.0);
+                  fb[2][1] / 1048576.0, fb[3][1] / 1024.0,
+                  fb[4][1] / 1048576.0);
     ST_OK(nv_rm_control(st->rm, st->rm->subdevice,
                         NV2080_CTRL_CMD_MC_GET_ARCH_INFO,
                         NV_S_NV2080_MC_GET_ARCH_INFO, &arch));
@@ -299,24 +300,33 @@ read_time(const volatile struct nv_mem_usermode *window)
     return (uint64_t)high << 32 | low;
 }
 
+/* The card's nanoseconds for each of the host's, over 20 ms. */
+static double
+clock_ratio(const volatile struct nv_mem_usermode *window)
+{
+    uint64_t host = time_now_ns(), card = read_time(window);
+
+    usleep(20000);
+    card = read_time(window) - card;
+    return (double)card / (double)(time_now_ns() - host);
+}
+
 static enum selftest_verdict
 check_time(struct selftest *st, const volatile struct nv_mem_usermode *window)
 {
-    uint64_t host_first, host_last, first, last;
-    double ratio;
+    double ratio = 0;
+    int i;
 
-    host_first = time_now_ns();
-    first = read_time(window);
-    usleep(20000);
-    last = read_time(window);
-    host_last = time_now_ns();
-    ratio = (double)(last - first) / (double)(host_last - host_first);
+    /* A busy host may be held up between its own reading and the card's. */
+    for (i = 0; i < 5 && (ratio < 0.8 || ratio > 1.25); i++)
+        ratio = clock_ratio(window);
     selftest_note(st, "the card's clock: %" PRIu64 " ns, %.3f of the host's",
-                  last, ratio);
-    if (first == 0 || last <= first || ratio < 0.5 || ratio > 1.5)
+                  read_time(window), ratio);
+    if (ratio < 0.8 || ratio > 1.25)
         return selftest_fail(st,
-                             "%" PRIu64 " and, %" PRIu64 " ns later, %" PRIu64,
-                             first, host_last - host_first, last);
+                             "the card's clock shows %" PRIu64
+                             " ns and goes %.3f times as fast as the host's",
+                             read_time(window), ratio);
     if (window->doorbell != 0)
         return selftest_fail(st, "the doorbell reads 0x%x, not 0",
                              window->doorbell);
