@@ -1,0 +1,493 @@
+/* Memory instructions: scalar loads, global, flat and scratch accesses, LDS.
+ * src: hw/amd/ISA-SUBSET.md 7. */
+#include <string.h>
+
+#include "sim/amd/wave_internal.h"
+
+/* Flat addresses of LDS and scratch are not handed out by this machine: all
+ * of the flat segment is global. */
+
+static void *
+global_at(struct wave *w, const struct isa_insn *in, uint64_t va,
+          uint32_t n_bytes, enum amd_access access, uint32_t lane)
+{
+    const struct amd_memory *memory = &w->group->launch->memory;
+    uint32_t align = n_bytes >= 4 ? 4 : n_bytes;
+    void *at;
+
+    w->group->report->lane = lane;
+    w->group->report->va = va;
+    w->group->report->is_write =
+        access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC;
+    if (va & (align - 1)) {
+        wave_fail(w, AMD_WAVE_MISALIGNED, "%s of %u bytes at 0x%llx",
+                  isa_op_name(in->op), n_bytes, (unsigned long long)va);
+        return NULL;
+    }
+    at = memory->at(memory->user, va, n_bytes, access);
+    if (!at)
+        wave_fail(w, AMD_WAVE_UNMAPPED, "%s of %u bytes at 0x%llx",
+                  isa_op_name(in->op), n_bytes, (unsigned long long)va);
+    return at;
+}
+
+bool
+wave_smem(struct wave *w, const struct isa_insn *in)
+{
+    uint64_t va;
+    uint32_t i, offset = 0;
+    const void *from;
+
+    if (in->op == ISA_S_NOP)
+        return true;
+    if (in->src[1] != ISA_NO_SOURCE)
+        offset = wave_read_scalar(w, in, in->src[1]);
+    va = wave_read_scalar64(w, in, in->src[0]) + offset +
+         (uint64_t)(int64_t)in->offset;
+    from = global_at(w, in, va & ~3ull, in->bytes, AMD_ACCESS_SCALAR, 0);
+    if (!from)
+        return false;
+    for (i = 0; i < in->bytes / 4; i++) {
+        uint32_t value;
+        memcpy(&value, (const char *)from + 4 * i, 4);
+        wave_write_scalar(w, in->sdst + i, value);
+    }
+    return !w->group->failed;
+}
+
+/* ---- the values ------------------------------------------------------------ */
+
+static uint32_t
+registers_of(const struct isa_insn *in)
+{
+    return in->bytes <= 4 ? 1 : in->bytes / 4u;
+}
+
+/* What a load of `bytes` bytes leaves in the register. */
+static uint32_t
+extend(const struct isa_insn *in, const void *from, uint32_t old)
+{
+    uint32_t value = 0;
+
+    memcpy(&value, from, in->bytes);
+    if (in->mem_flags & ISA_MEM_SIGNED)
+        value =
+            in->bytes == 1 ? (uint32_t)(int8_t)value : (uint32_t)(int16_t)value;
+    if (in->mem_flags & ISA_MEM_LOW)
+        return (old & 0xffff0000) | (value & 0xffff);
+    if (in->mem_flags & ISA_MEM_HIGH)
+        return (old & 0xffff) | value << 16;
+    return value;
+}
+
+static void
+load_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
+          uint32_t lane, const void *from)
+{
+    uint32_t i;
+
+    if (in->bytes < 4) {
+        w->v[reg][lane] = extend(in, from, w->v[reg][lane]);
+        return;
+    }
+    for (i = 0; i < in->bytes / 4u; i++)
+        memcpy(&w->v[reg + i][lane], (const char *)from + 4 * i, 4);
+}
+
+static void
+store_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
+           uint32_t lane, void *to)
+{
+    uint32_t i, value;
+
+    if (in->bytes < 4) {
+        value = w->v[reg][lane];
+        if (in->mem_flags & ISA_MEM_HIGH)
+            value >>= 16;
+        memcpy(to, &value, in->bytes);
+        return;
+    }
+    for (i = 0; i < in->bytes / 4u; i++)
+        memcpy((char *)to + 4 * i, &w->v[reg + i][lane], 4);
+}
+
+/* ---- atomics -------------------------------------------------------------------- */
+
+static uint64_t
+add_float(uint32_t type, uint64_t a, uint64_t b)
+{
+    uint32_t lo, hi;
+
+    switch (type) {
+    case ISA_F32:
+        return wave_u32(wave_f32((uint32_t)a) + wave_f32((uint32_t)b));
+    case ISA_F64:
+        return wave_u64(wave_f64(a) + wave_f64(b));
+    case ISA_PK_F16:
+        lo = wave_float_to_half(wave_half_to_float((uint32_t)a & 0xffff) +
+                                wave_half_to_float((uint32_t)b & 0xffff));
+        hi = wave_float_to_half(wave_half_to_float((uint32_t)a >> 16) +
+                                wave_half_to_float((uint32_t)b >> 16));
+        return lo | hi << 16;
+    default: /* ISA_PK_BF16 */
+        lo = wave_float_to_bf16(wave_f32((uint32_t)a << 16) +
+                                wave_f32((uint32_t)b << 16));
+        hi = wave_float_to_bf16(wave_f32((uint32_t)a & 0xffff0000) +
+                                wave_f32((uint32_t)b & 0xffff0000));
+        return lo | hi << 16;
+    }
+}
+
+static bool
+is_less(uint32_t type, uint64_t a, uint64_t b)
+{
+    switch (type) {
+    case ISA_F32:
+        return wave_f32((uint32_t)a) < wave_f32((uint32_t)b);
+    case ISA_F64:
+        return wave_f64(a) < wave_f64(b);
+    case ISA_I32:
+        return (int32_t)a < (int32_t)b;
+    case ISA_I64:
+        return (int64_t)a < (int64_t)b;
+    default:
+        return a < b;
+    }
+}
+
+/* The new value; `compare` is of compare-and-swap. */
+static uint64_t
+combine(const struct isa_insn *in, uint64_t old, uint64_t data,
+        uint64_t compare)
+{
+    bool is_float = in->type == ISA_F32 || in->type == ISA_F64 ||
+                    in->type == ISA_PK_F16 || in->type == ISA_PK_BF16;
+
+    switch (in->op) {
+    case ISA_M_ATOMIC_ADD:
+        return is_float ? add_float(in->type, old, data) : old + data;
+    case ISA_M_ATOMIC_SUB:
+        return old - data;
+    case ISA_M_ATOMIC_RSUB:
+        return data - old;
+    case ISA_M_ATOMIC_INC:
+        return old >= data ? 0 : old + 1;
+    case ISA_M_ATOMIC_DEC:
+        return old == 0 || old > data ? data : old - 1;
+    case ISA_M_ATOMIC_MIN:
+        return is_less(in->type, data, old) ? data : old;
+    case ISA_M_ATOMIC_MAX:
+        return is_less(in->type, old, data) ? data : old;
+    case ISA_M_ATOMIC_AND:
+        return old & data;
+    case ISA_M_ATOMIC_OR:
+        return old | data;
+    case ISA_M_ATOMIC_XOR:
+        return old ^ data;
+    case ISA_M_ATOMIC_CMPSWAP:
+        return old == compare ? data : old;
+    default: /* M_ATOMIC_SWAP */
+        return data;
+    }
+}
+
+static uint64_t
+register_value(const struct wave *w, uint32_t reg, uint32_t lane,
+               uint32_t bytes)
+{
+    uint64_t value = w->v[reg][lane];
+
+    if (bytes == 8)
+        value |= (uint64_t)w->v[reg + 1][lane] << 32;
+    return value;
+}
+
+static void
+set_register(struct wave *w, uint32_t reg, uint32_t lane, uint32_t bytes,
+             uint64_t value)
+{
+    w->v[reg][lane] = (uint32_t)value;
+    if (bytes == 8)
+        w->v[reg + 1][lane] = (uint32_t)(value >> 32);
+}
+
+/* Atomic against everyone else who has the memory. */
+static uint64_t
+atomic_update(const struct isa_insn *in, void *at, uint64_t data,
+              uint64_t compare)
+{
+    if (in->bytes == 8) {
+        uint64_t *p = at, old = __atomic_load_n(p, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(
+            p, &old, combine(in, old, data, compare), true, __ATOMIC_ACQ_REL,
+            __ATOMIC_RELAXED)) {
+        }
+        return old;
+    } else {
+        uint32_t *p = at, old = __atomic_load_n(p, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(
+            p, &old, (uint32_t)combine(in, old, data, compare), true,
+            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        }
+        return old;
+    }
+}
+
+/* ---- global, flat, scratch ------------------------------------------------------ */
+
+/* The address without the lane's own part. */
+static uint64_t
+flat_base(struct wave *w, const struct isa_insn *in)
+{
+    uint64_t base = (uint64_t)(int64_t)in->offset;
+
+    if (in->src[2] != ISA_NO_SOURCE)
+        base += in->segment == ISA_SEG_SCRATCH
+                    ? wave_read_scalar(w, in, in->src[2])
+                    : wave_read_scalar64(w, in, in->src[2]);
+    return base;
+}
+
+static bool
+scratch_access(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t size = w->group->launch->scratch_bytes, l, n = registers_of(in);
+    bool loads = in->op == ISA_M_LOAD;
+    uint32_t data = loads ? in->dst : in->src[1] - ISA_VGPR;
+    uint64_t exec = wave_exec(w), base = flat_base(w, in);
+
+    if (!wave_has_registers(w, data, n))
+        return false;
+    for (l = 0; l < w->group->n_lanes; l++) {
+        uint32_t at = (uint32_t)base;
+        if (!(exec >> l & 1))
+            continue;
+        if (in->sve)
+            at += w->v[in->src[0] - ISA_VGPR][l];
+        if (size < in->bytes || at > size - in->bytes) {
+            w->group->report->lane = l;
+            w->group->report->va = at;
+            return wave_fail(w, AMD_WAVE_RANGE,
+                             "scratch of %u bytes, access at %u", size, at);
+        }
+        if (loads)
+            load_lane(w, in, data, l, w->scratch + (size_t)l * size + at);
+        else
+            store_lane(w, in, data, l, w->scratch + (size_t)l * size + at);
+    }
+    return true;
+}
+
+static uint64_t
+lane_address(const struct wave *w, const struct isa_insn *in, uint64_t base,
+             uint32_t lane)
+{
+    uint32_t reg = in->src[0] - ISA_VGPR;
+
+    if (in->src[2] != ISA_NO_SOURCE)
+        return base + w->v[reg][lane];
+    return base + register_value(w, reg, lane, 8);
+}
+
+static bool
+global_atomic(struct wave *w, const struct isa_insn *in, uint64_t base,
+              uint64_t exec)
+{
+    uint32_t data = in->src[1] - ISA_VGPR, n = in->bytes / 4u, l;
+    bool swaps = in->op == ISA_M_ATOMIC_CMPSWAP;
+
+    if (!wave_has_registers(w, data, swaps ? 2 * n : n) ||
+        ((in->mem_flags & ISA_MEM_RETURN) &&
+         !wave_has_registers(w, in->dst, n)))
+        return false;
+    for (l = 0; l < w->group->n_lanes; l++) {
+        uint64_t va = lane_address(w, in, base, l), old, compare = 0;
+        void *at;
+        if (!(exec >> l & 1))
+            continue;
+        if (va & (in->bytes - 1u)) {
+            w->group->report->va = va;
+            return wave_fail(w, AMD_WAVE_MISALIGNED, "%s at 0x%llx",
+                             isa_op_name(in->op), (unsigned long long)va);
+        }
+        at = global_at(w, in, va, in->bytes, AMD_ACCESS_ATOMIC, l);
+        if (!at)
+            return false;
+        if (swaps)
+            compare = register_value(w, data + n, l, in->bytes);
+        old = atomic_update(in, at, register_value(w, data, l, in->bytes),
+                            compare);
+        if (in->mem_flags & ISA_MEM_RETURN)
+            set_register(w, in->dst, l, in->bytes, old);
+    }
+    return true;
+}
+
+bool
+wave_flat(struct wave *w, const struct isa_insn *in)
+{
+    uint64_t exec = wave_exec(w), base;
+    bool loads = in->op == ISA_M_LOAD;
+    uint32_t data, l, address = in->src[0] - ISA_VGPR;
+
+    if (in->op == ISA_S_NOP)
+        return true;
+    if (in->segment == ISA_SEG_SCRATCH)
+        return scratch_access(w, in);
+    base = flat_base(w, in);
+    if (w->group->failed ||
+        !wave_has_registers(w, address, in->src[2] == ISA_NO_SOURCE ? 2 : 1))
+        return false;
+    if (!loads && in->op != ISA_M_STORE)
+        return global_atomic(w, in, base, exec);
+    data = loads ? in->dst : in->src[1] - ISA_VGPR;
+    if (!wave_has_registers(w, data, registers_of(in)))
+        return false;
+    for (l = 0; l < w->group->n_lanes; l++) {
+        void *at;
+        if (!(exec >> l & 1))
+            continue;
+        at = global_at(w, in, lane_address(w, in, base, l), in->bytes,
+                       loads ? AMD_ACCESS_LOAD : AMD_ACCESS_STORE, l);
+        if (!at)
+            return false;
+        if (loads)
+            load_lane(w, in, data, l, at);
+        else
+            store_lane(w, in, data, l, at);
+    }
+    return true;
+}
+
+/* ---- LDS -------------------------------------------------------------------------- */
+
+static void *
+lds_at(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t lane)
+{
+    struct wave_group *g = w->group;
+    uint32_t align = in->bytes >= 4 ? 4 : in->bytes;
+
+    if (g->lds_bytes >= in->bytes && at <= g->lds_bytes - in->bytes &&
+        (at & (align - 1)) == 0)
+        return g->lds + at;
+    g->report->lane = lane;
+    g->report->va = at;
+    wave_fail(w, at & (align - 1) ? AMD_WAVE_MISALIGNED : AMD_WAVE_RANGE,
+              "LDS of %u bytes, %u bytes at %u", g->lds_bytes, in->bytes, at);
+    return NULL;
+}
+
+static bool
+between_lanes(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t n = w->group->n_lanes, l, address = in->src[0] - ISA_VGPR;
+    uint32_t data = in->src[1] - ISA_VGPR;
+    uint64_t exec = wave_exec(w);
+    wave_row r = {0};
+
+    if (in->op == ISA_DS_SWIZZLE_B32)
+        data = address;
+    if (!wave_has_registers(w, address, 1) || !wave_has_registers(w, data, 1) ||
+        !wave_has_registers(w, in->dst, 1))
+        return false;
+    for (l = 0; l < n; l++) {
+        uint32_t from, at = w->v[address][l] + (uint32_t)in->offset;
+        if (!(exec >> l & 1))
+            continue;
+        if (in->op == ISA_DS_PERMUTE_B32) {
+            r[at / 4 & (n - 1)] = w->v[data][l];
+            continue;
+        }
+        from = at / 4 & (n - 1);
+        if (in->op == ISA_DS_SWIZZLE_B32 && in->offset & 0x8000)
+            from = (l & ~3u) | (in->offset >> 2 * (l & 3) & 3);
+        else if (in->op == ISA_DS_SWIZZLE_B32)
+            from = (l & ~31u) | ((((l & 31) & (uint32_t)(in->offset & 31)) |
+                                  (in->offset >> 5 & 31)) ^
+                                 (in->offset >> 10 & 31));
+        if (exec >> from & 1)
+            r[l] = w->v[data][from];
+    }
+    for (l = 0; l < n; l++) {
+        if (exec >> l & 1)
+            w->v[in->dst][l] = r[l];
+    }
+    return true;
+}
+
+/* One element of an access to LDS. */
+static bool
+lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
+         uint32_t lane)
+{
+    void *p = lds_at(w, in, at, lane);
+    uint32_t n = in->bytes / 4u;
+    uint64_t old = 0, data, compare = 0;
+
+    if (!p)
+        return false;
+    if (in->op == ISA_M_LOAD) {
+        load_lane(w, in, reg, lane, p);
+        return true;
+    }
+    if (in->op == ISA_M_STORE) {
+        store_lane(w, in, reg, lane, p);
+        return true;
+    }
+    memcpy(&old, p, in->bytes);
+    data = register_value(w, reg, lane, in->bytes);
+    if (in->op == ISA_M_ATOMIC_CMPSWAP) {
+        /* gfx11 swaps the order of the two that gfx9 has */
+        uint32_t second = in->src[2] - ISA_VGPR;
+        if (!wave_has_registers(w, second, n))
+            return false;
+        compare = register_value(w, second, lane, in->bytes);
+        if (w->group->gen == ISA_GFX9) {
+            uint64_t swap = data;
+            data = compare;
+            compare = swap;
+        }
+    }
+    data = combine(in, old, data, compare);
+    memcpy(p, &data, in->bytes);
+    if (in->mem_flags & ISA_MEM_RETURN)
+        set_register(w, in->dst, lane, in->bytes, old);
+    return true;
+}
+
+bool
+wave_ds(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t n = registers_of(in), address = in->src[0] - ISA_VGPR, l;
+    uint32_t first = in->op == ISA_M_LOAD ? in->dst : in->src[1] - ISA_VGPR;
+    uint32_t second =
+        in->op == ISA_M_LOAD ? in->dst + n : in->src[2] - ISA_VGPR;
+    uint32_t unit = in->mem_flags & ISA_MEM_ST64 ? in->bytes * 64u : in->bytes;
+    bool two = in->mem_flags & ISA_MEM_TWO;
+    uint64_t exec = wave_exec(w);
+
+    if (in->op == ISA_DS_BPERMUTE_B32 || in->op == ISA_DS_PERMUTE_B32 ||
+        in->op == ISA_DS_SWIZZLE_B32)
+        return between_lanes(w, in);
+    if (!wave_has_registers(w, address, 1) ||
+        !wave_has_registers(w, first, n) ||
+        (two && !wave_has_registers(w, second, n)) ||
+        ((in->mem_flags & ISA_MEM_RETURN) &&
+         !wave_has_registers(w, in->dst, n)))
+        return false;
+    for (l = 0; l < w->group->n_lanes; l++) {
+        uint32_t at = w->v[address][l];
+        if (!(exec >> l & 1))
+            continue;
+        if (!two) {
+            if (!lds_lane(w, in, at + (uint32_t)in->offset, first, l))
+                return false;
+        } else if (!lds_lane(w, in, at + (uint32_t)in->offset * unit, first,
+                             l) ||
+                   !lds_lane(w, in, at + (uint32_t)in->offset1 * unit, second,
+                             l)) {
+            return false;
+        }
+    }
+    return true;
+}
