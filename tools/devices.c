@@ -1,4 +1,5 @@
-/* `doorbell devices`: what there is to compute on. */
+/* `doorbell devices`: what there is to compute on, and which simulated cards
+ * can be asked for. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/hcq.h"
+#include "ioctl/kio_interface.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 
@@ -19,6 +21,20 @@ struct options {
     bool json;
     const char *device;
 };
+
+/* Nothing is opened for these unless they are named. "*2" after one means two
+ * cards on one machine. */
+static const char *const simulated[] = {
+    "NV@sim:sm_80",
+    "NV@sim:sm_90",
+    "NV@sim:sm_120",
+};
+
+static bool
+has_simulators(void)
+{
+    return strstr(kio_interface_list(), "sim") != NULL;
+}
 
 /* All devices, usable or not; *out_entries is freed with host_free. */
 static bell_status
@@ -122,8 +138,33 @@ put_entry(struct json *json, const struct entry *entry)
     json_end(json);
 }
 
+static void
+print_simulated(void)
+{
+    size_t i;
+
+    if (!has_simulators())
+        return;
+    printf("simulated, by name:");
+    for (i = 0; i < ARRAY_LEN(simulated); i++)
+        printf(" %s", simulated[i]);
+    printf("\n");
+}
+
+static void
+put_simulated(struct json *json)
+{
+    size_t i;
+
+    json_array(json, "simulated");
+    for (i = 0; has_simulators() && i < ARRAY_LEN(simulated); i++)
+        json_str(json, NULL, simulated[i]);
+    json_end(json);
+}
+
+/* `all`: not of one device that was asked for. */
 static int
-print_entries(const struct entry *entries, size_t n, bool as_json)
+print_entries(const struct entry *entries, size_t n, bool as_json, bool all)
 {
     struct json json;
     size_t i;
@@ -131,6 +172,8 @@ print_entries(const struct entry *entries, size_t n, bool as_json)
     if (!as_json) {
         for (i = 0; i < n; i++)
             print_entry(&entries[i]);
+        if (all)
+            print_simulated();
         return TOOL_OK;
     }
     json_init(&json);
@@ -138,6 +181,8 @@ print_entries(const struct entry *entries, size_t n, bool as_json)
     for (i = 0; i < n; i++)
         put_entry(&json, &entries[i]);
     json_end(&json);
+    if (all)
+        put_simulated(&json);
     return tool_print_json(&json);
 }
 
@@ -151,7 +196,7 @@ print_one(const struct options *options)
         return tool_fail(options->json, status);
     snprintf(entry.desc.name, sizeof(entry.desc.name), "%s", entry.info.name);
     entry.desc.backend = entry.info.backend;
-    return print_entries(&entry, 1, options->json);
+    return print_entries(&entry, 1, options->json, false);
 }
 
 int
@@ -171,7 +216,8 @@ verb_devices(int argc, char **argv)
 
     code = tool_parse("devices [DEVICE] [--json]\n\n"
                       "Lists the devices of this machine: what each is, and "
-                      "for one that cannot\nbe used, why.",
+                      "for one that cannot\nbe used, why. Then the simulated "
+                      "ones, which are opened when they are named.",
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
@@ -181,7 +227,7 @@ verb_devices(int argc, char **argv)
     if (status != BELL_OK)
         return tool_fail(options.json, status);
     read_infos(entries, n);
-    code = print_entries(entries, n, options.json);
+    code = print_entries(entries, n, options.json, true);
     host_free(entries);
     return code;
 }

@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "doorbell/tensor.h"
 #include "hcq/hcq.h"
+#include "render/nv_container.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 
@@ -65,9 +66,9 @@ check_build(struct findings *findings)
 #if BELL_HAVE_LLVM
     add(findings, "compiler", VERDICT_OK, NULL, "LLVM 19 for host code");
 #else
-    add(findings, "compiler", VERDICT_PROBLEM,
+    add(findings, "compiler", VERDICT_NOTE,
         "install llvm-19-dev, then configure and build again",
-        "built without LLVM: no kernel can be compiled");
+        "built without LLVM: no kernel for the CPU can be compiled");
 #endif
 #if BELL_HAVE_ZLIB
     add(findings, "gzip", VERDICT_OK, NULL, "compressed data files are read");
@@ -130,6 +131,40 @@ check_computing(struct findings *findings)
             "2 + 3 was compiled and run");
 }
 
+/* NVIDIA's cards: the kernel driver, and the assembler that kernels for a
+ * card need. */
+static void
+check_nvidia(struct findings *findings)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    bool has_driver = access("/dev/nvidiactl", F_OK) == 0;
+    struct hcq_device *dev;
+    char path[256];
+
+    if (!has_driver) {
+        add(findings, "NVIDIA GPU", VERDICT_NOTE, NULL,
+            "no /dev/nvidiactl: no card, or its kernel driver is not loaded; "
+            "NV@sim:sm_90 is simulated");
+        return;
+    }
+    if (hcq_device_open("NV:0", &dev) != BELL_OK) {
+        add(findings, "NVIDIA GPU", VERDICT_PROBLEM,
+            "`doorbell selftest NV` says which step fails", "%s",
+            bell_error_last()->message);
+        return;
+    }
+    hcq_device_info(dev, &info);
+    add(findings, "NVIDIA GPU", VERDICT_OK, NULL, "%s (%s)", info.model,
+        info.arch);
+    hcq_device_close(dev);
+    if (render_ptxas_find(path, sizeof(path)) == BELL_OK)
+        add(findings, "ptxas", VERDICT_OK, NULL, "%s", path);
+    else
+        add(findings, "ptxas", VERDICT_PROBLEM,
+            "install it (it comes with CUDA's nvcc), or name it in BELL_PTXAS",
+            "%s", bell_error_last()->message);
+}
+
 /* Hardware that other backends will drive: said plainly, not guessed at. */
 static void
 check_hardware(struct findings *findings)
@@ -138,7 +173,6 @@ check_hardware(struct findings *findings)
         const char *path, *what;
     } nodes[] = {
         {"/dev/kfd", "AMD GPU"},
-        {"/dev/nvidiactl", "NVIDIA GPU"},
         {"/dev/kgsl-3d0", "Adreno GPU"},
     };
     size_t i;
@@ -210,6 +244,7 @@ verb_doctor(int argc, char **argv)
     check_build(&findings);
     check_device(&findings);
     check_computing(&findings);
+    check_nvidia(&findings);
     check_hardware(&findings);
     return print_findings(&findings, json);
 }

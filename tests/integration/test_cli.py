@@ -58,6 +58,10 @@ def check_devices(tap):
         if len(cpus) != 1 or not cpus[0]['usable'] or cpus[0]['n_units'] < 1:
             complaints.append(f'CPU:0 is not right: {cpus}')
     tap.check('devices --json', complaints)
+    simulated = json.loads(done.stdout).get('simulated', [])
+    tap.check('every simulated card that is named can be opened', [
+        c for name in simulated
+        for c in expect(run('devices', name), 0, out=name.split('@')[1])])
     tap.check('devices CPU', expect(run('devices', 'CPU'), 0, out='CPU:0'))
     tap.check('devices CPU:7', expect(run('devices', 'CPU:7'), 3, err='CPU'))
     tap.check('a backend that does not exist', expect_json_error(
