@@ -15,7 +15,7 @@
 #include "base/thread.h"
 
 #define MIB       (1u << 20)
-#define LIMIT_NS  60000000000ull
+#define LIMIT_NS  30000000000ull
 #define PUSH_SIZE 0x3000u /* of each channel */
 
 static struct {
