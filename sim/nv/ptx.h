@@ -5,18 +5,23 @@
  * warps of a block in turns, 32 lanes at a time with the lanes at the lowest
  * instruction first, which brings diverged lanes together again.
  *
- * It is strict: an unknown instruction or modifier, an undeclared register,
- * one of the wrong type or width is an error when parsing; a register read
- * before it is written, a misaligned or unmapped address, a barrier that not
- * all threads of the block reach is an error when running. Errors name line
- * and instruction.
+ * It is strict: an unknown instruction or modifier, one that the chip or the
+ * version does not have, an undeclared register, one of the wrong type or
+ * width is an error when parsing; a register read before it is written, a
+ * misaligned or unmapped address, shared memory that is read before it is
+ * written, used by two warps without a barrier between or touched while
+ * cp.async still copies to it, a barrier or a warp's instruction to which not
+ * all come is an error when running. Errors name line and instruction.
  *
- * What it knows: mov ld st cvt cvta add sub mul mad fma div rem min max neg
- * abs rcp sqrt rsqrt ex2 lg2 sin cos tanh and or xor not shl shr popc clz brev
- * setp selp bra bar.sync atom red shfl.sync membar fence ret exit; types of 8
- * to 64 bits; .f16 and .bf16 in cvt only; .reg .param .shared .local. Float
- * arithmetic rounds to nearest; other roundings are refused. The
- * approximations give the correctly rounded result, within every bound.
+ * What it knows: arithmetic, logic and comparisons of integers, F32, F64, F16,
+ * BF16 and pairs of these; bit fields, prmt, lop3, shf, dp4a; conversions, to
+ * TF32 and pairs of 8-bit floats too; ld, st, atom, red, prefetch in all state
+ * spaces; shfl, vote, match, redux, activemask; bra, brx, barriers of blocks
+ * and warps; mma, ldmatrix, stmatrix, cp.async; special registers; variables
+ * of the module; nested scopes. Not: calls, clusters, bulk copies, wgmma.
+ * Float arithmetic rounds to nearest; other roundings are refused but in
+ * conversions. The approximations give the correctly rounded result, within
+ * every bound.
  */
 #ifndef BELL_SIM_NV_PTX_H
 #define BELL_SIM_NV_PTX_H

@@ -1,89 +1,9 @@
-/* cvt. Floats go by way of F64, which holds every F16, BF16 and F32 and so is
+/* cvt. Floats go by way of F64, which holds every shorter one and so is
  * rounded once; integers are rounded straight to their float. */
 #include "sim/nv/ptx_internal.h"
 
 #include <math.h>
 #include <string.h>
-
-static double
-decode(unsigned type, uint64_t bits)
-{
-    uint32_t word = (uint32_t)bits;
-    int exponent, fraction;
-    double d, sign;
-    float f;
-
-    if (type == PX_F64) {
-        memcpy(&d, &bits, sizeof(d));
-        return d;
-    }
-    if (type == PX_BF16)
-        word <<= 16;
-    if (type != PX_F16) {
-        memcpy(&f, &word, sizeof(f));
-        return (double)f;
-    }
-    exponent = (int)(word >> 10 & 31);
-    fraction = (int)(word & 1023);
-    sign = word >> 15 & 1 ? -1 : 1;
-    if (exponent == 31)
-        return fraction ? (double)NAN : sign * (double)INFINITY;
-    return exponent ? sign * ldexp(1024 + fraction, exponent - 25)
-                    : sign * ldexp(fraction, -24);
-}
-
-/* Rounds to `digits` binary digits and at least 2^min, and packs it: the
- * exponent field counts from the least normal number. */
-static uint64_t
-encode_small(double d, int digits, int min_exponent, int max_exponent,
-             unsigned width)
-{
-    uint64_t sign = (uint64_t)(signbit(d) != 0) << (width - 1);
-    uint64_t infinity = (uint64_t)(max_exponent - min_exponent + 2)
-                        << (digits - 1);
-    double size = fabs(d), units;
-    uint64_t bits;
-    int exponent;
-
-    if (isnan(d))
-        return px_mask(width - 1);
-    if (isinf(d))
-        return sign | infinity;
-    if (size == 0)
-        return sign;
-    exponent = ilogb(size);
-    if (exponent < min_exponent)
-        exponent = min_exponent;
-    if (exponent > max_exponent)
-        return sign | infinity;
-    units = nearbyint(ldexp(size, digits - 1 - exponent));
-    /* A carry out of the fraction is right in the exponent's field. */
-    bits =
-        ((uint64_t)(exponent - min_exponent) << (digits - 1)) + (uint64_t)units;
-    return sign | bits;
-}
-
-static uint64_t
-encode(unsigned type, double d)
-{
-    uint64_t bits;
-    uint32_t word;
-    float f;
-
-    switch (type) {
-    case PX_F16:
-        return encode_small(d, 11, -14, 15, 16);
-    case PX_BF16:
-        return encode_small(d, 8, -126, 127, 16);
-    case PX_F64:
-        memcpy(&bits, &d, sizeof(bits));
-        return isnan(d) ? 0x7fffffffffffffffull : bits;
-    default:
-        f = (float)d;
-        memcpy(&word, &f, sizeof(word));
-        return isnan(f) ? 0x7fffffffu : word;
-    }
-}
 
 static double
 round_to_integer(unsigned round, double d)
@@ -122,6 +42,19 @@ float_to_int(const struct px_insn *in, double d)
     return (d >= limit ? top - 1 : (uint64_t)(int64_t)d) & px_mask(to->bits);
 }
 
+/* BF16 reaches as far as F32, so the lower bits of a long integer count: what
+ * F64 cannot hold of them becomes one bit. */
+static uint64_t
+long_to_bf16(uint64_t a, bool is_signed)
+{
+    bool minus = is_signed && a >> 63;
+    uint64_t size = minus ? 0 - a : a;
+
+    if (size >> 53)
+        size = (size & ~(uint64_t)0x7ff) | (size & 0x7ff ? 0x800 : 0);
+    return px_encode(PX_BF16, minus ? -(double)size : (double)size);
+}
+
 static uint64_t
 int_to_float(const struct px_insn *in, uint64_t a)
 {
@@ -129,10 +62,32 @@ int_to_float(const struct px_insn *in, uint64_t a)
     float f;
 
     if (in->type == PX_F64)
-        return encode(PX_F64, is_signed ? (double)(int64_t)a : (double)a);
+        return px_encode(PX_F64, is_signed ? (double)(int64_t)a : (double)a);
     f = is_signed ? (float)(int64_t)a : (float)a;
-    /* beyond 2^24, where F32 rounds, there is no F16 */
-    return encode(in->type, (double)f);
+    if (in->type == PX_F32 || in->type == PX_F16) {
+        /* beyond 2^24, where F32 rounds, there is no F16 */
+        return px_encode_rounded(in->type, (double)f, PX_RN,
+                                 in->mod[PX_MOD_SAT]);
+    }
+    return long_to_bf16(a, is_signed);
+}
+
+/* Cuts to the type, to the limits if it saturates. */
+static uint64_t
+int_to_int(const struct px_insn *in, uint64_t a)
+{
+    const struct px_type_info *to = &px_types[in->type];
+    bool from_signed = px_types[in->type2].kind == 's';
+    uint64_t max = to->kind == 's' ? px_mask(to->bits - 1u) : px_mask(to->bits);
+    int64_t min = to->kind == 's' ? -(int64_t)max - 1 : 0;
+
+    if (in->mod[PX_MOD_SAT]) {
+        if (from_signed && (int64_t)a < min)
+            a = (uint64_t)min;
+        else if ((!from_signed || (int64_t)a > 0) && a > max)
+            a = max;
+    }
+    return a & px_mask(to->bits);
 }
 
 static double
@@ -143,33 +98,86 @@ flush(const struct px_insn *in, unsigned type, double d)
                : d;
 }
 
+/* ---- pairs ---- */
+
+static unsigned
+half_of(unsigned type)
+{
+    switch (type) {
+    case PX_F16X2:
+        return PX_F16;
+    case PX_BF16X2:
+        return PX_BF16;
+    case PX_E4M3X2:
+        return PX_E4M3;
+    case PX_E5M2X2:
+        return PX_E5M2;
+    default:
+        return type;
+    }
+}
+
+/* The first of two sources goes to the upper half. */
+static uint64_t
+cvt_pair(const struct px_insn *in, uint64_t a, uint64_t b)
+{
+    unsigned to = half_of(in->type), from = half_of(in->type2);
+    unsigned round = in->mod[PX_MOD_ROUND], sat = in->mod[PX_MOD_SAT];
+    unsigned bits = px_types[to].bits;
+
+    if (from != PX_F32) { /* from a pair */
+        b = a & px_mask(px_types[from].bits);
+        a >>= px_types[from].bits;
+    }
+    a = px_encode_rounded(to, px_decode(from, a), round, sat);
+    b = px_encode_rounded(to, px_decode(from, b), round, sat);
+    return a << bits | b;
+}
+
+/* ---- all ---- */
+
+static uint64_t
+from_float(const struct px_insn *in, uint64_t a)
+{
+    double d = flush(in, in->type2, px_decode(in->type2, a));
+    unsigned round = in->mod[PX_MOD_ROUND];
+
+    if (round >= PX_RNI) {
+        d = round_to_integer(round, d);
+        round = PX_RN;
+    }
+    if (!round)
+        round = PX_RN;
+    a = px_encode_rounded(in->type, flush(in, in->type, d), round,
+                          in->mod[PX_MOD_SAT]);
+    return a;
+}
+
 uint64_t
-px_eval_cvt(const struct px_insn *in, uint64_t a)
+px_eval_cvt(const struct px_insn *in, uint64_t a, uint64_t b)
 {
     const struct px_type_info *to = &px_types[in->type];
     const struct px_type_info *from = &px_types[in->type2];
-    uint64_t r;
-    double d;
 
+    if (in->type == PX_TF32)
+        return px_encode_rounded(PX_TF32, px_decode(PX_F32, a),
+                                 in->mod[PX_MOD_ROUND], in->mod[PX_MOD_SAT]);
+    if (to->kind == 'x')
+        return cvt_pair(in, a, b);
     a &= px_mask(from->bits);
+    if (from->kind == 'f' && to->kind == 'f')
+        return from_float(in, a);
     if (from->kind == 'f') {
-        d = flush(in, in->type2, decode(in->type2, a));
-        if (to->kind != 'f') {
-            r = float_to_int(in, d);
-        } else {
-            if (in->mod[PX_MOD_ROUND] >= PX_RNI)
-                d = round_to_integer(in->mod[PX_MOD_ROUND], d);
-            return encode(in->type, flush(in, in->type, d));
-        }
+        a = float_to_int(in, flush(in, in->type2, px_decode(in->type2, a)));
     } else {
         if (from->kind == 's')
             a = (uint64_t)px_sign_extend(a, from->bits);
         if (to->kind == 'f')
             return int_to_float(in, a);
-        r = a & px_mask(to->bits);
+        a = int_to_int(in, a);
     }
     /* into a wider register: extended as the type is */
     if (to->kind == 's')
-        r = (uint64_t)px_sign_extend(r, to->bits);
-    return r & px_mask(in->dst_bits);
+        a = (uint64_t)px_sign_extend(a, to->bits);
+    return a & px_mask(in->dst.bits);
 }

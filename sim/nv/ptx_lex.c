@@ -146,6 +146,12 @@ px_lex_next(struct px_lex *lex)
         take_word(lex, PX_WORD, lex->at + 1);
     } else if (c == '.' && is_word_char(lex->at[1])) {
         take_word(lex, PX_DOT, lex->at + 1);
+    } else if (c == '"') {
+        size_t n = strcspn(lex->at + 1, "\"\n");
+        lex->token = lex->at[1 + n] == '"' ? PX_STRING : PX_BAD;
+        lex->word = lex->at;
+        lex->len = n + 1;
+        lex->at += lex->token == PX_STRING ? n + 2 : n + 1;
     } else {
         lex->token = strchr("{}[]()<>,;:+-@!|=", c) ? PX_PUNCT : PX_BAD;
         lex->punct = c;

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 
-#define MAX_ROWS         65536
 #define MAX_SHARED_BYTES (228u * 1024)
 #define MAX_LOCAL_BYTES  (512u * 1024)
 #define MAX_PARAM_BYTES  32764u
@@ -46,8 +45,17 @@ px_expect(struct px_parse *p, char c)
     return BELL_OK;
 }
 
-static bool
-at_word(const struct px_parse *p, enum px_token token, const char *word)
+bool
+px_skip(struct px_parse *p, char c)
+{
+    if (!px_at_punct(p, c))
+        return false;
+    px_lex_next(&p->lex);
+    return true;
+}
+
+bool
+px_at_word(const struct px_parse *p, enum px_token token, const char *word)
 {
     return p->lex.token == token && strlen(word) == p->lex.len &&
            memcmp(word, p->lex.word, p->lex.len) == 0;
@@ -68,21 +76,33 @@ px_take_number(struct px_parse *p, uint64_t max, uint64_t *out)
 /* ---- symbols ---- */
 
 static uint64_t
-key_of(const char *name, size_t len)
+key_of(const char *name, size_t len, uint32_t scope, bool family)
 {
-    return hash_bytes(name, len, 0);
+    return hash_add(hash_bytes(name, len, 0), (uint64_t)scope * 2 + family);
 }
 
-/* The symbol of this very name. */
+/* The symbol of this very name in one scope. */
 static struct px_symbol *
-find_exact(const struct px_parse *p, const char *name, size_t len, bool family)
+find_in(const struct px_parse *p, const char *name, size_t len, uint32_t scope,
+        bool family)
 {
-    const uint64_t *at = map_get(&p->index, key_of(name, len) + family);
+    const uint64_t *at = map_get(&p->index, key_of(name, len, scope, family));
     struct px_symbol *s = at ? &p->symbols[*at] : NULL;
 
     if (!s || s->len != len || memcmp(s->name, name, len) != 0 ||
-        (s->kind == PX_SYM_FAMILY) != family)
+        s->scope != scope || (s->kind == PX_SYM_FAMILY) != family)
         return NULL;
+    return s;
+}
+
+static struct px_symbol *
+find_exact(const struct px_parse *p, const char *name, size_t len, bool family)
+{
+    struct px_symbol *s = NULL;
+    uint32_t i;
+
+    for (i = p->n_scopes; i > 0 && !s; i--)
+        s = find_in(p, name, len, p->scopes[i - 1].id, family);
     return s;
 }
 
@@ -116,115 +136,72 @@ px_find_symbol(const struct px_parse *p, const char *name, size_t len,
 bell_status
 px_add_symbol(struct px_parse *p, const struct px_symbol *symbol)
 {
-    bool family = symbol->kind == PX_SYM_FAMILY;
+    uint32_t scope = p->scopes[p->n_scopes - 1].id;
+    uint64_t key =
+        key_of(symbol->name, symbol->len, scope, symbol->kind == PX_SYM_FAMILY);
 
-    if (map_get(&p->index, key_of(symbol->name, symbol->len) + family))
+    if (map_get(&p->index, key))
         return px_error(p, "the name is taken");
     if (host_grow((void **)&p->symbols, &p->cap_symbols, p->n_symbols + 1,
                   sizeof(*p->symbols)) < 0 ||
-        map_put(&p->index, key_of(symbol->name, symbol->len) + family,
-                p->n_symbols) < 0)
+        map_put(&p->index, key, p->n_symbols) < 0)
         return px_out_of_memory();
-    p->symbols[p->n_symbols++] = *symbol;
+    p->symbols[p->n_symbols] = *symbol;
+    p->symbols[p->n_symbols++].scope = scope;
     return BELL_OK;
+}
+
+/* ---- labels and scopes ---- */
+
+bell_status
+px_add_fixup(struct px_parse *p, size_t at, bool is_table)
+{
+    struct px_fixup f = {.at = at, .is_table = is_table};
+
+    if (p->lex.token != PX_WORD)
+        return px_error(p, "a label is missing");
+    f.name = p->lex.word;
+    f.len = p->lex.len;
+    f.line = p->insn_line;
+    if (host_grow((void **)&p->fixups, &p->cap_fixups, p->n_fixups + 1,
+                  sizeof(*p->fixups)) < 0)
+        return px_out_of_memory();
+    p->fixups[p->n_fixups++] = f;
+    px_lex_next(&p->lex);
+    return BELL_OK;
+}
+
+static bell_status
+open_scope(struct px_parse *p)
+{
+    if (p->n_scopes == PX_MAX_DEPTH)
+        return px_error(p, "scopes are nested too deeply");
+    p->scopes[p->n_scopes++] = (struct px_scope){p->next_scope++, p->n_fixups};
+    return BELL_OK;
+}
+
+/* Branches in a scope to its own labels are settled when it ends. */
+static void
+close_scope(struct px_parse *p)
+{
+    const struct px_scope *scope = &p->scopes[--p->n_scopes];
+    size_t i;
+
+    for (i = scope->first_fixup; i < p->n_fixups; i++) {
+        struct px_fixup *f = &p->fixups[i];
+        const struct px_symbol *s =
+            f->name ? find_in(p, f->name, f->len, scope->id, false) : NULL;
+        if (!s || s->kind != PX_SYM_LABEL)
+            continue;
+        if (f->is_table)
+            p->kernel->targets[f->at] = s->at;
+        else
+            p->kernel->code[f->at].target = s->at;
+        f->name = NULL;
+    }
 }
 
 /* ---- declarations ---- */
-
-static bell_status
-take_type(struct px_parse *p, uint8_t *out_type)
-{
-    uint8_t i;
-
-    for (i = PX_PRED; i < PX_TYPE_COUNT; i++) {
-        if (at_word(p, PX_DOT, px_types[i].name)) {
-            *out_type = i;
-            px_lex_next(&p->lex);
-            return BELL_OK;
-        }
-    }
-    return px_error(p, "a type is missing");
-}
-
-static bell_status
-take_name(struct px_parse *p, struct px_symbol *s)
-{
-    if (p->lex.token != PX_WORD)
-        return px_error(p, "a name is missing");
-    s->name = p->lex.word;
-    s->len = p->lex.len;
-    px_lex_next(&p->lex);
-    return BELL_OK;
-}
-
-/* .reg .b32 %r<10>, %x; */
-static bell_status
-parse_registers(struct px_parse *p)
-{
-    struct px_symbol s = {.kind = PX_SYM_REG};
-    uint64_t n;
-
-    px_lex_next(&p->lex);
-    BELL_TRY(take_type(p, &s.type));
-    if (px_types[s.type].bits == 8 || s.type == PX_BF16)
-        return px_error(p, "there are no registers of this type");
-    for (;;) {
-        BELL_TRY(take_name(p, &s));
-        n = 1;
-        s.kind = PX_SYM_REG;
-        if (px_at_punct(p, '<')) {
-            px_lex_next(&p->lex);
-            BELL_TRY(px_take_number(p, MAX_ROWS, &n));
-            BELL_TRY(px_expect(p, '>'));
-            s.kind = PX_SYM_FAMILY;
-        }
-        s.count = (uint32_t)n;
-        s.at = p->kernel->n_rows;
-        if (n > MAX_ROWS - p->kernel->n_rows)
-            return px_error(p, "too many registers");
-        p->kernel->n_rows += (uint32_t)n;
-        BELL_TRY(px_add_symbol(p, &s));
-        if (!px_at_punct(p, ','))
-            return px_expect(p, ';');
-        px_lex_next(&p->lex);
-    }
-}
-
-/* .align A .type name[N] after the space; adds to *used. */
-static bell_status
-parse_variable(struct px_parse *p, enum px_symbol_kind kind, uint32_t max,
-               uint32_t *used)
-{
-    struct px_symbol s = {.kind = (uint8_t)kind};
-    uint64_t align = 0, n = 1, at, size;
-
-    if (at_word(p, PX_DOT, "align")) {
-        px_lex_next(&p->lex);
-        BELL_TRY(px_take_number(p, 128, &align));
-        if (!is_pow2(align))
-            return px_error(p, "the alignment is no power of two");
-    }
-    BELL_TRY(take_type(p, &s.type));
-    size = px_types[s.type].bits / 8;
-    if (size == 0)
-        return px_error(p, "predicates are not kept in memory");
-    BELL_TRY(take_name(p, &s));
-    if (px_at_punct(p, '[')) {
-        px_lex_next(&p->lex);
-        if (px_at_punct(p, ']') && kind == PX_SYM_DYNAMIC)
-            n = 0;
-        else
-            BELL_TRY(px_take_number(p, max, &n));
-        BELL_TRY(px_expect(p, ']'));
-    }
-    at = align_up(*used, align > size ? align : size);
-    if (at + n * size > max)
-        return px_error(p, "too many bytes");
-    s.at = (uint32_t)at;
-    s.count = (uint32_t)(n * size);
-    *used = (uint32_t)(at + n * size);
-    return px_add_symbol(p, &s);
-}
 
 static bell_status
 parse_numbers(struct px_parse *p, uint32_t out[3])
@@ -252,11 +229,11 @@ parse_params(struct px_parse *p)
         return BELL_OK;
     px_lex_next(&p->lex);
     while (!px_at_punct(p, ')')) {
-        if (!at_word(p, PX_DOT, "param"))
+        if (!px_at_word(p, PX_DOT, "param"))
             return px_error(p, "a parameter is missing");
         px_lex_next(&p->lex);
-        BELL_TRY(parse_variable(p, PX_SYM_PARAM, MAX_PARAM_BYTES,
-                                &p->kernel->param_bytes));
+        BELL_TRY(px_parse_variable(p, PX_SYM_PARAM, MAX_PARAM_BYTES,
+                                   &p->kernel->param_bytes));
         if (!px_at_punct(p, ','))
             break;
         px_lex_next(&p->lex);
@@ -272,12 +249,12 @@ parse_tuning(struct px_parse *p)
     uint32_t unused[3];
 
     while (p->lex.token == PX_DOT) {
-        if (at_word(p, PX_DOT, "reqntid"))
+        if (px_at_word(p, PX_DOT, "reqntid"))
             BELL_TRY(parse_numbers(p, p->kernel->reqntid));
-        else if (at_word(p, PX_DOT, "maxntid"))
+        else if (px_at_word(p, PX_DOT, "maxntid"))
             BELL_TRY(parse_numbers(p, p->kernel->maxntid));
-        else if (at_word(p, PX_DOT, "minnctapersm") ||
-                 at_word(p, PX_DOT, "maxnreg"))
+        else if (px_at_word(p, PX_DOT, "minnctapersm") ||
+                 px_at_word(p, PX_DOT, "maxnreg"))
             BELL_TRY(parse_numbers(p, unused));
         else
             return px_error(p, "unknown directive");
@@ -288,19 +265,45 @@ parse_tuning(struct px_parse *p)
 static bell_status
 parse_declaration(struct px_parse *p)
 {
-    if (at_word(p, PX_DOT, "reg"))
-        return parse_registers(p);
-    if (at_word(p, PX_DOT, "shared")) {
+    if (px_at_word(p, PX_DOT, "reg"))
+        return px_parse_registers(p);
+    if (px_at_word(p, PX_DOT, "shared")) {
         px_lex_next(&p->lex);
-        BELL_TRY(parse_variable(p, PX_SYM_SHARED, MAX_SHARED_BYTES,
-                                &p->kernel->shared_bytes));
-    } else if (at_word(p, PX_DOT, "local")) {
+        BELL_TRY(px_parse_variable(p, PX_SYM_SHARED, MAX_SHARED_BYTES,
+                                   &p->kernel->shared_bytes));
+    } else if (px_at_word(p, PX_DOT, "local")) {
         px_lex_next(&p->lex);
-        BELL_TRY(parse_variable(p, PX_SYM_LOCAL, MAX_LOCAL_BYTES,
-                                &p->kernel->local_bytes));
+        BELL_TRY(px_parse_variable(p, PX_SYM_LOCAL, MAX_LOCAL_BYTES,
+                                   &p->kernel->local_bytes));
+    } else if (px_at_word(p, PX_DOT, "pragma")) {
+        px_lex_next(&p->lex);
+        if (p->lex.token != PX_STRING)
+            return px_error(p, "a string is missing");
+        px_lex_next(&p->lex);
     } else {
         return px_error(p, "unknown directive");
     }
+    return px_expect(p, ';');
+}
+
+/* name: .branchtargets a, b, c; */
+static bell_status
+parse_targets(struct px_parse *p, struct px_symbol *s)
+{
+    struct px_kernel *k = p->kernel;
+
+    s->kind = PX_SYM_TARGETS;
+    s->at = (uint32_t)k->n_targets;
+    do {
+        px_lex_next(&p->lex);
+        if (host_grow((void **)&k->targets, &k->cap_targets, k->n_targets + 1,
+                      sizeof(*k->targets)) < 0)
+            return px_out_of_memory();
+        k->targets[k->n_targets] = 0;
+        BELL_TRY(px_add_fixup(p, k->n_targets++, true));
+        s->count++;
+    } while (px_at_punct(p, ','));
+    BELL_TRY(px_add_symbol(p, s));
     return px_expect(p, ';');
 }
 
@@ -309,9 +312,11 @@ parse_label(struct px_parse *p, const struct px_symbol *name)
 {
     struct px_symbol s = *name;
 
+    px_lex_next(&p->lex);
+    if (px_at_word(p, PX_DOT, "branchtargets"))
+        return parse_targets(p, &s);
     s.kind = PX_SYM_LABEL;
     s.at = (uint32_t)p->kernel->n_code;
-    px_lex_next(&p->lex);
     return px_add_symbol(p, &s);
 }
 
@@ -322,80 +327,91 @@ parse_statement(struct px_parse *p)
 
     if (p->lex.token == PX_DOT)
         return parse_declaration(p);
-    if (px_at_punct(p, '{'))
-        return px_error(p, "nested scopes are not known here");
+    if (px_skip(p, '{'))
+        return open_scope(p);
     p->insn_line = p->lex.line;
     if (px_at_punct(p, '@'))
         return px_parse_insn(p, NULL, 0);
-    BELL_TRY(take_name(p, &s));
+    BELL_TRY(px_take_name(p, &s));
     if (px_at_punct(p, ':'))
         return parse_label(p, &s);
     return px_parse_insn(p, s.name, s.len);
 }
 
+/* From the opening bracket to the closing one. */
 static bell_status
-resolve_branches(struct px_parse *p)
+parse_body(struct px_parse *p)
+{
+    uint32_t outside = p->n_scopes - 1;
+
+    BELL_TRY(px_expect(p, '{'));
+    for (;;) {
+        if (!px_at_punct(p, '}')) {
+            BELL_TRY(parse_statement(p));
+            continue;
+        }
+        if (p->n_scopes == outside + 1)
+            break;
+        close_scope(p);
+        px_lex_next(&p->lex);
+    }
+    px_lex_next(&p->lex);
+    return BELL_OK;
+}
+
+static bell_status
+check_branches(struct px_parse *p)
 {
     size_t i;
 
     for (i = 0; i < p->n_fixups; i++) {
         const struct px_fixup *f = &p->fixups[i];
-        const struct px_symbol *s = find_exact(p, f->name, f->len, false);
-        if (!s || s->kind != PX_SYM_LABEL)
+        if (f->name)
             return bell_fail(BELL_E_COMPILE, "PTX line %u: no label %.*s",
-                             p->kernel->code[f->insn].line,
-                             f->len < 40 ? (int)f->len : 40, f->name);
-        p->kernel->code[f->insn].target = s->at;
+                             f->line, f->len < 40 ? (int)f->len : 40, f->name);
     }
+    p->n_fixups = 0;
     return BELL_OK;
 }
 
-/* Symbols of the kernel go; those of the module stay. */
-static void
-forget_symbols(struct px_parse *p)
-{
-    size_t i;
-
-    map_clear(&p->index);
-    p->n_symbols = p->n_module_symbols;
-    for (i = 0; i < p->n_symbols; i++)
-        (void)!map_put(&p->index, key_of(p->symbols[i].name, p->symbols[i].len),
-                       i);
-    p->n_fixups = 0;
-}
-
 static bell_status
-parse_kernel(struct px_parse *p)
+begin_kernel(struct px_parse *p, const struct px_symbol *name)
 {
     struct sim_ptx_module *m = p->module;
-    struct px_symbol name = {.kind = PX_SYM_LABEL};
-    struct px_insn *last;
+    int i;
 
-    px_lex_next(&p->lex);
-    BELL_TRY(take_name(p, &name));
     if (host_grow((void **)&m->kernels, &m->cap_kernels, m->n_kernels + 1,
                   sizeof(*m->kernels)) < 0)
         return px_out_of_memory();
     p->kernel = &m->kernels[m->n_kernels++];
     memset(p->kernel, 0, sizeof(*p->kernel));
-    p->kernel->n_rows = PX_SPECIAL_COUNT;
+    for (i = 0; i < PX_SPECIAL_COUNT; i++)
+        p->kernel->specials[i] = PX_NO_ROW;
     map_init(&p->kernel->const_index);
-    p->kernel->name = arena_printf(&m->arena, "%.*s", (int)name.len, name.name);
-    if (!p->kernel->name)
-        return px_out_of_memory();
+    p->kernel->name =
+        arena_printf(&m->arena, "%.*s", (int)name->len, name->name);
+    return p->kernel->name ? BELL_OK : px_out_of_memory();
+}
+
+static bell_status
+parse_kernel(struct px_parse *p)
+{
+    struct px_symbol name = {.kind = PX_SYM_LABEL};
+    struct px_insn *last;
+
+    px_lex_next(&p->lex);
+    BELL_TRY(px_take_name(p, &name));
+    BELL_TRY(begin_kernel(p, &name));
+    BELL_TRY(open_scope(p));
     BELL_TRY(parse_params(p));
     BELL_TRY(parse_tuning(p));
-    BELL_TRY(px_expect(p, '{'));
-    while (!px_at_punct(p, '}'))
-        BELL_TRY(parse_statement(p));
-    px_lex_next(&p->lex);
+    BELL_TRY(parse_body(p));
     last = px_new_insn(p);
     if (!last)
         return px_out_of_memory();
     last->op = PX_EXIT; /* the closing bracket returns */
-    BELL_TRY(resolve_branches(p));
-    forget_symbols(p);
-    return BELL_OK;
+    close_scope(p);
+    return check_branches(p);
 }
 
 /* ---- modules ---- */
@@ -480,11 +496,10 @@ parse_extern(struct px_parse *p)
     uint32_t used = 0;
 
     px_lex_next(&p->lex);
-    if (!at_word(p, PX_DOT, "shared"))
+    if (!px_at_word(p, PX_DOT, "shared"))
         return px_error(p, "only shared memory may be extern here");
     px_lex_next(&p->lex);
-    BELL_TRY(parse_variable(p, PX_SYM_DYNAMIC, 0, &used));
-    p->n_module_symbols = p->n_symbols;
+    BELL_TRY(px_parse_variable(p, PX_SYM_DYNAMIC, 0, &used));
     return px_expect(p, ';');
 }
 
@@ -493,23 +508,32 @@ parse_toplevel(struct px_parse *p)
 {
     uint64_t n;
 
-    if (at_word(p, PX_DOT, "visible") || at_word(p, PX_DOT, "weak")) {
+    if (px_at_word(p, PX_DOT, "visible") || px_at_word(p, PX_DOT, "weak")) {
         px_lex_next(&p->lex);
-        if (!at_word(p, PX_DOT, "entry"))
-            return px_error(p, "only kernels are known here");
+        if (!px_at_word(p, PX_DOT, "entry") &&
+            !px_at_word(p, PX_DOT, "global") && !px_at_word(p, PX_DOT, "const"))
+            return px_error(p, "only kernels and variables are known here");
     }
-    if (at_word(p, PX_DOT, "entry")) {
+    if (px_at_word(p, PX_DOT, "global")) {
+        px_lex_next(&p->lex);
+        return px_parse_data(p, PX_SYM_GLOBAL);
+    }
+    if (px_at_word(p, PX_DOT, "const")) {
+        px_lex_next(&p->lex);
+        return px_parse_data(p, PX_SYM_CONST);
+    }
+    if (px_at_word(p, PX_DOT, "entry")) {
         if (!p->module->sm)
             return px_error(p, "version and target come first");
         return parse_kernel(p);
     }
-    if (at_word(p, PX_DOT, "extern"))
+    if (px_at_word(p, PX_DOT, "extern"))
         return parse_extern(p);
-    if (at_word(p, PX_DOT, "version"))
+    if (px_at_word(p, PX_DOT, "version"))
         return parse_version(p);
-    if (at_word(p, PX_DOT, "target"))
+    if (px_at_word(p, PX_DOT, "target"))
         return parse_target(p);
-    if (at_word(p, PX_DOT, "address_size")) {
+    if (px_at_word(p, PX_DOT, "address_size")) {
         px_lex_next(&p->lex);
         BELL_TRY(px_take_number(p, 64, &n));
         return n == 64 ? BELL_OK : px_error(p, "addresses have 64 bits");
@@ -526,6 +550,8 @@ sim_ptx_parse(const char *text, struct sim_ptx_module **out_module)
     if (!p.module)
         return px_out_of_memory();
     arena_init(&p.module->arena);
+    p.module->consts.align = p.module->globals.align = 1;
+    p.n_scopes = p.next_scope = 1;
     map_init(&p.index);
     px_lex_init(&p.lex, text);
     while (status == BELL_OK && p.lex.token != PX_END)
@@ -551,9 +577,13 @@ sim_ptx_destroy(struct sim_ptx_module *module)
         return;
     for (i = 0; i < module->n_kernels; i++) {
         host_free(module->kernels[i].code);
+        host_free(module->kernels[i].pool);
         host_free(module->kernels[i].consts);
+        host_free(module->kernels[i].targets);
         map_fini(&module->kernels[i].const_index);
     }
+    host_free(module->consts.data);
+    host_free(module->globals.data);
     host_free(module->kernels);
     arena_fini(&module->arena);
     host_free(module);
@@ -563,11 +593,18 @@ void
 sim_ptx_module_info(const struct sim_ptx_module *module,
                     struct sim_ptx_module_info *out)
 {
-    *out =
-        (struct sim_ptx_module_info){.n_kernels = (uint32_t)module->n_kernels,
-                                     .const_align = 1,
-                                     .global_align = 1,
-                                     .is_global_zero = true};
+    const struct px_image *c = &module->consts, *g = &module->globals;
+
+    *out = (struct sim_ptx_module_info){
+        .n_kernels = (uint32_t)module->n_kernels,
+        .const_bytes = c->n_bytes,
+        .const_align = c->align,
+        .const_init = c->data,
+        .global_bytes = g->n_bytes,
+        .global_align = g->align,
+        .global_init = g->data,
+        .is_global_zero = !g->is_not_zero,
+    };
 }
 
 bool
@@ -585,7 +622,7 @@ sim_ptx_kernel(const struct sim_ptx_module *module, const char *name,
             .param_bytes = k->param_bytes,
             .shared_bytes = k->shared_bytes,
             .local_bytes = k->local_bytes,
-            .n_regs = k->n_rows - PX_SPECIAL_COUNT,
+            .n_regs = k->n_regs,
         };
         memcpy(out->reqntid, k->reqntid, sizeof(out->reqntid));
         return true;

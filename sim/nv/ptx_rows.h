@@ -1,0 +1,38 @@
+/* Instructions done on the 32 lanes of a warp at once, in loops that the
+ * compiler makes vectors of. ptx_rows.inc holds them; it is compiled once for
+ * every processor and once for those with AVX2 and FMA. What is not here is
+ * done lane by lane (ptx_alu.c), with the same results.
+ */
+#ifndef BELL_SIM_NV_PTX_ROWS_H
+#define BELL_SIM_NV_PTX_ROWS_H
+
+#include "sim/nv/ptx_internal.h"
+
+/* An instruction without ftz, sat or a rounding of its own. `aux` is of mul
+ * and mad enum px_half, of cvt the type of the source. */
+struct px_row_op {
+    uint8_t op, type, aux;
+    px_rows_fn fn;
+};
+
+/* A comparison. */
+struct px_row_test {
+    uint8_t type, cmp;
+    px_test_fn fn;
+};
+
+struct px_row_set {
+    const struct px_row_op *ops;
+    const struct px_row_test *tests;
+    size_t n_ops, n_tests;
+};
+
+extern const struct px_row_set px_rows_plain;
+#if defined(__x86_64__)
+extern const struct px_row_set px_rows_avx2;
+#endif
+
+/* dst := src in the lanes of `mask`. */
+void px_blend(void *dst, const void *src, uint32_t mask, bool wide);
+
+#endif
