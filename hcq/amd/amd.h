@@ -1,0 +1,220 @@
+/* The AMD driver's own structures: what its files share.
+ *
+ * Two halves meet here. The control half (amd_kfd.c, amd_device.c,
+ * amd_memory.c, amd_channel.c, amd_fault.c) talks to the kernel driver:
+ * topology, memory, queues, events. The command half (amd_cs.c, amd_pm4.c,
+ * amd_sdma.c, amd_program.c, amd_object.c, amd_queue.c, amd_stream.c) fills
+ * indirect buffers and rings and makes no call to the kernel.
+ *
+ * src: hw/amd/BRINGUP.md, CODEOBJ.md. No card has run any of this.
+ */
+#ifndef BELL_HCQ_AMD_AMD_H
+#define BELL_HCQ_AMD_AMD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hcq/hcq_backend.h"
+#include "ioctl/kio.h"
+#include "mem/mem_ring.h"
+
+struct amd_device;
+
+/* ---- generations (amd_gen.c) ---------------------------------------------- */
+
+/* What differs between generations: one row each. Constant. */
+struct amd_gen {
+    const char *name;            /* "gfx942" */
+    uint32_t gfx_target_version; /* 90402 */
+    uint32_t gfx;                /* 9, 10, 11, 12: dialect of PM4 */
+    uint32_t wave_lanes;         /* that kernels are compiled for */
+    uint32_t rsrc3_reg;          /* COMPUTE_PGM_RSRC3 */
+    bool architected_scratch;    /* else an SRD in the user registers */
+    uint32_t scratch_unit_bytes, scratch_size_bits; /* TMPRING WAVESIZE */
+    bool scratch_waves_per_engine;
+    bool uses_aql;             /* compute queues are AQL ones */
+    bool sets_priv;            /* RSRC1.PRIV at dispatch */
+    uint32_t sdma_max_bytes;   /* of one linear copy */
+    uint32_t sdma_fence_flags; /* memory type bits of FENCE */
+    bool sdma_has_gcr;
+    uint32_t vgpr_save_bytes;              /* of a CU */
+    uint32_t save_bytes_per_wave;          /* of the control stack */
+    uint32_t acquire_full, acquire_launch; /* cache words of ACQUIRE_MEM */
+    uint32_t release_flags; /* of RELEASE_MEM for others to see */
+    uint32_t max_lds_bytes;
+};
+
+/* NULL where there is none. */
+const struct amd_gen *amd_gen_find(uint32_t gfx_target_version);
+
+/* ---- memory (amd_memory.c) ---------------------------------------------------- */
+
+enum amd_mem_kind {
+    AMD_MEM_VRAM,    /* on the card; the CPU may not see it */
+    AMD_MEM_VISIBLE, /* on the card, mapped for the CPU */
+    AMD_MEM_GTT,     /* host memory, coherent and uncached for the card */
+    AMD_MEM_KIND_COUNT
+};
+
+/* Memory with one address for CPU and card. Plain data; owned by who
+ * allocated it. */
+struct amd_mem {
+    uint64_t va, size_bytes;
+    void *cpu;       /* == va where the CPU sees it; else NULL */
+    uint32_t kind;   /* enum amd_mem_kind */
+    uint64_t handle; /* the kernel's */
+    bool is_executable;
+};
+
+/* Exactly size_bytes rounded up to pages, as the kernel's checks of queue
+ * memory need it. */
+BELL_MUST_CHECK bell_status amd_mem_alloc(struct amd_device *dev,
+                                          uint64_t size_bytes,
+                                          enum amd_mem_kind kind,
+                                          struct amd_mem *out_mem);
+/* Nothing uses it any more. A zeroed struct is allowed; it is zeroed. */
+void amd_mem_free(struct amd_device *dev, struct amd_mem *mem);
+
+/* ---- hardware queues (amd_channel.c) --------------------------------------- */
+
+enum amd_ring_kind {
+    AMD_RING_PM4, /* unit of pointers: words */
+    AMD_RING_AQL, /* packets of 64 bytes */
+    AMD_RING_SDMA /* bytes */
+};
+
+/* A queue of the kernel driver with its ring, pointers and doorbell. */
+struct amd_channel {
+    struct amd_device *dev;
+    enum amd_ring_kind kind;
+    uint32_t queue_id;
+    uint32_t ring_bytes; /* a power of two */
+    uint64_t put;        /* in units, never wraps */
+    uint32_t *ring;
+    volatile uint64_t *wptr;       /* that the card reads */
+    const volatile uint64_t *rptr; /* that it writes */
+    volatile uint64_t *doorbell;
+    struct amd_mem ring_mem, pointers, eop, save;
+    uint64_t save_va;
+};
+
+/* ring_bytes 0: the default of the kind. */
+BELL_MUST_CHECK bell_status amd_channel_init(struct amd_device *dev,
+                                             enum amd_ring_kind kind,
+                                             uint32_t ring_bytes,
+                                             struct amd_channel *out_channel);
+/* Destroys the kernel's queue, whatever it does, and creates it anew over the
+ * same memory; pointers start from zero. */
+BELL_MUST_CHECK bell_status amd_channel_rebuild(struct amd_channel *channel);
+/* A zeroed struct is allowed. */
+void amd_channel_fini(struct amd_channel *channel);
+/* Units that can be written now. */
+uint64_t amd_channel_room(const struct amd_channel *channel);
+/* Fence, write pointer, fence, doorbell. */
+void amd_channel_ring(struct amd_channel *channel);
+
+/* ---- programs (amd_program.c, amd_object.c) ------------------------------ */
+
+struct amd_program {
+    struct hcq_program_base base; /* first */
+    struct amd_mem code;          /* all sections */
+    uint64_t entry_va, descriptor_va;
+    uint32_t rsrc1, rsrc2, rsrc3;
+    uint32_t properties; /* kernel_code_properties */
+    uint32_t lds_bytes, scratch_bytes, kernarg_bytes;
+};
+
+/* ---- the device (amd_device.c) ------------------------------------------------ */
+
+/* What sysfs says of the card. */
+struct amd_topology {
+    uint32_t node, gpu_id, gfx_target_version, render_minor;
+    uint32_t n_xcc, n_engines, n_cu; /* engines and CUs of one XCC */
+    uint32_t n_arrays;               /* of all XCCs */
+    uint32_t scratch_slots_per_cu, lds_kib;
+    uint32_t n_sdma, n_sdma_xgmi;
+    uint64_t vram_bytes;
+    bool large_bar;
+    char name[64];
+};
+
+/* Memory under every lane's stack. Grows when a program needs more. */
+struct amd_scratch {
+    struct amd_mem mem;
+    uint32_t lane_bytes; /* what there is for each lane */
+    uint32_t tmpring;    /* COMPUTE_TMPRING_SIZE */
+    uint64_t xcc_bytes;
+    uint32_t epoch; /* grows with every change */
+};
+
+struct amd_kfd; /* amd_kfd.h: the process's side of the kernel driver */
+
+struct amd_device {
+    struct hcq_device base; /* first */
+    struct kio *kio;        /* owned */
+    struct amd_kfd *kfd;    /* owned */
+    const struct amd_gen *gen;
+    struct amd_topology topology;
+    struct amd_scratch scratch; /* base.lock */
+    struct mem_slab *signals;   /* owned */
+    uint64_t clock_hz;
+    int64_t time_offset_ns;
+    volatile uint32_t *hdp_flush; /* NULL: not needed */
+    void *control;                /* owned: amd_device.c's own */
+};
+
+static inline struct amd_device *
+amd_device_of(struct hcq_device *dev)
+{
+    return HCQ_CONTAINER(dev, struct amd_device, base);
+}
+
+/* Looks at memory and exception events; one that came loses the device, with
+ * the fault decoded. Any thread. */
+void amd_check_faults(struct amd_device *dev);
+/* Makes scratch enough for `lane_bytes` per lane: waits for all queues. */
+BELL_MUST_CHECK bell_status amd_scratch_grow(struct amd_device *dev,
+                                             uint32_t lane_bytes);
+
+/* ---- queues (amd_queue.c, amd_stream.c) ------------------------------------ */
+
+struct amd_queue {
+    struct hcq_queue base; /* first */
+    struct amd_channel channel;
+    struct amd_mem push;       /* indirect buffers and arguments: a ring */
+    struct mem_ring push_ring; /* what of it is in use */
+    void *priv;                /* owned: amd_queue.c's own */
+};
+
+static inline struct amd_queue *
+amd_queue_of(struct hcq_queue *queue)
+{
+    return HCQ_CONTAINER(queue, struct amd_queue, base);
+}
+
+extern const struct hcq_cs_ops amd_cs_ops;
+
+/* hcq_device_ops of the command half. */
+bell_status amd_program_create(struct hcq_device *dev,
+                               const struct hcq_program_desc *desc,
+                               struct hcq_program_base **out_prog);
+void amd_program_destroy(struct hcq_program_base *prog);
+bell_status amd_queue_create(struct hcq_device *dev,
+                             const struct hcq_queue_desc *desc,
+                             struct hcq_queue **out_queue);
+void amd_queue_destroy(struct hcq_queue *queue);
+bell_status amd_queue_submit(struct hcq_queue *queue, uint64_t value);
+bell_status amd_stream_bind(struct hcq_stream *stream);
+void amd_stream_unbind(struct hcq_stream *stream);
+bell_status amd_stream_submit(struct hcq_stream *stream, uint64_t value);
+
+/* After amd_channel_rebuild: what was queued is dropped. */
+BELL_MUST_CHECK bell_status amd_queue_restart(struct amd_queue *queue);
+/* The commands in flight as one line. */
+void amd_queue_describe(struct amd_queue *queue, char *text, size_t size_bytes);
+/* The program whose code holds `va`, or NULL; dev->base.lock is held. */
+const struct amd_program *amd_program_at(struct amd_device *dev, uint64_t va);
+
+#endif
