@@ -216,8 +216,7 @@ mem_op(struct nvgpu_chan *chan, uint32_t data)
                               "MEM_OP membar with words 0x%x 0x%x 0x%x",
                               chan->mem_op[0], chan->mem_op[1],
                               chan->mem_op[2]);
-        atomic_thread_fence(memory_order_seq_cst);
-        break;
+        break; /* here everything is done in order anyway */
     case 0xe:  /* L2_SYSMEM_INVALIDATE */
     case 0x10: /* L2_FLUSH_DIRTY */
         break;
