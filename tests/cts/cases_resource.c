@@ -9,6 +9,10 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#if CTS_HAVE_SIM
+#include "ioctl/kio.h"
+#include "sim/nv/sim_nv.h"
+#endif
 
 /* Everything once; returns the first failure. Cleans up after itself. */
 static bell_status
@@ -103,18 +107,50 @@ allocations_fail(struct cts *t)
     }
 }
 
+/* What the simulated kernel holds for everybody, as one line; "" where the
+ * kernel is not simulated. */
+static void
+kernel_usage(struct cts *t, char *text, size_t size_bytes)
+{
+    text[0] = '\0';
+#if CTS_HAVE_SIM
+    const char *spec = strstr(t->device, "@sim:");
+    struct sim_nv_usage u;
+    struct kio *kio;
+
+    if (!spec || strcmp(t->info.backend, "NV") != 0)
+        return;
+    OK(sim_nv_create(spec + strlen("@sim:"), &kio));
+    sim_nv_usage(kio, &u);
+    kio_destroy(kio);
+    snprintf(text, size_bytes,
+             "%u clients, %u objects, %u files, %u mappings, %llu bytes, %llu "
+             "bytes mapped for cards",
+             u.clients, u.objects, u.files, u.mappings,
+             (unsigned long long)u.memory_bytes,
+             (unsigned long long)u.va_mapped_bytes);
+#else
+    (void)t;
+    (void)size_bytes;
+#endif
+}
+
 /* A whole life in which the calls that `rule` picks fail. True: it went well
  * all the same. */
 static bool
 survives(struct cts *t, const struct hcq_program_desc *desc, const char *rule)
 {
     const char *at = strchr(t->device, '@');
-    char name[256];
+    char name[256], before[256], after[256];
     bell_status status;
 
     snprintf(name, sizeof(name), "%.*s@fault:%s%s", (int)(at - t->device),
              t->device, rule, at);
+    kernel_usage(t, before, sizeof(before));
     status = whole_life(name, desc);
+    kernel_usage(t, after, sizeof(after));
+    CHECK(strcmp(before, after) == 0, "%s leaks: %s; before: %s", rule, after,
+          before);
     if (status == BELL_OK)
         return true;
     CHECK(status != BELL_E_INTERNAL && bell_error_last()->message[0],

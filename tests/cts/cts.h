@@ -35,6 +35,10 @@
 #define CTS_ASAN 0
 #endif
 
+#ifndef CTS_HAVE_SIM /* built with simulated kernels that can be asked */
+#define CTS_HAVE_SIM 0
+#endif
+
 struct cts {
     const char *device; /* as given on the command line */
     const struct cts_provider *provider;
