@@ -194,6 +194,7 @@ mem_pool_alloc(struct mem_pool *pool, uint64_t size_bytes, uint64_t align_bytes,
     const struct mem_pool_desc *desc = &pool->desc;
     struct mem_range range;
     uint64_t backing_bytes = desc->chunk_bytes;
+    bell_status status;
     bool dedicated;
     uint32_t i;
 
@@ -220,9 +221,13 @@ mem_pool_alloc(struct mem_pool *pool, uint64_t size_bytes, uint64_t align_bytes,
     }
     BELL_TRY(add_chunk(pool, backing_bytes, align_bytes, &i));
     pool->chunks[i].dedicated = dedicated;
-    if (mem_va_alloc(pool->chunks[i].space,
-                     dedicated ? backing_bytes : size_bytes,
-                     dedicated ? 0 : align_bytes, &range) != BELL_OK) {
+    /* All of a space cannot be searched for: its size class may be a step
+     * smaller than the one that a search starts in. */
+    status = dedicated ? mem_va_alloc_at(pool->chunks[i].space, 0,
+                                         backing_bytes, &range)
+                       : mem_va_alloc(pool->chunks[i].space, size_bytes,
+                                      align_bytes, &range);
+    if (status != BELL_OK) {
         pool->n_empty--;
         release_chunk(pool, i);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a piece");

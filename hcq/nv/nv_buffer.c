@@ -136,7 +136,12 @@ nv_staging_close(struct nv_device *dev)
 {
     struct nv_control *control = nv_control_of(dev);
 
-    hcq_queue_destroy(control->staging);
+    if (control->staging) { /* its channel is gone: nothing to wait for */
+        pthread_mutex_lock(&dev->base.lock);
+        hcq_link_remove(&control->staging->link);
+        pthread_mutex_unlock(&dev->base.lock);
+        nv_queue_destroy(control->staging);
+    }
     control->staging = NULL;
     nv_mem_free(dev, &control->staging_mem);
 }

@@ -138,8 +138,8 @@ schedule(struct nv_channel *channel)
     return BELL_OK;
 }
 
-static void
-free_objects(struct nv_channel *channel)
+void
+nv_channel_stop(struct nv_channel *channel)
 {
     struct nv_device *dev = channel->dev;
     struct nv_rm *rm = dev->rm;
@@ -250,11 +250,11 @@ nv_channel_rebuild(struct nv_channel *channel)
 {
     bell_status status;
 
-    free_objects(channel);
+    nv_channel_stop(channel);
     clear_memory(channel);
     status = make_objects(channel);
     if (status != BELL_OK) {
-        free_objects(channel);
+        nv_channel_stop(channel);
         return status;
     }
     return BELL_OK;
@@ -265,7 +265,7 @@ nv_channel_fini(struct nv_channel *channel)
 {
     if (!channel->dev)
         return;
-    free_objects(channel);
+    nv_channel_stop(channel);
     nv_mem_free(channel->dev, &channel->control);
     nv_mem_free(channel->dev, &channel->notice);
     memset(channel, 0, sizeof(*channel));

@@ -166,6 +166,8 @@ bool nv_same_machine(const struct nv_device *a, const struct nv_device *b);
 
 /* Fills dev->chip, and what else the driver tells of the card. */
 BELL_MUST_CHECK bell_status nv_chip_query(struct nv_device *dev);
+/* Frees a channel's kernel objects, whatever it does; its memory stays. */
+void nv_channel_stop(struct nv_channel *channel);
 /* Tells kio what the next store to the doorbell submits. */
 void nv_watch_ring(const struct nv_channel *channel);
 
@@ -199,6 +201,8 @@ void nv_signals_each(struct nv_device *dev, nv_signal_page_fn *fn, void *user);
 
 void nv_fault_check(struct hcq_device *dev);
 bell_status nv_fault_stop(struct hcq_device *dev);
+/* For closing: ends all channels, so that none uses what is freed next. */
+void nv_fault_end(struct nv_device *dev);
 void nv_fault_resume(struct hcq_device *dev);
 void nv_fault_describe(struct hcq_device *dev, char *text, size_t size_bytes);
 void nv_signal_wake(struct hcq_signal *sig);

@@ -29,8 +29,9 @@
 
 /* The clocks are compared again when a conversion is asked for and the last
  * comparison is older than this; drift is linear in between. */
-#define CLOCK_AGE_NS  1000000000ull
-#define CLOCK_SAMPLES 8
+#define CLOCK_AGE_NS      1000000000ull
+#define CLOCK_SAMPLES     8
+#define CLOCK_PATIENCE_NS 2000000ull
 
 /* ---- the clock ------------------------------------------------------------------ */
 
@@ -46,22 +47,30 @@ read_card_clock(const struct nv_device *dev)
     return (uint64_t)high << 32 | low;
 }
 
-/* Both clocks at one moment: the narrowest of some tries. */
+/* Both clocks at one moment: when the card's has just moved on, and of some
+ * such moments the one where it lags least. (A clock that moves in steps, as
+ * the window of a simulated card, otherwise reads old by up to a step.) */
 static struct nv_clock_pair
 compare_clocks(const struct nv_device *dev)
 {
-    struct nv_clock_pair best = {0};
-    uint64_t best_ns = UINT64_MAX;
-    unsigned i;
+    uint64_t start = time_now_ns(), last = read_card_clock(dev), after = start;
+    struct nv_clock_pair best = {last, start};
+    int64_t best_lag = INT64_MAX;
+    unsigned n = 0;
 
-    for (i = 0; i < CLOCK_SAMPLES; i++) {
+    while (n < CLOCK_SAMPLES && after - start < CLOCK_PATIENCE_NS) {
         uint64_t before = time_now_ns();
         uint64_t card = read_card_clock(dev);
-        uint64_t took = time_now_ns() - before;
+        int64_t lag;
 
-        if (took < best_ns) {
-            best_ns = took;
-            best = (struct nv_clock_pair){card, before + took / 2};
+        after = time_now_ns();
+        if (card == last)
+            continue;
+        last = card;
+        lag = (int64_t)(after - card);
+        if (n++ == 0 || lag < best_lag) {
+            best_lag = lag;
+            best = (struct nv_clock_pair){card, before + (after - before) / 2};
         }
     }
     return best;
@@ -240,6 +249,7 @@ close_device(struct hcq_device *base)
 {
     struct nv_device *dev = nv_device_of(base);
 
+    nv_fault_end(dev);
     nv_staging_close(dev);
     hcq_device_fini(base);
     release(dev);

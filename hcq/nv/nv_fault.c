@@ -42,6 +42,7 @@ struct report {
     uint64_t pc;
     uint32_t esr;
     char program[HCQ_NAME_MAX]; /* "" when not known */
+    uint64_t n_groups;          /* of the launch; 0: not known */
 };
 
 /* ---- notifiers --------------------------------------------------------------- */
@@ -165,23 +166,29 @@ ask_sms(struct nv_device *dev, struct report *report)
         LOG(LOG_SYNC, "SM error states stay: %s", bell_error_last()->message);
 }
 
-/* The kernel: by the warp's position, or the one that is in flight. */
+/* The kernel: by the warp's position, or the one that is in flight; of the
+ * latter the report tells the grid ("exec NAME 4x1x1 of 32x1x1, 2 args"). */
 static void
 find_program(struct nv_device *dev, struct report *report, const char *busy)
 {
     const struct nv_program *program =
         report->has_pc ? nv_program_at(dev, report->pc) : NULL;
-    const char *exec = strstr(busy, "exec ");
-    int len;
+    unsigned long long x, y, z;
+    char name[HCQ_NAME_MAX];
+    const char *exec;
 
-    if (program) {
+    if (program)
         snprintf(report->program, sizeof(report->program), "%s",
                  program->base.pub.name);
-    } else if (exec && report->code != NV_MEM_RC_PBDMA_ERROR) {
-        exec += strlen("exec ");
-        len = (int)strcspn(exec, " ,;");
-        snprintf(report->program, sizeof(report->program), "%.*s",
-                 len < HCQ_NAME_MAX ? len : HCQ_NAME_MAX - 1, exec);
+    for (exec = strstr(busy, "exec "); exec; exec = strstr(exec + 1, "exec ")) {
+        if (sscanf(exec, "exec %63s %llux%llux%llu", name, &x, &y, &z) != 4 ||
+            report->code == NV_MEM_RC_PBDMA_ERROR)
+            continue;
+        if (program && strcmp(name, report->program) != 0)
+            continue;
+        snprintf(report->program, sizeof(report->program), "%s", name);
+        report->n_groups = x * y * z;
+        break;
     }
 }
 
@@ -262,7 +269,7 @@ fill_fault(const struct report *report, const char *busy,
     memset(fault, 0, sizeof(*fault));
     fault->kind = explain(report, &what);
     fault->va = report->has_va ? report->va : report->pc;
-    fault->last_group = UINT64_MAX;
+    fault->last_group = report->n_groups ? report->n_groups : UINT64_MAX;
     snprintf(fault->program, sizeof(fault->program), "%s", report->program);
     snprintf(fault->queue, sizeof(fault->queue), "%s",
              report->queue->base.name);
@@ -352,6 +359,15 @@ nv_fault_stop(struct hcq_device *base)
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
         BELL_TRY(nv_channel_rebuild(&queue->channel));
     return BELL_OK;
+}
+
+void
+nv_fault_end(struct nv_device *dev)
+{
+    struct nv_queue *queue;
+
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
+        nv_channel_stop(&queue->channel);
 }
 
 void

@@ -216,16 +216,20 @@ fail_file:
     return status;
 }
 
-/* Puts what nobody may touch back in place of a mapping. */
+/* Puts what nobody may touch back in place of a mapping. If that fails twice
+ * the mapping stays: a hole would be given to others. */
 static void
 reserve_again(struct nv_rm *rm, const struct nv_rm_mapping *map)
 {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    unsigned i;
     void *cpu;
 
-    if (kio_mmap(rm->kio, NULL, map->cpu, (size_t)map->size_bytes, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, 0,
-                 &cpu) != BELL_OK)
-        kio_munmap(rm->kio, map->cpu, (size_t)map->size_bytes);
+    for (i = 0; i < 2; i++) {
+        if (kio_mmap(rm->kio, NULL, map->cpu, (size_t)map->size_bytes,
+                     PROT_NONE, flags, 0, &cpu) == BELL_OK)
+            return;
+    }
 }
 
 void

@@ -276,6 +276,32 @@ test_pool_random(void **state)
     mem_va_destroy(va);
 }
 
+/* Backings of their own are used to the last byte, whatever their size. */
+static void
+test_pool_own_backings(void **state)
+{
+    struct driver driver = {0};
+    struct mem_pool_desc desc;
+    struct mem_piece piece;
+    struct mem_pool *pool;
+    struct mem_va *va;
+    uint64_t size;
+
+    (void)state;
+    assert_int_equal(mem_va_create(1 << 24, 1ull << 40, 4096, &va), BELL_OK);
+    desc = pool_desc(&driver, va);
+    assert_int_equal(mem_pool_create(&desc, &pool), BELL_OK);
+    for (size = 1 << 19; size < 1ull << 34; size += size / 9 + 0x10000) {
+        assert_int_equal(mem_pool_alloc(pool, size, 0, &piece), BELL_OK);
+        assert_true(piece.size_bytes >= size);
+        assert_int_equal(piece.backing.size_bytes, align_up(size, 0x10000));
+        mem_pool_free(pool, &piece);
+        assert_int_equal(driver.n_backings, 0);
+    }
+    assert_int_equal(mem_pool_destroy(pool), 0);
+    mem_va_destroy(va);
+}
+
 /* Some work; what it took is given back by destroying the pool. */
 static bell_status
 pool_work(struct driver *driver, struct mem_va *va)
@@ -437,6 +463,7 @@ main(void)
         cmocka_unit_test(test_ring_random),
         cmocka_unit_test(test_ring_whole),
         cmocka_unit_test(test_pool_random),
+        cmocka_unit_test(test_pool_own_backings),
         cmocka_unit_test(test_pool_failures),
         cmocka_unit_test(test_slab_random),
         cmocka_unit_test(test_slab_failures),

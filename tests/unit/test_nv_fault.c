@@ -1,0 +1,442 @@
+/* hcq/nv when things fail: every kernel call and every allocation of every
+ * operation, one at a time; errors of the card; hung work; recovery.
+ *
+ * After a failed operation the simulated kernel holds exactly what it held
+ * before; after a failed opening there is nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/nv/nv_control.h"
+#include "ioctl/kio_fault.h"
+#include "sim/nv/sim_nv.h"
+
+#define MIB (1u << 20)
+
+static void
+expect_ok(bell_status status)
+{
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static struct hcq_device *
+open_nv(const char *name)
+{
+    struct hcq_device *dev = NULL;
+
+    expect_ok(hcq_device_open(name, &dev));
+    return dev;
+}
+
+/* ---- opening ------------------------------------------------------------------ */
+
+static void
+opening_fails(void **state)
+{
+    static const char *const actions[] = {"EIO", "ENOMEM", "status=0x51",
+                                          "status=0x40"};
+    struct hcq_device *dev;
+    char name[96];
+    size_t i;
+    unsigned n;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(actions); i++) {
+        unsigned n_good = 0, n_bad = 0;
+
+        for (n = 1; n_good < 60; n++) {
+            bool vendor = strchr(actions[i], '=') != NULL;
+            bell_status status;
+
+            snprintf(name, sizeof(name), "NV@fault:%s:%u=%s@sim:sm_90",
+                     vendor ? "ioctl" : "any", n, actions[i]);
+            status = hcq_device_open(name, &dev);
+            if (status == BELL_OK) {
+                hcq_device_close(dev);
+                n_good++;
+            } else {
+                assert_true(bell_error_last()->message[0]);
+                n_good = 0;
+                n_bad++;
+            }
+            assert_false(sim_nv_machine_exists());
+        }
+        assert_true(n_bad > 10);
+    }
+    hcq_device_close(open_nv("NV@sim:sm_90"));
+}
+
+static void
+opening_has_no_memory(void **state)
+{
+    struct hcq_device *dev;
+    int once;
+
+    (void)state;
+    for (once = 0; once < 2; once++) {
+        uint64_t n;
+        bell_status status = BELL_E_NO_MEMORY;
+
+        for (n = 1; status != BELL_OK; n++) {
+            host_fail_after(n, once);
+            status = hcq_device_open("NV@sim:sm_90", &dev);
+            host_fail_after(0, 0);
+            assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY ||
+                        status == BELL_E_KERNEL);
+            if (status == BELL_OK)
+                hcq_device_close(dev);
+            assert_false(sim_nv_machine_exists());
+        }
+    }
+}
+
+/* ---- operations ------------------------------------------------------------------ */
+
+/* One thing done and undone. Returns the first failure. */
+typedef bell_status operation_fn(struct nv_device *dev);
+
+static bell_status
+compute_queue(struct nv_device *dev)
+{
+    struct hcq_queue *queue;
+
+    BELL_TRY(hcq_queue_create(&dev->base, HCQ_QUEUE_COMPUTE, &queue));
+    hcq_queue_destroy(queue);
+    return BELL_OK;
+}
+
+static bell_status
+copy_queue(struct nv_device *dev)
+{
+    struct hcq_queue *queue;
+
+    BELL_TRY(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+    hcq_queue_destroy(queue);
+    return BELL_OK;
+}
+
+static bell_status
+own_memory(struct nv_device *dev, enum nv_mem_kind kind)
+{
+    struct nv_mem mem;
+
+    BELL_TRY(nv_mem_alloc(dev, 20 * MIB, 256, kind, &mem));
+    nv_mem_free(dev, &mem);
+    return BELL_OK;
+}
+
+static bell_status
+video_memory(struct nv_device *dev)
+{
+    return own_memory(dev, NV_MEM_VIDEO);
+}
+
+static bell_status
+visible_memory(struct nv_device *dev)
+{
+    return own_memory(dev, NV_MEM_VISIBLE);
+}
+
+static bell_status
+system_memory(struct nv_device *dev)
+{
+    return own_memory(dev, NV_MEM_SYSTEM);
+}
+
+static bell_status
+pinned_memory(struct nv_device *dev)
+{
+    static uint8_t pages[20000];
+    struct hcq_buffer *buf;
+
+    BELL_TRY(hcq_buffer_create_pinned(&dev->base, pages, sizeof(pages), &buf));
+    hcq_buffer_destroy(buf);
+    return BELL_OK;
+}
+
+static bell_status
+recovery(struct nv_device *dev)
+{
+    return hcq_device_recover(&dev->base);
+}
+
+static const struct {
+    const char *name;
+    operation_fn *run;
+} operations[] = {
+    {"compute queue", compute_queue},    {"copy queue", copy_queue},
+    {"video memory", video_memory},      {"visible memory", visible_memory},
+    {"system memory", system_memory},    {"pinned memory", pinned_memory},
+    {"recovery with nothing", recovery},
+};
+
+static void
+same_usage(const char *name, unsigned n, const struct sim_nv_usage *a,
+           const struct sim_nv_usage *b)
+{
+    if (memcmp(a, b, sizeof(*a)) == 0)
+        return;
+    fail_msg("%s, call %u: objects %u to %u, files %u to %u, mappings %u to "
+             "%u, memory %llu to %llu, mapped %llu to %llu",
+             name, n, a->objects, b->objects, a->files, b->files, a->mappings,
+             b->mappings, (unsigned long long)a->memory_bytes,
+             (unsigned long long)b->memory_bytes,
+             (unsigned long long)a->va_mapped_bytes,
+             (unsigned long long)b->va_mapped_bytes);
+}
+
+/* The n-th call of the operation fails, for every n. */
+static void
+fail_calls(struct nv_device *dev, size_t op, const char *kind,
+           const char *action)
+{
+    struct sim_nv_usage before = {0}, after = {0};
+    char plan[64];
+    unsigned n;
+
+    for (n = 1;; n++) {
+        bell_status status;
+        uint64_t hits;
+
+        /* A pool keeps one empty piece: have it there. */
+        expect_ok(kio_fault_set(dev->kio, "poll:1000000=EIO"));
+        expect_ok(operations[op].run(dev));
+        sim_nv_usage(dev->kio, &before);
+        snprintf(plan, sizeof(plan), "%s:%u=%s", kind, n, action);
+        expect_ok(kio_fault_set(dev->kio, plan));
+        status = operations[op].run(dev);
+        hits = kio_fault_hits(dev->kio);
+        if (status == BELL_OK && !hits)
+            break;
+        expect_ok(kio_fault_set(dev->kio, "poll:1000000=EIO"));
+        sim_nv_usage(dev->kio, &after);
+        same_usage(operations[op].name, n, &before, &after);
+        assert_true(n < 500);
+    }
+}
+
+static void
+operations_fail(void **state)
+{
+    static const char *const models[] = {"rm", "uvm"};
+    static const char *const rules[][2] = {
+        {"open", "EMFILE"},       {"mmap", "ENOMEM"},       {"ioctl", "EIO"},
+        {"ioctl", "status=0x51"}, {"ioctl", "status=0x40"},
+    };
+    size_t m, i, r;
+
+    (void)state;
+    for (m = 0; m < ARRAY_LEN(models); m++) {
+        struct hcq_device *dev = NULL;
+        bell_status status;
+
+        setenv("BELL_NV_VM", models[m], 1);
+        status = hcq_device_open("NV@fault:poll:1000000=EIO@sim:sm_90", &dev);
+        unsetenv("BELL_NV_VM");
+        if (m == 1 && status == BELL_E_UNSUPPORTED)
+            break; /* a sanitizer has the addresses */
+        expect_ok(status);
+        for (i = 0; i < ARRAY_LEN(operations); i++) {
+            for (r = 0; r < ARRAY_LEN(rules); r++)
+                fail_calls(nv_device_of(dev), i, rules[r][0], rules[r][1]);
+        }
+        hcq_device_close(dev);
+        assert_false(sim_nv_machine_exists());
+    }
+}
+
+static void
+operations_have_no_memory(void **state)
+{
+    struct nv_device *dev = nv_device_of(open_nv("NV@sim:sm_90"));
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(operations); i++) {
+        struct sim_nv_usage before, after;
+        bell_status status;
+        uint64_t n;
+
+        expect_ok(operations[i].run(dev));
+        sim_nv_usage(dev->kio, &before);
+        for (n = 1;; n++) {
+            host_fail_after(n, 1);
+            status = operations[i].run(dev);
+            host_fail_after(0, 0);
+            if (status == BELL_OK)
+                break;
+            assert_true(status == BELL_E_NO_MEMORY || status == BELL_E_KERNEL);
+            sim_nv_usage(dev->kio, &after);
+            same_usage(operations[i].name, (unsigned)n, &before, &after);
+        }
+    }
+    hcq_device_close(&dev->base);
+    assert_false(sim_nv_machine_exists());
+}
+
+/* ---- errors of the card ---------------------------------------------------------------- */
+
+/* A copy from where nothing is. */
+static void
+bad_copy(struct hcq_queue *queue, uint64_t dst_va)
+{
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, dst_va, 0xdead000000, 4096);
+    expect_ok(hcq_cs_submit(cs, NULL));
+}
+
+static void
+good_copy(struct hcq_queue *queue, struct hcq_buffer *to,
+          struct hcq_buffer *from)
+{
+    struct hcq_cs *cs;
+
+    memset(from->host, 0x5a, 4096);
+    memset(to->host, 0, 4096);
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, to->va, from->va, 4096);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    assert_memory_equal(to->host, from->host, 4096);
+}
+
+/* A copy faults; the other queue's channel is made anew, too; 20 times in one
+ * process. Of each kind of queue. */
+static void
+faults_and_recovers(void **state)
+{
+    struct hcq_device *dev = open_nv("NV@sim:sm_90");
+    struct sim_nv_usage before, after;
+    struct hcq_buffer *from, *to;
+    struct hcq_queue *queues[2];
+    struct hcq_fault fault;
+    int i;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queues[0]));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queues[1]));
+    sim_nv_usage(nv_device_of(dev)->kio, &before);
+    for (i = 0; i < 20; i++) {
+        struct hcq_queue *queue = queues[i % 2];
+
+        good_copy(queues[0], to, from);
+        good_copy(queues[1], to, from);
+        bad_copy(queue, to->va);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS),
+                         BELL_E_DEVICE_LOST);
+        assert_non_null(strstr(bell_error_last()->message, "at 0xdead000000"));
+        hcq_device_fault(dev, &fault);
+        assert_int_equal(fault.kind, HCQ_FAULT_MEMORY);
+        assert_int_equal(fault.va, 0xdead000000);
+        assert_string_equal(fault.queue, hcq_queue_name(queue));
+        assert_int_equal(hcq_device_status(dev), BELL_E_DEVICE_LOST);
+        expect_ok(hcq_device_recover(dev));
+        expect_ok(hcq_device_status(dev));
+    }
+    good_copy(queues[1], to, from);
+    sim_nv_usage(nv_device_of(dev)->kio, &after);
+    same_usage("recovery", 0, &before, &after);
+    hcq_queue_destroy(queues[0]);
+    hcq_queue_destroy(queues[1]);
+    hcq_buffer_destroy(from);
+    hcq_buffer_destroy(to);
+    hcq_device_close(dev);
+}
+
+/* Work that never ends: a timeout that says what it is, then recovery; and
+ * one that is destroyed as it hangs. */
+static void
+hangs(void **state)
+{
+    struct hcq_device *dev = open_nv("NV@sim:sm_90");
+    struct hcq_buffer *word;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(dev, 64, HCQ_MEM_HOST_VISIBLE, &word));
+    memset(word->host, 0, 64);
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queue));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_poll(cs, word->va, 0xffffffff, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    assert_int_equal(hcq_queue_wait(queue, 20000000), BELL_E_TIMEOUT);
+    assert_non_null(strstr(bell_error_last()->message, "poll"));
+    expect_ok(hcq_device_status(dev));
+    expect_ok(hcq_device_recover(dev));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(word);
+    hcq_device_close(dev);
+}
+
+/* A recovery in which a call fails: the device stays as it was, and the next
+ * one works. */
+static void
+recovery_fails(void **state)
+{
+    struct hcq_device *dev = open_nv("NV@fault:poll:1000000=EIO@sim:sm_90");
+    struct kio *kio = nv_device_of(dev)->kio;
+    struct hcq_buffer *from, *to;
+    struct hcq_queue *queue;
+    unsigned n, n_failed = 0;
+    char plan[64];
+
+    (void)state;
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    for (n = 1; n < 30; n++) {
+        bell_status status;
+
+        bad_copy(queue, to->va);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS),
+                         BELL_E_DEVICE_LOST);
+        snprintf(plan, sizeof(plan), "ioctl:%u=EIO", n);
+        expect_ok(kio_fault_set(kio, plan));
+        status = hcq_device_recover(dev);
+        expect_ok(kio_fault_set(kio, "poll:1000000=EIO"));
+        if (status != BELL_OK) {
+            n_failed++;
+            assert_int_equal(hcq_device_status(dev), BELL_E_DEVICE_LOST);
+            expect_ok(hcq_device_recover(dev));
+        }
+        good_copy(queue, to, from);
+    }
+    assert_true(n_failed > 3);
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(from);
+    hcq_buffer_destroy(to);
+    hcq_device_close(dev);
+    assert_false(sim_nv_machine_exists());
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_fails),
+        cmocka_unit_test(opening_has_no_memory),
+        cmocka_unit_test(operations_fail),
+        cmocka_unit_test(operations_have_no_memory),
+        cmocka_unit_test(faults_and_recovers),
+        cmocka_unit_test(hangs),
+        cmocka_unit_test(recovery_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,485 @@
+/* The control half of hcq/nv on simulated cards: opening, what is told of a
+ * card, memory of every kind and where it lies, host access, pinned pages,
+ * signals, sharing between cards, copies through a queue, and that nothing of
+ * it is left in the kernel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "hcq/nv/nv_control.h"
+#include "sim/nv/sim_nv.h"
+
+#define MIB (1u << 20)
+
+static struct nv_device *
+open_nv(const char *name)
+{
+    struct hcq_device *dev = NULL;
+    bell_status status = hcq_device_open(name, &dev);
+
+    if (status != BELL_OK)
+        fail_msg("%s: %s", name, bell_error_last()->message);
+    return nv_device_of(dev);
+}
+
+static void
+close_nv(struct nv_device *dev)
+{
+    hcq_device_close(&dev->base);
+    assert_false(sim_nv_machine_exists());
+}
+
+static void
+expect_ok(bell_status status)
+{
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static void
+fill(uint8_t *data, size_t n, uint32_t seed)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        data[i] = (uint8_t)(hash_mix(seed + i / 8) >> (i % 8 * 8));
+}
+
+/* ---- the card ----------------------------------------------------------------- */
+
+static void
+tells_what_it_is(void **state)
+{
+    static const struct {
+        const char *spec, *arch;
+        uint32_t shared_bytes, qmd;
+    } chips[] = {
+        {"sm_80", "sm_80", 163 * 1024, 3},
+        {"sm_90", "sm_90", 227 * 1024, 4},
+        {"sm_120", "sm_120", 99 * 1024, 5},
+        {"sm_90,branch=535", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=550", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=570", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=580", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=590", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=595", "sm_90", 227 * 1024, 4},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        struct hcq_device_info info = {.struct_size = sizeof(info)};
+        struct nv_device *dev;
+        char name[64];
+
+        snprintf(name, sizeof(name), "NV@sim:%s", chips[i].spec);
+        dev = open_nv(name);
+        hcq_device_info(&dev->base, &info);
+        assert_string_equal(info.arch, chips[i].arch);
+        assert_string_equal(info.backend, "NV");
+        assert_int_equal(info.max_shared_bytes, chips[i].shared_bytes);
+        assert_int_equal(dev->chip.qmd_major, chips[i].qmd);
+        assert_true(info.flags & HCQ_DEVICE_SIMULATED);
+        assert_true(info.n_units > 0 && info.memory_bytes >= MIB);
+        assert_true(info.model[0]);
+        snprintf(name, sizeof(name), "NV:0@sim:%s", chips[i].spec);
+        assert_string_equal(info.name, name);
+        close_nv(dev);
+    }
+}
+
+static void
+refuses_names(void **state)
+{
+    struct hcq_device *dev = NULL;
+
+    (void)state;
+    assert_int_equal(hcq_device_open("NV@sim:sm_17", &dev), BELL_E_NO_DEVICE);
+    assert_int_equal(hcq_device_open("NV:1@sim:sm_90", &dev), BELL_E_NO_DEVICE);
+    assert_non_null(strstr(bell_error_last()->message, "no card 1"));
+    setenv("BELL_NV_VM", "x", 1);
+    assert_int_equal(hcq_device_open("NV@sim:sm_90", &dev), BELL_E_INVALID);
+    unsetenv("BELL_NV_VM");
+    setenv("BELL_NV_DOORBELL", "x", 1);
+    assert_int_equal(hcq_device_open("NV@sim:sm_90", &dev), BELL_E_INVALID);
+    unsetenv("BELL_NV_DOORBELL");
+    assert_null(dev);
+    assert_false(sim_nv_machine_exists());
+}
+
+static void
+clocks_agree(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    uint64_t before, ticks, after, ns;
+
+    (void)state;
+    before = time_now_ns();
+    ticks = (uint64_t)dev->gpu_time[1] << 32 | dev->gpu_time[0];
+    after = time_now_ns();
+    ns = hcq_timestamp_to_ns(&dev->base, ticks);
+    assert_true(ns + 2000000 > before && ns < after + 2000000);
+    close_nv(dev);
+}
+
+/* ---- memory --------------------------------------------------------------------- */
+
+static void
+check_mem(const struct nv_mem *mem, uint64_t size_bytes, uint64_t align_bytes,
+          uint32_t kind)
+{
+    assert_int_equal(mem->size_bytes, size_bytes);
+    assert_int_equal(mem->va % align_bytes, 0);
+    assert_true(mem->va >= NV_VA_FIRST && mem->va + size_bytes <= NV_VA_END);
+    assert_int_equal(mem->kind, kind);
+    assert_int_equal(mem->cpu != NULL, kind != NV_MEM_VIDEO);
+    assert_int_not_equal(mem->handle, 0);
+}
+
+/* Every kind, small and large; none overlaps another; what the CPU writes is
+ * there, and all of it goes away. */
+static void
+kinds_and_sizes(void **state)
+{
+    static const uint64_t sizes[] = {1, 256, 4096, 70000, 3 * MIB, 33 * MIB};
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct nv_mem mems[NV_MEM_KIND_COUNT][ARRAY_LEN(sizes)];
+    struct sim_nv_usage before, after;
+    uint32_t kind;
+    size_t i;
+
+    (void)state;
+    sim_nv_usage(dev->kio, &before);
+    for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++) {
+        for (i = 0; i < ARRAY_LEN(sizes); i++) {
+            struct nv_mem *mem = &mems[kind][i];
+
+            expect_ok(nv_mem_alloc(dev, sizes[i], 256, kind, mem));
+            check_mem(mem, sizes[i], 256, kind);
+            if (mem->cpu)
+                fill(mem->cpu, sizes[i], kind * 100 + (uint32_t)i);
+        }
+    }
+    for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++) {
+        for (i = 0; i < ARRAY_LEN(sizes); i++) {
+            struct nv_mem *mem = &mems[kind][i];
+            uint8_t want[256];
+            size_t n = sizes[i] < 256 ? sizes[i] : 256;
+
+            fill(want, n, kind * 100 + (uint32_t)i);
+            if (mem->cpu)
+                assert_memory_equal(mem->cpu, want, n);
+            nv_mem_free(dev, mem);
+            assert_int_equal(mem->va, 0);
+        }
+    }
+    sim_nv_usage(dev->kio, &after);
+    /* One empty chunk of each pool may stay. */
+    assert_true(after.memory_bytes <= before.memory_bytes + 11 * MIB);
+    close_nv(dev);
+}
+
+static void
+alignments(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_80");
+    uint64_t align;
+
+    (void)state;
+    for (align = 256; align <= 2 * MIB; align *= 2) {
+        struct nv_mem a, b;
+
+        expect_ok(nv_mem_alloc(dev, 300, align, NV_MEM_VISIBLE, &a));
+        expect_ok(nv_mem_alloc(dev, 300, align, NV_MEM_SYSTEM, &b));
+        check_mem(&a, 300, align, NV_MEM_VISIBLE);
+        check_mem(&b, 300, align, NV_MEM_SYSTEM);
+        nv_mem_free(dev, &a);
+        nv_mem_free(dev, &b);
+    }
+    close_nv(dev);
+}
+
+static void
+out_of_memory(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct nv_mem mem = {0};
+
+    (void)state;
+    assert_int_equal(nv_mem_alloc(dev, dev->base.info.memory_bytes * 2, 256,
+                                  NV_MEM_VIDEO, &mem),
+                     BELL_E_NO_MEMORY);
+    assert_non_null(strstr(bell_error_last()->message, "NV:0@sim:sm_90"));
+    nv_mem_free(dev, &mem); /* a zeroed one is allowed */
+    close_nv(dev);
+}
+
+/* ---- buffers ------------------------------------------------------------------------ */
+
+/* Writes and reads back, at odd offsets and of all sizes, whichever way the
+ * bytes go. */
+static void
+check_access(struct hcq_buffer *buf, uint32_t seed)
+{
+    static const uint64_t sizes[] = {1, 7, 2048, 65537, 3 * MIB + 5};
+    uint8_t *want = malloc(4 * MIB), *got = malloc(4 * MIB);
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        uint64_t offset = i * 1237, n = sizes[i];
+
+        fill(want, n, seed + (uint32_t)i);
+        memset(got, 0, n);
+        expect_ok(hcq_buffer_write(buf, offset, want, n));
+        expect_ok(hcq_buffer_read(buf, offset, got, n));
+        assert_memory_equal(got, want, n);
+        if (buf->host)
+            assert_memory_equal((uint8_t *)buf->host + offset, want, n);
+    }
+    free(want);
+    free(got);
+}
+
+static void
+host_access(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct hcq_buffer *on_card, *visible, *pinned;
+    uint8_t *pages = malloc(4 * MIB + 3);
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&dev->base, 4 * MIB, 0, &on_card));
+    expect_ok(
+        hcq_buffer_create(&dev->base, 4 * MIB, HCQ_MEM_HOST_VISIBLE, &visible));
+    expect_ok(
+        hcq_buffer_create_pinned(&dev->base, pages + 3, 4 * MIB, &pinned));
+    assert_null(on_card->host);
+    assert_non_null(visible->host);
+    assert_ptr_equal(pinned->host, pages + 3);
+    assert_int_equal(pinned->va % 4096, (uintptr_t)(pages + 3) % 4096);
+    check_access(on_card, 1);
+    check_access(visible, 2);
+    check_access(pinned, 3);
+    hcq_buffer_destroy(pinned);
+    hcq_buffer_destroy(visible);
+    hcq_buffer_destroy(on_card);
+    close_nv(dev);
+    free(pages);
+}
+
+/* A card whose memory the CPU does not reach: everything goes through the
+ * copy engine. */
+static void
+without_a_window(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct hcq_buffer *buf;
+
+    (void)state;
+    nv_control_of(dev)->maps_video = false;
+    expect_ok(hcq_buffer_create(&dev->base, 4 * MIB, 0, &buf));
+    check_access(buf, 9);
+    hcq_buffer_destroy(buf);
+    close_nv(dev);
+}
+
+/* The same page pinned twice, and pages of a buffer that is pinned again. */
+static void
+pinned_twice(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    uint8_t *pages = malloc(64 * 1024);
+    struct hcq_buffer *a, *b;
+    uint8_t byte = 0;
+
+    (void)state;
+    expect_ok(hcq_buffer_create_pinned(&dev->base, pages + 10, 5000, &a));
+    expect_ok(hcq_buffer_create_pinned(&dev->base, pages + 5000, 5000, &b));
+    pages[5005] = 77;
+    expect_ok(hcq_buffer_read(a, 4995, &byte, 1));
+    assert_int_equal(byte, 77);
+    expect_ok(hcq_buffer_read(b, 5, &byte, 1));
+    assert_int_equal(byte, 77);
+    hcq_buffer_destroy(a);
+    hcq_buffer_destroy(b);
+    close_nv(dev);
+    free(pages);
+}
+
+/* ---- signals ------------------------------------------------------------------------- */
+
+static void
+many_signals(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    struct hcq_signal *sigs[300];
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sigs); i++) {
+        expect_ok(hcq_signal_create(&dev->base, i, &sigs[i]));
+        assert_int_equal(sigs[i]->va % 32, 0);
+    }
+    for (i = 0; i < ARRAY_LEN(sigs); i++) {
+        assert_int_equal(hcq_signal_value(sigs[i]), i);
+        assert_int_equal(hcq_signal_timestamp(sigs[i]), 0);
+        for (k = 0; k < i; k++)
+            assert_int_not_equal(sigs[i]->va, sigs[k]->va);
+    }
+    for (i = 0; i < ARRAY_LEN(sigs); i++)
+        hcq_signal_destroy(sigs[i]);
+    close_nv(dev);
+}
+
+/* Another card's signal, through a queue of this one. */
+static void
+signals_between_cards(void **state)
+{
+    struct nv_device *a = open_nv("NV:0@sim:sm_90*2");
+    struct nv_device *b = open_nv("NV:1@sim:sm_90*2");
+    struct nv_device *other = open_nv("NV@sim:sm_80");
+    struct hcq_signal *sig, *far;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_signal_create(&a->base, 0, &sig));
+    expect_ok(hcq_signal_create(&other->base, 0, &far));
+    expect_ok(hcq_queue_create(&b->base, HCQ_QUEUE_COPY, &queue));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_signal(cs, sig, 5);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_signal_wait(sig, 5, HCQ_TIMEOUT_NS));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_signal(cs, far, 5);
+    assert_int_equal(hcq_cs_submit(cs, NULL), BELL_E_UNSUPPORTED);
+    hcq_signal_destroy(far);
+    hcq_signal_destroy(sig);
+    hcq_queue_destroy(queue);
+    hcq_device_close(&other->base);
+    hcq_device_close(&b->base);
+    close_nv(a);
+}
+
+/* ---- queues ------------------------------------------------------------------------------ */
+
+static void
+copies(void **state)
+{
+    static const char *const names[] = {"NV@sim:sm_80", "NV@sim:sm_90",
+                                        "NV@sim:sm_120",
+                                        "NV@sim:sm_90,branch=535"};
+    static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
+                                                HCQ_QUEUE_COMPUTE};
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names) * 2; i++) {
+        struct nv_device *dev = open_nv(names[i / 2]);
+        struct hcq_buffer *from, *to;
+        struct hcq_queue *queue;
+        struct hcq_cs *cs;
+
+        expect_ok(
+            hcq_buffer_create(&dev->base, 10000, HCQ_MEM_HOST_VISIBLE, &from));
+        expect_ok(
+            hcq_buffer_create(&dev->base, 10000, HCQ_MEM_HOST_VISIBLE, &to));
+        expect_ok(hcq_queue_create(&dev->base, kinds[i % 2], &queue));
+        for (k = 0; k < 100; k++) {
+            fill(from->host, 10000, (uint32_t)k);
+            expect_ok(hcq_queue_begin(queue, &cs));
+            hcq_cs_copy(cs, to->va, from->va, 10000);
+            expect_ok(hcq_cs_submit(cs, NULL));
+            expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+            assert_memory_equal(to->host, from->host, 10000);
+        }
+        hcq_queue_destroy(queue);
+        hcq_buffer_destroy(to);
+        hcq_buffer_destroy(from);
+        close_nv(dev);
+    }
+}
+
+/* ---- the other model ------------------------------------------------------------------------ */
+
+/* Everything above once more where UVM keeps the addresses. */
+static void
+through_uvm(void **state)
+{
+    struct hcq_device *dev = NULL;
+    bell_status status;
+
+    setenv("BELL_NV_VM", "uvm", 1);
+    status = hcq_device_open("NV@sim:sm_90", &dev);
+    if (status == BELL_E_UNSUPPORTED) { /* a sanitizer has the addresses */
+        unsetenv("BELL_NV_VM");
+        skip();
+    }
+    expect_ok(status);
+    close_nv(nv_device_of(dev));
+    kinds_and_sizes(state);
+    alignments(state);
+    host_access(state);
+    pinned_twice(state);
+    many_signals(state);
+    copies(state);
+    unsetenv("BELL_NV_VM");
+}
+
+static void
+same_addresses(void **state)
+{
+    struct hcq_device *dev = NULL;
+    struct hcq_buffer *buf, *pinned;
+    uint8_t *pages = malloc(10000);
+
+    (void)state;
+    setenv("BELL_NV_VM", "uvm", 1);
+    if (hcq_device_open("NV@sim:sm_90", &dev) == BELL_OK) {
+        expect_ok(hcq_buffer_create(dev, 5000, HCQ_MEM_HOST_VISIBLE, &buf));
+        expect_ok(hcq_buffer_create_pinned(dev, pages, 10000, &pinned));
+        assert_int_equal(buf->va, (uintptr_t)buf->host);
+        assert_int_equal(pinned->va, (uintptr_t)pages);
+        hcq_buffer_destroy(pinned);
+        hcq_buffer_destroy(buf);
+        close_nv(nv_device_of(dev));
+    }
+    unsetenv("BELL_NV_VM");
+    free(pages);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_what_it_is),
+        cmocka_unit_test(refuses_names),
+        cmocka_unit_test(clocks_agree),
+        cmocka_unit_test(kinds_and_sizes),
+        cmocka_unit_test(alignments),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(host_access),
+        cmocka_unit_test(without_a_window),
+        cmocka_unit_test(pinned_twice),
+        cmocka_unit_test(many_signals),
+        cmocka_unit_test(signals_between_cards),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(through_uvm),
+        cmocka_unit_test(same_addresses),
+    };
+
+    unsetenv("BELL_NV_BRANCH");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
