@@ -131,8 +131,7 @@ struct rm_mem {
     uint32_t page_bytes; /* largest that it may be mapped with */
     int fd;              /* borrowed; -1: user pages */
     uint64_t file_offset;
-    uint8_t *host;       /* as the card sees it; aligned to page_bytes */
-    uint32_t process_id; /* user pages: form they belong to */
+    uint8_t *host; /* as the card sees it; aligned to page_bytes */
 };
 
 void rm_mem_retain(struct rm_mem *mem);
@@ -369,9 +368,8 @@ struct rm_process {
     struct kio kio; /* first */
     struct rm_machine *machine;
     struct rm_process *next; /* of the machine's */
-    uint32_t id;
-    uint32_t attached;     /* cards, as bits, by ATTACH_IDS */
-    struct rm_file *files; /* owned */
+    uint32_t attached;       /* cards, as bits, by ATTACH_IDS */
+    struct rm_file *files;   /* owned */
     size_t n_files, cap_files;
     struct rm_mapping *mappings; /* owned */
     size_t n_mappings, cap_mappings;

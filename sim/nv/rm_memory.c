@@ -342,7 +342,6 @@ pin_pages(struct rm_process *process, const struct nv_os02_fd *call,
     if (!mem)
         return RM_NO_MEMORY;
     mem->host = (uint8_t *)(uintptr_t)call->params.pMemory;
-    mem->process_id = process->id;
     process->machine->memory_bytes += mem->size_bytes;
     *out_mem = mem;
     return RM_OK;
