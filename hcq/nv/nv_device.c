@@ -32,6 +32,7 @@
 #define CLOCK_AGE_NS      1000000000ull
 #define CLOCK_SAMPLES     8
 #define CLOCK_PATIENCE_NS 2000000ull
+#define CLOCK_STUCK_NS    100000000ull
 
 /* ---- the clock ------------------------------------------------------------------ */
 
@@ -58,14 +59,17 @@ compare_clocks(const struct nv_device *dev)
     int64_t best_lag = INT64_MAX;
     unsigned n = 0;
 
-    while (n < CLOCK_SAMPLES && after - start < CLOCK_PATIENCE_NS) {
+    while (n < CLOCK_SAMPLES &&
+           after - start < (n ? CLOCK_PATIENCE_NS : CLOCK_STUCK_NS)) {
         uint64_t before = time_now_ns();
         uint64_t card = read_card_clock(dev);
         int64_t lag;
 
         after = time_now_ns();
-        if (card == last)
+        if (card == last) {
+            hcq_spin(after - start); /* a simulated card needs a core, too */
             continue;
+        }
         last = card;
         lag = (int64_t)(after - card);
         if (n++ == 0 || lag < best_lag) {
