@@ -408,6 +408,15 @@ hcq_queue_wait(struct hcq_queue *queue, uint64_t timeout_ns)
 
 /* ---- fresh streams --------------------------------------------------------- */
 
+/* Without a look at the hardware, which would not be for the launch path:
+ * waits look, and so does hcq_device_status. */
+static bell_status
+check_not_lost(struct hcq_device *dev)
+{
+    return __builtin_expect(hcq_device_is_lost(dev), 0) ? hcq_lost_report(dev)
+                                                        : BELL_OK;
+}
+
 bell_status
 hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
 {
@@ -420,7 +429,7 @@ hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
     if (cs->open)
         return bell_fail(BELL_E_INVALID, "%s: a stream is open already",
                          queue->name);
-    BELL_TRY(hcq_device_status(queue->dev));
+    BELL_TRY(check_not_lost(queue->dev));
     cs->n_dw = 0;
     cs->has_last = false;
     cs->status = BELL_OK;
@@ -467,7 +476,7 @@ submit_cs(struct hcq_cs *cs, uint64_t *out_value)
     const struct hcq_device_ops *ops = queue->dev->ops;
     uint64_t value = queue->n_submitted + 1;
 
-    BELL_TRY(hcq_device_status(queue->dev));
+    BELL_TRY(check_not_lost(queue->dev));
     if (LOG_ON(LOG_PUSH))
         log_words(cs);
     if (cs->stream)

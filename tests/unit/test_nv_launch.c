@@ -1,0 +1,510 @@
+/* The command half of hcq/nv on simulated cards: that the launch path
+ * allocates nothing, takes no lock and calls nobody; patches of every kind
+ * against a model; what reports say; what is refused.
+ *
+ * The linker puts the functions below in the place of the C library's
+ * (meson.build), so that they count what the test's own thread calls.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/map.h"
+#include "hcq/nv/nv_command.h"
+#include "render/nv_container.h"
+
+#define LONG_NS (20ull * 1000000000)
+
+static const char *const cards[] = {"NV@sim:sm_80", "NV@sim:sm_90",
+                                    "NV@sim:sm_120"};
+
+/* ---- counting ---------------------------------------------------------------- */
+
+struct counts {
+    unsigned allocations, locks, calls;
+};
+
+static __thread struct counts counts;
+
+#define WRAP(kind, result, name, params, args)                                 \
+    result __real_##name params;                                               \
+    result __wrap_##name params;                                               \
+    result __wrap_##name params                                                \
+    {                                                                          \
+        counts.kind++;                                                         \
+        return __real_##name args;                                             \
+    }
+
+WRAP(allocations, void *, malloc, (size_t n), (n))
+WRAP(allocations, void *, calloc, (size_t n, size_t m), (n, m))
+WRAP(allocations, void *, realloc, (void *p, size_t n), (p, n))
+WRAP(allocations, void *, aligned_alloc, (size_t a, size_t n), (a, n))
+WRAP(locks, int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
+WRAP(calls, int, sched_yield, (void), ())
+
+/* Every form of the device's kio counts. */
+static int count_ioctl(struct kio *kio, int fd, unsigned long request,
+                       void *arg);
+static struct kio_ops counting_ops;
+static const struct kio_ops *real_ops;
+
+static int
+count_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
+{
+    counts.calls++;
+    return real_ops->ioctl(kio, fd, request, arg);
+}
+
+static int
+count_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
+           int fd, uint64_t offset)
+{
+    counts.calls++;
+    return real_ops->mmap(kio, addr, size_bytes, prot, flags, fd, offset);
+}
+
+static int
+count_open(struct kio *kio, const char *path, int flags)
+{
+    counts.calls++;
+    return real_ops->open(kio, path, flags);
+}
+
+static void
+count_kio(struct kio *kio)
+{
+    real_ops = kio->ops;
+    counting_ops = *kio->ops;
+    counting_ops.ioctl = count_ioctl;
+    counting_ops.mmap = count_mmap;
+    counting_ops.open = count_open;
+    kio->ops = &counting_ops;
+}
+
+/* ---- a device with a kernel ----------------------------------------------------- */
+
+struct rig {
+    struct hcq_device *dev;
+    struct hcq_queue *queue, *copy;
+    struct hcq_program *shape; /* out[block * 8 + thread] = value + shape */
+    struct hcq_buffer *out;
+};
+
+static void
+expect_ok(bell_status status)
+{
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static void
+expect_fails(bell_status status, bell_status want, const char *part)
+{
+    assert_int_equal(status, want);
+    if (!strstr(bell_error_last()->message, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
+}
+
+static const char shape_text[] =
+    ".version %s\n.target sm_%u\n.address_size 64\n"
+    ".visible .entry shape(.param .u64 out, .param .u64 value)\n{\n"
+    "\t.reg .u32 %%r<8>;\n\t.reg .u64 %%rd<6>;\n"
+    "\tld.param.u64 %%rd0, [out];\n"
+    "\tcvta.to.global.u64 %%rd0, %%rd0;\n"
+    "\tld.param.u64 %%rd1, [value];\n"
+    "\tmov.u32 %%r0, %%ctaid.x;\n"
+    "\tmov.u32 %%r1, %%tid.x;\n"
+    "\tmad.lo.u32 %%r2, %%r0, 8, %%r1;\n"
+    "\tmul.wide.u32 %%rd2, %%r2, 8;\n"
+    "\tadd.u64 %%rd0, %%rd0, %%rd2;\n"
+    "\tmov.u32 %%r3, %%nctaid.x;\n"
+    "\tmov.u32 %%r4, %%ntid.x;\n"
+    "\tmad.lo.u32 %%r3, %%r3, 100, %%r4;\n"
+    "\tcvt.u64.u32 %%rd3, %%r3;\n"
+    "\tadd.u64 %%rd1, %%rd1, %%rd3;\n"
+    "\tst.global.u64 [%%rd0], %%rd1;\n"
+    "\tret;\n}\n";
+
+static struct hcq_program *
+load_shape(struct hcq_device *dev, uint32_t n_regs)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    struct nv_container_desc d = {
+        .entry = "shape",
+        .n_params = 2,
+        .n_regs = n_regs,
+    };
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "shape",
+        .n_bufs = 1,
+        .n_vals = 1,
+    };
+    struct render_binary binary;
+    struct hcq_program *prog;
+    char text[2048];
+
+    hcq_device_info(dev, &info);
+    d.sm = (uint32_t)strtoul(info.arch + 3, NULL, 10);
+    snprintf(text, sizeof(text), shape_text, d.sm >= 100 ? "8.7" : "7.8", d.sm);
+    d.text = text;
+    expect_ok(render_nv_container(&d, &binary));
+    desc.binary = binary.data;
+    desc.binary_size_bytes = binary.size_bytes;
+    expect_ok(hcq_program_create(dev, &desc, &prog));
+    render_binary_fini(&binary);
+    return prog;
+}
+
+static struct rig
+open_rig(const char *name)
+{
+    struct rig r;
+
+    expect_ok(hcq_device_open(name, &r.dev));
+    expect_ok(hcq_queue_create(r.dev, HCQ_QUEUE_COMPUTE, &r.queue));
+    expect_ok(hcq_queue_create(r.dev, HCQ_QUEUE_COPY, &r.copy));
+    expect_ok(hcq_buffer_create(r.dev, 65536, HCQ_MEM_HOST_VISIBLE, &r.out));
+    r.shape = load_shape(r.dev, 16);
+    return r;
+}
+
+static void
+close_rig(struct rig *r)
+{
+    hcq_device_close(r->dev);
+}
+
+static uint64_t
+value_at(const struct rig *r, size_t i)
+{
+    return ((volatile uint64_t *)r->out->host)[i];
+}
+
+static void
+exec_shape(struct hcq_cs *cs, const struct rig *r, uint64_t value, uint32_t x,
+           uint32_t threads)
+{
+    const uint64_t args[] = {r->out->va, value};
+    const uint32_t grid[] = {x, 1, 1}, local[] = {threads, 1, 1};
+
+    hcq_cs_exec(cs, r->shape, args, 2, grid, local);
+}
+
+/* The queue does nothing until the signal is 1: what follows is the host's
+ * alone. */
+static struct hcq_signal *
+hold(const struct rig *r, struct hcq_queue *queue)
+{
+    struct hcq_signal *go;
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_signal_create(r->dev, 0, &go));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, go, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    return go;
+}
+
+/* ---- the launch path -------------------------------------------------------------- */
+
+static void
+launch_path_is_free(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct hcq_stream *stream;
+    struct hcq_signal *go;
+    struct hcq_cs *cs;
+    uint32_t p, x;
+    unsigned i;
+
+    (void)state;
+    expect_ok(hcq_stream_create(r.queue, "many", &stream));
+    p = hcq_stream_patch_point(stream, "p");
+    x = hcq_stream_patch_point(stream, "x");
+    for (i = 0; i < 50; i++) {
+        exec_shape(hcq_stream_cs(stream), &r, i, 1, 1);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ARG, p, 0);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_GRID, x, 0);
+    }
+    expect_ok(hcq_stream_end(stream));
+    expect_ok(hcq_stream_submit(stream, NULL)); /* caches are invalidated */
+    expect_ok(hcq_stream_wait(stream, LONG_NS));
+    go = hold(&r, r.queue);
+    count_kio(nv_device_of(r.dev)->kio);
+    memset(&counts, 0, sizeof(counts));
+    for (i = 0; i < 200; i++) {
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        exec_shape(cs, &r, i, 2, 3);
+        hcq_cs_signal(cs, go, 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+    }
+    expect_ok(hcq_stream_patch(stream, p, r.out->va + 4096));
+    expect_ok(hcq_stream_patch(stream, x, 3));
+    for (i = 0; i < 100; i++)
+        expect_ok(hcq_stream_submit(stream, NULL));
+    assert_int_equal(counts.allocations, 0);
+    assert_int_equal(counts.locks, 0);
+    assert_int_equal(counts.calls, 0);
+    nv_device_of(r.dev)->kio->ops = real_ops;
+    hcq_signal_set(go, 1);
+    expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+    assert_int_equal(value_at(&r, 10), 199 + 2 * 100 + 3);
+    assert_int_equal(value_at(&r, 512 + 16), 49 + 3 * 100 + 1);
+    close_rig(&r);
+}
+
+/* The counters do count. */
+static void
+counters_count(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    memset(&counts, 0, sizeof(counts));
+    r = open_rig("NV@sim:sm_90");
+    assert_true(counts.allocations > 10 && counts.locks > 10);
+    count_kio(nv_device_of(r.dev)->kio);
+    memset(&counts, 0, sizeof(counts));
+    hcq_queue_destroy(r.copy);
+    assert_true(counts.calls > 2);
+    nv_device_of(r.dev)->kio->ops = real_ops;
+    close_rig(&r);
+}
+
+/* ---- patches ------------------------------------------------------------------------- */
+
+static void
+patched_shapes(void **state)
+{
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+        struct hcq_stream *stream;
+        uint32_t x, threads, value, i;
+
+        expect_ok(hcq_stream_create(r.queue, "shapes", &stream));
+        x = hcq_stream_patch_point(stream, "x");
+        threads = hcq_stream_patch_point(stream, "threads");
+        value = hcq_stream_patch_point(stream, "value");
+        exec_shape(hcq_stream_cs(stream), &r, 7, 1, 1);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_GRID, x, 0);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_LOCAL, threads, 0);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ARG + 1, value, 1000000);
+        expect_ok(hcq_stream_end(stream));
+        for (i = 0; i < 30; i++) {
+            uint32_t n = i % 7 + 1, m = i % 8 + 1, k;
+
+            memset(r.out->host, 0, 4096);
+            expect_ok(hcq_stream_patch(stream, x, n));
+            expect_ok(hcq_stream_patch(stream, threads, m));
+            expect_ok(hcq_stream_patch(stream, value, i));
+            expect_ok(hcq_stream_submit(stream, NULL));
+            expect_ok(hcq_stream_wait(stream, LONG_NS));
+            for (k = 0; k < 64; k++)
+                assert_int_equal(
+                    value_at(&r, k),
+                    k / 8 < n && k % 8 < m ? 1000000 + i + n * 100 + m : 0);
+        }
+        expect_fails(hcq_stream_patch(stream, threads, 1025), BELL_E_INVALID,
+                     "must be 1 to 1024");
+        close_rig(&r);
+    }
+}
+
+/* Copies and fills of random sizes and places, zero among them, in one bound
+ * stream on each kind of queue; a model in host memory says what is right. */
+#define AREA 16384u
+
+struct transfer {
+    uint32_t dst, src, size, at, pattern, length;
+};
+
+static void
+emit_transfers(struct hcq_cs *cs, const struct rig *r, const uint32_t p[6])
+{
+    uint64_t va = r->out->va;
+
+    hcq_cs_copy(cs, va, va + AREA, 0);
+    hcq_cs_patch(cs, HCQ_FIELD_DST, p[0], 0);
+    hcq_cs_patch(cs, HCQ_FIELD_SRC, p[1], 0);
+    hcq_cs_patch(cs, HCQ_FIELD_SIZE, p[2], 0);
+    hcq_cs_fill(cs, va, 0, 4);
+    hcq_cs_patch(cs, HCQ_FIELD_ADDR, p[3], 0);
+    hcq_cs_patch(cs, HCQ_FIELD_VALUE, p[4], 0);
+    hcq_cs_patch(cs, HCQ_FIELD_SIZE, p[5], 0);
+}
+
+static void
+model_transfers(uint8_t *area, const struct transfer *t)
+{
+    uint32_t i;
+
+    memcpy(area + t->dst, area + AREA + t->src, t->size);
+    for (i = 0; i < t->length; i++)
+        area[t->at + i] = (uint8_t)(t->pattern >> (i % 4 * 8));
+}
+
+static void
+random_transfers(const struct rig *r, struct hcq_queue *queue)
+{
+    static const char *const names[] = {"dst",  "src",     "size",
+                                        "fill", "pattern", "length"};
+    static uint8_t model[2 * AREA];
+    struct hcq_stream *stream;
+    uint64_t seed = 1, va = r->out->va;
+    uint32_t p[6], i;
+
+    expect_ok(hcq_stream_create(queue, "transfers", &stream));
+    for (i = 0; i < 6; i++)
+        p[i] = hcq_stream_patch_point(stream, names[i]);
+    emit_transfers(hcq_stream_cs(stream), r, p);
+    expect_ok(hcq_stream_end(stream));
+    for (i = 0; i < sizeof(model); i++)
+        model[i] = (uint8_t)hash_mix(i);
+    memcpy(r->out->host, model, sizeof(model));
+    for (i = 0; i < 300; i++) {
+        uint64_t h = seed = hash_mix(seed + i);
+        struct transfer t = {
+            .dst = (uint32_t)(h % 4096),
+            .src = (uint32_t)(h >> 16) % 4096,
+            .size = h >> 60 ? (uint32_t)(h >> 32) % 5000 : 0,
+            .at = (uint32_t)(h >> 40) % 2048 * 4,
+            .pattern = (uint32_t)(h >> 8),
+            .length = (uint32_t)(h >> 20) % 40,
+        };
+
+        expect_ok(hcq_stream_patch(stream, p[0], va + t.dst));
+        expect_ok(hcq_stream_patch(stream, p[1], va + AREA + t.src));
+        expect_ok(hcq_stream_patch(stream, p[2], t.size));
+        expect_ok(hcq_stream_patch(stream, p[3], va + t.at));
+        expect_ok(hcq_stream_patch(stream, p[4], t.pattern));
+        expect_ok(hcq_stream_patch(stream, p[5], t.length));
+        expect_ok(hcq_stream_submit(stream, NULL));
+        expect_ok(hcq_stream_wait(stream, LONG_NS));
+        model_transfers(model, &t);
+        assert_memory_equal(r->out->host, model, sizeof(model));
+    }
+    hcq_stream_destroy(stream);
+}
+
+static void
+patched_transfers(void **state)
+{
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+
+        random_transfers(&r, r.queue);
+        random_transfers(&r, r.copy);
+        close_rig(&r);
+    }
+}
+
+/* ---- reports --------------------------------------------------------------------------- */
+
+static void
+expect_text(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+}
+
+static void
+reports_name_commands(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct nv_queue *queue = nv_queue_of(r.queue);
+    struct hcq_stream *stream;
+    struct hcq_cs *cs;
+    char text[512], small[40];
+
+    (void)state;
+    memset(r.out->host, 0, 64);
+    nv_queue_describe(queue, text, sizeof(text));
+    assert_string_equal(text, "");
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_poll(cs, r.out->va, UINT32_MAX, 0xabcd0123);
+    exec_shape(cs, &r, 0, 3, 2);
+    hcq_cs_copy(cs, 0x2000, 0x1000, 64);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    nv_queue_describe(queue, text, sizeof(text));
+    expect_text(text, "poll 0x");
+    expect_text(text, "& 0xffffffff == 0xabcd0123, exec shape 3x1x1 of 2x1x1");
+    expect_text(text, "copy 64 bytes 0x1000 -> 0x2000");
+    nv_queue_describe(queue, small, sizeof(small)); /* what fits */
+    assert_memory_equal(small, text, sizeof(small) - 1);
+    expect_fails(hcq_queue_wait(r.queue, 1000000), BELL_E_TIMEOUT,
+                 "== 0xabcd0123");
+    expect_ok(hcq_device_recover(r.dev));
+    nv_queue_describe(queue, text, sizeof(text));
+    assert_string_equal(text, "");
+
+    expect_ok(hcq_stream_create(r.queue, "stuck", &stream));
+    hcq_cs_poll(hcq_stream_cs(stream), r.out->va, 3, 1);
+    expect_ok(hcq_stream_end(stream));
+    expect_ok(hcq_stream_submit(stream, NULL));
+    nv_queue_describe(queue, text, sizeof(text));
+    expect_text(text, "stream 'stuck': poll 0x");
+    *(volatile uint32_t *)r.out->host = 5; /* bit 1 clear, bit 0 set */
+    expect_ok(hcq_stream_wait(stream, LONG_NS));
+    close_rig(&r);
+}
+
+/* ---- what is refused ---------------------------------------------------------------------- */
+
+static void
+refused(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_80");
+    struct hcq_program *large = load_shape(r.dev, 255);
+    const uint32_t one[] = {1, 1, 1}, local[] = {512, 1, 1};
+    const uint64_t args[2] = {r.out->va, 1};
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_exec(cs, large, args, 2, one, local);
+    expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
+                 "512x1x1 = 512 threads in a block; with 255 registers it "
+                 "takes 256");
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_copy(cs, 1ull << 49, r.out->va, 4);
+    expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
+                 "addresses less than 0x2000000000000");
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_poll(cs, 1ull << 40, 1, 1);
+    expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "poll of 4 bytes");
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_exec(cs, large, args, 2, one, one);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+    assert_int_equal(value_at(&r, 0), 1 + 100 + 1);
+    close_rig(&r);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launch_path_is_free),
+        cmocka_unit_test(counters_count),
+        cmocka_unit_test(patched_shapes),
+        cmocka_unit_test(patched_transfers),
+        cmocka_unit_test(reports_name_commands),
+        cmocka_unit_test(refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
