@@ -542,6 +542,15 @@ rig_init(struct rig *rig, const char *spec)
 }
 
 void
+rig_run_from(struct rig *rig, size_t first)
+{
+    size_t i;
+
+    for (i = first; i < RIG_ALL; i++)
+        steps[i](rig);
+}
+
+void
 rig_run(struct rig *rig, size_t n_steps)
 {
     size_t i;

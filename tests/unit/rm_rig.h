@@ -126,6 +126,8 @@ void rig_init_on(struct rig *rig, struct kio *kio, const char *version,
                  uint32_t engine);
 void rig_init(struct rig *rig, const char *spec);
 void rig_run(struct rig *rig, size_t n_steps);
+/* The steps from `first` on. */
+void rig_run_from(struct rig *rig, size_t first);
 void rig_close(struct rig *rig);
 void rig_nothing_left(const struct kio *kio);
 void rig_fini(struct rig *rig);

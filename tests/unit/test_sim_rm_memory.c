@@ -1,6 +1,6 @@
-/* sim/nv/rm_memory.c, rm_space.c, rm_uvm.c: memory objects, CPU mappings,
- * pinned pages, address spaces, UVM, and two cards of one machine; the rules
- * of BRINGUP.md sections 5 and 6 and what breaks them.
+/* sim/nv/rm_memory.c, rm_space.c: memory objects, CPU mappings, pinned pages,
+ * address spaces, and two cards of one machine; the rules of BRINGUP.md
+ * section 6 and what breaks them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,530 @@
+/* sim/nv/rm_uvm.c: address spaces that are UVM's, by raw calls: the order of
+ * BRINGUP.md section 5, on every branch, as far as work that is done in such
+ * a space, and what breaks it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "ioctl/nv_uapi.h"
+#include "rm_rig.h"
+#include "sim/nv/gpu.h"
+#include "sim/nv/sim_nv.h"
+
+#define BASE         0x2000000000ull
+#define WINDOW       0x3000000000ull
+#define WINDOW_BYTES (64ull << 20)
+
+struct uvm_rig {
+    struct rig rig;
+    struct kio_file uvm, mm;
+    uint8_t uuid[16], other_uuid[16]; /* of the first and second card */
+};
+
+/* A call in the newest layout; the status. */
+static uint32_t
+uvm_call(const struct uvm_rig *u, uint32_t number, uint32_t struct_id,
+         void *newest)
+{
+    static uint64_t wire[2048];
+    uint32_t vendor = 0;
+
+    nv_wire_pack(&u->rig.abi, struct_id, newest, wire);
+    assert_int_equal(kio_ioctl_status(&u->uvm, number, wire, &vendor), BELL_OK);
+    nv_wire_unpack(&u->rig.abi, struct_id, wire, newest);
+    return vendor;
+}
+
+static void
+read_uuid(const struct rig *rig, uint32_t subdevice, uint8_t *uuid)
+{
+    struct nv2080_gpu_get_gid_info gid = {.flags = 2, .length = 16};
+
+    assert_int_equal(rig_control(rig, subdevice,
+                                 NV2080_CTRL_CMD_GPU_GET_GID_INFO,
+                                 NV_S_NV2080_GPU_GET_GID_INFO, &gid),
+                     0);
+    memcpy(uuid, gid.data, 16);
+}
+
+static uint32_t
+initialize(const struct uvm_rig *u)
+{
+    struct uvm_initialize p = {0};
+
+    return uvm_call(u, UVM_INITIALIZE, NV_S_UVM_INITIALIZE, &p);
+}
+
+static uint32_t
+register_gpu(const struct uvm_rig *u, const uint8_t *uuid)
+{
+    struct uvm_register_gpu p = {.rmCtrlFd = -1};
+
+    memcpy(p.gpu_uuid, uuid, 16);
+    return uvm_call(u, UVM_REGISTER_GPU, NV_S_UVM_REGISTER_GPU, &p);
+}
+
+static uint32_t
+register_space(const struct uvm_rig *u, const uint8_t *uuid, uint32_t space)
+{
+    struct uvm_register_gpu_vaspace p = {
+        .rmCtrlFd = u->rig.ctl.fd,
+        .hClient = u->rig.client,
+        .hVaSpace = space,
+    };
+
+    memcpy(p.gpuUuid, uuid, 16);
+    return uvm_call(u, UVM_REGISTER_GPU_VASPACE, NV_S_UVM_REGISTER_GPU_VASPACE,
+                    &p);
+}
+
+static uint32_t
+register_channel(const struct uvm_rig *u, uint32_t channel, uint64_t base,
+                 uint64_t length)
+{
+    struct uvm_register_channel p = {
+        .rmCtrlFd = u->rig.ctl.fd,
+        .hClient = u->rig.client,
+        .hChannel = channel,
+        .base = base,
+        .length = length,
+    };
+
+    memcpy(p.gpuUuid, u->uuid, 16);
+    return uvm_call(u, UVM_REGISTER_CHANNEL, NV_S_UVM_REGISTER_CHANNEL, &p);
+}
+
+static uint32_t
+unregister_channel(const struct uvm_rig *u, uint32_t channel)
+{
+    struct uvm_unregister_channel p = {.hClient = u->rig.client,
+                                       .hChannel = channel};
+
+    return uvm_call(u, UVM_UNREGISTER_CHANNEL, NV_S_UVM_UNREGISTER_CHANNEL, &p);
+}
+
+static uint32_t
+create_range(const struct uvm_rig *u, uint64_t base, uint64_t length)
+{
+    struct uvm_create_external_range p = {.base = base, .length = length};
+
+    return uvm_call(u, UVM_CREATE_EXTERNAL_RANGE,
+                    NV_S_UVM_CREATE_EXTERNAL_RANGE, &p);
+}
+
+static uint32_t
+map_external(const struct uvm_rig *u, uint64_t base, uint64_t length,
+             uint64_t offset, uint32_t memory, const uint8_t *uuid)
+{
+    static struct uvm_map_external_alloc p;
+
+    memset(&p, 0, sizeof(p));
+    p.base = base;
+    p.length = length;
+    p.offset = offset;
+    memcpy(p.perGpuAttributes[0].gpuUuid, uuid, 16);
+    p.perGpuAttributes[0].gpuMappingType = 1;
+    p.gpuAttributesCount = 1;
+    p.rmCtrlFd = u->rig.ctl.fd;
+    p.hClient = u->rig.client;
+    p.hMemory = memory;
+    return uvm_call(u, UVM_MAP_EXTERNAL_ALLOCATION, NV_S_UVM_MAP_EXTERNAL_ALLOC,
+                    &p);
+}
+
+static uint32_t
+unmap_external(const struct uvm_rig *u, uint64_t base, uint64_t length)
+{
+    struct uvm_unmap_external p = {.base = base, .length = length};
+
+    memcpy(p.gpuUuid, u->uuid, 16);
+    return uvm_call(u, UVM_UNMAP_EXTERNAL, NV_S_UVM_UNMAP_EXTERNAL, &p);
+}
+
+/* The one call whose older layout has what the newest lacks. */
+static uint32_t
+free_range(const struct uvm_rig *u, uint64_t base, uint64_t length)
+{
+    struct uvm_free_535 old = {.base = base, .length = length};
+    struct uvm_free call = {.base = base};
+    uint32_t vendor = 0;
+
+    assert_int_equal(
+        kio_ioctl_status(&u->uvm, UVM_FREE,
+                         u->rig.abi.major < 590 ? (void *)&old : (void *)&call,
+                         &vendor),
+        BELL_OK);
+    return vendor;
+}
+
+static uint32_t
+alloc_space(const struct rig *rig, uint32_t flags, uint32_t *handle)
+{
+    struct nv_vaspace_alloc params = {.flags = flags};
+
+    *handle = 0;
+    return rig_alloc(rig, rig->device, FERMI_VASPACE_A, NV_S_NV_VASPACE_ALLOC,
+                     &params, handle);
+}
+
+/* Client, device, a space of UVM's, the doorbell; UVM is not started. */
+static void
+uvm_rig_init(struct uvm_rig *u, const char *spec)
+{
+    struct rig *rig = &u->rig;
+
+    memset(u, 0, sizeof(*u));
+    rig_init(rig, spec);
+    rig_run(rig, RIG_MEMORY - 2);
+    assert_int_equal(rig_free(rig, rig->space), 0);
+    assert_int_equal(alloc_space(rig, 0x48, &rig->space), 0);
+    read_uuid(rig, rig->subdevice, u->uuid);
+    rig_open(rig, "/dev/nvidia-uvm", &u->uvm);
+    rig_open(rig, "/dev/nvidia-uvm", &u->mm);
+}
+
+static void
+start(struct uvm_rig *u)
+{
+    struct uvm_mm_initialize mm = {.uvmFd = u->uvm.fd};
+    uint32_t vendor = 0;
+
+    assert_int_equal(initialize(u), 0);
+    assert_int_equal(kio_ioctl_status(&u->mm, UVM_MM_INITIALIZE, &mm, &vendor),
+                     BELL_OK);
+    assert_int_equal(vendor, 0);
+    assert_int_equal(register_gpu(u, u->uuid), 0);
+    assert_int_equal(register_space(u, u->uuid, u->rig.space), 0);
+}
+
+/* Memory at BASE for both sides, with the channel's things in it. */
+static void
+add_memory(struct uvm_rig *u)
+{
+    struct rig *rig = &u->rig;
+
+    assert_int_equal(rig_video(rig, HUGE, &rig->memory), 0);
+    rig_open(rig, "/dev/nvidia0", &rig->view_file);
+    assert_int_equal(rig_map_cpu(rig, rig->device, rig->memory, 0, HUGE,
+                                 &rig->view_file, NULL),
+                     0);
+    rig->cpu = rig_map_file(rig, &rig->view_file, HUGE);
+    memset(rig->cpu, 0, 0x10000);
+    assert_int_equal(create_range(u, BASE, HUGE), 0);
+    assert_int_equal(map_external(u, BASE, HUGE, 0, rig->memory, u->uuid), 0);
+    rig->va = BASE;
+    assert_int_equal(rig_system(rig, 0x1000, &rig->notifier), 0);
+}
+
+static void
+add_channel(struct rig *rig)
+{
+    struct nv_channel_alloc params = rig_channel_params(rig);
+    bool is_gr = rig->engine == GR0;
+
+    rig->group = rig->channel = rig->object = 0;
+    assert_int_equal(rig_group(rig, rig->engine, &rig->group), 0);
+    assert_int_equal(rig_channel(rig, &params, &rig->channel), 0);
+    assert_int_equal(rig_alloc(rig, rig->channel,
+                               rig_class(rig, is_gr ? 0xc0 : 0xb5), NO_STRUCT,
+                               NULL, &rig->object),
+                     0);
+}
+
+static void
+uvm_rig_fini(struct uvm_rig *u)
+{
+    kio_close(&u->uvm);
+    kio_close(&u->mm);
+    rig_fini(&u->rig);
+}
+
+/* ---- tests -------------------------------------------------------------------- */
+
+static void
+test_work(void **state)
+{
+    static const char *const specs[] = {
+        "sm_90,branch=535",
+        "sm_90,branch=550",
+        "sm_90,branch=570",
+        "sm_90",
+        "sm_90,branch=590",
+        "sm_90,branch=595",
+        "sm_80",
+        "sm_120",
+    };
+    struct uvm_rig u;
+    uint64_t window = WINDOW;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(specs); i++) {
+        uvm_rig_init(&u, specs[i]);
+        start(&u);
+        add_memory(&u);
+        add_channel(&u.rig);
+        assert_int_equal(rig_token(&u.rig, u.rig.channel, &u.rig.token), 0);
+        /* not before it is registered */
+        assert_int_equal(rig_schedule(&u.rig, u.rig.group, true), S_STATE);
+        assert_int_equal(
+            register_channel(&u, u.rig.channel, window, WINDOW_BYTES), 0);
+        assert_int_equal(rig_schedule(&u.rig, u.rig.group, true), 0);
+        rig_check_work(&u.rig);
+        assert_int_equal(unregister_channel(&u, u.rig.channel), 0);
+        assert_int_equal(unregister_channel(&u, u.rig.channel), S_CHANNEL);
+        assert_int_equal(free_range(&u, BASE, HUGE), 0);
+        uvm_rig_fini(&u);
+    }
+}
+
+/* Closed at any point, nothing stays. */
+static void
+test_ends(void **state)
+{
+    struct uvm_rig u;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 5; i++) {
+        uvm_rig_init(&u, "sm_90");
+        if (i > 0)
+            start(&u);
+        if (i > 1)
+            add_memory(&u);
+        if (i > 2)
+            add_channel(&u.rig);
+        if (i > 3)
+            assert_int_equal(
+                register_channel(&u, u.rig.channel, WINDOW, WINDOW_BYTES), 0);
+        if (i % 2)
+            assert_int_equal(rig_free(&u.rig, u.rig.client), 0);
+        uvm_rig_fini(&u);
+    }
+}
+
+static void
+test_start_rules(void **state)
+{
+    struct uvm_initialize odd = {.flags = 8};
+    struct uvm_mm_initialize mm = {0};
+    uint8_t nobody[16] = {1};
+    struct uvm_rig u;
+    uint32_t plain, vendor = 0;
+
+    (void)state;
+    uvm_rig_init(&u, "sm_90");
+    assert_int_equal(register_gpu(&u, u.uuid), S_ILLEGAL_ACTION);
+    assert_int_equal(create_range(&u, BASE, HUGE), S_ILLEGAL_ACTION);
+    mm.uvmFd = u.uvm.fd;
+    assert_int_equal(kio_ioctl_status(&u.mm, UVM_MM_INITIALIZE, &mm, &vendor),
+                     BELL_OK);
+    assert_int_equal(vendor, S_ARGUMENT);
+    assert_int_equal(uvm_call(&u, UVM_INITIALIZE, NV_S_UVM_INITIALIZE, &odd),
+                     S_ARGUMENT);
+    assert_int_equal(initialize(&u), 0);
+    assert_int_equal(initialize(&u), 0);
+    odd.flags = 1;
+    assert_int_equal(uvm_call(&u, UVM_INITIALIZE, NV_S_UVM_INITIALIZE, &odd),
+                     S_STATE);
+    assert_int_equal(register_space(&u, u.uuid, u.rig.space), S_DEVICE);
+    assert_int_equal(register_gpu(&u, nobody), S_DEVICE);
+    assert_int_equal(register_gpu(&u, u.uuid), 0);
+    /* a space that is RM's */
+    assert_int_equal(alloc_space(&u.rig, 0, &plain), 0);
+    assert_int_equal(register_space(&u, u.uuid, plain), S_FLAGS);
+    assert_int_equal(register_space(&u, u.uuid, 0x99), S_HANDLE);
+    assert_int_equal(register_space(&u, u.uuid, u.rig.space), 0);
+    assert_int_equal(register_space(&u, u.uuid, u.rig.space), S_DEVICE);
+    assert_int_equal(rig_errno(&u.uvm, 0x1234, &odd), EINVAL);
+    uvm_rig_fini(&u);
+}
+
+static void
+test_range_rules(void **state)
+{
+    struct uvm_rig u;
+    struct sim_nv_usage usage;
+    uint32_t sys = 0;
+
+    (void)state;
+    uvm_rig_init(&u, "sm_90");
+    start(&u);
+    assert_int_equal(rig_video(&u.rig, 2 * HUGE, &u.rig.memory), 0);
+    assert_int_equal(rig_system(&u.rig, 0x4000, &sys), 0);
+    assert_int_equal(create_range(&u, BASE + 1, HUGE), S_ADDRESS);
+    assert_int_equal(create_range(&u, BASE, 0), S_ADDRESS);
+    assert_int_equal(create_range(&u, BASE, 2 * HUGE), 0);
+    assert_int_equal(create_range(&u, BASE + HUGE, HUGE), S_UVM_IN_USE);
+    assert_int_equal(create_range(&u, BASE + 2 * HUGE, 0x4000), 0);
+    assert_int_equal(map_external(&u, BASE, 0x10000, 0, u.rig.memory, u.uuid),
+                     S_ADDRESS);
+    assert_int_equal(
+        map_external(&u, BASE + 0x10000, HUGE, 0, u.rig.memory, u.uuid),
+        S_ADDRESS);
+    assert_int_equal(
+        map_external(&u, BASE + 8 * HUGE, HUGE, 0, u.rig.memory, u.uuid),
+        S_ADDRESS);
+    assert_int_equal(
+        map_external(&u, BASE, HUGE, 2 * HUGE, u.rig.memory, u.uuid), S_LIMIT);
+    assert_int_equal(map_external(&u, BASE, HUGE, 0, 0x99, u.uuid), S_HANDLE);
+    assert_int_equal(map_external(&u, BASE, HUGE, HUGE, u.rig.memory, u.uuid),
+                     0);
+    assert_int_equal(map_external(&u, BASE, HUGE, HUGE, u.rig.memory, u.uuid),
+                     S_ARGUMENT);
+    assert_int_equal(
+        map_external(&u, BASE + HUGE, HUGE, 0, u.rig.memory, u.uuid), 0);
+    assert_int_equal(map_external(&u, BASE + 2 * HUGE, 0x4000, 0, sys, u.uuid),
+                     0);
+    /* UVM keeps the memory that its user frees */
+    assert_int_equal(rig_free(&u.rig, u.rig.memory), 0);
+    sim_nv_usage(u.rig.kio, &usage);
+    assert_int_equal(usage.va_mapped_bytes, 2 * HUGE + 0x4000);
+    assert_int_equal(usage.memory_bytes, 2 * HUGE + 0x4000);
+    assert_int_equal(unmap_external(&u, BASE, HUGE), 0);
+    assert_int_equal(unmap_external(&u, BASE + 8 * HUGE, HUGE), S_ADDRESS);
+    assert_int_equal(free_range(&u, BASE, HUGE), S_ADDRESS);
+    assert_int_equal(free_range(&u, BASE + HUGE, HUGE), S_ADDRESS);
+    assert_int_equal(free_range(&u, BASE, 2 * HUGE), 0);
+    sim_nv_usage(u.rig.kio, &usage);
+    assert_int_equal(usage.va_mapped_bytes, 0x4000);
+    assert_int_equal(usage.memory_bytes, 0x4000);
+    uvm_rig_fini(&u);
+}
+
+static void
+test_channel_rules(void **state)
+{
+    struct uvm_rig u;
+
+    (void)state;
+    uvm_rig_init(&u, "sm_90");
+    start(&u);
+    add_memory(&u);
+    add_channel(&u.rig);
+    assert_int_equal(register_channel(&u, 0x99, WINDOW, WINDOW_BYTES),
+                     S_HANDLE);
+    assert_int_equal(register_channel(&u, u.rig.channel, WINDOW, 0x1000),
+                     S_ADDRESS);
+    assert_int_equal(
+        register_channel(&u, u.rig.channel, (uint64_t)1 << 57, WINDOW_BYTES),
+        S_RANGE);
+    assert_int_equal(register_channel(&u, u.rig.channel, BASE, WINDOW_BYTES),
+                     S_UVM_IN_USE);
+    assert_int_equal(register_channel(&u, u.rig.channel, WINDOW, WINDOW_BYTES),
+                     0);
+    assert_int_equal(create_range(&u, WINDOW, HUGE), S_UVM_IN_USE);
+    assert_int_equal(register_channel(&u, u.rig.channel, WINDOW + WINDOW_BYTES,
+                                      WINDOW_BYTES),
+                     S_CHANNEL);
+    /* one that goes is forgotten */
+    assert_int_equal(rig_free(&u.rig, u.rig.group), 0);
+    assert_int_equal(create_range(&u, WINDOW, HUGE), 0);
+    /* an engine that shares the graphics runlist is neither */
+    u.rig.engine = COPY(0);
+    add_channel(&u.rig);
+    assert_int_equal(register_channel(&u, u.rig.channel, 0, 0), S_OBJECT);
+    assert_int_equal(rig_free(&u.rig, u.rig.group), 0);
+    /* a copy engine's needs no registration to run */
+    u.rig.engine = COPY(4);
+    add_channel(&u.rig);
+    assert_int_equal(rig_token(&u.rig, u.rig.channel, &u.rig.token), 0);
+    assert_int_equal(rig_schedule(&u.rig, u.rig.group, true), 0);
+    memset(u.rig.cpu, 0, 0x10000);
+    rig_check_work(&u.rig);
+    uvm_rig_fini(&u);
+    /* less reach before Hopper */
+    uvm_rig_init(&u, "sm_80");
+    start(&u);
+    add_memory(&u);
+    add_channel(&u.rig);
+    assert_int_equal(
+        register_channel(&u, u.rig.channel, (uint64_t)1 << 40, WINDOW_BYTES),
+        S_RANGE);
+    uvm_rig_fini(&u);
+}
+
+static uint32_t
+set_peers(const struct uvm_rig *u, bool enable)
+{
+    struct uvm_enable_peer_access p = {0};
+
+    memcpy(p.gpuUuidA, u->uuid, 16);
+    memcpy(p.gpuUuidB, u->other_uuid, 16);
+    return uvm_call(
+        u, enable ? UVM_ENABLE_PEER_ACCESS : UVM_DISABLE_PEER_ACCESS,
+        enable ? NV_S_UVM_ENABLE_PEER_ACCESS : NV_S_UVM_DISABLE_PEER_ACCESS,
+        &p);
+}
+
+/* The first card's space with memory of the second. */
+static void
+test_peers(void **state)
+{
+    struct nv0080_alloc device = {.deviceId = 1};
+    struct sim_nv_usage usage;
+    struct kio_file node;
+    struct uvm_rig u;
+    uint32_t peer = 0, sub = 0, memory = 0, first;
+
+    (void)state;
+    uvm_rig_init(&u, "sm_90*2");
+    start(&u);
+    rig_open(&u.rig, "/dev/nvidia1", &node);
+    assert_int_equal(rig_alloc(&u.rig, u.rig.client, NV01_DEVICE_0,
+                               NV_S_NV0080_ALLOC, &device, &peer),
+                     0);
+    assert_int_equal(
+        rig_alloc(&u.rig, peer, NV20_SUBDEVICE_0, NO_STRUCT, NULL, &sub), 0);
+    read_uuid(&u.rig, sub, u.other_uuid);
+    assert_memory_not_equal(u.uuid, u.other_uuid, 16);
+    first = u.rig.device;
+    u.rig.device = peer;
+    assert_int_equal(rig_video(&u.rig, HUGE, &memory), 0);
+    u.rig.device = first;
+    assert_int_equal(create_range(&u, BASE, HUGE), 0);
+    assert_int_equal(map_external(&u, BASE, HUGE, 0, memory, u.uuid), S_DEVICE);
+    assert_int_equal(set_peers(&u, true), S_DEVICE); /* not registered */
+    assert_int_equal(register_gpu(&u, u.other_uuid), 0);
+    assert_int_equal(set_peers(&u, false), S_DEVICE);
+    assert_int_equal(set_peers(&u, true), 0);
+    assert_int_equal(set_peers(&u, true), S_DEVICE);
+    assert_int_equal(map_external(&u, BASE, HUGE, 0, memory, u.uuid), 0);
+    /* no space for the second card's own mappings */
+    assert_int_equal(map_external(&u, BASE, HUGE, 0, memory, u.other_uuid),
+                     S_DEVICE);
+    assert_int_equal(set_peers(&u, false), 0);
+    sim_nv_usage(u.rig.kio, &usage);
+    assert_int_equal(usage.va_mapped_bytes, 0);
+    kio_close(&node);
+    uvm_rig_fini(&u);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_work),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_start_rules),
+        cmocka_unit_test(test_range_rules),
+        cmocka_unit_test(test_channel_rules),
+        cmocka_unit_test(test_peers),
+    };
+
+    if (log_init() != BELL_OK)
+        return 2;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
