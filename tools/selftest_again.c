@@ -103,7 +103,7 @@ selftest_try_again(struct selftest *st, const struct selftest_step *step,
     int fd;
 
     if (strcmp(st->backend, "NV") != 0 || step->flags & SELFTEST_NV ||
-        step->flags & SELFTEST_ONCE)
+        step->flags & SELFTEST_ONCE || strstr(st->interface, "replay:"))
         return;
     fd = mkstemp(path);
     if (fd < 0)
