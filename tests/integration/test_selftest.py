@@ -8,6 +8,9 @@ import json
 
 from cli import Tap, expect, expect_json_error, run
 
+# Not every chip has that window; a sanitizer takes the addresses that the
+# other needs.
+MAY_SKIP = ('doorbell-bar1', 'uvm')
 SIMULATED = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120')
 
 
@@ -49,9 +52,9 @@ def check_device(tap, device, *more):
     done = run('selftest', device, '--json', *more)
     steps = steps_of(done)
     tap.check(f'all steps on {device}', expect(done, 0) + [
-        f'{s["name"]}: {s["verdict"]}: {s.get("came")}'
+        f'{s["name"]}: {s["verdict"]}: {s.get("came", s.get("why"))}'
         for s in steps if s['verdict'] != 'passed'
-        and s['name'] != 'doorbell-bar1'] + [
+        and not (s['verdict'] == 'skipped' and s['name'] in MAY_SKIP)] + [
         c for c in ['no steps'] if len(steps) < 15])
 
 
