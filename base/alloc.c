@@ -8,6 +8,7 @@
 static _Atomic uint64_t n_allocs;
 static _Atomic uint64_t fail_at; /* absolute allocation number; 0: never */
 static _Atomic int fail_once;
+static _Thread_local int is_spared;
 
 __attribute__((constructor)) static void
 read_fail_env(void)
@@ -30,13 +31,21 @@ host_alloc_count(void)
     return atomic_load(&n_allocs);
 }
 
+void
+host_fail_spare_thread(void)
+{
+    is_spared = 1;
+}
+
 static int
 may_alloc(void)
 {
-    uint64_t number =
-        atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed) + 1;
-    uint64_t limit = atomic_load_explicit(&fail_at, memory_order_relaxed);
+    uint64_t number, limit;
 
+    if (is_spared)
+        return 1;
+    number = atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed) + 1;
+    limit = atomic_load_explicit(&fail_at, memory_order_relaxed);
     if (limit == 0 || number < limit)
         return 1;
     return atomic_load(&fail_once) && number != limit;

@@ -22,6 +22,10 @@ void host_free(void *ptr);
  * a whole process. */
 void host_fail_after(uint64_t nth, int once);
 
+/* Allocations of the calling thread are neither counted nor made to fail: for
+ * threads that stand for hardware, which needs no memory of ours. */
+void host_fail_spare_thread(void);
+
 /* Allocations made so far by the process. */
 uint64_t host_alloc_count(void);
 

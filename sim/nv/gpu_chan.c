@@ -304,6 +304,7 @@ run_channel(void *arg)
 {
     struct nvgpu_chan *chan = arg;
 
+    host_fail_spare_thread();
     pthread_mutex_lock(&chan->lock);
     while (!chan->quit) {
         uint32_t put = chan->put;

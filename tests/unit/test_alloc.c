@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+
 #include "base/alloc.h"
 
 static void
@@ -81,6 +83,37 @@ test_calloc_overflow(void **state)
     assert_null(host_calloc(SIZE_MAX / 2, 3));
 }
 
+static void *
+allocate_spared(void *arg)
+{
+    void **out = arg;
+
+    host_fail_spare_thread();
+    out[0] = host_alloc(8);
+    out[1] = host_calloc(2, 8);
+    return NULL;
+}
+
+static void
+test_spared_thread(void **state)
+{
+    void *got[2] = {NULL, NULL};
+    uint64_t before = host_alloc_count();
+    pthread_t thread;
+
+    (void)state;
+    host_fail_after(1, 0);
+    assert_int_equal(pthread_create(&thread, NULL, allocate_spared, got), 0);
+    pthread_join(thread, NULL);
+    assert_non_null(got[0]);
+    assert_non_null(got[1]);
+    assert_int_equal(host_alloc_count(), before);
+    assert_null(host_alloc(8));
+    host_fail_after(0, 0);
+    host_free(got[0]);
+    host_free(got[1]);
+}
+
 static void
 test_grow(void **state)
 {
@@ -131,6 +164,7 @@ main(void)
         cmocka_unit_test(test_fails_once),
         cmocka_unit_test(test_aligned),
         cmocka_unit_test(test_calloc_overflow),
+        cmocka_unit_test(test_spared_thread),
         cmocka_unit_test(test_grow),
         cmocka_unit_test(test_grow_failure_keeps_array),
     };
