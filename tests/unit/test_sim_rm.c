@@ -334,7 +334,7 @@ test_text_files(void **state)
 static void
 test_requests(void **state)
 {
-    uint64_t buf[64] = {0};
+    static uint64_t buf[512]; /* as large as the largest of them */
     struct nv_card_info infos[2] = {0};
     struct nv_register_fd reg;
     struct rig rig;
