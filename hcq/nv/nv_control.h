@@ -78,6 +78,7 @@ struct nv_control {
     const struct nv_vm_ops *vm;
     void *vm_priv; /* owned: the model's */
     uint32_t vaspace;
+    uint64_t va_first, va_bytes;  /* what is given out; the model sets it */
     struct nv_backing **backings; /* owned; sorted by address */
     size_t n_backings, cap_backings;
     pthread_mutex_t grow_lock; /* one change of dev->local at a time */

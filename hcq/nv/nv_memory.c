@@ -688,7 +688,7 @@ nv_memory_open(struct nv_device *dev)
     uint32_t kind;
 
     BELL_TRY(control->vm->open(dev));
-    BELL_TRY(mem_va_create(NV_VA_FIRST, NV_VA_END - NV_VA_FIRST,
+    BELL_TRY(mem_va_create(control->va_first, control->va_bytes,
                            NV_VA_GRANULE_BYTES, &dev->va));
     for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++)
         BELL_TRY(open_pool(dev, (enum nv_mem_kind)kind));

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/log.h"
 #include "hcq/nv/nv_control.h"
 #include "ioctl/nv_uapi.h"
@@ -32,10 +33,16 @@
  * addresses are taken. lead: tinygrad's 64 MiB, and room. */
 #define WINDOW_BYTES (512u << 20)
 
+/* Of addresses, for each opening of a card. */
+#define SPACE_MIN_BYTES (32ull << 30)
+/* Channels' windows, which the CPU never sees, lie after all of them. */
+#define WINDOWS_FIRST 0xd000000000ull
+
 struct uvm {
     struct kio_file space, mm; /* the second keeps the first's memory alive */
     uint8_t uuid[UUID_BYTES];
-    void *reserved; /* NULL: not */
+    void *reserved;         /* NULL: not */
+    struct mem_va *windows; /* owned; control->lock */
 };
 
 static struct uvm *
@@ -108,29 +115,57 @@ register_space(struct nv_device *dev, struct uvm *uvm)
     return BELL_OK;
 }
 
-/* Nobody else in the process may get our addresses. */
+/* Addresses enough for twice the card's memory, a power of two of them. */
+static uint64_t
+space_bytes(const struct nv_device *dev)
+{
+    uint64_t size_bytes = SPACE_MIN_BYTES;
+
+    while (size_bytes < dev->base.info.memory_bytes * 2 &&
+           size_bytes * 2 <= WINDOWS_FIRST / 2)
+        size_bytes *= 2;
+    return size_bytes;
+}
+
+/* Tries to get exactly those addresses of the process. */
+static bool
+reserve_at(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
+{
+    void *want = (void *)(uintptr_t)va, *got;
+
+    if (kio_mmap(dev->kio, NULL, want, (size_t)size_bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                     MAP_FIXED_NOREPLACE,
+                 0, &got) != BELL_OK)
+        return false;
+    if (got == want)
+        return true;
+    kio_munmap(dev->kio, got, (size_t)size_bytes); /* kernels before 4.17 */
+    return false;
+}
+
+/* Nobody else in the process may get our addresses: other openings of a card
+ * have others. */
 static bell_status
 reserve_addresses(struct nv_device *dev, struct uvm *uvm)
 {
-    void *want = (void *)(uintptr_t)NV_VA_FIRST, *got;
-    size_t size_bytes = (size_t)(NV_VA_END - NV_VA_FIRST);
-    bell_status status = kio_mmap(dev->kio, NULL, want, size_bytes, PROT_NONE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-                                      MAP_FIXED_NOREPLACE,
-                                  0, &got);
+    struct nv_control *control = nv_control_of(dev);
+    uint64_t size_bytes = space_bytes(dev), va;
 
-    if (status == BELL_OK &&
-        got != want) { /* a kernel that knows no such flag */
-        kio_munmap(dev->kio, got, size_bytes);
-        status = BELL_E_KERNEL;
+    for (va = align_up(NV_VA_FIRST, size_bytes);
+         va + size_bytes <= WINDOWS_FIRST; va += size_bytes) {
+        if (reserve_at(dev, va, size_bytes)) {
+            uvm->reserved = (void *)(uintptr_t)va;
+            control->va_first = va;
+            control->va_bytes = size_bytes;
+            return BELL_OK;
+        }
     }
-    if (status != BELL_OK)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "the UVM model needs the addresses 0x%llx to 0x%llx "
-                         "of this process, and some are in use",
-                         NV_VA_FIRST, NV_VA_END);
-    uvm->reserved = got;
-    return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "the UVM model needs %llu GiB of addresses between "
+                     "0x%llx and 0x%llx of this process, and they are in use",
+                     (unsigned long long)(size_bytes >> 30), NV_VA_FIRST,
+                     WINDOWS_FIRST);
 }
 
 static bell_status
@@ -142,6 +177,8 @@ uvm_vm_open(struct nv_device *dev)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a UVM space");
     uvm->space.fd = uvm->mm.fd = -1;
     nv_control_of(dev)->vm_priv = uvm; /* uvm_vm_close gives it back */
+    BELL_TRY(mem_va_create(WINDOWS_FIRST, NV_VA_END - WINDOWS_FIRST,
+                           NV_HUGE_BYTES, &uvm->windows));
     BELL_TRY(reserve_addresses(dev, uvm));
     BELL_TRY(start_uvm(dev, uvm));
     BELL_TRY(register_card(dev, uvm));
@@ -163,7 +200,8 @@ uvm_vm_close(struct nv_device *dev)
     nv_rm_free(dev->rm, dev->rm->device, control->vaspace);
     control->vaspace = 0;
     if (uvm->reserved)
-        kio_munmap(dev->kio, uvm->reserved, (size_t)(NV_VA_END - NV_VA_FIRST));
+        kio_munmap(dev->kio, uvm->reserved, (size_t)control->va_bytes);
+    mem_va_destroy(uvm->windows);
     control->vm_priv = NULL;
     host_free(uvm);
 }
@@ -264,7 +302,7 @@ give_window_back(struct nv_device *dev, struct mem_range *window)
     struct nv_control *control = nv_control_of(dev);
 
     pthread_mutex_lock(&control->lock);
-    mem_va_free(dev->va, window);
+    mem_va_free(uvm_of(dev)->windows, window);
     pthread_mutex_unlock(&control->lock);
     *window = (struct mem_range){0};
 }
@@ -278,7 +316,7 @@ uvm_vm_add_channel(struct nv_device *dev, uint32_t channel,
     bell_status status;
 
     pthread_mutex_lock(&control->lock);
-    status = mem_va_alloc(dev->va, WINDOW_BYTES, NV_HUGE_BYTES, &window);
+    status = mem_va_alloc(uvm_of(dev)->windows, WINDOW_BYTES, 0, &window);
     pthread_mutex_unlock(&control->lock);
     BELL_TRY(status);
     status = register_channel(dev, channel, &window);

@@ -26,6 +26,8 @@ rm_vm_open(struct nv_device *dev)
     struct nv_control *control = nv_control_of(dev);
     struct nv_vaspace_alloc params = {0}; /* index 0: a new one */
 
+    control->va_first = NV_VA_FIRST;
+    control->va_bytes = NV_VA_END - NV_VA_FIRST;
     BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->device, FERMI_VASPACE_A,
                          NV_S_NV_VASPACE_ALLOC, &params, &control->vaspace));
     return BELL_OK;
