@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,6 +92,8 @@ watch(void *arg)
     struct nvgpu *gpu = arg;
     uint64_t last_ns = time_now_ns();
 
+    /* naps of the length that was asked for */
+    (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
     while (!atomic_load_explicit(&gpu->quit, memory_order_relaxed)) {
         uint32_t token = SILENCE;
         struct timespec nap = {0, 0};
