@@ -1,0 +1,380 @@
+/* hcq/nv/nv_cubin.c on cubins of the real assembler for six chips, where there
+ * is one, and on containers of our own everywhere: what a kernel needs,
+ * constant banks, variables, relocations, and what is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/nv/nv_cubin.h"
+#include "render/nv_container.h"
+
+#define VA 0x1000400000ull
+
+/* Where parameters start, and how much of static shared memory is the
+ * hardware's. src: hw/nv/CUBIN.md sections 4 and 6 */
+static const struct chip {
+    uint32_t sm;
+    const char *version;
+    uint32_t param_offset, shared_start;
+} chips[] = {
+    {80, "7.0", 0x160, 0},      {86, "7.1", 0x160, 0},
+    {89, "7.8", 0x160, 0},      {90, "7.8", 0x210, 0x400},
+    {100, "8.6", 0x380, 0x400}, {120, "8.7", 0x380, 0x400},
+};
+
+/* Every section that a loader is concerned with. */
+static const char module_text[] =
+    ".version %s\n.target sm_%u\n.address_size 64\n"
+    ".global .align 4 .u32 counter = 7;\n"
+    ".global .align 8 .u64 pointer = generic(counter);\n"
+    ".global .align 16 .b8 zeroed[4096];\n"
+    ".const .align 4 .f32 table[4] = {0f3F800000, 0f40000000, 0f40400000, "
+    "0f40800000};\n"
+    ".extern .shared .align 16 .b8 dynamic[];\n"
+    ".visible .entry other(.param .u64 a)\n{\n\tret;\n}\n"
+    ".visible .entry kernel(.param .u64 out, .param .u64 n, .param .u64 v)\n"
+    ".reqntid 64, 2, 1\n{\n"
+    "\t.reg .pred %%p<4>;\n\t.reg .u32 %%r<16>;\n\t.reg .u64 %%rd<12>;\n"
+    "\t.reg .f32 %%f<4>;\n\t.reg .f64 %%d<4>;\n"
+    "\t.shared .align 16 .b8 fixed[1024];\n"
+    "\t.local .align 16 .b8 stack[2048];\n"
+    "\tld.param.u64 %%rd0, [out];\n\tcvta.to.global.u64 %%rd0, %%rd0;\n"
+    "\tld.param.u64 %%rd1, [n];\n\tld.param.u64 %%rd2, [v];\n"
+    "\tmov.u64 %%rd3, stack;\n\tadd.u64 %%rd3, %%rd3, %%rd1;\n"
+    "\tst.local.u32 [%%rd3], %%r0;\n\tst.local.u64 [%%rd3+8], %%rd2;\n"
+    "\tcvt.u32.u64 %%r1, %%rd1;\n\tmov.u32 %%r2, fixed;\n"
+    "\tadd.u32 %%r2, %%r2, %%r1;\n\tst.shared.u32 [%%r2], %%r1;\n"
+    "\tmov.u32 %%r3, dynamic;\n\tadd.u32 %%r3, %%r3, %%r1;\n"
+    "\tst.shared.u32 [%%r3], %%r1;\n"
+    "\tbar.sync 0;\n\tbar.sync 3;\n"
+    "\tld.shared.u32 %%r4, [%%r2+4];\n\tld.shared.u32 %%r5, [%%r3+4];\n"
+    "\tadd.u32 %%r4, %%r4, %%r5;\n"
+    "\tmov.u64 %%rd4, table;\n\tadd.u64 %%rd4, %%rd4, %%rd1;\n"
+    "\tld.const.f32 %%f0, [%%rd4];\n\tcvt.rzi.u32.f32 %%r6, %%f0;\n"
+    "\tadd.u32 %%r4, %%r4, %%r6;\n"
+    "\tld.global.u32 %%r7, [counter];\n\tadd.u32 %%r4, %%r4, %%r7;\n"
+    "\tld.global.u64 %%rd5, [pointer];\n\tadd.u64 %%rd5, %%rd5, %%rd1;\n"
+    "\tmov.u64 %%rd6, zeroed;\n\tadd.u64 %%rd6, %%rd6, %%rd1;\n"
+    "\tld.global.u32 %%r8, [%%rd6];\n\tadd.u32 %%r4, %%r4, %%r8;\n"
+    "\tcvt.rn.f64.u64 %%d0, %%rd1;\n"
+    "\tfma.rn.f64 %%d0, %%d0, 0d3FF3C0CA428C59FB, 0d4005BF0A8B145769;\n"
+    "\tcvt.rzi.u64.f64 %%rd7, %%d0;\n\tadd.u64 %%rd5, %%rd5, %%rd7;\n"
+    "\tld.local.u64 %%rd8, [%%rd3+16];\n\tadd.u64 %%rd5, %%rd5, %%rd8;\n"
+    "\tcvt.u64.u32 %%rd9, %%r4;\n\tadd.u64 %%rd5, %%rd5, %%rd9;\n"
+    "\tst.global.u64 [%%rd0], %%rd5;\n\tret;\n}\n";
+
+static struct render_binary
+assemble(const struct chip *chip)
+{
+    const struct ptx_target target = {.sm = chip->sm};
+    struct render_binary binary;
+    char text[8192];
+
+    snprintf(text, sizeof(text), module_text, chip->version, chip->sm);
+    if (render_ptxas(text, &target, &binary) != BELL_OK)
+        fail_msg("sm_%u: %s", chip->sm, bell_error_last()->message);
+    return binary;
+}
+
+static void
+need_ptxas(void)
+{
+    char path[256];
+
+    if (render_ptxas_find(path, sizeof(path)) != BELL_OK) {
+        print_message("# skipped: %s\n", bell_error_last()->message);
+        skip();
+    }
+}
+
+static void
+open_ok(const struct render_binary *b, const char *entry,
+        struct nv_cubin *out_cubin)
+{
+    if (nv_cubin_open(b->data, b->size_bytes, "test", entry, out_cubin) !=
+        BELL_OK)
+        fail_msg("%s: %s", entry, bell_error_last()->message);
+}
+
+static uint64_t
+word_at(const uint8_t *image, uint64_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, image + offset, 8);
+    return value;
+}
+
+/* Bank 4 holds the addresses of the module's variables; `pointer`, among the
+ * initialised ones, that of `counter`. */
+static void
+check_image(const struct nv_cubin *c)
+{
+    uint8_t *image = host_alloc((size_t)c->image_bytes);
+    uint64_t pointer, counter = 0;
+    uint32_t i, value = 0, n_zero = 0;
+
+    assert_int_equal(nv_cubin_link(c, VA, image), BELL_OK);
+    assert_true(c->banks[4].size_bytes >= 16);
+    for (i = 0; i < c->banks[4].size_bytes; i += 8) {
+        uint64_t va = word_at(image, c->banks[4].offset + i);
+
+        assert_in_range(va, VA, VA + c->total_bytes - 1);
+        if (va >= VA + c->image_bytes) {
+            n_zero++;
+            continue;
+        }
+        memcpy(&value, image + (va - VA), 4);
+        if (value == 7)
+            counter = va;
+    }
+    assert_int_equal(n_zero, 1);
+    assert_int_not_equal(counter, 0);
+    for (i = 0; i + 8 <= c->image_bytes; i += 8) {
+        pointer = word_at(image, i);
+        if (pointer == counter &&
+            i - c->banks[4].offset >= c->banks[4].size_bytes)
+            break;
+    }
+    assert_true(i + 8 <= c->image_bytes); /* pointer = &counter */
+    assert_true(c->banks[3].size_bytes >= 16);
+    memcpy(&value, image + c->banks[3].offset + 4, 4);
+    assert_int_equal(value, 0x40000000); /* 2.0f */
+    host_free(image);
+}
+
+static void
+check_kernel(const struct nv_cubin *c, const struct chip *chip)
+{
+    uint32_t i;
+
+    assert_int_equal(c->sm, chip->sm);
+    assert_in_range(c->n_regs, 8, 255);
+    assert_int_equal(c->n_barriers, 4);
+    assert_in_range(c->stack_bytes, 2048, 4096);
+    assert_int_equal(c->shared_bytes, chip->shared_start + 1024);
+    assert_int_equal(c->max_threads, 128);
+    assert_int_equal(c->local[0], 64);
+    assert_int_equal(c->local[1], 2);
+    assert_int_equal(c->param_offset, chip->param_offset);
+    assert_int_equal(c->param_bytes, 24);
+    assert_int_equal(c->n_params, 3);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(c->params[i].offset, i * 8);
+        assert_int_equal(c->params[i].size_bytes, 8);
+    }
+    assert_int_equal(c->entry_offset % 128, 0);
+    assert_true(c->total_bytes >= c->image_bytes + 4096);
+    for (i = 0; i < NV_CUBIN_BANKS; i++)
+        assert_int_equal(c->banks[i].offset % 256, 0);
+    /* Code is fetched ahead. */
+    assert_true(c->image_bytes >= c->entry_offset + 4096);
+}
+
+static void
+real_cubins(void **state)
+{
+    size_t i;
+
+    (void)state;
+    need_ptxas();
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        struct render_binary b = assemble(&chips[i]);
+        struct nv_cubin kernel, other;
+
+        open_ok(&b, "kernel", &kernel);
+        check_kernel(&kernel, &chips[i]);
+        check_image(&kernel);
+        if (chips[i].sm < 90) /* constants of its f64 instructions */
+            assert_true(kernel.banks[2].size_bytes != 0);
+        open_ok(&b, "other", &other);
+        assert_int_equal(other.n_params, 1);
+        assert_int_equal(other.stack_bytes, 0);
+        assert_int_equal(other.max_threads, 0);
+        assert_int_equal(other.banks[2].size_bytes, 0);
+        assert_int_not_equal(other.entry_offset, kernel.entry_offset);
+        nv_cubin_close(&kernel);
+        nv_cubin_close(&other);
+        render_binary_fini(&b);
+    }
+}
+
+static void
+expect_refused(const void *data, size_t n, const char *entry, const char *part)
+{
+    struct nv_cubin c;
+
+    assert_int_equal(nv_cubin_open(data, n, "test", entry, &c), BELL_E_INVALID);
+    if (!strstr(bell_error_last()->message, part) ||
+        strncmp(bell_error_last()->message, "program 'test': ", 16) != 0)
+        fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
+}
+
+static const char printf_text[] =
+    ".version 7.8\n.target sm_90\n.address_size 64\n"
+    ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+    ".visible .entry kernel(.param .u64 out)\n{\n"
+    "\t.reg .u64 %rd<4>;\n\t.reg .u32 %r<4>;\n"
+    "\tld.param.u64 %rd0, [out];\n\t{\n"
+    "\t.param .b64 a;\n\tst.param.b64 [a], %rd0;\n"
+    "\t.param .b64 b;\n\tst.param.b64 [b], %rd0;\n"
+    "\t.param .b32 r;\n\tcall.uni (r), vprintf, (a, b);\n"
+    "\tld.param.b32 %r0, [r];\n\t}\n\tst.global.u32 [%rd0], %r0;\n"
+    "\tret;\n}\n";
+
+static const char cluster_text[] =
+    ".version 7.8\n.target sm_90\n.address_size 64\n"
+    ".visible .entry kernel(.param .u64 out)\n"
+    ".explicitcluster\n.reqnctapercluster 2, 1, 1\n{\n\tret;\n}\n";
+
+static void
+refused_cubins(void **state)
+{
+    const struct ptx_target target = {.sm = 90};
+    struct render_binary b;
+
+    (void)state;
+    need_ptxas();
+    assert_int_equal(render_ptxas(printf_text, &target, &b), BELL_OK);
+    expect_refused(b.data, b.size_bytes, "kernel", "vprintf");
+    render_binary_fini(&b);
+    assert_int_equal(render_ptxas(cluster_text, &target, &b), BELL_OK);
+    expect_refused(b.data, b.size_bytes, "kernel", "clusters of 2x1x1 blocks");
+    expect_refused(b.data, b.size_bytes, "nowhere", "no entry 'nowhere'");
+    render_binary_fini(&b);
+}
+
+static void
+which_chips(void **state)
+{
+    (void)state;
+    assert_true(nv_cubin_runs_on(80, 80));
+    assert_true(nv_cubin_runs_on(80, 86));
+    assert_true(nv_cubin_runs_on(86, 89));
+    assert_false(nv_cubin_runs_on(86, 80));
+    assert_false(nv_cubin_runs_on(89, 90));
+    assert_false(nv_cubin_runs_on(90, 100));
+    assert_false(nv_cubin_runs_on(120, 100));
+}
+
+/* ---- containers ------------------------------------------------------------- */
+
+static struct render_binary
+pack(uint32_t sm)
+{
+    static const uint32_t seven = 7;
+    static const struct nv_container_var vars[] = {
+        {"counter", 4, 4, &seven, false},
+        {"zeroed", 64, 16, NULL, false},
+        {"table", 8, 8, "\1\2\3\4\5\6\7", true},
+    };
+    struct nv_container_desc d = {
+        .text = ".visible .entry kernel(.param .u64 p0)\n{\n\tret;\n}\n",
+        .entry = "kernel",
+        .sm = sm,
+        .n_params = 1,
+        .shared_bytes = 100,
+        .stack_bytes = 32,
+        .n_regs = 24,
+        .n_barriers = 1,
+        .vars = vars,
+        .n_vars = ARRAY_LEN(vars),
+    };
+    struct render_binary b;
+
+    if (render_nv_container(&d, &b) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    return b;
+}
+
+static void
+containers(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        struct render_binary b = pack(chips[i].sm);
+        struct nv_cubin c;
+        uint8_t *image;
+
+        open_ok(&b, "kernel", &c);
+        assert_int_equal(c.sm, chips[i].sm);
+        assert_int_equal(c.n_regs, 24);
+        assert_int_equal(c.n_barriers, 1);
+        assert_int_equal(c.stack_bytes, 32);
+        assert_int_equal(c.param_offset, chips[i].param_offset);
+        assert_int_equal(c.shared_bytes, chips[i].shared_start + 100);
+        assert_int_equal(c.banks[3].size_bytes, 8);
+        image = host_alloc((size_t)c.image_bytes);
+        assert_int_equal(nv_cubin_link(&c, VA, image), BELL_OK);
+        assert_memory_equal(image + c.entry_offset, "BELL PTX", 8);
+        assert_memory_equal(image + c.banks[3].offset, "\1\2\3\4", 4);
+        assert_int_equal(
+            *(uint32_t *)(void *)(image +
+                                  (word_at(image, c.banks[4].offset) - VA)),
+            7);
+        host_free(image);
+        nv_cubin_close(&c);
+        render_binary_fini(&b);
+    }
+}
+
+/* Cut off anywhere, it is refused or, past the last byte that matters, whole.
+ */
+static void
+truncated(void **state)
+{
+    struct render_binary b = pack(90);
+    size_t n;
+
+    (void)state;
+    for (n = 0; n < b.size_bytes; n++) {
+        uint8_t *copy = host_alloc(n + 1);
+        struct nv_cubin c;
+
+        memcpy(copy, b.data, n);
+        if (nv_cubin_open(copy, n, "test", "kernel", &c) == BELL_OK)
+            nv_cubin_close(&c);
+        else
+            assert_int_equal(bell_error_last()->status, BELL_E_INVALID);
+        host_free(copy);
+    }
+    expect_refused(b.data, 20, "kernel", "truncated: 20 bytes");
+    render_binary_fini(&b);
+}
+
+static void
+no_memory(void **state)
+{
+    struct render_binary b = pack(80);
+    struct nv_cubin c;
+
+    (void)state;
+    host_fail_after(1, 1);
+    assert_int_equal(nv_cubin_open(b.data, b.size_bytes, "test", "kernel", &c),
+                     BELL_E_NO_MEMORY);
+    host_fail_after(0, 0);
+    render_binary_fini(&b);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(real_cubins), cmocka_unit_test(refused_cubins),
+        cmocka_unit_test(which_chips), cmocka_unit_test(containers),
+        cmocka_unit_test(truncated),   cmocka_unit_test(no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
