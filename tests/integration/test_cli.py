@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The command line's contract: exit codes, messages, JSON documents.
 
-usage: test_cli.py DOORBELL
+usage: test_cli.py DOORBELL [--sim]     --sim: there are simulated cards
 """
 import json
 import subprocess
+import sys
 
 from cli import DOORBELL, Tap, expect, expect_json_error, run
+
+SIMULATED = '--sim' in sys.argv
 
 
 def check_usage(tap):
@@ -97,7 +100,26 @@ def check_kernel(tap):
     tap.check('kernel --json', complaints)
     tap.check('kernel', expect(run('kernel', 'x * 2', '--in', 'x=3:int8'), 0,
                                out='us a run'))
+    tap.check('kernel --emit llvm', expect(
+        run('kernel', 'x * 2', '--in', 'x=9', '--emit', 'llvm', '--device',
+            'CPU'), 0, out='define void @'))
+    if SIMULATED:
+        done = run('kernel', 'x.sum()', '--in', 'x=9', '--emit', 'ptx')
+        tap.check('kernel --emit ptx', expect(
+            done, 0, out='.target sm_90') + (
+                [done.stdout] if 'us a run' in done.stdout else []))
+        tap.check('kernel for a simulated card', expect(
+            run('kernel', 'x * 2', '--in', 'x=9', '--runs', '3', '--device',
+                'NV@sim:sm_80', '--show', 'render'), 0,
+            out='.target sm_80'))
+    else:
+        tap.skip('kernel --emit ptx', 'built without simulated cards')
+    tap.check('kernel --emit for another device', expect(
+        run('kernel', '1', '--emit', 'ptx', '--device', 'CPU'), 2,
+        err='not compiled from it'))
     for args, part in ((('x +', '--in', 'x=3'), 'column 4'),
+                       (('1', '--emit', 'c'), 'neither ptx nor llvm'),
+                       (('1', '--emit', 'ptx'), 'no JSON'),
                        (('y',), 'column 1'),
                        (('x', '--in', 'x=3:flot'), "no dtype 'flot'"),
                        (('x', '--in', 'x=3,4'), '--in x=3,4'),

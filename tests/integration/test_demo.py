@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """`doorbell demo mnist`: results, repeatability, and every way to fail.
 
-usage: test_demo.py DOORBELL [--small]     --small: no full training
+usage: test_demo.py DOORBELL [--small] [--sim]
+    --small: no full training   --sim: there are simulated cards
 """
 import gzip
 import json
@@ -13,6 +14,7 @@ import tempfile
 from cli import Tap, data_dir, expect, expect_json_error, run
 
 SMALL = '--small' in sys.argv
+SIMULATED = '--sim' in sys.argv
 
 
 def train(*args, **environment):
@@ -77,6 +79,30 @@ def check_refusals(tap):
         tap.check(f'no silent fallback from {device}', expect_json_error(
             run('demo', 'mnist', '--device', device, '--json'), 3,
             device.split(':')[0]))
+
+
+def check_simulated(tap):
+    """A few steps on simulated cards agree with the CPU to rounding."""
+    for device, model in (('NV@sim:sm_90', 'mlp'), ('NV@sim:sm_90', 'conv'),
+                          ('NV@sim:sm_80', 'mlp'), ('NV@sim:sm_120', 'mlp')):
+        name = f'{model} on {device} as on the CPU'
+        args = ('--steps', '3', '--batch', '16', '--seed', '3', '--model',
+                model)
+        if SMALL and (device, model) != ('NV@sim:sm_90', 'mlp'):
+            tap.skip(name, 'one is enough with sanitizers')
+            continue
+        want, complaints = train(*args, '--device', 'CPU')
+        got, more = train(*args, '--device', device)
+        complaints += more
+        if not complaints:
+            print(f'# {name}: loss {got["loss"]} and {want["loss"]}, '
+                  f'{got["total_s"]:.1f} s')
+            if abs(got['loss'] - want['loss']) > 1e-5 * abs(want['loss']):
+                complaints.append(f'loss {got["loss"]}, not {want["loss"]}')
+            if abs(got['test_accuracy'] - want['test_accuracy']) > 0.002:
+                complaints.append(f'accuracy {got["test_accuracy"]}, not '
+                                  f'{want["test_accuracy"]}')
+        tap.check(name, complaints)
 
 
 def idx(shape, data):
@@ -157,6 +183,10 @@ def main():
     tap = Tap()
     check_results(tap)
     check_refusals(tap)
+    if SIMULATED:
+        check_simulated(tap)
+    else:
+        tap.skip('simulated cards', 'built without them')
     check_files(tap)
     check_memory(tap)
     real = data_dir('mnist')

@@ -2,7 +2,7 @@
 """`doorbell fuzz`: finds nothing on the CPU, repeats itself, and its programs
 are C that compiles and says the same.
 
-usage: test_fuzz.py DOORBELL [--few] [--compile COMMAND...]
+usage: test_fuzz.py DOORBELL [--few] [--sim] [--compile COMMAND...]
 """
 import json
 import os
@@ -36,6 +36,20 @@ def check_runs(tap, programs):
         results.append(result)
     tap.check('the same again', [] if results[0] == results[1] else [
         f'{results}'])
+
+
+def check_simulated(tap, few):
+    """Programs on simulated cards agree with the reference."""
+    for device, programs, seed in (('NV@sim:sm_90', 300, 1),
+                                   ('NV@sim:sm_80', 60, 2),
+                                   ('NV@sim:sm_120', 60, 3)):
+        programs = 20 if few else programs
+        done = run('fuzz', device, '--programs', str(programs), '--seed',
+                   str(seed))
+        tap.check(f'{programs} programs on {device}', expect(
+            done, 0, out=f'{programs} programs (') + (
+                [] if done.stdout.rstrip().endswith(': 0 mismatches')
+                else [done.stdout]))
 
 
 def check_refusals(tap):
@@ -76,6 +90,10 @@ def main():
     args = sys.argv[2:]
     check_runs(tap, 40 if '--few' in args else 300)
     check_refusals(tap)
+    if '--sim' in args:
+        check_simulated(tap, '--few' in args)
+    else:
+        tap.skip('simulated cards', 'built without them')
     if '--compile' in args:
         check_programs_in_c(tap, args[args.index('--compile') + 1:])
     else:
