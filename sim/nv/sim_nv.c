@@ -611,6 +611,17 @@ count_files(const struct rm_process *process, struct sim_nv_usage *usage)
     usage->mappings += (uint32_t)process->n_mappings;
 }
 
+/* The machine that a stack ends in; NULL: it ends in something else. */
+static struct rm_machine *
+machine_of(const struct kio *stack)
+{
+    while (stack && stack->below)
+        stack = stack->below;
+    if (!stack || stack->ops != &sim_ops)
+        return NULL;
+    return ((const struct rm_process *)stack)->machine;
+}
+
 void
 sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage)
 {
@@ -618,12 +629,9 @@ sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage)
     const struct rm_process *p;
     const struct rm_client *c;
     const struct rm_vas *vas;
-    struct rm_machine *machine;
+    struct rm_machine *machine = machine_of(stack);
 
-    while (stack && stack->below)
-        stack = stack->below;
-    if (stack && stack->ops == &sim_ops) {
-        machine = ((const struct rm_process *)stack)->machine;
+    if (machine) {
         pthread_mutex_lock(&machine->lock);
         for (p = machine->processes; p; p = p->next)
             count_files(p, &usage);
@@ -637,6 +645,19 @@ sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage)
         pthread_mutex_unlock(&machine->lock);
     }
     *out_usage = usage;
+}
+
+bool
+sim_nv_bell_error(const struct kio *stack, char *text, size_t size_bytes)
+{
+    struct rm_machine *machine = machine_of(stack);
+    uint32_t i;
+
+    for (i = 0; machine && i < machine->n_cards; i++) {
+        if (nvgpu_bell_error(machine->cards[i].gpu, text, size_bytes))
+            return true;
+    }
+    return false;
 }
 
 bool

@@ -6,12 +6,16 @@
  * machine (cards and kernel), which is made with the first and goes with the
  * last. SPEC is CHIP[*CARDS][,branch=N]: "sm_90", "sm_80*2,branch=535".
  *
+ * Not simulated: OS events (poll waits and says nothing), managed memory and
+ * page faults of UVM, partitions, dma-buf export, several subdevices.
+ *
  * Threads: any. src: hw/nv/BRINGUP.md, ioctls.csv.
  */
 #ifndef BELL_SIM_NV_SIM_NV_H
 #define BELL_SIM_NV_SIM_NV_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -36,6 +40,10 @@ BELL_MUST_CHECK bell_status sim_nv_create(const char *spec,
 /* Of the machine that a stack of forms ends in. All 0 where it ends in
  * something else. */
 void sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage);
+
+/* Whether a doorbell of the machine was rung with a word that is no channel's
+ * token, and which, in `text`. */
+bool sim_nv_bell_error(const struct kio *stack, char *text, size_t size_bytes);
 
 /* Whether any simulated machine is there: for after the last close. */
 bool sim_nv_machine_exists(void);

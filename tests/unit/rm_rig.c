@@ -635,10 +635,8 @@ rig_wait(const volatile uint32_t *word, uint32_t value)
     unsigned i;
 
     for (i = 0; i < WAIT_MS * 5; i++) {
-        if (*word == value) {
-            __sync_synchronize();
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value)
             return true;
-        }
         usleep(200);
     }
     return false;

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -191,6 +192,62 @@ test_processes(void **state)
     rig_fini(&b);
     kio_destroy(other);
     assert_false(sim_nv_machine_exists());
+}
+
+static void *
+run_process(void *arg)
+{
+    struct rig rig;
+    int i;
+
+    (void)arg;
+    for (i = 0; i < 8; i++) {
+        rig_init(&rig, "sm_90");
+        rig.engine = i % 2 ? COPY(5) : GR0;
+        rig_run(&rig, RIG_ALL);
+        rig_check_work(&rig);
+        rig_close(&rig);
+        kio_destroy(rig.kio);
+    }
+    return NULL;
+}
+
+/* Machines come and go as their last process does. */
+static void
+test_threads(void **state)
+{
+    pthread_t threads[4];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_process, NULL),
+                         0);
+    for (i = 0; i < ARRAY_LEN(threads); i++)
+        pthread_join(threads[i], NULL);
+    assert_false(sim_nv_machine_exists());
+}
+
+/* A token that is no channel's is told. */
+static void
+test_bell_error(void **state)
+{
+    struct rig rig;
+    char text[128] = "";
+    unsigned i;
+
+    (void)state;
+    rig_init(&rig, "sm_90*2");
+    rig_run(&rig, RIG_ALL);
+    rig_check_work(&rig);
+    assert_false(sim_nv_bell_error(rig.kio, text, sizeof(text)));
+    rig.window[0x90 / 4] = 0xabcd;
+    for (i = 0; i < WAIT_MS && !sim_nv_bell_error(rig.kio, text, sizeof(text));
+         i++)
+        usleep(1000);
+    assert_non_null(strstr(text, "0xabcd"));
+    rig_fini(&rig);
+    assert_false(sim_nv_bell_error(NULL, text, sizeof(text)));
 }
 
 /* The n-th allocation fails, for every n: clean, and nothing stays. */
@@ -607,6 +664,7 @@ main(void)
         cmocka_unit_test(test_bring_up),  cmocka_unit_test(test_branches),
         cmocka_unit_test(test_leaks),     cmocka_unit_test(test_free_orders),
         cmocka_unit_test(test_specs),     cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_bell_error),
         cmocka_unit_test(test_no_memory), cmocka_unit_test(test_replay),
         cmocka_unit_test(test_nodes),     cmocka_unit_test(test_text_files),
         cmocka_unit_test(test_requests),  cmocka_unit_test(test_small_escapes),
