@@ -1,0 +1,223 @@
+/* The card: chips, clock, address spaces, and the thread that looks at the
+ * doorbells. src: hw/amd/BRINGUP.md 0 and 2; sizes are kept small. */
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "sim/amd/gpu_internal.h"
+
+static const struct amdgpu_chip chips[] = {
+    {
+        .name = "gfx942",
+        .gfx_target_version = 90402,
+        .isa = ISA_GFX9,
+        .gfx = 9,
+        .sdma_version = 40402,
+        .n_xcc = 4,
+        .simd_count = 64, /* 4 CUs of an XCC */
+        .simd_per_cu = 4,
+        .array_count = 4,
+        .simd_arrays_per_engine = 1,
+        .max_waves_per_simd = 8,
+        .max_slots_scratch_cu = 32,
+        .lds_kib = 64,
+        .n_sdma = 4,
+        .n_sdma_queues = 8,
+        .device_id = 0x74a1,
+        .vram_bytes = 8ull << 30,
+        .clock_hz = 100000000,
+    },
+    {
+        .name = "gfx1100",
+        .gfx_target_version = 110000,
+        .isa = ISA_GFX11,
+        .gfx = 11,
+        .sdma_version = 60000,
+        .n_xcc = 1,
+        .simd_count = 16, /* 8 CUs */
+        .simd_per_cu = 2,
+        .array_count = 4,
+        .simd_arrays_per_engine = 2,
+        .max_waves_per_simd = 16,
+        .max_slots_scratch_cu = 32,
+        .lds_kib = 64,
+        .n_sdma = 2,
+        .n_sdma_queues = 6,
+        .device_id = 0x744c,
+        .vram_bytes = 8ull << 30,
+        .clock_hz = 100000000,
+    },
+};
+
+const struct amdgpu_chip *
+amdgpu_chip_find(const char *name, uint32_t number)
+{
+    uint32_t i;
+
+    if (!name)
+        return number < ARRAY_LEN(chips) ? &chips[number] : NULL;
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        if (strcmp(chips[i].name, name) == 0)
+            return &chips[i];
+    }
+    return NULL;
+}
+
+uint64_t
+amdgpu_clock(const struct amdgpu *gpu)
+{
+    uint64_t ns = time_now_ns() - gpu->start_ns;
+
+    return ns / (1000000000u / gpu->chip->clock_hz) + 1;
+}
+
+/* ---- doorbells -------------------------------------------------------------------- */
+
+/* Tells a queue of a new value; true if there was one. */
+static bool
+look_at(struct amdgpu_queue *q)
+{
+    uint64_t value = __atomic_load_n(q->desc.doorbell, __ATOMIC_ACQUIRE);
+    bool changed;
+
+    pthread_mutex_lock(&q->lock);
+    changed = value != q->bell;
+    if (changed) {
+        q->bell = value;
+        q->rung = true;
+        pthread_cond_signal(&q->wake);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return changed;
+}
+
+static bool
+look_at_all(struct amdgpu *gpu)
+{
+    bool any = false;
+    size_t i;
+
+    pthread_mutex_lock(&gpu->lock);
+    for (i = 0; i < gpu->n_queues; i++)
+        any |= look_at(gpu->queues[i]);
+    pthread_mutex_unlock(&gpu->lock);
+    return any;
+}
+
+/* Looks closely for a while after each ring, then ever less often. */
+static void *
+watch(void *arg)
+{
+    struct amdgpu *gpu = arg;
+    struct timespec nap = {0, 50000};
+    uint64_t last_ns = time_now_ns();
+
+    while (!atomic_load(&gpu->quit)) {
+        if (look_at_all(gpu))
+            last_ns = time_now_ns();
+        else if (time_now_ns() - last_ns > 200000)
+            nanosleep(&nap, NULL);
+        else
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* ---- life --------------------------------------------------------------------------- */
+
+bell_status
+amdgpu_create(const struct amdgpu_chip *chip, struct amdgpu **out_gpu)
+{
+    struct amdgpu *gpu = host_calloc(1, sizeof(*gpu));
+    bell_status status;
+
+    if (!gpu || pthread_mutex_init(&gpu->lock, NULL) != 0) {
+        host_free(gpu);
+        return bell_fail(BELL_E_NO_MEMORY, "simulated %s", chip->name);
+    }
+    gpu->chip = chip;
+    gpu->start_ns = time_now_ns();
+    status = amd_code_create(chip->isa, &gpu->code);
+    if (status == BELL_OK &&
+        pthread_create(&gpu->watcher, NULL, watch, gpu) != 0) {
+        amd_code_destroy(gpu->code);
+        status =
+            bell_fail(BELL_E_NO_MEMORY, "simulated %s: no thread", chip->name);
+    }
+    if (status != BELL_OK) {
+        pthread_mutex_destroy(&gpu->lock);
+        host_free(gpu);
+        return status;
+    }
+    *out_gpu = gpu;
+    return BELL_OK;
+}
+
+void
+amdgpu_destroy(struct amdgpu *gpu)
+{
+    if (!gpu)
+        return;
+    atomic_store(&gpu->quit, 1);
+    pthread_join(gpu->watcher, NULL);
+    amd_code_destroy(gpu->code);
+    pthread_mutex_destroy(&gpu->lock);
+    host_free(gpu->queues);
+    host_free(gpu);
+}
+
+/* ---- address spaces ---------------------------------------------------------------- */
+
+bell_status
+amdgpu_space_create(struct amdgpu *gpu, struct amdgpu_space **out_space)
+{
+    struct amdgpu_space *space = host_calloc(1, sizeof(*space));
+    bell_status status;
+
+    if (!space)
+        return bell_fail(BELL_E_NO_MEMORY, "address space");
+    space->gpu = gpu;
+    status = sim_space_create(&space->pages);
+    if (status != BELL_OK) {
+        host_free(space);
+        return status;
+    }
+    *out_space = space;
+    return BELL_OK;
+}
+
+void
+amdgpu_space_destroy(struct amdgpu_space *space)
+{
+    if (!space)
+        return;
+    sim_space_destroy(space->pages);
+    host_free(space);
+}
+
+bell_status
+amdgpu_space_map(struct amdgpu_space *space, uint64_t va, void *host,
+                 uint64_t size_bytes, uint32_t flags)
+{
+    uint32_t page = 0;
+
+    page |= flags & AMDGPU_MAP_WRITABLE ? 0 : SIM_PAGE_READ_ONLY;
+    page |= flags & AMDGPU_MAP_EXECUTABLE ? SIM_PAGE_EXECUTABLE : 0;
+    page |= flags & AMDGPU_MAP_SYSTEM ? SIM_PAGE_SYSTEM : 0;
+    page |= flags & AMDGPU_MAP_UNCACHED ? SIM_PAGE_UNCACHED : 0;
+    return sim_space_map(space->pages, va, host, size_bytes, 4096, page);
+}
+
+void
+amdgpu_space_unmap(struct amdgpu_space *space, uint64_t va, uint64_t size_bytes)
+{
+    sim_space_unmap(space->pages, va, size_bytes);
+}
+
+void
+amdgpu_space_evict(struct amdgpu_space *space, bool evicted)
+{
+    atomic_store(&space->evicted, evicted ? 1 : 0);
+}

@@ -1,0 +1,355 @@
+/* Launches: from registers, or an AQL packet and a kernel descriptor, to the
+ * interpreter; and AQL queues. src: hw/amd/BRINGUP.md 5, 6, 7, 13, CODEOBJ.md
+ * 4 and 5, pm4.csv (AQL rows). */
+#include <string.h>
+
+#include "sim/amd/gpu_internal.h"
+
+/* Absolute numbers. src: regs.csv */
+enum {
+    REG_START = 0x2e04,
+    REG_NUM_THREAD = 0x2e07,
+    REG_PGM_LO = 0x2e0c,
+    REG_PGM_HI = 0x2e0d,
+    REG_SCRATCH_LO = 0x2e10,
+    REG_RSRC1 = 0x2e12,
+    REG_RSRC2 = 0x2e13,
+    REG_TMPRING = 0x2e18,
+    REG_RSRC3_GFX10 = 0x2e28,
+    REG_RSRC3_GFX9 = 0x2e2d,
+    REG_USER_DATA = 0x2e40
+};
+
+static uint32_t
+reg(const struct amdgpu_queue *q, uint32_t number)
+{
+    return q->sh[q->xcc][number - SH_FIRST];
+}
+
+/* Memory of kernels, without the card's own faults: the interpreter tells. */
+static void *
+kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
+{
+    struct amdgpu_queue *q = user;
+    uint64_t n;
+    uint32_t flags;
+    void *at;
+
+    (void)sim_walk_pause(&q->walk);
+    at = sim_walk_span(&q->walk, va, &n, &flags);
+    if (!at || n < n_bytes)
+        return NULL;
+    if (access == AMD_ACCESS_FETCH && !(flags & SIM_PAGE_EXECUTABLE))
+        return NULL;
+    if ((access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC) &&
+        flags & SIM_PAGE_READ_ONLY)
+        return NULL;
+    return at;
+}
+
+static bool
+kernel_failed(struct amdgpu_queue *q, const struct amd_wave_report *r)
+{
+    uint64_t n;
+    uint32_t flags;
+    uint64_t va = r->fault == AMD_WAVE_FETCH ? r->pc : r->va;
+    void *at;
+
+    if (r->fault == AMD_WAVE_STOPPED)
+        return false;
+    if (r->fault == AMD_WAVE_UNMAPPED || r->fault == AMD_WAVE_FETCH) {
+        at = sim_walk_span(&q->walk, va, &n, &flags);
+        return amdgpu_fail_memory(q, va, r->is_write, flags, at != NULL,
+                                  bell_error_last()->message);
+    }
+    return amdgpu_fail(q, "%s", bell_error_last()->message);
+}
+
+/* Runs the launch's share of q->xcc out of n_xcc. */
+static bool
+run_launch(struct amdgpu_queue *q, struct amd_launch *launch, uint32_t n_xcc)
+{
+    struct amd_wave_report report;
+
+    launch->first_group = n_xcc > 1 ? q->xcc : 0;
+    launch->group_step = n_xcc;
+    launch->stop = &q->stop;
+    launch->seed = q->seed++;
+    launch->memory = (struct amd_memory){kernel_at, q};
+    if (amd_wave_run(q->gpu->code, launch, &report) != BELL_OK)
+        return kernel_failed(q, &report);
+    return true;
+}
+
+/* ---- by registers --------------------------------------------------------------------- */
+
+static bool
+check_initiator(struct amdgpu_queue *q, uint32_t initiator)
+{
+    uint32_t known = q->gpu->chip->gfx == 9 ? 0x7 : 0x8007;
+
+    if (initiator & ~known)
+        return amdgpu_fail(q, "initiator 0x%x: bits 0x%x", initiator,
+                           initiator & ~known);
+    if (!(initiator & 1) || !(initiator & 4))
+        return amdgpu_fail(q, "initiator 0x%x: not enabled, or no forced start",
+                           initiator);
+    return true;
+}
+
+/* Bytes of scratch that every lane has. src: BRINGUP.md 7 */
+static uint32_t
+scratch_of_lane(const struct amdgpu_queue *q)
+{
+    uint32_t unit = q->gpu->chip->gfx >= 11 ? 256 : 1024;
+    uint32_t bits = q->gpu->chip->gfx >= 11 ? 0x7fff : 0x1fff;
+
+    return (reg(q, REG_TMPRING) >> 12 & bits) * unit / 64;
+}
+
+static bool
+check_scratch(struct amdgpu_queue *q, const struct amd_launch *launch)
+{
+    uint64_t base = (uint64_t)reg(q, REG_SCRATCH_LO) << 8 |
+                    (uint64_t)reg(q, REG_SCRATCH_LO + 1) << 40;
+    uint64_t n;
+    uint32_t flags;
+
+    if (!(launch->rsrc2 & 1))
+        return true;
+    if (launch->scratch_bytes == 0)
+        return amdgpu_fail(q, "the kernel needs scratch, and TMPRING_SIZE "
+                              "gives none");
+    if (!sim_walk_span(&q->walk, base, &n, &flags))
+        return amdgpu_fail(q, "scratch at 0x%llx is not mapped",
+                           (unsigned long long)base);
+    return true;
+}
+
+static bool
+check_group_memory(struct amdgpu_queue *q, const struct amd_launch *launch)
+{
+    uint32_t bytes = (launch->rsrc2 >> 15 & 0x1ff) * 512;
+
+    return bytes <= q->gpu->chip->lds_kib * 1024 ||
+           amdgpu_fail(q, "%u bytes of LDS; the chip has %u KiB", bytes,
+                       q->gpu->chip->lds_kib);
+}
+
+bool
+amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
+                uint32_t initiator)
+{
+    uint32_t n_xcc = q->desc.kind == AMDGPU_QUEUE_AQL ? q->gpu->chip->n_xcc : 1;
+    bool gfx9 = q->gpu->chip->gfx == 9;
+    struct amd_launch launch = {
+        .pc = (uint64_t)reg(q, REG_PGM_LO) << 8 | (uint64_t)reg(q, REG_PGM_HI)
+                                                      << 40,
+        .rsrc1 = reg(q, REG_RSRC1),
+        .rsrc2 = reg(q, REG_RSRC2),
+        .rsrc3 = reg(q, gfx9 ? REG_RSRC3_GFX9 : REG_RSRC3_GFX10),
+        .wave32 = !gfx9 && initiator >> 15,
+        .scratch_bytes = scratch_of_lane(q),
+    };
+    uint32_t i;
+
+    if (!check_initiator(q, initiator))
+        return false;
+    for (i = 0; i < 3; i++) {
+        if (reg(q, REG_START + i))
+            return amdgpu_fail(q, "start %u is %u", i, reg(q, REG_START + i));
+        launch.grid[i] = grid[i];
+        launch.local[i] = reg(q, REG_NUM_THREAD + i) & 0xffff;
+        if (reg(q, REG_NUM_THREAD + i) >> 16)
+            return amdgpu_fail(q, "a partial group of %u",
+                               reg(q, REG_NUM_THREAD + i) >> 16);
+    }
+    if (launch.rsrc1 >> 20 & 1 && q->gpu->chip->gfx != 11)
+        return amdgpu_fail(q, "RSRC1.PRIV on a chip of gfx%u",
+                           q->gpu->chip->gfx);
+    for (i = 0; i < 16; i++)
+        launch.user_data[i] = reg(q, REG_USER_DATA + i);
+    return check_scratch(q, &launch) && check_group_memory(q, &launch) &&
+           run_launch(q, &launch, n_xcc);
+}
+
+/* ---- AQL ------------------------------------------------------------------------------------ */
+
+/* User registers as kernel_code_properties asks for them, in this order. */
+static bool
+fill_user_data(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql,
+               uint32_t properties, struct amd_launch *launch)
+{
+    uint64_t queue_va = q->desc.rptr_va & ~0xfffull;
+    const struct {
+        uint32_t bit, n;
+        uint64_t value;
+    } parts[] = {
+        {1u << 1, 2, aql->packet_va},
+        {1u << 2, 2, queue_va},
+        {1u << 3, 2, aql->kernarg_va},
+        {1u << 4, 2, 0},
+    };
+    uint32_t n = 0, i;
+
+    if (properties & ~0x41eu)
+        return amdgpu_fail(q, "code properties 0x%x", properties);
+    for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (!(properties & parts[i].bit))
+            continue;
+        launch->user_data[n++] = (uint32_t)parts[i].value;
+        launch->user_data[n++] = (uint32_t)(parts[i].value >> 32);
+    }
+    if ((launch->rsrc2 >> 1 & 31) < n)
+        return amdgpu_fail(q, "%u user registers, %u are needed",
+                           launch->rsrc2 >> 1 & 31, n);
+    return true;
+}
+
+bool
+amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
+{
+    uint32_t kd[16], group, private, i, n_xcc = q->gpu->chip->n_xcc, first;
+    struct amd_launch launch = {0};
+    int64_t entry;
+
+    if (aql->descriptor_va & 63)
+        return amdgpu_fail(q, "kernel object at 0x%llx",
+                           (unsigned long long)aql->descriptor_va);
+    if (!amdgpu_read(q, aql->descriptor_va, kd, sizeof(kd), "descriptor"))
+        return false;
+    group = kd[0];
+    private = kd[1];
+    memcpy(&entry, &kd[4], 8);
+    launch.pc = aql->descriptor_va + (uint64_t)entry;
+    launch.rsrc3 = kd[11];
+    launch.rsrc1 = kd[12];
+    launch.rsrc2 = kd[13];
+    if (aql->group_bytes < group || aql->private_bytes < private)
+        return amdgpu_fail(q,
+                           "%u bytes of LDS and %u of scratch; the kernel "
+                           "needs %u and %u",
+                           aql->group_bytes, aql->private_bytes, group,
+                           private);
+    launch.rsrc2 |= (aql->group_bytes + 511) / 512 << 15;
+    launch.scratch_bytes = aql->private_bytes;
+    launch.wave32 = (kd[14] & 0xffff) >> 10 & 1;
+    for (i = 0; i < 3; i++) {
+        if (aql->local[i] == 0 || aql->grid[i] % aql->local[i])
+            return amdgpu_fail(q, "%u work-items in groups of %u", aql->grid[i],
+                               aql->local[i]);
+        launch.local[i] = aql->local[i];
+        launch.grid[i] = aql->grid[i] / aql->local[i];
+    }
+    if (!fill_user_data(q, aql, kd[14] & 0xffff, &launch) ||
+        !check_group_memory(q, &launch))
+        return false;
+    first = (uint32_t)(q->seed++ % n_xcc);
+    for (i = 0; i < n_xcc; i++) {
+        q->xcc = (first + i) % n_xcc;
+        if (!run_launch(q, &launch, n_xcc))
+            return false;
+    }
+    q->xcc = 0;
+    return true;
+}
+
+static bool
+kernel_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t w[16])
+{
+    struct amdgpu_aql_launch aql = {
+        .packet_va = va,
+        .descriptor_va = w[8] | (uint64_t)w[9] << 32,
+        .kernarg_va = w[10] | (uint64_t)w[11] << 32,
+        .local = {w[1] & 0xffff, w[1] >> 16, w[2] & 0xffff},
+        .grid = {w[3], w[4], w[5]},
+        .private_bytes = w[6],
+        .group_bytes = w[7],
+    };
+    uint32_t queue_lane;
+
+    q->place.name = "AQL kernel dispatch";
+    if (w[0] >> 16 != 3 || w[2] >> 16 || w[12] || w[13])
+        return amdgpu_fail(q, "setup 0x%x, or reserved words are set",
+                           w[0] >> 16);
+    if (w[14] || w[15])
+        return amdgpu_fail(q, "completion signals are not simulated");
+    /* scratch_wave64_lane_byte_size of the queue structure */
+    if (!amdgpu_read(q, (q->desc.rptr_va & ~0xfffull) + 176, &queue_lane, 4,
+                     "queue structure"))
+        return false;
+    if (aql.private_bytes > queue_lane)
+        return amdgpu_fail(q, "%u bytes of scratch, the queue has %u",
+                           aql.private_bytes, queue_lane);
+    return amdgpu_dispatch_aql(q, &aql);
+}
+
+static bool
+vendor_packet(struct amdgpu_queue *q, const uint32_t w[16])
+{
+    q->place.name = "AQL vendor packet";
+    if (w[0] >> 16 != 1)
+        return amdgpu_fail(q, "format %u", w[0] >> 16);
+    if (w[1] != 0xC0023F00 || w[5] != 10)
+        return amdgpu_fail(q, "words 0x%08x and %u", w[1], w[5]);
+    if (!(w[4] >> 23 & 1))
+        return amdgpu_fail(q, "the indirect buffer is not valid");
+    return amdgpu_pm4_indirect(q, w[2] | (uint64_t)w[3] << 32, w[4] & 0xfffff);
+}
+
+/* Waits until the packet's header is written; false when the queue ends. */
+static bool
+wait_for_packet(struct amdgpu_queue *q, uint64_t va, uint32_t *out_header)
+{
+    uint32_t turns = 0;
+
+    for (;;) {
+        if (!amdgpu_load32(q, va, out_header, "packet header"))
+            return false;
+        if ((*out_header & 0xff) != 1)
+            return true;
+        if (!amdgpu_pause(q, &turns))
+            return false;
+    }
+}
+
+static bool
+run_aql_packet(struct amdgpu_queue *q, uint64_t va)
+{
+    uint32_t w[16], header;
+
+    q->place = (struct amdgpu_place){va, "AQL packet"};
+    if (!wait_for_packet(q, va, &header) ||
+        !amdgpu_read(q, va, w, sizeof(w), "packet"))
+        return false;
+    switch (header & 0xff) {
+    case 0:
+        return vendor_packet(q, w);
+    case 2:
+        return kernel_packet(q, va, w);
+    default:
+        return amdgpu_fail(q, "type %u", header & 0xff);
+    }
+}
+
+bool
+amdgpu_aql_run(struct amdgpu_queue *q, uint64_t put)
+{
+    uint64_t n = q->desc.ring_bytes / 64;
+
+    if (put < q->get || put - q->get > n)
+        return amdgpu_fail(q, "write index %llu, read index %llu",
+                           (unsigned long long)put, (unsigned long long)q->get);
+    while (q->get < put) {
+        uint64_t va = q->desc.ring_va + q->get % n * 64;
+
+        (void)sim_walk_pause(&q->walk);
+        if (amdgpu_stopped(q) || !run_aql_packet(q, va) ||
+            !amdgpu_store32(q, va, 1, "packet header"))
+            return false;
+        q->get++;
+        if (!amdgpu_store64(q, q->desc.rptr_va, q->get, "read index"))
+            return false;
+    }
+    return true;
+}

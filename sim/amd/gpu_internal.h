@@ -1,0 +1,123 @@
+/* Shared by the files of the simulated AMD card. */
+#ifndef BELL_SIM_AMD_GPU_INTERNAL_H
+#define BELL_SIM_AMD_GPU_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sim/amd/gpu.h"
+#include "sim/amd/wave.h"
+#include "sim/space.h"
+
+#define AMDGPU_MAX_XCC 8
+#define SH_FIRST       0x2c00u /* registers that SET_SH_REG reaches */
+#define SH_COUNT       0x400u
+
+/* ---- the card (gpu.c) -------------------------------------------------------- */
+
+struct amdgpu {
+    const struct amdgpu_chip *chip;
+    struct amd_code *code;
+    uint64_t start_ns;
+    pthread_t watcher;
+    _Atomic uint32_t quit;
+    pthread_mutex_t lock;         /* the list */
+    struct amdgpu_queue **queues; /* owned array; not what it points to */
+    size_t n_queues, cap_queues;
+};
+
+struct amdgpu_space {
+    struct amdgpu *gpu;
+    struct sim_space *pages; /* owned */
+    _Atomic uint32_t evicted;
+};
+
+/* ---- queues (gpu_queue.c) ------------------------------------------------------ */
+
+/* What a queue does with the words of a packet, for reports. */
+struct amdgpu_place {
+    uint64_t va;      /* of the packet's first word */
+    const char *name; /* of the packet */
+};
+
+struct amdgpu_queue {
+    struct amdgpu *gpu;
+    struct amdgpu_queue_desc desc;
+    struct sim_walk walk;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of `bell` and the condition */
+    pthread_cond_t wake;
+    uint64_t bell; /* last value of the doorbell */
+    bool rung;
+    _Atomic uint32_t stop; /* the queue ends, or has failed */
+    bool failed;           /* this thread: a fault was told */
+    uint64_t get;          /* in the queue's units, never wraps */
+    struct amdgpu_place place;
+    uint32_t xcc; /* whose turn it is */
+    uint32_t sh[AMDGPU_MAX_XCC][SH_COUNT];
+    uint64_t seed;
+};
+
+static inline bool
+amdgpu_stopped(const struct amdgpu_queue *q)
+{
+    return atomic_load_explicit(&q->stop, memory_order_relaxed) != 0;
+}
+
+/* Ends the queue with a text that starts with the packet; false. */
+bool amdgpu_fail(struct amdgpu_queue *q, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same for an address. */
+bool amdgpu_fail_memory(struct amdgpu_queue *q, uint64_t va, bool is_write,
+                        uint32_t page_flags, bool is_mapped, const char *who);
+
+/* Memory through the page tables; false after a fault. */
+bool amdgpu_read(struct amdgpu_queue *q, uint64_t va, void *out,
+                 uint64_t n_bytes, const char *who);
+bool amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
+                  uint64_t n_bytes, const char *who);
+/* Aligned words that others wait for. */
+bool amdgpu_load32(struct amdgpu_queue *q, uint64_t va, uint32_t *out,
+                   const char *who);
+bool amdgpu_store32(struct amdgpu_queue *q, uint64_t va, uint32_t value,
+                    const char *who);
+bool amdgpu_store64(struct amdgpu_queue *q, uint64_t va, uint64_t value,
+                    const char *who);
+/* The host address of n_bytes in one page, or NULL after a fault. */
+void *amdgpu_at(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes,
+                bool is_write, const char *who);
+
+/* Waits a little for memory to change; false when the queue is to end. The
+ * longer it lasted, the longer it sleeps. */
+bool amdgpu_pause(struct amdgpu_queue *q, uint32_t *turns);
+
+/* Compares as WAIT_REG_MEM and POLL_REGMEM do: 0 always, <, <=, ==, !=, >=,
+ * >. */
+bool amdgpu_compare(uint32_t function, uint32_t value, uint32_t reference);
+
+/* ---- packets ----------------------------------------------------------------------- */
+
+/* Processes what lies between q->get and `put`. */
+bool amdgpu_pm4_run(struct amdgpu_queue *q, uint64_t put);  /* words */
+bool amdgpu_aql_run(struct amdgpu_queue *q, uint64_t put);  /* packets */
+bool amdgpu_sdma_run(struct amdgpu_queue *q, uint64_t put); /* bytes */
+
+/* PM4 words in memory, on every XCC in turn (gpu_pm4.c). */
+bool amdgpu_pm4_indirect(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw);
+
+/* A launch by the registers of q->xcc; initiator as in DISPATCH_DIRECT
+ * (gpu_dispatch.c). */
+bool amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
+                     uint32_t initiator);
+
+/* What an AQL packet says beyond the kernel's descriptor. */
+struct amdgpu_aql_launch {
+    uint64_t descriptor_va, kernarg_va, packet_va;
+    uint32_t grid[3], local[3]; /* work-items, of a group */
+    uint32_t group_bytes, private_bytes;
+};
+/* On all XCCs. */
+bool amdgpu_dispatch_aql(struct amdgpu_queue *q,
+                         const struct amdgpu_aql_launch *launch);
+
+#endif

@@ -1,0 +1,467 @@
+/* The compute command processor: type 3 packets from rings and indirect
+ * buffers. src: hw/amd/pm4.csv, regs.csv, BRINGUP.md 6, 8, 9, 13. */
+#include <string.h>
+
+#include "base/bits.h"
+#include "sim/amd/gpu_internal.h"
+
+#define MAX_BODY_DW 0x4000u /* 14 bits of count */
+
+/* A packet, or a stream of them, in ordinary memory. */
+struct stream {
+    const uint32_t *words; /* this packet's body */
+    uint32_t n_dw;
+    bool in_ib;
+    uint32_t predicated; /* words that PRED_EXEC still covers */
+    bool skips;          /* they are for another XCC */
+};
+
+static uint64_t
+address(const uint32_t *w)
+{
+    return w[0] | (uint64_t)w[1] << 32;
+}
+
+/* A body of that many words, and none of these bits set. */
+static bool
+has_shape(struct amdgpu_queue *q, const struct stream *s, uint32_t n_dw)
+{
+    return s->n_dw == n_dw ||
+           amdgpu_fail(q, "%u body words, not %u", s->n_dw, n_dw);
+}
+
+static bool
+reserved(struct amdgpu_queue *q, uint32_t word, uint32_t known, unsigned index)
+{
+    return (word & ~known) == 0 ||
+           amdgpu_fail(q, "word %u is 0x%08x: bits 0x%08x are reserved", index,
+                       word, word & ~known);
+}
+
+/* ---- registers ------------------------------------------------------------------------ */
+
+/* Those that a launch may need. src: regs.csv */
+static bool
+is_known_register(const struct amdgpu_queue *q, uint32_t reg)
+{
+    bool gfx9 = q->gpu->chip->gfx == 9;
+
+    if (reg == 0x2e28)
+        return !gfx9;
+    if (reg == 0x2e2d)
+        return gfx9;
+    return (reg >= 0x2e00 && reg <= 0x2e1e) || reg == 0x2e20 ||
+           (reg >= 0x2e40 && reg <= 0x2e4f);
+}
+
+static bool
+set_sh_reg(struct amdgpu_queue *q, const struct stream *s)
+{
+    uint32_t reg = SH_FIRST + (s->words[0] & 0xffff), i;
+
+    if (s->n_dw < 2)
+        return amdgpu_fail(q, "no values");
+    if (!reserved(q, s->words[0], 0xffff, 1))
+        return false;
+    for (i = 1; i < s->n_dw; i++, reg++) {
+        if (reg - SH_FIRST >= SH_COUNT || !is_known_register(q, reg))
+            return amdgpu_fail(q, "register 0x%x is not one of compute's", reg);
+        q->sh[q->xcc][reg - SH_FIRST] = s->words[i];
+    }
+    return true;
+}
+
+/* ---- memory and waiting -------------------------------------------------------------- */
+
+/* The registers of the HDP flush: a write and a wait that is over at once. */
+static bool
+is_hdp_flush(const struct stream *s)
+{
+    return s->words[1] == 0xe26 && s->words[2] == 0xe27;
+}
+
+static bool
+wait_reg_mem(struct amdgpu_queue *q, const struct stream *s)
+{
+    uint32_t info, value, turns = 0;
+
+    if (!has_shape(q, s, 6))
+        return false;
+    info = s->words[0];
+    if (!reserved(q, info, 0x060001f7, 1))
+        return false;
+    if ((info >> 6 & 3) == 1 && (info >> 4 & 3) == 0 && is_hdp_flush(s))
+        return true;
+    if ((info >> 4 & 3) != 1 || (info >> 6 & 3) == 1)
+        return amdgpu_fail(q, "a wait for register 0x%x", s->words[1]);
+    if ((info & 7) == 7)
+        return amdgpu_fail(q, "compare function 7");
+    for (;;) {
+        if (!amdgpu_load32(q, address(s->words + 1), &value, "wait"))
+            return false;
+        if (amdgpu_compare(info & 7, value & s->words[4], s->words[3]))
+            return true;
+        if (!amdgpu_pause(q, &turns))
+            return false;
+    }
+}
+
+static bool
+write_data(struct amdgpu_queue *q, const struct stream *s)
+{
+    uint32_t i, dst;
+
+    if (s->n_dw < 4)
+        return amdgpu_fail(q, "no data");
+    dst = s->words[0] >> 8 & 15;
+    if (!reserved(q, s->words[0], 0xc6110f00, 1))
+        return false;
+    if (dst != 5 && dst != 2)
+        return amdgpu_fail(q, "destination %u is not memory", dst);
+    if (s->n_dw == 5 && !(s->words[0] >> 16 & 1) &&
+        (s->words[1] & 7) == 0) /* one store: others wait for it */
+        return amdgpu_store64(q, address(s->words + 1),
+                              s->words[3] | (uint64_t)s->words[4] << 32,
+                              "data");
+    for (i = 3; i < s->n_dw; i++) {
+        uint64_t va = address(s->words + 1);
+        if (!(s->words[0] >> 16 & 1))
+            va += 4 * (i - 3);
+        if (!amdgpu_store32(q, va, s->words[i], "data"))
+            return false;
+    }
+    return true;
+}
+
+static bool
+copy_data(struct amdgpu_queue *q, const struct stream *s)
+{
+    uint32_t sel, src, dst, low;
+    uint64_t value = 0;
+
+    if (!has_shape(q, s, 5))
+        return false;
+    sel = s->words[0];
+    src = sel & 15;
+    dst = sel >> 8 & 15;
+    if (!reserved(q, sel, 0x06116f0f, 1))
+        return false;
+    if (src == 1 || src == 2) {
+        if (!amdgpu_load32(q, address(s->words + 1), &low, "source"))
+            return false;
+        value = low;
+        if (sel >> 16 & 1) {
+            if (!amdgpu_load32(q, address(s->words + 1) + 4, &low, "source"))
+                return false;
+            value |= (uint64_t)low << 32;
+        }
+    } else if (src == 5) {
+        value = address(s->words + 1);
+    } else if (src == 9) {
+        value = amdgpu_clock(q->gpu);
+    } else {
+        return amdgpu_fail(q, "source %u", src);
+    }
+    if (dst != 5 && dst != 2)
+        return amdgpu_fail(q, "destination %u is not memory", dst);
+    return sel >> 16 & 1
+               ? amdgpu_store64(q, address(s->words + 3), value, "data")
+               : amdgpu_store32(q, address(s->words + 3), (uint32_t)value,
+                                "data");
+}
+
+static bool
+release_mem(struct amdgpu_queue *q, const struct stream *s)
+{
+    uint32_t data_sel, int_sel, event;
+    uint64_t va, data;
+
+    if (!has_shape(q, s, 7))
+        return false;
+    event = s->words[0];
+    data_sel = s->words[1] >> 29;
+    int_sel = s->words[1] >> 24 & 7;
+    va = address(s->words + 2);
+    data = address(s->words + 4);
+    if (!reserved(q, event, q->gpu->chip->gfx == 9 ? 0x163bbf3f : 0x17fffF3f,
+                  1) ||
+        !reserved(q, s->words[1], 0xe7030000, 2))
+        return false;
+    if (!q->desc.eop_va)
+        return amdgpu_fail(q, "the queue has no end-of-pipe buffer");
+    if ((event & 0x3f) != 0x14 && (event & 0x3f) != 0x28)
+        return amdgpu_fail(q, "event 0x%x", event & 0x3f);
+    switch (data_sel) {
+    case 0:
+        break;
+    case 1:
+        if (!amdgpu_store32(q, va, (uint32_t)data, "value"))
+            return false;
+        break;
+    case 2:
+        if (!amdgpu_store64(q, va, data, "value"))
+            return false;
+        break;
+    case 3:
+        if (!amdgpu_store64(q, va, amdgpu_clock(q->gpu), "time"))
+            return false;
+        break;
+    default:
+        return amdgpu_fail(q, "data selection %u", data_sel);
+    }
+    if (int_sel == 1 || int_sel == 2)
+        q->desc.interrupt(q->desc.user, s->words[6] & 0xfffffff);
+    else if (int_sel)
+        return amdgpu_fail(q, "interrupt selection %u", int_sel);
+    return true;
+}
+
+static bool
+acquire_mem(struct amdgpu_queue *q, const struct stream *s)
+{
+    bool gfx9 = q->gpu->chip->gfx == 9;
+    bool instructions;
+
+    if (!has_shape(q, s, gfx9 ? 6 : 7))
+        return false;
+    if (gfx9 && !reserved(q, s->words[0], 0x7ec48038, 1))
+        return false;
+    if (!gfx9 && !reserved(q, s->words[6], 0x0007ffff, 7))
+        return false;
+    if (!gfx9 && s->words[0])
+        return amdgpu_fail(q, "COHER_CNTL 0x%x on compute", s->words[0]);
+    instructions = gfx9 ? s->words[0] >> 29 & 1 : (s->words[6] & 3) != 0;
+    if (instructions)
+        amd_code_invalidate(q->gpu->code);
+    return true;
+}
+
+static bool
+event_write(struct amdgpu_queue *q, const struct stream *s)
+{
+    if (!has_shape(q, s, 1) || !reserved(q, s->words[0], 0xf3f, 1))
+        return false;
+    /* CS_PARTIAL_FLUSH: launches end before the next packet here */
+    return s->words[0] == 0x407 ||
+           amdgpu_fail(q, "event word 0x%x", s->words[0]);
+}
+
+static bool
+dispatch_direct(struct amdgpu_queue *q, const struct stream *s)
+{
+    if (!has_shape(q, s, 4))
+        return false;
+    return amdgpu_dispatch(q, s->words, s->words[3]);
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
+
+static bool run_words(struct amdgpu_queue *q, uint64_t va,
+                      const uint32_t *words, uint32_t n_dw);
+
+/* Indirect buffers do not nest: the depth is two at most. */
+static bool
+indirect_buffer(struct amdgpu_queue *q, const struct stream *s)
+{
+    if (!has_shape(q, s, 3))
+        return false;
+    if (s->in_ib)
+        return amdgpu_fail(q, "an indirect buffer in another one");
+    if (!reserved(q, s->words[2], 0x30cfffff | 1u << 23, 3))
+        return false;
+    if (!(s->words[2] >> 23 & 1))
+        return amdgpu_fail(q, "the valid bit is not set");
+    return amdgpu_pm4_indirect(q, address(s->words), s->words[2] & 0xfffff);
+}
+
+static bool
+pred_exec(struct amdgpu_queue *q, struct stream *s)
+{
+    if (!has_shape(q, s, 1) || !reserved(q, s->words[0], 0xff003fff, 1))
+        return false;
+    if (!s->in_ib)
+        return amdgpu_fail(q, "outside of an indirect buffer");
+    if (q->gpu->chip->n_xcc == 1)
+        return amdgpu_fail(q, "on a chip of one die");
+    s->predicated = s->words[0] & 0x3fff;
+    s->skips = !(s->words[0] >> (24 + q->xcc) & 1);
+    return true;
+}
+
+struct opcode {
+    uint32_t number;
+    const char *name;
+    bool (*run)(struct amdgpu_queue *q, const struct stream *s);
+};
+
+static bool
+nop(struct amdgpu_queue *q, const struct stream *s)
+{
+    (void)q;
+    (void)s;
+    return true;
+}
+
+static const struct opcode opcodes[] = {
+    {0x10, "NOP", nop},
+    {0x15, "DISPATCH_DIRECT", dispatch_direct},
+    {0x37, "WRITE_DATA", write_data},
+    {0x3c, "WAIT_REG_MEM", wait_reg_mem},
+    {0x3f, "INDIRECT_BUFFER", indirect_buffer},
+    {0x40, "COPY_DATA", copy_data},
+    {0x46, "EVENT_WRITE", event_write},
+    {0x49, "RELEASE_MEM", release_mem},
+    {0x58, "ACQUIRE_MEM", acquire_mem},
+    {0x76, "SET_SH_REG", set_sh_reg},
+};
+
+static bool
+run_packet(struct amdgpu_queue *q, uint32_t header, struct stream *s)
+{
+    uint32_t number = header >> 8 & 0xff;
+    size_t i;
+
+    if (header & 0xff)
+        return amdgpu_fail(q, "header 0x%08x: reserved bits", header);
+    if (number == 0x23) {
+        q->place.name = "PRED_EXEC";
+        return pred_exec(q, s);
+    }
+    for (i = 0; i < ARRAY_LEN(opcodes); i++) {
+        if (opcodes[i].number == number) {
+            q->place.name = opcodes[i].name;
+            return opcodes[i].run(q, s);
+        }
+    }
+    return amdgpu_fail(q, "opcode 0x%x is not known", number);
+}
+
+/* Words of the packet after its header. */
+static uint32_t
+body_dw(uint32_t header)
+{
+    uint32_t count = header >> 16 & 0x3fff;
+
+    /* a NOP with all ones is one word */
+    return (header >> 8 & 0xff) == 0x10 && count == 0x3fff ? 0 : count + 1;
+}
+
+static bool
+is_type3(struct amdgpu_queue *q, uint32_t header)
+{
+    return header >> 30 == 3 ||
+           amdgpu_fail(q, "header 0x%08x is not of type 3", header);
+}
+
+/* All packets of an indirect buffer on q->xcc. */
+static bool
+run_words(struct amdgpu_queue *q, uint64_t va, const uint32_t *words,
+          uint32_t n_dw)
+{
+    struct stream s = {.in_ib = true};
+    uint32_t at = 0;
+
+    while (at < n_dw) {
+        uint32_t header = words[at], n = body_dw(header), used = s.predicated;
+        bool skip = s.predicated && s.skips;
+
+        q->place = (struct amdgpu_place){va + 4ull * at, "packet"};
+        if (amdgpu_stopped(q) || !is_type3(q, header))
+            return false;
+        if (n > n_dw - at - 1)
+            return amdgpu_fail(q, "%u words, and %u are left", n + 1,
+                               n_dw - at);
+        s.words = words + at + 1;
+        s.n_dw = n;
+        if (used && n + 1 > used)
+            return amdgpu_fail(q, "PRED_EXEC ends within it");
+        if (!skip && !run_packet(q, header, &s))
+            return false;
+        if (used)
+            s.predicated -= n + 1;
+        at += n + 1;
+    }
+    return true;
+}
+
+bool
+amdgpu_pm4_indirect(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw)
+{
+    static const uint32_t chunk = 4096; /* words on the stack */
+    uint32_t words[4096], n_xcc, i, first;
+    const uint32_t *all;
+
+    if (va & 3)
+        return amdgpu_fail(q, "indirect buffer at 0x%llx",
+                           (unsigned long long)va);
+    /* AQL queues run on every die, others on the first */
+    n_xcc = q->desc.kind == AMDGPU_QUEUE_AQL ? q->gpu->chip->n_xcc : 1;
+    if (n_dw <= chunk) {
+        if (!amdgpu_read(q, va, words, 4ull * n_dw, "indirect buffer"))
+            return false;
+        all = words;
+    } else {
+        all = amdgpu_at(q, va, 4ull * n_dw, false, "indirect buffer");
+        if (!all)
+            return false;
+    }
+    first = (uint32_t)(q->seed++ % n_xcc); /* no die may count on an order */
+    for (i = 0; i < n_xcc; i++) {
+        q->xcc = (first + i) % n_xcc;
+        if (!run_words(q, va, all, n_dw))
+            return false;
+    }
+    q->xcc = 0;
+    return true;
+}
+
+/* ---- the ring ------------------------------------------------------------------------------- */
+
+static bool
+read_ring(struct amdgpu_queue *q, uint64_t at, uint32_t *words, uint32_t n)
+{
+    uint32_t ring_dw = q->desc.ring_bytes / 4, i;
+
+    for (i = 0; i < n; i++) {
+        uint64_t va = q->desc.ring_va + (at + i) % ring_dw * 4;
+        if (!amdgpu_read(q, va, &words[i], 4, "ring"))
+            return false;
+    }
+    return true;
+}
+
+bool
+amdgpu_pm4_run(struct amdgpu_queue *q, uint64_t put)
+{
+    uint32_t ring_dw = q->desc.ring_bytes / 4;
+    uint32_t body[64], header, n;
+    struct stream s = {.words = body};
+
+    if (put < q->get || put - q->get > ring_dw)
+        return amdgpu_fail(q, "write pointer %llu, read pointer %llu",
+                           (unsigned long long)put, (unsigned long long)q->get);
+    while (q->get < put) {
+        q->place = (struct amdgpu_place){q->desc.ring_va + q->get % ring_dw * 4,
+                                         "packet"};
+        (void)sim_walk_pause(&q->walk);
+        if (amdgpu_stopped(q) || !read_ring(q, q->get, &header, 1) ||
+            !is_type3(q, header))
+            return false;
+        n = body_dw(header);
+        if (n + 1 > put - q->get)
+            return amdgpu_fail(q, "%u words, and %llu were submitted", n + 1,
+                               (unsigned long long)(put - q->get));
+        s.n_dw = n;
+        if ((header >> 8 & 0xff) == 0x10)
+            n = n < ARRAY_LEN(body) ? n : 0; /* not looked at */
+        if (n > ARRAY_LEN(body))
+            return amdgpu_fail(q, "a packet of %u words in the ring", n);
+        if (!read_ring(q, q->get + 1, body, n) || !run_packet(q, header, &s))
+            return false;
+        q->get += s.n_dw + 1;
+        if (!amdgpu_store32(q, q->desc.rptr_va, (uint32_t)(q->get % ring_dw),
+                            "read pointer"))
+            return false;
+    }
+    return true;
+}
