@@ -166,6 +166,8 @@ need_sources(struct expand *e, const struct uop *u,
     bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
     uint32_t i;
 
+    if (inst->stage)
+        return; /* its sources are those of the copy */
     if (need & NEED_VECTOR && is_ramp(e, u, inst)) {
         inst_of(e, u)->need |= NEED_SCALAR;
         need = (need & ~(unsigned)NEED_VECTOR) | NEED_SCALAR;
@@ -218,6 +220,7 @@ prepare_insts(struct expand *e)
                          "a kernel expands to more than %u "
                          "nodes",
                          MAX_INSTANCES);
+    BELL_TRY(expand_find_stages(e));
     for (i = k->n_nodes; i-- > 0;)
         need_sources(e, k->nodes[i], &e->inst[i]);
     return BELL_OK;
@@ -253,10 +256,19 @@ make_like(struct expand *e, const struct uop *u, uint16_t lanes,
 }
 
 static const struct uop *
-make_scalar(struct expand *e, const struct uop *u, const struct uop **src)
+make_scalar(struct expand *e, const struct uop *u,
+            const struct expand_inst *inst, const struct uop **src)
 {
     uint32_t i;
 
+    if (inst->stage) {
+        union uop_arg lane = {.i = 0};
+        const struct uop *all = expand_staged_value(e, inst);
+        return all->lanes == 1
+                   ? all
+                   : uop_make(e->g, UOP_LANE, (enum uop_dtype)u->dtype, 1, lane,
+                              &all, 1);
+    }
     if (u->op == UOP_RANGE) {
         uint32_t r = kernel_range_no(e->k, u);
         if (e->copied >> r & 1)
@@ -331,6 +343,8 @@ make_vector(struct expand *e, const struct uop *u,
 {
     uint32_t i;
 
+    if (inst->stage)
+        return expand_staged_value(e, inst);
     if (u->op == UOP_LOAD || u->op == UOP_STORE)
         return make_access(e, u, inst, src);
     if (is_ramp(e, u, inst))
@@ -372,7 +386,7 @@ make_scalars(struct expand *e, const struct uop *u, struct expand_inst *inst,
                 e->g, UOP_ADD, inst->scalar[0],
                 uop_const_int(e->g, UOP_I64, copy_offset(e, u, inst->copied)));
         else
-            inst->scalar[copy] = make_scalar(e, u, src);
+            inst->scalar[copy] = make_scalar(e, u, inst, src);
     }
 }
 
@@ -409,7 +423,7 @@ make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
         const struct uop *made;
         expand_set_digits(e, inst->copied, copy);
         made = inst->vec >= 0 ? make_vector(e, u, inst, src)
-                              : make_scalar(e, u, src);
+                              : make_scalar(e, u, inst, src);
         if (u->op != UOP_STORE) {
             inst->vector[copy] = made;
             continue;
@@ -517,6 +531,7 @@ expand_kernel(struct kernel *k, const struct uop **out_sink,
     BELL_TRY(map_ranges(&e, program));
     BELL_TRY(prepare_insts(&e));
     BELL_TRY(alloc_insts(&e));
+    BELL_TRY(expand_copy_stages(&e));
     BELL_TRY(make_values(&e));
     program->shared_bytes = e.shared_bytes;
     return expand_close(&e, out_sink);

@@ -18,9 +18,22 @@ struct expand_inst {
     int32_t vec;               /* VECTOR range it varies with, or -1 */
     uint16_t lanes;            /* size of that range, else 1 */
     uint8_t need;              /* enum expand_need */
+    uint32_t stage;            /* number of its stage, from 1; 0: none */
     uint32_t n_copies;         /* product of the copied ranges' sizes */
     const struct uop **scalar; /* by copy */
     const struct uop **vector;
+};
+
+/* An operand whose tile lies in LOCAL memory. */
+struct expand_stage {
+    const struct uop *load;
+    uint64_t ranges;          /* that it varies with in a tile */
+    const struct uop *memory; /* the array, behind the copy's BARRIER */
+    uint32_t n_dims;
+    struct {
+        uint32_t range;
+        int64_t stride;        /* elements */
+    } dims[KERNEL_MAX_RANGES]; /* the fastest last */
 };
 
 struct expand_effect {
@@ -32,7 +45,10 @@ struct expand {
     struct kernel *k;
     struct uop_graph *g;
     uint64_t copied, vectors, loops; /* ranges by kind */
-    uint64_t globals, threads;
+    uint64_t globals, threads, staged;
+    struct expand_stage *stages;
+    uint32_t n_stages;
+    uint64_t n_stage_stores;
     const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
     uint32_t digit[KERNEL_MAX_RANGES];         /* copy being made, by range */
     struct expand_inst *inst;                  /* by place in k->nodes */
@@ -74,6 +90,10 @@ const struct uop *expand_store_gate(struct expand *e, uint64_t deps);
 const struct uop *expand_local(struct expand *e, enum uop_dtype dtype,
                                uint64_t n_elems);
 
+/* What is done for each value of the ranges `context` uses LOCAL memory: all
+ * threads are to be done with it before the next value. */
+void expand_end_with_barrier(struct expand *e, uint64_t context);
+
 /* A value that threads have a part of each. */
 struct expand_part {
     enum uop_op op;
@@ -86,6 +106,22 @@ BELL_MUST_CHECK bell_status expand_join_parts(struct expand *e, uint64_t bound,
                                               uint64_t context,
                                               const struct expand_part *parts,
                                               uint32_t n_parts);
+
+/* ---- tiles (expand_stage.c) ---- */
+
+/* Finds the operands; before anything is made. */
+BELL_MUST_CHECK bell_status expand_find_stages(struct expand *e);
+
+/* Makes the copies of their tiles. */
+BELL_MUST_CHECK bell_status expand_copy_stages(struct expand *e);
+
+/* The operand of inst->stage, at digit[]: a scalar, or with inst->vec all
+ * lanes. */
+const struct uop *expand_staged_value(struct expand *e,
+                                      const struct expand_inst *inst);
+
+/* Does the reduction over `bound` read operands from LOCAL memory? */
+bool expand_has_tile(const struct expand *e, uint64_t bound);
 
 /* ---- reductions and stores (expand_loops.c) ---- */
 

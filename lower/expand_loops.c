@@ -151,15 +151,23 @@ make_end(struct expand *e, uint32_t range, const struct uop **src,
 }
 
 /* ENDs of the loops in `set`, innermost first. src[1..] hold the effects.
- * NULL without loops. */
+ * Where the loops have a tile inside, all threads are to be done with it
+ * before the next. NULL without loops. */
 static const struct uop *
 close_loops(struct expand *e, uint64_t set, const struct uop **src,
             uint32_t n_effects)
 {
     const struct uop *end = NULL;
+    bool waits = expand_has_tile(e, set);
 
     for (set &= e->loops; set;) {
         uint32_t range = 63u - (uint32_t)__builtin_clzll(set);
+        if (waits && !(e->staged >> range & 1)) {
+            src[1] = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src + 1,
+                             n_effects);
+            n_effects = 1;
+            waits = false;
+        }
         end = make_end(e, range, src, n_effects);
         src[1] = end;
         n_effects = 1;
@@ -255,6 +263,9 @@ expand_group(struct expand *e, const struct kernel_group *group)
     for (i = 0; i < group->n_members; i++)
         n = make_body(e, group, &reduces[i], src + 1, n);
     end = close_loops(e, group->bound, src, n);
+    if (expand_has_tile(e, group->bound) &&
+        !(group->bound & e->loops & ~e->staged))
+        expand_end_with_barrier(e, group->context);
     for (i = 0; i < group->n_members; i++)
         finish_reduce(e, group, &reduces[i], end);
     BELL_TRY(join_threads(e, group, reduces));

@@ -183,7 +183,16 @@ expand_local(struct expand *e, enum uop_dtype dtype, uint64_t n_elems)
                    NULL, 0);
 }
 
-/* The memory as it is after a barrier behind `effects`. */
+void
+expand_end_with_barrier(struct expand *e, uint64_t context)
+{
+    uint64_t loops = context & e->loops;
+
+    if (loops)
+        e->barrier_ends |= (uint64_t)1 << (63 - __builtin_clzll(loops));
+}
+
+/* The memory as it is after the barrier. */
 static const struct uop *
 after_barrier(struct expand *e, const struct uop *memory,
               const struct uop *barrier)
@@ -372,7 +381,6 @@ expand_join_parts(struct expand *e, uint64_t bound, uint64_t context,
 {
     struct kernel *k = e->k;
     struct join j = {.e = e, .parts = parts, .n_parts = n_parts};
-    uint64_t loops = context & e->loops;
 
     if (context & k->reduce_ranges)
         return bell_fail(BELL_E_INTERNAL,
@@ -388,8 +396,7 @@ expand_join_parts(struct expand *e, uint64_t bound, uint64_t context,
         memset(j.memory, 0, sizeof(j.memory));
         join_range(&j);
     }
-    if (loops)
-        e->barrier_ends |= (uint64_t)1 << (63 - __builtin_clzll(loops));
+    expand_end_with_barrier(e, context);
     if (e->shared_bytes > k->target->max_shared_bytes)
         return bell_fail(BELL_E_INTERNAL, "%u bytes of LOCAL memory, of %u",
                          e->shared_bytes, k->target->max_shared_bytes);

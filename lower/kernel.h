@@ -51,6 +51,9 @@ struct kernel {
      * number that counts them. Kept when the sink is replaced. */
     uint8_t thread_shift[KERNEL_MAX_RANGES];
     uint32_t n_threads; /* of a work-group; a power of two */
+    /* Reduction ranges, by id as bits: those of a tile whose operands are
+     * brought to LOCAL memory first. */
+    uint64_t staged;
 };
 
 /* Analyses the kernel under `sink`. On failure nothing is owned. */
@@ -67,11 +70,14 @@ BELL_MUST_CHECK bell_status kernel_set_sink(struct kernel *k,
 /* What becomes of each range, by its number in `ranges`. Where `gate` does not
  * hold, the new ranges stand at no value of the old one: nothing is stored
  * then, nothing reduced, and nothing loaded from what the kernel stores. The
- * value has to be one of the range's all the same. */
+ * value has to be one of the range's all the same. With `zeros` every LOAD
+ * gives 0 there instead, of which the REDUCE over the range is to make
+ * nothing. */
 struct kernel_remap {
     const struct uop *value; /* replaces the RANGE in expressions */
     const struct uop *gate;  /* NULL: it always holds */
-    uint32_t n_bound;        /* RANGEs that a REDUCE binds instead of it */
+    bool zeros;
+    uint32_t n_bound; /* RANGEs that a REDUCE binds instead of it */
     const struct uop *const *bound;
 };
 

@@ -14,6 +14,7 @@ keep_ranges(const struct kernel *k, struct kernel_remap *map)
     for (r = 0; r < k->n_ranges; r++) {
         map[r].value = k->ranges[r];
         map[r].gate = NULL;
+        map[r].zeros = false;
         map[r].n_bound = 1;
         map[r].bound = &k->ranges[r];
     }
@@ -149,6 +150,7 @@ split_in_two(struct kernel *k, uint32_t r, int64_t by)
         to[i] = uop_new(k->g, UOP_RANGE, UOP_I64, 1, arg, range->src, 1);
         map[i].value = to[i];
         map[i].gate = NULL;
+        map[i].zeros = false;
         map[i].bound = &to[i];
         map[i].n_bound = 1;
         id += i == r ? 2 : 1;

@@ -6,14 +6,17 @@
 
 #include "base/alloc.h"
 
-/* Do all ranges of the set stand at a value? NULL: always. */
+/* Do all ranges of the set stand at a value? NULL: always. With `zeros` only
+ * those count whose LOADs give 0 elsewhere, else only the others. */
 static const struct uop *
-joined_gate(struct kernel *k, uint64_t ranges, const struct kernel_remap *map)
+joined_gate(struct kernel *k, uint64_t ranges, bool zeros,
+            const struct kernel_remap *map)
 {
     const struct uop *all = NULL;
 
     for (; ranges; ranges &= ranges - 1) {
-        const struct uop *gate = map[__builtin_ctzll(ranges)].gate;
+        const struct kernel_remap *to = &map[__builtin_ctzll(ranges)];
+        const struct uop *gate = to->zeros == zeros ? to->gate : NULL;
         if (gate && all && gate != all)
             all = uop_alu2(k->g, UOP_AND, all, gate);
         else if (gate)
@@ -28,7 +31,7 @@ static const struct uop *
 remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
              const struct kernel_remap *map)
 {
-    const struct uop *gate = joined_gate(k, kernel_bound(k, u), map);
+    const struct uop *gate = joined_gate(k, kernel_bound(k, u), false, map);
     const struct uop *src[1 + KERNEL_MAX_RANGES];
     uint32_t i, j, n = 1;
 
@@ -84,15 +87,20 @@ stored_slots(const struct kernel *k)
     return slots;
 }
 
-/* Is the node done only where the gates of its ranges hold? */
-static bool
-is_gated(const struct uop *u, uint64_t stored)
+/* Where the access is done only; NULL: everywhere. */
+static const struct uop *
+access_gate(struct kernel *k, const struct uop *u, uint64_t stored,
+            const struct kernel_remap *map)
 {
-    if (u->op == UOP_STORE)
-        return true;
-    return u->op == UOP_LOAD &&
-           (u->src[0]->op != UOP_PARAM || u->src[0]->arg.i >= 64 ||
-            stored >> u->src[0]->arg.i & 1);
+    uint64_t deps = kernel_deps(k, u);
+    bool own = u->op == UOP_STORE || u->src[0]->op != UOP_PARAM ||
+               u->src[0]->arg.i >= 64 || stored >> u->src[0]->arg.i & 1;
+    const struct uop *gate = own ? joined_gate(k, deps, false, map) : NULL;
+    const struct uop *zero = joined_gate(k, deps, true, map);
+
+    if (gate && zero)
+        return uop_alu2(k->g, UOP_AND, gate, zero);
+    return gate ? gate : zero;
 }
 
 /* The node with its sources replaced by `to`, which is indexed by place. */
@@ -137,7 +145,9 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
                          k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
-        gate = is_gated(u, stored) ? joined_gate(k, k->deps[i], map) : NULL;
+        gate = NULL;
+        if (u->op == UOP_STORE || u->op == UOP_LOAD)
+            gate = access_gate(k, u, stored, map);
         if (u->op == UOP_RANGE)
             to[i] = map[kernel_range_no(k, u)].value;
         else if (u->op == UOP_REDUCE)
@@ -163,6 +173,7 @@ drop_unit_ranges(struct kernel *k)
         bool unit = k->sizes[r] == 1;
         map[r].value = unit ? uop_const_int(k->g, UOP_I64, 0) : k->ranges[r];
         map[r].gate = NULL;
+        map[r].zeros = false;
         map[r].n_bound = !unit;
         map[r].bound = &k->ranges[r];
         n_units += unit;

@@ -326,6 +326,10 @@ order_leaves(const struct opt_plan *plan, struct leaf *leaves)
             step[a->outer] = step[a->inner] = step[i] >> 1;
             continue;
         }
+        if (a->flat >= 0 && step[i] < step[a->flat]) { /* in its place */
+            path[a->flat] = path[i];
+            step[a->flat] = step[i];
+        }
         if (a->size == 1 || a->flat >= 0)
             continue;
         leaf.path = path[i];
@@ -429,6 +433,8 @@ set_threads(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
 
     for (i = 0; i < n; i++) {
         const struct opt_axis *a = &plan->axes[leaves[i].axis];
+        if (a->staged)
+            k->staged |= (uint64_t)1 << i;
         if (a->type != UOP_AXIS_LOCAL && a->type != UOP_AXIS_GROUP)
             continue;
         k->thread_shift[i] = a->shift;
@@ -452,6 +458,7 @@ opt_apply(struct opt_plan *plan)
     for (r = 0; r < k->n_ranges; r++) {
         map[r].value = place[r].value;
         map[r].gate = place[r].gate;
+        map[r].zeros = plan->zeros && is_reduce(plan, r);
         map[r].bound = &bound[n_bound];
         map[r].n_bound = 0;
         for (i = 0; i < n && is_reduce(plan, r); i++) {

@@ -28,12 +28,14 @@ struct opt_axis {
     int32_t flat;         /* the axis that it is a digit of; else -1 */
     int64_t below;        /* values of the digits that count faster */
     uint8_t shift;        /* LOCAL and GROUP: first bit of the thread number */
+    bool staged;          /* of a tile in LOCAL memory (struct kernel) */
 };
 
 struct opt_plan {
     struct kernel *k;
     bool may_overlap; /* a value may be stored twice */
     bool pads;        /* tiles may pass the end, gated */
+    bool zeros;       /* reductions' gates go to LOADs (struct kernel_remap) */
     uint32_t n_axes;
     struct opt_axis axes[OPT_MAX_AXES]; /* first those of whole ranges */
 };

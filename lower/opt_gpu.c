@@ -250,20 +250,34 @@ opt_gpu_lanes(const struct kernel *k, uint32_t r)
 /* ---- the plan ---- */
 
 bool
+opt_gpu_fold_pieces(struct opt_plan *plan, uint64_t set, uint32_t fast,
+                    int64_t n, enum uop_axis type, uint32_t *out_piece,
+                    uint32_t *out_flat)
+{
+    uint32_t axes[KERNEL_MAX_RANGES], n_axes = 0;
+    enum uop_axis old = plan->axes[fast].type;
+    bool whole = plan->axes[fast].size % n == 0;
+
+    for (set &= ~((uint64_t)1 << fast); set; set &= set - 1)
+        axes[n_axes++] = (uint32_t)__builtin_ctzll(set);
+    axes[n_axes++] = fast;
+    if (n > 1 && whole &&
+        !opt_split(plan, fast, n, type, OPT_INNER, out_piece,
+                   &axes[n_axes - 1]))
+        return false;
+    if (!opt_fold(plan, axes, n_axes, out_flat) ||
+        !opt_retype(plan, *out_flat, old))
+        return false;
+    return n == 1 || whole ||
+           opt_split(plan, *out_flat, n, type, OPT_INNER, out_piece, out_flat);
+}
+
+bool
 opt_gpu_fold(struct opt_plan *plan, uint64_t set, uint32_t fast, int64_t lanes,
              uint32_t *out_flat)
 {
-    uint32_t axes[KERNEL_MAX_RANGES], n = 0;
-    enum uop_axis type = plan->axes[fast].type;
-
-    for (set &= ~((uint64_t)1 << fast); set; set &= set - 1)
-        axes[n++] = (uint32_t)__builtin_ctzll(set);
-    axes[n++] = fast;
-    if (lanes > 1 && !opt_split(plan, fast, lanes, UOP_AXIS_VECTOR, OPT_INNER,
-                                NULL, &axes[n - 1]))
-        return false;
-    return opt_fold(plan, axes, n, out_flat) &&
-           opt_retype(plan, *out_flat, type);
+    return opt_gpu_fold_pieces(plan, set, fast, lanes, UOP_AXIS_VECTOR, NULL,
+                               out_flat);
 }
 
 bool
@@ -339,7 +353,9 @@ opt_gpu_rules(struct kernel *k)
     }
     BELL_TRY(gate_stores(&gpu));
     opt_plan_init(&gpu.plan, k);
-    BELL_TRY(opt_gpu_reduce(&gpu, &done));
+    BELL_TRY(opt_gpu_tile(&gpu, &done));
+    if (!done)
+        BELL_TRY(opt_gpu_reduce(&gpu, &done));
     if (!done)
         BELL_TRY(plan_rows(&gpu));
     opt_log_plan(&gpu.plan);

@@ -40,12 +40,21 @@ int64_t opt_gpu_lanes(const struct kernel *k, uint32_t r);
 bool opt_gpu_fold(struct opt_plan *plan, uint64_t set, uint32_t fast,
                   int64_t lanes, uint32_t *out_flat);
 
+/* The same, with pieces of another type than VECTOR; *out_piece (may be NULL)
+ * is theirs. They may pass the end. */
+bool opt_gpu_fold_pieces(struct opt_plan *plan, uint64_t set, uint32_t fast,
+                         int64_t n, enum uop_axis type, uint32_t *out_piece,
+                         uint32_t *out_flat);
+
 /* The axis becomes work-groups. */
 bool opt_gpu_grid(struct opt_plan *plan, uint32_t axis);
 
 /* Threads that share reductions (opt_gpu_reduce.c). *out_done: it has a plan;
  * else a thread for each row is better. */
 BELL_MUST_CHECK bell_status opt_gpu_reduce(struct opt_gpu *gpu, bool *out_done);
+
+/* Products of two operands, in tiles (opt_gpu_tile.c). *out_done as above. */
+BELL_MUST_CHECK bell_status opt_gpu_tile(struct opt_gpu *gpu, bool *out_done);
 
 /* The power of two at or above x, at most `most`. */
 static inline int64_t

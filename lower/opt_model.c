@@ -4,6 +4,7 @@
  * AVX-512 machine; only ratios matter. */
 #include "lower/opt_model.h"
 
+#define DECOMPOSED_CAST 12  /* instructions, of F16 where it is not native */
 #define GATHER_PENALTY  0.7 /* per element, over a scalar load */
 #define INDEX_PENALTY   2.0 /* per division of an index, done in lanes */
 #define SCATTER_PENALTY 1.0 /* per element, over a scalar store */
@@ -164,6 +165,11 @@ opt_model_init(struct opt_model *m, struct kernel *k)
         if (is_half(u) && uop_has(u, UOP_FLAG_ALU)) {
             m->price[i] += 3;
             m->code[i] += 3;
+        }
+        if (u->op == UOP_CAST && !k->target->has_f16 &&
+            (u->dtype == UOP_F16 || u->src[0]->dtype == UOP_F16)) {
+            m->price[i] += DECOMPOSED_CAST;
+            m->code[i] += DECOMPOSED_CAST;
         }
         if (is_fused_sum(k, u))
             m->price[i] = m->code[i] = 0;

@@ -281,7 +281,7 @@ build_matmul(struct lk *k, const int64_t *d, int kind, enum uop_dtype dtype)
 
     x = load(k, a, kind & 1 ? at2(k, r, m, i) : at2(k, i, l, r));
     y = load(k, b, kind & 2 ? at2(k, j, l, r) : at2(k, r, n, j));
-    k->tolerance = dtype == UOP_F32 ? 1e-5 : 0;
+    k->tolerance = dtype == UOP_F32 ? 1e-5 : dtype == UOP_F64 ? 1e-13 : 0;
     sink(k,
          store(k, out, at2(k, i, n, j),
                reduce(k, UOP_ADD, mul(k, x, y), r, NULL)),
@@ -316,6 +316,62 @@ static void
 build_matmul_i32(struct lk *k, const int64_t *d)
 {
     build_matmul(k, d, 0, UOP_I32);
+}
+
+/* relu(a) @ b for a few matrices, b the same for all; the sum times a scale */
+static void
+build_matmul_batch(struct lk *k, const int64_t *d)
+{
+    int64_t n_batch = 3, m = d[0], n = d[1], l = d[2];
+    node out = param(k, UOP_F32, n_batch * m * n),
+         a = param(k, UOP_F32, n_batch * m * l), b = param(k, UOP_F32, l * n),
+         s = param(k, UOP_F32, n), c = loop(k, n_batch), i = loop(k, m),
+         j = loop(k, n), r = red(k, l), x, y;
+
+    x = load(k, a, at2(k, at2(k, c, m, i), l, r));
+    x = uop_alu2(&k->g, UOP_MAX, x, flt(k, 0));
+    y = load(k, b, at2(k, r, n, j));
+    k->tolerance = 1e-5;
+    x = reduce(k, UOP_ADD, mul(k, x, y), r, NULL);
+    sink(k,
+         store(k, out, at2(k, at2(k, c, m, i), n, j), mul(k, x, load(k, s, j))),
+         NULL);
+}
+
+/* Products of a small dtype summed in F32. */
+static void
+build_matmul_small(struct lk *k, const int64_t *d, enum uop_dtype dtype,
+                   int kind)
+{
+    int64_t m = d[0], n = d[1], l = d[2];
+    node out = param(k, dtype, m * n), a = param(k, dtype, m * l),
+         b = param(k, dtype, l * n), i = loop(k, m), j = loop(k, n),
+         r = red(k, l), x, y;
+
+    x = load(k, a, kind & 1 ? at2(k, r, m, i) : at2(k, i, l, r));
+    y = load(k, b, kind & 2 ? at2(k, j, l, r) : at2(k, r, n, j));
+    x = mul(k, uop_cast(&k->g, x, UOP_F32), uop_cast(&k->g, y, UOP_F32));
+    k->tolerance = dtype == UOP_F16 ? 1e-3 : 1e-2;
+    x = reduce(k, UOP_ADD, x, r, NULL);
+    sink(k, store(k, out, at2(k, i, n, j), uop_cast(&k->g, x, dtype)), NULL);
+}
+
+static void
+build_matmul_f16(struct lk *k, const int64_t *d)
+{
+    build_matmul_small(k, d, UOP_F16, 0);
+}
+
+static void
+build_matmul_bf16(struct lk *k, const int64_t *d)
+{
+    build_matmul_small(k, d, UOP_BF16, 2);
+}
+
+static void
+build_matmul_f64(struct lk *k, const int64_t *d)
+{
+    build_matmul(k, d, 1, UOP_F64);
 }
 
 /* x/(1+|x|) stands for exp: the passes do not care */
@@ -435,11 +491,11 @@ build_nested(struct lk *k, const int64_t *d)
          NULL);
 }
 
-/* 3x3 convolution with padding of (c, h, w) = (d0, d1, d2), 5 outputs */
+/* 3x3 convolution with padding of (c, h, w) = (d0, d1, d2) */
 static void
-build_conv(struct lk *k, const int64_t *d)
+build_conv_to(struct lk *k, const int64_t *d, int64_t n_out)
 {
-    int64_t c = d[0], h = d[1], w = d[2], n_out = 5;
+    int64_t c = d[0], h = d[1], w = d[2];
     node out = param(k, UOP_F32, n_out * h * w),
          a = param(k, UOP_F32, c * h * w), f = param(k, UOP_F32, n_out * c * 9),
          o = loop(k, n_out), y = loop(k, h), x = loop(k, w), ci = red(k, c),
@@ -457,6 +513,18 @@ build_conv(struct lk *k, const int64_t *d)
          store(k, out, at2(k, at2(k, o, h, y), w, x),
                reduce(k, UOP_ADD, mul(k, in, wt), ci, t)),
          NULL);
+}
+
+static void
+build_conv(struct lk *k, const int64_t *d)
+{
+    build_conv_to(k, d, 5);
+}
+
+static void
+build_conv_wide(struct lk *k, const int64_t *d)
+{
+    build_conv_to(k, d, 17);
 }
 
 /* rows of a table by loaded number, gated */
@@ -589,6 +657,10 @@ const struct lk_case lk_cases[] = {
     {"matmul-nt", build_matmul_nt, 3},
     {"matmul-tt", build_matmul_tt, 3},
     {"matmul-i32", build_matmul_i32, 3},
+    {"matmul-batch", build_matmul_batch, 3},
+    {"matmul-f16", build_matmul_f16, 3},
+    {"matmul-bf16", build_matmul_bf16, 3},
+    {"matmul-f64", build_matmul_f64, 3},
     {"softmax", build_softmax, 2},
     {"softmax-shared", build_softmax_shared, 2},
     {"moments", build_moments, 2},
@@ -596,6 +668,7 @@ const struct lk_case lk_cases[] = {
     {"layernorm", build_layernorm, 2},
     {"nested", build_nested, 3},
     {"conv", build_conv, 3},
+    {"conv-wide", build_conv_wide, 3},
     {"gather", build_gather, 2},
     {"pad", build_pad, 2},
     {"triangle", build_triangle, 2},

@@ -176,7 +176,8 @@ test_unit_loops_vanish(void **state)
 
     (void)state;
     for (c = 0; c < lk_n_cases; c++) {
-        if (!strcmp(lk_cases[c].name, "conv") ||
+        if (!strncmp(lk_cases[c].name, "conv", 4) ||
+            !strcmp(lk_cases[c].name, "matmul-batch") ||
             !strcmp(lk_cases[c].name, "pad"))
             continue; /* sizes of their own */
         lower_case(&k, lk_cases[c].name, d, &plain, &p);
