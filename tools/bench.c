@@ -321,7 +321,7 @@ print_row(const struct bench_row *row)
     printf("%-22s %-38s %10.3f %-7s  %.3f .. %.3f, %" PRIu64 " runs", row->name,
            row->what, row->median, unit, row->q1, row->q3, row->n_runs);
     if (row->has_old)
-        printf("; was %.3f: %.2fx", row->old, row->median / row->old);
+        printf("; other %.3f: %.2fx", row->old, row->median / row->old);
     printf("\n");
 }
 
@@ -430,12 +430,13 @@ run_bench(const struct options *options)
         return tool_fail_text(options->json, TOOL_FAILED, "out of memory");
     b->only = options->only;
     b->budget_s = options->budget_s;
-    if (options->device) {
-        snprintf(b->device, sizeof(b->device), "%s", options->device);
-    } else {
+    b->device = options->device;
+    if (!b->device) {
+        b->device = b->default_device;
         status = hcq_device_open(NULL, &dev);
         if (status == BELL_OK) {
-            snprintf(b->device, sizeof(b->device), "%s", hcq_device_name(dev));
+            snprintf(b->default_device, sizeof(b->default_device), "%s",
+                     hcq_device_name(dev));
             hcq_device_close(dev);
         }
     }

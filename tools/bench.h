@@ -42,9 +42,10 @@ struct bench_row {
 };
 
 struct bench {
-    char device[HCQ_NAME_MAX];
-    const char *only; /* a group, or NULL */
-    double budget_s;  /* for each row */
+    const char *device;
+    char default_device[HCQ_NAME_MAX]; /* where none was named */
+    const char *only;                  /* a group, or NULL */
+    double budget_s;                   /* for each row */
 
     struct hcq_device *dev; /* owned while queue measurements run */
     struct hcq_device_info info;

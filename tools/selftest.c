@@ -382,6 +382,10 @@ choose_device(struct selftest *st, const char *name)
 
     if (!name)
         name = getenv("BELL_DEVICE");
+    if (name && strlen(name) >= sizeof(st->device))
+        return bell_fail(BELL_E_INVALID,
+                         "device name of more than %zu characters: %.40s...",
+                         sizeof(st->device) - 1, name);
     if (name) {
         snprintf(st->device, sizeof(st->device), "%s", name);
     } else {

@@ -17,9 +17,10 @@
 
 #include "hcq/hcq.h"
 
-#define SELFTEST_TEXT_MAX  1024
-#define SELFTEST_NOTES_MAX 24
-#define SELFTEST_KEEP_MAX  24
+#define SELFTEST_DEVICE_MAX 512
+#define SELFTEST_TEXT_MAX   1024
+#define SELFTEST_NOTES_MAX  24
+#define SELFTEST_KEEP_MAX   24
 /* Long enough for whatever is not hung. */
 #define SELFTEST_WAIT_NS 20000000000ull
 
@@ -70,7 +71,7 @@ struct selftest_step {
 };
 
 struct selftest {
-    char device[HCQ_NAME_MAX]; /* as opened: "NV@sim:sm_90" */
+    char device[SELFTEST_DEVICE_MAX]; /* as opened: "NV@sim:sm_90" */
     char backend[16];
     unsigned idx;
     const char *interface; /* in `device`; "" or what follows the '@' */

@@ -72,7 +72,7 @@ static void
 run_recorded(struct selftest *st, const struct selftest_step *step,
              const char *path, struct selftest_again *out)
 {
-    char name[HCQ_NAME_MAX], was[HCQ_NAME_MAX];
+    char name[SELFTEST_DEVICE_MAX], was[SELFTEST_DEVICE_MAX];
     enum selftest_verdict verdict;
 
     if (!recorded_name(st, path, name, sizeof(name)))
