@@ -288,14 +288,17 @@ void
 nv_channel_ring(struct nv_channel *channel)
 {
     struct nv_device *dev = channel->dev;
+    struct nv_release release = {0};
 
     /* What the entries point to, and the entries, before the pointer... */
     nv_flush_writes();
     if (__builtin_expect(dev->watched, 0))
-        nv_watch_ring(channel);
+        release = nv_watch_ring(channel);
     *channel->gp_put = channel->put;
     /* ...and the pointer before the doorbell. */
     nv_flush_writes();
     *dev->doorbell = channel->token;
     channel->rung = channel->put;
+    if (__builtin_expect(dev->watched, 0))
+        nv_watch_settle(channel, &release);
 }

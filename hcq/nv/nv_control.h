@@ -169,8 +169,16 @@ bool nv_same_machine(const struct nv_device *a, const struct nv_device *b);
 BELL_MUST_CHECK bell_status nv_chip_query(struct nv_device *dev);
 /* Frees a channel's kernel objects, whatever it does; its memory stays. */
 void nv_channel_stop(struct nv_channel *channel);
-/* Tells kio what the next store to the doorbell submits. */
-void nv_watch_ring(const struct nv_channel *channel);
+/* The release that ends a submission; va 0: none was seen. */
+struct nv_release {
+    uint64_t va, value;
+};
+
+/* Tells kio what the next store to the doorbell submits; and after the store,
+ * waits for its end and tells kio once more, with no region. */
+struct nv_release nv_watch_ring(const struct nv_channel *channel);
+void nv_watch_settle(const struct nv_channel *channel,
+                     const struct nv_release *release);
 
 /* ---- buffers and signals (nv_buffer.c); hcq_device_ops -------------------------- */
 

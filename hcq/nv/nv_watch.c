@@ -2,9 +2,12 @@
  * the pushbuffers that they point to, the launch descriptors that those send,
  * the control words, and the memory that the card answers in.
  *
- * Off the launch path: called only where a form of kio listens.
+ * Off the launch path: called only where a form of kio listens. There every
+ * submission is waited for, for a while: what the card wrote is then seen at a
+ * place that is the same in every run, which a replay needs.
  */
 #include "base/bits.h"
+#include "base/thread.h"
 #include "hcq/nv/nv_control.h"
 #include "hcq/nv/regs/nv_compute.h"
 #include "hcq/nv/regs/nv_host.h"
@@ -12,8 +15,13 @@
 
 #define MAX_REGIONS 256
 
+/* A submission that waits for something else is left alone after this. */
+#define SETTLE_NS 50000000ull
+
 struct regions {
     struct nv_device *dev;
+    uint32_t sem[5]; /* the host semaphore's methods, as sent last */
+    struct nv_release release;
     struct kio_region list[MAX_REGIONS];
     uint32_t n;
 };
@@ -37,16 +45,34 @@ add_descriptor(struct regions *r, uint64_t va)
                KIO_REGION_DESCRIPTOR);
 }
 
+/* A semaphore that the host engine releases: the last one is the end of a
+ * submission. */
+static void
+look_at_semaphore(struct regions *r, uint32_t idx, uint32_t value)
+{
+    struct nv_host_sem sem;
+
+    r->sem[idx] = value;
+    if (idx + 1 < ARRAY_LEN(r->sem))
+        return;
+    /* The widest addresses; narrower ones have zeros there. */
+    sem = nv_unpack_host_sem(NV_HOST_GEN_C86F, r->sem);
+    if (sem.operation == NV_HOST_SEM_OP_RELEASE)
+        r->release = (struct nv_release){sem.offset, sem.payload};
+}
+
 /* One method's value, wherever it is sent. */
 static void
 look_at_method(struct regions *r, uint32_t subchannel, uint32_t method,
                uint32_t value)
 {
+    if (method >= NV_HOST_SEM && method < NV_HOST_SEM + 4 * ARRAY_LEN(r->sem))
+        look_at_semaphore(r, (method - NV_HOST_SEM) / 4, value);
     if (subchannel == NV_HOST_SUBCHANNEL_COMPUTE && method == NV_COMPUTE_PCAS_A)
         add_descriptor(r, (uint64_t)value << 8);
 }
 
-/* Walks a pushbuffer for launches. */
+/* Walks a pushbuffer for launches and releases. */
 static void
 look_at_push(struct regions *r, const volatile uint32_t *words, uint64_t n_dw)
 {
@@ -95,7 +121,7 @@ add_entries(struct regions *r, const struct nv_channel *channel, uint32_t from,
                    8ull * (to - from), KIO_REGION_RING);
 }
 
-void
+struct nv_release
 nv_watch_ring(const struct nv_channel *channel)
 {
     uint32_t ring_bytes = 8 * channel->n_entries, i;
@@ -123,5 +149,22 @@ nv_watch_ring(const struct nv_channel *channel)
          i = (i + 1) & (channel->n_entries - 1))
         add_push(&r, channel->ring[i]);
     bell.n_regions = r.n;
+    kio_doorbell(channel->dev->kio, &bell);
+    return r.release;
+}
+
+void
+nv_watch_settle(const struct nv_channel *channel,
+                const struct nv_release *release)
+{
+    const struct kio_bell bell = {.address = channel->dev->doorbell};
+    const uint64_t *value =
+        nv_memory_cpu(channel->dev, release->va, 8, NV_CPU_HOST);
+    uint64_t start_ns = time_now_ns();
+
+    while (value && __atomic_load_n(value, __ATOMIC_ACQUIRE) < release->value &&
+           !hcq_device_is_lost(&channel->dev->base) &&
+           time_now_ns() - start_ns < SETTLE_NS)
+        thread_relax();
     kio_doorbell(channel->dev->kio, &bell);
 }
