@@ -167,8 +167,7 @@ extract(const struct px_insn *in, uint64_t a, uint64_t pos, uint64_t len)
         return field;
     top = pos + len - 1 < t->bits ? pos + len - 1 : t->bits - 1u;
     if (a >> top & 1)
-        field |= len > 63 || pos > top ? UINT64_MAX
-                                       : ~px_mask((unsigned)(top + 1 - pos));
+        field |= pos > top ? UINT64_MAX : ~px_mask((unsigned)(top + 1 - pos));
     return field;
 }
 
