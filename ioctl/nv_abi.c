@@ -244,6 +244,7 @@ static const struct {
     {0x0f, "GPU_IS_LOST"},
     {0x16, "ILLEGAL_ACTION"},
     {0x17, "IN_USE"},
+    {0x19, "INSERT_DUPLICATE_NAME"},
     {0x1a, "INSUFFICIENT_RESOURCES"},
     {0x1b, "INSUFFICIENT_PERMISSIONS"},
     {0x1e, "INVALID_ADDRESS"},
