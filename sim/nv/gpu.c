@@ -81,9 +81,9 @@ patience_ns(uint64_t silent_ns)
 {
     if (silent_ns < 50000)
         return 0;
-    if (silent_ns < 100000000)
+    if (silent_ns < 5000000)
         return 50000;
-    return silent_ns < 2000000000 ? 200000 : 1000000;
+    return silent_ns < 1000000000 ? 200000 : 1000000;
 }
 
 static void *

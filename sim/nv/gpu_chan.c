@@ -64,14 +64,14 @@ nvgpu_chan_end(struct nvgpu_chan *chan, const struct nvgpu_fault *fault)
 bool
 nvgpu_fail(struct nvgpu_chan *chan, uint32_t code, const char *fmt, ...)
 {
-    struct nvgpu_fault fault = {.code = code, .va = chan->at_va};
+    struct nvgpu_fault fault = {.code = code, .va = chan->at.va};
     va_list args;
     int n;
 
-    n = snprintf(fault.text, sizeof(fault.text),
-                 "entry %u, word at 0x%llx, method 0x%x = 0x%x: ",
-                 (chan->get - 1) & (chan->desc.n_entries - 1),
-                 (unsigned long long)chan->at_va, chan->method, chan->data);
+    n = snprintf(
+        fault.text, sizeof(fault.text),
+        "entry %u, word at 0x%llx, method 0x%x = 0x%x: ", chan->at.entry,
+        (unsigned long long)chan->at.va, chan->at.method, chan->at.data);
     va_start(args, fmt);
     vsnprintf(fault.text + n, sizeof(fault.text) - (size_t)n, fmt, args);
     va_end(args);
@@ -94,8 +94,8 @@ nvgpu_fail_mmu(struct nvgpu_chan *chan, uint64_t va, enum nvgpu_access access,
              "method 0x%x = 0x%x)",
              names[access], (unsigned long long)va, who,
              n ? "the page is read-only" : "nothing is mapped there",
-             (chan->get - 1) & (chan->desc.n_entries - 1),
-             (unsigned long long)chan->at_va, chan->method, chan->data);
+             chan->at.entry, (unsigned long long)chan->at.va, chan->at.method,
+             chan->at.data);
     nvgpu_chan_end(chan, &fault);
     return false;
 }
@@ -133,8 +133,8 @@ do_method(struct nvgpu_chan *chan, uint32_t subch, uint32_t method,
     const struct nvgpu_chip *chip = chan->gpu->chip;
     uint32_t bound = chan->subch[subch];
 
-    chan->method = method;
-    chan->data = data;
+    chan->at.method = method;
+    chan->at.data = data;
     (void)nvgpu_walk_pause(&chan->walk);
     if (nvgpu_stopped(chan))
         return false;
@@ -162,8 +162,8 @@ do_data(struct nvgpu_chan *chan, uint32_t header, uint64_t left)
                           header, count, (unsigned long long)left);
     for (i = 0; i < count; i++) {
         uint32_t data;
-        chan->at_va += 4;
-        if (!nvgpu_read(chan, chan->at_va, &data, 4, "pushbuffer fetch") ||
+        chan->at.va += 4;
+        if (!nvgpu_read(chan, chan->at.va, &data, 4, "pushbuffer fetch") ||
             !do_method(chan, subch, method, data))
             return false;
         if (op == 1 || (op == 5 && i == 0))
@@ -179,10 +179,10 @@ do_header(struct nvgpu_chan *chan, uint64_t left, uint64_t *out_dw)
 {
     uint32_t header, op;
 
-    if (!nvgpu_read(chan, chan->at_va, &header, 4, "pushbuffer fetch"))
+    if (!nvgpu_read(chan, chan->at.va, &header, 4, "pushbuffer fetch"))
         return false;
-    chan->method = 0;
-    chan->data = header;
+    chan->at.method = 0;
+    chan->at.data = header;
     op = header >> 29;
     *out_dw = 1;
     if (op == 7) {
@@ -205,7 +205,7 @@ do_segment(struct nvgpu_chan *chan, uint64_t va, uint64_t n_dw)
     uint64_t i = 0, n;
 
     while (i < n_dw) {
-        chan->at_va = va + i * 4;
+        chan->at.va = va + i * 4;
         if (!do_header(chan, n_dw - i, &n))
             return false;
         if (n == 0)
@@ -247,8 +247,8 @@ do_entry(struct nvgpu_chan *chan, uint64_t entry)
     uint64_t va = (entry & VA_40 & ~(uint64_t)3) | chan->extended_base;
     uint64_t n_dw = dw1 >> 10 & 0x1fffff;
 
-    chan->method = 0;
-    chan->data = dw0;
+    chan->at.method = 0;
+    chan->at.data = dw0;
     LOG(LOG_PUSH, "channel 0x%x: entry 0x%016llx: %llu words at 0x%llx",
         chan->token, (unsigned long long)entry, (unsigned long long)n_dw,
         (unsigned long long)va);
@@ -271,15 +271,16 @@ next_entry(struct nvgpu_chan *chan, uint32_t put)
     uint64_t entry;
     uint32_t at = chan->get;
 
+    chan->at.entry = at;
     nvgpu_walk_enter(&chan->walk);
-    chan->at_va = chan->desc.gpfifo_va + (uint64_t)at * 8;
+    chan->at.va = chan->desc.gpfifo_va + (uint64_t)at * 8;
     chan->get = (at + 1) & (chan->desc.n_entries - 1);
-    chan->method = chan->data = 0;
+    chan->at.method = chan->at.data = 0;
     if (put >= chan->desc.n_entries) {
         (void)nvgpu_fail(chan, NVGPU_CODE_PBDMA,
                          "GPPut %u, but the ring has %u entries", put,
                          chan->desc.n_entries);
-    } else if (nvgpu_read(chan, chan->at_va, &entry, 8, "ring fetch")) {
+    } else if (nvgpu_read(chan, chan->at.va, &entry, 8, "ring fetch")) {
         atomic_store_explicit(&userd[USERD_GP_GET], chan->get,
                               memory_order_release);
         if (do_entry(chan, entry) && chan->get == put)

@@ -149,7 +149,7 @@ data_bits(const struct nvgpu_chan *chan, uint32_t offset, uint32_t *out_bits)
 static bool
 report(struct nvgpu_chan *chan, const struct nvgpu_sem *sem)
 {
-    return nvgpu_drain(chan) &&
+    return nvgpu_drain_kernels(chan) &&
            nvgpu_sem_write(chan, sem, NVGPU_CODE_CLASS, "report semaphore");
 }
 
@@ -311,19 +311,23 @@ load_inline_qmd(struct nvgpu_chan *chan, uint32_t index, uint32_t data)
 /* ---- */
 
 static bool
+invalidate(struct nvgpu_chan *chan, uint32_t data)
+{
+    chan->n_code_invalidates += data & 1;
+    chan->n_constant_invalidates += data >> 12 & 1;
+    return true;
+}
+
+static bool
 act(struct nvgpu_chan *chan, uint32_t method, uint32_t data)
 {
     switch (method) {
     case WAIT_FOR_IDLE:
-        return nvgpu_drain(chan);
+        return nvgpu_drain_kernels(chan);
     case INVALIDATE_SHADER_CACHES:
-        if (!nvgpu_drain(chan))
-            return false;
-        chan->n_code_invalidates += data & 1;
-        return true;
+        return nvgpu_drain_kernels(chan) && invalidate(chan, data);
     case INVALIDATE_SHADER_CACHES_NO_WFI:
-        chan->n_code_invalidates += data & 1;
-        return true;
+        return invalidate(chan, data);
     case INVALIDATE_SKED_CACHES:
         return nvgpu_qmd_cache(chan, UINT64_MAX, true);
     case LAUNCH_DMA:

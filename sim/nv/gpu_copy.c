@@ -118,9 +118,9 @@ struct remap {
 };
 
 static bool
-decode_remap(struct nvgpu_chan *chan, struct remap *out_remap)
+decode_remap(struct nvgpu_chan *chan, uint32_t w, struct remap *out_remap)
 {
-    uint32_t w = state(chan, SET_REMAP_COMPONENTS), i;
+    uint32_t i;
     struct remap r = {.n_bytes = (w >> 16 & 3) + 1,
                       .n_src = (w >> 20 & 3) + 1,
                       .n_dst = (w >> 24 & 3) + 1};
@@ -141,34 +141,32 @@ decode_remap(struct nvgpu_chan *chan, struct remap *out_remap)
 
 /* One element; `old` is what lies at the destination. */
 static void
-make_element(const struct nvgpu_chan *chan, const struct remap *r,
+make_element(const struct nvgpu_copy *copy, const struct remap *r,
              const uint8_t *src, uint8_t *element)
 {
-    uint32_t i, value;
+    uint32_t i;
 
     for (i = 0; i < r->n_dst; i++) {
         uint8_t *to = element + i * r->n_bytes;
         if (r->from[i] < 4) {
             memcpy(to, src + r->from[i] * r->n_bytes, r->n_bytes);
         } else if (r->from[i] < 6) {
-            value = state(chan, r->from[i] == 4 ? SET_REMAP_CONST_A
-                                                : SET_REMAP_CONST_B);
-            memcpy(to, &value, r->n_bytes);
+            memcpy(to, &copy->consts[r->from[i] - 4], r->n_bytes);
         }
     }
 }
 
 /* Elements of constants only, written in as large pieces as there are. */
 static bool
-fill_line(struct nvgpu_chan *chan, const struct remap *r, uint64_t to,
-          uint64_t n_elements)
+fill_line(struct nvgpu_chan *chan, const struct nvgpu_copy *copy,
+          const struct remap *r, uint64_t to, uint64_t n_elements)
 {
     uint32_t size = r->n_bytes * r->n_dst, i;
     uint64_t bytes = n_elements * size;
     uint8_t pattern[144 * 8]; /* a multiple of every size */
 
     for (i = 0; i < sizeof(pattern) / size && i < n_elements; i++)
-        make_element(chan, r, NULL, pattern + i * size);
+        make_element(copy, r, NULL, pattern + i * size);
     while (bytes > 0) {
         uint64_t n = bytes < sizeof(pattern) ? bytes : sizeof(pattern);
         if (!breathe(chan) ||
@@ -181,15 +179,16 @@ fill_line(struct nvgpu_chan *chan, const struct remap *r, uint64_t to,
 }
 
 static bool
-remap_line(struct nvgpu_chan *chan, const struct remap *r, uint64_t to,
-           uint64_t from, uint64_t n_elements)
+remap_line(struct nvgpu_chan *chan, const struct nvgpu_copy *copy,
+           const struct remap *r, uint64_t to, uint64_t from,
+           uint64_t n_elements)
 {
     uint32_t size = r->n_bytes * r->n_dst, src_size = r->n_bytes * r->n_src;
     uint8_t src[MAX_ELEMENT] = {0}, element[MAX_ELEMENT] = {0};
     uint64_t i;
 
     if (!r->reads && !r->skips)
-        return fill_line(chan, r, to, n_elements);
+        return fill_line(chan, copy, r, to, n_elements);
     for (i = 0; i < n_elements; i++) {
         if (!breathe(chan))
             return false;
@@ -199,7 +198,7 @@ remap_line(struct nvgpu_chan *chan, const struct remap *r, uint64_t to,
         if (r->skips &&
             !nvgpu_read(chan, to + i * size, element, size, "the copy engine"))
             return false;
-        make_element(chan, r, src, element);
+        make_element(copy, r, src, element);
         if (!nvgpu_write(chan, to + i * size, element, size, "the copy engine"))
             return false;
     }
@@ -209,35 +208,32 @@ remap_line(struct nvgpu_chan *chan, const struct remap *r, uint64_t to,
 /* ---- launches ---- */
 
 static bool
-transfer(struct nvgpu_chan *chan, uint32_t launch)
+transfer(struct nvgpu_chan *chan, const struct nvgpu_copy *copy)
 {
-    uint64_t from = address(chan, OFFSET_IN_UPPER),
-             to = address(chan, OFFSET_OUT_UPPER);
-    uint32_t length = state(chan, LINE_LENGTH_IN), i,
-             n = launch & MULTI_LINE ? state(chan, LINE_COUNT) : 1;
+    uint32_t i, n = copy->launch & MULTI_LINE ? copy->count : 1;
+    bool is_remap = (copy->launch & REMAP) != 0;
     struct remap r;
 
-    if ((launch & REMAP) && !decode_remap(chan, &r))
+    if (is_remap && !decode_remap(chan, copy->components, &r))
         return false;
     for (i = 0; i < n; i++) {
-        uint64_t a = from + (uint64_t)i * state(chan, PITCH_IN),
-                 b = to + (uint64_t)i * state(chan, PITCH_OUT);
-        if (launch & REMAP ? !remap_line(chan, &r, b, a, length)
-                           : !copy_line(chan, b, a, length))
+        uint64_t a = copy->in + (uint64_t)i * copy->pitch_in,
+                 b = copy->out + (uint64_t)i * copy->pitch_out;
+        if (is_remap ? !remap_line(chan, copy, &r, b, a, copy->length)
+                     : !copy_line(chan, b, a, copy->length))
             return false;
     }
     return true;
 }
 
 static bool
-signal_done(struct nvgpu_chan *chan, uint32_t launch)
+signal_done(struct nvgpu_chan *chan, const struct nvgpu_copy *copy)
 {
     struct nvgpu_sem sem = {
-        .va = address(chan, SET_SEMAPHORE_A),
-        .payload = (uint64_t)state(chan, SET_SEMAPHORE_PAYLOAD_UPPER) << 32 |
-                   state(chan, SET_SEMAPHORE_PAYLOAD),
-        .n_bytes = launch & PAYLOAD_64 ? 8 : 4,
-        .timestamp = (launch & SEMAPHORE) >> 3 == 2,
+        .va = copy->sem_va,
+        .payload = copy->sem_payload,
+        .n_bytes = copy->launch & PAYLOAD_64 ? 8 : 4,
+        .timestamp = (copy->launch & SEMAPHORE) >> 3 == 2,
     };
 
     return nvgpu_sem_write(chan, &sem, error_code(chan),
@@ -245,7 +241,30 @@ signal_done(struct nvgpu_chan *chan, uint32_t launch)
 }
 
 static bool
-launch_dma(struct nvgpu_chan *chan, uint32_t launch)
+run_copy(struct nvgpu_chan *chan, const struct nvgpu_copy *copy)
+{
+    chan->at = copy->place;
+    if ((copy->launch & TRANSFER) && !transfer(chan, copy))
+        return false;
+    return !(copy->launch & SEMAPHORE) || signal_done(chan, copy);
+}
+
+bool
+nvgpu_drain_copies(struct nvgpu_chan *chan)
+{
+    struct nvgpu_place place = chan->at;
+    uint32_t i, n = chan->n_copies;
+    bool ok = true;
+
+    chan->n_copies = 0;
+    for (i = 0; i < n && ok; i++)
+        ok = run_copy(chan, &chan->copies[i]);
+    chan->at = place;
+    return ok;
+}
+
+static bool
+check_launch(struct nvgpu_chan *chan, uint32_t launch)
 {
     uint32_t kind = launch & TRANSFER, sem = (launch & SEMAPHORE) >> 3,
              allowed = LAUNCH_BITS;
@@ -260,9 +279,33 @@ launch_dma(struct nvgpu_chan *chan, uint32_t launch)
     if (kind && (!(launch & SRC_PITCH) || !(launch & DST_PITCH)))
         return nvgpu_fail(chan, error_code(chan),
                           "LAUNCH_DMA 0x%08x: only pitch layouts", launch);
-    if (kind && !transfer(chan, launch))
+    return true;
+}
+
+static bool
+launch_dma(struct nvgpu_chan *chan, uint32_t launch)
+{
+    if (!check_launch(chan, launch) ||
+        (chan->n_copies == NVGPU_MAX_PENDING && !nvgpu_drain_copies(chan)))
         return false;
-    return sem == 0 || signal_done(chan, launch);
+    chan->copies[chan->n_copies++] = (struct nvgpu_copy){
+        .place = chan->at,
+        .launch = launch,
+        .length = state(chan, LINE_LENGTH_IN),
+        .count = state(chan, LINE_COUNT),
+        .pitch_in = state(chan, PITCH_IN),
+        .pitch_out = state(chan, PITCH_OUT),
+        .consts = {state(chan, SET_REMAP_CONST_A),
+                   state(chan, SET_REMAP_CONST_B)},
+        .components = state(chan, SET_REMAP_COMPONENTS),
+        .in = address(chan, OFFSET_IN_UPPER),
+        .out = address(chan, OFFSET_OUT_UPPER),
+        .sem_va = address(chan, SET_SEMAPHORE_A),
+        .sem_payload = (uint64_t)state(chan, SET_SEMAPHORE_PAYLOAD_UPPER)
+                           << 32 |
+                       state(chan, SET_SEMAPHORE_PAYLOAD),
+    };
+    return true;
 }
 
 /* ---- methods ---- */

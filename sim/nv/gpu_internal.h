@@ -1,9 +1,9 @@
 /* Shared by the files of the simulated card.
  *
  * A channel's thread reads its ring and does what the methods say, one after
- * the other. Launches of kernels wait in a short list until something orders
- * them (wait for idle, a release with WFI, an acquire, the end of the ring),
- * as they may on a card: a release without WFI does not wait for them.
+ * the other. Launches of kernels and copies wait in short lists until something
+ * orders them (wait for idle, a release with WFI, an acquire, the end of the
+ * ring), as they may on a card: a release without WFI does not wait for them.
  *
  * src: hw/nv/BRINGUP.md sections 7 to 11, classes.csv, qmd.csv.
  */
@@ -102,9 +102,16 @@ struct nvgpu_release {
     uint64_t va, payload;
 };
 
+/* Where in the ring a channel is: what error texts name. */
+struct nvgpu_place {
+    uint64_t va; /* of the word */
+    uint32_t entry, method, data;
+};
+
 /* A launch descriptor, decoded. */
 struct nvgpu_launch {
-    uint64_t qmd_va; /* of the descriptor */
+    struct nvgpu_place place; /* that sent it */
+    uint64_t qmd_va;          /* of the descriptor */
     uint64_t program_va;
     uint32_t grid[3], block[3];
     uint32_t n_regs, n_barriers;
@@ -114,6 +121,14 @@ struct nvgpu_launch {
     bool invalidates_code, invalidates_constants;
     struct nvgpu_bank banks[NVGPU_N_BANKS];
     struct nvgpu_release releases[3];
+};
+
+/* What LAUNCH_DMA of a copy engine does, with the state that it had. */
+struct nvgpu_copy {
+    struct nvgpu_place place;
+    uint32_t launch, length, count, pitch_in, pitch_out;
+    uint32_t consts[2], components;
+    uint64_t in, out, sem_va, sem_payload;
 };
 
 /* ---- channels (gpu_chan.c) --------------------------------------------------- */
@@ -138,6 +153,12 @@ struct nvgpu_seen {
     uint64_t qmd_va, hash; /* 0: none */
 };
 
+/* Constants that a kernel has read. */
+struct nvgpu_constants {
+    uint64_t va, hash; /* 0: none */
+    uint32_t epoch;    /* of n_constant_invalidates */
+};
+
 struct nvgpu_chan {
     struct nvgpu *gpu;
     struct nvgpu_chan_desc desc;
@@ -158,8 +179,7 @@ struct nvgpu_chan {
     bool is_told; /* desc.on_fault was called, or there is nothing to tell */
     uint32_t get;
     uint64_t extended_base; /* VA bits 63:40 of pushbuffers */
-    uint64_t at_va;         /* of the word that is looked at */
-    uint32_t method, data;
+    struct nvgpu_place at;
     uint32_t subch[NVGPU_N_SUBCH]; /* class bound; 0: none */
     uint32_t sem_addr[2], sem_payload[2], mem_op[3];
     uint32_t compute[NVGPU_N_STATE], copy[NVGPU_N_STATE];
@@ -167,10 +187,14 @@ struct nvgpu_chan {
     uint32_t inline_qmd[NVGPU_QMD_MAX_DW], n_inline_qmd;
     struct nvgpu_launch pending[NVGPU_MAX_PENDING];
     uint32_t n_pending;
+    struct nvgpu_copy copies[NVGPU_MAX_PENDING]; /* in order */
+    uint32_t n_copies;
     struct nvgpu_cached *cached; /* owned array */
     size_t n_cached, cap_cached;
     uint32_t n_code_invalidates;
     struct nvgpu_seen seen[64];
+    struct nvgpu_constants constants[256];
+    uint32_t n_constant_invalidates;
     uint8_t bank[2][65536]; /* banks 0 and 3 of what runs */
     struct nvgpu_walk walk;
 };
@@ -252,7 +276,9 @@ uint32_t nvgpu_qmd_dw(const struct nvgpu_chip *chip);
 bool nvgpu_qmd_cache(struct nvgpu_chan *chan, uint64_t qmd_va, bool drop);
 /* Reads, checks and lists a launch (gpu_launch.c). */
 bool nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va);
-/* Runs what is listed. */
+/* Runs what is listed: kernels alone, copies alone, all. */
+bool nvgpu_drain_kernels(struct nvgpu_chan *chan);
+bool nvgpu_drain_copies(struct nvgpu_chan *chan); /* gpu_copy.c */
 bool nvgpu_drain(struct nvgpu_chan *chan);
 
 struct sim_ptx_module;

@@ -88,6 +88,26 @@ word64(const struct run *r, uint32_t offset)
 
 /* ---- constant banks ---- */
 
+/* The constant cache may still have what another kernel read there. */
+static bool
+check_constants(struct run *r, uint32_t bank, const uint8_t *data)
+{
+    const struct nvgpu_bank *b = &r->launch->banks[bank];
+    struct nvgpu_chan *chan = r->chan;
+    struct nvgpu_constants *c =
+        &chan->constants[(b->va >> 6) % ARRAY_LEN(chan->constants)];
+    uint64_t hash = hash_bytes(data, b->size_bytes, b->size_bytes);
+
+    if (c->va == b->va && c->epoch == chan->n_constant_invalidates &&
+        c->hash != hash)
+        return nvgpu_fail(chan, NVGPU_CODE_SM,
+                          "kernel %s: stale constants: bank %u at 0x%llx "
+                          "changed, but no cache of them was invalidated",
+                          r->kernel.name, bank, (unsigned long long)b->va);
+    *c = (struct nvgpu_constants){b->va, hash, chan->n_constant_invalidates};
+    return true;
+}
+
 static bool
 read_bank(struct run *r, uint32_t bank, uint8_t *to)
 {
@@ -95,7 +115,8 @@ read_bank(struct run *r, uint32_t bank, uint8_t *to)
     char who[32];
 
     snprintf(who, sizeof(who), "a read of bank %u", bank);
-    return nvgpu_read(r->chan, b->va, to, b->size_bytes, who);
+    return nvgpu_read(r->chan, b->va, to, b->size_bytes, who) &&
+           check_constants(r, bank, to);
 }
 
 static bool
@@ -449,6 +470,7 @@ run_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
                     .words = &words[chan->gpu->chip->qmd_major - 3]};
 
     chan->n_code_invalidates += a->invalidates_code;
+    chan->n_constant_invalidates += a->invalidates_constants;
     r.module = nvgpu_code_find(chan, a->program_va);
     if (!r.module)
         return false;
@@ -464,14 +486,24 @@ run_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
 }
 
 bool
+nvgpu_drain_kernels(struct nvgpu_chan *chan)
+{
+    struct nvgpu_place place = chan->at;
+    bool ok = true;
+
+    while (chan->n_pending > 0 && ok) {
+        chan->n_pending--;
+        chan->at = chan->pending[chan->n_pending].place;
+        ok = run_launch(chan, &chan->pending[chan->n_pending]);
+    }
+    chan->at = place;
+    return ok;
+}
+
+bool
 nvgpu_drain(struct nvgpu_chan *chan)
 {
-    while (chan->n_pending > 0) {
-        chan->n_pending--;
-        if (!run_launch(chan, &chan->pending[chan->n_pending]))
-            return false;
-    }
-    return true;
+    return nvgpu_drain_copies(chan) && nvgpu_drain_kernels(chan);
 }
 
 /* ---- sending ---- */
@@ -512,13 +544,13 @@ bool
 nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va)
 {
     uint32_t dw[NVGPU_QMD_MAX_DW], n_dw = nvgpu_qmd_dw(chan->gpu->chip);
-    struct nvgpu_launch launch = {.qmd_va = qmd_va};
+    struct nvgpu_launch launch = {.place = chan->at, .qmd_va = qmd_va};
 
     if (!nvgpu_read(chan, qmd_va, dw, n_dw * sizeof(*dw), "the scheduler") ||
         !check_seen(chan, qmd_va, dw, n_dw) ||
         !nvgpu_qmd_decode(chan, dw, &launch))
         return false;
-    if (chan->n_pending == NVGPU_MAX_PENDING && !nvgpu_drain(chan))
+    if (chan->n_pending == NVGPU_MAX_PENDING && !nvgpu_drain_kernels(chan))
         return false;
     chan->pending[chan->n_pending++] = launch;
     return true;

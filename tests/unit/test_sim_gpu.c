@@ -730,6 +730,12 @@ start_copy(struct rig *rig, uint32_t src, uint32_t dst)
 }
 
 static void
+put_sem(uint64_t va, uint32_t value)
+{
+    atomic_store((_Atomic uint32_t *)rig_at(va), value);
+}
+
+static void
 test_copies(void **state)
 {
     struct rig rig;
@@ -773,6 +779,46 @@ test_copies(void **state)
                    0x200180c0, 0x0800000c);
     rig_finish(&rig, c);
     assert_int_equal(rig_word64(RIG_SEM + 0x50), 0x2222222211111111);
+    rig_fini(&rig);
+}
+
+/* A release without WFI does not wait for a copy, one with does. */
+static void
+test_copy_order(void **state)
+{
+    struct rig rig;
+    struct rig_chan *c = &rig.chans[0];
+
+    (void)state;
+    rig_init(&rig, "sm_90", CE);
+    put_sem(RIG_DST, 1);
+    /* copies 0 over RIG_DST; what does not wait still finds 1, and adds 2 */
+    start_copy(&rig, 0, 0);
+    RIG_PUSH_WORDS(c, 0x20018106, 4, 0x200180c0, 0x182, 0x20050017,
+                   (uint32_t)RIG_DST, (uint32_t)(RIG_DST >> 32), 1, 0,
+                   0x00000003, 0x20050017, (uint32_t)RIG_DST + 16,
+                   (uint32_t)(RIG_DST >> 32), 1, 0, 0x00000001);
+    rig_ring(&rig, c);
+    rig_sleep_ms(5);
+    /* the acquire let it run: it never sees the 1 again */
+    assert_int_equal(rig_word(RIG_DST), 0);
+    assert_int_equal(rig_word(RIG_DST + 16), 0);
+    put_sem(RIG_DST, 1);
+    rig_finish(&rig, c);
+    assert_int_equal(rig_word(RIG_DST + 16), 1);
+    /* a reduction in between comes first, and is overwritten */
+    put_sem(RIG_DST, 1);
+    RIG_PUSH_WORDS(c, 0x20018106, 4, 0x200180c0, 0x182, 0x20050017,
+                   (uint32_t)RIG_DST, (uint32_t)(RIG_DST >> 32), 2, 0,
+                   0xa8000006);
+    rig_finish(&rig, c);
+    assert_int_equal(rig_word(RIG_DST), 0);
+    /* with WFI it comes second */
+    RIG_PUSH_WORDS(c, 0x20018106, 4, 0x200180c0, 0x182, 0x20050017,
+                   (uint32_t)RIG_DST, (uint32_t)(RIG_DST >> 32), 2, 0,
+                   0xa8100006);
+    rig_finish(&rig, c);
+    assert_int_equal(rig_word(RIG_DST), 2);
     rig_fini(&rig);
 }
 
@@ -898,6 +944,7 @@ main(void)
         cmocka_unit_test(test_mmu_faults),
         cmocka_unit_test(test_vectors_copy),
         cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_copy_order),
         cmocka_unit_test(test_remaps),
         cmocka_unit_test(test_refused_copy),
     };

@@ -697,6 +697,25 @@ test_stale(void **state)
     launch(c, 0, 9);
     (void)rig_expect(&rig, c, 69, "written anew and scheduled");
     rig_fini(&rig);
+    /* constants: a bank written anew, without an invalidation in the
+     * descriptor or by a method */
+    c = start(&rig, g, add_text);
+    make_single(g, RIG_QMD, RIG_BANK0);
+    launch(c, 0, 0xa);
+    rig_finish(&rig, c);
+    put_word64(RIG_BANK0 + g->params + 8, 1);
+    RIG_PUSH_WORDS(c, 0x200120b0, 0xa); /* the descriptor's bit */
+    rig_finish(&rig, c);
+    assert_int_equal(rig_word64(RIG_DST), 1001);
+    put_word(RIG_QMD + 4 * 13, 1);
+    put_word64(RIG_BANK0 + g->params + 8, 2);
+    launch(c, 0, 0xa); /* the method */
+    rig_finish(&rig, c);
+    assert_int_equal(rig_word64(RIG_DST), 1003);
+    put_word64(RIG_BANK0 + g->params + 8, 3);
+    RIG_PUSH_WORDS(c, 0x200120b0, 0xa);
+    (void)rig_expect(&rig, c, 13, "stale constants: bank 0 at 0xf87654000");
+    rig_fini(&rig);
     /* INVALIDATE_SKED_CACHES does */
     c = start(&rig, g, store_text);
     launch(c, 0, 9);
