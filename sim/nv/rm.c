@@ -34,24 +34,19 @@
  * another's failure. */
 static _Thread_local char why_text[256];
 
-static void
-keep_why(const char *what, const char *fmt, va_list args)
-{
-    vsnprintf(why_text, sizeof(why_text), fmt, args);
-    LOG(LOG_IOCTL, "simulated kernel: %s: %s", what, why_text);
-}
-
 enum rm_status
 rm_refuse(enum rm_status status, const char *fmt, ...)
 {
-    char what[48];
+    char text[256];
     va_list args;
 
-    snprintf(what, sizeof(what), "status 0x%x %s", (unsigned)status,
-             nv_status_name((uint32_t)status));
+    if (!LOG_ON(LOG_IOCTL))
+        return status;
     va_start(args, fmt);
-    keep_why(what, fmt, args);
+    vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
+    log_print(LOG_IOCTL, "simulated kernel: status 0x%x %s: %s",
+              (unsigned)status, nv_status_name((uint32_t)status), text);
     return status;
 }
 
@@ -61,8 +56,9 @@ rm_fail(int error, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    keep_why(strerror(error), fmt, args);
+    vsnprintf(why_text, sizeof(why_text), fmt, args);
     va_end(args);
+    LOG(LOG_IOCTL, "simulated kernel: %s: %s", strerror(error), why_text);
     return -error;
 }
 

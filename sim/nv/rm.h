@@ -457,11 +457,11 @@ int rm_read_file(const struct rm_machine *machine, const char *path, char *buf,
 
 /* ---- why ---------------------------------------------------------------------- */
 
-/* Logs why a call is refused (BELL_DEBUG=ioctl), and keeps it for
- * kio_ops.explain. Returns `status`. */
+/* Logs why a call is refused (BELL_DEBUG=ioctl). Returns `status`. */
 enum rm_status rm_refuse(enum rm_status status, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same for what fails as a system call; returns -error. */
+/* The same for what fails as a system call, which kio_ops.explain tells too;
+ * returns -error. */
 int rm_fail(int error, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The text of this thread's last failure; "" if there was none since it was
