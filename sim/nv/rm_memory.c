@@ -24,7 +24,7 @@
 #include "base/bits.h"
 #include "ioctl/nv_uapi.h"
 
-#define POISON_BYTES (256u << 10)
+#define POISON_BYTES (64u << 10)
 #define POISON       0x7fbadbadu /* no number as a float, no address */
 
 /* NV_MEMORY_ALLOCATION_PARAMS */

@@ -471,7 +471,7 @@ step_memory(struct rig *rig)
     is_zero(rig_map_cpu(rig, rig->device, rig->memory, 0, HUGE, &rig->view_file,
                         NULL));
     rig->cpu = rig_map_file(rig, &rig->view_file, HUGE);
-    memset(rig->cpu, 0, 0x10000);
+    memset(rig->cpu, 0, 0x9000);
     is_zero(rig_carrier(rig, HUGE, HUGE, &rig->carrier, NULL));
     rig->va = 0;
     is_zero(rig_map_gpu(rig, rig->carrier, rig->memory, 0, HUGE, 0, &rig->va));

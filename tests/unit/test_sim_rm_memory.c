@@ -272,8 +272,8 @@ test_contents(void **state)
     (void)state;
     rig_init(&rig, "sm_90");
     rig_run(&rig, RIG_MEMORY);
-    assert_int_not_equal(*rig_word(&rig, 0x10000), 0);
-    assert_int_not_equal(*rig_word(&rig, 0x10000), 0xffffffff);
+    assert_int_not_equal(*rig_word(&rig, 0xa000), 0);
+    assert_int_not_equal(*rig_word(&rig, 0xa000), 0xffffffff);
     assert_int_equal(*rig_word(&rig, 0x8000), 0);
     rig.cpu[0] = 0x77;
     assert_int_equal(rig_free(&rig, rig.memory), 0);
