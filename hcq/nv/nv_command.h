@@ -44,6 +44,9 @@ enum nv_head_flag {
     /* A patch may change it in a way that takes more words than it does now:
      * its words have the largest size, what is not needed does nothing. */
     NV_HEAD_FIXED = 1u << 0,
+    /* Patches gave an exec more threads in a block than the program takes:
+     * the stream is not submitted. */
+    NV_HEAD_TOO_LARGE = 1u << 1,
 };
 
 struct nv_head {
@@ -231,9 +234,11 @@ struct nv_spot {
 /* A stream's words for the card. Owned by its hcq_stream. */
 struct nv_stream {
     struct hcq_stream *base;
-    struct hcq_link link;    /* priv->streams; dev->base.lock */
-    struct nv_mem mem;       /* methods, then data */
-    uint32_t data_at;        /* bytes from its start */
+    struct hcq_link link; /* priv->streams; dev->base.lock */
+    struct nv_mem mem;    /* methods, then data */
+    uint32_t data_at;     /* bytes from its start */
+    uint32_t n_packets;
+    uint32_t n_too_large;    /* packets with NV_HEAD_TOO_LARGE */
     uint32_t n_segments;     /* of methods: ring entries */
     uint32_t *segment_dw;    /* owned: where each ends */
     struct nv_spot *targets; /* owned: of each of base->places */

@@ -228,25 +228,12 @@ static const struct field_row field_rows[] = {
     {NV_OP_POLL, HCQ_FIELD_VALUE, 2, 1, REACH_ANY, true, UINT32_MAX},
 };
 
-/* Threads that a block's axis may have while the other axes stay. */
-static uint32_t
-axis_limit(const struct hcq_cs *cs, const struct nv_exec *exec, uint32_t axis)
-{
-    uint32_t limit = cs->queue->dev->info.max_local[axis], i;
-    uint32_t others = 1;
-
-    for (i = 0; i < 3; i++)
-        others *= i == axis ? 1 : exec->local[i];
-    return limit < exec->prog->max_threads / others
-               ? limit
-               : exec->prog->max_threads / others;
-}
-
 static bool
 locate_exec(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
 {
     const struct nv_exec *exec =
         nv_exec_of(nv_packet_at(cs->words, cs->last_dw));
+    const struct hcq_device_info *info = &cs->queue->dev->info;
     uint32_t n_args = (exec->head.n_dw - NV_EXEC_DW) / 2u;
     uint32_t i = field - HCQ_FIELD_ARG;
 
@@ -259,14 +246,16 @@ locate_exec(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
     if (field >= HCQ_FIELD_LOCAL) {
         i = field - HCQ_FIELD_LOCAL;
         place->dw = cs->last_dw + EXEC_LOCAL_DW + i;
-        place->max = axis_limit(cs, exec, i);
+        place->max = info->max_local[i] < exec->prog->max_threads
+                         ? info->max_local[i]
+                         : exec->prog->max_threads;
         return exec->prog->base.pub.local[0] == 0;
     }
     if (field < HCQ_FIELD_GRID)
         return false;
     i = field - HCQ_FIELD_GRID;
     place->dw = cs->last_dw + EXEC_GRID_DW + i;
-    place->max = cs->queue->dev->info.max_grid[i];
+    place->max = info->max_grid[i];
     return true;
 }
 
@@ -333,9 +322,9 @@ static void
 exec_text(const struct nv_exec *exec, const char *program, char *text,
           size_t size_bytes)
 {
-    snprintf(text, size_bytes, "exec %s %ux%ux%u of %ux%ux%u, %u args",
-             program, exec->grid[0], exec->grid[1], exec->grid[2],
-             exec->local[0], exec->local[1], exec->local[2],
+    snprintf(text, size_bytes, "exec %s %ux%ux%u of %ux%ux%u, %u args", program,
+             exec->grid[0], exec->grid[1], exec->grid[2], exec->local[0],
+             exec->local[1], exec->local[2],
              (exec->head.n_dw - NV_EXEC_DW) / 2u);
 }
 

@@ -311,15 +311,14 @@ static void
 report_stream(struct nv_queue *queue, struct report *report,
               const struct nv_stream *stream)
 {
-    char text[HCQ_NAME_MAX + 16];
+    char text[HCQ_NAME_MAX + 40];
 
     if (!find_stream(queue, stream))
         return;
-    snprintf(text, sizeof(text), "stream '%s':", stream->base->name);
+    snprintf(text, sizeof(text), "stream '%s' (commands: %u) ",
+             stream->base->name, stream->n_packets);
     add_text(report, text);
     report->n = 0; /* no comma */
-    add_text(report, " ");
-    report->n = 0;
     report_packets(queue, report, stream->base->cs.words,
                    stream->base->cs.n_dw < REPORT_DW ? stream->base->cs.n_dw
                                                      : REPORT_DW);

@@ -150,6 +150,7 @@ alloc_stream(struct hcq_stream *base, const struct totals *t)
     if (!stream)
         return NULL;
     stream->base = base;
+    stream->n_packets = t->n_packets;
     stream->segment_dw = host_calloc(n_segments, sizeof(uint32_t));
     stream->targets = host_calloc(base->n_places + 1, sizeof(*stream->targets));
     if (!stream->segment_dw || !stream->targets) {
@@ -200,10 +201,27 @@ nv_stream_unbind(struct hcq_stream *base)
 
 /* ---- patches -------------------------------------------------------------------- */
 
+/* Several axes of a block may be patched, one after the other: what they make
+ * together is judged when the stream is submitted. */
+static bool
+judge_block(struct nv_stream *stream, struct nv_exec *exec)
+{
+    uint64_t threads =
+        (uint64_t)exec->local[0] * exec->local[1] * exec->local[2];
+    bool was = exec->head.flags & NV_HEAD_TOO_LARGE;
+    bool is = threads > exec->prog->max_threads;
+
+    if (is != was) {
+        exec->head.flags ^= NV_HEAD_TOO_LARGE;
+        stream->n_too_large += is ? 1 : UINT32_MAX;
+    }
+    return !is;
+}
+
 /* A launch: one argument, or all of it when its shape changes. */
 static void
 repack_exec(struct nv_stream *stream, const struct nv_spot *spot,
-            const struct nv_exec *exec, uint32_t dw)
+            struct nv_exec *exec, uint32_t dw)
 {
     const struct nv_program *prog = exec->prog;
     uint64_t offset =
@@ -214,7 +232,7 @@ repack_exec(struct nv_stream *stream, const struct nv_spot *spot,
     if (dw - spot->packet_dw >= NV_EXEC_DW)
         memcpy(data + nv_launch_bank0(prog) + prog->param_offset + arg * 8,
                &exec->args[arg], 8);
-    else
+    else if (judge_block(stream, exec))
         nv_launch_write(prog, exec->grid, exec->local, exec->args,
                         (exec->head.n_dw - NV_EXEC_DW) / 2u,
                         stream->mem.va + offset, data);
@@ -225,20 +243,38 @@ nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 {
     struct nv_stream *stream = stream_of(base);
     const struct nv_spot *spot = &stream->targets[place - base->places];
-    const struct nv_packet *packet =
-        nv_packet_at(base->cs.words, spot->packet_dw);
+    struct nv_packet *packet = (void *)(base->cs.words + spot->packet_dw);
     struct nv_push push = {
         .engine = &nv_priv_of(nv_queue_of(base->queue))->engine,
         .at = (uint32_t *)stream->mem.cpu + spot->method_dw,
     };
 
     if (packet->head.op == NV_OP_EXEC)
-        repack_exec(stream, spot, nv_exec_of(packet), place->dw);
+        repack_exec(stream, spot, (void *)packet, place->dw);
     else
         nv_push_packet(&push, packet);
 }
 
 /* ---- submission ------------------------------------------------------------------ */
+
+static bell_status
+refuse_block(const struct hcq_stream *base)
+{
+    const struct nv_packet *packet = NULL;
+    const struct nv_exec *exec;
+    uint32_t pos = 0;
+
+    do {
+        packet = nv_packet_at(base->cs.words, pos);
+        pos += packet->head.n_dw;
+    } while (!(packet->head.flags & NV_HEAD_TOO_LARGE));
+    exec = nv_exec_of(packet);
+    return bell_fail(BELL_E_INVALID,
+                     "stream '%s': '%s' was patched to %ux%ux%u threads in a "
+                     "block; it takes %u",
+                     base->name, exec->prog->base.pub.name, exec->local[0],
+                     exec->local[1], exec->local[2], exec->prog->max_threads);
+}
 
 bell_status
 nv_stream_submit(struct hcq_stream *base, uint64_t value)
@@ -249,6 +285,8 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
     uint32_t from_dw = 0, i, *start, *finish;
     struct nv_push push;
 
+    if (__builtin_expect(stream->n_too_large != 0, 0))
+        return refuse_block(base);
     BELL_TRY(nv_queue_room(queue, prologue_dw + NV_FINISH_DW, 0,
                            stream->n_segments + (prologue_dw ? 2 : 1), &push));
     start = push.at;

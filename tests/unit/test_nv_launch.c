@@ -321,6 +321,39 @@ patched_shapes(void **state)
     }
 }
 
+/* Axes are patched one by one; what is too large together is not launched,
+ * and can be put right. */
+static void
+patched_too_large(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_90");
+    const uint64_t args[] = {r.out->va, 5};
+    const uint32_t grid[] = {1, 1, 1}, local[] = {8, 1, 1};
+    struct hcq_stream *stream;
+    uint32_t p[3], i;
+
+    (void)state;
+    memset(r.out->host, 0, 4096);
+    expect_ok(hcq_stream_create(r.queue, "large", &stream));
+    p[0] = hcq_stream_patch_point(stream, "x");
+    p[1] = hcq_stream_patch_point(stream, "y");
+    hcq_cs_exec(hcq_stream_cs(stream), r.shape, args, 2, grid, local);
+    for (i = 0; i < 2; i++)
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_LOCAL + i, p[i], 0);
+    expect_ok(hcq_stream_end(stream));
+    expect_ok(hcq_stream_patch(stream, p[0], 512));
+    expect_ok(hcq_stream_patch(stream, p[1], 3));
+    expect_fails(hcq_stream_submit(stream, NULL), BELL_E_INVALID,
+                 "'shape' was patched to 512x3x1 threads in a block; it takes "
+                 "1024");
+    expect_ok(hcq_stream_patch(stream, p[0], 7));
+    expect_ok(hcq_stream_submit(stream, NULL));
+    expect_ok(hcq_stream_wait(stream, LONG_NS));
+    assert_int_equal(value_at(&r, 6), 5 + 100 + 7);
+    assert_int_equal(value_at(&r, 7), 0);
+    close_rig(&r);
+}
+
 /* Copies and fills of random sizes and places, zero among them, in one bound
  * stream on each kind of queue; a model in host memory says what is right. */
 #define AREA 16384u
@@ -456,7 +489,7 @@ reports_name_commands(void **state)
     expect_ok(hcq_stream_end(stream));
     expect_ok(hcq_stream_submit(stream, NULL));
     nv_queue_describe(queue, text, sizeof(text));
-    expect_text(text, "stream 'stuck': poll 0x");
+    expect_text(text, "stream 'stuck' (commands: 1) poll 0x");
     *(volatile uint32_t *)r.out->host = 5; /* bit 1 clear, bit 0 set */
     expect_ok(hcq_stream_wait(stream, LONG_NS));
     close_rig(&r);
@@ -501,6 +534,7 @@ main(void)
         cmocka_unit_test(launch_path_is_free),
         cmocka_unit_test(counters_count),
         cmocka_unit_test(patched_shapes),
+        cmocka_unit_test(patched_too_large),
         cmocka_unit_test(patched_transfers),
         cmocka_unit_test(reports_name_commands),
         cmocka_unit_test(refused),

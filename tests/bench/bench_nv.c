@@ -1,0 +1,279 @@
+/* What a launch costs the host on NVIDIA's queues: nanoseconds of the calling
+ * thread, while the device stands still and so takes nothing away.
+ *
+ * usage: bench_nv [DEVICE]        (default: NV@sim:sm_90)
+ *
+ * The suites of the issue ask for at most 300 ns for a fresh exec and submit,
+ * and 100 ns for a launch in a bound stream, on the simulated card's memory.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/thread.h"
+#include "bench.h"
+#include "hcq/hcq.h"
+#include "render/nv_container.h"
+
+#define ROUNDS  200 /* each on a device that was held and let go */
+#define REPEATS 100 /* in a round */
+#define LONG_NS (60ull * 1000000000)
+
+struct rig {
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+    struct hcq_signal *go;
+    uint64_t go_value;
+    struct hcq_stream *one, *many, *copies;
+    uint32_t arg, grid, dst;
+    uint32_t turn;
+};
+
+static void
+must(bell_status status)
+{
+    if (status == BELL_OK)
+        return;
+    fprintf(stderr, "%s\n", bell_error_last()->message);
+    exit(1);
+}
+
+static struct hcq_program *
+load(struct hcq_device *dev)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    static const char body[] =
+        ".address_size 64\n.visible .entry nop(.param .u64 a, .param .u64 b, "
+        ".param .u64 c, .param .u64 d)\n{\n\tret;\n}\n";
+    struct nv_container_desc d = {.entry = "nop", .n_params = 4, .n_regs = 16};
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "nop",
+        .n_bufs = 2,
+        .n_vals = 2,
+    };
+    struct render_binary binary;
+    struct hcq_program *prog;
+    char text[512];
+
+    hcq_device_info(dev, &info);
+    d.sm = (uint32_t)strtoul(info.arch + strlen("sm_"), NULL, 10);
+    snprintf(text, sizeof(text), ".version %s\n.target sm_%u\n%s",
+             d.sm >= 100 ? "8.7" : "7.8", d.sm, body);
+    d.text = text;
+    must(render_nv_container(&d, &binary));
+    desc.binary = binary.data;
+    desc.binary_size_bytes = binary.size_bytes;
+    must(hcq_program_create(dev, &desc, &prog));
+    render_binary_fini(&binary);
+    return prog;
+}
+
+static void
+exec(struct hcq_cs *cs, struct rig *r)
+{
+    const uint64_t args[] = {r->buf->va, r->buf->va + 64, r->turn, 1};
+    const uint32_t grid[] = {1, 1, 1};
+
+    hcq_cs_exec(cs, r->prog, args, ARRAY_LEN(args), grid, NULL);
+}
+
+static struct hcq_stream *
+new_stream(struct rig *r, const char *name, unsigned n)
+{
+    struct hcq_stream *stream;
+    unsigned i;
+
+    must(hcq_stream_create(r->queue, name, &stream));
+    r->arg = hcq_stream_patch_point(stream, "arg");
+    r->grid = hcq_stream_patch_point(stream, "grid");
+    for (i = 0; i < n; i++) {
+        exec(hcq_stream_cs(stream), r);
+        if (i > 0)
+            continue;
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ARG + 2, r->arg, 0);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_GRID, r->grid, 0);
+    }
+    must(hcq_stream_end(stream));
+    return stream;
+}
+
+static void
+open_rig(struct rig *r, const char *name)
+{
+    memset(r, 0, sizeof(*r));
+    must(hcq_device_open(name, &r->dev));
+    must(hcq_queue_create(r->dev, HCQ_QUEUE_COMPUTE, &r->queue));
+    must(hcq_buffer_create(r->dev, 4096, 0, &r->buf));
+    must(hcq_signal_create(r->dev, 0, &r->go));
+    r->prog = load(r->dev);
+    r->one = new_stream(r, "one", 1);
+    r->many = new_stream(r, "many", 1000);
+    must(hcq_stream_create(r->queue, "copies", &r->copies));
+    r->dst = hcq_stream_patch_point(r->copies, "dst");
+    hcq_cs_copy(hcq_stream_cs(r->copies), r->buf->va, r->buf->va + 2048, 64);
+    hcq_cs_patch(hcq_stream_cs(r->copies), HCQ_FIELD_DST, r->dst, 0);
+    must(hcq_stream_end(r->copies));
+    must(hcq_stream_submit(r->one, NULL));
+    must(hcq_queue_wait(r->queue, LONG_NS));
+}
+
+/* ---- cases ---------------------------------------------------------------------- */
+
+static void
+exec_and_submit(struct rig *r)
+{
+    struct hcq_cs *cs;
+
+    must(hcq_queue_begin(r->queue, &cs));
+    exec(cs, r);
+    must(hcq_cs_submit(cs, NULL));
+}
+
+static void
+exec_4_and_submit(struct rig *r)
+{
+    struct hcq_cs *cs;
+    int i;
+
+    must(hcq_queue_begin(r->queue, &cs));
+    for (i = 0; i < 4; i++)
+        exec(cs, r);
+    must(hcq_cs_submit(cs, NULL));
+}
+
+static void
+signal_and_submit(struct rig *r)
+{
+    struct hcq_cs *cs;
+
+    must(hcq_queue_begin(r->queue, &cs));
+    hcq_cs_signal(cs, r->go, r->go_value);
+    must(hcq_cs_submit(cs, NULL));
+}
+
+static void
+submit_one(struct rig *r)
+{
+    must(hcq_stream_submit(r->one, NULL));
+}
+
+static void
+patch_arg(struct rig *r)
+{
+    must(hcq_stream_patch(r->one, r->arg, r->turn));
+}
+
+static void
+patch_grid(struct rig *r)
+{
+    must(hcq_stream_patch(r->one, r->grid, r->turn % 100 + 1));
+}
+
+static void
+patch_copy(struct rig *r)
+{
+    must(hcq_stream_patch(r->copies, r->dst, r->buf->va + r->turn % 64));
+}
+
+static const struct bench_nv_case {
+    const char *name;
+    void (*run)(struct rig *r);
+    unsigned n_launches; /* of one run; 0: none */
+    double limit_ns;     /* the goal; 0: none */
+} cases[] = {
+    {"exec and submit", exec_and_submit, 1, 300},
+    {"4 execs and submit", exec_4_and_submit, 4, 0},
+    {"signal and submit", signal_and_submit, 0, 0},
+    {"submit a stream of 1", submit_one, 1, 100},
+    {"patch an argument", patch_arg, 0, 0},
+    {"patch a grid", patch_grid, 0, 0},
+    {"patch a copy", patch_copy, 0, 0},
+};
+
+/* Nanoseconds of one run. The queue waits for the host meanwhile. */
+static double
+time_case(struct rig *r, const struct bench_nv_case *c)
+{
+    static double ns[ROUNDS];
+    struct hcq_cs *cs;
+    int round, i;
+
+    for (round = 0; round < ROUNDS; round++) {
+        uint64_t start_ns;
+
+        must(hcq_queue_begin(r->queue, &cs));
+        hcq_cs_wait(cs, r->go, ++r->go_value);
+        must(hcq_cs_submit(cs, NULL));
+        start_ns = time_now_ns();
+        for (i = 0; i < REPEATS; i++, r->turn++)
+            c->run(r);
+        ns[round] = (double)(time_now_ns() - start_ns) / REPEATS;
+        hcq_signal_set(r->go, r->go_value);
+        must(hcq_queue_wait(r->queue, LONG_NS));
+    }
+    return bench_median(ns, ROUNDS);
+}
+
+/* A thousand kernels in a stream: what the host pays for each. */
+static double
+time_many(struct rig *r)
+{
+    static double ns[ROUNDS];
+    int round;
+
+    for (round = 0; round < 20; round++) {
+        uint64_t start_ns = time_now_ns();
+
+        must(hcq_stream_submit(r->many, NULL));
+        ns[round] = (double)(time_now_ns() - start_ns) / 1000;
+        must(hcq_queue_wait(r->queue, LONG_NS));
+    }
+    return bench_median(ns, 20);
+}
+
+static void
+put_case(struct json *json, const char *name, double ns, unsigned n_launches,
+         double limit_ns)
+{
+    json_object(json, NULL);
+    json_str(json, "name", name);
+    json_num(json, "time_ns", ns);
+    if (n_launches)
+        json_num(json, "launch_ns", ns / n_launches);
+    if (limit_ns > 0)
+        json_num(json, "goal_ns", limit_ns);
+    json_end(json);
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "NV@sim:sm_90";
+    struct json json;
+    const char *text;
+    struct rig r;
+    size_t i;
+
+    if (argc > 2 || name[0] == '-') {
+        fprintf(stderr, "usage: %s [DEVICE]\n", argv[0]);
+        return 2;
+    }
+    open_rig(&r, name);
+    json_init(&json);
+    json_str(&json, "device", hcq_device_name(r.dev));
+    json_array(&json, "results");
+    for (i = 0; i < ARRAY_LEN(cases); i++)
+        put_case(&json, cases[i].name, time_case(&r, &cases[i]),
+                 cases[i].n_launches, cases[i].limit_ns);
+    put_case(&json, "submit a stream of 1000, each", time_many(&r), 1, 100);
+    json_end(&json);
+    text = json_text(&json);
+    fputs(text ? text : "", stdout);
+    json_fini(&json);
+    hcq_device_close(r.dev);
+    return text ? 0 : 1;
+}
