@@ -11,12 +11,13 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "ioctl/kio_interface.h"
+#include "tools/file.h"
 #include "tools/json.h"
 #include "tools/selftest_again.h"
 #include "tools/tools.h"
 
 struct options {
-    const char *device, *from, *only;
+    const char *device, *from, *only, *save;
     int64_t repeat, programs;
     bool json, list, keep_going;
 };
@@ -148,8 +149,6 @@ run_step(struct selftest *st, const struct selftest_step *step, uint64_t n,
             break;
     }
     out->total_ns = time_now_ns() - start;
-    if (out->verdict == SELFTEST_FAILED)
-        selftest_try_again(st, step, &out->again);
 }
 
 /* ---- the report -------------------------------------------------------------------- */
@@ -300,6 +299,10 @@ is_chosen(const struct options *options, const struct selftest_step *step,
     return *started;
 }
 
+/* The first failures are worth a second look; where everything fails, more
+ * of them take time and say no more. */
+#define AGAIN_MAX 3
+
 static void
 run_steps(struct selftest *st, const struct options *options, struct json *json,
           struct tally *tally)
@@ -314,10 +317,11 @@ run_steps(struct selftest *st, const struct options *options, struct json *json,
             continue;
         tool_progress("%s", step->name);
         run_step(st, step, repetitions(step, options->repeat), out);
+        if (out->verdict == SELFTEST_FAILED && tally->n_failed < AGAIN_MAX)
+            selftest_try_again(st, step, &out->again);
         tool_progress(NULL);
-        if (json)
-            put_step(json, st, step, out);
-        else
+        put_step(json, st, step, out);
+        if (!options->json)
             print_step(st, step, (unsigned)i + 1, out);
         tally->n_passed += out->verdict == SELFTEST_PASSED;
         tally->n_failed += out->verdict == SELFTEST_FAILED;
@@ -415,32 +419,50 @@ check_exists(struct selftest *st)
                : BELL_OK;
 }
 
+/* Writes the finished document to a file. */
+static int
+save_json(struct json *json, const char *path)
+{
+    struct file_part part = {.data = json_text(json)};
+    bell_status status;
+
+    if (!part.data)
+        return tool_fail_text(false, TOOL_FAILED, "out of memory");
+    part.size_bytes = strlen(part.data);
+    status = file_write(path, &part, 1);
+    return status == BELL_OK ? TOOL_OK : tool_fail(false, status);
+}
+
 static int
 run_selftest(struct selftest *st, const struct options *options)
 {
     struct tally tally = {0, 0, 0};
+    int code = TOOL_OK, printed = TOOL_OK;
     struct json json;
-    int code;
 
     json_init(&json);
     json_str(&json, "device", st->device);
     json_bool(&json, "simulated", kio_interface_is_sim(st->interface));
     json_int(&json, "repeat", options->repeat);
     json_array(&json, "steps");
-    run_steps(st, options, options->json ? &json : NULL, &tally);
+    run_steps(st, options, &json, &tally);
     selftest_close(st);
-    code = tally.n_failed ? TOOL_FAILED : TOOL_OK;
-    if (!options->json) {
-        json_fini(&json);
-        printf("%s: %u passed, %u failed, %u skipped\n", st->device,
-               tally.n_passed, tally.n_failed, tally.n_skipped);
-        return code;
-    }
     json_end(&json);
     json_uint(&json, "n_passed", tally.n_passed);
     json_uint(&json, "n_failed", tally.n_failed);
     json_uint(&json, "n_skipped", tally.n_skipped);
-    return tool_print_json(&json) == TOOL_OK ? code : TOOL_FAILED;
+    if (options->save)
+        code = save_json(&json, options->save);
+    if (options->json) {
+        printed = tool_print_json(&json);
+    } else {
+        json_fini(&json);
+        printf("%s: %u passed, %u failed, %u skipped\n", st->device,
+               tally.n_passed, tally.n_failed, tally.n_skipped);
+    }
+    if (tally.n_failed)
+        return TOOL_FAILED;
+    return code != TOOL_OK ? code : printed;
 }
 
 static int
@@ -482,6 +504,8 @@ verb_selftest(int argc, char **argv)
          "also after a step that failed"},
         {"--programs", "N", TOOL_OPT_INT, &options.programs, 1, 1000000,
          "random programs (default: enough for 1000 kernels)"},
+        {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,
+         "also writes the JSON document there"},
         {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
          "one JSON document on stdout"},
     };

@@ -5,6 +5,8 @@ and its options.
 usage: test_selftest.py DOORBELL
 """
 import json
+import os
+import tempfile
 
 from cli import Tap, expect, expect_json_error, run
 
@@ -37,6 +39,14 @@ def check_options(tap):
     tap.check('one step, 50 times', expect(only, 0) + [
         c for c in [f'{steps}'] if len(steps) != 1
         or steps[0]['n_runs'] != 50 or steps[0]['verdict'] != 'passed'])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'selftest.json')
+        both = run('selftest', 'CPU', '--only', 'fill', '--save', path)
+        with open(path, encoding='utf-8') as file:
+            saved = json.load(file)
+    tap.check('saved beside the text', expect(
+        both, 0, out='1 passed, 0 failed') + [
+        c for c in [f'{saved}'] if saved['n_passed'] != 1])
     late = steps_of(run('selftest', 'CPU', '--from', 'tensors', '--programs',
                         '3', '--json'))
     tap.check('from a step on', [] if [s['name'] for s in late] == [
