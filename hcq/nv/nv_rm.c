@@ -146,6 +146,9 @@ nv_rm_dup(struct nv_rm *rm, uint32_t source_client, uint32_t source_object,
 
 /* ---- for the CPU ---------------------------------------------------------- */
 
+/* Maps the file that the driver tied the memory to. The mapping keeps it
+ * alive, so its number is given back: there are more buffers than numbers.
+ * lead: that the driver does not mind is how Linux treats files, unproven. */
 static bell_status
 map_file(struct nv_rm *rm, void *addr, struct nv_rm_mapping *map)
 {
@@ -153,6 +156,7 @@ map_file(struct nv_rm *rm, void *addr, struct nv_rm_mapping *map)
                       PROT_READ | PROT_WRITE,
                       MAP_SHARED | (addr ? MAP_FIXED : 0), 0, &map->cpu));
     map->reserved = addr != NULL;
+    kio_close(&map->file);
     return BELL_OK;
 }
 

@@ -44,12 +44,12 @@ struct nv_rm {
     _Atomic uint32_t last_handle;
 };
 
-/* Memory or registers that the CPU sees. Each has a file of its own: the
- * driver keeps one mapping for a file. Owned by who made it. */
+/* Memory or registers that the CPU sees. Each is made with a file of its own:
+ * the driver keeps one mapping for a file. Owned by who made it. */
 struct nv_rm_mapping {
     void *cpu; /* NULL: none */
     uint64_t size_bytes;
-    struct kio_file file;
+    struct kio_file file;    /* open until it is mapped */
     uint32_t parent, memory; /* as given to nv_rm_map; 0: not made with it */
     uint64_t linear;         /* the driver's name for it */
     bool reserved;           /* lies in a range that stays reserved */
