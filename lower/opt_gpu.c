@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 
+#define THREADS        256 /* of a work-group */
 #define FEWEST_THREADS 64
 #define MAX_REPEATED   64.0 /* nodes of a reduction that any thread may do */
 #define FUNCTION_NODES 12.0 /* that a transcendental function becomes */
@@ -291,11 +292,21 @@ opt_gpu_grid(struct opt_plan *plan, uint32_t axis)
     return opt_retype(plan, axis, UOP_AXIS_GLOBAL);
 }
 
+int64_t
+opt_gpu_threads(const struct lower_target *target, int64_t most)
+{
+    int64_t n = 1;
+
+    while (n * 2 <= most && n * 2 <= (int64_t)target->max_threads)
+        n *= 2;
+    return n;
+}
+
 /* Threads of a work-group for n of them in all. */
 static int64_t
 group_threads(const struct lower_target *t, int64_t n)
 {
-    int64_t threads = GPU_THREADS;
+    int64_t threads = opt_gpu_threads(t, THREADS);
 
     while (threads > FEWEST_THREADS && n / threads < t->n_units)
         threads /= 2;
@@ -320,7 +331,7 @@ spread(struct opt_plan *plan, uint32_t axis)
 
 /* One thread for each value of the rows, or for some of them along the
  * fastest. */
-static bell_status
+static bool
 plan_rows(struct opt_gpu *gpu)
 {
     struct kernel *k = gpu->k;
@@ -328,21 +339,21 @@ plan_rows(struct opt_gpu *gpu)
     int64_t lanes = 1;
 
     if (!gpu->rows)
-        return BELL_OK;
+        return true;
     fast = opt_gpu_fast_range(k, gpu->rows, 0, NULL);
     if (k->n_groups == 0)
         lanes = opt_gpu_lanes(k, fast);
-    if (!opt_gpu_fold(&gpu->plan, gpu->rows, fast, lanes, &flat) ||
-        !spread(&gpu->plan, flat))
-        return bell_fail(BELL_E_INTERNAL, "no plan for a thread a value");
-    return BELL_OK;
+    return opt_gpu_fold(&gpu->plan, gpu->rows, fast, lanes, &flat) &&
+           spread(&gpu->plan, flat);
 }
 
 bell_status
 opt_gpu_rules(struct kernel *k)
 {
+    static bool (*const rules[])(struct opt_gpu *) = {
+        opt_gpu_tile, opt_gpu_reduce, plan_rows};
     struct opt_gpu gpu = {.k = k};
-    bool done = false;
+    size_t i;
 
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
@@ -352,12 +363,13 @@ opt_gpu_rules(struct kernel *k)
         return BELL_OK;
     }
     BELL_TRY(gate_stores(&gpu));
-    opt_plan_init(&gpu.plan, k);
-    BELL_TRY(opt_gpu_tile(&gpu, &done));
-    if (!done)
-        BELL_TRY(opt_gpu_reduce(&gpu, &done));
-    if (!done)
-        BELL_TRY(plan_rows(&gpu));
+    for (i = 0; i < ARRAY_LEN(rules); i++) {
+        opt_plan_init(&gpu.plan, k);
+        if (rules[i](&gpu))
+            break;
+    }
+    if (i == ARRAY_LEN(rules))
+        return bell_fail(BELL_E_INTERNAL, "no plan for %u ranges", k->n_ranges);
     opt_log_plan(&gpu.plan);
     return opt_apply(&gpu.plan);
 }

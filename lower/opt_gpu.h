@@ -11,7 +11,6 @@
 #include "lower/opt.h"
 
 #define GPU_MAX_LANES    8
-#define GPU_THREADS      256 /* of a work-group, where nothing says otherwise */
 #define GPU_UNIT_THREADS 1024 /* keep a processor and its memory busy */
 
 /* A kernel under examination. */
@@ -49,12 +48,15 @@ bool opt_gpu_fold_pieces(struct opt_plan *plan, uint64_t set, uint32_t fast,
 /* The axis becomes work-groups. */
 bool opt_gpu_grid(struct opt_plan *plan, uint32_t axis);
 
-/* Threads that share reductions (opt_gpu_reduce.c). *out_done: it has a plan;
- * else a thread for each row is better. */
-BELL_MUST_CHECK bell_status opt_gpu_reduce(struct opt_gpu *gpu, bool *out_done);
+/* Products of two operands, in tiles (opt_gpu_tile.c). True: gpu->plan is it;
+ * else the plan may be half made. */
+bool opt_gpu_tile(struct opt_gpu *gpu);
 
-/* Products of two operands, in tiles (opt_gpu_tile.c). *out_done as above. */
-BELL_MUST_CHECK bell_status opt_gpu_tile(struct opt_gpu *gpu, bool *out_done);
+/* The same for reductions that threads share (opt_gpu_reduce.c). */
+bool opt_gpu_reduce(struct opt_gpu *gpu);
+
+/* Threads of a work-group where nothing says otherwise; at most this many. */
+int64_t opt_gpu_threads(const struct lower_target *target, int64_t most);
 
 /* The power of two at or above x, at most `most`. */
 static inline int64_t

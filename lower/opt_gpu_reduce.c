@@ -14,6 +14,7 @@
 #define MIN_COLUMNS    12   /* the same, where columns are shared too */
 #define STEPS_A_THREAD 4    /* vectors that a thread reduces, about */
 #define MAX_TEAM       512  /* threads of a row */
+#define THREADS        256  /* of a work-group of several rows */
 #define MIN_NEIGHBOURS 32   /* rows side by side */
 #define MAX_UNROLL     8    /* steps */
 #define MAX_BODY       96.0 /* nodes of an unrolled body */
@@ -98,9 +99,9 @@ static int64_t
 largest_group(const struct team *team)
 {
     double most = team->gpu->k->target->max_shared_bytes / bytes_a_thread(team);
-    int64_t n = opt_gpu_pow2(most, MAX_TEAM);
+    int64_t n = most < MAX_TEAM ? (int64_t)most : MAX_TEAM;
 
-    return (double)n > most ? n / 2 : n;
+    return opt_gpu_threads(team->gpu->k->target, n);
 }
 
 /* A row for neighbouring threads. */
@@ -120,9 +121,10 @@ size_by_steps(struct team *team, double longest, int64_t lanes)
            gpu->n_rows * (double)team->threads < gpu->want)
         team->threads *= 2;
     team->threads = team->threads > most ? most : team->threads;
-    team->rows = opt_gpu_pow2(gpu->n_rows, GPU_THREADS);
-    if (team->rows * team->threads > GPU_THREADS)
-        team->rows = GPU_THREADS / team->threads;
+    most = most < THREADS ? most : THREADS;
+    team->rows = opt_gpu_pow2(gpu->n_rows, THREADS);
+    if (team->rows * team->threads > most)
+        team->rows = most / team->threads;
     while (team->rows > 1 &&
            gpu->n_rows / (double)team->rows < 2 * gpu->k->target->n_units)
         team->rows /= 2;
@@ -138,6 +140,8 @@ size_by_rows(struct team *team, double longest)
     int64_t most = largest_group(team);
 
     team->rows = opt_gpu_pow2(rows, MIN_NEIGHBOURS);
+    if (team->rows > most)
+        team->rows = most;
     team->threads = opt_gpu_pow2(gpu->want / rows, most / team->rows);
     while (team->threads > 1 &&
            longest / (double)team->threads < 2 * STEPS_A_THREAD)
@@ -318,17 +322,16 @@ plan_team(struct team *team)
     return opt_gpu_grid(plan, flat);
 }
 
-bell_status
-opt_gpu_reduce(struct opt_gpu *gpu, bool *out_done)
+bool
+opt_gpu_reduce(struct opt_gpu *gpu)
 {
     struct team team = {.gpu = gpu, .row_lanes = 1};
     double longest = find_shared(&team), along, across = 0;
     uint64_t ranges = shared_ranges(&team);
     uint32_t fast;
 
-    *out_done = false;
     if (!team.shared)
-        return BELL_OK;
+        return false;
     fast = opt_gpu_fast_range(gpu->k, ranges, ranges, &along);
     if (gpu->rows)
         (void)opt_gpu_fast_range(gpu->k, gpu->rows, ranges, &across);
@@ -338,13 +341,9 @@ opt_gpu_reduce(struct opt_gpu *gpu, bool *out_done)
     else
         size_by_rows(&team, longest);
     if (team.threads == 1)
-        return BELL_OK;
+        return false;
     LOG(LOG_OPT, "%lld threads a row, %lld rows a group, %s",
         (long long)team.threads, (long long)team.rows,
         team.side_by_side ? "side by side" : "rows side by side");
-    if (!plan_team(&team))
-        return bell_fail(BELL_E_INTERNAL, "no plan for %lld threads a row",
-                         (long long)team.threads);
-    *out_done = true;
-    return BELL_OK;
+    return plan_team(&team);
 }

@@ -13,6 +13,7 @@
 
 #define MIN_SIDE     16     /* of outputs, for a tile */
 #define MIN_STEPS    8      /* of the reduction */
+#define MAX_STEPS    16     /* in LOCAL memory at once */
 #define MAX_OPERANDS 16     /* LOADs */
 #define MAX_ACCS     64     /* of a thread */
 #define WIDE_BYTES   16     /* what a thread reads at once */
@@ -39,7 +40,8 @@ struct tile {
     const struct kernel_group *group;
     uint64_t height, width, batch; /* output ranges */
     double n_height, n_width, n_batch, n_steps;
-    uint32_t operand_bytes; /* of the widest operand's elements */
+    uint32_t n_operands;    /* LOADs, two at least */
+    uint32_t operand_bytes; /* of the widest one's elements */
     const struct shape *shape;
 };
 
@@ -116,6 +118,7 @@ find_sides(struct tile *t)
             t->height |= (uint64_t)1 << r;
     }
     t->batch = rows & ~t->width & ~t->height;
+    t->n_operands = n < 2 ? 2 : n;
     for (r = 0; r < n; r++) {
         uint32_t bytes = uop_dtype_infos[k->nodes[loads[r]]->dtype].size_bytes;
         t->operand_bytes = bytes > t->operand_bytes ? bytes : t->operand_bytes;
@@ -170,16 +173,41 @@ shape_cost(const struct tile *t, const struct shape *s)
     return tiles * (double)(s->height * s->width) / s->speed;
 }
 
+static uint64_t
+stage_bytes(const struct tile *t)
+{
+    uint32_t most = t->gpu->k->target->max_shared_bytes;
+
+    return most < STAGE_BYTES ? most : STAGE_BYTES;
+}
+
+/* Steps that one wide access takes. */
+static int64_t
+wide_steps(const struct tile *t)
+{
+    int64_t n = WIDE_BYTES / t->operand_bytes;
+
+    return n < 4 ? 4 : n;
+}
+
+/* LOCAL memory for so many steps, with padding. */
+static uint64_t
+bytes_of_steps(const struct tile *t, const struct shape *s, int64_t n)
+{
+    int64_t side = s->height > s->width ? s->height : s->width;
+
+    return (uint64_t)((side + 16) * n) * t->operand_bytes * t->n_operands;
+}
+
 /* Steps in LOCAL memory at once: as many as fit, at least those of one wide
  * access, 16 at most. */
 static int64_t
-steps_at_once(const struct tile *t, int64_t wide)
+steps_at_once(const struct tile *t)
 {
-    int64_t n = wide, most = 16;
-    int64_t side = t->shape->height + t->shape->width + 16;
+    int64_t n = wide_steps(t);
 
-    while (n * 2 <= most && n < t->n_steps &&
-           (uint64_t)(side * n * 2) * t->operand_bytes <= STAGE_BYTES)
+    while (n < MAX_STEPS && (double)n < t->n_steps &&
+           bytes_of_steps(t, t->shape, n * 2) <= stage_bytes(t))
         n *= 2;
     return n;
 }
@@ -187,12 +215,15 @@ steps_at_once(const struct tile *t, int64_t wide)
 static bool
 choose_shape(struct tile *t)
 {
+    int64_t most = t->gpu->k->target->max_threads;
     double least = 0, cost;
     size_t i;
 
     for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         const struct shape *s = &shapes[i];
         if (s->tall * s->wide * t->group->n_members > MAX_ACCS ||
+            s->height / s->tall * (s->width / s->wide) > most ||
+            bytes_of_steps(t, s, wide_steps(t)) > stage_bytes(t) ||
             (t->n_height * 2 <= (double)s->height && s->height > MIN_SIDE) ||
             (t->n_width * 2 <= (double)s->width && s->width > MIN_SIDE))
             continue;
@@ -262,11 +293,9 @@ plan_steps(struct tile *t)
     struct opt_plan *plan = &t->gpu->plan;
     uint64_t bound = t->group->bound;
     uint32_t fast = opt_gpu_fast_range(plan->k, bound, bound, NULL);
-    int64_t wide = WIDE_BYTES / t->operand_bytes, n;
+    int64_t wide = wide_steps(t), n = steps_at_once(t);
     uint32_t loop, flat, piece;
 
-    wide = wide < 4 ? 4 : wide;
-    n = steps_at_once(t, wide);
     if (!opt_gpu_fold_pieces(plan, bound, fast, wide, UOP_AXIS_REDUCE, &loop,
                              &flat))
         return false;
@@ -302,20 +331,15 @@ plan_tile(struct tile *t)
            opt_gpu_grid(plan, flat);
 }
 
-bell_status
-opt_gpu_tile(struct opt_gpu *gpu, bool *out_done)
+bool
+opt_gpu_tile(struct opt_gpu *gpu)
 {
     struct tile t = {.gpu = gpu};
 
-    *out_done = false;
     if (!is_product(&t) || !choose_shape(&t))
-        return BELL_OK;
+        return false;
     LOG(LOG_OPT, "tiles of %lld x %lld of %.0f x %.0f, %.0f steps",
         (long long)t.shape->height, (long long)t.shape->width, t.n_height,
         t.n_width, t.n_steps);
-    if (!plan_tile(&t))
-        return bell_fail(BELL_E_INTERNAL, "no plan for tiles of %lld x %lld",
-                         (long long)t.shape->height, (long long)t.shape->width);
-    *out_done = true;
-    return BELL_OK;
+    return plan_tile(&t);
 }

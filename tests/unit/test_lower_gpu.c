@@ -41,20 +41,24 @@ run_ptx(const struct lk *k, const struct lower_program *p,
     host_free(text);
 }
 
-/* The kernel against its definition. */
+/* The kernel against its definition, on a card with so many processors and
+ * threads of a work-group. */
 static void
-check_kernel(const struct lk_case *c, const int64_t *d, uint64_t seed, int how)
+check_kernel(const struct lk_case *c, const int64_t *d, uint64_t seed,
+             uint32_t n_units, uint32_t n_threads, int how)
 {
     struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
-    char err[BELL_ERROR_MESSAGE] = "", what[80];
+    char err[BELL_ERROR_MESSAGE] = "", what[120];
     struct lower_target target;
     struct lower_program p;
     int pass;
     struct lk k;
 
     gpu_target(&target);
-    snprintf(what, sizeof(what), "%s (%d, %d, %d)", c->name, (int)d[0],
-             (int)d[1], (int)d[2]);
+    target.n_units = n_units;
+    target.max_threads = n_threads;
+    snprintf(what, sizeof(what), "%s (%d, %d, %d) on %u units of %u threads",
+             c->name, (int)d[0], (int)d[1], (int)d[2], n_units, n_threads);
     lk_init(&k, c, d, seed);
     lk_copy_bufs(&k, want);
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
@@ -88,7 +92,8 @@ test_all_kernels(void **state)
     (void)state;
     for (c = 0; c < lk_n_cases; c++) {
         for (s = 0; s < ARRAY_LEN(sizes); s++)
-            check_kernel(&lk_cases[c], sizes[s], 7, AS_PROGRAM | AS_PTX);
+            check_kernel(&lk_cases[c], sizes[s], 7, 128, 1024,
+                         AS_PROGRAM | AS_PTX);
     }
 }
 
@@ -121,7 +126,9 @@ test_random_sizes(void **state)
                 d[j] = d[j] < 1 ? 1 : d[j];
             }
             shrink(d);
-            check_kernel(&lk_cases[c], d, i, i % 2 ? AS_PROGRAM : AS_PTX);
+            check_kernel(&lk_cases[c], d, i, 1 + (uint32_t)i % 4 * 6,
+                         i % 3 ? 1024 : 16u << i % 5,
+                         i % 2 ? AS_PROGRAM : AS_PTX);
         }
     }
 }
