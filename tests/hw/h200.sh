@@ -146,27 +146,22 @@ machine() {
     true
 }
 
-run_meson() {
-    if command -v meson >/dev/null; then
-        meson "$@"
-    else
-        python3 -m mesonbuild.mesonmain "$@"
-    fi
-}
-
-run_ninja() {
-    if command -v ninja >/dev/null; then
-        ninja "$@"
-    else
-        python3 -m ninja "$@"
-    fi
+# meson and ninja may be there as Python's modules alone.
+wrap() {
+    command -v "$1" >/dev/null && return
+    mkdir -p "$WORK/bin"
+    printf '#!/bin/sh\nexec python3 -m %s "$@"\n' "$2" >"$WORK/bin/$1"
+    chmod +x "$WORK/bin/$1"
 }
 
 build() {
     local again=()
     [ ! -d "$BUILD/meson-private" ] || again=(--reconfigure)
-    run_meson setup "${again[@]}" "$BUILD" "$SOURCE" --buildtype=release &&
-        run_ninja -C "$BUILD" -j "$JOBS" tools/doorbell tests/cts/cts \
+    wrap meson mesonbuild.mesonmain
+    wrap ninja ninja
+    PATH=$PATH:$WORK/bin
+    meson setup "${again[@]}" "$BUILD" "$SOURCE" --buildtype=release &&
+        ninja -C "$BUILD" -j "$JOBS" tools/doorbell tests/cts/cts \
             tools/recorder/libdoorbell-recorder.so
 }
 
