@@ -14,7 +14,7 @@ nvgpu_read(struct nvgpu_chan *chan, uint64_t va, void *out, uint64_t bytes,
 
     while (bytes > 0) {
         uint64_t n;
-        const void *from = nvgpu_walk_span(&chan->walk, va, false, &n);
+        const void *from = nvgpu_span(chan, va, false, &n);
 
         if (!from)
             return nvgpu_fail_mmu(chan, va, NVGPU_READ, who);
@@ -35,7 +35,7 @@ nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,
 
     while (bytes > 0) {
         uint64_t n;
-        void *to = nvgpu_walk_span(&chan->walk, va, true, &n);
+        void *to = nvgpu_span(chan, va, true, &n);
 
         if (!to)
             return nvgpu_fail_mmu(chan, va, NVGPU_WRITE, who);
@@ -55,7 +55,7 @@ nvgpu_load_word(struct nvgpu_chan *chan, uint64_t va, uint32_t n_bytes,
                 uint64_t *out_value, const char *who)
 {
     uint64_t n;
-    void *at = nvgpu_walk_span(&chan->walk, va, false, &n);
+    void *at = nvgpu_span(chan, va, false, &n);
 
     if (!at)
         return nvgpu_fail_mmu(chan, va, NVGPU_READ, who);
@@ -135,7 +135,7 @@ nvgpu_sem_write(struct nvgpu_chan *chan, const struct nvgpu_sem *sem,
         return nvgpu_fail(chan, code,
                           "%s: the semaphore at 0x%llx is not a multiple of %u",
                           who, (unsigned long long)sem->va, align);
-    at = nvgpu_walk_span(&chan->walk, sem->va, true, &n);
+    at = nvgpu_span(chan, sem->va, true, &n);
     if (!at)
         return nvgpu_fail_mmu(chan, sem->va,
                               sem->reduction ? NVGPU_ATOMIC : NVGPU_WRITE, who);

@@ -88,7 +88,7 @@ nvgpu_fail_mmu(struct nvgpu_chan *chan, uint64_t va, enum nvgpu_access access,
         .code = NVGPU_CODE_MMU, .va = va, .access = (uint32_t)access};
     uint64_t n;
 
-    (void)nvgpu_walk_span(&chan->walk, va, false, &n);
+    (void)nvgpu_span(chan, va, false, &n);
     snprintf(fault.text, sizeof(fault.text),
              "MMU fault: %s at 0x%llx by %s: %s (entry %u, word at 0x%llx, "
              "method 0x%x = 0x%x)",
@@ -135,7 +135,7 @@ do_method(struct nvgpu_chan *chan, uint32_t subch, uint32_t method,
 
     chan->at.method = method;
     chan->at.data = data;
-    (void)nvgpu_walk_pause(&chan->walk);
+    (void)sim_walk_pause(&chan->walk);
     if (nvgpu_stopped(chan))
         return false;
     if (method < 0x100)
@@ -272,7 +272,7 @@ next_entry(struct nvgpu_chan *chan, uint32_t put)
     uint32_t at = chan->get;
 
     chan->at.entry = at;
-    nvgpu_walk_enter(&chan->walk);
+    sim_walk_enter(&chan->walk);
     chan->at.va = chan->desc.gpfifo_va + (uint64_t)at * 8;
     chan->get = (at + 1) & (chan->desc.n_entries - 1);
     chan->at.method = chan->at.data = 0;
@@ -286,7 +286,7 @@ next_entry(struct nvgpu_chan *chan, uint32_t put)
         if (do_entry(chan, entry) && chan->get == put)
             (void)nvgpu_drain(chan);
     }
-    nvgpu_walk_leave(&chan->walk);
+    sim_walk_leave(&chan->walk);
     if (!chan->is_told && chan->desc.on_fault)
         chan->desc.on_fault(chan->desc.user);
     chan->is_told = true;
@@ -461,7 +461,7 @@ nvgpu_chan_create(struct nvgpu *gpu, const struct nvgpu_chan_desc *d,
     chan->has_extended_base = d->gpfifo_class >= 0xc86f;
     chan->n_bits_va = chan->has_extended_base ? 57 : 40;
     chan->is_told = true;
-    nvgpu_walk_init(&chan->walk, d->space);
+    sim_walk_init(&chan->walk, d->space->pages);
     status = start_thread(chan);
     if (status != BELL_OK) {
         host_free(chan);

@@ -123,7 +123,7 @@ compare(struct nvgpu_chan *chan, uint64_t va, const char *text, uint64_t bytes)
 {
     while (bytes > 0) {
         uint64_t n;
-        const void *at = nvgpu_walk_span(&chan->walk, va, false, &n);
+        const void *at = nvgpu_span(chan, va, false, &n);
 
         if (!at) {
             (void)nvgpu_fail_mmu(chan, va, NVGPU_READ, "instruction fetch");

@@ -75,7 +75,7 @@ address(const struct nvgpu_chan *chan, uint32_t upper)
 static bool
 breathe(struct nvgpu_chan *chan)
 {
-    (void)nvgpu_walk_pause(&chan->walk);
+    (void)sim_walk_pause(&chan->walk);
     return !nvgpu_stopped(chan);
 }
 
@@ -91,10 +91,10 @@ copy_line(struct nvgpu_chan *chan, uint64_t to, uint64_t from, uint64_t bytes)
 
         if (!breathe(chan))
             return false;
-        src = nvgpu_walk_span(&chan->walk, from, false, &n_from);
+        src = nvgpu_span(chan, from, false, &n_from);
         if (!src)
             return nvgpu_fail_mmu(chan, from, NVGPU_READ, "the copy engine");
-        dst = nvgpu_walk_span(&chan->walk, to, true, &n_to);
+        dst = nvgpu_span(chan, to, true, &n_to);
         if (!dst)
             return nvgpu_fail_mmu(chan, to, NVGPU_WRITE, "the copy engine");
         n = n < n_from ? n : n_from;

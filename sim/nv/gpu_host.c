@@ -129,12 +129,12 @@ acquire(struct nvgpu_chan *chan, uint64_t va, uint64_t want, uint32_t execute)
             return false;
         if (is_met(op, have, want, n_bytes == 8))
             return true;
-        nvgpu_walk_leave(&chan->walk);
+        sim_walk_leave(&chan->walk);
         if (n++ < 100)
             thread_relax();
         else
             (void)nanosleep(&nap, NULL);
-        nvgpu_walk_enter(&chan->walk);
+        sim_walk_enter(&chan->walk);
     }
     return false;
 }

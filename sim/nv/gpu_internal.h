@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "sim/nv/gpu.h"
+#include "sim/space.h"
 
 #define NVGPU_PAGE_BYTES  4096u
 #define NVGPU_N_SUBCH     8
@@ -27,7 +28,6 @@ enum nvgpu_code {
     NVGPU_CODE_SM = 13,
     NVGPU_CODE_MMU = 31,
     NVGPU_CODE_PBDMA = 32,
-    NVGPU_CODE_COLLATERAL = 45,
     NVGPU_CODE_CLASS = 69,
 };
 
@@ -37,36 +37,9 @@ enum nvgpu_access {
     NVGPU_ATOMIC
 };
 
-/* ---- page tables (gpu_space.c) ------------------------------------------- */
-
 struct nvgpu_space {
-    pthread_rwlock_t lock;       /* held for reading by who walks */
-    _Atomic uint32_t n_changing; /* want it for writing */
-    _Atomic uint64_t mapped_bytes;
-    uint64_t generation; /* grows with every unmap */
-    uint64_t *root;      /* owned; NULL: nothing was ever mapped */
+    struct sim_space *pages; /* owned */
 };
-
-/* One user of a space: a channel's thread. What is translated between enter
- * and leave (or pause) stays valid until then. */
-struct nvgpu_walk {
-    struct nvgpu_space *space;
-    uint64_t generation; /* that the entries below are of */
-    struct {
-        uint64_t tag, leaf; /* page number + 1; 0: none */
-    } small[128], big[32];
-};
-
-void nvgpu_walk_init(struct nvgpu_walk *walk, struct nvgpu_space *space);
-void nvgpu_walk_enter(struct nvgpu_walk *walk);
-void nvgpu_walk_leave(struct nvgpu_walk *walk);
-/* Lets changes of the mappings in. True if there were any wishes: what was
- * translated is forgotten. */
-bool nvgpu_walk_pause(struct nvgpu_walk *walk);
-/* Host address behind va and how many bytes lie there in one piece; NULL: not
- * mapped, or not for writing (then *out_bytes is 1). */
-void *nvgpu_walk_span(struct nvgpu_walk *walk, uint64_t va, bool is_write,
-                      uint64_t *out_bytes);
 
 /* ---- card (gpu.c) ------------------------------------------------------------ */
 
@@ -117,7 +90,6 @@ struct nvgpu_launch {
     uint32_t n_regs, n_barriers;
     uint32_t shared_bytes, min_kib, max_kib, target_kib;
     uint32_t local_low_bytes, local_high_bytes;
-    uint32_t sass_version;
     bool invalidates_code, invalidates_constants;
     struct nvgpu_bank banks[NVGPU_N_BANKS];
     struct nvgpu_release releases[3];
@@ -196,7 +168,7 @@ struct nvgpu_chan {
     struct nvgpu_constants constants[256];
     uint32_t n_constant_invalidates;
     uint8_t bank[2][65536]; /* banks 0 and 3 of what runs */
-    struct nvgpu_walk walk;
+    struct sim_walk walk;
 };
 
 /* Looks at GPPut; called by the watcher, with gpu->lock held. */
@@ -218,6 +190,11 @@ nvgpu_stopped(const struct nvgpu_chan *chan)
 
 /* ---- memory accesses (gpu_access.c); false after a fault ------------------ */
 
+/* Host address behind va and how many bytes lie there in one piece; NULL, and
+ * no fault yet: not mapped (0 bytes), or not for writing (more). It stays valid
+ * until the walk is left or pauses (gpu_space.c). */
+void *nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
+                 uint64_t *out_bytes);
 bool nvgpu_read(struct nvgpu_chan *chan, uint64_t va, void *out, uint64_t bytes,
                 const char *who);
 bool nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,

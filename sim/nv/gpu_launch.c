@@ -272,7 +272,7 @@ check_mapped(struct nvgpu_chan *chan, uint64_t va, uint64_t bytes)
     uint64_t n, end = va + bytes;
 
     while (va < end) {
-        if (!nvgpu_walk_span(&chan->walk, va, true, &n))
+        if (!nvgpu_span(chan, va, true, &n))
             return nvgpu_fail_mmu(chan, va, NVGPU_WRITE,
                                   "the local memory of threads");
         va += n;
@@ -338,7 +338,7 @@ at(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
 
     if (in_window(r, va))
         return NULL;
-    host = nvgpu_walk_span(&r->chan->walk, va, is_write, &n);
+    host = nvgpu_span(r->chan, va, is_write, &n);
     return host && n >= n_bytes ? host : NULL;
 }
 
@@ -347,7 +347,7 @@ pause_kernel(void *user)
 {
     struct run *r = user;
 
-    return nvgpu_walk_pause(&r->chan->walk);
+    return sim_walk_pause(&r->chan->walk);
 }
 
 static uint64_t

@@ -329,6 +329,9 @@ check_version(struct nvgpu_chan *chan, const struct layout *l,
               const uint32_t *dw)
 {
     uint32_t major = get(l, dw, F_MAJOR), minor = get(l, dw, F_MINOR);
+    uint32_t sass = get(l, dw, F_SASS), sm = chan->gpu->chip->sm;
+    /* src: qmd.csv; what Blackwell has is not said there */
+    uint32_t want = sm < 100 ? sm / 10 << 4 | sm % 10 : 0;
 
     if (major != l->major || minor != 0)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
@@ -339,6 +342,10 @@ check_version(struct nvgpu_chan *chan, const struct layout *l,
     if (l->places[F_TYPE].width && get(l, dw, F_TYPE) != 2)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "QMD_TYPE is %u, a grid's is 2", get(l, dw, F_TYPE));
+    if (sass && want && sass != want)
+        return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                          "QMD: SASS_VERSION is 0x%x, this card's is 0x%x",
+                          sass, want);
     if (!get(l, dw, F_NO_CALL_LIMIT) || get(l, dw, F_SAMPLER_INDEX))
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "QMD: API_VISIBLE_CALL_LIMIT %u is not 1 (no check) "
@@ -507,7 +514,6 @@ nvgpu_qmd_decode(struct nvgpu_chan *chan, const uint32_t *dw,
                     << l->program_shift;
     a->local_low_bytes = get(l, dw, F_LOCAL_LOW) << l->local_shift;
     a->local_high_bytes = get(l, dw, F_LOCAL_HIGH) << l->local_shift;
-    a->sass_version = get(l, dw, F_SASS);
     a->invalidates_code = get(l, dw, F_INVALIDATE_CODE) != 0;
     a->invalidates_constants = get(l, dw, F_INVALIDATE_CONSTANTS) != 0;
     decode_releases(l, dw, a);

@@ -1,66 +1,24 @@
-/* Page tables: five levels of 512 entries, pages of 4 KiB and 2 MiB. Pages of
- * 64 KiB are sixteen small ones. */
+/* Address spaces: the simulated cards' common page tables. */
 #include "sim/nv/gpu_internal.h"
 
-#include <sched.h>
-#include <string.h>
-
 #include "base/alloc.h"
-#include "base/bits.h"
-
-#define VA_BITS     57
-#define N_LEVELS    5
-#define N_ENTRIES   512u
-#define SMALL_SHIFT 12
-#define BIG_SHIFT   21
-#define BIG_BYTES   ((uint64_t)1 << BIG_SHIFT)
-#define BIG_LEVEL   3 /* of the tables: the last but one */
-
-/* An entry is 0, a table's address, or a page's host address with these. */
-#define LEAF      1u
-#define READ_ONLY 2u
-#define FLAGS     ((uint64_t)NVGPU_PAGE_BYTES - 1)
-
-static uint64_t *
-table_at(uint64_t entry)
-{
-    return (uint64_t *)(uintptr_t)entry;
-}
-
-static unsigned
-index_of(uint64_t va, unsigned level)
-{
-    return (unsigned)(va >> (SMALL_SHIFT + 9 * (N_LEVELS - 1 - level))) &
-           (N_ENTRIES - 1);
-}
-
-/* ---- life ---- */
 
 bell_status
 nvgpu_space_create(struct nvgpu *gpu, struct nvgpu_space **out_space)
 {
     struct nvgpu_space *space = host_calloc(1, sizeof(*space));
+    bell_status status;
 
     (void)gpu;
-    if (!space || pthread_rwlock_init(&space->lock, NULL)) {
-        host_free(space);
+    if (!space)
         return bell_fail(BELL_E_NO_MEMORY, "address space");
+    status = sim_space_create(&space->pages);
+    if (status != BELL_OK) {
+        host_free(space);
+        return status;
     }
     *out_space = space;
     return BELL_OK;
-}
-
-/* As deep as there are levels. */
-static void
-free_table(uint64_t *table, unsigned level)
-{
-    unsigned i;
-
-    for (i = 0; i < N_ENTRIES && level < N_LEVELS - 1; i++) {
-        if (table[i] && !(table[i] & LEAF))
-            free_table(table_at(table[i]), level + 1);
-    }
-    host_free(table);
 }
 
 void
@@ -68,260 +26,42 @@ nvgpu_space_destroy(struct nvgpu_space *space)
 {
     if (!space)
         return;
-    if (space->root)
-        free_table(space->root, 0);
-    pthread_rwlock_destroy(&space->lock);
+    sim_space_destroy(space->pages);
     host_free(space);
-}
-
-uint64_t
-nvgpu_space_mapped(const struct nvgpu_space *space)
-{
-    return atomic_load(&space->mapped_bytes);
-}
-
-/* ---- changes ---- */
-
-static void
-begin_change(struct nvgpu_space *space)
-{
-    atomic_fetch_add(&space->n_changing, 1);
-    pthread_rwlock_wrlock(&space->lock);
-}
-
-static void
-end_change(struct nvgpu_space *space)
-{
-    atomic_fetch_sub(&space->n_changing, 1);
-    pthread_rwlock_unlock(&space->lock);
-}
-
-/* The entry for va in a table of that level, or, where a page or nothing is
- * above it, the entry of that. With `make`, tables are made on the way; NULL
- * without memory. */
-static uint64_t *
-find_entry(struct nvgpu_space *space, uint64_t va, unsigned level, bool make,
-           unsigned *out_level)
-{
-    uint64_t *table = space->root, *entry;
-    unsigned at;
-
-    for (at = 0;; at++) {
-        entry = &table[index_of(va, at)];
-        *out_level = at;
-        if (at == level || (*entry & LEAF) || (!*entry && !make))
-            return entry;
-        if (!*entry)
-            *entry = (uint64_t)(uintptr_t)host_calloc(N_ENTRIES, 8);
-        if (!*entry)
-            return NULL;
-        table = table_at(*entry);
-    }
-}
-
-/* Bytes that an entry of the level stands for. */
-static uint64_t
-level_bytes(unsigned level)
-{
-    return (uint64_t)1 << (SMALL_SHIFT + 9 * (N_LEVELS - 1 - level));
-}
-
-static bool
-is_free(struct nvgpu_space *space, uint64_t va, uint64_t end)
-{
-    unsigned level;
-
-    while (va < end) {
-        const uint64_t *entry =
-            find_entry(space, va, N_LEVELS - 1, false, &level);
-        if (*entry)
-            return false;
-        va = (va & ~(level_bytes(level) - 1)) + level_bytes(level);
-    }
-    return true;
-}
-
-static void
-clear(struct nvgpu_space *space, uint64_t va, uint64_t end)
-{
-    unsigned level;
-
-    while (va < end) {
-        uint64_t *entry = find_entry(space, va, N_LEVELS - 1, false, &level);
-        if (*entry) {
-            atomic_fetch_sub(&space->mapped_bytes, level_bytes(level));
-            *entry = 0;
-        }
-        va = (va & ~(level_bytes(level) - 1)) + level_bytes(level);
-    }
-}
-
-static bell_status
-fill(struct nvgpu_space *space, uint64_t va, uint64_t host, uint64_t end,
-     uint32_t page_bytes, uint64_t flags)
-{
-    unsigned want = page_bytes == BIG_BYTES ? BIG_LEVEL : N_LEVELS - 1, level;
-    uint64_t start = va, step = level_bytes(want);
-
-    while (va < end) {
-        uint64_t *entry = find_entry(space, va, want, true, &level);
-        if (entry && *entry) {
-            /* tables of small pages that are gone */
-            free_table(table_at(*entry), level + 1);
-            *entry = 0;
-        }
-        if (!entry) {
-            clear(space, start, va);
-            return bell_fail(BELL_E_NO_MEMORY, "page tables for 0x%llx",
-                             (unsigned long long)va);
-        }
-        *entry = host | flags;
-        atomic_fetch_add(&space->mapped_bytes, step);
-        va += step;
-        host += step;
-    }
-    return BELL_OK;
-}
-
-static bell_status
-map_locked(struct nvgpu_space *space, uint64_t va, uint64_t host,
-           uint64_t size_bytes, uint32_t page_bytes, uint32_t flags)
-{
-    if (!space->root)
-        space->root = host_calloc(N_ENTRIES, sizeof(*space->root));
-    if (!space->root)
-        return bell_fail(BELL_E_NO_MEMORY, "page tables");
-    if (!is_free(space, va, va + size_bytes))
-        return bell_fail(
-            BELL_E_INVALID, "something is mapped in 0x%llx..0x%llx already",
-            (unsigned long long)va, (unsigned long long)(va + size_bytes));
-    return fill(space, va, host, va + size_bytes, page_bytes,
-                LEAF | (flags & NVGPU_MAP_READ_ONLY ? READ_ONLY : 0));
 }
 
 bell_status
 nvgpu_space_map(struct nvgpu_space *space, uint64_t va, void *host,
                 uint64_t size_bytes, uint32_t page_bytes, uint32_t flags)
 {
-    uint64_t at = (uint64_t)(uintptr_t)host, end = (uint64_t)1 << VA_BITS;
-    bell_status status;
+    uint32_t page_flags = 0;
 
-    if (page_bytes != NVGPU_PAGE_BYTES && page_bytes != 65536 &&
-        page_bytes != BIG_BYTES)
-        return bell_fail(BELL_E_INVALID, "pages of %u bytes", page_bytes);
-    if (((va | size_bytes) & (page_bytes - 1)) || (at & FLAGS) || !host ||
-        size_bytes == 0 || va >= end || size_bytes > end - va)
-        return bell_fail(BELL_E_INVALID,
-                         "mapping of 0x%llx bytes at 0x%llx: not in pages of "
-                         "%u bytes, or out of range",
-                         (unsigned long long)size_bytes, (unsigned long long)va,
-                         page_bytes);
-    begin_change(space);
-    status = map_locked(space, va, at, size_bytes, page_bytes, flags);
-    end_change(space);
-    return status;
+    if (flags & NVGPU_MAP_READ_ONLY)
+        page_flags |= SIM_PAGE_READ_ONLY;
+    if (flags & NVGPU_MAP_SYSTEM)
+        page_flags |= SIM_PAGE_SYSTEM;
+    return sim_space_map(space->pages, va, host, size_bytes, page_bytes,
+                         page_flags);
 }
 
 void
 nvgpu_space_unmap(struct nvgpu_space *space, uint64_t va, uint64_t size_bytes)
 {
-    uint64_t end = (uint64_t)1 << VA_BITS;
-
-    if (va >= end)
-        return;
-    if (size_bytes < end - va)
-        end = va + size_bytes;
-    begin_change(space);
-    if (space->root)
-        clear(space, va, end);
-    space->generation++;
-    end_change(space);
+    sim_space_unmap(space->pages, va, size_bytes);
 }
 
-/* ---- walks ---- */
-
-void
-nvgpu_walk_init(struct nvgpu_walk *walk, struct nvgpu_space *space)
+uint64_t
+nvgpu_space_mapped(const struct nvgpu_space *space)
 {
-    memset(walk, 0, sizeof(*walk));
-    walk->space = space;
-}
-
-void
-nvgpu_walk_enter(struct nvgpu_walk *walk)
-{
-    struct nvgpu_space *space = walk->space;
-
-    /* changes go first: readers alone would never let them in */
-    while (atomic_load(&space->n_changing))
-        sched_yield();
-    pthread_rwlock_rdlock(&space->lock);
-    if (walk->generation == space->generation)
-        return;
-    memset(walk->small, 0, sizeof(walk->small));
-    memset(walk->big, 0, sizeof(walk->big));
-    walk->generation = space->generation;
-}
-
-void
-nvgpu_walk_leave(struct nvgpu_walk *walk)
-{
-    pthread_rwlock_unlock(&walk->space->lock);
-}
-
-bool
-nvgpu_walk_pause(struct nvgpu_walk *walk)
-{
-    if (!atomic_load_explicit(&walk->space->n_changing, memory_order_relaxed))
-        return false;
-    nvgpu_walk_leave(walk);
-    nvgpu_walk_enter(walk);
-    return true;
-}
-
-/* The page that va is in; 0: none. */
-static uint64_t
-look_up(struct nvgpu_walk *walk, uint64_t va, unsigned *out_shift)
-{
-    uint64_t big = (va >> BIG_SHIFT) + 1, small = (va >> SMALL_SHIFT) + 1;
-    unsigned b = (unsigned)big % ARRAY_LEN(walk->big),
-             s = (unsigned)small % ARRAY_LEN(walk->small), level;
-    uint64_t entry;
-
-    *out_shift = BIG_SHIFT;
-    if (walk->big[b].tag == big)
-        return walk->big[b].leaf;
-    if (walk->small[s].tag == small) {
-        *out_shift = SMALL_SHIFT;
-        return walk->small[s].leaf;
-    }
-    if (!walk->space->root || va >> VA_BITS)
-        return 0;
-    entry = *find_entry(walk->space, va, N_LEVELS - 1, false, &level);
-    if (!(entry & LEAF))
-        return 0;
-    if (level == BIG_LEVEL) {
-        walk->big[b].tag = big;
-        walk->big[b].leaf = entry;
-    } else {
-        *out_shift = SMALL_SHIFT;
-        walk->small[s].tag = small;
-        walk->small[s].leaf = entry;
-    }
-    return entry;
+    return sim_space_mapped(space->pages);
 }
 
 void *
-nvgpu_walk_span(struct nvgpu_walk *walk, uint64_t va, bool is_write,
-                uint64_t *out_bytes)
+nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
+           uint64_t *out_bytes)
 {
-    unsigned shift;
-    uint64_t leaf = look_up(walk, va, &shift), offset;
+    uint32_t flags;
+    void *host = sim_walk_span(&chan->walk, va, out_bytes, &flags);
 
-    *out_bytes = leaf ? 1 : 0;
-    if (!leaf || (is_write && (leaf & READ_ONLY)))
-        return NULL;
-    offset = va & (((uint64_t)1 << shift) - 1);
-    *out_bytes = ((uint64_t)1 << shift) - offset;
-    return (void *)(uintptr_t)((leaf & ~FLAGS) + offset);
+    return is_write && (flags & SIM_PAGE_READ_ONLY) ? NULL : host;
 }

@@ -513,6 +513,7 @@ test_refused_qmd(void **state)
         {1, 18, 0x3c080041, 69, "QMD says version 4.1"},
         {2, 14, 0x00400100, 69, "QMD says version 4.0, class 0xcec0 wants 5.0"},
         {1, 0, 0x01800000, 69, "QMD_TYPE is 3"},
+        {1, 16, 0x80000000, 69, "SASS_VERSION is 0x80, this card's is 0x90"},
         {1, 17, 0x00000240, 69, "API_VISIBLE_CALL_LIMIT 0"},
         {1, 17, 0x03000240, 69, "SAMPLER_INDEX 1"},
         /* reserved bits and fields of other things */
