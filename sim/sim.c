@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ioctl/kio_interface.h"
+#include "sim/amd/sim_amd.h"
 #include "sim/nv/sim_nv.h"
 
 bell_status
@@ -9,7 +10,9 @@ kio_sim_create(const char *backend, const char *spec, struct kio **out_kio)
 {
     if (strcmp(backend, "NV") == 0)
         return sim_nv_create(spec, out_kio);
+    if (strcmp(backend, "AMD") == 0)
+        return sim_amd_create(spec, out_kio);
     return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated %s devices ('%.60s'); known: NV", backend,
-                     spec);
+                     "no simulated %s devices ('%.60s'); known: NV, AMD",
+                     backend, spec);
 }

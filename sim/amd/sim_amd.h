@@ -1,0 +1,47 @@
+/* A simulated AMD machine behind struct kio: cards of one chip and the kernel
+ * driver (KFD and the render nodes) for them.
+ *
+ * Each form that kio_sim_create("AMD", SPEC) makes is a process of its own.
+ * All forms of the same SPEC in this program stand on one machine, which is
+ * made with the first and goes with the last. SPEC is CHIP[*CARDS][,kfd=1.N]:
+ * "gfx1100", "gfx942*2", "gfx1100,kfd=1.11".
+ *
+ * Not simulated: shared virtual memory, dma-buf, debugging, checkpoints,
+ * resets of cards.
+ *
+ * Threads: any. src: hw/amd/BRINGUP.md, ioctls.csv.
+ */
+#ifndef BELL_SIM_AMD_SIM_AMD_H
+#define BELL_SIM_AMD_SIM_AMD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct kio;
+
+/* What a machine holds at this moment, of all its processes. */
+struct sim_amd_usage {
+    uint32_t files, queues, events;
+    uint32_t buffers;      /* memory objects */
+    uint64_t memory_bytes; /* of those */
+    uint64_t va_mapped_bytes;
+};
+
+/* kio_sim_create for backend "AMD". BELL_E_NO_DEVICE, with what is known, for
+ * a SPEC that is none. */
+BELL_MUST_CHECK bell_status sim_amd_create(const char *spec,
+                                           struct kio **out_kio);
+
+/* Of the machine that a stack of forms ends in. All 0 where it ends in
+ * something else. */
+void sim_amd_usage(const struct kio *stack, struct sim_amd_usage *out_usage);
+
+/* Whether any simulated machine is there: for after the last close. */
+bool sim_amd_machine_exists(void);
+
+/* The text of the last fault of the process's queues, for tests; "". */
+void sim_amd_fault_text(const struct kio *stack, char *text, uint32_t cap);
+
+#endif

@@ -1,0 +1,677 @@
+/* sim/amd: the simulated kernel driver and card: a bring-up by hand, launches
+ * and copies by hand-written words, what is refused, and what is left over.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "ioctl/kfd_uapi.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_interface.h"
+#include "sim/amd/sim_amd.h"
+
+#define GTT_FLAGS                                                              \
+    (KFD_MEM_GTT | KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE |                     \
+     KFD_MEM_NO_SUBSTITUTE | KFD_MEM_COHERENT | KFD_MEM_UNCACHED |             \
+     KFD_MEM_PUBLIC)
+#define VRAM_FLAGS                                                             \
+    (KFD_MEM_VRAM | KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE |                    \
+     KFD_MEM_NO_SUBSTITUTE | KFD_MEM_PUBLIC)
+
+/* A process on one card. */
+struct rig {
+    struct kio *kio;
+    struct kio_file kfd, drm;
+    uint32_t gpu_id;
+    uint64_t *doorbells;
+    uint32_t signal_event, memory_event, hang_event;
+};
+
+struct memory {
+    uint64_t va, size_bytes, handle;
+    uint32_t *cpu;
+};
+
+static bell_status
+call(struct rig *r, unsigned long request, void *arg)
+{
+    return kio_ioctl(&r->kfd, request, arg);
+}
+
+#define CALL(r, request, arg)                                                  \
+    do {                                                                       \
+        if (call(r, request, arg) != BELL_OK)                                  \
+            fail_msg("%s: %s", #request, bell_error_last()->message);          \
+    } while (0)
+
+/* The call fails with a message that contains `part`. */
+static void
+refused(struct rig *r, unsigned long request, void *arg, const char *part)
+{
+    assert_int_not_equal(call(r, request, arg), BELL_OK);
+    if (!strstr(bell_error_last()->message, part))
+        fail_msg("'%s' lacks '%s'", bell_error_last()->message, part);
+}
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+static void *
+reserve(struct rig *r, uint64_t size_bytes)
+{
+    void *at = NULL;
+
+    assert_int_equal(kio_mmap(r->kio, NULL, NULL, size_bytes, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, 0,
+                              &at),
+                     BELL_OK);
+    return at;
+}
+
+static struct memory
+allocate(struct rig *r, uint64_t size_bytes, uint32_t flags)
+{
+    struct memory m = {.size_bytes = size_bytes};
+    struct kfd_alloc_memory alloc = {
+        .size_bytes = size_bytes, .gpu_id = r->gpu_id, .flags = flags};
+    struct kfd_map_memory map = {.gpu_ids = (uintptr_t)&r->gpu_id, .n = 1};
+    void *at = reserve(r, size_bytes);
+
+    alloc.va = (uintptr_t)at;
+    CALL(r, KFD_ALLOC_MEMORY, &alloc);
+    assert_int_equal(kio_mmap(r->kio, &r->drm, at, size_bytes,
+                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                              alloc.mmap_offset, &at),
+                     BELL_OK);
+    map.handle = m.handle = alloc.handle;
+    CALL(r, KFD_MAP_MEMORY, &map);
+    assert_int_equal(map.n_done, 1);
+    m.va = alloc.va;
+    m.cpu = at;
+    memset(m.cpu, 0, size_bytes);
+    return m;
+}
+
+static void
+release(struct rig *r, struct memory *m)
+{
+    struct kfd_map_memory map = {
+        .handle = m->handle, .gpu_ids = (uintptr_t)&r->gpu_id, .n = 1};
+    struct kfd_free_memory mem = {m->handle};
+
+    CALL(r, KFD_UNMAP_MEMORY, &map);
+    CALL(r, KFD_FREE_MEMORY, &mem);
+    kio_munmap(r->kio, m->cpu, m->size_bytes);
+}
+
+/* ---- bring-up ----------------------------------------------------------------------- */
+
+static uint32_t
+read_number(struct rig *r, const char *path, const char *key)
+{
+    char text[4096], *at;
+    size_t n;
+
+    if (kio_read_file(r->kio, path, text, sizeof(text), &n) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    at = key ? strstr(text, key) : text;
+    if (!at)
+        fail_msg("%s has no %s", path, key);
+    return (uint32_t)strtoul(at + (key ? strlen(key) : 0), NULL, 10);
+}
+
+static uint32_t
+new_event(struct rig *r, uint32_t type, uint64_t page)
+{
+    struct kfd_create_event event = {
+        .type = type, .auto_reset = 1, .page_offset = page};
+
+    CALL(r, KFD_CREATE_EVENT, &event);
+    return event.event_id;
+}
+
+static void
+start(struct rig *r, const char *spec)
+{
+    struct kfd_acquire_vm vm;
+    struct kfd_version version;
+    struct kfd_runtime_enable enable = {0};
+    struct memory page;
+
+    memset(r, 0, sizeof(*r));
+    assert_int_equal(kio_sim_create("AMD", spec, &r->kio), BELL_OK);
+    assert_int_equal(kio_open(r->kio, "/dev/kfd", O_RDWR, &r->kfd), BELL_OK);
+    CALL(r, KFD_GET_VERSION, &version);
+    assert_int_equal(version.major, 1);
+    r->gpu_id = read_number(
+        r, "/sys/devices/virtual/kfd/kfd/topology/nodes/1/gpu_id", NULL);
+    assert_int_equal(kio_open(r->kio, "/dev/dri/renderD128", O_RDWR, &r->drm),
+                     BELL_OK);
+    vm.drm_fd = (uint32_t)r->drm.fd;
+    vm.gpu_id = r->gpu_id;
+    CALL(r, KFD_ACQUIRE_VM, &vm);
+    if (version.minor >= 14)
+        CALL(r, KFD_RUNTIME_ENABLE, &enable);
+    page = allocate(r, 0x8000, GTT_FLAGS);
+    r->signal_event = new_event(r, KFD_EVENT_SIGNAL, page.handle);
+    r->memory_event = new_event(r, KFD_EVENT_MEMORY, 0);
+    r->hang_event = new_event(r, KFD_EVENT_HW_EXCEPTION, 0);
+}
+
+static void
+stop(struct rig *r)
+{
+    struct sim_amd_usage usage;
+
+    if (r->doorbells)
+        kio_munmap(r->kio, r->doorbells, 0x2000);
+    kio_close(&r->drm);
+    kio_close(&r->kfd);
+    sim_amd_usage(r->kio, &usage);
+    assert_int_equal(usage.files, 0);
+    assert_int_equal(usage.queues, 0);
+    assert_int_equal(usage.events, 0);
+    assert_int_equal(usage.buffers, 0);
+    assert_int_equal(usage.va_mapped_bytes, 0);
+    kio_destroy(r->kio);
+    assert_false(sim_amd_machine_exists());
+}
+
+/* ---- queues --------------------------------------------------------------------------- */
+
+struct queue {
+    struct memory ring, pointers, eop, save;
+    uint32_t id;
+    uint64_t put;
+    uint64_t *doorbell, *wptr, *rptr;
+};
+
+/* Sizes of the save area of the simulated chips, by the formulas. */
+static void
+save_sizes(bool gfx9, uint32_t *stack, uint32_t *save, uint64_t *total)
+{
+    uint64_t cu = gfx9 ? 4 : 8, xcc = gfx9 ? 4 : 1;
+    uint64_t waves = gfx9 ? 160 : cu * 32;
+    uint64_t data =
+        cu * ((gfx9 ? 0x80000 : 0x60000) + 0x4000 + 0x10000 + 0x1000);
+
+    data = (data + 4095) & ~4095ull;
+    *stack = (uint32_t)(40 + waves * (gfx9 ? 8 : 12) + 8 + 4095) & ~4095u;
+    *save = *stack + (uint32_t)data;
+    *total = ((*save + ((waves * 32 + 63) & ~63ull)) * xcc + 4095) & ~4095ull;
+}
+
+static struct kfd_create_queue
+queue_args(struct rig *r, struct queue *q, uint32_t type, bool gfx9)
+{
+    struct kfd_create_queue args = {
+        .gpu_id = r->gpu_id, .type = type, .percentage = 100, .priority = 7};
+    uint64_t total;
+
+    q->ring = allocate(r, 0x4000, GTT_FLAGS);
+    q->pointers = allocate(r, 4096, GTT_FLAGS);
+    q->wptr = (uint64_t *)(void *)(q->pointers.cpu + 56 / 4);
+    q->rptr = (uint64_t *)(void *)(q->pointers.cpu + 128 / 4);
+    args.ring_va = q->ring.va;
+    args.ring_bytes = 0x4000;
+    args.wptr_va = q->pointers.va + 56;
+    args.rptr_va = q->pointers.va + 128;
+    if (type == KFD_QUEUE_SDMA)
+        return args;
+    save_sizes(gfx9, &args.control_stack_bytes, &args.save_bytes, &total);
+    q->eop = allocate(r, 4096, VRAM_FLAGS);
+    q->save = allocate(r, total, VRAM_FLAGS);
+    args.eop_va = q->eop.va;
+    args.eop_bytes = 4096;
+    args.save_va = q->save.va;
+    return args;
+}
+
+static void
+open_queue(struct rig *r, struct queue *q, uint32_t type, bool gfx9)
+{
+    struct kfd_create_queue args = queue_args(r, q, type, gfx9);
+    void *at = NULL;
+
+    CALL(r, KFD_CREATE_QUEUE, &args);
+    q->id = args.queue_id;
+    q->put = 0;
+    if (!r->doorbells) {
+        assert_int_equal(kio_mmap(r->kio, &r->kfd, NULL, 0x2000,
+                                  PROT_READ | PROT_WRITE, MAP_SHARED,
+                                  args.doorbell_offset & ~0x1fffull, &at),
+                         BELL_OK);
+        r->doorbells = at;
+    }
+    q->doorbell = r->doorbells + (args.doorbell_offset & 0x1fff) / 8;
+}
+
+static void
+ring(struct queue *q, uint64_t wptr, uint64_t bell)
+{
+    __atomic_store_n(q->wptr, wptr, __ATOMIC_RELEASE);
+    __atomic_store_n(q->doorbell, bell, __ATOMIC_RELEASE);
+}
+
+static void
+push(struct queue *q, const uint32_t *words, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        q->ring.cpu[q->put++ % 0x1000] = words[i];
+}
+#define PUSH(q, ...)                                                           \
+    push(q, (const uint32_t[]){__VA_ARGS__},                                   \
+         sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
+
+/* Low and high word. */
+#define LO(va) (uint32_t)(va)
+#define HI(va) (uint32_t)((va) >> 32)
+
+/* Until the word has the value; fails after five seconds. */
+static void
+await(const uint32_t *word, uint32_t value)
+{
+    uint64_t until = time_now_ns() + 5000000000ull;
+    struct timespec nap = {0, 100000};
+
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
+        if (time_now_ns() > until)
+            fail_msg("0x%x, not 0x%x", *word, value);
+        nanosleep(&nap, NULL);
+    }
+}
+
+/* Group i writes i + 42 to word i of what the first argument points to. */
+static const uint32_t code_gfx1100[] = {
+    0xf4040080, 0xf8000000, 0xbf89fc07, 0x7e02020f, 0x30040282,
+    0x4a0202aa, 0xdc6a0000, 0x00020102, 0xbfb00000,
+};
+static const uint32_t code_gfx942[] = {
+    0xc0060100, 0x00000000, 0xbf8cc07f, 0x7e020202, 0x24040282,
+    0x680202aa, 0xdc708000, 0x00040102, 0xbf810000,
+};
+
+static void
+fault_text(struct rig *r, char text[256])
+{
+    sim_amd_fault_text(r->kio, text, 256);
+}
+
+/* Waits for one of the exceptions. */
+static struct kfd_event_data
+await_event(struct rig *r, uint32_t id)
+{
+    struct kfd_event_data data = {.event_id = id};
+    struct kfd_wait_events wait = {
+        .events = (uintptr_t)&data, .n = 1, .timeout_ms = 5000};
+
+    CALL(r, KFD_WAIT_EVENTS, &wait);
+    assert_int_equal(wait.result, KFD_WAIT_COMPLETE);
+    return data;
+}
+
+/* ---- launches --------------------------------------------------------------------------- */
+
+static void
+push_dispatch(struct queue *q, uint64_t code, uint64_t args, uint32_t n_groups)
+{
+    PUSH(q, 0xc0065800, 0, 0xffffffff, 0xffffffff, 0, 0, 0, 0x0000c3f1);
+    PUSH(q, 0xc0027600, 0x20c, LO(code >> 8), HI(code >> 8));
+    /* one group of 8 registers; 15 user registers, then the group's x */
+    PUSH(q, 0xc0027600, 0x212, 0x60bf0000, 0x0000009e);
+    PUSH(q, 0xc0017600, 0x228, 0);
+    PUSH(q, 0xc0017600, 0x218, 0);
+    PUSH(q, 0xc0027600, 0x240, LO(args), HI(args));
+    PUSH(q, 0xc0087600, 0x204, 0, 0, 0, 1, 1, 1, 0, 0);
+    PUSH(q, 0xc0031500, n_groups, 1, 1, 0x8005);
+    PUSH(q, 0xc0004600, 0x407);
+}
+
+static void
+test_pm4(void **state)
+{
+    struct rig r;
+    struct queue q = {0};
+    struct memory code, args, out;
+    uint32_t i;
+
+    (void)state;
+    start(&r, "gfx1100");
+    open_queue(&r, &q, KFD_QUEUE_PM4, false);
+    code = allocate(&r, 4096, VRAM_FLAGS);
+    args = allocate(&r, 4096, GTT_FLAGS);
+    out = allocate(&r, 4096, GTT_FLAGS);
+    memcpy(code.cpu, code_gfx1100, sizeof(code_gfx1100));
+    memcpy(args.cpu, &out.va, 8);
+    push_dispatch(&q, code.va, args.va, 5);
+    /* the value 7 with the flags of GOLDEN.md, then a time */
+    PUSH(&q, 0xc0064900, 0x0070f514, 0x20000000, LO(out.va + 1024), HI(out.va),
+         7, 0, 0);
+    PUSH(&q, 0xc0064900, 0x00000514, 0x60000000, LO(out.va + 1032), HI(out.va),
+         0, 0, 0);
+    PUSH(&q, 0xc0033700, 5u << 8 | 1u << 20, LO(out.va + 1040), HI(out.va), 9);
+    ring(&q, q.put, q.put);
+    await(out.cpu + 260, 9);
+    assert_int_equal(out.cpu[256], 7);
+    assert_true(out.cpu[258] != 0);
+    for (i = 0; i < 6; i++)
+        assert_int_equal(out.cpu[i], i < 5 ? i + 42 : 0);
+
+    /* from an indirect buffer, after a wait that the host ends */
+    PUSH(&q, 0xc0053c00, 0x15, LO(out.va + 2048), HI(out.va), 3, 0xffffffff, 4);
+    args.cpu[64] = 0xc0033700;
+    args.cpu[65] = 5u << 8;
+    args.cpu[66] = LO(out.va + 2052);
+    args.cpu[67] = HI(out.va);
+    args.cpu[68] = 77;
+    PUSH(&q, 0xc0023f00, LO(args.va + 256), HI(args.va), 5u | 1u << 23);
+    ring(&q, q.put, q.put);
+    assert_int_equal(out.cpu[513], 0);
+    __atomic_store_n(out.cpu + 512, 3, __ATOMIC_RELEASE);
+    await(out.cpu + 513, 77);
+    await((const uint32_t *)(const void *)q.rptr, (uint32_t)q.put % 0x1000);
+    stop(&r);
+}
+
+static void
+test_aql(void **state)
+{
+    struct rig r;
+    struct queue q = {0};
+    struct memory code, args, out;
+    uint32_t i, *w, *kd;
+
+    (void)state;
+    start(&r, "gfx942");
+    open_queue(&r, &q, KFD_QUEUE_AQL, true);
+    for (i = 0; i < 0x4000 / 64; i++)
+        q.ring.cpu[16 * i] = 1; /* not valid */
+    code = allocate(&r, 4096, VRAM_FLAGS);
+    args = allocate(&r, 4096, GTT_FLAGS);
+    out = allocate(&r, 4096, GTT_FLAGS);
+    memcpy(code.cpu + 64, code_gfx942, sizeof(code_gfx942));
+    memcpy(args.cpu, &out.va, 8);
+    kd = code.cpu;
+    kd[4] = 256;         /* entry, from the descriptor */
+    kd[11] = 0;          /* rsrc3 */
+    kd[12] = 0x00af0000; /* rsrc1: 8 registers */
+    kd[13] = 0x00000084; /* rsrc2: 2 user registers, the group's x */
+    kd[14] = 0x0008;
+    w = q.ring.cpu;
+    w[1] = 64 | 1 << 16;
+    w[2] = 1;
+    w[3] = 64 * 11;
+    w[4] = w[5] = 1;
+    memcpy(w + 8, &code.va, 8);
+    memcpy(w + 10, &args.va, 8);
+    w[0] = 0x1502 | 3 << 16;
+    /* a signal, once, by a vendor packet */
+    args.cpu[64] = 0xc0002300;
+    args.cpu[65] = 0x01000008;
+    args.cpu[66] = 0xc0064900;
+    args.cpu[67] = 0x00088514;
+    args.cpu[68] = 0x20000000;
+    args.cpu[69] = LO(out.va + 1024);
+    args.cpu[70] = HI(out.va);
+    args.cpu[71] = 7;
+    w += 16;
+    w[1] = 0xc0023f00;
+    w[2] = LO(args.va + 256);
+    w[3] = HI(args.va);
+    w[4] = 10u | 1u << 23;
+    w[5] = 10;
+    w[0] = 0x1500 | 1 << 16;
+    ring(&q, 2, 1);
+    await(out.cpu + 256, 7);
+    for (i = 0; i < 12; i++)
+        assert_int_equal(out.cpu[i], i < 11 ? i + 42 : 0);
+    await((const uint32_t *)(const void *)q.rptr, 2);
+    assert_int_equal(q.ring.cpu[0], 1);
+    stop(&r);
+}
+
+static void
+test_sdma(void **state)
+{
+    struct rig r;
+    struct queue q = {0};
+    struct memory from, to;
+    uint32_t i;
+
+    (void)state;
+    start(&r, "gfx1100");
+    open_queue(&r, &q, KFD_QUEUE_SDMA, false);
+    from = allocate(&r, 0x10000, VRAM_FLAGS);
+    to = allocate(&r, 0x10000, GTT_FLAGS);
+    for (i = 0; i < 0x4000; i++)
+        from.cpu[i] = i * 2654435761u;
+    PUSH(&q, 0x00000001, 0xefff, 0, LO(from.va + 4), HI(from.va), LO(to.va + 8),
+         HI(to.va));
+    PUSH(&q, 0x8000000b, LO(to.va + 0xf800), HI(to.va), 0x12345678, 0x3ff);
+    PUSH(&q, 0x0000020d, LO(to.va + 0xff00), HI(to.va));
+    PUSH(&q, 0x00030005, LO(to.va + 0xff80), HI(to.va), 5);
+    ring(&q, q.put * 4, q.put * 4);
+    await(to.cpu + 0xff80 / 4, 5);
+    assert_memory_equal((char *)to.cpu + 8, (char *)from.cpu + 4, 0xf000);
+    assert_int_equal(to.cpu[0xf800 / 4], 0x12345678);
+    assert_int_equal(to.cpu[0xfbfc / 4], 0x12345678);
+    assert_int_equal(to.cpu[0xfc00 / 4], 0);
+    assert_true(to.cpu[0xff00 / 4] != 0);
+    stop(&r);
+}
+
+/* ---- faults ------------------------------------------------------------------------------ */
+
+static void
+test_memory_fault(void **state)
+{
+    struct rig r;
+    struct queue q = {0};
+    struct kfd_event_data data;
+    struct kfd_queue_ref ref;
+    char text[256];
+
+    (void)state;
+    start(&r, "gfx1100");
+    open_queue(&r, &q, KFD_QUEUE_SDMA, false);
+    PUSH(&q, 0x00030005, 0x12345000, 0, 5);
+    ring(&q, q.put * 4, q.put * 4);
+    data = await_event(&r, r.memory_event);
+    assert_int_equal(data.u.memory.va, 0x12345000);
+    assert_int_equal(data.u.memory.not_present, 1);
+    assert_int_equal(data.u.memory.gpu_id, r.gpu_id);
+    fault_text(&r, text);
+    assert_non_null(strstr(text, "write at 0x12345000"));
+    ref.queue_id = q.id;
+    CALL(&r, KFD_DESTROY_QUEUE, &ref);
+    /* a new queue works */
+    memset(&q, 0, sizeof(q));
+    open_queue(&r, &q, KFD_QUEUE_SDMA, false);
+    PUSH(&q, 0x00030005, LO(q.pointers.va + 1024), HI(q.pointers.va), 5);
+    ring(&q, q.put * 4, q.put * 4);
+    await(q.pointers.cpu + 256, 5);
+    stop(&r);
+}
+
+/* A packet that ends a queue with a text. */
+static void
+bad_packet(const char *spec, uint32_t type, const uint32_t *words, size_t n,
+           const char *part)
+{
+    struct rig r;
+    struct queue q = {0};
+    char text[256];
+    uint64_t unit = type == KFD_QUEUE_SDMA ? 4 : 1;
+
+    start(&r, spec);
+    open_queue(&r, &q, type, false);
+    push(&q, words, n);
+    ring(&q, q.put * unit, q.put * unit);
+    (void)await_event(&r, r.hang_event);
+    fault_text(&r, text);
+    if (!strstr(text, part))
+        fail_msg("'%s' lacks '%s'", text, part);
+    stop(&r);
+}
+#define BAD(type, part, ...)                                                   \
+    bad_packet("gfx1100", type, (const uint32_t[]){__VA_ARGS__},               \
+               sizeof((const uint32_t[]){__VA_ARGS__}) / 4, part)
+
+static void
+test_bad_packets(void **state)
+{
+    (void)state;
+    BAD(KFD_QUEUE_PM4, "not of type 3", 0x12345678);
+    BAD(KFD_QUEUE_PM4, "opcode 0x77", 0xc0007700, 0);
+    BAD(KFD_QUEUE_PM4, "reserved", 0xc0001001, 0);
+    BAD(KFD_QUEUE_PM4, "body words", 0xc0021500, 1, 1, 1);
+    BAD(KFD_QUEUE_PM4, "register 0x2e24", 0xc0017600, 0x224, 0);
+    BAD(KFD_QUEUE_PM4, "valid bit", 0xc0023f00, 0x1000, 0, 4);
+    BAD(KFD_QUEUE_PM4, "outside of", 0xc0002300, 0x01000001);
+    BAD(KFD_QUEUE_PM4, "submitted", 0xc0011500, 1);
+    BAD(KFD_QUEUE_SDMA, "not known", 0x00000003);
+    BAD(KFD_QUEUE_SDMA, "are left", 0x00000005, 0);
+    BAD(KFD_QUEUE_SDMA, "memory type", 0x00000005, 0x1000, 0, 1);
+    BAD(KFD_QUEUE_SDMA, "gives up", 0xd0000008, 0x1000, 0, 1, 1, 4);
+}
+
+/* ---- what the kernel refuses ----------------------------------------------------------- */
+
+static void
+test_refused_queues(void **state)
+{
+    struct rig r;
+    struct queue q = {0};
+    struct kfd_create_queue good, args;
+
+    (void)state;
+    start(&r, "gfx1100");
+    good = queue_args(&r, &q, KFD_QUEUE_PM4, false);
+#define WRONG(part, change)                                                    \
+    do {                                                                       \
+        args = good;                                                           \
+        change;                                                                \
+        refused(&r, KFD_CREATE_QUEUE, &args, part);                            \
+    } while (0)
+    WRONG("not a power of two", args.ring_bytes = 0x3000);
+    WRONG("ring of", args.ring_bytes = 0x2000);
+    WRONG("not mapped", args.ring_va = 0x1000);
+    WRONG("one page", args.wptr_va = q.ring.va);
+    WRONG("per cent", args.percentage = 101);
+    WRONG("priority", args.priority = 16);
+    WRONG("queue type", args.type = 9);
+    WRONG("control stack", args.control_stack_bytes += 4096);
+    WRONG("save area", args.save_bytes -= 4096);
+    WRONG("save area", args.save_va += 4096);
+    WRONG("end-of-pipe", args.eop_bytes = 8192);
+    WRONG("no card", args.gpu_id = 1);
+#undef WRONG
+    CALL(&r, KFD_CREATE_QUEUE_OLD, &good);
+    refused(&r, KFD_REQUEST(3, 0x7f, 8), &args, "no call 0x7f");
+    stop(&r);
+}
+
+static void
+test_refused_memory(void **state)
+{
+    struct rig r;
+    struct memory m;
+    struct kfd_free_memory mem;
+    struct kfd_alloc_memory alloc;
+    struct kfd_map_memory map = {.n = 1};
+    void *at;
+
+    (void)state;
+    start(&r, "gfx1100");
+    m = allocate(&r, 8192, VRAM_FLAGS);
+    mem.handle = m.handle;
+    refused(&r, KFD_FREE_MEMORY, &mem, "is mapped to cards");
+    mem.handle = 1;
+    refused(&r, KFD_FREE_MEMORY, &mem, "no memory has handle");
+    at = reserve(&r, 8192);
+#define WRONG(part, ...)                                                       \
+    do {                                                                       \
+        alloc = (struct kfd_alloc_memory){.va = (uintptr_t)at,                 \
+                                          .size_bytes = 8192,                  \
+                                          .gpu_id = r.gpu_id,                  \
+                                          .flags = VRAM_FLAGS};                \
+        __VA_ARGS__;                                                           \
+        refused(&r, KFD_ALLOC_MEMORY, &alloc, part);                           \
+    } while (0)
+    WRONG("0 bytes", alloc.size_bytes = 0);
+    WRONG("not one kind", alloc.flags |= KFD_MEM_GTT);
+    WRONG("page", alloc.va += 8);
+    WRONG("lies in", alloc.va = m.va + 4096);
+    WRONG("bytes; ", alloc.size_bytes = 9ull << 30);
+    WRONG("MMIO", alloc.flags = KFD_MEM_MMIO);
+#undef WRONG
+    map.handle = m.handle;
+    map.gpu_ids = (uintptr_t)&r.gpu_id;
+    map.n = 0;
+    refused(&r, KFD_MAP_MEMORY, &map, "0 cards");
+    release(&r, &m);
+    kio_munmap(r.kio, at, 8192);
+    stop(&r);
+}
+
+static void
+test_order(void **state)
+{
+    struct rig r = {0};
+    struct kfd_alloc_memory alloc = {
+        .size_bytes = 4096, .flags = VRAM_FLAGS, .va = 0x10000};
+    struct kfd_event_data data = {.event_id = 77};
+    struct kfd_wait_events wait = {.events = (uintptr_t)&data, .n = 1};
+
+    (void)state;
+    assert_int_equal(kio_sim_create("AMD", "gfx942*2,kfd=1.11", &r.kio),
+                     BELL_OK);
+    assert_int_equal(kio_open(r.kio, "/dev/kfd", O_RDWR, &r.kfd), BELL_OK);
+    assert_int_equal(kio_open(r.kio, "/dev/dri/renderD130", O_RDWR, &r.drm),
+                     BELL_E_NO_DEVICE);
+    alloc.gpu_id = read_number(
+        &r, "/sys/devices/virtual/kfd/kfd/topology/nodes/2/gpu_id", NULL);
+    refused(&r, KFD_ALLOC_MEMORY, &alloc, "ACQUIRE_VM");
+    refused(&r, KFD_WAIT_EVENTS, &wait, "does not exist");
+    assert_int_equal(read_number(&r,
+                                 "/sys/devices/virtual/kfd/kfd/topology/nodes/"
+                                 "2/properties",
+                                 "num_xcc "),
+                     4);
+    kio_close(&r.kfd);
+    kio_destroy(r.kio);
+    assert_int_equal(kio_sim_create("AMD", "gfx906", &r.kio), BELL_E_NO_DEVICE);
+    assert_int_equal(kio_sim_create("AMD", "gfx942*9", &r.kio),
+                     BELL_E_NO_DEVICE);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pm4),
+        cmocka_unit_test(test_aql),
+        cmocka_unit_test(test_sdma),
+        cmocka_unit_test(test_memory_fault),
+        cmocka_unit_test(test_bad_packets),
+        cmocka_unit_test(test_refused_queues),
+        cmocka_unit_test(test_refused_memory),
+        cmocka_unit_test(test_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
