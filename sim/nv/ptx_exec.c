@@ -10,7 +10,7 @@
 /* ---- groups ---- */
 
 /* Lanes of the group for which the guard holds; false after a fault. */
-static bool
+static inline bool
 guarded(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
         uint32_t mask, uint32_t *out_mask)
 {
@@ -187,22 +187,10 @@ control(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask,
     }
 }
 
-static bool
-is_control(unsigned op)
+static uint32_t
+count_lanes(uint32_t mask)
 {
-    switch (op) {
-    case PX_BRA:
-    case PX_BRX:
-    case PX_RET:
-    case PX_EXIT:
-    case PX_TRAP:
-    case PX_BAR:
-    case PX_BAR_ARRIVE:
-    case PX_BAR_RED:
-        return true;
-    default:
-        return false;
-    }
+    return mask == PX_FULL ? PX_LANES : (uint32_t)__builtin_popcount(mask);
 }
 
 /* One instruction of a group. */
@@ -215,16 +203,19 @@ step(struct px_run *r, struct px_warp *w, uint32_t g)
 
     if (!guarded(r, w, in, group->mask, &mask))
         return;
-    r->report->n_lane_ops += (uint32_t)__builtin_popcount(mask);
+    r->report->n_lane_ops += count_lanes(mask);
     if (!mask) {
         group->pc++;
-    } else if (is_control(in->op)) {
-        control(r, w, g, mask, in);
-    } else if (px_is_collective(in->op)) {
-        collective(r, w, g, mask, in);
-    } else {
+    } else if (in->run == PX_RUN_ROWS) {
+        px_do_rows(r, w, in, mask);
+        group->pc++;
+    } else if (in->run == PX_RUN_OTHER) {
         px_do(r, w, in, mask);
         group->pc++;
+    } else if (in->run == PX_RUN_CONTROL) {
+        control(r, w, g, mask, in);
+    } else {
+        collective(r, w, g, mask, in);
     }
     if (w->n_groups > 1)
         merge(w);

@@ -39,6 +39,7 @@ struct px_warp {
     uint32_t n_groups, number;
     uint32_t live; /* lanes that are there and have not left */
     uint32_t n_turns;
+    bool is_filled; /* special registers that are the same in all blocks */
     struct px_copy *copies; /* owned; in the order of their issue */
     size_t n_copies, cap_copies;
     uint32_t n_committed[PX_LANES]; /* groups of copies, of each lane */
@@ -153,6 +154,8 @@ px_operands(const struct px_run *r, const struct px_insn *in)
 void px_run_block(struct px_run *r);
 
 /* One instruction that is not control flow (ptx_step.c). */
+void px_do_rows(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+                uint32_t mask);
 void px_do(struct px_run *r, struct px_warp *w, const struct px_insn *in,
            uint32_t mask);
 
@@ -160,7 +163,6 @@ void px_do(struct px_run *r, struct px_warp *w, const struct px_insn *in,
  * false then, and after a fault. */
 bool px_members_here(struct px_run *r, const struct px_warp *w,
                      const struct px_insn *in, uint32_t mask);
-bool px_is_collective(unsigned op);
 void px_do_collective(struct px_run *r, struct px_warp *w,
                       const struct px_insn *in, uint32_t mask);
 
@@ -189,11 +191,11 @@ bool px_resolve(struct px_run *r, const struct px_span *s,
 /* Shared memory's use (ptx_shared.c). False after a fault. */
 void px_shared_begin(struct px_run *r);
 void px_shared_barrier(struct px_run *r);
-bool px_shared_read(struct px_run *r, const struct px_span *s, uint32_t lane,
-                    uint32_t at);
+bool px_shared_read(struct px_run *r, const struct px_span *s,
+                    const uint64_t at[PX_LANES]);
 /* Before the bytes are written. */
-bool px_shared_write(struct px_run *r, const struct px_span *s, uint32_t lane,
-                     uint32_t at);
+bool px_shared_write(struct px_run *r, const struct px_span *s,
+                     const uint64_t at[PX_LANES]);
 /* Bytes that cp.async will write: not to be read or written before. */
 bool px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
                        uint32_t at);

@@ -256,6 +256,22 @@ result_type(const struct px_insn *in)
     }
 }
 
+/* To and from the global space nothing changes. */
+static bell_status
+parse_cvta(struct px_parse *p, struct px_insn *in)
+{
+    unsigned space = in->mod[PX_MOD_SPACE];
+
+    BELL_TRY(px_take_register(p, in->type, false, &in->dst));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_source(p, in->type, false, &in->src[0]));
+    if (space == PX_GLOBAL || space == PX_PARAM) {
+        in->op = PX_MOV;
+        in->rows = px_find_rows(in);
+    }
+    return BELL_OK;
+}
+
 static bell_status
 parse_plain(struct px_parse *p, struct px_insn *in)
 {
@@ -297,6 +313,8 @@ parse_operands(struct px_parse *p, struct px_insn *in)
         return parse_compare(p, in);
     case PX_ISSPACEP:
         return parse_isspacep(p, in);
+    case PX_CVTA:
+        return parse_cvta(p, in);
     case PX_MOV:
         return parse_mov(p, in);
     case PX_PREFETCH:
@@ -374,9 +392,10 @@ px_parse_insn(struct px_parse *p, const char *name, size_t len)
     in->n_src = info->n_src;
     if (px_is_more(info->op)) {
         BELL_TRY(px_parse_more(p, in, len == strlen("barrier")));
-        return px_expect(p, ';');
+    } else {
+        BELL_TRY(parse_modifiers(p, info, in));
+        BELL_TRY(parse_operands(p, in));
     }
-    BELL_TRY(parse_modifiers(p, info, in));
-    BELL_TRY(parse_operands(p, in));
+    in->run = (uint8_t)px_run_kind(in);
     return px_expect(p, ';');
 }

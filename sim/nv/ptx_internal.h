@@ -258,6 +258,14 @@ struct px_ref {
     uint8_t bits; /* 1, 16, 32, 64 */
 };
 
+/* How an instruction is run: the common kinds first. */
+enum px_run_kind {
+    PX_RUN_ROWS, /* by `rows`, of one to three sources */
+    PX_RUN_OTHER,
+    PX_RUN_TOGETHER, /* by the lanes of a warp together */
+    PX_RUN_CONTROL,
+};
+
 /* Works on all 32 lanes; `c` of selp is the predicate. `dst` may be a source. */
 typedef void (*px_rows_fn)(void *dst, const void *a, const void *b,
                            const void *c);
@@ -275,6 +283,7 @@ struct px_insn {
     struct px_ref dst, dst2, src[4];
     uint32_t vec_at; /* n_vec operands in the kernel's pool */
     px_rows_fn rows; /* or NULL: lane by lane */
+    uint8_t run;     /* enum px_run_kind */
     px_test_fn test; /* the same, of setp and set */
     int64_t offset;  /* of an address: src[0] + offset; barrier's number */
     uint32_t target; /* of a branch; barrier's threads (0: all) */
@@ -395,6 +404,8 @@ const char *px_take_modifier(const struct px_op_info *info, struct px_insn *in,
 const char *px_check_modifiers(const struct px_op_info *info,
                                const struct px_insn *in, uint32_t sm);
 const char *px_op_name(unsigned op);
+/* How a decoded instruction is run. */
+enum px_run_kind px_run_kind(const struct px_insn *in);
 bool px_is_word(const char *want, const char *word, size_t len);
 
 /* How the instruction is done on all lanes at once (ptx_rows.c); NULL: lane

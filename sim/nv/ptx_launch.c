@@ -121,8 +121,9 @@ special_value(const struct px_run *r, unsigned which, uint32_t warp,
     }
 }
 
+/* Those that are another block's, or all of them. */
 static void
-fill_specials(const struct px_run *r, struct px_warp *w)
+fill_specials(const struct px_run *r, struct px_warp *w, bool all)
 {
     const int32_t *rows = r->kernel->specials;
     uint32_t i, lane;
@@ -131,6 +132,8 @@ fill_specials(const struct px_run *r, struct px_warp *w)
         if (rows[i] == PX_NO_ROW)
             continue;
         w->defined[rows[i]] = PX_FULL;
+        if (!all && (i < PX_CTAID_X || i > PX_CTAID_Z) && i != PX_SMID)
+            continue;
         for (lane = 0; lane < PX_LANES; lane++) {
             if (i == PX_GRIDID)
                 px_set(w->rows[rows[i]], 64, lane, r->launch->grid_id);
@@ -147,7 +150,8 @@ start_warp(const struct px_run *r, struct px_warp *w)
 
     memset(w->defined, 0, r->kernel->n_rows * sizeof(*w->defined));
     memset(w->n_committed, 0, sizeof(w->n_committed));
-    fill_specials(r, w);
+    fill_specials(r, w, !w->is_filled);
+    w->is_filled = true;
     w->live = n >= PX_LANES ? PX_FULL : (1u << n) - 1;
     w->n_groups = 1;
     w->groups[0] = (struct px_group){.mask = w->live};

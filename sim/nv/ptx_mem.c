@@ -76,19 +76,12 @@ static bool
 in_shared(struct px_run *r, const struct px_span *s, const uint64_t *addr,
           uint8_t *out[PX_LANES])
 {
-    uint32_t left, lane;
-
     if (!in_block(r, s, r->shared, r->shared_bytes, 0, addr, out,
                   "outside of shared memory"))
         return false;
     r->judges_races &= s->is_judged;
-    for (left = s->mask; left; left &= left - 1) {
-        lane = px_first(left);
-        if (s->is_write ? !px_shared_write(r, s, lane, (uint32_t)addr[lane])
-                        : !px_shared_read(r, s, lane, (uint32_t)addr[lane]))
-            return false;
-    }
-    return true;
+    return s->is_write ? px_shared_write(r, s, addr)
+                       : px_shared_read(r, s, addr);
 }
 
 static bool
@@ -305,6 +298,45 @@ load_any(const struct px_insn *in, uint8_t *const ptr[PX_LANES], uint32_t at,
     }
 }
 
+/* Four words of each lane. */
+static void
+load_quads(uint8_t *const ptr[PX_LANES], uint32_t *const out[4])
+{
+    uint32_t t[4], lane, i;
+
+    for (lane = 0; lane < PX_LANES; lane++) {
+        memcpy(t, ptr[lane], sizeof(t));
+        for (i = 0; i < 4; i++)
+            out[i][lane] = t[i];
+    }
+}
+
+/* All lanes load words, as most loads do; false where they do not. */
+static bool
+load_all_words(struct px_run *r, const struct px_span *s,
+               uint8_t *const ptr[PX_LANES])
+{
+    const struct px_insn *in = s->in;
+    const struct px_ref *refs = px_operands(r, in);
+    uint32_t *out[PX_MAX_VEC], i;
+
+    if (s->mask != PX_FULL || px_types[in->type].bits != 32 ||
+        in->mod[PX_MOD_ORDER])
+        return false;
+    for (i = 0; i < in->n_vec; i++) {
+        if (refs[i].bits != 32)
+            return false;
+        out[i] = px_write(s->w, refs[i], PX_FULL);
+    }
+    if (in->n_vec == 4) {
+        load_quads(ptr, out);
+        return true;
+    }
+    for (i = 0; i < in->n_vec; i++)
+        load_words(ptr, i * 4, out[i]);
+    return true;
+}
+
 static void
 load(struct px_run *r, const struct px_span *s, uint8_t *const ptr[PX_LANES])
 {
@@ -314,13 +346,12 @@ load(struct px_run *r, const struct px_span *s, uint8_t *const ptr[PX_LANES])
     uint64_t scratch[PX_LANES];
     void *dst, *to;
 
+    if (load_all_words(r, s, ptr))
+        return;
     for (i = 0; i < in->n_vec; i++) {
         dst = px_write(s->w, refs[i], s->mask);
         to = s->mask == PX_FULL ? dst : scratch;
-        if (size == 4 && refs[i].bits == 32 && !in->mod[PX_MOD_ORDER])
-            load_words(ptr, i * size, to);
-        else
-            load_any(in, ptr, i * size, refs[i].bits, to);
+        load_any(in, ptr, i * size, refs[i].bits, to);
         if (to != dst)
             px_blend(dst, to, s->mask, refs[i].bits == 64);
     }
@@ -362,6 +393,31 @@ put(uint8_t *p, unsigned n_bytes, bool order, uint64_t v)
     }
 }
 
+/* All lanes store four words each; false where they do not. */
+static bool
+store_quads(struct px_run *r, const struct px_span *s,
+            const void *const from[PX_MAX_VEC], uint8_t *const ptr[PX_LANES])
+{
+    const struct px_ref *refs = px_operands(r, s->in);
+    const uint32_t *rows[4];
+    uint32_t t[4], lane, i;
+
+    if (s->mask != PX_FULL || px_types[s->in->type].bits != 32 ||
+        s->in->n_vec != 4 || s->in->mod[PX_MOD_ORDER])
+        return false;
+    for (i = 0; i < 4; i++) {
+        if (refs[i].bits != 32)
+            return false;
+        rows[i] = from[i];
+    }
+    for (lane = 0; lane < PX_LANES; lane++) {
+        for (i = 0; i < 4; i++)
+            t[i] = rows[i][lane];
+        memcpy(ptr[lane], t, sizeof(t));
+    }
+    return true;
+}
+
 static void
 store(struct px_run *r, const struct px_span *s,
       const void *const from[PX_MAX_VEC], uint8_t *const ptr[PX_LANES])
@@ -370,6 +426,8 @@ store(struct px_run *r, const struct px_span *s,
     uint32_t size = px_types[s->in->type].bits / 8u, left, lane, i;
     bool order = s->in->mod[PX_MOD_ORDER] != 0;
 
+    if (store_quads(r, s, from, ptr))
+        return;
     for (left = s->mask; left; left &= left - 1) {
         lane = px_first(left);
         for (i = 0; i < s->in->n_vec; i++)
@@ -440,6 +498,35 @@ atomic(struct px_run *r, const struct px_span *s, uint8_t *const ptr[PX_LANES])
 
 /* ---- */
 
+/* A parameter or constant at an address that is the same for all: most are. */
+static bool
+load_uniform(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+             uint32_t mask)
+{
+    const struct sim_ptx_launch *l = r->launch;
+    bool is_param = in->mod[PX_MOD_SPACE] == PX_PARAM;
+    const struct px_ref *refs = px_operands(r, in);
+    uint32_t size = px_types[in->type].bits / 8u, left;
+    uint64_t at, end = is_param ? l->args_bytes : l->const_bytes, v;
+    const uint8_t *base = is_param ? l->args : l->const_bank;
+    void *dst;
+
+    if (in->op != PX_LD || in->src[0].row >= 0 || in->n_vec != 1 ||
+        (!is_param && in->mod[PX_MOD_SPACE] != PX_CONST))
+        return false;
+    at = *(const uint64_t *)r->consts[2 * (size_t)~in->src[0].row] +
+         (uint64_t)in->offset;
+    if (at > end || size > end - at || at & (size - 1))
+        return false; /* a fault: found again */
+    v = fetch(base + at, size, false);
+    if (px_types[in->type].kind == 's')
+        v = (uint64_t)px_sign_extend(v, size * 8) & px_mask(refs[0].bits);
+    dst = px_write(w, refs[0], mask);
+    for (left = mask; left; left &= left - 1)
+        px_set(dst, refs[0].bits, px_first(left), v);
+    return true;
+}
+
 void
 px_access(struct px_run *r, struct px_warp *w, const struct px_insn *in,
           uint32_t mask)
@@ -460,7 +547,8 @@ px_access(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint64_t addr[PX_LANES];
     uint8_t *ptr[PX_LANES];
 
-    if (!px_addresses(r, &s, in->src[0], in->offset, addr))
+    if (load_uniform(r, w, in, mask) ||
+        !px_addresses(r, &s, in->src[0], in->offset, addr))
         return;
     for (i = 0; in->op == PX_ST && i < n_vec; i++) {
         from[i] = px_read(r, w, in, px_operands(r, in)[i], mask);

@@ -323,3 +323,31 @@ px_take_modifier(const struct px_op_info *info, struct px_insn *in, int *order,
     }
     return "the instruction has no such modifier";
 }
+
+enum px_run_kind
+px_run_kind(const struct px_insn *in)
+{
+    switch (in->op) {
+    case PX_BRA:
+    case PX_BRX:
+    case PX_RET:
+    case PX_EXIT:
+    case PX_TRAP:
+    case PX_BAR:
+    case PX_BAR_ARRIVE:
+    case PX_BAR_RED:
+        return PX_RUN_CONTROL;
+    case PX_SHFL:
+    case PX_VOTE:
+    case PX_MATCH:
+    case PX_REDUX:
+    case PX_ACTIVEMASK:
+    case PX_WARPSYNC:
+    case PX_MMA:
+    case PX_LDMATRIX:
+    case PX_STMATRIX:
+        return PX_RUN_TOGETHER;
+    default:
+        return in->rows ? PX_RUN_ROWS : PX_RUN_OTHER;
+    }
+}

@@ -410,6 +410,7 @@ parse_kernel(struct px_parse *p)
     if (!last)
         return px_out_of_memory();
     last->op = PX_EXIT; /* the closing bracket returns */
+    last->run = PX_RUN_CONTROL;
     close_scope(p);
     return check_branches(p);
 }

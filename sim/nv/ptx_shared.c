@@ -108,11 +108,11 @@ check_writer(struct px_run *r, const struct px_span *s, uint32_t lane,
     return true;
 }
 
-bool
-px_shared_read(struct px_run *r, const struct px_span *s, uint32_t lane,
-               uint32_t at)
+/* One lane's read, where it is not simply fine. */
+static bool
+read_lane(struct px_run *r, const struct px_span *s, uint32_t lane, uint32_t at,
+          unsigned mine)
 {
-    unsigned mine = s->w->number + 1;
     uint8_t *reader = r->reader + at;
     uint32_t i;
 
@@ -128,6 +128,46 @@ px_shared_read(struct px_run *r, const struct px_span *s, uint32_t lane,
         reader[i] =
             reader[i] == NOBODY || reader[i] == mine ? (uint8_t)mine : SEVERAL;
     return true;
+}
+
+/* Bytes that nobody else writes and that this warp has read before need no
+ * second look; n is a constant where this is inlined. */
+static inline bool
+read_lanes(struct px_run *r, const struct px_span *s,
+           const uint64_t at[PX_LANES], uint32_t n)
+{
+    unsigned mine = s->w->number + 1;
+    uint64_t before = UINT64_MAX;
+    uint32_t left, lane;
+
+    for (left = s->mask; left; left &= left - 1) {
+        lane = px_first(left);
+        if (at[lane] == before)
+            continue;
+        before = at[lane];
+        if (all_are(r->writer + before, n, NOBODY, mine) &&
+            (!r->judges_races || all_are(r->reader + before, n, mine, SEVERAL)))
+            continue;
+        if (!read_lane(r, s, lane, (uint32_t)before, mine))
+            return false;
+    }
+    return true;
+}
+
+bool
+px_shared_read(struct px_run *r, const struct px_span *s,
+               const uint64_t at[PX_LANES])
+{
+    switch (s->n_bytes) {
+    case 16:
+        return read_lanes(r, s, at, 16);
+    case 8:
+        return read_lanes(r, s, at, 8);
+    case 4:
+        return read_lanes(r, s, at, 4);
+    default:
+        return read_lanes(r, s, at, s->n_bytes);
+    }
 }
 
 /* Would a store of the instruction leave these bytes as they are? */
@@ -182,15 +222,20 @@ may_write(struct px_run *r, const struct px_span *s, uint32_t lane, uint32_t at,
 }
 
 bool
-px_shared_write(struct px_run *r, const struct px_span *s, uint32_t lane,
-                uint32_t at)
+px_shared_write(struct px_run *r, const struct px_span *s,
+                const uint64_t at[PX_LANES])
 {
     unsigned mine = s->w->number + 1;
+    uint32_t left, lane;
 
-    if (!may_write(r, s, lane, at, mine))
-        return false;
-    memset(r->writer + at, r->judges_races ? (int)mine : NOBODY, s->n_bytes);
-    touch(r, at, at + s->n_bytes);
+    for (left = s->mask; left; left &= left - 1) {
+        lane = px_first(left);
+        if (!may_write(r, s, lane, (uint32_t)at[lane], mine))
+            return false;
+        memset(r->writer + at[lane], r->judges_races ? (int)mine : NOBODY,
+               s->n_bytes);
+        touch(r, (uint32_t)at[lane], (uint32_t)at[lane] + s->n_bytes);
+    }
     return true;
 }
 

@@ -28,8 +28,6 @@ do_plain(struct px_run *r, struct px_warp *w, const struct px_insn *in,
          uint32_t mask)
 {
     const void *s[4] = {NULL, NULL, NULL, NULL};
-    uint64_t scratch[PX_LANES];
-    void *dst;
     uint32_t i;
 
     for (i = 0; i < in->n_src; i++) {
@@ -37,13 +35,28 @@ do_plain(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         if (!s[i])
             return;
     }
+    lane_by_lane(in, s, px_write(w, in->dst, mask), mask);
+}
+
+void
+px_do_rows(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+           uint32_t mask)
+{
+    const void *a = px_read(r, w, in, in->src[0], mask), *b = a, *c = a;
+    uint64_t scratch[PX_LANES];
+    void *dst;
+
+    if (in->n_src > 1)
+        b = px_read(r, w, in, in->src[1], mask);
+    if (in->n_src > 2)
+        c = px_read(r, w, in, in->src[2], mask);
+    if (!a || !b || !c)
+        return;
     dst = px_write(w, in->dst, mask);
-    if (!in->rows) {
-        lane_by_lane(in, s, dst, mask);
-    } else if (mask == PX_FULL) {
-        in->rows(dst, s[0], s[1], s[2]);
+    if (mask == PX_FULL) {
+        in->rows(dst, a, b, c);
     } else {
-        in->rows(scratch, s[0], s[1], s[2]);
+        in->rows(scratch, a, b, c);
         px_blend(dst, scratch, mask, in->dst.bits == 64);
     }
 }

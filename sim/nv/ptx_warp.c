@@ -3,25 +3,6 @@
  * have left the kernel are not waited for. */
 #include "sim/nv/ptx_exec.h"
 
-bool
-px_is_collective(unsigned op)
-{
-    switch (op) {
-    case PX_SHFL:
-    case PX_VOTE:
-    case PX_MATCH:
-    case PX_REDUX:
-    case PX_ACTIVEMASK:
-    case PX_WARPSYNC:
-    case PX_MMA:
-    case PX_LDMATRIX:
-    case PX_STMATRIX:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static bool
 is_matrix(unsigned op)
 {
