@@ -114,6 +114,37 @@ test_no_memory(void **state)
     nvgpu_destroy(gpu);
 }
 
+/* Cards and channels that cannot be made leave nothing behind. */
+static void
+test_no_memory_card(void **state)
+{
+    static uint32_t userd[128];
+    struct nvgpu_chan_desc d = {
+        .gpfifo_class = 0xc86f, .n_entries = 16, .userd = userd};
+    bell_status status = BELL_E_NO_MEMORY;
+    struct nvgpu *gpu;
+    uint64_t n;
+
+    (void)state;
+    for (n = 1; status != BELL_OK; n++) {
+        struct nvgpu_chan *chan = NULL;
+        d.space = NULL;
+        host_fail_after(n, 0);
+        status = nvgpu_create(nvgpu_chip_find("sm_90", 0), &gpu);
+        if (status == BELL_OK) {
+            status = nvgpu_space_create(gpu, &d.space);
+            if (status == BELL_OK)
+                status = nvgpu_chan_create(gpu, &d, &chan);
+            nvgpu_chan_destroy(chan);
+            nvgpu_space_destroy(d.space);
+            nvgpu_destroy(gpu);
+        }
+        host_fail_after(0, 0);
+        assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY);
+    }
+    assert_true(n > 4);
+}
+
 /* ---- chips ---- */
 
 static void
@@ -912,6 +943,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_page_tables),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_card),
         cmocka_unit_test(test_chips),
         cmocka_unit_test(test_bad_channels),
         cmocka_unit_test(test_vectors_host),
