@@ -297,7 +297,7 @@ nv_channel_ring(struct nv_channel *channel)
     *channel->gp_put = channel->put;
     /* ...and the pointer before the doorbell. */
     nv_flush_writes();
-    *dev->doorbell = channel->token;
+    __atomic_store_n(dev->doorbell, channel->token, __ATOMIC_RELAXED);
     channel->rung = channel->put;
     if (__builtin_expect(dev->watched, 0))
         nv_watch_settle(channel, &release);
