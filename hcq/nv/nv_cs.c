@@ -17,8 +17,8 @@
 
 /* ---- emitters --------------------------------------------------------------- */
 
-/* Adds up what a fresh stream takes in the ring; false after an error. */
-static bool
+/* Adds up what a fresh stream takes in the ring, and refuses too much. */
+static void
 count_fresh(struct hcq_cs *cs, const struct nv_head *head)
 {
     struct nv_queue *queue = nv_queue_of(cs->queue);
@@ -34,13 +34,12 @@ count_fresh(struct hcq_cs *cs, const struct nv_head *head)
     bytes = align_up(priv->fresh_dw * 4ull, NV_UNIT_BYTES) +
             (uint64_t)priv->fresh_units * NV_UNIT_BYTES;
     if (__builtin_expect(bytes <= queue->push_ring.size_bytes, 1))
-        return true;
+        return;
     hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
                               "%s: the stream is larger than the ring, which "
                               "takes %llu bytes",
                               cs->queue->name,
                               (unsigned long long)queue->push_ring.size_bytes));
-    return false;
 }
 
 static void
