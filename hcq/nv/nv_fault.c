@@ -192,6 +192,26 @@ find_program(struct nv_device *dev, struct report *report, const char *busy)
     }
 }
 
+/* What a warp says of its own error. src: hw/nv/BRINGUP.md section 6 (0x10).
+ * lead: the others, as kernel logs name them. */
+static const char *
+warp_error(const struct report *report, enum hcq_fault_kind *kind)
+{
+    switch (report->has_pc ? report->esr & WARP_ESR_ERROR_MASK : 0) {
+    case 0xe:
+        *kind = HCQ_FAULT_MEMORY;
+        return ": address out of range";
+    case 0xf:
+        *kind = HCQ_FAULT_MEMORY;
+        return ": misaligned address";
+    case 0x10:
+        *kind = HCQ_FAULT_MEMORY;
+        return ": address in a window of shared or local memory";
+    default:
+        return "";
+    }
+}
+
 /* ---- the fault as hcq has it -------------------------------------------------------- */
 
 /* What a code means, and of what kind it is. */
@@ -264,16 +284,17 @@ static void
 fill_fault(const struct report *report, const char *busy,
            struct hcq_fault *fault)
 {
-    const char *what;
+    const char *what, *why;
 
     memset(fault, 0, sizeof(*fault));
     fault->kind = explain(report, &what);
+    why = warp_error(report, &fault->kind);
     fault->va = report->has_va ? report->va : report->pc;
     fault->last_group = report->n_groups ? report->n_groups : UINT64_MAX;
     snprintf(fault->program, sizeof(fault->program), "%s", report->program);
     snprintf(fault->queue, sizeof(fault->queue), "%s",
              report->queue->base.name);
-    snprintf(fault->text, sizeof(fault->text), "%s", what);
+    snprintf(fault->text, sizeof(fault->text), "%s%s", what, why);
     if (report->has_va)
         append(fault->text, sizeof(fault->text), " at 0x%llx%s",
                (unsigned long long)report->va,

@@ -365,6 +365,48 @@ bad_launches(struct cts *t)
     FAILS(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "copy queue");
 }
 
+/* Work-groups and shared memory beyond what the device or the program has. */
+static void
+too_much(struct cts *t)
+{
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "cts_reverse",
+        .n_bufs = 2,
+        .local = {128, 1, 1},
+    };
+    static const uint32_t one_group[3] = {1, 1, 1};
+    const uint32_t *max = t->info.max_local;
+    struct hcq_program *items = cts_program(t, CTS_ITEMS), *prog;
+    uint32_t i;
+
+    for (i = 0; i < 3; i++) {
+        uint32_t local[3] = {1, 1, 1};
+
+        local[i] = max[i] + 1;
+        refuse_exec(t, items, 1, one_group, local, "local size");
+    }
+    if ((uint64_t)max[0] * max[1] > t->info.max_local_total)
+        refuse_exec(t, items, 1, one_group, (uint32_t[]){max[0], max[1], 1},
+                    "work-items");
+    if (!t->provider->find(CTS_REVERSE, 0, &desc))
+        return;
+    /* It has 512 bytes of its own. */
+    desc.shared_bytes = t->info.max_shared_bytes - 511;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "shared");
+    desc.shared_bytes = t->info.max_shared_bytes - 512;
+    OK(hcq_program_create(t->dev, &desc, &prog));
+    hcq_program_destroy(prog);
+    /* It was made for groups of 128, and takes two arguments. */
+    desc.shared_bytes = 0;
+    desc.local[0] = 64;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "64");
+    desc.local[0] = 128;
+    desc.n_bufs = 3;
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID,
+          "parameters");
+}
+
 /* The host writes, a kernel must read the fresh value: 255 times. */
 static void
 host_writes_are_seen(struct cts *t)
@@ -437,6 +479,7 @@ const struct cts_case cts_exec_cases[] = {
     {"exec large stack", stack},
     {"exec bad programs are refused", bad_programs},
     {"exec bad launches are refused", bad_launches},
+    {"exec too large groups are refused", too_much},
     {"exec sees what the host wrote", host_writes_are_seen},
     {"exec timestamps", timestamps},
     {NULL, NULL},

@@ -139,6 +139,48 @@ bad_group(struct cts *t)
     }
 }
 
+/* Accesses that only a device's own memory system refuses. */
+static void
+bad_access(struct cts *t)
+{
+    struct hcq_program *poke = cts_program(t, CTS_POKE);
+    struct hcq_program *add = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *buf = cts_ints(t, 16, 5), *large;
+    uint64_t gone_va;
+    int i;
+
+    if (t->info.flags & HCQ_DEVICE_HOST_MEMORY)
+        cts_skip("the host's memory is aligned and freed in its own ways");
+    large = cts_buffer(t, 64u << 20);
+    gone_va = large->va + (32u << 20);
+    hcq_buffer_destroy(large);
+    hcq_memory_trim(t->dev);
+    for (i = 0; i < 4; i++) {
+        struct hcq_cs *cs = cts_begin(t->queue);
+        const char *name = i < 2 ? "cts_poke" : "cts_add_one";
+        struct hcq_fault fault;
+
+        if (i == 0) /* not a multiple of the word's size */
+            cts_exec(cs, poke, 4, ARGS(buf->va, 3, buf->va + 2));
+        else if (i == 1) /* memory that was given back */
+            cts_exec(cs, poke, 4, ARGS(buf->va, 3, gone_va));
+        else /* a read, and a read of page 0 */
+            cts_exec(cs, add, 1, ARGS(buf->va, i == 2 ? bad_va(t) : 0, 4));
+        OK(hcq_cs_submit(cs, NULL));
+        FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, name);
+        fault = check_lost(t, HCQ_FAULT_MEMORY, name);
+        CHECK(i != 0 || strstr(fault.text, "misaligned"), "%s", fault.text);
+        CHECK(i == 0 || is_at(t, &fault,
+                              i == 1   ? gone_va
+                              : i == 2 ? bad_va(t)
+                                       : 0),
+              "%d: 0x%llx", i, (unsigned long long)fault.va);
+        OK(hcq_device_recover(t->dev));
+        check_alive(t);
+    }
+    CHECK(cts_int(buf, 0) == 5 && cts_int(buf, 15) == 5, "written to");
+}
+
 static void
 bad_command(struct cts *t)
 {
@@ -429,6 +471,7 @@ streams_survive(struct cts *t)
 const struct cts_case cts_fault_cases[] = {
     {"fault bad address", bad_address},
     {"fault in one group of many", bad_group},
+    {"fault misaligned, freed, read", bad_access},
     {"fault in a command", bad_command},
     {"fault in a large copy", bad_large_copy},
     {"fault read-only memory", read_only},
