@@ -146,20 +146,16 @@ machine() {
     true
 }
 
-# meson and ninja may be there as Python's modules alone.
-wrap() {
-    command -v "$1" >/dev/null && return
-    mkdir -p "$WORK/bin"
-    printf '#!/bin/sh\nexec python3 -m %s "$@"\n' "$2" >"$WORK/bin/$1"
-    chmod +x "$WORK/bin/$1"
+# Where Python's packages put their programs: meson and ninja may be there.
+python_programs() {
+    python3 -c 'import site, sysconfig
+print(sysconfig.get_path("scripts") + ":" + site.getuserbase() + "/bin")'
 }
 
 build() {
     local again=()
     [ ! -d "$BUILD/meson-private" ] || again=(--reconfigure)
-    wrap meson mesonbuild.mesonmain
-    wrap ninja ninja
-    PATH=$PATH:$WORK/bin
+    PATH=$PATH:$(python_programs)
     meson setup "${again[@]}" "$BUILD" "$SOURCE" --buildtype=release &&
         ninja -C "$BUILD" -j "$JOBS" tools/doorbell tests/cts/cts \
             tools/recorder/libdoorbell-recorder.so
