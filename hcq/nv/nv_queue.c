@@ -39,6 +39,16 @@ retire(struct nv_queue *queue)
     return true;
 }
 
+/* Submissions that are not known to be done. */
+static uint64_t
+outstanding(const struct nv_queue *queue)
+{
+    const struct nv_queue_priv *priv = queue->priv;
+
+    return atomic_load_explicit(&priv->last_value, memory_order_relaxed) -
+           priv->retired;
+}
+
 /* Whether n_entries fit in the channel's ring, with one left, and one more
  * submission can be noted. */
 static bool
@@ -47,41 +57,57 @@ has_entries(const struct nv_queue *queue, uint32_t n_entries)
     const struct nv_queue_priv *priv = queue->priv;
     const struct nv_channel *channel = &queue->channel;
     uint32_t used = (channel->put - priv->gp_tail) & (channel->n_entries - 1);
-    uint64_t last =
-        atomic_load_explicit(&priv->last_value, memory_order_relaxed);
 
     return n_entries < channel->n_entries - used &&
-           last - priv->retired < NV_RECORDS;
+           outstanding(queue) < NV_RECORDS;
+}
+
+static bell_status
+refuse_size(const struct nv_queue *queue, uint32_t n_entries,
+            uint32_t size_bytes)
+{
+    return bell_fail(BELL_E_INVALID,
+                     "%s: %u bytes and %u entries are larger than the ring, "
+                     "which takes %llu and %u",
+                     queue->base.name, size_bytes, n_entries,
+                     (unsigned long long)queue->push_ring.size_bytes,
+                     queue->channel.n_entries - 1);
+}
+
+/* What there was no room for, in front of the report of a wait. */
+static void
+name_shortage(const struct nv_queue *queue, uint32_t n_entries,
+              uint32_t size_bytes)
+{
+    if (outstanding(queue) >= NV_RECORDS)
+        bell_error_prefix("%s: no room for more than %u submissions",
+                          queue->base.name, NV_RECORDS);
+    else if (!has_entries(queue, n_entries))
+        bell_error_prefix("%s: no room for %u entries in the ring of %u",
+                          queue->base.name, n_entries,
+                          queue->channel.n_entries);
+    else
+        bell_error_prefix("%s: no room for %u bytes in the ring of %llu",
+                          queue->base.name, size_bytes,
+                          (unsigned long long)queue->push_ring.size_bytes);
 }
 
 /* Waits until some of what is in the rings is done. */
 static bell_status
 wait_for_room(struct nv_queue *queue, uint32_t n_entries, uint32_t size_bytes)
 {
-    const struct nv_queue_priv *priv = nv_priv_of(queue);
-    bool lacks_entries = !has_entries(queue, n_entries);
-    uint64_t value =
-        lacks_entries
-            ? priv->retired + 1
-            : mem_ring_wait_value(&queue->push_ring, size_bytes, NV_UNIT_BYTES);
+    uint64_t value = nv_priv_of(queue)->retired + 1;
     bell_status status;
 
+    if (has_entries(queue, n_entries))
+        value =
+            mem_ring_wait_value(&queue->push_ring, size_bytes, NV_UNIT_BYTES);
     if (value == 0 || n_entries >= queue->channel.n_entries)
-        return bell_fail(BELL_E_INVALID,
-                         "%s: %u bytes and %u entries are larger than the "
-                         "ring, which takes %llu and %u",
-                         queue->base.name, size_bytes, n_entries,
-                         (unsigned long long)queue->push_ring.size_bytes,
-                         queue->channel.n_entries - 1);
+        return refuse_size(queue, n_entries, size_bytes);
     status = hcq_signal_wait(queue->base.timeline, value,
                              queue->base.submit_timeout_ns);
     if (status == BELL_E_TIMEOUT)
-        bell_error_prefix(
-            "%s: no room for %u %s in the ring of %llu", queue->base.name,
-            lacks_entries ? n_entries : size_bytes,
-            lacks_entries ? "entries" : "bytes",
-            lacks_entries ? (unsigned long long)queue->channel.n_entries
-                          : (unsigned long long)queue->push_ring.size_bytes);
+        name_shortage(queue, n_entries, size_bytes);
     return status;
 }
 

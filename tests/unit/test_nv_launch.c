@@ -495,6 +495,64 @@ reports_name_commands(void **state)
     close_rig(&r);
 }
 
+/* ---- limits of the rings -------------------------------------------------------- */
+
+/* Methods beyond what one ring entry can name. */
+static void
+long_stream(void **state)
+{
+    enum {
+        N = 360000
+    };
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct hcq_stream *stream;
+    uint32_t i;
+
+    (void)state;
+    expect_ok(hcq_stream_create(r.copy, "long", &stream));
+    for (i = 0; i < N; i++)
+        hcq_cs_write(hcq_stream_cs(stream), r.out->va + i % 8192 * 8, i, 64);
+    expect_ok(hcq_stream_end(stream));
+    assert_int_equal(((struct nv_stream *)stream->priv)->n_segments, 2);
+    expect_ok(hcq_stream_submit(stream, NULL));
+    expect_ok(hcq_stream_wait(stream, LONG_NS));
+    for (i = N - 8192; i < N; i++)
+        assert_int_equal(value_at(&r, i % 8192), i);
+    close_rig(&r);
+}
+
+static void
+many_submissions(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct hcq_queue_desc desc = {
+        .struct_size = sizeof(desc),
+        .kind = HCQ_QUEUE_COMPUTE,
+        .submit_timeout_ns = 20000000,
+    };
+    bell_status status = BELL_OK;
+    struct hcq_queue *queue;
+    struct hcq_signal *go;
+    struct hcq_cs *cs;
+    uint32_t n = 0;
+
+    (void)state;
+    expect_ok(hcq_queue_create_with(r.dev, &desc, &queue));
+    go = hold(&r, queue);
+    while (status == BELL_OK && n < 10000) {
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_write(cs, r.out->va, ++n, 32);
+        status = hcq_cs_submit(cs, NULL);
+    }
+    expect_fails(status, BELL_E_TIMEOUT, "no room for more than 512");
+    expect_fails(status, BELL_E_TIMEOUT, "wait for signal");
+    assert_int_equal(n, 512);
+    hcq_signal_set(go, 1);
+    expect_ok(hcq_queue_wait(queue, LONG_NS));
+    assert_int_equal((uint32_t)value_at(&r, 0), 511);
+    close_rig(&r);
+}
+
 /* ---- what is refused ---------------------------------------------------------------------- */
 
 static void
@@ -537,6 +595,8 @@ main(void)
         cmocka_unit_test(patched_too_large),
         cmocka_unit_test(patched_transfers),
         cmocka_unit_test(reports_name_commands),
+        cmocka_unit_test(long_stream),
+        cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),
     };
 
