@@ -172,6 +172,14 @@ BELL_MUST_CHECK bell_status
 hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
                          struct hcq_buffer **out_buf);
 
+/* Makes another device's buffer addressable by `dev`: a second buffer for the
+ * same memory, which is destroyed before the first. Both devices are of one
+ * backend and one machine. BELL_E_UNSUPPORTED where the one cannot reach the
+ * other's memory; then copies go through host memory. */
+BELL_MUST_CHECK bell_status hcq_buffer_create_peer(struct hcq_device *dev,
+                                                   const struct hcq_buffer *of,
+                                                   struct hcq_buffer **out_buf);
+
 /* No submitted work may still use it. NULL is allowed. */
 void hcq_buffer_destroy(struct hcq_buffer *buf);
 

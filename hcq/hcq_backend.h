@@ -178,6 +178,11 @@ struct hcq_device_ops {
     bell_status (*mem_pin)(struct hcq_device *dev, void *ptr,
                            uint64_t size_bytes, struct hcq_backing *out);
     void (*mem_unpin)(struct hcq_device *dev, const struct hcq_backing *mem);
+    /* Where `dev` sees another device's buffer, and the end of that.
+     * BELL_E_UNSUPPORTED where it cannot. NULL: never can. */
+    bell_status (*mem_peer)(struct hcq_device *dev, const struct hcq_buffer *of,
+                            struct hcq_backing *out);
+    void (*mem_unpeer)(struct hcq_device *dev, const struct hcq_backing *mem);
     bell_status (*mem_write)(struct hcq_device *dev, uint64_t va,
                              const void *data, uint64_t size_bytes);
     bell_status (*mem_read)(struct hcq_device *dev, uint64_t va, void *data,
@@ -259,6 +264,7 @@ struct hcq_backend {
 
 extern const struct hcq_backend hcq_cpu_backend;
 extern const struct hcq_backend hcq_nv_backend;
+extern const struct hcq_backend hcq_amd_backend;
 
 /* Fills the base in: lists, lock, timeline. `dev->ops`, `dev->info` and
  * `dev->spin_ns` are set, and signals can be allocated. */

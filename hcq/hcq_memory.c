@@ -24,7 +24,9 @@ struct hcq_buffer_node {
     struct hcq_buffer_node *next_cached;
     struct hcq_backing mem;
     uint32_t class_idx;
-    bool pinned;
+    /* Ends a backing that is somebody else's memory; NULL: the backing is the
+     * device's. */
+    void (*detach)(struct hcq_device *dev, const struct hcq_backing *mem);
 };
 
 /* The smallest class that holds size_bytes, and that class's size. */
@@ -55,15 +57,18 @@ wants_poison(uint32_t flags)
 #endif
 }
 
+/* Host memory is no place for a device's buffer, unless it is all there is. */
 static struct hcq_buffer_node *
 take_cached(struct hcq_device *dev, uint32_t class_idx, uint32_t flags)
 {
     struct hcq_buffer_node **at = &dev->cache[class_idx];
+    bool everywhere = (dev->info.flags & HCQ_DEVICE_HOST_MEMORY) != 0;
+    bool visible = (flags & HCQ_MEM_HOST_VISIBLE) != 0;
 
     for (; *at; at = &(*at)->next_cached) {
         struct hcq_buffer_node *node = *at;
 
-        if ((flags & HCQ_MEM_HOST_VISIBLE) && !node->mem.host)
+        if (visible != (node->mem.host != NULL) && !everywhere)
             continue;
         *at = node->next_cached;
         dev->cached_bytes -= node->mem.size_bytes;
@@ -182,6 +187,34 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
     return BELL_OK;
 }
 
+/* A node for memory that is not ours. */
+static bell_status
+alloc_foreign(struct hcq_device *dev, struct hcq_buffer_node **out_node)
+{
+    *out_node = host_calloc(1, sizeof(**out_node));
+    if (!*out_node)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+                         dev->info.name);
+    return BELL_OK;
+}
+
+static void
+add_foreign(struct hcq_device *dev, struct hcq_buffer_node *node,
+            uint64_t size_bytes, void *host, struct hcq_buffer **out_buf)
+{
+    node->pub = (struct hcq_buffer){
+        .dev = dev,
+        .va = node->mem.va,
+        .size_bytes = size_bytes,
+        .host = host,
+        .flags = host ? HCQ_MEM_HOST_VISIBLE : 0,
+    };
+    pthread_mutex_lock(&dev->lock);
+    hcq_link_add(&dev->buffers, &node->link);
+    pthread_mutex_unlock(&dev->lock);
+    *out_buf = &node->pub;
+}
+
 bell_status
 hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
                          struct hcq_buffer **out_buf)
@@ -198,27 +231,40 @@ hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
         return bell_fail(BELL_E_INVALID,
                          "%s: pinned buffer: %llu bytes at %p wrap around",
                          dev->info.name, (unsigned long long)size_bytes, ptr);
-    node = host_calloc(1, sizeof(*node));
-    if (!node)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a pinned buffer",
-                         dev->info.name);
+    BELL_TRY(alloc_foreign(dev, &node));
     status = dev->ops->mem_pin(dev, ptr, size_bytes, &node->mem);
     if (status != BELL_OK) {
         host_free(node);
         return status;
     }
-    node->pinned = true;
-    node->pub = (struct hcq_buffer){
-        .dev = dev,
-        .va = node->mem.va,
-        .size_bytes = size_bytes,
-        .host = ptr,
-        .flags = HCQ_MEM_HOST_VISIBLE,
-    };
-    pthread_mutex_lock(&dev->lock);
-    hcq_link_add(&dev->buffers, &node->link);
-    pthread_mutex_unlock(&dev->lock);
-    *out_buf = &node->pub;
+    node->detach = dev->ops->mem_unpin;
+    add_foreign(dev, node, size_bytes, ptr, out_buf);
+    return BELL_OK;
+}
+
+bell_status
+hcq_buffer_create_peer(struct hcq_device *dev, const struct hcq_buffer *of,
+                       struct hcq_buffer **out_buf)
+{
+    struct hcq_buffer_node *node;
+    bell_status status;
+
+    if (!dev || !of || !out_buf)
+        return bell_fail(BELL_E_INVALID, "peer buffer: %s is NULL",
+                         !dev  ? "the device"
+                         : !of ? "the buffer"
+                               : "the result");
+    if (!dev->ops->mem_peer)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a buffer of %s",
+                         dev->info.name, of->dev->info.name);
+    BELL_TRY(alloc_foreign(dev, &node));
+    status = dev->ops->mem_peer(dev, of, &node->mem);
+    if (status != BELL_OK) {
+        host_free(node);
+        return status;
+    }
+    node->detach = dev->ops->mem_unpeer;
+    add_foreign(dev, node, of->size_bytes, of->host, out_buf);
     return BELL_OK;
 }
 
@@ -232,7 +278,7 @@ destroy_buffer(struct hcq_buffer *buf, bool may_cache)
 
     pthread_mutex_lock(&dev->lock);
     hcq_link_remove(&node->link);
-    if (!node->pinned) {
+    if (!node->detach) {
         dev->live_bytes -= node->mem.size_bytes;
         cached = may_cache && dev->cached_bytes + node->mem.size_bytes <=
                                   dev->cache_limit_bytes;
@@ -245,8 +291,8 @@ destroy_buffer(struct hcq_buffer *buf, bool may_cache)
     pthread_mutex_unlock(&dev->lock);
     if (cached)
         return;
-    if (node->pinned)
-        dev->ops->mem_unpin(dev, &node->mem);
+    if (node->detach)
+        node->detach(dev, &node->mem);
     else
         dev->ops->mem_free(dev, &node->mem);
     host_free(node);

@@ -262,6 +262,16 @@ cpu_mem_unpin(struct hcq_device *dev, const struct hcq_backing *mem)
 }
 
 static bell_status
+cpu_mem_peer(struct hcq_device *dev, const struct hcq_buffer *of,
+             struct hcq_backing *out)
+{
+    if (!of->host)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s cannot see a buffer of %s",
+                         dev->info.name, of->dev->info.name);
+    return cpu_mem_pin(dev, of->host, of->size_bytes, out);
+}
+
+static bell_status
 cpu_mem_write(struct hcq_device *dev, uint64_t va, const void *data,
               uint64_t size_bytes)
 {
@@ -475,6 +485,8 @@ static const struct hcq_device_ops cpu_ops = {
     .mem_free = cpu_mem_free,
     .mem_pin = cpu_mem_pin,
     .mem_unpin = cpu_mem_unpin,
+    .mem_peer = cpu_mem_peer,
+    .mem_unpeer = cpu_mem_unpin,
     .mem_write = cpu_mem_write,
     .mem_read = cpu_mem_read,
     .signal_alloc = cpu_signal_alloc,

@@ -39,13 +39,15 @@ enum {
  * pinned pages. */
 struct nv_backing {
     struct nv_device *dev;
-    uint32_t kind; /* enum nv_mem_kind or the above */
+    uint32_t kind;   /* enum nv_mem_kind or the above */
+    uint32_t parent; /* device object that the memory is below */
     uint32_t memory, carrier;
     uint64_t va, size_bytes;
     struct mem_range range; /* of va; size 0: a pool's */
     void *cpu;              /* NULL: not mapped for the CPU */
     struct nv_rm_mapping map;
     uint32_t source_client, source_memory; /* of shared memory: the owner's */
+    uint32_t n_users;                      /* of shared memory */
 };
 
 /* How memory gets into the card's address space, and what that asks of
@@ -63,10 +65,18 @@ struct nv_vm_ops {
                                struct mem_range *out_window);
     void (*remove_channel)(struct nv_device *dev, uint32_t channel,
                            struct mem_range *window);
+    /* Lets the card reach the memory of another one. NULL: cannot. */
+    bell_status (*add_peer)(struct nv_device *dev, struct nv_device *peer);
     bool same_address; /* CPU mappings lie where the card sees the memory */
 };
 
 extern const struct nv_vm_ops nv_vm_rm, nv_vm_uvm;
+
+/* Another card whose memory this one reaches. */
+struct nv_peer {
+    uint32_t instance; /* the driver's number */
+    uint32_t device;   /* a device object for it below our client */
+};
 
 /* One mapping between the card's clock and the host's. */
 struct nv_clock_pair {
@@ -82,8 +92,10 @@ struct nv_control {
     struct nv_backing **backings; /* owned; sorted by address */
     size_t n_backings, cap_backings;
     pthread_mutex_t grow_lock; /* one change of dev->local at a time */
-    struct nv_mem old_local;   /* a launch may be on its way to it */
-    bool maps_video;           /* the CPU window is as large as the memory */
+    struct nv_peer *peers;     /* owned; control->lock */
+    size_t n_peers, cap_peers;
+    struct nv_mem old_local; /* a launch may be on its way to it */
+    bool maps_video;         /* the CPU window is as large as the memory */
 
     uint32_t usermode; /* object of the doorbell window */
     struct nv_rm_mapping window;
@@ -128,12 +140,32 @@ BELL_MUST_CHECK bell_status nv_backing_pin(struct nv_device *dev, void *pages,
                                            uint64_t size_bytes,
                                            struct nv_backing **out_backing);
 void nv_backing_unpin(struct nv_backing *backing);
-/* Where this card sees host memory of another one. It stays mapped until
- * this device closes, or until the owner's does. */
+
+/* The backing that holds all of [va, va + size_bytes), or NULL; and making and
+ * dropping one of no pool, as `model` says. control->lock is held. */
+struct nv_backing *nv_backing_find(const struct nv_control *control,
+                                   uint64_t va, uint64_t size_bytes);
+BELL_MUST_CHECK bell_status nv_backing_add(struct nv_device *dev,
+                                           const struct nv_backing *model,
+                                           void *pages,
+                                           struct nv_backing **out_backing);
+void nv_backing_drop(struct nv_backing *backing);
+
+/* ---- other cards' memory (nv_share.c) --------------------------------------- */
+
+/* Where this card sees the owner's memory at owner_va: host memory always,
+ * the card's own where the address space's model can. What is shared already
+ * is so once more; each sharing ends with nv_memory_unshare or with the
+ * device. BELL_E_UNSUPPORTED: the card cannot reach it. */
 BELL_MUST_CHECK bell_status nv_memory_share(struct nv_device *dev,
                                             struct nv_device *owner,
                                             uint64_t owner_va,
                                             uint64_t *out_va);
+void nv_memory_unshare(struct nv_device *dev, uint64_t va);
+/* hcq_device_ops */
+bell_status nv_buffer_peer(struct hcq_device *dev, const struct hcq_buffer *of,
+                           struct hcq_backing *out);
+void nv_buffer_unpeer(struct hcq_device *dev, const struct hcq_backing *mem);
 
 /* How far nv_memory_cpu may go. */
 enum nv_cpu_reach {

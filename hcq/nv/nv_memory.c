@@ -57,8 +57,9 @@ find_slot(const struct nv_control *control, uint64_t va)
     return low;
 }
 
-static struct nv_backing *
-find_backing(const struct nv_control *control, uint64_t va, uint64_t size_bytes)
+struct nv_backing *
+nv_backing_find(const struct nv_control *control, uint64_t va,
+                uint64_t size_bytes)
 {
     size_t i = find_slot(control, va);
     struct nv_backing *b;
@@ -138,7 +139,7 @@ alloc_memory(struct nv_device *dev, struct nv_backing *backing, void *pages)
         backing->cpu = pages;
         return nv_rm_pin(dev->rm, pages, backing->size_bytes, &backing->memory);
     case NV_BACKING_SHARED:
-        return nv_rm_dup(dev->rm, backing->source_client,
+        return nv_rm_dup(dev->rm, backing->parent, backing->source_client,
                          backing->source_memory, &backing->memory);
     default:
         return alloc_video(dev, backing);
@@ -158,6 +159,8 @@ create_backing(struct nv_device *dev, const struct nv_backing *model,
                          dev->base.info.name);
     *backing = *model;
     backing->dev = dev;
+    if (!backing->parent)
+        backing->parent = dev->rm->device;
     backing->map.file.fd = -1;
     status = alloc_memory(dev, backing, pages);
     if (status != BELL_OK) {
@@ -174,7 +177,7 @@ destroy_backing(struct nv_backing *backing)
     struct nv_device *dev = backing->dev;
 
     nv_rm_unmap(dev->rm, &backing->map);
-    nv_rm_free(dev->rm, dev->rm->device, backing->memory);
+    nv_rm_free(dev->rm, backing->parent, backing->memory);
     host_free(backing);
 }
 
@@ -231,11 +234,13 @@ static bell_status
 place_own(struct nv_backing *backing)
 {
     struct nv_device *dev = backing->dev;
-    uint64_t align_bytes = backing->kind < NV_MEM_KIND_COUNT
-                               ? pool_sizes[backing->kind].align_bytes
-                               : NV_VA_GRANULE_BYTES;
+    uint64_t align_bytes = NV_VA_GRANULE_BYTES;
     bell_status status;
 
+    if (backing->kind < NV_MEM_KIND_COUNT)
+        align_bytes = pool_sizes[backing->kind].align_bytes;
+    else if (backing->kind == NV_BACKING_SHARED)
+        align_bytes = NV_HUGE_BYTES; /* its pages may be as large */
     BELL_TRY(mem_va_alloc(dev->va, backing->size_bytes, align_bytes,
                           &backing->range));
     status = place_backing(backing, backing->range.addr);
@@ -261,9 +266,9 @@ may_keep_address(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
 }
 
 /* A backing of no pool, with an address of its own. */
-static bell_status
-add_own_backing(struct nv_device *dev, const struct nv_backing *model,
-                void *pages, struct nv_backing **out_backing)
+bell_status
+nv_backing_add(struct nv_device *dev, const struct nv_backing *model,
+               void *pages, struct nv_backing **out_backing)
 {
     uint64_t same_va = (uintptr_t)pages;
     struct nv_backing *backing;
@@ -282,8 +287,8 @@ add_own_backing(struct nv_device *dev, const struct nv_backing *model,
     return BELL_OK;
 }
 
-static void
-drop_own_backing(struct nv_backing *backing)
+void
+nv_backing_drop(struct nv_backing *backing)
 {
     displace_backing(backing);
     if (backing->range.size_bytes)
@@ -449,7 +454,7 @@ nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
     bell_status status;
 
     pthread_mutex_lock(&control->lock);
-    status = add_own_backing(dev, &model, NULL, &backing);
+    status = nv_backing_add(dev, &model, NULL, &backing);
     pthread_mutex_unlock(&control->lock);
     BELL_TRY(status);
     fill_mem(out_mem, backing, 0, size_bytes);
@@ -467,7 +472,7 @@ nv_mem_free(struct nv_device *dev, struct nv_mem *mem)
         return;
     pthread_mutex_lock(&control->lock);
     if (mem->priv[PRIV_CHUNK] == OWN) {
-        drop_own_backing(
+        nv_backing_drop(
             (struct nv_backing *)(uintptr_t)mem->priv[PRIV_BACKING]);
     } else {
         piece = (struct mem_piece){
@@ -487,7 +492,7 @@ nv_mem_offset(const struct nv_mem *mem)
     return mem->priv[PRIV_OFFSET];
 }
 
-/* ---- user pages, other cards' memory ---------------------------------------------- */
+/* ---- user pages, addresses ----------------------------------------------------- */
 
 bell_status
 nv_backing_pin(struct nv_device *dev, void *pages, uint64_t size_bytes,
@@ -501,7 +506,7 @@ nv_backing_pin(struct nv_device *dev, void *pages, uint64_t size_bytes,
     bell_status status;
 
     pthread_mutex_lock(&control->lock);
-    status = add_own_backing(dev, &model, pages, out_backing);
+    status = nv_backing_add(dev, &model, pages, out_backing);
     pthread_mutex_unlock(&control->lock);
     return status;
 }
@@ -512,77 +517,8 @@ nv_backing_unpin(struct nv_backing *backing)
     struct nv_control *control = nv_control_of(backing->dev);
 
     pthread_mutex_lock(&control->lock);
-    drop_own_backing(backing);
+    nv_backing_drop(backing);
     pthread_mutex_unlock(&control->lock);
-}
-
-/* The share of that object that we have already, or NULL. */
-static struct nv_backing *
-find_share(const struct nv_control *control, uint32_t client, uint32_t memory)
-{
-    size_t i;
-
-    for (i = 0; i < control->n_backings; i++) {
-        struct nv_backing *b = control->backings[i];
-
-        if (b->kind == NV_BACKING_SHARED && b->source_client == client &&
-            b->source_memory == memory)
-            return b;
-    }
-    return NULL;
-}
-
-/* What a share is made from: the owner's backing at `va`. */
-static bell_status
-describe_share(struct nv_device *owner, uint64_t va, struct nv_backing *model,
-               uint64_t *out_offset)
-{
-    struct nv_control *control = nv_control_of(owner);
-    const struct nv_backing *b;
-
-    pthread_mutex_lock(&control->lock);
-    b = find_backing(control, va, 1);
-    if (b) {
-        *model = (struct nv_backing){
-            .kind = b->kind,
-            .size_bytes = b->size_bytes,
-            .source_client = owner->rm->client,
-            .source_memory = b->memory,
-            .cpu = b->cpu,
-        };
-        *out_offset = va - b->va;
-    }
-    pthread_mutex_unlock(&control->lock);
-    if (!b)
-        return bell_fail(BELL_E_INVALID, "%s has nothing at 0x%llx",
-                         owner->base.info.name, (unsigned long long)va);
-    if (model->kind != NV_MEM_SYSTEM)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "0x%llx of %s is memory of the card: only host "
-                         "memory can be shared",
-                         (unsigned long long)va, owner->base.info.name);
-    model->kind = NV_BACKING_SHARED;
-    return BELL_OK;
-}
-
-bell_status
-nv_memory_share(struct nv_device *dev, struct nv_device *owner,
-                uint64_t owner_va, uint64_t *out_va)
-{
-    struct nv_control *control = nv_control_of(dev);
-    bell_status status = BELL_OK;
-    struct nv_backing model, *share;
-    uint64_t offset = 0;
-
-    BELL_TRY(describe_share(owner, owner_va, &model, &offset));
-    pthread_mutex_lock(&control->lock);
-    share = find_share(control, model.source_client, model.source_memory);
-    if (!share)
-        status = add_own_backing(dev, &model, NULL, &share);
-    if (status == BELL_OK)
-        *out_va = share->va + offset;
-    pthread_mutex_unlock(&control->lock);
-    return status;
 }
 
 /* Whether the CPU reaches a backing; control->lock is held. */
@@ -594,7 +530,8 @@ reach_backing(struct nv_backing *b, enum nv_cpu_reach reach)
 
     if (on_card && reach == NV_CPU_HOST)
         return false;
-    if (b->cpu || reach != NV_CPU_MAP || !nv_control_of(dev)->maps_video)
+    if (b->cpu || b->kind != NV_MEM_VIDEO || reach != NV_CPU_MAP ||
+        !nv_control_of(dev)->maps_video)
         return b->cpu != NULL;
     if (map_for_cpu(b) != BELL_OK)
         LOG(LOG_MEM, "%s: 0x%llx is not mapped for the CPU: %s",
@@ -612,7 +549,7 @@ nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
     void *cpu = NULL;
 
     pthread_mutex_lock(&control->lock);
-    b = find_backing(control, va, size_bytes);
+    b = nv_backing_find(control, va, size_bytes);
     if (b && reach_backing(b, reach))
         cpu = (uint8_t *)b->cpu + (va - b->va);
     pthread_mutex_unlock(&control->lock);
@@ -711,9 +648,11 @@ nv_memory_close(struct nv_device *dev)
         dev->pools[kind] = NULL;
     }
     while (control->n_backings)
-        drop_own_backing(control->backings[control->n_backings - 1]);
+        nv_backing_drop(control->backings[control->n_backings - 1]);
     host_free(control->backings);
     control->backings = NULL;
+    host_free(control->peers); /* the objects go with the client */
+    control->peers = NULL;
     mem_va_destroy(dev->va);
     dev->va = NULL;
     control->vm->close(dev);

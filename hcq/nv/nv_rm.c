@@ -127,12 +127,12 @@ nv_rm_control(struct nv_rm *rm, uint32_t object, uint32_t command,
 }
 
 bell_status
-nv_rm_dup(struct nv_rm *rm, uint32_t source_client, uint32_t source_object,
-          uint32_t *out_handle)
+nv_rm_dup(struct nv_rm *rm, uint32_t parent, uint32_t source_client,
+          uint32_t source_object, uint32_t *out_handle)
 {
     struct nv_os55 call = {
         .hClient = rm->client,
-        .hParent = rm->device,
+        .hParent = parent,
         .hObject = next_handle(rm),
         .hClientSrc = source_client,
         .hObjectSrc = source_object,
@@ -437,20 +437,30 @@ open_node(struct nv_rm *rm)
     return BELL_OK;
 }
 
+bell_status
+nv_rm_alloc_device(struct nv_rm *rm, uint32_t instance, uint32_t *out_device)
+{
+    struct nv0080_alloc params = {
+        .deviceId = instance,
+        .hClientShare = rm->client,
+    };
+
+    BELL_TRY(nv_rm_alloc(rm, rm->client, NV01_DEVICE_0, NV_S_NV0080_ALLOC,
+                         &params, out_device));
+    return BELL_OK;
+}
+
 static bell_status
 make_device(struct nv_rm *rm)
 {
     struct nv0000_gpu_get_id_info_v2 id = {.gpuId = rm->card.gpu_id};
-    struct nv0080_alloc device = {0};
     struct nv2080_alloc subdevice = {0};
 
     BELL_TRY(nv_rm_control(rm, rm->client, NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2,
                            NV_S_NV0000_GPU_GET_ID_INFO_V2, &id));
-    device.deviceId = id.deviceInstance;
-    device.hClientShare = rm->client;
+    rm->instance = id.deviceInstance;
     subdevice.subDeviceId = id.subDeviceInstance;
-    BELL_TRY(nv_rm_alloc(rm, rm->client, NV01_DEVICE_0, NV_S_NV0080_ALLOC,
-                         &device, &rm->device));
+    BELL_TRY(nv_rm_alloc_device(rm, rm->instance, &rm->device));
     BELL_TRY(nv_rm_alloc(rm, rm->device, NV20_SUBDEVICE_0, NV_S_NV2080_ALLOC,
                          &subdevice, &rm->subdevice));
     return BELL_OK;

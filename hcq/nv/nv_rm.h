@@ -41,6 +41,7 @@ struct nv_rm {
     char node_path[32];
     struct nv_rm_card card;
     uint32_t client, device, subdevice;
+    uint32_t instance; /* the driver's number of the device */
     _Atomic uint32_t last_handle;
 };
 
@@ -77,6 +78,11 @@ BELL_MUST_CHECK bell_status nv_rm_alloc(struct nv_rm *rm, uint32_t parent,
  * logged (BELL_DEBUG=ioctl): the object then goes with the client. */
 void nv_rm_free(struct nv_rm *rm, uint32_t parent, uint32_t handle);
 
+/* A second device object of the client, for another card. */
+BELL_MUST_CHECK bell_status nv_rm_alloc_device(struct nv_rm *rm,
+                                               uint32_t instance,
+                                               uint32_t *out_device);
+
 /* A control call on an object; `params` is in the newest layout, in and out.
  */
 BELL_MUST_CHECK bell_status nv_rm_control(struct nv_rm *rm, uint32_t object,
@@ -109,8 +115,10 @@ BELL_MUST_CHECK bell_status nv_rm_map_system(struct nv_rm *rm, void *addr,
 BELL_MUST_CHECK bell_status nv_rm_pin(struct nv_rm *rm, void *pages,
                                       uint64_t size_bytes,
                                       uint32_t *out_memory);
-/* Another client's object under a handle of ours, below our device. */
-BELL_MUST_CHECK bell_status nv_rm_dup(struct nv_rm *rm, uint32_t source_client,
+/* Another client's object under a handle of ours, below `parent`, a device of
+ * the same card, or any device of ours for host memory. */
+BELL_MUST_CHECK bell_status nv_rm_dup(struct nv_rm *rm, uint32_t parent,
+                                      uint32_t source_client,
                                       uint32_t source_object,
                                       uint32_t *out_handle);
 

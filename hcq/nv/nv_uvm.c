@@ -206,6 +206,22 @@ uvm_vm_close(struct nv_device *dev)
     host_free(uvm);
 }
 
+/* The other card, too, is one of our UVM space, and may be reached. */
+static bell_status
+uvm_vm_add_peer(struct nv_device *dev, struct nv_device *peer)
+{
+    struct uvm_register_gpu gpu = {.rmCtrlFd = -1};
+    struct uvm_enable_peer_access access = {0};
+    struct uvm *uvm = uvm_of(dev);
+
+    BELL_TRY(read_uuid(peer, gpu.gpu_uuid));
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &gpu));
+    memcpy(access.gpuUuidA, uvm->uuid, UUID_BYTES);
+    memcpy(access.gpuUuidB, gpu.gpu_uuid, UUID_BYTES);
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_ENABLE_PEER_ACCESS, &access));
+    return BELL_OK;
+}
+
 /* As in nv_rm.c: one more try, for what stays keeps its addresses. */
 static bell_status
 give_back(struct uvm *uvm, unsigned long request, void *call)
@@ -360,5 +376,6 @@ const struct nv_vm_ops nv_vm_uvm = {
     .unmap = uvm_vm_unmap,
     .add_channel = uvm_vm_add_channel,
     .remove_channel = uvm_vm_remove_channel,
+    .add_peer = uvm_vm_add_peer,
     .same_address = true,
 };

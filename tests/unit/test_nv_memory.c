@@ -373,6 +373,77 @@ signals_between_cards(void **state)
     close_nv(a);
 }
 
+/* The other card copies from and to memory of this one's. False: it cannot
+ * reach it. */
+static bool
+copies_of_peer(struct nv_device *a, struct nv_device *b, uint32_t flags)
+{
+    uint8_t *want = malloc(3 * MIB), *got = malloc(3 * MIB);
+    struct hcq_buffer *buf, *peer, *again, *local;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+    bool reached;
+
+    expect_ok(hcq_buffer_create(&a->base, 3 * MIB, flags, &buf));
+    reached = hcq_buffer_create_peer(&b->base, buf, &peer) == BELL_OK;
+    if (reached) {
+        expect_ok(hcq_buffer_create_peer(&b->base, buf, &again));
+        assert_int_equal(again->va, peer->va);
+        hcq_buffer_destroy(again);
+        expect_ok(hcq_buffer_create(&b->base, 3 * MIB, 0, &local));
+        expect_ok(hcq_queue_create(&b->base, HCQ_QUEUE_COPY, &queue));
+        fill(want, 3 * MIB, flags + 5);
+        expect_ok(hcq_buffer_write(buf, 0, want, 3 * MIB));
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_copy(cs, local->va, peer->va, 3 * MIB);
+        hcq_cs_fill(cs, peer->va, 0x01020304, 64);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+        expect_ok(hcq_buffer_read(local, 0, got, 3 * MIB));
+        assert_memory_equal(got, want, 3 * MIB);
+        expect_ok(hcq_buffer_read(peer, 1, got, 100));
+        assert_int_equal(got[0], 3);
+        assert_memory_equal(got + 63, want + 64, 37);
+        hcq_queue_destroy(queue);
+        hcq_buffer_destroy(local);
+        hcq_buffer_destroy(peer);
+    } else {
+        if (bell_error_last()->status != BELL_E_UNSUPPORTED)
+            fail_msg("%s", bell_error_last()->message);
+    }
+    hcq_buffer_destroy(buf);
+    free(want);
+    free(got);
+    return reached;
+}
+
+static void
+buffers_between_cards(void **state)
+{
+    struct nv_device *a = open_nv("NV:0@sim:sm_90*2");
+    struct nv_device *b = open_nv("NV:1@sim:sm_90*2");
+    bool uvm = nv_control_of(a)->vm == &nv_vm_uvm;
+    struct sim_nv_usage before, after;
+
+    (void)state;
+    copies_of_peer(a, b, HCQ_MEM_HOST_VISIBLE);
+    copies_of_peer(a, b, 0);
+    hcq_memory_trim(&a->base);
+    hcq_memory_trim(&b->base);
+    sim_nv_usage(a->kio, &before);
+    assert_true(copies_of_peer(a, b, HCQ_MEM_HOST_VISIBLE));
+    assert_int_equal(copies_of_peer(a, b, 0), uvm);
+    assert_true(copies_of_peer(b, a, HCQ_MEM_HOST_VISIBLE));
+    assert_int_equal(copies_of_peer(b, a, 0), uvm);
+    assert_true(copies_of_peer(a, a, HCQ_MEM_HOST_VISIBLE));
+    hcq_memory_trim(&a->base);
+    hcq_memory_trim(&b->base);
+    sim_nv_usage(a->kio, &after);
+    assert_true(after.memory_bytes < before.memory_bytes + 16 * MIB);
+    hcq_device_close(&b->base);
+    close_nv(a);
+}
+
 /* ---- queues ------------------------------------------------------------------------------ */
 
 static void
@@ -434,6 +505,8 @@ through_uvm(void **state)
     host_access(state);
     pinned_twice(state);
     many_signals(state);
+    signals_between_cards(state);
+    buffers_between_cards(state);
     copies(state);
     unsetenv("BELL_NV_VM");
 }
@@ -475,6 +548,7 @@ main(void)
         cmocka_unit_test(pinned_twice),
         cmocka_unit_test(many_signals),
         cmocka_unit_test(signals_between_cards),
+        cmocka_unit_test(buffers_between_cards),
         cmocka_unit_test(copies),
         cmocka_unit_test(through_uvm),
         cmocka_unit_test(same_addresses),
