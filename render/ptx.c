@@ -62,6 +62,7 @@ render_ptx_lower_target(const struct ptx_target *target,
         .max_regs = 255,
         .max_shared_bytes = 48 * 1024,
         .max_grid = {INT32_MAX, 65535, 65535},
+        .matrix_dtypes = 1u << UOP_F16 | 1u << UOP_BF16 | 1u << UOP_F64,
     };
 
     if (!find_version(target))
@@ -69,6 +70,8 @@ render_ptx_lower_target(const struct ptx_target *target,
     snprintf(t.name, sizeof(t.name), "sm_%u%s%s", target->sm,
              target->is_arch_specific ? "a" : "",
              target->approx ? "-approx" : "");
+    if (target->approx) /* as TF32 */
+        t.matrix_dtypes |= 1u << UOP_F32;
     *out_target = t;
     return BELL_OK;
 }

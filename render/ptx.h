@@ -15,7 +15,8 @@
 struct ptx_target {
     uint32_t sm; /* 80, 86, 89, 90, 100, 120: compute capability times ten */
     bool is_arch_specific;    /* "sm_90a": that chip only, all it has */
-    bool approx;              /* quotients and roots within a few ulp, F32 */
+    bool approx;              /* F32: quotients and roots within a few ulp;
+                               * products of matrices in TF32 */
     uint32_t arg_align_bytes; /* what PARAM addresses are aligned to, a power
                                * of two; 0: to one element only */
 };

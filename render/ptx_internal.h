@@ -6,7 +6,8 @@
  *   BOOL                  .pred
  *   I8 U8 I16 U16 I32 U32 .b32, sign- or zero-extended as the dtype is
  *   I64 U64               .b64; an I64 whose bounds fit is .b32, signed
- *   F16 BF16              .b16
+ *   F16 BF16              .b16; pairs pass through memory and matrix
+ *                         instructions as .b32
  *   F32, F64              .f32, .f64
  */
 #ifndef BELL_RENDER_PTX_INTERNAL_H
@@ -26,11 +27,12 @@ enum ptx_class {
     PTX_CLASS_COUNT
 };
 
-/* A register, or a constant as its bits. */
+/* A register, or a constant as its bits. A register of 16 bits may also be
+ * known as half of one of 32: `word` is that one's number plus 1. */
 struct ptx_opnd {
     uint8_t cls; /* enum ptx_class */
-    bool is_imm;
-    uint32_t reg;
+    bool is_imm, is_high;
+    uint32_t reg, word;
     uint64_t bits;
 };
 
@@ -133,6 +135,11 @@ BELL_MUST_CHECK bell_status ptx_emit_op(struct ptx_emit *e, const struct uop *u,
 struct ptx_opnd ptx_cast(struct ptx_emit *e, unsigned from, unsigned to,
                          struct ptx_opnd a);
 bool ptx_can_cast(unsigned from, unsigned to);
+/* WMMA, whose sources are v[0..2] (ptx_mma.c). */
+BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
+                                          const struct uop *u,
+                                          const struct ptx_value *v,
+                                          struct ptx_opnd *out_lanes);
 /* Cuts a result in .b32 to an 8- or 16-bit dtype, in place. */
 void ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r);
 
@@ -143,5 +150,8 @@ BELL_MUST_CHECK bell_status ptx_emit_load(struct ptx_emit *e,
 BELL_MUST_CHECK bell_status ptx_emit_store(struct ptx_emit *e,
                                            const struct uop *u);
 BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
+/* Two operands of 16 bits in a register of 32. */
+struct ptx_opnd ptx_pack_halves(struct ptx_emit *e, struct ptx_opnd lo,
+                                struct ptx_opnd hi);
 
 #endif

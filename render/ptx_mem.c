@@ -252,7 +252,8 @@ memory_class(unsigned dtype)
     return dtype == UOP_BOOL ? PTX_B32 : ptx_class_of(dtype);
 }
 
-/* Elements that one instruction may access from this one on. */
+/* Elements that one instruction may access from this one on. Halves go two in
+ * a word, so eight at once. */
 static uint32_t
 chunk_size(const struct ptx_emit *e, const struct access *a,
            struct ptx_fact fact, int64_t at, uint32_t lane)
@@ -264,13 +265,61 @@ chunk_size(const struct ptx_emit *e, const struct access *a,
         return 1;
     if (a->memory->op == UOP_LOCAL)
         align = 16;
-    for (n = 4; n > 1; n /= 2) {
+    for (n = ptx_class_of(a->dtype) == PTX_B16 ? 8 : 4; n > 1; n /= 2) {
         bytes = n * a->elem_bytes;
         if (n <= left && bytes <= 16 && bytes <= align &&
             (fact.align & (n - 1)) == 0 && (at & (n - 1)) == 0)
             return n;
     }
     return 1;
+}
+
+/* ---- halves ---- */
+
+struct ptx_opnd
+ptx_pack_halves(struct ptx_emit *e, struct ptx_opnd lo, struct ptx_opnd hi)
+{
+    struct ptx_opnd r;
+
+    if (lo.word && lo.word == hi.word && !lo.is_high && hi.is_high)
+        return (struct ptx_opnd){.cls = PTX_B32, .reg = lo.word - 1};
+    if (lo.is_imm && hi.is_imm)
+        return ptx_in_reg(
+            e, ptx_imm(PTX_B32, (hi.bits & 0xffff) << 16 | (lo.bits & 0xffff)));
+    r = ptx_reg(e, PTX_B32);
+    lo = ptx_in_reg(e, lo);
+    hi = ptx_in_reg(e, hi);
+    PTX_OP(e, "mov.b32 %, {%, %}", r, lo, hi);
+    return r;
+}
+
+/* put_access for halves, two in a word. Where no gate is in the way, the
+ * halves know their word. */
+static void
+put_halves(struct ptx_emit *e, const struct access *a,
+           const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
+           struct ptx_opnd *lanes, uint32_t n)
+{
+    bool store = a->u->op == UOP_STORE;
+    struct access words = *a;
+    struct ptx_opnd w[4];
+    uint32_t i;
+
+    words.dtype = UOP_U32;
+    for (i = 0; i < n / 2; i++)
+        w[i] = store ? ptx_pack_halves(e, lanes[2 * i], lanes[2 * i + 1])
+                     : ptx_reg(e, PTX_B32);
+    put_access(e, &words, gate, addr, offset, w, n / 2);
+    for (i = 0; i < n / 2 && !store; i++) {
+        if (gate) {
+            PTX_OP(e, "@% mov.b32 {%, %}, %", *gate, lanes[2 * i],
+                   lanes[2 * i + 1], w[i]);
+            continue;
+        }
+        PTX_OP(e, "mov.b32 {%, %}, %", lanes[2 * i], lanes[2 * i + 1], w[i]);
+        lanes[2 * i].word = lanes[2 * i + 1].word = w[i].reg + 1;
+        lanes[2 * i + 1].is_high = true;
+    }
 }
 
 /* ---- accesses ---- */
@@ -301,8 +350,7 @@ take_apart(struct ptx_emit *e, const struct uop *u, struct access *a)
 /* Runs over an access in pieces. `lanes` are what is stored, or registers
  * that already hold what a closed gate gives. */
 static bell_status
-access_lanes(struct ptx_emit *e, const struct access *a,
-             const struct ptx_opnd *lanes)
+access_lanes(struct ptx_emit *e, const struct access *a, struct ptx_opnd *lanes)
 {
     const struct uop *index = a->u->src[1];
     struct ptx_opnd addr, gate;
@@ -329,8 +377,12 @@ access_lanes(struct ptx_emit *e, const struct access *a,
         if (a->gate_node)
             gate = ptx_in_reg(
                 e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
-        put_access(e, a, a->gate_node ? &gate : NULL, addr,
-                   at * (int64_t)a->elem_bytes, lanes + lane, n);
+        if (n > 1 && ptx_class_of(a->dtype) == PTX_B16)
+            put_halves(e, a, a->gate_node ? &gate : NULL, addr,
+                       at * (int64_t)a->elem_bytes, lanes + lane, n);
+        else
+            put_access(e, a, a->gate_node ? &gate : NULL, addr,
+                       at * (int64_t)a->elem_bytes, lanes + lane, n);
     }
     return BELL_OK;
 }

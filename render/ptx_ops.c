@@ -560,6 +560,8 @@ emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
         return emit_cast(e, u, v, out, r);
     case UOP_BITCAST:
         return emit_bitcast(e, u, v, out);
+    case UOP_WMMA:
+        return ptx_emit_wmma(e, u, v, out);
     default:
         if (!uop_has(u, UOP_FLAG_ALU))
             return ptx_refuse(e, u, "PTX has no such thing");

@@ -414,6 +414,27 @@ check_acc_set(const struct uop *u)
 }
 
 static bell_status
+check_wmma(const struct uop *u)
+{
+    struct uop_wmma w = uop_wmma_shape(u->arg.i);
+    uint32_t i;
+
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_like(u, 2, SAME_DTYPE | SAME_LANES));
+    if (u->src[0]->dtype != u->src[1]->dtype)
+        return uop_bad(u, "sources 0 and 1 differ in dtype");
+    if ((w.m != 8 && w.m != 16) || w.n != 8)
+        return uop_bad(u, "no shape has %u rows and %u columns", w.m, w.n);
+    for (i = 0; i < 3; i++) {
+        uint32_t n = uop_wmma_lanes(w, (enum uop_wmma_operand)i);
+        if (u->src[i]->lanes != n)
+            return uop_bad(u, "source %u has %u lanes, not %u", i,
+                           u->src[i]->lanes, n);
+    }
+    return BELL_OK;
+}
+
+static bell_status
 check_lanes(const struct uop *u)
 {
     uint32_t i;
@@ -506,6 +527,8 @@ check_vector_op(const struct uop *u)
     case UOP_LANE:
     case UOP_LANES_REDUCE:
         return check_lane_of(u);
+    case UOP_WMMA:
+        return check_wmma(u);
     case UOP_RAMP:
         if (!uop_dtype_infos[u->dtype].is_int)
             return uop_bad(u, "is an integer");

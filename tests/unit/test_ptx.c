@@ -616,13 +616,19 @@ test_vector_forms(void **state)
         unsigned lanes;
         int64_t scale, offset;
         const char *has, *lacks;
+        enum uop_dtype dtype; /* 0: F32 */
     } rows[] = {
-        {4, 4, 0, "ld.global.v4.f32", "ld.global.v2"},
-        {4, 4, 2, "ld.global.v2.f32", ".v4"},
-        {4, 4, 1, "ld.global.v2.f32", ".v4"},
-        {4, 1, 0, "ld.global.f32", ".v2"},
-        {8, 8, 4, "[%rd1+32]", ".v2"},
-        {2, 6, 0, "ld.global.v2.f32", ".v4"},
+        {4, 4, 0, "ld.global.v4.f32", "ld.global.v2", 0},
+        {4, 4, 2, "ld.global.v2.f32", ".v4", 0},
+        {4, 4, 1, "ld.global.v2.f32", ".v4", 0},
+        {4, 1, 0, "ld.global.f32", ".v2", 0},
+        {8, 8, 4, "[%rd1+32]", ".v2", 0},
+        {2, 6, 0, "ld.global.v2.f32", ".v4", 0},
+        {8, 8, 0, "ld.global.v4.b32", "global.b16", UOP_F16},
+        {8, 4, 0, "ld.global.v2.b32", ".v4", UOP_BF16},
+        {6, 6, 0, "ld.global.b32", ".v2", UOP_F16},
+        {5, 8, 0, "st.global.b16", ".v4", UOP_F16},
+        {16, 16, 0, "st.global.v4.b32", "mov.b32 %r3, {", UOP_BF16},
     };
     size_t i;
 
@@ -632,13 +638,13 @@ test_vector_forms(void **state)
         struct lower_program p;
         struct uop_graph g;
         char *text;
+        unsigned dtype = rows[i].dtype ? rows[i].dtype : UOP_F32;
         uop_graph_init(&g);
         range = uop_range(&g, 0, UOP_AXIS_LOOP, 6);
         at = uop_alu2(&g, UOP_MUL, range, mk_int(&g, rows[i].scale));
         at = uop_alu2(&g, UOP_ADD, at, mk_int(&g, rows[i].offset));
-        v = mk_load(&g, mk_param(&g, 1, UOP_F32), at, rows[i].lanes, NULL,
-                    NULL);
-        root = mk_store(&g, mk_param(&g, 0, UOP_F32), at, v, NULL);
+        v = mk_load(&g, mk_param(&g, 1, dtype), at, rows[i].lanes, NULL, NULL);
+        root = mk_store(&g, mk_param(&g, 0, dtype), at, v, NULL);
         root = mk_end(&g, range, root);
         program_of(&g, &root, 1, &p);
         assert_int_equal(render_ptx(&p, &ptx_check_target, &text), BELL_OK);

@@ -1,0 +1,110 @@
+/* WMMA: mma.sync. A thread's parts lie in the lanes of the sources as the
+ * instruction wants them in its registers (uop_wmma_place): elements of 16
+ * bits two in a register, F32 rounded to TF32 on the way in. src: hw/nv/PTX.md
+ * sections 6 and 7 */
+#include "render/ptx_internal.h"
+
+#include <stdio.h>
+
+#include "base/bits.h"
+
+#define MAX_REGS 20 /* of all operands: D, A, B, C */
+
+/* What mma.sync knows of what lower/ asks for. */
+static const struct {
+    uint8_t in, out; /* dtypes of A and B, of C and D */
+    uint8_t m, n, k;
+    uint8_t min_sm;
+    const char *types; /* of D, A, B, C */
+} forms[] = {
+    {UOP_F16, UOP_F32, 16, 8, 16, 80, "f32.f16.f16.f32"},
+    {UOP_F16, UOP_F32, 16, 8, 8, 80, "f32.f16.f16.f32"},
+    {UOP_BF16, UOP_F32, 16, 8, 16, 80, "f32.bf16.bf16.f32"},
+    {UOP_BF16, UOP_F32, 16, 8, 8, 80, "f32.bf16.bf16.f32"},
+    {UOP_F32, UOP_F32, 16, 8, 8, 80, "f32.tf32.tf32.f32"},
+    {UOP_F32, UOP_F32, 16, 8, 4, 80, "f32.tf32.tf32.f32"},
+    {UOP_F64, UOP_F64, 8, 8, 4, 80, "f64.f64.f64.f64"},
+    {UOP_F64, UOP_F64, 16, 8, 4, 90, "f64.f64.f64.f64"},
+    {UOP_F64, UOP_F64, 16, 8, 8, 90, "f64.f64.f64.f64"},
+    {UOP_F64, UOP_F64, 16, 8, 16, 90, "f64.f64.f64.f64"},
+};
+
+static const char *
+find_types(const struct ptx_emit *e, const struct uop *u, struct uop_wmma w)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(forms); i++) {
+        if (forms[i].in == u->src[0]->dtype && forms[i].out == u->dtype &&
+            forms[i].m == w.m && forms[i].n == w.n && forms[i].k == w.k &&
+            forms[i].min_sm <= e->target->sm)
+            return forms[i].types;
+    }
+    return NULL;
+}
+
+/* The lanes of A or B as registers; how many there are. */
+static uint32_t
+pack(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
+     struct ptx_opnd *out)
+{
+    uint32_t step = uop_wmma_pack((enum uop_dtype)u->dtype), i, n = 0;
+
+    for (i = 0; i < u->lanes; i += step, n++) {
+        if (step == 2) {
+            out[n] = ptx_pack_halves(e, v->lanes[i], v->lanes[i + 1]);
+        } else if (u->dtype == UOP_F32) {
+            out[n] = ptx_reg(e, PTX_B32);
+            PTX_OP(e, "cvt.rna.tf32.f32 %, %", out[n],
+                   ptx_in_reg(e, v->lanes[i]));
+        } else {
+            out[n] = ptx_in_reg(e, v->lanes[i]);
+        }
+    }
+    return n;
+}
+
+/* "{%, %}" of n operands. */
+static size_t
+put_list(char *buf, size_t size, uint32_t n)
+{
+    size_t at = 0;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        at += (size_t)snprintf(buf + at, size - at, "%s%%", i ? ", " : "{");
+    return at + (size_t)snprintf(buf + at, size - at, "}");
+}
+
+bell_status
+ptx_emit_wmma(struct ptx_emit *e, const struct uop *u,
+              const struct ptx_value *v, struct ptx_opnd *out)
+{
+    struct uop_wmma w = uop_wmma_shape(u->arg.i);
+    const char *types = u->n_src == 3 ? find_types(e, u, w) : NULL;
+    struct ptx_opnd o[MAX_REGS];
+    char fmt[200];
+    uint32_t n, i, count;
+    size_t at;
+
+    if (!types)
+        return ptx_refuse(e, u, "no such matrix instruction");
+    at = (size_t)snprintf(fmt, sizeof(fmt),
+                          "mma.sync.aligned.m%un%uk%u.row.col.%s ", w.m, w.n,
+                          w.k, types);
+    for (n = 0; n < u->lanes; n++)
+        o[n] = out[n] = ptx_reg(e, ptx_class_of(u->dtype));
+    at += put_list(fmt + at, sizeof(fmt) - at, n);
+    for (i = 0; i < 3; i++) {
+        count = 0;
+        if (i < 2)
+            count = pack(e, u->src[i], &v[i], o + n);
+        for (; i == 2 && count < u->lanes; count++)
+            o[n + count] = ptx_in_reg(e, v[i].lanes[count]);
+        n += count;
+        at += (size_t)snprintf(fmt + at, sizeof(fmt) - at, ", ");
+        at += put_list(fmt + at, sizeof(fmt) - at, count);
+    }
+    ptx_op(e, fmt, o);
+    return BELL_OK;
+}
