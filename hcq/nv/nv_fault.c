@@ -34,7 +34,7 @@
 struct report {
     const struct nv_queue *queue;
     uint32_t code; /* robust-channel code: the Xid */
-    bool has_va;
+    bool has_va, has_access;
     uint64_t va; /* that was accessed */
     uint32_t access;
     char reason[33]; /* the driver's words, or "" */
@@ -124,7 +124,7 @@ ask_debugger_mmu(struct nv_device *dev, struct report *report)
         return;
     report->va = info.mmuFaultInfoList[0].faultAddress;
     report->access = info.mmuFaultInfoList[0].accessType;
-    report->has_va = true;
+    report->has_va = report->has_access = true;
 }
 
 /* The first SM with an error: reason, and where its warp was. */
@@ -298,14 +298,16 @@ fill_fault(const struct report *report, const char *busy,
     if (report->has_va)
         append(fault->text, sizeof(fault->text), " at 0x%llx%s",
                (unsigned long long)report->va,
-               report->access ? access_name(report->access) : "");
+               report->has_access ? access_name(report->access) : "");
     if (report->reason[0])
         append(fault->text, sizeof(fault->text), " (%s)", report->reason);
     if (report->program[0])
         append(fault->text, sizeof(fault->text), " in '%s'", report->program);
     if (report->has_pc)
-        append(fault->text, sizeof(fault->text), " at 0x%llx, ESR 0x%x",
-               (unsigned long long)report->pc,
+        append(fault->text, sizeof(fault->text), " at 0x%llx",
+               (unsigned long long)report->pc);
+    if (report->esr & WARP_ESR_ERROR_MASK)
+        append(fault->text, sizeof(fault->text), ", ESR 0x%x",
                report->esr & WARP_ESR_ERROR_MASK);
     append(fault->text, sizeof(fault->text), " on %s, code %u",
            report->queue->base.name, report->code);
