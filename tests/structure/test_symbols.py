@@ -29,6 +29,8 @@ MUTABLE = {
     'machine_once': "key of each thread's code generator",
     'machine_key_error': "key of each thread's code generator",
     'fault_state': 'signal handlers belong to the process',
+    'registry': 'simulated machines: all openings of a name share one',
+    'registry_lock': 'simulated machines: all openings of a name share one',
 }
 OBJECT = re.compile(
     r'^[0-9a-f]+ (.{7}) (\.(?:data|bss)\S*)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$')
