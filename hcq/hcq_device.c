@@ -42,10 +42,22 @@ hcq_link_remove(struct hcq_link *link)
     hcq_link_init(link);
 }
 
+/* Puts the thread's error record back: that a backend is not here is no
+ * failure of a call that looks for one that is. */
+static void
+restore_error(const struct bell_error *error)
+{
+    if (error->status == BELL_OK)
+        bell_error_clear();
+    else
+        (void)bell_error_set(error);
+}
+
 bell_status
 hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
                      size_t *out_n)
 {
+    const struct bell_error before = *bell_error_last();
     struct hcq_device_desc desc;
     size_t i, n = 0;
     unsigned idx;
@@ -63,6 +75,7 @@ hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
             n++;
         }
     }
+    restore_error(&before);
     *out_n = n;
     return BELL_OK;
 }
@@ -183,6 +196,7 @@ open_named(const char *text, struct hcq_device **out_dev)
 bell_status
 hcq_device_open(const char *name, struct hcq_device **out_dev)
 {
+    const struct bell_error before = *bell_error_last();
     char why[256] = "";
     bell_status status;
     size_t i;
@@ -205,6 +219,7 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
         if (status == BELL_E_NO_MEMORY) /* says nothing about the device */
             return status;
         if (status == BELL_OK) {
+            restore_error(&before);
             LOG(LOG_EXEC, "default device is %s", (*out_dev)->info.name);
             return BELL_OK;
         }
