@@ -446,7 +446,7 @@ timestamps(struct cts *t)
     hcq_cs_timestamp(cs, sig[0]);
     cts_exec(cs, prog, 1, ARGS(buf->va, 100));
     hcq_cs_timestamp(cs, sig[1]);
-    cts_exec(cs, prog, 1, ARGS(buf->va, 5000000));
+    cts_exec(cs, prog, 1, ARGS(buf->va, cts_steps(t, 5000000)));
     hcq_cs_timestamp(cs, sig[2]);
     hcq_cs_timestamp(cs, sig[3]);
     cts_finish(t->queue, cs);
@@ -461,7 +461,8 @@ timestamps(struct cts *t)
     }
     CHECK(ns[1] - ns[0] < 100 * MS_NS, "tiny kernel: %.1f us",
           (double)(ns[1] - ns[0]) / 1e3);
-    CHECK(ns[2] - ns[1] > 1000000, "5 million dependent steps in %.1f us",
+    CHECK(ns[2] - ns[1] > 1000000, "%llu dependent steps in %.1f us",
+          (unsigned long long)cts_steps(t, 5000000),
           (double)(ns[2] - ns[1]) / 1e3);
 }
 

@@ -428,7 +428,7 @@ destroy_waits(struct cts *t)
 
     OK(hcq_queue_create(t->dev, HCQ_QUEUE_COMPUTE, &queue));
     cs = cts_begin(queue);
-    cts_exec(cs, prog, 4, ARGS(buf->va, 2000000));
+    cts_exec(cs, prog, 4, ARGS(buf->va, cts_steps(t, 2000000)));
     hcq_cs_signal(cs, sig, 1);
     OK(hcq_cs_submit(cs, NULL));
     hcq_queue_destroy(queue);

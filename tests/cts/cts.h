@@ -99,6 +99,14 @@ struct hcq_signal *cts_signal(struct cts *t, uint64_t value);
 struct hcq_cs *cts_begin(struct hcq_queue *queue);
 /* Submits the stream of that queue and waits. */
 void cts_finish(struct hcq_queue *queue, struct hcq_cs *cs);
+/* Steps of CTS_WORK that take a device about as long as `n` take a processor;
+ * an interpreter needs 20 times as long for one, and more with sanitizers. */
+static inline uint64_t
+cts_steps(const struct cts *t, uint64_t n)
+{
+    return t->info.flags & HCQ_DEVICE_SIMULATED ? n / 20 : n;
+}
+
 /* Fills memory with bytes that depend on position and seed. */
 void cts_pattern(unsigned char *data, size_t size_bytes, unsigned seed);
 
