@@ -1,5 +1,5 @@
-/* Walks a program and builds its function: arguments, the loop over
- * work-groups, loops, register variables.
+/* Walks a program and builds its function: values, loops, conditional code,
+ * register variables. The rest is the dialect's.
  *
  * Loops are built in SSA form at once. A scan over the program first finds
  * which variables each loop sets (its "carries"); each gets a phi at the
@@ -26,11 +26,9 @@ host_refuse(const struct host_emit *e, const struct uop *u, const char *why)
 {
     char text[120];
 
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "%s: cannot render %s for the host: "
-                     "%s: %s",
-                     e->prog->name, uop_op_infos[u->op].name, why,
-                     uop_expr_str(u, text, sizeof(text)));
+    return bell_fail(BELL_E_UNSUPPORTED, "%s: cannot render %s for %s: %s: %s",
+                     e->prog->name, uop_op_infos[u->op].name, e->dialect->name,
+                     why, uop_expr_str(u, text, sizeof(text)));
 }
 
 LLVMTypeRef
@@ -162,8 +160,8 @@ host_intrinsic(struct host_emit *e, const char *name, LLVMTypeRef *types,
 
 /* ---- values ---- */
 
-static LLVMValueRef
-const_i64(struct host_emit *e, int64_t value)
+LLVMValueRef
+host_i64(const struct host_emit *e, int64_t value)
 {
     return e->ll->ConstInt(e->t_i64, (unsigned long long)value, 1);
 }
@@ -191,16 +189,11 @@ LLVMValueRef
 host_arg(struct host_emit *e, const struct uop *u)
 {
     LLVMBasicBlockRef here;
-    LLVMValueRef slot;
 
     if (!e->args[u->arg.i]) {
         here = e->ll->GetInsertBlock(e->b);
         e->ll->PositionBuilderAtEnd(e->b, e->entry);
-        slot = const_i64(e, u->arg.i);
-        slot = e->ll->BuildGEP2(e->b, e->t_i64, e->ll->GetParam(e->fn, 0),
-                                &slot, 1, "");
-        e->args[u->arg.i] = e->ll->BuildLoad2(
-            e->b, u->op == UOP_PARAM ? e->t_ptr : e->t_i64, slot, "");
+        e->args[u->arg.i] = e->dialect->arg(e, u);
         e->ll->PositionBuilderAtEnd(e->b, here);
     }
     return e->args[u->arg.i];
@@ -210,6 +203,7 @@ bell_status
 host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
     const uint64_t *at = map_get(&e->index, u->id);
+    const struct host_value *value;
     char text[120];
 
     if (u->op == UOP_CONST) {
@@ -220,25 +214,43 @@ host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
         *out_value = host_arg(e, u);
         return BELL_OK;
     }
-    if (!at || !e->values[*at].v || !host_loop_is_open(e, e->values[*at].loop))
+    value = at && host_loop_is_open(e, e->values[*at].loop) ? &e->values[*at]
+                                                            : NULL;
+    if (value && !value->v && value->narrow) {
+        *out_value = e->ll->BuildCast(e->b, LLVMSExt, value->narrow,
+                                      host_type(e, u->dtype, u->lanes), "");
+        return BELL_OK;
+    }
+    if (!value || !value->v)
         return bell_fail(BELL_E_INTERNAL,
                          "%s: %s is used where it has no value: %s",
                          e->prog->name, uop_op_infos[u->op].name,
                          uop_expr_str(u, text, sizeof(text)));
-    *out_value = e->values[*at].v;
+    *out_value = value->v;
     return BELL_OK;
 }
 
 static bell_status
 set_value(struct host_emit *e, const struct uop *u, LLVMValueRef v)
 {
-    struct host_value *value = &e->values[e->n_values];
-
-    value->v = v;
-    value->loop = host_loop_serial(e);
+    e->values[e->n_values] =
+        (struct host_value){.v = v, .loop = host_loop_serial(e)};
+    if (e->facts)
+        e->facts[e->n_values] = (struct ptx_fact){INT64_MIN, INT64_MAX, 1};
     if (map_put(&e->index, u->id, e->n_values) < 0)
         return out_of_memory(e);
     e->n_values++;
+    return BELL_OK;
+}
+
+/* An I64 of a GPU: in 32 bits (narrow), or not (v). */
+static bell_status
+set_fact(struct host_emit *e, const struct uop *u, LLVMValueRef v,
+         LLVMValueRef narrow, struct ptx_fact fact)
+{
+    BELL_TRY(set_value(e, u, v));
+    e->values[e->n_values - 1].narrow = narrow;
+    e->facts[e->n_values - 1] = fact;
     return BELL_OK;
 }
 
@@ -294,7 +306,8 @@ scan_acc(struct host_emit *e, const struct uop *u, size_t *cap, uint32_t depth)
     return BELL_OK;
 }
 
-/* Loop serials count RANGEs in program order from 1, here and later. */
+/* Loop serials count RANGEs and IFs in program order from 1, here and
+ * later. */
 static bell_status
 scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
 {
@@ -304,10 +317,16 @@ scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
     for (i = 0; i < e->prog->n_ops; i++) {
         const struct uop *u = e->ops[i];
         switch (u->op) {
+        case UOP_IF:
+            if (!e->dialect->is_gpu)
+                return host_refuse(e, u, "gates do that here");
+            open[n_open++] = ++serial;
+            break;
         case UOP_RANGE:
             open[n_open++] = ++serial;
             break;
         case UOP_END:
+        case UOP_ENDIF:
             if (n_open == 0)
                 return bell_fail(BELL_E_INTERNAL, "%s: END without a RANGE",
                                  e->prog->name);
@@ -365,11 +384,14 @@ scan_program(struct host_emit *e)
     bell_status status;
 
     for (i = 0; i < e->prog->n_ops; i++)
-        n_ranges += e->ops[i]->op == UOP_RANGE;
+        n_ranges += e->ops[i]->op == UOP_RANGE || e->ops[i]->op == UOP_IF;
     open = arena_calloc(&e->arena, n_ranges + 1, sizeof(*open));
     e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
     e->values = arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->values));
-    if (!open || !e->loops || !e->values)
+    if (e->dialect->is_gpu)
+        e->facts =
+            arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->facts));
+    if (e->arena.failed)
         return out_of_memory(e);
     map_init(&seen);
     status = scan_ops(e, &seen, open);
@@ -380,15 +402,15 @@ scan_program(struct host_emit *e)
 
 /* ---- loops ---- */
 
-static LLVMBasicBlockRef
-new_block(struct host_emit *e)
+LLVMBasicBlockRef
+host_new_block(struct host_emit *e)
 {
     return e->ll->AppendBasicBlockInContext(e->ctx, e->fn, "");
 }
 
-static void
-add_incoming(struct host_emit *e, LLVMValueRef phi, LLVMValueRef v,
-             LLVMBasicBlockRef from)
+void
+host_add_incoming(struct host_emit *e, LLVMValueRef phi, LLVMValueRef v,
+                  LLVMBasicBlockRef from)
 {
     e->ll->AddIncoming(phi, &v, &from, 1);
 }
@@ -398,6 +420,8 @@ begin_loop(struct host_emit *e, const struct uop *u)
 {
     struct host_loop *loop = &e->loops[e->n_loops];
     LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b), body;
+    struct ptx_fact extent;
+    bool narrow;
     uint32_t i;
 
     memset(loop, 0, sizeof(*loop));
@@ -405,31 +429,40 @@ begin_loop(struct host_emit *e, const struct uop *u)
     loop->serial = ++e->next_serial;
     loop->carry_begin = e->carry_begin[loop->serial];
     loop->carry_end = e->carry_begin[loop->serial + 1];
-    BELL_TRY(host_value_of(e, u->src[0], &loop->extent));
+    if (e->facts)
+        loop->extent = host_narrow_of(e, u->src[0]);
+    narrow = loop->extent != NULL;
+    if (!narrow)
+        BELL_TRY(host_value_of(e, u->src[0], &loop->extent));
     loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
-    loop->head = new_block(e);
-    loop->exit = new_block(e);
+    loop->head = host_new_block(e);
+    loop->exit = host_new_block(e);
     e->ll->BuildBr(e->b, loop->head);
     e->ll->PositionBuilderAtEnd(e->b, loop->head);
-    loop->index = e->ll->BuildPhi(e->b, e->t_i64, "");
-    add_incoming(e, loop->index, const_i64(e, 0), before);
+    loop->index = e->ll->BuildPhi(e->b, narrow ? e->t_i32 : e->t_i64, "");
+    host_add_incoming(e, loop->index,
+                      e->ll->ConstNull(e->ll->TypeOf(loop->index)), before);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
         struct host_acc *acc = &e->accs[e->carries[i].acc];
         LLVMValueRef phi = e->ll->BuildPhi(
             e->b, host_type(e, acc->u->dtype, acc->u->lanes), "");
-        add_incoming(e, phi, acc->value, before);
+        host_add_incoming(e, phi, acc->value, before);
         e->carries[i].phi = phi;
         acc->value = phi;
     }
     if (!loop->counted) {
         LLVMValueRef more =
             e->ll->BuildICmp(e->b, LLVMIntSLT, loop->index, loop->extent, "");
-        body = new_block(e);
+        body = host_new_block(e);
         e->ll->BuildCondBr(e->b, more, body, loop->exit);
         e->ll->PositionBuilderAtEnd(e->b, body);
     }
     e->n_loops++;
-    return set_value(e, u, loop->index);
+    if (!e->facts)
+        return set_value(e, u, loop->index);
+    extent = host_fact_of(e, u->src[0]);
+    return set_fact(e, u, narrow ? NULL : loop->index,
+                    narrow ? loop->index : NULL, ptx_fact_of(u, &extent));
 }
 
 static bell_status
@@ -443,11 +476,13 @@ end_loop(struct host_emit *e, const struct uop *u)
     if (e->n_loops == 0 || loop->range != u->src[0])
         return bell_fail(BELL_E_INTERNAL, "%s: loops do not nest",
                          e->prog->name);
-    next = e->ll->BuildBinOp(e->b, LLVMAdd, loop->index, const_i64(e, 1), "");
-    add_incoming(e, loop->index, next, latch);
+    next = e->ll->BuildBinOp(e->b, LLVMAdd, loop->index,
+                             e->ll->ConstInt(e->ll->TypeOf(loop->index), 1, 0),
+                             "");
+    host_add_incoming(e, loop->index, next, latch);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
         struct host_acc *acc = &e->accs[e->carries[i].acc];
-        add_incoming(e, e->carries[i].phi, acc->value, latch);
+        host_add_incoming(e, e->carries[i].phi, acc->value, latch);
         if (!loop->counted) /* it leaves from the head */
             acc->value = e->carries[i].phi;
     }
@@ -459,6 +494,56 @@ end_loop(struct host_emit *e, const struct uop *u)
         e->ll->BuildBr(e->b, loop->head);
     }
     e->ll->PositionBuilderAtEnd(e->b, loop->exit);
+    e->n_loops--;
+    return BELL_OK;
+}
+
+/* ---- conditional code ---- */
+
+static bell_status
+begin_if(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops];
+    LLVMBasicBlockRef body;
+    LLVMValueRef cond;
+    uint32_t i;
+
+    BELL_TRY(host_value_of(e, u->src[0], &cond));
+    memset(loop, 0, sizeof(*loop));
+    loop->range = u;
+    loop->serial = ++e->next_serial;
+    loop->carry_begin = e->carry_begin[loop->serial];
+    loop->carry_end = e->carry_begin[loop->serial + 1];
+    for (i = loop->carry_begin; i < loop->carry_end; i++)
+        e->carries[i].phi = e->accs[e->carries[i].acc].value;
+    loop->head = e->ll->GetInsertBlock(e->b);
+    body = host_new_block(e);
+    loop->exit = host_new_block(e);
+    e->ll->BuildCondBr(e->b, cond, body, loop->exit);
+    e->ll->PositionBuilderAtEnd(e->b, body);
+    e->n_loops++;
+    return BELL_OK;
+}
+
+static bell_status
+end_if(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
+    LLVMBasicBlockRef from = e->ll->GetInsertBlock(e->b);
+    uint32_t i;
+
+    if (e->n_loops == 0 || loop->range != u->src[0])
+        return bell_fail(BELL_E_INTERNAL, "%s: an ENDIF without its IF",
+                         e->prog->name);
+    e->ll->BuildBr(e->b, loop->exit);
+    e->ll->PositionBuilderAtEnd(e->b, loop->exit);
+    for (i = loop->carry_begin; i < loop->carry_end; i++) {
+        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        LLVMValueRef phi = e->ll->BuildPhi(e->b, e->ll->TypeOf(acc->value), "");
+        host_add_incoming(e, phi, acc->value, from);
+        host_add_incoming(e, phi, e->carries[i].phi, loop->head);
+        acc->value = phi;
+    }
     e->n_loops--;
     return BELL_OK;
 }
@@ -497,11 +582,31 @@ set_acc(struct host_emit *e, const struct uop *u)
 static bell_status
 emit_special(struct host_emit *e, const struct uop *u)
 {
-    if (u->arg.i >= 0 && u->arg.i <= 2)
-        return set_value(e, u, e->group[u->arg.i]);
-    if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1)
-        return set_value(e, u, const_i64(e, 0));
-    return host_refuse(e, u, "a work-group has one thread here");
+    LLVMValueRef v = e->dialect->special(e, u);
+    struct ptx_fact extent;
+
+    if (!v)
+        return host_refuse(e, u, "there is no such coordinate");
+    if (!e->facts)
+        return set_value(e, u, v);
+    extent = host_fact_of(e, u->src[0]);
+    extent.max = extent.max > INT32_MAX ? INT32_MAX : extent.max;
+    return set_fact(e, u, NULL, v, ptx_fact_of(u, &extent));
+}
+
+/* On a GPU: in 32 bits where that will do. */
+static bell_status
+emit_gpu_op(struct host_emit *e, const struct uop *u)
+{
+    LLVMValueRef v = NULL, narrow;
+    struct ptx_fact fact;
+
+    BELL_TRY(host_emit_narrow(e, u, &narrow, &fact));
+    if (narrow && u->dtype != UOP_I64) /* a comparison, a conversion */
+        return set_value(e, u, narrow);
+    if (!narrow)
+        BELL_TRY(host_emit_op(e, u, &v));
+    return set_fact(e, u, v, narrow, fact);
 }
 
 static bell_status
@@ -516,6 +621,15 @@ emit_one(struct host_emit *e, const struct uop *u)
     case UOP_AFTER:
     case UOP_SINK:
         return BELL_OK;
+    case UOP_LOCAL:
+    case UOP_BARRIER:
+        if (!e->dialect->is_gpu)
+            return host_refuse(e, u, "there are no threads to share it");
+        return u->op == UOP_LOCAL ? BELL_OK : e->dialect->barrier(e);
+    case UOP_IF:
+        return begin_if(e, u);
+    case UOP_ENDIF:
+        return end_if(e, u);
     case UOP_SPECIAL:
         return emit_special(e, u);
     case UOP_RANGE:
@@ -534,6 +648,8 @@ emit_one(struct host_emit *e, const struct uop *u)
         BELL_TRY(host_emit_load(e, u, &v));
         break;
     default:
+        if (e->facts)
+            return emit_gpu_op(e, u);
         BELL_TRY(host_emit_op(e, u, &v));
         break;
     }
@@ -557,8 +673,8 @@ init_types(struct host_emit *e)
     e->t_ptr = e->ll->PointerTypeInContext(e->ctx, 0);
 }
 
-static void
-add_fn_attr(struct host_emit *e, const char *key, const char *value)
+void
+host_fn_attr(struct host_emit *e, const char *key, const char *value)
 {
     LLVMAttributeRef attr = e->ll->CreateStringAttribute(
         e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
@@ -566,107 +682,23 @@ add_fn_attr(struct host_emit *e, const char *key, const char *value)
     e->ll->AddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, attr);
 }
 
-/* void name(ptr args, ptr grid, i64 first, i64 last) nounwind */
-static void
-make_function(struct host_emit *e)
+void
+host_enum_attr(struct host_emit *e, LLVMAttributeIndex where, const char *name,
+               uint64_t value)
 {
-    LLVMTypeRef types[4] = {e->t_ptr, e->t_ptr, e->t_i64, e->t_i64};
-    unsigned nounwind = e->ll->GetEnumAttributeKindForName("nounwind", 8);
+    unsigned kind = e->ll->GetEnumAttributeKindForName(name, strlen(name));
 
-    e->fn = e->ll->AddFunction(e->mod, e->prog->name,
-                               e->ll->FunctionType(e->t_void, types, 4, 0));
-    e->ll->AddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex,
-                               e->ll->CreateEnumAttribute(e->ctx, nounwind, 0));
-    if (e->vector_bytes >= 64)
-        add_fn_attr(e, "prefer-vector-width", "512");
-    else if (e->vector_bytes == 32)
-        add_fn_attr(e, "prefer-vector-width", "256");
-    e->entry = new_block(e);
-    e->ll->PositionBuilderAtEnd(e->b, e->entry);
+    e->ll->AddAttributeAtIndex(e->fn, where,
+                               e->ll->CreateEnumAttribute(e->ctx, kind, value));
 }
 
-/* One scope per argument, in one domain; a list that holds the argument's
- * own scope and one that holds all others. */
-static bell_status
-make_scopes(struct host_emit *e)
+bell_status
+host_emit_ops(struct host_emit *e)
 {
-    uint32_t n = e->prog->n_params, i;
-    LLVMMetadataRef *scope = arena_calloc(&e->arena, n + 1, sizeof(*scope));
-    LLVMMetadataRef parts[2], domain;
-
-    e->scopes = arena_calloc(&e->arena, n + 1, sizeof(*e->scopes));
-    e->noalias = arena_calloc(&e->arena, n + 1, sizeof(*e->noalias));
-    if (!scope || !e->scopes || !e->noalias)
-        return out_of_memory(e);
-    e->md_scope = e->ll->GetMDKindIDInContext(e->ctx, "alias.scope", 11);
-    e->md_noalias = e->ll->GetMDKindIDInContext(e->ctx, "noalias", 7);
-    parts[0] = e->ll->MDStringInContext2(e->ctx, "args", 4);
-    domain = e->ll->MDNodeInContext2(e->ctx, parts, 1);
-    for (i = 0; i < n; i++) {
-        char name[16];
-        int len = snprintf(name, sizeof(name), "arg%u", i);
-        parts[0] = e->ll->MDStringInContext2(e->ctx, name, (size_t)len);
-        parts[1] = domain;
-        scope[i] = e->ll->MDNodeInContext2(e->ctx, parts, 2);
-        e->scopes[i] = e->ll->MetadataAsValue(
-            e->ctx, e->ll->MDNodeInContext2(e->ctx, &scope[i], 1));
-    }
-    for (i = 0; i < n && n > 1; i++) {
-        LLVMMetadataRef last = scope[n - 1], own = scope[i];
-        scope[i] = last; /* the others, in any order: n - 1 of them */
-        e->noalias[i] = e->ll->MetadataAsValue(
-            e->ctx, e->ll->MDNodeInContext2(e->ctx, scope, n - 1));
-        scope[i] = own;
-    }
-    return BELL_OK;
-}
-
-/* The work-group's coordinates from its number; a dimension of 1 costs
- * nothing. */
-static void
-split_group(struct host_emit *e, LLVMValueRef g)
-{
-    uint32_t i, n_left = 0;
-
-    for (i = 0; i < 3; i++)
-        n_left += e->prog->grid[i] > 1;
-    for (i = 0; i < 3; i++) {
-        LLVMValueRef size = const_i64(e, e->prog->grid[i]);
-        if (e->prog->grid[i] <= 1) {
-            e->group[i] = const_i64(e, 0);
-        } else if (--n_left == 0) {
-            e->group[i] = g;
-        } else {
-            e->group[i] = e->ll->BuildBinOp(e->b, LLVMURem, g, size, "");
-            g = e->ll->BuildBinOp(e->b, LLVMUDiv, g, size, "");
-        }
-    }
-}
-
-static bell_status
-emit_groups(struct host_emit *e)
-{
-    LLVMValueRef first = e->ll->GetParam(e->fn, 2);
-    LLVMValueRef last = e->ll->GetParam(e->fn, 3), g, next, more;
-    LLVMBasicBlockRef head = new_block(e), exit = new_block(e);
     uint32_t i;
 
-    e->ll->PositionBuilderAtEnd(e->b, head);
-    g = e->ll->BuildPhi(e->b, e->t_i64, "");
-    add_incoming(e, g, first, e->entry);
-    split_group(e, g);
     for (i = 0; i < e->prog->n_ops; i++)
         BELL_TRY(emit_one(e, e->ops[i]));
-    next = e->ll->BuildBinOp(e->b, LLVMAdd, g, const_i64(e, 1), "");
-    add_incoming(e, g, next, e->ll->GetInsertBlock(e->b));
-    more = e->ll->BuildICmp(e->b, LLVMIntULT, next, last, "");
-    e->ll->BuildCondBr(e->b, more, head, exit);
-    e->ll->PositionBuilderAtEnd(e->b, exit);
-    e->ll->BuildRetVoid(e->b);
-
-    e->ll->PositionBuilderAtEnd(e->b, e->entry);
-    more = e->ll->BuildICmp(e->b, LLVMIntULT, first, last, "");
-    e->ll->BuildCondBr(e->b, more, head, exit);
     return BELL_OK;
 }
 
@@ -690,26 +722,50 @@ check_slots(const struct host_emit *e)
     return BELL_OK;
 }
 
+/* Ops in their order where some are conditional or wait for others. */
+static bell_status
+choose_order(struct host_emit *e)
+{
+    uint32_t i;
+
+    e->ops = e->prog->ops;
+    for (i = 0; i < e->prog->n_ops; i++) {
+        if (e->ops[i]->op == UOP_IF || e->ops[i]->op == UOP_BARRIER)
+            return BELL_OK;
+    }
+    return render_order(e->prog, &e->arena, &e->ops);
+}
+
 bell_status
 host_emit_program(struct host_emit *e)
 {
     const struct lower_program *p = e->prog;
 
-    if ((uint64_t)p->local[0] * p->local[1] * p->local[2] != 1)
+    if (!e->dialect->is_gpu &&
+        (uint64_t)p->local[0] * p->local[1] * p->local[2] != 1)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: work-groups of %ux%ux%u threads on the host",
                          p->name, p->local[0], p->local[1], p->local[2]);
     BELL_TRY(check_slots(e));
-    BELL_TRY(render_order(p, &e->arena, &e->ops));
+    BELL_TRY(choose_order(e));
     BELL_TRY(scan_program(e));
     init_types(e);
-    make_function(e);
-    BELL_TRY(make_scopes(e));
     e->args = arena_calloc(&e->arena, (size_t)p->n_params + p->n_vars + 1,
                            sizeof(*e->args));
     if (!e->args)
         return out_of_memory(e);
-    return emit_groups(e);
+    return e->dialect->emit(e);
+}
+
+void
+host_emit_init(struct host_emit *e)
+{
+    arena_init(&e->arena);
+    map_init(&e->index);
+    map_init(&e->acc_index);
+    map_init(&e->addresses);
+    map_init(&e->consts);
+    map_init(&e->locals);
 }
 
 void
@@ -721,6 +777,7 @@ host_emit_fini(struct host_emit *e)
     map_fini(&e->addresses);
     host_free(e->addrs);
     map_fini(&e->consts);
+    map_fini(&e->locals);
     host_free(e->accs);
     host_free(e->carries);
 }

@@ -1,10 +1,11 @@
-/* Shared by the files that make host code: a program becomes one LLVM
- * function.
+/* Shared by the files that make code through LLVM: a program becomes one LLVM
+ * function. What is particular to this machine and to GPUs is in a dialect.
  *
  * How values are held: BOOL is i1 in registers and a byte 0 or 1 in memory;
  * F16 and BF16 are i16 everywhere and only CAST gives them meaning; pointers
- * are opaque. Register variables (ACC) are SSA values with phis at the loops
- * that set them, made directly, so that no pass has to find them.
+ * are opaque. An I64 that is known to fit is an i32 where the dialect says so.
+ * Register variables (ACC) are SSA values with phis at the loops that set
+ * them, made directly, so that no pass has to find them.
  */
 #ifndef BELL_RENDER_HOST_INTERNAL_H
 #define BELL_RENDER_HOST_INTERNAL_H
@@ -12,19 +13,42 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "render/llvm_api.h"
+#include "render/ptx_internal.h"
 #include "render/render.h"
 
-/* The code generator for this machine. One per thread, kept. */
+struct host_emit;
+
+/* The code generator for a processor. This machine's is kept, one per
+ * thread. */
 struct host_machine {
     LLVMTargetMachineRef tm;
     char *triple, *cpu, *features; /* LLVM's strings */
     bool has_round;                /* TRUNC is an instruction */
 };
 
+/* How a program meets its processor: a constant table. */
+struct host_dialect {
+    const char *name; /* in messages: "the host" */
+    bool is_gpu;      /* below: what the other functions are for */
+    /* Makes e->fn and calls host_emit_ops at the right place. */
+    bell_status (*emit)(struct host_emit *e);
+    /* An argument that is used for the first time, at the entry. */
+    LLVMValueRef (*arg)(struct host_emit *e, const struct uop *u);
+    /* A coordinate: I64, or i32 on a GPU. NULL: there is no such thing. */
+    LLVMValueRef (*special)(struct host_emit *e, const struct uop *u);
+    /* GPUs only. Address of LOCAL memory, at its first use; NULL: out of
+     * memory. And a BARRIER. */
+    LLVMValueRef (*local)(struct host_emit *e, const struct uop *u);
+    bell_status (*barrier)(struct host_emit *e);
+};
+
+extern const struct host_dialect host_dialect;
+
 /* What an op became. */
 struct host_value {
-    LLVMValueRef v;
-    uint32_t loop; /* serial of the loop it was made in, 0: none */
+    LLVMValueRef v;      /* NULL where only the narrow form was made */
+    LLVMValueRef narrow; /* of an I64: as i32; or NULL */
+    uint32_t loop;       /* serial of the loop it was made in, 0: none */
 };
 
 /* A register variable. */
@@ -34,15 +58,16 @@ struct host_acc {
     uint32_t depth;     /* open loops at its place */
 };
 
-/* A variable that a loop sets, and its phi there. */
+/* A variable that a loop sets, and its phi there; of conditional code: its
+ * value before. */
 struct host_carry {
     uint32_t loop, acc;
     LLVMValueRef phi;
 };
 
-/* A loop; those that are open form a stack. */
+/* A loop, or conditional code; those that are open form a stack. */
 struct host_loop {
-    const struct uop *range;
+    const struct uop *range; /* RANGE or IF */
     uint32_t serial;
     bool counted; /* runs at least once, tested at its end */
     LLVMBasicBlockRef head, exit;
@@ -54,6 +79,8 @@ struct host_loop {
  * and maps are freed by host_emit_fini. */
 struct host_emit {
     const struct llvm_api *ll;
+    const struct host_dialect *dialect;
+    const void *target; /* the dialect's own */
     const struct lower_program *prog;
     const struct uop *const *ops; /* prog's, in the order that we use */
     const struct host_machine *machine;
@@ -64,11 +91,12 @@ struct host_emit {
     LLVMBuilderRef b;
     LLVMValueRef fn;
     LLVMTypeRef t_void, t_i1, t_i8, t_i16, t_i32, t_i64, t_f16, t_f32, t_f64;
-    LLVMTypeRef t_ptr;
+    LLVMTypeRef t_ptr, t_local; /* pointers to arguments, to LOCALs */
 
     struct arena arena;
     struct map index; /* uop id -> position in values */
     struct host_value *values;
+    struct ptx_fact *facts; /* of values; of a GPU */
     uint32_t n_values;
     struct map addresses; /* slot, index's id -> position in addrs */
     struct host_value *addrs;
@@ -83,9 +111,13 @@ struct host_emit {
     uint32_t n_loops;
     uint32_t next_serial;
 
-    LLVMValueRef *args;    /* by slot; NULL until used */
-    LLVMValueRef *scopes;  /* !alias.scope list of a slot */
-    LLVMValueRef *noalias; /* !noalias list of a slot */
+    LLVMValueRef *args;       /* by slot; NULL until used */
+    struct map locals;        /* LOCAL's id -> its address */
+    LLVMModuleRef helper;     /* holds the next two; or NULL */
+    LLVMValueRef fences[2];   /* release, acquire: to be cloned */
+    uint32_t arg_align_bytes; /* what arguments are aligned to; 0: elements */
+    LLVMValueRef *scopes;     /* !alias.scope list of a slot; or NULL */
+    LLVMValueRef *noalias;    /* !noalias list of a slot */
     unsigned md_scope, md_noalias;
     LLVMValueRef group[3];   /* coordinates, set where used */
     LLVMBasicBlockRef entry; /* open until the end: variables go there */
@@ -128,6 +160,13 @@ BELL_MUST_CHECK bell_status host_value_of(struct host_emit *e,
                                           const struct uop *u,
                                           LLVMValueRef *out_value);
 
+/* The constant as an I64. */
+LLVMValueRef host_i64(const struct host_emit *e, int64_t value);
+/* A block at the end of the function. */
+LLVMBasicBlockRef host_new_block(struct host_emit *e);
+void host_add_incoming(struct host_emit *e, LLVMValueRef phi, LLVMValueRef v,
+                       LLVMBasicBlockRef from);
+
 /* A kernel argument: a PARAM's address or a VAR's value. */
 LLVMValueRef host_arg(struct host_emit *e, const struct uop *u);
 
@@ -135,6 +174,23 @@ LLVMValueRef host_arg(struct host_emit *e, const struct uop *u);
 BELL_MUST_CHECK bell_status host_emit_op(struct host_emit *e,
                                          const struct uop *u,
                                          LLVMValueRef *out_value);
+/* The same for ops of up to three sources, whose values are v[]. */
+BELL_MUST_CHECK bell_status host_emit_op_on(struct host_emit *e,
+                                            const struct uop *u,
+                                            LLVMValueRef *v,
+                                            LLVMValueRef *out_value);
+
+/* Narrow integers, for GPUs (host_narrow.c). What is known of an I64. */
+struct ptx_fact host_fact_of(const struct host_emit *e, const struct uop *u);
+/* An I64 as i32; NULL: it is not held so, or not available. */
+LLVMValueRef host_narrow_of(const struct host_emit *e, const struct uop *u);
+/* The op in 32 bits where that is the same; else *out_narrow is NULL.
+ * *out_fact: what is known of the result. */
+BELL_MUST_CHECK bell_status host_emit_narrow(struct host_emit *e,
+                                             const struct uop *u,
+                                             LLVMValueRef *out_narrow,
+                                             struct ptx_fact *out_fact);
+
 /* Memory (host_mem.c). */
 BELL_MUST_CHECK bell_status host_emit_load(struct host_emit *e,
                                            const struct uop *u,
@@ -142,11 +198,32 @@ BELL_MUST_CHECK bell_status host_emit_load(struct host_emit *e,
 BELL_MUST_CHECK bell_status host_emit_store(struct host_emit *e,
                                             const struct uop *u);
 
-/* Builds the function in e->mod (host_emit.c). */
+/* Builds the function in e->mod (host_emit.c), whose ops host_emit_ops
+ * writes. */
 BELL_MUST_CHECK bell_status host_emit_program(struct host_emit *e);
+BELL_MUST_CHECK bell_status host_emit_ops(struct host_emit *e);
+void host_emit_init(struct host_emit *e);
 void host_emit_fini(struct host_emit *e);
+/* An attribute of e->fn, with and without a name of LLVM's own. */
+void host_fn_attr(struct host_emit *e, const char *key, const char *value);
+void host_enum_attr(struct host_emit *e, LLVMAttributeIndex where,
+                    const char *name, uint64_t value);
 
-/* "cannot render <op>": for what a host program must not contain. */
+/* One rendering (host_llvm.c): exactly one of the outputs is wanted. */
+struct host_job {
+    struct host_emit e; /* prog, dialect, target, vector_bytes are set */
+    /* Makes or finds the code generator; done releases it. */
+    bell_status (*machine)(struct host_job *job);
+    void (*done)(struct host_job *job);
+    char **out_text;                  /* the IR */
+    char **out_asm;                   /* the assembler's language */
+    struct render_binary *out_binary; /* the object */
+    char diagnostic[256];             /* LLVM's first error, or empty */
+    bell_status status;
+};
+BELL_MUST_CHECK bell_status host_job_run(struct host_job *job);
+
+/* "cannot render <op>": for what a program must not contain. */
 BELL_MUST_CHECK bell_status host_refuse(const struct host_emit *e,
                                         const struct uop *u, const char *why);
 

@@ -1,4 +1,4 @@
-/* Host code through LLVM: the driver around host_emit.c.
+/* Code through LLVM: the driver around host_emit.c; and the host's part.
  *
  * No IR passes are run: programs come simplified, in SSA form, with loops and
  * vectors already as they should be, and passes were measured to cost more
@@ -96,20 +96,10 @@ fail_machine:
     return status;
 }
 
-/* One rendering: what llvm_guard runs. */
-struct job {
-    struct host_emit e;
-    const struct lower_target *target;
-    char **out_text;                  /* wanted: the IR */
-    struct render_binary *out_binary; /* wanted: the object */
-    char diagnostic[256];             /* LLVM's first error, or empty */
-    bell_status status;
-};
-
 static void
 keep_diagnostic(LLVMDiagnosticInfoRef info, void *arg)
 {
-    struct job *job = arg;
+    struct host_job *job = arg;
     const struct llvm_api *ll = job->e.ll;
     char *text;
 
@@ -121,7 +111,7 @@ keep_diagnostic(LLVMDiagnosticInfoRef info, void *arg)
 }
 
 static bell_status
-take_text(struct job *job)
+take_text(struct host_job *job)
 {
     char *text = job->e.ll->PrintModuleToString(job->e.mod);
     char *copy = host_strdup(text);
@@ -135,7 +125,7 @@ take_text(struct job *job)
 
 #ifndef NDEBUG
 static bell_status
-verify(struct job *job)
+verify(struct host_job *job)
 {
     char *message = NULL;
     bell_status status = BELL_OK;
@@ -148,34 +138,50 @@ verify(struct job *job)
 }
 #endif
 
+/* What the code generator gives, with one byte of 0 behind it. */
 static bell_status
-take_object(struct job *job)
+generate(struct host_job *job, LLVMCodeGenFileType type,
+         struct render_binary *out)
 {
     const struct llvm_api *ll = job->e.ll;
-    struct render_binary binary;
     LLVMMemoryBufferRef buffer = NULL;
+    struct render_binary binary;
     char *message = NULL;
     bell_status status;
 
     if (ll->TargetMachineEmitToMemoryBuffer(job->e.machine->tm, job->e.mod,
-                                            LLVMObjectFile, &message,
-                                            &buffer)) {
+                                            type, &message, &buffer)) {
         status = bell_fail(BELL_E_COMPILE, "%s: %s", job->e.prog->name,
-                           message ? message : "no object");
+                           message ? message : "no code");
         ll->DisposeMessage(message);
         return status;
     }
     binary.size_bytes = ll->GetBufferSize(buffer);
-    binary.data = host_alloc(binary.size_bytes);
-    if (binary.data)
+    binary.data = host_alloc(binary.size_bytes + 1);
+    if (binary.data) {
         memcpy(binary.data, ll->GetBufferStart(buffer), binary.size_bytes);
+        ((char *)binary.data)[binary.size_bytes] = 0;
+    }
     ll->DisposeMemoryBuffer(buffer);
     if (!binary.data)
         return bell_fail(BELL_E_NO_MEMORY, "code of %s", job->e.prog->name);
+    if (job->diagnostic[0]) {
+        host_free(binary.data);
+        return bell_fail(BELL_E_COMPILE, "%s: LLVM: %s", job->e.prog->name,
+                         job->diagnostic);
+    }
+    *out = binary;
+    return BELL_OK;
+}
+
+static bell_status
+take_object(struct host_job *job)
+{
+    struct render_binary binary;
+    bell_status status;
+
+    BELL_TRY(generate(job, LLVMObjectFile, &binary));
     status = render_check_object(&binary);
-    if (status == BELL_OK && job->diagnostic[0])
-        status = bell_fail(BELL_E_COMPILE, "%s: LLVM: %s", job->e.prog->name,
-                           job->diagnostic);
     if (status != BELL_OK) {
         bell_error_prefix("%s", job->e.prog->name);
         render_binary_fini(&binary);
@@ -186,26 +192,32 @@ take_object(struct job *job)
 }
 
 static bell_status
-build_and_take(struct job *job)
+build_and_take(struct host_job *job)
 {
+    struct render_binary text;
+
     BELL_TRY(host_emit_program(&job->e));
 #ifndef NDEBUG
     BELL_TRY(verify(job));
 #endif
     if (job->out_text)
         return take_text(job);
-    return take_object(job);
+    if (job->out_binary)
+        return take_object(job);
+    BELL_TRY(generate(job, LLVMAssemblyFile, &text));
+    *job->out_asm = text.data;
+    return BELL_OK;
 }
 
 static void
 run_job(void *arg)
 {
-    struct job *job = arg;
+    struct host_job *job = arg;
     struct host_emit *e = &job->e;
     const struct llvm_api *ll = e->ll;
     LLVMTargetDataRef layout;
 
-    job->status = machine_get(ll, &e->machine);
+    job->status = job->machine(job);
     if (job->status != BELL_OK)
         return;
     e->ctx = ll->ContextCreate();
@@ -218,31 +230,50 @@ run_job(void *arg)
     e->b = ll->CreateBuilderInContext(e->ctx);
     job->status = build_and_take(job);
     ll->DisposeBuilder(e->b);
+    if (e->helper)
+        ll->DisposeModule(e->helper);
     ll->DisposeModule(e->mod);
     ll->ContextDispose(e->ctx);
+    if (job->done)
+        job->done(job);
+}
+
+bell_status
+host_job_run(struct host_job *job)
+{
+    bell_status status;
+
+    host_emit_init(&job->e);
+    status = llvm_guard(run_job, job);
+    if (status == BELL_OK)
+        status = job->status;
+    host_emit_fini(&job->e);
+    return status;
+}
+
+/* ---- the host ---- */
+
+static bell_status
+find_machine(struct host_job *job)
+{
+    return machine_get(job->e.ll, &job->e.machine);
 }
 
 static bell_status
 render(const struct lower_program *program, const struct lower_target *target,
        char **out_text, struct render_binary *out_binary)
 {
-    struct job job = {
-        .target = target, .out_text = out_text, .out_binary = out_binary};
-    bell_status status;
+    struct host_job job = {
+        .e = {.prog = program,
+              .dialect = &host_dialect,
+              .vector_bytes = target->vector_bytes},
+        .machine = find_machine,
+        .out_text = out_text,
+        .out_binary = out_binary,
+    };
 
     BELL_TRY(llvm_api_get(&job.e.ll));
-    job.e.prog = program;
-    job.e.vector_bytes = target->vector_bytes;
-    arena_init(&job.e.arena);
-    map_init(&job.e.index);
-    map_init(&job.e.acc_index);
-    map_init(&job.e.addresses);
-    map_init(&job.e.consts);
-    status = llvm_guard(run_job, &job);
-    if (status == BELL_OK)
-        status = job.status;
-    host_emit_fini(&job.e);
-    return status;
+    return host_job_run(&job);
 }
 
 bell_status

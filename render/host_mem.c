@@ -5,17 +5,19 @@
  * lane, which on current processors is as fast as their gather instructions
  * and works for elements of every size.
  *
- * A gate of one lane costs no branch: where it does not hold the address is
- * replaced, of a load by that of a constant that holds the wanted value, of a
- * store by that of a scratch variable. A gate of many lanes on a wide access
- * becomes the processor's masked access.
+ * On the host a gate of one lane costs no branch: where it does not hold the
+ * address is replaced, of a load by that of a constant that holds the wanted
+ * value, of a store by that of a scratch variable. A gate of many lanes on a
+ * wide access becomes the processor's masked access. GPUs branch around what
+ * a gate forbids: that is a change of the mask of active threads there.
  */
 #include "render/host_internal.h"
 
 #include "base/alloc.h"
 
 #define MAX_LANES      256
-#define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
+#define MAX_WIDE_STEPS 4         /* loads that make up a strided one */
+#define LOCAL_SLOT     0x800000u /* above all arguments; 24 bits in a key */
 
 /* An access, taken apart. */
 struct access {
@@ -27,6 +29,7 @@ struct access {
     LLVMValueRef indices;   /* every lane's index */
     LLVMValueRef gate;      /* or NULL */
     unsigned gate_lanes;    /* 0 without a gate */
+    uint64_t align;         /* of the address of lane 0 without offset */
     LLVMTypeRef elem, type; /* in memory */
 };
 
@@ -40,6 +43,8 @@ elem_bytes(const struct access *a)
 static LLVMValueRef
 set_alias(struct host_emit *e, const struct access *a, LLVMValueRef inst)
 {
+    if (!e->scopes)
+        return inst;
     e->ll->SetMetadata(inst, e->md_scope, e->scopes[a->slot]);
     if (e->noalias[a->slot])
         e->ll->SetMetadata(inst, e->md_noalias, e->noalias[a->slot]);
@@ -83,6 +88,29 @@ lane_gate(struct host_emit *e, const struct access *a, uint32_t lane)
     return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
 }
 
+/* An index as an operand of an address: in 32 bits where it is held so. One
+ * that is not negative becomes an offset in bytes without a sign, which is
+ * what the instructions of GPUs add to an argument. */
+static bell_status
+make_address(struct host_emit *e, const struct access *a,
+             const struct uop *index, LLVMValueRef *out_ptr)
+{
+    LLVMValueRef v = e->facts ? host_narrow_of(e, index) : NULL;
+    struct ptx_fact fact = host_fact_of(e, index);
+
+    if (!v)
+        BELL_TRY(host_value_of(e, index, &v));
+    else if (fact.min >= 0 && fact.max <= INT32_MAX / 8 &&
+             e->ll->TypeOf(a->base) != e->t_local) {
+        v = e->ll->BuildBinOp(e->b, LLVMMul, v, host_i32(e, elem_bytes(a)), "");
+        v = e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i64, "");
+        *out_ptr = e->ll->BuildGEP2(e->b, e->t_i8, a->base, &v, 1, "");
+        return BELL_OK;
+    }
+    *out_ptr = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
+    return BELL_OK;
+}
+
 /* Address of element `index`, found or made. Those made in a loop that is
  * still open are there to be used again. */
 static bell_status
@@ -98,13 +126,13 @@ element_address(struct host_emit *e, const struct access *a,
         *out_ptr = e->addrs[*old].v;
         return BELL_OK;
     }
-    BELL_TRY(host_value_of(e, index, &v));
-    v = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
+    BELL_TRY(make_address(e, a, index, &v));
     if (host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
                   sizeof(*e->addrs)) < 0 ||
         map_put(&e->addresses, key, e->n_addrs) < 0)
         return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
-    e->addrs[e->n_addrs++] = (struct host_value){v, host_loop_serial(e)};
+    e->addrs[e->n_addrs++] =
+        (struct host_value){.v = v, .loop = host_loop_serial(e)};
     *out_ptr = v;
     return BELL_OK;
 }
@@ -149,22 +177,43 @@ is_stepped(const struct uop *u, const struct uop **out_base, int64_t *out_step)
     return false;
 }
 
+/* Which memory: an argument's, or that of a work-group. */
+static bell_status
+find_base(struct host_emit *e, const struct uop *u, struct access *a)
+{
+    const struct uop *memory = u->src[0];
+
+    while (memory->op == UOP_AFTER)
+        memory = memory->src[0];
+    if (memory->op == UOP_PARAM) {
+        a->slot = (uint32_t)memory->arg.i;
+        a->base = host_arg(e, memory);
+        a->align = e->arg_align_bytes;
+        return BELL_OK;
+    }
+    if (memory->op != UOP_LOCAL || !e->dialect->is_gpu)
+        return host_refuse(e, u, "not memory of an argument");
+    a->base = e->dialect->local(e, memory);
+    a->slot = LOCAL_SLOT ^ memory->id; /* a name for element_address */
+    a->align = 16;
+    return a->base ? BELL_OK
+                   : bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+}
+
 static bell_status
 find_address(struct host_emit *e, const struct uop *u, struct access *a)
 {
-    const struct uop *param = u->src[0], *index = u->src[1], *base = index;
+    const struct uop *index = u->src[1], *base = index;
+    struct ptx_fact fact;
 
-    while (param->op == UOP_AFTER)
-        param = param->src[0];
-    if (param->op != UOP_PARAM)
-        return host_refuse(e, u, "not memory of an argument");
     if (index->lanes != 1 && index->lanes != a->lanes)
         return host_refuse(e, u, "the index has another number of lanes");
-    a->slot = (uint32_t)param->arg.i;
+    BELL_TRY(find_base(e, u, a));
     a->step = 1;
-    a->base = host_arg(e, param);
-    if (index->lanes > 1 && !is_stepped(index, &base, &a->step))
-        return host_value_of(e, index, &a->indices);
+    if (index->lanes > 1 && !is_stepped(index, &base, &a->step)) {
+        a->indices = e->facts ? host_narrow_of(e, index) : NULL;
+        return a->indices ? BELL_OK : host_value_of(e, index, &a->indices);
+    }
     a->first = a->base;
     if (!base)
         return BELL_OK;
@@ -174,6 +223,9 @@ find_address(struct host_emit *e, const struct uop *u, struct access *a)
         a->offset = base->src[1]->arg.i;
         base = base->src[0];
     }
+    fact = host_fact_of(e, base);
+    if (fact.align && fact.align * elem_bytes(a) < a->align)
+        a->align = fact.align * elem_bytes(a);
     return element_address(e, a, base, &a->first);
 }
 
@@ -289,7 +341,21 @@ is_wide(const struct access *a)
     return a->first && (a->step == 1 || a->step == -1 || a->lanes == 1);
 }
 
-/* Address of the lowest element of a wide access. */
+/* Lane by lane, as it has a gate of many lanes and no masked access. */
+static bool
+must_part(const struct host_emit *e, const struct access *a)
+{
+    return e->dialect->is_gpu && a->gate_lanes > 1;
+}
+
+/* The lowest element of a wide access: behind lane 0 by how much, and its
+ * address. */
+static int64_t
+wide_begin(const struct access *a)
+{
+    return a->step < 0 ? a->step * (int64_t)(a->lanes - 1) : 0;
+}
+
 static LLVMValueRef
 wide_address(struct host_emit *e, const struct access *a)
 {
@@ -298,31 +364,68 @@ wide_address(struct host_emit *e, const struct access *a)
 
 /* ---- loads ---- */
 
+/* What the address that begins `n_elems` behind lane 0 is aligned to. On the
+ * host, which does not care, one element. */
+static unsigned
+align_of(const struct access *a, int64_t n_elems)
+{
+    uint64_t bytes = (uint64_t)((a->offset + n_elems) * elem_bytes(a));
+    uint64_t align = a->first && a->align ? a->align | 16 : elem_bytes(a);
+
+    align |= bytes;
+    align &= 0 - align; /* the lowest bit of all */
+    return align < elem_bytes(a) ? elem_bytes(a) : (unsigned)align;
+}
+
 static LLVMValueRef
 load_at(struct host_emit *e, const struct access *a, LLVMTypeRef type,
-        LLVMValueRef ptr)
+        LLVMValueRef ptr, unsigned align)
 {
     LLVMValueRef v = e->ll->BuildLoad2(e->b, type, ptr, "");
 
-    e->ll->SetAlignment(v, elem_bytes(a));
+    e->ll->SetAlignment(v, align);
     return set_alias(e, a, v);
+}
+
+/* On a GPU: loads where the gate holds. */
+static LLVMValueRef
+load_branched(struct host_emit *e, const struct access *a, LLVMTypeRef type,
+              LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
+              LLVMValueRef other)
+{
+    LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b);
+    LLVMBasicBlockRef body = host_new_block(e), join = host_new_block(e);
+    LLVMValueRef v, phi;
+
+    e->ll->BuildCondBr(e->b, gate, body, join);
+    e->ll->PositionBuilderAtEnd(e->b, body);
+    v = load_at(e, a, type, ptr, align);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, join);
+    phi = e->ll->BuildPhi(e->b, type, "");
+    host_add_incoming(e, phi, v, body);
+    host_add_incoming(e, phi, other, before);
+    return phi;
 }
 
 /* One or more elements side by side under a gate of one lane. NULL: out of
  * memory. */
 static LLVMValueRef
 load_gated(struct host_emit *e, const struct access *a, LLVMTypeRef type,
-           LLVMValueRef ptr, LLVMValueRef gate, LLVMValueRef other)
+           LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
+           LLVMValueRef other)
 {
     bool is_const = e->ll->IsConstant(other);
-    LLVMValueRef safe = constant_memory(
-        e, is_const ? other : e->ll->ConstNull(type), elem_bytes(a));
-    LLVMValueRef v;
+    LLVMValueRef safe, v;
 
+    if (e->dialect->is_gpu)
+        return load_branched(e, a, type, ptr, align, gate, other);
+    safe = constant_memory(e, is_const ? other : e->ll->ConstNull(type),
+                           elem_bytes(a));
     if (!safe)
         return NULL;
     ptr = e->ll->BuildSelect(e->b, gate, ptr, safe, "");
-    v = load_at(e, a, type, ptr);
+    v = load_at(e, a, type, ptr, align);
     return is_const ? v : e->ll->BuildSelect(e->b, gate, v, other, "");
 }
 
@@ -330,6 +433,7 @@ static LLVMValueRef
 load_wide(struct host_emit *e, const struct access *a, LLVMValueRef other)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
+    unsigned align = align_of(a, wide_begin(a));
     LLVMValueRef ptr = wide_address(e, a), v;
 
     if (other)
@@ -340,9 +444,9 @@ load_wide(struct host_emit *e, const struct access *a, LLVMValueRef other)
         v = host_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
         set_alias(e, a, v);
     } else if (a->gate) {
-        v = load_gated(e, a, a->type, ptr, a->gate, other);
+        v = load_gated(e, a, a->type, ptr, align, a->gate, other);
     } else {
-        v = load_at(e, a, a->type, ptr);
+        v = load_at(e, a, a->type, ptr, align);
     }
     return v ? turn(e, a, v) : NULL;
 }
@@ -354,12 +458,13 @@ load_stepped(struct host_emit *e, const struct access *a)
 {
     unsigned n = a->lanes, step = (unsigned)a->step, i, part;
     unsigned last_begin = (n - 1) * step + 1 - n;
-    LLVMValueRef v = load_at(e, a, a->type, offset_by(e, a, 0)), next;
+    unsigned align = elem_bytes(a);
+    LLVMValueRef v = load_at(e, a, a->type, offset_by(e, a, 0), align), next;
     uint32_t pick[MAX_LANES];
 
     for (part = 1; part < step; part++) {
         unsigned begin = part * n < last_begin ? part * n : last_begin;
-        next = load_at(e, a, a->type, offset_by(e, a, begin));
+        next = load_at(e, a, a->type, offset_by(e, a, begin), align);
         for (i = 0; i < n; i++) {
             if (i * step >= part * n)
                 pick[i] = i * step < begin + n ? n + i * step - begin : 0;
@@ -380,10 +485,10 @@ load_lanes(struct host_emit *e, const struct access *a, LLVMValueRef other)
     for (i = 0; i < a->lanes; i++) {
         LLVMValueRef ptr = lane_address(e, a, i), lane;
         if (a->gate)
-            lane = load_gated(e, a, a->elem, ptr, lane_gate(e, a, i),
-                              lane_of(e, other, i));
+            lane = load_gated(e, a, a->elem, ptr, elem_bytes(a),
+                              lane_gate(e, a, i), lane_of(e, other, i));
         else
-            lane = load_at(e, a, a->elem, ptr);
+            lane = load_at(e, a, a->elem, ptr, elem_bytes(a));
         if (!lane)
             return NULL;
         v = e->ll->BuildInsertElement(e->b, v, lane, host_i32(e, i), "");
@@ -408,10 +513,12 @@ host_emit_load(struct host_emit *e, const struct uop *u,
             other = host_splat(e, other, u->lanes);
         other = to_memory(e, &a, other);
     }
-    if (is_wide(&a))
+    if (is_wide(&a) && !must_part(e, &a))
         v = load_wide(e, &a, other);
     else if (a.first && !gate && a.step == 0)
-        v = host_splat(e, load_at(e, &a, a.elem, offset_by(e, &a, 0)), a.lanes);
+        v = host_splat(
+            e, load_at(e, &a, a.elem, offset_by(e, &a, 0), elem_bytes(&a)),
+            a.lanes);
     else if (a.first && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
         v = load_stepped(e, &a);
     else
@@ -426,18 +533,40 @@ host_emit_load(struct host_emit *e, const struct uop *u,
 
 static void
 store_at(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
-         LLVMValueRef value)
+         unsigned align, LLVMValueRef value)
 {
     LLVMValueRef inst = e->ll->BuildStore(e->b, value, ptr);
 
-    e->ll->SetAlignment(inst, elem_bytes(a));
+    e->ll->SetAlignment(inst, align);
     set_alias(e, a, inst);
+}
+
+/* Where the gate holds: by a branch on a GPU, else through the address. */
+static void
+store_gated(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
+            unsigned align, LLVMValueRef gate, LLVMValueRef value)
+{
+    LLVMBasicBlockRef body, join;
+
+    if (!e->dialect->is_gpu) {
+        ptr = e->ll->BuildSelect(e->b, gate, ptr, scratch(e, a), "");
+        store_at(e, a, ptr, align, value);
+        return;
+    }
+    body = host_new_block(e);
+    join = host_new_block(e);
+    e->ll->BuildCondBr(e->b, gate, body, join);
+    e->ll->PositionBuilderAtEnd(e->b, body);
+    store_at(e, a, ptr, align, value);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, join);
 }
 
 static void
 store_wide(struct host_emit *e, const struct access *a, LLVMValueRef value)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
+    unsigned align = align_of(a, wide_begin(a));
     LLVMValueRef ptr = wide_address(e, a);
 
     value = turn(e, a, value);
@@ -449,23 +578,25 @@ store_wide(struct host_emit *e, const struct access *a, LLVMValueRef value)
         return;
     }
     if (a->gate)
-        ptr = e->ll->BuildSelect(e->b, a->gate, ptr, scratch(e, a), "");
-    store_at(e, a, ptr, value);
+        store_gated(e, a, ptr, align, a->gate, value);
+    else
+        store_at(e, a, ptr, align, value);
 }
 
 /* In lane order: the last of those that share an address stays. */
 static void
 store_lanes(struct host_emit *e, const struct access *a, LLVMValueRef value)
 {
-    LLVMValueRef nowhere = a->gate ? scratch(e, a) : NULL;
+    unsigned align = elem_bytes(a);
     uint32_t i;
 
     for (i = 0; i < a->lanes; i++) {
         LLVMValueRef ptr = lane_address(e, a, i);
+        LLVMValueRef lane = a->lanes > 1 ? lane_of(e, value, i) : value;
         if (a->gate)
-            ptr =
-                e->ll->BuildSelect(e->b, lane_gate(e, a, i), ptr, nowhere, "");
-        store_at(e, a, ptr, lane_of(e, value, i));
+            store_gated(e, a, ptr, align, lane_gate(e, a, i), lane);
+        else
+            store_at(e, a, ptr, align, lane);
     }
 }
 
@@ -485,7 +616,7 @@ host_emit_store(struct host_emit *e, const struct uop *u)
     if (value->lanes == 1)
         v = host_splat(e, v, lanes);
     v = to_memory(e, &a, v);
-    if (is_wide(&a))
+    if (is_wide(&a) && !must_part(e, &a))
         store_wide(e, &a, v);
     else
         store_lanes(e, &a, v);

@@ -388,13 +388,20 @@ host_emit_op(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
 
     if (u->op == UOP_LANES)
         return emit_lanes(e, u, out_value);
-    if (u->op == UOP_RAMP)
-        return emit_ramp(e, u, out_value);
     if (u->n_src > 3)
         return host_refuse(e, u, "too many sources");
     for (i = 0; i < u->n_src; i++)
         BELL_TRY(host_value_of(e, u->src[i], &v[i]));
+    return host_emit_op_on(e, u, v, out_value);
+}
+
+bell_status
+host_emit_op_on(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
+                LLVMValueRef *out_value)
+{
     switch (u->op) {
+    case UOP_RAMP:
+        return emit_ramp(e, u, out_value);
     case UOP_BROADCAST:
         *out_value = host_splat(e, v[0], u->lanes);
         return BELL_OK;
@@ -420,7 +427,7 @@ host_emit_op(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
         return emit_unary(e, u, v[0], out_value);
     default:
         if (u->n_src != 2 || !uop_has(u, UOP_FLAG_ALU))
-            return host_refuse(e, u, "the host has no such thing");
+            return host_refuse(e, u, "there is no such thing");
         return emit_binary(e, u, v[0], v[1], out_value);
     }
 }

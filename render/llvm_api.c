@@ -1,8 +1,8 @@
 /* Finds libLLVM, looks up the functions, sets up the host's code generator
  * and the trap for fatal errors.
  *
- * File-scope state: the loaded interface, written once under pthread_once,
- * and each thread's trap.
+ * File-scope state: the loaded interface, written once under pthread_once
+ * (twice: AMD's code generator comes later), and each thread's trap.
  */
 #include "render/llvm_api.h"
 
@@ -48,18 +48,23 @@ static const struct llvm_row rows[] = {
     ROW(ContextSetDiagnosticHandler), ROW(GetDiagInfoSeverity),
     ROW(GetDiagInfoDescription), ROW(ModuleCreateWithNameInContext),
     ROW(DisposeModule), ROW(PrintModuleToString), ROW(AddFunction),
+    ROW(SetFunctionCallConv), ROW(GetNamedFunction),
+    ROW(GetFirstBasicBlock), ROW(GetFirstInstruction),
+    ROW(GetNextInstruction), ROW(InstructionClone), ROW(InsertIntoBuilder),
+    ROW(CreateMemoryBufferWithMemoryRangeCopy), ROW(ParseIRInContext),
     ROW(GetParam), ROW(AppendBasicBlockInContext),
     ROW(CreateStringAttribute), ROW(CreateEnumAttribute),
     ROW(GetEnumAttributeKindForName), ROW(AddAttributeAtIndex),
-    ROW(AddGlobal), ROW(SetInitializer), ROW(SetGlobalConstant),
+    ROW(AddGlobal), ROW(AddGlobalInAddressSpace), ROW(SetInitializer), ROW(SetGlobalConstant),
     ROW(SetLinkage), ROW(SetAlignment), ROW(SetUnnamedAddress),
     ROW(SetVisibility),
     ROW(VoidTypeInContext), ROW(IntTypeInContext), ROW(HalfTypeInContext),
     ROW(FloatTypeInContext), ROW(DoubleTypeInContext),
-    ROW(PointerTypeInContext), ROW(VectorType), ROW(FunctionType),
+    ROW(PointerTypeInContext), ROW(VectorType), ROW(ArrayType2),
+    ROW(FunctionType),
     ROW(TypeOf),
     ROW(ConstInt), ROW(ConstNull), ROW(ConstVector), ROW(ConstBitCast),
-    ROW(GetPoison), ROW(IsConstant),
+    ROW(GetPoison), ROW(GetUndef), ROW(IsConstant),
     ROW(MDStringInContext2), ROW(MDNodeInContext2), ROW(MetadataAsValue),
     ROW(SetMetadata), ROW(GetMDKindIDInContext), ROW(LookupIntrinsicID),
     ROW(GetIntrinsicDeclaration), ROW(IntrinsicGetType),
@@ -71,7 +76,9 @@ static const struct llvm_row rows[] = {
     ROW(BuildFNeg), ROW(BuildICmp), ROW(BuildFCmp), ROW(BuildSelect),
     ROW(BuildInsertElement), ROW(BuildExtractElement),
     ROW(BuildShuffleVector),
-    ROW(VerifyModule),
+    ROW(VerifyModule), ROW(CreatePassBuilderOptions),
+    ROW(DisposePassBuilderOptions), ROW(RunPasses), ROW(GetErrorMessage),
+    ROW(DisposeErrorMessage),
 };
 /* clang-format on */
 
@@ -79,8 +86,11 @@ static_assert(ARRAY_LEN(rows) * sizeof(void *) == sizeof(struct llvm_api),
               "a row for every function");
 
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static pthread_once_t amdgpu_once = PTHREAD_ONCE_INIT;
 static struct llvm_api loaded;
-static char load_error[256]; /* empty: loaded */
+static void *library;
+static char load_error[256];   /* empty: loaded */
+static char amdgpu_error[256]; /* empty: initialised */
 
 /* Where the calling thread goes when LLVM gives up. */
 static _Thread_local struct {
@@ -118,7 +128,7 @@ open_library(void)
 }
 
 static int
-init_target(void *lib)
+init_target(void *lib, const char *target, char *error, size_t error_bytes)
 {
     static const char *const steps[] = {"TargetInfo", "Target", "TargetMC",
                                         "AsmPrinter"};
@@ -128,14 +138,12 @@ init_target(void *lib)
         char name[64];
         void *sym;
         void (*init)(void);
-        snprintf(name, sizeof(name), "LLVMInitialize%s%s", NATIVE_TARGET,
-                 steps[i]);
+        snprintf(name, sizeof(name), "LLVMInitialize%s%s", target, steps[i]);
         sym = dlsym(lib, name);
         if (!sym) {
-            snprintf(load_error, sizeof(load_error),
-                     "this LLVM was built without the " NATIVE_TARGET
-                     " code generator (%s)",
-                     name);
+            snprintf(error, error_bytes,
+                     "this LLVM was built without the %s code generator (%s)",
+                     target, name);
             return -1;
         }
         memcpy(&init, &sym, sizeof(init));
@@ -170,8 +178,15 @@ load_library(void)
                  version[1]);
         return;
     }
-    if (init_target(lib) == 0)
+    library = lib;
+    if (init_target(lib, NATIVE_TARGET, load_error, sizeof(load_error)) == 0)
         loaded.InstallFatalErrorHandler(catch_fatal);
+}
+
+static void
+init_amdgpu(void)
+{
+    (void)init_target(library, "AMDGPU", amdgpu_error, sizeof(amdgpu_error));
 }
 
 bell_status
@@ -181,6 +196,18 @@ llvm_api_get(const struct llvm_api **out_api)
     if (load_error[0])
         return bell_fail(BELL_E_UNSUPPORTED, "%s", load_error);
     *out_api = &loaded;
+    return BELL_OK;
+}
+
+bell_status
+llvm_api_amdgpu(void)
+{
+    const struct llvm_api *ll;
+
+    BELL_TRY(llvm_api_get(&ll));
+    pthread_once(&amdgpu_once, init_amdgpu);
+    if (amdgpu_error[0])
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", amdgpu_error);
     return BELL_OK;
 }
 

@@ -10,8 +10,11 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/IRReader.h>
 #include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 
 #include "base/status.h"
 
@@ -48,6 +51,15 @@ struct llvm_api {
     LLVM_FN(DisposeModule);
     LLVM_FN(PrintModuleToString);
     LLVM_FN(AddFunction);
+    LLVM_FN(SetFunctionCallConv);
+    LLVM_FN(GetNamedFunction);
+    LLVM_FN(GetFirstBasicBlock);
+    LLVM_FN(GetFirstInstruction);
+    LLVM_FN(GetNextInstruction);
+    LLVM_FN(InstructionClone);
+    LLVM_FN(InsertIntoBuilder);
+    LLVM_FN(CreateMemoryBufferWithMemoryRangeCopy);
+    LLVM_FN(ParseIRInContext);
     LLVM_FN(GetParam);
     LLVM_FN(AppendBasicBlockInContext);
     LLVM_FN(CreateStringAttribute);
@@ -55,6 +67,7 @@ struct llvm_api {
     LLVM_FN(GetEnumAttributeKindForName);
     LLVM_FN(AddAttributeAtIndex);
     LLVM_FN(AddGlobal);
+    LLVM_FN(AddGlobalInAddressSpace);
     LLVM_FN(SetInitializer);
     LLVM_FN(SetGlobalConstant);
     LLVM_FN(SetLinkage);
@@ -69,6 +82,7 @@ struct llvm_api {
     LLVM_FN(DoubleTypeInContext);
     LLVM_FN(PointerTypeInContext);
     LLVM_FN(VectorType);
+    LLVM_FN(ArrayType2);
     LLVM_FN(FunctionType);
     LLVM_FN(TypeOf);
     /* constants */
@@ -77,6 +91,7 @@ struct llvm_api {
     LLVM_FN(ConstVector);
     LLVM_FN(ConstBitCast);
     LLVM_FN(GetPoison);
+    LLVM_FN(GetUndef);
     LLVM_FN(IsConstant);
     /* metadata, intrinsics */
     LLVM_FN(MDStringInContext2);
@@ -114,6 +129,11 @@ struct llvm_api {
     LLVM_FN(BuildShuffleVector);
     /* passes, checks */
     LLVM_FN(VerifyModule);
+    LLVM_FN(CreatePassBuilderOptions);
+    LLVM_FN(DisposePassBuilderOptions);
+    LLVM_FN(RunPasses);
+    LLVM_FN(GetErrorMessage);
+    LLVM_FN(DisposeErrorMessage);
 };
 
 #undef LLVM_FN
@@ -122,6 +142,10 @@ struct llvm_api {
  * fatal-error trap installed. Thread safe. BELL_E_UNSUPPORTED where there is
  * no LLVM 19, saying how to get it. */
 BELL_MUST_CHECK bell_status llvm_api_get(const struct llvm_api **out_api);
+
+/* Initialises the code generator for AMD GPUs, once. BELL_E_UNSUPPORTED where
+ * this LLVM was built without it. */
+BELL_MUST_CHECK bell_status llvm_api_amdgpu(void);
 
 /* Runs `fn(arg)`. Where LLVM reports a fatal error inside it, which would
  * normally end the process, gives BELL_E_COMPILE with its words instead; the

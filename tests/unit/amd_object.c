@@ -116,22 +116,17 @@ relocate_all(struct amd_object *o)
 }
 
 void
-object_load(struct amd_object *o, struct arena_memory *m, const char *path)
+object_load_data(struct amd_object *o, struct arena_memory *m, const void *data,
+                 size_t size_bytes)
 {
-    FILE *file = fopen(path, "rb");
     const Elf64_Shdr *s;
     unsigned n, i;
-    long size;
 
-    NEED(file && fseek(file, 0, SEEK_END) == 0);
-    size = ftell(file);
     memset(o, 0, sizeof(*o));
     o->memory = m;
-    o->file = malloc((size_t)size);
+    o->file = malloc(size_bytes);
     NEED(o->file);
-    rewind(file);
-    NEED(fread(o->file, 1, (size_t)size, file) == (size_t)size);
-    fclose(file);
+    memcpy(o->file, data, size_bytes);
     s = sections(o, &n);
     NEED(n <= 64);
     for (i = 0; i < n; i++) {
@@ -140,6 +135,24 @@ object_load(struct amd_object *o, struct arena_memory *m, const char *path)
                 memory_put(m, o->file + s[i].sh_offset, s[i].sh_size);
     }
     relocate_all(o);
+}
+
+void
+object_load(struct amd_object *o, struct arena_memory *m, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    void *data;
+    long size;
+
+    NEED(file && fseek(file, 0, SEEK_END) == 0);
+    size = ftell(file);
+    data = malloc((size_t)size);
+    NEED(data);
+    rewind(file);
+    NEED(fread(data, 1, (size_t)size, file) == (size_t)size);
+    fclose(file);
+    object_load_data(o, m, data, (size_t)size);
+    free(data);
 }
 
 void

@@ -34,6 +34,9 @@ struct amd_memory memory_access(struct arena_memory *m);
 
 void object_load(struct amd_object *o, struct arena_memory *m,
                  const char *path);
+/* The same from memory, which is copied. */
+void object_load_data(struct amd_object *o, struct arena_memory *m,
+                      const void *data, size_t size_bytes);
 void object_free(struct amd_object *o);
 /* Address and size of a section's bytes; size 0 where there is none. */
 uint64_t object_section(const struct amd_object *o, const char *name,

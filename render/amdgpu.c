@@ -1,0 +1,303 @@
+/* AMD GPUs: what their kernels have that host code has not (arguments,
+ * coordinates, LOCAL memory, barriers), and the code generator.
+ *
+ * No IR passes of ours are run: the code generator's own (uniformity,
+ * vectorising of accesses, strength reduction, loop-invariant code) are part
+ * of it, and programs come simplified.
+ */
+#include "render/amdgpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "render/host_internal.h"
+
+#define TRIPLE "amdgcn-amd-amdhsa"
+
+/* Address spaces. src: CODEOBJ.md 2. */
+enum {
+    SPACE_GLOBAL = 1,
+    SPACE_LOCAL = 3
+};
+
+#define CC_KERNEL 91 /* amdgpu_kernel */
+
+static void
+param_attr(struct host_emit *e, uint32_t i)
+{
+    host_enum_attr(e, i + 1, "noalias", 0);
+    host_enum_attr(e, i + 1, "noundef", 0);
+    if (e->arg_align_bytes)
+        host_enum_attr(e, i + 1, "align", e->arg_align_bytes);
+}
+
+/* What a kernel does not need of its launch. Without these LLVM has to
+ * suppose that it might, and reserves registers and arguments. */
+static void
+deny_inputs(struct host_emit *e)
+{
+    static const char *const never[] = {
+        "amdgpu-no-dispatch-ptr",      "amdgpu-no-queue-ptr",
+        "amdgpu-no-implicitarg-ptr",   "amdgpu-no-dispatch-id",
+        "amdgpu-no-lds-kernel-id",     "amdgpu-no-hostcall-ptr",
+        "amdgpu-no-heap-ptr",          "amdgpu-no-default-queue",
+        "amdgpu-no-completion-action", "amdgpu-no-multigrid-sync-arg",
+        "amdgpu-no-flat-scratch-init",
+    };
+    static const char *const group[] = {"amdgpu-no-workgroup-id-x",
+                                        "amdgpu-no-workgroup-id-y",
+                                        "amdgpu-no-workgroup-id-z"};
+    static const char *const item[] = {"amdgpu-no-workitem-id-x",
+                                       "amdgpu-no-workitem-id-y",
+                                       "amdgpu-no-workitem-id-z"};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(never); i++)
+        host_fn_attr(e, never[i], "");
+    for (i = 0; i < 3; i++) {
+        if (e->prog->grid[i] == 1)
+            host_fn_attr(e, group[i], "");
+        if (e->prog->local[i] == 1)
+            host_fn_attr(e, item[i], "");
+    }
+}
+
+/* void name(ptr addrspace(1) ..., i64 ...), for exactly this work-group. */
+static bell_status
+make_kernel(struct host_emit *e)
+{
+    const struct lower_program *p = e->prog;
+    uint32_t n = p->n_params + p->n_vars, i;
+    unsigned size = p->local[0] * p->local[1] * p->local[2];
+    LLVMTypeRef *types = arena_alloc(&e->arena, (n + 1) * sizeof(LLVMTypeRef));
+    char text[32];
+
+    if (!types)
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", p->name);
+    for (i = 0; i < n; i++)
+        types[i] = i < p->n_params ? e->t_ptr : e->t_i64;
+    e->fn = e->ll->AddFunction(e->mod, p->name,
+                               e->ll->FunctionType(e->t_void, types, n, 0));
+    e->ll->SetFunctionCallConv(e->fn, CC_KERNEL);
+    for (i = 0; i < p->n_params; i++)
+        param_attr(e, i);
+    host_enum_attr(e, LLVMAttributeFunctionIndex, "nounwind", 0);
+    snprintf(text, sizeof(text), "%u,%u", size, size);
+    host_fn_attr(e, "amdgpu-flat-work-group-size", text);
+    host_fn_attr(e, "uniform-work-group-size", "true");
+    host_fn_attr(e, "no-trapping-math", "true");
+    deny_inputs(e);
+    return BELL_OK;
+}
+
+static bell_status
+emit_kernel(struct host_emit *e)
+{
+    const struct amdgpu_target *target = e->target;
+    LLVMBasicBlockRef body;
+
+    e->t_ptr = e->ll->PointerTypeInContext(e->ctx, SPACE_GLOBAL);
+    e->t_local = e->ll->PointerTypeInContext(e->ctx, SPACE_LOCAL);
+    e->arg_align_bytes = target->arg_align_bytes;
+    BELL_TRY(make_kernel(e));
+    e->entry = host_new_block(e);
+    body = host_new_block(e);
+    e->ll->PositionBuilderAtEnd(e->b, body);
+    BELL_TRY(host_emit_ops(e));
+    e->ll->BuildRetVoid(e->b);
+    e->ll->PositionBuilderAtEnd(e->b, e->entry);
+    e->ll->BuildBr(e->b, body);
+    return BELL_OK;
+}
+
+static LLVMValueRef
+get_arg(struct host_emit *e, const struct uop *u)
+{
+    return e->ll->GetParam(e->fn, (unsigned)u->arg.i);
+}
+
+static LLVMValueRef
+get_coordinate(struct host_emit *e, const struct uop *u)
+{
+    static const char *const names[] = {
+        "llvm.amdgcn.workgroup.id.x", "llvm.amdgcn.workgroup.id.y",
+        "llvm.amdgcn.workgroup.id.z", NULL,
+        "llvm.amdgcn.workitem.id.x",  "llvm.amdgcn.workitem.id.y",
+        "llvm.amdgcn.workitem.id.z",
+    };
+    const uint32_t *sizes;
+
+    if (u->arg.i < 0 || u->arg.i > 6 || !names[u->arg.i])
+        return NULL;
+    sizes = u->arg.i < 3 ? e->prog->grid : e->prog->local;
+    if (sizes[u->arg.i & 3] == 1)
+        return host_i32(e, 0);
+    return host_intrinsic(e, names[u->arg.i], NULL, 0, NULL, 0);
+}
+
+static LLVMValueRef
+get_local(struct host_emit *e, const struct uop *u)
+{
+    const uint64_t *at = map_get(&e->locals, u->id);
+    const struct uop_local *local = u->arg.data;
+    LLVMTypeRef type;
+    LLVMValueRef var;
+
+    if (at)
+        return (LLVMValueRef)(uintptr_t)*at;
+    type = e->ll->ArrayType2(host_mem_type(e, u->dtype, 1),
+                             (uint64_t)local->n_elems);
+    var = e->ll->AddGlobalInAddressSpace(e->mod, type, "local", SPACE_LOCAL);
+    e->ll->SetInitializer(var, e->ll->GetUndef(type));
+    e->ll->SetLinkage(var, LLVMInternalLinkage);
+    e->ll->SetAlignment(var, 16);
+    return map_put(&e->locals, u->id, (uint64_t)(uintptr_t)var) == 0 ? var
+                                                                     : NULL;
+}
+
+/* The C interface of LLVM 19 cannot name the scope of a fence, so two are
+ * read from text, and copied. */
+static bell_status
+read_fences(struct host_emit *e)
+{
+    static const char text[] = "define void @fences() {\n"
+                               "  fence syncscope(\"workgroup\") release\n"
+                               "  fence syncscope(\"workgroup\") acquire\n"
+                               "  ret void\n"
+                               "}\n";
+    LLVMMemoryBufferRef buffer = e->ll->CreateMemoryBufferWithMemoryRangeCopy(
+        text, sizeof(text) - 1, "fences");
+    char *message = NULL;
+    bell_status status;
+
+    if (e->ll->ParseIRInContext(e->ctx, buffer, &e->helper, &message)) {
+        status = bell_fail(BELL_E_INTERNAL, "%s: LLVM's fences: %s",
+                           e->prog->name, message ? message : "");
+        e->ll->DisposeMessage(message);
+        e->helper = NULL;
+        return status;
+    }
+    e->fences[0] = e->ll->GetFirstInstruction(e->ll->GetFirstBasicBlock(
+        e->ll->GetNamedFunction(e->helper, "fences")));
+    e->fences[1] = e->ll->GetNextInstruction(e->fences[0]);
+    return BELL_OK;
+}
+
+static bell_status
+emit_barrier(struct host_emit *e)
+{
+    if (!e->helper)
+        BELL_TRY(read_fences(e));
+    e->ll->InsertIntoBuilder(e->b, e->ll->InstructionClone(e->fences[0]));
+    host_intrinsic(e, "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0);
+    e->ll->InsertIntoBuilder(e->b, e->ll->InstructionClone(e->fences[1]));
+    return BELL_OK;
+}
+
+/* ---- the code generator ---- */
+
+static bell_status
+make_machine(struct host_job *job)
+{
+    const struct amdgpu_target *target = job->e.target;
+    const struct llvm_api *ll = job->e.ll;
+    struct host_machine *m = host_calloc(1, sizeof(*m));
+    LLVMTargetRef amdgpu;
+    char *message = NULL;
+    bell_status status;
+
+    if (!m)
+        return bell_fail(BELL_E_NO_MEMORY, "a code generator");
+    m->triple = (char *)(uintptr_t)TRIPLE;
+    m->has_round = true;
+    if (ll->GetTargetFromTriple(TRIPLE, &amdgpu, &message)) {
+        status = bell_fail(BELL_E_UNSUPPORTED,
+                           "LLVM has no code generator for " TRIPLE ": %s",
+                           message ? message : "");
+        ll->DisposeMessage(message);
+        host_free(m);
+        return status;
+    }
+    m->tm = ll->CreateTargetMachine(amdgpu, TRIPLE, target->gfx, "",
+                                    LLVMCodeGenLevelDefault, LLVMRelocPIC,
+                                    LLVMCodeModelDefault);
+    if (!m->tm) {
+        host_free(m);
+        return bell_fail(BELL_E_NO_MEMORY, "a code generator for %s",
+                         target->gfx);
+    }
+    job->e.machine = m;
+    return BELL_OK;
+}
+
+static void
+drop_machine(struct host_job *job)
+{
+    struct host_machine *m = (struct host_machine *)(uintptr_t)job->e.machine;
+
+    job->e.ll->DisposeTargetMachine(m->tm);
+    host_free(m);
+}
+
+static bell_status
+run(const struct lower_program *program, const struct amdgpu_target *target,
+    struct host_job *job)
+{
+    struct host_dialect dialect = {
+        .name = target->gfx,
+        .is_gpu = true,
+        .emit = emit_kernel,
+        .arg = get_arg,
+        .special = get_coordinate,
+        .local = get_local,
+        .barrier = emit_barrier,
+    };
+    struct lower_target known;
+
+    BELL_TRY(render_amdgpu_lower_target(target, &known));
+    BELL_TRY(llvm_api_amdgpu());
+    BELL_TRY(llvm_api_get(&job->e.ll));
+    job->e.prog = program;
+    job->e.dialect = &dialect;
+    job->e.target = target;
+    job->e.vector_bytes = known.vector_bytes;
+    job->machine = make_machine;
+    job->done = drop_machine;
+    return host_job_run(job);
+}
+
+bell_status
+render_amdgpu(const struct lower_program *program,
+              const struct amdgpu_target *target,
+              struct render_binary *out_binary)
+{
+    struct host_job job = {.out_binary = out_binary};
+    uint64_t begin_ns = time_now_ns();
+
+    BELL_TRY(run(program, target, &job));
+    LOG(LOG_TIME, "render: %s: LLVM %.3f ms, %zu bytes", program->name,
+        (double)(time_now_ns() - begin_ns) * 1e-6, out_binary->size_bytes);
+    return BELL_OK;
+}
+
+bell_status
+render_amdgpu_text(const struct lower_program *program,
+                   const struct amdgpu_target *target, char **out_text)
+{
+    struct host_job job = {.out_text = out_text};
+
+    return run(program, target, &job);
+}
+
+bell_status
+render_amdgpu_asm(const struct lower_program *program,
+                  const struct amdgpu_target *target, char **out_text)
+{
+    struct host_job job = {.out_asm = out_text};
+
+    return run(program, target, &job);
+}

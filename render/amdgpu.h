@@ -1,0 +1,40 @@
+/* AMD: from a linear program to a code object, in process, through LLVM.
+ *
+ * A kernel takes the addresses of its PARAMs, then its VARs, 8 bytes each, and
+ * no implicit arguments. LOCAL memory is static: the descriptor's
+ * group_segment_fixed_size. Arithmetic is exact (rounded once, to nearest).
+ * Thread safe. src: hw/amd/CODEOBJ.md 1, 2, 7 to 9.
+ */
+#ifndef BELL_RENDER_AMDGPU_H
+#define BELL_RENDER_AMDGPU_H
+
+#include "lower/lower.h"
+#include "render/render.h"
+
+/* What code is made for. Plain data. */
+struct amdgpu_target {
+    char gfx[16]; /* "gfx942"; also gfx90a, gfx1030, gfx1100, gfx1201 */
+    uint32_t arg_align_bytes; /* what PARAM addresses are aligned to, a power
+                               * of two; 0: to one element only */
+};
+
+/* What lowering may leave for such a target. An unknown one is
+ * BELL_E_UNSUPPORTED with a list of those known. Needs no LLVM. */
+BELL_MUST_CHECK bell_status render_amdgpu_lower_target(
+    const struct amdgpu_target *target, struct lower_target *out_target);
+
+/* An ELF64 relocatable object with one kernel, program->name, and its
+ * descriptor. */
+BELL_MUST_CHECK bell_status render_amdgpu(const struct lower_program *program,
+                                          const struct amdgpu_target *target,
+                                          struct render_binary *out_binary);
+
+/* The LLVM IR of the same, and the assembler's text (host_free them). */
+BELL_MUST_CHECK bell_status
+render_amdgpu_text(const struct lower_program *program,
+                   const struct amdgpu_target *target, char **out_text);
+BELL_MUST_CHECK bell_status
+render_amdgpu_asm(const struct lower_program *program,
+                  const struct amdgpu_target *target, char **out_text);
+
+#endif

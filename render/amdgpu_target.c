@@ -1,0 +1,55 @@
+/* The AMD chips that code is made for. */
+#include "render/amdgpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+/* src: hw/amd/CODEOBJ.md 1 and 2; numbers of processors: guess, of the largest
+ * card with that chip; a device says its own. */
+static const struct {
+    const char *gfx;
+    uint16_t wave_lanes, n_units;
+    uint16_t max_regs; /* of a thread that code should use */
+} chips[] = {
+    {"gfx90a", 64, 104, 256}, {"gfx942", 64, 304, 256},
+    {"gfx1030", 32, 80, 256}, {"gfx1100", 32, 96, 256},
+    {"gfx1201", 32, 64, 256},
+};
+
+bell_status
+render_amdgpu_lower_target(const struct amdgpu_target *target,
+                           struct lower_target *out_target)
+{
+    struct lower_target t = {
+        .vector_bytes = 16,
+        .n_vector_regs = 32, /* 16 bytes each: half of a thread's registers */
+        .n_threads = 1024,
+        .l1_bytes = 32 * 1024,
+        .l2_bytes = 4 * 1024 * 1024,
+        .has_fma = true,
+        .has_f16 = true,
+        .is_gpu = true,
+        .max_threads = 1024,
+        .max_shared_bytes = 64 * 1024,
+        /* an AQL packet counts work-items in 32 bits */
+        .max_grid = {UINT32_MAX / 1024, 65535, 65535},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        if (strcmp(chips[i].gfx, target->gfx) != 0)
+            continue;
+        t.warp_lanes = chips[i].wave_lanes;
+        t.n_units = chips[i].n_units;
+        t.max_regs = chips[i].max_regs;
+        snprintf(t.name, sizeof(t.name), "%s-llvm19", chips[i].gfx);
+        *out_target = t;
+        return BELL_OK;
+    }
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "'%.15s' is not known; known: gfx90a gfx942 gfx1030 "
+                     "gfx1100 gfx1201",
+                     target->gfx);
+}

@@ -1,0 +1,245 @@
+/* See amdgpu_check.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "amdgpu_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "host_run.h"
+
+const char *const amdgpu_chips[AMDGPU_N_CHIPS] = {"gfx942", "gfx1100", "gfx90a",
+                                                  "gfx1030", "gfx1201"};
+
+struct amdgpu_target
+amdgpu_check_target(unsigned idx)
+{
+    struct amdgpu_target target = {.arg_align_bytes = 64};
+
+    snprintf(target.gfx, sizeof(target.gfx), "%s", amdgpu_chips[idx]);
+    return target;
+}
+
+static size_t
+buf_bytes(const struct p_buf *buf)
+{
+    return buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes;
+}
+
+/* ---- running ---- */
+
+/* Every buffer is a region of its own; code and arguments another. */
+struct memory {
+    struct arena_memory code;
+    const struct p_buf *bufs;
+    uint32_t n_bufs;
+};
+
+#define BUF_VA(i) ((uint64_t)((i) + 1) << 32)
+
+static void *
+at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
+{
+    const struct memory *m = user;
+    uint64_t i = (va >> 32) - 1, offset = (uint32_t)va;
+
+    if (va >= ARENA_VA && va + n_bytes <= ARENA_VA + m->code.size_bytes &&
+        access != AMD_ACCESS_STORE && access != AMD_ACCESS_ATOMIC)
+        return memory_at(&m->code, va);
+    if (i >= m->n_bufs || offset + n_bytes > buf_bytes(&m->bufs[i]))
+        return NULL;
+    return (char *)m->bufs[i].data + offset;
+}
+
+static void
+fail_with_code(const struct lower_program *p,
+               const struct amdgpu_target *target, const char *what)
+{
+    char message[BELL_ERROR_MESSAGE], *text = NULL;
+
+    snprintf(message, sizeof(message), "%s", bell_error_last()->message);
+    if (render_amdgpu_asm(p, target, &text) == BELL_OK)
+        fprintf(stderr, "%s\n", text);
+    host_free(text);
+    fail_msg("%s on %s: %s", what, target->gfx, message);
+}
+
+static void
+launch_object(struct memory *m, const struct amd_object *object,
+              const struct lower_program *p, unsigned chip, const int64_t *vars,
+              const char *what)
+{
+    struct amdgpu_target target = amdgpu_check_target(chip);
+    uint64_t args[AMDGPU_CHECK_MAX_BUFS + 8], va;
+    struct amd_launch launch = {.seed = 5, .max_insns = 100000000};
+    struct amd_wave_report report;
+    struct amd_code *code;
+    uint32_t i;
+
+    for (i = 0; i < p->n_params; i++)
+        args[i] = BUF_VA(i);
+    for (i = 0; i < p->n_vars; i++)
+        args[p->n_params + i] = (uint64_t)vars[i];
+    va = memory_put(&m->code, args, (p->n_params + p->n_vars) * sizeof(*args));
+    launch.wave32 = object_kernel(object, p->name, &launch) >> 10 & 1;
+    launch.user_data[0] = (uint32_t)va;
+    launch.user_data[1] = (uint32_t)(va >> 32);
+    launch.memory = (struct amd_memory){at, m};
+    memcpy(launch.grid, p->grid, sizeof(launch.grid));
+    memcpy(launch.local, p->local, sizeof(launch.local));
+    assert_int_equal(amd_code_create(chip ? ISA_GFX11 : ISA_GFX9, &code),
+                     BELL_OK);
+    if (amd_wave_run(code, &launch, &report) != BELL_OK)
+        fail_with_code(p, &target, what);
+    amd_code_destroy(code);
+}
+
+void
+amdgpu_check_run(const struct lower_program *p, unsigned chip,
+                 const struct p_buf *bufs, uint32_t n_bufs, const int64_t *vars,
+                 const char *what)
+{
+    struct amdgpu_target target = amdgpu_check_target(chip);
+    struct memory m = {.bufs = bufs, .n_bufs = n_bufs};
+    struct render_binary binary;
+    struct amd_object object;
+
+    if (render_amdgpu(p, &target, &binary) != BELL_OK)
+        fail_msg("%s on %s: %s", what, target.gfx, bell_error_last()->message);
+    memory_init(&m.code, binary.size_bytes + 65536);
+    object_load_data(&object, &m.code, binary.data, binary.size_bytes);
+    launch_object(&m, &object, p, chip, vars, what);
+    object_free(&object);
+    memory_fini(&m.code);
+    render_binary_fini(&binary);
+}
+
+void
+amdgpu_check_buf(struct p_buf *buf, unsigned dtype, size_t n, uint64_t *rng)
+{
+    size_t i;
+
+    buf->dtype = (enum uop_dtype)dtype;
+    buf->n_elems = n;
+    buf->data = calloc(n, uop_dtype_infos[dtype].size_bytes);
+    assert_non_null(buf->data);
+    for (i = 0; rng && i < n; i++)
+        p_set(buf, i, random_value(rng, buf->dtype));
+}
+
+static void
+copy_bufs(struct p_buf *to, const struct p_buf *from, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        amdgpu_check_buf(&to[i], from[i].dtype, from[i].n_elems, NULL);
+        memcpy(to[i].data, from[i].data, buf_bytes(&from[i]));
+    }
+}
+
+static void
+expect_same(const struct p_buf *got, const struct p_buf *want, bool zeros,
+            const char *what, const char *chip)
+{
+    size_t i;
+
+    for (i = 0; i < want->n_elems; i++) {
+        union uop_arg a, b;
+        p_get(got, i, &a);
+        p_get(want, i, &b);
+        if (same_value(want->dtype, a, b, zeros))
+            continue;
+        if (uop_dtype_infos[want->dtype].is_float)
+            fail_msg("%s on %s: element %zu is %a, not %a", what, chip, i, a.f,
+                     b.f);
+        fail_msg("%s on %s: element %zu is %lld, not %lld", what, chip, i,
+                 (long long)a.i, (long long)b.i);
+    }
+}
+
+void
+amdgpu_check_program(const struct lower_program *p, const struct p_buf *bufs,
+                     uint32_t n_bufs, bool zeros, const char *what)
+{
+    struct p_buf mine[AMDGPU_CHECK_MAX_BUFS], ref[AMDGPU_CHECK_MAX_BUFS];
+    char err[256];
+    uint32_t i, chip;
+
+    copy_bufs(ref, bufs, n_bufs);
+    if (p_run(p, ref, n_bufs, err, sizeof(err)) != 0)
+        fail_msg("%s: %s", what, err);
+    for (chip = 0; chip < AMDGPU_N_RUN; chip++) {
+        copy_bufs(mine, bufs, n_bufs);
+        amdgpu_check_run(p, chip, mine, n_bufs, NULL, what);
+        for (i = 0; i < n_bufs; i++) {
+            expect_same(&mine[i], &ref[i], zeros, what, amdgpu_chips[chip]);
+            free(mine[i].data);
+        }
+    }
+    for (i = 0; i < n_bufs; i++)
+        free(ref[i].data);
+}
+
+/* ---- compiling ---- */
+
+/* The descriptor against what the program is. src: CODEOBJ.md 4, 5. */
+static void
+check_descriptor(const struct lower_program *p, unsigned chip,
+                 const struct render_binary *binary, const char *what)
+{
+    struct amd_launch launch = {.pc = 0};
+    struct arena_memory memory;
+    struct amd_object object;
+    unsigned char kd[64];
+    uint32_t properties, words[3], dims, ids;
+    uint64_t kd_va;
+    size_t size;
+
+    memory_init(&memory, binary->size_bytes + 65536);
+    object_load_data(&object, &memory, binary->data, binary->size_bytes);
+    properties = object_kernel(&object, p->name, &launch);
+    kd_va = object_section(&object, ".rodata", &size);
+    assert_true(size >= sizeof(kd));
+    memcpy(kd, memory_at(&memory, kd_va), sizeof(kd));
+    memcpy(words, kd, sizeof(words));
+    if (words[0] != p->shared_bytes)
+        fail_msg("%s: %u bytes of LDS, not %u", what, words[0],
+                 p->shared_bytes);
+    if (words[2] > (p->n_params + p->n_vars) * 8)
+        fail_msg("%s: %u bytes of arguments for %u", what, words[2],
+                 p->n_params + p->n_vars);
+    assert_int_equal(launch.pc & 255, 0);
+    assert_int_equal(properties >> 10 & 1, chip == 1 || chip > 2); /* wave32 */
+    assert_int_equal(properties & 0x36, 0); /* no dispatch, queue pointer .. */
+    ids = launch.rsrc2 >> 11 & 3;
+    dims = p->local[2] > 1 ? 2 : p->local[1] > 1;
+    assert_true(ids >= dims || p->n_params == 0);
+    object_free(&object);
+    memory_fini(&memory);
+}
+
+void
+amdgpu_check_compile(const struct lower_program *p, const char *what)
+{
+    unsigned i;
+
+    for (i = 0; i < AMDGPU_N_CHIPS; i++) {
+        struct amdgpu_target target = amdgpu_check_target(i);
+        struct render_binary binary;
+
+        if (render_amdgpu(p, &target, &binary) != BELL_OK)
+            fail_msg("%s on %s: %s", what, target.gfx,
+                     bell_error_last()->message);
+        check_descriptor(p, i, &binary, what);
+        render_binary_fini(&binary);
+    }
+}

@@ -1,0 +1,38 @@
+/* Runs programs as AMD machine code in the interpreter of sim/ and in that of
+ * p_interp.h and compares every buffer; compiles them for all chips. */
+#ifndef BELL_TESTS_UNIT_AMDGPU_CHECK_H
+#define BELL_TESTS_UNIT_AMDGPU_CHECK_H
+
+#include "amd_object.h"
+#include "p_interp.h"
+#include "render/amdgpu.h"
+
+#define AMDGPU_CHECK_MAX_BUFS 8
+
+/* All chips; the first two are those that can be run. */
+extern const char *const amdgpu_chips[];
+#define AMDGPU_N_CHIPS 5
+#define AMDGPU_N_RUN   2
+
+/* For chip `idx`; buffers are aligned to 64 bytes. */
+struct amdgpu_target amdgpu_check_target(unsigned idx);
+
+/* Compiles the program for the chip and runs it on the buffers. VARs are the
+ * int64s of `vars`. Fails the test on an error, naming `what`. */
+void amdgpu_check_run(const struct lower_program *p, unsigned chip,
+                      const struct p_buf *bufs, uint32_t n_bufs,
+                      const int64_t *vars, const char *what);
+
+/* In both interpreters, for every chip that can be run. With `zeros`, +0 and
+ * -0 are equal. */
+void amdgpu_check_program(const struct lower_program *p,
+                          const struct p_buf *bufs, uint32_t n_bufs, bool zeros,
+                          const char *what);
+
+/* Compiles for every chip. The descriptors are looked at. */
+void amdgpu_check_compile(const struct lower_program *p, const char *what);
+
+void amdgpu_check_buf(struct p_buf *buf, unsigned dtype, size_t n,
+                      uint64_t *rng);
+
+#endif
