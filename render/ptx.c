@@ -537,6 +537,22 @@ emit_load(struct ptx_emit *e, const struct uop *u)
     return set_value(e, u, &v);
 }
 
+bell_status
+ptx_load_late(struct ptx_emit *e, const struct uop *load)
+{
+    return emit_load(e, load);
+}
+
+/* What was copied must be there: see ptx_copy.c. Loops may come back here
+ * with copies that are further down. */
+static void
+emit_barrier(struct ptx_emit *e)
+{
+    if (e->copies.n_used)
+        ptx_put(&e->body, "\tcp.async.wait_all;\n");
+    ptx_put(&e->body, "\tbar.sync 0;\n");
+}
+
 static bell_status
 emit_one(struct ptx_emit *e, const struct uop *u)
 {
@@ -561,7 +577,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_ENDIF:
         return end_if(e, u);
     case UOP_BARRIER:
-        ptx_put(&e->body, "\tbar.sync 0;\n");
+        emit_barrier(e);
         return BELL_OK;
     case UOP_ACC:
         return copy_value(e, u, u->src[0]);
@@ -572,7 +588,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_STORE:
         return ptx_emit_store(e, u);
     case UOP_LOAD:
-        return emit_load(e, u);
+        return ptx_is_copied(e, u) ? BELL_OK : emit_load(e, u);
     default:
         BELL_TRY(ptx_emit_op(e, u, &v));
         return set_value(e, u, &v);
@@ -632,6 +648,7 @@ emit_body(struct ptx_emit *e)
     if (e->arena.failed)
         return ptx_no_memory(e);
     BELL_TRY(ptx_declare_locals(e));
+    BELL_TRY(ptx_find_copies(e));
     for (i = 0; i < p->n_ops; i++)
         BELL_TRY(emit_one(e, e->ops[i]));
     if (e->n_loops)
@@ -697,12 +714,14 @@ render_ptx(const struct lower_program *program, const struct ptx_target *target,
     map_init(&e.index);
     map_init(&e.addresses);
     map_init(&e.locals);
+    map_init(&e.copies);
     status = emit_body(&e);
     if (status == BELL_OK)
         status = finish(&e, out_text);
     host_free(e.header.data);
     host_free(e.body.data);
     host_free(e.addrs);
+    map_fini(&e.copies);
     map_fini(&e.locals);
     map_fini(&e.addresses);
     map_fini(&e.index);

@@ -82,6 +82,7 @@ struct ptx_emit {
     size_t n_addrs, cap_addrs;
     uint32_t n_dynamic_bytes;
     struct map locals;      /* LOCAL's id -> offset in dynamic memory */
+    struct map copies;      /* ids of LOADs that are put off */
     struct ptx_text header; /* .shared declarations, argument loads */
 };
 
@@ -144,12 +145,51 @@ BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
 void ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r);
 
 /* ptx_mem.c */
+/* One access, taken apart. */
+struct ptx_access {
+    const struct uop *u, *memory; /* PARAM or LOCAL */
+    const struct uop *gate_node;  /* or NULL */
+    struct ptx_value gate;
+    uint32_t lanes, elem_bytes;
+    unsigned dtype;
+    const char *space;
+};
+
+BELL_MUST_CHECK bell_status ptx_take_apart(struct ptx_emit *e,
+                                           const struct uop *u,
+                                           struct ptx_access *out_access);
+/* The index as what is in a register, and a constant for the instruction. */
+BELL_MUST_CHECK bell_status ptx_split_index(struct ptx_emit *e,
+                                            const struct ptx_access *a,
+                                            const struct uop **out_index,
+                                            int64_t *out_offset);
+/* The address of element `index`, in lane `lane` of it; kept for later. */
+BELL_MUST_CHECK bell_status ptx_find_address(
+    struct ptx_emit *e, const struct ptx_access *a, const struct uop *index,
+    uint32_t lane, struct ptx_opnd *out, struct ptx_fact *out_fact);
+/* Elements that one instruction may access from `lane` on, `at` being the
+ * constant part of its index. */
+uint32_t ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
+                        struct ptx_fact fact, int64_t at, uint32_t lane);
 BELL_MUST_CHECK bell_status ptx_emit_load(struct ptx_emit *e,
                                           const struct uop *u,
                                           struct ptx_opnd *out_lanes);
 BELL_MUST_CHECK bell_status ptx_emit_store(struct ptx_emit *e,
                                            const struct uop *u);
 BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
+/* Makes the value of a LOAD that was put off. */
+BELL_MUST_CHECK bell_status ptx_load_late(struct ptx_emit *e,
+                                          const struct uop *load);
+
+/* cp.async (ptx_copy.c): a LOAD from global memory whose value only goes into
+ * LOCAL memory is put off, and done by the STORE. */
+BELL_MUST_CHECK bell_status ptx_find_copies(struct ptx_emit *e);
+bool ptx_is_copied(const struct ptx_emit *e, const struct uop *load);
+/* The STORE of such a LOAD; false where it cannot be done in this way. */
+BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
+                                          const struct uop *store,
+                                          bool *out_is_done);
+
 /* Two operands of 16 bits in a register of 32. */
 struct ptx_opnd ptx_pack_halves(struct ptx_emit *e, struct ptx_opnd lo,
                                 struct ptx_opnd hi);

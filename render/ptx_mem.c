@@ -14,16 +14,6 @@
 
 #define STATIC_SHARED_BYTES (48u * 1024)
 
-/* One access, taken apart. */
-struct access {
-    const struct uop *u, *memory; /* PARAM or LOCAL */
-    const struct uop *gate_node;  /* or NULL */
-    struct ptx_value gate;
-    uint32_t lanes, elem_bytes;
-    unsigned dtype;
-    const char *space;
-};
-
 /* ---- shared memory ---- */
 
 static uint64_t
@@ -106,7 +96,7 @@ split_index(const struct uop *index, int64_t *out_offset)
 }
 
 static struct ptx_opnd
-shared_base(struct ptx_emit *e, const struct access *a)
+shared_base(struct ptx_emit *e, const struct ptx_access *a)
 {
     struct ptx_opnd r = ptx_reg(e, PTX_B32);
     const uint64_t *at = map_get(&e->locals, a->memory->id);
@@ -124,7 +114,7 @@ shared_base(struct ptx_emit *e, const struct access *a)
 
 /* base + index * elem_bytes in a new register. */
 static bell_status
-compute_address(struct ptx_emit *e, const struct access *a,
+compute_address(struct ptx_emit *e, const struct ptx_access *a,
                 const struct ptx_value *index, uint32_t lane,
                 struct ptx_opnd *out)
 {
@@ -154,10 +144,10 @@ compute_address(struct ptx_emit *e, const struct access *a,
 }
 
 /* The address of element `index`, in lane `lane` of it; kept for later. */
-static bell_status
-find_address(struct ptx_emit *e, const struct access *a,
-             const struct uop *index, uint32_t lane, struct ptx_opnd *out,
-             struct ptx_fact *out_fact)
+bell_status
+ptx_find_address(struct ptx_emit *e, const struct ptx_access *a,
+                 const struct uop *index, uint32_t lane, struct ptx_opnd *out,
+                 struct ptx_fact *out_fact)
 {
     uint64_t key = (uint64_t)a->memory->id << 32 | index->id;
     const uint64_t *old =
@@ -212,7 +202,7 @@ memory_type(unsigned dtype)
 
 /* Writes "@%p ld.global.v4.f32 {...}, [%rd1+16]" or its store. */
 static void
-put_access(struct ptx_emit *e, const struct access *a,
+put_access(struct ptx_emit *e, const struct ptx_access *a,
            const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
            const struct ptx_opnd *lanes, uint32_t n)
 {
@@ -254,9 +244,9 @@ memory_class(unsigned dtype)
 
 /* Elements that one instruction may access from this one on. Halves go two in
  * a word, so eight at once. */
-static uint32_t
-chunk_size(const struct ptx_emit *e, const struct access *a,
-           struct ptx_fact fact, int64_t at, uint32_t lane)
+uint32_t
+ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
+               struct ptx_fact fact, int64_t at, uint32_t lane)
 {
     uint32_t left = a->lanes - lane, n, bytes;
     uint64_t align = e->target->arg_align_bytes;
@@ -296,12 +286,12 @@ ptx_pack_halves(struct ptx_emit *e, struct ptx_opnd lo, struct ptx_opnd hi)
 /* put_access for halves, two in a word. Where no gate is in the way, the
  * halves know their word. */
 static void
-put_halves(struct ptx_emit *e, const struct access *a,
+put_halves(struct ptx_emit *e, const struct ptx_access *a,
            const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
            struct ptx_opnd *lanes, uint32_t n)
 {
     bool store = a->u->op == UOP_STORE;
-    struct access words = *a;
+    struct ptx_access words = *a;
     struct ptx_opnd w[4];
     uint32_t i;
 
@@ -324,8 +314,8 @@ put_halves(struct ptx_emit *e, const struct access *a,
 
 /* ---- accesses ---- */
 
-static bell_status
-take_apart(struct ptx_emit *e, const struct uop *u, struct access *a)
+bell_status
+ptx_take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
 {
     const struct uop *memory = u->src[0];
 
@@ -347,33 +337,48 @@ take_apart(struct ptx_emit *e, const struct uop *u, struct access *a)
     return BELL_OK;
 }
 
+bell_status
+ptx_split_index(struct ptx_emit *e, const struct ptx_access *a,
+                const struct uop **out_index, int64_t *out_offset)
+{
+    const struct uop *index = a->u->src[1];
+    struct ptx_value v;
+
+    *out_offset = 0;
+    *out_index = index;
+    if (index->lanes > 1)
+        return BELL_OK;
+    index = split_index(index, out_offset);
+    if (*out_offset && a->memory->op == UOP_LOCAL) {
+        /* nobody says what 32-bit addresses below 0 plus a constant are */
+        BELL_TRY(ptx_value_of(e, index, &v));
+        if (v.fact.min < 0) {
+            *out_offset = 0;
+            return BELL_OK;
+        }
+    }
+    *out_index = index;
+    return BELL_OK;
+}
+
 /* Runs over an access in pieces. `lanes` are what is stored, or registers
  * that already hold what a closed gate gives. */
 static bell_status
-access_lanes(struct ptx_emit *e, const struct access *a, struct ptx_opnd *lanes)
+access_lanes(struct ptx_emit *e, const struct ptx_access *a,
+             struct ptx_opnd *lanes)
 {
-    const struct uop *index = a->u->src[1];
+    const struct uop *index;
     struct ptx_opnd addr, gate;
     struct ptx_fact fact;
     int64_t offset = 0;
     uint32_t lane, n;
 
-    if (index->lanes == 1)
-        index = split_index(index, &offset);
-    if (offset && a->memory->op == UOP_LOCAL) {
-        /* nobody says what 32-bit addresses below 0 plus a constant are */
-        struct ptx_value v;
-        BELL_TRY(ptx_value_of(e, index, &v));
-        if (v.fact.min < 0) {
-            index = a->u->src[1];
-            offset = 0;
-        }
-    }
+    BELL_TRY(ptx_split_index(e, a, &index, &offset));
     for (lane = 0; lane < a->lanes; lane += n) {
         int64_t at = offset + (index->lanes == 1 ? lane : 0);
-        BELL_TRY(find_address(e, a, index, index->lanes == 1 ? 0 : lane, &addr,
-                              &fact));
-        n = index->lanes > 1 ? 1 : chunk_size(e, a, fact, at, lane);
+        BELL_TRY(ptx_find_address(e, a, index, index->lanes == 1 ? 0 : lane,
+                                  &addr, &fact));
+        n = index->lanes > 1 ? 1 : ptx_chunk_size(e, a, fact, at, lane);
         if (a->gate_node)
             gate = ptx_in_reg(
                 e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
@@ -389,8 +394,8 @@ access_lanes(struct ptx_emit *e, const struct access *a, struct ptx_opnd *lanes)
 
 /* In a register that a store can take. */
 static struct ptx_opnd
-to_memory(struct ptx_emit *e, const struct access *a, const struct ptx_value *v,
-          uint32_t lane)
+to_memory(struct ptx_emit *e, const struct ptx_access *a,
+          const struct ptx_value *v, uint32_t lane)
 {
     struct ptx_opnd o = v->lanes[lane], r;
 
@@ -408,10 +413,17 @@ ptx_emit_store(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_opnd *lanes;
     struct ptx_value v;
-    struct access a;
+    struct ptx_access a;
+    bool is_done = false;
     uint32_t i;
 
-    BELL_TRY(take_apart(e, u, &a));
+    if (ptx_is_copied(e, u->src[2])) {
+        BELL_TRY(ptx_emit_copy(e, u, &is_done));
+        if (is_done)
+            return BELL_OK;
+        BELL_TRY(ptx_load_late(e, u->src[2]));
+    }
+    BELL_TRY(ptx_take_apart(e, u, &a));
     BELL_TRY(ptx_value_of(e, u->src[2], &v));
     lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
     if (!lanes)
@@ -426,10 +438,10 @@ ptx_emit_load(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
 {
     struct ptx_opnd *lanes;
     struct ptx_value other;
-    struct access a;
+    struct ptx_access a;
     uint32_t i;
 
-    BELL_TRY(take_apart(e, u, &a));
+    BELL_TRY(ptx_take_apart(e, u, &a));
     lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
     if (!lanes)
         return ptx_no_memory(e);
