@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 
-#define INDEX_MAX 0xffffffull /* 64 MiB of words */
+#define INDEX_MAX 0xffffull
 
 struct parse {
     const char *name;
