@@ -220,10 +220,12 @@ put_attrs(struct writer *w, uint32_t entry_sym, uint32_t const0_sym)
 
     put_attr_words(w, S_INFO_ENTRY, ATTR_CUDA_API_VERSION,
                    (uint32_t[]){TOOLKIT}, 1);
-    put_attr_words(w, S_INFO_ENTRY, ATTR_PARAM_CBANK,
-                   (uint32_t[]){const0_sym, w->arch->param_base | total << 16},
-                   2);
-    put_attr(w, S_INFO_ENTRY, ATTR_U16, ATTR_CBANK_PARAM_SIZE, total);
+    if (total) {
+        put_attr_words(
+            w, S_INFO_ENTRY, ATTR_PARAM_CBANK,
+            (uint32_t[]){const0_sym, w->arch->param_base | total << 16}, 2);
+        put_attr(w, S_INFO_ENTRY, ATTR_U16, ATTR_CBANK_PARAM_SIZE, total);
+    }
     for (i = d->n_params; i > 0; i--)
         put_attr_words(
             w, S_INFO_ENTRY, ATTR_KPARAM_INFO,

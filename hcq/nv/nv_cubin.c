@@ -554,6 +554,32 @@ read_attrs(struct reader *r, const Elf64_Shdr *s, bool of_kernel)
     return BELL_OK;
 }
 
+/* A kernel without parameters has no PARAM_CBANK; the image of its bank 0 ends
+ * where they would go. src: observed of ptxas 13.0.88 */
+static bell_status
+end_bank0(struct reader *r)
+{
+    static const char name[] = ".nv.constant0.";
+    uint32_t i;
+
+    if (r->c->n_params || r->cbank_bytes)
+        return refuse(r->c, "no PARAM_CBANK: where parameters go is not said");
+    for (i = 0; i < r->c->n_sections; i++) {
+        Elf64_Shdr s = section_at(r, i);
+        const char *text = section_name(r, &s);
+
+        if (strncmp(text, name, sizeof(name) - 1) != 0 ||
+            strcmp(text + sizeof(name) - 1, r->entry) != 0)
+            continue;
+        if (s.sh_size > 65536)
+            return refuse(r->c, "%s has 0x%llx bytes", text,
+                          (unsigned long long)s.sh_size);
+        r->c->param_offset = (uint32_t)align_up(s.sh_size, 8);
+        return BELL_OK;
+    }
+    return refuse(r->c, "neither PARAM_CBANK nor %s%s", name, r->entry);
+}
+
 static bell_status
 check_params(struct reader *r)
 {
@@ -561,7 +587,7 @@ check_params(struct reader *r)
     uint32_t i;
 
     if (!r->has_cbank)
-        return refuse(c, "no PARAM_CBANK: where parameters go is not said");
+        BELL_TRY(end_bank0(r));
     if (!r->has_regs)
         return refuse(c, "no REGCOUNT of '%s'", r->entry);
     if (r->cbank_bytes && r->cbank_bytes != c->param_bytes)

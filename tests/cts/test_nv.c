@@ -92,12 +92,71 @@ test_ptxas(void **state)
     }
 }
 
+/* The driver's loader takes what ptxas makes as it takes the containers. A
+ * simulated card cannot run it, and says so. */
+static void
+test_cubins_load(void **state)
+{
+    static const uint32_t sims[] = {80, 90, 120};
+    char path[256], name[32];
+    size_t c;
+    int k;
+
+    (void)state;
+    if (render_ptxas_find(path, sizeof(path)) != BELL_OK)
+        skip();
+    for (c = 0; c < ARRAY_LEN(sims); c++) {
+        const struct ptx_target target = {.sm = sims[c]};
+        struct hcq_device *dev;
+        struct hcq_queue *queue;
+        struct hcq_cs *cs;
+
+        snprintf(name, sizeof(name), "NV@sim:sm_%u", sims[c]);
+        assert_int_equal(hcq_device_open(name, &dev), BELL_OK);
+        assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue),
+                         BELL_OK);
+        for (k = 0; k < CTS_KERNEL_COUNT; k++) {
+            struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
+            const uint32_t grid[3] = {1, 1, 1};
+            struct nv_container_desc d;
+            struct hcq_program *prog;
+            struct render_binary b;
+            char *text;
+
+            if (!nv_kernel((enum cts_kernel)k, sims[c], &d, &text))
+                continue;
+            assert_int_equal(render_ptxas(text, &target, &b), BELL_OK);
+            desc.name = desc.entry = d.entry;
+            desc.binary = b.data;
+            desc.binary_size_bytes = b.size_bytes;
+            desc.n_vals = d.n_params;
+            desc.shared_bytes = d.has_dynamic ? 65536 : 0;
+            if (hcq_program_create(dev, &desc, &prog) != BELL_OK)
+                fail_msg("%s on %s: %s", d.entry, name,
+                         bell_error_last()->message);
+            if (k == CTS_NOP) {
+                assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+                hcq_cs_exec(cs, prog, NULL, 0, grid, NULL);
+                assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+                assert_int_equal(hcq_queue_wait(queue, 10000000000ull),
+                                 BELL_E_DEVICE_LOST);
+                assert_int_equal(hcq_device_recover(dev), BELL_OK);
+            }
+            hcq_program_destroy(prog);
+            render_binary_fini(&b);
+            free(text);
+        }
+        hcq_device_close(dev);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_ptxas),
+        cmocka_unit_test(test_cubins_load),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

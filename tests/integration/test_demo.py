@@ -157,10 +157,10 @@ def check_files(tap):
         tap.check('a small data set', complaints)
 
 
-def check_memory(tap):
+def check_memory(tap, device, n_parts):
     """Any allocation may fail: a message, exit code 1, no crash, no leak."""
     args = ('demo', 'mnist', '--json', '--steps', '2', '--batch', '8',
-            '--model', 'mlp')
+            '--model', 'mlp', '--device', device)
     nth, n_runs, complaints = 1, 0, []
     while not complaints:
         done = run(*args, BELL_FAIL_ALLOC=str(nth))
@@ -174,9 +174,9 @@ def check_memory(tap):
         if complaints:
             complaints.insert(0, f'BELL_FAIL_ALLOC={nth}')
         n_runs += 1
-        nth = nth + 1 if nth < 20 else nth + nth // (4 if SMALL else 12)
+        nth = nth + 1 if nth < 20 else nth + nth // n_parts
     print(f'# {n_runs} runs, up to allocation {nth}')
-    tap.check('out of memory', complaints)
+    tap.check(f'out of memory on {device}', complaints)
 
 
 def main():
@@ -188,7 +188,9 @@ def main():
     else:
         tap.skip('simulated cards', 'built without them')
     check_files(tap)
-    check_memory(tap)
+    check_memory(tap, 'CPU', 4 if SMALL else 12)
+    if SIMULATED:
+        check_memory(tap, 'NV@sim:sm_90', 2)
     real = data_dir('mnist')
     for name, args, least in (
             ('mlp on drawn digits', (), 0.95),

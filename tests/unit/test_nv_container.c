@@ -241,6 +241,11 @@ check_attrs(const struct render_binary *b, const struct nv_container_desc *d,
     assert_non_null(const0);
     assert_int_equal(const0->sh_size, base + 8 * d->n_params);
     p = find_attr(b, ".nv.info.kern", 0x0A, 0, &size);
+    if (!d->n_params) { /* as ptxas does */
+        assert_null(p);
+        assert_null(find_attr(b, ".nv.info.kern", 0x19, 0, &size));
+        return;
+    }
     assert_non_null(p);
     assert_int_equal(symbol_at(b, (uint32_t)get(p, 4))->st_shndx, number);
     assert_int_equal(get(p + 4, 2), base);
@@ -286,6 +291,9 @@ test_every_arch(void **state)
         d.reqntid[0] = 32;
         d.reqntid[1] = 4;
         d.reqntid[2] = 1;
+        assert_int_equal(render_nv_container(&d, &b), BELL_OK);
+        check_attrs(&b, &d, archs[i].param_base);
+        render_binary_fini(&b);
         d.n_params = 0;
         assert_int_equal(render_nv_container(&d, &b), BELL_OK);
         check_attrs(&b, &d, archs[i].param_base);
