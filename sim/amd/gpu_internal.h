@@ -76,6 +76,12 @@ bool amdgpu_read(struct amdgpu_queue *q, uint64_t va, void *out,
                  uint64_t n_bytes, const char *who);
 bool amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
                   uint64_t n_bytes, const char *who);
+/* Any number of bytes, with pauses for changes of the mappings; a fill's byte
+ * i is that of `word` at i % unit (1, 2 or 4). */
+bool amdgpu_copy(struct amdgpu_queue *q, uint64_t dst, uint64_t src,
+                 uint64_t n_bytes);
+bool amdgpu_fill(struct amdgpu_queue *q, uint64_t dst, uint32_t word,
+                 uint32_t unit, uint64_t n_bytes);
 /* Aligned words that others wait for. */
 bool amdgpu_load32(struct amdgpu_queue *q, uint64_t va, uint32_t *out,
                    const char *who);

@@ -170,6 +170,43 @@ copy_data(struct amdgpu_queue *q, const struct stream *s)
                                 "data");
 }
 
+/* Copies end before the next packet here, with CP_SYNC and without. */
+static bool
+dma_data(struct amdgpu_queue *q, const struct stream *s)
+{
+    uint32_t src_sel, dst_sel, n_bytes;
+    uint64_t dst;
+
+    if (!has_shape(q, s, 6) || !reserved(q, s->words[0], 0xe6306001, 1))
+        return false;
+    src_sel = s->words[0] >> 29 & 3;
+    dst_sel = s->words[0] >> 20 & 3;
+    dst = address(s->words + 3);
+    n_bytes = s->words[5] & 0x3ffffff;
+    if (s->words[0] & 1)
+        return amdgpu_fail(q, "engine 1: compute has none but 0");
+    if (dst_sel != 0 && dst_sel != 3)
+        return amdgpu_fail(q, "destination %u is not memory", dst_sel);
+    if (s->words[5] >> 26 & 15)
+        return amdgpu_fail(q,
+                           "word 6 is 0x%08x: registers, or an address "
+                           "that stays",
+                           s->words[5]);
+    if (s->words[5] >> 31)
+        return amdgpu_fail(q, "writes that are not confirmed");
+    if (src_sel == 0 || src_sel == 3)
+        return amdgpu_copy(q, dst, address(s->words + 1), n_bytes);
+    if (src_sel != 2)
+        return amdgpu_fail(q, "source %u is neither memory nor data", src_sel);
+    if (s->words[2])
+        return amdgpu_fail(q, "data of 32 bits, and word 3 is 0x%08x",
+                           s->words[2]);
+    if (dst % 4 || n_bytes % 4)
+        return amdgpu_fail(q, "%u bytes at 0x%llx in units of 4", n_bytes,
+                           (unsigned long long)dst);
+    return amdgpu_fill(q, dst, s->words[1], 4, n_bytes);
+}
+
 static bool
 release_mem(struct amdgpu_queue *q, const struct stream *s)
 {
@@ -311,6 +348,7 @@ static const struct opcode opcodes[] = {
     {0x40, "COPY_DATA", copy_data},
     {0x46, "EVENT_WRITE", event_write},
     {0x49, "RELEASE_MEM", release_mem},
+    {0x50, "DMA_DATA", dma_data},
     {0x58, "ACQUIRE_MEM", acquire_mem},
     {0x76, "SET_SH_REG", set_sh_reg},
 };

@@ -9,6 +9,9 @@
 #include "base/log.h"
 #include "sim/amd/gpu_internal.h"
 
+/* Copies and fills go in pieces of this. */
+#define PIECE_BYTES 4096
+
 /* ---- faults ------------------------------------------------------------------------ */
 
 static bool
@@ -135,6 +138,47 @@ amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
         memcpy(to, from, n);
         from += n;
         va += n;
+        n_bytes -= n;
+    }
+    return true;
+}
+
+bool
+amdgpu_copy(struct amdgpu_queue *q, uint64_t dst, uint64_t src,
+            uint64_t n_bytes)
+{
+    uint8_t piece[PIECE_BYTES];
+
+    while (n_bytes) {
+        uint64_t n = n_bytes < sizeof(piece) ? n_bytes : sizeof(piece);
+
+        (void)sim_walk_pause(&q->walk);
+        if (amdgpu_stopped(q) || !amdgpu_read(q, src, piece, n, "copy") ||
+            !amdgpu_write(q, dst, piece, n, "copy"))
+            return false;
+        src += n;
+        dst += n;
+        n_bytes -= n;
+    }
+    return true;
+}
+
+bool
+amdgpu_fill(struct amdgpu_queue *q, uint64_t dst, uint32_t word, uint32_t unit,
+            uint64_t n_bytes)
+{
+    uint8_t piece[PIECE_BYTES];
+    uint32_t i;
+
+    for (i = 0; i < sizeof(piece); i++)
+        piece[i] = (uint8_t)(word >> 8 * (i % unit));
+    while (n_bytes) {
+        uint64_t n = n_bytes < sizeof(piece) ? n_bytes : sizeof(piece);
+
+        (void)sim_walk_pause(&q->walk);
+        if (amdgpu_stopped(q) || !amdgpu_write(q, dst, piece, n, "fill"))
+            return false;
+        dst += n;
         n_bytes -= n;
     }
     return true;

@@ -31,24 +31,11 @@ static bool
 copy_linear(struct amdgpu_queue *q, const uint32_t *w)
 {
     uint32_t count_bits = is_v4(q) ? 0x3fffff : 0x3fffffff;
-    uint64_t left, src = address(w + 3), dst = address(w + 5);
 
-    if (!reserved(q, w[0], 0xff | 0xff00, 0) ||
-        !reserved(q, w[1], count_bits, 1) || !reserved(q, w[2], 0x03030000, 2))
-        return false;
-    for (left = (uint64_t)w[1] + 1; left;) {
-        uint8_t piece[4096];
-        uint64_t n = left < sizeof(piece) ? left : sizeof(piece);
-
-        (void)sim_walk_pause(&q->walk);
-        if (amdgpu_stopped(q) || !amdgpu_read(q, src, piece, n, "copy") ||
-            !amdgpu_write(q, dst, piece, n, "copy"))
-            return false;
-        src += n;
-        dst += n;
-        left -= n;
-    }
-    return true;
+    return reserved(q, w[0], 0xff | 0xff00, 0) &&
+           reserved(q, w[1], count_bits, 1) &&
+           reserved(q, w[2], 0x03030000, 2) &&
+           amdgpu_copy(q, address(w + 5), address(w + 3), (uint64_t)w[1] + 1);
 }
 
 static bool
@@ -58,8 +45,6 @@ const_fill(struct amdgpu_queue *q, const uint32_t *w)
     uint32_t count_bits = is_v4(q) ? 0x3fffff : 0x3fffffff;
     uint32_t unit = sizes[w[0] >> 30];
     uint64_t dst = address(w + 1), left = (uint64_t)w[4] + 1;
-    uint8_t piece[4096];
-    uint32_t i;
 
     if (!reserved(q, w[0], 0xc000ffff, 0) || !reserved(q, w[4], count_bits, 4))
         return false;
@@ -67,18 +52,7 @@ const_fill(struct amdgpu_queue *q, const uint32_t *w)
         return amdgpu_fail(q, "%llu bytes at 0x%llx in units of %u",
                            (unsigned long long)left, (unsigned long long)dst,
                            unit);
-    for (i = 0; i < sizeof(piece); i++)
-        piece[i] = (uint8_t)(w[3] >> 8 * (i % unit));
-    while (left) {
-        uint64_t n = left < sizeof(piece) ? left : sizeof(piece);
-
-        (void)sim_walk_pause(&q->walk);
-        if (amdgpu_stopped(q) || !amdgpu_write(q, dst, piece, n, "fill"))
-            return false;
-        dst += n;
-        left -= n;
-    }
-    return true;
+    return amdgpu_fill(q, dst, w[3], unit, left);
 }
 
 static bool

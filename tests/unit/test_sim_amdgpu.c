@@ -1,0 +1,370 @@
+/* sim/amd: queues of the simulated card without a kernel driver: copies and
+ * fills by the command processor and the copy engine, of every size and place,
+ * and what is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "sim/amd/gpu.h"
+
+/* What is mapped, with a hole behind each. The host's memory is one piece. */
+#define RING_VA    0x7f0000000000ull
+#define RING_BYTES 0x4000u
+#define CTRL_VA    0x7f0000010000ull /* pointers, then what is waited for */
+#define EOP_VA     0x7f0000020000ull
+#define SRC_VA     0x7f0000100000ull
+#define DST_VA     0x7f0000200000ull
+#define RO_VA      0x7f0000300000ull
+#define AREA_BYTES 0x20000u
+
+#define LO(va) (uint32_t)(va)
+#define HI(va) (uint32_t)((va) >> 32)
+
+struct rig {
+    struct amdgpu *gpu;
+    struct amdgpu_space *space;
+    struct amdgpu_queue *queue;
+    bool is_sdma;
+    uint32_t *ring, *ctrl;
+    uint8_t *eop, *src, *dst, *ro;
+    uint64_t put, bell; /* words */
+    uint32_t done;
+    _Atomic uint32_t n_faults;
+    struct amdgpu_fault fault;
+};
+
+static void
+on_fault(void *user, const struct amdgpu_fault *fault)
+{
+    struct rig *r = user;
+
+    r->fault = *fault;
+    atomic_fetch_add(&r->n_faults, 1);
+}
+
+static void
+on_interrupt(void *user, uint32_t context_id)
+{
+    (void)user;
+    (void)context_id;
+}
+
+static void *
+map(struct rig *r, uint64_t va, uint32_t n_bytes, uint32_t flags)
+{
+    void *host = aligned_alloc(4096, n_bytes);
+
+    assert_non_null(host);
+    memset(host, 0, n_bytes);
+    assert_int_equal(amdgpu_space_map(r->space, va, host, n_bytes,
+                                      flags | AMDGPU_MAP_SYSTEM),
+                     BELL_OK);
+    return host;
+}
+
+static void
+start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
+{
+    struct amdgpu_queue_desc desc = {
+        .kind = kind,
+        .ring_va = RING_VA,
+        .ring_bytes = RING_BYTES,
+        .rptr_va = CTRL_VA,
+        .wptr_va = CTRL_VA + 8,
+        .eop_va = EOP_VA,
+        .interrupt = on_interrupt,
+        .fault = on_fault,
+        .user = r,
+    };
+
+    memset(r, 0, sizeof(*r));
+    r->is_sdma = kind == AMDGPU_QUEUE_SDMA;
+    assert_int_equal(amdgpu_create(amdgpu_chip_find(chip, 0), &r->gpu),
+                     BELL_OK);
+    assert_int_equal(amdgpu_space_create(r->gpu, &r->space), BELL_OK);
+    r->ring = map(r, RING_VA, RING_BYTES, AMDGPU_MAP_WRITABLE);
+    r->ctrl = map(r, CTRL_VA, 4096, AMDGPU_MAP_WRITABLE);
+    r->eop = map(r, EOP_VA, 4096, AMDGPU_MAP_WRITABLE);
+    r->src = map(r, SRC_VA, AREA_BYTES, AMDGPU_MAP_WRITABLE);
+    r->dst = map(r, DST_VA, AREA_BYTES, AMDGPU_MAP_WRITABLE);
+    r->ro = map(r, RO_VA, AREA_BYTES, 0);
+    desc.space = r->space;
+    desc.doorbell = &r->bell;
+    assert_int_equal(amdgpu_queue_create(r->gpu, &desc, &r->queue), BELL_OK);
+}
+
+static void
+stop(struct rig *r)
+{
+    amdgpu_queue_destroy(r->queue);
+    amdgpu_space_destroy(r->space);
+    amdgpu_destroy(r->gpu);
+    free(r->ring);
+    free(r->ctrl);
+    free(r->eop);
+    free(r->src);
+    free(r->dst);
+    free(r->ro);
+}
+
+/* ---- packets ------------------------------------------------------------------- */
+
+static void
+push(struct rig *r, const uint32_t *words, size_t n)
+{
+    size_t i;
+
+    if (r->is_sdma) /* packets do not go round */
+        while (r->put % (RING_BYTES / 4) + n > RING_BYTES / 4)
+            r->ring[r->put++ % (RING_BYTES / 4)] = 0;
+    for (i = 0; i < n; i++)
+        r->ring[r->put++ % (RING_BYTES / 4)] = words[i];
+}
+#define PUSH(r, ...)                                                           \
+    push(r, (const uint32_t[]){__VA_ARGS__},                                   \
+         sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
+
+static void
+ring(struct rig *r)
+{
+    uint64_t put = r->is_sdma ? 4 * r->put : r->put;
+
+    __atomic_store_n((uint64_t *)(void *)(r->ctrl + 2), put, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->bell, put, __ATOMIC_RELEASE);
+}
+
+/* Until all is done; false: a fault came. */
+static bool
+finish(struct rig *r)
+{
+    uint64_t until = time_now_ns() + 5000000000ull;
+    uint32_t *word = r->ctrl + 64;
+
+    r->done++;
+    if (r->is_sdma)
+        PUSH(r, 0x00030005, LO(CTRL_VA + 256), HI(CTRL_VA), r->done);
+    else
+        PUSH(r, 0xc0033700, 0x00100500, LO(CTRL_VA + 256), HI(CTRL_VA),
+             r->done);
+    ring(r);
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != r->done) {
+        struct timespec nap = {0, 50000};
+
+        if (atomic_load(&r->n_faults))
+            return false;
+        if (time_now_ns() > until)
+            fail_msg("neither done nor a fault");
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
+static void
+push_dma(struct rig *r, uint32_t control, uint64_t src, uint64_t dst,
+         uint32_t command)
+{
+    PUSH(r, 0xc0055000, control, LO(src), HI(src), LO(dst), HI(dst), command);
+}
+
+static void
+push_copy(struct rig *r, uint64_t src, uint64_t dst, uint32_t n_bytes)
+{
+    if (r->is_sdma)
+        PUSH(r, 1, n_bytes - 1, 0, LO(src), HI(src), LO(dst), HI(dst));
+    else /* through L2, CP_SYNC, streaming; RAW_WAIT */
+        push_dma(r, 0xe2302000, src, dst, n_bytes | 1u << 30);
+}
+
+static void
+push_fill(struct rig *r, uint32_t word, uint64_t dst, uint32_t n_bytes)
+{
+    if (r->is_sdma)
+        PUSH(r, 0x8000000b, LO(dst), HI(dst), word, n_bytes - 1);
+    else
+        push_dma(r, 0xc0000000, word, dst, n_bytes);
+}
+
+/* ---- tests -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *chip;
+    enum amdgpu_queue_kind kind;
+} kinds[] = {
+    {"gfx1100", AMDGPU_QUEUE_PM4},
+    {"gfx1100", AMDGPU_QUEUE_SDMA},
+    {"gfx942", AMDGPU_QUEUE_PM4},
+};
+
+static void
+set_areas(struct rig *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < AREA_BYTES; i++)
+        r->src[i] = (uint8_t)hash_mix(i);
+    memset(r->dst, 0xee, AREA_BYTES);
+}
+
+/* Nothing around a copy or fill changes. */
+static void
+check_around(const struct rig *r, uint32_t at, uint32_t n_bytes)
+{
+    uint32_t i;
+
+    for (i = 0; i < AREA_BYTES; i++) {
+        if ((i < at || i >= at + n_bytes) && r->dst[i] != 0xee)
+            fail_msg("byte 0x%x, beside %u bytes at 0x%x", i, n_bytes, at);
+    }
+}
+
+static void
+test_copies(void **state)
+{
+    static const struct {
+        uint32_t src, dst, n_bytes;
+    } cases[] = {
+        {0, 0, 4096},    {0, 0, 1},          {3, 5, 4097},    {4095, 1, 2},
+        {1, 4094, 9000}, {0, 0, AREA_BYTES}, {17, 17, 65535}, {0x1000, 64, 12},
+    };
+    struct rig r;
+    size_t k, i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(kinds); k++) {
+        start(&r, kinds[k].chip, kinds[k].kind);
+        for (i = 0; i < ARRAY_LEN(cases); i++) {
+            set_areas(&r);
+            push_copy(&r, SRC_VA + cases[i].src, DST_VA + cases[i].dst,
+                      cases[i].n_bytes);
+            if (!finish(&r))
+                fail_msg("%s", r.fault.text);
+            assert_memory_equal(r.dst + cases[i].dst, r.src + cases[i].src,
+                                cases[i].n_bytes);
+            check_around(&r, cases[i].dst, cases[i].n_bytes);
+        }
+        stop(&r);
+    }
+}
+
+static void
+test_fills(void **state)
+{
+    static const struct {
+        uint32_t dst, n_bytes;
+    } cases[] = {{0, 4}, {4092, 8}, {64, 65536}, {0, AREA_BYTES}};
+    struct rig r;
+    size_t k, i;
+    uint32_t n;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(kinds); k++) {
+        start(&r, kinds[k].chip, kinds[k].kind);
+        for (i = 0; i < ARRAY_LEN(cases); i++) {
+            set_areas(&r);
+            push_fill(&r, 0x04030201, DST_VA + cases[i].dst, cases[i].n_bytes);
+            if (!finish(&r))
+                fail_msg("%s", r.fault.text);
+            for (n = 0; n < cases[i].n_bytes; n++)
+                assert_int_equal(r.dst[cases[i].dst + n], 1 + n % 4);
+            check_around(&r, cases[i].dst, cases[i].n_bytes);
+        }
+        stop(&r);
+    }
+}
+
+/* Many in a row, more than the ring has room for at once; and one of nothing,
+ * which waits for those before. */
+static void
+test_rows(void **state)
+{
+    struct rig r;
+    uint32_t i, k;
+
+    (void)state;
+    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    set_areas(&r);
+    push_dma(&r, 0x80000000, 0, 0, 0);
+    for (k = 0; k < 20; k++) {
+        for (i = 0; i < 200; i++)
+            push_fill(&r, k << 16 | i, DST_VA + 4 * i, 4);
+        assert_true(finish(&r));
+        for (i = 0; i < 200; i++)
+            assert_int_equal(((uint32_t *)(void *)r.dst)[i], k << 16 | i);
+    }
+    stop(&r);
+}
+
+static const struct {
+    uint32_t control;
+    uint64_t src, dst;
+    uint32_t command;
+    const char *text;
+} refusals[] = {
+    {0x00000002, SRC_VA, DST_VA, 4, "bits 0x00000002 are reserved"},
+    {0x00000001, SRC_VA, DST_VA, 4, "engine 1"},
+    {0x20000000, SRC_VA, DST_VA, 4, "source 1 is neither memory nor data"},
+    {0x00100000, SRC_VA, DST_VA, 4, "destination 1 is not memory"},
+    {0x00200000, SRC_VA, DST_VA, 4, "destination 2 is not memory"},
+    {0, SRC_VA, DST_VA, 4 | 1u << 26, "word 6 is 0x04000004: registers"},
+    {0, SRC_VA, DST_VA, 4 | 1u << 27, "word 6 is 0x08000004: registers"},
+    {0, SRC_VA, DST_VA, 4 | 1u << 28, "word 6 is 0x10000004: registers"},
+    {0, SRC_VA, DST_VA, 4 | 1u << 29, "word 6 is 0x20000004: registers"},
+    {0, SRC_VA, DST_VA, 4 | 1u << 31, "writes that are not confirmed"},
+    {0x40000000, 7ull << 32, DST_VA, 4, "word 3 is 0x00000007"},
+    {0x40000000, 7, DST_VA + 2, 4, "4 bytes at 0x7f0000200002 in units of 4"},
+    {0x40000000, 7, DST_VA, 6, "6 bytes at 0x7f0000200000 in units of 4"},
+    {0, SRC_VA + AREA_BYTES - 2, DST_VA, 4,
+     "read at 0x7f0000120000 by copy (DMA_DATA at 0x7f0000000000): nothing"},
+    {0, SRC_VA, DST_VA + AREA_BYTES - 2, 4,
+     "write at 0x7f0000220000 by copy (DMA_DATA at 0x7f0000000000): nothing"},
+    {0x40000000, 1, RO_VA, 4,
+     "write at 0x7f0000300000 by fill (DMA_DATA at "
+     "0x7f0000000000): the page is read-only"},
+};
+
+static void
+test_refusals(void **state)
+{
+    struct rig r;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(refusals); i++) {
+        start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+        push_dma(&r, refusals[i].control, refusals[i].src, refusals[i].dst,
+                 refusals[i].command);
+        assert_false(finish(&r));
+        if (!strstr(r.fault.text, refusals[i].text))
+            fail_msg("'%s' lacks '%s'", r.fault.text, refusals[i].text);
+        assert_int_equal(atomic_load(&r.n_faults), 1);
+        stop(&r);
+    }
+    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    PUSH(&r, 0xc0045000, 0, LO(SRC_VA), HI(SRC_VA), LO(DST_VA), HI(DST_VA));
+    assert_false(finish(&r));
+    assert_non_null(strstr(r.fault.text, "5 body words, not 6"));
+    stop(&r);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_fills),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
