@@ -14,6 +14,9 @@ static const struct hcq_backend *const backends[] = {
 #if BELL_HAVE_NV
     &hcq_nv_backend,
 #endif
+#if BELL_HAVE_AMD
+    &hcq_amd_backend,
+#endif
 #if BELL_HAVE_CPU
     &hcq_cpu_backend,
 #endif

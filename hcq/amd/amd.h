@@ -65,7 +65,7 @@ struct amd_mem {
     void *cpu;       /* == va where the CPU sees it; else NULL */
     uint32_t kind;   /* enum amd_mem_kind */
     uint64_t handle; /* the kernel's */
-    bool is_executable;
+    uint32_t mapped; /* bit per card of the process */
 };
 
 /* Exactly size_bytes rounded up to pages, as the kernel's checks of queue
@@ -149,12 +149,12 @@ struct amd_scratch {
     uint32_t epoch; /* grows with every change */
 };
 
-struct amd_kfd; /* amd_kfd.h: the process's side of the kernel driver */
+struct amd_process; /* amd_kfd.h: what the kernel keeps for this process */
 
 struct amd_device {
-    struct hcq_device base; /* first */
-    struct kio *kio;        /* owned */
-    struct amd_kfd *kfd;    /* owned */
+    struct hcq_device base;      /* first */
+    struct amd_process *process; /* shared with other openings; counted */
+    uint32_t card;               /* number of the card in it */
     const struct amd_gen *gen;
     struct amd_topology topology;
     struct amd_scratch scratch; /* base.lock */
@@ -214,7 +214,5 @@ bell_status amd_stream_submit(struct hcq_stream *stream, uint64_t value);
 BELL_MUST_CHECK bell_status amd_queue_restart(struct amd_queue *queue);
 /* The commands in flight as one line. */
 void amd_queue_describe(struct amd_queue *queue, char *text, size_t size_bytes);
-/* The program whose code holds `va`, or NULL; dev->base.lock is held. */
-const struct amd_program *amd_program_at(struct amd_device *dev, uint64_t va);
 
 #endif

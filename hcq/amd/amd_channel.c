@@ -1,0 +1,293 @@
+/* Queues of the kernel driver: memory by its rules, pointers, doorbells.
+ * src: hw/amd/BRINGUP.md 5. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bits.h"
+#include "hcq/amd/amd_kfd.h"
+#include "hcq/amd/regs/amd_object.h"
+#include "ioctl/kfd_uapi.h"
+
+#define PAGE_BYTES      4096u
+#define DOORBELL_BYTES  0x2000u
+#define PRIORITY_NORMAL 7u
+#define AQL_BYTES       64u
+
+/* In the page of pointers: where amd_queue has them. */
+#define WPTR_OFFSET offsetof(struct amd_object_aql_queue, write_id)
+#define RPTR_OFFSET offsetof(struct amd_object_aql_queue, read_id)
+
+/* Of amd_queue.queue_properties: 64-bit pointers, profiling */
+#define QUEUE_PROPERTIES 10u
+/* Waves of a CU, for max_wave_id. */
+#define WAVES_PER_CU 32u
+
+static const uint32_t default_ring[] = {
+    [AMD_RING_PM4] = 1u << 16,
+    [AMD_RING_AQL] = 1u << 17,
+    [AMD_RING_SDMA] = 1u << 16,
+};
+
+/* ---- sizes ------------------------------------------------------------------------ */
+
+void
+amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
+               struct amd_save_sizes *out)
+{
+    uint64_t waves = (uint64_t)t->n_cu * 32, stack, data;
+
+    if (gen->gfx == 9) {
+        uint64_t by_array = (uint64_t)t->n_engines * t->n_xcc * 512;
+        waves = (uint64_t)t->n_cu * 40;
+        waves = waves < by_array ? waves : by_array;
+    }
+    data = align_up((uint64_t)t->n_cu *
+                        (gen->vgpr_save_bytes + 0x4000 + 0x10000 + 0x1000),
+                    PAGE_BYTES);
+    stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, PAGE_BYTES);
+    if (gen->gfx == 10 && stack > 0x7000)
+        stack = 0x7000;
+    out->control_stack_bytes = (uint32_t)stack;
+    out->save_bytes = (uint32_t)(stack + data);
+    out->total_bytes = align_up(
+        (stack + data + align_up(waves * 32, 64)) * t->n_xcc, PAGE_BYTES);
+}
+
+/* ---- first contents ---------------------------------------------------------------- */
+
+static void
+clear_ring(struct amd_channel *channel)
+{
+    uint32_t i;
+
+    memset(channel->ring, 0, channel->ring_bytes);
+    for (i = 0; channel->kind == AMD_RING_AQL && i < channel->ring_bytes / 4;
+         i += AQL_BYTES / 4)
+        channel->ring[i] = AMD_OBJECT_AQL_TYPE_INVALID;
+    channel->put = 0;
+    memset(channel->pointers.cpu, 0, PAGE_BYTES);
+}
+
+static void
+fill_queue_structure(struct amd_channel *channel)
+{
+    struct amd_object_aql_queue *queue = channel->pointers.cpu;
+    const struct amd_topology *t = &channel->dev->topology;
+
+    if (channel->kind != AMD_RING_AQL)
+        return;
+    queue->max_cu_id = t->n_cu * t->n_xcc - 1;
+    queue->max_wave_id = WAVES_PER_CU - 1;
+    queue->read_id_offset = RPTR_OFFSET;
+    queue->properties = QUEUE_PROPERTIES;
+    amd_channel_set_scratch(channel);
+}
+
+void
+amd_channel_set_scratch(struct amd_channel *channel)
+{
+    struct amd_object_aql_queue *queue = channel->pointers.cpu;
+    const struct amd_scratch *scratch = &channel->dev->scratch;
+
+    if (channel->kind != AMD_RING_AQL)
+        return;
+    queue->tmpring_size = scratch->tmpring;
+    queue->scratch_base = scratch->mem.va;
+    queue->scratch_lane_bytes = scratch->lane_bytes;
+    queue->scratch_resource[0] = (uint32_t)scratch->mem.va;
+    queue->scratch_resource[1] = (uint32_t)(scratch->mem.va >> 32) & 0xffff;
+    queue->scratch_resource[2] = (uint32_t)scratch->xcc_bytes;
+    queue->scratch_resource[3] = 0x00ea4fac; /* src: BRINGUP.md 7, gfx9 */
+}
+
+/* ---- the kernel's queue ------------------------------------------------------------ */
+
+static bell_status
+map_doorbells(struct amd_device *dev, uint64_t offset)
+{
+    struct amd_card *card = &dev->process->cards[dev->card];
+    bell_status status = BELL_OK;
+    void *at;
+
+    pthread_mutex_lock(&dev->process->lock);
+    if (!card->doorbells) {
+        status = kio_mmap(dev->process->kio, &dev->process->kfd, NULL,
+                          DOORBELL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+                          offset & ~(uint64_t)(DOORBELL_BYTES - 1), &at);
+        if (status == BELL_OK)
+            card->doorbells = at;
+    }
+    pthread_mutex_unlock(&dev->process->lock);
+    return status;
+}
+
+static void
+destroy_queue(struct amd_channel *channel)
+{
+    struct kfd_queue_ref ref = {channel->queue_id, 0};
+
+    amd_call_or_log(channel->dev->process, KFD_DESTROY_QUEUE, &ref);
+    channel->doorbell = NULL;
+}
+
+static bell_status
+create_queue(struct amd_channel *channel)
+{
+    static const uint32_t types[] = {
+        [AMD_RING_PM4] = KFD_QUEUE_PM4,
+        [AMD_RING_AQL] = KFD_QUEUE_AQL,
+        [AMD_RING_SDMA] = KFD_QUEUE_SDMA,
+    };
+    struct amd_device *dev = channel->dev;
+    struct amd_save_sizes sizes;
+    struct kfd_create_queue args = {
+        .ring_va = channel->ring_mem.va,
+        .wptr_va = channel->pointers.va + WPTR_OFFSET,
+        .rptr_va = channel->pointers.va + RPTR_OFFSET,
+        .ring_bytes = channel->ring_bytes,
+        .gpu_id = dev->topology.gpu_id,
+        .type = types[channel->kind],
+        .percentage = 100,
+        .priority = PRIORITY_NORMAL,
+    };
+
+    if (channel->kind != AMD_RING_SDMA) {
+        amd_save_sizes(dev->gen, &dev->topology, &sizes);
+        args.eop_va = channel->eop.va;
+        args.eop_bytes = PAGE_BYTES;
+        args.save_va = channel->save.va;
+        args.save_bytes = sizes.save_bytes;
+        args.control_stack_bytes = sizes.control_stack_bytes;
+    }
+    BELL_TRY(amd_call(dev->process,
+                      dev->process->minor >= 17 ? KFD_CREATE_QUEUE
+                                                : KFD_CREATE_QUEUE_OLD,
+                      &args));
+    channel->queue_id = args.queue_id;
+    if (map_doorbells(dev, args.doorbell_offset) != BELL_OK) {
+        destroy_queue(channel);
+        return bell_error_last()->status;
+    }
+    channel->doorbell =
+        dev->process->cards[dev->card].doorbells +
+        (args.doorbell_offset & (DOORBELL_BYTES - 1)) / sizeof(uint64_t);
+    return BELL_OK;
+}
+
+/* ---- life ----------------------------------------------------------------------------- */
+
+static bell_status
+alloc_memory(struct amd_channel *channel)
+{
+    struct amd_device *dev = channel->dev;
+    struct amd_save_sizes sizes;
+
+    BELL_TRY(amd_mem_alloc(dev, channel->ring_bytes, AMD_MEM_GTT,
+                           &channel->ring_mem));
+    BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_GTT, &channel->pointers));
+    channel->ring = channel->ring_mem.cpu;
+    channel->wptr =
+        (uint64_t *)(void *)((uint8_t *)channel->pointers.cpu + WPTR_OFFSET);
+    channel->rptr =
+        (uint64_t *)(void *)((uint8_t *)channel->pointers.cpu + RPTR_OFFSET);
+    if (channel->kind == AMD_RING_SDMA)
+        return BELL_OK;
+    amd_save_sizes(dev->gen, &dev->topology, &sizes);
+    BELL_TRY(amd_mem_alloc(dev, PAGE_BYTES, AMD_MEM_VRAM, &channel->eop));
+    return amd_mem_alloc(dev, sizes.total_bytes, AMD_MEM_VRAM, &channel->save);
+}
+
+bell_status
+amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
+                 uint32_t ring_bytes, struct amd_channel *out_channel)
+{
+    struct amd_channel channel = {
+        .dev = dev,
+        .kind = kind,
+        .ring_bytes = ring_bytes ? ring_bytes : default_ring[kind],
+    };
+    bell_status status;
+
+    if (channel.ring_bytes < PAGE_BYTES)
+        channel.ring_bytes = PAGE_BYTES;
+    status = alloc_memory(&channel);
+    if (status == BELL_OK) {
+        clear_ring(&channel);
+        fill_queue_structure(&channel);
+        status = create_queue(&channel);
+    }
+    if (status != BELL_OK) {
+        amd_channel_fini(&channel);
+        bell_error_prefix("%s: a queue", dev->base.info.name);
+        return status;
+    }
+    *out_channel = channel;
+    return BELL_OK;
+}
+
+bell_status
+amd_channel_rebuild(struct amd_channel *channel)
+{
+    if (channel->doorbell)
+        destroy_queue(channel);
+    clear_ring(channel);
+    fill_queue_structure(channel);
+    return create_queue(channel);
+}
+
+void
+amd_channel_stop(struct amd_channel *channel)
+{
+    if (channel->doorbell)
+        destroy_queue(channel);
+}
+
+void
+amd_channel_fini(struct amd_channel *channel)
+{
+    struct amd_device *dev = channel->dev;
+
+    if (!dev)
+        return;
+    amd_channel_stop(channel);
+    amd_mem_free(dev, &channel->save);
+    amd_mem_free(dev, &channel->eop);
+    amd_mem_free(dev, &channel->pointers);
+    amd_mem_free(dev, &channel->ring_mem);
+    memset(channel, 0, sizeof(*channel));
+}
+
+/* ---- pointers ---------------------------------------------------------------------------- */
+
+uint64_t
+amd_channel_room(const struct amd_channel *channel)
+{
+    uint64_t size = channel->ring_bytes, used;
+    uint64_t read = __atomic_load_n(channel->rptr, __ATOMIC_ACQUIRE);
+
+    if (channel->kind == AMD_RING_PM4) { /* it wraps with the ring */
+        size /= 4;
+        used = (channel->put - (uint32_t)read) & (size - 1);
+        return size - 1 - used;
+    }
+    if (channel->kind == AMD_RING_AQL)
+        size /= AQL_BYTES;
+    return size - (channel->put - read);
+}
+
+void
+amd_channel_ring(struct amd_channel *channel)
+{
+    uint64_t value = channel->put;
+
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+    __atomic_store_n(channel->wptr, value, __ATOMIC_RELEASE);
+    if (channel->kind == AMD_RING_AQL)
+        value--;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(channel->doorbell, value, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,159 @@
+/* Private to the command half of the AMD driver: what packets of a stream
+ * (hcq/hcq_packet.h) become for the card.
+ *
+ * Words go into indirect buffers in host memory that the card reads; a ring
+ * holds slots of one size that point there: an INDIRECT_BUFFER packet, a
+ * packet of AQL, or an SDMA indirect packet with what aligns it. A launch on
+ * an AQL queue is a slot of its own, between two indirect buffers.
+ *
+ * amd_cs.c      emitters, fields
+ * amd_encode.c  pieces, slots, launches of AQL
+ * amd_pm4.c     words of compute queues
+ * amd_sdma.c    words of copy queues
+ * amd_queue.c   the ring, submissions
+ * amd_stream.c  bound streams
+ *
+ * src: hw/amd/BRINGUP.md 5, 6, 8, 9, 10.
+ */
+#ifndef BELL_HCQ_AMD_AMD_COMMAND_H
+#define BELL_HCQ_AMD_AMD_COMMAND_H
+
+#include "hcq/amd/amd.h"
+#include "hcq/hcq_history.h"
+#include "hcq/hcq_packet.h"
+
+/* What a queue understands. Plain data. */
+struct amd_engine {
+    const struct amd_device *dev; /* scratch */
+    enum amd_ring_kind kind;
+    uint8_t gen;        /* enum amd_pm4_gen, enum amd_sdma_gen */
+    bool is_single;     /* else single-shot work is for one die of several */
+    uint32_t slot_dw;   /* of the ring */
+    uint32_t copy_dw;   /* words of one copy or fill packet */
+    uint64_t max_bytes; /* that it moves */
+    uint64_t idle_va;   /* SDMA: a word that a barrier writes and waits for */
+};
+
+void amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
+                     enum amd_ring_kind kind);
+
+/* Kernel arguments lie at multiples of this. */
+#define AMD_UNIT_BYTES 64u
+
+/* Most copy packets that a copy or fill of patched size takes, unless it was
+ * emitted with more. */
+#define AMD_FIXED_COPIES 16u
+
+/* Addresses have 48 bits. */
+#define AMD_VA_END (1ull << 48)
+
+/* Where words go, in memory of the same address for CPU and card. */
+struct amd_push {
+    const struct amd_engine *engine;
+    uint32_t *at;    /* next word */
+    uint32_t *piece; /* where the open indirect buffer begins */
+    uint8_t *data;   /* next unit */
+    uint32_t *slots; /* the ring, or a stream's own */
+    uint64_t slot;   /* next one, without wrapping */
+    uint64_t slot_mask;
+};
+
+/* Upper bounds of what the functions below write. */
+#define AMD_BEGIN_DW  16u
+#define AMD_FINISH_DW 24u /* with what fills up the last indirect buffer */
+
+/* Sets head.word_dw; again when its flags have changed. */
+void amd_packet_measure(const struct amd_engine *engine,
+                        struct hcq_packet *packet);
+/* Units of data that the packet takes. */
+uint32_t amd_packet_units(const struct amd_engine *engine,
+                          const struct hcq_packet *packet);
+/* Slots that it may take beside the first of all. */
+uint32_t amd_packet_slots(const struct amd_engine *engine,
+                          const struct hcq_packet *packet);
+
+/* What the host wrote is visible behind this. */
+void amd_push_begin(struct amd_push *push);
+/* Closes the open indirect buffer if the packet might be too much for it. */
+void amd_push_split(struct amd_push *push, const struct hcq_packet *packet);
+/* At most head.word_dw words and what amd_packet_units says. */
+void amd_push_packet(struct amd_push *push, const struct hcq_packet *packet);
+/* Writes the value when all before is done, and its results visible. */
+void amd_push_finish(struct amd_push *push, uint64_t va, uint64_t value);
+/* Closes the open indirect buffer: a slot, unless it is empty. */
+void amd_push_end(struct amd_push *push);
+/* A slot, whose first word counts when it is written. */
+void amd_slot_write(const struct amd_engine *engine, uint32_t *slot,
+                    const uint32_t *words);
+
+/* Words at push->at, n_dw of them. */
+void amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw);
+
+/* ---- per kind of ring (amd_pm4.c, amd_sdma.c) --------------------------------- */
+
+void amd_pm4_begin(struct amd_push *push);
+void amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value);
+void amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet);
+void amd_pm4_nothing(struct amd_push *push, uint32_t n_dw);
+uint32_t amd_pm4_dw(const struct amd_engine *engine,
+                    const struct hcq_packet *packet, uint32_t n_copies);
+/* An INDIRECT_BUFFER packet of 4 words. */
+void amd_pm4_indirect(const struct amd_engine *engine, uint64_t va,
+                      uint32_t n_dw, uint32_t words[4]);
+
+void amd_sdma_begin(struct amd_push *push);
+void amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value);
+void amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet);
+void amd_sdma_nothing(struct amd_push *push, uint32_t n_dw);
+uint32_t amd_sdma_dw(const struct amd_engine *engine,
+                     const struct hcq_packet *packet, uint32_t n_copies);
+/* A slot of 8 words that ends with the indirect packet. */
+void amd_sdma_indirect(const struct amd_engine *engine, uint64_t va,
+                       uint32_t n_dw, uint32_t words[8]);
+
+/* Arguments of a launch into the next units; their address. */
+uint64_t amd_push_args(struct amd_push *push, const struct hcq_exec *exec);
+
+static inline const struct amd_program *
+amd_program_of(const struct hcq_exec *exec)
+{
+    return HCQ_CONTAINER(exec->prog, const struct amd_program, base);
+}
+
+/* ---- queues (amd_queue.c) -------------------------------------------------------- */
+
+/* amd_queue.c's own part of a queue: its thread's. */
+struct amd_queue_priv {
+    struct amd_engine engine;
+    /* Of the fresh stream, summed up while it is built. */
+    uint32_t fresh_units, fresh_slots;
+    uint64_t fresh_dw;
+    uint64_t retired; /* the timeline's value seen */
+    uint64_t slot_put, slot_tail;
+    struct hcq_history history;
+};
+
+static inline struct amd_queue_priv *
+amd_priv_of(struct amd_queue *queue)
+{
+    return queue->priv;
+}
+
+/* Room for n_dw words, n_units of data and n_slots, waiting for the device if
+ * need be. *out_push is where they go. */
+BELL_MUST_CHECK bell_status amd_queue_room(struct amd_queue *queue,
+                                           uint64_t n_dw, uint64_t n_units,
+                                           uint64_t n_slots,
+                                           struct amd_push *out_push);
+/* Notes a submission whose slots are in the ring, and rings. `start` is its
+ * place in the push ring. Of a fresh stream, the packets. */
+void amd_queue_commit(struct amd_queue *queue, uint64_t value,
+                      const uint32_t *start, const struct amd_push *push,
+                      struct hcq_stream *stream);
+
+/* ---- bound streams (amd_stream.c) ------------------------------------------------- */
+
+void amd_stream_repack(struct hcq_stream *stream,
+                       const struct hcq_place *place);
+
+#endif

@@ -1,0 +1,362 @@
+/* The AMD device: finding cards, opening and closing one, its clock, scratch.
+ * src: hw/amd/BRINGUP.md 1, 2, 6, 7. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "hcq/amd/amd_kfd.h"
+#include "ioctl/kfd_uapi.h"
+#include "ioctl/kio_interface.h"
+
+#define BACKEND "AMD"
+
+/* How long a waiting host looks at a signal before it sleeps. */
+#define SPIN_NS 50000u
+
+#define MAX_GRID_X  0x3fffffu /* times 1024 work-items: 32 bits of AQL */
+#define MAX_GRID_YZ 65535u
+#define MAX_LOCAL   1024u
+
+/* The clocks are compared again when the last comparison is older. */
+#define CLOCK_AGE_NS  1000000000ull
+#define CLOCK_SAMPLES 8
+
+/* ---- the clock ------------------------------------------------------------------ */
+
+/* Both clocks at one moment: of some samples the one that took least. */
+static bell_status
+compare_clocks(struct amd_device *dev, uint64_t *out_ticks, uint64_t *out_ns)
+{
+    uint64_t best = UINT64_MAX;
+    int i;
+
+    for (i = 0; i < CLOCK_SAMPLES; i++) {
+        struct kfd_clock_counters clocks = {.gpu_id = dev->topology.gpu_id};
+        uint64_t before = time_now_ns(), after;
+
+        BELL_TRY(amd_call(dev->process, KFD_GET_CLOCKS, &clocks));
+        after = time_now_ns();
+        if (after - before >= best)
+            continue;
+        best = after - before;
+        *out_ticks = clocks.gpu_clock;
+        *out_ns = before + best / 2;
+    }
+    return BELL_OK;
+}
+
+static uint64_t
+ticks_to_ns(struct hcq_device *base, uint64_t ticks)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_control *control = amd_control_of(dev);
+    double ns_per_tick = 1e9 / (double)dev->clock_hz;
+    uint64_t now_ticks, now_ns, result;
+
+    pthread_mutex_lock(&control->clock_lock);
+    if (time_now_ns() - control->last_ns > CLOCK_AGE_NS &&
+        compare_clocks(dev, &now_ticks, &now_ns) == BELL_OK) {
+        control->last_ticks = now_ticks;
+        control->last_ns = now_ns;
+    }
+    if (control->last_ns - control->first_ns > CLOCK_AGE_NS / 2)
+        ns_per_tick = (double)(control->last_ns - control->first_ns) /
+                      (double)(control->last_ticks - control->first_ticks);
+    result =
+        control->first_ns +
+        (uint64_t)(int64_t)((double)(int64_t)(ticks - control->first_ticks) *
+                            ns_per_tick);
+    pthread_mutex_unlock(&control->clock_lock);
+    return result;
+}
+
+/* ---- scratch ------------------------------------------------------------------------ */
+
+void
+amd_scratch_sizes(const struct amd_gen *gen, const struct amd_topology *t,
+                  uint32_t lane_bytes, struct amd_scratch_sizes *out)
+{
+    uint32_t unit = gen->scratch_unit_bytes, size;
+    uint64_t slots = (uint64_t)t->n_cu * t->scratch_slots_per_cu, waves;
+
+    out->lane_bytes = (uint32_t)align_up(lane_bytes, unit / 64);
+    out->xcc_bytes = (uint64_t)out->lane_bytes * 64 * slots;
+    size = (uint32_t)(((uint64_t)out->lane_bytes * 64 + unit - 1) / unit);
+    waves = size ? out->xcc_bytes / ((uint64_t)size * unit) : 0;
+    if (gen->scratch_waves_per_engine && t->n_engines)
+        waves /= t->n_engines;
+    if (waves > slots * t->n_xcc)
+        waves = slots * t->n_xcc;
+    if (waves > 0xfff)
+        waves = 0xfff;
+    out->tmpring = (uint32_t)waves | size << 12;
+}
+
+/* Queues are idle; base.lock is held. */
+static void
+use_scratch(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
+            const struct amd_mem *mem)
+{
+    struct hcq_link *link;
+
+    dev->scratch.mem = *mem;
+    dev->scratch.lane_bytes = sizes->lane_bytes;
+    dev->scratch.tmpring = sizes->tmpring;
+    dev->scratch.xcc_bytes = sizes->xcc_bytes;
+    dev->scratch.epoch++;
+    for (link = dev->base.queues.next; link != &dev->base.queues;
+         link = link->next) {
+        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+        amd_channel_set_scratch(&amd_queue_of(queue)->channel);
+    }
+}
+
+bell_status
+amd_scratch_grow(struct amd_device *dev, uint32_t lane_bytes)
+{
+    struct amd_scratch_sizes sizes;
+    struct amd_mem mem, old;
+
+    if (lane_bytes <= dev->scratch.lane_bytes)
+        return BELL_OK;
+    amd_scratch_sizes(dev->gen, &dev->topology, lane_bytes, &sizes);
+    if (sizes.tmpring >> 12 >> dev->gen->scratch_size_bits)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: %u bytes of scratch for each lane are more than "
+                         "the card can address",
+                         dev->base.info.name, lane_bytes);
+    BELL_TRY(amd_mem_alloc(dev, sizes.xcc_bytes * dev->topology.n_xcc,
+                           AMD_MEM_VRAM, &mem));
+    if (hcq_device_synchronize(&dev->base, HCQ_TIMEOUT_NS) != BELL_OK) {
+        amd_mem_free(dev, &mem);
+        return bell_error_last()->status;
+    }
+    pthread_mutex_lock(&dev->base.lock);
+    old = dev->scratch.mem;
+    use_scratch(dev, &sizes, &mem);
+    pthread_mutex_unlock(&dev->base.lock);
+    amd_mem_free(dev, &old);
+    LOG(LOG_MEM, "%s: %u bytes of scratch for each lane, %llu in all",
+        dev->base.info.name, sizes.lane_bytes,
+        (unsigned long long)mem.size_bytes);
+    return BELL_OK;
+}
+
+/* ---- what it is ------------------------------------------------------------------------ */
+
+static void
+fill_info(struct amd_device *dev, unsigned idx, const char *interface)
+{
+    struct hcq_device_info *info = &dev->base.info;
+    const struct amd_topology *t = &dev->topology;
+
+    info->struct_size = sizeof(*info);
+    snprintf(info->backend, sizeof(info->backend), BACKEND);
+    snprintf(info->name, sizeof(info->name), BACKEND ":%u%s%s", idx,
+             interface[0] ? "@" : "", interface);
+    snprintf(info->arch, sizeof(info->arch), "%s", dev->gen->name);
+    snprintf(info->model, sizeof(info->model), "%s%.40s",
+             kio_interface_is_sim(interface) ? "Simulated " : "", t->name);
+    info->n_units = t->n_cu * t->n_xcc;
+    info->max_grid[0] = MAX_GRID_X;
+    info->max_grid[1] = info->max_grid[2] = MAX_GRID_YZ;
+    info->max_local[0] = info->max_local[1] = info->max_local[2] = MAX_LOCAL;
+    info->max_local_total = MAX_LOCAL;
+    info->max_shared_bytes = dev->gen->max_lds_bytes;
+    info->max_args = HCQ_ARGS_MAX;
+    info->memory_bytes = t->vram_bytes;
+    info->max_buffer_bytes = t->vram_bytes;
+    info->timestamp_hz = dev->clock_hz;
+    if (kio_interface_is_sim(interface))
+        info->flags |= HCQ_DEVICE_SIMULATED;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static const struct hcq_device_ops amd_ops;
+
+static void
+release(struct amd_device *dev)
+{
+    struct amd_control *control = amd_control_of(dev);
+
+    if (dev->process) {
+        amd_signals_close(dev);
+        amd_mem_free(dev, &dev->scratch.mem);
+        amd_process_put(dev->process);
+    }
+    pthread_mutex_destroy(&control->signal_lock);
+    pthread_mutex_destroy(&control->clock_lock);
+    pthread_mutex_destroy(&control->buffer_lock);
+    host_free(control);
+    host_free(dev);
+}
+
+static void
+close_device(struct hcq_device *base)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct hcq_link *link;
+
+    /* nothing runs while memory goes */
+    for (link = base->queues.next; link != &base->queues; link = link->next)
+        amd_channel_stop(
+            &amd_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link))
+                 ->channel);
+    hcq_device_fini(base);
+    release(dev);
+}
+
+/* The card's generation, and whether we can use it as it is. */
+static bell_status
+choose_gen(struct amd_device *dev)
+{
+    dev->gen = amd_gen_find(dev->topology.gfx_target_version);
+    if (!dev->gen)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "generation %u is not known; known: gfx90a, gfx942, "
+                         "gfx1030, gfx1100, gfx1201",
+                         dev->topology.gfx_target_version);
+    if (!dev->topology.large_bar)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "the card's memory is not open to the CPU as a "
+                         "whole: switch resizable BAR on in the firmware");
+    return BELL_OK;
+}
+
+static bell_status
+open_all(struct amd_device *dev, unsigned idx, const char *interface)
+{
+    struct amd_control *control = amd_control_of(dev);
+
+    BELL_TRY(amd_process_get(interface, &dev->process));
+    if (idx >= dev->process->n_cards)
+        return bell_fail(BELL_E_NO_DEVICE, "there %s %u",
+                         dev->process->n_cards == 1 ? "is" : "are",
+                         dev->process->n_cards);
+    dev->card = idx;
+    dev->topology = dev->process->cards[idx].topology;
+    BELL_TRY(choose_gen(dev));
+    BELL_TRY(amd_card_open(dev->process, idx));
+    dev->clock_hz = dev->process->cards[idx].clock_hz;
+    fill_info(dev, idx, interface);
+    BELL_TRY(compare_clocks(dev, &control->first_ticks, &control->first_ns));
+    control->last_ticks = control->first_ticks;
+    control->last_ns = control->first_ns;
+    amd_fault_forget(dev);
+    BELL_TRY(amd_signals_open(dev));
+    BELL_TRY(hcq_device_init(&dev->base));
+    return BELL_OK;
+}
+
+static struct amd_device *
+alloc_device(void)
+{
+    struct amd_device *dev = host_calloc(1, sizeof(*dev));
+    struct amd_control *control = host_calloc(1, sizeof(*control));
+
+    if (!dev || !control) {
+        host_free(dev);
+        host_free(control);
+        return NULL;
+    }
+    dev->control = control;
+    dev->base.ops = &amd_ops;
+    dev->base.timestamp_word = 1;
+    /* With one CPU nobody else runs while we spin. */
+    dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
+    pthread_mutex_init(&control->signal_lock, NULL);
+    pthread_mutex_init(&control->clock_lock, NULL);
+    pthread_mutex_init(&control->buffer_lock, NULL);
+    return dev;
+}
+
+static bell_status
+amd_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
+{
+    struct amd_device *dev = alloc_device();
+    bell_status status;
+
+    if (!dev)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "no memory for device " BACKEND ":%u", idx);
+    status = open_all(dev, idx, interface);
+    if (status != BELL_OK) {
+        bell_error_prefix(BACKEND ":%u%s%.40s", idx, interface[0] ? "@" : "",
+                          interface);
+        release(dev);
+        return status;
+    }
+    *out_dev = &dev->base;
+    return BELL_OK;
+}
+
+/* ---- finding cards -------------------------------------------------------------------------- */
+
+static bool
+amd_enumerate(unsigned idx, struct hcq_device_desc *out)
+{
+    struct amd_topology list[AMD_MAX_CARDS];
+    const struct amd_gen *gen;
+    struct kio *kio;
+    uint32_t n = 0;
+
+    if (kio_sys_create(&kio) != BELL_OK)
+        return false;
+    if (amd_topology_list(kio, list, AMD_MAX_CARDS, &n) != BELL_OK)
+        n = 0;
+    kio_destroy(kio);
+    if (idx >= n)
+        return false;
+    gen = amd_gen_find(list[idx].gfx_target_version);
+    snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
+    snprintf(out->description, sizeof(out->description), "AMD %s, %s",
+             gen ? gen->name : "card", list[idx].name);
+    out->usable = gen && list[idx].large_bar;
+    if (!gen)
+        snprintf(out->why_not, sizeof(out->why_not),
+                 "generation %u is not known", list[idx].gfx_target_version);
+    else if (!list[idx].large_bar)
+        snprintf(out->why_not, sizeof(out->why_not),
+                 "needs resizable BAR, which is off");
+    return true;
+}
+
+static const struct hcq_device_ops amd_ops = {
+    .cs = &amd_cs_ops,
+    .close = close_device,
+    .stop = amd_fault_stop,
+    .resume = amd_fault_resume,
+    .describe = amd_fault_describe,
+    .ticks_to_ns = ticks_to_ns,
+    .check = amd_fault_check,
+    .mem_alloc = amd_buffer_alloc,
+    .mem_free = amd_buffer_free,
+    .mem_pin = amd_buffer_pin,
+    .mem_unpin = amd_buffer_unpin,
+    .mem_write = amd_buffer_write,
+    .mem_read = amd_buffer_read,
+    .signal_alloc = amd_signal_alloc,
+    .signal_free = amd_signal_free,
+    .signal_wake = amd_signal_wake,
+    .signal_sleep = amd_signal_sleep,
+    .signal_map = amd_signal_map,
+    .program_create = amd_program_create,
+    .program_destroy = amd_program_destroy,
+    .queue_create = amd_queue_create,
+    .queue_destroy = amd_queue_destroy,
+    .queue_submit = amd_queue_submit,
+    .stream_bind = amd_stream_bind,
+    .stream_unbind = amd_stream_unbind,
+    .stream_submit = amd_stream_submit,
+};
+
+const struct hcq_backend hcq_amd_backend = {
+    .name = BACKEND,
+    .interfaces = "sim, record, replay, fault",
+    .enumerate = amd_enumerate,
+    .open = amd_open,
+};

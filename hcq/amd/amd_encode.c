@@ -1,0 +1,233 @@
+/* Pieces and slots: what is the same for all kinds of rings, and launches of
+ * AQL. */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "hcq/amd/amd_command.h"
+#include "hcq/amd/regs/amd_object.h"
+#include "hcq/amd/regs/amd_pm4.h"
+
+/* One DMA_DATA packet has 26 bits of size. */
+#define PM4_MAX_BYTES (1ull << 25)
+
+#define AQL_SETUP_DIMENSIONS 3u
+#define AQL_FORMAT_PM4       1u
+#define AQL_PM4_DW_LEFT      10u
+
+void
+amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
+                enum amd_ring_kind kind)
+{
+    static const uint8_t slot_dw[] = {
+        [AMD_RING_PM4] = 4,
+        [AMD_RING_AQL] = 16,
+        [AMD_RING_SDMA] = 8,
+    };
+    bool is_sdma = kind == AMD_RING_SDMA;
+
+    memset(engine, 0, sizeof(*engine));
+    engine->dev = dev;
+    engine->kind = kind;
+    /* both count from gfx9 and SDMA 4 */
+    engine->gen = (uint8_t)(dev->gen->gfx - 9);
+    engine->is_single = kind != AMD_RING_AQL || dev->topology.n_xcc == 1;
+    engine->slot_dw = slot_dw[kind];
+    engine->max_bytes = is_sdma ? dev->gen->sdma_max_bytes : PM4_MAX_BYTES;
+}
+
+/* ---- sizes ------------------------------------------------------------------- */
+
+void
+amd_packet_measure(const struct amd_engine *engine, struct hcq_packet *packet)
+{
+    bool is_fixed = packet->head.flags & HCQ_HEAD_FIXED;
+    uint64_t n_copies = 0;
+    uint32_t n_dw;
+
+    if (packet->head.op == HCQ_OP_COPY || packet->head.op == HCQ_OP_FILL)
+        n_copies =
+            align_up(packet->word[2], engine->max_bytes) / engine->max_bytes;
+    if (is_fixed && n_copies < AMD_FIXED_COPIES)
+        n_copies = AMD_FIXED_COPIES;
+    n_dw = engine->kind == AMD_RING_SDMA
+               ? amd_sdma_dw(engine, packet, (uint32_t)n_copies)
+               : amd_pm4_dw(engine, packet, (uint32_t)n_copies);
+    /* The queue's history holds the packet at the place of its words. */
+    packet->head.word_dw = n_dw > packet->head.n_dw ? n_dw : packet->head.n_dw;
+}
+
+uint32_t
+amd_packet_units(const struct amd_engine *engine,
+                 const struct hcq_packet *packet)
+{
+    if (packet->head.op == HCQ_OP_EXEC)
+        return (hcq_exec_args(hcq_exec_of(packet)) * 8 + AMD_UNIT_BYTES - 1) /
+               AMD_UNIT_BYTES;
+    return packet->head.op == HCQ_OP_FILL && engine->kind != AMD_RING_SDMA;
+}
+
+uint32_t
+amd_packet_slots(const struct amd_engine *engine,
+                 const struct hcq_packet *packet)
+{
+    return engine->kind == AMD_RING_AQL && packet->head.op == HCQ_OP_EXEC ? 2
+                                                                          : 0;
+}
+
+/* ---- slots ---------------------------------------------------------------------- */
+
+void
+amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw)
+{
+    memcpy(push->at, words, n_dw * sizeof(words[0]));
+    push->at += n_dw;
+}
+
+void
+amd_slot_write(const struct amd_engine *engine, uint32_t *slot,
+               const uint32_t *words)
+{
+    memcpy(slot + 1, words + 1, (engine->slot_dw - 1) * sizeof(words[0]));
+    __atomic_store_n(slot, words[0], __ATOMIC_RELEASE);
+}
+
+static void
+add_slot(struct amd_push *push, const uint32_t *words)
+{
+    uint64_t index = push->slot++ & push->slot_mask;
+
+    amd_slot_write(push->engine, push->slots + index * push->engine->slot_dw,
+                   words);
+}
+
+static uint32_t
+aql_header(uint32_t type, uint32_t setup)
+{
+    return amd_pack_object_aql_header((struct amd_object_aql_header){
+        .type = type,
+        .barrier = true,
+        .acquire = AMD_OBJECT_FENCE_SCOPE_SYSTEM,
+        .release = AMD_OBJECT_FENCE_SCOPE_SYSTEM,
+        .setup = setup,
+    });
+}
+
+void
+amd_push_end(struct amd_push *push)
+{
+    const struct amd_engine *engine = push->engine;
+    uint64_t va = (uintptr_t)push->piece;
+    uint32_t n_dw, words[16] = {0};
+    struct amd_object_aql_pm4 aql = {0};
+
+    if (push->at == push->piece)
+        return;
+    if (engine->kind == AMD_RING_SDMA)
+        amd_sdma_nothing(push, -(uint32_t)(push->at - push->piece) & 7);
+    n_dw = (uint32_t)(push->at - push->piece);
+    push->piece = push->at;
+    if (engine->kind == AMD_RING_SDMA) {
+        amd_sdma_indirect(engine, va, n_dw, words);
+    } else if (engine->kind == AMD_RING_PM4) {
+        amd_pm4_indirect(engine, va, n_dw, words);
+    } else {
+        aql.header = aql_header(AMD_OBJECT_AQL_TYPE_VENDOR, AQL_FORMAT_PM4);
+        amd_pm4_indirect(engine, va, n_dw, aql.indirect_buffer);
+        aql.dw_count_remain = AQL_PM4_DW_LEFT;
+        memcpy(words, &aql, sizeof(aql));
+    }
+    add_slot(push, words);
+}
+
+/* ---- launches --------------------------------------------------------------------- */
+
+uint64_t
+amd_push_args(struct amd_push *push, const struct hcq_exec *exec)
+{
+    uint32_t n_bytes = hcq_exec_args(exec) * 8;
+    uint64_t va = (uintptr_t)push->data;
+
+    memcpy(push->data, exec->args, n_bytes);
+    push->data += align_up(n_bytes, AMD_UNIT_BYTES);
+    return va;
+}
+
+static void
+push_aql_exec(struct amd_push *push, const struct hcq_exec *exec)
+{
+    const struct amd_program *prog = amd_program_of(exec);
+    struct amd_object_aql_dispatch packet = {
+        .header = aql_header(AMD_OBJECT_AQL_TYPE_KERNEL_DISPATCH,
+                             AQL_SETUP_DIMENSIONS),
+        .wg_x = (uint16_t)exec->local[0],
+        .wg_y = (uint16_t)exec->local[1],
+        .wg_z = (uint16_t)exec->local[2],
+        .grid_x = exec->grid[0] * exec->local[0],
+        .grid_y = exec->grid[1] * exec->local[1],
+        .grid_z = exec->grid[2] * exec->local[2],
+        .private_bytes = prog->scratch_bytes,
+        .group_bytes = prog->lds_bytes,
+        .kernel_object = prog->descriptor_va,
+        .kernarg = amd_push_args(push, exec),
+    };
+    uint32_t words[16];
+
+    memcpy(words, &packet, sizeof(words));
+    amd_push_end(push);
+    add_slot(push, words);
+}
+
+/* ---- packets ------------------------------------------------------------------------ */
+
+void
+amd_push_begin(struct amd_push *push)
+{
+    if (push->engine->kind == AMD_RING_SDMA)
+        amd_sdma_begin(push);
+    else
+        amd_pm4_begin(push);
+}
+
+void
+amd_push_finish(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    if (push->engine->kind == AMD_RING_SDMA)
+        amd_sdma_signal(push, va, value);
+    else
+        amd_pm4_signal(push, va, value);
+    amd_push_end(push);
+}
+
+void
+amd_push_split(struct amd_push *push, const struct hcq_packet *packet)
+{
+    if ((uint64_t)(push->at - push->piece) + packet->head.word_dw + 8 >
+        AMD_PM4_IB_MAX_DW)
+        amd_push_end(push);
+}
+
+void
+amd_push_packet(struct amd_push *push, const struct hcq_packet *packet)
+{
+    enum amd_ring_kind kind = push->engine->kind;
+    uint32_t *start;
+
+    if (kind == AMD_RING_AQL && packet->head.op == HCQ_OP_EXEC) {
+        push_aql_exec(push, hcq_exec_of(packet));
+        return;
+    }
+    start = push->at;
+    if (kind == AMD_RING_SDMA)
+        amd_sdma_packet(push, packet);
+    else
+        amd_pm4_packet(push, packet);
+    if (!(packet->head.flags & HCQ_HEAD_FIXED))
+        return;
+    if (kind == AMD_RING_SDMA)
+        amd_sdma_nothing(push,
+                         packet->head.word_dw - (uint32_t)(push->at - start));
+    else
+        amd_pm4_nothing(push,
+                        packet->head.word_dw - (uint32_t)(push->at - start));
+}

@@ -1,0 +1,238 @@
+/* Faults and recovery: the kernel's events, queues made anew; and how the
+ * host sleeps. src: hw/amd/BRINGUP.md 4, 12. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/thread.h"
+#include "hcq/amd/amd_kfd.h"
+
+/* A sleep grows from the first to the last. */
+#define SLEEP_FIRST_NS 2000u
+#define SLEEP_LAST_NS  100000u
+/* The caller looks at epochs and time limits at least this often. */
+#define SLEEP_TOTAL_NS 5000000u
+#define CHECK_EVERY_NS 500000u
+
+/* ---- reports ------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 3, 4))) static void
+append(char *text, size_t size_bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text + used, size_bytes - used, format, args);
+    va_end(args);
+}
+
+/* The queue after `queue` in the device's list, or NULL. */
+static struct amd_queue *
+next_queue(struct amd_device *dev, const struct amd_queue *queue)
+{
+    struct hcq_link *link =
+        queue ? queue->base.link.next : dev->base.queues.next;
+
+    return link == &dev->base.queues
+               ? NULL
+               : amd_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
+}
+
+static bool
+is_busy(const struct amd_queue *queue)
+{
+    return hcq_signal_value(queue->base.timeline) < queue->base.n_submitted;
+}
+
+/* The queue that was at work when the fault came: the kernel names the card
+ * only, so it is the first busy one, a compute queue before others. */
+static struct amd_queue *
+find_suspect(struct amd_device *dev)
+{
+    struct amd_queue *queue, *found = NULL;
+
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
+        if (is_busy(queue) && (!found || found->base.kind != HCQ_QUEUE_COMPUTE))
+            found = queue;
+    }
+    return found;
+}
+
+/* Name and grid of the kernel in "exec NAME 4x1x1 ...". */
+static void
+find_program(const char *busy, struct hcq_fault *fault)
+{
+    const char *exec = strstr(busy, "exec ");
+    unsigned long long x, y, z;
+
+    fault->last_group = UINT64_MAX;
+    if (exec && sscanf(exec, "exec %63s %llux%llux%llu", fault->program, &x, &y,
+                       &z) == 4)
+        fault->last_group = x * y * z;
+}
+
+static void
+fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
+           struct hcq_fault *fault)
+{
+    struct amd_queue *queue = find_suspect(dev);
+    char busy[160] = "";
+
+    memset(fault, 0, sizeof(*fault));
+    if (queue) {
+        snprintf(fault->queue, sizeof(fault->queue), "%s", queue->base.name);
+        amd_queue_describe(queue, busy, sizeof(busy));
+        find_program(busy, fault);
+    }
+    if (record->is_memory) {
+        fault->kind = HCQ_FAULT_MEMORY;
+        fault->va = record->va;
+        append(fault->text, sizeof(fault->text), "memory fault at 0x%llx (%s)",
+               (unsigned long long)record->va,
+               record->not_present  ? "not mapped"
+               : record->read_only  ? "read only"
+               : record->no_execute ? "not executable"
+                                    : "no reason given");
+    } else {
+        fault->kind =
+            fault->program[0] ? HCQ_FAULT_INSTRUCTION : HCQ_FAULT_STREAM;
+        append(fault->text, sizeof(fault->text),
+               "the card stopped the queue (cause %u)", record->reset_cause);
+    }
+    if (fault->program[0])
+        append(fault->text, sizeof(fault->text), " in '%s'", fault->program);
+    if (fault->queue[0])
+        append(fault->text, sizeof(fault->text), " on %s; %s", fault->queue,
+               busy);
+}
+
+void
+amd_check_faults(struct amd_device *dev)
+{
+    struct amd_card *card = &dev->process->cards[dev->card];
+    struct amd_control *control = amd_control_of(dev);
+    struct amd_fault_record record;
+    struct hcq_fault fault;
+    bool is_new;
+
+    if (hcq_device_is_lost(&dev->base))
+        return;
+    amd_poll_faults(dev->process);
+    pthread_mutex_lock(&dev->process->lock);
+    record = card->fault;
+    is_new = record.serial != control->fault_serial;
+    control->fault_serial = record.serial;
+    pthread_mutex_unlock(&dev->process->lock);
+    if (!is_new)
+        return;
+    pthread_mutex_lock(&dev->base.lock);
+    fill_fault(dev, &record, &fault);
+    pthread_mutex_unlock(&dev->base.lock);
+    hcq_device_set_lost(&dev->base, &fault);
+}
+
+void
+amd_fault_check(struct hcq_device *base)
+{
+    amd_check_faults(amd_device_of(base));
+}
+
+void
+amd_fault_forget(struct amd_device *dev)
+{
+    amd_poll_faults(dev->process);
+    pthread_mutex_lock(&dev->process->lock);
+    amd_control_of(dev)->fault_serial =
+        dev->process->cards[dev->card].fault.serial;
+    pthread_mutex_unlock(&dev->process->lock);
+}
+
+/* ---- recovery -------------------------------------------------------------------------- */
+
+/* After a fault the kernel runs none of them again before all are gone. */
+bell_status
+amd_fault_stop(struct hcq_device *base)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_queue *queue;
+
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
+        amd_channel_stop(&queue->channel);
+    amd_fault_forget(dev);
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
+        BELL_TRY(amd_channel_rebuild(&queue->channel));
+    return BELL_OK;
+}
+
+void
+amd_fault_resume(struct hcq_device *base)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_queue *queue;
+
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
+        struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM};
+
+        if (amd_queue_restart(queue) == BELL_OK)
+            continue;
+        snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
+        snprintf(fault.text, sizeof(fault.text), "%s does not start: %.150s",
+                 queue->base.name, bell_error_last()->message);
+        hcq_device_set_lost(base, &fault);
+        return;
+    }
+}
+
+void
+amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_queue *queue;
+    size_t used;
+
+    text[0] = '\0';
+    pthread_mutex_lock(&base->lock);
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
+        if (!is_busy(queue))
+            continue;
+        used = strlen(text);
+        append(text, size_bytes, "%s%s: ", used ? "; " : "", queue->base.name);
+        used = strlen(text);
+        amd_queue_describe(queue, text + used, size_bytes - used);
+    }
+    pthread_mutex_unlock(&base->lock);
+}
+
+/* ---- sleeping ------------------------------------------------------------------------------ */
+
+void
+amd_signal_wake(struct hcq_signal *sig)
+{
+    (void)sig; /* sleepers look for themselves */
+}
+
+void
+amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
+{
+    struct amd_device *dev = amd_device_of(sig->dev);
+    uint64_t start_ns = time_now_ns(), checked_ns = start_ns, now_ns;
+    uint64_t nap_ns = SLEEP_FIRST_NS;
+
+    if (max_ns > SLEEP_TOTAL_NS)
+        max_ns = SLEEP_TOTAL_NS;
+    do {
+        struct timespec nap = {.tv_nsec = (long)nap_ns};
+
+        nanosleep(&nap, NULL);
+        if (hcq_signal_value(sig) != seen || hcq_device_is_lost(sig->dev))
+            return;
+        now_ns = time_now_ns();
+        if (now_ns - checked_ns > CHECK_EVERY_NS) {
+            amd_check_faults(dev);
+            checked_ns = now_ns;
+        }
+        nap_ns = nap_ns * 2 < SLEEP_LAST_NS ? nap_ns * 2 : SLEEP_LAST_NS;
+    } while (now_ns - start_ns < max_ns);
+}

@@ -1,0 +1,124 @@
+/* The generations: everything that differs between them, in one table.
+ * src: hw/amd/BRINGUP.md 0, 5, 7, 9, 10. */
+#include "base/bits.h"
+#include "hcq/amd/amd.h"
+
+/* Cache words: of gfx9 CP_COHER_CNTL, of later ones GCR_CNTL.
+ * src: BRINGUP.md 9 */
+#define GFX9_FULL      0x28c40000u
+#define GFX9_LAUNCH    0x08400000u
+#define GFX9_RELEASE   0x00088000u
+#define GFX10_FULL     0x0000c3f1u
+#define GFX10_LAUNCH   0x000003f0u
+#define GFX10_RELEASE  0x0070f000u
+#define SDMA_UNCACHED  (3u << 16)
+#define SDMA_MAX_SMALL 0x400000u /* bytes of a copy: COUNT is one less */
+#define SDMA_MAX       0x40000000u
+
+static const struct amd_gen gens[] = {
+    {
+        .name = "gfx90a",
+        .gfx_target_version = 90010,
+        .gfx = 9,
+        .wave_lanes = 64,
+        .rsrc3_reg = 0x2e2d,
+        .scratch_unit_bytes = 1024,
+        .scratch_size_bits = 13,
+        .sdma_max_bytes = SDMA_MAX_SMALL,
+        .vgpr_save_bytes = 0x80000,
+        .save_bytes_per_wave = 8,
+        .acquire_full = GFX9_FULL,
+        .acquire_launch = GFX9_LAUNCH,
+        .release_flags = GFX9_RELEASE,
+        .max_lds_bytes = 65536,
+    },
+    {
+        .name = "gfx942",
+        .gfx_target_version = 90402,
+        .gfx = 9,
+        .wave_lanes = 64,
+        .rsrc3_reg = 0x2e2d,
+        .architected_scratch = true,
+        .scratch_unit_bytes = 1024,
+        .scratch_size_bits = 13,
+        .uses_aql = true,
+        .sdma_max_bytes = SDMA_MAX_SMALL,
+        .vgpr_save_bytes = 0x80000,
+        .save_bytes_per_wave = 8,
+        .acquire_full = GFX9_FULL,
+        .acquire_launch = GFX9_LAUNCH,
+        .release_flags = GFX9_RELEASE,
+        .max_lds_bytes = 65536,
+    },
+    {
+        .name = "gfx1030",
+        .gfx_target_version = 100300,
+        .gfx = 10,
+        .wave_lanes = 32,
+        .rsrc3_reg = 0x2e28,
+        .scratch_unit_bytes = 1024,
+        .scratch_size_bits = 13,
+        .sdma_max_bytes = SDMA_MAX_SMALL,
+        .sdma_fence_flags = SDMA_UNCACHED,
+        .sdma_has_gcr = true,
+        .vgpr_save_bytes = 0x40000,
+        .save_bytes_per_wave = 12,
+        .acquire_full = GFX10_FULL,
+        .acquire_launch = GFX10_LAUNCH,
+        .release_flags = GFX10_RELEASE,
+        .max_lds_bytes = 65536,
+    },
+    {
+        .name = "gfx1100",
+        .gfx_target_version = 110000,
+        .gfx = 11,
+        .wave_lanes = 32,
+        .rsrc3_reg = 0x2e28,
+        .architected_scratch = true,
+        .scratch_unit_bytes = 256,
+        .scratch_size_bits = 15,
+        .scratch_waves_per_engine = true,
+        .sets_priv = true,
+        .sdma_max_bytes = SDMA_MAX,
+        .sdma_fence_flags = SDMA_UNCACHED,
+        .sdma_has_gcr = true,
+        .vgpr_save_bytes = 0x60000,
+        .save_bytes_per_wave = 12,
+        .acquire_full = GFX10_FULL,
+        .acquire_launch = GFX10_LAUNCH,
+        .release_flags = GFX10_RELEASE,
+        .max_lds_bytes = 65536,
+    },
+    {
+        .name = "gfx1201",
+        .gfx_target_version = 120001,
+        .gfx = 12,
+        .wave_lanes = 32,
+        .rsrc3_reg = 0x2e28,
+        .architected_scratch = true,
+        .scratch_unit_bytes = 256,
+        .scratch_size_bits = 18,
+        .scratch_waves_per_engine = true,
+        .sdma_max_bytes = SDMA_MAX,
+        .sdma_fence_flags = SDMA_UNCACHED,
+        .sdma_has_gcr = true,
+        .vgpr_save_bytes = 0x60000,
+        .save_bytes_per_wave = 12,
+        .acquire_full = GFX10_FULL,
+        .acquire_launch = GFX10_LAUNCH,
+        .release_flags = GFX10_RELEASE,
+        .max_lds_bytes = 65536,
+    },
+};
+
+const struct amd_gen *
+amd_gen_find(uint32_t gfx_target_version)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(gens); i++) {
+        if (gens[i].gfx_target_version == gfx_target_version)
+            return &gens[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,574 @@
+/* The process's state at the kernel driver: opening, cards, memory, events.
+ * src: hw/amd/BRINGUP.md 1 to 4. */
+#include "hcq/amd/amd_kfd.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "ioctl/kfd_uapi.h"
+#include "ioctl/kio_interface.h"
+
+#define NODES       "/sys/devices/virtual/kfd/kfd/topology/nodes/"
+#define MAX_NODES   64u
+#define PAGE_BYTES  4096u
+#define BIG_BYTES   ((uint64_t)2 << 20)
+#define EVENT_BYTES 0x8000u
+
+#define DEVICE_FLAGS                                                           \
+    (KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE | KFD_MEM_NO_SUBSTITUTE)
+
+/* The states that exist: the kernel keeps one for the process, whatever this
+ * library does, and so do we. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct amd_process *processes;
+
+/* ---- calls ------------------------------------------------------------------------ */
+
+bell_status
+amd_call(struct amd_process *process, unsigned long request, void *arg)
+{
+    BELL_TRY(kio_ioctl(&process->kfd, request, arg));
+    return BELL_OK;
+}
+
+void
+amd_call_or_log(struct amd_process *process, unsigned long request, void *arg)
+{
+    if (amd_call(process, request, arg) != BELL_OK)
+        LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
+}
+
+/* ---- topology --------------------------------------------------------------------- */
+
+/* The number behind "key " at the start of a line; `absent` without it. */
+static uint64_t
+property(const char *text, const char *key, uint64_t absent)
+{
+    size_t n = strlen(key);
+    const char *at = text;
+
+    while (at) {
+        if (strncmp(at, key, n) == 0 && at[n] == ' ')
+            return strtoull(at + n + 1, NULL, 10);
+        at = strchr(at, '\n');
+        at = at ? at + 1 : NULL;
+    }
+    return absent;
+}
+
+static bell_status
+read_node(struct kio *kio, uint32_t node, const char *file, char *text,
+          size_t cap)
+{
+    char path[128];
+    size_t n;
+
+    snprintf(path, sizeof(path), NODES "%u/%s", node, file);
+    BELL_TRY(kio_read_file(kio, path, text, cap, &n));
+    return BELL_OK;
+}
+
+/* Memory that the card has; *out_large: all of it is open to the CPU. */
+static uint64_t
+read_banks(struct kio *kio, uint32_t node, uint32_t n_banks, bool *out_large)
+{
+    uint64_t total = 0, kind;
+    char file[64], text[1024];
+    uint32_t i;
+
+    *out_large = true;
+    for (i = 0; i < n_banks && i < 16; i++) {
+        snprintf(file, sizeof(file), "mem_banks/%u/properties", i);
+        if (read_node(kio, node, file, text, sizeof(text)) != BELL_OK)
+            break;
+        kind = property(text, "heap_type", 0);
+        if (kind != 1 && kind != 2)
+            continue;
+        *out_large &= kind == 1;
+        total += property(text, "size_in_bytes", 0);
+    }
+    return total;
+}
+
+static uint32_t
+divide(uint64_t a, uint64_t b)
+{
+    return b ? (uint32_t)(a / b) : 0;
+}
+
+static void
+fill_topology(struct kio *kio, uint32_t node, uint32_t gpu_id, const char *text,
+              struct amd_topology *out)
+{
+    uint32_t xcc = (uint32_t)property(text, "num_xcc", 1);
+    char name[64];
+
+    memset(out, 0, sizeof(*out));
+    out->node = node;
+    out->gpu_id = gpu_id;
+    out->gfx_target_version = (uint32_t)property(text, "gfx_target_version", 0);
+    out->render_minor = (uint32_t)property(text, "drm_render_minor", 0);
+    out->n_xcc = xcc ? xcc : 1;
+    out->n_arrays = (uint32_t)property(text, "array_count", 0);
+    out->n_engines = divide(
+        divide(out->n_arrays, property(text, "simd_arrays_per_engine", 1)),
+        out->n_xcc);
+    out->n_cu = divide(divide(property(text, "simd_count", 0),
+                              property(text, "simd_per_cu", 1)),
+                       out->n_xcc);
+    out->scratch_slots_per_cu =
+        (uint32_t)property(text, "max_slots_scratch_cu", 32);
+    out->lds_kib = (uint32_t)property(text, "lds_size_in_kb", 64);
+    out->n_sdma = (uint32_t)property(text, "num_sdma_engines", 0);
+    out->n_sdma_xgmi = (uint32_t)property(text, "num_sdma_xgmi_engines", 0);
+    out->vram_bytes =
+        read_banks(kio, node, (uint32_t)property(text, "mem_banks_count", 1),
+                   &out->large_bar);
+    if (read_node(kio, node, "name", name, sizeof(name)) == BELL_OK)
+        snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(name, "\n"),
+                 name);
+}
+
+bell_status
+amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
+                  uint32_t *out_n)
+{
+    char text[4096];
+    uint32_t node, n = 0, gpu_id;
+
+    for (node = 0; node < MAX_NODES && n < cap; node++) {
+        bell_status status = read_node(kio, node, "gpu_id", text, sizeof(text));
+        if (status == BELL_E_NO_MEMORY)
+            return status;
+        if (status == BELL_E_PERMISSION)
+            continue; /* a card that is not ours */
+        if (status != BELL_OK)
+            break;
+        gpu_id = (uint32_t)strtoul(text, NULL, 10);
+        if (gpu_id == 0)
+            continue;
+        BELL_TRY(read_node(kio, node, "properties", text, sizeof(text)));
+        fill_topology(kio, node, gpu_id, text, &out_list[n++]);
+    }
+    *out_n = n;
+    return BELL_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+static uint32_t
+memory_flags(enum amd_mem_kind kind, bool is_user)
+{
+    if (is_user)
+        return KFD_MEM_USERPTR | KFD_MEM_PUBLIC | KFD_MEM_COHERENT |
+               KFD_MEM_UNCACHED | DEVICE_FLAGS;
+    if (kind == AMD_MEM_GTT)
+        return KFD_MEM_GTT | KFD_MEM_COHERENT | KFD_MEM_UNCACHED |
+               KFD_MEM_PUBLIC | DEVICE_FLAGS;
+    return KFD_MEM_VRAM | DEVICE_FLAGS |
+           (kind == AMD_MEM_VISIBLE ? KFD_MEM_PUBLIC : 0);
+}
+
+/* Address space of the process, at a multiple of 2 MiB where it pays. */
+static bell_status
+reserve(struct amd_process *process, uint64_t size_bytes, void **out_at)
+{
+    uint64_t slack = size_bytes >= BIG_BYTES ? BIG_BYTES : 0, begin, end;
+    void *at;
+
+    BELL_TRY(kio_mmap(process->kio, NULL, NULL, size_bytes + slack, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, 0, &at));
+    begin = align_up((uintptr_t)at, slack ? slack : PAGE_BYTES);
+    end = (uintptr_t)at + size_bytes + slack;
+    if (begin > (uintptr_t)at)
+        kio_munmap(process->kio, at, begin - (uintptr_t)at);
+    if (begin + size_bytes < end)
+        kio_munmap(process->kio, (void *)(uintptr_t)(begin + size_bytes),
+                   end - begin - size_bytes);
+    *out_at = (void *)(uintptr_t)begin;
+    return BELL_OK;
+}
+
+bell_status
+amd_memory_map(struct amd_process *process, struct amd_mem *mem, uint32_t card)
+{
+    uint32_t gpu_id = process->cards[card].topology.gpu_id;
+    struct kfd_map_memory map = {
+        .handle = mem->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
+
+    if (mem->mapped >> card & 1)
+        return BELL_OK;
+    BELL_TRY(amd_call(process, KFD_MAP_MEMORY, &map));
+    mem->mapped |= 1u << card;
+    return BELL_OK;
+}
+
+static void
+unmap(struct amd_process *process, struct amd_mem *mem)
+{
+    uint32_t ids[AMD_MAX_CARDS], n = 0, i;
+    struct kfd_map_memory map = {.handle = mem->handle,
+                                 .gpu_ids = (uintptr_t)ids};
+
+    for (i = 0; i < process->n_cards; i++) {
+        if (mem->mapped >> i & 1)
+            ids[n++] = process->cards[i].topology.gpu_id;
+    }
+    map.n = n;
+    if (n)
+        amd_call_or_log(process, KFD_UNMAP_MEMORY, &map);
+    mem->mapped = 0;
+}
+
+/* Maps it for the CPU, over what was reserved, and for the card. */
+static bell_status
+map_both(struct amd_process *process, uint32_t card, bool is_user,
+         uint64_t mmap_offset, struct amd_mem *mem)
+{
+    void *at = (void *)(uintptr_t)mem->va;
+
+    if (is_user) {
+        mem->cpu = at;
+    } else if (mem->kind != AMD_MEM_VRAM) {
+        BELL_TRY(kio_mmap(process->kio, &process->cards[card].drm, at,
+                          mem->size_bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED, mmap_offset, &at));
+        mem->cpu = at;
+    }
+    return amd_memory_map(process, mem, card);
+}
+
+static bool
+is_user_memory(const struct amd_mem *mem)
+{
+    return mem->kind == AMD_MEM_KIND_COUNT;
+}
+
+bell_status
+amd_memory_create(struct amd_process *process, uint32_t card,
+                  uint64_t size_bytes, enum amd_mem_kind kind, void *user,
+                  struct amd_mem *out_mem)
+{
+    struct kfd_alloc_memory alloc = {
+        .gpu_id = process->cards[card].topology.gpu_id,
+        .flags = memory_flags(kind, user != NULL),
+    };
+    struct amd_mem mem = {
+        .size_bytes = align_up(size_bytes ? size_bytes : 1, PAGE_BYTES),
+        .kind = user ? AMD_MEM_KIND_COUNT : kind,
+    };
+    struct kfd_free_memory back;
+    bell_status status = BELL_OK;
+    void *at = user;
+
+    if (!user)
+        BELL_TRY(reserve(process, mem.size_bytes, &at));
+    mem.va = alloc.va = (uintptr_t)at;
+    alloc.mmap_offset = user ? alloc.va : 0;
+    alloc.size_bytes = mem.size_bytes;
+    status = amd_call(process, KFD_ALLOC_MEMORY, &alloc);
+    if (status == BELL_OK) {
+        mem.handle = back.handle = alloc.handle;
+        status = map_both(process, card, user != NULL, alloc.mmap_offset, &mem);
+        if (status != BELL_OK)
+            amd_call_or_log(process, KFD_FREE_MEMORY, &back);
+    }
+    if (status != BELL_OK) {
+        if (!user)
+            kio_munmap(process->kio, at, mem.size_bytes);
+        return status;
+    }
+    *out_mem = mem;
+    return BELL_OK;
+}
+
+void
+amd_memory_destroy(struct amd_process *process, struct amd_mem *mem)
+{
+    struct kfd_free_memory back = {mem->handle};
+
+    if (!mem->handle)
+        return;
+    unmap(process, mem);
+    amd_call_or_log(process, KFD_FREE_MEMORY, &back);
+    if (!is_user_memory(mem))
+        kio_munmap(process->kio, (void *)(uintptr_t)mem->va, mem->size_bytes);
+    memset(mem, 0, sizeof(*mem));
+}
+
+/* ---- events ---------------------------------------------------------------------------- */
+
+static bell_status
+create_event(struct amd_process *process, uint32_t type, uint64_t page,
+             uint32_t *out_id)
+{
+    struct kfd_create_event event = {
+        .page_offset = page, .type = type, .auto_reset = 1};
+
+    BELL_TRY(amd_call(process, KFD_CREATE_EVENT, &event));
+    if (out_id)
+        *out_id = event.event_id;
+    return BELL_OK;
+}
+
+/* The first event brings the page; the exceptions are what we look at. */
+static bell_status
+open_events(struct amd_process *process, uint32_t card)
+{
+    if (process->hardware_event)
+        return amd_memory_map(process, &process->event_page, card);
+    if (!process->event_page.handle) {
+        struct amd_mem page;
+
+        BELL_TRY(amd_memory_create(process, card, EVENT_BYTES, AMD_MEM_GTT,
+                                   NULL, &page));
+        process->event_page = page;
+        BELL_TRY(create_event(process, KFD_EVENT_SIGNAL, page.handle, NULL));
+    }
+    if (!process->memory_event)
+        BELL_TRY(
+            create_event(process, KFD_EVENT_MEMORY, 0, &process->memory_event));
+    return create_event(process, KFD_EVENT_HW_EXCEPTION, 0,
+                        &process->hardware_event);
+}
+
+static struct amd_fault_record *
+record_of(struct amd_process *process, uint32_t gpu_id)
+{
+    uint32_t i;
+
+    for (i = 0; i < process->n_cards; i++) {
+        if (process->cards[i].topology.gpu_id == gpu_id)
+            return &process->cards[i].fault;
+    }
+    return NULL;
+}
+
+static void
+take_memory_fault(struct amd_process *process,
+                  const struct kfd_memory_exception *m)
+{
+    struct amd_fault_record *record = record_of(process, m->gpu_id);
+
+    if (!m->gpu_id || !record)
+        return;
+    record->serial++;
+    record->is_memory = true;
+    record->va = m->va;
+    record->not_present = m->not_present != 0;
+    record->read_only = m->read_only != 0;
+    record->no_execute = m->no_execute != 0;
+}
+
+static void
+take_hardware_fault(struct amd_process *process,
+                    const struct kfd_hw_exception *h)
+{
+    struct amd_fault_record *record = record_of(process, h->gpu_id);
+
+    if (!h->gpu_id || !record)
+        return;
+    record->serial++;
+    record->is_memory = false;
+    record->reset_cause = h->reset_cause;
+}
+
+void
+amd_poll_faults(struct amd_process *process)
+{
+    struct kfd_event_data data[2];
+    struct kfd_wait_events wait = {.events = (uintptr_t)data, .n = 2};
+
+    pthread_mutex_lock(&process->lock);
+    memset(data, 0, sizeof(data));
+    data[0].event_id = process->memory_event;
+    data[1].event_id = process->hardware_event;
+    if (process->hardware_event &&
+        amd_call(process, KFD_WAIT_EVENTS, &wait) == BELL_OK &&
+        wait.result == KFD_WAIT_COMPLETE) {
+        take_memory_fault(process, &data[0].u.memory);
+        take_hardware_fault(process, &data[1].u.hw);
+    }
+    pthread_mutex_unlock(&process->lock);
+}
+
+/* ---- cards ------------------------------------------------------------------------------ */
+
+/* src: BRINGUP.md 6: the counter's frequency, in kHz, at offset 28 */
+static bell_status
+read_clock_rate(struct amd_card *card)
+{
+    struct amdgpu_device_info device = {0};
+    struct amdgpu_info info = {
+        .return_pointer = (uintptr_t)&device,
+        .return_bytes = sizeof(device),
+        .query = AMDGPU_INFO_DEV_INFO,
+    };
+
+    BELL_TRY(kio_ioctl(&card->drm, AMDGPU_INFO_REQUEST, &info));
+    if (device.gpu_counter_khz == 0)
+        return bell_fail(BELL_E_KERNEL, "the card's clock has no frequency");
+    card->clock_hz = (uint64_t)device.gpu_counter_khz * 1000;
+    return BELL_OK;
+}
+
+/* Space and clock of a card whose render node is open. */
+static bell_status
+acquire(struct amd_process *process, struct amd_card *card)
+{
+    struct kfd_acquire_vm vm = {(uint32_t)card->drm.fd, card->topology.gpu_id};
+    struct kfd_runtime_enable enable = {0};
+
+    BELL_TRY(amd_call(process, KFD_ACQUIRE_VM, &vm));
+    if (process->minor >= 14) /* once per process; then it is refused */
+        amd_call_or_log(process, KFD_RUNTIME_ENABLE, &enable);
+    return read_clock_rate(card);
+}
+
+static bell_status
+open_card(struct amd_process *process, uint32_t number)
+{
+    struct amd_card *card = &process->cards[number];
+    bell_status status;
+    char path[64];
+
+    if (card->drm.fd < 0) {
+        snprintf(path, sizeof(path), "/dev/dri/renderD%u",
+                 card->topology.render_minor);
+        BELL_TRY(kio_open(process->kio, path, O_RDWR, &card->drm));
+        status = acquire(process, card);
+        if (status != BELL_OK) {
+            kio_close(&card->drm);
+            return status;
+        }
+    }
+    return open_events(process, number);
+}
+
+bell_status
+amd_card_open(struct amd_process *process, uint32_t card)
+{
+    bell_status status;
+
+    pthread_mutex_lock(&process->lock);
+    status = open_card(process, card);
+    pthread_mutex_unlock(&process->lock);
+    return status;
+}
+
+/* ---- the process ----------------------------------------------------------------------- */
+
+static void
+process_free(struct amd_process *process)
+{
+    uint32_t i;
+
+    for (i = 0; i < process->n_cards; i++) {
+        if (process->cards[i].doorbells)
+            kio_munmap(process->kio, process->cards[i].doorbells, 0x2000);
+        kio_close(&process->cards[i].drm);
+    }
+    /* what KFD has for the process goes with its file; the page stays until
+     * then */
+    kio_close(&process->kfd);
+    if (process->event_page.handle)
+        kio_munmap(process->kio, process->event_page.cpu,
+                   process->event_page.size_bytes);
+    kio_destroy(process->kio);
+    pthread_mutex_destroy(&process->lock);
+    host_free(process);
+}
+
+static bell_status
+open_kfd(struct amd_process *process, const char *interface)
+{
+    struct amd_topology list[AMD_MAX_CARDS];
+    struct kfd_version version = {0, 0};
+    uint32_t i, n = 0;
+
+    BELL_TRY(kio_open_interface("AMD", interface, &process->kio));
+    BELL_TRY(kio_open(process->kio, "/dev/kfd", O_RDWR, &process->kfd));
+    BELL_TRY(amd_call(process, KFD_GET_VERSION, &version));
+    if (version.major != 1)
+        return bell_fail(BELL_E_UNSUPPORTED, "KFD %u.%u; known: 1.x",
+                         version.major, version.minor);
+    process->minor = version.minor;
+    BELL_TRY(amd_topology_list(process->kio, list, AMD_MAX_CARDS, &n));
+    for (i = 0; i < n; i++)
+        process->cards[i].topology = list[i];
+    process->n_cards = n;
+    return BELL_OK;
+}
+
+static bell_status
+process_create(const char *interface, struct amd_process **out_process)
+{
+    struct amd_process *process = host_calloc(1, sizeof(*process));
+    bell_status status;
+    uint32_t i;
+
+    if (!process || pthread_mutex_init(&process->lock, NULL) != 0) {
+        host_free(process);
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a process of KFD");
+    }
+    process->kfd.fd = -1;
+    for (i = 0; i < AMD_MAX_CARDS; i++)
+        process->cards[i].drm.fd = -1;
+    snprintf(process->interface, sizeof(process->interface), "%s", interface);
+    status = open_kfd(process, interface);
+    if (status != BELL_OK) {
+        process_free(process);
+        return status;
+    }
+    *out_process = process;
+    return BELL_OK;
+}
+
+bell_status
+amd_process_get(const char *interface, struct amd_process **out_process)
+{
+    struct amd_process *process;
+    bell_status status = BELL_OK;
+
+    if (strlen(interface) >= sizeof(process->interface))
+        return bell_fail(BELL_E_INVALID, "the interface's name is too long");
+    pthread_mutex_lock(&list_lock);
+    for (process = processes; process; process = process->next) {
+        if (strcmp(process->interface, interface) == 0)
+            break;
+    }
+    if (!process) {
+        status = process_create(interface, &process);
+        if (status == BELL_OK) {
+            process->next = processes;
+            processes = process;
+        }
+    }
+    if (status == BELL_OK) {
+        process->refs++;
+        *out_process = process;
+    }
+    pthread_mutex_unlock(&list_lock);
+    return status;
+}
+
+void
+amd_process_put(struct amd_process *process)
+{
+    struct amd_process **link = &processes;
+
+    pthread_mutex_lock(&list_lock);
+    if (--process->refs == 0) {
+        while (*link != process)
+            link = &(*link)->next;
+        *link = process->next;
+        process_free(process);
+    }
+    pthread_mutex_unlock(&list_lock);
+}

@@ -1,0 +1,153 @@
+/* What the kernel driver keeps for this process: files, address spaces,
+ * events, doorbells.
+ *
+ * KFD has one state per process, not per opened file: a second address space
+ * on a card is refused, and there is one page of events. All devices that are
+ * opened through the same interface therefore share a struct amd_process,
+ * which goes with the last of them. src: hw/amd/BRINGUP.md 1 to 5.
+ */
+#ifndef BELL_HCQ_AMD_AMD_KFD_H
+#define BELL_HCQ_AMD_AMD_KFD_H
+
+#include "hcq/amd/amd.h"
+#include "mem/mem_slab.h"
+
+#define AMD_MAX_CARDS 16u
+
+/* A fault that the kernel reported for a card. Plain data. */
+struct amd_fault_record {
+    uint32_t serial; /* grows with every fault; 0: none yet */
+    bool is_memory;  /* else the hardware: a hang or a reset */
+    uint64_t va;     /* of the page */
+    bool not_present, read_only, no_execute;
+    uint32_t reset_cause;
+};
+
+struct amd_card {
+    struct amd_topology topology;
+    struct kio_file drm; /* fd -1 before the first use */
+    uint64_t *doorbells; /* mapped with the first queue */
+    uint64_t *hdp;       /* the flush page, or NULL */
+    uint64_t clock_hz;
+    struct amd_fault_record fault; /* lock */
+};
+
+struct amd_process {
+    struct amd_process *next;
+    uint32_t refs;
+    char interface[200];
+    struct kio *kio; /* owned */
+    struct kio_file kfd;
+    uint32_t minor; /* of KFD */
+    uint32_t n_cards;
+    struct amd_card cards[AMD_MAX_CARDS];
+    pthread_mutex_t lock;
+    struct amd_mem event_page;
+    uint32_t memory_event, hardware_event; /* 0: not made yet */
+};
+
+/* The process's state for an interface, with its cards listed; counted.
+ * BELL_E_NO_DEVICE where there is no KFD or no card. */
+BELL_MUST_CHECK bell_status amd_process_get(const char *interface,
+                                            struct amd_process **out_process);
+void amd_process_put(struct amd_process *process);
+
+/* Reads the topology of all cards, without opening any. */
+BELL_MUST_CHECK bell_status amd_topology_list(struct kio *kio,
+                                              struct amd_topology *out_list,
+                                              uint32_t cap, uint32_t *out_n);
+
+/* Opens the card's render node and its address space, once, and the events
+ * with the first card. */
+BELL_MUST_CHECK bell_status amd_card_open(struct amd_process *process,
+                                          uint32_t card);
+
+/* A call of KFD. */
+BELL_MUST_CHECK bell_status amd_call(struct amd_process *process,
+                                     unsigned long request, void *arg);
+/* The same where a failure has no consequence: it is logged. */
+void amd_call_or_log(struct amd_process *process, unsigned long request,
+                     void *arg);
+
+/* Memory of a card, mapped to it; see amd_mem_alloc. `user` not NULL: pages
+ * of the process. */
+BELL_MUST_CHECK bell_status amd_memory_create(
+    struct amd_process *process, uint32_t card, uint64_t size_bytes,
+    enum amd_mem_kind kind, void *user, struct amd_mem *out_mem);
+void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
+/* Maps it to one more card, if it is not there. */
+BELL_MUST_CHECK bell_status amd_memory_map(struct amd_process *process,
+                                           struct amd_mem *mem, uint32_t card);
+
+/* Takes reports of faults from the kernel, without waiting, into the cards'
+ * records. */
+void amd_poll_faults(struct amd_process *process);
+
+/* Signals and staging of a device (amd_memory.c). */
+BELL_MUST_CHECK bell_status amd_signals_open(struct amd_device *dev);
+void amd_signals_close(struct amd_device *dev);
+
+/* hcq_device_ops of amd_memory.c and amd_fault.c. */
+bell_status amd_buffer_alloc(struct hcq_device *base, uint64_t size_bytes,
+                             uint32_t flags, struct hcq_backing *out);
+void amd_buffer_free(struct hcq_device *base, const struct hcq_backing *mem);
+bell_status amd_buffer_pin(struct hcq_device *base, void *ptr,
+                           uint64_t size_bytes, struct hcq_backing *out);
+void amd_buffer_unpin(struct hcq_device *base, const struct hcq_backing *mem);
+bell_status amd_buffer_write(struct hcq_device *base, uint64_t va,
+                             const void *data, uint64_t size_bytes);
+bell_status amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
+                            uint64_t size_bytes);
+bell_status amd_signal_alloc(struct hcq_device *base, uint64_t *out_va,
+                             uint64_t **out_host);
+void amd_signal_free(struct hcq_device *base, struct hcq_signal *sig);
+void amd_signal_wake(struct hcq_signal *sig);
+void amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
+bell_status amd_signal_map(struct hcq_device *base,
+                           const struct hcq_signal *sig, uint64_t *out_va);
+void amd_fault_check(struct hcq_device *base);
+bell_status amd_fault_stop(struct hcq_device *base);
+void amd_fault_resume(struct hcq_device *base);
+void amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes);
+/* Forgets what was reported before: at opening and recovery. */
+void amd_fault_forget(struct amd_device *dev);
+
+/* Sizes of the area that the kernel saves waves to, of one queue. */
+struct amd_save_sizes {
+    uint32_t control_stack_bytes, save_bytes; /* of an XCC */
+    uint64_t total_bytes;                     /* to be allocated */
+};
+void amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
+                    struct amd_save_sizes *out);
+
+/* What so much scratch for each lane comes to. */
+struct amd_scratch_sizes {
+    uint32_t lane_bytes, tmpring;
+    uint64_t xcc_bytes;
+};
+void amd_scratch_sizes(const struct amd_gen *gen, const struct amd_topology *t,
+                       uint32_t lane_bytes, struct amd_scratch_sizes *out);
+
+/* Destroys the kernel's queue alone: memory stays. */
+void amd_channel_stop(struct amd_channel *channel);
+/* Tells AQL queues of the scratch that there is now. */
+void amd_channel_set_scratch(struct amd_channel *channel);
+
+/* The device's own state of the control half. */
+struct amd_control {
+    uint32_t fault_serial;       /* the last that was taken */
+    pthread_mutex_t signal_lock; /* dev->signals, the pages */
+    struct amd_signal_page *signal_pages;
+    pthread_mutex_t clock_lock;
+    uint64_t first_ticks, first_ns, last_ticks, last_ns;
+    pthread_mutex_t buffer_lock; /* the list */
+    struct amd_buffer *buffers;  /* all that are out */
+};
+
+static inline struct amd_control *
+amd_control_of(const struct amd_device *dev)
+{
+    return dev->control;
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* Buffers as hcq sees them, and signals.
+ *
+ * Buffers for the device lie on the card and are open to the CPU through its
+ * window, which is why the card must have a large one; those that the host
+ * sees lie in host memory, which the card does not cache. Addresses are the
+ * same on both sides.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/amd/amd_kfd.h"
+#include "ioctl/kio.h"
+
+#define PAGE_BYTES 4096u
+
+/* A cache line for each signal: the value, then the timestamp. */
+#define SIGNAL_BYTES     64u
+#define SIGNALS_PER_PAGE (PAGE_BYTES / SIGNAL_BYTES)
+
+/* A buffer that is out; in control->buffers. */
+struct amd_buffer {
+    struct amd_buffer *next, **link;
+    struct amd_mem mem;
+};
+
+bell_status
+amd_mem_alloc(struct amd_device *dev, uint64_t size_bytes,
+              enum amd_mem_kind kind, struct amd_mem *out_mem)
+{
+    bell_status status = amd_memory_create(dev->process, dev->card, size_bytes,
+                                           kind, NULL, out_mem);
+
+    if (status != BELL_OK)
+        bell_error_prefix("%s: %llu bytes", dev->base.info.name,
+                          (unsigned long long)size_bytes);
+    return status;
+}
+
+void
+amd_mem_free(struct amd_device *dev, struct amd_mem *mem)
+{
+    amd_memory_destroy(dev->process, mem);
+}
+
+/* ---- buffers -------------------------------------------------------------- */
+
+static void
+link_buffer(struct amd_device *dev, struct amd_buffer *buf)
+{
+    struct amd_control *control = amd_control_of(dev);
+
+    pthread_mutex_lock(&control->buffer_lock);
+    buf->next = control->buffers;
+    buf->link = &control->buffers;
+    if (buf->next)
+        buf->next->link = &buf->next;
+    control->buffers = buf;
+    pthread_mutex_unlock(&control->buffer_lock);
+}
+
+static void
+unlink_buffer(struct amd_device *dev, struct amd_buffer *buf)
+{
+    struct amd_control *control = amd_control_of(dev);
+
+    pthread_mutex_lock(&control->buffer_lock);
+    *buf->link = buf->next;
+    if (buf->next)
+        buf->next->link = buf->link;
+    pthread_mutex_unlock(&control->buffer_lock);
+}
+
+/* Memory of the kernel or of the user, as a buffer. */
+static bell_status
+new_buffer(struct amd_device *dev, uint64_t size_bytes, enum amd_mem_kind kind,
+           void *user, struct amd_buffer **out_buf)
+{
+    struct amd_buffer *buf = host_calloc(1, sizeof(*buf));
+    bell_status status;
+
+    if (!buf)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a buffer",
+                         dev->base.info.name);
+    status = amd_memory_create(dev->process, dev->card, size_bytes, kind, user,
+                               &buf->mem);
+    if (status != BELL_OK) {
+        bell_error_prefix("%s: %llu bytes", dev->base.info.name,
+                          (unsigned long long)size_bytes);
+        host_free(buf);
+        return status;
+    }
+    link_buffer(dev, buf);
+    *out_buf = buf;
+    return BELL_OK;
+}
+
+bell_status
+amd_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
+                 struct hcq_backing *out)
+{
+    bool visible = (flags & HCQ_MEM_HOST_VISIBLE) != 0;
+    struct amd_buffer *buf;
+
+    BELL_TRY(new_buffer(amd_device_of(base), size_bytes,
+                        visible ? AMD_MEM_GTT : AMD_MEM_VISIBLE, NULL, &buf));
+    *out = (struct hcq_backing){
+        .va = buf->mem.va,
+        .host = visible ? buf->mem.cpu : NULL,
+        .size_bytes = size_bytes,
+        .priv = (uintptr_t)buf,
+    };
+    return BELL_OK;
+}
+
+void
+amd_buffer_free(struct hcq_device *base, const struct hcq_backing *backing)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_buffer *buf = (struct amd_buffer *)(uintptr_t)backing->priv;
+
+    unlink_buffer(dev, buf);
+    amd_memory_destroy(dev->process, &buf->mem);
+    host_free(buf);
+}
+
+bell_status
+amd_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
+               struct hcq_backing *out)
+{
+    uintptr_t start = (uintptr_t)ptr & ~(uintptr_t)(PAGE_BYTES - 1);
+    uint64_t offset = (uintptr_t)ptr - start;
+    struct amd_buffer *buf;
+
+    BELL_TRY(new_buffer(amd_device_of(base),
+                        offset + (size_bytes ? size_bytes : 1), AMD_MEM_GTT,
+                        (void *)start, &buf));
+    *out = (struct hcq_backing){
+        .va = buf->mem.va + offset,
+        .host = ptr,
+        .size_bytes = size_bytes,
+        .priv = (uintptr_t)buf,
+    };
+    return BELL_OK;
+}
+
+void
+amd_buffer_unpin(struct hcq_device *base, const struct hcq_backing *backing)
+{
+    amd_buffer_free(base, backing);
+}
+
+/* The card may hold writes through its window back. src: BRINGUP.md 3, HDP */
+static void
+flush_window(struct amd_device *dev)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (dev->hdp_flush) {
+        dev->hdp_flush[0] = 1;
+        (void)dev->hdp_flush[0];
+    }
+}
+
+bell_status
+amd_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
+                 uint64_t size_bytes)
+{
+    memcpy((void *)(uintptr_t)va, data, (size_t)size_bytes);
+    flush_window(amd_device_of(base));
+    return BELL_OK;
+}
+
+bell_status
+amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
+                uint64_t size_bytes)
+{
+    (void)base;
+    memcpy(data, (const void *)(uintptr_t)va, (size_t)size_bytes);
+    return BELL_OK;
+}
+
+/* ---- signals ---------------------------------------------------------------- */
+
+/* A page of signals. Owned by the slab; in control->signal_pages. */
+struct amd_signal_page {
+    struct amd_signal_page *next;
+    struct amd_mem mem;
+    struct mem_slot slots[SIGNALS_PER_PAGE]; /* of those that are out */
+};
+
+static bell_status
+grow_signals(void *user, uint64_t piece_bytes, void **out_piece)
+{
+    struct amd_device *dev = user;
+    struct amd_control *control = amd_control_of(dev);
+    struct amd_signal_page *page = host_calloc(1, sizeof(*page));
+    bell_status status;
+
+    if (!page)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for signals",
+                         dev->base.info.name);
+    status = amd_mem_alloc(dev, piece_bytes, AMD_MEM_GTT, &page->mem);
+    if (status != BELL_OK) {
+        host_free(page);
+        return status;
+    }
+    page->next = control->signal_pages;
+    control->signal_pages = page;
+    *out_piece = page;
+    return BELL_OK;
+}
+
+static void
+shrink_signals(void *user, void *piece)
+{
+    struct amd_device *dev = user;
+    struct amd_signal_page **at = &amd_control_of(dev)->signal_pages;
+    struct amd_signal_page *page = piece;
+
+    while (*at != page)
+        at = &(*at)->next;
+    *at = page->next;
+    amd_mem_free(dev, &page->mem);
+    host_free(page);
+}
+
+static const struct mem_slab_ops signal_ops = {
+    .grow = grow_signals,
+    .shrink = shrink_signals,
+};
+
+bell_status
+amd_signals_open(struct amd_device *dev)
+{
+    BELL_TRY(mem_slab_create(SIGNAL_BYTES, PAGE_BYTES, &signal_ops, dev,
+                             &dev->signals));
+    return BELL_OK;
+}
+
+void
+amd_signals_close(struct amd_device *dev)
+{
+    if (dev->signals)
+        mem_slab_destroy(dev->signals);
+    dev->signals = NULL;
+}
+
+bell_status
+amd_signal_alloc(struct hcq_device *base, uint64_t *out_va, uint64_t **out_host)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_control *control = amd_control_of(dev);
+    struct amd_signal_page *page;
+    struct mem_slot slot;
+    bell_status status;
+
+    pthread_mutex_lock(&control->signal_lock);
+    status = mem_slab_alloc(dev->signals, &slot);
+    if (status == BELL_OK) {
+        page = slot.piece;
+        page->slots[slot.offset_bytes / SIGNAL_BYTES] = slot;
+        *out_va = page->mem.va + slot.offset_bytes;
+        *out_host = (uint64_t *)(uintptr_t)*out_va;
+        memset(*out_host, 0, SIGNAL_BYTES);
+    }
+    pthread_mutex_unlock(&control->signal_lock);
+    return status;
+}
+
+/* The page that a signal is in; signal_lock is held. */
+static struct amd_signal_page *
+page_of(const struct amd_device *dev, uint64_t va)
+{
+    struct amd_signal_page *page = amd_control_of(dev)->signal_pages;
+
+    while (page && va - page->mem.va >= PAGE_BYTES)
+        page = page->next;
+    return page;
+}
+
+void
+amd_signal_free(struct hcq_device *base, struct hcq_signal *sig)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_control *control = amd_control_of(dev);
+    struct amd_signal_page *page;
+    struct mem_slot slot;
+
+    pthread_mutex_lock(&control->signal_lock);
+    page = page_of(dev, sig->va);
+    slot = page->slots[(sig->va - page->mem.va) / SIGNAL_BYTES];
+    mem_slab_free(dev->signals, &slot);
+    pthread_mutex_unlock(&control->signal_lock);
+}
+
+bell_status
+amd_signal_map(struct hcq_device *base, const struct hcq_signal *sig,
+               uint64_t *out_va)
+{
+    struct amd_device *dev = amd_device_of(base), *other;
+    struct amd_control *control;
+    bell_status status;
+
+    *out_va = sig->va;
+    if (sig->dev == base)
+        return BELL_OK;
+    other = sig->dev->ops == base->ops ? amd_device_of(sig->dev) : NULL;
+    if (!other || other->process != dev->process)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a signal of %s",
+                         base->info.name, sig->dev->info.name);
+    control = amd_control_of(other);
+    pthread_mutex_lock(&control->signal_lock);
+    status =
+        amd_memory_map(dev->process, &page_of(other, sig->va)->mem, dev->card);
+    pthread_mutex_unlock(&control->signal_lock);
+    return status;
+}

@@ -1,0 +1,509 @@
+/* Words of compute queues: type 3 packets.
+ *
+ * On a chip of several dies an indirect buffer runs on every one of them:
+ * what is to happen once is for the first die alone (BRINGUP.md 8).
+ *
+ * Waits compare 32 bits. A wait for a 64-bit value looks at the upper half
+ * first, then at the lower one, so it may last too long if the signal passes
+ * a multiple of 2^32 beyond the value while the queue waits.
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "hcq/amd/amd_command.h"
+#include "hcq/amd/regs/amd_object.h"
+#include "hcq/amd/regs/amd_pm4.h"
+
+#define WAIT_INTERVAL 4u
+#define ALL_BITS      0xffffffffu
+
+/* Registers of the HDP flush: to be written, and to be looked at.
+ * src: BRINGUP.md 3 */
+#define HDP_FLUSH_REQUEST 0xe26u
+#define HDP_FLUSH_DONE    0xe27u
+
+#define GFX9_INTERVAL 10u /* of ACQUIRE_MEM, as a working driver has it */
+#define LDS_UNIT      512u
+#define LDS_SHIFT     15u
+#define PRIV_BIT      (1u << 20)
+#define FIRST_DIE     1u
+
+/* Third and fourth word of a scratch descriptor; src: BRINGUP.md 7 */
+#define SRD_SWIZZLE      (1u << 31)
+#define SRD_GFX9         0x00ea4facu
+#define SRD_GFX10_WAVE32 0x21c14facu
+#define SRD_GFX10_WAVE64 0x21e14facu
+
+#define SINGLE_DW AMD_PM4_PRED_EXEC_DW
+#define EXEC_DW   80u
+
+/* ---- small packets ----------------------------------------------------------- */
+
+/* The next n_dw words are for one die. */
+static void
+put_single(struct amd_push *push, uint32_t n_dw)
+{
+    uint32_t words[AMD_PM4_PRED_EXEC_DW];
+
+    if (push->engine->is_single)
+        return;
+    amd_pack_pm4_pred_exec(push->engine->gen,
+                           (struct amd_pm4_pred_exec){
+                               .exec_count = n_dw,
+                               .xcc_mask = FIRST_DIE,
+                           },
+                           words);
+    amd_put(push, words, AMD_PM4_PRED_EXEC_DW);
+}
+
+static void
+put_acquire(struct amd_push *push, uint32_t caches)
+{
+    uint32_t words[AMD_PM4_ACQUIRE_MEM_DW];
+
+    if (push->engine->dev->gen->gfx == 9) {
+        amd_pack_pm4_acquire_mem_gfx9(push->engine->gen,
+                                      (struct amd_pm4_acquire_mem_gfx9){
+                                          .size_lo = ALL_BITS,
+                                          .size_hi = ALL_BITS,
+                                          .interval = GFX9_INTERVAL,
+                                      },
+                                      words);
+        words[1] |= caches;
+        amd_put(push, words, AMD_PM4_ACQUIRE_MEM_GFX9_DW);
+        return;
+    }
+    amd_pack_pm4_acquire_mem(push->engine->gen,
+                             (struct amd_pm4_acquire_mem){
+                                 .size_lo = ALL_BITS,
+                                 .size_hi = ALL_BITS,
+                             },
+                             words);
+    words[7] |= caches;
+    amd_put(push, words, AMD_PM4_ACQUIRE_MEM_DW);
+}
+
+static void
+put_release(struct amd_push *push, struct amd_pm4_release_mem release,
+            uint32_t caches)
+{
+    uint32_t words[AMD_PM4_RELEASE_MEM_DW];
+
+    release.event_type = AMD_PM4_EVENT_CACHE_FLUSH_AND_INV_TS;
+    release.event_index = AMD_PM4_EVENT_INDEX_END_OF_PIPE;
+    amd_pack_pm4_release_mem(push->engine->gen, release, words);
+    words[1] |= caches;
+    amd_put(push, words, AMD_PM4_RELEASE_MEM_DW);
+}
+
+/* Goes on when (word & mask) compares with the reference. */
+static void
+put_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
+         uint32_t reference, uint32_t mask)
+{
+    uint32_t words[AMD_PM4_WAIT_REG_MEM_DW];
+
+    put_single(push, AMD_PM4_WAIT_REG_MEM_DW);
+    amd_pack_pm4_wait_reg_mem(push->engine->gen,
+                              (struct amd_pm4_wait_reg_mem){
+                                  .function = how,
+                                  .space = AMD_PM4_SPACE_MEMORY,
+                                  .address = va,
+                                  .reference = reference,
+                                  .mask = mask,
+                                  .interval = WAIT_INTERVAL,
+                              },
+                              words);
+    amd_put(push, words, AMD_PM4_WAIT_REG_MEM_DW);
+}
+
+static void
+put_wait64(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    if (value >> 32)
+        put_wait(push, va + 4, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL,
+                 (uint32_t)(value >> 32), ALL_BITS);
+    put_wait(push, va, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, (uint32_t)value,
+             ALL_BITS);
+}
+
+static void
+put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
+{
+    uint32_t words[AMD_PM4_WRITE_DATA_DW + 2];
+
+    put_single(push, AMD_PM4_WRITE_DATA_DW + n_words);
+    amd_pack_pm4_write_data(push->engine->gen,
+                            (struct amd_pm4_write_data){
+                                .count = 2 + n_words,
+                                .dst_sel = AMD_PM4_WRITE_DST_L2,
+                                .wr_confirm = true,
+                                .address = va,
+                            },
+                            words);
+    words[AMD_PM4_WRITE_DATA_DW] = (uint32_t)value;
+    words[AMD_PM4_WRITE_DATA_DW + 1] = (uint32_t)(value >> 32);
+    amd_put(push, words, AMD_PM4_WRITE_DATA_DW + n_words);
+}
+
+static void
+put_partial_flush(struct amd_push *push)
+{
+    uint32_t words[AMD_PM4_EVENT_WRITE_DW];
+
+    amd_pack_pm4_event_write(
+        push->engine->gen,
+        (struct amd_pm4_event_write){
+            .event_type = AMD_PM4_EVENT_CS_PARTIAL_FLUSH,
+            .event_index = AMD_PM4_EVENT_INDEX_PARTIAL_FLUSH,
+        },
+        words);
+    amd_put(push, words, AMD_PM4_EVENT_WRITE_DW);
+}
+
+void
+amd_pm4_nothing(struct amd_push *push, uint32_t n_dw)
+{
+    assert(n_dw != 1);
+    if (n_dw == 0)
+        return;
+    *push->at++ = amd_pack_pm4_nop(push->engine->gen,
+                                   (struct amd_pm4_nop){.count = n_dw - 2});
+    memset(push->at, 0, (n_dw - 1) * sizeof(push->at[0]));
+    push->at += n_dw - 1;
+}
+
+void
+amd_pm4_indirect(const struct amd_engine *engine, uint64_t va, uint32_t n_dw,
+                 uint32_t words[4])
+{
+    amd_pack_pm4_indirect_buffer(engine->gen,
+                                 (struct amd_pm4_indirect_buffer){
+                                     .base = va,
+                                     .size = n_dw,
+                                     .valid = true,
+                                 },
+                                 words);
+}
+
+/* ---- registers -------------------------------------------------------------------- */
+
+static void
+put_registers(struct amd_push *push, uint32_t first, const uint32_t *values,
+              uint32_t n)
+{
+    uint32_t words[AMD_PM4_SET_SH_REG_DW];
+
+    amd_pack_pm4_set_sh_reg(push->engine->gen,
+                            (struct amd_pm4_set_sh_reg){
+                                .count = n,
+                                .offset = first - 0x2c00,
+                            },
+                            words);
+    amd_put(push, words, AMD_PM4_SET_SH_REG_DW);
+    amd_put(push, values, n);
+}
+
+static void
+put_register(struct amd_push *push, uint32_t reg, uint32_t value)
+{
+    put_registers(push, reg, &value, 1);
+}
+
+static void
+put_programs(struct amd_push *push, const struct amd_program *prog)
+{
+    const struct amd_gen *gen = push->engine->dev->gen;
+    uint32_t words[2];
+
+    amd_pack_pm4_pgm(push->engine->gen,
+                     (struct amd_pm4_pgm){.address = prog->entry_va}, words);
+    put_registers(push, AMD_PM4_PGM, words, 2);
+    words[0] = prog->rsrc1 | (gen->sets_priv ? PRIV_BIT : 0);
+    words[1] = prog->rsrc2 | (prog->lds_bytes + LDS_UNIT - 1) / LDS_UNIT
+                                 << LDS_SHIFT;
+    put_registers(push, AMD_PM4_RSRC1, words, 2);
+    put_register(push, gen->rsrc3_reg, prog->rsrc3);
+}
+
+static void
+put_scratch(struct amd_push *push)
+{
+    const struct amd_device *dev = push->engine->dev;
+    uint32_t words[2];
+
+    put_register(push, AMD_PM4_TMPRING, dev->scratch.tmpring);
+    if (!dev->gen->architected_scratch)
+        return;
+    amd_pack_pm4_scratch_base(
+        push->engine->gen,
+        (struct amd_pm4_scratch_base){.address = dev->scratch.mem.va}, words);
+    put_registers(push, AMD_PM4_SCRATCH_BASE, words, 2);
+}
+
+/* User registers in the order of the descriptor's properties: scratch
+ * descriptor, arguments, scratch address. src: CODEOBJ.md 5 */
+static void
+put_user_data(struct amd_push *push, const struct amd_program *prog,
+              uint64_t args_va)
+{
+    const struct amd_device *dev = push->engine->dev;
+    const struct amd_scratch *scratch = &dev->scratch;
+    struct amd_object_properties has =
+        amd_unpack_object_properties(prog->properties);
+    uint32_t words[8], n = 0;
+
+    if (has.private_segment_buffer) {
+        words[n++] = (uint32_t)scratch->mem.va;
+        words[n++] = (uint32_t)(scratch->mem.va >> 32) | SRD_SWIZZLE;
+        words[n++] = (uint32_t)scratch->xcc_bytes;
+        words[n++] = dev->gen->gfx == 9 ? SRD_GFX9
+                     : has.wave32       ? SRD_GFX10_WAVE32
+                                        : SRD_GFX10_WAVE64;
+    }
+    if (has.kernarg_ptr) {
+        words[n++] = (uint32_t)args_va;
+        words[n++] = (uint32_t)(args_va >> 32);
+    }
+    if (has.flat_scratch_init) {
+        words[n++] = (uint32_t)scratch->mem.va;
+        words[n++] = (uint32_t)(scratch->mem.va >> 32);
+    }
+    if (n)
+        put_registers(push, AMD_PM4_USER_DATA(0), words, n);
+}
+
+/* START, NUM_THREAD and the two behind them in one packet. */
+static void
+put_shape(struct amd_push *push, const struct hcq_exec *exec)
+{
+    const uint32_t words[8] = {
+        0, 0, 0, exec->local[0], exec->local[1], exec->local[2], 0, 0,
+    };
+
+    put_register(push, AMD_PM4_LIMITS, 0);
+    put_registers(push, AMD_PM4_START, words, ARRAY_LEN(words));
+}
+
+static void
+put_exec(struct amd_push *push, const struct hcq_exec *exec)
+{
+    static const uint32_t zeros[3] = {0};
+    const struct amd_gen *gen = push->engine->dev->gen;
+    const struct amd_program *prog = amd_program_of(exec);
+    uint64_t args_va = amd_push_args(push, exec);
+    uint32_t words[AMD_PM4_DISPATCH_DIRECT_DW];
+
+    put_acquire(push, gen->acquire_launch);
+    put_programs(push, prog);
+    put_scratch(push);
+    put_registers(push, AMD_PM4_RESTART, zeros, 3);
+    put_user_data(push, prog, args_va);
+    put_shape(push, exec);
+    amd_pack_pm4_dispatch_direct(
+        push->engine->gen,
+        (struct amd_pm4_dispatch_direct){
+            .dim_x = exec->grid[0],
+            .dim_y = exec->grid[1],
+            .dim_z = exec->grid[2],
+            .initiator = amd_pack_pm4_initiator(
+                push->engine->gen,
+                (struct amd_pm4_initiator){
+                    .compute_shader_en = true,
+                    .force_start_at_000 = true,
+                    .cs_w32_en =
+                        amd_unpack_object_properties(prog->properties).wave32,
+                }),
+        },
+        words);
+    amd_put(push, words, AMD_PM4_DISPATCH_DIRECT_DW);
+    put_partial_flush(push);
+}
+
+/* ---- copies ------------------------------------------------------------------------- */
+
+/* One transfer that is over before the next packet. */
+static void
+put_dma(struct amd_push *push, uint64_t dst, uint64_t src, bool is_data,
+        uint64_t n_bytes)
+{
+    uint32_t words[AMD_PM4_DMA_DATA_DW];
+
+    put_single(push, AMD_PM4_DMA_DATA_DW);
+    amd_pack_pm4_dma_data(
+        push->engine->gen,
+        (struct amd_pm4_dma_data){
+            .src_sel = is_data ? AMD_PM4_DMA_SRC_DATA : AMD_PM4_DMA_SRC_L2,
+            .dst_sel = AMD_PM4_DMA_DST_L2,
+            .cp_sync = true,
+            .src = src,
+            .dst = dst,
+            .byte_count = (uint32_t)n_bytes,
+            .raw_wait = true,
+        },
+        words);
+    amd_put(push, words, AMD_PM4_DMA_DATA_DW);
+}
+
+static void
+put_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
+{
+    uint64_t done, n;
+
+    for (done = 0; done < n_bytes; done += n) {
+        n = n_bytes - done;
+        if (n > push->engine->max_bytes)
+            n = push->engine->max_bytes;
+        put_dma(push, dst + done, src + done, false, n);
+    }
+}
+
+/* Whole words from the packet, the rest of a word from memory. */
+static void
+put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
+         uint64_t n_bytes)
+{
+    uint64_t whole = n_bytes & ~3ull, done, n;
+
+    for (done = 0; done < whole; done += n) {
+        n = whole - done;
+        if (n > push->engine->max_bytes)
+            n = push->engine->max_bytes;
+        put_dma(push, dst + done, pattern, true, n);
+    }
+    memcpy(push->data, &pattern, sizeof(pattern));
+    if (whole < n_bytes)
+        put_dma(push, dst + whole, (uintptr_t)push->data, false,
+                n_bytes - whole);
+    push->data += AMD_UNIT_BYTES;
+}
+
+/* ---- packets ---------------------------------------------------------------------------- */
+
+void
+amd_pm4_begin(struct amd_push *push)
+{
+    uint32_t words[AMD_PM4_WAIT_REG_MEM_DW];
+
+    amd_pack_pm4_wait_reg_mem(
+        push->engine->gen,
+        (struct amd_pm4_wait_reg_mem){
+            .function = AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL,
+            .space = AMD_PM4_SPACE_REGISTER,
+            .operation = AMD_PM4_WAIT_OPERATION_WRITE_WAIT_WRITE,
+            .address = HDP_FLUSH_REQUEST | (uint64_t)HDP_FLUSH_DONE << 32,
+            .reference = ALL_BITS,
+            .mask = ALL_BITS,
+            .interval = WAIT_INTERVAL,
+        },
+        words);
+    amd_put(push, words, AMD_PM4_WAIT_REG_MEM_DW);
+    put_acquire(push, push->engine->dev->gen->acquire_full);
+}
+
+void
+amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    put_single(push, AMD_PM4_RELEASE_MEM_DW);
+    put_release(push,
+                (struct amd_pm4_release_mem){
+                    .data_sel = AMD_PM4_DATA_SEL_64BIT,
+                    .address = va,
+                    .data = value,
+                },
+                push->engine->dev->gen->release_flags);
+}
+
+/* The first release lets what is before it end; it writes nothing. */
+static void
+put_timestamp(struct amd_push *push, uint64_t va)
+{
+    put_single(push, 2 * AMD_PM4_RELEASE_MEM_DW);
+    put_release(push,
+                (struct amd_pm4_release_mem){
+                    .int_sel = AMD_PM4_INT_SEL_AFTER_WRITE,
+                },
+                0);
+    put_release(push,
+                (struct amd_pm4_release_mem){
+                    .data_sel = AMD_PM4_DATA_SEL_GPU_CLOCK,
+                    .address = va,
+                },
+                0);
+    put_acquire(push, push->engine->dev->gen->acquire_full);
+}
+
+uint32_t
+amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
+           uint32_t n_copies)
+{
+    uint32_t single = engine->is_single ? 0 : SINGLE_DW;
+
+    switch ((enum hcq_op)packet->head.op) {
+    case HCQ_OP_WAIT:
+        return 2 * (single + AMD_PM4_WAIT_REG_MEM_DW);
+    case HCQ_OP_SIGNAL:
+        return single + AMD_PM4_RELEASE_MEM_DW;
+    case HCQ_OP_TIMESTAMP:
+        return single + 2 * AMD_PM4_RELEASE_MEM_DW + AMD_PM4_ACQUIRE_MEM_DW;
+    case HCQ_OP_BARRIER:
+        return AMD_PM4_EVENT_WRITE_DW + AMD_PM4_ACQUIRE_MEM_DW;
+    case HCQ_OP_EXEC:
+        return engine->kind == AMD_RING_AQL ? 0 : EXEC_DW;
+    case HCQ_OP_COPY:
+        return n_copies * (single + AMD_PM4_DMA_DATA_DW);
+    case HCQ_OP_FILL:
+        return (n_copies + 1) * (single + AMD_PM4_DMA_DATA_DW);
+    case HCQ_OP_WRITE32:
+    case HCQ_OP_WRITE64:
+        return single + AMD_PM4_WRITE_DATA_DW + 2;
+    case HCQ_OP_POLL:
+        return single + AMD_PM4_WAIT_REG_MEM_DW;
+    case HCQ_OP_COUNT:
+    default:
+        return 0;
+    }
+}
+
+void
+amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
+{
+    const uint64_t *word = packet->word;
+
+    switch ((enum hcq_op)packet->head.op) {
+    case HCQ_OP_WAIT:
+        put_wait64(push, word[0], word[1]);
+        break;
+    case HCQ_OP_SIGNAL:
+        amd_pm4_signal(push, word[0], word[1]);
+        break;
+    case HCQ_OP_TIMESTAMP:
+        put_timestamp(push, word[0] + 8);
+        break;
+    case HCQ_OP_BARRIER:
+        put_partial_flush(push);
+        put_acquire(push, push->engine->dev->gen->acquire_full);
+        break;
+    case HCQ_OP_EXEC:
+        put_exec(push, hcq_exec_of(packet));
+        break;
+    case HCQ_OP_COPY:
+        put_copy(push, word[0], word[1], word[2]);
+        break;
+    case HCQ_OP_FILL:
+        put_fill(push, word[0], (uint32_t)word[1], word[2]);
+        break;
+    case HCQ_OP_WRITE32:
+    case HCQ_OP_WRITE64:
+        put_write(push, word[0], word[1],
+                  packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
+        break;
+    case HCQ_OP_POLL:
+        put_wait(push, word[0], AMD_PM4_WAIT_FUNCTION_EQUAL, (uint32_t)word[2],
+                 (uint32_t)word[1]);
+        break;
+    case HCQ_OP_COUNT:
+    default:
+        break;
+    }
+}

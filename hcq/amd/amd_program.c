@@ -1,0 +1,187 @@
+/* Programs: a code object in the card's memory, and what its launches need.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/amd/amd_command.h"
+#include "hcq/amd/amd_kfd.h"
+#include "hcq/amd/amd_object.h"
+#include "hcq/amd/regs/amd_object.h"
+
+/* EF_AMDGPU_MACH; src: CODEOBJ.md 1 (with the target in e_flags) */
+struct machine {
+    uint32_t number, gfx_target_version;
+};
+
+static const struct machine machines[] = {
+    {0x3f, 90010},  {0x4c, 90402},  {0x36, 100300},
+    {0x41, 110000}, {0x4e, 120001},
+};
+
+static struct amd_program *
+program_of(struct hcq_program_base *base)
+{
+    return HCQ_CONTAINER(base, struct amd_program, base);
+}
+
+/* ---- what the program asks for, against what the card has ----------------------- */
+
+static bell_status
+check_machine(const struct amd_device *dev, const struct amd_object *object)
+{
+    const struct amd_gen *gen = NULL;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(machines); i++) {
+        if (machines[i].number == object->machine)
+            gen = amd_gen_find(machines[i].gfx_target_version);
+    }
+    if (gen == dev->gen)
+        return BELL_OK;
+    return bell_fail(BELL_E_INVALID,
+                     "program '%s': machine code for %s (0x%x) does not run on "
+                     "%s, which is %s",
+                     object->name, gen ? gen->name : "a chip", object->machine,
+                     dev->base.info.name, dev->gen->name);
+}
+
+/* Arguments are words of 8 bytes, one after the other. */
+static bell_status
+check_args(const struct amd_object *object, const struct hcq_program_desc *desc)
+{
+    uint32_t n = desc->n_bufs + desc->n_vals;
+
+    if (object->kernarg_bytes == n * 8)
+        return BELL_OK;
+    return bell_fail(BELL_E_INVALID,
+                     "program '%s': the kernel takes %u bytes of arguments, "
+                     "%u + %u words of 8 are described",
+                     object->name, object->kernarg_bytes, desc->n_bufs,
+                     desc->n_vals);
+}
+
+/* What registers a launch must set up. */
+static bell_status
+check_properties(const struct amd_device *dev, const struct amd_object *object)
+{
+    struct amd_object_properties has =
+        amd_unpack_object_properties(object->properties);
+    const char *what = has.dispatch_ptr           ? "a dispatch pointer"
+                       : has.queue_ptr            ? "a queue pointer"
+                       : has.dispatch_id          ? "a dispatch id"
+                       : has.private_segment_size ? "the size of its scratch"
+                       : has.dynamic_stack        ? "a stack of any size"
+                       : object->kernarg_preload  ? "arguments in registers"
+                                                  : NULL;
+
+    if (what)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "program '%s': the kernel asks for %s", object->name,
+                         what);
+    if (has.wave32 == (dev->gen->gfx == 9))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "program '%s': waves of %u lanes on %s", object->name,
+                         has.wave32 ? 32 : 64, dev->gen->name);
+    return BELL_OK;
+}
+
+static bell_status
+set_lds(struct amd_program *prog, const struct amd_device *dev,
+        const struct amd_object *object, uint32_t dynamic_bytes)
+{
+    uint64_t bytes = (uint64_t)object->lds_bytes + dynamic_bytes;
+
+    prog->lds_bytes = (uint32_t)bytes;
+    if (bytes <= dev->gen->max_lds_bytes)
+        return BELL_OK;
+    return bell_fail(BELL_E_INVALID,
+                     "program '%s': %u + %u bytes of shared memory, static and "
+                     "dynamic; a group on %s has %u",
+                     object->name, object->lds_bytes, dynamic_bytes,
+                     dev->base.info.name, dev->gen->max_lds_bytes);
+}
+
+/* ---- life --------------------------------------------------------------------------- */
+
+static bell_status
+upload(struct amd_program *prog, struct amd_device *dev,
+       const struct amd_object *object)
+{
+    uint8_t *image;
+    bell_status status;
+
+    BELL_TRY(
+        amd_mem_alloc(dev, object->image_bytes, AMD_MEM_VISIBLE, &prog->code));
+    image = host_alloc((size_t)object->image_bytes);
+    if (!image)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "program '%s': no memory for %llu bytes", object->name,
+                         (unsigned long long)object->image_bytes);
+    status = amd_object_link(object, prog->code.va, image);
+    if (status == BELL_OK)
+        status = amd_buffer_write(&dev->base, prog->code.va, image,
+                                  object->image_bytes);
+    host_free(image);
+    return status;
+}
+
+static bell_status
+load(struct amd_program *prog, struct amd_device *dev,
+     const struct amd_object *object, const struct hcq_program_desc *desc)
+{
+    BELL_TRY(check_machine(dev, object));
+    BELL_TRY(check_args(object, desc));
+    BELL_TRY(check_properties(dev, object));
+    BELL_TRY(set_lds(prog, dev, object, desc->shared_bytes));
+    BELL_TRY(upload(prog, dev, object));
+    prog->entry_va = prog->code.va + object->entry_offset;
+    prog->descriptor_va = prog->code.va + object->descriptor_offset;
+    prog->rsrc1 = object->rsrc1;
+    prog->rsrc2 = object->rsrc2;
+    prog->rsrc3 = object->rsrc3;
+    prog->properties = object->properties;
+    prog->scratch_bytes = object->scratch_bytes;
+    prog->kernarg_bytes = object->kernarg_bytes;
+    prog->base.pub.code_va = prog->entry_va;
+    prog->base.pub.code_size_bytes = object->image_bytes;
+    return prog->scratch_bytes ? amd_scratch_grow(dev, prog->scratch_bytes)
+                               : BELL_OK;
+}
+
+bell_status
+amd_program_create(struct hcq_device *base_dev,
+                   const struct hcq_program_desc *desc,
+                   struct hcq_program_base **out_prog)
+{
+    struct amd_program *prog = host_calloc(1, sizeof(*prog));
+    struct amd_object object;
+    bell_status status;
+
+    if (!prog)
+        return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
+                         desc->name);
+    hcq_program_init(&prog->base, base_dev, desc);
+    status = amd_object_open(desc->binary, desc->binary_size_bytes, desc->name,
+                             desc->entry ? desc->entry : desc->name, &object);
+    if (status == BELL_OK) {
+        status = load(prog, amd_device_of(base_dev), &object, desc);
+        amd_object_close(&object);
+    }
+    if (status != BELL_OK) {
+        amd_program_destroy(&prog->base);
+        return status;
+    }
+    *out_prog = &prog->base;
+    return BELL_OK;
+}
+
+void
+amd_program_destroy(struct hcq_program_base *base)
+{
+    struct amd_program *prog = program_of(base);
+
+    amd_mem_free(amd_device_of(base->pub.dev), &prog->code);
+    host_free(prog);
+}

@@ -1,0 +1,276 @@
+/* Queues: submissions, room in the rings, reports.
+ *
+ * A submission is one piece of the push ring: what makes the host's writes
+ * visible, the packets' words, the release of the queue's timeline, and behind
+ * them the arguments of launches; and slots of the channel's ring that point
+ * there. Both are given back when the timeline has come to its value.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/amd/amd_command.h"
+
+#define RING_DEFAULT_BYTES (1u << 20)
+#define RING_MIN_BYTES     4096u
+#define RING_MAX_BYTES     (2u << 20) /* one indirect buffer holds 4 MiB - 4 */
+
+/* Of the channel's own ring: a launch on an AQL queue takes two slots. */
+#define AQL_RING_BYTES  (1u << 20)
+#define RING_SLOT_BYTES (1u << 16)
+
+/* In a signal's memory, behind value and timestamp. */
+#define IDLE_WORD_OFFSET 16u
+
+/* ---- room ------------------------------------------------------------------ */
+
+/* Takes back what the device is done with; false: nothing. */
+static bool
+retire(struct amd_queue *queue)
+{
+    struct amd_queue_priv *priv = amd_priv_of(queue);
+    uint64_t seen = hcq_signal_value(queue->base.timeline);
+    uint64_t last =
+        atomic_load_explicit(&priv->history.last_value, memory_order_relaxed);
+
+    if (seen > last)
+        seen = last;
+    if (seen <= priv->retired)
+        return false;
+    mem_ring_retire(&queue->push_ring, seen);
+    priv->slot_tail = hcq_history_put(&priv->history, seen);
+    priv->retired = seen;
+    return true;
+}
+
+static uint64_t
+ring_slots(const struct amd_queue *queue)
+{
+    const struct amd_queue_priv *priv = queue->priv;
+
+    return queue->channel.ring_bytes / 4 / priv->engine.slot_dw;
+}
+
+/* Whether n_slots fit in the channel's ring, with one left, and one more
+ * submission can be noted. */
+static bool
+has_slots(const struct amd_queue *queue, uint64_t n_slots)
+{
+    const struct amd_queue_priv *priv = queue->priv;
+    uint64_t last =
+        atomic_load_explicit(&priv->history.last_value, memory_order_relaxed);
+
+    return n_slots < ring_slots(queue) - (priv->slot_put - priv->slot_tail) &&
+           last - priv->retired < HCQ_HISTORY_RECORDS;
+}
+
+/* Waits until some of what is in the rings is done. */
+static bell_status
+wait_for_room(struct amd_queue *queue, uint64_t n_slots, uint64_t size_bytes)
+{
+    uint64_t value = amd_priv_of(queue)->retired + 1;
+    bell_status status;
+
+    if (has_slots(queue, n_slots))
+        value =
+            mem_ring_wait_value(&queue->push_ring, size_bytes, AMD_UNIT_BYTES);
+    if (value == 0 || n_slots >= ring_slots(queue))
+        return bell_fail(BELL_E_INVALID,
+                         "%s: %llu bytes and %llu packets are larger than the "
+                         "ring, which takes %llu and %llu",
+                         queue->base.name, (unsigned long long)size_bytes,
+                         (unsigned long long)n_slots,
+                         (unsigned long long)queue->push_ring.size_bytes,
+                         (unsigned long long)ring_slots(queue) - 1);
+    status = hcq_signal_wait(queue->base.timeline, value,
+                             queue->base.submit_timeout_ns);
+    if (status == BELL_E_TIMEOUT)
+        bell_error_prefix("%s: no room for %llu bytes and %llu packets",
+                          queue->base.name, (unsigned long long)size_bytes,
+                          (unsigned long long)n_slots);
+    return status;
+}
+
+bell_status
+amd_queue_room(struct amd_queue *queue, uint64_t n_dw, uint64_t n_units,
+               uint64_t n_slots, struct amd_push *out_push)
+{
+    struct amd_queue_priv *priv = amd_priv_of(queue);
+    uint64_t data_at = align_up(n_dw * 4, AMD_UNIT_BYTES), offset;
+    uint64_t size_bytes = data_at + n_units * AMD_UNIT_BYTES;
+    uint8_t *push = queue->push.cpu;
+
+    while (!has_slots(queue, n_slots) ||
+           !mem_ring_alloc(&queue->push_ring, size_bytes, AMD_UNIT_BYTES,
+                           &offset)) {
+        if (!retire(queue))
+            BELL_TRY(wait_for_room(queue, n_slots, size_bytes));
+    }
+    *out_push = (struct amd_push){
+        .engine = &priv->engine,
+        .at = (uint32_t *)(void *)(push + offset),
+        .piece = (uint32_t *)(void *)(push + offset),
+        .data = push + offset + data_at,
+        .slots = queue->channel.ring,
+        .slot = priv->slot_put,
+        .slot_mask = ring_slots(queue) - 1,
+    };
+    return BELL_OK;
+}
+
+/* ---- submission ------------------------------------------------------------------ */
+
+void
+amd_queue_commit(struct amd_queue *queue, uint64_t value, const uint32_t *start,
+                 const struct amd_push *push, struct hcq_stream *stream)
+{
+    static const uint8_t units[] = {/* of put, in a slot */
+                                    [AMD_RING_PM4] = 4,
+                                    [AMD_RING_AQL] = 1,
+                                    [AMD_RING_SDMA] = 32};
+    struct amd_queue_priv *priv = amd_priv_of(queue);
+    const struct hcq_cs *cs = &queue->base.cs;
+    uint64_t offset =
+        (uint64_t)((const uint8_t *)start - (const uint8_t *)queue->push.cpu);
+
+    priv->slot_put = push->slot;
+    hcq_history_note(&priv->history, value, offset, cs->words,
+                     stream ? 0 : cs->n_dw, stream, push->slot);
+    mem_ring_fence(&queue->push_ring, value);
+    queue->channel.put = push->slot * units[queue->channel.kind];
+    amd_channel_ring(&queue->channel);
+}
+
+bell_status
+amd_queue_submit(struct hcq_queue *base, uint64_t value)
+{
+    struct amd_queue *queue = amd_queue_of(base);
+    const struct amd_queue_priv *priv = amd_priv_of(queue);
+    const struct hcq_cs *cs = &base->cs;
+    uint64_t n_dw = AMD_BEGIN_DW + AMD_FINISH_DW;
+    uint32_t n_units = 0, n_slots = 1, pos = 0, *start;
+    struct amd_push push;
+
+    if (cs->n_dw) {
+        n_dw = priv->fresh_dw;
+        n_units = priv->fresh_units;
+        n_slots = priv->fresh_slots;
+    }
+    BELL_TRY(amd_queue_room(queue, n_dw, n_units, n_slots, &push));
+    start = push.at;
+    amd_push_begin(&push);
+    while (pos < cs->n_dw) {
+        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
+
+        amd_push_packet(&push, packet);
+        pos += packet->head.n_dw;
+    }
+    amd_push_finish(&push, base->timeline->va, value);
+    amd_queue_commit(queue, value, start, &push, NULL);
+    return BELL_OK;
+}
+
+void
+amd_queue_describe(struct amd_queue *queue, char *text, size_t size_bytes)
+{
+    hcq_history_describe(&amd_priv_of(queue)->history, &queue->base, text,
+                         size_bytes);
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+bell_status
+amd_queue_restart(struct amd_queue *queue)
+{
+    struct amd_queue_priv *priv = amd_priv_of(queue);
+
+    mem_ring_retire(&queue->push_ring, UINT64_MAX);
+    priv->retired =
+        atomic_load_explicit(&priv->history.last_value, memory_order_relaxed);
+    priv->slot_put = priv->slot_tail = 0;
+    return BELL_OK;
+}
+
+static void
+free_queue(struct amd_queue *queue)
+{
+    struct amd_queue_priv *priv = amd_priv_of(queue);
+
+    amd_channel_fini(&queue->channel);
+    amd_mem_free(amd_device_of(queue->base.dev), &queue->push);
+    mem_ring_fini(&queue->push_ring);
+    if (priv)
+        hcq_history_fini(&priv->history);
+    host_free(priv);
+    host_free(queue);
+}
+
+static bell_status
+make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
+           enum amd_ring_kind kind)
+{
+    struct amd_queue_priv *priv = host_calloc(1, sizeof(*priv));
+
+    queue->base.dev = &dev->base;
+    queue->priv = priv;
+    if (!priv)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+                         dev->base.info.name);
+    amd_engine_init(&priv->engine, dev, kind);
+    BELL_TRY(hcq_history_init(&priv->history, ring_bytes));
+    BELL_TRY(mem_ring_init(&queue->push_ring, ring_bytes, HCQ_HISTORY_RECORDS));
+    BELL_TRY(amd_mem_alloc(dev, ring_bytes, AMD_MEM_GTT, &queue->push));
+    return amd_channel_init(
+        dev, kind, kind == AMD_RING_AQL ? AQL_RING_BYTES : RING_SLOT_BYTES,
+        &queue->channel);
+}
+
+bell_status
+amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
+                 struct hcq_queue **out_queue)
+{
+    struct amd_device *dev = amd_device_of(base_dev);
+    uint32_t ring_bytes =
+        desc->ring_size_bytes ? desc->ring_size_bytes : RING_DEFAULT_BYTES;
+    enum amd_ring_kind kind = desc->kind == HCQ_QUEUE_COPY ? AMD_RING_SDMA
+                              : dev->gen->uses_aql         ? AMD_RING_AQL
+                                                           : AMD_RING_PM4;
+    struct amd_queue *queue;
+    bell_status status;
+
+    if (!is_pow2(ring_bytes) || ring_bytes < RING_MIN_BYTES ||
+        ring_bytes > RING_MAX_BYTES)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: a ring of %u bytes; powers of two from %u to "
+                         "%u are possible",
+                         base_dev->info.name, ring_bytes, RING_MIN_BYTES,
+                         RING_MAX_BYTES);
+    queue = host_calloc(1, sizeof(*queue));
+    if (!queue)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
+                         base_dev->info.name);
+    status = make_queue(queue, dev, ring_bytes, kind);
+    /* Packets are never larger than what they become. */
+    if (status == BELL_OK)
+        status = hcq_queue_init(&queue->base, base_dev, desc, ring_bytes);
+    if (status != BELL_OK) {
+        free_queue(queue);
+        return status;
+    }
+    amd_priv_of(queue)->engine.idle_va =
+        queue->base.timeline->va + IDLE_WORD_OFFSET;
+    *out_queue = &queue->base;
+    return BELL_OK;
+}
+
+void
+amd_queue_destroy(struct hcq_queue *base)
+{
+    struct amd_queue *queue = amd_queue_of(base);
+
+    /* The channel first: it may still write the timeline. */
+    amd_channel_fini(&queue->channel);
+    hcq_queue_fini(base);
+    free_queue(queue);
+}

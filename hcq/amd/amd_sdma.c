@@ -1,0 +1,279 @@
+/* Words of copy queues: SDMA packets.
+ *
+ * Fences write 32 bits and polls compare 32: a signal's lower half is written
+ * first, so that nobody takes it for a larger value; see amd_pm4.c for waits.
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "hcq/amd/amd_command.h"
+#include "hcq/amd/regs/amd_sdma.h"
+
+#define POLL_INTERVAL 4u
+#define POLL_FOREVER  0xfffu
+#define ALL_BITS      0xffffffffu
+#define MTYPE_SHIFT   16u
+
+/* What a poll that is no poll asks for: flush what the host wrote through the
+ * card's window. src: BRINGUP.md 3 */
+#define HDP_FLUSH_ADDRESS 0x8000000000000000ull
+
+/* ---- small packets ------------------------------------------------------------ */
+
+static void
+put_poll(struct amd_push *push, uint64_t va, enum amd_sdma_function how,
+         uint32_t value, uint32_t mask)
+{
+    uint32_t words[AMD_SDMA_POLL_REGMEM_DW];
+
+    amd_pack_sdma_poll_regmem(push->engine->gen,
+                              (struct amd_sdma_poll_regmem){
+                                  .function = how,
+                                  .is_memory = true,
+                                  .address = va,
+                                  .value = value,
+                                  .mask = mask,
+                                  .interval = POLL_INTERVAL,
+                                  .retry_count = POLL_FOREVER,
+                              },
+                              words);
+    amd_put(push, words, AMD_SDMA_POLL_REGMEM_DW);
+}
+
+static void
+put_wait64(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    if (value >> 32)
+        put_poll(push, va + 4, AMD_SDMA_FUNCTION_GREATER_EQUAL,
+                 (uint32_t)(value >> 32), ALL_BITS);
+    put_poll(push, va, AMD_SDMA_FUNCTION_GREATER_EQUAL, (uint32_t)value,
+             ALL_BITS);
+}
+
+static void
+put_fence(struct amd_push *push, uint64_t va, uint32_t value)
+{
+    uint32_t words[AMD_SDMA_FENCE_DW];
+
+    amd_pack_sdma_fence(
+        push->engine->gen,
+        (struct amd_sdma_fence){
+            .mtype = push->engine->dev->gen->sdma_fence_flags >> MTYPE_SHIFT,
+            .address = va,
+            .data = value,
+        },
+        words);
+    amd_put(push, words, AMD_SDMA_FENCE_DW);
+}
+
+static void
+put_timestamp(struct amd_push *push, uint64_t va)
+{
+    uint32_t words[AMD_SDMA_TIMESTAMP_GLOBAL_DW];
+
+    amd_pack_sdma_timestamp_global(
+        push->engine->gen, (struct amd_sdma_timestamp_global){.address = va},
+        words);
+    amd_put(push, words, AMD_SDMA_TIMESTAMP_GLOBAL_DW);
+}
+
+static void
+put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
+{
+    uint32_t words[AMD_SDMA_WRITE_LINEAR_DW + 2];
+
+    amd_pack_sdma_write_linear(push->engine->gen,
+                               (struct amd_sdma_write_linear){
+                                   .dst = va,
+                                   .count = n_words - 1,
+                               },
+                               words);
+    words[AMD_SDMA_WRITE_LINEAR_DW] = (uint32_t)value;
+    words[AMD_SDMA_WRITE_LINEAR_DW + 1] = (uint32_t)(value >> 32);
+    amd_put(push, words, AMD_SDMA_WRITE_LINEAR_DW + n_words);
+}
+
+/* Fences come after the copies before them: the engine waits for its own, and
+ * clears the word for the next time. */
+static void
+put_barrier(struct amd_push *push)
+{
+    uint64_t va = push->engine->idle_va;
+
+    put_fence(push, va, 1);
+    put_poll(push, va, AMD_SDMA_FUNCTION_EQUAL, 1, ALL_BITS);
+    put_fence(push, va, 0);
+    put_poll(push, va, AMD_SDMA_FUNCTION_EQUAL, 0, ALL_BITS);
+}
+
+void
+amd_sdma_nothing(struct amd_push *push, uint32_t n_dw)
+{
+    memset(push->at, 0, n_dw * sizeof(push->at[0])); /* NOPs of one word */
+    push->at += n_dw;
+}
+
+void
+amd_sdma_indirect(const struct amd_engine *engine, uint64_t va, uint32_t n_dw,
+                  uint32_t words[8])
+{
+    words[0] = words[1] = 0;
+    amd_pack_sdma_indirect(engine->gen,
+                           (struct amd_sdma_indirect){
+                               .base = va,
+                               .size = n_dw,
+                           },
+                           words + 2);
+}
+
+/* ---- copies ------------------------------------------------------------------- */
+
+static void
+put_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
+{
+    uint32_t words[AMD_SDMA_COPY_LINEAR_DW];
+    uint64_t done, n;
+
+    for (done = 0; done < n_bytes; done += n) {
+        n = n_bytes - done;
+        if (n > push->engine->max_bytes)
+            n = push->engine->max_bytes;
+        amd_pack_sdma_copy_linear(push->engine->gen,
+                                  (struct amd_sdma_copy_linear){
+                                      .count = (uint32_t)(n - 1),
+                                      .src = src + done,
+                                      .dst = dst + done,
+                                  },
+                                  words);
+        amd_put(push, words, AMD_SDMA_COPY_LINEAR_DW);
+    }
+}
+
+static void
+put_const_fill(struct amd_push *push, uint64_t dst, uint32_t value,
+               enum amd_sdma_fill_size size, uint64_t n_bytes)
+{
+    uint32_t words[AMD_SDMA_CONST_FILL_DW];
+
+    amd_pack_sdma_const_fill(push->engine->gen,
+                             (struct amd_sdma_const_fill){
+                                 .fill_size = size,
+                                 .dst = dst,
+                                 .data = value,
+                                 .count = (uint32_t)(n_bytes - 1),
+                             },
+                             words);
+    amd_put(push, words, AMD_SDMA_CONST_FILL_DW);
+}
+
+static void
+put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
+         uint64_t n_bytes)
+{
+    uint64_t whole = n_bytes & ~3ull, done, n;
+
+    for (done = 0; done < whole; done += n) {
+        n = whole - done;
+        if (n > push->engine->max_bytes)
+            n = push->engine->max_bytes;
+        put_const_fill(push, dst + done, pattern, AMD_SDMA_FILL_SIZE_WORD, n);
+    }
+    dst += whole;
+    if (n_bytes & 2) {
+        put_const_fill(push, dst, pattern & 0xffff, AMD_SDMA_FILL_SIZE_HALF, 2);
+        dst += 2;
+        pattern >>= 16;
+    }
+    if (n_bytes & 1)
+        put_const_fill(push, dst, pattern & 0xff, AMD_SDMA_FILL_SIZE_BYTE, 1);
+}
+
+/* ---- packets ------------------------------------------------------------------------ */
+
+void
+amd_sdma_begin(struct amd_push *push)
+{
+    uint32_t words[AMD_SDMA_POLL_REGMEM_DW];
+
+    amd_pack_sdma_poll_regmem(
+        push->engine->gen,
+        (struct amd_sdma_poll_regmem){.address = HDP_FLUSH_ADDRESS}, words);
+    amd_put(push, words, AMD_SDMA_POLL_REGMEM_DW);
+}
+
+void
+amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    put_fence(push, va, (uint32_t)value);
+    put_fence(push, va + 4, (uint32_t)(value >> 32));
+}
+
+uint32_t
+amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
+            uint32_t n_copies)
+{
+    (void)engine;
+    switch ((enum hcq_op)packet->head.op) {
+    case HCQ_OP_WAIT:
+        return 2 * AMD_SDMA_POLL_REGMEM_DW;
+    case HCQ_OP_SIGNAL:
+        return 2 * AMD_SDMA_FENCE_DW;
+    case HCQ_OP_TIMESTAMP:
+        return AMD_SDMA_TIMESTAMP_GLOBAL_DW;
+    case HCQ_OP_BARRIER:
+        return 2 * (AMD_SDMA_FENCE_DW + AMD_SDMA_POLL_REGMEM_DW);
+    case HCQ_OP_COPY:
+        return n_copies * AMD_SDMA_COPY_LINEAR_DW;
+    case HCQ_OP_FILL:
+        return (n_copies + 2) * AMD_SDMA_CONST_FILL_DW;
+    case HCQ_OP_WRITE32:
+    case HCQ_OP_WRITE64:
+        return AMD_SDMA_WRITE_LINEAR_DW + 2;
+    case HCQ_OP_POLL:
+        return AMD_SDMA_POLL_REGMEM_DW;
+    case HCQ_OP_EXEC: /* the common layer refuses it */
+    case HCQ_OP_COUNT:
+    default:
+        return 0;
+    }
+}
+
+void
+amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
+{
+    const uint64_t *word = packet->word;
+
+    switch ((enum hcq_op)packet->head.op) {
+    case HCQ_OP_WAIT:
+        put_wait64(push, word[0], word[1]);
+        break;
+    case HCQ_OP_SIGNAL:
+        amd_sdma_signal(push, word[0], word[1]);
+        break;
+    case HCQ_OP_TIMESTAMP:
+        put_timestamp(push, word[0] + 8);
+        break;
+    case HCQ_OP_BARRIER:
+        put_barrier(push);
+        break;
+    case HCQ_OP_COPY:
+        put_copy(push, word[0], word[1], word[2]);
+        break;
+    case HCQ_OP_FILL:
+        put_fill(push, word[0], (uint32_t)word[1], word[2]);
+        break;
+    case HCQ_OP_WRITE32:
+    case HCQ_OP_WRITE64:
+        put_write(push, word[0], word[1],
+                  packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
+        break;
+    case HCQ_OP_POLL:
+        put_poll(push, word[0], AMD_SDMA_FUNCTION_EQUAL, (uint32_t)word[2],
+                 (uint32_t)word[1]);
+        break;
+    case HCQ_OP_EXEC:
+    case HCQ_OP_COUNT:
+    default:
+        break;
+    }
+}

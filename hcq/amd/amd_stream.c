@@ -1,0 +1,265 @@
+/* Bound streams: encoded once into memory of their own, submitted by slots
+ * that point there, patched in place.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/amd/amd_command.h"
+#include "hcq/amd/regs/amd_pm4.h"
+
+/* Where a packet is, and what became of it. */
+struct spot {
+    uint32_t packet_dw; /* in the stream's words */
+    uint32_t word_dw;   /* in its memory */
+    uint32_t data_unit; /* behind the words */
+    uint32_t slot;      /* the last before its end: of an AQL launch its own */
+};
+
+/* A stream's words for the card. Owned by its hcq_stream. */
+struct amd_stream {
+    struct hcq_history_stream node; /* history->streams */
+    struct amd_mem mem;             /* words, then data */
+    uint64_t data_at;               /* bytes from its start */
+    uint32_t n_packets, n_slots;
+    uint32_t scratch_epoch; /* that the words were made for */
+    uint32_t *slots;        /* owned */
+    struct spot *spots;     /* owned: of each packet */
+};
+
+static struct amd_stream *
+stream_of(const struct hcq_stream *base)
+{
+    return base->priv;
+}
+
+static struct amd_queue *
+queue_of(const struct hcq_stream *base)
+{
+    return amd_queue_of(base->queue);
+}
+
+/* ---- encoding ------------------------------------------------------------------ */
+
+struct totals {
+    uint32_t n_packets;
+    uint64_t n_dw, n_units, n_slots; /* at most */
+};
+
+static struct totals
+measure_stream(const struct amd_engine *engine, const struct hcq_cs *cs)
+{
+    struct totals t = {.n_dw = AMD_BEGIN_DW, .n_slots = 2};
+    uint32_t pos = 0;
+
+    while (pos < cs->n_dw) {
+        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
+
+        t.n_packets++;
+        t.n_dw += packet->head.word_dw;
+        t.n_units += amd_packet_units(engine, packet);
+        t.n_slots += amd_packet_slots(engine, packet);
+        pos += packet->head.n_dw;
+    }
+    /* An indirect buffer that is full ends, with what fills it up. */
+    t.n_slots += t.n_dw / (AMD_PM4_IB_MAX_DW / 2);
+    t.n_dw += t.n_slots * 8;
+    return t;
+}
+
+static struct amd_push
+start_push(struct hcq_stream *base)
+{
+    struct amd_stream *stream = stream_of(base);
+
+    return (struct amd_push){
+        .engine = &amd_priv_of(queue_of(base))->engine,
+        .at = stream->mem.cpu,
+        .piece = stream->mem.cpu,
+        .data = (uint8_t *)stream->mem.cpu + stream->data_at,
+        .slots = stream->slots,
+        .slot_mask = UINT64_MAX,
+    };
+}
+
+static void
+encode_stream(struct hcq_stream *base)
+{
+    struct amd_stream *stream = stream_of(base);
+    const struct hcq_cs *cs = &base->cs;
+    struct amd_push push = start_push(base);
+    const uint32_t *start = push.at;
+    const uint8_t *data = push.data;
+    uint32_t pos = 0, n = 0;
+
+    stream->scratch_epoch = amd_device_of(base->queue->dev)->scratch.epoch;
+    amd_push_begin(&push);
+    while (pos < cs->n_dw) {
+        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
+        struct spot *spot = &stream->spots[n++];
+
+        amd_push_split(&push, packet);
+        spot->packet_dw = pos;
+        spot->word_dw = (uint32_t)(push.at - start);
+        spot->data_unit = (uint32_t)((push.data - data) / AMD_UNIT_BYTES);
+        amd_push_packet(&push, packet);
+        spot->slot = (uint32_t)push.slot - 1;
+        pos += packet->head.n_dw;
+    }
+    amd_push_end(&push);
+    stream->n_slots = (uint32_t)push.slot;
+}
+
+/* The packet that holds a word of the stream. */
+static const struct spot *
+find_spot(const struct amd_stream *stream, uint32_t dw)
+{
+    uint32_t first = 0, last = stream->n_packets - 1;
+
+    while (first < last) {
+        uint32_t mid = first + (last - first + 1) / 2;
+
+        if (stream->spots[mid].packet_dw <= dw)
+            first = mid;
+        else
+            last = mid - 1;
+    }
+    return &stream->spots[first];
+}
+
+/* ---- binding -------------------------------------------------------------------- */
+
+static void
+free_stream(struct amd_device *dev, struct amd_stream *stream)
+{
+    if (!stream)
+        return;
+    amd_mem_free(dev, &stream->mem);
+    host_free(stream->slots);
+    host_free(stream->spots);
+    host_free(stream);
+}
+
+static bell_status
+fill_stream(struct hcq_stream *base, struct amd_stream *stream)
+{
+    const struct amd_engine *engine = &amd_priv_of(queue_of(base))->engine;
+    struct totals t = measure_stream(engine, &base->cs);
+    uint64_t bytes;
+
+    stream->node.stream = base;
+    stream->n_packets = t.n_packets;
+    stream->data_at = align_up(t.n_dw * 4, AMD_UNIT_BYTES);
+    bytes = stream->data_at + t.n_units * AMD_UNIT_BYTES;
+    if (bytes > UINT32_MAX)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "stream '%s': %llu bytes for the card; 4 GiB are the "
+                         "limit",
+                         base->name, (unsigned long long)bytes);
+    stream->spots = host_calloc(t.n_packets + 1u, sizeof(*stream->spots));
+    stream->slots = host_calloc((size_t)t.n_slots, engine->slot_dw * 4);
+    if (!stream->spots || !stream->slots)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "stream '%s': no memory for %u commands", base->name,
+                         t.n_packets);
+    return amd_mem_alloc(amd_device_of(base->queue->dev), bytes, AMD_MEM_GTT,
+                         &stream->mem);
+}
+
+bell_status
+amd_stream_bind(struct hcq_stream *base)
+{
+    struct amd_queue_priv *priv = amd_priv_of(queue_of(base));
+    struct amd_stream *stream = host_calloc(1, sizeof(*stream));
+    bell_status status;
+
+    if (!stream)
+        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': no memory",
+                         base->name);
+    status = fill_stream(base, stream);
+    if (status != BELL_OK) {
+        free_stream(amd_device_of(base->queue->dev), stream);
+        return status;
+    }
+    base->priv = stream;
+    encode_stream(base);
+    pthread_mutex_lock(&base->queue->dev->lock);
+    hcq_link_add(&priv->history.streams, &stream->node.link);
+    pthread_mutex_unlock(&base->queue->dev->lock);
+    return BELL_OK;
+}
+
+void
+amd_stream_unbind(struct hcq_stream *base)
+{
+    struct amd_stream *stream = stream_of(base);
+
+    pthread_mutex_lock(&base->queue->dev->lock);
+    hcq_link_remove(&stream->node.link);
+    pthread_mutex_unlock(&base->queue->dev->lock);
+    free_stream(amd_device_of(base->queue->dev), stream);
+    base->priv = NULL;
+}
+
+/* ---- patches -------------------------------------------------------------------- */
+
+void
+amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
+{
+    struct amd_stream *stream = stream_of(base);
+    const struct spot *spot = find_spot(stream, place->dw);
+    const struct hcq_packet *packet =
+        hcq_packet_at(base->cs.words, spot->packet_dw);
+    struct amd_push push = start_push(base);
+    uint32_t word = place->dw - spot->packet_dw, arg;
+
+    push.data += (uint64_t)spot->data_unit * AMD_UNIT_BYTES;
+    if (packet->head.op == HCQ_OP_EXEC && word >= HCQ_EXEC_DW) {
+        arg = (word - HCQ_EXEC_DW) / 2;
+        memcpy(push.data + arg * 8, &hcq_exec_of(packet)->args[arg], 8);
+        return;
+    }
+    push.at += spot->word_dw;
+    push.piece = push.at;
+    push.slot = spot->slot;
+    amd_push_packet(&push, packet);
+}
+
+/* ---- submission ------------------------------------------------------------------ */
+
+/* Launches hold where scratch is; it has moved. */
+static bell_status
+renew(struct hcq_stream *base)
+{
+    if (base->last_value)
+        BELL_TRY(hcq_signal_wait(base->queue->timeline, base->last_value,
+                                 base->queue->submit_timeout_ns));
+    encode_stream(base);
+    return BELL_OK;
+}
+
+bell_status
+amd_stream_submit(struct hcq_stream *base, uint64_t value)
+{
+    struct amd_stream *stream = stream_of(base);
+    struct amd_queue *queue = queue_of(base);
+    const struct amd_engine *engine = &amd_priv_of(queue)->engine;
+    struct amd_push push;
+    uint32_t i, *start;
+
+    if (__builtin_expect(stream->scratch_epoch != engine->dev->scratch.epoch,
+                         0))
+        BELL_TRY(renew(base));
+    BELL_TRY(
+        amd_queue_room(queue, AMD_FINISH_DW, 0, stream->n_slots + 1ull, &push));
+    start = push.at;
+    for (i = 0; i < stream->n_slots; i++) {
+        uint64_t index = push.slot++ & push.slot_mask;
+
+        amd_slot_write(engine, push.slots + index * engine->slot_dw,
+                       stream->slots + (uint64_t)i * engine->slot_dw);
+    }
+    amd_push_finish(&push, queue->base.timeline->va, value);
+    amd_queue_commit(queue, value, start, &push, base);
+    return BELL_OK;
+}
