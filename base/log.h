@@ -23,6 +23,7 @@ enum log_topic {
     LOG_SYNC = 1u << 8,
     LOG_EXEC = 1u << 9,
     LOG_TIME = 1u << 10,
+    LOG_ASM = 1u << 11,
 };
 
 /* Bits of enum log_topic. Written once, by log_init. */

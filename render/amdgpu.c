@@ -66,7 +66,22 @@ deny_inputs(struct host_emit *e)
     }
 }
 
-/* void name(ptr addrspace(1) ..., i64 ...), for exactly this work-group. */
+/* For exactly this work-group: in the object's notes. */
+static void
+require_group(struct host_emit *e)
+{
+    unsigned kind =
+        e->ll->GetMDKindIDInContext(e->ctx, "reqd_work_group_size", 20);
+    LLVMMetadataRef sizes[3];
+    uint32_t i;
+
+    for (i = 0; i < 3; i++)
+        sizes[i] = e->ll->ValueAsMetadata(host_i32(e, e->prog->local[i]));
+    e->ll->GlobalSetMetadata(e->fn, kind,
+                             e->ll->MDNodeInContext2(e->ctx, sizes, 3));
+}
+
+/* void name(ptr addrspace(1) ..., i64 ...) */
 static bell_status
 make_kernel(struct host_emit *e)
 {
@@ -91,6 +106,7 @@ make_kernel(struct host_emit *e)
     host_fn_attr(e, "uniform-work-group-size", "true");
     host_fn_attr(e, "no-trapping-math", "true");
     deny_inputs(e);
+    require_group(e);
     return BELL_OK;
 }
 
@@ -300,4 +316,15 @@ render_amdgpu_asm(const struct lower_program *program,
     struct host_job job = {.out_asm = out_text};
 
     return run(program, target, &job);
+}
+
+bell_status
+render_amdgpu_ir(const char *ir, const char *name,
+                 const struct amdgpu_target *target,
+                 struct render_binary *out_binary)
+{
+    struct lower_program program = {.name = name};
+    struct host_job job = {.ir = ir, .out_binary = out_binary};
+
+    return run(&program, target, &job);
 }

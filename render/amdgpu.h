@@ -29,7 +29,13 @@ BELL_MUST_CHECK bell_status render_amdgpu(const struct lower_program *program,
                                           const struct amdgpu_target *target,
                                           struct render_binary *out_binary);
 
-/* The LLVM IR of the same, and the assembler's text (host_free them). */
+/* The same from LLVM IR, as text, which is compiled as it is: no passes are
+ * run over it. `name` is for messages. BELL_E_COMPILE with LLVM's words. */
+BELL_MUST_CHECK bell_status render_amdgpu_ir(const char *ir, const char *name,
+                                             const struct amdgpu_target *target,
+                                             struct render_binary *out_binary);
+
+/* The LLVM IR of a program, and the assembler's text (host_free them). */
 BELL_MUST_CHECK bell_status
 render_amdgpu_text(const struct lower_program *program,
                    const struct amdgpu_target *target, char **out_text);

@@ -2,13 +2,13 @@
 #include "render/amdgpu.h"
 
 static bell_status
-refuse(const struct lower_program *program)
+refuse(const char *name)
 {
     return bell_fail(BELL_E_UNSUPPORTED,
                      "%s: this build cannot make code for AMD GPUs: install "
                      "LLVM 19 (Debian: llvm-19-dev from apt.llvm.org) and "
                      "configure with -Dllvm=enabled",
-                     program->name);
+                     name);
 }
 
 bell_status
@@ -18,7 +18,7 @@ render_amdgpu(const struct lower_program *program,
 {
     (void)target;
     (void)out_binary;
-    return refuse(program);
+    return refuse(program->name);
 }
 
 bell_status
@@ -27,7 +27,7 @@ render_amdgpu_text(const struct lower_program *program,
 {
     (void)target;
     (void)out_text;
-    return refuse(program);
+    return refuse(program->name);
 }
 
 bell_status
@@ -36,5 +36,16 @@ render_amdgpu_asm(const struct lower_program *program,
 {
     (void)target;
     (void)out_text;
-    return refuse(program);
+    return refuse(program->name);
+}
+
+bell_status
+render_amdgpu_ir(const char *ir, const char *name,
+                 const struct amdgpu_target *target,
+                 struct render_binary *out_binary)
+{
+    (void)ir;
+    (void)target;
+    (void)out_binary;
+    return refuse(name);
 }

@@ -191,12 +191,48 @@ take_object(struct host_job *job)
     return BELL_OK;
 }
 
+static void
+set_layout(struct host_emit *e)
+{
+    LLVMTargetDataRef layout = e->ll->CreateTargetDataLayout(e->machine->tm);
+
+    e->ll->SetTarget(e->mod, e->machine->triple);
+    e->ll->SetModuleDataLayout(e->mod, layout);
+    e->ll->DisposeTargetData(layout);
+}
+
+/* Replaces the module by one that is read from text. */
+static bell_status
+read_ir(struct host_job *job)
+{
+    struct host_emit *e = &job->e;
+    LLVMMemoryBufferRef buffer = e->ll->CreateMemoryBufferWithMemoryRangeCopy(
+        job->ir, strlen(job->ir), e->prog->name);
+    char *message = NULL;
+    LLVMModuleRef mod;
+    bell_status status;
+
+    if (e->ll->ParseIRInContext(e->ctx, buffer, &mod, &message)) {
+        status = bell_fail(BELL_E_COMPILE, "%s: %s", e->prog->name,
+                           message ? message : "not LLVM IR");
+        e->ll->DisposeMessage(message);
+        return status;
+    }
+    e->ll->DisposeModule(e->mod);
+    e->mod = mod;
+    set_layout(e);
+    return BELL_OK;
+}
+
 static bell_status
 build_and_take(struct host_job *job)
 {
     struct render_binary text;
 
-    BELL_TRY(host_emit_program(&job->e));
+    if (job->ir)
+        BELL_TRY(read_ir(job));
+    else
+        BELL_TRY(host_emit_program(&job->e));
 #ifndef NDEBUG
     BELL_TRY(verify(job));
 #endif
@@ -215,7 +251,6 @@ run_job(void *arg)
     struct host_job *job = arg;
     struct host_emit *e = &job->e;
     const struct llvm_api *ll = e->ll;
-    LLVMTargetDataRef layout;
 
     job->status = job->machine(job);
     if (job->status != BELL_OK)
@@ -223,10 +258,7 @@ run_job(void *arg)
     e->ctx = ll->ContextCreate();
     ll->ContextSetDiagnosticHandler(e->ctx, keep_diagnostic, job);
     e->mod = ll->ModuleCreateWithNameInContext(e->prog->name, e->ctx);
-    ll->SetTarget(e->mod, e->machine->triple);
-    layout = ll->CreateTargetDataLayout(e->machine->tm);
-    ll->SetModuleDataLayout(e->mod, layout);
-    ll->DisposeTargetData(layout);
+    set_layout(e);
     e->b = ll->CreateBuilderInContext(e->ctx);
     job->status = build_and_take(job);
     ll->DisposeBuilder(e->b);

@@ -97,6 +97,8 @@ struct llvm_api {
     LLVM_FN(MDStringInContext2);
     LLVM_FN(MDNodeInContext2);
     LLVM_FN(MetadataAsValue);
+    LLVM_FN(ValueAsMetadata);
+    LLVM_FN(GlobalSetMetadata);
     LLVM_FN(SetMetadata);
     LLVM_FN(GetMDKindIDInContext);
     LLVM_FN(LookupIntrinsicID);

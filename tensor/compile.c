@@ -65,13 +65,19 @@ copy_graph(const struct uop_graph *from, const struct uop *root,
 static void
 log_source(const struct lower_program *program, const struct rt_target *target)
 {
+    const struct rt_compiler *compiler = target->compiler;
     char *text;
 
-    if (!LOG_ON(LOG_RENDER) ||
-        target->compiler->text(target, program, &text) != BELL_OK)
-        return;
-    log_text(LOG_RENDER, program->name, text);
-    host_free(text);
+    if (LOG_ON(LOG_RENDER) &&
+        compiler->text(target, program, &text) == BELL_OK) {
+        log_text(LOG_RENDER, program->name, text);
+        host_free(text);
+    }
+    if (LOG_ON(LOG_ASM) && compiler->assembly &&
+        compiler->assembly(target, program, &text) == BELL_OK) {
+        log_text(LOG_ASM, program->name, text);
+        host_free(text);
+    }
 }
 
 /* Grids are given by lowering; a device takes no larger ones than it says. */

@@ -43,7 +43,7 @@ print_host(const struct rt_target *target, const struct lower_program *program,
 
 /* What lowering may use of this very card. */
 static void
-limit_nv(const struct hcq_device_info *info, struct lower_target *lower)
+limit_gpu(const struct hcq_device_info *info, struct lower_target *lower)
 {
     int i;
 
@@ -75,7 +75,7 @@ init_nv(const struct hcq_device_info *info, struct rt_target *target)
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
     target->n_parallel = info->n_units * NV_ITEMS_PER_SM;
     BELL_TRY(render_ptx_lower_target(&target->ptx, &target->lower));
-    limit_nv(info, &target->lower);
+    limit_gpu(info, &target->lower);
     return BELL_OK;
 }
 
@@ -110,11 +110,56 @@ print_nv(const struct rt_target *target, const struct lower_program *program,
     return render_ptx(program, &target->ptx, out_text);
 }
 
+/* ---- AMD: code objects by LLVM ---- */
+
+/* What a compute unit has to do for its memory to be busy. guess: four waves
+ * of 64. */
+#define AMD_ITEMS_PER_CU 256
+
+/* As NV_ARG_ALIGN_BYTES. */
+#define AMD_ARG_ALIGN_BYTES 64
+
+static bell_status
+init_amd(const struct hcq_device_info *info, struct rt_target *target)
+{
+    snprintf(target->amdgpu.gfx, sizeof(target->amdgpu.gfx), "%.15s",
+             info->arch);
+    target->amdgpu.arg_align_bytes = AMD_ARG_ALIGN_BYTES;
+    target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
+    target->n_parallel = info->n_units * AMD_ITEMS_PER_CU;
+    BELL_TRY(render_amdgpu_lower_target(&target->amdgpu, &target->lower));
+    limit_gpu(info, &target->lower);
+    return BELL_OK;
+}
+
+static bell_status
+compile_amd(const struct rt_target *target, const struct lower_program *program,
+            struct rt_binary *out)
+{
+    memcpy(out->local, program->local, sizeof(out->local));
+    return render_amdgpu(program, &target->amdgpu, &out->file);
+}
+
+static bell_status
+print_amd(const struct rt_target *target, const struct lower_program *program,
+          char **out_text)
+{
+    return render_amdgpu_text(program, &target->amdgpu, out_text);
+}
+
+static bell_status
+assemble_amd(const struct rt_target *target,
+             const struct lower_program *program, char **out_text)
+{
+    return render_amdgpu_asm(program, &target->amdgpu, out_text);
+}
+
 /* ---- all of them ---- */
 
 static const struct rt_compiler compilers[] = {
-    {"CPU", init_host, compile_host, print_host},
-    {"NV", init_nv, compile_nv, print_nv},
+    {"CPU", init_host, compile_host, print_host, NULL},
+    {"NV", init_nv, compile_nv, print_nv, NULL},
+    {"AMD", init_amd, compile_amd, print_amd, assemble_amd},
 };
 
 bell_status

@@ -13,6 +13,7 @@
 #include "hcq/hcq.h"
 #include "lower/lower.h"
 #include "lower/schedule.h"
+#include "render/amdgpu.h"
 #include "render/ptx.h"
 #include "render/render.h"
 #include "uops/uop.h"
@@ -39,15 +40,20 @@ struct rt_compiler {
     /* The source, to be shown (host_free it). */
     bell_status (*text)(const struct rt_target *target,
                         const struct lower_program *program, char **out_text);
+    /* The machine code in the assembler's language (host_free it); or NULL. */
+    bell_status (*assembly)(const struct rt_target *target,
+                            const struct lower_program *program,
+                            char **out_text);
 };
 
 /* What kernels are made for. Immutable once made. */
 struct rt_target {
     const struct rt_compiler *compiler;
     struct lower_target lower;
-    struct ptx_target ptx; /* of NVIDIA */
-    bool is_simulated;     /* a simulated card: takes PTX in a container */
-    uint32_t n_parallel;   /* work-items that keep the device busy */
+    struct ptx_target ptx;       /* of NVIDIA */
+    struct amdgpu_target amdgpu; /* of AMD */
+    bool is_simulated;   /* a simulated card: takes PTX in a container */
+    uint32_t n_parallel; /* work-items that keep the device busy */
     uint32_t max_grid[3];
 };
 

@@ -31,11 +31,16 @@ struct language {
     const char *name, *backend; /* the devices that are compiled from it */
     const char *comment;
     const char *device; /* where there is none else: what any machine has */
+    const char *topic;  /* of BELL_DEBUG, which prints it */
+    uint32_t topic_bit;
 };
 
+/* The first of a name is meant where no device is named. */
 static const struct language languages[] = {
-    {"ptx", "NV", "//", "NV@sim:sm_90"},
-    {"llvm", "CPU", ";", "CPU"},
+    {"ptx", "NV", "//", "NV@sim:sm_90", "render: ", LOG_RENDER},
+    {"llvm", "CPU", ";", "CPU", "render: ", LOG_RENDER},
+    {"llvm", "AMD", ";", "AMD@sim:gfx1100", "render: ", LOG_RENDER},
+    {"asm", "AMD", ";", "AMD@sim:gfx1100", "asm: ", LOG_ASM},
 };
 
 struct run {
@@ -151,11 +156,11 @@ compute_scoped(struct run *run, double *out_us)
 static void
 write_trace(void *user, const char *line)
 {
-    static const char render[] = "render: ";
     struct run *run = user;
 
-    if (run->emit && strncmp(line, render, strlen(render)) == 0) {
-        line += strlen(render);
+    if (run->emit &&
+        strncmp(line, run->emit->topic, strlen(run->emit->topic)) == 0) {
+        line += strlen(run->emit->topic);
         if (line[0] != ' ')
             printf("%s %s\n", run->emit->comment, line);
         else
@@ -251,19 +256,35 @@ print_results(const struct run *run, double us)
            run->n_bytes / us / 1e3);
 }
 
+/* The language of that name, for that device (NULL: any). */
+static const struct language *
+find_language(const char *name, const char *device)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(languages); i++) {
+        const char *backend = languages[i].backend;
+        if (strcmp(languages[i].name, name) == 0 &&
+            (!device || strncmp(device, backend, strlen(backend)) == 0))
+            return &languages[i];
+    }
+    return NULL;
+}
+
 /* --emit: the source of the kernels and nothing else. */
 static bell_status
 emit_source(struct run *run)
 {
     const char *device = bell_context_device(run->ctx);
-    const char *backend = run->emit->backend;
+    const char *name = run->emit->name;
 
-    if (strncmp(device, backend, strlen(backend)) != 0)
+    run->emit = find_language(name, device);
+    if (!run->emit)
         return bell_fail(BELL_E_INVALID,
                          "--emit %s: kernels for %s are not compiled from it",
-                         run->emit->name, device);
+                         name, device);
     BELL_TRY(make_inputs(run));
-    return run_first(run, LOG_RENDER);
+    return run_first(run, run->emit->topic_bit);
 }
 
 static int
@@ -306,18 +327,6 @@ run_kernel(const struct options *options, const struct language *emit,
     return code;
 }
 
-static const struct language *
-find_language(const char *name)
-{
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(languages); i++) {
-        if (strcmp(languages[i].name, name) == 0)
-            return &languages[i];
-    }
-    return NULL;
-}
-
 int
 verb_kernel(int argc, char **argv)
 {
@@ -331,7 +340,8 @@ verb_kernel(int argc, char **argv)
          "of BELL_DEBUG: sched,opt (default), uops, render, time, ..."},
         {"--emit", "LANGUAGE", TOOL_OPT_STRING, &options.emit, 0, 0,
          "print the kernels as ptx (for a simulated sm_90 if no device is "
-         "named) or llvm, nothing else"},
+         "named), llvm (for the CPU, or AMD cards) or asm (of AMD, gfx1100), "
+         "nothing else"},
         {"--runs", "N", TOOL_OPT_INT, &options.n_runs, 1, MAX_RUNS,
          "to take the median time of (default: 20)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
@@ -358,9 +368,9 @@ verb_kernel(int argc, char **argv)
     if (status != BELL_OK)
         return tool_usage(options.json, "kernel: --show: %s",
                           bell_error_last()->message);
-    if (options.emit && !(emit = find_language(options.emit)))
+    if (options.emit && !(emit = find_language(options.emit, NULL)))
         return tool_usage(options.json,
-                          "kernel: --emit %s: neither ptx nor llvm",
+                          "kernel: --emit %s: not ptx, llvm or asm",
                           options.emit);
     if (emit && options.json)
         return tool_usage(options.json, "kernel: --emit prints no JSON");

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 static const struct cts_provider *const providers[] = {
+    &cts_amd_provider,
     &cts_cpu_provider,
     &cts_nv_provider,
 };

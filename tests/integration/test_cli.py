@@ -118,7 +118,7 @@ def check_kernel(tap):
         run('kernel', '1', '--emit', 'ptx', '--device', 'CPU'), 2,
         err='not compiled from it'))
     for args, part in ((('x +', '--in', 'x=3'), 'column 4'),
-                       (('1', '--emit', 'c'), 'neither ptx nor llvm'),
+                       (('1', '--emit', 'c'), 'not ptx, llvm or asm'),
                        (('1', '--emit', 'ptx'), 'no JSON'),
                        (('y',), 'column 1'),
                        (('x', '--in', 'x=3:flot'), "no dtype 'flot'"),

@@ -119,13 +119,51 @@ test_card(void **state)
     lk_fini(&k);
 }
 
+/* Whether this build, or machine, has no LLVM. */
+static bool
+llvm_missing(void)
+{
+    const struct amdgpu_target target = {.gfx = "gfx942"};
+    struct render_binary binary;
+
+    if (render_amdgpu_ir("", "nothing", &target, &binary) != BELL_OK)
+        return true;
+    render_binary_fini(&binary);
+    return false;
+}
+
+/* Code objects, where there is LLVM. */
+static void
+test_amd(void **state)
+{
+    static const char *const archs[] = {"gfx90a", "gfx942", "gfx1030",
+                                        "gfx1100", "gfx1201"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(archs); i++) {
+        struct hcq_device_info info = device("AMD", archs[i], 0);
+        struct rt_target target;
+
+        assert_int_equal(rt_target_init(&info, &target), BELL_OK);
+        assert_int_equal(target.lower.n_units, 6);
+        assert_int_equal(target.lower.max_threads, 512);
+        assert_int_equal(target.lower.max_shared_bytes, 40000);
+        assert_int_equal(target.lower.warp_lanes, archs[i][3] == '9' ? 64 : 32);
+        if (llvm_missing())
+            continue;
+        compile_all(&target, 64, 224);
+    }
+}
+
 static void
 test_refused(void **state)
 {
     static const struct {
         const char *backend, *arch, *part;
     } rows[] = {
-        {"AMD", "gfx942", "no compiler for AMD devices (gfx942)"},
+        {"QCOM", "a630", "no compiler for QCOM devices (a630)"},
+        {"AMD", "gfx1103", "'gfx1103' is not known; known: gfx90a gfx942"},
         {"NV", "gfx942", "'gfx942', which is not sm_NN"},
         {"NV", "sm_", "'sm_'"},
         {"NV", "sm_9x", "'sm_9x'"},
@@ -149,6 +187,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simulated),
         cmocka_unit_test(test_card),
+        cmocka_unit_test(test_amd),
         cmocka_unit_test(test_refused),
     };
 
