@@ -430,9 +430,7 @@ eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
 
     /* Which NaN it is, is nowhere promised. */
     if (run->noise && from_float && isnan(x->f[k]))
-        bits ^= run->noise->seed & 1
-                    ? 1ull << (8 * uop_dtype_infos[x->dtype].size_bytes - 1)
-                    : 1;
+        bits = ref_noisy_nan(run->noise, x->dtype, bits);
     if (uop_dtype_infos[out->dtype].is_float)
         out->f[k] = ref_float_value(out->dtype, bits);
     else if (out->dtype == UOP_BOOL)

@@ -19,6 +19,10 @@ int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
 double ref_noisy_alu(const struct ref_noise *noise, uint64_t salt,
                      enum uop_op op, enum uop_dtype dtype, double x, double y,
                      double value);
+/* Another NaN: of the other sign, or (as NVIDIA's cards make them) with other
+ * bits of fraction. */
+uint64_t ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
+                       uint64_t bits);
 /* `total`, reduced from n elements; the magnitudes of the finite ones have the
  * sum `mass`. Of MUL: 2^mass is the product of those above 1, 2^dust of those
  * below. `fine` tells that each is a multiple of 2^-8. The sign of a sum that

@@ -135,6 +135,16 @@ ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
                                               ulps_of(op, value) * ulp);
 }
 
+uint64_t
+ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
+              uint64_t bits)
+{
+    uint64_t sign = 1ull << (8 * uop_dtype_infos[dtype].size_bytes - 1);
+    uint64_t payload = (1ull << (fraction_bits(dtype) - 1)) - 1;
+
+    return bits ^ (noise->seed & 1 ? sign : payload);
+}
+
 /* Whether the order of the elements decides if a partial result overflows, or
  * loses its digits below the smallest number while others are large. */
 static bool
