@@ -166,7 +166,7 @@ need_sources(struct expand *e, const struct uop *u,
     bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
     uint32_t i;
 
-    if (inst->stage)
+    if (inst->stage || (u->op == UOP_REDUCE && e->k->matrix.on))
         return; /* its sources are those of the copy */
     if (need & NEED_VECTOR && is_ramp(e, u, inst)) {
         inst_of(e, u)->need |= NEED_SCALAR;

@@ -120,6 +120,10 @@ BELL_MUST_CHECK bell_status expand_copy_stages(struct expand *e);
 const struct uop *expand_staged_value(struct expand *e,
                                       const struct expand_inst *inst);
 
+/* The same as expand_group, by matrix instructions (expand_matrix.c). */
+BELL_MUST_CHECK bell_status
+expand_matrix_group(struct expand *e, const struct kernel_group *group);
+
 /* Does the reduction over `bound` read operands from LOCAL memory? */
 bool expand_has_tile(const struct expand *e, uint64_t bound);
 
@@ -128,6 +132,13 @@ bool expand_has_tile(const struct expand *e, uint64_t bound);
 /* Joins n values pairwise, in place. */
 const struct uop *expand_join_values(struct expand *e, enum uop_op op,
                                      const struct uop **x, uint32_t n);
+
+/* ENDs of the group's loops, innermost first, and the BARRIERs that its tiles
+ * need. src[1..] hold the effects and are overwritten. NULL without loops. */
+const struct uop *expand_close_loops(struct expand *e,
+                                     const struct kernel_group *group,
+                                     const struct uop **src,
+                                     uint32_t n_effects);
 
 /* Makes the copies of all members of a group. */
 BELL_MUST_CHECK bell_status expand_group(struct expand *e,

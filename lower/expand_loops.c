@@ -177,6 +177,16 @@ close_loops(struct expand *e, uint64_t set, const struct uop **src,
 }
 
 const struct uop *
+expand_close_loops(struct expand *e, const struct kernel_group *group,
+                   const struct uop **src, uint32_t n_effects)
+{
+    if (expand_has_tile(e, group->bound) &&
+        !(group->bound & e->loops & ~e->staged))
+        expand_end_with_barrier(e, group->context);
+    return close_loops(e, group->bound, src, n_effects);
+}
+
+const struct uop *
 expand_join_values(struct expand *e, enum uop_op op, const struct uop **x,
                    uint32_t n)
 {
@@ -250,6 +260,8 @@ expand_group(struct expand *e, const struct kernel_group *group)
     uint32_t i, n = 0;
     size_t max = 1;
 
+    if (k->matrix.on)
+        return expand_matrix_group(e, group);
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
     if (!reduces)
         return no_memory(e);
@@ -262,10 +274,7 @@ expand_group(struct expand *e, const struct kernel_group *group)
         return no_memory(e);
     for (i = 0; i < group->n_members; i++)
         n = make_body(e, group, &reduces[i], src + 1, n);
-    end = close_loops(e, group->bound, src, n);
-    if (expand_has_tile(e, group->bound) &&
-        !(group->bound & e->loops & ~e->staged))
-        expand_end_with_barrier(e, group->context);
+    end = expand_close_loops(e, group, src, n);
     for (i = 0; i < group->n_members; i++)
         finish_reduce(e, group, &reduces[i], end);
     BELL_TRY(join_threads(e, group, reduces));

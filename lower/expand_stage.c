@@ -79,29 +79,30 @@ is_operand(const struct expand *e, uint32_t pos)
 }
 
 /* Fills dims, the fastest last, and the strides. `pad` elements lie between
- * neighbours of the reduction's ranges, against conflicts of banks. */
+ * rows of the fast direction, against conflicts of banks. Returns the size. */
 static int64_t
-lay_out(const struct expand *e, struct expand_stage *s, int64_t pad)
+lay_out(const struct expand *e, struct expand_stage *s, bool reduce_fast,
+        int64_t pad)
 {
     const struct kernel *k = e->k;
     uint64_t parts[2] = {s->ranges & k->reduce_ranges,
                          s->ranges & ~k->reduce_ranges};
     int64_t stride = 1;
-    uint32_t i, n;
+    uint32_t i, n, n_slow = 0;
 
     s->n_dims = 0;
     for (i = 0; i < 2; i++) {
-        for (; parts[i]; parts[i] &= parts[i] - 1)
-            s->dims[s->n_dims++].range = (uint32_t)__builtin_ctzll(parts[i]);
+        uint64_t set = parts[reduce_fast ? 1 - i : i];
+        for (; set; set &= set - 1)
+            s->dims[s->n_dims++].range = (uint32_t)__builtin_ctzll(set);
+        if (i == 0)
+            n_slow = s->n_dims;
     }
     for (n = s->n_dims; n-- > 0;) {
-        uint32_t r = s->dims[n].range;
-        if (pad && k->reduce_ranges >> r & 1) {
+        if (n + 1 == n_slow && n_slow < s->n_dims)
             stride += pad;
-            pad = 0;
-        }
         s->dims[n].stride = stride;
-        stride *= k->sizes[r];
+        stride *= k->sizes[s->dims[n].range];
     }
     return stride;
 }
@@ -113,7 +114,8 @@ lay_out(const struct expand *e, struct expand_stage *s, int64_t pad)
 struct copy {
     const struct expand_stage *stage;
     uint32_t order[KERNEL_MAX_RANGES]; /* places in stage->dims */
-    uint32_t lanes;                    /* copied at once, along order[0] */
+    uint32_t taken[KERNEL_MAX_RANGES]; /* log2 of what one access covers */
+    uint32_t lanes;                    /* of an access */
     uint32_t n_log2;                   /* of elements, over lanes */
     uint32_t tid_log2;                 /* of threads */
     const struct uop *value[KERNEL_MAX_RANGES]; /* by range */
@@ -125,18 +127,22 @@ log2_size(const struct expand *e, uint32_t range)
     return log2_floor((uint64_t)e->k->sizes[range]);
 }
 
-/* The range along which neighbours lie side by side in the buffer, as a place
- * in dims; of none the layout's fastest. */
-static uint32_t
-contiguous_dim(const struct expand *e, const struct expand_stage *s)
+/* The range along which neighbours lie side by side in the buffer; false if
+ * there is none. */
+static bool
+contiguous_range(const struct expand *e, const struct expand_stage *s,
+                 uint32_t *out_range)
 {
-    uint32_t i;
+    uint64_t set;
 
-    for (i = s->n_dims; i-- > 0;) {
-        if (kernel_coef(e->k, s->load->src[1], s->dims[i].range) == 1)
-            return i;
+    for (set = s->ranges; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        if (kernel_coef(e->k, s->load->src[1], r) == 1) {
+            *out_range = r;
+            return true;
+        }
     }
-    return s->n_dims - 1;
+    return false;
 }
 
 static bool
@@ -145,58 +151,79 @@ depends_on(const struct expand *e, const struct uop *u, uint32_t range)
     return kernel_deps(e->k, u) >> range & 1;
 }
 
-/* Elements that one access may take along the dim: where the index moves by
- * one, and nothing else of the LOAD with it. */
-static uint32_t
-copy_lanes(const struct expand *e, const struct expand_stage *s, uint32_t dim)
+/* Does the index move by `step` along the range, and nothing else of the LOAD
+ * with it? */
+static bool
+moves_by(const struct expand *e, const struct uop *u, uint32_t range,
+         int64_t step)
 {
-    const struct uop *u = s->load;
-    uint32_t r = s->dims[dim].range, lanes;
-    int64_t size = e->k->sizes[r];
-
-    if (kernel_coef(e->k, u->src[1], r) != 1 ||
-        (u->n_src > 3 &&
-         (depends_on(e, u->src[2], r) || depends_on(e, u->src[3], r))))
-        return 1;
-    lanes = ACCESS_BYTES / uop_dtype_infos[u->dtype].size_bytes;
-    while ((int64_t)lanes > size)
-        lanes /= 2;
-    return lanes ? lanes : 1;
+    return kernel_coef(e->k, u->src[1], range) == step &&
+           (u->n_src < 4 || (!depends_on(e, u->src[2], range) &&
+                             !depends_on(e, u->src[3], range)));
 }
 
 /* The contiguous dim first; dims next to it in the same direction (of the
  * reduction, or not) follow, inner ones first, then the other direction. */
 static void
-order_copy(const struct expand *e, struct copy *c, uint32_t first)
+order_copy(const struct expand *e, struct copy *c, uint32_t range)
 {
     const struct expand_stage *s = c->stage;
-    bool reduce = e->k->reduce_ranges >> s->dims[first].range & 1;
+    bool reduce = e->k->reduce_ranges >> range & 1;
     uint32_t i, n = 0, pass;
 
-    c->order[n++] = first;
+    for (i = 0; i < s->n_dims; i++) {
+        if (s->dims[i].range == range)
+            c->order[n++] = i;
+    }
     for (pass = 0; pass < 2; pass++) {
         for (i = s->n_dims; i-- > 0;) {
             bool same = (e->k->reduce_ranges >> s->dims[i].range & 1) == reduce;
-            if (i != first && same == (pass == 0))
+            if (s->dims[i].range != range && same == (pass == 0))
                 c->order[n++] = i;
         }
     }
 }
 
+/* Elements that one access may take: along the first dims, as far as they lie
+ * side by side in the buffer and evenly in the array. */
 static void
-plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t first,
-          uint32_t lanes, struct copy *c)
+choose_lanes(const struct expand *e, struct copy *c)
+{
+    const struct expand_stage *s = c->stage;
+    uint32_t most = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
+    int64_t first = s->dims[c->order[0]].stride;
+    uint32_t i;
+
+    c->lanes = 1;
+    for (i = 0; i < s->n_dims && c->lanes < most; i++) {
+        uint32_t r = s->dims[c->order[i]].range, size = 1;
+        if (!moves_by(e, s->load, r, c->lanes) ||
+            s->dims[c->order[i]].stride != first * (int64_t)c->lanes)
+            return;
+        while ((int64_t)size < e->k->sizes[r] && c->lanes < most) {
+            size *= 2;
+            c->lanes *= 2;
+        }
+        c->taken[i] = log2_floor(size);
+        if ((int64_t)size < e->k->sizes[r])
+            return;
+    }
+}
+
+static void
+plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t range,
+          struct copy *c)
 {
     uint32_t i;
 
     memset(c, 0, sizeof(*c));
     c->stage = s;
-    c->lanes = lanes;
     c->tid_log2 = log2_floor(e->k->n_threads);
-    order_copy(e, c, first);
+    order_copy(e, c, range);
+    choose_lanes(e, c);
     for (i = 0; i < s->n_dims; i++)
         c->n_log2 += log2_size(e, s->dims[i].range);
-    c->n_log2 -= log2_floor(lanes);
+    c->n_log2 -= log2_floor(c->lanes);
 }
 
 /* Bits [low, low + n) of step << tid_log2 | tid. */
@@ -226,12 +253,10 @@ set_values(struct expand *e, struct copy *c, uint32_t step)
     for (i = 0; i < e->k->n_ranges; i++)
         c->value[i] = e->base[i];
     for (i = 0; i < s->n_dims; i++) {
-        uint32_t r = s->dims[c->order[i]].range, n = log2_size(e, r);
-        if (i == 0)
-            n -= log2_floor(c->lanes);
-        c->value[r] = number_field(e, c, step, low, n);
-        if (i == 0)
-            c->value[r] = op_num(e, UOP_MUL, c->value[r], c->lanes);
+        uint32_t r = s->dims[c->order[i]].range;
+        uint32_t n = log2_size(e, r) - c->taken[i];
+        c->value[r] = op_num(e, UOP_MUL, number_field(e, c, step, low, n),
+                             (int64_t)1 << c->taken[i]);
         low += n;
     }
 }
@@ -306,19 +331,21 @@ copy_operand(struct expand *e, struct expand_stage *s,
              const struct uop **stores, uint32_t *n)
 {
     const struct uop *u = s->load, *value = NULL, *gate = NULL;
-    uint32_t first, lanes, step, steps;
+    uint32_t range = 0, step, steps;
     int64_t pad = ACCESS_BYTES / uop_dtype_infos[u->dtype].size_bytes;
+    bool along;
     struct copy c;
 
     s->ranges = tile_ranges(e, kernel_deps(e->k, u));
-    (void)lay_out(e, s, 0);
-    first = contiguous_dim(e, s);
-    lanes = copy_lanes(e, s, first);
-    if (!(e->k->reduce_ranges >> s->dims[first].range & 1))
-        pad = 0; /* copied as it lies */
+    if (!contiguous_range(e, s, &range))
+        range = 63u - (uint32_t)__builtin_clzll(s->ranges);
+    along = e->k->reduce_ranges >> range & 1;
+    if (!along && !e->k->matrix.on)
+        pad = 0; /* copied as it lies, and read in the same direction */
     s->memory =
-        expand_local(e, (enum uop_dtype)u->dtype, (uint64_t)lay_out(e, s, pad));
-    plan_copy(e, s, first, lanes, &c);
+        expand_local(e, (enum uop_dtype)u->dtype,
+                     (uint64_t)lay_out(e, s, along && e->k->matrix.on, pad));
+    plan_copy(e, s, range, &c);
     steps = c.n_log2 > c.tid_log2 ? 1u << (c.n_log2 - c.tid_log2) : 1;
     if (c.n_log2 < c.tid_log2)
         gate = op_num(e, UOP_CMPLT, e->tid, (int64_t)1 << c.n_log2);

@@ -25,6 +25,17 @@ struct kernel_group {
     const struct uop **members; /* REDUCE nodes, by id */
 };
 
+/* Ranges, by id, that a matrix instruction counts: see uop_wmma_place. */
+struct kernel_matrix {
+    bool on;
+    struct uop_wmma shape;
+    uint8_t half; /* UPCAST: rows 8 and up, where there are 16 */
+    uint8_t row;  /* LOCAL, bits 2..4 of the thread */
+    uint8_t col;  /* LOCAL, bits 0..1: pairs of columns */
+    uint8_t pair; /* VECTOR: the columns of a pair */
+    uint8_t step; /* UNROLL, of the reduction */
+};
+
 struct kernel {
     struct uop_graph *g;
     const struct lower_target *target;
@@ -54,6 +65,7 @@ struct kernel {
     /* Reduction ranges, by id as bits: those of a tile whose operands are
      * brought to LOCAL memory first. */
     uint64_t staged;
+    struct kernel_matrix matrix;
 };
 
 /* Analyses the kernel under `sink`. On failure nothing is owned. */

@@ -443,6 +443,34 @@ set_threads(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
     }
 }
 
+/* The range's id that a leaf becomes. */
+static uint8_t
+id_of_leaf(const struct leaf *leaves, uint32_t n, uint32_t axis)
+{
+    uint32_t i;
+
+    for (i = 0; i < n && leaves[i].axis != axis; i++)
+        ;
+    return (uint8_t)i;
+}
+
+static void
+set_matrix(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
+{
+    const struct opt_matrix *from = &plan->matrix;
+    struct kernel_matrix *to = &plan->k->matrix;
+
+    if (!from->on)
+        return;
+    to->on = true;
+    to->shape = from->shape;
+    to->half = id_of_leaf(leaves, n, from->half);
+    to->row = id_of_leaf(leaves, n, from->row);
+    to->col = id_of_leaf(leaves, n, from->col);
+    to->pair = id_of_leaf(leaves, n, from->pair);
+    to->step = id_of_leaf(leaves, n, from->step);
+}
+
 bell_status
 opt_apply(struct opt_plan *plan)
 {
@@ -455,6 +483,7 @@ opt_apply(struct opt_plan *plan)
 
     make_places(plan, leaves, n, place);
     set_threads(plan, leaves, n);
+    set_matrix(plan, leaves, n);
     for (r = 0; r < k->n_ranges; r++) {
         map[r].value = place[r].value;
         map[r].gate = place[r].gate;

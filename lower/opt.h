@@ -31,11 +31,19 @@ struct opt_axis {
     bool staged;          /* of a tile in LOCAL memory (struct kernel) */
 };
 
+/* Leaves that a matrix instruction counts: as struct kernel_matrix. */
+struct opt_matrix {
+    bool on;
+    struct uop_wmma shape;
+    uint32_t half, row, col, pair, step; /* axes; half only with 16 rows */
+};
+
 struct opt_plan {
     struct kernel *k;
     bool may_overlap; /* a value may be stored twice */
     bool pads;        /* tiles may pass the end, gated */
     bool zeros;       /* reductions' gates go to LOADs (struct kernel_remap) */
+    struct opt_matrix matrix;
     uint32_t n_axes;
     struct opt_axis axes[OPT_MAX_AXES]; /* first those of whole ranges */
 };

@@ -21,6 +21,25 @@ struct opt_gpu {
     double n_rows, n_columns, want; /* sizes; threads to keep all units busy */
 };
 
+/* A kernel as a product of two operands: its output ranges are of three kinds
+ * by the LOADs that vary with them. */
+struct opt_product {
+    const struct kernel_group *group;
+    uint64_t height; /* of one operand */
+    uint64_t width;  /* of the other: neighbours lie side by side */
+    uint64_t batch;  /* of both */
+    double n_height, n_width, n_batch, n_steps;
+    uint32_t n_operands;    /* LOADs, two at least */
+    uint32_t operand_bytes; /* of the widest one's elements */
+    bool sums_products;     /* LOADs may give 0 past the end of the reduction */
+};
+
+/* False where it is none. */
+bool opt_gpu_product(const struct opt_gpu *gpu, struct opt_product *out);
+
+/* Tiles of `tile` values that cover n. */
+double opt_gpu_tiles(double n, int64_t tile);
+
 /* Product of the sizes of the ranges. */
 double opt_gpu_count(const struct kernel *k, uint64_t ranges);
 
@@ -51,6 +70,9 @@ bool opt_gpu_grid(struct opt_plan *plan, uint32_t axis);
 /* Products of two operands, in tiles (opt_gpu_tile.c). True: gpu->plan is it;
  * else the plan may be half made. */
 bool opt_gpu_tile(struct opt_gpu *gpu);
+
+/* The same by matrix instructions (opt_gpu_matrix.c). */
+bool opt_gpu_matrix(struct opt_gpu *gpu);
 
 /* The same for reductions that threads share (opt_gpu_reduce.c). */
 bool opt_gpu_reduce(struct opt_gpu *gpu);

@@ -15,7 +15,8 @@
 #define STEPS_A_THREAD 4    /* vectors that a thread reduces, about */
 #define MAX_TEAM       512  /* threads of a row */
 #define THREADS        256  /* of a work-group of several rows */
-#define MIN_NEIGHBOURS 32   /* rows side by side */
+#define NEIGHBOURS     32   /* rows side by side */
+#define MIN_NEIGHBOURS 8    /* what memory hands out at least */
 #define MAX_UNROLL     8    /* steps */
 #define MAX_BODY       96.0 /* nodes of an unrolled body */
 
@@ -139,7 +140,10 @@ size_by_rows(struct team *team, double longest)
     double rows = gpu->n_rows / (double)team->row_lanes;
     int64_t most = largest_group(team);
 
-    team->rows = opt_gpu_pow2(rows, MIN_NEIGHBOURS);
+    team->rows = opt_gpu_pow2(rows, NEIGHBOURS);
+    while (team->rows > MIN_NEIGHBOURS &&
+           rows / (double)team->rows < gpu->k->target->n_units)
+        team->rows /= 2;
     if (team->rows > most)
         team->rows = most;
     team->threads = opt_gpu_pow2(gpu->want / rows, most / team->rows);

@@ -648,16 +648,95 @@ enter_thread(struct p_state *s, uint32_t t)
     s->special[6] = t / s->p->local[0] / s->p->local[1];
 }
 
-/* Runs a thread to the next BARRIER or the end. */
+/* Runs a thread to the next BARRIER or WMMA or the end. */
 static void
 run_thread(struct p_state *s, uint32_t t)
 {
     enter_thread(s, t);
     while (s->at[t] < s->p->n_ops && !s->in.failed) {
-        if (s->p->ops[s->at[t]]->op == UOP_BARRIER)
+        unsigned op = s->p->ops[s->at[t]]->op;
+        if (op == UOP_BARRIER || op == UOP_WMMA)
             return;
         s->at[t] = step(s, s->at[t]);
     }
+}
+
+/* A value of thread t of the warp that begins with `first`. */
+static double
+part(struct p_state *s, uint32_t first, uint32_t t, const struct uop *u,
+     uint32_t i)
+{
+    enter_thread(s, first + t);
+    return value_of(s, u)[i].f;
+}
+
+/* The matrix of an operand, from the parts that a warp's threads have. */
+static void
+gather_matrix(struct p_state *s, uint32_t first, const struct uop *u,
+              enum uop_wmma_operand operand, double m[16][16])
+{
+    struct uop_wmma w = uop_wmma_shape(u->arg.i);
+    const struct uop *src = u->src[operand];
+    uint32_t t, i, row, col;
+
+    for (t = 0; t < UOP_WMMA_THREADS; t++) {
+        for (i = 0; i < src->lanes; i++) {
+            uop_wmma_place(w, (enum uop_dtype)u->src[0]->dtype, operand, t, i,
+                           &row, &col);
+            m[row][col] = part(s, first, t, src, i);
+        }
+    }
+}
+
+static void
+do_wmma(struct p_state *s, uint32_t first, const struct uop *u)
+{
+    struct uop_wmma w = uop_wmma_shape(u->arg.i);
+    double a[16][16], b[16][16], c[16][16];
+    uint32_t t, i, j, row, col;
+
+    gather_matrix(s, first, u, UOP_WMMA_A, a);
+    gather_matrix(s, first, u, UOP_WMMA_B, b);
+    gather_matrix(s, first, u, UOP_WMMA_C, c);
+    for (t = 0; t < UOP_WMMA_THREADS; t++) {
+        enter_thread(s, first + t);
+        for (i = 0; i < u->lanes; i++) {
+            double sum;
+            uop_wmma_place(w, (enum uop_dtype)u->src[0]->dtype, UOP_WMMA_C, t,
+                           i, &row, &col);
+            sum = c[row][col];
+            for (j = 0; j < w.k; j++)
+                sum += a[row][j] * b[j][col];
+            value_of(s, u)[i].f =
+                uop_round_float((enum uop_dtype)u->dtype, sum);
+        }
+        s->at[first + t]++;
+    }
+}
+
+/* Warps that wait at a WMMA do it; false if none does. */
+static int
+run_matrices(struct p_state *s)
+{
+    uint32_t first, t;
+    int any = 0;
+
+    for (first = 0; first < s->n_threads && !s->in.failed;
+         first += UOP_WMMA_THREADS) {
+        uint32_t at = s->at[first];
+        if (at >= s->p->n_ops || s->p->ops[at]->op != UOP_WMMA)
+            continue;
+        for (t = 0; t < UOP_WMMA_THREADS; t++) {
+            if (first + t >= s->n_threads || s->at[first + t] != at) {
+                fail(&s->in, "thread %u is not at the WMMA of its warp",
+                     first + t);
+                return 0;
+            }
+        }
+        do_wmma(s, first, s->p->ops[at]);
+        any = 1;
+    }
+    return any && !s->in.failed;
 }
 
 /* Runs all threads to the next BARRIER, in an order that is not theirs. */
@@ -669,8 +748,10 @@ run_epoch(struct p_state *s)
     s->rng = s->rng * 6364136223846793005ull + 1442695040888963407ull;
     first = (uint32_t)(s->rng >> 33) % n;
     by = n & (n - 1) ? n - 1 : ((uint32_t)(s->rng >> 20) | 1) % n;
-    for (i = 0; i < n && !s->in.failed; i++)
-        run_thread(s, (first + i * (n > 1 ? by : 1)) % n);
+    do {
+        for (i = 0; i < n && !s->in.failed; i++)
+            run_thread(s, (first + i * (n > 1 ? by : 1)) % n);
+    } while (run_matrices(s));
     for (i = 1; i < n; i++) {
         if (s->at[i] != s->at[0])
             fail(&s->in, "threads 0 and %u are at different barriers", i);

@@ -1,0 +1,305 @@
+/* Products by matrix instructions.
+ *
+ * The operands of a tile are in LOCAL memory (expand_stage.c). Each thread
+ * collects the parts of A and B that its warp's instruction wants of it; the
+ * result's parts are what it has of the output: rows by two (half) and
+ * columns by two (pair).
+ */
+#include "lower/expand_internal.h"
+
+#include <string.h>
+
+static const union uop_arg no_arg = {.bits = 0};
+
+#define MAX_PARTS 16 /* elements of an operand that a thread has */
+
+/* The group being made. */
+struct matrix {
+    struct expand *e;
+    const struct kernel_group *group;
+    const struct uop *node; /* the REDUCE */
+    struct uop_wmma shape;
+    enum uop_dtype dtype;                /* of A and B */
+    uint32_t half, row, col, pair, step; /* numbers of ranges */
+    const struct expand_inst *a, *b;     /* staged LOADs */
+    uint64_t tiles;                      /* copied output ranges but half */
+    uint64_t pieces;                     /* copied reduction ranges but step */
+    const struct uop *loops[KERNEL_MAX_RANGES];
+    uint32_t n_loops;
+};
+
+static const struct uop *
+num(struct expand *e, int64_t value)
+{
+    return uop_const_int(e->g, UOP_I64, value);
+}
+
+/* The range of this id. */
+static uint32_t
+find_range(const struct kernel *k, uint32_t id)
+{
+    uint32_t r;
+
+    for (r = 0; r < k->n_ranges; r++) {
+        if (uop_range_id(k->ranges[r]) == id)
+            return r;
+    }
+    return UINT32_MAX;
+}
+
+/* The instance of the staged LOAD under a factor; NULL if there is none. */
+static const struct expand_inst *
+operand_of(const struct expand *e, const struct uop *u)
+{
+    const struct expand_inst *inst;
+
+    if (u->op == UOP_CAST)
+        u = u->src[0];
+    inst = &e->inst[kernel_pos(e->k, u)];
+    return inst->stage ? inst : NULL;
+}
+
+static bell_status
+begin_matrix(struct expand *e, const struct kernel_group *group,
+             struct matrix *m)
+{
+    const struct kernel *k = e->k;
+    const struct kernel_matrix *from = &k->matrix;
+    const struct uop *body = group->members[0]->src[0];
+    uint64_t set;
+
+    memset(m, 0, sizeof(*m));
+    m->e = e;
+    m->group = group;
+    m->node = group->members[0];
+    m->shape = from->shape;
+    m->half = m->shape.m == 16 ? find_range(k, from->half) : UINT32_MAX;
+    m->row = find_range(k, from->row);
+    m->col = find_range(k, from->col);
+    m->pair = find_range(k, from->pair);
+    m->step = find_range(k, from->step);
+    if (group->n_members != 1 || body->op != UOP_MUL || m->row == UINT32_MAX ||
+        m->col == UINT32_MAX || m->pair == UINT32_MAX || m->step == UINT32_MAX)
+        return bell_fail(BELL_E_INTERNAL, "no product for matrix instructions");
+    m->a = operand_of(e, body->src[0]);
+    m->b = operand_of(e, body->src[1]);
+    if (!m->a || !m->b)
+        return bell_fail(BELL_E_INTERNAL, "an operand is not in LOCAL memory");
+    if (!(e->stages[m->a->stage - 1].ranges >> m->row & 1)) {
+        const struct expand_inst *swap = m->a;
+        m->a = m->b;
+        m->b = swap;
+    }
+    m->dtype = (enum uop_dtype)e->stages[m->a->stage - 1].load->dtype;
+    m->tiles = kernel_deps(k, m->node) & e->copied;
+    if (m->half != UINT32_MAX)
+        m->tiles &= ~((uint64_t)1 << m->half);
+    m->pieces = group->bound & e->copied & ~((uint64_t)1 << m->step);
+    for (set = group->bound & e->loops; set; set &= set - 1)
+        m->loops[m->n_loops++] = e->base[__builtin_ctzll(set)];
+    return BELL_OK;
+}
+
+/* ---- parts of operands ---- */
+
+/* The value of a range where element `i` of the thread's part lies; the rest
+ * of the thread's place is in terms of the LOCAL ranges. */
+static const struct uop *
+range_value(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
+            uint32_t r)
+{
+    struct expand *e = m->e;
+    uint32_t row, col, pack = uop_wmma_pack(m->dtype);
+    const struct uop *t = e->base[m->col], *g = e->base[m->row];
+
+    uop_wmma_place(m->shape, m->dtype, operand, 0, i, &row, &col);
+    if (r == m->step) /* pack * t, and what thread 0 has */
+        return uop_alu2(e->g, UOP_ADD, uop_alu2(e->g, UOP_MUL, t, num(e, pack)),
+                        num(e, operand == UOP_WMMA_A ? col : row));
+    if (operand == UOP_WMMA_A && r == m->half)
+        return num(e, row / 8);
+    if (operand == UOP_WMMA_B && r == m->col) /* column g is pair g/2 */
+        return uop_alu2(e->g, UOP_FLOORDIV, g, num(e, 2));
+    if (operand == UOP_WMMA_B && r == m->pair)
+        return uop_alu2(e->g, UOP_FLOORMOD, g, num(e, 2));
+    if (e->copied >> r & 1)
+        return num(e, e->digit[r]);
+    return e->base[r];
+}
+
+static int64_t
+stride_of(const struct expand_stage *s, uint32_t r)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->n_dims; i++) {
+        if (s->dims[i].range == r)
+            return s->dims[i].stride;
+    }
+    return 0;
+}
+
+/* Place in LOCAL memory of element i of the part. Column g of B counts as one
+ * where pairs lie next to each other. */
+static const struct uop *
+part_index(const struct matrix *m, const struct expand_stage *s,
+           enum uop_wmma_operand operand, uint32_t i)
+{
+    struct expand *e = m->e;
+    const struct uop *index = num(e, 0), *v;
+    bool whole = operand == UOP_WMMA_B &&
+                 stride_of(s, m->col) == 2 * stride_of(s, m->pair);
+    uint32_t j;
+
+    for (j = 0; j < s->n_dims; j++) {
+        uint32_t r = s->dims[j].range;
+        if (whole && r == m->col)
+            continue;
+        v = whole && r == m->pair ? e->base[m->row]
+                                  : range_value(m, operand, i, r);
+        v = uop_alu2(e->g, UOP_MUL, v, num(e, s->dims[j].stride));
+        index = uop_alu2(e->g, UOP_ADD, index, v);
+    }
+    return index;
+}
+
+/* A thread's part of A or B, at digit[]. Packs that lie together are loaded
+ * at once. */
+static const struct uop *
+load_part(const struct matrix *m, enum uop_wmma_operand operand)
+{
+    struct expand *e = m->e;
+    const struct expand_inst *inst = operand == UOP_WMMA_A ? m->a : m->b;
+    const struct expand_stage *s = &e->stages[inst->stage - 1];
+    uint32_t n = uop_wmma_lanes(m->shape, operand), i, j;
+    uint32_t pack = stride_of(s, m->step) == 1 ? uop_wmma_pack(m->dtype) : 1;
+    const struct uop *parts[MAX_PARTS], *src[2] = {s->memory, NULL}, *loaded;
+
+    for (i = 0; i < n; i += pack) {
+        src[1] = part_index(m, s, operand, i);
+        loaded =
+            uop_make(e->g, UOP_LOAD, m->dtype, (uint16_t)pack, no_arg, src, 2);
+        for (j = 0; j < pack; j++) {
+            union uop_arg lane = {.i = j};
+            parts[i + j] = loaded;
+            if (pack > 1)
+                parts[i + j] =
+                    uop_make(e->g, UOP_LANE, m->dtype, 1, lane, &loaded, 1);
+        }
+    }
+    if (n == 1)
+        return parts[0];
+    return uop_make(e->g, UOP_LANES, m->dtype, (uint16_t)n, no_arg, parts, n);
+}
+
+/* ---- the group ---- */
+
+static const struct uop *
+zeros(const struct matrix *m)
+{
+    enum uop_dtype dtype = (enum uop_dtype)m->node->dtype;
+
+    return expand_broadcast(m->e, uop_const_int(m->e->g, dtype, 0),
+                            (uint16_t)uop_wmma_lanes(m->shape, UOP_WMMA_C));
+}
+
+/* `sum` with the products of all pieces of the tile's steps added. */
+static const struct uop *
+add_products(const struct matrix *m, const struct uop *sum)
+{
+    struct expand *e = m->e;
+    uint32_t i, n = expand_count(e, m->pieces);
+    union uop_arg arg = {.i = uop_wmma_arg(m->shape.m, m->shape.n, m->shape.k)};
+
+    for (i = 0; i < n; i++) {
+        const struct uop *src[3];
+        expand_set_digits(e, m->pieces, i);
+        src[0] = load_part(m, UOP_WMMA_A);
+        src[1] = load_part(m, UOP_WMMA_B);
+        src[2] = sum;
+        sum = uop_new(e->g, UOP_WMMA, (enum uop_dtype)m->node->dtype,
+                      sum->lanes, arg, src, 3);
+    }
+    return sum;
+}
+
+/* The result's parts become the instances of the REDUCE. */
+static void
+set_instances(const struct matrix *m, const struct uop *sum)
+{
+    struct expand *e = m->e;
+    struct expand_inst *inst = &e->inst[kernel_pos(e->k, m->node)];
+    uint32_t half, n = m->shape.m / 8, i;
+
+    for (half = 0; half < n; half++) {
+        const struct uop *pair[2];
+        for (i = 0; i < 2; i++) {
+            union uop_arg lane = {.i = 2 * half + i};
+            pair[i] = uop_make(e->g, UOP_LANE, (enum uop_dtype)sum->dtype, 1,
+                               lane, &sum, 1);
+        }
+        if (m->half != UINT32_MAX)
+            e->digit[m->half] = half;
+        inst->vector[expand_copy(e, inst)] = uop_make(
+            e->g, UOP_LANES, (enum uop_dtype)sum->dtype, 2, no_arg, pair, 2);
+    }
+}
+
+static const struct uop *
+make_acc(const struct matrix *m)
+{
+    const struct uop *src[1 + KERNEL_MAX_RANGES], *zero = zeros(m);
+    union uop_arg arg = {.i = m->e->n_accs++};
+    uint64_t set = m->group->context & m->e->loops;
+    uint32_t n = 0;
+
+    src[n++] = zero;
+    for (; set; set &= set - 1)
+        src[n++] = m->e->base[__builtin_ctzll(set)];
+    return uop_new(m->e->g, UOP_ACC, (enum uop_dtype)zero->dtype, zero->lanes,
+                   arg, src, n);
+}
+
+static const struct uop *
+get_acc(const struct matrix *m, const struct uop *acc,
+        const struct uop *const *after, uint32_t n_after)
+{
+    const struct uop *src[1 + KERNEL_MAX_RANGES];
+
+    src[0] = acc;
+    memcpy(src + 1, after, n_after * sizeof(*after));
+    return uop_new(m->e->g, UOP_ACC_GET, (enum uop_dtype)acc->dtype, acc->lanes,
+                   no_arg, src, n_after + 1);
+}
+
+bell_status
+expand_matrix_group(struct expand *e, const struct kernel_group *group)
+{
+    const struct uop **accs, **src, *end, *set[2];
+    struct matrix m;
+    uint32_t i, n;
+
+    BELL_TRY(begin_matrix(e, group, &m));
+    n = expand_count(e, m.tiles);
+    accs = arena_alloc(&e->k->mem, n * sizeof(*accs));
+    src = arena_alloc(&e->k->mem, (n + 1) * sizeof(*src));
+    if (!accs || !src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+                         e->k->n_nodes);
+    for (i = 0; i < n; i++) {
+        expand_set_digits(e, m.tiles, i);
+        if (!m.n_loops) {
+            accs[i] = add_products(&m, zeros(&m));
+            continue;
+        }
+        accs[i] = set[0] = make_acc(&m);
+        set[1] = add_products(&m, get_acc(&m, set[0], m.loops, m.n_loops));
+        src[1 + i] = uop_new(e->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, set, 2);
+    }
+    end = expand_close_loops(e, group, src, m.n_loops ? n : 0);
+    for (i = 0; i < n; i++) {
+        expand_set_digits(e, m.tiles, i);
+        set_instances(&m, end ? get_acc(&m, accs[i], &end, 1) : accs[i]);
+    }
+    return uop_graph_status(e->g);
+}

@@ -1,0 +1,264 @@
+/* The rules for GPUs: products by matrix instructions.
+ *
+ * A work-group's tile is shared out to warps, a warp's part to the tiles of
+ * one instruction. What each thread has of such a tile is fixed (uop_wmma_place
+ * in uops/uop.h): rows by `row` (8 threads' groups) and `half`, columns by `col`
+ * (4 threads) and `pair`.
+ */
+#include "lower/opt_gpu.h"
+
+#include "base/bits.h"
+#include "base/log.h"
+
+#define ROWS        8 /* of threads; an instruction has one or two such */
+#define COLUMNS     8
+#define STAGE_BYTES 40960u /* of LOCAL memory for operands */
+#define PAD_BYTES   16     /* a row in LOCAL memory has more */
+#define RUN         8      /* values side by side that stay together */
+
+/* Warps of a work-group, and tiles of one instruction of a warp. */
+struct shape {
+    uint32_t tall_warps, wide_warps;
+    uint32_t tall, wide;
+    double speed; /* relative, of many such tiles */
+};
+
+/* Of instructions of 16 rows. */
+static const struct shape shapes16[] = {
+    {2, 4, 4, 4, 1.0}, {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7},
+    {2, 2, 1, 4, 0.5}, {2, 2, 1, 2, 0.35}, {1, 2, 1, 1, 0.15},
+};
+
+/* Of instructions of 8 rows. */
+static const struct shape shapes8[] = {
+    {2, 2, 4, 4, 1.0},  {2, 2, 4, 2, 0.8},  {2, 2, 2, 2, 0.6},
+    {2, 2, 1, 2, 0.35}, {2, 2, 1, 1, 0.25},
+};
+
+struct matrix {
+    struct opt_gpu *gpu;
+    struct opt_product product;
+    struct uop_wmma wmma;
+    const struct shape *shapes, *shape;
+    uint32_t n_shapes;
+    int64_t pieces; /* of steps in LOCAL memory at once, each of wmma.k */
+};
+
+/* ---- what it is ---- */
+
+/* dtype of the LOAD under a factor; VOID where there is something else. */
+static enum uop_dtype
+factor_dtype(const struct uop *u)
+{
+    if (u->op == UOP_CAST)
+        u = u->src[0];
+    return u->op == UOP_LOAD ? (enum uop_dtype)u->dtype : UOP_VOID;
+}
+
+/* The instruction for the product; false if there is none. */
+static bool
+choose_instruction(struct matrix *m)
+{
+    const struct kernel_group *group = m->product.group;
+    const struct uop *u = group->members[0], *body = u->src[0];
+    enum uop_dtype dtype;
+
+    if (group->n_members != 1 || !m->product.sums_products)
+        return false;
+    dtype = factor_dtype(body->src[0]);
+    if (dtype != factor_dtype(body->src[1]) ||
+        !(m->gpu->k->target->matrix_dtypes >> dtype & 1))
+        return false;
+    if (dtype != UOP_F64 && u->dtype == UOP_F32) {
+        m->wmma = (struct uop_wmma){16, 8, dtype == UOP_F32 ? 8 : 16};
+        m->shapes = shapes16;
+        m->n_shapes = ARRAY_LEN(shapes16);
+        return true;
+    }
+    if (dtype == UOP_F64 && u->dtype == UOP_F64) {
+        m->wmma = (struct uop_wmma){8, 8, 4};
+        m->shapes = shapes8;
+        m->n_shapes = ARRAY_LEN(shapes8);
+        return true;
+    }
+    return false;
+}
+
+/* ---- which shape ---- */
+
+static int64_t
+tile_height(const struct matrix *m, const struct shape *s)
+{
+    return (int64_t)(s->tall_warps * s->tall * m->wmma.m);
+}
+
+static int64_t
+tile_width(const struct matrix *m, const struct shape *s)
+{
+    return (int64_t)(s->wide_warps * s->wide * m->wmma.n);
+}
+
+static double
+shape_cost(const struct matrix *m, const struct shape *s)
+{
+    int64_t height = tile_height(m, s), width = tile_width(m, s);
+    double tiles = opt_gpu_tiles(m->product.n_height, height) *
+                   opt_gpu_tiles(m->product.n_width, width) *
+                   m->product.n_batch;
+
+    tiles = opt_gpu_tiles(tiles / m->gpu->k->target->n_units, 1);
+    return tiles * (double)(height * width) / s->speed;
+}
+
+/* LOCAL memory for so many pieces of steps, in rows of steps or of outputs. */
+static uint64_t
+bytes_of_pieces(const struct matrix *m, const struct shape *s, int64_t pieces)
+{
+    int64_t steps = pieces * m->wmma.k, size = m->product.operand_bytes;
+    int64_t sides[2] = {tile_height(m, s), tile_width(m, s)}, bytes = 0;
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        int64_t rows = sides[i] > steps ? sides[i] : steps;
+        bytes += sides[i] * steps * size + rows * PAD_BYTES;
+    }
+    return (uint64_t)bytes;
+}
+
+static bool
+choose_shape(struct matrix *m)
+{
+    const struct lower_target *t = m->gpu->k->target;
+    uint64_t most =
+        t->max_shared_bytes < STAGE_BYTES ? t->max_shared_bytes : STAGE_BYTES;
+    double least = 0, cost;
+    uint32_t i;
+
+    for (i = 0; i < m->n_shapes; i++) {
+        const struct shape *s = &m->shapes[i];
+        if (s->tall_warps * s->wide_warps * UOP_WMMA_THREADS > t->max_threads ||
+            bytes_of_pieces(m, s, 1) > most)
+            continue;
+        cost = shape_cost(m, s);
+        if (m->shape && cost >= least)
+            continue;
+        m->shape = s;
+        least = cost;
+    }
+    if (!m->shape)
+        return false;
+    m->pieces = 1;
+    while (m->pieces < 4 &&
+           (double)(m->pieces * m->wmma.k) < m->product.n_steps &&
+           bytes_of_pieces(m, m->shape, m->pieces * 2) <= most)
+        m->pieces *= 2;
+    return true;
+}
+
+/* ---- the plan ---- */
+
+/* Splits n off the inside of *axis: a leaf of that type. */
+static bool
+cut(struct opt_plan *plan, uint32_t *axis, int64_t n, enum uop_axis type,
+    uint32_t *out_piece)
+{
+    return n == 1 ||
+           opt_split(plan, *axis, n, type, OPT_INNER, out_piece, axis);
+}
+
+static bool
+cut_threads(struct opt_plan *plan, uint32_t *axis, int64_t n, uint32_t shift,
+            uint32_t *out_piece)
+{
+    uint32_t piece = 0;
+
+    if (n == 1)
+        return true;
+    if (!cut(plan, axis, n, plan->axes[*axis].type, &piece) ||
+        !opt_thread(plan, piece, shift))
+        return false;
+    if (out_piece)
+        *out_piece = piece;
+    return true;
+}
+
+static bool
+plan_width(struct matrix *m)
+{
+    struct opt_plan *plan = &m->gpu->plan;
+    uint64_t set = m->product.width;
+    uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), run, flat;
+
+    return opt_gpu_fold_pieces(plan, set, fast, RUN, UOP_AXIS_LOOP, &run,
+                               &flat) &&
+           cut(plan, &run, 2, UOP_AXIS_VECTOR, &plan->matrix.pair) &&
+           opt_thread(plan, plan->matrix.col = run, 0) &&
+           cut(plan, &flat, m->shape->wide, UOP_AXIS_UPCAST, NULL) &&
+           cut_threads(plan, &flat, m->shape->wide_warps, 5, NULL) &&
+           opt_gpu_grid(plan, flat);
+}
+
+static bool
+plan_height(struct matrix *m)
+{
+    struct opt_plan *plan = &m->gpu->plan;
+    uint64_t set = m->product.height;
+    uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), flat;
+    uint32_t shift = 5 + log2_floor(m->shape->wide_warps);
+
+    return opt_gpu_fold_pieces(plan, set, fast, ROWS, UOP_AXIS_LOOP,
+                               &plan->matrix.row, &flat) &&
+           opt_thread(plan, plan->matrix.row, 2) &&
+           cut(plan, &flat, m->wmma.m / ROWS, UOP_AXIS_UPCAST,
+               &plan->matrix.half) &&
+           cut(plan, &flat, m->shape->tall, UOP_AXIS_UPCAST, NULL) &&
+           cut_threads(plan, &flat, m->shape->tall_warps, shift, NULL) &&
+           opt_gpu_grid(plan, flat);
+}
+
+static bool
+plan_steps(struct matrix *m)
+{
+    struct opt_plan *plan = &m->gpu->plan;
+    uint64_t bound = m->product.group->bound;
+    uint32_t fast = opt_gpu_fast_range(plan->k, bound, bound, NULL), flat,
+             piece = 0;
+
+    if (!opt_gpu_fold_pieces(plan, bound, fast, m->wmma.k, UOP_AXIS_UNROLL,
+                             &plan->matrix.step, &flat))
+        return false;
+    plan->axes[plan->matrix.step].staged = true;
+    if (m->pieces == 1)
+        return true;
+    if (!cut(plan, &flat, m->pieces, UOP_AXIS_UNROLL, &piece))
+        return false;
+    plan->axes[piece].staged = true;
+    return true;
+}
+
+bool
+opt_gpu_matrix(struct opt_gpu *gpu)
+{
+    struct matrix m = {.gpu = gpu};
+    struct opt_plan *plan = &gpu->plan;
+    uint32_t fast, flat;
+
+    if (!gpu->k->target->matrix_dtypes || !opt_gpu_product(gpu, &m.product) ||
+        !choose_instruction(&m) || !choose_shape(&m))
+        return false;
+    LOG(LOG_OPT,
+        "matrix tiles of %lld x %lld of %.0f x %.0f, %lld of %.0f steps",
+        (long long)tile_height(&m, m.shape), (long long)tile_width(&m, m.shape),
+        m.product.n_height, m.product.n_width, (long long)(m.pieces * m.wmma.k),
+        m.product.n_steps);
+    plan->zeros = true;
+    plan->matrix.on = true;
+    plan->matrix.shape = m.wmma;
+    if (!plan_width(&m) || !plan_height(&m) || !plan_steps(&m))
+        return false;
+    if (!m.product.batch)
+        return true;
+    fast = opt_gpu_fast_range(gpu->k, m.product.batch, 0, NULL);
+    return opt_gpu_fold(plan, m.product.batch, fast, 1, &flat) &&
+           opt_gpu_grid(plan, flat);
+}
