@@ -75,16 +75,48 @@ is_small_float(const struct uop *u)
     return u->dtype == UOP_F16 || u->dtype == UOP_BF16;
 }
 
+/* Arithmetic on F16 or BF16 that the target does as it is. What it gives is
+ * what F32, rounded, would. */
+static bool
+is_native_small(const struct dec *d, const struct uop *u)
+{
+    if (!(d->target->small_math >> u->src[0]->dtype & 1))
+        return false;
+    switch (u->op) {
+    case UOP_ADD:
+    case UOP_SUB:
+    case UOP_MUL:
+    case UOP_MAX:
+    case UOP_MIN:
+    case UOP_NEG:
+    case UOP_CMPLT:
+    case UOP_CMPEQ:
+    case UOP_CMPNE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool
+is_native_approx(const struct dec *d, const struct uop *u)
+{
+    return d->target->is_approx && u->dtype == UOP_F32 &&
+           (u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ||
+            u->op == UOP_RECIP);
+}
+
 /* True for what must not remain. */
 static bool
-must_go(const struct uop *u)
+must_go(const struct dec *d, const struct uop *u)
 {
     switch (u->op) {
     case UOP_EXP2:
     case UOP_LOG2:
     case UOP_SIN:
-    case UOP_POW:
     case UOP_RECIP:
+        return !is_native_approx(d, u);
+    case UOP_POW:
     case UOP_FLOORDIV:
     case UOP_FLOORMOD:
         return true;
@@ -92,12 +124,14 @@ must_go(const struct uop *u)
         break;
     }
     return uop_has(u, UOP_FLAG_ALU) && u->op != UOP_WHERE &&
-           is_small_float(u->src[0]);
+           is_small_float(u->src[0]) && !is_native_small(d, u);
 }
 
 static const struct uop *
 decompose_function(const struct dec *d, const struct uop *u)
 {
+    if (is_native_approx(d, u))
+        return u;
     switch (u->op) {
     case UOP_EXP2:
         return dec_exp2(d, u->src[0]);
@@ -166,7 +200,7 @@ decompose_alu(const struct dec *d, const struct uop *u)
     if (u->op == UOP_WHERE)
         return u;
     if (is_small_float(u->src[0]))
-        return decompose_small(d, u);
+        return is_native_small(d, u) ? u : decompose_small(d, u);
     if (uop_is_float(u->src[0]))
         return decompose_function(d, u);
     if (u->src[0]->dtype == UOP_BOOL) {
@@ -192,7 +226,7 @@ decompose_alu(const struct dec *d, const struct uop *u)
 static const struct uop *
 decompose_one(const struct dec *d, const struct uop *u, bool first)
 {
-    if (!first && !must_go(u))
+    if (!first && !must_go(d, u))
         return u;
     if (u->op == UOP_CAST)
         return dec_cast(d, u->src[0], (enum uop_dtype)u->dtype);
@@ -251,12 +285,12 @@ run_round(const struct dec *d, const struct uop **roots, size_t n_roots,
 
 /* True if something is left that must go. */
 static bool
-find_left(const struct uop *const *list, size_t n)
+find_left(const struct dec *d, const struct uop *const *list, size_t n)
 {
     size_t i;
 
     for (i = 0; i < n; i++) {
-        if (must_go(list[i]))
+        if (must_go(d, list[i]))
             return true;
     }
     return false;
@@ -283,7 +317,7 @@ lower_decompose(struct uop_graph *g, const struct uop **roots, size_t n_roots,
         host_free(list);
         BELL_TRY(status);
         BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
-        again = find_left(list, n);
+        again = find_left(&d, list, n);
         host_free(list);
     }
     return BELL_OK;

@@ -95,21 +95,17 @@ f32_to_f16_int(const struct dec *d, const struct uop *x)
 static const struct uop *
 widen(const struct dec *d, const struct uop *x)
 {
-    if (x->dtype == UOP_BF16)
-        return bf16_to_f32(d, x);
-    if (d->target->has_f16)
+    if (x->dtype == UOP_BF16 ? d->target->has_bf16 : d->target->has_f16)
         return uop_cast(d->g, x, UOP_F32);
-    return f16_to_f32_int(d, x);
+    return x->dtype == UOP_BF16 ? bf16_to_f32(d, x) : f16_to_f32_int(d, x);
 }
 
 static const struct uop *
 narrow(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
 {
-    if (dtype == UOP_BF16)
-        return f32_to_bf16(d, x);
-    if (d->target->has_f16)
-        return uop_cast(d->g, x, UOP_F16);
-    return f32_to_f16_int(d, x);
+    if (dtype == UOP_BF16 ? d->target->has_bf16 : d->target->has_f16)
+        return uop_cast(d->g, x, dtype);
+    return dtype == UOP_BF16 ? f32_to_bf16(d, x) : f32_to_f16_int(d, x);
 }
 
 /* F64 to F32 rounded to odd: towards zero, then the last bit is set if

@@ -30,7 +30,8 @@
  *     XOR CMPLT CMPEQ CMPNE WHERE MULACC. The rest is decomposed
  *     (lower/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
  *     arithmetic on F16 and BF16 is done in F32 and rounded after each op;
- *     CAST to and from BF16 is integer arithmetic; IDIV and IMOD never see a
+ *     CAST to and from BF16 is integer arithmetic (all of that but where the
+ *     target says that it need not be); IDIV and IMOD never see a
  *     0 divisor or MIN / -1; SHL and SHR see only 0..bits-1.
  */
 #ifndef BELL_LOWER_LOWER_H
@@ -45,9 +46,13 @@ struct lower_target {
     uint32_t n_vector_regs; /* architectural vector registers */
     uint32_t n_threads;     /* work-groups that run at once */
     uint32_t l1_bytes, l2_bytes;
-    bool has_fma; /* MULACC on F32 and F64 is one instruction */
-    bool has_f16; /* CAST between F16 and F32 is native */
-    bool no_opts; /* scalar loops as scheduled: for tests */
+    bool has_fma;        /* MULACC on F32 and F64 is one instruction */
+    bool has_f16;        /* CAST between F16 and F32 is native */
+    bool has_bf16;       /* the same of BF16 */
+    bool is_approx;      /* EXP2, LOG2, SIN and RECIP on F32 may remain */
+    uint32_t small_math; /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
+                          * and comparisons may remain */
+    bool no_opts;        /* scalar loops as scheduled: for tests */
 
     /* A GPU: threads in work-groups that share memory. All 0 elsewhere. */
     bool is_gpu;

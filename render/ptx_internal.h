@@ -190,6 +190,11 @@ BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
                                           const struct uop *store,
                                           bool *out_is_done);
 
+/* ADD SUB MUL MAX MIN NEG and comparisons of F16 and BF16 (ptx_half.c). */
+bool ptx_has_half(const struct ptx_emit *e, unsigned op, unsigned dtype);
+void ptx_emit_half(struct ptx_emit *e, const struct uop *u,
+                   const struct ptx_value *v, struct ptx_opnd *out_lanes);
+
 /* Two operands of 16 bits in a register of 32. */
 struct ptx_opnd ptx_pack_halves(struct ptx_emit *e, struct ptx_opnd lo,
                                 struct ptx_opnd hi);

@@ -15,6 +15,12 @@ is_float(unsigned dtype)
     return uop_dtype_infos[dtype].is_float;
 }
 
+static bool
+is_half(unsigned dtype)
+{
+    return dtype == UOP_F16 || dtype == UOP_BF16;
+}
+
 /* The type that integer instructions on this dtype name. */
 static const char *
 int_type(unsigned dtype)
@@ -245,7 +251,7 @@ binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
 static bool
 has_binary(unsigned op, unsigned dtype)
 {
-    if (dtype == UOP_F16 || dtype == UOP_BF16)
+    if (is_half(dtype))
         return false;
     switch (op) {
     case UOP_CMPLT:
@@ -307,6 +313,43 @@ negate(struct ptx_emit *e, unsigned dtype, struct ptx_opnd a)
     return r;
 }
 
+/* The instruction is good near 0 only: whole turns are taken off first. */
+static struct ptx_opnd
+approx_sin(struct ptx_emit *e, struct ptx_opnd x)
+{
+    struct ptx_opnd turns = ptx_reg(e, PTX_F32), r = ptx_reg(e, PTX_F32);
+
+    x = ptx_in_reg(e, x);
+    PTX_OP(e, "mul.rn.f32 %, %, 0f3E22F983", turns, x); /* 1/(2 pi) */
+    PTX_OP(e, "cvt.rni.f32.f32 %, %", turns, turns);
+    PTX_OP(e, "fma.rn.f32 %, %, 0fC0C90FDB, %", r, turns, x);
+    PTX_OP(e, "fma.rn.f32 %, %, 0f343BBD2E, %", r, turns, r);
+    return one(e, "sin.approx.f32 %, %", PTX_F32, r);
+}
+
+static struct ptx_opnd
+approximate(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
+{
+    switch (op) {
+    case UOP_EXP2:
+        return one(e, "ex2.approx.f32 %, %", PTX_F32, x);
+    case UOP_LOG2:
+        return one(e, "lg2.approx.f32 %, %", PTX_F32, x);
+    case UOP_RECIP:
+        return one(e, "rcp.approx.f32 %, %", PTX_F32, x);
+    default:
+        return approx_sin(e, x);
+    }
+}
+
+static bool
+is_approximate(const struct ptx_emit *e, unsigned op, unsigned dtype)
+{
+    return e->target->approx && dtype == UOP_F32 &&
+           (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_RECIP ||
+            op == UOP_SIN);
+}
+
 static struct ptx_opnd
 unary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a)
 {
@@ -315,6 +358,8 @@ unary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a)
 
     if (op == UOP_NEG)
         return negate(e, dtype, a);
+    if (is_approximate(e, op, dtype))
+        return approximate(e, op, a);
     if (op == UOP_TRUNC)
         return one(e, wide ? "cvt.rzi.f64.f64 %, %" : "cvt.rzi.f32.f32 %, %",
                    cls, a);
@@ -326,19 +371,19 @@ unary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a)
 }
 
 static bool
-has_op(const struct uop *u, unsigned dtype)
+has_op(const struct ptx_emit *e, const struct uop *u, unsigned dtype)
 {
-    bool small = dtype == UOP_F16 || dtype == UOP_BF16;
-
-    switch (u->op) {
-    case UOP_WHERE:
+    if (u->op == UOP_WHERE || is_approximate(e, u->op, dtype))
         return true;
+    if (is_half(dtype))
+        return ptx_has_half(e, u->op, dtype);
+    switch (u->op) {
     case UOP_MULACC:
     case UOP_NEG:
-        return !small;
+        return true;
     case UOP_SQRT:
     case UOP_TRUNC:
-        return is_float(dtype) && !small;
+        return is_float(dtype);
     default:
         return u->n_src == 2 && has_binary(u->op, dtype);
     }
@@ -357,6 +402,10 @@ emit_lane(struct ptx_emit *e, const struct uop *u, unsigned dtype,
     case UOP_NEG:
     case UOP_SQRT:
     case UOP_TRUNC:
+    case UOP_EXP2:
+    case UOP_LOG2:
+    case UOP_RECIP:
+    case UOP_SIN:
         return unary(e, u->op, dtype, x[0]);
     default:
         return binary(e, u->op, dtype, x[0], x[1]);
@@ -389,8 +438,13 @@ emit_alu(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 
     if (u->dtype == UOP_I64 && !ptx_fact_fits(r->fact))
         narrow = false;
-    if (!has_op(u, dtype))
+    if (!has_op(e, u, dtype))
         return ptx_refuse(e, u, "it should have been decomposed");
+    if (is_half(dtype) && u->op != UOP_WHERE) {
+        ptx_emit_half(e, u, v, out);
+        r->narrow = false;
+        return BELL_OK;
+    }
     for (lane = 0; lane < u->lanes; lane++) {
         for (i = 0; i < u->n_src; i++)
             x[i] = narrow ? v[i].lanes[lane] : ptx_widen(e, &v[i], lane);

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 
-const struct ptx_target ptx_check_target = {.sm = 80, .arg_align_bytes = 16};
+const struct ptx_target ptx_check_target = {.sm = 90, .arg_align_bytes = 16};
 
 static const struct ptx_target targets[] = {
     {.sm = 80, .arg_align_bytes = 16},  {.sm = 86, .arg_align_bytes = 16},

@@ -62,7 +62,8 @@ op_allowed(enum uop_op op, enum uop_dtype dtype)
         op == UOP_FLOORDIV || op == UOP_FLOORMOD)
         return false;
     if (dtype == UOP_F16 || dtype == UOP_BF16)
-        return op == UOP_WHERE;
+        return op != UOP_FDIV && op != UOP_SQRT && op != UOP_TRUNC &&
+               op != UOP_MULACC;
     return dtype != UOP_BOOL || !(op == UOP_IDIV || op == UOP_IMOD ||
                                   op == UOP_SHL || op == UOP_SHR);
 }
@@ -692,7 +693,8 @@ make_alu(struct uop_graph *g, unsigned op, enum uop_dtype dtype, uint32_t slot)
     const struct uop *src[3];
     uint32_t i;
 
-    if (!op_allowed((enum uop_op)op, dtype))
+    if (!op_allowed((enum uop_op)op, dtype) ||
+        (dtype == UOP_BF16 && op != UOP_WHERE)) /* not before sm_90 */
         return NULL;
     for (i = 0; i < info->min_src; i++) {
         unsigned in = op == UOP_WHERE && i == 0 ? UOP_BOOL : dtype;

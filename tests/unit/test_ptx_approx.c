@@ -1,0 +1,158 @@
+/* PTX for targets that ask for approximations: what may remain, that it is
+ * as near as the header says, and that without asking nothing changes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "ptx_check.h"
+
+#define N 512
+
+struct row {
+    enum uop_op op;
+    const char *insn;
+    double (*fn)(double);
+    double from, to, relative, absolute;
+};
+
+static double
+reciprocal(double x)
+{
+    return 1 / x;
+}
+
+static const struct row rows[] = {
+    {UOP_EXP2, "ex2.approx.f32", exp2, -126, 127, 0x1p-22, 0},
+    {UOP_LOG2, "lg2.approx.f32", log2, 0x1p-20, 1000, 0x1p-21, 0x1p-21},
+    {UOP_SIN, "sin.approx.f32", sin, -65000, 65000, 0, 0x1p-20},
+    {UOP_SIN, "sin.approx.f32", sin, -4, 4, 0, 0x1p-20},
+    {UOP_RECIP, "rcp.approx.f32", reciprocal, 0.001, 1000, 0x1p-22, 0},
+    {UOP_SQRT, "sqrt.approx.f32", sqrt, 0, 1000, 0x1p-22, 0},
+};
+
+static void
+make_program(struct uop_graph *g, enum uop_op op, const struct uop **out_root,
+             struct lower_program *p, const struct lower_target *target)
+{
+    const struct uop *range = uop_range(g, 0, UOP_AXIS_LOOP, N), *v;
+
+    v = mk_load(g, mk_param(g, 1, UOP_F32), range, 1, NULL, NULL);
+    v = mk(g, op, UOP_F32, 1, 0, 1, &v);
+    *out_root =
+        mk_end(g, range, mk_store(g, mk_param(g, 0, UOP_F32), range, v, NULL));
+    if (target)
+        assert_int_equal(lower_decompose(g, out_root, 1, target), BELL_OK);
+    program_of(g, out_root, 1, p);
+}
+
+static void
+check_row(const struct row *r)
+{
+    struct ptx_target target = {.sm = 90, .approx = true};
+    struct lower_target lower;
+    struct lower_program p;
+    struct p_buf bufs[2];
+    const struct uop *root;
+    struct uop_graph g;
+    char *text;
+    int i;
+
+    assert_int_equal(render_ptx_lower_target(&target, &lower), BELL_OK);
+    assert_true(lower.is_approx && lower.matrix_dtypes >> UOP_F32 & 1);
+    uop_graph_init(&g);
+    make_program(&g, r->op, &root, &p, &lower);
+    ptx_check_buf(&bufs[0], UOP_F32, N, NULL);
+    ptx_check_buf(&bufs[1], UOP_F32, N, NULL);
+    for (i = 0; i < N; i++) {
+        double x = r->from + (r->to - r->from) * i / (N - 1);
+        p_set(&bufs[1], (size_t)i,
+              (union uop_arg){.f = uop_round_float(UOP_F32, x)});
+    }
+    assert_int_equal(render_ptx(&p, &target, &text), BELL_OK);
+    assert_non_null(strstr(text, r->insn));
+    ptx_check_run(&p, text, bufs, 2, NULL, r->insn);
+    for (i = 0; i < N; i++) {
+        union uop_arg x, got;
+        double want;
+        p_get(&bufs[0], (size_t)i, &got);
+        p_get(&bufs[1], (size_t)i, &x);
+        want = r->fn(x.f);
+        if (fabs(got.f - want) > r->absolute + r->relative * fabs(want))
+            fail_msg("%s of %a is %a, not %a", r->insn, x.f, got.f, want);
+    }
+    ptx_check_keep(&p, true);
+    host_free(text);
+    program_free(&p);
+    free(bufs[0].data);
+    free(bufs[1].data);
+    uop_graph_fini(&g);
+}
+
+static void
+test_approximations(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++)
+        check_row(&rows[i]);
+}
+
+/* An exact target takes none of them, and lowering leaves none. */
+static void
+test_exact(void **state)
+{
+    struct ptx_target target = {.sm = 90};
+    struct lower_target lower;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(render_ptx_lower_target(&target, &lower), BELL_OK);
+    assert_false(lower.is_approx || lower.matrix_dtypes >> UOP_F32 & 1);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct lower_program p;
+        const struct uop *root;
+        struct uop_graph g;
+        char *text;
+        uop_graph_init(&g);
+        make_program(&g, rows[i].op, &root, &p, NULL);
+        if (rows[i].op != UOP_SQRT)
+            assert_int_equal(render_ptx(&p, &target, &text),
+                             BELL_E_UNSUPPORTED);
+        program_free(&p);
+        make_program(&g, rows[i].op, &root, &p, &lower);
+        assert_int_equal(render_ptx(&p, &target, &text), BELL_OK);
+        assert_null(strstr(text, "approx"));
+        host_free(text);
+        program_free(&p);
+        uop_graph_fini(&g);
+    }
+}
+
+static void
+test_assembler(void **state)
+{
+    (void)state;
+    print_message("%u kernels assembled\n", ptx_check_assemble());
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_approximations),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_assembler),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
