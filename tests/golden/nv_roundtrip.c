@@ -1,4 +1,4 @@
-/* Every packer of NVIDIA's specifications, and of one that uses the whole
+/* Every packer of the vendors' specifications, and of one that uses the whole
  * specification language (regs_sample.regs): random values, packed, unpacked,
  * compared with the descriptor rows (which the packers do not use); values
  * that do not fit are refused. */
@@ -264,6 +264,27 @@ test_qmd(void **state)
 }
 
 static void
+test_amd_object(void **state)
+{
+    (void)state;
+    run_unit(amd_object_tests, amd_object_n_tests);
+}
+
+static void
+test_amd_pm4(void **state)
+{
+    (void)state;
+    run_unit(amd_pm4_tests, amd_pm4_n_tests);
+}
+
+static void
+test_amd_sdma(void **state)
+{
+    (void)state;
+    run_unit(amd_sdma_tests, amd_sdma_n_tests);
+}
+
+static void
 test_sample(void **state)
 {
     (void)state;
@@ -274,9 +295,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host),   cmocka_unit_test(test_compute),
-        cmocka_unit_test(test_ce),     cmocka_unit_test(test_qmd),
-        cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_host),       cmocka_unit_test(test_compute),
+        cmocka_unit_test(test_ce),         cmocka_unit_test(test_qmd),
+        cmocka_unit_test(test_amd_object), cmocka_unit_test(test_amd_pm4),
+        cmocka_unit_test(test_amd_sdma),   cmocka_unit_test(test_sample),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

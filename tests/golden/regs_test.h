@@ -19,9 +19,11 @@ struct regs_test {
     void (*unpack)(unsigned gen, const uint32_t *w, uint64_t *values);
 };
 
-extern const struct regs_test nv_ce_tests[], nv_compute_tests[],
-    nv_host_tests[], nv_qmd_tests[], regs_sample_tests[];
-extern const unsigned nv_ce_n_tests, nv_compute_n_tests, nv_host_n_tests,
-    nv_qmd_n_tests, regs_sample_n_tests;
+extern const struct regs_test amd_object_tests[], amd_pm4_tests[],
+    amd_sdma_tests[], nv_ce_tests[], nv_compute_tests[], nv_host_tests[],
+    nv_qmd_tests[], regs_sample_tests[];
+extern const unsigned amd_object_n_tests, amd_pm4_n_tests, amd_sdma_n_tests,
+    nv_ce_n_tests, nv_compute_n_tests, nv_host_n_tests, nv_qmd_n_tests,
+    regs_sample_n_tests;
 
 #endif
