@@ -32,7 +32,7 @@
 
 #define RW_MAX_VARS  8
 #define RW_MAX_CHILD 4
-#define RW_MAX_PATS  1024
+#define RW_MAX_PATS  1280
 #define RW_MAX_ROWS  384
 
 /* What a rule matched. `root` may be a node that is not in the graph yet: its

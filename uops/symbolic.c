@@ -52,6 +52,13 @@ compare_selected(struct uop_graph *g, const struct rw_match *m)
                     uop_alu2(g, op, m->v[2], m->v[3]));
 }
 
+/* Nothing, NaN included, is less than itself. */
+static const struct uop *
+less_itself(struct uop_graph *g, const struct rw_match *m)
+{
+    return sym_bool(g, m->v[0], false);
+}
+
 static const struct uop *
 select_known(struct uop_graph *g, const struct rw_match *m)
 {
@@ -262,6 +269,8 @@ static const struct rw_rule symbolic[] = {
     {.name = "cast-differs", .pat = "(CMPNE (CAST a:bool) 0)", .to = "a"},
     {.name = "cast-differs-float", .pat = "(CMPNE (CAST a:bool) 0.0)", .to = "a"},
     {.name = "compare-selected", .pat = "(CMPLT|CMPEQ|CMPNE (WHERE c a:const b:const) d:const)", .build = compare_selected},
+    /* LLVM 19 divides wrongly by a selection when it finds this out itself. */
+    {.name = "less-itself", .pat = "(CMPLT a:float a)", .build = less_itself},
     {.name = "less", .pat = "(CMPLT a:int b)", .build = sym_less},
     {.name = "equal", .pat = "(CMPEQ|CMPNE a:int b)", .build = sym_equal},
 

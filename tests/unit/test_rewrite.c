@@ -64,6 +64,7 @@ static const struct rule_case rule_cases[] = {
     {"cast-differs", "(CMPNE (CAST.i32 a:bool) 0)", "p97[0]", "(CMPNE (CAST.i32 a:i8) 0)"},
     {"cast-differs-float", "(CMPNE (CAST.f32 a:bool) 0.0)", "p97[0]", "(CMPNE (CAST.f32 a:i8) 0.0)"},
     {"compare-selected", "(CMPLT (WHERE a:bool 1 5) 3)", "p97[0]", "(CMPLT (WHERE a:bool 1 b:i64) 3)"},
+    {"less-itself", "(CMPLT a:f64 a:f64)", "false", "(CMPLT a:f64 b:f64)"},
     {"less", "(CMPLT (ADD r0:9 3) 5)", "r0 < 2", "(CMPLT r0:9 2)"},
     {"equal", "(CMPEQ (ADD r0:9 3) 5)", "r0 == 2", "(CMPEQ r0:9 2)"},
     {"where-known", "(WHERE (CMPLT r0:4 4) a:f32 b:f32)", "p97[0]", "(WHERE (CMPLT r0:4 3) a:f32 b:f32)"},
