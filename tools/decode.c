@@ -5,14 +5,28 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "tools/decode_amd.h"
 #include "tools/decode_nv.h"
 #include "tools/file.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 #include "tools/words.h"
 
+/* Whose words, and which of them; the first is the default. */
+struct format {
+    const char *name;
+    const char *whats[3];
+};
+
+static const struct format formats[] = {
+    {"nv", {"push", "ring", "qmd"}},
+    {"pm4", {"packets"}},
+    {"sdma", {"packets"}},
+    {"aql", {"ring", "kernel"}},
+};
+
 struct options {
-    const char *path, *format, *what, *sm;
+    const char *path, *format, *what, *sm, *arch;
     struct tool_list classes;
     int64_t va, qmd;
     bool json;
@@ -64,32 +78,69 @@ bind_classes(const struct options *options, struct decode_nv *d)
     return TOOL_GO_ON;
 }
 
-static unsigned
-decode_words(const struct options *options, struct decode_nv *d,
-             const struct words *words)
+/* What decodes the words. */
+struct decoder {
+    const struct options *options;
+    struct decode_nv nv;
+    struct decode_amd amd;
+};
+
+static int
+init_decoder(struct decoder *d, const struct options *options,
+             struct sink *sink)
 {
-    if (strcmp(options->what, "ring") == 0)
-        return decode_nv_ring(d, words->w, words->n, (uint64_t)options->va);
-    if (strcmp(options->what, "qmd") == 0)
-        return decode_nv_qmd(d, words->w, words->n, (unsigned)options->qmd);
-    return decode_nv_push(d, words->w, words->n);
+    d->options = options;
+    if (strcmp(options->format, "nv") == 0) {
+        decode_nv_init(&d->nv, put_line, sink);
+        return bind_classes(options, &d->nv);
+    }
+    d->amd.line = put_line;
+    d->amd.user = sink;
+    d->amd.chip = decode_amd_chip_find(options->arch);
+    if (d->amd.chip)
+        return TOOL_GO_ON;
+    return tool_usage(options->json,
+                      "decode: --arch %s is none of gfx90a, gfx942, gfx1030, "
+                      "gfx1100, gfx1201",
+                      options->arch);
+}
+
+static unsigned
+decode_words(struct decoder *d, const struct words *words)
+{
+    const char *format = d->options->format, *what = d->options->what;
+    uint64_t va = (uint64_t)d->options->va;
+
+    if (strcmp(format, "pm4") == 0)
+        return decode_amd_pm4(&d->amd, words->w, words->n);
+    if (strcmp(format, "sdma") == 0)
+        return decode_amd_sdma(&d->amd, words->w, words->n);
+    if (strcmp(what, "kernel") == 0)
+        return decode_amd_kernel(&d->amd, words->w, words->n);
+    if (strcmp(format, "aql") == 0)
+        return decode_amd_aql(&d->amd, words->w, words->n, va);
+    if (strcmp(what, "ring") == 0)
+        return decode_nv_ring(&d->nv, words->w, words->n, va);
+    if (strcmp(what, "qmd") == 0)
+        return decode_nv_qmd(&d->nv, words->w, words->n,
+                             (unsigned)d->options->qmd);
+    return decode_nv_push(&d->nv, words->w, words->n);
 }
 
 static int
 run_decode(const struct options *options, const struct words *words)
 {
     struct sink sink = {NULL};
-    struct decode_nv decoder;
+    struct decoder decoder;
     unsigned n_unknown;
     struct json json;
     int code;
 
-    decode_nv_init(&decoder, put_line, &sink);
-    code = bind_classes(options, &decoder);
+    code = init_decoder(&decoder, options, &sink);
     if (code != TOOL_GO_ON)
         return code;
     if (!options->json) {
-        n_unknown = decode_words(options, &decoder, words);
+        n_unknown = decode_words(&decoder, words);
         if (n_unknown)
             fprintf(stderr, "doorbell: %u of %zu words could not be named\n",
                     n_unknown, words->n);
@@ -101,7 +152,7 @@ run_decode(const struct options *options, const struct words *words)
     json_uint(&json, "n_words", words->n);
     json_array(&json, "lines");
     sink.json = &json;
-    n_unknown = decode_words(options, &decoder, words);
+    n_unknown = decode_words(&decoder, words);
     json_end(&json);
     json_uint(&json, "n_unknown", n_unknown);
     code = tool_print_json(&json);
@@ -131,39 +182,76 @@ decode_file(const struct options *options)
 }
 
 static int
-check_options(const struct options *options)
+refuse_what(const struct options *options, const struct format *format)
 {
-    static const char *const kinds[] = {"push", "ring", "qmd"};
+    char list[64] = "";
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(format->whats) && format->whats[i]; i++) {
+        strcat(list, i ? ", " : "");
+        strcat(list, format->whats[i]);
+    }
+    return tool_usage(options->json, "decode: --what %s is none of %s",
+                      options->what, list);
+}
+
+/* Chooses what is not said. */
+static int
+check_what(struct options *options, const struct format *format)
+{
+    bool is_nv = strcmp(format->name, "nv") == 0;
+    size_t i;
+
+    if (!is_nv && !options->arch)
+        return tool_usage(options->json,
+                          "decode: which --arch? gfx90a, gfx942, gfx1030, "
+                          "gfx1100, gfx1201");
+    if (is_nv && options->arch)
+        return tool_usage(options->json,
+                          "decode: --format nv goes by --sm or --class");
+    if (!options->what)
+        options->what = format->whats[0];
+    for (i = 0; i < ARRAY_LEN(format->whats) && format->whats[i]; i++) {
+        if (strcmp(options->what, format->whats[i]) == 0)
+            return TOOL_GO_ON;
+    }
+    return refuse_what(options, format);
+}
+
+static int
+check_options(struct options *options)
+{
     size_t i;
 
     if (!options->format)
-        return tool_usage(options->json, "decode: which --format? nv");
-    if (strcmp(options->format, "nv") != 0)
-        return tool_fail_text(options->json, 6,
-                              "decode: --format %s is not known; there is nv",
-                              options->format);
-    for (i = 0; i < ARRAY_LEN(kinds); i++) {
-        if (strcmp(options->what, kinds[i]) == 0)
-            return TOOL_GO_ON;
+        return tool_usage(options->json,
+                          "decode: which --format? nv, pm4, sdma, aql");
+    for (i = 0; i < ARRAY_LEN(formats); i++) {
+        if (strcmp(options->format, formats[i].name) == 0)
+            return check_what(options, &formats[i]);
     }
-    return tool_usage(options->json,
-                      "decode: --what %s is none of push, ring, qmd",
-                      options->what);
+    return tool_fail_text(options->json, 6,
+                          "decode: --format %s is not known; there are nv, "
+                          "pm4, sdma, aql",
+                          options->format);
 }
 
 int
 verb_decode(int argc, char **argv)
 {
-    struct options options = {.what = "push"};
+    struct options options = {0};
     const struct tool_opt opts[] = {
         {"FILE", NULL, TOOL_OPT_STRING, &options.path, 0, 0,
          "binary, or hexadecimal text; - or none: stdin"},
         {"--format", "FORMAT", TOOL_OPT_STRING, &options.format, 0, 0,
-         "whose words: nv"},
+         "whose words: nv; of AMD pm4, sdma, aql"},
         {"--what", "WHAT", TOOL_OPT_STRING, &options.what, 0, 0,
-         "push (methods; default), ring (GPFIFO entries) or qmd"},
+         "nv: push (methods; default), ring (GPFIFO entries), qmd; aql: ring "
+         "(default), kernel (descriptors)"},
         {"--sm", "SM", TOOL_OPT_STRING, &options.sm, 0, 0,
          "sm_90 and so on: its classes on the usual subchannels"},
+        {"--arch", "ARCH", TOOL_OPT_STRING, &options.arch, 0, 0,
+         "gfx90a, gfx942, gfx1030, gfx1100 or gfx1201: the packets' dialect"},
         {"--class", "HEX", TOOL_OPT_LIST, &options.classes, 0, 0,
          "a GPFIFO, compute or copy class: c86f, cbc0, c8b5"},
         {"--qmd", "N", TOOL_OPT_INT, &options.qmd, 3, 5,
@@ -176,10 +264,11 @@ verb_decode(int argc, char **argv)
     int code;
 
     code = tool_parse(
-        "decode --format nv [FILE] [options]\n\n"
-        "Says what the words of a pushbuffer, a ring or a launch descriptor "
-        "mean. Exits\nwith 1 if some could not be named:\n\n"
-        "  echo 20012000 cbc0 200120b0 a | doorbell decode --format nv",
+        "decode --format FORMAT [FILE] [options]\n\n"
+        "Says what the words of a pushbuffer, a ring, packets or a launch "
+        "descriptor mean.\nExits with 1 if some could not be named:\n\n"
+        "  echo 20012000 cbc0 200120b0 a | doorbell decode --format nv\n"
+        "  echo c0004600 407 | doorbell decode --format pm4 --arch gfx942",
         opts, ARRAY_LEN(opts), argc, argv);
     if (code == TOOL_GO_ON)
         code = check_options(&options);

@@ -40,6 +40,48 @@ def check_files(tap, folder):
         'cannot open'))
 
 
+def pipe_amd(text, form, *args):
+    return subprocess.run([DOORBELL, 'decode', '--format', form, *args],
+                          input=text, capture_output=True, text=True,
+                          timeout=60, check=False)
+
+
+# Words of hw/amd/GOLDEN.md and BRINGUP.md section 6
+def check_amd(tap):
+    wait = 'c0053c00 15 00c01000 00007f00 7 ffffffff 4'
+    tap.check('packets', expect(
+        pipe_amd(wait, 'pm4', '--arch', 'gfx1100'), 0,
+        out='WAIT_REG_MEM FUNCTION=GREATER_EQUAL SPACE=MEMORY '
+            'ADDRESS=0x7f0000c01000 REFERENCE=0x7'))
+    tap.check('packets of a copy engine', expect(
+        pipe_amd('00000006 00000001', 'sdma', '--arch', 'gfx942'), 0,
+        out='TRAP INT_CONTEXT=1'))
+    tap.check('a ring of launches', expect(
+        pipe_amd('0:00031502 15:0', 'aql', '--arch', 'gfx942', '--va=0x40'), 0,
+        out='0x0000000040: 00031502 TYPE=KERNEL_DISPATCH'))
+    tap.check('kernel descriptors', expect(
+        pipe_amd('14:408 15:0', 'aql', '--arch', 'gfx1100', '--what',
+                 'kernel'), 0,
+        out='CODE_PROPERTIES {KERNARG_PTR=1 WAVE32=1}'))
+    done = pipe_amd(wait, 'pm4', '--arch', 'gfx942', '--json')
+    document = json.loads(done.stdout) if done.returncode == 0 else {}
+    tap.check('packets as a document', expect(done, 0) + [
+        c for c in ['format'] if document.get('format') != 'pm4'] + [
+        c for c in ['what'] if document.get('what') != 'packets'])
+    tap.check('another dialect', expect(
+        pipe_amd('c0065800 0 0 0 0 0 0 3f0', 'pm4', '--arch', 'gfx942'), 1,
+        out='00000: c0065800 ?', err='8 of 8 words'))
+    tap.check('which dialect?', expect(pipe_amd(wait, 'pm4'), 2,
+                                       err='which --arch?'))
+    tap.check('no such dialect', expect(
+        pipe_amd(wait, 'pm4', '--arch', 'gfx906'), 2, err='none of gfx90a'))
+    tap.check('a dialect of the other vendor', expect(
+        pipe_amd('1', 'nv', '--arch', 'gfx942'), 2, err='--sm or --class'))
+    tap.check('what of it?', expect(
+        pipe_amd('1', 'aql', '--arch', 'gfx942', '--what', 'push'), 2,
+        err='none of ring, kernel'))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -65,8 +107,9 @@ def main():
         pipe('14:00500000 95:0', '--what', 'qmd', '--qmd', '4'), 1,
         out='another one'))
     tap.check('no format', expect(run('decode'), 2, err='--format'))
-    tap.check('a format to come', expect(
-        run('decode', '--format', 'pm4'), 6, err='there is nv'))
+    tap.check('an unknown format', expect(
+        run('decode', '--format', 'adreno'), 6, err='there are nv, pm4'))
+    check_amd(tap)
     tap.check('what?', expect(pipe('1', '--what', 'kitchen'), 2,
                               err='none of push, ring, qmd'))
     tap.check('no such chip', expect(pipe('1', '--sm', 'sm_75'), 2,

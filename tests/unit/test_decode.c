@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "tools/decode_amd.h"
 #include "tools/decode_nv.h"
 #include "tools/words.h"
 
@@ -247,6 +248,165 @@ test_qmd_reserved(void **state)
     assert_int_equal(decode_nv_qmd(&d, words, 96, 0), 96);
 }
 
+/* ---- AMD ------------------------------------------------------------------ */
+
+static struct decode_amd
+amd_decoder(const char *chip, struct lines *lines)
+{
+    struct decode_amd d = {decode_amd_chip_find(chip), add_line, lines};
+
+    assert_non_null(d.chip);
+    reset(lines);
+    return d;
+}
+
+static void
+test_amd_chips(void **state)
+{
+    /* the caches of one dialect, then of the others */
+    static const uint32_t gfx9[] = {0xc0055800, 0x08400000, ~0u, ~0u, 0, 0, 10};
+    static const uint32_t gfx10[] = {0xc0065800, 0, ~0u, ~0u, 0, 0, 0, 0x3f0};
+    static const uint32_t fence[] = {0x00030005, 0x1000, 0, 7};
+    static struct lines lines;
+    const struct decode_amd_chip *chip;
+    unsigned n_old = 0;
+    size_t i;
+
+    (void)state;
+    for (i = 0; (chip = decode_amd_chip_at(i)) != NULL; i++) {
+        struct decode_amd d = amd_decoder(chip->name, &lines);
+        bool is_old = decode_amd_pm4(&d, gfx9, ARRAY_LEN(gfx9)) == 0;
+
+        assert_int_equal(decode_amd_pm4(&d, gfx10, ARRAY_LEN(gfx10)) != 0,
+                         is_old);
+        reset(&lines);
+        assert_int_equal(decode_amd_sdma(&d, fence, ARRAY_LEN(fence)), 0);
+        assert_int_equal(strstr(lines.text, "reserved") != NULL, is_old);
+        n_old += is_old;
+    }
+    assert_int_equal(i, 5);
+    assert_int_equal(n_old, 2);
+    assert_null(decode_amd_chip_find("gfx906"));
+}
+
+static void
+test_amd_packets(void **state)
+{
+    static const uint32_t launch[] = {
+        0xc0027600, 0x20c,      0x1001,     0x7f, /* where the code is */
+        0xc0031500, 0x40,       2,          1,
+        0x8005,     0xc0017600, 0x0000020d, 0x7f, /* half a register */
+        0xc0007f00, 0};                           /* nobody's */
+    static const uint32_t copy[] = {1,          0xfff,  0,          0x01000000,
+                                    0x00007f00, 0x2000, 0x00007f00, 0xff};
+    static struct lines lines;
+    struct decode_amd d = amd_decoder("gfx1100", &lines);
+
+    (void)state;
+    assert_int_equal(decode_amd_pm4(&d, launch, ARRAY_LEN(launch)), 2);
+    assert_string_equal(
+        lines.text,
+        "00000: c0027600 SET_SH_REG COUNT=2 OFFSET=0x20c\n"
+        "  COMPUTE_PGM = 00001001 0000007f {ADDRESS=0x7f0000100100}\n"
+        "00010: c0031500 DISPATCH_DIRECT DIM_X=64 DIM_Y=2 DIM_Z=1 "
+        "INITIATOR=0x8005\n"
+        "00024: c0017600 SET_SH_REG COUNT=1 OFFSET=0x20d\n"
+        "  COMPUTE_PGM+1 = 0000007f {?}\n"
+        "00030: c0007f00 ?\n"
+        "00034: 00000000 ?\n");
+    reset(&lines);
+    assert_int_equal(decode_amd_sdma(&d, copy, ARRAY_LEN(copy)), 1);
+    assert_string_equal(lines.text, "00000: 00000001 COPY_LINEAR COUNT=4095 "
+                                    "SRC=0x7f0001000000 DST=0x7f0000002000\n"
+                                    "0001c: 000000ff ?\n");
+}
+
+/* A launch, an indirect buffer, a free place, a barrier, a rest. */
+static void
+test_amd_aql(void **state)
+{
+    static struct lines lines;
+    uint32_t words[65] = {0x00031502, 0x00010100, 1,      0x4000,
+                          2,          1,          0,      0x400,
+                          0x1000,     0x00007f00, 0x2000, 0x00007f00};
+    static const uint32_t vendor[] = {0x00011500, 0xc0023f00, 0x3000,
+                                      0x00007f00, 0x00800123, 10};
+    struct decode_amd d = amd_decoder("gfx942", &lines);
+
+    (void)state;
+    memcpy(words + 16, vendor, sizeof(vendor));
+    words[32] = 1;
+    words[33] = 99; /* what was there before */
+    words[48] = 3;
+    assert_int_equal(decode_amd_aql(&d, words, 65, 0x1000), 16);
+    assert_string_equal(
+        lines.text,
+        "0x0000001000: 00031502 TYPE=KERNEL_DISPATCH BARRIER=1 ACQUIRE=SYSTEM "
+        "RELEASE=SYSTEM SETUP=0x3\n"
+        "  HEADER = 0x31502\n  WG_X = 256\n  WG_Y = 1\n  WG_Z = 1\n"
+        "  GRID_X = 16384\n  GRID_Y = 2\n  GRID_Z = 1\n  GROUP_BYTES = 1024\n"
+        "  KERNEL_OBJECT = 0x7f0000001000\n  KERNARG = 0x7f0000002000\n"
+        "0x0000001040: 00011500 TYPE=VENDOR BARRIER=1 ACQUIRE=SYSTEM "
+        "RELEASE=SYSTEM SETUP=0x1\n"
+        "  HEADER = 0x11500\n  INDIRECT_BUFFER[0] = 0xc0023f00\n"
+        "  INDIRECT_BUFFER[1] = 0x3000\n  INDIRECT_BUFFER[2] = 0x7f00\n"
+        "  INDIRECT_BUFFER[3] = 0x800123\n  DW_COUNT_REMAIN = 10\n"
+        "00000: c0023f00 INDIRECT_BUFFER BASE=0x7f0000003000 SIZE=291 VALID=1\n"
+        "0x0000001080: 00000001 TYPE=INVALID\n"
+        "0x00000010c0: 00000003 TYPE=BARRIER_AND\n"
+        "  ? a packet whose words have no names\n"
+        "? 1 words that are no whole packet\n");
+}
+
+static void
+test_amd_kernel(void **state)
+{
+    static const uint32_t words[19] = {
+        0, 272, 12, 0, 0xfffffa80, ~0u,        0,          0,
+        0, 0,   0,  5, 0x60af0000, 0x0000009f, 0x00000408, 0};
+    static struct lines lines;
+    struct decode_amd d = amd_decoder("gfx1100", &lines);
+
+    (void)state;
+    assert_int_equal(decode_amd_kernel(&d, words, 19), 3);
+    assert_non_null(strstr(lines.text, "kernel descriptor for gfx1100"));
+    assert_non_null(strstr(lines.text, "  PRIVATE_SEGMENT_BYTES = 272\n"));
+    assert_non_null(
+        strstr(lines.text, "  CODE_PROPERTIES {KERNARG_PTR=1 WAVE32=1}\n"));
+    assert_non_null(strstr(lines.text, "WGP_MODE=1 MEM_ORDERED=1}\n"));
+    assert_non_null(strstr(lines.text, "RSRC3 {SHARED_VGPRS=5}\n"));
+    assert_non_null(strstr(lines.text, "? 3 words that are no whole"));
+    d = amd_decoder("gfx942", &lines);
+    assert_int_equal(decode_amd_kernel(&d, words, 16), 0);
+    assert_non_null(strstr(lines.text, "RSRC3_GFX9 {ACCUM_OFFSET=5}\n"));
+}
+
+/* Any words at all, of any number. */
+static void
+test_amd_noise(void **state)
+{
+    static struct lines lines;
+    uint32_t words[64], seed = 1;
+    unsigned n, i, k;
+
+    (void)state;
+    for (k = 0; k < 20000; k++) {
+        struct decode_amd d = amd_decoder(k & 1 ? "gfx942" : "gfx1201", &lines);
+
+        n = k % ARRAY_LEN(words);
+        for (i = 0; i < n; i++) {
+            seed = seed * 1664525 + 1013904223;
+            words[i] = seed >> 8 ^ seed << 13;
+            if (seed >> 28 < 4) /* often a packet */
+                words[i] = 0xc0000000 | (words[i] & 0x0007ff00);
+        }
+        assert_true(decode_amd_pm4(&d, words, n) <= n);
+        assert_true(decode_amd_sdma(&d, words, n) <= n);
+        assert_true(decode_amd_aql(&d, words, n, 0) <= n + n / 4);
+        assert_true(decode_amd_kernel(&d, words, n) <= n);
+    }
+}
+
 int
 main(void)
 {
@@ -260,6 +420,11 @@ main(void)
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_qmd_versions),
         cmocka_unit_test(test_qmd_reserved),
+        cmocka_unit_test(test_amd_chips),
+        cmocka_unit_test(test_amd_packets),
+        cmocka_unit_test(test_amd_aql),
+        cmocka_unit_test(test_amd_kernel),
+        cmocka_unit_test(test_amd_noise),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
