@@ -44,9 +44,13 @@ tn_bool(struct bell_context *ctx, const struct uop *x)
 const struct uop *
 tn_abs(struct bell_context *ctx, const struct uop *x)
 {
+    const struct uop *y;
+
     if (!uop_dtype_infos[x->dtype].is_signed)
         return x;
-    return tn_max(ctx, x, tn_neg(ctx, x));
+    y = tn_max(ctx, x, tn_neg(ctx, x));
+    /* of +0 and -0 either may be the larger: this makes it +0 */
+    return uop_is_float(x) ? tn_add(ctx, y, num(ctx, x, 0)) : y;
 }
 
 const struct uop *
