@@ -73,6 +73,10 @@ decode_small(const struct small *s, uint64_t bits)
     int64_t fraction = (int64_t)(bits & px_mask(f));
     double sign = bits >> (e + f) & 1 ? -1 : 1;
 
+    if (exponent != 0 && exponent != (int)px_mask(e)) /* as most are */
+        return to_f64((bits >> (e + f) & 1) << 63 |
+                      (uint64_t)(exponent - bias + 1023) << 52 |
+                      (uint64_t)fraction << (52 - f));
     if (exponent == (int)px_mask(e)) {
         if (s->has_inf)
             return fraction ? (double)NAN : sign * (double)INFINITY;

@@ -158,6 +158,16 @@ is_either(unsigned type, unsigned a, unsigned b)
     return type == a || (b && type == b);
 }
 
+/* From halves to F32. */
+static px_rows_fn
+find_convert(uint8_t type)
+{
+    struct px_insn in = {.op = PX_CVT, .type = PX_F32, .type2 = type};
+
+    in.dst.bits = in.src[0].bits = 32;
+    return type == PX_F16 || type == PX_BF16 ? px_find_rows(&in) : NULL;
+}
+
 /* D, A, B, C. */
 static bell_status
 take_matrices(struct px_parse *p, struct px_insn *in, size_t s)
@@ -218,6 +228,7 @@ parse_mma(struct px_parse *p, struct px_insn *in)
     in->mod[PX_MOD_MODE] = shapes[s].n_a;
     in->mod[PX_MOD_WRAP] = shapes[s].n_b;
     in->mod[PX_MOD_VEC] = shapes[s].n_c;
+    in->rows = find_convert(a);
     return take_matrices(p, in, s);
 }
 

@@ -12,12 +12,15 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_K 32
+#include "sim/nv/ptx_rows.h"
 
 struct matrices {
-    double a[16][MAX_K], b[MAX_K][8], c[16][8];
+    double a[16][PX_MAX_K], b[PX_MAX_K][8], c[16][8];
     uint32_t k;
 };
+
+/* The elements of a register, of all lanes. */
+typedef double elements[4][PX_LANES];
 
 /* ---- fragments ---- */
 
@@ -27,12 +30,18 @@ element_bits(unsigned type)
     return type == PX_TF32 ? 32 : px_types[type].bits;
 }
 
-static double
-element(unsigned type, uint64_t reg, unsigned e)
+/* Elements in a register. */
+static unsigned
+per_register(unsigned type)
 {
     unsigned bits = element_bits(type);
-    uint64_t v = bits == 64 ? reg : reg >> e * bits & px_mask(bits);
 
+    return bits < 32 ? 32 / bits : 1;
+}
+
+static double
+element(unsigned type, uint64_t v)
+{
     if (type == PX_S8)
         return (double)px_sign_extend(v, 8);
     if (type == PX_U8)
@@ -42,23 +51,75 @@ element(unsigned type, uint64_t reg, unsigned e)
     return px_decode(type, v);
 }
 
+static void
+to_doubles(const uint32_t *row, double *out)
+{
+    uint32_t lane;
+    float f;
+
+    for (lane = 0; lane < PX_LANES; lane++) {
+        memcpy(&f, &row[lane], sizeof(f));
+        out[lane] = (double)f;
+    }
+}
+
+/* F16 and BF16, which most are, in rows; `convert` gives F32. */
+static void
+unpack_halves(px_rows_fn convert, const uint32_t *row, elements out)
+{
+    uint32_t lane, e;
+    px_row half, word;
+
+    for (e = 0; e < 2; e++) {
+        for (lane = 0; lane < PX_LANES; lane++)
+            half[lane] = row[lane] >> 16 * e & 0xffff;
+        convert(word, half, NULL, NULL);
+        to_doubles(word, out[e]);
+    }
+}
+
+/* False after a fault. */
+static bool
+unpack(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
+       struct px_ref ref, unsigned type, elements out)
+{
+    const void *row = px_read(r, w, in, ref, PX_FULL);
+    unsigned bits = element_bits(type), p = per_register(type), e;
+    uint32_t lane;
+
+    if (!row)
+        return false;
+    if (type == PX_F32) {
+        to_doubles(row, out[0]);
+        return true;
+    }
+    if (type == in->type && in->rows) {
+        unpack_halves(in->rows, row, out);
+        return true;
+    }
+    for (lane = 0; lane < PX_LANES; lane++) {
+        uint64_t v = px_get(row, ref.bits, lane);
+        for (e = 0; e < p; e++)
+            out[e][lane] = element(type, v >> e * (bits & 31) & px_mask(bits));
+    }
+    return true;
+}
+
 static bool
 gather_a(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
          const struct px_ref *refs, struct matrices *m)
 {
-    unsigned n = in->mod[PX_MOD_MODE], p, i, e;
+    unsigned n = in->mod[PX_MOD_MODE], p = per_register(in->type), i, e;
+    elements x;
     uint32_t lane;
 
-    p = px_types[in->type].bits == 64 ? 1 : 32 / element_bits(in->type);
     for (i = 0; i < n; i++) {
-        const void *row = px_read(r, w, in, refs[i], PX_FULL);
-        if (!row)
+        if (!unpack(r, w, in, refs[i], in->type, x))
             return false;
         for (lane = 0; lane < PX_LANES; lane++) {
-            uint64_t v = px_get(row, refs[i].bits, lane);
             uint32_t g = lane / 4 + 8 * (i & 1), t = lane % 4;
             for (e = 0; e < p; e++)
-                m->a[g][p * t + e + 4 * p * (i / 2)] = element(in->type, v, e);
+                m->a[g][p * t + e + 4 * p * (i / 2)] = x[e][lane];
         }
     }
     /* m8n8k4 has half the rows */
@@ -70,48 +131,38 @@ static bool
 gather_b(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
          const struct px_ref *refs, struct matrices *m)
 {
-    unsigned n = in->mod[PX_MOD_WRAP], p, i, e;
+    unsigned n = in->mod[PX_MOD_WRAP], p = per_register(in->type2), i, e;
+    elements x;
     uint32_t lane;
 
-    p = px_types[in->type2].bits == 64 ? 1 : 32 / element_bits(in->type2);
     for (i = 0; i < n; i++) {
-        const void *row = px_read(r, w, in, refs[i], PX_FULL);
-        if (!row)
+        if (!unpack(r, w, in, refs[i], in->type2, x))
             return false;
         for (lane = 0; lane < PX_LANES; lane++) {
-            uint64_t v = px_get(row, refs[i].bits, lane);
             for (e = 0; e < p; e++)
-                m->b[p * (lane % 4) + e + 4 * p * i][lane / 4] =
-                    element(in->type2, v, e);
+                m->b[p * (lane % 4) + e + 4 * p * i][lane / 4] = x[e][lane];
         }
     }
     return true;
-}
-
-/* Elements of C or D in a register: two of F16, else one. */
-static unsigned
-per_register(const struct px_insn *in)
-{
-    return in->mod[PX_MOD_TYPE] == PX_F16 ? 2 : 1;
 }
 
 static bool
 gather_c(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
          const struct px_ref *refs, struct matrices *m)
 {
-    unsigned n = in->mod[PX_MOD_VEC], p = per_register(in), i, e, at;
+    unsigned n = in->mod[PX_MOD_VEC], type = in->mod[PX_MOD_TYPE], i, e, at;
+    unsigned p = per_register(type);
+    elements x;
     uint32_t lane;
 
     for (i = 0; i < n; i++) {
-        const void *row = px_read(r, w, in, refs[i], PX_FULL);
-        if (!row)
+        if (!unpack(r, w, in, refs[i], type, x))
             return false;
         for (lane = 0; lane < PX_LANES; lane++) {
-            uint64_t v = px_get(row, refs[i].bits, lane);
             for (e = 0; e < p; e++) {
                 at = i * p + e;
                 m->c[lane / 4 + 8 * (at / 2)][lane % 4 * 2 + at % 2] =
-                    element(in->mod[PX_MOD_TYPE], v, e);
+                    x[e][lane];
             }
         }
     }
@@ -123,10 +174,18 @@ gather_c(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
 static uint64_t
 result(const struct px_insn *in, double d)
 {
+    unsigned type = in->mod[PX_MOD_TYPE];
+    uint32_t bits;
+    float f;
     int64_t i;
 
-    if (in->mod[PX_MOD_TYPE] != PX_S32)
-        return px_encode(in->mod[PX_MOD_TYPE], d);
+    if (type == PX_F32) {
+        f = (float)d;
+        memcpy(&bits, &f, sizeof(bits));
+        return f != f ? 0x7fffffffu : bits;
+    }
+    if (type != PX_S32)
+        return px_encode(type, d);
     i = (int64_t)d;
     if (in->mod[PX_MOD_SAT])
         i = i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : i;
@@ -137,7 +196,8 @@ static void
 scatter_d(const struct px_run *r, struct px_warp *w, const struct px_insn *in,
           const struct matrices *m)
 {
-    unsigned n = in->mod[PX_MOD_VEC], p = per_register(in), i, e, at;
+    unsigned n = in->mod[PX_MOD_VEC], i, e, at;
+    unsigned p = per_register(in->mod[PX_MOD_TYPE]);
     const struct px_ref *refs = px_operands(r, in);
     uint32_t lane;
 
@@ -158,21 +218,6 @@ scatter_d(const struct px_run *r, struct px_warp *w, const struct px_insn *in,
 }
 
 static void
-multiply(struct matrices *m, bool fused)
-{
-    uint32_t i, j, k;
-
-    for (i = 0; i < 16; i++) {
-        for (k = 0; k < m->k; k++) {
-            double a = m->a[i][k];
-            for (j = 0; j < 8; j++)
-                m->c[i][j] = fused ? fma(a, m->b[k][j], m->c[i][j])
-                                   : m->c[i][j] + a * m->b[k][j];
-        }
-    }
-}
-
-static void
 do_mma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
 {
     const struct px_ref *a = px_operands(r, in) + in->mod[PX_MOD_VEC];
@@ -184,7 +229,7 @@ do_mma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     if (!gather_a(r, w, in, a, &m) || !gather_b(r, w, in, b, &m) ||
         !gather_c(r, w, in, c, &m))
         return;
-    multiply(&m, in->type == PX_F64);
+    px_row_set()->multiply(m.c[0], m.a[0], m.b[0], m.k, in->type == PX_F64);
     scatter_d(r, w, in, &m);
 }
 

@@ -2,8 +2,8 @@
 #define PX_ROW_SET px_rows_plain
 #include "sim/nv/ptx_rows.inc"
 
-static const struct px_row_set *
-row_set(void)
+const struct px_row_set *
+px_row_set(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
@@ -36,7 +36,7 @@ rounds_plainly(const struct px_insn *in)
 px_rows_fn
 px_find_rows(const struct px_insn *in)
 {
-    const struct px_row_set *set = row_set();
+    const struct px_row_set *set = px_row_set();
     unsigned aux = in->op == PX_CVT ? in->type2 : in->mod[PX_MOD_HALF];
     size_t i;
 
@@ -56,7 +56,7 @@ px_find_rows(const struct px_insn *in)
 px_test_fn
 px_find_test(const struct px_insn *in)
 {
-    const struct px_row_set *set = row_set();
+    const struct px_row_set *set = px_row_set();
     unsigned type = in->op == PX_SET ? in->type2 : in->type;
     size_t i;
 

@@ -8,6 +8,8 @@
 
 #include "sim/nv/ptx_internal.h"
 
+#define PX_MAX_K 32 /* of a matrix instruction */
+
 /* An instruction without ftz, sat or a rounding of its own. `aux` is of mul
  * and mad enum px_half, of cvt the type of the source. */
 struct px_row_op {
@@ -21,16 +23,25 @@ struct px_row_test {
     px_test_fn fn;
 };
 
+/* c += a b: rows of 8 in c and b, 16 rows of PX_MAX_K in a, of which k count.
+ * With `fused`, products are not rounded; else they are exact. */
+typedef void (*px_multiply_fn)(double *c, const double *a, const double *b,
+                               uint32_t k, bool fused);
+
 struct px_row_set {
     const struct px_row_op *ops;
     const struct px_row_test *tests;
     size_t n_ops, n_tests;
+    px_multiply_fn multiply;
 };
 
 extern const struct px_row_set px_rows_plain;
 #if defined(__x86_64__)
 extern const struct px_row_set px_rows_avx2;
 #endif
+
+/* The set for this processor. */
+const struct px_row_set *px_row_set(void);
 
 /* dst := src in the lanes of `mask`. */
 void px_blend(void *dst, const void *src, uint32_t mask, bool wide);

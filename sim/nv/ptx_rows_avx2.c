@@ -13,6 +13,7 @@
 #pragma GCC target("avx2,fma")
 #endif
 #define PX_ROW_SET px_rows_avx2
+#define PX_ROW_FMA
 #include "sim/nv/ptx_rows.inc"
 #if defined(__clang__)
 #pragma clang attribute pop
