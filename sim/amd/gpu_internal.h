@@ -12,6 +12,7 @@
 #define AMDGPU_MAX_XCC 8
 #define SH_FIRST       0x2c00u /* registers that SET_SH_REG reaches */
 #define SH_COUNT       0x400u
+#define MAX_BODY_DW    0x4000u /* 14 bits of count */
 
 /* ---- the card (gpu.c) -------------------------------------------------------- */
 
@@ -55,6 +56,7 @@ struct amdgpu_queue {
     struct amdgpu_place place;
     uint32_t xcc; /* whose turn it is */
     uint32_t sh[AMDGPU_MAX_XCC][SH_COUNT];
+    uint32_t body[MAX_BODY_DW]; /* of the indirect buffer's packet */
     uint64_t seed;
 };
 

@@ -5,8 +5,6 @@
 #include "base/bits.h"
 #include "sim/amd/gpu_internal.h"
 
-#define MAX_BODY_DW 0x4000u /* 14 bits of count */
-
 /* A packet, or a stream of them, in ordinary memory. */
 struct stream {
     const uint32_t *words; /* this packet's body */
@@ -293,9 +291,6 @@ dispatch_direct(struct amdgpu_queue *q, const struct stream *s)
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-static bool run_words(struct amdgpu_queue *q, uint64_t va,
-                      const uint32_t *words, uint32_t n_dw);
-
 /* Indirect buffers do not nest: the depth is two at most. */
 static bool
 indirect_buffer(struct amdgpu_queue *q, const struct stream *s)
@@ -391,25 +386,30 @@ is_type3(struct amdgpu_queue *q, uint32_t header)
            amdgpu_fail(q, "header 0x%08x is not of type 3", header);
 }
 
-/* All packets of an indirect buffer on q->xcc. */
+/* All packets of an indirect buffer on q->xcc. They are read one by one: a
+ * packet may take long, and memory may be unmapped meanwhile. */
 static bool
-run_words(struct amdgpu_queue *q, uint64_t va, const uint32_t *words,
-          uint32_t n_dw)
+run_words(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw)
 {
-    struct stream s = {.in_ib = true};
+    struct stream s = {.in_ib = true, .words = q->body};
     uint32_t at = 0;
 
     while (at < n_dw) {
-        uint32_t header = words[at], n = body_dw(header), used = s.predicated;
+        uint64_t here = va + 4ull * at;
+        uint32_t header, n, used = s.predicated;
         bool skip = s.predicated && s.skips;
 
-        q->place = (struct amdgpu_place){va + 4ull * at, "packet"};
-        if (amdgpu_stopped(q) || !is_type3(q, header))
+        q->place = (struct amdgpu_place){here, "packet"};
+        if (amdgpu_stopped(q) ||
+            !amdgpu_read(q, here, &header, 4, "indirect buffer") ||
+            !is_type3(q, header))
             return false;
+        n = body_dw(header);
         if (n > n_dw - at - 1)
             return amdgpu_fail(q, "%u words, and %u are left", n + 1,
                                n_dw - at);
-        s.words = words + at + 1;
+        if (!amdgpu_read(q, here + 4, q->body, 4ull * n, "indirect buffer"))
+            return false;
         s.n_dw = n;
         if (used && n + 1 > used)
             return amdgpu_fail(q, "PRED_EXEC ends within it");
@@ -425,28 +425,17 @@ run_words(struct amdgpu_queue *q, uint64_t va, const uint32_t *words,
 bool
 amdgpu_pm4_indirect(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw)
 {
-    static const uint32_t chunk = 4096; /* words on the stack */
-    uint32_t words[4096], n_xcc, i, first;
-    const uint32_t *all;
+    uint32_t n_xcc, i, first;
 
     if (va & 3)
         return amdgpu_fail(q, "indirect buffer at 0x%llx",
                            (unsigned long long)va);
     /* AQL queues run on every die, others on the first */
     n_xcc = q->desc.kind == AMDGPU_QUEUE_AQL ? q->gpu->chip->n_xcc : 1;
-    if (n_dw <= chunk) {
-        if (!amdgpu_read(q, va, words, 4ull * n_dw, "indirect buffer"))
-            return false;
-        all = words;
-    } else {
-        all = amdgpu_at(q, va, 4ull * n_dw, false, "indirect buffer");
-        if (!all)
-            return false;
-    }
     first = (uint32_t)(q->seed++ % n_xcc); /* no die may count on an order */
     for (i = 0; i < n_xcc; i++) {
         q->xcc = (first + i) % n_xcc;
-        if (!run_words(q, va, all, n_dw))
+        if (!run_words(q, va, n_dw))
             return false;
     }
     q->xcc = 0;

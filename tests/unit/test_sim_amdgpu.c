@@ -305,6 +305,108 @@ test_rows(void **state)
     stop(&r);
 }
 
+/* ---- indirect buffers ------------------------------------------------------- */
+
+static void
+push_ib(struct rig *r, uint64_t va, uint32_t n_dw)
+{
+    PUSH(r, 0xc0023f00, LO(va), HI(va), n_dw | 1u << 23);
+}
+
+/* Over many pages, and packets across their ends; one packet of the largest
+ * size. */
+static void
+test_indirect(void **state)
+{
+    struct rig r;
+    uint32_t n = 0, i, *w;
+
+    (void)state;
+    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    set_areas(&r);
+    w = (uint32_t *)(void *)r.src;
+    for (i = 0; i < 3000; i++) {
+        w[n++] = 0xc0033700;
+        w[n++] = 0x00100500;
+        w[n++] = LO(DST_VA + 4 * i);
+        w[n++] = HI(DST_VA);
+        w[n++] = i ^ 0xabcd;
+    }
+    w[n++] = 0xc0001000 | 0x3ffe << 16;
+    n += 0x3fff;
+    assert_true(4 * n < AREA_BYTES);
+    push_ib(&r, SRC_VA, n);
+    if (!finish(&r))
+        fail_msg("%s", r.fault.text);
+    for (i = 0; i < 3000; i++)
+        assert_int_equal(((uint32_t *)(void *)r.dst)[i], i ^ 0xabcd);
+    stop(&r);
+}
+
+/* Its memory goes while it waits: a fault with the packet's address. */
+static void
+test_indirect_unmapped(void **state)
+{
+    static const uint32_t wait[] = {
+        0xc0053c00, 0x13, LO(CTRL_VA + 512), HI(CTRL_VA), 1, 0xffffffff, 4};
+    struct rig r;
+
+    (void)state;
+    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    PUSH(&r, 0xc0033700, 0x00100500, LO(CTRL_VA + 516), HI(CTRL_VA), 9);
+    memcpy(r.src, wait, sizeof(wait));
+    push_ib(&r, SRC_VA, 2 * ARRAY_LEN(wait));
+    ring(&r);
+    while (__atomic_load_n(r.ctrl + 129, __ATOMIC_ACQUIRE) != 9)
+        nanosleep(&(struct timespec){0, 50000}, NULL);
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    amdgpu_space_unmap(r.space, SRC_VA, AREA_BYTES);
+    memset(r.src, 0xff, AREA_BYTES);
+    __atomic_store_n(r.ctrl + 128, 1, __ATOMIC_RELEASE);
+    assert_false(finish(&r));
+    assert_int_equal(r.fault.kind, AMDGPU_FAULT_MEMORY);
+    assert_non_null(strstr(r.fault.text, "read at 0x7f0000100"));
+    stop(&r);
+}
+
+static void
+test_indirect_refusals(void **state)
+{
+    static const struct {
+        uint32_t words[8], n;
+        const char *text;
+    } cases[] = {
+        {{0xc0033700, 0x00100500, 0, 0}, 4, "5 words, and 4 are left"},
+        {{0x80000000}, 1, "header 0x80000000 is not of type 3"},
+        {{0xc0023f00, LO(SRC_VA), HI(SRC_VA), 1 | 1u << 23},
+         4,
+         "an indirect buffer in another one"},
+        {{0xc0002300, 0x01000000}, 2, "PRED_EXEC at 0x7f0000100000: on a chip"},
+        {{0xc0007f00, 0}, 2, "opcode 0x7f is not known"},
+    };
+    struct rig r;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+        memcpy(r.src, cases[i].words, sizeof(cases[i].words));
+        push_ib(&r, SRC_VA, cases[i].n);
+        assert_false(finish(&r));
+        if (!strstr(r.fault.text, cases[i].text))
+            fail_msg("'%s' lacks '%s'", r.fault.text, cases[i].text);
+        stop(&r);
+    }
+    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    push_ib(&r, SRC_VA + AREA_BYTES - 4, 2);
+    ((uint32_t *)(void *)r.src)[AREA_BYTES / 4 - 1] = 0xc0001000;
+    assert_false(finish(&r));
+    assert_non_null(strstr(r.fault.text, "read at 0x7f0000120000 by indirect"));
+    stop(&r);
+}
+
+/* ---- refusals ------------------------------------------------------------------- */
+
 static const struct {
     uint32_t control;
     uint64_t src, dst;
@@ -364,6 +466,9 @@ main(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_fills),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_indirect),
+        cmocka_unit_test(test_indirect_unmapped),
+        cmocka_unit_test(test_indirect_refusals),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
