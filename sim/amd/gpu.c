@@ -1,6 +1,8 @@
 /* The card: chips, clock, address spaces, and the thread that looks at the
  * doorbells. src: hw/amd/BRINGUP.md 0 and 2; sizes are kept small. */
+#include <sched.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -106,18 +108,33 @@ look_at_all(struct amdgpu *gpu)
     return any;
 }
 
+/* How long nobody looks, after that long a silence. */
+static long
+nap_ns(uint64_t silent_ns)
+{
+    if (silent_ns < 200000)
+        return 0;
+    if (silent_ns < 20000000)
+        return 50000;
+    return silent_ns < 1000000000 ? 200000 : 1000000;
+}
+
 /* Looks closely for a while after each ring, then ever less often. */
 static void *
 watch(void *arg)
 {
     struct amdgpu *gpu = arg;
-    struct timespec nap = {0, 50000};
     uint64_t last_ns = time_now_ns();
 
+    host_fail_spare_thread();
+    /* naps of the length that was asked for */
+    (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
     while (!atomic_load(&gpu->quit)) {
+        struct timespec nap = {0, nap_ns(time_now_ns() - last_ns)};
+
         if (look_at_all(gpu))
             last_ns = time_now_ns();
-        else if (time_now_ns() - last_ns > 200000)
+        else if (nap.tv_nsec)
             nanosleep(&nap, NULL);
         else
             sched_yield();

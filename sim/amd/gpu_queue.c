@@ -341,6 +341,7 @@ queue_main(void *arg)
     struct amdgpu_queue *q = arg;
     uint64_t bell;
 
+    host_fail_spare_thread();
     while (wait_for_ring(q, &bell) && wait_while_evicted(q))
         run(q, bell);
     return NULL;

@@ -397,14 +397,15 @@ too_much(struct cts *t)
     desc.shared_bytes = t->info.max_shared_bytes - 512;
     OK(hcq_program_create(t->dev, &desc, &prog));
     hcq_program_destroy(prog);
-    /* It was made for groups of 128, and takes two arguments. */
+    /* It takes two arguments, and was made for groups of 128, which the
+     * descriptor of an AMD kernel does not say. */
     desc.shared_bytes = 0;
-    desc.local[0] = 64;
-    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "64");
-    desc.local[0] = 128;
     desc.n_bufs = 3;
-    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID,
-          "parameters");
+    FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "3 + 0");
+    desc.n_bufs = 2;
+    desc.local[0] = 64;
+    if (strcmp(t->info.backend, "AMD") != 0)
+        FAILS(hcq_program_create(t->dev, &desc, &prog), BELL_E_INVALID, "64");
 }
 
 /* The host writes, a kernel must read the fresh value: 255 times. */

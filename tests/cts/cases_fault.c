@@ -146,8 +146,9 @@ bad_access(struct cts *t)
     struct hcq_program *poke = cts_program(t, CTS_POKE);
     struct hcq_program *add = cts_program(t, CTS_ADD_ONE);
     struct hcq_buffer *buf = cts_ints(t, 16, 5), *large;
+    /* AMD's cards, as their driver sets them up, take any alignment. */
+    int first = strcmp(t->info.backend, "AMD") == 0 ? 1 : 0, i;
     uint64_t gone_va;
-    int i;
 
     if (t->info.flags & HCQ_DEVICE_HOST_MEMORY)
         cts_skip("the host's memory is aligned and freed in its own ways");
@@ -155,7 +156,7 @@ bad_access(struct cts *t)
     gone_va = large->va + (32u << 20);
     hcq_buffer_destroy(large);
     hcq_memory_trim(t->dev);
-    for (i = 0; i < 4; i++) {
+    for (i = first; i < 4; i++) {
         struct hcq_cs *cs = cts_begin(t->queue);
         const char *name = i < 2 ? "cts_poke" : "cts_add_one";
         struct hcq_fault fault;
