@@ -220,6 +220,8 @@ emit_mulacc(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
 
     if (is_float(u->dtype))
         return host_intrinsic(e, "llvm.fma", &type, 1, v, 3);
+    if (u->dtype == UOP_BOOL)
+        return binop(e, LLVMOr, binop(e, LLVMAnd, v[0], v[1]), v[2]);
     return binop(e, LLVMAdd, binop(e, LLVMMul, v[0], v[1]), v[2]);
 }
 

@@ -1,5 +1,10 @@
 /* Memory instructions: scalar loads, global, flat and scratch accesses, LDS.
- * src: hw/amd/ISA-SUBSET.md 7. */
+ *
+ * Loads and stores of vectors may have any alignment: the kernel driver sets
+ * the alignment mode of every process so (SH_MEM_CONFIG: unaligned), and LLVM
+ * counts on it (unaligned-access-mode, on by default for amdhsa). Scalar loads
+ * and atomics may not.
+ * src: hw/amd/ISA-SUBSET.md 7; the alignment mode: lead. */
 #include <string.h>
 
 #include "sim/amd/wave_internal.h"
@@ -12,18 +17,12 @@ global_at(struct wave *w, const struct isa_insn *in, uint64_t va,
           uint32_t n_bytes, enum amd_access access, uint32_t lane)
 {
     const struct amd_memory *memory = &w->group->launch->memory;
-    uint32_t align = n_bytes >= 4 ? 4 : n_bytes;
     void *at;
 
     w->group->report->lane = lane;
     w->group->report->va = va;
     w->group->report->is_write =
         access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC;
-    if (va & (align - 1)) {
-        wave_fail(w, AMD_WAVE_MISALIGNED, "%s of %u bytes at 0x%llx",
-                  isa_op_name(in->op), n_bytes, (unsigned long long)va);
-        return NULL;
-    }
     at = memory->at(memory->user, va, n_bytes, access);
     if (!at)
         wave_fail(w, AMD_WAVE_UNMAPPED, "%s of %u bytes at 0x%llx",
@@ -365,15 +364,13 @@ static void *
 lds_at(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t lane)
 {
     struct wave_group *g = w->group;
-    uint32_t align = in->bytes >= 4 ? 4 : in->bytes;
 
-    if (g->lds_bytes >= in->bytes && at <= g->lds_bytes - in->bytes &&
-        (at & (align - 1)) == 0)
+    if (g->lds_bytes >= in->bytes && at <= g->lds_bytes - in->bytes)
         return g->lds + at;
     g->report->lane = lane;
     g->report->va = at;
-    wave_fail(w, at & (align - 1) ? AMD_WAVE_MISALIGNED : AMD_WAVE_RANGE,
-              "LDS of %u bytes, %u bytes at %u", g->lds_bytes, in->bytes, at);
+    wave_fail(w, AMD_WAVE_RANGE, "LDS of %u bytes, %u bytes at %u",
+              g->lds_bytes, in->bytes, at);
     return NULL;
 }
 
@@ -434,6 +431,9 @@ lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
         store_lane(w, in, reg, lane, p);
         return true;
     }
+    if (at & (in->bytes - 1u))
+        return wave_fail(w, AMD_WAVE_MISALIGNED, "LDS, %s at %u",
+                         isa_op_name(in->op), at);
     memcpy(&old, p, in->bytes);
     data = register_value(w, reg, lane, in->bytes);
     if (in->op == ISA_M_ATOMIC_CMPSWAP) {
