@@ -29,6 +29,8 @@ enum hcq_op {
 /* A patch may change it in a way that takes more words than it does now: its
  * words have the largest size, what is not needed does nothing. */
 #define HCQ_HEAD_FIXED 1u
+/* Patched to a larger group than its program takes; the driver's. */
+#define HCQ_HEAD_TOO_LARGE 2u
 
 struct hcq_head {
     uint8_t op;       /* enum hcq_op */

@@ -124,6 +124,8 @@ struct amd_program {
     uint32_t rsrc1, rsrc2, rsrc3;
     uint32_t properties; /* kernel_code_properties */
     uint32_t lds_bytes, scratch_bytes, kernarg_bytes;
+    uint32_t hidden_bytes;      /* of kernarg_bytes, behind the arguments */
+    uint32_t dynamic_lds_bytes; /* of lds_bytes */
 };
 
 /* ---- the device (amd_device.c) ------------------------------------------------ */

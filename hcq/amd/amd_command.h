@@ -40,6 +40,9 @@ void amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
 /* Kernel arguments lie at multiples of this. */
 #define AMD_UNIT_BYTES 64u
 
+/* Of arguments that a compiler adds, in the ABI's fifth version. */
+#define AMD_HIDDEN_BYTES 256u
+
 /* Most copy packets that a copy or fill of patched size takes, unless it was
  * emitted with more. */
 #define AMD_FIXED_COPIES 16u
@@ -61,6 +64,16 @@ struct amd_push {
 /* Upper bounds of what the functions below write. */
 #define AMD_BEGIN_DW  16u
 #define AMD_FINISH_DW 24u /* with what fills up the last indirect buffer */
+
+/* Words of one packet: it does not leave an indirect buffer. */
+#define AMD_PACKET_MAX_DW 0xfff00u
+
+/* Packets that move so many bytes. */
+static inline uint64_t
+amd_copies(const struct amd_engine *engine, uint64_t size_bytes)
+{
+    return (size_bytes + engine->max_bytes - 1) / engine->max_bytes;
+}
 
 /* Sets head.word_dw; again when its flags have changed. */
 void amd_packet_measure(const struct amd_engine *engine,
@@ -111,7 +124,8 @@ uint32_t amd_sdma_dw(const struct amd_engine *engine,
 void amd_sdma_indirect(const struct amd_engine *engine, uint64_t va,
                        uint32_t n_dw, uint32_t words[8]);
 
-/* Arguments of a launch into the next units; their address. */
+/* Arguments of a launch into the next units, those of the compiler behind them;
+ * their address. */
 uint64_t amd_push_args(struct amd_push *push, const struct hcq_exec *exec);
 
 static inline const struct amd_program *

@@ -52,6 +52,13 @@ finish_packet(struct hcq_cs *cs, struct hcq_packet *packet)
     amd_packet_measure(engine_of(cs), packet);
     if (!cs->stream)
         count_fresh(cs, packet);
+    else if (__builtin_expect(packet->head.word_dw > AMD_PACKET_MAX_DW, 0))
+        hcq_cs_fail(
+            cs, bell_fail(BELL_E_INVALID,
+                          "stream '%s': a transfer of %llu bytes: it would "
+                          "take %u words, and %u are the limit",
+                          cs->stream->name, (unsigned long long)packet->word[2],
+                          packet->head.word_dw, AMD_PACKET_MAX_DW));
 }
 
 static void
@@ -167,8 +174,7 @@ locate_field(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
     packet->head.flags |= HCQ_HEAD_FIXED;
     amd_packet_measure(engine, packet);
     if (field == HCQ_FIELD_SIZE) { /* as many packets as were laid out */
-        n_copies =
-            align_up(packet->word[2], engine->max_bytes) / engine->max_bytes;
+        n_copies = amd_copies(engine, packet->word[2]);
         if (n_copies < AMD_FIXED_COPIES)
             n_copies = AMD_FIXED_COPIES;
         place->max = n_copies * engine->max_bytes;

@@ -46,8 +46,7 @@ amd_packet_measure(const struct amd_engine *engine, struct hcq_packet *packet)
     uint32_t n_dw;
 
     if (packet->head.op == HCQ_OP_COPY || packet->head.op == HCQ_OP_FILL)
-        n_copies =
-            align_up(packet->word[2], engine->max_bytes) / engine->max_bytes;
+        n_copies = amd_copies(engine, packet->word[2]);
     if (is_fixed && n_copies < AMD_FIXED_COPIES)
         n_copies = AMD_FIXED_COPIES;
     n_dw = engine->kind == AMD_RING_SDMA
@@ -57,14 +56,22 @@ amd_packet_measure(const struct amd_engine *engine, struct hcq_packet *packet)
     packet->head.word_dw = n_dw > packet->head.n_dw ? n_dw : packet->head.n_dw;
 }
 
+static uint32_t
+args_units(const struct hcq_exec *exec)
+{
+    return (hcq_exec_args(exec) * 8 + amd_program_of(exec)->hidden_bytes +
+            AMD_UNIT_BYTES - 1) /
+           AMD_UNIT_BYTES;
+}
+
 uint32_t
 amd_packet_units(const struct amd_engine *engine,
                  const struct hcq_packet *packet)
 {
+    (void)engine;
     if (packet->head.op == HCQ_OP_EXEC)
-        return (hcq_exec_args(hcq_exec_of(packet)) * 8 + AMD_UNIT_BYTES - 1) /
-               AMD_UNIT_BYTES;
-    return packet->head.op == HCQ_OP_FILL && engine->kind != AMD_RING_SDMA;
+        return args_units(hcq_exec_of(packet));
+    return packet->head.op == HCQ_OP_FILL;
 }
 
 uint32_t
@@ -142,6 +149,36 @@ amd_push_end(struct amd_push *push)
 
 /* ---- launches --------------------------------------------------------------------- */
 
+/* What code of the fifth version of the ABI finds behind its arguments.
+ * src: CODEOBJ.md 6 */
+struct hidden_args {
+    uint32_t n_groups[3];
+    uint16_t group[3], rest[3];
+    uint32_t pad[10];
+    uint16_t n_dims, pad2[27];
+    uint32_t dynamic_lds_bytes, pad3[33];
+};
+
+static_assert(offsetof(struct hidden_args, n_dims) == 64, "n_dims");
+static_assert(offsetof(struct hidden_args, dynamic_lds_bytes) == 120, "lds");
+static_assert(sizeof(struct hidden_args) == AMD_HIDDEN_BYTES, "hidden_args");
+
+static void
+put_hidden(uint8_t *at, const struct hcq_exec *exec)
+{
+    struct hidden_args hidden = {
+        .n_dims = 3,
+        .dynamic_lds_bytes = amd_program_of(exec)->dynamic_lds_bytes,
+    };
+    uint32_t i;
+
+    for (i = 0; i < 3; i++) {
+        hidden.n_groups[i] = exec->grid[i];
+        hidden.group[i] = (uint16_t)exec->local[i];
+    }
+    memcpy(at, &hidden, sizeof(hidden));
+}
+
 uint64_t
 amd_push_args(struct amd_push *push, const struct hcq_exec *exec)
 {
@@ -149,7 +186,9 @@ amd_push_args(struct amd_push *push, const struct hcq_exec *exec)
     uint64_t va = (uintptr_t)push->data;
 
     memcpy(push->data, exec->args, n_bytes);
-    push->data += align_up(n_bytes, AMD_UNIT_BYTES);
+    if (__builtin_expect(amd_program_of(exec)->hidden_bytes != 0, 0))
+        put_hidden(push->data + n_bytes, exec);
+    push->data += args_units(exec) * AMD_UNIT_BYTES;
     return va;
 }
 

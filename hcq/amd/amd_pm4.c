@@ -1,7 +1,15 @@
 /* Words of compute queues: type 3 packets.
  *
  * On a chip of several dies an indirect buffer runs on every one of them:
- * what is to happen once is for the first die alone (BRINGUP.md 8).
+ * what is to happen once is for the first die alone (BRINGUP.md 8). The dies
+ * do not share their second level of caches: what the first one reads or writes
+ * alone stands between write-backs and invalidations on all of them.
+ * Unproven without a card: that the packet behind a buffer, whose barrier bit
+ * is set, waits for the buffer's end on every die.
+ *
+ * Behind a wait for others their writes are visible: those of the host in the
+ * card's window (HDP), those of copy engines and of other cards in the second
+ * level of caches.
  *
  * Waits compare 32 bits. A wait for a 64-bit value looks at the upper half
  * first, then at the lower one, so it may last too long if the signal passes
@@ -34,8 +42,9 @@
 #define SRD_GFX10_WAVE32 0x21c14facu
 #define SRD_GFX10_WAVE64 0x21e14facu
 
-#define SINGLE_DW AMD_PM4_PRED_EXEC_DW
-#define EXEC_DW   80u
+#define SINGLE_DW  AMD_PM4_PRED_EXEC_DW
+#define NOP_MAX_DW 0x2000u
+#define EXEC_DW    80u
 
 /* ---- small packets ----------------------------------------------------------- */
 
@@ -136,7 +145,7 @@ put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
     amd_pack_pm4_write_data(push->engine->gen,
                             (struct amd_pm4_write_data){
                                 .count = 2 + n_words,
-                                .dst_sel = AMD_PM4_WRITE_DST_L2,
+                                .dst_sel = AMD_PM4_WRITE_DST_MEMORY,
                                 .wr_confirm = true,
                                 .address = va,
                             },
@@ -165,12 +174,15 @@ void
 amd_pm4_nothing(struct amd_push *push, uint32_t n_dw)
 {
     assert(n_dw != 1);
-    if (n_dw == 0)
-        return;
-    *push->at++ = amd_pack_pm4_nop(push->engine->gen,
-                                   (struct amd_pm4_nop){.count = n_dw - 2});
-    memset(push->at, 0, (n_dw - 1) * sizeof(push->at[0]));
-    push->at += n_dw - 1;
+    while (n_dw) {
+        uint32_t n = n_dw > NOP_MAX_DW + 1 ? NOP_MAX_DW : n_dw;
+
+        *push->at++ = amd_pack_pm4_nop(push->engine->gen,
+                                       (struct amd_pm4_nop){.count = n - 2});
+        memset(push->at, 0, (n - 1) * sizeof(push->at[0]));
+        push->at += n - 1;
+        n_dw -= n;
+    }
 }
 
 void
@@ -322,6 +334,14 @@ put_exec(struct amd_push *push, const struct hcq_exec *exec)
 
 /* ---- copies ------------------------------------------------------------------------- */
 
+/* Before and after work of the first die alone. */
+static void
+put_exchange(struct amd_push *push)
+{
+    if (!push->engine->is_single)
+        put_acquire(push, push->engine->dev->gen->acquire_full);
+}
+
 /* One transfer that is over before the next packet. */
 static void
 put_dma(struct amd_push *push, uint64_t dst, uint64_t src, bool is_data,
@@ -433,32 +453,42 @@ put_timestamp(struct amd_push *push, uint64_t va)
     put_acquire(push, push->engine->dev->gen->acquire_full);
 }
 
+static uint32_t
+acquire_dw(const struct amd_engine *engine)
+{
+    return engine->dev->gen->gfx == 9 ? AMD_PM4_ACQUIRE_MEM_GFX9_DW
+                                      : AMD_PM4_ACQUIRE_MEM_DW;
+}
+
 uint32_t
 amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
            uint32_t n_copies)
 {
     uint32_t single = engine->is_single ? 0 : SINGLE_DW;
+    uint32_t acquire = acquire_dw(engine);
+    uint32_t exchange = engine->is_single ? 0 : acquire;
+    uint32_t begin = AMD_PM4_WAIT_REG_MEM_DW + acquire;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
-        return 2 * (single + AMD_PM4_WAIT_REG_MEM_DW);
+        return 2 * (single + AMD_PM4_WAIT_REG_MEM_DW) + begin;
     case HCQ_OP_SIGNAL:
         return single + AMD_PM4_RELEASE_MEM_DW;
     case HCQ_OP_TIMESTAMP:
-        return single + 2 * AMD_PM4_RELEASE_MEM_DW + AMD_PM4_ACQUIRE_MEM_DW;
+        return single + 2 * AMD_PM4_RELEASE_MEM_DW + acquire;
     case HCQ_OP_BARRIER:
-        return AMD_PM4_EVENT_WRITE_DW + AMD_PM4_ACQUIRE_MEM_DW;
+        return AMD_PM4_EVENT_WRITE_DW + begin;
     case HCQ_OP_EXEC:
         return engine->kind == AMD_RING_AQL ? 0 : EXEC_DW;
     case HCQ_OP_COPY:
-        return n_copies * (single + AMD_PM4_DMA_DATA_DW);
+        return 2 * exchange + n_copies * (single + AMD_PM4_DMA_DATA_DW);
     case HCQ_OP_FILL:
-        return (n_copies + 1) * (single + AMD_PM4_DMA_DATA_DW);
+        return 2 * exchange + (n_copies + 1) * (single + AMD_PM4_DMA_DATA_DW);
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
-        return single + AMD_PM4_WRITE_DATA_DW + 2;
+        return 2 * exchange + single + AMD_PM4_WRITE_DATA_DW + 2;
     case HCQ_OP_POLL:
-        return single + AMD_PM4_WAIT_REG_MEM_DW;
+        return single + AMD_PM4_WAIT_REG_MEM_DW + begin;
     case HCQ_OP_COUNT:
     default:
         return 0;
@@ -473,6 +503,7 @@ amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
         put_wait64(push, word[0], word[1]);
+        amd_pm4_begin(push);
         break;
     case HCQ_OP_SIGNAL:
         amd_pm4_signal(push, word[0], word[1]);
@@ -482,25 +513,32 @@ amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
         break;
     case HCQ_OP_BARRIER:
         put_partial_flush(push);
-        put_acquire(push, push->engine->dev->gen->acquire_full);
+        amd_pm4_begin(push);
         break;
     case HCQ_OP_EXEC:
         put_exec(push, hcq_exec_of(packet));
         break;
     case HCQ_OP_COPY:
+        put_exchange(push);
         put_copy(push, word[0], word[1], word[2]);
+        put_exchange(push);
         break;
     case HCQ_OP_FILL:
+        put_exchange(push);
         put_fill(push, word[0], (uint32_t)word[1], word[2]);
+        put_exchange(push);
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
+        put_exchange(push);
         put_write(push, word[0], word[1],
                   packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
+        put_exchange(push);
         break;
     case HCQ_OP_POLL:
         put_wait(push, word[0], AMD_PM4_WAIT_FUNCTION_EQUAL, (uint32_t)word[2],
                  (uint32_t)word[1]);
+        amd_pm4_begin(push);
         break;
     case HCQ_OP_COUNT:
     default:

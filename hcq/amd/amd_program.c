@@ -47,13 +47,16 @@ check_machine(const struct amd_device *dev, const struct amd_object *object)
                      dev->base.info.name, dev->gen->name);
 }
 
-/* Arguments are words of 8 bytes, one after the other. */
+/* Arguments are words of 8 bytes, one after the other, and what the compiler
+ * has added for the sizes of the launch. */
 static bell_status
-check_args(const struct amd_object *object, const struct hcq_program_desc *desc)
+check_args(struct amd_program *prog, const struct amd_object *object,
+           const struct hcq_program_desc *desc)
 {
     uint32_t n = desc->n_bufs + desc->n_vals;
 
-    if (object->kernarg_bytes == n * 8)
+    prog->hidden_bytes = object->kernarg_bytes - n * 8;
+    if (prog->hidden_bytes == 0 || prog->hidden_bytes == AMD_HIDDEN_BYTES)
         return BELL_OK;
     return bell_fail(BELL_E_INVALID,
                      "program '%s': the kernel takes %u bytes of arguments, "
@@ -94,6 +97,7 @@ set_lds(struct amd_program *prog, const struct amd_device *dev,
     uint64_t bytes = (uint64_t)object->lds_bytes + dynamic_bytes;
 
     prog->lds_bytes = (uint32_t)bytes;
+    prog->dynamic_lds_bytes = dynamic_bytes;
     if (bytes <= dev->gen->max_lds_bytes)
         return BELL_OK;
     return bell_fail(BELL_E_INVALID,
@@ -132,7 +136,7 @@ load(struct amd_program *prog, struct amd_device *dev,
      const struct amd_object *object, const struct hcq_program_desc *desc)
 {
     BELL_TRY(check_machine(dev, object));
-    BELL_TRY(check_args(object, desc));
+    BELL_TRY(check_args(prog, object, desc));
     BELL_TRY(check_properties(dev, object));
     BELL_TRY(set_lds(prog, dev, object, desc->shared_bytes));
     BELL_TRY(upload(prog, dev, object));

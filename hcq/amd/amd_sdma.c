@@ -2,6 +2,14 @@
  *
  * Fences write 32 bits and polls compare 32: a signal's lower half is written
  * first, so that nobody takes it for a larger value; see amd_pm4.c for waits.
+ *
+ * Engines of gfx10 and later go through the second level of caches: those are
+ * written back and invalidated before work that may read what others wrote,
+ * and written back before a signal (BRINGUP.md 9, the vendor's way).
+ *
+ * Unproven without a card: that an empty packet between two commands is enough
+ * for the second to see what the first wrote. The facts only tell that a
+ * fence comes after the copies before it.
  */
 #include <string.h>
 
@@ -17,6 +25,11 @@
 /* What a poll that is no poll asks for: flush what the host wrote through the
  * card's window. src: BRINGUP.md 3 */
 #define HDP_FLUSH_ADDRESS 0x8000000000000000ull
+
+/* Of GCR: write-back and invalidation of all that shaders may hold; write-back
+ * of the second level and of scalars. src: BRINGUP.md 9 */
+#define GCR_ACQUIRE 0xc3c0u
+#define GCR_RELEASE 0x8040u
 
 /* ---- small packets ------------------------------------------------------------ */
 
@@ -93,10 +106,22 @@ put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
     amd_put(push, words, AMD_SDMA_WRITE_LINEAR_DW + n_words);
 }
 
+static void
+put_gcr(struct amd_push *push, uint32_t control)
+{
+    uint32_t words[AMD_SDMA_GCR_DW];
+
+    if (!push->engine->dev->gen->sdma_has_gcr)
+        return;
+    amd_pack_sdma_gcr(push->engine->gen,
+                      (struct amd_sdma_gcr){.control = control}, words);
+    amd_put(push, words, AMD_SDMA_GCR_DW);
+}
+
 /* Fences come after the copies before them: the engine waits for its own, and
  * clears the word for the next time. */
 static void
-put_barrier(struct amd_push *push)
+put_idle(struct amd_push *push)
 {
     uint64_t va = push->engine->idle_va;
 
@@ -151,13 +176,13 @@ put_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
 
 static void
 put_const_fill(struct amd_push *push, uint64_t dst, uint32_t value,
-               enum amd_sdma_fill_size size, uint64_t n_bytes)
+               uint64_t n_bytes)
 {
     uint32_t words[AMD_SDMA_CONST_FILL_DW];
 
     amd_pack_sdma_const_fill(push->engine->gen,
                              (struct amd_sdma_const_fill){
-                                 .fill_size = size,
+                                 .fill_size = AMD_SDMA_FILL_SIZE_WORD,
                                  .dst = dst,
                                  .data = value,
                                  .count = (uint32_t)(n_bytes - 1),
@@ -166,6 +191,7 @@ put_const_fill(struct amd_push *push, uint64_t dst, uint32_t value,
     amd_put(push, words, AMD_SDMA_CONST_FILL_DW);
 }
 
+/* Whole words from the packet, the rest of a word from memory. */
 static void
 put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
          uint64_t n_bytes)
@@ -176,16 +202,12 @@ put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
         n = whole - done;
         if (n > push->engine->max_bytes)
             n = push->engine->max_bytes;
-        put_const_fill(push, dst + done, pattern, AMD_SDMA_FILL_SIZE_WORD, n);
+        put_const_fill(push, dst + done, pattern, n);
     }
-    dst += whole;
-    if (n_bytes & 2) {
-        put_const_fill(push, dst, pattern & 0xffff, AMD_SDMA_FILL_SIZE_HALF, 2);
-        dst += 2;
-        pattern >>= 16;
-    }
-    if (n_bytes & 1)
-        put_const_fill(push, dst, pattern & 0xff, AMD_SDMA_FILL_SIZE_BYTE, 1);
+    memcpy(push->data, &pattern, sizeof(pattern));
+    if (whole < n_bytes)
+        put_copy(push, dst + whole, (uintptr_t)push->data, n_bytes - whole);
+    push->data += AMD_UNIT_BYTES;
 }
 
 /* ---- packets ------------------------------------------------------------------------ */
@@ -199,11 +221,13 @@ amd_sdma_begin(struct amd_push *push)
         push->engine->gen,
         (struct amd_sdma_poll_regmem){.address = HDP_FLUSH_ADDRESS}, words);
     amd_put(push, words, AMD_SDMA_POLL_REGMEM_DW);
+    put_gcr(push, GCR_ACQUIRE);
 }
 
 void
 amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
 {
+    put_gcr(push, GCR_RELEASE);
     put_fence(push, va, (uint32_t)value);
     put_fence(push, va + 4, (uint32_t)(value >> 32));
 }
@@ -212,25 +236,27 @@ uint32_t
 amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
             uint32_t n_copies)
 {
-    (void)engine;
+    uint32_t gcr = engine->dev->gen->sdma_has_gcr ? AMD_SDMA_GCR_DW : 0;
+    uint32_t acquire = AMD_SDMA_POLL_REGMEM_DW + gcr;
+
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
-        return 2 * AMD_SDMA_POLL_REGMEM_DW;
+        return 2 * AMD_SDMA_POLL_REGMEM_DW + acquire;
     case HCQ_OP_SIGNAL:
-        return 2 * AMD_SDMA_FENCE_DW;
+        return gcr + 2 * AMD_SDMA_FENCE_DW;
     case HCQ_OP_TIMESTAMP:
         return AMD_SDMA_TIMESTAMP_GLOBAL_DW;
     case HCQ_OP_BARRIER:
-        return 2 * (AMD_SDMA_FENCE_DW + AMD_SDMA_POLL_REGMEM_DW);
+        return 2 * (AMD_SDMA_FENCE_DW + AMD_SDMA_POLL_REGMEM_DW) + acquire;
     case HCQ_OP_COPY:
-        return n_copies * AMD_SDMA_COPY_LINEAR_DW;
+        return 1 + n_copies * AMD_SDMA_COPY_LINEAR_DW;
     case HCQ_OP_FILL:
-        return (n_copies + 2) * AMD_SDMA_CONST_FILL_DW;
+        return 1 + n_copies * AMD_SDMA_CONST_FILL_DW + AMD_SDMA_COPY_LINEAR_DW;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
-        return AMD_SDMA_WRITE_LINEAR_DW + 2;
+        return 1 + AMD_SDMA_WRITE_LINEAR_DW + 2;
     case HCQ_OP_POLL:
-        return AMD_SDMA_POLL_REGMEM_DW;
+        return AMD_SDMA_POLL_REGMEM_DW + acquire;
     case HCQ_OP_EXEC: /* the common layer refuses it */
     case HCQ_OP_COUNT:
     default:
@@ -246,6 +272,7 @@ amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
         put_wait64(push, word[0], word[1]);
+        amd_sdma_begin(push);
         break;
     case HCQ_OP_SIGNAL:
         amd_sdma_signal(push, word[0], word[1]);
@@ -254,22 +281,27 @@ amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
         put_timestamp(push, word[0] + 8);
         break;
     case HCQ_OP_BARRIER:
-        put_barrier(push);
+        put_idle(push);
+        amd_sdma_begin(push);
         break;
     case HCQ_OP_COPY:
+        amd_sdma_nothing(push, 1);
         put_copy(push, word[0], word[1], word[2]);
         break;
     case HCQ_OP_FILL:
+        amd_sdma_nothing(push, 1);
         put_fill(push, word[0], (uint32_t)word[1], word[2]);
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
+        amd_sdma_nothing(push, 1);
         put_write(push, word[0], word[1],
                   packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
         break;
     case HCQ_OP_POLL:
         put_poll(push, word[0], AMD_SDMA_FUNCTION_EQUAL, (uint32_t)word[2],
                  (uint32_t)word[1]);
+        amd_sdma_begin(push);
         break;
     case HCQ_OP_EXEC:
     case HCQ_OP_COUNT:

@@ -22,6 +22,7 @@ struct amd_stream {
     struct amd_mem mem;             /* words, then data */
     uint64_t data_at;               /* bytes from its start */
     uint32_t n_packets, n_slots;
+    uint32_t n_too_large;   /* launches that were patched to be */
     uint32_t scratch_epoch; /* that the words were made for */
     uint32_t *slots;        /* owned */
     struct spot *spots;     /* owned: of each packet */
@@ -203,6 +204,24 @@ amd_stream_unbind(struct hcq_stream *base)
 
 /* ---- patches -------------------------------------------------------------------- */
 
+/* Several axes of a group may be patched, one after the other: what they make
+ * together is judged when the stream is submitted. */
+static bool
+judge_group(struct hcq_stream *base, const struct spot *spot)
+{
+    struct amd_stream *stream = stream_of(base);
+    struct hcq_exec *exec = (void *)(base->cs.words + spot->packet_dw);
+    uint64_t n = (uint64_t)exec->local[0] * exec->local[1] * exec->local[2];
+    bool was = exec->head.flags & HCQ_HEAD_TOO_LARGE;
+    bool is = n > base->queue->dev->info.max_local_total;
+
+    if (is != was) {
+        exec->head.flags ^= HCQ_HEAD_TOO_LARGE;
+        stream->n_too_large += is ? 1 : UINT32_MAX;
+    }
+    return !is;
+}
+
 void
 amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 {
@@ -219,6 +238,8 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
         memcpy(push.data + arg * 8, &hcq_exec_of(packet)->args[arg], 8);
         return;
     }
+    if (packet->head.op == HCQ_OP_EXEC && !judge_group(base, spot))
+        return;
     push.at += spot->word_dw;
     push.piece = push.at;
     push.slot = spot->slot;
@@ -226,6 +247,26 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 }
 
 /* ---- submission ------------------------------------------------------------------ */
+
+static bell_status
+refuse_group(const struct hcq_stream *base)
+{
+    const struct hcq_packet *packet = NULL;
+    const struct hcq_exec *exec;
+    uint32_t pos = 0;
+
+    do {
+        packet = hcq_packet_at(base->cs.words, pos);
+        pos += packet->head.n_dw;
+    } while (!(packet->head.flags & HCQ_HEAD_TOO_LARGE));
+    exec = hcq_exec_of(packet);
+    return bell_fail(BELL_E_INVALID,
+                     "stream '%s': '%s' was patched to %ux%ux%u work-items in "
+                     "a group; it takes %u",
+                     base->name, exec->prog->pub.name, exec->local[0],
+                     exec->local[1], exec->local[2],
+                     base->queue->dev->info.max_local_total);
+}
 
 /* Launches hold where scratch is; it has moved. */
 static bell_status
@@ -247,6 +288,8 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
     struct amd_push push;
     uint32_t i, *start;
 
+    if (__builtin_expect(stream->n_too_large != 0, 0))
+        return refuse_group(base);
     if (__builtin_expect(stream->scratch_epoch != engine->dev->scratch.epoch,
                          0))
         BELL_TRY(renew(base));

@@ -1,0 +1,556 @@
+/* What the command half of hcq/amd writes for the card, word by word: the
+ * streams of hw/amd/GOLDEN.md, whose words are typed in here, and the rest of
+ * the commands.
+ *
+ * Ours differs from those streams on purpose in this: signals have 64 bits and
+ * raise no interrupt; a wait is followed by what makes others' writes visible;
+ * engines that can write their caches back do so before they signal; commands
+ * of a copy queue are parted by an empty packet; the arguments lie in the
+ * test's own memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "hcq/amd/amd_command.h"
+
+#define SIGNAL 0x7f0000c01000ull
+#define SRC    0x7f0001000000ull
+#define DST    0x7f0002000000ull
+#define IDLE   0x7f0000c02010ull
+
+static struct amd_device device;
+static struct amd_engine engine;
+static uint32_t words[1024] __attribute__((aligned(64)));
+static uint32_t slots[16 * 8];
+static uint64_t data[512] __attribute__((aligned(64)));
+
+static struct amd_push
+start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
+{
+    memset(&device, 0, sizeof(device));
+    device.gen = amd_gen_find(version);
+    assert_non_null(device.gen);
+    device.topology.n_xcc = n_xcc;
+    device.scratch.mem.va = 0x7f0000800000;
+    device.scratch.tmpring = 0x00020200;
+    device.scratch.xcc_bytes = 0x123000;
+    amd_engine_init(&engine, &device, kind);
+    engine.idle_va = IDLE;
+    memset(words, 0xa5, sizeof(words));
+    memset(slots, 0, sizeof(slots));
+    memset(data, 0xa5, sizeof(data));
+    return (struct amd_push){
+        .engine = &engine,
+        .at = words,
+        .piece = words,
+        .data = (uint8_t *)data,
+        .slots = slots,
+        .slot_mask = 7,
+    };
+}
+
+static void
+expect_words(const char *what, const uint32_t *have, size_t n_have,
+             const uint32_t *want, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n && i < n_have; i++) {
+        if (have[i] != want[i])
+            fail_msg("%s: word %zu: %08x, want %08x", what, i, have[i],
+                     want[i]);
+    }
+    assert_int_equal(n_have, n);
+}
+
+#define EXPECT(push, ...)                                                      \
+    expect_words(device.gen->name, words, (size_t)((push)->at - words),        \
+                 (const uint32_t[]){__VA_ARGS__},                              \
+                 sizeof((const uint32_t[]){__VA_ARGS__}) / 4)
+
+/* One command; its measure is what it takes, or `slack` words more. */
+static void
+put(struct amd_push *push, enum hcq_op op, unsigned flags, uint64_t a,
+    uint64_t b, uint64_t c, unsigned slack)
+{
+    struct hcq_packet packet = {
+        .head = {.op = (uint8_t)op, .flags = (uint8_t)flags},
+        .word = {a, b, c},
+    };
+    const uint32_t *from = push->at;
+
+    amd_packet_measure(&engine, &packet);
+    amd_push_packet(push, &packet);
+    assert_int_equal(push->at - from + slack, packet.head.word_dw);
+}
+
+/* ---- compute queues ------------------------------------------------------------ */
+
+#define GFX9_HDP                                                               \
+    0xc0053c00, 0x00000045, 0x00000e26, 0x00000e27, 0xffffffff, 0xffffffff,    \
+        0x00000004
+#define GFX9_ACQUIRE                                                           \
+    0xc0055800, 0x28c40000, 0xffffffff, 0xffffffff, 0, 0, 0x0000000a
+#define GFX9_BEGIN    GFX9_HDP, GFX9_ACQUIRE
+#define GFX10_ACQUIRE 0xc0065800, 0, 0xffffffff, 0xffffffff, 0, 0, 0, 0x0000c3f1
+#define GFX10_BEGIN   GFX9_HDP, GFX10_ACQUIRE
+
+/* HDP flush + full cache acquire */
+static void
+test_begin(void **state)
+{
+    struct amd_push push = start(90402, 1, AMD_RING_PM4);
+
+    (void)state;
+    amd_push_begin(&push);
+    EXPECT(&push, GFX9_BEGIN);
+    assert_true(push.at - words <= AMD_BEGIN_DW);
+    push = start(110000, 1, AMD_RING_PM4);
+    amd_push_begin(&push);
+    EXPECT(&push, GFX10_BEGIN);
+    assert_true(push.at - words <= AMD_BEGIN_DW);
+    push = start(120001, 1, AMD_RING_PM4);
+    amd_push_begin(&push);
+    EXPECT(&push, GFX10_BEGIN);
+    push = start(110000, 1, AMD_RING_SDMA);
+    amd_push_begin(&push);
+    EXPECT(&push, 0x00000008, 0, 0x80000000, 0, 0, 0, 0x00000111, 0, 0xc3c00000,
+           0, 0);
+    push = start(90402, 1, AMD_RING_SDMA);
+    amd_push_begin(&push);
+    EXPECT(&push, 0x00000008, 0, 0x80000000, 0, 0, 0);
+}
+
+/* The launch of GOLDEN.md, of a program as amd_program.c makes it. */
+static struct amd_program prog;
+
+static const struct hcq_packet *
+launch(uint32_t rsrc1, uint32_t rsrc2, uint32_t rsrc3, uint32_t properties)
+{
+    static uint64_t memory[16];
+    struct hcq_exec *exec = (void *)memory;
+
+    prog = (struct amd_program){
+        .entry_va = 0x7f0000100100,
+        .descriptor_va = 0x7f0000100000,
+        .rsrc1 = rsrc1,
+        .rsrc2 = rsrc2,
+        .rsrc3 = rsrc3,
+        .properties = properties,
+        .lds_bytes = 1024,
+        .scratch_bytes = 272,
+    };
+    *exec = (struct hcq_exec){
+        .head = {.op = HCQ_OP_EXEC, .n_dw = HCQ_EXEC_DW + 6},
+        .prog = &prog.base,
+        .grid = {64, 2, 1},
+        .local = {256, 1, 1},
+    };
+    exec->args[0] = 0x1111222233334444;
+    exec->args[1] = 2;
+    exec->args[2] = 3;
+    amd_packet_measure(&engine, (void *)exec);
+    return (const void *)exec;
+}
+
+#define ARGS_LO ((uint32_t)(uintptr_t)data)
+#define ARGS_HI ((uint32_t)((uintptr_t)data >> 32))
+
+static void
+test_exec_gfx942(void **state)
+{
+    struct amd_push push = start(90402, 1, AMD_RING_PM4);
+    const struct hcq_packet *packet = launch(0x00af0040, 0x84, 1, 0x0008);
+
+    (void)state;
+    amd_push_packet(&push, packet);
+    EXPECT(&push, 0xc0055800, 0x08400000, 0xffffffff, 0xffffffff, 0, 0, 0xa,
+           0xc0027600, 0x20c, 0x00001001, 0x7f, 0xc0027600, 0x212, 0x00af0040,
+           0x00010084, 0xc0017600, 0x22d, 1, 0xc0017600, 0x218, 0x00020200,
+           0xc0027600, 0x210, 0x00008000, 0x7f, 0xc0037600, 0x21b, 0, 0, 0,
+           0xc0027600, 0x240, ARGS_LO, ARGS_HI, 0xc0017600, 0x215, 0,
+           0xc0087600, 0x204, 0, 0, 0, 0x100, 1, 1, 0, 0, 0xc0031500, 0x40, 2,
+           1, 5, 0xc0004600, 0x407);
+    assert_true(push.at - words <= packet->head.word_dw);
+    assert_int_equal(data[0], 0x1111222233334444);
+    assert_int_equal(data[2], 3);
+    assert_int_equal(data[3], 0xa5a5a5a5a5a5a5a5);
+    assert_ptr_equal(push.data, data + 8);
+}
+
+static void
+test_exec_gfx11(void **state)
+{
+    struct amd_push push = start(110000, 1, AMD_RING_PM4);
+
+    (void)state;
+    amd_push_packet(&push, launch(0x60af0080, 0x9e, 0, 0x0408));
+    EXPECT(&push, 0xc0065800, 0, 0xffffffff, 0xffffffff, 0, 0, 0, 0x3f0,
+           0xc0027600, 0x20c, 0x00001001, 0x7f, 0xc0027600, 0x212, 0x60bf0080,
+           0x0001009e, 0xc0017600, 0x228, 0, 0xc0017600, 0x218, 0x00020200,
+           0xc0027600, 0x210, 0x00008000, 0x7f, 0xc0037600, 0x21b, 0, 0, 0,
+           0xc0027600, 0x240, ARGS_LO, ARGS_HI, 0xc0017600, 0x215, 0,
+           0xc0087600, 0x204, 0, 0, 0, 0x100, 1, 1, 0, 0, 0xc0031500, 0x40, 2,
+           1, 0x8005, 0xc0004600, 0x407);
+    push = start(120001, 1, AMD_RING_PM4);
+    amd_push_packet(&push, launch(0x600f0040, 0x84, 0, 0x0408));
+    EXPECT(&push, 0xc0065800, 0, 0xffffffff, 0xffffffff, 0, 0, 0, 0x3f0,
+           0xc0027600, 0x20c, 0x00001001, 0x7f, 0xc0027600, 0x212, 0x600f0040,
+           0x00010084, 0xc0017600, 0x228, 0, 0xc0017600, 0x218, 0x00020200,
+           0xc0027600, 0x210, 0x00008000, 0x7f, 0xc0037600, 0x21b, 0, 0, 0,
+           0xc0027600, 0x240, ARGS_LO, ARGS_HI, 0xc0017600, 0x215, 0,
+           0xc0087600, 0x204, 0, 0, 0, 0x100, 1, 1, 0, 0, 0xc0031500, 0x40, 2,
+           1, 0x8005, 0xc0004600, 0x407);
+}
+
+/* Scratch through a descriptor in the user registers. */
+static void
+test_exec_srd(void **state)
+{
+    struct amd_push push = start(90010, 1, AMD_RING_PM4);
+    const struct hcq_packet *packet = launch(0x00af0081, 0x91, 2, 0x0029);
+
+    (void)state;
+    amd_push_packet(&push, packet);
+    EXPECT(&push, 0xc0055800, 0x08400000, 0xffffffff, 0xffffffff, 0, 0, 0xa,
+           0xc0027600, 0x20c, 0x00001001, 0x7f, 0xc0027600, 0x212, 0x00af0081,
+           0x00010091, 0xc0017600, 0x22d, 2, 0xc0017600, 0x218, 0x00020200,
+           0xc0037600, 0x21b, 0, 0, 0, 0xc0087600, 0x240, 0x00800000,
+           0x80007f00, 0x00123000, 0x00ea4fac, ARGS_LO, ARGS_HI, 0x00800000,
+           0x7f00, 0xc0017600, 0x215, 0, 0xc0087600, 0x204, 0, 0, 0, 0x100, 1,
+           1, 0, 0, 0xc0031500, 0x40, 2, 1, 5, 0xc0004600, 0x407);
+    assert_true(push.at - words <= packet->head.word_dw);
+    push = start(100300, 1, AMD_RING_PM4);
+    amd_push_packet(&push, launch(0x60af0080, 0x91, 0, 0x0429));
+    expect_words("SRD", words + 28, 10,
+                 (const uint32_t[]){0x240, 0x00800000, 0x80007f00, 0x00123000,
+                                    0x21c14fac, ARGS_LO, ARGS_HI, 0x00800000,
+                                    0x7f00, 0xc0017600},
+                 10);
+}
+
+/* What a compiler of the fifth ABI version finds behind the arguments. */
+static void
+test_hidden(void **state)
+{
+    struct amd_push push = start(110000, 1, AMD_RING_PM4);
+    const struct hcq_packet *packet = launch(0, 0, 0, 0x0408);
+    const uint8_t *hidden = (const uint8_t *)(data + 3);
+    static const uint16_t sizes[] = {256, 1, 1, 0, 0, 0};
+    static const uint32_t groups[] = {64, 2, 1};
+    uint16_t n_dims;
+
+    (void)state;
+    prog.hidden_bytes = AMD_HIDDEN_BYTES;
+    assert_int_equal(amd_packet_units(&engine, packet), 5);
+    amd_push_packet(&push, packet);
+    assert_ptr_equal(push.data, data + 40);
+    assert_memory_equal(hidden, groups, sizeof(groups));
+    assert_memory_equal(hidden + 12, sizes, sizeof(sizes));
+    memcpy(&n_dims, hidden + 64, sizeof(n_dims));
+    assert_int_equal(n_dims, 3);
+    assert_int_equal(data[35], 0xa5a5a5a5a5a5a5a5);
+}
+
+static void
+test_timestamp(void **state)
+{
+    struct amd_push push = start(90402, 1, AMD_RING_PM4);
+
+    (void)state;
+    put(&push, HCQ_OP_TIMESTAMP, 0, SIGNAL, 0, 0, 0);
+    EXPECT(&push, 0xc0064900, 0x514, 0x02000000, 0, 0, 0, 0, 0, 0xc0064900,
+           0x514, 0x60000000, 0x00c01008, 0x7f00, 0, 0, 0, GFX9_ACQUIRE);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_TIMESTAMP, 0, SIGNAL, 0, 0, 0);
+    EXPECT(&push, 0xc0064900, 0x514, 0x02000000, 0, 0, 0, 0, 0, 0xc0064900,
+           0x514, 0x60000000, 0x00c01008, 0x7f00, 0, 0, 0, GFX10_ACQUIRE);
+    push = start(120001, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_TIMESTAMP, 0, SIGNAL, 0, 0, 0);
+    assert_int_equal(push.at - words, 24);
+    /* 20 words for all dies but the first to pass over */
+    push = start(90402, 8, AMD_RING_AQL);
+    put(&push, HCQ_OP_TIMESTAMP, 0, SIGNAL, 0, 0, 0);
+    EXPECT(&push, 0xc0002300, 0x01000010, 0xc0064900, 0x514, 0x02000000, 0, 0,
+           0, 0, 0, 0xc0064900, 0x514, 0x60000000, 0x00c01008, 0x7f00, 0, 0, 0,
+           GFX9_ACQUIRE);
+}
+
+static void
+test_signal(void **state)
+{
+    struct amd_push push = start(90402, 1, AMD_RING_PM4);
+
+    (void)state;
+    put(&push, HCQ_OP_SIGNAL, 0, SIGNAL, 7, 0, 0);
+    EXPECT(&push, 0xc0064900, 0x00088514, 0x40000000, 0x00c01000, 0x7f00, 7, 0,
+           0);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_SIGNAL, 0, SIGNAL, 0x500000007, 0, 0);
+    EXPECT(&push, 0xc0064900, 0x0070f514, 0x40000000, 0x00c01000, 0x7f00, 7, 5,
+           0);
+    push = start(120001, 1, AMD_RING_PM4);
+    amd_push_finish(&push, SIGNAL, 7);
+    EXPECT(&push, 0xc0064900, 0x0070f514, 0x40000000, 0x00c01000, 0x7f00, 7, 0,
+           0);
+    push = start(90402, 8, AMD_RING_AQL);
+    put(&push, HCQ_OP_SIGNAL, 0, SIGNAL, 7, 0, 0);
+    EXPECT(&push, 0xc0002300, 0x01000008, 0xc0064900, 0x00088514, 0x40000000,
+           0x00c01000, 0x7f00, 7, 0, 0);
+}
+
+static void
+test_waits(void **state)
+{
+    struct amd_push push = start(90402, 1, AMD_RING_PM4);
+
+    (void)state;
+    put(&push, HCQ_OP_WAIT, 0, SIGNAL, 7, 0, 7);
+    EXPECT(&push, 0xc0053c00, 0x15, 0x00c01000, 0x7f00, 7, 0xffffffff, 4,
+           GFX9_BEGIN);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_WAIT, 0, SIGNAL, 0x300000007, 0, 0);
+    EXPECT(&push, 0xc0053c00, 0x15, 0x00c01004, 0x7f00, 3, 0xffffffff, 4,
+           0xc0053c00, 0x15, 0x00c01000, 0x7f00, 7, 0xffffffff, 4, GFX10_BEGIN);
+    push = start(90402, 8, AMD_RING_AQL);
+    put(&push, HCQ_OP_POLL, 0, SIGNAL, 0xff, 0x12, 0);
+    EXPECT(&push, 0xc0002300, 0x01000007, 0xc0053c00, 0x13, 0x00c01000, 0x7f00,
+           0x12, 0xff, 4, GFX9_BEGIN);
+    /* Room for both halves where the value may be patched. */
+    push = start(90402, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_WAIT, HCQ_HEAD_FIXED, SIGNAL, 7, 0, 0);
+    assert_int_equal(push.at - words, 28);
+    assert_int_equal(words[21], 0xc0051000);
+    push = start(90402, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_WAIT, HCQ_HEAD_FIXED, SIGNAL, 7ull << 32, 0, 0);
+    assert_int_equal(push.at - words, 28);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_BARRIER, 0, 0, 0, 0, 0);
+    EXPECT(&push, 0xc0004600, 0x407, GFX10_BEGIN);
+}
+
+static void
+test_writes(void **state)
+{
+    struct amd_push push = start(110000, 1, AMD_RING_PM4);
+
+    (void)state;
+    put(&push, HCQ_OP_WRITE32, 0, DST, 9, 0, 1);
+    EXPECT(&push, 0xc0033700, 0x00100500, 0x02000000, 0x7f00, 9);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_WRITE64, 0, DST, 0x800000009, 0, 0);
+    EXPECT(&push, 0xc0043700, 0x00100500, 0x02000000, 0x7f00, 9, 8);
+    push = start(90402, 8, AMD_RING_AQL);
+    put(&push, HCQ_OP_WRITE64, 0, DST, 0x800000009, 0, 0);
+    EXPECT(&push, GFX9_ACQUIRE, 0xc0002300, 0x01000006, 0xc0043700, 0x00100500,
+           0x02000000, 0x7f00, 9, 8, GFX9_ACQUIRE);
+}
+
+static void
+test_transfers(void **state)
+{
+    struct amd_push push = start(110000, 1, AMD_RING_PM4);
+
+    (void)state;
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
+    EXPECT(&push, 0xc0055000, 0xe0300000, 0x01000000, 0x7f00, 0x02000000,
+           0x7f00, 0x40001000);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, (1 << 25) + 5, 0);
+    EXPECT(&push, 0xc0055000, 0xe0300000, 0x01000000, 0x7f00, 0x02000000,
+           0x7f00, 0x42000000, 0xc0055000, 0xe0300000, 0x03000000, 0x7f00,
+           0x04000000, 0x7f00, 0x40000005);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_FILL, 0, DST, 0xdeadbeef, 7, 0);
+    EXPECT(&push, 0xc0055000, 0xc0300000, 0xdeadbeef, 0, 0x02000000, 0x7f00,
+           0x40000004, 0xc0055000, 0xe0300000, ARGS_LO, ARGS_HI, 0x02000004,
+           0x7f00, 0x40000003);
+    assert_int_equal((uint32_t)data[0], 0xdeadbeef);
+    push = start(90402, 8, AMD_RING_AQL);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
+    EXPECT(&push, GFX9_ACQUIRE, 0xc0002300, 0x01000007, 0xc0055000, 0xe0300000,
+           0x01000000, 0x7f00, 0x02000000, 0x7f00, 0x40001000, GFX9_ACQUIRE);
+    /* As many packets as a patch may need: what is left does nothing. */
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_COPY, HCQ_HEAD_FIXED, DST, SRC, 0, 0);
+    assert_int_equal(push.at - words, 7 * AMD_FIXED_COPIES);
+    assert_int_equal(words[0], 0xc0001000 | (7 * AMD_FIXED_COPIES - 2) << 16);
+}
+
+/* More than one NOP can pass over. */
+static void
+test_nothing(void **state)
+{
+    static uint32_t many[0x9000];
+    struct amd_push push = start(110000, 1, AMD_RING_PM4);
+    uint32_t n, at;
+
+    (void)state;
+    for (n = 0x3ffe; n <= 0x8003; n += n < 0x4004 ? 1 : 0xffd) {
+        push.at = many;
+        amd_pm4_nothing(&push, n);
+        assert_int_equal(push.at - many, n);
+        for (at = 0; at < n; at += (many[at] >> 16 & 0x3fff) + 2)
+            assert_int_equal(many[at] & 0xc000ffff, 0xc0001000);
+        assert_int_equal(at, n);
+    }
+}
+
+/* ---- copy queues ------------------------------------------------------------------ */
+
+static void
+test_sdma(void **state)
+{
+    struct amd_push push = start(90402, 1, AMD_RING_SDMA);
+
+    (void)state;
+    put(&push, HCQ_OP_WAIT, 0, SIGNAL, 6, 0, 6);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
+    put(&push, HCQ_OP_TIMESTAMP, 0, SIGNAL, 0, 0, 0);
+    amd_push_finish(&push, SIGNAL, 7);
+    assert_int_equal((push.at - words) % 8, 0);
+    push.at = words + 31;
+    EXPECT(&push, 0xd0000008, 0x00c01000, 0x7f00, 6, 0xffffffff, 0x0fff0004,
+           0x00000008, 0, 0x80000000, 0, 0, 0, 0, 0x00000001, 0x00000fff, 0,
+           0x01000000, 0x7f00, 0x02000000, 0x7f00, 0x0000020d, 0x00c01008,
+           0x7f00, 0x00000005, 0x00c01000, 0x7f00, 7, 0x00000005, 0x00c01004,
+           0x7f00, 0);
+    push = start(110000, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_WAIT, 0, SIGNAL, 6, 0, 6);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
+    put(&push, HCQ_OP_TIMESTAMP, 0, SIGNAL, 0, 0, 0);
+    put(&push, HCQ_OP_SIGNAL, 0, SIGNAL, 7, 0, 0);
+    EXPECT(&push, 0xd0000008, 0x00c01000, 0x7f00, 6, 0xffffffff, 0x0fff0004,
+           0x00000008, 0, 0x80000000, 0, 0, 0, 0x00000111, 0, 0xc3c00000, 0, 0,
+           0, 0x00000001, 0x00000fff, 0, 0x01000000, 0x7f00, 0x02000000, 0x7f00,
+           0x0000020d, 0x00c01008, 0x7f00, 0x00000111, 0, 0x80400000, 0, 0,
+           0x00030005, 0x00c01000, 0x7f00, 7, 0x00030005, 0x00c01004, 0x7f00,
+           0);
+    push = start(120001, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
+    EXPECT(&push, 0, 0x00000001, 0x00000fff, 0, 0x01000000, 0x7f00, 0x02000000,
+           0x7f00);
+}
+
+static void
+test_sdma_limits(void **state)
+{
+    struct amd_push push = start(90402, 1, AMD_RING_SDMA);
+    uint32_t max;
+
+    (void)state;
+    max = device.gen->sdma_max_bytes;
+    assert_true(max <= 0x400000 && max % 4096 == 0);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, max + 1, 0);
+    EXPECT(&push, 0, 1, max - 1, 0, 0x01000000, 0x7f00, 0x02000000, 0x7f00, 1,
+           0, 0, 0x01000000 + max, 0x7f00, 0x02000000 + max, 0x7f00);
+    push = start(110000, 1, AMD_RING_SDMA);
+    max = device.gen->sdma_max_bytes;
+    assert_true(max <= 0x40000000 && max % 4096 == 0);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, max + 1, 0);
+    EXPECT(&push, 0, 1, max - 1, 0, 0x01000000, 0x7f00, 0x02000000, 0x7f00, 1,
+           0, 0, 0x01000000 + max, 0x7f00, 0x02000000 + max, 0x7f00);
+    push = start(110000, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_FILL, 0, DST, 0xdeadbeef, 0x1003, 0);
+    EXPECT(&push, 0, 0x8000000b, 0x02000000, 0x7f00, 0xdeadbeef, 0xfff, 1, 2, 0,
+           ARGS_LO, ARGS_HI, 0x02001000, 0x7f00);
+    push = start(110000, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_WRITE64, 0, DST, 0x800000009, 0, 0);
+    EXPECT(&push, 0, 2, 0x02000000, 0x7f00, 1, 9, 8);
+    push = start(90402, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_POLL, 0, SIGNAL, 0xff, 0x12, 0);
+    EXPECT(&push, 0xb0000008, 0x00c01000, 0x7f00, 0x12, 0xff, 0x0fff0004, 8, 0,
+           0x80000000, 0, 0, 0);
+    push = start(90402, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_BARRIER, 0, 0, 0, 0, 0);
+    EXPECT(&push, 5, 0x00c02010, 0x7f00, 1, 0xb0000008, 0x00c02010, 0x7f00, 1,
+           0xffffffff, 0x0fff0004, 5, 0x00c02010, 0x7f00, 0, 0xb0000008,
+           0x00c02010, 0x7f00, 0, 0xffffffff, 0x0fff0004, 8, 0, 0x80000000, 0,
+           0, 0);
+}
+
+/* ---- slots ----------------------------------------------------------------------- */
+
+#define WORDS_LO ((uint32_t)(uintptr_t)words)
+#define WORDS_HI ((uint32_t)((uintptr_t)words >> 32))
+
+static void
+test_slots(void **state)
+{
+    struct amd_push push = start(110000, 1, AMD_RING_PM4);
+
+    (void)state;
+    push.slot = 9; /* the ring has 8 */
+    amd_push_begin(&push);
+    amd_push_end(&push);
+    amd_push_end(&push); /* nothing more */
+    assert_int_equal(push.slot, 10);
+    expect_words(
+        "PM4", slots + 4, 4,
+        (const uint32_t[]){0xc0023f00, WORDS_LO, WORDS_HI, 15 | 1u << 23}, 4);
+    push = start(110000, 1, AMD_RING_SDMA);
+    amd_push_begin(&push);
+    amd_push_end(&push);
+    assert_int_equal(push.at - words, 16);
+    expect_words("SDMA", slots, 8,
+                 (const uint32_t[]){0, 0, 4, WORDS_LO, WORDS_HI, 16, 0, 0}, 8);
+}
+
+/* A launch between two buffers. src: BRINGUP.md 6, pm4.csv */
+static void
+test_aql(void **state)
+{
+    struct amd_push push = start(90402, 8, AMD_RING_AQL);
+    const struct hcq_packet *packet = launch(0x00af0040, 0x84, 1, 0x0008);
+
+    (void)state;
+    assert_int_equal(amd_packet_slots(&engine, packet), 2);
+    amd_push_begin(&push);
+    amd_push_packet(&push, packet);
+    amd_push_finish(&push, SIGNAL, 7);
+    assert_int_equal(push.slot, 3);
+    expect_words("buffer", slots, 16,
+                 (const uint32_t[]){0x00011500, 0xc0023f00, WORDS_LO, WORDS_HI,
+                                    14 | 1u << 23, 10, 0, 0, 0, 0, 0, 0, 0, 0,
+                                    0, 0},
+                 16);
+    expect_words("launch", slots + 16, 16,
+                 (const uint32_t[]){0x00031502, 0x00010100, 1, 64 * 256, 2, 1,
+                                    272, 1024, 0x00100000, 0x7f00, ARGS_LO,
+                                    ARGS_HI, 0, 0, 0, 0},
+                 16);
+    expect_words("buffer", slots + 32, 6,
+                 (const uint32_t[]){0x00011500, 0xc0023f00, WORDS_LO + 56,
+                                    WORDS_HI, 10 | 1u << 23, 10},
+                 6);
+    /* Two launches with nothing between them. */
+    push = start(90402, 8, AMD_RING_AQL);
+    amd_push_packet(&push, packet);
+    amd_push_packet(&push, packet);
+    assert_int_equal(push.slot, 2);
+    assert_ptr_equal(push.at, words);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_begin),       cmocka_unit_test(test_exec_gfx942),
+        cmocka_unit_test(test_exec_gfx11),  cmocka_unit_test(test_exec_srd),
+        cmocka_unit_test(test_hidden),      cmocka_unit_test(test_timestamp),
+        cmocka_unit_test(test_signal),      cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_writes),      cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_nothing),     cmocka_unit_test(test_sdma),
+        cmocka_unit_test(test_sdma_limits), cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_aql),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
