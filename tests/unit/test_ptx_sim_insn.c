@@ -510,7 +510,7 @@ H(tf32_rn, f32(a) != f32(a) ? 0x7fffffff
 
 /* An instruction, what registers it takes: result:sources, h 16 bits, w 32,
  * d 64, p a predicate; small letters hold integers, capitals floats (H F16, B
- * BF16, X a pair of F16, Y of BF16, W F32, D F64, 4 and 5 8-bit floats), s
+ * BF16, Z a pair of F16, Y of BF16, W F32, D F64, 4 and 5 8-bit floats), s
  * numbers small enough to count bits. "|" in the text: p1 is the second
  * result. */
 struct row {
@@ -584,9 +584,9 @@ static const struct row rows[] = {
     {"fma.rn.relu.f16", "h:HHH", h_fmah_relu}, {"min.f16", "h:HH", h_minh},
     {"max.NaN.f16", "h:HH", h_maxh_nan}, {"neg.f16", "h:H", h_negh},
     {"abs.f16", "h:H", h_absh}, {"ex2.approx.f16", "h:H", h_ex2h},
-    {"tanh.approx.f16", "h:H", h_tanhh}, {"add.rn.f16x2", "w:XX", h_addh2},
-    {"mul.f16x2", "w:XX", h_mulh2}, {"fma.rn.f16x2", "w:XXX", h_fmah2},
-    {"min.f16x2", "w:XX", h_minh2}, {"neg.f16x2", "w:X", h_negh2},
+    {"tanh.approx.f16", "h:H", h_tanhh}, {"add.rn.f16x2", "w:ZZ", h_addh2},
+    {"mul.f16x2", "w:ZZ", h_mulh2}, {"fma.rn.f16x2", "w:ZZZ", h_fmah2},
+    {"min.f16x2", "w:ZZ", h_minh2}, {"neg.f16x2", "w:Z", h_negh2},
     {"add.rn.bf16", "h:BB", h_addb}, {"mul.rn.bf16", "h:BB", h_mulb},
     {"fma.rn.bf16", "h:BBB", h_fmab}, {"max.bf16", "h:BB", h_maxb},
     {"ex2.approx.ftz.bf16", "h:B", h_ex2b}, {"add.bf16x2", "w:YY", h_addb2},
@@ -640,7 +640,7 @@ static const struct row rows[] = {
     {"cvt.rn.relu.bf16x2.f32", "w:WW", h_b2_relu},
     {"cvt.rn.satfinite.e4m3x2.f32", "h:WW", h_e4m3},
     {"cvt.rn.satfinite.e5m2x2.f32", "h:WW", h_e5m2},
-    {"cvt.rn.satfinite.e4m3x2.f16x2", "h:X", h_e4m3_h2},
+    {"cvt.rn.satfinite.e4m3x2.f16x2", "h:Z", h_e4m3_h2},
     {"cvt.rn.f16x2.e4m3x2", "w:4", h_h2_e4m3},
     {"cvt.rn.f16x2.e5m2x2", "w:5", h_h2_e5m2},
     {"cvt.rna.tf32.f32", "w:W", h_tf32_rna},
@@ -721,7 +721,7 @@ value(char kind)
     case 'D':
         return next() % 4 ? floating(64, 52)
                           : of64((double)f32(floating(32, 23)));
-    case 'X':
+    case 'Z':
         return floating(16, 10) << 16 | floating(16, 10);
     case 'Y':
         return floating(16, 7) << 16 | floating(16, 7);
@@ -736,7 +736,7 @@ static const char *
 class_of(char kind)
 {
     return strchr("hHB45", kind)   ? "h"
-           : strchr("wsWXY", kind) ? "r"
+           : strchr("wsWZY", kind) ? "r"
            : strchr("dD", kind)    ? "rd"
                                    : "p";
 }
