@@ -17,7 +17,7 @@
 #define RING_MAX_BYTES     (2u << 20) /* one indirect buffer holds 4 MiB - 4 */
 
 /* Of the channel's own ring: a launch on an AQL queue takes two slots. */
-#define AQL_RING_BYTES  (1u << 20)
+#define AQL_RING_BYTES  (4u << 20)
 #define RING_SLOT_BYTES (1u << 16)
 
 /* In a signal's memory, behind value and timestamp. */
