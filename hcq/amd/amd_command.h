@@ -153,12 +153,20 @@ amd_priv_of(struct amd_queue *queue)
     return queue->priv;
 }
 
+/* Slots of the channel's ring: a submission takes less than that. */
+uint64_t amd_queue_slots(const struct amd_queue *queue);
+
 /* Room for n_dw words, n_units of data and n_slots, waiting for the device if
  * need be. *out_push is where they go. */
 BELL_MUST_CHECK bell_status amd_queue_room(struct amd_queue *queue,
                                            uint64_t n_dw, uint64_t n_units,
                                            uint64_t n_slots,
                                            struct amd_push *out_push);
+/* Puts more slots into the ring than it has, as the card takes them: waits for
+ * all that was submitted before, and for the last slots to fit. */
+BELL_MUST_CHECK bell_status amd_queue_pour(struct amd_queue *queue,
+                                           const uint32_t *slots,
+                                           uint64_t n_slots);
 /* Notes a submission whose slots are in the ring, and rings. `start` is its
  * place in the push ring. Of a fresh stream, the packets. */
 void amd_queue_commit(struct amd_queue *queue, uint64_t value,

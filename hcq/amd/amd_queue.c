@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/thread.h"
 #include "hcq/amd/amd_command.h"
 
 #define RING_DEFAULT_BYTES (1u << 20)
@@ -19,6 +20,9 @@
 /* Of the channel's own ring: a launch on an AQL queue takes two slots. */
 #define AQL_RING_BYTES  (4u << 20)
 #define RING_SLOT_BYTES (1u << 16)
+
+/* How often a thread that spins looks for faults. */
+#define LOOK_NS 1000000ull
 
 /* In a signal's memory, behind value and timestamp. */
 #define IDLE_WORD_OFFSET 16u
@@ -44,12 +48,25 @@ retire(struct amd_queue *queue)
     return true;
 }
 
-static uint64_t
-ring_slots(const struct amd_queue *queue)
+uint64_t
+amd_queue_slots(const struct amd_queue *queue)
 {
     const struct amd_queue_priv *priv = queue->priv;
 
     return queue->channel.ring_bytes / 4 / priv->engine.slot_dw;
+}
+
+/* A slot's size as the channel counts. */
+static uint32_t
+queue_units(const struct amd_queue *queue)
+{
+    static const uint8_t units[] = {
+        [AMD_RING_PM4] = 4,
+        [AMD_RING_AQL] = 1,
+        [AMD_RING_SDMA] = 32,
+    };
+
+    return units[queue->channel.kind];
 }
 
 /* Whether n_slots fit in the channel's ring, with one left, and one more
@@ -61,7 +78,8 @@ has_slots(const struct amd_queue *queue, uint64_t n_slots)
     uint64_t last =
         atomic_load_explicit(&priv->history.last_value, memory_order_relaxed);
 
-    return n_slots < ring_slots(queue) - (priv->slot_put - priv->slot_tail) &&
+    return n_slots <
+               amd_queue_slots(queue) - (priv->slot_put - priv->slot_tail) &&
            last - priv->retired < HCQ_HISTORY_RECORDS;
 }
 
@@ -75,14 +93,14 @@ wait_for_room(struct amd_queue *queue, uint64_t n_slots, uint64_t size_bytes)
     if (has_slots(queue, n_slots))
         value =
             mem_ring_wait_value(&queue->push_ring, size_bytes, AMD_UNIT_BYTES);
-    if (value == 0 || n_slots >= ring_slots(queue))
+    if (value == 0 || n_slots >= amd_queue_slots(queue))
         return bell_fail(BELL_E_INVALID,
                          "%s: %llu bytes and %llu packets are larger than the "
                          "ring, which takes %llu and %llu",
                          queue->base.name, (unsigned long long)size_bytes,
                          (unsigned long long)n_slots,
                          (unsigned long long)queue->push_ring.size_bytes,
-                         (unsigned long long)ring_slots(queue) - 1);
+                         (unsigned long long)amd_queue_slots(queue) - 1);
     status = hcq_signal_wait(queue->base.timeline, value,
                              queue->base.submit_timeout_ns);
     if (status == BELL_E_TIMEOUT)
@@ -114,9 +132,63 @@ amd_queue_room(struct amd_queue *queue, uint64_t n_dw, uint64_t n_units,
         .data = push + offset + data_at,
         .slots = queue->channel.ring,
         .slot = priv->slot_put,
-        .slot_mask = ring_slots(queue) - 1,
+        .slot_mask = amd_queue_slots(queue) - 1,
     };
     return BELL_OK;
+}
+
+/* Slots that the card has taken can be written anew, whatever becomes of the
+ * submission that they belong to. */
+static bell_status
+wait_for_slot(struct amd_queue *queue)
+{
+    struct hcq_device *dev = queue->base.dev;
+    uint64_t start_ns, spun_ns = 0, look_ns = 0;
+
+    if (amd_channel_room(&queue->channel) >= queue_units(queue))
+        return BELL_OK;
+    amd_channel_ring(&queue->channel);
+    start_ns = time_now_ns();
+    while (amd_channel_room(&queue->channel) < queue_units(queue)) {
+        hcq_spin(spun_ns);
+        spun_ns = time_now_ns() - start_ns;
+        if (spun_ns < look_ns)
+            continue;
+        look_ns = spun_ns + LOOK_NS;
+        amd_check_faults(amd_device_of(dev));
+        if (hcq_device_is_lost(dev))
+            return hcq_lost_report(dev);
+        if (spun_ns > queue->base.submit_timeout_ns)
+            return hcq_timeout_report(dev, "room for a long stream");
+    }
+    return BELL_OK;
+}
+
+bell_status
+amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
+{
+    struct amd_queue_priv *priv = amd_priv_of(queue);
+    uint32_t slot_dw = priv->engine.slot_dw;
+    uint64_t n_ring = amd_queue_slots(queue), index, i;
+    bell_status status;
+
+    BELL_TRY(hcq_signal_wait(
+        queue->base.timeline,
+        atomic_load_explicit(&priv->history.last_value, memory_order_relaxed),
+        queue->base.submit_timeout_ns));
+    retire(queue);
+    status = wait_for_slot(queue);
+    for (i = 0; i < n_slots && status == BELL_OK; i++) {
+        index = priv->slot_put++ & (n_ring - 1);
+        amd_slot_write(&priv->engine, queue->channel.ring + index * slot_dw,
+                       slots + i * slot_dw);
+        queue->channel.put = priv->slot_put * queue_units(queue);
+        status = wait_for_slot(queue);
+    }
+    amd_channel_ring(&queue->channel);
+    priv->slot_tail = priv->slot_put - n_ring +
+                      amd_channel_room(&queue->channel) / queue_units(queue);
+    return status;
 }
 
 /* ---- submission ------------------------------------------------------------------ */
@@ -125,10 +197,6 @@ void
 amd_queue_commit(struct amd_queue *queue, uint64_t value, const uint32_t *start,
                  const struct amd_push *push, struct hcq_stream *stream)
 {
-    static const uint8_t units[] = {/* of put, in a slot */
-                                    [AMD_RING_PM4] = 4,
-                                    [AMD_RING_AQL] = 1,
-                                    [AMD_RING_SDMA] = 32};
     struct amd_queue_priv *priv = amd_priv_of(queue);
     const struct hcq_cs *cs = &queue->base.cs;
     uint64_t offset =
@@ -138,7 +206,7 @@ amd_queue_commit(struct amd_queue *queue, uint64_t value, const uint32_t *start,
     hcq_history_note(&priv->history, value, offset, cs->words,
                      stream ? 0 : cs->n_dw, stream, push->slot);
     mem_ring_fence(&queue->push_ring, value);
-    queue->channel.put = push->slot * units[queue->channel.kind];
+    queue->channel.put = push->slot * queue_units(queue);
     amd_channel_ring(&queue->channel);
 }
 

@@ -286,17 +286,20 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
     struct amd_queue *queue = queue_of(base);
     const struct amd_engine *engine = &amd_priv_of(queue)->engine;
     struct amd_push push;
-    uint32_t i, *start;
+    uint32_t n_slots = stream->n_slots, i, *start;
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
         return refuse_group(base);
     if (__builtin_expect(stream->scratch_epoch != engine->dev->scratch.epoch,
                          0))
         BELL_TRY(renew(base));
-    BELL_TRY(
-        amd_queue_room(queue, AMD_FINISH_DW, 0, stream->n_slots + 1ull, &push));
+    if (__builtin_expect(stream->n_slots >= amd_queue_slots(queue) - 1, 0)) {
+        BELL_TRY(amd_queue_pour(queue, stream->slots, stream->n_slots));
+        n_slots = 0;
+    }
+    BELL_TRY(amd_queue_room(queue, AMD_FINISH_DW, 0, n_slots + 1ull, &push));
     start = push.at;
-    for (i = 0; i < stream->n_slots; i++) {
+    for (i = 0; i < n_slots; i++) {
         uint64_t index = push.slot++ & push.slot_mask;
 
         amd_slot_write(engine, push.slots + index * engine->slot_dw,
