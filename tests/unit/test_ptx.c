@@ -382,7 +382,7 @@ check_kernel(const struct lk_case *c, const int64_t *d, bool no_opts)
     struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
     struct lower_target target;
     struct lower_program p;
-    char err[256] = "", *text;
+    char err[256] = "", *text = NULL;
     struct lk k;
 
     assert_int_equal(render_ptx_lower_target(&ptx_check_target, &target),

@@ -195,7 +195,7 @@ check_row(const struct row *r, uint64_t *rng)
     struct lower_program p;
     struct p_buf bufs[4];
     struct uop_graph g;
-    char *text;
+    char *text = NULL;
     uint32_t i;
 
     uop_graph_init(&g);
