@@ -17,8 +17,9 @@
 #define RING_MIN_BYTES     4096u
 #define RING_MAX_BYTES     (2u << 20) /* one indirect buffer holds 4 MiB - 4 */
 
-/* Of the channel's own ring: a launch on an AQL queue takes two slots. */
-#define AQL_RING_BYTES  (4u << 20)
+/* Of the channel's own ring: a launch on an AQL queue takes up to two slots, and
+ * streams that have more than the ring go through it in parts. */
+#define AQL_RING_BYTES  (1u << 20)
 #define RING_SLOT_BYTES (1u << 16)
 
 /* How often a thread that spins looks for faults. */
