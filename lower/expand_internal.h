@@ -28,12 +28,25 @@ struct expand_inst {
 struct expand_stage {
     const struct uop *load;
     uint64_t ranges;          /* that it varies with in a tile */
+    uint32_t range;           /* along which neighbours lie in the buffer */
+    int64_t size;             /* elements of a tile, with padding */
     const struct uop *memory; /* the array, behind the copy's BARRIER */
+    const struct uop *half;   /* where in it the present tile begins */
     uint32_t n_dims;
     struct {
         uint32_t range;
         int64_t stride;        /* elements */
     } dims[KERNEL_MAX_RANGES]; /* the fastest last */
+};
+
+/* A STORE to LOCAL memory, made or to be made. */
+struct expand_store {
+    const struct uop *memory, *index, *value, *gate, *made;
+};
+
+struct expand_stores {
+    struct expand_store *v;
+    uint32_t n;
 };
 
 struct expand_effect {
@@ -48,7 +61,9 @@ struct expand {
     uint64_t globals, threads, staged;
     struct expand_stage *stages;
     uint32_t n_stages;
-    uint64_t n_stage_stores;
+    int32_t tile_loop;                /* range of the loop over tiles, or -1 */
+    uint32_t n_buffers;               /* tiles of an operand at once */
+    struct expand_stores first, next; /* of the first tile, of the next */
     const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
     uint32_t digit[KERNEL_MAX_RANGES];         /* copy being made, by range */
     struct expand_inst *inst;                  /* by place in k->nodes */
@@ -123,6 +138,10 @@ const struct uop *expand_staged_value(struct expand *e,
 /* The same as expand_group, by matrix instructions (expand_matrix.c). */
 BELL_MUST_CHECK bell_status
 expand_matrix_group(struct expand *e, const struct kernel_group *group);
+
+/* The END of the loop over tiles, whose body has the effects. */
+const struct uop *expand_end_tile(struct expand *e, const struct uop *range,
+                                  const struct uop *const *effects, uint32_t n);
 
 /* Does the reduction over `bound` read operands from LOCAL memory? */
 bool expand_has_tile(const struct expand *e, uint64_t bound);

@@ -163,12 +163,11 @@ close_loops(struct expand *e, uint64_t set, const struct uop **src,
     for (set &= e->loops; set;) {
         uint32_t range = 63u - (uint32_t)__builtin_clzll(set);
         if (waits && !(e->staged >> range & 1)) {
-            src[1] = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src + 1,
-                             n_effects);
-            n_effects = 1;
+            end = expand_end_tile(e, e->base[range], src + 1, n_effects);
             waits = false;
+        } else {
+            end = make_end(e, range, src, n_effects);
         }
-        end = make_end(e, range, src, n_effects);
         src[1] = end;
         n_effects = 1;
         set &= ~((uint64_t)1 << range);
@@ -181,7 +180,7 @@ expand_close_loops(struct expand *e, const struct kernel_group *group,
                    const struct uop **src, uint32_t n_effects)
 {
     if (expand_has_tile(e, group->bound) &&
-        !(group->bound & e->loops & ~e->staged))
+        (e->n_buffers > 1 || !(group->bound & e->loops & ~e->staged)))
         expand_end_with_barrier(e, group->context);
     return close_loops(e, group->bound, src, n_effects);
 }

@@ -146,7 +146,7 @@ part_index(const struct matrix *m, const struct expand_stage *s,
            enum uop_wmma_operand operand, uint32_t i)
 {
     struct expand *e = m->e;
-    const struct uop *index = num(e, 0), *v;
+    const struct uop *index = s->half, *v;
     bool whole = operand == UOP_WMMA_B &&
                  stride_of(s, m->col) == 2 * stride_of(s, m->pair);
     uint32_t j;

@@ -9,6 +9,15 @@
  *       loops inside the tile: operands come from LOCAL memory
  *       BARRIER
  *
+ * or, where there is room for two of each tile, so that loads and work overlap:
+ *
+ *   the first tiles are loaded and stored
+ *   loop over tiles
+ *       BARRIER
+ *       the next tiles are loaded, and stored where that needs no registers
+ *       loops inside the tile
+ *       what is left of the next tiles is stored
+ *
  * An operand is a LOAD that varies with the tile's steps and not with all
  * threads. Its tile is an array over the ranges that it varies with inside a
  * work-group: those of the reduction first (slowest), then the others in nest
@@ -276,85 +285,130 @@ array_index(struct expand *e, const struct copy *c)
     return index;
 }
 
-/* The operand's LOAD for the present values. */
+/* The operand's LOAD for the present values, where `gate` (NULL: everywhere)
+ * holds. */
 static bell_status
-copy_load(struct expand *e, const struct copy *c, const struct uop **out)
+copy_load(struct expand *e, const struct copy *c, const struct uop *gate,
+          const struct uop **out)
 {
     const struct kernel *k = e->k;
     const struct uop *u = c->stage->load, *src[4], *roots[3];
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
     uint32_t i, n = u->n_src - 1;
     uint16_t lanes = (uint16_t)c->lanes;
 
     for (i = 0; i < n; i++)
         roots[i] = u->src[1 + i];
     BELL_TRY(uop_substitute(e->g, roots, n, k->ranges, c->value, k->n_ranges));
+    if (n > 2 && gate)
+        gate = uop_alu2(e->g, UOP_AND, roots[2], gate);
+    else if (n > 2)
+        gate = roots[2];
     src[0] = u->src[0];
     src[1] = roots[0];
-    if (n > 2) {
-        src[2] = expand_broadcast(e, roots[1], lanes);
-        src[3] = roots[2];
-    }
-    *out = uop_make(e->g, UOP_LOAD, (enum uop_dtype)u->dtype, lanes, no_arg,
-                    src, n > 2 ? 4 : 2);
+    src[2] = n > 2 ? roots[1] : uop_const_int(e->g, dtype, 0);
+    src[2] = expand_broadcast(e, src[2], lanes);
+    src[3] = gate;
+    *out = uop_make(e->g, UOP_LOAD, dtype, lanes, no_arg, src, gate ? 4 : 2);
     return BELL_OK;
 }
 
-/* Stores what was loaded, at once where it stays side by side. *out_stores
- * get one STORE or one for each lane. */
-static uint32_t
-copy_store(struct expand *e, const struct copy *c, const struct uop *memory,
-           const struct uop *value, const struct uop *gate,
-           const struct uop **out_stores)
+/* Does what is loaded at once lie side by side in the array? */
+static bool
+lies_as_loaded(const struct copy *c)
 {
-    int64_t stride = c->stage->dims[c->order[0]].stride;
-    const struct uop *index = array_index(e, c), *src[4];
-    uint32_t i, n = stride == 1 ? 1 : c->lanes;
-
-    src[0] = memory;
-    src[3] = gate;
-    for (i = 0; i < n; i++) {
-        union uop_arg lane = {.i = i};
-        src[1] = op_num(e, UOP_ADD, index, (int64_t)i * stride);
-        src[2] = value;
-        if (n > 1)
-            src[2] = uop_make(e->g, UOP_LANE, (enum uop_dtype)value->dtype, 1,
-                              lane, &value, 1);
-        out_stores[i] =
-            uop_make(e->g, UOP_STORE, UOP_VOID, 1, no_arg, src, gate ? 4 : 3);
-    }
-    return n;
+    return c->lanes == 1 || c->stage->dims[c->order[0]].stride == 1;
 }
 
-/* Copies one operand's tile; the STOREs go to stores[*n] on. */
-static bell_status
-copy_operand(struct expand *e, struct expand_stage *s,
-             const struct uop **stores, uint32_t *n)
+/* Adds the STOREs of what was loaded, at once or lane by lane. */
+static void
+copy_store(struct expand *e, const struct copy *c, const struct uop *index,
+           const struct uop *value, const struct uop *gate,
+           struct expand_stores *stores)
 {
-    const struct uop *u = s->load, *value = NULL, *gate = NULL;
-    uint32_t range = 0, step, steps;
-    int64_t pad = ACCESS_BYTES / uop_dtype_infos[u->dtype].size_bytes;
-    bool along;
+    int64_t stride = c->stage->dims[c->order[0]].stride;
+    uint32_t i, n = lies_as_loaded(c) ? 1 : c->lanes;
+
+    for (i = 0; i < n; i++) {
+        struct expand_store *store = &stores->v[stores->n++];
+        union uop_arg lane = {.i = i};
+        memset(store, 0, sizeof(*store));
+        store->memory = c->stage->memory;
+        store->index = op_num(e, UOP_ADD, index, (int64_t)i * stride);
+        store->gate = gate;
+        store->value = value;
+        if (n > 1)
+            store->value =
+                uop_make(e->g, UOP_LANE, (enum uop_dtype)value->dtype, 1, lane,
+                         &value, 1);
+    }
+}
+
+static const struct uop *
+make_store(struct expand *e, const struct expand_store *store,
+           const struct uop *memory)
+{
+    const struct uop *src[4] = {memory, store->index, store->value,
+                                store->gate};
+
+    return uop_make(e->g, UOP_STORE, UOP_VOID, 1, no_arg, src,
+                    store->gate ? 4 : 3);
+}
+
+/* Which of the tiles is copied. */
+struct turn {
+    const struct uop *tile, *gate; /* NULL: any, always */
+};
+
+/* Half of the array where the tile lies. */
+static const struct uop *
+half_of(struct expand *e, const struct expand_stage *s, const struct uop *tile)
+{
+    if (e->n_buffers == 1)
+        return num(e, 0);
+    return op_num(e, UOP_MUL, op_num(e, UOP_FLOORMOD, tile, 2), s->size);
+}
+
+/* Copies one operand's tile. */
+static bell_status
+copy_operand(struct expand *e, const struct expand_stage *s,
+             const struct turn *turn, struct expand_stores *stores)
+{
+    const struct uop *value = NULL, *gate = NULL, *index;
+    uint32_t step, steps;
     struct copy c;
 
-    s->ranges = tile_ranges(e, kernel_deps(e->k, u));
-    if (!contiguous_range(e, s, &range))
-        range = 63u - (uint32_t)__builtin_clzll(s->ranges);
-    along = e->k->reduce_ranges >> range & 1;
-    if (!along && !e->k->matrix.on)
-        pad = 0; /* copied as it lies, and read in the same direction */
-    s->memory =
-        expand_local(e, (enum uop_dtype)u->dtype,
-                     (uint64_t)lay_out(e, s, along && e->k->matrix.on, pad));
-    plan_copy(e, s, range, &c);
+    plan_copy(e, s, s->range, &c);
     steps = c.n_log2 > c.tid_log2 ? 1u << (c.n_log2 - c.tid_log2) : 1;
     if (c.n_log2 < c.tid_log2)
         gate = op_num(e, UOP_CMPLT, e->tid, (int64_t)1 << c.n_log2);
     for (step = 0; step < steps; step++) {
         set_values(e, &c, step);
-        BELL_TRY(copy_load(e, &c, &value));
-        *n += copy_store(e, &c, s->memory, value, gate, stores + *n);
+        if (turn->tile)
+            c.value[e->tile_loop] = turn->tile;
+        BELL_TRY(copy_load(e, &c, turn->gate, &value));
+        index = array_index(e, &c);
+        if (turn->tile)
+            index = uop_alu2(e->g, UOP_ADD, index, half_of(e, s, turn->tile));
+        copy_store(e, &c, index, value, gate, stores);
     }
     return BELL_OK;
+}
+
+/* Where an operand's tile lies, and how it is copied. */
+static void
+place_operand(struct expand *e, struct expand_stage *s)
+{
+    int64_t each = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
+    bool along, matrix = e->k->matrix.on;
+
+    s->ranges = tile_ranges(e, kernel_deps(e->k, s->load));
+    if (!contiguous_range(e, s, &s->range))
+        s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
+    along = e->k->reduce_ranges >> s->range & 1;
+    /* nothing between rows that are copied as they lie, and read so too */
+    s->size = lay_out(e, s, along && matrix, along || matrix ? each : 0);
+    s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
 }
 
 /* STOREs of an operand, at most. */
@@ -368,25 +422,50 @@ count_stores(const struct expand *e, uint32_t pos)
     return n / e->k->n_threads + ACCESS_BYTES;
 }
 
+/* The loop over tiles, if it is one loop. */
+static int32_t
+find_tile_loop(const struct expand *e)
+{
+    const struct kernel *k = e->k;
+    uint64_t loops = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_groups; i++) {
+        if (k->groups[i].bound & e->staged)
+            loops |= k->groups[i].bound & e->loops & ~e->staged;
+    }
+    return loops && !(loops & (loops - 1)) ? __builtin_ctzll(loops) : -1;
+}
+
 static bell_status
-find_operands(struct expand *e, uint64_t *out_n_stores)
+find_operands(struct expand *e)
 {
     struct kernel *k = e->k;
+    uint64_t n_stores = 0, bytes = 0;
     uint32_t i, n = 0;
 
-    *out_n_stores = 0;
     for (i = 0; i < k->n_nodes; i++)
         n += is_operand(e, i);
     e->stages = arena_calloc(&k->mem, n + 1, sizeof(*e->stages));
     if (!e->stages)
         return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
     for (i = 0; i < k->n_nodes; i++) {
+        struct expand_stage *s = &e->stages[e->n_stages];
         if (!is_operand(e, i))
             continue;
-        e->stages[e->n_stages++].load = k->nodes[i];
-        e->inst[i].stage = e->n_stages;
-        *out_n_stores += count_stores(e, i);
+        s->load = k->nodes[i];
+        place_operand(e, s);
+        e->inst[i].stage = ++e->n_stages;
+        n_stores += count_stores(e, i);
+        bytes += (uint64_t)s->size * uop_dtype_infos[s->load->dtype].size_bytes;
     }
+    e->tile_loop = find_tile_loop(e);
+    e->n_buffers =
+        e->tile_loop >= 0 && bytes * 2 <= k->target->max_shared_bytes ? 2 : 1;
+    e->first.v = arena_alloc(&k->mem, n_stores * sizeof(*e->first.v));
+    e->next.v = arena_alloc(&k->mem, n_stores * sizeof(*e->next.v));
+    if (n && (!e->first.v || !e->next.v))
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
     return BELL_OK;
 }
 
@@ -401,36 +480,114 @@ expand_find_stages(struct expand *e)
         if (k->staged >> uop_range_id(k->ranges[r]) & 1)
             e->staged |= (uint64_t)1 << r;
     }
-    if (!e->staged || !e->tid)
-        return BELL_OK;
-    return find_operands(e, &e->n_stage_stores);
+    return e->staged && e->tid ? find_operands(e) : BELL_OK;
+}
+
+/* The BARRIER behind the first STOREs; in the loop over tiles, where there are
+ * two of each. */
+static bell_status
+first_barrier(struct expand *e, const struct uop **out)
+{
+    const struct uop **src;
+    uint32_t i, n = e->first.n;
+
+    src = arena_alloc(&e->k->mem, (n + 1) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+                         e->k->n_nodes);
+    for (i = 0; i < n; i++)
+        src[i] = make_store(e, &e->first.v[i], e->first.v[i].memory);
+    if (e->n_buffers > 1)
+        src[n++] = e->base[e->tile_loop];
+    *out = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
+    return BELL_OK;
+}
+
+/* The next tile's copies: what lies as it was loaded is stored at once. */
+static bell_status
+copy_next(struct expand *e)
+{
+    int64_t n_tiles = e->k->sizes[e->tile_loop];
+    struct turn next;
+    uint32_t i;
+
+    next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], 1);
+    next.gate = op_num(e, UOP_CMPLT, next.tile, n_tiles);
+    for (i = 0; i < e->n_stages; i++)
+        BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
+    for (i = 0; i < e->next.n; i++) {
+        struct expand_store *store = &e->next.v[i];
+        if (store->value->op != UOP_LANE)
+            store->made = make_store(e, store, store->memory);
+    }
+    return BELL_OK;
 }
 
 bell_status
 expand_copy_stages(struct expand *e)
 {
-    const struct uop **stores, *src[2];
-    uint32_t i, n = 0;
+    struct turn first = {NULL, NULL};
+    const struct uop *src[2] = {NULL, NULL};
+    uint32_t i;
 
     if (!e->n_stages)
         return BELL_OK;
-    stores = arena_alloc(&e->k->mem, e->n_stage_stores * sizeof(*stores));
-    if (!stores)
-        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
-                         e->k->n_nodes);
-    for (i = 0; i < e->n_stages; i++)
-        BELL_TRY(copy_operand(e, &e->stages[i], stores, &n));
-    src[1] = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, stores, n);
+    if (e->n_buffers > 1)
+        first.tile = num(e, 0);
+    for (i = 0; i < e->n_stages; i++) {
+        struct expand_stage *s = &e->stages[i];
+        s->memory = expand_local(e, (enum uop_dtype)s->load->dtype,
+                                 (uint64_t)s->size * e->n_buffers);
+        s->half = num(e, 0);
+        if (e->n_buffers > 1)
+            s->half = half_of(e, s, e->base[e->tile_loop]);
+        BELL_TRY(copy_operand(e, s, &first, &e->first));
+    }
+    BELL_TRY(first_barrier(e, &src[1]));
     for (i = 0; i < e->n_stages; i++) {
         struct expand_stage *s = &e->stages[i];
         src[0] = s->memory;
         s->memory = uop_new(e->g, UOP_AFTER, (enum uop_dtype)src[0]->dtype, 1,
                             no_arg, src, 2);
     }
+    if (e->n_buffers > 1)
+        BELL_TRY(copy_next(e));
     if (e->shared_bytes > e->k->target->max_shared_bytes)
         return bell_fail(BELL_E_INTERNAL, "%u bytes of LOCAL memory, of %u",
                          e->shared_bytes, e->k->target->max_shared_bytes);
     return uop_graph_status(e->g);
+}
+
+const struct uop *
+expand_end_tile(struct expand *e, const struct uop *range,
+                const struct uop *const *effects, uint32_t n)
+{
+    const struct uop **src, *memory;
+    uint32_t i, n_src = 1 + n;
+
+    src = arena_alloc(&e->k->mem, (2 + n + e->next.n) * sizeof(*src));
+    if (!src) {
+        e->g->failed = true;
+        return &uop_failed;
+    }
+    memcpy(src + 1, effects, n * sizeof(*src));
+    if (e->n_buffers == 1) {
+        src[1] = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src + 1, n);
+        n_src = 2;
+    }
+    for (i = 0; i < e->next.n; i++) {
+        struct expand_store *store = &e->next.v[i];
+        if (!store->made) { /* behind the work on this tile */
+            src[0] = store->memory;
+            memory =
+                uop_new(e->g, UOP_AFTER, (enum uop_dtype)store->memory->dtype,
+                        1, no_arg, src, 1 + n);
+            store->made = make_store(e, store, memory);
+        }
+        src[n_src++] = store->made;
+    }
+    src[0] = range;
+    return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n_src);
 }
 
 /* ---- the use ---- */
@@ -456,7 +613,7 @@ expand_staged_value(struct expand *e, const struct expand_inst *inst)
     const struct expand_stage *s = &e->stages[inst->stage - 1];
     enum uop_dtype dtype = (enum uop_dtype)s->load->dtype;
     uint32_t lanes = inst->vec >= 0 ? inst->lanes : use_lanes(e, s), i;
-    const struct uop *src[2] = {s->memory, num(e, 0)}, *value;
+    const struct uop *src[2] = {s->memory, s->half}, *value;
     union uop_arg lane = {.i = 0};
     int64_t offset = 0;
 

@@ -12,7 +12,7 @@
 
 #define ROWS        8 /* of threads; an instruction has one or two such */
 #define COLUMNS     8
-#define STAGE_BYTES 40960u /* of LOCAL memory for operands */
+#define STAGE_BYTES 24576u /* of LOCAL memory for operands */
 #define PAD_BYTES   16     /* a row in LOCAL memory has more */
 #define RUN         8      /* values side by side that stay together */
 

@@ -10,7 +10,7 @@
 #define MAX_STEPS   16     /* in LOCAL memory at once */
 #define MAX_ACCS    64     /* of a thread */
 #define WIDE_BYTES  16     /* what a thread reads at once */
-#define STAGE_BYTES 32768u /* of LOCAL memory for operands */
+#define STAGE_BYTES 24576u /* of LOCAL memory for operands */
 
 /* A shape of tile: its sides, and each thread's part of them. A thread has
  * `parts` pieces of 4 along a side of 4 or 8. */

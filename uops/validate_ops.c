@@ -462,6 +462,19 @@ check_lane_of(const struct uop *u)
     return BELL_OK;
 }
 
+/* Effects, and RANGEs whose bodies it is in. */
+static bell_status
+check_barrier(const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        if (!uop_has(u->src[i], UOP_FLAG_EFFECT) && u->src[i]->op != UOP_RANGE)
+            return uop_bad(u, "source %u is no effect and no RANGE", i);
+    }
+    return BELL_OK;
+}
+
 static bell_status
 check_kernel_op(const struct uop *u)
 {
@@ -499,7 +512,7 @@ check_kernel_op(const struct uop *u)
     case UOP_LOCAL:
         return check_value(u);
     case UOP_BARRIER:
-        return check_effects(u, 0);
+        return check_barrier(u);
     case UOP_IF:
         BELL_TRY(check_dtype(u, 0, UOP_BOOL));
         return check_effects(u, 1);
