@@ -1,7 +1,7 @@
-/* What a launch costs the host on NVIDIA's queues: nanoseconds of the calling
- * thread, while the device stands still and so takes nothing away.
+/* What a launch costs the host on the queues of a GPU: nanoseconds of the
+ * calling thread, while the device stands still and so takes nothing away.
  *
- * usage: bench_nv [DEVICE]        (default: NV@sim:sm_90)
+ * usage: bench_launch [DEVICE]        (default: NV@sim:sm_90)
  *
  * The suites of the issue ask for at most 300 ns for a fresh exec and submit,
  * and 100 ns for a launch in a bound stream, on the simulated card's memory.
@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "bench.h"
 #include "hcq/hcq.h"
+#include "render/amdgpu.h"
 #include "render/nv_container.h"
 
 #define ROUNDS  200 /* each on a device that was held and let go */
@@ -41,14 +42,42 @@ must(bell_status status)
     exit(1);
 }
 
-static struct hcq_program *
-load(struct hcq_device *dev)
+/* A kernel that does nothing with its four arguments. */
+static bell_status
+build_nv(const char *arch, struct render_binary *out)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
     static const char body[] =
         ".address_size 64\n.visible .entry nop(.param .u64 a, .param .u64 b, "
         ".param .u64 c, .param .u64 d)\n{\n\tret;\n}\n";
     struct nv_container_desc d = {.entry = "nop", .n_params = 4, .n_regs = 16};
+    char text[512];
+
+    d.sm = (uint32_t)strtoul(arch + strlen("sm_"), NULL, 10);
+    snprintf(text, sizeof(text), ".version %s\n.target sm_%u\n%s",
+             d.sm >= 100 ? "8.7" : "7.8", d.sm, body);
+    d.text = text;
+    return render_nv_container(&d, out);
+}
+
+static bell_status
+build_amd(const char *arch, struct render_binary *out)
+{
+    static const char text[] =
+        "define amdgpu_kernel void @nop(i64 %a, i64 %b, i64 %c, i64 %d) #0 {\n"
+        "  ret void\n}\n"
+        "attributes #0 = { nounwind \"amdgpu-no-dispatch-ptr\" "
+        "\"amdgpu-no-queue-ptr\" \"amdgpu-no-dispatch-id\" "
+        "\"amdgpu-no-implicitarg-ptr\" \"amdgpu-no-flat-scratch-init\" }\n";
+    struct amdgpu_target target = {{0}, 0};
+
+    snprintf(target.gfx, sizeof(target.gfx), "%.15s", arch);
+    return render_amdgpu_ir(text, "nop", &target, out);
+}
+
+static struct hcq_program *
+load(struct hcq_device *dev)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_program_desc desc = {
         .struct_size = sizeof(desc),
         .name = "nop",
@@ -57,14 +86,10 @@ load(struct hcq_device *dev)
     };
     struct render_binary binary;
     struct hcq_program *prog;
-    char text[512];
 
     hcq_device_info(dev, &info);
-    d.sm = (uint32_t)strtoul(info.arch + strlen("sm_"), NULL, 10);
-    snprintf(text, sizeof(text), ".version %s\n.target sm_%u\n%s",
-             d.sm >= 100 ? "8.7" : "7.8", d.sm, body);
-    d.text = text;
-    must(render_nv_container(&d, &binary));
+    must(strcmp(info.backend, "AMD") == 0 ? build_amd(info.arch, &binary)
+                                          : build_nv(info.arch, &binary));
     desc.binary = binary.data;
     desc.binary_size_bytes = binary.size_bytes;
     must(hcq_program_create(dev, &desc, &prog));
@@ -179,7 +204,7 @@ patch_copy(struct rig *r)
     must(hcq_stream_patch(r->copies, r->dst, r->buf->va + r->turn % 64));
 }
 
-static const struct bench_nv_case {
+static const struct bench_launch_case {
     const char *name;
     void (*run)(struct rig *r);
     unsigned n_launches; /* of one run; 0: none */
@@ -212,7 +237,7 @@ sum_up(double *ns, size_t n)
 
 /* The queue waits for the host meanwhile. */
 static struct result
-time_case(struct rig *r, const struct bench_nv_case *c)
+time_case(struct rig *r, const struct bench_launch_case *c)
 {
     static double ns[ROUNDS];
     struct hcq_cs *cs;
