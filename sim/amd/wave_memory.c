@@ -30,9 +30,39 @@ global_at(struct wave *w, const struct isa_insn *in, uint64_t va,
     return at;
 }
 
+/* Only words are aligned: wider accesses may go over the end of a page, and
+ * then come in words. */
+#define PAGE_BYTES 4096u
+#define WIDEST_DW  16u
+
+static bool
+crosses_page(uint64_t va, uint32_t n_bytes)
+{
+    return (va & (PAGE_BYTES - 1)) + n_bytes > PAGE_BYTES && n_bytes > 4;
+}
+
+static const void *
+gather(struct wave *w, const struct isa_insn *in, uint64_t va,
+       enum amd_access access, uint32_t lane, uint32_t words[WIDEST_DW])
+{
+    uint32_t i;
+
+    if (!crosses_page(va, in->bytes))
+        return global_at(w, in, va, in->bytes, access, lane);
+    for (i = 0; i < in->bytes / 4u; i++) {
+        const void *from = global_at(w, in, va + 4 * i, 4, access, lane);
+
+        if (!from)
+            return NULL;
+        memcpy(&words[i], from, 4);
+    }
+    return words;
+}
+
 bool
 wave_smem(struct wave *w, const struct isa_insn *in)
 {
+    uint32_t words[WIDEST_DW];
     uint64_t va;
     uint32_t i, offset = 0;
     const void *from;
@@ -43,7 +73,7 @@ wave_smem(struct wave *w, const struct isa_insn *in)
         offset = wave_read_scalar(w, in, in->src[1]);
     va = wave_read_scalar64(w, in, in->src[0]) + offset +
          (uint64_t)(int64_t)in->offset;
-    from = global_at(w, in, va & ~3ull, in->bytes, AMD_ACCESS_SCALAR, 0);
+    from = gather(w, in, va & ~3ull, AMD_ACCESS_SCALAR, 0, words);
     if (!from)
         return false;
     for (i = 0; i < in->bytes / 4; i++) {
@@ -108,6 +138,41 @@ store_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
     }
     for (i = 0; i < in->bytes / 4u; i++)
         memcpy((char *)to + 4 * i, &w->v[reg + i][lane], 4);
+}
+
+static bool
+load_global(struct wave *w, const struct isa_insn *in, uint64_t va,
+            uint32_t reg, uint32_t lane)
+{
+    uint32_t words[WIDEST_DW];
+    const void *from = gather(w, in, va, AMD_ACCESS_LOAD, lane, words);
+
+    if (from)
+        load_lane(w, in, reg, lane, from);
+    return from != NULL;
+}
+
+static bool
+store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
+             uint32_t reg, uint32_t lane)
+{
+    uint32_t words[WIDEST_DW], i;
+    void *to;
+
+    if (!crosses_page(va, in->bytes)) {
+        to = global_at(w, in, va, in->bytes, AMD_ACCESS_STORE, lane);
+        if (to)
+            store_lane(w, in, reg, lane, to);
+        return to != NULL;
+    }
+    store_lane(w, in, reg, lane, words);
+    for (i = 0; i < in->bytes / 4u; i++) {
+        to = global_at(w, in, va + 4 * i, 4, AMD_ACCESS_STORE, lane);
+        if (!to)
+            return false;
+        memcpy(to, &words[i], 4);
+    }
+    return true;
 }
 
 /* ---- atomics -------------------------------------------------------------------- */
@@ -343,17 +408,14 @@ wave_flat(struct wave *w, const struct isa_insn *in)
     if (!wave_has_registers(w, data, registers_of(in)))
         return false;
     for (l = 0; l < w->group->n_lanes; l++) {
-        void *at;
+        uint64_t va;
+
         if (!(exec >> l & 1))
             continue;
-        at = global_at(w, in, lane_address(w, in, base, l), in->bytes,
-                       loads ? AMD_ACCESS_LOAD : AMD_ACCESS_STORE, l);
-        if (!at)
+        va = lane_address(w, in, base, l);
+        if (!(loads ? load_global(w, in, va, data, l)
+                    : store_global(w, in, va, data, l)))
             return false;
-        if (loads)
-            load_lane(w, in, data, l, at);
-        else
-            store_lane(w, in, data, l, at);
     }
     return true;
 }

@@ -84,7 +84,9 @@ def check_refusals(tap):
 def check_simulated(tap):
     """A few steps on simulated cards agree with the CPU to rounding."""
     for device, model in (('NV@sim:sm_90', 'mlp'), ('NV@sim:sm_90', 'conv'),
-                          ('NV@sim:sm_80', 'mlp'), ('NV@sim:sm_120', 'mlp')):
+                          ('NV@sim:sm_80', 'mlp'), ('NV@sim:sm_120', 'mlp'),
+                          ('AMD@sim:gfx1100', 'mlp'),
+                          ('AMD@sim:gfx942', 'conv')):
         name = f'{model} on {device} as on the CPU'
         args = ('--steps', '3', '--batch', '16', '--seed', '3', '--model',
                 model)

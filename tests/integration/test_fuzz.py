@@ -42,7 +42,9 @@ def check_simulated(tap, few):
     """Programs on simulated cards agree with the reference."""
     for device, programs, seed in (('NV@sim:sm_90', 300, 1),
                                    ('NV@sim:sm_80', 60, 2),
-                                   ('NV@sim:sm_120', 60, 3)):
+                                   ('NV@sim:sm_120', 60, 3),
+                                   ('AMD@sim:gfx1100', 60, 4),
+                                   ('AMD@sim:gfx942', 60, 5)):
         programs = 20 if few else programs
         done = run('fuzz', device, '--programs', str(programs), '--seed',
                    str(seed))
