@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/bits.h"
+#include "base/log.h"
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/amd/regs/amd_object.h"
 #include "ioctl/kfd_uapi.h"
@@ -21,6 +22,8 @@
 
 /* Of amd_queue.queue_properties: 64-bit pointers, profiling */
 #define QUEUE_PROPERTIES 10u
+/* Of the second word of a scratch descriptor. src: BRINGUP.md 7 */
+#define RESOURCE_SWIZZLE 0x80000000u
 /* Waves of a CU, for max_wave_id. */
 #define WAVES_PER_CU 32u
 
@@ -43,8 +46,8 @@ amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
         waves = (uint64_t)t->n_cu * 40;
         waves = waves < by_array ? waves : by_array;
     }
-    data = align_up((uint64_t)t->n_cu *
-                        (gen->vgpr_save_bytes + 0x4000 + 0x10000 + 0x1000),
+    data = align_up((uint64_t)t->n_cu * (gen->vgpr_save_bytes + 0x4000 +
+                                         gen->max_lds_bytes + 0x1000),
                     PAGE_BYTES);
     stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, PAGE_BYTES);
     if (gen->gfx == 10 && stack > 0x7000)
@@ -93,13 +96,15 @@ amd_channel_set_scratch(struct amd_channel *channel)
 
     if (channel->kind != AMD_RING_AQL)
         return;
-    queue->tmpring_size = scratch->tmpring;
     queue->scratch_base = scratch->mem.va;
-    queue->scratch_lane_bytes = scratch->lane_bytes;
     queue->scratch_resource[0] = (uint32_t)scratch->mem.va;
-    queue->scratch_resource[1] = (uint32_t)(scratch->mem.va >> 32) & 0xffff;
+    queue->scratch_resource[1] =
+        ((uint32_t)(scratch->mem.va >> 32) & 0xffff) | RESOURCE_SWIZZLE;
     queue->scratch_resource[2] = (uint32_t)scratch->xcc_bytes;
     queue->scratch_resource[3] = 0x00ea4fac; /* src: BRINGUP.md 7, gfx9 */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    queue->tmpring_size = scratch->tmpring;
+    queue->scratch_lane_bytes = scratch->lane_bytes;
 }
 
 /* ---- the kernel's queue ------------------------------------------------------------ */
@@ -123,13 +128,60 @@ map_doorbells(struct amd_device *dev, uint64_t offset)
     return status;
 }
 
+/* With the last queue the kernel forgets the fault, and so do we: a report
+ * that is still there is of before. */
 static void
-destroy_queue(struct amd_channel *channel)
+count_queue_out(struct amd_device *dev)
+{
+    struct amd_card *card = &dev->process->cards[dev->card];
+    bool is_last;
+
+    pthread_mutex_lock(&dev->process->lock);
+    is_last = --card->n_queues == 0;
+    pthread_mutex_unlock(&dev->process->lock);
+    if (!is_last)
+        return;
+    amd_poll_faults(dev->process);
+    pthread_mutex_lock(&dev->process->lock);
+    if (card->n_queues == 0)
+        card->is_stopped = false;
+    pthread_mutex_unlock(&dev->process->lock);
+}
+
+bell_status
+amd_channel_stop(struct amd_channel *channel)
 {
     struct kfd_queue_ref ref = {channel->queue_id, 0};
 
-    amd_call_or_log(channel->dev->process, KFD_DESTROY_QUEUE, &ref);
+    if (!channel->doorbell)
+        return BELL_OK;
+    BELL_TRY(amd_call(channel->dev->process, KFD_DESTROY_QUEUE, &ref));
     channel->doorbell = NULL;
+    count_queue_out(channel->dev);
+    return BELL_OK;
+}
+
+/* A queue that is made while others of a fault are left would never run. */
+static bell_status
+count_queue_in(struct amd_device *dev)
+{
+    struct amd_card *card = &dev->process->cards[dev->card];
+    uint32_t n_left = 0;
+
+    amd_poll_faults(dev->process);
+    pthread_mutex_lock(&dev->process->lock);
+    if (card->is_stopped)
+        n_left = card->n_queues;
+    else
+        card->n_queues++;
+    pthread_mutex_unlock(&dev->process->lock);
+    if (n_left)
+        return bell_fail(BELL_E_DEVICE_LOST,
+                         "a fault stopped the card, and %u queue%s left on "
+                         "it: recover or close the other devices of this "
+                         "process that have it open",
+                         n_left, n_left == 1 ? " is" : "s are");
+    return BELL_OK;
 }
 
 static bell_status
@@ -161,14 +213,24 @@ create_queue(struct amd_channel *channel)
         args.save_bytes = sizes.save_bytes;
         args.control_stack_bytes = sizes.control_stack_bytes;
     }
-    BELL_TRY(amd_call(dev->process,
-                      dev->process->minor >= 17 ? KFD_CREATE_QUEUE
-                                                : KFD_CREATE_QUEUE_OLD,
-                      &args));
+    BELL_TRY(count_queue_in(dev));
+    if (amd_call(dev->process,
+                 dev->process->minor >= 17 ? KFD_CREATE_QUEUE
+                                           : KFD_CREATE_QUEUE_OLD,
+                 &args) != BELL_OK) {
+        struct bell_error error = *bell_error_last();
+
+        count_queue_out(dev);
+        return bell_error_set(&error);
+    }
     channel->queue_id = args.queue_id;
     if (map_doorbells(dev, args.doorbell_offset) != BELL_OK) {
-        destroy_queue(channel);
-        return bell_error_last()->status;
+        struct bell_error error = *bell_error_last();
+        struct kfd_queue_ref ref = {args.queue_id, 0};
+
+        amd_call_or_log(dev->process, KFD_DESTROY_QUEUE, &ref);
+        count_queue_out(dev);
+        return bell_error_set(&error);
     }
     channel->doorbell =
         dev->process->cards[dev->card].doorbells +
@@ -230,18 +292,10 @@ amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
 bell_status
 amd_channel_rebuild(struct amd_channel *channel)
 {
-    if (channel->doorbell)
-        destroy_queue(channel);
+    BELL_TRY(amd_channel_stop(channel));
     clear_ring(channel);
     fill_queue_structure(channel);
     return create_queue(channel);
-}
-
-void
-amd_channel_stop(struct amd_channel *channel)
-{
-    if (channel->doorbell)
-        destroy_queue(channel);
 }
 
 void
@@ -251,11 +305,15 @@ amd_channel_fini(struct amd_channel *channel)
 
     if (!dev)
         return;
-    amd_channel_stop(channel);
-    amd_mem_free(dev, &channel->save);
-    amd_mem_free(dev, &channel->eop);
-    amd_mem_free(dev, &channel->pointers);
-    amd_mem_free(dev, &channel->ring_mem);
+    if (amd_channel_stop(channel) == BELL_OK) {
+        amd_mem_free(dev, &channel->save);
+        amd_mem_free(dev, &channel->eop);
+        amd_mem_free(dev, &channel->pointers);
+        amd_mem_free(dev, &channel->ring_mem);
+    } else { /* the queue may use them until the process ends */
+        LOG(LOG_IOCTL, "goes on with queue %u: %s", channel->queue_id,
+            bell_error_last()->message);
+    }
     memset(channel, 0, sizeof(*channel));
 }
 

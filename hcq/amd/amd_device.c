@@ -1,5 +1,5 @@
-/* The AMD device: finding cards, opening and closing one, its clock, scratch.
- * src: hw/amd/BRINGUP.md 1, 2, 6, 7. */
+/* The AMD device: finding cards, opening and closing one, its clock.
+ * src: hw/amd/BRINGUP.md 1, 2, 6. */
 #include <stdio.h>
 #include <string.h>
 
@@ -73,78 +73,6 @@ ticks_to_ns(struct hcq_device *base, uint64_t ticks)
     return result;
 }
 
-/* ---- scratch ------------------------------------------------------------------------ */
-
-void
-amd_scratch_sizes(const struct amd_gen *gen, const struct amd_topology *t,
-                  uint32_t lane_bytes, struct amd_scratch_sizes *out)
-{
-    uint32_t unit = gen->scratch_unit_bytes, size;
-    uint64_t slots = (uint64_t)t->n_cu * t->scratch_slots_per_cu, waves;
-
-    out->lane_bytes = (uint32_t)align_up(lane_bytes, unit / 64);
-    out->xcc_bytes = (uint64_t)out->lane_bytes * 64 * slots;
-    size = (uint32_t)(((uint64_t)out->lane_bytes * 64 + unit - 1) / unit);
-    waves = size ? out->xcc_bytes / ((uint64_t)size * unit) : 0;
-    if (gen->scratch_waves_per_engine && t->n_engines)
-        waves /= t->n_engines;
-    if (waves > slots * t->n_xcc)
-        waves = slots * t->n_xcc;
-    if (waves > 0xfff)
-        waves = 0xfff;
-    out->tmpring = (uint32_t)waves | size << 12;
-}
-
-/* Queues are idle; base.lock is held. */
-static void
-use_scratch(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
-            const struct amd_mem *mem)
-{
-    struct hcq_link *link;
-
-    dev->scratch.mem = *mem;
-    dev->scratch.lane_bytes = sizes->lane_bytes;
-    dev->scratch.tmpring = sizes->tmpring;
-    dev->scratch.xcc_bytes = sizes->xcc_bytes;
-    dev->scratch.epoch++;
-    for (link = dev->base.queues.next; link != &dev->base.queues;
-         link = link->next) {
-        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
-        amd_channel_set_scratch(&amd_queue_of(queue)->channel);
-    }
-}
-
-bell_status
-amd_scratch_grow(struct amd_device *dev, uint32_t lane_bytes)
-{
-    struct amd_scratch_sizes sizes;
-    struct amd_mem mem, old;
-
-    if (lane_bytes <= dev->scratch.lane_bytes)
-        return BELL_OK;
-    amd_scratch_sizes(dev->gen, &dev->topology, lane_bytes, &sizes);
-    if (sizes.tmpring >> 12 >> dev->gen->scratch_size_bits)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s: %u bytes of scratch for each lane are more than "
-                         "the card can address",
-                         dev->base.info.name, lane_bytes);
-    BELL_TRY(amd_mem_alloc(dev, sizes.xcc_bytes * dev->topology.n_xcc,
-                           AMD_MEM_VRAM, &mem));
-    if (hcq_device_synchronize(&dev->base, HCQ_TIMEOUT_NS) != BELL_OK) {
-        amd_mem_free(dev, &mem);
-        return bell_error_last()->status;
-    }
-    pthread_mutex_lock(&dev->base.lock);
-    old = dev->scratch.mem;
-    use_scratch(dev, &sizes, &mem);
-    pthread_mutex_unlock(&dev->base.lock);
-    amd_mem_free(dev, &old);
-    LOG(LOG_MEM, "%s: %u bytes of scratch for each lane, %llu in all",
-        dev->base.info.name, sizes.lane_bytes,
-        (unsigned long long)mem.size_bytes);
-    return BELL_OK;
-}
-
 /* ---- what it is ------------------------------------------------------------------------ */
 
 static void
@@ -185,12 +113,13 @@ release(struct amd_device *dev)
 
     if (dev->process) {
         amd_signals_close(dev);
-        amd_mem_free(dev, &dev->scratch.mem);
+        amd_scratch_close(dev);
         amd_process_put(dev->process);
     }
     pthread_mutex_destroy(&control->signal_lock);
     pthread_mutex_destroy(&control->clock_lock);
     pthread_mutex_destroy(&control->buffer_lock);
+    pthread_mutex_destroy(&control->scratch_lock);
     host_free(control);
     host_free(dev);
 }
@@ -201,11 +130,14 @@ close_device(struct hcq_device *base)
     struct amd_device *dev = amd_device_of(base);
     struct hcq_link *link;
 
-    /* nothing runs while memory goes */
-    for (link = base->queues.next; link != &base->queues; link = link->next)
-        amd_channel_stop(
-            &amd_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link))
-                 ->channel);
+    /* nothing runs while memory goes; what does not stop keeps its own */
+    for (link = base->queues.next; link != &base->queues; link = link->next) {
+        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+
+        if (amd_channel_stop(&amd_queue_of(queue)->channel) != BELL_OK)
+            LOG(LOG_IOCTL, "%s: goes on: %s", queue->name,
+                bell_error_last()->message);
+    }
     hcq_device_fini(base);
     release(dev);
 }
@@ -234,7 +166,7 @@ open_all(struct amd_device *dev, unsigned idx, const char *interface)
 
     BELL_TRY(amd_process_get(interface, &dev->process));
     if (idx >= dev->process->n_cards)
-        return bell_fail(BELL_E_NO_DEVICE, "there %s %u",
+        return bell_fail(BELL_E_NO_DEVICE, "no card %u: there %s %u", idx,
                          dev->process->n_cards == 1 ? "is" : "are",
                          dev->process->n_cards);
     dev->card = idx;
@@ -242,6 +174,7 @@ open_all(struct amd_device *dev, unsigned idx, const char *interface)
     BELL_TRY(choose_gen(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
     dev->clock_hz = dev->process->cards[idx].clock_hz;
+    dev->hdp_flush = dev->process->cards[idx].hdp;
     fill_info(dev, idx, interface);
     BELL_TRY(compare_clocks(dev, &control->first_ticks, &control->first_ns));
     control->last_ticks = control->first_ticks;
@@ -271,6 +204,7 @@ alloc_device(void)
     pthread_mutex_init(&control->signal_lock, NULL);
     pthread_mutex_init(&control->clock_lock, NULL);
     pthread_mutex_init(&control->buffer_lock, NULL);
+    pthread_mutex_init(&control->scratch_lock, NULL);
     return dev;
 }
 
@@ -337,6 +271,8 @@ static const struct hcq_device_ops amd_ops = {
     .mem_free = amd_buffer_free,
     .mem_pin = amd_buffer_pin,
     .mem_unpin = amd_buffer_unpin,
+    .mem_peer = amd_buffer_peer,
+    .mem_unpeer = amd_buffer_unpeer,
     .mem_write = amd_buffer_write,
     .mem_read = amd_buffer_read,
     .signal_alloc = amd_signal_alloc,

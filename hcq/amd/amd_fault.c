@@ -159,7 +159,7 @@ amd_fault_stop(struct hcq_device *base)
     struct amd_queue *queue;
 
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        amd_channel_stop(&queue->channel);
+        BELL_TRY(amd_channel_stop(&queue->channel));
     amd_fault_forget(dev);
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
         BELL_TRY(amd_channel_rebuild(&queue->channel));

@@ -5,15 +5,18 @@
 
 /* Cache words: of gfx9 CP_COHER_CNTL, of later ones GCR_CNTL.
  * src: BRINGUP.md 9 */
-#define GFX9_FULL      0x28c40000u
-#define GFX9_LAUNCH    0x08400000u
-#define GFX9_RELEASE   0x00088000u
-#define GFX10_FULL     0x0000c3f1u
-#define GFX10_LAUNCH   0x000003f0u
-#define GFX10_RELEASE  0x0070f000u
-#define SDMA_UNCACHED  (3u << 16)
-#define SDMA_MAX_SMALL 0x400000u /* bytes of a copy: COUNT is one less */
-#define SDMA_MAX       0x40000000u
+#define GFX9_FULL     0x28c40000u
+#define GFX9_LAUNCH   0x08400000u
+#define GFX9_RELEASE  0x00088000u
+#define GFX10_FULL    0x0000c3f1u
+#define GFX10_LAUNCH  0x000003f0u
+#define GFX10_RELEASE 0x0070f000u
+#define SDMA_UNCACHED (3u << 16)
+/* Bytes of one copy, whole pages below what is known to work: 0x3fffff and
+ * 0x3fffffff. COUNT of SDMA 4.x and 5.2 has 22 bits in sdma.csv, BRINGUP.md 0
+ * says 30 for gfx90a and gfx1030: the smaller one is right either way. */
+#define SDMA_MAX_SMALL 0x3ff000u
+#define SDMA_MAX       0x3ffff000u
 
 static const struct amd_gen gens[] = {
     {

@@ -19,6 +19,7 @@
 #define PAGE_BYTES  4096u
 #define BIG_BYTES   ((uint64_t)2 << 20)
 #define EVENT_BYTES 0x8000u
+#define MAX_BYTES   ((uint64_t)1 << 46)
 
 #define DEVICE_FLAGS                                                           \
     (KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE | KFD_MEM_NO_SUBSTITUTE)
@@ -209,7 +210,21 @@ amd_memory_map(struct amd_process *process, struct amd_mem *mem, uint32_t card)
     return BELL_OK;
 }
 
-static void
+void
+amd_memory_unmap(struct amd_process *process, struct amd_mem *mem,
+                 uint32_t card)
+{
+    uint32_t gpu_id = process->cards[card].topology.gpu_id;
+    struct kfd_map_memory map = {
+        .handle = mem->handle, .gpu_ids = (uintptr_t)&gpu_id, .n = 1};
+
+    if (!(mem->mapped >> card & 1))
+        return;
+    amd_call_or_log(process, KFD_UNMAP_MEMORY, &map);
+    mem->mapped &= ~(1u << card);
+}
+
+static bell_status
 unmap(struct amd_process *process, struct amd_mem *mem)
 {
     uint32_t ids[AMD_MAX_CARDS], n = 0, i;
@@ -221,20 +236,32 @@ unmap(struct amd_process *process, struct amd_mem *mem)
             ids[n++] = process->cards[i].topology.gpu_id;
     }
     map.n = n;
-    if (n)
-        amd_call_or_log(process, KFD_UNMAP_MEMORY, &map);
-    mem->mapped = 0;
+    return n ? amd_call(process, KFD_UNMAP_MEMORY, &map) : BELL_OK;
+}
+
+/* The kernel's side of it; false: it keeps it, with the address. */
+static bool
+give_back(struct amd_process *process, struct amd_mem *mem)
+{
+    struct kfd_free_memory back = {mem->handle};
+
+    if (unmap(process, mem) == BELL_OK &&
+        amd_call(process, KFD_FREE_MEMORY, &back) == BELL_OK)
+        return true;
+    LOG(LOG_MEM, "goes on without 0x%llx: %s", (unsigned long long)mem->va,
+        bell_error_last()->message);
+    return false;
 }
 
 /* Maps it for the CPU, over what was reserved, and for the card. */
 static bell_status
-map_both(struct amd_process *process, uint32_t card, bool is_user,
+map_both(struct amd_process *process, uint32_t card, void *user,
          uint64_t mmap_offset, struct amd_mem *mem)
 {
     void *at = (void *)(uintptr_t)mem->va;
 
-    if (is_user) {
-        mem->cpu = at;
+    if (user) {
+        mem->cpu = user;
     } else if (mem->kind != AMD_MEM_VRAM) {
         BELL_TRY(kio_mmap(process->kio, &process->cards[card].drm, at,
                           mem->size_bytes, PROT_READ | PROT_WRITE,
@@ -242,12 +269,6 @@ map_both(struct amd_process *process, uint32_t card, bool is_user,
         mem->cpu = at;
     }
     return amd_memory_map(process, mem, card);
-}
-
-static bool
-is_user_memory(const struct amd_mem *mem)
-{
-    return mem->kind == AMD_MEM_KIND_COUNT;
 }
 
 bell_status
@@ -261,26 +282,29 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     };
     struct amd_mem mem = {
         .size_bytes = align_up(size_bytes ? size_bytes : 1, PAGE_BYTES),
-        .kind = user ? AMD_MEM_KIND_COUNT : kind,
+        .kind = user ? AMD_MEM_GTT : kind,
     };
-    struct kfd_free_memory back;
-    bell_status status = BELL_OK;
-    void *at = user;
+    bool is_kept = false; /* by the kernel */
+    bell_status status;
+    void *at;
 
-    if (!user)
-        BELL_TRY(reserve(process, mem.size_bytes, &at));
+    if (size_bytes > MAX_BYTES)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "more than the %llu bytes of a process's addresses",
+                         (unsigned long long)MAX_BYTES);
+    BELL_TRY(reserve(process, mem.size_bytes, &at));
     mem.va = alloc.va = (uintptr_t)at;
-    alloc.mmap_offset = user ? alloc.va : 0;
+    alloc.mmap_offset = (uintptr_t)user;
     alloc.size_bytes = mem.size_bytes;
     status = amd_call(process, KFD_ALLOC_MEMORY, &alloc);
     if (status == BELL_OK) {
-        mem.handle = back.handle = alloc.handle;
-        status = map_both(process, card, user != NULL, alloc.mmap_offset, &mem);
+        mem.handle = alloc.handle;
+        status = map_both(process, card, user, alloc.mmap_offset, &mem);
         if (status != BELL_OK)
-            amd_call_or_log(process, KFD_FREE_MEMORY, &back);
+            is_kept = !give_back(process, &mem);
     }
     if (status != BELL_OK) {
-        if (!user)
+        if (!is_kept)
             kio_munmap(process->kio, at, mem.size_bytes);
         return status;
     }
@@ -291,13 +315,9 @@ amd_memory_create(struct amd_process *process, uint32_t card,
 void
 amd_memory_destroy(struct amd_process *process, struct amd_mem *mem)
 {
-    struct kfd_free_memory back = {mem->handle};
-
     if (!mem->handle)
         return;
-    unmap(process, mem);
-    amd_call_or_log(process, KFD_FREE_MEMORY, &back);
-    if (!is_user_memory(mem))
+    if (give_back(process, mem))
         kio_munmap(process->kio, (void *)(uintptr_t)mem->va, mem->size_bytes);
     memset(mem, 0, sizeof(*mem));
 }
@@ -317,20 +337,32 @@ create_event(struct amd_process *process, uint32_t type, uint64_t page,
     return BELL_OK;
 }
 
-/* The first event brings the page; the exceptions are what we look at. */
+/* The first event brings the page, which all later ones are in. */
+static bell_status
+open_event_page(struct amd_process *process, uint32_t card)
+{
+    struct amd_mem page;
+    bell_status status;
+
+    BELL_TRY(amd_memory_create(process, card, EVENT_BYTES, AMD_MEM_GTT, NULL,
+                               &page));
+    status = create_event(process, KFD_EVENT_SIGNAL, page.handle, NULL);
+    if (status != BELL_OK) {
+        amd_memory_destroy(process, &page);
+        return status;
+    }
+    process->event_page = page;
+    return BELL_OK;
+}
+
+/* The exceptions are what we look at. */
 static bell_status
 open_events(struct amd_process *process, uint32_t card)
 {
     if (process->hardware_event)
         return amd_memory_map(process, &process->event_page, card);
-    if (!process->event_page.handle) {
-        struct amd_mem page;
-
-        BELL_TRY(amd_memory_create(process, card, EVENT_BYTES, AMD_MEM_GTT,
-                                   NULL, &page));
-        process->event_page = page;
-        BELL_TRY(create_event(process, KFD_EVENT_SIGNAL, page.handle, NULL));
-    }
+    if (!process->event_page.handle)
+        BELL_TRY(open_event_page(process, card));
     if (!process->memory_event)
         BELL_TRY(
             create_event(process, KFD_EVENT_MEMORY, 0, &process->memory_event));
@@ -338,27 +370,37 @@ open_events(struct amd_process *process, uint32_t card)
                         &process->hardware_event);
 }
 
-static struct amd_fault_record *
-record_of(struct amd_process *process, uint32_t gpu_id)
+static struct amd_card *
+card_of(struct amd_process *process, uint32_t gpu_id)
 {
     uint32_t i;
 
-    for (i = 0; i < process->n_cards; i++) {
+    for (i = 0; gpu_id && i < process->n_cards; i++) {
         if (process->cards[i].topology.gpu_id == gpu_id)
-            return &process->cards[i].fault;
+            return &process->cards[i];
     }
     return NULL;
+}
+
+/* src: BRINGUP.md 12: after a fault the process's queues do not run again */
+static struct amd_fault_record *
+note_fault(struct amd_card *card)
+{
+    card->fault.serial++;
+    card->is_stopped = card->n_queues > 0;
+    return &card->fault;
 }
 
 static void
 take_memory_fault(struct amd_process *process,
                   const struct kfd_memory_exception *m)
 {
-    struct amd_fault_record *record = record_of(process, m->gpu_id);
+    struct amd_card *card = card_of(process, m->gpu_id);
+    struct amd_fault_record *record;
 
-    if (!m->gpu_id || !record)
+    if (!card)
         return;
-    record->serial++;
+    record = note_fault(card);
     record->is_memory = true;
     record->va = m->va;
     record->not_present = m->not_present != 0;
@@ -370,11 +412,12 @@ static void
 take_hardware_fault(struct amd_process *process,
                     const struct kfd_hw_exception *h)
 {
-    struct amd_fault_record *record = record_of(process, h->gpu_id);
+    struct amd_card *card = card_of(process, h->gpu_id);
+    struct amd_fault_record *record;
 
-    if (!h->gpu_id || !record)
+    if (!card)
         return;
-    record->serial++;
+    record = note_fault(card);
     record->is_memory = false;
     record->reset_cause = h->reset_cause;
 }
@@ -431,6 +474,38 @@ acquire(struct amd_process *process, struct amd_card *card)
     return read_clock_rate(card);
 }
 
+/* The page through which writes to the card's memory are pushed on; old cards
+ * have none. src: BRINGUP.md 3, HDP */
+static void
+open_flush_page(struct amd_process *process, struct amd_card *card)
+{
+    struct kfd_alloc_memory alloc = {
+        .size_bytes = PAGE_BYTES,
+        .gpu_id = card->topology.gpu_id,
+        .flags = KFD_MEM_MMIO | KFD_MEM_WRITABLE | KFD_MEM_COHERENT,
+    };
+    struct kfd_free_memory back;
+    void *at;
+
+    if (reserve(process, PAGE_BYTES, &at) != BELL_OK)
+        return;
+    alloc.va = (uintptr_t)at;
+    if (amd_call(process, KFD_ALLOC_MEMORY, &alloc) != BELL_OK) {
+        LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
+        kio_munmap(process->kio, at, PAGE_BYTES);
+        return;
+    }
+    back.handle = alloc.handle;
+    if (kio_mmap(process->kio, &process->kfd, at, PAGE_BYTES,
+                 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                 alloc.mmap_offset, &at) != BELL_OK) {
+        amd_call_or_log(process, KFD_FREE_MEMORY, &back);
+        kio_munmap(process->kio, at, PAGE_BYTES);
+        return;
+    }
+    card->hdp = at; /* goes with the process, as the render node does */
+}
+
 static bell_status
 open_card(struct amd_process *process, uint32_t number)
 {
@@ -447,6 +522,7 @@ open_card(struct amd_process *process, uint32_t number)
             kio_close(&card->drm);
             return status;
         }
+        open_flush_page(process, card);
     }
     return open_events(process, number);
 }
@@ -472,6 +548,8 @@ process_free(struct amd_process *process)
     for (i = 0; i < process->n_cards; i++) {
         if (process->cards[i].doorbells)
             kio_munmap(process->kio, process->cards[i].doorbells, 0x2000);
+        if (process->cards[i].hdp)
+            kio_munmap(process->kio, process->cards[i].hdp, PAGE_BYTES);
         kio_close(&process->cards[i].drm);
     }
     /* what KFD has for the process goes with its file; the page stays until

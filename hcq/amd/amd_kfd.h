@@ -27,9 +27,11 @@ struct amd_card {
     struct amd_topology topology;
     struct kio_file drm; /* fd -1 before the first use */
     uint64_t *doorbells; /* mapped with the first queue */
-    uint64_t *hdp;       /* the flush page, or NULL */
+    uint32_t *hdp;       /* mapped with the card; NULL: it has none */
     uint64_t clock_hz;
     struct amd_fault_record fault; /* lock */
+    uint32_t n_queues;             /* that the kernel has of us; lock */
+    bool is_stopped; /* by a fault: no queue runs before all are gone; lock */
 };
 
 struct amd_process {
@@ -44,6 +46,7 @@ struct amd_process {
     pthread_mutex_t lock;
     struct amd_mem event_page;
     uint32_t memory_event, hardware_event; /* 0: not made yet */
+    struct amd_buffer *pinned;             /* of all devices; lock */
 };
 
 /* The process's state for an interface, with its cards listed; counted.
@@ -70,14 +73,19 @@ void amd_call_or_log(struct amd_process *process, unsigned long request,
                      void *arg);
 
 /* Memory of a card, mapped to it; see amd_mem_alloc. `user` not NULL: pages
- * of the process. */
+ * of the process, which get an address of their own on the card, so that any
+ * page can be pinned any number of times. */
 BELL_MUST_CHECK bell_status amd_memory_create(
     struct amd_process *process, uint32_t card, uint64_t size_bytes,
     enum amd_mem_kind kind, void *user, struct amd_mem *out_mem);
+/* What the kernel does not take back keeps its address. */
 void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
 /* Maps it to one more card, if it is not there. */
 BELL_MUST_CHECK bell_status amd_memory_map(struct amd_process *process,
                                            struct amd_mem *mem, uint32_t card);
+/* The end of that for one card. */
+void amd_memory_unmap(struct amd_process *process, struct amd_mem *mem,
+                      uint32_t card);
 
 /* Takes reports of faults from the kernel, without waiting, into the cards'
  * records. */
@@ -94,6 +102,10 @@ void amd_buffer_free(struct hcq_device *base, const struct hcq_backing *mem);
 bell_status amd_buffer_pin(struct hcq_device *base, void *ptr,
                            uint64_t size_bytes, struct hcq_backing *out);
 void amd_buffer_unpin(struct hcq_device *base, const struct hcq_backing *mem);
+bell_status amd_buffer_peer(struct hcq_device *base,
+                            const struct hcq_buffer *of,
+                            struct hcq_backing *out);
+void amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem);
 bell_status amd_buffer_write(struct hcq_device *base, uint64_t va,
                              const void *data, uint64_t size_bytes);
 bell_status amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
@@ -128,8 +140,12 @@ struct amd_scratch_sizes {
 void amd_scratch_sizes(const struct amd_gen *gen, const struct amd_topology *t,
                        uint32_t lane_bytes, struct amd_scratch_sizes *out);
 
-/* Destroys the kernel's queue alone: memory stays. */
-void amd_channel_stop(struct amd_channel *channel);
+/* Frees all scratch memory: at closing. */
+void amd_scratch_close(struct amd_device *dev);
+
+/* Destroys the kernel's queue alone: memory stays. If the kernel cannot, the
+ * queue is still there. */
+BELL_MUST_CHECK bell_status amd_channel_stop(struct amd_channel *channel);
 /* Tells AQL queues of the scratch that there is now. */
 void amd_channel_set_scratch(struct amd_channel *channel);
 
@@ -140,8 +156,10 @@ struct amd_control {
     struct amd_signal_page *signal_pages;
     pthread_mutex_t clock_lock;
     uint64_t first_ticks, first_ns, last_ticks, last_ns;
-    pthread_mutex_t buffer_lock; /* the list */
-    struct amd_buffer *buffers;  /* all that are out */
+    pthread_mutex_t buffer_lock;  /* the list */
+    struct amd_buffer *buffers;   /* all that are out */
+    pthread_mutex_t scratch_lock; /* held by who makes scratch grow */
+    struct amd_old_scratch *old_scratch;
 };
 
 static inline struct amd_control *

@@ -3,7 +3,8 @@
  * Buffers for the device lie on the card and are open to the CPU through its
  * window, which is why the card must have a large one; those that the host
  * sees lie in host memory, which the card does not cache. Addresses are the
- * same on both sides.
+ * same on both sides and on all cards; pinned pages have one of their own on
+ * the cards.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,9 @@
 /* A buffer that is out; in control->buffers. */
 struct amd_buffer {
     struct amd_buffer *next, **link;
+    struct amd_buffer *next_pinned; /* process->pinned */
     struct amd_mem mem;
+    uint32_t n_peers[AMD_MAX_CARDS]; /* of other devices; buffer_lock */
 };
 
 bell_status
@@ -125,6 +128,27 @@ amd_buffer_free(struct hcq_device *base, const struct hcq_backing *backing)
     host_free(buf);
 }
 
+static void
+link_pinned(struct amd_process *process, struct amd_buffer *buf)
+{
+    pthread_mutex_lock(&process->lock);
+    buf->next_pinned = process->pinned;
+    process->pinned = buf;
+    pthread_mutex_unlock(&process->lock);
+}
+
+static void
+unlink_pinned(struct amd_process *process, struct amd_buffer *buf)
+{
+    struct amd_buffer **at = &process->pinned;
+
+    pthread_mutex_lock(&process->lock);
+    while (*at != buf)
+        at = &(*at)->next_pinned;
+    *at = buf->next_pinned;
+    pthread_mutex_unlock(&process->lock);
+}
+
 bell_status
 amd_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
                struct hcq_backing *out)
@@ -136,8 +160,9 @@ amd_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
     BELL_TRY(new_buffer(amd_device_of(base),
                         offset + (size_bytes ? size_bytes : 1), AMD_MEM_GTT,
                         (void *)start, &buf));
+    link_pinned(amd_device_of(base)->process, buf);
     *out = (struct hcq_backing){
-        .va = buf->mem.va + offset,
+        .va = buf->mem.va + offset, /* as far into its page as ptr */
         .host = ptr,
         .size_bytes = size_bytes,
         .priv = (uintptr_t)buf,
@@ -148,7 +173,25 @@ amd_buffer_pin(struct hcq_device *base, void *ptr, uint64_t size_bytes,
 void
 amd_buffer_unpin(struct hcq_device *base, const struct hcq_backing *backing)
 {
+    unlink_pinned(amd_device_of(base)->process,
+                  (struct amd_buffer *)(uintptr_t)backing->priv);
     amd_buffer_free(base, backing);
+}
+
+/* Where the CPU has what the cards have at va. */
+static void *
+cpu_at(struct amd_process *process, uint64_t va)
+{
+    void *at = (void *)(uintptr_t)va;
+    const struct amd_buffer *buf;
+
+    pthread_mutex_lock(&process->lock);
+    for (buf = process->pinned; buf; buf = buf->next_pinned) {
+        if (va - buf->mem.va < buf->mem.size_bytes)
+            at = (uint8_t *)buf->mem.cpu + (va - buf->mem.va);
+    }
+    pthread_mutex_unlock(&process->lock);
+    return at;
 }
 
 /* The card may hold writes through its window back. src: BRINGUP.md 3, HDP */
@@ -166,8 +209,10 @@ bell_status
 amd_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
                  uint64_t size_bytes)
 {
-    memcpy((void *)(uintptr_t)va, data, (size_t)size_bytes);
-    flush_window(amd_device_of(base));
+    struct amd_device *dev = amd_device_of(base);
+
+    memcpy(cpu_at(dev->process, va), data, (size_t)size_bytes);
+    flush_window(dev);
     return BELL_OK;
 }
 
@@ -175,9 +220,73 @@ bell_status
 amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
                 uint64_t size_bytes)
 {
-    (void)base;
-    memcpy(data, (const void *)(uintptr_t)va, (size_t)size_bytes);
+    memcpy(data, cpu_at(amd_device_of(base)->process, va), (size_t)size_bytes);
     return BELL_OK;
+}
+
+/* ---- buffers of other cards ----------------------------------------------- */
+
+/* The buffer that holds va; buffer_lock is held. */
+static struct amd_buffer *
+find_buffer(const struct amd_control *control, uint64_t va)
+{
+    struct amd_buffer *buf = control->buffers;
+
+    while (buf && va - buf->mem.va >= buf->mem.size_bytes)
+        buf = buf->next;
+    return buf;
+}
+
+/* src: BRINGUP.md 11: the same address serves on every card */
+bell_status
+amd_buffer_peer(struct hcq_device *base, const struct hcq_buffer *of,
+                struct hcq_backing *out)
+{
+    struct amd_device *dev = amd_device_of(base), *owner;
+    struct amd_control *control;
+    struct amd_buffer *buf;
+    bell_status status;
+
+    owner = of->dev->ops == base->ops ? amd_device_of(of->dev) : NULL;
+    if (!owner || owner->process != dev->process)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a buffer of %s",
+                         base->info.name, of->dev->info.name);
+    control = amd_control_of(owner);
+    pthread_mutex_lock(&control->buffer_lock);
+    buf = find_buffer(control, of->va);
+    if (!buf)
+        status = bell_fail(BELL_E_UNSUPPORTED,
+                           "0x%llx is not %s's own: ask its owner",
+                           (unsigned long long)of->va, of->dev->info.name);
+    else
+        status = amd_memory_map(dev->process, &buf->mem, dev->card);
+    if (status == BELL_OK)
+        buf->n_peers[dev->card]++;
+    pthread_mutex_unlock(&control->buffer_lock);
+    if (status != BELL_OK)
+        return status;
+    *out = (struct hcq_backing){
+        .va = of->va,
+        .host = of->host,
+        .size_bytes = of->size_bytes,
+        .priv = (uintptr_t)owner,
+    };
+    return BELL_OK;
+}
+
+void
+amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_device *owner = (struct amd_device *)(uintptr_t)mem->priv;
+    struct amd_control *control = amd_control_of(owner);
+    struct amd_buffer *buf;
+
+    pthread_mutex_lock(&control->buffer_lock);
+    buf = find_buffer(control, mem->va);
+    if (buf && --buf->n_peers[dev->card] == 0 && dev->card != owner->card)
+        amd_memory_unmap(dev->process, &buf->mem, dev->card);
+    pthread_mutex_unlock(&control->buffer_lock);
 }
 
 /* ---- signals ---------------------------------------------------------------- */

@@ -1,0 +1,813 @@
+/* The control half of hcq/amd on simulated cards: sizes by the table of
+ * boards, opening, what is told of a card, memory of every kind, pinned pages,
+ * signals, doorbells, sharing between cards, copies, recordings; and that
+ * nothing of it is left in the kernel.
+ */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "hcq/amd/amd_kfd.h"
+#include "sim/amd/sim_amd.h"
+
+#define MIB (1u << 20)
+
+static void
+expect_ok(bell_status status)
+{
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static struct amd_device *
+open_amd(const char *name)
+{
+    struct hcq_device *dev = NULL;
+    bell_status status = hcq_device_open(name, &dev);
+
+    if (status != BELL_OK)
+        fail_msg("%s: %s", name, bell_error_last()->message);
+    return amd_device_of(dev);
+}
+
+static void
+close_amd(struct amd_device *dev)
+{
+    hcq_device_close(&dev->base);
+    assert_false(sim_amd_machine_exists());
+}
+
+static void
+usage_of(const struct amd_device *dev, struct sim_amd_usage *out_usage)
+{
+    sim_amd_usage(dev->process->kio, out_usage);
+}
+
+static void
+fill(uint8_t *data, size_t n, uint32_t seed)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        data[i] = (uint8_t)(hash_mix(seed + i / 8) >> (i % 8 * 8));
+}
+
+/* ---- sizes ---------------------------------------------------------------------- */
+
+/* src: hw/amd/BRINGUP.md 5, the table of boards, and 7, by hand. */
+static const struct board {
+    const char *name;
+    uint32_t version, lds_kib;
+    uint32_t simd_count, simd_per_cu, n_xcc, array_count, arrays_per_engine;
+    uint32_t control_stack, save;
+    uint64_t total;
+    uint32_t lane_bytes, lane_rounded, tmpring; /* scratch */
+    uint64_t xcc_bytes;
+} boards[] = {
+    {"7900XTX", 110000, 64, 192, 2, 1, 12, 2, 0xa000, 0x2bea000, 0x2c02000, 256,
+     256, 0x40200, 50331648},
+    {"9070XT", 120001, 64, 128, 2, 1, 8, 2, 0x7000, 0x1d47000, 0x1d57000, 3, 4,
+     0x1200, 524288},
+    {"MI300X", 90402, 64, 1216, 4, 8, 32, 1, 0x3000, 0x1621000, 0xb167000, 100,
+     112, 0x74c0, 8716288},
+    {"MI350X", 90402, 160, 1024, 4, 8, 32, 1, 0x3000, 0x15a3000, 0xad68000, 16,
+     16, 0x1400, 1048576},
+    {"gfx1030", 100300, 64, 144, 2, 1, 8, 2, 0x7000, 0x17ef000, 0x1801000, 20,
+     32, 0x2900, 4718592},
+};
+
+static void
+sizes_of_boards(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(boards); i++) {
+        const struct board *b = &boards[i];
+        struct amd_topology t = {
+            .n_xcc = b->n_xcc,
+            .n_cu = b->simd_count / b->simd_per_cu / b->n_xcc,
+            .n_arrays = b->array_count,
+            .n_engines = b->array_count / b->arrays_per_engine / b->n_xcc,
+            .scratch_slots_per_cu = 32,
+        };
+        struct amd_scratch_sizes scratch;
+        struct amd_save_sizes sizes;
+        struct amd_gen gen;
+
+        assert_non_null(amd_gen_find(b->version));
+        gen = *amd_gen_find(b->version);
+        gen.max_lds_bytes = b->lds_kib * 1024; /* of gfx950 */
+        amd_save_sizes(&gen, &t, &sizes);
+        assert_int_equal(sizes.control_stack_bytes, b->control_stack);
+        assert_int_equal(sizes.save_bytes, b->save);
+        assert_int_equal(sizes.total_bytes, b->total);
+        amd_scratch_sizes(&gen, &t, b->lane_bytes, &scratch);
+        assert_int_equal(scratch.lane_bytes, b->lane_rounded);
+        assert_int_equal(scratch.tmpring, b->tmpring);
+        assert_int_equal(scratch.xcc_bytes, b->xcc_bytes);
+    }
+    assert_null(amd_gen_find(90500));
+}
+
+/* src: hw/amd/BRINGUP.md 0. Where it and sdma.csv disagree, the smaller. */
+static void
+limits_of_generations(void **state)
+{
+    static const struct {
+        uint32_t version, unit, bits, rsrc3, sdma_max;
+        bool architected, aql, priv, gcr;
+    } rows[] = {
+        {90010, 1024, 13, 0x2e2d, 0x3fffff, false, false, false, false},
+        {90402, 1024, 13, 0x2e2d, 0x3fffff, true, true, false, false},
+        {100300, 1024, 13, 0x2e28, 0x3fffff, false, false, false, true},
+        {110000, 256, 15, 0x2e28, 0x3fffffff, true, false, true, true},
+        {120001, 256, 18, 0x2e28, 0x3fffffff, true, false, false, true},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct amd_gen *gen = amd_gen_find(rows[i].version);
+
+        assert_non_null(gen);
+        assert_int_equal(gen->scratch_unit_bytes, rows[i].unit);
+        assert_int_equal(gen->scratch_size_bits, rows[i].bits);
+        assert_int_equal(gen->rsrc3_reg, rows[i].rsrc3);
+        assert_int_equal(gen->architected_scratch, rows[i].architected);
+        assert_int_equal(gen->uses_aql, rows[i].aql);
+        assert_int_equal(gen->sets_priv, rows[i].priv);
+        assert_int_equal(gen->sdma_has_gcr, rows[i].gcr);
+        assert_true(gen->sdma_max_bytes <= rows[i].sdma_max);
+        assert_true(gen->sdma_max_bytes > rows[i].sdma_max / 2);
+        assert_int_equal(gen->sdma_max_bytes % 4096, 0);
+    }
+}
+
+/* ---- the card ------------------------------------------------------------------- */
+
+static void
+tells_what_it_is(void **state)
+{
+    static const char *const specs[] = {"gfx1100", "gfx942", "gfx942*2",
+                                        "gfx1100,kfd=1.11", "gfx1100,kfd=1.14"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(specs); i++) {
+        struct hcq_device_info info = {.struct_size = sizeof(info)};
+        size_t len = strcspn(specs[i], "*,");
+        struct hcq_queue *queue;
+        struct amd_device *dev;
+        char name[64];
+
+        snprintf(name, sizeof(name), "AMD@sim:%s", specs[i]);
+        dev = open_amd(name);
+        hcq_device_info(&dev->base, &info);
+        assert_int_equal(strlen(info.arch), len);
+        assert_memory_equal(info.arch, specs[i], len);
+        assert_string_equal(info.backend, "AMD");
+        assert_true(info.flags & HCQ_DEVICE_SIMULATED);
+        assert_true(info.n_units > 0 && info.memory_bytes >= MIB);
+        assert_int_equal(info.max_shared_bytes, 65536);
+        assert_int_equal(info.timestamp_hz, 100000000);
+        assert_true(strncmp(info.model, "Simulated ", 10) == 0);
+        assert_non_null(dev->hdp_flush);
+        snprintf(name, sizeof(name), "AMD:0@sim:%s", specs[i]);
+        assert_string_equal(info.name, name);
+        expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COMPUTE, &queue));
+        hcq_queue_destroy(queue);
+        close_amd(dev);
+    }
+}
+
+static void
+refuses_names(void **state)
+{
+    static const char *const unknown[] = {
+        "AMD@sim:gfx17",     "AMD@sim:gfx942*0",         "AMD@sim:gfx942*9",
+        "AMD@sim:gfx942*2x", "AMD@sim:gfx1100,kfd=1.10", "AMD@sim:sm_90",
+        "AMD@sim:gfx1100,",
+    };
+    struct hcq_device *dev = NULL;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(unknown); i++) {
+        assert_int_equal(hcq_device_open(unknown[i], &dev), BELL_E_NO_DEVICE);
+        assert_non_null(strstr(bell_error_last()->message, "gfx942"));
+    }
+    assert_int_equal(hcq_device_open("AMD:1@sim:gfx1100", &dev),
+                     BELL_E_NO_DEVICE);
+    assert_non_null(
+        strstr(bell_error_last()->message, "no card 1: there is 1"));
+    assert_int_equal(hcq_device_open("AMD:2@sim:gfx942*2", &dev),
+                     BELL_E_NO_DEVICE);
+    assert_null(dev);
+    assert_false(sim_amd_machine_exists());
+}
+
+/* Without a real card none is told of, and none opens. */
+static void
+enumerates(void **state)
+{
+    struct hcq_device_desc list[32];
+    struct hcq_device *dev = NULL;
+    size_t n = 0, i, n_amd = 0;
+
+    (void)state;
+    expect_ok(hcq_device_enumerate(list, ARRAY_LEN(list), &n));
+    for (i = 0; i < n && i < ARRAY_LEN(list); i++) {
+        if (strcmp(list[i].backend, "AMD") != 0)
+            continue;
+        n_amd++;
+        assert_true(list[i].usable || list[i].why_not[0]);
+    }
+    if (n_amd == 0)
+        assert_int_not_equal(hcq_device_open("AMD", &dev), BELL_OK);
+}
+
+static void
+clocks_agree(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    uint64_t before, after, ns;
+    struct hcq_queue *queue;
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_signal_create(&dev->base, 0, &sig));
+    expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+    before = time_now_ns();
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_timestamp(cs, sig);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    after = time_now_ns();
+    ns = hcq_timestamp_to_ns(&dev->base, hcq_signal_timestamp(sig));
+    assert_true(ns + 2000000 > before && ns < after + 2000000);
+    hcq_queue_destroy(queue);
+    hcq_signal_destroy(sig);
+    close_amd(dev);
+}
+
+/* They share the kernel's process, and nothing else. */
+static void
+two_openings(void **state)
+{
+    struct amd_device *a = open_amd("AMD@sim:gfx1100");
+    struct amd_device *b = open_amd("AMD:0@sim:gfx1100");
+    struct sim_amd_usage usage;
+    struct hcq_buffer *of_a, *of_b, *seen;
+    struct hcq_signal *sig;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    (void)state;
+    assert_ptr_equal(a->process, b->process);
+    expect_ok(hcq_buffer_create(&a->base, 5000, HCQ_MEM_HOST_VISIBLE, &of_a));
+    expect_ok(hcq_buffer_create(&b->base, 5000, HCQ_MEM_HOST_VISIBLE, &of_b));
+    expect_ok(hcq_buffer_create_peer(&b->base, of_a, &seen));
+    expect_ok(hcq_signal_create(&a->base, 0, &sig));
+    expect_ok(hcq_queue_create(&b->base, HCQ_QUEUE_COPY, &queue));
+    fill(of_a->host, 5000, 3);
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, of_b->va, seen->va, 5000);
+    hcq_cs_signal(cs, sig, 9);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_signal_wait(sig, 9, HCQ_TIMEOUT_NS));
+    assert_memory_equal(of_b->host, of_a->host, 5000);
+    hcq_queue_destroy(queue);
+    hcq_signal_destroy(sig);
+    hcq_buffer_destroy(seen);
+    hcq_device_close(&b->base); /* with a buffer that is still there */
+    expect_ok(hcq_queue_create(&a->base, HCQ_QUEUE_COMPUTE, &queue));
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(of_a);
+    usage_of(a, &usage);
+    assert_int_equal(usage.queues, 0);
+    close_amd(a);
+}
+
+/* ---- memory --------------------------------------------------------------------- */
+
+/* Every kind, small and large; none overlaps another; what the CPU writes is
+ * there, and all of it goes away. */
+static void
+kinds_and_sizes(void **state)
+{
+    static const uint64_t sizes[] = {0,     1,       4095,        4096,
+                                     70001, 3 * MIB, 33 * MIB + 1};
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    struct amd_mem mems[AMD_MEM_KIND_COUNT][ARRAY_LEN(sizes)];
+    struct sim_amd_usage before, after;
+    uint32_t kind;
+    size_t i;
+
+    (void)state;
+    usage_of(dev, &before);
+    for (kind = 0; kind < AMD_MEM_KIND_COUNT; kind++) {
+        for (i = 0; i < ARRAY_LEN(sizes); i++) {
+            struct amd_mem *mem = &mems[kind][i];
+            uint64_t pages = sizes[i] ? (sizes[i] + 4095) / 4096 : 1;
+
+            expect_ok(amd_mem_alloc(dev, sizes[i], kind, mem));
+            assert_int_equal(mem->size_bytes, pages * 4096);
+            assert_int_equal(mem->va % (sizes[i] > 2 * MIB ? 2 * MIB : 4096),
+                             0);
+            assert_ptr_equal(mem->cpu, kind == AMD_MEM_VRAM
+                                           ? NULL
+                                           : (void *)(uintptr_t)mem->va);
+            if (mem->cpu)
+                fill(mem->cpu, sizes[i], kind * 100 + (uint32_t)i);
+        }
+    }
+    for (kind = 0; kind < AMD_MEM_KIND_COUNT; kind++) {
+        for (i = 0; i < ARRAY_LEN(sizes); i++) {
+            struct amd_mem *mem = &mems[kind][i];
+            uint8_t want[256];
+            size_t n = sizes[i] < 256 ? sizes[i] : 256;
+
+            fill(want, n, kind * 100 + (uint32_t)i);
+            if (mem->cpu && n)
+                assert_memory_equal(mem->cpu, want, n);
+            amd_mem_free(dev, mem);
+            assert_int_equal(mem->va, 0);
+        }
+    }
+    usage_of(dev, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    close_amd(dev);
+}
+
+static void
+out_of_memory(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    struct sim_amd_usage before, after;
+    struct amd_mem mem = {0};
+
+    (void)state;
+    usage_of(dev, &before);
+    assert_int_equal(
+        amd_mem_alloc(dev, dev->base.info.memory_bytes * 2, AMD_MEM_VRAM, &mem),
+        BELL_E_NO_MEMORY);
+    assert_non_null(strstr(bell_error_last()->message, "AMD:0@sim:gfx1100"));
+    assert_int_equal(amd_mem_alloc(dev, UINT64_MAX, AMD_MEM_GTT, &mem),
+                     BELL_E_NO_MEMORY);
+    amd_mem_free(dev, &mem); /* a zeroed one is allowed */
+    usage_of(dev, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    close_amd(dev);
+}
+
+/* Writes and reads back, at odd offsets and of all sizes, whichever way the
+ * bytes go. */
+static void
+check_access(struct hcq_buffer *buf, uint32_t seed)
+{
+    static const uint64_t sizes[] = {1, 7, 2048, 65537, 3 * MIB + 5};
+    uint8_t *want = malloc(4 * MIB), *got = malloc(4 * MIB);
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        uint64_t offset = i * 1237, n = sizes[i];
+
+        fill(want, n, seed + (uint32_t)i);
+        memset(got, 0, n);
+        expect_ok(hcq_buffer_write(buf, offset, want, n));
+        expect_ok(hcq_buffer_read(buf, offset, got, n));
+        assert_memory_equal(got, want, n);
+        if (buf->host)
+            assert_memory_equal((uint8_t *)buf->host + offset, want, n);
+    }
+    free(want);
+    free(got);
+}
+
+static void
+host_access(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx942");
+    struct hcq_buffer *on_card, *visible, *pinned;
+    uint8_t *pages = malloc(4 * MIB + 3);
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&dev->base, 4 * MIB, 0, &on_card));
+    expect_ok(
+        hcq_buffer_create(&dev->base, 4 * MIB, HCQ_MEM_HOST_VISIBLE, &visible));
+    expect_ok(
+        hcq_buffer_create_pinned(&dev->base, pages + 3, 4 * MIB, &pinned));
+    assert_non_null(visible->host);
+    assert_ptr_equal(pinned->host, pages + 3);
+    assert_int_equal(pinned->va % 4096, (uintptr_t)(pages + 3) % 4096);
+    check_access(on_card, 1);
+    check_access(visible, 2);
+    check_access(pinned, 3);
+    hcq_buffer_destroy(pinned);
+    hcq_buffer_destroy(visible);
+    hcq_buffer_destroy(on_card);
+    close_amd(dev);
+    free(pages);
+}
+
+/* The same page pinned twice, and pages of a buffer: the card sees them at
+ * each address. */
+static void
+pinned_twice(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    uint8_t *pages = calloc(1, 64 * 1024);
+    struct hcq_buffer *a, *b, *own, *c;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&dev->base, 9000, HCQ_MEM_HOST_VISIBLE, &own));
+    expect_ok(hcq_buffer_create_pinned(&dev->base, pages + 10, 5000, &a));
+    expect_ok(hcq_buffer_create_pinned(&dev->base, pages + 5000, 5000, &b));
+    expect_ok(hcq_buffer_create_pinned(&dev->base, (uint8_t *)own->host + 100,
+                                       5000, &c));
+    expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+    pages[5005] = 77;
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, c->va, b->va + 5, 1);          /* own[100] = 77 */
+    hcq_cs_copy(cs, own->va + 1, a->va + 4995, 1); /* own[1] = 77 */
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    assert_int_equal(((uint8_t *)own->host)[100], 77);
+    assert_int_equal(((uint8_t *)own->host)[1], 77);
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(c);
+    hcq_buffer_destroy(a);
+    hcq_buffer_destroy(b);
+    hcq_buffer_destroy(own);
+    close_amd(dev);
+    free(pages);
+}
+
+/* ---- signals -------------------------------------------------------------------- */
+
+static void
+many_signals(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    struct hcq_signal *sigs[300];
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sigs); i++) {
+        expect_ok(hcq_signal_create(&dev->base, i, &sigs[i]));
+        assert_int_equal(sigs[i]->va % 64, 0);
+    }
+    for (i = 0; i < ARRAY_LEN(sigs); i++) {
+        assert_int_equal(hcq_signal_value(sigs[i]), i);
+        assert_int_equal(hcq_signal_timestamp(sigs[i]), 0);
+        for (k = 0; k < i; k++)
+            assert_int_not_equal(sigs[i]->va, sigs[k]->va);
+    }
+    for (i = 0; i < ARRAY_LEN(sigs); i++)
+        hcq_signal_destroy(sigs[i]);
+    close_amd(dev);
+}
+
+/* Another card's signal, through both kinds of queue of this one: told, and
+ * waited for. */
+static void
+signals_between_cards(void **state)
+{
+    static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
+                                                HCQ_QUEUE_COMPUTE};
+    struct amd_device *a = open_amd("AMD:0@sim:gfx942*2");
+    struct amd_device *b = open_amd("AMD:1@sim:gfx942*2");
+    struct amd_device *other = open_amd("AMD@sim:gfx1100");
+    struct hcq_signal *sig, *far;
+    struct hcq_queue *queue, *of_a;
+    struct hcq_cs *cs;
+    uint64_t value;
+    size_t i;
+
+    (void)state;
+    expect_ok(hcq_signal_create(&a->base, 0, &sig));
+    expect_ok(hcq_signal_create(&other->base, 0, &far));
+    expect_ok(hcq_queue_create(&a->base, HCQ_QUEUE_COPY, &of_a));
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        value = i * 10;
+        expect_ok(hcq_queue_create(&b->base, kinds[i], &queue));
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_wait(cs, sig, value + 1);
+        hcq_cs_signal(cs, sig, value + 5);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        assert_int_equal(hcq_signal_value(sig), i ? 5 : 0);
+        expect_ok(hcq_queue_begin(of_a, &cs));
+        hcq_cs_signal(cs, sig, value + 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_signal_wait(sig, value + 5, HCQ_TIMEOUT_NS));
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_signal(cs, far, 5);
+        assert_int_equal(hcq_cs_submit(cs, NULL), BELL_E_UNSUPPORTED);
+        expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+        hcq_queue_destroy(queue);
+    }
+    expect_ok(hcq_queue_wait(of_a, HCQ_TIMEOUT_NS));
+    hcq_queue_destroy(of_a);
+    hcq_signal_destroy(far);
+    hcq_signal_destroy(sig);
+    hcq_device_close(&other->base);
+    hcq_device_close(&b->base);
+    close_amd(a);
+}
+
+/* ---- other cards' buffers ------------------------------------------------------- */
+
+/* b copies from and to memory of a's. */
+static void
+copies_of_peer(struct amd_device *a, struct amd_device *b, uint32_t flags,
+               enum hcq_queue_kind kind)
+{
+    uint8_t *want = malloc(3 * MIB), *got = malloc(3 * MIB);
+    struct hcq_buffer *buf, *peer, *again, *local;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_buffer_create(&a->base, 3 * MIB, flags, &buf));
+    expect_ok(hcq_buffer_create_peer(&b->base, buf, &peer));
+    expect_ok(hcq_buffer_create_peer(&b->base, buf, &again));
+    assert_int_equal(again->va, buf->va);
+    assert_int_equal(peer->va, buf->va);
+    hcq_buffer_destroy(again);
+    expect_ok(hcq_buffer_create(&b->base, 3 * MIB, 0, &local));
+    expect_ok(hcq_queue_create(&b->base, kind, &queue));
+    fill(want, 3 * MIB, flags + 5);
+    expect_ok(hcq_buffer_write(buf, 0, want, 3 * MIB));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, local->va, peer->va, 3 * MIB);
+    hcq_cs_fill(cs, peer->va, 0x01020304, 64);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    expect_ok(hcq_buffer_read(local, 0, got, 3 * MIB));
+    assert_memory_equal(got, want, 3 * MIB);
+    expect_ok(hcq_buffer_read(peer, 1, got, 100));
+    assert_int_equal(got[0], 3);
+    assert_memory_equal(got + 63, want + 64, 37);
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(local);
+    hcq_buffer_destroy(peer);
+    hcq_buffer_destroy(buf);
+    free(want);
+    free(got);
+}
+
+static void
+trimmed_usage(struct amd_device *a, struct amd_device *b,
+              struct sim_amd_usage *out_usage)
+{
+    hcq_memory_trim(&a->base);
+    hcq_memory_trim(&b->base);
+    usage_of(a, out_usage);
+}
+
+static void
+buffers_between_cards(void **state)
+{
+    struct amd_device *a = open_amd("AMD:0@sim:gfx942*2");
+    struct amd_device *b = open_amd("AMD:1@sim:gfx942*2");
+    struct amd_device *other = open_amd("AMD@sim:gfx1100");
+    struct hcq_buffer *buf, *peer, *far = NULL;
+    struct sim_amd_usage before, after;
+
+    (void)state;
+    copies_of_peer(a, b, 0, HCQ_QUEUE_COPY); /* pages of signals stay */
+    copies_of_peer(b, a, 0, HCQ_QUEUE_COPY);
+    trimmed_usage(a, b, &before);
+    copies_of_peer(a, b, HCQ_MEM_HOST_VISIBLE, HCQ_QUEUE_COPY);
+    copies_of_peer(a, b, 0, HCQ_QUEUE_COMPUTE);
+    copies_of_peer(b, a, HCQ_MEM_HOST_VISIBLE, HCQ_QUEUE_COMPUTE);
+    copies_of_peer(b, a, 0, HCQ_QUEUE_COPY);
+    copies_of_peer(a, a, 0, HCQ_QUEUE_COPY);
+    trimmed_usage(a, b, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    expect_ok(hcq_buffer_create(&a->base, 100, 0, &buf));
+    expect_ok(hcq_buffer_create_peer(&b->base, buf, &peer));
+    assert_int_equal(hcq_buffer_create_peer(&other->base, buf, &far),
+                     BELL_E_UNSUPPORTED);
+    assert_int_equal(hcq_buffer_create_peer(&a->base, peer, &far),
+                     BELL_E_UNSUPPORTED);
+    assert_non_null(strstr(bell_error_last()->message, "ask its owner"));
+    hcq_buffer_destroy(peer);
+    hcq_buffer_destroy(buf);
+    hcq_device_close(&other->base);
+    hcq_device_close(&b->base);
+    close_amd(a);
+}
+
+/* Without its peer a card that reaches for the memory is stopped. */
+static void
+peers_end(void **state)
+{
+    struct amd_device *a = open_amd("AMD:0@sim:gfx942*2");
+    struct amd_device *b = open_amd("AMD:1@sim:gfx942*2");
+    struct hcq_buffer *buf, *peer, *local;
+    struct hcq_queue *queue;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&a->base, 4096, 0, &buf));
+    expect_ok(hcq_buffer_create(&b->base, 4096, 0, &local));
+    expect_ok(hcq_buffer_create_peer(&b->base, buf, &peer));
+    hcq_buffer_destroy(peer);
+    expect_ok(hcq_queue_create(&b->base, HCQ_QUEUE_COPY, &queue));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, local->va, buf->va, 4096);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_E_DEVICE_LOST);
+    hcq_device_fault(&b->base, &fault);
+    assert_int_equal(fault.va, buf->va);
+    expect_ok(hcq_device_status(&a->base));
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(local);
+    hcq_buffer_destroy(buf);
+    hcq_device_close(&b->base);
+    close_amd(a);
+}
+
+/* ---- queues --------------------------------------------------------------------- */
+
+static void
+wait_for_read(const struct amd_channel *channel, uint64_t value)
+{
+    uint64_t start_ns = time_now_ns();
+
+    while (__atomic_load_n(channel->rptr, __ATOMIC_ACQUIRE) != value) {
+        assert_true(time_now_ns() - start_ns < 20000000000ull);
+        sched_yield();
+    }
+}
+
+/* What is stored where. src: hw/amd/BRINGUP.md 5, the table of doorbells */
+static void
+doorbells(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    struct amd_channel pm4, sdma;
+    uint64_t first = 0;
+    uint32_t i, turn;
+
+    (void)state;
+    expect_ok(amd_channel_init(dev, AMD_RING_PM4, 4096, &pm4));
+    expect_ok(amd_channel_init(dev, AMD_RING_SDMA, 4096, &sdma));
+    assert_int_equal((uintptr_t)pm4.wptr % 4096, 0x38);
+    assert_int_equal((uintptr_t)pm4.rptr % 4096, 0x80);
+    assert_ptr_not_equal(pm4.doorbell, sdma.doorbell);
+    first = *pm4.doorbell;
+    assert_true(first == UINT64_MAX);
+    for (turn = 0; turn < 5; turn++) {
+        for (i = 0; i < 300; i += 2) { /* NOP with one word of body */
+            pm4.ring[(pm4.put + i) % 1024] = 0xc0001000;
+            pm4.ring[(pm4.put + i + 1) % 1024] = 0xdead;
+        }
+        pm4.put += 300;
+        amd_channel_ring(&pm4);
+        assert_int_equal(*pm4.wptr, (turn + 1) * 300);
+        assert_int_equal(*pm4.doorbell, (turn + 1) * 300);
+        wait_for_read(&pm4, (turn + 1) * 300 % 1024); /* it wraps */
+        memset((uint8_t *)sdma.ring + sdma.put % 4096, 0, 1024);
+        sdma.put += 1024;
+        amd_channel_ring(&sdma);
+        assert_int_equal(*sdma.wptr, (turn + 1) * 1024);
+        assert_int_equal(*sdma.doorbell, (turn + 1) * 1024);
+        wait_for_read(&sdma, (turn + 1) * 1024); /* it does not */
+    }
+    assert_int_equal(amd_channel_room(&pm4), 1023);
+    expect_ok(amd_channel_rebuild(&pm4));
+    assert_int_equal(*pm4.rptr, 0);
+    assert_int_equal(pm4.put, 0);
+    amd_channel_fini(&sdma);
+    amd_channel_fini(&pm4);
+    close_amd(dev);
+}
+
+static void
+aql_doorbells(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx942");
+    const uint8_t *structure;
+    struct amd_channel aql;
+    struct amd_mem code;
+    uint32_t i, turn, word, *words;
+
+    (void)state;
+    expect_ok(amd_channel_init(dev, AMD_RING_AQL, 4096, &aql));
+    expect_ok(amd_mem_alloc(dev, 4096, AMD_MEM_GTT, &code));
+    words = code.cpu;
+    words[0] = 0xc0001000;
+    words[1] = 0xdead;
+    structure = aql.pointers.cpu;
+    memcpy(&word, structure + 72, 4);
+    assert_int_equal(word, dev->topology.n_cu * dev->topology.n_xcc - 1);
+    memcpy(&word, structure + 136, 4);
+    assert_int_equal(word, 0x80);
+    memcpy(&word, structure + 180, 4);
+    assert_int_equal(word, 10);
+    for (i = 0; i < 64; i++)
+        assert_int_equal(aql.ring[i * 16], 1);
+    for (turn = 0; turn < 5; turn++) {
+        for (i = 0; i < 20; i++) {
+            uint32_t *packet = aql.ring + (aql.put + i) % 64 * 16;
+
+            packet[1] = 0xc0023f00; /* INDIRECT_BUFFER of NOPs */
+            packet[2] = (uint32_t)code.va;
+            packet[3] = (uint32_t)(code.va >> 32);
+            packet[4] = 2 | 1u << 23;
+            packet[5] = 10; /* words that follow */
+            packet[0] = 0x10000; /* of the vendor */
+        }
+        aql.put += 20;
+        amd_channel_ring(&aql);
+        assert_int_equal(*aql.wptr, (turn + 1) * 20);
+        assert_int_equal(*aql.doorbell, (turn + 1) * 20 - 1);
+        wait_for_read(&aql, (turn + 1) * 20);
+    }
+    assert_int_equal(amd_channel_room(&aql), 64);
+    amd_channel_fini(&aql);
+    amd_mem_free(dev, &code);
+    close_amd(dev);
+}
+
+static void
+copies(void **state)
+{
+    static const char *const names[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942",
+                                        "AMD:1@sim:gfx942*2",
+                                        "AMD@sim:gfx1100,kfd=1.11"};
+    static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
+                                                HCQ_QUEUE_COMPUTE};
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names) * 2; i++) {
+        struct amd_device *dev = open_amd(names[i / 2]);
+        struct hcq_buffer *from, *to;
+        struct hcq_queue *queue;
+        struct hcq_cs *cs;
+
+        expect_ok(
+            hcq_buffer_create(&dev->base, 10000, HCQ_MEM_HOST_VISIBLE, &from));
+        expect_ok(
+            hcq_buffer_create(&dev->base, 10000, HCQ_MEM_HOST_VISIBLE, &to));
+        expect_ok(hcq_queue_create(&dev->base, kinds[i % 2], &queue));
+        for (k = 0; k < 100; k++) {
+            fill(from->host, 10000, (uint32_t)k);
+            expect_ok(hcq_queue_begin(queue, &cs));
+            hcq_cs_copy(cs, to->va, from->va, 10000);
+            expect_ok(hcq_cs_submit(cs, NULL));
+            expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+            assert_memory_equal(to->host, from->host, 10000);
+        }
+        hcq_queue_destroy(queue);
+        hcq_buffer_destroy(to);
+        hcq_buffer_destroy(from);
+        close_amd(dev);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_of_boards),
+        cmocka_unit_test(limits_of_generations),
+        cmocka_unit_test(tells_what_it_is),
+        cmocka_unit_test(refuses_names),
+        cmocka_unit_test(enumerates),
+        cmocka_unit_test(clocks_agree),
+        cmocka_unit_test(two_openings),
+        cmocka_unit_test(kinds_and_sizes),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(host_access),
+        cmocka_unit_test(pinned_twice),
+        cmocka_unit_test(many_signals),
+        cmocka_unit_test(signals_between_cards),
+        cmocka_unit_test(buffers_between_cards),
+        cmocka_unit_test(peers_end),
+        cmocka_unit_test(doorbells),
+        cmocka_unit_test(aql_doorbells),
+        cmocka_unit_test(copies),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

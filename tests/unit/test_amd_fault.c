@@ -1,0 +1,970 @@
+/* hcq/amd when things fail: every kernel call and every allocation of every
+ * operation, one at a time; faults of the card; hung work; recovery; scratch
+ * that grows under busy queues.
+ *
+ * After a failed operation the simulated kernel holds exactly what it held
+ * before; after a failed opening there is nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "hcq/amd/amd_kfd.h"
+#include "ioctl/kio_fault.h"
+#include "sim/amd/sim_amd.h"
+
+#define MIB     (1u << 20)
+#define NO_PLAN "poll:1000000=EIO"
+#define BAD_VA  0xdead000000ull
+
+static void
+expect_ok(bell_status status)
+{
+    if (status != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static struct hcq_device *
+open_amd(const char *name)
+{
+    struct hcq_device *dev = NULL;
+
+    expect_ok(hcq_device_open(name, &dev));
+    return dev;
+}
+
+static struct kio *
+kio_of(struct hcq_device *dev)
+{
+    return amd_device_of(dev)->process->kio;
+}
+
+/* ---- opening -------------------------------------------------------------------- */
+
+static void
+opening_fails(void **state)
+{
+    static const char *const kinds[] = {"any", "ioctl", "mmap", "open", "read"};
+    static const char *const actions[] = {"EIO", "ENOMEM", "EPERM"};
+    struct hcq_device *dev;
+    char name[96];
+    size_t i;
+    unsigned n;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(actions) * ARRAY_LEN(kinds); i++) {
+        unsigned n_good = 0, n_bad = 0;
+
+        for (n = 1; n_good < 40; n++) {
+            bell_status status;
+
+            snprintf(name, sizeof(name), "AMD@fault:%s:%u=%s@sim:gfx1100",
+                     kinds[i / ARRAY_LEN(actions)], n,
+                     actions[i % ARRAY_LEN(actions)]);
+            status = hcq_device_open(name, &dev);
+            if (status == BELL_OK) {
+                hcq_device_close(dev);
+                n_good++;
+            } else {
+                assert_true(bell_error_last()->message[0]);
+                n_good = 0;
+                n_bad++;
+            }
+            assert_false(sim_amd_machine_exists());
+        }
+        assert_true(n_bad > 0);
+    }
+    hcq_device_close(open_amd("AMD@sim:gfx1100"));
+}
+
+static void
+opening_has_no_memory(void **state)
+{
+    struct hcq_device *dev;
+    int once;
+
+    (void)state;
+    for (once = 0; once < 2; once++) {
+        uint64_t n;
+        bell_status status = BELL_E_NO_MEMORY;
+
+        for (n = 1; status != BELL_OK; n++) {
+            host_fail_after(n, once);
+            status = hcq_device_open("AMD@sim:gfx942*2", &dev);
+            host_fail_after(0, 0);
+            assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY ||
+                        status == BELL_E_KERNEL);
+            if (status == BELL_OK)
+                hcq_device_close(dev);
+            assert_false(sim_amd_machine_exists());
+        }
+    }
+}
+
+/* The second card of a process whose first is there already. */
+static void
+second_opening_fails(void **state)
+{
+    static const char first[] = "AMD:0@fault:" NO_PLAN "@sim:gfx942*2";
+    static const char second[] = "AMD:1@fault:" NO_PLAN "@sim:gfx942*2";
+    static const char *const kinds[] = {"ioctl", "mmap", "open"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct hcq_device *a = open_amd(first), *b;
+        bell_status status = BELL_E_IO;
+        unsigned n, n_bad = 0;
+        char plan[32];
+
+        for (n = 1; n < 40; n++) {
+            snprintf(plan, sizeof(plan), "%s:%u=EIO", kinds[i], n);
+            expect_ok(kio_fault_set(kio_of(a), plan));
+            status = hcq_device_open(second, &b);
+            expect_ok(kio_fault_set(kio_of(a), NO_PLAN));
+            if (status != BELL_OK) {
+                n_bad++;
+                continue;
+            }
+            hcq_device_close(b);
+        }
+        assert_int_equal(status, BELL_OK);
+        assert_true(n_bad > 0);
+        hcq_device_close(a);
+        assert_false(sim_amd_machine_exists());
+    }
+}
+
+/* ---- kernels -------------------------------------------------------------------- */
+
+/* The tests' own kernels for a chip; NULL: LLVM's tools are not here. */
+static void *
+read_object(const char *arch, uint64_t *out_bytes)
+{
+#ifdef AMD_OBJECTS
+    uint8_t *data = malloc(1u << 16);
+    char path[512];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/control_%s.o", AMD_OBJECTS, arch);
+    file = fopen(path, "rb");
+    assert_non_null(file);
+    *out_bytes = fread(data, 1, 1u << 16, file);
+    fclose(file);
+    return data;
+#else
+    (void)arch;
+    *out_bytes = 0;
+    return NULL;
+#endif
+}
+
+static bell_status
+load_kernel(struct hcq_device *dev, const char *entry, uint32_t n_bufs,
+            struct hcq_program **out_prog)
+{
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = entry,
+        .n_bufs = n_bufs,
+        .n_vals = 2 - n_bufs,
+    };
+    bell_status status;
+    void *object;
+
+    object = read_object(dev->info.arch, &desc.binary_size_bytes);
+    desc.binary = object;
+    status = hcq_program_create(dev, &desc, out_prog);
+    free(object);
+    return status;
+}
+
+static bool
+has_kernels(void)
+{
+#ifdef AMD_OBJECTS
+    return true;
+#else
+    return false;
+#endif
+}
+
+static void
+launch(struct hcq_queue *queue, const struct hcq_program *prog, uint64_t a,
+       uint64_t b, uint32_t n)
+{
+    const uint32_t grid[3] = {1, 1, 1}, local[3] = {n, 1, 1};
+    const uint64_t args[2] = {a, b};
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_exec(cs, prog, args, 2, grid, local);
+    expect_ok(hcq_cs_submit(cs, NULL));
+}
+
+/* ---- operations ----------------------------------------------------------------- */
+
+/* One thing done and undone. Returns the first failure. */
+typedef bell_status operation_fn(struct hcq_device *dev);
+
+static bell_status
+make_queue(struct hcq_device *dev, enum hcq_queue_kind kind)
+{
+    struct hcq_queue *queue;
+
+    BELL_TRY(hcq_queue_create(dev, kind, &queue));
+    hcq_queue_destroy(queue);
+    return BELL_OK;
+}
+
+static bell_status
+compute_queue(struct hcq_device *dev)
+{
+    return make_queue(dev, HCQ_QUEUE_COMPUTE);
+}
+
+static bell_status
+copy_queue(struct hcq_device *dev)
+{
+    return make_queue(dev, HCQ_QUEUE_COPY);
+}
+
+static bell_status
+own_memory(struct hcq_device *dev, enum amd_mem_kind kind)
+{
+    struct amd_mem mem;
+
+    BELL_TRY(amd_mem_alloc(amd_device_of(dev), 5 * MIB + 7, kind, &mem));
+    amd_mem_free(amd_device_of(dev), &mem);
+    return BELL_OK;
+}
+
+static bell_status
+card_memory(struct hcq_device *dev)
+{
+    return own_memory(dev, AMD_MEM_VRAM);
+}
+
+static bell_status
+visible_memory(struct hcq_device *dev)
+{
+    return own_memory(dev, AMD_MEM_VISIBLE);
+}
+
+static bell_status
+host_memory(struct hcq_device *dev)
+{
+    return own_memory(dev, AMD_MEM_GTT);
+}
+
+static bell_status
+pinned_memory(struct hcq_device *dev)
+{
+    static uint8_t pages[20000];
+    struct hcq_buffer *buf;
+
+    BELL_TRY(hcq_buffer_create_pinned(dev, pages, sizeof(pages), &buf));
+    hcq_buffer_destroy(buf);
+    return BELL_OK;
+}
+
+/* More than a page of them holds. */
+static bell_status
+signals(struct hcq_device *dev)
+{
+    struct hcq_signal *sigs[100];
+    bell_status status = BELL_OK;
+    size_t n = 0;
+
+    while (n < ARRAY_LEN(sigs) && status == BELL_OK) {
+        status = hcq_signal_create(dev, 0, &sigs[n]);
+        n += status == BELL_OK;
+    }
+    while (n)
+        hcq_signal_destroy(sigs[--n]);
+    return status;
+}
+
+static bell_status
+program(struct hcq_device *dev)
+{
+    struct hcq_program *prog;
+
+    if (!has_kernels())
+        return BELL_OK;
+    BELL_TRY(load_kernel(dev, "move", 2, &prog));
+    hcq_program_destroy(prog);
+    return BELL_OK;
+}
+
+/* A queue, a program and buffers, and a launch that has to be right if it
+ * ends. */
+static bell_status
+run_kernel(struct hcq_device *dev, struct hcq_queue *queue,
+           struct hcq_buffer *buf)
+{
+    const uint32_t grid[3] = {1, 1, 1};
+    uint64_t args[2] = {buf->va, buf->va + 64};
+    uint32_t *words = buf->host;
+    struct hcq_program *prog;
+    struct hcq_cs *cs;
+    bell_status status;
+
+    BELL_TRY(load_kernel(dev, "move", 2, &prog));
+    words[0] = 0;
+    words[16] = 0x12345;
+    status = hcq_queue_begin(queue, &cs);
+    if (status == BELL_OK) {
+        hcq_cs_exec(cs, prog, args, 2, grid, grid);
+        status = hcq_cs_submit(cs, NULL);
+    }
+    if (status == BELL_OK)
+        status = hcq_queue_wait(queue, HCQ_TIMEOUT_NS);
+    if (status == BELL_OK)
+        assert_int_equal(words[0], 0x12345);
+    hcq_program_destroy(prog);
+    return status;
+}
+
+static bell_status
+whole_launch(struct hcq_device *dev)
+{
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf;
+    bell_status status;
+
+    if (!has_kernels())
+        return BELL_OK;
+    BELL_TRY(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    status = hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &buf);
+    if (status == BELL_OK) {
+        status = run_kernel(dev, queue, buf);
+        hcq_buffer_destroy(buf);
+        hcq_memory_trim(dev);
+    }
+    hcq_queue_destroy(queue);
+    return status;
+}
+
+static bell_status
+recovery(struct hcq_device *dev)
+{
+    return hcq_device_recover(dev);
+}
+
+static const struct {
+    const char *name;
+    operation_fn *run;
+} operations[] = {
+    {"compute queue", compute_queue},
+    {"copy queue", copy_queue},
+    {"card memory", card_memory},
+    {"visible memory", visible_memory},
+    {"host memory", host_memory},
+    {"pinned memory", pinned_memory},
+    {"signals", signals},
+    {"program", program},
+    {"launch", whole_launch},
+    {"recovery with nothing", recovery},
+};
+
+static void
+same_usage(const char *name, unsigned n, const struct sim_amd_usage *a,
+           const struct sim_amd_usage *b)
+{
+    if (memcmp(a, b, sizeof(*a)) == 0)
+        return;
+    fail_msg("%s, call %u: files %u to %u, queues %u to %u, events %u to %u, "
+             "buffers %u to %u, memory %llu to %llu, mapped %llu to %llu",
+             name, n, a->files, b->files, a->queues, b->queues, a->events,
+             b->events, a->buffers, b->buffers,
+             (unsigned long long)a->memory_bytes,
+             (unsigned long long)b->memory_bytes,
+             (unsigned long long)a->va_mapped_bytes,
+             (unsigned long long)b->va_mapped_bytes);
+}
+
+/* Calls whose failing is not to be told: they give something back, and a
+ * kernel that refuses that keeps it. */
+static bool
+gave_back(struct hcq_device *dev, unsigned n_before)
+{
+    (void)dev;
+    return n_before > 0;
+}
+
+/* The n-th call of the operation fails, for every n. */
+static void
+fail_calls(struct hcq_device *dev, size_t op, const char *kind,
+           const char *action)
+{
+    struct sim_amd_usage before = {0}, after = {0};
+    struct kio *kio = kio_of(dev);
+    unsigned n, n_failed = 0;
+    char plan[64];
+
+    for (n = 1;; n++) {
+        bell_status status;
+        uint64_t hits;
+
+        /* A pool keeps one empty piece: have it there. */
+        expect_ok(kio_fault_set(kio, NO_PLAN));
+        expect_ok(operations[op].run(dev));
+        sim_amd_usage(kio, &before);
+        snprintf(plan, sizeof(plan), "%s:%u=%s", kind, n, action);
+        expect_ok(kio_fault_set(kio, plan));
+        status = operations[op].run(dev);
+        hits = kio_fault_hits(kio);
+        expect_ok(kio_fault_set(kio, NO_PLAN));
+        if (status == BELL_OK && !hits)
+            break;
+        sim_amd_usage(kio, &after);
+        if (status != BELL_OK) {
+            n_failed++;
+            assert_true(bell_error_last()->message[0]);
+            same_usage(operations[op].name, n, &before, &after);
+        }
+        assert_true(n < 500);
+    }
+    (void)gave_back;
+    (void)n_failed;
+}
+
+static void
+operations_fail(void **state)
+{
+    static const char *const names[] = {
+        "AMD@fault:" NO_PLAN "@sim:gfx1100",
+        "AMD@fault:" NO_PLAN "@sim:gfx942",
+    };
+    static const char *const rules[][2] = {
+        {"open", "EMFILE"},
+        {"mmap", "ENOMEM"},
+        {"ioctl", "EIO"},
+        {"ioctl", "ENOMEM"},
+    };
+    size_t m, i, r;
+
+    (void)state;
+    for (m = 0; m < ARRAY_LEN(names); m++) {
+        struct hcq_device *dev = open_amd(names[m]);
+
+        for (i = 0; i < ARRAY_LEN(operations); i++) {
+            for (r = 0; r < ARRAY_LEN(rules); r++)
+                fail_calls(dev, i, rules[r][0], rules[r][1]);
+        }
+        hcq_device_close(dev);
+        assert_false(sim_amd_machine_exists());
+    }
+}
+
+static void
+operations_have_no_memory(void **state)
+{
+    struct hcq_device *dev = open_amd("AMD@sim:gfx1100");
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(operations); i++) {
+        struct sim_amd_usage before, after;
+        bell_status status;
+        uint64_t n;
+
+        expect_ok(operations[i].run(dev));
+        sim_amd_usage(kio_of(dev), &before);
+        for (n = 1;; n++) {
+            host_fail_after(n, 1);
+            status = operations[i].run(dev);
+            host_fail_after(0, 0);
+            if (status == BELL_OK)
+                break;
+            assert_true(status == BELL_E_NO_MEMORY || status == BELL_E_KERNEL);
+            sim_amd_usage(kio_of(dev), &after);
+            same_usage(operations[i].name, (unsigned)n, &before, &after);
+        }
+    }
+    hcq_device_close(dev);
+    assert_false(sim_amd_machine_exists());
+}
+
+/* Closing tells nobody that a call failed; the process's end gives all back. */
+static void
+closing_fails(void **state)
+{
+    unsigned n;
+
+    (void)state;
+    for (n = 1; n < 40; n++) {
+        struct hcq_device *dev = open_amd("AMD@fault:" NO_PLAN "@sim:gfx1100");
+        struct hcq_queue *queue;
+        struct hcq_buffer *buf;
+        char plan[32];
+
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+        expect_ok(hcq_buffer_create(dev, 4096, 0, &buf));
+        snprintf(plan, sizeof(plan), "ioctl:%u=EIO", n);
+        expect_ok(kio_fault_set(kio_of(dev), plan));
+        hcq_device_close(dev);
+        assert_false(sim_amd_machine_exists());
+    }
+}
+
+/* ---- faults of the card ----------------------------------------------------------- */
+
+static void
+good_copy(struct hcq_queue *queue, struct hcq_buffer *to,
+          struct hcq_buffer *from)
+{
+    struct hcq_cs *cs;
+
+    memset(from->host, 0x5a, 4096);
+    memset(to->host, 0, 4096);
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, to->va, from->va, 4096);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    assert_memory_equal(to->host, from->host, 4096);
+}
+
+/* A copy from where nothing is. */
+static void
+bad_copy(struct hcq_queue *queue, uint64_t dst_va)
+{
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, dst_va, BAD_VA, 4096);
+    expect_ok(hcq_cs_submit(cs, NULL));
+}
+
+/* The wait for it fails, and the report names it all. */
+static void
+expect_fault(struct hcq_queue *queue, uint64_t va, const char *program)
+{
+    struct hcq_device *dev = queue->dev;
+    struct hcq_fault fault;
+    char part[64];
+
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_E_DEVICE_LOST);
+    snprintf(part, sizeof(part), "at 0x%llx", (unsigned long long)va);
+    if (!strstr(bell_error_last()->message, part))
+        fail_msg("no '%s' in: %s", part, bell_error_last()->message);
+    hcq_device_fault(dev, &fault);
+    assert_int_equal(fault.kind, HCQ_FAULT_MEMORY);
+    assert_int_equal(fault.va, va);
+    assert_string_equal(fault.queue, hcq_queue_name(queue));
+    if (program)
+        assert_string_equal(fault.program, program);
+    assert_int_equal(hcq_device_status(dev), BELL_E_DEVICE_LOST);
+}
+
+/* A copy faults; the other queue is made anew, too; many times in one
+ * process. Of each kind of queue. */
+static void
+faults_and_recovers(void **state)
+{
+    static const char *const names[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942"};
+    struct sim_amd_usage before, after;
+    struct hcq_buffer *from, *to;
+    struct hcq_queue *queues[2];
+    size_t m;
+    int i;
+
+    (void)state;
+    for (m = 0; m < ARRAY_LEN(names); m++) {
+        struct hcq_device *dev = open_amd(names[m]);
+
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queues[0]));
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queues[1]));
+        sim_amd_usage(kio_of(dev), &before);
+        for (i = 0; i < 20; i++) {
+            struct hcq_queue *queue = queues[i % 2];
+
+            good_copy(queues[0], to, from);
+            good_copy(queues[1], to, from);
+            bad_copy(queue, to->va);
+            expect_fault(queue, BAD_VA, NULL);
+            expect_ok(hcq_device_recover(dev));
+            expect_ok(hcq_device_status(dev));
+        }
+        good_copy(queues[1], to, from);
+        sim_amd_usage(kio_of(dev), &after);
+        same_usage("recovery", 0, &before, &after);
+        hcq_queue_destroy(queues[0]);
+        hcq_queue_destroy(queues[1]);
+        hcq_buffer_destroy(from);
+        hcq_buffer_destroy(to);
+        hcq_device_close(dev);
+    }
+}
+
+/* A kernel reads where nothing is, and writes what is for reading only. */
+static void
+kernels_fault(void **state)
+{
+    static const char *const names[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942"};
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+    struct hcq_queue *queue;
+    size_t i;
+
+    (void)state;
+    if (!has_kernels())
+        skip();
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        struct hcq_device *dev = open_amd(names[i]);
+        struct hcq_fault fault;
+        int turn;
+
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &buf));
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+        expect_ok(load_kernel(dev, "move", 2, &prog));
+        for (turn = 0; turn < 3; turn++) {
+            launch(queue, prog, buf->va, BAD_VA, 1);
+            expect_fault(queue, BAD_VA, "move");
+            hcq_device_fault(dev, &fault);
+            assert_non_null(strstr(fault.text, "not mapped"));
+            expect_ok(hcq_device_recover(dev));
+            launch(queue, prog, BAD_VA + 0x3000, buf->va, 1);
+            expect_fault(queue, BAD_VA + 0x3000, "move");
+            expect_ok(hcq_device_recover(dev));
+            ((uint32_t *)buf->host)[5] = 77 + (uint32_t)turn;
+            launch(queue, prog, buf->va, buf->va + 20, 1);
+            expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+            assert_int_equal(*(uint32_t *)buf->host, 77 + turn);
+        }
+        hcq_program_destroy(prog);
+        hcq_queue_destroy(queue);
+        hcq_buffer_destroy(buf);
+        hcq_device_close(dev);
+    }
+}
+
+/* A fault stops all of the process's queues on the card: those of another
+ * opening, too, which has to be recovered as well. */
+static void
+two_openings_fault(void **state)
+{
+    struct hcq_device *a = open_amd("AMD@sim:gfx1100");
+    struct hcq_device *b = open_amd("AMD@sim:gfx1100"), *c = NULL;
+    struct hcq_buffer *from[2], *to[2];
+    struct hcq_queue *qa, *qb, *qc = NULL;
+
+    (void)state;
+    expect_ok(hcq_queue_create(a, HCQ_QUEUE_COPY, &qa));
+    expect_ok(hcq_queue_create(b, HCQ_QUEUE_COMPUTE, &qb));
+    expect_ok(hcq_buffer_create(a, 4096, HCQ_MEM_HOST_VISIBLE, &from[0]));
+    expect_ok(hcq_buffer_create(a, 4096, HCQ_MEM_HOST_VISIBLE, &to[0]));
+    expect_ok(hcq_buffer_create(b, 4096, HCQ_MEM_HOST_VISIBLE, &from[1]));
+    expect_ok(hcq_buffer_create(b, 4096, HCQ_MEM_HOST_VISIBLE, &to[1]));
+    bad_copy(qa, to[0]->va);
+    expect_fault(qa, BAD_VA, NULL);
+    expect_ok(hcq_device_open("AMD@sim:gfx1100", &c));
+    assert_int_equal(hcq_queue_create(c, HCQ_QUEUE_COPY, &qc),
+                     BELL_E_DEVICE_LOST);
+    assert_int_equal(hcq_device_recover(a), BELL_E_DEVICE_LOST);
+    assert_non_null(strstr(bell_error_last()->message, "1 queue is left"));
+    assert_int_equal(hcq_queue_wait(qb, 0), BELL_OK); /* nothing to do */
+    if (hcq_device_status(b) == BELL_OK)
+        amd_fault_check(b);
+    assert_int_equal(hcq_device_status(b), BELL_E_DEVICE_LOST);
+    expect_ok(hcq_device_recover(b));
+    expect_ok(hcq_device_recover(a));
+    expect_ok(hcq_queue_create(c, HCQ_QUEUE_COPY, &qc));
+    good_copy(qa, to[0], from[0]);
+    good_copy(qb, to[1], from[1]);
+    hcq_queue_destroy(qc);
+    hcq_queue_destroy(qb);
+    hcq_queue_destroy(qa);
+    hcq_device_close(c);
+    hcq_buffer_destroy(from[1]);
+    hcq_buffer_destroy(to[1]);
+    hcq_device_close(b);
+    hcq_buffer_destroy(from[0]);
+    hcq_buffer_destroy(to[0]);
+    hcq_device_close(a);
+}
+
+/* Work that never ends, of both kinds of queue: a timeout that says what it
+ * is, then recovery; and one that is destroyed as it hangs. */
+static void
+hangs(void **state)
+{
+    static const char *const names[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942"};
+    static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
+                                                HCQ_QUEUE_COMPUTE};
+    struct hcq_buffer *from, *to;
+    struct hcq_signal *sig;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names) * 2; i++) {
+        struct hcq_device *dev = open_amd(names[i / 2]);
+
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+        expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+        expect_ok(hcq_signal_create(dev, 0, &sig));
+        expect_ok(hcq_queue_create(dev, kinds[i % 2], &queue));
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_wait(cs, sig, 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        assert_int_equal(hcq_queue_wait(queue, 20000000), BELL_E_TIMEOUT);
+        assert_non_null(strstr(bell_error_last()->message, "wait"));
+        expect_ok(hcq_device_status(dev));
+        expect_ok(hcq_device_recover(dev));
+        expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+        good_copy(queue, to, from);
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_wait(cs, sig, 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        hcq_queue_destroy(queue);
+        hcq_signal_destroy(sig);
+        hcq_buffer_destroy(from);
+        hcq_buffer_destroy(to);
+        hcq_device_close(dev);
+    }
+}
+
+/* A recovery in which a call fails: the device stays as it was, or is well;
+ * the next one works. */
+static void
+recovery_fails(void **state)
+{
+    struct hcq_device *dev = open_amd("AMD@fault:" NO_PLAN "@sim:gfx1100");
+    struct hcq_buffer *from, *to;
+    struct hcq_queue *queue;
+    unsigned n, n_failed = 0;
+    char plan[64];
+
+    (void)state;
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    for (n = 1; n < 20; n++) {
+        bell_status status;
+
+        bad_copy(queue, to->va);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS),
+                         BELL_E_DEVICE_LOST);
+        snprintf(plan, sizeof(plan), "ioctl:%u=EIO", n);
+        expect_ok(kio_fault_set(kio_of(dev), plan));
+        status = hcq_device_recover(dev);
+        expect_ok(kio_fault_set(kio_of(dev), NO_PLAN));
+        if (status != BELL_OK) {
+            n_failed++;
+            assert_int_equal(hcq_device_status(dev), BELL_E_DEVICE_LOST);
+            expect_ok(hcq_device_recover(dev));
+        }
+        good_copy(queue, to, from);
+    }
+    assert_true(n_failed > 0);
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(from);
+    hcq_buffer_destroy(to);
+    hcq_device_close(dev);
+    assert_false(sim_amd_machine_exists());
+}
+
+/* ---- scratch -------------------------------------------------------------------- */
+
+static void
+check_deep(struct hcq_queue *queue, const struct hcq_program *prog,
+           struct hcq_buffer *buf)
+{
+    uint32_t *words = buf->host, i;
+
+    memset(words, 0xff, 4096);
+    launch(queue, prog, buf->va, 99, 64);
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    for (i = 0; i < 64; i++)
+        assert_int_equal(words[i], i);
+}
+
+/* A queue waits for the host as a program comes that needs more: PM4 queues
+ * do not mind. What is bound launches with what it has. */
+static void
+scratch_grows_under_work(void **state)
+{
+    struct hcq_device *dev;
+    struct hcq_program *deep, *deeper;
+    struct hcq_stream *stream;
+    struct hcq_buffer *buf;
+    struct hcq_queue *queue, *other;
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+    const uint32_t grid[3] = {1, 1, 1}, local[3] = {64, 1, 1};
+    uint64_t args[2], start_ns;
+    uint32_t lane_bytes, i;
+
+    (void)state;
+    if (!has_kernels())
+        skip();
+    dev = open_amd("AMD@sim:gfx1100");
+    expect_ok(hcq_buffer_create(dev, 8192, HCQ_MEM_HOST_VISIBLE, &buf));
+    expect_ok(hcq_signal_create(dev, 0, &sig));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &other));
+    expect_ok(load_kernel(dev, "deep", 1, &deep));
+    lane_bytes = amd_device_of(dev)->scratch.lane_bytes;
+    assert_int_equal(lane_bytes, 512);
+    check_deep(queue, deep, buf);
+    args[0] = buf->va + 4096;
+    args[1] = 3;
+    expect_ok(hcq_stream_create(other, "bound", &stream));
+    hcq_cs_exec(hcq_stream_cs(stream), deep, args, 2, grid, local);
+    expect_ok(hcq_stream_end(stream));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    args[0] = buf->va;
+    hcq_cs_exec(cs, deep, args, 2, grid, local);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    start_ns = time_now_ns();
+    expect_ok(load_kernel(dev, "deeper", 1, &deeper));
+    assert_true(time_now_ns() - start_ns < 5000000000ull);
+    assert_int_equal(amd_device_of(dev)->scratch.lane_bytes, 4096);
+    check_deep(other, deeper, buf);
+    expect_ok(hcq_stream_submit(stream, NULL));
+    expect_ok(hcq_queue_wait(other, HCQ_TIMEOUT_NS));
+    memset(buf->host, 0xff, 4096);
+    hcq_signal_set(sig, 1);
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    for (i = 0; i < 64; i++) {
+        assert_int_equal(((uint32_t *)buf->host)[i], i);
+        assert_int_equal(((uint32_t *)buf->host)[1024 + i], i);
+    }
+    hcq_stream_destroy(stream);
+    hcq_program_destroy(deep);
+    hcq_program_destroy(deeper);
+    hcq_queue_destroy(queue);
+    hcq_queue_destroy(other);
+    hcq_signal_destroy(sig);
+    hcq_buffer_destroy(buf);
+    hcq_device_close(dev);
+    assert_false(sim_amd_machine_exists());
+}
+
+/* AQL queues have to be idle: if one is not, loading fails soon and says why,
+ * and works when it is. */
+static void
+scratch_of_aql(void **state)
+{
+    struct sim_amd_usage before, after;
+    struct hcq_program *deep, *deeper = NULL;
+    struct hcq_buffer *buf;
+    struct hcq_queue *queue;
+    struct hcq_signal *sig;
+    struct hcq_device *dev;
+    struct hcq_cs *cs;
+    uint64_t start_ns;
+
+    (void)state;
+    if (!has_kernels())
+        skip();
+    dev = open_amd("AMD@sim:gfx942");
+    expect_ok(hcq_buffer_create(dev, 8192, HCQ_MEM_HOST_VISIBLE, &buf));
+    expect_ok(hcq_signal_create(dev, 0, &sig));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(load_kernel(dev, "deep", 1, &deep));
+    check_deep(queue, deep, buf);
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    sim_amd_usage(kio_of(dev), &before);
+    start_ns = time_now_ns();
+    assert_int_equal(load_kernel(dev, "deeper", 1, &deeper), BELL_E_TIMEOUT);
+    assert_true(time_now_ns() - start_ns < 10000000000ull);
+    assert_non_null(strstr(bell_error_last()->message, "idle"));
+    sim_amd_usage(kio_of(dev), &after);
+    same_usage("scratch", 0, &before, &after);
+    hcq_signal_set(sig, 1);
+    expect_ok(load_kernel(dev, "deeper", 1, &deeper));
+    check_deep(queue, deeper, buf);
+    check_deep(queue, deep, buf);
+    hcq_program_destroy(deep);
+    hcq_program_destroy(deeper);
+    hcq_queue_destroy(queue);
+    hcq_signal_destroy(sig);
+    hcq_buffer_destroy(buf);
+    hcq_device_close(dev);
+}
+
+/* Growing, in steps, with every failure; the sum of what is kept. */
+static void
+scratch_fails(void **state)
+{
+    struct hcq_device *dev = open_amd("AMD@fault:" NO_PLAN "@sim:gfx1100");
+    struct amd_device *amd = amd_device_of(dev);
+    struct sim_amd_usage start, before, after;
+    uint32_t bytes, step = 0;
+
+    (void)state;
+    sim_amd_usage(kio_of(dev), &start);
+    for (bytes = 100; bytes < 20000; bytes = bytes * 5 / 4 + 1, step++) {
+        bell_status status = BELL_E_IO;
+        unsigned n;
+
+        for (n = 1; status != BELL_OK; n++) {
+            char plan[32];
+
+            sim_amd_usage(kio_of(dev), &before);
+            snprintf(plan, sizeof(plan), "%s:%u=EIO",
+                     step % 2 ? "ioctl" : "mmap", n);
+            expect_ok(kio_fault_set(kio_of(dev), plan));
+            status = amd_scratch_grow(amd, bytes);
+            expect_ok(kio_fault_set(kio_of(dev), NO_PLAN));
+            sim_amd_usage(kio_of(dev), &after);
+            if (status != BELL_OK)
+                same_usage("scratch", n, &before, &after);
+        }
+        assert_true(amd->scratch.lane_bytes >= bytes);
+        assert_true(amd->scratch.lane_bytes < 2 * bytes ||
+                    amd->scratch.lane_bytes == 128);
+        assert_true(after.memory_bytes - start.memory_bytes <
+                    2 * amd->scratch.mem.size_bytes);
+    }
+    host_fail_after(1, 1);
+    assert_int_equal(amd_scratch_grow(amd, 60000), BELL_E_NO_MEMORY);
+    host_fail_after(0, 0);
+    /* 15 bits of 256 bytes for 64 lanes */
+    assert_int_equal(amd_scratch_grow(amd, 131073), BELL_E_UNSUPPORTED);
+    assert_int_equal(amd_scratch_grow(amd, 1u << 22), BELL_E_UNSUPPORTED);
+    assert_int_equal(amd_scratch_grow(amd, UINT32_MAX), BELL_E_UNSUPPORTED);
+    hcq_device_close(dev);
+    assert_false(sim_amd_machine_exists());
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_fails),
+        cmocka_unit_test(opening_has_no_memory),
+        cmocka_unit_test(second_opening_fails),
+        cmocka_unit_test(operations_fail),
+        cmocka_unit_test(operations_have_no_memory),
+        cmocka_unit_test(closing_fails),
+        cmocka_unit_test(faults_and_recovers),
+        cmocka_unit_test(kernels_fault),
+        cmocka_unit_test(two_openings_fault),
+        cmocka_unit_test(hangs),
+        cmocka_unit_test(recovery_fails),
+        cmocka_unit_test(scratch_grows_under_work),
+        cmocka_unit_test(scratch_of_aql),
+        cmocka_unit_test(scratch_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
