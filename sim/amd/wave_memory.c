@@ -30,32 +30,33 @@ global_at(struct wave *w, const struct isa_insn *in, uint64_t va,
     return at;
 }
 
-/* Only words are aligned: wider accesses may go over the end of a page, and
- * then come in words. */
+/* An access may go over the end of a page: then it is done in two. */
 #define PAGE_BYTES 4096u
 #define WIDEST_DW  16u
 
 static bool
 crosses_page(uint64_t va, uint32_t n_bytes)
 {
-    return (va & (PAGE_BYTES - 1)) + n_bytes > PAGE_BYTES && n_bytes > 4;
+    return (va & (PAGE_BYTES - 1)) + n_bytes > PAGE_BYTES;
 }
 
 static const void *
 gather(struct wave *w, const struct isa_insn *in, uint64_t va,
        enum amd_access access, uint32_t lane, uint32_t words[WIDEST_DW])
 {
-    uint32_t i;
+    uint32_t first = PAGE_BYTES - (uint32_t)(va & (PAGE_BYTES - 1));
+    const void *from;
 
     if (!crosses_page(va, in->bytes))
         return global_at(w, in, va, in->bytes, access, lane);
-    for (i = 0; i < in->bytes / 4u; i++) {
-        const void *from = global_at(w, in, va + 4 * i, 4, access, lane);
-
-        if (!from)
-            return NULL;
-        memcpy(&words[i], from, 4);
-    }
+    from = global_at(w, in, va, first, access, lane);
+    if (!from)
+        return NULL;
+    memcpy(words, from, first);
+    from = global_at(w, in, va + first, in->bytes - first, access, lane);
+    if (!from)
+        return NULL;
+    memcpy((char *)words + first, from, in->bytes - first);
     return words;
 }
 
@@ -156,7 +157,8 @@ static bool
 store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
              uint32_t reg, uint32_t lane)
 {
-    uint32_t words[WIDEST_DW], i;
+    uint32_t first = PAGE_BYTES - (uint32_t)(va & (PAGE_BYTES - 1));
+    uint32_t words[WIDEST_DW];
     void *to;
 
     if (!crosses_page(va, in->bytes)) {
@@ -166,12 +168,15 @@ store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
         return to != NULL;
     }
     store_lane(w, in, reg, lane, words);
-    for (i = 0; i < in->bytes / 4u; i++) {
-        to = global_at(w, in, va + 4 * i, 4, AMD_ACCESS_STORE, lane);
-        if (!to)
-            return false;
-        memcpy(to, &words[i], 4);
-    }
+    to = global_at(w, in, va, first, AMD_ACCESS_STORE, lane);
+    if (!to)
+        return false;
+    memcpy(to, words, first);
+    to =
+        global_at(w, in, va + first, in->bytes - first, AMD_ACCESS_STORE, lane);
+    if (!to)
+        return false;
+    memcpy(to, (char *)words + first, in->bytes - first);
     return true;
 }
 
