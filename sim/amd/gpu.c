@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
+#include "sim/amd/dump.h"
 #include "sim/amd/gpu_internal.h"
 
 static const struct amdgpu_chip chips[] = {
@@ -185,6 +186,12 @@ amdgpu_destroy(struct amdgpu *gpu)
     host_free(gpu);
 }
 
+void
+amdgpu_set_dump(struct amdgpu *gpu, struct amd_dump *dump)
+{
+    gpu->dump = dump;
+}
+
 /* ---- address spaces ---------------------------------------------------------------- */
 
 bell_status
@@ -197,7 +204,10 @@ amdgpu_space_create(struct amdgpu *gpu, struct amdgpu_space **out_space)
         return bell_fail(BELL_E_NO_MEMORY, "address space");
     space->gpu = gpu;
     status = sim_space_create(&space->pages);
+    if (status == BELL_OK && gpu->dump)
+        status = amd_dump_map_create(&space->dump_map);
     if (status != BELL_OK) {
+        sim_space_destroy(space->pages);
         host_free(space);
         return status;
     }
@@ -211,25 +221,36 @@ amdgpu_space_destroy(struct amdgpu_space *space)
     if (!space)
         return;
     sim_space_destroy(space->pages);
+    amd_dump_map_destroy(space->dump_map);
     host_free(space);
 }
 
 bell_status
 amdgpu_space_map(struct amdgpu_space *space, uint64_t va, void *host,
-                 uint64_t size_bytes, uint32_t flags)
+                 uint64_t size_bytes, uint32_t flags, int file)
 {
+    bell_status status;
     uint32_t page = 0;
 
     page |= flags & AMDGPU_MAP_WRITABLE ? 0 : SIM_PAGE_READ_ONLY;
     page |= flags & AMDGPU_MAP_EXECUTABLE ? SIM_PAGE_EXECUTABLE : 0;
     page |= flags & AMDGPU_MAP_SYSTEM ? SIM_PAGE_SYSTEM : 0;
     page |= flags & AMDGPU_MAP_UNCACHED ? SIM_PAGE_UNCACHED : 0;
-    return sim_space_map(space->pages, va, host, size_bytes, 4096, page);
+    status = sim_space_map(space->pages, va, host, size_bytes, 4096, page);
+    if (status != BELL_OK || !space->dump_map)
+        return status;
+    status = amd_dump_map_add(space->dump_map, va, host, size_bytes,
+                              !(flags & AMDGPU_MAP_SYSTEM), file);
+    if (status != BELL_OK)
+        sim_space_unmap(space->pages, va, size_bytes);
+    return status;
 }
 
 void
 amdgpu_space_unmap(struct amdgpu_space *space, uint64_t va, uint64_t size_bytes)
 {
+    if (space->dump_map)
+        amd_dump_map_remove(space->dump_map, va, size_bytes);
     sim_space_unmap(space->pages, va, size_bytes);
 }
 

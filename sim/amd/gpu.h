@@ -40,6 +40,7 @@ struct amdgpu_chip {
 /* By name; by number from 0 if `name` is NULL. NULL if there is none. */
 const struct amdgpu_chip *amdgpu_chip_find(const char *name, uint32_t number);
 
+struct amd_dump;
 struct amdgpu;       /* a card */
 struct amdgpu_space; /* an address space of a process on a card */
 struct amdgpu_queue;
@@ -47,6 +48,9 @@ struct amdgpu_queue;
 BELL_MUST_CHECK bell_status amdgpu_create(const struct amdgpu_chip *chip,
                                           struct amdgpu **out_gpu);
 void amdgpu_destroy(struct amdgpu *gpu);
+/* Before the first address space: what queues run is dumped (dump.h). Not
+ * owned; stays until the card is gone. */
+void amdgpu_set_dump(struct amdgpu *gpu, struct amd_dump *dump);
 /* Ticks of chip->clock_hz. */
 uint64_t amdgpu_clock(const struct amdgpu *gpu);
 
@@ -62,11 +66,12 @@ enum amdgpu_map_flag {
 BELL_MUST_CHECK bell_status
 amdgpu_space_create(struct amdgpu *gpu, struct amdgpu_space **out_space);
 void amdgpu_space_destroy(struct amdgpu_space *space);
-/* All are multiples of 4 KiB. BELL_E_INVALID where something is mapped. */
+/* All are multiples of 4 KiB. BELL_E_INVALID where something is mapped. `file`
+ * is the one that the memory is of, -1: none; not owned. */
 BELL_MUST_CHECK bell_status amdgpu_space_map(struct amdgpu_space *space,
                                              uint64_t va, void *host,
                                              uint64_t size_bytes,
-                                             uint32_t flags);
+                                             uint32_t flags, int file);
 /* When it returns, nothing of the card touches that memory any more. */
 void amdgpu_space_unmap(struct amdgpu_space *space, uint64_t va,
                         uint64_t size_bytes);

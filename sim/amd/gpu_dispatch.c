@@ -35,6 +35,8 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
     uint32_t flags;
     void *at;
 
+    if (q->dump.folder && !amdgpu_dump_kernel_end(q))
+        return NULL;
     (void)sim_walk_pause(&q->walk);
     at = sim_walk_span(&q->walk, va, &n, &flags);
     if (!at || n < n_bytes)
@@ -43,6 +45,10 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
         return NULL;
     if ((access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC) &&
         flags & SIM_PAGE_READ_ONLY)
+        return NULL;
+    if (q->dump.folder &&
+        (access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC) &&
+        !amdgpu_dump_kernel(q, va, at, n_bytes))
         return NULL;
     return at;
 }
@@ -78,7 +84,7 @@ run_launch(struct amdgpu_queue *q, struct amd_launch *launch, uint32_t n_xcc)
     launch->memory = (struct amd_memory){kernel_at, q};
     if (amd_wave_run(q->gpu->code, launch, &report) != BELL_OK)
         return kernel_failed(q, &report);
-    return true;
+    return amdgpu_dump_kernel_end(q);
 }
 
 /* ---- by registers --------------------------------------------------------------------- */

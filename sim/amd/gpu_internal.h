@@ -25,12 +25,14 @@ struct amdgpu {
     pthread_mutex_t lock;         /* the list */
     struct amdgpu_queue **queues; /* owned array; not what it points to */
     size_t n_queues, cap_queues;
+    struct amd_dump *dump; /* NULL: none */
 };
 
 struct amdgpu_space {
     struct amdgpu *gpu;
     struct sim_space *pages; /* owned */
     _Atomic uint32_t evicted;
+    struct amd_dump_map *dump_map; /* owned; NULL: no dump */
 };
 
 /* ---- queues (gpu_queue.c) ------------------------------------------------------ */
@@ -39,6 +41,18 @@ struct amdgpu_space {
 struct amdgpu_place {
     uint64_t va;      /* of the packet's first word */
     const char *name; /* of the packet */
+};
+
+/* A queue's side of the dump form (gpu_dump.c); of its thread. */
+struct amdgpu_queue_dump {
+    struct amd_dump_folder *folder; /* owned; NULL: no dump */
+    uint64_t rptr;                  /* that the folder starts from */
+    bool has_turn, waited;
+    char fault[256];
+    /* The kernel's last store, which is there when it does the next. */
+    const void *pending;
+    uint64_t pending_va;
+    uint32_t n_pending;
 };
 
 struct amdgpu_queue {
@@ -58,6 +72,7 @@ struct amdgpu_queue {
     uint32_t sh[AMDGPU_MAX_XCC][SH_COUNT];
     uint32_t body[MAX_BODY_DW]; /* of the indirect buffer's packet */
     uint64_t seed;
+    struct amdgpu_queue_dump dump;
 };
 
 static inline bool
@@ -102,6 +117,27 @@ bool amdgpu_pause(struct amdgpu_queue *q, uint32_t *turns);
 /* Compares as WAIT_REG_MEM and POLL_REGMEM do: 0 always, <, <=, ==, !=, >=,
  * >. */
 bool amdgpu_compare(uint32_t function, uint32_t value, uint32_t reference);
+
+/* ---- dumps (gpu_dump.c) ---------------------------------------------------------- */
+
+/* All do nothing without a dump; false after a fault. Around each store of
+ * packets: memory is dumped before the first one that counts. */
+bool amdgpu_dump_before(struct amdgpu_queue *q, uint64_t va);
+bool amdgpu_dump_after(struct amdgpu_queue *q, uint64_t va, const void *data,
+                       uint64_t n_bytes);
+/* A store of a kernel, which follows the call; at the kernel's next access, or
+ * at its end, it is there. */
+bool amdgpu_dump_kernel(struct amdgpu_queue *q, uint64_t va, const void *at,
+                        uint32_t n_bytes);
+bool amdgpu_dump_kernel_end(struct amdgpu_queue *q);
+/* A time was stored there. */
+bool amdgpu_dump_time(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes);
+/* Around what a ring of the doorbell makes run: takes the turn, gives it. */
+bool amdgpu_dump_start(struct amdgpu_queue *q);
+void amdgpu_dump_end(struct amdgpu_queue *q, uint64_t wptr);
+/* Around a pause of a packet that waits: others may have the turn. */
+bool amdgpu_dump_wait(struct amdgpu_queue *q);
+bool amdgpu_dump_resume(struct amdgpu_queue *q);
 
 /* ---- packets ----------------------------------------------------------------------- */
 

@@ -157,6 +157,8 @@ copy_data(struct amdgpu_queue *q, const struct stream *s)
         value = address(s->words + 1);
     } else if (src == 9) {
         value = amdgpu_clock(q->gpu);
+        if (!amdgpu_dump_time(q, address(s->words + 3), sel >> 16 & 1 ? 8 : 4))
+            return false;
     } else {
         return amdgpu_fail(q, "source %u", src);
     }
@@ -238,7 +240,8 @@ release_mem(struct amdgpu_queue *q, const struct stream *s)
             return false;
         break;
     case 3:
-        if (!amdgpu_store64(q, va, amdgpu_clock(q->gpu), "time"))
+        if (!amdgpu_store64(q, va, amdgpu_clock(q->gpu), "time") ||
+            !amdgpu_dump_time(q, va, 8))
             return false;
         break;
     default:

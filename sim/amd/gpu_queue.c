@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "sim/amd/dump.h"
 #include "sim/amd/gpu_internal.h"
 
 /* Copies and fills go in pieces of this. */
@@ -21,6 +22,7 @@ tell(struct amdgpu_queue *q, const struct amdgpu_fault *fault)
         q->failed = true;
         atomic_store(&q->stop, 1);
         LOG(LOG_PUSH, "%s", fault->text);
+        memcpy(q->dump.fault, fault->text, sizeof(q->dump.fault));
         q->desc.fault(q->desc.user, fault);
     }
     return false;
@@ -132,10 +134,12 @@ amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
         uint64_t n;
         void *to = span(q, va, true, &n, who);
 
-        if (!to)
+        if (!to || !amdgpu_dump_before(q, va))
             return false;
         n = n < n_bytes ? n : n_bytes;
         memcpy(to, from, n);
+        if (!amdgpu_dump_after(q, va, from, n))
+            return false;
         from += n;
         va += n;
         n_bytes -= n;
@@ -216,9 +220,10 @@ amdgpu_store32(struct amdgpu_queue *q, uint64_t va, uint32_t value,
     if (!is_aligned(q, va, 4, who))
         return false;
     at = amdgpu_at(q, va, 4, true, who);
-    if (at)
-        __atomic_store_n(at, value, __ATOMIC_RELEASE);
-    return at != NULL;
+    if (!at || !amdgpu_dump_before(q, va))
+        return false;
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    return amdgpu_dump_after(q, va, &value, 4);
 }
 
 bool
@@ -230,9 +235,10 @@ amdgpu_store64(struct amdgpu_queue *q, uint64_t va, uint64_t value,
     if (!is_aligned(q, va, 8, who))
         return false;
     at = amdgpu_at(q, va, 8, true, who);
-    if (at)
-        __atomic_store_n(at, value, __ATOMIC_RELEASE);
-    return at != NULL;
+    if (!at || !amdgpu_dump_before(q, va))
+        return false;
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    return amdgpu_dump_after(q, va, &value, 8);
 }
 
 bool
@@ -265,11 +271,14 @@ amdgpu_pause(struct amdgpu_queue *q, uint32_t *turns)
 
     if (amdgpu_stopped(q))
         return false;
+    if (!amdgpu_dump_wait(q))
+        return false;
     sim_walk_leave(&q->walk);
     if (++*turns < 50)
         sched_yield();
     else
         nanosleep(&nap, NULL);
+    (void)amdgpu_dump_resume(q); /* or the queue has stopped */
     sim_walk_enter(&q->walk);
     return !amdgpu_stopped(q);
 }
@@ -323,6 +332,8 @@ static void
 run(struct amdgpu_queue *q, uint64_t bell)
 {
     q->place = (struct amdgpu_place){q->desc.ring_va, "doorbell"};
+    if (!amdgpu_dump_start(q))
+        return;
     sim_walk_enter(&q->walk);
     if (check_wptr(q, bell)) {
         if (q->desc.kind == AMDGPU_QUEUE_PM4)
@@ -332,6 +343,7 @@ run(struct amdgpu_queue *q, uint64_t bell)
         else
             (void)amdgpu_sdma_run(q, bell);
     }
+    amdgpu_dump_end(q, q->desc.kind == AMDGPU_QUEUE_AQL ? bell + 1 : bell);
     sim_walk_leave(&q->walk);
 }
 
@@ -391,6 +403,9 @@ amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
     q->bell = __atomic_load_n(desc->doorbell, __ATOMIC_ACQUIRE);
     q->seed = amdgpu_clock(gpu);
     sim_walk_init(&q->walk, desc->space->pages);
+    if (gpu->dump && amd_dump_folder_create(gpu->dump, desc->space->dump_map,
+                                            &q->dump.folder) != BELL_OK)
+        goto no_memory;
     if (pthread_mutex_init(&q->lock, NULL) != 0)
         goto no_memory;
     if (pthread_cond_init(&q->wake, NULL) != 0)
@@ -410,6 +425,7 @@ no_thread:
 no_condition:
     pthread_mutex_destroy(&q->lock);
 no_memory:
+    amd_dump_folder_destroy(q->dump.folder);
     host_free(q);
     return bell_fail(BELL_E_NO_MEMORY, "queue");
 }
@@ -427,5 +443,6 @@ amdgpu_queue_destroy(struct amdgpu_queue *q)
     pthread_join(q->thread, NULL);
     pthread_cond_destroy(&q->wake);
     pthread_mutex_destroy(&q->lock);
+    amd_dump_folder_destroy(q->dump.folder);
     host_free(q);
 }

@@ -108,7 +108,8 @@ timestamp(struct amdgpu_queue *q, const uint32_t *w)
     if ((w[0] >> 8 & 0xff) != 2)
         return amdgpu_fail(q, "sub-operation %u", w[0] >> 8 & 0xff);
     return reserved(q, w[0], 0xffff, 0) &&
-           amdgpu_store64(q, address(w + 1), amdgpu_clock(q->gpu), "time");
+           amdgpu_store64(q, address(w + 1), amdgpu_clock(q->gpu), "time") &&
+           amdgpu_dump_time(q, address(w + 1), 8);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

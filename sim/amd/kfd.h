@@ -30,6 +30,7 @@ struct kfd_card {
 struct kfd_machine {
     struct kfd_machine *next;
     char spec[64];
+    struct amd_dump *dump; /* owned; NULL: none */
     const struct amdgpu_chip *chip;
     uint32_t n_cards, refs, kfd_minor;
     struct kfd_card cards[KFD_MAX_CARDS];

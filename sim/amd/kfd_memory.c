@@ -272,8 +272,8 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
     if (buf->flags & (KFD_MEM_UNCACHED | KFD_MEM_COHERENT))
         flags |= AMDGPU_MAP_UNCACHED;
     if (amdgpu_space_map(p->vms[card].space, buf->va, buf->host,
-                         buf->size_bytes, flags) != BELL_OK)
-        return kfd_fail(EINVAL, "%s", bell_error_last()->message);
+                         buf->size_bytes, flags, buf->fd) != BELL_OK)
+        return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
     buf->mapped |= 1u << card;
     return 0;
 }

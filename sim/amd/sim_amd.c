@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "ioctl/kfd_uapi.h"
+#include "sim/amd/dump.h"
 #include "sim/amd/kfd.h"
 
 #define DEFAULT_MINOR 17u
@@ -72,6 +73,7 @@ machine_destroy(struct kfd_machine *machine)
 
     for (i = 0; i < machine->n_cards; i++)
         amdgpu_destroy(machine->cards[i].gpu);
+    amd_dump_destroy(machine->dump);
     pthread_mutex_destroy(&machine->lock);
     host_free(machine);
 }
@@ -80,6 +82,7 @@ machine_destroy(struct kfd_machine *machine)
 struct plan {
     const struct amdgpu_chip *chip;
     uint32_t n_cards, minor;
+    char *dump; /* owned: the directory; NULL: none */
 };
 
 static bell_status
@@ -95,6 +98,11 @@ machine_create(const struct plan *plan, const char *spec,
     }
     machine->chip = plan->chip;
     machine->kfd_minor = plan->minor;
+    if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
+                                      &machine->dump) != BELL_OK) {
+        machine_destroy(machine);
+        return bell_error_last()->status;
+    }
     snprintf(machine->spec, sizeof(machine->spec), "%s", spec);
     for (i = 0; i < plan->n_cards; i++) {
         struct kfd_card *card = &machine->cards[i];
@@ -106,6 +114,7 @@ machine_create(const struct plan *plan, const char *spec,
             machine_destroy(machine);
             return bell_error_last()->status;
         }
+        amdgpu_set_dump(card->gpu, machine->dump);
         machine->n_cards++;
     }
     *out_machine = machine;
@@ -125,37 +134,72 @@ unknown(const char *spec)
                               i ? ", " : "", chip->name);
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,kfd=1.N], chips %s",
+                     "[,kfd=1.N][,dump=DIR], chips %s",
                      spec, KFD_MAX_CARDS, chips);
 }
 
+/* What follows the commas; `text` starts with one. The plan's directory may be
+ * there also after an error. */
 static bell_status
-parse_spec(const char *spec, struct plan *out_plan)
+parse_options(const char *spec, const char *text, struct plan *plan)
 {
-    struct plan plan = {.n_cards = 1, .minor = DEFAULT_MINOR};
+    char *end;
+
+    while (*text) {
+        size_t n = 1 + strcspn(text + 1, ",");
+
+        if (strncmp(text, ",kfd=1.", 7) == 0) {
+            plan->minor = (uint32_t)strtoul(text + 7, &end, 10);
+            if (end != text + n)
+                return unknown(spec);
+        } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
+            plan->dump = host_alloc(n - 5);
+            if (!plan->dump)
+                return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+            memcpy(plan->dump, text + 6, n - 6);
+            plan->dump[n - 6] = '\0';
+        } else {
+            return unknown(spec);
+        }
+        text += n;
+    }
+    return BELL_OK;
+}
+
+/* The plan is freed by the caller, also after an error. */
+static bell_status
+parse_spec(const char *spec, struct plan *plan)
+{
     size_t n = strcspn(spec, "*,");
     const char *rest = spec + n;
     char chip[32] = "", *end;
 
+    *plan = (struct plan){.n_cards = 1, .minor = DEFAULT_MINOR};
     if (n == 0 || n >= sizeof(chip))
         return unknown(spec);
     memcpy(chip, spec, n);
-    plan.chip = amdgpu_chip_find(chip, 0);
+    plan->chip = amdgpu_chip_find(chip, 0);
     if (*rest == '*') {
         if (rest[1] < '1' || rest[1] > '9')
             return unknown(spec);
-        plan.n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
+        plan->n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
         rest = end;
     }
-    if (strncmp(rest, ",kfd=1.", 7) == 0) {
-        plan.minor = (uint32_t)strtoul(rest + 7, &end, 10);
-        rest = end;
-    }
-    if (!plan.chip || *rest || plan.n_cards < 1 ||
-        plan.n_cards > KFD_MAX_CARDS || plan.minor < 11 || plan.minor > 17)
+    if (*rest && *rest != ',')
         return unknown(spec);
-    *out_plan = plan;
+    BELL_TRY(parse_options(spec, rest, plan));
+    if (!plan->chip || plan->n_cards < 1 || plan->n_cards > KFD_MAX_CARDS ||
+        plan->minor < 11 || plan->minor > 17)
+        return unknown(spec);
     return BELL_OK;
+}
+
+static bool
+same_dump(const struct kfd_machine *machine, const struct plan *plan)
+{
+    if (!machine->dump || !plan->dump)
+        return !machine->dump && !plan->dump;
+    return strcmp(amd_dump_dir(machine->dump), plan->dump) == 0;
 }
 
 /* The registered machine of a plan, made if need be; counted. */
@@ -168,7 +212,7 @@ machine_get(const struct plan *plan, struct kfd_machine **out_machine)
     snprintf(spec, sizeof(spec), "%s*%u,kfd=1.%u", plan->chip->name,
              plan->n_cards, plan->minor);
     for (m = registry; m; m = m->next) {
-        if (strcmp(m->spec, spec) == 0)
+        if (strcmp(m->spec, spec) == 0 && same_dump(m, plan))
             break;
     }
     if (!m) {
@@ -744,14 +788,12 @@ static const struct kio_ops sim_ops = {
     .explain = sim_explain,
 };
 
-bell_status
-sim_amd_create(const char *spec, struct kio **out_kio)
+static bell_status
+process_create(const struct plan *plan, struct kio **out_kio)
 {
     struct kfd_process *p;
-    struct plan plan;
     bell_status status;
 
-    BELL_TRY(parse_spec(spec, &plan));
     p = host_calloc(1, sizeof(*p));
     if (!p || pthread_mutex_init(&p->event_lock, NULL) != 0) {
         host_free(p);
@@ -759,7 +801,7 @@ sim_amd_create(const char *spec, struct kio **out_kio)
     }
     pthread_cond_init(&p->event_cond, NULL);
     pthread_mutex_lock(&registry_lock);
-    status = machine_get(&plan, &p->machine);
+    status = machine_get(plan, &p->machine);
     pthread_mutex_unlock(&registry_lock);
     if (status != BELL_OK) {
         process_free(p);
@@ -772,6 +814,18 @@ sim_amd_create(const char *spec, struct kio **out_kio)
     pthread_mutex_unlock(&p->machine->lock);
     *out_kio = &p->kio;
     return BELL_OK;
+}
+
+bell_status
+sim_amd_create(const char *spec, struct kio **out_kio)
+{
+    struct plan plan;
+    bell_status status = parse_spec(spec, &plan);
+
+    if (status == BELL_OK)
+        status = process_create(&plan, out_kio);
+    host_free(plan.dump);
+    return status;
 }
 
 /* ---- counts --------------------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ map(struct rig *r, uint64_t va, uint32_t n_bytes, uint32_t flags)
     assert_non_null(host);
     memset(host, 0, n_bytes);
     assert_int_equal(amdgpu_space_map(r->space, va, host, n_bytes,
-                                      flags | AMDGPU_MAP_SYSTEM),
+                                      flags | AMDGPU_MAP_SYSTEM, -1),
                      BELL_OK);
     return host;
 }
