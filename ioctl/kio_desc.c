@@ -10,13 +10,16 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "ioctl/amdkfd_tables.h"
 #include "ioctl/nv_tables.h"
 
 /* Linux' request numbers: number 7:0, type 15:8, size 29:16. */
 #define REQUEST_NR(r)   ((uint32_t)(r)&0xffu)
 #define REQUEST_TYPE(r) ((uint32_t)((r) >> 8) & 0xffu)
 #define REQUEST_SIZE(r) ((uint32_t)((r) >> 16) & 0x3fffu)
-#define NV_REQUEST_TYPE 0x46u
+#define NV_REQUEST_TYPE  0x46u
+#define KFD_REQUEST_TYPE 0x4bu
+#define DRM_REQUEST_TYPE 0x64u
 
 /* ---- devices ---------------------------------------------------------- */
 
@@ -133,6 +136,36 @@ describe_uvm(uint32_t branch, unsigned long request, struct kio_call_desc *out)
     out->size_bytes = out->args ? out->args->size_bytes : 0;
 }
 
+static const struct kio_struct *
+amd_struct_of(int32_t id)
+{
+    return id < 0 || (uint32_t)id >= amdkfd_n_structs ? NULL
+                                                      : amdkfd_structs[id][0];
+}
+
+/* Arguments may be shorter than the newest struct. */
+static void
+describe_amd(enum kio_dev dev, unsigned long request, struct kio_call_desc *out)
+{
+    bool is_kfd = dev == KIO_DEV_KFD;
+    const struct kio_number *row;
+
+    out->name = is_kfd ? "AMDKFD_IOC" : "DRM_IOCTL";
+    out->size_bytes = REQUEST_SIZE(request);
+    if (REQUEST_TYPE(request) !=
+        (is_kfd ? KFD_REQUEST_TYPE : DRM_REQUEST_TYPE))
+        return;
+    row = is_kfd ? find_number(amdkfd_kfd_rows, amdkfd_n_kfd_rows,
+                               REQUEST_NR(request))
+                 : find_number(amdkfd_drm_rows, amdkfd_n_drm_rows,
+                               REQUEST_NR(request));
+    if (!row)
+        return;
+    out->known = true;
+    out->name = row->name;
+    out->args = amd_struct_of(row->struct_id);
+}
+
 void
 kio_describe(enum kio_dev dev, uint32_t branch, unsigned long request,
              struct kio_call_desc *out_desc)
@@ -147,11 +180,9 @@ kio_describe(enum kio_dev dev, uint32_t branch, unsigned long request,
         describe_uvm(branch, request, out_desc);
         return;
     case KIO_DEV_KFD:
-        out_desc->name = "AMDKFD_IOC";
-        break;
     case KIO_DEV_DRM:
-        out_desc->name = "DRM_IOCTL";
-        break;
+        describe_amd(dev, request, out_desc);
+        return;
     case KIO_DEV_KGSL:
         out_desc->name = "IOCTL_KGSL";
         break;
@@ -197,14 +228,15 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
     const struct kio_number *row = NULL;
     uint32_t number;
 
-    (void)dev; /* only NVIDIA's structs point to structs so far */
     number =
         (uint32_t)load_field(outer, ptr->select_field, outer_data, outer_bytes);
     switch ((enum kio_select)ptr->select) {
     case KIO_SELECT_NONE:
         return NULL;
     case KIO_SELECT_STRUCT:
-        return struct_of(ptr->struct_id, branch);
+        return dev == KIO_DEV_KFD || dev == KIO_DEV_DRM
+                   ? amd_struct_of(ptr->struct_id)
+                   : struct_of(ptr->struct_id, branch);
     case KIO_SELECT_CONTROL:
         row = find_number(nv_control_rows, nv_n_control_rows, number);
         break;

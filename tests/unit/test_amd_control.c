@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
+#include "ioctl/kfd_uapi.h"
 #include "sim/amd/sim_amd.h"
 
 #define MIB (1u << 20)
@@ -154,6 +155,68 @@ limits_of_generations(void **state)
         assert_true(gen->sdma_max_bytes > rows[i].sdma_max / 2);
         assert_int_equal(gen->sdma_max_bytes % 4096, 0);
     }
+}
+
+/* ---- how calls are told --------------------------------------------------------- */
+
+/* The tables of ioctl/ against the structs that are sent. */
+static void
+names_of_calls(void **state)
+{
+    static const struct {
+        unsigned long request;
+        const char *name;
+    } rows[] = {
+        {KFD_GET_VERSION, "AMDKFD_IOC_GET_VERSION"},
+        {KFD_CREATE_QUEUE, "AMDKFD_IOC_CREATE_QUEUE"},
+        {KFD_DESTROY_QUEUE, "AMDKFD_IOC_DESTROY_QUEUE"},
+        {KFD_GET_CLOCKS, "AMDKFD_IOC_GET_CLOCK_COUNTERS"},
+        {KFD_UPDATE_QUEUE, "AMDKFD_IOC_UPDATE_QUEUE"},
+        {KFD_CREATE_EVENT, "AMDKFD_IOC_CREATE_EVENT"},
+        {KFD_DESTROY_EVENT, "AMDKFD_IOC_DESTROY_EVENT"},
+        {KFD_SET_EVENT, "AMDKFD_IOC_SET_EVENT"},
+        {KFD_RESET_EVENT, "AMDKFD_IOC_RESET_EVENT"},
+        {KFD_WAIT_EVENTS, "AMDKFD_IOC_WAIT_EVENTS"},
+        {KFD_GET_APERTURES, "AMDKFD_IOC_GET_PROCESS_APERTURES_NEW"},
+        {KFD_ACQUIRE_VM, "AMDKFD_IOC_ACQUIRE_VM"},
+        {KFD_ALLOC_MEMORY, "AMDKFD_IOC_ALLOC_MEMORY_OF_GPU"},
+        {KFD_FREE_MEMORY, "AMDKFD_IOC_FREE_MEMORY_OF_GPU"},
+        {KFD_MAP_MEMORY, "AMDKFD_IOC_MAP_MEMORY_TO_GPU"},
+        {KFD_UNMAP_MEMORY, "AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU"},
+        {KFD_SET_XNACK, "AMDKFD_IOC_SET_XNACK_MODE"},
+        {KFD_AVAILABLE_MEMORY, "AMDKFD_IOC_AVAILABLE_MEMORY"},
+        {KFD_RUNTIME_ENABLE, "AMDKFD_IOC_RUNTIME_ENABLE"},
+    };
+    struct kfd_create_queue queue = {.ring_bytes = 4096,
+                                     .gpu_id = 0x5001,
+                                     .queue_id = 3,
+                                     .control_stack_bytes = 0xa000,
+                                     .sdma_engine = 7};
+    struct kio_call_desc call;
+    char text[256];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        kio_describe(KIO_DEV_KFD, 0, rows[i].request, &call);
+        assert_true(call.known);
+        assert_string_equal(call.name, rows[i].name);
+        assert_int_equal(call.args->size_bytes, call.size_bytes);
+    }
+    kio_describe(KIO_DEV_KFD, 0, KFD_CREATE_QUEUE, &call);
+    kio_struct_format(call.args, &queue, sizeof(queue), text, sizeof(text));
+    assert_string_equal(text, "ring_size=4096 gpu_id=0x5001 queue_id=3 "
+                              "ctl_stack_size=40960 sdma_engine_id=7");
+    kio_describe(KIO_DEV_KFD, 5, KFD_CREATE_QUEUE_OLD, &call);
+    assert_int_equal(call.size_bytes, 88);
+    kio_struct_format(call.args, &queue, 88, text, sizeof(text));
+    assert_null(strstr(text, "engine"));
+    kio_describe(KIO_DEV_DRM, 0, AMDGPU_INFO_REQUEST, &call);
+    assert_string_equal(call.name, "DRM_IOCTL_AMDGPU_INFO");
+    assert_int_equal(call.args->size_bytes, sizeof(struct amdgpu_info));
+    kio_describe(KIO_DEV_KFD, 0, 0xc0104b7f, &call);
+    assert_false(call.known);
+    assert_int_equal(call.size_bytes, 16);
 }
 
 /* ---- the card ------------------------------------------------------------------- */
@@ -733,7 +796,7 @@ aql_doorbells(void **state)
             packet[2] = (uint32_t)code.va;
             packet[3] = (uint32_t)(code.va >> 32);
             packet[4] = 2 | 1u << 23;
-            packet[5] = 10; /* words that follow */
+            packet[5] = 10;      /* words that follow */
             packet[0] = 0x10000; /* of the vendor */
         }
         aql.put += 20;
@@ -791,6 +854,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_of_boards),
         cmocka_unit_test(limits_of_generations),
+        cmocka_unit_test(names_of_calls),
         cmocka_unit_test(tells_what_it_is),
         cmocka_unit_test(refuses_names),
         cmocka_unit_test(enumerates),
