@@ -144,8 +144,8 @@ bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
 
 /* ---- the device -------------------------------------------------------------------- */
 
-/* A kernel of one thread, where the device takes PTX; not having one is told
- * by the rows that need it. */
+/* A kernel of one thread, where there is one for the device; not having one
+ * is told by the rows that need it. */
 static bell_status
 load_store(struct bench *b)
 {

@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "tools/bench.h"
 
-#define NO_KERNEL "it takes no PTX"
+#define NO_KERNEL "there is no kernel by hand for it"
 
 static double
 us_since(uint64_t start_ns)

@@ -25,9 +25,8 @@ struct options {
 /* Nothing is opened for these unless they are named. "*2" after one means two
  * cards on one machine. */
 static const char *const simulated[] = {
-    "NV@sim:sm_80",
-    "NV@sim:sm_90",
-    "NV@sim:sm_120",
+    "NV@sim:sm_80",   "NV@sim:sm_90",    "NV@sim:sm_120",
+    "AMD@sim:gfx942", "AMD@sim:gfx1100",
 };
 
 static bool

@@ -1,16 +1,22 @@
 /* `doorbell doctor`: what is missing on this machine and how to fix it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/tensor.h"
+#include "hcq/amd/amd_kfd.h"
 #include "hcq/hcq.h"
+#include "ioctl/kfd_uapi.h"
+#include "ioctl/kio.h"
 #include "render/nv_container.h"
 #include "tools/json.h"
+#include "tools/selftest.h"
 #include "tools/tools.h"
 
 enum verdict {
@@ -64,11 +70,13 @@ static void
 check_build(struct findings *findings)
 {
 #if BELL_HAVE_LLVM
-    add(findings, "compiler", VERDICT_OK, NULL, "LLVM 19 for host code");
+    add(findings, "compiler", VERDICT_OK, NULL,
+        "LLVM 19 for host code and AMD's cards");
 #else
     add(findings, "compiler", VERDICT_NOTE,
         "install llvm-19-dev, then configure and build again",
-        "built without LLVM: no kernel for the CPU can be compiled");
+        "built without LLVM: no kernel for the CPU or AMD's cards can be "
+        "compiled");
 #endif
 #if BELL_HAVE_ZLIB
     add(findings, "gzip", VERDICT_OK, NULL, "compressed data files are read");
@@ -165,24 +173,133 @@ check_nvidia(struct findings *findings)
             "%s", bell_error_last()->message);
 }
 
+/* Who may open a node of AMD's driver. */
+#define FIX_NODE                                                               \
+    "add this user to the group that owns it (render or video), or pass "      \
+    "/dev/kfd and /dev/dri to the container"
+
+/* The kernel driver's version; false: there is nothing more to look at. */
+static bool
+check_kfd(struct findings *findings, struct kio *kio)
+{
+    struct kfd_version version = {0, 0};
+    struct kio_file file;
+    bell_status status;
+
+    if (kio_open(kio, "/dev/kfd", O_RDWR, &file) != BELL_OK) {
+        add(findings, "KFD", VERDICT_PROBLEM, FIX_NODE, "%s",
+            bell_error_last()->message);
+        return false;
+    }
+    status = kio_ioctl(&file, KFD_GET_VERSION, &version);
+    kio_close(&file);
+    if (status != BELL_OK)
+        add(findings, "KFD", VERDICT_PROBLEM, NULL, "%s",
+            bell_error_last()->message);
+    else if (version.major != 1)
+        add(findings, "KFD", VERDICT_PROBLEM, NULL, "KFD %u.%u; 1.x is known",
+            version.major, version.minor);
+    else
+        add(findings, "KFD", VERDICT_OK, NULL, "/dev/kfd, version %u.%u",
+            version.major, version.minor);
+    return status == BELL_OK && version.major == 1;
+}
+
+static void
+check_amd_card(struct findings *findings, const struct amd_topology *card,
+               uint32_t number)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    struct hcq_device *dev;
+    char path[64], name[16];
+
+    snprintf(path, sizeof(path), "/dev/dri/renderD%u", card->render_minor);
+    if (access(path, R_OK | W_OK) != 0) {
+        add(findings, "AMD GPU", VERDICT_PROBLEM, FIX_NODE, "%s of card %u: %s",
+            path, number, strerror(errno));
+        return;
+    }
+    snprintf(name, sizeof(name), "AMD:%u", number);
+    if (hcq_device_open(name, &dev) != BELL_OK) {
+        add(findings, "AMD GPU", VERDICT_PROBLEM,
+            "`doorbell selftest AMD` says which step fails", "%s",
+            bell_error_last()->message);
+        return;
+    }
+    hcq_device_info(dev, &info);
+    add(findings, "AMD GPU", VERDICT_OK, NULL, "%s: %s (%s), %s", info.name,
+        info.model, info.arch, path);
+    hcq_device_close(dev);
+}
+
+static void
+check_amd_cards(struct findings *findings, struct kio *kio)
+{
+    struct amd_topology cards[AMD_MAX_CARDS];
+    uint32_t n = 0, i;
+
+    if (!check_kfd(findings, kio))
+        return;
+    if (amd_topology_list(kio, cards, AMD_MAX_CARDS, &n) != BELL_OK)
+        add(findings, "AMD GPU", VERDICT_PROBLEM, NULL, "%s",
+            bell_error_last()->message);
+    else if (n == 0)
+        add(findings, "AMD GPU", VERDICT_NOTE, NULL,
+            "KFD is there and lists no card");
+    for (i = 0; i < n; i++)
+        check_amd_card(findings, &cards[i], i);
+}
+
+/* Kernels for AMD's cards, simulated or not, are LLVM's machine code. */
+static void
+check_amd_code(struct findings *findings)
+{
+    struct hcq_device_info info = {.arch = "gfx1100", .name = "AMD"};
+    struct selftest_binary binary;
+
+    if (selftest_kernel_binary(&info, SELFTEST_STORE, &binary) == BELL_OK) {
+        host_free(binary.data);
+        add(findings, "AMD code", VERDICT_OK, NULL,
+            "a kernel for gfx1100 was compiled");
+        return;
+    }
+    add(findings, "AMD code", VERDICT_NOTE,
+        "install llvm-19-dev, then configure and build again",
+        "no kernel for AMD's cards can be compiled: %s",
+        bell_error_last()->message);
+}
+
+/* AMD's cards: kernel driver, nodes and the code generator. */
+static void
+check_amd(struct findings *findings)
+{
+    struct kio *kio;
+
+    check_amd_code(findings);
+    if (access("/dev/kfd", F_OK) != 0) {
+        add(findings, "AMD GPU", VERDICT_NOTE, NULL,
+            "no /dev/kfd: no card, or its kernel driver (amdgpu) is not "
+            "loaded; AMD@sim:gfx1100 is simulated");
+        return;
+    }
+    if (kio_sys_create(&kio) != BELL_OK) {
+        add(findings, "AMD GPU", VERDICT_PROBLEM, NULL, "%s",
+            bell_error_last()->message);
+        return;
+    }
+    check_amd_cards(findings, kio);
+    kio_destroy(kio);
+}
+
 /* Hardware that other backends will drive: said plainly, not guessed at. */
 static void
 check_hardware(struct findings *findings)
 {
-    static const struct {
-        const char *path, *what;
-    } nodes[] = {
-        {"/dev/kfd", "AMD GPU"},
-        {"/dev/kgsl-3d0", "Adreno GPU"},
-    };
-    size_t i;
+    static const char node[] = "/dev/kgsl-3d0";
 
-    for (i = 0; i < ARRAY_LEN(nodes); i++) {
-        if (access(nodes[i].path, F_OK) == 0)
-            add(findings, nodes[i].what, VERDICT_NOTE, NULL,
-                "%s is there; this version has no driver for it",
-                nodes[i].path);
-    }
+    if (access(node, F_OK) == 0)
+        add(findings, "Adreno GPU", VERDICT_NOTE, NULL,
+            "%s is there; this version has no driver for it", node);
 }
 
 static int
@@ -245,6 +362,7 @@ verb_doctor(int argc, char **argv)
     check_device(&findings);
     check_computing(&findings);
     check_nvidia(&findings);
+    check_amd(&findings);
     check_hardware(&findings);
     return print_findings(&findings, json);
 }

@@ -35,8 +35,9 @@ struct tally {
 };
 
 static const struct selftest_step *const groups[] = {
-    selftest_rm_steps,    selftest_queue_steps, selftest_kernel_steps,
-    selftest_fault_steps, selftest_model_steps, selftest_tensor_steps,
+    selftest_rm_steps,     selftest_kfd_steps,   selftest_queue_steps,
+    selftest_kernel_steps, selftest_fault_steps, selftest_model_steps,
+    selftest_tensor_steps,
 };
 
 static const char *const verdict_names[SELFTEST_VERDICT_COUNT] = {
@@ -107,8 +108,13 @@ static bool
 applies(const struct selftest *st, const struct selftest_step *step)
 {
     bool is_nv = strcmp(st->backend, "NV") == 0;
+    bool is_amd = strcmp(st->backend, "AMD") == 0;
 
-    return is_nv || !(step->flags & (SELFTEST_NV | SELFTEST_PTX));
+    if (step->flags & (SELFTEST_NV | SELFTEST_PTX))
+        return is_nv;
+    if (step->flags & SELFTEST_AMD)
+        return is_amd;
+    return is_nv || is_amd || !(step->flags & SELFTEST_CARD);
 }
 
 static uint64_t
@@ -153,6 +159,26 @@ run_step(struct selftest *st, const struct selftest_step *step, uint64_t n,
 
 /* ---- the report -------------------------------------------------------------------- */
 
+static const char *
+look_at(const struct selftest *st, const struct selftest_step *step)
+{
+    const char *text = NULL;
+
+    if (strcmp(st->backend, "AMD") == 0)
+        text = selftest_amd_look_at(step->name);
+    return text ? text : step->look_at;
+}
+
+static const char *
+for_whom(const struct selftest_step *step)
+{
+    if (step->flags & (SELFTEST_NV | SELFTEST_PTX))
+        return "NV";
+    if (step->flags & SELFTEST_AMD)
+        return "AMD";
+    return step->flags & SELFTEST_CARD ? "NV, AMD" : "any device";
+}
+
 static void
 print_block(const char *label, const char *text)
 {
@@ -160,7 +186,8 @@ print_block(const char *label, const char *text)
 }
 
 static void
-print_failure(const struct selftest_step *step, const struct outcome *out)
+print_failure(const struct selftest *st, const struct selftest_step *step,
+              const struct outcome *out)
 {
     size_t i;
 
@@ -170,7 +197,7 @@ print_failure(const struct selftest_step *step, const struct outcome *out)
     if (out->n_runs > 1)
         printf("       %-8s %" PRIu64 " of %" PRIu64 " runs failed\n", "rate",
                out->n_failed, out->n_runs);
-    print_block("look at", step->look_at);
+    print_block("look at", look_at(st, step));
     if (out->again.told)
         print_block("again", out->again.text);
     for (i = 0; i < out->again.n_lines; i++)
@@ -194,7 +221,7 @@ print_step(const struct selftest *st, const struct selftest_step *step,
     for (i = 0; i < st->n_notes; i++)
         printf("       %s\n", st->notes[i]);
     if (out->verdict == SELFTEST_FAILED)
-        print_failure(step, out);
+        print_failure(st, step, out);
     fflush(stdout);
 }
 
@@ -226,7 +253,7 @@ put_step(struct json *json, const struct selftest *st,
     if (failed) {
         put_text(json, "sent", out->sent);
         put_text(json, "came", out->came);
-        json_str(json, "look_at", step->look_at);
+        json_str(json, "look_at", look_at(st, step));
         put_text(json, "again", out->again.text);
         json_array(json, "again_sent");
         for (i = 0; i < out->again.n_lines; i++)
@@ -344,8 +371,7 @@ list_steps(bool as_json)
     json_init(&json);
     json_array(&json, "steps");
     for (i = 0; (step = step_at(i)) != NULL; i++) {
-        const char *who =
-            step->flags & (SELFTEST_NV | SELFTEST_PTX) ? "NV" : "any device";
+        const char *who = for_whom(step);
         json_object(&json, NULL);
         json_str(&json, "name", step->name);
         json_str(&json, "for", who);
@@ -490,8 +516,8 @@ verb_selftest(int argc, char **argv)
     struct options options = {.repeat = 1};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
-         "NV, NV@sim:sm_90, CPU; default: $BELL_DEVICE, or the first that "
-         "works"},
+         "NV, AMD, NV@sim:sm_90, AMD@sim:gfx1100, CPU; default: $BELL_DEVICE, "
+         "or the first that works"},
         {"--from", "STEP", TOOL_OPT_STRING, &options.from, 0, 0,
          "this one and all after it"},
         {"--only", "STEP", TOOL_OPT_STRING, &options.only, 0, 0,

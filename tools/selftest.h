@@ -36,7 +36,9 @@ enum selftest_for {
     SELFTEST_NV = 1u << 1,   /* NVIDIA's kernel driver, real or simulated */
     SELFTEST_PTX = 1u << 2,  /* kernels written in PTX */
     SELFTEST_SLOW = 1u << 3, /* repeated at most SELFTEST_SLOW_MAX times */
-    SELFTEST_ONCE = 1u << 4  /* not repeated */
+    SELFTEST_ONCE = 1u << 4, /* not repeated */
+    SELFTEST_AMD = 1u << 5,  /* AMD's kernel driver, real or simulated */
+    SELFTEST_CARD = 1u << 6  /* kernels written by hand: PTX, LLVM's IR */
 };
 
 #define SELFTEST_SLOW_MAX 100
@@ -58,6 +60,7 @@ enum selftest_kernel {
     SELFTEST_KERNEL_COUNT
 };
 
+struct amd_process;
 struct kio;
 struct nv_rm;
 struct selftest;
@@ -79,7 +82,8 @@ struct selftest {
 
     struct kio *kio; /* owned; NULL: not open */
     struct nv_rm *rm;
-    struct hcq_device *dev; /* owned; NULL: not open */
+    struct amd_process *kfd; /* counted; NULL: not there */
+    struct hcq_device *dev;  /* owned; NULL: not open */
     struct hcq_device_info info;
     struct hcq_queue *compute, *copy;
     struct hcq_program *programs[SELFTEST_KERNEL_COUNT]; /* of dev */
@@ -98,12 +102,17 @@ struct selftest {
 };
 
 /* Tables of the groups; a NULL name ends each. */
-extern const struct selftest_step selftest_rm_steps[], selftest_queue_steps[],
-    selftest_kernel_steps[], selftest_fault_steps[], selftest_model_steps[],
-    selftest_tensor_steps[];
+extern const struct selftest_step selftest_rm_steps[], selftest_kfd_steps[],
+    selftest_queue_steps[], selftest_kernel_steps[], selftest_fault_steps[],
+    selftest_model_steps[], selftest_tensor_steps[];
 
 /* NULL if there is none. */
 const struct selftest_step *selftest_find_step(const char *name);
+
+/* What to look at on AMD's cards; NULL: what the step says (selftest_kfd.c). */
+const char *selftest_amd_look_at(const char *step);
+/* Gives the process's state at KFD back. */
+void selftest_close_kfd(struct selftest *st);
 
 /* ---- telling (selftest.c) -------------------------------------------------- */
 
@@ -161,8 +170,9 @@ void selftest_end_step(struct selftest *st);
 BELL_MUST_CHECK bell_status selftest_finish(struct hcq_queue *queue,
                                             struct hcq_cs *cs);
 
-/* The binary of a kernel for the device (selftest_ptx.c); host_free the
- * data. BELL_E_UNSUPPORTED where it takes no PTX. */
+/* The binary of a kernel for the device; host_free the data.
+ * BELL_E_UNSUPPORTED where it takes neither PTX (selftest_ptx.c) nor what LLVM
+ * makes of its IR (selftest_llvm.c), or where there is no LLVM. */
 struct selftest_binary {
     void *data;
     size_t size_bytes;
@@ -170,6 +180,9 @@ struct selftest_binary {
     uint32_t n_bufs, n_vals;
 };
 BELL_MUST_CHECK bell_status selftest_kernel_binary(
+    const struct hcq_device_info *info, enum selftest_kernel kernel,
+    struct selftest_binary *out_binary);
+BELL_MUST_CHECK bell_status selftest_llvm_binary(
     const struct hcq_device_info *info, enum selftest_kernel kernel,
     struct selftest_binary *out_binary);
 

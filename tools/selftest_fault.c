@@ -183,24 +183,24 @@ slow_kernel(struct selftest *st)
     "debugger object; the channel that is built anew; dmesg: Xid"
 
 const struct selftest_step selftest_fault_steps[] = {
-    {"slow-kernel", SELFTEST_PTX | SELFTEST_SLOW,
+    {"slow-kernel", SELFTEST_CARD | SELFTEST_SLOW,
      "a wait that times out can be waited for again",
      "stores of the host that a running kernel has to see", slow_kernel},
-    {"bad-store", SELFTEST_PTX | SELFTEST_SLOW,
+    {"bad-store", SELFTEST_CARD | SELFTEST_SLOW,
      "a store to nowhere is reported with address and kernel; the device "
      "recovers",
      LOOK_FAULT, bad_store},
-    {"bad-load", SELFTEST_PTX | SELFTEST_SLOW,
+    {"bad-load", SELFTEST_CARD | SELFTEST_SLOW,
      "a load from nowhere is reported with address and kernel; the device "
      "recovers",
      LOOK_FAULT, bad_load},
     {"misaligned", SELFTEST_PTX | SELFTEST_SLOW,
      "a misaligned load is reported with the kernel; the device recovers",
      LOOK_FAULT, misaligned},
-    {"bad-copy", SELFTEST_PTX | SELFTEST_SLOW,
+    {"bad-copy", SELFTEST_CARD | SELFTEST_SLOW,
      "a copy to nowhere is reported; the device recovers", LOOK_FAULT,
      bad_copy},
-    {"hung-kernel", SELFTEST_PTX | SELFTEST_SLOW,
+    {"hung-kernel", SELFTEST_CARD | SELFTEST_SLOW,
      "a kernel that never ends is reported in time; the device recovers",
      "freeing a group whose channel runs; a kernel blocks it until the "
      "driver resets the engine",

@@ -119,6 +119,7 @@ selftest_close(struct selftest *st)
     selftest_close_device(st);
     nv_rm_destroy(st->rm);
     st->rm = NULL;
+    selftest_close_kfd(st);
     kio_destroy(st->kio);
     st->kio = NULL;
 }

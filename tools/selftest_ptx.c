@@ -238,11 +238,14 @@ selftest_kernel_binary(const struct hcq_device_info *info,
     char text[TEXT_BYTES], *end;
     unsigned long sm = 0;
 
+    if (strncmp(info->arch, "gfx", 3) == 0)
+        return selftest_llvm_binary(info, kernel, out_binary);
     if (strncmp(info->arch, "sm_", 3) == 0)
         sm = strtoul(info->arch + 3, &end, 10);
     if (sm == 0 || *end)
-        return bell_fail(BELL_E_UNSUPPORTED, "%s (%s) takes no PTX", info->name,
-                         info->arch);
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s (%s) takes neither PTX nor AMD's code objects",
+                         info->name, info->arch);
     BELL_TRY(write_text(k, (uint32_t)sm, text, sizeof(text)));
     BELL_TRY(make_binary(k, text, (uint32_t)sm,
                          (info->flags & HCQ_DEVICE_SIMULATED) != 0, &binary));

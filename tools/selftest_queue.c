@@ -1,5 +1,6 @@
 /* Selftest: the device, memory, queues and their commands; no kernels. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -514,6 +515,94 @@ ring_wraps(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
+/* ---- two devices -------------------------------------------------------------------- */
+
+/* "AMD:1@sim:gfx942*2" for another card of the same machine. */
+static bell_status
+open_other(struct selftest *st, struct hcq_device **out_dev)
+{
+    char name[SELFTEST_DEVICE_MAX];
+
+    snprintf(name, sizeof(name), "%.15s:%u%s%.480s", st->backend,
+             st->idx ? 0u : 1u, st->interface[0] ? "@" : "", st->interface);
+    return hcq_device_open(name, out_dev);
+}
+
+/* This device's copy queue reads the other's memory, when the other's queue
+ * says that it has written it. */
+static enum selftest_verdict
+copy_across(struct selftest *st, struct hcq_queue *queue,
+            struct hcq_buffer *theirs, struct hcq_buffer *seen)
+{
+    uint32_t words[PAGE_BYTES / 4], i, value = pattern(st, 9);
+    struct hcq_signal *sig;
+    struct hcq_buffer *dst;
+    struct hcq_cs *cs;
+
+    ST_OK(selftest_signal(st, 0, &sig));
+    ST_OK(selftest_buffer(st, PAGE_BYTES, 0, &dst));
+    selftest_sent(st,
+                  "a fill on %s; %s waits for its signal and copies from "
+                  "0x%" PRIx64 " to 0x%" PRIx64,
+                  hcq_queue_name(queue), hcq_queue_name(st->copy), seen->va,
+                  dst->va);
+    ST_OK(hcq_queue_begin(st->copy, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    hcq_cs_copy(cs, dst->va, seen->va, PAGE_BYTES);
+    ST_OK(hcq_cs_submit(cs, NULL));
+    ST_OK(hcq_queue_begin(queue, &cs));
+    hcq_cs_fill(cs, theirs->va, value, PAGE_BYTES);
+    hcq_cs_signal(cs, sig, 1);
+    ST_OK(selftest_finish(queue, cs));
+    ST_OK(hcq_queue_wait(st->copy, SELFTEST_WAIT_NS));
+    ST_OK(hcq_buffer_read(dst, 0, words, sizeof(words)));
+    for (i = 0; i < ARRAY_LEN(words); i++) {
+        if (words[i] != value)
+            return selftest_fail(st, "word %u is 0x%08x, not 0x%08x", i,
+                                 words[i], value);
+    }
+    return SELFTEST_PASSED;
+}
+
+static enum selftest_verdict
+share_with(struct selftest *st, struct hcq_device *other)
+{
+    struct hcq_queue *queue = NULL;
+    struct hcq_buffer *theirs = NULL, *seen = NULL;
+    enum selftest_verdict verdict;
+
+    if (hcq_queue_create(other, HCQ_QUEUE_COPY, &queue) != BELL_OK ||
+        hcq_buffer_create(other, PAGE_BYTES, 0, &theirs) != BELL_OK ||
+        hcq_buffer_create_peer(st->dev, theirs, &seen) != BELL_OK)
+        verdict = selftest_error(st, "queue, buffer or its sharing");
+    else
+        verdict = copy_across(st, queue, theirs, seen);
+    selftest_end_step(st);
+    hcq_buffer_destroy(seen);
+    hcq_buffer_destroy(theirs);
+    hcq_queue_destroy(queue);
+    return verdict;
+}
+
+static enum selftest_verdict
+two_devices(struct selftest *st)
+{
+    enum selftest_verdict verdict;
+    struct hcq_device *other;
+    bell_status status;
+
+    ST_OK(selftest_need_device(st));
+    selftest_sent(st, "the other device of this machine");
+    status = open_other(st, &other);
+    if (status == BELL_E_NO_DEVICE)
+        return selftest_skip(st, "there is one device: %s",
+                             bell_error_last()->message);
+    ST_OK(status);
+    verdict = share_with(st, other);
+    hcq_device_close(other);
+    return verdict;
+}
+
 const struct selftest_step selftest_queue_steps[] = {
     {"open-device", SELFTEST_ANY | SELFTEST_SLOW,
      "the driver finds the device, makes its objects, address space and "
@@ -566,5 +655,10 @@ const struct selftest_step selftest_queue_steps[] = {
     {"ring-wraps", SELFTEST_ANY,
      "the ring goes round: more submissions than entries",
      "GPGet, room in the ring, the put pointer modulo the entries", ring_wraps},
+    {"two-devices", SELFTEST_ANY | SELFTEST_SLOW,
+     "one device reads another's memory when the other's signal says so",
+     "which memory of the one the other can reach; copies go through the host "
+     "where it cannot",
+     two_devices},
     {NULL, 0, NULL, NULL, NULL},
 };

@@ -11,9 +11,10 @@ import tempfile
 from cli import Tap, expect, expect_json_error, run
 
 # Not every chip has that window; a sanitizer takes the addresses that the
-# other needs.
-MAY_SKIP = ('doorbell-bar1', 'uvm')
-SIMULATED = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120')
+# other needs; most machines have one device.
+MAY_SKIP = ('doorbell-bar1', 'uvm', 'two-devices')
+SIMULATED = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120',
+             'AMD@sim:gfx1100', 'AMD@sim:gfx942', 'AMD:1@sim:gfx942*2')
 
 
 def has(device):
@@ -31,8 +32,8 @@ def check_options(tap):
     listed = run('selftest', '--list', '--json')
     names = [step['name'] for step in steps_of(listed)]
     tap.check('steps are listed', expect(listed, 0) + [
-        f'no {n}' for n in ('control-node', 'copy-4k', 'store', 'hung-kernel',
-                            'random-kernels') if n not in names] + [
+        f'no {n}' for n in ('control-node', 'kfd-node', 'copy-4k', 'store',
+                            'hung-kernel', 'random-kernels') if n not in names] + [
         c for c in ['a name twice'] if len(set(names)) != len(names)])
     only = run('selftest', 'CPU', '--only', 'fill', '--repeat', '50', '--json')
     steps = steps_of(only)
@@ -65,7 +66,11 @@ def check_device(tap, device, *more):
         f'{s["name"]}: {s["verdict"]}: {s.get("came", s.get("why"))}'
         for s in steps if s['verdict'] != 'passed'
         and not (s['verdict'] == 'skipped' and s['name'] in MAY_SKIP)] + [
-        c for c in ['no steps'] if len(steps) < 15])
+        c for c in ['no steps'] if len(steps) < 15] + [
+        c for c in ['two-devices did not run'] if '*2' in device and
+        device.startswith('AMD') and not any(
+            s['name'] == 'two-devices' and s['verdict'] == 'passed'
+            for s in steps)])
 
 
 def check_failure(tap):
@@ -94,6 +99,30 @@ def check_failure(tap):
                     if not again or 'recorded' not in again[0]])
 
 
+# A call of AMD's kernel driver that fails, and the step that says so.
+AMD_FAILURES = (
+    ('kfd-version', 'AMDKFD_IOC_GET_VERSION'),
+    ('address-space', 'AMDKFD_IOC_ACQUIRE_VM'),
+    ('vram-visible', 'AMDKFD_IOC_MAP_MEMORY_TO_GPU'),
+    ('sdma-ring', 'AMDKFD_IOC_CREATE_QUEUE'),
+)
+
+
+def check_amd_failures(tap):
+    for step, call in AMD_FAILURES:
+        done = run('selftest', f'AMD@fault:{call}=EIO@sim:gfx1100', '--only',
+                   step)
+        tap.check(f'{step} says why', expect(done, 1, out='sent     ') + [
+            f'no "{part}"' for part in ('Input/output error', 'look at  ',
+                                        '1 failed')
+            if part not in done.stdout])
+    done = run('selftest', 'AMD@fault:AMDKFD_IOC_CREATE_QUEUE=EIO@sim:gfx1100',
+               '--from', 'copy-release', '--json')
+    looks = [s['look_at'] for s in steps_of(done) if s['verdict'] == 'failed']
+    tap.check('what to look at is about AMD', expect(done, 1) + [
+        c for c in [f'{looks}'] if not looks or 'GPPut' in looks[0]])
+
+
 def main():
     tap = Tap()
     check_options(tap)
@@ -101,6 +130,10 @@ def main():
         check_failure(tap)
     else:
         tap.skip('a failing step says why', 'no simulated card')
+    if has('AMD@sim:gfx1100'):
+        check_amd_failures(tap)
+    else:
+        tap.skip('AMD: a failing step says why', 'no simulated card')
     check_device(tap, 'CPU', '--programs', '8')
     for device in SIMULATED:
         if has(device):
