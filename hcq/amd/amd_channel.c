@@ -338,14 +338,19 @@ amd_channel_room(const struct amd_channel *channel)
 void
 amd_channel_ring(struct amd_channel *channel)
 {
-    uint64_t value = channel->put;
+    bool is_watched = kio_watches(channel->dev->process->kio);
+    uint64_t value = channel->put, from = *channel->wptr;
 
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
 #endif
-    __atomic_store_n(channel->wptr, value, __ATOMIC_RELEASE);
     if (channel->kind == AMD_RING_AQL)
         value--;
+    if (is_watched)
+        amd_watch_ring(channel, from, value);
+    __atomic_store_n(channel->wptr, channel->put, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     __atomic_store_n(channel->doorbell, value, __ATOMIC_RELEASE);
+    if (is_watched)
+        amd_watch_settle(channel);
 }

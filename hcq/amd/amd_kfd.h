@@ -94,6 +94,17 @@ void amd_poll_faults(struct amd_process *process);
 /* Signals and staging of a device (amd_memory.c). */
 BELL_MUST_CHECK bell_status amd_signals_open(struct amd_device *dev);
 void amd_signals_close(struct amd_device *dev);
+/* Calls fn with each page of signals. */
+void amd_signal_pages(struct amd_device *dev,
+                      void (*fn)(void *user, const struct amd_mem *page),
+                      void *user);
+
+/* What a doorbell submits, told to those who record (amd_watch.c): before it
+ * rings, with the pointer of the last ring and what is going to be stored; and
+ * after it, when the card has read all, or after a while. */
+void amd_watch_ring(const struct amd_channel *channel, uint64_t from,
+                    uint64_t value);
+void amd_watch_settle(const struct amd_channel *channel);
 
 /* hcq_device_ops of amd_memory.c and amd_fault.c. */
 bell_status amd_buffer_alloc(struct hcq_device *base, uint64_t size_bytes,

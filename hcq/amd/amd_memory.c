@@ -355,6 +355,19 @@ amd_signals_close(struct amd_device *dev)
     dev->signals = NULL;
 }
 
+void
+amd_signal_pages(struct amd_device *dev,
+                 void (*fn)(void *user, const struct amd_mem *page), void *user)
+{
+    struct amd_control *control = amd_control_of(dev);
+    const struct amd_signal_page *page;
+
+    pthread_mutex_lock(&control->signal_lock);
+    for (page = control->signal_pages; page; page = page->next)
+        fn(user, &page->mem);
+    pthread_mutex_unlock(&control->signal_lock);
+}
+
 bell_status
 amd_signal_alloc(struct hcq_device *base, uint64_t *out_va, uint64_t **out_host)
 {
