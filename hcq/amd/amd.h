@@ -117,6 +117,17 @@ void amd_channel_ring(struct amd_channel *channel);
 
 /* ---- programs (amd_program.c, amd_object.c) ------------------------------ */
 
+/* Words of a launch on a PM4 queue, and where in them lies what differs from
+ * one launch to the next; 0: it is not there. Constant once made. */
+#define AMD_LAUNCH_DW 80u
+struct amd_launch_words {
+    uint32_t n_dw;
+    uint32_t tmpring_at, scratch_at;   /* COMPUTE_TMPRING_SIZE, SCRATCH_BASE */
+    uint32_t srd_at, args_at, flat_at; /* user registers */
+    uint32_t local_at, grid_at;        /* three words each */
+    uint32_t words[AMD_LAUNCH_DW];
+};
+
 struct amd_program {
     struct hcq_program_base base; /* first */
     struct amd_mem code;          /* all sections */
@@ -126,6 +137,7 @@ struct amd_program {
     uint32_t lds_bytes, scratch_bytes, kernarg_bytes;
     uint32_t hidden_bytes;      /* of kernarg_bytes, behind the arguments */
     uint32_t dynamic_lds_bytes; /* of lds_bytes */
+    struct amd_launch_words launch;
 };
 
 /* ---- the device (amd_device.c) ------------------------------------------------ */

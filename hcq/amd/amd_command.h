@@ -110,6 +110,8 @@ void amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet);
 void amd_pm4_nothing(struct amd_push *push, uint32_t n_dw);
 uint32_t amd_pm4_dw(const struct amd_engine *engine,
                     const struct hcq_packet *packet, uint32_t n_copies);
+/* The words of its launches, of a program that has all else. */
+void amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog);
 /* An INDIRECT_BUFFER packet of 4 words. */
 void amd_pm4_indirect(const struct amd_engine *engine, uint64_t va,
                       uint32_t n_dw, uint32_t words[4]);

@@ -44,7 +44,6 @@
 
 #define SINGLE_DW  AMD_PM4_PRED_EXEC_DW
 #define NOP_MAX_DW 0x2000u
-#define EXEC_DW    80u
 
 /* ---- small packets ----------------------------------------------------------- */
 
@@ -238,98 +237,145 @@ put_programs(struct amd_push *push, const struct amd_program *prog)
     put_register(push, gen->rsrc3_reg, prog->rsrc3);
 }
 
-static void
-put_scratch(struct amd_push *push)
-{
-    const struct amd_device *dev = push->engine->dev;
-    uint32_t words[2];
+/* ---- launches ---------------------------------------------------------------------- */
 
-    put_register(push, AMD_PM4_TMPRING, dev->scratch.tmpring);
-    if (!dev->gen->architected_scratch)
-        return;
-    amd_pack_pm4_scratch_base(
-        push->engine->gen,
-        (struct amd_pm4_scratch_base){.address = dev->scratch.mem.va}, words);
-    put_registers(push, AMD_PM4_SCRATCH_BASE, words, 2);
+/* Room for registers that a launch sets; where they are. */
+static uint32_t
+leave_registers(struct amd_push *push, uint32_t first, uint32_t n)
+{
+    static const uint32_t zeros[8] = {0};
+    uint32_t at = (uint32_t)(push->at - push->piece) + AMD_PM4_SET_SH_REG_DW;
+
+    put_registers(push, first, zeros, n);
+    return at;
 }
 
 /* User registers in the order of the descriptor's properties: scratch
  * descriptor, arguments, scratch address. src: CODEOBJ.md 5 */
 static void
-put_user_data(struct amd_push *push, const struct amd_program *prog,
-              uint64_t args_va)
+leave_user_data(struct amd_push *push, struct amd_object_properties has,
+                struct amd_launch_words *launch)
 {
-    const struct amd_device *dev = push->engine->dev;
-    const struct amd_scratch *scratch = &dev->scratch;
-    struct amd_object_properties has =
-        amd_unpack_object_properties(prog->properties);
-    uint32_t words[8], n = 0;
+    uint32_t at = (uint32_t)(push->at - push->piece) + AMD_PM4_SET_SH_REG_DW;
+    uint32_t n = 0;
 
     if (has.private_segment_buffer) {
-        words[n++] = (uint32_t)scratch->mem.va;
-        words[n++] = (uint32_t)(scratch->mem.va >> 32) | SRD_SWIZZLE;
-        words[n++] = (uint32_t)scratch->xcc_bytes;
-        words[n++] = dev->gen->gfx == 9 ? SRD_GFX9
-                     : has.wave32       ? SRD_GFX10_WAVE32
-                                        : SRD_GFX10_WAVE64;
+        launch->srd_at = at + n;
+        n += 4;
     }
     if (has.kernarg_ptr) {
-        words[n++] = (uint32_t)args_va;
-        words[n++] = (uint32_t)(args_va >> 32);
+        launch->args_at = at + n;
+        n += 2;
     }
     if (has.flat_scratch_init) {
-        words[n++] = (uint32_t)scratch->mem.va;
-        words[n++] = (uint32_t)(scratch->mem.va >> 32);
+        launch->flat_at = at + n;
+        n += 2;
     }
     if (n)
-        put_registers(push, AMD_PM4_USER_DATA(0), words, n);
+        (void)leave_registers(push, AMD_PM4_USER_DATA(0), n);
 }
 
-/* START, NUM_THREAD and the two behind them in one packet. */
+/* All that is the same for every launch. */
 static void
-put_shape(struct amd_push *push, const struct hcq_exec *exec)
+put_template(struct amd_push *push, const struct amd_program *prog,
+             struct amd_launch_words *launch)
 {
-    const uint32_t words[8] = {
-        0, 0, 0, exec->local[0], exec->local[1], exec->local[2], 0, 0,
+    const struct amd_gen *gen = push->engine->dev->gen;
+    struct amd_object_properties has =
+        amd_unpack_object_properties(prog->properties);
+    uint32_t words[AMD_PM4_DISPATCH_DIRECT_DW];
+
+    put_acquire(push, gen->acquire_launch);
+    put_programs(push, prog);
+    launch->tmpring_at = leave_registers(push, AMD_PM4_TMPRING, 1);
+    if (gen->architected_scratch)
+        launch->scratch_at = leave_registers(push, AMD_PM4_SCRATCH_BASE, 2);
+    (void)leave_registers(push, AMD_PM4_RESTART, 3);
+    leave_user_data(push, has, launch);
+    (void)leave_registers(push, AMD_PM4_LIMITS, 1);
+    /* START, NUM_THREAD and the two behind them */
+    launch->local_at = leave_registers(push, AMD_PM4_START, 8) + 3;
+    amd_pack_pm4_dispatch_direct(
+        push->engine->gen,
+        (struct amd_pm4_dispatch_direct){
+            .initiator = amd_pack_pm4_initiator(push->engine->gen,
+                                                (struct amd_pm4_initiator){
+                                                    .compute_shader_en = true,
+                                                    .force_start_at_000 = true,
+                                                    .cs_w32_en = has.wave32,
+                                                }),
+        },
+        words);
+    launch->grid_at = (uint32_t)(push->at - push->piece) + 1;
+    amd_put(push, words, AMD_PM4_DISPATCH_DIRECT_DW);
+    put_partial_flush(push);
+}
+
+void
+amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog)
+{
+    struct amd_launch_words *launch = &prog->launch;
+    struct amd_engine engine;
+    struct amd_push push = {
+        .engine = &engine,
+        .at = launch->words,
+        .piece = launch->words,
     };
 
-    put_register(push, AMD_PM4_LIMITS, 0);
-    put_registers(push, AMD_PM4_START, words, ARRAY_LEN(words));
+    amd_engine_init(&engine, dev, AMD_RING_PM4);
+    memset(launch, 0, sizeof(*launch));
+    put_template(&push, prog, launch);
+    launch->n_dw = (uint32_t)(push.at - launch->words);
+    assert(launch->n_dw <= AMD_LAUNCH_DW);
+}
+
+static void
+put_address(uint32_t *words, uint64_t va)
+{
+    words[0] = (uint32_t)va;
+    words[1] = (uint32_t)(va >> 32);
+}
+
+static void
+set_scratch(const struct amd_engine *engine, const struct amd_program *prog,
+            uint32_t *words)
+{
+    const struct amd_launch_words *launch = &prog->launch;
+    const struct amd_scratch *scratch = &engine->dev->scratch;
+
+    words[launch->tmpring_at] = scratch->tmpring;
+    if (launch->scratch_at)
+        put_address(words + launch->scratch_at, scratch->mem.va >> 8);
+    if (launch->flat_at)
+        put_address(words + launch->flat_at, scratch->mem.va);
+    if (!launch->srd_at)
+        return;
+    words += launch->srd_at;
+    put_address(words, scratch->mem.va);
+    words[1] |= SRD_SWIZZLE;
+    words[2] = (uint32_t)scratch->xcc_bytes;
+    words[3] = engine->dev->gen->gfx == 9 ? SRD_GFX9
+               : amd_unpack_object_properties(prog->properties).wave32
+                   ? SRD_GFX10_WAVE32
+                   : SRD_GFX10_WAVE64;
 }
 
 static void
 put_exec(struct amd_push *push, const struct hcq_exec *exec)
 {
-    static const uint32_t zeros[3] = {0};
-    const struct amd_gen *gen = push->engine->dev->gen;
     const struct amd_program *prog = amd_program_of(exec);
+    const struct amd_launch_words *launch = &prog->launch;
     uint64_t args_va = amd_push_args(push, exec);
-    uint32_t words[AMD_PM4_DISPATCH_DIRECT_DW];
+    uint32_t *words = push->at, i;
 
-    put_acquire(push, gen->acquire_launch);
-    put_programs(push, prog);
-    put_scratch(push);
-    put_registers(push, AMD_PM4_RESTART, zeros, 3);
-    put_user_data(push, prog, args_va);
-    put_shape(push, exec);
-    amd_pack_pm4_dispatch_direct(
-        push->engine->gen,
-        (struct amd_pm4_dispatch_direct){
-            .dim_x = exec->grid[0],
-            .dim_y = exec->grid[1],
-            .dim_z = exec->grid[2],
-            .initiator = amd_pack_pm4_initiator(
-                push->engine->gen,
-                (struct amd_pm4_initiator){
-                    .compute_shader_en = true,
-                    .force_start_at_000 = true,
-                    .cs_w32_en =
-                        amd_unpack_object_properties(prog->properties).wave32,
-                }),
-        },
-        words);
-    amd_put(push, words, AMD_PM4_DISPATCH_DIRECT_DW);
-    put_partial_flush(push);
+    amd_put(push, launch->words, launch->n_dw);
+    set_scratch(push->engine, prog, words);
+    if (launch->args_at)
+        put_address(words + launch->args_at, args_va);
+    for (i = 0; i < 3; i++) {
+        words[launch->local_at + i] = exec->local[i];
+        words[launch->grid_at + i] = exec->grid[i];
+    }
 }
 
 /* ---- copies ------------------------------------------------------------------------- */
@@ -479,7 +525,9 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
     case HCQ_OP_BARRIER:
         return AMD_PM4_EVENT_WRITE_DW + begin;
     case HCQ_OP_EXEC:
-        return engine->kind == AMD_RING_AQL ? 0 : EXEC_DW;
+        return engine->kind == AMD_RING_AQL
+                   ? 0
+                   : amd_program_of(hcq_exec_of(packet))->launch.n_dw;
     case HCQ_OP_COPY:
         return 2 * exchange + n_copies * (single + AMD_PM4_DMA_DATA_DW);
     case HCQ_OP_FILL:

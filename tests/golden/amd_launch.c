@@ -147,6 +147,7 @@ launch(uint32_t rsrc1, uint32_t rsrc2, uint32_t rsrc3, uint32_t properties)
         .lds_bytes = 1024,
         .scratch_bytes = 272,
     };
+    amd_pm4_prepare(&device, &prog);
     *exec = (struct hcq_exec){
         .head = {.op = HCQ_OP_EXEC, .n_dw = HCQ_EXEC_DW + 6},
         .prog = &prog.base,
