@@ -163,7 +163,8 @@ take_parts(struct px_parse *p, struct px_insn *in, bool is_source)
     const struct px_lex before = p->lex;
     unsigned n = 1, type;
 
-    while (p->lex.token != PX_END && !px_at_punct(p, '}')) {
+    while (p->lex.token != PX_END && p->lex.token != PX_BAD &&
+           !px_at_punct(p, '}')) {
         n += px_at_punct(p, ',');
         px_lex_next(&p->lex);
     }
