@@ -14,9 +14,9 @@
 #include "ioctl/nv_tables.h"
 
 /* Linux' request numbers: number 7:0, type 15:8, size 29:16. */
-#define REQUEST_NR(r)   ((uint32_t)(r)&0xffu)
-#define REQUEST_TYPE(r) ((uint32_t)((r) >> 8) & 0xffu)
-#define REQUEST_SIZE(r) ((uint32_t)((r) >> 16) & 0x3fffu)
+#define REQUEST_NR(r)    ((uint32_t)(r)&0xffu)
+#define REQUEST_TYPE(r)  ((uint32_t)((r) >> 8) & 0xffu)
+#define REQUEST_SIZE(r)  ((uint32_t)((r) >> 16) & 0x3fffu)
 #define NV_REQUEST_TYPE  0x46u
 #define KFD_REQUEST_TYPE 0x4bu
 #define DRM_REQUEST_TYPE 0x64u
@@ -152,8 +152,7 @@ describe_amd(enum kio_dev dev, unsigned long request, struct kio_call_desc *out)
 
     out->name = is_kfd ? "AMDKFD_IOC" : "DRM_IOCTL";
     out->size_bytes = REQUEST_SIZE(request);
-    if (REQUEST_TYPE(request) !=
-        (is_kfd ? KFD_REQUEST_TYPE : DRM_REQUEST_TYPE))
+    if (REQUEST_TYPE(request) != (is_kfd ? KFD_REQUEST_TYPE : DRM_REQUEST_TYPE))
         return;
     row = is_kfd ? find_number(amdkfd_kfd_rows, amdkfd_n_kfd_rows,
                                REQUEST_NR(request))

@@ -25,12 +25,17 @@ MUTABLE = {
     'loaded': "LLVM's functions, looked up once",
     'load_once': "LLVM's functions, looked up once",
     'load_error': "LLVM's functions, looked up once",
+    'library': "LLVM's functions, looked up once",
+    'amdgpu_once': "LLVM's target for AMD, set up once",
+    'amdgpu_error': "LLVM's target for AMD, set up once",
     'machine_key': "key of each thread's code generator",
     'machine_once': "key of each thread's code generator",
     'machine_key_error': "key of each thread's code generator",
     'fault_state': 'signal handlers belong to the process',
     'registry': 'simulated machines: all openings of a name share one',
     'registry_lock': 'simulated machines: all openings of a name share one',
+    'processes': 'what KFD keeps for this process: one for each interface',
+    'list_lock': 'what KFD keeps for this process: one for each interface',
 }
 OBJECT = re.compile(
     r'^[0-9a-f]+ (.{7}) (\.(?:data|bss)\S*)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$')
