@@ -1,9 +1,12 @@
 /* AMD GPUs: what their kernels have that host code has not (arguments,
  * coordinates, LOCAL memory, barriers), and the code generator.
  *
- * No IR passes of ours are run: the code generator's own (uniformity,
- * vectorising of accesses, strength reduction, loop-invariant code) are part
- * of it, and programs come simplified.
+ * Programs come simplified, and the code generator has passes of its own
+ * (uniformity, vectorising of accesses, strength reduction). What it lacks is
+ * unrolling of short loops: on 70 kernels that took 30 ms of compiling each
+ * for gfx942, 23 for gfx1100, in place of 20 and 16, and gfx1100 ran 20
+ * million instructions of waves instead of 51 (a convolution 8 instead of
+ * 38). default<O2> took 64 and 32 ms and saved another 4 and 0 %.
  */
 #include "render/amdgpu.h"
 
@@ -23,6 +26,8 @@ enum {
     SPACE_GLOBAL = 1,
     SPACE_LOCAL = 3
 };
+
+#define PASSES "function(loop-unroll<O2>,early-cse)"
 
 #define CC_KERNEL 91 /* amdgpu_kernel */
 
@@ -283,6 +288,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
     job->e.vector_bytes = known.vector_bytes;
     job->machine = make_machine;
     job->done = drop_machine;
+    job->passes = PASSES;
     return host_job_run(job);
 }
 

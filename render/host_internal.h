@@ -215,9 +215,10 @@ struct host_job {
     /* Makes or finds the code generator; done releases it. */
     bell_status (*machine)(struct host_job *job);
     void (*done)(struct host_job *job);
-    const char *ir;  /* LLVM IR to take in place of a program; or NULL */
-    char **out_text; /* the IR */
-    char **out_asm;                   /* the assembler's language */
+    const char *passes; /* over the IR of a program; or NULL */
+    const char *ir;     /* LLVM IR to take in place of a program; or NULL */
+    char **out_text;    /* the IR */
+    char **out_asm;     /* the assembler's language */
     struct render_binary *out_binary; /* the object */
     char diagnostic[256];             /* LLVM's first error, or empty */
     bell_status status;

@@ -225,6 +225,26 @@ read_ir(struct host_job *job)
 }
 
 static bell_status
+run_passes(struct host_job *job)
+{
+    const struct llvm_api *ll = job->e.ll;
+    LLVMPassBuilderOptionsRef options = ll->CreatePassBuilderOptions();
+    LLVMErrorRef error =
+        ll->RunPasses(job->e.mod, job->passes, job->e.machine->tm, options);
+    bell_status status = BELL_OK;
+    char *text;
+
+    ll->DisposePassBuilderOptions(options);
+    if (error) {
+        text = ll->GetErrorMessage(error);
+        status = bell_fail(BELL_E_INTERNAL, "%s: LLVM's passes '%s': %s",
+                           job->e.prog->name, job->passes, text);
+        ll->DisposeErrorMessage(text);
+    }
+    return status;
+}
+
+static bell_status
 build_and_take(struct host_job *job)
 {
     struct render_binary text;
@@ -236,6 +256,8 @@ build_and_take(struct host_job *job)
 #ifndef NDEBUG
     BELL_TRY(verify(job));
 #endif
+    if (job->passes && !job->ir)
+        BELL_TRY(run_passes(job));
     if (job->out_text)
         return take_text(job);
     if (job->out_binary)

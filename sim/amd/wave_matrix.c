@@ -311,11 +311,32 @@ move_accumulator(struct wave *w, const struct isa_insn *in)
     return true;
 }
 
+/* Both are accumulation registers, which the encoding numbers as others. */
+static bool
+copy_accumulator(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t to = in->dst + 256, from = in->src[0] - ISA_VGPR + 256, l;
+    uint64_t exec = wave_exec(w);
+
+    if (in->src[0] < ISA_VGPR)
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "%s from no register",
+                         isa_op_name(in->op));
+    if (!wave_has_registers(w, to, 1) || !wave_has_registers(w, from, 1))
+        return false;
+    for (l = 0; l < w->group->n_lanes; l++) {
+        if (exec >> l & 1)
+            w->v[to][l] = w->v[from][l];
+    }
+    return true;
+}
+
 bool
 wave_matrix(struct wave *w, const struct isa_insn *in)
 {
     struct matrix x;
 
+    if (in->op == ISA_V_ACCVGPR_MOV_B32)
+        return copy_accumulator(w, in);
     if (in->op == ISA_V_ACCVGPR_READ_B32 || in->op == ISA_V_ACCVGPR_WRITE_B32)
         return move_accumulator(w, in);
     if (wave_exec(w) != w->group->all_lanes)

@@ -745,6 +745,8 @@ wave_valu(struct wave *w, const struct isa_insn *in)
 
     if (in->format == ISA_VOPD)
         return run_dual(w, in);
+    if (in->op == ISA_V_ACCVGPR_MOV_B32)
+        return wave_matrix(w, in);
     x.w = w;
     x.in = in;
     x.exec = wave_exec(w);
