@@ -61,11 +61,19 @@ type_fits(const struct opt_plan *plan, uint32_t range, enum uop_axis type)
 {
     if (is_reduce(plan, range))
         return type == UOP_AXIS_REDUCE || type == UOP_AXIS_UNROLL ||
-               type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR ||
-               type == UOP_AXIS_GROUP;
+               type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR;
     return type == UOP_AXIS_LOOP || type == UOP_AXIS_GLOBAL ||
-           type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR ||
-           type == UOP_AXIS_LOCAL;
+           type == UOP_AXIS_UPCAST || type == UOP_AXIS_VECTOR;
+}
+
+/* May the axis still change? Threads' axes stay as they are. */
+static bool
+is_open(const struct opt_plan *plan, uint32_t axis)
+{
+    const struct opt_axis *a = &plan->axes[axis];
+
+    return opt_is_leaf(plan, axis) && a->type != UOP_AXIS_LOCAL &&
+           a->type != UOP_AXIS_GROUP;
 }
 
 static uint32_t
@@ -88,7 +96,7 @@ opt_split(struct opt_plan *plan, uint32_t axis, int64_t factor,
     bool new_inner = side == OPT_INNER;
     int i;
 
-    if (!opt_is_leaf(plan, axis) || factor < 1 ||
+    if (!is_open(plan, axis) || factor < 1 ||
         (plan->pads ? a->size < 1 : a->size < factor) ||
         plan->n_axes + 2 > OPT_MAX_AXES ||
         n_leaves(plan) >= KERNEL_MAX_RANGES || !type_fits(plan, a->range, type))
@@ -121,8 +129,7 @@ opt_retype(struct opt_plan *plan, uint32_t axis, enum uop_axis type)
 {
     struct opt_axis *a = &plan->axes[axis];
 
-    if (!opt_is_leaf(plan, axis) || a->size < 0 ||
-        !type_fits(plan, a->range, type))
+    if (!is_open(plan, axis) || a->size < 0 || !type_fits(plan, a->range, type))
         return false;
     a->type = type;
     return true;
@@ -132,12 +139,11 @@ bool
 opt_thread(struct opt_plan *plan, uint32_t axis, uint32_t shift)
 {
     struct opt_axis *a = &plan->axes[axis];
-    bool reduce = is_reduce(plan, a->range);
 
-    if (a->size < 1 || a->size & (a->size - 1) || shift > 30 ||
-        a->size << shift > plan->k->target->max_threads ||
-        !opt_retype(plan, axis, reduce ? UOP_AXIS_GROUP : UOP_AXIS_LOCAL))
+    if (!is_open(plan, axis) || a->size < 1 || a->size & (a->size - 1) ||
+        shift > 30 || a->size << shift > plan->k->target->max_threads)
         return false;
+    a->type = is_reduce(plan, a->range) ? UOP_AXIS_GROUP : UOP_AXIS_LOCAL;
     a->shift = (uint8_t)shift;
     return true;
 }
@@ -155,7 +161,7 @@ can_fold(const struct opt_plan *plan, uint32_t a, uint32_t b)
         if (bound && bound != bits)
             return false;
     }
-    return opt_is_leaf(plan, a) && plan->axes[a].size > 0;
+    return is_open(plan, a) && plan->axes[a].size > 0;
 }
 
 bool
@@ -168,7 +174,7 @@ opt_fold(struct opt_plan *plan, const uint32_t *axes, uint32_t n,
 
     *out_flat = axes[0];
     if (n == 1)
-        return opt_is_leaf(plan, axes[0]);
+        return is_open(plan, axes[0]);
     if (plan->n_axes == OPT_MAX_AXES)
         return false;
     for (i = 0; i < n; i++) {
@@ -188,39 +194,41 @@ opt_fold(struct opt_plan *plan, const uint32_t *axes, uint32_t n,
     return true;
 }
 
-/* Ranges with a VECTOR piece of more than one lane; *out_twice are those with
- * several. */
-static uint64_t
-vector_ranges(const struct opt_plan *plan, uint64_t *out_twice)
+/* Ranges whose values an axis counts, as bits; by axis. */
+static void
+counted_ranges(const struct opt_plan *plan, uint64_t *ranges)
 {
-    uint64_t set = 0;
     uint32_t i;
 
-    *out_twice = 0;
-
-    for (i = 0; i < plan->n_axes; i++) {
+    memset(ranges, 0, OPT_MAX_AXES * sizeof(*ranges));
+    for (i = 0; i < plan->n_axes; i++) { /* parts come after their axis */
         const struct opt_axis *a = &plan->axes[i];
-        uint64_t bit = (uint64_t)1 << a->range;
-        if (!opt_is_leaf(plan, i) || a->type != UOP_AXIS_VECTOR || a->size == 1)
-            continue;
-        *out_twice |= set & bit;
-        set |= bit;
+        if (i < plan->k->n_ranges)
+            ranges[i] = (uint64_t)1 << a->range;
+        if (a->outer >= 0)
+            ranges[a->outer] = ranges[a->inner] = ranges[i];
+        else if (a->flat >= 0)
+            ranges[a->flat] |= ranges[i];
     }
-    return set;
 }
 
 bool
 opt_vectors_fit(const struct opt_plan *plan)
 {
     const struct kernel *k = plan->k;
-    uint64_t twice, vectors = vector_ranges(plan, &twice);
-    uint32_t i;
+    uint64_t ranges[OPT_MAX_AXES], vectors[KERNEL_MAX_RANGES];
+    uint32_t i, j, n = 0, n_met;
 
-    if (twice)
-        return false;
-    for (i = 0; i < k->n_nodes; i++) {
-        uint64_t set = k->deps[i] & vectors;
-        if (set & (set - 1))
+    counted_ranges(plan, ranges);
+    for (i = 0; i < plan->n_axes; i++) {
+        const struct opt_axis *a = &plan->axes[i];
+        if (opt_is_leaf(plan, i) && a->type == UOP_AXIS_VECTOR && a->size != 1)
+            vectors[n++] = ranges[i];
+    }
+    for (i = 0; i < k->n_nodes && n; i++) {
+        for (n_met = 0, j = 0; j < n; j++)
+            n_met += (k->deps[i] & vectors[j]) != 0;
+        if (n_met > 1)
             return false;
     }
     return true;

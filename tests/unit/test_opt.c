@@ -23,6 +23,17 @@ static const struct lower_target target = {.name = "test",
                                            .l2_bytes = 1 << 20,
                                            .has_fma = true};
 
+static const struct lower_target gpu = {.name = "gpu",
+                                        .vector_bytes = 16,
+                                        .n_vector_regs = 32,
+                                        .has_fma = true,
+                                        .is_gpu = true,
+                                        .warp_lanes = 32,
+                                        .n_units = 8,
+                                        .max_threads = 64,
+                                        .max_shared_bytes = 1 << 20,
+                                        .max_grid = {1000, 50, 50}};
+
 static const struct lk_case *
 find_case(const char *name)
 {
@@ -86,6 +97,45 @@ split_some(struct opt_plan *plan, uint64_t *rng)
     }
 }
 
+/* May threads share the range: is it of no reduction inside another? */
+static bool
+may_be_shared(const struct kernel *k, uint32_t range)
+{
+    uint32_t i;
+
+    for (i = 0; i < k->n_groups; i++) {
+        if (k->groups[i].bound >> range & 1)
+            return !(k->groups[i].context & k->reduce_ranges);
+    }
+    return true;
+}
+
+/* Folds two axes, and gives pieces of some axes to threads. */
+static void
+thread_some(struct opt_plan *plan, uint64_t *rng)
+{
+    uint32_t pair[2], flat, i, shift = 0, axis, piece;
+    int64_t log2;
+
+    for (i = 0; i < 2 && plan->n_axes > 1; i++) {
+        pair[0] = (uint32_t)pick(rng, plan->n_axes);
+        pair[1] = (uint32_t)pick(rng, plan->n_axes);
+        if (pair[0] != pair[1] &&
+            plan->axes[pair[0]].type == plan->axes[pair[1]].type)
+            (void)opt_fold(plan, pair, 2, &flat);
+    }
+    for (i = 0; i < 4 && plan->n_axes; i++) {
+        axis = (uint32_t)pick(rng, plan->n_axes);
+        log2 = 1 + pick(rng, 3);
+        if (shift + log2 > 6 || !may_be_shared(plan->k, plan->axes[axis].range))
+            continue;
+        if (opt_split(plan, axis, (int64_t)1 << log2, plan->axes[axis].type,
+                      OPT_INNER, &piece, NULL) &&
+            opt_thread(plan, piece, shift))
+            shift += (uint32_t)log2;
+    }
+}
+
 static void
 must(bell_status status)
 {
@@ -115,13 +165,15 @@ print_plan(const struct opt_plan *plan)
     for (i = 0; i < plan->n_axes; i++) {
         const struct opt_axis *a = &plan->axes[i];
         if (a->outer < 0)
-            print_message("  range %u: %s %lld\n", a->range, names[a->type],
-                          (long long)a->size);
+            print_message("  axis %u of range %u: %s %lld, digit of %d\n", i,
+                          a->range, names[a->type], (long long)a->size,
+                          a->flat);
     }
 }
 
 static void
-check_random(const struct lk_case *c, uint64_t seed)
+check_random(const struct lk_case *c, uint64_t seed,
+             const struct lower_target *machine)
 {
     static const int64_t dims[] = {1, 2, 3, 5, 7, 8, 12, 16, 17, 24, 33};
     uint64_t rng = seed;
@@ -140,7 +192,7 @@ check_random(const struct lk_case *c, uint64_t seed)
     lk_copy_bufs(&k, want);
     lk_copy_bufs(&k, got);
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
-    assert_int_equal(kernel_init(&kernel, &k.g, k.sink, &target), BELL_OK);
+    assert_int_equal(kernel_init(&kernel, &k.g, k.sink, machine), BELL_OK);
     assert_int_equal(kernel_canonical(&kernel), BELL_OK);
     if (pick(&rng, 2))
         must(kernel_unflatten(&kernel));
@@ -150,6 +202,8 @@ check_random(const struct lk_case *c, uint64_t seed)
         must(kernel_fuse(&kernel));
     assert_true(peel_some(&kernel, &rng));
     opt_plan_init(&plan, &kernel);
+    if (machine->is_gpu)
+        thread_some(&plan, &rng);
     split_some(&plan, &rng);
     chosen = plan;
     must(opt_apply(&plan));
@@ -177,7 +231,8 @@ test_random_plans(void **state)
     (void)state;
     for (c = 0; c < lk_n_cases; c++) {
         for (seed = 1; seed <= n; seed++)
-            check_random(&lk_cases[c], seed * 1000 + c);
+            check_random(&lk_cases[c], seed * 1000 + c,
+                         seed % 2 ? &gpu : &target);
     }
 }
 
