@@ -60,7 +60,7 @@ enum amdgpu_map_flag {
     AMDGPU_MAP_WRITABLE = 1u << 0,
     AMDGPU_MAP_EXECUTABLE = 1u << 1,
     AMDGPU_MAP_SYSTEM = 1u << 2,   /* host memory; else the card's */
-    AMDGPU_MAP_UNCACHED = 1u << 3, /* never held by the caches */
+    AMDGPU_MAP_UNCACHED = 1u << 3, /* never held by L2 */
 };
 
 BELL_MUST_CHECK bell_status

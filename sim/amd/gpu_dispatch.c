@@ -46,11 +46,21 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
     if ((access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC) &&
         flags & SIM_PAGE_READ_ONLY)
         return NULL;
+    if (q->cache[q->xcc])
+        at = amdgpu_cache_at(q->cache[q->xcc], &q->walk, va, at, n_bytes, flags,
+                             access);
     if (q->dump.folder &&
         (access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC) &&
         !amdgpu_dump_kernel(q, va, at, n_bytes))
         return NULL;
     return at;
+}
+
+/* Instructions that invalidate or write back do it with everything. */
+static void
+kernel_fence(void *user)
+{
+    amdgpu_do_cache(user, AMDGPU_CACHE_ALL);
 }
 
 static bool
@@ -81,7 +91,8 @@ run_launch(struct amdgpu_queue *q, struct amd_launch *launch, uint32_t n_xcc)
     launch->group_step = n_xcc;
     launch->stop = &q->stop;
     launch->seed = q->seed++;
-    launch->memory = (struct amd_memory){kernel_at, q};
+    launch->memory =
+        (struct amd_memory){.at = kernel_at, .fence = kernel_fence, .user = q};
     if (amd_wave_run(q->gpu->code, launch, &report) != BELL_OK)
         return kernel_failed(q, &report);
     return amdgpu_dump_kernel_end(q);
@@ -322,20 +333,26 @@ wait_for_packet(struct amdgpu_queue *q, uint64_t va, uint32_t *out_header)
 static bool
 run_aql_packet(struct amdgpu_queue *q, uint64_t va)
 {
-    uint32_t w[16], header;
+    uint32_t w[16], header, n_xcc = q->gpu->chip->n_xcc;
+    bool ran;
 
     q->place = (struct amdgpu_place){va, "AQL packet"};
     if (!wait_for_packet(q, va, &header) ||
         !amdgpu_read(q, va, w, sizeof(w), "packet"))
         return false;
+    amdgpu_do_caches(q, amdgpu_cache_aql_acquire(header, n_xcc));
     switch (header & 0xff) {
     case 0:
-        return vendor_packet(q, w);
+        ran = vendor_packet(q, w);
+        break;
     case 2:
-        return kernel_packet(q, va, w);
+        ran = kernel_packet(q, va, w);
+        break;
     default:
         return amdgpu_fail(q, "type %u", header & 0xff);
     }
+    amdgpu_do_caches(q, amdgpu_cache_aql_release(header, n_xcc));
+    return ran;
 }
 
 bool

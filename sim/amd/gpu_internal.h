@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "sim/amd/gpu.h"
+#include "sim/amd/gpu_cache.h"
 #include "sim/amd/wave.h"
 #include "sim/space.h"
 
@@ -73,6 +74,8 @@ struct amdgpu_queue {
     uint32_t body[MAX_BODY_DW]; /* of the indirect buffer's packet */
     uint64_t seed;
     struct amdgpu_queue_dump dump;
+    /* Of each die that runs its packets; owned. NULL: it has none. */
+    struct amdgpu_cache *cache[AMDGPU_MAX_XCC];
 };
 
 static inline bool
@@ -109,6 +112,10 @@ bool amdgpu_store64(struct amdgpu_queue *q, uint64_t va, uint64_t value,
 /* The host address of n_bytes in one page, or NULL after a fault. */
 void *amdgpu_at(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes,
                 bool is_write, const char *who);
+
+/* Operations on the caches of the die whose turn it is; of all dies. */
+void amdgpu_do_cache(struct amdgpu_queue *q, uint32_t ops);
+void amdgpu_do_caches(struct amdgpu_queue *q, uint32_t ops);
 
 /* Waits a little for memory to change; false when the queue is to end. The
  * longer it lasted, the longer it sleeps. */

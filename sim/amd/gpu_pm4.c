@@ -228,6 +228,7 @@ release_mem(struct amdgpu_queue *q, const struct stream *s)
         return amdgpu_fail(q, "the queue has no end-of-pipe buffer");
     if ((event & 0x3f) != 0x14 && (event & 0x3f) != 0x28)
         return amdgpu_fail(q, "event 0x%x", event & 0x3f);
+    amdgpu_do_cache(q, amdgpu_cache_release_ops(q->gpu->chip->gfx, event));
     switch (data_sel) {
     case 0:
         break;
@@ -268,6 +269,12 @@ acquire_mem(struct amdgpu_queue *q, const struct stream *s)
         return false;
     if (!gfx9 && s->words[0])
         return amdgpu_fail(q, "COHER_CNTL 0x%x on compute", s->words[0]);
+    if (s->words[1] != ~0u || (s->words[2] & 0xff) != 0xff || s->words[3] ||
+        s->words[4])
+        return amdgpu_fail(q, "a range of 0x%08x%08x at 0x%08x%08x",
+                           s->words[2], s->words[1], s->words[4], s->words[3]);
+    amdgpu_do_cache(
+        q, amdgpu_cache_acquire_ops(q->gpu->chip->gfx, s->words[gfx9 ? 0 : 6]));
     instructions = gfx9 ? s->words[0] >> 29 & 1 : (s->words[6] & 3) != 0;
     if (instructions)
         amd_code_invalidate(q->gpu->code);

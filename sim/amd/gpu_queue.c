@@ -82,10 +82,32 @@ span(struct amdgpu_queue *q, uint64_t va, bool is_write, uint64_t *out_n,
     uint32_t flags;
     void *at = sim_walk_span(&q->walk, va, out_n, &flags);
 
-    if (at && !(is_write && flags & SIM_PAGE_READ_ONLY))
+    if (at && !(is_write && flags & SIM_PAGE_READ_ONLY)) {
+        if (q->cache[q->xcc] && !(flags & SIM_PAGE_UNCACHED))
+            amdgpu_cache_yield(q->cache[q->xcc], &q->walk, at,
+                               *out_n < PIECE_BYTES ? *out_n : PIECE_BYTES);
         return at;
+    }
     amdgpu_fail_memory(q, va, is_write, flags, at != NULL, who);
     return NULL;
+}
+
+void
+amdgpu_do_cache(struct amdgpu_queue *q, uint32_t ops)
+{
+    if (q->cache[q->xcc])
+        amdgpu_cache_do(q->cache[q->xcc], &q->walk, ops);
+}
+
+void
+amdgpu_do_caches(struct amdgpu_queue *q, uint32_t ops)
+{
+    uint32_t i;
+
+    for (i = 0; i < AMDGPU_MAX_XCC; i++) {
+        if (q->cache[i])
+            amdgpu_cache_do(q->cache[i], &q->walk, ops);
+    }
 }
 
 void *
@@ -356,6 +378,9 @@ queue_main(void *arg)
     host_fail_spare_thread();
     while (wait_for_ring(q, &bell) && wait_while_evicted(q))
         run(q, bell);
+    sim_walk_enter(&q->walk);
+    amdgpu_do_caches(q, AMDGPU_CACHE_WB_L2);
+    sim_walk_leave(&q->walk);
     return NULL;
 }
 
@@ -389,6 +414,26 @@ remove_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
     pthread_mutex_unlock(&gpu->lock);
 }
 
+static void
+destroy_caches(struct amdgpu_queue *q)
+{
+    uint32_t i;
+
+    for (i = 0; i < AMDGPU_MAX_XCC; i++)
+        amdgpu_cache_destroy(q->cache[i]);
+}
+
+static bell_status
+create_caches(struct amdgpu_queue *q)
+{
+    const struct amdgpu_chip *chip = q->gpu->chip;
+    uint32_t i, n = q->desc.kind == AMDGPU_QUEUE_AQL ? chip->n_xcc : 1;
+
+    for (i = 0; i < n && q->desc.kind != AMDGPU_QUEUE_SDMA; i++)
+        BELL_TRY(amdgpu_cache_create(chip->gfx, &q->cache[i]));
+    return BELL_OK;
+}
+
 bell_status
 amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
                     struct amdgpu_queue **out_queue)
@@ -405,6 +450,8 @@ amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
     sim_walk_init(&q->walk, desc->space->pages);
     if (gpu->dump && amd_dump_folder_create(gpu->dump, desc->space->dump_map,
                                             &q->dump.folder) != BELL_OK)
+        goto no_memory;
+    if (create_caches(q) != BELL_OK)
         goto no_memory;
     if (pthread_mutex_init(&q->lock, NULL) != 0)
         goto no_memory;
@@ -426,6 +473,7 @@ no_condition:
     pthread_mutex_destroy(&q->lock);
 no_memory:
     amd_dump_folder_destroy(q->dump.folder);
+    destroy_caches(q);
     host_free(q);
     return bell_fail(BELL_E_NO_MEMORY, "queue");
 }
@@ -444,5 +492,6 @@ amdgpu_queue_destroy(struct amdgpu_queue *q)
     pthread_cond_destroy(&q->wake);
     pthread_mutex_destroy(&q->lock);
     amd_dump_folder_destroy(q->dump.folder);
+    destroy_caches(q);
     host_free(q);
 }

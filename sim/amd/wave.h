@@ -37,6 +37,8 @@ struct amd_memory {
     void *(*at)(void *user, uint64_t va, uint32_t n_bytes,
                 enum amd_access access);
     void *user;
+    /* An instruction that invalidates or writes back caches; may be NULL. */
+    void (*fence)(void *user);
 };
 
 /* Decoded instructions by address: one per card. */

@@ -60,6 +60,17 @@ gather(struct wave *w, const struct isa_insn *in, uint64_t va,
     return words;
 }
 
+/* For caches only. */
+static bool
+fence(struct wave *w)
+{
+    const struct amd_memory *memory = &w->group->launch->memory;
+
+    if (memory->fence)
+        memory->fence(memory->user);
+    return true;
+}
+
 bool
 wave_smem(struct wave *w, const struct isa_insn *in)
 {
@@ -69,7 +80,7 @@ wave_smem(struct wave *w, const struct isa_insn *in)
     const void *from;
 
     if (in->op == ISA_S_NOP)
-        return true;
+        return fence(w);
     if (in->src[1] != ISA_NO_SOURCE)
         offset = wave_read_scalar(w, in, in->src[1]);
     va = wave_read_scalar64(w, in, in->src[0]) + offset +
@@ -400,7 +411,7 @@ wave_flat(struct wave *w, const struct isa_insn *in)
     uint32_t data, l, address = in->src[0] - ISA_VGPR;
 
     if (in->op == ISA_S_NOP)
-        return true;
+        return fence(w);
     if (in->segment == ISA_SEG_SCRATCH)
         return scratch_access(w, in);
     base = flat_base(w, in);

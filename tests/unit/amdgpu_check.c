@@ -92,7 +92,7 @@ launch_object(struct memory *m, const struct amd_object *object,
     launch.wave32 = object_kernel(object, p->name, &launch) >> 10 & 1;
     launch.user_data[0] = (uint32_t)va;
     launch.user_data[1] = (uint32_t)(va >> 32);
-    launch.memory = (struct amd_memory){at, m};
+    launch.memory = (struct amd_memory){.at = at, .user = m};
     memcpy(launch.grid, p->grid, sizeof(launch.grid));
     memcpy(launch.local, p->local, sizeof(launch.local));
     assert_int_equal(amd_code_create(chip ? ISA_GFX11 : ISA_GFX9, &code),

@@ -971,7 +971,7 @@ run_look(enum isa_gen gen, const char *chip)
     launch.wave32 = o.properties >> 10 & 1;
     launch.user_data[0] = (uint32_t)(VA + args);
     launch.user_data[1] = (uint32_t)((VA + args) >> 32);
-    launch.memory = (struct amd_memory){arena_at, &arena};
+    launch.memory = (struct amd_memory){.at = arena_at, .user = &arena};
     assert_int_equal(amd_code_create(gen, &code), BELL_OK);
     if (amd_wave_run(code, &launch, &report) != BELL_OK)
         fail_msg("%s: %s", chip, bell_error_last()->message);
