@@ -3,8 +3,9 @@
  *
  * Each form that kio_sim_create("AMD", SPEC) makes is a process of its own.
  * All forms of the same SPEC in this program stand on one machine, which is
- * made with the first and goes with the last. SPEC is CHIP[*CARDS][,kfd=1.N]:
- * "gfx1100", "gfx942*2", "gfx1100,kfd=1.11".
+ * made with the first and goes with the last. SPEC is
+ * CHIP[*CARDS][,kfd=1.N][,dump=DIR]: "gfx1100", "gfx942*2",
+ * "gfx1100,kfd=1.11". DIR: a folder of each submission (dump.h).
  *
  * Not simulated: shared virtual memory, dma-buf, debugging, checkpoints,
  * resets of cards.
