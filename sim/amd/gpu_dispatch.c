@@ -60,6 +60,7 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
 static void
 kernel_fence(void *user)
 {
+    (void)amdgpu_dump_kernel_end(user); /* a fault ends the next access */
     amdgpu_do_cache(user, AMDGPU_CACHE_ALL);
 }
 
