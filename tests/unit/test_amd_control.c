@@ -901,6 +901,11 @@ records_and_replays(void **state)
     unsigned i;
 
     (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    /* The card's addresses are the process's, and a replay needs those of the
+     * recording free: a sanitizer's allocator takes them. */
+    skip();
+#endif
     snprintf(path, sizeof(path), "/tmp/bell-amd-%ld.cas", (long)getpid());
     snprintf(replay, sizeof(replay), "AMD@replay:%s", path);
     for (i = 0; i < 4; i++) {
