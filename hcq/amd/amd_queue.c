@@ -144,13 +144,14 @@ static bell_status
 wait_for_slot(struct amd_queue *queue)
 {
     struct hcq_device *dev = queue->base.dev;
+    uint64_t enough = 2ull * queue_units(queue); /* one stays free */
     uint64_t start_ns, spun_ns = 0, look_ns = 0;
 
-    if (amd_channel_room(&queue->channel) >= queue_units(queue))
+    if (amd_channel_room(&queue->channel) >= enough)
         return BELL_OK;
     amd_channel_ring(&queue->channel);
     start_ns = time_now_ns();
-    while (amd_channel_room(&queue->channel) < queue_units(queue)) {
+    while (amd_channel_room(&queue->channel) < enough) {
         hcq_spin(spun_ns);
         spun_ns = time_now_ns() - start_ns;
         if (spun_ns < look_ns)
