@@ -286,7 +286,7 @@ kfd_do_map(struct kfd_process *p, void *arg)
     struct kfd_buffer *buf = kfd_find_handle(p, args->handle);
 
     if (args->n == 0 || args->n_done > args->n)
-        return kfd_fail(ENOMEM, "%u cards, %u done", args->n, args->n_done);
+        return kfd_fail(EINVAL, "%u cards, %u done", args->n, args->n_done);
     if (!buf)
         return kfd_fail(ENOMEM, "no memory has handle 0x%llx",
                         (unsigned long long)args->handle);
