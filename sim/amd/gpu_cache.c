@@ -315,6 +315,8 @@ amdgpu_cache_at(struct amdgpu_cache *c, struct sim_walk *walk, uint64_t va,
     drop_vector(c, p.host);
     if (crosses)
         drop_vector(c, p.host + LINE_BYTES);
+    if (access == AMD_ACCESS_LOAD_FRESH)
+        return load(c, &p, offset, n_bytes, false);
     if (!p.uncached && access == AMD_ACCESS_STORE && !crosses)
         return store_to_l2(c, &p, offset, n_bytes);
     amdgpu_cache_yield(c, walk, host, n_bytes);

@@ -12,8 +12,8 @@
  * kernel that waits in one queue for a plain store of another one's kernel,
  * without fence instructions, waits for ever here. Softer: an instruction that
  * invalidates or writes back does it with everything, an access over the end
- * of a line is stored through, bits of coherence in loads and stores are not
- * looked at, memory of all kinds but UC is the same, and what is dirty in
+ * of a line is stored through, loads with bits of coherence pass by the vector
+ * caches only and those of stores are not looked at, memory of all kinds but UC is the same, and what is dirty in
  * memory that is unmapped is dropped. Sizes are made up: the facts have none.
  *
  * Of one thread, the queue's, between sim_walk_enter and sim_walk_leave.

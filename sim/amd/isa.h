@@ -82,6 +82,7 @@ enum isa_memory_flag {
     ISA_MEM_RETURN = 1u << 3, /* atomics: the value before */
     ISA_MEM_TWO = 1u << 4,    /* LDS: two elements */
     ISA_MEM_ST64 = 1u << 5,   /* LDS: offsets count 64 elements */
+    ISA_MEM_FRESH = 1u << 6,  /* loads: not out of the vector caches */
 };
 
 /* Operand codes as in the instruction word; see hw/amd/ISA-SUBSET.md 4. */

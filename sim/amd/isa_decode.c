@@ -509,6 +509,10 @@ decode_flat(struct decoder *d)
     returns = gfx9 ? field(d, 16, 16) : field(d, 14, 14);
     if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE && returns)
         in->mem_flags |= ISA_MEM_RETURN;
+    /* sc0, sc1; glc, dlc */
+    if (in->op == ISA_M_LOAD && (gfx9 ? field(d, 16, 16) | field(d, 25, 25)
+                                      : field(d, 14, 14) | field(d, 13, 13)))
+        in->mem_flags |= ISA_MEM_FRESH;
     return true;
 }
 

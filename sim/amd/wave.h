@@ -26,6 +26,7 @@ enum amd_access {
     AMD_ACCESS_FETCH,  /* instructions */
     AMD_ACCESS_SCALAR, /* s_load */
     AMD_ACCESS_LOAD,
+    AMD_ACCESS_LOAD_FRESH, /* not out of the vector caches */
     AMD_ACCESS_STORE,
     AMD_ACCESS_ATOMIC
 };

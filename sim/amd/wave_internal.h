@@ -63,6 +63,8 @@ uint32_t wave_read_scalar(struct wave *w, const struct isa_insn *in,
                           uint32_t code);
 uint64_t wave_read_scalar64(struct wave *w, const struct isa_insn *in,
                             uint32_t code);
+/* The inline float constants as a double; true where code is one. */
+bool wave_float_constant(uint32_t code, double *out);
 void wave_write_scalar(struct wave *w, uint32_t code, uint32_t value);
 void wave_write_scalar64(struct wave *w, uint32_t code, uint64_t value);
 uint64_t wave_read_mask(struct wave *w, const struct isa_insn *in,

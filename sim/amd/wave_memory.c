@@ -157,7 +157,9 @@ load_global(struct wave *w, const struct isa_insn *in, uint64_t va,
             uint32_t reg, uint32_t lane)
 {
     uint32_t words[WIDEST_DW];
-    const void *from = gather(w, in, va, AMD_ACCESS_LOAD, lane, words);
+    enum amd_access access =
+        in->mem_flags & ISA_MEM_FRESH ? AMD_ACCESS_LOAD_FRESH : AMD_ACCESS_LOAD;
+    const void *from = gather(w, in, va, access, lane, words);
 
     if (from)
         load_lane(w, in, reg, lane, from);

@@ -101,9 +101,8 @@ apply_sdwa(struct valu *x, unsigned i, wave_row buf, const uint32_t *p)
     }
 }
 
-/* The inline float constants in another width; true where code is one. */
-static bool
-float_constant(uint32_t code, double *out)
+bool
+wave_float_constant(uint32_t code, double *out)
 {
     static const double values[9] = {
         0.5, -0.5, 1, -1, 2, -2, 4, -4, 0.15915494309189532,
@@ -133,7 +132,7 @@ read_pair(struct valu *x, unsigned i, bool is_float)
             s->q[l] = lo[l] | (uint64_t)hi[l] << 32;
         return true;
     }
-    if (float_constant(code, &constant))
+    if (wave_float_constant(code, &constant))
         value = wave_u64(constant);
     else if (is_float && code == ISA_LITERAL)
         value = (uint64_t)x->in->literal << 32;
@@ -164,7 +163,7 @@ read_half(struct valu *x, unsigned i)
         high = true; /* the upper half of the first 128 registers */
         code -= 128;
     }
-    if (float_constant(code, &constant)) {
+    if (wave_float_constant(code, &constant)) {
         for (l = 0; l < n; l++)
             s->buf[l] = wave_double_to_half(constant);
         s->p = s->buf;

@@ -41,12 +41,16 @@ wave_read_scalar(struct wave *w, const struct isa_insn *in, uint32_t code)
 uint64_t
 wave_read_scalar64(struct wave *w, const struct isa_insn *in, uint32_t code)
 {
+    double constant;
+
     if (code < 127)
         return w->s[code] | (uint64_t)w->s[code + 1] << 32;
     if (code >= 193 && code <= 208)
         return (uint64_t)(int64_t)(int32_t)(192 - code);
     if (code == ISA_LITERAL)
         return (uint64_t)(int64_t)(int32_t)in->literal;
+    if (wave_float_constant(code, &constant))
+        return wave_u64(constant);
     return wave_read_scalar(w, in, code);
 }
 
