@@ -22,6 +22,7 @@ struct matrix {
     enum uop_dtype dtype;                /* of A and B */
     uint32_t half, row, col, pair, step; /* numbers of ranges */
     const struct expand_inst *a, *b;     /* staged LOADs */
+    const struct uop **parts[2];         /* made ones of A and B, by copy */
     uint64_t tiles;                      /* copied output ranges but half */
     uint64_t pieces;                     /* copied reduction ranges but step */
     const struct uop *loops[KERNEL_MAX_RANGES];
@@ -97,7 +98,13 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
     m->pieces = group->bound & e->copied & ~((uint64_t)1 << m->step);
     for (set = group->bound & e->loops; set; set &= set - 1)
         m->loops[m->n_loops++] = e->base[__builtin_ctzll(set)];
-    return BELL_OK;
+    m->parts[0] =
+        arena_calloc(&e->k->mem, m->a->n_copies, sizeof(*m->parts[0]));
+    m->parts[1] =
+        arena_calloc(&e->k->mem, m->b->n_copies, sizeof(*m->parts[1]));
+    return e->k->mem.failed ? bell_fail(BELL_E_NO_MEMORY,
+                                        "expansion of %u nodes", k->n_nodes)
+                            : BELL_OK;
 }
 
 /* ---- parts of operands ---- */
@@ -192,6 +199,23 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
     return uop_make(e->g, UOP_LANES, m->dtype, (uint16_t)n, no_arg, parts, n);
 }
 
+/* The part at digit[], made once. */
+static const struct uop *
+find_part(const struct matrix *m, enum uop_wmma_operand operand)
+{
+    struct expand *e = m->e;
+    const struct expand_inst *inst = operand == UOP_WMMA_A ? m->a : m->b;
+    const struct uop **part;
+
+    e->digit[m->step] = 0; /* all of these belong to one part */
+    if (m->half != UINT32_MAX)
+        e->digit[m->half] = 0;
+    part = &m->parts[operand][expand_copy(e, inst)];
+    if (!*part)
+        *part = load_part(m, operand);
+    return *part;
+}
+
 /* ---- the group ---- */
 
 static const struct uop *
@@ -214,8 +238,8 @@ add_products(const struct matrix *m, const struct uop *sum)
     for (i = 0; i < n; i++) {
         const struct uop *src[3];
         expand_set_digits(e, m->pieces, i);
-        src[0] = load_part(m, UOP_WMMA_A);
-        src[1] = load_part(m, UOP_WMMA_B);
+        src[0] = find_part(m, UOP_WMMA_A);
+        src[1] = find_part(m, UOP_WMMA_B);
         src[2] = sum;
         sum = uop_new(e->g, UOP_WMMA, (enum uop_dtype)m->node->dtype,
                       sum->lanes, arg, src, 3);
