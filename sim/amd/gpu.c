@@ -115,9 +115,9 @@ nap_ns(uint64_t silent_ns)
 {
     if (silent_ns < 200000)
         return 0;
-    if (silent_ns < 20000000)
+    if (silent_ns < 5000000)
         return 50000;
-    return silent_ns < 1000000000 ? 200000 : 1000000;
+    return silent_ns < 20000000 ? 200000 : 1000000;
 }
 
 /* Looks closely for a while after each ring, then ever less often. */

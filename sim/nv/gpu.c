@@ -83,7 +83,7 @@ patience_ns(uint64_t silent_ns)
         return 0;
     if (silent_ns < 5000000)
         return 50000;
-    return silent_ns < 1000000000 ? 200000 : 1000000;
+    return silent_ns < 20000000 ? 200000 : 1000000;
 }
 
 static void *
