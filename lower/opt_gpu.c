@@ -14,6 +14,8 @@
 
 #define THREADS        256 /* of a work-group */
 #define FEWEST_THREADS 64
+#define MIN_ACROSS     4    /* values of a range that are read side by side */
+#define SECTOR_BYTES   32   /* what memory hands out at least */
 #define MAX_REPEATED   64.0 /* nodes of a reduction that any thread may do */
 #define FUNCTION_NODES 12.0 /* that a transcendental function becomes */
 
@@ -329,6 +331,87 @@ spread(struct opt_plan *plan, uint32_t axis)
     return opt_gpu_grid(plan, rest);
 }
 
+/* The range along which most LOADs that jump along `fast` lie side by side;
+ * false if there is none. */
+static bool
+range_across(const struct opt_gpu *gpu, uint32_t fast, uint32_t *out_range)
+{
+    const struct kernel *k = gpu->k;
+    uint64_t set;
+    uint32_t i, most = 0;
+
+    for (set = gpu->rows & ~((uint64_t)1 << fast); set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set), bytes = 0;
+        for (i = 0; i < k->n_nodes; i++) {
+            const struct uop *u = k->nodes[i];
+            int64_t coef;
+            if (u->op != UOP_LOAD)
+                continue;
+            coef = kernel_coef(k, u->src[1], fast);
+            if (coef != 0 && coef != 1 && kernel_coef(k, u->src[1], r) == 1)
+                bytes += uop_dtype_infos[u->dtype].size_bytes;
+        }
+        if (bytes > most && k->sizes[r] >= MIN_ACROSS) {
+            most = bytes;
+            *out_range = r;
+        }
+    }
+    return most > 0;
+}
+
+/* Lanes along range r for all of a sector that a LOAD there touches; a divisor
+ * of the range's size. */
+static int64_t
+sector_lanes(const struct opt_gpu *gpu, uint32_t r)
+{
+    const struct kernel *k = gpu->k;
+    int64_t lanes = GPU_MAX_LANES;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        int64_t size = uop_dtype_infos[u->dtype].size_bytes;
+        if (u->op == UOP_LOAD && kernel_coef(k, u->src[1], r) == 1)
+            lanes = lanes * size > SECTOR_BYTES ? SECTOR_BYTES / size : lanes;
+    }
+    while (lanes > 1 &&
+           (k->sizes[r] % lanes ||
+            gpu->n_rows / (double)lanes < k->target->n_units * FEWEST_THREADS))
+        lanes /= 2;
+    return lanes;
+}
+
+/* Transposed reading: threads go along what is stored, and each has some
+ * values across, which lie side by side where it loads. */
+static bool
+plan_across(struct opt_gpu *gpu)
+{
+    const struct kernel *k = gpu->k;
+    uint32_t fast, across = 0, axes[KERNEL_MAX_RANGES], n = 0, flat, i;
+    int64_t lanes;
+    uint64_t set;
+
+    if (!gpu->rows || k->n_groups)
+        return false;
+    fast = opt_gpu_fast_range(k, gpu->rows, 0, NULL);
+    if (!range_across(gpu, fast, &across))
+        return false;
+    lanes = sector_lanes(gpu, across);
+    if (lanes == 1)
+        return false;
+    for (set = gpu->rows & ~((uint64_t)1 << fast); set; set &= set - 1)
+        axes[n++] = (uint32_t)__builtin_ctzll(set);
+    axes[n++] = fast;
+    for (i = 0; i < n; i++) {
+        if (axes[i] == across &&
+            !opt_split(&gpu->plan, across, lanes, UOP_AXIS_VECTOR, OPT_INNER,
+                       NULL, &axes[i]))
+            return false;
+    }
+    LOG(LOG_OPT, "%lld values across range %u", (long long)lanes, across);
+    return opt_fold(&gpu->plan, axes, n, &flat) && spread(&gpu->plan, flat);
+}
+
 /* One thread for each value of the rows, or for some of them along the
  * fastest. */
 static bool
@@ -351,7 +434,7 @@ bell_status
 opt_gpu_rules(struct kernel *k)
 {
     static bool (*const rules[])(struct opt_gpu *) = {
-        opt_gpu_matrix, opt_gpu_tile, opt_gpu_reduce, plan_rows};
+        opt_gpu_matrix, opt_gpu_tile, opt_gpu_reduce, plan_across, plan_rows};
     struct opt_gpu gpu = {.k = k};
     size_t i;
 

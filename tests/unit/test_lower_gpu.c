@@ -214,6 +214,19 @@ test_elementwise(void **state)
     end(&f);
 }
 
+/* Stored along the threads, loaded in whole sectors. */
+static void
+test_transpose(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    begin(&f, "transpose", 4096, 4096, 0);
+    assert_int_equal(count(&f, UOP_LOAD, 8), 1);
+    assert_int_equal(f.p.grid[0], 4096 * 4096 / 8 / 256);
+    end(&f);
+}
+
 /* A reduction that reads single elements or vectors of four, side by side. */
 static void
 check_reduction(const char *name, int64_t d0, int64_t d1, uint32_t lanes,
@@ -364,6 +377,7 @@ main(void)
         cmocka_unit_test(test_all_kernels),
         cmocka_unit_test(test_random_sizes),
         cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_transpose),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_tiles),
