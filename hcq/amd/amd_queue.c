@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_command.h"
+#include "hcq/amd/amd_kfd.h"
 
 #define RING_DEFAULT_BYTES (1u << 20)
 #define RING_MIN_BYTES     4096u
@@ -330,6 +331,11 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     }
     amd_priv_of(queue)->engine.idle_va =
         queue->base.timeline->va + IDLE_WORD_OFFSET;
+    /* Scratch may have grown since the channel was made; from here on the list
+     * of queues tells this one too. */
+    pthread_mutex_lock(&base_dev->lock);
+    amd_channel_set_scratch(&queue->channel);
+    pthread_mutex_unlock(&base_dev->lock);
     *out_queue = &queue->base;
     return BELL_OK;
 }
