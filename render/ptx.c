@@ -540,6 +540,40 @@ emit_load(struct ptx_emit *e, const struct uop *u)
     return set_value(e, u, &v);
 }
 
+/* Numbers the bodies of loops and conditions, and the parts between
+ * BARRIERs. */
+bell_status
+ptx_find_places(struct ptx_emit *e)
+{
+    uint32_t n_ops = e->prog->n_ops, n = 0, i;
+    uint64_t *open = arena_alloc(&e->arena, (n_ops + 1) * sizeof(*open));
+    uint64_t n_barriers = 0;
+
+    if (!open)
+        return ptx_no_memory(e);
+    open[n++] = 0;
+    for (i = 0; i < n_ops; i++) {
+        const struct uop *u = e->ops[i];
+        if (map_put(&e->places, u->id, open[n - 1] | n_barriers << 32) < 0)
+            return ptx_no_memory(e);
+        if (u->op == UOP_RANGE || u->op == UOP_IF)
+            open[n++] = (uint64_t)u->id + 1;
+        else if ((u->op == UOP_END || u->op == UOP_ENDIF) && n > 1)
+            n--;
+        else if (u->op == UOP_BARRIER)
+            n_barriers++;
+    }
+    return BELL_OK;
+}
+
+uint64_t
+ptx_place(const struct ptx_emit *e, const struct uop *u)
+{
+    const uint64_t *place = map_get(&e->places, u->id);
+
+    return place ? *place : UINT64_MAX;
+}
+
 bell_status
 ptx_load_late(struct ptx_emit *e, const struct uop *load)
 {
@@ -561,6 +595,12 @@ emit_one(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_value v = {.lanes = NULL};
 
+    if (ptx_is_left_out(e, u))
+        return BELL_OK;
+    if (ptx_is_matrix(e, u)) {
+        BELL_TRY(ptx_emit_matrix(e, u, &v));
+        return set_value(e, u, &v);
+    }
     switch (u->op) {
     case UOP_CONST:
     case UOP_PARAM:
@@ -651,7 +691,9 @@ emit_body(struct ptx_emit *e)
     if (e->arena.failed)
         return ptx_no_memory(e);
     BELL_TRY(ptx_declare_locals(e));
+    BELL_TRY(ptx_find_places(e));
     BELL_TRY(ptx_find_copies(e));
+    BELL_TRY(ptx_find_matrices(e));
     for (i = 0; i < p->n_ops; i++)
         BELL_TRY(emit_one(e, e->ops[i]));
     if (e->n_loops)
@@ -704,6 +746,32 @@ finish(struct ptx_emit *e, char **out_text)
     return BELL_OK;
 }
 
+static void
+init_maps(struct ptx_emit *e)
+{
+    map_init(&e->index);
+    map_init(&e->addresses);
+    map_init(&e->locals);
+    map_init(&e->places);
+    map_init(&e->copies);
+    map_init(&e->matrices);
+    map_init(&e->left_out);
+    map_init(&e->matrix_offsets);
+}
+
+static void
+fini_maps(struct ptx_emit *e)
+{
+    map_fini(&e->matrix_offsets);
+    map_fini(&e->left_out);
+    map_fini(&e->matrices);
+    map_fini(&e->copies);
+    map_fini(&e->places);
+    map_fini(&e->locals);
+    map_fini(&e->addresses);
+    map_fini(&e->index);
+}
+
 bell_status
 render_ptx(const struct lower_program *program, const struct ptx_target *target,
            char **out_text)
@@ -714,20 +782,14 @@ render_ptx(const struct lower_program *program, const struct ptx_target *target,
     if (!find_version(target))
         return unknown_target(target);
     arena_init(&e.arena);
-    map_init(&e.index);
-    map_init(&e.addresses);
-    map_init(&e.locals);
-    map_init(&e.copies);
+    init_maps(&e);
     status = emit_body(&e);
     if (status == BELL_OK)
         status = finish(&e, out_text);
     host_free(e.header.data);
     host_free(e.body.data);
     host_free(e.addrs);
-    map_fini(&e.copies);
-    map_fini(&e.locals);
-    map_fini(&e.addresses);
-    map_fini(&e.index);
+    fini_maps(&e);
     arena_fini(&e.arena);
     return status;
 }

@@ -80,12 +80,11 @@ is_zero(const struct uop *u)
 }
 
 static bool
-is_candidate(const struct finder *f, const struct uop *store, uint64_t place)
+is_candidate(const struct finder *f, const struct uop *store)
 {
     const struct uop *load = store->src[2], *to = memory_of(store->src[0]);
     const struct uop *from;
     const uint64_t *uses = map_get(&f->uses, load->id);
-    const uint64_t *there = map_get(&f->places, load->id);
 
     if (to->op != UOP_LOCAL || load->op != UOP_LOAD)
         return false;
@@ -99,7 +98,8 @@ is_candidate(const struct finder *f, const struct uop *store, uint64_t place)
         return false;
     if (load->n_src > 3 && (load->src[3]->lanes != 1 || !is_zero(load->src[2])))
         return false;
-    return uses && *uses == 1 && there && *there == place;
+    return uses && *uses == 1 &&
+           ptx_place(f->e, load) == ptx_place(f->e, store);
 }
 
 /* A LOAD is put off within the body of one loop or condition, and not past a
@@ -108,28 +108,13 @@ static bell_status
 find_all(struct finder *f)
 {
     const struct lower_program *p = f->e->prog;
-    uint64_t *open = arena_alloc(&f->e->arena, (p->n_ops + 1) * sizeof(*open));
-    uint64_t n_barriers = 0, place;
-    uint32_t n = 0, i;
+    uint32_t i;
 
-    if (!open)
-        return ptx_no_memory(f->e);
     for (i = 0; i < p->n_ops; i++)
         look_at(f, p->ops[i]);
-    open[n++] = 0;
     for (i = 0; i < p->n_ops; i++) {
-        const struct uop *u = f->e->ops[i];
-        place = open[n - 1] | n_barriers << 32;
-        if (u->op == UOP_RANGE || u->op == UOP_IF)
-            open[n++] = (uint64_t)u->id + 1;
-        else if ((u->op == UOP_END || u->op == UOP_ENDIF) && n > 1)
-            n--;
-        else if (u->op == UOP_BARRIER)
-            n_barriers++;
-        else if (u->op == UOP_LOAD)
-            put(f, &f->places, u->id, place);
-        else if (u->op == UOP_STORE && is_candidate(f, u, place))
-            put(f, &f->e->copies, u->src[2]->id, 1);
+        if (p->ops[i]->op == UOP_STORE && is_candidate(f, p->ops[i]))
+            put(f, &f->e->copies, p->ops[i]->src[2]->id, 1);
     }
     return f->failed ? ptx_no_memory(f->e) : BELL_OK;
 }
@@ -143,9 +128,7 @@ ptx_find_copies(struct ptx_emit *e)
     map_init(&f.uses);
     map_init(&f.stored);
     map_init(&f.unsafe);
-    map_init(&f.places);
     status = find_all(&f);
-    map_fini(&f.places);
     map_fini(&f.unsafe);
     map_fini(&f.stored);
     map_fini(&f.uses);

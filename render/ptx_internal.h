@@ -42,6 +42,14 @@ struct ptx_fact {
     uint64_t align;   /* a power of two that divides it; 0 means 0 itself */
 };
 
+/* How a value varies within a warp (ptx_form.c). */
+struct ptx_form {
+    bool is_known;
+    int8_t shift; /* it is the thread's number >> shift; -1: it is not */
+    int64_t per_t, per_g; /* what t and g add */
+    uint64_t align;       /* a power of two that divides the rest; 0: it is 0 */
+};
+
 struct ptx_value {
     const struct ptx_opnd *lanes; /* NULL: not made */
     struct ptx_fact fact;         /* of an I64 */
@@ -81,9 +89,13 @@ struct ptx_emit {
     struct ptx_value *addrs;
     size_t n_addrs, cap_addrs;
     uint32_t n_dynamic_bytes;
-    struct map locals;      /* LOCAL's id -> offset in dynamic memory */
-    struct map copies;      /* ids of LOADs that are put off */
-    struct ptx_text header; /* .shared declarations, argument loads */
+    struct map locals;         /* LOCAL's id -> offset in dynamic memory */
+    struct map places;         /* ids -> where in the program: ptx_place */
+    struct map copies;         /* ids of LOADs that are put off */
+    struct map matrices;       /* ids of LANES -> how ldmatrix loads them */
+    struct map left_out;       /* ids of what is not needed then */
+    struct map matrix_offsets; /* -> registers */
+    struct ptx_text header;    /* .shared declarations, argument loads */
 };
 
 /* ---- text ---- */
@@ -167,6 +179,12 @@ BELL_MUST_CHECK bell_status ptx_split_index(struct ptx_emit *e,
 BELL_MUST_CHECK bell_status ptx_find_address(
     struct ptx_emit *e, const struct ptx_access *a, const struct uop *index,
     uint32_t lane, struct ptx_opnd *out, struct ptx_fact *out_fact);
+/* An address that was kept under a key and may still be used; and keeps one. */
+bool ptx_kept_address(const struct ptx_emit *e, uint64_t key,
+                      struct ptx_opnd *out, struct ptx_fact *out_fact);
+BELL_MUST_CHECK bell_status ptx_keep_address(struct ptx_emit *e, uint64_t key,
+                                             struct ptx_opnd address,
+                                             struct ptx_fact fact);
 /* Elements that one instruction may access from `lane` on, `at` being the
  * constant part of its index. */
 uint32_t ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
@@ -180,6 +198,22 @@ BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
 /* Makes the value of a LOAD that was put off. */
 BELL_MUST_CHECK bell_status ptx_load_late(struct ptx_emit *e,
                                           const struct uop *load);
+
+/* The innermost loop or condition of an op, and how many BARRIERs are before
+ * it: equal where nothing but code without them is between two ops. */
+BELL_MUST_CHECK bell_status ptx_find_places(struct ptx_emit *e);
+uint64_t ptx_place(const struct ptx_emit *e, const struct uop *u);
+
+struct ptx_form ptx_form_of(const struct ptx_emit *e, const struct uop *u,
+                            const struct ptx_form *src);
+
+/* ldmatrix (ptx_ldmatrix.c): LANES that it loads, and what they need not. */
+BELL_MUST_CHECK bell_status ptx_find_matrices(struct ptx_emit *e);
+bool ptx_is_matrix(const struct ptx_emit *e, const struct uop *lanes);
+bool ptx_is_left_out(const struct ptx_emit *e, const struct uop *u);
+BELL_MUST_CHECK bell_status ptx_emit_matrix(struct ptx_emit *e,
+                                            const struct uop *lanes,
+                                            struct ptx_value *out_value);
 
 /* cp.async (ptx_copy.c): a LOAD from global memory whose value only goes into
  * LOCAL memory is put off, and done by the STORE. */

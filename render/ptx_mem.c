@@ -143,23 +143,48 @@ compute_address(struct ptx_emit *e, const struct ptx_access *a,
     return BELL_OK;
 }
 
-/* The address of element `index`, in lane `lane` of it; kept for later. */
+bool
+ptx_kept_address(const struct ptx_emit *e, uint64_t key, struct ptx_opnd *out,
+                 struct ptx_fact *out_fact)
+{
+    const uint64_t *old = map_get(&e->addresses, key);
+
+    if (!old || !ptx_loop_is_open(e, e->addrs[*old].loop))
+        return false;
+    *out = e->addrs[*old].lanes[0];
+    *out_fact = e->addrs[*old].fact;
+    return true;
+}
+
+bell_status
+ptx_keep_address(struct ptx_emit *e, uint64_t key, struct ptx_opnd address,
+                 struct ptx_fact fact)
+{
+    struct ptx_opnd *o;
+
+    if (e->n_ifs) /* conditional code may have been left out */
+        return BELL_OK;
+    o = arena_copy(&e->arena, &address, sizeof(address));
+    if (!o ||
+        host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
+                  sizeof(*e->addrs)) < 0 ||
+        map_put(&e->addresses, key, e->n_addrs) < 0)
+        return ptx_no_memory(e);
+    e->addrs[e->n_addrs++] = (struct ptx_value){
+        .lanes = o, .fact = fact, .loop = ptx_loop_serial(e)};
+    return BELL_OK;
+}
+
 bell_status
 ptx_find_address(struct ptx_emit *e, const struct ptx_access *a,
                  const struct uop *index, uint32_t lane, struct ptx_opnd *out,
                  struct ptx_fact *out_fact)
 {
     uint64_t key = (uint64_t)a->memory->id << 32 | index->id;
-    const uint64_t *old =
-        index->lanes == 1 ? map_get(&e->addresses, key) : NULL;
-    struct ptx_value v, *addr;
-    struct ptx_opnd *o;
+    struct ptx_value v;
 
-    if (old && ptx_loop_is_open(e, e->addrs[*old].loop)) {
-        *out = e->addrs[*old].lanes[0];
-        *out_fact = e->addrs[*old].fact;
+    if (index->lanes == 1 && ptx_kept_address(e, key, out, out_fact))
         return BELL_OK;
-    }
     BELL_TRY(ptx_value_of(e, index, &v));
     *out_fact = v.fact;
     if (v.lanes[lane].is_imm && v.lanes[lane].bits == 0 &&
@@ -169,18 +194,9 @@ ptx_find_address(struct ptx_emit *e, const struct ptx_access *a,
         return BELL_OK;
     }
     BELL_TRY(compute_address(e, a, &v, lane, out));
-    if (index->lanes > 1 || e->n_ifs)
+    if (index->lanes > 1)
         return BELL_OK;
-    o = arena_copy(&e->arena, out, sizeof(*out));
-    if (!o ||
-        host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
-                  sizeof(*e->addrs)) < 0 ||
-        map_put(&e->addresses, key, e->n_addrs) < 0)
-        return ptx_no_memory(e);
-    addr = &e->addrs[e->n_addrs++];
-    *addr = (struct ptx_value){
-        .lanes = o, .fact = v.fact, .loop = ptx_loop_serial(e)};
-    return BELL_OK;
+    return ptx_keep_address(e, key, *out, v.fact);
 }
 
 /* ---- single instructions ---- */
