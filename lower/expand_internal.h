@@ -152,10 +152,9 @@ bool expand_has_tile(const struct expand *e, uint64_t bound);
 const struct uop *expand_join_values(struct expand *e, enum uop_op op,
                                      const struct uop **x, uint32_t n);
 
-/* ENDs of the group's loops, innermost first, and the BARRIERs that its tiles
- * need. src[1..] hold the effects and are overwritten. NULL without loops. */
-const struct uop *expand_close_loops(struct expand *e,
-                                     const struct kernel_group *group,
+/* ENDs of the loops in `set`, innermost first, with what a tile in them needs.
+ * src[1..] hold the effects and are overwritten. NULL without loops. */
+const struct uop *expand_close_loops(struct expand *e, uint64_t set,
                                      const struct uop **src,
                                      uint32_t n_effects);
 

@@ -150,12 +150,9 @@ make_end(struct expand *e, uint32_t range, const struct uop **src,
     return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n_effects + 1);
 }
 
-/* ENDs of the loops in `set`, innermost first. src[1..] hold the effects.
- * Where the loops have a tile inside, all threads are to be done with it
- * before the next. NULL without loops. */
-static const struct uop *
-close_loops(struct expand *e, uint64_t set, const struct uop **src,
-            uint32_t n_effects)
+const struct uop *
+expand_close_loops(struct expand *e, uint64_t set, const struct uop **src,
+                   uint32_t n_effects)
 {
     const struct uop *end = NULL;
     bool waits = expand_has_tile(e, set);
@@ -173,16 +170,6 @@ close_loops(struct expand *e, uint64_t set, const struct uop **src,
         set &= ~((uint64_t)1 << range);
     }
     return end;
-}
-
-const struct uop *
-expand_close_loops(struct expand *e, const struct kernel_group *group,
-                   const struct uop **src, uint32_t n_effects)
-{
-    if (expand_has_tile(e, group->bound) &&
-        (e->n_buffers > 1 || !(group->bound & e->loops & ~e->staged)))
-        expand_end_with_barrier(e, group->context);
-    return close_loops(e, group->bound, src, n_effects);
 }
 
 const struct uop *
@@ -273,7 +260,7 @@ expand_group(struct expand *e, const struct kernel_group *group)
         return no_memory(e);
     for (i = 0; i < group->n_members; i++)
         n = make_body(e, group, &reduces[i], src + 1, n);
-    end = expand_close_loops(e, group, src, n);
+    end = expand_close_loops(e, group->bound, src, n);
     for (i = 0; i < group->n_members; i++)
         finish_reduce(e, group, &reduces[i], end);
     BELL_TRY(join_threads(e, group, reduces));

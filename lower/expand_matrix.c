@@ -320,7 +320,7 @@ expand_matrix_group(struct expand *e, const struct kernel_group *group)
         set[1] = add_products(&m, get_acc(&m, set[0], m.loops, m.n_loops));
         src[1 + i] = uop_new(e->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, set, 2);
     }
-    end = expand_close_loops(e, group, src, m.n_loops ? n : 0);
+    end = expand_close_loops(e, group->bound, src, m.n_loops ? n : 0);
     for (i = 0; i < n; i++) {
         expand_set_digits(e, m.tiles, i);
         set_instances(&m, end ? get_acc(&m, accs[i], &end, 1) : accs[i]);

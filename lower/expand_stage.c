@@ -422,6 +422,36 @@ count_stores(const struct expand *e, uint32_t pos)
     return n / e->k->n_threads + ACCESS_BYTES;
 }
 
+/* A BARRIER where the work on one output begins, in the loops around it: all
+ * threads are done with the tiles of the one before. NULL without loops. */
+static const struct uop *
+start_barrier(struct expand *e)
+{
+    const struct kernel *k = e->k;
+    const struct uop *src[KERNEL_MAX_RANGES];
+    uint64_t loops = 0;
+    uint32_t i, n = 0;
+
+    for (i = 0; i < k->n_groups; i++) {
+        if (k->groups[i].bound & e->staged)
+            loops |= k->groups[i].context & e->loops;
+    }
+    for (; loops; loops &= loops - 1)
+        src[n++] = e->base[__builtin_ctzll(loops)];
+    if (!n)
+        return NULL;
+    return uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
+}
+
+static const struct uop *
+after(struct expand *e, const struct uop *memory, const struct uop *barrier)
+{
+    const struct uop *src[2] = {memory, barrier};
+
+    return uop_new(e->g, UOP_AFTER, (enum uop_dtype)memory->dtype, 1, no_arg,
+                   src, 2);
+}
+
 /* The loop over tiles, if it is one loop. */
 static int32_t
 find_tile_loop(const struct expand *e)
@@ -527,29 +557,28 @@ bell_status
 expand_copy_stages(struct expand *e)
 {
     struct turn first = {NULL, NULL};
-    const struct uop *src[2] = {NULL, NULL};
+    const struct uop *barrier;
     uint32_t i;
 
     if (!e->n_stages)
         return BELL_OK;
+    barrier = start_barrier(e);
     if (e->n_buffers > 1)
         first.tile = num(e, 0);
     for (i = 0; i < e->n_stages; i++) {
         struct expand_stage *s = &e->stages[i];
         s->memory = expand_local(e, (enum uop_dtype)s->load->dtype,
                                  (uint64_t)s->size * e->n_buffers);
+        if (barrier)
+            s->memory = after(e, s->memory, barrier);
         s->half = num(e, 0);
         if (e->n_buffers > 1)
             s->half = half_of(e, s, e->base[e->tile_loop]);
         BELL_TRY(copy_operand(e, s, &first, &e->first));
     }
-    BELL_TRY(first_barrier(e, &src[1]));
-    for (i = 0; i < e->n_stages; i++) {
-        struct expand_stage *s = &e->stages[i];
-        src[0] = s->memory;
-        s->memory = uop_new(e->g, UOP_AFTER, (enum uop_dtype)src[0]->dtype, 1,
-                            no_arg, src, 2);
-    }
+    BELL_TRY(first_barrier(e, &barrier));
+    for (i = 0; i < e->n_stages; i++)
+        e->stages[i].memory = after(e, e->stages[i].memory, barrier);
     if (e->n_buffers > 1)
         BELL_TRY(copy_next(e));
     if (e->shared_bytes > e->k->target->max_shared_bytes)

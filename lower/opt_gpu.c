@@ -430,6 +430,27 @@ plan_rows(struct opt_gpu *gpu)
            spread(&gpu->plan, flat);
 }
 
+/* More work-groups than a grid can have: the largest axes become loops. */
+static void
+limit_grid(struct opt_plan *plan)
+{
+    double most = plan->k->target->max_grid[0], n;
+    uint32_t i, largest;
+
+    do {
+        for (n = 1, largest = 0, i = 0; i < plan->n_axes; i++) {
+            const struct opt_axis *a = &plan->axes[i];
+            if (!opt_is_leaf(plan, i) || a->type != UOP_AXIS_GLOBAL)
+                continue;
+            n *= (double)a->size;
+            if (plan->axes[largest].type != UOP_AXIS_GLOBAL ||
+                !opt_is_leaf(plan, largest) ||
+                a->size > plan->axes[largest].size)
+                largest = i;
+        }
+    } while (n > most && opt_retype(plan, largest, UOP_AXIS_LOOP));
+}
+
 bell_status
 opt_gpu_rules(struct kernel *k)
 {
@@ -453,6 +474,7 @@ opt_gpu_rules(struct kernel *k)
     }
     if (i == ARRAY_LEN(rules))
         return bell_fail(BELL_E_INTERNAL, "no plan for %u ranges", k->n_ranges);
+    limit_grid(&gpu.plan);
     opt_log_plan(&gpu.plan);
     return opt_apply(&gpu.plan);
 }

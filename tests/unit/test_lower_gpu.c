@@ -338,6 +338,43 @@ test_no_opts(void **state)
     }
 }
 
+/* A grid that a card cannot have: loops take the rest. */
+static void
+test_grid_limits(void **state)
+{
+    static const char *const names[] = {"add", "sum-rows", "matmul-nn",
+                                        "softmax", "conv-wide"};
+    static const int64_t d[3] = {100, 60, 40};
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    char err[256] = "";
+    size_t i, c;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        struct lower_target target;
+        struct lower_program p;
+        struct lk k;
+        gpu_target(&target);
+        target.max_grid[0] = 7;
+        target.max_grid[1] = target.max_grid[2] = 3;
+        for (c = 0; strcmp(lk_cases[c].name, names[i]); c++)
+            ;
+        lk_init(&k, &lk_cases[c], d, 3);
+        lk_copy_bufs(&k, want);
+        lk_copy_bufs(&k, got);
+        assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+        if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK)
+            fail_msg("%s: %s", names[i], bell_error_last()->message);
+        assert_true(p.grid[0] <= 7 && p.grid[1] <= 3 && p.grid[2] <= 3);
+        if (p_run(&p, got, k.n_bufs, err, sizeof(err)) ||
+            lk_compare(&k, want, got, err, sizeof(err)))
+            fail_msg("%s: %s", names[i], err);
+        lk_free_copy(&k, want);
+        lk_free_copy(&k, got);
+        lk_fini(&k);
+    }
+}
+
 /* Every allocation fails once: a clean error, then success. */
 static void
 test_out_of_memory(void **state)
@@ -383,6 +420,7 @@ main(void)
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_matrix_instructions),
         cmocka_unit_test(test_no_opts),
+        cmocka_unit_test(test_grid_limits),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
