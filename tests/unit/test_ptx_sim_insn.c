@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/map.h"
 #include "ptx_run.h"
+#include "small_float.h"
 
 #define THREADS 72 /* two warps and a part */
 #define ROUNDS  50
@@ -68,82 +69,10 @@ of64(double d)
     return d != d ? 0x7fffffffffffffffull : b;
 }
 
-/* A small float format by enumeration: all its numbers that are not
- * negative, in order, and how many there are. */
-struct format {
-    unsigned bits, fraction, exponent;
-    bool has_inf;
-    double values[32768];
-    uint32_t n;
-};
-
-static struct format half = {16, 10, 5, true, {0}, 0};
-static struct format brain = {16, 7, 8, true, {0}, 0};
-static struct format e4m3 = {8, 3, 4, false, {0}, 0};
-static struct format e5m2 = {8, 2, 5, true, {0}, 0};
-
-static void
-fill_format(struct format *f)
-{
-    uint32_t i, last = 1u << (f->bits - 1);
-    int bias = (1 << (f->exponent - 1)) - 1;
-
-    for (i = 0; i < last; i++) {
-        int e = (int)(i >> f->fraction);
-        double m = i & ((1u << f->fraction) - 1);
-        if (f->has_inf && e == (1 << f->exponent) - 1)
-            break;
-        if (!f->has_inf && i == last - 1)
-            break;
-        m = e ? m + (1 << f->fraction) : m;
-        f->values[i] = m * pow(2, (e ? e : 1) - bias - (int)f->fraction);
-    }
-    f->n = i;
-}
-
-static double
-decode(const struct format *f, uint64_t bits)
-{
-    uint32_t top = 1u << (f->bits - 1), i = (uint32_t)bits & (top - 1);
-    double d = i < f->n                  ? f->values[i]
-               : f->has_inf && i == f->n ? INFINITY
-                                         : NAN;
-
-    return bits & top ? -d : d;
-}
-
-/* To nearest, ties to even; long double holds what is rounded exactly. */
-static uint64_t
-encode(const struct format *f, long double d)
-{
-    uint64_t sign = signbit(d) ? 1u << (f->bits - 1) : 0;
-    uint32_t lo = 0, hi = f->n - 1, mid;
-    long double a, b, x = fabsl(d);
-    double step = f->values[f->n - 1] - f->values[f->n - 2];
-
-    if (d != d)
-        return (1u << (f->bits - 1)) - 1;
-    if (x >= (long double)f->values[f->n - 1] + (long double)step / 2)
-        return sign | f->n;
-    while (hi - lo > 1) {
-        mid = (lo + hi) / 2;
-        if ((long double)f->values[mid] <= x)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    a = x - (long double)f->values[lo];
-    b = (long double)f->values[hi] - x;
-    return sign | (a < b || (a == b && lo % 2 == 0) ? lo : hi);
-}
-
-static uint64_t
-saturated(const struct format *f, float x)
-{
-    float max = (float)f->values[f->n - 1];
-
-    return encode(f, x > max ? max : x < -max ? -max : x);
-}
+static struct small_format half = {16, 10, 5, true, {0}, 0};
+static struct small_format brain = {16, 7, 8, true, {0}, 0};
+static struct small_format e4m3 = {8, 3, 4, false, {0}, 0};
+static struct small_format e5m2 = {8, 2, 5, true, {0}, 0};
 
 __extension__ typedef unsigned __int128 u128;
 __extension__ typedef __int128 s128;
@@ -360,33 +289,34 @@ H(negd, a ^ 1ull << 63)
 
 /* Halves: sums and products of halves are exact in long double, fma's but
  * for bits far below what counts. */
-#define HD(x)    ((long double)decode(&half, (x)&0xffff))
-#define BD(x)    ((long double)decode(&brain, (x)&0xffff))
+#define HD(x)    ((long double)small_decode(&half, (x)&0xffff))
+#define BD(x)    ((long double)small_decode(&brain, (x)&0xffff))
 #define PAIR(fn) (fn(a >> 16, b >> 16, c >> 16, d) << 16 | fn(a, b, c, d))
-H(addh, encode(&half, HD(a) + HD(b)))
-H(subh, encode(&half, HD(a) - HD(b)))
-H(mulh, encode(&half, HD(a) * HD(b)))
-H(fmah, encode(&half, HD(a) * HD(b) + HD(c)))
+H(addh, small_encode(&half, HD(a) + HD(b)))
+H(subh, small_encode(&half, HD(a) - HD(b)))
+H(mulh, small_encode(&half, HD(a) * HD(b)))
+H(fmah, small_encode(&half, HD(a) * HD(b) + HD(c)))
 H(fmah_relu,
-  HD(a) * HD(b) + HD(c) <= 0 ? 0 : encode(&half, HD(a) * HD(b) + HD(c)))
-H(minh, encode(&half, (long double)least((double)HD(a), (double)HD(b))))
-H(maxh_nan,
-  HD(a) != HD(a) || HD(b) != HD(b)
-      ? 0x7fff
-      : encode(&half, (long double)-least(-(double)HD(a), -(double)HD(b))))
+  HD(a) * HD(b) + HD(c) <= 0 ? 0 : small_encode(&half, HD(a) * HD(b) + HD(c)))
+H(minh, small_encode(&half, (long double)least((double)HD(a), (double)HD(b))))
+H(maxh_nan, HD(a) != HD(a) || HD(b) != HD(b)
+                ? 0x7fff
+                : small_encode(&half, (long double)-least(-(double)HD(a),
+                                                          -(double)HD(b))))
 H(negh, (a ^ 0x8000) & 0xffff)
 H(absh, a & 0x7fff)
-H(ex2h, encode(&half, (long double)exp2((double)HD(a))))
-H(tanhh, encode(&half, (long double)tanh((double)HD(a))))
+H(ex2h, small_encode(&half, (long double)exp2((double)HD(a))))
+H(tanhh, small_encode(&half, (long double)tanh((double)HD(a))))
 H(addh2, PAIR(h_addh))
 H(mulh2, PAIR(h_mulh))
 H(fmah2, PAIR(h_fmah))
 H(minh2, PAIR(h_minh))
 H(negh2, PAIR(h_negh))
-H(addb, encode(&brain, BD(a) + BD(b)))
-H(mulb, encode(&brain, BD(a) * BD(b)))
-H(maxb, encode(&brain, (long double)-least(-(double)BD(a), -(double)BD(b))))
-H(ex2b, encode(&brain, (long double)exp2((double)BD(a))))
+H(addb, small_encode(&brain, BD(a) + BD(b)))
+H(mulb, small_encode(&brain, BD(a) * BD(b)))
+H(maxb,
+  small_encode(&brain, (long double)-least(-(double)BD(a), -(double)BD(b))))
+H(ex2b, small_encode(&brain, (long double)exp2((double)BD(a))))
 H(addb2, PAIR(h_addb))
 H(maxb2, PAIR(h_maxb))
 
@@ -398,10 +328,11 @@ h_fmab(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 
     (void)d;
     if (!(fabsl(s) < INFINITY) || s == 0)
-        return encode(&brain, s);
+        return small_encode(&brain, s);
     /* what s leaves out decides only where s is half way between */
     e = fabsl(p) > fabsl(z) ? z - (s - p) : p - (s - z);
-    return encode(&brain, e == 0 ? s : nextafterl(s, copysignl(INFINITY, e)));
+    return small_encode(&brain,
+                        e == 0 ? s : nextafterl(s, copysignl(INFINITY, e)));
 }
 H(fmab2, PAIR(h_fmab))
 
@@ -464,15 +395,15 @@ H(s8_f32, S8(whole(trunc((double)f32(a)), -128, 128, true)))
 H(f32_s32, of32((float)S32(a)))
 H(f32_u64, of32((float)a))
 H(f64_s64, of64((double)(int64_t)a))
-H(f16_s32, encode(&half, (long double)S32(a)))
-H(f16_u16, encode(&half, (long double)a))
-H(bf16_s64, encode(&brain, (long double)(int64_t)a))
-H(bf16_f16, encode(&brain, HD(a)))
+H(f16_s32, small_encode(&half, (long double)S32(a)))
+H(f16_u16, small_encode(&half, (long double)a))
+H(bf16_s64, small_encode(&brain, (long double)(int64_t)a))
+H(bf16_f16, small_encode(&brain, HD(a)))
 H(f64_f32, of64((double)f32(a)))
 H(f32_f64, of32((float)f64(a)))
-H(f16_f64, encode(&half, (long double)f64(a)))
-H(f16_f32, encode(&half, (long double)f32(a)))
-H(bf16_f32, encode(&brain, (long double)f32(a)))
+H(f16_f64, small_encode(&half, (long double)f64(a)))
+H(f16_f32, small_encode(&half, (long double)f32(a)))
+H(bf16_f32, small_encode(&brain, (long double)f32(a)))
 H(f32_f16, of32((float)HD(a)))
 H(f32_bf16, of32((float)BD(a)))
 H(f32_f32_rni, of32(nearbyintf(f32(a))))
@@ -484,20 +415,20 @@ H(u32_u8, a & 255)
 H(u8_sat, clamp(S32(a), 0, 255))
 H(s16_sat, clamp((int64_t)a, INT16_MIN, INT16_MAX) & 0xffff)
 H(s32_usat, a > INT32_MAX ? INT32_MAX : a)
-H(h2,
-  encode(&half, (long double)f32(a)) << 16 | encode(&half, (long double)f32(b)))
-H(b2, encode(&brain, (long double)f32(a)) << 16 |
-          encode(&brain, (long double)f32(b)))
-H(b2_relu, (f32(a) <= 0 ? 0 : encode(&brain, (long double)f32(a))) << 16 |
-               (f32(b) <= 0 ? 0 : encode(&brain, (long double)f32(b))))
-H(e4m3, saturated(&e4m3, f32(a)) << 8 | saturated(&e4m3, f32(b)))
-H(e5m2, saturated(&e5m2, f32(a)) << 8 | saturated(&e5m2, f32(b)))
-H(e4m3_h2,
-  saturated(&e4m3, (float)HD(a >> 16)) << 8 | saturated(&e4m3, (float)HD(a)))
-H(h2_e4m3, encode(&half, (long double)decode(&e4m3, a >> 8)) << 16 |
-               encode(&half, (long double)decode(&e4m3, a & 255)))
-H(h2_e5m2, encode(&half, (long double)decode(&e5m2, a >> 8)) << 16 |
-               encode(&half, (long double)decode(&e5m2, a & 255)))
+H(h2, small_encode(&half, (long double)f32(a)) << 16 |
+          small_encode(&half, (long double)f32(b)))
+H(b2, small_encode(&brain, (long double)f32(a)) << 16 |
+          small_encode(&brain, (long double)f32(b)))
+H(b2_relu, (f32(a) <= 0 ? 0 : small_encode(&brain, (long double)f32(a))) << 16 |
+               (f32(b) <= 0 ? 0 : small_encode(&brain, (long double)f32(b))))
+H(e4m3, small_saturated(&e4m3, f32(a)) << 8 | small_saturated(&e4m3, f32(b)))
+H(e5m2, small_saturated(&e5m2, f32(a)) << 8 | small_saturated(&e5m2, f32(b)))
+H(e4m3_h2, small_saturated(&e4m3, (float)HD(a >> 16)) << 8 |
+               small_saturated(&e4m3, (float)HD(a)))
+H(h2_e4m3, small_encode(&half, (long double)small_decode(&e4m3, a >> 8)) << 16 |
+               small_encode(&half, (long double)small_decode(&e4m3, a & 255)))
+H(h2_e5m2, small_encode(&half, (long double)small_decode(&e5m2, a >> 8)) << 16 |
+               small_encode(&half, (long double)small_decode(&e5m2, a & 255)))
 H(tf32_rna, f32(a) != f32(a)                 ? 0x7fffffff
             : (a & 0x7f800000) == 0x7f800000 ? a
                                              : (a + 0x1000) & 0xffffe000)
@@ -874,10 +805,10 @@ test_instructions(void **state)
     int round;
 
     (void)state;
-    fill_format(&half);
-    fill_format(&brain);
-    fill_format(&e4m3);
-    fill_format(&e5m2);
+    small_fill(&half);
+    small_fill(&brain);
+    small_fill(&e4m3);
+    small_fill(&e5m2);
     memcpy(module, PTX_HEAD, at);
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         put_kernel(module + at, sizeof(module) - at, &rows[i], i);
