@@ -18,8 +18,8 @@
 
 /* Sizes of every kernel: fewer where everything takes ten times as long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define N_SIZES  3
-#define N_RANDOM 2
+#define N_SIZES  2
+#define N_RANDOM 1
 #else
 #define N_SIZES  6
 #define N_RANDOM 8
