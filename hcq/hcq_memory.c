@@ -341,6 +341,8 @@ hcq_buffer_write(struct hcq_buffer *buf, uint64_t offset_bytes,
                  const void *data, uint64_t size_bytes)
 {
     BELL_TRY(check_range(buf, "write", offset_bytes, data, size_bytes));
+    if (!size_bytes)
+        return BELL_OK;
     BELL_TRY(buf->dev->ops->mem_write(buf->dev, buf->va + offset_bytes, data,
                                       size_bytes));
     return BELL_OK;
@@ -351,6 +353,8 @@ hcq_buffer_read(struct hcq_buffer *buf, uint64_t offset_bytes, void *data,
                 uint64_t size_bytes)
 {
     BELL_TRY(check_range(buf, "read", offset_bytes, data, size_bytes));
+    if (!size_bytes)
+        return BELL_OK;
     BELL_TRY(buf->dev->ops->mem_read(buf->dev, buf->va + offset_bytes, data,
                                      size_bytes));
     return BELL_OK;

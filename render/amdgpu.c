@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -226,13 +225,11 @@ make_machine(struct host_job *job)
 {
     const struct amdgpu_target *target = job->e.target;
     const struct llvm_api *ll = job->e.ll;
-    struct host_machine *m = host_calloc(1, sizeof(*m));
+    struct host_machine *m = &job->made;
     LLVMTargetRef amdgpu;
     char *message = NULL;
     bell_status status;
 
-    if (!m)
-        return bell_fail(BELL_E_NO_MEMORY, "a code generator");
     m->triple = (char *)(uintptr_t)TRIPLE;
     m->has_round = true;
     if (ll->GetTargetFromTriple(TRIPLE, &amdgpu, &message)) {
@@ -240,17 +237,14 @@ make_machine(struct host_job *job)
                            "LLVM has no code generator for " TRIPLE ": %s",
                            message ? message : "");
         ll->DisposeMessage(message);
-        host_free(m);
         return status;
     }
     m->tm = ll->CreateTargetMachine(amdgpu, TRIPLE, target->gfx, "",
                                     LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                     LLVMCodeModelDefault);
-    if (!m->tm) {
-        host_free(m);
+    if (!m->tm)
         return bell_fail(BELL_E_NO_MEMORY, "a code generator for %s",
                          target->gfx);
-    }
     job->e.machine = m;
     return BELL_OK;
 }
@@ -258,10 +252,7 @@ make_machine(struct host_job *job)
 static void
 drop_machine(struct host_job *job)
 {
-    struct host_machine *m = (struct host_machine *)(uintptr_t)job->e.machine;
-
-    job->e.ll->DisposeTargetMachine(m->tm);
-    host_free(m);
+    job->e.ll->DisposeTargetMachine(job->made.tm);
 }
 
 static bell_status

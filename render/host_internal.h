@@ -212,9 +212,11 @@ void host_enum_attr(struct host_emit *e, LLVMAttributeIndex where,
 /* One rendering (host_llvm.c): exactly one of the outputs is wanted. */
 struct host_job {
     struct host_emit e; /* prog, dialect, target, vector_bytes are set */
-    /* Makes or finds the code generator; done releases it. */
+    /* Makes or finds the code generator; done releases it. `made` is for those
+     * that make one for each rendering. */
     bell_status (*machine)(struct host_job *job);
     void (*done)(struct host_job *job);
+    struct host_machine made;
     const char *passes; /* over the IR of a program; or NULL */
     const char *ir;     /* LLVM IR to take in place of a program; or NULL */
     char **out_text;    /* the IR */

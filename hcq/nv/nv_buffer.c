@@ -236,8 +236,6 @@ nv_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
     bell_status status;
     void *cpu;
 
-    if (!size_bytes)
-        return BELL_OK;
     cpu = cpu_of(base, va, size_bytes, WINDOW_WRITE_BYTES);
     if (cpu) {
         memcpy(cpu, data, (size_t)size_bytes);
@@ -258,8 +256,6 @@ nv_buffer_read(struct hcq_device *base, uint64_t va, void *data,
     bell_status status;
     const void *cpu;
 
-    if (!size_bytes)
-        return BELL_OK;
     cpu = cpu_of(base, va, size_bytes, WINDOW_READ_BYTES);
     if (cpu) {
         memcpy(data, cpu, (size_t)size_bytes);
