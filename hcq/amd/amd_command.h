@@ -31,6 +31,7 @@ struct amd_engine {
     uint32_t slot_dw;   /* of the ring */
     uint32_t copy_dw;   /* words of one copy or fill packet */
     uint64_t max_bytes; /* that it moves */
+    uint32_t piece_dw;  /* of one indirect buffer, at most */
     uint64_t idle_va;   /* SDMA: a word that a barrier writes and waits for */
 };
 

@@ -33,6 +33,7 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     engine->gen = (uint8_t)(dev->gen->gfx - 9);
     engine->is_single = kind != AMD_RING_AQL || dev->topology.n_xcc == 1;
     engine->slot_dw = slot_dw[kind];
+    engine->piece_dw = AMD_PM4_IB_MAX_DW;
     engine->max_bytes = is_sdma ? dev->gen->sdma_max_bytes : PM4_MAX_BYTES;
 }
 
@@ -242,7 +243,7 @@ void
 amd_push_split(struct amd_push *push, const struct hcq_packet *packet)
 {
     if ((uint64_t)(push->at - push->piece) + packet->head.word_dw + 8 >
-        AMD_PM4_IB_MAX_DW)
+        push->engine->piece_dw)
         amd_push_end(push);
 }
 

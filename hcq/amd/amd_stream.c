@@ -63,7 +63,7 @@ measure_stream(const struct amd_engine *engine, const struct hcq_cs *cs)
         pos += packet->head.n_dw;
     }
     /* An indirect buffer that is full ends, with what fills it up. */
-    t.n_slots += t.n_dw / (AMD_PM4_IB_MAX_DW / 2);
+    t.n_slots += t.n_dw / (engine->piece_dw / 2);
     t.n_dw += t.n_slots * 8;
     return t;
 }
