@@ -107,7 +107,8 @@ struct hcq_backing {
 /* Base of every backend's program; `pub` is first. */
 struct hcq_program_base {
     struct hcq_program pub;
-    struct hcq_link link; /* dev->programs */
+    struct hcq_link link;     /* dev->programs */
+    uint32_t max_local_total; /* of a group: the device's, or less */
 };
 
 struct hcq_signal_node {
@@ -126,6 +127,10 @@ struct hcq_queue {
     uint64_t n_submitted;        /* host thread of the queue */
     uint64_t submit_timeout_ns;
     struct hcq_cs cs; /* the fresh stream */
+    /* Of backends whose streams are packets (hcq_packet.h). */
+    const struct hcq_packet_ops *packets;
+    uint64_t sync_va_end; /* of waits, signals, timestamps and polls */
+    uint64_t copy_va_end; /* of copies, fills and writes */
 };
 
 struct hcq_patch {
@@ -287,6 +292,12 @@ hcq_device_is_lost(struct hcq_device *dev)
  * later the core is offered to whoever else is ready to run. That may be the
  * very thread that is waited for, where threads outnumber cores. */
 void hcq_spin(uint64_t spun_ns);
+
+/* What a queue's ring takes: as asked for, or 1 MiB. BELL_E_INVALID unless that
+ * is a power of two of at least 4 KiB and at most max_bytes. */
+BELL_MUST_CHECK bell_status hcq_queue_ring_bytes(
+    const struct hcq_device *dev, const struct hcq_queue_desc *desc,
+    uint32_t max_bytes, uint32_t *out_bytes);
 
 /* Fills the base of a queue in. */
 BELL_MUST_CHECK bell_status hcq_queue_init(struct hcq_queue *queue,

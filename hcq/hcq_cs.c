@@ -5,9 +5,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/log.h"
 
 #define STREAM_START_DW 1024u
+
+#define RING_DEFAULT_BYTES (1u << 20)
+#define RING_MIN_BYTES     4096u
 
 static const char *const kind_names[HCQ_QUEUE_KIND_COUNT] = {
     [HCQ_QUEUE_COMPUTE] = "compute",
@@ -175,6 +179,7 @@ check_exec(const struct hcq_cs *cs, const struct hcq_program *prog,
 {
     const struct hcq_device *dev = cs->queue->dev;
     const struct hcq_device_info *info = &dev->info;
+    const struct hcq_program_base *base;
     int i;
 
     if (!prog || !grid || (!args && n_args))
@@ -212,12 +217,13 @@ check_exec(const struct hcq_cs *cs, const struct hcq_program *prog,
                              local[2], prog->local[0], prog->local[1],
                              prog->local[2], info->name, info->max_local[i], i);
     }
-    if ((uint64_t)local[0] * local[1] * local[2] > info->max_local_total)
+    base = HCQ_CONTAINER(prog, const struct hcq_program_base, pub);
+    if ((uint64_t)local[0] * local[1] * local[2] > base->max_local_total)
         return bell_fail(BELL_E_INVALID,
-                         "%s: '%s': %ux%ux%u work-items in a group, %s "
-                         "takes %u",
+                         "%s: '%s': %ux%ux%u work-items in a group; %s takes "
+                         "%u of this program",
                          cs_name(cs), prog->name, local[0], local[1], local[2],
-                         info->name, info->max_local_total);
+                         info->name, base->max_local_total);
     return BELL_OK;
 }
 
@@ -284,6 +290,23 @@ hcq_cs_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value)
 }
 
 /* ---- queues ---------------------------------------------------------------- */
+
+bell_status
+hcq_queue_ring_bytes(const struct hcq_device *dev,
+                     const struct hcq_queue_desc *desc, uint32_t max_bytes,
+                     uint32_t *out_bytes)
+{
+    uint32_t n_bytes =
+        desc->ring_size_bytes ? desc->ring_size_bytes : RING_DEFAULT_BYTES;
+
+    if (!is_pow2(n_bytes) || n_bytes < RING_MIN_BYTES || n_bytes > max_bytes)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: a ring of %u bytes; powers of two from %u to "
+                         "%u are possible",
+                         dev->info.name, n_bytes, RING_MIN_BYTES, max_bytes);
+    *out_bytes = n_bytes;
+    return BELL_OK;
+}
 
 bell_status
 hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,

@@ -40,7 +40,9 @@ hcq_history_note(struct hcq_history *history, uint64_t value, uint64_t offset,
     const uint64_t *from = (const uint64_t *)(const void *)words;
     uint32_t i;
 
-    atomic_store_explicit(&record->value, 0, memory_order_release);
+    /* What follows is not seen before the 0 is. */
+    atomic_store_explicit(&record->value, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
     for (i = 0; i < n_dw / 2; i++)
         atomic_store_explicit(&history->words[offset / 8 + i], from[i],
                               memory_order_relaxed);
@@ -52,12 +54,33 @@ hcq_history_note(struct hcq_history *history, uint64_t value, uint64_t offset,
     atomic_store_explicit(&history->last_value, value, memory_order_release);
 }
 
-uint64_t
-hcq_history_put(const struct hcq_history *history, uint64_t value)
+bool
+hcq_history_retire(struct hcq_history *history,
+                   const struct hcq_signal *timeline, struct mem_ring *ring,
+                   uint64_t *out_put)
 {
-    return atomic_load_explicit(
-        &history->records[value & (HCQ_HISTORY_RECORDS - 1)].put,
+    uint64_t seen = hcq_signal_value(timeline);
+    uint64_t last =
+        atomic_load_explicit(&history->last_value, memory_order_relaxed);
+
+    if (seen > last)
+        seen = last;
+    if (seen <= history->retired)
+        return false;
+    mem_ring_retire(ring, seen);
+    *out_put = atomic_load_explicit(
+        &history->records[seen & (HCQ_HISTORY_RECORDS - 1)].put,
         memory_order_relaxed);
+    history->retired = seen;
+    return true;
+}
+
+void
+hcq_history_drop(struct hcq_history *history, struct mem_ring *ring)
+{
+    mem_ring_retire(ring, UINT64_MAX);
+    history->retired =
+        atomic_load_explicit(&history->last_value, memory_order_relaxed);
 }
 
 /* ---- reports -------------------------------------------------------------------- */

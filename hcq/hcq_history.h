@@ -9,6 +9,7 @@
 #define BELL_HCQ_HCQ_HISTORY_H
 
 #include "hcq/hcq_packet.h"
+#include "mem/mem_ring.h"
 
 /* Outstanding submissions, at most; a power of two. */
 #define HCQ_HISTORY_RECORDS 512u
@@ -29,6 +30,7 @@ struct hcq_history_stream {
 
 struct hcq_history {
     _Atomic uint64_t last_value; /* submitted */
+    uint64_t retired;            /* seen done; the queue's thread's */
     uint64_t n_words;
     _Atomic uint64_t *words; /* owned: packets of fresh submissions */
     struct hcq_link streams; /* dev->lock */
@@ -48,8 +50,21 @@ void hcq_history_note(struct hcq_history *history, uint64_t value,
                       uint64_t offset, const uint32_t *words, uint32_t n_dw,
                       struct hcq_stream *stream, uint64_t put);
 
-/* The ring's put after the submission that reached `value`. */
-uint64_t hcq_history_put(const struct hcq_history *history, uint64_t value);
+/* Takes back what the device is done with: pieces of `ring`, and what lies
+ * before *out_put, as it was noted, of the other one. False: nothing. */
+bool hcq_history_retire(struct hcq_history *history,
+                        const struct hcq_signal *timeline,
+                        struct mem_ring *ring, uint64_t *out_put);
+/* What was submitted is dropped: all of `ring` is free. */
+void hcq_history_drop(struct hcq_history *history, struct mem_ring *ring);
+
+/* Submissions that are not known to be done. */
+static inline uint64_t
+hcq_history_outstanding(const struct hcq_history *history)
+{
+    return atomic_load_explicit(&history->last_value, memory_order_relaxed) -
+           history->retired;
+}
 
 /* The commands that are not done as one line; dev->lock is held. */
 void hcq_history_describe(const struct hcq_history *history,

@@ -1,4 +1,4 @@
-/* Packets: emission, patchable fields, text. */
+/* Packets: emission, patchable fields, bound streams, text. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,9 +20,8 @@ static const uint8_t op_words[HCQ_OP_COUNT] = {
 
 /* ---- emission --------------------------------------------------------------- */
 
-struct hcq_packet *
-hcq_packet_emit(struct hcq_cs *cs, enum hcq_op op, uint64_t a, uint64_t b,
-                uint64_t c)
+static void
+emit(struct hcq_cs *cs, enum hcq_op op, uint64_t a, uint64_t b, uint64_t c)
 {
     const uint64_t words[3] = {a, b, c};
     uint32_t n_dw = HCQ_HEAD_DW + op_words[op] * 2u;
@@ -30,13 +29,98 @@ hcq_packet_emit(struct hcq_cs *cs, enum hcq_op op, uint64_t a, uint64_t b,
 
     packet->head = (struct hcq_head){.op = (uint8_t)op, .n_dw = (uint16_t)n_dw};
     memcpy(packet->word, words, op_words[op] * sizeof(words[0]));
-    return cs->status == BELL_OK ? packet : NULL;
+    if (cs->status == BELL_OK)
+        cs->queue->packets->finish(cs, packet);
 }
 
-struct hcq_packet *
-hcq_packet_emit_exec(struct hcq_cs *cs, const struct hcq_program *prog,
-                     const uint64_t *args, uint32_t n_args,
-                     const uint32_t grid[3], const uint32_t local[3])
+/* Whether the card can address [va, va + size_bytes). */
+static bool
+reaches(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t size_bytes,
+        uint64_t va_end)
+{
+    if (__builtin_expect(va < va_end && size_bytes <= va_end - va, 1))
+        return true;
+    hcq_cs_fail(
+        cs, bell_fail(BELL_E_INVALID,
+                      "%s: %s of %llu bytes at 0x%llx: %s addresses less "
+                      "than 0x%llx",
+                      cs->stream ? cs->stream->name : cs->queue->name, what,
+                      (unsigned long long)size_bytes, (unsigned long long)va,
+                      cs->queue->dev->info.name, (unsigned long long)va_end));
+    return false;
+}
+
+static void
+emit_wait(struct hcq_cs *cs, uint64_t va, uint64_t value)
+{
+    if (reaches(cs, "wait", va, 8, cs->queue->sync_va_end))
+        emit(cs, HCQ_OP_WAIT, va, value, 0);
+}
+
+static void
+emit_signal(struct hcq_cs *cs, uint64_t va, uint64_t value)
+{
+    if (reaches(cs, "signal", va, 8, cs->queue->sync_va_end))
+        emit(cs, HCQ_OP_SIGNAL, va, value, 0);
+}
+
+static void
+emit_timestamp(struct hcq_cs *cs, uint64_t va)
+{
+    uint32_t n_words = cs->queue->dev->timestamp_word + 1;
+
+    if (reaches(cs, "timestamp", va, n_words * 8ull, cs->queue->sync_va_end))
+        emit(cs, HCQ_OP_TIMESTAMP, va, 0, 0);
+}
+
+static void
+emit_barrier(struct hcq_cs *cs)
+{
+    emit(cs, HCQ_OP_BARRIER, 0, 0, 0);
+}
+
+static void
+emit_copy(struct hcq_cs *cs, uint64_t dst_va, uint64_t src_va,
+          uint64_t size_bytes)
+{
+    uint64_t end = cs->queue->copy_va_end;
+
+    if (size_bytes == 0 && !cs->stream)
+        return;
+    if (reaches(cs, "copy to", dst_va, size_bytes, end) &&
+        reaches(cs, "copy from", src_va, size_bytes, end))
+        emit(cs, HCQ_OP_COPY, dst_va, src_va, size_bytes);
+}
+
+static void
+emit_fill(struct hcq_cs *cs, uint64_t dst_va, uint32_t pattern,
+          uint64_t size_bytes)
+{
+    if (size_bytes == 0 && !cs->stream)
+        return;
+    if (reaches(cs, "fill", dst_va, size_bytes, cs->queue->copy_va_end))
+        emit(cs, HCQ_OP_FILL, dst_va, pattern, size_bytes);
+}
+
+static void
+emit_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value, unsigned n_bits)
+{
+    if (reaches(cs, "write", dst_va, n_bits / 8, cs->queue->copy_va_end))
+        emit(cs, n_bits == 32 ? HCQ_OP_WRITE32 : HCQ_OP_WRITE64, dst_va, value,
+             0);
+}
+
+static void
+emit_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value)
+{
+    if (reaches(cs, "poll", va, 4, cs->queue->sync_va_end))
+        emit(cs, HCQ_OP_POLL, va, mask, value);
+}
+
+static void
+emit_exec(struct hcq_cs *cs, const struct hcq_program *prog,
+          const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
+          const uint32_t local[3])
 {
     uint32_t n_dw = HCQ_EXEC_DW + 2 * n_args, i;
     struct hcq_exec *exec = (void *)hcq_cs_reserve(cs, n_dw);
@@ -49,37 +133,44 @@ hcq_packet_emit_exec(struct hcq_cs *cs, const struct hcq_program *prog,
     }
     if (n_args)
         memcpy(exec->args, args, n_args * sizeof(args[0]));
-    return cs->status == BELL_OK ? (void *)exec : NULL;
+    if (cs->status == BELL_OK)
+        cs->queue->packets->finish(cs, (void *)exec);
 }
 
 /* ---- fields ------------------------------------------------------------------- */
 
+enum reach {
+    REACH_ANY, /* not an address */
+    REACH_SYNC,
+    REACH_COPY,
+};
+
 /* A field of a command: which 64-bit word holds it, what it may be. */
 struct field_row {
     uint8_t op, field, word, align;
-    bool grows;
-    uint64_t max; /* 0: an address */
+    enum reach reach;
+    uint64_t max; /* of what is no address */
 };
 
 static const struct field_row field_rows[] = {
-    {HCQ_OP_WAIT, HCQ_FIELD_ADDR, 0, 8, false, 0},
-    {HCQ_OP_WAIT, HCQ_FIELD_VALUE, 1, 1, true, UINT64_MAX},
-    {HCQ_OP_SIGNAL, HCQ_FIELD_ADDR, 0, 8, false, 0},
-    {HCQ_OP_SIGNAL, HCQ_FIELD_VALUE, 1, 1, false, UINT64_MAX},
-    {HCQ_OP_TIMESTAMP, HCQ_FIELD_ADDR, 0, 8, false, 0},
-    {HCQ_OP_COPY, HCQ_FIELD_DST, 0, 1, false, 0},
-    {HCQ_OP_COPY, HCQ_FIELD_SRC, 1, 1, false, 0},
-    {HCQ_OP_COPY, HCQ_FIELD_SIZE, 2, 1, true, SIZE_MAX_BYTES},
-    {HCQ_OP_FILL, HCQ_FIELD_ADDR, 0, 4, false, 0},
-    {HCQ_OP_FILL, HCQ_FIELD_VALUE, 1, 1, false, UINT32_MAX},
-    {HCQ_OP_FILL, HCQ_FIELD_SIZE, 2, 1, true, SIZE_MAX_BYTES},
-    {HCQ_OP_WRITE32, HCQ_FIELD_ADDR, 0, 4, false, 0},
-    {HCQ_OP_WRITE32, HCQ_FIELD_VALUE, 1, 1, false, UINT32_MAX},
-    {HCQ_OP_WRITE64, HCQ_FIELD_ADDR, 0, 8, false, 0},
-    {HCQ_OP_WRITE64, HCQ_FIELD_VALUE, 1, 1, false, UINT64_MAX},
-    {HCQ_OP_POLL, HCQ_FIELD_ADDR, 0, 4, false, 0},
-    {HCQ_OP_POLL, HCQ_FIELD_MASK, 1, 1, false, UINT32_MAX},
-    {HCQ_OP_POLL, HCQ_FIELD_VALUE, 2, 1, false, UINT32_MAX},
+    {HCQ_OP_WAIT, HCQ_FIELD_ADDR, 0, 8, REACH_SYNC, 0},
+    {HCQ_OP_WAIT, HCQ_FIELD_VALUE, 1, 1, REACH_ANY, UINT64_MAX},
+    {HCQ_OP_SIGNAL, HCQ_FIELD_ADDR, 0, 8, REACH_SYNC, 0},
+    {HCQ_OP_SIGNAL, HCQ_FIELD_VALUE, 1, 1, REACH_ANY, UINT64_MAX},
+    {HCQ_OP_TIMESTAMP, HCQ_FIELD_ADDR, 0, 16, REACH_SYNC, 0},
+    {HCQ_OP_COPY, HCQ_FIELD_DST, 0, 1, REACH_COPY, 0},
+    {HCQ_OP_COPY, HCQ_FIELD_SRC, 1, 1, REACH_COPY, 0},
+    {HCQ_OP_COPY, HCQ_FIELD_SIZE, 2, 1, REACH_ANY, SIZE_MAX_BYTES},
+    {HCQ_OP_FILL, HCQ_FIELD_ADDR, 0, 4, REACH_COPY, 0},
+    {HCQ_OP_FILL, HCQ_FIELD_VALUE, 1, 1, REACH_ANY, UINT32_MAX},
+    {HCQ_OP_FILL, HCQ_FIELD_SIZE, 2, 1, REACH_ANY, SIZE_MAX_BYTES},
+    {HCQ_OP_WRITE32, HCQ_FIELD_ADDR, 0, 4, REACH_COPY, 0},
+    {HCQ_OP_WRITE32, HCQ_FIELD_VALUE, 1, 1, REACH_ANY, UINT32_MAX},
+    {HCQ_OP_WRITE64, HCQ_FIELD_ADDR, 0, 8, REACH_COPY, 0},
+    {HCQ_OP_WRITE64, HCQ_FIELD_VALUE, 1, 1, REACH_ANY, UINT64_MAX},
+    {HCQ_OP_POLL, HCQ_FIELD_ADDR, 0, 4, REACH_SYNC, 0},
+    {HCQ_OP_POLL, HCQ_FIELD_MASK, 1, 1, REACH_ANY, UINT32_MAX},
+    {HCQ_OP_POLL, HCQ_FIELD_VALUE, 2, 1, REACH_ANY, UINT32_MAX},
 };
 
 static bool
@@ -99,7 +190,9 @@ locate_exec(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
     if (field >= HCQ_FIELD_LOCAL) {
         i = field - HCQ_FIELD_LOCAL;
         place->dw = cs->last_dw + EXEC_LOCAL_DW + i;
-        place->max = info->max_local[i];
+        place->max = info->max_local[i] < exec->prog->max_local_total
+                         ? info->max_local[i]
+                         : exec->prog->max_local_total;
         return exec->prog->pub.local[0] == 0;
     }
     if (field < HCQ_FIELD_GRID)
@@ -110,14 +203,15 @@ locate_exec(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
     return true;
 }
 
-bool
-hcq_packet_locate(const struct hcq_cs *cs, unsigned field, uint64_t va_end,
-                  struct hcq_place *place, bool *out_grows)
+/* Every field is a word of its packet; the card's words follow by repack. */
+static bool
+locate_field(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
 {
-    const struct hcq_packet *packet = hcq_packet_at(cs->words, cs->last_dw);
+    struct hcq_packet *packet =
+        (struct hcq_packet *)(void *)(cs->words + cs->last_dw);
+    const struct hcq_queue *queue = cs->queue;
     size_t i;
 
-    *out_grows = false;
     place->n_dw = 2;
     place->min = 0;
     place->max = UINT64_MAX;
@@ -132,11 +226,41 @@ hcq_packet_locate(const struct hcq_cs *cs, unsigned field, uint64_t va_end,
             continue;
         place->dw = cs->last_dw + HCQ_HEAD_DW + row->word * 2u;
         place->align = row->align;
-        place->max = row->max ? row->max : va_end - 1;
-        *out_grows = row->grows;
+        place->max = row->reach == REACH_SYNC   ? queue->sync_va_end - 1
+                     : row->reach == REACH_COPY ? queue->copy_va_end - 1
+                                                : row->max;
+        queue->packets->fix(cs, packet, field, place);
         return true;
     }
     return false;
+}
+
+/* ---- bound streams ------------------------------------------------------------- */
+
+static void
+repack_place(struct hcq_stream *stream, const struct hcq_place *place)
+{
+    stream->queue->packets->repack(stream, place);
+}
+
+bell_status
+hcq_exec_refuse(const struct hcq_stream *stream)
+{
+    const struct hcq_packet *packet;
+    const struct hcq_exec *exec;
+    uint32_t pos = 0;
+
+    do {
+        packet = hcq_packet_at(stream->cs.words, pos);
+        pos += packet->head.n_dw;
+    } while (!(packet->head.flags & HCQ_HEAD_TOO_LARGE));
+    exec = hcq_exec_of(packet);
+    return bell_fail(BELL_E_INVALID,
+                     "stream '%s': '%s' was patched to %ux%ux%u work-items in "
+                     "a group; it takes %u",
+                     stream->name, exec->prog->pub.name, exec->local[0],
+                     exec->local[1], exec->local[2],
+                     exec->prog->max_local_total);
 }
 
 /* ---- text ------------------------------------------------------------------------ */
@@ -213,9 +337,9 @@ hcq_packet_text(const struct hcq_packet *packet, const char *program,
     }
 }
 
-void
-hcq_packet_decode(const uint32_t *words, uint32_t n_dw, uint32_t *pos,
-                  char *text, size_t size_bytes)
+static void
+decode_packet(const uint32_t *words, uint32_t n_dw, uint32_t *pos, char *text,
+              size_t size_bytes)
 {
     const struct hcq_packet *packet = hcq_packet_at(words, *pos);
 
@@ -231,3 +355,18 @@ hcq_packet_decode(const uint32_t *words, uint32_t n_dw, uint32_t *pos,
                     text, size_bytes);
     *pos += packet->head.n_dw;
 }
+
+const struct hcq_cs_ops hcq_packet_cs_ops = {
+    .wait = emit_wait,
+    .signal = emit_signal,
+    .timestamp = emit_timestamp,
+    .barrier = emit_barrier,
+    .exec = emit_exec,
+    .copy = emit_copy,
+    .fill = emit_fill,
+    .write = emit_write,
+    .poll = emit_poll,
+    .locate = locate_field,
+    .repack = repack_place,
+    .decode = decode_packet,
+};

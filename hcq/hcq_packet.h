@@ -1,9 +1,14 @@
 /* Commands as a driver's streams keep them: packets, small structs in ordinary
  * memory that say what is to be done and no more. A driver turns them into the
  * card's own words in one pass, straight into memory that the card reads: of
- * a fresh stream when it is submitted, of a bound one when it is bound. A
- * patch of a bound stream changes the packet, and then the words that come of
- * it. Not for the layers above.
+ * a fresh stream when it is submitted, of a bound one when it is bound. That
+ * memory may be write combined, so it is written in ascending order and never
+ * read. A patch of a bound stream changes the packet, and then the words that
+ * come of it. Not for the layers above.
+ *
+ * A driver that wants them puts hcq_packet_cs_ops into its hcq_device_ops, and
+ * sets its queues' `packets`, sync_va_end and copy_va_end before their first
+ * command. Packets are used as streams are: by one host thread at a time.
  */
 #ifndef BELL_HCQ_HCQ_PACKET_H
 #define BELL_HCQ_HCQ_PACKET_H
@@ -29,7 +34,7 @@ enum hcq_op {
 /* A patch may change it in a way that takes more words than it does now: its
  * words have the largest size, what is not needed does nothing. */
 #define HCQ_HEAD_FIXED 1u
-/* Patched to a larger group than its program takes; the driver's. */
+/* An exec patched to a larger group than its program takes. */
 #define HCQ_HEAD_TOO_LARGE 2u
 
 struct hcq_head {
@@ -79,20 +84,21 @@ hcq_exec_args(const struct hcq_exec *exec)
     return (exec->head.n_dw - HCQ_EXEC_DW) / 2u;
 }
 
-/* Appends a packet of an operation that is no exec; NULL after an error. */
-struct hcq_packet *hcq_packet_emit(struct hcq_cs *cs, enum hcq_op op,
-                                   uint64_t a, uint64_t b, uint64_t c);
-struct hcq_packet *hcq_packet_emit_exec(struct hcq_cs *cs,
-                                        const struct hcq_program *prog,
-                                        const uint64_t *args, uint32_t n_args,
-                                        const uint32_t grid[3],
-                                        const uint32_t local[3]);
+/* What a driver does with packets. */
+struct hcq_packet_ops {
+    /* A packet was appended: sets head.word_dw, and fails the stream where it
+     * becomes more than the ring takes. */
+    void (*finish)(struct hcq_cs *cs, struct hcq_packet *packet);
+    /* A field of a packet that is no exec will be patched: where that may take
+     * more words, or other ones, sets HCQ_HEAD_FIXED and head.word_dw. May
+     * narrow the place's range. */
+    void (*fix)(const struct hcq_cs *cs, struct hcq_packet *packet,
+                unsigned field, struct hcq_place *place);
+    /* hcq_cs_ops.repack */
+    void (*repack)(struct hcq_stream *stream, const struct hcq_place *place);
+};
 
-/* hcq_cs_ops.locate: every field is a word of its packet, and the card's words
- * follow by repack. Addresses are less than va_end. *out_grows: a new value
- * may take more of the card's words. False: no such field. */
-bool hcq_packet_locate(const struct hcq_cs *cs, unsigned field, uint64_t va_end,
-                       struct hcq_place *place, bool *out_grows);
+extern const struct hcq_cs_ops hcq_packet_cs_ops;
 
 /* Whether the words hold a whole packet; what a report reads may be anything.
  */
@@ -103,8 +109,52 @@ bool hcq_packet_ok(const uint32_t *words, uint32_t n_left_dw);
 void hcq_packet_text(const struct hcq_packet *packet, const char *program,
                      char *text, size_t size_bytes);
 
-/* hcq_cs_ops.decode */
-void hcq_packet_decode(const uint32_t *words, uint32_t n_dw, uint32_t *pos,
-                       char *text, size_t size_bytes);
+/* ---- bound streams ------------------------------------------------------- */
+
+/* Where a packet is, and what became of it. */
+struct hcq_spot {
+    uint32_t packet_dw; /* in the stream's words */
+    uint32_t word_dw;   /* in its memory */
+    uint32_t data_unit; /* behind the words, in the driver's units */
+    uint32_t slot;      /* the driver's */
+};
+
+/* The packet that holds a word of the stream; spots are in its order, and at
+ * least one. */
+static inline const struct hcq_spot *
+hcq_spot_find(const struct hcq_spot *spots, uint32_t n_spots, uint32_t dw)
+{
+    uint32_t first = 0, last = n_spots - 1;
+
+    while (first < last) {
+        uint32_t mid = first + (last - first + 1) / 2;
+
+        if (spots[mid].packet_dw <= dw)
+            first = mid;
+        else
+            last = mid - 1;
+    }
+    return &spots[first];
+}
+
+/* Several axes of a group may be patched, one after the other: what they make
+ * together is judged when the stream is submitted. Keeps HCQ_HEAD_TOO_LARGE,
+ * and *n_too_large of such packets in a stream; false: this is one. */
+static inline bool
+hcq_exec_judge(struct hcq_exec *exec, uint32_t *n_too_large)
+{
+    uint64_t n = (uint64_t)exec->local[0] * exec->local[1] * exec->local[2];
+    bool was = exec->head.flags & HCQ_HEAD_TOO_LARGE;
+    bool is = n > exec->prog->max_local_total;
+
+    if (is != was) {
+        exec->head.flags ^= HCQ_HEAD_TOO_LARGE;
+        *n_too_large += is ? 1 : UINT32_MAX;
+    }
+    return !is;
+}
+
+/* Raises BELL_E_INVALID about the first of them; there is one. */
+bell_status hcq_exec_refuse(const struct hcq_stream *stream);
 
 #endif

@@ -57,6 +57,7 @@ hcq_program_init(struct hcq_program_base *prog, struct hcq_device *dev,
     prog->pub.n_vals = desc->n_vals;
     memcpy(prog->pub.local, desc->local, sizeof(prog->pub.local));
     prog->pub.shared_bytes = desc->shared_bytes;
+    prog->max_local_total = dev->info.max_local_total;
     hcq_link_init(&prog->link);
 }
 

@@ -208,8 +208,6 @@ amd_queue_of(struct hcq_queue *queue)
     return HCQ_CONTAINER(queue, struct amd_queue, base);
 }
 
-extern const struct hcq_cs_ops amd_cs_ops;
-
 /* hcq_device_ops of the command half. */
 bell_status amd_program_create(struct hcq_device *dev,
                                const struct hcq_program_desc *desc,

@@ -6,7 +6,7 @@
  * packet of AQL, or an SDMA indirect packet with what aligns it. A launch on
  * an AQL queue is a slot of its own, between two indirect buffers.
  *
- * amd_cs.c      emitters, fields
+ * amd_cs.c      sizes of streams
  * amd_encode.c  pieces, slots, launches of AQL
  * amd_pm4.c     words of compute queues
  * amd_sdma.c    words of copy queues
@@ -137,6 +137,10 @@ amd_program_of(const struct hcq_exec *exec)
     return HCQ_CONTAINER(exec->prog, const struct amd_program, base);
 }
 
+/* ---- packets (amd_cs.c) ------------------------------------------------------- */
+
+extern const struct hcq_packet_ops amd_packet_ops;
+
 /* ---- queues (amd_queue.c) -------------------------------------------------------- */
 
 /* amd_queue.c's own part of a queue: its thread's. */
@@ -145,7 +149,6 @@ struct amd_queue_priv {
     /* Of the fresh stream, summed up while it is built. */
     uint32_t fresh_units, fresh_slots;
     uint64_t fresh_dw;
-    uint64_t retired; /* the timeline's value seen */
     uint64_t slot_put, slot_tail;
     struct hcq_history history;
 };
@@ -178,6 +181,7 @@ void amd_queue_commit(struct amd_queue *queue, uint64_t value,
 
 /* ---- bound streams (amd_stream.c) ------------------------------------------------- */
 
+/* hcq_packet_ops.repack */
 void amd_stream_repack(struct hcq_stream *stream,
                        const struct hcq_place *place);
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
+#include "hcq/hcq_packet.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio_interface.h"
 
@@ -260,7 +261,7 @@ amd_enumerate(unsigned idx, struct hcq_device_desc *out)
 }
 
 static const struct hcq_device_ops amd_ops = {
-    .cs = &amd_cs_ops,
+    .cs = &hcq_packet_cs_ops,
     .close = close_device,
     .stop = amd_fault_stop,
     .resume = amd_fault_resume,

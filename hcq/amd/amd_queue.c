@@ -14,9 +14,7 @@
 #include "hcq/amd/amd_command.h"
 #include "hcq/amd/amd_kfd.h"
 
-#define RING_DEFAULT_BYTES (1u << 20)
-#define RING_MIN_BYTES     4096u
-#define RING_MAX_BYTES     (2u << 20) /* one indirect buffer holds 4 MiB - 4 */
+#define RING_MAX_BYTES (2u << 20) /* one indirect buffer holds 4 MiB - 4 */
 
 /* Of the channel's own ring: a launch on an AQL queue takes up to two slots, and
  * streams that have more than the ring go through it in parts. */
@@ -36,18 +34,9 @@ static bool
 retire(struct amd_queue *queue)
 {
     struct amd_queue_priv *priv = amd_priv_of(queue);
-    uint64_t seen = hcq_signal_value(queue->base.timeline);
-    uint64_t last =
-        atomic_load_explicit(&priv->history.last_value, memory_order_relaxed);
 
-    if (seen > last)
-        seen = last;
-    if (seen <= priv->retired)
-        return false;
-    mem_ring_retire(&queue->push_ring, seen);
-    priv->slot_tail = hcq_history_put(&priv->history, seen);
-    priv->retired = seen;
-    return true;
+    return hcq_history_retire(&priv->history, queue->base.timeline,
+                              &queue->push_ring, &priv->slot_tail);
 }
 
 uint64_t
@@ -77,19 +66,17 @@ static bool
 has_slots(const struct amd_queue *queue, uint64_t n_slots)
 {
     const struct amd_queue_priv *priv = queue->priv;
-    uint64_t last =
-        atomic_load_explicit(&priv->history.last_value, memory_order_relaxed);
 
     return n_slots <
                amd_queue_slots(queue) - (priv->slot_put - priv->slot_tail) &&
-           last - priv->retired < HCQ_HISTORY_RECORDS;
+           hcq_history_outstanding(&priv->history) < HCQ_HISTORY_RECORDS;
 }
 
 /* Waits until some of what is in the rings is done. */
 static bell_status
 wait_for_room(struct amd_queue *queue, uint64_t n_slots, uint64_t size_bytes)
 {
-    uint64_t value = amd_priv_of(queue)->retired + 1;
+    uint64_t value = amd_priv_of(queue)->history.retired + 1;
     bell_status status;
 
     if (has_slots(queue, n_slots))
@@ -256,9 +243,7 @@ amd_queue_restart(struct amd_queue *queue)
 {
     struct amd_queue_priv *priv = amd_priv_of(queue);
 
-    mem_ring_retire(&queue->push_ring, UINT64_MAX);
-    priv->retired =
-        atomic_load_explicit(&priv->history.last_value, memory_order_relaxed);
+    hcq_history_drop(&priv->history, &queue->push_ring);
     priv->slot_put = priv->slot_tail = 0;
     return BELL_OK;
 }
@@ -289,6 +274,8 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          dev->base.info.name);
     amd_engine_init(&priv->engine, dev, kind);
+    queue->base.packets = &amd_packet_ops;
+    queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
     BELL_TRY(hcq_history_init(&priv->history, ring_bytes));
     BELL_TRY(mem_ring_init(&queue->push_ring, ring_bytes, HCQ_HISTORY_RECORDS));
     BELL_TRY(amd_mem_alloc(dev, ring_bytes, AMD_MEM_GTT, &queue->push));
@@ -302,21 +289,14 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
                  struct hcq_queue **out_queue)
 {
     struct amd_device *dev = amd_device_of(base_dev);
-    uint32_t ring_bytes =
-        desc->ring_size_bytes ? desc->ring_size_bytes : RING_DEFAULT_BYTES;
     enum amd_ring_kind kind = desc->kind == HCQ_QUEUE_COPY ? AMD_RING_SDMA
                               : dev->gen->uses_aql         ? AMD_RING_AQL
                                                            : AMD_RING_PM4;
     struct amd_queue *queue;
+    uint32_t ring_bytes;
     bell_status status;
 
-    if (!is_pow2(ring_bytes) || ring_bytes < RING_MIN_BYTES ||
-        ring_bytes > RING_MAX_BYTES)
-        return bell_fail(BELL_E_INVALID,
-                         "%s: a ring of %u bytes; powers of two from %u to "
-                         "%u are possible",
-                         base_dev->info.name, ring_bytes, RING_MIN_BYTES,
-                         RING_MAX_BYTES);
+    BELL_TRY(hcq_queue_ring_bytes(base_dev, desc, RING_MAX_BYTES, &ring_bytes));
     queue = host_calloc(1, sizeof(*queue));
     if (!queue)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",

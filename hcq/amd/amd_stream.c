@@ -8,14 +8,6 @@
 #include "hcq/amd/amd_command.h"
 #include "hcq/amd/regs/amd_pm4.h"
 
-/* Where a packet is, and what became of it. */
-struct spot {
-    uint32_t packet_dw; /* in the stream's words */
-    uint32_t word_dw;   /* in its memory */
-    uint32_t data_unit; /* behind the words */
-    uint32_t slot;      /* the last before its end: of an AQL launch its own */
-};
-
 /* A stream's words for the card. Owned by its hcq_stream. */
 struct amd_stream {
     struct hcq_history_stream node; /* history->streams */
@@ -25,7 +17,8 @@ struct amd_stream {
     uint32_t n_too_large;   /* launches that were patched to be */
     uint32_t scratch_epoch; /* that the words were made for */
     uint32_t *slots;        /* owned */
-    struct spot *spots;     /* owned: of each packet */
+    struct hcq_spot *spots; /* owned: of each packet; slot: the last before its
+                             * end, of an AQL launch its own */
 };
 
 static struct amd_stream *
@@ -97,7 +90,7 @@ encode_stream(struct hcq_stream *base)
     amd_push_begin(&push);
     while (pos < cs->n_dw) {
         const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
-        struct spot *spot = &stream->spots[n++];
+        struct hcq_spot *spot = &stream->spots[n++];
 
         amd_push_split(&push, packet);
         spot->packet_dw = pos;
@@ -109,23 +102,6 @@ encode_stream(struct hcq_stream *base)
     }
     amd_push_end(&push);
     stream->n_slots = (uint32_t)push.slot;
-}
-
-/* The packet that holds a word of the stream. */
-static const struct spot *
-find_spot(const struct amd_stream *stream, uint32_t dw)
-{
-    uint32_t first = 0, last = stream->n_packets - 1;
-
-    while (first < last) {
-        uint32_t mid = first + (last - first + 1) / 2;
-
-        if (stream->spots[mid].packet_dw <= dw)
-            first = mid;
-        else
-            last = mid - 1;
-    }
-    return &stream->spots[first];
 }
 
 /* ---- binding -------------------------------------------------------------------- */
@@ -204,31 +180,13 @@ amd_stream_unbind(struct hcq_stream *base)
 
 /* ---- patches -------------------------------------------------------------------- */
 
-/* Several axes of a group may be patched, one after the other: what they make
- * together is judged when the stream is submitted. */
-static bool
-judge_group(struct hcq_stream *base, const struct spot *spot)
-{
-    struct amd_stream *stream = stream_of(base);
-    struct hcq_exec *exec = (void *)(base->cs.words + spot->packet_dw);
-    uint64_t n = (uint64_t)exec->local[0] * exec->local[1] * exec->local[2];
-    bool was = exec->head.flags & HCQ_HEAD_TOO_LARGE;
-    bool is = n > base->queue->dev->info.max_local_total;
-
-    if (is != was) {
-        exec->head.flags ^= HCQ_HEAD_TOO_LARGE;
-        stream->n_too_large += is ? 1 : UINT32_MAX;
-    }
-    return !is;
-}
-
 void
 amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 {
     struct amd_stream *stream = stream_of(base);
-    const struct spot *spot = find_spot(stream, place->dw);
-    const struct hcq_packet *packet =
-        hcq_packet_at(base->cs.words, spot->packet_dw);
+    const struct hcq_spot *spot =
+        hcq_spot_find(stream->spots, stream->n_packets, place->dw);
+    struct hcq_packet *packet = (void *)(base->cs.words + spot->packet_dw);
     struct amd_push push = start_push(base);
     uint32_t word = place->dw - spot->packet_dw, arg;
 
@@ -238,7 +196,8 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
         memcpy(push.data + arg * 8, &hcq_exec_of(packet)->args[arg], 8);
         return;
     }
-    if (packet->head.op == HCQ_OP_EXEC && !judge_group(base, spot))
+    if (packet->head.op == HCQ_OP_EXEC &&
+        !hcq_exec_judge((void *)packet, &stream->n_too_large))
         return;
     push.at += spot->word_dw;
     push.piece = push.at;
@@ -247,26 +206,6 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 }
 
 /* ---- submission ------------------------------------------------------------------ */
-
-static bell_status
-refuse_group(const struct hcq_stream *base)
-{
-    const struct hcq_packet *packet = NULL;
-    const struct hcq_exec *exec;
-    uint32_t pos = 0;
-
-    do {
-        packet = hcq_packet_at(base->cs.words, pos);
-        pos += packet->head.n_dw;
-    } while (!(packet->head.flags & HCQ_HEAD_TOO_LARGE));
-    exec = hcq_exec_of(packet);
-    return bell_fail(BELL_E_INVALID,
-                     "stream '%s': '%s' was patched to %ux%ux%u work-items in "
-                     "a group; it takes %u",
-                     base->name, exec->prog->pub.name, exec->local[0],
-                     exec->local[1], exec->local[2],
-                     base->queue->dev->info.max_local_total);
-}
 
 /* Launches hold where scratch is; it has moved. */
 static bell_status
@@ -289,7 +228,7 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
     uint32_t n_slots = stream->n_slots, i, *start;
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
-        return refuse_group(base);
+        return hcq_exec_refuse(base);
     if (__builtin_expect(stream->scratch_epoch != engine->dev->scratch.epoch,
                          0))
         BELL_TRY(renew(base));

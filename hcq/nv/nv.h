@@ -107,6 +107,10 @@ void nv_channel_entry(struct nv_channel *channel, uint64_t va, uint32_t n_dw);
 /* Fence, GPPut, fence, doorbell. */
 void nv_channel_ring(struct nv_channel *channel);
 
+/* A signal: its value, and from here on a semaphore record, whose timestamp is
+ * the signal's; 8 bytes in front of the time are written along with it. */
+#define NV_SIGNAL_RECORD_BYTES 16u
+
 /* ---- programs (nv_program.c, nv_cubin.c) --------------------------------- */
 
 #define NV_MAX_BANKS 8
@@ -123,7 +127,6 @@ struct nv_program {
     uint32_t n_regs, n_barriers;
     uint32_t stack_bytes;  /* per thread, with the reserve; 0: none */
     uint32_t shared_bytes; /* static, with the reserve */
-    uint32_t max_threads;  /* of a block */
 };
 
 /* ---- the device (nv_device.c) ------------------------------------------------ */
@@ -194,8 +197,6 @@ nv_queue_of(struct hcq_queue *queue)
 {
     return HCQ_CONTAINER(queue, struct nv_queue, base);
 }
-
-extern const struct hcq_cs_ops nv_cs_ops;
 
 /* hcq_device_ops of the command half. */
 bell_status nv_program_create(struct hcq_device *dev,

@@ -12,10 +12,6 @@
 
 /* Addresses that we give out: below 2^40, the reach of ring entries and of
  * launch descriptors, and above what the driver takes for itself. */
-/* A signal: its value, and from here on a semaphore record, whose timestamp is
- * the signal's. */
-#define NV_SIGNAL_RECORD_BYTES 16u
-
 #define NV_VA_FIRST 0x1000000000ull
 #define NV_VA_END   0x10000000000ull
 

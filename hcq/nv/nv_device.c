@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "hcq/hcq_packet.h"
 #include "hcq/nv/nv_control.h"
 #include "hcq/nv/regs/nv_mem.h"
 #include "ioctl/kio_interface.h"
@@ -390,7 +391,7 @@ nv_enumerate(unsigned idx, struct hcq_device_desc *out)
 }
 
 static const struct hcq_device_ops nv_ops = {
-    .cs = &nv_cs_ops,
+    .cs = &hcq_packet_cs_ops,
     .close = close_device,
     .stop = nv_fault_stop,
     .resume = nv_fault_resume,

@@ -154,11 +154,12 @@ put_release(struct nv_push *push, uint64_t va, uint64_t value, bool is_64)
     push->busy = false;
 }
 
+/* Of a signal: its record is 16 bytes, the time behind what is stored. */
 static void
-put_timestamp(struct nv_push *push, uint64_t va)
+put_timestamp(struct nv_push *push, uint64_t signal_va)
 {
     put_sem(push, (struct nv_host_sem){
-                      .offset = va,
+                      .offset = signal_va + NV_SIGNAL_RECORD_BYTES,
                       .operation = NV_HOST_SEM_OP_RELEASE,
                       .release_wfi = true,
                       .payload_size = NV_HOST_SEM_PAYLOAD_64BIT,
@@ -289,10 +290,9 @@ put_barrier(struct nv_push *push)
 }
 
 static void
-put_exec(struct nv_push *push, const struct nv_exec *exec)
+put_exec(struct nv_push *push, const struct hcq_exec *exec)
 {
-    const struct nv_program *prog = exec->prog;
-    uint32_t n_bytes = exec->head.n_units * NV_UNIT_BYTES;
+    const struct nv_program *prog = nv_program_of(exec);
 
     put_idle(push, false);
     put_compute(push, NV_COMPUTE_PCAS_A,
@@ -306,10 +306,9 @@ put_exec(struct nv_push *push, const struct nv_exec *exec)
                                             .pcas_action = prog->launch->action,
                                         }));
     nv_launch_write(prog, exec->grid, exec->local, exec->args,
-                    (exec->head.n_dw - NV_EXEC_DW) / 2u, push->data_va,
-                    push->data);
-    push->data += n_bytes;
-    push->data_va += n_bytes;
+                    hcq_exec_args(exec), push->data_va, push->data);
+    push->data += prog->data_bytes;
+    push->data_va += prog->data_bytes;
     push->busy = true;
 }
 
@@ -517,13 +516,13 @@ is_far(const struct nv_engine *engine, uint64_t va)
 
 /* Methods that a transfer takes at most, without waits around it. */
 static uint32_t
-transfer_dw(const struct nv_packet *packet, bool is_fixed)
+transfer_dw(const struct hcq_packet *packet, bool is_fixed)
 {
     uint64_t size_bytes = packet->word[2];
     uint32_t n_lines = count_lines(size_bytes);
     bool has_rest = size_bytes > (uint64_t)n_lines * LINE_BYTES;
 
-    if (packet->head.op == NV_OP_COPY)
+    if (packet->head.op == HCQ_OP_COPY)
         return is_fixed ? COPY_DW
                         : (n_lines ? COPY_LINES_DW : 0) +
                               (has_rest ? COPY_REST_DW : 0);
@@ -535,135 +534,132 @@ transfer_dw(const struct nv_packet *packet, bool is_fixed)
 }
 
 static uint32_t
-write_dw(const struct nv_engine *engine, const struct nv_packet *packet,
+write_dw(const struct nv_engine *engine, const struct hcq_packet *packet,
          bool is_fixed)
 {
     if (!is_fixed && !is_far(engine, packet->word[0]))
         return SEM_DW;
     return (engine->is_copy ? 0 : AROUND_DW) +
-           (packet->head.op == NV_OP_WRITE32 ? FILL_REST_DW : FAR64_DW);
+           (packet->head.op == HCQ_OP_WRITE32 ? FILL_REST_DW : FAR64_DW);
 }
 
 static uint32_t
-packet_dw(const struct nv_engine *engine, const struct nv_packet *packet)
+packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
 {
-    bool is_fixed = packet->head.flags & NV_HEAD_FIXED;
+    bool is_fixed = packet->head.flags & HCQ_HEAD_FIXED;
     uint32_t around = engine->is_copy ? 0 : AROUND_DW;
 
-    switch ((enum nv_op)packet->head.op) {
-    case NV_OP_BARRIER:
+    switch ((enum hcq_op)packet->head.op) {
+    case HCQ_OP_BARRIER:
         return 11;
-    case NV_OP_EXEC:
+    case HCQ_OP_EXEC:
         return 6;
-    case NV_OP_COPY:
-    case NV_OP_FILL:
+    case HCQ_OP_COPY:
+    case HCQ_OP_FILL:
         return transfer_dw(packet, is_fixed) + around;
-    case NV_OP_WRITE32:
-    case NV_OP_WRITE64:
+    case HCQ_OP_WRITE32:
+    case HCQ_OP_WRITE64:
         return write_dw(engine, packet, is_fixed);
-    case NV_OP_POLL:
+    case HCQ_OP_POLL:
         return is_fixed ? 32 * SEM_DW
                         : poll_dw((uint32_t)packet->word[1],
                                   (uint32_t)packet->word[2]);
-    case NV_OP_WAIT:
-    case NV_OP_SIGNAL:
-    case NV_OP_TIMESTAMP:
-    case NV_OP_COUNT:
+    case HCQ_OP_WAIT:
+    case HCQ_OP_SIGNAL:
+    case HCQ_OP_TIMESTAMP:
+    case HCQ_OP_COUNT:
     default:
         return SEM_DW;
     }
 }
 
 void
-nv_packet_measure(const struct nv_engine *engine, struct nv_packet *packet)
+nv_packet_measure(const struct nv_engine *engine, struct hcq_packet *packet)
 {
-    struct nv_head *head = &packet->head;
     uint32_t n_dw = packet_dw(engine, packet);
 
-    head->n_units = 0;
-    if (head->op == NV_OP_EXEC)
-        head->n_units =
-            (uint16_t)(nv_exec_of(packet)->prog->data_bytes / NV_UNIT_BYTES);
-    /* The queue's history holds the packet at the place of its words. */
-    else if (n_dw < head->n_dw)
-        n_dw = head->n_dw;
-    head->method_dw = (uint16_t)n_dw;
+    /* The queue's history holds the packet at the place of its words: of an
+     * exec, with those of its data. */
+    if (packet->head.op != HCQ_OP_EXEC && n_dw < packet->head.n_dw)
+        n_dw = packet->head.n_dw;
+    packet->head.word_dw = n_dw;
 }
 
 static void
-put_transfer(struct nv_push *push, const struct nv_packet *packet)
+put_transfer(struct nv_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
 
-    if (packet->head.op == NV_OP_COPY)
+    if (packet->head.op == HCQ_OP_COPY)
         put_copy(push, word[0], word[1], word[2]);
-    else if (packet->head.op == NV_OP_FILL)
+    else if (packet->head.op == HCQ_OP_FILL)
         put_fill(push, word[0], (uint32_t)word[1], word[2]);
     else
-        put_far_write(push, word[0], word[1], packet->head.op == NV_OP_WRITE64);
+        put_far_write(push, word[0], word[1],
+                      packet->head.op == HCQ_OP_WRITE64);
 }
 
 /* Work of the copy engine: on a compute queue between kernels. */
 static void
-put_copy_work(struct nv_push *push, const struct nv_packet *packet)
+put_copy_work(struct nv_push *push, const struct hcq_packet *packet)
 {
-    put_idle(push, packet->head.flags & NV_HEAD_FIXED);
+    put_idle(push, packet->head.flags & HCQ_HEAD_FIXED);
     put_transfer(push, packet);
     if (!push->engine->is_copy)
         put_host_wfi(push);
 }
 
 static void
-put_write(struct nv_push *push, const struct nv_packet *packet)
+put_write(struct nv_push *push, const struct hcq_packet *packet)
 {
     if (is_far(push->engine, packet->word[0]))
         put_copy_work(push, packet);
     else
         put_release(push, packet->word[0], packet->word[1],
-                    packet->head.op == NV_OP_WRITE64);
+                    packet->head.op == HCQ_OP_WRITE64);
 }
 
 void
-nv_push_packet(struct nv_push *push, const struct nv_packet *packet)
+nv_push_packet(struct nv_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
     uint32_t *start = push->at;
 
-    switch ((enum nv_op)packet->head.op) {
-    case NV_OP_WAIT:
+    switch ((enum hcq_op)packet->head.op) {
+    case HCQ_OP_WAIT:
         put_wait(push, word[0], word[1]);
         break;
-    case NV_OP_SIGNAL:
+    case HCQ_OP_SIGNAL:
         put_release(push, word[0], word[1], true);
         break;
-    case NV_OP_TIMESTAMP:
+    case HCQ_OP_TIMESTAMP:
         put_timestamp(push, word[0]);
         break;
-    case NV_OP_BARRIER:
+    case HCQ_OP_BARRIER:
         put_barrier(push);
         break;
-    case NV_OP_EXEC:
-        put_exec(push, nv_exec_of(packet));
+    case HCQ_OP_EXEC:
+        put_exec(push, hcq_exec_of(packet));
         break;
-    case NV_OP_COPY:
-    case NV_OP_FILL:
-        if (word[2] || packet->head.flags & NV_HEAD_FIXED)
+    case HCQ_OP_COPY:
+    case HCQ_OP_FILL:
+        if (word[2] || packet->head.flags & HCQ_HEAD_FIXED)
             put_copy_work(push, packet);
         break;
-    case NV_OP_WRITE32:
-    case NV_OP_WRITE64:
+    case HCQ_OP_WRITE32:
+    case HCQ_OP_WRITE64:
         put_write(push, packet);
         break;
-    case NV_OP_POLL:
+    case HCQ_OP_POLL:
         put_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
         break;
-    case NV_OP_COUNT:
+    case HCQ_OP_COUNT:
     default:
         break;
     }
-    if (packet->head.flags & NV_HEAD_FIXED)
+    if (packet->head.flags & HCQ_HEAD_FIXED)
         put_nothing(push,
-                    (uint32_t)(packet->head.method_dw - (push->at - start)));
+                    (uint32_t)(packet->head.word_dw - (push->at - start)));
 }
 
 /* ---- a channel's own ---------------------------------------------------------------------- */

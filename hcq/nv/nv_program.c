@@ -108,7 +108,7 @@ set_threads(struct nv_program *prog, const struct nv_cubin *cubin)
                          cubin->n_regs, limit);
     prog->n_regs = cubin->n_regs;
     prog->n_barriers = cubin->n_barriers;
-    prog->max_threads = limit;
+    prog->base.max_local_total = limit;
     return BELL_OK;
 }
 
@@ -207,7 +207,7 @@ blocks_per_sm(const struct nv_program *prog, const struct nv_chip *chip)
 {
     const uint32_t *local = prog->base.pub.local;
     uint32_t threads =
-        local[0] ? local[0] * local[1] * local[2] : prog->max_threads;
+        local[0] ? local[0] * local[1] * local[2] : prog->base.max_local_total;
     uint32_t warps = (threads + WARP_THREADS - 1) / WARP_THREADS;
     uint32_t fit = warps_by_regs(prog->n_regs);
     uint32_t n =

@@ -23,12 +23,12 @@ measure_stream(const struct hcq_cs *cs)
     uint32_t pos = 0;
 
     while (pos < cs->n_dw) {
-        const struct nv_head *head = &nv_packet_at(cs->words, pos)->head;
+        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
 
         t.n_packets++;
-        t.n_dw += head->method_dw;
-        t.n_units += head->n_units;
-        pos += head->n_dw;
+        t.n_dw += packet->head.word_dw;
+        t.n_units += nv_packet_units(packet);
+        pos += packet->head.n_dw;
     }
     return t;
 }
@@ -53,20 +53,20 @@ end_segment(struct nv_stream *stream, uint32_t *from_dw, uint32_t at_dw,
 
 static void
 encode_stream(struct nv_stream *stream, struct nv_push *push,
-              struct nv_spot *spots)
+              struct hcq_spot *spots)
 {
-    const struct hcq_cs *cs = &stream->base->cs;
+    const struct hcq_cs *cs = &stream->node.stream->cs;
     const uint32_t *start = push->at;
     uint64_t data_va = push->data_va;
     uint32_t pos = 0, from_dw = 0, at_dw = 0, n = 0;
 
     while (pos < cs->n_dw) {
-        const struct nv_packet *packet = nv_packet_at(cs->words, pos);
+        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
 
-        end_segment(stream, &from_dw, at_dw, at_dw + packet->head.method_dw);
-        spots[n++] = (struct nv_spot){
+        end_segment(stream, &from_dw, at_dw, at_dw + packet->head.word_dw);
+        spots[n++] = (struct hcq_spot){
             .packet_dw = pos,
-            .method_dw = at_dw,
+            .word_dw = at_dw,
             .data_unit = (uint32_t)((push->data_va - data_va) / NV_UNIT_BYTES),
         };
         nv_push_packet(push, packet);
@@ -77,27 +77,11 @@ encode_stream(struct nv_stream *stream, struct nv_push *push,
         stream->segment_dw[stream->n_segments++] = at_dw;
 }
 
-/* The packet that holds a word of the stream. */
-static const struct nv_spot *
-find_spot(const struct nv_spot *spots, uint32_t n, uint32_t dw)
-{
-    uint32_t first = 0, last = n - 1;
-
-    while (first < last) {
-        uint32_t mid = first + (last - first + 1) / 2;
-
-        if (spots[mid].packet_dw <= dw)
-            first = mid;
-        else
-            last = mid - 1;
-    }
-    return &spots[first];
-}
-
 static bell_status
-lay_out(struct nv_stream *stream, const struct totals *t, struct nv_spot *spots)
+lay_out(struct nv_stream *stream, const struct totals *t,
+        struct hcq_spot *spots)
 {
-    struct hcq_stream *base = stream->base;
+    struct hcq_stream *base = stream->node.stream;
     struct nv_queue *queue = nv_queue_of(base->queue);
     uint64_t data_at = align_up(t->n_dw * 4, NV_UNIT_BYTES), bytes;
     struct nv_push push;
@@ -123,7 +107,7 @@ lay_out(struct nv_stream *stream, const struct totals *t, struct nv_spot *spots)
     encode_stream(stream, &push, spots);
     for (i = 0; i < base->n_places; i++)
         stream->targets[i] =
-            *find_spot(spots, t->n_packets, base->places[i].dw);
+            *hcq_spot_find(spots, t->n_packets, base->places[i].dw);
     return BELL_OK;
 }
 
@@ -134,7 +118,7 @@ free_stream(struct nv_stream *stream)
 {
     if (!stream)
         return;
-    nv_mem_free(nv_device_of(stream->base->queue->dev), &stream->mem);
+    nv_mem_free(nv_device_of(stream->node.stream->queue->dev), &stream->mem);
     host_free(stream->segment_dw);
     host_free(stream->targets);
     host_free(stream);
@@ -149,8 +133,7 @@ alloc_stream(struct hcq_stream *base, const struct totals *t)
 
     if (!stream)
         return NULL;
-    stream->base = base;
-    stream->n_packets = t->n_packets;
+    stream->node.stream = base;
     stream->segment_dw = host_calloc(n_segments, sizeof(uint32_t));
     stream->targets = host_calloc(base->n_places + 1, sizeof(*stream->targets));
     if (!stream->segment_dw || !stream->targets) {
@@ -165,7 +148,7 @@ nv_stream_bind(struct hcq_stream *base)
 {
     struct nv_queue_priv *priv = nv_priv_of(nv_queue_of(base->queue));
     struct totals t = measure_stream(&base->cs);
-    struct nv_spot *spots = host_calloc(t.n_packets + 1u, sizeof(*spots));
+    struct hcq_spot *spots = host_calloc(t.n_packets + 1u, sizeof(*spots));
     struct nv_stream *stream = alloc_stream(base, &t);
     bell_status status;
 
@@ -182,7 +165,7 @@ nv_stream_bind(struct hcq_stream *base)
     }
     base->priv = stream;
     pthread_mutex_lock(&base->queue->dev->lock);
-    hcq_link_add(&priv->streams, &stream->link);
+    hcq_link_add(&priv->history.streams, &stream->node.link);
     pthread_mutex_unlock(&base->queue->dev->lock);
     return BELL_OK;
 }
@@ -193,7 +176,7 @@ nv_stream_unbind(struct hcq_stream *base)
     struct nv_stream *stream = stream_of(base);
 
     pthread_mutex_lock(&base->queue->dev->lock);
-    hcq_link_remove(&stream->link);
+    hcq_link_remove(&stream->node.link);
     pthread_mutex_unlock(&base->queue->dev->lock);
     free_stream(stream);
     base->priv = NULL;
@@ -201,80 +184,43 @@ nv_stream_unbind(struct hcq_stream *base)
 
 /* ---- patches -------------------------------------------------------------------- */
 
-/* Several axes of a block may be patched, one after the other: what they make
- * together is judged when the stream is submitted. */
-static bool
-judge_block(struct nv_stream *stream, struct nv_exec *exec)
-{
-    uint64_t threads =
-        (uint64_t)exec->local[0] * exec->local[1] * exec->local[2];
-    bool was = exec->head.flags & NV_HEAD_TOO_LARGE;
-    bool is = threads > exec->prog->max_threads;
-
-    if (is != was) {
-        exec->head.flags ^= NV_HEAD_TOO_LARGE;
-        stream->n_too_large += is ? 1 : UINT32_MAX;
-    }
-    return !is;
-}
-
 /* A launch: one argument, or all of it when its shape changes. */
 static void
-repack_exec(struct nv_stream *stream, const struct nv_spot *spot,
-            struct nv_exec *exec, uint32_t dw)
+repack_exec(struct nv_stream *stream, const struct hcq_spot *spot,
+            struct hcq_exec *exec, uint32_t dw)
 {
-    const struct nv_program *prog = exec->prog;
+    const struct nv_program *prog = nv_program_of(exec);
     uint64_t offset =
         stream->data_at + (uint64_t)spot->data_unit * NV_UNIT_BYTES;
     uint8_t *data = (uint8_t *)stream->mem.cpu + offset;
-    uint32_t arg = (dw - spot->packet_dw - NV_EXEC_DW) / 2;
+    uint32_t arg = (dw - spot->packet_dw - HCQ_EXEC_DW) / 2;
 
-    if (dw - spot->packet_dw >= NV_EXEC_DW)
+    if (dw - spot->packet_dw >= HCQ_EXEC_DW)
         memcpy(data + nv_launch_bank0(prog) + prog->param_offset + arg * 8,
                &exec->args[arg], 8);
-    else if (judge_block(stream, exec))
+    else if (hcq_exec_judge(exec, &stream->n_too_large))
         nv_launch_write(prog, exec->grid, exec->local, exec->args,
-                        (exec->head.n_dw - NV_EXEC_DW) / 2u,
-                        stream->mem.va + offset, data);
+                        hcq_exec_args(exec), stream->mem.va + offset, data);
 }
 
 void
 nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 {
     struct nv_stream *stream = stream_of(base);
-    const struct nv_spot *spot = &stream->targets[place - base->places];
-    struct nv_packet *packet = (void *)(base->cs.words + spot->packet_dw);
+    const struct hcq_spot *spot = &stream->targets[place - base->places];
+    struct hcq_packet *packet = (void *)(base->cs.words + spot->packet_dw);
     struct nv_push push = {
         .engine = &nv_priv_of(nv_queue_of(base->queue))->engine,
-        .at = (uint32_t *)stream->mem.cpu + spot->method_dw,
+        .at = (uint32_t *)stream->mem.cpu + spot->word_dw,
     };
 
-    if (packet->head.op == NV_OP_EXEC)
+    if (packet->head.op == HCQ_OP_EXEC)
         repack_exec(stream, spot, (void *)packet, place->dw);
     else
         nv_push_packet(&push, packet);
 }
 
 /* ---- submission ------------------------------------------------------------------ */
-
-static bell_status
-refuse_block(const struct hcq_stream *base)
-{
-    const struct nv_packet *packet = NULL;
-    const struct nv_exec *exec;
-    uint32_t pos = 0;
-
-    do {
-        packet = nv_packet_at(base->cs.words, pos);
-        pos += packet->head.n_dw;
-    } while (!(packet->head.flags & NV_HEAD_TOO_LARGE));
-    exec = nv_exec_of(packet);
-    return bell_fail(BELL_E_INVALID,
-                     "stream '%s': '%s' was patched to %ux%ux%u threads in a "
-                     "block; it takes %u",
-                     base->name, exec->prog->base.pub.name, exec->local[0],
-                     exec->local[1], exec->local[2], exec->prog->max_threads);
-}
 
 bell_status
 nv_stream_submit(struct hcq_stream *base, uint64_t value)
@@ -286,7 +232,7 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
     struct nv_push push;
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
-        return refuse_block(base);
+        return hcq_exec_refuse(base);
     BELL_TRY(nv_queue_room(queue, prologue_dw + NV_FINISH_DW, 0,
                            stream->n_segments + (prologue_dw ? 2 : 1), &push));
     start = push.at;
@@ -302,6 +248,6 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
     finish = push.at;
     nv_push_finish(&push, queue->base.timeline->va, value);
     nv_queue_entry(queue, finish, &push);
-    nv_queue_commit(queue, value, start, NULL, 0, stream);
+    nv_queue_commit(queue, value, start, base);
     return BELL_OK;
 }

@@ -260,10 +260,10 @@ expect_words(const struct nv_push *push, const uint32_t *want, size_t n)
 
 /* One command; its measure is what it takes, or `slack` words more. */
 static void
-put(struct nv_push *push, enum nv_op op, unsigned flags, uint64_t a, uint64_t b,
-    uint64_t c, unsigned slack)
+put(struct nv_push *push, enum hcq_op op, unsigned flags, uint64_t a,
+    uint64_t b, uint64_t c, unsigned slack)
 {
-    struct nv_packet packet = {
+    struct hcq_packet packet = {
         .head = {.op = (uint8_t)op, .flags = (uint8_t)flags},
         .word = {a, b, c},
     };
@@ -271,7 +271,7 @@ put(struct nv_push *push, enum nv_op op, unsigned flags, uint64_t a, uint64_t b,
 
     nv_packet_measure(push->engine, &packet);
     nv_push_packet(push, &packet);
-    assert_int_equal(push->at - from, packet.head.method_dw - slack);
+    assert_int_equal(push->at - from, packet.head.word_dw - slack);
 }
 
 static void
@@ -280,16 +280,16 @@ test_semaphores(void **state)
     struct nv_push push = start(&hopper, false);
 
     (void)state;
-    put(&push, NV_OP_TIMESTAMP, 0, 0x1000200010, 0, 0, 0);
+    put(&push, HCQ_OP_TIMESTAMP, 0, 0x1000200000, 0, 0, 0);
     EXPECT(&push, 0x20050017, 0x00200010, 0x10, 0, 0, 0x03100001);
     push = start(&hopper, false);
-    put(&push, NV_OP_WAIT, 0, 0x1000200010, 5, 0, 0);
+    put(&push, HCQ_OP_WAIT, 0, 0x1000200010, 5, 0, 0);
     EXPECT(&push, 0x20050017, 0x00200010, 0x10, 5, 0, 0x01001003);
     push = start(&hopper, false);
-    put(&push, NV_OP_SIGNAL, 0, 0x1000200010, 0x700000005, 0, 0);
+    put(&push, HCQ_OP_SIGNAL, 0, 0x1000200010, 0x700000005, 0, 0);
     EXPECT(&push, 0x20050017, 0x00200010, 0x10, 5, 7, 0x01100001);
     push = start(&hopper, false);
-    put(&push, NV_OP_WRITE32, 0, 0x1000200014, 9, 0, 0);
+    put(&push, HCQ_OP_WRITE32, 0, 0x1000200014, 9, 0, 0);
     EXPECT(&push, 0x20050017, 0x00200014, 0x10, 9, 0, 0x00100001);
     push = start(&hopper, false);
     nv_push_finish(&push, 0x1000200010, 6);
@@ -303,20 +303,20 @@ test_polls(void **state)
     unsigned i;
 
     (void)state;
-    put(&push, NV_OP_POLL, 0, 0x1000200014, 0xffffffff, 0xabcd0123, 0);
+    put(&push, HCQ_OP_POLL, 0, 0x1000200014, 0xffffffff, 0xabcd0123, 0);
     EXPECT(&push, 0x20050017, 0x00200014, 0x10, 0xabcd0123, 0, 0x00001000);
     /* Bit 4 set, bit 0 clear: NOR is met where both are 0. */
     push = start(&hopper, true);
-    put(&push, NV_OP_POLL, 0, 0x1000200014, 0x11, 0x10, 0);
+    put(&push, HCQ_OP_POLL, 0, 0x1000200014, 0x11, 0x10, 0);
     EXPECT(&push, 0x20050017, 0x00200014, 0x10, 0xfffffffe, 0, 0x00001005,
            0x20050017, 0x00200014, 0x10, 0x10, 0, 0x00001004);
     /* Never. */
     push = start(&hopper, true);
-    put(&push, NV_OP_POLL, 0, 0x1000200014, 1, 2, 0);
+    put(&push, HCQ_OP_POLL, 0, 0x1000200014, 1, 2, 0);
     EXPECT(&push, 0x20050017, 0x00200014, 0x10, 0, 0, 0x00001004);
     /* Always at once; room for all bits where it may be patched. */
     push = start(&hopper, true);
-    put(&push, NV_OP_POLL, NV_HEAD_FIXED, 0x1000200014, 0, 0, 0);
+    put(&push, HCQ_OP_POLL, HCQ_HEAD_FIXED, 0x1000200014, 0, 0, 0);
     assert_int_equal(push.at - words, 192);
     assert_int_equal(words[0], 0x60bf0002);
     for (i = 1; i < 192; i++)
@@ -329,24 +329,24 @@ test_copies(void **state)
     struct nv_push push = start(&hopper, true);
 
     (void)state;
-    put(&push, NV_OP_COPY, 0, 0x3000000000, 0x2000000000, 0x1000, 0);
+    put(&push, HCQ_OP_COPY, 0, 0x3000000000, 0x2000000000, 0x1000, 0);
     EXPECT(&push, 0x20048100, 0x20, 0, 0x30, 0, 0x20018106, 0x1000, 0x200180c0,
            0x186);
     /* Between kernels: their end before it, its own end after it. */
     push = start(&hopper, false);
     push.busy = true;
-    put(&push, NV_OP_COPY, 0, 0x3000000000, 0x2000000000, 0x1000, 0);
+    put(&push, HCQ_OP_COPY, 0, 0x3000000000, 0x2000000000, 0x1000, 0);
     EXPECT(&push, 0x20012044, 0, 0x20048100, 0x20, 0, 0x30, 0, 0x20018106,
            0x1000, 0x200180c0, 0x186, 0x2001001e, 1);
     assert_false(push.busy);
     /* Over 2 GiB: lines of 1 GiB, and a rest. */
     push = start(&hopper, true);
-    put(&push, NV_OP_COPY, 0, 0x3000000000, 0x2000000000, 0xc0000005, 0);
+    put(&push, HCQ_OP_COPY, 0, 0x3000000000, 0x2000000000, 0xc0000005, 0);
     EXPECT(&push, 0x20088100, 0x20, 0, 0x30, 0, 0x40000000, 0x40000000,
            0x40000000, 3, 0x200180c0, 0x386, 0x20048100, 0x20, 0xc0000000, 0x30,
            0xc0000000, 0x20018106, 5, 0x200180c0, 0x186);
     push = start(&hopper, true);
-    put(&push, NV_OP_COPY, NV_HEAD_FIXED, 0x3000000000, 0x2000000000, 0, 0);
+    put(&push, HCQ_OP_COPY, HCQ_HEAD_FIXED, 0x3000000000, 0x2000000000, 0, 0);
     assert_int_equal(push.at - words, 20);
     assert_int_equal(words[0], 0x60130002);
 }
@@ -357,23 +357,23 @@ test_fills(void **state)
     struct nv_push push = start(&hopper, true);
 
     (void)state;
-    put(&push, NV_OP_FILL, 0, 0x3000000000, 0xdeadbeef, 0x4000, 0);
+    put(&push, HCQ_OP_FILL, 0, 0x3000000000, 0xdeadbeef, 0x4000, 0);
     EXPECT(&push, 0x200281c1, 0xdeadbeef, 0x00030005, 0x20028102, 0x30, 0,
            0x20018106, 0x1000, 0x200180c0, 0x586);
     push = start(&hopper, true);
-    put(&push, NV_OP_FILL, 0, 0x3000000000, 0xdeadbeef, 7, 0);
+    put(&push, HCQ_OP_FILL, 0, 0x3000000000, 0xdeadbeef, 7, 0);
     EXPECT(&push, 0x200281c1, 0xdeadbeef, 0x00030005, 0x20028102, 0x30, 0,
            0x20018106, 1, 0x200180c0, 0x586, 0x200281c1, 0xbeef, 0x00010005,
            0x20028102, 0x30, 4, 0x20018106, 1, 0x200180c0, 0x586, 0x200281c1,
            0xad, 0x00000005, 0x20028102, 0x30, 6, 0x20018106, 1, 0x200180c0,
            0x586);
     push = start(&hopper, true);
-    put(&push, NV_OP_FILL, 0, 0x3000000000, 1, 0x80000000, 0);
+    put(&push, HCQ_OP_FILL, 0, 0x3000000000, 1, 0x80000000, 0);
     EXPECT(&push, 0x200281c1, 1, 0x00030005, 0x20068102, 0x30, 0, 0x40000000,
            0x40000000, 0x10000000, 2, 0x200180c0, 0x786);
     /* A store beyond the host engine's 40 bits. */
     push = start(&ampere, true);
-    put(&push, NV_OP_WRITE64, 0, 0x123456789000, 0x200000001, 0, 0);
+    put(&push, HCQ_OP_WRITE64, 0, 0x123456789000, 0x200000001, 0, 0);
     EXPECT(&push, 0x200381c0, 1, 2, 0x01030054, 0x20028102, 0x1234, 0x56789000,
            0x20018106, 1, 0x200180c0, 0x586);
 }
@@ -384,9 +384,9 @@ test_kernels(void **state)
     struct nv_push push;
     struct nv_program prog;
     static uint64_t data[512];
-    static uint64_t words64[NV_PACKET_DW / 2];
-    struct nv_exec *exec = (void *)words64;
-    struct nv_packet *packet = (void *)words64;
+    static uint64_t words64[HCQ_CS_PACKET_DW / 2];
+    struct hcq_exec *exec = (void *)words64;
+    struct hcq_packet *packet = (void *)words64;
 
     (void)state;
     push = start(&hopper, false);
@@ -394,15 +394,15 @@ test_kernels(void **state)
     prog.data_bytes = nv_launch_bytes(&prog);
     push.data = (uint8_t *)data;
     push.data_va = 0xab00000100;
-    *exec = (struct nv_exec){
-        .head = {.op = NV_OP_EXEC, .n_dw = NV_EXEC_DW + 2},
-        .prog = &prog,
+    *exec = (struct hcq_exec){
+        .head = {.op = HCQ_OP_EXEC, .n_dw = HCQ_EXEC_DW + 2},
+        .prog = &prog.base,
         .grid = {1, 1, 1},
         .local = {1, 1, 1},
     };
     exec->args[0] = 3;
     nv_packet_measure(&engine, packet);
-    assert_int_equal(packet->head.n_units, 5);
+    assert_int_equal(nv_packet_units(packet), 5);
     nv_push_packet(&push, packet);
     EXPECT(&push, 0x200120ad, 0xab000001, 0x200120b0, 0xa);
     assert_true(push.busy);
@@ -411,7 +411,7 @@ test_kernels(void **state)
     EXPECT(&push, 0x200120ad, 0xab000001, 0x200120b0, 0xa, 0x20012044, 0,
            0x200120ad, 0xab000006, 0x200120b0, 0xa);
     assert_int_equal(push.data_va, 0xab00000b00);
-    put(&push, NV_OP_BARRIER, 0, 0, 0, 0, 0);
+    put(&push, HCQ_OP_BARRIER, 0, 0, 0, 0, 0);
     assert_int_equal(words[10], 0x20012044);
     assert_int_equal(words[19], 0x200125a6);
     assert_int_equal(words[20], 0x00001011);

@@ -344,8 +344,8 @@ patched_too_large(void **state)
     expect_ok(hcq_stream_patch(stream, p[0], 512));
     expect_ok(hcq_stream_patch(stream, p[1], 3));
     expect_fails(hcq_stream_submit(stream, NULL), BELL_E_INVALID,
-                 "'shape' was patched to 512x3x1 threads in a block; it takes "
-                 "1024");
+                 "'shape' was patched to 512x3x1 work-items in a group; it "
+                 "takes 1024");
     expect_ok(hcq_stream_patch(stream, p[0], 7));
     expect_ok(hcq_stream_submit(stream, NULL));
     expect_ok(hcq_stream_wait(stream, LONG_NS));
@@ -489,7 +489,7 @@ reports_name_commands(void **state)
     expect_ok(hcq_stream_end(stream));
     expect_ok(hcq_stream_submit(stream, NULL));
     nv_queue_describe(queue, text, sizeof(text));
-    expect_text(text, "stream 'stuck' (commands: 1) poll 0x");
+    expect_text(text, "stream 'stuck': poll 0x");
     *(volatile uint32_t *)r.out->host = 5; /* bit 1 clear, bit 0 set */
     expect_ok(hcq_stream_wait(stream, LONG_NS));
     close_rig(&r);
@@ -568,8 +568,8 @@ refused(void **state)
     expect_ok(hcq_queue_begin(r.queue, &cs));
     hcq_cs_exec(cs, large, args, 2, one, local);
     expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
-                 "512x1x1 = 512 threads in a block; with 255 registers it "
-                 "takes 256");
+                 "512x1x1 work-items in a group; NV:0@sim:sm_80 takes 256 "
+                 "of this program");
     expect_ok(hcq_queue_begin(r.queue, &cs));
     hcq_cs_copy(cs, 1ull << 49, r.out->va, 4);
     expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
