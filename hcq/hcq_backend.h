@@ -279,6 +279,8 @@ BELL_MUST_CHECK bell_status hcq_device_init(struct hcq_device *dev);
 void hcq_device_fini(struct hcq_device *dev);
 /* Marks the device lost; the first fault wins. Wakes all waiters. */
 void hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault);
+/* The same for a kernel interface that cannot go on (kio_broken). */
+void hcq_device_set_cut_off(struct hcq_device *dev, const char *why);
 /* Wakes everyone who sleeps on a signal of the device. */
 void hcq_device_wake_all(struct hcq_device *dev);
 

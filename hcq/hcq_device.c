@@ -384,6 +384,15 @@ hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault)
     }
 }
 
+void
+hcq_device_set_cut_off(struct hcq_device *dev, const char *why)
+{
+    struct hcq_fault fault = {.kind = HCQ_FAULT_INTERFACE};
+
+    snprintf(fault.text, sizeof(fault.text), "%s", why);
+    hcq_device_set_lost(dev, &fault);
+}
+
 bell_status
 hcq_device_synchronize(struct hcq_device *dev, uint64_t timeout_ns)
 {

@@ -181,6 +181,16 @@ why(struct kio *kio, int error)
     return strerror(error);
 }
 
+const char *
+kio_broken(struct kio *kio)
+{
+    const char *text = NULL;
+
+    for (; kio && !text; kio = kio->below)
+        text = kio->ops->broken ? kio->ops->broken(kio) : NULL;
+    return text;
+}
+
 static bell_status
 status_of_errno(int error)
 {

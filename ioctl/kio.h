@@ -73,6 +73,9 @@ struct kio_ops {
     /* Why the last call failed, where errno does not say it; NULL where it
      * does. May be absent. */
     const char *(*explain)(struct kio *kio);
+    /* Why nothing that follows can succeed; NULL while it may. The text stays
+     * as it is. Any thread. May be absent. */
+    const char *(*broken)(struct kio *kio);
 };
 
 /* The head of every form. */
@@ -148,6 +151,12 @@ kio_doorbell(struct kio *kio, const struct kio_bell *bell)
     if (kio->ops->doorbell)
         kio->ops->doorbell(kio, bell);
 }
+
+/* Why nothing that follows can succeed, as of a replay that was told of other
+ * work than was recorded; NULL while it may. A doorbell has no result: who
+ * waits for what it started asks here. The text lives as long as the stack. Any
+ * thread. */
+const char *kio_broken(struct kio *kio);
 
 /* The vendor status inside an argument after the call; 0 if it has none. */
 uint32_t kio_vendor_status(enum kio_dev dev, uint32_t branch,

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,6 +37,7 @@ struct replay_kio {
     struct moved *maps; /* owned */
     size_t n_maps, cap_maps;
     char why[WHY_BYTES]; /* the first difference; "" while there is none */
+    atomic_bool differs; /* `why` stays as it is; read without the lock */
 };
 
 /* ---- differences ------------------------------------------------------ */
@@ -137,6 +139,7 @@ served(struct replay_kio *replay, int result)
         replay->next++;
         apply_updates(replay);
     } else {
+        atomic_store_explicit(&replay->differs, true, memory_order_release);
         result = -EPROTO;
     }
     pthread_mutex_unlock(&replay->lock);
@@ -446,12 +449,15 @@ replay_doorbell(struct kio *kio, const struct kio_bell *bell)
 
 /* ---- life ------------------------------------------------------------- */
 
+/* Why a call failed, and why all later ones will. */
 static const char *
-replay_explain(struct kio *kio)
+replay_broken(struct kio *kio)
 {
     struct replay_kio *replay = (struct replay_kio *)kio;
 
-    return replay->why[0] ? replay->why : NULL;
+    return atomic_load_explicit(&replay->differs, memory_order_acquire)
+               ? replay->why
+               : NULL;
 }
 
 static void
@@ -479,7 +485,8 @@ static const struct kio_ops replay_ops = {
     .poll = replay_poll,
     .read_file = replay_read_file,
     .doorbell = replay_doorbell,
-    .explain = replay_explain,
+    .explain = replay_broken,
+    .broken = replay_broken,
 };
 
 bell_status

@@ -115,10 +115,16 @@ amd_check_faults(struct amd_device *dev)
     struct amd_control *control = amd_control_of(dev);
     struct amd_fault_record record;
     struct hcq_fault fault;
+    const char *why;
     bool is_new;
 
     if (hcq_device_is_lost(&dev->base))
         return;
+    why = kio_broken(dev->process->kio);
+    if (why) {
+        hcq_device_set_cut_off(&dev->base, why);
+        return;
+    }
     amd_poll_faults(dev->process);
     pthread_mutex_lock(&dev->process->lock);
     record = card->fault;

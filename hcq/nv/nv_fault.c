@@ -340,9 +340,15 @@ nv_check_faults(struct nv_device *dev)
 {
     struct report report = {0};
     struct hcq_fault fault;
+    const char *why;
 
     if (hcq_device_is_lost(&dev->base))
         return;
+    why = kio_broken(dev->kio);
+    if (why) {
+        hcq_device_set_cut_off(&dev->base, why);
+        return;
+    }
     pthread_mutex_lock(&dev->base.lock);
     report.queue = find_faulty(dev, &report.code);
     if (report.queue)

@@ -193,6 +193,7 @@ toy_create(void)
 struct work {
     uint32_t first_class, index; /* what it asks for */
     uint32_t handle, answer;     /* what it got */
+    uint64_t entry;              /* in its ring, beside the usual one */
     uint64_t signal;
 };
 
@@ -208,7 +209,7 @@ use_memory(const struct kio_file *gpu, struct work *work)
     BELL_TRY(kio_mmap(kio, gpu, NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED,
                       0, &p));
     memory = p;
-    memory[0] = 0x0000a01234567000;
+    memory[0] = 0x0000a01234567000 + work->entry;
     regions[0] = (struct kio_region){p, 0x1000, 64, KIO_REGION_RING};
     regions[1] =
         (struct kio_region){memory + 512, 0x2000, 8, KIO_REGION_SIGNAL};
@@ -409,7 +410,30 @@ test_replay(void **state)
     assert_int_equal(work.handle, 0xc1d00001);
     assert_int_equal(work.answer, 24);
     assert_int_equal(work.signal, 99); /* as the device wrote it then */
+    assert_null(kio_broken(kio));
     assert_int_equal(kio_replay_finish(kio), BELL_OK);
+    kio_destroy(kio);
+}
+
+/* A doorbell has no result: the difference is there for whoever waits, from
+ * any height of a stack. */
+static void
+test_replay_doorbell_differs(void **state)
+{
+    struct work work = usual;
+    struct kio *replay, *kio;
+
+    (void)state;
+    record_usual();
+    work.entry = 1;
+    assert_int_equal(kio_replay_create(cassette_path, &replay), BELL_OK);
+    assert_int_equal(kio_fault_create(replay, "ioctl:1000=EIO", &kio), BELL_OK);
+    assert_int_equal(do_work(kio, &work), BELL_E_KERNEL);
+    assert_non_null(kio_broken(kio));
+    assert_non_null(strstr(kio_broken(kio), "region 0 (kind 1) at 0x1000 + "
+                                            "0x0: recorded 0x00, now 0x01"));
+    assert_string_equal(kio_broken(kio), kio_broken(replay));
+    assert_int_equal(kio_replay_finish(replay), BELL_E_INTERNAL);
     kio_destroy(kio);
 }
 
@@ -715,6 +739,8 @@ main(void)
         cmocka_unit_test(test_sys),
         cmocka_unit_test_setup_teardown(test_replay, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_replay_differs, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_replay_doorbell_differs, make_path,
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_play, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_damaged, make_path, remove_path),
