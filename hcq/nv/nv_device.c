@@ -32,7 +32,9 @@
  * comparison is older than this; drift is linear in between. */
 #define CLOCK_AGE_NS      1000000000ull
 #define CLOCK_SAMPLES     8
-#define CLOCK_PATIENCE_NS 2000000ull
+#define CLOCK_AGREE_NS    5000
+#define CLOCK_ENOUGH_NS   2000000ull
+#define CLOCK_PATIENCE_NS 20000000ull
 #define CLOCK_STUCK_NS    100000000ull
 
 /* ---- the clock ------------------------------------------------------------------ */
@@ -49,19 +51,30 @@ read_card_clock(const struct nv_device *dev)
     return (uint64_t)high << 32 | low;
 }
 
+/* Whether n comparisons in so much time are enough. */
+static bool
+has_clocks(unsigned n, int64_t best_lag, int64_t next_lag, uint64_t spent_ns)
+{
+    if (n < 2)
+        return spent_ns >= CLOCK_STUCK_NS;
+    if (next_lag - best_lag > CLOCK_AGREE_NS)
+        return spent_ns >= CLOCK_PATIENCE_NS;
+    return n >= CLOCK_SAMPLES || spent_ns >= CLOCK_ENOUGH_NS;
+}
+
 /* Both clocks at one moment: when the card's has just moved on, and of some
  * such moments the one where it lags least. (A clock that moves in steps, as
- * the window of a simulated card, otherwise reads old by up to a step.) */
+ * the window of a simulated card, otherwise reads old by up to a step.) A
+ * second one must lag as little: threads that wait for a core lag at random. */
 static struct nv_clock_pair
 compare_clocks(const struct nv_device *dev)
 {
     uint64_t start = time_now_ns(), last = read_card_clock(dev), after = start;
     struct nv_clock_pair best = {last, start};
-    int64_t best_lag = INT64_MAX;
+    int64_t best_lag = INT64_MAX, next_lag = INT64_MAX;
     unsigned n = 0;
 
-    while (n < CLOCK_SAMPLES &&
-           after - start < (n ? CLOCK_PATIENCE_NS : CLOCK_STUCK_NS)) {
+    while (!has_clocks(n, best_lag, next_lag, after - start)) {
         uint64_t before = time_now_ns();
         uint64_t card = read_card_clock(dev);
         int64_t lag;
@@ -74,8 +87,11 @@ compare_clocks(const struct nv_device *dev)
         last = card;
         lag = (int64_t)(after - card);
         if (n++ == 0 || lag < best_lag) {
+            next_lag = best_lag;
             best_lag = lag;
             best = (struct nv_clock_pair){card, before + (after - before) / 2};
+        } else if (lag < next_lag) {
+            next_lag = lag;
         }
     }
     return best;
