@@ -27,10 +27,24 @@ struct l2_line {
     bool listed;
 };
 
+/* Ages are from 1. */
+struct unit {
+    uint64_t vector_age;
+    struct line vector[N_VECTOR];
+};
+
+struct pair {
+    uint64_t scalar_age, gl1_age;
+    struct line scalar[N_SCALAR], gl1[N_GL1];
+};
+
 struct amdgpu_cache {
     uint32_t gfx;
-    uint64_t scalar_age, vector_age, gl1_age, l2_age; /* from 1 */
-    struct line scalar[N_SCALAR], vector[N_VECTOR], gl1[N_GL1];
+    struct unit *unit; /* whose turn it is, and its pair */
+    struct pair *pair;
+    struct unit units[AMDGPU_CACHE_CUS];
+    struct pair pairs[AMDGPU_CACHE_CUS / 2];
+    uint64_t l2_age;
     struct l2_line l2[N_L2];
     uint32_t dirty[N_L2]; /* lines that may be dirty */
     uint32_t n_dirty;
@@ -49,14 +63,26 @@ bell_status
 amdgpu_cache_create(uint32_t gfx, struct amdgpu_cache **out)
 {
     struct amdgpu_cache *cache = host_calloc(1, sizeof(*cache));
+    uint32_t i;
 
     if (!cache)
         return bell_fail(BELL_E_NO_MEMORY, "caches of a queue");
     cache->gfx = gfx;
-    cache->scalar_age = cache->vector_age = 1;
-    cache->gl1_age = cache->l2_age = 1;
+    cache->l2_age = 1;
+    for (i = 0; i < ARRAY_LEN(cache->units); i++)
+        cache->units[i].vector_age = 1;
+    for (i = 0; i < ARRAY_LEN(cache->pairs); i++)
+        cache->pairs[i].scalar_age = cache->pairs[i].gl1_age = 1;
+    amdgpu_cache_turn(cache, 0);
     *out = cache;
     return BELL_OK;
+}
+
+void
+amdgpu_cache_turn(struct amdgpu_cache *cache, uint32_t cu)
+{
+    cache->unit = &cache->units[cu];
+    cache->pair = &cache->pairs[cu / 2];
 }
 
 void
@@ -245,27 +271,30 @@ read_l2(struct amdgpu_cache *c, const struct place *p)
 static uint8_t *
 read_scalar(struct amdgpu_cache *c, const struct place *p)
 {
+    struct pair *pair = c->pair;
     struct line *line;
 
-    if (!find(c->scalar, N_SCALAR, c->scalar_age, p->host, &line))
-        put(line, c->scalar_age, p->host, read_l2(c, p));
+    if (!find(pair->scalar, N_SCALAR, pair->scalar_age, p->host, &line))
+        put(line, pair->scalar_age, p->host, read_l2(c, p));
     return line->bytes;
 }
 
 static uint8_t *
 read_vector(struct amdgpu_cache *c, const struct place *p)
 {
+    struct unit *unit = c->unit;
+    struct pair *pair = c->pair;
     struct line *line, *behind;
 
-    if (find(c->vector, N_VECTOR, c->vector_age, p->host, &line))
+    if (find(unit->vector, N_VECTOR, unit->vector_age, p->host, &line))
         return line->bytes;
     if (c->gfx < 10) {
-        put(line, c->vector_age, p->host, read_l2(c, p));
+        put(line, unit->vector_age, p->host, read_l2(c, p));
         return line->bytes;
     }
-    if (!find(c->gl1, N_GL1, c->gl1_age, p->host, &behind))
-        put(behind, c->gl1_age, p->host, read_l2(c, p));
-    put(line, c->vector_age, p->host, behind->bytes);
+    if (!find(pair->gl1, N_GL1, pair->gl1_age, p->host, &behind))
+        put(behind, pair->gl1_age, p->host, read_l2(c, p));
+    put(line, unit->vector_age, p->host, behind->bytes);
     return line->bytes;
 }
 
@@ -274,9 +303,9 @@ drop_vector(struct amdgpu_cache *c, uintptr_t host)
 {
     struct line *line;
 
-    if (find(c->vector, N_VECTOR, c->vector_age, host, &line))
+    if (find(c->unit->vector, N_VECTOR, c->unit->vector_age, host, &line))
         line->age = 0;
-    if (find(c->gl1, N_GL1, c->gl1_age, host, &line))
+    if (find(c->pair->gl1, N_GL1, c->pair->gl1_age, host, &line))
         line->age = 0;
 }
 
@@ -323,16 +352,40 @@ amdgpu_cache_at(struct amdgpu_cache *c, struct sim_walk *walk, uint64_t va,
     return host;
 }
 
-void
-amdgpu_cache_do(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
+static void
+do_l2(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
 {
     if (ops & AMDGPU_CACHE_WB_L2)
         write_back_all(c, walk);
     if (ops & AMDGPU_CACHE_INV_L2)
         invalidate_l2(c, walk);
-    c->scalar_age += (ops & AMDGPU_CACHE_INV_SCALAR) != 0;
-    c->vector_age += (ops & AMDGPU_CACHE_INV_VECTOR) != 0;
-    c->gl1_age += (ops & AMDGPU_CACHE_INV_GL1) != 0;
+}
+
+static void
+do_pair(struct pair *pair, uint32_t ops)
+{
+    pair->scalar_age += (ops & AMDGPU_CACHE_INV_SCALAR) != 0;
+    pair->gl1_age += (ops & AMDGPU_CACHE_INV_GL1) != 0;
+}
+
+void
+amdgpu_cache_do(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
+{
+    uint32_t i;
+
+    do_l2(c, walk, ops);
+    for (i = 0; i < ARRAY_LEN(c->pairs); i++)
+        do_pair(&c->pairs[i], ops);
+    for (i = 0; i < ARRAY_LEN(c->units); i++)
+        c->units[i].vector_age += (ops & AMDGPU_CACHE_INV_VECTOR) != 0;
+}
+
+void
+amdgpu_cache_do_own(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
+{
+    do_l2(c, walk, ops);
+    do_pair(c->pair, ops);
+    c->unit->vector_age += (ops & AMDGPU_CACHE_INV_VECTOR) != 0;
 }
 
 /* ---- bits of packets ----------------------------------------------------------------- */

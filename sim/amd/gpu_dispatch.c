@@ -43,25 +43,34 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
         return NULL;
     if (access == AMD_ACCESS_FETCH && !(flags & SIM_PAGE_EXECUTABLE))
         return NULL;
-    if ((access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC) &&
-        flags & SIM_PAGE_READ_ONLY)
+    if (amd_access_writes(access) && flags & SIM_PAGE_READ_ONLY)
         return NULL;
     if (q->cache[q->xcc])
         at = amdgpu_cache_at(q->cache[q->xcc], &q->walk, va, at, n_bytes, flags,
                              access);
-    if (q->dump.folder &&
-        (access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC) &&
+    if (q->dump.folder && amd_access_writes(access) &&
         !amdgpu_dump_kernel(q, va, at, n_bytes))
         return NULL;
     return at;
 }
 
-/* Instructions that invalidate or write back do it with everything. */
 static void
-kernel_fence(void *user)
+kernel_turn(void *user, uint32_t cu)
 {
-    (void)amdgpu_dump_kernel_end(user); /* a fault ends the next access */
-    amdgpu_do_cache(user, AMDGPU_CACHE_ALL);
+    struct amdgpu_queue *q = user;
+
+    if (q->cache[q->xcc])
+        amdgpu_cache_turn(q->cache[q->xcc], cu);
+}
+
+static void
+kernel_fence(void *user, uint32_t ops)
+{
+    struct amdgpu_queue *q = user;
+
+    (void)amdgpu_dump_kernel_end(q); /* a fault ends the next access */
+    if (q->cache[q->xcc])
+        amdgpu_cache_do_own(q->cache[q->xcc], &q->walk, ops);
 }
 
 static bool
@@ -92,8 +101,9 @@ run_launch(struct amdgpu_queue *q, struct amd_launch *launch, uint32_t n_xcc)
     launch->group_step = n_xcc;
     launch->stop = &q->stop;
     launch->seed = q->seed++;
-    launch->memory =
-        (struct amd_memory){.at = kernel_at, .fence = kernel_fence, .user = q};
+    launch->n_cus = AMDGPU_CACHE_CUS;
+    launch->memory = (struct amd_memory){
+        .at = kernel_at, .turn = kernel_turn, .fence = kernel_fence, .user = q};
     if (amd_wave_run(q->gpu->code, launch, &report) != BELL_OK)
         return kernel_failed(q, &report);
     return amdgpu_dump_kernel_end(q);

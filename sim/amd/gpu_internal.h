@@ -113,7 +113,8 @@ bool amdgpu_store64(struct amdgpu_queue *q, uint64_t va, uint64_t value,
 void *amdgpu_at(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes,
                 bool is_write, const char *who);
 
-/* Operations on the caches of the die whose turn it is; of all dies. */
+/* Operations of packets on the caches of the die whose turn it is; of all
+ * dies. */
 void amdgpu_do_cache(struct amdgpu_queue *q, uint32_t ops);
 void amdgpu_do_caches(struct amdgpu_queue *q, uint32_t ops);
 

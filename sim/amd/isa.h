@@ -83,6 +83,16 @@ enum isa_memory_flag {
     ISA_MEM_TWO = 1u << 4,    /* LDS: two elements */
     ISA_MEM_ST64 = 1u << 5,   /* LDS: offsets count 64 elements */
     ISA_MEM_FRESH = 1u << 6,  /* loads: not out of the vector caches */
+    ISA_MEM_PAST = 1u << 7,   /* loads, stores: past L2, to memory */
+};
+
+/* Of M_CACHE, in mem_flags: what it does. */
+enum isa_cache {
+    ISA_CACHE_INV_SCALAR = 1u << 0,
+    ISA_CACHE_INV_VECTOR = 1u << 1,
+    ISA_CACHE_INV_GL1 = 1u << 2, /* gfx10 and later */
+    ISA_CACHE_INV_L2 = 1u << 3,
+    ISA_CACHE_WB_L2 = 1u << 4,
 };
 
 /* Operand codes as in the instruction word; see hw/amd/ISA-SUBSET.md 4. */

@@ -480,6 +480,24 @@ decode_ds(struct decoder *d)
     return true;
 }
 
+/* Who else an access is for. gfx942: sc1 says the other dies of the card, or
+ * more; sc0 alone says the group, which has one cache. gfx1100: glc passes by
+ * both vector caches of loads; stores always do, and dlc and slc (nt) are hints
+ * of what to keep.
+ * src: LLVM 19's code for loads and stores of each scope. */
+static void
+take_scope(struct decoder *d)
+{
+    struct isa_insn *in = d->out;
+
+    if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE)
+        return;
+    if (d->gen == ISA_GFX9 && field(d, 25, 25))
+        in->mem_flags |= ISA_MEM_PAST;
+    else if (d->gen == ISA_GFX11 && in->op == ISA_M_LOAD && field(d, 14, 14))
+        in->mem_flags |= ISA_MEM_FRESH;
+}
+
 static bool
 decode_flat(struct decoder *d)
 {
@@ -509,21 +527,30 @@ decode_flat(struct decoder *d)
     returns = gfx9 ? field(d, 16, 16) : field(d, 14, 14);
     if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE && returns)
         in->mem_flags |= ISA_MEM_RETURN;
-    /* sc0, sc1; glc, dlc */
-    if (in->op == ISA_M_LOAD && (gfx9 ? field(d, 16, 16) | field(d, 25, 25)
-                                      : field(d, 14, 14) | field(d, 13, 13)))
-        in->mem_flags |= ISA_MEM_FRESH;
+    if (in->segment != ISA_SEG_SCRATCH)
+        take_scope(d);
     return true;
 }
 
+/* What buffer_inv and buffer_wbl2 do depends on the scope: between dies with
+ * sc1, within a group (sc0) only where a cache is not the group's alone. */
 static bool
 decode_mubuf(struct decoder *d)
 {
-    d->out->format = ISA_MUBUF;
-    d->out->n_dw = 2;
-    return needs(d, 2) &&
-           take_row(d, T_MUBUF,
-                    d->gen == ISA_GFX9 ? field(d, 24, 18) : field(d, 25, 18));
+    struct isa_insn *in = d->out;
+    bool gfx9 = d->gen == ISA_GFX9;
+    uint32_t number;
+
+    in->format = ISA_MUBUF;
+    in->n_dw = 2;
+    if (!needs(d, 2))
+        return false;
+    number = gfx9 ? field(d, 24, 18) : field(d, 25, 18);
+    if (!take_row(d, T_MUBUF, number))
+        return false;
+    if (gfx9 && (number == 0x28 || number == 0x29) && !field(d, 15, 15))
+        in->mem_flags &= (uint8_t)(field(d, 14, 14) ? ISA_CACHE_INV_VECTOR : 0);
+    return true;
 }
 
 static bool

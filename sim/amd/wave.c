@@ -372,6 +372,24 @@ start_vector(struct wave *w)
     w->s[ISA_EXEC_LO + 1] = (uint32_t)(exec >> 32);
 }
 
+/* Waves of a group that has a pair of units are on both of them. */
+static uint32_t
+unit_of(const struct wave *w)
+{
+    const struct wave_group *g = w->group;
+    uint32_t n = g->launch->n_cus, pair, side;
+
+    if (n < 2)
+        return 0;
+    if (g->gen == ISA_GFX9)
+        return g->turn % n;
+    pair = g->turn % (n / 2);
+    side = g->turn / (n / 2);
+    if (g->launch->rsrc1 >> 29 & 1)
+        side += w->number;
+    return 2 * pair + side % 2;
+}
+
 static void
 start_wave(struct wave *w)
 {
@@ -389,6 +407,7 @@ start_wave(struct wave *w)
     w->scc = 0;
     w->pc = d->pc;
     w->state = WAVE_RUNS;
+    w->cu = unit_of(w);
     memset(w->scratch, 0xcb, (size_t)d->scratch_bytes * w->group->n_lanes);
     start_vector(w);
 }
@@ -422,8 +441,8 @@ execute(struct wave *w, const struct isa_insn *in)
     case ISA_FLAT:
         return wave_flat(w, in);
     case ISA_MUBUF:
-        if (in->op == ISA_S_NOP)
-            return true;
+        if (in->op == ISA_M_CACHE)
+            return wave_cache(w, in);
         break;
     case ISA_FORMAT_COUNT:
         break;
@@ -449,10 +468,13 @@ static bool
 take_turn(struct wave *w)
 {
     struct amd_wave_report *report = w->group->report;
+    const struct amd_memory *memory = &w->group->launch->memory;
     int i;
 
     if (!may_go_on(w))
         return false;
+    if (memory->turn)
+        memory->turn(memory->user, w->cu);
     for (i = 0; i < TURN_INSNS && w->state == WAVE_RUNS; i++) {
         uint64_t pc = w->pc;
         const struct isa_insn *in = wave_fetch(w);
@@ -522,12 +544,14 @@ run_groups(struct wave_group *g)
     uint64_t n = (uint64_t)d->grid[0] * d->grid[1] * d->grid[2], i;
     uint64_t step = d->group_step ? d->group_step : 1, seed = d->seed;
 
+    g->turn = (uint32_t)next_random(&seed);
     for (i = d->first_group; i < n; i += step) {
         g->id[0] = (uint32_t)(i % d->grid[0]);
         g->id[1] = (uint32_t)(i / d->grid[0] % d->grid[1]);
         g->id[2] = (uint32_t)(i / d->grid[0] / d->grid[1]);
         if (!run_group(g, &seed))
             return false;
+        g->turn++;
     }
     return true;
 }

@@ -1,7 +1,10 @@
 /* An interpreter of AMD machine code: what the simulated AMD cards run.
  *
  * A work-group's waves run in turns, in an order that changes from turn to
- * turn; each instruction works on all lanes of a wave. Instructions are
+ * turn; groups run one after the other, dealt to compute units from a random
+ * one on. Units of gfx10 and later are in pairs, and a group has both of a pair
+ * unless its kernel asks for one (RSRC1.WGP_MODE is 0). Each instruction works
+ * on all lanes of a wave. Instructions are
  * decoded once and kept, as an instruction cache does: code that changes
  * afterwards is not seen before amd_code_invalidate.
  *
@@ -27,9 +30,17 @@ enum amd_access {
     AMD_ACCESS_SCALAR, /* s_load */
     AMD_ACCESS_LOAD,
     AMD_ACCESS_LOAD_FRESH, /* not out of the vector caches */
+    AMD_ACCESS_LOAD_PAST,  /* out of memory itself, past L2 */
     AMD_ACCESS_STORE,
+    AMD_ACCESS_STORE_PAST, /* to memory itself, past L2 */
     AMD_ACCESS_ATOMIC
 };
+
+static inline bool
+amd_access_writes(enum amd_access access)
+{
+    return access >= AMD_ACCESS_STORE;
+}
 
 /* Where global memory is: the host address of n_bytes (1 to 64) at a device
  * address, or NULL, which is a fault. Called from the running thread. A store
@@ -38,8 +49,12 @@ struct amd_memory {
     void *(*at)(void *user, uint64_t va, uint32_t n_bytes,
                 enum amd_access access);
     void *user;
-    /* An instruction that invalidates or writes back caches; may be NULL. */
-    void (*fence)(void *user);
+    /* What follows is done by a wave on this compute unit, from 0; may be
+     * NULL. */
+    void (*turn)(void *user, uint32_t cu);
+    /* An instruction that invalidates or writes back caches of that unit (enum
+     * isa_cache); may be NULL. */
+    void (*fence)(void *user, uint32_t ops);
 };
 
 /* Decoded instructions by address: one per card. */
@@ -61,10 +76,11 @@ struct amd_launch {
     /* Groups first, first + step, ... of the linear order run here: one of
      * several dies. 0, 1: all. */
     uint32_t first_group, group_step;
+    uint32_t n_cus;               /* even; 0: one for all */
     uint32_t scratch_bytes;       /* of a lane */
     uint64_t max_insns;           /* of waves; 0: no limit */
     const _Atomic uint32_t *stop; /* may be NULL: ends when it is not 0 */
-    uint64_t seed;                /* order of the waves */
+    uint64_t seed;                /* order of the waves, the first unit */
     struct amd_memory memory;
 };
 

@@ -20,7 +20,7 @@ struct wave {
     struct wave_group *group;
     wave_row *v;     /* n_vgprs, then from 256 on the accumulation registers */
     uint32_t s[128]; /* by operand code: scalars, VCC, trap temporaries, EXEC */
-    uint32_t m0, scc, number;
+    uint32_t m0, scc, number, cu;
     uint64_t pc;
     enum wave_state state;
     uint8_t *scratch; /* scratch_bytes of every lane */
@@ -37,6 +37,7 @@ struct wave_group {
     uint32_t n_vgprs, n_acc, n_sgprs;
     bool flush32, flush64; /* denormals of F32; of F64 and F16 */
     uint32_t id[3];
+    uint32_t turn; /* of the compute units: counts groups */
     uint8_t *lds;
     uint32_t lds_bytes;
     struct wave *waves;
@@ -90,6 +91,8 @@ bool wave_flat(struct wave *w, const struct isa_insn *in);
 
 /* The decoded instruction at pc, or NULL after a fault. */
 const struct isa_insn *wave_fetch(struct wave *w);
+/* M_CACHE. */
+bool wave_cache(struct wave *w, const struct isa_insn *in);
 
 /* Numbers. Conversions round to nearest even. */
 float wave_half_to_float(uint32_t bits);

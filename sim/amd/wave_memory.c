@@ -21,8 +21,7 @@ global_at(struct wave *w, const struct isa_insn *in, uint64_t va,
 
     w->group->report->lane = lane;
     w->group->report->va = va;
-    w->group->report->is_write =
-        access == AMD_ACCESS_STORE || access == AMD_ACCESS_ATOMIC;
+    w->group->report->is_write = amd_access_writes(access);
     at = memory->at(memory->user, va, n_bytes, access);
     if (!at)
         wave_fail(w, AMD_WAVE_UNMAPPED, "%s of %u bytes at 0x%llx",
@@ -60,14 +59,13 @@ gather(struct wave *w, const struct isa_insn *in, uint64_t va,
     return words;
 }
 
-/* For caches only. */
-static bool
-fence(struct wave *w)
+bool
+wave_cache(struct wave *w, const struct isa_insn *in)
 {
     const struct amd_memory *memory = &w->group->launch->memory;
 
     if (memory->fence)
-        memory->fence(memory->user);
+        memory->fence(memory->user, in->mem_flags);
     return true;
 }
 
@@ -79,8 +77,10 @@ wave_smem(struct wave *w, const struct isa_insn *in)
     uint32_t i, offset = 0;
     const void *from;
 
+    if (in->op == ISA_M_CACHE)
+        return wave_cache(w, in);
     if (in->op == ISA_S_NOP)
-        return fence(w);
+        return true;
     if (in->src[1] != ISA_NO_SOURCE)
         offset = wave_read_scalar(w, in, in->src[1]);
     va = wave_read_scalar64(w, in, in->src[0]) + offset +
@@ -157,8 +157,10 @@ load_global(struct wave *w, const struct isa_insn *in, uint64_t va,
             uint32_t reg, uint32_t lane)
 {
     uint32_t words[WIDEST_DW];
-    enum amd_access access =
-        in->mem_flags & ISA_MEM_FRESH ? AMD_ACCESS_LOAD_FRESH : AMD_ACCESS_LOAD;
+    enum amd_access access = in->mem_flags & ISA_MEM_PAST ? AMD_ACCESS_LOAD_PAST
+                             : in->mem_flags & ISA_MEM_FRESH
+                                 ? AMD_ACCESS_LOAD_FRESH
+                                 : AMD_ACCESS_LOAD;
     const void *from = gather(w, in, va, access, lane, words);
 
     if (from)
@@ -172,21 +174,22 @@ store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
 {
     uint32_t first = PAGE_BYTES - (uint32_t)(va & (PAGE_BYTES - 1));
     uint32_t words[WIDEST_DW];
+    enum amd_access access =
+        in->mem_flags & ISA_MEM_PAST ? AMD_ACCESS_STORE_PAST : AMD_ACCESS_STORE;
     void *to;
 
     if (!crosses_page(va, in->bytes)) {
-        to = global_at(w, in, va, in->bytes, AMD_ACCESS_STORE, lane);
+        to = global_at(w, in, va, in->bytes, access, lane);
         if (to)
             store_lane(w, in, reg, lane, to);
         return to != NULL;
     }
     store_lane(w, in, reg, lane, words);
-    to = global_at(w, in, va, first, AMD_ACCESS_STORE, lane);
+    to = global_at(w, in, va, first, access, lane);
     if (!to)
         return false;
     memcpy(to, words, first);
-    to =
-        global_at(w, in, va + first, in->bytes - first, AMD_ACCESS_STORE, lane);
+    to = global_at(w, in, va + first, in->bytes - first, access, lane);
     if (!to)
         return false;
     memcpy(to, (char *)words + first, in->bytes - first);
@@ -412,8 +415,6 @@ wave_flat(struct wave *w, const struct isa_insn *in)
     bool loads = in->op == ISA_M_LOAD;
     uint32_t data, l, address = in->src[0] - ISA_VGPR;
 
-    if (in->op == ISA_S_NOP)
-        return fence(w);
     if (in->segment == ISA_SEG_SCRATCH)
         return scratch_access(w, in);
     base = flat_base(w, in);

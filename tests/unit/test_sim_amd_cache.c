@@ -1,6 +1,7 @@
 /* sim/amd: what caches of the simulated card hold on to, and which bits of
- * which packets make them let go of it. The kernel writes in[i] + *add to
- * out[i]: a vector load, a scalar one, a store.
+ * which packets, instructions and accesses make them let go of it. The kernel
+ * of most tests writes in[i] + *add to out[i]: a vector load, a scalar one, a
+ * store. Eight groups of it use all compute units.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +21,12 @@
 #include "sim/amd/gpu.h"
 #include "sim/amd/gpu_cache.h"
 
-/* Code and data are in the arena: caches hold it. The rest they do not. */
+/* Code and data are in the arena: caches hold it. The rest they do not. Both
+ * are one piece of host memory, so that lines meet in the caches where they
+ * did the last time. */
 #define ARENA_BYTES 0x100000u
+#define HOST_BYTES  0x200000u
+#define SET_BYTES   0x4000u /* as far as lines of the scalar caches differ */
 #define GTT_VA      0x7f1000000000ull
 #define GTT_BYTES   0x10000u
 #define RING_BYTES  0x4000u
@@ -30,6 +35,9 @@
 #define ARGS        0x6000u
 #define IB          0x7000u
 #define UC_IN       0x8000u
+
+#define ALL_UNITS  8u /* groups that have been on each of them */
+#define MAX_GROUPS 24u
 
 #define LO(va) (uint32_t)(va)
 #define HI(va) (uint32_t)((va) >> 32)
@@ -44,7 +52,7 @@ struct rig {
     struct amd_launch kernel;
     uint8_t *gtt;
     uint64_t put, bell;
-    uint32_t done;
+    uint32_t done, n_args;
     _Atomic uint32_t n_faults;
     char fault[256];
     uint64_t in_va, out_va, add_va;
@@ -81,17 +89,21 @@ static void
 load_kernel(struct rig *r, const char *chip)
 {
     char path[512];
+    uint64_t va;
 
-    r->arena.bytes = aligned_alloc(4096, ARENA_BYTES);
+    r->arena.bytes = aligned_alloc(HOST_BYTES, HOST_BYTES);
     assert_non_null(r->arena.bytes);
-    memset(r->arena.bytes, 0, ARENA_BYTES);
+    memset(r->arena.bytes, 0, HOST_BYTES);
     r->arena.size_bytes = ARENA_BYTES;
+    r->gtt = r->arena.bytes + ARENA_BYTES;
     snprintf(path, sizeof(path), "%s/cache_%s.o", AMD_OBJECTS, chip);
     object_load(&r->object, &r->arena, path);
     object_kernel(&r->object, "add", &r->kernel);
     r->in_va = memory_put(&r->arena, NULL, 4096);
-    r->out_va = memory_put(&r->arena, NULL, 4096);
-    r->add_va = memory_put(&r->arena, NULL, 4096);
+    r->out_va = memory_put(&r->arena, NULL, 64 * 4 * MAX_GROUPS);
+    /* where no arguments are, which go through the scalar caches too */
+    va = memory_put(&r->arena, NULL, 2 * SET_BYTES);
+    r->add_va = (va + SET_BYTES - 1) & ~(uint64_t)(SET_BYTES - 1);
     r->in = memory_at(&r->arena, r->in_va);
     r->out = memory_at(&r->arena, r->out_va);
     r->add = memory_at(&r->arena, r->add_va);
@@ -120,9 +132,6 @@ start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
                      BELL_OK);
     assert_int_equal(amdgpu_space_create(r->gpu, &r->space), BELL_OK);
     load_kernel(r, chip);
-    r->gtt = aligned_alloc(4096, GTT_BYTES);
-    assert_non_null(r->gtt);
-    memset(r->gtt, 0, GTT_BYTES);
     for (i = 0; r->is_aql && i < RING_BYTES; i += 64)
         r->gtt[i] = 1;
     map(r, ARENA_VA, r->arena.bytes, ARENA_BYTES, 0);
@@ -142,7 +151,6 @@ stop(struct rig *r)
     amdgpu_destroy(r->gpu);
     object_free(&r->object);
     memory_fini(&r->arena);
-    free(r->gtt);
 }
 
 /* ---- packets ------------------------------------------------------------------- */
@@ -215,17 +223,38 @@ set_args(struct rig *r, uint64_t in_va)
 }
 
 static void
-push_launch(struct rig *r)
+push_kernel(struct rig *r, const struct amd_launch *k, uint64_t args,
+            uint32_t n_groups)
 {
-    const struct amd_launch *k = &r->kernel;
     uint32_t rsrc3 = r->gfx9 ? 0x2e2d : 0x2e28;
 
     PUSH(r, 0xc0027600, 0x20c, LO(k->pc >> 8), HI(k->pc >> 8));
     PUSH(r, 0xc0027600, 0x212, k->rsrc1, k->rsrc2);
     PUSH(r, 0xc0017600, rsrc3 - 0x2c00, k->rsrc3);
-    PUSH(r, 0xc0027600, 0x240, LO(GTT_VA + ARGS), HI(GTT_VA + ARGS));
+    PUSH(r, 0xc0027600, 0x240, LO(args), HI(args));
     PUSH(r, 0xc0067600, 0x204, 0, 0, 0, 64, 1, 1);
-    PUSH(r, 0xc0031500, 1, 1, 1, r->gfx9 ? 0x5 : 0x8005);
+    PUSH(r, 0xc0031500, n_groups, 1, 1, r->gfx9 ? 0x5 : 0x8005);
+}
+
+static void
+push_launch(struct rig *r)
+{
+    push_kernel(r, &r->kernel, GTT_VA + ARGS, ALL_UNITS);
+}
+
+/* Another kernel, whose arguments have a place that no cache knows. */
+static void
+push_other(struct rig *r, const char *name, uint64_t out_va, uint64_t in_va,
+           uint32_t n_groups)
+{
+    const uint64_t args[3] = {out_va, in_va, r->add_va};
+    uint32_t at = ARGS + 256 * ++r->n_args;
+    struct amd_launch k;
+
+    assert_true(at < IB);
+    memcpy(r->gtt + at, args, sizeof(args));
+    object_kernel(&r->object, name, &k);
+    push_kernel(r, &k, GTT_VA + at, n_groups);
 }
 
 static void
@@ -417,6 +446,209 @@ test_store_bytes(void **state)
     stop(&r);
 }
 
+/* ---- tests: compute units -------------------------------------------------------- */
+
+/* How many of out's elements are `value`; all are one of the two. */
+static uint32_t
+count(const struct rig *r, uint32_t first_group, uint32_t n_groups,
+      uint32_t value, uint32_t other)
+{
+    uint32_t i, n = 0;
+
+    for (i = 64 * first_group; i < 64 * (first_group + n_groups); i++) {
+        if (r->out[i] != value && r->out[i] != other)
+            fail_msg("element %u is %u, neither %u nor %u", i, r->out[i], value,
+                     other);
+        n += r->out[i] == value;
+    }
+    return n;
+}
+
+static void
+release_all(struct rig *r)
+{
+    push_release(r, r->gfx9 ? 1u << 15 : 1u << 21);
+    finish(r);
+}
+
+/* Three launches of one submission: all units read, one group writes, all
+ * read again. The units that did not write need the acquire in between. */
+static void
+check_submission(const char *chip, uint32_t ops)
+{
+    uint64_t from_va;
+    struct rig r;
+    uint32_t stale;
+
+    start(&r, chip, AMDGPU_QUEUE_PM4);
+    from_va = memory_put(&r.arena, NULL, 4096);
+    set(r.in, 1000);
+    set(memory_at(&r.arena, from_va), 2000);
+    push_other(&r, "each", r.out_va, r.in_va, ALL_UNITS);
+    push_acquire(&r, acquire_word(&r, ops));
+    push_other(&r, "each", r.in_va, from_va, 1);
+    push_acquire(&r, acquire_word(&r, ops));
+    push_other(&r, "each", r.out_va, r.in_va, ALL_UNITS);
+    release_all(&r);
+    stale = count(&r, 0, ALL_UNITS, 1000, 2000);
+    if (ops & VECTOR && (r.gfx9 || ops & GL1))
+        assert_int_equal(stale, 0);
+    else if (r.gfx9) /* three of four units */
+        assert_int_equal(stale, 64 * ALL_UNITS / 4 * 3);
+    else /* the other pair, or a part of its own */
+        assert_true(stale >= 64 * ALL_UNITS / 2 && stale < 64 * ALL_UNITS);
+    stop(&r);
+}
+
+static void
+test_submission(void **state)
+{
+    uint32_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(chips); c++) {
+        check_submission(chips[c], 0);
+        check_submission(chips[c], SCALAR);
+        check_submission(chips[c], SCALAR | VECTOR);
+        check_submission(chips[c], SCALAR | VECTOR | GL1);
+    }
+    check_submission("gfx1100", SCALAR | GL1);
+}
+
+/* Groups of one launch hand something over. All units have read it before. */
+static void
+check_mail(const char *chip, const char *kernel, bool works)
+{
+    struct rig r;
+    uint32_t stale;
+
+    start(&r, chip, AMDGPU_QUEUE_PM4);
+    set(r.in, 1000);
+    push_other(&r, kernel, r.out_va, r.in_va, MAX_GROUPS);
+    release_all(&r);
+    assert_int_equal(count(&r, 0, 8, 1000, 2000), 64 * 8);
+    stale = count(&r, 9, MAX_GROUPS - 9, 1000, 2000);
+    if ((stale == 0) != works)
+        fail_msg("%s on %s: %u elements are stale", kernel, chip, stale);
+    stop(&r);
+}
+
+static void
+test_mail(void **state)
+{
+    uint32_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(chips); c++) {
+        check_mail(chips[c], "mail_plain", false);
+        check_mail(chips[c], "mail_acquire", true);
+        check_mail(chips[c], "mail_coherent", true);
+    }
+}
+
+/* Waves of a group have two vector caches on gfx1100, unless the kernel asks
+ * for one unit; one on gfx942. */
+static void
+check_halves(const char *chip, const char *kernel, bool one_unit, bool works)
+{
+    struct amd_launch k;
+    struct rig r;
+    uint32_t i;
+
+    start(&r, chip, AMDGPU_QUEUE_PM4);
+    set(r.in, 1000);
+    set_args(&r, r.in_va);
+    object_kernel(&r.object, kernel, &k);
+    if (one_unit)
+        k.rsrc1 &= ~(1u << 29);
+    push_kernel(&r, &k, GTT_VA + ARGS, 1);
+    release_all(&r);
+    for (i = 0; i < 64; i++)
+        assert_int_equal(r.out[i], i < 32 && !works ? 2000 : 3000);
+    stop(&r);
+}
+
+static void
+test_halves(void **state)
+{
+    (void)state;
+    check_halves("gfx1100", "halves_plain", false, false);
+    check_halves("gfx1100", "halves_plain", true, true);
+    check_halves("gfx1100", "halves_fence", false, true);
+    check_halves("gfx942", "halves_plain", false, true);
+    check_halves("gfx942", "halves_fence", false, true);
+}
+
+/* How far loads of each scope go: L1 holds 1000, L2 2000, memory 3000. */
+static void
+check_load(const char *chip, const char *kernel, uint32_t want)
+{
+    uint64_t from_va;
+    struct rig r;
+
+    start(&r, chip, AMDGPU_QUEUE_PM4);
+    from_va = memory_put(&r.arena, NULL, 4096);
+    set(r.in, 1000);
+    set(memory_at(&r.arena, from_va), 2000);
+    push_other(&r, "each", r.out_va, r.in_va, ALL_UNITS);
+    /* written back, but still there */
+    push_other(&r, "each", r.in_va, from_va, 1);
+    push_release(&r, r.gfx9 ? 1u << 15 : 1u << 21);
+    finish(&r);
+    assert_int_equal(r.in[0], 2000);
+    set(r.in, 3000);
+    push_other(&r, kernel, r.out_va, r.in_va, ALL_UNITS);
+    release_all(&r);
+    if (want == 1000) /* but for units that wrote */
+        assert_true(count(&r, 0, ALL_UNITS, 1000, 2000) > 0);
+    else
+        assert_int_equal(count(&r, 0, ALL_UNITS, want, want), 64 * ALL_UNITS);
+    stop(&r);
+}
+
+static void
+test_load_scopes(void **state)
+{
+    (void)state;
+    check_load("gfx1100", "load_stream", 1000);
+    check_load("gfx1100", "load_group", 2000);
+    check_load("gfx1100", "load_agent", 2000);
+    check_load("gfx1100", "load_system", 2000);
+    check_load("gfx942", "load_stream", 1000);
+    check_load("gfx942", "load_group", 1000);
+    check_load("gfx942", "load_agent", 3000);
+    check_load("gfx942", "load_system", 3000);
+}
+
+/* Whether stores of each scope are in memory before a release. */
+static void
+check_store(const char *chip, const char *kernel, bool through)
+{
+    struct rig r;
+
+    start(&r, chip, AMDGPU_QUEUE_PM4);
+    set(r.out, 7);
+    push_other(&r, kernel, r.out_va, r.in_va, 1);
+    finish(&r);
+    if (count(&r, 0, 1, 1000, 7) != (through ? 64u : 0u))
+        fail_msg("%s on %s: element 0 is %u", kernel, chip, r.out[0]);
+    release_all(&r);
+    assert_int_equal(count(&r, 0, 1, 1000, 7), 64);
+    stop(&r);
+}
+
+static void
+test_store_scopes(void **state)
+{
+    (void)state;
+    check_store("gfx1100", "store_group", false);
+    check_store("gfx1100", "store_agent", false);
+    check_store("gfx1100", "store_system", false);
+    check_store("gfx942", "store_group", false);
+    check_store("gfx942", "store_agent", true);
+    check_store("gfx942", "store_system", true);
+}
+
 /* ---- tests: AQL and code ---------------------------------------------------------- */
 
 /* What the scopes of an AQL header's fences stand for. */
@@ -471,6 +703,11 @@ main(void)
         cmocka_unit_test(test_loads_after_packets),
         cmocka_unit_test(test_stores),
         cmocka_unit_test(test_store_bytes),
+        cmocka_unit_test(test_submission),
+        cmocka_unit_test(test_mail),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_load_scopes),
+        cmocka_unit_test(test_store_scopes),
         cmocka_unit_test(test_aql_scopes),
         cmocka_unit_test(test_code),
     };
