@@ -98,12 +98,11 @@ settle_scalar(struct bell_tensor *t)
     return BELL_OK;
 }
 
-bell_status
-tensor_realize_list(const char *call, struct bell_tensor *const *tensors,
-                    size_t n)
+/* Whether a call can take them: together, and as tensors that are no longer
+ * scalars. */
+static bell_status
+settle_list(const char *call, struct bell_tensor *const *tensors, size_t n)
 {
-    struct bell_context *ctx;
-    bell_status status;
     size_t i;
 
     for (i = 0; i < n; i++) {
@@ -116,6 +115,17 @@ tensor_realize_list(const char *call, struct bell_tensor *const *tensors,
         if (tensors[i]->flags & TENSOR_WEAK)
             BELL_TRY(settle_scalar(tensors[i]));
     }
+    return BELL_OK;
+}
+
+bell_status
+tensor_realize_list(const char *call, struct bell_tensor *const *tensors,
+                    size_t n)
+{
+    struct bell_context *ctx;
+    bell_status status;
+
+    BELL_TRY(settle_list(call, tensors, n));
     if (n == 0)
         return BELL_OK;
     ctx = tensors[0]->ctx;
@@ -138,6 +148,15 @@ bell_status
 bell_realize1(struct bell_tensor *t)
 {
     return tensor_realize_list(__func__, &t, 1);
+}
+
+bell_status
+bell_compile(struct bell_tensor *const *tensors, size_t n)
+{
+    BELL_TRY(settle_list(__func__, tensors, n));
+    if (n)
+        BELL_TRY(tensor_compile(tensors[0]->ctx, tensors, n));
+    return BELL_OK;
 }
 
 /* Realises t and gives its buffer. */

@@ -201,7 +201,7 @@ tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
 
 /* ---- the graph with numbered leaves ---- */
 
-/* One tensor_realize. */
+/* One tensor_realize or tensor_compile. */
 struct run {
     struct bell_context *ctx;
     struct tensor_runtime *rt;
@@ -479,7 +479,7 @@ set_results(struct run *run, const struct rt_plan *plan)
 }
 
 static bell_status
-run_graph(struct run *run, uint32_t *out_plan)
+plan_graph(struct run *run, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
     const struct uop *sink;
@@ -488,7 +488,16 @@ run_graph(struct run *run, uint32_t *out_plan)
     BELL_TRY(hcq_device_status(rt->dev));
     BELL_TRY(number_leaves(run, &sink));
     rt->stats.lookup_ns += time_now_ns() - start;
-    BELL_TRY(get_plan(run, sink, out_plan));
+    return get_plan(run, sink, out_plan);
+}
+
+static bell_status
+run_graph(struct run *run, uint32_t *out_plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    uint64_t start;
+
+    BELL_TRY(plan_graph(run, out_plan));
     start = time_now_ns();
     BELL_TRY(alloc_results(run, &rt->plans[*out_plan]));
     BELL_TRY(queue_kernels(run, &rt->plans[*out_plan]));
@@ -513,9 +522,10 @@ end_run(struct run *run, uint32_t plan)
     host_free(run->tensors);
 }
 
-bell_status
-tensor_realize(struct bell_context *ctx, struct bell_tensor *const *tensors,
-               size_t n)
+/* Does `what` with those that have work to do, if any. */
+static bell_status
+do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
+       bell_status (*what)(struct run *run, uint32_t *out_plan))
 {
     struct run run = {.ctx = ctx, .rt = ctx->runtime};
     bell_status status = BELL_OK;
@@ -531,7 +541,21 @@ tensor_realize(struct bell_context *ctx, struct bell_tensor *const *tensors,
     if (!run.tensors || !run.roots)
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     else if (run.n)
-        status = run_graph(&run, &plan);
+        status = what(&run, &plan);
     end_run(&run, plan);
     return status;
+}
+
+bell_status
+tensor_realize(struct bell_context *ctx, struct bell_tensor *const *tensors,
+               size_t n)
+{
+    return do_run(ctx, tensors, n, run_graph);
+}
+
+bell_status
+tensor_compile(struct bell_context *ctx, struct bell_tensor *const *tensors,
+               size_t n)
+{
+    return do_run(ctx, tensors, n, plan_graph);
 }

@@ -140,6 +140,10 @@ BELL_MUST_CHECK bell_status tensor_buffer_read(struct tensor_buffer *buf,
 BELL_MUST_CHECK bell_status tensor_realize(struct bell_context *ctx,
                                            struct bell_tensor *const *tensors,
                                            size_t n);
+/* The part of it that schedules and compiles. */
+BELL_MUST_CHECK bell_status tensor_compile(struct bell_context *ctx,
+                                           struct bell_tensor *const *tensors,
+                                           size_t n);
 
 /* ---- tensor/context.c ---- */
 

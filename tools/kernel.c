@@ -84,7 +84,7 @@ parse_shape(const char *spec, const char *text, int64_t *shape,
     return BELL_OK;
 }
 
-/* Random values: floats in [0, 1), integers 0..9. */
+/* Random values: floats in [0, 1), integers 0..9; any where nothing runs. */
 static bell_status
 make_input(struct run *run, size_t i)
 {
@@ -100,7 +100,9 @@ make_input(struct run *run, size_t i)
         return bell_fail(BELL_E_INVALID, "--in %s: not name=2x3:float32", spec);
     BELL_TRY(parse_shape(spec, equals + 1, shape, &ndim, &dtype));
     memcpy(run->names[i], spec, (size_t)(equals - spec));
-    if (dtype >= BELL_FLOAT16)
+    if (run->emit)
+        t = bell_empty(run->ctx, shape, ndim, dtype);
+    else if (dtype >= BELL_FLOAT16)
         t = bell_rand(run->ctx, shape, ndim, dtype);
     else
         t = bell_cast(bell_randint(run->ctx, 0, 10, shape, ndim, BELL_INT64),
@@ -116,6 +118,8 @@ make_inputs(struct run *run)
 
     for (i = 0; i < run->options->in.n_items; i++)
         BELL_TRY(make_input(run, i));
+    if (run->emit)
+        return BELL_OK;
     run->fence = bell_zeros(run->ctx, BELL_DIMS(1), BELL_FLOAT32);
     return bell_realize1(run->fence);
 }
@@ -134,12 +138,14 @@ compute(struct run *run)
         bell_error_prefix("column %zu", at + 1);
         return bell_error_last()->status;
     }
+    if (run->emit)
+        return bell_compile(&result, 1);
     BELL_TRY(bell_realize1(result));
     return bell_item_f64(run->fence, &zero);
 }
 
 /* One run in a scope of its own; its time is from the expression's text to
- * the result in memory. */
+ * the result in memory. Emitting ends with the compiled kernels. */
 static bell_status
 compute_scoped(struct run *run, double *out_us)
 {
@@ -271,7 +277,7 @@ find_language(const char *name, const char *device)
     return NULL;
 }
 
-/* --emit: the source of the kernels and nothing else. */
+/* --emit: the source of the kernels and nothing else; none is launched. */
 static bell_status
 emit_source(struct run *run)
 {

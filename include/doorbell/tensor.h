@@ -183,6 +183,10 @@ BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
 BELL_API BELL_MUST_CHECK bell_status
 bell_realize(struct bell_tensor *const *tensors, size_t n);
 BELL_API BELL_MUST_CHECK bell_status bell_realize1(struct bell_tensor *t);
+/* Schedules and compiles what bell_realize of the same tensors would run, and
+ * runs nothing: they stay as they are. Later calls find it done. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_compile(struct bell_tensor *const *tensors, size_t n);
 
 /* Computes `t`, waits and copies its elements to dst; size_bytes must be
  * bell_nbytes(t). */

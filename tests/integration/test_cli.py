@@ -108,6 +108,12 @@ def check_kernel(tap):
         tap.check('kernel --emit ptx', expect(
             done, 0, out='.target sm_90') + (
                 [done.stdout] if 'us a run' in done.stdout else []))
+        # No simulated card multiplies these while a test waits.
+        done = run('kernel', 'relu(x @ y)', '--in', 'x=4096x4096', '--in',
+                   'y=4096x4096', '--emit', 'ptx', BELL_DEBUG='exec')
+        tap.check('kernel --emit launches nothing', expect(
+            done, 0, out='.target sm_90') + (
+                ['launched'] if 'exec: ' in done.stdout + done.stderr else []))
         tap.check('kernel for a simulated card', expect(
             run('kernel', 'x * 2', '--in', 'x=9', '--runs', '3', '--device',
                 'NV@sim:sm_80', '--show', 'render'), 0,

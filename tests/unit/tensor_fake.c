@@ -103,6 +103,24 @@ store(struct bell_tensor *t, const struct ref_array *array)
     return status;
 }
 
+/* There is nothing to compile. */
+bell_status
+tensor_compile(struct bell_context *c, struct bell_tensor *const *tensors,
+               size_t n)
+{
+    const struct uop **roots = host_alloc(n * sizeof(*roots));
+    bell_status status;
+    size_t i;
+
+    if (!roots)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory to compile");
+    for (i = 0; i < n; i++)
+        roots[i] = tensors[i]->uop;
+    status = uop_validate(&c->graph, roots, n, UOP_STAGE_T);
+    host_free(roots);
+    return status;
+}
+
 bell_status
 tensor_realize(struct bell_context *c, struct bell_tensor *const *tensors,
                size_t n)

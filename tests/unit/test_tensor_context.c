@@ -138,6 +138,24 @@ test_reading(void **state)
                   "(3,), which has 3");
     EXPECT_STATUS(bell_read(NULL, f32, 4), "bell_read: the tensor is NULL");
     assert_int_equal(bell_realize(NULL, 0), BELL_OK);
+    assert_int_equal(bell_compile(NULL, 0), BELL_OK);
+}
+
+/* Compiling leaves tensors as they are, lazy ones and those in memory. */
+static void
+test_compile(void **state)
+{
+    struct bell_tensor *a = T(V(1, 2), 2), *b = bell_add(a, a);
+    size_t n_before = host_realizes;
+
+    (void)state;
+    assert_int_equal(bell_compile((struct bell_tensor *[]){a, b}, 2), BELL_OK);
+    assert_int_equal(host_realizes, n_before);
+    assert_true(bell_is_realized(a));
+    assert_false(bell_is_realized(b));
+    EXPECT(b, 2, 4);
+    EXPECT_STATUS(bell_compile((struct bell_tensor *[]){a, NULL}, 2),
+                  "bell_compile: the tensor is NULL");
 }
 
 /* ---- errors ---- */
@@ -417,6 +435,7 @@ main(void)
         TEST(test_sizes),         TEST(test_dead_buffers),
         TEST(test_compaction),    TEST(test_deep_graph),
         TEST(test_out_of_memory), TEST(test_recovery),
+        TEST(test_compile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
