@@ -17,6 +17,7 @@
 #define KFD_MAX_EVENTS      4096u
 #define KFD_EXCEPTION_FIRST 0x40000000u /* ids of those without a slot */
 #define KFD_CPU_NODES       1u
+#define KFD_DRM_FIRST       128u /* minor of the first render node */
 
 struct kfd_machine;
 
@@ -118,6 +119,16 @@ void kfd_why_clear(void);
 
 /* NULL with a reason where there is no such card. */
 struct kfd_card *kfd_card_of(struct kfd_process *p, uint32_t gpu_id);
+
+/* An open file, or NULL with a reason (sim_amd.c). */
+struct kfd_file *kfd_file_of(struct kfd_process *p, int fd);
+
+/* An ioctl of /dev/kfd, but for WAIT_EVENTS; of a render node. The machine's
+ * lock is held (kfd_call.c). */
+int kfd_call(struct kfd_process *p, unsigned long request, void *arg);
+int kfd_render_call(struct kfd_process *p, unsigned long request, void *arg);
+/* Undoes ACQUIRE_VM, if it was called. */
+void kfd_drop_vm(struct kfd_vm *vm);
 
 /* The text of a sysfs or procfs file: bytes, or a negative errno
  * (kfd_files.c). */

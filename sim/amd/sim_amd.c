@@ -1,9 +1,8 @@
-/* The form: files, calls, mappings, and the machines that processes share. */
+/* The form: a process's files, mappings, life. */
 #include "sim/amd/sim_amd.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,231 +11,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
-#include "base/thread.h"
 #include "ioctl/kfd_uapi.h"
-#include "sim/amd/dump.h"
 #include "sim/amd/kfd.h"
-
-#define DEFAULT_MINOR 17u
-#define DRM_FIRST     128u
-
-/* The machines that are there: they stand for the hardware and the kernel,
- * which are one for all processes. */
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct kfd_machine *registry;
-
-static _Thread_local char why[256];
-
-int
-kfd_fail(int error, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(why, sizeof(why), fmt, args);
-    va_end(args);
-    return -error;
-}
-
-const char *
-kfd_why(void)
-{
-    return why;
-}
-
-void
-kfd_why_clear(void)
-{
-    why[0] = '\0';
-}
-
-struct kfd_card *
-kfd_card_of(struct kfd_process *p, uint32_t gpu_id)
-{
-    uint32_t i;
-
-    for (i = 0; i < p->machine->n_cards; i++) {
-        if (p->machine->cards[i].gpu_id == gpu_id)
-            return &p->machine->cards[i];
-    }
-    (void)kfd_fail(EINVAL, "no card has id 0x%x", gpu_id);
-    return NULL;
-}
-
-/* ---- machines ------------------------------------------------------------------------ */
-
-static void
-machine_destroy(struct kfd_machine *machine)
-{
-    uint32_t i;
-
-    for (i = 0; i < machine->n_cards; i++)
-        amdgpu_destroy(machine->cards[i].gpu);
-    amd_dump_destroy(machine->dump);
-    pthread_mutex_destroy(&machine->lock);
-    host_free(machine);
-}
-
-/* What a SPEC says. */
-struct plan {
-    const struct amdgpu_chip *chip;
-    uint32_t n_cards, minor;
-    char *dump; /* owned: the directory; NULL: none */
-};
-
-static bell_status
-machine_create(const struct plan *plan, const char *spec,
-               struct kfd_machine **out_machine)
-{
-    struct kfd_machine *machine = host_calloc(1, sizeof(*machine));
-    uint32_t i;
-
-    if (!machine || pthread_mutex_init(&machine->lock, NULL) != 0) {
-        host_free(machine);
-        return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
-    }
-    machine->chip = plan->chip;
-    machine->kfd_minor = plan->minor;
-    if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
-                                      &machine->dump) != BELL_OK) {
-        machine_destroy(machine);
-        return bell_error_last()->status;
-    }
-    snprintf(machine->spec, sizeof(machine->spec), "%s", spec);
-    for (i = 0; i < plan->n_cards; i++) {
-        struct kfd_card *card = &machine->cards[i];
-        card->machine = machine;
-        card->index = i;
-        card->gpu_id = 0x5000 + 0x111 * i + plan->chip->device_id % 0x100;
-        card->render_minor = DRM_FIRST + i;
-        if (amdgpu_create(plan->chip, &card->gpu) != BELL_OK) {
-            machine_destroy(machine);
-            return bell_error_last()->status;
-        }
-        amdgpu_set_dump(card->gpu, machine->dump);
-        machine->n_cards++;
-    }
-    *out_machine = machine;
-    return BELL_OK;
-}
-
-static bell_status
-unknown(const char *spec)
-{
-    const struct amdgpu_chip *chip;
-    char chips[96] = "";
-    size_t n = 0;
-    uint32_t i;
-
-    for (i = 0; (chip = amdgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
-        n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
-                              i ? ", " : "", chip->name);
-    return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,kfd=1.N][,dump=DIR], chips %s",
-                     spec, KFD_MAX_CARDS, chips);
-}
-
-/* What follows the commas; `text` starts with one. The plan's directory may be
- * there also after an error. */
-static bell_status
-parse_options(const char *spec, const char *text, struct plan *plan)
-{
-    char *end;
-
-    while (*text) {
-        size_t n = 1 + strcspn(text + 1, ",");
-
-        if (strncmp(text, ",kfd=1.", 7) == 0) {
-            plan->minor = (uint32_t)strtoul(text + 7, &end, 10);
-            if (end != text + n)
-                return unknown(spec);
-        } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
-            plan->dump = host_alloc(n - 5);
-            if (!plan->dump)
-                return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
-            memcpy(plan->dump, text + 6, n - 6);
-            plan->dump[n - 6] = '\0';
-        } else {
-            return unknown(spec);
-        }
-        text += n;
-    }
-    return BELL_OK;
-}
-
-/* The plan is freed by the caller, also after an error. */
-static bell_status
-parse_spec(const char *spec, struct plan *plan)
-{
-    size_t n = strcspn(spec, "*,");
-    const char *rest = spec + n;
-    char chip[32] = "", *end;
-
-    *plan = (struct plan){.n_cards = 1, .minor = DEFAULT_MINOR};
-    if (n == 0 || n >= sizeof(chip))
-        return unknown(spec);
-    memcpy(chip, spec, n);
-    plan->chip = amdgpu_chip_find(chip, 0);
-    if (*rest == '*') {
-        if (rest[1] < '1' || rest[1] > '9')
-            return unknown(spec);
-        plan->n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
-        rest = end;
-    }
-    if (*rest && *rest != ',')
-        return unknown(spec);
-    BELL_TRY(parse_options(spec, rest, plan));
-    if (!plan->chip || plan->n_cards < 1 || plan->n_cards > KFD_MAX_CARDS ||
-        plan->minor < 11 || plan->minor > 17)
-        return unknown(spec);
-    return BELL_OK;
-}
-
-static bool
-same_dump(const struct kfd_machine *machine, const struct plan *plan)
-{
-    if (!machine->dump || !plan->dump)
-        return !machine->dump && !plan->dump;
-    return strcmp(amd_dump_dir(machine->dump), plan->dump) == 0;
-}
-
-/* The registered machine of a plan, made if need be; counted. */
-static bell_status
-machine_get(const struct plan *plan, struct kfd_machine **out_machine)
-{
-    struct kfd_machine *m;
-    char spec[64];
-
-    snprintf(spec, sizeof(spec), "%s*%u,kfd=1.%u", plan->chip->name,
-             plan->n_cards, plan->minor);
-    for (m = registry; m; m = m->next) {
-        if (strcmp(m->spec, spec) == 0 && same_dump(m, plan))
-            break;
-    }
-    if (!m) {
-        BELL_TRY(machine_create(plan, spec, &m));
-        m->next = registry;
-        registry = m;
-    }
-    m->refs++;
-    *out_machine = m;
-    return BELL_OK;
-}
-
-static void
-machine_put(struct kfd_machine *machine)
-{
-    struct kfd_machine **link = &registry;
-
-    if (--machine->refs > 0)
-        return;
-    while (*link != machine)
-        link = &(*link)->next;
-    *link = machine->next;
-    machine_destroy(machine);
-}
+#include "sim/amd/kfd_machine.h"
 
 /* ---- files ----------------------------------------------------------------------------- */
 
@@ -257,8 +34,8 @@ leave(struct kfd_process *p, int result)
     return result;
 }
 
-static struct kfd_file *
-file_of(struct kfd_process *p, int fd)
+struct kfd_file *
+kfd_file_of(struct kfd_process *p, int fd)
 {
     size_t i = (size_t)(fd - KFD_FIRST_FD);
 
@@ -283,9 +60,10 @@ find_node(const struct kfd_machine *machine, const char *path,
     if (strncmp(path, node, sizeof(node) - 1) != 0)
         return KFD_FILE_NONE;
     minor = strtoul(path + sizeof(node) - 1, &end, 10);
-    if (*end || minor < DRM_FIRST || minor - DRM_FIRST >= machine->n_cards)
+    if (*end || minor < KFD_DRM_FIRST ||
+        minor - KFD_DRM_FIRST >= machine->n_cards)
         return KFD_FILE_NONE;
-    *out_card = (uint32_t)minor - DRM_FIRST;
+    *out_card = (uint32_t)minor - KFD_DRM_FIRST;
     return KFD_FILE_DRM;
 }
 
@@ -319,17 +97,6 @@ sim_open(struct kio *kio, const char *path, int flags)
     return leave(p, open_locked(p, path));
 }
 
-static void
-drop_vm(struct kfd_vm *vm)
-{
-    amdgpu_space_destroy(vm->space);
-    if (vm->doorbells) {
-        munmap(vm->doorbells, KFD_DOORBELL_BYTES);
-        close(vm->doorbell_fd);
-    }
-    memset(vm, 0, sizeof(*vm));
-}
-
 /* All that the process has at the kernel: when its last /dev/kfd closes. */
 static void
 drop_all(struct kfd_process *p)
@@ -341,7 +108,7 @@ drop_all(struct kfd_process *p)
     while (p->n_buffers)
         kfd_drop_buffer(p, p->buffers[0]);
     for (i = 0; i < p->machine->n_cards; i++)
-        drop_vm(&p->vms[i]);
+        kfd_drop_vm(&p->vms[i]);
     pthread_mutex_lock(&p->event_lock);
     while (p->n_events)
         host_free(p->events[--p->n_events]);
@@ -353,7 +120,7 @@ drop_all(struct kfd_process *p)
 static int
 close_locked(struct kfd_process *p, int fd)
 {
-    struct kfd_file *file = file_of(p, fd);
+    struct kfd_file *file = kfd_file_of(p, fd);
     size_t i;
 
     if (!file)
@@ -375,232 +142,16 @@ sim_close(struct kio *kio, int fd)
     return leave(p, close_locked(p, fd));
 }
 
-/* ---- calls ----------------------------------------------------------------------------- */
-
-static int
-get_version(struct kfd_process *p, void *arg)
-{
-    struct kfd_version *args = arg;
-
-    args->major = 1;
-    args->minor = p->machine->kfd_minor;
-    return 0;
-}
-
-static int
-make_doorbells(struct kfd_vm *vm)
-{
-    vm->doorbell_fd = memfd_create("simulated doorbells", MFD_CLOEXEC);
-    if (vm->doorbell_fd < 0)
-        return -errno;
-    vm->doorbells = MAP_FAILED;
-    if (ftruncate(vm->doorbell_fd, KFD_DOORBELL_BYTES) == 0)
-        vm->doorbells = mmap(NULL, KFD_DOORBELL_BYTES, PROT_READ | PROT_WRITE,
-                             MAP_SHARED, vm->doorbell_fd, 0);
-    if (vm->doorbells == MAP_FAILED) {
-        vm->doorbells = NULL;
-        close(vm->doorbell_fd);
-        return kfd_fail(ENOMEM, "no memory for doorbells");
-    }
-    memset(vm->doorbells, 0xff, KFD_DOORBELL_BYTES);
-    return 0;
-}
-
-static int
-acquire_vm(struct kfd_process *p, void *arg)
-{
-    const struct kfd_acquire_vm *args = arg;
-    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
-    struct kfd_file *file = file_of(p, (int)args->drm_fd);
-    struct kfd_vm *vm;
-    int result;
-
-    if (!card)
-        return -EINVAL;
-    if (!file || file->kind != KFD_FILE_DRM || file->card != card->index)
-        return kfd_fail(EINVAL, "file %u is not the card's render node",
-                        args->drm_fd);
-    vm = &p->vms[card->index];
-    if (vm->space)
-        return vm->drm_fd == (int)args->drm_fd
-                   ? 0
-                   : kfd_fail(EBUSY,
-                              "the card has another render node's space");
-    result = make_doorbells(vm);
-    if (result < 0)
-        return result;
-    if (amdgpu_space_create(card->gpu, &vm->space) != BELL_OK) {
-        drop_vm(vm);
-        return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
-    }
-    vm->drm_fd = (int)args->drm_fd;
-    return 0;
-}
-
-static int
-get_clocks(struct kfd_process *p, void *arg)
-{
-    struct kfd_clock_counters *args = arg;
-    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
-
-    if (!card)
-        return -EINVAL;
-    args->gpu_clock = amdgpu_clock(card->gpu);
-    args->cpu_clock = args->system_clock = time_now_ns();
-    args->system_clock_hz = 1000000000;
-    return 0;
-}
-
-static int
-get_apertures(struct kfd_process *p, void *arg)
-{
-    struct kfd_get_apertures *args = arg;
-    struct kfd_apertures *out =
-        (struct kfd_apertures *)(uintptr_t)args->apertures;
-    uint32_t i, n = p->machine->n_cards;
-
-    if (args->n < n)
-        n = args->n;
-    for (i = 0; i < n; i++) {
-        memset(&out[i], 0, sizeof(out[i]));
-        out[i].lds_base = 0x1000000000000ull;
-        out[i].lds_limit = 0x10000ffffffffull;
-        out[i].scratch_base = 0x2000000000000ull;
-        out[i].scratch_limit = 0x20000ffffffffull;
-        out[i].gpuvm_base = 0x200000;
-        out[i].gpuvm_limit = 0x7fffffffffffull;
-        out[i].gpu_id = p->machine->cards[i].gpu_id;
-    }
-    args->n = p->machine->n_cards;
-    return 0;
-}
-
-static int
-runtime_enable(struct kfd_process *p, void *arg)
-{
-    const struct kfd_runtime_enable *args = arg;
-
-    if (p->machine->kfd_minor < 14)
-        return kfd_fail(ENOTTY, "KFD 1.%u has no RUNTIME_ENABLE",
-                        p->machine->kfd_minor);
-    if (p->n_queues)
-        return kfd_fail(EEXIST, "there are queues already");
-    return args->mode & ~3u ? kfd_fail(EINVAL, "mode 0x%x", args->mode) : 0;
-}
-
-static int
-set_xnack(struct kfd_process *p, void *arg)
-{
-    struct kfd_xnack_mode *args = arg;
-
-    (void)p;
-    if (args->enabled > 0)
-        return kfd_fail(EPERM, "retries of faults are not possible");
-    args->enabled = 0;
-    return 0;
-}
-
-static int
-set_event(struct kfd_process *p, void *arg)
-{
-    return kfd_do_set_event(p, arg, true);
-}
-
-static int
-reset_event(struct kfd_process *p, void *arg)
-{
-    return kfd_do_set_event(p, arg, false);
-}
-
-/* One row of the dispatch: the kernel takes min(size, known) bytes. */
-struct call {
-    uint32_t nr, bytes, old_bytes;
-    int (*run)(struct kfd_process *p, void *arg);
-};
-
-static const struct call calls[] = {
-    {0x01, 8, 8, get_version},
-    {0x02, 96, 88, kfd_do_create_queue},
-    {0x03, 8, 8, kfd_do_destroy_queue},
-    {0x05, 40, 40, get_clocks},
-    {0x07, 24, 24, kfd_do_update_queue},
-    {0x08, 32, 32, kfd_do_create_event},
-    {0x09, 8, 8, kfd_do_destroy_event},
-    {0x0a, 8, 8, set_event},
-    {0x0b, 8, 8, reset_event},
-    {0x14, 16, 16, get_apertures},
-    {0x15, 8, 8, acquire_vm},
-    {0x16, 40, 40, kfd_do_alloc},
-    {0x17, 8, 8, kfd_do_free},
-    {0x18, 24, 24, kfd_do_map},
-    {0x19, 24, 24, kfd_do_unmap},
-    {0x21, 4, 4, set_xnack},
-    {0x23, 16, 16, kfd_do_available},
-    {0x25, 16, 16, runtime_enable},
-};
-
-static int
-kfd_call(struct kfd_process *p, unsigned long request, void *arg)
-{
-    uint32_t nr = request & 0xff, size = request >> 16 & 0x3fff;
-    uint64_t copy[16] = {0};
-    size_t i;
-    int result;
-
-    if ((request >> 8 & 0xff) != 0x4b)
-        return kfd_fail(ENOTTY, "request 0x%lx is not KFD's", request);
-    for (i = 0; i < ARRAY_LEN(calls); i++) {
-        if (calls[i].nr != nr)
-            continue;
-        /* other sizes work too: shorter ones are filled with zeros */
-        if (size > sizeof(copy))
-            return kfd_fail(EINVAL, "%u bytes of arguments", size);
-        memcpy(copy, arg, size < calls[i].bytes ? size : calls[i].bytes);
-        result = calls[i].run(p, copy);
-        if (request >> 30 & 2)
-            memcpy(arg, copy, size < calls[i].bytes ? size : calls[i].bytes);
-        return result;
-    }
-    return kfd_fail(ENOTTY, "KFD has no call 0x%x here", nr);
-}
-
-static int
-drm_call(struct kfd_process *p, uint32_t card, unsigned long request, void *arg)
-{
-    const struct amdgpu_chip *chip = p->machine->chip;
-    const struct amdgpu_info *info = arg;
-    uint8_t answer[368] = {0};
-    struct amdgpu_device_info device = {
-        .device_id = chip->device_id,
-        .gpu_counter_khz = (uint32_t)(chip->clock_hz / 1000),
-        .n_shader_engines = chip->array_count / chip->simd_arrays_per_engine,
-        .n_shader_arrays_per_engine = chip->simd_arrays_per_engine,
-    };
-
-    (void)card;
-    if (request != AMDGPU_INFO_REQUEST)
-        return kfd_fail(ENOTTY, "request 0x%lx of the render node", request);
-    if (info->query != AMDGPU_INFO_DEV_INFO)
-        return kfd_fail(EINVAL, "query 0x%x", info->query);
-    memcpy(answer, &device, sizeof(device));
-    memcpy((void *)(uintptr_t)info->return_pointer, answer,
-           info->return_bytes < sizeof(answer) ? info->return_bytes
-                                               : sizeof(answer));
-    return 0;
-}
-
 static int
 sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
     struct kfd_process *p = enter(kio);
-    struct kfd_file *file = file_of(p, fd);
-    uint32_t card;
+    struct kfd_file *file = kfd_file_of(p, fd);
 
     if (!file)
         return leave(p, -EBADF);
-    card = file->card;
     if (file->kind == KFD_FILE_DRM)
-        return leave(p, drm_call(p, card, request, arg));
+        return leave(p, kfd_render_call(p, request, arg));
     if ((request & 0xffff) == 0x4b0c) { /* may sleep */
         (void)leave(p, 0);
         return kfd_do_wait(p, arg);
@@ -613,7 +164,7 @@ sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
          short *out_revents)
 {
     struct kfd_process *p = enter(kio);
-    bool is_open = file_of(p, fd) != NULL;
+    bool is_open = kfd_file_of(p, fd) != NULL;
     struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 
     (void)events;
@@ -698,7 +249,7 @@ static int
 mmap_locked(struct kfd_process *p, void **addr, size_t size_bytes, int prot,
             int flags, int fd, uint64_t offset)
 {
-    const struct kfd_file *file = fd < 0 ? NULL : file_of(p, fd);
+    const struct kfd_file *file = fd < 0 ? NULL : kfd_file_of(p, fd);
     int memory_fd = -1, result = 0;
     void *at;
 
@@ -741,7 +292,7 @@ static const char *
 sim_explain(struct kio *kio)
 {
     (void)kio;
-    return why[0] ? why : NULL;
+    return kfd_why()[0] ? kfd_why() : NULL;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -770,9 +321,7 @@ sim_destroy(struct kio *kio)
     *link = p->next;
     (void)leave(p, 0);
     process_free(p);
-    pthread_mutex_lock(&registry_lock);
-    machine_put(machine);
-    pthread_mutex_unlock(&registry_lock);
+    kfd_machine_put(machine);
 }
 
 static const struct kio_ops sim_ops = {
@@ -789,7 +338,7 @@ static const struct kio_ops sim_ops = {
 };
 
 static bell_status
-process_create(const struct plan *plan, struct kio **out_kio)
+process_create(const struct kfd_plan *plan, struct kio **out_kio)
 {
     struct kfd_process *p;
     bell_status status;
@@ -800,9 +349,7 @@ process_create(const struct plan *plan, struct kio **out_kio)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
     }
     pthread_cond_init(&p->event_cond, NULL);
-    pthread_mutex_lock(&registry_lock);
-    status = machine_get(plan, &p->machine);
-    pthread_mutex_unlock(&registry_lock);
+    status = kfd_machine_get(plan, &p->machine);
     if (status != BELL_OK) {
         process_free(p);
         return status;
@@ -819,8 +366,8 @@ process_create(const struct plan *plan, struct kio **out_kio)
 bell_status
 sim_amd_create(const char *spec, struct kio **out_kio)
 {
-    struct plan plan;
-    bell_status status = parse_spec(spec, &plan);
+    struct kfd_plan plan;
+    bell_status status = kfd_plan_parse(spec, &plan);
 
     if (status == BELL_OK)
         status = process_create(&plan, out_kio);
@@ -872,17 +419,6 @@ sim_amd_usage(const struct kio *stack, struct sim_amd_usage *out_usage)
     for (each = p->machine->processes; each; each = each->next)
         count(each, out_usage);
     pthread_mutex_unlock(&p->machine->lock);
-}
-
-bool
-sim_amd_machine_exists(void)
-{
-    bool any;
-
-    pthread_mutex_lock(&registry_lock);
-    any = registry != NULL;
-    pthread_mutex_unlock(&registry_lock);
-    return any;
 }
 
 void
