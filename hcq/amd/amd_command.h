@@ -33,6 +33,8 @@ struct amd_engine {
     uint64_t max_bytes; /* that it moves */
     uint32_t piece_dw;  /* of one indirect buffer, at most */
     uint64_t idle_va;   /* SDMA: a word that a barrier writes and waits for */
+    uint32_t *finish;   /* several dies: AMD_FINISH_UNITS for releases of the
+                         * timeline; NULL: they lie behind the words */
 };
 
 void amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
@@ -61,6 +63,12 @@ struct amd_push {
     uint64_t slot;   /* next one, without wrapping */
     uint64_t slot_mask;
 };
+
+/* Of several dies one writes the timeline while others have not read as far as
+ * that: these words may not be written anew when its value is seen, but when
+ * a later one is, since the packet behind them has waited for all dies. More
+ * than twice as many submissions as can be outstanding. */
+#define AMD_FINISH_UNITS (2 * HCQ_HISTORY_RECORDS)
 
 /* Upper bounds of what the functions below write. */
 #define AMD_BEGIN_DW  16u
@@ -92,13 +100,22 @@ void amd_push_begin(struct amd_push *push);
 void amd_push_split(struct amd_push *push, const struct hcq_packet *packet);
 /* At most head.word_dw words and what amd_packet_units says. */
 void amd_push_packet(struct amd_push *push, const struct hcq_packet *packet);
-/* Writes the value when all before is done, and its results visible. */
+/* Writes the value when all before is done, and its results visible. When it is
+ * seen, nothing of the submission is read any more: AMD_FINISH_DW words and
+ * amd_finish_slots slots, the last one of them open before. */
 void amd_push_finish(struct amd_push *push, uint64_t va, uint64_t value);
 /* Closes the open indirect buffer: a slot, unless it is empty. */
 void amd_push_end(struct amd_push *push);
 /* A slot, whose first word counts when it is written. */
 void amd_slot_write(const struct amd_engine *engine, uint32_t *slot,
                     const uint32_t *words);
+
+/* Slots that amd_push_finish takes beside the open one. */
+static inline uint32_t
+amd_finish_slots(const struct amd_engine *engine)
+{
+    return engine->finish != NULL;
+}
 
 /* Words at push->at, n_dw of them. */
 void amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw);
@@ -119,6 +136,9 @@ void amd_pm4_indirect(const struct amd_engine *engine, uint64_t va,
 
 void amd_sdma_begin(struct amd_push *push);
 void amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value);
+/* The same of a timeline that only grows by one, as the last words of its
+ * indirect buffer: nothing is read behind the write that completes it. */
+void amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value);
 void amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet);
 void amd_sdma_nothing(struct amd_push *push, uint32_t n_dw);
 uint32_t amd_sdma_dw(const struct amd_engine *engine,

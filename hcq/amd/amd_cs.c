@@ -20,7 +20,7 @@ count_fresh(struct hcq_cs *cs, const struct hcq_packet *packet)
     if (cs->n_dw == packet->head.n_dw) { /* the first */
         priv->fresh_dw = AMD_BEGIN_DW + AMD_FINISH_DW;
         priv->fresh_units = 0;
-        priv->fresh_slots = 1;
+        priv->fresh_slots = 1 + amd_finish_slots(engine);
     }
     priv->fresh_dw += packet->head.word_dw;
     priv->fresh_units += amd_packet_units(engine, packet);

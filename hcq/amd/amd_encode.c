@@ -229,11 +229,30 @@ amd_push_begin(struct amd_push *push)
         amd_pm4_begin(push);
 }
 
+static void
+finish_apart(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    uint32_t *at;
+
+    amd_push_end(push);
+    at = push->at;
+    push->at = push->piece =
+        push->engine->finish +
+        value % AMD_FINISH_UNITS * (AMD_UNIT_BYTES / sizeof(uint32_t));
+    amd_pm4_signal(push, va, value);
+    amd_push_end(push);
+    push->at = push->piece = at;
+}
+
 void
 amd_push_finish(struct amd_push *push, uint64_t va, uint64_t value)
 {
+    if (push->engine->finish) {
+        finish_apart(push, va, value);
+        return;
+    }
     if (push->engine->kind == AMD_RING_SDMA)
-        amd_sdma_signal(push, va, value);
+        amd_sdma_finish(push, va, value);
     else
         amd_pm4_signal(push, va, value);
     amd_push_end(push);

@@ -3,7 +3,9 @@
  * A submission is one piece of the push ring: what makes the host's writes
  * visible, the packets' words, the release of the queue's timeline, and behind
  * them the arguments of launches; and slots of the channel's ring that point
- * there. Both are given back when the timeline has come to its value.
+ * there. Both are given back when the timeline has come to its value; on a
+ * chip of several dies the release of the timeline lies elsewhere, because
+ * other dies may read it later.
  */
 #include <stdio.h>
 #include <string.h>
@@ -207,7 +209,8 @@ amd_queue_submit(struct hcq_queue *base, uint64_t value)
     const struct amd_queue_priv *priv = amd_priv_of(queue);
     const struct hcq_cs *cs = &base->cs;
     uint64_t n_dw = AMD_BEGIN_DW + AMD_FINISH_DW;
-    uint32_t n_units = 0, n_slots = 1, pos = 0, *start;
+    uint32_t n_units = 0, n_slots = 1 + amd_finish_slots(&priv->engine);
+    uint32_t pos = 0, *start;
     struct amd_push push;
 
     if (cs->n_dw) {
@@ -254,6 +257,7 @@ free_queue(struct amd_queue *queue)
     struct amd_queue_priv *priv = amd_priv_of(queue);
 
     amd_channel_fini(&queue->channel);
+    amd_mem_free(amd_device_of(queue->base.dev), &queue->finish);
     amd_mem_free(amd_device_of(queue->base.dev), &queue->push);
     mem_ring_fini(&queue->push_ring);
     if (priv)
@@ -279,6 +283,11 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
     BELL_TRY(hcq_history_init(&priv->history, ring_bytes));
     BELL_TRY(mem_ring_init(&queue->push_ring, ring_bytes, HCQ_HISTORY_RECORDS));
     BELL_TRY(amd_mem_alloc(dev, ring_bytes, AMD_MEM_GTT, &queue->push));
+    if (!priv->engine.is_single) {
+        BELL_TRY(amd_mem_alloc(dev, AMD_FINISH_UNITS * AMD_UNIT_BYTES,
+                               AMD_MEM_GTT, &queue->finish));
+        priv->engine.finish = queue->finish.cpu;
+    }
     return amd_channel_init(
         dev, kind, kind == AMD_RING_AQL ? AQL_RING_BYTES : RING_SLOT_BYTES,
         &queue->channel);

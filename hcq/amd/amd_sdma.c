@@ -232,6 +232,24 @@ amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
     put_fence(push, va + 4, (uint32_t)(value >> 32));
 }
 
+void
+amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    uint32_t n_dw =
+        2 * AMD_SDMA_FENCE_DW +
+        (push->engine->dev->gen->sdma_has_gcr ? AMD_SDMA_GCR_DW : 0);
+
+    amd_sdma_nothing(push, -((uint32_t)(push->at - push->piece) + n_dw) & 7);
+    put_gcr(push, GCR_RELEASE);
+    if ((uint32_t)value) { /* the upper half is what it was */
+        put_fence(push, va + 4, (uint32_t)(value >> 32));
+        put_fence(push, va, (uint32_t)value);
+    } else {
+        put_fence(push, va, 0);
+        put_fence(push, va + 4, (uint32_t)(value >> 32));
+    }
+}
+
 uint32_t
 amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
             uint32_t n_copies)

@@ -249,30 +249,64 @@ emit_count(struct rig *r, struct hcq_cs *cs, uint32_t i)
 
 /* ---- submissions of so many slots --------------------------------------------- */
 
-/* What begins it, n - 2 commands, the release of the timeline; one slot has
- * room for all of a fresh stream, unless it launches from an AQL ring. */
+/* Of a bound stream: what begins it, a slot for each command, the release of
+ * the timeline. Of a fresh one one slot, unless it launches from an AQL ring
+ * or the release stands apart. One slot alone is a release. */
 struct load {
     uint32_t n_slots, n_counts;
-    struct hcq_stream *stream; /* NULL: fresh */
+    bool is_fresh;
+    struct hcq_stream *stream; /* NULL: fresh, or a release */
 };
 
 static struct load
 make_load(struct rig *r, uint32_t n_slots)
 {
-    struct load load = {n_slots, n_slots == 1 ? 1 : n_slots - 2, NULL};
+    struct load load = {.n_slots = n_slots};
     struct hcq_cs *cs;
     uint32_t i;
 
-    if (n_slots == 1) {
-        load.n_counts = !r->kind->by_launch;
+    if (n_slots == 1)
         return load;
-    }
+    load.n_counts = n_slots - 2;
     expect_ok(hcq_stream_create(r->base, "slots", &load.stream));
     cs = hcq_stream_cs(load.stream);
     for (i = 0; i < load.n_counts; i++)
         emit_count(r, cs, i);
     expect_ok(hcq_stream_end(load.stream));
     return load;
+}
+
+static bool
+has_aql_launches(const struct rig *r)
+{
+    return r->kind->by_launch && r->queue->channel.kind == AMD_RING_AQL;
+}
+
+static struct load
+make_fresh(const struct rig *r, uint32_t n_counts)
+{
+    uint32_t n_slots = 1 + amd_finish_slots(&r->priv->engine);
+
+    if (has_aql_launches(r)) /* in front of them, they, behind them */
+        n_slots = 2 + n_counts;
+    return (struct load){n_slots, n_counts, true, NULL};
+}
+
+/* Nothing but the release of the timeline. */
+static bell_status
+submit_release(struct rig *r)
+{
+    uint64_t value = r->base->n_submitted + 1;
+    struct amd_push push;
+    uint32_t *start;
+
+    BELL_TRY(amd_queue_room(r->queue, UNIT_DW, 0, 1, &push));
+    start = push.at;
+    amd_push_finish(&push, r->base->timeline->va, value);
+    r->base->cs.n_dw = 0; /* commands to be noted for reports */
+    amd_queue_commit(r->queue, value, start, &push, NULL);
+    r->base->n_submitted = value;
+    return BELL_OK;
 }
 
 static bell_status
@@ -283,6 +317,8 @@ submit_load(struct rig *r, const struct load *load)
 
     if (load->stream)
         return hcq_stream_submit(load->stream, NULL);
+    if (!load->is_fresh)
+        return submit_release(r);
     expect_ok(hcq_queue_begin(r->base, &cs));
     for (i = 0; i < load->n_counts; i++)
         emit_count(r, cs, i);
@@ -350,15 +386,15 @@ run_load(struct rig *r, const struct load *load)
 
 /* An odd number of slots at a time comes to every slot of the ring. */
 static void
-every_slot(struct rig *r, uint32_t n_slots)
+every_slot(struct rig *r, struct load load)
 {
-    struct load load = make_load(r, n_slots), one = make_load(r, 1);
+    struct load one = make_load(r, 1);
     uint8_t seen[RING_BYTES / 16] = {0};
     uint64_t i;
 
     for (i = 0; i < r->n_slots; i++) {
         seen[run_load(r, &load)] = 1;
-        if (n_slots % 2 == 0)
+        if (load.n_slots % 2 == 0)
             (void)run_load(r, &one);
     }
     for (i = 0; i < r->n_slots; i++)
@@ -382,15 +418,17 @@ slots(void **state)
 
         assert_int_equal(n, RING_BYTES / 4 / slot_dw(&r));
         for (i = 0; i < ARRAY_LEN(lengths); i++)
-            every_slot(&r, lengths[i]);
-        every_slot(&r, 2 * n + 5);
+            every_slot(&r, make_load(&r, lengths[i]));
+        every_slot(&r, make_load(&r, 2 * n + 5));
+        every_slot(&r, make_fresh(&r, 1));
+        every_slot(&r, make_fresh(&r, 4));
         close_rig(&r);
     }
 }
 
 /* ---- rings of slots that are full ------------------------------------------------- */
 
-/* The queue does nothing until the signal is 1: a slot. */
+/* The queue does nothing until the signal is 1. */
 static struct hcq_signal *
 hold(struct rig *r)
 {
@@ -416,12 +454,8 @@ release(struct rig *r, struct hcq_signal *go)
 static void
 go_to_slot(struct rig *r, uint64_t slot)
 {
-    struct hcq_cs *cs;
-
-    while ((r->priv->slot_put & (r->n_slots - 1)) != slot) {
-        expect_ok(hcq_queue_begin(r->base, &cs));
-        expect_ok(hcq_cs_submit(cs, NULL));
-    }
+    while ((r->priv->slot_put & (r->n_slots - 1)) != slot)
+        expect_ok(submit_release(r));
     expect_ok(hcq_queue_wait(r->base, LONG_NS));
 }
 
@@ -440,8 +474,10 @@ fill_slots(struct rig *r, uint64_t slot, const struct load *most,
     expect_ok(submit_load(r, most));
     put = r->priv->slot_put;
     assert_int_equal(put - r->priv->slot_tail, r->n_slots - 1);
+    r->base->submit_timeout_ns = SHORT_NS;
     expect_fails(submit_load(r, &one), BELL_E_TIMEOUT, "no room for");
     expect_fails(submit_load(r, &one), BELL_E_TIMEOUT, "wait for signal");
+    r->base->submit_timeout_ns = LONG_NS;
     assert_int_equal(r->priv->slot_put, put);
     release(r, go);
     expect_counts(r, most->n_counts, 1);
@@ -450,7 +486,9 @@ fill_slots(struct rig *r, uint64_t slot, const struct load *most,
     reset_counters(r);
     go = hold(r);
     put = r->priv->slot_put;
+    r->base->submit_timeout_ns = SHORT_NS;
     expect_fails(submit_load(r, too_many), BELL_E_TIMEOUT, "no room for");
+    r->base->submit_timeout_ns = LONG_NS;
     assert_int_equal(r->priv->slot_put, put);
     release(r, go);
     expect_counts(r, 0, 1);
@@ -469,23 +507,78 @@ full_slots(void **state)
         struct rig r = open_rig(&kinds[k], PAGE_BYTES * 16);
         uint32_t n = (uint32_t)r.n_slots, i;
         const uint32_t at[] = {0, 1, 2, n / 2, n - 2, n - 1};
-        struct load most = make_load(&r, n - 2);
-        struct load too_many = make_load(&r, n - 1);
+        uint32_t n_held = 1 + amd_finish_slots(&r.priv->engine);
+        struct load most = make_load(&r, n - 1 - n_held);
+        struct load too_many = make_load(&r, n - n_held);
 
-        r.base->submit_timeout_ns = SHORT_NS;
         for (i = 0; i < ARRAY_LEN(at); i++)
             fill_slots(&r, at[i], &most, &too_many);
         close_rig(&r);
     }
 }
 
+/* A stream that goes through the ring in parts, and its last `n_held` slots
+ * wait: what is left behind them is what can be used, to the last slot. */
+static void
+fill_behind(struct rig *r, uint32_t n_held)
+{
+    struct hcq_signal *go;
+    struct hcq_stream *stream;
+    struct hcq_cs *cs;
+    uint32_t i, n_counts = (uint32_t)r->n_slots + 7, n = 0;
+    bell_status status = BELL_OK;
+
+    reset_counters(r);
+    expect_ok(hcq_signal_create(r->dev, 0, &go));
+    expect_ok(hcq_stream_create(r->base, "parts", &stream));
+    cs = hcq_stream_cs(stream);
+    for (i = 0; i < n_counts; i++) {
+        if (i + n_held - 2 == n_counts) /* the wait, these, the release */
+            hcq_cs_wait(cs, go, 1);
+        emit_count(r, cs, i);
+    }
+    expect_ok(hcq_stream_end(stream));
+    expect_ok(hcq_stream_submit(stream, NULL));
+    r->base->submit_timeout_ns = SHORT_NS;
+    while (status == BELL_OK && n < r->n_slots) {
+        status = submit_release(r);
+        n += status == BELL_OK;
+    }
+    r->base->submit_timeout_ns = LONG_NS;
+    expect_fails(status, BELL_E_TIMEOUT, "no room for");
+    assert_true(n + n_held <= r->n_slots - 1);
+    release(r, go);
+    expect_counts(r, n_counts, 1);
+    hcq_stream_destroy(stream);
+}
+
+static void
+full_behind_parts(void **state)
+{
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(kinds); k++) {
+        struct rig r = open_rig(&kinds[k], PAGE_BYTES * 16);
+        uint32_t n = (uint32_t)r.n_slots, i;
+        const uint32_t held[] = {3, 4, n / 2, n - 3, n - 2};
+
+        for (i = 0; i < ARRAY_LEN(held); i++)
+            fill_behind(&r, held[i]);
+        close_rig(&r);
+    }
+}
+
 /* ---- pieces of the push ring --------------------------------------------------------- */
 
+/* Of the release of the timeline, among the words of a piece. */
 static uint32_t
 signal_dw(const struct rig *r)
 {
     struct hcq_packet packet = {.head = {.op = HCQ_OP_SIGNAL}};
 
+    if (r->priv->engine.finish)
+        return 0;
     return r->queue->channel.kind == AMD_RING_SDMA
                ? amd_sdma_dw(&r->priv->engine, &packet, 0)
                : amd_pm4_dw(&r->priv->engine, &packet, 0);
@@ -521,7 +614,8 @@ submit_piece(struct rig *r, uint32_t n_dw, uint32_t n_counts,
     struct amd_push push;
     uint32_t *start, *end;
 
-    BELL_TRY(amd_queue_room(r->queue, n_dw, 0, 1, &push));
+    BELL_TRY(amd_queue_room(r->queue, n_dw, 0,
+                            1 + amd_finish_slots(&r->priv->engine), &push));
     start = push.at;
     end = start + n_dw;
     if (n_counts) {
@@ -647,8 +741,10 @@ fill_pieces(struct rig *r, uint32_t unit)
         expect_ok(submit_piece(r, before, before >= 128, &offset));
     if (before)
         assert_int_equal(offset, 0);
+    r->base->submit_timeout_ns = SHORT_NS;
     expect_fails(submit_piece(r, UNIT_DW, 0, &offset), BELL_E_TIMEOUT,
-                 "no room for 64 bytes and 1 packets");
+                 "no room for 64 bytes and");
+    r->base->submit_timeout_ns = LONG_NS;
     release(r, go);
     expect_counts(r, 1, (uint64_t)(left >= 128) + (before >= 128));
     expect_ok(submit_piece(r, UNIT_DW, 0, &offset));
@@ -669,8 +765,10 @@ overfill_pieces(struct rig *r, uint32_t unit)
     left = PUSH_DW - head_unit(r) * UNIT_DW;
     if (left < unit * UNIT_DW)
         left = unit * UNIT_DW;
+    r->base->submit_timeout_ns = SHORT_NS;
     expect_fails(submit_piece(r, left + step, 1, &offset), BELL_E_TIMEOUT,
                  "no room for");
+    r->base->submit_timeout_ns = LONG_NS;
     release(r, go);
     expect_counts(r, 0, 1);
     expect_ok(submit_piece(r, left + step, 1, &offset));
@@ -693,7 +791,6 @@ full_pieces(void **state)
         if (kinds[k].by_launch)
             continue;
         r = open_rig(&kinds[k], RING_BYTES);
-        r.base->submit_timeout_ns = SHORT_NS;
         for (i = 0; i < ARRAY_LEN(at); i++) {
             fill_pieces(&r, at[i]);
             overfill_pieces(&r, at[i]);
@@ -789,6 +886,41 @@ full_streams(void **state)
     }
 }
 
+/* ---- what is read behind the last write ------------------------------------------------ */
+
+/* Nothing lies behind the write that completes a submission; of several dies,
+ * which read it one after the other, not even that write lies in what is given
+ * back with it. */
+static void
+ends_with_the_release(void **state)
+{
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(kinds); k++) {
+        struct rig r = open_rig(&kinds[k], RING_BYTES);
+        const uint32_t *slot, *push = r.queue->push.cpu;
+        uint64_t va, n_dw, end;
+
+        expect_ok(submit_release(&r));
+        slot = r.queue->channel.ring;
+        if (r.queue->channel.kind != AMD_RING_PM4)
+            slot += r.queue->channel.kind == AMD_RING_AQL ? 1 : 2;
+        va = slot[1] | (uint64_t)slot[2] << 32;
+        n_dw = slot[3] & 0xfffff;
+        end = va + n_dw * 4;
+        assert_int_equal(r.queue->channel.kind == AMD_RING_AQL,
+                         va < (uintptr_t)push ||
+                             va >= (uintptr_t)push + RING_BYTES);
+        assert_true(n_dw <= UNIT_DW);
+        expect_ok(hcq_queue_wait(r.base, LONG_NS));
+        if (r.queue->channel.kind == AMD_RING_SDMA)
+            assert_int_equal(((uint32_t *)(uintptr_t)end)[-1],
+                             (uint32_t)r.base->n_submitted);
+        close_rig(&r);
+    }
+}
+
 /* ---- pointers over 2^32 --------------------------------------------------------------- */
 
 #define LARGE_RING_BYTES (16u << 20)
@@ -852,7 +984,7 @@ pointers_over_32_bits(void **state)
     (void)state;
     for (k = 0; k < ARRAY_LEN(which); k++) {
         struct rig r = open_rig(&kinds[which[k]], PAGE_BYTES * 16);
-        struct load three = make_load(&r, 3), one = make_load(&r, 1);
+        struct load three = make_load(&r, 3), one = make_fresh(&r, 1);
 
         replace_ring(&r, LARGE_RING_BYTES);
         turn_to_the_edge(&r, 10);
@@ -873,9 +1005,14 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots),        cmocka_unit_test(full_slots),
-        cmocka_unit_test(pieces),       cmocka_unit_test(full_pieces),
-        cmocka_unit_test(full_streams), cmocka_unit_test(pointers_over_32_bits),
+        cmocka_unit_test(slots),
+        cmocka_unit_test(full_slots),
+        cmocka_unit_test(full_behind_parts),
+        cmocka_unit_test(pieces),
+        cmocka_unit_test(full_pieces),
+        cmocka_unit_test(full_streams),
+        cmocka_unit_test(ends_with_the_release),
+        cmocka_unit_test(pointers_over_32_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
