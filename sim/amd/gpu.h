@@ -32,6 +32,7 @@ struct amdgpu_chip {
     /* As sysfs tells them, over all XCCs. */
     uint32_t simd_count, simd_per_cu, array_count, simd_arrays_per_engine;
     uint32_t max_waves_per_simd, max_slots_scratch_cu, lds_kib;
+    uint32_t vgpr_bytes; /* of a CU */
     uint32_t n_sdma, n_sdma_queues;
     uint32_t device_id;
     uint64_t vram_bytes, clock_hz;

@@ -154,14 +154,38 @@ check_scratch(struct amdgpu_queue *q, const struct amd_launch *launch)
     return true;
 }
 
+/* A group has to have room where it runs: on a compute unit, or from gfx10 on
+ * two of them if the kernel says so (RSRC1.WGP_MODE). A card would never start
+ * it, and hang. Granules of the allocation beyond those of RSRC1 are not
+ * counted. src: BRINGUP.md 0 and 2, CODEOBJ.md 4. */
 static bool
-check_group_memory(struct amdgpu_queue *q, const struct amd_launch *launch)
+check_group(struct amdgpu_queue *q, const struct amd_launch *launch)
 {
-    uint32_t bytes = (launch->rsrc2 >> 15 & 0x1ff) * 512;
+    const struct amdgpu_chip *chip = q->gpu->chip;
+    uint32_t lanes = launch->wave32 ? 32 : 64, bytes, n_vgprs, n_simds, each;
+    uint64_t threads = 1, waves;
+    uint32_t i;
 
-    return bytes <= q->gpu->chip->lds_kib * 1024 ||
-           amdgpu_fail(q, "%u bytes of LDS; the chip has %u KiB", bytes,
-                       q->gpu->chip->lds_kib);
+    for (i = 0; i < 3; i++)
+        threads *= launch->local[i];
+    waves = (threads + lanes - 1) / lanes;
+    bytes = (launch->rsrc2 >> 15 & 0x1ff) * 512;
+    if (bytes > chip->lds_kib * 1024)
+        return amdgpu_fail(q, "%u bytes of LDS; the chip has %u KiB", bytes,
+                           chip->lds_kib);
+    n_vgprs =
+        ((launch->rsrc1 & 63) + 1) * (chip->gfx == 9 || launch->wave32 ? 8 : 4);
+    each = chip->vgpr_bytes / chip->simd_per_cu / (lanes * 4) / n_vgprs;
+    if (each > chip->max_waves_per_simd)
+        each = chip->max_waves_per_simd;
+    n_simds = chip->simd_per_cu;
+    if (chip->gfx > 9 && launch->rsrc1 >> 29 & 1)
+        n_simds *= 2;
+    return waves <= (uint64_t)n_simds * each ||
+           amdgpu_fail(q,
+                       "a group of %llu waves with %u vector registers each; "
+                       "it may have %u SIMDs, which hold %u waves each",
+                       (unsigned long long)waves, n_vgprs, n_simds, each);
 }
 
 bool
@@ -197,7 +221,7 @@ amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
                            q->gpu->chip->gfx);
     for (i = 0; i < 16; i++)
         launch.user_data[i] = reg(q, REG_USER_DATA + i);
-    return check_scratch(q, &launch) && check_group_memory(q, &launch) &&
+    return check_scratch(q, &launch) && check_group(q, &launch) &&
            run_launch(q, &launch, n_xcc);
 }
 
@@ -270,7 +294,7 @@ amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
         launch.grid[i] = aql->grid[i] / aql->local[i];
     }
     if (!fill_user_data(q, aql, kd[14] & 0xffff, &launch) ||
-        !check_group_memory(q, &launch))
+        !check_group(q, &launch))
         return false;
     first = (uint32_t)(q->seed++ % n_xcc);
     for (i = 0; i < n_xcc; i++) {

@@ -96,7 +96,8 @@ start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
     r->ring = map(r, RING_VA, RING_BYTES, AMDGPU_MAP_WRITABLE);
     r->ctrl = map(r, CTRL_VA, 4096, AMDGPU_MAP_WRITABLE);
     r->eop = map(r, EOP_VA, 4096, AMDGPU_MAP_WRITABLE);
-    r->src = map(r, SRC_VA, AREA_BYTES, AMDGPU_MAP_WRITABLE);
+    r->src =
+        map(r, SRC_VA, AREA_BYTES, AMDGPU_MAP_WRITABLE | AMDGPU_MAP_EXECUTABLE);
     r->dst = map(r, DST_VA, AREA_BYTES, AMDGPU_MAP_WRITABLE);
     r->ro = map(r, RO_VA, AREA_BYTES, 0);
     desc.space = r->space;
@@ -459,6 +460,74 @@ test_refusals(void **state)
     stop(&r);
 }
 
+/* ---- launches -------------------------------------------------------------- */
+
+#define WGP_MODE (1u << 29)
+#define WAVE32   0x8000u
+
+/* Groups that have room on a compute unit, or two, and that have not. */
+static const struct {
+    const char *chip;
+    uint32_t initiator, threads, rsrc1, lds_granules;
+    const char *text; /* NULL: it runs */
+} launches[] = {
+    {"gfx1100", WAVE32, 1024, WGP_MODE | 23, 0, NULL},
+    {"gfx1100", WAVE32, 1024, WGP_MODE | 24, 0,
+     "a group of 32 waves with 200 vector registers each; it may have 4 SIMDs, "
+     "which hold 7 waves each"},
+    {"gfx1100", WAVE32, 1024, 11, 0, NULL},
+    {"gfx1100", WAVE32, 1024, 12, 0,
+     "it may have 2 SIMDs, which hold 14 waves"},
+    {"gfx1100", WAVE32, 256, 31, 0, NULL},
+    {"gfx1100", 0, 1024, WGP_MODE | 47, 0, NULL},
+    {"gfx1100", 0, 1024, WGP_MODE | 63, 0,
+     "a group of 16 waves with 256 vector registers each"},
+    {"gfx1100", WAVE32, 32, 0, 128, NULL},
+    {"gfx1100", WAVE32, 32, 0, 129, "66048 bytes of LDS; the chip has 64 KiB"},
+    {"gfx1100", WAVE32, 1025, WGP_MODE, 0, "a group of more than 1024"},
+    {"gfx942", 0, 1024, 15, 0, NULL},
+    {"gfx942", 0, 1024, 16, 0,
+     "a group of 16 waves with 136 vector registers each; it may have 4 SIMDs, "
+     "which hold 3 waves each"},
+    {"gfx942", 0, 256, 63, 0, NULL},
+    {"gfx942", 0, 257, 63, 0, "a group of 5 waves with 512"},
+    {"gfx942", 0, 64, 0, 129, "66048 bytes of LDS; the chip has 64 KiB"},
+};
+
+static void
+check_launch(size_t i)
+{
+    bool gfx9 = strcmp(launches[i].chip, "gfx942") == 0;
+    uint32_t end = gfx9 ? 0xbf810000 : 0xbfb00000; /* s_endpgm */
+    struct rig r;
+
+    start(&r, launches[i].chip, AMDGPU_QUEUE_PM4);
+    memcpy(r.src, &end, 4);
+    PUSH(&r, 0xc0027600, 0x20c, LO(SRC_VA >> 8), HI(SRC_VA >> 8));
+    PUSH(&r, 0xc0027600, 0x212, launches[i].rsrc1,
+         launches[i].lds_granules << 15);
+    PUSH(&r, 0xc0067600, 0x204, 0, 0, 0, launches[i].threads, 1, 1);
+    PUSH(&r, 0xc0031500, 1, 1, 1, 5 | launches[i].initiator);
+    if (finish(&r) != !launches[i].text)
+        fail_msg("launch %zu: '%s'", i, r.fault.text);
+    if (launches[i].text) {
+        assert_int_equal(r.fault.kind, AMDGPU_FAULT_HANG);
+        if (!strstr(r.fault.text, launches[i].text))
+            fail_msg("'%s' lacks '%s'", r.fault.text, launches[i].text);
+    }
+    stop(&r);
+}
+
+static void
+test_launches(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(launches); i++)
+        check_launch(i);
+}
+
 int
 main(void)
 {
@@ -470,6 +539,7 @@ main(void)
         cmocka_unit_test(test_indirect_unmapped),
         cmocka_unit_test(test_indirect_refusals),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
