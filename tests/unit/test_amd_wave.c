@@ -651,6 +651,100 @@ test_instruction_cache(void **state)
     stop(&m);
 }
 
+/* ---- inline constants -------------------------------------------------------------- */
+
+/* Float constants as sources of 64, 32 and 16 bits. 1.0 stands for all: its
+ * code is the lowest field of a word, or the second source of a long one. The
+ * words are LLVM 19's:
+ *   v_mov_b32 v0, 0
+ *   s_mov_b64 s[4:5], 1.0         v_mov_b32 v2, s4          v_mov_b32 v3, s5
+ *   s_and_b64 s[6:7], 1.0, -1     v_mov_b32 v4, s6          v_mov_b32 v5, s7
+ *   v_add_f64 v[6:7], 1.0, 0      v_lshlrev_b64 v[8:9], 0, 1.0
+ *   v_mov_b32 v10, 1.0
+ *   s_mov_b32 s8, 1.0             v_mov_b32 v11, s8
+ *   v_add_f16 v12, 1.0, v0
+ *   global_store of v[2:5], v[6:9], v[10:12] at s[0:1]      s_endpgm */
+#define N_CONSTANT_WORDS 23u
+
+static const uint32_t constant_words[2][N_CONSTANT_WORDS] = {
+    [ISA_GFX9] = {0x7e000280, 0xbe8401f2, 0x7e040204, 0x7e060205, 0x8686c1f2,
+                  0x7e080206, 0x7e0a0207, 0xd2800006, 0x000100f2, 0xd28f0008,
+                  0x0001e480, 0x7e1402f2, 0xbe8800f2, 0x7e160208, 0x3e1800f2,
+                  0xdc7c8000, 0x00000200, 0xdc7c8010, 0x00000600, 0xdc788020,
+                  0x00000a00, 0xbf810000, 0xbf810000},
+    [ISA_GFX11] = {0x7e000280, 0xbe8401f2, 0x7e040204, 0x7e060205, 0x8b86c1f2,
+                   0x7e080206, 0x7e0a0207, 0xd7270006, 0x000100f2, 0xd73c0008,
+                   0x0001e480, 0x7e1402f2, 0xbe8800f2, 0x7e160208, 0x641800f2,
+                   0xdc760000, 0x00000200, 0xdc760010, 0x00000600, 0xdc720020,
+                   0x00000a00, 0xbfb00000, 0xbfb00000},
+};
+
+/* src: ISA-SUBSET.md 4; 1/(2*pi) as LLVM writes it. */
+static const struct {
+    uint32_t code;
+    uint64_t f64;
+    uint32_t f32, f16;
+} constants[] = {
+    {240, 0x3fe0000000000000, 0x3f000000, 0x3800}, /* 0.5 */
+    {241, 0xbfe0000000000000, 0xbf000000, 0xb800},
+    {242, 0x3ff0000000000000, 0x3f800000, 0x3c00}, /* 1 */
+    {243, 0xbff0000000000000, 0xbf800000, 0xbc00},
+    {244, 0x4000000000000000, 0x40000000, 0x4000}, /* 2 */
+    {245, 0xc000000000000000, 0xc0000000, 0xc000},
+    {246, 0x4010000000000000, 0x40800000, 0x4400}, /* 4 */
+    {247, 0xc010000000000000, 0xc0800000, 0xc400},
+    {248, 0x3fc45f306dc9c882, 0x3e22f983, 0x3118}, /* 1/(2*pi) */
+};
+
+static void
+check_constant(enum isa_gen gen, size_t which)
+{
+    uint32_t words[N_CONSTANT_WORDS], i, low[3];
+    uint32_t code = constants[which].code;
+    struct amd_launch launch;
+    struct machine m;
+    uint64_t out, pairs[4];
+
+    start(&m, gen, "kernels");
+    out = memory_put(&m.memory, NULL, 256);
+    memcpy(words, constant_words[gen], sizeof(words));
+    for (i = 0; i < N_CONSTANT_WORDS; i++) {
+        if ((words[i] & 0x1ff) == 242 || (words[i] & 0xff) == 242)
+            words[i] = (words[i] & ~0xffu) | code;
+    }
+    words[10] = (words[10] & ~(0x1ffu << 9)) | code << 9;
+    launch = prepare(&m, "ids", NULL, 0);
+    launch.rsrc1 = 7; /* 64 vector registers; denormals go, which is the same */
+    launch.rsrc3 = gen == ISA_GFX9 ? 15 : 0; /* none for accumulation */
+    launch.user_data[0] = (uint32_t)out;
+    launch.user_data[1] = (uint32_t)(out >> 32);
+    launch.pc = put_code(&m, words, N_CONSTANT_WORDS);
+    if (run(&m, &launch) != BELL_OK)
+        fail_msg("constant %u on %s: %s", code, chips[gen],
+                 bell_error_last()->message);
+    memcpy(pairs, memory_at(&m.memory, out), sizeof(pairs));
+    memcpy(low, memory_at(&m.memory, out + 32), sizeof(low));
+    for (i = 0; i < 4; i++) /* s_mov, s_and, v_add_f64, v_lshlrev */
+        expect_int(chips[gen], (int)(4 * which + i), (int64_t)pairs[i],
+                   (int64_t)constants[which].f64);
+    expect_int("v_mov_b32", (int)which, low[0], constants[which].f32);
+    expect_int("s_mov_b32", (int)which, low[1], constants[which].f32);
+    expect_int("v_add_f16", (int)which, low[2] & 0xffff, constants[which].f16);
+    stop(&m);
+}
+
+static void
+test_float_constants(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(constants); i++) {
+        check_constant(ISA_GFX9, i);
+        check_constant(ISA_GFX11, i);
+    }
+}
+
 /* Every word of the kernels decodes, one instruction after the other. */
 static void
 test_decode_all(void **state)
@@ -740,6 +834,7 @@ main(void)
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_scratch_range),
         cmocka_unit_test(test_instruction_cache),
+        cmocka_unit_test(test_float_constants),
         cmocka_unit_test(test_decode_all),
         cmocka_unit_test(test_decode_random),
         cmocka_unit_test(test_out_of_memory),
