@@ -207,6 +207,37 @@ dma_data(struct amdgpu_queue *q, const struct stream *s)
     return amdgpu_fill(q, dst, s->words[1], 4, n_bytes);
 }
 
+/* What an operation on caches of gfx10 and later may be limited to: all lines,
+ * or the packet's range. The field has two bits at `bit`. */
+static bool
+is_whole(struct amdgpu_queue *q, uint32_t word, uint32_t bit, const char *name)
+{
+    static const char *const kinds[4] = {"all", "volatile", "range",
+                                         "first and last"};
+    uint32_t kind = word >> bit & 3;
+
+    return kind == 0 || kind == 2 ||
+           amdgpu_fail(q,
+                       "%s is %u (%s): only all lines and the range are "
+                       "simulated",
+                       name, kind, kinds[kind]);
+}
+
+/* Of ACQUIRE_MEM's GCR_CNTL and RELEASE_MEM's event word, whose fields are in
+ * other places. */
+static bool
+check_gl2(struct amdgpu_queue *q, uint32_t word, uint32_t us_bit,
+          uint32_t seq_bit)
+{
+    if (!is_whole(q, word, us_bit + 1, "GL2_RANGE"))
+        return false;
+    if (word >> us_bit & 1)
+        return amdgpu_fail(q, "GL2_US is not simulated");
+    if (word >> (us_bit + 3) & 1)
+        return amdgpu_fail(q, "GL2_DISCARD: what kernels stored would be lost");
+    return (word >> seq_bit & 3) != 3 || amdgpu_fail(q, "SEQ is 3");
+}
+
 static bool
 release_mem(struct amdgpu_queue *q, const struct stream *s)
 {
@@ -228,6 +259,8 @@ release_mem(struct amdgpu_queue *q, const struct stream *s)
         return amdgpu_fail(q, "the queue has no end-of-pipe buffer");
     if ((event & 0x3f) != 0x14 && (event & 0x3f) != 0x28)
         return amdgpu_fail(q, "event 0x%x", event & 0x3f);
+    if (q->gpu->chip->gfx > 9 && !check_gl2(q, event, 16, 22))
+        return false;
     amdgpu_do_cache(q, amdgpu_cache_release_ops(q->gpu->chip->gfx, event));
     switch (data_sel) {
     case 0:
@@ -256,6 +289,17 @@ release_mem(struct amdgpu_queue *q, const struct stream *s)
 }
 
 static bool
+check_gcr(struct amdgpu_queue *q, uint32_t gcr)
+{
+    if (gcr >> 18 & 1)
+        return amdgpu_fail(q, "RANGE_IS_PA: a user's queue has none");
+    if ((gcr & 3) == 3)
+        return amdgpu_fail(q, "GLI_INV is 3 (first and last): only all lines "
+                              "and the range are simulated");
+    return is_whole(q, gcr, 2, "GL1_RANGE") && check_gl2(q, gcr, 10, 16);
+}
+
+static bool
 acquire_mem(struct amdgpu_queue *q, const struct stream *s)
 {
     bool gfx9 = q->gpu->chip->gfx == 9;
@@ -273,6 +317,8 @@ acquire_mem(struct amdgpu_queue *q, const struct stream *s)
         s->words[4])
         return amdgpu_fail(q, "a range of 0x%08x%08x at 0x%08x%08x",
                            s->words[2], s->words[1], s->words[4], s->words[3]);
+    if (!gfx9 && !check_gcr(q, s->words[6]))
+        return false;
     amdgpu_do_cache(
         q, amdgpu_cache_acquire_ops(q->gpu->chip->gfx, s->words[gfx9 ? 0 : 6]));
     instructions = gfx9 ? s->words[0] >> 29 & 1 : (s->words[6] & 3) != 0;

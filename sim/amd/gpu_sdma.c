@@ -112,6 +112,19 @@ timestamp(struct amdgpu_queue *q, const uint32_t *w)
            amdgpu_dump_time(q, address(w + 1), 8);
 }
 
+/* Engines copy between memory itself, behind all caches, and GCR reaches none
+ * of them: what kernels store has to be released by their queues
+ * (gpu_cache.h). */
+static bool
+gcr(struct amdgpu_queue *q, const uint32_t *w)
+{
+    if (!reserved(q, w[0], 0xffff, 0) || !reserved(q, w[1], ~0x7fu, 1) ||
+        !reserved(q, w[3], ~0x78u, 3) || !reserved(q, w[4], 0x0f00ffff, 4))
+        return false;
+    return !(w[4] >> 24 & 15) ||
+           amdgpu_fail(q, "VMID %u: a user's queue has none", w[4] >> 24 & 15);
+}
+
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* Words of the packet, and its name; 0: not known. */
@@ -207,8 +220,8 @@ run_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t *w, bool in_ib)
         return const_fill(q, w);
     case 13:
         return timestamp(q, w);
-    default: /* GCR: memory here is coherent */
-        return true;
+    default:
+        return gcr(q, w);
     }
 }
 

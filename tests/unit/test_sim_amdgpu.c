@@ -460,6 +460,65 @@ test_refusals(void **state)
     stop(&r);
 }
 
+/* ---- operations on caches ------------------------------------------------- */
+
+/* Fields of ACQUIRE_MEM (word 7) and RELEASE_MEM (word 1) of gfx10 and later,
+ * of GCR (words 0 to 4). What they do: test_sim_amd_cache.c. */
+static void
+test_cache_words(void **state)
+{
+    static const struct {
+        uint32_t acquire, release, gcr[5];
+        const char *text; /* NULL: it is done */
+    } cases[] = {
+        {0xc3f1, 0, {0}, NULL},
+        {0x4381, 0, {0}, NULL},
+        {0x1000 | 0x8 | 0x2, 0, {0}, NULL}, /* the range is all */
+        {0x10000, 0, {0}, NULL},
+        {0x3, 0, {0}, "GLI_INV is 3"},
+        {0x4, 0, {0}, "GL1_RANGE is 1 (volatile)"},
+        {0x800, 0, {0}, "GL2_RANGE is 1 (volatile)"},
+        {0x1800, 0, {0}, "GL2_RANGE is 3 (first and last)"},
+        {0x400, 0, {0}, "GL2_US"},
+        {0x2000, 0, {0}, "GL2_DISCARD"},
+        {0x30000, 0, {0}, "SEQ is 3"},
+        {0x40000, 0, {0}, "RANGE_IS_PA"},
+        {0x80000, 0, {0}, "bits 0x00080000 are reserved"},
+        {0, 0x0070f000, {0}, NULL},
+        {0, 0x0170c000, {0}, NULL},
+        {0, 0x00020000, {0}, "GL2_RANGE is 1 (volatile)"},
+        {0, 0x00010000, {0}, "GL2_US"},
+        {0, 0x00080000, {0}, "GL2_DISCARD"},
+        {0, 0x00c00000, {0}, "SEQ is 3"},
+        {0, 0, {0x111, 0, 0x43810000, 0x4, 0}, NULL},
+        {0, 0, {0x10111, 0, 0, 0, 0}, "bits 0x00010000 are reserved"},
+        {0, 0, {0x111, 0x40, 0, 0, 0}, "bits 0x00000040 are reserved"},
+        {0, 0, {0x111, 0, 0, 0x8, 0}, "bits 0x00000008 are reserved"},
+        {0, 0, {0x111, 0, 0, 0, 0x10000}, "bits 0x00010000 are reserved"},
+        {0, 0, {0x111, 0, 0, 0, 0x1000000}, "VMID 1"},
+    };
+    struct rig r;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        bool is_sdma = cases[i].gcr[0] != 0;
+
+        start(&r, "gfx1100", is_sdma ? AMDGPU_QUEUE_SDMA : AMDGPU_QUEUE_PM4);
+        if (is_sdma)
+            push(&r, cases[i].gcr, 5);
+        else if (cases[i].release)
+            PUSH(&r, 0xc0064900, 0x514 | cases[i].release, 0, 0, 0, 0, 0, 0);
+        else
+            PUSH(&r, 0xc0065800, 0, ~0u, ~0u, 0, 0, 0, cases[i].acquire);
+        if (finish(&r) != !cases[i].text)
+            fail_msg("case %zu: '%s'", i, r.fault.text);
+        if (cases[i].text && !strstr(r.fault.text, cases[i].text))
+            fail_msg("'%s' lacks '%s'", r.fault.text, cases[i].text);
+        stop(&r);
+    }
+}
+
 /* ---- launches -------------------------------------------------------------- */
 
 #define WGP_MODE (1u << 29)
@@ -539,6 +598,7 @@ main(void)
         cmocka_unit_test(test_indirect_unmapped),
         cmocka_unit_test(test_indirect_refusals),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_cache_words),
         cmocka_unit_test(test_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
