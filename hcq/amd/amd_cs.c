@@ -40,9 +40,24 @@ count_fresh(struct hcq_cs *cs, const struct hcq_packet *packet)
                               (unsigned long long)n_slots - 1));
 }
 
+/* The card compares halves, and a lower half begins anew where the upper one
+ * grows: of a signal that is beyond that already the upper half is enough.
+ * Signals have one address for CPU and card. */
+static void
+look_at_signal(struct hcq_packet *packet)
+{
+    const uint64_t *at = (const uint64_t *)(uintptr_t)packet->word[0];
+    uint64_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+    if (__builtin_expect(seen >> 32 > packet->word[1] >> 32, 0))
+        packet->word[1] = ((packet->word[1] >> 32) + 1) << 32;
+}
+
 static void
 finish_packet(struct hcq_cs *cs, struct hcq_packet *packet)
 {
+    if (packet->head.op == HCQ_OP_WAIT && !cs->stream) /* which runs now */
+        look_at_signal(packet);
     amd_packet_measure(engine_of(cs), packet);
     if (!cs->stream)
         count_fresh(cs, packet);

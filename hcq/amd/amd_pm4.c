@@ -12,8 +12,13 @@
  * level of caches.
  *
  * Waits compare 32 bits. A wait for a 64-bit value looks at the upper half
- * first, then at the lower one, so it may last too long if the signal passes
- * a multiple of 2^32 beyond the value while the queue waits.
+ * first, then at the lower one. Where signals grow it never ends too early. It
+ * lasts too long, maybe forever, if the signal has passed a multiple of 2^32
+ * beyond the value when the queue looks, and its lower half is less than the
+ * value's: polls one after the other cannot say "or". A fresh stream's wait
+ * looks at the upper half alone if that is so already when it is emitted
+ * (amd_cs.c). What would end this is a 64-bit comparison: of WAIT_REG_MEM64
+ * the facts are a lead, for gfx10 and later only, and SDMA has none.
  */
 #include <string.h>
 
