@@ -129,8 +129,9 @@ struct hcq_queue {
     struct hcq_cs cs; /* the fresh stream */
     /* Of backends whose streams are packets (hcq_packet.h). */
     const struct hcq_packet_ops *packets;
-    uint64_t sync_va_end; /* of waits, signals, timestamps and polls */
-    uint64_t copy_va_end; /* of copies, fills and writes */
+    struct hcq_history *history; /* the backend's (hcq_history.h) */
+    uint64_t sync_va_end;        /* of waits, signals, timestamps and polls */
+    uint64_t copy_va_end;        /* of copies, fills and writes */
 };
 
 struct hcq_patch {
@@ -196,7 +197,8 @@ struct hcq_device_ops {
     bell_status (*signal_alloc)(struct hcq_device *dev, uint64_t *out_va,
                                 uint64_t **out_host);
     void (*signal_free)(struct hcq_device *dev, struct hcq_signal *sig);
-    /* Wakes host threads and queues that sleep on the signal. */
+    /* Wakes host threads and queues that sleep on the signal. NULL: they look
+     * for themselves. */
     void (*signal_wake)(struct hcq_signal *sig);
     /* Sleeps until the value is not `seen`, or max_ns passed, or a wake. */
     void (*signal_sleep)(struct hcq_signal *sig, uint64_t seen,
@@ -300,6 +302,10 @@ void hcq_spin(uint64_t spun_ns);
 BELL_MUST_CHECK bell_status hcq_queue_ring_bytes(
     const struct hcq_device *dev, const struct hcq_queue_desc *desc,
     uint32_t max_bytes, uint32_t *out_bytes);
+
+/* hcq_device_ops.signal_sleep where nobody wakes a thread: naps that grow, and
+ * a look for faults now and then. */
+void hcq_signal_nap(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
 
 /* Fills the base of a queue in. */
 BELL_MUST_CHECK bell_status hcq_queue_init(struct hcq_queue *queue,

@@ -358,6 +358,8 @@ hcq_device_wake_all(struct hcq_device *dev)
 {
     struct hcq_link *link;
 
+    if (!dev->ops->signal_wake)
+        return;
     pthread_mutex_lock(&dev->lock);
     for (link = dev->signals.next; link != &dev->signals; link = link->next) {
         dev->ops->signal_wake(

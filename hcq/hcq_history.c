@@ -223,3 +223,26 @@ hcq_history_describe(const struct hcq_history *history, struct hcq_queue *queue,
     if (last - done > REPORT_SUBMISSIONS || report.n == 0)
         add_text(&report, more);
 }
+
+void
+hcq_history_describe_all(struct hcq_device *dev, char *text, size_t size_bytes)
+{
+    struct hcq_link *link;
+    size_t used = 0;
+
+    text[0] = '\0';
+    pthread_mutex_lock(&dev->lock);
+    for (link = dev->queues.next; link != &dev->queues; link = link->next) {
+        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+
+        if (hcq_signal_value(queue->timeline) >= queue->n_submitted)
+            continue;
+        snprintf(text + used, size_bytes - used, "%s%s: ", used ? "; " : "",
+                 queue->name);
+        used += strlen(text + used);
+        hcq_history_describe(queue->history, queue, text + used,
+                             size_bytes - used);
+        used += strlen(text + used);
+    }
+    pthread_mutex_unlock(&dev->lock);
+}

@@ -71,4 +71,8 @@ void hcq_history_describe(const struct hcq_history *history,
                           struct hcq_queue *queue, char *text,
                           size_t size_bytes);
 
+/* hcq_device_ops.describe of a device whose queues have histories. */
+void hcq_history_describe_all(struct hcq_device *dev, char *text,
+                              size_t size_bytes);
+
 #endif

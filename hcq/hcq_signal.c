@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -14,6 +15,14 @@
 
 /* A launch and its completion take about 0.5 us when nobody has to share. */
 #define YIELD_AFTER_NS 1000u
+
+/* A nap grows from the first to the last; the card's word is a load away, so a
+ * step of a sleeper costs little. */
+#define NAP_FIRST_NS 2000u
+#define NAP_LAST_NS  100000u
+/* The caller looks at epochs and time limits at least this often. */
+#define NAPS_NS       5000000u
+#define LOOK_EVERY_NS 500000u
 
 bell_status
 hcq_signal_create(struct hcq_device *dev, uint64_t value,
@@ -77,7 +86,8 @@ void
 hcq_signal_set(struct hcq_signal *sig, uint64_t value)
 {
     __atomic_store_n(&sig->host[0], value, __ATOMIC_SEQ_CST);
-    sig->dev->ops->signal_wake(sig);
+    if (sig->dev->ops->signal_wake)
+        sig->dev->ops->signal_wake(sig);
 }
 
 bell_status
@@ -125,6 +135,30 @@ host_spin_ns(struct hcq_device *dev)
         atomic_load_explicit(&dev->last_wait_ns, memory_order_relaxed);
 
     return last_ns < dev->spin_ns * 3 ? dev->spin_ns * 2 : dev->spin_ns / 8;
+}
+
+void
+hcq_signal_nap(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
+{
+    struct hcq_device *dev = sig->dev;
+    uint64_t start_ns = time_now_ns(), looked_ns = start_ns, now_ns;
+    uint64_t nap_ns = NAP_FIRST_NS;
+
+    if (max_ns > NAPS_NS)
+        max_ns = NAPS_NS;
+    do {
+        struct timespec nap = {.tv_nsec = (long)nap_ns};
+
+        nanosleep(&nap, NULL);
+        if (hcq_signal_value(sig) != seen || hcq_device_is_lost(dev))
+            return;
+        now_ns = time_now_ns();
+        if (now_ns - looked_ns > LOOK_EVERY_NS) {
+            dev->ops->check(dev);
+            looked_ns = now_ns;
+        }
+        nap_ns = nap_ns * 2 < NAP_LAST_NS ? nap_ns * 2 : NAP_LAST_NS;
+    } while (now_ns - start_ns < max_ns);
 }
 
 /* The part of a wait that is not satisfied at once. */

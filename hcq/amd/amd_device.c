@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
+#include "hcq/hcq_history.h"
 #include "hcq/hcq_packet.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio_interface.h"
@@ -265,7 +266,7 @@ static const struct hcq_device_ops amd_ops = {
     .close = close_device,
     .stop = amd_fault_stop,
     .resume = amd_fault_resume,
-    .describe = amd_fault_describe,
+    .describe = hcq_history_describe_all,
     .ticks_to_ns = ticks_to_ns,
     .check = amd_fault_check,
     .mem_alloc = amd_buffer_alloc,
@@ -278,8 +279,7 @@ static const struct hcq_device_ops amd_ops = {
     .mem_read = amd_buffer_read,
     .signal_alloc = amd_signal_alloc,
     .signal_free = amd_signal_free,
-    .signal_wake = amd_signal_wake,
-    .signal_sleep = amd_signal_sleep,
+    .signal_sleep = hcq_signal_nap,
     .signal_map = amd_signal_map,
     .program_create = amd_program_create,
     .program_destroy = amd_program_destroy,

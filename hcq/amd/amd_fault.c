@@ -1,19 +1,10 @@
-/* Faults and recovery: the kernel's events, queues made anew; and how the
- * host sleeps. src: hw/amd/BRINGUP.md 4, 12. */
+/* Faults and recovery: the kernel's events, queues made anew.
+ * src: hw/amd/BRINGUP.md 4, 12. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
-
-/* A sleep grows from the first to the last. */
-#define SLEEP_FIRST_NS 2000u
-#define SLEEP_LAST_NS  100000u
-/* The caller looks at epochs and time limits at least this often. */
-#define SLEEP_TOTAL_NS 5000000u
-#define CHECK_EVERY_NS 500000u
 
 /* ---- reports ------------------------------------------------------------------------ */
 
@@ -189,56 +180,4 @@ amd_fault_resume(struct hcq_device *base)
         hcq_device_set_lost(base, &fault);
         return;
     }
-}
-
-void
-amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
-{
-    struct amd_device *dev = amd_device_of(base);
-    struct amd_queue *queue;
-    size_t used;
-
-    text[0] = '\0';
-    pthread_mutex_lock(&base->lock);
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
-        if (!is_busy(queue))
-            continue;
-        used = strlen(text);
-        append(text, size_bytes, "%s%s: ", used ? "; " : "", queue->base.name);
-        used = strlen(text);
-        amd_queue_describe(queue, text + used, size_bytes - used);
-    }
-    pthread_mutex_unlock(&base->lock);
-}
-
-/* ---- sleeping ------------------------------------------------------------------------------ */
-
-void
-amd_signal_wake(struct hcq_signal *sig)
-{
-    (void)sig; /* sleepers look for themselves */
-}
-
-void
-amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
-{
-    struct amd_device *dev = amd_device_of(sig->dev);
-    uint64_t start_ns = time_now_ns(), checked_ns = start_ns, now_ns;
-    uint64_t nap_ns = SLEEP_FIRST_NS;
-
-    if (max_ns > SLEEP_TOTAL_NS)
-        max_ns = SLEEP_TOTAL_NS;
-    do {
-        struct timespec nap = {.tv_nsec = (long)nap_ns};
-
-        nanosleep(&nap, NULL);
-        if (hcq_signal_value(sig) != seen || hcq_device_is_lost(sig->dev))
-            return;
-        now_ns = time_now_ns();
-        if (now_ns - checked_ns > CHECK_EVERY_NS) {
-            amd_check_faults(dev);
-            checked_ns = now_ns;
-        }
-        nap_ns = nap_ns * 2 < SLEEP_LAST_NS ? nap_ns * 2 : SLEEP_LAST_NS;
-    } while (now_ns - start_ns < max_ns);
 }

@@ -124,14 +124,11 @@ bell_status amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 bell_status amd_signal_alloc(struct hcq_device *base, uint64_t *out_va,
                              uint64_t **out_host);
 void amd_signal_free(struct hcq_device *base, struct hcq_signal *sig);
-void amd_signal_wake(struct hcq_signal *sig);
-void amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
 bell_status amd_signal_map(struct hcq_device *base,
                            const struct hcq_signal *sig, uint64_t *out_va);
 void amd_fault_check(struct hcq_device *base);
 bell_status amd_fault_stop(struct hcq_device *base);
 void amd_fault_resume(struct hcq_device *base);
-void amd_fault_describe(struct hcq_device *base, char *text, size_t size_bytes);
 /* Forgets what was reported before: at opening and recovery. */
 void amd_fault_forget(struct amd_device *dev);
 

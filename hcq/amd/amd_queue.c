@@ -279,6 +279,7 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
                          dev->base.info.name);
     amd_engine_init(&priv->engine, dev, kind);
     queue->base.packets = &amd_packet_ops;
+    queue->base.history = &priv->history;
     queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
     BELL_TRY(hcq_history_init(&priv->history, ring_bytes));
     BELL_TRY(mem_ring_init(&queue->push_ring, ring_bytes, HCQ_HISTORY_RECORDS));

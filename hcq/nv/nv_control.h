@@ -241,8 +241,5 @@ bell_status nv_fault_stop(struct hcq_device *dev);
 /* For closing: ends all channels, so that none uses what is freed next. */
 void nv_fault_end(struct nv_device *dev);
 void nv_fault_resume(struct hcq_device *dev);
-void nv_fault_describe(struct hcq_device *dev, char *text, size_t size_bytes);
-void nv_signal_wake(struct hcq_signal *sig);
-void nv_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
 
 #endif

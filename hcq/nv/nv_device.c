@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "hcq/hcq_history.h"
 #include "hcq/hcq_packet.h"
 #include "hcq/nv/nv_control.h"
 #include "hcq/nv/regs/nv_mem.h"
@@ -411,7 +412,7 @@ static const struct hcq_device_ops nv_ops = {
     .close = close_device,
     .stop = nv_fault_stop,
     .resume = nv_fault_resume,
-    .describe = nv_fault_describe,
+    .describe = hcq_history_describe_all,
     .ticks_to_ns = ticks_to_ns,
     .check = nv_fault_check,
     .mem_alloc = nv_buffer_alloc,
@@ -424,8 +425,7 @@ static const struct hcq_device_ops nv_ops = {
     .mem_read = nv_buffer_read,
     .signal_alloc = nv_signal_alloc,
     .signal_free = nv_signal_free,
-    .signal_wake = nv_signal_wake,
-    .signal_sleep = nv_signal_sleep,
+    .signal_sleep = hcq_signal_nap,
     .signal_map = nv_signal_map,
     .program_create = nv_program_create,
     .program_destroy = nv_program_destroy,

@@ -1,5 +1,5 @@
 /* Faults and recovery: error notifiers, what the driver tells of a fault, and
- * channels made anew; and how the host sleeps.
+ * channels made anew.
  *
  * src: hw/nv/BRINGUP.md section 11. After an error the channel's group is
  * off: its pointer is ignored and its semaphores never arrive, so waits look
@@ -7,22 +7,12 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/bits.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "hcq/nv/nv_control.h"
 #include "hcq/nv/regs/nv_mem.h"
 #include "ioctl/nv_uapi.h"
-
-/* A sleep grows from the first to the last; the card's word is a load away,
- * so a step of a sleeper costs little. */
-#define SLEEP_FIRST_NS 2000u
-#define SLEEP_LAST_NS  100000u
-/* The caller looks at epochs and time limits at least this often. */
-#define SLEEP_TOTAL_NS 5000000u
-#define CHECK_EVERY_NS 500000u
 
 /* Low 16 bits of a warp's error state: the reason. 0x10 is what a buffer in
  * the shared window gives (hw/nv/BRINGUP.md section 6). */
@@ -416,56 +406,4 @@ nv_fault_resume(struct hcq_device *base)
         hcq_device_set_lost(base, &fault);
         return;
     }
-}
-
-void
-nv_fault_describe(struct hcq_device *base, char *text, size_t size_bytes)
-{
-    struct nv_device *dev = nv_device_of(base);
-    struct nv_queue *queue;
-    size_t used;
-
-    text[0] = '\0';
-    pthread_mutex_lock(&base->lock);
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
-        if (hcq_signal_value(queue->base.timeline) >= queue->base.n_submitted)
-            continue;
-        used = strlen(text);
-        append(text, size_bytes, "%s%s: ", used ? "; " : "", queue->base.name);
-        used = strlen(text);
-        nv_queue_describe(queue, text + used, size_bytes - used);
-    }
-    pthread_mutex_unlock(&base->lock);
-}
-
-/* ---- sleeping ------------------------------------------------------------------------------ */
-
-void
-nv_signal_wake(struct hcq_signal *sig)
-{
-    (void)sig; /* sleepers look for themselves */
-}
-
-void
-nv_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
-{
-    struct nv_device *dev = nv_device_of(sig->dev);
-    uint64_t start_ns = time_now_ns(), checked_ns = start_ns, now_ns;
-    uint64_t nap_ns = SLEEP_FIRST_NS;
-
-    if (max_ns > SLEEP_TOTAL_NS)
-        max_ns = SLEEP_TOTAL_NS;
-    do {
-        struct timespec nap = {.tv_nsec = (long)nap_ns};
-
-        nanosleep(&nap, NULL);
-        if (hcq_signal_value(sig) != seen || hcq_device_is_lost(sig->dev))
-            return;
-        now_ns = time_now_ns();
-        if (now_ns - checked_ns > CHECK_EVERY_NS) {
-            nv_check_faults(dev);
-            checked_ns = now_ns;
-        }
-        nap_ns = nap_ns * 2 < SLEEP_LAST_NS ? nap_ns * 2 : SLEEP_LAST_NS;
-    } while (now_ns - start_ns < max_ns);
 }

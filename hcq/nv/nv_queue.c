@@ -252,6 +252,7 @@ make_queue(struct nv_queue *queue, struct nv_device *dev, uint32_t ring_bytes,
     priv->needs_setup = true;
     BELL_TRY(nv_engine_init(&priv->engine, &dev->chip, is_copy));
     queue->base.packets = &nv_packet_ops;
+    queue->base.history = &priv->history;
     queue->base.sync_va_end = priv->engine.host_va_end;
     queue->base.copy_va_end = priv->engine.copy_va_end;
     BELL_TRY(hcq_history_init(&priv->history, ring_bytes));
