@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "hcq/amd/amd_meta.h"
 #include "hcq/amd/regs/amd_object.h"
 
 #define MACHINE_AMDGPU 224u
@@ -608,6 +609,59 @@ read_descriptor(struct reader *r, const struct amd_object_descriptor *d,
     return BELL_OK;
 }
 
+/* What is said twice is the same. */
+static bell_status
+check_meta(const struct amd_object *o, const struct amd_meta *meta,
+           const char *name)
+{
+    const struct {
+        const char *what;
+        uint32_t said, has;
+    } rows[] = {
+        {"bytes of arguments", meta->kernarg_bytes, o->kernarg_bytes},
+        {"bytes of LDS", meta->lds_bytes, o->lds_bytes},
+        {"bytes of scratch", meta->scratch_bytes, o->scratch_bytes},
+        {"lanes of a wave", meta->wave_lanes,
+         amd_unpack_object_properties(o->properties).wave32 ? 32 : 64},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].said != AMD_META_NONE && rows[i].said != rows[i].has)
+            return refuse(o, "'%s' has %u %s, and %u in the notes", name,
+                          rows[i].has, rows[i].what, rows[i].said);
+    }
+    if (meta->max_group == 0)
+        return refuse(o, "'%s': groups of no work-items in the notes", name);
+    return BELL_OK;
+}
+
+/* What the notes say of the kernel. Without them it is what it was. */
+static bell_status
+read_notes(struct reader *r, const char *name)
+{
+    struct amd_object *o = r->o;
+    struct amd_meta meta;
+    uint64_t at;
+    uint32_t i;
+
+    for (i = 1; i < o->n_sections; i++) {
+        Elf64_Shdr s = section_at(r, i);
+
+        if (s.sh_type != SHT_NOTE)
+            continue;
+        if (!amd_meta_read(o->data + s.sh_offset, s.sh_size, name, strlen(name),
+                           &meta, &at))
+            return refuse(o, "section '%s': malformed at 0x%llx of %llu bytes",
+                          section_name(r, &s), (unsigned long long)at,
+                          (unsigned long long)s.sh_size);
+        BELL_TRY(check_meta(o, &meta, name));
+        if (meta.max_group != AMD_META_NONE)
+            o->max_group = meta.max_group;
+    }
+    return BELL_OK;
+}
+
 /* Finds the kernel, and reads its descriptor as relocations make it. */
 static bell_status
 read_kernel(struct reader *r)
@@ -637,6 +691,7 @@ read_kernel(struct reader *r)
     memcpy(&d, o->data + s.sh_offset + sym.st_value, sizeof(d));
     BELL_TRY(apply_all(r, 0, &w));
     BELL_TRY(read_descriptor(r, &d, symbol_name(r, &sym)));
+    BELL_TRY(read_notes(r, symbol_name(r, &sym)));
     return BELL_OK;
 }
 

@@ -45,6 +45,8 @@ struct amd_object {
     uint32_t kernarg_bytes;
     uint32_t kernarg_preload;
     uint8_t descriptor[64]; /* all of it, relocated */
+
+    uint32_t max_group; /* work-items that it was compiled for; 0: not said */
 };
 
 /* Reads an object's header, sections, symbols and relocations. `entry` is the

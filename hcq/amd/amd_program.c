@@ -107,6 +107,24 @@ set_lds(struct amd_program *prog, const struct amd_device *dev,
                      dev->base.info.name, dev->gen->max_lds_bytes);
 }
 
+/* Code that was compiled for groups of so many may have too few registers left,
+ * or no barrier, for more. */
+static bell_status
+set_group(struct amd_program *prog, const struct amd_object *object)
+{
+    const uint32_t *local = prog->base.pub.local; /* 0: any */
+
+    if (object->max_group && object->max_group < prog->base.max_local_total)
+        prog->base.max_local_total = object->max_group;
+    if ((uint64_t)local[0] * local[1] * local[2] <= prog->base.max_local_total)
+        return BELL_OK;
+    return bell_fail(BELL_E_INVALID,
+                     "program '%s': %ux%ux%u work-items in a group; as "
+                     "compiled, it takes %u",
+                     object->name, local[0], local[1], local[2],
+                     prog->base.max_local_total);
+}
+
 /* ---- life --------------------------------------------------------------------------- */
 
 static bell_status
@@ -139,6 +157,7 @@ load(struct amd_program *prog, struct amd_device *dev,
     BELL_TRY(check_args(prog, object, desc));
     BELL_TRY(check_properties(dev, object));
     BELL_TRY(set_lds(prog, dev, object, desc->shared_bytes));
+    BELL_TRY(set_group(prog, object));
     BELL_TRY(upload(prog, dev, object));
     prog->entry_va = prog->code.va + object->entry_offset;
     prog->descriptor_va = prog->code.va + object->descriptor_offset;

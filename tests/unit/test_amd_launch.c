@@ -98,13 +98,14 @@ count_kio(struct hcq_device *dev)
 
 /* ---- kernels -------------------------------------------------------------------- */
 
-#define ATTRIBUTES                                                             \
+#define ATTRIBUTES ATTRIBUTES_OF("1024")
+#define ATTRIBUTES_OF(group)                                                   \
     "\"amdgpu-no-dispatch-ptr\" \"amdgpu-no-queue-ptr\" "                      \
     "\"amdgpu-no-dispatch-id\" \"amdgpu-no-lds-kernel-id\" "                   \
     "\"amdgpu-no-hostcall-ptr\" \"amdgpu-no-heap-ptr\" "                       \
     "\"amdgpu-no-default-queue\" \"amdgpu-no-completion-action\" "             \
     "\"amdgpu-no-multigrid-sync-arg\" \"amdgpu-no-flat-scratch-init\" "        \
-    "nounwind \"amdgpu-flat-work-group-size\"=\"1,1024\" "
+    "nounwind \"amdgpu-flat-work-group-size\"=\"1," group "\" "
 
 static const char declarations[] =
     "declare i32 @llvm.amdgcn.workgroup.id.x()\n"
@@ -114,7 +115,8 @@ static const char declarations[] =
     "declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()\n"
     "declare void @llvm.amdgcn.s.barrier()\n"
     "attributes #0 = { " ATTRIBUTES "\"amdgpu-no-implicitarg-ptr\" }\n"
-    "attributes #1 = { " ATTRIBUTES "}\n";
+    "attributes #1 = { " ATTRIBUTES "}\n"
+    "attributes #2 = { " ATTRIBUTES_OF("64") "}\n";
 
 struct kernel {
     const char *name;
@@ -203,6 +205,13 @@ static const char stack_text[] =
 static const struct kernel count_kernel = {
     "count", 1, 1, 0,
     "define amdgpu_kernel void @count(ptr addrspace(1) %out, i64 %value) #0 {\n"
+    "  %old = atomicrmw add ptr addrspace(1) %out, i64 %value monotonic\n"
+    "  ret void\n}\n"};
+
+/* The same, compiled for groups of up to 64. */
+static const struct kernel small_kernel = {
+    "small", 1, 1, 0,
+    "define amdgpu_kernel void @small(ptr addrspace(1) %out, i64 %value) #2 {\n"
     "  %old = atomicrmw add ptr addrspace(1) %out, i64 %value monotonic\n"
     "  ret void\n}\n"};
 
@@ -1085,6 +1094,71 @@ bad_programs(void **state)
     close_rig(&r);
 }
 
+/* Changes a value of the notes of a kernel that stands behind its key. */
+static void
+change_note(struct render_binary *binary, const char *key, uint8_t value)
+{
+    uint8_t *data = (uint8_t *)binary->data;
+    size_t n = strlen(key), i;
+
+    for (i = 0; i + n < binary->size_bytes; i++) {
+        if (memcmp(data + i, key, n) == 0) {
+            data[i + n] = value;
+            return;
+        }
+    }
+    fail_msg("no %s", key);
+}
+
+/* Groups are as large as the program was compiled for, in launches and in
+ * patches; what the notes say has to be what the descriptor says. */
+static void
+groups_as_compiled(void **state)
+{
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+        struct hcq_program *prog = load(r.dev, &small_kernel);
+        struct render_binary binary =
+            build(&small_kernel, c == 0 ? "gfx1100" : "gfx942");
+        struct hcq_program_desc desc = desc_of(&small_kernel, &binary);
+        struct hcq_stream *stream;
+        struct hcq_cs *cs;
+        uint32_t p;
+
+        run(&r, prog, 2, (const uint32_t[]){3, 1, 1}, 64);
+        assert_int_equal(value_at(&r, 0), 3 * 64 * 2);
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        exec_x(cs, &r, prog, 1, 1, 65);
+        expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
+                     "'small': 65x1x1 work-items in a group");
+        expect_ok(hcq_stream_create(r.queue, "patched", &stream));
+        p = hcq_stream_patch_point(stream, "x");
+        exec_x(hcq_stream_cs(stream), &r, prog, 1, 1, 1);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_LOCAL, p, 0);
+        expect_ok(hcq_stream_end(stream));
+        expect_fails(hcq_stream_patch(stream, p, 65), BELL_E_INVALID,
+                     "must be 1 to 64");
+        desc.local[0] = 65;
+        desc.local[1] = desc.local[2] = 1;
+        expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                     "'small': 65x1x1 work-items in a group; as compiled, it "
+                     "takes 64");
+        desc.local[0] = 64;
+        expect_ok(hcq_program_create(r.dev, &desc, &prog));
+        change_note(&binary, ".group_segment_fixed_size", 8);
+        expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                     "'small.kd' has 0 bytes of LDS, and 8 in the notes");
+        change_note(&binary, ".group_segment_fixed_size", 0xc1);
+        expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                     "section '.note': malformed at 0x");
+        render_binary_fini(&binary);
+        close_rig(&r);
+    }
+}
+
 static void
 refused(void **state)
 {
@@ -1143,6 +1217,7 @@ main(void)
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(reports_name_commands),
         cmocka_unit_test(bad_programs),
+        cmocka_unit_test(groups_as_compiled),
         cmocka_unit_test(refused),
     };
 
