@@ -46,9 +46,29 @@ void hcq_history_fini(struct hcq_history *history);
  * (of a fresh stream; else `stream`) are kept at `offset` bytes: pieces of
  * the ring that are in use do not overlap, and none is smaller than the
  * packets that it came from. */
-void hcq_history_note(struct hcq_history *history, uint64_t value,
-                      uint64_t offset, const uint32_t *words, uint32_t n_dw,
-                      struct hcq_stream *stream, uint64_t put);
+static inline void
+hcq_history_note(struct hcq_history *history, uint64_t value, uint64_t offset,
+                 const uint32_t *words, uint32_t n_dw,
+                 struct hcq_stream *stream, uint64_t put)
+{
+    struct hcq_record *record =
+        &history->records[value & (HCQ_HISTORY_RECORDS - 1)];
+    const uint64_t *from = (const uint64_t *)(const void *)words;
+    uint32_t i;
+
+    /* What follows is not seen before the 0 is. */
+    atomic_store_explicit(&record->value, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    for (i = 0; i < n_dw / 2; i++)
+        atomic_store_explicit(&history->words[offset / 8 + i], from[i],
+                              memory_order_relaxed);
+    atomic_store_explicit(&record->first, offset / 8, memory_order_relaxed);
+    atomic_store_explicit(&record->n_dw, n_dw, memory_order_relaxed);
+    atomic_store_explicit(&record->put, put, memory_order_relaxed);
+    atomic_store_explicit(&record->stream, stream, memory_order_relaxed);
+    atomic_store_explicit(&record->value, value, memory_order_release);
+    atomic_store_explicit(&history->last_value, value, memory_order_release);
+}
 
 /* Takes back what the device is done with: pieces of `ring`, and what lies
  * before *out_put, as it was noted, of the other one. False: nothing. */

@@ -59,6 +59,7 @@ struct nv_push {
 /* Upper bounds of what nv_push_ functions below write. */
 #define NV_SETUP_DW  40u
 #define NV_FINISH_DW 6u
+#define NV_LAUNCH_DW 6u /* an exec's, beside its data */
 
 /* Sets head.word_dw; again when its flags have changed. */
 void nv_packet_measure(const struct nv_engine *engine,

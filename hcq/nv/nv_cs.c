@@ -36,7 +36,10 @@ count_fresh(struct hcq_cs *cs, const struct hcq_packet *packet)
 static void
 finish_packet(struct hcq_cs *cs, struct hcq_packet *packet)
 {
-    nv_packet_measure(engine_of(cs), packet);
+    if (packet->head.op == HCQ_OP_EXEC)
+        packet->head.word_dw = NV_LAUNCH_DW;
+    else
+        nv_packet_measure(engine_of(cs), packet);
     if (!cs->stream)
         count_fresh(cs, packet);
 }

@@ -553,7 +553,7 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
     case HCQ_OP_BARRIER:
         return 11;
     case HCQ_OP_EXEC:
-        return 6;
+        return NV_LAUNCH_DW;
     case HCQ_OP_COPY:
     case HCQ_OP_FILL:
         return transfer_dw(packet, is_fixed) + around;
