@@ -121,6 +121,27 @@ def check_amd_failures(tap):
     looks = [s['look_at'] for s in steps_of(done) if s['verdict'] == 'failed']
     tap.check('what to look at is about AMD', expect(done, 1) + [
         c for c in [f'{looks}'] if not looks or 'GPPut' in looks[0]])
+    done = run('selftest', 'AMD@fault:AMDKFD_IOC_ALLOC_MEMORY_OF_GPU:16=ENOMEM'
+               '@sim:gfx942', '--only', 'tensors', '--json')
+    failed = [s for s in steps_of(done) if s['verdict'] == 'failed']
+    tap.check('AMD: a step that uses a queue is tried again, recorded', expect(
+        done, 1) + [c for c in [f'{failed}'] if not failed
+                    or 'recorded' not in (failed[0]['again'] or '')])
+
+
+def check_amd_words(tap):
+    """What a step sends to each kind of queue has names."""
+    for chip, step, words in (
+            ('gfx1100', 'bound-stream', ('INDIRECT_BUFFER', 'RELEASE_MEM')),
+            ('gfx1100', 'copy-release', ('INDIRECT ', 'FENCE')),
+            ('gfx942', 'bound-stream', ('PRED_EXEC', 'DMA_DATA'))):
+        with tempfile.NamedTemporaryFile(suffix='.cas') as file:
+            done = run('selftest', f'AMD@record:{file.name}@sim:{chip}',
+                               '--only', step)
+            shown = run('trace', 'show', file.name)
+        tap.check(f'{chip}: what {step} sent is shown', expect(done, 0) + expect(
+            shown, 0) + [f'no {word}' for word in words
+                         if word not in shown.stdout])
 
 
 def main():
@@ -132,6 +153,7 @@ def main():
         tap.skip('a failing step says why', 'no simulated card')
     if has('AMD@sim:gfx1100'):
         check_amd_failures(tap)
+        check_amd_words(tap)
     else:
         tap.skip('AMD: a failing step says why', 'no simulated card')
     check_device(tap, 'CPU', '--programs', '8')
