@@ -229,6 +229,8 @@ locate_field(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
         place->max = row->reach == REACH_SYNC   ? queue->sync_va_end - 1
                      : row->reach == REACH_COPY ? queue->copy_va_end - 1
                                                 : row->max;
+        if (row->op == HCQ_OP_TIMESTAMP) /* it lies behind the value */
+            place->max -= queue->dev->timestamp_word * 8;
         queue->packets->fix(cs, packet, field, place);
         return true;
     }

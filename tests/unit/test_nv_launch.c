@@ -585,6 +585,53 @@ refused(void **state)
     close_rig(&r);
 }
 
+/* What a patch may give an address: as far as the engine that uses it. */
+static void
+patched_addresses(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_80");
+    const uint64_t host_end = 1ull << 40, copy_end = 1ull << 49;
+    struct hcq_stream *stream;
+    struct hcq_signal *sig;
+    uint32_t p[3];
+
+    (void)state;
+    expect_ok(hcq_signal_create(r.dev, 0, &sig));
+    expect_ok(hcq_stream_create(r.queue, "far", &stream));
+    p[0] = hcq_stream_patch_point(stream, "time");
+    p[1] = hcq_stream_patch_point(stream, "signal");
+    p[2] = hcq_stream_patch_point(stream, "fill");
+    hcq_cs_timestamp(hcq_stream_cs(stream), sig);
+    hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ADDR, p[0], 0);
+    hcq_cs_signal(hcq_stream_cs(stream), sig, 1);
+    hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ADDR, p[1], 0);
+    hcq_cs_fill(hcq_stream_cs(stream), r.out->va, 0, 4);
+    hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ADDR, p[2], 0);
+    expect_ok(hcq_stream_end(stream));
+    /* The time lies behind the value. */
+    expect_fails(hcq_stream_patch(stream, p[0], host_end - 16), BELL_E_INVALID,
+                 "patch 'time'");
+    expect_ok(hcq_stream_patch(stream, p[0], host_end - 32));
+    expect_fails(hcq_stream_patch(stream, p[0], sig->va + 8), BELL_E_INVALID,
+                 "a multiple of 16");
+    expect_fails(hcq_stream_patch(stream, p[1], host_end), BELL_E_INVALID,
+                 "patch 'signal'");
+    expect_ok(hcq_stream_patch(stream, p[1], host_end - 8));
+    expect_fails(hcq_stream_patch(stream, p[2], copy_end), BELL_E_INVALID,
+                 "patch 'fill'");
+    expect_ok(hcq_stream_patch(stream, p[2], copy_end - 4));
+    expect_ok(hcq_stream_patch(stream, p[0], sig->va));
+    expect_ok(hcq_stream_patch(stream, p[1], sig->va));
+    expect_ok(hcq_stream_patch(stream, p[2], r.out->va));
+    expect_ok(hcq_stream_submit(stream, NULL));
+    expect_ok(hcq_signal_wait(sig, 1, LONG_NS));
+    assert_true(hcq_signal_timestamp(sig) != 0);
+    expect_ok(hcq_stream_wait(stream, LONG_NS));
+    hcq_stream_destroy(stream);
+    hcq_signal_destroy(sig);
+    close_rig(&r);
+}
+
 int
 main(void)
 {
@@ -598,6 +645,7 @@ main(void)
         cmocka_unit_test(long_stream),
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),
+        cmocka_unit_test(patched_addresses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
