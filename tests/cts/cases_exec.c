@@ -42,6 +42,32 @@ ping_pong_100(struct cts *t)
     CHECK(cts_int(a, 0) == 400 && cts_int(a, 63) == 400, "%d", cts_int(a, 0));
 }
 
+/* Launches of one submission that each read what the one before wrote, over and
+ * over the same two buffers: nothing that was read earlier may be used again. */
+static void
+chain_of_100(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *a = cts_ints(t, 64, 0), *b = cts_ints(t, 64, 0);
+    int i, grid, want = 0;
+
+    for (grid = 1; grid <= 64; grid *= 8) {
+        uint64_t n = 64u / (unsigned)grid;
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        for (i = 0; i < 50; i++) {
+            cts_exec(cs, prog, (uint32_t)grid, ARGS(b->va, a->va, n));
+            cts_exec(cs, prog, (uint32_t)grid, ARGS(a->va, b->va, n));
+        }
+        cts_finish(t->queue, cs);
+        want += 100;
+        for (i = 0; i < 64; i++)
+            CHECK(cts_int(a, (uint64_t)i) == want,
+                  "%d groups: element %d is %d, not %d", grid, i,
+                  cts_int(a, (uint64_t)i), want);
+    }
+}
+
 static void
 grids(struct cts *t)
 {
@@ -512,6 +538,7 @@ timestamps(struct cts *t)
 const struct cts_case cts_exec_cases[] = {
     {"exec one", one},
     {"exec ping-pong 100 times", ping_pong_100},
+    {"exec chain of 100 in one submission", chain_of_100},
     {"exec grids", grids},
     {"exec every group exactly once", grid_exactly_once},
     {"exec groups of many items", items},
