@@ -97,6 +97,7 @@ struct amd_channel {
     const volatile uint64_t *rptr; /* that it writes */
     volatile uint64_t *doorbell;
     struct amd_mem ring_mem, pointers, eop, save;
+    const struct amd_scratch *scratch; /* of its queue; none: the device's */
     uint64_t save_va;
 };
 
@@ -154,13 +155,13 @@ struct amd_topology {
     char name[64];
 };
 
-/* Memory under every lane's stack. Grows when a program needs more. */
+/* Memory under the stacks of lanes: of each compute queue its own, as large as
+ * the device says. Grows when a program needs more. */
 struct amd_scratch {
-    struct amd_mem mem;
+    struct amd_mem mem;  /* not of the device */
     uint32_t lane_bytes; /* what there is for each lane */
     uint32_t tmpring;    /* COMPUTE_TMPRING_SIZE */
     uint64_t xcc_bytes;
-    uint32_t epoch; /* grows with every change */
 };
 
 struct amd_process; /* amd_kfd.h: what the kernel keeps for this process */
@@ -171,7 +172,7 @@ struct amd_device {
     uint32_t card;               /* number of the card in it */
     const struct amd_gen *gen;
     struct amd_topology topology;
-    struct amd_scratch scratch; /* base.lock */
+    struct amd_scratch scratch; /* sizes; base.lock */
     struct mem_slab *signals;   /* owned */
     uint64_t clock_hz;
     int64_t time_offset_ns;
@@ -188,7 +189,8 @@ amd_device_of(struct hcq_device *dev)
 /* Looks at memory and exception events; one that came loses the device, with
  * the fault decoded. Any thread. */
 void amd_check_faults(struct amd_device *dev);
-/* Makes scratch enough for `lane_bytes` per lane: waits for all queues. */
+/* Makes scratch of all compute queues enough for `lane_bytes` per lane: waits
+ * for AQL queues. */
 BELL_MUST_CHECK bell_status amd_scratch_grow(struct amd_device *dev,
                                              uint32_t lane_bytes);
 
@@ -197,10 +199,11 @@ BELL_MUST_CHECK bell_status amd_scratch_grow(struct amd_device *dev,
 struct amd_queue {
     struct hcq_queue base; /* first */
     struct amd_channel channel;
-    struct amd_mem push;       /* indirect buffers and arguments: a ring */
-    struct mem_ring push_ring; /* what of it is in use */
-    struct amd_mem finish;     /* releases of the timeline; amd_command.h */
-    void *priv;                /* owned: amd_queue.c's own */
+    struct amd_mem push;        /* indirect buffers and arguments: a ring */
+    struct mem_ring push_ring;  /* what of it is in use */
+    struct amd_mem finish;      /* releases of the timeline; amd_command.h */
+    struct amd_scratch scratch; /* base.dev's lock */
+    void *priv;                 /* owned: amd_queue.c's own */
 };
 
 static inline struct amd_queue *

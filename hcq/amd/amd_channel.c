@@ -92,7 +92,7 @@ void
 amd_channel_set_scratch(struct amd_channel *channel)
 {
     struct amd_object_aql_queue *queue = channel->pointers.cpu;
-    const struct amd_scratch *scratch = &channel->dev->scratch;
+    const struct amd_scratch *scratch = channel->scratch;
 
     if (channel->kind != AMD_RING_AQL)
         return;
@@ -268,6 +268,7 @@ amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
     struct amd_channel channel = {
         .dev = dev,
         .kind = kind,
+        .scratch = &dev->scratch,
         .ring_bytes = ring_bytes ? ring_bytes : default_ring[kind],
     };
     bell_status status;

@@ -24,7 +24,8 @@
 
 /* What a queue understands. Plain data. */
 struct amd_engine {
-    const struct amd_device *dev; /* scratch */
+    const struct amd_device *dev;
+    const struct amd_scratch *scratch; /* the queue's, or the device's */
     enum amd_ring_kind kind;
     uint8_t gen;        /* enum amd_pm4_gen, enum amd_sdma_gen */
     bool is_single;     /* else single-shot work is for one die of several */

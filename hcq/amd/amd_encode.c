@@ -28,6 +28,7 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
 
     memset(engine, 0, sizeof(*engine));
     engine->dev = dev;
+    engine->scratch = &dev->scratch;
     engine->kind = kind;
     /* both count from gfx9 and SDMA 4 */
     engine->gen = (uint8_t)(dev->gen->gfx - 9);

@@ -560,6 +560,7 @@ process_free(struct amd_process *process)
                    process->event_page.size_bytes);
     kio_destroy(process->kio);
     pthread_mutex_destroy(&process->lock);
+    host_free(process->interface);
     host_free(process);
 }
 
@@ -598,8 +599,10 @@ process_create(const char *interface, struct amd_process **out_process)
     process->kfd.fd = -1;
     for (i = 0; i < AMD_MAX_CARDS; i++)
         process->cards[i].drm.fd = -1;
-    snprintf(process->interface, sizeof(process->interface), "%s", interface);
-    status = open_kfd(process, interface);
+    process->interface = host_strdup(interface);
+    status = process->interface ? open_kfd(process, interface)
+                                : bell_fail(BELL_E_NO_MEMORY,
+                                            "no memory for '%.40s'", interface);
     if (status != BELL_OK) {
         process_free(process);
         return status;
@@ -614,8 +617,6 @@ amd_process_get(const char *interface, struct amd_process **out_process)
     struct amd_process *process;
     bell_status status = BELL_OK;
 
-    if (strlen(interface) >= sizeof(process->interface))
-        return bell_fail(BELL_E_INVALID, "the interface's name is too long");
     pthread_mutex_lock(&list_lock);
     for (process = processes; process; process = process->next) {
         if (strcmp(process->interface, interface) == 0)

@@ -37,7 +37,7 @@ struct amd_card {
 struct amd_process {
     struct amd_process *next;
     uint32_t refs;
-    char interface[200];
+    char *interface; /* owned */
     struct kio *kio; /* owned */
     struct kio_file kfd;
     uint32_t minor; /* of KFD */
@@ -148,7 +148,11 @@ struct amd_scratch_sizes {
 void amd_scratch_sizes(const struct amd_gen *gen, const struct amd_topology *t,
                        uint32_t lane_bytes, struct amd_scratch_sizes *out);
 
-/* Frees all scratch memory: at closing. */
+/* Gives a compute queue that joins the device scratch, if programs need it.
+ * control->scratch_lock is held until the queue is in the device's list, and
+ * while one is taken out of it. */
+BELL_MUST_CHECK bell_status amd_scratch_join(struct amd_queue *queue);
+/* Frees what was used before: at closing. */
 void amd_scratch_close(struct amd_device *dev);
 
 /* Destroys the kernel's queue alone: memory stays. If the kernel cannot, the
@@ -166,7 +170,7 @@ struct amd_control {
     uint64_t first_ticks, first_ns, last_ticks, last_ns;
     pthread_mutex_t buffer_lock;  /* the list */
     struct amd_buffer *buffers;   /* all that are out */
-    pthread_mutex_t scratch_lock; /* held by who makes scratch grow */
+    pthread_mutex_t scratch_lock; /* sizes of scratch, and whose there is */
     struct amd_old_scratch *old_scratch;
 };
 

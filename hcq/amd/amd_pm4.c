@@ -346,7 +346,7 @@ set_scratch(const struct amd_engine *engine, const struct amd_program *prog,
             uint32_t *words)
 {
     const struct amd_launch_words *launch = &prog->launch;
-    const struct amd_scratch *scratch = &engine->dev->scratch;
+    const struct amd_scratch *scratch = engine->scratch;
 
     words[launch->tmpring_at] = scratch->tmpring;
     if (launch->scratch_at)

@@ -257,6 +257,7 @@ free_queue(struct amd_queue *queue)
     struct amd_queue_priv *priv = amd_priv_of(queue);
 
     amd_channel_fini(&queue->channel);
+    amd_mem_free(amd_device_of(queue->base.dev), &queue->scratch.mem);
     amd_mem_free(amd_device_of(queue->base.dev), &queue->finish);
     amd_mem_free(amd_device_of(queue->base.dev), &queue->push);
     mem_ring_fini(&queue->push_ring);
@@ -278,6 +279,7 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          dev->base.info.name);
     amd_engine_init(&priv->engine, dev, kind);
+    priv->engine.scratch = &queue->scratch;
     queue->base.packets = &amd_packet_ops;
     queue->base.history = &priv->history;
     queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
@@ -292,6 +294,23 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
     return amd_channel_init(
         dev, kind, kind == AMD_RING_AQL ? AQL_RING_BYTES : RING_SLOT_BYTES,
         &queue->channel);
+}
+
+/* From here on the device's list tells the queue when scratch grows. */
+static bell_status
+join_device(struct amd_queue *queue, struct amd_device *dev,
+            const struct hcq_queue_desc *desc, uint32_t ring_bytes)
+{
+    struct amd_control *control = amd_control_of(dev);
+    bell_status status;
+
+    pthread_mutex_lock(&control->scratch_lock);
+    status = amd_scratch_join(queue);
+    /* Packets are never larger than what they become. */
+    if (status == BELL_OK)
+        status = hcq_queue_init(&queue->base, &dev->base, desc, ring_bytes);
+    pthread_mutex_unlock(&control->scratch_lock);
+    return status;
 }
 
 bell_status
@@ -312,20 +331,14 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          base_dev->info.name);
     status = make_queue(queue, dev, ring_bytes, kind);
-    /* Packets are never larger than what they become. */
     if (status == BELL_OK)
-        status = hcq_queue_init(&queue->base, base_dev, desc, ring_bytes);
+        status = join_device(queue, dev, desc, ring_bytes);
     if (status != BELL_OK) {
         free_queue(queue);
         return status;
     }
     amd_priv_of(queue)->engine.idle_va =
         queue->base.timeline->va + IDLE_WORD_OFFSET;
-    /* Scratch may have grown since the channel was made; from here on the list
-     * of queues tells this one too. */
-    pthread_mutex_lock(&base_dev->lock);
-    amd_channel_set_scratch(&queue->channel);
-    pthread_mutex_unlock(&base_dev->lock);
     *out_queue = &queue->base;
     return BELL_OK;
 }
@@ -334,9 +347,12 @@ void
 amd_queue_destroy(struct hcq_queue *base)
 {
     struct amd_queue *queue = amd_queue_of(base);
+    struct amd_control *control = amd_control_of(amd_device_of(base->dev));
 
+    pthread_mutex_lock(&control->scratch_lock);
     /* The channel first: it may still write the timeline. */
     amd_channel_fini(&queue->channel);
     hcq_queue_fini(base);
+    pthread_mutex_unlock(&control->scratch_lock);
     free_queue(queue);
 }

@@ -1,4 +1,9 @@
-/* Scratch: the memory under the lanes' stacks, one for all queues of a device.
+/* Scratch: the memory under the lanes' stacks.
+ *
+ * A lane's place in it comes from the number of its wave's slot. The facts do
+ * not tell whether waves of two queues ever have the same number at a time, so
+ * each compute queue has memory of its own, as vendors have it; the sizes are
+ * the device's.
  *
  * It grows with the programs that are loaded and never shrinks. What was used
  * before stays until the device closes, because launches that are under way or
@@ -13,9 +18,11 @@
 /* How long queues that read for themselves may take to become idle. */
 #define IDLE_NS 1000000000ull
 
-/* Memory that launches may still hold. Owned by the device. */
+/* Memory that a queue will use; once it does, what it used before, which
+ * launches may still hold. Owned by the device. */
 struct amd_old_scratch {
     struct amd_old_scratch *next;
+    struct amd_queue *queue; /* while it is made */
     struct amd_mem mem;
 };
 
@@ -65,36 +72,83 @@ round_up(const struct amd_gen *gen, uint32_t lane_bytes)
 }
 
 static bell_status
-alloc_scratch(struct amd_device *dev, uint32_t lane_bytes,
-              struct amd_scratch_sizes *sizes, struct amd_mem *mem)
+alloc_scratch(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
+              struct amd_mem *mem)
 {
-    amd_scratch_sizes(dev->gen, &dev->topology, lane_bytes, sizes);
     return amd_mem_alloc(dev, sizes->xcc_bytes * dev->topology.n_xcc,
                          AMD_MEM_VRAM, mem);
 }
 
-/* AQL queues read where scratch is at every launch, from several places, so
- * nothing may be launching as it changes. Others carry it in their commands.
- * The list is walked as hcq_device_synchronize does it. */
-static bell_status
-wait_for_readers(struct amd_device *dev, uint32_t lane_bytes)
+static void
+free_all(struct amd_device *dev, struct amd_old_scratch *list)
 {
+    while (list) {
+        struct amd_old_scratch *old = list;
+
+        list = old->next;
+        amd_mem_free(dev, &old->mem);
+        host_free(old);
+    }
+}
+
+static bell_status
+alloc_one(struct amd_device *dev, struct amd_queue *queue,
+          const struct amd_scratch_sizes *sizes, struct amd_old_scratch **list)
+{
+    struct amd_old_scratch *fresh = host_calloc(1, sizeof(*fresh));
+    bell_status status;
+
+    if (!fresh)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for scratch",
+                         dev->base.info.name);
+    status = alloc_scratch(dev, sizes, &fresh->mem);
+    if (status != BELL_OK) {
+        host_free(fresh);
+        return status;
+    }
+    fresh->queue = queue;
+    fresh->next = *list;
+    *list = fresh;
+    return BELL_OK;
+}
+
+/* For every compute queue. scratch_lock keeps the list of queues as it is. */
+static bell_status
+alloc_all(struct amd_device *dev, uint32_t lane_bytes,
+          struct amd_scratch_sizes *sizes, struct amd_old_scratch **out_list)
+{
+    struct amd_old_scratch *list = NULL;
     bell_status status = BELL_OK;
     struct hcq_link *link;
 
-    pthread_mutex_lock(&dev->base.lock);
-    link = dev->base.queues.next;
-    while (link != &dev->base.queues && status == BELL_OK) {
+    amd_scratch_sizes(dev->gen, &dev->topology, lane_bytes, sizes);
+    for (link = dev->base.queues.next;
+         link != &dev->base.queues && status == BELL_OK; link = link->next) {
         struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
 
-        if (amd_queue_of(queue)->channel.kind == AMD_RING_AQL) {
-            pthread_mutex_unlock(&dev->base.lock);
-            status = hcq_queue_wait(queue, IDLE_NS);
-            pthread_mutex_lock(&dev->base.lock);
-        }
-        link = link->next;
+        if (queue->kind == HCQ_QUEUE_COMPUTE)
+            status = alloc_one(dev, amd_queue_of(queue), sizes, &list);
     }
-    pthread_mutex_unlock(&dev->base.lock);
+    if (status != BELL_OK) {
+        free_all(dev, list);
+        return status;
+    }
+    *out_list = list;
+    return BELL_OK;
+}
+
+/* AQL queues read where scratch is at every launch, from several places, so
+ * nothing may be launching as it changes. Others carry it in their commands. */
+static bell_status
+wait_for_readers(struct amd_device *dev, uint32_t lane_bytes,
+                 const struct amd_old_scratch *list)
+{
+    bell_status status = BELL_OK;
+
+    for (; list && status == BELL_OK; list = list->next) {
+        if (list->queue->channel.kind == AMD_RING_AQL)
+            status = hcq_queue_wait(&list->queue->base, IDLE_NS);
+    }
     if (status == BELL_E_TIMEOUT)
         bell_error_prefix("%s: scratch of %u bytes for each lane needs idle "
                           "compute queues: load the program earlier",
@@ -105,24 +159,30 @@ wait_for_readers(struct amd_device *dev, uint32_t lane_bytes)
 /* The memory first, then what makes launches use more of it: whoever encodes
  * a launch at this moment reads in the other order. */
 static void
-publish(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
-        const struct amd_mem *mem)
+set_sizes(struct amd_scratch *scratch, const struct amd_scratch_sizes *sizes)
 {
-    struct hcq_link *link;
-
-    pthread_mutex_lock(&dev->base.lock);
-    dev->scratch.mem = *mem;
-    dev->scratch.xcc_bytes = sizes->xcc_bytes;
+    scratch->xcc_bytes = sizes->xcc_bytes;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    __atomic_store_n(&dev->scratch.tmpring, sizes->tmpring, __ATOMIC_RELEASE);
-    dev->scratch.lane_bytes = sizes->lane_bytes;
-    __atomic_store_n(&dev->scratch.epoch, dev->scratch.epoch + 1,
-                     __ATOMIC_RELEASE);
-    for (link = dev->base.queues.next; link != &dev->base.queues;
-         link = link->next) {
-        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+    __atomic_store_n(&scratch->tmpring, sizes->tmpring, __ATOMIC_RELEASE);
+    scratch->lane_bytes = sizes->lane_bytes;
+}
 
-        amd_channel_set_scratch(&amd_queue_of(queue)->channel);
+/* What the list has then is what was used before. */
+static void
+publish(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
+        struct amd_old_scratch *list)
+{
+    pthread_mutex_lock(&dev->base.lock);
+    set_sizes(&dev->scratch, sizes);
+    for (; list; list = list->next) {
+        struct amd_queue *queue = list->queue;
+        struct amd_mem mem = list->mem;
+
+        list->mem = queue->scratch.mem;
+        list->queue = NULL;
+        queue->scratch.mem = mem;
+        set_sizes(&queue->scratch, sizes);
+        amd_channel_set_scratch(&queue->channel);
     }
     pthread_mutex_unlock(&dev->base.lock);
 }
@@ -132,34 +192,47 @@ static bell_status
 grow(struct amd_device *dev, uint32_t lane_bytes)
 {
     struct amd_control *control = amd_control_of(dev);
-    struct amd_old_scratch *old = host_calloc(1, sizeof(*old));
     uint32_t rounded = round_up(dev->gen, lane_bytes);
+    struct amd_old_scratch *list = NULL, **end = &list;
     struct amd_scratch_sizes sizes;
-    struct amd_mem mem;
     bell_status status;
 
-    if (!old)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for scratch",
-                         dev->base.info.name);
-    status = alloc_scratch(dev, rounded, &sizes, &mem);
+    status = alloc_all(dev, rounded, &sizes, &list);
     if (status == BELL_E_NO_MEMORY && rounded != lane_bytes)
-        status = alloc_scratch(dev, lane_bytes, &sizes, &mem);
-    if (status == BELL_OK) {
-        status = wait_for_readers(dev, lane_bytes);
-        if (status != BELL_OK)
-            amd_mem_free(dev, &mem);
-    }
+        status = alloc_all(dev, lane_bytes, &sizes, &list);
+    BELL_TRY(status);
+    status = wait_for_readers(dev, lane_bytes, list);
     if (status != BELL_OK) {
-        host_free(old);
+        free_all(dev, list);
         return status;
     }
-    old->mem = dev->scratch.mem;
-    old->next = control->old_scratch;
-    control->old_scratch = old;
-    publish(dev, &sizes, &mem);
-    LOG(LOG_MEM, "%s: %u bytes of scratch for each lane, %llu in all",
+    publish(dev, &sizes, list);
+    while (*end)
+        end = &(*end)->next;
+    *end = control->old_scratch;
+    control->old_scratch = list;
+    LOG(LOG_MEM, "%s: %u bytes of scratch for each lane, %llu for a queue",
         dev->base.info.name, sizes.lane_bytes,
-        (unsigned long long)mem.size_bytes);
+        (unsigned long long)(sizes.xcc_bytes * dev->topology.n_xcc));
+    return BELL_OK;
+}
+
+bell_status
+amd_scratch_join(struct amd_queue *queue)
+{
+    struct amd_device *dev = amd_device_of(queue->base.dev);
+    struct amd_scratch_sizes sizes;
+
+    if (queue->channel.kind == AMD_RING_SDMA)
+        return BELL_OK;
+    queue->channel.scratch = &queue->scratch;
+    if (dev->scratch.lane_bytes) {
+        amd_scratch_sizes(dev->gen, &dev->topology, dev->scratch.lane_bytes,
+                          &sizes);
+        BELL_TRY(alloc_scratch(dev, &sizes, &queue->scratch.mem));
+        set_sizes(&queue->scratch, &sizes);
+    }
+    amd_channel_set_scratch(&queue->channel);
     return BELL_OK;
 }
 
@@ -186,12 +259,6 @@ amd_scratch_close(struct amd_device *dev)
 {
     struct amd_control *control = amd_control_of(dev);
 
-    while (control->old_scratch) {
-        struct amd_old_scratch *old = control->old_scratch;
-
-        control->old_scratch = old->next;
-        amd_mem_free(dev, &old->mem);
-        host_free(old);
-    }
-    amd_mem_free(dev, &dev->scratch.mem);
+    free_all(dev, control->old_scratch);
+    control->old_scratch = NULL;
 }

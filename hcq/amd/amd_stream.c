@@ -15,7 +15,6 @@ struct amd_stream {
     uint64_t data_at;               /* bytes from its start */
     uint32_t n_packets, n_slots;
     uint32_t n_too_large;   /* launches that were patched to be */
-    uint32_t scratch_epoch; /* that the words were made for */
     uint32_t *slots;        /* owned */
     struct hcq_spot *spots; /* owned: of each packet; slot: the last before its
                              * end, of an AQL launch its own */
@@ -86,7 +85,6 @@ encode_stream(struct hcq_stream *base)
     const uint8_t *data = push.data;
     uint32_t pos = 0, n = 0;
 
-    stream->scratch_epoch = amd_device_of(base->queue->dev)->scratch.epoch;
     amd_push_begin(&push);
     while (pos < cs->n_dw) {
         const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
@@ -207,17 +205,6 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 
 /* ---- submission ------------------------------------------------------------------ */
 
-/* Launches hold where scratch is; it has moved. */
-static bell_status
-renew(struct hcq_stream *base)
-{
-    if (base->last_value)
-        BELL_TRY(hcq_signal_wait(base->queue->timeline, base->last_value,
-                                 base->queue->submit_timeout_ns));
-    encode_stream(base);
-    return BELL_OK;
-}
-
 bell_status
 amd_stream_submit(struct hcq_stream *base, uint64_t value)
 {
@@ -229,9 +216,6 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
         return hcq_exec_refuse(base);
-    if (__builtin_expect(stream->scratch_epoch != engine->dev->scratch.epoch,
-                         0))
-        BELL_TRY(renew(base));
     if (__builtin_expect(stream->n_slots >= amd_queue_slots(queue) - 1, 0)) {
         BELL_TRY(amd_queue_pour(queue, stream->slots, stream->n_slots));
         n_slots = 0;

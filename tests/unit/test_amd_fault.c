@@ -897,9 +897,15 @@ scratch_fails(void **state)
     struct hcq_device *dev = open_amd("AMD@fault:" NO_PLAN "@sim:gfx1100");
     struct amd_device *amd = amd_device_of(dev);
     struct sim_amd_usage start, before, after;
-    uint32_t bytes, step = 0;
+    struct hcq_queue *queues[2];
+    const struct amd_scratch *scratch[2];
+    uint32_t bytes, step = 0, i;
 
     (void)state;
+    for (i = 0; i < 2; i++) {
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queues[i]));
+        scratch[i] = &amd_queue_of(queues[i])->scratch;
+    }
     sim_amd_usage(kio_of(dev), &start);
     for (bytes = 100; bytes < 20000; bytes = bytes * 5 / 4 + 1, step++) {
         bell_status status = BELL_E_IO;
@@ -921,10 +927,23 @@ scratch_fails(void **state)
         assert_true(amd->scratch.lane_bytes >= bytes);
         assert_true(amd->scratch.lane_bytes < 2 * bytes ||
                     amd->scratch.lane_bytes == 128);
+        for (i = 0; i < 2; i++) { /* each has its own */
+            assert_int_equal(scratch[i]->lane_bytes, amd->scratch.lane_bytes);
+            assert_int_equal(scratch[i]->mem.size_bytes,
+                             amd->scratch.xcc_bytes);
+        }
+        assert_true(scratch[0]->mem.va - scratch[1]->mem.va >=
+                        scratch[1]->mem.size_bytes &&
+                    scratch[1]->mem.va - scratch[0]->mem.va >=
+                        scratch[0]->mem.size_bytes);
         assert_true(after.memory_bytes - start.memory_bytes <
-                    2 * amd->scratch.mem.size_bytes);
+                    4 * scratch[0]->mem.size_bytes);
     }
-    host_fail_after(1, 1);
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queues[0]));
+    assert_int_equal(amd_queue_of(queues[0])->scratch.mem.size_bytes,
+                     amd->scratch.xcc_bytes);
+    hcq_queue_destroy(queues[0]);
+    host_fail_after(2, 0);
     assert_int_equal(amd_scratch_grow(amd, 60000), BELL_E_NO_MEMORY);
     host_fail_after(0, 0);
     /* 15 bits of 256 bytes for 64 lanes */
@@ -932,6 +951,25 @@ scratch_fails(void **state)
     assert_int_equal(amd_scratch_grow(amd, 1u << 22), BELL_E_UNSUPPORTED);
     assert_int_equal(amd_scratch_grow(amd, UINT32_MAX), BELL_E_UNSUPPORTED);
     hcq_device_close(dev);
+    assert_false(sim_amd_machine_exists());
+}
+
+/* A device's name may be as long as a path, or a plan, makes it. */
+static void
+long_names(void **state)
+{
+    char name[512] = "AMD@fault:" NO_PLAN;
+    struct hcq_device *dev, *same;
+
+    (void)state;
+    while (strlen(name) < 240)
+        strcat(name, "," NO_PLAN);
+    strcat(name, "@sim:gfx1100");
+    dev = open_amd(name);
+    same = open_amd(name);
+    assert_ptr_equal(amd_device_of(dev)->process, amd_device_of(same)->process);
+    hcq_device_close(dev);
+    hcq_device_close(same);
     assert_false(sim_amd_machine_exists());
 }
 
@@ -953,6 +991,7 @@ main(void)
         cmocka_unit_test(scratch_grows_under_work),
         cmocka_unit_test(scratch_of_aql),
         cmocka_unit_test(scratch_fails),
+        cmocka_unit_test(long_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
