@@ -185,7 +185,7 @@ def check_errors(tap, folder):
     tap.check('no directory', refused('', 'dump=DIR'))
     tap.check('two directories', refused('a,dump=b', 'dump=DIR'))
     tap.check('too long a name', refused(
-        os.path.join(folder, 'x' * 250), 'too long'))
+        os.path.join(folder, 'x' * 300), 'too long'))
 
 
 def main():
