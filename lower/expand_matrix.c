@@ -2,8 +2,8 @@
  *
  * The operands of a tile are in LOCAL memory (expand_stage.c). Each thread
  * collects the parts of A and B that its warp's instruction wants of it; the
- * result's parts are what it has of the output: rows by two (half) and
- * columns by two (pair).
+ * result's parts are what it has of the output: rows by `half` and columns by
+ * `pair` (struct kernel_matrix).
  */
 #include "lower/expand_internal.h"
 
@@ -12,6 +12,7 @@
 static const union uop_arg no_arg = {.bits = 0};
 
 #define MAX_PARTS 16 /* elements of an operand that a thread has */
+#define MAX_BYTES 16 /* that one access takes */
 
 /* The group being made. */
 struct matrix {
@@ -20,7 +21,8 @@ struct matrix {
     const struct uop *node; /* the REDUCE */
     struct uop_wmma shape;
     enum uop_dtype dtype;                /* of A and B */
-    uint32_t half, row, col, pair, step; /* numbers of ranges */
+    uint32_t half, row, col, pair, step; /* ranges; UINT32_MAX: none */
+    uint32_t n_half, n_pair;             /* their sizes; 1 where none */
     const struct expand_inst *a, *b;     /* staged LOADs */
     const struct uop **parts[2];         /* made ones of A and B, by copy */
     uint64_t tiles;                      /* copied output ranges but half */
@@ -48,6 +50,32 @@ find_range(const struct kernel *k, uint32_t id)
     return UINT32_MAX;
 }
 
+/* Finds the ranges; false where one is missing. */
+static bool
+find_ranges(struct matrix *m)
+{
+    const struct kernel *k = m->e->k;
+    const struct kernel_matrix *from = &k->matrix;
+
+    m->row = find_range(k, from->row);
+    m->col = find_range(k, from->col);
+    m->step = find_range(k, from->step);
+    m->half = m->pair = UINT32_MAX;
+    m->n_half = m->n_pair = 1;
+    if (m->row == UINT32_MAX || m->col == UINT32_MAX || m->step == UINT32_MAX)
+        return false;
+    if (k->sizes[m->row] < m->shape.m) {
+        m->half = find_range(k, from->half);
+        m->n_half = m->shape.m / (uint32_t)k->sizes[m->row];
+    }
+    if (k->sizes[m->col] < m->shape.n) {
+        m->pair = find_range(k, from->pair);
+        m->n_pair = m->shape.n / (uint32_t)k->sizes[m->col];
+    }
+    return (m->n_half == 1 || m->half != UINT32_MAX) &&
+           (m->n_pair == 1 || m->pair != UINT32_MAX);
+}
+
 /* The instance of the staged LOAD under a factor; NULL if there is none. */
 static const struct expand_inst *
 operand_of(const struct expand *e, const struct uop *u)
@@ -65,7 +93,6 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
              struct matrix *m)
 {
     const struct kernel *k = e->k;
-    const struct kernel_matrix *from = &k->matrix;
     const struct uop *body = group->members[0]->src[0];
     uint64_t set;
 
@@ -73,14 +100,8 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
     m->e = e;
     m->group = group;
     m->node = group->members[0];
-    m->shape = from->shape;
-    m->half = m->shape.m == 16 ? find_range(k, from->half) : UINT32_MAX;
-    m->row = find_range(k, from->row);
-    m->col = find_range(k, from->col);
-    m->pair = find_range(k, from->pair);
-    m->step = find_range(k, from->step);
-    if (group->n_members != 1 || body->op != UOP_MUL || m->row == UINT32_MAX ||
-        m->col == UINT32_MAX || m->pair == UINT32_MAX || m->step == UINT32_MAX)
+    m->shape = k->matrix.shape;
+    if (group->n_members != 1 || body->op != UOP_MUL || !find_ranges(m))
         return bell_fail(BELL_E_INTERNAL, "no product for matrix instructions");
     m->a = operand_of(e, body->src[0]);
     m->b = operand_of(e, body->src[1]);
@@ -109,11 +130,11 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
 
 /* ---- parts of operands ---- */
 
-/* The value of a range where element `i` of the thread's part lies; the rest
- * of the thread's place is in terms of the LOCAL ranges. */
+/* Of mma.sync: thread 4 g + t has rows g of A, columns g of B. NULL: the
+ * range's own value. */
 static const struct uop *
-range_value(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
-            uint32_t r)
+range_value_nv(const struct matrix *m, enum uop_wmma_operand operand,
+               uint32_t i, uint32_t r)
 {
     struct expand *e = m->e;
     uint32_t row, col, pack = uop_wmma_pack(m->dtype);
@@ -129,9 +150,51 @@ range_value(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
         return uop_alu2(e->g, UOP_FLOORDIV, g, num(e, 2));
     if (operand == UOP_WMMA_B && r == m->pair)
         return uop_alu2(e->g, UOP_FLOORMOD, g, num(e, 2));
-    if (e->copied >> r & 1)
-        return num(e, e->digit[r]);
-    return e->base[r];
+    return NULL;
+}
+
+/* Of tiles of 16 x 16: thread 16 g + c has row c of A, column c of B, and of
+ * what threads share of it the g-th part. Row c of the tile is that whose
+ * results thread c / n_half or c % n_rows of the rows' has. */
+static const struct uop *
+range_value16(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
+              uint32_t r)
+{
+    struct expand *e = m->e;
+    const struct uop *c = e->base[m->col], *g = e->base[m->row];
+    bool together = uop_wmma_rows_together(m->shape, m->dtype);
+    uint32_t row, col, at[2], n_rows = m->shape.m / m->n_half, t;
+
+    if (r == m->step) { /* what thread 0 has, and what each g adds */
+        for (t = 0; t < 2; t++) {
+            uop_wmma_place(m->shape, m->dtype, operand, 16 * t, i, &row, &col);
+            at[t] = operand == UOP_WMMA_A ? col : row;
+        }
+        g = uop_alu2(e->g, UOP_MUL, g, num(e, at[1] - at[0]));
+        return uop_alu2(e->g, UOP_ADD, g, num(e, at[0]));
+    }
+    if (operand == UOP_WMMA_A && r == m->row)
+        return uop_alu2(e->g, together ? UOP_FLOORDIV : UOP_FLOORMOD, c,
+                        num(e, together ? m->n_half : n_rows));
+    if (operand == UOP_WMMA_A && r == m->half)
+        return uop_alu2(e->g, together ? UOP_FLOORMOD : UOP_FLOORDIV, c,
+                        num(e, together ? m->n_half : n_rows));
+    return NULL;
+}
+
+/* The value of a range where element `i` of the thread's part lies. */
+static const struct uop *
+range_value(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
+            uint32_t r)
+{
+    struct expand *e = m->e;
+    const struct uop *v = m->shape.layout == UOP_WMMA_NV
+                              ? range_value_nv(m, operand, i, r)
+                              : range_value16(m, operand, i, r);
+
+    if (v)
+        return v;
+    return e->copied >> r & 1 ? num(e, e->digit[r]) : e->base[r];
 }
 
 static int64_t
@@ -154,7 +217,7 @@ part_index(const struct matrix *m, const struct expand_stage *s,
 {
     struct expand *e = m->e;
     const struct uop *index = s->half, *v;
-    bool whole = operand == UOP_WMMA_B &&
+    bool whole = operand == UOP_WMMA_B && m->pair != UINT32_MAX &&
                  stride_of(s, m->col) == 2 * stride_of(s, m->pair);
     uint32_t j;
 
@@ -170,8 +233,23 @@ part_index(const struct matrix *m, const struct expand_stage *s,
     return index;
 }
 
-/* A thread's part of A or B, at digit[]. Packs that lie together are loaded
- * at once. */
+/* Elements of a part that lie side by side. */
+static uint32_t
+run_length(const struct matrix *m, const struct expand_stage *s,
+           enum uop_wmma_operand operand)
+{
+    uint32_t n = uop_wmma_lanes(m->shape, operand);
+    uint32_t most = MAX_BYTES / uop_dtype_infos[m->dtype].size_bytes;
+
+    if (stride_of(s, m->step) != 1)
+        return 1;
+    if (m->shape.layout == UOP_WMMA_NV)
+        return uop_wmma_pack(m->dtype);
+    return n < most ? n : most;
+}
+
+/* A thread's part of A or B, at digit[]. What lies together is loaded at
+ * once. */
 static const struct uop *
 load_part(const struct matrix *m, enum uop_wmma_operand operand)
 {
@@ -179,7 +257,7 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
     const struct expand_inst *inst = operand == UOP_WMMA_A ? m->a : m->b;
     const struct expand_stage *s = &e->stages[inst->stage - 1];
     uint32_t n = uop_wmma_lanes(m->shape, operand), i, j;
-    uint32_t pack = stride_of(s, m->step) == 1 ? uop_wmma_pack(m->dtype) : 1;
+    uint32_t pack = run_length(m, s, operand);
     const struct uop *parts[MAX_PARTS], *src[2] = {s->memory, NULL}, *loaded;
 
     for (i = 0; i < n; i += pack) {
@@ -233,7 +311,7 @@ add_products(const struct matrix *m, const struct uop *sum)
 {
     struct expand *e = m->e;
     uint32_t i, n = expand_count(e, m->pieces);
-    union uop_arg arg = {.i = uop_wmma_arg(m->shape.m, m->shape.n, m->shape.k)};
+    union uop_arg arg = {.i = uop_wmma_arg(m->shape)};
 
     for (i = 0; i < n; i++) {
         const struct uop *src[3];
@@ -253,19 +331,22 @@ set_instances(const struct matrix *m, const struct uop *sum)
 {
     struct expand *e = m->e;
     struct expand_inst *inst = &e->inst[kernel_pos(e->k, m->node)];
-    uint32_t half, n = m->shape.m / 8, i;
+    enum uop_dtype dtype = (enum uop_dtype)sum->dtype;
+    uint32_t half, n = m->n_pair, i;
 
-    for (half = 0; half < n; half++) {
+    for (half = 0; half < m->n_half; half++) {
         const struct uop *pair[2];
-        for (i = 0; i < 2; i++) {
-            union uop_arg lane = {.i = 2 * half + i};
-            pair[i] = uop_make(e->g, UOP_LANE, (enum uop_dtype)sum->dtype, 1,
-                               lane, &sum, 1);
+        for (i = 0; i < n; i++) {
+            union uop_arg lane = {.i = n * half + i};
+            pair[i] = uop_make(e->g, UOP_LANE, dtype, 1, lane, &sum, 1);
         }
         if (m->half != UINT32_MAX)
             e->digit[m->half] = half;
-        inst->vector[expand_copy(e, inst)] = uop_make(
-            e->g, UOP_LANES, (enum uop_dtype)sum->dtype, 2, no_arg, pair, 2);
+        if (n == 1)
+            inst->scalar[expand_copy(e, inst)] = pair[0];
+        else
+            inst->vector[expand_copy(e, inst)] =
+                uop_make(e->g, UOP_LANES, dtype, (uint16_t)n, no_arg, pair, n);
     }
 }
 

@@ -400,14 +400,16 @@ static void
 place_operand(struct expand *e, struct expand_stage *s)
 {
     int64_t each = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
-    bool along, matrix = e->k->matrix.on;
+    bool along, matrix = e->k->matrix.on, turned;
 
     s->ranges = tile_ranges(e, kernel_deps(e->k, s->load));
     if (!contiguous_range(e, s, &s->range))
         s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
     along = e->k->reduce_ranges >> s->range & 1;
+    /* mma.sync's operands are read as well across the steps (ldmatrix) */
+    turned = matrix && (along || e->k->matrix.shape.layout != UOP_WMMA_NV);
     /* nothing between rows that are copied as they lie, and read so too */
-    s->size = lay_out(e, s, along && matrix, along || matrix ? each : 0);
+    s->size = lay_out(e, s, turned, along || matrix ? each : 0);
     s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
 }
 

@@ -25,14 +25,15 @@ struct kernel_group {
     const struct uop **members; /* REDUCE nodes, by id */
 };
 
-/* Ranges, by id, that a matrix instruction counts: see uop_wmma_place. */
+/* Ranges, by id, that a matrix instruction counts. Of its result a thread has
+ * columns by `col` and `pair`, rows by `row` and `half`: uops/wmma.h. */
 struct kernel_matrix {
     bool on;
     struct uop_wmma shape;
-    uint8_t half; /* UPCAST: rows 8 and up, where there are 16 */
-    uint8_t row;  /* LOCAL, bits 2..4 of the thread */
-    uint8_t col;  /* LOCAL, bits 0..1: pairs of columns */
-    uint8_t pair; /* VECTOR: the columns of a pair */
+    uint8_t half; /* UPCAST: a thread's rows, where it has several */
+    uint8_t row;  /* LOCAL, upper bits of the thread */
+    uint8_t col;  /* LOCAL, lower bits */
+    uint8_t pair; /* VECTOR: a thread's columns, where it has several */
     uint8_t step; /* UNROLL, of the reduction */
 };
 

@@ -37,7 +37,7 @@
 #ifndef BELL_LOWER_LOWER_H
 #define BELL_LOWER_LOWER_H
 
-#include "uops/uop.h"
+#include "uops/wmma.h"
 
 /* What code is made for. Plain data. */
 struct lower_target {
@@ -63,6 +63,7 @@ struct lower_target {
     uint32_t max_shared_bytes; /* LOCAL memory of a work-group */
     uint32_t max_grid[3];
     uint32_t matrix_dtypes; /* dtypes that WMMA multiplies, a bit each */
+    enum uop_wmma_layout matrix_layout;
 };
 
 /* A linear program. `ops` and `name` live in the graph's arena. */

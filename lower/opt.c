@@ -472,6 +472,7 @@ set_matrix(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
         return;
     to->on = true;
     to->shape = from->shape;
+    /* half and pair are looked at where the shape has them */
     to->half = id_of_leaf(leaves, n, from->half);
     to->row = id_of_leaf(leaves, n, from->row);
     to->col = id_of_leaf(leaves, n, from->col);

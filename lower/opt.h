@@ -35,7 +35,7 @@ struct opt_axis {
 struct opt_matrix {
     bool on;
     struct uop_wmma shape;
-    uint32_t half, row, col, pair, step; /* axes; half only with 16 rows */
+    uint32_t half, row, col, pair, step; /* axes: struct kernel_matrix */
 };
 
 struct opt_plan {

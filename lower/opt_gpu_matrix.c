@@ -1,20 +1,17 @@
 /* The rules for GPUs: products by matrix instructions.
  *
  * A work-group's tile is shared out to warps, a warp's part to the tiles of
- * one instruction. What each thread has of such a tile is fixed (uop_wmma_place
- * in uops/uop.h): rows by `row` (8 threads' groups) and `half`, columns by `col`
- * (4 threads) and `pair`.
+ * one instruction. What each thread has of such a tile is fixed (uops/wmma.h):
+ * columns by `col` (the lower bits of its number) and `pair`, rows by `row`
+ * (the upper bits) and `half`.
  */
 #include "lower/opt_gpu.h"
 
 #include "base/bits.h"
 #include "base/log.h"
 
-#define ROWS        8 /* of threads; an instruction has one or two such */
-#define COLUMNS     8
 #define STAGE_BYTES 24576u /* of LOCAL memory for operands */
 #define PAD_BYTES   16     /* a row in LOCAL memory has more */
-#define RUN         8      /* values side by side that stay together */
 
 /* Warps of a work-group, and tiles of one instruction of a warp. */
 struct shape {
@@ -35,6 +32,12 @@ static const struct shape shapes8[] = {
     {2, 2, 1, 2, 0.35}, {2, 2, 1, 1, 0.25},
 };
 
+/* Of instructions of 16 x 16. */
+static const struct shape shapes16x16[] = {
+    {2, 2, 4, 4, 1.0}, {2, 2, 2, 4, 0.8},  {2, 2, 2, 2, 0.6},
+    {2, 2, 1, 2, 0.4}, {1, 2, 1, 1, 0.15}, {1, 1, 1, 1, 0.1},
+};
+
 struct matrix {
     struct opt_gpu *gpu;
     struct opt_product product;
@@ -42,6 +45,8 @@ struct matrix {
     const struct shape *shapes, *shape;
     uint32_t n_shapes;
     int64_t pieces; /* of steps in LOCAL memory at once, each of wmma.k */
+    /* columns and rows of a tile by threads, and of each thread */
+    uint32_t n_cols, n_pair, n_rows, n_half;
 };
 
 /* ---- what it is ---- */
@@ -55,10 +60,49 @@ factor_dtype(const struct uop *u)
     return u->op == UOP_LOAD ? (enum uop_dtype)u->dtype : UOP_VOID;
 }
 
+/* mma.sync: F32 is TF32. */
+static bool
+choose_nv(struct matrix *m, enum uop_dtype dtype, enum uop_dtype sum)
+{
+    if (dtype != UOP_F64 && sum == UOP_F32) {
+        m->wmma =
+            (struct uop_wmma){UOP_WMMA_NV, 16, 8, dtype == UOP_F32 ? 8 : 16};
+        m->shapes = shapes16;
+        m->n_shapes = ARRAY_LEN(shapes16);
+    } else if (dtype == UOP_F64 && sum == UOP_F64) {
+        m->wmma = (struct uop_wmma){UOP_WMMA_NV, 8, 8, 4};
+        m->shapes = shapes8;
+        m->n_shapes = ARRAY_LEN(shapes8);
+    } else {
+        return false;
+    }
+    m->n_cols = 4;
+    m->n_pair = 2;
+    return true;
+}
+
+/* WMMA and MFMA. */
+static bool
+choose_amd(struct matrix *m, enum uop_dtype dtype, enum uop_dtype sum)
+{
+    enum uop_wmma_layout layout = m->gpu->k->target->matrix_layout;
+    uint32_t bytes = uop_dtype_infos[dtype].size_bytes;
+
+    if (sum != (dtype == UOP_F64 ? UOP_F64 : UOP_F32))
+        return false;
+    m->wmma = (struct uop_wmma){layout, 16, 16, bytes == 2 ? 16 : 4};
+    m->shapes = shapes16x16;
+    m->n_shapes = ARRAY_LEN(shapes16x16);
+    m->n_cols = 16;
+    m->n_pair = 1;
+    return true;
+}
+
 /* The instruction for the product; false if there is none. */
 static bool
 choose_instruction(struct matrix *m)
 {
+    const struct lower_target *target = m->gpu->k->target;
     const struct kernel_group *group = m->product.group;
     const struct uop *u = group->members[0], *body = u->src[0];
     enum uop_dtype dtype;
@@ -67,21 +111,13 @@ choose_instruction(struct matrix *m)
         return false;
     dtype = factor_dtype(body->src[0]);
     if (dtype != factor_dtype(body->src[1]) ||
-        !(m->gpu->k->target->matrix_dtypes >> dtype & 1))
+        !(target->matrix_dtypes >> dtype & 1) ||
+        !(target->matrix_layout == UOP_WMMA_NV ? choose_nv : choose_amd)(
+            m, dtype, (enum uop_dtype)u->dtype))
         return false;
-    if (dtype != UOP_F64 && u->dtype == UOP_F32) {
-        m->wmma = (struct uop_wmma){16, 8, dtype == UOP_F32 ? 8 : 16};
-        m->shapes = shapes16;
-        m->n_shapes = ARRAY_LEN(shapes16);
-        return true;
-    }
-    if (dtype == UOP_F64 && u->dtype == UOP_F64) {
-        m->wmma = (struct uop_wmma){8, 8, 4};
-        m->shapes = shapes8;
-        m->n_shapes = ARRAY_LEN(shapes8);
-        return true;
-    }
-    return false;
+    m->n_rows = uop_wmma_threads(m->wmma) / m->n_cols;
+    m->n_half = m->wmma.m / m->n_rows;
+    return true;
 }
 
 /* ---- which shape ---- */
@@ -136,7 +172,8 @@ choose_shape(struct matrix *m)
 
     for (i = 0; i < m->n_shapes; i++) {
         const struct shape *s = &m->shapes[i];
-        if (s->tall_warps * s->wide_warps * UOP_WMMA_THREADS > t->max_threads ||
+        if (s->tall_warps * s->wide_warps * uop_wmma_threads(m->wmma) >
+                t->max_threads ||
             bytes_of_pieces(m, s, 1) > most)
             continue;
         cost = shape_cost(m, s);
@@ -188,13 +225,14 @@ plan_width(struct matrix *m)
     struct opt_plan *plan = &m->gpu->plan;
     uint64_t set = m->product.width;
     uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), run, flat;
+    uint32_t shift = log2_floor(uop_wmma_threads(m->wmma));
 
-    return opt_gpu_fold_pieces(plan, set, fast, RUN, UOP_AXIS_LOOP, &run,
+    return opt_gpu_fold_pieces(plan, set, fast, m->wmma.n, UOP_AXIS_LOOP, &run,
                                &flat) &&
-           cut(plan, &run, 2, UOP_AXIS_VECTOR, &plan->matrix.pair) &&
+           cut(plan, &run, m->n_pair, UOP_AXIS_VECTOR, &plan->matrix.pair) &&
            opt_thread(plan, plan->matrix.col = run, 0) &&
            cut(plan, &flat, m->shape->wide, UOP_AXIS_UPCAST, NULL) &&
-           cut_threads(plan, &flat, m->shape->wide_warps, 5, NULL) &&
+           cut_threads(plan, &flat, m->shape->wide_warps, shift, NULL) &&
            opt_gpu_grid(plan, flat);
 }
 
@@ -204,13 +242,13 @@ plan_height(struct matrix *m)
     struct opt_plan *plan = &m->gpu->plan;
     uint64_t set = m->product.height;
     uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), flat;
-    uint32_t shift = 5 + log2_floor(m->shape->wide_warps);
+    uint32_t shift =
+        log2_floor(uop_wmma_threads(m->wmma) * m->shape->wide_warps);
 
-    return opt_gpu_fold_pieces(plan, set, fast, ROWS, UOP_AXIS_LOOP,
+    return opt_gpu_fold_pieces(plan, set, fast, m->n_rows, UOP_AXIS_LOOP,
                                &plan->matrix.row, &flat) &&
-           opt_thread(plan, plan->matrix.row, 2) &&
-           cut(plan, &flat, m->wmma.m / ROWS, UOP_AXIS_UPCAST,
-               &plan->matrix.half) &&
+           opt_thread(plan, plan->matrix.row, log2_floor(m->n_cols)) &&
+           cut(plan, &flat, m->n_half, UOP_AXIS_UPCAST, &plan->matrix.half) &&
            cut(plan, &flat, m->shape->tall, UOP_AXIS_UPCAST, NULL) &&
            cut_threads(plan, &flat, m->shape->tall_warps, shift, NULL) &&
            opt_gpu_grid(plan, flat);

@@ -218,6 +218,71 @@ emit_barrier(struct host_emit *e)
     return BELL_OK;
 }
 
+/* ---- matrix instructions ---- */
+
+/* src: CODEOBJ.md 7 */
+static const struct matrix {
+    uint8_t layout;  /* enum uop_wmma_layout */
+    uint8_t in, out; /* dtypes of A and B, of C and D */
+    uint8_t k;
+    const char *name;
+} matrices[] = {
+    {UOP_WMMA_RDNA3, UOP_F16, UOP_F32, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16"},
+    {UOP_WMMA_RDNA3, UOP_BF16, UOP_F32, 16,
+     "llvm.amdgcn.wmma.f32.16x16x16.bf16"},
+    {UOP_WMMA_RDNA4, UOP_F16, UOP_F32, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16"},
+    {UOP_WMMA_RDNA4, UOP_BF16, UOP_F32, 16,
+     "llvm.amdgcn.wmma.f32.16x16x16.bf16"},
+    {UOP_WMMA_CDNA, UOP_F16, UOP_F32, 16, "llvm.amdgcn.mfma.f32.16x16x16f16"},
+    {UOP_WMMA_CDNA, UOP_BF16, UOP_F32, 16,
+     "llvm.amdgcn.mfma.f32.16x16x16bf16.1k"},
+    {UOP_WMMA_CDNA, UOP_F32, UOP_F32, 4, "llvm.amdgcn.mfma.f32.16x16x4f32"},
+    {UOP_WMMA_CDNA, UOP_F64, UOP_F64, 4, "llvm.amdgcn.mfma.f64.16x16x4f64"},
+};
+
+static const struct matrix *
+find_matrix(const struct host_emit *e, const struct uop *u)
+{
+    struct uop_wmma w = uop_wmma_shape(u->arg.i);
+    struct lower_target known;
+    size_t i;
+
+    if (render_amdgpu_lower_target(e->target, &known) != BELL_OK ||
+        known.matrix_layout != w.layout ||
+        !(known.matrix_dtypes >> u->src[0]->dtype & 1))
+        return NULL;
+    for (i = 0; i < ARRAY_LEN(matrices); i++) {
+        const struct matrix *m = &matrices[i];
+        if (m->layout == w.layout && m->in == u->src[0]->dtype &&
+            m->out == u->dtype && m->k == w.k)
+            return m;
+    }
+    return NULL;
+}
+
+/* Halves are integers in registers; bfloats are so here too. */
+static LLVMValueRef
+emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
+{
+    const struct matrix *m = find_matrix(e, u);
+    LLVMValueRef zero = host_i32(e, 0);
+    LLVMValueRef args[6] = {v[0], v[1], v[2], zero, zero, zero};
+    LLVMTypeRef types[2] = {host_type(e, u->dtype, u->lanes), NULL};
+    uint32_t i;
+
+    if (!m)
+        return NULL;
+    types[1] = host_type(e, m->in, u->src[0]->lanes);
+    if (m->in == UOP_F16) {
+        types[1] = host_vector(e, e->t_f16, u->src[0]->lanes);
+        for (i = 0; i < 2; i++)
+            args[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[i], types[1], "");
+    }
+    if (m->layout == UOP_WMMA_CDNA)
+        return host_intrinsic(e, m->name, NULL, 0, args, 6);
+    return host_intrinsic(e, m->name, types, 2, args, 3);
+}
+
 /* ---- the code generator ---- */
 
 static bell_status
@@ -267,6 +332,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
         .special = get_coordinate,
         .local = get_local,
         .barrier = emit_barrier,
+        .matrix = emit_matrix,
     };
     struct lower_target known;
 

@@ -6,16 +6,26 @@
 
 #include "base/bits.h"
 
-/* src: hw/amd/CODEOBJ.md 1 and 2; numbers of processors: guess, of the largest
+#define HALVES (1u << UOP_F16 | 1u << UOP_BF16)
+#define WIDE   (1u << UOP_F32 | 1u << UOP_F64)
+
+/* src: hw/amd/CODEOBJ.md 1, 2 and 7; numbers of processors: guess, of the largest
  * card with that chip; a device says its own. */
 static const struct {
     const char *gfx;
     uint16_t wave_lanes, n_units;
     uint16_t max_regs; /* of a thread that code should use */
+    uint16_t matrix_dtypes;
+    enum uop_wmma_layout matrix_layout;
 } chips[] = {
-    {"gfx90a", 64, 104, 256}, {"gfx942", 64, 304, 256},
-    {"gfx1030", 32, 80, 256}, {"gfx1100", 32, 96, 256},
-    {"gfx1201", 32, 64, 256},
+    /* gfx90a's MFMA takes subnormal halves for 0. src: PyTorch's notes on
+     * numerical accuracy, "Reduced Precision FP16 and BF16 ... on AMD
+     * Instinct MI200"; of bfloats they are below 1.2e-38 */
+    {"gfx90a", 64, 104, 256, WIDE | 1u << UOP_BF16, UOP_WMMA_CDNA},
+    {"gfx942", 64, 304, 256, WIDE | HALVES, UOP_WMMA_CDNA},
+    {"gfx1030", 32, 80, 256, 0, UOP_WMMA_RDNA3},
+    {"gfx1100", 32, 96, 256, HALVES, UOP_WMMA_RDNA3},
+    {"gfx1201", 32, 64, 256, HALVES, UOP_WMMA_RDNA4},
 };
 
 bell_status
@@ -44,6 +54,8 @@ render_amdgpu_lower_target(const struct amdgpu_target *target,
         t.warp_lanes = chips[i].wave_lanes;
         t.n_units = chips[i].n_units;
         t.max_regs = chips[i].max_regs;
+        t.matrix_dtypes = chips[i].matrix_dtypes;
+        t.matrix_layout = chips[i].matrix_layout;
         snprintf(t.name, sizeof(t.name), "%s-llvm19", chips[i].gfx);
         *out_target = t;
         return BELL_OK;

@@ -40,6 +40,9 @@ struct host_dialect {
      * memory. And a BARRIER. */
     LLVMValueRef (*local)(struct host_emit *e, const struct uop *u);
     bell_status (*barrier)(struct host_emit *e);
+    /* A WMMA of these values; NULL: there is no such instruction. */
+    LLVMValueRef (*matrix)(struct host_emit *e, const struct uop *u,
+                           LLVMValueRef *v);
 };
 
 extern const struct host_dialect host_dialect;

@@ -382,6 +382,17 @@ emit_lanes_reduce(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     return BELL_OK;
 }
 
+static bell_status
+emit_wmma(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
+          LLVMValueRef *out_value)
+{
+    *out_value = e->dialect->matrix && u->n_src == 3
+                     ? e->dialect->matrix(e, u, v)
+                     : NULL;
+    return *out_value ? BELL_OK
+                      : host_refuse(e, u, "no such matrix instruction");
+}
+
 bell_status
 host_emit_op(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
@@ -423,6 +434,8 @@ host_emit_op_on(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
     case UOP_MULACC:
         *out_value = emit_mulacc(e, u, v);
         return BELL_OK;
+    case UOP_WMMA:
+        return emit_wmma(e, u, v, out_value);
     case UOP_NEG:
     case UOP_SQRT:
     case UOP_TRUNC:

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/bits.h"
+#include "uops/wmma.h"
 
 #define MAX_REGS 20 /* of all operands: D, A, B, C */
 
@@ -35,8 +36,9 @@ find_types(const struct ptx_emit *e, const struct uop *u, struct uop_wmma w)
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(forms); i++) {
-        if (forms[i].in == u->src[0]->dtype && forms[i].out == u->dtype &&
-            forms[i].m == w.m && forms[i].n == w.n && forms[i].k == w.k &&
+        if (w.layout == UOP_WMMA_NV && forms[i].in == u->src[0]->dtype &&
+            forms[i].out == u->dtype && forms[i].m == w.m &&
+            forms[i].n == w.n && forms[i].k == w.k &&
             forms[i].min_sm <= e->target->sm)
             return forms[i].types;
     }

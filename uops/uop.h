@@ -122,33 +122,6 @@ struct uop {
     const struct uop *src[];
 };
 
-/* arg of WMMA: an m x k matrix times a k x n one, added to an m x n one. */
-struct uop_wmma {
-    uint32_t m, n, k;
-};
-
-#define UOP_WMMA_THREADS 32u
-
-static inline int64_t
-uop_wmma_arg(uint32_t m, uint32_t n, uint32_t k)
-{
-    return (int64_t)m << 16 | (int64_t)n << 8 | (int64_t)k;
-}
-static inline struct uop_wmma
-uop_wmma_shape(int64_t arg)
-{
-    uint64_t a = (uint64_t)arg;
-
-    return (struct uop_wmma){(uint32_t)(a >> 16 & 255),
-                             (uint32_t)(a >> 8 & 255), (uint32_t)(a & 255)};
-}
-
-enum uop_wmma_operand {
-    UOP_WMMA_A,
-    UOP_WMMA_B,
-    UOP_WMMA_C, /* and the result */
-};
-
 /* Inclusive bounds of an integer value (0..1 for BOOL). */
 struct uop_bounds {
     int64_t min, max;
@@ -227,57 +200,6 @@ static inline bool
 uop_is_float(const struct uop *u)
 {
     return uop_dtype_infos[u->dtype].is_float;
-}
-
-/* Elements of an operand that each thread has: lanes of the source. */
-static inline uint32_t
-uop_wmma_lanes(struct uop_wmma w, enum uop_wmma_operand operand)
-{
-    uint32_t n = operand == UOP_WMMA_A   ? w.m * w.k
-                 : operand == UOP_WMMA_B ? w.k * w.n
-                                         : w.m * w.n;
-    return n / UOP_WMMA_THREADS;
-}
-
-/* Elements of A and B come in packs that fill 32 bits, side by side along k:
- * this many. */
-static inline uint32_t
-uop_wmma_pack(enum uop_dtype dtype)
-{
-    uint32_t bytes = uop_dtype_infos[dtype].size_bytes;
-    return bytes < 4 ? 4 / bytes : 1;
-}
-
-/* Row and column of element i of what a thread has. `dtype` is that of A and
- * B. With g = thread / 4, t = thread % 4 and p elements in a pack, pack r of
- * A is row g + 8 (r & 1) from column p t + 4 p (r / 2) on (of a matrix of 8
- * rows: g, p t + 4 p r); of B column g from row p t + 4 p r on; elements 2r
- * and 2r + 1 of C are row g + 8 r from column 2t on. src: hw/nv/PTX.md
- * section 7 */
-static inline void
-uop_wmma_place(struct uop_wmma w, enum uop_dtype dtype,
-               enum uop_wmma_operand operand, uint32_t thread, uint32_t i,
-               uint32_t *out_row, uint32_t *out_col)
-{
-    uint32_t g = thread / 4, t = thread % 4, p = uop_wmma_pack(dtype),
-             r = i / p, halves = w.m / 8, along;
-
-    if (operand == UOP_WMMA_C) {
-        *out_row = g + 8 * (i / 2);
-        *out_col = 2 * t + i % 2;
-        return;
-    }
-    if (operand == UOP_WMMA_A) {
-        *out_row = g + 8 * (r % halves);
-        r /= halves;
-    }
-    along = p * t + i % p + 4 * p * r;
-    if (operand == UOP_WMMA_A) {
-        *out_col = along;
-    } else {
-        *out_row = along;
-        *out_col = g;
-    }
 }
 
 static inline bool

@@ -228,18 +228,23 @@ check_descriptor(const struct lower_program *p, unsigned chip,
 }
 
 void
+amdgpu_check_compile_on(const struct lower_program *p, unsigned chip,
+                        const char *what)
+{
+    struct amdgpu_target target = amdgpu_check_target(chip);
+    struct render_binary binary;
+
+    if (render_amdgpu(p, &target, &binary) != BELL_OK)
+        fail_msg("%s on %s: %s", what, target.gfx, bell_error_last()->message);
+    check_descriptor(p, chip, &binary, what);
+    render_binary_fini(&binary);
+}
+
+void
 amdgpu_check_compile(const struct lower_program *p, const char *what)
 {
-    unsigned i;
+    unsigned chip;
 
-    for (i = 0; i < AMDGPU_N_CHIPS; i++) {
-        struct amdgpu_target target = amdgpu_check_target(i);
-        struct render_binary binary;
-
-        if (render_amdgpu(p, &target, &binary) != BELL_OK)
-            fail_msg("%s on %s: %s", what, target.gfx,
-                     bell_error_last()->message);
-        check_descriptor(p, i, &binary, what);
-        render_binary_fini(&binary);
-    }
+    for (chip = 0; chip < AMDGPU_N_CHIPS; chip++)
+        amdgpu_check_compile_on(p, chip, what);
 }

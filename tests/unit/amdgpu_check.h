@@ -29,7 +29,9 @@ void amdgpu_check_program(const struct lower_program *p,
                           const struct p_buf *bufs, uint32_t n_bufs, bool zeros,
                           const char *what);
 
-/* Compiles for every chip. The descriptors are looked at. */
+/* Compiles for one chip, for every one. The descriptors are looked at. */
+void amdgpu_check_compile_on(const struct lower_program *p, unsigned chip,
+                             const char *what);
 void amdgpu_check_compile(const struct lower_program *p, const char *what);
 
 void amdgpu_check_buf(struct p_buf *buf, unsigned dtype, size_t n,

@@ -704,6 +704,19 @@ fill(const struct lk *k, size_t b, uint64_t *state)
     }
 }
 
+const struct lk_case *
+lk_find(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < lk_n_cases; i++) {
+        if (!strcmp(lk_cases[i].name, name))
+            return &lk_cases[i];
+    }
+    fprintf(stderr, "no kernel '%s'\n", name);
+    abort();
+}
+
 void
 lk_build(struct lk *k, const struct lk_case *c, const int64_t *d)
 {

@@ -30,6 +30,9 @@ struct lk_case {
 extern const struct lk_case lk_cases[];
 extern const size_t lk_n_cases;
 
+/* The kernel of that name; there must be one. */
+const struct lk_case *lk_find(const char *name);
+
 /* Builds the kernel alone; bufs[].data stay NULL. lk_fini frees it. */
 void lk_build(struct lk *k, const struct lk_case *c, const int64_t *d);
 

@@ -679,11 +679,19 @@ gather_matrix(struct p_state *s, uint32_t first, const struct uop *u,
     const struct uop *src = u->src[operand];
     uint32_t t, i, row, col;
 
-    for (t = 0; t < UOP_WMMA_THREADS; t++) {
+    for (row = 0; row < 16; row++) {
+        for (col = 0; col < 16; col++)
+            m[row][col] = NAN;
+    }
+    for (t = 0; t < uop_wmma_threads(w); t++) {
         for (i = 0; i < src->lanes; i++) {
+            double v = part(s, first, t, src, i);
             uop_wmma_place(w, (enum uop_dtype)u->src[0]->dtype, operand, t, i,
                            &row, &col);
-            m[row][col] = part(s, first, t, src, i);
+            if (!isnan(m[row][col]) && m[row][col] != v)
+                fail(&s->in, "thread %u has another copy of %u, %u", first + t,
+                     row, col);
+            m[row][col] = v;
         }
     }
 }
@@ -698,7 +706,7 @@ do_wmma(struct p_state *s, uint32_t first, const struct uop *u)
     gather_matrix(s, first, u, UOP_WMMA_A, a);
     gather_matrix(s, first, u, UOP_WMMA_B, b);
     gather_matrix(s, first, u, UOP_WMMA_C, c);
-    for (t = 0; t < UOP_WMMA_THREADS; t++) {
+    for (t = 0; t < uop_wmma_threads(w); t++) {
         enter_thread(s, first + t);
         for (i = 0; i < u->lanes; i++) {
             double sum;
@@ -718,15 +726,16 @@ do_wmma(struct p_state *s, uint32_t first, const struct uop *u)
 static int
 run_matrices(struct p_state *s)
 {
-    uint32_t first, t;
+    uint32_t first, t, n;
     int any = 0;
 
-    for (first = 0; first < s->n_threads && !s->in.failed;
-         first += UOP_WMMA_THREADS) {
+    for (first = 0; first < s->n_threads && !s->in.failed; first += n) {
         uint32_t at = s->at[first];
+        n = 32;
         if (at >= s->p->n_ops || s->p->ops[at]->op != UOP_WMMA)
             continue;
-        for (t = 0; t < UOP_WMMA_THREADS; t++) {
+        n = uop_wmma_threads(uop_wmma_shape(s->p->ops[at]->arg.i));
+        for (t = 0; t < n; t++) {
             if (first + t >= s->n_threads || s->at[first + t] != at) {
                 fail(&s->in, "thread %u is not at the WMMA of its warp",
                      first + t);

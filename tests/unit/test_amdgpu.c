@@ -507,6 +507,115 @@ test_memory(void **state)
     }
 }
 
+/* ---- matrix instructions ---- */
+
+/* Element i of what this thread has of an operand, in the buffer of a slot. */
+static const struct uop *
+get_part(struct uop_graph *g, const struct uop *thread, uint32_t slot,
+         enum uop_dtype dtype, uint32_t lanes)
+{
+    const struct uop *at = uop_alu2(g, UOP_MUL, thread, mk_int(g, lanes));
+
+    return mk_load(g, mk_param(g, slot, dtype), at, lanes, NULL, NULL);
+}
+
+/* Values for operand i, thread after thread. The halves of a gfx11 warp have
+ * the same of A and B. */
+static void
+fill_part(struct p_buf *buf, struct uop_wmma w, bool copies, uint64_t *rng)
+{
+    size_t half = buf->n_elems / 2, j;
+
+    for (j = 0; j < buf->n_elems; j++) {
+        double v = (double)(next_random(rng) >> 52) * 0x1p-11 - 1;
+        union uop_arg a = {.f = uop_round_float(buf->dtype, v)};
+        if (w.layout == UOP_WMMA_RDNA3 && copies && j >= half)
+            p_get(buf, j - half, &a);
+        p_set(buf, j, a);
+    }
+}
+
+static void
+expect_close(const struct p_buf *got, const struct p_buf *want,
+             const char *what)
+{
+    union uop_arg a, b;
+    size_t i;
+
+    for (i = 0; i < want->n_elems; i++) {
+        p_get(want, i, &a);
+        p_get(got, i, &b);
+        if (!(fabs(a.f - b.f) <= 1e-5))
+            fail_msg("%s: element %zu is %g, not %g", what, i, b.f, a.f);
+    }
+}
+
+/* One instruction, whose operands lie in memory thread after thread. */
+static void
+check_matrix(unsigned chip, struct uop_wmma w, enum uop_dtype dtype,
+             uint64_t *rng)
+{
+    enum uop_dtype sum = dtype == UOP_F64 ? UOP_F64 : UOP_F32;
+    const enum uop_dtype dtypes[4] = {sum, dtype, dtype, sum};
+    const uint32_t n = uop_wmma_threads(w),
+                   lanes[4] = {uop_wmma_lanes(w, UOP_WMMA_C),
+                               uop_wmma_lanes(w, UOP_WMMA_A),
+                               uop_wmma_lanes(w, UOP_WMMA_B),
+                               uop_wmma_lanes(w, UOP_WMMA_C)};
+    const struct uop *extent, *thread, *src[3], *d, *root;
+    struct p_buf bufs[4], got[4];
+    struct lower_program p;
+    struct uop_graph g;
+    char err[256];
+    uint32_t i;
+
+    uop_graph_init(&g);
+    extent = mk_int(&g, n);
+    thread = mk(&g, UOP_SPECIAL, UOP_I64, 1, 4, 1, &extent);
+    for (i = 0; i < 4; i++) {
+        amdgpu_check_buf(&bufs[i], dtypes[i], n * lanes[i], NULL);
+        fill_part(&bufs[i], w, i == 1 || i == 2, rng);
+        amdgpu_check_buf(&got[i], dtypes[i], n * lanes[i], NULL);
+        memcpy(got[i].data, bufs[i].data,
+               n * lanes[i] * uop_dtype_infos[dtypes[i]].size_bytes);
+        if (i)
+            src[i - 1] = get_part(&g, thread, i, dtypes[i], lanes[i]);
+    }
+    d = mk(&g, UOP_WMMA, sum, lanes[0], uop_wmma_arg(w), 3, src);
+    root = uop_alu2(&g, UOP_MUL, thread, mk_int(&g, lanes[0]));
+    root = mk_store(&g, mk_param(&g, 0, sum), root, d, NULL);
+    program_of(&g, &root, 1, &p);
+    p.local[0] = n;
+    if (p_run(&p, bufs, 4, err, sizeof(err)) != 0)
+        fail_msg("%s", err);
+    amdgpu_check_run(&p, chip, got, 4, NULL, "a matrix instruction");
+    expect_close(&got[0], &bufs[0], uop_dtype_infos[dtype].name);
+    for (i = 0; i < 4; i++) {
+        free(bufs[i].data);
+        free(got[i].data);
+    }
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+/* Each layout's elements lie where uops/wmma.h says. */
+static void
+test_matrix_instructions(void **state)
+{
+    static const struct uop_wmma mfma16 = {UOP_WMMA_CDNA, 16, 16, 16},
+                                 mfma4 = {UOP_WMMA_CDNA, 16, 16, 4},
+                                 wmma16 = {UOP_WMMA_RDNA3, 16, 16, 16};
+    uint64_t rng = 21;
+
+    (void)state;
+    check_matrix(0, mfma16, UOP_F16, &rng);
+    check_matrix(0, mfma16, UOP_BF16, &rng);
+    check_matrix(0, mfma4, UOP_F32, &rng);
+    check_matrix(0, mfma4, UOP_F64, &rng);
+    check_matrix(1, wmma16, UOP_F16, &rng);
+    check_matrix(1, wmma16, UOP_BF16, &rng);
+}
+
 /* ---- errors ---- */
 
 static void
@@ -643,6 +752,7 @@ main(void)
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_extent_at_run_time),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_matrix_instructions),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_bad_ir),

@@ -83,19 +83,6 @@ test_results(void **state)
     }
 }
 
-static const struct lk_case *
-find_case(const char *name)
-{
-    size_t i;
-
-    for (i = 0; i < lk_n_cases; i++) {
-        if (!strcmp(lk_cases[i].name, name))
-            return &lk_cases[i];
-    }
-    fail_msg("no case %s", name);
-    return NULL;
-}
-
 /* Position and number of loops of a program. */
 static uint32_t
 count_ops(const struct lower_program *p, enum uop_op op)
@@ -111,7 +98,7 @@ static void
 lower_case(struct lk *k, const char *name, const int64_t *d,
            const struct lower_target *target, struct lower_program *p)
 {
-    lk_init(k, find_case(name), d, 1);
+    lk_init(k, lk_find(name), d, 1);
     assert_int_equal(lower_kernel(&k->g, k->sink, target, p), BELL_OK);
 }
 
@@ -321,7 +308,7 @@ test_out_of_memory(void **state)
         for (nth = 1; status != BELL_OK; nth++) {
             struct lower_program p;
             struct lk k;
-            lk_init(&k, find_case(names[i]), d, 1);
+            lk_init(&k, lk_find(names[i]), d, 1);
             host_fail_after(nth, 1);
             status = lower_kernel(&k.g, k.sink, &wide, &p);
             host_fail_after(0, 0);

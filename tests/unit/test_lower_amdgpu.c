@@ -1,5 +1,6 @@
 /* Lowering for AMD: every kernel gives, as machine code in the interpreter of
- * sim/, what its definition gives; and compiles for every chip. */
+ * sim/, what its definition gives; and for every chip it compiles, and gives
+ * that in the interpreter of programs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,43 +16,51 @@
 #include "base/bits.h"
 #include "lower_kernels.h"
 
-enum how {
-    COMPILE = 1, /* for every chip */
-    RUN = 2,     /* on those that can be run */
+/* A card with a chip. */
+struct card {
+    uint32_t n_units, n_threads; /* processors; of a work-group */
+    unsigned chip;
 };
 
-/* The kernel against its definition, on a card with so many processors and
- * threads of a work-group. */
+enum how {
+    COMPILE = 1, /* also as a program */
+    RUN = 2,
+};
+
+/* The kernel against its definition. */
 static void
 check_kernel(const struct lk_case *c, const int64_t *d, uint64_t seed,
-             uint32_t n_units, uint32_t n_threads, unsigned chip, int how)
+             struct card card, enum how how)
 {
     struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
     char err[BELL_ERROR_MESSAGE] = "", what[120];
-    struct amdgpu_target amdgpu = amdgpu_check_target(chip);
+    struct amdgpu_target amdgpu = amdgpu_check_target(card.chip);
     struct lower_target target;
     struct lower_program p;
     struct lk k;
 
     assert_int_equal(render_amdgpu_lower_target(&amdgpu, &target), BELL_OK);
-    target.n_units = n_units;
-    target.max_threads = n_threads;
+    target.n_units = card.n_units;
+    target.max_threads = card.n_threads;
     snprintf(what, sizeof(what), "%s (%d, %d, %d) on %u units of %u threads",
-             c->name, (int)d[0], (int)d[1], (int)d[2], n_units, n_threads);
+             c->name, (int)d[0], (int)d[1], (int)d[2], card.n_units,
+             card.n_threads);
     lk_init(&k, c, d, seed);
     lk_copy_bufs(&k, want);
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
     if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK)
         fail_msg("%s: %s", what, bell_error_last()->message);
-    if (how & COMPILE)
-        amdgpu_check_compile(&p, what);
-    if (how & RUN) {
-        lk_copy_bufs(&k, got);
-        amdgpu_check_run(&p, chip, got, (uint32_t)k.n_bufs, NULL, what);
-        if (lk_compare(&k, want, got, err, sizeof(err)))
-            fail_msg("%s on %s: %s", what, amdgpu.gfx, err);
-        lk_free_copy(&k, got);
+    lk_copy_bufs(&k, got);
+    if (how == RUN) {
+        amdgpu_check_run(&p, card.chip, got, (uint32_t)k.n_bufs, NULL, what);
+    } else {
+        amdgpu_check_compile_on(&p, card.chip, what);
+        assert_int_equal(p_run(&p, got, (uint32_t)k.n_bufs, err, sizeof(err)),
+                         0);
     }
+    if (lk_compare(&k, want, got, err, sizeof(err)))
+        fail_msg("%s on %s: %s", what, amdgpu.gfx, err);
+    lk_free_copy(&k, got);
     lk_free_copy(&k, want);
     lk_fini(&k);
 }
@@ -68,9 +77,14 @@ test_all_kernels(void **state)
     (void)state;
     for (c = 0; c < lk_n_cases; c++) {
         for (s = 0; s < ARRAY_LEN(sizes); s++) {
-            unsigned chip = (unsigned)(c + s) % AMDGPU_N_RUN;
-            check_kernel(&lk_cases[c], sizes[s], 7, 128, 1024, chip,
-                         s == 1 ? COMPILE | RUN : RUN);
+            struct card card = {128, 1024, (unsigned)(c + s) % AMDGPU_N_RUN};
+            check_kernel(&lk_cases[c], sizes[s], 7, card, RUN);
+        }
+        for (s = 0; s < AMDGPU_N_CHIPS; s++) {
+            struct card card = {128, 1024, (unsigned)s};
+            check_kernel(&lk_cases[c], sizes[1], 7, card, COMPILE);
+            if (!strncmp(lk_cases[c].name, "matmul", 6))
+                check_kernel(&lk_cases[c], sizes[3], 7, card, COMPILE);
         }
     }
 }
@@ -104,9 +118,53 @@ test_random_sizes(void **state)
                 d[j] = d[j] < 1 ? 1 : d[j];
             }
             shrink(d);
-            check_kernel(&lk_cases[c], d, i, 1 + (uint32_t)i % 4 * 6,
-                         i % 3 ? 1024 : 16u << i % 5, (unsigned)(i + c) % 2,
+            check_kernel(&lk_cases[c], d, i,
+                         (struct card){1 + (uint32_t)i % 4 * 6,
+                                       i % 3 ? 1024 : 16u << i % 5,
+                                       (unsigned)(i + c) % 2},
                          RUN);
+        }
+    }
+}
+
+/* Products are by matrix instructions where the chip has those that lose
+ * nothing. */
+static void
+test_matrix_instructions(void **state)
+{
+    static const struct {
+        const char *kernel;
+        bool has[AMDGPU_N_CHIPS]; /* in the order of amdgpu_chips */
+    } rows[] = {
+        {"matmul-f16", {true, true, false, false, true}},
+        {"matmul-bf16", {true, true, true, false, true}},
+        {"matmul-nn", {true, false, true, false, false}},
+        {"matmul-f64", {true, false, true, false, false}},
+    };
+    static const int64_t d[3] = {512, 512, 512};
+    unsigned chip;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        for (chip = 0; chip < AMDGPU_N_CHIPS; chip++) {
+            struct amdgpu_target amdgpu = amdgpu_check_target(chip);
+            struct lower_target target;
+            struct lower_program p;
+            uint32_t n = 0, at;
+            struct lk k;
+
+            assert_int_equal(render_amdgpu_lower_target(&amdgpu, &target),
+                             BELL_OK);
+            lk_build(&k, lk_find(rows[i].kernel), d);
+            assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+            for (at = 0; at < p.n_ops; at++)
+                n += p.ops[at]->op == UOP_WMMA;
+            if ((n > 0) != rows[i].has[chip])
+                fail_msg("%s on %s: %u matrix instructions", rows[i].kernel,
+                         amdgpu.gfx, n);
+            assert_true(p.shared_bytes <= target.max_shared_bytes);
+            lk_fini(&k);
         }
     }
 }
@@ -117,6 +175,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_kernels),
         cmocka_unit_test(test_random_sizes),
+        cmocka_unit_test(test_matrix_instructions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,13 +154,9 @@ begin(struct fixture *f, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
     const int64_t d[3] = {d0, d1, d2};
     struct lower_target target;
-    size_t i;
 
-    for (i = 0; i < lk_n_cases && strcmp(lk_cases[i].name, name); i++)
-        ;
-    assert_true(i < lk_n_cases);
     gpu_target(&target);
-    lk_build(&f->k, &lk_cases[i], d);
+    lk_build(&f->k, lk_find(name), d);
     if (lower_kernel(&f->k.g, f->k.sink, &target, &f->p) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
 }
@@ -347,7 +343,7 @@ test_grid_limits(void **state)
     static const int64_t d[3] = {100, 60, 40};
     struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
     char err[256] = "";
-    size_t i, c;
+    size_t i;
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(names); i++) {
@@ -357,9 +353,7 @@ test_grid_limits(void **state)
         gpu_target(&target);
         target.max_grid[0] = 7;
         target.max_grid[1] = target.max_grid[2] = 3;
-        for (c = 0; strcmp(lk_cases[c].name, names[i]); c++)
-            ;
-        lk_init(&k, &lk_cases[c], d, 3);
+        lk_init(&k, lk_find(names[i]), d, 3);
         lk_copy_bufs(&k, want);
         lk_copy_bufs(&k, got);
         assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
@@ -393,10 +387,8 @@ test_out_of_memory(void **state)
         for (nth = 1; status != BELL_OK; nth++) {
             struct lower_program p;
             struct lk k;
-            size_t c;
-            for (c = 0; strcmp(lk_cases[c].name, names[i]); c++)
-                ;
-            lk_build(&k, &lk_cases[c], d);
+
+            lk_build(&k, lk_find(names[i]), d);
             host_fail_after(nth, 1);
             status = lower_kernel(&k.g, k.sink, &target, &p);
             host_fail_after(0, 0);

@@ -34,19 +34,6 @@ static const struct lower_target gpu = {.name = "gpu",
                                         .max_shared_bytes = 1 << 20,
                                         .max_grid = {1000, 50, 50}};
 
-static const struct lk_case *
-find_case(const char *name)
-{
-    size_t i;
-
-    for (i = 0; i < lk_n_cases; i++) {
-        if (!strcmp(lk_cases[i].name, name))
-            return &lk_cases[i];
-    }
-    fail_msg("no case %s", name);
-    return NULL;
-}
-
 /* ---- random plans ---- */
 
 static int64_t
@@ -249,7 +236,7 @@ begin(struct fixture *f, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
     const int64_t d[3] = {d0, d1, d2};
 
-    lk_init(&f->k, find_case(name), d, 1);
+    lk_init(&f->k, lk_find(name), d, 1);
     assert_int_equal(kernel_init(&f->kernel, &f->k.g, f->k.sink, &target),
                      BELL_OK);
     assert_int_equal(kernel_canonical(&f->kernel), BELL_OK);

@@ -27,12 +27,8 @@ static void
 begin(struct fixture *f, const char *name, int64_t d0, int64_t d1, int64_t d2)
 {
     const int64_t d[3] = {d0, d1, d2};
-    size_t i;
 
-    for (i = 0; i < lk_n_cases && strcmp(lk_cases[i].name, name); i++)
-        ;
-    assert_true(i < lk_n_cases);
-    lk_build(&f->k, &lk_cases[i], d);
+    lk_build(&f->k, lk_find(name), d);
     if (lower_kernel(&f->k.g, f->k.sink, &wide, &f->p) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
 }

@@ -104,7 +104,7 @@ static const struct uop *
 collect(struct made *m, enum uop_wmma_operand operand)
 {
     const struct row *r = m->row;
-    struct uop_wmma w = {M, N, r->k};
+    struct uop_wmma w = {UOP_WMMA_NV, M, N, r->k};
     bool is_a = operand == UOP_WMMA_A;
     bool turned = is_a ? r->a_turned : r->b_turned;
     int64_t pitch = is_a ? r->a_pitch : r->b_pitch;
@@ -181,7 +181,8 @@ make_program(struct made *m, struct lower_program *p)
     src[0] = collect(m, UOP_WMMA_A);
     src[1] = collect(m, UOP_WMMA_B);
     src[2] = mk_splat(&m->g, uop_const_float(&m->g, UOP_F32, 0), 4);
-    d = mk(&m->g, UOP_WMMA, UOP_F32, 4, uop_wmma_arg(M, N, r->k), 3, src);
+    d = mk(&m->g, UOP_WMMA, UOP_F32, 4,
+           uop_wmma_arg((struct uop_wmma){UOP_WMMA_NV, M, N, r->k}), 3, src);
     for (i = 0; i < 4; i++)
         m->roots[m->n_roots++] =
             mk_store(&m->g, mk_param(&m->g, 0, UOP_F32), result_place(m, i),

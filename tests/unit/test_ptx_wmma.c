@@ -48,7 +48,7 @@ static const struct uop *
 place(struct uop_graph *g, const struct row *r, enum uop_wmma_operand operand,
       const struct uop *group, const struct uop *in_group, uint32_t i)
 {
-    struct uop_wmma w = {r->m, r->n, r->k};
+    struct uop_wmma w = {UOP_WMMA_NV, r->m, r->n, r->k};
     uint32_t pack = uop_wmma_pack(r->in), row, col;
     const struct uop *at;
 
@@ -70,7 +70,7 @@ static const struct uop *
 collect(struct uop_graph *g, const struct row *r, enum uop_wmma_operand operand,
         const struct uop *group, const struct uop *in_group, uint32_t slot)
 {
-    struct uop_wmma w = {r->m, r->n, r->k};
+    struct uop_wmma w = {UOP_WMMA_NV, r->m, r->n, r->k};
     enum uop_dtype dtype = operand == UOP_WMMA_C ? r->out : r->in;
     uint32_t lanes = uop_wmma_lanes(w, operand), i, j;
     uint32_t step = !r->wide                ? 1
@@ -93,7 +93,7 @@ static void
 make_program(struct uop_graph *g, const struct row *r, struct lower_program *p,
              const struct uop **roots)
 {
-    struct uop_wmma w = {r->m, r->n, r->k};
+    struct uop_wmma w = {UOP_WMMA_NV, r->m, r->n, r->k};
     uint32_t lanes = uop_wmma_lanes(w, UOP_WMMA_C), i;
     const struct uop *extent = mk_int(g, 32), *thread, *src[3], *two[2], *d;
     const struct uop *group, *in_group;
@@ -107,7 +107,7 @@ make_program(struct uop_graph *g, const struct row *r, struct lower_program *p,
     for (i = 0; i < 3; i++)
         src[i] =
             collect(g, r, (enum uop_wmma_operand)i, group, in_group, i + 1);
-    d = mk(g, UOP_WMMA, r->out, lanes, uop_wmma_arg(r->m, r->n, r->k), 3, src);
+    d = mk(g, UOP_WMMA, r->out, lanes, uop_wmma_arg(w), 3, src);
     for (i = 0; i < lanes; i++)
         roots[i] = mk_store(g, mk_param(g, 0, r->out),
                             place(g, r, UOP_WMMA_C, group, in_group, i),

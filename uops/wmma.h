@@ -1,0 +1,151 @@
+/* Matrix instructions: what each thread has of the operands of a WMMA.
+ *
+ * The threads of a warp multiply an m x k matrix (A) by a k x n one (B) and
+ * add an m x n one (C). Which elements a thread has, in the order of its
+ * lanes, is the instruction's: its layout. src: hw/nv/PTX.md section 7,
+ * hw/amd/CODEOBJ.md section 7.
+ */
+#ifndef BELL_UOPS_WMMA_H
+#define BELL_UOPS_WMMA_H
+
+#include "uops/uop.h"
+
+enum uop_wmma_layout {
+    UOP_WMMA_NV,    /* mma.sync of 32 threads: m is 8 or 16, n 8 */
+    UOP_WMMA_RDNA3, /* WMMA of 32 threads: 16 x 16 x 16 */
+    UOP_WMMA_RDNA4, /* the same, without copies of A and B */
+    UOP_WMMA_CDNA,  /* MFMA of 64 threads: 16 x 16 */
+    UOP_WMMA_N_LAYOUTS
+};
+
+/* arg of WMMA. */
+struct uop_wmma {
+    enum uop_wmma_layout layout;
+    uint32_t m, n, k; /* at most 16 */
+};
+
+enum uop_wmma_operand {
+    UOP_WMMA_A,
+    UOP_WMMA_B,
+    UOP_WMMA_C, /* and the result */
+};
+
+static inline int64_t
+uop_wmma_arg(struct uop_wmma w)
+{
+    return (int64_t)w.layout << 24 | (int64_t)w.m << 16 | (int64_t)w.n << 8 |
+           (int64_t)w.k;
+}
+static inline struct uop_wmma
+uop_wmma_shape(int64_t arg)
+{
+    uint64_t a = (uint64_t)arg;
+
+    return (struct uop_wmma){(enum uop_wmma_layout)(a >> 24 & 255),
+                             (uint32_t)(a >> 16 & 255),
+                             (uint32_t)(a >> 8 & 255), (uint32_t)(a & 255)};
+}
+
+static inline uint32_t
+uop_wmma_threads(struct uop_wmma w)
+{
+    return w.layout == UOP_WMMA_CDNA ? 64 : 32;
+}
+
+/* Elements that each thread has. */
+static inline uint32_t
+uop_wmma_lanes(struct uop_wmma w, enum uop_wmma_operand operand)
+{
+    uint32_t n = operand == UOP_WMMA_A   ? w.m * w.k
+                 : operand == UOP_WMMA_B ? w.k * w.n
+                                         : w.m * w.n;
+
+    if (w.layout == UOP_WMMA_RDNA3 && operand != UOP_WMMA_C)
+        n *= 2; /* each element is in two threads */
+    return n / uop_wmma_threads(w);
+}
+
+/* NV: elements of A and B come in packs that fill 32 bits, side by side along
+ * k: this many. */
+static inline uint32_t
+uop_wmma_pack(enum uop_dtype dtype)
+{
+    uint32_t bytes = uop_dtype_infos[dtype].size_bytes;
+
+    return bytes < 4 ? 4 / bytes : 1;
+}
+
+/* Of 16 x 16 tiles a thread t has in A row t % 16, in B column t % 16, of
+ * those all elements or, where threads share them, its t / 16th part; in C
+ * elements of column t % 16. Is element e of it row e from the thread's first
+ * on, rather than every so many? */
+static inline bool
+uop_wmma_rows_together(struct uop_wmma w, enum uop_dtype dtype)
+{
+    return w.layout == UOP_WMMA_RDNA4 ||
+           (w.layout == UOP_WMMA_CDNA && dtype != UOP_F64);
+}
+
+static inline void
+uop_wmma_place16(struct uop_wmma w, enum uop_dtype dtype,
+                 enum uop_wmma_operand operand, uint32_t thread, uint32_t i,
+                 uint32_t *out_row, uint32_t *out_col)
+{
+    uint32_t n = uop_wmma_lanes(w, operand), part = thread / 16,
+             n_parts = uop_wmma_threads(w) / 16, along;
+
+    if (operand == UOP_WMMA_C) {
+        *out_row = uop_wmma_rows_together(w, dtype) ? n * part + i
+                                                    : n_parts * i + part;
+        *out_col = thread % 16;
+        return;
+    }
+    along = w.layout == UOP_WMMA_RDNA3 ? i : n * part + i;
+    *out_row = operand == UOP_WMMA_A ? thread % 16 : along;
+    *out_col = operand == UOP_WMMA_A ? along : thread % 16;
+}
+
+/* With g = thread / 4, t = thread % 4 and p elements in a pack, pack r of A is
+ * row g + 8 (r & 1) from column p t + 4 p (r / 2) on (of a matrix of 8 rows:
+ * g, p t + 4 p r); of B column g from row p t + 4 p r on; elements 2r and
+ * 2r + 1 of C are row g + 8 r from column 2t on. */
+static inline void
+uop_wmma_place_nv(struct uop_wmma w, enum uop_dtype dtype,
+                  enum uop_wmma_operand operand, uint32_t thread, uint32_t i,
+                  uint32_t *out_row, uint32_t *out_col)
+{
+    uint32_t g = thread / 4, t = thread % 4, p = uop_wmma_pack(dtype),
+             r = i / p, halves = w.m / 8, along;
+
+    if (operand == UOP_WMMA_C) {
+        *out_row = g + 8 * (i / 2);
+        *out_col = 2 * t + i % 2;
+        return;
+    }
+    if (operand == UOP_WMMA_A) {
+        *out_row = g + 8 * (r % halves);
+        r /= halves;
+    }
+    along = p * t + i % p + 4 * p * r;
+    if (operand == UOP_WMMA_A) {
+        *out_col = along;
+    } else {
+        *out_row = along;
+        *out_col = g;
+    }
+}
+
+/* Row and column of element i of what a thread has. `dtype` is that of A and
+ * B. The order along k need not be the hardware's where A and B agree. */
+static inline void
+uop_wmma_place(struct uop_wmma w, enum uop_dtype dtype,
+               enum uop_wmma_operand operand, uint32_t thread, uint32_t i,
+               uint32_t *out_row, uint32_t *out_col)
+{
+    if (w.layout == UOP_WMMA_NV)
+        uop_wmma_place_nv(w, dtype, operand, thread, i, out_row, out_col);
+    else
+        uop_wmma_place16(w, dtype, operand, thread, i, out_row, out_col);
+}
+
+#endif
