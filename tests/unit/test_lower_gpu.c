@@ -20,9 +20,11 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define N_SIZES  2
 #define N_RANDOM 1
+#define ODD_SIZE 5, 19, 4
 #else
 #define N_SIZES  6
 #define N_RANDOM 8
+#define ODD_SIZE 7, 33, 5
 #endif
 
 /* How a kernel is run. */
