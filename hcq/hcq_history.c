@@ -211,7 +211,8 @@ hcq_history_describe_all(struct hcq_device *dev, char *text, size_t size_bytes)
     for (link = dev->queues.next; link != &dev->queues; link = link->next) {
         struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
 
-        if (hcq_signal_value(queue->timeline) >= queue->n_submitted)
+        if (hcq_signal_value(queue->timeline) >=
+            atomic_load(&queue->history->last_value))
             continue;
         snprintf(text + used, size_bytes - used, "%s%s: ", used ? "; " : "",
                  queue->name);

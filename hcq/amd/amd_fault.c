@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hcq/amd/amd_kfd.h"
+#include "hcq/hcq_history.h"
 
 /* ---- reports ------------------------------------------------------------------------ */
 
@@ -34,7 +35,8 @@ next_queue(struct amd_device *dev, const struct amd_queue *queue)
 static bool
 is_busy(const struct amd_queue *queue)
 {
-    return hcq_signal_value(queue->base.timeline) < queue->base.n_submitted;
+    return hcq_signal_value(queue->base.timeline) <
+           atomic_load(&queue->base.history->last_value);
 }
 
 /* The queue that was at work when the fault came: the kernel names the card
