@@ -19,6 +19,10 @@
 #include "render/host_internal.h"
 
 #define TRIPLE "amdgcn-amd-amdhsa"
+/* No sums of four products of bytes in one instruction: LLVM 19 takes the bytes
+ * from the wrong words when they come from a load of more than four.
+ * observed: LLVM 19.1.7, AMDGPU's performAddCombine (v_dot4_u32_u8). */
+#define FEATURES "-dot7-insts"
 
 /* Address spaces. src: CODEOBJ.md 2. */
 enum {
@@ -304,7 +308,7 @@ make_machine(struct host_job *job)
         ll->DisposeMessage(message);
         return status;
     }
-    m->tm = ll->CreateTargetMachine(amdgpu, TRIPLE, target->gfx, "",
+    m->tm = ll->CreateTargetMachine(amdgpu, TRIPLE, target->gfx, FEATURES,
                                     LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                     LLVMCodeModelDefault);
     if (!m->tm)

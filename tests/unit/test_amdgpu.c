@@ -507,6 +507,49 @@ test_memory(void **state)
     }
 }
 
+/* Products of bytes that are added: LLVM 19 makes one instruction of four, and
+ * of more than four neighbours a wrong one. */
+static void
+check_dot(enum uop_dtype dtype, unsigned n, int64_t stride, uint64_t *rng)
+{
+    const struct uop *a, *b, *sum = NULL, *root;
+    struct uop_graph g;
+    struct p_buf bufs[3];
+    unsigned i;
+
+    uop_graph_init(&g);
+    for (i = 0; i < 3; i++)
+        amdgpu_check_buf(&bufs[i], dtype, N, rng);
+    for (i = 0; i < n; i++) {
+        a = mk_load(&g, mk_param(&g, 1, dtype), mk_int(&g, i), 1, NULL, NULL);
+        b = mk_load(&g, mk_param(&g, 2, dtype), mk_int(&g, i * stride), 1, NULL,
+                    NULL);
+        a = uop_alu2(&g, UOP_MUL, a, b);
+        sum = sum ? uop_alu2(&g, UOP_ADD, a, sum) : a;
+    }
+    root = mk_store(&g, mk_param(&g, 0, dtype), mk_int(&g, 0), sum, NULL);
+    check_roots(&g, &root, 1, bufs, 3, false, false,
+                uop_dtype_infos[dtype].short_name);
+    free_bufs(bufs, 3);
+    uop_graph_fini(&g);
+}
+
+static void
+test_dot(void **state)
+{
+    static const unsigned lengths[] = {4, 5, 8, 9, 17, 32};
+    uint64_t rng = 11;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(lengths); i++) {
+        check_dot(UOP_U8, lengths[i], 2, &rng);
+        check_dot(UOP_I8, lengths[i], 2, &rng);
+        check_dot(UOP_U8, lengths[i], 1, &rng);
+        check_dot(UOP_I8, lengths[i], 3, &rng);
+    }
+}
+
 /* ---- matrix instructions ---- */
 
 /* Element i of what this thread has of an operand, in the buffer of a slot. */
@@ -752,6 +795,7 @@ main(void)
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_extent_at_run_time),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_dot),
         cmocka_unit_test(test_matrix_instructions),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_targets),
