@@ -38,6 +38,21 @@ wave_read_scalar(struct wave *w, const struct isa_insn *in, uint32_t code)
     }
 }
 
+/* Literals have 32 bits. Signed operations extend their sign; others, moves
+ * among them, put zeros above: LLVM 19 writes s_mov_b64 s[0:1], 0x80000000 for
+ * 1 << 31. ISA-SUBSET.md 4 has a lead that signs of all are extended. */
+static uint64_t
+extend_literal(const struct isa_insn *in)
+{
+    bool is_signed = in->op == ISA_S_ASHR_I64 || in->op == ISA_S_BFE_I64 ||
+                     in->op == ISA_S_CLS_I32_I64 ||
+                     in->op == ISA_V_ASHRREV_I64 ||
+                     in->op == ISA_V_MAD_I64_I32 ||
+                     (in->op == ISA_V_CMP && in->type == ISA_I64);
+
+    return is_signed ? (uint64_t)(int64_t)(int32_t)in->literal : in->literal;
+}
+
 uint64_t
 wave_read_scalar64(struct wave *w, const struct isa_insn *in, uint32_t code)
 {
@@ -48,7 +63,7 @@ wave_read_scalar64(struct wave *w, const struct isa_insn *in, uint32_t code)
     if (code >= 193 && code <= 208)
         return (uint64_t)(int64_t)(int32_t)(192 - code);
     if (code == ISA_LITERAL)
-        return (uint64_t)(int64_t)(int32_t)in->literal;
+        return extend_literal(in);
     if (wave_float_constant(code, &constant))
         return wave_u64(constant);
     return wave_read_scalar(w, in, code);

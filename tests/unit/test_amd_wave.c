@@ -745,6 +745,54 @@ test_float_constants(void **state)
     }
 }
 
+/* 32 bits of literal as 64-bit sources: s_mov_b64, s_and_b64 with -1,
+ * s_ashr_i64 by 1 and s_lshl_b64 by 1 of 0x80000000, each moved to two vector
+ * registers of v[2:9], which are stored. The words are LLVM 19's. */
+#define N_LITERAL_WORDS 22u
+
+static const uint32_t literal_words[2][N_LITERAL_WORDS] = {
+    [ISA_GFX9] = {0x7e000280, 0xbe8401ff, 0x80000000, 0x7e040204, 0x7e060205,
+                  0x8686c1ff, 0x80000000, 0x7e080206, 0x7e0a0207, 0x908681ff,
+                  0x80000000, 0x7e0c0206, 0x7e0e0207, 0x8e8681ff, 0x80000000,
+                  0x7e100206, 0x7e120207, 0xdc7c8000, 0x00000200, 0xdc7c8010,
+                  0x00000600, 0xbf810000},
+    [ISA_GFX11] = {0x7e000280, 0xbe8401ff, 0x80000000, 0x7e040204, 0x7e060205,
+                   0x8b86c1ff, 0x80000000, 0x7e080206, 0x7e0a0207, 0x868681ff,
+                   0x80000000, 0x7e0c0206, 0x7e0e0207, 0x848681ff, 0x80000000,
+                   0x7e100206, 0x7e120207, 0xdc760000, 0x00000200, 0xdc760010,
+                   0x00000600, 0xbfb00000},
+};
+
+static void
+test_literals(void **state)
+{
+    static const uint64_t want[4] = {0x80000000, 0x80000000, 0xffffffffc0000000,
+                                     0x100000000};
+    int gen, i;
+
+    (void)state;
+    for (gen = ISA_GFX9; gen <= ISA_GFX11; gen++) {
+        struct amd_launch launch;
+        struct machine m;
+        uint64_t out, got[4];
+
+        start(&m, (enum isa_gen)gen, "kernels");
+        out = memory_put(&m.memory, NULL, 256);
+        launch = prepare(&m, "ids", NULL, 0);
+        launch.rsrc1 = 7;
+        launch.rsrc3 = gen == ISA_GFX9 ? 15 : 0;
+        launch.user_data[0] = (uint32_t)out;
+        launch.user_data[1] = (uint32_t)(out >> 32);
+        launch.pc = put_code(&m, literal_words[gen], N_LITERAL_WORDS);
+        if (run(&m, &launch) != BELL_OK)
+            fail_msg("%s: %s", chips[gen], bell_error_last()->message);
+        memcpy(got, memory_at(&m.memory, out), sizeof(got));
+        for (i = 0; i < 4; i++)
+            expect_int(chips[gen], i, (int64_t)got[i], (int64_t)want[i]);
+        stop(&m);
+    }
+}
+
 /* Every word of the kernels decodes, one instruction after the other. */
 static void
 test_decode_all(void **state)
@@ -835,6 +883,7 @@ main(void)
         cmocka_unit_test(test_scratch_range),
         cmocka_unit_test(test_instruction_cache),
         cmocka_unit_test(test_float_constants),
+        cmocka_unit_test(test_literals),
         cmocka_unit_test(test_decode_all),
         cmocka_unit_test(test_decode_random),
         cmocka_unit_test(test_out_of_memory),
