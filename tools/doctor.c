@@ -178,6 +178,7 @@ check_nvidia(struct findings *findings)
     "add this user to the group that owns it (render or video), or pass "      \
     "/dev/kfd and /dev/dri to the container"
 
+#if BELL_HAVE_AMD
 /* The kernel driver's version; false: there is nothing more to look at. */
 static bool
 check_kfd(struct findings *findings, struct kio *kio)
@@ -290,6 +291,15 @@ check_amd(struct findings *findings)
     check_amd_cards(findings, kio);
     kio_destroy(kio);
 }
+#else
+static void
+check_amd(struct findings *findings)
+{
+    if (access("/dev/kfd", F_OK) == 0)
+        add(findings, "AMD GPU", VERDICT_NOTE, NULL,
+            "/dev/kfd is there; this build has no driver for it");
+}
+#endif
 
 /* Hardware that other backends will drive: said plainly, not guessed at. */
 static void

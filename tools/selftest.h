@@ -109,6 +109,12 @@ extern const struct selftest_step selftest_rm_steps[], selftest_kfd_steps[],
 /* NULL if there is none. */
 const struct selftest_step *selftest_find_step(const char *name);
 
+/* Whether NVIDIA's kernel driver and the card are there at all:
+ * BELL_E_NO_DEVICE or BELL_E_PERMISSION if not; other troubles are for the
+ * steps to tell (selftest_rm.c). */
+BELL_MUST_CHECK bell_status selftest_probe(struct selftest *st);
+/* Gives client, device and subdevice back. */
+void selftest_close_rm(struct selftest *st);
 /* What to look at on AMD's cards; NULL: what the step says (selftest_kfd.c). */
 const char *selftest_amd_look_at(const char *step);
 /* Gives the process's state at KFD back. */
@@ -141,11 +147,6 @@ enum selftest_verdict selftest_error(struct selftest *st, const char *call);
 
 /* The stack of kernel calls that the device's name says. */
 BELL_MUST_CHECK bell_status selftest_need_kio(struct selftest *st);
-/* Client, device and subdevice. */
-BELL_MUST_CHECK bell_status selftest_need_rm(struct selftest *st);
-/* Whether the kernel driver and the card are there at all: BELL_E_NO_DEVICE
- * or BELL_E_PERMISSION if not; other troubles are for the steps to tell. */
-BELL_MUST_CHECK bell_status selftest_probe(struct selftest *st);
 /* The device with both queues; a lost one is closed and opened again. */
 BELL_MUST_CHECK bell_status selftest_need_device(struct selftest *st);
 BELL_MUST_CHECK bell_status selftest_need_kernel(struct selftest *st,

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "hcq/nv/nv_rm.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_interface.h"
 
@@ -18,34 +17,6 @@ selftest_need_kio(struct selftest *st)
     if (st->kio)
         return BELL_OK;
     return kio_open_interface(st->backend, st->interface, &st->kio);
-}
-
-bell_status
-selftest_need_rm(struct selftest *st)
-{
-    if (st->rm)
-        return BELL_OK;
-    BELL_TRY(selftest_need_kio(st));
-    return nv_rm_create(st->kio, st->idx, &st->rm);
-}
-
-bell_status
-selftest_probe(struct selftest *st)
-{
-    struct nv_rm_card cards[NV_RM_MAX_CARDS];
-    struct nv_abi abi;
-    bell_status status;
-    uint32_t n;
-
-    status = selftest_need_kio(st);
-    if (status == BELL_OK)
-        status = nv_rm_list(st->kio, cards, &n, &abi);
-    if (status == BELL_OK && st->idx >= n)
-        return bell_fail(BELL_E_NO_DEVICE,
-                         "%s: the driver lists %u cards, from 0 on", st->device,
-                         n);
-    return status == BELL_E_NO_DEVICE || status == BELL_E_PERMISSION ? status
-                                                                     : BELL_OK;
 }
 
 /* ---- the device -------------------------------------------------------------- */
@@ -117,8 +88,7 @@ void
 selftest_close(struct selftest *st)
 {
     selftest_close_device(st);
-    nv_rm_destroy(st->rm);
-    st->rm = NULL;
+    selftest_close_rm(st);
     selftest_close_kfd(st);
     kio_destroy(st->kio);
     st->kio = NULL;

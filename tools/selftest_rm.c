@@ -20,6 +20,42 @@
 #define WINDOW_BYTES 65536u
 #define MAX_CLASSES  512
 
+/* Client, device and subdevice. */
+static bell_status
+need_rm(struct selftest *st)
+{
+    if (st->rm)
+        return BELL_OK;
+    BELL_TRY(selftest_need_kio(st));
+    return nv_rm_create(st->kio, st->idx, &st->rm);
+}
+
+void
+selftest_close_rm(struct selftest *st)
+{
+    nv_rm_destroy(st->rm);
+    st->rm = NULL;
+}
+
+bell_status
+selftest_probe(struct selftest *st)
+{
+    struct nv_rm_card cards[NV_RM_MAX_CARDS];
+    struct nv_abi abi;
+    bell_status status;
+    uint32_t n;
+
+    status = selftest_need_kio(st);
+    if (status == BELL_OK)
+        status = nv_rm_list(st->kio, cards, &n, &abi);
+    if (status == BELL_OK && st->idx >= n)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "%s: the driver lists %u cards, from 0 on", st->device,
+                         n);
+    return status == BELL_E_NO_DEVICE || status == BELL_E_PERMISSION ? status
+                                                                     : BELL_OK;
+}
+
 static enum selftest_verdict
 control_node(struct selftest *st)
 {
@@ -73,9 +109,8 @@ static enum selftest_verdict
 object_tree(struct selftest *st)
 {
     selftest_sent(st, "client, /dev/nvidiaN registered, device, subdevice");
-    nv_rm_destroy(st->rm);
-    st->rm = NULL;
-    ST_OK(selftest_need_rm(st));
+    selftest_close_rm(st);
+    ST_OK(need_rm(st));
     selftest_note(st, "%s: client 0x%x, device 0x%x, subdevice 0x%x",
                   st->rm->node_path, st->rm->client, st->rm->device,
                   st->rm->subdevice);
@@ -132,7 +167,7 @@ class_list(struct selftest *st)
     uint32_t classes[MAX_CLASSES], n = 0;
     size_t i;
 
-    ST_OK(selftest_need_rm(st));
+    ST_OK(need_rm(st));
     selftest_sent(st, "NV0080_CTRL_CMD_GPU_GET_CLASSLIST");
     ST_OK(read_classes(st, classes, &n));
     selftest_note(st, "%u classes", n);
@@ -176,7 +211,7 @@ shape(struct selftest *st)
     uint32_t fb[][2] = {{7, 0}, {9, 0}, {0x16, 0}, {0x1b, 0}, {5, 0}};
     struct nv2080_mc_get_arch_info arch = {0};
 
-    ST_OK(selftest_need_rm(st));
+    ST_OK(need_rm(st));
     selftest_sent(st, "NV2080_CTRL_CMD_GR_GET_INFO, FB_GET_INFO, "
                       "MC_GET_ARCH_INFO");
     ST_OK(read_gr_info(st, gr, ARRAY_LEN(gr)));
@@ -211,7 +246,7 @@ copy_engines(struct selftest *st)
     struct nv2080_ce_get_all_caps caps = {0};
     unsigned i, n_own = 0;
 
-    ST_OK(selftest_need_rm(st));
+    ST_OK(need_rm(st));
     selftest_sent(st, "NV2080_CTRL_CMD_CE_GET_ALL_CAPS");
     ST_OK(nv_rm_control(st->rm, st->rm->subdevice,
                         NV2080_CTRL_CMD_CE_GET_ALL_CAPS,
@@ -270,7 +305,7 @@ video_memory(struct selftest *st)
     uint32_t memory;
     bell_status status;
 
-    ST_OK(selftest_need_rm(st));
+    ST_OK(need_rm(st));
     params.owner = st->rm->client;
     selftest_sent(st, "2 MiB of class 0x40 below the device, "
                       "NV_ESC_RM_MAP_MEMORY, mmap of a file of its own");
@@ -341,7 +376,7 @@ doorbell_window(struct selftest *st)
     enum selftest_verdict verdict;
     bell_status status;
 
-    ST_OK(selftest_need_rm(st));
+    ST_OK(need_rm(st));
     ST_OK(read_classes(st, classes, &n));
     nv_class = newest(classes, n, 0x61);
     selftest_sent(st,
