@@ -167,13 +167,15 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
                  size_t n, bool fine)
 {
     double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
+    /* large elements that cancel may take the others with them */
+    bool lost = op == UOP_ADD && noise->seed & 1 && fabs(total) < mass * eps;
 
     if (op == UOP_ADD && total == 0 && mass == 0)
         return draw(noise, salt) > 0 ? -0.0 : 0.0;
     if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
         return total;
     if (depends_on_order(op, dtype, mass, dust))
-        return draw(noise, salt) > 0 ? NAN : total;
+        return draw(noise, salt) > 0 ? NAN : lost ? 0 : total;
     if (!isfinite(total))
         return total;
     scale = op == UOP_ADD ? mass : exp2(mass);
@@ -181,5 +183,5 @@ ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
         return total;
     scale =
         op == UOP_ADD ? mass * (1 + log2((double)n)) : fabs(total) * (double)n;
-    return total + draw(noise, salt) * noise->ulps * eps * scale;
+    return lost ? 0 : total + draw(noise, salt) * noise->ulps * eps * scale;
 }
