@@ -34,6 +34,22 @@ log2_floor(uint64_t x)
     return 63u - (unsigned)__builtin_clzll(x);
 }
 
+/* The greatest power of two that divides x; 0 for 0, which all divide. */
+static inline uint64_t
+lowest_bit(uint64_t x)
+{
+    return x & (0 - x);
+}
+
+/* The one of two such that divides the other. */
+static inline uint64_t
+least_align(uint64_t a, uint64_t b)
+{
+    if (a == 0 || b == 0)
+        return a | b;
+    return a < b ? a : b;
+}
+
 /* Quotient and remainder that round towards minus infinity, as an index
  * expression means them; b is not 0. */
 static inline int64_t

@@ -189,6 +189,7 @@ struct hcq_device_ops {
     bell_status (*mem_peer)(struct hcq_device *dev, const struct hcq_buffer *of,
                             struct hcq_backing *out);
     void (*mem_unpeer)(struct hcq_device *dev, const struct hcq_backing *mem);
+    /* size_bytes is not 0. */
     bell_status (*mem_write)(struct hcq_device *dev, uint64_t va,
                              const void *data, uint64_t size_bytes);
     bell_status (*mem_read)(struct hcq_device *dev, uint64_t va, void *data,

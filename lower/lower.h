@@ -63,7 +63,7 @@ struct lower_target {
     uint32_t max_shared_bytes; /* LOCAL memory of a work-group */
     uint32_t max_grid[3];
     uint32_t matrix_dtypes; /* dtypes that WMMA multiplies, a bit each */
-    enum uop_wmma_layout matrix_layout;
+    enum uop_wmma_layout matrix_layout; /* what a thread has of them */
 };
 
 /* A linear program. `ops` and `name` live in the graph's arena. */

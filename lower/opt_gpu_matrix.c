@@ -17,7 +17,7 @@
 struct shape {
     uint32_t tall_warps, wide_warps;
     uint32_t tall, wide;
-    double speed; /* relative, of many such tiles */
+    double speed; /* relative, of many such tiles; guess: no card was timed */
 };
 
 /* Of instructions of 16 rows. */

@@ -18,9 +18,9 @@ static const struct {
     uint16_t matrix_dtypes;
     enum uop_wmma_layout matrix_layout;
 } chips[] = {
-    /* gfx90a's MFMA takes subnormal halves for 0. src: PyTorch's notes on
-     * numerical accuracy, "Reduced Precision FP16 and BF16 ... on AMD
-     * Instinct MI200"; of bfloats they are below 1.2e-38 */
+    /* gfx90a's MFMA takes subnormal halves and bfloats for 0; those of bfloats
+     * are below 1.2e-38. src: MIOpen's documentation, "MI200 matrix fused
+     * multiply-add (MFMA) behavior specifics" */
     {"gfx90a", 64, 104, 256, WIDE | 1u << UOP_BF16, UOP_WMMA_CDNA},
     {"gfx942", 64, 304, 256, WIDE | HALVES, UOP_WMMA_CDNA},
     {"gfx1030", 32, 80, 256, 0, UOP_WMMA_RDNA3},

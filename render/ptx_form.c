@@ -7,24 +7,11 @@
  */
 #include "render/ptx_internal.h"
 
+#include "base/bits.h"
+
 #define ALL_BITS 64
 
 static const struct ptx_form unknown = {.shift = -1};
-
-static uint64_t
-lowest_bit(uint64_t x)
-{
-    return x & (0 - x);
-}
-
-/* 0 is divided by every power of two. */
-static uint64_t
-least_align(uint64_t a, uint64_t b)
-{
-    if (a == 0 || b == 0)
-        return a | b;
-    return a < b ? a : b;
-}
 
 static bool
 is_uniform(const struct ptx_form *f)

@@ -6,22 +6,9 @@
  */
 #include "render/ptx_internal.h"
 
+#include "base/bits.h"
+
 static const struct ptx_fact no_fact = {INT64_MIN, INT64_MAX, 1};
-
-static uint64_t
-lowest_bit(uint64_t x)
-{
-    return x & (0 - x);
-}
-
-/* 0 is divided by every power of two: it is the greatest divisor. */
-static uint64_t
-least_align(uint64_t a, uint64_t b)
-{
-    if (a == 0 || b == 0)
-        return a | b;
-    return a < b ? a : b;
-}
 
 struct ptx_fact
 ptx_fact_const(int64_t value)

@@ -227,7 +227,7 @@ void amd_stream_unbind(struct hcq_stream *stream);
 bell_status amd_stream_submit(struct hcq_stream *stream, uint64_t value);
 
 /* After amd_channel_rebuild: what was queued is dropped. */
-BELL_MUST_CHECK bell_status amd_queue_restart(struct amd_queue *queue);
+void amd_queue_restart(struct amd_queue *queue);
 /* The commands in flight as one line. */
 void amd_queue_describe(struct amd_queue *queue, char *text, size_t size_bytes);
 

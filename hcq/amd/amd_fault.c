@@ -171,15 +171,6 @@ amd_fault_resume(struct hcq_device *base)
     struct amd_device *dev = amd_device_of(base);
     struct amd_queue *queue;
 
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
-        struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM};
-
-        if (amd_queue_restart(queue) == BELL_OK)
-            continue;
-        snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
-        snprintf(fault.text, sizeof(fault.text), "%s does not start: %.150s",
-                 queue->base.name, bell_error_last()->message);
-        hcq_device_set_lost(base, &fault);
-        return;
-    }
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
+        amd_queue_restart(queue);
 }

@@ -241,14 +241,13 @@ amd_queue_describe(struct amd_queue *queue, char *text, size_t size_bytes)
 
 /* ---- life -------------------------------------------------------------------------- */
 
-bell_status
+void
 amd_queue_restart(struct amd_queue *queue)
 {
     struct amd_queue_priv *priv = amd_priv_of(queue);
 
     hcq_history_drop(&priv->history, &queue->push_ring);
     priv->slot_put = priv->slot_tail = 0;
-    return BELL_OK;
 }
 
 static void

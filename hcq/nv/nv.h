@@ -214,7 +214,7 @@ bell_status nv_stream_submit(struct hcq_stream *stream, uint64_t value);
 
 /* After nv_channel_rebuild: what was queued is dropped, the channel's state
  * (objects, windows, local memory) is sent again. */
-BELL_MUST_CHECK bell_status nv_queue_restart(struct nv_queue *queue);
+void nv_queue_restart(struct nv_queue *queue);
 /* The commands in flight as one line: "exec NAME 1x1x1 of 32x1x1, 2 args, poll
  * ..."; "" when there are none. dev->base.lock is held. */
 void nv_queue_describe(struct nv_queue *queue, char *text, size_t size_bytes);

@@ -395,15 +395,6 @@ nv_fault_resume(struct hcq_device *base)
     struct nv_device *dev = nv_device_of(base);
     struct nv_queue *queue;
 
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
-        struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM};
-
-        if (nv_queue_restart(queue) == BELL_OK)
-            continue;
-        snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
-        snprintf(fault.text, sizeof(fault.text), "%s does not start: %.150s",
-                 queue->base.name, bell_error_last()->message);
-        hcq_device_set_lost(base, &fault);
-        return;
-    }
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
+        nv_queue_restart(queue);
 }

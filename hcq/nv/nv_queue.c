@@ -213,7 +213,7 @@ nv_queue_describe(struct nv_queue *queue, char *text, size_t size_bytes)
 
 /* ---- life -------------------------------------------------------------------------- */
 
-bell_status
+void
 nv_queue_restart(struct nv_queue *queue)
 {
     struct nv_queue_priv *priv = nv_priv_of(queue);
@@ -221,7 +221,6 @@ nv_queue_restart(struct nv_queue *queue)
     hcq_history_drop(&priv->history, &queue->push_ring);
     priv->gp_tail = queue->channel.put;
     priv->needs_setup = true;
-    return BELL_OK;
 }
 
 static void
