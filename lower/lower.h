@@ -62,7 +62,8 @@ struct lower_target {
     uint32_t max_regs;         /* 32-bit registers of a thread */
     uint32_t max_shared_bytes; /* LOCAL memory of a work-group */
     uint32_t max_grid[3];
-    uint32_t matrix_dtypes; /* dtypes that WMMA multiplies, a bit each */
+    uint8_t matrix_k[UOP_DTYPE_COUNT];  /* WMMA's steps, by the dtype of A and
+                                         * B; 0: it does not multiply those */
     enum uop_wmma_layout matrix_layout; /* what a thread has of them */
 };
 

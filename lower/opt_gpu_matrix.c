@@ -60,42 +60,34 @@ factor_dtype(const struct uop *u)
     return u->op == UOP_LOAD ? (enum uop_dtype)u->dtype : UOP_VOID;
 }
 
-/* mma.sync: F32 is TF32. */
-static bool
-choose_nv(struct matrix *m, enum uop_dtype dtype, enum uop_dtype sum)
+/* mma.sync: of F64 the form that every chip has, of 8 rows. */
+static void
+choose_nv(struct matrix *m, enum uop_dtype dtype)
 {
-    if (dtype != UOP_F64 && sum == UOP_F32) {
-        m->wmma =
-            (struct uop_wmma){UOP_WMMA_NV, 16, 8, dtype == UOP_F32 ? 8 : 16};
-        m->shapes = shapes16;
-        m->n_shapes = ARRAY_LEN(shapes16);
-    } else if (dtype == UOP_F64 && sum == UOP_F64) {
-        m->wmma = (struct uop_wmma){UOP_WMMA_NV, 8, 8, 4};
-        m->shapes = shapes8;
-        m->n_shapes = ARRAY_LEN(shapes8);
-    } else {
-        return false;
-    }
+    m->wmma.m = dtype == UOP_F64 ? 8 : 16;
+    m->wmma.n = 8;
+    m->shapes = dtype == UOP_F64 ? shapes8 : shapes16;
+    m->n_shapes = dtype == UOP_F64 ? ARRAY_LEN(shapes8) : ARRAY_LEN(shapes16);
     m->n_cols = 4;
     m->n_pair = 2;
-    return true;
 }
 
 /* WMMA and MFMA. */
-static bool
-choose_amd(struct matrix *m, enum uop_dtype dtype, enum uop_dtype sum)
+static void
+choose_amd(struct matrix *m)
 {
-    enum uop_wmma_layout layout = m->gpu->k->target->matrix_layout;
-    uint32_t bytes = uop_dtype_infos[dtype].size_bytes;
-
-    if (sum != (dtype == UOP_F64 ? UOP_F64 : UOP_F32))
-        return false;
-    m->wmma = (struct uop_wmma){layout, 16, 16, bytes == 2 ? 16 : 4};
+    m->wmma.m = m->wmma.n = 16;
     m->shapes = shapes16x16;
     m->n_shapes = ARRAY_LEN(shapes16x16);
     m->n_cols = 16;
     m->n_pair = 1;
-    return true;
+}
+
+/* dtype that products of that dtype are summed in. */
+static enum uop_dtype
+sum_dtype(enum uop_dtype dtype)
+{
+    return dtype == UOP_F64 ? UOP_F64 : UOP_F32;
 }
 
 /* The instruction for the product; false if there is none. */
@@ -110,11 +102,15 @@ choose_instruction(struct matrix *m)
     if (group->n_members != 1 || !m->product.sums_products)
         return false;
     dtype = factor_dtype(body->src[0]);
-    if (dtype != factor_dtype(body->src[1]) ||
-        !(target->matrix_dtypes >> dtype & 1) ||
-        !(target->matrix_layout == UOP_WMMA_NV ? choose_nv : choose_amd)(
-            m, dtype, (enum uop_dtype)u->dtype))
+    if (dtype != factor_dtype(body->src[1]) || !target->matrix_k[dtype] ||
+        u->dtype != sum_dtype(dtype))
         return false;
+    m->wmma.layout = target->matrix_layout;
+    m->wmma.k = target->matrix_k[dtype];
+    if (m->wmma.layout == UOP_WMMA_NV)
+        choose_nv(m, dtype);
+    else
+        choose_amd(m);
     m->n_rows = uop_wmma_threads(m->wmma) / m->n_cols;
     m->n_half = m->wmma.m / m->n_rows;
     return true;
@@ -281,8 +277,8 @@ opt_gpu_matrix(struct opt_gpu *gpu)
     struct opt_plan *plan = &gpu->plan;
     uint32_t fast, flat;
 
-    if (!gpu->k->target->matrix_dtypes || !opt_gpu_product(gpu, &m.product) ||
-        !choose_instruction(&m) || !choose_shape(&m))
+    if (!opt_gpu_product(gpu, &m.product) || !choose_instruction(&m) ||
+        !choose_shape(&m))
         return false;
     LOG(LOG_OPT,
         "matrix tiles of %lld x %lld of %.0f x %.0f, %lld of %.0f steps",

@@ -253,7 +253,7 @@ find_matrix(const struct host_emit *e, const struct uop *u)
 
     if (render_amdgpu_lower_target(e->target, &known) != BELL_OK ||
         known.matrix_layout != w.layout ||
-        !(known.matrix_dtypes >> u->src[0]->dtype & 1))
+        known.matrix_k[u->src[0]->dtype] != w.k)
         return NULL;
     for (i = 0; i < ARRAY_LEN(matrices); i++) {
         const struct matrix *m = &matrices[i];

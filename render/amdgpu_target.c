@@ -6,8 +6,8 @@
 
 #include "base/bits.h"
 
-#define HALVES (1u << UOP_F16 | 1u << UOP_BF16)
-#define WIDE   (1u << UOP_F32 | 1u << UOP_F64)
+#define HALVES [UOP_F16] = 16, [UOP_BF16] = 16
+#define WIDE   [UOP_F32] = 4, [UOP_F64] = 4
 
 /* src: hw/amd/CODEOBJ.md 1, 2 and 7; numbers of processors: guess, of the largest
  * card with that chip; a device says its own. */
@@ -15,17 +15,17 @@ static const struct {
     const char *gfx;
     uint16_t wave_lanes, n_units;
     uint16_t max_regs; /* of a thread that code should use */
-    uint16_t matrix_dtypes;
     enum uop_wmma_layout matrix_layout;
+    uint8_t matrix_k[UOP_DTYPE_COUNT]; /* as in struct lower_target */
 } chips[] = {
     /* gfx90a's MFMA takes subnormal halves and bfloats for 0; those of bfloats
      * are below 1.2e-38. src: MIOpen's documentation, "MI200 matrix fused
      * multiply-add (MFMA) behavior specifics" */
-    {"gfx90a", 64, 104, 256, WIDE | 1u << UOP_BF16, UOP_WMMA_CDNA},
-    {"gfx942", 64, 304, 256, WIDE | HALVES, UOP_WMMA_CDNA},
-    {"gfx1030", 32, 80, 256, 0, UOP_WMMA_RDNA3},
-    {"gfx1100", 32, 96, 256, HALVES, UOP_WMMA_RDNA3},
-    {"gfx1201", 32, 64, 256, HALVES, UOP_WMMA_RDNA4},
+    {"gfx90a", 64, 104, 256, UOP_WMMA_CDNA, {WIDE, [UOP_BF16] = 16}},
+    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA, {WIDE, HALVES}},
+    {"gfx1030", 32, 80, 256, UOP_WMMA_RDNA3, {0}},
+    {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES}},
+    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES}},
 };
 
 bell_status
@@ -54,7 +54,7 @@ render_amdgpu_lower_target(const struct amdgpu_target *target,
         t.warp_lanes = chips[i].wave_lanes;
         t.n_units = chips[i].n_units;
         t.max_regs = chips[i].max_regs;
-        t.matrix_dtypes = chips[i].matrix_dtypes;
+        memcpy(t.matrix_k, chips[i].matrix_k, sizeof(t.matrix_k));
         t.matrix_layout = chips[i].matrix_layout;
         snprintf(t.name, sizeof(t.name), "%s-llvm19", chips[i].gfx);
         *out_target = t;

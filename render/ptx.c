@@ -65,7 +65,8 @@ render_ptx_lower_target(const struct ptx_target *target,
         .max_regs = 255,
         .max_shared_bytes = 48 * 1024,
         .max_grid = {INT32_MAX, 65535, 65535},
-        .matrix_dtypes = 1u << UOP_F16 | 1u << UOP_BF16 | 1u << UOP_F64,
+        .matrix_k = {[UOP_F16] = 16, [UOP_BF16] = 16, [UOP_F64] = 4},
+        .matrix_layout = UOP_WMMA_NV,
     };
 
     if (!find_version(target))
@@ -74,7 +75,7 @@ render_ptx_lower_target(const struct ptx_target *target,
              target->is_arch_specific ? "a" : "",
              target->approx ? "-approx" : "");
     if (target->approx) /* as TF32 */
-        t.matrix_dtypes |= 1u << UOP_F32;
+        t.matrix_k[UOP_F32] = 8;
     *out_target = t;
     return BELL_OK;
 }

@@ -68,7 +68,7 @@ check_row(const struct row *r)
     int i;
 
     assert_int_equal(render_ptx_lower_target(&target, &lower), BELL_OK);
-    assert_true(lower.is_approx && lower.matrix_dtypes >> UOP_F32 & 1);
+    assert_true(lower.is_approx && lower.matrix_k[UOP_F32] == 8);
     uop_graph_init(&g);
     make_program(&g, r->op, &root, &p, &lower);
     ptx_check_buf(&bufs[0], UOP_F32, N, NULL);
@@ -118,7 +118,7 @@ test_exact(void **state)
 
     (void)state;
     assert_int_equal(render_ptx_lower_target(&target, &lower), BELL_OK);
-    assert_false(lower.is_approx || lower.matrix_dtypes >> UOP_F32 & 1);
+    assert_false(lower.is_approx || lower.matrix_k[UOP_F32] != 0);
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         struct lower_program p;
         const struct uop *root;
