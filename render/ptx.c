@@ -57,6 +57,7 @@ render_ptx_lower_target(const struct ptx_target *target,
         .has_f16 = true,
         .has_bf16 = true,
         .is_approx = target->approx,
+        .is_tf32 = target->tf32,
         .small_math = 1u << UOP_F16 | (target->sm >= 90 ? 1u << UOP_BF16 : 0),
         .is_gpu = true,
         .warp_lanes = 32,
@@ -71,10 +72,10 @@ render_ptx_lower_target(const struct ptx_target *target,
 
     if (!find_version(target))
         return unknown_target(target);
-    snprintf(t.name, sizeof(t.name), "sm_%u%s%s", target->sm,
-             target->is_arch_specific ? "a" : "",
+    snprintf(t.name, sizeof(t.name), "sm_%u%s%s%s", target->sm,
+             target->is_arch_specific ? "a" : "", target->tf32 ? "-tf32" : "",
              target->approx ? "-approx" : "");
-    if (target->approx) /* as TF32 */
+    if (target->tf32)
         t.matrix_k[UOP_F32] = 8;
     *out_target = t;
     return BELL_OK;

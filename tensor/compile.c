@@ -205,7 +205,7 @@ load_job(struct tensor_runtime *rt, struct job *job)
     desc.n_bufs = job->n_params;
     desc.n_vals = job->n_vars;
     BELL_TRY(hcq_program_create(rt->dev, &desc, &kernel->program));
-    if (map_put(&rt->kernel_of, job->sink->id, rt->n_kernels) != 0) {
+    if (map_put(&rt->kernel_of, rt_key(rt, job->sink), rt->n_kernels) != 0) {
         hcq_program_destroy(kernel->program);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory loading %s",
                          job->name);
@@ -232,7 +232,7 @@ collect_jobs(struct tensor_runtime *rt, const struct uop *const *sinks,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
     map_init(&seen);
     for (i = 0; i < n; i++) {
-        if (map_get(&rt->kernel_of, sinks[i]->id) ||
+        if (map_get(&rt->kernel_of, rt_key(rt, sinks[i])) ||
             map_get(&seen, sinks[i]->id))
             continue;
         if (map_put(&seen, sinks[i]->id, 1) != 0) {
@@ -270,6 +270,7 @@ rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
     if (status != BELL_OK)
         return status;
     for (i = 0; i < n; i++)
-        out_kernels[i] = (uint32_t)*map_get(&rt->kernel_of, sinks[i]->id);
+        out_kernels[i] =
+            (uint32_t)*map_get(&rt->kernel_of, rt_key(rt, sinks[i]));
     return BELL_OK;
 }

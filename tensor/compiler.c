@@ -12,8 +12,10 @@
 /* ---- the CPU: objects by LLVM ---- */
 
 static bell_status
-init_host(const struct hcq_device_info *info, struct rt_target *target)
+init_host(const struct hcq_device_info *info, uint32_t math,
+          struct rt_target *target)
 {
+    (void)math; /* exact functions cost least */
     target->n_parallel = info->n_units;
     return render_host_target(&target->lower);
 }
@@ -59,7 +61,8 @@ limit_gpu(const struct hcq_device_info *info, struct lower_target *lower)
 }
 
 static bell_status
-init_nv(const struct hcq_device_info *info, struct rt_target *target)
+init_nv(const struct hcq_device_info *info, uint32_t math,
+        struct rt_target *target)
 {
     char *end = NULL;
     unsigned long sm = 0;
@@ -72,6 +75,8 @@ init_nv(const struct hcq_device_info *info, struct rt_target *target)
                          info->name, info->arch);
     target->ptx.sm = (uint32_t)sm;
     target->ptx.arg_align_bytes = NV_ARG_ALIGN_BYTES;
+    target->ptx.tf32 = (math & BELL_MATH_TF32) != 0;
+    target->ptx.approx = (math & BELL_MATH_APPROX) != 0;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
     target->n_parallel = info->n_units * NV_ITEMS_PER_SM;
     BELL_TRY(render_ptx_lower_target(&target->ptx, &target->lower));
@@ -120,11 +125,13 @@ print_nv(const struct rt_target *target, const struct lower_program *program,
 #define AMD_ARG_ALIGN_BYTES 64
 
 static bell_status
-init_amd(const struct hcq_device_info *info, struct rt_target *target)
+init_amd(const struct hcq_device_info *info, uint32_t math,
+         struct rt_target *target)
 {
     snprintf(target->amdgpu.gfx, sizeof(target->amdgpu.gfx), "%.15s",
              info->arch);
     target->amdgpu.arg_align_bytes = AMD_ARG_ALIGN_BYTES;
+    (void)math;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
     target->n_parallel = info->n_units * AMD_ITEMS_PER_CU;
     BELL_TRY(render_amdgpu_lower_target(&target->amdgpu, &target->lower));
@@ -163,7 +170,8 @@ static const struct rt_compiler compilers[] = {
 };
 
 bell_status
-rt_target_init(const struct hcq_device_info *info, struct rt_target *out_target)
+rt_target_init(const struct hcq_device_info *info, uint32_t math,
+               struct rt_target *out_target)
 {
     struct rt_target target = {.compiler = NULL};
     size_t i;
@@ -175,7 +183,9 @@ rt_target_init(const struct hcq_device_info *info, struct rt_target *out_target)
     if (!target.compiler)
         return bell_fail(BELL_E_UNSUPPORTED, "no compiler for %s devices (%s)",
                          info->backend, info->arch);
-    BELL_TRY(target.compiler->init(info, &target));
+    BELL_TRY(target.compiler->init(info, math, &target));
+    target.math = (target.lower.is_tf32 ? BELL_MATH_TF32 : 0u) |
+                  (target.lower.is_approx ? BELL_MATH_APPROX : 0u);
     target.lower.no_opts = getenv("BELL_NOOPT") != NULL;
     memcpy(target.max_grid, info->max_grid, sizeof(target.max_grid));
     *out_target = target;

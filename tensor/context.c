@@ -381,6 +381,8 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
                          "bell_context_create: out of memory");
     status = init_context(ctx);
     if (status == BELL_OK)
+        status = tensor_math_init(ctx);
+    if (status == BELL_OK)
         status = tensor_device_open(ctx, device_name);
     if (status != BELL_OK) {
         free_context(ctx);

@@ -24,13 +24,13 @@
 /* ---- the device ---- */
 
 static bell_status
-open_runtime(struct tensor_runtime *rt, const char *name)
+open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
 
     BELL_TRY(hcq_device_open(name, &rt->dev));
     hcq_device_info(rt->dev, &info);
-    BELL_TRY(rt_target_init(&info, &rt->target));
+    BELL_TRY(rt_target_init(&info, math, &rt->target));
     rt->sched_target.n_parallel = rt->target.n_parallel;
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
@@ -48,7 +48,7 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     map_init(&rt->plan_of);
     map_init(&rt->kernel_of);
     ctx->runtime = rt;
-    status = open_runtime(rt, name);
+    status = open_runtime(rt, name, ctx->math);
     if (status != BELL_OK) {
         tensor_device_close(ctx);
         return status;
@@ -56,6 +56,29 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     strncpy(ctx->device_name, hcq_device_name(rt->dev),
             sizeof(ctx->device_name) - 1);
     return BELL_OK;
+}
+
+uint32_t
+tensor_device_math(const struct bell_context *ctx)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    struct rt_target target;
+
+    hcq_device_info(rt->dev, &info);
+    if (rt_target_init(&info, UINT32_MAX, &target) != BELL_OK)
+        return 0;
+    return target.math;
+}
+
+bell_status
+tensor_device_set_math(struct bell_context *ctx, uint32_t math)
+{
+    struct tensor_runtime *rt = ctx->runtime;
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    hcq_device_info(rt->dev, &info);
+    return rt_target_init(&info, math, &rt->target);
 }
 
 /* Waits until all queued work is done, however long it takes as long as the
@@ -344,7 +367,7 @@ static bell_status
 get_plan(struct run *run, const struct uop *sink, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
-    uint64_t *found = map_get(&rt->plan_of, sink->id);
+    uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
     struct rt_plan plan = {0};
     bell_status status;
 
@@ -356,7 +379,7 @@ get_plan(struct run *run, const struct uop *sink, uint32_t *out_plan)
     if (status == BELL_OK &&
         (host_grow((void **)&rt->plans, &rt->cap_plans, rt->n_plans + 1,
                    sizeof(*rt->plans)) != 0 ||
-         map_put(&rt->plan_of, sink->id, rt->n_plans) != 0))
+         map_put(&rt->plan_of, rt_key(rt, sink), rt->n_plans) != 0))
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
     if (status != BELL_OK) {
         host_free(plan.kernels);
@@ -543,6 +566,8 @@ do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
     else if (run.n)
         status = what(&run, &plan);
     end_run(&run, plan);
+    /* what they hold is whole: the next run may find the memory */
+    run.rt->graphs.failed = run.rt->kernels.failed = false;
     return status;
 }
 

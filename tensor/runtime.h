@@ -32,7 +32,7 @@ struct rt_binary {
 struct rt_compiler {
     const char *backend;
     /* Fills the target in from what the device says of itself. */
-    bell_status (*init)(const struct hcq_device_info *info,
+    bell_status (*init)(const struct hcq_device_info *info, uint32_t math,
                         struct rt_target *target);
     bell_status (*compile)(const struct rt_target *target,
                            const struct lower_program *program,
@@ -52,13 +52,16 @@ struct rt_target {
     struct lower_target lower;
     struct ptx_target ptx;       /* of NVIDIA */
     struct amdgpu_target amdgpu; /* of AMD */
+    uint32_t math;       /* bits of enum bell_math that make a difference */
     bool is_simulated;   /* a simulated card: takes PTX in a container */
     uint32_t n_parallel; /* work-items that keep the device busy */
     uint32_t max_grid[3];
 };
 
-/* BELL_E_UNSUPPORTED where nothing compiles for such a device. */
+/* `math`: what is allowed, bits of enum bell_math. BELL_E_UNSUPPORTED where
+ * nothing compiles for such a device. */
 BELL_MUST_CHECK bell_status rt_target_init(const struct hcq_device_info *info,
+                                           uint32_t math,
                                            struct rt_target *out_target);
 
 /* A compiled kernel. Owned by the runtime. */
@@ -86,12 +89,12 @@ struct rt_dead {
 struct tensor_runtime {
     struct hcq_device *dev;
     struct hcq_queue *queue;
-    struct rt_target target;
+    struct rt_target target; /* changes with what math is allowed */
     struct sched_target sched_target;
     struct uop_graph graphs;  /* tensor graphs with numbered leaves */
     struct uop_graph kernels; /* scheduled kernels and plans */
-    struct map plan_of;       /* id of a SINK in graphs -> number of plan */
-    struct map kernel_of;     /* id of a SINK in kernels -> number of kernel */
+    struct map plan_of;       /* rt_key of a SINK in graphs -> number of plan */
+    struct map kernel_of; /* rt_key of a SINK in kernels -> number of kernel */
     struct rt_plan *plans;
     size_t n_plans, cap_plans;
     struct rt_kernel *kernel_list;
@@ -103,6 +106,13 @@ struct tensor_runtime {
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
 };
+
+/* What a SINK is cached by: what is made of it depends on the math too. */
+static inline uint64_t
+rt_key(const struct tensor_runtime *rt, const struct uop *sink)
+{
+    return (uint64_t)rt->target.math << 32 | sink->id;
+}
 
 /* Compiles the kernels of sinks[] (nodes of rt->kernels) that are not
  * compiled yet, several at a time; out_kernels[i] is the number of each. */

@@ -107,16 +107,28 @@ struct bell_context {
 
     uint64_t seed, rng_calls; /* key and call number of random numbers */
     bool training;
+    uint32_t math; /* what is allowed: enum bell_math */
 
     void *runtime;        /* tensor/realize.c's state */
     char device_name[64]; /* set by tensor_device_open */
 };
 
+/* ---- tensor/math.c ---- */
+
+/* Sets ctx->math to what BELL_MATH says. */
+BELL_MUST_CHECK bell_status tensor_math_init(struct bell_context *ctx);
+
 /* ---- tensor/realize.c: the way to the device ---- */
 
-/* Opens the device and sets ctx->runtime and ctx->device_name. */
+/* Opens the device and sets ctx->runtime and ctx->device_name. Its kernels are
+ * compiled for ctx->math. */
 BELL_MUST_CHECK bell_status tensor_device_open(struct bell_context *ctx,
                                                const char *name);
+/* The bits of enum bell_math that make a difference on the device. */
+uint32_t tensor_device_math(const struct bell_context *ctx);
+/* Kernels are those for `math` from now on. A failure changes nothing. */
+BELL_MUST_CHECK bell_status tensor_device_set_math(struct bell_context *ctx,
+                                                   uint32_t math);
 /* Waits for pending work and frees ctx->runtime; NULL runtime is allowed. All
  * buffers' memory was freed before. */
 void tensor_device_close(struct bell_context *ctx);

@@ -16,7 +16,7 @@
 #include "tools/tools.h"
 
 struct options {
-    const char *device, *only, *save, *against;
+    const char *device, *only, *save, *against, *math;
     double budget_s;
     bool json, list;
 };
@@ -430,6 +430,7 @@ run_bench(const struct options *options)
         return tool_fail_text(options->json, TOOL_FAILED, "out of memory");
     b->only = options->only;
     b->budget_s = options->budget_s;
+    b->math = options->math;
     b->device = options->device;
     if (!b->device) {
         b->device = b->default_device;
@@ -456,6 +457,7 @@ verb_bench(int argc, char **argv)
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "default: $BELL_DEVICE, or the first that works"},
+        TOOL_MATH_OPT(&options.math),
         {"--only", "GROUP", TOOL_OPT_STRING, &options.only, 0, 0,
          "this group alone"},
         {"--list", NULL, TOOL_OPT_FLAG, &options.list, 0, 0,
@@ -481,5 +483,7 @@ verb_bench(int argc, char **argv)
     if (options.list)
         return list_groups();
     code = check_only(&options);
+    if (code == TOOL_GO_ON)
+        code = tool_check_math(options.json, "bench", options.math);
     return code == TOOL_GO_ON ? run_bench(&options) : code;
 }

@@ -45,6 +45,7 @@ struct bench {
     const char *device;
     char default_device[HCQ_NAME_MAX]; /* where none was named */
     const char *only;                  /* a group, or NULL */
+    const char *math;                  /* of --math, or NULL */
     double budget_s;                   /* for each row */
 
     struct hcq_device *dev; /* owned while queue measurements run */

@@ -8,6 +8,7 @@
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "tools/bench.h"
+#include "tools/tools.h"
 
 static double
 ms_since(uint64_t start_ns)
@@ -31,14 +32,14 @@ open_and_close(const char *device, double *out_ms)
 
 /* A context, one kernel compiled and run, its value read. */
 static bell_status
-first_result(const char *device, double *out_ms)
+first_result(const struct bench *b, double *out_ms)
 {
     uint64_t start = time_now_ns();
     struct bell_context *ctx;
     bell_status status;
     double sum;
 
-    BELL_TRY(bell_context_create(device, &ctx));
+    BELL_TRY(tool_open_context(b->device, b->math, &ctx));
     status = bell_item_f64(
         bell_sum(bell_add(bell_arange(ctx, 0, 1000, 1, BELL_FLOAT32),
                           bell_full(ctx, BELL_NO_DIMS, 1, BELL_FLOAT32)),
@@ -65,7 +66,7 @@ bench_start(struct bench *b)
     bench_end(b, BENCH_MS, "opening the device", "open");
     bench_begin(b);
     while (bench_goes_on(b, 5)) {
-        BELL_TRY(first_result(b->device, &ms));
+        BELL_TRY(first_result(b, &ms));
         bench_sample(b, ms);
     }
     bench_end(b, BENCH_MS, "a context, a kernel, its result", "first_result");
@@ -150,23 +151,38 @@ make_matmul(struct bell_tensor *x, struct bell_tensor *y)
     return bell_matmul(x, y);
 }
 
-/* One row of a job with its own context. */
+/* What one row is of. */
+struct shape_job {
+    make_fn *make;
+    const int64_t *shape; /* of both inputs */
+    enum bell_dtype dtype;
+    uint32_t math; /* allowed besides what --math says */
+    double work;   /* see time_job */
+};
+
+/* The samples of a job with its own context; none if the device does not
+ * tell that math from the other. */
 static bell_status
-job_row(struct bench *b, make_fn *make, const int64_t shape[2],
-        enum bell_dtype dtype, double work, enum bench_unit unit,
-        const char *what, const char *name)
+sample_job(struct bench *b, const struct shape_job *of)
 {
-    struct job job = {.make = make};
+    struct job job = {.make = of->make};
+    uint32_t math;
     bell_status status;
 
-    BELL_TRY(bell_context_create(b->device, &job.ctx));
-    status = fill_job(&job, shape, shape, 2, dtype);
+    BELL_TRY(tool_open_context(b->device, b->math, &job.ctx));
+    math = bell_context_math(job.ctx);
+    bench_begin(b);
+    status = bell_context_set_math(job.ctx, math | of->math);
+    if (of->math && !(of->math & ~math & bell_context_device_math(job.ctx))) {
+        bell_context_destroy(job.ctx);
+        return status;
+    }
     if (status == BELL_OK)
-        status = time_job(b, &job, work);
+        status = fill_job(&job, of->shape, of->shape, 2, of->dtype);
+    if (status == BELL_OK)
+        status = time_job(b, &job, of->work);
     bell_context_destroy(job.ctx);
-    BELL_TRY(status);
-    bench_end(b, unit, what, "%s", name);
-    return BELL_OK;
+    return status;
 }
 
 bell_status
@@ -176,10 +192,25 @@ bench_elementwise(struct bench *b)
     const int64_t shape[2] = {n, n};
     double bytes = 4.0 * (double)(n * n);
 
-    BELL_TRY(job_row(b, make_add, shape, BELL_FLOAT32, 3 * bytes, BENCH_GB_S,
-                     "x + y, float32 (bytes read and written)", "add"));
-    return job_row(b, make_softmax, shape, BELL_FLOAT32, 2 * bytes, BENCH_GB_S,
-                   "softmax of rows (bytes read and written)", "softmax");
+    const struct shape_job add = {
+        .make = make_add,
+        .shape = shape,
+        .dtype = BELL_FLOAT32,
+        .work = 3 * bytes,
+    };
+    const struct shape_job softmax = {
+        .make = make_softmax,
+        .shape = shape,
+        .dtype = BELL_FLOAT32,
+        .work = 2 * bytes,
+    };
+
+    BELL_TRY(sample_job(b, &add));
+    bench_end(b, BENCH_GB_S, "x + y, float32 (bytes read and written)", "add");
+    BELL_TRY(sample_job(b, &softmax));
+    bench_end(b, BENCH_GB_S, "softmax of rows (bytes read and written)",
+              "softmax");
+    return BELL_OK;
 }
 
 bell_status
@@ -187,24 +218,34 @@ bench_gemm(struct bench *b)
 {
     static const struct {
         enum bell_dtype dtype;
+        uint32_t math;
         const char *name;
-    } dtypes[] = {
-        {BELL_FLOAT32, "f32"}, {BELL_FLOAT16, "f16"}, {BELL_BFLOAT16, "bf16"}};
+    } kinds[] = {
+        {BELL_FLOAT32, BELL_MATH_EXACT, "f32"},
+        {BELL_FLOAT32, BELL_MATH_TF32, "tf32"},
+        {BELL_FLOAT16, BELL_MATH_EXACT, "f16"},
+        {BELL_BFLOAT16, BELL_MATH_EXACT, "bf16"},
+    };
     static const int64_t sizes[] = {1024, 2048, 4096, 8192};
     size_t n_sizes = ARRAY_LEN(sizes), i, k;
 
     /* A CPU has no tensor cores to wait for. */
     if (b->info.flags & HCQ_DEVICE_HOST_MEMORY)
         n_sizes = 1;
-    for (i = 0; i < ARRAY_LEN(dtypes); i++) {
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
         for (k = 0; k < (b->is_small ? 1 : n_sizes); k++) {
             int64_t n = b->is_small ? 64 : sizes[k];
             const int64_t shape[2] = {n, n};
-            char name[32];
-            snprintf(name, sizeof(name), "gemm_%s_%d", dtypes[i].name, (int)n);
-            BELL_TRY(job_row(b, make_matmul, shape, dtypes[i].dtype,
-                             2.0 * (double)(n * n * n), BENCH_GFLOPS,
-                             "square matrix product", name));
+            const struct shape_job job = {
+                .make = make_matmul,
+                .shape = shape,
+                .dtype = kinds[i].dtype,
+                .math = kinds[i].math,
+                .work = 2.0 * (double)(n * n * n),
+            };
+            BELL_TRY(sample_job(b, &job));
+            bench_end(b, BENCH_GFLOPS, "square matrix product", "gemm_%s_%d",
+                      kinds[i].name, (int)n);
         }
     }
     return BELL_OK;

@@ -11,7 +11,7 @@
 #include "tools/tools.h"
 
 struct options {
-    const char *demo, *data_dir, *model, *device;
+    const char *demo, *data_dir, *model, *device, *math;
     int64_t epochs, n_steps, batch, seed; /* 0, but seed: the model's own */
     bool json;
 };
@@ -20,6 +20,7 @@ struct report {
     const struct options *options;
     const struct demo_run *run;
     char device[64];
+    const char *math; /* static */
     struct bell_stats stats;
     double data_s, total_s;
 };
@@ -31,6 +32,8 @@ print_text(const struct report *report)
     const struct bell_stats *stats = &report->stats;
 
     printf("device   %s\n", report->device);
+    if (strcmp(report->math, "exact") != 0)
+        printf("math     %s\n", report->math);
     printf("data     %zu images to train on and %zu to test, %s (%.2f s)\n",
            run->data->n_train, run->data->n_test,
            report->options->data_dir ? "read" : "drawn here", report->data_s);
@@ -58,6 +61,7 @@ print_json(const struct report *report)
 
     json_init(&json);
     json_str(&json, "device", report->device);
+    json_str(&json, "math", report->math);
     json_str(&json, "data", report->options->data_dir ? "mnist" : "drawn");
     json_uint(&json, "n_train", run->data->n_train);
     json_uint(&json, "n_test", run->data->n_test);
@@ -95,10 +99,11 @@ run_on_device(const struct options *options, struct demo_run *run,
     struct bell_context *ctx;
     bell_status status;
 
-    BELL_TRY(bell_context_create(options->device, &ctx));
+    BELL_TRY(tool_open_context(options->device, options->math, &ctx));
     status = demo_train(ctx, run);
     snprintf(report->device, sizeof(report->device), "%s",
              bell_context_device(ctx));
+    report->math = tool_math_words(bell_context_math(ctx));
     bell_context_stats(ctx, &report->stats);
     bell_context_destroy(ctx);
     return status;
@@ -164,6 +169,7 @@ verb_demo(int argc, char **argv)
          "mlp (default) or conv"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to train (default: $BELL_DEVICE, or the first that works)"},
+        TOOL_MATH_OPT(&options.math),
         {"--epochs", "N", TOOL_OPT_INT, &options.epochs, 1, 100000,
          "times every image is used (default: 15 or 16)"},
         {"--steps", "N", TOOL_OPT_INT, &options.n_steps, 1, 100000000,
@@ -188,6 +194,9 @@ verb_demo(int argc, char **argv)
     if (!options.demo || strcmp(options.demo, "mnist") != 0)
         return tool_usage(options.json, "demo: no demo '%s'; there is: mnist",
                           options.demo ? options.demo : "");
+    code = tool_check_math(options.json, "demo", options.math);
+    if (code != TOOL_GO_ON)
+        return code;
     model = demo_model_find(options.model);
     if (!model)
         return tool_usage(options.json,

@@ -16,7 +16,7 @@
 #include "tools/tools.h"
 
 struct options {
-    const char *expr, *out, *device, *grad;
+    const char *expr, *out, *device, *grad, *math;
     struct tool_list in;
     int64_t seed;
     bool json, list, markdown;
@@ -309,6 +309,7 @@ print_result(const struct eval_run *run, const struct npy *array,
     }
     json_init(&json);
     json_str(&json, "device", bell_context_device(run->ctx));
+    json_str(&json, "math", tool_math_words(bell_context_math(run->ctx)));
     json_str(&json, "dtype", bell_dtype_name(dtype));
     json_array(&json, "shape");
     for (i = 0; i < array->ndim; i++)
@@ -384,6 +385,9 @@ check_options(struct eval_run *run)
 
     if (!opts->expr)
         return tool_usage(opts->json, "eval: no expression");
+    code = tool_check_math(opts->json, "eval", opts->math);
+    if (code != TOOL_GO_ON)
+        return code;
     code = check_inputs(run);
     if (code != TOOL_GO_ON || !opts->grad)
         return code;
@@ -432,6 +436,7 @@ verb_eval(int argc, char **argv)
          "write the result there instead of printing it"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &run->opts.device, 0, 0,
          "where to compute, CPU for example"},
+        TOOL_MATH_OPT(&run->opts.math),
         {"--grad", "name", TOOL_OPT_STRING, &run->opts.grad, 0, 0,
          "the result is d sum(EXPR) / d name"},
         {"--seed", "N", TOOL_OPT_INT, &run->opts.seed, 0, 0,
@@ -451,7 +456,7 @@ verb_eval(int argc, char **argv)
     if (code == TOOL_GO_ON)
         code = check_options(run);
     if (code == TOOL_GO_ON) {
-        status = bell_context_create(run->opts.device, &run->ctx);
+        status = tool_open_context(run->opts.device, run->opts.math, &run->ctx);
         code = status == BELL_OK ? run_expr(run)
                                  : tool_fail(run->opts.json, status);
         bell_context_destroy(run->ctx);

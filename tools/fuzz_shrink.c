@@ -213,7 +213,7 @@ fuzz_fresh_context(struct bell_context **ctx, const char *device)
 {
     bell_context_destroy(*ctx);
     *ctx = NULL;
-    return bell_context_create(device, ctx);
+    return tool_open_context(device, "exact", ctx);
 }
 
 static BELL_MUST_CHECK bell_status

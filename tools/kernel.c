@@ -20,7 +20,7 @@
 #define MAX_RUNS 1000
 
 struct options {
-    const char *expr, *device, *show, *emit;
+    const char *expr, *device, *show, *emit, *math;
     struct tool_list in;
     int64_t n_runs;
     bool json;
@@ -233,6 +233,7 @@ put_results(struct json *json, const struct run *run, double us)
     const struct bell_stats *first = &run->first;
 
     json_str(json, "device", bell_context_device(run->ctx));
+    json_str(json, "math", tool_math_words(bell_context_math(run->ctx)));
     json_str(json, "expression", run->options->expr);
     json_uint(json, "n_kernels_compiled", first->n_kernels_compiled);
     json_uint(json, "n_launches", first->n_launches);
@@ -312,8 +313,9 @@ run_kernel(const struct options *options, const struct language *emit,
     }
     run->options = options;
     run->emit = emit;
-    status = bell_context_create(
-        emit && !options->device ? emit->device : options->device, &run->ctx);
+    status = tool_open_context(emit && !options->device ? emit->device
+                                                        : options->device,
+                               options->math, &run->ctx);
     if (status == BELL_OK)
         status = emit ? emit_source(run) : run_all(run, topics, &us);
     if (status != BELL_OK) {
@@ -352,6 +354,7 @@ verb_kernel(int argc, char **argv)
          "to take the median time of (default: 20)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to run (default: $BELL_DEVICE, or the first that works)"},
+        TOOL_MATH_OPT(&options.math),
         {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
          "one JSON document on stdout"},
     };
@@ -370,6 +373,9 @@ verb_kernel(int argc, char **argv)
         return code;
     if (!options.expr)
         return tool_usage(options.json, "kernel: no expression");
+    code = tool_check_math(options.json, "kernel", options.math);
+    if (code != TOOL_GO_ON)
+        return code;
     status = log_parse(options.show, &topics);
     if (status != BELL_OK)
         return tool_usage(options.json, "kernel: --show: %s",

@@ -32,8 +32,8 @@ print_help(FILE *out)
         fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].help);
     fprintf(out,
             "\n`doorbell VERB -h` says more.\n"
-            "BELL_DEVICE sets the default device; BELL_DEBUG=help lists what "
-            "can be traced.\n");
+            "BELL_DEVICE sets the default device, BELL_MATH what it may do "
+            "less exactly;\nBELL_DEBUG=help lists what can be traced.\n");
 }
 
 static int

@@ -11,6 +11,7 @@
 #include "doorbell/tensor.h"
 #include "tools/fuzz.h"
 #include "tools/selftest.h"
+#include "tools/tools.h"
 
 #define N 48
 
@@ -42,7 +43,7 @@ compute(const char *device, const float *x, const float *w, const float *b,
     struct bell_context *ctx;
     bell_status status;
 
-    BELL_TRY(bell_context_create(device, &ctx));
+    BELL_TRY(tool_open_context(device, "exact", &ctx));
     status = bell_read(
         bell_softmax(
             bell_add(

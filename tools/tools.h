@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 
+struct bell_context;
 struct json;
 
 enum tool_exit {
@@ -79,6 +80,30 @@ int tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
 /* The name in `names` that a mistyped `name` most likely means, or NULL. */
 const char *tool_nearest(const char *name, const char *const *names,
                          size_t n_names);
+
+/* ---- contexts (context.c) ---------------------------------------------- */
+
+/* --math, as a row of a verb's options; its value goes to *words. */
+#define TOOL_MATH_OPT(words)                                                   \
+    {                                                                          \
+        "--math", "WORDS", TOOL_OPT_STRING, (words), 0, 0,                     \
+            "exact, tf32, approx or tf32,approx: what a GPU may do less "      \
+            "exactly (default: $BELL_MATH, or exact)"                          \
+    }
+
+/* TOOL_GO_ON if `words` is NULL or good for --math; else tells what is wrong
+ * and gives TOOL_USAGE. */
+int tool_check_math(bool json, const char *verb, const char *words);
+
+/* A context on `device` (NULL: the default one) with the math of `math`, words
+ * as for --math; NULL: what BELL_MATH says. What compares results with exact
+ * ones gives "exact". */
+BELL_MUST_CHECK bell_status tool_open_context(const char *device,
+                                              const char *math,
+                                              struct bell_context **out_ctx);
+
+/* The words for bits of enum bell_math. */
+const char *tool_math_words(uint32_t math);
 
 /* ---- errors, progress, results ---------------------------------------- */
 

@@ -106,7 +106,8 @@ BELL_API enum bell_dtype bell_promote(enum bell_dtype a, enum bell_dtype b);
 
 /* Opens a device ("CPU", "NV:0", ...; NULL: BELL_DEVICE, or the first that
  * works) and makes a context with one open scope, which only
- * bell_context_destroy ends. */
+ * bell_context_destroy ends. BELL_E_INVALID: BELL_MATH or BELL_DEBUG has a
+ * word that does not exist. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_context_create(const char *device_name, struct bell_context **out_ctx);
 /* Waits for pending work, releases every tensor of the context and closes
@@ -141,6 +142,37 @@ BELL_API struct bell_tensor *bell_alias(struct bell_tensor *t);
  * collects the batch's statistics). Off at first. Returns the old value. */
 BELL_API bool bell_set_training(struct bell_context *ctx, bool training);
 BELL_API bool bell_is_training(const struct bell_context *ctx);
+
+/* What a device may do less exactly, because it has faster instructions for
+ * that; a bit each. Where it has none a bit changes nothing: on the CPU both.
+ * docs/math.md says what each device does and how far its results may be off.
+ * Only with BELL_MATH_EXACT are random numbers the same on every device. */
+enum bell_math {
+    BELL_MATH_EXACT = 0,
+    /* Factors of float32 matrix products are rounded to 10 fraction bits (TF32
+     * of NVIDIA, XF32 of AMD); products and sums stay float32. */
+    BELL_MATH_TF32 = 1u << 0,
+    /* float32 division, roots, exponentials, logarithms, sin and what is made
+     * of them (of float16 and bfloat16 too, which are computed in float32)
+     * come from approximate instructions. */
+    BELL_MATH_APPROX = 1u << 1
+};
+
+/* Sets what is allowed, bits of enum bell_math, for all that is realized or
+ * compiled from now on, also of graphs that were built before; at first it is
+ * what BELL_MATH says, else BELL_MATH_EXACT. Kernels of each setting are kept:
+ * going back to one compiles nothing again. BELL_E_INVALID: other bits; then
+ * nothing changes. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_context_set_math(struct bell_context *ctx, uint32_t math);
+/* What is allowed now. */
+BELL_API uint32_t bell_context_math(const struct bell_context *ctx);
+/* The bits that make a difference on its device: it has such instructions. */
+BELL_API uint32_t bell_context_device_math(const struct bell_context *ctx);
+/* Bits of enum bell_math from words as in BELL_MATH: "exact", or "tf32" and
+ * "approx" with commas between. BELL_E_INVALID lists the known ones. */
+BELL_API BELL_MUST_CHECK bell_status bell_math_parse(const char *words,
+                                                     uint32_t *out_math);
 
 /* Counts for tests, tools and tuning. Plain data. */
 struct bell_context_info {

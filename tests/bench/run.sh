@@ -18,7 +18,7 @@ targets=$(ninja -C "$dir" -t targets all 2>/dev/null |
 ninja --quiet -C "$dir" $targets >/dev/null
 # Settings that cripple the peer would flatter us.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS OMP_NUM_THREADS
-unset BELL_DEBUG BELL_DEVICE BELL_FAIL_ALLOC
+unset BELL_DEBUG BELL_DEVICE BELL_FAIL_ALLOC BELL_MATH
 export BENCH_START="$dir/tests/bench/bench_start"
 mkdir -p "$dir/bench"
 files=()

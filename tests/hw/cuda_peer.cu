@@ -292,7 +292,7 @@ fill_random(T *data, size_t n, uint32_t seed)
 template <typename T>
 static void
 bench_gemm(cublasHandle_t blas, cudaStream_t stream, int n, cudaDataType type,
-           const char *name)
+           cublasComputeType_t compute, const char *name)
 {
     const size_t count = (size_t)n * n;
     const float one = 1, zero = 0;
@@ -312,7 +312,7 @@ bench_gemm(cublasHandle_t blas, cudaStream_t stream, int n, cudaDataType type,
                          CHECK_BLAS(cublasGemmEx(
                              blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a,
                              type, n, b, type, n, &zero, c, type, n,
-                             CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+                             compute, CUBLAS_GEMM_DEFAULT));
                          CHECK(cudaStreamSynchronize(stream));
                          return 2.0 * n * n * n / 1e3 / (now_us() - start);
                      }),
@@ -330,11 +330,17 @@ bench_gemms(cudaStream_t stream)
     CHECK_BLAS(cublasCreate(&blas));
     CHECK_BLAS(cublasSetStream(blas, stream));
     for (int n = 1024; n <= 8192; n *= 2)
-        bench_gemm<float>(blas, stream, n, CUDA_R_32F, "f32");
+        bench_gemm<float>(blas, stream, n, CUDA_R_32F, CUBLAS_COMPUTE_32F,
+                          "f32");
     for (int n = 1024; n <= 8192; n *= 2)
-        bench_gemm<__half>(blas, stream, n, CUDA_R_16F, "f16");
+        bench_gemm<float>(blas, stream, n, CUDA_R_32F,
+                          CUBLAS_COMPUTE_32F_FAST_TF32, "tf32");
     for (int n = 1024; n <= 8192; n *= 2)
-        bench_gemm<__nv_bfloat16>(blas, stream, n, CUDA_R_16BF, "bf16");
+        bench_gemm<__half>(blas, stream, n, CUDA_R_16F, CUBLAS_COMPUTE_32F,
+                           "f16");
+    for (int n = 1024; n <= 8192; n *= 2)
+        bench_gemm<__nv_bfloat16>(blas, stream, n, CUDA_R_16BF,
+                                  CUBLAS_COMPUTE_32F, "bf16");
     CHECK_BLAS(cublasDestroy(blas));
 }
 #endif

@@ -36,7 +36,7 @@ CASSETTES=$WORK/cassettes
 BUILD=$WORK/build
 BELL=$BUILD/tools/doorbell
 PATH=$PATH:/usr/local/cuda/bin
-unset BELL_DEVICE BELL_DEBUG BELL_NV_VM BELL_NV_DOORBELL
+unset BELL_DEVICE BELL_DEBUG BELL_MATH BELL_NV_VM BELL_NV_DOORBELL
 started=$SECONDS
 n_passed=0
 n_failed=0

@@ -12,7 +12,8 @@ sys.path.insert(0, os.path.join(HERE, '..', 'structure'))
 from common import Tap  # noqa: E402, F401  pylint: disable=unused-import
 
 DOORBELL = sys.argv[1]
-for name in ('BELL_DEVICE', 'BELL_DEBUG', 'BELL_FAIL_ALLOC'):
+for name in ('BELL_DEVICE', 'BELL_DEBUG', 'BELL_FAIL_ALLOC',
+             'BELL_MATH'):
     os.environ.pop(name, None)
 
 

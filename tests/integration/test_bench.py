@@ -77,6 +77,12 @@ def main():
             done, 0, out="these figures are the simulator's"))
         for group in GROUPS:
             check_group(tap, SIMULATED, group)
+        for math, there in (('exact', True), ('tf32', False)):
+            done = run('bench', SIMULATED, '--only', 'gemm', '--math', math,
+                       *QUICK)
+            tap.check(f'products in tf32 with --math {math}', expect(
+                done, 0, out='gemm_f32_64') + [
+                    done.stdout] * (('gemm_tf32_64' in done.stdout) != there))
     else:
         tap.skip(f'bench on {SIMULATED}', 'it cannot be opened')
     tap.finish()

@@ -44,6 +44,9 @@ def check_environment(tap):
         run('devices', '--json', BELL_DEBUG='mem,shed'), 2, "'shed'"))
     tap.check('BELL_DEBUG=help', expect(
         run('devices', BELL_DEBUG='help'), 0, err='sched'))
+    tap.check('BELL_MATH typo', expect(
+        run('eval', '1', BELL_MATH='tf23'), 2,
+        err="BELL_MATH: no math is called 'tf23'; known: exact, tf32"))
     with open('/dev/full', 'w', encoding='utf-8') as full:
         done = subprocess.run([DOORBELL, 'devices'], stdout=full,
                               stderr=subprocess.PIPE, text=True, check=False)
@@ -137,6 +140,47 @@ def check_kernel(tap):
             run('kernel', *args, '--json'), 2, part))
 
 
+# What kernels of an expression that has all of it are made of, by --math.
+EXPRESSION = ('exp2(x @ w) / sqrt(x) + sin(log2(x))', '--in', 'x=64x64', '--in',
+              'w=64x64')
+EXACT = ('div.rn.f32', 'sqrt.rn.f32')
+APPROX = ('div.full.f32', 'sqrt.approx.f32', 'ex2.approx.f32',
+          'lg2.approx.f32', 'sin.approx.f32')
+TF32 = ('f32.tf32.tf32.f32',)
+
+
+def check_math(tap):
+    for verb in ('bench', 'demo', 'eval', 'kernel'):
+        words = {'demo': ('mnist',), 'eval': ('1',), 'kernel': ('1',)}
+        tap.check(f'{verb} --math fast', expect_json_error(
+            run(verb, *words.get(verb, ()), '--math', 'fast', '--json'), 2,
+            f"{verb}: --math: no math is called 'fast'"))
+    for words in ('tf32', 'exact'):
+        done = run('eval', '1 / 3', '--device', 'CPU', '--math', words,
+                   '--json', BELL_MATH='approx')
+        tap.check(f'--math {words} replaces BELL_MATH', expect(done, 0) + [
+            c for c in [done.stdout] if f'"math": "{words}"' not in c])
+    if not SIMULATED:
+        tap.skip('kernel --math', 'built without simulated cards')
+        return
+    for words, there in (('exact', EXACT), ('tf32', EXACT + TF32),
+                         ('approx', APPROX), ('tf32,approx', APPROX + TF32)):
+        for how in ({'BELL_MATH': words}, {}):
+            args = () if how else ('--math', words)
+            done = run('kernel', *EXPRESSION, *args, '--emit', 'ptx', **how)
+            tap.check(f'kernel for {words} {"by BELL_MATH" if how else ""}',
+                      expect(done, 0) + [
+                          f'{part}: {part in done.stdout}'
+                          for part in EXACT + APPROX + TF32
+                          if (part in done.stdout) != (part in there)])
+    # What compares with exact results asks for exact ones.
+    tap.check('selftest and fuzz stay exact', expect(
+        run('fuzz', 'NV@sim:sm_90', '--programs', '5', '--seed', '3',
+            BELL_MATH='tf32,approx'), 0) + expect(
+        run('selftest', 'NV@sim:sm_90', '--only', 'tensors',
+            BELL_MATH='tf32,approx'), 0))
+
+
 def main():
     tap = Tap()
     check_usage(tap)
@@ -144,6 +188,7 @@ def main():
     check_devices(tap)
     check_doctor(tap)
     check_kernel(tap)
+    check_math(tap)
     tap.finish()
 
 

@@ -76,7 +76,7 @@ test_simulated(void **state)
             device("NV", archs[i], HCQ_DEVICE_SIMULATED);
         struct rt_target target;
 
-        assert_int_equal(rt_target_init(&info, &target), BELL_OK);
+        assert_int_equal(rt_target_init(&info, 0, &target), BELL_OK);
         assert_string_equal(target.lower.name, archs[i]);
         assert_true(target.is_simulated);
         assert_int_equal(target.lower.n_units, 6);
@@ -84,6 +84,38 @@ test_simulated(void **state)
         assert_int_equal(target.lower.max_shared_bytes, 40000);
         assert_int_equal(target.lower.max_grid[1], 65535);
         assert_true(target.n_parallel >= 6 * 32);
+        compile_all(&target, 0x41, 0xBE);
+    }
+}
+
+/* What math is allowed makes targets of different names; other bits are none
+ * of theirs. */
+static void
+test_math(void **state)
+{
+    static const struct {
+        const char *backend, *arch, *name;
+        uint32_t asked, math;
+    } rows[] = {
+        {"NV", "sm_80", "sm_80-tf32", BELL_MATH_TF32, BELL_MATH_TF32},
+        {"NV", "sm_90", "sm_90-approx", BELL_MATH_APPROX, BELL_MATH_APPROX},
+        {"NV", "sm_120", "sm_120-tf32-approx", UINT32_MAX,
+         BELL_MATH_TF32 | BELL_MATH_APPROX},
+        {"AMD", "gfx1100", NULL, BELL_MATH_TF32, BELL_MATH_EXACT},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hcq_device_info info =
+            device(rows[i].backend, rows[i].arch, HCQ_DEVICE_SIMULATED);
+        struct rt_target target;
+        assert_int_equal(rt_target_init(&info, rows[i].asked, &target),
+                         BELL_OK);
+        assert_int_equal(target.math, rows[i].math);
+        if (!rows[i].name)
+            continue;
+        assert_string_equal(target.lower.name, rows[i].name);
         compile_all(&target, 0x41, 0xBE);
     }
 }
@@ -102,7 +134,7 @@ test_card(void **state)
     struct lk k;
 
     (void)state;
-    assert_int_equal(rt_target_init(&info, &target), BELL_OK);
+    assert_int_equal(rt_target_init(&info, 0, &target), BELL_OK);
     assert_false(target.is_simulated);
     lk_build(&k, &lk_cases[0], dims);
     assert_int_equal(lower_kernel(&k.g, k.sink, &target.lower, &p), BELL_OK);
@@ -145,7 +177,7 @@ test_amd(void **state)
         struct hcq_device_info info = device("AMD", archs[i], 0);
         struct rt_target target;
 
-        assert_int_equal(rt_target_init(&info, &target), BELL_OK);
+        assert_int_equal(rt_target_init(&info, 0, &target), BELL_OK);
         assert_int_equal(target.lower.n_units, 6);
         assert_int_equal(target.lower.max_threads, 512);
         assert_int_equal(target.lower.max_shared_bytes, 40000);
@@ -176,7 +208,7 @@ test_refused(void **state)
         struct hcq_device_info info = device(rows[i].backend, rows[i].arch, 0);
         struct rt_target target;
 
-        assert_int_equal(rt_target_init(&info, &target), BELL_E_UNSUPPORTED);
+        assert_int_equal(rt_target_init(&info, 0, &target), BELL_E_UNSUPPORTED);
         assert_non_null(strstr(bell_error_last()->message, rows[i].part));
     }
 }
@@ -185,9 +217,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simulated),
-        cmocka_unit_test(test_card),
-        cmocka_unit_test(test_amd),
+        cmocka_unit_test(test_simulated), cmocka_unit_test(test_math),
+        cmocka_unit_test(test_card),      cmocka_unit_test(test_amd),
         cmocka_unit_test(test_refused),
     };
 

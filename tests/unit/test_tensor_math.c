@@ -1,0 +1,433 @@
+/* Exact and approximate math on the device that BELL_DEVICE names: what may
+ * be asked for, how far results are off (docs/math.md), and that each setting
+ * has kernels of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/status.h"
+#include "doorbell/ops.h"
+#include "doorbell/stats.h"
+
+#define N    64
+#define BOTH ((uint32_t)(BELL_MATH_TF32 | BELL_MATH_APPROX))
+
+/* Allocations that fail, spread over all. */
+#if defined(__SANITIZE_ADDRESS__)
+#define TRIES 6
+#else
+#define TRIES 24
+#endif
+
+static struct bell_context *
+open_context(void)
+{
+    struct bell_context *ctx;
+
+    if (bell_context_create(NULL, &ctx) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    return ctx;
+}
+
+/* Numbers in [low, high). */
+static void
+fill(float *v, size_t n, uint32_t seed, double low, double high)
+{
+    uint64_t rng = seed;
+    size_t i;
+
+    for (i = 0; i < n; i++) {
+        rng = rng * 6364136223846793005ull + 1442695040888963407ull;
+        v[i] = (float)(low + (high - low) * (double)(rng >> 40) * 0x1p-24);
+    }
+}
+
+/* ---- what may be asked for ---- */
+
+static void
+test_words(void **state)
+{
+    static const struct {
+        const char *words;
+        uint32_t math;
+    } good[] = {
+        {"exact", BELL_MATH_EXACT},
+        {"tf32", BELL_MATH_TF32},
+        {"approx", BELL_MATH_APPROX},
+        {"tf32,approx", BOTH},
+        {"approx,tf32", BOTH},
+        {"tf32,tf32", BELL_MATH_TF32},
+        {"exact,exact", BELL_MATH_EXACT},
+    };
+    static const char *const bad[] = {
+        "",     ",",          "tf32,", "Exact",        "tf32 ",
+        "fast", "exact,tf32", "tf",    "approx,tf320",
+    };
+    uint32_t math;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(good); i++) {
+        math = 77;
+        assert_int_equal(bell_math_parse(good[i].words, &math), BELL_OK);
+        assert_int_equal(math, good[i].math);
+    }
+    math = 77;
+    for (i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_int_equal(bell_math_parse(bad[i], &math), BELL_E_INVALID);
+        assert_non_null(strstr(bell_error_last()->message, "exact"));
+    }
+    assert_int_equal(math, 77);
+}
+
+static void
+test_environment(void **state)
+{
+    struct bell_context *ctx;
+
+    (void)state;
+    unsetenv("BELL_MATH");
+    ctx = open_context();
+    assert_int_equal(bell_context_math(ctx), BELL_MATH_EXACT);
+    assert_int_equal(bell_context_device_math(ctx) & ~BOTH, 0);
+    assert_int_equal(bell_context_set_math(ctx, BELL_MATH_TF32), BELL_OK);
+    assert_int_equal(bell_context_set_math(ctx, 4), BELL_E_INVALID);
+    assert_non_null(strstr(bell_error_last()->message, "0x4 has bits"));
+    assert_int_equal(bell_context_math(ctx), BELL_MATH_TF32);
+    assert_int_equal(bell_context_set_math(ctx, BELL_MATH_EXACT), BELL_OK);
+    assert_int_equal(bell_context_math(ctx), BELL_MATH_EXACT);
+    bell_context_destroy(ctx);
+    setenv("BELL_MATH", "approx,tf32", 1);
+    ctx = open_context();
+    assert_int_equal(bell_context_math(ctx), BOTH);
+    bell_context_destroy(ctx);
+    setenv("BELL_MATH", "", 1);
+    ctx = open_context();
+    assert_int_equal(bell_context_math(ctx), BELL_MATH_EXACT);
+    bell_context_destroy(ctx);
+    setenv("BELL_MATH", "tf32,fast", 1);
+    assert_int_equal(bell_context_create(NULL, &ctx), BELL_E_INVALID);
+    assert_non_null(strstr(bell_error_last()->message,
+                           "BELL_MATH: no math is called 'fast'; known"));
+    unsetenv("BELL_MATH");
+}
+
+/* ---- matrix products ---- */
+
+/* x @ y with `math`. */
+static void
+multiply(struct bell_context *ctx, const float *x, const float *y,
+         uint32_t math, float *out)
+{
+    const int64_t shape[2] = {N, N};
+
+    assert_int_equal(bell_context_set_math(ctx, math), BELL_OK);
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    if (bell_read(bell_matmul(bell_from_data(ctx, BELL_FLOAT32, shape, 2, x),
+                              bell_from_data(ctx, BELL_FLOAT32, shape, 2, y)),
+                  out, N * N * sizeof(float)) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+}
+
+/* Each factor may be off by `factor`, each sum by 2^-23. */
+static void
+check_product(const float *x, const float *y, double factor, const float *got)
+{
+    int i, j, k;
+
+    for (i = 0; i < N; i++) {
+        for (j = 0; j < N; j++) {
+            double sum = 0, size = 0, bound, value = (double)got[i * N + j];
+            for (k = 0; k < N; k++) {
+                double p = (double)x[i * N + k] * (double)y[k * N + j];
+                sum += p;
+                size += fabs(p);
+            }
+            bound = size * (2 * factor + factor * factor + (N + 2) * 0x1p-23);
+            if (!(fabs(value - sum) <= bound))
+                fail_msg("[%d, %d] is %.9g, not %.9g (within %g)", i, j, value,
+                         sum, bound);
+        }
+    }
+}
+
+static void
+test_products(void **state)
+{
+    static float x[N * N], y[N * N], exact[N * N], got[N * N];
+    struct bell_context *ctx = open_context();
+    bool has = bell_context_device_math(ctx) & BELL_MATH_TF32;
+    int i;
+
+    (void)state;
+    fill(x, N * N, 1, -1, 1);
+    fill(y, N * N, 2, -1, 1);
+    multiply(ctx, x, y, BELL_MATH_EXACT, exact);
+    check_product(x, y, 0, exact);
+    multiply(ctx, x, y, BELL_MATH_TF32, got);
+    check_product(x, y, 0x1p-11, got);
+    assert_int_equal(memcmp(exact, got, sizeof(got)) != 0, has);
+    multiply(ctx, x, y, BELL_MATH_APPROX, got);
+    assert_memory_equal(exact, got, sizeof(got));
+    /* What has few digits is not rounded: sums of these are exact. */
+    for (i = 0; i < N * N; i++) {
+        x[i] = floorf(x[i] * 1000) * 0.25f;
+        y[i] = floorf(y[i] * 32);
+    }
+    multiply(ctx, x, y, BOTH, got);
+    check_product(x, y, -(N + 2) * 0x1p-24, got);
+    bell_context_destroy(ctx);
+}
+
+/* ---- functions ---- */
+
+static double
+quarter(double x)
+{
+    return 0.25 / x;
+}
+
+static double
+reciprocal(double x)
+{
+    return 1 / x;
+}
+
+static double
+root_reciprocal(double x)
+{
+    return 1 / sqrt(x);
+}
+
+static struct bell_tensor *
+divide_quarter(struct bell_tensor *x)
+{
+    return bell_div(bell_scalar(bell_context_of(x), 0.25), x);
+}
+
+static const struct function {
+    const char *name;
+    struct bell_tensor *(*make)(struct bell_tensor *x);
+    double (*want)(double x);
+    double from, to, relative, absolute;
+} functions[] = {
+    {"exp2", bell_exp2, exp2, -126, 127, 0x1p-22, 0},
+    {"exp2", bell_exp2, exp2, -149, -125, 0, 0x1p-149},
+    {"exp", bell_exp, exp, -1, 1, 0x1p-20, 0},
+    {"log2", bell_log2, log2, 0.5, 2, 0, 0x1p-21},
+    {"log2", bell_log2, log2, 2, 1e30, 0x1p-21, 0},
+    {"log2", bell_log2, log2, 1e-44, 1e-38, 0x1p-21, 0},
+    {"log", bell_log, log, 2, 1000, 0x1p-20, 0},
+    {"sin", bell_sin, sin, -4, 4, 0, 0x1p-20},
+    {"sin", bell_sin, sin, -65000, 65000, 0, 0x1p-20},
+    {"sqrt", bell_sqrt, sqrt, 0, 1e30, 0x1p-22, 0},
+    {"sqrt", bell_sqrt, sqrt, 0, 1e-38, 0x1p-22, 0},
+    {"rsqrt", bell_rsqrt, root_reciprocal, 1e-30, 1000, 0x1p-21, 0},
+    {"reciprocal", bell_reciprocal, reciprocal, 1e-30, 1000, 0x1p-22, 0},
+    {"0.25 / x", divide_quarter, quarter, -1000, -0.001, 0x1p-22, 0},
+};
+
+static void
+check_function(struct bell_context *ctx, const struct function *f)
+{
+    static float x[N * N], got[N * N];
+    const int64_t shape[1] = {N * N};
+    int i;
+
+    fill(x, N * N, 5, f->from, f->to);
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    if (bell_read(f->make(bell_from_data(ctx, BELL_FLOAT32, shape, 1, x)), got,
+                  sizeof(got)) != BELL_OK)
+        fail_msg("%s: %s", f->name, bell_error_last()->message);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    for (i = 0; i < N * N; i++) {
+        double want = f->want((double)x[i]);
+        if (!(fabs((double)got[i] - want) <=
+              f->absolute + f->relative * fabs(want)))
+            fail_msg("%s of %a is %a, not %a", f->name, (double)x[i],
+                     (double)got[i], want);
+    }
+}
+
+/* What has no ordinary result has the usual one. */
+static void
+check_special(struct bell_context *ctx)
+{
+    static const struct {
+        struct bell_tensor *(*make)(struct bell_tensor *x);
+        float x, want;
+    } rows[] = {
+        {bell_exp2, INFINITY, INFINITY},
+        {bell_exp2, -INFINITY, 0},
+        {bell_exp2, 0, 1},
+        {bell_exp2, 200, INFINITY},
+        {bell_exp2, -200, 0},
+        {bell_log2, 0, -INFINITY},
+        {bell_log2, 1, 0},
+        {bell_log2, -1, NAN},
+        {bell_log2, INFINITY, INFINITY},
+        {bell_sqrt, -1, NAN},
+        {bell_sqrt, 0, 0},
+        {bell_sqrt, INFINITY, INFINITY},
+        {bell_reciprocal, 0, INFINITY},
+        {bell_reciprocal, INFINITY, 0},
+        {bell_sin, 0, 0},
+        {bell_sin, INFINITY, NAN},
+        {bell_sin, NAN, NAN},
+        {bell_exp2, NAN, NAN},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        const int64_t shape[1] = {1};
+        float got;
+        assert_int_equal(
+            bell_read(rows[i].make(bell_from_data(ctx, BELL_FLOAT32, shape, 1,
+                                                  &rows[i].x)),
+                      &got, sizeof(got)),
+            BELL_OK);
+        if (isnan(rows[i].want) ? !isnan(got) : got != rows[i].want)
+            fail_msg("row %zu: of %g it is %g, not %g", i, (double)rows[i].x,
+                     (double)got, (double)rows[i].want);
+    }
+}
+
+static void
+test_functions(void **state)
+{
+    struct bell_context *ctx = open_context();
+    size_t i;
+
+    (void)state;
+    assert_int_equal(bell_context_set_math(ctx, BELL_MATH_APPROX), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(functions); i++)
+        check_function(ctx, &functions[i]);
+    check_special(ctx);
+    bell_context_destroy(ctx);
+}
+
+/* ---- one context, several settings ---- */
+
+/* softmax(x @ y) / sin(x + 4), in a scope of its own. */
+static bell_status
+compute(struct bell_context *ctx, const float *x, const float *y, float *out)
+{
+    const int64_t shape[2] = {N, N};
+    struct bell_tensor *a, *b;
+    bell_status status, ended;
+
+    BELL_TRY(bell_scope_begin(ctx));
+    a = bell_from_data(ctx, BELL_FLOAT32, shape, 2, x);
+    b = bell_from_data(ctx, BELL_FLOAT32, shape, 2, y);
+    status = bell_read(bell_div(bell_softmax(bell_matmul(a, b), -1),
+                                bell_sin(bell_add_scalar(a, 4))),
+                       out, N * N * sizeof(float));
+    ended = bell_scope_end(ctx);
+    return status != BELL_OK ? status : ended;
+}
+
+static void
+test_alternating(void **state)
+{
+    static float x[N * N], y[N * N], first[4][N * N], got[N * N];
+    struct bell_context *ctx = open_context();
+    uint32_t device = bell_context_device_math(ctx), math;
+    struct bell_stats one, all, again;
+    int round;
+
+    (void)state;
+    fill(x, N * N, 3, -0.5, 0.5);
+    fill(y, N * N, 4, -0.5, 0.5);
+    for (math = 0; math < 4; math++) {
+        assert_int_equal(bell_context_set_math(ctx, math), BELL_OK);
+        assert_int_equal(compute(ctx, x, y, first[math]), BELL_OK);
+        bell_context_stats(ctx, &all);
+        if (math == 0)
+            one = all;
+    }
+    /* a setting has its kernels if it makes a difference */
+    math =
+        (device & BELL_MATH_TF32 ? 2 : 1) * (device & BELL_MATH_APPROX ? 2 : 1);
+    assert_int_equal(all.n_kernels_compiled, math * one.n_kernels_compiled);
+    assert_int_equal(all.n_plans, math * one.n_plans);
+    for (round = 0; round < 8; round++) {
+        math = (uint32_t)(round * 3) % 4;
+        assert_int_equal(bell_context_set_math(ctx, math), BELL_OK);
+        assert_int_equal(compute(ctx, x, y, got), BELL_OK);
+        assert_memory_equal(got, first[math], sizeof(got));
+        assert_memory_equal(got, first[math & device], sizeof(got));
+    }
+    bell_context_stats(ctx, &again);
+    assert_int_equal(again.n_kernels_compiled, all.n_kernels_compiled);
+    assert_int_equal(again.n_plans, all.n_plans);
+    bell_context_destroy(ctx);
+}
+
+/* An exact run, then another setting's with allocation n failing, then exact
+ * again: the same as before. */
+static void
+fail_once(const float *x, const float *y, uint64_t n, bool once)
+{
+    static float exact[N * N], got[N * N];
+    struct bell_context *ctx = open_context();
+    bell_status status;
+
+    assert_int_equal(compute(ctx, x, y, exact), BELL_OK);
+    host_fail_after(n, once);
+    status = bell_context_set_math(ctx, BOTH);
+    if (status == BELL_OK)
+        status = compute(ctx, x, y, got);
+    host_fail_after(0, 0);
+    if (status != BELL_OK && status != BELL_E_NO_MEMORY)
+        fail_msg("allocation %d: %s", (int)n, bell_error_last()->message);
+    assert_int_equal(bell_context_set_math(ctx, BELL_MATH_EXACT), BELL_OK);
+    if (compute(ctx, x, y, got) != BELL_OK)
+        fail_msg("after allocation %d: %s", (int)n, bell_error_last()->message);
+    assert_memory_equal(exact, got, sizeof(got));
+    bell_context_destroy(ctx);
+}
+
+static void
+test_out_of_memory(void **state)
+{
+    static float x[N * N], y[N * N], got[N * N];
+    struct bell_context *ctx = open_context();
+    uint64_t n_allocs, n;
+
+    (void)state;
+    fill(x, N * N, 3, -0.5, 0.5);
+    fill(y, N * N, 4, -0.5, 0.5);
+    assert_int_equal(compute(ctx, x, y, got), BELL_OK);
+    n_allocs = host_alloc_count();
+    assert_int_equal(bell_context_set_math(ctx, BOTH), BELL_OK);
+    assert_int_equal(compute(ctx, x, y, got), BELL_OK);
+    n_allocs = host_alloc_count() - n_allocs;
+    bell_context_destroy(ctx);
+    for (n = 1; n <= n_allocs; n += 1 + n_allocs / TRIES)
+        fail_once(x, y, n, n & 1);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_alternating),
+        cmocka_unit_test(test_out_of_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
