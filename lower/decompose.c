@@ -69,13 +69,7 @@ dec_poly(const struct dec *d, const struct uop *x, enum uop_dtype dtype,
 
 /* ---- one op ---- */
 
-static bool
-is_small_float(const struct uop *u)
-{
-    return u->dtype == UOP_F16 || u->dtype == UOP_BF16;
-}
-
-/* Arithmetic on F16 or BF16 that the target does as it is. What it gives is
+/* Arithmetic on small floats that the target does as it is. What it gives is
  * what F32, rounded, would. */
 static bool
 is_native_small(const struct dec *d, const struct uop *u)
@@ -124,7 +118,7 @@ must_go(const struct dec *d, const struct uop *u)
         break;
     }
     return uop_has(u, UOP_FLAG_ALU) && u->op != UOP_WHERE &&
-           is_small_float(u->src[0]) && !is_native_small(d, u);
+           uop_dtype_is_small(u->src[0]->dtype) && !is_native_small(d, u);
 }
 
 static const struct uop *
@@ -163,17 +157,26 @@ make_function(const struct dec *d, const struct uop *u,
                     u->n_src);
 }
 
-/* In F32, rounded after. NEG only flips a bit. */
+/* NEG where it only flips a bit. */
+static const struct uop *
+negate_small(const struct dec *d, const struct uop *u)
+{
+    bool is_byte = uop_dtype_is_f8(u->dtype);
+    const struct uop *r = dec_bits(d, u->src[0], is_byte ? UOP_U8 : UOP_U16);
+
+    r = dec_opi(d, UOP_XOR, r, is_byte ? 0x80 : 0x8000);
+    return dec_bits(d, r, (enum uop_dtype)u->dtype);
+}
+
+/* In F32, rounded after. */
 static const struct uop *
 decompose_small(const struct dec *d, const struct uop *u)
 {
     const struct uop *src[3], *r;
     uint32_t i;
 
-    if (u->op == UOP_NEG) {
-        r = dec_opi(d, UOP_XOR, dec_bits(d, u->src[0], UOP_U16), 0x8000);
-        return dec_bits(d, r, (enum uop_dtype)u->dtype);
-    }
+    if (u->op == UOP_NEG && uop_dtype_infos[u->dtype].has_minus_zero)
+        return negate_small(d, u);
     for (i = 0; i < u->n_src; i++)
         src[i] = dec_cast(d, u->src[i], UOP_F32);
     r = make_function(d, u, src);
@@ -199,7 +202,7 @@ decompose_alu(const struct dec *d, const struct uop *u)
 
     if (u->op == UOP_WHERE)
         return u;
-    if (is_small_float(u->src[0]))
+    if (uop_dtype_is_small(u->src[0]->dtype))
         return is_native_small(d, u) ? u : decompose_small(d, u);
     if (uop_is_float(u->src[0]))
         return decompose_function(d, u);
@@ -230,7 +233,7 @@ decompose_one(const struct dec *d, const struct uop *u, bool first)
         return u;
     if (u->op == UOP_CAST)
         return dec_cast(d, u->src[0], (enum uop_dtype)u->dtype);
-    if (u->op == UOP_LANES_REDUCE && is_small_float(u))
+    if (u->op == UOP_LANES_REDUCE && uop_dtype_is_small(u->dtype))
         return reduce_small(d, u);
     if (uop_has(u, UOP_FLAG_ALU))
         return decompose_alu(d, u);

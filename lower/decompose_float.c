@@ -1,9 +1,12 @@
-/* Conversions, and the two small float formats.
+/* Conversions, and the small float formats.
  *
- * F16 and BF16 are storage formats: F32 is what is computed in. Their bits
- * are handled as U16 where the processor has no conversion.
+ * Floats of 8 and 16 bits are storage formats: F32 is what is computed in.
+ * Their bits are handled as integers where the processor has no conversion.
  */
 #include "lower/decompose_internal.h"
+
+#include <math.h>
+#include <string.h>
 
 static const struct uop *
 opi(const struct dec *d, enum uop_op op, const struct uop *a, int64_t i)
@@ -45,67 +48,129 @@ f32_to_bf16(const struct dec *d, const struct uop *x)
     return dec_bits(d, r, UOP_BF16);
 }
 
-/* ---- F16 ---- */
+/* ---- any format of 8 or 16 bits with its own range of exponents ---- */
 
-/* Exponent and fraction move into place; the exponent's bias changes by 112,
- * and by 112 more for infinity and NaN. A subnormal is its bits times 2^-24:
- * put behind the point of 2^-14, less 2^-14. */
-static const struct uop *
-f16_to_f32_int(const struct dec *d, const struct uop *x)
+/* A format's numbers, in its bits and in those of F32. */
+struct format {
+    enum uop_dtype bits; /* the integer of its size */
+    int sign;            /* its sign's bit */
+    int shift;           /* its fraction is that much shorter than F32's */
+    int64_t rebias;      /* from its exponent to F32's, in F32's place */
+    int64_t one;         /* F32's smallest exponent, in place */
+    double smallest;     /* normal number */
+    int64_t over;        /* bits of the first F32 that rounds to no number */
+    int64_t inf, nan;    /* its bits; nan where there is no inf */
+};
+
+static struct format
+get_format(enum uop_dtype dtype)
 {
-    const struct uop *bits, *sign, *size, *r, *normal, *small;
+    const struct uop_dtype_info *info = &uop_dtype_infos[dtype];
+    double last = ldexp(1, ilogb(info->greatest) - info->fraction_bits);
+    float over = (float)(info->greatest + last / 2);
+    struct format f = {
+        .bits = info->size_bytes == 1 ? UOP_U8 : UOP_U16,
+        .sign = info->size_bytes * 8 - 1,
+        .shift = 23 - info->fraction_bits,
+        .rebias = (int64_t)(info->min_exp + 126) << 23,
+        .one = 1 << 23,
+        .smallest = ldexp(1, info->min_exp),
+        .nan = (int64_t)uop_float_bits(dtype, (double)NAN),
+    };
+    uint32_t bits;
 
-    bits = uop_cast(d->g, dec_bits(d, x, UOP_U16), UOP_U32);
-    sign = opi(d, UOP_SHL, opi(d, UOP_AND, bits, 0x8000), 16);
-    size = opi(d, UOP_SHL, opi(d, UOP_AND, bits, 0x7fff), 13);
-    normal = opi(d, UOP_ADD, size, 112 << 23);
-    r = dec_where(d, below(d, size, 31 << 23), normal,
-                  opi(d, UOP_ADD, size, (int64_t)224 << 23));
-    small = dec_bits(d, opi(d, UOP_ADD, size, 113 << 23), UOP_F32);
-    small = dec_bits(d, dec_opf(d, UOP_SUB, small, 0x1p-14), UOP_U32);
-    r = dec_where(d, below(d, size, 1 << 23), small, r);
+    memcpy(&bits, &over, sizeof(bits));
+    /* a tie goes to the even one: e4m3fn ends with an even fraction */
+    f.over = (int64_t)bits + (dtype == UOP_F8E4M3);
+    f.inf = info->has_inf ? (int64_t)uop_float_bits(dtype, INFINITY) : f.nan;
+    return f;
+}
+
+/* Exponent and fraction move into place and the exponent's bias changes. A
+ * subnormal is put behind the point of the smallest normal number, less that
+ * number. */
+static const struct uop *
+small_to_f32(const struct dec *d, const struct uop *x)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    const struct uop_dtype_info *info = &uop_dtype_infos[dtype];
+    struct format f = get_format(dtype);
+    int64_t inf = ((int64_t)1 << f.sign) - ((int64_t)1 << info->fraction_bits);
+    const struct uop *bits, *sign, *size, *r, *low, *none;
+
+    bits = uop_cast(d->g, dec_bits(d, x, f.bits), UOP_U32);
+    sign = opi(d, UOP_AND, bits, (int64_t)1 << f.sign);
+    low = opi(d, UOP_AND, bits, ((int64_t)1 << f.sign) - 1);
+    size = opi(d, UOP_SHL, low, f.shift);
+    r = dec_bits(d, opi(d, UOP_ADD, size, f.rebias + f.one), UOP_F32);
+    r = dec_bits(d, dec_opf(d, UOP_SUB, r, f.smallest), UOP_U32);
+    r = dec_where(d, below(d, size, f.one), r, opi(d, UOP_ADD, size, f.rebias));
+    if (info->has_inf) { /* and NaN: F32's greatest exponent */
+        r = dec_where(d, below(d, low, inf), r,
+                      opi(d, UOP_ADD, size, 0x7f800000 - (inf << f.shift)));
+    } else {
+        none = opi(d, UOP_CMPEQ, info->has_minus_zero ? low : bits, f.nan);
+        r = dec_where(d, none, dec_int(d, x, UOP_U32, 0x7fc00000), r);
+    }
+    sign = opi(d, UOP_SHL, sign, 31 - f.sign);
     return dec_bits(d, dec_op2(d, UOP_OR, r, sign), UOP_F32);
 }
 
 /* Rounds to the nearest, ties to even, by adding just under half of the last
- * place kept; a carry into the exponent is right, up to infinity. Subnormals
- * are rounded by an F32 addition of 1/2, whose last place is 2^-24. */
+ * place kept; a carry into the exponent is right. Subnormals are rounded by
+ * an F32 addition of the number whose last place is theirs. */
 static const struct uop *
-f32_to_f16_int(const struct dec *d, const struct uop *x)
+f32_to_small(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
 {
-    const struct uop *bits = dec_bits(d, x, UOP_U32), *sign, *size, *r, *small;
+    const struct uop *bits = dec_bits(d, x, UOP_U32), *sign, *size, *r, *low;
+    struct format f = get_format(dtype);
+    float add = (float)ldexp(f.smallest, f.shift);
+    uint32_t add_bits;
 
-    sign = opi(d, UOP_AND, opi(d, UOP_SHR, bits, 16), 0x8000);
+    memcpy(&add_bits, &add, sizeof(add_bits));
+    sign = opi(d, UOP_AND, opi(d, UOP_SHR, bits, 31 - f.sign),
+               (int64_t)1 << f.sign);
     size = opi(d, UOP_AND, bits, 0x7fffffff);
-    r = opi(d, UOP_AND, opi(d, UOP_SHR, size, 13), 1);
-    r = dec_op2(d, UOP_ADD, r, opi(d, UOP_SUB, size, (112 << 23) - 0xfff));
-    r = opi(d, UOP_SHR, r, 13);
-    small = dec_opf(d, UOP_ADD, dec_bits(d, size, UOP_F32), 0.5);
-    small = opi(d, UOP_SUB, dec_bits(d, small, UOP_U32), 0x3f000000);
-    r = dec_where(d, below(d, size, 113 << 23), small, r);
-    r = dec_where(d, below(d, size, 143 << 23), r,
-                  dec_int(d, x, UOP_U32, 0x7c00));
-    r = dec_where(d, is_nan(d, x), dec_int(d, x, UOP_U32, 0x7e00), r);
-    r = uop_cast(d->g, dec_op2(d, UOP_OR, r, sign), UOP_U16);
-    return dec_bits(d, r, UOP_F16);
+    r = opi(d, UOP_AND, opi(d, UOP_SHR, size, f.shift), 1);
+    r = dec_op2(
+        d, UOP_ADD, r,
+        opi(d, UOP_SUB, size, f.rebias - (((int64_t)1 << (f.shift - 1)) - 1)));
+    r = opi(d, UOP_SHR, r, f.shift);
+    low = dec_opf(d, UOP_ADD, dec_bits(d, size, UOP_F32), (double)add);
+    low = opi(d, UOP_SUB, dec_bits(d, low, UOP_U32), add_bits);
+    r = dec_where(d, below(d, size, f.rebias + f.one), low, r);
+    r = dec_where(d, below(d, size, f.over), r, dec_int(d, x, UOP_U32, f.inf));
+    r = dec_where(d, is_nan(d, x), dec_int(d, x, UOP_U32, f.nan), r);
+    low = dec_op2(d, UOP_OR, r, sign);
+    if (!uop_dtype_infos[dtype].has_minus_zero) /* and one NaN */
+        low = dec_where(d, opi(d, UOP_CMPEQ, r, 0), r, low);
+    return dec_bits(d, uop_cast(d->g, low, f.bits), dtype);
 }
 
 /* ---- */
 
+/* Whether the target converts between it and F32. */
+static bool
+is_native_cast(const struct dec *d, unsigned dtype)
+{
+    return (dtype == UOP_BF16 && d->target->has_bf16) ||
+           (dtype == UOP_F16 && d->target->has_f16);
+}
+
 static const struct uop *
 widen(const struct dec *d, const struct uop *x)
 {
-    if (x->dtype == UOP_BF16 ? d->target->has_bf16 : d->target->has_f16)
+    if (is_native_cast(d, x->dtype))
         return uop_cast(d->g, x, UOP_F32);
-    return x->dtype == UOP_BF16 ? bf16_to_f32(d, x) : f16_to_f32_int(d, x);
+    return x->dtype == UOP_BF16 ? bf16_to_f32(d, x) : small_to_f32(d, x);
 }
 
 static const struct uop *
 narrow(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
 {
-    if (dtype == UOP_BF16 ? d->target->has_bf16 : d->target->has_f16)
+    if (is_native_cast(d, dtype))
         return uop_cast(d->g, x, dtype);
-    return dtype == UOP_BF16 ? f32_to_bf16(d, x) : f32_to_f16_int(d, x);
+    return dtype == UOP_BF16 ? f32_to_bf16(d, x) : f32_to_small(d, x, dtype);
 }
 
 /* F64 to F32 rounded to odd: towards zero, then the last bit is set if
@@ -129,12 +194,6 @@ f64_to_f32_odd(const struct dec *d, const struct uop *x)
     return dec_bits(d, dec_op2(d, UOP_OR, bits, lost), UOP_F32);
 }
 
-static bool
-is_small_float(unsigned dtype)
-{
-    return dtype == UOP_F16 || dtype == UOP_BF16;
-}
-
 const struct uop *
 dec_cast(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
 {
@@ -146,9 +205,9 @@ dec_cast(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
     if (x->dtype == UOP_BOOL && uop_dtype_infos[dtype].is_float)
         return dec_where(d, x, dec_float(d, x, dtype, 1),
                          dec_float(d, x, dtype, 0));
-    if (is_small_float(x->dtype))
+    if (uop_dtype_is_small(x->dtype))
         return dec_cast(d, widen(d, x), dtype);
-    if (!is_small_float(dtype))
+    if (!uop_dtype_is_small(dtype))
         return uop_cast(d->g, x, dtype);
     if (x->dtype == UOP_F64)
         x = f64_to_f32_odd(d, x);

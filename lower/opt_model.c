@@ -85,7 +85,14 @@ is_free(const struct kernel *k, uint32_t pos)
 static bool
 is_half(const struct uop *u)
 {
-    return u->dtype == UOP_F16 || u->dtype == UOP_BF16;
+    return uop_dtype_is_small(u->dtype);
+}
+
+/* Whether CASTs to and from it are several instructions. */
+static bool
+is_decomposed(const struct kernel *k, unsigned dtype)
+{
+    return uop_dtype_is_f8(dtype) || (dtype == UOP_F16 && !k->target->has_f16);
 }
 
 /* A product that the reduction above adds in the same instruction. */
@@ -166,8 +173,8 @@ opt_model_init(struct opt_model *m, struct kernel *k)
             m->price[i] += 3;
             m->code[i] += 3;
         }
-        if (u->op == UOP_CAST && !k->target->has_f16 &&
-            (u->dtype == UOP_F16 || u->src[0]->dtype == UOP_F16)) {
+        if (u->op == UOP_CAST && (is_decomposed(k, u->dtype) ||
+                                  is_decomposed(k, u->src[0]->dtype))) {
             m->price[i] += DECOMPOSED_CAST;
             m->code[i] += DECOMPOSED_CAST;
         }

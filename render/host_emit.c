@@ -48,6 +48,10 @@ host_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
         break;
     case UOP_I8:
     case UOP_U8:
+    case UOP_F8E4M3:
+    case UOP_F8E5M2:
+    case UOP_F8E4M3Z:
+    case UOP_F8E5M2Z:
         t = e->t_i8;
         break;
     case UOP_I16:
@@ -85,49 +89,21 @@ host_i32(const struct host_emit *e, uint32_t value)
     return e->ll->ConstInt(e->t_i32, value, 0);
 }
 
-/* The bits of a value that is exact in F16. */
-static uint32_t
-f16_bits(double value)
-{
-    uint32_t sign = signbit(value) ? 0x8000u : 0;
-    int exp;
-    double m = frexp(fabs(value), &exp); /* 0.5 <= m < 1 */
-
-    if (isnan(value))
-        return 0x7e00u;
-    if (isinf(value))
-        return sign | 0x7c00u;
-    if (value == 0)
-        return sign;
-    if (exp < -13) /* subnormal: in units of 2^-24 */
-        return sign | (uint32_t)ldexp(m, exp + 24);
-    return sign + ((uint32_t)(exp + 14) << 10) + (uint32_t)ldexp(m, 11) - 1024;
-}
-
 LLVMValueRef
 host_const(const struct host_emit *e, unsigned dtype, union uop_arg arg)
 {
     LLVMTypeRef type = host_type(e, dtype, 1);
-    float f;
-    uint32_t bits;
+    uint64_t bits;
 
-    switch (dtype) {
-    case UOP_F64:
+    if (!uop_dtype_infos[dtype].is_float)
+        return e->ll->ConstInt(type, (unsigned long long)arg.i, 1);
+    bits = uop_float_bits((enum uop_dtype)dtype, arg.f);
+    if (dtype == UOP_F64)
         return e->ll->ConstBitCast(e->ll->ConstInt(e->t_i64, arg.bits, 0),
                                    type);
-    case UOP_F32:
-        f = (float)arg.f;
-        memcpy(&bits, &f, sizeof(bits));
-        return e->ll->ConstBitCast(host_i32(e, bits), type);
-    case UOP_F16:
-        return e->ll->ConstInt(type, f16_bits(arg.f), 0);
-    case UOP_BF16:
-        f = (float)arg.f;
-        memcpy(&bits, &f, sizeof(bits));
-        return e->ll->ConstInt(type, bits >> 16, 0);
-    default:
-        return e->ll->ConstInt(type, (unsigned long long)arg.i, 1);
-    }
+    if (dtype == UOP_F32)
+        return e->ll->ConstBitCast(host_i32(e, (uint32_t)bits), type);
+    return e->ll->ConstInt(type, bits, 0);
 }
 
 LLVMValueRef

@@ -200,8 +200,6 @@ emit_binary(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     unsigned dtype = u->src[0]->dtype;
     bool extreme = u->op == UOP_MAX || u->op == UOP_MIN;
 
-    if (dtype == UOP_F16 || dtype == UOP_BF16)
-        return host_refuse(e, u, "small floats should have been widened");
     if (extreme && is_float(dtype) && is_number(u->src[0]))
         *out_value = float_extreme(e, u->op, a, b, true);
     else if (extreme && is_float(dtype) && is_number(u->src[1]))
@@ -256,8 +254,14 @@ cast_plain(struct host_emit *e, unsigned from, unsigned to, unsigned lanes,
     return e->ll->BuildCast(e->b, op, a, types[0], "");
 }
 
-/* F16 goes by way of F32: exactly from it, and to it with what F32 holds.
- * BF16 and F64 to F16 are integer arithmetic by now. */
+/* Whether its CASTs are integer arithmetic by now. */
+static bool
+is_stored_only(unsigned dtype)
+{
+    return uop_dtype_is_small(dtype) && dtype != UOP_F16;
+}
+
+/* F16 goes by way of F32: exactly from it, and to it with what F32 holds. */
 static bell_status
 emit_cast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
           LLVMValueRef *out_value)
@@ -265,7 +269,7 @@ emit_cast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     unsigned from = u->src[0]->dtype, to = u->dtype;
     LLVMTypeRef half = host_vector(e, e->t_f16, u->lanes);
 
-    if (from != to && (from == UOP_BF16 || to == UOP_BF16 ||
+    if (from != to && (is_stored_only(from) || is_stored_only(to) ||
                        (from == UOP_F64 && to == UOP_F16)))
         return host_refuse(e, u, "this conversion should have been decomposed");
     if (from != to && from == UOP_F16) {
@@ -363,7 +367,7 @@ emit_lanes_reduce(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     unsigned op = (unsigned)u->arg.i & 0xff;
     LLVMValueRef v = a;
 
-    if (u->dtype == UOP_F16 || u->dtype == UOP_BF16)
+    if (uop_dtype_is_small(u->dtype))
         return host_refuse(e, u, "small floats should have been widened");
     if (lanes > MAX_LANES)
         return host_refuse(e, u, "too many lanes");
@@ -412,6 +416,9 @@ bell_status
 host_emit_op_on(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
                 LLVMValueRef *out_value)
 {
+    if (uop_has(u, UOP_FLAG_ALU) && u->op != UOP_WHERE &&
+        uop_dtype_is_small(u->src[0]->dtype))
+        return host_refuse(e, u, "small floats should have been widened");
     switch (u->op) {
     case UOP_RAMP:
         return emit_ramp(e, u, out_value);

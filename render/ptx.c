@@ -216,45 +216,14 @@ ptx_imm(enum ptx_class cls, uint64_t bits)
     return (struct ptx_opnd){.cls = (uint8_t)cls, .is_imm = true, .bits = bits};
 }
 
-/* The bits of a value that is exact in F16: what is left of an F64's when
- * its exponent is moved; subnormals are counted in units of 2^-24. */
-static uint32_t
-half_bits(double value)
-{
-    uint32_t sign, size;
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    sign = (uint32_t)(bits >> 63) << 15;
-    bits &= (uint64_t)INT64_MAX;
-    if (bits > (uint64_t)0x7ff << 52)
-        return 0x7e00;
-    if (bits == (uint64_t)0x7ff << 52)
-        return sign | 0x7c00;
-    if (bits < (uint64_t)(1023 - 14) << 52) {
-        double units = (value < 0 ? -value : value) * 0x1p24;
-        return sign | (uint32_t)units;
-    }
-    size = (uint32_t)((bits - ((uint64_t)(1023 - 15) << 52)) >> 42);
-    return sign | size;
-}
-
 struct ptx_opnd
 ptx_const(unsigned dtype, union uop_arg arg)
 {
     enum ptx_class cls = ptx_class_of(dtype);
-    float f;
-    uint32_t bits;
 
-    if (dtype == UOP_F64)
+    if (dtype == UOP_F64 || !uop_dtype_infos[dtype].is_float)
         return ptx_imm(cls, arg.bits);
-    if (dtype == UOP_F16)
-        return ptx_imm(cls, half_bits(arg.f));
-    if (dtype != UOP_F32 && dtype != UOP_BF16)
-        return ptx_imm(cls, arg.bits);
-    f = (float)arg.f;
-    memcpy(&bits, &f, sizeof(bits));
-    return ptx_imm(cls, dtype == UOP_F32 ? bits : bits >> 16);
+    return ptx_imm(cls, uop_float_bits((enum uop_dtype)dtype, arg.f));
 }
 
 void

@@ -30,6 +30,8 @@ convert(struct ptx_emit *e, const char *name, enum ptx_class cls,
 bool
 ptx_can_cast(unsigned from, unsigned to)
 {
+    if (from != to && (uop_dtype_is_f8(from) || uop_dtype_is_f8(to)))
+        return false;
     if (to == UOP_BF16 && from != UOP_BF16)
         return from == UOP_F32 || from == UOP_F16 || from == UOP_BOOL ||
                (!is_float(from) && uop_dtype_infos[from].size_bytes == 1);

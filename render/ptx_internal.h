@@ -5,6 +5,7 @@
  * lies in registers:
  *   BOOL                  .pred
  *   I8 U8 I16 U16 I32 U32 .b32, sign- or zero-extended as the dtype is
+ *   8-bit floats          .b32, as U8
  *   I64 U64               .b64; an I64 whose bounds fit is .b32, signed
  *   F16 BF16              .b16; pairs pass through memory and matrix
  *                         instructions as .b32

@@ -206,11 +206,12 @@ static const char *
 memory_type(unsigned dtype)
 {
     static const char *const types[UOP_DTYPE_COUNT] = {
-        [UOP_BOOL] = "u8", [UOP_I8] = "s8",    [UOP_U8] = "u8",
-        [UOP_I16] = "s16", [UOP_U16] = "u16",  [UOP_I32] = "b32",
-        [UOP_U32] = "b32", [UOP_I64] = "b64",  [UOP_U64] = "b64",
-        [UOP_F16] = "b16", [UOP_BF16] = "b16", [UOP_F32] = "f32",
-        [UOP_F64] = "f64",
+        [UOP_BOOL] = "u8",    [UOP_I8] = "s8",      [UOP_U8] = "u8",
+        [UOP_I16] = "s16",    [UOP_U16] = "u16",    [UOP_I32] = "b32",
+        [UOP_U32] = "b32",    [UOP_I64] = "b64",    [UOP_U64] = "b64",
+        [UOP_F16] = "b16",    [UOP_BF16] = "b16",   [UOP_F32] = "f32",
+        [UOP_F64] = "f64",    [UOP_F8E4M3] = "u8",  [UOP_F8E5M2] = "u8",
+        [UOP_F8E4M3Z] = "u8", [UOP_F8E5M2Z] = "u8",
     };
 
     return types[dtype];

@@ -39,7 +39,7 @@ ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r)
         PTX_OP(e, "cvt.s32.s8 %, %", r, r);
     else if (dtype == UOP_I16)
         PTX_OP(e, "cvt.s32.s16 %, %", r, r);
-    else if (dtype == UOP_U8)
+    else if (dtype == UOP_U8 || uop_dtype_is_f8(dtype))
         PTX_OP(e, "and.b32 %, %, 255", r, r);
     else if (dtype == UOP_U16)
         PTX_OP(e, "and.b32 %, %, 65535", r, r);
@@ -251,7 +251,7 @@ binary(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
 static bool
 has_binary(unsigned op, unsigned dtype)
 {
-    if (is_half(dtype))
+    if (uop_dtype_is_small(dtype))
         return false;
     switch (op) {
     case UOP_CMPLT:
@@ -375,6 +375,8 @@ has_op(const struct ptx_emit *e, const struct uop *u, unsigned dtype)
 {
     if (u->op == UOP_WHERE || is_approximate(e, u->op, dtype))
         return true;
+    if (uop_dtype_is_f8(dtype))
+        return false;
     if (is_half(dtype))
         return ptx_has_half(e, u->op, dtype);
     switch (u->op) {

@@ -144,6 +144,14 @@ tensor_node(const struct bell_tensor *t)
                    uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64);
 }
 
+const struct uop *
+tensor_wide_node(const struct bell_tensor *t)
+{
+    const struct uop *u = tensor_node(t);
+
+    return tn_cast(t->ctx, u, tensor_wide_dtype((enum uop_dtype)u->dtype));
+}
+
 bool
 tensor_set_grad(struct bell_tensor *t, const struct uop *uop)
 {

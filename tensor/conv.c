@@ -297,7 +297,7 @@ take_operands(const char *call, struct bell_tensor *x, struct bell_tensor *w,
                            "a weight of shape %s", SHAPE_OF(w));
         return false;
     }
-    dtype = tensor_result_dtype(all, n, NULL);
+    dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
     ops->x = tn_cast(ops->ctx, tensor_node(x), dtype);
     ops->w = tn_cast(ops->ctx, tensor_node(w), dtype);
     ops->bias = bias ? tn_cast(ops->ctx, tensor_node(bias), dtype) : NULL;
@@ -507,7 +507,7 @@ bell_max_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
         return out;
     if (!read_pool(__func__, x, opt, &s))
         return &x->ctx->error_tensor;
-    u = tensor_node(x);
+    u = tensor_wide_node(x);
     if (u->dtype == UOP_BOOL)
         return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
                            "of bool; no meaning for it");
@@ -534,7 +534,7 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
     ctx = x->ctx;
     if (!read_pool(__func__, x, opt, &s))
         return &ctx->error_tensor;
-    u = tensor_node(x);
+    u = tensor_wide_node(x);
     if (!tn_is_float(u))
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "of %s, not a float dtype", DTYPE_OF(x));

@@ -124,7 +124,7 @@ is_whole(double v)
 }
 
 /* start + i * step for i < n, in int64 or, for floats, in the dtype itself
- * (float16 and bfloat16 in float32) and then rounded. */
+ * (small ones in float32) and then rounded. */
 static const struct uop *
 make_steps(struct bell_context *ctx, double start, double step, int64_t n,
            enum uop_dtype dtype)
@@ -185,8 +185,7 @@ bell_linspace(struct bell_context *ctx, double start, double stop,
                            "%lld steps of %s from %g to %g", (long long)steps,
                            uop_dtype_infos[type].name, start, stop);
     /* Counted from both ends, so that both are met exactly. */
-    wide = type == UOP_F32 || type == UOP_F16 || type == UOP_BF16 ? UOP_F32
-                                                                  : UOP_F64;
+    wide = type == UOP_F32 || uop_dtype_is_small(type) ? UOP_F32 : UOP_F64;
     step = steps > 1 ? (stop - start) / (double)(steps - 1) : 0;
     i = tn_iota(ctx, 1, 0, steps, UOP_I64);
     u = tn_add_c(ctx, tn_mul_c(ctx, tn_cast(ctx, i, wide), step), start);

@@ -203,24 +203,12 @@ decode_element(enum uop_dtype dtype, const uint8_t *raw, size_t i,
 {
     size_t size = uop_dtype_infos[dtype].size_bytes;
     uint64_t bits = 0;
-    float f32;
 
     memcpy(&bits, raw + i * size, size);
-    if (dtype == UOP_F64) {
-        memcpy(out_f, &bits, 8);
-    } else if (dtype == UOP_F32 || dtype == UOP_BF16) {
-        uint32_t word = (uint32_t)(dtype == UOP_F32 ? bits : bits << 16);
-        memcpy(&f32, &word, 4);
-        *out_f = (double)f32;
-    } else if (dtype == UOP_F16) {
-        int exp = (int)(bits >> 10 & 31), mant = (int)(bits & 1023);
-        double v = exp == 31  ? mant ? (double)NAN : (double)INFINITY
-                   : exp == 0 ? ldexp(mant, -24)
-                              : ldexp(mant + 1024, exp - 25);
-        *out_f = bits >> 15 ? -v : v;
-    } else {
+    if (uop_dtype_infos[dtype].is_float)
+        *out_f = uop_float_value(dtype, bits);
+    else
         *out_i = uop_wrap_int(dtype, (int64_t)bits);
-    }
 }
 
 /* Truncates, saturates; NaN is 0. */

@@ -22,6 +22,10 @@ _Static_assert(BELL_FLOAT16 == (int)UOP_F16, "dtype");
 _Static_assert(BELL_BFLOAT16 == (int)UOP_BF16, "dtype");
 _Static_assert(BELL_FLOAT32 == (int)UOP_F32, "dtype");
 _Static_assert(BELL_FLOAT64 == (int)UOP_F64, "dtype");
+_Static_assert(BELL_FLOAT8_E4M3FN == (int)UOP_F8E4M3, "dtype");
+_Static_assert(BELL_FLOAT8_E5M2 == (int)UOP_F8E5M2, "dtype");
+_Static_assert(BELL_FLOAT8_E4M3FNUZ == (int)UOP_F8E4M3Z, "dtype");
+_Static_assert(BELL_FLOAT8_E5M2FNUZ == (int)UOP_F8E5M2Z, "dtype");
 _Static_assert(BELL_DTYPE_COUNT == (int)UOP_DTYPE_COUNT, "dtype");
 
 const char *
@@ -96,7 +100,7 @@ tensor_promote(enum uop_dtype a, enum uop_dtype b)
         return uop_dtype_infos[a].size_bytes > uop_dtype_infos[b].size_bytes
                    ? a
                    : b;
-    return UOP_F32; /* float16 with bfloat16 */
+    return UOP_F32; /* two formats of one size */
 }
 
 /* Standing in promotion: 2 has axes, 1 shape (), 0 a bell_scalar. */

@@ -31,6 +31,8 @@ apply_kind(enum tensor_kind kind, enum uop_dtype dtype, bool weak)
 
     if (kind == TENSOR_FLOAT && !is_float)
         return weak ? UOP_F64 : UOP_F32;
+    if (uop_dtype_is_f8(dtype) && kind != TENSOR_INT)
+        return UOP_F32;
     if ((kind == TENSOR_INT && is_float) ||
         (kind == TENSOR_NO_BOOL && dtype == UOP_BOOL))
         return UOP_VOID;

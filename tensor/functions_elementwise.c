@@ -274,6 +274,10 @@ static const struct fn_row rows[] = {
     TO("bfloat16", NULL, BELL_BFLOAT16),
     TO("float32", "float", BELL_FLOAT32),
     TO("float64", "double", BELL_FLOAT64),
+    TO("float8_e4m3fn", NULL, BELL_FLOAT8_E4M3FN),
+    TO("float8_e5m2", NULL, BELL_FLOAT8_E5M2),
+    TO("float8_e4m3fnuz", NULL, BELL_FLOAT8_E4M3FNUZ),
+    TO("float8_e5m2fnuz", NULL, BELL_FLOAT8_E5M2FNUZ),
 #undef TO
     UNARY("contiguous", X, "input, stored in memory of its own", CONV, "clone",
           bell_contiguous),

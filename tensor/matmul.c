@@ -13,7 +13,7 @@ tn_sum_product(struct bell_context *ctx, const struct uop *a,
                const struct uop *b, uint32_t axis_mask)
 {
     enum uop_dtype dtype = (enum uop_dtype)a->dtype;
-    bool half = dtype == UOP_F16 || dtype == UOP_BF16;
+    bool half = uop_dtype_is_small(dtype);
 
     if (half) {
         a = tn_cast(ctx, a, UOP_F32);
@@ -81,7 +81,7 @@ matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
         return tensor_fail(ctx, call, BELL_E_INVALID,
                            "%s @ %s: batch sizes do not broadcast", SHAPE_OF(x),
                            SHAPE_OF(y));
-    dtype = tensor_result_dtype(both, 2, NULL);
+    dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
     a = tn_cast(ctx, tensor_node(x), dtype);
     b = tn_cast(ctx, tensor_node(y), dtype);
     if (x->shape->n == 1)
@@ -147,7 +147,7 @@ bell_outer(struct bell_tensor *x, struct bell_tensor *y)
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "%s and %s; one axis each is needed", SHAPE_OF(x),
                            SHAPE_OF(y));
-    dtype = tensor_result_dtype(both, 2, NULL);
+    dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
     return tensor_new(
         ctx, __func__,
         tn_mul(ctx, tn_unsqueeze(ctx, tn_cast(ctx, tensor_node(x), dtype), 1),
@@ -177,7 +177,7 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "a bias of shape %s with a weight of shape %s",
                            SHAPE_OF(bias), SHAPE_OF(weight));
-    dtype = tensor_result_dtype(all, n, NULL);
+    dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
     u = tn_cast(ctx, tensor_node(x), dtype);
     if (x->shape->n == 1)
         u = tn_unsqueeze(ctx, u, 0);
@@ -385,7 +385,7 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
     }
     if (!read_result(&e, formula, at) || !order_letters(&e, formula))
         return &e.ctx->error_tensor;
-    dtype = tensor_result_dtype(tensors, n, NULL);
+    dtype = tensor_wide_dtype(tensor_result_dtype(tensors, n, NULL));
     mask = (uint32_t)((1ull << e.n_axes) - 1) & ~((1u << e.n_out) - 1);
     for (i = 0; i < n; i++) {
         v = tn_cast(e.ctx, tensor_node(tensors[i]), dtype);
@@ -456,7 +456,7 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     if (!tensor_check_n(__func__, all, mask ? 4 : 3, &out))
         return out;
     ctx = q->ctx;
-    dtype = tensor_result_dtype(all, 3, NULL);
+    dtype = tensor_wide_dtype(tensor_result_dtype(all, 3, NULL));
     if (!check_attention(q, k, v) || !uop_dtype_infos[dtype].is_float)
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "q %s, k %s, v %s of %s", SHAPE_OF(q), SHAPE_OF(k),
@@ -482,7 +482,8 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
                                "a mask of shape %s with q %s and k %s",
                                SHAPE_OF(mask), SHAPE_OF(q), SHAPE_OF(k));
     }
-    scores = mask_scores(ctx, scores, mask ? tensor_node(mask) : NULL, causal);
+    scores =
+        mask_scores(ctx, scores, mask ? tensor_wide_node(mask) : NULL, causal);
     scores = tn_softmax(ctx, scores, tn_rank(ctx, scores) - 1);
     scores = tn_dropout(__func__, ctx, scores, dropout_p);
     if (!scores)

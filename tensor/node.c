@@ -462,7 +462,7 @@ tn_accumulate(struct bell_context *ctx, enum uop_op op, const struct uop *u,
 {
     enum uop_dtype dtype = (enum uop_dtype)u->dtype;
 
-    if (dtype != UOP_F16 && dtype != UOP_BF16)
+    if (!uop_dtype_is_small(dtype))
         return tn_reduce(ctx, op, u, axis_mask);
     return tn_cast(ctx, tn_reduce(ctx, op, tn_cast(ctx, u, UOP_F32), axis_mask),
                    dtype);

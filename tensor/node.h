@@ -92,13 +92,11 @@ const struct uop *tn_where(struct bell_context *ctx, const struct uop *cond,
                            const struct uop *a, const struct uop *b);
 const struct uop *tn_cast(struct bell_context *ctx, const struct uop *a,
                           enum uop_dtype dtype);
-/* float16 and bfloat16 as float32, others as they are. */
+/* Floats of 8 and 16 bits as float32, others as they are. */
 static inline const struct uop *
 tn_widen(struct bell_context *ctx, const struct uop *a)
 {
-    return a->dtype == UOP_F16 || a->dtype == UOP_BF16
-               ? tn_cast(ctx, a, UOP_F32)
-               : a;
+    return uop_dtype_is_small(a->dtype) ? tn_cast(ctx, a, UOP_F32) : a;
 }
 const struct uop *tn_bitcast(struct bell_context *ctx, const struct uop *a,
                              enum uop_dtype dtype);
@@ -219,7 +217,7 @@ const struct uop *tn_neutral(struct bell_context *ctx, enum uop_op op,
 /* In u's own dtype. */
 const struct uop *tn_reduce(struct bell_context *ctx, enum uop_op op,
                             const struct uop *u, uint32_t axis_mask);
-/* ADD or MUL; float16 and bfloat16 accumulate in float32. */
+/* ADD or MUL; floats of 8 and 16 bits accumulate in float32. */
 const struct uop *tn_accumulate(struct bell_context *ctx, enum uop_op op,
                                 const struct uop *u, uint32_t axis_mask);
 static inline const struct uop *

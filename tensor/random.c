@@ -105,7 +105,7 @@ static const struct uop *
 unit_interval(struct bell_context *ctx, const struct uop *const words[2],
               enum uop_dtype dtype)
 {
-    int bits = dtype == UOP_F32 ? 24 : dtype == UOP_F16 ? 11 : 8;
+    int bits = uop_dtype_infos[dtype].fraction_bits + 1;
     const struct uop *u, *low;
 
     if (dtype != UOP_F64) {
@@ -161,11 +161,14 @@ make_random(const char *call, struct bell_context *ctx, const int64_t *shape,
     if (!random_words(call, ctx, tn_product(shape, ndim), words))
         return &ctx->error_tensor;
     u = convert(ctx, words, type);
+    if (uop_dtype_is_f8(type))
+        u = tn_widen(ctx, u);
     if (scale != 1)
         u = tn_mul_c(ctx, u, scale);
     if (offset != 0)
         u = tn_add_c(ctx, u, offset);
-    u = tn_wrap(ctx, UOP_CONTIGUOUS, tn_reshape(ctx, u, shape, ndim));
+    u = tn_cast(ctx, tn_reshape(ctx, u, shape, ndim), type);
+    u = tn_wrap(ctx, UOP_CONTIGUOUS, u);
     return tensor_new(ctx, call, u);
 }
 

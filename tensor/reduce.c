@@ -24,7 +24,7 @@ begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
     if (!tensor_check(call, x, out))
         return false;
     r->ctx = x->ctx;
-    r->u = tensor_node(x);
+    r->u = tensor_wide_node(x);
     r->keepdim = keepdim;
     *out = &x->ctx->error_tensor;
     if (!tensor_axes(x->ctx, call, axes, n_axes, x->shape->n, &r->mask))
@@ -198,7 +198,7 @@ extreme_place(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     if (!tensor_check(call, x, &out))
         return out;
     ctx = x->ctx;
-    u = tensor_node(x);
+    u = tensor_wide_node(x);
     if (axis == BELL_FLAT) {
         n = tn_numel(ctx, u);
         u = tn_reshape(ctx, u, &n, 1);
@@ -257,7 +257,7 @@ const struct uop *
 tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
 {
     enum uop_dtype dtype = (enum uop_dtype)u->dtype;
-    bool half = dtype == UOP_F16 || dtype == UOP_BF16;
+    bool half = uop_dtype_is_small(dtype);
     double n = (double)tn_reduced_count(ctx, u, axis_mask);
 
     if (tn_bad(u))
@@ -273,7 +273,7 @@ tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
        double correction)
 {
     enum uop_dtype dtype = (enum uop_dtype)u->dtype;
-    bool half = dtype == UOP_F16 || dtype == UOP_BF16;
+    bool half = uop_dtype_is_small(dtype);
     double n = (double)tn_reduced_count(ctx, u, axis_mask) - correction;
     const struct uop *d;
 
@@ -475,7 +475,7 @@ along_axis(const char *call, struct bell_tensor *x, int axis,
     at = tensor_axis(ctx, call, axis, x->shape->n);
     if (at < 0)
         return &ctx->error_tensor;
-    u = to_float(ctx, tensor_node(x));
+    u = to_float(ctx, tensor_wide_node(x));
     if (x->shape->n == 0) {
         u = build(ctx, tn_unsqueeze(ctx, u, 0), 0);
         return tensor_new(ctx, call, tn_squeeze(ctx, u, 1));

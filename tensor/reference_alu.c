@@ -274,48 +274,6 @@ ref_neutral_int(enum uop_op op, enum uop_dtype dtype)
     return op == UOP_MUL;
 }
 
-/* IEEE binary of 1 sign bit, `ebits` exponent bits and `mbits` of fraction.
- * The value is exact in it. */
-static uint64_t
-encode_small(double value, unsigned ebits, unsigned mbits)
-{
-    int bias = (1 << (ebits - 1)) - 1, exp;
-    uint64_t sign = (uint64_t)(signbit(value) != 0) << (ebits + mbits);
-    uint64_t inf = ((1ull << ebits) - 1) << mbits;
-    double frac;
-
-    value = fabs(value);
-    if (isnan(value))
-        return sign | inf | 1ull << (mbits - 1);
-    if (isinf(value))
-        return sign | inf;
-    if (value == 0)
-        return sign;
-    frac = frexp(value, &exp); /* in [0.5, 1) */
-    exp += bias - 1;
-    if (exp <= 0) /* subnormal: in units of the smallest one */
-        return sign | (uint64_t)ldexp(value, bias - 1 + (int)mbits);
-    return sign | (uint64_t)exp << mbits |
-           (uint64_t)ldexp(frac * 2 - 1, (int)mbits);
-}
-
-static double
-decode_small(uint64_t bits, unsigned ebits, unsigned mbits)
-{
-    int bias = (1 << (ebits - 1)) - 1;
-    uint64_t frac = bits & ((1ull << mbits) - 1);
-    int exp = (int)(bits >> mbits & ((1ull << ebits) - 1));
-    double value;
-
-    if (exp == (1 << ebits) - 1)
-        value = frac ? (double)NAN : (double)INFINITY;
-    else if (exp == 0)
-        value = ldexp((double)frac, 1 - bias - (int)mbits);
-    else
-        value = ldexp((double)(frac | 1ull << mbits), exp - bias - (int)mbits);
-    return bits >> (ebits + mbits) & 1 ? -value : value;
-}
-
 uint64_t
 ref_float_bits(enum uop_dtype dtype, double value)
 {
@@ -323,37 +281,18 @@ ref_float_bits(enum uop_dtype dtype, double value)
     uint32_t bits32;
     uint64_t bits;
 
-    switch ((int)dtype) {
-    case UOP_F16:
-        return encode_small(value, 5, 10);
-    case UOP_BF16:
-        return encode_small(value, 8, 7);
-    case UOP_F32:
+    if (dtype == UOP_F32) {
         memcpy(&bits32, &single, sizeof(bits32));
         return bits32;
-    default:
-        memcpy(&bits, &value, sizeof(bits));
-        return bits;
     }
+    if (dtype != UOP_F64)
+        return uop_float_bits(dtype, value);
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
 }
 
 double
 ref_float_value(enum uop_dtype dtype, uint64_t bits)
 {
-    uint32_t bits32 = (uint32_t)bits;
-    double value;
-    float single;
-
-    switch ((int)dtype) {
-    case UOP_F16:
-        return decode_small(bits, 5, 10);
-    case UOP_BF16:
-        return decode_small(bits, 8, 7);
-    case UOP_F32:
-        memcpy(&single, &bits32, sizeof(single));
-        return single;
-    default:
-        memcpy(&value, &bits, sizeof(value));
-        return value;
-    }
+    return uop_float_value(dtype, bits);
 }

@@ -11,29 +11,13 @@
 static int
 fraction_bits(enum uop_dtype dtype)
 {
-    switch ((int)dtype) {
-    case UOP_F16:
-        return 10;
-    case UOP_BF16:
-        return 7;
-    case UOP_F32:
-        return 23;
-    default:
-        return 52;
-    }
+    return uop_dtype_infos[dtype].fraction_bits;
 }
 
 static double
 smallest_normal(enum uop_dtype dtype)
 {
-    switch ((int)dtype) {
-    case UOP_F16:
-        return 0x1p-14;
-    case UOP_F64:
-        return 0x1p-1022;
-    default:
-        return 0x1p-126;
-    }
+    return ldexp(1, uop_dtype_infos[dtype].min_exp);
 }
 
 /* Somewhere from -1 to 1; the ends are as likely as all between. */
@@ -94,16 +78,7 @@ ulps_of(enum uop_op op, double value)
 static double
 greatest(enum uop_dtype dtype)
 {
-    switch ((int)dtype) {
-    case UOP_F16:
-        return 65504;
-    case UOP_BF16:
-        return 0x1.fep127;
-    case UOP_F32:
-        return 0x1.fffffep127;
-    default:
-        return 0x1.fffffffffffffp1023;
-    }
+    return uop_dtype_infos[dtype].greatest;
 }
 
 /* Whether finite operands gave an infinity because the result is too large. A
@@ -143,8 +118,9 @@ uint64_t
 ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
               uint64_t bits)
 {
-    uint64_t sign = 1ull << (8 * uop_dtype_infos[dtype].size_bytes - 1);
-    uint64_t payload = (1ull << (fraction_bits(dtype) - 1)) - 1;
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+    uint64_t sign = (uint64_t)f->has_minus_zero << (8 * f->size_bytes - 1);
+    uint64_t payload = f->has_inf ? (1ull << (f->fraction_bits - 1)) - 1 : 0;
 
     return bits ^ (noise->seed & 1 ? sign : payload);
 }

@@ -102,7 +102,7 @@ scan_call(const char *call, struct bell_tensor *x, int axis, enum uop_op op)
     at = tensor_axis(ctx, call, axis, x->shape->n);
     if (at < 0)
         return &ctx->error_tensor;
-    u = tensor_node(x);
+    u = tensor_wide_node(x);
     dtype = (enum uop_dtype)u->dtype;
     if ((op == UOP_ADD || op == UOP_MUL) && !uop_dtype_infos[dtype].is_float)
         dtype = UOP_I64;
@@ -240,10 +240,12 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
     if (k < 0)
         k = x->shape->d[at];
     u = tn_move_axis(ctx, tensor_node(x), (uint32_t)at, last);
+    order = u;
     if (u->dtype == UOP_BOOL)
-        order = order_indices(ctx, tn_cast(ctx, u, UOP_U8), descending, k);
-    else
-        order = order_indices(ctx, u, descending, k);
+        order = tn_cast(ctx, u, UOP_U8);
+    else if (uop_dtype_is_f8(u->dtype))
+        order = tn_cast(ctx, u, UOP_F32);
+    order = order_indices(ctx, order, descending, k);
     if (out_values) {
         values = tn_move_axis(ctx, tn_gather(ctx, u, last, order), last,
                               (uint32_t)at);

@@ -185,6 +185,8 @@ struct bell_tensor *tensor_new(struct bell_context *ctx, const char *call,
 /* The node of `t` for a use that is not elementwise: a bell_scalar is float32
  * or int64 there. */
 const struct uop *tensor_node(const struct bell_tensor *t);
+/* The same for a use that computes: an 8-bit float is float32 there. */
+const struct uop *tensor_wide_node(const struct bell_tensor *t);
 
 /* Records the context's first failure (message "call: text") and returns the
  * error tensor. */
@@ -257,6 +259,13 @@ BELL_MUST_CHECK bell_status tensor_realize_list(
  * int64. */
 enum uop_dtype tensor_result_dtype(struct bell_tensor *const *tensors,
                                    uint32_t n, bool *out_weak);
+/* The dtype that numbers of `dtype` are computed and given in: float32 for
+ * 8-bit floats. */
+static inline enum uop_dtype
+tensor_wide_dtype(enum uop_dtype dtype)
+{
+    return uop_dtype_is_f8(dtype) ? UOP_F32 : dtype;
+}
 /* The common dtype of two dtypes of equal standing. */
 enum uop_dtype tensor_promote(enum uop_dtype a, enum uop_dtype b);
 /* A dtype argument: `otherwise` for BELL_DEFAULT. UOP_VOID and a failure of

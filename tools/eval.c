@@ -266,15 +266,15 @@ differentiate(struct eval_run *run, struct bell_tensor **t)
     return BELL_OK;
 }
 
-/* Computes the tensor and copies it to the host; bfloat16 as float32, for
- * neither .npy nor printf know it. */
+/* Computes the tensor and copies it to the host; bfloat16 and 8-bit floats as
+ * float32, for neither .npy nor printf know them. */
 static BELL_MUST_CHECK bell_status
 compute(struct bell_tensor *t, struct npy *out)
 {
     struct npy array = {.ndim = bell_ndim(t)};
     bell_status status;
 
-    if (bell_dtype_of(t) == BELL_BFLOAT16)
+    if (!npy_has_type(bell_dtype_of(t)))
         t = bell_cast(t, BELL_FLOAT32);
     array.dtype = bell_dtype_of(t);
     array.n_elems = bell_numel(t);

@@ -36,6 +36,8 @@ domain(struct fuzz_gen *g, const struct fuzz_op *op)
 GEN(gen_cast)
 {
     n->dtype = (uint8_t)fuzz_random_dtype(g);
+    if (!g->grad && fuzz_one_in(&g->rng, 5))
+        n->dtype = (uint8_t)(BELL_FLOAT8_E4M3FN + fuzz_below(&g->rng, 4));
     return take(n, fuzz_pick(g, fuzz_any, op->data));
 }
 
@@ -49,7 +51,7 @@ BUILD(build_cast)
 GEN(gen_bitcast)
 {
     static const enum bell_dtype to[][3] = {
-        {BELL_INT8, BELL_UINT8, BELL_UINT8},
+        {BELL_INT8, BELL_UINT8, BELL_FLOAT8_E4M3FN},
         {BELL_INT16, BELL_UINT16, BELL_FLOAT16},
         {BELL_INT32, BELL_UINT32, BELL_FLOAT32},
         {BELL_INT64, BELL_UINT64, BELL_FLOAT64}};

@@ -205,28 +205,20 @@ widen_all(struct job *job, uint64_t first_seed, unsigned n, double max_ulps)
 static double
 unit_in_last_place(enum uop_dtype dtype, double value)
 {
-    double size = fabs(value);
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
 
-    switch ((int)dtype) {
-    case UOP_F16:
-        return fmax(size, 0x1p-14) * 0x1p-10;
-    case UOP_BF16:
-        return fmax(size, 0x1p-126) * 0x1p-7;
-    case UOP_F32:
-        return fmax(size, 0x1p-126) * 0x1p-23;
-    default:
-        return fmax(size, 0x1p-1022) * 0x1p-52;
-    }
+    return ldexp(fmax(fabs(value), ldexp(1, f->min_exp)), -f->fraction_bits);
 }
 
-/* A device may flush what is below the smallest normal number. */
+/* A device may flush what is below the smallest normal number, but for floats
+ * of 8 and 16 bits whose numbers it computes as float32. */
 static double
 tolerance(const struct bounds *b, size_t k)
 {
     double ulp = unit_in_last_place(b->want.dtype, b->want.f[k]);
-    double tiny = b->want.dtype == UOP_F16   ? 0x1p-24
-                  : b->want.dtype == UOP_F64 ? 0x1p-1022
-                                             : 0x1p-126;
+    const struct uop_dtype_info *f = &uop_dtype_infos[b->want.dtype];
+    double tiny = ldexp(1, f->min_exp < -100 ? f->min_exp
+                                             : f->min_exp - f->fraction_bits);
 
     return 4 * (b->high[k] - b->low[k]) + 4 * ulp + tiny;
 }

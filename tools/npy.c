@@ -27,6 +27,18 @@ static const struct {
     {'f', 2, BELL_FLOAT16}, {'f', 4, BELL_FLOAT32}, {'f', 8, BELL_FLOAT64},
 };
 
+bool
+npy_has_type(enum bell_dtype dtype)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(npy_types); i++) {
+        if (npy_types[i].dtype == dtype)
+            return true;
+    }
+    return false;
+}
+
 void
 npy_fini(struct npy *array)
 {
@@ -430,8 +442,7 @@ npy_write(const char *path, const struct npy *array)
     char header[HEADER_MAX];
     struct file_part parts[2];
 
-    if (array->dtype == BELL_BFLOAT16 || array->dtype <= BELL_DEFAULT ||
-        array->dtype >= BELL_DTYPE_COUNT || array->ndim > BELL_MAX_RANK)
+    if (!npy_has_type(array->dtype) || array->ndim > BELL_MAX_RANK)
         return bell_fail(BELL_E_UNSUPPORTED, "%s: %s has no .npy type", path,
                          bell_dtype_name(array->dtype));
     parts[0].data = header;

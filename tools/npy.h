@@ -2,8 +2,8 @@
  *
  * Reads versions 1.0 to 3.0, C and Fortran order, both byte orders, the
  * dtypes bool, int8..64, uint8..64, float16, float32 and float64, and arrays
- * of shape (). Writes version 1.0. bfloat16 has no .npy type; whoever wants
- * to write one converts it to float32 first.
+ * of shape (). Writes version 1.0. bfloat16 and 8-bit floats have no .npy
+ * type; whoever wants to write one converts it to float32 first.
  * src: numpy.lib.format's description of the format.
  *
  * Files may be hostile: every size is checked before it is used, and memory
@@ -30,6 +30,9 @@ struct npy {
 };
 
 void npy_fini(struct npy *array);
+
+/* Whether arrays of this dtype can be in a file. */
+bool npy_has_type(enum bell_dtype dtype);
 
 /* Reads the array at the start of `bytes`; what follows it is not looked at.
  * BELL_E_IO with a message if it is malformed or truncated, BELL_E_UNSUPPORTED

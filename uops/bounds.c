@@ -29,6 +29,10 @@ static const struct uop_bounds dtype_bounds[UOP_DTYPE_COUNT] = {
     [UOP_BF16] = ANY_INT64,
     [UOP_F32] = ANY_INT64,
     [UOP_F64] = ANY_INT64,
+    [UOP_F8E4M3] = ANY_INT64,
+    [UOP_F8E5M2] = ANY_INT64,
+    [UOP_F8E4M3Z] = ANY_INT64,
+    [UOP_F8E5M2Z] = ANY_INT64,
 };
 
 struct uop_bounds

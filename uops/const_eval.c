@@ -1,7 +1,7 @@
 /* What each op means on numbers, and how values are rounded and wrapped.
  *
  * Constants are held as int64 (U64: its bits) or as a double that is exact in
- * the dtype. F16 and BF16 are computed in F32 and rounded, as the programs
+ * the dtype. Small floats are computed in F32 and rounded, as the programs
  * do. NaN has one form, so a BITCAST that would show or make another is not
  * folded.
  */
@@ -15,7 +15,7 @@
 int64_t
 uop_wrap_int(enum uop_dtype dtype, int64_t value)
 {
-    switch (dtype) {
+    switch ((unsigned)dtype) {
     case UOP_BOOL:
         return value != 0;
     case UOP_I8:
@@ -30,65 +30,37 @@ uop_wrap_int(enum uop_dtype dtype, int64_t value)
         return (int32_t)value;
     case UOP_U32:
         return (uint32_t)value;
-    case UOP_I64:
-    case UOP_U64:
-    case UOP_VOID:
-    case UOP_F16:
-    case UOP_BF16:
-    case UOP_F32:
-    case UOP_F64:
-    case UOP_DTYPE_COUNT:
-        break;
-    }
-    return value;
-}
-
-/* Nearest value, ties to even, with `frac_bits` bits behind the leading one,
- * smallest normal exponent `min_exp` and greatest `max_exp`. */
-static double
-round_to_format(double value, int frac_bits, int min_exp, int max_exp)
-{
-    double quantum, rounded;
-    int exp;
-
-    if (value == 0 || !isfinite(value))
+    default:
         return value;
-    frexp(value, &exp);
-    exp -= 1; /* value = 1.x * 2^exp */
-    if (exp < min_exp)
-        exp = min_exp;
-    quantum = ldexp(1.0, exp - frac_bits);
-    rounded = nearbyint(value / quantum) * quantum;
-    if (fabs(rounded) >= ldexp(1.0, max_exp + 1))
-        return copysign(INFINITY, value);
-    return rounded == 0 ? copysign(0.0, value) : rounded;
+    }
 }
 
+/* To the nearest value, ties to even; what is too large is infinity or, where
+ * there is none, NaN. */
 double
 uop_round_float(enum uop_dtype dtype, double value)
 {
-    switch (dtype) {
-    case UOP_F16:
-        return round_to_format(value, 10, -14, 15);
-    case UOP_BF16:
-        return round_to_format(value, 7, -126, 127);
-    case UOP_F32:
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+    double quantum, rounded;
+    int exp;
+
+    if (dtype == UOP_F32)
         return (double)(float)value;
-    case UOP_F64:
-    case UOP_VOID:
-    case UOP_BOOL:
-    case UOP_I8:
-    case UOP_U8:
-    case UOP_I16:
-    case UOP_U16:
-    case UOP_I32:
-    case UOP_U32:
-    case UOP_I64:
-    case UOP_U64:
-    case UOP_DTYPE_COUNT:
-        break;
-    }
-    return value;
+    if (dtype == UOP_F64 || !f->is_float || isnan(value))
+        return value;
+    if (isinf(value))
+        return f->has_inf ? value : (double)NAN;
+    frexp(value, &exp);
+    exp -= 1; /* value = 1.x * 2^exp */
+    if (exp < f->min_exp)
+        exp = f->min_exp;
+    quantum = ldexp(1.0, exp - f->fraction_bits);
+    rounded = nearbyint(value / quantum) * quantum;
+    if (fabs(rounded) > f->greatest)
+        return f->has_inf ? copysign(INFINITY, value) : (double)NAN;
+    if (rounded == 0)
+        return f->has_minus_zero ? copysign(0.0, value) : 0.0;
+    return rounded;
 }
 
 /* Rounds the double result of one op on values of `dtype`. */
@@ -97,7 +69,7 @@ round_result(enum uop_dtype dtype, double value)
 {
     if (isnan(value))
         return (double)NAN;
-    if (dtype == UOP_F16 || dtype == UOP_BF16)
+    if (uop_dtype_is_small(dtype))
         value = (double)(float)value;
     return uop_round_float(dtype, value);
 }
@@ -347,61 +319,62 @@ eval_cast(const struct uop *x, enum uop_dtype dtype, union uop_arg *out)
     }
 }
 
-/* Bits of a float constant that is not NaN. */
-static uint64_t
-float_bits(enum uop_dtype dtype, double value)
-{
-    float f = (float)value;
-    uint64_t bits64;
-    uint32_t bits;
-    int exp;
+/* ---- bits ---- */
 
-    if (dtype == UOP_F64) {
-        memcpy(&bits64, &value, 8);
-        return bits64;
-    }
-    memcpy(&bits, &f, 4);
-    if (dtype == UOP_F32)
-        return bits;
-    if (dtype == UOP_BF16)
-        return bits >> 16;
-    bits = bits >> 16 & 0x8000;
-    value = fabs(value);
-    if (isinf(value))
-        return bits | 0x7c00;
-    if (value < ldexp(1.0, -14)) /* subnormal: counts of 2^-24 */
-        return bits | (uint32_t)ldexp(value, 24);
-    frexp(value, &exp);
-    return bits + ((uint32_t)(exp + 14) << 10) +
-           ((uint32_t)ldexp(value, 11 - exp) - 0x400);
+static uint64_t
+nan_bits(enum uop_dtype dtype)
+{
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+    unsigned n = f->size_bytes * 8u;
+
+    if (!f->has_minus_zero) /* what -0 would be */
+        return 1ull << (n - 1);
+    if (!f->has_inf) /* all ones */
+        return (1ull << (n - 1)) - 1;
+    return (1ull << (n - 1)) - (1ull << (f->fraction_bits - 1));
 }
 
-static double
-float_from_bits(enum uop_dtype dtype, uint64_t bits)
+uint64_t
+uop_float_bits(enum uop_dtype dtype, double value)
 {
-    uint32_t bits32 = (uint32_t)bits, exp;
-    double value;
-    float f;
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+    unsigned n = f->size_bytes * 8u;
+    uint64_t sign = signbit(value) ? 1ull << (n - 1) : 0;
+    int exp;
 
-    if (dtype == UOP_F64) {
-        memcpy(&value, &bits, 8);
-        return value;
-    }
-    if (dtype != UOP_F16) {
-        if (dtype == UOP_BF16)
-            bits32 <<= 16;
-        memcpy(&f, &bits32, 4);
-        return (double)f;
-    }
-    exp = bits32 >> 10 & 31;
-    value = (double)(bits32 & 0x3ff);
-    if (exp == 31)
-        value = value != 0 ? (double)NAN : INFINITY;
-    else if (exp == 0)
-        value = ldexp(value, -24);
+    if (isnan(value))
+        return nan_bits(dtype);
+    value = fabs(value);
+    if (isinf(value))
+        return sign | ((1ull << (n - 1)) - (1ull << f->fraction_bits));
+    if (value == 0)
+        return f->has_minus_zero ? sign : 0;
+    if (value < ldexp(1.0, f->min_exp)) /* subnormal: counts of the smallest */
+        return sign | (uint64_t)ldexp(value, f->fraction_bits - f->min_exp);
+    frexp(value, &exp); /* value = 1.x * 2^(exp - 1) */
+    return sign | (((uint64_t)(exp - 1 - f->min_exp) << f->fraction_bits) +
+                   (uint64_t)ldexp(value, f->fraction_bits + 1 - exp));
+}
+
+double
+uop_float_value(enum uop_dtype dtype, uint64_t bits)
+{
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+    uint64_t sign = 1ull << (f->size_bytes * 8u - 1), size = bits & (sign - 1);
+    uint64_t one = 1ull << f->fraction_bits, inf = sign - one;
+    int exp = (int)(size / one) + f->min_exp - 1;
+    double value;
+
+    if (f->has_inf ? size > inf
+                   : (f->has_minus_zero ? size : bits) == nan_bits(dtype))
+        return (double)NAN;
+    if (f->has_inf && size == inf)
+        value = INFINITY;
+    else if (size < one)
+        value = ldexp((double)size, f->min_exp - f->fraction_bits);
     else
-        value = ldexp(value + 1024, (int)exp - 25);
-    return bits32 & 0x8000 ? -value : value;
+        value = ldexp((double)(size % one + one), exp - f->fraction_bits);
+    return bits & sign ? -value : value;
 }
 
 static bool
@@ -412,13 +385,13 @@ eval_bitcast(const struct uop *x, enum uop_dtype dtype, union uop_arg *out)
     if (uop_is_float(x)) {
         if (isnan(x->arg.f))
             return false;
-        bits = float_bits((enum uop_dtype)x->dtype, x->arg.f);
+        bits = uop_float_bits((enum uop_dtype)x->dtype, x->arg.f);
     }
     if (uop_dtype_infos[dtype].size_bytes !=
         uop_dtype_infos[x->dtype].size_bytes)
         return false;
     if (uop_dtype_infos[dtype].is_float) {
-        out->f = float_from_bits(dtype, bits);
+        out->f = uop_float_value(dtype, bits);
         return !isnan(out->f);
     }
     out->i = uop_wrap_int(dtype, (int64_t)bits);

@@ -44,20 +44,36 @@ const struct uop_op_info uop_op_infos[UOP_OP_COUNT] = {
 
 /* clang-format off */
 const struct uop_dtype_info uop_dtype_infos[UOP_DTYPE_COUNT] = {
-    [UOP_VOID] = {"void",     "void", 0, false, false, false},
-    [UOP_BOOL] = {"bool",     "bool", 1, false, false, false},
-    [UOP_I8]   = {"int8",     "i8",   1, false, true,  true},
-    [UOP_U8]   = {"uint8",    "u8",   1, false, false, true},
-    [UOP_I16]  = {"int16",    "i16",  2, false, true,  true},
-    [UOP_U16]  = {"uint16",   "u16",  2, false, false, true},
-    [UOP_I32]  = {"int32",    "i32",  4, false, true,  true},
-    [UOP_U32]  = {"uint32",   "u32",  4, false, false, true},
-    [UOP_I64]  = {"int64",    "i64",  8, false, true,  true},
-    [UOP_U64]  = {"uint64",   "u64",  8, false, false, true},
-    [UOP_F16]  = {"float16",  "f16",  2, true,  true,  false},
-    [UOP_BF16] = {"bfloat16", "bf16", 2, true,  true,  false},
-    [UOP_F32]  = {"float32",  "f32",  4, true,  true,  false},
-    [UOP_F64]  = {"float64",  "f64",  8, true,  true,  false},
+#define INT(name, short_name, bytes, is_signed)                               \
+    {name, short_name, bytes, false, is_signed, true, 0, 0, false, false, 0}
+#define FLOAT(name, short_name, bytes, ...)                                   \
+    {name, short_name, bytes, true, true, false, __VA_ARGS__}
+    [UOP_VOID] = {.name = "void", .short_name = "void"},
+    [UOP_BOOL] = {.name = "bool", .short_name = "bool", .size_bytes = 1},
+    [UOP_I8]   = INT("int8",     "i8",   1, true),
+    [UOP_U8]   = INT("uint8",    "u8",   1, false),
+    [UOP_I16]  = INT("int16",    "i16",  2, true),
+    [UOP_U16]  = INT("uint16",   "u16",  2, false),
+    [UOP_I32]  = INT("int32",    "i32",  4, true),
+    [UOP_U32]  = INT("uint32",   "u32",  4, false),
+    [UOP_I64]  = INT("int64",    "i64",  8, true),
+    [UOP_U64]  = INT("uint64",   "u64",  8, false),
+    [UOP_F16]  = FLOAT("float16",  "f16",  2, 10, -14, true, true, 65504),
+    [UOP_BF16] = FLOAT("bfloat16", "bf16", 2, 7, -126, true, true, 0x1.fep127),
+    [UOP_F32]  = FLOAT("float32",  "f32",  4, 23, -126, true, true,
+                       0x1.fffffep127),
+    [UOP_F64]  = FLOAT("float64",  "f64",  8, 52, -1022, true, true,
+                       0x1.fffffffffffffp1023),
+    [UOP_F8E4M3]  = FLOAT("float8_e4m3fn", "f8e4m3", 1, 3, -6, false, true,
+                          448),
+    [UOP_F8E5M2]  = FLOAT("float8_e5m2", "f8e5m2", 1, 2, -14, true, true,
+                          57344),
+    [UOP_F8E4M3Z] = FLOAT("float8_e4m3fnuz", "f8e4m3z", 1, 3, -7, false,
+                          false, 240),
+    [UOP_F8E5M2Z] = FLOAT("float8_e5m2fnuz", "f8e5m2z", 1, 2, -15, false,
+                          false, 57344),
+#undef INT
+#undef FLOAT
 };
 /* clang-format on */
 

@@ -38,6 +38,10 @@ enum uop_dtype {
     UOP_BF16,
     UOP_F32,
     UOP_F64,
+    UOP_F8E4M3, /* 8-bit floats of the OCP: e4m3 has no infinities */
+    UOP_F8E5M2,
+    UOP_F8E4M3Z, /* those of CDNA3 ("fnuz"): no infinities, no -0, one NaN */
+    UOP_F8E5M2Z,
     UOP_DTYPE_COUNT
 };
 
@@ -157,6 +161,10 @@ struct uop_dtype_info {
     const char *short_name; /* "f32", in printed IR */
     uint8_t size_bytes;
     bool is_float, is_signed, is_int; /* BOOL: none of them */
+    uint8_t fraction_bits;            /* of floats, with all that follows */
+    int16_t min_exp;                  /* of normal numbers, 2^min_exp is one */
+    bool has_inf, has_minus_zero;
+    double greatest; /* finite number */
 };
 extern const struct uop_dtype_info uop_dtype_infos[UOP_DTYPE_COUNT];
 
@@ -202,6 +210,20 @@ uop_is_float(const struct uop *u)
     return uop_dtype_infos[u->dtype].is_float;
 }
 
+/* Floats of 8 and 16 bits: storage formats, computed in F32. */
+static inline bool
+uop_dtype_is_small(unsigned dtype)
+{
+    return uop_dtype_infos[dtype].is_float &&
+           uop_dtype_infos[dtype].size_bytes <= 2;
+}
+static inline bool
+uop_dtype_is_f8(unsigned dtype)
+{
+    return uop_dtype_infos[dtype].is_float &&
+           uop_dtype_infos[dtype].size_bytes == 1;
+}
+
 static inline bool
 uop_has(const struct uop *u, enum uop_flag flag)
 {
@@ -226,6 +248,10 @@ uop_is_const_int(const struct uop *u, int64_t value)
 /* Value of `value` after rounding to a float dtype, or wrapping to an integer
  * one. */
 double uop_round_float(enum uop_dtype dtype, double value);
+/* The bits of a value that is exact in a float dtype (one form of NaN), and
+ * back. */
+uint64_t uop_float_bits(enum uop_dtype dtype, double value);
+double uop_float_value(enum uop_dtype dtype, uint64_t bits);
 int64_t uop_wrap_int(enum uop_dtype dtype, int64_t value);
 
 /* Bounds of a dtype's values (U64: 0..INT64_MAX, floats: all of int64). */

@@ -41,7 +41,10 @@
  * with axes decide before operands of shape (), and those before
  * bell_scalar's: a lower rank changes the dtype only where its category is
  * higher. Integer sums and products are int64, / of integers is float32, and
- * sums of float16 and bfloat16 are accumulated in float32.
+ * sums of float16 and bfloat16 are accumulated in float32. The 8-bit floats
+ * only store: calls that move or select elements keep them, calls that compute
+ * convert them to float32 first and give float32. A number too large for them
+ * becomes an infinity, or NaN where the format has none.
  */
 #ifndef BELL_DOORBELL_TENSOR_H
 #define BELL_DOORBELL_TENSOR_H
@@ -91,6 +94,10 @@ enum bell_dtype {
     BELL_BFLOAT16,
     BELL_FLOAT32,
     BELL_FLOAT64,
+    BELL_FLOAT8_E4M3FN,   /* 8 bits: 4 of exponent, 3 of fraction; to 448 */
+    BELL_FLOAT8_E5M2,     /* 5 and 2; to 57344, with infinities */
+    BELL_FLOAT8_E4M3FNUZ, /* to 240; no -0. gfx942's form, as the next */
+    BELL_FLOAT8_E5M2FNUZ, /* to 57344; no infinities, no -0 */
     BELL_DTYPE_COUNT
 };
 

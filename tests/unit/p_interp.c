@@ -93,6 +93,12 @@ p_get(const struct p_buf *buf, size_t i, union uop_arg *out)
     case UOP_BF16:
         out->f = bfloat_to_double(((const uint16_t *)buf->data)[i]);
         break;
+    case UOP_F8E4M3:
+    case UOP_F8E5M2:
+    case UOP_F8E4M3Z:
+    case UOP_F8E5M2Z: /* test_const_eval.c proves this one */
+        out->f = uop_float_value(buf->dtype, ((const uint8_t *)buf->data)[i]);
+        break;
     case UOP_F32:
         out->f = (double)((const float *)buf->data)[i];
         break;
@@ -127,6 +133,13 @@ p_set(const struct p_buf *buf, size_t i, union uop_arg value)
         break;
     case UOP_BF16:
         ((uint16_t *)buf->data)[i] = double_to_bfloat(value.f);
+        break;
+    case UOP_F8E4M3:
+    case UOP_F8E5M2:
+    case UOP_F8E4M3Z:
+    case UOP_F8E5M2Z:
+        ((uint8_t *)buf->data)[i] =
+            (uint8_t)uop_float_bits(buf->dtype, value.f);
         break;
     case UOP_F32:
         ((float *)buf->data)[i] = (float)value.f;

@@ -65,7 +65,7 @@ op_allowed(enum uop_op op, enum uop_dtype dtype)
     if (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN || op == UOP_RECIP ||
         op == UOP_FLOORDIV || op == UOP_FLOORMOD)
         return false;
-    if (dtype == UOP_F16 || dtype == UOP_BF16)
+    if (uop_dtype_is_small(dtype))
         return op == UOP_WHERE;
     return dtype != UOP_BOOL || !(op == UOP_IDIV || op == UOP_IMOD ||
                                   op == UOP_SHL || op == UOP_SHR);
@@ -171,7 +171,8 @@ check_cast(enum uop_dtype from, enum uop_dtype to, unsigned lanes,
 static bool
 cast_allowed(enum uop_dtype from, enum uop_dtype to)
 {
-    if (from == to || from == UOP_BF16 || to == UOP_BF16)
+    if (from == to || from == UOP_BF16 || to == UOP_BF16 ||
+        uop_dtype_is_f8(from) || uop_dtype_is_f8(to))
         return false;
     return from != UOP_F64 || to != UOP_F16;
 }
@@ -265,7 +266,7 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
     do {
         op = (enum uop_op)(next_random(rng) % UOP_OP_COUNT);
         dtype = (enum uop_dtype)(1 + next_random(rng) % (UOP_DTYPE_COUNT - 1));
-    } while (!op_allowed(op, dtype) || dtype == UOP_BF16 || dtype == UOP_F16);
+    } while (!op_allowed(op, dtype) || uop_dtype_is_small(dtype));
     for (i = 0; i < uop_op_infos[op].min_src; i++)
         src[i] = cast_to(g, pool[next_random(rng) % n],
                          op == UOP_WHERE && i == 0 ? UOP_BOOL : dtype);

@@ -181,6 +181,98 @@ test_rounding(void **state)
     assert_int_equal(uop_wrap_int(UOP_BOOL, 2), 1);
 }
 
+/* What the 256 codes of an 8-bit float are. src: OCP 8-bit Floating Point
+ * Specification, table 1; hw/amd: fnuz is one power of two lower, and 0x80 is
+ * its NaN. */
+static double
+f8_value(enum uop_dtype dtype, unsigned code)
+{
+    bool is_fnuz = dtype == UOP_F8E4M3Z || dtype == UOP_F8E5M2Z;
+    bool is_e4 = dtype == UOP_F8E4M3 || dtype == UOP_F8E4M3Z;
+    unsigned size = code & 127;
+    int n = is_e4 ? 8 : 4, exp = (int)size / n, bias = is_e4 ? 7 : 15;
+    double frac = (double)(size % (unsigned)n) / n, value;
+
+    if (is_fnuz && code == 128)
+        return NAN;
+    if (!is_fnuz && (is_e4 ? size == 127 : size > 124))
+        return NAN;
+    if (!is_fnuz && !is_e4 && size == 124)
+        return code > 127 ? -INFINITY : INFINITY;
+    bias += is_fnuz;
+    value = exp ? ldexp(1 + frac, exp - bias) : ldexp(frac, 1 - bias);
+    return code > 127 ? -value : value;
+}
+
+/* Rounded by looking at all codes: the nearest, of two the even one. */
+static void
+check_f8_rounding(enum uop_dtype dtype, double x)
+{
+    double best = NAN, got = uop_round_float(dtype, x), greatest = 0, value;
+    unsigned code, best_code = 0;
+
+    for (code = 0; code < 128; code++) {
+        value = f8_value(dtype, code);
+        if (!isfinite(value))
+            continue;
+        greatest = fmax(greatest, value);
+        if (isnan(best) || fabs(value - fabs(x)) < fabs(best - fabs(x)) ||
+            (fabs(value - fabs(x)) == fabs(best - fabs(x)) && code % 2 == 0)) {
+            best = value;
+            best_code = code;
+        }
+    }
+    /* one more, of which there is no code, is the first that is too large */
+    value = greatest + (greatest - f8_value(dtype, best_code - 1));
+    if (best == greatest &&
+        (fabs(x) - greatest > value - fabs(x) ||
+         (fabs(x) - greatest == value - fabs(x) && best_code % 2)))
+        best = dtype == UOP_F8E5M2 ? INFINITY : NAN;
+    if (isnan(best) ? !isnan(got) : fabs(got) != best)
+        fail_msg("%a as %s is %a, not %a", x, uop_dtype_infos[dtype].name, got,
+                 copysign(best, x));
+    if (best != 0 && !isnan(best))
+        assert_int_equal(signbit(got) != 0, signbit(x) != 0);
+}
+
+static void
+test_8_bit_floats(void **state)
+{
+    static const enum uop_dtype dtypes[] = {UOP_F8E4M3, UOP_F8E5M2, UOP_F8E4M3Z,
+                                            UOP_F8E5M2Z};
+    unsigned d, code, i;
+
+    (void)state;
+    for (d = 0; d < 4; d++) {
+        enum uop_dtype dtype = dtypes[d];
+        for (code = 0; code < 256; code++) {
+            double want = f8_value(dtype, code), next;
+            double got = uop_float_value(dtype, code);
+            if (isnan(want) ? !isnan(got)
+                            : got != want || signbit(got) != signbit(want))
+                fail_msg("%s %u is %a, not %a", uop_dtype_infos[dtype].name,
+                         code, got, want);
+            if (!isfinite(want))
+                continue;
+            assert_int_equal(uop_float_bits(dtype, want), code);
+            assert_true(uop_round_float(dtype, want) == want);
+            next = f8_value(dtype, code + 1);
+            if (code % 128 == 127 || !isfinite(next))
+                next = want * 2;
+            for (i = 0; i <= 8; i++)
+                check_f8_rounding(dtype, want + (next - want) * i / 8);
+        }
+        assert_true(isnan(uop_float_value(dtype, uop_float_bits(dtype, NAN))));
+        assert_true(isnan(uop_round_float(dtype, -INFINITY)) ==
+                    (dtype != UOP_F8E5M2));
+    }
+    assert_true(uop_round_float(UOP_F8E4M3, 464) == 448);
+    assert_true(isnan(uop_round_float(UOP_F8E4M3, 464.1)));
+    assert_true(uop_round_float(UOP_F8E4M3Z, 247.9) == 240);
+    assert_true(isnan(uop_round_float(UOP_F8E4M3Z, 248)));
+    assert_false(signbit(uop_round_float(UOP_F8E4M3Z, -0.0)));
+}
+
 static void
 test_float_ops(void **state)
 {
@@ -345,6 +437,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_int_corners, setup, teardown),
         cmocka_unit_test_setup_teardown(test_division_law, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rounding, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_8_bit_floats, setup, teardown),
         cmocka_unit_test_setup_teardown(test_float_ops, setup, teardown),
         cmocka_unit_test_setup_teardown(test_mulacc, setup, teardown),
         cmocka_unit_test_setup_teardown(test_casts, setup, teardown),

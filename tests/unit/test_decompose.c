@@ -60,8 +60,7 @@ check_form(const struct op_case *c, const struct lower_program *p)
 
     for (i = 0; i < p->n_ops; i++) {
         const struct uop *u = p->ops[i];
-        bool small = u->n_src > 0 && (u->src[0]->dtype == UOP_F16 ||
-                                      u->src[0]->dtype == UOP_BF16);
+        bool small = u->n_src > 0 && uop_dtype_is_small(u->src[0]->dtype);
         switch (u->op) {
         case UOP_EXP2:
         case UOP_LOG2:
@@ -126,22 +125,9 @@ tolerance(const struct op_case *c)
 {
     double ulp;
 
-    switch ((unsigned)c->out) {
-    case UOP_F64:
-        ulp = 0x1p-52;
-        break;
-    case UOP_F32:
-        ulp = 0x1p-23;
-        break;
-    case UOP_F16:
-        ulp = 0x1p-10;
-        break;
-    case UOP_BF16:
-        ulp = 0x1p-7;
-        break;
-    default:
+    if (!uop_dtype_infos[c->out].is_float)
         return 0;
-    }
+    ulp = ldexp(1, -uop_dtype_infos[c->out].fraction_bits);
     switch ((unsigned)c->op) {
     case UOP_EXP2:
     case UOP_LOG2:
@@ -171,10 +157,10 @@ is_near(const struct op_case *c, union uop_arg got, union uop_arg want)
         return tol == INFINITY;
     if (signbit(got.f) != signbit(want.f) && tol != INFINITY)
         return false;
-    return fabs(got.f - want.f) <= tol * fabs(want.f) + 0x1p-1073 ||
-           (c->out == UOP_F32 && fabs(got.f - want.f) <= 0x1p-149) ||
-           (c->out == UOP_BF16 && fabs(got.f - want.f) <= 0x1p-133) ||
-           (c->out == UOP_F16 && fabs(got.f - want.f) <= 0x1p-24);
+    return fabs(got.f - want.f) <=
+           tol * fabs(want.f) +
+               ldexp(1, uop_dtype_infos[c->out].min_exp -
+                            uop_dtype_infos[c->out].fraction_bits);
 }
 
 static void
@@ -301,7 +287,10 @@ test_every_cast(void **state)
     }
 }
 
-/* All 65536 values of a 16-bit float through one op. */
+static const enum uop_dtype small_floats[] = {
+    UOP_F16, UOP_BF16, UOP_F8E4M3, UOP_F8E5M2, UOP_F8E4M3Z, UOP_F8E5M2Z};
+
+/* All values of a small float through one op. */
 static void
 check_all_of(enum uop_dtype from, enum uop_op op, enum uop_dtype to,
              const struct lower_target *target)
@@ -317,19 +306,20 @@ check_all_of(enum uop_dtype from, enum uop_op op, enum uop_dtype to,
     struct uop_graph g;
     struct lower_program p;
     struct host_code code;
-    uint16_t *values = host_alloc(65536 * sizeof(*values));
+    size_t size = uop_dtype_infos[from].size_bytes;
+    uint8_t *values = host_alloc(65536 * size);
     uint64_t results[N];
-    unsigned i;
+    unsigned i, n = size == 1 && N < 256 ? 256 : size == 1 ? N : 65536;
 
     name_case(&c);
-    for (i = 0; i < 65536; i++)
-        values[i] = (uint16_t)i;
+    for (i = 0; i < n; i++)
+        memcpy(values + i * size, &i, size);
     uop_graph_init(&g);
     build_case(&g, &c, &p);
     host_compile(&p, target, &code);
-    for (i = 0; i < 65536; i += N) {
-        void *ptrs[2] = {results, values + i};
-        in.data = values + i;
+    for (i = 0; i < n; i += N) {
+        void *ptrs[2] = {results, values + i * size};
+        in.data = values + i * size;
         out.data = results;
         host_call(&code, &p, ptrs);
         compare_case(&c, &in, &out);
@@ -345,49 +335,48 @@ test_all_small_floats(void **state)
 {
     static const enum uop_op ops[] = {UOP_NEG,  UOP_RECIP, UOP_SQRT, UOP_EXP2,
                                       UOP_LOG2, UOP_SIN,   UOP_TRUNC};
-    static const enum uop_dtype small[] = {UOP_F16, UOP_BF16};
     unsigned i, k, t, to;
 
     (void)state;
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < ARRAY_LEN(small_floats); i++) {
+        enum uop_dtype small = small_floats[i];
         for (t = 0; t < 2; t++) {
             for (k = 0; k < ARRAY_LEN(ops); k++)
-                check_all_of(small[i], ops[k], small[i], &targets[t]);
+                check_all_of(small, ops[k], small, &targets[t]);
             for (to = UOP_BOOL; to < UOP_DTYPE_COUNT; to++)
-                check_all_of(small[i], UOP_CAST, (enum uop_dtype)to,
-                             &targets[t]);
+                check_all_of(small, UOP_CAST, (enum uop_dtype)to, &targets[t]);
         }
     }
 }
 
-/* Values half way between two F16s or BF16s, and just beside them: F64 must
+/* Values half way between two small floats, and just beside them: F64 must
  * round once. */
 static void
 test_narrow_once(void **state)
 {
-    static const enum uop_dtype small[] = {UOP_F16, UOP_BF16};
     unsigned s, t, i;
 
     (void)state;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < ARRAY_LEN(small_floats); s++) {
+        enum uop_dtype small = small_floats[s];
         for (t = 0; t < 2; t++) {
             struct op_case c = {.op = UOP_CAST,
                                 .in = {UOP_F64},
-                                .out = small[s],
+                                .out = small,
                                 .n_src = 1,
                                 .lanes = 16,
                                 .target = &targets[t]};
             double *x = host_alloc(N * sizeof(*x));
             uint16_t out[N];
             void *ptrs[2] = {out, x};
-            struct p_buf in = {UOP_F64, N, x}, result = {small[s], N, out};
+            struct p_buf in = {UOP_F64, N, x}, result = {small, N, out};
             struct uop_graph g;
             struct lower_program p;
             struct host_code code;
             uint64_t rng = 6;
             name_case(&c);
             for (i = 0; i < N; i++) {
-                int bits = s ? 8 : 11;
+                int bits = uop_dtype_infos[small].fraction_bits + 1;
                 double m = (double)(next_random(&rng) >> (64 - bits)) + 0.5;
                 x[i] = ldexp(m, (int)(next_random(&rng) % 48) - 36);
                 if (i % 3)

@@ -61,7 +61,9 @@ op_allowed(enum uop_op op, enum uop_dtype dtype)
     if (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN || op == UOP_RECIP ||
         op == UOP_FLOORDIV || op == UOP_FLOORMOD)
         return false;
-    if (dtype == UOP_F16 || dtype == UOP_BF16)
+    if (uop_dtype_is_f8(dtype))
+        return op == UOP_WHERE;
+    if (uop_dtype_is_small(dtype))
         return op != UOP_FDIV && op != UOP_SQRT && op != UOP_TRUNC &&
                op != UOP_MULACC;
     return dtype != UOP_BOOL || !(op == UOP_IDIV || op == UOP_IMOD ||
@@ -169,7 +171,7 @@ check_cast(enum uop_dtype from, enum uop_dtype to, unsigned lanes,
 static bool
 cast_allowed(enum uop_dtype from, enum uop_dtype to)
 {
-    if (from == to)
+    if (from == to || uop_dtype_is_f8(from) || uop_dtype_is_f8(to))
         return false;
     return to != UOP_BF16 || from == UOP_F32 || from == UOP_F16 ||
            from == UOP_I8 || from == UOP_U8 || from == UOP_BOOL;
@@ -310,7 +312,8 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
     do {
         op = (enum uop_op)(next_random(rng) % UOP_OP_COUNT);
         dtype = (enum uop_dtype)(1 + next_random(rng) % (UOP_DTYPE_COUNT - 1));
-    } while (!op_allowed(op, dtype) || dtype == UOP_BF16);
+    } while (!op_allowed(op, dtype) || dtype == UOP_BF16 ||
+             uop_dtype_is_f8(dtype));
     for (i = 0; i < uop_op_infos[op].min_src; i++)
         src[i] = cast_to(g, pool[next_random(rng) % n],
                          op == UOP_WHERE && i == 0 ? UOP_BOOL : dtype);

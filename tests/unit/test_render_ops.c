@@ -66,7 +66,7 @@ op_allowed(enum uop_op op, enum uop_dtype dtype)
         return false;
     if (((flags & UOP_FLAG_FLT) && !flt) || ((flags & UOP_FLAG_INT) && flt))
         return false;
-    if (dtype == UOP_F16 || dtype == UOP_BF16)
+    if (uop_dtype_is_small(dtype))
         return op == UOP_WHERE;
     if (op == UOP_MULACC && flt && !target.has_fma)
         return false;
@@ -221,6 +221,7 @@ static bool
 cast_allowed(enum uop_dtype from, enum uop_dtype to)
 {
     if (from == to || from == UOP_BF16 || to == UOP_BF16 ||
+        uop_dtype_is_f8(from) || uop_dtype_is_f8(to) ||
         (from == UOP_F64 && to == UOP_F16))
         return false;
     return target.has_f16 || (from != UOP_F16 && to != UOP_F16);

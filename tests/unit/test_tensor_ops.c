@@ -527,6 +527,62 @@ test_casts(void **state)
                  "bell_bitcast: to bool; use bell_cast");
 }
 
+/* ---- 8-bit floats ---- */
+
+static enum bell_dtype
+sum_dtype(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return bell_dtype_of(bell_add(x, y));
+}
+
+static void
+test_8_bit_floats(void **state)
+{
+    struct bell_tensor *x = T(V(-1.3, 300, 464, 465, 1e6, 0.001, NAN), 7), *y;
+    struct bell_tensor *a, *b;
+
+    (void)state;
+    EXPECT(bell_cast(x, BELL_FLOAT8_E4M3FN), -1.25, 288, 448, NAN, NAN, 0x1p-9,
+           NAN);
+    EXPECT(bell_cast(x, BELL_FLOAT8_E5M2), -1.25, 320, 448, 448, INFINITY,
+           0x1p-10, NAN);
+    EXPECT(bell_cast(x, BELL_FLOAT8_E4M3FNUZ), -1.25, NAN, NAN, NAN, NAN,
+           0x1p-10, NAN);
+    EXPECT(bell_cast(x, BELL_FLOAT8_E5M2FNUZ), -1.25, 320, 448, 448, NAN,
+           0x1p-10, NAN);
+    assert_int_equal(bell_dtype_size(BELL_FLOAT8_E5M2), 1);
+    y = bell_cast(T(V(1, 2, 3, 20), 2, 2), BELL_FLOAT8_E4M3FN);
+    /* what moves keeps the dtype, what computes gives float32 */
+    a = bell_cat(BELL_TENSORS(y, bell_transpose(y, 0, 1)), 0);
+    assert_int_equal(bell_dtype_of(a), BELL_FLOAT8_E4M3FN);
+    EXPECT(a, 1, 2, 3, 20, 1, 3, 2, 20);
+    a = bell_where(bell_gt(y, bell_scalar(ctx, 2)), y, bell_neg(y));
+    assert_int_equal(bell_dtype_of(a), BELL_FLOAT32);
+    b = bell_where(bell_gt(y, bell_scalar(ctx, 2)), y, bell_zeros_like(y, 0));
+    assert_int_equal(bell_dtype_of(b), BELL_FLOAT8_E4M3FN);
+    EXPECT(b, 0, 0, 3, 20);
+    a = bell_mul(y, bell_scalar(ctx, 100));
+    assert_int_equal(bell_dtype_of(a), BELL_FLOAT32);
+    EXPECT(a, 100, 200, 300, 2000);
+    a = bell_matmul(y, y);
+    assert_int_equal(bell_dtype_of(a), BELL_FLOAT32);
+    EXPECT(a, 7, 42, 63, 406);
+    a = bell_max(y, BELL_NO_DIMS, false);
+    assert_int_equal(bell_dtype_of(a), BELL_FLOAT32);
+    EXPECT(a, 20);
+    EXPECT(bell_sum(bell_cast(bell_full(ctx, BELL_DIMS(5000), 60, BELL_FLOAT32),
+                              BELL_FLOAT8_E5M2),
+                    BELL_NO_DIMS, false),
+           320000);
+    assert_int_equal(bell_dtype_of(bell_softmax(y, 1)), BELL_FLOAT32);
+    assert_int_equal(sum_dtype(y, bell_cast(y, BELL_FLOAT8_E5M2)),
+                     BELL_FLOAT32);
+    assert_int_equal(sum_dtype(y, bell_cast(y, BELL_FLOAT16)), BELL_FLOAT16);
+    EXPECT(bell_bitcast(y, BELL_UINT8), 0x38, 0x40, 0x44, 0x5a);
+    EXPECT(bell_bitcast(bell_cast(y, BELL_FLOAT8_E4M3FNUZ), BELL_UINT8), 0x40,
+           0x48, 0x4c, 0x62);
+}
+
 /* ---- promotion, as torch.promote_types and torch.result_type ---- */
 
 static void
@@ -565,12 +621,6 @@ test_promotion(void **state)
     assert_string_equal(bell_dtype_name(BELL_BFLOAT16), "bfloat16");
     assert_string_equal(bell_dtype_name((enum bell_dtype)77), "?");
     assert_int_equal(bell_dtype_size(BELL_UINT16), 2);
-}
-
-static enum bell_dtype
-sum_dtype(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return bell_dtype_of(bell_add(x, y));
 }
 
 static void
@@ -643,10 +693,10 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_unary),        TEST(test_special),   TEST(test_atan2),
-        TEST(test_division),     TEST(test_integers),  TEST(test_bools),
-        TEST(test_ternary),      TEST(test_casts),     TEST(test_promotion),
-        TEST(test_result_types), TEST(test_broadcast),
+        TEST(test_unary),     TEST(test_special),      TEST(test_atan2),
+        TEST(test_division),  TEST(test_integers),     TEST(test_bools),
+        TEST(test_ternary),   TEST(test_casts),        TEST(test_8_bit_floats),
+        TEST(test_promotion), TEST(test_result_types), TEST(test_broadcast),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
