@@ -197,6 +197,10 @@ def conversion_cases():
     for dtype in ('float16', 'float32', 'float64'):
         case(f'x.{dtype}()', X.map(float, dtype))
     case('bfloat16(x) * 2', X.map(lambda v: v * 2))  # written as float32
+    for dtype in ('float8_e4m3fn', 'float8_e5m2', 'float8_e4m3fnuz',
+                  'float8_e5m2fnuz'):
+        case(f'{dtype}(arange(-8, 9)) * 2',
+             Array((17,), [v * 2.0 for v in range(-8, 9)]))
     case('x.bool()', X.map(bool, BOOL))
     case('to(i, float64)', I.map(float, F64))
     case('to(s, int32)', Array((7,), [0, 2147483647, -2147483648, 0, 0, 1, -2],
