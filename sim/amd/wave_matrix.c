@@ -10,6 +10,7 @@ enum element {
     E_F16,
     E_BF16,
     E_F32,
+    E_XF32,
     E_F64,
     E_I8,
     E_FP8,
@@ -41,9 +42,13 @@ first_register(const struct isa_insn *in, unsigned i)
 }
 
 static const uint8_t element_bits[] = {
-    [E_F16] = 16, [E_BF16] = 16, [E_F32] = 32, [E_F64] = 64,
-    [E_I8] = 8,   [E_FP8] = 8,   [E_BF8] = 8,
+    [E_F16] = 16, [E_BF16] = 16, [E_F32] = 32, [E_XF32] = 32,
+    [E_F64] = 64, [E_I8] = 8,    [E_FP8] = 8,  [E_BF8] = 8,
 };
+
+/* XF32 is F32 with 10 bits of fraction; the others are cut off, towards zero.
+ * src: ROCm/rocm-libraries, pull request 9176, on gfx942. */
+#define XF32_BITS 0xffffe000u
 
 /* Element e of a lane's registers from `reg` on. */
 static double
@@ -62,6 +67,8 @@ element_at(const struct wave *w, uint32_t reg, uint32_t lane, uint32_t e,
         return (double)wave_f32(part << 16);
     if (type == E_F32)
         return (double)wave_f32(part);
+    if (type == E_XF32)
+        return (double)wave_f32(part & XF32_BITS);
     if (type == E_I8)
         return is_signed ? (double)(int8_t)part : (double)part;
     return (double)wave_fp8_to_float(part, type == E_BF8);
@@ -368,6 +375,10 @@ wave_matrix(struct wave *w, const struct isa_insn *in)
         return run_mfma(&x, 16, 4, E_F32, E_F32);
     case ISA_V_MFMA_F32_32X32X2_F32:
         return run_mfma(&x, 32, 2, E_F32, E_F32);
+    case ISA_V_MFMA_F32_16X16X8_XF32:
+        return run_mfma(&x, 16, 8, E_XF32, E_XF32);
+    case ISA_V_MFMA_F32_32X32X4_XF32:
+        return run_mfma(&x, 32, 4, E_XF32, E_XF32);
     case ISA_V_MFMA_F64_16X16X4_F64:
         return run_mfma(&x, 16, 4, E_F64, E_F64);
     case ISA_V_MFMA_I32_16X16X32_I8:

@@ -379,14 +379,15 @@ struct matrix_case {
     const char *name;
     enum layout layout;
     int dim, k;
-    char type; /* h: half, b: bf16, f, d, c: signed byte, u: unsigned, 8: fp8 */
+    char type; /* h: half, b: bf16, f, d, c: signed byte, u: unsigned, 8: fp8,
+             * x: xf32 with more digits than it takes */
 };
 
 static unsigned
 type_bytes(char type)
 {
     return type == 'd'                  ? 8
-           : type == 'f'                ? 4
+           : type == 'f' || type == 'x' ? 4
            : type == 'h' || type == 'b' ? 2
                                         : 1;
 }
@@ -412,6 +413,10 @@ put_element(unsigned char *at, char type, int value)
     case 'b':
         bits >>= 16;
         memcpy(at, &bits, 2);
+        break;
+    case 'x': /* what lies below its fraction is cut off */
+        bits += value ? 0x1fff : 0;
+        memcpy(at, &bits, 4);
         break;
     case 'f':
         memcpy(at, &f, 4);
@@ -527,6 +532,7 @@ test_matrices(void **state)
         {"f16_16", MFMA, 16, 16, 'h'}, {"bf16_16", MFMA, 16, 16, 'b'},
         {"f16_32", MFMA, 32, 8, 'h'},  {"f32_16", MFMA, 16, 4, 'f'},
         {"f32_32", MFMA, 32, 2, 'f'},  {"i8_16", MFMA, 16, 32, 'c'},
+        {"xf32_16", MFMA, 16, 8, 'x'}, {"xf32_32", MFMA, 32, 4, 'x'},
         {"fp8_16", MFMA, 16, 32, '8'}, {"fp8_32", MFMA, 32, 16, '8'},
         {"f64_16", MFMA, 16, 4, 'd'},
     };

@@ -89,6 +89,40 @@ define amdgpu_kernel void @f32_32(ptr addrspace(1) %d, ptr addrspace(1) %a, ptr 
   ret void
 }
 
+declare <4 x float> @llvm.amdgcn.mfma.f32.16x16x8.xf32(<2 x float>, <2 x float>, <4 x float>, i32 immarg, i32 immarg, i32 immarg)
+
+define amdgpu_kernel void @xf32_16(ptr addrspace(1) %d, ptr addrspace(1) %a, ptr addrspace(1) %b, ptr addrspace(1) %c) #0 {
+  %l = call i32 @llvm.amdgcn.workitem.id.x()
+  %i = zext i32 %l to i64
+  %pa = getelementptr <2 x float>, ptr addrspace(1) %a, i64 %i
+  %pb = getelementptr <2 x float>, ptr addrspace(1) %b, i64 %i
+  %pc = getelementptr <4 x float>, ptr addrspace(1) %c, i64 %i
+  %pd = getelementptr <4 x float>, ptr addrspace(1) %d, i64 %i
+  %va = load <2 x float>, ptr addrspace(1) %pa
+  %vb = load <2 x float>, ptr addrspace(1) %pb
+  %vc = load <4 x float>, ptr addrspace(1) %pc
+  %r = call <4 x float> @llvm.amdgcn.mfma.f32.16x16x8.xf32(<2 x float> %va, <2 x float> %vb, <4 x float> %vc, i32 0, i32 0, i32 0)
+  store <4 x float> %r, ptr addrspace(1) %pd
+  ret void
+}
+
+declare <16 x float> @llvm.amdgcn.mfma.f32.32x32x4.xf32(<2 x float>, <2 x float>, <16 x float>, i32 immarg, i32 immarg, i32 immarg)
+
+define amdgpu_kernel void @xf32_32(ptr addrspace(1) %d, ptr addrspace(1) %a, ptr addrspace(1) %b, ptr addrspace(1) %c) #0 {
+  %l = call i32 @llvm.amdgcn.workitem.id.x()
+  %i = zext i32 %l to i64
+  %pa = getelementptr <2 x float>, ptr addrspace(1) %a, i64 %i
+  %pb = getelementptr <2 x float>, ptr addrspace(1) %b, i64 %i
+  %pc = getelementptr <16 x float>, ptr addrspace(1) %c, i64 %i
+  %pd = getelementptr <16 x float>, ptr addrspace(1) %d, i64 %i
+  %va = load <2 x float>, ptr addrspace(1) %pa
+  %vb = load <2 x float>, ptr addrspace(1) %pb
+  %vc = load <16 x float>, ptr addrspace(1) %pc
+  %r = call <16 x float> @llvm.amdgcn.mfma.f32.32x32x4.xf32(<2 x float> %va, <2 x float> %vb, <16 x float> %vc, i32 0, i32 0, i32 0)
+  store <16 x float> %r, ptr addrspace(1) %pd
+  ret void
+}
+
 declare <4 x i32> @llvm.amdgcn.mfma.i32.16x16x32.i8(i64, i64, <4 x i32>, i32 immarg, i32 immarg, i32 immarg)
 
 define amdgpu_kernel void @i8_16(ptr addrspace(1) %d, ptr addrspace(1) %a, ptr addrspace(1) %b, ptr addrspace(1) %c) #0 {
