@@ -8,7 +8,7 @@
  * million instructions of waves instead of 51 (a convolution 8 instead of
  * 38). default<O2> took 64 and 32 ms and saved another 4 and 0 %.
  */
-#include "render/amdgpu.h"
+#include "render/amdgpu_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,6 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "render/host_internal.h"
 
 #define TRIPLE "amdgcn-amd-amdhsa"
 /* No sums of four products of bytes in one instruction: LLVM 19 takes the bytes
@@ -241,6 +240,8 @@ static const struct matrix {
     {UOP_WMMA_CDNA, UOP_BF16, UOP_F32, 16,
      "llvm.amdgcn.mfma.f32.16x16x16bf16.1k"},
     {UOP_WMMA_CDNA, UOP_F32, UOP_F32, 4, "llvm.amdgcn.mfma.f32.16x16x4f32"},
+    {UOP_WMMA_CDNA, UOP_F32, UOP_F32, AMDGPU_XF32_K,
+     "llvm.amdgcn.mfma.f32.16x16x8.xf32"},
     {UOP_WMMA_CDNA, UOP_F64, UOP_F64, 4, "llvm.amdgcn.mfma.f64.16x16x4f64"},
 };
 
@@ -282,6 +283,8 @@ emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
         for (i = 0; i < 2; i++)
             args[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[i], types[1], "");
     }
+    for (i = 0; i < 2 && m->in == UOP_F32 && m->k == AMDGPU_XF32_K; i++)
+        args[i] = amdgpu_round_xf32(e, v[i], u->src[i]->lanes);
     if (m->layout == UOP_WMMA_CDNA)
         return host_intrinsic(e, m->name, NULL, 0, args, 6);
     return host_intrinsic(e, m->name, types, 2, args, 3);

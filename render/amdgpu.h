@@ -2,8 +2,9 @@
  *
  * A kernel takes the addresses of its PARAMs, then its VARs, 8 bytes each, and
  * no implicit arguments. LOCAL memory is static: the descriptor's
- * group_segment_fixed_size. Arithmetic is exact (rounded once, to nearest).
- * Thread safe. src: hw/amd/CODEOBJ.md 1, 2, 7 to 9.
+ * group_segment_fixed_size. Arithmetic is exact (rounded once, to nearest)
+ * unless the target asks for less. Thread safe.
+ * src: hw/amd/CODEOBJ.md 1, 2, 7 to 9.
  */
 #ifndef BELL_RENDER_AMDGPU_H
 #define BELL_RENDER_AMDGPU_H
@@ -14,6 +15,8 @@
 /* What code is made for. Plain data. */
 struct amdgpu_target {
     char gfx[16]; /* "gfx942"; also gfx90a, gfx1030, gfx1100, gfx1201 */
+    bool tf32;    /* products of F32 matrices are of factors in XF32, 10 bits of
+                * fraction, where the chip has that: gfx942 */
     uint32_t arg_align_bytes; /* what PARAM addresses are aligned to, a power
                                * of two; 0: to one element only */
 };

@@ -17,12 +17,13 @@ static const struct {
     uint16_t max_regs; /* of a thread that code should use */
     enum uop_wmma_layout matrix_layout;
     uint8_t matrix_k[UOP_DTYPE_COUNT]; /* as in struct lower_target */
+    uint8_t tf32_k; /* of F32 as XF32; 0: the chip has none */
 } chips[] = {
     /* gfx90a's MFMA takes subnormal halves and bfloats for 0; those of bfloats
      * are below 1.2e-38. src: MIOpen's documentation, "MI200 matrix fused
      * multiply-add (MFMA) behavior specifics" */
     {"gfx90a", 64, 104, 256, UOP_WMMA_CDNA, {WIDE, [UOP_BF16] = 16}},
-    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA, {WIDE, HALVES}},
+    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA, {WIDE, HALVES}, 8},
     {"gfx1030", 32, 80, 256, UOP_WMMA_RDNA3, {0}},
     {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES}},
     {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES}},
@@ -56,7 +57,11 @@ render_amdgpu_lower_target(const struct amdgpu_target *target,
         t.max_regs = chips[i].max_regs;
         memcpy(t.matrix_k, chips[i].matrix_k, sizeof(t.matrix_k));
         t.matrix_layout = chips[i].matrix_layout;
-        snprintf(t.name, sizeof(t.name), "%s-llvm19", chips[i].gfx);
+        t.is_tf32 = target->tf32 && chips[i].tf32_k;
+        if (t.is_tf32)
+            t.matrix_k[UOP_F32] = chips[i].tf32_k;
+        snprintf(t.name, sizeof(t.name), "%s-llvm19%s", chips[i].gfx,
+                 t.is_tf32 ? "-tf32" : "");
         *out_target = t;
         return BELL_OK;
     }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,32 @@ test_products(void **state)
     }
     multiply(ctx, x, y, BOTH, got);
     check_product(x, y, -(N + 2) * 0x1p-24, got);
+    bell_context_destroy(ctx);
+}
+
+/* A row with an infinity, one with a NaN of all bits, one that rounds up to
+ * an infinity: what it gives is that of float32, or an infinity. */
+static void
+test_infinities(void **state)
+{
+    static float x[N * N], y[N * N], got[N * N];
+    struct bell_context *ctx = open_context();
+    uint32_t bits = 0x7fffffff;
+    int j;
+
+    (void)state;
+    fill(x, N * N, 1, 0, 1);
+    fill(y, N * N, 2, 0.5, 1);
+    x[0] = INFINITY;
+    memcpy(&x[N], &bits, sizeof(bits));
+    x[2 * N] = FLT_MAX;
+    multiply(ctx, x, y, BELL_MATH_TF32, got);
+    for (j = 0; j < N; j++) {
+        assert_true(isinf(got[j]));
+        assert_true(isnan(got[N + j]));
+        assert_true(got[2 * N + j] > FLT_MAX / 4);
+        assert_true(isfinite(got[3 * N + j]));
+    }
     bell_context_destroy(ctx);
 }
 
@@ -424,6 +451,7 @@ main(void)
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_infinities),
         cmocka_unit_test(test_functions),
         cmocka_unit_test(test_alternating),
         cmocka_unit_test(test_out_of_memory),
