@@ -339,6 +339,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
         .special = get_coordinate,
         .local = get_local,
         .barrier = emit_barrier,
+        .approximate = amdgpu_approximate,
         .matrix = emit_matrix,
     };
     struct lower_target known;

@@ -12,4 +12,9 @@
 LLVMValueRef amdgpu_round_xf32(struct host_emit *e, LLVMValueRef v,
                                uint32_t lanes);
 
+/* An op on F32s by approximate instructions; NULL where there are none, or
+ * the target does not ask for them. */
+LLVMValueRef amdgpu_approximate(struct host_emit *e, const struct uop *u,
+                                LLVMValueRef *v);
+
 #endif

@@ -60,8 +60,9 @@ render_amdgpu_lower_target(const struct amdgpu_target *target,
         t.is_tf32 = target->tf32 && chips[i].tf32_k;
         if (t.is_tf32)
             t.matrix_k[UOP_F32] = chips[i].tf32_k;
-        snprintf(t.name, sizeof(t.name), "%s-llvm19%s", chips[i].gfx,
-                 t.is_tf32 ? "-tf32" : "");
+        t.is_approx = target->approx;
+        snprintf(t.name, sizeof(t.name), "%s-llvm19%s%s", chips[i].gfx,
+                 t.is_tf32 ? "-tf32" : "", t.is_approx ? "-approx" : "");
         *out_target = t;
         return BELL_OK;
     }

@@ -40,6 +40,9 @@ struct host_dialect {
      * memory. And a BARRIER. */
     LLVMValueRef (*local)(struct host_emit *e, const struct uop *u);
     bell_status (*barrier)(struct host_emit *e);
+    /* An op on these values in the processor's own way, or NULL: as usual. */
+    LLVMValueRef (*approximate)(struct host_emit *e, const struct uop *u,
+                                LLVMValueRef *v);
     /* A WMMA of these values; NULL: there is no such instruction. */
     LLVMValueRef (*matrix)(struct host_emit *e, const struct uop *u,
                            LLVMValueRef *v);

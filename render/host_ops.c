@@ -1,6 +1,7 @@
 /* Arithmetic, conversions and lane operations as LLVM instructions.
  *
- * Only exact forms are used: no fast-math flags, no contraction. Every
+ * Only exact forms are used: no fast-math flags, no contraction (but where a
+ * GPU's target asks for its own: see host_dialect.approximate). Every
  * intrinsic here becomes instructions on the processors we run on; what
  * would become a call into the C library is found by render_host's check of
  * undefined symbols.
@@ -419,6 +420,10 @@ host_emit_op_on(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
     if (uop_has(u, UOP_FLAG_ALU) && u->op != UOP_WHERE &&
         uop_dtype_is_small(u->src[0]->dtype))
         return host_refuse(e, u, "small floats should have been widened");
+    *out_value =
+        e->dialect->approximate ? e->dialect->approximate(e, u, v) : NULL;
+    if (*out_value)
+        return BELL_OK;
     switch (u->op) {
     case UOP_RAMP:
         return emit_ramp(e, u, out_value);

@@ -132,6 +132,7 @@ init_amd(const struct hcq_device_info *info, uint32_t math,
              info->arch);
     target->amdgpu.arg_align_bytes = AMD_ARG_ALIGN_BYTES;
     target->amdgpu.tf32 = (math & BELL_MATH_TF32) != 0;
+    target->amdgpu.approx = (math & BELL_MATH_APPROX) != 0;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
     target->n_parallel = info->n_units * AMD_ITEMS_PER_CU;
     BELL_TRY(render_amdgpu_lower_target(&target->amdgpu, &target->lower));

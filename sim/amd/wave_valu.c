@@ -1,7 +1,8 @@
 /* Vector instructions, lane by lane. src: hw/amd/ISA-SUBSET.md 5 and 8; the
  * operations themselves are in wave_ops.def.
  *
- * Approximations (exp, log, sin, rcp, sqrt) give the rounded exact result.
+ * Approximations (exp, log, sin, rcp, sqrt) give the rounded exact result; on
+ * F32 all but sin take subnormals for 0 and give 0 instead.
  * v_div_scale never scales, and v_div_fixup divides.
  */
 #include "sim/amd/wave_operand.h"
@@ -178,6 +179,14 @@ static int
 clamp_exp(int32_t a)
 {
     return a > 5000 ? 5000 : a < -5000 ? -5000 : a;
+}
+
+/* Subnormals become 0. src: AMD's RDNA 3 instruction set guide, 16.8 ("denormals
+ * are flushed"); LLVM 19's code for gfx942 scales around them too. */
+static float
+flush(float a)
+{
+    return fabsf(a) < 0x1p-126f ? copysignf(0, a) : a;
 }
 
 /* The angle of a number of revolutions. */

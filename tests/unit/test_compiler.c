@@ -88,6 +88,19 @@ test_simulated(void **state)
     }
 }
 
+/* Whether this build, or machine, has no LLVM. */
+static bool
+llvm_missing(void)
+{
+    const struct amdgpu_target target = {.gfx = "gfx942"};
+    struct render_binary binary;
+
+    if (render_amdgpu_ir("", "nothing", &target, &binary) != BELL_OK)
+        return true;
+    render_binary_fini(&binary);
+    return false;
+}
+
 /* What math is allowed makes targets of different names; other bits are none
  * of theirs. */
 static void
@@ -103,6 +116,11 @@ test_math(void **state)
          BELL_MATH_TF32 | BELL_MATH_APPROX},
         {"AMD", "gfx1100", "gfx1100-llvm19", BELL_MATH_TF32, BELL_MATH_EXACT},
         {"AMD", "gfx942", "gfx942-llvm19-tf32", BELL_MATH_TF32, BELL_MATH_TF32},
+        {"AMD", "gfx90a", "gfx90a-llvm19-approx", UINT32_MAX, BELL_MATH_APPROX},
+        {"AMD", "gfx1030", "gfx1030-llvm19-approx", UINT32_MAX,
+         BELL_MATH_APPROX},
+        {"AMD", "gfx1201", "gfx1201-llvm19-approx", UINT32_MAX,
+         BELL_MATH_APPROX},
     };
     size_t i;
 
@@ -117,6 +135,8 @@ test_math(void **state)
         assert_string_equal(target.lower.name, rows[i].name);
         if (rows[i].backend[0] == 'N')
             compile_all(&target, 0x41, 0xBE);
+        else if (target.lower.is_approx && !llvm_missing())
+            compile_all(&target, 64, 224);
     }
 }
 
@@ -149,19 +169,6 @@ test_card(void **state)
         render_binary_fini(&binary.file);
     }
     lk_fini(&k);
-}
-
-/* Whether this build, or machine, has no LLVM. */
-static bool
-llvm_missing(void)
-{
-    const struct amdgpu_target target = {.gfx = "gfx942"};
-    struct render_binary binary;
-
-    if (render_amdgpu_ir("", "nothing", &target, &binary) != BELL_OK)
-        return true;
-    render_binary_fini(&binary);
-    return false;
 }
 
 /* Code objects, where there is LLVM. */

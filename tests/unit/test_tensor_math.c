@@ -262,6 +262,7 @@ static const struct function {
     {"rsqrt", bell_rsqrt, root_reciprocal, 1e-30, 1000, 0x1p-21, 0},
     {"reciprocal", bell_reciprocal, reciprocal, 1e-30, 1000, 0x1p-22, 0},
     {"0.25 / x", divide_quarter, quarter, -1000, -0.001, 0x1p-22, 0},
+    {"0.25 / x", divide_quarter, quarter, 1e37, 3e38, 0x1p-22, 0x1p-149},
 };
 
 static void
