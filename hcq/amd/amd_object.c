@@ -2,7 +2,6 @@
 #include "hcq/amd/amd_object.h"
 
 #include <assert.h>
-#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include "base/bits.h"
 #include "hcq/amd/amd_meta.h"
 #include "hcq/amd/regs/amd_object.h"
+#include "hcq/hcq_elf.h"
 
 #define MACHINE_AMDGPU 224u
 #define OSABI_HSA      64u
@@ -20,7 +20,6 @@
 #define ABI_LAST  4u
 #define MACH_MASK 0xffu
 
-#define NOT_LOADED UINT64_MAX
 /* 32-bit offsets reach so far. */
 #define IMAGE_MAX INT32_MAX
 /* Code is fetched ahead of where a kernel ends. src: CODEOBJ.md 3, 9.11 */
@@ -47,9 +46,7 @@ enum {
 struct reader {
     struct amd_object *o;
     const char *entry; /* NULL: the only one */
-    uint64_t shoff;
-    Elf64_Shdr names, symbols, symbol_names; /* bounds are checked */
-    uint32_t n_symbols, symbols_idx;
+    struct hcq_elf elf;
 };
 
 /* A part of the image: what relocations are applied to. */
@@ -58,67 +55,9 @@ struct window {
     uint64_t offset, size_bytes;
 };
 
-#define refuse(o, ...)                                                         \
-    (bell_fail(BELL_E_INVALID, __VA_ARGS__), prefix_program(o))
+#define refuse(r, ...) hcq_elf_refuse(&(r)->elf, __VA_ARGS__)
 
-static bell_status
-prefix_program(const struct amd_object *o)
-{
-    bell_error_prefix("program '%s'", o->name);
-    return BELL_E_INVALID;
-}
-
-/* ---- sections, names, symbols ------------------------------------------------ */
-
-/* Whether [offset, offset + size) is inside of the object. */
-static bool
-is_inside(const struct amd_object *o, uint64_t offset, uint64_t size_bytes)
-{
-    return offset <= o->size_bytes && size_bytes <= o->size_bytes - offset;
-}
-
-/* idx is below n_sections. */
-static Elf64_Shdr
-section_at(const struct reader *r, uint32_t idx)
-{
-    Elf64_Shdr s;
-
-    memcpy(&s, r->o->data + r->shoff + idx * sizeof(s), sizeof(s));
-    return s;
-}
-
-/* The string at an offset of a table, which ends with a zero; "" where there
- * is none. */
-static const char *
-string_at(const struct amd_object *o, const Elf64_Shdr *table, uint64_t offset)
-{
-    return offset < table->sh_size
-               ? (const char *)o->data + table->sh_offset + offset
-               : "";
-}
-
-static const char *
-section_name(const struct reader *r, const Elf64_Shdr *s)
-{
-    return string_at(r->o, &r->names, s->sh_name);
-}
-
-/* idx is below n_symbols. */
-static Elf64_Sym
-symbol_at(const struct reader *r, uint32_t idx)
-{
-    Elf64_Sym sym;
-
-    memcpy(&sym, r->o->data + r->symbols.sh_offset + idx * sizeof(sym),
-           sizeof(sym));
-    return sym;
-}
-
-static const char *
-symbol_name(const struct reader *r, const Elf64_Sym *sym)
-{
-    return string_at(r->o, &r->symbol_names, sym->st_name);
-}
+/* ---- the file ------------------------------------------------------------------- */
 
 /* Sections whose bytes the image has. Notes are for who reads the file. */
 static bool
@@ -135,170 +74,61 @@ is_code(const Elf64_Shdr *s)
 }
 
 static bell_status
-check_bytes(const struct reader *r, const Elf64_Shdr *s)
+check_header(const struct reader *r)
 {
-    if (s->sh_type == SHT_NOBITS || s->sh_type == SHT_NULL ||
-        is_inside(r->o, s->sh_offset, s->sh_size))
-        return BELL_OK;
-    return refuse(r->o,
-                  "truncated: section '%s' is %llu bytes at 0x%llx, the "
-                  "object has %llu",
-                  section_name(r, s), (unsigned long long)s->sh_size,
-                  (unsigned long long)s->sh_offset,
-                  (unsigned long long)r->o->size_bytes);
-}
-
-/* A table of names. */
-static bell_status
-check_strings(const struct reader *r, uint32_t idx, const Elf64_Shdr *s)
-{
-    if (s->sh_type == SHT_STRTAB && is_inside(r->o, s->sh_offset, s->sh_size) &&
-        s->sh_size && r->o->data[s->sh_offset + s->sh_size - 1] == '\0')
-        return BELL_OK;
-    return refuse(r->o,
-                  "truncated: section %u should hold names, %llu bytes at "
-                  "0x%llx, the object has %llu",
-                  idx, (unsigned long long)s->sh_size,
-                  (unsigned long long)s->sh_offset,
-                  (unsigned long long)r->o->size_bytes);
-}
-
-/* ---- the object's header -------------------------------------------------------- */
-
-static bell_status
-check_ident(const struct amd_object *o, const Elf64_Ehdr *head)
-{
+    const Elf64_Ehdr *head = &r->elf.head;
     uint32_t abi = head->e_ident[EI_ABIVERSION];
 
-    if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
-        return refuse(o, "not an ELF file: it begins with %02x %02x %02x %02x",
-                      head->e_ident[0], head->e_ident[1], head->e_ident[2],
-                      head->e_ident[3]);
-    if (head->e_ident[EI_CLASS] != ELFCLASS64 ||
-        head->e_ident[EI_DATA] != ELFDATA2LSB)
-        return refuse(o, "not a 64-bit little-endian ELF file");
-    if (head->e_machine != MACHINE_AMDGPU)
-        return refuse(o, "for machine %u, not AMDGPU's %u", head->e_machine,
-                      MACHINE_AMDGPU);
     if (head->e_ident[EI_OSABI] != OSABI_HSA)
-        return refuse(o, "for system %u, not HSA's %u", head->e_ident[EI_OSABI],
+        return refuse(r, "for system %u, not HSA's %u", head->e_ident[EI_OSABI],
                       OSABI_HSA);
     if (abi < ABI_FIRST || abi > ABI_LAST)
-        return refuse(o, "code object version %u; %u to %u are known", abi + 2,
+        return refuse(r, "code object version %u; %u to %u are known", abi + 2,
                       ABI_FIRST + 2, ABI_LAST + 2);
     if (head->e_type != ET_REL)
-        return refuse(o,
-                      "ELF type %u: only relocatable objects (%u) are "
-                      "loaded",
+        return refuse(r,
+                      "ELF type %u: only relocatable objects (%u) are loaded",
                       head->e_type, ET_REL);
     return BELL_OK;
 }
 
 static bell_status
-read_header(struct reader *r)
+open_file(struct reader *r)
 {
-    struct amd_object *o = r->o;
-    Elf64_Ehdr head;
-
-    if (o->size_bytes < sizeof(head))
-        return refuse(o, "truncated: %llu bytes, a header has %zu",
-                      (unsigned long long)o->size_bytes, sizeof(head));
-    memcpy(&head, o->data, sizeof(head));
-    BELL_TRY(check_ident(o, &head));
-    o->machine = head.e_flags & MACH_MASK;
-    if (head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 ||
-        head.e_shstrndx >= head.e_shnum)
-        return refuse(o, "%u section headers of %u bytes, names in number %u",
-                      head.e_shnum, head.e_shentsize, head.e_shstrndx);
-    if (!is_inside(o, head.e_shoff, head.e_shnum * sizeof(Elf64_Shdr)))
-        return refuse(o,
-                      "truncated: %u section headers at 0x%llx, the object has "
-                      "%llu bytes",
-                      head.e_shnum, (unsigned long long)head.e_shoff,
-                      (unsigned long long)o->size_bytes);
-    o->n_sections = head.e_shnum;
-    r->shoff = head.e_shoff;
-    r->names = section_at(r, head.e_shstrndx);
-    BELL_TRY(check_strings(r, head.e_shstrndx, &r->names));
-    return BELL_OK;
-}
-
-static bell_status
-read_symbols(struct reader *r, uint32_t idx, const Elf64_Shdr *s)
-{
-    if (r->symbols_idx || s->sh_link >= r->o->n_sections ||
-        s->sh_entsize != sizeof(Elf64_Sym) || s->sh_size % sizeof(Elf64_Sym))
-        return refuse(r->o,
-                      "section '%s': %s, %llu bytes of symbols of %llu, names "
-                      "in section %u",
-                      section_name(r, s),
-                      r->symbols_idx ? "a second table of symbols"
-                                     : "a table of symbols",
-                      (unsigned long long)s->sh_size,
-                      (unsigned long long)s->sh_entsize, s->sh_link);
-    r->symbols_idx = idx;
-    r->symbols = *s;
-    r->symbol_names = section_at(r, s->sh_link);
-    BELL_TRY(check_strings(r, s->sh_link, &r->symbol_names));
-    if (s->sh_size / sizeof(Elf64_Sym) > UINT32_MAX)
-        return refuse(r->o, "section '%s': too many symbols",
-                      section_name(r, s));
-    r->n_symbols = (uint32_t)(s->sh_size / sizeof(Elf64_Sym));
-    return BELL_OK;
-}
-
-/* All sections are inside of the object; the table of symbols is found. */
-static bell_status
-read_sections(struct reader *r)
-{
+    static const struct hcq_elf_machine machine = {MACHINE_AMDGPU, "AMDGPU"};
     uint32_t i;
 
-    for (i = 1; i < r->o->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
+    BELL_TRY(hcq_elf_open(r->o->name, r->o->data, r->o->size_bytes, machine,
+                          &r->elf));
+    BELL_TRY(check_header(r));
+    for (i = 0; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
-        BELL_TRY(check_bytes(r, &s));
+        if (is_code(&s) && s.sh_type == SHT_NOBITS)
+            return refuse(r, "section '%s': code without bytes",
+                          hcq_elf_section_name(&r->elf, &s));
         if (is_loaded(&s) && (s.sh_flags & (SHF_COMPRESSED | SHF_TLS)))
-            return refuse(r->o, "section '%s': flags 0x%llx cannot be loaded",
-                          section_name(r, &s), (unsigned long long)s.sh_flags);
-        if (s.sh_type == SHT_SYMTAB)
-            BELL_TRY(read_symbols(r, i, &s));
+            return refuse(r, "section '%s': flags 0x%llx cannot be loaded",
+                          hcq_elf_section_name(&r->elf, &s),
+                          (unsigned long long)s.sh_flags);
     }
-    if (!r->symbols_idx)
-        return refuse(r->o, "no symbols");
     return BELL_OK;
 }
 
 /* ---- the image -------------------------------------------------------------------- */
 
 static bell_status
-place_section(struct reader *r, uint32_t idx, const Elf64_Shdr *s,
-              uint64_t align)
-{
-    struct amd_object *o = r->o;
-
-    if (s->sh_addralign > align)
-        align = s->sh_addralign;
-    if (!is_pow2(align) || align > AMD_OBJECT_ALIGN)
-        return refuse(o, "section '%s' is aligned to %llu bytes",
-                      section_name(r, s), (unsigned long long)align);
-    o->places[idx] = align_up(o->image_bytes, align);
-    if (s->sh_size > IMAGE_MAX || o->places[idx] + s->sh_size > IMAGE_MAX)
-        return refuse(o, "section '%s' of %llu bytes: images are below 2 GiB",
-                      section_name(r, s), (unsigned long long)s->sh_size);
-    o->image_bytes = o->places[idx] + s->sh_size;
-    return BELL_OK;
-}
-
-static bell_status
 place_part(struct reader *r, bool code, uint64_t align)
 {
     uint32_t i;
 
-    for (i = 1; i < r->o->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
+    for (i = 1; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
         if (is_loaded(&s) && is_code(&s) == code)
-            BELL_TRY(place_section(r, i, &s, align));
+            BELL_TRY(hcq_elf_place(&r->elf, i, align, AMD_OBJECT_ALIGN,
+                                   IMAGE_MAX, r->o->places,
+                                   &r->o->image_bytes));
     }
     return BELL_OK;
 }
@@ -309,12 +139,7 @@ lay_out(struct reader *r)
 {
     struct amd_object *o = r->o;
 
-    o->places = host_alloc(o->n_sections * sizeof(o->places[0]));
-    if (!o->places)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %u sections", o->name,
-                         o->n_sections);
-    memset(o->places, 0xff, o->n_sections * sizeof(o->places[0]));
+    BELL_TRY(hcq_elf_places(&r->elf, &o->places));
     BELL_TRY(place_part(r, true, AMD_OBJECT_KERNEL_CODE_ALIGN));
     o->image_bytes = align_up(o->image_bytes + CODE_SLACK_BYTES,
                               AMD_OBJECT_KERNEL_CODE_ALIGN);
@@ -324,37 +149,6 @@ lay_out(struct reader *r)
 }
 
 /* ---- relocations ---------------------------------------------------------------------- */
-
-/* The address of a symbol in an image at `va`. */
-static bell_status
-symbol_address(const struct reader *r, uint32_t idx, uint64_t va,
-               uint64_t *out_address)
-{
-    Elf64_Sym sym;
-    Elf64_Shdr s;
-
-    if (idx >= r->n_symbols)
-        return refuse(r->o, "a relocation with symbol %u of %u", idx,
-                      r->n_symbols);
-    sym = symbol_at(r, idx);
-    if (sym.st_shndx == SHN_UNDEF)
-        return refuse(r->o, "undefined symbol '%s'", symbol_name(r, &sym));
-    if (sym.st_shndx >= r->o->n_sections ||
-        r->o->places[sym.st_shndx] == NOT_LOADED)
-        return refuse(r->o,
-                      "a relocation with symbol '%s', whose section %u is not "
-                      "loaded",
-                      symbol_name(r, &sym), sym.st_shndx);
-    s = section_at(r, sym.st_shndx);
-    if (sym.st_value > s.sh_size)
-        return refuse(r->o,
-                      "symbol '%s' is at 0x%llx of section '%s', which has "
-                      "%llu bytes",
-                      symbol_name(r, &sym), (unsigned long long)sym.st_value,
-                      section_name(r, &s), (unsigned long long)s.sh_size);
-    *out_address = va + r->o->places[sym.st_shndx] + sym.st_value;
-    return BELL_OK;
-}
 
 /* Bytes that a type writes; 0: unknown. */
 static uint32_t
@@ -417,24 +211,26 @@ apply_rela(const struct reader *r, const Elf64_Rela *rela, const Elf64_Shdr *to,
     uint64_t value, at;
 
     if (n == 0)
-        return refuse(r->o, "relocation type %u in '%s' is not supported", type,
-                      section_name(r, to));
+        return refuse(r, "relocation type %u in '%s' is not supported", type,
+                      hcq_elf_section_name(&r->elf, to));
     if (rela->r_offset > to->sh_size || to->sh_size - rela->r_offset < n)
-        return refuse(r->o,
+        return refuse(r,
                       "relocation at 0x%llx of section '%s', which has %llu "
                       "bytes",
-                      (unsigned long long)rela->r_offset, section_name(r, to),
+                      (unsigned long long)rela->r_offset,
+                      hcq_elf_section_name(&r->elf, to),
                       (unsigned long long)to->sh_size);
-    BELL_TRY(
-        symbol_address(r, (uint32_t)ELF64_R_SYM(rela->r_info), va, &value));
+    BELL_TRY(hcq_elf_address(&r->elf, r->o->places,
+                             (uint32_t)ELF64_R_SYM(rela->r_info), va, &value));
     at = place + rela->r_offset;
     if (at < w->offset || at - w->offset + n > w->size_bytes)
         return BELL_OK;
     if (!patch_value(type, value + (uint64_t)rela->r_addend, va + at, &value))
-        return refuse(r->o,
+        return refuse(r,
                       "relocation at 0x%llx of section '%s': 0x%llx does not "
                       "fit in 32 bits",
-                      (unsigned long long)rela->r_offset, section_name(r, to),
+                      (unsigned long long)rela->r_offset,
+                      hcq_elf_section_name(&r->elf, to),
                       (unsigned long long)value);
     memcpy(w->bytes + (at - w->offset), &value, n);
     return BELL_OK;
@@ -444,21 +240,21 @@ static bell_status
 apply_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
               const struct window *w)
 {
-    Elf64_Shdr to = section_at(r, s->sh_info);
+    Elf64_Shdr to = hcq_elf_section(&r->elf, s->sh_info);
     Elf64_Rela rela;
     uint64_t i;
 
     if (s->sh_type != SHT_RELA || s->sh_entsize != sizeof(rela) ||
-        s->sh_size % sizeof(rela) || s->sh_link != r->symbols_idx)
-        return refuse(r->o,
+        s->sh_size % sizeof(rela) || s->sh_link != r->elf.symbols_idx)
+        return refuse(r,
                       "section '%s': type %u, %llu bytes of relocations of "
                       "%llu, symbols in section %u",
-                      section_name(r, s), s->sh_type,
+                      hcq_elf_section_name(&r->elf, s), s->sh_type,
                       (unsigned long long)s->sh_size,
                       (unsigned long long)s->sh_entsize, s->sh_link);
     if (to.sh_type == SHT_NOBITS)
-        return refuse(r->o, "relocation in section '%s', which has no bytes",
-                      section_name(r, &to));
+        return refuse(r, "relocation in section '%s', which has no bytes",
+                      hcq_elf_section_name(&r->elf, &to));
     for (i = 0; i < s->sh_size / sizeof(rela); i++) {
         memcpy(&rela, r->o->data + s->sh_offset + i * sizeof(rela),
                sizeof(rela));
@@ -473,12 +269,12 @@ apply_all(const struct reader *r, uint64_t va, const struct window *w)
 {
     uint32_t i;
 
-    for (i = 1; i < r->o->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
+    for (i = 1; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
         if ((s.sh_type != SHT_REL && s.sh_type != SHT_RELA) ||
-            s.sh_info >= r->o->n_sections ||
-            r->o->places[s.sh_info] == NOT_LOADED)
+            s.sh_info >= r->elf.n_sections ||
+            r->o->places[s.sh_info] == HCQ_ELF_NOT_LOADED)
             continue;
         BELL_TRY(apply_section(r, &s, va, w));
     }
@@ -493,7 +289,7 @@ static size_t
 kernel_name_bytes(const struct reader *r, const Elf64_Sym *sym)
 {
     static const char suffix[] = ".kd";
-    const char *name = symbol_name(r, sym);
+    const char *name = hcq_elf_symbol_name(&r->elf, sym);
     size_t n = strlen(name);
 
     if (ELF64_ST_TYPE(sym->st_info) != STT_OBJECT ||
@@ -511,14 +307,15 @@ list_kernels(const struct reader *r, char *text, size_t size_bytes)
     uint32_t i;
 
     text[0] = '\0';
-    for (i = 0; i < r->n_symbols && used < size_bytes; i++) {
-        Elf64_Sym sym = symbol_at(r, i);
+    for (i = 0; i < r->elf.n_symbols && used < size_bytes; i++) {
+        Elf64_Sym sym = hcq_elf_symbol(&r->elf, i);
         size_t n = kernel_name_bytes(r, &sym);
 
         if (n)
-            used += (size_t)snprintf(
-                text + used, size_bytes - used, "%s%.*s", used ? ", " : "",
-                (int)(n < size_bytes ? n : size_bytes), symbol_name(r, &sym));
+            used += (size_t)snprintf(text + used, size_bytes - used, "%s%.*s",
+                                     used ? ", " : "",
+                                     (int)(n < size_bytes ? n : size_bytes),
+                                     hcq_elf_symbol_name(&r->elf, &sym));
     }
 }
 
@@ -529,13 +326,14 @@ find_kernel(const struct reader *r, Elf64_Sym *out_sym)
     uint32_t i, n_found = 0;
     char names[160];
 
-    for (i = 0; i < r->n_symbols; i++) {
-        Elf64_Sym sym = symbol_at(r, i);
+    for (i = 0; i < r->elf.n_symbols; i++) {
+        Elf64_Sym sym = hcq_elf_symbol(&r->elf, i);
         size_t n = kernel_name_bytes(r, &sym);
 
         if (!n ||
-            (r->entry && (strlen(r->entry) != n ||
-                          memcmp(r->entry, symbol_name(r, &sym), n) != 0)))
+            (r->entry &&
+             (strlen(r->entry) != n ||
+              memcmp(r->entry, hcq_elf_symbol_name(&r->elf, &sym), n) != 0)))
             continue;
         n_found++;
         *out_sym = sym;
@@ -544,11 +342,10 @@ find_kernel(const struct reader *r, Elf64_Sym *out_sym)
         return BELL_OK;
     list_kernels(r, names, sizeof(names));
     if (!names[0])
-        return refuse(r->o, "no kernels in it");
+        return refuse(r, "no kernels in it");
     if (n_found)
-        return refuse(r->o, "%u kernels, and none is chosen: %s", n_found,
-                      names);
-    return refuse(r->o, "no kernel '%s'; there are: %s", r->entry, names);
+        return refuse(r, "%u kernels, and none is chosen: %s", n_found, names);
+    return refuse(r, "no kernel '%s'; there are: %s", r->entry, names);
 }
 
 /* Whether there is code at an offset of the image. */
@@ -557,11 +354,11 @@ has_code(const struct reader *r, uint64_t offset)
 {
     uint32_t i;
 
-    for (i = 1; i < r->o->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
+    for (i = 1; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
-        if (is_code(&s) && s.sh_type == SHT_PROGBITS &&
-            offset >= r->o->places[i] && offset - r->o->places[i] < s.sh_size)
+        if (is_code(&s) && offset >= r->o->places[i] &&
+            offset - r->o->places[i] < s.sh_size)
             return true;
     }
     return false;
@@ -588,11 +385,11 @@ read_descriptor(struct reader *r, const struct amd_object_descriptor *d,
     if (!is_zero(d->pad0, sizeof(d->pad0)) ||
         !is_zero(d->pad1, sizeof(d->pad1)) ||
         !is_zero(d->pad2, sizeof(d->pad2)))
-        return refuse(o, "'%s': reserved words are not zero", name);
+        return refuse(r, "'%s': reserved words are not zero", name);
     o->entry_offset = o->descriptor_offset + d->entry_offset;
     if (o->entry_offset % AMD_OBJECT_KERNEL_CODE_ALIGN ||
         !has_code(r, o->entry_offset))
-        return refuse(o,
+        return refuse(r,
                       "'%s': its code is at 0x%llx of the image, which has "
                       "%llu bytes: no kernel begins there",
                       name, (unsigned long long)o->entry_offset,
@@ -611,9 +408,10 @@ read_descriptor(struct reader *r, const struct amd_object_descriptor *d,
 
 /* What is said twice is the same. */
 static bell_status
-check_meta(const struct amd_object *o, const struct amd_meta *meta,
+check_meta(const struct reader *r, const struct amd_meta *meta,
            const char *name)
 {
+    const struct amd_object *o = r->o;
     const struct {
         const char *what;
         uint32_t said, has;
@@ -628,11 +426,11 @@ check_meta(const struct amd_object *o, const struct amd_meta *meta,
 
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         if (rows[i].said != AMD_META_NONE && rows[i].said != rows[i].has)
-            return refuse(o, "'%s' has %u %s, and %u in the notes", name,
+            return refuse(r, "'%s' has %u %s, and %u in the notes", name,
                           rows[i].has, rows[i].what, rows[i].said);
     }
     if (meta->max_group == 0)
-        return refuse(o, "'%s': groups of no work-items in the notes", name);
+        return refuse(r, "'%s': groups of no work-items in the notes", name);
     return BELL_OK;
 }
 
@@ -645,17 +443,18 @@ read_notes(struct reader *r, const char *name)
     uint64_t at;
     uint32_t i;
 
-    for (i = 1; i < o->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
+    for (i = 1; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
         if (s.sh_type != SHT_NOTE)
             continue;
         if (!amd_meta_read(o->data + s.sh_offset, s.sh_size, name, strlen(name),
                            &meta, &at))
-            return refuse(o, "section '%s': malformed at 0x%llx of %llu bytes",
-                          section_name(r, &s), (unsigned long long)at,
+            return refuse(r, "section '%s': malformed at 0x%llx of %llu bytes",
+                          hcq_elf_section_name(&r->elf, &s),
+                          (unsigned long long)at,
                           (unsigned long long)s.sh_size);
-        BELL_TRY(check_meta(o, &meta, name));
+        BELL_TRY(check_meta(r, &meta, name));
         if (meta.max_group != AMD_META_NONE)
             o->max_group = meta.max_group;
     }
@@ -673,25 +472,27 @@ read_kernel(struct reader *r)
     Elf64_Sym sym;
 
     BELL_TRY(find_kernel(r, &sym));
-    if (sym.st_shndx >= o->n_sections || o->places[sym.st_shndx] == NOT_LOADED)
-        return refuse(o, "'%s' is in section %u, which is not loaded",
-                      symbol_name(r, &sym), sym.st_shndx);
-    s = section_at(r, sym.st_shndx);
+    if (sym.st_shndx >= r->elf.n_sections ||
+        o->places[sym.st_shndx] == HCQ_ELF_NOT_LOADED)
+        return refuse(r, "'%s' is in section %u, which is not loaded",
+                      hcq_elf_symbol_name(&r->elf, &sym), sym.st_shndx);
+    s = hcq_elf_section(&r->elf, sym.st_shndx);
     if (s.sh_type == SHT_NOBITS || sym.st_value > s.sh_size ||
         s.sh_size - sym.st_value < sizeof(d) || sym.st_size != sizeof(d) ||
         (o->places[sym.st_shndx] + sym.st_value) % sizeof(d))
-        return refuse(o,
-                      "'%s' is %llu bytes at 0x%llx of section '%s', which "
-                      "has %llu: no descriptor",
-                      symbol_name(r, &sym), (unsigned long long)sym.st_size,
-                      (unsigned long long)sym.st_value, section_name(r, &s),
-                      (unsigned long long)s.sh_size);
+        return refuse(
+            r,
+            "'%s' is %llu bytes at 0x%llx of section '%s', which "
+            "has %llu: no descriptor",
+            hcq_elf_symbol_name(&r->elf, &sym), (unsigned long long)sym.st_size,
+            (unsigned long long)sym.st_value, hcq_elf_section_name(&r->elf, &s),
+            (unsigned long long)s.sh_size);
     o->descriptor_offset = o->places[sym.st_shndx] + sym.st_value;
     w.offset = o->descriptor_offset;
     memcpy(&d, o->data + s.sh_offset + sym.st_value, sizeof(d));
     BELL_TRY(apply_all(r, 0, &w));
-    BELL_TRY(read_descriptor(r, &d, symbol_name(r, &sym)));
-    BELL_TRY(read_notes(r, symbol_name(r, &sym)));
+    BELL_TRY(read_descriptor(r, &d, hcq_elf_symbol_name(&r->elf, &sym)));
+    BELL_TRY(read_notes(r, hcq_elf_symbol_name(&r->elf, &sym)));
     return BELL_OK;
 }
 
@@ -700,8 +501,8 @@ read_kernel(struct reader *r)
 static bell_status
 read_all(struct reader *r)
 {
-    BELL_TRY(read_header(r));
-    BELL_TRY(read_sections(r));
+    BELL_TRY(open_file(r));
+    r->o->machine = r->elf.head.e_flags & MACH_MASK;
     BELL_TRY(lay_out(r));
     BELL_TRY(read_kernel(r));
     return BELL_OK;
@@ -752,31 +553,19 @@ amd_object_link(const struct amd_object *object, uint64_t va, uint8_t *image)
     struct amd_object copy = *object;
     struct reader r = {.o = &copy};
     struct window w = {image, 0, object->image_bytes};
-    uint32_t i, fill = filler(object->machine);
+    uint32_t fill = filler(object->machine);
     uint64_t at;
 
     assert(va % AMD_OBJECT_ALIGN == 0);
-    /* As when it was opened; nothing is placed anew. */
-    BELL_TRY(read_header(&r));
-    BELL_TRY(read_sections(&r));
+    BELL_TRY(open_file(&r)); /* as when it was opened */
     for (at = 0; at < object->code_bytes; at += sizeof(fill))
         memcpy(image + at, &fill, sizeof(fill));
     memset(image + at, 0, (size_t)(object->image_bytes - at));
-    for (i = 1; i < object->n_sections; i++) {
-        Elf64_Shdr s = section_at(&r, i);
-
-        if (object->places[i] == NOT_LOADED)
-            continue;
-        if (s.sh_type == SHT_NOBITS)
-            memset(image + object->places[i], 0, (size_t)s.sh_size);
-        else
-            memcpy(image + object->places[i], object->data + s.sh_offset,
-                   (size_t)s.sh_size);
-    }
+    hcq_elf_copy(&r.elf, object->places, image);
     BELL_TRY(apply_all(&r, va, &w));
     if (memcmp(image + object->descriptor_offset, object->descriptor,
                sizeof(object->descriptor)) != 0)
-        return refuse(object,
+        return refuse(&r,
                       "the descriptor at 0x%llx of the image is another one at "
                       "address 0x%llx",
                       (unsigned long long)object->descriptor_offset,

@@ -26,7 +26,6 @@ struct amd_object {
     const char *name; /* for messages; borrowed */
     const uint8_t *data;
     uint64_t size_bytes;
-    uint32_t n_sections;
     uint64_t *places; /* owned: offset of each section in the image */
 
     /* Of the code, which comes first in the image, with what the prefetcher

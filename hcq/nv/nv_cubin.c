@@ -1,14 +1,13 @@
 /* Cubins: ELF64 with NVIDIA's sections, attributes and relocations. */
 #include "hcq/nv/nv_cubin.h"
 
-#include <elf.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "hcq/hcq_elf.h"
 
 #define MACHINE_CUDA 190u
-#define NOT_LOADED   UINT64_MAX
 
 /* Instructions are fetched ahead of where a kernel ends. */
 #define CODE_SLACK_BYTES 4096u
@@ -45,186 +44,34 @@ enum {
 struct reader {
     struct nv_cubin *c;
     const char *entry;
-    uint64_t shoff;
-    Elf64_Shdr names, symbols, symbol_names; /* bounds are checked */
-    uint32_t n_symbols;
+    struct hcq_elf elf;
     uint32_t entry_symbol, entry_section;
     bool has_cbank, has_regs;
     uint32_t cbank_bytes; /* CBANK_PARAM_SIZE; 0: not said */
 };
 
-#define refuse(c, ...)                                                         \
-    (bell_fail(BELL_E_INVALID, __VA_ARGS__), prefix_program(c))
+#define refuse(r, ...) hcq_elf_refuse(&(r)->elf, __VA_ARGS__)
 
 static bell_status
-prefix_program(const struct nv_cubin *c)
+open_file(struct reader *r)
 {
-    bell_error_prefix("program '%s'", c->name);
-    return BELL_E_INVALID;
-}
+    static const struct hcq_elf_machine machine = {MACHINE_CUDA, "CUDA"};
+    const Elf64_Ehdr *head = &r->elf.head;
 
-/* ---- sections, names, symbols ------------------------------------------------ */
-
-/* Whether [offset, offset + size) is inside of the file. */
-static bool
-is_inside(const struct nv_cubin *c, uint64_t offset, uint64_t size_bytes)
-{
-    return offset <= c->data_bytes && size_bytes <= c->data_bytes - offset;
-}
-
-/* idx is below n_sections. */
-static Elf64_Shdr
-section_at(const struct reader *r, uint32_t idx)
-{
-    Elf64_Shdr s;
-
-    memcpy(&s, r->c->data + r->shoff + idx * sizeof(s), sizeof(s));
-    return s;
-}
-
-/* The string at an offset of a table, which ends with a zero; "" where there
- * is none. */
-static const char *
-string_at(const struct nv_cubin *c, const Elf64_Shdr *table, uint64_t offset)
-{
-    return offset < table->sh_size
-               ? (const char *)c->data + table->sh_offset + offset
-               : "";
-}
-
-static const char *
-section_name(const struct reader *r, const Elf64_Shdr *s)
-{
-    return string_at(r->c, &r->names, s->sh_name);
-}
-
-/* idx is below n_symbols. */
-static Elf64_Sym
-symbol_at(const struct reader *r, uint32_t idx)
-{
-    Elf64_Sym sym;
-
-    memcpy(&sym, r->c->data + r->symbols.sh_offset + idx * sizeof(sym),
-           sizeof(sym));
-    return sym;
-}
-
-static const char *
-symbol_name(const struct reader *r, uint32_t idx)
-{
-    Elf64_Sym sym;
-
-    if (idx >= r->n_symbols)
-        return "";
-    sym = symbol_at(r, idx);
-    return string_at(r->c, &r->symbol_names, sym.st_name);
-}
-
-static bell_status
-check_bytes(const struct reader *r, const Elf64_Shdr *s)
-{
-    if (s->sh_type == SHT_NOBITS || is_inside(r->c, s->sh_offset, s->sh_size))
-        return BELL_OK;
-    return refuse(r->c,
-                  "truncated: section '%s' is %llu bytes at 0x%llx, the file "
-                  "has %llu",
-                  section_name(r, s), (unsigned long long)s->sh_size,
-                  (unsigned long long)s->sh_offset,
-                  (unsigned long long)r->c->data_bytes);
-}
-
-/* A table of names. */
-static bell_status
-check_strings(const struct reader *r, uint32_t idx, const Elf64_Shdr *s)
-{
-    if (s->sh_type != SHT_NOBITS && is_inside(r->c, s->sh_offset, s->sh_size) &&
-        s->sh_size && r->c->data[s->sh_offset + s->sh_size - 1] == '\0')
-        return BELL_OK;
-    return refuse(r->c,
-                  "truncated: section %u should hold names, %llu bytes at "
-                  "0x%llx, the file has %llu",
-                  idx, (unsigned long long)s->sh_size,
-                  (unsigned long long)s->sh_offset,
-                  (unsigned long long)r->c->data_bytes);
-}
-
-/* ---- the file's header ---------------------------------------------------------- */
-
-static bell_status
-check_ident(const struct nv_cubin *c, const Elf64_Ehdr *head)
-{
-    if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
-        return refuse(c, "not an ELF file: it begins with %02x %02x %02x %02x",
-                      head->e_ident[0], head->e_ident[1], head->e_ident[2],
-                      head->e_ident[3]);
-    if (head->e_ident[EI_CLASS] != ELFCLASS64 ||
-        head->e_ident[EI_DATA] != ELFDATA2LSB)
-        return refuse(c, "not a 64-bit little-endian ELF file");
-    if (head->e_machine != MACHINE_CUDA)
-        return refuse(c, "for machine %u, not CUDA's %u", head->e_machine,
-                      MACHINE_CUDA);
+    BELL_TRY(hcq_elf_open(r->c->name, r->c->data, r->c->data_bytes, machine,
+                          &r->elf));
     if (head->e_type != ET_EXEC && head->e_type != ET_REL)
-        return refuse(c, "ELF type %u is no cubin's", head->e_type);
+        return refuse(r, "ELF type %u is no cubin's", head->e_type);
     return BELL_OK;
 }
 
-static bell_status
-read_header(struct reader *r)
+/* The chip that the machine code is for. */
+static uint32_t
+get_sm(const Elf64_Ehdr *head)
 {
-    struct nv_cubin *c = r->c;
-    Elf64_Ehdr head;
-    uint32_t flags;
+    uint32_t flags = head->e_flags;
 
-    if (c->data_bytes < sizeof(head))
-        return refuse(c, "truncated: %llu bytes, a header has %zu",
-                      (unsigned long long)c->data_bytes, sizeof(head));
-    memcpy(&head, c->data, sizeof(head));
-    BELL_TRY(check_ident(c, &head));
-    flags = head.e_flags;
-    c->sm = head.e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 & 0xff : flags & 0xff;
-    if (head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 ||
-        head.e_shstrndx >= head.e_shnum)
-        return refuse(c, "%u section headers of %u bytes, names in number %u",
-                      head.e_shnum, head.e_shentsize, head.e_shstrndx);
-    if (!is_inside(c, head.e_shoff, head.e_shnum * sizeof(Elf64_Shdr)))
-        return refuse(c,
-                      "truncated: %u section headers at 0x%llx, the file has "
-                      "%llu bytes",
-                      head.e_shnum, (unsigned long long)head.e_shoff,
-                      (unsigned long long)c->data_bytes);
-    c->n_sections = head.e_shnum;
-    r->shoff = head.e_shoff;
-    r->names = section_at(r, head.e_shstrndx);
-    BELL_TRY(check_strings(r, head.e_shstrndx, &r->names));
-    return BELL_OK;
-}
-
-/* All sections are inside of the file; the table of symbols is found. */
-static bell_status
-read_sections(struct reader *r)
-{
-    bool has_symbols = false;
-    uint32_t i;
-
-    for (i = 0; i < r->c->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
-
-        BELL_TRY(check_bytes(r, &s));
-        if (s.sh_type != SHT_SYMTAB)
-            continue;
-        if (has_symbols || s.sh_link >= r->c->n_sections)
-            return refuse(r->c, "section '%s': %s", section_name(r, &s),
-                          has_symbols ? "a second table of symbols"
-                                      : "no names of symbols");
-        has_symbols = true;
-        r->symbols = s;
-        r->symbol_names = section_at(r, s.sh_link);
-        BELL_TRY(check_strings(r, s.sh_link, &r->symbol_names));
-        r->n_symbols = (uint32_t)(s.sh_size / sizeof(Elf64_Sym));
-    }
-    if (!has_symbols)
-        return refuse(r->c, "no symbols");
-    return BELL_OK;
+    return (head->e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 : flags) & 0xff;
 }
 
 /* ---- the image -------------------------------------------------------------------- */
@@ -249,7 +96,7 @@ static enum part
 part_of(const struct reader *r, const Elf64_Shdr *s, uint32_t *out_bank)
 {
     static const char bank[] = ".nv.constant";
-    const char *name = section_name(r, s);
+    const char *name = hcq_elf_section_name(&r->elf, s);
     char digit;
 
     if (s->sh_type == SHT_NOBITS)
@@ -272,25 +119,6 @@ part_of(const struct reader *r, const Elf64_Shdr *s, uint32_t *out_bank)
     return PART_BANK;
 }
 
-static bell_status
-place_section(struct reader *r, uint32_t idx, const Elf64_Shdr *s,
-              uint64_t align)
-{
-    struct nv_cubin *c = r->c;
-
-    if (s->sh_addralign > align)
-        align = s->sh_addralign;
-    if (!is_pow2(align) || align > NV_CUBIN_ALIGN)
-        return refuse(c, "section '%s' is aligned to %llu bytes",
-                      section_name(r, s), (unsigned long long)align);
-    c->places[idx] = align_up(c->total_bytes, align);
-    if (s->sh_size > TOTAL_MAX || c->places[idx] + s->sh_size > TOTAL_MAX)
-        return refuse(c, "section '%s' of %llu bytes: modules are below 4 GiB",
-                      section_name(r, s), (unsigned long long)s->sh_size);
-    c->total_bytes = c->places[idx] + s->sh_size;
-    return BELL_OK;
-}
-
 /* Places all sections of one kind. */
 static bell_status
 place_part(struct reader *r, enum part part, uint64_t align)
@@ -298,20 +126,22 @@ place_part(struct reader *r, enum part part, uint64_t align)
     struct nv_cubin *c = r->c;
     uint32_t i, bank = 0;
 
-    for (i = 0; i < c->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
+    for (i = 0; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
         if (part_of(r, &s, &bank) != part)
             continue;
-        BELL_TRY(place_section(r, i, &s, align));
+        BELL_TRY(hcq_elf_place(&r->elf, i, align, NV_CUBIN_ALIGN, TOTAL_MAX,
+                               c->places, &c->total_bytes));
         if (part != PART_BANK)
             continue;
         if (c->banks[bank].size_bytes)
-            return refuse(c, "section '%s': a second one for bank %u",
-                          section_name(r, &s), bank);
+            return refuse(r, "section '%s': a second one for bank %u",
+                          hcq_elf_section_name(&r->elf, &s), bank);
         if (s.sh_size > 65536)
-            return refuse(c, "section '%s' of %llu bytes: a bank has 65536",
-                          section_name(r, &s), (unsigned long long)s.sh_size);
+            return refuse(r, "section '%s' of %llu bytes: a bank has 65536",
+                          hcq_elf_section_name(&r->elf, &s),
+                          (unsigned long long)s.sh_size);
         c->banks[bank] =
             (struct nv_cubin_part){(uint32_t)c->places[i], (uint32_t)s.sh_size};
     }
@@ -326,13 +156,7 @@ lay_out(struct reader *r)
     struct nv_cubin *c = r->c;
     uint64_t code_end;
 
-    c->places = host_alloc(c->n_sections * sizeof(c->places[0]));
-    if (!c->places)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "program '%s': no memory for %u "
-                         "sections",
-                         c->name, c->n_sections);
-    memset(c->places, 0xff, c->n_sections * sizeof(c->places[0]));
+    BELL_TRY(hcq_elf_places(&r->elf, &c->places));
     BELL_TRY(place_part(r, PART_TEXT, 128));
     code_end = c->total_bytes + CODE_SLACK_BYTES;
     BELL_TRY(place_part(r, PART_BANK, 256));
@@ -351,30 +175,31 @@ find_entry(struct reader *r)
     struct nv_cubin *c = r->c;
     uint32_t i;
 
-    for (i = 0; i < r->n_symbols; i++) {
-        Elf64_Sym sym = symbol_at(r, i);
+    for (i = 0; i < r->elf.n_symbols; i++) {
+        Elf64_Sym sym = hcq_elf_symbol(&r->elf, i);
         Elf64_Shdr s;
 
-        if (sym.st_name == 0 || strcmp(symbol_name(r, i), r->entry) != 0)
+        if (sym.st_name == 0 ||
+            strcmp(hcq_elf_symbol_name(&r->elf, &sym), r->entry) != 0)
             continue;
         if (ELF64_ST_TYPE(sym.st_info) != STT_FUNC ||
-            sym.st_shndx >= c->n_sections)
-            return refuse(c, "'%s' is not a function", r->entry);
-        s = section_at(r, sym.st_shndx);
-        if (!is_text_name(section_name(r, &s)) ||
-            c->places[sym.st_shndx] == NOT_LOADED || sym.st_value % 16 ||
-            sym.st_value >= s.sh_size)
-            return refuse(c,
+            sym.st_shndx >= r->elf.n_sections)
+            return refuse(r, "'%s' is not a function", r->entry);
+        s = hcq_elf_section(&r->elf, sym.st_shndx);
+        if (!is_text_name(hcq_elf_section_name(&r->elf, &s)) ||
+            c->places[sym.st_shndx] == HCQ_ELF_NOT_LOADED ||
+            sym.st_value % 16 || sym.st_value >= s.sh_size)
+            return refuse(r,
                           "'%s' is at 0x%llx of section '%s', where no code "
                           "is",
                           r->entry, (unsigned long long)sym.st_value,
-                          section_name(r, &s));
+                          hcq_elf_section_name(&r->elf, &s));
         r->entry_symbol = i;
         r->entry_section = sym.st_shndx;
         c->entry_offset = c->places[sym.st_shndx] + sym.st_value;
         return BELL_OK;
     }
-    return refuse(c, "no entry '%s'", r->entry);
+    return refuse(r, "no entry '%s'", r->entry);
 }
 
 /* Static shared memory of the entry. */
@@ -384,15 +209,15 @@ read_shared(struct reader *r)
     static const char prefix[] = ".nv.shared.";
     uint32_t i;
 
-    for (i = 0; i < r->c->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
-        const char *name = section_name(r, &s);
+    for (i = 0; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
+        const char *name = hcq_elf_section_name(&r->elf, &s);
 
         if (strncmp(name, prefix, sizeof(prefix) - 1) != 0 ||
             strcmp(name + sizeof(prefix) - 1, r->entry) != 0)
             continue;
         if (s.sh_size > 1u << 20)
-            return refuse(r->c, "%llu bytes of static shared memory",
+            return refuse(r, "%llu bytes of static shared memory",
                           (unsigned long long)s.sh_size);
         r->c->shared_bytes = (uint32_t)s.sh_size;
     }
@@ -418,12 +243,12 @@ read_kparam(struct reader *r, const struct attr *a)
         a->code == ATTR_KPARAM_INFO ? a->word[2] >> 18 : a->word[2];
 
     if (a->n_bytes < 12 || ordinal >= NV_CUBIN_PARAMS_MAX || size_bytes == 0)
-        return refuse(c,
+        return refuse(r,
                       "KPARAM_INFO: parameter %u of %u bytes; %u parameters "
                       "are possible",
                       ordinal, size_bytes, NV_CUBIN_PARAMS_MAX);
     if (c->params[ordinal].size_bytes)
-        return refuse(c, "KPARAM_INFO: parameter %u twice", ordinal);
+        return refuse(r, "KPARAM_INFO: parameter %u twice", ordinal);
     c->params[ordinal] = (struct nv_cubin_part){offset, size_bytes};
     if (c->n_params <= ordinal)
         c->n_params = ordinal + 1;
@@ -439,12 +264,12 @@ read_block(struct reader *r, const struct attr *a)
 
     for (i = 0; i < 3; i++) {
         if (a->n_bytes < 12 || a->word[i] == 0 || a->word[i] > 1024)
-            return refuse(c, "a block of %ux%ux%u threads", a->word[0],
+            return refuse(r, "a block of %ux%ux%u threads", a->word[0],
                           a->word[1], a->word[2]);
         threads *= a->word[i];
     }
     if (threads > 1024)
-        return refuse(c, "a block of %ux%ux%u threads", a->word[0], a->word[1],
+        return refuse(r, "a block of %ux%ux%u threads", a->word[0], a->word[1],
                       a->word[2]);
     if (!c->max_threads || threads < c->max_threads)
         c->max_threads = (uint32_t)threads;
@@ -458,8 +283,19 @@ read_cluster(struct reader *r, const struct attr *a)
 {
     if (a->word[0] <= 1 && a->word[1] <= 1 && a->word[2] <= 1)
         return BELL_OK;
-    return refuse(r->c, "clusters of %ux%ux%u blocks are not supported",
+    return refuse(r, "clusters of %ux%ux%u blocks are not supported",
                   a->word[0], a->word[1], a->word[2]);
+}
+
+static const char *
+name_of_symbol(const struct reader *r, uint32_t idx)
+{
+    Elf64_Sym sym;
+
+    if (idx >= r->elf.n_symbols)
+        return "";
+    sym = hcq_elf_symbol(&r->elf, idx);
+    return hcq_elf_symbol_name(&r->elf, &sym);
 }
 
 /* Of the kernel's own section. */
@@ -471,7 +307,7 @@ read_kernel_attr(struct reader *r, const struct attr *a)
     switch (a->code) {
     case ATTR_PARAM_CBANK:
         if (a->n_bytes < 8)
-            return refuse(c, "PARAM_CBANK of %u bytes", a->n_bytes);
+            return refuse(r, "PARAM_CBANK of %u bytes", a->n_bytes);
         c->param_offset = a->word[1] & 0xffff;
         c->param_bytes = a->word[1] >> 16;
         r->has_cbank = true;
@@ -488,14 +324,14 @@ read_kernel_attr(struct reader *r, const struct attr *a)
     case ATTR_CTA_PER_CLUSTER:
         return read_cluster(r, a);
     case ATTR_EXTERNS:
-        return refuse(c, "it uses '%s', which nobody defines",
-                      symbol_name(r, a->word[0]));
+        return refuse(r, "it uses '%s', which nobody defines",
+                      name_of_symbol(r, a->word[0]));
     case ATTR_SYSCALL_OFFSETS:
-        return refuse(c, "it makes system calls");
+        return refuse(r, "it makes system calls");
     case ATTR_NUM_BARRIERS:
         c->n_barriers = a->x & 0xff;
         if (c->n_barriers > 16)
-            return refuse(c, "NUM_BARRIERS: %u, a block has 16", c->n_barriers);
+            return refuse(r, "NUM_BARRIERS: %u, a block has 16", c->n_barriers);
         return BELL_OK;
     default:
         return BELL_OK;
@@ -512,11 +348,11 @@ read_module_attr(struct reader *r, const struct attr *a)
         return BELL_OK;
     if (a->code == ATTR_MIN_STACK_SIZE) {
         if (a->word[1] >= 1u << 20)
-            return refuse(c, "MIN_STACK_SIZE: %u bytes", a->word[1]);
+            return refuse(r, "MIN_STACK_SIZE: %u bytes", a->word[1]);
         c->stack_bytes = a->word[1];
     } else if (a->code == ATTR_REGCOUNT) {
         if (a->word[1] == 0 || a->word[1] > 255)
-            return refuse(c, "REGCOUNT: %u registers", a->word[1]);
+            return refuse(r, "REGCOUNT: %u registers", a->word[1]);
         c->n_regs = a->word[1];
         r->has_regs = true;
     }
@@ -540,11 +376,11 @@ read_attrs(struct reader *r, const Elf64_Shdr *s, bool of_kernel)
             a.payload = at;
             a.n_bytes = a.x;
             if (a.n_bytes > (uint64_t)(end - at))
-                return refuse(r->c,
+                return refuse(r,
                               "section '%s': attribute 0x%02x of %u bytes is "
                               "cut off at 0x%llx",
-                              section_name(r, s), a.code, a.n_bytes,
-                              (unsigned long long)(at - r->c->data));
+                              hcq_elf_section_name(&r->elf, s), a.code,
+                              a.n_bytes, (unsigned long long)(at - r->c->data));
             memcpy(a.word, at,
                    a.n_bytes < sizeof(a.word) ? a.n_bytes : sizeof(a.word));
             at += a.n_bytes;
@@ -563,21 +399,21 @@ end_bank0(struct reader *r)
     uint32_t i;
 
     if (r->c->n_params || r->cbank_bytes)
-        return refuse(r->c, "no PARAM_CBANK: where parameters go is not said");
-    for (i = 0; i < r->c->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
-        const char *text = section_name(r, &s);
+        return refuse(r, "no PARAM_CBANK: where parameters go is not said");
+    for (i = 0; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
+        const char *text = hcq_elf_section_name(&r->elf, &s);
 
         if (strncmp(text, name, sizeof(name) - 1) != 0 ||
             strcmp(text + sizeof(name) - 1, r->entry) != 0)
             continue;
         if (s.sh_size > 65536)
-            return refuse(r->c, "%s has 0x%llx bytes", text,
+            return refuse(r, "%s has 0x%llx bytes", text,
                           (unsigned long long)s.sh_size);
         r->c->param_offset = (uint32_t)align_up(s.sh_size, 8);
         return BELL_OK;
     }
-    return refuse(r->c, "neither PARAM_CBANK nor %s%s", name, r->entry);
+    return refuse(r, "neither PARAM_CBANK nor %s%s", name, r->entry);
 }
 
 static bell_status
@@ -589,20 +425,20 @@ check_params(struct reader *r)
     if (!r->has_cbank)
         BELL_TRY(end_bank0(r));
     if (!r->has_regs)
-        return refuse(c, "no REGCOUNT of '%s'", r->entry);
+        return refuse(r, "no REGCOUNT of '%s'", r->entry);
     if (r->cbank_bytes && r->cbank_bytes != c->param_bytes)
-        return refuse(c,
+        return refuse(r,
                       "%u bytes of parameters in PARAM_CBANK, %u in "
                       "CBANK_PARAM_SIZE",
                       c->param_bytes, r->cbank_bytes);
     if (c->param_offset % 8 || c->param_offset + c->param_bytes > 65536)
-        return refuse(c, "%u bytes of parameters at 0x%x of constant bank 0",
+        return refuse(r, "%u bytes of parameters at 0x%x of constant bank 0",
                       c->param_bytes, c->param_offset);
     for (i = 0; i < c->n_params; i++) {
         if (c->params[i].size_bytes == 0 ||
             c->params[i].size_bytes > c->param_bytes ||
             c->params[i].offset > c->param_bytes - c->params[i].size_bytes)
-            return refuse(c, "parameter %u: %u bytes at %u of %u", i,
+            return refuse(r, "parameter %u: %u bytes at %u of %u", i,
                           c->params[i].size_bytes, c->params[i].offset,
                           c->param_bytes);
     }
@@ -615,9 +451,9 @@ read_info(struct reader *r)
     static const char name[] = ".nv.info";
     uint32_t i;
 
-    for (i = 0; i < r->c->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
-        const char *text = section_name(r, &s);
+    for (i = 0; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
+        const char *text = hcq_elf_section_name(&r->elf, &s);
 
         if (s.sh_type == SHT_NOBITS ||
             strncmp(text, name, sizeof(name) - 1) != 0)
@@ -633,29 +469,6 @@ read_info(struct reader *r)
 }
 
 /* ---- relocations ---------------------------------------------------------------------- */
-
-/* The address of a symbol in a module at `va`. */
-static bell_status
-symbol_address(const struct reader *r, uint32_t idx, uint64_t va,
-               uint64_t *out_address)
-{
-    Elf64_Sym sym;
-
-    if (idx >= r->n_symbols)
-        return refuse(r->c, "a relocation with symbol %u of %u", idx,
-                      r->n_symbols);
-    sym = symbol_at(r, idx);
-    if (sym.st_shndx == SHN_UNDEF)
-        return refuse(r->c, "undefined symbol '%s'", symbol_name(r, idx));
-    if (sym.st_shndx >= r->c->n_sections ||
-        r->c->places[sym.st_shndx] == NOT_LOADED)
-        return refuse(r->c,
-                      "a relocation with symbol '%s', whose section %u is not "
-                      "loaded",
-                      symbol_name(r, idx), sym.st_shndx);
-    *out_address = va + r->c->places[sym.st_shndx] + sym.st_value;
-    return BELL_OK;
-}
 
 /* One relocation; r_addend counts with has_addend, else it is what is there.
  * Where it goes is inside of the section, whose image is `bytes`. */
@@ -697,15 +510,15 @@ apply_patch(const struct reader *r, const struct patch *p, const char *section,
     uint64_t value, there = 0;
 
     if (n == 0)
-        return refuse(r->c, "relocation type %u in '%s' is not known", p->type,
+        return refuse(r, "relocation type %u in '%s' is not known", p->type,
                       section);
     if (p->offset > limit || limit - p->offset < skip + n)
-        return refuse(r->c,
+        return refuse(r,
                       "relocation at 0x%llx of section '%s', which has %llu "
                       "bytes",
                       (unsigned long long)p->offset, section,
                       (unsigned long long)limit);
-    BELL_TRY(symbol_address(r, p->symbol, va, &value));
+    BELL_TRY(hcq_elf_address(&r->elf, r->c->places, p->symbol, va, &value));
     if (!bytes)
         return BELL_OK;
     bytes += p->offset + skip;
@@ -714,7 +527,7 @@ apply_patch(const struct reader *r, const struct patch *p, const char *section,
     if (p->type == R_CUDA_ABS32_HI_32)
         value >>= 32;
     if ((p->type == R_CUDA_32 || p->type == R_CUDA_G32) && value > UINT32_MAX)
-        return refuse(r->c,
+        return refuse(r,
                       "relocation at 0x%llx of section '%s': 0x%llx does not "
                       "fit in 32 bits",
                       (unsigned long long)p->offset, section,
@@ -729,13 +542,13 @@ apply_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
 {
     bool has_addend = s->sh_type == SHT_RELA;
     size_t step = has_addend ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
-    Elf64_Shdr to = section_at(r, s->sh_info);
+    Elf64_Shdr to = hcq_elf_section(&r->elf, s->sh_info);
     uint8_t *bytes = image ? image + r->c->places[s->sh_info] : NULL;
     uint64_t i;
 
     if (to.sh_type == SHT_NOBITS)
-        return refuse(r->c, "relocation in section '%s', which has no bytes",
-                      section_name(r, &to));
+        return refuse(r, "relocation in section '%s', which has no bytes",
+                      hcq_elf_section_name(&r->elf, &to));
     for (i = 0; i < s->sh_size / step; i++) {
         Elf64_Rela rela = {0};
         struct patch p;
@@ -748,8 +561,8 @@ apply_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
             .addend = rela.r_addend,
             .has_addend = has_addend,
         };
-        BELL_TRY(
-            apply_patch(r, &p, section_name(r, &to), to.sh_size, va, bytes));
+        BELL_TRY(apply_patch(r, &p, hcq_elf_section_name(&r->elf, &to),
+                             to.sh_size, va, bytes));
     }
     return BELL_OK;
 }
@@ -760,12 +573,12 @@ apply_all(const struct reader *r, uint64_t va, uint8_t *image)
 {
     uint32_t i;
 
-    for (i = 0; i < r->c->n_sections; i++) {
-        Elf64_Shdr s = section_at(r, i);
+    for (i = 0; i < r->elf.n_sections; i++) {
+        Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
         if ((s.sh_type != SHT_REL && s.sh_type != SHT_RELA) ||
-            s.sh_info >= r->c->n_sections ||
-            r->c->places[s.sh_info] == NOT_LOADED)
+            s.sh_info >= r->elf.n_sections ||
+            r->c->places[s.sh_info] == HCQ_ELF_NOT_LOADED)
             continue;
         BELL_TRY(apply_section(r, &s, va, image));
     }
@@ -777,8 +590,8 @@ apply_all(const struct reader *r, uint64_t va, uint8_t *image)
 static bell_status
 read_all(struct reader *r)
 {
-    BELL_TRY(read_header(r));
-    BELL_TRY(read_sections(r));
+    BELL_TRY(open_file(r));
+    r->c->sm = get_sm(&r->elf.head);
     BELL_TRY(lay_out(r));
     BELL_TRY(find_entry(r));
     BELL_TRY(read_shared(r));
@@ -819,19 +632,10 @@ nv_cubin_link(const struct nv_cubin *cubin, uint64_t va, uint8_t *image)
 {
     struct nv_cubin copy = *cubin;
     struct reader r = {.c = &copy, .entry = ""};
-    uint32_t i;
 
-    /* As when it was opened; nothing is placed anew. */
-    BELL_TRY(read_header(&r));
-    BELL_TRY(read_sections(&r));
+    BELL_TRY(open_file(&r)); /* as when it was opened */
     memset(image, 0, (size_t)cubin->image_bytes);
-    for (i = 0; i < cubin->n_sections; i++) {
-        Elf64_Shdr s = section_at(&r, i);
-
-        if (cubin->places[i] != NOT_LOADED && s.sh_type != SHT_NOBITS)
-            memcpy(image + cubin->places[i], cubin->data + s.sh_offset,
-                   (size_t)s.sh_size);
-    }
+    hcq_elf_copy(&r.elf, cubin->places, image);
     BELL_TRY(apply_all(&r, va, image));
     return BELL_OK;
 }

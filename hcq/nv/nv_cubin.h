@@ -33,7 +33,6 @@ struct nv_cubin {
     const uint8_t *data;
     uint64_t data_bytes;
     const char *name; /* for messages */
-    uint32_t n_sections;
     uint64_t *places; /* owned: offset of each section in the image */
 
     uint32_t sm; /* that the machine code is for: 90 */

@@ -661,7 +661,8 @@ static const struct {
     {large_alignment, "section '.data' is aligned to 8192 bytes"},
     {large_section, "section '.bss' of 2147483648 bytes"},
     {larger_section, "section '.bss' of 18446744073709549615 bytes"},
-    {many_bytes, "section '.bss' of 2147482747 bytes: images are below 2 GiB"},
+    {many_bytes,
+     "section '.bss' of 2147482747 bytes: images have at most 2147483647"},
     {got_relocation, "relocation type 7 in '.data' is not supported"},
     {relative_relocation, "relocation type 13 in '.data' is not supported"},
     {no_relocation, "relocation type 0 in '.data' is not supported"},
@@ -693,7 +694,7 @@ static const struct {
     {entry_behind, "'kernel.kd': its code is at 0x200 of the image"},
     {entry_in_data, "'kernel.kd': its code is at 0x400 of the image"},
     {entry_wild, "'kernel.kd': its code is at 0x80000000000000ef"},
-    {entry_in_zeros, "no kernel begins there"},
+    {entry_in_zeros, "section '.bss': code without bytes"},
     {no_kernel, "no kernels in it"},
     {address_in_descriptor, "the descriptor at 0x300 of the image is another"},
 };
