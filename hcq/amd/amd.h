@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "hcq/hcq_backend.h"
+#include "hcq/hcq_signal_pages.h"
 #include "ioctl/kio.h"
 #include "mem/mem_ring.h"
 
@@ -172,8 +173,8 @@ struct amd_device {
     uint32_t card;               /* number of the card in it */
     const struct amd_gen *gen;
     struct amd_topology topology;
-    struct amd_scratch scratch; /* sizes; base.lock */
-    struct mem_slab *signals;   /* owned */
+    struct amd_scratch scratch;       /* sizes; base.lock */
+    struct hcq_signal_pages *signals; /* owned */
     uint64_t clock_hz;
     int64_t time_offset_ns;
     volatile uint32_t *hdp_flush; /* NULL: not needed */

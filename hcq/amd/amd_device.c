@@ -114,11 +114,10 @@ release(struct amd_device *dev)
     struct amd_control *control = amd_control_of(dev);
 
     if (dev->process) {
-        amd_signals_close(dev);
+        hcq_signal_pages_destroy(dev->signals);
         amd_scratch_close(dev);
         amd_process_put(dev->process);
     }
-    pthread_mutex_destroy(&control->signal_lock);
     pthread_mutex_destroy(&control->clock_lock);
     pthread_mutex_destroy(&control->buffer_lock);
     pthread_mutex_destroy(&control->scratch_lock);
@@ -203,7 +202,6 @@ alloc_device(void)
     dev->base.timestamp_word = 1;
     /* With one CPU nobody else runs while we spin. */
     dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
-    pthread_mutex_init(&control->signal_lock, NULL);
     pthread_mutex_init(&control->clock_lock, NULL);
     pthread_mutex_init(&control->buffer_lock, NULL);
     pthread_mutex_init(&control->scratch_lock, NULL);

@@ -93,11 +93,6 @@ void amd_poll_faults(struct amd_process *process);
 
 /* Signals and staging of a device (amd_memory.c). */
 BELL_MUST_CHECK bell_status amd_signals_open(struct amd_device *dev);
-void amd_signals_close(struct amd_device *dev);
-/* Calls fn with each page of signals. */
-void amd_signal_pages(struct amd_device *dev,
-                      void (*fn)(void *user, const struct amd_mem *page),
-                      void *user);
 
 /* What a doorbell submits, told to those who record (amd_watch.c): before it
  * rings, with the pointer of the last ring and what is going to be stored; and
@@ -163,9 +158,7 @@ void amd_channel_set_scratch(struct amd_channel *channel);
 
 /* The device's own state of the control half. */
 struct amd_control {
-    uint32_t fault_serial;       /* the last that was taken */
-    pthread_mutex_t signal_lock; /* dev->signals, the pages */
-    struct amd_signal_page *signal_pages;
+    uint32_t fault_serial; /* the last that was taken */
     pthread_mutex_t clock_lock;
     uint64_t first_ticks, first_ns, last_ticks, last_ns;
     pthread_mutex_t buffer_lock;  /* the list */

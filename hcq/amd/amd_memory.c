@@ -16,10 +16,6 @@
 
 #define PAGE_BYTES 4096u
 
-/* A cache line for each signal: the value, then the timestamp. */
-#define SIGNAL_BYTES     64u
-#define SIGNALS_PER_PAGE (PAGE_BYTES / SIGNAL_BYTES)
-
 /* A buffer that is out; in control->buffers. */
 struct amd_buffer {
     struct amd_buffer *next, **link;
@@ -291,150 +287,91 @@ amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
 
 /* ---- signals ---------------------------------------------------------------- */
 
-/* A page of signals. Owned by the slab; in control->signal_pages. */
-struct amd_signal_page {
-    struct amd_signal_page *next;
-    struct amd_mem mem;
-    struct mem_slot slots[SIGNALS_PER_PAGE]; /* of those that are out */
-};
-
 static bell_status
-grow_signals(void *user, uint64_t piece_bytes, void **out_piece)
+alloc_signal_page(void *user, struct hcq_signal_page *out_page)
 {
     struct amd_device *dev = user;
-    struct amd_control *control = amd_control_of(dev);
-    struct amd_signal_page *page = host_calloc(1, sizeof(*page));
+    struct amd_mem *mem = host_calloc(1, sizeof(*mem));
     bell_status status;
 
-    if (!page)
+    if (!mem)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for signals",
                          dev->base.info.name);
-    status = amd_mem_alloc(dev, piece_bytes, AMD_MEM_GTT, &page->mem);
+    status = amd_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, AMD_MEM_GTT, mem);
     if (status != BELL_OK) {
-        host_free(page);
+        host_free(mem);
         return status;
     }
-    page->next = control->signal_pages;
-    control->signal_pages = page;
-    *out_piece = page;
+    *out_page = (struct hcq_signal_page){
+        .mem = mem,
+        .va = mem->va,
+        .host = (uint8_t *)(uintptr_t)mem->va,
+    };
     return BELL_OK;
 }
 
 static void
-shrink_signals(void *user, void *piece)
+release_signal_page(void *user, const struct hcq_signal_page *page)
 {
-    struct amd_device *dev = user;
-    struct amd_signal_page **at = &amd_control_of(dev)->signal_pages;
-    struct amd_signal_page *page = piece;
-
-    while (*at != page)
-        at = &(*at)->next;
-    *at = page->next;
-    amd_mem_free(dev, &page->mem);
-    host_free(page);
+    amd_mem_free(user, page->mem);
+    host_free(page->mem);
 }
-
-static const struct mem_slab_ops signal_ops = {
-    .grow = grow_signals,
-    .shrink = shrink_signals,
-};
 
 bell_status
 amd_signals_open(struct amd_device *dev)
 {
-    BELL_TRY(mem_slab_create(SIGNAL_BYTES, PAGE_BYTES, &signal_ops, dev,
-                             &dev->signals));
-    return BELL_OK;
-}
+    static const struct hcq_signal_page_ops ops = {
+        .alloc = alloc_signal_page,
+        .release = release_signal_page,
+    };
 
-void
-amd_signals_close(struct amd_device *dev)
-{
-    if (dev->signals)
-        mem_slab_destroy(dev->signals);
-    dev->signals = NULL;
-}
-
-void
-amd_signal_pages(struct amd_device *dev,
-                 void (*fn)(void *user, const struct amd_mem *page), void *user)
-{
-    struct amd_control *control = amd_control_of(dev);
-    const struct amd_signal_page *page;
-
-    pthread_mutex_lock(&control->signal_lock);
-    for (page = control->signal_pages; page; page = page->next)
-        fn(user, &page->mem);
-    pthread_mutex_unlock(&control->signal_lock);
+    return hcq_signal_pages_create(&ops, dev, &dev->signals);
 }
 
 bell_status
 amd_signal_alloc(struct hcq_device *base, uint64_t *out_va, uint64_t **out_host)
 {
-    struct amd_device *dev = amd_device_of(base);
-    struct amd_control *control = amd_control_of(dev);
-    struct amd_signal_page *page;
-    struct mem_slot slot;
-    bell_status status;
-
-    pthread_mutex_lock(&control->signal_lock);
-    status = mem_slab_alloc(dev->signals, &slot);
-    if (status == BELL_OK) {
-        page = slot.piece;
-        page->slots[slot.offset_bytes / SIGNAL_BYTES] = slot;
-        *out_va = page->mem.va + slot.offset_bytes;
-        *out_host = (uint64_t *)(uintptr_t)*out_va;
-        memset(*out_host, 0, SIGNAL_BYTES);
-    }
-    pthread_mutex_unlock(&control->signal_lock);
-    return status;
-}
-
-/* The page that a signal is in; signal_lock is held. */
-static struct amd_signal_page *
-page_of(const struct amd_device *dev, uint64_t va)
-{
-    struct amd_signal_page *page = amd_control_of(dev)->signal_pages;
-
-    while (page && va - page->mem.va >= PAGE_BYTES)
-        page = page->next;
-    return page;
+    return hcq_signal_pages_alloc(amd_device_of(base)->signals, out_va,
+                                  out_host);
 }
 
 void
 amd_signal_free(struct hcq_device *base, struct hcq_signal *sig)
 {
-    struct amd_device *dev = amd_device_of(base);
-    struct amd_control *control = amd_control_of(dev);
-    struct amd_signal_page *page;
-    struct mem_slot slot;
+    hcq_signal_pages_free(amd_device_of(base)->signals, sig->va);
+}
 
-    pthread_mutex_lock(&control->signal_lock);
-    page = page_of(dev, sig->va);
-    slot = page->slots[(sig->va - page->mem.va) / SIGNAL_BYTES];
-    mem_slab_free(dev->signals, &slot);
-    pthread_mutex_unlock(&control->signal_lock);
+/* Another card's signal that is to be mapped. */
+struct signal_map {
+    struct amd_device *dev;
+    uint64_t va;
+    bell_status status;
+};
+
+static void
+map_page_of(void *user, const struct hcq_signal_page *page)
+{
+    struct signal_map *map = user;
+
+    if (map->va - page->va < HCQ_SIGNAL_PAGE_BYTES)
+        map->status =
+            amd_memory_map(map->dev->process, page->mem, map->dev->card);
 }
 
 bell_status
 amd_signal_map(struct hcq_device *base, const struct hcq_signal *sig,
                uint64_t *out_va)
 {
-    struct amd_device *dev = amd_device_of(base), *other;
-    struct amd_control *control;
-    bell_status status;
+    struct signal_map map = {amd_device_of(base), sig->va, BELL_OK};
+    struct amd_device *other;
 
     *out_va = sig->va;
     if (sig->dev == base)
         return BELL_OK;
     other = sig->dev->ops == base->ops ? amd_device_of(sig->dev) : NULL;
-    if (!other || other->process != dev->process)
+    if (!other || other->process != map.dev->process)
         return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a signal of %s",
                          base->info.name, sig->dev->info.name);
-    control = amd_control_of(other);
-    pthread_mutex_lock(&control->signal_lock);
-    status =
-        amd_memory_map(dev->process, &page_of(other, sig->va)->mem, dev->card);
-    pthread_mutex_unlock(&control->signal_lock);
-    return status;
+    hcq_signal_pages_each(other->signals, map_page_of, &map);
+    return map.status;
 }

@@ -112,9 +112,9 @@ tell(struct regions *r, uint64_t value)
 }
 
 static void
-add_signal_page(void *user, const struct amd_mem *page)
+add_signal_page(void *user, const struct hcq_signal_page *page)
 {
-    add_region(user, page->va, page->size_bytes, KIO_REGION_SIGNAL);
+    add_region(user, page->va, HCQ_SIGNAL_PAGE_BYTES, KIO_REGION_SIGNAL);
 }
 
 void
@@ -126,7 +126,7 @@ amd_watch_ring(const struct amd_channel *channel, uint64_t from, uint64_t value)
     uint64_t last = channel->put * unit & (size - 1);
 
     add_region(&r, channel->pointers.va, PAGE_BYTES, KIO_REGION_CONTROL);
-    amd_signal_pages(channel->dev, add_signal_page, &r);
+    hcq_signal_pages_each(channel->dev->signals, add_signal_page, &r);
     if (from != channel->put && first >= last) {
         add_packets(&r, first, size);
         first = 0;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "hcq/hcq_backend.h"
+#include "hcq/hcq_signal_pages.h"
 #include "ioctl/kio.h"
 #include "ioctl/nv_abi.h"
 #include "mem/mem_ring.h"
@@ -165,7 +166,7 @@ struct nv_device {
     bool watched;                      /* somebody wants kio_doorbell calls */
     struct nv_pool *pools[NV_MEM_KIND_COUNT]; /* owned */
     struct mem_va *va;                        /* owned: the address space */
-    struct mem_slab *signals;                 /* owned */
+    struct hcq_signal_pages *signals;         /* owned */
     int64_t time_offset_ns;                   /* host clock minus the card's */
     _Atomic uint32_t code_epoch; /* programs loaded: queues invalidate caches */
     void *control;               /* owned: nv_device.c's own */

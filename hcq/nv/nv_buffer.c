@@ -29,11 +29,6 @@
 #define COPY_WAIT_NS  HCQ_TIMEOUT_NS
 #define BUFFER_ALIGN  256u
 
-/* A cache line for each signal, of which 32 bytes are used: the value, and at
- * +16 what a release with a timestamp writes. */
-#define SIGNAL_BYTES     64u
-#define SIGNALS_PER_PAGE (PAGE_BYTES / SIGNAL_BYTES)
-
 /* ---- buffers -------------------------------------------------------------- */
 
 bell_status
@@ -269,123 +264,61 @@ nv_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 
 /* ---- signals ---------------------------------------------------------------- */
 
-/* A page of signals. Owned by the slab; in control->signal_pages. */
-struct nv_signal_page {
-    struct nv_signal_page *next;
-    struct nv_mem mem;
-    struct mem_slot slots[SIGNALS_PER_PAGE]; /* of those that are out */
-};
-
 static bell_status
-grow_signals(void *user, uint64_t piece_bytes, void **out_piece)
+alloc_signal_page(void *user, struct hcq_signal_page *out_page)
 {
     struct nv_device *dev = user;
-    struct nv_control *control = nv_control_of(dev);
-    struct nv_signal_page *page = host_calloc(1, sizeof(*page));
+    struct nv_mem *mem = host_calloc(1, sizeof(*mem));
     bell_status status;
 
-    if (!page)
+    if (!mem)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for signals",
                          dev->base.info.name);
-    status =
-        nv_mem_alloc(dev, piece_bytes, PAGE_BYTES, NV_MEM_SYSTEM, &page->mem);
+    status = nv_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, PAGE_BYTES, NV_MEM_SYSTEM,
+                          mem);
     if (status != BELL_OK) {
-        host_free(page);
+        host_free(mem);
         return status;
     }
-    page->next = control->signal_pages;
-    control->signal_pages = page;
-    *out_piece = page;
+    *out_page = (struct hcq_signal_page){
+        .mem = mem,
+        .va = mem->va,
+        .host = mem->cpu,
+    };
     return BELL_OK;
 }
 
 static void
-shrink_signals(void *user, void *piece)
+release_signal_page(void *user, const struct hcq_signal_page *page)
 {
-    struct nv_device *dev = user;
-    struct nv_signal_page **at = &nv_control_of(dev)->signal_pages;
-    struct nv_signal_page *page = piece;
-
-    while (*at != page)
-        at = &(*at)->next;
-    *at = page->next;
-    nv_mem_free(dev, &page->mem);
-    host_free(page);
+    nv_mem_free(user, page->mem);
+    host_free(page->mem);
 }
 
-static const struct mem_slab_ops signal_ops = {
-    .grow = grow_signals,
-    .shrink = shrink_signals,
-};
-
+/* Of a signal 32 bytes are used: the value, and at +16 what a release with a
+ * timestamp writes. */
 bell_status
 nv_signals_open(struct nv_device *dev)
 {
-    BELL_TRY(mem_slab_create(SIGNAL_BYTES, PAGE_BYTES, &signal_ops, dev,
-                             &dev->signals));
-    return BELL_OK;
-}
+    static const struct hcq_signal_page_ops ops = {
+        .alloc = alloc_signal_page,
+        .release = release_signal_page,
+    };
 
-void
-nv_signals_close(struct nv_device *dev)
-{
-    if (dev->signals)
-        mem_slab_destroy(dev->signals);
-    dev->signals = NULL;
+    return hcq_signal_pages_create(&ops, dev, &dev->signals);
 }
 
 bell_status
 nv_signal_alloc(struct hcq_device *base, uint64_t *out_va, uint64_t **out_host)
 {
-    struct nv_device *dev = nv_device_of(base);
-    struct nv_control *control = nv_control_of(dev);
-    struct nv_signal_page *page;
-    struct mem_slot slot;
-    bell_status status;
-
-    pthread_mutex_lock(&control->signal_lock);
-    status = mem_slab_alloc(dev->signals, &slot);
-    if (status == BELL_OK) {
-        page = slot.piece;
-        page->slots[slot.offset_bytes / SIGNAL_BYTES] = slot;
-        *out_va = page->mem.va + slot.offset_bytes;
-        *out_host =
-            (uint64_t *)(void *)((uint8_t *)page->mem.cpu + slot.offset_bytes);
-        memset(*out_host, 0, SIGNAL_BYTES);
-    }
-    pthread_mutex_unlock(&control->signal_lock);
-    return status;
+    return hcq_signal_pages_alloc(nv_device_of(base)->signals, out_va,
+                                  out_host);
 }
 
 void
 nv_signal_free(struct hcq_device *base, struct hcq_signal *sig)
 {
-    struct nv_device *dev = nv_device_of(base);
-    struct nv_control *control = nv_control_of(dev);
-    struct nv_signal_page *page;
-    struct mem_slot slot;
-
-    pthread_mutex_lock(&control->signal_lock);
-    for (page = control->signal_pages; page; page = page->next) {
-        if (sig->va - page->mem.va < PAGE_BYTES) {
-            slot = page->slots[(sig->va - page->mem.va) / SIGNAL_BYTES];
-            mem_slab_free(dev->signals, &slot);
-            break;
-        }
-    }
-    pthread_mutex_unlock(&control->signal_lock);
-}
-
-void
-nv_signals_each(struct nv_device *dev, nv_signal_page_fn *fn, void *user)
-{
-    struct nv_control *control = nv_control_of(dev);
-    const struct nv_signal_page *page;
-
-    pthread_mutex_lock(&control->signal_lock);
-    for (page = control->signal_pages; page; page = page->next)
-        fn(user, &page->mem);
-    pthread_mutex_unlock(&control->signal_lock);
+    hcq_signal_pages_free(nv_device_of(base)->signals, sig->va);
 }
 
 bell_status

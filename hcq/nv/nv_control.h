@@ -102,9 +102,6 @@ struct nv_control {
     struct hcq_queue *staging;    /* owned; NULL until needed */
     struct nv_mem staging_mem;
 
-    pthread_mutex_t signal_lock;         /* dev->signals, and its pages */
-    struct nv_signal_page *signal_pages; /* owned by the slab */
-
     pthread_mutex_t clock_lock;
     struct nv_clock_pair first_clock, last_clock;
 };
@@ -224,15 +221,11 @@ bell_status nv_buffer_read(struct hcq_device *dev, uint64_t va, void *data,
 void nv_staging_close(struct nv_device *dev);
 
 bell_status nv_signals_open(struct nv_device *dev);
-void nv_signals_close(struct nv_device *dev);
 bell_status nv_signal_alloc(struct hcq_device *dev, uint64_t *out_va,
                             uint64_t **out_host);
 void nv_signal_free(struct hcq_device *dev, struct hcq_signal *sig);
 bell_status nv_signal_map(struct hcq_device *dev, const struct hcq_signal *sig,
                           uint64_t *out_va);
-/* Calls `fn` for each page of signals; signal_lock is held meanwhile. */
-typedef void nv_signal_page_fn(void *user, const struct nv_mem *page);
-void nv_signals_each(struct nv_device *dev, nv_signal_page_fn *fn, void *user);
 
 /* ---- faults (nv_fault.c); hcq_device_ops ------------------------------------------ */
 

@@ -250,7 +250,7 @@ release(struct nv_device *dev)
     struct nv_control *control = nv_control_of(dev);
 
     if (dev->rm) {
-        nv_signals_close(dev);
+        hcq_signal_pages_destroy(dev->signals);
         nv_memory_close(dev);
         nv_rm_unmap(dev->rm, &control->window);
         nv_rm_free(dev->rm, dev->rm->subdevice, control->usermode);
@@ -260,7 +260,6 @@ release(struct nv_device *dev)
     pthread_mutex_destroy(&control->lock);
     pthread_mutex_destroy(&control->grow_lock);
     pthread_mutex_destroy(&control->staging_lock);
-    pthread_mutex_destroy(&control->signal_lock);
     pthread_mutex_destroy(&control->clock_lock);
     host_free(control);
     host_free(dev);
@@ -315,7 +314,6 @@ alloc_device(void)
     pthread_mutex_init(&control->lock, NULL);
     pthread_mutex_init(&control->grow_lock, NULL);
     pthread_mutex_init(&control->staging_lock, NULL);
-    pthread_mutex_init(&control->signal_lock, NULL);
     pthread_mutex_init(&control->clock_lock, NULL);
     return dev;
 }

@@ -107,9 +107,10 @@ add_push(struct regions *r, uint64_t entry)
 }
 
 static void
-add_signals(void *user, const struct nv_mem *page)
+add_signals(void *user, const struct hcq_signal_page *page)
 {
-    add_region(user, page->cpu, page->va, page->size_bytes, KIO_REGION_SIGNAL);
+    add_region(user, page->host, page->va, HCQ_SIGNAL_PAGE_BYTES,
+               KIO_REGION_SIGNAL);
 }
 
 static void
@@ -144,7 +145,7 @@ nv_watch_ring(const struct nv_channel *channel)
                KIO_REGION_CONTROL);
     add_region(&r, channel->notice.cpu, channel->notice.va,
                channel->notice.size_bytes, KIO_REGION_SIGNAL);
-    nv_signals_each(channel->dev, add_signals, &r);
+    hcq_signal_pages_each(channel->dev->signals, add_signals, &r);
     for (i = channel->rung; i != channel->put;
          i = (i + 1) & (channel->n_entries - 1))
         add_push(&r, channel->ring[i]);
