@@ -301,6 +301,7 @@ build_json(struct json *json, const struct bench *b)
     json_str(json, "device", info->name);
     json_str(json, "model", info->model);
     json_str(json, "arch", info->arch);
+    json_str(json, "math", tool_math_words(b->allowed));
     json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
     json_array(json, "rows");
     for (i = 0; i < b->n_rows; i++)

@@ -46,7 +46,8 @@ struct bench {
     char default_device[HCQ_NAME_MAX]; /* where none was named */
     const char *only;                  /* a group, or NULL */
     const char *math;                  /* of --math, or NULL */
-    double budget_s;                   /* for each row */
+    uint32_t allowed; /* enum bell_math, of the contexts that were opened */
+    double budget_s;  /* for each row */
 
     struct hcq_device *dev; /* owned while queue measurements run */
     struct hcq_device_info info;

@@ -170,7 +170,7 @@ sample_job(struct bench *b, const struct shape_job *of)
     bell_status status;
 
     BELL_TRY(tool_open_context(b->device, b->math, &job.ctx));
-    math = bell_context_math(job.ctx);
+    b->allowed = math = bell_context_math(job.ctx);
     bench_begin(b);
     status = bell_context_set_math(job.ctx, math | of->math);
     if (of->math && !(of->math & ~math & bell_context_device_math(job.ctx))) {

@@ -109,6 +109,27 @@ test_approximations(void **state)
         check_row(&rows[i]);
 }
 
+/* Whether the target makes every function of exact instructions. */
+static void
+expect_exact(const struct ptx_target *target, const struct lower_target *lower)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct lower_program p;
+        const struct uop *root;
+        struct uop_graph g;
+        char *text;
+        uop_graph_init(&g);
+        make_program(&g, rows[i].op, &root, &p, lower);
+        assert_int_equal(render_ptx(&p, target, &text), BELL_OK);
+        assert_null(strstr(text, "approx"));
+        host_free(text);
+        program_free(&p);
+        uop_graph_fini(&g);
+    }
+}
+
 /* An exact target takes none of them, and lowering leaves none. */
 static void
 test_exact(void **state)
@@ -125,19 +146,30 @@ test_exact(void **state)
         const struct uop *root;
         struct uop_graph g;
         char *text;
+        if (rows[i].op == UOP_SQRT)
+            continue;
         uop_graph_init(&g);
         make_program(&g, rows[i].op, &root, &p, NULL);
-        if (rows[i].op != UOP_SQRT)
-            assert_int_equal(render_ptx(&p, &target, &text),
-                             BELL_E_UNSUPPORTED);
-        program_free(&p);
-        make_program(&g, rows[i].op, &root, &p, &lower);
-        assert_int_equal(render_ptx(&p, &target, &text), BELL_OK);
-        assert_null(strstr(text, "approx"));
-        host_free(text);
+        assert_int_equal(render_ptx(&p, &target, &text), BELL_E_UNSUPPORTED);
         program_free(&p);
         uop_graph_fini(&g);
     }
+    expect_exact(&target, &lower);
+}
+
+/* The two flags are apart: TF32 leaves functions exact. */
+static void
+test_tf32(void **state)
+{
+    struct ptx_target target = {.sm = 80, .tf32 = true};
+    struct lower_target lower;
+
+    (void)state;
+    assert_int_equal(render_ptx_lower_target(&target, &lower), BELL_OK);
+    assert_true(lower.is_tf32 && lower.matrix_k[UOP_F32] == 8);
+    assert_false(lower.is_approx);
+    assert_string_equal(lower.name, "sm_80-tf32");
+    expect_exact(&target, &lower);
 }
 
 static void
@@ -153,6 +185,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_approximations),
         cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_tf32),
         cmocka_unit_test(test_assembler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
