@@ -22,15 +22,9 @@
 #include "hcq/amd/amd_kfd.h"
 #include "ioctl/kfd_uapi.h"
 #include "sim/amd/sim_amd.h"
+#include "tests/unit/expect.h"
 
 #define MIB (1u << 20)
-
-static void
-expect_ok(bell_status status)
-{
-    if (status != BELL_OK)
-        fail_msg("%s", bell_error_last()->message);
-}
 
 static struct amd_device *
 open_amd(const char *name)

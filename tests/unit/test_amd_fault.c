@@ -21,17 +21,11 @@
 #include "hcq/amd/amd_kfd.h"
 #include "ioctl/kio_fault.h"
 #include "sim/amd/sim_amd.h"
+#include "tests/unit/expect.h"
 
 #define MIB     (1u << 20)
 #define NO_PLAN "poll:1000000=EIO"
 #define BAD_VA  0xdead000000ull
-
-static void
-expect_ok(bell_status status)
-{
-    if (status != BELL_OK)
-        fail_msg("%s", bell_error_last()->message);
-}
 
 static struct hcq_device *
 open_amd(const char *name)

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_command.h"
+#include "tests/unit/expect.h"
 
 #define LONG_NS  (30ull * 1000000000)
 #define SHORT_NS 500000ull
@@ -48,21 +49,6 @@ struct rig {
     struct hcq_queue *queues[2]; /* of compute, of copies */
     struct hcq_signal *sig, *done;
 };
-
-static void
-expect_ok(bell_status status)
-{
-    if (status != BELL_OK)
-        fail_msg("%s", bell_error_last()->message);
-}
-
-static void
-expect_fails(bell_status status, bell_status want, const char *part)
-{
-    assert_int_equal(status, want);
-    if (!strstr(bell_error_last()->message, part))
-        fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
-}
 
 static struct rig
 open_rig(const char *card)

@@ -19,15 +19,9 @@
 #include "hcq/nv/nv_control.h"
 #include "ioctl/kio_fault.h"
 #include "sim/nv/sim_nv.h"
+#include "tests/unit/expect.h"
 
 #define MIB (1u << 20)
-
-static void
-expect_ok(bell_status status)
-{
-    if (status != BELL_OK)
-        fail_msg("%s", bell_error_last()->message);
-}
 
 static struct hcq_device *
 open_nv(const char *name)

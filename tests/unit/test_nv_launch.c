@@ -1,116 +1,19 @@
 /* The command half of hcq/nv on simulated cards: that the launch path
  * allocates nothing, takes no lock and calls nobody; patches of every kind
  * against a model; what reports say; what is refused.
- *
- * The linker puts the functions below in the place of the C library's
- * (meson.build), so that they count what the test's own thread calls.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/bits.h"
-#include "base/map.h"
 #include "hcq/nv/nv_command.h"
+#include "tests/unit/launch_transfers.h"
 #include "render/nv_container.h"
-
-#define LONG_NS (20ull * 1000000000)
 
 static const char *const cards[] = {"NV@sim:sm_80", "NV@sim:sm_90",
                                     "NV@sim:sm_120"};
 
-/* ---- counting ---------------------------------------------------------------- */
-
-struct counts {
-    unsigned allocations, locks, calls;
-};
-
-static __thread struct counts counts;
-
-#define WRAP(kind, result, name, params, args)                                 \
-    result __real_##name params;                                               \
-    result __wrap_##name params;                                               \
-    result __wrap_##name params                                                \
-    {                                                                          \
-        counts.kind++;                                                         \
-        return __real_##name args;                                             \
-    }
-
-WRAP(allocations, void *, malloc, (size_t n), (n))
-WRAP(allocations, void *, calloc, (size_t n, size_t m), (n, m))
-WRAP(allocations, void *, realloc, (void *p, size_t n), (p, n))
-WRAP(allocations, void *, aligned_alloc, (size_t a, size_t n), (a, n))
-WRAP(locks, int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
-WRAP(calls, int, sched_yield, (void), ())
-
-/* Every form of the device's kio counts. */
-static int count_ioctl(struct kio *kio, int fd, unsigned long request,
-                       void *arg);
-static struct kio_ops counting_ops;
-static const struct kio_ops *real_ops;
-
-static int
-count_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
-{
-    counts.calls++;
-    return real_ops->ioctl(kio, fd, request, arg);
-}
-
-static int
-count_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
-           int fd, uint64_t offset)
-{
-    counts.calls++;
-    return real_ops->mmap(kio, addr, size_bytes, prot, flags, fd, offset);
-}
-
-static int
-count_open(struct kio *kio, const char *path, int flags)
-{
-    counts.calls++;
-    return real_ops->open(kio, path, flags);
-}
-
-static void
-count_kio(struct kio *kio)
-{
-    real_ops = kio->ops;
-    counting_ops = *kio->ops;
-    counting_ops.ioctl = count_ioctl;
-    counting_ops.mmap = count_mmap;
-    counting_ops.open = count_open;
-    kio->ops = &counting_ops;
-}
-
 /* ---- a device with a kernel ----------------------------------------------------- */
-
-struct rig {
-    struct hcq_device *dev;
-    struct hcq_queue *queue, *copy;
-    struct hcq_program *shape; /* out[block * 8 + thread] = value + shape */
-    struct hcq_buffer *out;
-};
-
-static void
-expect_ok(bell_status status)
-{
-    if (status != BELL_OK)
-        fail_msg("%s", bell_error_last()->message);
-}
-
-static void
-expect_fails(bell_status status, bell_status want, const char *part)
-{
-    assert_int_equal(status, want);
-    if (!strstr(bell_error_last()->message, part))
-        fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
-}
 
 static const char shape_text[] =
     ".version %s\n.target sm_%u\n.address_size 64\n"
@@ -163,29 +66,14 @@ load_shape(struct hcq_device *dev, uint32_t n_regs)
     return prog;
 }
 
+/* out[block * 8 + thread] = value + 100 * blocks + threads */
 static struct rig
-open_rig(const char *name)
+open_shape_rig(const char *name)
 {
-    struct rig r;
+    struct rig r = open_rig(name);
 
-    expect_ok(hcq_device_open(name, &r.dev));
-    expect_ok(hcq_queue_create(r.dev, HCQ_QUEUE_COMPUTE, &r.queue));
-    expect_ok(hcq_queue_create(r.dev, HCQ_QUEUE_COPY, &r.copy));
-    expect_ok(hcq_buffer_create(r.dev, 65536, HCQ_MEM_HOST_VISIBLE, &r.out));
     r.shape = load_shape(r.dev, 16);
     return r;
-}
-
-static void
-close_rig(struct rig *r)
-{
-    hcq_device_close(r->dev);
-}
-
-static uint64_t
-value_at(const struct rig *r, size_t i)
-{
-    return ((volatile uint64_t *)r->out->host)[i];
 }
 
 static void
@@ -198,27 +86,12 @@ exec_shape(struct hcq_cs *cs, const struct rig *r, uint64_t value, uint32_t x,
     hcq_cs_exec(cs, r->shape, args, 2, grid, local);
 }
 
-/* The queue does nothing until the signal is 1: what follows is the host's
- * alone. */
-static struct hcq_signal *
-hold(const struct rig *r, struct hcq_queue *queue)
-{
-    struct hcq_signal *go;
-    struct hcq_cs *cs;
-
-    expect_ok(hcq_signal_create(r->dev, 0, &go));
-    expect_ok(hcq_queue_begin(queue, &cs));
-    hcq_cs_wait(cs, go, 1);
-    expect_ok(hcq_cs_submit(cs, NULL));
-    return go;
-}
-
 /* ---- the launch path -------------------------------------------------------------- */
 
 static void
 launch_path_is_free(void **state)
 {
-    struct rig r = open_rig("NV@sim:sm_90");
+    struct rig r = open_shape_rig("NV@sim:sm_90");
     struct hcq_stream *stream;
     struct hcq_signal *go;
     struct hcq_cs *cs;
@@ -253,7 +126,7 @@ launch_path_is_free(void **state)
     assert_int_equal(counts.allocations, 0);
     assert_int_equal(counts.locks, 0);
     assert_int_equal(counts.calls, 0);
-    nv_device_of(r.dev)->kio->ops = real_ops;
+    stop_counting(nv_device_of(r.dev)->kio);
     hcq_signal_set(go, 1);
     expect_ok(hcq_queue_wait(r.queue, LONG_NS));
     assert_int_equal(value_at(&r, 10), 199 + 2 * 100 + 3);
@@ -269,13 +142,13 @@ counters_count(void **state)
 
     (void)state;
     memset(&counts, 0, sizeof(counts));
-    r = open_rig("NV@sim:sm_90");
+    r = open_shape_rig("NV@sim:sm_90");
     assert_true(counts.allocations > 10 && counts.locks > 10);
     count_kio(nv_device_of(r.dev)->kio);
     memset(&counts, 0, sizeof(counts));
     hcq_queue_destroy(r.copy);
     assert_true(counts.calls > 2);
-    nv_device_of(r.dev)->kio->ops = real_ops;
+    stop_counting(nv_device_of(r.dev)->kio);
     close_rig(&r);
 }
 
@@ -288,7 +161,7 @@ patched_shapes(void **state)
 
     (void)state;
     for (c = 0; c < ARRAY_LEN(cards); c++) {
-        struct rig r = open_rig(cards[c]);
+        struct rig r = open_shape_rig(cards[c]);
         struct hcq_stream *stream;
         uint32_t x, threads, value, i;
 
@@ -326,7 +199,7 @@ patched_shapes(void **state)
 static void
 patched_too_large(void **state)
 {
-    struct rig r = open_rig("NV@sim:sm_90");
+    struct rig r = open_shape_rig("NV@sim:sm_90");
     const uint64_t args[] = {r.out->va, 5};
     const uint32_t grid[] = {1, 1, 1}, local[] = {8, 1, 1};
     struct hcq_stream *stream;
@@ -354,82 +227,6 @@ patched_too_large(void **state)
     close_rig(&r);
 }
 
-/* Copies and fills of random sizes and places, zero among them, in one bound
- * stream on each kind of queue; a model in host memory says what is right. */
-#define AREA 16384u
-
-struct transfer {
-    uint32_t dst, src, size, at, pattern, length;
-};
-
-static void
-emit_transfers(struct hcq_cs *cs, const struct rig *r, const uint32_t p[6])
-{
-    uint64_t va = r->out->va;
-
-    hcq_cs_copy(cs, va, va + AREA, 0);
-    hcq_cs_patch(cs, HCQ_FIELD_DST, p[0], 0);
-    hcq_cs_patch(cs, HCQ_FIELD_SRC, p[1], 0);
-    hcq_cs_patch(cs, HCQ_FIELD_SIZE, p[2], 0);
-    hcq_cs_fill(cs, va, 0, 4);
-    hcq_cs_patch(cs, HCQ_FIELD_ADDR, p[3], 0);
-    hcq_cs_patch(cs, HCQ_FIELD_VALUE, p[4], 0);
-    hcq_cs_patch(cs, HCQ_FIELD_SIZE, p[5], 0);
-}
-
-static void
-model_transfers(uint8_t *area, const struct transfer *t)
-{
-    uint32_t i;
-
-    memcpy(area + t->dst, area + AREA + t->src, t->size);
-    for (i = 0; i < t->length; i++)
-        area[t->at + i] = (uint8_t)(t->pattern >> (i % 4 * 8));
-}
-
-static void
-random_transfers(const struct rig *r, struct hcq_queue *queue)
-{
-    static const char *const names[] = {"dst",  "src",     "size",
-                                        "fill", "pattern", "length"};
-    static uint8_t model[2 * AREA];
-    struct hcq_stream *stream;
-    uint64_t seed = 1, va = r->out->va;
-    uint32_t p[6], i;
-
-    expect_ok(hcq_stream_create(queue, "transfers", &stream));
-    for (i = 0; i < 6; i++)
-        p[i] = hcq_stream_patch_point(stream, names[i]);
-    emit_transfers(hcq_stream_cs(stream), r, p);
-    expect_ok(hcq_stream_end(stream));
-    for (i = 0; i < sizeof(model); i++)
-        model[i] = (uint8_t)hash_mix(i);
-    memcpy(r->out->host, model, sizeof(model));
-    for (i = 0; i < 300; i++) {
-        uint64_t h = seed = hash_mix(seed + i);
-        struct transfer t = {
-            .dst = (uint32_t)(h % 4096),
-            .src = (uint32_t)(h >> 16) % 4096,
-            .size = h >> 60 ? (uint32_t)(h >> 32) % 5000 : 0,
-            .at = (uint32_t)(h >> 40) % 2048 * 4,
-            .pattern = (uint32_t)(h >> 8),
-            .length = (uint32_t)(h >> 20) % 40,
-        };
-
-        expect_ok(hcq_stream_patch(stream, p[0], va + t.dst));
-        expect_ok(hcq_stream_patch(stream, p[1], va + AREA + t.src));
-        expect_ok(hcq_stream_patch(stream, p[2], t.size));
-        expect_ok(hcq_stream_patch(stream, p[3], va + t.at));
-        expect_ok(hcq_stream_patch(stream, p[4], t.pattern));
-        expect_ok(hcq_stream_patch(stream, p[5], t.length));
-        expect_ok(hcq_stream_submit(stream, NULL));
-        expect_ok(hcq_stream_wait(stream, LONG_NS));
-        model_transfers(model, &t);
-        assert_memory_equal(r->out->host, model, sizeof(model));
-    }
-    hcq_stream_destroy(stream);
-}
-
 static void
 patched_transfers(void **state)
 {
@@ -437,7 +234,7 @@ patched_transfers(void **state)
 
     (void)state;
     for (c = 0; c < ARRAY_LEN(cards); c++) {
-        struct rig r = open_rig(cards[c]);
+        struct rig r = open_shape_rig(cards[c]);
 
         random_transfers(&r, r.queue);
         random_transfers(&r, r.copy);
@@ -457,7 +254,7 @@ expect_text(const char *text, const char *part)
 static void
 reports_name_commands(void **state)
 {
-    struct rig r = open_rig("NV@sim:sm_90");
+    struct rig r = open_shape_rig("NV@sim:sm_90");
     struct nv_queue *queue = nv_queue_of(r.queue);
     struct hcq_stream *stream;
     struct hcq_cs *cs;
@@ -504,7 +301,7 @@ long_stream(void **state)
     enum {
         N = 360000
     };
-    struct rig r = open_rig("NV@sim:sm_90");
+    struct rig r = open_shape_rig("NV@sim:sm_90");
     struct hcq_stream *stream;
     uint32_t i;
 
@@ -524,7 +321,7 @@ long_stream(void **state)
 static void
 many_submissions(void **state)
 {
-    struct rig r = open_rig("NV@sim:sm_90");
+    struct rig r = open_shape_rig("NV@sim:sm_90");
     struct hcq_queue_desc desc = {
         .struct_size = sizeof(desc),
         .kind = HCQ_QUEUE_COMPUTE,
@@ -558,7 +355,7 @@ many_submissions(void **state)
 static void
 refused(void **state)
 {
-    struct rig r = open_rig("NV@sim:sm_80");
+    struct rig r = open_shape_rig("NV@sim:sm_80");
     struct hcq_program *large = load_shape(r.dev, 255);
     const uint32_t one[] = {1, 1, 1}, local[] = {512, 1, 1};
     const uint64_t args[2] = {r.out->va, 1};
@@ -589,7 +386,7 @@ refused(void **state)
 static void
 patched_addresses(void **state)
 {
-    struct rig r = open_rig("NV@sim:sm_80");
+    struct rig r = open_shape_rig("NV@sim:sm_80");
     const uint64_t host_end = 1ull << 40, copy_end = 1ull << 49;
     struct hcq_stream *stream;
     struct hcq_signal *sig;

@@ -21,6 +21,7 @@
 #include "base/thread.h"
 #include "hcq/nv/nv_control.h"
 #include "sim/nv/sim_nv.h"
+#include "tests/unit/expect.h"
 
 #define MIB (1u << 20)
 
@@ -40,13 +41,6 @@ close_nv(struct nv_device *dev)
 {
     hcq_device_close(&dev->base);
     assert_false(sim_nv_machine_exists());
-}
-
-static void
-expect_ok(bell_status status)
-{
-    if (status != BELL_OK)
-        fail_msg("%s", bell_error_last()->message);
 }
 
 static void
