@@ -20,7 +20,7 @@ struct matrix {
     const struct kernel_group *group;
     const struct uop *node; /* the REDUCE */
     struct uop_wmma shape;
-    enum uop_dtype dtype;                /* of A and B */
+    enum uop_dtype dtype;                /* of A; B's is as wide */
     uint32_t half, row, col, pair, step; /* ranges; UINT32_MAX: none */
     uint32_t n_half, n_pair;             /* their sizes; 1 where none */
     const struct expand_inst *a, *b;     /* staged LOADs */
@@ -258,23 +258,24 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
     const struct expand_stage *s = &e->stages[inst->stage - 1];
     uint32_t n = uop_wmma_lanes(m->shape, operand), i, j;
     uint32_t pack = run_length(m, s, operand);
+    enum uop_dtype dtype = (enum uop_dtype)s->load->dtype;
     const struct uop *parts[MAX_PARTS], *src[2] = {s->memory, NULL}, *loaded;
 
     for (i = 0; i < n; i += pack) {
         src[1] = part_index(m, s, operand, i);
         loaded =
-            uop_make(e->g, UOP_LOAD, m->dtype, (uint16_t)pack, no_arg, src, 2);
+            uop_make(e->g, UOP_LOAD, dtype, (uint16_t)pack, no_arg, src, 2);
         for (j = 0; j < pack; j++) {
             union uop_arg lane = {.i = j};
             parts[i + j] = loaded;
             if (pack > 1)
                 parts[i + j] =
-                    uop_make(e->g, UOP_LANE, m->dtype, 1, lane, &loaded, 1);
+                    uop_make(e->g, UOP_LANE, dtype, 1, lane, &loaded, 1);
         }
     }
     if (n == 1)
         return parts[0];
-    return uop_make(e->g, UOP_LANES, m->dtype, (uint16_t)n, no_arg, parts, n);
+    return uop_make(e->g, UOP_LANES, dtype, (uint16_t)n, no_arg, parts, n);
 }
 
 /* The part at digit[], made once. */

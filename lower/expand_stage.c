@@ -30,6 +30,7 @@
 #include "base/bits.h"
 
 #define ACCESS_BYTES 16
+#define WORD_BYTES   4
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -125,7 +126,8 @@ struct copy {
     uint32_t order[KERNEL_MAX_RANGES]; /* places in stage->dims */
     uint32_t taken[KERNEL_MAX_RANGES]; /* log2 of what one access covers */
     uint32_t lanes;                    /* of an access */
-    uint32_t n_log2;                   /* of elements, over lanes */
+    uint32_t rows;                     /* so many accesses are turned */
+    uint32_t n_log2;                   /* of elements, over lanes and rows */
     uint32_t tid_log2;                 /* of threads */
     const struct uop *value[KERNEL_MAX_RANGES]; /* by range */
 };
@@ -196,10 +198,9 @@ order_copy(const struct expand *e, struct copy *c, uint32_t range)
 /* Elements that one access may take: along the first dims, as far as they lie
  * side by side in the buffer and evenly in the array. */
 static void
-choose_lanes(const struct expand *e, struct copy *c)
+choose_lanes(const struct expand *e, struct copy *c, uint32_t most)
 {
     const struct expand_stage *s = c->stage;
-    uint32_t most = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
     int64_t first = s->dims[c->order[0]].stride;
     uint32_t i;
 
@@ -219,6 +220,33 @@ choose_lanes(const struct expand *e, struct copy *c)
     }
 }
 
+/* Bytes that lie the other way in the array are turned in registers: a thread
+ * loads a few from several rows, and stores words or more of what was below
+ * each other. As many rows as leave something to do for every thread. */
+static uint32_t
+choose_rows(const struct expand *e, struct copy *c)
+{
+    const struct expand_stage *s = c->stage;
+    uint32_t last = s->n_dims - 1, lanes = WORD_BYTES, i;
+    uint32_t most = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
+    int64_t size = e->k->sizes[s->dims[last].range];
+
+    c->rows = 1;
+    if (most < ACCESS_BYTES || c->order[0] == last || size < WORD_BYTES)
+        return most;
+    while (lanes > 1 && 1u << c->n_log2 < (lanes * WORD_BYTES) << c->tid_log2)
+        lanes /= 2;
+    c->rows = WORD_BYTES;
+    while (c->rows < most && c->rows < size &&
+           1u << c->n_log2 >= (2 * lanes * c->rows) << c->tid_log2)
+        c->rows *= 2;
+    for (i = 0; i < s->n_dims; i++) {
+        if (c->order[i] == last)
+            c->taken[i] = log2_floor(c->rows);
+    }
+    return lanes;
+}
+
 static void
 plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t range,
           struct copy *c)
@@ -229,10 +257,10 @@ plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t range,
     c->stage = s;
     c->tid_log2 = log2_floor(e->k->n_threads);
     order_copy(e, c, range);
-    choose_lanes(e, c);
     for (i = 0; i < s->n_dims; i++)
         c->n_log2 += log2_size(e, s->dims[i].range);
-    c->n_log2 -= log2_floor(c->lanes);
+    choose_lanes(e, c, choose_rows(e, c));
+    c->n_log2 -= log2_floor(c->lanes) + log2_floor(c->rows);
 }
 
 /* Bits [low, low + n) of step << tid_log2 | tid. */
@@ -320,27 +348,44 @@ lies_as_loaded(const struct copy *c)
     return c->lanes == 1 || c->stage->dims[c->order[0]].stride == 1;
 }
 
+/* Lane i of what was loaded from each row. */
+static const struct uop *
+across(struct expand *e, const struct copy *c, const struct uop *const *rows,
+       uint32_t i)
+{
+    enum uop_dtype dtype = (enum uop_dtype)c->stage->load->dtype;
+    const struct uop *parts[ACCESS_BYTES];
+    union uop_arg lane = {.i = i};
+    uint32_t r;
+
+    for (r = 0; r < c->rows; r++) {
+        parts[r] = rows[r];
+        if (c->lanes > 1)
+            parts[r] = uop_make(e->g, UOP_LANE, dtype, 1, lane, &rows[r], 1);
+    }
+    if (c->rows == 1)
+        return parts[0];
+    return uop_make(e->g, UOP_LANES, dtype, (uint16_t)c->rows, no_arg, parts,
+                    c->rows);
+}
+
 /* Adds the STOREs of what was loaded, at once or lane by lane. */
 static void
 copy_store(struct expand *e, const struct copy *c, const struct uop *index,
-           const struct uop *value, const struct uop *gate,
+           const struct uop *const *rows, const struct uop *gate,
            struct expand_stores *stores)
 {
     int64_t stride = c->stage->dims[c->order[0]].stride;
-    uint32_t i, n = lies_as_loaded(c) ? 1 : c->lanes;
+    bool whole = c->rows == 1 && lies_as_loaded(c);
+    uint32_t i, n = whole ? 1 : c->lanes;
 
     for (i = 0; i < n; i++) {
         struct expand_store *store = &stores->v[stores->n++];
-        union uop_arg lane = {.i = i};
         memset(store, 0, sizeof(*store));
         store->memory = c->stage->memory;
         store->index = op_num(e, UOP_ADD, index, (int64_t)i * stride);
         store->gate = gate;
-        store->value = value;
-        if (n > 1)
-            store->value =
-                uop_make(e->g, UOP_LANE, (enum uop_dtype)value->dtype, 1, lane,
-                         &value, 1);
+        store->value = whole ? rows[0] : across(e, c, rows, i);
     }
 }
 
@@ -369,12 +414,30 @@ half_of(struct expand *e, const struct expand_stage *s, const struct uop *tile)
     return op_num(e, UOP_MUL, op_num(e, UOP_FLOORMOD, tile, 2), s->size);
 }
 
+/* The LOADs of all rows, from the present values on. */
+static bell_status
+copy_rows(struct expand *e, struct copy *c, const struct uop *gate,
+          const struct uop **out)
+{
+    const struct expand_stage *s = c->stage;
+    uint32_t along = s->dims[s->n_dims - 1].range, r;
+    const struct uop *first = c->value[along];
+    bell_status status = BELL_OK;
+
+    for (r = 0; r < c->rows && status == BELL_OK; r++) {
+        c->value[along] = op_num(e, UOP_ADD, first, r);
+        status = copy_load(e, c, gate, &out[r]);
+    }
+    c->value[along] = first;
+    return status;
+}
+
 /* Copies one operand's tile. */
 static bell_status
 copy_operand(struct expand *e, const struct expand_stage *s,
              const struct turn *turn, struct expand_stores *stores)
 {
-    const struct uop *value = NULL, *gate = NULL, *index;
+    const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate = NULL, *index;
     uint32_t step, steps;
     struct copy c;
 
@@ -386,11 +449,11 @@ copy_operand(struct expand *e, const struct expand_stage *s,
         set_values(e, &c, step);
         if (turn->tile)
             c.value[e->tile_loop] = turn->tile;
-        BELL_TRY(copy_load(e, &c, turn->gate, &value));
+        BELL_TRY(copy_rows(e, &c, turn->gate, rows));
         index = array_index(e, &c);
         if (turn->tile)
             index = uop_alu2(e->g, UOP_ADD, index, half_of(e, s, turn->tile));
-        copy_store(e, &c, index, value, gate, stores);
+        copy_store(e, &c, index, rows, gate, stores);
     }
     return BELL_OK;
 }
@@ -406,8 +469,10 @@ place_operand(struct expand *e, struct expand_stage *s)
     if (!contiguous_range(e, s, &s->range))
         s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
     along = e->k->reduce_ranges >> s->range & 1;
-    /* mma.sync's operands are read as well across the steps (ldmatrix) */
-    turned = matrix && (along || e->k->matrix.shape.layout != UOP_WMMA_NV);
+    /* mma.sync's operands are read as well across the steps (ldmatrix), but
+     * not bytes */
+    turned = matrix && (along || each == ACCESS_BYTES ||
+                        e->k->matrix.shape.layout != UOP_WMMA_NV);
     /* nothing between rows that are copied as they lie, and read so too */
     s->size = lay_out(e, s, turned, along || matrix ? each : 0);
     s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
@@ -549,7 +614,7 @@ copy_next(struct expand *e)
         BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
     for (i = 0; i < e->next.n; i++) {
         struct expand_store *store = &e->next.v[i];
-        if (store->value->op != UOP_LANE)
+        if (store->value->op != UOP_LANE && store->value->op != UOP_LANES)
             store->made = make_store(e, store, store->memory);
     }
     return BELL_OK;

@@ -83,13 +83,6 @@ choose_amd(struct matrix *m)
     m->n_pair = 1;
 }
 
-/* dtype that products of that dtype are summed in. */
-static enum uop_dtype
-sum_dtype(enum uop_dtype dtype)
-{
-    return dtype == UOP_F64 ? UOP_F64 : UOP_F32;
-}
-
 /* The instruction for the product; false if there is none. */
 static bool
 choose_instruction(struct matrix *m)
@@ -97,13 +90,16 @@ choose_instruction(struct matrix *m)
     const struct lower_target *target = m->gpu->k->target;
     const struct kernel_group *group = m->product.group;
     const struct uop *u = group->members[0], *body = u->src[0];
-    enum uop_dtype dtype;
+    enum uop_dtype dtype, other;
 
     if (group->n_members != 1 || !m->product.sums_products)
         return false;
     dtype = factor_dtype(body->src[0]);
-    if (dtype != factor_dtype(body->src[1]) || !target->matrix_k[dtype] ||
-        u->dtype != sum_dtype(dtype))
+    other = factor_dtype(body->src[1]);
+    if (!target->matrix_k[dtype] ||
+        target->matrix_k[dtype] != target->matrix_k[other] ||
+        !uop_wmma_mixes(dtype, other) || u->dtype != uop_wmma_sum(dtype) ||
+        body->dtype != u->dtype)
         return false;
     m->wmma.layout = target->matrix_layout;
     m->wmma.k = target->matrix_k[dtype];

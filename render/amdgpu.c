@@ -221,12 +221,77 @@ emit_barrier(struct host_emit *e)
     return BELL_OK;
 }
 
+/* ---- bytes ---- */
+
+/* Are these bytes out of words, and not all of one? */
+static bool
+is_out_of_words(const struct uop *u)
+{
+    bool one = true;
+    uint32_t i;
+
+    if (uop_dtype_infos[u->dtype].size_bytes != 1 || u->dtype == UOP_BOOL ||
+        u->lanes % 4)
+        return false;
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i]->op != UOP_LANE || u->src[i]->src[0]->lanes != 4)
+            return false;
+        one &= u->src[i]->src[0] == u->src[0]->src[0];
+    }
+    return !one;
+}
+
+/* v_perm_b32: byte s of the result is that of `low` where select's byte s is
+ * 0..3, of `high` where it is 4..7, and 0 where it is 12. */
+static LLVMValueRef
+permute(struct host_emit *e, LLVMValueRef high, LLVMValueRef low,
+        uint32_t select)
+{
+    LLVMValueRef args[3] = {high, low, host_i32(e, select)};
+
+    return host_intrinsic(e, "llvm.amdgcn.perm", NULL, 0, args, 3);
+}
+
+/* LANES of bytes that come from several words: LLVM 19 would take them apart
+ * and shift each to its place. */
+static bell_status
+pack_bytes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+{
+    LLVMValueRef words, part[4];
+    uint32_t at[4], i, j;
+
+    if (!is_out_of_words(u))
+        return BELL_OK;
+    words = e->ll->GetPoison(host_vector(e, e->t_i32, u->lanes / 4));
+    for (i = 0; i < u->lanes / 4; i++) {
+        for (j = 0; j < 4; j++) {
+            const struct uop *lane = u->src[4 * i + j];
+            BELL_TRY(host_value_of(e, lane->src[0], &part[j]));
+            part[j] =
+                e->ll->BuildCast(e->b, LLVMBitCast, part[j], e->t_i32, "");
+            at[j] = (uint32_t)lane->arg.i;
+        }
+        for (j = 0; j < 4; j += 2)
+            part[j] = permute(e, part[j + 1], part[j],
+                              0x0c0c0000u | (4 + at[j + 1]) << 8 | at[j]);
+        part[0] = permute(e, part[2], part[0], 0x05040100u);
+        if (u->lanes == 4)
+            words = part[0];
+        else
+            words = e->ll->BuildInsertElement(e->b, words, part[0],
+                                              host_i32(e, i), "");
+    }
+    *out_value = e->ll->BuildCast(e->b, LLVMBitCast, words,
+                                  host_type(e, u->dtype, u->lanes), "");
+    return BELL_OK;
+}
+
 /* ---- matrix instructions ---- */
 
 /* src: CODEOBJ.md 7 */
 static const struct matrix {
     uint8_t layout;  /* enum uop_wmma_layout */
-    uint8_t in, out; /* dtypes of A and B, of C and D */
+    uint8_t in, out; /* dtypes of A and B (or one that mixes), of C and D */
     uint8_t k;
     const char *name;
 } matrices[] = {
@@ -243,29 +308,66 @@ static const struct matrix {
     {UOP_WMMA_CDNA, UOP_F32, UOP_F32, AMDGPU_XF32_K,
      "llvm.amdgcn.mfma.f32.16x16x8.xf32"},
     {UOP_WMMA_CDNA, UOP_F64, UOP_F64, 4, "llvm.amdgcn.mfma.f64.16x16x4f64"},
+    {UOP_WMMA_RDNA3, UOP_I8, UOP_I32, 16, "llvm.amdgcn.wmma.i32.16x16x16.iu8"},
+    {UOP_WMMA_RDNA4, UOP_I8, UOP_I32, 16, "llvm.amdgcn.wmma.i32.16x16x16.iu8"},
+    {UOP_WMMA_CDNA, UOP_I8, UOP_I32, 16, "llvm.amdgcn.mfma.i32.16x16x16i8"},
+    {UOP_WMMA_CDNA, UOP_I8, UOP_I32, 32, "llvm.amdgcn.mfma.i32.16x16x32.i8"},
 };
 
 static const struct matrix *
 find_matrix(const struct host_emit *e, const struct uop *u)
 {
+    enum uop_dtype a = (enum uop_dtype)u->src[0]->dtype,
+                   b = (enum uop_dtype)u->src[1]->dtype;
     struct uop_wmma w = uop_wmma_shape(u->arg.i);
     struct lower_target known;
     size_t i;
 
     if (render_amdgpu_lower_target(e->target, &known) != BELL_OK ||
-        known.matrix_layout != w.layout ||
-        known.matrix_k[u->src[0]->dtype] != w.k)
+        known.matrix_layout != w.layout || known.matrix_k[a] != w.k ||
+        known.matrix_k[b] != w.k || !uop_wmma_mixes(a, b))
         return NULL;
     for (i = 0; i < ARRAY_LEN(matrices); i++) {
         const struct matrix *m = &matrices[i];
-        if (m->layout == w.layout && m->in == u->src[0]->dtype &&
+        if (m->layout == w.layout && uop_wmma_mixes((enum uop_dtype)m->in, a) &&
             m->out == u->dtype && m->k == w.k)
             return m;
     }
     return NULL;
 }
 
-/* Halves are integers in registers; bfloats are so here too. */
+/* The type that an instruction takes A or B as: halves are integers in
+ * registers, bfloats are so here too; bytes come in words, which MFMA wants as
+ * one integer. */
+static LLVMTypeRef
+matrix_type(struct host_emit *e, const struct matrix *m, const struct uop *u)
+{
+    uint32_t words = u->lanes / 4;
+
+    if (m->in == UOP_F16)
+        return host_vector(e, e->t_f16, u->lanes);
+    if (uop_dtype_infos[m->in].size_bytes > 1)
+        return host_type(e, u->dtype, u->lanes);
+    if (m->layout != UOP_WMMA_CDNA)
+        return host_vector(e, e->t_i32, words);
+    return words == 2 ? e->t_i64 : e->t_i32;
+}
+
+/* Of WMMA on bytes: each operand follows a flag, whether it is signed; the
+ * last flag is that of clamping. */
+static LLVMValueRef
+emit_bytes(struct host_emit *e, const struct uop *u, const struct matrix *m,
+           LLVMTypeRef *types, LLVMValueRef *v)
+{
+    LLVMValueRef args[6] = {NULL, v[0], NULL,
+                            v[1], v[2], e->ll->ConstInt(e->t_i1, 0, 0)};
+    uint32_t i;
+
+    for (i = 0; i < 2; i++)
+        args[2 * i] = e->ll->ConstInt(e->t_i1, u->src[i]->dtype == UOP_I8, 0);
+    return host_intrinsic(e, m->name, types, 2, args, 6);
+}
+
 static LLVMValueRef
 emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
 {
@@ -277,16 +379,15 @@ emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
 
     if (!m)
         return NULL;
-    types[1] = host_type(e, m->in, u->src[0]->lanes);
-    if (m->in == UOP_F16) {
-        types[1] = host_vector(e, e->t_f16, u->src[0]->lanes);
-        for (i = 0; i < 2; i++)
-            args[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[i], types[1], "");
-    }
+    types[1] = matrix_type(e, m, u->src[0]);
+    for (i = 0; i < 2; i++)
+        args[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[i], types[1], "");
     for (i = 0; i < 2 && m->in == UOP_F32 && m->k == AMDGPU_XF32_K; i++)
         args[i] = amdgpu_round_xf32(e, v[i], u->src[i]->lanes);
     if (m->layout == UOP_WMMA_CDNA)
         return host_intrinsic(e, m->name, NULL, 0, args, 6);
+    if (m->out == UOP_I32)
+        return emit_bytes(e, u, m, types, args);
     return host_intrinsic(e, m->name, types, 2, args, 3);
 }
 
@@ -341,6 +442,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
         .barrier = emit_barrier,
         .approximate = amdgpu_approximate,
         .matrix = emit_matrix,
+        .lanes = pack_bytes,
     };
     struct lower_target known;
 

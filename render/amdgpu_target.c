@@ -8,6 +8,7 @@
 
 #define HALVES [UOP_F16] = 16, [UOP_BF16] = 16
 #define WIDE   [UOP_F32] = 4, [UOP_F64] = 4
+#define BYTES  [UOP_I8] = 16, [UOP_U8] = 16
 
 /* src: hw/amd/CODEOBJ.md 1, 2 and 7; numbers of processors: guess, of the largest
  * card with that chip; a device says its own. */
@@ -19,14 +20,17 @@ static const struct {
     uint8_t matrix_k[UOP_DTYPE_COUNT]; /* as in struct lower_target */
     uint8_t tf32_k; /* of F32 as XF32; 0: the chip has none */
 } chips[] = {
+    /* clang-format off */
     /* gfx90a's MFMA takes subnormal halves and bfloats for 0; those of bfloats
      * are below 1.2e-38. src: MIOpen's documentation, "MI200 matrix fused
-     * multiply-add (MFMA) behavior specifics" */
-    {"gfx90a", 64, 104, 256, UOP_WMMA_CDNA, {WIDE, [UOP_BF16] = 16}},
-    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA, {WIDE, HALVES}, 8},
+     * multiply-add (MFMA) behavior specifics". MFMA's bytes are signed. */
+    {"gfx90a", 64, 104, 256, UOP_WMMA_CDNA,
+     {WIDE, [UOP_BF16] = 16, [UOP_I8] = 16}},
+    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA, {WIDE, HALVES, [UOP_I8] = 32}, 8},
     {"gfx1030", 32, 80, 256, UOP_WMMA_RDNA3, {0}},
-    {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES}},
-    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES}},
+    {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES, BYTES}},
+    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES, BYTES}},
+    /* clang-format on */
 };
 
 bell_status

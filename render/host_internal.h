@@ -46,6 +46,10 @@ struct host_dialect {
     /* A WMMA of these values; NULL: there is no such instruction. */
     LLVMValueRef (*matrix)(struct host_emit *e, const struct uop *u,
                            LLVMValueRef *v);
+    /* A LANES in a better way than element by element; *out_value stays where
+     * there is none. */
+    bell_status (*lanes)(struct host_emit *e, const struct uop *u,
+                         LLVMValueRef *out_value);
 };
 
 extern const struct host_dialect host_dialect;

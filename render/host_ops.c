@@ -318,6 +318,11 @@ emit_lanes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
 
     if (u->n_src != u->lanes)
         return host_refuse(e, u, "sources and lanes differ in number");
+    *out_value = NULL;
+    if (e->dialect->lanes)
+        BELL_TRY(e->dialect->lanes(e, u, out_value));
+    if (*out_value)
+        return BELL_OK;
     for (i = 0; i < u->n_src; i++) {
         LLVMValueRef lane;
         BELL_TRY(host_value_of(e, u->src[i], &lane));

@@ -66,7 +66,11 @@ render_ptx_lower_target(const struct ptx_target *target,
         .max_regs = 255,
         .max_shared_bytes = 48 * 1024,
         .max_grid = {INT32_MAX, 65535, 65535},
-        .matrix_k = {[UOP_F16] = 16, [UOP_BF16] = 16, [UOP_F64] = 4},
+        .matrix_k = {[UOP_F16] = 16,
+                     [UOP_BF16] = 16,
+                     [UOP_F64] = 4,
+                     [UOP_I8] = 32,
+                     [UOP_U8] = 32},
         .matrix_layout = UOP_WMMA_NV,
     };
 

@@ -56,7 +56,7 @@ emit_pair(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     uint32_t i;
 
     for (i = 0; i < u->n_src; i++)
-        o[1 + i] = ptx_pack_halves(e, v[i].lanes[lane], v[i].lanes[lane + 1]);
+        o[1 + i] = ptx_pack(e, v[i].lanes + lane, 2);
     o[0] = ptx_reg(e, PTX_B32);
     write_format(fmt, sizeof(fmt), u, true);
     ptx_op(e, fmt, o);
@@ -64,7 +64,7 @@ emit_pair(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     out[1] = ptx_reg(e, PTX_B16);
     PTX_OP(e, "mov.b32 {%, %}, %", out[0], out[1], o[0]);
     out[0].word = out[1].word = o[0].reg + 1;
-    out[1].is_high = true;
+    out[1].part = 1;
 }
 
 void

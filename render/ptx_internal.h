@@ -7,9 +7,10 @@
  *   I8 U8 I16 U16 I32 U32 .b32, sign- or zero-extended as the dtype is
  *   8-bit floats          .b32, as U8
  *   I64 U64               .b64; an I64 whose bounds fit is .b32, signed
- *   F16 BF16              .b16; pairs pass through memory and matrix
- *                         instructions as .b32
+ *   F16 BF16              .b16
  *   F32, F64              .f32, .f64
+ * Two of 16 bits, four of 8 (but BOOLs) pass through memory and matrix
+ * instructions in one .b32.
  */
 #ifndef BELL_RENDER_PTX_INTERNAL_H
 #define BELL_RENDER_PTX_INTERNAL_H
@@ -28,11 +29,13 @@ enum ptx_class {
     PTX_CLASS_COUNT
 };
 
-/* A register, or a constant as its bits. A register of 16 bits may also be
- * known as half of one of 32: `word` is that one's number plus 1. */
+/* A register, or a constant as its bits. An element of 8 or 16 bits may also
+ * be known as part of a register of 32: `word` is that one's number plus 1,
+ * part 0 its lowest bits. */
 struct ptx_opnd {
     uint8_t cls; /* enum ptx_class */
-    bool is_imm, is_high;
+    bool is_imm;
+    uint8_t part;
     uint32_t reg, word;
     uint64_t bits;
 };
@@ -230,8 +233,10 @@ bool ptx_has_half(const struct ptx_emit *e, unsigned op, unsigned dtype);
 void ptx_emit_half(struct ptx_emit *e, const struct uop *u,
                    const struct ptx_value *v, struct ptx_opnd *out_lanes);
 
-/* Two operands of 16 bits in a register of 32. */
-struct ptx_opnd ptx_pack_halves(struct ptx_emit *e, struct ptx_opnd lo,
-                                struct ptx_opnd hi);
+/* Elements of that dtype that pass in a register of 32 bits: 4, 2 or 1. */
+uint32_t ptx_packed(unsigned dtype);
+/* So many of them (2 or 4) in a register of 32 bits. */
+struct ptx_opnd ptx_pack(struct ptx_emit *e, const struct ptx_opnd *lanes,
+                         uint32_t n);
 
 #endif

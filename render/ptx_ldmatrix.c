@@ -3,7 +3,8 @@
  * What a thread has of an operand are pairs of halves, register r of it at
  *     base + c[r] and, next to it or a row further on, its other half,
  * where base varies within the warp as 2 t + R g (rows of R elements) or, of
- * a matrix that lies the other way, as 2 R t + g. ldmatrix takes those from
+ * a matrix that lies the other way, as 2 R t + g. Of bytes it has fours, which
+ * must lie side by side: they pass as two halves. ldmatrix takes those from
  * whole rows of 8, of which each thread names one: thread 8 j + i names row i
  * of the matrix that register j is from. So a thread's address is its own
  *     base + i R + (j & 1) (c[1] - c[0]) + (j / 2) (c[2] - c[0])
@@ -20,14 +21,14 @@
 
 #include "base/alloc.h"
 
-#define MAX_LANES 8
+#define MAX_LANES 16
 
 /* The plan of an operand. */
 struct plan {
     const struct uop *load, *base;
     int64_t first, d1, d2, rows; /* c[0], differences of c, R */
     int64_t per_t, per_g;
-    uint32_t n_regs;
+    uint32_t n_regs, pack; /* registers, elements in each */
     bool trans;
 };
 
@@ -137,28 +138,30 @@ fits(const struct finder *f, struct plan *plan, const int64_t *at)
 {
     struct ptx_form base = form_of(f, plan->base);
     int64_t next = at[1] - at[0], all;
-    uint32_t r;
+    uint32_t r, pack = plan->pack;
 
-    for (r = 0; r < plan->n_regs; r++) {
-        if (at[2 * r + 1] - at[2 * r] != next)
+    for (r = 0; r < plan->n_regs * pack; r++) {
+        if (at[r] - at[r / pack * pack] != r % pack * next)
             return false;
     }
     plan->first = at[0];
-    plan->d1 = plan->n_regs > 1 ? at[2] - at[0] : 0;
-    plan->d2 = plan->n_regs > 2 ? at[4] - at[0] : 0;
-    if (plan->n_regs == 4 && at[6] - at[0] != plan->d1 + plan->d2)
+    plan->d1 = plan->n_regs > 1 ? at[pack] - at[0] : 0;
+    plan->d2 = plan->n_regs > 2 ? at[2 * pack] - at[0] : 0;
+    if (plan->n_regs == 4 && at[3 * pack] - at[0] != plan->d1 + plan->d2)
         return false;
     plan->per_t = base.per_t;
     plan->per_g = base.per_g;
-    if (!base.is_known || base.per_t != 2 * next)
+    if (!base.is_known || base.per_t != pack * next)
         return false;
     plan->trans = next != 1;
+    if (plan->trans && pack != 2)
+        return false;
     plan->rows = plan->trans ? next : base.per_g;
     if (plan->trans && base.per_g != 1)
         return false;
     /* rows of 8 begin at multiples of 16 bytes */
     all = plan->rows | plan->d1 | plan->d2 | plan->first | (int64_t)base.align;
-    return plan->rows > 0 && (all & 7) == 0;
+    return plan->rows > 0 && (all & (4 * pack - 1)) == 0;
 }
 
 static bool
@@ -166,18 +169,20 @@ make_plan(const struct finder *f, const struct uop *u, struct plan *plan)
 {
     int64_t at[MAX_LANES];
 
-    plan->n_regs = u->lanes / 2;
+    plan->pack = ptx_packed(u->dtype);
+    plan->n_regs = u->lanes / plan->pack;
     return find_places(f, u, plan, at) && fits(f, plan, at);
 }
 
-/* A collected operand of halves that only matrix instructions take. */
+/* A collected operand of halves or bytes that only matrix instructions take. */
 static bool
 is_operand(const struct finder *f, const struct uop *u)
 {
-    return u->op == UOP_LANES &&
-           (u->lanes == 2 || u->lanes == 4 || u->lanes == 8) &&
-           u->n_src == u->lanes && ptx_class_of(u->dtype) == PTX_B16 &&
-           get(&f->uses, u) == get(&f->taken, u);
+    uint32_t pack = ptx_packed(u->dtype);
+
+    return u->op == UOP_LANES && pack > 1 &&
+           (u->lanes == pack || u->lanes == 2 * pack || u->lanes == 4 * pack) &&
+           u->n_src == u->lanes && get(&f->uses, u) == get(&f->taken, u);
 }
 
 static bell_status
@@ -268,7 +273,8 @@ static bell_status
 own_offset(struct ptx_emit *e, const struct plan *p, struct ptx_opnd *out)
 {
     const int64_t parts[] = {p->rows, p->d1, p->d2, p->per_t, p->per_g};
-    uint64_t key = p->trans;
+    int64_t bytes = 4 / p->pack;
+    uint64_t key = (uint64_t)bytes << 1 | p->trans;
     const uint64_t *old;
     unsigned l, v, s;
     int i;
@@ -287,23 +293,23 @@ own_offset(struct ptx_emit *e, const struct plan *p, struct ptx_opnd *out)
             "\tmov.u32 %%r%u, %%laneid;\n\tand.b32 %%r%u, %%r%u, 7;\n", l, v,
             l);
     ptx_put(&e->header, "\tmul.lo.s32 %%r%u, %%r%u, %lld;\n", v, v,
-            (long long)p->rows * 2);
+            (long long)(p->rows * bytes));
     ptx_put(&e->header,
             "\tbfe.u32 %%r%u, %%r%u, 3, 1;\n\tmad.lo.s32 %%r%u, %%r%u, %lld, "
             "%%r%u;\n",
-            s, l, v, s, (long long)p->d1 * 2, v);
+            s, l, v, s, (long long)(p->d1 * bytes), v);
     ptx_put(&e->header,
             "\tshr.u32 %%r%u, %%r%u, 4;\n\tmad.lo.s32 %%r%u, %%r%u, %lld, "
             "%%r%u;\n",
-            s, l, v, s, (long long)p->d2 * 2, v);
+            s, l, v, s, (long long)(p->d2 * bytes), v);
     ptx_put(&e->header,
             "\tand.b32 %%r%u, %%r%u, 3;\n\tmad.lo.s32 %%r%u, %%r%u, %lld, "
             "%%r%u;\n",
-            s, l, v, s, (long long)p->per_t * -2, v);
+            s, l, v, s, (long long)(p->per_t * -bytes), v);
     ptx_put(&e->header,
             "\tshr.u32 %%r%u, %%r%u, 2;\n\tmad.lo.s32 %%r%u, %%r%u, %lld, "
             "%%r%u;\n",
-            s, l, v, s, (long long)p->per_g * -2, v);
+            s, l, v, s, (long long)(p->per_g * -bytes), v);
     *out = (struct ptx_opnd){.cls = PTX_B32, .reg = v};
     return map_put(&e->matrix_offsets, key, v) < 0 ? ptx_no_memory(e) : BELL_OK;
 }
@@ -357,7 +363,8 @@ ptx_emit_matrix(struct ptx_emit *e, const struct uop *u,
         o[i] = ptx_reg(e, PTX_B32);
     BELL_TRY(row_address(e, p, &o[p->n_regs]));
     if (p->first)
-        snprintf(place, sizeof(place), "[%%+%lld]", (long long)p->first * 2);
+        snprintf(place, sizeof(place), "[%%+%lld]",
+                 (long long)(p->first * (4 / p->pack)));
     snprintf(fmt, sizeof(fmt),
              "ldmatrix.sync.aligned.m8n8.x%u%s.shared.b16 {%s}, %s", p->n_regs,
              p->trans ? ".trans" : "",
@@ -366,11 +373,12 @@ ptx_emit_matrix(struct ptx_emit *e, const struct uop *u,
                               : "%",
              place);
     ptx_op(e, fmt, o);
-    /* halves of words, with no registers of their own: a matrix instruction
+    /* parts of words, with no registers of their own: a matrix instruction
      * takes the words */
     for (i = 0; i < u->lanes; i++)
-        lanes[i] = (struct ptx_opnd){
-            .cls = PTX_B16, .is_high = i & 1, .word = o[i / 2].reg + 1};
+        lanes[i] = (struct ptx_opnd){.cls = (uint8_t)ptx_class_of(u->dtype),
+                                     .part = (uint8_t)(i % p->pack),
+                                     .word = o[i / p->pack].reg + 1};
     *out_value =
         (struct ptx_value){.lanes = lanes, .fact = {INT64_MIN, INT64_MAX, 1}};
     return BELL_OK;

@@ -259,8 +259,8 @@ memory_class(unsigned dtype)
     return dtype == UOP_BOOL ? PTX_B32 : ptx_class_of(dtype);
 }
 
-/* Elements that one instruction may access from this one on. Halves go two in
- * a word, so eight at once. */
+/* Elements that one instruction may access from this one on: up to four, or
+ * four words of them. */
 uint32_t
 ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
                struct ptx_fact fact, int64_t at, uint32_t lane)
@@ -272,7 +272,7 @@ ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
         return 1;
     if (a->memory->op == UOP_LOCAL)
         align = 16;
-    for (n = ptx_class_of(a->dtype) == PTX_B16 ? 8 : 4; n > 1; n /= 2) {
+    for (n = 4 * ptx_packed(a->dtype); n > 1; n /= 2) {
         bytes = n * a->elem_bytes;
         if (n <= left && bytes <= 16 && bytes <= align &&
             (fact.align & (n - 1)) == 0 && (at & (n - 1)) == 0)
@@ -281,52 +281,136 @@ ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
     return 1;
 }
 
-/* ---- halves ---- */
+/* ---- elements of 8 and 16 bits ---- */
+
+uint32_t
+ptx_packed(unsigned dtype)
+{
+    if (ptx_class_of(dtype) == PTX_B16)
+        return 2;
+    return dtype == UOP_I8 || dtype == UOP_U8 ? 4 : 1;
+}
+
+/* Byte i of a word: which of prmt's first operand's it is, 0 or what is known
+ * of it, in that operand. */
+static uint32_t
+byte_source(struct ptx_emit *e, struct ptx_opnd byte, struct ptx_opnd *out)
+{
+    if (!byte.word) {
+        *out = ptx_in_reg(e, byte);
+        return 0;
+    }
+    *out = (struct ptx_opnd){.cls = PTX_B32, .reg = byte.word - 1};
+    return byte.part;
+}
+
+/* Two bytes in the lower half of a register. */
+static struct ptx_opnd
+pack_two(struct ptx_emit *e, struct ptx_opnd lo, struct ptx_opnd hi)
+{
+    struct ptx_opnd r = ptx_reg(e, PTX_B32), a, b;
+    uint32_t select = byte_source(e, lo, &a);
+
+    select |= (4 + byte_source(e, hi, &b)) << 4;
+    PTX_OP(e, "prmt.b32 %, %, %, %", r, a, b, ptx_imm(PTX_B32, select));
+    return r;
+}
+
+/* Are they the parts of one word, in order? */
+static bool
+is_word(const struct ptx_opnd *lanes, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (!lanes[i].word || lanes[i].word != lanes[0].word ||
+            lanes[i].part != i)
+            return false;
+    }
+    return true;
+}
+
+/* Are they constants? Then of that word. */
+static bool
+is_constant(const struct ptx_opnd *lanes, uint32_t n, uint64_t *out_word)
+{
+    uint32_t bits = 32 / n, i;
+    uint64_t word = 0;
+
+    for (i = 0; i < n; i++) {
+        if (!lanes[i].is_imm)
+            return false;
+        word |= (lanes[i].bits & (((uint64_t)1 << bits) - 1)) << i * bits;
+    }
+    *out_word = word;
+    return true;
+}
 
 struct ptx_opnd
-ptx_pack_halves(struct ptx_emit *e, struct ptx_opnd lo, struct ptx_opnd hi)
+ptx_pack(struct ptx_emit *e, const struct ptx_opnd *lanes, uint32_t n)
 {
-    struct ptx_opnd r;
+    struct ptx_opnd r, lo, hi;
+    uint64_t word;
 
-    if (lo.word && lo.word == hi.word && !lo.is_high && hi.is_high)
-        return (struct ptx_opnd){.cls = PTX_B32, .reg = lo.word - 1};
-    if (lo.is_imm && hi.is_imm)
-        return ptx_in_reg(
-            e, ptx_imm(PTX_B32, (hi.bits & 0xffff) << 16 | (lo.bits & 0xffff)));
+    if (is_word(lanes, n))
+        return (struct ptx_opnd){.cls = PTX_B32, .reg = lanes[0].word - 1};
+    if (is_constant(lanes, n, &word))
+        return ptx_in_reg(e, ptx_imm(PTX_B32, word));
+    if (n == 4) {
+        lo = pack_two(e, lanes[0], lanes[1]);
+        hi = pack_two(e, lanes[2], lanes[3]);
+        r = ptx_reg(e, PTX_B32);
+        PTX_OP(e, "prmt.b32 %, %, %, %", r, lo, hi, ptx_imm(PTX_B32, 0x5410));
+        return r;
+    }
     r = ptx_reg(e, PTX_B32);
-    lo = ptx_in_reg(e, lo);
-    hi = ptx_in_reg(e, hi);
+    lo = ptx_in_reg(e, lanes[0]);
+    hi = ptx_in_reg(e, lanes[1]);
     PTX_OP(e, "mov.b32 %, {%, %}", r, lo, hi);
     return r;
 }
 
-/* put_access for halves, two in a word. Where no gate is in the way, the
- * halves know their word. */
+/* The parts of a word, in registers of their own; they know their word. */
 static void
-put_halves(struct ptx_emit *e, const struct ptx_access *a,
-           const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
-           struct ptx_opnd *lanes, uint32_t n)
+unpack(struct ptx_emit *e, unsigned dtype, struct ptx_opnd word,
+       struct ptx_opnd *lanes)
 {
+    uint32_t n = ptx_packed(dtype), i;
+
+    if (n == 2)
+        PTX_OP(e, "mov.b32 {%, %}, %", lanes[0], lanes[1], word);
+    for (i = 0; i < n; i++) {
+        if (n == 4)
+            PTX_OP(
+                e,
+                dtype == UOP_I8 ? "bfe.s32 %, %, %, %" : "bfe.u32 %, %, %, %",
+                lanes[i], word, ptx_imm(PTX_B32, 8 * i), ptx_imm(PTX_B32, 8));
+        lanes[i].word = word.reg + 1;
+        lanes[i].part = (uint8_t)i;
+    }
+}
+
+/* put_access of whole words. `others` are what a closed gate gives. */
+static void
+put_words(struct ptx_emit *e, const struct ptx_access *a,
+          const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
+          struct ptx_opnd *lanes, const struct ptx_opnd *others, uint32_t n)
+{
+    uint32_t pack = ptx_packed(a->dtype), i;
     bool store = a->u->op == UOP_STORE;
     struct ptx_access words = *a;
     struct ptx_opnd w[4];
-    uint32_t i;
 
     words.dtype = UOP_U32;
-    for (i = 0; i < n / 2; i++)
-        w[i] = store ? ptx_pack_halves(e, lanes[2 * i], lanes[2 * i + 1])
-                     : ptx_reg(e, PTX_B32);
-    put_access(e, &words, gate, addr, offset, w, n / 2);
-    for (i = 0; i < n / 2 && !store; i++) {
-        if (gate) {
-            PTX_OP(e, "@% mov.b32 {%, %}, %", *gate, lanes[2 * i],
-                   lanes[2 * i + 1], w[i]);
-            continue;
-        }
-        PTX_OP(e, "mov.b32 {%, %}, %", lanes[2 * i], lanes[2 * i + 1], w[i]);
-        lanes[2 * i].word = lanes[2 * i + 1].word = w[i].reg + 1;
-        lanes[2 * i + 1].is_high = true;
+    for (i = 0; i < n / pack; i++) {
+        w[i] =
+            store ? ptx_pack(e, lanes + pack * i, pack) : ptx_reg(e, PTX_B32);
+        if (!store && gate)
+            ptx_mov(e, w[i], ptx_pack(e, others + pack * i, pack));
     }
+    put_access(e, &words, gate, addr, offset, w, n / pack);
+    for (i = 0; i < n / pack && !store; i++)
+        unpack(e, a->dtype, w[i], lanes + pack * i);
 }
 
 /* ---- accesses ---- */
@@ -378,11 +462,28 @@ ptx_split_index(struct ptx_emit *e, const struct ptx_access *a,
     return BELL_OK;
 }
 
-/* Runs over an access in pieces. `lanes` are what is stored, or registers
- * that already hold what a closed gate gives. */
+/* A piece of an access: n lanes. */
+static void
+put_piece(struct ptx_emit *e, const struct ptx_access *a,
+          const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
+          struct ptx_opnd *lanes, const struct ptx_opnd *others, uint32_t n)
+{
+    uint32_t pack = ptx_packed(a->dtype), i;
+
+    if (pack > 1 && n >= pack) {
+        put_words(e, a, gate, addr, offset, lanes, others, n);
+        return;
+    }
+    for (i = 0; i < n && gate && a->u->op == UOP_LOAD; i++)
+        ptx_mov(e, lanes[i], others[i]);
+    put_access(e, a, gate, addr, offset, lanes, n);
+}
+
+/* Runs over an access in pieces. `lanes` are what is stored, or the registers
+ * to load to; `others` what a LOAD's closed gate gives. */
 static bell_status
 access_lanes(struct ptx_emit *e, const struct ptx_access *a,
-             struct ptx_opnd *lanes)
+             struct ptx_opnd *lanes, const struct ptx_opnd *others)
 {
     const struct uop *index;
     struct ptx_opnd addr, gate;
@@ -399,12 +500,8 @@ access_lanes(struct ptx_emit *e, const struct ptx_access *a,
         if (a->gate_node)
             gate = ptx_in_reg(
                 e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
-        if (n > 1 && ptx_class_of(a->dtype) == PTX_B16)
-            put_halves(e, a, a->gate_node ? &gate : NULL, addr,
-                       at * (int64_t)a->elem_bytes, lanes + lane, n);
-        else
-            put_access(e, a, a->gate_node ? &gate : NULL, addr,
-                       at * (int64_t)a->elem_bytes, lanes + lane, n);
+        put_piece(e, a, a->gate_node ? &gate : NULL, addr,
+                  at * (int64_t)a->elem_bytes, lanes + lane, others + lane, n);
     }
     return BELL_OK;
 }
@@ -447,29 +544,40 @@ ptx_emit_store(struct ptx_emit *e, const struct uop *u)
         return ptx_no_memory(e);
     for (i = 0; i < a.lanes; i++)
         lanes[i] = to_memory(e, &a, &v, i);
-    return access_lanes(e, &a, lanes);
+    return access_lanes(e, &a, lanes, lanes);
+}
+
+/* What a closed gate gives: constants stay such where words are made of them. */
+static struct ptx_opnd
+other_lane(struct ptx_emit *e, const struct ptx_access *a,
+           const struct ptx_value *v, uint32_t lane)
+{
+    if (v->lanes[lane].is_imm && a->dtype != UOP_BOOL)
+        return ptx_widen(e, v, lane);
+    return to_memory(e, a, v, lane);
 }
 
 bell_status
 ptx_emit_load(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
 {
-    struct ptx_opnd *lanes;
+    struct ptx_opnd *lanes, *others;
     struct ptx_value other;
     struct ptx_access a;
     uint32_t i;
 
     BELL_TRY(ptx_take_apart(e, u, &a));
-    lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
+    lanes = arena_calloc(&e->arena, a.lanes, 2 * sizeof(*lanes));
     if (!lanes)
         return ptx_no_memory(e);
+    others = lanes + a.lanes;
     if (a.gate_node)
         BELL_TRY(ptx_value_of(e, u->src[2], &other));
     for (i = 0; i < a.lanes; i++) {
         lanes[i] = ptx_reg(e, memory_class(a.dtype));
         if (a.gate_node)
-            ptx_mov(e, lanes[i], to_memory(e, &a, &other, i));
+            others[i] = other_lane(e, &a, &other, i);
     }
-    BELL_TRY(access_lanes(e, &a, lanes));
+    BELL_TRY(access_lanes(e, &a, lanes, others));
     for (i = 0; i < a.lanes; i++) {
         out[i] = lanes[i];
         if (a.dtype == UOP_BOOL) {

@@ -1,6 +1,6 @@
 /* WMMA: mma.sync. A thread's parts lie in the lanes of the sources as the
- * instruction wants them in its registers (uop_wmma_place): elements of 16
- * bits two in a register, F32 rounded to TF32 on the way in. src: hw/nv/PTX.md
+ * instruction wants them in its registers (uop_wmma_place): elements of 8
+ * and 16 bits four and two in a register, F32 rounded to TF32 on the way in. src: hw/nv/PTX.md
  * sections 6 and 7 */
 #include "render/ptx_internal.h"
 
@@ -13,36 +13,39 @@
 
 /* What mma.sync knows of what lower/ asks for. */
 static const struct {
-    uint8_t in, out; /* dtypes of A and B, of C and D */
+    uint8_t in, out; /* dtypes of A and B (or one that mixes), of C and D */
     uint8_t m, n, k;
     uint8_t min_sm;
-    const char *types; /* of D, A, B, C */
 } forms[] = {
-    {UOP_F16, UOP_F32, 16, 8, 16, 80, "f32.f16.f16.f32"},
-    {UOP_F16, UOP_F32, 16, 8, 8, 80, "f32.f16.f16.f32"},
-    {UOP_BF16, UOP_F32, 16, 8, 16, 80, "f32.bf16.bf16.f32"},
-    {UOP_BF16, UOP_F32, 16, 8, 8, 80, "f32.bf16.bf16.f32"},
-    {UOP_F32, UOP_F32, 16, 8, 8, 80, "f32.tf32.tf32.f32"},
-    {UOP_F32, UOP_F32, 16, 8, 4, 80, "f32.tf32.tf32.f32"},
-    {UOP_F64, UOP_F64, 8, 8, 4, 80, "f64.f64.f64.f64"},
-    {UOP_F64, UOP_F64, 16, 8, 4, 90, "f64.f64.f64.f64"},
-    {UOP_F64, UOP_F64, 16, 8, 8, 90, "f64.f64.f64.f64"},
-    {UOP_F64, UOP_F64, 16, 8, 16, 90, "f64.f64.f64.f64"},
+    {UOP_F16, UOP_F32, 16, 8, 16, 80},  {UOP_F16, UOP_F32, 16, 8, 8, 80},
+    {UOP_BF16, UOP_F32, 16, 8, 16, 80}, {UOP_BF16, UOP_F32, 16, 8, 8, 80},
+    {UOP_F32, UOP_F32, 16, 8, 8, 80},   {UOP_F32, UOP_F32, 16, 8, 4, 80},
+    {UOP_F64, UOP_F64, 8, 8, 4, 80},    {UOP_F64, UOP_F64, 16, 8, 4, 90},
+    {UOP_F64, UOP_F64, 16, 8, 8, 90},   {UOP_F64, UOP_F64, 16, 8, 16, 90},
+    {UOP_I8, UOP_I32, 16, 8, 32, 80},   {UOP_I8, UOP_I32, 16, 8, 16, 80},
 };
 
-static const char *
-find_types(const struct ptx_emit *e, const struct uop *u, struct uop_wmma w)
+/* As the instruction calls them. */
+static const char *const type_names[UOP_DTYPE_COUNT] = {
+    [UOP_F16] = "f16", [UOP_BF16] = "bf16", [UOP_F32] = "tf32",
+    [UOP_F64] = "f64", [UOP_I8] = "s8",     [UOP_U8] = "u8",
+};
+
+static bool
+is_known(const struct ptx_emit *e, const struct uop *u, struct uop_wmma w)
 {
+    enum uop_dtype a = (enum uop_dtype)u->src[0]->dtype,
+                   b = (enum uop_dtype)u->src[1]->dtype;
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(forms); i++) {
-        if (w.layout == UOP_WMMA_NV && forms[i].in == u->src[0]->dtype &&
-            forms[i].out == u->dtype && forms[i].m == w.m &&
-            forms[i].n == w.n && forms[i].k == w.k &&
-            forms[i].min_sm <= e->target->sm)
-            return forms[i].types;
+        if (w.layout == UOP_WMMA_NV && forms[i].out == u->dtype &&
+            uop_wmma_mixes((enum uop_dtype)forms[i].in, a) &&
+            uop_wmma_mixes(a, b) && forms[i].m == w.m && forms[i].n == w.n &&
+            forms[i].k == w.k && forms[i].min_sm <= e->target->sm)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* The lanes of A or B as registers; how many there are. */
@@ -50,11 +53,11 @@ static uint32_t
 pack(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
      struct ptx_opnd *out)
 {
-    uint32_t step = uop_wmma_pack((enum uop_dtype)u->dtype), i, n = 0;
+    uint32_t step = ptx_packed(u->dtype), i, n = 0;
 
     for (i = 0; i < u->lanes; i += step, n++) {
-        if (step == 2) {
-            out[n] = ptx_pack_halves(e, v->lanes[i], v->lanes[i + 1]);
+        if (step > 1) {
+            out[n] = ptx_pack(e, v->lanes + i, step);
         } else if (u->dtype == UOP_F32) {
             out[n] = ptx_reg(e, PTX_B32);
             PTX_OP(e, "cvt.rna.tf32.f32 %, %", out[n],
@@ -83,17 +86,20 @@ ptx_emit_wmma(struct ptx_emit *e, const struct uop *u,
               const struct ptx_value *v, struct ptx_opnd *out)
 {
     struct uop_wmma w = uop_wmma_shape(u->arg.i);
-    const char *types = u->n_src == 3 ? find_types(e, u, w) : NULL;
+    const char *sum = uop_dtype_infos[u->dtype].is_float
+                          ? u->dtype == UOP_F64 ? "f64" : "f32"
+                          : "s32";
     struct ptx_opnd o[MAX_REGS];
     char fmt[200];
     uint32_t n, i, count;
     size_t at;
 
-    if (!types)
+    if (u->n_src != 3 || !is_known(e, u, w))
         return ptx_refuse(e, u, "no such matrix instruction");
     at = (size_t)snprintf(fmt, sizeof(fmt),
-                          "mma.sync.aligned.m%un%uk%u.row.col.%s ", w.m, w.n,
-                          w.k, types);
+                          "mma.sync.aligned.m%un%uk%u.row.col.%s.%s.%s.%s ",
+                          w.m, w.n, w.k, sum, type_names[u->src[0]->dtype],
+                          type_names[u->src[1]->dtype], sum);
     for (n = 0; n < u->lanes; n++)
         o[n] = out[n] = ptx_reg(e, ptx_class_of(u->dtype));
     at += put_list(fmt + at, sizeof(fmt) - at, n);

@@ -13,12 +13,14 @@ tn_sum_product(struct bell_context *ctx, const struct uop *a,
                const struct uop *b, uint32_t axis_mask)
 {
     enum uop_dtype dtype = (enum uop_dtype)a->dtype;
-    bool half = uop_dtype_is_small(dtype);
+    enum uop_dtype sum = dtype;
 
-    if (half) {
-        a = tn_cast(ctx, a, UOP_F32);
-        b = tn_cast(ctx, b, UOP_F32);
-    }
+    if (uop_dtype_is_small(dtype))
+        sum = UOP_F32;
+    else if (dtype == UOP_I8 || dtype == UOP_U8)
+        sum = UOP_I32; /* as matrix instructions do; the same modulo 2^8 */
+    a = tn_cast(ctx, a, sum);
+    b = tn_cast(ctx, b, sum);
     a = tn_reduce(ctx, UOP_ADD, tn_mul(ctx, a, b), axis_mask);
     return tn_cast(ctx, a, dtype);
 }

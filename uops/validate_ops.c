@@ -423,14 +423,15 @@ check_wmma(const struct uop *u)
 
     BELL_TRY(check_value(u));
     BELL_TRY(check_like(u, 2, SAME_DTYPE | SAME_LANES));
-    if (u->src[0]->dtype != u->src[1]->dtype)
+    if (!uop_wmma_mixes((enum uop_dtype)u->src[0]->dtype,
+                        (enum uop_dtype)u->src[1]->dtype))
         return uop_bad(u, "sources 0 and 1 differ in dtype");
     if (w.layout >= UOP_WMMA_N_LAYOUTS)
         return uop_bad(u, "there is no layout %u", (unsigned)w.layout);
     if (w.layout == UOP_WMMA_NV ? (w.m != 8 && w.m != 16) || w.n != 8
                                 : w.m != 16 || w.n != 16)
         return uop_bad(u, "no shape has %u rows and %u columns", w.m, w.n);
-    if (w.k < 1 || w.k > 16)
+    if (w.k < 1 || w.k > 32)
         return uop_bad(u, "no shape has %u steps", w.k);
     for (i = 0; i < 3; i++) {
         uint32_t n = uop_wmma_lanes(w, (enum uop_wmma_operand)i);

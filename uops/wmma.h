@@ -21,7 +21,7 @@ enum uop_wmma_layout {
 /* arg of WMMA. */
 struct uop_wmma {
     enum uop_wmma_layout layout;
-    uint32_t m, n, k; /* at most 16 */
+    uint32_t m, n, k; /* m and n at most 16, k 32 */
 };
 
 enum uop_wmma_operand {
@@ -44,6 +44,24 @@ uop_wmma_shape(int64_t arg)
     return (struct uop_wmma){(enum uop_wmma_layout)(a >> 24 & 255),
                              (uint32_t)(a >> 16 & 255),
                              (uint32_t)(a >> 8 & 255), (uint32_t)(a & 255)};
+}
+
+/* dtype that products of elements of that dtype are added in: integers exactly,
+ * modulo 2^32. */
+static inline enum uop_dtype
+uop_wmma_sum(enum uop_dtype dtype)
+{
+    if (dtype == UOP_F64)
+        return UOP_F64;
+    return uop_dtype_infos[dtype].is_float ? UOP_F32 : UOP_I32;
+}
+
+/* May A be of the one dtype and B of the other? */
+static inline bool
+uop_wmma_mixes(enum uop_dtype a, enum uop_dtype b)
+{
+    return a == b ||
+           ((a == UOP_I8 || a == UOP_U8) && (b == UOP_I8 || b == UOP_U8));
 }
 
 static inline uint32_t

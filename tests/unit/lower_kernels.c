@@ -368,6 +368,36 @@ build_matmul_bf16(struct lk *k, const int64_t *d)
     build_matmul_small(k, d, UOP_BF16, 2);
 }
 
+/* Products of bytes summed in I32. */
+static void
+build_matmul_bytes(struct lk *k, const int64_t *d, enum uop_dtype dtype,
+                   int kind)
+{
+    int64_t m = d[0], n = d[1], l = d[2];
+    node out = param(k, UOP_I32, m * n), a = param(k, dtype, m * l),
+         b = param(k, dtype, l * n), i = loop(k, m), j = loop(k, n),
+         r = red(k, l), x, y;
+
+    k->int_max[1] = k->int_max[2] = dtype == UOP_U8 ? 255 : 0;
+    x = load(k, a, kind & 1 ? at2(k, r, m, i) : at2(k, i, l, r));
+    y = load(k, b, kind & 2 ? at2(k, j, l, r) : at2(k, r, n, j));
+    x = mul(k, uop_cast(&k->g, x, UOP_I32), uop_cast(&k->g, y, UOP_I32));
+    sink(k, store(k, out, at2(k, i, n, j), reduce(k, UOP_ADD, x, r, NULL)),
+         NULL);
+}
+
+static void
+build_matmul_i8(struct lk *k, const int64_t *d)
+{
+    build_matmul_bytes(k, d, UOP_I8, 0);
+}
+
+static void
+build_matmul_u8(struct lk *k, const int64_t *d)
+{
+    build_matmul_bytes(k, d, UOP_U8, 2);
+}
+
 static void
 build_matmul_f64(struct lk *k, const int64_t *d)
 {
@@ -661,6 +691,8 @@ const struct lk_case lk_cases[] = {
     {"matmul-f16", build_matmul_f16, 3},
     {"matmul-bf16", build_matmul_bf16, 3},
     {"matmul-f64", build_matmul_f64, 3},
+    {"matmul-i8", build_matmul_i8, 3},
+    {"matmul-u8", build_matmul_u8, 3},
     {"softmax", build_softmax, 2},
     {"softmax-shared", build_softmax_shared, 2},
     {"moments", build_moments, 2},

@@ -674,26 +674,28 @@ run_thread(struct p_state *s, uint32_t t)
     }
 }
 
+#define WMMA_MAX 32 /* rows, columns, steps */
+
 /* A value of thread t of the warp that begins with `first`. */
 static double
 part(struct p_state *s, uint32_t first, uint32_t t, const struct uop *u,
      uint32_t i)
 {
     enter_thread(s, first + t);
-    return value_of(s, u)[i].f;
+    return uop_is_float(u) ? value_of(s, u)[i].f : (double)value_of(s, u)[i].i;
 }
 
 /* The matrix of an operand, from the parts that a warp's threads have. */
 static void
 gather_matrix(struct p_state *s, uint32_t first, const struct uop *u,
-              enum uop_wmma_operand operand, double m[16][16])
+              enum uop_wmma_operand operand, double m[WMMA_MAX][WMMA_MAX])
 {
     struct uop_wmma w = uop_wmma_shape(u->arg.i);
     const struct uop *src = u->src[operand];
     uint32_t t, i, row, col;
 
-    for (row = 0; row < 16; row++) {
-        for (col = 0; col < 16; col++)
+    for (row = 0; row < WMMA_MAX; row++) {
+        for (col = 0; col < WMMA_MAX; col++)
             m[row][col] = NAN;
     }
     for (t = 0; t < uop_wmma_threads(w); t++) {
@@ -713,7 +715,7 @@ static void
 do_wmma(struct p_state *s, uint32_t first, const struct uop *u)
 {
     struct uop_wmma w = uop_wmma_shape(u->arg.i);
-    double a[16][16], b[16][16], c[16][16];
+    double a[WMMA_MAX][WMMA_MAX], b[WMMA_MAX][WMMA_MAX], c[WMMA_MAX][WMMA_MAX];
     uint32_t t, i, j, row, col;
 
     gather_matrix(s, first, u, UOP_WMMA_A, a);
@@ -728,8 +730,11 @@ do_wmma(struct p_state *s, uint32_t first, const struct uop *u)
             sum = c[row][col];
             for (j = 0; j < w.k; j++)
                 sum += a[row][j] * b[j][col];
-            value_of(s, u)[i].f =
-                uop_round_float((enum uop_dtype)u->dtype, sum);
+            if (uop_is_float(u))
+                value_of(s, u)[i].f =
+                    uop_round_float((enum uop_dtype)u->dtype, sum);
+            else
+                value_of(s, u)[i].i = (int32_t)(uint32_t)(int64_t)sum;
         }
         s->at[first + t]++;
     }

@@ -563,8 +563,8 @@ get_part(struct uop_graph *g, const struct uop *thread, uint32_t slot,
     return mk_load(g, mk_param(g, slot, dtype), at, lanes, NULL, NULL);
 }
 
-/* Values for operand i, thread after thread. The halves of a gfx11 warp have
- * the same of A and B. */
+/* Values for operand i, thread after thread: floats, or all bits of integers.
+ * The halves of a gfx11 warp have the same of A and B. */
 static void
 fill_part(struct p_buf *buf, struct uop_wmma w, bool copies, uint64_t *rng)
 {
@@ -573,6 +573,8 @@ fill_part(struct p_buf *buf, struct uop_wmma w, bool copies, uint64_t *rng)
     for (j = 0; j < buf->n_elems; j++) {
         double v = (double)(next_random(rng) >> 52) * 0x1p-11 - 1;
         union uop_arg a = {.f = uop_round_float(buf->dtype, v)};
+        if (!uop_dtype_infos[buf->dtype].is_float)
+            a.i = (int32_t)(next_random(rng) >> 32);
         if (w.layout == UOP_WMMA_RDNA3 && copies && j >= half)
             p_get(buf, j - half, &a);
         p_set(buf, j, a);
@@ -589,7 +591,10 @@ expect_close(const struct p_buf *got, const struct p_buf *want,
     for (i = 0; i < want->n_elems; i++) {
         p_get(want, i, &a);
         p_get(got, i, &b);
-        if (!(fabs(a.f - b.f) <= 1e-5))
+        if (!uop_dtype_infos[want->dtype].is_float && a.i != b.i)
+            fail_msg("%s: element %zu is %lld, not %lld", what, i,
+                     (long long)b.i, (long long)a.i);
+        if (uop_dtype_infos[want->dtype].is_float && !(fabs(a.f - b.f) <= 1e-5))
             fail_msg("%s: element %zu is %g, not %g", what, i, b.f, a.f);
     }
 }
@@ -597,10 +602,10 @@ expect_close(const struct p_buf *got, const struct p_buf *want,
 /* One instruction, whose operands lie in memory thread after thread. */
 static void
 check_matrix(unsigned chip, struct uop_wmma w, enum uop_dtype dtype,
-             uint64_t *rng)
+             enum uop_dtype other, uint64_t *rng)
 {
-    enum uop_dtype sum = dtype == UOP_F64 ? UOP_F64 : UOP_F32;
-    const enum uop_dtype dtypes[4] = {sum, dtype, dtype, sum};
+    enum uop_dtype sum = uop_wmma_sum(dtype);
+    const enum uop_dtype dtypes[4] = {sum, dtype, other, sum};
     const uint32_t n = uop_wmma_threads(w),
                    lanes[4] = {uop_wmma_lanes(w, UOP_WMMA_C),
                                uop_wmma_lanes(w, UOP_WMMA_A),
@@ -648,16 +653,22 @@ test_matrix_instructions(void **state)
 {
     static const struct uop_wmma mfma16 = {UOP_WMMA_CDNA, 16, 16, 16},
                                  mfma4 = {UOP_WMMA_CDNA, 16, 16, 4},
+                                 mfma32 = {UOP_WMMA_CDNA, 16, 16, 32},
                                  wmma16 = {UOP_WMMA_RDNA3, 16, 16, 16};
     uint64_t rng = 21;
 
     (void)state;
-    check_matrix(0, mfma16, UOP_F16, &rng);
-    check_matrix(0, mfma16, UOP_BF16, &rng);
-    check_matrix(0, mfma4, UOP_F32, &rng);
-    check_matrix(0, mfma4, UOP_F64, &rng);
-    check_matrix(1, wmma16, UOP_F16, &rng);
-    check_matrix(1, wmma16, UOP_BF16, &rng);
+    check_matrix(0, mfma16, UOP_F16, UOP_F16, &rng);
+    check_matrix(0, mfma16, UOP_BF16, UOP_BF16, &rng);
+    check_matrix(0, mfma4, UOP_F32, UOP_F32, &rng);
+    check_matrix(0, mfma4, UOP_F64, UOP_F64, &rng);
+    check_matrix(1, wmma16, UOP_F16, UOP_F16, &rng);
+    check_matrix(1, wmma16, UOP_BF16, UOP_BF16, &rng);
+    check_matrix(0, mfma32, UOP_I8, UOP_I8, &rng);
+    check_matrix(1, wmma16, UOP_I8, UOP_I8, &rng);
+    check_matrix(1, wmma16, UOP_U8, UOP_U8, &rng);
+    check_matrix(1, wmma16, UOP_I8, UOP_U8, &rng);
+    check_matrix(1, wmma16, UOP_U8, UOP_I8, &rng);
 }
 
 /* ---- errors ---- */

@@ -151,6 +151,8 @@ test_matrix_instructions(void **state)
         {"matmul-bf16", {true, true, true, false, true}},
         {"matmul-nn", {true, false, true, false, false}},
         {"matmul-f64", {true, false, true, false, false}},
+        {"matmul-i8", {true, true, true, false, true}},
+        {"matmul-u8", {false, true, false, false, true}}, /* MFMA is signed */
     };
     static const int64_t d[3] = {512, 512, 512};
     unsigned chip;

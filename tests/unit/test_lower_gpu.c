@@ -309,6 +309,13 @@ test_matrix_instructions(void **state)
     begin(&f, "matmul-f64", 512, 512, 512);
     assert_true(count(&f, UOP_WMMA, 0) > 0);
     end(&f);
+    begin(&f, "matmul-i8", 4096, 4096, 4096);
+    assert_int_equal(count(&f, UOP_WMMA, 0), 4 * 4 * 2);
+    assert_int_equal(f.p.grid[0] * f.p.grid[1], 32 * 32);
+    end(&f);
+    begin(&f, "matmul-u8", 100, 70, 50);
+    assert_true(count(&f, UOP_WMMA, 0) > 0);
+    end(&f);
     begin(&f, "matmul-nn", 512, 512, 512); /* F32 stays exact */
     assert_int_equal(count(&f, UOP_WMMA, 0), 0);
     end(&f);

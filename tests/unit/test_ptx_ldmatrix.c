@@ -108,12 +108,12 @@ collect(struct made *m, enum uop_wmma_operand operand)
     bool is_a = operand == UOP_WMMA_A;
     bool turned = is_a ? r->a_turned : r->b_turned;
     int64_t pitch = is_a ? r->a_pitch : r->b_pitch;
-    /* k lies side by side: pairs are loaded at once */
-    uint32_t n = uop_wmma_lanes(w, operand), step = turned == is_a ? 1 : 2, i,
-             j, row, col;
+    /* k lies side by side: what fills a register is loaded at once */
+    uint32_t pack = uop_wmma_pack(r->dtype), step = turned == is_a ? 1 : pack;
+    uint32_t n = uop_wmma_lanes(w, operand), i, j, row, col;
     const struct uop *g = op2(m, UOP_AND, op2(m, UOP_SHR, m->tid, 2), 7);
-    const struct uop *t = op2(m, UOP_MUL, op2(m, UOP_AND, m->tid, 3), 2);
-    const struct uop *warp = op2(m, UOP_SHR, m->tid, 5), *base, *list[8], *v;
+    const struct uop *t = op2(m, UOP_MUL, op2(m, UOP_AND, m->tid, 3), pack);
+    const struct uop *warp = op2(m, UOP_SHR, m->tid, 5), *base, *list[16], *v;
 
     if (is_a)
         base = place(m, turned, pitch, add(m, g, op2(m, UOP_MUL, warp, M)), t);
@@ -129,8 +129,8 @@ collect(struct made *m, enum uop_wmma_operand operand)
             gate = mk(&m->g, UOP_CMPLT, UOP_BOOL, 1, 0, 2,
                       (const struct uop *[]){m->tid, mk_int(&m->g, THREADS)});
             other = uop_const_float(&m->g, r->dtype, 0);
-            if (step == 2)
-                other = mk_splat(&m->g, other, 2);
+            if (step > 1)
+                other = mk_splat(&m->g, other, step);
         }
         v = mk_load(&m->g, m->after[is_a ? 0 : 1], add(m, base, at), step,
                     other, gate);
@@ -163,8 +163,9 @@ static void
 make_program(struct made *m, struct lower_program *p)
 {
     const struct row *r = m->row;
-    const struct uop *extent = mk_int(&m->g, THREADS), *stores[16], *src[3];
+    const struct uop *extent = mk_int(&m->g, THREADS), *stores[32], *src[3];
     const struct uop *barrier, *d;
+    enum uop_dtype sum = uop_wmma_sum(r->dtype);
     uint32_t n = 0, i;
 
     m->tid = mk(&m->g, UOP_SPECIAL, UOP_I64, 1, 4, 1, &extent);
@@ -180,13 +181,13 @@ make_program(struct made *m, struct lower_program *p)
         m->shift = uop_range(&m->g, 0, UOP_AXIS_LOOP, 1);
     src[0] = collect(m, UOP_WMMA_A);
     src[1] = collect(m, UOP_WMMA_B);
-    src[2] = mk_splat(&m->g, uop_const_float(&m->g, UOP_F32, 0), 4);
-    d = mk(&m->g, UOP_WMMA, UOP_F32, 4,
+    src[2] = mk_splat(&m->g, uop_const_int(&m->g, sum, 0), 4);
+    d = mk(&m->g, UOP_WMMA, sum, 4,
            uop_wmma_arg((struct uop_wmma){UOP_WMMA_NV, M, N, r->k}), 3, src);
     for (i = 0; i < 4; i++)
         m->roots[m->n_roots++] =
-            mk_store(&m->g, mk_param(&m->g, 0, UOP_F32), result_place(m, i),
-                     mk(&m->g, UOP_LANE, UOP_F32, 1, i, 1, &d), NULL);
+            mk_store(&m->g, mk_param(&m->g, 0, sum), result_place(m, i),
+                     mk(&m->g, UOP_LANE, sum, 1, i, 1, &d), NULL);
     if (r->kind == USED_TWICE)
         m->roots[m->n_roots++] = mk_store(&m->g, mk_param(&m->g, 3, r->dtype),
                                           m->tid, m->also, NULL);
@@ -205,7 +206,7 @@ get(const struct p_buf *buf, uint32_t i)
     union uop_arg a;
 
     p_get(buf, i, &a);
-    return a.f;
+    return uop_dtype_infos[buf->dtype].is_float ? a.f : (double)a.i;
 }
 
 static void
@@ -242,11 +243,14 @@ check_row(const struct row *r)
     uop_graph_init(&m.g);
     make_program(&m, &p);
     for (i = 0; i < 4; i++) {
-        ptx_check_buf(&bufs[i], i ? r->dtype : UOP_F32, 2 * M * 16, NULL);
+        ptx_check_buf(&bufs[i], i ? r->dtype : uop_wmma_sum(r->dtype),
+                      2 * M * 32, NULL);
         for (j = 0; i && j < bufs[i].n_elems; j++) {
             double d = (double)(next_random(&rng) >> 48) * 0x1p-15 - 1;
-            p_set(&bufs[i], j,
-                  (union uop_arg){.f = uop_round_float(r->dtype, d)});
+            union uop_arg a = {.f = uop_round_float(r->dtype, d)};
+            if (!uop_dtype_infos[r->dtype].is_float)
+                a.i = (int32_t)(next_random(&rng) >> 32);
+            p_set(&bufs[i], j, a);
         }
     }
     if (render_ptx(&p, &target, &text) != BELL_OK)
@@ -291,6 +295,14 @@ test_operands(void **state)
         {UOP_F16, 16, false, false, 16, 8, PAST_BARRIER, NULL, NULL},
         {UOP_F16, 16, false, false, 16, 8, USED_TWICE, ".x4.shared",
          "ld.shared.b16"},
+        /* bytes: only along k */
+        {UOP_I8, 32, false, true, 32, 48, PLAIN, ".x4.shared", ".x2.shared"},
+        {UOP_U8, 32, false, true, 48, 32, LOOPED, ".x4.shared", ".x2.shared"},
+        {UOP_I8, 16, false, true, 16, 16, PLAIN, ".x2.shared", ".x1.shared"},
+        {UOP_U8, 32, true, false, 32, 16, PLAIN, NULL, NULL},
+        {UOP_I8, 32, false, false, 40, 16, PLAIN, "ld.shared.b32",
+         "ld.shared.s8"},
+        {UOP_I8, 32, false, true, 32, 36, PLAIN, ".x4.shared", "ld.shared.b32"},
     };
     size_t i;
 

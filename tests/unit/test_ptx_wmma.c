@@ -16,15 +16,24 @@
 #include "base/bits.h"
 #include "ptx_check.h"
 
-#define MAX_K 16
+#define MAX_LANES 16
 
 /* A shape and how it is fed. */
 struct row {
     uint32_t m, n, k;
     enum uop_dtype in, out;
     uint32_t sm;
-    bool wide; /* pairs that lie side by side are loaded as vectors */
+    bool wide;           /* what lies side by side is loaded as vectors */
+    enum uop_dtype in_b; /* B's; VOID: as A's */
 };
+
+static enum uop_dtype
+dtype_of(const struct row *r, enum uop_wmma_operand operand)
+{
+    if (operand == UOP_WMMA_C)
+        return r->out;
+    return operand == UOP_WMMA_B && r->in_b ? r->in_b : r->in;
+}
 
 static const struct uop *
 add(struct uop_graph *g, const struct uop *a, const struct uop *b)
@@ -71,12 +80,12 @@ collect(struct uop_graph *g, const struct row *r, enum uop_wmma_operand operand,
         const struct uop *group, const struct uop *in_group, uint32_t slot)
 {
     struct uop_wmma w = {UOP_WMMA_NV, r->m, r->n, r->k};
-    enum uop_dtype dtype = operand == UOP_WMMA_C ? r->out : r->in;
+    enum uop_dtype dtype = dtype_of(r, operand);
     uint32_t lanes = uop_wmma_lanes(w, operand), i, j;
     uint32_t step = !r->wide                ? 1
                     : operand == UOP_WMMA_C ? 2
                                             : uop_wmma_pack(r->in);
-    const struct uop *param = mk_param(g, slot, dtype), *v, *list[MAX_K];
+    const struct uop *param = mk_param(g, slot, dtype), *v, *list[MAX_LANES];
 
     for (i = 0; i < lanes; i += step) {
         v = mk_load(g, param, place(g, r, operand, group, in_group, i), step,
@@ -135,6 +144,8 @@ get(const struct p_buf *buf, uint32_t i, bool operand)
     union uop_arg a;
 
     p_get(buf, i, &a);
+    if (!uop_dtype_infos[buf->dtype].is_float)
+        return (double)a.i;
     return operand && buf->dtype == UOP_F32 ? as_tf32(a.f) : a.f;
 }
 
@@ -146,7 +157,10 @@ fill(struct p_buf *buf, enum uop_dtype dtype, size_t n, uint64_t *rng)
     ptx_check_buf(buf, dtype, n, NULL);
     for (i = 0; i < n; i++) {
         double d = (double)(int64_t)(next_random(rng) >> 40) * 0x1p-23 - 1;
-        p_set(buf, i, (union uop_arg){.f = uop_round_float(dtype, d)});
+        union uop_arg a = {.f = uop_round_float(dtype, d)};
+        if (!uop_dtype_infos[dtype].is_float)
+            a.i = (int32_t)(next_random(rng) >> 32);
+        p_set(buf, i, a);
     }
 }
 
@@ -165,6 +179,10 @@ compare(const struct row *r, const struct p_buf *bufs, const char *text)
                                 get(&bufs[2], j * r->k + k, true);
                 want += x;
                 size += fabsl(x);
+            }
+            if (r->out == UOP_I32) { /* modulo 2^32, exactly */
+                want = (int32_t)(uint32_t)(int64_t)want;
+                size = 0;
             }
             if (fabsl(want - get(&bufs[0], i * r->n + j, false)) > unit * size)
                 fail_msg("m%un%uk%u %s (%u, %u) is %a, not %La\n%s", r->m, r->n,
@@ -191,7 +209,7 @@ static void
 check_row(const struct row *r, uint64_t *rng)
 {
     struct ptx_target target = {.sm = r->sm, .arg_align_bytes = 16};
-    const struct uop *roots[MAX_K];
+    const struct uop *roots[MAX_LANES];
     struct lower_program p;
     struct p_buf bufs[4];
     struct uop_graph g;
@@ -202,7 +220,7 @@ check_row(const struct row *r, uint64_t *rng)
     make_program(&g, r, &p, roots);
     fill(&bufs[0], r->out, r->m * r->n, rng);
     fill(&bufs[1], r->in, r->m * r->k, rng);
-    fill(&bufs[2], r->in, r->k * r->n, rng);
+    fill(&bufs[2], dtype_of(r, UOP_WMMA_B), r->k * r->n, rng);
     fill(&bufs[3], r->out, r->m * r->n, rng);
     if (uop_validate(&g, p.ops, p.n_ops, UOP_STAGE_P) != BELL_OK ||
         render_ptx(&p, &target, &text) != BELL_OK)
@@ -210,9 +228,11 @@ check_row(const struct row *r, uint64_t *rng)
     assert_non_null(strstr(text, "mma.sync.aligned"));
     ptx_check_run(&p, text, bufs, 4, NULL, "wmma");
     compare(r, bufs, text);
-    /* halves that are loaded as words go into the instruction as they are */
+    /* what is loaded as words goes into the instruction as it is */
     if (r->wide && uop_wmma_pack(r->in) == 2)
         assert_null(strstr(text, ", {%h"));
+    if (r->wide && uop_wmma_pack(r->in) == 4)
+        assert_null(strstr(text, "prmt"));
     assemble(text, &target);
     host_free(text);
     program_free(&p);
@@ -236,6 +256,13 @@ test_shapes(void **state)
         {16, 8, 4, UOP_F64, UOP_F64, 90, true},
         {16, 8, 8, UOP_F64, UOP_F64, 90, false},
         {16, 8, 16, UOP_F64, UOP_F64, 100, true},
+        {16, 8, 32, UOP_I8, UOP_I32, 80, true},
+        {16, 8, 32, UOP_I8, UOP_I32, 86, false},
+        {16, 8, 32, UOP_U8, UOP_I32, 89, true},
+        {16, 8, 32, UOP_U8, UOP_I32, 90, true, UOP_I8},
+        {16, 8, 32, UOP_I8, UOP_I32, 100, true, UOP_U8},
+        {16, 8, 16, UOP_I8, UOP_I32, 120, true},
+        {16, 8, 16, UOP_U8, UOP_I32, 80, false},
     };
     uint64_t rng = 5;
     size_t i;
@@ -252,13 +279,14 @@ test_refused(void **state)
         {16, 8, 4, UOP_F64, UOP_F64, 80, false},  /* before sm_90 */
         {16, 8, 4, UOP_F16, UOP_F32, 90, false},  /* no such K */
         {16, 8, 16, UOP_F16, UOP_F16, 90, false}, /* rounds in between */
+        {16, 8, 8, UOP_I8, UOP_I32, 90, false},   /* no such K */
     };
     size_t i;
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         struct ptx_target target = {.sm = rows[i].sm};
-        const struct uop *roots[MAX_K];
+        const struct uop *roots[MAX_LANES];
         struct lower_program p;
         struct uop_graph g;
         char *text;

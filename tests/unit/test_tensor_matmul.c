@@ -1,6 +1,6 @@
 /* Matrix products of every float dtype against float64, on the device that
  * BELL_DEVICE names: sizes that fill tiles and odd ones, either operand
- * transposed, batches. */
+ * transposed, batches; and those of 8-bit integers, exactly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,6 +123,123 @@ multiply(struct bell_context *ctx, const struct row *r, size_t d)
     free(got);
 }
 
+/* ---- integers ---- */
+
+/* Factors of these dtypes, converted to int32 first or multiplied as they are,
+ * which gives 8 bits again. */
+static const struct int_row {
+    enum bell_dtype x, y;
+    bool wide;
+    uint8_t n_rows; /* sizes that are tried */
+} int_rows[] = {
+    {BELL_INT8, BELL_INT8, true, ARRAY_LEN(rows)},
+    {BELL_UINT8, BELL_UINT8, true, ARRAY_LEN(rows)},
+    {BELL_INT8, BELL_UINT8, true, 3},
+    {BELL_INT8, BELL_INT8, false, 3},
+    {BELL_UINT8, BELL_UINT8, false, 1},
+};
+
+/* Random bytes; *out_values holds them. */
+static struct bell_tensor *
+make_bytes(struct bell_context *ctx, enum bell_dtype dtype, int64_t batch,
+           int64_t rows_n, int64_t cols, int32_t **out_values)
+{
+    int64_t shape[3] = {batch, rows_n, cols};
+    size_t n = (size_t)(batch * rows_n * cols), i;
+    struct bell_tensor *t;
+    uint8_t *bytes = malloc(n);
+    int32_t *v = malloc(n * sizeof(*v));
+
+    assert_true(bytes && v);
+    for (i = 0; i < n; i++) {
+        rng = rng * 6364136223846793005ull + 1442695040888963407ull;
+        bytes[i] = (uint8_t)(rng >> 56);
+        v[i] = dtype == BELL_INT8 ? (int8_t)bytes[i] : bytes[i];
+    }
+    t = bell_from_data(ctx, dtype, shape, 3, bytes);
+    free(bytes);
+    *out_values = v;
+    return t;
+}
+
+static void
+check_bytes(const struct row *r, const struct int_row *types, const int32_t *x,
+            const int32_t *y, const double *got)
+{
+    int64_t b, i, j, l;
+
+    for (b = 0; b < r->batch; b++) {
+        for (i = 0; i < r->m; i++) {
+            for (j = 0; j < r->n; j++) {
+                int32_t want = 0;
+                for (l = 0; l < r->k; l++) {
+                    int64_t at_x = r->turn_x ? l * r->m + i : i * r->k + l;
+                    int64_t at_y = r->turn_y ? j * r->k + l : l * r->n + j;
+                    want +=
+                        x[b * r->m * r->k + at_x] * y[b * r->k * r->n + at_y];
+                }
+                if (!types->wide)
+                    want = types->x == BELL_INT8 ? (int8_t)want : (uint8_t)want;
+                if (*got++ != want)
+                    fail_msg("%s by %s of %d x (%d x %d x %d): [%d, %d, %d] is "
+                             "%.0f, not %d",
+                             bell_dtype_name(types->x),
+                             bell_dtype_name(types->y), (int)r->batch,
+                             (int)r->m, (int)r->n, (int)r->k, (int)b, (int)i,
+                             (int)j, got[-1], (int)want);
+            }
+        }
+    }
+}
+
+static void
+multiply_bytes(struct bell_context *ctx, const struct row *r,
+               const struct int_row *types)
+{
+    size_t n = (size_t)(r->batch * r->m * r->n);
+    double *got = malloc(n * sizeof(*got));
+    struct bell_tensor *a, *b;
+    int32_t *x, *y;
+
+    assert_non_null(got);
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    a = make_bytes(ctx, types->x, r->batch, r->turn_x ? r->k : r->m,
+                   r->turn_x ? r->m : r->k, &x);
+    b = make_bytes(ctx, types->y, r->batch, r->turn_y ? r->n : r->k,
+                   r->turn_y ? r->k : r->n, &y);
+    if (r->turn_x)
+        a = bell_transpose(a, 1, 2);
+    if (r->turn_y)
+        b = bell_transpose(b, 1, 2);
+    if (types->wide) {
+        a = bell_cast(a, BELL_INT32);
+        b = bell_cast(b, BELL_INT32);
+    }
+    if (bell_read_f64(bell_matmul(a, b), got, n) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    check_bytes(r, types, x, y, got);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    free(x);
+    free(y);
+    free(got);
+}
+
+static void
+test_integers(void **state)
+{
+    struct bell_context *ctx;
+    size_t i, t;
+
+    (void)state;
+    if (bell_context_create(NULL, &ctx) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (t = 0; t < ARRAY_LEN(int_rows); t++) {
+        for (i = 0; i < int_rows[t].n_rows; i++)
+            multiply_bytes(ctx, &rows[i], &int_rows[t]);
+    }
+    bell_context_destroy(ctx);
+}
+
 static void
 test_products(void **state)
 {
@@ -142,7 +259,10 @@ test_products(void **state)
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_integers),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
