@@ -55,7 +55,8 @@ unsigned_for(const struct uop *x, int64_t max)
 
 /* Divides floats instead, which vectors can: the quotient of numbers below
  * 2^32 (in F64; 2^16 in F32) is off a whole number by at least 1 part in as
- * many, so rounding does not reach the whole number above it. */
+ * many, so rounding does not reach the whole number above it. F32's
+ * quotients must not be approximate. */
 static const struct uop *
 divide_by_float(const struct dec *d, const struct uop *x, const struct uop *y)
 {
@@ -72,7 +73,8 @@ quotient(const struct dec *d, const struct uop *x, const struct uop *y)
 {
     int64_t c;
 
-    if (x->lanes > 1 && info_of(x)->size_bytes <= 4 && !const_value(y, &c))
+    if (x->lanes > 1 && info_of(x)->size_bytes <= 4 && !const_value(y, &c) &&
+        (info_of(x)->size_bytes > 2 || !d->target->is_approx))
         return divide_by_float(d, x, y);
     return dec_op2(d, UOP_IDIV, x, y);
 }

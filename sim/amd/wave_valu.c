@@ -1,14 +1,17 @@
 /* Vector instructions, lane by lane. src: hw/amd/ISA-SUBSET.md 5 and 8; the
  * operations themselves are in wave_ops.def.
  *
- * Approximations (exp, log, sin, rcp, sqrt) give the rounded exact result; on
- * F32 all but sin take subnormals for 0 and give 0 instead.
+ * Approximations (exp, log, sin, rcp, sqrt): those of F32 give either of the
+ * numbers next to the exact result, and all but sin take subnormals for 0 and
+ * give 0 instead; others give the rounded exact result.
  * v_div_scale never scales, and v_div_fixup divides.
  */
 #include "sim/amd/wave_operand.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "base/map.h"
 
 /* ---- helpers of wave_ops.def -------------------------------------------- */
 
@@ -187,6 +190,21 @@ static float
 flush(float a)
 {
     return fabsf(a) < 0x1p-126f ? copysignf(0, a) : a;
+}
+
+/* One unit in the last place is what the approximations may be off: one of the
+ * two numbers around the exact result, as its bits decide. */
+static float
+nearly(double exact)
+{
+    float r = (float)exact;
+    uint64_t bits;
+
+    memcpy(&bits, &exact, sizeof(bits));
+    if (!isfinite(r) || fabsf(r) < 0x1p-125f || (double)r == exact ||
+        !(hash_mix(bits) & 1))
+        return r;
+    return nextafterf(r, (double)r < exact ? INFINITY : -INFINITY);
 }
 
 /* The angle of a number of revolutions. */

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/map.h"
+
 #define NAN_F32 0x7fffffffu
 #define NAN_F64 0x7fffffffffffffffull
 
@@ -218,42 +220,6 @@ extreme(const struct px_insn *in, double a, double b)
     return (a > b) == is_max ? a : b;
 }
 
-static float
-eval_f32(const struct px_insn *in, float a, float b, float c)
-{
-    switch (in->op) {
-    case PX_ADD:
-        return a + b;
-    case PX_SUB:
-        return a - b;
-    case PX_MUL:
-        return a * b;
-    case PX_FMA:
-        return fmaf(a, b, c);
-    case PX_DIV:
-        return a / b;
-    case PX_MIN:
-    case PX_MAX:
-        return (float)extreme(in, (double)a, (double)b);
-    case PX_RCP:
-        return 1 / a;
-    case PX_SQRT:
-        return sqrtf(a);
-    case PX_RSQRT:
-        return (float)(1 / sqrt((double)a));
-    case PX_EX2:
-        return (float)exp2((double)a);
-    case PX_LG2:
-        return (float)log2((double)a);
-    case PX_SIN:
-        return (float)sin((double)a);
-    case PX_COS:
-        return (float)cos((double)a);
-    default:
-        return (float)tanh((double)a);
-    }
-}
-
 static double
 eval_f64(const struct px_insn *in, double a, double b, double c)
 {
@@ -279,8 +245,59 @@ eval_f64(const struct px_insn *in, double a, double b, double c)
         return 1 / sqrt(a);
     case PX_EX2:
         return exp2(a);
+    case PX_LG2:
+        return log2(a);
+    case PX_SIN:
+        return sin(a);
+    case PX_COS:
+        return cos(a);
     default:
         return tanh(a);
+    }
+}
+
+/* An approximation: not the nearest number, but, as the operand's bits decide,
+ * one of those that the documented bounds allow. Quotients may be off by one
+ * unit in the last place, for others either neighbour of the exact value is
+ * given. src: hw/nv/PTX.md
+ * section 10 */
+static float
+approximate(const struct px_insn *in, float a, float b)
+{
+    double exact = eval_f64(in, (double)a, (double)b, 0);
+    float r = (float)exact;
+    uint64_t h = hash_mix((uint64_t)from_f32(a) << 32 ^ from_f32(b) ^ in->op);
+    bool up = in->op == PX_DIV ? h & 2 : (double)r < exact;
+
+    if (!isfinite(r) || fabsf(r) < 0x1p-125f || !(h & 1) ||
+        (in->op != PX_DIV && (double)r == exact))
+        return r;
+    return nextafterf(r, up ? INFINITY : -INFINITY);
+}
+
+static float
+eval_f32(const struct px_insn *in, float a, float b, float c)
+{
+    switch (in->op) {
+    case PX_ADD:
+        return a + b;
+    case PX_SUB:
+        return a - b;
+    case PX_MUL:
+        return a * b;
+    case PX_FMA:
+        return fmaf(a, b, c);
+    case PX_DIV:
+        return in->mod[PX_MOD_APPROX] ? approximate(in, a, b) : a / b;
+    case PX_MIN:
+    case PX_MAX:
+        return (float)extreme(in, (double)a, (double)b);
+    case PX_RCP:
+        return in->mod[PX_MOD_APPROX] ? approximate(in, a, b) : 1 / a;
+    case PX_SQRT:
+        return in->mod[PX_MOD_APPROX] ? approximate(in, a, b) : sqrtf(a);
+    default: /* approximations */
+        return approximate(in, a, b);
     }
 }
 

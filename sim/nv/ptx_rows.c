@@ -40,8 +40,8 @@ px_find_rows(const struct px_insn *in)
     unsigned aux = in->op == PX_CVT ? in->type2 : in->mod[PX_MOD_HALF];
     size_t i;
 
-    if (in->mod[PX_MOD_FTZ] || in->mod[PX_MOD_SAT] || !rounds_plainly(in) ||
-        !widths_agree(in))
+    if (in->mod[PX_MOD_FTZ] || in->mod[PX_MOD_SAT] || in->mod[PX_MOD_APPROX] ||
+        !rounds_plainly(in) || !widths_agree(in))
         return NULL;
     if (in->op == PX_MIN || in->op == PX_MAX)
         aux = in->mod[PX_MOD_NAN];

@@ -344,6 +344,37 @@ test_functions(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Integers are never approximate: whole quotients above all. */
+static void
+test_integers(void **state)
+{
+    static int16_t x[N * N], y[N * N], got[2][N * N];
+    struct bell_context *ctx = open_context();
+    const int64_t shape[1] = {N * N};
+    struct bell_tensor *a, *b;
+    int i;
+
+    (void)state;
+    for (i = 0; i < N * N; i++) {
+        y[i] = (int16_t)(i % 181 + 1);
+        x[i] = (int16_t)(y[i] * (i % 173));
+    }
+    assert_int_equal(bell_context_set_math(ctx, BOTH), BELL_OK);
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    a = bell_from_data(ctx, BELL_INT16, shape, 1, x);
+    b = bell_from_data(ctx, BELL_INT16, shape, 1, y);
+    assert_int_equal(bell_read(bell_floor_divide(a, b), got[0], sizeof(x)),
+                     BELL_OK);
+    assert_int_equal(bell_read(bell_remainder(a, b), got[1], sizeof(x)), BELL_OK);
+    for (i = 0; i < N * N; i++) {
+        if (got[0][i] != x[i] / y[i] || got[1][i] != 0)
+            fail_msg("%d / %d is %d, rest %d", x[i], y[i], got[0][i],
+                     got[1][i]);
+    }
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    bell_context_destroy(ctx);
+}
+
 /* ---- one context, several settings ---- */
 
 /* softmax(x @ y) / sin(x + 4), in a scope of its own. */
@@ -454,6 +485,7 @@ main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_infinities),
         cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_integers),
         cmocka_unit_test(test_alternating),
         cmocka_unit_test(test_out_of_memory),
     };
