@@ -293,7 +293,7 @@ static const struct matrix {
     uint8_t layout;  /* enum uop_wmma_layout */
     uint8_t in, out; /* dtypes of A and B (or one that mixes), of C and D */
     uint8_t k;
-    const char *name;
+    const char *name; /* of 8-bit floats, without their kinds */
 } matrices[] = {
     {UOP_WMMA_RDNA3, UOP_F16, UOP_F32, 16, "llvm.amdgcn.wmma.f32.16x16x16.f16"},
     {UOP_WMMA_RDNA3, UOP_BF16, UOP_F32, 16,
@@ -312,6 +312,8 @@ static const struct matrix {
     {UOP_WMMA_RDNA4, UOP_I8, UOP_I32, 16, "llvm.amdgcn.wmma.i32.16x16x16.iu8"},
     {UOP_WMMA_CDNA, UOP_I8, UOP_I32, 16, "llvm.amdgcn.mfma.i32.16x16x16i8"},
     {UOP_WMMA_CDNA, UOP_I8, UOP_I32, 32, "llvm.amdgcn.mfma.i32.16x16x32.i8"},
+    {UOP_WMMA_RDNA4, UOP_F8E4M3, UOP_F32, 16, "llvm.amdgcn.wmma.f32.16x16x16"},
+    {UOP_WMMA_CDNA, UOP_F8E4M3Z, UOP_F32, 32, "llvm.amdgcn.mfma.f32.16x16x32"},
 };
 
 static const struct matrix *
@@ -368,6 +370,22 @@ emit_bytes(struct host_emit *e, const struct uop *u, const struct matrix *m,
     return host_intrinsic(e, m->name, types, 2, args, 6);
 }
 
+/* The whole name of an instruction on 8-bit floats: ".fp8.bf8" for e4m3 by
+ * e5m2. */
+static const char *
+name_of_f8(const struct uop *u, const struct matrix *m, char *buf, size_t size)
+{
+    bool is_bf8[2];
+    uint32_t i;
+
+    for (i = 0; i < 2; i++)
+        is_bf8[i] =
+            u->src[i]->dtype == UOP_F8E5M2 || u->src[i]->dtype == UOP_F8E5M2Z;
+    snprintf(buf, size, "%s.%s.%s", m->name, is_bf8[0] ? "bf8" : "fp8",
+             is_bf8[1] ? "bf8" : "fp8");
+    return buf;
+}
+
 static LLVMValueRef
 emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
 {
@@ -375,20 +393,23 @@ emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
     LLVMValueRef zero = host_i32(e, 0);
     LLVMValueRef args[6] = {v[0], v[1], v[2], zero, zero, zero};
     LLVMTypeRef types[2] = {host_type(e, u->dtype, u->lanes), NULL};
+    const char *name;
+    char f8[64];
     uint32_t i;
 
     if (!m)
         return NULL;
+    name = uop_dtype_is_f8(m->in) ? name_of_f8(u, m, f8, sizeof(f8)) : m->name;
     types[1] = matrix_type(e, m, u->src[0]);
     for (i = 0; i < 2; i++)
         args[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[i], types[1], "");
     for (i = 0; i < 2 && m->in == UOP_F32 && m->k == AMDGPU_XF32_K; i++)
         args[i] = amdgpu_round_xf32(e, v[i], u->src[i]->lanes);
     if (m->layout == UOP_WMMA_CDNA)
-        return host_intrinsic(e, m->name, NULL, 0, args, 6);
+        return host_intrinsic(e, name, NULL, 0, args, 6);
     if (m->out == UOP_I32)
         return emit_bytes(e, u, m, types, args);
-    return host_intrinsic(e, m->name, types, 2, args, 3);
+    return host_intrinsic(e, name, types, 2, args, 3);
 }
 
 /* ---- the code generator ---- */

@@ -9,6 +9,8 @@
 #define HALVES [UOP_F16] = 16, [UOP_BF16] = 16
 #define WIDE   [UOP_F32] = 4, [UOP_F64] = 4
 #define BYTES  [UOP_I8] = 16, [UOP_U8] = 16
+#define OCP    [UOP_F8E4M3] = 16, [UOP_F8E5M2] = 16
+#define FNUZ   [UOP_F8E4M3Z] = 32, [UOP_F8E5M2Z] = 32
 
 /* src: hw/amd/CODEOBJ.md 1, 2 and 7; numbers of processors: guess, of the largest
  * card with that chip; a device says its own. */
@@ -26,10 +28,11 @@ static const struct {
      * multiply-add (MFMA) behavior specifics". MFMA's bytes are signed. */
     {"gfx90a", 64, 104, 256, UOP_WMMA_CDNA,
      {WIDE, [UOP_BF16] = 16, [UOP_I8] = 16}},
-    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA, {WIDE, HALVES, [UOP_I8] = 32}, 8},
+    {"gfx942", 64, 304, 256, UOP_WMMA_CDNA,
+     {WIDE, HALVES, FNUZ, [UOP_I8] = 32}, 8},
     {"gfx1030", 32, 80, 256, UOP_WMMA_RDNA3, {0}},
     {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES, BYTES}},
-    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES, BYTES}},
+    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES, BYTES, OCP}},
     /* clang-format on */
 };
 

@@ -12,13 +12,23 @@
 #include "base/bits.h"
 #include "render/render_internal.h"
 
-/* The lowest PTX version that knows a chip. src: hw/nv/PTX.md section 1. */
+/* Products of 8-bit floats by mma.sync. */
+enum f8 {
+    F8_NONE,
+    F8_SHORT, /* their sums have 13 bits of fraction, or nobody says how many */
+    F8_F32,   /* as those of halves, which they are converted to */
+};
+
+/* The lowest PTX version that knows a chip. src: hw/nv/PTX.md section 1; of
+ * f8: of sm_89, SageAttention2 (arXiv 2411.10958); of the others, what ptxas
+ * 13.0 makes of it: HMMA and F2FP, or QMMA. */
 static const struct {
     uint16_t sm;
     uint8_t version, arch_specific_version; /* times ten; 0: no such target */
+    uint8_t f8;                             /* enum f8 */
 } chips[] = {
-    {80, 70, 0},  {86, 71, 0},   {89, 78, 0},
-    {90, 78, 80}, {100, 86, 86}, {120, 87, 87},
+    {80, 70, 0, F8_NONE}, {86, 71, 0, F8_NONE},  {89, 78, 0, F8_SHORT},
+    {90, 78, 80, F8_F32}, {100, 86, 86, F8_F32}, {120, 87, 87, F8_SHORT},
 };
 
 static unsigned
@@ -41,6 +51,18 @@ unknown_target(const struct ptx_target *target)
                      "sm_%u%s is not known; known: sm_80 sm_86 sm_89 sm_90 "
                      "sm_90a sm_100 sm_100a sm_120 sm_120a",
                      target->sm, target->is_arch_specific ? "a" : "");
+}
+
+static enum f8
+find_f8(const struct ptx_target *target)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        if (chips[i].sm == target->sm)
+            return (enum f8)chips[i].f8;
+    }
+    return F8_NONE;
 }
 
 bell_status
@@ -81,6 +103,9 @@ render_ptx_lower_target(const struct ptx_target *target,
              target->approx ? "-approx" : "");
     if (target->tf32)
         t.matrix_k[UOP_F32] = 8;
+    if (find_f8(target) == F8_F32 ||
+        (find_f8(target) == F8_SHORT && target->tf32))
+        t.matrix_k[UOP_F8E4M3] = t.matrix_k[UOP_F8E5M2] = 32;
     *out_target = t;
     return BELL_OK;
 }
@@ -683,6 +708,8 @@ put_head(const struct ptx_emit *e, struct ptx_text *t)
     const struct lower_program *p = e->prog;
     unsigned version = find_version(e->target), i;
 
+    if (version < e->min_version)
+        version = e->min_version;
     ptx_put(t, ".version %u.%u\n.target sm_%u%s\n.address_size 64\n\n",
             version / 10, version % 10, e->target->sm,
             e->target->is_arch_specific ? "a" : "");

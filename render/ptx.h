@@ -15,7 +15,9 @@
 struct ptx_target {
     uint32_t sm; /* 80, 86, 89, 90, 100, 120: compute capability times ten */
     bool is_arch_specific; /* "sm_90a": that chip only, all it has */
-    bool tf32;             /* products of F32 matrices are of factors in TF32 */
+    /* Products of F32 matrices are of factors in TF32, and those of 8-bit
+     * floats are summed as mma.sync does. */
+    bool tf32;
     /* F32: quotients, roots, EXP2 within a few ulp, LOG2 and SIN to about
      * 2^-21 (SIN of less than 2^16). */
     bool approx;

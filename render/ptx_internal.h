@@ -93,6 +93,7 @@ struct ptx_emit {
     struct ptx_value *addrs;
     size_t n_addrs, cap_addrs;
     uint32_t n_dynamic_bytes;
+    unsigned min_version;      /* of PTX, times ten, for what was used */
     struct map locals;         /* LOCAL's id -> offset in dynamic memory */
     struct map places;         /* ids -> where in the program: ptx_place */
     struct map copies;         /* ids of LOADs that are put off */

@@ -288,7 +288,7 @@ ptx_packed(unsigned dtype)
 {
     if (ptx_class_of(dtype) == PTX_B16)
         return 2;
-    return dtype == UOP_I8 || dtype == UOP_U8 ? 4 : 1;
+    return uop_dtype_infos[dtype].size_bytes == 1 && dtype != UOP_BOOL ? 4 : 1;
 }
 
 /* Byte i of a word: which of prmt's first operand's it is, 0 or what is known

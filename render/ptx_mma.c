@@ -17,18 +17,22 @@ static const struct {
     uint8_t m, n, k;
     uint8_t min_sm;
 } forms[] = {
-    {UOP_F16, UOP_F32, 16, 8, 16, 80},  {UOP_F16, UOP_F32, 16, 8, 8, 80},
-    {UOP_BF16, UOP_F32, 16, 8, 16, 80}, {UOP_BF16, UOP_F32, 16, 8, 8, 80},
-    {UOP_F32, UOP_F32, 16, 8, 8, 80},   {UOP_F32, UOP_F32, 16, 8, 4, 80},
-    {UOP_F64, UOP_F64, 8, 8, 4, 80},    {UOP_F64, UOP_F64, 16, 8, 4, 90},
-    {UOP_F64, UOP_F64, 16, 8, 8, 90},   {UOP_F64, UOP_F64, 16, 8, 16, 90},
-    {UOP_I8, UOP_I32, 16, 8, 32, 80},   {UOP_I8, UOP_I32, 16, 8, 16, 80},
+    {UOP_F16, UOP_F32, 16, 8, 16, 80},    {UOP_F16, UOP_F32, 16, 8, 8, 80},
+    {UOP_BF16, UOP_F32, 16, 8, 16, 80},   {UOP_BF16, UOP_F32, 16, 8, 8, 80},
+    {UOP_F32, UOP_F32, 16, 8, 8, 80},     {UOP_F32, UOP_F32, 16, 8, 4, 80},
+    {UOP_F64, UOP_F64, 8, 8, 4, 80},      {UOP_F64, UOP_F64, 16, 8, 4, 90},
+    {UOP_F64, UOP_F64, 16, 8, 8, 90},     {UOP_F64, UOP_F64, 16, 8, 16, 90},
+    {UOP_I8, UOP_I32, 16, 8, 32, 80},     {UOP_I8, UOP_I32, 16, 8, 16, 80},
+    {UOP_F8E4M3, UOP_F32, 16, 8, 32, 89},
 };
+
+#define F8_VERSION 84 /* of PTX, times ten, that has 8-bit floats here */
 
 /* As the instruction calls them. */
 static const char *const type_names[UOP_DTYPE_COUNT] = {
-    [UOP_F16] = "f16", [UOP_BF16] = "bf16", [UOP_F32] = "tf32",
-    [UOP_F64] = "f64", [UOP_I8] = "s8",     [UOP_U8] = "u8",
+    [UOP_F16] = "f16",     [UOP_BF16] = "bf16",   [UOP_F32] = "tf32",
+    [UOP_F64] = "f64",     [UOP_I8] = "s8",       [UOP_U8] = "u8",
+    [UOP_F8E4M3] = "e4m3", [UOP_F8E5M2] = "e5m2",
 };
 
 static bool
@@ -96,6 +100,8 @@ ptx_emit_wmma(struct ptx_emit *e, const struct uop *u,
 
     if (u->n_src != 3 || !is_known(e, u, w))
         return ptx_refuse(e, u, "no such matrix instruction");
+    if (uop_dtype_is_f8(u->src[0]->dtype) && e->min_version < F8_VERSION)
+        e->min_version = F8_VERSION;
     at = (size_t)snprintf(fmt, sizeof(fmt),
                           "mma.sync.aligned.m%un%uk%u.row.col.%s.%s.%s.%s ",
                           w.m, w.n, w.k, sum, type_names[u->src[0]->dtype],

@@ -56,12 +56,22 @@ uop_wmma_sum(enum uop_dtype dtype)
     return uop_dtype_infos[dtype].is_float ? UOP_F32 : UOP_I32;
 }
 
+/* What an operand's dtype may be mixed with: all of the same family. */
+static inline enum uop_dtype
+uop_wmma_family(enum uop_dtype dtype)
+{
+    if (dtype == UOP_U8)
+        return UOP_I8;
+    if (dtype == UOP_F8E5M2)
+        return UOP_F8E4M3;
+    return dtype == UOP_F8E5M2Z ? UOP_F8E4M3Z : dtype;
+}
+
 /* May A be of the one dtype and B of the other? */
 static inline bool
 uop_wmma_mixes(enum uop_dtype a, enum uop_dtype b)
 {
-    return a == b ||
-           ((a == UOP_I8 || a == UOP_U8) && (b == UOP_I8 || b == UOP_U8));
+    return uop_wmma_family(a) == uop_wmma_family(b);
 }
 
 static inline uint32_t

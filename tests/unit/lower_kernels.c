@@ -398,6 +398,37 @@ build_matmul_u8(struct lk *k, const int64_t *d)
     build_matmul_bytes(k, d, UOP_U8, 2);
 }
 
+/* Products of 8-bit floats of one family, summed in F32. */
+static void
+build_matmul_f8(struct lk *k, const int64_t *d, enum uop_dtype dtype_a,
+                enum uop_dtype dtype_b)
+{
+    int64_t m = d[0], n = d[1], l = d[2];
+    node out = param(k, UOP_F32, m * n), a = param(k, dtype_a, m * l),
+         b = param(k, dtype_b, l * n), i = loop(k, m), j = loop(k, n),
+         r = red(k, l), x, y;
+
+    x = uop_cast(&k->g, load(k, a, at2(k, i, l, r)), UOP_F32);
+    y = uop_cast(&k->g, load(k, b, at2(k, r, n, j)), UOP_F32);
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, at2(k, i, n, j),
+               reduce(k, UOP_ADD, mul(k, x, y), r, NULL)),
+         NULL);
+}
+
+static void
+build_matmul_ocp8(struct lk *k, const int64_t *d)
+{
+    build_matmul_f8(k, d, UOP_F8E4M3, UOP_F8E5M2);
+}
+
+static void
+build_matmul_fnuz8(struct lk *k, const int64_t *d)
+{
+    build_matmul_f8(k, d, UOP_F8E5M2Z, UOP_F8E4M3Z);
+}
+
 static void
 build_matmul_f64(struct lk *k, const int64_t *d)
 {
@@ -712,6 +743,13 @@ const struct lk_case lk_cases[] = {
 /* clang-format on */
 const size_t lk_n_cases = sizeof(lk_cases) / sizeof(lk_cases[0]);
 
+/* Those that are asked for by name only: each of their elements takes the
+ * integer arithmetic of many. */
+static const struct lk_case slow_cases[] = {
+    {"matmul-ocp8", build_matmul_ocp8, 3},
+    {"matmul-fnuz8", build_matmul_fnuz8, 3},
+};
+
 /* ---- buffers ---- */
 
 static void
@@ -744,6 +782,10 @@ lk_find(const char *name)
     for (i = 0; i < lk_n_cases; i++) {
         if (!strcmp(lk_cases[i].name, name))
             return &lk_cases[i];
+    }
+    for (i = 0; i < sizeof(slow_cases) / sizeof(slow_cases[0]); i++) {
+        if (!strcmp(slow_cases[i].name, name))
+            return &slow_cases[i];
     }
     fprintf(stderr, "no kernel '%s'\n", name);
     abort();

@@ -665,6 +665,10 @@ test_matrix_instructions(void **state)
     check_matrix(1, wmma16, UOP_F16, UOP_F16, &rng);
     check_matrix(1, wmma16, UOP_BF16, UOP_BF16, &rng);
     check_matrix(0, mfma32, UOP_I8, UOP_I8, &rng);
+    check_matrix(0, mfma32, UOP_F8E4M3Z, UOP_F8E4M3Z, &rng);
+    check_matrix(0, mfma32, UOP_F8E5M2Z, UOP_F8E5M2Z, &rng);
+    check_matrix(0, mfma32, UOP_F8E4M3Z, UOP_F8E5M2Z, &rng);
+    check_matrix(0, mfma32, UOP_F8E5M2Z, UOP_F8E4M3Z, &rng);
     check_matrix(1, wmma16, UOP_I8, UOP_I8, &rng);
     check_matrix(1, wmma16, UOP_U8, UOP_U8, &rng);
     check_matrix(1, wmma16, UOP_I8, UOP_U8, &rng);

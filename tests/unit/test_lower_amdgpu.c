@@ -152,6 +152,8 @@ test_matrix_instructions(void **state)
         {"matmul-nn", {true, false, true, false, false}},
         {"matmul-f64", {true, false, true, false, false}},
         {"matmul-i8", {true, true, true, false, true}},
+        {"matmul-ocp8", {false, false, false, false, true}},
+        {"matmul-fnuz8", {true, false, false, false, false}},
         {"matmul-u8", {false, true, false, false, true}}, /* MFMA is signed */
     };
     static const int64_t d[3] = {512, 512, 512};
@@ -182,6 +184,23 @@ test_matrix_instructions(void **state)
     }
 }
 
+/* 8-bit floats: gfx942 has those of its own, gfx1201 the others. */
+static void
+test_f8(void **state)
+{
+    static const char *const names[] = {"matmul-ocp8", "matmul-fnuz8"};
+    static const int64_t d[3] = {20, 31, 40};
+    struct card card = {128, 1024, 0};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        for (card.chip = 0; card.chip < AMDGPU_N_CHIPS; card.chip++)
+            check_kernel(lk_find(names[i]), d, 5, card,
+                         card.chip < AMDGPU_N_RUN ? RUN : COMPILE);
+    }
+}
+
 int
 main(void)
 {
@@ -189,6 +208,7 @@ main(void)
         cmocka_unit_test(test_all_kernels),
         cmocka_unit_test(test_random_sizes),
         cmocka_unit_test(test_matrix_instructions),
+        cmocka_unit_test(test_f8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -316,9 +316,46 @@ test_matrix_instructions(void **state)
     begin(&f, "matmul-u8", 100, 70, 50);
     assert_true(count(&f, UOP_WMMA, 0) > 0);
     end(&f);
+    begin(&f, "matmul-ocp8", 512, 512, 512);
+    assert_true(count(&f, UOP_WMMA, 0) > 0);
+    end(&f);
+    begin(&f, "matmul-fnuz8", 512, 512, 512);
+    assert_int_equal(count(&f, UOP_WMMA, 0), 0);
+    end(&f);
     begin(&f, "matmul-nn", 512, 512, 512); /* F32 stays exact */
     assert_int_equal(count(&f, UOP_WMMA, 0), 0);
     end(&f);
+}
+
+/* 8-bit floats: where the sums are those of F32, or may be less. */
+static void
+test_f8(void **state)
+{
+    static const struct {
+        uint32_t sm;
+        bool exact, tf32; /* is it a matrix instruction? */
+    } rows[] = {
+        {80, false, false}, {86, false, false}, {89, false, true},
+        {90, true, true},   {100, true, true},  {120, false, true},
+    };
+    static const int64_t d[3] = {20, 31, 40};
+    struct lower_target target;
+    size_t i;
+    int tf32;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        for (tf32 = 0; tf32 < 2; tf32++) {
+            struct ptx_target ptx = {.sm = rows[i].sm, .tf32 = tf32};
+            bool has = tf32 ? rows[i].tf32 : rows[i].exact;
+            assert_int_equal(render_ptx_lower_target(&ptx, &target), BELL_OK);
+            assert_int_equal(target.matrix_k[UOP_F8E4M3], has ? 32 : 0);
+            assert_int_equal(target.matrix_k[UOP_F8E5M2], has ? 32 : 0);
+            assert_int_equal(target.matrix_k[UOP_F8E4M3Z], 0);
+        }
+    }
+    check_kernel(lk_find("matmul-ocp8"), d, 3, 8, 1024, AS_PROGRAM | AS_PTX);
+    check_kernel(lk_find("matmul-fnuz8"), d, 3, 8, 1024, AS_PROGRAM | AS_PTX);
 }
 
 /* Without optimisations one thread does all. */
@@ -420,6 +457,7 @@ main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_matrix_instructions),
+        cmocka_unit_test(test_f8),
         cmocka_unit_test(test_no_opts),
         cmocka_unit_test(test_grid_limits),
         cmocka_unit_test(test_out_of_memory),

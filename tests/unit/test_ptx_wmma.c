@@ -263,6 +263,10 @@ test_shapes(void **state)
         {16, 8, 32, UOP_I8, UOP_I32, 100, true, UOP_U8},
         {16, 8, 16, UOP_I8, UOP_I32, 120, true},
         {16, 8, 16, UOP_U8, UOP_I32, 80, false},
+        {16, 8, 32, UOP_F8E4M3, UOP_F32, 89, true},
+        {16, 8, 32, UOP_F8E5M2, UOP_F32, 90, false},
+        {16, 8, 32, UOP_F8E4M3, UOP_F32, 100, true, UOP_F8E5M2},
+        {16, 8, 32, UOP_F8E5M2, UOP_F32, 120, true, UOP_F8E4M3},
     };
     uint64_t rng = 5;
     size_t i;
@@ -276,10 +280,12 @@ static void
 test_refused(void **state)
 {
     static const struct row rows[] = {
-        {16, 8, 4, UOP_F64, UOP_F64, 80, false},  /* before sm_90 */
-        {16, 8, 4, UOP_F16, UOP_F32, 90, false},  /* no such K */
-        {16, 8, 16, UOP_F16, UOP_F16, 90, false}, /* rounds in between */
-        {16, 8, 8, UOP_I8, UOP_I32, 90, false},   /* no such K */
+        {16, 8, 4, UOP_F64, UOP_F64, 80, false},      /* before sm_90 */
+        {16, 8, 4, UOP_F16, UOP_F32, 90, false},      /* no such K */
+        {16, 8, 16, UOP_F16, UOP_F16, 90, false},     /* rounds in between */
+        {16, 8, 8, UOP_I8, UOP_I32, 90, false},       /* no such K */
+        {16, 8, 32, UOP_F8E4M3, UOP_F32, 86, false},  /* before sm_89 */
+        {16, 8, 32, UOP_F8E4M3Z, UOP_F32, 90, false}, /* not NVIDIA's */
     };
     size_t i;
 
