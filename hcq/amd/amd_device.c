@@ -247,7 +247,7 @@ amd_enumerate(unsigned idx, struct hcq_device_desc *out)
         return false;
     gen = amd_gen_find(list[idx].gfx_target_version);
     snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
-    snprintf(out->description, sizeof(out->description), "AMD %s, %s",
+    snprintf(out->description, sizeof(out->description), "AMD %.8s, %.48s",
              gen ? gen->name : "card", list[idx].name);
     out->usable = gen && list[idx].large_bar;
     if (!gen)
