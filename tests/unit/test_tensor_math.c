@@ -365,7 +365,8 @@ test_integers(void **state)
     b = bell_from_data(ctx, BELL_INT16, shape, 1, y);
     assert_int_equal(bell_read(bell_floor_divide(a, b), got[0], sizeof(x)),
                      BELL_OK);
-    assert_int_equal(bell_read(bell_remainder(a, b), got[1], sizeof(x)), BELL_OK);
+    assert_int_equal(bell_read(bell_remainder(a, b), got[1], sizeof(x)),
+                     BELL_OK);
     for (i = 0; i < N * N; i++) {
         if (got[0][i] != x[i] / y[i] || got[1][i] != 0)
             fail_msg("%d / %d is %d, rest %d", x[i], y[i], got[0][i],
