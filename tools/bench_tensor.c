@@ -225,14 +225,17 @@ bench_gemm(struct bench *b)
         {BELL_FLOAT32, BELL_MATH_TF32, "tf32"},
         {BELL_FLOAT16, BELL_MATH_EXACT, "f16"},
         {BELL_BFLOAT16, BELL_MATH_EXACT, "bf16"},
+        {BELL_FLOAT8_E4M3FN, BELL_MATH_EXACT, "e4m3"}, /* to float32 */
     };
     static const int64_t sizes[] = {1024, 2048, 4096, 8192};
-    size_t n_sizes = ARRAY_LEN(sizes), i, k;
+    size_t n_sizes = ARRAY_LEN(sizes), n_kinds = ARRAY_LEN(kinds), i, k;
 
-    /* A CPU has no tensor cores to wait for. */
-    if (b->info.flags & HCQ_DEVICE_HOST_MEMORY)
+    /* A CPU has no tensor cores to wait for, and no 8-bit floats. */
+    if (b->info.flags & HCQ_DEVICE_HOST_MEMORY) {
         n_sizes = 1;
-    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        n_kinds--;
+    }
+    for (i = 0; i < n_kinds; i++) {
         for (k = 0; k < (b->is_small ? 1 : n_sizes); k++) {
             int64_t n = b->is_small ? 64 : sizes[k];
             const int64_t shape[2] = {n, n};

@@ -165,7 +165,7 @@ build_cuda() {
     local name flags
     for name in cuda_small cuda_peer; do
         flags=()
-        [ "$name" = cuda_small ] || flags=(-lcublas)
+        [ "$name" = cuda_small ] || flags=(-lcublas -lcublasLt)
         nvcc -O2 -std=c++17 \
             "-gencode=arch=compute_${CUDA_ARCH#sm_},code=$CUDA_ARCH" \
             -o "$WORK/$name" "$SOURCE/tests/hw/$name.cu" "${flags[@]}" ||
