@@ -27,6 +27,7 @@ struct expand_inst {
 /* An operand whose tile lies in LOCAL memory. */
 struct expand_stage {
     const struct uop *load;
+    enum uop_dtype dtype;     /* of the array: the LOAD's, or what holds it */
     uint64_t ranges;          /* that it varies with in a tile */
     uint32_t range;           /* along which neighbours lie in the buffer */
     int64_t size;             /* elements of a tile, with padding */

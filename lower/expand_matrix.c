@@ -112,7 +112,7 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
         m->a = m->b;
         m->b = swap;
     }
-    m->dtype = (enum uop_dtype)e->stages[m->a->stage - 1].load->dtype;
+    m->dtype = (enum uop_dtype)e->stages[m->a->stage - 1].dtype;
     m->tiles = kernel_deps(k, m->node) & e->copied;
     if (m->half != UINT32_MAX)
         m->tiles &= ~((uint64_t)1 << m->half);
@@ -258,7 +258,7 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
     const struct expand_stage *s = &e->stages[inst->stage - 1];
     uint32_t n = uop_wmma_lanes(m->shape, operand), i, j;
     uint32_t pack = run_length(m, s, operand);
-    enum uop_dtype dtype = (enum uop_dtype)s->load->dtype;
+    enum uop_dtype dtype = s->dtype;
     const struct uop *parts[MAX_PARTS], *src[2] = {s->memory, NULL}, *loaded;
 
     for (i = 0; i < n; i += pack) {

@@ -232,7 +232,8 @@ choose_rows(const struct expand *e, struct copy *c)
     int64_t size = e->k->sizes[s->dims[last].range];
 
     c->rows = 1;
-    if (most < ACCESS_BYTES || c->order[0] == last || size < WORD_BYTES)
+    if (uop_dtype_infos[s->dtype].size_bytes > 1 || c->order[0] == last ||
+        size < WORD_BYTES)
         return most;
     while (lanes > 1 && 1u << c->n_log2 < (lanes * WORD_BYTES) << c->tid_log2)
         lanes /= 2;
@@ -353,7 +354,7 @@ static const struct uop *
 across(struct expand *e, const struct copy *c, const struct uop *const *rows,
        uint32_t i)
 {
-    enum uop_dtype dtype = (enum uop_dtype)c->stage->load->dtype;
+    enum uop_dtype dtype = c->stage->dtype;
     const struct uop *parts[ACCESS_BYTES];
     union uop_arg lane = {.i = i};
     uint32_t r;
@@ -414,7 +415,7 @@ half_of(struct expand *e, const struct expand_stage *s, const struct uop *tile)
     return op_num(e, UOP_MUL, op_num(e, UOP_FLOORMOD, tile, 2), s->size);
 }
 
-/* The LOADs of all rows, from the present values on. */
+/* The LOADs of all rows, from the present values on, in the array's dtype. */
 static bell_status
 copy_rows(struct expand *e, struct copy *c, const struct uop *gate,
           const struct uop **out)
@@ -427,6 +428,8 @@ copy_rows(struct expand *e, struct copy *c, const struct uop *gate,
     for (r = 0; r < c->rows && status == BELL_OK; r++) {
         c->value[along] = op_num(e, UOP_ADD, first, r);
         status = copy_load(e, c, gate, &out[r]);
+        if (status == BELL_OK)
+            out[r] = uop_cast(e->g, out[r], s->dtype);
     }
     c->value[along] = first;
     return status;
@@ -462,9 +465,13 @@ copy_operand(struct expand *e, const struct expand_stage *s,
 static void
 place_operand(struct expand *e, struct expand_stage *s)
 {
-    int64_t each = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
     bool along, matrix = e->k->matrix.on, turned;
+    int64_t each;
 
+    s->dtype = (enum uop_dtype)s->load->dtype;
+    if (matrix && e->k->matrix.dtype)
+        s->dtype = (enum uop_dtype)e->k->matrix.dtype;
+    each = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
     s->ranges = tile_ranges(e, kernel_deps(e->k, s->load));
     if (!contiguous_range(e, s, &s->range))
         s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
@@ -554,7 +561,7 @@ find_operands(struct expand *e)
         place_operand(e, s);
         e->inst[i].stage = ++e->n_stages;
         n_stores += count_stores(e, i);
-        bytes += (uint64_t)s->size * uop_dtype_infos[s->load->dtype].size_bytes;
+        bytes += (uint64_t)s->size * uop_dtype_infos[s->dtype].size_bytes;
     }
     e->tile_loop = find_tile_loop(e);
     e->n_buffers =
@@ -614,7 +621,8 @@ copy_next(struct expand *e)
         BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
     for (i = 0; i < e->next.n; i++) {
         struct expand_store *store = &e->next.v[i];
-        if (store->value->op != UOP_LANE && store->value->op != UOP_LANES)
+        unsigned op = store->value->op;
+        if (op != UOP_LANE && op != UOP_LANES && op != UOP_CAST)
             store->made = make_store(e, store, store->memory);
     }
     return BELL_OK;
@@ -634,8 +642,7 @@ expand_copy_stages(struct expand *e)
         first.tile = num(e, 0);
     for (i = 0; i < e->n_stages; i++) {
         struct expand_stage *s = &e->stages[i];
-        s->memory = expand_local(e, (enum uop_dtype)s->load->dtype,
-                                 (uint64_t)s->size * e->n_buffers);
+        s->memory = expand_local(e, s->dtype, (uint64_t)s->size * e->n_buffers);
         if (barrier)
             s->memory = after(e, s->memory, barrier);
         s->half = num(e, 0);
@@ -694,7 +701,7 @@ static uint32_t
 use_lanes(const struct expand *e, const struct expand_stage *s)
 {
     uint32_t r = s->dims[s->n_dims - 1].range;
-    uint32_t lanes = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
+    uint32_t lanes = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
 
     if (!(e->copied >> r & 1))
         return 1;
@@ -707,7 +714,7 @@ const struct uop *
 expand_staged_value(struct expand *e, const struct expand_inst *inst)
 {
     const struct expand_stage *s = &e->stages[inst->stage - 1];
-    enum uop_dtype dtype = (enum uop_dtype)s->load->dtype;
+    enum uop_dtype dtype = s->dtype;
     uint32_t lanes = inst->vec >= 0 ? inst->lanes : use_lanes(e, s), i;
     const struct uop *src[2] = {s->memory, s->half}, *value;
     union uop_arg lane = {.i = 0};

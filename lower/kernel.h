@@ -30,11 +30,12 @@ struct kernel_group {
 struct kernel_matrix {
     bool on;
     struct uop_wmma shape;
-    uint8_t half; /* UPCAST: a thread's rows, where it has several */
-    uint8_t row;  /* LOCAL, upper bits of the thread */
-    uint8_t col;  /* LOCAL, lower bits */
-    uint8_t pair; /* VECTOR: a thread's columns, where it has several */
-    uint8_t step; /* UNROLL, of the reduction */
+    uint8_t dtype; /* what A and B are in LOCAL memory; VOID: as loaded */
+    uint8_t half;  /* UPCAST: a thread's rows, where it has several */
+    uint8_t row;   /* LOCAL, upper bits of the thread */
+    uint8_t col;   /* LOCAL, lower bits */
+    uint8_t pair;  /* VECTOR: a thread's columns, where it has several */
+    uint8_t step;  /* UNROLL, of the reduction */
 };
 
 struct kernel {

@@ -472,6 +472,7 @@ set_matrix(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
         return;
     to->on = true;
     to->shape = from->shape;
+    to->dtype = (uint8_t)from->dtype;
     /* half and pair are looked at where the shape has them */
     to->half = id_of_leaf(leaves, n, from->half);
     to->row = id_of_leaf(leaves, n, from->row);

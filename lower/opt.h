@@ -35,6 +35,7 @@ struct opt_axis {
 struct opt_matrix {
     bool on;
     struct uop_wmma shape;
+    enum uop_dtype dtype;
     uint32_t half, row, col, pair, step; /* axes: struct kernel_matrix */
 };
 

@@ -83,6 +83,27 @@ choose_amd(struct matrix *m)
     m->n_pair = 1;
 }
 
+/* What factors of these dtypes are multiplied as; VOID if by no matrix
+ * instruction. 8-bit floats may be made halves or bfloats first, which hold all
+ * of them. */
+static enum uop_dtype
+find_dtype(const struct lower_target *target, enum uop_dtype a,
+           enum uop_dtype b)
+{
+    static const enum uop_dtype wider[] = {UOP_F16, UOP_BF16};
+    size_t i;
+
+    if (target->matrix_k[a] && target->matrix_k[a] == target->matrix_k[b] &&
+        uop_wmma_mixes(a, b))
+        return a;
+    for (i = 0; i < ARRAY_LEN(wider); i++) {
+        if ((a == wider[i] || uop_dtype_is_f8(a)) &&
+            (b == wider[i] || uop_dtype_is_f8(b)) && target->matrix_k[wider[i]])
+            return wider[i];
+    }
+    return UOP_VOID;
+}
+
 /* The instruction for the product; false if there is none. */
 static bool
 choose_instruction(struct matrix *m)
@@ -90,17 +111,19 @@ choose_instruction(struct matrix *m)
     const struct lower_target *target = m->gpu->k->target;
     const struct kernel_group *group = m->product.group;
     const struct uop *u = group->members[0], *body = u->src[0];
-    enum uop_dtype dtype, other;
+    enum uop_dtype a, b, dtype;
 
     if (group->n_members != 1 || !m->product.sums_products)
         return false;
-    dtype = factor_dtype(body->src[0]);
-    other = factor_dtype(body->src[1]);
-    if (!target->matrix_k[dtype] ||
-        target->matrix_k[dtype] != target->matrix_k[other] ||
-        !uop_wmma_mixes(dtype, other) || u->dtype != uop_wmma_sum(dtype) ||
-        body->dtype != u->dtype)
+    a = factor_dtype(body->src[0]);
+    b = factor_dtype(body->src[1]);
+    dtype = find_dtype(target, a, b);
+    if (!dtype || u->dtype != uop_wmma_sum(dtype) || body->dtype != u->dtype)
         return false;
+    if (!uop_wmma_mixes(dtype, a) || !uop_wmma_mixes(dtype, b)) {
+        m->gpu->plan.matrix.dtype = dtype;
+        m->product.operand_bytes = uop_dtype_infos[dtype].size_bytes;
+    }
     m->wmma.layout = target->matrix_layout;
     m->wmma.k = target->matrix_k[dtype];
     if (m->wmma.layout == UOP_WMMA_NV)

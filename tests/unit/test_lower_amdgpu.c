@@ -145,16 +145,16 @@ test_matrix_instructions(void **state)
 {
     static const struct {
         const char *kernel;
-        bool has[AMDGPU_N_CHIPS]; /* in the order of amdgpu_chips */
+        uint8_t k[AMDGPU_N_CHIPS]; /* steps; in the order of amdgpu_chips */
     } rows[] = {
-        {"matmul-f16", {true, true, false, false, true}},
-        {"matmul-bf16", {true, true, true, false, true}},
-        {"matmul-nn", {true, false, true, false, false}},
-        {"matmul-f64", {true, false, true, false, false}},
-        {"matmul-i8", {true, true, true, false, true}},
-        {"matmul-ocp8", {false, false, false, false, true}},
-        {"matmul-fnuz8", {true, false, false, false, false}},
-        {"matmul-u8", {false, true, false, false, true}}, /* MFMA is signed */
+        {"matmul-f16", {16, 16, 0, 0, 16}},
+        {"matmul-bf16", {16, 16, 16, 0, 16}},
+        {"matmul-nn", {4, 0, 4, 0, 0}},
+        {"matmul-f64", {4, 0, 4, 0, 0}},
+        {"matmul-i8", {32, 16, 16, 0, 16}},
+        {"matmul-u8", {0, 16, 0, 0, 16}},
+        {"matmul-ocp8", {16, 16, 16, 0, 16}}, /* as halves or bfloats */
+        {"matmul-fnuz8", {32, 16, 16, 0, 16}},
     };
     static const int64_t d[3] = {512, 512, 512};
     unsigned chip;
@@ -167,15 +167,20 @@ test_matrix_instructions(void **state)
             struct lower_target target;
             struct lower_program p;
             uint32_t n = 0, at;
+            bool fits = true;
             struct lk k;
 
             assert_int_equal(render_amdgpu_lower_target(&amdgpu, &target),
                              BELL_OK);
             lk_build(&k, lk_find(rows[i].kernel), d);
             assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
-            for (at = 0; at < p.n_ops; at++)
-                n += p.ops[at]->op == UOP_WMMA;
-            if ((n > 0) != rows[i].has[chip])
+            for (at = 0; at < p.n_ops; at++) {
+                if (p.ops[at]->op != UOP_WMMA)
+                    continue;
+                n++;
+                fits &= uop_wmma_shape(p.ops[at]->arg.i).k == rows[i].k[chip];
+            }
+            if ((n > 0) != (rows[i].k[chip] > 0) || !fits)
                 fail_msg("%s on %s: %u matrix instructions", rows[i].kernel,
                          amdgpu.gfx, n);
             assert_true(p.shared_bytes <= target.max_shared_bytes);
@@ -184,7 +189,8 @@ test_matrix_instructions(void **state)
     }
 }
 
-/* 8-bit floats: gfx942 has those of its own, gfx1201 the others. */
+/* 8-bit floats: gfx942 has instructions for those of its own, gfx1201 for the
+ * others; elsewhere they are halves or bfloats in LOCAL memory. */
 static void
 test_f8(void **state)
 {
