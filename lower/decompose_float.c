@@ -147,6 +147,51 @@ f32_to_small(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
     return dec_bits(d, uop_cast(d->g, low, f.bits), dtype);
 }
 
+/* ---- 8 bits by way of F16 ---- */
+
+/* e5m2fnuz has numbers where F16 has infinities. */
+static bool
+is_in_f16(unsigned dtype)
+{
+    return uop_dtype_is_f8(dtype) && dtype != UOP_F8E5M2Z;
+}
+
+/* The bits, moved to F16's places: a number of another bias. *out_scale makes
+ * it the right one, but for the NaN of formats without infinities. */
+static const struct uop *
+f8_in_f16(const struct dec *d, const struct uop *x, double *out_scale)
+{
+    const struct uop_dtype_info *info = &uop_dtype_infos[x->dtype];
+    int shift = 10 - info->fraction_bits;
+    const struct uop *r = uop_cast(d->g, dec_bits(d, x, UOP_I8), UOP_U16);
+
+    r = opi(d, UOP_SHL, r, shift);
+    if (shift < 8) /* the sign is there twice */
+        r = opi(d, UOP_AND, r, 0xbfff);
+    *out_scale = ldexp(1, info->min_exp - uop_dtype_infos[UOP_F16].min_exp);
+    return dec_bits(d, r, UOP_F16);
+}
+
+static const struct uop *
+f8_to_f32(const struct dec *d, const struct uop *x)
+{
+    const struct uop_dtype_info *info = &uop_dtype_infos[x->dtype];
+    int64_t nan =
+        (int64_t)uop_float_bits((enum uop_dtype)x->dtype, (double)NAN);
+    const struct uop *r, *bits = dec_bits(d, x, UOP_U8);
+    double scale;
+
+    r = uop_cast(d->g, f8_in_f16(d, x, &scale), UOP_F32);
+    if (scale != 1)
+        r = dec_opf(d, UOP_MUL, r, scale);
+    if (info->has_inf)
+        return r;
+    if (info->has_minus_zero)
+        bits = opi(d, UOP_AND, bits, 0x7f);
+    return dec_where(d, opi(d, UOP_CMPEQ, bits, nan & 0xff),
+                     dec_float(d, x, UOP_F32, (double)NAN), r);
+}
+
 /* ---- */
 
 /* Whether the target converts between it and F32. */
@@ -162,6 +207,8 @@ widen(const struct dec *d, const struct uop *x)
 {
     if (is_native_cast(d, x->dtype))
         return uop_cast(d->g, x, UOP_F32);
+    if (is_in_f16(x->dtype) && d->target->has_f16)
+        return f8_to_f32(d, x);
     return x->dtype == UOP_BF16 ? bf16_to_f32(d, x) : small_to_f32(d, x);
 }
 
@@ -197,6 +244,8 @@ f64_to_f32_odd(const struct dec *d, const struct uop *x)
 const struct uop *
 dec_cast(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
 {
+    double scale;
+
     if (x->dtype == dtype)
         return x;
     if (x->op == UOP_CONST ||
@@ -205,6 +254,8 @@ dec_cast(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
     if (x->dtype == UOP_BOOL && uop_dtype_infos[dtype].is_float)
         return dec_where(d, x, dec_float(d, x, dtype, 1),
                          dec_float(d, x, dtype, 0));
+    if (x->dtype == UOP_F8E5M2 && dtype == UOP_F16)
+        return f8_in_f16(d, x, &scale);
     if (uop_dtype_is_small(x->dtype))
         return dec_cast(d, widen(d, x), dtype);
     if (!uop_dtype_is_small(dtype))
