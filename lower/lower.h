@@ -50,7 +50,7 @@ struct lower_target {
     bool has_f16;        /* CAST between F16 and F32 is native */
     bool has_bf16;       /* the same of BF16 */
     bool is_approx;      /* EXP2, LOG2, SIN and RECIP on F32 may remain */
-    bool is_tf32;        /* WMMA on F32 takes it for TF32 or the like */
+    bool is_tf32;        /* WMMA is less exact: on F32 as TF32, or the like */
     uint32_t small_math; /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
                           * and comparisons may remain */
     bool no_opts;        /* scalar loops as scheduled: for tests */

@@ -16,7 +16,8 @@
 struct amdgpu_target {
     char gfx[16]; /* "gfx942"; also gfx90a, gfx1030, gfx1100, gfx1201 */
     bool tf32;    /* products of F32 matrices are of factors in XF32, 10 bits of
-                * fraction, where the chip has that: gfx942 */
+                * fraction, on gfx942; subnormal halves are 0 in products on
+                * gfx90a */
     /* F32: quotients, roots, EXP2, LOG2, SIN (of less than 2^16) by the card's
      * instructions, which are good to about a unit in the last place. */
     bool approx;

@@ -20,21 +20,38 @@ static const struct {
     uint16_t max_regs; /* of a thread that code should use */
     enum uop_wmma_layout matrix_layout;
     uint8_t matrix_k[UOP_DTYPE_COUNT]; /* as in struct lower_target */
-    uint8_t tf32_k; /* of F32 as XF32; 0: the chip has none */
+    uint8_t tf32_k[UOP_DTYPE_COUNT];   /* instead, where TF32 is allowed */
 } chips[] = {
     /* clang-format off */
     /* gfx90a's MFMA takes subnormal halves and bfloats for 0; those of bfloats
      * are below 1.2e-38. src: MIOpen's documentation, "MI200 matrix fused
      * multiply-add (MFMA) behavior specifics". MFMA's bytes are signed. */
     {"gfx90a", 64, 104, 256, UOP_WMMA_CDNA,
-     {WIDE, [UOP_BF16] = 16, [UOP_I8] = 16}},
+     {WIDE, [UOP_BF16] = 16, [UOP_I8] = 16}, {[UOP_F16] = 16}},
     {"gfx942", 64, 304, 256, UOP_WMMA_CDNA,
-     {WIDE, HALVES, FNUZ, [UOP_I8] = 32}, 8},
-    {"gfx1030", 32, 80, 256, UOP_WMMA_RDNA3, {0}},
-    {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES, BYTES}},
-    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES, BYTES, OCP}},
+     {WIDE, HALVES, FNUZ, [UOP_I8] = 32}, {[UOP_F32] = 8}}, /* XF32 */
+    {"gfx1030", 32, 80, 256, UOP_WMMA_RDNA3, {0}, {0}},
+    {"gfx1100", 32, 96, 256, UOP_WMMA_RDNA3, {HALVES, BYTES}, {0}},
+    {"gfx1201", 32, 64, 256, UOP_WMMA_RDNA4, {HALVES, BYTES, OCP}, {0}},
     /* clang-format on */
 };
+
+/* Takes over what differs where TF32 is allowed; false if nothing does. */
+static bool
+allow_tf32(const uint8_t tf32_k[UOP_DTYPE_COUNT],
+           uint8_t matrix_k[UOP_DTYPE_COUNT])
+{
+    bool any = false;
+    size_t i;
+
+    for (i = 0; i < UOP_DTYPE_COUNT; i++) {
+        if (!tf32_k[i])
+            continue;
+        matrix_k[i] = tf32_k[i];
+        any = true;
+    }
+    return any;
+}
 
 bell_status
 render_amdgpu_lower_target(const struct amdgpu_target *target,
@@ -64,9 +81,7 @@ render_amdgpu_lower_target(const struct amdgpu_target *target,
         t.max_regs = chips[i].max_regs;
         memcpy(t.matrix_k, chips[i].matrix_k, sizeof(t.matrix_k));
         t.matrix_layout = chips[i].matrix_layout;
-        t.is_tf32 = target->tf32 && chips[i].tf32_k;
-        if (t.is_tf32)
-            t.matrix_k[UOP_F32] = chips[i].tf32_k;
+        t.is_tf32 = target->tf32 && allow_tf32(chips[i].tf32_k, t.matrix_k);
         t.is_approx = target->approx;
         snprintf(t.name, sizeof(t.name), "%s-llvm19%s%s", chips[i].gfx,
                  t.is_tf32 ? "-tf32" : "", t.is_approx ? "-approx" : "");

@@ -138,23 +138,36 @@ test_random_sizes(void **state)
     }
 }
 
+static void
+compile_tf32(const struct lower_program *p, const struct amdgpu_target *amdgpu)
+{
+    struct render_binary binary;
+
+    if (render_amdgpu(p, amdgpu, &binary) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    render_binary_fini(&binary);
+}
+
 /* Products are by matrix instructions where the chip has those that lose
- * nothing. */
+ * nothing, and where TF32 is allowed by others too. */
 static void
 test_matrix_instructions(void **state)
 {
     static const struct {
         const char *kernel;
         uint8_t k[AMDGPU_N_CHIPS]; /* steps; in the order of amdgpu_chips */
+        bool tf32;
     } rows[] = {
-        {"matmul-f16", {16, 16, 0, 0, 16}},
-        {"matmul-bf16", {16, 16, 16, 0, 16}},
-        {"matmul-nn", {4, 0, 4, 0, 0}},
-        {"matmul-f64", {4, 0, 4, 0, 0}},
-        {"matmul-i8", {32, 16, 16, 0, 16}},
-        {"matmul-u8", {0, 16, 0, 0, 16}},
-        {"matmul-ocp8", {16, 16, 16, 0, 16}}, /* as halves or bfloats */
-        {"matmul-fnuz8", {32, 16, 16, 0, 16}},
+        {"matmul-f16", {16, 16, 0, 0, 16}, false},
+        {"matmul-f16", {16, 16, 16, 0, 16}, true},
+        {"matmul-nn", {8, 0, 4, 0, 0}, true},
+        {"matmul-bf16", {16, 16, 16, 0, 16}, false},
+        {"matmul-nn", {4, 0, 4, 0, 0}, false},
+        {"matmul-f64", {4, 0, 4, 0, 0}, false},
+        {"matmul-i8", {32, 16, 16, 0, 16}, false},
+        {"matmul-u8", {0, 16, 0, 0, 16}, false},
+        {"matmul-ocp8", {16, 16, 16, 0, 16}, false}, /* as halves or bfloats */
+        {"matmul-fnuz8", {32, 16, 16, 0, 16}, false},
     };
     static const int64_t d[3] = {512, 512, 512};
     unsigned chip;
@@ -170,6 +183,7 @@ test_matrix_instructions(void **state)
             bool fits = true;
             struct lk k;
 
+            amdgpu.tf32 = rows[i].tf32;
             assert_int_equal(render_amdgpu_lower_target(&amdgpu, &target),
                              BELL_OK);
             lk_build(&k, lk_find(rows[i].kernel), d);
@@ -180,6 +194,8 @@ test_matrix_instructions(void **state)
                 n++;
                 fits &= uop_wmma_shape(p.ops[at]->arg.i).k == rows[i].k[chip];
             }
+            if (rows[i].tf32 && n > 0)
+                compile_tf32(&p, &amdgpu);
             if ((n > 0) != (rows[i].k[chip] > 0) || !fits)
                 fail_msg("%s on %s: %u matrix instructions", rows[i].kernel,
                          amdgpu.gfx, n);
