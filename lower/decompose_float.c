@@ -50,13 +50,14 @@ f32_to_bf16(const struct dec *d, const struct uop *x)
 
 /* ---- any format of 8 or 16 bits with its own range of exponents ---- */
 
+#define F32_ONE (1 << 23) /* its smallest exponent, in place */
+
 /* A format's numbers, in its bits and in those of F32. */
 struct format {
     enum uop_dtype bits; /* the integer of its size */
     int sign;            /* its sign's bit */
     int shift;           /* its fraction is that much shorter than F32's */
     int64_t rebias;      /* from its exponent to F32's, in F32's place */
-    int64_t one;         /* F32's smallest exponent, in place */
     double smallest;     /* normal number */
     int64_t over;        /* bits of the first F32 that rounds to no number */
     int64_t inf, nan;    /* its bits; nan where there is no inf */
@@ -73,15 +74,14 @@ get_format(enum uop_dtype dtype)
         .sign = info->size_bytes * 8 - 1,
         .shift = 23 - info->fraction_bits,
         .rebias = (int64_t)(info->min_exp + 126) << 23,
-        .one = 1 << 23,
         .smallest = ldexp(1, info->min_exp),
         .nan = (int64_t)uop_float_bits(dtype, (double)NAN),
     };
     uint32_t bits;
 
     memcpy(&bits, &over, sizeof(bits));
-    /* a tie goes to the even one: e4m3fn ends with an even fraction */
-    f.over = (int64_t)bits + (dtype == UOP_F8E4M3);
+    /* a tie goes to the even one */
+    f.over = (int64_t)bits + !(uop_float_bits(dtype, info->greatest) & 1);
     f.inf = info->has_inf ? (int64_t)uop_float_bits(dtype, INFINITY) : f.nan;
     return f;
 }
@@ -102,9 +102,10 @@ small_to_f32(const struct dec *d, const struct uop *x)
     sign = opi(d, UOP_AND, bits, (int64_t)1 << f.sign);
     low = opi(d, UOP_AND, bits, ((int64_t)1 << f.sign) - 1);
     size = opi(d, UOP_SHL, low, f.shift);
-    r = dec_bits(d, opi(d, UOP_ADD, size, f.rebias + f.one), UOP_F32);
+    r = dec_bits(d, opi(d, UOP_ADD, size, f.rebias + F32_ONE), UOP_F32);
     r = dec_bits(d, dec_opf(d, UOP_SUB, r, f.smallest), UOP_U32);
-    r = dec_where(d, below(d, size, f.one), r, opi(d, UOP_ADD, size, f.rebias));
+    r = dec_where(d, below(d, size, F32_ONE), r,
+                  opi(d, UOP_ADD, size, f.rebias));
     if (info->has_inf) { /* and NaN: F32's greatest exponent */
         r = dec_where(d, below(d, low, inf), r,
                       opi(d, UOP_ADD, size, 0x7f800000 - (inf << f.shift)));
@@ -138,7 +139,7 @@ f32_to_small(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
     r = opi(d, UOP_SHR, r, f.shift);
     low = dec_opf(d, UOP_ADD, dec_bits(d, size, UOP_F32), (double)add);
     low = opi(d, UOP_SUB, dec_bits(d, low, UOP_U32), add_bits);
-    r = dec_where(d, below(d, size, f.rebias + f.one), low, r);
+    r = dec_where(d, below(d, size, f.rebias + F32_ONE), low, r);
     r = dec_where(d, below(d, size, f.over), r, dec_int(d, x, UOP_U32, f.inf));
     r = dec_where(d, is_nan(d, x), dec_int(d, x, UOP_U32, f.nan), r);
     low = dec_op2(d, UOP_OR, r, sign);
@@ -188,7 +189,7 @@ f8_to_f32(const struct dec *d, const struct uop *x)
         return r;
     if (info->has_minus_zero)
         bits = opi(d, UOP_AND, bits, 0x7f);
-    return dec_where(d, opi(d, UOP_CMPEQ, bits, nan & 0xff),
+    return dec_where(d, opi(d, UOP_CMPEQ, bits, nan),
                      dec_float(d, x, UOP_F32, (double)NAN), r);
 }
 

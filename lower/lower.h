@@ -31,8 +31,8 @@
  *     (lower/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
  *     arithmetic on floats of 8 and 16 bits is done in F32 and rounded after
  *     each op; CAST to and from them but F16 is integer arithmetic (all of
- *     that but where the target says that it need not be); IDIV and IMOD never see a
- *     0 divisor or MIN / -1; SHL and SHR see only 0..bits-1.
+ *     that but where the target says that it need not be); IDIV and IMOD never
+ *     see a 0 divisor or MIN / -1; SHL and SHR see only 0..bits-1.
  */
 #ifndef BELL_LOWER_LOWER_H
 #define BELL_LOWER_LOWER_H

@@ -8,7 +8,6 @@
  */
 #include "render/host_internal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,8 @@
  *
  * How values are held: BOOL is i1 in registers and a byte 0 or 1 in memory;
  * floats of 8 and 16 bits are i8 and i16 everywhere and only CAST gives them
- * meaning; pointers are opaque. An I64 that is known to fit is an i32 where the dialect says so.
+ * meaning; pointers are opaque. An I64 that is known to fit is an i32 where the
+ * dialect says so.
  * Register variables (ACC) are SSA values with phis at the loops that set
  * them, made directly, so that no pass has to find them.
  */

@@ -22,7 +22,7 @@ enum f8 {
 /* The lowest PTX version that knows a chip. src: hw/nv/PTX.md section 1; of
  * f8: of sm_89, SageAttention2 (arXiv 2411.10958); of the others, what ptxas
  * 13.0 makes of it: HMMA and F2FP, or QMMA. */
-static const struct {
+static const struct chip {
     uint16_t sm;
     uint8_t version, arch_specific_version; /* times ten; 0: no such target */
     uint8_t f8;                             /* enum f8 */
@@ -31,17 +31,37 @@ static const struct {
     {90, 78, 80, F8_F32}, {100, 86, 86, F8_F32}, {120, 87, 87, F8_SHORT},
 };
 
-static unsigned
-find_version(const struct ptx_target *target)
+/* NULL: it is not known. */
+static const struct chip *
+find_chip(const struct ptx_target *target)
 {
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(chips); i++) {
         if (chips[i].sm == target->sm)
-            return target->is_arch_specific ? chips[i].arch_specific_version
-                                            : chips[i].version;
+            return &chips[i];
     }
-    return 0;
+    return NULL;
+}
+
+static unsigned
+find_version(const struct ptx_target *target)
+{
+    const struct chip *chip = find_chip(target);
+
+    if (!chip)
+        return 0;
+    return target->is_arch_specific ? chip->arch_specific_version
+                                    : chip->version;
+}
+
+/* Whether 8-bit floats are multiplied by mma.sync. */
+static bool
+has_f8(const struct ptx_target *target)
+{
+    unsigned f8 = find_chip(target)->f8;
+
+    return f8 == F8_F32 || (f8 == F8_SHORT && target->tf32);
 }
 
 static bell_status
@@ -51,18 +71,6 @@ unknown_target(const struct ptx_target *target)
                      "sm_%u%s is not known; known: sm_80 sm_86 sm_89 sm_90 "
                      "sm_90a sm_100 sm_100a sm_120 sm_120a",
                      target->sm, target->is_arch_specific ? "a" : "");
-}
-
-static enum f8
-find_f8(const struct ptx_target *target)
-{
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(chips); i++) {
-        if (chips[i].sm == target->sm)
-            return (enum f8)chips[i].f8;
-    }
-    return F8_NONE;
 }
 
 bell_status
@@ -103,8 +111,7 @@ render_ptx_lower_target(const struct ptx_target *target,
              target->approx ? "-approx" : "");
     if (target->tf32)
         t.matrix_k[UOP_F32] = 8;
-    if (find_f8(target) == F8_F32 ||
-        (find_f8(target) == F8_SHORT && target->tf32))
+    if (has_f8(target))
         t.matrix_k[UOP_F8E4M3] = t.matrix_k[UOP_F8E5M2] = 32;
     *out_target = t;
     return BELL_OK;

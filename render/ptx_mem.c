@@ -291,8 +291,8 @@ ptx_packed(unsigned dtype)
     return uop_dtype_infos[dtype].size_bytes == 1 && dtype != UOP_BOOL ? 4 : 1;
 }
 
-/* Byte i of a word: which of prmt's first operand's it is, 0 or what is known
- * of it, in that operand. */
+/* The operand of prmt that has a byte, the word that it is known to be part of
+ * if there is one; which of its bytes it is. */
 static uint32_t
 byte_source(struct ptx_emit *e, struct ptx_opnd byte, struct ptx_opnd *out)
 {

@@ -12,6 +12,13 @@ num(struct bell_context *ctx, const struct uop *like, double value)
     return tn_const(ctx, (enum uop_dtype)like->dtype, value);
 }
 
+/* The dtype of what is made of t. */
+static enum uop_dtype
+result_dtype(const struct bell_tensor *t)
+{
+    return tensor_wide_dtype((enum uop_dtype)bell_dtype_of(t));
+}
+
 /* ---- normalisation ---- */
 
 /* (u - mean) / sqrt(var + eps) over the axes. */
@@ -103,11 +110,9 @@ bell_layer_norm(struct bell_tensor *x, uint32_t n_axes,
                            SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL",
                            bias ? SHAPE_OF(bias) : "NULL");
     mask = ((1u << n_axes) - 1) << (rank - n_axes);
-    u = normalise(ctx, tn_widen(ctx, tensor_wide_node(x)), mask, eps);
+    u = normalise(ctx, tn_widen(ctx, tensor_node(x)), mask, eps);
     u = scale_and_shift(ctx, u, node_or_null(weight), node_or_null(bias));
-    return tensor_new(
-        ctx, __func__,
-        tn_cast(ctx, u, tensor_wide_dtype((enum uop_dtype)bell_dtype_of(x))));
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));
 }
 
 struct bell_tensor *
@@ -126,13 +131,11 @@ bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "x of shape %s, weight %s", SHAPE_OF(x),
                            weight ? SHAPE_OF(weight) : "NULL");
-    u = tn_widen(ctx, tensor_wide_node(x));
+    u = tn_widen(ctx, tensor_node(x));
     mean = tn_mean(ctx, tn_mul(ctx, u, u), 1u << (rank - 1));
     mean = tn_recip(ctx, tn_sqrt(ctx, tn_add_c(ctx, mean, eps)));
     u = scale_and_shift(ctx, tn_mul(ctx, u, mean), node_or_null(weight), NULL);
-    return tensor_new(
-        ctx, __func__,
-        tn_cast(ctx, u, tensor_wide_dtype((enum uop_dtype)bell_dtype_of(x))));
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));
 }
 
 /* A vector over axis 1 of a tensor of `rank` axes. */
@@ -177,7 +180,7 @@ bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
                            var ? SHAPE_OF(var) : "NULL",
                            weight ? SHAPE_OF(weight) : "NULL",
                            bias ? SHAPE_OF(bias) : "NULL");
-    u = tn_widen(ctx, tensor_wide_node(x));
+    u = tn_widen(ctx, tensor_node(x));
     wide = (enum uop_dtype)u->dtype;
     m = along_channels(ctx, tn_cast(ctx, tensor_node(mean), wide), rank);
     inv = tn_add_c(ctx, tn_cast(ctx, tensor_node(var), wide), eps);
@@ -185,9 +188,7 @@ bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
     u = tn_mul(ctx, tn_sub(ctx, u, m), inv);
     u = scale_and_shift(ctx, u, along_channels(ctx, node_or_null(weight), rank),
                         along_channels(ctx, node_or_null(bias), rank));
-    return tensor_new(
-        ctx, __func__,
-        tn_cast(ctx, u, tensor_wide_dtype((enum uop_dtype)bell_dtype_of(x))));
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));
 }
 
 struct bell_tensor *
@@ -216,14 +217,12 @@ bell_group_norm(struct bell_tensor *x, int64_t n_groups,
     d[0] = x->shape->d[0];
     d[1] = n_groups;
     d[2] = x->shape->d[1] / n_groups * tn_product(x->shape->d + 2, rank - 2);
-    u = tn_widen(ctx, tensor_wide_node(x));
+    u = tn_widen(ctx, tensor_node(x));
     u = normalise(ctx, tn_reshape(ctx, u, d, 3), 1u << 2, eps);
     u = tn_reshape(ctx, u, x->shape->d, rank);
     u = scale_and_shift(ctx, u, along_channels(ctx, node_or_null(weight), rank),
                         along_channels(ctx, node_or_null(bias), rank));
-    return tensor_new(
-        ctx, __func__,
-        tn_cast(ctx, u, tensor_wide_dtype((enum uop_dtype)bell_dtype_of(x))));
+    return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));
 }
 
 /* ---- the frame of a loss ---- */
@@ -558,7 +557,7 @@ bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
                            "label smoothing %g is not in 0..1",
                            label_smoothing);
     x = tn_widen(ctx, tensor_node(logits));
-    t = tensor_wide_node(target);
+    t = tensor_node(target);
     if (tn_bad(t))
         return tensor_new(ctx, __func__, t);
     if (tn_is_float(t)) {
@@ -569,9 +568,8 @@ bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
         u = class_loss(ctx, x, (uint32_t)axis, t, label_smoothing);
         u = drop_ignored(ctx, u, t, ignore_index, &count);
     }
-    return finish_loss(
-        __func__, ctx, u, count, reduction,
-        tensor_wide_dtype((enum uop_dtype)bell_dtype_of(logits)));
+    return finish_loss(__func__, ctx, u, count, reduction,
+                       result_dtype(logits));
 }
 
 struct bell_tensor *
@@ -611,7 +609,6 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
     }
     u = tn_neg(ctx, pick_class(ctx, u, (uint32_t)axis, t));
     u = drop_ignored(ctx, u, t, ignore_index, &count);
-    return finish_loss(
-        __func__, ctx, u, count, reduction,
-        tensor_wide_dtype((enum uop_dtype)bell_dtype_of(log_probs)));
+    return finish_loss(__func__, ctx, u, count, reduction,
+                       result_dtype(log_probs));
 }

@@ -4,8 +4,8 @@
 
 #include "tensor/node.h"
 
-/* Sum over the axes of the product of a and b, which broadcast; half dtypes
- * are multiplied and added in float32. */
+/* Sum over the axes of the product of a and b, which broadcast; floats of
+ * 8 and 16 bits are multiplied and added in float32, integers of 8 in int32. */
 const struct uop *tn_sum_product(struct bell_context *ctx, const struct uop *a,
                                  const struct uop *b, uint32_t axis_mask);
 /* a[.., i, j] @ b[.., j, k], batch axes broadcast; ranks at least 2. */

@@ -426,13 +426,13 @@ eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
 {
     bool from_float = uop_dtype_infos[x->dtype].is_float;
     uint64_t bits =
-        from_float ? ref_float_bits(x->dtype, x->f[k]) : (uint64_t)x->i[k];
+        from_float ? uop_float_bits(x->dtype, x->f[k]) : (uint64_t)x->i[k];
 
     /* Which NaN it is, is nowhere promised. */
     if (run->noise && from_float && isnan(x->f[k]))
         bits = ref_noisy_nan(run->noise, x->dtype, bits);
     if (uop_dtype_infos[out->dtype].is_float)
-        out->f[k] = ref_float_value(out->dtype, bits);
+        out->f[k] = uop_float_value(out->dtype, bits);
     else if (out->dtype == UOP_BOOL)
         out->i[k] = bits != 0;
     else
@@ -741,7 +741,7 @@ ref_from_bytes(struct ref_array *array, const void *bytes)
         uint64_t bits = 0;
         memcpy(&bits, at, info->size_bytes);
         if (info->is_float)
-            array->f[k] = ref_float_value(array->dtype, bits);
+            array->f[k] = uop_float_value(array->dtype, bits);
         else if (array->dtype == UOP_BOOL)
             array->i[k] = bits != 0;
         else
@@ -758,7 +758,7 @@ ref_to_bytes(const struct ref_array *array, void *bytes)
 
     for (k = 0; k < array->n; k++, at += info->size_bytes) {
         uint64_t bits = info->is_float
-                            ? ref_float_bits(array->dtype, array->f[k])
+                            ? uop_float_bits(array->dtype, array->f[k])
                             : (uint64_t)array->i[k];
         memcpy(at, &bits, info->size_bytes);
     }

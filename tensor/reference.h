@@ -88,8 +88,4 @@ void ref_array_fini(struct ref_array *array);
 void ref_from_bytes(struct ref_array *array, const void *bytes);
 void ref_to_bytes(const struct ref_array *array, void *bytes);
 
-/* Storage bits of one float value that is exact in `dtype`, and back. */
-uint64_t ref_float_bits(enum uop_dtype dtype, double value);
-double ref_float_value(enum uop_dtype dtype, uint64_t bits);
-
 #endif

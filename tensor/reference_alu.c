@@ -273,26 +273,3 @@ ref_neutral_int(enum uop_op op, enum uop_dtype dtype)
         return uop_wrap_int(dtype, -1);
     return op == UOP_MUL;
 }
-
-uint64_t
-ref_float_bits(enum uop_dtype dtype, double value)
-{
-    float single = (float)value;
-    uint32_t bits32;
-    uint64_t bits;
-
-    if (dtype == UOP_F32) {
-        memcpy(&bits32, &single, sizeof(bits32));
-        return bits32;
-    }
-    if (dtype != UOP_F64)
-        return uop_float_bits(dtype, value);
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-double
-ref_float_value(enum uop_dtype dtype, uint64_t bits)
-{
-    return uop_float_value(dtype, bits);
-}

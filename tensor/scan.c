@@ -240,11 +240,10 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
     if (k < 0)
         k = x->shape->d[at];
     u = tn_move_axis(ctx, tensor_node(x), (uint32_t)at, last);
-    order = u;
-    if (u->dtype == UOP_BOOL)
-        order = tn_cast(ctx, u, UOP_U8);
-    else if (uop_dtype_is_f8(u->dtype))
-        order = tn_cast(ctx, u, UOP_F32);
+    order = tn_cast(ctx, u,
+                    u->dtype == UOP_BOOL
+                        ? UOP_U8
+                        : tensor_wide_dtype((enum uop_dtype)u->dtype));
     order = order_indices(ctx, order, descending, k);
     if (out_values) {
         values = tn_move_axis(ctx, tn_gather(ctx, u, last, order), last,

@@ -230,7 +230,8 @@ bench_gemm(struct bench *b)
     static const int64_t sizes[] = {1024, 2048, 4096, 8192};
     size_t n_sizes = ARRAY_LEN(sizes), n_kinds = ARRAY_LEN(kinds), i, k;
 
-    /* A CPU has no tensor cores to wait for, and no 8-bit floats. */
+    /* A CPU has no tensor cores to wait for, and only converts the 8-bit floats,
+     * the last kind. */
     if (b->info.flags & HCQ_DEVICE_HOST_MEMORY) {
         n_sizes = 1;
         n_kinds--;

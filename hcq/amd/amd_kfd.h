@@ -91,7 +91,7 @@ void amd_memory_unmap(struct amd_process *process, struct amd_mem *mem,
  * records. */
 void amd_poll_faults(struct amd_process *process);
 
-/* Signals and staging of a device (amd_memory.c). */
+/* Signals of a device (amd_memory.c). */
 BELL_MUST_CHECK bell_status amd_signals_open(struct amd_device *dev);
 
 /* What a doorbell submits, told to those who record (amd_watch.c): before it

@@ -157,7 +157,9 @@ BELL_API bool bell_is_training(const struct bell_context *ctx);
 enum bell_math {
     BELL_MATH_EXACT = 0,
     /* Factors of float32 matrix products are rounded to 10 fraction bits (TF32
-     * of NVIDIA, XF32 of AMD); products and sums stay float32. */
+     * of NVIDIA, XF32 of AMD); products and sums stay float32. On some cards
+     * products of 8-bit floats are summed with fewer bits, and of halves lose
+     * subnormal numbers. */
     BELL_MATH_TF32 = 1u << 0,
     /* float32 division, roots, exponentials, logarithms, sin and what is made
      * of them (of float16 and bfloat16 too, which are computed in float32)

@@ -193,7 +193,8 @@ flush(float a)
 }
 
 /* One unit in the last place is what the approximations may be off: one of the
- * two numbers around the exact result, as its bits decide. */
+ * two numbers around the exact result, as its bits decide.
+ * src: hw/amd/ISA-SUBSET.md 8 */
 static float
 nearly(double exact)
 {

@@ -20,8 +20,8 @@
  * and warps; mma, ldmatrix, stmatrix, cp.async; special registers; variables
  * of the module; nested scopes. Not: calls, clusters, bulk copies, wgmma.
  * Float arithmetic rounds to nearest; other roundings are refused but in
- * conversions. The approximations are as far off as their bounds allow, one
- * unit in the last place at most.
+ * conversions. The approximations are off by a unit in the last place at most,
+ * which their bounds allow.
  */
 #ifndef BELL_SIM_NV_PTX_H
 #define BELL_SIM_NV_PTX_H

@@ -293,6 +293,13 @@ fill_random(T *data, size_t n, uint32_t seed)
 
 template <typename T>
 static void
+fill(cudaStream_t stream, T *data, size_t n, uint32_t seed)
+{
+    fill_random<<<(unsigned)((n + 255) / 256), 256, 0, stream>>>(data, n, seed);
+}
+
+template <typename T>
+static void
 bench_gemm(cublasHandle_t blas, cudaStream_t stream, int n, cudaDataType type,
            cublasComputeType_t compute, const char *name)
 {
@@ -303,10 +310,8 @@ bench_gemm(cublasHandle_t blas, cudaStream_t stream, int n, cudaDataType type,
     CHECK(cudaMalloc(&a, count * sizeof(T)));
     CHECK(cudaMalloc(&b, count * sizeof(T)));
     CHECK(cudaMalloc(&c, count * sizeof(T)));
-    fill_random<<<(unsigned)((count + 255) / 256), 256, 0, stream>>>(a, count,
-                                                                    1u);
-    fill_random<<<(unsigned)((count + 255) / 256), 256, 0, stream>>>(b, count,
-                                                                    2u);
+    fill(stream, a, count, 1);
+    fill(stream, b, count, 2);
     print_row("gflops",
               sample(3,
                      [&] {
@@ -346,10 +351,8 @@ bench_gemm_e4m3(cudaStream_t stream, int n)
     CHECK(cudaMalloc(&b, count));
     CHECK(cudaMalloc(&c, count * sizeof(*c)));
     CHECK(cudaMalloc(&work, work_bytes));
-    fill_random<<<(unsigned)((count + 255) / 256), 256, 0, stream>>>(a, count,
-                                                                    1u);
-    fill_random<<<(unsigned)((count + 255) / 256), 256, 0, stream>>>(b, count,
-                                                                    2u);
+    fill(stream, a, count, 1);
+    fill(stream, b, count, 2);
     CHECK_BLAS(cublasLtCreate(&lt));
     CHECK_BLAS(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     CHECK_BLAS(cublasLtMatmulDescSetAttribute(desc,

@@ -338,96 +338,42 @@ build_matmul_batch(struct lk *k, const int64_t *d)
          NULL);
 }
 
-/* Products of a small dtype summed in F32. */
+/* A matrix product of small dtypes. */
+struct product {
+    enum uop_dtype a, b, sum, out;
+    bool a_turned, b_turned; /* stored column by column */
+    double tolerance;
+};
+
 static void
-build_matmul_small(struct lk *k, const int64_t *d, enum uop_dtype dtype,
-                   int kind)
+build_product(struct lk *k, const int64_t *d, struct product p)
 {
     int64_t m = d[0], n = d[1], l = d[2];
-    node out = param(k, dtype, m * n), a = param(k, dtype, m * l),
-         b = param(k, dtype, l * n), i = loop(k, m), j = loop(k, n),
+    node out = param(k, p.out, m * n), a = param(k, p.a, m * l),
+         b = param(k, p.b, l * n), i = loop(k, m), j = loop(k, n),
          r = red(k, l), x, y;
 
-    x = load(k, a, kind & 1 ? at2(k, r, m, i) : at2(k, i, l, r));
-    y = load(k, b, kind & 2 ? at2(k, j, l, r) : at2(k, r, n, j));
-    x = mul(k, uop_cast(&k->g, x, UOP_F32), uop_cast(&k->g, y, UOP_F32));
-    k->tolerance = dtype == UOP_F16 ? 1e-3 : 1e-2;
+    k->int_max[1] = k->int_max[2] = p.a == UOP_U8 ? 255 : 0;
+    k->tolerance = p.tolerance;
+    x = load(k, a, p.a_turned ? at2(k, r, m, i) : at2(k, i, l, r));
+    y = load(k, b, p.b_turned ? at2(k, j, l, r) : at2(k, r, n, j));
+    x = mul(k, uop_cast(&k->g, x, p.sum), uop_cast(&k->g, y, p.sum));
     x = reduce(k, UOP_ADD, x, r, NULL);
-    sink(k, store(k, out, at2(k, i, n, j), uop_cast(&k->g, x, dtype)), NULL);
+    sink(k, store(k, out, at2(k, i, n, j), uop_cast(&k->g, x, p.out)), NULL);
 }
 
-static void
-build_matmul_f16(struct lk *k, const int64_t *d)
-{
-    build_matmul_small(k, d, UOP_F16, 0);
-}
+#define PRODUCT(name, ...)                                                     \
+    static void build_matmul_##name(struct lk *k, const int64_t *d)            \
+    {                                                                          \
+        build_product(k, d, (struct product){__VA_ARGS__});                    \
+    }
 
-static void
-build_matmul_bf16(struct lk *k, const int64_t *d)
-{
-    build_matmul_small(k, d, UOP_BF16, 2);
-}
-
-/* Products of bytes summed in I32. */
-static void
-build_matmul_bytes(struct lk *k, const int64_t *d, enum uop_dtype dtype,
-                   int kind)
-{
-    int64_t m = d[0], n = d[1], l = d[2];
-    node out = param(k, UOP_I32, m * n), a = param(k, dtype, m * l),
-         b = param(k, dtype, l * n), i = loop(k, m), j = loop(k, n),
-         r = red(k, l), x, y;
-
-    k->int_max[1] = k->int_max[2] = dtype == UOP_U8 ? 255 : 0;
-    x = load(k, a, kind & 1 ? at2(k, r, m, i) : at2(k, i, l, r));
-    y = load(k, b, kind & 2 ? at2(k, j, l, r) : at2(k, r, n, j));
-    x = mul(k, uop_cast(&k->g, x, UOP_I32), uop_cast(&k->g, y, UOP_I32));
-    sink(k, store(k, out, at2(k, i, n, j), reduce(k, UOP_ADD, x, r, NULL)),
-         NULL);
-}
-
-static void
-build_matmul_i8(struct lk *k, const int64_t *d)
-{
-    build_matmul_bytes(k, d, UOP_I8, 0);
-}
-
-static void
-build_matmul_u8(struct lk *k, const int64_t *d)
-{
-    build_matmul_bytes(k, d, UOP_U8, 2);
-}
-
-/* Products of 8-bit floats of one family, summed in F32. */
-static void
-build_matmul_f8(struct lk *k, const int64_t *d, enum uop_dtype dtype_a,
-                enum uop_dtype dtype_b)
-{
-    int64_t m = d[0], n = d[1], l = d[2];
-    node out = param(k, UOP_F32, m * n), a = param(k, dtype_a, m * l),
-         b = param(k, dtype_b, l * n), i = loop(k, m), j = loop(k, n),
-         r = red(k, l), x, y;
-
-    x = uop_cast(&k->g, load(k, a, at2(k, i, l, r)), UOP_F32);
-    y = uop_cast(&k->g, load(k, b, at2(k, r, n, j)), UOP_F32);
-    k->tolerance = 1e-5;
-    sink(k,
-         store(k, out, at2(k, i, n, j),
-               reduce(k, UOP_ADD, mul(k, x, y), r, NULL)),
-         NULL);
-}
-
-static void
-build_matmul_ocp8(struct lk *k, const int64_t *d)
-{
-    build_matmul_f8(k, d, UOP_F8E4M3, UOP_F8E5M2);
-}
-
-static void
-build_matmul_fnuz8(struct lk *k, const int64_t *d)
-{
-    build_matmul_f8(k, d, UOP_F8E5M2Z, UOP_F8E4M3Z);
-}
+PRODUCT(f16, UOP_F16, UOP_F16, UOP_F32, UOP_F16, false, false, 1e-3)
+PRODUCT(bf16, UOP_BF16, UOP_BF16, UOP_F32, UOP_BF16, false, true, 1e-2)
+PRODUCT(i8, UOP_I8, UOP_I8, UOP_I32, UOP_I32, false, false, 0)
+PRODUCT(u8, UOP_U8, UOP_U8, UOP_I32, UOP_I32, false, true, 0)
+PRODUCT(ocp8, UOP_F8E4M3, UOP_F8E5M2, UOP_F32, UOP_F32, false, false, 1e-5)
+PRODUCT(fnuz8, UOP_F8E5M2Z, UOP_F8E4M3Z, UOP_F32, UOP_F32, false, false, 1e-5)
 
 static void
 build_matmul_f64(struct lk *k, const int64_t *d)
