@@ -65,7 +65,9 @@ def check_refusals(tap):
 
 
 def check_programs_in_c(tap, compiler):
-    """Compiles what --print prints and runs it."""
+    """Compiles what --print prints and runs it. The compiler may be several
+    words (a cache and a compiler), up to the first option."""
+    at = next(i for i, word in enumerate(compiler) if word.startswith('-'))
     with tempfile.TemporaryDirectory() as folder:
         for index in range(0, 40, 2):
             name = f'program {index} as C'
@@ -77,7 +79,8 @@ def check_programs_in_c(tap, compiler):
                 file.write(done.stdout)
             if not complaints:
                 built = subprocess.run(
-                    [compiler[0], source, *compiler[1:], '-lm', '-o', program], capture_output=True, text=True, check=False)
+                    [*compiler[:at], source, *compiler[at:], '-lm', '-o',
+                     program], capture_output=True, text=True, check=False)
                 complaints += built.stderr.splitlines()[:20]
             if not complaints:
                 ran = subprocess.run([program], capture_output=True, text=True,
