@@ -120,22 +120,32 @@ bell_ones_like(struct bell_tensor *x, enum bell_dtype dtype)
 static bool
 is_whole(double v)
 {
-    return fabs(v) < 0x1p53 && v == trunc(v);
+    return fabs(v) < 0x1p63 && v == trunc(v);
 }
 
-/* start + i * step for i < n, in int64 or, for floats, in the dtype itself
- * (small ones in float32) and then rounded. */
+static double
+last_step(double start, double step, int64_t n)
+{
+    return start + step * (double)(n ? n - 1 : 0);
+}
+
+/* start + i * step for i < n, in int64; or, where a number is not whole, in
+ * float64 for wide dtypes and in float32 for others, and then rounded. */
 static const struct uop *
 make_steps(struct bell_context *ctx, double start, double step, int64_t n,
            enum uop_dtype dtype)
 {
+    const struct uop *u;
     bool whole = is_whole(start) && is_whole(step) &&
-                 fabs(start) + fabs(step) * (double)n < 0x1p62;
-    enum uop_dtype wide = whole              ? UOP_I64
-                          : dtype == UOP_F64 ? UOP_F64
-                                             : UOP_F32;
-    const struct uop *u = tn_iota(ctx, 1, 0, n, wide);
+                 is_whole(last_step(start, step, n));
+    enum uop_dtype wide = UOP_F32;
 
+    if (whole)
+        wide = UOP_I64;
+    else if (dtype == UOP_F64 || (uop_dtype_infos[dtype].is_int &&
+                                  uop_dtype_infos[dtype].size_bytes >= 4))
+        wide = UOP_F64;
+    u = tn_iota(ctx, 1, 0, n, wide);
     if (step != 1)
         u = tn_mul_c(ctx, u, step);
     if (start != 0)
@@ -162,6 +172,12 @@ bell_arange(struct bell_context *ctx, double start, double stop, double step,
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "%s from %g to %g by %g", uop_dtype_infos[type].name,
                            start, stop, step);
+    if (uop_dtype_infos[type].is_int &&
+        !(fabs(start) < 0x1p63 &&
+          fabs(last_step(start, step, (int64_t)n)) < 0x1p63))
+        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+                           "%s from %g to %g: int64 ends before 2^63",
+                           uop_dtype_infos[type].name, start, stop);
     return tensor_new(ctx, __func__,
                       make_steps(ctx, start, step, (int64_t)n, type));
 }

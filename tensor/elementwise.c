@@ -308,7 +308,7 @@ bell_minimum(struct bell_tensor *x, struct bell_tensor *y)
 
 /* ---- functions of two variables ---- */
 
-/* The sign bit comes with the bits; the gradient is that of the numbers. */
+/* The sign is y's bit, also where y is -0; so it is for the gradient. */
 static const struct uop *
 copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
@@ -318,18 +318,19 @@ copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
                                : size == 4 ? UOP_U32
                                            : UOP_U16;
     int64_t sign = (int64_t)(1ull << (size * 8 - 1));
-    const struct uop *bits, *abs;
+    const struct uop *bits, *abs, *y_sign;
 
+    y_sign = tn_and(ctx, tn_bitcast(ctx, y, bits_type),
+                    tn_int(ctx, bits_type, sign));
     bits = tn_or(ctx,
                  tn_and(ctx, tn_bitcast(ctx, x, bits_type),
                         tn_int(ctx, bits_type, ~sign)),
-                 tn_and(ctx, tn_bitcast(ctx, y, bits_type),
-                        tn_int(ctx, bits_type, sign)));
+                 y_sign);
     abs = tn_abs(ctx, x);
-    return tensor_surrogate(ctx, tn_bitcast(ctx, bits, dtype),
-                            tn_where(ctx,
-                                     tn_lt(ctx, y, tn_const(ctx, dtype, 0)),
-                                     tn_neg(ctx, abs), abs));
+    return tensor_surrogate(
+        ctx, tn_bitcast(ctx, bits, dtype),
+        tn_where(ctx, tn_eq(ctx, y_sign, tn_int(ctx, bits_type, 0)), abs,
+                 tn_neg(ctx, abs)));
 }
 
 struct bell_tensor *

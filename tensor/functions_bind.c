@@ -361,6 +361,12 @@ to_int(const struct bell_value *value, int64_t *out)
     return true;
 }
 
+bool
+fn_is_exact(const struct fn_arg *arg)
+{
+    return !arg->is_int || (fabs(arg->f) < 0x1p63 && (int64_t)arg->f == arg->i);
+}
+
 static bool
 to_number(const struct bell_value *value, struct fn_arg *arg)
 {
@@ -456,6 +462,13 @@ convert_value(struct binding *b, uint32_t k, struct fn_arg *arg)
         ok = to_int(value, &arg->i);
         break;
     case BELL_PARAM_FLOAT:
+        ok = to_number(value, arg);
+        if (ok && !fn_is_exact(arg)) {
+            b->call->bad_arg = b->from[k];
+            return bell_fail(BELL_E_INVALID, "%s: '%s': %lld is no float64",
+                             b->name, b->params[k].name, (long long)arg->i);
+        }
+        break;
     case BELL_PARAM_NUMBER:
         ok = to_number(value, arg);
         break;

@@ -50,7 +50,18 @@ call_ones_like(struct fn_args *args)
 static struct bell_tensor *
 call_full_like(struct fn_args *args)
 {
-    return bell_full_like(A[0].t, A[1].f, A[2].dtype);
+    enum bell_dtype dtype = A[2].dtype;
+    uint32_t n = bell_ndim(A[0].t);
+    int64_t shape[BELL_MAX_RANK];
+    uint32_t i;
+
+    if (!A[1].is_int)
+        return bell_full_like(A[0].t, A[1].f, dtype);
+    for (i = 0; i < n; i++)
+        shape[i] = bell_size(A[0].t, (int)i);
+    if (dtype == BELL_DEFAULT)
+        dtype = bell_dtype_of(A[0].t);
+    return bell_full_int(args->ctx, shape, n, A[1].i, dtype);
 }
 
 static struct bell_tensor *
@@ -67,7 +78,12 @@ call_arange(struct fn_args *args)
     bool one = !A[1].given;
     bool whole = A[0].is_int && (one || A[1].is_int) && A[2].is_int;
     enum bell_dtype dtype = A[3].dtype;
+    uint32_t k;
 
+    for (k = 0; k < 3; k++) {
+        if (!fn_is_exact(&A[k]))
+            return fn_fail(args, "%lld is no float64", (long long)A[k].i);
+    }
     if (dtype == BELL_DEFAULT)
         dtype = whole ? BELL_INT64 : BELL_FLOAT32;
     return bell_arange(args->ctx, one ? 0 : A[0].f, one ? A[0].f : A[1].f,
@@ -296,7 +312,7 @@ static const struct fn_row rows[] = {
     ROW("ones_like", "input: tensor, dtype: dtype = None",
         "1 in input's shape", NEW, call_ones_like),
     ROW("full_like",
-        "input: tensor, fill_value: float, dtype: dtype = None",
+        "input: tensor, fill_value: number, dtype: dtype = None",
         "one value in input's shape", NEW, call_full_like),
     ROW("eye", "n: int, m: int = None, dtype: dtype = None",
         "1 on the main diagonal, else 0", NEW, call_eye),

@@ -72,6 +72,9 @@ struct bell_tensor *fn_fail(const struct fn_args *args, const char *fmt, ...)
 
 /* An axis as the API takes it; far out of range where the number is. */
 int fn_axis(const struct fn_arg *arg);
+/* Whether f is the number that was given: not so for most integers whose
+ * magnitude is above 2^53. */
+bool fn_is_exact(const struct fn_arg *arg);
 /* x cast to args[k]'s dtype where that is given. */
 struct bell_tensor *fn_cast(struct fn_args *args, struct bell_tensor *x,
                             uint32_t k);

@@ -610,6 +610,21 @@ pad_to(struct bell_context *ctx, const struct uop *u,
     return u;
 }
 
+/* Whether src has an element for each of the index. */
+static bool
+covers(const struct bell_tensor *src, const struct bell_tensor *index)
+{
+    uint32_t i;
+
+    if (src->shape->n != index->shape->n)
+        return false;
+    for (i = 0; i < index->shape->n; i++) {
+        if (src->shape->d[i] < index->shape->d[i])
+            return false;
+    }
+    return true;
+}
+
 static struct bell_tensor *
 scatter_call(const char *call, struct bell_tensor *x, int axis,
              struct bell_tensor *index, struct bell_tensor *src, bool add)
@@ -617,7 +632,7 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
     const struct uop *u, *i64, *v, *hit, *any, *last;
     struct bell_context *ctx;
     struct bell_tensor *out;
-    uint32_t rank;
+    uint32_t rank, i;
     int at;
 
     if (!tensor_check3(call, x, index, src, &out) ||
@@ -628,7 +643,7 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         return &x->ctx->error_tensor;
     ctx = x->ctx;
     rank = x->shape->n;
-    if (rank == 0 || rank == BELL_MAX_RANK || src->shape != index->shape)
+    if (rank == 0 || rank == BELL_MAX_RANK || !covers(src, index))
         return tensor_fail(ctx, call, BELL_E_INVALID,
                            "%s by an index of shape %s from %s", SHAPE_OF(x),
                            SHAPE_OF(index), SHAPE_OF(src));
@@ -637,6 +652,8 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
                            DTYPE_OF(src), DTYPE_OF(x));
     u = tensor_node(x);
     v = tn_cast(ctx, src->uop, (enum uop_dtype)u->dtype);
+    for (i = 0; i < rank && !tn_bad(v); i++)
+        v = tn_shrink_axis(ctx, v, i, 0, index->shape->d[i]);
     i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
     if (tn_numel(ctx, i64) == 0)
         return tensor_new(ctx, call, u);

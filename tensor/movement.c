@@ -798,7 +798,7 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
     struct bell_context *ctx;
     struct bell_tensor *out;
     const struct uop *u;
-    int64_t have;
+    int64_t d[BELL_MAX_RANK], have, n;
     int at;
 
     if (!take_tensor(__func__, x, &ctx, &u, &out))
@@ -807,13 +807,21 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
     if (at < 0)
         return &ctx->error_tensor;
     have = x->shape->n ? x->shape->d[at] : 0;
-    if (size < 1 || step < 1 || size > have || step > TN_MAX_NUMEL ||
-        x->shape->n == BELL_MAX_RANK)
+    if (size < 0 || step < 1 || size > have || step > TN_MAX_NUMEL ||
+        x->shape->n == 0 || x->shape->n == BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_E_INVALID,
                            "windows of %lld by %lld along axis %d of %s",
                            (long long)size, (long long)step, at, SHAPE_OF(x));
-    u = tn_unfold(ctx, u, (uint32_t)at, (have - size) / step + 1, size, step,
-                  1);
+    n = (have - size) / step + 1;
+    if (size == 0) { /* nothing, n times */
+        memcpy(d, x->shape->d, x->shape->n * sizeof(d[0]));
+        d[at] = n;
+        d[x->shape->n] = 0;
+        u = tn_full(ctx, tn_const(ctx, (enum uop_dtype)u->dtype, 0), d,
+                    x->shape->n + 1);
+        return tensor_new(ctx, __func__, u);
+    }
+    u = tn_unfold(ctx, u, (uint32_t)at, n, size, step, 1);
     u = tn_move_axis(ctx, u, (uint32_t)at + 1, x->shape->n);
     return tensor_new(ctx, __func__, u);
 }

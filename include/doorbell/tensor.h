@@ -295,7 +295,7 @@ BELL_API struct bell_tensor *bell_empty_like(struct bell_tensor *x,
                                              enum bell_dtype dtype);
 /* start, start + step, ... up to but not including stop; shape
  * (ceil((stop - start) / step)). BELL_DEFAULT is int64 where all three are
- * whole numbers, else float32. */
+ * whole numbers, else float32. Whole numbers are exact, as far as int64 goes. */
 BELL_API struct bell_tensor *bell_arange(struct bell_context *ctx, double start,
                                          double stop, double step,
                                          enum bell_dtype dtype);
@@ -443,7 +443,8 @@ BELL_API struct bell_tensor *bell_diag(struct bell_tensor *x);
  * k + max(offset, 0). */
 BELL_API struct bell_tensor *
 bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1);
-/* Windows: out[.., w, .., k] = x[.., w * step + k, ..], k last. */
+/* Windows: out[.., w, .., k] = x[.., w * step + k, ..], k last; size may be 0,
+ * which gives nothing, as often as there are places. */
 BELL_API struct bell_tensor *bell_unfold(struct bell_tensor *x, int axis,
                                          int64_t size, int64_t step);
 /* out[n] has the shape (size of x0, size of x1, ...), varying along axis n
@@ -545,7 +546,8 @@ BELL_API struct bell_tensor *bell_take(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_embedding(struct bell_tensor *x,
                                             struct bell_tensor *weight);
 /* x, with out[i.. with the axis at index[i..]] set to src[i..] (of several,
- * the last) or, for scatter_add, increased by it. An index out of range
+ * the last) or, for scatter_add, increased by it. No axis of src is shorter
+ * than index's; what it has beyond is not read. An index out of range
  * writes nothing. Work grows with x's size times index's along the axis. */
 BELL_API struct bell_tensor *bell_scatter(struct bell_tensor *x, int axis,
                                           struct bell_tensor *index,

@@ -508,6 +508,12 @@ def create_cases():
     case('zeros_like(i)', I.map(lambda v: 0))
     case('ones_like(i, dtype=float64)', I.map(lambda v: 1, F64))
     case('full_like(x, 2.5)', X.map(lambda v: 2.5))
+    case('full_like(k, 9007199254740993)',
+         Array((3,), [9007199254740993] * 3, I64))
+    case('arange(9007199254740992, 9007199254740996)[1:3]',
+         Array((2,), [9007199254740993, 9007199254740994], I64))
+    case('unfold(x, 1, 0, 1)', Array((3, 5, 0), []))
+    case('scatter(v, 0, k, u)', Array((4,), [-0.5, -1.25, 1, 0.25]))
     case('eye(2, 3)', Array.make((2, 3), lambda a, b: int(a == b)))
     case('arange(5)', Array((5,), range(5), I64))
     case('arange(7, 1, -2)', Array((3,), [7, 5, 3], I64))
@@ -643,6 +649,8 @@ def check_failures(tap, folder):
             ('x[0', 4, "expected ']'"),
             ('1 < x < 2', 7, 'chained'),
             ('sum(x, axi=0)', 8, 'axi'),
+            ('arange(9007199254740993)', 1, 'is no float64'),
+            ('masked_fill(x, x < 0, -9007199254740993)', 23, 'no float64'),
             ('x.reshape(5)', 3, '5'),
             ('(' * 500, 101, 'nested more than 100')):
         done = run('eval', expression, *x)

@@ -39,6 +39,19 @@ test_creation(void **state)
                      BELL_INT64);
     EXPECT(bell_arange(ctx, 0, 1, 0.25, BELL_FLOAT64), 0, 0.25, 0.5, 0.75);
     EXPECT_SHAPE(bell_arange(ctx, 3, 3, 1, BELL_DEFAULT), 0);
+    /* Exact beyond 2^53: told apart by what is taken off. */
+    t = bell_arange(ctx, 0x1p60, 0x1p60 + 1024, 256, BELL_DEFAULT);
+    EXPECT(bell_sub(t, bell_scalar_int(ctx, 1ll << 60)), 0, 256, 512, 768);
+    t = bell_arange(ctx, 0x1p53, 0x1p53 + 4, 1, BELL_INT64);
+    EXPECT(bell_sub(t, bell_scalar_int(ctx, 1ll << 53)), 0, 1, 2, 3);
+    t = bell_arange(ctx, -0x1p62, 0x1p62, 0x1p61, BELL_DEFAULT);
+    EXPECT(t, -0x1p62, -0x1p61, 0, 0x1p61);
+    t = bell_arange(ctx, 1e8 + 0.5, 1e8 + 2, 1, BELL_INT32);
+    EXPECT(t, 1e8, 1e8 + 1);
+    EXPECT_ERROR(bell_arange(ctx, 0, 0x1p65, 0x1p63, BELL_INT64),
+                 "bell_arange: int64 from 0 to 3.68935e+19: int64 ends before "
+                 "2^63");
+    t = bell_scalar(ctx, 1);
     EXPECT(bell_linspace(ctx, -1, 1, 5, BELL_FLOAT64), -1, -0.5, 0, 0.5, 1);
     EXPECT(bell_linspace(ctx, 3, 9, 1, BELL_DEFAULT), 3);
     EXPECT(bell_linspace(ctx, 0, 10, 4, BELL_INT32), 0, 3, 6, 10);
@@ -159,6 +172,10 @@ test_sizes(void **state)
     EXPECT(bell_unfold(COUNT(7), 0, 2, 3), 0, 1, 3, 4);
     EXPECT(bell_unfold(COUNT(7), 0, 3, 2), 0, 1, 2, 2, 3, 4, 4, 5, 6);
     EXPECT(bell_unfold(COUNT(3), 0, 1, 2), 0, 2);
+    EXPECT_SHAPE(bell_unfold(x, 1, 0, 2), 2, 2, 0);
+    EXPECT_SHAPE(bell_unfold(COUNT(0), 0, 0, 1), 1, 0);
+    EXPECT_ERROR(bell_unfold(x, 1, -1, 1),
+                 "bell_unfold: windows of -1 by 1 along axis 1 of (2, 3)");
     EXPECT_ERROR(bell_expand(x, BELL_DIMS(4, 3)),
                  "bell_expand: (2, 3) to (4, 3)");
     EXPECT_ERROR(bell_pad(x, BELL_DIMS(1, 1), 0), "bell_pad: (2, 3) by (1, 1)");
@@ -373,6 +390,13 @@ test_scatter(void **state)
     EXPECT(bell_scatter(x, 1, i, src), 0, 20, 2, 3, 4, 30);
     EXPECT(bell_scatter_add(x, 1, i, src), 0, 31, 2, 3, 4, 35);
     EXPECT(bell_scatter(x, 0, I(V(1), 1, 1), T(V(9), 1, 1)), 0, 1, 2, 9, 4, 5);
+    /* What src has beyond the index is not read. */
+    src = T(V(10, 20, -1, 30, 40, -1, -1, -1, -1), 3, 3);
+    EXPECT(bell_scatter(x, 1, i, src), 0, 20, 2, 3, 4, 30);
+    EXPECT(bell_scatter_add(x, 1, i, src), 0, 31, 2, 3, 4, 35);
+    EXPECT_ERROR(bell_scatter(x, 1, i, T(V(1, 2, 3), 3, 1)),
+                 "bell_scatter: (2, 3) by an index of shape (2, 2) from (3, "
+                 "1)");
     EXPECT_ERROR(bell_scatter(x, 1, i, T(V(1), 1)),
                  "bell_scatter: (2, 3) by an index of shape (2, 2) from (1,)");
     EXPECT_ERROR(bell_scatter_add(x, 1, i, i),
