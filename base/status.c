@@ -6,6 +6,7 @@
 #include <string.h>
 
 static _Thread_local struct bell_error last_error;
+static _Thread_local uint32_t n_fails; /* so far */
 
 const struct bell_error *
 bell_error_last(void)
@@ -28,6 +29,8 @@ bell_fail_at(const char *func, bell_status status, const char *fmt, ...)
     last_error.status = status;
     last_error.sys_errno = saved_errno;
     last_error.n_frames = 0;
+    last_error.n_suppressed = 0;
+    n_fails++;
     va_start(args, fmt);
     vsnprintf(last_error.message, sizeof(last_error.message), fmt, args);
     va_end(args);
@@ -68,6 +71,20 @@ bell_error_set(const struct bell_error *error)
 {
     last_error = *error;
     return error->status;
+}
+
+void
+bell_error_hold(struct bell_error_hold *hold)
+{
+    hold->error = last_error;
+    hold->n_fails = n_fails;
+}
+
+void
+bell_error_release(const struct bell_error_hold *hold)
+{
+    last_error = hold->error;
+    last_error.n_suppressed += n_fails - hold->n_fails;
 }
 
 static const struct {

@@ -28,6 +28,21 @@ void bell_error_prefix(const char *fmt, ...)
  * met is reported by whoever waits for it). */
 bell_status bell_error_set(const struct bell_error *error);
 
+/* Clean-up leaves the record of what made it necessary:
+ *
+ *     bell_error_hold(&hold);
+ *     ... calls that give things back; bell_error_last() tells of them ...
+ *     bell_error_release(&hold);
+ *
+ * After it the record is as it was before, but for n_suppressed, which has
+ * counted what failed in between. Pairs may nest. */
+struct bell_error_hold {
+    struct bell_error error;
+    uint32_t n_fails;
+};
+void bell_error_hold(struct bell_error_hold *hold);
+void bell_error_release(const struct bell_error_hold *hold);
+
 /* Evaluates a call once; on failure adds this frame and returns it. */
 #define BELL_TRY(expr)                                                         \
     do {                                                                       \

@@ -393,14 +393,17 @@ hcq_queue_create(struct hcq_device *dev, enum hcq_queue_kind kind,
 void
 hcq_queue_destroy(struct hcq_queue *queue)
 {
+    struct bell_error_hold hold;
     struct hcq_device *dev;
 
     if (!queue)
         return;
     dev = queue->dev;
+    bell_error_hold(&hold);
     if (hcq_queue_wait(queue, HCQ_TIMEOUT_NS) != BELL_OK)
         LOG(LOG_SYNC, "%s destroyed with work left: %s", queue->name,
             bell_error_last()->message);
+    bell_error_release(&hold);
     while (queue->streams.next != &queue->streams)
         hcq_stream_destroy(
             HCQ_CONTAINER(queue->streams.next, struct hcq_stream, link));

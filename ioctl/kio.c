@@ -358,6 +358,22 @@ kio_ioctl(const struct kio_file *file, unsigned long request, void *arg)
     return BELL_OK;
 }
 
+bool
+kio_ioctl_give_back(const struct kio_file *file, unsigned long request,
+                    void *arg)
+{
+    struct bell_error_hold hold;
+    bool given;
+
+    bell_error_hold(&hold);
+    given = kio_ioctl(file, request, arg) == BELL_OK ||
+            kio_ioctl(file, request, arg) == BELL_OK;
+    if (!given)
+        LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
+    bell_error_release(&hold);
+    return given;
+}
+
 /* ---- memory ----------------------------------------------------------- */
 
 bell_status

@@ -118,6 +118,13 @@ BELL_MUST_CHECK bell_status kio_ioctl_status(const struct kio_file *file,
                                              unsigned long request, void *arg,
                                              uint32_t *out_vendor);
 
+/* A call that gives something back: after a refusal it is tried once more, for
+ * what stays with the kernel keeps addresses that we would give out again. A
+ * failure is logged and leaves the error record as it was (base/status.h).
+ * False: the kernel has kept it. */
+bool kio_ioctl_give_back(const struct kio_file *file, unsigned long request,
+                         void *arg);
+
 /* Maps a file, or anonymous memory when `file` is NULL (then with
  * MAP_ANONYMOUS in flags). */
 BELL_MUST_CHECK bell_status kio_mmap(struct kio *kio,

@@ -15,6 +15,7 @@
 #include "ioctl/kio_capture.h"
 
 #define RULES_MAX     16
+#define WHY_BYTES     96
 #define CALL_NAME_MAX 160
 
 enum call_kind {
@@ -57,6 +58,12 @@ struct fault_kio {
     uint64_t n_calls, n_hits;
     struct map devs; /* fd -> enum kio_dev */
 };
+
+/* Of the calling thread: which form failed its last call, and why. */
+static _Thread_local struct {
+    const struct fault_kio *of;
+    char text[WHY_BYTES];
+} last_hit;
 
 /* ---- plans ------------------------------------------------------------ */
 
@@ -198,10 +205,11 @@ meet(struct fault_kio *fault, enum call_kind kind,
 {
     uint64_t sleep_ns = 0;
     bool hit = false;
+    uint64_t n_calls;
     uint32_t i;
 
     pthread_mutex_lock(&fault->lock);
-    fault->n_calls++;
+    n_calls = ++fault->n_calls;
     for (i = 0; i < fault->n_rules; i++) {
         struct rule *rule = &fault->rules[i];
         if (rule->kind != kind && rule->kind != CALL_ANY &&
@@ -225,7 +233,21 @@ meet(struct fault_kio *fault, enum call_kind kind,
         nanosleep(&(struct timespec){(time_t)(sleep_ns / 1000000000u),
                                      (long)(sleep_ns % 1000000000u)},
                   NULL);
+    last_hit.of = hit ? fault : NULL;
+    if (hit && out->action == ACTION_ERRNO)
+        snprintf(last_hit.text, sizeof(last_hit.text),
+                 "%s (as planned for call %llu)", strerror((int)out->value),
+                 (unsigned long long)n_calls);
+    else if (hit)
+        snprintf(last_hit.text, sizeof(last_hit.text),
+                 "as planned for call %llu", (unsigned long long)n_calls);
     return hit;
+}
+
+static const char *
+fault_explain(struct kio *kio)
+{
+    return last_hit.of == (const struct fault_kio *)kio ? last_hit.text : NULL;
 }
 
 /* The same for calls that only an errno can hit: it, negative, or 0. */
@@ -400,7 +422,8 @@ fault_destroy(struct kio *kio)
 #define FAULT_CALLS                                                            \
     .name = "fault", .destroy = fault_destroy, .open = fault_open,             \
     .close = fault_close, .ioctl = fault_ioctl, .mmap = fault_mmap,            \
-    .munmap = fault_munmap, .poll = fault_poll, .read_file = fault_read_file
+    .munmap = fault_munmap, .poll = fault_poll, .read_file = fault_read_file,  \
+    .explain = fault_explain
 
 /* Two tables, so that doorbells cost nothing where nobody below looks. */
 static const struct kio_ops fault_ops = {FAULT_CALLS};

@@ -75,19 +75,6 @@ nv_rm_alloc(struct nv_rm *rm, uint32_t parent, uint32_t nv_class,
     return BELL_OK;
 }
 
-/* A call that gives something back. What stays keeps addresses that we give
- * out again, so a refusal gets one more try. */
-static bell_status
-give_back(const struct kio_file *file, uint32_t escape, uint32_t size_bytes,
-          void *call)
-{
-    unsigned long request = nv_request(escape, size_bytes);
-
-    if (kio_ioctl(file, request, call) == BELL_OK)
-        return BELL_OK;
-    return kio_ioctl(file, request, call);
-}
-
 void
 nv_rm_free(struct nv_rm *rm, uint32_t parent, uint32_t handle)
 {
@@ -98,9 +85,9 @@ nv_rm_free(struct nv_rm *rm, uint32_t parent, uint32_t handle)
     };
 
     if (handle &&
-        give_back(&rm->ctl, NV_ESC_RM_FREE, sizeof(call), &call) != BELL_OK)
-        LOG(LOG_IOCTL, "object 0x%x stays: %s", handle,
-            bell_error_last()->message);
+        !kio_ioctl_give_back(&rm->ctl, nv_request(NV_ESC_RM_FREE, sizeof(call)),
+                             &call))
+        LOG(LOG_IOCTL, "object 0x%x stays", handle);
 }
 
 bell_status
@@ -172,10 +159,9 @@ forget_mapping(struct nv_rm *rm, const struct nv_rm_mapping *map)
         .pLinearAddress = map->linear,
     };
 
-    if (give_back(&rm->ctl, NV_ESC_RM_UNMAP_MEMORY, sizeof(call), &call) !=
-        BELL_OK)
-        LOG(LOG_IOCTL, "mapping of 0x%x stays until it is freed: %s",
-            map->memory, bell_error_last()->message);
+    if (!kio_ioctl_give_back(
+            &rm->ctl, nv_request(NV_ESC_RM_UNMAP_MEMORY, sizeof(call)), &call))
+        LOG(LOG_IOCTL, "mapping of 0x%x stays until it is freed", map->memory);
 }
 
 bell_status
@@ -356,10 +342,10 @@ nv_rm_unmap_dma(struct nv_rm *rm, uint32_t carrier, uint32_t memory,
     uint32_t n_bytes = nv_wire_bytes(&rm->abi, NV_S_NV_OS47);
 
     nv_wire_pack(&rm->abi, NV_S_NV_OS47, &call, wire);
-    if (give_back(&rm->ctl, NV_ESC_RM_UNMAP_MEMORY_DMA, n_bytes, wire) !=
-        BELL_OK)
-        LOG(LOG_IOCTL, "memory 0x%x stays mapped at 0x%llx: %s", memory,
-            (unsigned long long)va, bell_error_last()->message);
+    if (!kio_ioctl_give_back(
+            &rm->ctl, nv_request(NV_ESC_RM_UNMAP_MEMORY_DMA, n_bytes), wire))
+        LOG(LOG_IOCTL, "memory 0x%x stays mapped at 0x%llx", memory,
+            (unsigned long long)va);
 }
 
 /* ---- cards ------------------------------------------------------------------------ */

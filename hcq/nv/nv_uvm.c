@@ -222,15 +222,6 @@ uvm_vm_add_peer(struct nv_device *dev, struct nv_device *peer)
     return BELL_OK;
 }
 
-/* As in nv_rm.c: one more try, for what stays keeps its addresses. */
-static bell_status
-give_back(struct uvm *uvm, unsigned long request, void *call)
-{
-    if (kio_ioctl(&uvm->space, request, call) == BELL_OK)
-        return BELL_OK;
-    return kio_ioctl(&uvm->space, request, call);
-}
-
 /* ---- memory ------------------------------------------------------------------ */
 
 static void
@@ -240,10 +231,9 @@ free_range(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
     struct uvm_free call = {.base = va};
     bool is_old = nv_wire_bytes(&dev->rm->abi, NV_S_UVM_FREE) == sizeof(old);
 
-    if (give_back(uvm_of(dev), UVM_FREE,
-                  is_old ? (void *)&old : (void *)&call) != BELL_OK)
-        LOG(LOG_IOCTL, "UVM range at 0x%llx stays: %s", (unsigned long long)va,
-            bell_error_last()->message);
+    if (!kio_ioctl_give_back(&uvm_of(dev)->space, UVM_FREE,
+                             is_old ? (void *)&old : (void *)&call))
+        LOG(LOG_IOCTL, "UVM range at 0x%llx stays", (unsigned long long)va);
 }
 
 static bell_status
@@ -361,10 +351,9 @@ uvm_vm_remove_channel(struct nv_device *dev, uint32_t channel,
                   sizeof(old);
 
     memcpy(old.gpuUuid, uvm->uuid, UUID_BYTES);
-    if (give_back(uvm, UVM_UNREGISTER_CHANNEL,
-                  is_old ? (void *)&old : (void *)&call) != BELL_OK)
-        LOG(LOG_IOCTL, "channel 0x%x stays registered: %s", channel,
-            bell_error_last()->message);
+    if (!kio_ioctl_give_back(&uvm->space, UVM_UNREGISTER_CHANNEL,
+                             is_old ? (void *)&old : (void *)&call))
+        LOG(LOG_IOCTL, "channel 0x%x stays registered", channel);
     give_window_back(dev, window);
 }
 

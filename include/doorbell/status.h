@@ -43,6 +43,9 @@ struct bell_error {
     char message[BELL_ERROR_MESSAGE];      /* one line, no newline */
     const char *frames[BELL_ERROR_FRAMES]; /* functions, innermost first */
     uint32_t n_frames;
+    /* Calls that failed since while something was given back. They do not
+     * replace the record: what it says came first. */
+    uint32_t n_suppressed;
 };
 
 /* The calling thread's error record. Never NULL; valid until the thread's

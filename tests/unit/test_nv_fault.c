@@ -20,6 +20,7 @@
 #include "ioctl/kio_fault.h"
 #include "sim/nv/sim_nv.h"
 #include "tests/unit/expect.h"
+#include "tests/unit/usage.h"
 
 #define MIB (1u << 20)
 
@@ -68,6 +69,40 @@ opening_fails(void **state)
         assert_true(n_bad > 10);
     }
     hcq_device_close(open_nv("NV@sim:sm_90"));
+}
+
+/* From the n-th call on nothing works, clean-up neither: the call that failed
+ * first is told (or the first that had to work: two in a row may fail without
+ * harm), and the process keeps nothing. */
+static void
+opening_fails_for_ever(void **state)
+{
+    struct usage before = {0};
+    struct hcq_device *dev;
+    bell_status status = BELL_E_KERNEL;
+    char name[96];
+    unsigned n, told;
+
+    (void)state;
+    for (n = 1; status != BELL_OK; n++) {
+        snprintf(name, sizeof(name), "NV@fault:any:%u+=EIO@sim:sm_90", n);
+        status = hcq_device_open(name, &dev);
+        if (status == BELL_OK) {
+            hcq_device_close(dev);
+        } else {
+            const char *message = bell_error_last()->message;
+            const char *at = strstr(message, "planned for call ");
+
+            told = at ? (unsigned)strtoul(at + 17, NULL, 10) : 0;
+            if (told < n || told > n + 2)
+                fail_msg("call %u failed first, told: %s", n, message);
+        }
+        assert_false(sim_nv_machine_exists());
+        if (n == 5)
+            before = usage_now();
+    }
+    assert_true(n > 25);
+    usage_expect(before, 10, "openings that failed");
 }
 
 static void
@@ -424,6 +459,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_fails),
+        cmocka_unit_test(opening_fails_for_ever),
         cmocka_unit_test(opening_has_no_memory),
         cmocka_unit_test(operations_fail),
         cmocka_unit_test(operations_have_no_memory),

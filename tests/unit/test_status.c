@@ -114,6 +114,34 @@ test_records_are_per_thread(void **state)
     assert_string_equal(bell_error_last()->message, "n=-9 is negative");
 }
 
+/* What fails while things are given back is counted and replaces nothing. */
+static void
+test_clean_up_keeps_the_cause(void **state)
+{
+    const struct bell_error *error = bell_error_last();
+    struct bell_error_hold outer_hold, inner_hold;
+
+    (void)state;
+    errno = ENOSPC;
+    assert_int_equal(bell_fail(BELL_E_IO, "the cause"), BELL_E_IO);
+    bell_error_hold(&outer_hold);
+    assert_int_equal(inner(-2), BELL_E_INVALID);
+    assert_string_equal(error->message, "n=-2 is negative");
+    bell_error_hold(&inner_hold);
+    assert_int_equal(inner(-3), BELL_E_INVALID);
+    bell_error_release(&inner_hold);
+    assert_string_equal(error->message, "n=-2 is negative");
+    assert_int_equal(error->n_suppressed, 1);
+    bell_error_release(&outer_hold);
+    assert_int_equal(error->status, BELL_E_IO);
+    assert_int_equal(error->sys_errno, ENOSPC);
+    assert_string_equal(error->message, "the cause");
+    assert_string_equal(error->frames[0], __func__);
+    assert_int_equal(error->n_suppressed, 2);
+    assert_int_equal(inner(-1), BELL_E_INVALID);
+    assert_int_equal(error->n_suppressed, 0);
+}
+
 static void
 test_works_without_memory(void **state)
 {
@@ -156,6 +184,7 @@ main(void)
         cmocka_unit_test(test_long_messages),
         cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_records_are_per_thread),
+        cmocka_unit_test(test_clean_up_keeps_the_cause),
         cmocka_unit_test(test_works_without_memory),
         cmocka_unit_test(test_names_and_exit_codes),
     };
