@@ -17,11 +17,12 @@ static const struct {
     uint32_t major;
     const char *name;
 } branches[NV_N_BRANCHES] = {
-    {535, "535"}, {550, "550"}, {570, "570"},
+    {535, "535"}, {545, "545"}, {550, "550"}, {555, "555"},
+    {560, "560"}, {565, "565"}, {570, "570"}, {575, "575"},
     {580, "580"}, {590, "590"}, {595, "595"},
 };
 
-#define KNOWN_BRANCHES "535, 550, 570, 580, 590, 595"
+#define KNOWN_BRANCHES "535, 545, 550, 555, 560, 565, 570, 575, 580, 590, 595"
 
 const char *
 nv_branch_name(uint32_t branch)

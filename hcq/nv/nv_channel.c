@@ -13,7 +13,7 @@
 #define DEFAULT_ENTRIES NV_HOST_RING_ENTRIES
 #define NOTICE_BYTES    (NV_MEM_NOTIFIER_RECORDS * sizeof(struct nv_mem_notifier))
 
-/* Engine types. COPY10 and later lie elsewhere, from branch 570 on. */
+/* Engine types. COPY10 and later lie elsewhere, from branch 560 on. */
 #define ENGINE_GR0    1u
 #define ENGINE_COPY0  9u
 #define ENGINE_COPY10 0x34u

@@ -17,8 +17,7 @@
 #define PCI_VENDOR   0x10deu
 #define FIRST_COPY   9u    /* COPY0 */
 #define N_LOW_COPIES 10u   /* COPY0 to COPY9 follow one another */
-#define HIGH_COPY    0x34u /* COPY10, on 570 and later */
-#define BRANCH_570   2u
+#define HIGH_COPY    0x34u /* COPY10, on 560 and later */
 #define GID_BINARY   2u
 #define VIRT_NMOS    1u /* a card passed through to a guest */
 #define BAR0_BYTES   (16ull << 20)
@@ -31,8 +30,7 @@ rm_copy_engine_type(const struct rm_machine *machine, uint32_t idx)
 {
     if (idx < N_LOW_COPIES)
         return FIRST_COPY + idx;
-    return machine->abi.branch >= BRANCH_570 ? HIGH_COPY + idx - N_LOW_COPIES
-                                             : 0;
+    return machine->abi.major >= 560 ? HIGH_COPY + idx - N_LOW_COPIES : 0;
 }
 
 bool

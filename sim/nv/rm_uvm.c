@@ -18,7 +18,6 @@
 #define INIT_FLAGS       3u
 #define MIN_WINDOW_BYTES (16ull << 20)
 #define MAP_READ_ONLY    3u
-#define BRANCH_NO_LENGTH 4u /* 590: UVM_FREE without a length */
 
 struct ext_range {
     struct ext_range *next;
@@ -557,7 +556,7 @@ static enum rm_status
 check_external(const struct uvm_call *c, const struct uvm_map_external_alloc *p,
                const struct rm_mem *mem)
 {
-    uint64_t max = c->machine->abi.branch == 0 ? 32 : 256;
+    uint64_t max = c->machine->abi.major < 550 ? 32 : 256;
 
     if (p->gpuAttributesCount == 0 || p->gpuAttributesCount > max)
         return rm_refuse(RM_INVALID_ARGUMENT, "UVM: attributes of %llu cards",
@@ -646,7 +645,7 @@ free_external(struct uvm_call *c)
     uint64_t length = 0;
 
     /* The newest layout lacks the field: it is read as it was passed. */
-    if (c->machine->abi.branch < BRANCH_NO_LENGTH) {
+    if (c->machine->abi.major < 590) {
         length =
             ((const struct uvm_free_535 *)(void *)c->machine->wire)->length;
         if (!length)

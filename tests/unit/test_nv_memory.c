@@ -65,8 +65,13 @@ tells_what_it_is(void **state)
         {"sm_90", "sm_90", 227 * 1024, 4},
         {"sm_120", "sm_120", 99 * 1024, 5},
         {"sm_90,branch=535", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=545", "sm_90", 227 * 1024, 4},
         {"sm_90,branch=550", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=555", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=560", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=565", "sm_90", 227 * 1024, 4},
         {"sm_90,branch=570", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=575", "sm_90", 227 * 1024, 4},
         {"sm_90,branch=580", "sm_90", 227 * 1024, 4},
         {"sm_90,branch=590", "sm_90", 227 * 1024, 4},
         {"sm_90,branch=595", "sm_90", 227 * 1024, 4},
@@ -455,19 +460,25 @@ static void
 copies(void **state)
 {
     static const char *const names[] = {"NV@sim:sm_80", "NV@sim:sm_90",
-                                        "NV@sim:sm_120",
-                                        "NV@sim:sm_90,branch=535"};
+                                        "NV@sim:sm_120"};
     static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
                                                 HCQ_QUEUE_COMPUTE};
-    size_t i, k;
+    size_t n_names = ARRAY_LEN(names), i, k;
 
     (void)state;
-    for (i = 0; i < ARRAY_LEN(names) * 2; i++) {
-        struct nv_device *dev = open_nv(names[i / 2]);
+    for (i = 0; i < (n_names + NV_BRANCH_NEWEST + 1) * 2; i++) {
+        char name[40];
+        struct nv_device *dev;
         struct hcq_buffer *from, *to;
         struct hcq_queue *queue;
         struct hcq_cs *cs;
 
+        if (i / 2 < n_names)
+            snprintf(name, sizeof(name), "%s", names[i / 2]);
+        else
+            snprintf(name, sizeof(name), "NV@sim:sm_90,branch=%s",
+                     nv_branch_name((uint32_t)(i / 2 - n_names)));
+        dev = open_nv(name);
         expect_ok(
             hcq_buffer_create(&dev->base, 10000, HCQ_MEM_HOST_VISIBLE, &from));
         expect_ok(

@@ -579,17 +579,15 @@ ask(const struct rig *rig, const struct ask *a)
 static void
 test_controls(void **state)
 {
-    static const char *const specs[] = {
-        "sm_90,branch=535", "sm_90,branch=550", "sm_90,branch=570",
-        "sm_90,branch=580", "sm_90,branch=590", "sm_90,branch=595",
-    };
     struct rig rig;
-    size_t i, k;
-    uint32_t word = 0;
+    uint32_t i, word = 0;
+    char spec[32];
+    size_t k;
 
     (void)state;
-    for (i = 0; i < ARRAY_LEN(specs); i++) {
-        rig_init(&rig, specs[i]);
+    for (i = 0; nv_branch_name(i); i++) {
+        snprintf(spec, sizeof(spec), "sm_90,branch=%s", nv_branch_name(i));
+        rig_init(&rig, spec);
         rig_run(&rig, RIG_ALL);
         for (k = 0; k < ARRAY_LEN(asks); k++)
             ask(&rig, &asks[k]);

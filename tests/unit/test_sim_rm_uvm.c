@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,22 +258,22 @@ static void
 test_work(void **state)
 {
     static const char *const specs[] = {
-        "sm_90,branch=535",
-        "sm_90,branch=550",
-        "sm_90,branch=570",
-        "sm_90",
-        "sm_90,branch=590",
-        "sm_90,branch=595",
         "sm_80",
         "sm_120",
     };
     struct uvm_rig u;
     uint64_t window = WINDOW;
-    size_t i;
+    uint32_t i;
+    char spec[32];
 
     (void)state;
-    for (i = 0; i < ARRAY_LEN(specs); i++) {
-        uvm_rig_init(&u, specs[i]);
+    for (i = 0; i < ARRAY_LEN(specs) + NV_BRANCH_NEWEST + 1; i++) {
+        if (i < ARRAY_LEN(specs))
+            snprintf(spec, sizeof(spec), "%s", specs[i]);
+        else
+            snprintf(spec, sizeof(spec), "sm_90,branch=%s",
+                     nv_branch_name(i - (uint32_t)ARRAY_LEN(specs)));
+        uvm_rig_init(&u, spec);
         start(&u);
         add_memory(&u);
         add_channel(&u.rig);
