@@ -10,6 +10,7 @@
 #define CAS_MAGIC           "BELLCAS\n"
 #define CAS_BLOCK_MAGIC     0x314b4c42u /* "BLK1" */
 #define CAS_BLOCK_BYTES_MAX (64u << 20)
+#define CAS_TOTAL_BYTES_MAX (512u << 20) /* of all blocks, unpacked */
 
 struct cas_file_head {
     char magic[8];

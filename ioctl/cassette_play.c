@@ -2,6 +2,7 @@
 #include "ioctl/cassette_play.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,27 +13,47 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 
+/* What is mapped: an interval of the recording's addresses and where it lies
+ * now. Intervals do not overlap. */
+struct piece {
+    uint64_t recorded, size_bytes;
+    uint8_t *now;
+};
+
 struct play {
     struct kio *kio;
     const struct cas_record *record; /* the one under way */
     uint32_t index;
-    struct map fds;  /* recorded file -> the one of now */
-    struct map maps; /* recorded mapping -> the one of now, 0: gone */
+    struct map fds;       /* recorded file -> the one of now */
+    struct piece *pieces; /* owned */
+    size_t n_pieces, cap_pieces;
     cas_play_fn *fn;
     void *user;
     struct cas_play_report report;
 };
 
+static void tell(struct play *play, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+tell(struct play *play, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+    int n;
+
+    play->report.n_differ++;
+    n = snprintf(text, sizeof(text), "%s ", cas_kind_name(play->record->kind));
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, args);
+    va_end(args);
+    play->fn(play->user, play->index, text);
+}
+
 static void
 differs(struct play *play, const char *what, uint64_t was, uint64_t now)
 {
-    char text[256];
-
-    play->report.n_differ++;
-    snprintf(text, sizeof(text),
-             "%s %s: recorded 0x%" PRIx64 ", now 0x%" PRIx64,
-             cas_kind_name(play->record->kind), what, was, now);
-    play->fn(play->user, play->index, text);
+    tell(play, "%s: recorded 0x%" PRIx64 ", now 0x%" PRIx64, what, was, now);
 }
 
 static int
@@ -254,6 +275,7 @@ play_ioctl(struct play *play)
     struct kio_call_desc call;
     struct kio_capture layouts;
     struct block block;
+    const char *field;
     uint8_t *data;
     bell_status status;
 
@@ -272,7 +294,11 @@ play_ioctl(struct play *play)
     status = kio_capture_call(&layouts, (enum kio_dev)r->dev, play->kio->branch,
                               (unsigned long)r->args[0], n ? at[0] : NULL,
                               read_block, &block);
-    if (status == BELL_OK)
+    /* Whoever answers follows pointers: only to what is in the block. */
+    if (status == BELL_OK && !kio_capture_is_whole(&layouts, &field))
+        tell(play, "%s: %s points to more than the cassette holds",
+             layouts.call.name, field);
+    else if (status == BELL_OK)
         status = call_again(play, in, n, at, &layouts);
     kio_capture_fini(&layouts);
     host_free(data);
@@ -281,42 +307,106 @@ play_ioctl(struct play *play)
 
 /* ---- memory ----------------------------------------------------------- */
 
+/* The piece that holds all of an interval of recorded addresses, or NULL. */
+static struct piece *
+find_piece(struct play *play, uint64_t recorded, uint64_t size_bytes)
+{
+    size_t i;
+
+    for (i = 0; i < play->n_pieces; i++) {
+        struct piece *p = &play->pieces[i];
+        if (recorded >= p->recorded && size_bytes <= p->size_bytes &&
+            recorded - p->recorded <= p->size_bytes - size_bytes)
+            return p;
+    }
+    return NULL;
+}
+
+static bell_status
+add_piece(struct play *play, uint64_t recorded, uint64_t size_bytes,
+          uint8_t *now)
+{
+    if (!size_bytes)
+        return BELL_OK;
+    if (host_grow((void **)&play->pieces, &play->cap_pieces, play->n_pieces + 1,
+                  sizeof(*play->pieces)) < 0)
+        return out_of_memory();
+    play->pieces[play->n_pieces++] = (struct piece){recorded, size_bytes, now};
+    return BELL_OK;
+}
+
+/* Memory of our own that a form may map over or unmap. */
+static void *
+reserve(uint64_t size_bytes)
+{
+    return mmap(NULL, size_bytes, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+/* A fixed place is the recorded program's: ours is the same part of the same
+ * mapping, or else one that we reserve. */
 static bell_status
 play_mmap(struct play *play)
 {
     const struct cas_record *r = play->record;
     bool failed_then = r->result < 0 && r->result > -4096;
     int flags = (int)(uint32_t)r->args[2];
-    void *addr = NULL;
+    bool fixed = (flags & MAP_FIXED) != 0;
+    struct piece *within =
+        fixed ? find_piece(play, r->args[0], r->args[1]) : NULL;
+    void *addr = NULL, *own = NULL;
     int result;
 
-    /* Fixed places are the recorded program's: ours is one we reserve. */
-    if (flags & MAP_FIXED)
-        addr = mmap(NULL, r->args[1], PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (addr == MAP_FAILED)
-        return out_of_memory();
+    if (within)
+        addr = within->now + (r->args[0] - within->recorded);
+    else if (fixed)
+        addr = own = reserve(r->args[1]);
+    if (addr == MAP_FAILED) {
+        tell(play, "of %" PRIu64 " bytes: no room for it now", r->args[1]);
+        return BELL_OK;
+    }
     result = play->kio->ops->mmap(
         play->kio, &addr, r->args[1], (int)(r->args[2] >> 32), flags,
         r->fd < 0 ? -1 : fd_now(play, r->fd), r->args[3]);
     if ((result < 0) != failed_then)
         differs(play, "result", (uint64_t)r->result, (uint64_t)result);
-    if (result >= 0 &&
-        map_put(&play->maps, (uint64_t)r->result, (uintptr_t)addr) < 0)
-        return out_of_memory();
-    return BELL_OK;
+    if (result < 0) {
+        if (own)
+            munmap(own, r->args[1]);
+        return BELL_OK;
+    }
+    return within ? BELL_OK
+                  : add_piece(play, failed_then ? 0 : (uint64_t)r->result,
+                              r->args[1], addr);
 }
 
-static void
+/* What no piece holds is unmapped from a reservation: the form is to hear of
+ * the call, and to unmap nothing else. */
+static bell_status
 play_munmap(struct play *play)
 {
-    uint64_t *addr = map_get(&play->maps, play->record->args[0]);
+    const struct cas_record *r = play->record;
+    uint64_t n = r->args[1];
+    struct piece *in = find_piece(play, r->args[0], n), was;
+    uint64_t before;
+    void *own;
 
-    if (!addr || !*addr)
-        return;
-    (void)play->kio->ops->munmap(play->kio, (void *)(uintptr_t)*addr,
-                                 play->record->args[1]);
-    *addr = 0;
+    if (in && n) {
+        was = *in;
+        before = r->args[0] - was.recorded;
+        *in = play->pieces[--play->n_pieces];
+        BELL_TRY(add_piece(play, was.recorded, before, was.now));
+        BELL_TRY(add_piece(play, r->args[0] + n, was.size_bytes - before - n,
+                           was.now + before + n));
+        (void)play->kio->ops->munmap(play->kio, was.now + before, n);
+        return BELL_OK;
+    }
+    own = reserve(n);
+    if (own == MAP_FAILED)
+        tell(play, "of %" PRIu64 " bytes that are not mapped", n);
+    else
+        (void)play->kio->ops->munmap(play->kio, own, n);
+    return BELL_OK;
 }
 
 static bell_status
@@ -397,8 +487,7 @@ play_record(struct play *play)
     case CAS_MMAP:
         return play_mmap(play);
     case CAS_MUNMAP:
-        play_munmap(play);
-        return BELL_OK;
+        return play_munmap(play);
     case CAS_POLL:
         play_poll(play);
         return BELL_OK;
@@ -421,13 +510,12 @@ cas_play(const struct cas_reader *reader, struct kio *kio, cas_play_fn *fn,
     uint32_t n = cas_reader_count(reader);
 
     map_init(&play.fds);
-    map_init(&play.maps);
     for (play.index = 0; play.index < n && status == BELL_OK; play.index++) {
         play.record = cas_reader_get(reader, play.index);
         status = play_record(&play);
     }
     map_fini(&play.fds);
-    map_fini(&play.maps);
+    host_free(play.pieces);
     *out_report = play.report;
     return status;
 }

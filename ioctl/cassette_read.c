@@ -19,7 +19,7 @@ struct cas_reader {
     uint8_t *file;    /* owned; NULL when parsed from memory */
     char *identity;   /* owned */
     uint8_t *raw;     /* owned: all blocks, unpacked */
-    size_t raw_bytes, raw_cap_bytes;
+    size_t raw_bytes;
     struct cas_record *records; /* owned */
     struct cas_blob *blobs;     /* owned: those of all records */
     uint32_t n_records;
@@ -35,17 +35,13 @@ malformed(const struct cas_reader *reader, const char *what, size_t at)
 
 /* ---- blocks ----------------------------------------------------------- */
 
-/* Unpacks one block behind what is there already. */
+/* Unpacks one block behind what is there already; there is room. */
 static bell_status
 unpack(struct cas_reader *reader, const struct cas_block_head *head,
        const uint8_t *stored, size_t at)
 {
-    uint8_t *dst;
+    uint8_t *dst = reader->raw + reader->raw_bytes;
 
-    if (host_grow((void **)&reader->raw, &reader->raw_cap_bytes,
-                  reader->raw_bytes + head->raw_bytes, 1) < 0)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", reader->name);
-    dst = reader->raw + reader->raw_bytes;
     if (head->stored_bytes == head->raw_bytes) {
         memcpy(dst, stored, head->raw_bytes);
     } else {
@@ -66,27 +62,50 @@ unpack(struct cas_reader *reader, const struct cas_block_head *head,
     return BELL_OK;
 }
 
+/* The block at `at`, checked but for its contents; false where the file ends
+ * before it does. */
+static bool
+block_at(const uint8_t *data, size_t size_bytes, size_t at,
+         struct cas_block_head *out_head, bool *out_is_sound)
+{
+    *out_is_sound = true;
+    if (size_bytes - at < sizeof(*out_head))
+        return false;
+    memcpy(out_head, data + at, sizeof(*out_head));
+    *out_is_sound = out_head->magic == CAS_BLOCK_MAGIC &&
+                    out_head->raw_bytes <= CAS_BLOCK_BYTES_MAX &&
+                    out_head->stored_bytes <= out_head->raw_bytes;
+    return *out_is_sound &&
+           size_bytes - at - sizeof(*out_head) >= out_head->stored_bytes;
+}
+
+/* Looks at all heads first: what a small file says that it holds is not
+ * unpacked before the sum is known. */
 static bell_status
 read_blocks(struct cas_reader *reader, const uint8_t *data, size_t size_bytes,
-            size_t at)
+            size_t first)
 {
-    for (;;) {
-        struct cas_block_head head;
-        if (size_bytes - at < sizeof(head))
-            break;
-        memcpy(&head, data + at, sizeof(head));
-        if (head.magic != CAS_BLOCK_MAGIC ||
-            head.raw_bytes > CAS_BLOCK_BYTES_MAX ||
-            head.stored_bytes > head.raw_bytes)
-            return malformed(reader, "a bad block", at);
-        if (!head.raw_bytes)
-            return BELL_OK;
-        if (size_bytes - at - sizeof(head) < head.stored_bytes)
-            break;
-        BELL_TRY(unpack(reader, &head, data + at + sizeof(head), at));
+    struct cas_block_head head = {.raw_bytes = 1};
+    size_t at = first, total = 0;
+    bool is_sound = true;
+
+    while (head.raw_bytes && block_at(data, size_bytes, at, &head, &is_sound)) {
+        if (head.raw_bytes > CAS_TOTAL_BYTES_MAX - total)
+            return malformed(reader, "more than 512 MiB", at);
+        total += head.raw_bytes;
         at += sizeof(head) + head.stored_bytes;
     }
-    reader->truncated = true;
+    if (!is_sound)
+        return malformed(reader, "a bad block", at);
+    reader->truncated = head.raw_bytes != 0;
+    reader->raw = host_alloc(total + 1);
+    if (!reader->raw)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", reader->name);
+    for (at = first; reader->raw_bytes < total;
+         at += sizeof(head) + head.stored_bytes) {
+        memcpy(&head, data + at, sizeof(head));
+        BELL_TRY(unpack(reader, &head, data + at + sizeof(head), at));
+    }
     return BELL_OK;
 }
 

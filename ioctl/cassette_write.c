@@ -25,7 +25,8 @@ struct cas_writer {
     uint32_t flags;
     uint8_t *buf; /* owned: the block under way */
     size_t used_bytes, cap_bytes;
-    uint8_t *packed; /* owned: its compressed form */
+    size_t total_bytes; /* of all records */
+    uint8_t *packed;    /* owned: its compressed form */
     size_t packed_cap_bytes;
 };
 
@@ -220,6 +221,9 @@ cas_write(struct cas_writer *writer, const struct cas_record *record)
                          "a cassette record of %zu bytes and %u parts is too "
                          "large",
                          n, record->n_blobs);
+    if (n > CAS_TOTAL_BYTES_MAX - writer->total_bytes)
+        return bell_fail(BELL_E_INVALID, "the cassette is full: it holds at "
+                                         "most 512 MiB, unpacked");
     if (writer->used_bytes && writer->used_bytes + n > BLOCK_BYTES)
         BELL_TRY(flush(writer));
     if (host_grow((void **)&writer->buf, &writer->cap_bytes,
@@ -227,6 +231,7 @@ cas_write(struct cas_writer *writer, const struct cas_record *record)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a cassette");
     encode(record, n, writer->buf + writer->used_bytes);
     writer->used_bytes += n;
+    writer->total_bytes += n;
     return writer->flags & CAS_WRITE_EACH ? flush(writer) : BELL_OK;
 }
 

@@ -263,30 +263,16 @@ kio_vendor_status(enum kio_dev dev, uint32_t branch, unsigned long request,
     return 0;
 }
 
-/* The call as text, for traces and errors. */
-static void
-format_call(const struct kio_file *file, unsigned long request, void *arg,
-            char *buf, size_t buf_bytes)
-{
-    struct kio_capture capture;
-
-    buf[0] = '\0';
-    kio_capture_init(&capture);
-    if (kio_capture_call(&capture, file->dev, file->kio->branch, request, arg,
-                         NULL, NULL) == BELL_OK)
-        (void)kio_capture_format(&capture, buf, buf_bytes);
-    kio_capture_fini(&capture);
-}
-
-/* errno's failure, told with the decoded call. */
+/* errno's failure, told with the decoded call. `capture` is of before the
+ * call: what came back leads nowhere. */
 static bell_status
-fail_call(const struct kio_file *file, unsigned long request, void *arg,
-          int error, uint32_t vendor)
+fail_call(const struct kio_file *file, unsigned long request,
+          const struct kio_capture *capture, int error, uint32_t vendor)
 {
     char text[320];
     bool no_memory = vendor ? nv_status_is_no_memory(vendor) : error == ENOMEM;
 
-    format_call(file, request, arg, text, sizeof(text));
+    (void)kio_capture_format(capture, text, sizeof(text));
     errno = error;
     if (vendor)
         return bell_fail(no_memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
@@ -299,12 +285,12 @@ fail_call(const struct kio_file *file, unsigned long request, void *arg,
 }
 
 static void
-trace_call(const struct kio_file *file, unsigned long request, void *arg,
+trace_call(const struct kio_file *file, const struct kio_capture *capture,
            int result, uint32_t vendor)
 {
     char text[480];
 
-    format_call(file, request, arg, text, sizeof(text));
+    (void)kio_capture_format(capture, text, sizeof(text));
     log_print(LOG_IOCTL, "%d %s = %d, status 0x%x", file->fd, text, result,
               vendor);
 }
@@ -332,29 +318,42 @@ call(const struct kio_file *file, unsigned long request, void *arg,
     }
 }
 
-bell_status
-kio_ioctl_status(const struct kio_file *file, unsigned long request, void *arg,
-                 uint32_t *out_vendor)
+/* kio_ioctl_status, which gives the places of the argument too. */
+static bell_status
+call_captured(const struct kio_file *file, unsigned long request, void *arg,
+              struct kio_capture *capture, uint32_t *out_vendor)
 {
     uint32_t vendor;
-    int result = call(file, request, arg, &vendor);
+    int result;
 
+    kio_capture_view(capture, file->dev, file->kio->branch, request, arg);
+    result = call(file, request, arg, &vendor);
     if (LOG_ON(LOG_IOCTL))
-        trace_call(file, request, arg, result, vendor);
+        trace_call(file, capture, result, vendor);
     if (result < 0)
-        return fail_call(file, request, arg, -result, 0);
+        return fail_call(file, request, capture, -result, 0);
     *out_vendor = vendor;
     return BELL_OK;
 }
 
 bell_status
+kio_ioctl_status(const struct kio_file *file, unsigned long request, void *arg,
+                 uint32_t *out_vendor)
+{
+    struct kio_capture capture;
+
+    return call_captured(file, request, arg, &capture, out_vendor);
+}
+
+bell_status
 kio_ioctl(const struct kio_file *file, unsigned long request, void *arg)
 {
+    struct kio_capture capture;
     uint32_t vendor;
 
-    BELL_TRY(kio_ioctl_status(file, request, arg, &vendor));
+    BELL_TRY(call_captured(file, request, arg, &capture, &vendor));
     if (vendor)
-        return fail_call(file, request, arg, 0, vendor);
+        return fail_call(file, request, &capture, 0, vendor);
     return BELL_OK;
 }
 

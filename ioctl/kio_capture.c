@@ -71,36 +71,95 @@ append(struct kio_capture *capture, const struct kio_blob *blob,
     return BELL_OK;
 }
 
+/* What the pointer `field` of the blob `parent` leads to: false if nothing. */
+static bool
+find_pointee(const struct kio_capture *capture, uint32_t parent,
+             const struct kio_field *field, struct kio_blob *out_blob,
+             uint64_t *out_bytes)
+{
+    const struct kio_blob *outer = &capture->blobs[parent];
+    struct kio_blob blob = {.parent = parent,
+                            .field_offset_bytes = field->offset_bytes};
+
+    if (!field->ptr || field->offset_bytes + 8 > outer->size_bytes)
+        return false;
+    memcpy(&blob.addr, outer->data + field->offset_bytes, 8);
+    if (!blob.addr)
+        return false;
+    blob.desc =
+        kio_pointee_struct(capture->dev, capture->branch, outer->desc, field,
+                           outer->data, outer->size_bytes, &blob.name);
+    *out_bytes = kio_pointee_bytes(outer->desc, field, outer->data,
+                                   outer->size_bytes, blob.desc);
+    blob.size_bytes = (uint32_t)(*out_bytes < KIO_CAPTURE_BLOB_BYTES
+                                     ? *out_bytes
+                                     : KIO_CAPTURE_BLOB_BYTES);
+    *out_blob = blob;
+    return blob.size_bytes != 0;
+}
+
+/* Appends what the pointers of the blob `parent` lead to. */
 static bell_status
-follow(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
-       uint32_t parent, kio_read_fn *read, void *user)
+follow(struct kio_capture *capture, uint32_t parent, bool view,
+       kio_read_fn *read, void *user)
 {
     const struct kio_struct *desc = capture->blobs[parent].desc;
+    struct kio_blob blob;
+    uint64_t n;
     uint32_t i;
 
     for (i = 0; desc && i < desc->n_fields; i++) {
-        const struct kio_field *field = &desc->fields[i];
-        struct kio_blob blob = {.parent = parent};
-        const struct kio_blob *outer = &capture->blobs[parent];
-        uint64_t n;
-        if (!field->ptr || capture->n_blobs == KIO_CAPTURE_BLOBS)
+        if (!find_pointee(capture, parent, &desc->fields[i], &blob, &n) ||
+            capture->n_blobs == KIO_CAPTURE_BLOBS)
             continue;
-        if (field->offset_bytes + 8 > outer->size_bytes)
-            continue;
-        memcpy(&blob.addr, outer->data + field->offset_bytes, 8);
-        if (!blob.addr)
-            continue;
-        blob.field_offset_bytes = field->offset_bytes;
-        blob.desc = kio_pointee_struct(dev, branch, desc, field, outer->data,
-                                       outer->size_bytes, &blob.name);
-        n = kio_pointee_bytes(desc, field, outer->data, outer->size_bytes,
-                              blob.desc);
-        blob.size_bytes =
-            (uint32_t)(n < KIO_CAPTURE_BLOB_BYTES ? n : KIO_CAPTURE_BLOB_BYTES);
-        if (blob.size_bytes)
+        if (view) {
+            blob.data = (uint8_t *)(uintptr_t)blob.addr;
+            capture->blobs[capture->n_blobs++] = blob;
+        } else {
             BELL_TRY(append(capture, &blob, read, user));
+        }
     }
     return BELL_OK;
+}
+
+/* The argument itself and, in turn, all that it leads to; the array of blobs
+ * bounds it. */
+static bell_status
+capture_all(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
+            unsigned long request, const void *arg, bool view,
+            kio_read_fn *read, void *user)
+{
+    struct kio_blob blob = {.addr = (uintptr_t)arg};
+    uint32_t i;
+
+    capture->n_blobs = 0;
+    capture->used_bytes = 0;
+    capture->dev = dev;
+    capture->branch = branch;
+    kio_describe(dev, branch, request, &capture->call);
+    blob.desc = capture->call.args;
+    blob.size_bytes = capture->call.size_bytes;
+    if (!arg || !blob.size_bytes)
+        return BELL_OK;
+    if (view) {
+        blob.data = (uint8_t *)(uintptr_t)arg;
+        capture->blobs[capture->n_blobs++] = blob;
+    } else {
+        BELL_TRY(append(capture, &blob, read, user));
+    }
+    for (i = 0; i < capture->n_blobs; i++)
+        BELL_TRY(follow(capture, i, view, read, user));
+    return BELL_OK;
+}
+
+void
+kio_capture_view(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
+                 unsigned long request, void *arg)
+{
+    bell_status status =
+        capture_all(capture, dev, branch, request, arg, true, NULL, NULL);
+
+    (void)status; /* nothing is allocated */
 }
 
 bell_status
@@ -108,21 +167,34 @@ kio_capture_call(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
                  unsigned long request, const void *arg, kio_read_fn *read,
                  void *user)
 {
-    struct kio_blob blob = {.addr = (uintptr_t)arg};
-    uint32_t i;
+    return capture_all(capture, dev, branch, request, arg, false, read, user);
+}
 
-    capture->n_blobs = 0;
-    capture->used_bytes = 0;
-    kio_describe(dev, branch, request, &capture->call);
-    blob.desc = capture->call.args;
-    blob.size_bytes = capture->call.size_bytes;
-    if (!arg || !blob.size_bytes)
-        return BELL_OK;
-    BELL_TRY(append(capture, &blob, read, user));
-    /* Blobs that are found are followed in turn; the array bounds it. */
-    for (i = 0; i < capture->n_blobs; i++)
-        BELL_TRY(follow(capture, dev, branch, i, read, user));
-    return BELL_OK;
+bool
+kio_capture_is_whole(const struct kio_capture *capture, const char **out_field)
+{
+    uint32_t i, f, k;
+
+    for (i = 0; i < capture->n_blobs; i++) {
+        const struct kio_struct *desc = capture->blobs[i].desc;
+        for (f = 0; desc && f < desc->n_fields; f++) {
+            const struct kio_field *field = &desc->fields[f];
+            struct kio_blob blob;
+            uint64_t n;
+            if (!find_pointee(capture, i, field, &blob, &n))
+                continue;
+            for (k = i + 1; k < capture->n_blobs; k++) {
+                if (capture->blobs[k].parent == i &&
+                    capture->blobs[k].field_offset_bytes == field->offset_bytes)
+                    break;
+            }
+            if (k < capture->n_blobs && capture->blobs[k].size_bytes == n)
+                continue;
+            *out_field = field->name;
+            return false;
+        }
+    }
+    return true;
 }
 
 bell_status
@@ -134,6 +206,8 @@ kio_capture_again(const struct kio_capture *before, struct kio_capture *after,
     after->n_blobs = 0;
     after->used_bytes = 0;
     after->call = before->call;
+    after->dev = before->dev;
+    after->branch = before->branch;
     for (i = 0; i < before->n_blobs; i++)
         BELL_TRY(append(after, &before->blobs[i], read, user));
     return BELL_OK;
@@ -147,10 +221,11 @@ kio_capture_describe(struct kio_capture *capture, enum kio_dev dev,
 
     for (i = 1; i < capture->n_blobs; i++) {
         struct kio_blob *blob = &capture->blobs[i];
-        const struct kio_blob *outer = &capture->blobs[blob->parent];
-        if (blob->parent >= i || !outer->desc)
+        const struct kio_blob *outer;
+        if (blob->parent >= i)
             continue;
-        for (f = 0; f < outer->desc->n_fields; f++) {
+        outer = &capture->blobs[blob->parent];
+        for (f = 0; outer->desc && f < outer->desc->n_fields; f++) {
             const struct kio_field *field = &outer->desc->fields[f];
             if (field->ptr && field->offset_bytes == blob->field_offset_bytes)
                 blob->desc = kio_pointee_struct(dev, branch, outer->desc, field,

@@ -33,6 +33,8 @@ struct kio_capture {
     uint32_t n_blobs; /* 0 when the call has no argument */
     uint8_t *buf;     /* owned */
     size_t used_bytes, cap_bytes;
+    enum kio_dev dev;
+    uint32_t branch;
     struct kio_call_desc call;
 };
 
@@ -42,6 +44,14 @@ typedef bool kio_read_fn(void *user, uint64_t addr, void *dst,
 
 void kio_capture_init(struct kio_capture *capture);
 void kio_capture_fini(struct kio_capture *capture);
+
+/* Finds the places that a request's argument reaches, before the call, without
+ * copying: each blob's data is the caller's own memory, so that formatting it
+ * later shows what is there by then, at the places and in the sizes of now.
+ * The pointers must be good. Needs no memory; kio_capture_fini is not called.
+ */
+void kio_capture_view(struct kio_capture *capture, enum kio_dev dev,
+                      uint32_t branch, unsigned long request, void *arg);
 
 /* Captures the argument of a request before the call. `read` NULL copies
  * directly: then the pointers must be good. */
@@ -61,6 +71,12 @@ BELL_MUST_CHECK bell_status kio_capture_again(const struct kio_capture *before,
  * for a capture whose data came from elsewhere. */
 void kio_capture_describe(struct kio_capture *capture, enum kio_dev dev,
                           uint32_t branch);
+
+/* Whether every described pointer of a capture is null or led to a blob of the
+ * whole size that its struct tells: then a kernel that follows them stays
+ * within the blobs. Otherwise *out_field names one that is not. */
+bool kio_capture_is_whole(const struct kio_capture *capture,
+                          const char **out_field);
 
 /* Prints the call and its decoded arguments, pointers followed, into buf. */
 size_t kio_capture_format(const struct kio_capture *capture, char *buf,

@@ -284,6 +284,38 @@ replay_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     return served(replay, r ? (int)r->result : -EPROTO);
 }
 
+/* Takes an interval of our addresses out of the mappings: one of them may be
+ * left in two pieces. False when out of memory. */
+static bool
+forget_mapped(struct replay_kio *replay, const void *addr, size_t size_bytes)
+{
+    uintptr_t start = (uintptr_t)addr, end = start + size_bytes;
+    size_t i, n = replay->n_maps;
+
+    for (i = n; i-- > 0;) {
+        struct moved m = replay->maps[i], rest = m;
+        uintptr_t now = (uintptr_t)m.now, last = now + m.size_bytes;
+        if (last <= start || end <= now)
+            continue;
+        if (host_grow((void **)&replay->maps, &replay->cap_maps, n + 1,
+                      sizeof(*replay->maps)) < 0)
+            return false;
+        replay->maps[i] = replay->maps[--n];
+        if (now < start) {
+            m.size_bytes = start - now;
+            replay->maps[n++] = m;
+        }
+        if (end < last) {
+            rest.recorded += end - now;
+            rest.size_bytes = last - end;
+            rest.now += end - now;
+            replay->maps[n++] = rest;
+        }
+        replay->n_maps = n;
+    }
+    return true;
+}
+
 /* Memory in place of a mapping, at the recorded address if that is free. */
 static bool
 map_memory(struct replay_kio *replay, uint64_t recorded, void *wish,
@@ -295,6 +327,8 @@ map_memory(struct replay_kio *replay, uint64_t recorded, void *wish,
 
     if (host_grow((void **)&replay->maps, &replay->cap_maps, replay->n_maps + 1,
                   sizeof(*replay->maps)) < 0)
+        return false;
+    if (flags & MAP_FIXED && !forget_mapped(replay, wish, size_bytes))
         return false;
     if (flags & MAP_FIXED)
         p = mmap(wish, size_bytes, PROT_READ | PROT_WRITE, base | MAP_FIXED, -1,
@@ -345,20 +379,13 @@ replay_munmap(struct kio *kio, void *addr, size_t size_bytes)
 {
     struct replay_kio *replay = (struct replay_kio *)kio;
     const struct cas_record *r;
-    size_t i;
 
     pthread_mutex_lock(&replay->lock);
     r = expect(replay, CAS_MUNMAP, "munmap");
     if (r)
         check_value(replay, "munmap bytes", r->args[1], size_bytes);
-    for (i = 0; i < replay->n_maps; i++) {
-        if (replay->maps[i].now == addr &&
-            replay->maps[i].size_bytes == size_bytes) {
-            munmap(addr, size_bytes);
-            replay->maps[i] = replay->maps[--replay->n_maps];
-            break;
-        }
-    }
+    if (forget_mapped(replay, addr, size_bytes))
+        munmap(addr, size_bytes);
     return served(replay, r ? (int)r->result : -EPROTO);
 }
 
@@ -395,6 +422,8 @@ replay_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
         text = cas_find(r, CAS_CONTENTS);
         result = (int)r->result;
     }
+    if (result > 0 && !text)
+        fail(replay, "read: the cassette has no contents");
     if (text && result > 0) {
         result = text->size_bytes < cap ? (int)text->size_bytes : (int)cap;
         memcpy(buf, text->data, (size_t)result);

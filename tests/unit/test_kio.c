@@ -35,6 +35,7 @@ struct toy {
     int next_fd, n_open, n_maps;
     uint32_t next_handle;
     unsigned n_interrupts; /* EINTR to give before an answer */
+    bool lies;             /* about sizes and places, and fails */
     uint8_t memory[8192] __attribute__((aligned(4096)));
 };
 
@@ -73,12 +74,19 @@ toy_close(struct kio *kio, int fd)
 }
 
 static int
-toy_control(struct nv_os54 *control)
+toy_control(struct nv_os54 *control, bool lies)
 {
     struct nv2080_gr_get_info *info = (void *)(uintptr_t)control->params;
     struct nv_index_data *list;
     uint32_t i;
 
+    if (lies) {
+        info->grInfoListSize = 1u << 20;
+        info->grInfoList = 0x414141414140;
+        control->paramsSize = 1u << 20;
+        control->status = 0x51;
+        return 0;
+    }
     if (control->cmd != NV2080_CTRL_CMD_GR_GET_INFO) {
         control->status = 0x56;
         return 0;
@@ -107,7 +115,7 @@ toy_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
         return 0;
     }
     if (request == nv_request(NV_ESC_RM_CONTROL, sizeof(struct nv_os54)))
-        return toy_control(arg);
+        return toy_control(arg, toy->lies);
     return -ENOTTY;
 }
 
@@ -347,6 +355,21 @@ test_errors(void **state)
                      BELL_E_IO);
     kio_close(&file);
     kio_close(&file);
+    kio_destroy(&toy->kio);
+}
+
+/* The text of a failure leads to nothing that came back. */
+static void
+test_lies(void **state)
+{
+    struct toy *toy = toy_create();
+    struct work work = usual;
+
+    (void)state;
+    toy->lies = true;
+    assert_int_equal(do_work(&toy->kio, &work), BELL_E_NO_MEMORY);
+    assert_non_null(
+        strstr(bell_error_last()->message, "NV2080_CTRL_CMD_GR_GET_INFO"));
     kio_destroy(&toy->kio);
 }
 
@@ -670,6 +693,11 @@ test_faults(void **state)
     assert_int_equal(hits, 1);
     assert_int_equal(faulty("ioctl:1+=EINTR", &hits), BELL_E_KERNEL);
     assert_true(hits > 10 && hits < 100); /* bounded */
+    assert_int_equal(faulty("ioctl:1=EAGAIN,mmap=EAGAIN,open=EAGAIN", &hits),
+                     BELL_OK);
+    assert_int_equal(hits, 3);
+    assert_int_equal(faulty("ioctl:1+=EAGAIN", &hits), BELL_E_KERNEL);
+    assert_true(hits > 10 && hits < 100);
     assert_int_equal(faulty("NV_ESC_RM_CONTROL=status=0x51", &hits),
                      BELL_E_NO_MEMORY);
     assert_int_equal(faulty("NV2080_CTRL_CMD_GR_GET_INFO=status=0x3a", &hits),
@@ -736,6 +764,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_lies),
         cmocka_unit_test(test_sys),
         cmocka_unit_test_setup_teardown(test_replay, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_replay_differs, make_path,

@@ -1,0 +1,325 @@
+/* Cassettes from strangers, made by hand here: pointers and sizes that lead
+ * nowhere, parts longer than their record, more than fits; and one that unmaps
+ * parts of mappings, as programs do.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/map.h"
+#include "ioctl/cassette.h"
+#include "ioctl/cassette_format.h"
+#include "ioctl/cassette_play.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_replay.h"
+#include "ioctl/nv_abi.h"
+#include "ioctl/nv_uapi.h"
+
+static char cassette_path[64];
+static char last_text[256]; /* of a difference */
+
+static int
+make_path(void **state)
+{
+    int fd;
+
+    (void)state;
+    snprintf(cassette_path, sizeof(cassette_path), "/tmp/kio-test-XXXXXX");
+    last_text[0] = '\0';
+    fd = mkstemp(cassette_path);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int
+remove_path(void **state)
+{
+    (void)state;
+    unlink(cassette_path);
+    return 0;
+}
+
+static void
+write_records(const struct cas_record *records, uint32_t n)
+{
+    struct cas_writer *writer;
+    uint32_t i;
+
+    assert_int_equal(cas_writer_create(cassette_path, 0, "a=b\n", &writer),
+                     BELL_OK);
+    for (i = 0; i < n; i++)
+        assert_int_equal(cas_write(writer, &records[i]), BELL_OK);
+    assert_int_equal(cas_writer_close(writer), BELL_OK);
+}
+
+static void
+keep_text(void *user, uint32_t record, const char *text)
+{
+    (void)user;
+    (void)record;
+    snprintf(last_text, sizeof(last_text), "%s", text);
+}
+
+/* Plays the cassette on its own replay; gives how many calls differ. */
+static uint32_t
+play(bell_status *out_finish)
+{
+    struct cas_play_report report;
+    struct cas_reader *reader;
+    struct kio *kio;
+
+    assert_int_equal(cas_reader_open(cassette_path, &reader), BELL_OK);
+    assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
+    assert_int_equal(cas_play(reader, kio, keep_text, NULL, &report), BELL_OK);
+    *out_finish = kio_replay_finish(kio);
+    kio_destroy(kio);
+    cas_reader_close(reader);
+    return report.n_differ;
+}
+
+/* ---- pointers and sizes ------------------------------------------------ */
+
+/* A control call whose `params` is `pointer`, with these parts behind it. */
+static void
+write_control(uint64_t pointer, uint32_t params_bytes,
+              const struct cas_blob *parts, uint32_t n_parts)
+{
+    struct nv_os54 control = {.cmd = NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES,
+                              .params = pointer,
+                              .paramsSize = params_bytes};
+    struct cas_blob blobs[4] = {{.role = CAS_ARG_IN,
+                                 .size_bytes = sizeof(control),
+                                 .data = (const uint8_t *)&control}};
+    struct cas_record record = {
+        .kind = CAS_IOCTL,
+        .fd = -1,
+        .dev = KIO_DEV_NV_CTL,
+        .args = {nv_request(NV_ESC_RM_CONTROL, sizeof(control))},
+        .n_blobs = n_parts + 1,
+        .blobs = blobs};
+
+    memcpy(blobs + 1, parts, n_parts * sizeof(*parts));
+    write_records(&record, 1);
+}
+
+static void
+test_wild_pointer(void **state)
+{
+    bell_status finish;
+
+    (void)state;
+    write_control(0x414141414140, 4, NULL, 0);
+    assert_int_equal(play(&finish), 1);
+    assert_non_null(strstr(last_text, "params points to more than"));
+    assert_int_equal(finish, BELL_E_INTERNAL);
+}
+
+/* Two parts of one index: one that is rebuilt, short, and one that answers,
+ * long. */
+static void
+test_long_answer(void **state)
+{
+    static uint8_t bytes[4096];
+    struct cas_blob parts[3];
+    bell_status finish;
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++)
+        parts[i] = (struct cas_blob){
+            .role = i == 2 ? CAS_ARG_OUT : CAS_ARG_IN,
+            .field_offset_bytes = offsetof(struct nv_os54, params),
+            .size_bytes = i == 1 ? 8 : sizeof(bytes),
+            .extra = 1,
+            .data = bytes,
+        };
+    write_control(1, sizeof(bytes), parts, 3);
+    assert_int_equal(play(&finish), 1);
+    assert_non_null(strstr(last_text, "params points to more than"));
+}
+
+/* More than is recorded of one part. */
+static void
+test_cut_part(void **state)
+{
+    uint8_t *bytes = calloc(1, 1u << 20);
+    struct cas_blob part = {.role = CAS_ARG_IN,
+                            .field_offset_bytes =
+                                offsetof(struct nv_os54, params),
+                            .size_bytes = 1u << 20,
+                            .extra = 1,
+                            .data = bytes};
+    bell_status finish;
+
+    (void)state;
+    write_control(1, 2u << 20, &part, 1);
+    assert_int_equal(play(&finish), 1);
+    write_control(1, 1u << 20, &part, 1);
+    assert_int_equal(play(&finish), 0);
+    assert_int_equal(finish, BELL_OK);
+    free(bytes);
+}
+
+/* ---- mappings ---------------------------------------------------------- */
+
+/* A reservation trimmed at both ends, a fixed mapping in its middle, another
+ * mapping where an end was, and all of it unmapped at once: as AMD's aligned
+ * reservations come and go. */
+static void
+test_partial_unmap(void **state)
+{
+    const uint64_t at = 0x200000000000, page = 4096;
+    const uint64_t none = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    const uint64_t fixed =
+        (uint64_t)(PROT_READ | PROT_WRITE) << 32 | none | MAP_FIXED;
+    const struct cas_record records[] = {
+        {.kind = CAS_MMAP,
+         .fd = -1,
+         .result = (int64_t)at,
+         .args = {0, 64 * page, none}},
+        {.kind = CAS_MUNMAP, .fd = -1, .args = {at, 8 * page}},
+        {.kind = CAS_MUNMAP, .fd = -1, .args = {at + 40 * page, 24 * page}},
+        {.kind = CAS_MMAP,
+         .fd = -1,
+         .result = (int64_t)(at + 16 * page),
+         .args = {at + 16 * page, 8 * page, fixed}},
+        {.kind = CAS_MMAP,
+         .fd = -1,
+         .result = (int64_t)(at + 4 * page),
+         .args = {0, 4 * page, none}},
+        {.kind = CAS_MUNMAP, .fd = -1, .args = {at + 8 * page, 32 * page}},
+        {.kind = CAS_MUNMAP, .fd = -1, .args = {at + 4 * page, 4 * page}},
+        {.kind = CAS_NOTE, .fd = -1},
+    };
+    const uint32_t n = sizeof(records) / sizeof(records[0]);
+    bell_status finish;
+    struct kio *kio;
+    void *p, *q;
+
+    (void)state;
+    write_records(records, n);
+    assert_int_equal(play(&finish), 0);
+    assert_int_equal(finish, BELL_OK);
+
+    /* A driver gets the recorded addresses again, also those that an unmapped
+     * part left free. */
+    assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
+    assert_int_equal(
+        kio_mmap(kio, NULL, NULL, 64 * page, PROT_NONE, (int)none, 0, &p),
+        BELL_OK);
+    assert_int_equal((uintptr_t)p, at);
+    kio_munmap(kio, p, 8 * page);
+    kio_munmap(kio, (uint8_t *)p + 40 * page, 24 * page);
+    assert_int_equal(kio_mmap(kio, NULL, (uint8_t *)p + 16 * page, 8 * page,
+                              PROT_READ | PROT_WRITE, (int)none | MAP_FIXED, 0,
+                              &q),
+                     BELL_OK);
+    memset(q, 1, 8 * page);
+    assert_int_equal(
+        kio_mmap(kio, NULL, NULL, 4 * page, PROT_NONE, (int)none, 0, &q),
+        BELL_OK);
+    assert_int_equal((uintptr_t)q, at + 4 * page);
+    kio_munmap(kio, (uint8_t *)p + 8 * page, 32 * page);
+    kio_munmap(kio, q, 4 * page);
+    assert_int_equal(kio_replay_finish(kio), BELL_OK);
+    kio_destroy(kio);
+    /* Nothing is left where they were. */
+    p = mmap((void *)(uintptr_t)at, 64 * page, PROT_NONE, (int)none, -1, 0);
+    assert_int_equal((uintptr_t)p, at);
+    munmap(p, 64 * page);
+}
+
+/* ---- files ------------------------------------------------------------- */
+
+static uint8_t *
+load_file(size_t *out_bytes)
+{
+    FILE *file = fopen(cassette_path, "rb");
+    uint8_t *data = malloc(1 << 16);
+
+    assert_non_null(file);
+    *out_bytes = fread(data, 1, 1 << 16, file);
+    fclose(file);
+    return data;
+}
+
+/* A part that goes on into the record behind its own, with the hash right. */
+static void
+test_part_past_record(void **state)
+{
+    struct cas_blob blob = {
+        .role = CAS_TEXT, .size_bytes = 8, .data = (const uint8_t *)"12345678"};
+    const struct cas_record records[2] = {
+        {.kind = CAS_NOTE, .n_blobs = 1, .blobs = &blob},
+        {.kind = CAS_NOTE, .n_blobs = 1, .blobs = &blob}};
+    const size_t at_block = sizeof(struct cas_file_head) + 4;
+    const size_t at_raw = at_block + sizeof(struct cas_block_head);
+    struct cas_block_head block;
+    struct cas_blob_head part;
+    struct cas_reader *reader;
+    size_t n;
+    uint8_t *data;
+
+    (void)state;
+    write_records(records, 2);
+    data = load_file(&n);
+    memcpy(&part, data + at_raw + sizeof(struct cas_record_head), sizeof(part));
+    assert_int_equal(part.size_bytes, 8);
+    part.size_bytes = 16;
+    memcpy(data + at_raw + sizeof(struct cas_record_head), &part, sizeof(part));
+    memcpy(&block, data + at_block, sizeof(block));
+    block.hash = (uint32_t)hash_bytes(data + at_raw, block.raw_bytes, 0);
+    memcpy(data + at_block, &block, sizeof(block));
+    assert_int_equal(cas_reader_parse("long", data, n, &reader), BELL_E_IO);
+    assert_non_null(
+        strstr(bell_error_last()->message, "a part that is too long"));
+    free(data);
+}
+
+/* Heads that promise more than a cassette holds: nothing is unpacked. */
+static void
+test_too_much(void **state)
+{
+    struct cas_file_head file = {.version = CAS_VERSION};
+    struct cas_block_head block = {.magic = CAS_BLOCK_MAGIC,
+                                   .raw_bytes = CAS_BLOCK_BYTES_MAX};
+    uint8_t data[sizeof(file) + 9 * sizeof(block)];
+    struct cas_reader *reader;
+    uint32_t i;
+
+    (void)state;
+    memcpy(file.magic, CAS_MAGIC, sizeof(file.magic));
+    memcpy(data, &file, sizeof(file));
+    for (i = 0; i < 9; i++)
+        memcpy(data + sizeof(file) + i * sizeof(block), &block, sizeof(block));
+    assert_int_equal(cas_reader_parse("bomb", data, sizeof(data), &reader),
+                     BELL_E_IO);
+    assert_non_null(strstr(bell_error_last()->message, "more than 512 MiB"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_wild_pointer, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_long_answer, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_cut_part, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(test_partial_unmap, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_part_past_record, make_path,
+                                        remove_path),
+        cmocka_unit_test(test_too_much),
+    };
+
+    return cmocka_run_group_tests_name("cassette", tests, NULL, NULL);
+}
