@@ -266,11 +266,12 @@ kio_vendor_status(enum kio_dev dev, uint32_t branch, unsigned long request,
 /* errno's failure, told with the decoded call. `capture` is of before the
  * call: what came back leads nowhere. */
 static bell_status
-fail_call(const struct kio_file *file, unsigned long request,
+fail_call(const struct kio_file *file, unsigned long request, const void *arg,
           const struct kio_capture *capture, int error, uint32_t vendor)
 {
     char text[320];
-    bool no_memory = vendor ? nv_status_is_no_memory(vendor) : error == ENOMEM;
+    bool no_memory =
+        vendor ? nv_status_is_no_memory(request, arg, vendor) : error == ENOMEM;
 
     (void)kio_capture_format(capture, text, sizeof(text));
     errno = error;
@@ -331,7 +332,7 @@ call_captured(const struct kio_file *file, unsigned long request, void *arg,
     if (LOG_ON(LOG_IOCTL))
         trace_call(file, capture, result, vendor);
     if (result < 0)
-        return fail_call(file, request, capture, -result, 0);
+        return fail_call(file, request, arg, capture, -result, 0);
     *out_vendor = vendor;
     return BELL_OK;
 }
@@ -353,7 +354,7 @@ kio_ioctl(const struct kio_file *file, unsigned long request, void *arg)
 
     BELL_TRY(call_captured(file, request, arg, &capture, &vendor));
     if (vendor)
-        return fail_call(file, request, &capture, 0, vendor);
+        return fail_call(file, request, arg, &capture, 0, vendor);
     return BELL_OK;
 }
 

@@ -289,8 +289,14 @@ nv_status_name(uint32_t status)
 }
 
 bool
-nv_status_is_no_memory(uint32_t status)
+nv_status_is_no_memory(unsigned long request, const void *arg, uint32_t status)
 {
+    const struct nv_os64 *alloc = arg;
+
+    /* No memory lies behind virtual memory: its addresses were not free. */
+    if (status == 0x1a &&
+        request == nv_request(NV_ESC_RM_ALLOC, sizeof(*alloc)))
+        return alloc->hClass != NV50_MEMORY_VIRTUAL;
     return status == 0x51 || status == 0x1a;
 }
 

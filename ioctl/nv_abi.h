@@ -58,7 +58,9 @@ unsigned long nv_request(uint32_t escape, uint32_t size_bytes);
 
 /* "INVALID_CLASS"; "" when not known. */
 const char *nv_status_name(uint32_t status);
-bool nv_status_is_no_memory(uint32_t status);
+/* Whether the status of that call says that memory is exhausted. */
+bool nv_status_is_no_memory(unsigned long request, const void *arg,
+                            uint32_t status);
 
 /* The vendor's name of a class or control command; NULL if not known. */
 const char *nv_class_name(uint32_t nv_class);

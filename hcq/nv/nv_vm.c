@@ -3,8 +3,15 @@
  * Each memory object gets a carrier, an object for its range of addresses,
  * and is put there. The carrier is made at the address that we chose, and the
  * mapping asks for the same. src: hw/nv/BRINGUP.md sections 0 and 6, path B;
- * that a carrier takes a fixed address is from the field lists there and
  * unproven on a card.
+ *
+ * Unless told otherwise, RM takes 2 MiB pages for a carrier of that size or
+ * more, whatever will lie behind it, and moves an address that is none of
+ * their multiples down instead of refusing it: into its neighbour. So that of
+ * host memory asks for 4 KiB pages, and forces the alignment: without that RM
+ * aligns to the pages of compression, too. src: NVIDIA/open-gpu-kernel-modules
+ * 535 to 595: memmgrDeterminePageSize, memmgrAllocResources,
+ * gvaspaceApplyDefaultAlignment
  */
 #include "hcq/nv/nv_control.h"
 #include "ioctl/nv_uapi.h"
@@ -13,7 +20,10 @@
 #define CARRIER_FLAGS                                                          \
     (1u << 0 /* IGNORE_BANK */ | 1u << 4 /* FIXED_ADDRESS */ |                 \
      1u << 14 /* HANDLE_PROVIDED */ | 1u << 19 /* VIRTUAL */)
-#define CARRIER_ATTR (1u << 25 /* LOCATION PCI */ | 1u << 27 /* NONCONTIG */)
+#define CARRIER_ATTR    (1u << 25 /* LOCATION PCI */ | 1u << 27 /* NONCONTIG */)
+#define FORCE_ALIGNMENT (1u << 8)  /* flags */
+#define PAGE_SIZE_4K    (1u << 23) /* attr */
+#define HOST_PAGE_BYTES 4096u
 
 /* NVOS46 flags */
 #define DMA_FIXED_OFFSET (1u << 15)
@@ -43,45 +53,38 @@ rm_vm_close(struct nv_device *dev)
 }
 
 static bell_status
-make_carrier(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
+rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
 {
     bool is_video =
         backing->kind == NV_MEM_VIDEO || backing->kind == NV_MEM_VISIBLE;
     struct nv_memory_alloc params = {
         .owner = dev->rm->client,
-        .flags = CARRIER_FLAGS,
-        .attr = CARRIER_ATTR,
+        .flags = CARRIER_FLAGS | (is_video ? 0 : FORCE_ALIGNMENT),
+        .attr = CARRIER_ATTR | (is_video ? 0 : PAGE_SIZE_4K),
         .size = backing->size_bytes,
-        .alignment = is_video ? NV_HUGE_BYTES : NV_VA_GRANULE_BYTES,
+        .alignment = is_video ? NV_HUGE_BYTES : HOST_PAGE_BYTES,
         .offset = va,
         .hVASpace = nv_control_of(dev)->vaspace,
     };
-
-    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->device, NV50_MEMORY_VIRTUAL,
-                         NV_S_NV_MEMORY_ALLOC, &params, &backing->carrier));
-    return BELL_OK;
-}
-
-static bell_status
-rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
-{
-    bool is_video =
-        backing->kind == NV_MEM_VIDEO || backing->kind == NV_MEM_VISIBLE;
     /* Host memory without snooping: the card and the CPU's caches see
      * different things (hw/nv/BRINGUP.md section 6). */
     uint32_t flags =
         DMA_FIXED_OFFSET | (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K);
     bell_status status;
 
-    BELL_TRY(make_carrier(dev, backing, va));
-    status = nv_rm_map_dma(dev->rm, backing->carrier, backing->memory, va,
-                           backing->size_bytes, flags);
-    if (status != BELL_OK) {
-        nv_rm_free(dev->rm, dev->rm->device, backing->carrier);
-        backing->carrier = 0;
-        return status;
-    }
-    return BELL_OK;
+    status = nv_rm_alloc(dev->rm, dev->rm->device, NV50_MEMORY_VIRTUAL,
+                         NV_S_NV_MEMORY_ALLOC, &params, &backing->carrier);
+    if (status == BELL_OK)
+        status = nv_rm_map_dma(dev->rm, backing->carrier, backing->memory, va,
+                               backing->size_bytes, flags);
+    if (status == BELL_OK)
+        return BELL_OK;
+    bell_error_prefix("0x%llx bytes at 0x%llx in pages of %s",
+                      (unsigned long long)backing->size_bytes,
+                      (unsigned long long)va, is_video ? "2 MiB" : "4 KiB");
+    nv_rm_free(dev->rm, dev->rm->device, backing->carrier);
+    backing->carrier = 0;
+    return status;
 }
 
 static void

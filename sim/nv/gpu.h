@@ -40,6 +40,7 @@ struct nvgpu_chip {
     uint32_t n_copy_engines, grce_mask; /* engines that share GR's runlist */
     uint32_t max_shared_bytes;          /* of a block, with the 1 KiB reserve */
     uint32_t host_va_bits;              /* of semaphores: 40 or 57 */
+    uint32_t compr_page_bytes; /* RM aligns addresses to it, unless forced */
     uint64_t vidmem_bytes, bar1_bytes;
 };
 

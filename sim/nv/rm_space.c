@@ -1,11 +1,13 @@
 /* Address spaces: which addresses are held, and what is mapped where.
  *
- * src: hw/nv/BRINGUP.md sections 0, 3 (step 9) and 6 (Path B). Leads: where
- * RM's own choice of addresses starts; the statuses for an overlap
- * (INVALID_ARGUMENT, which a second mapping in one carrier is known to give),
- * for a misaligned address (INVALID_OFFSET) and for a space that is UVM's
- * (NOT_SUPPORTED); that memory of another card wants an object of its own
- * below this card's device (RM_DUP_OBJECT) before it can be mapped.
+ * src: hw/nv/BRINGUP.md sections 0, 3 (step 9) and 6 (Path B); carriers:
+ * NVIDIA/open-gpu-kernel-modules 580.142, the functions named below, which do
+ * the same from 535 to 595. Leads: where RM's own choice of addresses starts;
+ * the statuses for an overlap of mappings (INVALID_ARGUMENT, which a second
+ * mapping in one carrier is known to give), for a misaligned mapping
+ * (INVALID_OFFSET) and for one in a space that is UVM's (NOT_SUPPORTED); that
+ * memory of another card wants an object of its own below this card's device
+ * (RM_DUP_OBJECT) before it can be mapped.
  */
 #include "sim/nv/rm.h"
 
@@ -21,8 +23,12 @@
 #define VAS_EXTERNAL (1u << 3)
 #define VAS_PAGEABLE (1u << 6)
 /* NV_MEMORY_ALLOCATION_PARAMS */
-#define FLAG_FIXED_ADDRESS 0x10u
-#define FLAG_VIRTUAL       0x80000u
+#define ATTR_PAGE(a)         ((a) >> 23 & 3) /* 0: default, 4K, big, huge */
+#define FLAG_FIXED_ADDRESS   0x10u
+#define FLAG_ALIGNMENT_HINT  0x80u
+#define FLAG_ALIGNMENT_FORCE 0x100u
+#define FLAG_USE_BEGIN_END   0x20000u
+#define FLAG_VIRTUAL         0x80000u
 /* NVOS46 */
 #define OS46_ACCESS(f) ((f)&3)
 #define OS46_SNOOP     (1u << 4)
@@ -171,31 +177,77 @@ drop_range(struct rm_vas *vas, uint64_t va)
 
 /* ---- carriers ------------------------------------------------------------------------ */
 
+/* The pages that RM thinks of for a carrier, whatever will lie behind it.
+ * src: _memmgrPickDefaultGpuPageSize */
+static uint32_t
+carrier_page(const struct nv_memory_alloc *params)
+{
+    switch (ATTR_PAGE(params->attr)) {
+    case 1:
+        return RM_PAGE_BYTES;
+    case 2:
+        return RM_BIG_BYTES;
+    case 3:
+        return RM_HUGE_BYTES;
+    default:
+        return params->size >= RM_HUGE_BYTES ? RM_HUGE_BYTES : RM_BIG_BYTES;
+    }
+}
+
+/* What a carrier takes: RM's arithmetic, in its order. */
 static enum rm_status
 place_carrier(struct rm_alloc *a, struct rm_vas *vas,
-              const struct nv_memory_alloc *params, uint64_t *out_va)
+              struct nv_memory_alloc *params, uint64_t *out_va)
 {
-    uint64_t align =
-        params->alignment > RM_PAGE_BYTES ? params->alignment : RM_PAGE_BYTES;
-    uint64_t lo = params->rangeLo > vas->start ? params->rangeLo : vas->start;
-    uint64_t hi = params->rangeHi && params->rangeHi < vas->end
-                      ? params->rangeHi + 1
-                      : vas->end;
-    uint64_t va = params->offset;
+    const uint32_t force = params->flags & FLAG_ALIGNMENT_FORCE;
+    uint32_t page = carrier_page(params);
+    uint64_t compr = a->machine->chip->compr_page_bytes, align = RM_PAGE_BYTES;
+    uint64_t size, lo = vas->start, end = vas->end, va;
 
-    if (!(params->flags & FLAG_FIXED_ADDRESS)) {
-        va = choose_va(vas, a->object->size_bytes, align, lo, hi);
-        if (!va)
-            return rm_refuse(RM_NO_MEMORY,
-                             "no 0x%llx free addresses in the space",
-                             (unsigned long long)a->object->size_bytes);
-    } else if (va % align || va < vas->start || va > vas->end ||
-               a->object->size_bytes > vas->end - va) {
-        return rm_refuse(RM_INVALID_OFFSET, "virtual memory at 0x%llx",
-                         (unsigned long long)va);
+    /* memUtilsInitFBAllocInfo: without a flag, `alignment` means nothing */
+    if (force || (params->flags & FLAG_ALIGNMENT_HINT))
+        align = params->alignment;
+    if (align && !is_pow2(align)) /* lead */
+        return rm_refuse(RM_INVALID_ARGUMENT, "alignment 0x%llx",
+                         (unsigned long long)align);
+    /* memmgrAllocDetermineAlignment_GM107 */
+    size = align_up(params->size, page);
+    if (align && (align >= page ? align % page == 0 : page % align == 0))
+        align = align > page ? align : page;
+    else if (align && force)
+        return rm_refuse(RM_INVALID_ARGUMENT,
+                         "alignment 0x%llx is forced, pages have 0x%x",
+                         (unsigned long long)align, page);
+    else
+        align = page;
+    /* memmgrAllocResources_IMPL, virtmemAllocResources: an address that is
+     * not aligned moves down by what it is off; the size stays */
+    if (params->flags & FLAG_FIXED_ADDRESS) {
+        lo = params->offset - params->offset % align;
+        end = lo + size;
+    } else if (params->flags & FLAG_USE_BEGIN_END) {
+        lo = params->rangeLo;
+        end = params->rangeHi + 1;
     }
+    /* gvaspaceApplyDefaultAlignment_IMPL */
+    if (!force && align < compr)
+        align = compr;
+    /* gvaspaceAlloc_IMPL: the range is clipped, and one of its free addresses
+     * is taken; virtmemAllocResources has one status for all that fails */
+    lo = lo > vas->start ? lo : vas->start;
+    end = end < vas->end ? end : vas->end;
+    va = lo < end ? choose_va(vas, size, align, lo, end) : 0;
+    if (!va || vas->external)
+        return rm_refuse(RM_INSUFFICIENT_RESOURCES,
+                         "no 0x%llx addresses, aligned to 0x%llx, are free in "
+                         "0x%llx..0x%llx%s",
+                         (unsigned long long)size, (unsigned long long)align,
+                         (unsigned long long)lo, (unsigned long long)end,
+                         vas->external ? ": the space is UVM's" : "");
+    a->object->size_bytes = size;
+    params->alignment = align;
     *out_va = va;
-    return hold_range(vas, va, a->object->size_bytes);
+    return hold_range(vas, va, size);
 }
 
 enum rm_status
@@ -209,16 +261,12 @@ rm_alloc_virtual(struct rm_alloc *a)
     if (!(params->flags & FLAG_VIRTUAL))
         return rm_refuse(RM_INVALID_FLAGS, "flags 0x%x: not VIRTUAL",
                          params->flags);
-    if (!params->size || params->size > (uint64_t)1 << 57 ||
-        (params->alignment && !is_pow2(params->alignment)))
-        return rm_refuse(RM_INVALID_ARGUMENT,
-                         "virtual memory of 0x%llx bytes, aligned to 0x%llx",
-                         (unsigned long long)params->size,
-                         (unsigned long long)params->alignment);
+    if (!params->size || params->size > (uint64_t)1 << 57)
+        return rm_refuse(RM_INVALID_ARGUMENT, "virtual memory of 0x%llx bytes",
+                         (unsigned long long)params->size);
     status = rm_vas_of(a->client, a->parent, params->hVASpace, &vas);
     if (status != RM_OK)
         return status;
-    object->size_bytes = align_up(params->size, RM_PAGE_BYTES);
     status = place_carrier(a, vas, params, &object->va);
     if (status != RM_OK)
         return status;

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static const uint64_t sizes[] = {
     1, 2, 3, 63, 64, 65, 4095, 4096, 65537, 1000000, (4u << 20) + 3};
@@ -163,6 +164,109 @@ pinned(struct cts *t)
     free(memory);
 }
 
+/* ---- large memory of the host's ---- */
+
+/* Up to the pages of every kernel's tables, and far beyond; builds that fill
+ * what they allocate leave the last one out. */
+static const uint64_t large_bytes[] = {3u << 19, 2u << 20, 64u << 20,
+                                       256u << 20};
+#ifdef NDEBUG
+#define N_LARGE (ARRAY_LEN(large_bytes) - (CTS_ASAN || CTS_TSAN))
+#else
+#define N_LARGE (ARRAY_LEN(large_bytes) - 1)
+#endif
+
+#define N_PLACES   5
+#define PAGE_BYTES 4096u
+
+/* The first and the last word, and some between, are reached from both sides.
+ */
+static void
+check_places(struct cts *t, const struct hcq_buffer *buf, int32_t seed)
+{
+    const uint64_t places[N_PLACES] = {
+        0, PAGE_BYTES - 4, buf->size_bytes / 2 - PAGE_BYTES,
+        buf->size_bytes - PAGE_BYTES, buf->size_bytes - 4};
+    struct hcq_buffer *to = cts_ints(t, N_PLACES, 0);
+    struct hcq_buffer *from = cts_ints(t, 1, -seed);
+    struct hcq_cs *cs = cts_begin(t->copy);
+    int32_t *words[N_PLACES], i;
+
+    for (i = 0; i < N_PLACES; i++) {
+        words[i] = (int32_t *)(void *)((char *)buf->host + places[i]);
+        *words[i] = seed + i;
+        hcq_cs_copy(cs, to->va + 4u * (unsigned)i, buf->va + places[i], 4);
+    }
+    hcq_cs_barrier(cs);
+    for (i = 0; i < N_PLACES; i++)
+        hcq_cs_copy(cs, buf->va + places[i], from->va, 4);
+    cts_finish(t->copy, cs);
+    for (i = 0; i < N_PLACES; i++) {
+        int32_t seen = cts_int(to, (uint64_t)i);
+
+        CHECK(seen == seed + i && *words[i] == -seed,
+              "%llu bytes at 0x%llx, byte %llu: the device saw %d and wrote %d",
+              (unsigned long long)buf->size_bytes, (unsigned long long)buf->va,
+              (unsigned long long)places[i], seen, *words[i]);
+    }
+    hcq_buffer_destroy(from);
+    hcq_buffer_destroy(to);
+}
+
+/* Largest last, then largest first. Each lies behind one of an odd size, so
+ * that its address is no multiple of large pages. */
+static void
+large_host_visible(struct cts *t)
+{
+    struct hcq_buffer *bufs[2 * N_LARGE], *odd[2 * N_LARGE];
+    size_t i, n = ARRAY_LEN(bufs);
+
+    for (i = 0; i < n; i++) {
+        uint64_t size = large_bytes[i < N_LARGE ? i : n - 1 - i];
+
+        OK(hcq_buffer_create(t->dev, (1u << 20) + 5 * PAGE_BYTES,
+                             HCQ_MEM_HOST_VISIBLE, &odd[i]));
+        OK(hcq_buffer_create(t->dev, size, HCQ_MEM_HOST_VISIBLE, &bufs[i]));
+        CHECK(bufs[i]->host, "no host pointer");
+        check_places(t, bufs[i], 1000 * (int32_t)i + 7);
+        if (i + 1 == N_LARGE) /* the next ones find other holes */
+            hcq_buffer_destroy(bufs[1]);
+    }
+    for (i = 0; i < n; i++) {
+        if (i != 1)
+            hcq_buffer_destroy(bufs[i]);
+        hcq_buffer_destroy(odd[i]);
+    }
+}
+
+/* Pages of this process that begin an odd number of pages behind a multiple of
+ * 2 MiB, and number one more than the size. */
+static void
+large_pinned(struct cts *t)
+{
+    struct hcq_buffer *bufs[N_LARGE];
+    void *memory[N_LARGE];
+    size_t room[N_LARGE], i;
+
+    for (i = 0; i < N_LARGE; i++) {
+        uintptr_t at;
+
+        room[i] = (size_t)large_bytes[i] + (4u << 20);
+        memory[i] = mmap(NULL, room[i], PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        CHECK(memory[i] != MAP_FAILED, "test memory");
+        at = (uintptr_t)align_up((uintptr_t)memory[i], 2u << 20) +
+             (2 * i + 1) * PAGE_BYTES;
+        OK(hcq_buffer_create_pinned(t->dev, (void *)at,
+                                    large_bytes[i] + PAGE_BYTES, &bufs[i]));
+        check_places(t, bufs[i], 1000 * (int32_t)i + 3);
+    }
+    for (i = 0; i < N_LARGE; i++) {
+        hcq_buffer_destroy(bufs[i]);
+        munmap(memory[i], room[i]);
+    }
+}
+
 static void
 signal_values(struct cts *t)
 {
@@ -274,6 +378,8 @@ const struct cts_case cts_memory_cases[] = {
     {"memory is reused", reuse},
     {"memory runs out", out_of_memory},
     {"memory pinned", pinned},
+    {"memory large and host visible", large_host_visible},
+    {"memory large and pinned", large_pinned},
     {"signal values", signal_values},
     {"signal wait times out", signal_timeout},
     {"signal set by another thread", signal_from_thread},

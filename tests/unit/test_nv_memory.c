@@ -20,6 +20,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "hcq/nv/nv_control.h"
+#include "ioctl/kio_fault.h"
 #include "sim/nv/sim_nv.h"
 #include "tests/unit/expect.h"
 
@@ -305,6 +306,44 @@ without_a_window(void **state)
     close_nv(dev);
 }
 
+/* The driver has no such addresses, or not all of them: told with what was
+ * asked for, and not as a lack of memory; that is what it says itself. */
+static void
+addresses_refused(void **state)
+{
+    static const struct {
+        const char *plan;
+        bell_status want;
+        const char *part;
+    } rows[] = {
+        {"NV50_MEMORY_VIRTUAL:1+=status=0x1a", BELL_E_KERNEL, "status 0x1a"},
+        {"NV50_MEMORY_VIRTUAL:1+=status=0x51", BELL_E_NO_MEMORY, "status 0x51"},
+        {"NV_ESC_RM_MAP_MEMORY_DMA:1+=status=0x1f", BELL_E_KERNEL, "0x1f"},
+    };
+    struct hcq_device *dev;
+    struct hcq_buffer *buf;
+    size_t i;
+
+    (void)state;
+    expect_ok(hcq_device_open("NV@fault:poll:1000000=EIO@sim:sm_90", &dev));
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *message = bell_error_last()->message;
+
+        expect_ok(kio_fault_set(nv_device_of(dev)->kio, rows[i].plan));
+        assert_int_equal(
+            hcq_buffer_create(dev, 3 * MIB, HCQ_MEM_HOST_VISIBLE, &buf),
+            rows[i].want);
+        if (!strstr(message, "0x300000 bytes at 0x10") ||
+            !strstr(message, "in pages of 4 KiB") ||
+            !strstr(message, rows[i].part))
+            fail_msg("%s: %s", rows[i].plan, message);
+    }
+    expect_ok(kio_fault_set(nv_device_of(dev)->kio, "poll:1000000=EIO"));
+    expect_ok(hcq_buffer_create(dev, 3 * MIB, HCQ_MEM_HOST_VISIBLE, &buf));
+    hcq_buffer_destroy(buf);
+    hcq_device_close(dev);
+}
+
 /* The same page pinned twice, and pages of a buffer that is pinned again. */
 static void
 pinned_twice(void **state)
@@ -562,6 +601,7 @@ main(void)
         cmocka_unit_test(host_access),
         cmocka_unit_test(without_a_window),
         cmocka_unit_test(pinned_twice),
+        cmocka_unit_test(addresses_refused),
         cmocka_unit_test(many_signals),
         cmocka_unit_test(signals_between_cards),
         cmocka_unit_test(buffers_between_cards),

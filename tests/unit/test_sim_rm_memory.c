@@ -469,11 +469,7 @@ test_carriers(void **state)
     params.offset = va_b + 0x10000;
     assert_int_equal(rig_alloc(&rig, rig.device, NV50_MEMORY_VIRTUAL,
                                NV_S_NV_MEMORY_ALLOC, &params, &c),
-                     S_ARGUMENT);
-    params.offset = va_b + 5;
-    assert_int_equal(rig_alloc(&rig, rig.device, NV50_MEMORY_VIRTUAL,
-                               NV_S_NV_MEMORY_ALLOC, &params, &c),
-                     S_OFFSET);
+                     S_RESOURCES);
     params.offset = (uint64_t)1 << 39;
     assert_int_equal(rig_alloc(&rig, rig.device, NV50_MEMORY_VIRTUAL,
                                NV_S_NV_MEMORY_ALLOC, &params, &c),
@@ -489,6 +485,85 @@ test_carriers(void **state)
                                NV_S_NV_MEMORY_ALLOC, &params, &b),
                      0);
     rig_fini(&rig);
+}
+
+/* What RM makes of a carrier at a fixed address: RM's own arithmetic, worked
+ * out by hand from its source (sim/nv/rm_space.c says which). */
+static void
+test_carrier_arithmetic(void **state)
+{
+    enum {
+        FORCE = 0x100,
+        HINT = 0x80,
+        P4K = 1 << 23,
+        BIG = 2 << 23,
+        K64 = 0x10000,
+        K128 = 0x20000,
+        MIB = 1 << 20
+    };
+    /* addresses as offsets from 64 GiB, where nothing else is */
+    static const struct {
+        const char *chip;
+        uint32_t flags, attr;
+        uint64_t align, at, size, want_at, want_size; /* 0: refused */
+        uint32_t want;
+    } rows[] = {
+        /* below 2 MiB: 64 KiB pages; without a flag `alignment` is nothing */
+        {"sm_80", 0, 0, HUGE, 0, 0x1000, 0, K64, 0},
+        {"sm_80", 0, 0, 0x1000, K64, 3 * MIB / 2, K64, 3 * MIB / 2, 0},
+        {"sm_80", 0, 0, 0, K64, K64 + 1, K64, K128, 0},
+        /* an address that is none of theirs moves down */
+        {"sm_80", 0, 0, K64, K64 + 0x3000, 0x4000, K64, K64, 0},
+        /* from 2 MiB on: 2 MiB pages, the size as well */
+        {"sm_80", 0, 0, K64, 3 * K64, 2 * MIB, 0, 2 * MIB, 0},
+        {"sm_80", 0, 0, K64, 5 * MIB, 3 * MIB, 4 * MIB, 4 * MIB, 0},
+        /* a forced alignment is kept where pages allow it */
+        {"sm_80", FORCE, 0, K64, 3 * K64, 2 * MIB, 0, 2 * MIB, 0},
+        {"sm_80", FORCE, P4K, K64, 3 * K64 + 0x1000, 0x1000, 3 * K64, 0x1000,
+         0},
+        {"sm_80", HINT, 0, K128, 3 * K64, K64, K128, K64, 0},
+        {"sm_80", FORCE, P4K, 0x1800, 0, 0x1000, 0, 0, S_ARGUMENT},
+        /* 4 KiB pages: the address and the size as they are... */
+        {"sm_80", FORCE, P4K, 0x1000, 0x3000, 5 * MIB, 0x3000, 5 * MIB, 0},
+        {"sm_90", FORCE, P4K, 0x1000, K64, 64 * MIB, K64, 64 * MIB, 0},
+        /* ...but for the pages of compression, where it is not forced */
+        {"sm_80", 0, P4K, 0x1000, K64, 5 * MIB, K64, 5 * MIB, 0},
+        {"sm_80", 0, P4K, 0x1000, 0x3000, 5 * MIB, 0, 0, S_RESOURCES},
+        {"sm_90", 0, P4K, 0x1000, K64, 5 * MIB, 0, 0, S_RESOURCES},
+        {"sm_90", 0, P4K, 0x1000, K128, 5 * MIB, K128, 5 * MIB, 0},
+        {"sm_90", 0, 0, K64, K64, K64, 0, 0, S_RESOURCES},
+        /* pages that are asked for */
+        {"sm_80", 0, BIG, K64, 3 * K64, 5 * MIB, 3 * K64, 5 * MIB, 0},
+    };
+    const uint64_t base = (uint64_t)1 << 36;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct nv_memory_alloc params = {
+            .flags = 0x80000 | 0x10 | rows[i].flags,
+            .attr = 1u << 25 | 1u << 27 | rows[i].attr,
+            .size = rows[i].size,
+            .alignment = rows[i].align,
+            .offset = base + rows[i].at,
+        };
+        uint32_t handle = 0, status;
+        struct rig rig;
+
+        rig_init(&rig, rows[i].chip);
+        rig_run(&rig, RIG_SPACE);
+        params.hVASpace = rig.space;
+        status = rig_alloc(&rig, rig.device, NV50_MEMORY_VIRTUAL,
+                           NV_S_NV_MEMORY_ALLOC, &params, &handle);
+        if (status != rows[i].want)
+            fail_msg("row %zu: status 0x%x", i, status);
+        if (status == 0 && (params.offset != base + rows[i].want_at ||
+                            params.size != rows[i].want_size))
+            fail_msg("row %zu: 0x%llx bytes at 0x%llx", i,
+                     (unsigned long long)params.size,
+                     (unsigned long long)params.offset);
+        rig_fini(&rig);
+    }
 }
 
 static void
@@ -592,6 +667,7 @@ test_dynamic(void **state)
 static void
 test_spaces(void **state)
 {
+    struct nv_memory_virtual_alloc dynamic = {.limit = 0};
     struct nv_vaspace_alloc params = {.index = 1};
     struct rig rig;
     uint32_t space = 0, video = 0, carrier = 0;
@@ -613,7 +689,7 @@ test_spaces(void **state)
                      0);
     rig.space = space;
     assert_int_equal(rig_carrier(&rig, 2 * HUGE, HUGE, &carrier, NULL),
-                     S_NO_MEMORY);
+                     S_RESOURCES);
     assert_int_equal(rig_carrier(&rig, HUGE, HUGE, &carrier, &va), 0);
     assert_true(va == 0x100000000);
     /* one of UVM's takes nothing from RM */
@@ -625,7 +701,13 @@ test_spaces(void **state)
     rig.space = space;
     carrier = 0;
     assert_int_equal(rig_video(&rig, HUGE, &video), 0);
-    assert_int_equal(rig_carrier(&rig, HUGE, HUGE, &carrier, &va), 0);
+    assert_int_equal(rig_carrier(&rig, HUGE, HUGE, &carrier, NULL),
+                     S_RESOURCES);
+    dynamic.hVASpace = space;
+    assert_int_equal(rig_alloc(&rig, rig.device, NV01_MEMORY_VIRTUAL,
+                               NV_S_NV_MEMORY_VIRTUAL_ALLOC, &dynamic,
+                               &carrier),
+                     0);
     assert_int_equal(rig_map_gpu(&rig, carrier, video, 0, HUGE, 0, &va),
                      S_NOT_SUPPORTED);
     rig_fini(&rig);
@@ -727,6 +809,7 @@ main(void)
         cmocka_unit_test(test_host_pages),
         cmocka_unit_test(test_user_pages),
         cmocka_unit_test(test_carriers),
+        cmocka_unit_test(test_carrier_arithmetic),
         cmocka_unit_test(test_gpu_maps),
         cmocka_unit_test(test_dynamic),
         cmocka_unit_test(test_spaces),
