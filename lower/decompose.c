@@ -97,7 +97,7 @@ is_native_approx(const struct dec *d, const struct uop *u)
 {
     return d->target->is_approx && u->dtype == UOP_F32 &&
            (u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ||
-            u->op == UOP_RECIP);
+            u->op == UOP_COS || u->op == UOP_RECIP);
 }
 
 /* True for what must not remain. */
@@ -108,6 +108,7 @@ must_go(const struct dec *d, const struct uop *u)
     case UOP_EXP2:
     case UOP_LOG2:
     case UOP_SIN:
+    case UOP_COS:
     case UOP_RECIP:
         return !is_native_approx(d, u);
     case UOP_POW:
@@ -132,7 +133,8 @@ decompose_function(const struct dec *d, const struct uop *u)
     case UOP_LOG2:
         return dec_log2(d, u->src[0]);
     case UOP_SIN:
-        return dec_sin(d, u->src[0]);
+    case UOP_COS:
+        return dec_sin_or_cos(d, u->op, u->src[0]);
     case UOP_POW:
         return dec_pow(d, u->src[0], u->src[1]);
     case UOP_RECIP:

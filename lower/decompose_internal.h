@@ -83,7 +83,8 @@ const struct uop *dec_cast(const struct dec *d, const struct uop *x,
 
 const struct uop *dec_exp2(const struct dec *d, const struct uop *x);
 const struct uop *dec_log2(const struct dec *d, const struct uop *x);
-const struct uop *dec_sin(const struct dec *d, const struct uop *x);
+const struct uop *dec_sin_or_cos(const struct dec *d, enum uop_op op,
+                                 const struct uop *x);
 const struct uop *dec_pow(const struct dec *d, const struct uop *x,
                           const struct uop *y);
 

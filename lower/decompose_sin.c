@@ -1,7 +1,7 @@
-/* sin, over the whole range.
+/* sin and cos, over the whole range.
  *
- * |x| = k * pi/2 + r with |r| <= pi/4; k mod 4 chooses sin or cos of r and
- * the sign. Up to a bound, r comes from subtracting k times pi/2 given in
+ * |x| = k * pi/2 + r with |r| <= pi/4; k mod 4 (for cos, k + 1) chooses sin or
+ * cos of r and the sign. Up to a bound, r comes from subtracting k times pi/2 given in
  * parts (Cody and Waite). Beyond it the bits of 2/pi that matter for x's
  * exponent are multiplied by x's fraction as integers (Payne and Hanek): the
  * bits above them only add multiples of 4 to k, and the bits below them are
@@ -274,7 +274,7 @@ sin_or_cos(const struct dec *d, struct reduced a)
 }
 
 const struct uop *
-dec_sin(const struct dec *d, const struct uop *x)
+dec_sin_or_cos(const struct dec *d, enum uop_op op, const struct uop *x)
 {
     bool is_f64 = x->dtype == UOP_F64;
     enum uop_dtype dtype = (enum uop_dtype)x->dtype;
@@ -292,9 +292,11 @@ dec_sin(const struct dec *d, const struct uop *x)
                    dec_float(d, x, dtype, is_f64 ? 0x1p20 : 0x1p13));
     a.r = dec_where(d, near, a.r, far.r);
     a.k = dec_where(d, near, a.k, far.k);
+    if (op == UOP_COS) /* which is even: a sine a quarter turn on */
+        a.k = opi(d, UOP_ADD, a.k, 1);
     y = sin_or_cos(d, a);
     a.k = opi(d, UOP_SHL, opi(d, UOP_AND, a.k, 2), is_f64 ? 62 : 30);
-    sign = dec_op2(d, UOP_XOR, sign, a.k);
+    sign = op == UOP_COS ? a.k : dec_op2(d, UOP_XOR, sign, a.k);
     y = dec_bits(d, dec_op2(d, UOP_XOR, dec_bits(d, y, bits_dtype), sign),
                  dtype);
     return dec_where(

@@ -76,7 +76,8 @@ group_cost(const struct kernel *k, const struct kernel_group *group)
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         bool function = u->op == UOP_EXP2 || u->op == UOP_LOG2 ||
-                        u->op == UOP_SIN || u->op == UOP_POW;
+                        u->op == UOP_SIN || u->op == UOP_COS ||
+                        u->op == UOP_POW;
         if (k->deps[i] & group->bound)
             cost += function ? FUNCTION_NODES : 1;
     }

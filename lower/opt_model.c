@@ -36,6 +36,7 @@ op_price(const struct uop *u)
     case UOP_LOG2:
         return 22;
     case UOP_SIN:
+    case UOP_COS:
         return 40;
     case UOP_POW:
         return 80;
@@ -60,6 +61,7 @@ op_code(const struct uop *u)
     case UOP_LOG2:
         return 30;
     case UOP_SIN:
+    case UOP_COS:
         return 60;
     case UOP_POW:
         return 100;

@@ -76,6 +76,7 @@ op_cost(const struct uop *u)
     case UOP_LOG2:
         return 14;
     case UOP_SIN:
+    case UOP_COS:
         return 25;
     case UOP_POW:
         return 60;

@@ -69,12 +69,13 @@ reduce_turns(struct host_emit *e, LLVMValueRef x, uint32_t lanes)
     return host_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
 }
 
-/* v_sin_f32 takes turns, and is there for one lane. src: hw/amd/ISA-SUBSET.md
+/* v_sin_f32 and v_cos_f32 take turns, and are there for one lane. src: hw/amd/ISA-SUBSET.md
  * 8. */
 static LLVMValueRef
-approx_sin(struct host_emit *e, LLVMValueRef x, uint32_t lanes)
+approx_sin_or_cos(struct host_emit *e, unsigned op, LLVMValueRef x,
+                  uint32_t lanes)
 {
-    static const char name[] = "llvm.amdgcn.sin";
+    const char *name = op == UOP_SIN ? "llvm.amdgcn.sin" : "llvm.amdgcn.cos";
     LLVMValueRef turns = reduce_turns(e, x, lanes), out, one;
     uint32_t i;
 
@@ -106,7 +107,8 @@ amdgpu_approximate(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
     case UOP_SQRT:
         return allow_error(e, host_intrinsic(e, "llvm.sqrt", &type, 1, v, 1));
     case UOP_SIN:
-        return approx_sin(e, v[0], u->lanes);
+    case UOP_COS:
+        return approx_sin_or_cos(e, u->op, v[0], u->lanes);
     case UOP_RECIP:
         one = constant(e, 1, u->lanes);
         return allow_error(e, e->ll->BuildBinOp(e->b, LLVMFDiv, one, v[0], ""));

@@ -313,9 +313,9 @@ negate(struct ptx_emit *e, unsigned dtype, struct ptx_opnd a)
     return r;
 }
 
-/* The instruction is good near 0 only: whole turns are taken off first. */
+/* The instructions are good near 0 only: whole turns are taken off first. */
 static struct ptx_opnd
-approx_sin(struct ptx_emit *e, struct ptx_opnd x)
+approx_sin_or_cos(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
 {
     struct ptx_opnd turns = ptx_reg(e, PTX_F32), r = ptx_reg(e, PTX_F32);
 
@@ -324,7 +324,8 @@ approx_sin(struct ptx_emit *e, struct ptx_opnd x)
     PTX_OP(e, "cvt.rni.f32.f32 %, %", turns, turns);
     PTX_OP(e, "fma.rn.f32 %, %, 0fC0C90FDB, %", r, turns, x);
     PTX_OP(e, "fma.rn.f32 %, %, 0f343BBD2E, %", r, turns, r);
-    return one(e, "sin.approx.f32 %, %", PTX_F32, r);
+    return one(e, op == UOP_SIN ? "sin.approx.f32 %, %" : "cos.approx.f32 %, %",
+               PTX_F32, r);
 }
 
 static struct ptx_opnd
@@ -338,7 +339,7 @@ approximate(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
     case UOP_RECIP:
         return one(e, "rcp.approx.f32 %, %", PTX_F32, x);
     default:
-        return approx_sin(e, x);
+        return approx_sin_or_cos(e, op, x);
     }
 }
 
@@ -347,7 +348,7 @@ is_approximate(const struct ptx_emit *e, unsigned op, unsigned dtype)
 {
     return e->target->approx && dtype == UOP_F32 &&
            (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_RECIP ||
-            op == UOP_SIN);
+            op == UOP_SIN || op == UOP_COS);
 }
 
 static struct ptx_opnd
@@ -408,6 +409,7 @@ emit_lane(struct ptx_emit *e, const struct uop *u, unsigned dtype,
     case UOP_LOG2:
     case UOP_RECIP:
     case UOP_SIN:
+    case UOP_COS:
         return unary(e, u->op, dtype, x[0]);
     default:
         return binary(e, u->op, dtype, x[0], x[1]);

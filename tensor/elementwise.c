@@ -83,8 +83,11 @@ tensor_operands(const char *call, struct bell_tensor *const *tensors,
     }
     out_ops->ctx = ctx;
     out_ops->dtype = dtype;
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
         out_ops->u[i] = tn_cast(ctx, tensors[i]->uop, dtype);
+        if (kind == TENSOR_FLOAT)
+            out_ops->u[i] = tn_widen(ctx, out_ops->u[i]);
+    }
     return true;
 }
 
@@ -92,8 +95,11 @@ struct bell_tensor *
 tensor_result(const char *call, const struct tensor_operands *ops,
               const struct uop *u)
 {
-    struct bell_tensor *t = tensor_new(ops->ctx, call, u);
+    struct bell_tensor *t;
 
+    if (!tn_bad(u) && u->dtype == UOP_F32)
+        u = tn_cast(ops->ctx, u, ops->dtype);
+    t = tensor_new(ops->ctx, call, u);
     if (ops->weak && !(t->flags & TENSOR_ERROR) &&
         (t->dtype == UOP_F64 || t->dtype == UOP_I64))
         t->flags |= TENSOR_WEAK;
@@ -595,7 +601,8 @@ bell_isclose(struct bell_tensor *x, struct bell_tensor *y, double rtol,
         return out;
     ctx = ops.ctx;
     bound = tn_abs(ctx, ops.u[1]);
-    near = tn_lt(ctx, bound, tn_const(ctx, ops.dtype, (double)INFINITY));
+    near = tn_lt(ctx, bound,
+                 tn_const(ctx, (enum uop_dtype)bound->dtype, (double)INFINITY));
     bound = tn_add_c(ctx, tn_mul_c(ctx, bound, rtol), atol);
     u = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
     near = tn_and(ctx, near, tn_le(ctx, u, bound));

@@ -13,11 +13,12 @@ enum tensor_kind {
     TENSOR_NO_BOOL, /* bool is refused */
 };
 
-/* Operands of one elementwise call in their common dtype. */
+/* Operands of one elementwise call in their common dtype; halves of a
+ * TENSOR_FLOAT call in float32, so that its result is rounded once. */
 struct tensor_operands {
     struct bell_context *ctx;
-    enum uop_dtype dtype;
-    bool weak; /* the result is a bell_scalar too */
+    enum uop_dtype dtype; /* of the result, where that is a float */
+    bool weak;            /* the result is a bell_scalar too */
     const struct uop *u[3];
 };
 

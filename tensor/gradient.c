@@ -261,6 +261,8 @@ unary_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
         return tn_fdiv(ctx, tn_mul_c(ctx, g, 1.4426950408889634074), x);
     case UOP_SIN:
         return tn_mul(ctx, g, tn_cos(ctx, x));
+    case UOP_COS:
+        return tn_neg(ctx, tn_mul(ctx, g, tn_sin(ctx, x)));
     case UOP_CAST:
         return tn_cast(ctx, g, (enum uop_dtype)x->dtype);
     case UOP_CONTIGUOUS:

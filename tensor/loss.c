@@ -287,10 +287,11 @@ take_pair(const char *call, struct bell_tensor *x, struct bell_tensor *y,
     if (!check_reduction(call, x->ctx, reduction) ||
         !tensor_operands(call, both, 2, TENSOR_FLOAT, ops, out))
         return false;
-    if (ops->weak)
+    if (ops->weak) {
         ops->dtype = UOP_F32;
-    ops->u[0] = tn_widen(ops->ctx, tn_cast(ops->ctx, ops->u[0], ops->dtype));
-    ops->u[1] = tn_widen(ops->ctx, tn_cast(ops->ctx, ops->u[1], ops->dtype));
+        ops->u[0] = tn_cast(ops->ctx, ops->u[0], UOP_F32);
+        ops->u[1] = tn_cast(ops->ctx, ops->u[1], UOP_F32);
+    }
     return true;
 }
 

@@ -380,16 +380,6 @@ tn_log(struct bell_context *ctx, const struct uop *a)
     return tensor_slope(ctx, y, a, tn_recip(ctx, a));
 }
 
-const struct uop *
-tn_cos(struct bell_context *ctx, const struct uop *a)
-{
-    const struct uop *s = tn_sin(ctx, tn_mul_c(ctx, a, 0.5));
-    const struct uop *y =
-        tn_add_c(ctx, tn_mul_c(ctx, tn_mul(ctx, s, s), -2.0), 1.0);
-
-    return tensor_slope(ctx, y, a, tn_neg(ctx, tn_sin(ctx, a)));
-}
-
 /* ---- reductions ---- */
 
 const struct uop *

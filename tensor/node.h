@@ -126,6 +126,7 @@ TN_ALU1(sqrt, UOP_SQRT)
 TN_ALU1(exp2, UOP_EXP2)
 TN_ALU1(log2, UOP_LOG2)
 TN_ALU1(sin, UOP_SIN)
+TN_ALU1(cos, UOP_COS)
 TN_ALU1(trunc, UOP_TRUNC)
 TN_ALU2(add, UOP_ADD)
 TN_ALU2(sub, UOP_SUB)
@@ -152,8 +153,6 @@ const struct uop *tn_not(struct bell_context *ctx, const struct uop *a);
 /* 2^(a log2 e), ln a. */
 const struct uop *tn_exp(struct bell_context *ctx, const struct uop *a);
 const struct uop *tn_log(struct bell_context *ctx, const struct uop *a);
-/* 1 - 2 sin^2(a/2): as exact in absolute terms for large a as for small. */
-const struct uop *tn_cos(struct bell_context *ctx, const struct uop *a);
 
 /* ---- movement; pads and bounds are pairs, one per axis ---- */
 

@@ -54,6 +54,7 @@ exact_float(enum uop_op op, double x, double y)
     case UOP_EXP2:  return exp2(x);
     case UOP_LOG2:  return log2(x);
     case UOP_SIN:   return sin(x);
+    case UOP_COS:   return cos(x);
     case UOP_TRUNC: return trunc(x);
     case UOP_ADD:   return x + y;
     case UOP_SUB:   return x - y;

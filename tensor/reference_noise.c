@@ -56,6 +56,7 @@ is_exact(enum uop_op op, enum uop_dtype dtype, double x, double y, double value)
     case UOP_LOG2:
         return x == 0 || x == 1;
     case UOP_SIN:
+    case UOP_COS:
         return x == 0;
     case UOP_POW:
         return x == 1 || y == 0 || y == 1;
@@ -72,7 +73,9 @@ ulps_of(enum uop_op op, double value)
 {
     if (op == UOP_POW)
         return 4 + 2 * fabs(log2(fabs(value) + 0x1p-1000));
-    return op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN ? 3 : 1;
+    return op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN || op == UOP_COS
+               ? 3
+               : 1;
 }
 
 static double

@@ -109,6 +109,9 @@ eval_float(enum uop_op op, enum uop_dtype dtype, const double *v, double *out)
     case UOP_SIN:
         r = sin(v[0]);
         break;
+    case UOP_COS:
+        r = cos(v[0]);
+        break;
     case UOP_TRUNC:
         r = trunc(v[0]);
         break;

@@ -62,8 +62,8 @@ op_allowed(enum uop_op op, enum uop_dtype dtype)
         return false;
     if (((flags & UOP_FLAG_FLT) && !flt) || ((flags & UOP_FLAG_INT) && flt))
         return false;
-    if (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN || op == UOP_RECIP ||
-        op == UOP_FLOORDIV || op == UOP_FLOORMOD)
+    if (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN || op == UOP_COS ||
+        op == UOP_RECIP || op == UOP_FLOORDIV || op == UOP_FLOORMOD)
         return false;
     if (uop_dtype_is_small(dtype))
         return op == UOP_WHERE;

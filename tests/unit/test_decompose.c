@@ -65,6 +65,7 @@ check_form(const struct op_case *c, const struct lower_program *p)
         case UOP_EXP2:
         case UOP_LOG2:
         case UOP_SIN:
+        case UOP_COS:
         case UOP_POW:
         case UOP_RECIP:
         case UOP_FLOORDIV:
@@ -132,6 +133,7 @@ tolerance(const struct op_case *c)
     case UOP_EXP2:
     case UOP_LOG2:
     case UOP_SIN:
+    case UOP_COS:
         return c->out == UOP_F64 ? 4 * ulp : c->out == UOP_F32 ? 2 * ulp : ulp;
     case UOP_POW:
         if (c->out != UOP_F64)
@@ -334,7 +336,7 @@ static void
 test_all_small_floats(void **state)
 {
     static const enum uop_op ops[] = {UOP_NEG,  UOP_RECIP, UOP_SQRT, UOP_EXP2,
-                                      UOP_LOG2, UOP_SIN,   UOP_TRUNC};
+                                      UOP_LOG2, UOP_SIN,   UOP_COS,  UOP_TRUNC};
     unsigned i, k, t, to;
 
     (void)state;

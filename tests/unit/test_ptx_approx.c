@@ -36,6 +36,8 @@ static const struct row rows[] = {
     {UOP_LOG2, "lg2.approx.f32", log2, 0x1p-20, 1000, 0x1p-21, 0x1p-21},
     {UOP_SIN, "sin.approx.f32", sin, -65000, 65000, 0, 0x1p-20},
     {UOP_SIN, "sin.approx.f32", sin, -4, 4, 0, 0x1p-20},
+    {UOP_COS, "cos.approx.f32", cos, -65000, 65000, 0, 0x1p-20},
+    {UOP_COS, "cos.approx.f32", cos, -4, 4, 0, 0x1p-20},
     {UOP_RECIP, "rcp.approx.f32", reciprocal, 0.001, 1000, 0x1p-22, 0},
     {UOP_SQRT, "sqrt.approx.f32", sqrt, 0, 1000, 0x1p-22, 0},
 };

@@ -468,6 +468,7 @@ test_unary(void **state)
     FLOATS(op1(UOP_LOG2, x), 2, -2, 0, NAN);
     FLOATS(op1(UOP_LOG2, F32S(DIMS(1), 0)), -INFINITY);
     FLOATS(op1(UOP_SIN, F64S(DIMS(2), 0, 1)), 0, 0x1.aed548f090ceep-1);
+    FLOATS(op1(UOP_COS, F64S(DIMS(2), 0, 1)), 1, 0x1.14a280fb5068cp-1);
     FLOATS(op1(UOP_TRUNC, F64S(DIMS(3), 2.9, -2.9, -0.5)), 2, -2, -0.0);
 }
 

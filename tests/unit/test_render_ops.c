@@ -38,6 +38,7 @@ is_decomposed(enum uop_op op, bool boolean)
     case UOP_EXP2:
     case UOP_LOG2:
     case UOP_SIN:
+    case UOP_COS:
     case UOP_RECIP:
     case UOP_FLOORDIV:
     case UOP_FLOORMOD:

@@ -477,6 +477,150 @@ test_out_of_memory(void **state)
         fail_once(x, y, n, n & 1);
 }
 
+/* ---- halves ---- */
+
+static double
+d_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double
+d_silu(double x)
+{
+    return x * d_sigmoid(x);
+}
+
+static double
+d_gelu(double x)
+{
+    return 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
+
+static double
+d_log_sigmoid(double x)
+{
+    return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x));
+}
+
+static double
+d_rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+
+static double
+d_recip(double x)
+{
+    return 1 / x;
+}
+
+static struct bell_tensor *
+gelu(struct bell_tensor *x)
+{
+    return bell_gelu(x, false);
+}
+
+/* The distance of the numbers of a small float about v. */
+static double
+spacing(double v, enum bell_dtype dtype)
+{
+    int bits = dtype == BELL_FLOAT16 ? 11 : 8;
+    int least = dtype == BELL_FLOAT16 ? -24 : -133;
+    int e;
+
+    frexp(v, &e);
+    return ldexp(1, e - bits > least ? e - bits : least);
+}
+
+/* Every float16 and bfloat16: what is computed is rounded once, whatever the
+ * device's own arithmetic in halves is. */
+static void
+test_halves(void **state)
+{
+    static const struct {
+        const char *name;
+        struct bell_tensor *(*f)(struct bell_tensor *x);
+        double (*want)(double x);
+        double low, high; /* arguments outside are not compared */
+    } rows[] = {
+        {"exp", bell_exp, exp, -1e9, 1e9},
+        {"exp2", bell_exp2, exp2, -1e9, 1e9},
+        {"expm1", bell_expm1, expm1, -1e9, 1e9},
+        {"log", bell_log, log, 0, 1e9},
+        {"log2", bell_log2, log2, 0, 1e9},
+        {"log10", bell_log10, log10, 0, 1e9},
+        {"log1p", bell_log1p, log1p, -1, 1e9},
+        {"sin", bell_sin, sin, -70000, 70000},
+        {"cos", bell_cos, cos, -70000, 70000},
+        {"tan", bell_tan, tan, -70000, 70000},
+        {"asin", bell_asin, asin, -1, 1},
+        {"acos", bell_acos, acos, -1, 1},
+        {"atan", bell_atan, atan, -1e9, 1e9},
+        /* exp(88.8) is beyond float32 */
+        {"sinh", bell_sinh, sinh, -88, 88},
+        {"cosh", bell_cosh, cosh, -88, 88},
+        {"tanh", bell_tanh, tanh, -1e9, 1e9},
+        {"asinh", bell_asinh, asinh, -1e9, 1e9},
+        {"acosh", bell_acosh, acosh, 1, 1e9},
+        {"atanh", bell_atanh, atanh, -1, 1},
+        {"erf", bell_erf, erf, -1e9, 1e9},
+        {"sigmoid", bell_sigmoid, d_sigmoid, -1e9, 1e9},
+        {"logsigmoid", bell_logsigmoid, d_log_sigmoid, -1e9, 1e9},
+        {"silu", bell_silu, d_silu, -1e9, 1e9},
+        {"gelu", gelu, d_gelu, -2, 1e9}, /* below, 1 + erf cancels */
+        {"sqrt", bell_sqrt, sqrt, 0, 1e9},
+        {"rsqrt", bell_rsqrt, d_rsqrt, 0, 1e9},
+        {"reciprocal", bell_reciprocal, d_recip, -1e9, 1e9},
+    };
+    static const enum bell_dtype dtypes[] = {BELL_FLOAT16, BELL_BFLOAT16};
+    static uint16_t codes[65536];
+    static double x[65536], y[65536];
+    struct bell_context *ctx = open_context();
+    size_t i, k, d;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(codes); i++)
+        codes[i] = (uint16_t)i;
+    for (d = 0; d < ARRAY_LEN(dtypes); d++) {
+        struct bell_tensor *t = bell_bitcast(
+            bell_from_data(ctx, BELL_UINT16, BELL_DIMS(65536), codes),
+            dtypes[d]);
+
+        assert_int_equal(bell_read(bell_cast(t, BELL_FLOAT64), x, sizeof(x)),
+                         BELL_OK);
+        for (k = 0; k < ARRAY_LEN(rows); k++) {
+            double worst = 0, worst_at = 0;
+
+            assert_int_equal(
+                bell_read(bell_cast(rows[k].f(t), BELL_FLOAT64), y, sizeof(y)),
+                BELL_OK);
+            for (i = 0; i < ARRAY_LEN(x); i++) {
+                double want = rows[k].want(x[i]), off;
+
+                if (!(x[i] >= rows[k].low && x[i] <= rows[k].high) ||
+                    !isfinite(x[i]) || !isfinite(want) || want == y[i])
+                    continue;
+                off = fabs(y[i] - want) / spacing(want, dtypes[d]);
+                if (isinf(y[i])) /* from half a step beyond the greatest */
+                    off =
+                        fabs(want) >= (dtypes[d] == BELL_FLOAT16 ? 65519.9
+                                                                 : 0x1.feffp127)
+                            ? 0
+                            : INFINITY;
+                if (!(off <= worst)) {
+                    worst = off;
+                    worst_at = x[i];
+                }
+            }
+            if (!(worst <= 0.51))
+                fail_msg("%s of %s %a: off by %g of a step", rows[k].name,
+                         bell_dtype_name(dtypes[d]), worst_at, worst);
+        }
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -486,6 +630,7 @@ main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_infinities),
         cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_alternating),
         cmocka_unit_test(test_out_of_memory),
