@@ -43,6 +43,7 @@ struct hcq_stream;
 enum hcq_device_flag {
     HCQ_DEVICE_HOST_MEMORY = 1u << 0, /* every buffer has a host pointer */
     HCQ_DEVICE_SIMULATED = 1u << 1,   /* no hardware behind it */
+    HCQ_DEVICE_POLL_MASKS = 1u << 2,  /* polls may look at some bits alone */
 };
 
 /* One line of an enumeration. Plain data. */
@@ -373,7 +374,9 @@ void hcq_cs_fill(struct hcq_cs *cs, uint64_t dst_va, uint32_t pattern,
 /* Stores 32 or 64 bits; dst_va is aligned to that. */
 void hcq_cs_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value,
                   unsigned n_bits);
-/* Goes on when (the 32-bit word at va & mask) == value. 4-byte aligned. */
+/* Goes on when (the 32-bit word at va & mask) == value. 4-byte aligned. On a
+ * device without HCQ_DEVICE_POLL_MASKS the mask is UINT32_MAX, and no field to
+ * patch: BELL_E_UNSUPPORTED at the submission. */
 void hcq_cs_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value);
 
 /* ---- bound streams ---------------------------------------------------- */

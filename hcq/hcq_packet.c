@@ -113,6 +113,17 @@ emit_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value, unsigned n_bits)
 static void
 emit_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value)
 {
+    const struct hcq_device_info *info = &cs->queue->dev->info;
+
+    if (mask != UINT32_MAX && !(info->flags & HCQ_DEVICE_POLL_MASKS)) {
+        hcq_cs_fail(cs,
+                    bell_fail(BELL_E_UNSUPPORTED,
+                              "%s: poll of the bits 0x%x: queues of %s "
+                              "(%s) compare whole words, mask 0xffffffff",
+                              cs->stream ? cs->stream->name : cs->queue->name,
+                              mask, info->name, info->arch));
+        return;
+    }
     if (reaches(cs, "poll", va, 4, cs->queue->sync_va_end))
         emit(cs, HCQ_OP_POLL, va, mask, value);
 }
@@ -224,6 +235,9 @@ locate_field(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
 
         if (row->op != packet->head.op || row->field != field)
             continue;
+        if (field == HCQ_FIELD_MASK &&
+            !(queue->dev->info.flags & HCQ_DEVICE_POLL_MASKS))
+            return false;
         place->dw = cs->last_dw + HCQ_HEAD_DW + row->word * 2u;
         place->align = row->align;
         place->max = row->reach == REACH_SYNC   ? queue->sync_va_end - 1

@@ -100,6 +100,7 @@ fill_info(struct amd_device *dev, unsigned idx, const char *interface)
     info->memory_bytes = t->vram_bytes;
     info->max_buffer_bytes = t->vram_bytes;
     info->timestamp_hz = dev->clock_hz;
+    info->flags |= HCQ_DEVICE_POLL_MASKS;
     if (kio_interface_is_sim(interface))
         info->flags |= HCQ_DEVICE_SIMULATED;
 }

@@ -141,6 +141,10 @@ choose_classes(struct nv_device *dev)
             : !chip->copy_class   ? "copy"
                                   : "doorbell");
     chip->qmd_major = qmd_of_class(chip->compute_class);
+    /* Semaphores of Hopper and later do not list ACQ_AND and ACQ_NOR. src:
+     * clc86f.h, clca6f.h */
+    if (chip->gpfifo_class == AMPERE_CHANNEL_GPFIFO_A)
+        dev->base.info.flags |= HCQ_DEVICE_POLL_MASKS;
     return BELL_OK;
 }
 

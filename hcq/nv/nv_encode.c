@@ -193,9 +193,10 @@ put_acquire32(struct nv_push *push, enum nv_host_sem_op op, uint64_t va,
                   });
 }
 
-/* A whole word is one comparison. Of some bits each is waited for by itself,
- * one after the other: AND is met by a common bit, NOR by a bit that is 0 in
- * both. A value with bits outside of the mask is never there. */
+/* A whole word is one comparison. Of some bits, which only Ampere's channels
+ * have the operations for, each is waited for by itself, one after the other:
+ * AND is met by a common bit, NOR by a bit that is 0 in both. A value with bits
+ * outside of the mask is never there. */
 static void
 put_poll(struct nv_push *push, uint64_t va, uint32_t mask, uint32_t value)
 {
@@ -561,9 +562,10 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
     case HCQ_OP_WRITE64:
         return write_dw(engine, packet, is_fixed);
     case HCQ_OP_POLL:
-        return is_fixed ? 32 * SEM_DW
-                        : poll_dw((uint32_t)packet->word[1],
-                                  (uint32_t)packet->word[2]);
+        return is_fixed && engine->host_gen == NV_HOST_GEN_C56F
+                   ? 32 * SEM_DW
+                   : poll_dw((uint32_t)packet->word[1],
+                             (uint32_t)packet->word[2]);
     case HCQ_OP_WAIT:
     case HCQ_OP_SIGNAL:
     case HCQ_OP_TIMESTAMP:

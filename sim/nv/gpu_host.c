@@ -163,10 +163,17 @@ release(struct nvgpu_chan *chan, uint64_t va, uint64_t payload,
                                          : "semaphore release");
 }
 
-/* Bits that mean something for the operation. */
+/* Bits that mean something for the operation; 0: the class has no such one.
+ * src: classes.csv: from C86F on neither STRICT_GEQ, AND, NOR nor REDUCTION
+ * (clc86f.h); C96F and CA6F do not list CIRC_GEQ either, but others wait by it
+ * there (BRINGUP.md section 7). */
 static uint32_t
-execute_bits(uint32_t op)
+execute_bits(const struct nvgpu_chan *chan, uint32_t op)
 {
+    if (chan->desc.gpfifo_class >= 0xc86f &&
+        (op == OP_STRICT_GEQ || op == OP_AND || op == OP_NOR ||
+         op == OP_REDUCTION))
+        return 0;
     switch (op) {
     case OP_RELEASE:
         return 7u | RELEASE_WFI | PAYLOAD_64 | TIMESTAMP;
@@ -184,14 +191,19 @@ static bool
 sem_execute(struct nvgpu_chan *chan, uint32_t data)
 {
     uint32_t op = data & 7, n_bytes = data & PAYLOAD_64 ? 8 : 4;
+    uint32_t bits = execute_bits(chan, op);
     uint64_t va = (uint64_t)chan->sem_addr[1] << 32 | chan->sem_addr[0];
     uint64_t payload =
         (uint64_t)chan->sem_payload[1] << 32 | chan->sem_payload[0];
 
-    if (data & ~execute_bits(op))
+    if (!bits)
+        return nvgpu_fail(chan, NVGPU_CODE_PBDMA,
+                          "SEM_EXECUTE: class 0x%x has no operation %u",
+                          chan->desc.gpfifo_class, op);
+    if (data & ~bits)
         return nvgpu_fail(chan, NVGPU_CODE_PBDMA,
                           "SEM_EXECUTE: operation %u has no bits 0x%x", op,
-                          data & ~execute_bits(op));
+                          data & ~bits);
     if (op == OP_RELEASE || op == OP_REDUCTION)
         return release(chan, va, payload, data);
     if (va & (n_bytes - 1))

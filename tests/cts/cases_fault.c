@@ -365,7 +365,7 @@ hang_in_command(struct cts *t)
     hcq_cs_wait(cs, never, 123);
     OK(hcq_cs_submit(cs, NULL));
     cs = cts_begin(t->copy);
-    hcq_cs_poll(cs, buf->va, 1, 1);
+    hcq_cs_poll(cs, buf->va, UINT32_MAX, 1);
     OK(hcq_cs_submit(cs, NULL));
     FAILS(hcq_queue_wait(t->queue, 20 * MS_NS), BELL_E_TIMEOUT, ">= 123");
     FAILS(hcq_queue_wait(t->copy, 20 * MS_NS), BELL_E_TIMEOUT, "poll");

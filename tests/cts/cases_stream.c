@@ -235,6 +235,7 @@ patch_transfers(struct cts *t)
     uint32_t word = hcq_stream_patch_point(stream, "word");
     struct hcq_buffer *a = cts_ints(t, 64, 1), *b = cts_ints(t, 64, 2);
     struct hcq_buffer *c = cts_ints(t, 64, 3);
+    bool bits = (t->info.flags & HCQ_DEVICE_POLL_MASKS) != 0;
 
     hcq_cs_copy(cs, b->va, a->va, 0);
     hcq_cs_patch(cs, HCQ_FIELD_DST, dst, 4);
@@ -249,10 +250,11 @@ patch_transfers(struct cts *t)
     hcq_cs_write(cs, c->va + 8, 0, 64);
     hcq_cs_patch(cs, HCQ_FIELD_ADDR, dst, 200);
     hcq_cs_patch(cs, HCQ_FIELD_VALUE, word, 2);
-    hcq_cs_poll(cs, c->va + 4, 0, 0);
+    hcq_cs_poll(cs, c->va + 4, bits ? 0 : UINT32_MAX, 0);
     hcq_cs_patch(cs, HCQ_FIELD_ADDR, dst, 200);
-    hcq_cs_patch(cs, HCQ_FIELD_MASK, word, -500 + 0xff);
-    hcq_cs_patch(cs, HCQ_FIELD_VALUE, word, -500 + (502 & 0xff));
+    if (bits)
+        hcq_cs_patch(cs, HCQ_FIELD_MASK, word, -500 + 0xff);
+    hcq_cs_patch(cs, HCQ_FIELD_VALUE, word, bits ? -500 + (502 & 0xff) : 2);
     OK(hcq_stream_end(stream));
     OK(hcq_stream_patch(stream, dst, b->va));
     OK(hcq_stream_patch(stream, src, c->va));

@@ -180,11 +180,15 @@ writes(struct cts *t)
     CHECK(seen[3] == 0 && seen[4] == UINT64_MAX && seen[5] == 0, "others");
 }
 
+/* Bits alone, where the device can: else they are refused, and polls of whole
+ * words stand for them. */
 static void
 polls(struct cts *t)
 {
     struct hcq_queue *queues[2] = {t->queue, t->copy};
     struct hcq_signal *sig = cts_signal(t, 0);
+    bool bits = (t->info.flags & HCQ_DEVICE_POLL_MASKS) != 0;
+    uint32_t all = UINT32_MAX;
     struct hcq_buffer *buf;
     int i;
 
@@ -194,10 +198,18 @@ polls(struct cts *t)
         uint64_t at = (uint64_t)i * 10;
         struct hcq_cs *cs = cts_begin(queues[i]);
 
+        if (!bits) {
+            hcq_cs_poll(cs, buf->va, 0x30, 0x30);
+            FAILS(hcq_cs_submit(cs, NULL), BELL_E_UNSUPPORTED,
+                  "poll of the bits 0x30");
+            cs = cts_begin(queues[i]);
+        }
         __atomic_store_n(word, 0xf0, __ATOMIC_RELEASE);
-        hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, 0x30, 0x30); /* set */
+        hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, bits ? 0x30 : all,
+                    bits ? 0x30 : 0xf0); /* set */
         hcq_cs_signal(cs, sig, at + 1);
-        hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, 0x80, 0); /* clear */
+        hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, bits ? 0x80 : all,
+                    bits ? 0 : 0x70); /* clear */
         hcq_cs_signal(cs, sig, at + 2);
         hcq_cs_poll(cs, buf->va + (uint64_t)i * 4, UINT32_MAX, 0xabcd0123);
         hcq_cs_signal(cs, sig, at + 3);

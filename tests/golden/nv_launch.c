@@ -305,17 +305,20 @@ test_polls(void **state)
     (void)state;
     put(&push, HCQ_OP_POLL, 0, 0x1000200014, 0xffffffff, 0xabcd0123, 0);
     EXPECT(&push, 0x20050017, 0x00200014, 0x10, 0xabcd0123, 0, 0x00001000);
-    /* Bit 4 set, bit 0 clear: NOR is met where both are 0. */
     push = start(&hopper, true);
+    put(&push, HCQ_OP_POLL, HCQ_HEAD_FIXED, 0x1000200014, 0xffffffff, 1, 0);
+    EXPECT(&push, 0x20050017, 0x00200014, 0x10, 1, 0, 0x00001000);
+    /* Bit 4 set, bit 0 clear: NOR is met where both are 0. */
+    push = start(&ampere, true);
     put(&push, HCQ_OP_POLL, 0, 0x1000200014, 0x11, 0x10, 0);
     EXPECT(&push, 0x20050017, 0x00200014, 0x10, 0xfffffffe, 0, 0x00001005,
            0x20050017, 0x00200014, 0x10, 0x10, 0, 0x00001004);
     /* Never. */
-    push = start(&hopper, true);
+    push = start(&ampere, true);
     put(&push, HCQ_OP_POLL, 0, 0x1000200014, 1, 2, 0);
     EXPECT(&push, 0x20050017, 0x00200014, 0x10, 0, 0, 0x00001004);
     /* Always at once; room for all bits where it may be patched. */
-    push = start(&hopper, true);
+    push = start(&ampere, true);
     put(&push, HCQ_OP_POLL, HCQ_HEAD_FIXED, 0x1000200014, 0, 0, 0);
     assert_int_equal(push.at - words, 192);
     assert_int_equal(words[0], 0x60bf0002);

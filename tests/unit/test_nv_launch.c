@@ -282,12 +282,12 @@ reports_name_commands(void **state)
     assert_string_equal(text, "");
 
     expect_ok(hcq_stream_create(r.queue, "stuck", &stream));
-    hcq_cs_poll(hcq_stream_cs(stream), r.out->va, 3, 1);
+    hcq_cs_poll(hcq_stream_cs(stream), r.out->va, UINT32_MAX, 5);
     expect_ok(hcq_stream_end(stream));
     expect_ok(hcq_stream_submit(stream, NULL));
     nv_queue_describe(queue, text, sizeof(text));
     expect_text(text, "stream 'stuck': poll 0x");
-    *(volatile uint32_t *)r.out->host = 5; /* bit 1 clear, bit 0 set */
+    *(volatile uint32_t *)r.out->host = 5;
     expect_ok(hcq_stream_wait(stream, LONG_NS));
     close_rig(&r);
 }
@@ -372,7 +372,7 @@ refused(void **state)
     expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID,
                  "addresses less than 0x2000000000000");
     expect_ok(hcq_queue_begin(r.queue, &cs));
-    hcq_cs_poll(cs, 1ull << 40, 1, 1);
+    hcq_cs_poll(cs, 1ull << 40, UINT32_MAX, 1);
     expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "poll of 4 bytes");
     expect_ok(hcq_queue_begin(r.queue, &cs));
     hcq_cs_exec(cs, large, args, 2, one, one);

@@ -126,7 +126,7 @@ test_copy_order(void **state)
     struct rig_chan *c = &rig.chans[0];
 
     (void)state;
-    rig_init(&rig, "sm_90", CE);
+    rig_init(&rig, "sm_80", CE);
     start_copy(&rig, 0, 0);
     /* a reduction in between comes first, and is overwritten */
     put_sem(RIG_DST, 1);
