@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/process.h"
+
 uint32_t log_mask;
 
 static struct {
@@ -13,6 +15,18 @@ static struct {
     log_write_fn *write;
     void *user;
 } log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL};
+
+static void
+free_lock(void)
+{
+    pthread_mutex_init(&log_out.lock, NULL);
+}
+
+__attribute__((constructor)) static void
+watch_forks(void)
+{
+    process_in_child(free_lock);
+}
 
 static const struct {
     const char *name;

@@ -14,6 +14,14 @@
  * thread. Destroying or recovering something excludes all other use of it,
  * waits excepted.
  *
+ * Processes: a device and all that is its own is for the process that opened
+ * it. After a fork a child may open its own; for what it inherited every call
+ * that returns a status is BELL_E_INVALID and says so, those that destroy do
+ * nothing (the memory goes with the child), a signal's value is UINT64_MAX and
+ * buffers have no CPU mapping (touching what it was faults). The parent notices
+ * nothing. The open files of the device are closed by exec, or go with the
+ * child.
+ *
  * Launch path: hcq_queue_begin, the hcq_cs_ emitters, hcq_cs_submit,
  * hcq_stream_patch and hcq_stream_submit allocate nothing, take no lock and
  * make no system call, except to wake a sleeping consumer and to wait for
@@ -112,6 +120,10 @@ BELL_MUST_CHECK bell_status hcq_device_open(const char *name,
  * are listed in the log (BELL_DEBUG=mem) and freed. NULL is allowed. */
 void hcq_device_close(struct hcq_device *dev);
 
+/* Whether the calling process has the device from its parent, by a fork, and
+ * thus cannot use it. */
+bool hcq_device_is_inherited(const struct hcq_device *dev);
+
 /* Fills out_info, whose struct_size is set; fields beyond it stay. */
 void hcq_device_info(struct hcq_device *dev, struct hcq_device_info *out_info);
 
@@ -169,7 +181,9 @@ BELL_MUST_CHECK bell_status hcq_buffer_create(struct hcq_device *dev,
                                               struct hcq_buffer **out_buf);
 
 /* Makes the user's memory addressable by the device. It must outlive the
- * buffer; any alignment and size. */
+ * buffer; any alignment and size. A program that forks while the device works
+ * on private memory says madvise(MADV_DONTFORK) of it: what the parent writes
+ * after a fork may else go to a copy that the device does not see. */
 BELL_MUST_CHECK bell_status
 hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
                          struct hcq_buffer **out_buf);

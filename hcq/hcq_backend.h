@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/process.h"
 #include "hcq/hcq.h"
 
 /* Doubly linked list with a head node; an unlinked node points at itself. */
@@ -239,6 +240,7 @@ struct hcq_buffer_node;
 /* Base of every backend's device. */
 struct hcq_device {
     const struct hcq_device_ops *ops;
+    struct process_mark mark; /* of the process that opened it */
     struct hcq_device_info info;
     uint64_t spin_ns; /* how long an idle thread spins before it sleeps */
     uint32_t timestamp_word; /* of a signal's memory, in 64-bit words: 1, or
@@ -292,6 +294,17 @@ hcq_device_is_lost(struct hcq_device *dev)
 {
     return atomic_load_explicit(&dev->lost, memory_order_acquire) != 0;
 }
+
+/* hcq_device_is_inherited for the launch path. The device's memory is a copy then,
+ * its locks may be held by threads that are not there: nothing of it is used. */
+static inline bool
+hcq_is_inherited(const struct hcq_device *dev)
+{
+    return !process_mark_is_ours(&dev->mark);
+}
+
+/* BELL_E_INVALID if so. */
+BELL_MUST_CHECK bell_status hcq_check_process(const struct hcq_device *dev);
 
 /* One step of a spin that has lasted spun_ns: some dozens of cycles at first,
  * later the core is offered to whoever else is ready to run. That may be the

@@ -129,7 +129,9 @@ find_signal(struct hcq_cs *cs, const char *what, const struct hcq_signal *sig,
     *out_va = sig->va;
     if (__builtin_expect(sig->dev == cs->queue->dev, 1))
         return true;
-    status = cs->queue->dev->ops->signal_map(cs->queue->dev, sig, out_va);
+    status = hcq_check_process(cs->queue->dev);
+    if (status == BELL_OK)
+        status = cs->queue->dev->ops->signal_map(cs->queue->dev, sig, out_va);
     if (status != BELL_OK) {
         hcq_cs_fail(cs, status);
         return false;
@@ -368,7 +370,7 @@ hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
     if ((unsigned)desc->kind >= HCQ_QUEUE_KIND_COUNT)
         return bell_fail(BELL_E_INVALID, "%s: queue kind %u", dev->info.name,
                          (unsigned)desc->kind);
-    BELL_TRY(hcq_device_status(dev));
+    BELL_TRY(hcq_device_status(dev)); /* and of our process */
     BELL_TRY(dev->ops->queue_create(dev, desc, &queue));
     pthread_mutex_lock(&dev->lock);
     hcq_link_add(&dev->queues, &queue->link);
@@ -396,7 +398,7 @@ hcq_queue_destroy(struct hcq_queue *queue)
     struct bell_error_hold hold;
     struct hcq_device *dev;
 
-    if (!queue)
+    if (!queue || hcq_is_inherited(queue->dev))
         return;
     dev = queue->dev;
     bell_error_hold(&hold);
@@ -434,11 +436,13 @@ hcq_queue_wait(struct hcq_queue *queue, uint64_t timeout_ns)
 
 /* ---- fresh streams --------------------------------------------------------- */
 
-/* Without a look at the hardware, which would not be for the launch path:
- * waits look, and so does hcq_device_status. */
+/* Of our process and not lost. Without a look at the hardware, which would not
+ * be for the launch path: waits look, and so does hcq_device_status. */
 static bell_status
-check_not_lost(struct hcq_device *dev)
+check_usable(struct hcq_device *dev)
 {
+    if (__builtin_expect(hcq_is_inherited(dev), 0))
+        return hcq_check_process(dev);
     return __builtin_expect(hcq_device_is_lost(dev), 0) ? hcq_lost_report(dev)
                                                         : BELL_OK;
 }
@@ -455,7 +459,7 @@ hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
     if (cs->open)
         return bell_fail(BELL_E_INVALID, "%s: a stream is open already",
                          queue->name);
-    BELL_TRY(check_not_lost(queue->dev));
+    BELL_TRY(check_usable(queue->dev));
     cs->n_dw = 0;
     cs->has_last = false;
     cs->status = BELL_OK;
@@ -502,7 +506,7 @@ submit_cs(struct hcq_cs *cs, uint64_t *out_value)
     const struct hcq_device_ops *ops = queue->dev->ops;
     uint64_t value = queue->n_submitted + 1;
 
-    BELL_TRY(check_not_lost(queue->dev));
+    BELL_TRY(check_usable(queue->dev));
     if (LOG_ON(LOG_PUSH))
         log_words(cs);
     if (cs->stream)

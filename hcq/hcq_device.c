@@ -235,7 +235,7 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
 void
 hcq_device_close(struct hcq_device *dev)
 {
-    if (dev)
+    if (dev && !hcq_is_inherited(dev))
         dev->ops->close(dev);
 }
 
@@ -247,11 +247,15 @@ hcq_device_init(struct hcq_device *dev)
     hcq_link_init(&dev->programs);
     hcq_link_init(&dev->queues);
     dev->cache_limit_bytes = dev->info.memory_bytes / 4;
-    if (pthread_mutex_init(&dev->lock, NULL) != 0)
+    BELL_TRY(process_mark_init(&dev->mark));
+    if (pthread_mutex_init(&dev->lock, NULL) != 0) {
+        process_mark_fini(&dev->mark);
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a mutex",
                          dev->info.name);
+    }
     if (hcq_signal_create(dev, 0, &dev->timeline) != BELL_OK) {
         pthread_mutex_destroy(&dev->lock);
+        process_mark_fini(&dev->mark);
         return bell_error_last()->status;
     }
     dev->timeline->owned_by_queue = true;
@@ -298,6 +302,24 @@ hcq_device_fini(struct hcq_device *dev)
         hcq_signal_destroy(&node->pub);
     }
     pthread_mutex_destroy(&dev->lock);
+    process_mark_fini(&dev->mark);
+}
+
+bool
+hcq_device_is_inherited(const struct hcq_device *dev)
+{
+    return hcq_is_inherited(dev);
+}
+
+bell_status
+hcq_check_process(const struct hcq_device *dev)
+{
+    if (!hcq_is_inherited(dev))
+        return BELL_OK;
+    return bell_fail(BELL_E_INVALID,
+                     "%s was opened by process %d, before a fork: a child "
+                     "opens its own",
+                     dev->info.name, dev->mark.pid);
 }
 
 void
@@ -338,6 +360,7 @@ hcq_lost_report(struct hcq_device *dev)
 bell_status
 hcq_device_status(struct hcq_device *dev)
 {
+    BELL_TRY(hcq_check_process(dev));
     if (dev->ops->check)
         dev->ops->check(dev);
     if (hcq_device_is_lost(dev))
@@ -348,6 +371,9 @@ hcq_device_status(struct hcq_device *dev)
 void
 hcq_device_fault(struct hcq_device *dev, struct hcq_fault *out_fault)
 {
+    memset(out_fault, 0, sizeof(*out_fault));
+    if (hcq_is_inherited(dev))
+        return;
     pthread_mutex_lock(&dev->lock);
     *out_fault = dev->fault;
     pthread_mutex_unlock(&dev->lock);
@@ -402,6 +428,7 @@ hcq_device_synchronize(struct hcq_device *dev, uint64_t timeout_ns)
     struct hcq_queue *queue;
     bell_status status = BELL_OK;
 
+    BELL_TRY(hcq_check_process(dev));
     /* The list is walked without the lock while a wait sleeps: destroying a
      * queue excludes all other use of it, and this is a use. */
     pthread_mutex_lock(&dev->lock);
@@ -424,6 +451,7 @@ hcq_device_recover(struct hcq_device *dev)
 {
     struct hcq_link *link;
 
+    BELL_TRY(hcq_check_process(dev));
     /* Waiters look at the epoch after the value: they end with
      * BELL_E_DEVICE_LOST although the timelines complete below. */
     atomic_fetch_add(&dev->epoch, 1);

@@ -151,6 +151,7 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
     if (!dev || !out_buf)
         return bell_fail(BELL_E_INVALID, "buffer create: %s is NULL",
                          dev ? "the result" : "the device");
+    BELL_TRY(hcq_check_process(dev));
     if (flags & ~(uint32_t)(HCQ_MEM_HOST_VISIBLE | HCQ_MEM_POISON))
         return bell_fail(BELL_E_INVALID, "%s: unknown buffer flags 0x%x",
                          dev->info.name, flags);
@@ -231,6 +232,7 @@ hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
         return bell_fail(BELL_E_INVALID,
                          "%s: pinned buffer: %llu bytes at %p wrap around",
                          dev->info.name, (unsigned long long)size_bytes, ptr);
+    BELL_TRY(hcq_check_process(dev));
     BELL_TRY(alloc_foreign(dev, &node));
     status = dev->ops->mem_pin(dev, ptr, size_bytes, &node->mem);
     if (status != BELL_OK) {
@@ -257,6 +259,7 @@ hcq_buffer_create_peer(struct hcq_device *dev, const struct hcq_buffer *of,
     if (!dev->ops->mem_peer)
         return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a buffer of %s",
                          dev->info.name, of->dev->info.name);
+    BELL_TRY(hcq_check_process(dev));
     BELL_TRY(alloc_foreign(dev, &node));
     status = dev->ops->mem_peer(dev, of, &node->mem);
     if (status != BELL_OK) {
@@ -301,7 +304,7 @@ destroy_buffer(struct hcq_buffer *buf, bool may_cache)
 void
 hcq_buffer_destroy(struct hcq_buffer *buf)
 {
-    if (buf)
+    if (buf && !hcq_is_inherited(buf->dev))
         destroy_buffer(buf, true);
 }
 
@@ -333,7 +336,7 @@ check_range(const struct hcq_buffer *buf, const char *what,
                          what, (unsigned long long)offset_bytes,
                          (unsigned long long)(offset_bytes + size_bytes),
                          (unsigned long long)buf->size_bytes);
-    return BELL_OK;
+    return hcq_check_process(buf->dev);
 }
 
 bell_status
@@ -364,6 +367,9 @@ void
 hcq_memory_usage(struct hcq_device *dev, uint64_t *out_live_bytes,
                  uint64_t *out_cached_bytes)
 {
+    *out_live_bytes = *out_cached_bytes = 0;
+    if (hcq_is_inherited(dev))
+        return;
     pthread_mutex_lock(&dev->lock);
     *out_live_bytes = dev->live_bytes;
     *out_cached_bytes = dev->cached_bytes;
@@ -373,5 +379,6 @@ hcq_memory_usage(struct hcq_device *dev, uint64_t *out_live_bytes,
 void
 hcq_memory_trim(struct hcq_device *dev)
 {
-    free_cache(dev);
+    if (!hcq_is_inherited(dev))
+        free_cache(dev);
 }

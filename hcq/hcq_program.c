@@ -72,6 +72,7 @@ hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
                          !dev    ? "the device"
                          : !desc ? "the descriptor"
                                  : "the result");
+    BELL_TRY(hcq_check_process(dev));
     BELL_TRY(check_desc(dev, desc));
     BELL_TRY(dev->ops->program_create(dev, desc, &prog));
     pthread_mutex_lock(&dev->lock);
@@ -87,7 +88,7 @@ hcq_program_destroy(struct hcq_program *pub)
     struct hcq_program_base *prog;
     struct hcq_device *dev;
 
-    if (!pub)
+    if (!pub || hcq_is_inherited(pub->dev))
         return;
     prog = HCQ_CONTAINER(pub, struct hcq_program_base, pub);
     dev = pub->dev;

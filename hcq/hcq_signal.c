@@ -34,6 +34,7 @@ hcq_signal_create(struct hcq_device *dev, uint64_t value,
     if (!dev || !out_sig)
         return bell_fail(BELL_E_INVALID, "signal create: %s is NULL",
                          dev ? "the result" : "the device");
+    BELL_TRY(hcq_check_process(dev));
     node = host_calloc(1, sizeof(*node));
     if (!node)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal",
@@ -58,7 +59,7 @@ hcq_signal_destroy(struct hcq_signal *sig)
     struct hcq_signal_node *node;
     struct hcq_device *dev;
 
-    if (!sig || sig->owned_by_queue)
+    if (!sig || sig->owned_by_queue || hcq_is_inherited(sig->dev))
         return;
     node = HCQ_CONTAINER(sig, struct hcq_signal_node, pub);
     dev = sig->dev;
@@ -72,12 +73,16 @@ hcq_signal_destroy(struct hcq_signal *sig)
 uint64_t
 hcq_signal_value(const struct hcq_signal *sig)
 {
+    if (__builtin_expect(hcq_is_inherited(sig->dev), 0))
+        return UINT64_MAX;
     return __atomic_load_n(&sig->host[0], __ATOMIC_ACQUIRE);
 }
 
 uint64_t
 hcq_signal_timestamp(const struct hcq_signal *sig)
 {
+    if (hcq_is_inherited(sig->dev))
+        return 0;
     return __atomic_load_n(&sig->host[sig->dev->timestamp_word],
                            __ATOMIC_ACQUIRE);
 }
@@ -85,6 +90,8 @@ hcq_signal_timestamp(const struct hcq_signal *sig)
 void
 hcq_signal_set(struct hcq_signal *sig, uint64_t value)
 {
+    if (hcq_is_inherited(sig->dev))
+        return;
     __atomic_store_n(&sig->host[0], value, __ATOMIC_SEQ_CST);
     if (sig->dev->ops->signal_wake)
         sig->dev->ops->signal_wake(sig);
@@ -204,6 +211,7 @@ hcq_signal_wait(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
 {
     if (!sig)
         return bell_fail(BELL_E_INVALID, "signal wait: the signal is NULL");
+    BELL_TRY(hcq_check_process(sig->dev));
     if (hcq_signal_value(sig) >= value)
         return BELL_OK;
     BELL_TRY(wait_slowly(sig, value, timeout_ns));
@@ -233,6 +241,7 @@ hcq_timeline_skip(struct hcq_device *dev, uint64_t last)
 {
     uint64_t now = hcq_signal_value(dev->timeline);
 
+    BELL_TRY(hcq_check_process(dev));
     if (last < atomic_load(&dev->timeline_last) || now > last)
         return bell_fail(
             BELL_E_INVALID, "%s: the timeline is at %llu and cannot go to %llu",

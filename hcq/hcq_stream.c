@@ -16,6 +16,7 @@ hcq_stream_create(struct hcq_queue *queue, const char *name,
     if (!queue || !out_stream)
         return bell_fail(BELL_E_INVALID, "stream create: %s is NULL",
                          queue ? "the result" : "the queue");
+    BELL_TRY(hcq_check_process(queue->dev));
     stream = host_calloc(1, sizeof(*stream));
     if (!stream)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a stream",
@@ -34,7 +35,7 @@ hcq_stream_create(struct hcq_queue *queue, const char *name,
 void
 hcq_stream_destroy(struct hcq_stream *stream)
 {
-    if (!stream)
+    if (!stream || hcq_is_inherited(stream->queue->dev))
         return;
     if (stream->state == HCQ_STREAM_READY)
         stream->queue->dev->ops->stream_unbind(stream);
@@ -158,6 +159,7 @@ hcq_stream_end(struct hcq_stream *stream)
     if (!stream || stream->state != HCQ_STREAM_BUILDING)
         return bell_fail(BELL_E_INVALID, "stream '%s' is not being built",
                          stream ? stream->name : "(null)");
+    BELL_TRY(hcq_check_process(stream->queue->dev));
     stream->state = HCQ_STREAM_BROKEN;
     stream->cs.open = false;
     BELL_TRY(hcq_cs_end(&stream->cs));
@@ -218,6 +220,7 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
                          !stream || stream->state != HCQ_STREAM_READY
                              ? "the stream is not built"
                              : "no such patch point");
+    BELL_TRY(hcq_check_process(stream->queue->dev));
     patch = &stream->patches[id];
     if (hcq_stream_busy(stream))
         return bell_fail(BELL_E_INVALID,

@@ -399,6 +399,8 @@ kio_mmap(struct kio *kio, const struct kio_file *file, void *addr,
                          size_bytes, file ? kio_dev_name(file->dev) : "memory",
                          (unsigned long long)offset, addr, why(kio, -result));
     }
+    if (file) /* as doorbells of KFD are in any case (VM_DONTCOPY) */
+        (void)madvise(p, size_bytes, MADV_DONTFORK);
     *out_addr = p;
     return BELL_OK;
 }

@@ -126,7 +126,9 @@ bool kio_ioctl_give_back(const struct kio_file *file, unsigned long request,
                          void *arg);
 
 /* Maps a file, or anonymous memory when `file` is NULL (then with
- * MAP_ANONYMOUS in flags). */
+ * MAP_ANONYMOUS in flags). A file's mapping does not pass to children: it would
+ * keep the device's memory, and a stray write in one reach the parent's rings.
+ */
 BELL_MUST_CHECK bell_status kio_mmap(struct kio *kio,
                                      const struct kio_file *file, void *addr,
                                      size_t size_bytes, int prot, int flags,

@@ -404,7 +404,7 @@ bell_context_create(const char *device_name, struct bell_context **out_ctx)
 void
 bell_context_destroy(struct bell_context *ctx)
 {
-    if (ctx)
+    if (ctx && !tensor_device_is_inherited(ctx))
         free_context(ctx);
 }
 

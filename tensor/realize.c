@@ -163,6 +163,14 @@ tensor_device_close(struct bell_context *ctx)
     ctx->runtime = NULL;
 }
 
+bool
+tensor_device_is_inherited(const struct bell_context *ctx)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+
+    return rt && rt->dev && hcq_device_is_inherited(rt->dev);
+}
+
 void
 bell_context_stats(const struct bell_context *ctx, struct bell_stats *out_stats)
 {

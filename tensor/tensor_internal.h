@@ -132,6 +132,8 @@ BELL_MUST_CHECK bell_status tensor_device_set_math(struct bell_context *ctx,
 /* Waits for pending work and frees ctx->runtime; NULL runtime is allowed. All
  * buffers' memory was freed before. */
 void tensor_device_close(struct bell_context *ctx);
+/* Whether the process has the context from its parent, by a fork. */
+bool tensor_device_is_inherited(const struct bell_context *ctx);
 
 /* Device memory of buf->size_bytes (which may be 0) for buf. */
 BELL_MUST_CHECK bell_status tensor_buffer_alloc(struct bell_context *ctx,

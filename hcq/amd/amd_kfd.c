@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio_interface.h"
 
@@ -28,6 +29,20 @@
  * library does, and so do we. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct amd_process *processes;
+
+/* The kernel's state is the parent's: a child opens its own. */
+static void
+forget_processes(void)
+{
+    pthread_mutex_init(&list_lock, NULL);
+    processes = NULL;
+}
+
+__attribute__((constructor)) static void
+watch_forks(void)
+{
+    process_in_child(forget_processes);
+}
 
 /* ---- calls ------------------------------------------------------------------------ */
 

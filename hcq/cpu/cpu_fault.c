@@ -12,6 +12,7 @@
 #include <ucontext.h>
 
 #include "base/bits.h"
+#include "base/process.h"
 
 static const int trapped_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
@@ -22,6 +23,19 @@ static struct {
     bool installed;
     struct sigaction old[ARRAY_LEN(trapped_signals)];
 } fault_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The handlers stay in a child, and the count of those that it inherited. */
+static void
+free_lock(void)
+{
+    pthread_mutex_init(&fault_state.lock, NULL);
+}
+
+__attribute__((constructor)) static void
+watch_forks(void)
+{
+    process_in_child(free_lock);
+}
 
 static _Thread_local struct cpu_worker *current
     __attribute__((tls_model("initial-exec")));

@@ -27,6 +27,11 @@
  * Threads. A context and all that belongs to it is for one thread at a time;
  * different contexts are independent.
  *
+ * Processes. A context is for the process that made it. A child of fork may make
+ * its own; with one that it inherited, the calls that compute, read or write
+ * values fail (BELL_E_INVALID, saying so) and bell_context_destroy does nothing:
+ * the child's copy goes with the child. The parent notices nothing of it.
+ *
  * Shapes are lists of int64_t sizes, outermost first, at most BELL_MAX_RANK
  * of them; a list of length 0 is a scalar. Sizes of 0 are allowed. Axes may be
  * negative: -1 is the last. In comments x[i,j] has axes i and j, and @ is the

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/process.h"
 #include "sim/amd/dump.h"
 #include "sim/amd/kfd.h"
 #include "sim/amd/sim_amd.h"
@@ -16,6 +17,20 @@
  * which are one for all processes. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kfd_machine *registry;
+
+/* A child has its parent's machines without their threads: it makes its own. */
+static void
+forget_machines(void)
+{
+    pthread_mutex_init(&registry_lock, NULL);
+    registry = NULL;
+}
+
+__attribute__((constructor)) static void
+watch_forks(void)
+{
+    process_in_child(forget_machines);
+}
 
 static void
 machine_destroy(struct kfd_machine *machine)

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "sim/nv/rm.h"
 
 #define FILE_BYTES     ((off_t)1 << 56) /* of offsets, not of memory */
@@ -24,6 +25,20 @@
  * which are one for all processes. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rm_machine *registry;
+
+/* A child has its parent's machines without their threads: it makes its own. */
+static void
+forget_machines(void)
+{
+    pthread_mutex_init(&registry_lock, NULL);
+    registry = NULL;
+}
+
+__attribute__((constructor)) static void
+watch_forks(void)
+{
+    process_in_child(forget_machines);
+}
 
 /* Which driver each branch is played as. */
 static const struct {

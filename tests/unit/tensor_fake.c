@@ -35,6 +35,13 @@ tensor_device_math(const struct bell_context *c)
     return 0;
 }
 
+bool
+tensor_device_is_inherited(const struct bell_context *c)
+{
+    (void)c;
+    return false;
+}
+
 bell_status
 tensor_device_set_math(struct bell_context *c, uint32_t math)
 {

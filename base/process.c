@@ -1,0 +1,48 @@
+/* Marks of the process that made something. */
+#include "base/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE_BYTES 4096u
+
+bell_status
+process_mark_init(struct process_mark *out_mark)
+{
+    uint32_t *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a page: %s",
+                         strerror(errno));
+    out_mark->word = page;
+    out_mark->pid = (int32_t)getpid();
+    /* Linux before 4.14 cannot. */
+    out_mark->wiped = madvise(page, PAGE_BYTES, MADV_WIPEONFORK) == 0;
+    *page = out_mark->wiped;
+    return BELL_OK;
+}
+
+void
+process_mark_fini(struct process_mark *mark)
+{
+    if (mark->word)
+        munmap((void *)(uintptr_t)mark->word, PAGE_BYTES);
+    mark->word = NULL;
+}
+
+void
+process_in_child(void (*fn)(void))
+{
+    /* Where there is no memory for it, children do without. */
+    (void)pthread_atfork(NULL, NULL, fn);
+}
+
+bool
+process_mark_ask(const struct process_mark *mark)
+{
+    return !mark->wiped && mark->pid == (int32_t)getpid();
+}
