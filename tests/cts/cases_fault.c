@@ -309,12 +309,12 @@ hang(struct cts *t)
         cs = cts_begin(t->queue); /* and more behind it */
         hcq_cs_write(cs, other->va, 1, 32);
         OK(hcq_cs_submit(cs, NULL));
-        FAILS(hcq_queue_wait(t->queue, 50 * MS_NS), BELL_E_TIMEOUT, "cts_spin");
-        FAILS(hcq_signal_wait(sig, 1, MS_NS), BELL_E_TIMEOUT, "waited");
+        HANGS(hcq_queue_wait(t->queue, 50 * MS_NS), "cts_spin");
+        HANGS(hcq_signal_wait(sig, 1, MS_NS), "waited");
         OK(hcq_device_status(t->dev)); /* slow is not lost */
         start_ns = time_now_ns();
         OK(hcq_device_recover(t->dev));
-        CHECK(time_now_ns() - start_ns < 5 * SECOND_NS, "slow recovery");
+        CHECK(time_now_ns() - start_ns < LONG_NS, "slow recovery");
         CHECK(cts_int(other, 0) == 0, "the rest was run");
         check_alive(t);
         /* The same kernel still works. */
@@ -345,8 +345,7 @@ hang_beside_work(struct cts *t)
         cts_exec(cs, spin, 8, ARGS(set->va));
         cts_finish(t->queue, cs);
     }
-    FAILS(hcq_device_synchronize(t->dev, 20 * MS_NS), BELL_E_TIMEOUT,
-          hcq_queue_name(hung));
+    HANGS(hcq_device_synchronize(t->dev, 20 * MS_NS), hcq_queue_name(hung));
     OK(hcq_device_recover(t->dev));
     check_alive(t);
     /* A hung queue can be closed with the device, too. */
@@ -367,8 +366,8 @@ hang_in_command(struct cts *t)
     cs = cts_begin(t->copy);
     hcq_cs_poll(cs, buf->va, UINT32_MAX, 1);
     OK(hcq_cs_submit(cs, NULL));
-    FAILS(hcq_queue_wait(t->queue, 20 * MS_NS), BELL_E_TIMEOUT, ">= 123");
-    FAILS(hcq_queue_wait(t->copy, 20 * MS_NS), BELL_E_TIMEOUT, "poll");
+    HANGS(hcq_queue_wait(t->queue, 20 * MS_NS), ">= 123");
+    HANGS(hcq_queue_wait(t->copy, 20 * MS_NS), "poll");
     OK(hcq_device_recover(t->dev));
     OK(hcq_queue_wait(t->queue, 0)); /* the timelines are complete */
     OK(hcq_queue_wait(t->copy, 0));

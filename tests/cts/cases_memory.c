@@ -293,11 +293,11 @@ signal_timeout(struct cts *t)
     uint64_t start_ns = time_now_ns(), took_ns;
 
     FAILS(hcq_signal_wait(sig, 4242, 0), BELL_E_TIMEOUT, "4242");
-    FAILS(hcq_signal_wait(sig, 4242, 20 * MS_NS), BELL_E_TIMEOUT, "is 41");
+    HANGS(hcq_signal_wait(sig, 4242, 20 * MS_NS), "is 41");
     took_ns = time_now_ns() - start_ns;
-    CHECK(took_ns >= 20 * MS_NS && took_ns < 5 * SECOND_NS, "%.1f ms",
+    CHECK(took_ns >= 20 * MS_NS && took_ns < LONG_NS, "%.1f ms",
           (double)took_ns / 1e6);
-    FAILS(hcq_signal_wait(sig, 42, MS_NS), BELL_E_TIMEOUT, "idle");
+    HANGS(hcq_signal_wait(sig, 42, MS_NS), "idle");
     /* It may be waited for again. */
     hcq_signal_set(sig, 42);
     OK(hcq_signal_wait(sig, 42, 0));
@@ -363,7 +363,7 @@ signal_from_thread(struct cts *t)
 
     for (d = 0; d < ARRAY_LEN(delays_ns); d++) {
         took_ns = UINT64_MAX;
-        for (n = 0; n < 5 && took_ns >= 50 * MS_NS; n++)
+        for (n = 0; n < 100 && took_ns >= 50 * MS_NS; n++)
             took_ns = wait_for_thread(t, delays_ns[d],
                                       delays_ns[d] > 50000 ? 50 : 500);
         CHECK(took_ns < 50 * MS_NS, "woken late: %.1f ms for a signal",

@@ -83,6 +83,20 @@ _Noreturn void cts_skip(const char *fmt, ...)
 #define FAILS(expr, want, part)                                                \
     cts_expect(__FILE__, __LINE__, #expr, (expr), want, part)
 
+/* A short wait that times out and says what is waited for; again and again,
+ * until the device, which may have to wait for a core, has come that far. */
+#define HANGS(expr, part)                                                      \
+    do {                                                                       \
+        uint64_t hangs_ns = time_now_ns();                                     \
+        bell_status hangs;                                                     \
+        do                                                                     \
+            hangs = (expr);                                                    \
+        while (hangs == BELL_E_TIMEOUT &&                                      \
+               !strstr(bell_error_last()->message, part) &&                    \
+               time_now_ns() - hangs_ns < LONG_NS);                            \
+        cts_expect(__FILE__, __LINE__, #expr, hangs, BELL_E_TIMEOUT, part);    \
+    } while (0)
+
 void cts_expect(const char *file, int line, const char *expr, bell_status got,
                 bell_status want, const char *part);
 
