@@ -24,6 +24,7 @@ enum log_topic {
     LOG_EXEC = 1u << 9,
     LOG_TIME = 1u << 10,
     LOG_ASM = 1u << 11,
+    LOG_FAULT = 1u << 12,
 };
 
 /* Bits of enum log_topic. Written once, by log_init. */

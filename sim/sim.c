@@ -1,4 +1,6 @@
 /* Simulated kernels by backend. */
+#include "sim/sim.h"
+
 #include <string.h>
 
 #include "ioctl/kio_interface.h"
@@ -15,4 +17,11 @@ kio_sim_create(const char *backend, const char *spec, struct kio **out_kio)
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated %s devices ('%.60s'); known: NV, AMD",
                      backend, spec);
+}
+
+void
+kio_sim_after_fork(void)
+{
+    sim_nv_after_fork();
+    sim_amd_after_fork();
 }

@@ -19,6 +19,7 @@ static const struct {
     {"fuzz", "random programs against the reference", verb_fuzz},
     {"kernel", "what an expression is compiled to, and its time", verb_kernel},
     {"selftest", "staged bring-up of a device", verb_selftest},
+    {"sim", "another program on simulated cards", verb_sim},
     {"trace", "record, show, compare and replay kernel calls", verb_trace},
 };
 

@@ -38,6 +38,7 @@ tool_verb_fn verb_eval;
 tool_verb_fn verb_fuzz;
 tool_verb_fn verb_kernel;
 tool_verb_fn verb_selftest;
+tool_verb_fn verb_sim;
 tool_verb_fn verb_trace;
 
 /* ---- options ---------------------------------------------------------- */
@@ -104,6 +105,30 @@ BELL_MUST_CHECK bell_status tool_open_context(const char *device,
 
 /* The words for bits of enum bell_math. */
 const char *tool_math_words(uint32_t math);
+
+/* ---- libraries that are preloaded (preload.c) --------------------------- */
+
+/* The path of our library `name` into `out`: what the environment's variable
+ * names, or beside this program as built (in `folder` of the build) or
+ * installed. False where there is none. */
+bool tool_find_library(const char *name, const char *variable,
+                       const char *folder, char *out, size_t out_bytes);
+
+/* Puts the library before those that are preloaded already. */
+void tool_preload(const char *library);
+
+/* Why nothing can be preloaded into the program that execvp would start (it is
+ * static, or runs with another user's rights), in `text`; false where something
+ * can be, or where there is no such program. */
+bool tool_refuses_preload(const char *program, char *text, size_t text_bytes);
+
+/* Runs argv, after `prepare` in the child, to its end. The wait status, -1: no
+ * process could be started. */
+int tool_run(char **argv, void (*prepare)(void *user), void *user);
+
+/* The first of the numbers of files that the library may trap (256 of them):
+ * the highest that there can be, but not so high that tables get large. */
+int tool_trap_first(void);
 
 /* ---- errors, progress, results ---------------------------------------- */
 

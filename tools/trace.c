@@ -57,44 +57,6 @@ verb_trace(int argc, char **argv)
                       argv[1]);
 }
 
-/* ---- finding the library ---------------------------------------------- */
-
-/* BELL_RECORDER, or beside this program as built or installed. */
-static bool
-find_library(char *out, size_t out_bytes)
-{
-    static const char *const places[] = {
-        "recorder/" LIBRARY,
-        LIBRARY,
-        "../lib/" LIBRARY,
-        "../lib/x86_64-linux-gnu/" LIBRARY,
-        "../lib/aarch64-linux-gnu/" LIBRARY,
-        "../lib64/" LIBRARY,
-    };
-    const char *named = getenv("BELL_RECORDER");
-    char self[400], *slash;
-    ssize_t n;
-    size_t i;
-
-    if (named) {
-        snprintf(out, out_bytes, "%s", named);
-        return access(out, R_OK) == 0;
-    }
-    n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n <= 0)
-        return false;
-    self[n] = '\0';
-    slash = strrchr(self, '/');
-    if (slash)
-        *slash = '\0';
-    for (i = 0; i < ARRAY_LEN(places); i++) {
-        snprintf(out, out_bytes, "%s/%s", self, places[i]);
-        if (access(out, R_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- merging ---------------------------------------------------------- */
 
 struct merge {
@@ -210,40 +172,18 @@ merge_parts(const char *dir_path, const char *path, const char *command,
 
 /* ---- recording -------------------------------------------------------- */
 
-/* In the child: puts the library before what is preloaded already. */
+/* What the child needs to be recorded. */
+struct recording {
+    const char *library, *dir;
+};
+
 static void
-exec_recorded(const char *library, const char *dir, char **argv)
+prepare(void *user)
 {
-    const char *was = getenv("LD_PRELOAD");
-    char preload[1024];
+    const struct recording *recording = user;
 
-    snprintf(preload, sizeof(preload), "%s%s%s", library,
-             was && *was ? ":" : "", was ? was : "");
-    setenv("LD_PRELOAD", preload, 1);
-    setenv("BELL_RECORD_DIR", dir, 1);
-    execvp(argv[0], argv);
-    fprintf(stderr, "doorbell: cannot run %s: %s\n", argv[0], strerror(errno));
-    _exit(127);
-}
-
-/* Runs the program to its end; its wait status. */
-static int
-run_recorded(const char *library, const char *dir, char **argv)
-{
-    int wait_status = 0;
-    pid_t pid;
-
-    fflush(NULL);
-    pid = fork();
-    if (pid < 0)
-        return -1;
-    if (pid == 0)
-        exec_recorded(library, dir, argv);
-    while (waitpid(pid, &wait_status, 0) < 0) {
-        if (errno != EINTR)
-            return -1;
-    }
-    return wait_status;
+    tool_preload(recording->library);
+    setenv("BELL_RECORD_DIR", recording->dir, 1);
 }
 
 static int
@@ -282,7 +222,8 @@ trace_record(int argc, char **argv)
         return code;
     if (!path || n + 1 >= argc)
         return tool_usage(false, "trace record: -o FILE -- PROGRAM ARGS");
-    if (!find_library(library, sizeof(library)))
+    if (!tool_find_library(LIBRARY, "BELL_RECORDER", "tools/recorder", library,
+                           sizeof(library)))
         return tool_fail_text(false, 6,
                               "no %s beside this program; BELL_RECORDER names "
                               "it elsewhere",
@@ -290,7 +231,8 @@ trace_record(int argc, char **argv)
     if (!mkdtemp(dir))
         return tool_fail_text(false, TOOL_FAILED, "cannot create %s: %s", dir,
                               strerror(errno));
-    wait_status = run_recorded(library, dir, argv + n + 1);
+    wait_status =
+        tool_run(argv + n + 1, prepare, &(struct recording){library, dir});
     if (wait_status < 0)
         return tool_fail_text(false, TOOL_FAILED, "cannot start a process: %s",
                               strerror(errno));

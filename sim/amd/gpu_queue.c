@@ -21,7 +21,8 @@ tell(struct amdgpu_queue *q, const struct amdgpu_fault *fault)
     if (!q->failed) {
         q->failed = true;
         atomic_store(&q->stop, 1);
-        LOG(LOG_PUSH, "%s", fault->text);
+        if (LOG_ON(LOG_PUSH | LOG_FAULT))
+            log_print(LOG_FAULT, "%s", fault->text);
         memcpy(q->dump.fault, fault->text, sizeof(q->dump.fault));
         q->desc.fault(q->desc.user, fault);
     }

@@ -159,7 +159,27 @@ put_node(struct text *text, struct kfd_machine *machine, uint32_t node,
     return true;
 }
 
-/* src: BRINGUP.md 2: hardware ids 11 and 42 */
+/* The bus interface's version. src: Linux, amdgpu_discovery.c (nbio blocks of
+ * aldebaran, sienna cichlid, aqua vanjaram, gc 11.0.0 and 12.0.1) */
+static uint32_t
+nbif_version(const struct amdgpu_chip *chip)
+{
+    static const struct {
+        uint32_t gfx, nbif;
+    } rows[] = {
+        {90010, 70404},  {90402, 70900},  {100300, 30300},
+        {110000, 40300}, {120001, 60301},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].gfx == chip->gfx_target_version)
+            return rows[i].nbif;
+    }
+    return 0;
+}
+
+/* src: BRINGUP.md 2: hardware ids 11, 42 and 108 */
 static bool
 put_discovery(struct text *text, const struct kfd_machine *machine,
               const char *rest)
@@ -177,6 +197,8 @@ put_discovery(struct text *text, const struct kfd_machine *machine,
         version = chip->gfx == 9 ? 90403 : chip->gfx_target_version;
     else if (id == 42)
         version = chip->sdma_version;
+    else if (id == 108)
+        version = nbif_version(chip);
     else
         return false;
     if (strcmp(key, "major") == 0)

@@ -219,3 +219,10 @@ sim_amd_machine_exists(void)
     pthread_mutex_unlock(&registry_lock);
     return any;
 }
+
+void
+sim_amd_after_fork(void)
+{
+    pthread_mutex_init(&registry_lock, NULL);
+    registry = NULL;
+}

@@ -42,6 +42,9 @@ void sim_amd_usage(const struct kio *stack, struct sim_amd_usage *out_usage);
 /* Whether any simulated machine is there: for after the last close. */
 bool sim_amd_machine_exists(void);
 
+/* In a forked child: see kio_sim_after_fork. */
+void sim_amd_after_fork(void);
+
 /* The text of the last fault of the process's queues, for tests; "". */
 void sim_amd_fault_text(const struct kio *stack, char *text, uint32_t cap);
 

@@ -48,9 +48,9 @@ end_channel(struct nvgpu_chan *chan, const struct nvgpu_fault *fault)
     }
     pthread_mutex_unlock(&chan->lock);
     atomic_store(&chan->stop, 1);
-    if (first)
-        LOG(LOG_PUSH, "channel 0x%x ends, code %u: %s", chan->token,
-            fault->code, fault->text);
+    if (first && LOG_ON(LOG_PUSH | LOG_FAULT))
+        log_print(LOG_FAULT, "channel 0x%x ends, code %u: %s", chan->token,
+                  fault->code, fault->text);
     return first;
 }
 

@@ -112,7 +112,8 @@ read_header(struct nvgpu_chan *chan, uint64_t va, struct header *out_header)
         out_header->version != 1 || out_header->text_bytes == 0 ||
         out_header->text_bytes > MAX_TEXT_BYTES)
         return nvgpu_fail(chan, NVGPU_CODE_SM,
-                          "no code of a simulated kernel at 0x%llx",
+                          "no PTX in our container at 0x%llx: SASS is not "
+                          "simulated",
                           (unsigned long long)va);
     return true;
 }

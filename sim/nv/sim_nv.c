@@ -687,3 +687,10 @@ sim_nv_machine_exists(void)
     pthread_mutex_unlock(&registry_lock);
     return exists;
 }
+
+void
+sim_nv_after_fork(void)
+{
+    pthread_mutex_init(&registry_lock, NULL);
+    registry = NULL;
+}

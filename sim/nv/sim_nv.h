@@ -48,4 +48,7 @@ bool sim_nv_bell_error(const struct kio *stack, char *text, size_t size_bytes);
 /* Whether any simulated machine is there: for after the last close. */
 bool sim_nv_machine_exists(void);
 
+/* In a forked child: see kio_sim_after_fork. */
+void sim_nv_after_fork(void);
+
 #endif

@@ -552,7 +552,7 @@ test_refused_qmd(void **state)
         {1, 17, 0x01000248, 13, "only high ones"},
         {1, 17, 0x01000260, 13, "the channel was given 0x240000"},
         /* code */
-        {1, 38, 0x34567700, 13, "no code of a simulated kernel"},
+        {1, 38, 0x34567700, 13, "SASS is not simulated"},
         {1, 39, 0x00000013, 31, "instruction fetch"},
     };
     size_t i;

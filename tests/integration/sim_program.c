@@ -1,0 +1,194 @@
+/* A program for the test of `doorbell sim`: looks for a card where KFD would
+ * have one, in every way that a program may, and says what it finds. Each line
+ * that starts with "not ok" is a difference from a real kernel.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ioctl/kfd_uapi.h"
+
+/* <sys/ioctl.h> is for ioctl/ alone. */
+int ioctl(int fd, unsigned long request, ...);
+
+#define NODE "/sys/devices/virtual/kfd/kfd/topology/nodes/1/"
+
+static void
+check(bool good, const char *what)
+{
+    printf("%s %s\n", good ? "ok" : "not ok", what);
+}
+
+static int
+version_of(int fd, bool past_the_library)
+{
+    struct kfd_version args = {0};
+    long r = past_the_library ? syscall(SYS_ioctl, fd, KFD_GET_VERSION, &args)
+                              : ioctl(fd, KFD_GET_VERSION, &args);
+
+    return r < 0 ? -errno : (int)(args.major * 100 + args.minor);
+}
+
+static void
+check_files(void)
+{
+    char text[64] = "", path[4096];
+    FILE *file = fopen(NODE "name", "r");
+    DIR *dir = opendir("/sys/class/kfd/kfd/topology/nodes");
+    struct stat st = {0};
+    unsigned n = 0;
+    glob_t found;
+
+    check(file && fgets(text, sizeof(text), file) &&
+              strcmp(text, "gfx1100\n") == 0,
+          "a file of sysfs is read");
+    if (file)
+        fclose(file);
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    check(n == 4, "a folder of sysfs is listed");
+    check(stat("/dev/kfd", &st) == 0 && S_ISCHR(st.st_mode), "stat of a node");
+    check(stat("/dev/dri/renderD128", &st) == 0 &&
+              st.st_rdev == makedev(226, 128),
+          "the render node's number");
+    check(access("/dev/kfd", R_OK | W_OK) == 0, "access of a node");
+    check(access("/dev/kfd2", R_OK) < 0 && errno == ENOENT, "another name");
+    check(realpath("/sys/class/kfd/kfd/topology/nodes/1", path) &&
+              strcmp(path, "/sys/devices/virtual/kfd/kfd/topology/nodes/1") ==
+                  0,
+          "links are resolved");
+    check(glob("/dev/dri/render*", 0, NULL, &found) == 0 &&
+              found.gl_pathc == 1 &&
+              strcmp(found.gl_pathv[0], "/dev/dri/renderD128") == 0,
+          "a pattern finds the node");
+}
+
+static void
+check_numbers(int fd)
+{
+    int copy = dup(fd), other = open("/dev/null", O_RDWR);
+
+    check(version_of(copy, false) == 117, "a copy of the number");
+    close(copy);
+    check(version_of(copy, false) == -EBADF, "a copy that was closed");
+    check(dup2(fd, other) == other && version_of(other, false) == 117,
+          "dup2 to another number");
+    close(other);
+    check(version_of(fd, false) == 117, "the file stays");
+    check(fcntl(fd, F_GETFD) == FD_CLOEXEC, "closed on exec");
+}
+
+static void *
+in_thread(void *user)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    return (void *)(intptr_t)version_of(*(int *)user, true);
+}
+
+static void
+check_past_library(int fd)
+{
+    void *libc = dlopen("libc.so.6", RTLD_NOW);
+    int (*theirs)(int, unsigned long, ...) = NULL;
+    struct kfd_version args = {0};
+    pthread_t thread;
+    void *result = NULL;
+
+    check(version_of(fd, true) == 117, "a system call of one's own");
+    if (libc)
+        *(void **)&theirs = dlsym(libc, "ioctl");
+    check(theirs && theirs(fd, KFD_GET_VERSION, &args) == 0 && args.minor == 17,
+          "the C library by a handle");
+    pthread_create(&thread, NULL, in_thread, &fd);
+    pthread_join(thread, &result);
+    check((intptr_t)result == 117, "with all signals blocked");
+    check(syscall(SYS_ioctl, fd, KFD_GET_VERSION, NULL) < 0 && errno == EFAULT,
+          "an argument that is not there");
+}
+
+/* Memory of the card, mapped past the library, at an address that was chosen
+ * before. */
+static void
+check_memory(int kfd)
+{
+    FILE *file = fopen(NODE "gpu_id", "r");
+    int drm = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
+    void *at = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct kfd_acquire_vm vm = {.drm_fd = (uint32_t)drm};
+    struct kfd_alloc_memory alloc = {.va = (uintptr_t)at, .size_bytes = 65536};
+    volatile uint32_t *words = at;
+    long p;
+
+    check(file && fscanf(file, "%u", &vm.gpu_id) == 1, "the card's id");
+    if (file)
+        fclose(file);
+    check(ioctl(kfd, KFD_ACQUIRE_VM, &vm) == 0 && (int)vm.drm_fd == drm,
+          "a number inside an argument");
+    alloc.gpu_id = vm.gpu_id;
+    alloc.flags = KFD_MEM_VRAM | KFD_MEM_PUBLIC | KFD_MEM_WRITABLE |
+                  KFD_MEM_NO_SUBSTITUTE;
+    check(ioctl(kfd, KFD_ALLOC_MEMORY, &alloc) == 0, "memory of the card");
+    p = syscall(SYS_mmap, at, 65536, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_FIXED, drm, alloc.mmap_offset);
+    check(p == (long)(intptr_t)at, "mapped at its address");
+    words[100] = 0x1234;
+    check(words[100] == 0x1234 && words[0] == 0xcbcbcbcb, "and there");
+}
+
+static void
+check_fork(int fd)
+{
+    int status = -1;
+    pid_t pid;
+
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        int own = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+        int good = version_of(fd, false) == -EBADF &&
+                   version_of(fd, true) == -EBADF &&
+                   version_of(own, true) == 117;
+        _exit(good ? 0 : 1);
+    }
+    waitpid(pid, &status, 0);
+    check(status == 0, "a forked child has a card of its own alone");
+    check(version_of(fd, false) == 117, "which its parent does not notice");
+}
+
+int
+main(void)
+{
+    int fd;
+
+    check_files();
+    fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+    check(fd >= 0, "open");
+    check(version_of(fd, false) == 117, "KFD's version");
+    check_numbers(fd);
+    check_past_library(fd);
+    check_memory(fd);
+    check_fork(fd);
+    close(fd);
+    check(version_of(fd, false) == -EBADF, "closed");
+    return 0;
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""`doorbell sim`: other programs on simulated cards.
+
+usage: test_sim.py DOORBELL SIM_PROGRAM CC...
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+from cli import DOORBELL, Tap, expect, run
+
+PROGRAM = sys.argv[2]
+CC = sys.argv[3:]
+
+# Python's ctypes has a handle of its own on the C library.
+BY_HANDLE = '''
+import ctypes, fcntl, os
+libc = ctypes.CDLL('libc.so.6', use_errno=True)
+fd = os.open('/dev/kfd', os.O_RDWR)
+version = (ctypes.c_uint32 * 2)()
+print('ctypes', libc.ioctl(fd, 0x80084b01, version), *version)
+print('fcntl', list(fcntl.ioctl(fd, 0x80084b01, bytes(8))))
+print(sorted(os.listdir('/dev/dri')), os.path.exists('/dev/kfd'))
+'''
+
+
+def sim(device, *program, **environment):
+    return run('sim', device, '--', *program, **environment)
+
+
+def check_program(tap):
+    done = sim('AMD@sim:gfx1100', PROGRAM)
+    lines = [line for line in done.stdout.splitlines()
+             if line.startswith(('ok ', 'not ok '))]
+    tap.check('a program finds the card', expect(done, 0) + [
+        f'{len(lines)} lines'] * (len(lines) < 25))
+    for line in lines:
+        tap.check(line.split('ok ', 1)[1], [line] * line.startswith('not'))
+
+
+def check_python(tap):
+    done = sim('AMD@sim:gfx1100,kfd=1.14', sys.executable, '-c', BY_HANDLE)
+    tap.check('python reaches it by any way', expect(done, 0) + [
+        f'no "{part}"' for part in (
+            'ctypes 0 1 14', 'fcntl [1, 0, 0, 0, 14, 0, 0, 0]',
+            "['renderD128'] True") if part not in done.stdout])
+
+
+def check_doorbell(tap):
+    """Our own driver for real cards is a program like others."""
+    done = sim('AMD@sim:gfx1100*2', DOORBELL, 'devices')
+    tap.check('doorbell lists the cards', expect(done, 0, out='AMD:1'))
+    done = sim('AMD@sim:gfx942', DOORBELL, 'eval', '--device', 'AMD',
+               'sum(arange(0, 1000))')
+    tap.check('and computes on one', expect(done, 0, out='499500'))
+    done = sim('AMD@sim:gfx1100', DOORBELL, 'selftest', 'AMD', '--only',
+               'bad-store')
+    tap.check('a fault is told', expect(
+        done, 0, err='doorbell sim: fault: memory fault: write at '
+        '0xff00000000'))
+    done = run('sim', 'NV@sim:sm_90', 'AMD@sim:gfx1100', '--', DOORBELL,
+               'devices')
+    tap.check('cards of both kinds', expect(done, 0, out='NV:0') + expect(
+        done, 0, out='AMD:0'))
+    done = sim('NV@sim:sm_80', DOORBELL, 'selftest', 'NV', '--only', 'store')
+    tap.check('machine code for NVIDIA is refused in words', expect(
+        done, 1, err='SASS is not simulated'))
+    done = sim('AMD@fault:ioctl:2=ENOMEM@sim:gfx1100', DOORBELL, 'eval',
+               '--device', 'AMD', '1 + 1')
+    tap.check('forms may stand between', [] if (
+        'doorbell sim: AMDKFD_IOC_' in done.stderr and
+        'Cannot allocate memory' in done.stderr) else [done.stderr])
+
+
+def check_ends(tap, folder):
+    done = sim('AMD@sim:gfx1100', 'sh', '-c', 'exit 7')
+    tap.check("the program's exit code", expect(done, 7))
+    done = sim('AMD@sim:gfx1100', 'sh', '-c', 'kill -9 $$')
+    tap.check('a signal', expect(done, 137, err='ended by signal 9'))
+    done = sim('AMD@sim:gfx1100', '/nonexistent')
+    tap.check('no program', expect(done, 127, err='cannot run'))
+    done = sim('AMD@sim:gfx1', 'true')
+    tap.check('no such card', expect(done, 3, err='no simulated AMD machine'))
+    done = sim('AMD', 'true')
+    tap.check('no simulated card', expect(done, 2, err='no simulated card'))
+    done = run('sim', 'AMD@sim:gfx1100')
+    tap.check('no program named', expect(done, 2, err='-- PROGRAM'))
+    source = os.path.join(folder, 'a.c')
+    static = os.path.join(folder, 'static')
+    with open(source, 'w', encoding='utf-8') as file:
+        file.write('int main(void) { return 0; }\n')
+    if subprocess.run([*CC, '-static', '-o', static, source],
+                      capture_output=True, check=False).returncode:
+        tap.skip('a static program', 'none can be built here')
+    else:
+        done = sim('AMD@sim:gfx1100', static)
+        tap.check('a static program', expect(done, 6, err='static program'))
+    left = [name for name in os.listdir(folder)
+            if name.startswith('doorbell-sim-')]
+    tap.check('nothing is left', left)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ['TMPDIR'] = folder
+        check_program(tap)
+        check_python(tap)
+        check_doorbell(tap)
+        check_ends(tap, folder)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

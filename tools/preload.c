@@ -1,0 +1,189 @@
+/* What `doorbell trace record` and `doorbell sim` share: libraries of ours in
+ * other programs. */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "tools/tools.h"
+
+#define HIGHEST_FD 16384
+#define N_TRAPPED  256
+
+bool
+tool_find_library(const char *name, const char *variable, const char *folder,
+                  char *out, size_t out_bytes)
+{
+    static const char *const places[] = {
+        "",
+        "/../lib",
+        "/../lib/x86_64-linux-gnu",
+        "/../lib/aarch64-linux-gnu",
+        "/../lib64",
+    };
+    const char *named = getenv(variable);
+    char self[400], *slash;
+    ssize_t n;
+    size_t i;
+
+    if (named) {
+        snprintf(out, out_bytes, "%s", named);
+        return access(out, R_OK) == 0;
+    }
+    n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n <= 0)
+        return false;
+    self[n] = '\0';
+    slash = strrchr(self, '/');
+    if (slash)
+        *slash = '\0';
+    snprintf(out, out_bytes, "%s/../%s/%s", self, folder, name);
+    if (access(out, R_OK) == 0)
+        return true;
+    for (i = 0; i < ARRAY_LEN(places); i++) {
+        snprintf(out, out_bytes, "%s%s/%s", self, places[i], name);
+        if (access(out, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+void
+tool_preload(const char *library)
+{
+    const char *was = getenv("LD_PRELOAD");
+    char preload[1024];
+
+    snprintf(preload, sizeof(preload), "%s%s%s", library,
+             was && *was ? ":" : "", was ? was : "");
+    setenv("LD_PRELOAD", preload, 1);
+}
+
+/* ---- what can be preloaded into ---------------------------------------- */
+
+/* As execvp looks for it; false: there is none. */
+static bool
+find_program(const char *program, char *out, size_t out_bytes)
+{
+    const char *at = getenv("PATH");
+
+    if (strchr(program, '/')) {
+        snprintf(out, out_bytes, "%s", program);
+        return access(out, X_OK) == 0;
+    }
+    while (at && *at) {
+        size_t n = strcspn(at, ":");
+
+        snprintf(out, out_bytes, "%.*s%s%s", (int)n, at, n ? "/" : "", program);
+        if (access(out, X_OK) == 0)
+            return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+/* Whether a dynamic linker starts the program. True where it cannot be read:
+ * then the kernel will say what is wrong. */
+static bool
+has_linker(int fd, const uint8_t *head, ssize_t n)
+{
+    Elf64_Ehdr elf;
+    Elf64_Phdr part;
+    uint32_t i;
+
+    if (n < (ssize_t)sizeof(elf))
+        return true;
+    memcpy(&elf, head, sizeof(elf));
+    if (memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
+        elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_phentsize != sizeof(part))
+        return true;
+    for (i = 0; i < elf.e_phnum; i++) {
+        off_t at = (off_t)(elf.e_phoff + i * sizeof(part));
+
+        if (pread(fd, &part, sizeof(part), at) != (ssize_t)sizeof(part) ||
+            part.p_type == PT_INTERP)
+            return true;
+    }
+    return false;
+}
+
+bool
+tool_refuses_preload(const char *program, char *text, size_t text_bytes)
+{
+    char path[1024], interpreter[256];
+    uint8_t head[256] = {0};
+    struct stat st;
+    bool refuses = false;
+    ssize_t n;
+    int fd;
+
+    if (!find_program(program, path, sizeof(path)))
+        return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n = pread(fd, head, sizeof(head) - 1, 0);
+    if (n > 2 && head[0] == '#' && head[1] == '!' &&
+        sscanf((const char *)head + 2, " %255s", interpreter) == 1 &&
+        strcmp(interpreter, program) != 0) {
+        close(fd);
+        return tool_refuses_preload(interpreter, text, text_bytes);
+    }
+    if (fstat(fd, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID)) {
+        snprintf(text, text_bytes,
+                 "%s runs with the rights of its owner: nothing can be "
+                 "preloaded into it",
+                 path);
+        refuses = true;
+    } else if (!has_linker(fd, head, n)) {
+        snprintf(text, text_bytes,
+                 "%s is a static program: nothing can be preloaded into it",
+                 path);
+        refuses = true;
+    }
+    close(fd);
+    return refuses;
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+int
+tool_run(char **argv, void (*prepare)(void *user), void *user)
+{
+    int wait_status = 0;
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0)
+        return -1;
+    if (pid == 0) {
+        prepare(user);
+        execvp(argv[0], argv);
+        fprintf(stderr, "doorbell: cannot run %s: %s\n", argv[0],
+                strerror(errno));
+        _exit(127);
+    }
+    while (waitpid(pid, &wait_status, 0) < 0) {
+        if (errno != EINTR)
+            return -1;
+    }
+    return wait_status;
+}
+
+int
+tool_trap_first(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > HIGHEST_FD)
+        return HIGHEST_FD - N_TRAPPED;
+    return limit.rlim_cur > 2 * N_TRAPPED ? (int)limit.rlim_cur - N_TRAPPED : 0;
+}

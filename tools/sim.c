@@ -1,0 +1,150 @@
+/* `doorbell sim`: runs another program on simulated cards. The library in
+ * sim/preload shows it their files; this writes those that are text. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "ioctl/kio_interface.h"
+#include "tools/sim_tree.h"
+#include "tools/tools.h"
+
+#define LIBRARY     "libdoorbell-sim.so"
+#define DEVICES_MAX 2 /* one machine of each backend */
+
+static const char about[] =
+    "sim DEVICE... -- PROGRAM ARGS\n\n"
+    "Runs a program that sees the simulated cards where the kernel's device "
+    "nodes,\nsysfs and procfs files would be: AMD@sim:gfx1100, NV@sim:sm_90*2. "
+    "Refusals and\nfaults are told on stderr.\n";
+
+struct run {
+    char devices[512], tree[256], library[640], fds[16];
+    const char *debug;
+    void (*on_interrupt)(int); /* as they were */
+    void (*on_quit)(int);
+};
+
+static void
+prepare(void *user)
+{
+    const struct run *run = user;
+
+    signal(SIGINT, run->on_interrupt);
+    signal(SIGQUIT, run->on_quit);
+    tool_preload(run->library);
+    setenv("BELL_SIM_DEVICES", run->devices, 1);
+    setenv("BELL_SIM_TREE", run->tree, 1);
+    setenv("BELL_SIM_FDS", run->fds, 1);
+    if (run->debug)
+        setenv("BELL_SIM_DEBUG", run->debug, 1);
+}
+
+/* BACKEND@INTERFACE, whose bottom is a simulated kernel. */
+static int
+add_device(struct run *run, const char *device)
+{
+    const char *at = strchr(device, '@');
+    size_t n = strlen(run->devices), n_backend = at ? (size_t)(at - device) : 0;
+    char backend[8] = "";
+    bell_status status;
+
+    if (n_backend == 0 || n_backend >= sizeof(backend) ||
+        !kio_interface_is_sim(at + 1))
+        return tool_usage(false,
+                          "sim: '%s' is no simulated card; AMD@sim:gfx1100, "
+                          "NV@sim:sm_90",
+                          device);
+    memcpy(backend, device, n_backend);
+    backend[n_backend] = '\0';
+    if (strstr(run->devices, backend))
+        return tool_usage(false,
+                          "sim: a second machine of %s; more cards of one: "
+                          "%s*2",
+                          backend, device);
+    if (n + strlen(device) + 2 > sizeof(run->devices))
+        return tool_usage(false, "sim: '%.60s...' is too long", device);
+    snprintf(run->devices + n, sizeof(run->devices) - n, "%s%s", n ? ";" : "",
+             device);
+    status = sim_tree_write(run->tree, backend, strrchr(at, '@') + 1);
+    return status == BELL_OK ? TOOL_OK : tool_fail(false, status);
+}
+
+/* As the program ended, so does the verb. */
+static int
+exit_code(int wait_status)
+{
+    if (WIFSIGNALED(wait_status)) {
+        fprintf(stderr, "doorbell: the program was ended by signal %d (%s)\n",
+                WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+        return 128 + WTERMSIG(wait_status);
+    }
+    return WEXITSTATUS(wait_status);
+}
+
+static int
+run_program(struct run *run, int n_devices, char **devices, char **argv)
+{
+    int i, code = TOOL_OK, wait_status;
+
+    for (i = 0; i < n_devices && code == TOOL_OK; i++)
+        code = add_device(run, devices[i]);
+    if (code != TOOL_OK)
+        return code;
+    /* These are for the program; we stay to clean up. */
+    run->on_interrupt = signal(SIGINT, SIG_IGN);
+    run->on_quit = signal(SIGQUIT, SIG_IGN);
+    wait_status = tool_run(argv, prepare, run);
+    if (wait_status < 0)
+        return tool_fail_text(false, TOOL_FAILED, "cannot start a process");
+    return exit_code(wait_status);
+}
+
+int
+verb_sim(int argc, char **argv)
+{
+    const char *folder = getenv("TMPDIR");
+    struct run run = {.debug = NULL};
+    const char *devices[DEVICES_MAX] = {NULL};
+    const struct tool_opt opts[] = {
+        {"DEVICE", NULL, TOOL_OPT_STRING, &devices[0], 0, 0,
+         "a machine of simulated cards"},
+        {"DEVICE2", NULL, TOOL_OPT_STRING, &devices[1], 0, 0,
+         "another, of the other backend"},
+        {"--debug", "TOPICS", TOOL_OPT_STRING, &run.debug, 0, 0,
+         "what the cards tell beyond refusals, as in BELL_DEBUG: ioctl, push; "
+         "quiet: nothing"},
+    };
+    char text[512];
+    int n, code;
+
+    for (n = 1; n < argc && strcmp(argv[n], "--") != 0; n++)
+        ;
+    code = tool_parse(about, opts, ARRAY_LEN(opts), n, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!devices[0] || n + 1 >= argc)
+        return tool_usage(false, "sim: DEVICE... -- PROGRAM ARGS");
+    if (!tool_find_library(LIBRARY, "BELL_SIM_LIBRARY", "sim/preload",
+                           run.library, sizeof(run.library)))
+        return tool_fail_text(false, 6,
+                              "no %s beside this program; BELL_SIM_LIBRARY "
+                              "names it elsewhere",
+                              LIBRARY);
+    if (tool_refuses_preload(argv[n + 1], text, sizeof(text)))
+        return tool_fail_text(false, 6, "%s", text);
+    snprintf(run.fds, sizeof(run.fds), "%d", tool_trap_first());
+    snprintf(run.tree, sizeof(run.tree), "%.200s/doorbell-sim-XXXXXX",
+             folder && *folder == '/' ? folder : "/tmp");
+    if (!mkdtemp(run.tree))
+        return tool_fail_text(false, TOOL_FAILED, "cannot create %s: %s",
+                              run.tree, strerror(errno));
+    code =
+        run_program(&run, devices[1] ? 2 : 1, (char **)devices, argv + n + 1);
+    sim_tree_remove(run.tree);
+    return code;
+}

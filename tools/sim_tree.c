@@ -1,0 +1,274 @@
+/* Which files there are is known here; what is in them, by the simulator. */
+#include "tools/sim_tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_interface.h"
+
+#define TOPOLOGY "/sys/devices/virtual/kfd/kfd/topology/"
+#define FILE_MAX 65536
+
+struct tree {
+    const char *root;
+    struct kio *kio;
+    bell_status status; /* of the first that failed */
+};
+
+/* ---- writing ------------------------------------------------------------- */
+
+/* The folders above a file. */
+static void
+make_folders(char *path)
+{
+    char *slash = path;
+
+    while ((slash = strchr(slash + 1, '/')) != NULL) {
+        *slash = '\0';
+        (void)mkdir(path, 0755); /* the file's creation tells of failures */
+        *slash = '/';
+    }
+}
+
+static void
+write_file(struct tree *tree, const char *path, mode_t mode, const char *text,
+           size_t n)
+{
+    char whole[PATH_MAX];
+    int fd;
+
+    snprintf(whole, sizeof(whole), "%s%s", tree->root, path);
+    make_folders(whole);
+    fd =
+        open(whole, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if ((fd < 0 || write(fd, text, n) != (ssize_t)n) && tree->status == BELL_OK)
+        tree->status =
+            bell_fail(BELL_E_IO, "cannot write %s: %s", whole, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+static void
+write_link(struct tree *tree, const char *path, const char *target)
+{
+    char whole[PATH_MAX];
+
+    snprintf(whole, sizeof(whole), "%s%s", tree->root, path);
+    make_folders(whole);
+    if (symlink(target, whole) < 0 && tree->status == BELL_OK)
+        tree->status =
+            bell_fail(BELL_E_IO, "cannot link %s: %s", whole, strerror(errno));
+}
+
+/* What the simulated kernel has at that path, if it has something. */
+static bool put(struct tree *tree, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool
+put(struct tree *tree, const char *fmt, ...)
+{
+    char path[PATH_MAX], *text = malloc(FILE_MAX);
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    vsnprintf(path, sizeof(path), fmt, args);
+    va_end(args);
+    n = text ? tree->kio->ops->read_file(tree->kio, path, text, FILE_MAX) : -1;
+    if (n >= 0)
+        write_file(tree, path, 0444, text, (size_t)n);
+    free(text);
+    return n >= 0;
+}
+
+/* Files "FOLDER/0/NAME", "FOLDER/1/NAME", ... */
+static void
+put_numbered(struct tree *tree, const char *folder, const char *name)
+{
+    unsigned i;
+
+    for (i = 0; put(tree, "%s/%u/%s", folder, i, name); i++)
+        ;
+}
+
+static void
+put_pci(struct tree *tree, const char *folder)
+{
+    static const char *const names[] = {
+        "vendor",
+        "device",
+        "subsystem_vendor",
+        "subsystem_device",
+        "class",
+        "revision",
+        "numa_node",
+        "uevent",
+        "config",
+        "resource",
+        "current_link_speed",
+        "max_link_speed",
+        "current_link_width",
+        "max_link_width",
+        "mem_info_vram_total",
+        "mem_info_vram_used",
+        "power_dpm_force_performance_level",
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(names); i++)
+        (void)put(tree, "%s/%s", folder, names[i]);
+}
+
+/* ---- AMD ------------------------------------------------------------------ */
+
+/* The value of a line "KEY VALUE"; 0 where there is none. */
+static uint64_t
+read_key(struct tree *tree, const char *path, const char *key)
+{
+    char text[8192], *line;
+    size_t n;
+
+    if (kio_read_file(tree->kio, path, text, sizeof(text), &n) != BELL_OK)
+        return 0;
+    for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        n = strlen(key);
+        if (strncmp(line, key, n) == 0 && line[n] == ' ')
+            return strtoull(line + n, NULL, 10);
+    }
+    return 0;
+}
+
+/* A card's render node, its PCI folder and the links to both. */
+static void
+put_render_node(struct tree *tree, unsigned minor, uint64_t location)
+{
+    static const char *const parts[] = {"major", "minor", "revision"};
+    char folder[64], path[128], bus[32], target[96];
+    unsigned id;
+    size_t i;
+
+    snprintf(path, sizeof(path), "/dev/dri/renderD%u", minor);
+    write_file(tree, path, 0666, "", 0);
+    snprintf(folder, sizeof(folder), "/sys/class/drm/renderD%u/device", minor);
+    put_pci(tree, folder);
+    for (id = 0; id < 256; id++) {
+        for (i = 0; i < ARRAY_LEN(parts); i++)
+            (void)put(tree, "%s/ip_discovery/die/0/%u/0/%s", folder, id,
+                      parts[i]);
+    }
+    snprintf(bus, sizeof(bus), "0000:%02x:%02x.%x",
+             (unsigned)(location >> 8 & 0xff), (unsigned)(location >> 3 & 0x1f),
+             (unsigned)(location & 7));
+    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", bus);
+    snprintf(target, sizeof(target), "../../../class/drm/renderD%u/device",
+             minor);
+    write_link(tree, path, target);
+    snprintf(path, sizeof(path), "/sys/dev/char/226:%u", minor);
+    snprintf(target, sizeof(target), "../../class/drm/renderD%u", minor);
+    write_link(tree, path, target);
+    snprintf(path, sizeof(path), "%s/drm/renderD%u/dev", folder, minor);
+    snprintf(target, sizeof(target), "226:%u\n", minor);
+    write_file(tree, path, 0444, target, strlen(target));
+    snprintf(path, sizeof(path), "%s/subsystem", folder);
+    write_link(tree, path, "../../../../bus/pci");
+}
+
+static void
+put_amd(struct tree *tree)
+{
+    static const char *const lists[] = {"mem_banks", "io_links", "p2p_links",
+                                        "caches"};
+    char folder[128], list[160];
+    unsigned node;
+    size_t i;
+
+    (void)put(tree, TOPOLOGY "generation_id");
+    (void)put(tree, TOPOLOGY "system_properties");
+    for (node = 0; put(tree, TOPOLOGY "nodes/%u/gpu_id", node); node++) {
+        uint64_t minor;
+
+        snprintf(folder, sizeof(folder), TOPOLOGY "nodes/%u", node);
+        (void)put(tree, "%s/name", folder);
+        (void)put(tree, "%s/properties", folder);
+        for (i = 0; i < ARRAY_LEN(lists); i++) {
+            snprintf(list, sizeof(list), "%s/%s", folder, lists[i]);
+            put_numbered(tree, list, "properties");
+        }
+        snprintf(list, sizeof(list), "%s/properties", folder);
+        minor = read_key(tree, list, "drm_render_minor");
+        if (minor)
+            put_render_node(tree, (unsigned)minor,
+                            read_key(tree, list, "location_id"));
+    }
+    write_link(tree, "/sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd");
+    write_file(tree, "/sys/devices/virtual/kfd/kfd/dev", 0444, "510:0\n", 6);
+    (void)put(tree, "/sys/module/amdgpu/version");
+    (void)put(tree, "/sys/module/amdgpu/initstate");
+    write_file(tree, "/dev/kfd", 0666, "", 0);
+}
+
+/* ---- NVIDIA ---------------------------------------------------------------- */
+
+static void
+put_nv(struct tree *tree)
+{
+    char path[128];
+    unsigned bus, n_cards = 0;
+
+    (void)put(tree, "/proc/driver/nvidia/version");
+    (void)put(tree, "/proc/driver/nvidia/params");
+    (void)put(tree, "/proc/devices");
+    for (bus = 0; bus < 256; bus++) {
+        if (!put(tree, "/proc/driver/nvidia/gpus/0000:%02x:00.0/information",
+                 bus))
+            continue;
+        snprintf(path, sizeof(path), "/sys/bus/pci/devices/0000:%02x:00.0",
+                 bus);
+        put_pci(tree, path);
+        snprintf(path, sizeof(path), "/dev/nvidia%u", n_cards++);
+        write_file(tree, path, 0666, "", 0);
+    }
+    write_file(tree, "/dev/nvidiactl", 0666, "", 0);
+    write_file(tree, "/dev/nvidia-uvm", 0666, "", 0);
+}
+
+/* ---- all -------------------------------------------------------------------- */
+
+bell_status
+sim_tree_write(const char *root, const char *backend, const char *interface)
+{
+    struct tree tree = {.root = root};
+
+    BELL_TRY(kio_open_interface(backend, interface, &tree.kio));
+    if (strcmp(backend, "AMD") == 0)
+        put_amd(&tree);
+    else
+        put_nv(&tree);
+    kio_destroy(tree.kio);
+    return tree.status;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)st;
+    (void)kind;
+    (void)ftw;
+    return remove(path);
+}
+
+void
+sim_tree_remove(const char *root)
+{
+    (void)nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
