@@ -39,6 +39,8 @@ enum action {
     ACTION_STATUS,
     ACTION_TRUNCATE,
     ACTION_DELAY,
+    ACTION_REPLY,
+    ACTION_RANDOM,
 };
 
 struct rule {
@@ -47,7 +49,8 @@ struct rule {
     uint64_t nth, seen;
     bool every_later;
     enum action action;
-    uint64_t value; /* errno, status, bytes or nanoseconds */
+    uint64_t value; /* errno, status, bytes, nanoseconds, word or seed */
+    uint64_t word;  /* of ACTION_REPLY: which */
 };
 
 struct fault_kio {
@@ -108,6 +111,17 @@ parse_action(const char *text, struct rule *rule)
     if (strncmp(text, "truncate=", 9) == 0) {
         rule->action = ACTION_TRUNCATE;
         return *end == '\0';
+    }
+    if (strncmp(text, "random=", 7) == 0) {
+        rule->action = ACTION_RANDOM;
+        return *end == '\0';
+    }
+    if (strncmp(text, "reply=", 6) == 0 && *end == ':') {
+        number = end;
+        rule->action = ACTION_REPLY;
+        rule->word = rule->value;
+        rule->value = strtoull(number + 1, &end, 0);
+        return end != number + 1 && *end == '\0';
     }
     if (strncmp(text, "delay=", 6) != 0)
         return false;
@@ -170,7 +184,8 @@ parse_plan(const char *plan, struct rule *rules, uint32_t *out_n_rules)
             !parse_action(equals + 1, &rules[n]))
             return bell_fail(BELL_E_INVALID,
                              "fault plan: '%.*s' is not KIND[:N[+]]=ACTION "
-                             "(ENOMEM, status=0x51, truncate=8, delay=5ms)",
+                             "(ENOMEM, status=0x51, truncate=8, delay=5ms, "
+                             "reply=3:0xffffffff, random=1)",
                              (int)len, plan);
         n++;
         plan += len + (plan[len] == ',');
@@ -320,6 +335,43 @@ truncated_ioctl(struct kio *below, int fd, unsigned long request, void *arg,
     return result;
 }
 
+/* Makes a part of a reply a lie. *word counts its 4-byte words, those of the
+ * parts before it included. */
+static void
+lie(const struct rule *rule, uint8_t *data, size_t size_bytes, uint64_t *word)
+{
+    size_t at;
+
+    for (at = 0; at < size_bytes; at += 4, ++*word) {
+        uint64_t draw = hash_add(hash_add(rule->value, rule->seen), *word);
+        uint32_t value = (uint32_t)rule->value;
+        if (rule->action == ACTION_REPLY && *word != rule->word)
+            continue;
+        if (rule->action == ACTION_RANDOM) {
+            if (draw & 0x38) /* one word in eight */
+                continue;
+            value = draw & 4 ? (uint32_t)(draw >> 32) : draw & 2 ? ~0u : 0;
+        }
+        memcpy(data + at, &value, size_bytes - at < 4 ? size_bytes - at : 4);
+    }
+}
+
+/* An ioctl that comes back with something else than was answered: in the
+ * struct and in what its pointers led to before the call. */
+static int
+lying_ioctl(struct kio *below, int fd, unsigned long request, void *arg,
+            const struct kio_capture *before, const struct rule *rule)
+{
+    int result = below->ops->ioctl(below, fd, request, arg);
+    uint64_t word = 0;
+    uint32_t i;
+
+    for (i = 0; i < before->n_blobs; i++)
+        lie(rule, (uint8_t *)(uintptr_t)before->blobs[i].addr,
+            before->blobs[i].size_bytes, &word);
+    return result;
+}
+
 static int
 fault_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
@@ -346,6 +398,8 @@ fault_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     } else if (rule.action == ACTION_STATUS) {
         set_status(&capture, arg, (uint32_t)rule.value);
         result = 0;
+    } else if (rule.action == ACTION_REPLY || rule.action == ACTION_RANDOM) {
+        result = lying_ioctl(kio->below, fd, request, arg, &capture, &rule);
     } else {
         result =
             truncated_ioctl(kio->below, fd, request, arg, &capture, rule.value);
@@ -390,6 +444,7 @@ fault_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
     struct rule rule = {0};
     bool hit = meet((struct fault_kio *)kio, CALL_READ, NULL, &rule);
+    uint64_t word = 0;
     int n;
 
     if (hit && rule.action == ACTION_ERRNO)
@@ -397,6 +452,9 @@ fault_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     n = kio->below->ops->read_file(kio->below, path, buf, cap);
     if (hit && rule.action == ACTION_TRUNCATE && n > (int)rule.value)
         n = (int)rule.value;
+    if (hit && n > 0 &&
+        (rule.action == ACTION_REPLY || rule.action == ACTION_RANDOM))
+        lie(&rule, buf, (size_t)n, &word);
     return n;
 }
 

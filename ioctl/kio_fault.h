@@ -7,7 +7,10 @@
  * ACTION is an errno's name (ENOMEM), status=0x51 (ioctl: not passed on, the
  * struct comes back with that vendor status), truncate=BYTES (ioctl: passed
  * on, but only the first BYTES of the struct come back; read: the file ends
- * there), or delay=TIME with us, ms or s. Example:
+ * there), delay=TIME with us, ms or s, or a lie about an ioctl or a file that
+ * was passed on: reply=WORD:VALUE makes one 4-byte word of what comes back (the
+ * struct, then what its pointers led to) that value, random=SEED one word in
+ * eight anything. Example:
  * "ioctl:7=ENOMEM,NV_ESC_RM_ALLOC:2+=status=0x22,poll=delay=5ms".
  */
 #ifndef BELL_IOCTL_KIO_FAULT_H

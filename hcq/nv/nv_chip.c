@@ -23,7 +23,8 @@ enum {
     FB_USABLE_RAM_KIB = 0x20
 };
 
-#define CE_IS_GRCE 1u /* bit 0 of the first byte of an engine's caps */
+#define CLASSES_MAX 4096 /* more than RM knows of, some 300 */
+#define CE_IS_GRCE  1u   /* bit 0 of the first byte of an engine's caps */
 
 /* PERF_BOOST: BOOST_TO_MAX, for CUDA, until the client goes. */
 #define BOOST_FLAGS    0x12u
@@ -83,7 +84,10 @@ read_classes(struct nv_device *dev, uint32_t **out_list, uint32_t *out_n)
     BELL_TRY(nv_rm_control(dev->rm, dev->rm->device,
                            NV0080_CTRL_CMD_GPU_GET_CLASSLIST,
                            NV_S_NV0080_GPU_GET_CLASSLIST, &query));
-    list = host_calloc(query.numClasses + 1, sizeof(*list));
+    if (query.numClasses > CLASSES_MAX)
+        return bell_fail(BELL_E_KERNEL, "the kernel tells of %u classes",
+                         query.numClasses);
+    list = host_calloc(query.numClasses + 1u, sizeof(*list));
     if (!list)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of %u classes",
                          query.numClasses);
