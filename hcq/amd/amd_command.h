@@ -1,10 +1,12 @@
 /* Private to the command half of the AMD driver: what packets of a stream
  * (hcq/hcq_packet.h) become for the card.
  *
- * Words go into indirect buffers in host memory that the card reads; a ring
- * holds slots of one size that point there: an INDIRECT_BUFFER packet, a
- * packet of AQL, or an SDMA indirect packet with what aligns it. A launch on
- * an AQL queue is a slot of its own, between two indirect buffers.
+ * Words of compute queues go into indirect buffers in host memory that the card
+ * reads; a ring holds slots of one size that point there: an INDIRECT_BUFFER
+ * packet or a packet of AQL. A launch on an AQL queue is a slot of its own,
+ * between two indirect buffers. KFD's SDMA queues run no indirect buffers:
+ * their words are copied into the ring, each a slot, and packets stay whole:
+ * what is left before the ring's end does nothing.
  *
  * amd_cs.c      sizes of streams
  * amd_encode.c  pieces, slots, launches of AQL
@@ -29,7 +31,7 @@ struct amd_engine {
     enum amd_ring_kind kind;
     uint8_t gen;        /* enum amd_pm4_gen, enum amd_sdma_gen */
     bool is_single;     /* else single-shot work is for one die of several */
-    uint32_t slot_dw;   /* of the ring */
+    uint32_t slot_dw;   /* of the ring; SDMA: 1 */
     uint32_t copy_dw;   /* words of one copy or fill packet */
     uint64_t max_bytes; /* that it moves */
     uint32_t piece_dw;  /* of one indirect buffer, at most */
@@ -60,7 +62,8 @@ struct amd_push {
     uint32_t *at;    /* next word */
     uint32_t *piece; /* where the open indirect buffer begins */
     uint8_t *data;   /* next unit */
-    uint32_t *slots; /* the ring, or a stream's own */
+    uint32_t *slots; /* the ring, or a stream's own; NULL: of an SDMA stream,
+                      * whose words stay where they are */
     uint64_t slot;   /* next one, without wrapping */
     uint64_t slot_mask;
 };
@@ -73,7 +76,10 @@ struct amd_push {
 
 /* Upper bounds of what the functions below write. */
 #define AMD_BEGIN_DW  16u
-#define AMD_FINISH_DW 24u /* with what fills up the last indirect buffer */
+#define AMD_FINISH_DW 16u
+
+/* Of SDMA, before the ring's end: less than the largest packet. */
+#define AMD_SDMA_TAIL_DW 8u
 
 /* Words of one packet: it does not leave an indirect buffer. */
 #define AMD_PACKET_MAX_DW 0xfff00u
@@ -103,19 +109,37 @@ void amd_push_split(struct amd_push *push, const struct hcq_packet *packet);
 void amd_push_packet(struct amd_push *push, const struct hcq_packet *packet);
 /* Writes the value when all before is done, and its results visible. When it is
  * seen, nothing of the submission is read any more: AMD_FINISH_DW words and
- * amd_finish_slots slots, the last one of them open before. */
+ * amd_finish_slots slots behind what was open. */
 void amd_push_finish(struct amd_push *push, uint64_t va, uint64_t value);
-/* Closes the open indirect buffer: a slot, unless it is empty. */
+/* Closes the open indirect buffer: a slot, unless it is empty. SDMA: its words
+ * are slots. */
 void amd_push_end(struct amd_push *push);
+/* Slots of a stream, or packets of SDMA, as they are. */
+void amd_push_slots(struct amd_push *push, const uint32_t *slots, uint64_t n);
 /* A slot, whose first word counts when it is written. */
 void amd_slot_write(const struct amd_engine *engine, uint32_t *slot,
                     const uint32_t *words);
 
-/* Slots that amd_push_finish takes beside the open one. */
 static inline uint32_t
 amd_finish_slots(const struct amd_engine *engine)
 {
-    return engine->finish != NULL;
+    return engine->kind == AMD_RING_SDMA ? AMD_FINISH_DW + AMD_SDMA_TAIL_DW : 1;
+}
+
+/* Slots of a fresh submission without packets: what begins and ends it. */
+static inline uint32_t
+amd_fresh_slots(const struct amd_engine *engine)
+{
+    return amd_finish_slots(engine) + (engine->kind == AMD_RING_SDMA
+                                           ? AMD_BEGIN_DW
+                                           : engine->finish != NULL);
+}
+
+/* What slots are, for messages. */
+static inline const char *
+amd_slots_name(const struct amd_engine *engine)
+{
+    return engine->kind == AMD_RING_SDMA ? "words" : "packets";
 }
 
 /* Words at push->at, n_dw of them. */
@@ -137,16 +161,15 @@ void amd_pm4_indirect(const struct amd_engine *engine, uint64_t va,
 
 void amd_sdma_begin(struct amd_push *push);
 void amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value);
-/* The same of a timeline that only grows by one, as the last words of its
- * indirect buffer: nothing is read behind the write that completes it. */
+/* The same of a timeline that only grows by one: nothing is read behind the
+ * write that completes it. */
 void amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value);
 void amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet);
 void amd_sdma_nothing(struct amd_push *push, uint32_t n_dw);
 uint32_t amd_sdma_dw(const struct amd_engine *engine,
                      const struct hcq_packet *packet, uint32_t n_copies);
-/* A slot of 8 words that ends with the indirect packet. */
-void amd_sdma_indirect(const struct amd_engine *engine, uint64_t va,
-                       uint32_t n_dw, uint32_t words[8]);
+/* Words of the packet that begins there, as the functions above wrote it. */
+uint32_t amd_sdma_size(const uint32_t *words);
 
 /* Arguments of a launch into the next units, those of the compiler behind them;
  * their address. */
@@ -189,8 +212,9 @@ BELL_MUST_CHECK bell_status amd_queue_room(struct amd_queue *queue,
                                            uint64_t n_dw, uint64_t n_units,
                                            uint64_t n_slots,
                                            struct amd_push *out_push);
-/* Puts more slots into the ring than it has, as the card takes them: waits for
- * all that was submitted before, and for the last slots to fit. */
+/* Puts more slots into the ring than it has (of SDMA: packets of so many words),
+ * as the card takes them: waits for all that was submitted before, and for the
+ * last slots to fit. */
 BELL_MUST_CHECK bell_status amd_queue_pour(struct amd_queue *queue,
                                            const uint32_t *slots,
                                            uint64_t n_slots);

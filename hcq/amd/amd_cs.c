@@ -20,7 +20,7 @@ count_fresh(struct hcq_cs *cs, const struct hcq_packet *packet)
     if (cs->n_dw == packet->head.n_dw) { /* the first */
         priv->fresh_dw = AMD_BEGIN_DW + AMD_FINISH_DW;
         priv->fresh_units = 0;
-        priv->fresh_slots = 1 + amd_finish_slots(engine);
+        priv->fresh_slots = amd_fresh_slots(engine);
     }
     priv->fresh_dw += packet->head.word_dw;
     priv->fresh_units += amd_packet_units(engine, packet);
@@ -34,10 +34,11 @@ count_fresh(struct hcq_cs *cs, const struct hcq_packet *packet)
         return;
     hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
                               "%s: the stream is larger than the ring, which "
-                              "takes %llu bytes and %llu packets",
+                              "takes %llu bytes and %llu %s",
                               cs->queue->name,
                               (unsigned long long)queue->push_ring.size_bytes,
-                              (unsigned long long)n_slots - 1));
+                              (unsigned long long)n_slots - 1,
+                              amd_slots_name(engine)));
 }
 
 /* The card compares halves, and a lower half begins anew where the upper one

@@ -22,7 +22,7 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     static const uint8_t slot_dw[] = {
         [AMD_RING_PM4] = 4,
         [AMD_RING_AQL] = 16,
-        [AMD_RING_SDMA] = 8,
+        [AMD_RING_SDMA] = 1,
     };
     bool is_sdma = kind == AMD_RING_SDMA;
 
@@ -80,6 +80,8 @@ uint32_t
 amd_packet_slots(const struct amd_engine *engine,
                  const struct hcq_packet *packet)
 {
+    if (engine->kind == AMD_RING_SDMA)
+        return packet->head.word_dw;
     return engine->kind == AMD_RING_AQL && packet->head.op == HCQ_OP_EXEC ? 2
                                                                           : 0;
 }
@@ -110,6 +112,40 @@ add_slot(struct amd_push *push, const uint32_t *words)
                    words);
 }
 
+/* Packets that fit before the ring's end, what is left does nothing, and the
+ * others from its start. There is room for all. */
+static void
+add_words(struct amd_push *push, const uint32_t *words, uint64_t n_dw)
+{
+    uint32_t *at = push->slots + (push->slot & push->slot_mask);
+    uint64_t left = push->slot_mask + 1 - (push->slot & push->slot_mask);
+    uint64_t n = 0;
+
+    if (n_dw > left) {
+        while (n + amd_sdma_size(words + n) <= left)
+            n += amd_sdma_size(words + n);
+        memcpy(at, words, n * sizeof(at[0]));
+        memset(at + n, 0, (left - n) * sizeof(at[0]));
+        push->slot += left;
+        at = push->slots;
+    }
+    memcpy(at, words + n, (n_dw - n) * sizeof(at[0]));
+    push->slot += n_dw - n;
+}
+
+void
+amd_push_slots(struct amd_push *push, const uint32_t *slots, uint64_t n)
+{
+    uint64_t i;
+
+    if (push->engine->kind == AMD_RING_SDMA) {
+        add_words(push, slots, n);
+        return;
+    }
+    for (i = 0; i < n; i++)
+        add_slot(push, slots + i * push->engine->slot_dw);
+}
+
 static uint32_t
 aql_header(uint32_t type, uint32_t setup)
 {
@@ -132,13 +168,15 @@ amd_push_end(struct amd_push *push)
 
     if (push->at == push->piece)
         return;
-    if (engine->kind == AMD_RING_SDMA)
-        amd_sdma_nothing(push, -(uint32_t)(push->at - push->piece) & 7);
     n_dw = (uint32_t)(push->at - push->piece);
-    push->piece = push->at;
     if (engine->kind == AMD_RING_SDMA) {
-        amd_sdma_indirect(engine, va, n_dw, words);
-    } else if (engine->kind == AMD_RING_PM4) {
+        if (push->slots)
+            add_words(push, push->piece, n_dw);
+        push->piece = push->at;
+        return;
+    }
+    push->piece = push->at;
+    if (engine->kind == AMD_RING_PM4) {
         amd_pm4_indirect(engine, va, n_dw, words);
     } else {
         aql.header = aql_header(AMD_OBJECT_AQL_TYPE_VENDOR, AQL_FORMAT_PM4);

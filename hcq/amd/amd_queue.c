@@ -3,7 +3,7 @@
  * A submission is one piece of the push ring: what makes the host's writes
  * visible, the packets' words, the release of the queue's timeline, and behind
  * them the arguments of launches; and slots of the channel's ring that point
- * there. Both are given back when the timeline has come to its value; on a
+ * there, or on a copy queue the words once more. Both are given back when the timeline has come to its value; on a
  * chip of several dies the release of the timeline lies elsewhere, because
  * other dies may read it later.
  */
@@ -21,6 +21,7 @@
 /* Of the channel's own ring: a launch on an AQL queue takes up to two slots, and
  * streams that have more than the ring go through it in parts. */
 #define AQL_RING_BYTES  (1u << 20)
+#define SDMA_RING_BYTES (1u << 18) /* its commands themselves */
 #define RING_SLOT_BYTES (1u << 16)
 
 /* How often a thread that spins looks for faults. */
@@ -56,7 +57,7 @@ queue_units(const struct amd_queue *queue)
     static const uint8_t units[] = {
         [AMD_RING_PM4] = 4,
         [AMD_RING_AQL] = 1,
-        [AMD_RING_SDMA] = 32,
+        [AMD_RING_SDMA] = 4,
     };
 
     return units[queue->channel.kind];
@@ -78,6 +79,7 @@ has_slots(const struct amd_queue *queue, uint64_t n_slots)
 static bell_status
 wait_for_room(struct amd_queue *queue, uint64_t n_slots, uint64_t size_bytes)
 {
+    const char *slots = amd_slots_name(&amd_priv_of(queue)->engine);
     uint64_t value = amd_priv_of(queue)->history.retired + 1;
     bell_status status;
 
@@ -86,18 +88,18 @@ wait_for_room(struct amd_queue *queue, uint64_t n_slots, uint64_t size_bytes)
             mem_ring_wait_value(&queue->push_ring, size_bytes, AMD_UNIT_BYTES);
     if (value == 0 || n_slots >= amd_queue_slots(queue))
         return bell_fail(BELL_E_INVALID,
-                         "%s: %llu bytes and %llu packets are larger than the "
-                         "ring, which takes %llu and %llu",
+                         "%s: %llu bytes and %llu %s are larger than the ring, "
+                         "which takes %llu and %llu",
                          queue->base.name, (unsigned long long)size_bytes,
-                         (unsigned long long)n_slots,
+                         (unsigned long long)n_slots, slots,
                          (unsigned long long)queue->push_ring.size_bytes,
                          (unsigned long long)amd_queue_slots(queue) - 1);
     status = hcq_signal_wait(queue->base.timeline, value,
                              queue->base.submit_timeout_ns);
     if (status == BELL_E_TIMEOUT)
-        bell_error_prefix("%s: no room for %llu bytes and %llu packets",
+        bell_error_prefix("%s: no room for %llu bytes and %llu %s",
                           queue->base.name, (unsigned long long)size_bytes,
-                          (unsigned long long)n_slots);
+                          (unsigned long long)n_slots, slots);
     return status;
 }
 
@@ -131,10 +133,10 @@ amd_queue_room(struct amd_queue *queue, uint64_t n_dw, uint64_t n_units,
 /* Slots that the card has taken can be written anew, whatever becomes of the
  * submission that they belong to. */
 static bell_status
-wait_for_slot(struct amd_queue *queue)
+wait_for_slots(struct amd_queue *queue, uint64_t n)
 {
     struct hcq_device *dev = queue->base.dev;
-    uint64_t enough = 2ull * queue_units(queue); /* one stays free */
+    uint64_t enough = (n + 1) * queue_units(queue); /* one stays free */
     uint64_t start_ns, spun_ns = 0, look_ns = 0;
 
     if (amd_channel_room(&queue->channel) >= enough)
@@ -160,23 +162,32 @@ bell_status
 amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
 {
     struct amd_queue_priv *priv = amd_priv_of(queue);
-    uint32_t slot_dw = priv->engine.slot_dw;
-    uint64_t n_ring = amd_queue_slots(queue), index, i;
-    bell_status status;
+    bool is_sdma = priv->engine.kind == AMD_RING_SDMA;
+    uint64_t n_ring = amd_queue_slots(queue), i, n;
+    struct amd_push push = {
+        .engine = &priv->engine,
+        .slots = queue->channel.ring,
+        .slot_mask = n_ring - 1,
+    };
+    bell_status status = BELL_OK;
 
     BELL_TRY(hcq_signal_wait(
         queue->base.timeline,
         atomic_load_explicit(&priv->history.last_value, memory_order_relaxed),
         queue->base.submit_timeout_ns));
     retire(queue);
-    status = wait_for_slot(queue);
-    for (i = 0; i < n_slots && status == BELL_OK; i++) {
-        index = priv->slot_put++ & (n_ring - 1);
-        amd_slot_write(&priv->engine, queue->channel.ring + index * slot_dw,
-                       slots + i * slot_dw);
+    for (i = 0; i < n_slots && status == BELL_OK; i += n) {
+        n = is_sdma ? amd_sdma_size(slots + i) : 1;
+        status = wait_for_slots(queue, is_sdma ? n + AMD_SDMA_TAIL_DW : n);
+        if (status != BELL_OK)
+            break;
+        push.slot = priv->slot_put;
+        amd_push_slots(&push, slots + i * priv->engine.slot_dw, n);
+        priv->slot_put = push.slot;
         queue->channel.put = priv->slot_put * queue_units(queue);
-        status = wait_for_slot(queue);
     }
+    if (status == BELL_OK)
+        status = wait_for_slots(queue, amd_finish_slots(&priv->engine));
     amd_channel_ring(&queue->channel);
     priv->slot_tail = priv->slot_put - n_ring +
                       amd_channel_room(&queue->channel) / queue_units(queue);
@@ -209,7 +220,7 @@ amd_queue_submit(struct hcq_queue *base, uint64_t value)
     const struct amd_queue_priv *priv = amd_priv_of(queue);
     const struct hcq_cs *cs = &base->cs;
     uint64_t n_dw = AMD_BEGIN_DW + AMD_FINISH_DW;
-    uint32_t n_units = 0, n_slots = 1 + amd_finish_slots(&priv->engine);
+    uint32_t n_units = 0, n_slots = amd_fresh_slots(&priv->engine);
     uint32_t pos = 0, *start;
     struct amd_push push;
 
@@ -270,6 +281,11 @@ static bell_status
 make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
            enum amd_ring_kind kind)
 {
+    static const uint32_t channel_bytes[] = {
+        [AMD_RING_PM4] = RING_SLOT_BYTES,
+        [AMD_RING_AQL] = AQL_RING_BYTES,
+        [AMD_RING_SDMA] = SDMA_RING_BYTES,
+    };
     struct amd_queue_priv *priv = host_calloc(1, sizeof(*priv));
 
     queue->base.dev = &dev->base;
@@ -290,9 +306,7 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
                                AMD_MEM_GTT, &queue->finish));
         priv->engine.finish = queue->finish.cpu;
     }
-    return amd_channel_init(
-        dev, kind, kind == AMD_RING_AQL ? AQL_RING_BYTES : RING_SLOT_BYTES,
-        &queue->channel);
+    return amd_channel_init(dev, kind, channel_bytes[kind], &queue->channel);
 }
 
 /* From here on the device's list tells the queue when scratch grows. */

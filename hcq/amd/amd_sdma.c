@@ -138,17 +138,23 @@ amd_sdma_nothing(struct amd_push *push, uint32_t n_dw)
     push->at += n_dw;
 }
 
-void
-amd_sdma_indirect(const struct amd_engine *engine, uint64_t va, uint32_t n_dw,
-                  uint32_t words[8])
+uint32_t
+amd_sdma_size(const uint32_t *words)
 {
-    words[0] = words[1] = 0;
-    amd_pack_sdma_indirect(engine->gen,
-                           (struct amd_sdma_indirect){
-                               .base = va,
-                               .size = n_dw,
-                           },
-                           words + 2);
+    static const uint8_t sizes[] = {
+        [0] = 1, /* as amd_sdma_nothing has it */
+        [1] = AMD_SDMA_COPY_LINEAR_DW,
+        [2] = AMD_SDMA_WRITE_LINEAR_DW + 1,
+        [5] = AMD_SDMA_FENCE_DW,
+        [8] = AMD_SDMA_POLL_REGMEM_DW,
+        [11] = AMD_SDMA_CONST_FILL_DW,
+        [13] = AMD_SDMA_TIMESTAMP_GLOBAL_DW,
+        [17] = AMD_SDMA_GCR_DW,
+    };
+    uint32_t op = words[0] & 0xff;
+
+    assert(op < sizeof(sizes) && sizes[op]);
+    return op == 2 ? sizes[op] + words[3] : sizes[op];
 }
 
 /* ---- copies ------------------------------------------------------------------- */
@@ -235,11 +241,6 @@ amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
 void
 amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value)
 {
-    uint32_t n_dw =
-        2 * AMD_SDMA_FENCE_DW +
-        (push->engine->dev->gen->sdma_has_gcr ? AMD_SDMA_GCR_DW : 0);
-
-    amd_sdma_nothing(push, -((uint32_t)(push->at - push->piece) + n_dw) & 7);
     put_gcr(push, GCR_RELEASE);
     if ((uint32_t)value) { /* the upper half is what it was */
         put_fence(push, va + 4, (uint32_t)(value >> 32));

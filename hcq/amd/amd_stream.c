@@ -1,5 +1,5 @@
 /* Bound streams: encoded once into memory of their own, submitted by slots
- * that point there, patched in place.
+ * that point there, or copied into the ring of a copy queue; patched in place.
  */
 #include <string.h>
 
@@ -13,9 +13,10 @@ struct amd_stream {
     struct hcq_history_stream node; /* history->streams */
     struct amd_mem mem;             /* words, then data */
     uint64_t data_at;               /* bytes from its start */
-    uint32_t n_packets, n_slots;
+    uint32_t n_packets;
+    uint32_t n_slots;       /* SDMA: words */
     uint32_t n_too_large;   /* launches that were patched to be */
-    uint32_t *slots;        /* owned */
+    uint32_t *slots;        /* owned; SDMA: none */
     struct hcq_spot *spots; /* owned: of each packet; slot: the last before its
                              * end, of an AQL launch its own */
 };
@@ -51,12 +52,15 @@ measure_stream(const struct amd_engine *engine, const struct hcq_cs *cs)
         t.n_packets++;
         t.n_dw += packet->head.word_dw;
         t.n_units += amd_packet_units(engine, packet);
-        t.n_slots += amd_packet_slots(engine, packet);
+        if (engine->kind != AMD_RING_SDMA)
+            t.n_slots += amd_packet_slots(engine, packet);
         pos += packet->head.n_dw;
     }
-    /* An indirect buffer that is full ends, with what fills it up. */
-    t.n_slots += t.n_dw / (engine->piece_dw / 2);
-    t.n_dw += t.n_slots * 8;
+    /* An indirect buffer that is full ends. */
+    if (engine->kind == AMD_RING_SDMA)
+        t.n_slots = 0;
+    else
+        t.n_slots += t.n_dw / (engine->piece_dw / 2);
     return t;
 }
 
@@ -99,7 +103,9 @@ encode_stream(struct hcq_stream *base)
         pos += packet->head.n_dw;
     }
     amd_push_end(&push);
-    stream->n_slots = (uint32_t)push.slot;
+    stream->n_slots = push.engine->kind == AMD_RING_SDMA
+                          ? (uint32_t)(push.at - start)
+                          : (uint32_t)push.slot;
 }
 
 /* ---- binding -------------------------------------------------------------------- */
@@ -132,8 +138,9 @@ fill_stream(struct hcq_stream *base, struct amd_stream *stream)
                          "limit",
                          base->name, (unsigned long long)bytes);
     stream->spots = host_calloc(t.n_packets + 1u, sizeof(*stream->spots));
-    stream->slots = host_calloc((size_t)t.n_slots, engine->slot_dw * 4);
-    if (!stream->spots || !stream->slots)
+    if (t.n_slots)
+        stream->slots = host_calloc((size_t)t.n_slots, engine->slot_dw * 4);
+    if (!stream->spots || (t.n_slots && !stream->slots))
         return bell_fail(BELL_E_NO_MEMORY,
                          "stream '%s': no memory for %u commands", base->name,
                          t.n_packets);
@@ -211,23 +218,23 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
     struct amd_stream *stream = stream_of(base);
     struct amd_queue *queue = queue_of(base);
     const struct amd_engine *engine = &amd_priv_of(queue)->engine;
+    const uint32_t *slots =
+        engine->kind == AMD_RING_SDMA ? stream->mem.cpu : stream->slots;
+    uint64_t n_slots = stream->n_slots;
     struct amd_push push;
-    uint32_t n_slots = stream->n_slots, i, *start;
+    uint32_t *start;
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
         return hcq_exec_refuse(base);
-    if (__builtin_expect(stream->n_slots >= amd_queue_slots(queue) - 1, 0)) {
-        BELL_TRY(amd_queue_pour(queue, stream->slots, stream->n_slots));
+    if (__builtin_expect(
+            n_slots + amd_finish_slots(engine) >= amd_queue_slots(queue), 0)) {
+        BELL_TRY(amd_queue_pour(queue, slots, n_slots));
         n_slots = 0;
     }
-    BELL_TRY(amd_queue_room(queue, AMD_FINISH_DW, 0, n_slots + 1ull, &push));
+    BELL_TRY(amd_queue_room(queue, AMD_FINISH_DW, 0,
+                            n_slots + amd_finish_slots(engine), &push));
     start = push.at;
-    for (i = 0; i < n_slots; i++) {
-        uint64_t index = push.slot++ & push.slot_mask;
-
-        amd_slot_write(engine, push.slots + index * engine->slot_dw,
-                       stream->slots + (uint64_t)i * engine->slot_dw);
-    }
+    amd_push_slots(&push, slots, n_slots);
     amd_push_finish(&push, queue->base.timeline->va, value);
     amd_queue_commit(queue, value, start, &push, base);
     return BELL_OK;

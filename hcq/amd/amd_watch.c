@@ -12,7 +12,6 @@
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/amd/regs/amd_object.h"
 #include "hcq/amd/regs/amd_pm4.h"
-#include "hcq/amd/regs/amd_sdma.h"
 
 #define MAX_REGIONS 256
 #define PAGE_BYTES  4096u
@@ -71,17 +70,10 @@ look_at_packet(struct regions *r, const uint8_t *at, uint64_t left_bytes)
     case AMD_RING_AQL:
         add_pm4_buffer(r, words + AMD_OBJECT_AQL_PM4_INDIRECT_BUFFER / 4);
         return 64;
-    case AMD_RING_SDMA:
-        if (left_bytes >= 24 &&
-            amd_match_sdma_indirect(AMD_SDMA_GEN_V4, words)) {
-            struct amd_sdma_indirect ib =
-                amd_unpack_sdma_indirect(AMD_SDMA_GEN_V4, words);
-
-            add_region(r, ib.base, 4ull * ib.size, KIO_REGION_PUSH);
-        }
-        return 4;
+    case AMD_RING_SDMA: /* to nothing */
+        break;
     }
-    return 4;
+    return (uint32_t)left_bytes;
 }
 
 /* A part of the ring that does not wrap. */

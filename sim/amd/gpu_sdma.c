@@ -1,4 +1,4 @@
-/* Copy engines. src: hw/amd/sdma.csv, BRINGUP.md 10. */
+/* Copy engines: packets of rings. src: hw/amd/sdma.csv, BRINGUP.md 10. */
 #include <string.h>
 
 #include "sim/amd/gpu_internal.h"
@@ -170,34 +170,8 @@ packet_dw(const struct amdgpu_queue *q, uint32_t header, const char **out_name)
     }
 }
 
-static bool run_words(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw,
-                      bool in_ib, uint32_t *out_used);
-
-/* Indirect buffers do not nest. */
 static bool
-indirect(struct amdgpu_queue *q, const uint32_t *w, bool in_ib)
-{
-    uint32_t used = 0, n = w[3];
-    uint64_t va = address(w + 1);
-
-    if (in_ib)
-        return amdgpu_fail(q, "an indirect buffer in another one");
-    if (!reserved(q, w[0], 0x000fffff, 0) || !reserved(q, n, 0xfffff, 3))
-        return false;
-    if (va & 31)
-        return amdgpu_fail(q, "buffer at 0x%llx, which is not a multiple of 32",
-                           (unsigned long long)va);
-    while (n) {
-        if (!run_words(q, va, n, true, &used))
-            return false;
-        va += 4ull * used;
-        n -= used;
-    }
-    return true;
-}
-
-static bool
-run_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t *w, bool in_ib)
+run_packet(struct amdgpu_queue *q, const uint32_t *w)
 {
     switch (w[0] & 0xff) {
     case 0:
@@ -205,11 +179,10 @@ run_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t *w, bool in_ib)
     case 1:
         return copy_linear(q, w);
     case 4:
-        /* the ring's end of an indirect packet is a multiple of 8 words */
-        if ((va + 24) % 32)
-            return amdgpu_fail(q, "ends at 0x%llx, not on 8 words",
-                               (unsigned long long)va + 24);
-        return indirect(q, w, in_ib);
+        /* Linux 6.12: update_mqd_sdma leaves SDMAx_RLCx_IB_CNTL.IB_ENABLE 0,
+         * of every version; only the kernel's own ring has it. */
+        return amdgpu_fail(q, "KFD's queues run no indirect buffers "
+                              "(IB_CNTL.IB_ENABLE is 0)");
     case 5:
         return fence(q, w);
     case 6:
@@ -253,7 +226,7 @@ write_linear(struct amdgpu_queue *q, uint64_t va, const uint32_t *w,
 
 /* One packet at va, of at most n_dw words; *out_used is its size. */
 static bool
-run_words(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw, bool in_ib,
+run_words(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw,
           uint32_t *out_used)
 {
     uint32_t w[MAX_PACKET_DW] = {0}, n, header;
@@ -275,7 +248,7 @@ run_words(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw, bool in_ib,
         return false;
     if ((header & 0xff) == 2)
         return write_linear(q, va, w, n_dw, out_used);
-    return run_packet(q, va, w, in_ib);
+    return run_packet(q, w);
 }
 
 bool
@@ -295,8 +268,7 @@ amdgpu_sdma_run(struct amdgpu_queue *q, uint64_t put)
             return false;
         if (left > ring - at)
             left = ring - at; /* packets do not go round */
-        if (!run_words(q, q->desc.ring_va + at, (uint32_t)(left / 4), false,
-                       &used))
+        if (!run_words(q, q->desc.ring_va + at, (uint32_t)(left / 4), &used))
             return false;
         q->get += 4ull * used;
         if (!amdgpu_store64(q, q->desc.rptr_va, q->get, "read pointer"))

@@ -416,11 +416,11 @@ test_sdma(void **state)
     put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
     put(&push, HCQ_OP_TIMESTAMP, 0, SIGNAL, 0, 0, 0);
     amd_push_finish(&push, SIGNAL, 7);
-    /* The fences are the last of the indirect buffer. */
+    /* The fences are the last. */
     EXPECT(&push, 0xd0000008, 0x00c01000, 0x7f00, 6, 0xffffffff, 0x0fff0004,
            0x00000008, 0, 0x80000000, 0, 0, 0, 0, 0x00000001, 0x00000fff, 0,
            0x01000000, 0x7f00, 0x02000000, 0x7f00, 0x0000020d, 0x00c01008,
-           0x7f00, 0, 0x00000005, 0x00c01004, 0x7f00, 0, 0x00000005, 0x00c01000,
+           0x7f00, 0x00000005, 0x00c01004, 0x7f00, 0, 0x00000005, 0x00c01000,
            0x7f00, 7);
     push = start(110000, 1, AMD_RING_SDMA);
     put(&push, HCQ_OP_WAIT, 0, SIGNAL, 6, 0, 6);
@@ -495,12 +495,47 @@ test_slots(void **state)
     expect_words(
         "PM4", slots + 4, 4,
         (const uint32_t[]){0xc0023f00, WORDS_LO, WORDS_HI, 15 | 1u << 23}, 4);
-    push = start(110000, 1, AMD_RING_SDMA);
-    amd_push_begin(&push);
+}
+
+/* The words themselves; a packet that would go over the ring's end begins anew.
+ * src: BRINGUP.md 5, 10 */
+static void
+test_sdma_ring(void **state)
+{
+    static const uint32_t copy[] = {1, 0xff, 0, 1, 0, 2, 0};
+    static const uint32_t stream[] = {1, 0xff, 0, 3, 0, 4, 0, 5, 6,
+                                      0, 7,    1, 7, 0, 8, 0, 9, 0};
+    const uint32_t n = ARRAY_LEN(slots);
+    struct amd_push push = start(110000, 1, AMD_RING_SDMA);
+
+    (void)state;
+    push.slot_mask = n - 1;
+    push.slot = 2 * n - 9;
+    memset(slots, 0xa5, sizeof(slots));
+    amd_push_begin(&push); /* of 6 words and of 5 */
     amd_push_end(&push);
-    assert_int_equal(push.at - words, 16);
-    expect_words("SDMA", slots, 8,
-                 (const uint32_t[]){0, 0, 4, WORDS_LO, WORDS_HI, 16, 0, 0}, 8);
+    amd_push_end(&push); /* nothing more */
+    assert_int_equal(push.slot, 2 * n + 5);
+    assert_int_equal(slots[n - 10], 0xa5a5a5a5);
+    expect_words("before the end", slots + n - 9, 9,
+                 (const uint32_t[]){8, 0, 0x80000000, 0, 0, 0, 0, 0, 0}, 9);
+    expect_words("from the start", slots, 6,
+                 (const uint32_t[]){0x111, 0, 0xc3c00000, 0, 0, 0xa5a5a5a5}, 6);
+
+    push.slot = n - 7; /* to the last word */
+    amd_push_slots(&push, copy, 7);
+    assert_int_equal(push.slot, n);
+    expect_words("end", slots + n - 7, 7, copy, 7);
+    push.slot = n - 10;
+    amd_push_slots(&push, stream, ARRAY_LEN(stream));
+    assert_int_equal(push.slot, n + 11);
+    expect_words("stream", slots + n - 10, 7, stream, 7);
+    expect_words("tail", slots + n - 3, 3, (const uint32_t[]){0, 0, 0}, 3);
+    expect_words("rest", slots, 11, stream + 7, 11);
+    push.slots = NULL; /* a stream's own stay where they are */
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
+    amd_push_end(&push);
+    assert_int_equal(push.slot, n + 11);
 }
 
 /* A launch between two buffers. src: BRINGUP.md 6, pm4.csv */
@@ -549,7 +584,7 @@ main(void)
         cmocka_unit_test(test_writes),      cmocka_unit_test(test_transfers),
         cmocka_unit_test(test_nothing),     cmocka_unit_test(test_sdma),
         cmocka_unit_test(test_sdma_limits), cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_aql),
+        cmocka_unit_test(test_sdma_ring),   cmocka_unit_test(test_aql),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,8 @@ rig_submit_release(struct rig *r)
     struct amd_push push;
     uint32_t *start;
 
-    BELL_TRY(amd_queue_room(r->queue, UNIT_DW, 0, 1, &push));
+    BELL_TRY(amd_queue_room(r->queue, UNIT_DW, 0,
+                            amd_finish_slots(&r->priv->engine), &push));
     start = push.at;
     amd_push_finish(&push, r->base->timeline->va, value);
     r->base->cs.n_dw = 0; /* commands to be noted for reports */

@@ -61,7 +61,8 @@ void rig_expect_counts(const struct rig *r, uint32_t n, uint64_t times);
 /* One command that counts. */
 void rig_emit_count(struct rig *r, struct hcq_cs *cs, uint32_t i);
 
-/* Nothing but the release of the timeline: a slot, and a unit. */
+/* Nothing but the release of the timeline: a slot (of a copy queue its words),
+ * and a unit. */
 bell_status rig_submit_release(struct rig *r);
 /* The queue does nothing until it is released. */
 struct hcq_signal *rig_hold(struct rig *r);

@@ -32,11 +32,24 @@ signal_dw(const struct rig *r)
                : amd_pm4_dw(&r->priv->engine, &packet, 0);
 }
 
-/* Words that a piece is a multiple of. */
+/* Slots of a piece of so many words. */
 static uint32_t
-step_dw(const struct rig *r)
+piece_slots(const struct rig *r, uint32_t n_dw)
 {
-    return r->queue->channel.kind == AMD_RING_SDMA ? 8 : 1;
+    return r->queue->channel.kind == AMD_RING_SDMA
+               ? n_dw + AMD_SDMA_TAIL_DW
+               : amd_fresh_slots(&r->priv->engine);
+}
+
+/* A queue whose push ring is what is full: that of slots has room. */
+static struct rig
+open_rig(const struct kind *kind)
+{
+    struct rig r = rig_open(kind, RING_BYTES);
+
+    if (kind->queue == HCQ_QUEUE_COPY)
+        rig_replace_ring(&r, 4 * RING_BYTES);
+    return r;
 }
 
 /* One piece of exactly n_dw words: a count if it is not 0, what fills up, the
@@ -53,8 +66,7 @@ submit_piece(struct rig *r, uint32_t n_dw, uint32_t n_counts,
     struct amd_push push;
     uint32_t *start, *end;
 
-    BELL_TRY(amd_queue_room(r->queue, n_dw, 0,
-                            1 + amd_finish_slots(&r->priv->engine), &push));
+    BELL_TRY(amd_queue_room(r->queue, n_dw, 0, piece_slots(r, n_dw), &push));
     start = push.at;
     end = start + n_dw;
     if (n_counts) {
@@ -119,21 +131,21 @@ run_piece(struct rig *r, uint32_t unit, uint32_t n_dw)
     }
 }
 
-/* Every residue of a unit; up to the end of the ring and one step beyond. */
+/* Every residue of a unit; up to the end of the ring and a word beyond. */
 static void
 pieces_at(struct rig *r, uint32_t unit)
 {
-    uint32_t step = step_dw(r), left = PUSH_DW - unit * UNIT_DW, n_dw;
+    uint32_t left = PUSH_DW - unit * UNIT_DW, n_dw;
     uint32_t least = 96 + (uint32_t)(2 * UNIT_DW); /* what it has to hold */
 
-    for (n_dw = least; n_dw < least + UNIT_DW; n_dw += step)
+    for (n_dw = least; n_dw < least + UNIT_DW; n_dw++)
         run_piece(r, unit, n_dw);
     if (left >= least)
         run_piece(r, unit, left);
     if (left >= least && left < PUSH_DW)
-        run_piece(r, unit, left + step);
+        run_piece(r, unit, left + 1);
     run_piece(r, unit, PUSH_DW);
-    run_piece(r, unit, PUSH_DW - step * 2);
+    run_piece(r, unit, PUSH_DW - 2);
 }
 
 static void
@@ -148,7 +160,7 @@ pieces(void **state)
 
         if (ring_kinds[k].by_launch)
             continue;
-        r = rig_open(&ring_kinds[k], RING_BYTES);
+        r = open_rig(&ring_kinds[k]);
         for (unit = 0; unit < UNITS; unit++)
             pieces_at(&r, unit);
         rig_close(&r);
@@ -195,7 +207,7 @@ static void
 overfill_pieces(struct rig *r, uint32_t unit)
 {
     struct hcq_signal *go;
-    uint32_t step = step_dw(r), left;
+    uint32_t left;
     uint64_t offset;
 
     go_to_unit(r, unit);
@@ -205,15 +217,15 @@ overfill_pieces(struct rig *r, uint32_t unit)
     if (left < unit * UNIT_DW)
         left = unit * UNIT_DW;
     r->base->submit_timeout_ns = SHORT_NS;
-    rig_fails(submit_piece(r, left + step, 1, &offset), BELL_E_TIMEOUT,
+    rig_fails(submit_piece(r, left + 1, 1, &offset), BELL_E_TIMEOUT,
               "no room for");
     r->base->submit_timeout_ns = LONG_NS;
     rig_release(r, go);
     rig_expect_counts(r, 0, 1);
-    rig_ok(submit_piece(r, left + step, 1, &offset));
+    rig_ok(submit_piece(r, left + 1, 1, &offset));
     rig_ok(hcq_queue_wait(r->base, LONG_NS));
     rig_expect_counts(r, 1, 1);
-    rig_fails(submit_piece(r, PUSH_DW + step, 1, &offset), BELL_E_INVALID,
+    rig_fails(submit_piece(r, PUSH_DW + 1, 1, &offset), BELL_E_INVALID,
               "larger than the ring, which takes 4096 and");
 }
 
@@ -229,7 +241,7 @@ full_pieces(void **state)
 
         if (ring_kinds[k].by_launch)
             continue;
-        r = rig_open(&ring_kinds[k], RING_BYTES);
+        r = open_rig(&ring_kinds[k]);
         for (i = 0; i < ARRAY_LEN(at); i++) {
             fill_pieces(&r, at[i]);
             overfill_pieces(&r, at[i]);
@@ -302,7 +314,7 @@ full_streams(void **state)
 
         if (ring_kinds[k].by_launch)
             continue;
-        r = rig_open(&ring_kinds[k], RING_BYTES);
+        r = open_rig(&ring_kinds[k]);
         assert_true(find_numbers(&r, n));
         for (i = 0; i < UNITS; i++) {
             go_to_unit(&r, i);
@@ -337,25 +349,27 @@ ends_with_the_release(void **state)
 
     (void)state;
     for (k = 0; k < ARRAY_LEN(ring_kinds); k++) {
-        struct rig r = rig_open(&ring_kinds[k], RING_BYTES);
+        struct rig r = open_rig(&ring_kinds[k]);
         const uint32_t *slot, *push = r.queue->push.cpu;
-        uint64_t va, n_dw, end;
+        uint64_t va, n_dw;
 
         rig_ok(rig_submit_release(&r));
         slot = r.queue->channel.ring;
-        if (r.queue->channel.kind != AMD_RING_PM4)
-            slot += r.queue->channel.kind == AMD_RING_AQL ? 1 : 2;
+        if (r.queue->channel.kind == AMD_RING_SDMA) {
+            assert_int_equal(slot[r.priv->slot_put - 1],
+                             (uint32_t)r.base->n_submitted);
+            rig_close(&r);
+            continue;
+        }
+        if (r.queue->channel.kind == AMD_RING_AQL)
+            slot++;
         va = slot[1] | (uint64_t)slot[2] << 32;
         n_dw = slot[3] & 0xfffff;
-        end = va + n_dw * 4;
         assert_int_equal(r.queue->channel.kind == AMD_RING_AQL,
                          va < (uintptr_t)push ||
                              va >= (uintptr_t)push + RING_BYTES);
         assert_true(n_dw <= UNIT_DW);
         rig_ok(hcq_queue_wait(r.base, LONG_NS));
-        if (r.queue->channel.kind == AMD_RING_SDMA)
-            assert_int_equal(((uint32_t *)(uintptr_t)end)[-1],
-                             (uint32_t)r.base->n_submitted);
         rig_close(&r);
     }
 }

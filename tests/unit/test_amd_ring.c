@@ -3,7 +3,9 @@
  * pointers beyond 32 bits.
  *
  * Its slots have one size, and nothing begins anywhere else: they are its
- * offsets. Each command counts: that it ran once, and not twice, can be told.
+ * offsets. Slots of a copy queue are words; what is submitted there has to
+ * begin at every one of them, and packets do not go over the ring's end.
+ * Each command counts: that it ran once, and not twice, can be told.
  * What is unused of the ring is filled with words that are no commands before
  * every submission, and has to be the same afterwards. The pages around it can
  * neither be read nor written. test_amd_push.c has what slots point to.
@@ -26,7 +28,8 @@
  * the timeline. Of a fresh one one slot, unless it launches from an AQL ring
  * or the release stands apart. One slot alone is a release. */
 struct load {
-    uint32_t n_slots, n_counts;
+    uint32_t n_slots; /* SDMA: at least */
+    uint32_t n_counts;
     bool is_fresh;
     struct hcq_stream *stream; /* NULL: fresh, or a release */
 };
@@ -50,6 +53,33 @@ make_load(struct rig *r, uint32_t n_slots)
 }
 
 static bool
+is_sdma(const struct rig *r)
+{
+    return r->queue->channel.kind == AMD_RING_SDMA;
+}
+
+/* Of a copy queue: what begins a submission, its commands, its release. */
+static uint32_t
+words_of(const struct rig *r, uint32_t n_counts)
+{
+    struct hcq_packet signal = {.head = {.op = HCQ_OP_SIGNAL}};
+    const struct amd_engine *engine = &r->priv->engine;
+    uint32_t begin = 6 + (engine->dev->gen->sdma_has_gcr ? 5 : 0);
+
+    return begin + n_counts * (1 + (COUNTER_WORDS - 1) * 7) +
+           amd_sdma_dw(engine, &signal, 0);
+}
+
+static struct load
+make_words(struct rig *r, uint32_t n_counts)
+{
+    struct load load = make_load(r, 2 + n_counts);
+
+    load.n_slots = words_of(r, n_counts);
+    return load;
+}
+
+static bool
 has_aql_launches(const struct rig *r)
 {
     return r->kind->by_launch && r->queue->channel.kind == AMD_RING_AQL;
@@ -58,8 +88,10 @@ has_aql_launches(const struct rig *r)
 static struct load
 make_fresh(const struct rig *r, uint32_t n_counts)
 {
-    uint32_t n_slots = 1 + amd_finish_slots(&r->priv->engine);
+    uint32_t n_slots = amd_fresh_slots(&r->priv->engine);
 
+    if (is_sdma(r))
+        n_slots = words_of(r, n_counts);
     if (has_aql_launches(r)) /* in front of them, they, behind them */
         n_slots = 2 + n_counts;
     return (struct load){n_slots, n_counts, true, NULL};
@@ -128,15 +160,20 @@ expect_slots(const struct rig *r, uint64_t from, uint64_t n)
 static uint64_t
 run_load(struct rig *r, const struct load *load)
 {
-    uint64_t from = r->priv->slot_put;
+    uint64_t from = r->priv->slot_put, n;
 
     poison_slots(r);
     rig_reset_counters(r);
     rig_ok(submit_load(r, load));
     rig_ok(hcq_queue_wait(r->base, LONG_NS));
-    assert_int_equal(r->priv->slot_put - from, load->n_slots);
+    n = r->priv->slot_put - from;
+    if (is_sdma(r)) /* with what stays empty before each end of the ring */
+        assert_true(n - load->n_slots <=
+                    (from + n) / r->n_slots * AMD_SDMA_TAIL_DW);
+    else
+        assert_int_equal(n, load->n_slots);
     rig_expect_counts(r, load->n_counts, 1);
-    expect_slots(r, from, load->n_slots);
+    expect_slots(r, from, n);
     return from & (r->n_slots - 1);
 }
 
@@ -158,6 +195,59 @@ every_slot(struct rig *r, struct load load)
     drop_load(&load);
 }
 
+/* Words that do nothing up to a place in the ring of a copy queue. */
+static void
+go_to_word(struct rig *r, uint64_t word)
+{
+    struct amd_channel *channel = &r->queue->channel;
+
+    rig_ok(hcq_queue_wait(r->base, LONG_NS));
+    (void)hcq_history_retire(&r->priv->history, r->base->timeline,
+                             &r->queue->push_ring, &r->priv->slot_tail);
+    while ((r->priv->slot_put & (r->n_slots - 1)) != word)
+        channel->ring[r->priv->slot_put++ & (r->n_slots - 1)] = 0;
+    channel->put = r->priv->slot_put * 4;
+    amd_channel_ring(channel);
+    while (amd_channel_room(channel) < channel->ring_bytes)
+        hcq_spin(0);
+    r->priv->slot_tail = r->priv->slot_put;
+}
+
+/* At every word, longer ones at some: each begins where it does. */
+static void
+every_word(struct rig *r, struct load load)
+{
+    uint64_t i;
+
+    for (i = 0; i < r->n_slots; i += load.n_counts < 5 ? 1 : 9) {
+        go_to_word(r, r->n_slots - 1 - i);
+        assert_int_equal(run_load(r, &load), r->n_slots - 1 - i);
+    }
+    drop_load(&load);
+}
+
+/* The most that is submitted at once are 44 commands; more go in parts. */
+static void
+words(void **state)
+{
+    static const uint32_t counts[] = {0, 1, 3, 22, 43, 44, 45, 100};
+    size_t k, i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(ring_kinds); k++) {
+        struct rig r;
+
+        if (ring_kinds[k].queue != HCQ_QUEUE_COPY)
+            continue;
+        r = rig_open(&ring_kinds[k], PAGE_BYTES * 16);
+        for (i = 0; i < ARRAY_LEN(counts); i++)
+            every_word(&r, make_words(&r, counts[i]));
+        every_word(&r, make_fresh(&r, 1));
+        every_word(&r, make_fresh(&r, 7));
+        rig_close(&r);
+    }
+}
+
 /* Every length begins at every slot; the longest ones fill the ring, but for
  * the slot that stays free, or go through it in parts. */
 static void
@@ -172,6 +262,10 @@ slots(void **state)
         const uint32_t lengths[] = {1,         2,     3,     4, 7,    16,
                                     n / 2 + 1, n - 2, n - 1, n, n + 1};
 
+        if (is_sdma(&r)) { /* see words */
+            rig_close(&r);
+            continue;
+        }
         assert_int_equal(n, RING_BYTES / 4 / slot_dw(&r));
         for (i = 0; i < ARRAY_LEN(lengths); i++)
             every_slot(&r, make_load(&r, lengths[i]));
@@ -231,6 +325,53 @@ fill_slots(struct rig *r, uint64_t slot, const struct load *most,
     rig_expect_counts(r, too_many->n_counts, 1);
 }
 
+/* Streams until none fits: what is left is less than one may take; none is
+ * lost. */
+static void
+fill_words(struct rig *r, uint64_t word, const struct load *load)
+{
+    uint64_t most = load->n_slots + AMD_FINISH_DW + AMD_SDMA_TAIL_DW, put = 0;
+    bell_status status = BELL_OK;
+    struct hcq_signal *go;
+    uint32_t n = 0;
+
+    go_to_word(r, word);
+    rig_reset_counters(r);
+    go = rig_hold(r);
+    r->base->submit_timeout_ns = SHORT_NS;
+    while (status == BELL_OK && n < r->n_slots) {
+        put = r->priv->slot_put;
+        status = submit_load(r, load);
+        n += status == BELL_OK;
+    }
+    r->base->submit_timeout_ns = LONG_NS;
+    rig_fails(status, BELL_E_TIMEOUT, "no room for");
+    rig_fails(status, BELL_E_TIMEOUT, "wait for signal");
+    assert_int_equal(r->priv->slot_put, put);
+    assert_true(put - r->priv->slot_tail < r->n_slots);
+    assert_true(put - r->priv->slot_tail + most >= r->n_slots);
+    rig_release(r, go);
+    assert_true(n > 0);
+    rig_expect_counts(r, load->n_counts, n < 3 ? n : 3); /* it counts to 3 */
+    rig_reset_counters(r);
+    rig_ok(submit_load(r, load));
+    rig_ok(hcq_queue_wait(r->base, LONG_NS));
+    rig_expect_counts(r, load->n_counts, 1);
+}
+
+static void
+full_of_words(struct rig *r)
+{
+    const uint64_t n = r->n_slots, at[] = {0, 1, 7, n / 2, n - 8, n - 1};
+    struct load one = make_words(r, 1), most = make_words(r, 40);
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(at); i++) {
+        fill_words(r, at[i], &one);
+        fill_words(r, at[i], &most);
+    }
+}
+
 static void
 full_slots(void **state)
 {
@@ -241,10 +382,16 @@ full_slots(void **state)
         struct rig r = rig_open(&ring_kinds[k], PAGE_BYTES * 16);
         uint32_t n = (uint32_t)r.n_slots, i;
         const uint32_t at[] = {0, 1, 2, n / 2, n - 2, n - 1};
-        uint32_t n_held = 1 + amd_finish_slots(&r.priv->engine);
-        struct load most = make_load(&r, n - 1 - n_held);
-        struct load too_many = make_load(&r, n - n_held);
+        uint32_t n_held = amd_fresh_slots(&r.priv->engine);
+        struct load most, too_many;
 
+        if (is_sdma(&r)) {
+            full_of_words(&r);
+            rig_close(&r);
+            continue;
+        }
+        most = make_load(&r, n - 1 - n_held);
+        too_many = make_load(&r, n - n_held);
         for (i = 0; i < ARRAY_LEN(at); i++)
             fill_slots(&r, at[i], &most, &too_many);
         rig_close(&r);
@@ -259,7 +406,7 @@ fill_behind(struct rig *r, uint32_t n_held)
     struct hcq_signal *go;
     struct hcq_stream *stream;
     struct hcq_cs *cs;
-    uint32_t i, n_counts = (uint32_t)r->n_slots + 7, n = 0;
+    uint32_t i, n_counts = is_sdma(r) ? 100 : (uint32_t)r->n_slots + 7, n = 0;
     bell_status status = BELL_OK;
 
     rig_reset_counters(r);
@@ -294,7 +441,7 @@ full_behind_parts(void **state)
     (void)state;
     for (k = 0; k < ARRAY_LEN(ring_kinds); k++) {
         struct rig r = rig_open(&ring_kinds[k], PAGE_BYTES * 16);
-        uint32_t n = (uint32_t)r.n_slots, i;
+        uint32_t n = is_sdma(&r) ? 44 : (uint32_t)r.n_slots, i;
         const uint32_t held[] = {3, 4, n / 2, n - 3, n - 2};
 
         for (i = 0; i < ARRAY_LEN(held); i++)
@@ -377,8 +524,9 @@ pointers_over_32_bits(void **state)
             rig_expect_counts(&r, 1, 1);
         }
         assert_true(r.queue->channel.put > 1ull << 32);
-        assert_int_equal(r.queue->channel.put % (1ull << 32),
-                         units_of(&r, 6ull * slot_dw(&r)));
+        if (!is_sdma(&r))
+            assert_int_equal(r.queue->channel.put % (1ull << 32),
+                             units_of(&r, 6ull * slot_dw(&r)));
         rig_close(&r);
     }
 }
@@ -388,6 +536,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots),
+        cmocka_unit_test(words),
         cmocka_unit_test(full_slots),
         cmocka_unit_test(full_behind_parts),
         cmocka_unit_test(pointers_over_32_bits),

@@ -460,6 +460,46 @@ test_refusals(void **state)
     stop(&r);
 }
 
+/* Indirect buffers, which KFD's copy queues do not run, and a packet over the
+ * ring's end. */
+static void
+test_sdma_refusals(void **state)
+{
+    static const char *const chips[] = {"gfx942", "gfx1100"};
+    struct rig r;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        start(&r, chips[i], AMDGPU_QUEUE_SDMA);
+        PUSH(&r, 0, 0, 4, LO(SRC_VA), HI(SRC_VA), 8, 0, 0);
+        assert_false(finish(&r));
+        if (!strstr(r.fault.text, "INDIRECT at 0x7f0000000008: KFD's queues "
+                                  "run no indirect buffers"))
+            fail_msg("%s", r.fault.text);
+        stop(&r);
+        start(&r, chips[i], AMDGPU_QUEUE_SDMA);
+        r.is_sdma = false; /* words go round */
+        for (r.put = 0; r.put < RING_BYTES / 4 - 3;)
+            PUSH(&r, 0);
+        PUSH(&r, 1, 3, 0, LO(SRC_VA), HI(SRC_VA), LO(DST_VA), HI(DST_VA));
+        r.is_sdma = true;
+        r.put -= 8; /* the rest of the lap first */
+        ring(&r);
+        while (atomic_load(&r.n_faults) == 0 &&
+               __atomic_load_n((uint64_t *)(void *)r.ctrl, __ATOMIC_ACQUIRE) !=
+                   4 * r.put)
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        r.put += 8;
+        ring(&r);
+        while (atomic_load(&r.n_faults) == 0)
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        if (!strstr(r.fault.text, "7 words, and 3 are left"))
+            fail_msg("%s", r.fault.text);
+        stop(&r);
+    }
+}
+
 /* ---- operations on caches ------------------------------------------------- */
 
 /* Fields of ACQUIRE_MEM (word 7) and RELEASE_MEM (word 1) of gfx10 and later,
@@ -598,6 +638,7 @@ main(void)
         cmocka_unit_test(test_indirect_unmapped),
         cmocka_unit_test(test_indirect_refusals),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_sdma_refusals),
         cmocka_unit_test(test_cache_words),
         cmocka_unit_test(test_launches),
     };
