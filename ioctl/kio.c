@@ -131,6 +131,7 @@ kio_sys_create(struct kio **out_kio)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a kernel form");
     kio->ops = &sys_ops;
     kio->branch = NV_BRANCH_NEWEST;
+    kio->outlives = true;
     *out_kio = kio;
     return BELL_OK;
 }
@@ -145,6 +146,14 @@ kio_destroy(struct kio *kio)
         kio->ops->destroy(kio);
         kio = below;
     }
+}
+
+bool
+kio_outlives(const struct kio *kio)
+{
+    while (kio->below)
+        kio = kio->below;
+    return kio->outlives;
 }
 
 void

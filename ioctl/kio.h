@@ -83,6 +83,7 @@ struct kio {
     const struct kio_ops *ops;
     struct kio *below; /* owned; NULL at the bottom */
     uint32_t branch;   /* index of the driver branch, for descriptions */
+    bool outlives;     /* at the bottom: see kio_outlives */
 };
 
 /* An open device node. Plain data; closed with kio_close. */
@@ -97,6 +98,11 @@ BELL_MUST_CHECK bell_status kio_sys_create(struct kio **out_kio);
 
 /* Destroys a form and all below it; NULL is allowed. Files must be closed. */
 void kio_destroy(struct kio *kio);
+
+/* Whether the kernel goes on after the stack, with what it keeps for this
+ * process and not for a file: the real one does, until the process exits. A
+ * kernel that is made with the stack ends with it. */
+bool kio_outlives(const struct kio *kio);
 
 /* Tells every form of a stack which branch the driver is of. */
 void kio_set_branch(struct kio *kio, uint32_t branch);

@@ -20,6 +20,9 @@ struct form {
                             struct kio **out_kio);
     bell_status (*create)(const char *backend, const char *text,
                           struct kio **out_kio);
+    /* Instead of that where nothing stands on it; may be NULL. */
+    bell_status (*join)(const char *backend, const char *text,
+                        struct kio **out_kio);
 };
 
 #if BELL_HAVE_CASSETTES
@@ -33,13 +36,13 @@ create_replay(const char *backend, const char *text, struct kio **out_kio)
 
 static const struct form forms[] = {
 #if BELL_HAVE_SIM
-    {"sim", true, NULL, kio_sim_create},
+    {"sim", true, NULL, kio_sim_create, kio_sim_join},
 #endif
 #if BELL_HAVE_CASSETTES
-    {"record", false, kio_record_create, NULL},
-    {"replay", true, NULL, create_replay},
+    {"record", false, kio_record_create, NULL, NULL},
+    {"replay", true, NULL, create_replay, NULL},
 #endif
-    {"fault", false, kio_fault_create, NULL},
+    {"fault", false, kio_fault_create, NULL, NULL},
 };
 
 #if BELL_HAVE_SIM
@@ -98,9 +101,18 @@ find_form(const char *text, const struct form **out_form,
                      (int)(len < 60 ? len : 60), text, kio_interface_list());
 }
 
-/* Puts the form `text` on *kio; NULL: nothing is below yet. */
+bool
+kio_interface_is_real(const char *interface)
+{
+    const char *form = last_form(interface);
+
+    return strncmp(form, "sim:", 4) != 0 && strncmp(form, "replay:", 7) != 0;
+}
+
+/* Puts the form `text` on *kio; NULL: nothing is below yet. `is_last`: nothing
+ * comes on it. */
 static bell_status
-add_form(const char *backend, const char *text, struct kio **kio)
+add_form(const char *backend, const char *text, bool is_last, struct kio **kio)
 {
     const struct form *form;
     const char *argument;
@@ -111,7 +123,8 @@ add_form(const char *backend, const char *text, struct kio **kio)
                          "interface '%s' stands on nothing: it comes last",
                          form->name);
     if (form->is_bottom)
-        return form->create(backend, argument, kio);
+        return (is_last && form->join ? form->join
+                                      : form->create)(backend, argument, kio);
     if (!*kio)
         BELL_TRY(kio_sys_create(kio));
     return form->stand_on(*kio, argument, kio);
@@ -134,7 +147,7 @@ kio_open_interface(const char *backend, const char *interface,
     strcpy(text, interface);
     do {
         at = strrchr(text, '@');
-        status = add_form(backend, at ? at + 1 : text, &kio);
+        status = add_form(backend, at ? at + 1 : text, !at, &kio);
         if (at)
             *at = '\0';
     } while (status == BELL_OK && at);

@@ -25,16 +25,22 @@ BELL_MUST_CHECK bell_status kio_open_interface(const char *backend,
                                                const char *interface,
                                                struct kio **out_kio);
 
-/* Whether the stack's bottom is a simulated kernel. */
+/* Whether the stack's bottom is a simulated kernel; the real one. */
 bool kio_interface_is_sim(const char *interface);
+bool kio_interface_is_real(const char *interface);
 
 /* The forms of this build, for messages: "sim, record, replay, fault". */
 const char *kio_interface_list(void);
 
-/* Made by sim/: a process on a simulated machine. All that name the same
- * `spec` share the machine, which lives as long as one of them. */
+/* Made by sim/: a process on a simulated machine, which ends with the form.
+ * All that name the same `spec` share the machine. */
 BELL_MUST_CHECK bell_status kio_sim_create(const char *backend,
                                            const char *spec,
                                            struct kio **out_kio);
+/* The same for what no form stands on: this program's own process at that
+ * machine. Where a kernel keeps state for a process, not for its files, all
+ * such forms share it until the program exits; kio_outlives says so. */
+BELL_MUST_CHECK bell_status kio_sim_join(const char *backend, const char *spec,
+                                         struct kio **out_kio);
 
 #endif

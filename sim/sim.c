@@ -7,6 +7,14 @@
 #include "sim/amd/sim_amd.h"
 #include "sim/nv/sim_nv.h"
 
+static bell_status
+unknown(const char *backend, const char *spec)
+{
+    return bell_fail(BELL_E_NO_DEVICE,
+                     "no simulated %s devices ('%.60s'); known: NV, AMD",
+                     backend, spec);
+}
+
 bell_status
 kio_sim_create(const char *backend, const char *spec, struct kio **out_kio)
 {
@@ -14,9 +22,16 @@ kio_sim_create(const char *backend, const char *spec, struct kio **out_kio)
         return sim_nv_create(spec, out_kio);
     if (strcmp(backend, "AMD") == 0)
         return sim_amd_create(spec, out_kio);
-    return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated %s devices ('%.60s'); known: NV, AMD",
-                     backend, spec);
+    return unknown(backend, spec);
+}
+
+/* RM's objects hang on files, KFD's on the process. */
+bell_status
+kio_sim_join(const char *backend, const char *spec, struct kio **out_kio)
+{
+    if (strcmp(backend, "AMD") == 0)
+        return sim_amd_join(spec, out_kio);
+    return kio_sim_create(backend, spec, out_kio);
 }
 
 void

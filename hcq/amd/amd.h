@@ -90,6 +90,7 @@ enum amd_ring_kind {
 struct amd_channel {
     struct amd_device *dev;
     enum amd_ring_kind kind;
+    bool has_queue; /* of the kernel: */
     uint32_t queue_id;
     uint32_t ring_bytes; /* a power of two */
     uint64_t put;        /* in units, never wraps */

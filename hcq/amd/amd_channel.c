@@ -128,36 +128,15 @@ map_doorbells(struct amd_device *dev, uint64_t offset)
     return status;
 }
 
-/* With the last queue the kernel forgets the fault, and so do we: a report
- * that is still there is of before. */
-static void
-count_queue_out(struct amd_device *dev)
-{
-    struct amd_card *card = &dev->process->cards[dev->card];
-    bool is_last;
-
-    pthread_mutex_lock(&dev->process->lock);
-    is_last = --card->n_queues == 0;
-    pthread_mutex_unlock(&dev->process->lock);
-    if (!is_last)
-        return;
-    amd_poll_faults(dev->process);
-    pthread_mutex_lock(&dev->process->lock);
-    if (card->n_queues == 0)
-        card->is_stopped = false;
-    pthread_mutex_unlock(&dev->process->lock);
-}
-
 bell_status
 amd_channel_stop(struct amd_channel *channel)
 {
-    struct kfd_queue_ref ref = {channel->queue_id, 0};
+    struct amd_device *dev = channel->dev;
 
-    if (!channel->doorbell)
+    if (!channel->has_queue)
         return BELL_OK;
-    BELL_TRY(amd_call(channel->dev->process, KFD_DESTROY_QUEUE, &ref));
-    channel->doorbell = NULL;
-    count_queue_out(channel->dev);
+    BELL_TRY(amd_queue_end(dev->process, dev->card, channel->queue_id));
+    channel->has_queue = false;
     return BELL_OK;
 }
 
@@ -220,18 +199,12 @@ create_queue(struct amd_channel *channel)
                  &args) != BELL_OK) {
         struct bell_error error = *bell_error_last();
 
-        count_queue_out(dev);
+        amd_queue_count_out(dev->process, dev->card);
         return bell_error_set(&error);
     }
     channel->queue_id = args.queue_id;
-    if (map_doorbells(dev, args.doorbell_offset) != BELL_OK) {
-        struct bell_error error = *bell_error_last();
-        struct kfd_queue_ref ref = {args.queue_id, 0};
-
-        amd_call_or_log(dev->process, KFD_DESTROY_QUEUE, &ref);
-        count_queue_out(dev);
-        return bell_error_set(&error);
-    }
+    channel->has_queue = true;
+    BELL_TRY(map_doorbells(dev, args.doorbell_offset));
     channel->doorbell =
         dev->process->cards[dev->card].doorbells +
         (args.doorbell_offset & (DOORBELL_BYTES - 1)) / sizeof(uint64_t);
@@ -303,18 +276,21 @@ void
 amd_channel_fini(struct amd_channel *channel)
 {
     struct amd_device *dev = channel->dev;
+    struct bell_error_hold hold;
 
     if (!dev)
         return;
-    if (amd_channel_stop(channel) == BELL_OK) {
-        amd_mem_free(dev, &channel->save);
-        amd_mem_free(dev, &channel->eop);
-        amd_mem_free(dev, &channel->pointers);
-        amd_mem_free(dev, &channel->ring_mem);
-    } else { /* the queue may use them until the process ends */
+    bell_error_hold(&hold);
+    if (amd_channel_stop(channel) != BELL_OK) {
         LOG(LOG_IOCTL, "goes on with queue %u: %s", channel->queue_id,
             bell_error_last()->message);
+        amd_queue_leave(dev->process, dev->card, channel->queue_id);
     }
+    bell_error_release(&hold);
+    amd_mem_free(dev, &channel->save);
+    amd_mem_free(dev, &channel->eop);
+    amd_mem_free(dev, &channel->pointers);
+    amd_mem_free(dev, &channel->ring_mem);
     memset(channel, 0, sizeof(*channel));
 }
 

@@ -2,6 +2,7 @@
  * src: hw/amd/BRINGUP.md 1 to 4. */
 #include "hcq/amd/amd_kfd.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +26,9 @@
 #define DEVICE_FLAGS                                                           \
     (KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE | KFD_MEM_NO_SUBSTITUTE)
 
-/* The states that exist: the kernel keeps one for the process, whatever this
- * library does, and so do we. */
+/* The states that exist. The kernel keeps one for the process until that
+ * exits, whatever is closed, and gives its parts to nobody twice: what we need
+ * to go on with it can hang on nothing that ends before. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct amd_process *processes;
 
@@ -56,8 +58,12 @@ amd_call(struct amd_process *process, unsigned long request, void *arg)
 void
 amd_call_or_log(struct amd_process *process, unsigned long request, void *arg)
 {
+    struct bell_error_hold hold;
+
+    bell_error_hold(&hold);
     if (amd_call(process, request, arg) != BELL_OK)
         LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
+    bell_error_release(&hold);
 }
 
 /* ---- topology --------------------------------------------------------------------- */
@@ -254,18 +260,169 @@ unmap(struct amd_process *process, struct amd_mem *mem)
     return n ? amd_call(process, KFD_UNMAP_MEMORY, &map) : BELL_OK;
 }
 
-/* The kernel's side of it; false: it keeps it, with the address. */
-static bool
+/* Ends it as far as it is there, and says so in `mem`. Once no card has it
+ * mapped its addresses are free: KFD looks at them only to map. What is then
+ * left, if freeing fails, is the handle.
+ * src: Linux 6.12, amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu, which compares
+ * addresses with none, and amdgpu_vm_bo_map, which does */
+static bell_status
 give_back(struct amd_process *process, struct amd_mem *mem)
 {
     struct kfd_free_memory back = {mem->handle};
 
-    if (unmap(process, mem) == BELL_OK &&
-        amd_call(process, KFD_FREE_MEMORY, &back) == BELL_OK)
-        return true;
-    LOG(LOG_MEM, "goes on without 0x%llx: %s", (unsigned long long)mem->va,
-        bell_error_last()->message);
-    return false;
+    if (mem->mapped)
+        BELL_TRY(unmap(process, mem));
+    mem->mapped = 0;
+    if (mem->va)
+        kio_munmap(process->kio, (void *)(uintptr_t)mem->va, mem->size_bytes);
+    mem->va = 0;
+    if (mem->handle)
+        BELL_TRY(amd_call(process, KFD_FREE_MEMORY, &back));
+    memset(mem, 0, sizeof(*mem));
+    return BELL_OK;
+}
+
+/* A call that timed out has ended the queue, too; then it is not known.
+ * src: Linux 6.12, pqm_destroy_queue */
+static bell_status
+end_left(struct amd_process *process, struct amd_left *left)
+{
+    if (!left->is_queue)
+        return give_back(process, &left->mem);
+    if (amd_queue_end(process, left->card, left->queue_id) != BELL_OK &&
+        bell_error_last()->sys_errno != EINVAL)
+        return bell_error_last()->status;
+    return BELL_OK;
+}
+
+/* How many failures a retry takes before it leaves the rest alone. */
+#define LEFT_TRIES 4
+
+/* left_lock is held. Memory that was freed after a queue may be in its
+ * commands. */
+static void
+retry_left(struct amd_process *process)
+{
+    struct amd_left **link = &process->left;
+    int n_tries = 0;
+
+    while (*link && n_tries < LEFT_TRIES) {
+        struct amd_left *left = *link;
+
+        if (end_left(process, left) == BELL_OK) {
+            *link = left->next;
+            host_free(left);
+            continue;
+        }
+        LOG(LOG_MEM, "goes on: %s", bell_error_last()->message);
+        if (left->is_queue)
+            return;
+        link = &left->next;
+        n_tries++;
+    }
+}
+
+void
+amd_left_retry(struct amd_process *process)
+{
+    struct bell_error_hold hold;
+
+    bell_error_hold(&hold);
+    pthread_mutex_lock(&process->left_lock);
+    retry_left(process);
+    pthread_mutex_unlock(&process->left_lock);
+    bell_error_release(&hold);
+}
+
+/* Without memory to note it in, it stays as it is for good. */
+static void
+note_left(struct amd_process *process, const struct amd_left *what)
+{
+    struct amd_left **link = &process->left, *left = host_alloc(sizeof(*left));
+
+    if (!left) {
+        LOG(LOG_MEM, "no memory to note what the kernel keeps");
+        return;
+    }
+    *left = *what;
+    left->next = NULL;
+    while (*link)
+        link = &(*link)->next;
+    *link = left;
+}
+
+/* Whether a queue may still use memory that is freed now. */
+static bool
+waits_for_queue(const struct amd_process *process)
+{
+    const struct amd_left *left = process->left;
+
+    while (left && !left->is_queue)
+        left = left->next;
+    return left != NULL;
+}
+
+void
+amd_memory_destroy(struct amd_process *process, struct amd_mem *mem)
+{
+    struct amd_left left = {.mem = *mem};
+    struct bell_error_hold hold;
+
+    if (!mem->handle)
+        return;
+    bell_error_hold(&hold);
+    pthread_mutex_lock(&process->left_lock);
+    retry_left(process);
+    if (waits_for_queue(process)) {
+        note_left(process, &left);
+    } else if (give_back(process, &left.mem) != BELL_OK) {
+        LOG(LOG_MEM, "goes on: %s", bell_error_last()->message);
+        note_left(process, &left);
+    }
+    pthread_mutex_unlock(&process->left_lock);
+    bell_error_release(&hold);
+    memset(mem, 0, sizeof(*mem));
+}
+
+/* With the last queue the kernel forgets the fault, and so do we: a report
+ * that is still there is of before. */
+void
+amd_queue_count_out(struct amd_process *process, uint32_t number)
+{
+    struct amd_card *card = &process->cards[number];
+    bool is_last;
+
+    pthread_mutex_lock(&process->lock);
+    is_last = --card->n_queues == 0;
+    pthread_mutex_unlock(&process->lock);
+    if (!is_last)
+        return;
+    amd_poll_faults(process);
+    pthread_mutex_lock(&process->lock);
+    if (card->n_queues == 0)
+        card->is_stopped = false;
+    pthread_mutex_unlock(&process->lock);
+}
+
+bell_status
+amd_queue_end(struct amd_process *process, uint32_t card, uint32_t queue_id)
+{
+    struct kfd_queue_ref ref = {queue_id, 0};
+
+    BELL_TRY(amd_call(process, KFD_DESTROY_QUEUE, &ref));
+    amd_queue_count_out(process, card);
+    return BELL_OK;
+}
+
+void
+amd_queue_leave(struct amd_process *process, uint32_t card, uint32_t queue_id)
+{
+    struct amd_left left = {
+        .is_queue = true, .card = card, .queue_id = queue_id};
+
+    pthread_mutex_lock(&process->left_lock);
+    note_left(process, &left);
+    pthread_mutex_unlock(&process->left_lock);
 }
 
 /* Maps it for the CPU, over what was reserved, and for the card. */
@@ -299,7 +456,6 @@ amd_memory_create(struct amd_process *process, uint32_t card,
         .size_bytes = align_up(size_bytes ? size_bytes : 1, PAGE_BYTES),
         .kind = user ? AMD_MEM_GTT : kind,
     };
-    bool is_kept = false; /* by the kernel */
     bell_status status;
     void *at;
 
@@ -307,34 +463,24 @@ amd_memory_create(struct amd_process *process, uint32_t card,
         return bell_fail(BELL_E_NO_MEMORY,
                          "more than the %llu bytes of a process's addresses",
                          (unsigned long long)MAX_BYTES);
+    amd_left_retry(process);
     BELL_TRY(reserve(process, mem.size_bytes, &at));
     mem.va = alloc.va = (uintptr_t)at;
     alloc.mmap_offset = (uintptr_t)user;
     alloc.size_bytes = mem.size_bytes;
     status = amd_call(process, KFD_ALLOC_MEMORY, &alloc);
-    if (status == BELL_OK) {
-        mem.handle = alloc.handle;
-        status = map_both(process, card, user, alloc.mmap_offset, &mem);
-        if (status != BELL_OK)
-            is_kept = !give_back(process, &mem);
-    }
     if (status != BELL_OK) {
-        if (!is_kept)
-            kio_munmap(process->kio, at, mem.size_bytes);
+        kio_munmap(process->kio, at, mem.size_bytes);
+        return status;
+    }
+    mem.handle = alloc.handle;
+    status = map_both(process, card, user, alloc.mmap_offset, &mem);
+    if (status != BELL_OK) {
+        amd_memory_destroy(process, &mem);
         return status;
     }
     *out_mem = mem;
     return BELL_OK;
-}
-
-void
-amd_memory_destroy(struct amd_process *process, struct amd_mem *mem)
-{
-    if (!mem->handle)
-        return;
-    if (give_back(process, mem))
-        kio_munmap(process->kio, (void *)(uintptr_t)mem->va, mem->size_bytes);
-    memset(mem, 0, sizeof(*mem));
 }
 
 /* ---- events ---------------------------------------------------------------------------- */
@@ -347,42 +493,43 @@ create_event(struct amd_process *process, uint32_t type, uint64_t page,
         .page_offset = page, .type = type, .auto_reset = 1};
 
     BELL_TRY(amd_call(process, KFD_CREATE_EVENT, &event));
-    if (out_id)
-        *out_id = event.event_id;
+    *out_id = event.event_id;
     return BELL_OK;
 }
 
-/* The first event brings the page, which all later ones are in. */
+/* The first event brings the page, which all later ones are in. The kernel has
+ * it also where that event then failed, and refuses it from then on.
+ * src: Linux 6.12, kfd_ioctl_create_event, kfd_kmap_event_page */
 static bell_status
-open_event_page(struct amd_process *process, uint32_t card)
+create_signal_event(struct amd_process *process)
 {
-    struct amd_mem page;
-    bell_status status;
+    uint64_t page = process->event_page.handle;
+    bell_status status =
+        create_event(process, KFD_EVENT_SIGNAL, page, &process->signal_event);
 
-    BELL_TRY(amd_memory_create(process, card, EVENT_BYTES, AMD_MEM_GTT, NULL,
-                               &page));
-    status = create_event(process, KFD_EVENT_SIGNAL, page.handle, NULL);
-    if (status != BELL_OK) {
-        amd_memory_destroy(process, &page);
-        return status;
-    }
-    process->event_page = page;
-    return BELL_OK;
+    if (status != BELL_OK && bell_error_last()->sys_errno == EINVAL)
+        status =
+            create_event(process, KFD_EVENT_SIGNAL, 0, &process->signal_event);
+    return status;
 }
 
 /* The exceptions are what we look at. */
 static bell_status
 open_events(struct amd_process *process, uint32_t card)
 {
-    if (process->hardware_event)
-        return amd_memory_map(process, &process->event_page, card);
     if (!process->event_page.handle)
-        BELL_TRY(open_event_page(process, card));
+        BELL_TRY(amd_memory_create(process, card, EVENT_BYTES, AMD_MEM_GTT,
+                                   NULL, &process->event_page));
+    BELL_TRY(amd_memory_map(process, &process->event_page, card));
+    if (!process->signal_event)
+        BELL_TRY(create_signal_event(process));
     if (!process->memory_event)
         BELL_TRY(
             create_event(process, KFD_EVENT_MEMORY, 0, &process->memory_event));
-    return create_event(process, KFD_EVENT_HW_EXCEPTION, 0,
-                        &process->hardware_event);
+    if (!process->hardware_event)
+        BELL_TRY(create_event(process, KFD_EVENT_HW_EXCEPTION, 0,
+                              &process->hardware_event));
+    return BELL_OK;
 }
 
 static struct amd_card *
@@ -476,17 +623,27 @@ read_clock_rate(struct amd_card *card)
     return BELL_OK;
 }
 
-/* Space and clock of a card whose render node is open. */
+/* The address space, which is the file's from here on and for good. */
 static bell_status
 acquire(struct amd_process *process, struct amd_card *card)
 {
-    struct kfd_acquire_vm vm = {(uint32_t)card->drm.fd, card->topology.gpu_id};
+    struct kfd_acquire_vm vm = {.gpu_id = card->topology.gpu_id};
     struct kfd_runtime_enable enable = {0};
+    bell_status status;
+    char path[64];
 
-    BELL_TRY(amd_call(process, KFD_ACQUIRE_VM, &vm));
-    if (process->minor >= 14) /* once per process; then it is refused */
+    snprintf(path, sizeof(path), "/dev/dri/renderD%u",
+             card->topology.render_minor);
+    BELL_TRY(kio_open(process->kio, path, O_RDWR, &card->drm));
+    vm.drm_fd = (uint32_t)card->drm.fd;
+    status = amd_call(process, KFD_ACQUIRE_VM, &vm);
+    if (status != BELL_OK) {
+        kio_close(&card->drm);
+        return status;
+    }
+    if (process->minor >= 14) /* mode 0: it changes nothing */
         amd_call_or_log(process, KFD_RUNTIME_ENABLE, &enable);
-    return read_clock_rate(card);
+    return BELL_OK;
 }
 
 /* The page through which writes to the card's memory are pushed on; old cards
@@ -499,47 +656,42 @@ open_flush_page(struct amd_process *process, struct amd_card *card)
         .gpu_id = card->topology.gpu_id,
         .flags = KFD_MEM_MMIO | KFD_MEM_WRITABLE | KFD_MEM_COHERENT,
     };
-    struct kfd_free_memory back;
+    struct amd_mem mem = {.size_bytes = PAGE_BYTES};
     void *at;
 
     if (reserve(process, PAGE_BYTES, &at) != BELL_OK)
         return;
-    alloc.va = (uintptr_t)at;
+    mem.va = alloc.va = (uintptr_t)at;
     if (amd_call(process, KFD_ALLOC_MEMORY, &alloc) != BELL_OK) {
         LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
         kio_munmap(process->kio, at, PAGE_BYTES);
         return;
     }
-    back.handle = alloc.handle;
+    mem.handle = alloc.handle;
     if (kio_mmap(process->kio, &process->kfd, at, PAGE_BYTES,
                  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                 alloc.mmap_offset, &at) != BELL_OK) {
-        amd_call_or_log(process, KFD_FREE_MEMORY, &back);
-        kio_munmap(process->kio, at, PAGE_BYTES);
-        return;
-    }
-    card->hdp = at; /* goes with the process, as the render node does */
+                 alloc.mmap_offset, &at) != BELL_OK)
+        amd_memory_destroy(process, &mem);
+    else
+        card->hdp = at;
 }
 
 static bell_status
 open_card(struct amd_process *process, uint32_t number)
 {
     struct amd_card *card = &process->cards[number];
-    bell_status status;
-    char path[64];
 
-    if (card->drm.fd < 0) {
-        snprintf(path, sizeof(path), "/dev/dri/renderD%u",
-                 card->topology.render_minor);
-        BELL_TRY(kio_open(process->kio, path, O_RDWR, &card->drm));
-        status = acquire(process, card);
-        if (status != BELL_OK) {
-            kio_close(&card->drm);
-            return status;
-        }
+    amd_left_retry(process);
+    if (card->drm.fd < 0)
+        BELL_TRY(acquire(process, card));
+    if (!card->hdp)
         open_flush_page(process, card);
-    }
-    return open_events(process, number);
+    if (card->is_open)
+        return BELL_OK;
+    BELL_TRY(read_clock_rate(card));
+    BELL_TRY(open_events(process, number));
+    card->is_open = true;
+    return BELL_OK;
 }
 
 bell_status
@@ -547,14 +699,15 @@ amd_card_open(struct amd_process *process, uint32_t card)
 {
     bell_status status;
 
-    pthread_mutex_lock(&process->lock);
+    pthread_mutex_lock(&process->open_lock);
     status = open_card(process, card);
-    pthread_mutex_unlock(&process->lock);
+    pthread_mutex_unlock(&process->open_lock);
     return status;
 }
 
 /* ---- the process ----------------------------------------------------------------------- */
 
+/* The kernel has nothing of it, or ends with it: so do mappings of cards. */
 static void
 process_free(struct amd_process *process)
 {
@@ -567,14 +720,23 @@ process_free(struct amd_process *process)
             kio_munmap(process->kio, process->cards[i].hdp, PAGE_BYTES);
         kio_close(&process->cards[i].drm);
     }
-    /* what KFD has for the process goes with its file; the page stays until
-     * then */
     kio_close(&process->kfd);
+    while (process->left) {
+        struct amd_left *left = process->left;
+
+        process->left = left->next;
+        if (left->mem.va)
+            kio_munmap(process->kio, (void *)(uintptr_t)left->mem.va,
+                       left->mem.size_bytes);
+        host_free(left);
+    }
     if (process->event_page.handle)
         kio_munmap(process->kio, process->event_page.cpu,
                    process->event_page.size_bytes);
     kio_destroy(process->kio);
     pthread_mutex_destroy(&process->lock);
+    pthread_mutex_destroy(&process->left_lock);
+    pthread_mutex_destroy(&process->open_lock);
     host_free(process->interface);
     host_free(process);
 }
@@ -607,10 +769,11 @@ process_create(const char *interface, struct amd_process **out_process)
     bell_status status;
     uint32_t i;
 
-    if (!process || pthread_mutex_init(&process->lock, NULL) != 0) {
-        host_free(process);
+    if (!process)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a process of KFD");
-    }
+    pthread_mutex_init(&process->open_lock, NULL);
+    pthread_mutex_init(&process->left_lock, NULL);
+    pthread_mutex_init(&process->lock, NULL);
     process->kfd.fd = -1;
     for (i = 0; i < AMD_MAX_CARDS; i++)
         process->cards[i].drm.fd = -1;
@@ -626,6 +789,22 @@ process_create(const char *interface, struct amd_process **out_process)
     return BELL_OK;
 }
 
+/* This process's state at the interface's kernel; NULL: none yet. The real
+ * kernel has one, whatever forms it is seen through. */
+static struct amd_process *
+find_process(const char *interface)
+{
+    bool is_real = kio_interface_is_real(interface);
+    struct amd_process *process;
+
+    for (process = processes; process; process = process->next) {
+        if (strcmp(process->interface, interface) == 0 ||
+            (is_real && kio_interface_is_real(process->interface)))
+            break;
+    }
+    return process;
+}
+
 bell_status
 amd_process_get(const char *interface, struct amd_process **out_process)
 {
@@ -633,16 +812,19 @@ amd_process_get(const char *interface, struct amd_process **out_process)
     bell_status status = BELL_OK;
 
     pthread_mutex_lock(&list_lock);
-    for (process = processes; process; process = process->next) {
-        if (strcmp(process->interface, interface) == 0)
-            break;
-    }
+    process = find_process(interface);
     if (!process) {
         status = process_create(interface, &process);
         if (status == BELL_OK) {
             process->next = processes;
             processes = process;
         }
+    } else if (strcmp(process->interface, interface) != 0) {
+        status = bell_fail(BELL_E_INVALID,
+                           "this process has KFD open as '%s%.60s', which the "
+                           "kernel keeps until the process ends",
+                           process->interface[0] ? "AMD@" : "AMD",
+                           process->interface);
     }
     if (status == BELL_OK) {
         process->refs++;
@@ -652,17 +834,43 @@ amd_process_get(const char *interface, struct amd_process **out_process)
     return status;
 }
 
+/* Whether the kernel has something of it from now on: from the first address
+ * space on. */
+static bool
+is_for_good(const struct amd_process *process)
+{
+    uint32_t i;
+
+    for (i = 0; i < process->n_cards; i++) {
+        if (process->cards[i].drm.fd >= 0)
+            return kio_outlives(process->kio);
+    }
+    return false;
+}
+
 void
 amd_process_put(struct amd_process *process)
 {
     struct amd_process **link = &processes;
 
     pthread_mutex_lock(&list_lock);
-    if (--process->refs == 0) {
+    if (--process->refs == 0 && !is_for_good(process)) {
         while (*link != process)
             link = &(*link)->next;
         *link = process->next;
         process_free(process);
     }
     pthread_mutex_unlock(&list_lock);
+}
+
+/* A recording of the real kernel ends with the program. A child has none. */
+__attribute__((destructor)) static void
+end_processes(void)
+{
+    struct amd_process *process;
+
+    for (process = processes; process; process = process->next) {
+        if (process->refs == 0)
+            kio_destroy(process->kio);
+    }
 }

@@ -1,10 +1,19 @@
 /* What the kernel driver keeps for this process: files, address spaces,
  * events, doorbells.
  *
- * KFD has one state per process, not per opened file: a second address space
- * on a card is refused, and there is one page of events. All devices that are
- * opened through the same interface therefore share a struct amd_process,
- * which goes with the last of them. src: hw/amd/BRINGUP.md 1 to 5.
+ * KFD has one state per process, not per opened file, and keeps it until the
+ * process exits, whatever is closed: a second address space on a card is
+ * refused then as before, and so is a second page of events. All devices that
+ * are opened through the same interface therefore share a struct amd_process,
+ * which stays when the last of them closes, with its files, for the next. It
+ * goes with the last only where no card was opened, or where the kernel itself
+ * is one that was made with the stack of forms (kio_outlives). A child of fork
+ * has nothing of its parent's and begins anew.
+ *
+ * What the kernel does not take back, because a call failed, is noted and
+ * tried again later; until then its addresses stay reserved, because a card
+ * may still have them mapped, and the kernel would refuse another mapping
+ * there. src: hw/amd/BRINGUP.md 1 to 5, 14.
  */
 #ifndef BELL_HCQ_AMD_AMD_KFD_H
 #define BELL_HCQ_AMD_AMD_KFD_H
@@ -25,13 +34,22 @@ struct amd_fault_record {
 
 struct amd_card {
     struct amd_topology topology;
-    struct kio_file drm; /* fd -1 before the first use */
+    struct kio_file drm; /* fd -1 before the first use; then it stays */
+    bool is_open;        /* space, clock and all below are there */
     uint64_t *doorbells; /* mapped with the first queue */
     uint32_t *hdp;       /* mapped with the card; NULL: it has none */
     uint64_t clock_hz;
     struct amd_fault_record fault; /* lock */
     uint32_t n_queues;             /* that the kernel has of us; lock */
     bool is_stopped; /* by a fault: no queue runs before all are gone; lock */
+};
+
+/* A queue or memory that the kernel still has. */
+struct amd_left {
+    struct amd_left *next;
+    bool is_queue;
+    uint32_t card, queue_id;
+    struct amd_mem mem;
 };
 
 struct amd_process {
@@ -43,14 +61,17 @@ struct amd_process {
     uint32_t minor; /* of KFD */
     uint32_t n_cards;
     struct amd_card cards[AMD_MAX_CARDS];
-    pthread_mutex_t lock;
+    /* Taken in this order: one opens a card, one gives back what is left. */
+    pthread_mutex_t open_lock, left_lock, lock;
+    struct amd_left *left; /* owned, oldest first; left_lock */
     struct amd_mem event_page;
-    uint32_t memory_event, hardware_event; /* 0: not made yet */
-    struct amd_buffer *pinned;             /* of all devices; lock */
+    uint32_t signal_event, memory_event, hardware_event; /* 0: none yet */
+    struct amd_buffer *pinned; /* of all devices; lock */
 };
 
 /* The process's state for an interface, with its cards listed; counted.
- * BELL_E_NO_DEVICE where there is no KFD or no card. */
+ * BELL_E_NO_DEVICE where there is no KFD or no card; BELL_E_INVALID where the
+ * real kernel's state was opened through other forms. */
 BELL_MUST_CHECK bell_status amd_process_get(const char *interface,
                                             struct amd_process **out_process);
 void amd_process_put(struct amd_process *process);
@@ -60,8 +81,9 @@ BELL_MUST_CHECK bell_status amd_topology_list(struct kio *kio,
                                               struct amd_topology *out_list,
                                               uint32_t cap, uint32_t *out_n);
 
-/* Opens the card's render node and its address space, once, and the events
- * with the first card. */
+/* Opens the card's render node and its address space, once for the process,
+ * and the events with the first card. What fails is tried again by the next
+ * call. */
 BELL_MUST_CHECK bell_status amd_card_open(struct amd_process *process,
                                           uint32_t card);
 
@@ -78,8 +100,20 @@ void amd_call_or_log(struct amd_process *process, unsigned long request,
 BELL_MUST_CHECK bell_status amd_memory_create(
     struct amd_process *process, uint32_t card, uint64_t size_bytes,
     enum amd_mem_kind kind, void *user, struct amd_mem *out_mem);
-/* What the kernel does not take back keeps its address. */
+/* A zeroed struct is allowed; it is zeroed. Never fails, and leaves the error
+ * record as it is: see struct amd_left. */
 void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
+/* One queue less on the card. */
+void amd_queue_count_out(struct amd_process *process, uint32_t card);
+/* Destroys a queue of the kernel; counts it out of the card. */
+BELL_MUST_CHECK bell_status amd_queue_end(struct amd_process *process,
+                                          uint32_t card, uint32_t queue_id);
+/* The queue did not end, which is tried again later. Memory that is freed after
+ * this stays until then. */
+void amd_queue_leave(struct amd_process *process, uint32_t card,
+                     uint32_t queue_id);
+/* Tries again to give back what is left. */
+void amd_left_retry(struct amd_process *process);
 /* Maps it to one more card, if it is not there. */
 BELL_MUST_CHECK bell_status amd_memory_map(struct amd_process *process,
                                            struct amd_mem *mem, uint32_t card);

@@ -122,6 +122,21 @@ nap_ns(uint64_t silent_ns)
     return silent_ns < 20000000 ? 200000 : 1000000;
 }
 
+/* Without a queue there is nothing to look at. */
+static bool
+wait_for_queue(struct amdgpu *gpu)
+{
+    bool has_waited = false;
+
+    pthread_mutex_lock(&gpu->lock);
+    while (gpu->n_queues == 0 && !atomic_load(&gpu->quit)) {
+        has_waited = true;
+        pthread_cond_wait(&gpu->wake, &gpu->lock);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return has_waited;
+}
+
 /* Looks closely for a while after each ring, then ever less often. */
 static void *
 watch(void *arg)
@@ -135,7 +150,7 @@ watch(void *arg)
     while (!atomic_load(&gpu->quit)) {
         struct timespec nap = {0, nap_ns(time_now_ns() - last_ns)};
 
-        if (look_at_all(gpu))
+        if (wait_for_queue(gpu) || look_at_all(gpu))
             last_ns = time_now_ns();
         else if (nap.tv_nsec)
             nanosleep(&nap, NULL);
@@ -157,6 +172,7 @@ amdgpu_create(const struct amdgpu_chip *chip, struct amdgpu **out_gpu)
         host_free(gpu);
         return bell_fail(BELL_E_NO_MEMORY, "simulated %s", chip->name);
     }
+    pthread_cond_init(&gpu->wake, NULL);
     gpu->chip = chip;
     gpu->start_ns = time_now_ns();
     status = amd_code_create(chip->isa, &gpu->code);
@@ -167,6 +183,7 @@ amdgpu_create(const struct amdgpu_chip *chip, struct amdgpu **out_gpu)
             bell_fail(BELL_E_NO_MEMORY, "simulated %s: no thread", chip->name);
     }
     if (status != BELL_OK) {
+        pthread_cond_destroy(&gpu->wake);
         pthread_mutex_destroy(&gpu->lock);
         host_free(gpu);
         return status;
@@ -180,9 +197,13 @@ amdgpu_destroy(struct amdgpu *gpu)
 {
     if (!gpu)
         return;
+    pthread_mutex_lock(&gpu->lock);
     atomic_store(&gpu->quit, 1);
+    pthread_cond_signal(&gpu->wake);
+    pthread_mutex_unlock(&gpu->lock);
     pthread_join(gpu->watcher, NULL);
     amd_code_destroy(gpu->code);
+    pthread_cond_destroy(&gpu->wake);
     pthread_mutex_destroy(&gpu->lock);
     host_free(gpu->queues);
     host_free(gpu);

@@ -24,6 +24,7 @@ struct amdgpu {
     pthread_t watcher;
     _Atomic uint32_t quit;
     pthread_mutex_t lock;         /* the list */
+    pthread_cond_t wake;          /* the first queue is there, or the end */
     struct amdgpu_queue **queues; /* owned array; not what it points to */
     size_t n_queues, cap_queues;
     struct amd_dump *dump; /* NULL: none */

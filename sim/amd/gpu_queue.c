@@ -398,6 +398,7 @@ add_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
         status = bell_fail(BELL_E_NO_MEMORY, "queue");
     else
         gpu->queues[gpu->n_queues++] = q;
+    pthread_cond_signal(&gpu->wake);
     pthread_mutex_unlock(&gpu->lock);
     return status;
 }

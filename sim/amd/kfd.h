@@ -30,7 +30,8 @@ struct kfd_card {
 
 struct kfd_machine {
     struct kfd_machine *next;
-    char spec[64];
+    char *spec;            /* owned */
+    pid_t pid;             /* whose it is: forking makes no second one */
     struct amd_dump *dump; /* owned; NULL: none */
     const struct amdgpu_chip *chip;
     uint32_t n_cards, refs, kfd_minor;
@@ -45,9 +46,11 @@ enum kfd_file_kind {
     KFD_FILE_DRM
 };
 
+/* Numbers are taken anew, files are not: the kernel knows one by itself. */
 struct kfd_file {
     enum kfd_file_kind kind;
     uint32_t card;
+    uint32_t serial; /* never the same twice */
 };
 
 /* Memory of a process. */
@@ -79,19 +82,24 @@ struct kfd_queue {
 /* A process's side of one card. */
 struct kfd_vm {
     struct amdgpu_space *space; /* NULL before ACQUIRE_VM */
-    int drm_fd;
-    int doorbell_fd;     /* memory file of 8 KiB */
-    uint64_t *doorbells; /* the simulator's mapping */
-    uint64_t slots[16];  /* bit set of doorbells in use */
+    uint32_t drm_serial;        /* the file that it was acquired with */
+    int doorbell_fd;            /* memory file of 8 KiB */
+    uint64_t *doorbells;        /* the simulator's mapping */
+    uint64_t slots[16];         /* bit set of doorbells in use */
     uint32_t n_queues;
 };
 
+/* What the kernel keeps for a process, whatever it has open: all of it stays
+ * until the process exits. src: Linux 6.12, kfd_process.c: a kfd_process hangs
+ * on the mm and goes in kfd_process_notifier_release; kfd_chardev.c,
+ * kfd_release, drops a reference */
 struct kfd_process {
-    struct kio kio; /* first */
     struct kfd_machine *machine;
     struct kfd_process *next;
+    bool is_own; /* a form's: it exits with it. Else this program's */
     struct kfd_file *files;
     size_t n_files, cap_files;
+    uint32_t n_opened; /* serials of files so far */
     struct kfd_vm vms[KFD_MAX_CARDS];
     struct kfd_buffer **buffers; /* owned */
     size_t n_buffers, cap_buffers;
@@ -145,9 +153,11 @@ int kfd_do_create_queue(struct kfd_process *p, void *arg);
 int kfd_do_destroy_queue(struct kfd_process *p, void *arg);
 int kfd_do_update_queue(struct kfd_process *p, void *arg);
 
-/* The buffer with this handle, or that begins at va; NULL if there is none. */
+/* The buffer with this handle, or that the card has at va; NULL if there is
+ * none. */
 struct kfd_buffer *kfd_find_handle(struct kfd_process *p, uint64_t handle);
-struct kfd_buffer *kfd_find_va(struct kfd_process *p, uint64_t va);
+struct kfd_buffer *kfd_find_va(struct kfd_process *p, uint32_t card,
+                               uint64_t va);
 /* What mmap of a render node at that offset maps. */
 struct kfd_buffer *kfd_find_offset(struct kfd_process *p, uint64_t offset);
 /* Unmaps from all cards, forgets it. */

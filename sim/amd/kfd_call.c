@@ -108,7 +108,7 @@ acquire_vm(struct kfd_process *p, void *arg)
                         args->drm_fd);
     vm = &p->vms[card->index];
     if (vm->space)
-        return vm->drm_fd == (int)args->drm_fd
+        return vm->drm_serial == file->serial
                    ? 0
                    : kfd_fail(EBUSY,
                               "the card has another render node's space");
@@ -119,7 +119,7 @@ acquire_vm(struct kfd_process *p, void *arg)
         kfd_drop_vm(vm);
         return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
     }
-    vm->drm_fd = (int)args->drm_fd;
+    vm->drm_serial = file->serial;
     return 0;
 }
 

@@ -13,6 +13,13 @@
 
 #define DEFAULT_MINOR 17u
 
+/* What a SPEC says. */
+struct plan {
+    const struct amdgpu_chip *chip;
+    uint32_t n_cards, minor;
+    char *dump; /* owned: the directory; NULL: none */
+};
+
 /* The machines that are there: they stand for the hardware and the kernel,
  * which are one for all processes. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,11 +48,12 @@ machine_destroy(struct kfd_machine *machine)
         amdgpu_destroy(machine->cards[i].gpu);
     amd_dump_destroy(machine->dump);
     pthread_mutex_destroy(&machine->lock);
+    host_free(machine->spec);
     host_free(machine);
 }
 
 static bell_status
-machine_create(const struct kfd_plan *plan, const char *spec,
+machine_create(const struct plan *plan, const char *spec,
                struct kfd_machine **out_machine)
 {
     struct kfd_machine *machine = host_calloc(1, sizeof(*machine));
@@ -62,7 +70,11 @@ machine_create(const struct kfd_plan *plan, const char *spec,
         machine_destroy(machine);
         return bell_error_last()->status;
     }
-    snprintf(machine->spec, sizeof(machine->spec), "%s", spec);
+    machine->spec = host_strdup(spec);
+    if (!machine->spec) {
+        machine_destroy(machine);
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+    }
     for (i = 0; i < plan->n_cards; i++) {
         struct kfd_card *card = &machine->cards[i];
         card->machine = machine;
@@ -100,7 +112,7 @@ unknown(const char *spec)
 /* What follows the commas; `text` starts with one. The plan's directory may be
  * there also after an error. */
 static bell_status
-parse_options(const char *spec, const char *text, struct kfd_plan *plan)
+parse_options(const char *spec, const char *text, struct plan *plan)
 {
     char *end;
 
@@ -125,14 +137,14 @@ parse_options(const char *spec, const char *text, struct kfd_plan *plan)
     return BELL_OK;
 }
 
-bell_status
-kfd_plan_parse(const char *spec, struct kfd_plan *plan)
+static bell_status
+parse_plan(const char *spec, struct plan *plan)
 {
     size_t n = strcspn(spec, "*,");
     const char *rest = spec + n;
     char chip[32] = "", *end;
 
-    *plan = (struct kfd_plan){.n_cards = 1, .minor = DEFAULT_MINOR};
+    *plan = (struct plan){.n_cards = 1, .minor = DEFAULT_MINOR};
     if (n == 0 || n >= sizeof(chip))
         return unknown(spec);
     memcpy(chip, spec, n);
@@ -152,29 +164,24 @@ kfd_plan_parse(const char *spec, struct kfd_plan *plan)
     return BELL_OK;
 }
 
-static bool
-same_dump(const struct kfd_machine *machine, const struct kfd_plan *plan)
-{
-    if (!machine->dump || !plan->dump)
-        return !machine->dump && !plan->dump;
-    return strcmp(amd_dump_dir(machine->dump), plan->dump) == 0;
-}
-
 /* The lock is held. */
 static bell_status
-find_or_create(const struct kfd_plan *plan, struct kfd_machine **out_machine)
+find_or_create(const char *spec, struct kfd_machine **out_machine)
 {
     struct kfd_machine *m;
-    char spec[64];
+    struct plan plan;
+    bell_status status;
 
-    snprintf(spec, sizeof(spec), "%s*%u,kfd=1.%u", plan->chip->name,
-             plan->n_cards, plan->minor);
     for (m = registry; m; m = m->next) {
-        if (strcmp(m->spec, spec) == 0 && same_dump(m, plan))
+        if (strcmp(m->spec, spec) == 0)
             break;
     }
     if (!m) {
-        BELL_TRY(machine_create(plan, spec, &m));
+        status = parse_plan(spec, &plan);
+        if (status == BELL_OK)
+            status = machine_create(&plan, spec, &m);
+        host_free(plan.dump);
+        BELL_TRY(status);
         m->next = registry;
         registry = m;
     }
@@ -184,12 +191,12 @@ find_or_create(const struct kfd_plan *plan, struct kfd_machine **out_machine)
 }
 
 bell_status
-kfd_machine_get(const struct kfd_plan *plan, struct kfd_machine **out_machine)
+kfd_machine_get(const char *spec, struct kfd_machine **out_machine)
 {
     bell_status status;
 
     pthread_mutex_lock(&registry_lock);
-    status = find_or_create(plan, out_machine);
+    status = find_or_create(spec, out_machine);
     pthread_mutex_unlock(&registry_lock);
     return status;
 }
@@ -209,15 +216,16 @@ kfd_machine_put(struct kfd_machine *machine)
     pthread_mutex_unlock(&registry_lock);
 }
 
-bool
-sim_amd_machine_exists(void)
+void
+kfd_machine_each(void (*fn)(void *user, struct kfd_machine *machine),
+                 void *user)
 {
-    bool any;
+    struct kfd_machine *m;
 
     pthread_mutex_lock(&registry_lock);
-    any = registry != NULL;
+    for (m = registry; m; m = m->next)
+        fn(user, m);
     pthread_mutex_unlock(&registry_lock);
-    return any;
 }
 
 void

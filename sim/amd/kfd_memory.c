@@ -29,12 +29,13 @@ kfd_find_handle(struct kfd_process *p, uint64_t handle)
 }
 
 struct kfd_buffer *
-kfd_find_va(struct kfd_process *p, uint64_t va)
+kfd_find_va(struct kfd_process *p, uint32_t card, uint64_t va)
 {
     size_t i;
 
     for (i = 0; i < p->n_buffers; i++) {
-        if (va - p->buffers[i]->va < p->buffers[i]->size_bytes)
+        if (p->buffers[i]->mapped >> card & 1 &&
+            va - p->buffers[i]->va < p->buffers[i]->size_bytes)
             return p->buffers[i];
     }
     return NULL;
@@ -66,7 +67,6 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
             const struct kfd_card *card)
 {
     uint32_t type = args->flags & TYPE_FLAGS;
-    const struct kfd_buffer *other;
 
     if (args->size_bytes == 0)
         return kfd_fail(EINVAL, "0 bytes");
@@ -86,11 +86,6 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
                         (unsigned long long)args->va);
     if (!p->vms[card->index].space)
         return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
-    other = kfd_find_va(p, args->va);
-    if (other && type != KFD_MEM_MMIO)
-        return kfd_fail(EINVAL, "0x%llx lies in memory at 0x%llx",
-                        (unsigned long long)args->va,
-                        (unsigned long long)other->va);
     if (type == KFD_MEM_VRAM &&
         args->size_bytes > card->machine->chip->vram_bytes - card->used_bytes)
         return kfd_fail(ENOMEM, "%llu bytes; %llu of %llu are in use",
@@ -258,6 +253,7 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 {
     uint32_t flags = 0;
     bool system = !(buf->flags & KFD_MEM_VRAM);
+    bell_status status;
 
     if (buf->mapped >> card & 1)
         return 0;
@@ -271,9 +267,13 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
         flags |= AMDGPU_MAP_SYSTEM;
     if (buf->flags & (KFD_MEM_UNCACHED | KFD_MEM_COHERENT))
         flags |= AMDGPU_MAP_UNCACHED;
-    if (amdgpu_space_map(p->vms[card].space, buf->va, buf->host,
-                         buf->size_bytes, flags, buf->fd) != BELL_OK)
-        return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
+    /* src: Linux 6.12, amdgpu_vm_bo_map: EINVAL where another mapping is;
+     * nothing looks before */
+    status = amdgpu_space_map(p->vms[card].space, buf->va, buf->host,
+                              buf->size_bytes, flags, buf->fd);
+    if (status != BELL_OK)
+        return kfd_fail(status == BELL_E_INVALID ? EINVAL : ENOMEM, "%s",
+                        bell_error_last()->message);
     buf->mapped |= 1u << card;
     return 0;
 }

@@ -45,9 +45,9 @@ save_sizes(const struct amdgpu_chip *chip)
 static struct kfd_buffer *
 mapped_at(struct kfd_process *p, uint32_t card, uint64_t va, const char *what)
 {
-    struct kfd_buffer *buf = kfd_find_va(p, va);
+    struct kfd_buffer *buf = kfd_find_va(p, card, va);
 
-    if (buf && buf->mapped >> card & 1)
+    if (buf)
         return buf;
     (void)kfd_fail(EINVAL, "%s at 0x%llx is not mapped to the card", what,
                    (unsigned long long)va);

@@ -1,4 +1,4 @@
-/* The form: a process's files, mappings, life. */
+/* The form and the process that it is: files, mappings, life. */
 #include "sim/amd/sim_amd.h"
 
 #include <errno.h>
@@ -17,10 +17,16 @@
 
 /* ---- files ----------------------------------------------------------------------------- */
 
+/* Of this program there is one process at a machine, however many forms. */
+struct form {
+    struct kio kio; /* first */
+    struct kfd_process *process;
+};
+
 static struct kfd_process *
 enter(struct kio *kio)
 {
-    struct kfd_process *p = (struct kfd_process *)kio;
+    struct kfd_process *p = ((struct form *)kio)->process;
 
     kfd_why_clear();
     pthread_mutex_lock(&p->machine->lock);
@@ -84,6 +90,7 @@ open_locked(struct kfd_process *p, const char *path)
             return kfd_fail(ENOMEM, "no memory for a file");
         p->n_files++;
     }
+    file.serial = ++p->n_opened;
     p->files[i] = file;
     return KFD_FIRST_FD + (int)i;
 }
@@ -97,40 +104,14 @@ sim_open(struct kio *kio, const char *path, int flags)
     return leave(p, open_locked(p, path));
 }
 
-/* All that the process has at the kernel: when its last /dev/kfd closes. */
-static void
-drop_all(struct kfd_process *p)
-{
-    uint32_t i;
-
-    while (p->n_queues)
-        kfd_drop_queue(p, p->queues[0]);
-    while (p->n_buffers)
-        kfd_drop_buffer(p, p->buffers[0]);
-    for (i = 0; i < p->machine->n_cards; i++)
-        kfd_drop_vm(&p->vms[i]);
-    pthread_mutex_lock(&p->event_lock);
-    while (p->n_events)
-        host_free(p->events[--p->n_events]);
-    p->event_page = NULL;
-    p->next_event = p->next_exception = 0;
-    pthread_mutex_unlock(&p->event_lock);
-}
-
 static int
 close_locked(struct kfd_process *p, int fd)
 {
     struct kfd_file *file = kfd_file_of(p, fd);
-    size_t i;
 
     if (!file)
         return -EBADF;
     file->kind = KFD_FILE_NONE;
-    for (i = 0; i < p->n_files; i++) {
-        if (p->files[i].kind == KFD_FILE_KFD)
-            return 0;
-    }
-    drop_all(p);
     return 0;
 }
 
@@ -297,6 +278,26 @@ sim_explain(struct kio *kio)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* All that the kernel has of the process: it exits. */
+static void
+drop_all(struct kfd_process *p)
+{
+    uint32_t i;
+
+    while (p->n_queues)
+        kfd_drop_queue(p, p->queues[0]);
+    while (p->n_buffers)
+        kfd_drop_buffer(p, p->buffers[0]);
+    for (i = 0; i < p->machine->n_cards; i++)
+        kfd_drop_vm(&p->vms[i]);
+    pthread_mutex_lock(&p->event_lock);
+    while (p->n_events)
+        host_free(p->events[--p->n_events]);
+    p->event_page = NULL;
+    p->next_event = p->next_exception = 0;
+    pthread_mutex_unlock(&p->event_lock);
+}
+
 static void
 process_free(struct kfd_process *p)
 {
@@ -310,18 +311,29 @@ process_free(struct kfd_process *p)
 }
 
 static void
-sim_destroy(struct kio *kio)
+process_exit(struct kfd_process *p)
 {
-    struct kfd_process *p = enter(kio), **link;
     struct kfd_machine *machine = p->machine;
+    struct kfd_process **link;
 
+    pthread_mutex_lock(&machine->lock);
     drop_all(p);
     for (link = &machine->processes; *link != p; link = &(*link)->next) {
     }
     *link = p->next;
-    (void)leave(p, 0);
+    pthread_mutex_unlock(&machine->lock);
     process_free(p);
     kfd_machine_put(machine);
+}
+
+static void
+sim_destroy(struct kio *kio)
+{
+    struct form *form = (struct form *)kio;
+
+    if (form->process->is_own)
+        process_exit(form->process);
+    host_free(form);
 }
 
 static const struct kio_ops sim_ops = {
@@ -337,42 +349,80 @@ static const struct kio_ops sim_ops = {
     .explain = sim_explain,
 };
 
+/* Takes the machine, whose lock is held. */
 static bell_status
-process_create(const struct kfd_plan *plan, struct kio **out_kio)
+process_create(struct kfd_machine *machine, bool is_own,
+               struct kfd_process **out_process)
 {
-    struct kfd_process *p;
-    bell_status status;
+    struct kfd_process *p = host_calloc(1, sizeof(*p));
 
-    p = host_calloc(1, sizeof(*p));
     if (!p || pthread_mutex_init(&p->event_lock, NULL) != 0) {
         host_free(p);
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
     }
     pthread_cond_init(&p->event_cond, NULL);
-    status = kfd_machine_get(plan, &p->machine);
+    p->machine = machine;
+    p->is_own = is_own;
+    p->next = machine->processes;
+    machine->processes = p;
+    *out_process = p;
+    return BELL_OK;
+}
+
+/* This program at the machine, if it was there before. */
+static struct kfd_process *
+find_process(const struct kfd_machine *machine)
+{
+    struct kfd_process *p = machine->processes;
+
+    while (p && p->is_own)
+        p = p->next;
+    return p;
+}
+
+static bell_status
+create(const char *spec, bool is_own, struct kio **out_kio)
+{
+    struct form *form = host_calloc(1, sizeof(*form));
+    struct kfd_machine *machine;
+    bool has_taken = false;
+    bell_status status;
+
+    if (!form)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a form");
+    status = kfd_machine_get(spec, &machine);
     if (status != BELL_OK) {
-        process_free(p);
+        host_free(form);
         return status;
     }
-    p->kio = (struct kio){.ops = &sim_ops};
-    pthread_mutex_lock(&p->machine->lock);
-    p->next = p->machine->processes;
-    p->machine->processes = p;
-    pthread_mutex_unlock(&p->machine->lock);
-    *out_kio = &p->kio;
+    pthread_mutex_lock(&machine->lock);
+    form->process = is_own ? NULL : find_process(machine);
+    if (!form->process) {
+        status = process_create(machine, is_own, &form->process);
+        has_taken = status == BELL_OK;
+    }
+    pthread_mutex_unlock(&machine->lock);
+    if (!has_taken)
+        kfd_machine_put(machine);
+    if (status != BELL_OK) {
+        host_free(form);
+        return status;
+    }
+    form->kio = (struct kio){.ops = &sim_ops, .outlives = !is_own};
+    *out_kio = &form->kio;
     return BELL_OK;
 }
 
 bell_status
 sim_amd_create(const char *spec, struct kio **out_kio)
 {
-    struct kfd_plan plan;
-    bell_status status = kfd_plan_parse(spec, &plan);
+    return create(spec, true, out_kio);
+}
 
-    if (status == BELL_OK)
-        status = process_create(&plan, out_kio);
-    host_free(plan.dump);
-    return status;
+bell_status
+sim_amd_join(const char *spec, struct kio **out_kio)
+{
+    return create(spec, false, out_kio);
 }
 
 /* ---- counts --------------------------------------------------------------------------------- */
@@ -385,16 +435,21 @@ process_of(const struct kio *stack)
         stack = stack->below;
     if (!stack || stack->ops != &sim_ops)
         return NULL;
-    return (struct kfd_process *)(uintptr_t)stack;
+    return ((const struct form *)stack)->process;
 }
 
 static void
 count(const struct kfd_process *p, struct sim_amd_usage *usage)
 {
+    uint32_t n_files = 0;
     size_t i;
 
     for (i = 0; i < p->n_files; i++)
-        usage->files += p->files[i].kind != KFD_FILE_NONE;
+        n_files += p->files[i].kind != KFD_FILE_NONE;
+    usage->processes += n_files > 0;
+    usage->files += n_files;
+    for (i = 0; i < p->machine->n_cards; i++)
+        usage->spaces += p->vms[i].space != NULL;
     usage->queues += (uint32_t)p->n_queues;
     usage->events += (uint32_t)p->n_events;
     usage->buffers += (uint32_t)p->n_buffers;
@@ -406,19 +461,32 @@ count(const struct kfd_process *p, struct sim_amd_usage *usage)
     }
 }
 
+static void
+count_machine(void *user, struct kfd_machine *machine)
+{
+    const struct kfd_process *p;
+
+    pthread_mutex_lock(&machine->lock);
+    for (p = machine->processes; p; p = p->next)
+        count(p, user);
+    pthread_mutex_unlock(&machine->lock);
+}
+
 void
 sim_amd_usage(const struct kio *stack, struct sim_amd_usage *out_usage)
 {
     struct kfd_process *p = process_of(stack);
-    const struct kfd_process *each;
 
     memset(out_usage, 0, sizeof(*out_usage));
-    if (!p)
-        return;
-    pthread_mutex_lock(&p->machine->lock);
-    for (each = p->machine->processes; each; each = each->next)
-        count(each, out_usage);
-    pthread_mutex_unlock(&p->machine->lock);
+    if (p)
+        count_machine(out_usage, p->machine);
+}
+
+void
+sim_amd_usage_all(struct sim_amd_usage *out_usage)
+{
+    memset(out_usage, 0, sizeof(*out_usage));
+    kfd_machine_each(count_machine, out_usage);
 }
 
 void

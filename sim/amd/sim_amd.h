@@ -1,11 +1,15 @@
 /* A simulated AMD machine behind struct kio: cards of one chip and the kernel
  * driver (KFD and the render nodes) for them.
  *
- * Each form that kio_sim_create("AMD", SPEC) makes is a process of its own.
- * All forms of the same SPEC in this program stand on one machine, which is
- * made with the first and goes with the last. SPEC is
- * CHIP[*CARDS][,kfd=1.N][,dump=DIR]: "gfx1100", "gfx942*2",
- * "gfx1100,kfd=1.11". DIR: a folder of each submission (dump.h).
+ * All forms of the same SPEC in this program stand on one machine: one kernel
+ * with its cards. SPEC is CHIP[*CARDS][,kfd=1.N][,dump=DIR]: "gfx1100",
+ * "gfx942*2", "gfx1100,kfd=1.11". DIR: a folder of each submission (dump.h).
+ *
+ * KFD keeps what it has for a process until that exits, whatever files it
+ * closes. A form of sim_amd_join is this program, which is one process at a
+ * machine as long as it runs; so is then the machine. A form of
+ * sim_amd_create is a process of its own, which exits with the form; a machine
+ * that has only such ones goes with the last.
  *
  * Not simulated: shared virtual memory, dma-buf, debugging, checkpoints,
  * resets of cards.
@@ -15,32 +19,33 @@
 #ifndef BELL_SIM_AMD_SIM_AMD_H
 #define BELL_SIM_AMD_SIM_AMD_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
 
 struct kio;
 
-/* What a machine holds at this moment, of all its processes. */
+/* What processes have at this moment. */
 struct sim_amd_usage {
-    uint32_t files, queues, events;
+    uint32_t processes; /* that have a file open */
+    uint32_t files, spaces, queues, events;
     uint32_t buffers;      /* memory objects */
     uint64_t memory_bytes; /* of those */
     uint64_t va_mapped_bytes;
 };
 
-/* kio_sim_create for backend "AMD". BELL_E_NO_DEVICE, with what is known, for
- * a SPEC that is none. */
+/* kio_sim_create and kio_sim_join for backend "AMD". BELL_E_NO_DEVICE, with
+ * what is known, for a SPEC that is none. */
 BELL_MUST_CHECK bell_status sim_amd_create(const char *spec,
                                            struct kio **out_kio);
+BELL_MUST_CHECK bell_status sim_amd_join(const char *spec,
+                                         struct kio **out_kio);
 
-/* Of the machine that a stack of forms ends in. All 0 where it ends in
- * something else. */
+/* Of all processes at the machine that a stack of forms ends in. All 0 where
+ * it ends in something else. */
 void sim_amd_usage(const struct kio *stack, struct sim_amd_usage *out_usage);
-
-/* Whether any simulated machine is there: for after the last close. */
-bool sim_amd_machine_exists(void);
+/* The same of all machines. */
+void sim_amd_usage_all(struct sim_amd_usage *out_usage);
 
 /* In a forked child: see kio_sim_after_fork. */
 void sim_amd_after_fork(void);

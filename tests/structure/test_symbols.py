@@ -34,8 +34,8 @@ MUTABLE = {
     'fault_state': 'signal handlers belong to the process',
     'registry': 'simulated machines: all openings of a name share one',
     'registry_lock': 'simulated machines: all openings of a name share one',
-    'processes': 'what KFD keeps for this process: one for each interface',
-    'list_lock': 'what KFD keeps for this process: one for each interface',
+    'processes': 'KFD keeps state for the process until it exits: so do we',
+    'list_lock': 'KFD keeps state for the process until it exits: so do we',
 }
 OBJECT = re.compile(
     r'^[0-9a-f]+ (.{7}) (\.(?:data|bss)\S*)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$')

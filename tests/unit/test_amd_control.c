@@ -3,6 +3,7 @@
  * signals, doorbells, sharing between cards, copies, recordings; and that
  * nothing of it is left in the kernel.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +24,8 @@
 #include "ioctl/kfd_uapi.h"
 #include "sim/amd/sim_amd.h"
 #include "tests/unit/expect.h"
+#include "tests/unit/usage.h"
+#include "tests/unit/sim_kept.h"
 
 #define MIB (1u << 20)
 
@@ -41,7 +44,7 @@ static void
 close_amd(struct amd_device *dev)
 {
     hcq_device_close(&dev->base);
-    assert_false(sim_amd_machine_exists());
+    expect_kept();
 }
 
 static void
@@ -273,7 +276,7 @@ refuses_names(void **state)
     assert_int_equal(hcq_device_open("AMD:2@sim:gfx942*2", &dev),
                      BELL_E_NO_DEVICE);
     assert_null(dev);
-    assert_false(sim_amd_machine_exists());
+    expect_kept();
 }
 
 /* Without a real card none is told of, and none opens. */
@@ -357,6 +360,89 @@ two_openings(void **state)
     usage_of(a, &usage);
     assert_int_equal(usage.queues, 0);
     close_amd(a);
+}
+
+/* ---- one process, many openings -------------------------------------------- */
+
+/* Some work of every kind on an opening of its own. */
+static void
+open_and_work(const char *name, uint32_t seed)
+{
+    struct amd_device *dev = open_amd(name);
+    struct hcq_buffer *from, *to;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_buffer_create(&dev->base, 9000, HCQ_MEM_HOST_VISIBLE, &from));
+    expect_ok(hcq_buffer_create(&dev->base, 9000, HCQ_MEM_HOST_VISIBLE, &to));
+    expect_ok(hcq_queue_create(
+        &dev->base, seed % 2 ? HCQ_QUEUE_COPY : HCQ_QUEUE_COMPUTE, &queue));
+    fill(from->host, 9000, seed);
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, to->va, from->va, 9000);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    assert_memory_equal(to->host, from->host, 9000);
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(to);
+    hcq_buffer_destroy(from);
+    hcq_device_close(&dev->base);
+}
+
+/* The kernel's state of the process outlives every opening: the next one goes
+ * on with it, and there is never more of it. */
+static void
+openings_in_sequence(void **state)
+{
+    static const char *const names[] = {
+        "AMD@sim:gfx1100", "AMD@sim:gfx942", "AMD:0@sim:gfx942*2",
+        "AMD:1@sim:gfx942*2", "AMD@sim:gfx1100,kfd=1.11"};
+    struct sim_amd_usage first, last;
+    struct usage before;
+    uint32_t turn;
+    size_t i;
+
+    (void)state;
+    for (turn = 0; turn <= 40; turn++) {
+        for (i = 0; i < ARRAY_LEN(names); i++)
+            open_and_work(names[i], turn);
+        expect_kept();
+        if (turn)
+            continue;
+        sim_amd_usage_all(&first);
+        before = usage_now();
+    }
+    sim_amd_usage_all(&last);
+    assert_memory_equal(&first, &last, sizeof(first));
+    usage_expect(before, 8, "lives");
+}
+
+static void *
+work_in_thread(void *user)
+{
+    uint32_t turn, seed = *(uint32_t *)user;
+
+    for (turn = 0; turn < 10; turn++)
+        open_and_work(seed % 3 ? "AMD@sim:gfx1100" : "AMD:1@sim:gfx942*2",
+                      seed + turn);
+    return NULL;
+}
+
+static void
+openings_at_once(void **state)
+{
+    pthread_t threads[6];
+    uint32_t seeds[6], i;
+
+    (void)state;
+    for (i = 0; i < 6; i++) {
+        seeds[i] = i;
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, work_in_thread, &seeds[i]), 0);
+    }
+    for (i = 0; i < 6; i++)
+        pthread_join(threads[i], NULL);
+    expect_kept();
 }
 
 /* ---- memory --------------------------------------------------------------------- */
@@ -906,7 +992,7 @@ records_and_replays(void **state)
         snprintf(record, sizeof(record), "AMD@record:%s@sim:%s", path,
                  chips[i / 2]);
         expect_ok(bring_up(record, kinds[i % 2], RECORDED_BYTES));
-        assert_false(sim_amd_machine_exists());
+        expect_kept();
         expect_ok(bring_up(replay, kinds[i % 2], RECORDED_BYTES));
     }
     /* Other words: a wait does not end in time but with what differs. */
@@ -928,6 +1014,8 @@ main(void)
         cmocka_unit_test(enumerates),
         cmocka_unit_test(clocks_agree),
         cmocka_unit_test(two_openings),
+        cmocka_unit_test(openings_in_sequence),
+        cmocka_unit_test(openings_at_once),
         cmocka_unit_test(kinds_and_sizes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(host_access),

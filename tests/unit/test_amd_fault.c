@@ -22,6 +22,8 @@
 #include "ioctl/kio_fault.h"
 #include "sim/amd/sim_amd.h"
 #include "tests/unit/expect.h"
+#include "tests/unit/usage.h"
+#include "tests/unit/sim_kept.h"
 
 #define MIB     (1u << 20)
 #define NO_PLAN "poll:1000000=EIO"
@@ -73,33 +75,38 @@ opening_fails(void **state)
                 n_good = 0;
                 n_bad++;
             }
-            assert_false(sim_amd_machine_exists());
+            expect_kept();
         }
         assert_true(n_bad > 0);
     }
     hcq_device_close(open_amd("AMD@sim:gfx1100"));
 }
 
+/* A process of its own ends with the opening; this program's keeps what there
+ * is so far, and the next opening goes on from there. */
 static void
 opening_has_no_memory(void **state)
 {
+    static const char *const names[] = {"AMD@fault:" NO_PLAN "@sim:gfx942*2",
+                                        "AMD:1@sim:gfx942*2"};
     struct hcq_device *dev;
-    int once;
+    size_t i;
 
     (void)state;
-    for (once = 0; once < 2; once++) {
+    for (i = 0; i < 2 * ARRAY_LEN(names); i++) {
         uint64_t n;
         bell_status status = BELL_E_NO_MEMORY;
 
         for (n = 1; status != BELL_OK; n++) {
-            host_fail_after(n, once);
-            status = hcq_device_open("AMD@sim:gfx942*2", &dev);
+            host_fail_after(n, i % 2);
+            status = hcq_device_open(names[i / 2], &dev);
             host_fail_after(0, 0);
             assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY ||
                         status == BELL_E_KERNEL);
             if (status == BELL_OK)
                 hcq_device_close(dev);
-            assert_false(sim_amd_machine_exists());
+            if (status == BELL_OK || i / 2 == 0)
+                expect_kept();
         }
     }
 }
@@ -134,7 +141,7 @@ second_opening_fails(void **state)
         assert_int_equal(status, BELL_OK);
         assert_true(n_bad > 0);
         hcq_device_close(a);
-        assert_false(sim_amd_machine_exists());
+        expect_kept();
     }
 }
 
@@ -446,7 +453,7 @@ operations_fail(void **state)
                 fail_calls(dev, i, rules[r][0], rules[r][1]);
         }
         hcq_device_close(dev);
-        assert_false(sim_amd_machine_exists());
+        expect_kept();
     }
 }
 
@@ -476,7 +483,7 @@ operations_have_no_memory(void **state)
         }
     }
     hcq_device_close(dev);
-    assert_false(sim_amd_machine_exists());
+    expect_kept();
 }
 
 /* Closing tells nobody that a call failed; the process's end gives all back. */
@@ -497,8 +504,78 @@ closing_fails(void **state)
         snprintf(plan, sizeof(plan), "ioctl:%u=EIO", n);
         expect_ok(kio_fault_set(kio_of(dev), plan));
         hcq_device_close(dev);
-        assert_false(sim_amd_machine_exists());
+        expect_kept();
     }
+}
+
+#define TURNS 100u
+
+/* A whole life with a launch; the first failure. */
+static bell_status
+live(const char *name, const char *plan)
+{
+    struct hcq_device *dev;
+    bell_status status;
+    size_t i;
+
+    BELL_TRY(hcq_device_open(name, &dev));
+    status = plan ? kio_fault_set(kio_of(dev), plan) : BELL_OK;
+    for (i = 0; i < ARRAY_LEN(operations) && status == BELL_OK; i++)
+        status = operations[i].run(dev);
+    hcq_device_close(dev);
+    return status;
+}
+
+/* Every call fails from the n-th on: neither the program nor the kernel has
+ * more after a hundred such lives than after the first. A process of its own
+ * takes all with it; one that is kept gives back later what it could not. */
+static void
+calls_fail_for_ever(void **state)
+{
+    static const char *const plans[] = {"any:%u+=EIO", "ioctl:%u+=ENOMEM",
+                                        "AMDKFD_IOC_FREE_MEMORY_OF_GPU+=EIO",
+                                        "AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU+=EIO",
+                                        "AMDKFD_IOC_DESTROY_QUEUE+=EIO"};
+    static const char kept[] = "AMD@fault:" NO_PLAN "@sim:gfx942";
+    struct sim_amd_usage first, last;
+    struct usage before;
+    struct hcq_device *dev;
+    unsigned turn, n_failed = 0;
+    char name[96], plan[64];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(plans); i++) {
+        for (turn = 0; turn <= TURNS; turn++) {
+            snprintf(plan, sizeof(plan), plans[i], 10 + turn);
+            snprintf(name, sizeof(name), "AMD@fault:%s@sim:gfx1100", plan);
+            n_failed += live(name, NULL) != BELL_OK;
+            expect_kept();
+            if (turn == 0)
+                before = usage_now();
+        }
+        usage_expect(before, TURNS / 5, "lives");
+    }
+    assert_true(n_failed > TURNS);
+
+    dev = open_amd(kept);
+    for (i = 0; i < ARRAY_LEN(plans); i++) {
+        for (turn = 0; turn <= TURNS; turn++) {
+            snprintf(plan, sizeof(plan), plans[i], turn % 60 + 1);
+            (void)live(kept, plan);
+            expect_ok(kio_fault_set(kio_of(dev), NO_PLAN));
+            expect_ok(live(kept, NULL));
+            if (turn == 0) {
+                sim_amd_usage(kio_of(dev), &first);
+                before = usage_now();
+            }
+        }
+        sim_amd_usage(kio_of(dev), &last);
+        same_usage(plans[i], turn, &first, &last);
+        usage_expect(before, TURNS / 5, "lives");
+    }
+    hcq_device_close(dev);
+    expect_kept();
 }
 
 /* ---- faults of the card ----------------------------------------------------------- */
@@ -717,7 +794,7 @@ hangs(void **state)
         start_ns = time_now_ns();
         hcq_device_close(dev); /* drops it, with all that is there */
         assert_true(time_now_ns() - start_ns < 10000000000ull);
-        assert_false(sim_amd_machine_exists());
+        expect_kept();
     }
 }
 
@@ -758,7 +835,7 @@ recovery_fails(void **state)
     hcq_buffer_destroy(from);
     hcq_buffer_destroy(to);
     hcq_device_close(dev);
-    assert_false(sim_amd_machine_exists());
+    expect_kept();
 }
 
 /* ---- scratch -------------------------------------------------------------------- */
@@ -836,7 +913,7 @@ scratch_grows_under_work(void **state)
     hcq_signal_destroy(sig);
     hcq_buffer_destroy(buf);
     hcq_device_close(dev);
-    assert_false(sim_amd_machine_exists());
+    expect_kept();
 }
 
 /* AQL queues have to be idle: if one is not, loading fails soon and says why,
@@ -945,7 +1022,7 @@ scratch_fails(void **state)
     assert_int_equal(amd_scratch_grow(amd, 1u << 22), BELL_E_UNSUPPORTED);
     assert_int_equal(amd_scratch_grow(amd, UINT32_MAX), BELL_E_UNSUPPORTED);
     hcq_device_close(dev);
-    assert_false(sim_amd_machine_exists());
+    expect_kept();
 }
 
 /* A device's name may be as long as a path, or a plan, makes it. */
@@ -964,7 +1041,7 @@ long_names(void **state)
     assert_ptr_equal(amd_device_of(dev)->process, amd_device_of(same)->process);
     hcq_device_close(dev);
     hcq_device_close(same);
-    assert_false(sim_amd_machine_exists());
+    expect_kept();
 }
 
 int
@@ -977,6 +1054,7 @@ main(void)
         cmocka_unit_test(operations_fail),
         cmocka_unit_test(operations_have_no_memory),
         cmocka_unit_test(closing_fails),
+        cmocka_unit_test(calls_fail_for_ever),
         cmocka_unit_test(faults_and_recovers),
         cmocka_unit_test(kernels_fault),
         cmocka_unit_test(two_openings_fault),

@@ -143,22 +143,27 @@ new_event(struct rig *r, uint32_t type, uint64_t page)
 }
 
 static void
-start(struct rig *r, const char *spec)
+open_files(struct rig *r)
+{
+    assert_int_equal(kio_open(r->kio, "/dev/kfd", O_RDWR, &r->kfd), BELL_OK);
+    r->gpu_id = read_number(
+        r, "/sys/devices/virtual/kfd/kfd/topology/nodes/1/gpu_id", NULL);
+    assert_int_equal(kio_open(r->kio, "/dev/dri/renderD128", O_RDWR, &r->drm),
+                     BELL_OK);
+}
+
+/* The first time that the process is there. */
+static void
+bring_up(struct rig *r)
 {
     struct kfd_acquire_vm vm;
     struct kfd_version version;
     struct kfd_runtime_enable enable = {0};
     struct memory page;
 
-    memset(r, 0, sizeof(*r));
-    assert_int_equal(kio_sim_create("AMD", spec, &r->kio), BELL_OK);
-    assert_int_equal(kio_open(r->kio, "/dev/kfd", O_RDWR, &r->kfd), BELL_OK);
+    open_files(r);
     CALL(r, KFD_GET_VERSION, &version);
     assert_int_equal(version.major, 1);
-    r->gpu_id = read_number(
-        r, "/sys/devices/virtual/kfd/kfd/topology/nodes/1/gpu_id", NULL);
-    assert_int_equal(kio_open(r->kio, "/dev/dri/renderD128", O_RDWR, &r->drm),
-                     BELL_OK);
     vm.drm_fd = (uint32_t)r->drm.fd;
     vm.gpu_id = r->gpu_id;
     CALL(r, KFD_ACQUIRE_VM, &vm);
@@ -170,23 +175,35 @@ start(struct rig *r, const char *spec)
     r->hang_event = new_event(r, KFD_EVENT_HW_EXCEPTION, 0);
 }
 
+/* A process of its own. */
+static void
+start(struct rig *r, const char *spec)
+{
+    memset(r, 0, sizeof(*r));
+    assert_int_equal(kio_sim_create("AMD", spec, &r->kio), BELL_OK);
+    bring_up(r);
+}
+
+/* Closing ends files, and nothing else: the process's exit does. */
 static void
 stop(struct rig *r)
 {
-    struct sim_amd_usage usage;
+    static const struct sim_amd_usage nothing;
+    struct sim_amd_usage before, after;
 
     if (r->doorbells)
         kio_munmap(r->kio, r->doorbells, 0x2000);
+    sim_amd_usage(r->kio, &before);
+    assert_int_equal(before.files, 2);
     kio_close(&r->drm);
     kio_close(&r->kfd);
-    sim_amd_usage(r->kio, &usage);
-    assert_int_equal(usage.files, 0);
-    assert_int_equal(usage.queues, 0);
-    assert_int_equal(usage.events, 0);
-    assert_int_equal(usage.buffers, 0);
-    assert_int_equal(usage.va_mapped_bytes, 0);
+    sim_amd_usage(r->kio, &after);
+    assert_true(after.spaces && after.buffers && after.events);
+    before.files = before.processes = 0;
+    assert_memory_equal(&before, &after, sizeof(before));
     kio_destroy(r->kio);
-    assert_false(sim_amd_machine_exists());
+    sim_amd_usage_all(&after);
+    assert_memory_equal(&after, &nothing, sizeof(after));
 }
 
 /* ---- queues --------------------------------------------------------------------------- */
@@ -615,7 +632,6 @@ test_refused_memory(void **state)
     WRONG("0 bytes", alloc.size_bytes = 0);
     WRONG("not one kind", alloc.flags |= KFD_MEM_GTT);
     WRONG("page", alloc.va += 8);
-    WRONG("lies in", alloc.va = m.va + 4096);
     WRONG("bytes; ", alloc.size_bytes = 9ull << 30);
     WRONG("MMIO", alloc.flags = KFD_MEM_MMIO);
 #undef WRONG
@@ -623,7 +639,21 @@ test_refused_memory(void **state)
     map.gpu_ids = (uintptr_t)&r.gpu_id;
     map.n = 0;
     refused(&r, KFD_MAP_MEMORY, &map, "0 cards");
+    /* Addresses are compared when they are mapped, not before. */
+    alloc = (struct kfd_alloc_memory){.va = m.va + 4096,
+                                      .size_bytes = 4096,
+                                      .gpu_id = r.gpu_id,
+                                      .flags = VRAM_FLAGS};
+    CALL(&r, KFD_ALLOC_MEMORY, &alloc);
+    map.handle = mem.handle = alloc.handle;
+    map.n = 1;
+    refused(&r, KFD_MAP_MEMORY, &map, "something is mapped");
+    assert_int_equal(bell_error_last()->sys_errno, EINVAL);
     release(&r, &m);
+    CALL(&r, KFD_MAP_MEMORY, &map);
+    map.n_done = 0;
+    CALL(&r, KFD_UNMAP_MEMORY, &map);
+    CALL(&r, KFD_FREE_MEMORY, &mem);
     kio_munmap(r.kio, at, 8192);
     stop(&r);
 }
@@ -659,6 +689,66 @@ test_order(void **state)
                      BELL_E_NO_DEVICE);
 }
 
+/* What was there stays, for all forms of this program, and what the kernel
+ * does once for a process it does not do again: with the same file number, too.
+ * src: hw/amd/BRINGUP.md 14 */
+static void
+test_process_stays(void **state)
+{
+    static const char spec[] = "gfx1100,kfd=1.16";
+    struct rig first = {0}, second = {0}, other;
+    struct sim_amd_usage before, after;
+    struct kfd_acquire_vm vm;
+    struct kfd_create_event event = {.type = KFD_EVENT_SIGNAL};
+    struct kfd_map_memory map = {.n = 1};
+    struct kfd_alloc_memory alloc = {.size_bytes = 8192, .flags = GTT_FLAGS};
+    struct memory m, page;
+    struct queue q = {0};
+
+    (void)state;
+    assert_int_equal(kio_sim_join("AMD", spec, &first.kio), BELL_OK);
+    assert_true(kio_outlives(first.kio));
+    bring_up(&first);
+    m = allocate(&first, 8192, GTT_FLAGS);
+    open_queue(&first, &q, KFD_QUEUE_SDMA, false);
+    sim_amd_usage(first.kio, &before);
+    kio_close(&first.drm);
+    kio_close(&first.kfd);
+    kio_destroy(first.kio);
+
+    assert_int_equal(kio_sim_join("AMD", spec, &second.kio), BELL_OK);
+    open_files(&second);
+    sim_amd_usage(second.kio, &after);
+    assert_memory_equal(&before, &after, sizeof(before));
+    vm.drm_fd = (uint32_t)second.drm.fd;
+    vm.gpu_id = second.gpu_id;
+    refused(&second, KFD_ACQUIRE_VM, &vm, "another render node");
+    assert_int_equal(bell_error_last()->sys_errno, EBUSY);
+    page = allocate(&second, 0x8000, GTT_FLAGS);
+    event.page_offset = page.handle;
+    refused(&second, KFD_CREATE_EVENT, &event, "set already");
+    assert_int_equal(bell_error_last()->sys_errno, EINVAL);
+    /* The addresses that it gave up are still the card's. */
+    kio_munmap(second.kio, m.cpu, 8192);
+    alloc.va = m.va;
+    alloc.gpu_id = second.gpu_id;
+    CALL(&second, KFD_ALLOC_MEMORY, &alloc);
+    map.handle = alloc.handle;
+    map.gpu_ids = (uintptr_t)&second.gpu_id;
+    refused(&second, KFD_MAP_MEMORY, &map, "something is mapped");
+
+    /* A program of its own has nothing to do with that. */
+    assert_int_equal(kio_sim_create("AMD", spec, &other.kio), BELL_OK);
+    assert_false(kio_outlives(other.kio));
+    bring_up(&other);
+    kio_close(&other.drm);
+    kio_close(&other.kfd);
+    kio_destroy(other.kio);
+    kio_close(&second.drm);
+    kio_close(&second.kfd);
+    kio_destroy(second.kio);
+}
+
 int
 main(void)
 {
@@ -671,6 +761,7 @@ main(void)
         cmocka_unit_test(test_refused_queues),
         cmocka_unit_test(test_refused_memory),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_process_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
