@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -178,16 +179,24 @@ again(int result, unsigned *n_tries)
     return true;
 }
 
+/* What a form says of a failed call; NULL: nothing beyond the number. */
+static const char *
+explain(struct kio *kio)
+{
+    const char *text = NULL;
+
+    for (; kio && !text; kio = kio->below)
+        text = kio->ops->explain ? kio->ops->explain(kio) : NULL;
+    return text;
+}
+
 /* The reason of a failed call in words. */
 static const char *
 why(struct kio *kio, int error)
 {
-    for (; kio; kio = kio->below) {
-        const char *text = kio->ops->explain ? kio->ops->explain(kio) : NULL;
-        if (text)
-            return text;
-    }
-    return strerror(error);
+    const char *text = explain(kio);
+
+    return text ? text : strerror(error);
 }
 
 const char *
@@ -272,26 +281,31 @@ kio_vendor_status(enum kio_dev dev, uint32_t branch, unsigned long request,
     return 0;
 }
 
-/* errno's failure, told with the decoded call. `capture` is of before the
- * call: what came back leads nowhere. */
+/* errno's failure or the vendor's, told with the decoded call, which comes last
+ * as what may be cut short. `capture` is of before the call: what came back
+ * leads nowhere. */
 static bell_status
 fail_call(const struct kio_file *file, unsigned long request, const void *arg,
           const struct kio_capture *capture, int error, uint32_t vendor)
 {
-    char text[320];
+    char text[320], of_vendor[80] = "";
+    const char *reason = explain(file->kio);
     bool no_memory =
         vendor ? nv_status_is_no_memory(request, arg, vendor) : error == ENOMEM;
+    int name_chars;
 
     (void)kio_capture_format(capture, text, sizeof(text));
-    errno = error;
+    name_chars = (int)strcspn(text, "(");
     if (vendor)
-        return bell_fail(no_memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
-                         "%s on %s: status 0x%x %s (request 0x%lx)", text,
-                         kio_dev_name(file->dev), vendor,
-                         nv_status_name(vendor), request);
+        snprintf(of_vendor, sizeof(of_vendor), "status 0x%x %s%s", vendor,
+                 nv_status_name(vendor), reason ? ", " : "");
+    else if (!reason)
+        reason = strerror(error);
+    errno = error;
     return bell_fail(no_memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
-                     "%s on %s: %s (request 0x%lx)", text,
-                     kio_dev_name(file->dev), why(file->kio, error), request);
+                     "%.*s (0x%lx) on %s: %s%s %s", name_chars, text, request,
+                     kio_dev_name(file->dev), of_vendor, reason ? reason : "",
+                     text + name_chars);
 }
 
 static void

@@ -220,11 +220,11 @@ meet(struct fault_kio *fault, enum call_kind kind,
 {
     uint64_t sleep_ns = 0;
     bool hit = false;
-    uint64_t n_calls;
+    uint64_t number = 0;
     uint32_t i;
 
     pthread_mutex_lock(&fault->lock);
-    n_calls = ++fault->n_calls;
+    fault->n_calls++;
     for (i = 0; i < fault->n_rules; i++) {
         struct rule *rule = &fault->rules[i];
         if (rule->kind != kind && rule->kind != CALL_ANY &&
@@ -240,6 +240,7 @@ meet(struct fault_kio *fault, enum call_kind kind,
             sleep_ns += rule->value;
         } else if (!hit) {
             *out = *rule;
+            number = rule->seen;
             hit = true;
         }
     }
@@ -252,10 +253,10 @@ meet(struct fault_kio *fault, enum call_kind kind,
     if (hit && out->action == ACTION_ERRNO)
         snprintf(last_hit.text, sizeof(last_hit.text),
                  "%s (as planned for call %llu)", strerror((int)out->value),
-                 (unsigned long long)n_calls);
+                 (unsigned long long)number);
     else if (hit)
         snprintf(last_hit.text, sizeof(last_hit.text),
-                 "as planned for call %llu", (unsigned long long)n_calls);
+                 "as planned for call %llu", (unsigned long long)number);
     return hit;
 }
 
@@ -309,16 +310,21 @@ fault_close(struct kio *kio, int fd)
     return r ? r : result;
 }
 
-static void
+/* False: the call has no place for a status. */
+static bool
 set_status(const struct kio_capture *capture, void *arg, uint32_t status)
 {
     const struct kio_struct *desc = capture->call.args;
+    bool found = false;
     uint32_t i;
 
     for (i = 0; desc && arg && i < desc->n_fields; i++) {
-        if (desc->fields[i].kind == KIO_FIELD_STATUS)
-            memcpy((uint8_t *)arg + desc->fields[i].offset_bytes, &status, 4);
+        if (desc->fields[i].kind != KIO_FIELD_STATUS)
+            continue;
+        memcpy((uint8_t *)arg + desc->fields[i].offset_bytes, &status, 4);
+        found = true;
     }
+    return found;
 }
 
 /* An ioctl whose struct comes back only in part. */
@@ -396,8 +402,9 @@ fault_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     } else if (rule.action == ACTION_ERRNO) {
         result = -(int)rule.value;
     } else if (rule.action == ACTION_STATUS) {
-        set_status(&capture, arg, (uint32_t)rule.value);
-        result = 0;
+        result = set_status(&capture, arg, (uint32_t)rule.value)
+                     ? 0
+                     : kio->below->ops->ioctl(kio->below, fd, request, arg);
     } else if (rule.action == ACTION_REPLY || rule.action == ACTION_RANDOM) {
         result = lying_ioctl(kio->below, fd, request, arg, &capture, &rule);
     } else {

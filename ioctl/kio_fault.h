@@ -5,7 +5,8 @@
  * NV_ESC_RM_ALLOC, or a command's or class's such as HOPPER_COMPUTE_A. N
  * counts calls of that kind from 1 (the default); with + every later one too.
  * ACTION is an errno's name (ENOMEM), status=0x51 (ioctl: not passed on, the
- * struct comes back with that vendor status), truncate=BYTES (ioctl: passed
+ * struct comes back with that vendor status, if it
+ * has a place for one), truncate=BYTES (ioctl: passed
  * on, but only the first BYTES of the struct come back; read: the file ends
  * there), delay=TIME with us, ms or s, or a lie about an ioctl or a file that
  * was passed on: reply=WORD:VALUE makes one 4-byte word of what comes back (the

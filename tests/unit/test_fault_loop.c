@@ -1,0 +1,153 @@
+/* From the n-th kernel call on every call fails, clean-up too, for n over the
+ * whole life of a context that trains one step: the error names the call that
+ * failed first, the next context works, and the process keeps nothing.
+ *
+ * Sanitizers try a part of the calls, all with BELL_TEST_FAULTS=all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "doorbell/nn.h"
+#include "doorbell/ops.h"
+#include "doorbell/tensor.h"
+#include "tests/unit/expect.h"
+#include "tests/unit/usage.h"
+
+/* This many runs in a row without an error: nothing is left that could fail. */
+#define GOOD_ENOUGH 12u
+#define CALLS_MAX   2000u
+
+/* In a row, calls that may fail without harm: what is known without them is
+ * less exact (the driver's version, a better clock), or another way is taken. */
+#define HARMLESS_MAX 4u
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STEP 7u
+#else
+#define STEP 1u
+#endif
+
+static bell_status
+train(const char *name, double *out_loss)
+{
+    struct bell_context *ctx = NULL;
+    struct bell_tensor *x, *w, *loss;
+    bell_status status;
+
+    BELL_TRY(bell_context_create(name, &ctx));
+    x = bell_linspace(ctx, -1, 1, 24, BELL_FLOAT32);
+    w = bell_full(ctx, BELL_DIMS(24), 0.5, BELL_FLOAT32);
+    w = bell_requires_grad(w, true);
+    loss = bell_sum(bell_square(bell_mul(x, w)), BELL_NO_DIMS, false);
+    status = bell_backward(loss);
+    if (status == BELL_OK) {
+        (void)bell_assign(
+            w, bell_sub(w, bell_mul(bell_grad(w), bell_scalar(ctx, 0.1))));
+        loss = bell_sum(bell_square(bell_mul(x, w)), BELL_NO_DIMS, false);
+        status = bell_item_f64(loss, out_loss);
+    }
+    bell_context_destroy(ctx);
+    return status;
+}
+
+/* The number that the message tells; 0: none. */
+static unsigned
+told_call(void)
+{
+    const char *at = strstr(bell_error_last()->message, "planned for call ");
+
+    return at ? (unsigned)strtoul(at + strlen("planned for call "), NULL, 10)
+              : 0;
+}
+
+static bool
+names_clean_up(const char *message)
+{
+    static const char *const calls[] = {"FREE", "UNMAP", "DESTROY", "munmap"};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(calls); i++) {
+        if (strstr(message, calls[i]))
+            return true;
+    }
+    return false;
+}
+
+/* One error for n = first, first + step, ... */
+static void
+fail_all(const char *backend, const char *card, const char *action,
+         unsigned first, unsigned step, double loss)
+{
+    const char *kind = strchr(action, '=') ? "ioctl" : "any";
+    unsigned n, told, n_good = 0, n_bad = 0, n_exact = 0;
+    struct usage before = {0, 0};
+    char name[128];
+
+    for (n = first; n_good < GOOD_ENOUGH; n += n_good ? 1 : step) {
+        const char *message = bell_error_last()->message;
+        double got = 0;
+        bell_status status;
+
+        snprintf(name, sizeof(name), "%s@fault:%s:%u+=%s@sim:%s", backend, kind,
+                 n, action, card);
+        status = train(name, &got);
+        if (status == BELL_OK) {
+            assert_true(got == loss);
+            n_good++;
+            continue;
+        }
+        told = told_call();
+        if (told < n || told > n + HARMLESS_MAX || names_clean_up(message))
+            fail_msg("%s: told: %s", name, message);
+        n_good = 0;
+        n_exact += told == n;
+        if (++n_bad == 3)
+            before = usage_now();
+        assert_true(n < CALLS_MAX);
+    }
+    assert_true(n_exact * 2 > n_bad);
+    usage_expect(before, n_bad / 2, name);
+}
+
+static void
+fail_card(const char *backend, const char *card, const char *const *actions,
+          unsigned n_actions)
+{
+    const char *text = getenv("BELL_TEST_FAULTS");
+    unsigned step = text && strcmp(text, "all") == 0 ? 1 : STEP, i;
+    char name[64];
+    double loss;
+
+    snprintf(name, sizeof(name), "%s@sim:%s", backend, card);
+    expect_ok(train(name, &loss));
+    for (i = 0; i < n_actions; i++)
+        fail_all(backend, card, actions[i], step == 1 ? 1 : 1 + i, step, loss);
+}
+
+static const char *const actions[] = {
+    "EIO", "ENOMEM", "ENODEV", "EPERM", "status=0x51", /* of NVIDIA's alone */
+};
+
+static void
+nv(void **state)
+{
+    (void)state;
+    fail_card("NV", "sm_90", actions, ARRAY_LEN(actions));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nv),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
