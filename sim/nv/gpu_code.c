@@ -193,6 +193,41 @@ remember(struct nvgpu_chan *chan, struct nvgpu_cached *entry, uint64_t va,
     return module;
 }
 
+/* False after a fault. Code that ran at other addresses since the last
+ * invalidation, where the new one lies now, is in the cache still. */
+static bool
+check_neighbours(struct nvgpu_chan *chan, uint64_t va, uint32_t bytes)
+{
+    uint64_t end = va + HEADER_BYTES + bytes;
+    size_t i;
+
+    for (i = 0; i < chan->n_cached; i++) {
+        const struct nvgpu_cached *old = &chan->cached[i];
+        uint64_t text_va = old->va + HEADER_BYTES,
+                 first = text_va > va ? text_va : va,
+                 last = text_va + old->module->text_bytes;
+        int same;
+
+        if (old->epoch != chan->n_code_invalidates || old->va == va)
+            continue;
+        last = last < end ? last : end;
+        if (first >= last)
+            continue;
+        same = compare(chan, first, old->module->text + (first - text_va),
+                       last - first);
+        if (same < 0)
+            return false;
+        if (!same)
+            return nvgpu_fail(chan, NVGPU_CODE_SM,
+                              "stale code at 0x%llx: what ran at 0x%llx lay "
+                              "there, and INVALIDATE_SHADER_CACHES has not "
+                              "come since",
+                              (unsigned long long)va,
+                              (unsigned long long)old->va);
+    }
+    return true;
+}
+
 struct nvgpu_module *
 nvgpu_code_find(struct nvgpu_chan *chan, uint64_t va)
 {
@@ -219,6 +254,8 @@ nvgpu_code_find(struct nvgpu_chan *chan, uint64_t va)
                          (unsigned long long)va);
         return NULL;
     }
+    if (!check_neighbours(chan, va, h.text_bytes))
+        return NULL;
     m = load_module(chan, va, h.text_bytes);
     return m ? remember(chan, entry, va, m) : NULL;
 }

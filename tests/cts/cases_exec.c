@@ -291,6 +291,49 @@ sections(struct cts *t)
     }
 }
 
+/* Programs that lie where others ran before, of which the instruction caches
+ * may still have something: all queues run the new one. */
+static void
+code_at_an_old_address(struct cts *t)
+{
+    struct hcq_buffer *in = cts_ints(t, 8, 6), *out = cts_ints(t, 8, 0);
+    struct hcq_queue *queues[3] = {t->queue};
+    uint64_t before[2] = {0, 0};
+    unsigned i, q, n_reused = 0;
+
+    OK(hcq_queue_create(t->dev, HCQ_QUEUE_COMPUTE, &queues[1]));
+    OK(hcq_queue_create(t->dev, HCQ_QUEUE_COMPUTE, &queues[2]));
+    for (i = 0; i < 12; i++) {
+        bool adds = i & 1;
+        struct hcq_program *prog =
+            cts_program(t, adds ? CTS_ADD_ONE : CTS_VALUES);
+
+        n_reused += i && prog->code_va == before[!adds];
+        before[adds] = prog->code_va;
+        for (q = 0; q < 3; q++) {
+            struct hcq_cs *cs;
+
+            /* In the end, a queue that has not run for some time. */
+            if (q == 2 && i < 10)
+                continue;
+            cs = cts_begin(queues[q]);
+            if (adds)
+                cts_exec(cs, prog, 1, ARGS(out->va, in->va, 1));
+            else
+                cts_exec(cs, prog, 1, ARGS(out->va, 30, 5, 0));
+            cts_finish(queues[q], cs);
+            CHECK(cts_int(out, 0) == (adds ? 7 : 45), "round %u, queue %u: %d",
+                  i, q, cts_int(out, 0));
+        }
+        hcq_program_destroy(prog);
+    }
+    /* Where addresses are the driver's to give, they come again. */
+    CHECK(n_reused || (t->info.flags & HCQ_DEVICE_HOST_MEMORY),
+          "no program lay where another one had");
+    hcq_queue_destroy(queues[2]);
+    hcq_queue_destroy(queues[1]);
+}
+
 static void
 stack(struct cts *t)
 {
@@ -547,6 +590,7 @@ const struct cts_case cts_exec_cases[] = {
     {"exec atomics", atomics},
     {"exec arguments", arguments},
     {"exec program with all sections", sections},
+    {"exec code at an old address", code_at_an_old_address},
     {"exec large stack", stack},
     {"exec bad programs are refused", bad_programs},
     {"exec bad launches are refused", bad_launches},

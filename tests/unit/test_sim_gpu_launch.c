@@ -688,6 +688,21 @@ test_stale(void **state)
     RIG_PUSH_WORDS(c, 0x200120b0, 0xa);
     (void)rig_expect(&rig, c, 13, "stale code at 0x1234567800");
     rig_fini(&rig);
+    /* code over the end of other code that ran */
+    c = start(&rig, g, add_text);
+    make_single(g, RIG_QMD, RIG_BANK0);
+    launch(c, 0, 0xa);
+    rig_finish(&rig, c);
+    put_code(RIG_CODE + 128, store_text);
+    put_word(RIG_QMD + 4 * 38, (uint32_t)RIG_CODE + 128);
+    launch(c, 0, 0xa); /* the method */
+    rig_finish(&rig, c);
+    put_code(RIG_CODE + 256, add_text);
+    put_word(RIG_QMD + 4 * 38, (uint32_t)RIG_CODE + 256);
+    RIG_PUSH_WORDS(c, 0x200120b0, 0xa);
+    (void)rig_expect(&rig, c, 13,
+                     "stale code at 0x1234567900: what ran at 0x1234567880");
+    rig_fini(&rig);
     /* descriptors: rewritten under an action that does not invalidate */
     c = start(&rig, g, add_text);
     make_single(g, RIG_QMD, RIG_BANK0);
