@@ -212,7 +212,7 @@ put_amd(struct tree *tree)
     }
     write_link(tree, "/sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd");
     write_file(tree, "/sys/devices/virtual/kfd/kfd/dev", 0444, "510:0\n", 6);
-    (void)put(tree, "/sys/module/amdgpu/version");
+    (void)put(tree, "/proc/modules");
     (void)put(tree, "/sys/module/amdgpu/initstate");
     write_file(tree, "/dev/kfd", 0666, "", 0);
 }

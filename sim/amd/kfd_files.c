@@ -225,6 +225,27 @@ after_number(const char *path, const char *prefix, uint32_t *out_number)
     return *end == '/' ? end + 1 : NULL;
 }
 
+/* Files that there is one of. */
+static bool
+put_single(struct text *text, const struct kfd_machine *machine,
+           const char *path)
+{
+    if (strcmp(path, TOPOLOGY "generation_id") == 0) {
+        put(text, "%u\n", 1 + machine->n_cards);
+    } else if (strcmp(path, TOPOLOGY "system_properties") == 0) {
+        put_key(text, "platform_oem", 0x53494d);
+        put_key(text, "platform_id", 0x53494d);
+        put_key(text, "platform_rev", 1);
+    } else if (strcmp(path, "/proc/modules") == 0) {
+        put(text, "amdgpu 13000000 0 - Live 0x0000000000000000\n");
+    } else if (strcmp(path, "/sys/module/amdgpu/initstate") == 0) {
+        put(text, "live\n");
+    } else {
+        return false;
+    }
+    return true;
+}
+
 int
 kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
               size_t cap)
@@ -241,9 +262,8 @@ kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
     } else if ((rest = after_number(path, "/sys/class/drm/renderD", &number))) {
         found = number >= 128 && number - 128 < machine->n_cards &&
                 put_discovery(&text, machine, rest);
-    } else if (strcmp(path, TOPOLOGY "generation_id") == 0) {
-        put(&text, "%u\n", 1 + machine->n_cards);
-        found = true;
+    } else {
+        found = put_single(&text, machine, path);
     }
     if (!found)
         return kfd_fail(ENOENT, "the simulated machine has no %s", path);

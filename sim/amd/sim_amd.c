@@ -217,8 +217,8 @@ drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
     if (!buf || buf->card != card || is_mmio(buf))
         return kfd_fail(EINVAL, "no memory at offset 0x%llx",
                         (unsigned long long)offset);
-    if ((buf->flags & KFD_MEM_VRAM) && !(buf->flags & KFD_MEM_PUBLIC))
-        return kfd_fail(EPERM, "the memory is not for the CPU");
+    /* Also memory that is not PUBLIC: since Linux 5.18 KFD makes none that the
+     * CPU may not map. src: amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu */
     if (size_bytes > buf->size_bytes)
         return kfd_fail(EINVAL, "%zu bytes, the memory has %llu", size_bytes,
                         (unsigned long long)buf->size_bytes);

@@ -35,6 +35,7 @@ static const struct {
     {"AMD", "/sys/class/drm", false},
     {"AMD", "/sys/dev/char/226:", true},
     {"AMD", "/sys/module/amdgpu", false},
+    {"AMD", "/proc/modules", false},
     {"AMD", "/sys/bus/pci/devices", false},
     {"NV", "/dev/nvidia", true},
     {"NV", "/proc/driver/nvidia", true},
