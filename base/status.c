@@ -20,22 +20,42 @@ bell_error_clear(void)
     memset(&last_error, 0, sizeof(last_error));
 }
 
-bell_status
-bell_fail_at(const char *func, bell_status status, const char *fmt, ...)
+static void
+set_record(const char *func, bell_status status, int error, const char *fmt,
+           va_list args)
 {
     int saved_errno = errno;
-    va_list args;
 
     last_error.status = status;
-    last_error.sys_errno = saved_errno;
+    last_error.sys_errno = error;
     last_error.n_frames = 0;
     last_error.n_suppressed = 0;
     n_fails++;
-    va_start(args, fmt);
     vsnprintf(last_error.message, sizeof(last_error.message), fmt, args);
-    va_end(args);
     bell_error_frame(func);
     errno = saved_errno;
+}
+
+bell_status
+bell_fail_at(const char *func, bell_status status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    set_record(func, status, 0, fmt, args);
+    va_end(args);
+    return status;
+}
+
+bell_status
+bell_fail_errno_at(const char *func, bell_status status, int error,
+                   const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    set_record(func, status, error, fmt, args);
+    va_end(args);
     return status;
 }
 

@@ -14,8 +14,14 @@
  * kept as it is) and returns `status`. Allocates nothing. */
 bell_status bell_fail_at(const char *func, bell_status status, const char *fmt,
                          ...) __attribute__((format(printf, 3, 4)));
+/* The same where it was the system that refused, with errno `error`. */
+bell_status bell_fail_errno_at(const char *func, bell_status status, int error,
+                               const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #define bell_fail(status, ...) bell_fail_at(__func__, status, __VA_ARGS__)
+#define bell_fail_errno(status, error, ...)                                    \
+    bell_fail_errno_at(__func__, status, error, __VA_ARGS__)
 
 /* Adds a frame to the record; ignored when it is full. */
 void bell_error_frame(const char *func);

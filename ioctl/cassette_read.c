@@ -268,8 +268,8 @@ load(const char *path, uint8_t **out_data, size_t *out_bytes)
     size_t n = 0;
 
     if (fd < 0)
-        return bell_fail(BELL_E_IO, "cannot open %s: %s", path,
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_IO, errno, "cannot open %s: %s", path,
+                               strerror(errno));
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         data = host_alloc((size_t)st.st_size + 1);
     while (data && n < (size_t)st.st_size) {

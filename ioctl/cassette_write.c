@@ -40,8 +40,9 @@ write_all(int fd, const void *data, size_t size_bytes)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return bell_fail(BELL_E_IO, "cannot write to the cassette: %s",
-                             n ? strerror(errno) : "nothing was written");
+            return bell_fail_errno(BELL_E_IO, errno,
+                                   "cannot write to the cassette: %s",
+                                   n ? strerror(errno) : "nothing was written");
         p += n;
         size_bytes -= (size_t)n;
     }
@@ -133,8 +134,8 @@ cas_writer_create(const char *path, uint32_t flags, const char *identity,
     writer->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (writer->fd < 0) {
         host_free(writer);
-        return bell_fail(BELL_E_IO, "cannot create %s: %s", path,
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_IO, errno, "cannot create %s: %s", path,
+                               strerror(errno));
     }
     if (flags & CAS_WRITE_EACH)
         writer->fd = move_high(writer->fd);

@@ -242,8 +242,8 @@ kio_open(struct kio *kio, const char *path, int flags,
     if (fd < 0) {
         errno = -fd;
         LOG(LOG_IOCTL, "open %s: %s", path, why(kio, -fd));
-        return bell_fail(status_of_errno(-fd), "open %s: %s", path,
-                         why(kio, -fd));
+        return bell_fail_errno(status_of_errno(-fd), -fd, "open %s: %s", path,
+                               why(kio, -fd));
     }
     LOG(LOG_IOCTL, "open %s = %d", path, fd);
     *out_file = (struct kio_file){kio, fd, kio_dev_of_path(path)};
@@ -281,6 +281,16 @@ kio_vendor_status(enum kio_dev dev, uint32_t branch, unsigned long request,
     return 0;
 }
 
+/* The status of a call that an open device refused. */
+static bell_status
+status_of_refusal(int error)
+{
+    if (error == ENOMEM)
+        return BELL_E_NO_MEMORY;
+    return error == EPERM || error == EACCES ? BELL_E_PERMISSION
+                                             : BELL_E_KERNEL;
+}
+
 /* errno's failure or the vendor's, told with the decoded call, which comes last
  * as what may be cut short. `capture` is of before the call: what came back
  * leads nowhere. */
@@ -290,10 +300,12 @@ fail_call(const struct kio_file *file, unsigned long request, const void *arg,
 {
     char text[320], of_vendor[80] = "";
     const char *reason = explain(file->kio);
-    bool no_memory =
-        vendor ? nv_status_is_no_memory(request, arg, vendor) : error == ENOMEM;
+    bell_status status = status_of_refusal(error);
     int name_chars;
 
+    if (vendor)
+        status = nv_status_is_no_memory(request, arg, vendor) ? BELL_E_NO_MEMORY
+                                                              : BELL_E_KERNEL;
     (void)kio_capture_format(capture, text, sizeof(text));
     name_chars = (int)strcspn(text, "(");
     if (vendor)
@@ -302,10 +314,9 @@ fail_call(const struct kio_file *file, unsigned long request, const void *arg,
     else if (!reason)
         reason = strerror(error);
     errno = error;
-    return bell_fail(no_memory ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
-                     "%.*s (0x%lx) on %s: %s%s %s", name_chars, text, request,
-                     kio_dev_name(file->dev), of_vendor, reason ? reason : "",
-                     text + name_chars);
+    return bell_fail_errno(status, error, "%.*s (0x%lx) on %s: %s%s %s",
+                           name_chars, text, request, kio_dev_name(file->dev),
+                           of_vendor, reason ? reason : "", text + name_chars);
 }
 
 static void
@@ -416,11 +427,12 @@ kio_mmap(struct kio *kio, const struct kio_file *file, void *addr,
         file ? file->fd : -1, result < 0 ? addr : p, size_bytes, flags, result);
     if (result < 0) {
         errno = -result;
-        return bell_fail(result == -ENOMEM ? BELL_E_NO_MEMORY : BELL_E_KERNEL,
-                         "mmap of %zu bytes of %s at offset 0x%llx, wanted at "
-                         "%p: %s",
-                         size_bytes, file ? kio_dev_name(file->dev) : "memory",
-                         (unsigned long long)offset, addr, why(kio, -result));
+        return bell_fail_errno(
+            status_of_refusal(-result), -result,
+            "mmap of %zu bytes of %s at offset 0x%llx, wanted at "
+            "%p: %s",
+            size_bytes, file ? kio_dev_name(file->dev) : "memory",
+            (unsigned long long)offset, addr, why(kio, -result));
     }
     if (file) /* as doorbells of KFD are in any case (VM_DONTCOPY) */
         (void)madvise(p, size_bytes, MADV_DONTFORK);
@@ -453,8 +465,9 @@ kio_poll(const struct kio_file *file, short events, int timeout_ms,
     while (again(result, &n_tries));
     if (result < 0) {
         errno = -result;
-        return bell_fail(BELL_E_KERNEL, "poll of %s: %s",
-                         kio_dev_name(file->dev), why(file->kio, -result));
+        return bell_fail_errno(BELL_E_KERNEL, -result, "poll of %s: %s",
+                               kio_dev_name(file->dev),
+                               why(file->kio, -result));
     }
     *out_revents = result == 0 ? 0 : revents;
     return BELL_OK;
@@ -472,8 +485,8 @@ kio_read_file(struct kio *kio, const char *path, char *buf, size_t cap,
     while (again(n, &n_tries));
     if (n < 0) {
         errno = -n;
-        return bell_fail(n == -EACCES ? BELL_E_PERMISSION : BELL_E_IO,
-                         "read %s: %s", path, why(kio, -n));
+        return bell_fail_errno(n == -EACCES ? BELL_E_PERMISSION : BELL_E_IO, -n,
+                               "read %s: %s", path, why(kio, -n));
     }
     if ((size_t)n >= cap)
         return bell_fail(BELL_E_IO, "read %s: longer than %zu bytes", path,

@@ -102,8 +102,9 @@ make_run(struct run *r)
                      tmp && *tmp ? tmp : "/tmp");
 
     if (n < 0 || (size_t)n >= sizeof(r->folder) || !mkdtemp(r->folder))
-        return bell_fail(BELL_E_IO, "making a temporary folder %s: %s",
-                         r->folder, strerror(errno));
+        return bell_fail_errno(BELL_E_IO, errno,
+                               "making a temporary folder %s: %s", r->folder,
+                               strerror(errno));
     snprintf(r->input, sizeof(r->input), "%s/in.ptx", r->folder);
     snprintf(r->output, sizeof(r->output), "%s/out.cubin", r->folder);
     snprintf(r->messages, sizeof(r->messages), "%s/messages", r->folder);
@@ -127,7 +128,8 @@ write_file(const char *path, const char *text)
     bool ok;
 
     if (!file)
-        return bell_fail(BELL_E_IO, "writing %s: %s", path, strerror(errno));
+        return bell_fail_errno(BELL_E_IO, errno, "writing %s: %s", path,
+                               strerror(errno));
     ok = fwrite(text, 1, n, file) == n;
     ok &= fclose(file) == 0;
     return ok ? BELL_OK : bell_fail(BELL_E_IO, "writing %s failed", path);
@@ -200,7 +202,8 @@ spawn(const char *program, const struct run *r, const char *arch, pid_t *out)
         err = posix_spawn(out, program, &files, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&files);
     if (err)
-        return bell_fail(BELL_E_IO, "starting %s: %s", program, strerror(err));
+        return bell_fail_errno(BELL_E_IO, err, "starting %s: %s", program,
+                               strerror(err));
     return BELL_OK;
 }
 
@@ -216,8 +219,8 @@ await(pid_t pid, const char *program, int *out_exit)
         if (got == pid)
             break;
         if (got < 0 && errno != EINTR)
-            return bell_fail(BELL_E_IO, "waiting for %s: %s", program,
-                             strerror(errno));
+            return bell_fail_errno(BELL_E_IO, errno, "waiting for %s: %s",
+                                   program, strerror(errno));
         if (time_now_ns() > end) {
             kill(pid, SIGKILL);
             waitpid(pid, &how, 0);

@@ -18,7 +18,8 @@ fail_errno(const char *path, const char *what)
     bell_status status =
         errno == EACCES || errno == EPERM ? BELL_E_PERMISSION : BELL_E_IO;
 
-    return bell_fail(status, "%s: %s: %s", path, what, strerror(errno));
+    return bell_fail_errno(status, errno, "%s: %s: %s", path, what,
+                           strerror(errno));
 }
 
 void

@@ -86,8 +86,8 @@ open_parts(struct merge *merge, const char *dir_path)
     struct dirent *entry;
 
     if (!dir)
-        return bell_fail(BELL_E_IO, "cannot read %s: %s", dir_path,
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_IO, errno, "cannot read %s: %s", dir_path,
+                               strerror(errno));
     while ((entry = readdir(dir)) != NULL) {
         char path[640];
         if (!strstr(entry->d_name, ".part"))

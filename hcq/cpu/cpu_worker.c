@@ -53,8 +53,9 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     if (rc != 0) {
         host_free(worker->alt_stack);
         worker->alt_stack = NULL;
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a thread: %s",
-                         dev->base.info.name, strerror(rc));
+        return bell_fail_errno(BELL_E_NO_MEMORY, rc,
+                               "%s: no memory for a thread: %s",
+                               dev->base.info.name, strerror(rc));
     }
     return BELL_OK;
 }

@@ -38,8 +38,8 @@ typedef enum bell_status {
 
 /* The last failure on this thread. Plain data, owned by the thread. */
 struct bell_error {
-    bell_status status;                    /* BELL_OK when none */
-    int sys_errno;                         /* errno at the failure, or 0 */
+    bell_status status; /* BELL_OK when none */
+    int sys_errno;      /* the errno with which the system refused, or 0 */
     char message[BELL_ERROR_MESSAGE];      /* one line, no newline */
     const char *frames[BELL_ERROR_FRAMES]; /* functions, innermost first */
     uint32_t n_frames;

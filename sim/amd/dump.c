@@ -81,12 +81,14 @@ amd_dump_create(const char *dir, const char *gfx, struct amd_dump **out_dump)
     struct amd_dump *dump;
 
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return bell_fail(BELL_E_INVALID, "dump: cannot make '%s': %s", dir,
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_INVALID, errno,
+                               "dump: cannot make '%s': %s", dir,
+                               strerror(errno));
     /* a file in its place is told by the access to what is below it */
     if (access(dir, R_OK | W_OK | X_OK) != 0)
-        return bell_fail(BELL_E_INVALID, "dump: cannot write to '%s': %s", dir,
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_INVALID, errno,
+                               "dump: cannot write to '%s': %s", dir,
+                               strerror(errno));
     dump = host_calloc(1, sizeof(*dump));
     if (!dump)
         return no_memory();
@@ -258,8 +260,8 @@ file_failed(struct amd_dump_folder *folder, const char *name, const char *what)
 {
     int error = errno;
 
-    return bell_fail(BELL_E_INVALID, "dump: %s '%s': %s", what,
-                     file_path(folder, name), strerror(error));
+    return bell_fail_errno(BELL_E_INVALID, error, "dump: %s '%s': %s", what,
+                           file_path(folder, name), strerror(error));
 }
 
 static bell_status
@@ -414,8 +416,9 @@ make_folder(struct amd_dump_folder *folder)
                                            dump->dir, dump->next);
         made = mkdir(folder->path, 0777);
         if (made != 0 && errno != EEXIST)
-            return bell_fail(BELL_E_INVALID, "dump: cannot make '%s': %s",
-                             folder->path, strerror(errno));
+            return bell_fail_errno(BELL_E_INVALID, errno,
+                                   "dump: cannot make '%s': %s", folder->path,
+                                   strerror(errno));
         dump->next++;
     } while (made != 0);
     return BELL_OK;

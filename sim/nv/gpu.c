@@ -138,13 +138,15 @@ open_window(struct nvgpu *gpu)
 
     gpu->window_fd = memfd_create("nvgpu-window", MFD_CLOEXEC);
     if (gpu->window_fd < 0 || ftruncate(gpu->window_fd, WINDOW_BYTES) < 0)
-        return bell_fail(BELL_E_KERNEL, "memory of the usermode window: %s",
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_KERNEL, errno,
+                               "memory of the usermode window: %s",
+                               strerror(errno));
     at = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
               gpu->window_fd, 0);
     if (at == MAP_FAILED)
-        return bell_fail(BELL_E_KERNEL, "mapping the usermode window: %s",
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_KERNEL, errno,
+                               "mapping the usermode window: %s",
+                               strerror(errno));
     gpu->window = at;
     return BELL_OK;
 }

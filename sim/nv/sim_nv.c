@@ -108,14 +108,15 @@ make_cards(struct rm_machine *machine)
         struct rm_card *card = &machine->cards[i];
         card->vidmem_fd = make_memory_file("simulated video memory");
         if (card->vidmem_fd < 0)
-            return bell_fail(BELL_E_NO_MEMORY, "simulated video memory: %s",
-                             strerror(errno));
+            return bell_fail_errno(BELL_E_NO_MEMORY, errno,
+                                   "simulated video memory: %s",
+                                   strerror(errno));
         BELL_TRY(nvgpu_create(machine->chip, &card->gpu));
     }
     machine->sysmem_fd = make_memory_file("simulated system memory");
     if (machine->sysmem_fd < 0)
-        return bell_fail(BELL_E_NO_MEMORY, "simulated system memory: %s",
-                         strerror(errno));
+        return bell_fail_errno(BELL_E_NO_MEMORY, errno,
+                               "simulated system memory: %s", strerror(errno));
     return BELL_OK;
 }
 
