@@ -1,5 +1,5 @@
 /* Selftest: the driver's other ways: the address space that nvidia-uvm keeps,
- * the doorbell through BAR1. Each is chosen by a variable of the environment,
+ * the doorbell through BAR0. Each is chosen by a variable of the environment,
  * which is set for the step alone. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,14 +68,14 @@ uvm(struct selftest *st)
 }
 
 static enum selftest_verdict
-doorbell_bar1(struct selftest *st)
+doorbell_bar0(struct selftest *st)
 {
     static const char *const steps[] = {"copy-release", "compute-release",
                                         "store", "ring-wraps"};
 
-    selftest_sent(st, "BELL_NV_DOORBELL=bar1: a usermode object with "
-                      "bBar1Mapping");
-    return with_variable(st, "BELL_NV_DOORBELL", "bar1", steps,
+    selftest_sent(st, "BELL_NV_DOORBELL=bar0: a usermode object without "
+                      "bBar1Mapping, GPPut read back before each ring");
+    return with_variable(st, "BELL_NV_DOORBELL", "bar0", steps,
                          ARRAY_LEN(steps));
 }
 
@@ -85,8 +85,9 @@ const struct selftest_step selftest_model_steps[] = {
      "/dev/nvidia-uvm and its module; ranges that overlap (0x68); channels "
      "registered before they are scheduled (0x40)",
      uvm},
-    {"doorbell-bar1", SELFTEST_PTX | SELFTEST_SLOW,
-     "the doorbell works through BAR1 as well",
-     "HOPPER_USERMODE_A's parameters", doorbell_bar1},
+    {"doorbell-bar0", SELFTEST_PTX | SELFTEST_SLOW,
+     "the doorbell works through BAR0 as well",
+     "from Hopper on a ring there overtakes GPPut: is it read back before?",
+     doorbell_bar0},
     {NULL, 0, NULL, NULL, NULL},
 };

@@ -105,7 +105,8 @@ nv_channel_has_room(const struct nv_channel *channel, uint32_t n)
 /* Puts the entry for [va, va + 4 * n_dw) at `put`, and advances it; there is
  * room. Nothing is visible to the card before nv_channel_ring. */
 void nv_channel_entry(struct nv_channel *channel, uint64_t va, uint32_t n_dw);
-/* Fence, GPPut, fence, doorbell. */
+/* Fence, GPPut, fence, a read of GPPut where the doorbell asks for it,
+ * doorbell. */
 void nv_channel_ring(struct nv_channel *channel);
 
 /* A signal: its value, and from here on a semaphore record, whose timestamp is
@@ -162,6 +163,7 @@ struct nv_device {
     struct nv_chip chip;
     struct nv_local local;             /* base.lock */
     volatile uint32_t *doorbell;       /* the register */
+    bool reads_put;                    /* before each store to it */
     const volatile uint32_t *gpu_time; /* TIME_0, TIME_1: ns */
     bool watched;                      /* somebody wants kio_doorbell calls */
     struct nv_pool *pools[NV_MEM_KIND_COUNT]; /* owned */

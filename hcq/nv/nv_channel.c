@@ -295,8 +295,11 @@ nv_channel_ring(struct nv_channel *channel)
     if (__builtin_expect(dev->watched, 0))
         release = nv_watch_ring(channel);
     *channel->gp_put = channel->put;
-    /* ...and the pointer before the doorbell. */
+    /* ...and the pointer before the doorbell. What was stored through BAR1
+     * has arrived when a read through it comes back. */
     nv_flush_writes();
+    if (dev->reads_put)
+        (void)__atomic_load_n(channel->gp_put, __ATOMIC_ACQUIRE);
     __atomic_store_n(dev->doorbell, channel->token, __ATOMIC_RELAXED);
     channel->rung = channel->put;
     if (__builtin_expect(dev->watched, 0))

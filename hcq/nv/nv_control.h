@@ -79,6 +79,12 @@ struct nv_clock_pair {
     uint64_t card_ns, host_ns;
 };
 
+/* Registers for processes: an object of the usermode class, mapped. */
+struct nv_window {
+    uint32_t usermode;
+    struct nv_rm_mapping map;
+};
+
 struct nv_control {
     pthread_mutex_t lock; /* the memory fields, and all calls about memory */
     const struct nv_vm_ops *vm;
@@ -93,8 +99,7 @@ struct nv_control {
     struct nv_mem old_local; /* a launch may be on its way to it */
     bool maps_video;         /* the CPU window is as large as the memory */
 
-    uint32_t usermode; /* object of the doorbell window */
-    struct nv_rm_mapping window;
+    struct nv_window registers, bell; /* in BAR0; in BAR1, if it is used */
     uint64_t copy_engines; /* that do not share the graphics runlist; bits */
     _Atomic uint32_t n_copy_channels; /* made so far */
 

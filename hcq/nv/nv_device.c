@@ -120,48 +120,82 @@ ticks_to_ns(struct hcq_device *base, uint64_t ticks)
     return ticks;
 }
 
-/* ---- the doorbell window ------------------------------------------------------------ */
+/* ---- registers and doorbell --------------------------------------------------------- */
 
-/* BELL_NV_DOORBELL=bar1 asks for the window through BAR1, which the newer
- * classes offer beside the one through BAR0. */
 static bell_status
-wants_bar1(const struct nv_device *dev, bool *out_bar1)
+map_window(struct nv_device *dev, struct nv_hopper_usermode_a *params,
+           struct nv_window *out_window)
 {
-    const char *text = getenv("BELL_NV_DOORBELL");
+    struct nv_window window = {.map.file.fd = -1};
+    bell_status status;
 
-    *out_bar1 = text && strcmp(text, "bar1") == 0;
-    if (text && !*out_bar1 && strcmp(text, "bar0") != 0)
-        return bell_fail(BELL_E_INVALID,
-                         "BELL_NV_DOORBELL is '%.20s', not bar0 or bar1", text);
-    if (*out_bar1 && dev->chip.usermode_class < HOPPER_USERMODE_A)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "BELL_NV_DOORBELL=bar1: class %s has no window there",
-                         nv_class_name(dev->chip.usermode_class));
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->subdevice, dev->chip.usermode_class,
+                         NV_S_NV_HOPPER_USERMODE_A, params, &window.usermode));
+    status =
+        nv_rm_map(dev->rm, dev->rm->subdevice, window.usermode, 0,
+                  sizeof(struct nv_mem_usermode), false, NULL, &window.map);
+    if (status != BELL_OK) {
+        nv_rm_free(dev->rm, dev->rm->subdevice, window.usermode);
+        return status;
+    }
+    *out_window = window;
     return BELL_OK;
 }
 
+static void
+unmap_window(struct nv_device *dev, struct nv_window *window)
+{
+    nv_rm_unmap(dev->rm, &window->map);
+    nv_rm_free(dev->rm, dev->rm->subdevice, window->usermode);
+}
+
+static volatile uint32_t *
+window_word(const struct nv_window *window, uint32_t offset_bytes)
+{
+    volatile uint8_t *base = window->map.cpu;
+
+    return (volatile uint32_t *)(volatile void *)(base + offset_bytes);
+}
+
+/* Registers in BAR0: the clock, and a doorbell. From Hopper on that doorbell
+ * overtakes stores through BAR1, so the one in BAR1 is taken: it stays behind
+ * them, but nothing is to be read there. Where it is not to be had, or
+ * BELL_NV_DOORBELL=bar0, each ring waits until GPPut was read back.
+ * src: hw/nv/BRINGUP.md section 7 */
 static bell_status
-open_window(struct nv_device *dev)
+open_windows(struct nv_device *dev)
 {
     struct nv_hopper_usermode_a params = {.bBar1Mapping = 1};
     struct nv_control *control = nv_control_of(dev);
-    volatile uint8_t *window;
-    bool bar1;
+    const char *text = getenv("BELL_NV_DOORBELL");
+    bool has_bar1 = dev->chip.usermode_class >= HOPPER_USERMODE_A;
+    bool wants_bar0 = text && strcmp(text, "bar0") == 0;
+    bell_status status;
 
-    BELL_TRY(wants_bar1(dev, &bar1));
-    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->subdevice, dev->chip.usermode_class,
-                         NV_S_NV_HOPPER_USERMODE_A, bar1 ? &params : NULL,
-                         &control->usermode));
-    BELL_TRY(nv_rm_map(dev->rm, dev->rm->subdevice, control->usermode, 0,
-                       sizeof(struct nv_mem_usermode), false, NULL,
-                       &control->window));
-    window = control->window.cpu;
-    dev->doorbell =
-        (volatile uint32_t *)(volatile void *)(window +
-                                               NV_MEM_USERMODE_DOORBELL);
-    dev->gpu_time =
-        (const volatile uint32_t *)(volatile void *)(window +
-                                                     NV_MEM_USERMODE_TIME_0);
+    if (text && !wants_bar0 && strcmp(text, "bar1") != 0)
+        return bell_fail(BELL_E_INVALID,
+                         "BELL_NV_DOORBELL is '%.20s', not bar0 or bar1", text);
+    if (text && !wants_bar0 && !has_bar1)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "BELL_NV_DOORBELL=bar1: class %s has no window there",
+                         nv_class_name(dev->chip.usermode_class));
+    BELL_TRY(map_window(dev, NULL, &control->registers));
+    dev->gpu_time = window_word(&control->registers, NV_MEM_USERMODE_TIME_0);
+    dev->doorbell = window_word(&control->registers, NV_MEM_USERMODE_DOORBELL);
+    dev->reads_put = has_bar1;
+    if (has_bar1 && !wants_bar0) {
+        status = map_window(dev, &params, &control->bell);
+        if (status == BELL_OK) {
+            dev->doorbell =
+                window_word(&control->bell, NV_MEM_USERMODE_DOORBELL);
+            dev->reads_put = false;
+        } else if (text || bell_error_last()->sys_errno) {
+            return status;
+        } else { /* the driver has no such window, or no room for it */
+            LOG(LOG_IOCTL, "%s: rings in BAR0: %s", dev->base.info.name,
+                bell_error_last()->message);
+        }
+    }
     control->first_clock = control->last_clock = compare_clocks(dev);
     dev->time_offset_ns =
         (int64_t)(control->first_clock.host_ns - control->first_clock.card_ns);
@@ -252,8 +286,8 @@ release(struct nv_device *dev)
     if (dev->rm) {
         hcq_signal_pages_destroy(dev->signals);
         nv_memory_close(dev);
-        nv_rm_unmap(dev->rm, &control->window);
-        nv_rm_free(dev->rm, dev->rm->subdevice, control->usermode);
+        unmap_window(dev, &control->bell);
+        unmap_window(dev, &control->registers);
         nv_rm_destroy(dev->rm);
     }
     kio_destroy(dev->kio);
@@ -286,7 +320,7 @@ open_all(struct nv_device *dev, unsigned idx, const char *interface)
     BELL_TRY(nv_rm_create(dev->kio, idx, &dev->rm));
     BELL_TRY(nv_chip_query(dev));
     complete_info(dev);
-    BELL_TRY(open_window(dev));
+    BELL_TRY(open_windows(dev));
     BELL_TRY(nv_memory_open(dev));
     BELL_TRY(nv_signals_open(dev));
     BELL_TRY(hcq_device_init(&dev->base));
@@ -310,7 +344,7 @@ alloc_device(void)
     dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
     dev->base.timestamp_word =
         (NV_SIGNAL_RECORD_BYTES + NV_MEM_SEMAPHORE_TIMESTAMP) / 8;
-    control->window.file.fd = -1;
+    control->registers.map.file.fd = control->bell.map.file.fd = -1;
     pthread_mutex_init(&control->lock, NULL);
     pthread_mutex_init(&control->grow_lock, NULL);
     pthread_mutex_init(&control->staging_lock, NULL);

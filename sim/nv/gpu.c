@@ -13,13 +13,16 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-#define WINDOW_BYTES 65536u
+#define WINDOW_BYTES 65536u /* of BAR0's; BAR1's lies behind it */
 /* src: BRINGUP.md section 3, step 11 */
 #define TIME_0   (0x80 / 4)
 #define TIME_1   (0x84 / 4)
 #define DOORBELL (0x90 / 4)
 /* What the register reads as, and no token is. */
 #define SILENCE 0
+/* What the time reads as through BAR1. guess: drivers only write there, so
+ * nobody knows; a clock that stands helps no driver. */
+#define NO_TIME 0xbadf5040u
 
 /* The card's clock is the host's, but not the same number. */
 #define CLOCK_OFFSET_NS UINT64_C(1700000000000000000)
@@ -53,7 +56,7 @@ show_time(struct nvgpu *gpu)
 
 /* A ring looks at every channel: rings may overwrite one another. */
 static void
-answer(struct nvgpu *gpu, uint32_t token)
+answer(struct nvgpu *gpu, uint32_t token, bool is_bar0)
 {
     bool known = false;
     size_t i;
@@ -61,7 +64,7 @@ answer(struct nvgpu *gpu, uint32_t token)
     pthread_mutex_lock(&gpu->lock);
     for (i = 0; i < gpu->n_chans; i++) {
         known |= gpu->chans[i]->token == token;
-        nvgpu_chan_rung(gpu->chans[i]);
+        nvgpu_chan_rung(gpu->chans[i], is_bar0);
     }
     if (!known) {
         gpu->n_bad_bells++;
@@ -95,15 +98,25 @@ watch(void *arg)
     /* naps of the length that was asked for */
     (void)prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
     while (!atomic_load_explicit(&gpu->quit, memory_order_relaxed)) {
-        uint32_t token = SILENCE;
         struct timespec nap = {0, 0};
+        bool is_rung = false;
+        unsigned bar;
 
-        if (atomic_load_explicit(&gpu->window[DOORBELL],
-                                 memory_order_relaxed) != SILENCE)
-            token = atomic_exchange(&gpu->window[DOORBELL], SILENCE);
-        show_time(gpu);
-        if (token != SILENCE) {
-            answer(gpu, token);
+        for (bar = 0; bar < 2; bar++) {
+            _Atomic uint32_t *bell =
+                &gpu->window[bar * WINDOW_BYTES / 4 + DOORBELL];
+            uint32_t token = SILENCE;
+
+            if (atomic_load_explicit(bell, memory_order_relaxed) != SILENCE)
+                token = atomic_exchange(bell, SILENCE);
+            if (bar == 0)
+                show_time(gpu);
+            if (token == SILENCE)
+                continue;
+            answer(gpu, token, bar == 0);
+            is_rung = true;
+        }
+        if (is_rung) {
             last_ns = time_now_ns();
             continue;
         }
@@ -137,17 +150,19 @@ open_window(struct nvgpu *gpu)
     void *at;
 
     gpu->window_fd = memfd_create("nvgpu-window", MFD_CLOEXEC);
-    if (gpu->window_fd < 0 || ftruncate(gpu->window_fd, WINDOW_BYTES) < 0)
+    if (gpu->window_fd < 0 || ftruncate(gpu->window_fd, 2 * WINDOW_BYTES) < 0)
         return bell_fail_errno(BELL_E_KERNEL, errno,
                                "memory of the usermode window: %s",
                                strerror(errno));
-    at = mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+    at = mmap(NULL, 2 * WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
               gpu->window_fd, 0);
     if (at == MAP_FAILED)
         return bell_fail_errno(BELL_E_KERNEL, errno,
                                "mapping the usermode window: %s",
                                strerror(errno));
     gpu->window = at;
+    gpu->window[WINDOW_BYTES / 4 + TIME_0] = NO_TIME;
+    gpu->window[WINDOW_BYTES / 4 + TIME_1] = NO_TIME;
     return BELL_OK;
 }
 
@@ -155,7 +170,7 @@ static void
 close_window(struct nvgpu *gpu)
 {
     if (gpu->window)
-        munmap((void *)gpu->window, WINDOW_BYTES);
+        munmap((void *)gpu->window, 2 * WINDOW_BYTES);
     if (gpu->window_fd >= 0)
         close(gpu->window_fd);
 }

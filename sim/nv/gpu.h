@@ -9,7 +9,8 @@
  * than a card must: kernels and copies may wait until something waits for them,
  * kernels that nothing orders run the latest first, and what was changed under
  * a cache of code, constants or descriptors without an invalidation is an
- * error.
+ * error. From Hopper on a ring in BAR0 that no read through BAR1 precedes shows
+ * an old GPPut now and then.
  *
  * Threads: each channel runs in a thread of its own, and one more watches the
  * doorbell. The functions below may be called from any thread.
@@ -40,6 +41,7 @@ struct nvgpu_chip {
     uint32_t n_copy_engines, grce_mask; /* engines that share GR's runlist */
     uint32_t max_shared_bytes;          /* of a block, with the 1 KiB reserve */
     uint32_t host_va_bits;              /* of semaphores: 40 or 57 */
+    bool bar0_overtakes; /* rings in BAR0 do not wait for stores through BAR1 */
     uint32_t compr_page_bytes; /* RM aligns addresses to it, unless forced */
     uint64_t vidmem_bytes, bar1_bytes;
 };
@@ -58,7 +60,8 @@ BELL_MUST_CHECK bell_status nvgpu_create(const struct nvgpu_chip *chip,
 void nvgpu_destroy(struct nvgpu *gpu);
 
 /* Memory file of the usermode window: 64 KiB at offset 0, TIME_0/1 at 0x80,
- * the doorbell at 0x90. What the simulated kernel maps for drivers. */
+ * the doorbell at 0x90; and behind it the same as BAR1 has it, where the time
+ * cannot be read. What the simulated kernel maps for drivers. */
 int nvgpu_window_fd(const struct nvgpu *gpu);
 /* The card's clock, ns. */
 uint64_t nvgpu_time_ns(const struct nvgpu *gpu);
@@ -136,6 +139,10 @@ void nvgpu_chan_destroy(struct nvgpu_chan *chan);
 /* An object was allocated on it: SET_OBJECT of that class is allowed. */
 void nvgpu_chan_add_object(struct nvgpu_chan *chan, uint32_t nv_class);
 uint32_t nvgpu_chan_token(const struct nvgpu_chan *chan);
+/* The process sees the channel's USERD at `userd`, through BAR1; and it sees
+ * nothing there any more, about to be said before the mapping goes. */
+void nvgpu_chan_mapped(struct nvgpu_chan *chan, void *userd);
+void nvgpu_bar_unmap(const void *addr, uint64_t size_bytes);
 /* Scheduled: rings are looked at from now on. False stops it at the next
  * entry. */
 void nvgpu_chan_enable(struct nvgpu_chan *chan, bool enable);

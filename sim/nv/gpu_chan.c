@@ -321,18 +321,46 @@ run_channel(void *arg)
     return NULL;
 }
 
+/* Whether this ring was faster than what was stored before it: one of four,
+ * the same ones in every run. */
+static bool
+overtakes(struct nvgpu_chan *chan)
+{
+    nvgpu_bar_arm(&chan->posted);
+    if (!atomic_exchange(&chan->posted.is_pending, 0))
+        return false;
+    chan->dice = chan->dice * 1664525u + 1013904223u;
+    return chan->dice >> 30 == 0;
+}
+
 void
-nvgpu_chan_rung(struct nvgpu_chan *chan)
+nvgpu_chan_rung(struct nvgpu_chan *chan, bool is_bar0)
 {
     _Atomic uint32_t *userd = chan->desc.userd;
+    uint32_t put;
 
     pthread_mutex_lock(&chan->lock);
     if (chan->enabled && chan->fault.code == 0) {
-        chan->put =
-            atomic_load_explicit(&userd[USERD_GP_PUT], memory_order_acquire);
+        put = atomic_load_explicit(&userd[USERD_GP_PUT], memory_order_acquire);
+        chan->put = put;
+        if (is_bar0 && chan->gpu->chip->bar0_overtakes && overtakes(chan)) {
+            chan->put = chan->settled_put;
+            LOG(LOG_PUSH,
+                "channel 0x%x: a ring in BAR0 shows GPPut %u, not %u: it was "
+                "not read back before",
+                chan->token, chan->put, put);
+        }
+        chan->settled_put = put;
         pthread_cond_signal(&chan->wake);
     }
     pthread_mutex_unlock(&chan->lock);
+}
+
+void
+nvgpu_chan_mapped(struct nvgpu_chan *chan, void *userd)
+{
+    if (chan->gpu->chip->bar0_overtakes)
+        nvgpu_bar_add(&chan->posted, userd);
 }
 
 void
@@ -495,6 +523,7 @@ nvgpu_chan_destroy(struct nvgpu_chan *chan)
     if (!chan)
         return;
     remove_channel(chan->gpu, chan);
+    nvgpu_bar_forget(&chan->posted);
     atomic_store(&chan->stop, 1);
     pthread_mutex_lock(&chan->lock);
     chan->quit = true;

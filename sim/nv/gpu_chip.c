@@ -31,7 +31,9 @@ static const uint32_t gb202_classes[] = {
 
 /* Implementations and PCI numbers are of the smallest board of each. Pages of
  * compression: 64 KiB on a GA106 (src: kayfabe's captured 0x20800a1c); guess:
- * 128 KiB on later ones, so that who depends on less is found. */
+ * 128 KiB on later ones, so that who depends on less is found. Rings in BAR0:
+ * src: NVIDIA/open-gpu-kernel-modules, kbusFlushPcieForBar0Doorbell, which does
+ * something from GH100 on. */
 static const struct nvgpu_chip chips[] = {
     {
         .name = "sm_80",
@@ -81,6 +83,7 @@ static const struct nvgpu_chip chips[] = {
         .grce_mask = 0x3,
         .max_shared_bytes = 228 * 1024,
         .host_va_bits = 57,
+        .bar0_overtakes = true,
         .compr_page_bytes = 128 * 1024,
         .vidmem_bytes = 8 * GIB,
         .bar1_bytes = 8 * GIB,
@@ -107,6 +110,7 @@ static const struct nvgpu_chip chips[] = {
         .grce_mask = 0x1,
         .max_shared_bytes = 100 * 1024,
         .host_va_bits = 57,
+        .bar0_overtakes = true,
         .compr_page_bytes = 128 * 1024,
         .vidmem_bytes = 8 * GIB,
         .bar1_bytes = 8 * GIB,

@@ -41,6 +41,21 @@ struct nvgpu_space {
     struct sim_space *pages; /* owned */
 };
 
+/* ---- stores through BAR1 (gpu_bar.c) -------------------------------------- */
+
+/* Whether the CPU's stores to a channel's USERD are still on their way. */
+struct nvgpu_posted {
+    _Atomic uint32_t is_pending;
+    _Atomic bool is_armed; /* it is known; else they all have arrived */
+};
+
+/* The process sees USERD there. */
+void nvgpu_bar_add(struct nvgpu_posted *posted, void *userd);
+/* From now on its stores and loads there are seen. Again and again is cheap. */
+void nvgpu_bar_arm(struct nvgpu_posted *posted);
+/* The channel goes. */
+void nvgpu_bar_forget(const struct nvgpu_posted *posted);
+
 /* ---- card (gpu.c) ------------------------------------------------------------ */
 
 struct nvgpu_module; /* gpu_code.c */
@@ -141,7 +156,10 @@ struct nvgpu_chan {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t wake;
     bool enabled, quit;
-    uint32_t put; /* GPPut as of the last ring */
+    uint32_t put;         /* GPPut as of the last ring */
+    uint32_t settled_put; /* as all stores before the last ring left it */
+    uint32_t dice;        /* for a ring that overtakes them */
+    struct nvgpu_posted posted;
     uint32_t objects[8];
     uint32_t n_objects;
     struct nvgpu_fault fault; /* code is set last, once */
@@ -172,7 +190,7 @@ struct nvgpu_chan {
 };
 
 /* Looks at GPPut; called by the watcher, with gpu->lock held. */
-void nvgpu_chan_rung(struct nvgpu_chan *chan);
+void nvgpu_chan_rung(struct nvgpu_chan *chan, bool is_bar0);
 
 /* Ends the channel: fault record, notifier. False always, so that who meets
  * an error returns it. The text gets the place before it. */

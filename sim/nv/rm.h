@@ -70,6 +70,7 @@ enum rm_status {
 };
 
 struct rm_machine;
+struct rm_mapping;
 struct rm_object;
 struct rm_process;
 struct rm_uvm;
@@ -224,6 +225,7 @@ struct rm_channel {
     struct nvgpu_chan *chan; /* owned */
     struct rm_vas *vas;      /* counted: the group's or its share's */
     struct rm_mem *userd;    /* counted */
+    uint64_t userd_offset;
     struct rm_mem *notifier; /* counted; may be NULL */
     uint64_t ring_va;
     uint32_t token_record; /* of the notifier, for the token */
@@ -332,6 +334,9 @@ enum rm_status rm_alloc_compute(struct rm_alloc *a);
 enum rm_status rm_alloc_copy(struct rm_alloc *a);
 enum rm_status rm_alloc_debugger(struct rm_alloc *a);
 
+/* The process has mapped memory: a channel's USERD may be in it. */
+void rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m);
+
 /* Ends what an object has; called once, its children are gone. */
 void rm_group_release(struct rm_group *group);
 void rm_channel_destroy(struct rm_channel *channel);
@@ -361,7 +366,8 @@ struct rm_file {
 struct rm_mapping {
     uint8_t *addr;
     uint64_t size_bytes;
-    struct rm_mem *mem; /* borrowed; NULL: anonymous, or it is gone */
+    struct rm_mem *mem;    /* borrowed; NULL: anonymous, or it is gone */
+    uint64_t offset_bytes; /* in the memory */
 };
 
 struct rm_process {

@@ -297,6 +297,32 @@ start_channel(struct rm_alloc *a, struct rm_channel *channel)
     return RM_OK;
 }
 
+/* Where a process sees the channel's USERD, through BAR1. */
+static void
+tell_mapped(const struct rm_channel *channel, const struct rm_mapping *m)
+{
+    uint64_t at = channel->userd_offset - m->offset_bytes;
+
+    if (m->mem == channel->userd && m->mem->kind == RM_MEM_VIDEO &&
+        channel->userd_offset >= m->offset_bytes && at < m->size_bytes)
+        nvgpu_chan_mapped(channel->chan, m->addr + at);
+}
+
+void
+rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m)
+{
+    const struct rm_client *c;
+    size_t i;
+
+    for (c = machine->clients; m->mem && c; c = c->next) {
+        for (i = 0; i < c->n_objects; i++) {
+            if (c->objects[i]->channel &&
+                c->objects[i]->kind == RM_KIND_CHANNEL)
+                tell_mapped(c->objects[i]->channel, m);
+        }
+    }
+}
+
 static enum rm_status
 make_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
              struct rm_mem *notifier)
@@ -304,7 +330,9 @@ make_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
     const struct nv_channel_alloc *p = a->params;
     struct rm_channel *channel = host_calloc(1, sizeof(*channel));
     struct rm_group *group = a->parent->group;
+    const struct rm_process *process;
     enum rm_status status;
+    size_t i;
 
     if (!channel)
         return RM_NO_MEMORY;
@@ -319,6 +347,7 @@ make_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
         .group = group,
         .vas = vas,
         .userd = userd,
+        .userd_offset = p->userdOffset[0],
         .notifier = notifier,
         .ring_va = p->gpFifoOffset,
         .token_record = 1,
@@ -331,6 +360,10 @@ make_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
     group->uses_share |= p->hContextShare != 0;
     group->uses_none |= p->hContextShare == 0;
     a->object->channel = channel;
+    for (process = a->machine->processes; process; process = process->next) {
+        for (i = 0; i < process->n_mappings; i++)
+            tell_mapped(channel, &process->mappings[i]);
+    }
     return RM_OK;
 }
 

@@ -10,7 +10,8 @@
  * that a driver which relies on zeros is found: all of an object up to
  * POISON_BYTES, of larger ones the first that many bytes.
  *
- * src: hw/nv/BRINGUP.md section 6. Leads: which status each wrong flag has.
+ * src: hw/nv/BRINGUP.md section 6; usermode windows:
+ * NVIDIA/open-gpu-kernel-modules, usrmodeConstruct_IMPL. Leads: which status each wrong flag has.
  */
 #include "sim/nv/rm.h"
 
@@ -151,6 +152,7 @@ revoke_mappings(struct rm_mem *mem)
             struct rm_mapping *m = &p->mappings[i];
             if (m->mem != mem)
                 continue;
+            nvgpu_bar_unmap(m->addr, m->size_bytes);
             (void)mmap(m->addr, m->size_bytes, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                        -1, 0);
@@ -273,11 +275,16 @@ rm_alloc_usermode(struct rm_alloc *a)
     struct rm_mem *mem;
 
     if (params && params->bPriv)
-        return rm_refuse(RM_INSUFFICIENT_PERMISSIONS,
-                         "the privileged doorbell is not for processes");
+        return params->bBar1Mapping
+                   ? rm_refuse(RM_INSUFFICIENT_PERMISSIONS,
+                               "the privileged doorbell is not for processes")
+                   : rm_refuse(RM_INVALID_PARAMETER,
+                               "bPriv without bBar1Mapping");
     mem = new_mem(a->machine, RM_MEM_WINDOW, RM_WINDOW_BYTES, RM_PAGE_BYTES);
     if (!mem)
         return RM_NO_MEMORY;
+    if (params && params->bBar1Mapping)
+        mem->file_offset = RM_WINDOW_BYTES;
     mem->card = a->object->card;
     mem->fd = nvgpu_window_fd(mem->card->gpu);
     a->object->mem = mem;
@@ -516,10 +523,21 @@ check_view(const struct rm_object *object, const struct nv_os33_fd *call)
     return RM_OK;
 }
 
+/* Whether it is seen through BAR1, of which it takes some. */
+static bool
+is_in_bar1(const struct rm_mem *mem)
+{
+    return mem->kind == RM_MEM_VIDEO ||
+           (mem->kind == RM_MEM_WINDOW && mem->file_offset);
+}
+
 /* RM's name for a view: an address on the bus, but for system memory. */
 static uint64_t
 linear_of(const struct rm_mem *mem, uint64_t offset)
 {
+    if (mem->kind == RM_MEM_WINDOW && is_in_bar1(mem))
+        return mem->card->bar1_base + mem->machine->chip->bar1_bytes -
+               RM_WINDOW_BYTES + offset;
     if (mem->kind == RM_MEM_WINDOW)
         return mem->card->bar0_base + 0x30000 + offset;
     if (mem->kind == RM_MEM_VIDEO)
@@ -532,7 +550,7 @@ add_view(struct rm_object *object, uint64_t offset, uint64_t length,
          struct rm_view **out_view)
 {
     struct rm_mem *mem = object->mem;
-    uint64_t bar_bytes = mem->kind == RM_MEM_VIDEO ? length : 0;
+    uint64_t bar_bytes = is_in_bar1(mem) ? length : 0;
     struct rm_view *view;
 
     if (bar_bytes > mem->machine->chip->bar1_bytes -

@@ -409,13 +409,13 @@ sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 
 static bool
 add_mapping(struct rm_process *process, void *addr, size_t size_bytes,
-            struct rm_mem *mem)
+            struct rm_mem *mem, uint64_t offset_bytes)
 {
     if (host_grow((void **)&process->mappings, &process->cap_mappings,
                   process->n_mappings + 1, sizeof(*process->mappings)) < 0)
         return false;
     process->mappings[process->n_mappings++] =
-        (struct rm_mapping){addr, size_bytes, mem};
+        (struct rm_mapping){addr, size_bytes, mem, offset_bytes};
     return true;
 }
 
@@ -432,14 +432,17 @@ cut_mappings(struct rm_process *process, uint8_t *addr, size_t size_bytes)
         if (m->addr >= end || m_end <= addr)
             continue;
         if (m_end > end) {
-            struct rm_mem *mem = m->mem;
+            struct rm_mapping rest = *m;
+            rest.offset_bytes += (uint64_t)(end - m->addr);
             if (m->addr < addr) {
                 m->size_bytes = (uint64_t)(addr - m->addr);
-                if (!add_mapping(process, end, (size_t)(m_end - end), mem))
+                if (!add_mapping(process, end, (size_t)(m_end - end), rest.mem,
+                                 rest.offset_bytes))
                     return false;
                 continue;
             }
             m->addr = end;
+            m->offset_bytes = rest.offset_bytes;
             m->size_bytes = (uint64_t)(m_end - end);
         } else if (m->addr < addr) {
             m->size_bytes = (uint64_t)(addr - m->addr);
@@ -491,14 +494,19 @@ mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
         mem = file->mem;
         offset = mem->file_offset + file->view_offset;
     }
+    if (flags & MAP_FIXED)
+        nvgpu_bar_unmap(*addr, size_bytes);
     p = mmap(*addr, size_bytes, prot, flags, mem ? mem->fd : -1, (off_t)offset);
     if (p == MAP_FAILED)
         return -errno;
     if (!cut_mappings(process, p, size_bytes) ||
-        !add_mapping(process, p, size_bytes, mem)) {
+        !add_mapping(process, p, size_bytes, mem,
+                     mem ? file->view_offset : 0)) {
         munmap(p, size_bytes);
         return rm_fail(ENOMEM, "no memory to keep a mapping");
     }
+    rm_channels_mapped(process->machine,
+                       &process->mappings[process->n_mappings - 1]);
     *addr = p;
     return 0;
 }
@@ -518,6 +526,7 @@ sim_munmap(struct kio *kio, void *addr, size_t size_bytes)
 {
     struct rm_process *process = enter(kio);
 
+    nvgpu_bar_unmap(addr, size_bytes);
     if (munmap(addr, size_bytes) < 0)
         return leave(process, -errno);
     if (!cut_mappings(process, addr, size_bytes))
@@ -552,8 +561,11 @@ end_process(struct rm_process *process)
             machine->cards[i].n_attached--;
     }
     for (i = 0; i < process->n_mappings; i++) {
-        if (process->mappings[i].mem)
-            munmap(process->mappings[i].addr, process->mappings[i].size_bytes);
+        const struct rm_mapping *m = &process->mappings[i];
+        if (!m->mem)
+            continue;
+        nvgpu_bar_unmap(m->addr, m->size_bytes);
+        munmap(m->addr, m->size_bytes);
     }
     while (*link != process)
         link = &(*link)->next;

@@ -32,6 +32,7 @@ MUTABLE = {
     'machine_once': "key of each thread's code generator",
     'machine_key_error': "key of each thread's code generator",
     'fault_state': 'signal handlers belong to the process',
+    'bar_watch': 'signal handlers belong to the process',
     'registry': 'simulated machines: all openings of a name share one',
     'registry_lock': 'simulated machines: all openings of a name share one',
     'processes': 'KFD keeps state for the process until it exits: so do we',

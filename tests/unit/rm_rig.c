@@ -443,15 +443,16 @@ step_window(struct rig *rig)
 {
     struct nv_hopper_usermode_a params = {.bBar1Mapping = 1};
     uint32_t nv_class = rig_class(rig, 0x61);
-    bool has_params = nv_class >= HOPPER_USERMODE_A;
+    bool is_bar1 = rig->bell == RIG_BELL_BAR1 && nv_class >= HOPPER_USERMODE_A;
 
     is_zero(rig_alloc(rig, rig->subdevice, nv_class, NV_S_NV_HOPPER_USERMODE_A,
-                      has_params ? &params : NULL, &rig->usermode));
+                      is_bar1 ? &params : NULL, &rig->usermode));
     rig_open(rig, "/dev/nvidia0", &rig->window_file);
     is_zero(rig_map_cpu(rig, rig->subdevice, rig->usermode, 0, 0x10000,
                         &rig->window_file, NULL));
     rig->window = rig_map_file(rig, &rig->window_file, 0x10000);
-    is_true(clock_moves(rig));
+    /* what BAR1 has is not for reading */
+    is_true(is_bar1 || clock_moves(rig));
 }
 
 static void
@@ -616,6 +617,8 @@ rig_submit(struct rig *rig, const uint32_t *words, uint32_t n)
     __sync_synchronize();
     *rig_word(rig, AT_USERD + 0x8c) = rig->put;
     __sync_synchronize();
+    if (rig->bell == RIG_BELL_FLUSHED)
+        (void)*rig_word(rig, AT_USERD + 0x8c);
     rig->window[0x90 / 4] = rig->token;
 }
 

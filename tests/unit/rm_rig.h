@@ -36,6 +36,7 @@ struct nv_channel_alloc;
 #define S_PARENT           0x36u
 #define S_OFFSET           0x37u
 #define S_STRUCT           0x3au
+#define S_PARAMETER        0x3bu
 #define S_STATE            0x40u
 #define S_NO_MEMORY        0x51u
 #define S_NOT_SUPPORTED    0x56u
@@ -58,6 +59,13 @@ struct nv_channel_alloc;
 #define AT_PUSH     0x4000u
 #define AT_SEM      0x8000u
 
+/* How a rig rings. */
+enum rig_bell {
+    RIG_BELL_FLUSHED, /* in BAR0, after GPPut was read back */
+    RIG_BELL_BAR0,    /* in BAR0 at once */
+    RIG_BELL_BAR1     /* in BAR1, where the class has it */
+};
+
 /* One process that brings a card up. */
 struct rig {
     struct kio *kio; /* owned */
@@ -68,6 +76,7 @@ struct rig {
     volatile uint32_t *window;
     uint8_t *cpu; /* of `memory` */
     uint64_t va;
+    enum rig_bell bell; /* set before it runs */
     uint32_t put, token;
     uint32_t engine, gpu_id, n_classes;
     uint32_t classes[64];

@@ -120,6 +120,91 @@ refuses_names(void **state)
     assert_false(sim_nv_machine_exists());
 }
 
+/* A page there and back, again and again: a ring that is lost is waited for in
+ * vain. */
+static void
+check_rings(struct hcq_device *dev)
+{
+    struct hcq_buffer *host, *there;
+    struct hcq_queue *queue;
+    uint32_t i;
+
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &queue));
+    expect_ok(hcq_buffer_create(dev, 8, HCQ_MEM_HOST_VISIBLE, &host));
+    expect_ok(hcq_buffer_create(dev, 4, 0, &there));
+    for (i = 1; i <= 60; i++) {
+        uint32_t *words = host->host;
+        struct hcq_cs *cs;
+
+        words[0] = i;
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_copy(cs, there->va, host->va, 4);
+        hcq_cs_barrier(cs);
+        hcq_cs_copy(cs, host->va + 4, there->va, 4);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_queue_wait(queue, 5000000000u));
+        assert_int_equal(words[1], i);
+    }
+    hcq_buffer_destroy(there);
+    hcq_buffer_destroy(host);
+    hcq_queue_destroy(queue);
+}
+
+/* Which doorbell is rung, and whether GPPut is read back before: from Hopper
+ * on that of BAR1; of BAR0 where that is wanted, or BAR1's is not to be had. */
+static void
+doorbells(void **state)
+{
+    static const struct {
+        const char *name, *bell; /* bell: BELL_NV_DOORBELL */
+        bell_status want;
+        bool is_bar1, reads_put;
+    } rows[] = {
+        {"NV@sim:sm_80", NULL, BELL_OK, false, false},
+        {"NV@sim:sm_80", "bar0", BELL_OK, false, false},
+        {"NV@sim:sm_80", "bar1", BELL_E_UNSUPPORTED, false, false},
+        {"NV@sim:sm_90", NULL, BELL_OK, true, false},
+        {"NV@sim:sm_90", "bar1", BELL_OK, true, false},
+        {"NV@sim:sm_90", "bar0", BELL_OK, false, true},
+        {"NV@sim:sm_120", NULL, BELL_OK, true, false},
+        {"NV@sim:sm_120", "bar0", BELL_OK, false, true},
+        {"NV@fault:HOPPER_USERMODE_A=status=0x56@sim:sm_90", NULL, BELL_OK,
+         false, true},
+        {"NV@fault:NV_ESC_RM_MAP_MEMORY:2=status=0x56@sim:sm_90", NULL, BELL_OK,
+         false, true},
+        {"NV@fault:HOPPER_USERMODE_A=status=0x56@sim:sm_90", "bar1",
+         BELL_E_KERNEL, false, false},
+        {"NV@fault:NV_ESC_RM_MAP_MEMORY:2=status=0x56@sim:sm_90", "bar1",
+         BELL_E_KERNEL, false, false},
+        {"NV@fault:NV_ESC_RM_MAP_MEMORY=status=0x56@sim:sm_90", NULL,
+         BELL_E_KERNEL, false, false},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hcq_device *dev = NULL;
+        bell_status status;
+
+        if (rows[i].bell)
+            setenv("BELL_NV_DOORBELL", rows[i].bell, 1);
+        status = hcq_device_open(rows[i].name, &dev);
+        unsetenv("BELL_NV_DOORBELL");
+        if (status != rows[i].want)
+            fail_msg("row %zu: %s", i, bell_error_last()->message);
+        if (status == BELL_OK) {
+            const struct nv_device *nv = nv_device_of(dev);
+
+            if ((nv_control_of(nv)->bell.usermode != 0) != rows[i].is_bar1 ||
+                nv->reads_put != rows[i].reads_put)
+                fail_msg("row %zu: the other doorbell", i);
+            check_rings(dev);
+            hcq_device_close(dev);
+        }
+        assert_false(sim_nv_machine_exists());
+    }
+}
+
 /* The simulated card's clock stands while its thread waits for a core: of many
  * readings some are not late. */
 static void
@@ -594,6 +679,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_what_it_is),
         cmocka_unit_test(refuses_names),
+        cmocka_unit_test(doorbells),
         cmocka_unit_test(clocks_agree),
         cmocka_unit_test(kinds_and_sizes),
         cmocka_unit_test(alignments),
