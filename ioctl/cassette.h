@@ -98,9 +98,13 @@ uint32_t cas_argument_blobs(const struct kio_capture *in,
                             const struct kio_capture *out,
                             struct cas_blob *blobs);
 
-/* "key=value" lines that say on what machine this runs. Returns the length;
- * cut to fit, always terminated. */
-size_t cas_identity(char *buf, size_t buf_bytes);
+/* "key=value" lines that say on what machine this runs, by which command (NULL:
+ * this process's), and whether the cards are simulated ones. Returns the
+ * length; cut to fit, always terminated. */
+size_t cas_identity(const char *command, bool is_simulated, char *buf,
+                    size_t buf_bytes);
+/* Whether such lines speak of simulated cards. */
+bool cas_identity_is_simulated(const char *identity);
 
 /* ---- reading ---------------------------------------------------------- */
 

@@ -12,6 +12,7 @@
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
 #include "ioctl/kio_capture.h"
+#include "ioctl/nv_abi.h"
 
 #if BELL_HAVE_ZLIB
 #include <zlib.h>
@@ -304,22 +305,53 @@ first_line(const char *path, const char *key, char *buf, size_t buf_bytes)
     snprintf(buf, buf_bytes, "%s", line + strspn(line, " \t"));
 }
 
-size_t
-cas_identity(char *buf, size_t buf_bytes)
+/* The arguments of this process, with blanks between. */
+static void
+own_command(char *buf, size_t buf_bytes)
 {
-    char cpu[128], nvidia[192];
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, buf, buf_bytes - 1), i;
+
+    if (fd >= 0)
+        close(fd);
+    n = n > 0 ? n : 0;
+    buf[n] = '\0';
+    for (i = 0; i + 1 < n; i++)
+        buf[i] = buf[i] ? buf[i] : ' ';
+}
+
+size_t
+cas_identity(const char *command, bool is_simulated, char *buf,
+             size_t buf_bytes)
+{
+    char cpu[128], nvidia[192], own[512], *p;
     struct utsname name = {0};
     int n;
 
     first_line("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
-    first_line("/proc/driver/nvidia/version", NULL, nvidia, sizeof(nvidia));
+    first_line(NV_VERSION_PATH, NULL, nvidia, sizeof(nvidia));
+    if (command)
+        snprintf(own, sizeof(own), "%s", command);
+    else
+        own_command(own, sizeof(own));
+    for (p = own; *p; p++)
+        *p = *p == '\n' || *p == '\r' ? ' ' : *p; /* one line each */
     (void)uname(&name);
     n = snprintf(buf, buf_bytes,
-                 "system=%s %s\nmachine=%s\ncpu=%s\nnvidia=%s\n"
-                 "recorded=%lld\n",
+                 "system=%s %s\nmachine=%s\ncpu=%s\nnvidia=%s\n%s"
+                 "recorded=%lld\ncommand=%s\n",
                  name.sysname, name.release, name.machine, cpu, nvidia,
-                 (long long)time(NULL));
+                 is_simulated ? "simulated=yes\n" : "", (long long)time(NULL),
+                 own);
     if (n < 0)
         n = 0;
     return (size_t)n < buf_bytes ? (size_t)n : buf_bytes - 1;
+}
+
+bool
+cas_identity_is_simulated(const char *identity)
+{
+    const char *line = strstr(identity, "simulated=yes\n");
+
+    return line && (line == identity || line[-1] == '\n');
 }

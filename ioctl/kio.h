@@ -84,6 +84,7 @@ struct kio {
     struct kio *below; /* owned; NULL at the bottom */
     uint32_t branch;   /* index of the driver branch, for descriptions */
     bool outlives;     /* at the bottom: see kio_outlives */
+    bool is_simulated; /* no hardware at the bottom, now or when recorded */
 };
 
 /* An open device node. Plain data; closed with kio_close. */

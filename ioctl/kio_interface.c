@@ -14,7 +14,7 @@
 /* One form of a name. */
 struct form {
     const char *name;
-    bool is_bottom;
+    bool is_bottom, is_sim;
     /* One of the two, by is_bottom. `text` is what follows the colon. */
     bell_status (*stand_on)(struct kio *below, const char *text,
                             struct kio **out_kio);
@@ -36,13 +36,13 @@ create_replay(const char *backend, const char *text, struct kio **out_kio)
 
 static const struct form forms[] = {
 #if BELL_HAVE_SIM
-    {"sim", true, NULL, kio_sim_create, kio_sim_join},
+    {"sim", true, true, NULL, kio_sim_create, kio_sim_join},
 #endif
 #if BELL_HAVE_CASSETTES
-    {"record", false, kio_record_create, NULL, NULL},
-    {"replay", true, NULL, create_replay, NULL},
+    {"record", false, false, kio_record_create, NULL, NULL},
+    {"replay", true, false, NULL, create_replay, NULL},
 #endif
-    {"fault", false, kio_fault_create, NULL, NULL},
+    {"fault", false, false, kio_fault_create, NULL, NULL},
 };
 
 #if BELL_HAVE_SIM
@@ -116,18 +116,25 @@ add_form(const char *backend, const char *text, bool is_last, struct kio **kio)
 {
     const struct form *form;
     const char *argument;
+    bool is_simulated;
 
     BELL_TRY(find_form(text, &form, &argument));
     if (form->is_bottom && *kio)
         return bell_fail(BELL_E_INVALID,
                          "interface '%s' stands on nothing: it comes last",
                          form->name);
-    if (form->is_bottom)
-        return (is_last && form->join ? form->join
-                                      : form->create)(backend, argument, kio);
+    if (form->is_bottom) {
+        BELL_TRY((is_last && form->join ? form->join : form->create)(
+            backend, argument, kio));
+        (*kio)->is_simulated |= form->is_sim;
+        return BELL_OK;
+    }
     if (!*kio)
         BELL_TRY(kio_sys_create(kio));
-    return form->stand_on(*kio, argument, kio);
+    is_simulated = (*kio)->is_simulated;
+    BELL_TRY(form->stand_on(*kio, argument, kio));
+    (*kio)->is_simulated = is_simulated;
+    return BELL_OK;
 }
 
 bell_status

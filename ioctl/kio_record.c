@@ -416,7 +416,7 @@ static const struct kio_ops record_ops = {
 bell_status
 kio_record_create(struct kio *below, const char *path, struct kio **out_kio)
 {
-    char identity[1024];
+    char identity[1200];
     struct record_kio *rec = host_calloc(1, sizeof(*rec));
     bell_status status;
 
@@ -426,7 +426,7 @@ kio_record_create(struct kio *below, const char *path, struct kio **out_kio)
         host_free(rec);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for recording");
     }
-    (void)cas_identity(identity, sizeof(identity));
+    (void)cas_identity(NULL, below->is_simulated, identity, sizeof(identity));
     status = cas_writer_create(path, CAS_COMPRESS, identity, &rec->writer);
     if (status != BELL_OK) {
         host_free(rec->watches);

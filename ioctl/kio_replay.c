@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "ioctl/amdkfd_uapi.h"
 #include "ioctl/cassette.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
@@ -110,15 +111,40 @@ apply_updates(struct replay_kio *replay)
     }
 }
 
+/* Passes by recorded waits that are not made now. How often a driver asks
+ * whether something has happened depends on time, and what the device wrote
+ * during a wait is in place before it here. `request` is 0 for what is no
+ * ioctl. */
+static void
+skip_waits(struct replay_kio *replay, enum cas_kind kind, uint64_t request)
+{
+    const uint32_t wait_nr = AMDKFD_IOC_WAIT_EVENTS;
+
+    while (replay->next < cas_reader_count(replay->reader)) {
+        const struct cas_record *r =
+            cas_reader_get(replay->reader, replay->next);
+        bool is_wait = r->kind == CAS_POLL ||
+                       (r->kind == CAS_IOCTL && r->dev == KIO_DEV_KFD &&
+                        (r->args[0] & 0xff) == wait_nr);
+        if (!is_wait ||
+            (r->kind == kind && (kind != CAS_IOCTL || r->args[0] == request)))
+            return;
+        replay->next++;
+        apply_updates(replay);
+    }
+}
+
 /* The record that must be of this kind, or NULL after a difference. */
 static const struct cas_record *
-expect(struct replay_kio *replay, enum cas_kind kind, const char *what)
+expect_request(struct replay_kio *replay, enum cas_kind kind, const char *what,
+               uint64_t request)
 {
     const struct cas_record *record;
 
     if (replay->why[0])
         return NULL;
     apply_updates(replay);
+    skip_waits(replay, kind, request);
     if (replay->next >= cas_reader_count(replay->reader)) {
         fail(replay, "%s after the end", what);
         return NULL;
@@ -129,6 +155,12 @@ expect(struct replay_kio *replay, enum cas_kind kind, const char *what)
         return NULL;
     }
     return record;
+}
+
+static const struct cas_record *
+expect(struct replay_kio *replay, enum cas_kind kind, const char *what)
+{
+    return expect_request(replay, kind, what, 0);
 }
 
 /* Ends the serving of a record: the result, or EPROTO after a difference. */
@@ -266,7 +298,7 @@ replay_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 
     kio_capture_init(&now);
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_IOCTL, "ioctl");
+    r = expect_request(replay, CAS_IOCTL, "ioctl", request);
     if (r) {
         check_value(replay, "ioctl on file", (uint64_t)r->fd, (uint64_t)fd);
         check_value(replay, "ioctl request", r->args[0], request);
@@ -532,6 +564,8 @@ kio_replay_create(const char *path, struct kio **out_kio)
         return status;
     }
     replay->kio = (struct kio){.ops = &replay_ops, .branch = NV_BRANCH_NEWEST};
+    replay->kio.is_simulated =
+        cas_identity_is_simulated(cas_reader_identity(replay->reader));
     pthread_mutex_init(&replay->lock, NULL);
     *out_kio = &replay->kio;
     return BELL_OK;
@@ -544,6 +578,7 @@ kio_replay_finish(struct kio *kio)
     uint32_t n = cas_reader_count(replay->reader);
 
     apply_updates(replay);
+    skip_waits(replay, CAS_KIND_COUNT, 0);
     if (replay->why[0])
         return bell_fail(BELL_E_INTERNAL, "replay: %s", replay->why);
     if (replay->next < n)

@@ -173,8 +173,8 @@ nv_abi_detect(struct kio *kio, struct nv_abi *out_abi)
 
     if (forced && *forced) {
         BELL_TRY(parse_forced(forced, out_abi));
-    } else if (kio_read_file(kio, "/proc/driver/nvidia/version", text,
-                             sizeof(text), &n) == BELL_OK) {
+    } else if (kio_read_file(kio, NV_VERSION_PATH, text, sizeof(text), &n) ==
+               BELL_OK) {
         BELL_TRY(nv_abi_parse(text, out_abi));
     } else {
         BELL_TRY(ask_driver(kio, out_abi));

@@ -17,6 +17,7 @@ struct kio;
 
 #define NV_BRANCH_NEWEST     10u   /* index */
 #define NV_STATUS_BUSY_RETRY 0x03u /* the call may be made again */
+#define NV_VERSION_PATH      "/proc/driver/nvidia/version"
 
 /* The branch a driver is of. Found once per device; plain data. */
 struct nv_abi {

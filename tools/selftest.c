@@ -159,11 +159,22 @@ run_step(struct selftest *st, const struct selftest_step *step, uint64_t n,
 
 /* ---- the report -------------------------------------------------------------------- */
 
+/* Whether a cassette stands for the kernel. */
+static bool
+is_replay(const struct selftest *st)
+{
+    return strstr(st->interface, "replay:") != NULL;
+}
+
 static const char *
 look_at(const struct selftest *st, const struct selftest_step *step)
 {
     const char *text = NULL;
 
+    if (is_replay(st))
+        return "the cassette: it answers calls and computes nothing, so a "
+               "step that reads results fails on it, and one that it does not "
+               "hold";
     if (strcmp(st->backend, "AMD") == 0)
         text = selftest_amd_look_at(step->name);
     return text ? text : step->look_at;
@@ -502,6 +513,13 @@ start(const struct options *options)
         return tool_fail_text(options->json, TOOL_FAILED, "out of memory");
     st->n_programs = options->programs;
     status = choose_device(st, options->device);
+    if (status == BELL_OK && is_replay(st) && !options->only)
+        status = bell_fail(
+            BELL_E_UNSUPPORTED,
+            "%s: a cassette answers calls and computes nothing, and most "
+            "steps ask for results: name one with --only, the one that was "
+            "recorded; `doorbell trace replay FILE` makes all calls again",
+            st->device);
     if (status == BELL_OK)
         status = check_exists(st);
     code = status == BELL_OK ? run_selftest(st, options)

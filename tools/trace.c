@@ -131,11 +131,15 @@ static bell_status
 write_merged(const struct merge *merge, const char *path, const char *command)
 {
     struct cas_writer *writer;
-    char identity[2048];
+    char identity[1200];
     bell_status status = BELL_OK;
-    size_t n = cas_identity(identity, sizeof(identity)), i;
+    bool is_simulated = false;
+    size_t i;
 
-    snprintf(identity + n, sizeof(identity) - n, "command=%s\n", command);
+    for (i = 0; i < merge->n_parts; i++)
+        is_simulated |=
+            cas_identity_is_simulated(cas_reader_identity(merge->parts[i]));
+    (void)cas_identity(command, is_simulated, identity, sizeof(identity));
     BELL_TRY(cas_writer_create(path, CAS_COMPRESS, identity, &writer));
     for (i = 0; i < merge->n_records && status == BELL_OK; i++)
         status = cas_write(writer, merge->records[i]);
@@ -202,6 +206,18 @@ tell_end(const char *program, int wait_status)
     return TOOL_OK;
 }
 
+/* The words with blanks between, cut to fit. */
+static void
+join(char *const *words, char *buf, size_t buf_bytes)
+{
+    size_t len = 0;
+
+    buf[0] = '\0';
+    for (; *words && len < buf_bytes; words++)
+        len += (size_t)snprintf(buf + len, buf_bytes - len, "%s%s",
+                                len ? " " : "", *words);
+}
+
 int
 trace_record(int argc, char **argv)
 {
@@ -209,7 +225,7 @@ trace_record(int argc, char **argv)
     const struct tool_opt opts[] = {
         {"-o", "FILE", TOOL_OPT_STRING, &path, 0, 0, "the cassette to write"},
     };
-    char library[640], dir[] = "/tmp/doorbell-trace-XXXXXX";
+    char library[640], dir[] = "/tmp/doorbell-trace-XXXXXX", command[512];
     int n, code, wait_status;
     bell_status status;
     size_t n_records;
@@ -236,7 +252,8 @@ trace_record(int argc, char **argv)
     if (wait_status < 0)
         return tool_fail_text(false, TOOL_FAILED, "cannot start a process: %s",
                               strerror(errno));
-    status = merge_parts(dir, path, argv[n + 1], &n_records);
+    join(argv + n + 1, command, sizeof(command));
+    status = merge_parts(dir, path, command, &n_records);
     rmdir(dir);
     if (status != BELL_OK)
         return tool_fail(false, status);

@@ -22,7 +22,24 @@ trace_branch(const struct cas_reader *reader)
 {
     const char *line = strstr(cas_reader_identity(reader), "nvidia=");
     struct nv_abi abi;
+    char text[256];
+    uint32_t i;
 
+    /* What the recorded program was told, which may be a simulated kernel's
+     * word; else what the machine's kernel said. */
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+        const struct cas_blob *path = cas_find(r, CAS_PATH);
+        const struct cas_blob *said = cas_find(r, CAS_CONTENTS);
+        if (r->kind != CAS_READ || !path || !said ||
+            path->size_bytes != strlen(NV_VERSION_PATH) ||
+            memcmp(path->data, NV_VERSION_PATH, path->size_bytes) != 0)
+            continue;
+        snprintf(text, sizeof(text), "%.*s", (int)said->size_bytes,
+                 (const char *)said->data);
+        line = text;
+        break;
+    }
     if (line && nv_abi_parse(line, &abi) == BELL_OK)
         return abi.branch;
     return NV_BRANCH_NEWEST;

@@ -89,7 +89,7 @@ fill_info(struct amd_device *dev, unsigned idx, const char *interface)
              interface[0] ? "@" : "", interface);
     snprintf(info->arch, sizeof(info->arch), "%s", dev->gen->name);
     snprintf(info->model, sizeof(info->model), "%s%.40s",
-             kio_interface_is_sim(interface) ? "Simulated " : "", t->name);
+             dev->process->kio->is_simulated ? "Simulated " : "", t->name);
     info->n_units = t->n_cu * t->n_xcc;
     info->max_grid[0] = MAX_GRID_X;
     info->max_grid[1] = info->max_grid[2] = MAX_GRID_YZ;
@@ -101,7 +101,7 @@ fill_info(struct amd_device *dev, unsigned idx, const char *interface)
     info->max_buffer_bytes = t->vram_bytes;
     info->timestamp_hz = dev->clock_hz;
     info->flags |= HCQ_DEVICE_POLL_MASKS;
-    if (kio_interface_is_sim(interface))
+    if (dev->process->kio->is_simulated)
         info->flags |= HCQ_DEVICE_SIMULATED;
 }
 

@@ -220,7 +220,7 @@ fill_info(struct nv_device *dev, unsigned idx, const char *interface)
     info->max_local_total = MAX_BLOCK_SIZE;
     info->max_args = HCQ_ARGS_MAX;
     info->timestamp_hz = 1000000000u;
-    if (kio_interface_is_sim(interface))
+    if (dev->kio->is_simulated)
         info->flags |= HCQ_DEVICE_SIMULATED;
 }
 

@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/map.h"
+#include "ioctl/amdkfd_uapi.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
 #include "ioctl/cassette_play.h"
@@ -237,6 +239,79 @@ test_partial_unmap(void **state)
     munmap(p, 64 * page);
 }
 
+/* ---- waits ------------------------------------------------------------- */
+
+/* Recorded waits, made and not made now; other calls are not passed by. */
+static void
+test_waits(void **state)
+{
+    const uint64_t wait_events = 0xc0184b0c, get_version = 0x80084b01;
+    struct amdkfd_wait_events wait = {.num_events = 0, .timeout = 10};
+    struct amdkfd_get_version version = {0};
+    const struct cas_blob path = {
+        .role = CAS_PATH, .size_bytes = 8, .data = (const uint8_t *)"/dev/kfd"};
+    const struct cas_blob in = {.role = CAS_ARG_IN,
+                                .size_bytes = sizeof(wait),
+                                .data = (const uint8_t *)&wait};
+    const struct cas_blob ask = {.role = CAS_ARG_IN,
+                                 .size_bytes = sizeof(version),
+                                 .data = (const uint8_t *)&version};
+    const struct cas_record waiting = {.kind = CAS_IOCTL,
+                                       .fd = 7,
+                                       .dev = KIO_DEV_KFD,
+                                       .args = {wait_events},
+                                       .n_blobs = 1,
+                                       .blobs = &in};
+    const struct cas_record records[] = {
+        {.kind = CAS_OPEN,
+         .fd = 7,
+         .result = 7,
+         .args = {O_RDWR | O_CLOEXEC},
+         .n_blobs = 1,
+         .blobs = &path},
+        waiting,
+        {.kind = CAS_POLL, .fd = 7, .result = 1, .args = {1, 10, 1}},
+        waiting,
+        {.kind = CAS_IOCTL,
+         .fd = 7,
+         .dev = KIO_DEV_KFD,
+         .args = {get_version},
+         .n_blobs = 1,
+         .blobs = &ask},
+        {.kind = CAS_CLOSE, .fd = 7},
+        waiting,
+    };
+    int n_waits;
+
+    (void)state;
+    write_records(records, sizeof(records) / sizeof(records[0]));
+    for (n_waits = 0; n_waits < 3; n_waits++) {
+        struct kio_file file;
+        struct kio *kio;
+        int i;
+        assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
+        assert_int_equal(kio_open(kio, "/dev/kfd", O_RDWR, &file), BELL_OK);
+        for (i = 0; i < n_waits; i++)
+            assert_int_equal(kio_ioctl(&file, wait_events, &wait), BELL_OK);
+        assert_int_equal(kio_ioctl(&file, get_version, &version), BELL_OK);
+        kio_close(&file);
+        assert_int_equal(kio_replay_finish(kio), BELL_OK);
+        kio_destroy(kio);
+    }
+    /* A call that is left out is a difference. */
+    {
+        struct kio_file file;
+        struct kio *kio;
+        assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
+        assert_int_equal(kio_open(kio, "/dev/kfd", O_RDWR, &file), BELL_OK);
+        kio_close(&file);
+        assert_int_equal(kio_replay_finish(kio), BELL_E_INTERNAL);
+        assert_non_null(
+            strstr(bell_error_last()->message, "recorded ioctl, now close"));
+        kio_destroy(kio);
+    }
+}
+
 /* ---- files ------------------------------------------------------------- */
 
 static uint8_t *
@@ -316,6 +391,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_cut_part, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_partial_unmap, make_path,
                                         remove_path),
+        cmocka_unit_test_setup_teardown(test_waits, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_part_past_record, make_path,
                                         remove_path),
         cmocka_unit_test(test_too_much),

@@ -133,7 +133,7 @@ command_line(char *buf, size_t buf_bytes)
 static void
 start_part_locked(void)
 {
-    char path[640], identity[1024], line[512];
+    char path[640], identity[1200], line[512];
     struct cas_blob blob = {.role = CAS_TEXT, .data = (uint8_t *)line};
     struct cas_record start = {.kind = CAS_START,
                                .fd = -1,
@@ -145,7 +145,8 @@ start_part_locked(void)
 
     snprintf(path, sizeof(path), "%s/%d-%llu.part", rec.dir, (int)rec.pid,
              (unsigned long long)start.time_ns);
-    (void)cas_identity(identity, sizeof(identity));
+    (void)cas_identity(NULL, getenv("BELL_SIM_DEVICES") != NULL, identity,
+                       sizeof(identity));
     blob.size_bytes = (uint32_t)command_line(line, sizeof(line));
     if (cas_writer_create(path, CAS_WRITE_EACH, identity, &rec.writer) !=
             BELL_OK ||

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Training steps recorded on simulated cards and replayed: by `doorbell trace
+replay`, and by the driver, which makes every call and sends every word again.
+
+usage: test_replay.py DOORBELL TRAIN_STEP DEVICE...
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+from cli import Tap, expect, run
+
+STEP = sys.argv[2]
+
+
+def train(device, *args):
+    return subprocess.run([STEP, device, *args], capture_output=True,
+                          text=True, timeout=300, stdin=subprocess.DEVNULL,
+                          check=False)
+
+
+def check_device(tap, device, folder):
+    backend, form = device.split('@')
+    path = os.path.join(folder, form.replace(':', '-') + '.cas')
+    plain = train(device)
+    done = train(f'{backend}@record:{path}@{form}')
+    tap.check(f'{device}: recorded, the steps give the same loss',
+              expect(plain, 0, out='loss ') +
+              expect(done, 0, out=plain.stdout))
+    shown = run('trace', 'show', '--brief', path)
+    tap.check(f'{device}: the identity has the command and says simulated',
+              expect(shown, 0, out='simulated=yes\n') +
+              [c for c in ['no command'] if
+               f'command={STEP} {backend}@record:{path}@{form}\n'
+               not in shown.stdout] +
+              [f'{shown.stdout.count(" doorbell 0x")} doorbells' for c in [0]
+               if shown.stdout.count(' doorbell 0x') < 5])
+    tap.check(f'{device}: trace replay', expect(
+        run('trace', 'replay', path), 0, out=' 0 differences'))
+    tap.check(f'{device}: replayed by the driver', expect(
+        train(f'{backend}@replay:{path}'), 0, out='loss '))
+    other = train(f'{backend}@replay:{path}', '17')
+    tap.check(f'{device}: other work than was recorded is told',
+              expect(other, other.returncode or -1, err='of the cassette: '))
+    return path
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        for device in sys.argv[3:]:
+            path = check_device(tap, device, folder)
+        name = f'{device.split("@")[0]}@replay:{path}'
+        tap.check('selftest is for what computes', expect(
+            run('selftest', name), 6, err='computes nothing'))
+        tap.check('and of one step, the cassette is what to look at', expect(
+            run('selftest', name, '--only', 'fill'), 1,
+            out='look at  the cassette: '))
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
