@@ -17,7 +17,7 @@
 
 struct options {
     const char *device, *only, *save, *against, *math;
-    double budget_s;
+    double budget_s, threshold_percent; /* 0: none was given */
     bool json, list;
 };
 
@@ -199,115 +199,7 @@ bench_close(struct bench *b)
     b->dev = NULL;
 }
 
-/* ---- a saved run --------------------------------------------------------------------- */
-
-/* The number after `key` in the object that starts at `at`. */
-static bool
-find_number(const char *at, const char *end, const char *key, double *out)
-{
-    const char *place = strstr(at, key);
-    char *after;
-
-    if (!place || place > end)
-        return false;
-    place += strlen(key);
-    *out = strtod(place, &after);
-    return after != place;
-}
-
-static void
-read_row(const char *text, struct bench_row *row)
-{
-    char name[64], key[64];
-    const char *at, *end;
-
-    snprintf(name, sizeof(name), "\"name\": \"%s\"", row->name);
-    snprintf(key, sizeof(key), "\"median_%s\": ", bench_unit_names[row->unit]);
-    at = strstr(text, name);
-    end = at ? strchr(at, '}') : NULL;
-    if (end)
-        row->has_old = find_number(at, end, key, &row->old) && row->old > 0;
-}
-
-bell_status
-bench_read_old(struct bench *b, const char *path)
-{
-    struct file_bytes file;
-    char *text;
-    size_t i;
-
-    BELL_TRY(file_read(path, &file));
-    text = host_alloc(file.size_bytes + 1);
-    if (text) {
-        memcpy(text, file.data, file.size_bytes);
-        text[file.size_bytes] = '\0';
-    }
-    file_bytes_fini(&file);
-    if (!text)
-        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", path);
-    if (!strstr(text, "\"doorbell_bench\": 1")) {
-        host_free(text);
-        return bell_fail(BELL_E_IO,
-                         "%s: not what `doorbell bench --save` "
-                         "writes",
-                         path);
-    }
-    for (i = 0; i < b->n_rows; i++)
-        read_row(text, &b->rows[i]);
-    host_free(text);
-    return BELL_OK;
-}
-
 /* ---- reports --------------------------------------------------------------------------- */
-
-static void
-put_row(struct json *json, const struct bench_row *row)
-{
-    const char *unit = bench_unit_names[row->unit];
-    char key[64];
-
-    json_object(json, NULL);
-    json_str(json, "name", row->name);
-    json_str(json, "what", row->what);
-    snprintf(key, sizeof(key), "median_%s", unit);
-    if (row->why_not[0]) {
-        json_str(json, key, "unsupported");
-        json_str(json, "why", row->why_not);
-        json_end(json);
-        return;
-    }
-    json_num(json, key, row->median);
-    snprintf(key, sizeof(key), "q1_%s", unit);
-    json_num(json, key, row->q1);
-    snprintf(key, sizeof(key), "q3_%s", unit);
-    json_num(json, key, row->q3);
-    json_uint(json, "n_runs", row->n_runs);
-    if (row->has_old) {
-        snprintf(key, sizeof(key), "old_%s", unit);
-        json_num(json, key, row->old);
-        json_num(json, "ratio", row->median / row->old);
-    }
-    json_end(json);
-}
-
-static void
-build_json(struct json *json, const struct bench *b)
-{
-    const struct hcq_device_info *info = &b->info;
-    size_t i;
-
-    json_init(json);
-    json_int(json, "doorbell_bench", 1);
-    json_str(json, "device", info->name);
-    json_str(json, "model", info->model);
-    json_str(json, "arch", info->arch);
-    json_str(json, "math", tool_math_words(b->allowed));
-    json_bool(json, "simulated", (info->flags & HCQ_DEVICE_SIMULATED) != 0);
-    json_array(json, "rows");
-    for (i = 0; i < b->n_rows; i++)
-        put_row(json, &b->rows[i]);
-    json_end(json);
-}
 
 static void
 print_row(const struct bench_row *row)
@@ -322,7 +214,8 @@ print_row(const struct bench_row *row)
     printf("%-22s %-38s %10.3f %-7s  %.3f .. %.3f, %" PRIu64 " runs", row->name,
            row->what, row->median, unit, row->q1, row->q3, row->n_runs);
     if (row->has_old)
-        printf("; other %.3f: %.2fx", row->old, row->median / row->old);
+        printf("; other %.3f: %+.1f %%, %s", row->old, bench_gain_percent(row),
+               bench_verdict_names[row->verdict]);
     printf("\n");
 }
 
@@ -333,11 +226,11 @@ save(const struct bench *b, const char *path)
     struct file_part part;
     bell_status status;
 
-    build_json(&json, b);
+    bench_build_json(&json, b);
     part.data = json_text(&json);
     if (!part.data) {
         json_fini(&json);
-        return tool_fail_text(false, TOOL_FAILED, "out of memory");
+        return tool_fail_text(false, BELL_E_NO_MEMORY, "out of memory");
     }
     part.size_bytes = strlen(part.data);
     status = file_write(path, &part, 1);
@@ -348,21 +241,20 @@ save(const struct bench *b, const char *path)
 static int
 report(struct bench *b, const struct options *options)
 {
+    int code = TOOL_OK, printed;
     struct json json;
-    int code = TOOL_OK;
-    size_t i;
+    size_t i, n_worse = 0;
 
-    if (options->against) {
-        bell_status status = bench_read_old(b, options->against);
-        if (status != BELL_OK)
-            return tool_fail(options->json, status);
-    }
-    if (options->save)
-        code = save(b, options->save);
+    for (i = 0; i < b->n_rows; i++)
+        n_worse += b->rows[i].has_old && b->rows[i].verdict == BENCH_WORSE;
+    if (options->threshold_percent > 0 && n_worse > 0)
+        code = TOOL_FAILED;
+    if (options->save && save(b, options->save) != TOOL_OK)
+        code = TOOL_FAILED;
     if (options->json) {
-        build_json(&json, b);
-        i = (size_t)tool_print_json(&json);
-        return code == TOOL_OK ? (int)i : code;
+        bench_build_json(&json, b);
+        printed = tool_print_json(&json);
+        return code == TOOL_OK ? printed : code;
     }
     printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
            b->info.flags & HCQ_DEVICE_SIMULATED
@@ -370,18 +262,24 @@ report(struct bench *b, const struct options *options)
                : "");
     for (i = 0; i < b->n_rows; i++)
         print_row(&b->rows[i]);
+    if (options->against)
+        printf("%zu of %zu rows are worse than in %s\n", n_worse, b->n_rows,
+               options->against);
     return code;
 }
 
 /* ---- running ---------------------------------------------------------------------------- */
 
 static bell_status
-run_groups(struct bench *b)
+run_groups(struct bench *b, const struct bench_saved *saved,
+           double threshold_percent)
 {
     size_t i;
 
     BELL_TRY(bench_open(b));
     b->is_small = (b->info.flags & HCQ_DEVICE_SIMULATED) != 0;
+    if (saved)
+        BELL_TRY(bench_saved_check(saved, b, NULL));
     for (i = 0; i < bench_n_groups; i++) {
         if (b->only && strcmp(b->only, bench_groups[i].name) != 0)
             continue;
@@ -389,6 +287,10 @@ run_groups(struct bench *b)
         BELL_TRY(bench_groups[i].run(b));
     }
     tool_progress(NULL);
+    if (saved) {
+        BELL_TRY(bench_saved_check(saved, b, tool_math_words(b->allowed)));
+        bench_saved_compare(saved, b, threshold_percent);
+    }
     return BELL_OK;
 }
 
@@ -410,10 +312,23 @@ check_only(const struct options *options)
 }
 
 static int
-list_groups(void)
+list_groups(bool as_json)
 {
+    struct json json;
     size_t i;
 
+    if (as_json) {
+        json_init(&json);
+        json_array(&json, "groups");
+        for (i = 0; i < bench_n_groups; i++) {
+            json_object(&json, NULL);
+            json_str(&json, "name", bench_groups[i].name);
+            json_str(&json, "what", bench_groups[i].what);
+            json_end(&json);
+        }
+        json_end(&json);
+        return tool_print_json(&json);
+    }
     for (i = 0; i < bench_n_groups; i++)
         printf("%-12s %s\n", bench_groups[i].name, bench_groups[i].what);
     return TOOL_OK;
@@ -422,18 +337,26 @@ list_groups(void)
 static int
 run_bench(const struct options *options)
 {
+    double threshold_percent =
+        options->threshold_percent > 0 ? options->threshold_percent : 5;
     struct bench *b = host_calloc(1, sizeof(*b));
+    struct bench_saved *saved = NULL;
     struct hcq_device *dev;
     bell_status status = BELL_OK;
     int code;
 
     if (!b)
-        return tool_fail_text(options->json, TOOL_FAILED, "out of memory");
+        return tool_fail_text(options->json, BELL_E_NO_MEMORY, "out of memory");
     b->only = options->only;
     b->budget_s = options->budget_s;
     b->math = options->math;
     b->device = options->device;
-    if (!b->device) {
+    /* before an hour of measuring */
+    if (options->against)
+        status = bench_saved_read(options->against, &saved);
+    if (status == BELL_OK && options->save)
+        status = file_check_writable(options->save);
+    if (status == BELL_OK && !b->device) {
         b->device = b->default_device;
         status = hcq_device_open(NULL, &dev);
         if (status == BELL_OK) {
@@ -443,9 +366,10 @@ run_bench(const struct options *options)
         }
     }
     if (status == BELL_OK)
-        status = run_groups(b);
+        status = run_groups(b, saved, threshold_percent);
     code = status == BELL_OK ? report(b, options)
                              : tool_fail(options->json, status);
+    bench_saved_close(saved);
     bench_close(b);
     host_free(b);
     return code;
@@ -463,12 +387,14 @@ verb_bench(int argc, char **argv)
          "this group alone"},
         {"--list", NULL, TOOL_OPT_FLAG, &options.list, 0, 0,
          "the groups; runs nothing"},
-        {"--seconds", "S", TOOL_OPT_NUMBER, &options.budget_s, 0, 0,
+        {"--seconds", "S", TOOL_OPT_NUMBER, &options.budget_s, 0, 3600,
          "for each row (default: 0.3)"},
         {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,
          "also writes the JSON document there"},
         {"--against", "FILE", TOOL_OPT_STRING, &options.against, 0, 0,
-         "a saved run to compare with"},
+         "a saved run of such a device to compare with"},
+        {"--threshold", "P", TOOL_OPT_NUMBER, &options.threshold_percent, 0,
+         1000, "exit code 1 if a row is worse by more than P percent"},
         {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
          "one JSON document on stdout"},
     };
@@ -482,8 +408,12 @@ verb_bench(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     if (options.list)
-        return list_groups();
+        return list_groups(options.json);
     code = check_only(&options);
+    if (code == TOOL_GO_ON && options.threshold_percent > 0 && !options.against)
+        code = tool_usage(options.json,
+                          "bench: --threshold says how much worse than the run "
+                          "of --against, which is missing");
     if (code == TOOL_GO_ON)
         code = tool_check_math(options.json, "bench", options.math);
     return code == TOOL_GO_ON ? run_bench(&options) : code;

@@ -30,6 +30,14 @@ enum bench_unit {
 /* "us": also the end of the keys in JSON. */
 extern const char *const bench_unit_names[BENCH_UNIT_COUNT];
 
+enum bench_verdict {
+    BENCH_SAME,
+    BENCH_BETTER,
+    BENCH_WORSE
+};
+
+extern const char *const bench_verdict_names[];
+
 struct bench_row {
     char name[48];    /* "copy_d2d_1MiB" */
     const char *what; /* static: for people */
@@ -37,7 +45,8 @@ struct bench_row {
     double median, q1, q3;
     uint64_t n_runs;
     bool has_old; /* --against */
-    double old;
+    double old, old_q1, old_q3;
+    enum bench_verdict verdict;
     char why_not[160]; /* not empty: not measured */
 };
 
@@ -102,7 +111,30 @@ void bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
 void bench_quartiles(double *values, size_t n, double *out_q1,
                      double *out_median, double *out_q3);
 
-/* Sets `old` of the rows that a saved run has. BELL_E_IO: not such a file. */
-BELL_MUST_CHECK bell_status bench_read_old(struct bench *b, const char *path);
+/* ---- saved runs (bench_saved.c) ---------------------------------------- */
+
+struct json;
+/* The document of a run: what identifies it, and its rows. */
+void bench_build_json(struct json *json, const struct bench *b);
+
+struct bench_saved; /* a document that was read */
+
+/* `path` must stay valid. BELL_E_IO: not what --save writes; BELL_E_UNSUPPORTED:
+ * built without a reader. */
+BELL_MUST_CHECK bell_status bench_saved_read(const char *path,
+                                             struct bench_saved **out_saved);
+void bench_saved_close(struct bench_saved *saved); /* NULL: nothing */
+/* BELL_E_INVALID where it is of another device, or of other math (words; NULL:
+ * not looked at). */
+BELL_MUST_CHECK bell_status bench_saved_check(const struct bench_saved *saved,
+                                              const struct bench *b,
+                                              const char *math);
+/* Sets `old` and the verdict of the rows that both have. A row is better or
+ * worse where it is so by more than the threshold and by more than the runs
+ * scatter. */
+void bench_saved_compare(const struct bench_saved *saved, struct bench *b,
+                         double threshold_percent);
+/* How much better (more of a rate, less of a time) than `old`. */
+double bench_gain_percent(const struct bench_row *row);
 
 #endif

@@ -152,7 +152,9 @@ rate_rows(struct bench *b, uint64_t to)
     bell_status status;
 
     BELL_TRY(time_batches(b, to, NULL));
-    bench_end(b, BENCH_NS, "host time of a fresh launch",
+    bench_end(b, BENCH_NS,
+              to ? "host time of a fresh launch"
+                 : "host time of a fresh submission",
               to ? "launch_fresh_host" : "submit_fresh_host");
     BELL_TRY(build_stream(b, to, 1, &stream));
     status = time_batches(b, 0, stream);

@@ -230,10 +230,10 @@ check_options(struct options *options)
         if (strcmp(options->format, formats[i].name) == 0)
             return check_what(options, &formats[i]);
     }
-    return tool_fail_text(options->json, 6,
-                          "decode: --format %s is not known; there are nv, "
-                          "pm4, sdma, aql",
-                          options->format);
+    return tool_usage(options->json,
+                      "decode: --format %s is not known; there are nv, "
+                      "pm4, sdma, aql",
+                      options->format);
 }
 
 int

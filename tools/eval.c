@@ -108,18 +108,41 @@ list_functions(bool markdown)
     return TOOL_OK;
 }
 
-/* ---- failures --------------------------------------------------------- */
-
-/* A failure of what was asked for is exit code 1, also where the library
- * calls it an invalid argument. */
+/* {"functions": [{"name", "signature", "section", "doc", ...}]} */
 static int
-fail_status(const struct eval_run *run, bell_status status)
+list_functions_json(void)
 {
-    if (status == BELL_E_INVALID || status == BELL_E_UNSUPPORTED)
-        return tool_fail_text(run->opts.json, TOOL_FAILED, "%s",
-                              bell_error_last()->message);
-    return tool_fail(run->opts.json, status);
+    const struct bell_function *f;
+    char aliases[128], *text;
+    struct json json;
+    size_t i, n_bytes;
+    FILE *stream;
+
+    json_init(&json);
+    json_array(&json, "functions");
+    for (i = 0; (f = bell_function_at(i)); i++) {
+        text = NULL;
+        stream = open_memstream(&text, &n_bytes);
+        if (!stream)
+            break;
+        print_signature(stream, f);
+        fclose(stream);
+        bell_function_aliases(f, aliases, sizeof(aliases));
+        json_object(&json, NULL);
+        json_str(&json, "name", f->name);
+        json_str(&json, "aliases", aliases);
+        json_str(&json, "signature", text ? text : f->name);
+        json_str(&json, "section", f->section);
+        json_str(&json, "doc", f->doc);
+        json_bool(&json, "returns_list", f->returns_list);
+        json_end(&json);
+        free(text);
+    }
+    json_end(&json);
+    return tool_print_json(&json);
 }
+
+/* ---- failures --------------------------------------------------------- */
 
 /* Characters (not bytes of UTF-8) from `from` to `to`. */
 static int
@@ -154,7 +177,7 @@ static int
 fail_expr(const struct eval_run *run, bell_status status, size_t at)
 {
     const char *line = run->opts.expr, *fault = line + at, *newline;
-    char message[BELL_ERROR_MESSAGE], place[64] = "";
+    char place[64] = "";
     int n_line = 1, column, code;
 
     while ((newline = memchr(line, '\n', (size_t)(fault - line)))) {
@@ -164,13 +187,8 @@ fail_expr(const struct eval_run *run, bell_status status, size_t at)
     if (n_line > 1)
         snprintf(place, sizeof(place), "line %d, ", n_line);
     column = count_chars(line, fault) + 1;
-    snprintf(message, sizeof(message), "%s", bell_error_last()->message);
-    code =
-        tool_fail_text(run->opts.json,
-                       status == BELL_E_INVALID || status == BELL_E_UNSUPPORTED
-                           ? TOOL_FAILED
-                           : bell_status_exit_code(status),
-                       "%scolumn %d: %s", place, column, message);
+    bell_error_prefix("%scolumn %d", place, column);
+    code = tool_fail_input(run->opts.json, status);
     show_place(line, strcspn(line, "\n"), fault);
     return code;
 }
@@ -334,7 +352,7 @@ finish(struct eval_run *run, struct bell_tensor *t)
 
     status = compute(t, &array);
     if (status != BELL_OK)
-        return fail_status(run, status);
+        return tool_fail_input(run->opts.json, status);
     if (run->opts.out) {
         status = npy_write(run->opts.out, &array);
         if (status != BELL_OK) {
@@ -362,7 +380,7 @@ run_expr(struct eval_run *run)
     for (i = 0; i < run->opts.in.n_items; i++) {
         status = load_input(run, i);
         if (status != BELL_OK)
-            return fail_status(run, status);
+            return tool_fail_input(run->opts.json, status);
     }
     status = eval_expr(run->ctx, run->opts.expr, run->inputs, run->n_inputs, &t,
                        &at);
@@ -371,7 +389,7 @@ run_expr(struct eval_run *run)
     if (run->opts.grad) {
         status = differentiate(run, &t);
         if (status != BELL_OK)
-            return fail_status(run, status);
+            return tool_fail_input(run->opts.json, status);
     }
     return finish(run, t);
 }
@@ -426,7 +444,8 @@ verb_eval(int argc, char **argv)
     int code;
 
     if (!run)
-        return tool_fail_text(false, TOOL_FAILED, "out of memory");
+        return tool_fail_text(tool_asks_for_json(argc, argv), BELL_E_NO_MEMORY,
+                              "out of memory");
     const struct tool_opt opts[] = {
         {"EXPR", NULL, TOOL_OPT_STRING, &run->opts.expr, 0, 0,
          "numbers, operators, functions, [indexing]"},
@@ -452,7 +471,8 @@ verb_eval(int argc, char **argv)
     code = tool_parse(about, opts + n_skip, ARRAY_LEN(opts) - n_skip,
                       argc - (int)n_skip, argv + n_skip);
     if (code == TOOL_GO_ON && run->opts.list)
-        code = list_functions(run->opts.markdown);
+        code = run->opts.json ? list_functions_json()
+                              : list_functions(run->opts.markdown);
     if (code == TOOL_GO_ON)
         code = check_options(run);
     if (code == TOOL_GO_ON) {

@@ -121,3 +121,21 @@ file_write(const char *path, const struct file_part *parts, size_t n_parts)
         unlink(temp);
     return status;
 }
+
+bell_status
+file_check_writable(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    struct stat st;
+
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return bell_fail(BELL_E_IO, "%s: is a folder", path);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return BELL_OK;
+    snprintf(folder, sizeof(folder), "%.*s",
+             slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    if (access(folder, W_OK | X_OK) != 0)
+        return fail_errno(path, "cannot be written");
+    return BELL_OK;
+}

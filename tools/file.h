@@ -32,4 +32,7 @@ BELL_MUST_CHECK bell_status file_write(const char *path,
                                        const struct file_part *parts,
                                        size_t n_parts);
 
+/* Whether file_write to `path` has a chance, before much work is done. */
+BELL_MUST_CHECK bell_status file_check_writable(const char *path);
+
 #endif

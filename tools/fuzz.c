@@ -216,7 +216,8 @@ verb_fuzz(int argc, char **argv)
     int code;
 
     if (!s)
-        return tool_fail_text(false, TOOL_FAILED, "out of memory");
+        return tool_fail_text(tool_asks_for_json(argc, argv), BELL_E_NO_MEMORY,
+                              "out of memory");
     s->opts = (struct options){
         .programs = 100, .seed = 1, .max_ops = 12, .index = -1};
     const struct tool_opt opts[] = {

@@ -5,14 +5,14 @@
 # usage: install-deps.sh build | check
 set -euo pipefail
 
-build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev"
+build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
 check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils"
 # A program that stands for each package, where one does: what is here by
 # another way than apt need not be installed.
 declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
     [pkg-config]=pkg-config [llvm-19-dev]=llvm-config-19 [binutils]=nm
     [clang-format-14]=clang-format-14)
-declare -A module=([zlib1g-dev]=zlib [libcmocka-dev]=cmocka
+declare -A module=([zlib1g-dev]=zlib [libcjson-dev]=libcjson [libcmocka-dev]=cmocka
     [libopenblas-dev]=openblas)
 
 installed() {

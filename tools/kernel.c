@@ -216,7 +216,6 @@ run_all(struct run *run, uint32_t topics, double *out_median_us)
 {
     int64_t n = run->options->n_runs, i;
 
-    BELL_TRY(make_inputs(run));
     BELL_TRY(run_first(run, topics));
     for (i = 0; i < n; i++)
         BELL_TRY(compute_scoped(run, &run->times_us[i]));
@@ -280,7 +279,7 @@ find_language(const char *name, const char *device)
 
 /* --emit: the source of the kernels and nothing else; none is launched. */
 static bell_status
-emit_source(struct run *run)
+choose_language(struct run *run)
 {
     const char *device = bell_context_device(run->ctx);
     const char *name = run->emit->name;
@@ -290,8 +289,7 @@ emit_source(struct run *run)
         return bell_fail(BELL_E_INVALID,
                          "--emit %s: kernels for %s are not compiled from it",
                          name, device);
-    BELL_TRY(make_inputs(run));
-    return run_first(run, run->emit->topic_bit);
+    return BELL_OK;
 }
 
 static int
@@ -305,7 +303,7 @@ run_kernel(const struct options *options, const struct language *emit,
     int code = TOOL_OK;
 
     if (!run)
-        return tool_fail_text(options->json, TOOL_FAILED, "out of memory");
+        return tool_fail_text(options->json, BELL_E_NO_MEMORY, "out of memory");
     json_init(&json);
     if (options->json) {
         json_array(&json, "trace");
@@ -316,12 +314,20 @@ run_kernel(const struct options *options, const struct language *emit,
     status = tool_open_context(emit && !options->device ? emit->device
                                                         : options->device,
                                options->math, &run->ctx);
+    if (status == BELL_OK && emit)
+        status = choose_language(run);
     if (status == BELL_OK)
-        status = emit ? emit_source(run) : run_all(run, topics, &us);
-    if (status != BELL_OK) {
+        status = make_inputs(run);
+    if (status != BELL_OK)
         code = tool_fail(options->json, status);
-    } else if (emit) {
-        code = TOOL_OK;
+    if (code == TOOL_OK) {
+        status = emit ? run_first(run, run->emit->topic_bit)
+                      : run_all(run, topics, &us);
+        if (status != BELL_OK)
+            code = tool_fail_input(options->json, status);
+    }
+    if (code != TOOL_OK || emit) {
+        /* what there is to tell was told */
     } else if (options->json) {
         json_end(&json);
         put_results(&json, run, us);

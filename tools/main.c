@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "tools/json.h"
 #include "tools/tools.h"
 
 static const struct {
@@ -38,7 +39,7 @@ print_help(FILE *out)
 }
 
 static int
-refuse_verb(const char *name)
+refuse_verb(bool json, const char *name)
 {
     const char *names[ARRAY_LEN(verbs)], *nearest;
     size_t i;
@@ -46,28 +47,30 @@ refuse_verb(const char *name)
     for (i = 0; i < ARRAY_LEN(verbs); i++)
         names[i] = verbs[i].name;
     nearest = tool_nearest(name, names, ARRAY_LEN(verbs));
-    fprintf(stderr, "doorbell: no verb '%s'", name);
     if (nearest)
-        fprintf(stderr, "; did you mean '%s'?", nearest);
-    fprintf(stderr, "\n");
-    return TOOL_USAGE;
+        return tool_usage(json, "no verb '%s'; did you mean '%s'?", name,
+                          nearest);
+    return tool_usage(json, "no verb '%s'", name);
 }
 
-static bool
-asks_for_json(int argc, char **argv)
+static int
+print_version(bool as_json)
 {
-    int i;
+    struct json json;
 
-    for (i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            return true;
+    if (!as_json) {
+        printf("doorbell %s\n", BELL_VERSION);
+        return TOOL_OK;
     }
-    return false;
+    json_init(&json);
+    json_str(&json, "version", BELL_VERSION);
+    return tool_print_json(&json);
 }
 
 int
 main(int argc, char **argv)
 {
+    bool json = tool_asks_for_json(argc, argv);
     bell_status status;
     size_t i;
 
@@ -75,26 +78,26 @@ main(int argc, char **argv)
         print_help(stderr);
         return TOOL_USAGE;
     }
+    if (strcmp(argv[1], "--json") == 0)
+        return tool_usage(true, "a verb comes first; `doorbell -h` lists them");
     if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_help(stdout);
         return TOOL_OK;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("doorbell %s\n", BELL_VERSION);
-        return TOOL_OK;
-    }
+    if (strcmp(argv[1], "--version") == 0)
+        return print_version(json);
     status = log_init();
     if (status != BELL_OK)
-        return tool_fail(asks_for_json(argc, argv), status);
+        return tool_fail(json, status);
     for (i = 0; i < ARRAY_LEN(verbs); i++) {
         if (strcmp(argv[1], verbs[i].name) == 0) {
             int code = verbs[i].run(argc - 1, argv + 1);
             if (fflush(stdout) != 0 && code == TOOL_OK)
-                code = tool_fail_text(false, TOOL_FAILED,
-                                      "cannot write to stdout");
+                code =
+                    tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
             return code;
         }
     }
-    return refuse_verb(argv[1]);
+    return refuse_verb(json, argv[1]);
 }

@@ -464,7 +464,7 @@ save_json(struct json *json, const char *path)
     bell_status status;
 
     if (!part.data)
-        return tool_fail_text(false, TOOL_FAILED, "out of memory");
+        return tool_fail_text(false, BELL_E_NO_MEMORY, "out of memory");
     part.size_bytes = strlen(part.data);
     status = file_write(path, &part, 1);
     return status == BELL_OK ? TOOL_OK : tool_fail(false, status);
@@ -510,7 +510,7 @@ start(const struct options *options)
     int code;
 
     if (!st)
-        return tool_fail_text(options->json, TOOL_FAILED, "out of memory");
+        return tool_fail_text(options->json, BELL_E_NO_MEMORY, "out of memory");
     st->n_programs = options->programs;
     status = choose_device(st, options->device);
     if (status == BELL_OK && is_replay(st) && !options->only)

@@ -100,7 +100,7 @@ run_program(struct run *run, int n_devices, char **devices, char **argv)
     run->on_quit = signal(SIGQUIT, SIG_IGN);
     wait_status = tool_run(argv, prepare, run);
     if (wait_status < 0)
-        return tool_fail_text(false, TOOL_FAILED, "cannot start a process");
+        return tool_fail_text(false, BELL_E_IO, "cannot start a process");
     return exit_code(wait_status);
 }
 
@@ -131,17 +131,17 @@ verb_sim(int argc, char **argv)
         return tool_usage(false, "sim: DEVICE... -- PROGRAM ARGS");
     if (!tool_find_library(LIBRARY, "BELL_SIM_LIBRARY", "sim/preload",
                            run.library, sizeof(run.library)))
-        return tool_fail_text(false, 6,
+        return tool_fail_text(false, BELL_E_UNSUPPORTED,
                               "no %s beside this program; BELL_SIM_LIBRARY "
                               "names it elsewhere",
                               LIBRARY);
     if (tool_refuses_preload(argv[n + 1], text, sizeof(text)))
-        return tool_fail_text(false, 6, "%s", text);
+        return tool_fail_text(false, BELL_E_UNSUPPORTED, "%s", text);
     snprintf(run.fds, sizeof(run.fds), "%d", tool_trap_first());
     snprintf(run.tree, sizeof(run.tree), "%.200s/doorbell-sim-XXXXXX",
              folder && *folder == '/' ? folder : "/tmp");
     if (!mkdtemp(run.tree))
-        return tool_fail_text(false, TOOL_FAILED, "cannot create %s: %s",
+        return tool_fail_text(false, BELL_E_IO, "cannot create %s: %s",
                               run.tree, strerror(errno));
     code =
         run_program(&run, devices[1] ? 2 : 1, (char **)devices, argv + n + 1);

@@ -79,8 +79,12 @@ print_error_json(const struct bell_error *error, int exit_code)
     json_str(&json, "message", error->message);
     json_str(&json, "status", bell_status_name(error->status));
     json_int(&json, "exit_code", exit_code);
-    if (error->n_frames)
-        json_str(&json, "call", error->frames[error->n_frames - 1]);
+    for (i = error->n_frames; i > 0; i--) {
+        if (strncmp(error->frames[i - 1], "bell_", 5) == 0)
+            break;
+    }
+    if (i > 0) /* the outermost call of the API */
+        json_str(&json, "call", error->frames[i - 1]);
     else
         json_null(&json, "call");
     if (error->sys_errno)
@@ -107,8 +111,8 @@ tell_error(bool json, const struct bell_error *error, int exit_code)
     return exit_code;
 }
 
-int
-tool_fail(bool json, bell_status status)
+static int
+tell_last(bool json, bell_status status, int exit_code)
 {
     struct bell_error error = *bell_error_last();
 
@@ -120,21 +124,45 @@ tool_fail(bool json, bell_status status)
         snprintf(error.message, sizeof(error.message), "%s",
                  bell_status_name(status));
     }
-    return tell_error(json, &error, bell_status_exit_code(status));
+    return tell_error(json, &error, exit_code);
 }
 
 int
-tool_fail_text(bool json, int exit_code, const char *fmt, ...)
+tool_fail(bool json, bell_status status)
 {
-    struct bell_error error = {.status = BELL_E_IO};
+    return tell_last(json, status, bell_status_exit_code(status));
+}
+
+int
+tool_fail_input(bool json, bell_status status)
+{
+    return tell_last(json, status,
+                     status == BELL_E_INVALID ? TOOL_FAILED
+                                              : bell_status_exit_code(status));
+}
+
+int
+tool_fail_text(bool json, bell_status status, const char *fmt, ...)
+{
+    struct bell_error error = {.status = status};
     va_list args;
 
-    if (exit_code == TOOL_USAGE)
-        error.status = BELL_E_INVALID;
     va_start(args, fmt);
     vsnprintf(error.message, sizeof(error.message), fmt, args);
     va_end(args);
-    return tell_error(json, &error, exit_code);
+    return tell_error(json, &error, bell_status_exit_code(status));
+}
+
+bool
+tool_asks_for_json(int argc, char **argv)
+{
+    int i;
+
+    for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    }
+    return false;
 }
 
 int
@@ -146,7 +174,7 @@ tool_usage(bool json, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
-    return tool_fail_text(json, TOOL_USAGE, "%s", message);
+    return tool_fail_text(json, BELL_E_INVALID, "%s", message);
 }
 
 void
@@ -172,9 +200,9 @@ tool_print_json(struct json *json)
     int code = TOOL_OK;
 
     if (!text)
-        code = tool_fail_text(true, TOOL_FAILED, "out of memory");
+        code = tool_fail_text(true, BELL_E_NO_MEMORY, "out of memory");
     else if (fputs(text, stdout) == EOF)
-        code = tool_fail_text(false, TOOL_FAILED, "cannot write to stdout");
+        code = tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
     json_fini(json);
     return code;
 }
@@ -291,6 +319,12 @@ set_opt(const struct parse *parse, const struct tool_opt *opt, const char *text)
         if (end == text || *end || !isfinite(number))
             return tool_usage(parse->json, "%s: %s '%s' is not a number",
                               parse->verb, opt->name, text);
+        if (opt->max > opt->min &&
+            !(number > (double)opt->min && number <= (double)opt->max))
+            return tool_usage(parse->json,
+                              "%s: %s %s is not above %lld and at most %lld",
+                              parse->verb, opt->name, text, (long long)opt->min,
+                              (long long)opt->max);
         *(double *)opt->out = number;
         break;
     case TOOL_OPT_LIST:
@@ -341,18 +375,6 @@ parse_positional(const struct parse *parse, size_t nth, const char *text)
                       text);
 }
 
-static bool
-wants_json(const struct parse *parse, int argc, char **argv)
-{
-    int i;
-
-    for (i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            return find_opt(parse, "--json", 6) != NULL;
-    }
-    return false;
-}
-
 int
 tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
            int argc, char **argv)
@@ -362,7 +384,7 @@ tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
     size_t n_positional = 0;
     int i, code;
 
-    parse.json = wants_json(&parse, argc, argv);
+    parse.json = tool_asks_for_json(argc, argv);
     for (i = 1; i < argc; i++) {
         const char *text = argv[i];
         if (!opts_ended && strcmp(text, "--") == 0) {

@@ -47,7 +47,7 @@ enum tool_opt_kind {
     TOOL_OPT_FLAG,   /* out: bool, set true */
     TOOL_OPT_STRING, /* out: const char *; points into argv */
     TOOL_OPT_INT,    /* out: int64_t, within min..max */
-    TOOL_OPT_NUMBER, /* out: double, finite */
+    TOOL_OPT_NUMBER, /* out: double, finite, above min, at most max */
     TOOL_OPT_LIST,   /* out: struct tool_list; may be given many times */
 };
 
@@ -66,7 +66,7 @@ struct tool_opt {
     const char *value; /* what the help calls the value; NULL for a flag */
     enum tool_opt_kind kind;
     void *out;
-    int64_t min, max; /* of an INT; not checked when both are 0 */
+    int64_t min, max; /* of an INT or NUMBER; not checked when both are 0 */
     const char *help;
 };
 
@@ -141,9 +141,16 @@ int tool_usage(bool json, const char *fmt, ...)
  * `status` is what the failed call returned. */
 int tool_fail(bool json, bell_status status);
 
-/* The same for a failure that is no bell_status; returns `exit_code`. */
-int tool_fail_text(bool json, int exit_code, const char *fmt, ...)
+/* The same for an expression, or what else is computed: that it is wrong is
+ * TOOL_FAILED, where an option that is wrong is TOOL_USAGE. */
+int tool_fail_input(bool json, bell_status status);
+
+/* The same for a failure without a record; `status` says the exit code. */
+int tool_fail_text(bool json, bell_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Whether --json is among the arguments, up to a "--". */
+bool tool_asks_for_json(int argc, char **argv);
 
 /* One line that overwrites itself, on a terminal only. NULL ends it. */
 void tool_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

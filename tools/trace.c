@@ -240,17 +240,17 @@ trace_record(int argc, char **argv)
         return tool_usage(false, "trace record: -o FILE -- PROGRAM ARGS");
     if (!tool_find_library(LIBRARY, "BELL_RECORDER", "tools/recorder", library,
                            sizeof(library)))
-        return tool_fail_text(false, 6,
+        return tool_fail_text(false, BELL_E_UNSUPPORTED,
                               "no %s beside this program; BELL_RECORDER names "
                               "it elsewhere",
                               LIBRARY);
     if (!mkdtemp(dir))
-        return tool_fail_text(false, TOOL_FAILED, "cannot create %s: %s", dir,
+        return tool_fail_text(false, BELL_E_IO, "cannot create %s: %s", dir,
                               strerror(errno));
     wait_status =
         tool_run(argv + n + 1, prepare, &(struct recording){library, dir});
     if (wait_status < 0)
-        return tool_fail_text(false, TOOL_FAILED, "cannot start a process: %s",
+        return tool_fail_text(false, BELL_E_IO, "cannot start a process: %s",
                               strerror(errno));
     join(argv + n + 1, command, sizeof(command));
     status = merge_parts(dir, path, command, &n_records);

@@ -451,7 +451,7 @@ main(int argc, char **argv)
     if (argc > 1)
         budget_s = atof(argv[1]);
     CHECK(cudaRuntimeGetVersion(&version));
-    printf("{\n  \"doorbell_bench\": 1,\n  \"device\": \"CUDA\",\n"
+    printf("{\n  \"doorbell_bench\": 2,\n  \"device\": \"CUDA\",\n"
            "  \"runtime\": %d,\n  \"simulated\": false,\n  \"rows\": [\n",
            version);
     to = bench_start(start);
@@ -467,7 +467,8 @@ main(int argc, char **argv)
     bench_gemms(stream);
 #endif
     CHECK(cudaGetDeviceProperties(&properties, 0));
-    printf("\n  ],\n  \"model\": \"%s\"\n}\n", properties.name);
+    printf("\n  ],\n  \"model\": \"%s\",\n  \"arch\": \"sm_%d%d\"\n}\n",
+           properties.name, properties.major, properties.minor);
     CHECK(cudaStreamDestroy(stream));
     CHECK(cudaFree(to));
     return 0;

@@ -54,6 +54,10 @@ def expect_json_error(done, code, part):
             complaints.append(f'message "{error["message"]}" lacks "{part}"')
         if error['exit_code'] != code:
             complaints.append(f'exit_code {error["exit_code"]}, not {code}')
+        if error['errno'] and error['errno'] not in error['message']:
+            complaints.append(f'errno is {error["errno"]}')
+        if code == 2 and error['status'] != 'invalid argument':
+            complaints.append(f'status is {error["status"]}')
     except (ValueError, KeyError) as reason:
         complaints.append(f'no error document: {reason}: {done.stdout}')
     return complaints

@@ -43,6 +43,15 @@ def check_group(tap, device, group):
         c for c in ['no rows'] if not rows])
 
 
+def save_scaled(saved, factor, path):
+    """The run, `factor` times as slow, without blanks."""
+    rows = [{k: v * factor if k.startswith(('median_', 'q1_', 'q3_')) and
+             not isinstance(v, str) else v for k, v in row.items()}
+            for row in saved['rows']]
+    with open(path, 'w', encoding='utf-8') as file:
+        json.dump(dict(saved, rows=rows), file, separators=(',', ':'))
+
+
 def check_saved(tap, folder):
     path = os.path.join(folder, 'run.json')
     done = run('bench', 'CPU', '--only', 'launch', '--save', path, *QUICK)
@@ -50,13 +59,52 @@ def check_saved(tap, folder):
                 '--json', *QUICK)
     rows = [r for r in document_of(again).get('rows', []) if 'n_runs' in r]
     tap.check('against a saved run', expect(done, 0) + expect(again, 0) + [
-        f'{r["name"]} has no ratio' for r in rows if not r.get('ratio')] + [
+        f'{r["name"]} has no verdict' for r in rows
+        if r.get('verdict') not in ('same', 'better', 'worse')] + [
         c for c in ['no rows'] if not rows])
+    with open(path, encoding='utf-8') as file:
+        saved = json.load(file)
+    tap.check('a saved run says what it is', [
+        key for key in ('date', 'version', 'commit', 'host', 'kernel', 'cpu',
+                        'n_threads', 'load', 'driver', 'cpu_clock_mhz',
+                        'device_clock_mhz', 'seconds_per_row')
+        if key not in saved])
+    for factor, verdict, code in ((1000, 'better', 0), (1e-3, 'worse', 1)):
+        save_scaled(saved, factor, path)  # all of launch's rows are times
+        done = run('bench', 'CPU', '--only', 'launch', '--against', path,
+                   '--threshold', '10', '--json', *QUICK)
+        tap.check(f'{verdict} by far', expect(done, code) + [
+            f'{r["name"]}: {r["verdict"]}'
+            for r in document_of(done).get('rows', [])
+            if r.get('verdict', verdict) != verdict])
+    tap.check('without --threshold worse is no failure', expect(
+        run('bench', 'CPU', '--only', 'launch', '--against', path, *QUICK), 0,
+        out=', worse'))
+    for key, value in (('model', 'another'), ('arch', 'sm_90'),
+                       ('simulated', True), ('math', 'tf32')):
+        with open(path, 'w', encoding='utf-8') as file:
+            json.dump(dict(saved, **{key: value}), file)
+        tap.check(f'against a run of another {key}', expect(
+            run('bench', 'CPU', '--only', 'launch', '--against', path, *QUICK),
+            2, err='do not compare'))
     with open(path, 'w', encoding='utf-8') as file:
         file.write('{}')
     tap.check('against something else', expect(
         run('bench', 'CPU', '--only', 'launch', '--against', path, *QUICK), 1,
         err='--save'))
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('{"doorbell_bench": 1, "rows": []}')
+    tap.check('against a run without identity', expect(
+        run('bench', 'CPU', '--only', 'launch', '--against', path, *QUICK), 1,
+        err='another version'))
+    tap.check('--save where nothing can be written', expect(
+        run('bench', 'CPU', '--save', f'{folder}/none/run.json'), 1,
+        err='cannot be written'))
+    tap.check('--threshold alone', expect(
+        run('bench', 'CPU', '--threshold', '5'), 2, err='--against'))
+    for seconds in ('0', '-1', '1e9', 'x'):
+        tap.check(f'--seconds {seconds}', expect(
+            run('bench', 'CPU', '--seconds', seconds), 2, err='--seconds'))
 
 
 def main():

@@ -20,6 +20,16 @@ def check_usage(tap):
         run('device'), 2, err="did you mean 'devices'?"))
     tap.check('a verb like none', expect(
         run('zzzzzzzz'), 2, err="no verb 'zzzzzzzz'"))
+    tap.check('--json alone', expect_json_error(
+        run('--json'), 2, 'a verb comes first'))
+    tap.check('a mistyped verb with --json', expect_json_error(
+        run('device', '--json'), 2, "did you mean 'devices'?"))
+    for args, key in ((('--version',), 'version'),
+                      (('eval', '--list'), 'functions'),
+                      (('bench', '--list'), 'groups')):
+        done = run(*args, '--json')
+        tap.check(f'{" ".join(args)} --json', expect(done, 0) + [
+            c for c in ['not there'] if not json.loads(done.stdout)[key]])
     verbs = [line.split()[0] for line in run('-h').stdout.splitlines()
              if line.startswith('  ')]
     for verb in verbs:
@@ -126,10 +136,13 @@ def check_kernel(tap):
     tap.check('kernel --emit for another device', expect(
         run('kernel', '1', '--emit', 'ptx', '--device', 'CPU'), 2,
         err='not compiled from it'))
-    for args, part in ((('x +', '--in', 'x=3'), 'column 4'),
+    for args, part in ((('x +', '--in', 'x=3'), 'column 4'), (('y',), 'column 1'),
+                       (('x @ x', '--in', 'x=3x2'), 'inner sizes')):
+        tap.check(f'kernel fails on {" ".join(args)}', expect_json_error(
+            run('kernel', *args, '--json'), 1, part))
+    for args, part in (
                        (('1', '--emit', 'c'), 'not ptx, llvm or asm'),
                        (('1', '--emit', 'ptx'), 'no JSON'),
-                       (('y',), 'column 1'),
                        (('x', '--in', 'x=3:flot'), "no dtype 'flot'"),
                        (('x', '--in', 'x=3,4'), '--in x=3,4'),
                        (('x', '--in', '=3'), '--in =3'),
