@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -192,26 +193,6 @@ record_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     return (int)record.result;
 }
 
-static int
-record_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
-            int flags, int fd, uint64_t offset)
-{
-    struct record_kio *rec = (struct record_kio *)kio;
-    struct cas_record record = {
-        .kind = CAS_MMAP,
-        .fd = fd,
-        .dev = dev_of(rec, fd),
-        .args = {(uintptr_t)*addr, size_bytes,
-                 (uint64_t)(unsigned)prot << 32 | (unsigned)flags, offset},
-    };
-    int result = kio->below->ops->mmap(kio->below, addr, size_bytes, prot,
-                                       flags, fd, offset);
-
-    record.result = result < 0 ? result : (int64_t)(uintptr_t)*addr;
-    write_record(rec, &record);
-    return result;
-}
-
 static void
 forget_watches_locked(struct record_kio *rec, uintptr_t addr, size_t size_bytes)
 {
@@ -224,6 +205,33 @@ forget_watches_locked(struct record_kio *rec, uintptr_t addr, size_t size_bytes)
         else
             i++;
     }
+}
+
+static int
+record_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
+            int flags, int fd, uint64_t offset)
+{
+    struct record_kio *rec = (struct record_kio *)kio;
+    struct cas_record record = {
+        .kind = CAS_MMAP,
+        .fd = fd,
+        .dev = dev_of(rec, fd),
+        .args = {(uintptr_t)*addr, size_bytes,
+                 (uint64_t)(unsigned)prot << 32 | (unsigned)flags, offset},
+    };
+    int result;
+
+    if (flags & MAP_FIXED) { /* what was mapped there goes */
+        pthread_mutex_lock(&rec->lock);
+        look_locked(rec);
+        forget_watches_locked(rec, (uintptr_t)*addr, size_bytes);
+        pthread_mutex_unlock(&rec->lock);
+    }
+    result = kio->below->ops->mmap(kio->below, addr, size_bytes, prot, flags,
+                                   fd, offset);
+    record.result = result < 0 ? result : (int64_t)(uintptr_t)*addr;
+    write_record(rec, &record);
+    return result;
 }
 
 static int

@@ -62,20 +62,34 @@ records_and_replays(void **state)
 {
     static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
                                                 HCQ_QUEUE_COMPUTE};
-    static const char *const chips[] = {"sm_80", "sm_90", "sm_120"};
+    static const struct {
+        const char *chip, *variable, *value;
+    } ways[] = {
+        {"sm_90", "BELL_NV_DOORBELL", "bar0"},
+        {"sm_90", "BELL_NV_VM", "uvm"},
+        {"sm_80", NULL, NULL},
+        {"sm_90", NULL, NULL},
+        {"sm_120", NULL, NULL}, /* the last one's recording is used below */
+    };
     char path[64], record[128], replay[96];
     unsigned i;
 
     (void)state;
     snprintf(path, sizeof(path), "/tmp/bell-watch-%ld.cas", (long)getpid());
     snprintf(replay, sizeof(replay), "NV@replay:%s", path);
-    for (i = 0; i < 6; i++) {
+    for (i = 0; i < 2 * sizeof(ways) / sizeof(ways[0]); i++) {
+        const char *variable = ways[i / 2].variable;
+
+        if (variable)
+            setenv(variable, ways[i / 2].value, 1);
         snprintf(record, sizeof(record), "NV@record:%s@sim:%s", path,
-                 chips[i / 2]);
+                 ways[i / 2].chip);
         if (run(record, kinds[i % 2], SIZE_BYTES) != BELL_OK)
             fail_msg("%s", bell_error_last()->message);
         if (run(replay, kinds[i % 2], SIZE_BYTES) != BELL_OK)
             fail_msg("%s", bell_error_last()->message);
+        if (variable)
+            unsetenv(variable);
     }
     /* Other words in the pushbuffer: nobody waits for a card that does not
      * answer, and the wait tells what differs. */
