@@ -524,6 +524,8 @@ static const struct {
     {"fill", LOOK_COPY "; CONST_FILL's element size"},
     {"host-visible", "GTT with COHERENT and UNCACHED: no cache between"},
     {"pinned", "USERPTR memory; an address of its own on the card"},
+    {"host-large", "the card's window of addresses; GTT's and locked memory's "
+                   "limits (ulimit -l)"},
     {"compute-release", "RELEASE_MEM with its cache words; on gfx942 the AQL "
                         "packet that carries PM4"},
     {"compute-idle", "EVENT_WRITE CS_PARTIAL_FLUSH"},

@@ -57,10 +57,10 @@ static enum selftest_verdict
 uvm(struct selftest *st)
 {
     static const char *const steps[] = {
-        "host-access",   "copy-release", "copy-4k",      "copy-sizes",
-        "host-visible",  "pinned",       "compute-idle", "store",
-        "blocks",        "shared",       "stack",        "chain",
-        "across-queues", "bad-store"};
+        "host-access",  "copy-release",  "copy-4k",    "copy-sizes",
+        "host-visible", "pinned",        "host-large", "compute-idle",
+        "store",        "blocks",        "shared",     "stack",
+        "chain",        "across-queues", "bad-store"};
 
     selftest_sent(st, "BELL_NV_VM=uvm: UVM_INITIALIZE, UVM_REGISTER_GPU, "
                       "UVM_REGISTER_GPU_VASPACE, ranges, channels");

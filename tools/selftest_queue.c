@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -9,6 +10,7 @@
 #include "tools/selftest.h"
 
 #define PAGE_BYTES 4096u
+#define HUGE_BYTES (2u << 20) /* of large pages */
 
 /* A word that no other place or run has. */
 static uint32_t
@@ -415,6 +417,107 @@ pinned(struct selftest *st)
     return verdict;
 }
 
+/* Sizes around and far beyond the largest pages of a kernel's tables. */
+static const uint64_t large_bytes[] = {3u << 19, 2u << 20, 64u << 20,
+                                       256u << 20};
+#define N_LARGE ARRAY_LEN(large_bytes)
+
+/* The first, a middle and the last page go to the device and come back. */
+static enum selftest_verdict
+check_edges(struct selftest *st, const struct hcq_buffer *buf, uint8_t *host,
+            const struct hcq_buffer *there, const char *what)
+{
+    const uint64_t last = buf->size_bytes - PAGE_BYTES;
+    const uint64_t places[] = {0, last / 2 / PAGE_BYTES * PAGE_BYTES, last};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(places); i++) {
+        uint32_t *words = (uint32_t *)(void *)(host + places[i]);
+        enum selftest_verdict verdict;
+
+        selftest_sent(st,
+                      "%" PRIu64 " bytes of %s at 0x%" PRIx64
+                      ": the page at byte %" PRIu64 " to the device and back",
+                      buf->size_bytes, what, buf->va, places[i]);
+        fill_words(st, words, PAGE_BYTES / 4, places[i]);
+        ST_OK(copy_range(st->copy, there, 0, buf, places[i], PAGE_BYTES));
+        memset(words, 0, PAGE_BYTES);
+        ST_OK(copy_range(st->copy, buf, places[i], there, 0, PAGE_BYTES));
+        verdict =
+            check_words(st, "what came back", words, PAGE_BYTES / 4, places[i]);
+        if (verdict != SELFTEST_PASSED)
+            return verdict;
+    }
+    return SELFTEST_PASSED;
+}
+
+/* A buffer of each size, behind one whose size is no multiple of large pages;
+ * all are kept until the end. */
+static enum selftest_verdict
+large_visible(struct selftest *st, const struct hcq_buffer *there)
+{
+    struct hcq_buffer *buf;
+    size_t i;
+
+    for (i = 0; i < N_LARGE; i++) {
+        enum selftest_verdict verdict;
+
+        ST_OK(selftest_buffer(st, (1u << 20) + 5 * PAGE_BYTES,
+                              HCQ_MEM_HOST_VISIBLE, &buf));
+        selftest_sent(st, "a host-visible buffer of %" PRIu64 " bytes",
+                      large_bytes[i]);
+        ST_OK(selftest_buffer(st, large_bytes[i], HCQ_MEM_HOST_VISIBLE, &buf));
+        verdict = check_edges(st, buf, buf->host, there, "host-visible memory");
+        if (verdict != SELFTEST_PASSED)
+            return verdict;
+    }
+    return SELFTEST_PASSED;
+}
+
+/* Pages from an odd one on, of an odd number. */
+static enum selftest_verdict
+large_pinned(struct selftest *st, const struct hcq_buffer *there,
+             uint64_t size_bytes)
+{
+    size_t room = (size_t)size_bytes + 2 * HUGE_BYTES;
+    enum selftest_verdict verdict;
+    struct hcq_buffer *buf;
+    uint8_t *memory, *at;
+
+    memory = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return selftest_fail(st, "no memory on the host");
+    at = (uint8_t *)(uintptr_t)align_up((uintptr_t)memory, HUGE_BYTES) +
+         3 * PAGE_BYTES;
+    selftest_sent(st, "%" PRIu64 " bytes of this process pinned, at %p",
+                  size_bytes + PAGE_BYTES, (void *)at);
+    if (hcq_buffer_create_pinned(st->dev, at, size_bytes + PAGE_BYTES, &buf) ==
+        BELL_OK) {
+        verdict = check_edges(st, buf, at, there, "pinned memory");
+        hcq_buffer_destroy(buf);
+    } else {
+        verdict = selftest_error(st, "hcq_buffer_create_pinned");
+    }
+    munmap(memory, room);
+    return verdict;
+}
+
+static enum selftest_verdict
+host_large(struct selftest *st)
+{
+    enum selftest_verdict verdict;
+    struct hcq_buffer *there;
+    size_t i;
+
+    ST_OK(selftest_need_device(st));
+    ST_OK(selftest_buffer(st, PAGE_BYTES, 0, &there));
+    verdict = large_visible(st, there);
+    for (i = 0; i < N_LARGE && verdict == SELFTEST_PASSED; i++)
+        verdict = large_pinned(st, there, large_bytes[i]);
+    return verdict;
+}
+
 /* ---- time, streams ------------------------------------------------------------------ */
 
 static enum selftest_verdict
@@ -638,6 +741,11 @@ const struct selftest_step selftest_queue_steps[] = {
      "pages of this process: the device snoops the CPU's caches, 64 rounds",
      "CACHE_SNOOP of the mapping, coherency flags of the memory object",
      pinned},
+    {"host-large", SELFTEST_ANY,
+     "host memory of 1.5 to 256 MiB, host-visible and pinned, at odd addresses",
+     "the addresses: status 0x1a says that they were not free; page sizes and "
+     "alignment of the virtual memory; locked memory (ulimit -l)",
+     host_large},
     {"compute-release", SELFTEST_ANY,
      "a compute channel runs: a semaphore release alone",
      "the channel's group and engine; the token; scheduling", compute_release},
