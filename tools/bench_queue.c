@@ -1,6 +1,7 @@
 /* Bench: launches, replays, copies and fills, on queues alone. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
@@ -354,6 +355,73 @@ bench_copy(struct bench *b)
 
 /* ---- memory ------------------------------------------------------------------------- */
 
+/* Making host memory of a size for the device and giving it back: pages of
+ * this process, or else the driver's. Its addresses are no multiples of large
+ * pages. */
+static bell_status
+time_making(struct bench *b, uint8_t *pages, uint64_t n_bytes)
+{
+    bench_begin(b);
+    while (bench_goes_on(b, 5)) {
+        uint64_t start = time_now_ns();
+        struct hcq_buffer *buf;
+        if (pages)
+            BELL_TRY(hcq_buffer_create_pinned(b->dev, pages, n_bytes, &buf));
+        else
+            BELL_TRY(
+                hcq_buffer_create(b->dev, n_bytes, HCQ_MEM_HOST_VISIBLE, &buf));
+        hcq_buffer_destroy(buf);
+        hcq_memory_trim(b->dev);
+        bench_sample(b, us_since(start));
+    }
+    return BELL_OK;
+}
+
+static bell_status
+host_rows(struct bench *b, uint8_t *pages)
+{
+    static const uint64_t sizes[] = {3u << 19, 2u << 20, 64u << 20, 256u << 20};
+    struct hcq_buffer *odd;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        double mib = (double)sizes[i] / (1u << 20);
+        bell_status status;
+
+        BELL_TRY(hcq_buffer_create(b->dev, (1u << 20) + 5 * 4096,
+                                   HCQ_MEM_HOST_VISIBLE, &odd));
+        status = time_making(b, NULL, sizes[i]);
+        if (status == BELL_OK) {
+            bench_end(b, BENCH_US, "host-visible buffer, made and destroyed",
+                      "alloc_visible_%gMiB", mib);
+            status = time_making(b, pages, sizes[i]);
+        }
+        if (status == BELL_OK)
+            bench_end(b, BENCH_US, "host memory pinned and let go", "pin_%gMiB",
+                      mib);
+        hcq_buffer_destroy(odd);
+        BELL_TRY(status);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+bench_host_memory(struct bench *b)
+{
+    const size_t huge = 2u << 20, room = (256u << 20) + 2 * huge;
+    bell_status status;
+    uintptr_t at;
+    void *memory = mmap(NULL, room, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory to be pinned");
+    at = align_up((uintptr_t)memory, huge) + 3 * 4096;
+    status = host_rows(b, (uint8_t *)at);
+    munmap(memory, room);
+    return status;
+}
+
 bell_status
 bench_memory(struct bench *b)
 {
@@ -382,5 +450,6 @@ bench_memory(struct bench *b)
         bench_end(b, BENCH_GB_S, "fill of a large buffer (bytes written)",
                   "fill");
     hcq_buffer_destroy(buf);
-    return status;
+    BELL_TRY(status);
+    return bench_host_memory(b);
 }
