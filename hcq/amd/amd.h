@@ -3,7 +3,7 @@
  * Two halves meet here. The control half (amd_kfd.c, amd_device.c,
  * amd_memory.c, amd_channel.c, amd_fault.c) talks to the kernel driver:
  * topology, memory, queues, events. The command half (amd_cs.c, amd_pm4.c,
- * amd_sdma.c, amd_program.c, amd_object.c, amd_queue.c, amd_stream.c) fills
+ * amd_move.c, amd_sdma.c, amd_program.c, amd_object.c, amd_queue.c, amd_stream.c) fills
  * indirect buffers and rings and makes no call to the kernel.
  *
  * src: hw/amd/BRINGUP.md, CODEOBJ.md. No card has run any of this.
@@ -25,6 +25,17 @@ struct amd_device;
 
 /* ---- generations (amd_gen.c) ---------------------------------------------- */
 
+/* A kernel that copies and fills: machine code, and what its descriptor says
+ * (amd_move.c). Constant. */
+struct amd_move_code {
+    uint32_t rsrc1, rsrc2, rsrc3, properties;
+    uint32_t n_words;
+    const uint32_t *words;
+};
+
+extern const struct amd_move_code amd_move_gfx942, amd_move_gfx1100,
+    amd_move_gfx1201;
+
 /* What differs between generations: one row each. Constant. */
 struct amd_gen {
     const char *name;            /* "gfx942" */
@@ -35,10 +46,11 @@ struct amd_gen {
     bool architected_scratch;    /* else an SRD in the user registers */
     uint32_t scratch_unit_bytes, scratch_size_bits; /* TMPRING WAVESIZE */
     bool scratch_waves_per_engine;
-    bool uses_aql;             /* compute queues are AQL ones */
-    bool sets_priv;            /* RSRC1.PRIV at dispatch */
-    uint32_t sdma_max_bytes;   /* of one linear copy */
-    uint32_t sdma_fence_flags; /* memory type bits of FENCE */
+    bool uses_aql;                    /* compute queues are AQL ones */
+    bool sets_priv;                   /* RSRC1.PRIV at dispatch */
+    uint32_t dma_max_bytes;           /* of one DMA_DATA; 0: there is none */
+    const struct amd_move_code *move; /* for what is more; NULL: more of them */
+    uint32_t sdma_fence_flags;        /* memory type bits of FENCE */
     bool sdma_has_gcr;
     uint32_t vgpr_save_bytes;              /* of a CU */
     uint32_t save_bytes_per_wave;          /* of the control stack */
@@ -175,6 +187,7 @@ struct amd_device {
     const struct amd_gen *gen;
     struct amd_topology topology;
     struct amd_scratch scratch;       /* sizes; base.lock */
+    struct amd_program move;          /* made with the first compute queue */
     struct hcq_signal_pages *signals; /* owned */
     uint64_t clock_hz;
     int64_t time_offset_ns;

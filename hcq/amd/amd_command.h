@@ -11,6 +11,7 @@
  * amd_cs.c      sizes of streams
  * amd_encode.c  pieces, slots, launches of AQL
  * amd_pm4.c     words of compute queues
+ * amd_move.c    copies and fills by a kernel
  * amd_sdma.c    words of copy queues
  * amd_queue.c   the ring, submissions
  * amd_stream.c  bound streams
@@ -32,11 +33,11 @@ struct amd_engine {
     uint8_t gen;        /* enum amd_pm4_gen, enum amd_sdma_gen */
     bool is_single;     /* else single-shot work is for one die of several */
     uint32_t slot_dw;   /* of the ring; SDMA: 1 */
-    uint32_t copy_dw;   /* words of one copy or fill packet */
-    uint64_t max_bytes; /* that it moves */
-    uint32_t piece_dw;  /* of one indirect buffer, at most */
-    uint64_t idle_va;   /* SDMA: a word that a barrier writes and waits for */
-    uint32_t *finish;   /* several dies: AMD_FINISH_UNITS for releases of the
+    uint64_t max_bytes; /* of one copy or fill packet */
+    const struct amd_program *move; /* moves what is more; NULL: more packets */
+    uint32_t piece_dw;              /* of one indirect buffer, at most */
+    uint64_t idle_va; /* SDMA: a word that a barrier writes and waits for */
+    uint32_t *finish; /* several dies: AMD_FINISH_UNITS for releases of the
                          * timeline; NULL: they lie behind the words */
 };
 
@@ -84,7 +85,18 @@ struct amd_push {
 /* Words of one packet: it does not leave an indirect buffer. */
 #define AMD_PACKET_MAX_DW 0xfff00u
 
-/* Packets that move so many bytes. */
+/* Arguments of the kernel that copies and fills, and words of 64 bits of its
+ * launch. They take one unit. */
+#define AMD_MOVE_ARGS  6u
+#define AMD_MOVE_WORDS (HCQ_EXEC_DW / 2 + AMD_MOVE_ARGS)
+
+static inline bool
+amd_is_transfer(const struct hcq_packet *packet)
+{
+    return packet->head.op == HCQ_OP_COPY || packet->head.op == HCQ_OP_FILL;
+}
+
+/* Packets that move so many bytes; the engine has some. */
 static inline uint64_t
 amd_copies(const struct amd_engine *engine, uint64_t size_bytes)
 {
@@ -170,6 +182,11 @@ uint32_t amd_sdma_dw(const struct amd_engine *engine,
                      const struct hcq_packet *packet, uint32_t n_copies);
 /* Words of the packet that begins there, as the functions above wrote it. */
 uint32_t amd_sdma_size(const uint32_t *words);
+
+/* The launch that does what the copy or fill says, in `room`. */
+const struct hcq_exec *amd_move_exec(const struct amd_engine *engine,
+                                     const struct hcq_packet *packet,
+                                     uint64_t room[AMD_MOVE_WORDS]);
 
 /* Arguments of a launch into the next units, those of the compiler behind them;
  * their address. */

@@ -83,7 +83,7 @@ fix_packet(const struct hcq_cs *cs, struct hcq_packet *packet, unsigned field,
         return;
     packet->head.flags |= HCQ_HEAD_FIXED;
     amd_packet_measure(engine, packet);
-    if (field == HCQ_FIELD_SIZE) { /* as many packets as were laid out */
+    if (field == HCQ_FIELD_SIZE && !engine->move) { /* as many as laid out */
         n_copies = amd_copies(engine, packet->word[2]);
         if (n_copies < AMD_FIXED_COPIES)
             n_copies = AMD_FIXED_COPIES;

@@ -117,6 +117,7 @@ release(struct amd_device *dev)
     if (dev->process) {
         hcq_signal_pages_destroy(dev->signals);
         amd_scratch_close(dev);
+        amd_mem_free(dev, &dev->move.code);
         amd_process_put(dev->process);
     }
     pthread_mutex_destroy(&control->clock_lock);

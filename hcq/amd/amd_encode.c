@@ -8,8 +8,11 @@
 #include "hcq/amd/regs/amd_object.h"
 #include "hcq/amd/regs/amd_pm4.h"
 
-/* One DMA_DATA packet has 26 bits of size. */
-#define PM4_MAX_BYTES (1ull << 25)
+/* Of one SDMA copy or fill, on every generation: no more than the kernel puts
+ * in one, though COUNT has 30 bits from 5.2 or 6.0 on. src: Linux 6.12,
+ * copy_max_bytes of sdma_v4_4_2.c to sdma_v7_0.c (0x400000); ROCR, blit_sdma.cpp
+ * (fills: 0x3fffe0). */
+#define SDMA_MAX_BYTES 0x3ff000u
 
 #define AQL_SETUP_DIMENSIONS 3u
 #define AQL_FORMAT_PM4       1u
@@ -35,7 +38,8 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     engine->is_single = kind != AMD_RING_AQL || dev->topology.n_xcc == 1;
     engine->slot_dw = slot_dw[kind];
     engine->piece_dw = AMD_PM4_IB_MAX_DW;
-    engine->max_bytes = is_sdma ? dev->gen->sdma_max_bytes : PM4_MAX_BYTES;
+    engine->max_bytes = is_sdma ? SDMA_MAX_BYTES : dev->gen->dma_max_bytes;
+    engine->move = !is_sdma && dev->gen->move ? &dev->move : NULL;
 }
 
 /* ---- sizes ------------------------------------------------------------------- */
@@ -47,9 +51,11 @@ amd_packet_measure(const struct amd_engine *engine, struct hcq_packet *packet)
     uint64_t n_copies = 0;
     uint32_t n_dw;
 
-    if (packet->head.op == HCQ_OP_COPY || packet->head.op == HCQ_OP_FILL)
+    if (engine->move) /* one packet, or a launch */
+        n_copies = 1;
+    else if (amd_is_transfer(packet))
         n_copies = amd_copies(engine, packet->word[2]);
-    if (is_fixed && n_copies < AMD_FIXED_COPIES)
+    if (is_fixed && !engine->move && n_copies < AMD_FIXED_COPIES)
         n_copies = AMD_FIXED_COPIES;
     n_dw = engine->kind == AMD_RING_SDMA
                ? amd_sdma_dw(engine, packet, (uint32_t)n_copies)
@@ -70,10 +76,10 @@ uint32_t
 amd_packet_units(const struct amd_engine *engine,
                  const struct hcq_packet *packet)
 {
-    (void)engine;
     if (packet->head.op == HCQ_OP_EXEC)
         return args_units(hcq_exec_of(packet));
-    return packet->head.op == HCQ_OP_FILL;
+    return packet->head.op == HCQ_OP_FILL ||
+           (packet->head.op == HCQ_OP_COPY && engine->move);
 }
 
 uint32_t
@@ -82,8 +88,10 @@ amd_packet_slots(const struct amd_engine *engine,
 {
     if (engine->kind == AMD_RING_SDMA)
         return packet->head.word_dw;
-    return engine->kind == AMD_RING_AQL && packet->head.op == HCQ_OP_EXEC ? 2
-                                                                          : 0;
+    return engine->kind == AMD_RING_AQL &&
+                   (packet->head.op == HCQ_OP_EXEC || amd_is_transfer(packet))
+               ? 2
+               : 0;
 }
 
 /* ---- slots ---------------------------------------------------------------------- */
@@ -309,10 +317,15 @@ void
 amd_push_packet(struct amd_push *push, const struct hcq_packet *packet)
 {
     enum amd_ring_kind kind = push->engine->kind;
+    uint64_t room[AMD_MOVE_WORDS];
     uint32_t *start;
 
     if (kind == AMD_RING_AQL && packet->head.op == HCQ_OP_EXEC) {
         push_aql_exec(push, hcq_exec_of(packet));
+        return;
+    }
+    if (kind == AMD_RING_AQL && amd_is_transfer(packet)) {
+        push_aql_exec(push, amd_move_exec(push->engine, packet, room));
         return;
     }
     start = push->at;

@@ -12,11 +12,12 @@
 #define GFX10_LAUNCH  0x000003f0u
 #define GFX10_RELEASE 0x0070f000u
 #define SDMA_UNCACHED (3u << 16)
-/* Bytes of one copy, whole pages below what is known to work: 0x3fffff and
- * 0x3fffffff. COUNT of SDMA 4.x and 5.2 has 22 bits in sdma.csv, BRINGUP.md 0
- * says 30 for gfx90a and gfx1030: the smaller one is right either way. */
-#define SDMA_MAX_SMALL 0x3ff000u
-#define SDMA_MAX       0x3ffff000u
+/* Bytes of one DMA_DATA: its count has 26 bits, on gfx11 and gfx12 at most
+ * 32767; with the alignment that is fastest. gfx940 and later CDNA shall not use
+ * it. src: Mesa, si_cp_dma.c (cp_dma_max_byte_count), ac_gpu_info.c (has_cp_dma)
+ */
+#define DMA_MAX_GFX9  (1u << 25)
+#define DMA_MAX_GFX11 0x7fe0u
 
 static const struct amd_gen gens[] = {
     {
@@ -27,7 +28,7 @@ static const struct amd_gen gens[] = {
         .rsrc3_reg = 0x2e2d,
         .scratch_unit_bytes = 1024,
         .scratch_size_bits = 13,
-        .sdma_max_bytes = SDMA_MAX_SMALL,
+        .dma_max_bytes = DMA_MAX_GFX9,
         .vgpr_save_bytes = 0x80000,
         .save_bytes_per_wave = 8,
         .acquire_full = GFX9_FULL,
@@ -45,7 +46,7 @@ static const struct amd_gen gens[] = {
         .scratch_unit_bytes = 1024,
         .scratch_size_bits = 13,
         .uses_aql = true,
-        .sdma_max_bytes = SDMA_MAX_SMALL,
+        .move = &amd_move_gfx942,
         .vgpr_save_bytes = 0x80000,
         .save_bytes_per_wave = 8,
         .acquire_full = GFX9_FULL,
@@ -61,7 +62,7 @@ static const struct amd_gen gens[] = {
         .rsrc3_reg = 0x2e28,
         .scratch_unit_bytes = 1024,
         .scratch_size_bits = 13,
-        .sdma_max_bytes = SDMA_MAX_SMALL,
+        .dma_max_bytes = DMA_MAX_GFX9,
         .sdma_fence_flags = SDMA_UNCACHED,
         .sdma_has_gcr = true,
         .vgpr_save_bytes = 0x40000,
@@ -82,7 +83,8 @@ static const struct amd_gen gens[] = {
         .scratch_size_bits = 15,
         .scratch_waves_per_engine = true,
         .sets_priv = true,
-        .sdma_max_bytes = SDMA_MAX,
+        .dma_max_bytes = DMA_MAX_GFX11,
+        .move = &amd_move_gfx1100,
         .sdma_fence_flags = SDMA_UNCACHED,
         .sdma_has_gcr = true,
         .vgpr_save_bytes = 0x60000,
@@ -102,7 +104,8 @@ static const struct amd_gen gens[] = {
         .scratch_unit_bytes = 256,
         .scratch_size_bits = 18,
         .scratch_waves_per_engine = true,
-        .sdma_max_bytes = SDMA_MAX,
+        .dma_max_bytes = DMA_MAX_GFX11,
+        .move = &amd_move_gfx1201,
         .sdma_fence_flags = SDMA_UNCACHED,
         .sdma_has_gcr = true,
         .vgpr_save_bytes = 0x60000,

@@ -161,6 +161,10 @@ void amd_fault_resume(struct hcq_device *base);
 /* Forgets what was reported before: at opening and recovery. */
 void amd_fault_forget(struct amd_device *dev);
 
+/* Puts the kernel that copies and fills on the card, where the generation has
+ * one and it is not there (amd_move.c). control->scratch_lock is held. */
+BELL_MUST_CHECK bell_status amd_move_load(struct amd_device *dev);
+
 /* Sizes of the area that the kernel saves waves to, of one queue. */
 struct amd_save_sizes {
     uint32_t control_stack_bytes, save_bytes; /* of an XCC */

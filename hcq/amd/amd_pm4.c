@@ -393,6 +393,14 @@ put_exchange(struct amd_push *push)
         put_acquire(push, push->engine->dev->gen->acquire_full);
 }
 
+/* Whether a kernel does it; of a size that will be patched, whether one may. */
+static bool
+by_launch(const struct amd_engine *engine, const struct hcq_packet *packet)
+{
+    return engine->move && (packet->word[2] > engine->max_bytes ||
+                            packet->head.flags & HCQ_HEAD_FIXED);
+}
+
 /* One transfer that is over before the next packet. */
 static void
 put_dma(struct amd_push *push, uint64_t dst, uint64_t src, bool is_data,
@@ -400,7 +408,6 @@ put_dma(struct amd_push *push, uint64_t dst, uint64_t src, bool is_data,
 {
     uint32_t words[AMD_PM4_DMA_DATA_DW];
 
-    put_single(push, AMD_PM4_DMA_DATA_DW);
     amd_pack_pm4_dma_data(
         push->engine->gen,
         (struct amd_pm4_dma_data){
@@ -447,6 +454,23 @@ put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
         put_dma(push, dst + whole, (uintptr_t)push->data, false,
                 n_bytes - whole);
     push->data += AMD_UNIT_BYTES;
+}
+
+static void
+put_transfer(struct amd_push *push, const struct hcq_packet *packet)
+{
+    const uint64_t *word = packet->word;
+    uint64_t room[AMD_MOVE_WORDS];
+
+    if (push->engine->move && word[2] > push->engine->max_bytes) {
+        put_exec(push, amd_move_exec(push->engine, packet, room));
+    } else if (packet->head.op == HCQ_OP_FILL) {
+        put_fill(push, word[0], (uint32_t)word[1], word[2]);
+    } else {
+        put_copy(push, word[0], word[1], word[2]);
+        if (push->engine->move) /* a patch may make it a launch */
+            push->data += AMD_UNIT_BYTES;
+    }
 }
 
 /* ---- packets ---------------------------------------------------------------------------- */
@@ -534,9 +558,13 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
                    ? 0
                    : amd_program_of(hcq_exec_of(packet))->launch.n_dw;
     case HCQ_OP_COPY:
-        return 2 * exchange + n_copies * (single + AMD_PM4_DMA_DATA_DW);
     case HCQ_OP_FILL:
-        return 2 * exchange + (n_copies + 1) * (single + AMD_PM4_DMA_DATA_DW);
+        if (engine->kind == AMD_RING_AQL) /* a launch */
+            return 0;
+        if (by_launch(engine, packet))
+            return engine->move->launch.n_dw;
+        return (n_copies + (packet->head.op == HCQ_OP_FILL)) *
+               AMD_PM4_DMA_DATA_DW;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
         return 2 * exchange + single + AMD_PM4_WRITE_DATA_DW + 2;
@@ -572,14 +600,8 @@ amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
         put_exec(push, hcq_exec_of(packet));
         break;
     case HCQ_OP_COPY:
-        put_exchange(push);
-        put_copy(push, word[0], word[1], word[2]);
-        put_exchange(push);
-        break;
     case HCQ_OP_FILL:
-        put_exchange(push);
-        put_fill(push, word[0], (uint32_t)word[1], word[2]);
-        put_exchange(push);
+        put_transfer(push, packet);
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:

@@ -319,6 +319,8 @@ join_device(struct amd_queue *queue, struct amd_device *dev,
 
     pthread_mutex_lock(&control->scratch_lock);
     status = amd_scratch_join(queue);
+    if (status == BELL_OK && amd_priv_of(queue)->engine.move)
+        status = amd_move_load(dev);
     /* Packets are never larger than what they become. */
     if (status == BELL_OK)
         status = hcq_queue_init(&queue->base, &dev->base, desc, ring_bytes);

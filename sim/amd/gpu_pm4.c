@@ -170,19 +170,36 @@ copy_data(struct amdgpu_queue *q, const struct stream *s)
                                 "data");
 }
 
+/* Bytes of one DMA_DATA; 0: the chip's command processor has none.
+ * src: Mesa 24, si_cp_dma.c cp_dma_max_byte_count (gfx11 and later: 32767) and
+ * ac_gpu_info.c has_cp_dma ("CDNA starting with GFX940 shouldn't use CP DMA") */
+static uint32_t
+dma_max_bytes(const struct amdgpu_chip *chip)
+{
+    if (chip->gfx >= 11)
+        return 0x7fff;
+    return chip->gfx == 9 && chip->gfx_target_version >= 90400 ? 0 : 0x3ffffff;
+}
+
 /* Copies end before the next packet here, with CP_SYNC and without. */
 static bool
 dma_data(struct amdgpu_queue *q, const struct stream *s)
 {
-    uint32_t src_sel, dst_sel, n_bytes;
+    uint32_t max = dma_max_bytes(q->gpu->chip), src_sel, dst_sel, n_bytes;
     uint64_t dst;
 
+    if (!max)
+        return amdgpu_fail(q, "%s has no DMA of its command processor",
+                           q->gpu->chip->name);
     if (!has_shape(q, s, 6) || !reserved(q, s->words[0], 0xe6306001, 1))
         return false;
     src_sel = s->words[0] >> 29 & 3;
     dst_sel = s->words[0] >> 20 & 3;
     dst = address(s->words + 3);
     n_bytes = s->words[5] & 0x3ffffff;
+    if (n_bytes > max)
+        return amdgpu_fail(q, "%u bytes; %s takes %u in one packet", n_bytes,
+                           q->gpu->chip->name, max);
     if (s->words[0] & 1)
         return amdgpu_fail(q, "engine 1: compute has none but 0");
     if (dst_sel != 0 && dst_sel != 3)

@@ -38,9 +38,15 @@ start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
     device.gen = amd_gen_find(version);
     assert_non_null(device.gen);
     device.topology.n_xcc = n_xcc;
+    device.topology.n_cu = 6;
     device.scratch.mem.va = 0x7f0000800000;
     device.scratch.tmpring = 0x00020200;
     device.scratch.xcc_bytes = 0x123000;
+    if (device.gen->move) {
+        device.move.descriptor_va = 0x7f0000b00000;
+        device.move.properties = device.gen->move->properties;
+        amd_pm4_prepare(&device, &device.move);
+    }
     amd_engine_init(&engine, &device, kind);
     engine.idle_va = IDLE;
     memset(words, 0xa5, sizeof(words));
@@ -363,7 +369,7 @@ test_transfers(void **state)
     put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
     EXPECT(&push, 0xc0055000, 0xe0300000, 0x01000000, 0x7f00, 0x02000000,
            0x7f00, 0x40001000);
-    push = start(110000, 1, AMD_RING_PM4);
+    push = start(100300, 1, AMD_RING_PM4);
     put(&push, HCQ_OP_COPY, 0, DST, SRC, (1 << 25) + 5, 0);
     EXPECT(&push, 0xc0055000, 0xe0300000, 0x01000000, 0x7f00, 0x02000000,
            0x7f00, 0x42000000, 0xc0055000, 0xe0300000, 0x03000000, 0x7f00,
@@ -374,15 +380,72 @@ test_transfers(void **state)
            0x40000004, 0xc0055000, 0xe0300000, ARGS_LO, ARGS_HI, 0x02000004,
            0x7f00, 0x40000003);
     assert_int_equal((uint32_t)data[0], 0xdeadbeef);
-    push = start(90402, 8, AMD_RING_AQL);
-    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
-    EXPECT(&push, GFX9_ACQUIRE, 0xc0002300, 0x01000007, 0xc0055000, 0xe0300000,
-           0x01000000, 0x7f00, 0x02000000, 0x7f00, 0x40001000, GFX9_ACQUIRE);
     /* As many packets as a patch may need: what is left does nothing. */
-    push = start(110000, 1, AMD_RING_PM4);
+    push = start(100300, 1, AMD_RING_PM4);
     put(&push, HCQ_OP_COPY, HCQ_HEAD_FIXED, DST, SRC, 0, 0);
     assert_int_equal(push.at - words, 7 * AMD_FIXED_COPIES);
     assert_int_equal(words[0], 0xc0001000 | (7 * AMD_FIXED_COPIES - 2) << 16);
+}
+
+/* Arguments of the kernel that copies. */
+static void
+expect_args(const struct amd_push *push, uint64_t src, uint64_t pieces,
+            uint64_t n, uint64_t items, bool is_fill)
+{
+    assert_int_equal(data[0], DST);
+    assert_int_equal(data[1], src);
+    assert_int_equal(data[2], pieces);
+    assert_int_equal(data[3], n);
+    assert_int_equal(data[4], items);
+    assert_int_equal((uint32_t)data[5], is_fill);
+    assert_ptr_equal(push->data, &data[8]);
+}
+
+/* What DMA_DATA does not take is a launch: on gfx11 more than 32 KiB, on gfx942
+ * all. src: hw/amd/pm4.csv, DMA_DATA */
+static void
+test_moves(void **state)
+{
+    struct amd_push push = start(110000, 1, AMD_RING_PM4);
+    struct hcq_packet packet = {.head = {.op = HCQ_OP_COPY}};
+    const uint32_t *end;
+
+    (void)state;
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x7fe0, 0);
+    EXPECT(&push, 0xc0055000, 0xe0300000, 0x01000000, 0x7f00, 0x02000000,
+           0x7f00, 0x40007fe0);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x7fe3, 0);
+    end = push.at - 7; /* DISPATCH_DIRECT, EVENT_WRITE */
+    expect_words(
+        "launch", end, 7,
+        (const uint32_t[]){0xc0031500, 8, 1, 1, 0x8005, 0xc0004600, 0x407}, 7);
+    expect_args(&push, SRC, 0x7fe0, 0x7fe3, 8 * 256, false);
+    push = start(110000, 1, AMD_RING_PM4); /* by bytes, and round */
+    put(&push, HCQ_OP_COPY, 0, DST, SRC + 2, 0x7fe3, 0);
+    expect_args(&push, SRC + 2, 0, 0x7fe3, 6 * 8 * 256, false);
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_FILL, 0, DST, 0xdeadbeef, 0x100000001, 0);
+    expect_args(&push, 0, 0x100000000, 0x100000001,
+                0xdeadbeefull << 32 | 6 * 8 * 256, true);
+    /* either, where a patch decides */
+    push = start(110000, 1, AMD_RING_PM4);
+    put(&push, HCQ_OP_COPY, HCQ_HEAD_FIXED, DST, SRC, 16, 0);
+    assert_int_equal(push.at - words, device.move.launch.n_dw);
+    assert_int_equal(words[0], 0xc0055000);
+    assert_int_equal(words[7] & 0xff00ffff, 0xc0001000);
+
+    push = start(90402, 8, AMD_RING_AQL);
+    packet.word[2] = 64;
+    assert_int_equal(amd_packet_slots(&engine, &packet), 2);
+    put(&push, HCQ_OP_COPY, 0, DST, SRC, 40, 0);
+    assert_int_equal(push.slot, 1);
+    expect_words("dispatch", slots, 16,
+                 (const uint32_t[]){0x00031502, 0x00010100, 1, 256, 1, 1, 0, 0,
+                                    0x00b00000, 0x7f00, ARGS_LO, ARGS_HI, 0, 0,
+                                    0, 0},
+                 16);
+    expect_args(&push, SRC, 32, 40, 256, false);
 }
 
 /* More than one NOP can pass over. */
@@ -446,14 +509,13 @@ test_sdma_limits(void **state)
     uint32_t max;
 
     (void)state;
-    max = device.gen->sdma_max_bytes;
-    assert_true(max <= 0x400000 && max % 4096 == 0);
+    max = (uint32_t)engine.max_bytes;
+    assert_true(max <= 0x3fffe0 && max % 4096 == 0);
     put(&push, HCQ_OP_COPY, 0, DST, SRC, max + 1, 0);
     EXPECT(&push, 0, 1, max - 1, 0, 0x01000000, 0x7f00, 0x02000000, 0x7f00, 1,
            0, 0, 0x01000000 + max, 0x7f00, 0x02000000 + max, 0x7f00);
     push = start(110000, 1, AMD_RING_SDMA);
-    max = device.gen->sdma_max_bytes;
-    assert_true(max <= 0x40000000 && max % 4096 == 0);
+    assert_int_equal(engine.max_bytes, max);
     put(&push, HCQ_OP_COPY, 0, DST, SRC, max + 1, 0);
     EXPECT(&push, 0, 1, max - 1, 0, 0x01000000, 0x7f00, 0x02000000, 0x7f00, 1,
            0, 0, 0x01000000 + max, 0x7f00, 0x02000000 + max, 0x7f00);
@@ -577,14 +639,15 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_begin),       cmocka_unit_test(test_exec_gfx942),
-        cmocka_unit_test(test_exec_gfx11),  cmocka_unit_test(test_exec_srd),
-        cmocka_unit_test(test_hidden),      cmocka_unit_test(test_timestamp),
-        cmocka_unit_test(test_signal),      cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_writes),      cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_nothing),     cmocka_unit_test(test_sdma),
-        cmocka_unit_test(test_sdma_limits), cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_sdma_ring),   cmocka_unit_test(test_aql),
+        cmocka_unit_test(test_begin),      cmocka_unit_test(test_exec_gfx942),
+        cmocka_unit_test(test_exec_gfx11), cmocka_unit_test(test_exec_srd),
+        cmocka_unit_test(test_hidden),     cmocka_unit_test(test_timestamp),
+        cmocka_unit_test(test_signal),     cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_writes),     cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_moves),      cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_sdma),       cmocka_unit_test(test_sdma_limits),
+        cmocka_unit_test(test_slots),      cmocka_unit_test(test_sdma_ring),
+        cmocka_unit_test(test_aql),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,7 +134,7 @@ def check_amd_words(tap):
     for chip, step, words in (
             ('gfx1100', 'bound-stream', ('INDIRECT_BUFFER', 'RELEASE_MEM')),
             ('gfx1100', 'copy-release', ('POLL_REGMEM', 'FENCE')),
-            ('gfx942', 'bound-stream', ('PRED_EXEC', 'DMA_DATA'))):
+            ('gfx942', 'bound-stream', ('PRED_EXEC', 'RELEASE_MEM'))):
         with tempfile.NamedTemporaryFile(suffix='.cas') as file:
             done = run('selftest', f'AMD@record:{file.name}@sim:{chip}',
                                '--only', step)

@@ -140,7 +140,8 @@ rig_open(const struct kind *kind, uint32_t push_bytes)
         r.prog = load_count(r.dev);
     rig_replace_ring(&r, RING_BYTES);
     r.priv->engine.max_bytes = 8; /* of a copy packet */
-    r.priv->engine.piece_dw = 2;  /* every command is a piece of its own */
+    r.priv->engine.move = NULL;
+    r.priv->engine.piece_dw = 2; /* every command is a piece of its own */
     return r;
 }
 
@@ -169,6 +170,12 @@ rig_reset_counters(struct rig *r)
         words[i] = i % COUNTER_WORDS;
 }
 
+static bool
+is_write(const struct rig *r)
+{
+    return !r->kind->by_launch && r->queue->channel.kind == AMD_RING_AQL;
+}
+
 /* The first n ran so often, the others did not. */
 void
 rig_expect_counts(const struct rig *r, uint32_t n, uint64_t times)
@@ -176,11 +183,24 @@ rig_expect_counts(const struct rig *r, uint32_t n, uint64_t times)
     const volatile uint64_t *words = r->counters->host;
     uint32_t i;
 
+    if (is_write(r) && times > 1)
+        times = 1;
     for (i = 0; i < COUNTERS; i++) {
         if (words[i * COUNTER_WORDS] != (i < n ? times : 0))
             fail_msg("%s: command %u of %u ran %llu times", r->base->name, i, n,
                      (unsigned long long)words[i * COUNTER_WORDS]);
     }
+}
+
+struct hcq_packet
+rig_count_packet(const struct rig *r, uint32_t i)
+{
+    uint64_t va = rig_counter_va(r, i);
+
+    if (is_write(r))
+        return (struct hcq_packet){{.op = HCQ_OP_WRITE64}, {va, 1, 0}};
+    return (struct hcq_packet){{.op = HCQ_OP_COPY},
+                               {va, va + 8, (COUNTER_WORDS - 1) * 8}};
 }
 
 void
@@ -192,6 +212,8 @@ rig_emit_count(struct rig *r, struct hcq_cs *cs, uint32_t i)
     assert_true(i < COUNTERS);
     if (r->kind->by_launch)
         hcq_cs_exec(cs, r->prog, args, 2, one, one);
+    else if (is_write(r))
+        hcq_cs_write(cs, args[0], 1, 64);
     else
         hcq_cs_copy(cs, args[0], args[0] + 8, (COUNTER_WORDS - 1) * 8);
 }

@@ -17,7 +17,9 @@
 #define POISON     0x5a5a5a5au /* a command of no engine */
 
 /* A counter is four words of 64 bits. A copy of the last three to the first
- * three, cut into packets of one word, moves them up by one. */
+ * three, cut into packets of one word, moves them up by one. Copies on AQL rings
+ * are launches, so that there a command that is none can only be seen to have
+ * run: it writes a 1. */
 #define COUNTER_WORDS 4u
 #define COUNTERS      600u
 
@@ -58,6 +60,8 @@ uint64_t rig_counter_va(const struct rig *r, uint32_t i);
 void rig_reset_counters(struct rig *r);
 /* The first n ran so often, the others did not. */
 void rig_expect_counts(const struct rig *r, uint32_t n, uint64_t times);
+/* The command that counts where it is no launch. */
+struct hcq_packet rig_count_packet(const struct rig *r, uint32_t i);
 /* One command that counts. */
 void rig_emit_count(struct rig *r, struct hcq_cs *cs, uint32_t i);
 

@@ -120,19 +120,19 @@ sizes_of_boards(void **state)
     assert_null(amd_gen_find(90500));
 }
 
-/* src: hw/amd/BRINGUP.md 0. Where it and sdma.csv disagree, the smaller. */
+/* src: hw/amd/BRINGUP.md 0, pm4.csv (DMA_DATA) */
 static void
 limits_of_generations(void **state)
 {
     static const struct {
-        uint32_t version, unit, bits, rsrc3, sdma_max;
-        bool architected, aql, priv, gcr;
+        uint32_t version, unit, bits, rsrc3, dma_max;
+        bool architected, aql, priv, gcr, has_move;
     } rows[] = {
-        {90010, 1024, 13, 0x2e2d, 0x3fffff, false, false, false, false},
-        {90402, 1024, 13, 0x2e2d, 0x3fffff, true, true, false, false},
-        {100300, 1024, 13, 0x2e28, 0x3fffff, false, false, false, true},
-        {110000, 256, 15, 0x2e28, 0x3fffffff, true, false, true, true},
-        {120001, 256, 18, 0x2e28, 0x3fffffff, true, false, false, true},
+        {90010, 1024, 13, 0x2e2d, 0x3ffffff, false, false, false, false, false},
+        {90402, 1024, 13, 0x2e2d, 0, true, true, false, false, true},
+        {100300, 1024, 13, 0x2e28, 0x3ffffff, false, false, false, true, false},
+        {110000, 256, 15, 0x2e28, 0x7fff, true, false, true, true, true},
+        {120001, 256, 18, 0x2e28, 0x7fff, true, false, false, true, true},
     };
     size_t i;
 
@@ -148,9 +148,10 @@ limits_of_generations(void **state)
         assert_int_equal(gen->uses_aql, rows[i].aql);
         assert_int_equal(gen->sets_priv, rows[i].priv);
         assert_int_equal(gen->sdma_has_gcr, rows[i].gcr);
-        assert_true(gen->sdma_max_bytes <= rows[i].sdma_max);
-        assert_true(gen->sdma_max_bytes > rows[i].sdma_max / 2);
-        assert_int_equal(gen->sdma_max_bytes % 4096, 0);
+        assert_true(gen->dma_max_bytes <= rows[i].dma_max);
+        assert_true(gen->dma_max_bytes >= rows[i].dma_max / 2);
+        assert_int_equal(gen->dma_max_bytes % 32, 0);
+        assert_int_equal(gen->move != NULL, rows[i].has_move);
     }
 }
 
@@ -733,8 +734,9 @@ buffers_between_cards(void **state)
     struct sim_amd_usage before, after;
 
     (void)state;
-    copies_of_peer(a, b, 0, HCQ_QUEUE_COPY); /* pages of signals stay */
-    copies_of_peer(b, a, 0, HCQ_QUEUE_COPY);
+    /* pages of signals stay, and the kernel that copies */
+    copies_of_peer(a, b, 0, HCQ_QUEUE_COMPUTE);
+    copies_of_peer(b, a, 0, HCQ_QUEUE_COMPUTE);
     trimmed_usage(a, b, &before);
     copies_of_peer(a, b, HCQ_MEM_HOST_VISIBLE, HCQ_QUEUE_COPY);
     copies_of_peer(a, b, 0, HCQ_QUEUE_COMPUTE);

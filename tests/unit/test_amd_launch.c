@@ -4,6 +4,7 @@
  */
 #include "tests/unit/amd_kernels.h"
 #include "base/bits.h"
+#include "base/map.h"
 #include "hcq/amd/amd_command.h"
 #include "hcq/amd/amd_kfd.h"
 #include "tests/unit/launch_transfers.h"
@@ -201,6 +202,60 @@ patched_transfers(void **state)
 
         random_transfers(&r, r.queue);
         random_transfers(&r, r.copy);
+        close_rig(&r);
+    }
+}
+
+/* Sizes around what the command processor takes, in any order: a patch goes
+ * from its packet to a launch of the driver's kernel and back. */
+static void
+patched_sizes(void **state)
+{
+    static const struct {
+        uint32_t dst, src, n;
+    } rows[] = {
+        {0, 40000, 100},       {0, 50000, 0x7fe1}, {0, 60000, 0},
+        {4, 40004, 0x7fe0},    {3, 40000, 0x8001}, {0, 40000, 39999},
+        {16, 40016, 15},       {0, 40000, 1},      {0, 40001, 39998},
+        {5, 39000 + 5, 38000},
+    };
+    static uint8_t want[131072];
+    size_t c, i;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+        struct hcq_buffer *buf;
+        struct hcq_stream *stream;
+        uint8_t *bytes;
+        uint32_t p[4], k;
+
+        expect_ok(hcq_buffer_create(r.dev, 131072, HCQ_MEM_HOST_VISIBLE, &buf));
+        bytes = buf->host;
+        expect_ok(hcq_stream_create(r.queue, "sizes", &stream));
+        for (k = 0; k < 4; k++)
+            p[k] = hcq_stream_patch_point(
+                stream, (const char *[]){"dst", "src", "copy", "fill"}[k]);
+        hcq_cs_copy(hcq_stream_cs(stream), buf->va, buf->va, 1);
+        for (k = 0; k < 3; k++)
+            hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_DST + k, p[k], 0);
+        hcq_cs_fill(hcq_stream_cs(stream), buf->va + 81920, 0xa1b2c3d4, 1);
+        hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_SIZE, p[3], 0);
+        expect_ok(hcq_stream_end(stream));
+        for (i = 0; i < ARRAY_LEN(rows); i++) {
+            for (k = 0; k < 131072; k++)
+                want[k] = bytes[k] = (uint8_t)hash_mix(k + i);
+            memcpy(want + rows[i].dst, want + rows[i].src, rows[i].n);
+            for (k = 0; k < rows[i].n; k++)
+                want[81920 + k] = (uint8_t)(0xa1b2c3d4 >> k % 4 * 8);
+            expect_ok(hcq_stream_patch(stream, p[0], buf->va + rows[i].dst));
+            expect_ok(hcq_stream_patch(stream, p[1], buf->va + rows[i].src));
+            expect_ok(hcq_stream_patch(stream, p[2], rows[i].n));
+            expect_ok(hcq_stream_patch(stream, p[3], rows[i].n));
+            expect_ok(hcq_stream_submit(stream, NULL));
+            expect_ok(hcq_stream_wait(stream, LONG_NS));
+            assert_memory_equal(bytes, want, 131072);
+        }
         close_rig(&r);
     }
 }
@@ -501,6 +556,7 @@ main(void)
         cmocka_unit_test(patched_shapes),
         cmocka_unit_test(patched_too_large),
         cmocka_unit_test(patched_transfers),
+        cmocka_unit_test(patched_sizes),
         cmocka_unit_test(kernels),
         cmocka_unit_test(scratch_moves),
         cmocka_unit_test(reports_name_commands),

@@ -58,11 +58,8 @@ static bell_status
 submit_piece(struct rig *r, uint32_t n_dw, uint32_t n_counts,
              uint64_t *out_offset)
 {
-    uint64_t va = rig_counter_va(r, 0), value = r->base->n_submitted + 1;
-    struct hcq_packet packet = {
-        .head = {.op = HCQ_OP_COPY},
-        .word = {va, va + 8, (COUNTER_WORDS - 1) * 8},
-    };
+    struct hcq_packet packet = rig_count_packet(r, 0);
+    uint64_t value = r->base->n_submitted + 1;
     struct amd_push push;
     uint32_t *start, *end;
 

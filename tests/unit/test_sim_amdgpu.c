@@ -178,22 +178,34 @@ push_dma(struct rig *r, uint32_t control, uint64_t src, uint64_t dst,
     PUSH(r, 0xc0055000, control, LO(src), HI(src), LO(dst), HI(dst), command);
 }
 
+/* What one DMA_DATA of gfx11 takes, a multiple of 4. */
+#define DMA_BYTES 0x7ffcu
+
 static void
 push_copy(struct rig *r, uint64_t src, uint64_t dst, uint32_t n_bytes)
 {
+    uint32_t done, n;
+
     if (r->is_sdma)
         PUSH(r, 1, n_bytes - 1, 0, LO(src), HI(src), LO(dst), HI(dst));
-    else /* through L2, CP_SYNC, streaming; RAW_WAIT */
-        push_dma(r, 0xe2302000, src, dst, n_bytes | 1u << 30);
+    for (done = 0; !r->is_sdma && done < n_bytes; done += n) {
+        n = n_bytes - done < DMA_BYTES ? n_bytes - done : DMA_BYTES;
+        /* through L2, CP_SYNC, streaming; RAW_WAIT */
+        push_dma(r, 0xe2302000, src + done, dst + done, n | 1u << 30);
+    }
 }
 
 static void
 push_fill(struct rig *r, uint32_t word, uint64_t dst, uint32_t n_bytes)
 {
+    uint32_t done, n;
+
     if (r->is_sdma)
         PUSH(r, 0x8000000b, LO(dst), HI(dst), word, n_bytes - 1);
-    else
-        push_dma(r, 0xc0000000, word, dst, n_bytes);
+    for (done = 0; !r->is_sdma && done < n_bytes; done += n) {
+        n = n_bytes - done < DMA_BYTES ? n_bytes - done : DMA_BYTES;
+        push_dma(r, 0xc0000000, word, dst + done, n);
+    }
 }
 
 /* ---- tests -------------------------------------------------------------------------- */
@@ -204,7 +216,6 @@ static const struct {
 } kinds[] = {
     {"gfx1100", AMDGPU_QUEUE_PM4},
     {"gfx1100", AMDGPU_QUEUE_SDMA},
-    {"gfx942", AMDGPU_QUEUE_PM4},
 };
 
 static void
@@ -460,6 +471,30 @@ test_refusals(void **state)
     stop(&r);
 }
 
+/* Bytes of one packet, by chip. src: hw/amd/pm4.csv, DMA_DATA */
+static void
+test_dma_limits(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    push_dma(&r, 0x40000000, 7, DST_VA, 0x7ffc);
+    push_dma(&r, 0, SRC_VA, DST_VA, 0x7fff);
+    assert_true(finish(&r));
+    push_dma(&r, 0, SRC_VA, DST_VA, 0x8000);
+    assert_false(finish(&r));
+    assert_non_null(
+        strstr(r.fault.text, "32768 bytes; gfx1100 takes 32767 in one packet"));
+    stop(&r);
+    start(&r, "gfx942", AMDGPU_QUEUE_PM4);
+    push_dma(&r, 0, SRC_VA, DST_VA, 4);
+    assert_false(finish(&r));
+    assert_non_null(
+        strstr(r.fault.text, "gfx942 has no DMA of its command processor"));
+    stop(&r);
+}
+
 /* Indirect buffers, which KFD's copy queues do not run, and a packet over the
  * ring's end. */
 static void
@@ -638,6 +673,7 @@ main(void)
         cmocka_unit_test(test_indirect_unmapped),
         cmocka_unit_test(test_indirect_refusals),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_dma_limits),
         cmocka_unit_test(test_sdma_refusals),
         cmocka_unit_test(test_cache_words),
         cmocka_unit_test(test_launches),
