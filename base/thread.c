@@ -5,21 +5,44 @@
 #include <stdlib.h>
 #include <time.h>
 
+#define THREADS_MAX 1024
+
+/* BELL_THREADS; 0 where it is not set or no number of threads. */
+static unsigned
+threads_asked_for(const char *text)
+{
+    unsigned long n;
+    char *end;
+
+    if (!text || *text < '0' || *text > '9')
+        return 0;
+    n = strtoul(text, &end, 10);
+    return *end == '\0' && n <= THREADS_MAX ? (unsigned)n : 0;
+}
+
 unsigned
 thread_cpu_count(void)
 {
-    const char *text = getenv("BELL_THREADS");
+    unsigned asked = threads_asked_for(getenv("BELL_THREADS"));
     cpu_set_t set;
     int count = 1;
 
-    if (text) {
-        long n = strtol(text, NULL, 10);
-        if (n >= 1 && n <= 1024)
-            return (unsigned)n;
-    }
+    if (asked)
+        return asked;
     if (sched_getaffinity(0, sizeof(set), &set) == 0)
         count = CPU_COUNT(&set);
     return count > 0 ? (unsigned)count : 1;
+}
+
+bell_status
+thread_check(void)
+{
+    const char *text = getenv("BELL_THREADS");
+
+    if (text && !threads_asked_for(text))
+        return bell_fail(BELL_E_INVALID, "BELL_THREADS is '%.40s', not 1 to %d",
+                         text, THREADS_MAX);
+    return BELL_OK;
 }
 
 uint64_t

@@ -4,9 +4,15 @@
 
 #include <stdint.h>
 
+#include "base/status.h"
+
 /* CPUs this process may run on (its affinity mask), at least 1. BELL_THREADS
- * lowers or raises it, 1 to 1024. */
+ * lowers or raises it, 1 to 1024; what is no such number counts for nothing
+ * here and is refused by thread_check. */
 unsigned thread_cpu_count(void);
+
+/* BELL_E_INVALID where BELL_THREADS is set and not 1 to 1024. */
+BELL_MUST_CHECK bell_status thread_check(void);
 
 /* Monotonic time in nanoseconds; the clock of every host timestamp. */
 uint64_t time_now_ns(void);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 /* In order of preference for the default device. */
 static const struct hcq_backend *const backends[] = {
@@ -207,6 +208,7 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
     if (!out_dev)
         return bell_fail(BELL_E_INVALID, "device open: no place for it");
     BELL_TRY(log_init());
+    BELL_TRY(thread_check());
     if (!name)
         name = getenv("BELL_DEVICE");
     if (name) {
@@ -219,7 +221,8 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
         if (!backends[i]->enumerate(0, &desc) || !desc.usable)
             continue;
         status = backends[i]->open(0, "", out_dev);
-        if (status == BELL_E_NO_MEMORY) /* says nothing about the device */
+        /* says nothing about the device, but about memory or environment */
+        if (status == BELL_E_NO_MEMORY || status == BELL_E_INVALID)
             return status;
         if (status == BELL_OK) {
             restore_error(&before);

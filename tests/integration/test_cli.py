@@ -57,6 +57,13 @@ def check_environment(tap):
     tap.check('BELL_MATH typo', expect(
         run('eval', '1', BELL_MATH='tf23'), 2,
         err="BELL_MATH: no math is called 'tf23'; known: exact, tf32"))
+    for name, value in (('BELL_THREADS', 'abc'), ('BELL_THREADS', '0'),
+                        ('BELL_THREADS', '-3'), ('BELL_THREADS', '99999'),
+                        ('BELL_THREADS', ''), ('BELL_SPIN_US', 'abc')):
+        for device in ((), ('--device', 'CPU')):
+            tap.check(f'{name}={value} {" ".join(device)}', expect(
+                run('eval', '1', *device, **{name: value}), 2,
+                err=f"{name} is '{value}', not "))
     with open('/dev/full', 'w', encoding='utf-8') as full:
         done = subprocess.run([DOORBELL, 'devices'], stdout=full,
                               stderr=subprocess.PIPE, text=True, check=False)
