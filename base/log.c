@@ -90,7 +90,7 @@ log_parse(const char *text, uint32_t *out_mask)
                 strcat(known, i ? ", " : "");
                 strcat(known, topics[i].name);
             }
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_NAME,
                              "BELL_DEBUG: unknown topic '%.*s'; known: %s",
                              (int)len, text, known);
         }

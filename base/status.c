@@ -20,13 +20,45 @@ bell_error_clear(void)
     memset(&last_error, 0, sizeof(last_error));
 }
 
-static void
-set_record(const char *func, bell_status status, int error, const char *fmt,
+static const struct {
+    const char *name;
+    int exit_code;
+    enum bell_reason reason; /* where none is given */
+} status_info[BELL_STATUS_COUNT] = {
+    [BELL_OK] = {"ok", 0, BELL_REASON_NONE},
+    [BELL_E_INVALID] = {"invalid argument", 2, BELL_REASON_ARGUMENT},
+    [BELL_E_NO_MEMORY] = {"out of memory", 1, BELL_REASON_MEMORY},
+    [BELL_E_NO_DEVICE] = {"no such device", 3, BELL_REASON_DEVICE},
+    [BELL_E_PERMISSION] = {"no permission", 4, BELL_REASON_PERMISSION},
+    [BELL_E_IO] = {"file error", 1, BELL_REASON_IO},
+    [BELL_E_KERNEL] = {"kernel driver refused", 1, BELL_REASON_KERNEL},
+    [BELL_E_TIMEOUT] = {"device timed out", 5, BELL_REASON_TIMEOUT},
+    [BELL_E_DEVICE_LOST] = {"device lost", 5, BELL_REASON_LOST},
+    [BELL_E_UNSUPPORTED] = {"not supported here", 6, BELL_REASON_UNSUPPORTED},
+    [BELL_E_COMPILE] = {"compilation failed", 1, BELL_REASON_COMPILE},
+    [BELL_E_INTERNAL] = {"internal error", 1, BELL_REASON_INTERNAL},
+};
+
+/* The reason of a BELL_WHY, or what the status and errno imply. */
+static enum bell_reason
+reason_of(bell_status why, bell_status status, int error)
+{
+    if (why >> 8)
+        return (enum bell_reason)(why >> 8);
+    if (status == BELL_E_KERNEL && (error == ENODEV || error == ENXIO))
+        return BELL_REASON_LOST; /* an open device is there no more */
+    return (unsigned)status < BELL_STATUS_COUNT ? status_info[status].reason
+                                                : BELL_REASON_NONE;
+}
+
+static bell_status
+set_record(const char *func, bell_status why, int error, const char *fmt,
            va_list args)
 {
     int saved_errno = errno;
 
-    last_error.status = status;
+    last_error.status = (bell_status)(why & 0xff);
+    last_error.reason = reason_of(why, last_error.status, error);
     last_error.sys_errno = error;
     last_error.n_frames = 0;
     last_error.n_suppressed = 0;
@@ -34,27 +66,30 @@ set_record(const char *func, bell_status status, int error, const char *fmt,
     vsnprintf(last_error.message, sizeof(last_error.message), fmt, args);
     bell_error_frame(func);
     errno = saved_errno;
+    return last_error.status;
 }
 
 bell_status
-bell_fail_at(const char *func, bell_status status, const char *fmt, ...)
+bell_fail_at(const char *func, bell_status why, const char *fmt, ...)
 {
+    bell_status status;
     va_list args;
 
     va_start(args, fmt);
-    set_record(func, status, 0, fmt, args);
+    status = set_record(func, why, 0, fmt, args);
     va_end(args);
     return status;
 }
 
 bell_status
-bell_fail_errno_at(const char *func, bell_status status, int error,
+bell_fail_errno_at(const char *func, bell_status why, int error,
                    const char *fmt, ...)
 {
+    bell_status status;
     va_list args;
 
     va_start(args, fmt);
-    set_record(func, status, error, fmt, args);
+    status = set_record(func, why, error, fmt, args);
     va_end(args);
     return status;
 }
@@ -107,23 +142,19 @@ bell_error_release(const struct bell_error_hold *hold)
     last_error.n_suppressed += n_fails - hold->n_fails;
 }
 
-static const struct {
-    const char *name;
-    int exit_code;
-} status_info[BELL_STATUS_COUNT] = {
-    [BELL_OK] = {"ok", 0},
-    [BELL_E_INVALID] = {"invalid argument", 2},
-    [BELL_E_NO_MEMORY] = {"out of memory", 1},
-    [BELL_E_NO_DEVICE] = {"no such device", 3},
-    [BELL_E_PERMISSION] = {"no permission", 4},
-    [BELL_E_IO] = {"file error", 1},
-    [BELL_E_KERNEL] = {"kernel driver refused", 1},
-    [BELL_E_TIMEOUT] = {"device timed out", 5},
-    [BELL_E_DEVICE_LOST] = {"device lost", 5},
-    [BELL_E_UNSUPPORTED] = {"not supported here", 6},
-    [BELL_E_COMPILE] = {"compilation failed", 1},
-    [BELL_E_INTERNAL] = {"internal error", 1},
+static const char *const reason_names[BELL_REASON_COUNT] = {
+    "none",    "argument", "shape",       "dtype",      "axis",     "index",
+    "value",   "size",     "name",        "missing",    "context",  "state",
+    "process", "memory",   "device",      "permission", "io",       "kernel",
+    "timeout", "lost",     "unsupported", "compile",    "internal",
 };
+
+const char *
+bell_reason_name(enum bell_reason reason)
+{
+    return (unsigned)reason < BELL_REASON_COUNT ? reason_names[reason]
+                                                : "unknown";
+}
 
 const char *
 bell_status_name(bell_status status)

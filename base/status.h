@@ -11,13 +11,29 @@
 #include "doorbell/status.h"
 
 /* Writes the thread's error record (printf format, truncated if long, errno
- * kept as it is) and returns `status`. Allocates nothing. */
-bell_status bell_fail_at(const char *func, bell_status status, const char *fmt,
+ * kept as it is) and returns the status of `why`, which may be a BELL_WHY.
+ * Allocates nothing. */
+bell_status bell_fail_at(const char *func, bell_status why, const char *fmt,
                          ...) __attribute__((format(printf, 3, 4)));
 /* The same where it was the system that refused, with errno `error`. */
-bell_status bell_fail_errno_at(const char *func, bell_status status, int error,
+bell_status bell_fail_errno_at(const char *func, bell_status why, int error,
                                const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* A status with the reason for it, for bell_fail_at and those who pass one on;
+ * what they return is the status alone. */
+#define BELL_WHY(status, reason) ((bell_status)((status) | (reason) << 8))
+#define BELL_BAD_SHAPE           BELL_WHY(BELL_E_INVALID, BELL_REASON_SHAPE)
+#define BELL_BAD_DTYPE           BELL_WHY(BELL_E_INVALID, BELL_REASON_DTYPE)
+#define BELL_BAD_AXIS            BELL_WHY(BELL_E_INVALID, BELL_REASON_AXIS)
+#define BELL_BAD_INDEX           BELL_WHY(BELL_E_INVALID, BELL_REASON_INDEX)
+#define BELL_BAD_VALUE           BELL_WHY(BELL_E_INVALID, BELL_REASON_VALUE)
+#define BELL_BAD_SIZE            BELL_WHY(BELL_E_INVALID, BELL_REASON_SIZE)
+#define BELL_BAD_NAME            BELL_WHY(BELL_E_INVALID, BELL_REASON_NAME)
+#define BELL_BAD_MISSING         BELL_WHY(BELL_E_INVALID, BELL_REASON_MISSING)
+#define BELL_BAD_CONTEXT         BELL_WHY(BELL_E_INVALID, BELL_REASON_CONTEXT)
+#define BELL_BAD_STATE           BELL_WHY(BELL_E_INVALID, BELL_REASON_STATE)
+#define BELL_BAD_PROCESS         BELL_WHY(BELL_E_INVALID, BELL_REASON_PROCESS)
 
 #define bell_fail(status, ...) bell_fail_at(__func__, status, __VA_ARGS__)
 #define bell_fail_errno(status, error, ...)                                    \

@@ -69,7 +69,7 @@ hcq_cs_reserve(struct hcq_cs *cs, uint32_t n_dw)
             cs->stream ? bell_fail(BELL_E_NO_MEMORY,
                                    "stream '%s': no memory after %u bytes",
                                    cs->stream->name, cs->n_dw * 4)
-                       : bell_fail(BELL_E_INVALID,
+                       : bell_fail(BELL_BAD_SIZE,
                                    "%s: the stream is larger than the ring, "
                                    "which takes %u bytes",
                                    cs->queue->name, cs->cap_dw * 4);
@@ -92,7 +92,7 @@ takes_commands(struct hcq_cs *cs)
     if (__builtin_expect(cs->open && cs->status == BELL_OK, 1))
         return true;
     if (!cs->open)
-        hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+        hcq_cs_fail(cs, bell_fail(BELL_BAD_STATE,
                                   "%s: a command for a stream that is not "
                                   "being built",
                                   cs_name(cs)));
@@ -104,7 +104,7 @@ is_aligned(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t align)
 {
     if (__builtin_expect((va & (align - 1)) == 0, 1))
         return true;
-    hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+    hcq_cs_fail(cs, bell_fail(BELL_BAD_VALUE,
                               "%s: %s at 0x%llx, which is not a multiple "
                               "of %llu",
                               cs_name(cs), what, (unsigned long long)va,
@@ -122,7 +122,7 @@ find_signal(struct hcq_cs *cs, const char *what, const struct hcq_signal *sig,
     if (!takes_commands(cs))
         return false;
     if (__builtin_expect(!sig, 0)) {
-        hcq_cs_fail(cs, bell_fail(BELL_E_INVALID, "%s: %s: signal is NULL",
+        hcq_cs_fail(cs, bell_fail(BELL_BAD_MISSING, "%s: %s: signal is NULL",
                                   cs_name(cs), what));
         return false;
     }
@@ -185,33 +185,33 @@ check_exec(const struct hcq_cs *cs, const struct hcq_program *prog,
     int i;
 
     if (!prog || !grid || (!args && n_args))
-        return bell_fail(BELL_E_INVALID, "%s: exec: %s is NULL", cs_name(cs),
+        return bell_fail(BELL_BAD_MISSING, "%s: exec: %s is NULL", cs_name(cs),
                          !prog   ? "the program"
                          : !grid ? "the grid"
                                  : "the argument list");
     if (cs->queue->kind != HCQ_QUEUE_COMPUTE)
-        return bell_fail(BELL_E_INVALID, "%s: exec of '%s' on a copy queue",
+        return bell_fail(BELL_BAD_STATE, "%s: exec of '%s' on a copy queue",
                          cs_name(cs), prog->name);
     if (prog->dev != dev)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_CONTEXT,
                          "%s: '%s' was loaded on another device (%s)",
                          cs_name(cs), prog->name, prog->dev->info.name);
     if (n_args != prog->n_bufs + prog->n_vals)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "%s: '%s' takes %u buffers and %u values, %u "
                          "arguments given",
                          cs_name(cs), prog->name, prog->n_bufs, prog->n_vals,
                          n_args);
     for (i = 0; i < 3; i++) {
         if (grid[i] == 0 || grid[i] > info->max_grid[i])
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_VALUE,
                              "%s: '%s' with grid %ux%ux%u, axis %d takes 1 "
                              "to %u",
                              cs_name(cs), prog->name, grid[0], grid[1], grid[2],
                              i, info->max_grid[i]);
         if (local[i] == 0 || local[i] > info->max_local[i] ||
             (prog->local[0] && local[i] != prog->local[i]))
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_VALUE,
                              "%s: '%s' with local size %ux%ux%u, the "
                              "program takes %ux%ux%u (0: any), %s at most %u "
                              "on axis %d",
@@ -221,7 +221,7 @@ check_exec(const struct hcq_cs *cs, const struct hcq_program *prog,
     }
     base = HCQ_CONTAINER(prog, const struct hcq_program_base, pub);
     if ((uint64_t)local[0] * local[1] * local[2] > base->max_local_total)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "%s: '%s': %ux%ux%u work-items in a group; %s takes "
                          "%u of this program",
                          cs_name(cs), prog->name, local[0], local[1], local[2],
@@ -274,7 +274,7 @@ hcq_cs_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value,
     if ((n_bits != 32 && n_bits != 64) ||
         (n_bits == 32 && value > UINT32_MAX)) {
         hcq_cs_fail(cs,
-                    bell_fail(BELL_E_INVALID,
+                    bell_fail(BELL_BAD_VALUE,
                               "%s: write of 0x%llx as %u bits; 32 and "
                               "64 are possible",
                               cs_name(cs), (unsigned long long)value, n_bits));
@@ -302,7 +302,7 @@ hcq_queue_ring_bytes(const struct hcq_device *dev,
         desc->ring_size_bytes ? desc->ring_size_bytes : RING_DEFAULT_BYTES;
 
     if (!is_pow2(n_bytes) || n_bytes < RING_MIN_BYTES || n_bytes > max_bytes)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "%s: a ring of %u bytes; powers of two from %u to "
                          "%u are possible",
                          dev->info.name, n_bytes, RING_MIN_BYTES, max_bytes);
@@ -356,25 +356,28 @@ bell_status
 hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
                       struct hcq_queue **out_queue)
 {
+    struct bell_error_hold hold;
     struct hcq_queue *queue;
 
+    bell_error_hold(&hold);
     if (!dev || !desc || !out_queue)
-        return bell_fail(BELL_E_INVALID, "queue create: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "queue create: %s is NULL",
                          !dev    ? "the device"
                          : !desc ? "the descriptor"
                                  : "the result");
     if (desc->struct_size < sizeof(*desc))
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "%s: queue descriptor of %u bytes, %zu are known",
                          dev->info.name, desc->struct_size, sizeof(*desc));
     if ((unsigned)desc->kind >= HCQ_QUEUE_KIND_COUNT)
-        return bell_fail(BELL_E_INVALID, "%s: queue kind %u", dev->info.name,
+        return bell_fail(BELL_BAD_VALUE, "%s: queue kind %u", dev->info.name,
                          (unsigned)desc->kind);
     BELL_TRY(hcq_device_status(dev)); /* and of our process */
     BELL_TRY(dev->ops->queue_create(dev, desc, &queue));
     pthread_mutex_lock(&dev->lock);
     hcq_link_add(&dev->queues, &queue->link);
     pthread_mutex_unlock(&dev->lock);
+    bell_error_release(&hold); /* what it did without is no failure */
     *out_queue = queue;
     return BELL_OK;
 }
@@ -453,11 +456,11 @@ hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
     struct hcq_cs *cs;
 
     if (!queue || !out_cs)
-        return bell_fail(BELL_E_INVALID, "queue begin: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "queue begin: %s is NULL",
                          queue ? "the result" : "the queue");
     cs = &queue->cs;
     if (cs->open)
-        return bell_fail(BELL_E_INVALID, "%s: a stream is open already",
+        return bell_fail(BELL_BAD_STATE, "%s: a stream is open already",
                          queue->name);
     BELL_TRY(check_usable(queue->dev));
     cs->n_dw = 0;
@@ -527,13 +530,13 @@ bell_status
 hcq_cs_submit(struct hcq_cs *cs, uint64_t *out_value)
 {
     if (!cs)
-        return bell_fail(BELL_E_INVALID, "submit: the stream is NULL");
+        return bell_fail(BELL_BAD_MISSING, "submit: the stream is NULL");
     if (cs->stream)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_STATE,
                          "stream '%s' is bound: hcq_stream_submit is for it",
                          cs->stream->name);
     if (!cs->open)
-        return bell_fail(BELL_E_INVALID, "%s: submit without a begin",
+        return bell_fail(BELL_BAD_STATE, "%s: submit without a begin",
                          cs->queue->name);
     cs->open = false;
     BELL_TRY(hcq_cs_end(cs));
@@ -545,9 +548,9 @@ bell_status
 hcq_stream_submit(struct hcq_stream *stream, uint64_t *out_value)
 {
     if (!stream)
-        return bell_fail(BELL_E_INVALID, "submit: the stream is NULL");
+        return bell_fail(BELL_BAD_MISSING, "submit: the stream is NULL");
     if (stream->state != HCQ_STREAM_READY)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_STATE,
                          "stream '%s' cannot be submitted: it %s", stream->name,
                          stream->state == HCQ_STREAM_BUILDING
                              ? "has not been ended"

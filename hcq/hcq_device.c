@@ -46,28 +46,18 @@ hcq_link_remove(struct hcq_link *link)
     hcq_link_init(link);
 }
 
-/* Puts the thread's error record back: that a backend is not here is no
- * failure of a call that looks for one that is. */
-static void
-restore_error(const struct bell_error *error)
-{
-    if (error->status == BELL_OK)
-        bell_error_clear();
-    else
-        (void)bell_error_set(error);
-}
-
 bell_status
 hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
                      size_t *out_n)
 {
-    const struct bell_error before = *bell_error_last();
+    struct bell_error_hold hold;
     struct hcq_device_desc desc;
     size_t i, n = 0;
     unsigned idx;
 
     if (!out_n || (!out_list && cap))
-        return bell_fail(BELL_E_INVALID, "enumerate: no place for the result");
+        return bell_fail(BELL_BAD_MISSING,
+                         "enumerate: no place for the result");
     for (i = 0; i < ARRAY_LEN(backends); i++) {
         for (idx = 0;; idx++) {
             memset(&desc, 0, sizeof(desc));
@@ -79,7 +69,7 @@ hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
             n++;
         }
     }
-    restore_error(&before);
+    bell_error_release(&hold);
     *out_n = n;
     return BELL_OK;
 }
@@ -94,7 +84,7 @@ struct device_name {
 static bell_status
 bad_name(const char *text, const char *why)
 {
-    return bell_fail(BELL_E_INVALID,
+    return bell_fail(BELL_BAD_NAME,
                      "device name '%.60s': %s; expected "
                      "BACKEND[:INDEX][@INTERFACE], for example CPU:0",
                      text, why);
@@ -200,19 +190,21 @@ open_named(const char *text, struct hcq_device **out_dev)
 bell_status
 hcq_device_open(const char *name, struct hcq_device **out_dev)
 {
-    const struct bell_error before = *bell_error_last();
+    struct bell_error_hold hold; /* what it can do without is no failure */
     char why[256] = "";
     bell_status status;
     size_t i;
 
     if (!out_dev)
-        return bell_fail(BELL_E_INVALID, "device open: no place for it");
+        return bell_fail(BELL_BAD_MISSING, "device open: no place for it");
+    bell_error_hold(&hold);
     BELL_TRY(log_init());
     BELL_TRY(thread_check());
     if (!name)
         name = getenv("BELL_DEVICE");
     if (name) {
         BELL_TRY(open_named(name, out_dev));
+        bell_error_release(&hold);
         return BELL_OK;
     }
     for (i = 0; i < ARRAY_LEN(backends); i++) {
@@ -225,7 +217,7 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
         if (status == BELL_E_NO_MEMORY || status == BELL_E_INVALID)
             return status;
         if (status == BELL_OK) {
-            restore_error(&before);
+            bell_error_release(&hold);
             LOG(LOG_EXEC, "default device is %s", (*out_dev)->info.name);
             return BELL_OK;
         }
@@ -319,7 +311,7 @@ hcq_check_process(const struct hcq_device *dev)
 {
     if (!hcq_is_inherited(dev))
         return BELL_OK;
-    return bell_fail(BELL_E_INVALID,
+    return bell_fail(BELL_BAD_PROCESS,
                      "%s was opened by process %d, before a fork: a child "
                      "opens its own",
                      dev->info.name, dev->mark.pid);

@@ -149,11 +149,11 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
     uint32_t class_idx;
 
     if (!dev || !out_buf)
-        return bell_fail(BELL_E_INVALID, "buffer create: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "buffer create: %s is NULL",
                          dev ? "the result" : "the device");
     BELL_TRY(hcq_check_process(dev));
     if (flags & ~(uint32_t)(HCQ_MEM_HOST_VISIBLE | HCQ_MEM_POISON))
-        return bell_fail(BELL_E_INVALID, "%s: unknown buffer flags 0x%x",
+        return bell_fail(BELL_BAD_VALUE, "%s: unknown buffer flags 0x%x",
                          dev->info.name, flags);
     if (size_bytes > dev->info.max_buffer_bytes)
         return bell_fail(BELL_E_NO_MEMORY,
@@ -224,12 +224,12 @@ hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
     bell_status status;
 
     if (!dev || !ptr || !out_buf)
-        return bell_fail(BELL_E_INVALID, "pinned buffer: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "pinned buffer: %s is NULL",
                          !dev   ? "the device"
                          : !ptr ? "the memory"
                                 : "the result");
     if (size_bytes > UINT64_MAX - (uint64_t)(uintptr_t)ptr)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "%s: pinned buffer: %llu bytes at %p wrap around",
                          dev->info.name, (unsigned long long)size_bytes, ptr);
     BELL_TRY(hcq_check_process(dev));
@@ -252,7 +252,7 @@ hcq_buffer_create_peer(struct hcq_device *dev, const struct hcq_buffer *of,
     bell_status status;
 
     if (!dev || !of || !out_buf)
-        return bell_fail(BELL_E_INVALID, "peer buffer: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "peer buffer: %s is NULL",
                          !dev  ? "the device"
                          : !of ? "the buffer"
                                : "the result");
@@ -327,11 +327,11 @@ check_range(const struct hcq_buffer *buf, const char *what,
             uint64_t offset_bytes, const void *data, uint64_t size_bytes)
 {
     if (!buf || (!data && size_bytes))
-        return bell_fail(BELL_E_INVALID, "buffer %s: %s is NULL", what,
+        return bell_fail(BELL_BAD_MISSING, "buffer %s: %s is NULL", what,
                          buf ? "the data" : "the buffer");
     if (offset_bytes > buf->size_bytes ||
         size_bytes > buf->size_bytes - offset_bytes)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_INDEX,
                          "buffer %s: bytes %llu to %llu of a buffer of %llu",
                          what, (unsigned long long)offset_bytes,
                          (unsigned long long)(offset_bytes + size_bytes),

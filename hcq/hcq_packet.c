@@ -41,7 +41,7 @@ reaches(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t size_bytes,
     if (__builtin_expect(va < va_end && size_bytes <= va_end - va, 1))
         return true;
     hcq_cs_fail(
-        cs, bell_fail(BELL_E_INVALID,
+        cs, bell_fail(BELL_BAD_VALUE,
                       "%s: %s of %llu bytes at 0x%llx: %s addresses less "
                       "than 0x%llx",
                       cs->stream ? cs->stream->name : cs->queue->name, what,
@@ -271,7 +271,7 @@ hcq_exec_refuse(const struct hcq_stream *stream)
         pos += packet->head.n_dw;
     } while (!(packet->head.flags & HCQ_HEAD_TOO_LARGE));
     exec = hcq_exec_of(packet);
-    return bell_fail(BELL_E_INVALID,
+    return bell_fail(BELL_BAD_VALUE,
                      "stream '%s': '%s' was patched to %ux%ux%u work-items in "
                      "a group; it takes %u",
                      stream->name, exec->prog->pub.name, exec->local[0],

@@ -13,20 +13,21 @@ check_desc(const struct hcq_device *dev, const struct hcq_program_desc *desc)
     int i;
 
     if (desc->struct_size < sizeof(*desc))
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "program: descriptor of %u bytes, %zu are known",
                          desc->struct_size, sizeof(*desc));
     if (!desc->name || !desc->name[0])
-        return bell_fail(BELL_E_INVALID, "program without a name");
+        return bell_fail(BELL_BAD_MISSING, "program without a name");
     if (!desc->binary || desc->binary_size_bytes == 0)
-        return bell_fail(BELL_E_INVALID, "program '%s': no binary", desc->name);
+        return bell_fail(BELL_BAD_MISSING, "program '%s': no binary",
+                         desc->name);
     if ((uint64_t)desc->n_bufs + desc->n_vals > info->max_args)
         return bell_fail(
-            BELL_E_INVALID, "program '%s': %u + %u arguments, %s takes %u",
+            BELL_BAD_VALUE, "program '%s': %u + %u arguments, %s takes %u",
             desc->name, desc->n_bufs, desc->n_vals, info->name, info->max_args);
     for (i = 0; any_local && i < 3; i++) {
         if (desc->local[i] == 0 || desc->local[i] > info->max_local[i])
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_VALUE,
                              "program '%s': local size %u on axis %d, %s "
                              "takes 1 to %u",
                              desc->name, desc->local[i], i, info->name,
@@ -34,13 +35,13 @@ check_desc(const struct hcq_device *dev, const struct hcq_program_desc *desc)
         total *= desc->local[i];
     }
     if (total > info->max_local_total)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "program '%s': %llu work-items in a group, %s "
                          "takes %u",
                          desc->name, (unsigned long long)total, info->name,
                          info->max_local_total);
     if (desc->shared_bytes > info->max_shared_bytes)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "program '%s': %u bytes of shared memory, %s has %u",
                          desc->name, desc->shared_bytes, info->name,
                          info->max_shared_bytes);
@@ -68,7 +69,7 @@ hcq_program_create(struct hcq_device *dev, const struct hcq_program_desc *desc,
     struct hcq_program_base *prog;
 
     if (!dev || !desc || !out_prog)
-        return bell_fail(BELL_E_INVALID, "program create: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "program create: %s is NULL",
                          !dev    ? "the device"
                          : !desc ? "the descriptor"
                                  : "the result");

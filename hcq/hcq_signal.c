@@ -32,7 +32,7 @@ hcq_signal_create(struct hcq_device *dev, uint64_t value,
     bell_status status;
 
     if (!dev || !out_sig)
-        return bell_fail(BELL_E_INVALID, "signal create: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "signal create: %s is NULL",
                          dev ? "the result" : "the device");
     BELL_TRY(hcq_check_process(dev));
     node = host_calloc(1, sizeof(*node));
@@ -210,7 +210,7 @@ bell_status
 hcq_signal_wait(struct hcq_signal *sig, uint64_t value, uint64_t timeout_ns)
 {
     if (!sig)
-        return bell_fail(BELL_E_INVALID, "signal wait: the signal is NULL");
+        return bell_fail(BELL_BAD_MISSING, "signal wait: the signal is NULL");
     BELL_TRY(hcq_check_process(sig->dev));
     if (hcq_signal_value(sig) >= value)
         return BELL_OK;
@@ -244,10 +244,10 @@ hcq_timeline_skip(struct hcq_device *dev, uint64_t last)
     BELL_TRY(hcq_check_process(dev));
     if (last < atomic_load(&dev->timeline_last) || now > last)
         return bell_fail(
-            BELL_E_INVALID, "%s: the timeline is at %llu and cannot go to %llu",
+            BELL_BAD_VALUE, "%s: the timeline is at %llu and cannot go to %llu",
             dev->info.name, (unsigned long long)now, (unsigned long long)last);
     if (now != atomic_load(&dev->timeline_last))
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_STATE,
                          "%s: the timeline is at %llu, work up to %llu is "
                          "not done",
                          dev->info.name, (unsigned long long)now,

@@ -14,7 +14,7 @@ hcq_stream_create(struct hcq_queue *queue, const char *name,
     struct hcq_stream *stream;
 
     if (!queue || !out_stream)
-        return bell_fail(BELL_E_INVALID, "stream create: %s is NULL",
+        return bell_fail(BELL_BAD_MISSING, "stream create: %s is NULL",
                          queue ? "the result" : "the queue");
     BELL_TRY(hcq_check_process(queue->dev));
     stream = host_calloc(1, sizeof(*stream));
@@ -76,7 +76,7 @@ hcq_stream_patch_point(struct hcq_stream *stream, const char *name)
         strlen(name) >= sizeof(patch->name) ||
         hcq_stream_find_patch(stream, name) != HCQ_PATCH_NONE) {
         hcq_cs_fail(&stream->cs,
-                    bell_fail(BELL_E_INVALID,
+                    bell_fail(BELL_BAD_NAME,
                               "stream '%s': patch point '%.70s': the name is "
                               "empty, too long or taken, or the stream is "
                               "built",
@@ -114,7 +114,7 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
         return;
     if (!stream || !cs->open || patch >= stream->n_patches) {
         hcq_cs_fail(cs,
-                    bell_fail(BELL_E_INVALID, "%s: patch %u: %s",
+                    bell_fail(BELL_BAD_STATE, "%s: patch %u: %s",
                               stream ? stream->name : cs->queue->name, patch,
                               !stream     ? "not a bound stream"
                               : !cs->open ? "the stream is built"
@@ -122,7 +122,7 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
         return;
     }
     if (!cs->has_last || !cs->ops->locate(cs, field, &place)) {
-        hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+        hcq_cs_fail(cs, bell_fail(BELL_BAD_VALUE,
                                   "stream '%s': patch '%s': the last command "
                                   "has no field %u",
                                   stream->name, stream->patches[patch].name,
@@ -157,7 +157,7 @@ hcq_stream_end(struct hcq_stream *stream)
     size_t i;
 
     if (!stream || stream->state != HCQ_STREAM_BUILDING)
-        return bell_fail(BELL_E_INVALID, "stream '%s' is not being built",
+        return bell_fail(BELL_BAD_STATE, "stream '%s' is not being built",
                          stream ? stream->name : "(null)");
     BELL_TRY(hcq_check_process(stream->queue->dev));
     stream->state = HCQ_STREAM_BROKEN;
@@ -215,7 +215,7 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
     uint32_t i;
 
     if (!stream || stream->state != HCQ_STREAM_READY || id >= stream->n_patches)
-        return bell_fail(BELL_E_INVALID, "stream '%s': patch %u: %s",
+        return bell_fail(BELL_BAD_STATE, "stream '%s': patch %u: %s",
                          stream ? stream->name : "(null)", id,
                          !stream || stream->state != HCQ_STREAM_READY
                              ? "the stream is not built"
@@ -223,14 +223,14 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
     BELL_TRY(hcq_check_process(stream->queue->dev));
     patch = &stream->patches[id];
     if (hcq_stream_busy(stream))
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_STATE,
                          "stream '%s' is in flight on %s: '%s' cannot be "
                          "patched",
                          stream->name, stream->queue->name, patch->name);
     place = stream->places + patch->first;
     for (i = 0; i < patch->n_places; i++) {
         if (!place_value(&place[i], value, &sum))
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_VALUE,
                              "stream '%s': patch '%s' = %llu%+lld at byte %u "
                              "must be %llu to %llu, a multiple of %llu",
                              stream->name, patch->name,

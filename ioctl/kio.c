@@ -485,8 +485,10 @@ kio_read_file(struct kio *kio, const char *path, char *buf, size_t cap,
     while (again(n, &n_tries));
     if (n < 0) {
         errno = -n;
-        return bell_fail_errno(n == -EACCES ? BELL_E_PERMISSION : BELL_E_IO, -n,
-                               "read %s: %s", path, why(kio, -n));
+        return bell_fail_errno(n == -EACCES || n == -EPERM ? BELL_E_PERMISSION
+                               : n == -ENOMEM              ? BELL_E_NO_MEMORY
+                                                           : BELL_E_IO,
+                               -n, "read %s: %s", path, why(kio, -n));
     }
     if ((size_t)n >= cap)
         return bell_fail(BELL_E_IO, "read %s: longer than %zu bytes", path,

@@ -89,7 +89,7 @@ find_form(const char *text, const struct form **out_form,
             strncmp(forms[i].name, text, len) != 0)
             continue;
         if (text[len] == '\0' || text[len + 1] == '\0')
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_NAME,
                              "interface '%.60s': nothing follows '%s:'", text,
                              forms[i].name);
         *out_form = &forms[i];
@@ -120,7 +120,7 @@ add_form(const char *backend, const char *text, bool is_last, struct kio **kio)
 
     BELL_TRY(find_form(text, &form, &argument));
     if (form->is_bottom && *kio)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_NAME,
                          "interface '%s' stands on nothing: it comes last",
                          form->name);
     if (form->is_bottom) {

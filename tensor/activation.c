@@ -42,10 +42,10 @@ bell_bitcast(struct bell_tensor *x, enum bell_dtype dtype)
     if (!tn_bad(u) && uop_dtype_infos[type].size_bytes !=
                           uop_dtype_infos[u->dtype].size_bytes)
         return tensor_fail(
-            x->ctx, __func__, BELL_E_INVALID, "%s to %s: their sizes differ",
+            x->ctx, __func__, BELL_BAD_DTYPE, "%s to %s: their sizes differ",
             uop_dtype_infos[u->dtype].name, uop_dtype_infos[type].name);
     if (type == UOP_BOOL && u->dtype != UOP_BOOL)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_DTYPE,
                            "to bool; use bell_cast");
     return tensor_new(x->ctx, __func__, tn_bitcast(x->ctx, u, type));
 }
@@ -320,7 +320,7 @@ exp_linear_call(const char *call, struct bell_tensor *x, double alpha,
     if (!tensor_operands(call, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     if (beta == 0)
-        return tensor_fail(ops.ctx, call, BELL_E_INVALID, "alpha is 0");
+        return tensor_fail(ops.ctx, call, BELL_BAD_VALUE, "alpha is 0");
     return tensor_result(call, &ops,
                          exp_linear(ops.ctx, ops.u[0], alpha, beta, scale));
 }
@@ -353,7 +353,7 @@ bell_softplus(struct bell_tensor *x, double beta)
     if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     if (!(beta > 0))
-        return tensor_fail(ops.ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ops.ctx, __func__, BELL_BAD_VALUE,
                            "beta is %g, not greater than 0", beta);
     return tensor_result(__func__, &ops, soft_plus(ops.ctx, ops.u[0], beta));
 }
@@ -367,7 +367,7 @@ bell_hardtanh(struct bell_tensor *x, double low, double high)
     if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     if (!(low <= high))
-        return tensor_fail(ops.ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ops.ctx, __func__, BELL_BAD_VALUE,
                            "low is %g, high %g", low, high);
     return tensor_result(__func__, &ops,
                          hard_tanh(ops.ctx, ops.u[0], low, high));

@@ -12,14 +12,14 @@ check_target(const char *call, const struct bell_tensor *x,
 {
     BELL_TRY(tensor_usable(call, target));
     if (target->ctx != x->ctx)
-        return bell_fail_at(call, BELL_E_INVALID,
+        return bell_fail_at(call, BELL_BAD_CONTEXT,
                             "%s: target %u is of another context", call, i);
     if (!uop_dtype_infos[target->dtype].is_float)
-        return bell_fail_at(call, BELL_E_INVALID,
+        return bell_fail_at(call, BELL_BAD_DTYPE,
                             "%s: target %u is %s, not a float dtype", call, i,
                             DTYPE_OF(target));
     if (tn_peel(target->uop))
-        return bell_fail_at(call, BELL_E_INVALID,
+        return bell_fail_at(call, BELL_BAD_STATE,
                             "%s: target %u is a constant; bell_requires_grad "
                             "or bell_realize make it a variable before it is "
                             "used",
@@ -77,11 +77,11 @@ check_loss(const char *call, const struct bell_tensor *loss)
 {
     BELL_TRY(tensor_usable(call, loss));
     if (!uop_dtype_infos[loss->dtype].is_float)
-        return bell_fail_at(call, BELL_E_INVALID,
+        return bell_fail_at(call, BELL_BAD_DTYPE,
                             "%s: the loss is %s, not a float dtype", call,
                             DTYPE_OF(loss));
     if (bell_numel(loss) != 1)
-        return bell_fail_at(call, BELL_E_INVALID,
+        return bell_fail_at(call, BELL_BAD_SHAPE,
                             "%s: the loss has shape %s, not one element", call,
                             SHAPE_OF(loss));
     return BELL_OK;
@@ -112,11 +112,14 @@ bell_vjp(struct bell_tensor *x, struct bell_tensor *v,
     BELL_TRY(tensor_usable(__func__, x));
     BELL_TRY(tensor_usable(__func__, v));
     if (x->ctx != v->ctx || x->shape != v->shape || x->dtype != v->dtype)
-        return bell_fail(BELL_E_INVALID, "bell_vjp: x is %s %s, v is %s %s%s",
-                         DTYPE_OF(x), SHAPE_OF(x), DTYPE_OF(v), SHAPE_OF(v),
+        return bell_fail(x->ctx != v->ctx       ? BELL_BAD_CONTEXT
+                         : x->shape != v->shape ? BELL_BAD_SHAPE
+                                                : BELL_BAD_DTYPE,
+                         "bell_vjp: x is %s %s, v is %s %s%s", DTYPE_OF(x),
+                         SHAPE_OF(x), DTYPE_OF(v), SHAPE_OF(v),
                          x->ctx != v->ctx ? " of another context" : "");
     if (!uop_dtype_infos[x->dtype].is_float)
-        return bell_fail(BELL_E_INVALID, "bell_vjp: x is %s, not a float dtype",
+        return bell_fail(BELL_BAD_DTYPE, "bell_vjp: x is %s, not a float dtype",
                          DTYPE_OF(x));
     return find_gradients(__func__, x, tensor_node(v), targets, n, out_grads);
 }
@@ -204,7 +207,7 @@ bell_backward(struct bell_tensor *loss)
     status = fill_gradients(loss, list, n, &any);
     host_free(list);
     if (status == BELL_OK && !any)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_STATE,
                          "bell_backward: the loss depends on no tensor that "
                          "requires a gradient%s",
                          bell_is_realized(loss)
@@ -257,7 +260,7 @@ bell_requires_grad(struct bell_tensor *t, bool on)
     if (!tensor_check(__func__, t, &out))
         return out;
     if (!uop_dtype_infos[t->dtype].is_float)
-        return tensor_fail(t->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(t->ctx, __func__, BELL_BAD_DTYPE,
                            "the tensor is %s, gradients need a float dtype",
                            DTYPE_OF(t));
     if (t->flags & TENSOR_WEAK && !tn_bad(tensor_node(t)))

@@ -104,7 +104,8 @@ fail_node(struct bell_context *ctx, const char *call)
     memset(&ctx->node_error, 0, sizeof(ctx->node_error));
     ctx->graph.failed = false;
     if (why.status != BELL_OK)
-        return tensor_fail(ctx, call, why.status, "%s", why.message);
+        return tensor_fail(ctx, call, BELL_WHY(why.status, why.reason), "%s",
+                           why.message);
     return tensor_fail(ctx, call, BELL_E_NO_MEMORY,
                        "out of memory in a graph of %zu nodes",
                        ctx->graph.n_nodes);
@@ -236,9 +237,9 @@ static struct bell_tensor *
 fail_null(struct bell_context *ctx, const char *call, int position)
 {
     if (ctx)
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_MISSING,
                            "tensor argument %d is NULL", position);
-    (void)bell_fail_at(call, BELL_E_INVALID, "%s: tensor argument %d is NULL",
+    (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: tensor argument %d is NULL",
                        call, position);
     return NULL;
 }
@@ -273,7 +274,7 @@ tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
             return false;
         }
         if (tensors[i]->ctx != ctx) {
-            *out = tensor_fail(ctx, call, BELL_E_INVALID,
+            *out = tensor_fail(ctx, call, BELL_BAD_CONTEXT,
                                "tensor arguments 1 and %u are of different "
                                "contexts",
                                i + 1);
@@ -309,11 +310,11 @@ bell_status
 tensor_usable(const char *call, const struct bell_tensor *t)
 {
     if (!t)
-        return bell_fail_at(call, BELL_E_INVALID, "%s: the tensor is NULL",
+        return bell_fail_at(call, BELL_BAD_MISSING, "%s: the tensor is NULL",
                             call);
     BELL_TRY(tensor_report(t->ctx));
     if (t->flags & TENSOR_ERROR)
-        return bell_fail_at(call, BELL_E_INVALID,
+        return bell_fail_at(call, BELL_BAD_STATE,
                             "%s: the tensor is the result of a call that "
                             "failed before",
                             call);
@@ -475,7 +476,7 @@ bell_scope_end(struct bell_context *ctx)
     struct bell_tensor *t;
 
     if (ctx->n_scopes == 1) {
-        tensor_fail(ctx, __func__, BELL_E_INVALID,
+        tensor_fail(ctx, __func__, BELL_BAD_STATE,
                     "no scope was begun that is still open");
         return tensor_report(ctx);
     }

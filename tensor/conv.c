@@ -255,7 +255,7 @@ read_options(const char *call, struct bell_context *ctx,
         if (s->stride[i] < 1 || s->dilation[i] < 1 || s->padding[i] < 0 ||
             s->stride[i] > 1 << 20 || s->dilation[i] > 1 << 20 ||
             s->padding[i] > 1 << 20) {
-            tensor_fail(ctx, call, BELL_E_INVALID,
+            tensor_fail(ctx, call, BELL_BAD_VALUE,
                         "stride %lld, padding %lld, dilation %lld",
                         (long long)s->stride[i], (long long)s->padding[i],
                         (long long)s->dilation[i]);
@@ -286,14 +286,14 @@ take_operands(const char *call, struct bell_tensor *x, struct bell_tensor *w,
         return false;
     ops->ctx = x->ctx;
     if (x->shape->n != 2 + n_axes || w->shape->n != 2 + n_axes) {
-        *out = tensor_fail(ops->ctx, call, BELL_E_INVALID,
+        *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
                            "x of shape %s, weight of shape %s; %u axes each "
                            "are needed",
                            SHAPE_OF(x), SHAPE_OF(w), 2 + n_axes);
         return false;
     }
     if (tn_product(w->shape->d, w->shape->n) <= 0) {
-        *out = tensor_fail(ops->ctx, call, BELL_E_INVALID,
+        *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
                            "a weight of shape %s", SHAPE_OF(w));
         return false;
     }
@@ -315,13 +315,13 @@ check_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
             int64_t channels, int64_t n_out, bool groups_fit)
 {
     if (x->shape->d[1] != channels || s->groups < 1 || !groups_fit) {
-        tensor_fail(x->ctx, call, BELL_E_INVALID,
+        tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
                     "x of shape %s by a weight of shape %s in %lld groups",
                     SHAPE_OF(x), SHAPE_OF(w), (long long)s->groups);
         return false;
     }
     if (bias && (bias->shape->n != 1 || bias->shape->d[0] != n_out)) {
-        tensor_fail(x->ctx, call, BELL_E_INVALID,
+        tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
                     "a bias of shape %s for %lld results", SHAPE_OF(bias),
                     (long long)n_out);
         return false;
@@ -360,7 +360,7 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     for (i = 0; i < n_axes; i++) {
         int64_t reach = (w->shape->d[2 + i] - 1) * s.dilation[i] + 1;
         if (reach > x->shape->d[2 + i] + 2 * s.padding[i])
-            return tensor_fail(ops.ctx, call, BELL_E_INVALID,
+            return tensor_fail(ops.ctx, call, BELL_BAD_VALUE,
                                "a window of %lld elements of %lld, padding "
                                "%lld",
                                (long long)reach, (long long)x->shape->d[2 + i],
@@ -411,7 +411,7 @@ bell_conv_transpose2d(struct bell_tensor *x, struct bell_tensor *weight,
                   s.dilation[i] * (weight->shape->d[2 + i] - 1) + 1 + extra;
         if (extra < 0 || (extra >= s.stride[i] && extra >= s.dilation[i]) ||
             x->shape->d[2 + i] < 1 || size[i] < 1)
-            return tensor_fail(ops.ctx, __func__, BELL_E_INVALID,
+            return tensor_fail(ops.ctx, __func__, BELL_BAD_SHAPE,
                                "x of shape %s to a size of %lld, output "
                                "padding %lld",
                                SHAPE_OF(x), (long long)size[i],
@@ -436,7 +436,7 @@ read_pool(const char *call, struct bell_tensor *x,
     uint32_t rank = x->shape->n, i;
 
     if (!opt || rank < 2) {
-        tensor_fail(x->ctx, call, BELL_E_INVALID,
+        tensor_fail(x->ctx, call, opt ? BELL_BAD_SHAPE : BELL_BAD_MISSING,
                     opt ? "x of shape %s; two axes are needed"
                         : "no options for x of shape %s",
                     SHAPE_OF(x));
@@ -451,7 +451,7 @@ read_pool(const char *call, struct bell_tensor *x,
         space = size + 2 * p - reach;
         if (k < 1 || k > 1 << 20 || step < 1 || step > 1 << 20 || dil < 1 ||
             dil > 1 << 20 || p < 0 || p > k / 2 || space < 0) {
-            tensor_fail(x->ctx, call, BELL_E_INVALID,
+            tensor_fail(x->ctx, call, BELL_BAD_VALUE,
                         "windows of %lld by %lld, padding %lld, dilation %lld "
                         "over %s",
                         (long long)k, (long long)step, (long long)p,
@@ -509,7 +509,7 @@ bell_max_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
         return &x->ctx->error_tensor;
     u = tensor_wide_node(x);
     if (u->dtype == UOP_BOOL)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_DTYPE,
                            "of bool; no meaning for it");
     mask = 1u << (x->shape->n - 1) | 1u << (x->shape->n + 1);
     low = tn_neutral(x->ctx, UOP_MAX, (enum uop_dtype)u->dtype);
@@ -536,7 +536,7 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
         return &ctx->error_tensor;
     u = tensor_wide_node(x);
     if (!tn_is_float(u))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(x));
     mask = 1u << (x->shape->n - 1) | 1u << (x->shape->n + 1);
     for (i = 0; i < 2; i++)

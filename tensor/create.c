@@ -169,13 +169,13 @@ bell_arange(struct bell_context *ctx, double start, double stop, double step,
         return &ctx->error_tensor;
     n = ceil((stop - start) / step);
     if (type == UOP_BOOL || step == 0 || !(n >= 0) || n > (double)TN_MAX_NUMEL)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "%s from %g to %g by %g", uop_dtype_infos[type].name,
                            start, stop, step);
     if (uop_dtype_infos[type].is_int &&
         !(fabs(start) < 0x1p63 &&
           fabs(last_step(start, step, (int64_t)n)) < 0x1p63))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "%s from %g to %g: int64 ends before 2^63",
                            uop_dtype_infos[type].name, start, stop);
     return tensor_new(ctx, __func__,
@@ -197,7 +197,7 @@ bell_linspace(struct bell_context *ctx, double start, double stop,
         return &ctx->error_tensor;
     if (type == UOP_BOOL || steps < 0 || steps > TN_MAX_NUMEL ||
         !isfinite(start) || !isfinite(stop))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "%lld steps of %s from %g to %g", (long long)steps,
                            uop_dtype_infos[type].name, start, stop);
     /* Counted from both ends, so that both are met exactly. */
@@ -244,7 +244,10 @@ bell_one_hot(struct bell_tensor *x, int64_t num_classes)
     rank = x->shape->n;
     if (!uop_dtype_infos[x->dtype].is_int || num_classes < 0 ||
         num_classes > TN_MAX_NUMEL || rank + 1 > BELL_MAX_RANK)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__,
+                           !uop_dtype_infos[x->dtype].is_int ? BELL_BAD_DTYPE
+                           : rank + 1 > BELL_MAX_RANK        ? BELL_BAD_SHAPE
+                                                             : BELL_BAD_VALUE,
                            "%s %s into %lld classes", DTYPE_OF(x), SHAPE_OF(x),
                            (long long)num_classes);
     index = tn_cast(ctx, tn_unsqueeze(ctx, tensor_node(x), rank), UOP_I64);

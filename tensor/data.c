@@ -52,7 +52,7 @@ bell_from_data(struct bell_context *ctx, enum bell_dtype dtype,
     if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
         return &ctx->error_tensor;
     if (!data && tn_product(shape, ndim) > 0)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID, "data is NULL");
+        return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "data is NULL");
     return tensor_from_bytes(ctx, __func__, type, shape, ndim, data);
 }
 
@@ -108,7 +108,7 @@ settle_list(const char *call, struct bell_tensor *const *tensors, size_t n)
     for (i = 0; i < n; i++) {
         BELL_TRY(tensor_usable(call, tensors[i]));
         if (tensors[i]->ctx != tensors[0]->ctx)
-            return bell_fail_at(call, BELL_E_INVALID,
+            return bell_fail_at(call, BELL_BAD_CONTEXT,
                                 "%s: tensors 0 and %zu are of different "
                                 "contexts",
                                 call, i);
@@ -184,7 +184,7 @@ bell_read(struct bell_tensor *t, void *dst, size_t size_bytes)
 
     BELL_TRY(tensor_usable(__func__, t));
     if (size_bytes != bell_nbytes(t))
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_SIZE,
                          "bell_read: %zu bytes of room for a tensor of shape "
                          "%s, %s, which has %llu",
                          size_bytes, SHAPE_OF(t),
@@ -233,7 +233,7 @@ read_converted(const char *call, struct bell_tensor *t, size_t n, double *dst_f,
 
     BELL_TRY(tensor_usable(call, t));
     if (n != bell_numel(t))
-        return bell_fail_at(call, BELL_E_INVALID,
+        return bell_fail_at(call, BELL_BAD_SIZE,
                             "%s: room for %zu elements of a tensor of shape "
                             "%s, which has %llu",
                             call, n, SHAPE_OF(t),
@@ -298,11 +298,11 @@ bell_assign(struct bell_tensor *t, struct bell_tensor *value)
         return out;
     u = tensor_node(value);
     if (t->shape != value->shape)
-        return tensor_fail(t->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(t->ctx, __func__, BELL_BAD_SHAPE,
                            "a value of shape %s to a tensor of shape %s",
                            SHAPE_OF(value), SHAPE_OF(t));
     if (!tn_bad(u) && t->dtype != u->dtype)
-        return tensor_fail(t->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(t->ctx, __func__, BELL_BAD_DTYPE,
                            "a value of %s to a tensor of %s", DTYPE_OF(value),
                            DTYPE_OF(t));
     if (tn_bad(u))
@@ -323,13 +323,13 @@ bell_write(struct bell_tensor *t, const void *data, size_t size_bytes)
 
     BELL_TRY(tensor_usable(__func__, t));
     if (size_bytes != bell_nbytes(t))
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_SIZE,
                          "bell_write: %zu bytes to a tensor of shape %s, %s, "
                          "which has %llu",
                          size_bytes, SHAPE_OF(t), DTYPE_OF(t),
                          (unsigned long long)bell_nbytes(t));
     if (t->flags & TENSOR_WEAK)
-        return bell_fail(BELL_E_INVALID, "bell_write: to a bell_scalar");
+        return bell_fail(BELL_BAD_STATE, "bell_write: to a bell_scalar");
     fresh = bell_from_data(t->ctx, (enum bell_dtype)t->dtype, t->shape->d,
                            t->shape->n, data);
     status = tensor_report(t->ctx);

@@ -147,7 +147,7 @@ tensor_dtype_arg(struct bell_context *ctx, const char *call,
         return otherwise;
     if ((unsigned)dtype < BELL_DTYPE_COUNT)
         return (enum uop_dtype)dtype;
-    tensor_fail(ctx, call, BELL_E_INVALID, "%d is no dtype", (int)dtype);
+    tensor_fail(ctx, call, BELL_BAD_DTYPE, "%d is no dtype", (int)dtype);
     return UOP_VOID;
 }
 
@@ -175,7 +175,7 @@ tensor_axis(struct bell_context *ctx, const char *call, int64_t axis,
     int64_t n = rank ? rank : 1;
 
     if (axis < -n || axis >= n) {
-        tensor_fail(ctx, call, BELL_E_INVALID,
+        tensor_fail(ctx, call, BELL_BAD_AXIS,
                     "axis %lld of a tensor of %u axes", (long long)axis, rank);
         return -1;
     }
@@ -193,7 +193,7 @@ tensor_axes(struct bell_context *ctx, const char *call, const int64_t *axes,
         if (axis < 0)
             return false;
         if (mask & 1u << axis) {
-            tensor_fail(ctx, call, BELL_E_INVALID, "axis %d is listed twice",
+            tensor_fail(ctx, call, BELL_BAD_AXIS, "axis %d is listed twice",
                         axis);
             return false;
         }
@@ -213,13 +213,13 @@ tensor_shape_arg(struct bell_context *ctx, const char *call, const int64_t *d,
     uint32_t i;
 
     if (n > BELL_MAX_RANK) {
-        tensor_fail(ctx, call, BELL_E_INVALID, "%u axes, more than %d", n,
+        tensor_fail(ctx, call, BELL_BAD_SHAPE, "%u axes, more than %d", n,
                     BELL_MAX_RANK);
         return false;
     }
     for (i = 0; i < n; i++) {
         if (d[i] < 0) {
-            tensor_fail(ctx, call, BELL_E_INVALID,
+            tensor_fail(ctx, call, BELL_BAD_SHAPE,
                         "shape %s has a negative "
                         "size",
                         tensor_shape_str(d, n, text, sizeof(text)));
@@ -227,7 +227,7 @@ tensor_shape_arg(struct bell_context *ctx, const char *call, const int64_t *d,
         }
     }
     if (tn_product(d, n) < 0) {
-        tensor_fail(ctx, call, BELL_E_INVALID, "shape %s is too large",
+        tensor_fail(ctx, call, BELL_BAD_SHAPE, "shape %s is too large",
                     tensor_shape_str(d, n, text, sizeof(text)));
         return false;
     }

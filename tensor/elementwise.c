@@ -12,11 +12,11 @@ fail_shapes(const char *call, struct bell_tensor *const *tensors, uint32_t n,
             struct bell_tensor **out)
 {
     if (n == 2)
-        *out = tensor_fail(tensors[0]->ctx, call, BELL_E_INVALID,
+        *out = tensor_fail(tensors[0]->ctx, call, BELL_BAD_SHAPE,
                            "shapes %s and %s do not broadcast",
                            SHAPE_OF(tensors[0]), SHAPE_OF(tensors[1]));
     else
-        *out = tensor_fail(tensors[0]->ctx, call, BELL_E_INVALID,
+        *out = tensor_fail(tensors[0]->ctx, call, BELL_BAD_SHAPE,
                            "shapes %s, %s and %s do not broadcast",
                            SHAPE_OF(tensors[0]), SHAPE_OF(tensors[1]),
                            SHAPE_OF(tensors[2]));
@@ -43,7 +43,7 @@ static struct bell_tensor *
 fail_kind(const char *call, struct bell_context *ctx, enum tensor_kind kind,
           enum uop_dtype dtype)
 {
-    return tensor_fail(ctx, call, BELL_E_INVALID,
+    return tensor_fail(ctx, call, BELL_BAD_DTYPE,
                        kind == TENSOR_INT ? "on %s; integers and bool only"
                                           : "on %s; no meaning for it",
                        uop_dtype_infos[dtype].name);
@@ -685,7 +685,7 @@ bell_where(struct bell_tensor *cond, struct bell_tensor *x,
         return out;
     ctx = cond->ctx;
     if (cond->dtype != UOP_BOOL)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
                            "the condition is %s, not bool", DTYPE_OF(cond));
     if (!broadcasts(all, 3)) {
         fail_shapes(__func__, all, 3, &out);
@@ -722,7 +722,7 @@ bell_clamp(struct bell_tensor *x, struct bell_tensor *low,
     if (!tensor_check(__func__, x, &out))
         return out;
     if (!low && !high)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_MISSING,
                            "neither bound is given");
     if (!tensor_operands(__func__, list, n, TENSOR_NO_BOOL, &ops, &out))
         return out;
@@ -739,7 +739,7 @@ bell_clip(struct bell_tensor *x, double low, double high)
     if (!tensor_check(__func__, x, &out))
         return out;
     if (isnan(low) || isnan(high))
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID, "bounds %g and %g",
+        return tensor_fail(x->ctx, __func__, BELL_BAD_VALUE, "bounds %g and %g",
                            low, high);
     if (isinf(low) && isinf(high))
         return bell_alias(x);

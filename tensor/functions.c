@@ -161,7 +161,7 @@ fn_fail(const struct fn_args *args, const char *fmt, ...)
     va_start(list, fmt);
     vsnprintf(text, sizeof(text), fmt, list);
     va_end(list);
-    return tensor_fail(args->ctx, args->row->fn.name, BELL_E_INVALID, "%s",
+    return tensor_fail(args->ctx, args->row->fn.name, BELL_BAD_VALUE, "%s",
                        text);
 }
 
@@ -225,7 +225,7 @@ bell_function_call(struct bell_context *ctx, struct bell_call *call)
     BELL_TRY(bell_context_status(ctx));
     args.row = find_row(call->function->name);
     if (!args.row)
-        return bell_fail(BELL_E_INVALID, "no function '%s'",
+        return bell_fail(BELL_BAD_NAME, "no function '%s'",
                          call->function->name);
     arena_init(&arena);
     args.arena = &arena;

@@ -254,7 +254,7 @@ bind_positional(struct binding *b, uint32_t *out_next)
     while (arg < call->n_args && !call->args[arg].name) {
         if (param == b->n_params) {
             b->call->bad_arg = (int32_t)arg;
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_VALUE,
                              "%s: takes at most %u arguments: (%s)", b->name,
                              b->n_params, call->function->params);
         }
@@ -281,10 +281,10 @@ refuse_keyword(const struct binding *b, const char *name)
     for (i = 0; i < b->n_params; i++)
         fn_nearest(name, b->params[i].name, &best, &distance);
     if (best)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_NAME,
                          "%s: no parameter '%s'; did you mean '%s'?", b->name,
                          name, best);
-    return bell_fail(BELL_E_INVALID, "%s: no parameter '%s' in (%s)", b->name,
+    return bell_fail(BELL_BAD_NAME, "%s: no parameter '%s' in (%s)", b->name,
                      name, b->call->function->params);
 }
 
@@ -296,7 +296,7 @@ bind_keyword(struct binding *b, uint32_t arg)
 
     b->call->bad_arg = (int32_t)arg;
     if (!given->name)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "%s: a positional argument after a named one",
                          b->name);
     for (i = 0; i < b->n_params; i++) {
@@ -306,7 +306,7 @@ bind_keyword(struct binding *b, uint32_t arg)
     if (i == b->n_params)
         return refuse_keyword(b, given->name);
     if (b->from[i] >= 0)
-        return bell_fail(BELL_E_INVALID, "%s: '%s' is given twice", b->name,
+        return bell_fail(BELL_BAD_VALUE, "%s: '%s' is given twice", b->name,
                          b->params[i].name);
     b->from[i] = (int32_t)arg;
     b->values[i] = given->value;
@@ -344,7 +344,7 @@ refuse_value(struct binding *b, uint32_t k, const struct bell_value *value)
     bool item = value != &b->values[k];
 
     b->call->bad_arg = b->from[k];
-    return bell_fail(BELL_E_INVALID, "%s: '%s' must be %s, not %s%s", b->name,
+    return bell_fail(BELL_BAD_VALUE, "%s: '%s' must be %s, not %s%s", b->name,
                      param->name, kind_wanted(param->kind),
                      item ? "a list with " : "", bell_value_kind_name(value));
 }
@@ -465,7 +465,7 @@ convert_value(struct binding *b, uint32_t k, struct fn_arg *arg)
         ok = to_number(value, arg);
         if (ok && !fn_is_exact(arg)) {
             b->call->bad_arg = b->from[k];
-            return bell_fail(BELL_E_INVALID, "%s: '%s': %lld is no float64",
+            return bell_fail(BELL_BAD_VALUE, "%s: '%s': %lld is no float64",
                              b->name, b->params[k].name, (long long)arg->i);
         }
         break;
@@ -503,7 +503,7 @@ convert_all(struct binding *b)
         const struct bell_param *param = &b->params[k];
         struct fn_arg *arg = &b->args->a[k];
         if (b->from[k] < 0 && param->required)
-            return bell_fail(BELL_E_INVALID, "%s: '%s' is missing in (%s)",
+            return bell_fail(BELL_BAD_MISSING, "%s: '%s' is missing in (%s)",
                              b->name, param->name, b->call->function->params);
         if (b->from[k] < 0)
             b->values[k] = param->fallback;

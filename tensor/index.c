@@ -67,7 +67,7 @@ static struct bell_tensor *
 fail_item(const struct index_plan *p, const char *call, uint32_t i,
           const char *what)
 {
-    return tensor_fail(p->ctx, call, BELL_E_INVALID, "item %u: %s", i, what);
+    return tensor_fail(p->ctx, call, BELL_BAD_VALUE, "item %u: %s", i, what);
 }
 
 /* Takes one item for axis `axis` of x; false after a failure. */
@@ -90,7 +90,7 @@ plan_item(struct index_plan *p, const char *call,
         resolve_slice(item, size, step);
     } else if (item->kind == BELL_INDEX_INT) {
         if (item->begin < -size || item->begin >= size) {
-            tensor_fail(p->ctx, call, BELL_E_INVALID,
+            tensor_fail(p->ctx, call, BELL_BAD_INDEX,
                         "item %u: index %lld of an axis of size %lld", i,
                         (long long)item->begin, (long long)size);
             return false;
@@ -125,7 +125,7 @@ make_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
         used += items[i].kind != BELL_INDEX_NEW_AXIS &&
                 items[i].kind != BELL_INDEX_ELLIPSIS;
     if (used > rank || n > 2 * BELL_MAX_RANK) {
-        tensor_fail(p->ctx, call, BELL_E_INVALID, "%u indices for %s", used,
+        tensor_fail(p->ctx, call, BELL_BAD_INDEX, "%u indices for %s", used,
                     SHAPE_OF(x));
         return false;
     }
@@ -156,7 +156,7 @@ make_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
         }
     }
     if (p->n_axes > BELL_MAX_RANK) {
-        tensor_fail(p->ctx, call, BELL_E_INVALID,
+        tensor_fail(p->ctx, call, BELL_BAD_SHAPE,
                     "the result has more than %d axes", BELL_MAX_RANK);
         return false;
     }
@@ -296,7 +296,7 @@ check_tensors(const struct index_plan *p, const char *call,
     }
     if (!tn_broadcast_shape(shapes, p->n_index, d, &rank) ||
         p->n_axes - p->n_index + rank > BELL_MAX_RANK) {
-        *out = tensor_fail(p->ctx, call, BELL_E_INVALID,
+        *out = tensor_fail(p->ctx, call, BELL_BAD_SHAPE,
                            "the index tensors' shapes do not broadcast, %s "
                            "the first",
                            SHAPE_OF(p->index[0]));
@@ -374,7 +374,7 @@ bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
     if (!make_plan(&plan, __func__, x, items, n))
         return &ctx->error_tensor;
     if (plan.n_index)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "a tensor item; bell_scatter can do that");
     for (i = 0; i < plan.n_axes; i++)
         d[i] = plan.axes[i] < 0 ? 1 : plan.steps[plan.axes[i]].count;
@@ -385,7 +385,7 @@ bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
     if (bad) {
         char text[TENSOR_SHAPE_STR];
         return tensor_fail(
-            ctx, __func__, BELL_E_INVALID, "a value of shape %s into %s",
+            ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s into %s",
             SHAPE_OF(value),
             tensor_shape_str(d, plan.n_axes, text, sizeof(text)));
     }
@@ -415,7 +415,7 @@ bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
         begin += size;
     if (x->shape->n == 0 || begin < 0 || begin > size || length < 0 ||
         length > size - begin)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_INDEX,
                            "%lld from %lld along axis %d of %s",
                            (long long)length, (long long)begin, at,
                            SHAPE_OF(x));
@@ -439,7 +439,7 @@ bell_select(struct bell_tensor *x, int axis, int64_t i)
         return &x->ctx->error_tensor;
     size = x->shape->n ? x->shape->d[at] : 0;
     if (i < -size || i >= size)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_INDEX,
                            "index %lld along axis %d of %s", (long long)i, at,
                            SHAPE_OF(x));
     i = i < 0 ? i + size : i;
@@ -459,7 +459,7 @@ check_index(const char *call, struct bell_tensor *x, struct bell_tensor *index,
     if (uop_dtype_infos[index->dtype].is_int)
         return true;
     *out =
-        tensor_fail(x->ctx, call, BELL_E_INVALID,
+        tensor_fail(x->ctx, call, BELL_BAD_DTYPE,
                     "the index is %s, not an integer dtype", DTYPE_OF(index));
     return false;
 }
@@ -479,7 +479,7 @@ gather_axis_arg(const char *call, struct bell_tensor *x,
     for (i = 0; !bad && i < x->shape->n; i++)
         bad = (int)i != at && index->shape->d[i] > x->shape->d[i];
     if (bad) {
-        tensor_fail(x->ctx, call, BELL_E_INVALID,
+        tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
                     "an index of shape %s into %s along axis %d",
                     SHAPE_OF(index), SHAPE_OF(x), at);
         return -1;
@@ -531,7 +531,7 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
     if (at < 0)
         return &x->ctx->error_tensor;
     if (index->shape->n > 1 || x->shape->n == 0)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
                            "an index of shape %s into %s", SHAPE_OF(index),
                            SHAPE_OF(x));
     return tensor_new(
@@ -570,7 +570,7 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
     if (!check_index(__func__, weight, x, &out))
         return out;
     if (weight->shape->n != 2 || x->shape->n + 1 > BELL_MAX_RANK)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
                            "indices of shape %s into a weight of shape %s",
                            SHAPE_OF(x), SHAPE_OF(weight));
     return tensor_new(
@@ -644,11 +644,11 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
     ctx = x->ctx;
     rank = x->shape->n;
     if (rank == 0 || rank == BELL_MAX_RANK || !covers(src, index))
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s by an index of shape %s from %s", SHAPE_OF(x),
                            SHAPE_OF(index), SHAPE_OF(src));
     if (src->dtype != x->dtype && !(src->flags & TENSOR_WEAK))
-        return tensor_fail(ctx, call, BELL_E_INVALID, "%s into %s",
+        return tensor_fail(ctx, call, BELL_BAD_DTYPE, "%s into %s",
                            DTYPE_OF(src), DTYPE_OF(x));
     u = tensor_node(x);
     v = tn_cast(ctx, src->uop, (enum uop_dtype)u->dtype);
@@ -712,7 +712,9 @@ bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value)
     shapes[1] = mask->shape;
     if (mask->dtype != UOP_BOOL || !tn_broadcast_shape(shapes, 2, d, &rank) ||
         uop_dims(&ctx->graph, d, rank) != x->shape)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__,
+                           mask->dtype != UOP_BOOL ? BELL_BAD_DTYPE
+                                                   : BELL_BAD_SHAPE,
                            "a mask of %s %s for %s", DTYPE_OF(mask),
                            SHAPE_OF(mask), SHAPE_OF(x));
     u = tensor_node(x);

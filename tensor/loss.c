@@ -62,7 +62,7 @@ check_norm(const char *call, struct bell_tensor *x, struct bell_tensor *weight,
     for (i = 0; i < n; i++) {
         if (uop_dtype_infos[list[i]->dtype].is_float)
             continue;
-        *out = tensor_fail(x->ctx, call, BELL_E_INVALID,
+        *out = tensor_fail(x->ctx, call, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(list[i]));
         return false;
     }
@@ -105,7 +105,7 @@ bell_layer_norm(struct bell_tensor *x, uint32_t n_axes,
     if (n_axes < 1 || n_axes > rank ||
         !has_shape(weight, x->shape->d + rank - n_axes, n_axes) ||
         !has_shape(bias, x->shape->d + rank - n_axes, n_axes))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "the last %u axes of %s, weight %s, bias %s", n_axes,
                            SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL",
                            bias ? SHAPE_OF(bias) : "NULL");
@@ -128,7 +128,7 @@ bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
     ctx = x->ctx;
     rank = x->shape->n;
     if (rank == 0 || !has_shape(weight, x->shape->d + rank - 1, 1))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s, weight %s", SHAPE_OF(x),
                            weight ? SHAPE_OF(weight) : "NULL");
     u = tn_widen(ctx, tensor_node(x));
@@ -173,7 +173,7 @@ bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
         !has_shape(var, x->shape->d + 1, 1) ||
         !has_shape(weight, x->shape->d + 1, 1) ||
         !has_shape(bias, x->shape->d + 1, 1))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s, mean %s, var %s, weight %s, "
                            "bias %s",
                            SHAPE_OF(x), mean ? SHAPE_OF(mean) : "NULL",
@@ -209,7 +209,7 @@ bell_group_norm(struct bell_tensor *x, int64_t n_groups,
     if (rank < 2 || n_groups < 1 || x->shape->d[1] % n_groups != 0 ||
         !has_shape(weight, x->shape->d + 1, 1) ||
         !has_shape(bias, x->shape->d + 1, 1))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s in %lld groups, weight %s, bias %s",
                            SHAPE_OF(x), (long long)n_groups,
                            weight ? SHAPE_OF(weight) : "NULL",
@@ -263,7 +263,7 @@ check_reduction(const char *call, struct bell_context *ctx,
     if (reduction == BELL_MEAN || reduction == BELL_SUM ||
         reduction == BELL_EACH)
         return true;
-    tensor_fail(ctx, call, BELL_E_INVALID, "%d is no reduction",
+    tensor_fail(ctx, call, BELL_BAD_VALUE, "%d is no reduction",
                 (int)reduction);
     return false;
 }
@@ -279,7 +279,7 @@ take_pair(const char *call, struct bell_tensor *x, struct bell_tensor *y,
     if (!tensor_check2(call, x, y, out))
         return false;
     if (x->shape != y->shape) {
-        *out = tensor_fail(x->ctx, call, BELL_E_INVALID,
+        *out = tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
                            "shapes %s and %s differ", SHAPE_OF(x), SHAPE_OF(y));
         return false;
     }
@@ -337,7 +337,7 @@ bell_huber_loss(struct bell_tensor *x, struct bell_tensor *y, double delta,
         return out;
     ctx = ops.ctx;
     if (!(delta > 0))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "delta is %g, not greater than 0", delta);
     d = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
     low = tn_mul_c(ctx, tn_mul(ctx, d, d), 0.5);
@@ -403,7 +403,7 @@ bell_binary_cross_entropy_with_logits(struct bell_tensor *x,
         shapes[1] = pos_weight->shape;
         if (!tn_broadcast_shape(shapes, 2, d, &rank) || rank != x->shape->n ||
             tn_product(d, rank) != tn_product(x->shape->d, rank))
-            return tensor_fail(ctx, __func__, BELL_E_INVALID,
+            return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                                "pos_weight of shape %s for %s",
                                SHAPE_OF(pos_weight), SHAPE_OF(x));
         w = tn_cast(ctx, pos_weight->uop, (enum uop_dtype)ops.u[0]->dtype);
@@ -533,9 +533,14 @@ class_axis(const char *call, struct bell_tensor *x, struct bell_tensor *target,
         (soft || (uop_dtype_infos[target->dtype].is_int &&
                   is_class_target(x, target, axis))))
         return (int)axis;
-    *out = tensor_fail(x->ctx, call, BELL_E_INVALID,
-                       "%s %s with a target of %s %s", DTYPE_OF(x), SHAPE_OF(x),
-                       DTYPE_OF(target), SHAPE_OF(target));
+    *out = tensor_fail(
+        x->ctx, call,
+        uop_dtype_infos[x->dtype].is_float &&
+                (uop_dtype_infos[target->dtype].is_int || soft_allowed)
+            ? BELL_BAD_SHAPE
+            : BELL_BAD_DTYPE,
+        "%s %s with a target of %s %s", DTYPE_OF(x), SHAPE_OF(x),
+        DTYPE_OF(target), SHAPE_OF(target));
     return -1;
 }
 
@@ -554,7 +559,7 @@ bell_cross_entropy(struct bell_tensor *logits, struct bell_tensor *target,
         return out;
     ctx = logits->ctx;
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "label smoothing %g is not in 0..1",
                            label_smoothing);
     x = tn_widen(ctx, tensor_node(logits));
@@ -590,7 +595,7 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
     if (weight && !tensor_check2(__func__, log_probs, weight, &out))
         return out;
     if (weight && !has_shape(weight, log_probs->shape->d + axis, 1))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "a weight of shape %s for %s", SHAPE_OF(weight),
                            SHAPE_OF(log_probs));
     u = tn_widen(ctx, tensor_node(log_probs));

@@ -42,7 +42,7 @@ bell_math_parse(const char *text, uint32_t *out_math)
         len = strcspn(text, ",");
         i = find_word(text, len);
         if (i == ARRAY_LEN(words))
-            return bell_fail(BELL_E_INVALID,
+            return bell_fail(BELL_BAD_NAME,
                              "no math is called '%.*s'; known: exact, tf32, "
                              "approx; or tf32,approx",
                              len < 40 ? (int)len : 40, text);
@@ -52,7 +52,7 @@ bell_math_parse(const char *text, uint32_t *out_math)
             break;
     }
     if (is_exact && math)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "math that is exact is neither tf32 nor approx");
     *out_math = math;
     return BELL_OK;
@@ -76,7 +76,7 @@ bell_status
 bell_context_set_math(struct bell_context *ctx, uint32_t math)
 {
     if (math & ~ALL_MATH)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "bell_context_set_math: 0x%x has bits besides "
                          "BELL_MATH_TF32 (0x%x) and BELL_MATH_APPROX (0x%x)",
                          math, (unsigned)BELL_MATH_TF32,

@@ -69,18 +69,18 @@ matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
         return out;
     ctx = x->ctx;
     if (x->shape->n == 0 || y->shape->n == 0)
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s @ %s: a scalar has no inner axis", SHAPE_OF(x),
                            SHAPE_OF(y));
     inner_x = x->shape->d[x->shape->n - 1];
     inner_y = y->shape->d[y->shape->n > 1 ? y->shape->n - 2 : 0];
     if (inner_x != inner_y)
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s @ %s: inner sizes %lld and %lld differ",
                            SHAPE_OF(x), SHAPE_OF(y), (long long)inner_x,
                            (long long)inner_y);
     if (!batches_agree(x->shape, y->shape))
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s @ %s: batch sizes do not broadcast", SHAPE_OF(x),
                            SHAPE_OF(y));
     dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
@@ -113,7 +113,7 @@ bell_dot(struct bell_tensor *x, struct bell_tensor *y)
     if (!tensor_check2(__func__, x, y, &out))
         return out;
     if (x->shape->n != 1 || y->shape->n != 1)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
                            "%s and %s; one axis each is needed", SHAPE_OF(x),
                            SHAPE_OF(y));
     return matmul_call(__func__, x, y);
@@ -128,7 +128,7 @@ bell_bmm(struct bell_tensor *x, struct bell_tensor *y)
         return out;
     if (x->shape->n != 3 || y->shape->n != 3 ||
         x->shape->d[0] != y->shape->d[0])
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
                            "%s and %s; three axes each and one batch size are "
                            "needed",
                            SHAPE_OF(x), SHAPE_OF(y));
@@ -146,7 +146,7 @@ bell_outer(struct bell_tensor *x, struct bell_tensor *y)
         return out;
     ctx = x->ctx;
     if (x->shape->n != 1 || y->shape->n != 1)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "%s and %s; one axis each is needed", SHAPE_OF(x),
                            SHAPE_OF(y));
     dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
@@ -171,12 +171,12 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
     ctx = x->ctx;
     if (weight->shape->n != 2 || x->shape->n == 0 ||
         x->shape->d[x->shape->n - 1] != weight->shape->d[1])
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s by a weight of shape %s", SHAPE_OF(x),
                            SHAPE_OF(weight));
     if (bias &&
         (bias->shape->n != 1 || bias->shape->d[0] != weight->shape->d[0]))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "a bias of shape %s with a weight of shape %s",
                            SHAPE_OF(bias), SHAPE_OF(weight));
     dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
@@ -219,7 +219,7 @@ static bool
 fail_formula(struct bell_context *ctx, const char *formula, const char *at,
              const char *what)
 {
-    tensor_fail(ctx, "bell_einsum", BELL_E_INVALID, "\"%s\", column %d: %s",
+    tensor_fail(ctx, "bell_einsum", BELL_BAD_VALUE, "\"%s\", column %d: %s",
                 formula, (int)(at - formula) + 1, what);
     return false;
 }
@@ -306,7 +306,7 @@ order_letters(struct einsum *e, const char *formula)
     }
     if (e->n_axes <= BELL_MAX_RANK)
         return true;
-    tensor_fail(e->ctx, "bell_einsum", BELL_E_INVALID,
+    tensor_fail(e->ctx, "bell_einsum", BELL_BAD_VALUE,
                 "\"%s\": %u letters, more than %d", formula, e->n_axes,
                 BELL_MAX_RANK);
     return false;
@@ -362,14 +362,14 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
     int c;
 
     if (n == 0) {
-        (void)bell_fail(BELL_E_INVALID, "bell_einsum: no operands");
+        (void)bell_fail(BELL_BAD_MISSING, "bell_einsum: no operands");
         return NULL;
     }
     if (!tensor_check_n(__func__, tensors, n, &out))
         return out;
     e.ctx = tensors[0]->ctx;
     if (n > 8)
-        return tensor_fail(e.ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(e.ctx, __func__, BELL_BAD_VALUE,
                            "%u operands, more than 8", n);
     for (c = 0; c < EINSUM_LETTERS; c++)
         e.size[c] = e.axis[c] = -1;
@@ -460,11 +460,13 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     ctx = q->ctx;
     dtype = tensor_wide_dtype(tensor_result_dtype(all, 3, NULL));
     if (!check_attention(q, k, v) || !uop_dtype_infos[dtype].is_float)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__,
+                           uop_dtype_infos[dtype].is_float ? BELL_BAD_SHAPE
+                                                           : BELL_BAD_DTYPE,
                            "q %s, k %s, v %s of %s", SHAPE_OF(q), SHAPE_OF(k),
                            SHAPE_OF(v), uop_dtype_infos[dtype].name);
     if ((mask && causal) || !(dropout_p >= 0 && dropout_p <= 1))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "dropout probability %g%s", dropout_p,
                            causal ? ", causal and a mask" : "");
     uq = tn_widen(ctx, tn_cast(ctx, tensor_node(q), dtype));
@@ -480,7 +482,7 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         shapes[1] = mask->shape;
         if (!tn_broadcast_shape(shapes, 2, d, &rank) ||
             uop_dims(&ctx->graph, d, rank) != shapes[0])
-            return tensor_fail(ctx, __func__, BELL_E_INVALID,
+            return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                                "a mask of shape %s with q %s and k %s",
                                SHAPE_OF(mask), SHAPE_OF(q), SHAPE_OF(k));
     }

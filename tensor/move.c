@@ -36,9 +36,9 @@ fail_size(struct bell_context *ctx, const int64_t *d, uint32_t n)
     char text[TENSOR_SHAPE_STR];
 
     if (n > TN_MAX_RANK)
-        return tn_fail(ctx, BELL_E_INVALID, "%u axes, more than %d", n,
+        return tn_fail(ctx, BELL_BAD_SHAPE, "%u axes, more than %d", n,
                        TN_MAX_RANK);
-    return tn_fail(ctx, BELL_E_INVALID, "a value of shape %s is too large",
+    return tn_fail(ctx, BELL_BAD_SHAPE, "a value of shape %s is too large",
                    tensor_shape_str(d, n, text, sizeof(text)));
 }
 

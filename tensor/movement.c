@@ -50,7 +50,7 @@ infer_size(const char *call, const struct bell_tensor *x, int64_t numel,
         bad = known != numel;
     }
     if (bad)
-        tensor_fail(x->ctx, call, BELL_E_INVALID, "%s to %s", SHAPE_OF(x),
+        tensor_fail(x->ctx, call, BELL_BAD_SHAPE, "%s to %s", SHAPE_OF(x),
                     tensor_shape_str(d, n, text, sizeof(text)));
     return !bad;
 }
@@ -66,7 +66,7 @@ bell_reshape(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
     if (ndim > BELL_MAX_RANK)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "%u axes, more than %d", ndim, BELL_MAX_RANK);
     if (ndim)
         memcpy(d, shape, ndim * sizeof(*d));
@@ -105,7 +105,7 @@ bell_unsqueeze(struct bell_tensor *x, int axis)
     if (!take_tensor(__func__, x, &ctx, &u, &out))
         return out;
     if (x->shape->n == BELL_MAX_RANK)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "of a tensor of %d axes, the most there can be",
                            BELL_MAX_RANK);
     at = tensor_axis(ctx, __func__, axis, x->shape->n + 1);
@@ -130,7 +130,7 @@ bell_flatten(struct bell_tensor *x, int first, int last)
     if (from < 0 || to < 0)
         return &ctx->error_tensor;
     if (from > to)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID, "axes %d to %d of %s",
+        return tensor_fail(ctx, __func__, BELL_BAD_AXIS, "axes %d to %d of %s",
                            from, to, SHAPE_OF(x));
     if (x->shape->n == 0)
         return tensor_new(ctx, __func__, tn_reshape(ctx, u, &one, 1));
@@ -157,7 +157,7 @@ bell_unflatten(struct bell_tensor *x, int axis, const int64_t *sizes,
     if (at < 0)
         return &ctx->error_tensor;
     if (rank == 0 || n_sizes == 0 || rank - 1 + n_sizes > BELL_MAX_RANK)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "axis %d of %s into %u axes", at, SHAPE_OF(x),
                            n_sizes);
     rest = rank - 1 - (uint32_t)at;
@@ -185,7 +185,7 @@ bell_permute(struct bell_tensor *x, const int64_t *order, uint32_t ndim)
         return out;
     if (ndim != x->shape->n)
         return tensor_fail(
-            ctx, __func__, BELL_E_INVALID, "order %s for a tensor of %u axes",
+            ctx, __func__, BELL_BAD_AXIS, "order %s for a tensor of %u axes",
             tensor_shape_str(order, ndim, text, sizeof(text)), x->shape->n);
     if (ndim && !tensor_axes(ctx, __func__, order, ndim, ndim, &mask))
         return &ctx->error_tensor;
@@ -281,7 +281,7 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
         bad = d[i] < 0 || (have != 1 && have != d[i]);
     }
     if (bad)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID, "%s to %s",
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s to %s",
                            SHAPE_OF(x),
                            tensor_shape_str(shape, ndim, text, sizeof(text)));
     if (!tensor_shape_arg(ctx, __func__, d, ndim))
@@ -328,7 +328,7 @@ bell_pad(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
                   x->shape->d[i];
     }
     if (bad)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID, "%s by %s",
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%s by %s",
                            SHAPE_OF(x),
                            tensor_shape_str(pads, n_pads < 32 ? n_pads : 32,
                                             text, sizeof(text)));
@@ -355,7 +355,7 @@ bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds)
               bounds[2 * i + 1] > x->shape->d[i];
     if (bad)
         return tensor_fail(
-            ctx, __func__, BELL_E_INVALID, "%s to the bounds %s", SHAPE_OF(x),
+            ctx, __func__, BELL_BAD_INDEX, "%s to the bounds %s", SHAPE_OF(x),
             tensor_shape_str(bounds, n_bounds < 32 ? n_bounds : 32, text,
                              sizeof(text)));
     return tensor_new(ctx, __func__, tn_shrink(ctx, u, bounds));
@@ -386,7 +386,7 @@ bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts)
     if (bad) {
         char text[TENSOR_SHAPE_STR];
         return tensor_fail(
-            ctx, __func__, BELL_E_INVALID, "%s times %s", SHAPE_OF(x),
+            ctx, __func__, BELL_BAD_VALUE, "%s times %s", SHAPE_OF(x),
             tensor_shape_str(counts, n_counts, text, sizeof(text)));
     }
     if (!tensor_shape_arg(ctx, __func__, d, n_counts))
@@ -412,7 +412,7 @@ bell_repeat_interleave(struct bell_tensor *x, int64_t count, int axis)
     if (at < 0)
         return &ctx->error_tensor;
     if (count < 0 || count > TN_MAX_NUMEL || rank == 0)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "%lld times an element of %s", (long long)count,
                            SHAPE_OF(x));
     u = tn_unsqueeze(ctx, u, (uint32_t)at + 1);
@@ -434,7 +434,7 @@ take_list(const char *call, struct bell_tensor *const *tensors, uint32_t n,
     uint32_t i;
 
     if (n == 0) {
-        (void)bell_fail_at(call, BELL_E_INVALID, "%s: an empty list", call);
+        (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: an empty list", call);
         *out = NULL;
         return NULL;
     }
@@ -518,7 +518,7 @@ bell_cat(struct bell_tensor *const *tensors, uint32_t n, int axis)
         if (tensors[i]->shape->n &&
             same_but_axis(tensors[0]->shape, tensors[i]->shape, (uint32_t)at))
             continue;
-        tensor_fail(ctx, __func__, BELL_E_INVALID,
+        tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                     "%s and %s (tensor %u) along axis %d", SHAPE_OF(tensors[0]),
                     SHAPE_OF(tensors[i]), i, at);
         at = -1;
@@ -547,7 +547,7 @@ bell_stack(struct bell_tensor *const *tensors, uint32_t n, int axis)
     for (i = 0; i < n && at >= 0; i++) {
         if (tensors[i]->shape != tensors[0]->shape ||
             tensors[0]->shape->n == BELL_MAX_RANK) {
-            tensor_fail(ctx, __func__, BELL_E_INVALID, "%s and %s (tensor %u)",
+            tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s and %s (tensor %u)",
                         SHAPE_OF(tensors[0]), SHAPE_OF(tensors[i]), i);
             at = -1;
         } else {
@@ -593,7 +593,7 @@ bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
         char text[TENSOR_SHAPE_STR];
         if (at >= 0)
             tensor_fail(
-                ctx, __func__, BELL_E_INVALID,
+                ctx, __func__, BELL_BAD_SHAPE,
                 "parts of %s along axis %d of %s",
                 tensor_shape_str(sizes, n < 32 ? n : 32, text, sizeof(text)),
                 at, SHAPE_OF(x));
@@ -625,7 +625,7 @@ bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
     }
     at = tensor_axis(ctx, __func__, axis, x->shape->n);
     if (at >= 0 && (n == 0 || x->shape->n == 0)) {
-        tensor_fail(ctx, __func__, BELL_E_INVALID, "%s into %u parts",
+        tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%s into %u parts",
                     SHAPE_OF(x), n);
         at = -1;
     }
@@ -686,7 +686,7 @@ keep_triangle(const char *call, struct bell_tensor *x, int64_t k, bool upper)
         return out;
     n = x->shape->n;
     if (n < 2)
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "of shape %s; two axes are needed", SHAPE_OF(x));
     k = k > TN_MAX_NUMEL ? TN_MAX_NUMEL : k < -TN_MAX_NUMEL ? -TN_MAX_NUMEL : k;
     row = tn_iota(ctx, n, n - 2, x->shape->d[n - 2], UOP_I64);
@@ -753,8 +753,8 @@ bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1)
     if (a < 0 || b < 0)
         return &ctx->error_tensor;
     if (a == b || rank < 2)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
-                           "axes %d and %d of %s", a, b, SHAPE_OF(x));
+        return tensor_fail(ctx, __func__, BELL_BAD_AXIS, "axes %d and %d of %s",
+                           a, b, SHAPE_OF(x));
     rows = x->shape->d[a];
     cols = x->shape->d[b];
     down = offset < 0 ? (offset < -rows ? rows : -offset) : 0;
@@ -780,7 +780,7 @@ bell_diag(struct bell_tensor *x)
     if (x->shape->n == 2)
         return bell_diagonal(x, 0, 0, 1);
     if (x->shape->n != 1)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "of shape %s; one or two axes are needed",
                            SHAPE_OF(x));
     n = x->shape->d[0];
@@ -809,7 +809,7 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
     have = x->shape->n ? x->shape->d[at] : 0;
     if (size < 0 || step < 1 || size > have || step > TN_MAX_NUMEL ||
         x->shape->n == 0 || x->shape->n == BELL_MAX_RANK)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "windows of %lld by %lld along axis %d of %s",
                            (long long)size, (long long)step, at, SHAPE_OF(x));
     n = (have - size) / step + 1;
@@ -842,7 +842,7 @@ bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
     for (i = 0; i < n; i++) {
         ctx = tensors[i]->ctx;
         if (tensors[i]->shape->n != 1 || n > BELL_MAX_RANK) {
-            tensor_fail(ctx, __func__, BELL_E_INVALID,
+            tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                         "tensor %u of %u has shape %s", i, n,
                         SHAPE_OF(tensors[i]));
             fill_outputs(&ctx->error_tensor, n, out);

@@ -89,7 +89,7 @@ check_sizes(const char *call, const int64_t *sizes, uint32_t n)
 
     for (i = 0; i < n; i++) {
         if (sizes[i] < 1)
-            return bell_fail_at(call, BELL_E_INVALID,
+            return bell_fail_at(call, BELL_BAD_VALUE,
                                 "%s: a size of %lld, not greater than 0", call,
                                 (long long)sizes[i]);
     }
@@ -152,7 +152,7 @@ bell_nn_conv2d_init(struct bell_context *ctx, int64_t in, int64_t out,
 
     BELL_TRY(check_sizes(__func__, given, 5));
     if (in % groups || out % groups)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "bell_nn_conv2d_init: %lld to %lld channels in %lld "
                          "groups",
                          (long long)in, (long long)out, (long long)groups);
@@ -276,7 +276,9 @@ bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
         return out;
     if (x->shape->n < 2 || x->shape->d[1] != layer->weight->shape->d[0] ||
         !uop_dtype_infos[x->dtype].is_float)
-        return tensor_fail(x->ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(x->ctx, __func__,
+                           uop_dtype_infos[x->dtype].is_float ? BELL_BAD_SHAPE
+                                                              : BELL_BAD_DTYPE,
                            "x %s %s for %lld channels", DTYPE_OF(x),
                            SHAPE_OF(x), (long long)layer->weight->shape->d[0]);
     if (!x->ctx->training)

@@ -131,14 +131,16 @@ check_params(const char *call, struct bell_tensor *const *params, uint32_t n)
     uint32_t i;
 
     if (n == 0)
-        return bell_fail_at(call, BELL_E_INVALID, "%s: no parameters", call);
+        return bell_fail_at(call, BELL_BAD_MISSING, "%s: no parameters", call);
     for (i = 0; i < n; i++) {
         BELL_TRY(tensor_usable(call, params[i]));
         if (params[i]->ctx != params[0]->ctx ||
             !uop_dtype_infos[params[i]->dtype].is_float)
             return bell_fail_at(
-                call, BELL_E_INVALID, "%s: parameter %u is %s%s", call, i,
-                DTYPE_OF(params[i]),
+                call,
+                params[i]->ctx != params[0]->ctx ? BELL_BAD_CONTEXT
+                                                 : BELL_BAD_DTYPE,
+                "%s: parameter %u is %s%s", call, i, DTYPE_OF(params[i]),
                 params[i]->ctx != params[0]->ctx ? " of another context"
                                                  : "; a float dtype is needed");
     }
@@ -228,7 +230,7 @@ check_range(const char *call, const char *name, double value, double low,
 {
     if (value >= low && value < high)
         return BELL_OK;
-    return bell_fail_at(call, BELL_E_INVALID, "%s: %s is %g", call, name,
+    return bell_fail_at(call, BELL_BAD_VALUE, "%s: %s is %g", call, name,
                         value);
 }
 
@@ -253,7 +255,7 @@ bell_sgd_create(struct bell_tensor *const *params, uint32_t n,
     BELL_TRY(check_range(__func__, "weight_decay", opt.weight_decay, 0,
                          (double)INFINITY));
     if (opt.nesterov && (opt.momentum == 0 || opt.dampening != 0))
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "bell_sgd_create: nesterov with momentum %g and "
                          "dampening %g",
                          opt.momentum, opt.dampening);

@@ -64,7 +64,7 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
     const struct uop *leaf, *key[2];
 
     if (n > (int64_t)1 << 32) {
-        tensor_fail(ctx, call, BELL_E_INVALID,
+        tensor_fail(ctx, call, BELL_BAD_SHAPE,
                     "%lld elements, more than 2^32 in one call", (long long)n);
         return false;
     }
@@ -155,7 +155,7 @@ make_random(const char *call, struct bell_context *ctx, const int64_t *shape,
     if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
         return &ctx->error_tensor;
     if (!uop_dtype_infos[type].is_float)
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_DTYPE,
                            "of %s, not a float dtype",
                            uop_dtype_infos[type].name);
     if (!random_words(call, ctx, tn_product(shape, ndim), words))
@@ -191,7 +191,7 @@ bell_uniform(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
              double low, double high, enum bell_dtype dtype)
 {
     if (ctx && !(low <= high))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID, "low is %g, high %g",
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "low is %g, high %g",
                            low, high);
     return make_random(__func__, ctx, shape, ndim, dtype, unit_interval,
                        high - low, low);
@@ -202,7 +202,7 @@ bell_normal(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
             double mean, double std, enum bell_dtype dtype)
 {
     if (ctx && !(std >= 0))
-        return tensor_fail(ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "standard deviation %g", std);
     return make_random(__func__, ctx, shape, ndim, dtype, normal_numbers, std,
                        mean);
@@ -246,7 +246,7 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
         return &ctx->error_tensor;
     range = (uint64_t)high - (uint64_t)low;
     if (low >= high || range > (uint64_t)1 << 32)
-        return tensor_fail(ctx, __func__, BELL_E_INVALID, "low %lld, high %lld",
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "low %lld, high %lld",
                            (long long)low, (long long)high);
     if (!random_words(__func__, ctx, tn_product(shape, ndim), words))
         return &ctx->error_tensor;
@@ -314,7 +314,7 @@ find_fans(const char *call, struct bell_context *ctx, const int64_t *shape,
         return false;
     if (ndim < 2 || tn_product(shape, ndim) == 0) {
         char text[TENSOR_SHAPE_STR];
-        tensor_fail(ctx, call, BELL_E_INVALID,
+        tensor_fail(ctx, call, BELL_BAD_SHAPE,
                     "a weight of shape %s has no fan-in and fan-out",
                     tensor_shape_str(shape, ndim, text, sizeof(text)));
         return false;
@@ -401,7 +401,7 @@ bell_dropout(struct bell_tensor *x, double p)
     if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     if (!(p >= 0 && p <= 1))
-        return tensor_fail(ops.ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(ops.ctx, __func__, BELL_BAD_VALUE,
                            "probability %g is not in 0..1", p);
     u = tn_dropout(__func__, ops.ctx, ops.u[0], p);
     return u ? tensor_result(__func__, &ops, u) : &ops.ctx->error_tensor;

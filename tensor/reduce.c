@@ -50,7 +50,7 @@ check_float(const char *call, const struct reduction *r)
 {
     if (tn_is_float(r->u))
         return true;
-    tensor_fail(r->ctx, call, BELL_E_INVALID,
+    tensor_fail(r->ctx, call, BELL_BAD_DTYPE,
                 "of %s; a float dtype is needed, see bell_cast",
                 uop_dtype_infos[r->u->dtype].name);
     return false;
@@ -159,7 +159,7 @@ extreme_call(const char *call, struct bell_tensor *x, const int64_t *axes,
     if (!begin_reduction(call, x, axes, n_axes, keepdim, &r, &out))
         return out;
     if (tn_reduced_count(r.ctx, r.u, r.mask) == 0)
-        return tensor_fail(r.ctx, call, BELL_E_INVALID,
+        return tensor_fail(r.ctx, call, BELL_BAD_SHAPE,
                            "over no elements, of shape %s", SHAPE_OF(x));
     if (x->dtype == UOP_BOOL)
         u = tn_reduce(r.ctx, op == UOP_MAX ? UOP_ADD : UOP_MUL, r.u, r.mask);
@@ -212,7 +212,7 @@ extreme_place(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     }
     n = tn_size(ctx, u, (uint32_t)at);
     if (n == 0)
-        return tensor_fail(ctx, call, BELL_E_INVALID,
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "over no elements, of shape %s", SHAPE_OF(x));
     if (u->dtype == UOP_BOOL)
         u = tn_cast(ctx, u, UOP_U8);
@@ -364,7 +364,7 @@ bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
     if (!check_float(__func__, &r))
         return &r.ctx->error_tensor;
     if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
-        return tensor_fail(r.ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
     return end_reduction(__func__, &r, norm_node(r.ctx, r.u, p, r.mask));
 }
@@ -382,7 +382,7 @@ bell_normalize(struct bell_tensor *x, double p, int axis, double eps)
     if (!check_float(__func__, &r))
         return &r.ctx->error_tensor;
     if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
-        return tensor_fail(r.ctx, __func__, BELL_E_INVALID,
+        return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
     norm = norm_node(r.ctx, r.u, p, r.mask);
     norm =

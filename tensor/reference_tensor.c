@@ -45,7 +45,7 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
     for (i = 0; i < n; i++) {
         status = tensor_usable("ref_eval_tensors", tensors[i]);
         if (status == BELL_OK && tensors[i]->ctx != tensors[0]->ctx)
-            status = bell_fail(BELL_E_INVALID, "tensors of two contexts");
+            status = bell_fail(BELL_BAD_CONTEXT, "tensors of two contexts");
         if (status != BELL_OK) {
             host_free(roots);
             return status;

@@ -224,7 +224,7 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
         at = tensor_axis(x->ctx, call, axis, x->shape->n);
         if (at >= 0 && (x->shape->n == 0 || x->shape->n == BELL_MAX_RANK ||
                         k > x->shape->d[at])) {
-            tensor_fail(x->ctx, call, BELL_E_INVALID, "%lld of axis %d of %s",
+            tensor_fail(x->ctx, call, BELL_BAD_VALUE, "%lld of axis %d of %s",
                         (long long)k, at, SHAPE_OF(x));
             at = -1;
         }

@@ -78,7 +78,9 @@ print_error_json(const struct bell_error *error, int exit_code)
     json_object(&json, "error");
     json_str(&json, "message", error->message);
     json_str(&json, "status", bell_status_name(error->status));
+    json_str(&json, "reason", bell_reason_name(error->reason));
     json_int(&json, "exit_code", exit_code);
+    json_int(&json, "suppressed", error->n_suppressed);
     for (i = error->n_frames; i > 0; i--) {
         if (strncmp(error->frames[i - 1], "bell_", 5) == 0)
             break;
@@ -106,6 +108,9 @@ tell_error(bool json, const struct bell_error *error, int exit_code)
 {
     tool_progress(NULL);
     fprintf(stderr, "doorbell: %s\n", error->message);
+    if (error->n_suppressed)
+        fprintf(stderr, "doorbell: %u more calls failed while cleaning up\n",
+                error->n_suppressed);
     if (json)
         print_error_json(error, exit_code);
     return exit_code;
@@ -144,12 +149,16 @@ tool_fail_input(bool json, bell_status status)
 int
 tool_fail_text(bool json, bell_status status, const char *fmt, ...)
 {
-    struct bell_error error = {.status = status};
+    struct bell_error error;
+    char text[BELL_ERROR_MESSAGE];
     va_list args;
 
     va_start(args, fmt);
-    vsnprintf(error.message, sizeof(error.message), fmt, args);
+    vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
+    status = bell_fail(status, "%s", text); /* which may say why */
+    error = *bell_error_last();
+    error.n_frames = 0;
     return tell_error(json, &error, bell_status_exit_code(status));
 }
 

@@ -419,7 +419,7 @@ read_spin_ns(const struct hcq_device_info *info, uint64_t *out_ns)
         return BELL_OK;
     us = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || us > SPIN_MAX_US)
-        return bell_fail(BELL_E_INVALID, "BELL_SPIN_US is '%.40s', not 0 to %u",
+        return bell_fail(BELL_BAD_VALUE, "BELL_SPIN_US is '%.40s', not 0 to %u",
                          text, SPIN_MAX_US);
     *out_ns = us * 1000u;
     return BELL_OK;

@@ -333,7 +333,7 @@ cpu_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
 
     if (!is_pow2(ring_bytes) || ring_bytes < CPU_RING_MIN ||
         ring_bytes > CPU_RING_MAX)
-        return bell_fail(BELL_E_INVALID,
+        return bell_fail(BELL_BAD_VALUE,
                          "%s: a ring of %u bytes; powers of two from %u to "
                          "%u are possible",
                          base_dev->info.name, ring_bytes, CPU_RING_MIN,

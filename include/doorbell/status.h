@@ -33,6 +33,37 @@ typedef enum bell_status {
     BELL_STATUS_COUNT
 } bell_status;
 
+/* What was wrong, finer than the status, for programs that turn failures into
+ * errors of their language. BELL_E_INVALID comes with one of the first dozen;
+ * every other status has one of its own name, and BELL_E_KERNEL may say
+ * BELL_REASON_LOST (the card is gone: ENODEV, ENXIO). */
+enum bell_reason {
+    BELL_REASON_NONE,
+    BELL_REASON_ARGUMENT, /* invalid, and nothing below fits */
+    BELL_REASON_SHAPE,    /* sizes, or the number of axes */
+    BELL_REASON_DTYPE,    /* an element type that the call does not take */
+    BELL_REASON_AXIS,     /* there is no such axis, or it is named twice */
+    BELL_REASON_INDEX,    /* an element or a range that is not there */
+    BELL_REASON_VALUE,    /* a number, flag or combination of them */
+    BELL_REASON_SIZE,     /* room for bytes or elements does not match */
+    BELL_REASON_NAME,     /* a word or syntax that is not known */
+    BELL_REASON_MISSING,  /* NULL, or an empty list */
+    BELL_REASON_CONTEXT,  /* objects of different contexts or devices */
+    BELL_REASON_STATE,    /* not at this time: not begun, failed before */
+    BELL_REASON_PROCESS,  /* inherited by a fork */
+    BELL_REASON_MEMORY,
+    BELL_REASON_DEVICE, /* no such device */
+    BELL_REASON_PERMISSION,
+    BELL_REASON_IO,
+    BELL_REASON_KERNEL,
+    BELL_REASON_TIMEOUT,
+    BELL_REASON_LOST,
+    BELL_REASON_UNSUPPORTED,
+    BELL_REASON_COMPILE,
+    BELL_REASON_INTERNAL,
+    BELL_REASON_COUNT
+};
+
 #define BELL_ERROR_FRAMES  8
 #define BELL_ERROR_MESSAGE 480
 
@@ -43,9 +74,10 @@ struct bell_error {
     char message[BELL_ERROR_MESSAGE];      /* one line, no newline */
     const char *frames[BELL_ERROR_FRAMES]; /* functions, innermost first */
     uint32_t n_frames;
-    /* Calls that failed since while something was given back. They do not
-     * replace the record: what it says came first. */
+    /* Calls that failed since without being told: of clean-up, and those that
+     * one can do without. They do not replace the record: it came first. */
     uint32_t n_suppressed;
+    enum bell_reason reason; /* BELL_REASON_NONE when no error */
 };
 
 /* The calling thread's error record. Never NULL; valid until the thread's
@@ -57,6 +89,9 @@ BELL_API void bell_error_clear(void);
 
 /* A short lower-case name of a status, for example "no such device". */
 BELL_API const char *bell_status_name(bell_status status);
+
+/* One lower-case word of a reason: "shape". */
+BELL_API const char *bell_reason_name(enum bell_reason reason);
 
 /* The command line's exit code for a status: 0 done, 1 failed, 2 usage,
  * 3 no such device, 4 no permission, 5 lost or hung, 6 unsupported. */

@@ -86,6 +86,18 @@ def document_complaints(root):
         yield 'README.md: the first program is not examples/first.c'
 
 
+def reason_complaints(path, text):
+    """A BELL_BAD_ is what bell_fail takes, no status; tensors say why."""
+    for match in re.finditer(r'(return|[=!]=|[^=!<>]=)\s+BELL_(BAD_|WHY)', text):
+        line = text.count('\n', 0, match.start()) + 1
+        yield f'{path}:{line}: a reason where a status belongs'
+    if path.startswith('tensor/') and not path.startswith('tensor/reference'):
+        for match in re.finditer(
+                r'\b(?:bell|tensor)_fail(?:_at)?\([^;"]*BELL_E_INVALID', text):
+            line = text.count('\n', 0, match.start()) + 1
+            yield f'{path}:{line}: refused without a reason (BELL_BAD_...)'
+
+
 def comment_complaints(root, path):
     """A source file begins by saying what it is."""
     if not re.match(r'\s*(/\*|//)', read(root, path)):
@@ -105,6 +117,9 @@ def main():
     tap.check('opcodes', list(opcode_complaints(read(root, 'uops/ops.def'))))
     tap.check('environment variables',
               list(variable_complaints(root, paths)))
+    tap.check('reasons of failures', [
+        c for p in paths if p.endswith('.c') and not p.startswith('tests/')
+        for c in reason_complaints(p, read(root, p))])
     tap.check('documents', list(document_complaints(root)))
     tap.finish()
 

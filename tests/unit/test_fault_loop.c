@@ -88,6 +88,10 @@ fail_all(const char *backend, const char *card, const char *action,
     const char *kind = strchr(action, '=') ? "ioctl" : "any";
     unsigned n, told, n_good = 0, n_bad = 0, n_exact = 0;
     struct usage before = {0, 0};
+    enum bell_reason want = strcmp(action, "ENOMEM") == 0 ? BELL_REASON_MEMORY
+                            : strcmp(action, "EPERM") == 0
+                                ? BELL_REASON_PERMISSION
+                                : BELL_REASON_NONE;
     char name[128];
 
     for (n = first; n_good < GOOD_ENOUGH; n += n_good ? 1 : step) {
@@ -97,15 +101,22 @@ fail_all(const char *backend, const char *card, const char *action,
 
         snprintf(name, sizeof(name), "%s@fault:%s:%u+=%s@sim:%s", backend, kind,
                  n, action, card);
+        bell_error_clear();
         status = train(name, &got);
         if (status == BELL_OK) {
             assert_true(got == loss);
+            /* what it did without is not told */
+            if (bell_error_last()->status != BELL_OK)
+                fail_msg("%s: works, tells: %s", name, message);
             n_good++;
             continue;
         }
         told = told_call();
         if (told < n || told > n + HARMLESS_MAX || names_clean_up(message))
             fail_msg("%s: told: %s", name, message);
+        if (want != BELL_REASON_NONE && bell_error_last()->reason != want)
+            fail_msg("%s: reason %s: %s", name,
+                     bell_reason_name(bell_error_last()->reason), message);
         n_good = 0;
         n_exact += told == n;
         if (++n_bad == 3)

@@ -39,6 +39,7 @@ static int
 told(bell_status status)
 {
     if (status == BELL_E_INVALID &&
+        bell_error_last()->reason == BELL_REASON_PROCESS &&
         strstr(bell_error_last()->message, "before a fork"))
         return 0;
     fprintf(stderr, "child: %s: %s\n", bell_status_name(status),
