@@ -165,6 +165,13 @@ check_nvidia(struct findings *findings)
     add(findings, "NVIDIA GPU", VERDICT_OK, NULL, "%s (%s)", info.model,
         info.arch);
     hcq_device_close(dev);
+    if (strcmp(info.arch, "sm_100") == 0 || strcmp(info.arch, "sm_120") == 0)
+        add(findings, "Blackwell", VERDICT_NOTE,
+            "`doorbell selftest NV` says whether they work",
+            "nobody is known to have run this driver's choices on %s: its "
+            "channel class with launches by PCAS action 10, waits by "
+            "ACQ_CIRC_GEQ",
+            info.arch);
     if (render_ptxas_find(path, sizeof(path)) == BELL_OK)
         add(findings, "ptxas", VERDICT_OK, NULL, "%s", path);
     else

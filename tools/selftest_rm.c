@@ -178,6 +178,13 @@ class_list(struct selftest *st)
                                  n, rows[i].what);
         selftest_note(st, "%-15s 0x%04x %s", rows[i].what, found,
                       nv_class_name(found));
+        if (found == BLACKWELL_CHANNEL_GPFIFO_A ||
+            found == BLACKWELL_CHANNEL_GPFIFO_B)
+            selftest_note(st,
+                          "unproven: nobody is known to have run class 0x%04x "
+                          "with launches by PCAS action 10, and its header has "
+                          "no ACQ_CIRC_GEQ, which queues wait by",
+                          found);
     }
     return SELFTEST_PASSED;
 }

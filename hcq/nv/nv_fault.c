@@ -18,8 +18,6 @@
  * the shared window gives (hw/nv/BRINGUP.md section 6). */
 #define WARP_ESR_ERROR_MASK 0xffffu
 
-#define N_SM_STATES 100
-
 /* What is found out about one error. Plain data. */
 struct report {
     const struct nv_queue *queue;
@@ -117,27 +115,35 @@ ask_debugger_mmu(struct nv_device *dev, struct report *report)
     report->has_va = report->has_access = true;
 }
 
-/* The first SM with an error: reason, and where its warp was. */
+/* The first SM with an error: reason, and where its warp was. A call tells of
+ * 100 SMs at most. */
 static void
 ask_sms(struct nv_device *dev, struct report *report)
 {
     const struct nv_channel *channel = &report->queue->channel;
-    struct nv83de_debug_read_all_sm_error_states states = {
-        .hTargetChannel = channel->channel,
-    };
+    struct nv83de_debug_read_all_sm_error_states states;
     struct nv83de_debug_clear_all_sm_error_states clear = {
         .hTargetChannel = channel->channel,
+        .numSMsToClear = dev->chip.n_sm,
     };
-    uint32_t i, n = dev->chip.n_sm < N_SM_STATES ? dev->chip.n_sm : N_SM_STATES;
+    uint32_t first, i, n;
 
-    states.numSMsToRead = n;
-    if (nv_rm_control(dev->rm, channel->debugger,
-                      NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES,
-                      NV_S_NV83DE_DEBUG_READ_ALL_SM_ERROR_STATES,
-                      &states) != BELL_OK)
-        return;
-    for (i = 0; i < n; i++) {
-        if (!states.smErrorStateArray[i].hwwWarpEsr)
+    for (first = 0; first < dev->chip.n_sm && !report->esr; first += n) {
+        n = dev->chip.n_sm - first;
+        if (n > ARRAY_LEN(states.smErrorStateArray))
+            n = ARRAY_LEN(states.smErrorStateArray);
+        memset(&states, 0, sizeof(states));
+        states.hTargetChannel = channel->channel;
+        states.startingSM = first;
+        states.numSMsToRead = n;
+        if (nv_rm_control(dev->rm, channel->debugger,
+                          NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES,
+                          NV_S_NV83DE_DEBUG_READ_ALL_SM_ERROR_STATES,
+                          &states) != BELL_OK)
+            return;
+        for (i = 0; i < n && !states.smErrorStateArray[i].hwwWarpEsr; i++)
+            continue;
+        if (i == n)
             continue;
         report->esr = states.smErrorStateArray[i].hwwWarpEsr;
         report->pc = states.smErrorStateArray[i].hwwWarpEsrPc64;
@@ -146,9 +152,7 @@ ask_sms(struct nv_device *dev, struct report *report)
             report->va = states.smErrorStateArray[i].hwwEsrAddr;
             report->has_va = true;
         }
-        break;
     }
-    clear.numSMsToClear = n;
     if (nv_rm_control(dev->rm, channel->debugger,
                       NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES,
                       NV_S_NV83DE_DEBUG_CLEAR_ALL_SM_ERROR_STATES,

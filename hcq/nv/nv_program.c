@@ -256,7 +256,10 @@ make_templates(struct nv_program *prog, const struct nv_device *dev,
         return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
                          cubin->name);
     BELL_TRY(nv_qmd_template(launch, &desc, prog->qmd));
-    nv_bank0_template(launch, chip, dynamic_bytes, prog->bank0);
+    /* %total_smem_size is in units of 128 bytes, without the reserve. */
+    shared -= (uint32_t)align_up(
+        prog->shared_bytes - RESERVED_SHARED_BYTES + dynamic_bytes, 128);
+    nv_bank0_template(launch, chip, dynamic_bytes, shared, prog->bank0);
     return BELL_OK;
 }
 

@@ -27,6 +27,7 @@ static const struct nv_launch launches[] = {
         .local_window = NV_CBANK_SM80_LOCAL_WINDOW,
         .stack = NV_CBANK_SM80_STACK,
         .dynamic_shared = NV_CBANK_SM80_DYNAMIC_SHARED,
+        .total_shared = NV_CBANK_SM80_TOTAL_SHARED,
         .n_sm = NV_CBANK_SM80_NSMID,
     },
     {
@@ -44,6 +45,7 @@ static const struct nv_launch launches[] = {
         .local_window = NV_CBANK_SM90_LOCAL_WINDOW,
         .stack = NV_CBANK_SM90_STACK,
         .dynamic_shared = NV_CBANK_SM90_DYNAMIC_SHARED,
+        .total_shared = NV_CBANK_SM90_TOTAL_SHARED,
         .n_sm = NV_CBANK_SM90_NSMID,
         .param_address = NV_CBANK_SM90_PARAM_ADDRESS,
     },
@@ -60,6 +62,7 @@ static const struct nv_launch launches[] = {
         .local_window = NV_CBANK_SM100_LOCAL_WINDOW,
         .stack = NV_CBANK_SM100_STACK,
         .dynamic_shared = NV_CBANK_SM100_DYNAMIC_SHARED,
+        .total_shared = NV_CBANK_SM100_TOTAL_SHARED,
         .n_sm = NV_CBANK_SM100_NSMID,
         .param_address = NV_CBANK_SM100_PARAM_ADDRESS,
     },
@@ -276,7 +279,7 @@ nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
 
 void
 nv_bank0_template(const struct nv_launch *launch, const struct nv_chip *chip,
-                  uint32_t dynamic_shared, void *bank)
+                  uint32_t dynamic_shared, uint32_t not_of_block, void *bank)
 {
     const uint32_t stack = NV_CBANK_STACK_POINTER;
     uint8_t *bytes = bank;
@@ -286,6 +289,7 @@ nv_bank0_template(const struct nv_launch *launch, const struct nv_chip *chip,
     memcpy(bytes + launch->local_window, &chip->local_window, 8);
     memcpy(bytes + launch->stack, &stack, 4);
     memcpy(bytes + launch->dynamic_shared, &dynamic_shared, 4);
+    memcpy(bytes + launch->total_shared, &not_of_block, 4);
     memcpy(bytes + launch->n_sm, &chip->n_sm, 4);
 }
 

@@ -35,9 +35,9 @@ struct nv_launch {
     bool has_textures;      /* and invalidates caches of textures */
     uint32_t bank_bytes;    /* of bank 0 in front of the parameters */
     uint32_t ntid, nctaid;  /* offsets in it: three words each */
-    uint32_t shared_window, local_window; /* 64 bits each */
-    uint32_t stack, dynamic_shared, n_sm; /* words */
-    uint32_t param_address;               /* 64 bits; 0: there is none */
+    uint32_t shared_window, local_window;               /* 64 bits each */
+    uint32_t stack, dynamic_shared, total_shared, n_sm; /* words */
+    uint32_t param_address; /* 64 bits; 0: there is none */
 };
 
 /* NULL: no such version. */
@@ -70,10 +70,12 @@ void nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
                 const uint32_t grid[3], const uint32_t local[3],
                 uint64_t bank0_va);
 
-/* The part of bank 0 in front of the parameters, launch->bank_bytes long. */
+/* The part of bank 0 in front of the parameters, launch->bank_bytes long.
+ * not_of_block: bytes of the descriptor's shared memory that are not a
+ * block's own. */
 void nv_bank0_template(const struct nv_launch *launch,
                        const struct nv_chip *chip, uint32_t dynamic_shared,
-                       void *bank);
+                       uint32_t not_of_block, void *bank);
 
 /* The smallest amount of an SM's shared memory, in KiB, that holds so many
  * bytes; at most max_kib. */

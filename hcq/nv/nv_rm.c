@@ -164,6 +164,28 @@ forget_mapping(struct nv_rm *rm, const struct nv_rm_mapping *map)
         LOG(LOG_IOCTL, "mapping of 0x%x stays until it is freed", map->memory);
 }
 
+/* Asked where the card's memory cannot be mapped: the refusal, status 0x56,
+ * does not say that this is why. Anyone may ask. src: mapping_cpu.c,
+ * ctrlcb33.h of NVIDIA/open-gpu-kernel-modules */
+static bool
+is_confidential(struct nv_rm *rm)
+{
+    struct nvcb33_system_get_capabilities caps = {0};
+    struct bell_error_hold hold;
+    uint32_t object = 0;
+
+    bell_error_hold(&hold);
+    if (nv_rm_alloc(rm, rm->client, NV_CONFIDENTIAL_COMPUTE, 0, NULL,
+                    &object) == BELL_OK &&
+        nv_rm_control(rm, object,
+                      NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES,
+                      NV_S_NVCB33_SYSTEM_GET_CAPABILITIES, &caps) != BELL_OK)
+        memset(&caps, 0, sizeof(caps));
+    nv_rm_free(rm, rm->client, object);
+    bell_error_release(&hold);
+    return caps.ccFeature || caps.multiGpuMode;
+}
+
 bell_status
 nv_rm_map(struct nv_rm *rm, uint32_t parent, uint32_t memory,
           uint64_t offset_bytes, uint64_t size_bytes, bool system, void *addr,
@@ -191,8 +213,12 @@ nv_rm_map(struct nv_rm *rm, uint32_t parent, uint32_t memory,
     call.fd = map.file.fd;
     status = kio_ioctl(&rm->ctl, nv_request(NV_ESC_RM_MAP_MEMORY, sizeof(call)),
                        &call);
-    if (status != BELL_OK)
+    if (status != BELL_OK) {
+        if (!system && is_confidential(rm))
+            bell_error_prefix("confidential computing is on, with which the "
+                              "card's memory cannot be mapped: not supported");
         goto fail_file;
+    }
     map.linear = call.params.pLinearAddress;
     status = map_file(rm, addr, &map);
     if (status != BELL_OK)

@@ -37,7 +37,9 @@ struct nvgpu_chip {
     uint32_t usermode_class; /* the newest */
     const uint32_t *classes; /* all of the class list, ends with 0 */
     uint32_t qmd_major;      /* 3, 4, 5 */
-    uint32_t n_gpc, n_tpc_per_gpc, n_sm_per_tpc, max_warps_per_sm;
+    /* TPCs that are there: every GPC has n_tpc_per_gpc but the last one, of
+     * which some may be off. */
+    uint32_t n_gpc, n_tpc_per_gpc, n_tpc, n_sm_per_tpc, max_warps_per_sm;
     uint32_t n_copy_engines, grce_mask; /* engines that share GR's runlist */
     uint32_t max_shared_bytes;          /* of a block, with the 1 KiB reserve */
     uint32_t host_va_bits;              /* of semaphores: 40 or 57 */
@@ -45,6 +47,12 @@ struct nvgpu_chip {
     uint32_t compr_page_bytes; /* RM aligns addresses to it, unless forced */
     uint64_t vidmem_bytes, bar1_bytes;
 };
+
+static inline uint32_t
+nvgpu_n_sm(const struct nvgpu_chip *chip)
+{
+    return chip->n_tpc * chip->n_sm_per_tpc;
+}
 
 /* By name ("sm_80", "sm_90", "sm_120"); NULL if there is none; by number from
  * 0 if `name` is NULL. */

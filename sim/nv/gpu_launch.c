@@ -42,15 +42,17 @@ enum {
 /* Where the driver's words lie in bank 0. src: CUBIN.md section 6 */
 struct bank_words {
     uint32_t ntid, nctaid, shared_window, local_window, stack, dynamic_shared,
-        grid_id, param_address, descriptor, params;
+        total_shared, n_sm, grid_id, param_address, descriptor, params;
     bool reads_shared_window;
 };
 
 static const struct bank_words words[] = {
-    {0x0, 0xc, 0x18, 0x20, 0x28, 0x2c, 0x30, NO_WORD, 0x118, 0x160, true},
-    {0x0, 0xc, 0x18, 0x20, 0x28, 0x2c, 0x30, 0x198, 0x208, 0x210, false},
-    {0x360, 0x370, 0x2f0, 0x2f8, 0x37c, 0x2ac, 0x140, 0x348, 0x358, 0x380,
+    {0x0, 0xc, 0x18, 0x20, 0x28, 0x2c, 0x114, 0x10c, 0x30, NO_WORD, 0x118,
+     0x160, true},
+    {0x0, 0xc, 0x18, 0x20, 0x28, 0x2c, 0x114, 0x10c, 0x30, 0x198, 0x208, 0x210,
      false},
+    {0x360, 0x370, 0x2f0, 0x2f8, 0x37c, 0x2ac, 0x16c, 0x2d0, 0x140, 0x348,
+     0x358, 0x380, false},
 };
 
 /* One launch that runs. */
@@ -440,6 +442,11 @@ static bool
 run_kernel(struct run *r)
 {
     const struct nvgpu_chip *chip = r->chan->gpu->chip;
+    /* Compiled code takes the word off what the hardware says, all of the
+     * descriptor's size. src: ptxas 13.0's code for %total_smem_size; guess:
+     * that SR_SMEMSZ has the 1 KiB in it, which that code must take off */
+    uint32_t total = r->launch->shared_bytes - word(r, r->words->total_shared);
+    uint32_t n_sm = word(r, r->words->n_sm);
     struct sim_ptx_report report = {0};
 
     memcpy(r->ptx.grid, r->launch->grid, sizeof(r->ptx.grid));
@@ -450,7 +457,9 @@ run_kernel(struct run *r)
     r->ptx.shared_window_va = r->shared_window;
     r->ptx.local_window_va = r->local_window;
     r->ptx.stop = &r->chan->stop;
-    r->ptx.n_sm = chip->n_gpc * chip->n_tpc_per_gpc * chip->n_sm_per_tpc;
+    r->ptx.n_sm = nvgpu_n_sm(chip);
+    r->ptx.told_n_sm = &n_sm;
+    r->ptx.told_total_shared = &total;
     r->ptx.grid_id = word64(r, r->words->grid_id);
     r->ptx.time_ns = kernel_time;
     r->ptx.mem = (struct sim_ptx_mem){.at = at,

@@ -68,8 +68,11 @@ struct sim_ptx_launch {
     const void *const_bank;
     size_t const_bytes;
     uint64_t global_base;
-    uint32_t sm_id, n_sm; /* %smid (of the first block), %nsmid; 0, 0: one */
-    uint64_t grid_id;     /* %gridid */
+    uint32_t sm_id, n_sm; /* %smid (of the first block), SMs; 0, 0: one */
+    /* %nsmid and %total_smem_size where the launch tells them; NULL: n_sm, and
+     * what the kernel needs. */
+    const uint32_t *told_n_sm, *told_total_shared;
+    uint64_t grid_id;                /* %gridid */
     uint64_t (*time_ns)(void *user); /* %globaltimer, gets mem.user; NULL: the
                                       * host's monotonic clock */
     struct sim_ptx_mem mem;

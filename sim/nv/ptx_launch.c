@@ -103,7 +103,7 @@ special_value(const struct px_run *r, unsigned which, uint32_t warp,
                            (r->block[1] + (uint64_t)l->grid[1] * r->block[2])) %
                       n_sm);
     case PX_NSMID:
-        return n_sm;
+        return l->told_n_sm ? *l->told_n_sm : n_sm;
     case PX_LANEMASK_EQ:
         return bit;
     case PX_LANEMASK_LT:
@@ -117,7 +117,7 @@ special_value(const struct px_run *r, unsigned which, uint32_t warp,
     case PX_DYNAMIC_SMEM:
         return l->dynamic_shared_bytes;
     default:
-        return r->shared_bytes;
+        return l->told_total_shared ? *l->told_total_shared : r->shared_bytes;
     }
 }
 

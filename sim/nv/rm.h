@@ -97,7 +97,9 @@ struct rm_machine {
     char spec[64];           /* in one way of writing */
     uint32_t refs;           /* processes; under the registry's lock */
     const struct nvgpu_chip *chip;
-    struct nv_abi abi; /* the driver that it plays */
+    struct nvgpu_chip own_chip; /* that `chip` is, where a size was asked for */
+    bool confidential;          /* confidential computing is on */
+    struct nv_abi abi;          /* the driver that it plays */
     pthread_mutex_t lock;
     uint32_t n_cards;
     struct rm_card cards[RM_MAX_CARDS];
@@ -250,6 +252,7 @@ enum rm_kind {
     RM_KIND_COMPUTE,
     RM_KIND_COPY,
     RM_KIND_DEBUGGER,
+    RM_KIND_CONFIDENTIAL, /* asks about confidential computing */
     RM_KIND_COUNT
 };
 

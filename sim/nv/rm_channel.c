@@ -656,9 +656,8 @@ debugged(struct rm_control *c, uint32_t handle, struct rm_channel **out_channel)
 static uint32_t
 sm_of(const struct nvgpu_chip *chip, const struct nvgpu_fault *fault)
 {
-    uint32_t n = chip->n_gpc * chip->n_tpc_per_gpc * chip->n_sm_per_tpc;
-
-    return (fault->block[0] + fault->block[1] * 31 + fault->block[2] * 17) % n;
+    return (fault->block[0] + fault->block[1] * 31 + fault->block[2] * 17) %
+           nvgpu_n_sm(chip);
 }
 
 static enum rm_status
@@ -666,7 +665,7 @@ read_sm_errors(struct rm_control *c)
 {
     struct nv83de_debug_read_all_sm_error_states *params = c->params;
     const struct nvgpu_chip *chip = c->machine->chip;
-    uint32_t n_sm = chip->n_gpc * chip->n_tpc_per_gpc * chip->n_sm_per_tpc;
+    uint32_t n_sm = nvgpu_n_sm(chip);
     uint32_t first = params->startingSM, n = params->numSMsToRead, sm;
     struct rm_channel *channel;
     struct nvgpu_fault fault;

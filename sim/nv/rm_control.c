@@ -417,7 +417,7 @@ gr_info(const struct nvgpu_chip *chip, uint32_t index, uint32_t *out_data)
         *out_data = 1;
         return true;
     case 0x09: /* TPCs */
-        *out_data = chip->n_gpc * chip->n_tpc_per_gpc;
+        *out_data = chip->n_tpc;
         return true;
     case 0x0c:
         *out_data = chip->sm_version;
@@ -500,7 +500,7 @@ get_sm_order(struct rm_control *c)
 {
     struct nv2080_gr_get_global_sm_order *p = c->params;
     const struct nvgpu_chip *chip = c->machine->chip;
-    uint32_t n_tpc = chip->n_gpc * chip->n_tpc_per_gpc, i;
+    uint32_t n_tpc = chip->n_tpc, i;
 
     memset(p, 0, sizeof(*p));
     p->numTpc = (uint16_t)n_tpc;
@@ -527,6 +527,15 @@ get_gpc_mask(struct rm_control *c)
     return RM_OK;
 }
 
+/* The last GPC has what is left. */
+static uint32_t
+n_tpc_of(const struct nvgpu_chip *chip, uint32_t gpc)
+{
+    uint32_t left = chip->n_tpc - gpc * chip->n_tpc_per_gpc;
+
+    return left < chip->n_tpc_per_gpc ? left : chip->n_tpc_per_gpc;
+}
+
 static enum rm_status
 get_tpc_mask(struct rm_control *c)
 {
@@ -535,7 +544,7 @@ get_tpc_mask(struct rm_control *c)
     if (p->gpcId >= c->machine->chip->n_gpc)
         return rm_refuse(RM_INVALID_ARGUMENT, "GPC %u of %u", p->gpcId,
                          c->machine->chip->n_gpc);
-    p->tpcMask = (1u << c->machine->chip->n_tpc_per_gpc) - 1;
+    p->tpcMask = (1u << n_tpc_of(c->machine->chip, p->gpcId)) - 1;
     return RM_OK;
 }
 
@@ -691,6 +700,23 @@ correlate_times(struct rm_control *c)
     return RM_OK;
 }
 
+/* src: conf_compute_api.c of NVIDIA/open-gpu-kernel-modules */
+static enum rm_status
+get_cc_capabilities(struct rm_control *c)
+{
+    struct nvcb33_system_get_capabilities *p = c->params;
+
+    memset(p, 0, sizeof(*p));
+    if (c->machine->chip->sm >= 90)
+        p->gpusCapability = 2; /* HCC */
+    if (c->machine->confidential) {
+        p->cpuCapability = 3; /* AMD SEV-SNP */
+        p->ccFeature = 2;     /* HCC_ENABLED */
+        p->environment = 2;   /* PROD */
+    }
+    return RM_OK;
+}
+
 #define CLIENT    (1u << RM_KIND_CLIENT)
 #define DEVICE    (1u << RM_KIND_DEVICE)
 #define SUBDEVICE (1u << RM_KIND_SUBDEVICE)
@@ -709,6 +735,7 @@ static const struct rm_control_row gpu_controls[] = {
     {NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2, NV_S_NV0080_GPU_GET_CLASSLIST_V2, DEVICE, get_classes_v2},
     {NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, NV_S_NV0080_GPU_GET_NUM_SUBDEVICES, DEVICE, get_n_subdevices},
     {NV0080_CTRL_CMD_GPU_GET_VIRTUALIZATION_MODE, NV_S_NV0080_GPU_GET_VIRTUALIZATION_MODE, DEVICE, get_virtualization},
+    {NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES, NV_S_NVCB33_SYSTEM_GET_CAPABILITIES, 1u << RM_KIND_CONFIDENTIAL, get_cc_capabilities},
     {NV2080_CTRL_CMD_GPU_GET_GID_INFO, NV_S_NV2080_GPU_GET_GID_INFO, SUBDEVICE, get_gid},
     {NV2080_CTRL_CMD_GPU_GET_NAME_STRING, NV_S_NV2080_GPU_GET_NAME_STRING, SUBDEVICE, get_name},
     {NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, NV_S_NV2080_GPU_GET_ENGINES_V2, SUBDEVICE, get_engines},

@@ -510,6 +510,14 @@ check_view(const struct rm_object *object, const struct nv_os33_fd *call)
         return rm_refuse(RM_NOT_SUPPORTED,
                          "memory 0x%x is the process' own: it has it mapped",
                          object->handle);
+    /* src: mapping_cpu.c of NVIDIA/open-gpu-kernel-modules: memory is protected
+     * where nothing else is asked for */
+    if (mem->kind == RM_MEM_VIDEO &&
+        object->client->process->machine->confidential)
+        return rm_refuse(RM_NOT_SUPPORTED,
+                         "BAR1 mapping of memory 0x%x, which confidential "
+                         "computing protects",
+                         object->handle);
     if (offset % RM_PAGE_BYTES)
         return rm_refuse(RM_INVALID_OFFSET, "offset 0x%llx of a mapping",
                          (unsigned long long)offset);

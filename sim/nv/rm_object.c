@@ -200,6 +200,7 @@ fini(struct rm_object *object)
     case RM_KIND_SHARE:
     case RM_KIND_COPY:
     case RM_KIND_DEBUGGER:
+    case RM_KIND_CONFIDENTIAL:
     case RM_KIND_COUNT:
         break;
     }
@@ -332,6 +333,15 @@ struct class_row {
     enum rm_status (*alloc)(struct rm_alloc *a);
 };
 
+/* There on every system. src: resource_list.h of NVIDIA/open-gpu-kernel-modules
+ */
+static enum rm_status
+alloc_confidential(struct rm_alloc *a)
+{
+    (void)a;
+    return RM_OK;
+}
+
 /* clang-format off */
 static const struct class_row classes[] = {
     {NV01_DEVICE_0, NV_S_NV0080_ALLOC, RM_KIND_DEVICE, RM_KIND_CLIENT, true, false, rm_alloc_device},
@@ -365,6 +375,7 @@ static const struct class_row classes[] = {
     {HOPPER_DMA_COPY_A, NV_S_NVB0B5_ALLOC, RM_KIND_COPY, RM_KIND_CHANNEL, false, true, rm_alloc_copy},
     {BLACKWELL_DMA_COPY_A, NV_S_NVB0B5_ALLOC, RM_KIND_COPY, RM_KIND_CHANNEL, false, true, rm_alloc_copy},
     {BLACKWELL_DMA_COPY_B, NV_S_NVB0B5_ALLOC, RM_KIND_COPY, RM_KIND_CHANNEL, false, true, rm_alloc_copy},
+    {NV_CONFIDENTIAL_COMPUTE, NO_STRUCT, RM_KIND_CONFIDENTIAL, RM_KIND_CLIENT, false, false, alloc_confidential},
     {GT200_DEBUGGER, NV_S_NV83DE_ALLOC, RM_KIND_DEBUGGER, RM_KIND_DEVICE, true, true, rm_alloc_debugger},
 };
 /* clang-format on */

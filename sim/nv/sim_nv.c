@@ -123,9 +123,24 @@ make_cards(struct rm_machine *machine)
 /* What a SPEC says. */
 struct plan {
     const struct nvgpu_chip *chip;
-    uint32_t n_cards;
+    uint32_t n_cards, n_sm; /* n_sm 0: the chip's */
+    bool confidential;
     const char *version;
 };
+
+/* A real chip's number of SMs, in GPCs of at most this many TPCs; the driver
+ * tells of both by masks of 32 bits. src: GH100 has 9 */
+#define TPCS_PER_GPC 9u
+#define MAX_SMS      512u
+
+static void
+resize_chip(struct nvgpu_chip *chip, uint32_t n_sm)
+{
+    chip->n_tpc = n_sm / chip->n_sm_per_tpc;
+    chip->n_tpc_per_gpc =
+        chip->n_tpc < TPCS_PER_GPC ? chip->n_tpc : TPCS_PER_GPC;
+    chip->n_gpc = (uint32_t)div_up(chip->n_tpc, chip->n_tpc_per_gpc);
+}
 
 static bell_status
 machine_create(const struct plan *plan, const char *spec,
@@ -142,6 +157,12 @@ machine_create(const struct plan *plan, const char *spec,
         return bell_fail(BELL_E_NO_MEMORY, "no lock for a machine");
     }
     machine->chip = plan->chip;
+    machine->confidential = plan->confidential;
+    if (plan->n_sm) {
+        machine->own_chip = *plan->chip;
+        resize_chip(&machine->own_chip, plan->n_sm);
+        machine->chip = &machine->own_chip;
+    }
     machine->n_cards = plan->n_cards;
     machine->sysmem_fd = -1;
     snprintf(machine->spec, sizeof(machine->spec), "%s", spec);
@@ -171,11 +192,12 @@ unknown(const char *spec)
     for (i = 0; (chip = nvgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
         n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
                               i ? ", " : "", chip->name);
-    return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,branch=N], chips %s, branches 535, 545, 550, 555, "
-                     "560, 565, 570, 575, 580 (default), 590, 595",
-                     spec, RM_MAX_CARDS, chips);
+    return bell_fail(
+        BELL_E_NO_DEVICE,
+        "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
+        "[,branch=N][,sms=N][,cc], chips %s, branches 535, 545, 550, 555, "
+        "560, 565, 570, 575, 580 (default), 590, 595",
+        spec, RM_MAX_CARDS, chips);
 }
 
 static const char *
@@ -188,6 +210,27 @@ find_version(const char *branch)
             return versions[i].version;
     }
     return NULL;
+}
+
+/* What may follow the chip, between commas. */
+static bool
+parse_option(const char *text, size_t n, struct plan *plan)
+{
+    char word[16] = "", *end;
+
+    if (n >= sizeof(word))
+        return false;
+    memcpy(word, text, n);
+    if (strncmp(word, "branch=", 7) == 0) {
+        plan->version = find_version(word + 7);
+        return plan->version != NULL;
+    }
+    if (strncmp(word, "sms=", 4) == 0 && word[4] >= '1' && word[4] <= '9') {
+        plan->n_sm = (uint32_t)strtoul(word + 4, &end, 10);
+        return *end == '\0' && plan->n_sm % 2 == 0 && plan->n_sm <= MAX_SMS;
+    }
+    plan->confidential = true;
+    return strcmp(word, "cc") == 0;
 }
 
 static bell_status
@@ -210,12 +253,14 @@ parse_spec(const char *spec, struct plan *out_plan)
         rest = end;
     }
     plan.version = find_version(DEFAULT_BRANCH);
-    if (strncmp(rest, ",branch=", 8) == 0) {
-        plan.version = find_version(rest + 8);
-        rest = "";
+    while (*rest == ',') {
+        rest++;
+        n = strcspn(rest, ",");
+        if (!parse_option(rest, n, &plan))
+            return unknown(spec);
+        rest += n;
     }
-    if (!plan.chip || !plan.version || *rest || plan.n_cards < 1 ||
-        plan.n_cards > RM_MAX_CARDS)
+    if (!plan.chip || *rest || plan.n_cards < 1 || plan.n_cards > RM_MAX_CARDS)
         return unknown(spec);
     *out_plan = plan;
     return BELL_OK;
@@ -228,8 +273,8 @@ machine_get(const struct plan *plan, struct rm_machine **out_machine)
     struct rm_machine *m;
     char spec[64];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s", plan->chip->name, plan->n_cards,
-             plan->version);
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%d", plan->chip->name,
+             plan->n_cards, plan->version, plan->n_sm, plan->confidential);
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;

@@ -75,7 +75,7 @@ make_program(struct nv_program *prog, uint32_t major, uint32_t bank_bytes,
     prog->param_offset = prog->launch->bank_bytes;
     prog->bank0_bytes = bank_bytes;
     assert_int_equal(nv_qmd_template(prog->launch, &desc, qmd), BELL_OK);
-    nv_bank0_template(prog->launch, &chip, 0x1000, bank);
+    nv_bank0_template(prog->launch, &chip, 0x1000, 0x480, bank);
 }
 
 /* The launch at an address that puts bank 0 where section 15 has it. */
@@ -114,6 +114,7 @@ test_hopper(void **state)
         {10, 0xfffdc0},
         {11, 0x1000},
         {0x10c / 4, 132},
+        {0x114 / 4, 0x480},
         {0x198 / 4, 0x87654210},
         {0x19c / 4, 0xf},
         {0x210 / 4, 0x33334444},
@@ -160,6 +161,7 @@ test_ampere(void **state)
         {10, 0xfffdc0},
         {11, 0x1000},
         {0x10c / 4, 132},
+        {0x114 / 4, 0x480},
         {0x160 / 4, 0x33334444},
         {0x164 / 4, 0x11112222},
     };
@@ -184,11 +186,11 @@ test_blackwell(void **state)
         {42, 0x3e1d9500}, {43, 0x01d00000}, {58, 0x00000009},
     };
     static const struct word bank[] = {
-        {0x2ac / 4, 0x1000},   {0x2d0 / 4, 132},        {0x2f4 / 4, 0x7294},
-        {0x2fc / 4, 0x7293},   {0x348 / 4, 0x87654380}, {0x34c / 4, 0xf},
-        {0x360 / 4, 256},      {0x364 / 4, 1},          {0x368 / 4, 1},
-        {0x370 / 4, 132},      {0x374 / 4, 2},          {0x378 / 4, 3},
-        {0x37c / 4, 0xfffdc0},
+        {0x16c / 4, 0x480},  {0x2ac / 4, 0x1000},   {0x2d0 / 4, 132},
+        {0x2f4 / 4, 0x7294}, {0x2fc / 4, 0x7293},   {0x348 / 4, 0x87654380},
+        {0x34c / 4, 0xf},    {0x360 / 4, 256},      {0x364 / 4, 1},
+        {0x368 / 4, 1},      {0x370 / 4, 132},      {0x374 / 4, 2},
+        {0x378 / 4, 3},      {0x37c / 4, 0xfffdc0},
     };
     struct nv_program prog;
     const uint8_t *out;

@@ -73,6 +73,18 @@ def check_device(tap, device, *more):
             for s in steps)])
 
 
+def check_words(tap):
+    """What is unproven is said where it is, and only there; and why memory
+    cannot be mapped."""
+    for device, said in (('NV@sim:sm_90', False), ('NV@sim:sm_120', True)):
+        done = run('selftest', device, '--only', 'classes')
+        tap.check(f'unproven classes on {device}', expect(done, 0) + [
+            c for c in [done.stdout] if ('unproven: ' in c) != said])
+    done = run('selftest', 'NV@sim:sm_90,cc', '--only', 'video-memory')
+    tap.check('confidential computing is named', expect(
+        done, 1, out='confidential computing is on'))
+
+
 def check_failure(tap):
     """A call that fails: the step says what was sent and what came back."""
     device = 'NV@fault:NV0080_CTRL_CMD_GPU_GET_CLASSLIST=EIO@sim:sm_90'
@@ -148,6 +160,7 @@ def main():
     tap = Tap()
     check_options(tap)
     if has('NV@sim:sm_90'):
+        check_words(tap)
         check_failure(tap)
     else:
         tap.skip('a failing step says why', 'no simulated card')

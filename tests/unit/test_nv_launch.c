@@ -292,6 +292,138 @@ reports_name_commands(void **state)
     close_rig(&r);
 }
 
+/* ---- what a kernel is told ---------------------------------------------------- */
+
+static const char told_text[] =
+    ".version %s\n.target sm_%u\n.address_size 64\n"
+    ".extern .shared .align 16 .b8 dyn[];\n"
+    ".visible .entry told(.param .u64 out, .param .u64 bad)\n{\n"
+    "\t.reg .u32 %%r<8>;\n\t.reg .u64 %%rd<4>;\n\t.reg .pred %%p<1>;\n"
+    "\t.shared .align 16 .b8 own[64];\n"
+    "\tld.param.u64 %%rd0, [out];\n"
+    "\tcvta.to.global.u64 %%rd0, %%rd0;\n"
+    "\tmov.u32 %%r0, %%total_smem_size;\n"
+    "\tst.global.u32 [%%rd0], %%r0;\n"
+    "\tmov.u32 %%r1, %%dynamic_smem_size;\n"
+    "\tst.global.u32 [%%rd0+4], %%r1;\n"
+    "\tmov.u32 %%r2, %%nsmid;\n"
+    "\tst.global.u32 [%%rd0+8], %%r2;\n"
+    "\tmov.u32 %%r3, own;\n"
+    "\tst.shared.u32 [%%r3], %%r2;\n"
+    "\tmov.u32 %%r3, dyn;\n"
+    "\tst.shared.u32 [%%r3], %%r2;\n"
+    "\tld.param.u64 %%rd1, [bad];\n"
+    "\tmov.u32 %%r4, %%ctaid.x;\n"
+    "\tcvt.u64.u32 %%rd2, %%r4;\n"
+    "\tsetp.ne.u64 %%p0, %%rd1, %%rd2;\n"
+    "\t@%%p0 ret;\n"
+    "\tmov.u64 %%rd3, 2;\n" /* misaligned */
+    "\tst.global.u32 [%%rd3], %%r4;\n"
+    "\tret;\n}\n";
+
+static struct hcq_program *
+load_told(const struct rig *r, uint32_t dynamic_bytes)
+{
+    struct nv_container_desc d = {
+        .entry = "told",
+        .sm = nv_device_of(r->dev)->chip.sm,
+        .n_params = 2,
+        .n_regs = 16,
+        .shared_bytes = 64,
+        .has_dynamic = true,
+    };
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "told",
+        .n_bufs = 1,
+        .n_vals = 1,
+        .local = {1, 1, 1},
+        .shared_bytes = dynamic_bytes,
+    };
+    struct render_binary binary;
+    struct hcq_program *prog;
+    char text[2048];
+
+    snprintf(text, sizeof(text), told_text, d.sm >= 100 ? "8.7" : "7.8", d.sm);
+    d.text = text;
+    expect_ok(render_nv_container(&d, &binary));
+    desc.binary = binary.data;
+    desc.binary_size_bytes = binary.size_bytes;
+    expect_ok(hcq_program_create(r->dev, &desc, &prog));
+    render_binary_fini(&binary);
+    return prog;
+}
+
+/* `bad`: the block that stores where it must not. */
+static bell_status
+run_told(const struct rig *r, const struct hcq_program *prog, uint64_t bad,
+         uint32_t n_blocks)
+{
+    const uint64_t args[] = {r->out->va, bad};
+    const uint32_t grid[] = {n_blocks, 1, 1}, local[] = {1, 1, 1};
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_queue_begin(r->queue, &cs));
+    hcq_cs_exec(cs, prog, args, 2, grid, local);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    return hcq_queue_wait(r->queue, LONG_NS);
+}
+
+/* Special registers that come from constant bank 0. */
+static void
+kernels_are_told(void **state)
+{
+    static const uint32_t dynamic[] = {4, 64, 65, 100, 5000};
+    const char *names[4] = {cards[0], cards[1], cards[2],
+                            "NV@sim:sm_90,sms=132"};
+    size_t c, i;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(names); c++) {
+        struct rig r = open_rig(names[c]);
+
+        for (i = 0; i < ARRAY_LEN(dynamic); i++) {
+            struct hcq_program *prog = load_told(&r, dynamic[i]);
+            const uint32_t *out = r.out->host;
+
+            expect_ok(run_told(&r, prog, UINT64_MAX, 1));
+            /* what the block has, in units of 128 bytes, without the 1 KiB */
+            assert_int_equal(out[0], align_up(64 + dynamic[i], 128));
+            assert_int_equal(out[1], dynamic[i]);
+            assert_int_equal(out[2], c == 3 ? 132 : 8);
+            hcq_program_destroy(prog);
+        }
+        close_rig(&r);
+    }
+}
+
+/* A warp's error is told on whatever SM it happens: a call tells of 100. */
+static void
+faults_on_every_sm(void **state)
+{
+    static const uint32_t sms[] = {0, 7, 99, 100, 131};
+    struct rig r = open_rig("NV@sim:sm_90,sms=132");
+    struct hcq_program *prog = load_told(&r, 16);
+    size_t i;
+
+    (void)state;
+    assert_int_equal(nv_device_of(r.dev)->chip.n_sm, 132);
+    for (i = 0; i < ARRAY_LEN(sms); i++) {
+        struct hcq_fault fault;
+        unsigned long long pc = 0;
+
+        assert_int_equal(run_told(&r, prog, sms[i], 132), BELL_E_DEVICE_LOST);
+        hcq_device_fault(r.dev, &fault);
+        if (!strstr(fault.text, "misaligned address in 'told' at 0x"))
+            fail_msg("SM %u: %s", sms[i], fault.text);
+        (void)sscanf(strstr(fault.text, "'told' at 0x") + 12, "%llx", &pc);
+        assert_true(pc - prog->code_va < prog->code_size_bytes);
+        expect_ok(hcq_device_recover(r.dev));
+    }
+    hcq_program_destroy(prog);
+    close_rig(&r);
+}
+
 /* ---- limits of the rings -------------------------------------------------------- */
 
 /* Methods beyond what one ring entry can name. */
@@ -439,6 +571,8 @@ main(void)
         cmocka_unit_test(patched_too_large),
         cmocka_unit_test(patched_transfers),
         cmocka_unit_test(reports_name_commands),
+        cmocka_unit_test(kernels_are_told),
+        cmocka_unit_test(faults_on_every_sm),
         cmocka_unit_test(long_stream),
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),

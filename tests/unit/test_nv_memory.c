@@ -101,6 +101,54 @@ tells_what_it_is(void **state)
     }
 }
 
+/* GPCs of which the last one is not whole. */
+static void
+counts_sms(void **state)
+{
+    static const uint32_t sms[] = {2, 18, 20, 114, 132, 148, 512};
+    char name[40];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sms); i++) {
+        struct nv_device *dev;
+
+        snprintf(name, sizeof(name), "NV@sim:sm_90,sms=%u", sms[i]);
+        dev = open_nv(name);
+        assert_int_equal(dev->chip.n_sm, sms[i]);
+        assert_true(dev->chip.n_gpc * dev->chip.n_tpc_per_gpc * 2 >= sms[i]);
+        close_nv(dev);
+    }
+}
+
+/* Where confidential computing is on, the first thing that fails says so, on
+ * the oldest layout of the query too; and what is not its fault does not. */
+static void
+confidential(void **state)
+{
+    static const char *const names[] = {"NV@sim:sm_90,cc",
+                                        "NV@sim:sm_90,branch=535,cc"};
+    struct nv_device *dev;
+    struct nv_mem mem;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        dev = open_nv(names[i]);
+        expect_fails(nv_mem_alloc(dev, MIB, 4096, NV_MEM_VISIBLE, &mem),
+                     BELL_E_KERNEL, "confidential computing is on");
+        assert_non_null(
+            strstr(bell_error_last()->message, "0x56 NOT_SUPPORTED"));
+        close_nv(dev);
+    }
+    dev = open_nv("NV@fault:poll:1000000=EIO@sim:sm_90");
+    expect_ok(kio_fault_set(dev->kio, "NV_ESC_RM_MAP_MEMORY:1+=status=0x56"));
+    expect_fails(nv_mem_alloc(dev, MIB, 4096, NV_MEM_VISIBLE, &mem),
+                 BELL_E_KERNEL, "0x56 NOT_SUPPORTED");
+    assert_null(strstr(bell_error_last()->message, "confidential"));
+    close_nv(dev);
+}
+
 static void
 refuses_names(void **state)
 {
@@ -678,6 +726,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_what_it_is),
+        cmocka_unit_test(counts_sms),
+        cmocka_unit_test(confidential),
         cmocka_unit_test(refuses_names),
         cmocka_unit_test(doorbells),
         cmocka_unit_test(clocks_agree),

@@ -132,9 +132,28 @@ static void
 test_specs(void **state)
 {
     static const char *const wrong[] = {
-        "",        "sm_70",     "sm_90*0", "sm_90*9",        "sm_90*",
-        "sm_90x2", "sm_90*2x",  "sm_90,",  "sm_90,branch=1", "sm_90*-1",
-        "*2",      "sm_90*1*2", "sm_900",  "sm_90,b=580",    ",branch=580",
+        "",
+        "sm_70",
+        "sm_90*0",
+        "sm_90*9",
+        "sm_90*",
+        "sm_90x2",
+        "sm_90*2x",
+        "sm_90,",
+        "sm_90,branch=1",
+        "sm_90*-1",
+        "*2",
+        "sm_90*1*2",
+        "sm_900",
+        "sm_90,b=580",
+        ",branch=580",
+        "sm_90,sms=3",
+        "sm_90,sms=0",
+        "sm_90,sms=514",
+        "sm_90,sms=8x",
+        "sm_90,ccc",
+        "sm_90,cc,",
+        "sm_90,branch=580,sms=4,",
     };
     struct kio *kio = NULL;
     size_t i;
