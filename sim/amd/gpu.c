@@ -1,5 +1,8 @@
 /* The card: chips, clock, address spaces, and the thread that looks at the
- * doorbells. src: hw/amd/BRINGUP.md 0 and 2; sizes are kept small. */
+ * doorbells. src: hw/amd/BRINGUP.md 0 and 2; versions of the cores and engines,
+ * and how many queues: amdkfd and amdgpu of Linux 6.12 (kfd_device.c,
+ * amdgpu_discovery.c); the clock of gfx90a: AMD's ROCm documentation. How many
+ * compute units there are is made up, and small. */
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,10 +16,33 @@
 
 static const struct amdgpu_chip chips[] = {
     {
+        .name = "gfx90a",
+        .gfx_target_version = 90010,
+        .isa = ISA_GFX90A,
+        .gfx = 9,
+        .gc_version = 90402,
+        .sdma_version = 40400,
+        .n_xcc = 1,
+        .simd_count = 32, /* 8 CUs */
+        .simd_per_cu = 4,
+        .array_count = 4,
+        .simd_arrays_per_engine = 1,
+        .max_waves_per_simd = 8,
+        .max_slots_scratch_cu = 32,
+        .lds_kib = 64,
+        .vgpr_bytes = 0x80000,
+        .n_sdma = 2,
+        .n_sdma_queues = 8,
+        .device_id = 0x740f,
+        .vram_bytes = 8ull << 30,
+        .clock_hz = 25000000,
+    },
+    {
         .name = "gfx942",
         .gfx_target_version = 90402,
-        .isa = ISA_GFX9,
+        .isa = ISA_GFX942,
         .gfx = 9,
+        .gc_version = 90403,
         .sdma_version = 40402,
         .n_xcc = 4,
         .simd_count = 64, /* 4 CUs of an XCC */
@@ -34,10 +60,33 @@ static const struct amdgpu_chip chips[] = {
         .clock_hz = 100000000,
     },
     {
+        .name = "gfx1030",
+        .gfx_target_version = 100300,
+        .isa = ISA_GFX10,
+        .gfx = 10,
+        .gc_version = 100300,
+        .sdma_version = 50200,
+        .n_xcc = 1,
+        .simd_count = 16, /* 8 CUs */
+        .simd_per_cu = 2,
+        .array_count = 4,
+        .simd_arrays_per_engine = 2,
+        .max_waves_per_simd = 16,
+        .max_slots_scratch_cu = 32,
+        .lds_kib = 64,
+        .vgpr_bytes = 0x40000,
+        .n_sdma = 4,
+        .n_sdma_queues = 8,
+        .device_id = 0x73bf,
+        .vram_bytes = 8ull << 30,
+        .clock_hz = 100000000,
+    },
+    {
         .name = "gfx1100",
         .gfx_target_version = 110000,
         .isa = ISA_GFX11,
         .gfx = 11,
+        .gc_version = 110000,
         .sdma_version = 60000,
         .n_xcc = 1,
         .simd_count = 16, /* 8 CUs */
@@ -51,6 +100,28 @@ static const struct amdgpu_chip chips[] = {
         .n_sdma = 2,
         .n_sdma_queues = 6,
         .device_id = 0x744c,
+        .vram_bytes = 8ull << 30,
+        .clock_hz = 100000000,
+    },
+    {
+        .name = "gfx1201",
+        .gfx_target_version = 120001,
+        .isa = ISA_GFX12,
+        .gfx = 12,
+        .gc_version = 120001,
+        .sdma_version = 70001,
+        .n_xcc = 1,
+        .simd_count = 16, /* 8 CUs */
+        .simd_per_cu = 2,
+        .array_count = 4,
+        .simd_arrays_per_engine = 2,
+        .max_waves_per_simd = 16,
+        .max_slots_scratch_cu = 32,
+        .lds_kib = 64,
+        .vgpr_bytes = 0x60000,
+        .n_sdma = 2,
+        .n_sdma_queues = 6,
+        .device_id = 0x7550,
         .vram_bytes = 8ull << 30,
         .clock_hz = 100000000,
     },

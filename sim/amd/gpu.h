@@ -26,7 +26,8 @@ struct amdgpu_chip {
     const char *name;            /* "gfx1100" */
     uint32_t gfx_target_version; /* 110000 */
     enum isa_gen isa;
-    uint32_t gfx;          /* dialect of PM4: 9 or 11 */
+    uint32_t gfx;          /* dialect of PM4: 9, 10, 11, 12 */
+    uint32_t gc_version;   /* of the graphics core, as discovery tells it */
     uint32_t sdma_version; /* 40402, 60000 */
     uint32_t n_xcc;
     /* As sysfs tells them, over all XCCs. */

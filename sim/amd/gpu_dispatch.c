@@ -3,6 +3,7 @@
  * 4 and 5, pm4.csv (AQL rows). */
 #include <string.h>
 
+#include "base/bits.h"
 #include "sim/amd/gpu_internal.h"
 
 /* Absolute numbers. src: regs.csv */
@@ -125,14 +126,26 @@ check_initiator(struct amdgpu_queue *q, uint32_t initiator)
     return true;
 }
 
-/* Bytes of scratch that every lane has. src: BRINGUP.md 7 */
-static uint32_t
-scratch_of_lane(const struct amdgpu_queue *q)
+/* What TMPRING_SIZE says: the waves there is room for, the bytes of one; a
+ * lane's are a part of 64 also in waves of 32. src: BRINGUP.md 0 and 7 */
+static bool
+take_scratch(struct amdgpu_queue *q, uint32_t tmpring,
+             struct amd_launch *launch)
 {
-    uint32_t unit = q->gpu->chip->gfx >= 11 ? 256 : 1024;
-    uint32_t bits = q->gpu->chip->gfx >= 11 ? 0x7fff : 0x1fff;
+    const struct amdgpu_chip *chip = q->gpu->chip;
+    uint32_t unit = chip->gfx >= 11 ? 256 : 1024;
+    uint32_t bits = chip->gfx >= 12 ? 18 : chip->gfx >= 11 ? 15 : 13;
+    uint32_t n_engines = chip->array_count / chip->simd_arrays_per_engine;
 
-    return (reg(q, REG_TMPRING) >> 12 & bits) * unit / 64;
+    if ((uint64_t)tmpring >> (12 + bits))
+        return amdgpu_fail(q, "TMPRING_SIZE 0x%08x: a size has %u bits",
+                           tmpring, bits);
+    launch->scratch_waves = tmpring & 0xfff;
+    launch->scratch_wave_bytes = (tmpring >> 12) * unit;
+    launch->scratch_bytes = launch->scratch_wave_bytes / 64;
+    return chip->gfx != 10 || launch->scratch_waves % n_engines == 0 ||
+           amdgpu_fail(q, "scratch of %u waves for %u shader engines",
+                       launch->scratch_waves, n_engines);
 }
 
 static bool
@@ -145,9 +158,11 @@ check_scratch(struct amdgpu_queue *q, const struct amd_launch *launch)
 
     if (!(launch->rsrc2 & 1))
         return true;
-    if (launch->scratch_bytes == 0)
+    if (launch->scratch_bytes == 0 || launch->scratch_waves == 0)
         return amdgpu_fail(q, "the kernel needs scratch, and TMPRING_SIZE "
                               "gives none");
+    if (isa_has_scratch_buffer(q->gpu->chip->isa))
+        return true; /* it has the address, in its registers */
     if (!sim_walk_span(&q->walk, base, &n, &flags))
         return amdgpu_fail(q, "scratch at 0x%llx is not mapped",
                            (unsigned long long)base);
@@ -173,6 +188,10 @@ check_group(struct amdgpu_queue *q, const struct amd_launch *launch)
     if (bytes > chip->lds_kib * 1024)
         return amdgpu_fail(q, "%u bytes of LDS; the chip has %u KiB", bytes,
                            chip->lds_kib);
+    if (launch->rsrc2 & 1 && isa_has_scratch_buffer(chip->isa) &&
+        waves > launch->scratch_waves)
+        return amdgpu_fail(q, "a group of %llu waves, and scratch for %u",
+                           (unsigned long long)waves, launch->scratch_waves);
     n_vgprs =
         ((launch->rsrc1 & 63) + 1) * (chip->gfx == 9 || launch->wave32 ? 8 : 4);
     each = chip->vgpr_bytes / chip->simd_per_cu / (lanes * 4) / n_vgprs;
@@ -201,11 +220,11 @@ amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
         .rsrc2 = reg(q, REG_RSRC2),
         .rsrc3 = reg(q, gfx9 ? REG_RSRC3_GFX9 : REG_RSRC3_GFX10),
         .wave32 = !gfx9 && initiator >> 15,
-        .scratch_bytes = scratch_of_lane(q),
     };
     uint32_t i;
 
-    if (!check_initiator(q, initiator))
+    if (!check_initiator(q, initiator) ||
+        !take_scratch(q, reg(q, REG_TMPRING), &launch))
         return false;
     for (i = 0; i < 3; i++) {
         if (reg(q, REG_START + i))
@@ -227,30 +246,74 @@ amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
 
 /* ---- AQL ------------------------------------------------------------------------------------ */
 
+/* What a queue's structure says of scratch: TMPRING_SIZE, a buffer's
+ * descriptor, whose index stride the command processor fills in from gfx10 on,
+ * and the address. src: BRINGUP.md 5 and 7 */
+struct queue_scratch {
+    uint32_t tmpring, buffer[4];
+    uint64_t va;
+};
+
+static bool
+read_queue_scratch(struct amdgpu_queue *q, bool wave32,
+                   struct queue_scratch *out)
+{
+    uint64_t va = (q->desc.rptr_va & ~0xfffull) + 140;
+    uint32_t words[7];
+
+    if (!amdgpu_read(q, va, words, sizeof(words), "queue structure"))
+        return false;
+    out->tmpring = words[0];
+    memcpy(out->buffer, words + 1, sizeof(out->buffer));
+    out->va = words[5] | (uint64_t)words[6] << 32;
+    if (q->gpu->chip->gfx >= 10)
+        out->buffer[3] = (out->buffer[3] & ~(3u << 21)) | (wave32 ? 2u : 3u)
+                                                              << 21;
+    return true;
+}
+
 /* User registers as kernel_code_properties asks for them, in this order. */
 static bool
 fill_user_data(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql,
                uint32_t properties, struct amd_launch *launch)
 {
     uint64_t queue_va = q->desc.rptr_va & ~0xfffull;
-    const struct {
-        uint32_t bit, n;
-        uint64_t value;
-    } parts[] = {
-        {1u << 1, 2, aql->packet_va},
-        {1u << 2, 2, queue_va},
-        {1u << 3, 2, aql->kernarg_va},
-        {1u << 4, 2, 0},
-    };
+    struct queue_scratch scratch = {0};
     uint32_t n = 0, i;
 
-    if (properties & ~0x41eu)
+    if (properties & ~0x47fu)
         return amdgpu_fail(q, "code properties 0x%x", properties);
-    for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    if (properties & 0x21 || isa_has_scratch_buffer(q->gpu->chip->isa)) {
+        uint32_t lane_bytes = launch->scratch_bytes;
+
+        if (!read_queue_scratch(q, launch->wave32, &scratch) ||
+            !take_scratch(q, scratch.tmpring, launch))
+            return false;
+        if (launch->scratch_bytes < lane_bytes)
+            return amdgpu_fail(q, "TMPRING_SIZE gives %u bytes of scratch",
+                               launch->scratch_bytes);
+        launch->scratch_bytes = lane_bytes;
+    }
+    const struct {
+        uint32_t bit, n;
+        uint64_t value[2];
+    } parts[] = {
+        {1u << 0,
+         4,
+         {scratch.buffer[0] | (uint64_t)scratch.buffer[1] << 32,
+          scratch.buffer[2] | (uint64_t)scratch.buffer[3] << 32}},
+        {1u << 1, 2, {aql->packet_va}},
+        {1u << 2, 2, {queue_va}},
+        {1u << 3, 2, {aql->kernarg_va}},
+        {1u << 4, 2, {0}},
+        {1u << 5, 2, {scratch.va}},
+        {1u << 6, 1, {launch->scratch_bytes}},
+    };
+    for (i = 0; i < ARRAY_LEN(parts); i++) {
         if (!(properties & parts[i].bit))
             continue;
-        launch->user_data[n++] = (uint32_t)parts[i].value;
-        launch->user_data[n++] = (uint32_t)(parts[i].value >> 32);
+        memcpy(launch->user_data + n, parts[i].value, 4 * parts[i].n);
+        n += parts[i].n;
     }
     if ((launch->rsrc2 >> 1 & 31) < n)
         return amdgpu_fail(q, "%u user registers, %u are needed",

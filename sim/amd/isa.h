@@ -1,10 +1,10 @@
 /* Instructions of AMD's compute chips, taken apart.
  *
  * An instruction is decoded once into a struct whose operation has the same
- * number on every generation. Opcode numbers are in isa_gfx9.def (gfx942) and
- * isa_gfx11.def (gfx1100); field positions in isa_decode.c.
- * src: hw/amd/ISA-SUBSET.md 3 and 4; opcode numbers as LLVM 19's assembler
- * gives them.
+ * number on every generation. Opcode numbers are in isa_gfx*.def, which
+ * tools/amdisa.py writes; field positions in isa_decode.c.
+ * src: hw/amd/ISA-SUBSET.md 3 and 4; opcode numbers, and fields of gfx1030, as
+ * LLVM 19 has them.
  */
 #ifndef BELL_SIM_AMD_ISA_H
 #define BELL_SIM_AMD_ISA_H
@@ -14,9 +14,26 @@
 #include <stdint.h>
 
 enum isa_gen {
-    ISA_GFX9,  /* gfx942: waves of 64 */
-    ISA_GFX11, /* gfx1100: waves of 32, or 64 */
+    ISA_GFX90A, /* this and the next: waves of 64 */
+    ISA_GFX942,
+    ISA_GFX10, /* gfx1030; from here on waves of 32, or 64 */
+    ISA_GFX11, /* gfx1100 */
+    ISA_GFX12, /* gfx1201 */
+    ISA_GEN_COUNT
 };
+
+static inline bool
+isa_is_gfx9(enum isa_gen gen)
+{
+    return gen <= ISA_GFX942;
+}
+
+/* Kernels have scratch by a buffer descriptor in their first registers. */
+static inline bool
+isa_has_scratch_buffer(enum isa_gen gen)
+{
+    return gen == ISA_GFX90A || gen == ISA_GFX10;
+}
 
 enum isa_format {
     ISA_SOP1,
@@ -97,6 +114,7 @@ enum isa_cache {
 
 /* Operand codes as in the instruction word; see hw/amd/ISA-SUBSET.md 4. */
 #define ISA_VCC_LO    106
+#define ISA_TTMP      108     /* trap temporaries */
 #define ISA_M0        0x10000 /* after decoding, on all generations */
 #define ISA_NULL      0x10001
 #define ISA_EXEC_LO   126
@@ -126,6 +144,8 @@ struct isa_insn {
     int32_t offset, offset1;
     uint8_t segment, bytes; /* of one lane */
     uint8_t mem_flags;
+    /* Scratch: a lane has an address. MUBUF: the sources are the address, the
+     * data and the offset; sdst is the descriptor. */
     bool sve, offen, idxen;
     /* VOPD: the second half */
     uint16_t op_y;

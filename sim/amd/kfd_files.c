@@ -193,8 +193,8 @@ put_discovery(struct text *text, const struct kfd_machine *machine,
     if (strncmp(rest, where, sizeof(where) - 1) != 0 ||
         sscanf(rest + sizeof(where) - 1, "%u/0/%15s", &id, key) != 2)
         return false;
-    if (id == 11) /* gfx942 calls itself 9.4.3 here */
-        version = chip->gfx == 9 ? 90403 : chip->gfx_target_version;
+    if (id == 11)
+        version = chip->gc_version;
     else if (id == 42)
         version = chip->sdma_version;
     else if (id == 108)

@@ -24,7 +24,7 @@ save_sizes(const struct amdgpu_chip *chip)
 {
     bool gfx9 = chip->gfx == 9;
     uint64_t cu = chip->simd_count / chip->simd_per_cu / chip->n_xcc;
-    uint64_t vgpr = gfx9 ? 0x80000 : 0x60000, lds = 0x10000, waves, data;
+    uint64_t vgpr = chip->vgpr_bytes, lds = 0x10000, waves, data;
     struct save_sizes s;
 
     waves = cu * 32;
@@ -35,6 +35,8 @@ save_sizes(const struct amdgpu_chip *chip)
     }
     data = align_up(cu * (vgpr + 0x4000 + lds + 0x1000), 4096);
     s.control_stack = align_up(40 + waves * (gfx9 ? 8 : 12) + 8, 4096);
+    if (chip->gfx == 10 && s.control_stack > 0x7000)
+        s.control_stack = 0x7000;
     s.save = s.control_stack + data;
     s.total = align_up((s.save + align_up(waves * 32, 64)) * chip->n_xcc, 4096);
     return s;

@@ -175,7 +175,8 @@ wave_fetch(struct wave *w)
     if (!page->decoded[slot] &&
         !isa_decode(code->gen, words, n, &page->insns[slot], &why)) {
         pthread_mutex_unlock(&code->lock);
-        wave_fail(w, AMD_WAVE_ILLEGAL, "word 0x%08x: %s", words[0], why);
+        wave_fail(w, AMD_WAVE_ILLEGAL, "words 0x%08x 0x%08x 0x%08x: %s",
+                  words[0], n > 1 ? words[1] : 0, n > 2 ? words[2] : 0, why);
         return NULL;
     }
     __atomic_store_n(&page->decoded[slot], true, __ATOMIC_RELEASE);
@@ -208,13 +209,15 @@ wave_fail(struct wave *w, enum amd_wave_fault fault, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     g->report->fault = fault;
-    g->report->pc = w->pc;
+    g->report->pc = w->insn_pc;
     memcpy(g->report->group, g->id, sizeof(g->id));
     g->report->wave = w->number;
     status = bell_fail(status_of(fault),
-                       "at 0x%llx, group %u,%u,%u, wave %u, lane %u: %s",
-                       (unsigned long long)w->pc, g->id[0], g->id[1], g->id[2],
-                       w->number, g->report->lane, text);
+                       "at 0x%llx, %lld bytes into the kernel, group "
+                       "%u,%u,%u, wave %u, lane %u: %s",
+                       (unsigned long long)w->insn_pc,
+                       (long long)(w->insn_pc - g->launch->pc), g->id[0],
+                       g->id[1], g->id[2], w->number, g->report->lane, text);
     (void)status;
     return false;
 }
@@ -258,7 +261,7 @@ count_registers(struct wave_group *g)
 {
     uint32_t granules = (g->launch->rsrc1 & 63) + 1, total;
 
-    if (g->gen == ISA_GFX9) {
+    if (isa_is_gfx9(g->gen)) {
         total = granules * 8;
         g->n_vgprs = ((g->launch->rsrc3 & 63) + 1) * 4;
         if (g->n_vgprs > total)
@@ -296,7 +299,7 @@ check_launch(struct wave_group *g)
     }
     if (threads > 1024)
         return bad_launch(g, "a group of more than 1024 work-items");
-    if (d->wave32 && g->gen == ISA_GFX9)
+    if (d->wave32 && isa_is_gfx9(g->gen))
         return bad_launch(g, "waves of 32 on gfx9");
     if ((d->rsrc2 >> 1 & 31) > 16)
         return bad_launch(g, "more than 16 user registers");
@@ -308,6 +311,7 @@ make_group(struct wave_group *g)
 {
     const struct amd_launch *d = g->launch;
     uint32_t threads = d->local[0] * d->local[1] * d->local[2], i;
+    size_t scratch = (size_t)d->scratch_bytes * g->n_lanes + 1;
 
     g->n_waves = (threads + g->n_lanes - 1) / g->n_lanes;
     g->lds_bytes = (d->rsrc2 >> 15 & 0x1ff) * 512;
@@ -320,8 +324,10 @@ make_group(struct wave_group *g)
         w->group = g;
         w->number = i;
         w->v = host_alloc((ACC_FIRST + g->n_acc) * sizeof(*w->v));
-        w->scratch = host_alloc((size_t)d->scratch_bytes * g->n_lanes + 1);
-        if (!w->v || !w->scratch)
+        if (isa_has_scratch_buffer(g->gen))
+            scratch = 0;
+        w->scratch = scratch ? host_alloc(scratch) : NULL;
+        if (!w->v || (scratch && !w->scratch))
             return bell_fail(BELL_E_NO_MEMORY, "out of memory for a wave");
     }
     return BELL_OK;
@@ -365,6 +371,14 @@ start_vector(struct wave *w)
             continue;
         exec |= 1ull << l;
         /* y and z are there only if the kernel asks for them */
+        if (w->group->gen == ISA_GFX10) {
+            w->v[0][l] = x;
+            if (components >= 1 && w->group->n_vgprs > 1)
+                w->v[1][l] = y;
+            if (components >= 2 && w->group->n_vgprs > 2)
+                w->v[2][l] = z;
+            continue;
+        }
         w->v[0][l] = x | (components >= 1 ? y << 10 : 0) |
                      (components >= 2 ? z << 20 : 0);
     }
@@ -381,7 +395,7 @@ unit_of(const struct wave *w)
 
     if (n < 2)
         return 0;
-    if (g->gen == ISA_GFX9)
+    if (isa_is_gfx9(g->gen))
         return g->turn % n;
     pair = g->turn % (n / 2);
     side = g->turn / (n / 2);
@@ -390,25 +404,56 @@ unit_of(const struct wave *w)
     return 2 * pair + side % 2;
 }
 
+/* The group's number: behind the user's registers, or from gfx12 on in trap
+ * temporaries 9 and 7. Then where in the scratch buffer the wave's part is.
+ * src: CODEOBJ.md 5 */
+static void
+start_scalar(struct wave *w)
+{
+    const struct wave_group *g = w->group;
+    const struct amd_launch *d = g->launch;
+    uint32_t i, n = d->rsrc2 >> 1 & 31, asked = d->rsrc2 >> 7 & 7, slot;
+
+    memcpy(w->s, d->user_data, n * sizeof(*w->s));
+    if (g->gen == ISA_GFX12) {
+        if (asked & 1)
+            w->s[ISA_TTMP + 9] = g->id[0];
+        if (asked & 6)
+            w->s[ISA_TTMP + 7] =
+                (asked & 2 ? g->id[1] & 0xffff : 0) | g->id[2] << 16;
+        return;
+    }
+    for (i = 0; i < 3; i++) {
+        if (asked >> i & 1)
+            w->s[n++] = g->id[i];
+    }
+    if (d->rsrc2 >> 10 & 1)
+        n++; /* what is said of the group is left undefined */
+    if (isa_has_scratch_buffer(g->gen) && d->rsrc2 & 1 && d->scratch_waves) {
+        slot = (g->turn * g->n_waves + w->number) % d->scratch_waves;
+        w->s[n] = slot * d->scratch_wave_bytes;
+    }
+}
+
 static void
 start_wave(struct wave *w)
 {
     const struct amd_launch *d = w->group->launch;
-    uint32_t i, n = d->rsrc2 >> 1 & 31;
+    uint32_t i;
 
     for (i = 0; i < 128; i++)
         w->s[i] = REGISTER_POISON;
-    memcpy(w->s, d->user_data, n * sizeof(*w->s));
-    for (i = 0; i < 3; i++) {
-        if (d->rsrc2 >> (7 + i) & 1)
-            w->s[n++] = w->group->id[i];
-    }
+    start_scalar(w);
     w->m0 = REGISTER_POISON;
     w->scc = 0;
     w->pc = d->pc;
     w->state = WAVE_RUNS;
+    w->barrier = WAVE_NOT_SIGNALLED;
+    w->mode = d->rsrc1 >> 12 & 0xff;
+    w->flat = 0;
     w->cu = unit_of(w);
-    memset(w->scratch, 0xcb, (size_t)d->scratch_bytes * w->group->n_lanes);
+    if (w->scratch)
+        memset(w->scratch, 0xcb, (size_t)d->scratch_bytes * w->group->n_lanes);
     start_vector(w);
 }
 
@@ -443,7 +488,7 @@ execute(struct wave *w, const struct isa_insn *in)
     case ISA_MUBUF:
         if (in->op == ISA_M_CACHE)
             return wave_cache(w, in);
-        break;
+        return wave_buffer(w, in);
     case ISA_FORMAT_COUNT:
         break;
     }
@@ -476,18 +521,18 @@ take_turn(struct wave *w)
     if (memory->turn)
         memory->turn(memory->user, w->cu);
     for (i = 0; i < TURN_INSNS && w->state == WAVE_RUNS; i++) {
-        uint64_t pc = w->pc;
-        const struct isa_insn *in = wave_fetch(w);
+        const struct isa_insn *in;
+
+        w->insn_pc = w->pc;
+        in = wave_fetch(w);
         if (!in)
             return false;
-        w->pc = pc + 4ull * in->n_dw;
+        w->pc += 4ull * in->n_dw;
         report->n_insns++;
         if (in->format >= ISA_VOP1)
             report->n_lane_ops += (uint64_t)__builtin_popcountll(wave_exec(w));
-        if (!execute(w, in)) {
-            report->pc = pc;
+        if (!execute(w, in))
             return false;
-        }
     }
     return true;
 }
@@ -499,17 +544,24 @@ next_random(uint64_t *seed)
     return hash_mix(*seed);
 }
 
-/* All that have not ended wait: the barrier opens. */
+/* All that have not ended wait, or have signalled: the barrier opens. */
 static void
 open_barrier(struct wave_group *g)
 {
+    bool split = g->gen == ISA_GFX12;
     uint32_t i;
 
     for (i = 0; i < g->n_waves; i++) {
-        if (g->waves[i].state == WAVE_RUNS)
+        const struct wave *w = &g->waves[i];
+
+        if (split ? w->state != WAVE_ENDED && w->barrier != WAVE_SIGNALLED
+                  : w->state == WAVE_RUNS)
             return;
     }
     for (i = 0; i < g->n_waves; i++) {
+        g->waves[i].barrier = split && g->waves[i].state == WAVE_RUNS
+                                  ? WAVE_MAY_PASS
+                                  : WAVE_NOT_SIGNALLED;
         if (g->waves[i].state == WAVE_AT_BARRIER)
             g->waves[i].state = WAVE_RUNS;
     }
@@ -562,14 +614,11 @@ amd_wave_run(struct amd_code *code, const struct amd_launch *launch,
 {
     struct wave_group g = {
         .launch = launch, .report = out_report, .code = code, .gen = code->gen};
-    uint32_t mode = launch->rsrc1 >> 12 & 0xff;
     bell_status status;
 
     memset(out_report, 0, sizeof(*out_report));
     g.n_lanes = launch->wave32 ? 32 : 64;
     g.all_lanes = launch->wave32 ? UINT32_MAX : UINT64_MAX;
-    g.flush32 = (mode >> 4 & 3) == 0;
-    g.flush64 = (mode >> 6 & 3) == 0;
     count_registers(&g);
     status = check_launch(&g);
     if (status == BELL_OK)

@@ -9,7 +9,8 @@
  * afterwards is not seen before amd_code_invalidate.
  *
  * Registers that the ABI leaves undefined start with a pattern. Anything that
- * is not known is an error that names the instruction and its address.
+ * is not known is an error that names the instruction, its words, its address
+ * and its place in the kernel.
  *
  * src: hw/amd/ISA-SUBSET.md, CODEOBJ.md 4, 5, 7. Not run on hardware.
  */
@@ -71,13 +72,16 @@ struct amd_launch {
     uint64_t pc; /* of the first instruction */
     uint32_t rsrc1, rsrc2, rsrc3;
     uint32_t user_data[32];
-    bool wave32;                /* gfx11 */
+    bool wave32;                /* gfx10 and later */
     uint32_t grid[3], local[3]; /* groups; work-items of a group */
     /* Groups first, first + step, ... of the linear order run here: one of
      * several dies. 0, 1: all. */
     uint32_t first_group, group_step;
-    uint32_t n_cus;               /* even; 0: one for all */
-    uint32_t scratch_bytes;       /* of a lane */
+    uint32_t n_cus;         /* even; 0: one for all */
+    uint32_t scratch_bytes; /* of a lane */
+    /* Where scratch is by a buffer (isa_has_scratch_buffer): how many waves it
+     * has room for, and how much of it is a wave's. */
+    uint32_t scratch_waves, scratch_wave_bytes;
     uint64_t max_insns;           /* of waves; 0: no limit */
     const _Atomic uint32_t *stop; /* may be NULL: ends when it is not 0 */
     uint64_t seed;                /* order of the waves, the first unit */

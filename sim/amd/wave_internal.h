@@ -10,6 +10,13 @@ typedef uint32_t wave_row[WAVE_LANES_MAX];
 
 struct wave_group;
 
+/* Of a wave at a barrier that is in two parts (gfx12). */
+enum wave_barrier {
+    WAVE_NOT_SIGNALLED,
+    WAVE_SIGNALLED,
+    WAVE_MAY_PASS
+};
+
 enum wave_state {
     WAVE_RUNS,
     WAVE_AT_BARRIER,
@@ -21,9 +28,12 @@ struct wave {
     wave_row *v;     /* n_vgprs, then from 256 on the accumulation registers */
     uint32_t s[128]; /* by operand code: scalars, VCC, trap temporaries, EXEC */
     uint32_t m0, scc, number, cu;
-    uint64_t pc;
+    uint64_t pc, insn_pc; /* the next one, the one that runs */
     enum wave_state state;
-    uint8_t *scratch; /* scratch_bytes of every lane */
+    enum wave_barrier barrier;
+    uint32_t mode;    /* register MODE: rounding, denormals */
+    uint64_t flat;    /* gfx10: register FLAT_SCR */
+    uint8_t *scratch; /* scratch_bytes of every lane; NULL: by a buffer */
 };
 
 /* The group that runs, and all that its waves share. */
@@ -34,8 +44,7 @@ struct wave_group {
     enum isa_gen gen;
     uint32_t n_lanes; /* of a wave: 32 or 64 */
     uint64_t all_lanes;
-    uint32_t n_vgprs, n_acc, n_sgprs;
-    bool flush32, flush64; /* denormals of F32; of F64 and F16 */
+    uint32_t n_vgprs, n_acc;
     uint32_t id[3];
     uint32_t turn; /* of the compute units: counts groups */
     uint8_t *lds;
@@ -53,6 +62,13 @@ wave_exec(const struct wave *w)
     if (w->group->n_lanes == 64)
         exec |= (uint64_t)w->s[ISA_EXEC_LO + 1] << 32;
     return exec;
+}
+
+/* Whether denormals of F32 are flushed. */
+static inline bool
+wave_flushes(const struct wave *w)
+{
+    return (w->mode >> 4 & 3) == 0;
 }
 
 /* Writes report and error once. Returns false. */
@@ -88,6 +104,10 @@ bool wave_matrix(struct wave *w, const struct isa_insn *in);
 bool wave_smem(struct wave *w, const struct isa_insn *in);
 bool wave_ds(struct wave *w, const struct isa_insn *in);
 bool wave_flat(struct wave *w, const struct isa_insn *in);
+bool wave_buffer(struct wave *w, const struct isa_insn *in);
+/* Floats in scalar registers; out_known: whether the operation is one. */
+bool wave_salu_float(struct wave *w, const struct isa_insn *in,
+                     bool *out_known);
 
 /* The decoded instruction at pc, or NULL after a fault. */
 const struct isa_insn *wave_fetch(struct wave *w);
@@ -100,9 +120,18 @@ uint32_t wave_float_to_half(float value);
 uint32_t wave_double_to_half(double value);
 uint32_t wave_float_to_half_rtz(float value);
 uint32_t wave_float_to_bf16(float value);
-/* 8-bit floats of gfx942: no infinities and no negative zero, one NaN. */
-float wave_fp8_to_float(uint32_t bits, bool is_bf8);
-uint32_t wave_float_to_fp8(float value, bool is_bf8);
+float wave_min_f32(float a, float b);
+float wave_max_f32(float a, float b);
+
+/* 8-bit floats. Those of gfx942 have no infinities and no negative zero, and
+ * one NaN; gfx12 has those of the Open Compute Project, whose bf8 has
+ * infinities and whose fp8 has none. What is too large becomes a NaN, or an
+ * infinity where there is one. */
+struct wave_fp8 {
+    bool is_bf8, is_ocp;
+};
+float wave_fp8_to_float(uint32_t bits, struct wave_fp8 format);
+uint32_t wave_float_to_fp8(float value, struct wave_fp8 format);
 
 static inline float
 wave_f32(uint32_t bits)

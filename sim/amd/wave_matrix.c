@@ -1,9 +1,10 @@
-/* Matrix instructions: WMMA of gfx11, MFMA of gfx9, and the accumulation
- * registers. src: hw/amd/CODEOBJ.md 7 (fragments, compared with the vendor's
+/* Matrix instructions: WMMA of gfx11 and gfx12, MFMA of gfx9, and the
+ * accumulation registers. src: hw/amd/CODEOBJ.md 7 (fragments, compared with the vendor's
  * calculator there). Products are summed in F64 and rounded once, which is
  * within what the hardware's own order of summing may give. */
 #include <string.h>
 
+#include "base/bits.h"
 #include "sim/amd/wave_internal.h"
 
 enum element {
@@ -19,9 +20,12 @@ enum element {
 
 #define DIM_MAX 32
 
-/* Rows (of A), columns (of B), depth. */
+/* A is m by k, B is k by m. WMMA has one block, of 16. */
 struct shape {
-    uint32_t m, n, k;
+    uint16_t op;
+    uint8_t m, k, n_blocks;
+    uint8_t a, b; /* enum element */
+    uint8_t c;    /* of C and D; E_I8: whole numbers of 32 bits */
 };
 
 struct matrix {
@@ -30,6 +34,58 @@ struct matrix {
     struct shape shape;
     double a[DIM_MAX][DIM_MAX], b[DIM_MAX][DIM_MAX]; /* a[i][k], b[j][k] */
     double c[DIM_MAX][DIM_MAX];
+};
+
+/* All that are known. C of MFMA is F32 unless it is F64 or whole numbers. */
+static const struct shape shapes[] = {
+    {ISA_V_WMMA_F32_16X16X16_F16, 16, 16, 1, E_F16, E_F16, E_F32},
+    {ISA_V_WMMA_F32_16X16X16_BF16, 16, 16, 1, E_BF16, E_BF16, E_F32},
+    {ISA_V_WMMA_F16_16X16X16_F16, 16, 16, 1, E_F16, E_F16, E_F16},
+    {ISA_V_WMMA_BF16_16X16X16_BF16, 16, 16, 1, E_BF16, E_BF16, E_BF16},
+    {ISA_V_WMMA_I32_16X16X16_IU8, 16, 16, 1, E_I8, E_I8, E_I8},
+    {ISA_V_WMMA_F32_16X16X16_FP8_FP8, 16, 16, 1, E_FP8, E_FP8, E_F32},
+    {ISA_V_WMMA_F32_16X16X16_FP8_BF8, 16, 16, 1, E_FP8, E_BF8, E_F32},
+    {ISA_V_WMMA_F32_16X16X16_BF8_FP8, 16, 16, 1, E_BF8, E_FP8, E_F32},
+    {ISA_V_WMMA_F32_16X16X16_BF8_BF8, 16, 16, 1, E_BF8, E_BF8, E_F32},
+    {ISA_V_MFMA_F32_32X32X1_2B_F32, 32, 1, 2, E_F32, E_F32, E_F32},
+    {ISA_V_MFMA_F32_16X16X1_4B_F32, 16, 1, 4, E_F32, E_F32, E_F32},
+    {ISA_V_MFMA_F32_4X4X1_16B_F32, 4, 1, 16, E_F32, E_F32, E_F32},
+    {ISA_V_MFMA_F32_32X32X2_F32, 32, 2, 1, E_F32, E_F32, E_F32},
+    {ISA_V_MFMA_F32_16X16X4_F32, 16, 4, 1, E_F32, E_F32, E_F32},
+    {ISA_V_MFMA_F32_32X32X4_2B_F16, 32, 4, 2, E_F16, E_F16, E_F32},
+    {ISA_V_MFMA_F32_16X16X4_4B_F16, 16, 4, 4, E_F16, E_F16, E_F32},
+    {ISA_V_MFMA_F32_4X4X4_16B_F16, 4, 4, 16, E_F16, E_F16, E_F32},
+    {ISA_V_MFMA_F32_32X32X8_F16, 32, 8, 1, E_F16, E_F16, E_F32},
+    {ISA_V_MFMA_F32_16X16X16_F16, 16, 16, 1, E_F16, E_F16, E_F32},
+    {ISA_V_MFMA_I32_32X32X4_2B_I8, 32, 4, 2, E_I8, E_I8, E_I8},
+    {ISA_V_MFMA_I32_16X16X4_4B_I8, 16, 4, 4, E_I8, E_I8, E_I8},
+    {ISA_V_MFMA_I32_4X4X4_16B_I8, 4, 4, 16, E_I8, E_I8, E_I8},
+    {ISA_V_MFMA_I32_32X32X8_I8, 32, 8, 1, E_I8, E_I8, E_I8},
+    {ISA_V_MFMA_I32_16X16X16_I8, 16, 16, 1, E_I8, E_I8, E_I8},
+    {ISA_V_MFMA_I32_32X32X16_I8, 32, 16, 1, E_I8, E_I8, E_I8},
+    {ISA_V_MFMA_I32_16X16X32_I8, 16, 32, 1, E_I8, E_I8, E_I8},
+    {ISA_V_MFMA_F32_32X32X4_2B_BF16, 32, 4, 2, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_16X16X4_4B_BF16, 16, 4, 4, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_4X4X4_16B_BF16, 4, 4, 16, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_32X32X8_BF16, 32, 8, 1, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_16X16X16_BF16, 16, 16, 1, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_32X32X2_2B_BF16, 32, 2, 2, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_16X16X2_4B_BF16, 16, 2, 4, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_4X4X2_16B_BF16, 4, 2, 16, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_32X32X4_BF16, 32, 4, 1, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_16X16X8_BF16, 16, 8, 1, E_BF16, E_BF16, E_F32},
+    {ISA_V_MFMA_F32_32X32X4_XF32, 32, 4, 1, E_XF32, E_XF32, E_F32},
+    {ISA_V_MFMA_F32_16X16X8_XF32, 16, 8, 1, E_XF32, E_XF32, E_F32},
+    {ISA_V_MFMA_F64_16X16X4_F64, 16, 4, 1, E_F64, E_F64, E_F64},
+    {ISA_V_MFMA_F64_4X4X4_4B_F64, 4, 4, 4, E_F64, E_F64, E_F64},
+    {ISA_V_MFMA_F32_16X16X32_FP8_FP8, 16, 32, 1, E_FP8, E_FP8, E_F32},
+    {ISA_V_MFMA_F32_16X16X32_FP8_BF8, 16, 32, 1, E_FP8, E_BF8, E_F32},
+    {ISA_V_MFMA_F32_16X16X32_BF8_FP8, 16, 32, 1, E_BF8, E_FP8, E_F32},
+    {ISA_V_MFMA_F32_16X16X32_BF8_BF8, 16, 32, 1, E_BF8, E_BF8, E_F32},
+    {ISA_V_MFMA_F32_32X32X16_FP8_FP8, 32, 16, 1, E_FP8, E_FP8, E_F32},
+    {ISA_V_MFMA_F32_32X32X16_FP8_BF8, 32, 16, 1, E_FP8, E_BF8, E_F32},
+    {ISA_V_MFMA_F32_32X32X16_BF8_FP8, 32, 16, 1, E_BF8, E_FP8, E_F32},
+    {ISA_V_MFMA_F32_32X32X16_BF8_BF8, 32, 16, 1, E_BF8, E_BF8, E_F32},
 };
 
 /* The register a source starts at, or -1 where it is a constant. */
@@ -50,6 +106,16 @@ static const uint8_t element_bits[] = {
  * src: ROCm/rocm-libraries, pull request 9176, on gfx942. */
 #define XF32_BITS 0xffffe000u
 
+/* gfx90a takes subnormal halves and bfloats for 0, and gives 0 for what would
+ * be one. src: AMD's ROCm documentation, "Precision support": MFMA of MI200 */
+static double
+flush_factor(const struct wave *w, enum element type, double v)
+{
+    double least = type == E_F16 ? 0x1p-14 : 0x1p-126;
+
+    return w->group->gen == ISA_GFX90A && v < least && v > -least ? 0 : v;
+}
+
 /* Element e of a lane's registers from `reg` on. */
 static double
 element_at(const struct wave *w, uint32_t reg, uint32_t lane, uint32_t e,
@@ -62,241 +128,338 @@ element_at(const struct wave *w, uint32_t reg, uint32_t lane, uint32_t e,
         return wave_f64(word | (uint64_t)w->v[reg + at / 32 + 1][lane] << 32);
     part = bits == 32 ? word : word >> at % 32 & ((1u << bits) - 1);
     if (type == E_F16)
-        return (double)wave_half_to_float(part);
+        return flush_factor(w, type, (double)wave_half_to_float(part));
     if (type == E_BF16)
-        return (double)wave_f32(part << 16);
+        return flush_factor(w, type, (double)wave_f32(part << 16));
     if (type == E_F32)
         return (double)wave_f32(part);
     if (type == E_XF32)
         return (double)wave_f32(part & XF32_BITS);
     if (type == E_I8)
         return is_signed ? (double)(int8_t)part : (double)part;
-    return (double)wave_fp8_to_float(part, type == E_BF8);
+    return (double)wave_fp8_to_float(
+        part, (struct wave_fp8){type == E_BF8, w->group->gen == ISA_GFX12});
 }
 
 static void
 multiply(struct matrix *x)
 {
-    uint32_t i, j, k;
+    uint32_t i, j, k, n = x->shape.m;
 
-    for (i = 0; i < x->shape.m; i++) {
-        for (j = 0; j < x->shape.n; j++) {
+    for (i = 0; i < n; i++) {
+        for (j = 0; j < n; j++) {
             for (k = 0; k < x->shape.k; k++)
                 x->c[i][j] += x->a[i][k] * x->b[j][k];
         }
     }
 }
 
-/* ---- WMMA, gfx11 -------------------------------------------------------------- */
+/* A whole number of 32 bits. */
+static uint32_t
+to_int(const struct matrix *x, double v)
+{
+    if (x->in->clamp && v > INT32_MAX)
+        return INT32_MAX;
+    if (x->in->clamp && v < INT32_MIN)
+        return 0x80000000u;
+    return (uint32_t)(int64_t)v;
+}
 
-/* Lane l holds row l % 16 whole; the other lanes hold copies. */
+static bool
+no_register(struct matrix *x, unsigned source)
+{
+    return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s: source %u is a constant",
+                     isa_op_name(x->in->op), source);
+}
+
+/* ---- WMMA ------------------------------------------------------------------------ */
+
+/* gfx11: lane l holds row l % 16 whole; the other lanes hold copies. gfx12:
+ * lanes 16 to 31 hold the other half of the depth, in groups of four 16-bit
+ * elements, or eight bytes. */
 static bool
 load_wmma(struct matrix *x, unsigned source, double out[DIM_MAX][DIM_MAX],
           enum element type)
 {
+    bool halved = x->w->group->gen == ISA_GFX12;
+    uint32_t n_lanes = halved ? 32 : 16, n = halved ? 8 : 16, lane, e;
+    uint32_t step = element_bits[type] == 8 ? 8 : 4;
     int reg = first_register(x->in, source);
-    uint32_t lane, e;
 
-    if (reg < 0 ||
-        !wave_has_registers(x->w, (uint32_t)reg, 16 * element_bits[type] / 32))
-        return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s: source %u",
-                         isa_op_name(x->in->op), source);
-    for (lane = 0; lane < 16; lane++) {
-        for (e = 0; e < 16; e++)
-            out[lane][e] = element_at(x->w, (uint32_t)reg, lane, e, type,
-                                      x->in->neg >> source & 1);
+    if (reg < 0)
+        return no_register(x, source);
+    if (!wave_has_registers(x->w, (uint32_t)reg, n * element_bits[type] / 32))
+        return false;
+    for (lane = 0; lane < n_lanes; lane++) {
+        for (e = 0; e < n; e++) {
+            uint32_t k =
+                halved ? 2 * step * (e / step) + step * (lane / 16) + e % step
+                       : e;
+
+            out[lane % 16][k] = element_at(x->w, (uint32_t)reg, lane, e, type,
+                                           x->in->neg >> source & 1);
+        }
     }
     return true;
 }
 
-/* Row of element e of a lane, of C and D. */
-static uint32_t
-wmma_row(const struct matrix *x, uint32_t lane, uint32_t e)
+/* Where element e of a lane of C and D is: its row; which register, from the
+ * first; which half of it. */
+struct wmma_place {
+    uint32_t row, reg;
+    bool high;
+};
+
+static struct wmma_place
+wmma_at(const struct matrix *x, uint32_t lane, uint32_t e)
 {
-    return x->w->group->n_lanes == 32 ? 2 * e + lane / 16 : 4 * e + lane / 16;
+    bool halves = element_bits[x->shape.c] == 16;
+
+    if (x->w->group->gen == ISA_GFX12)
+        return (struct wmma_place){e + 8 * (lane / 16), halves ? e / 2 : e,
+                                   halves && e % 2};
+    return (struct wmma_place){x->w->group->n_lanes == 32 ? 2 * e + lane / 16
+                                                          : 4 * e + lane / 16,
+                               e, halves && x->in->opsel >> 2 & 1};
+}
+
+/* Registers of C and D, elements of a lane. */
+static uint32_t
+wmma_registers(const struct matrix *x, uint32_t *out_elements)
+{
+    *out_elements = x->w->group->n_lanes == 32 ? 8 : 4;
+    return x->w->group->gen == ISA_GFX12 && element_bits[x->shape.c] == 16
+               ? *out_elements / 2
+               : *out_elements;
 }
 
 static bool
-load_wmma_c(struct matrix *x, bool halves, enum element type)
+load_wmma_c(struct matrix *x)
 {
-    uint32_t n_regs = x->w->group->n_lanes == 32 ? 8 : 4, lane, e;
+    uint32_t n, n_regs = wmma_registers(x, &n), lane, e;
     int reg = first_register(x->in, 2);
     uint32_t bits, code = x->in->src[2];
+    double constant;
 
     if (reg >= 0 && !wave_has_registers(x->w, (uint32_t)reg, n_regs))
         return false;
     for (lane = 0; lane < x->w->group->n_lanes; lane++) {
-        for (e = 0; e < n_regs; e++) {
-            uint32_t i = wmma_row(x, lane, e), j = lane % 16;
+        for (e = 0; e < n; e++) {
+            struct wmma_place p = wmma_at(x, lane, e);
+            double *c = &x->c[p.row][lane % 16];
+
+            if (reg < 0 && wave_float_constant(code, &constant)) {
+                *c = constant;
+                continue;
+            }
             if (reg >= 0)
-                bits = x->w->v[(uint32_t)reg + e][lane];
+                bits = x->w->v[(uint32_t)reg + p.reg][lane];
             else
                 bits = wave_read_scalar(x->w, x->in, code);
-            if (halves && x->in->opsel >> 2 & 1)
+            if (reg >= 0 && p.high)
                 bits >>= 16;
-            if (type == E_I8)
-                x->c[i][j] = (double)(int32_t)bits;
-            else if (!halves)
-                x->c[i][j] = (double)wave_f32(bits);
-            else if (type == E_F16)
-                x->c[i][j] = (double)wave_half_to_float(bits & 0xffff);
+            if (x->shape.c == E_I8)
+                *c = (double)(int32_t)bits;
+            else if (x->shape.c == E_F32)
+                *c = (double)wave_f32(bits);
+            else if (x->shape.c == E_F16)
+                *c = (double)wave_half_to_float(bits & 0xffff);
             else
-                x->c[i][j] = (double)wave_f32(bits << 16);
+                *c = (double)wave_f32(bits << 16);
         }
     }
-    return true;
+    return !x->w->group->failed;
 }
 
 static bool
-store_wmma(struct matrix *x, bool halves, enum element type)
+store_wmma(struct matrix *x)
 {
-    uint32_t n_regs = x->w->group->n_lanes == 32 ? 8 : 4, lane, e;
-    uint32_t reg = x->in->dst;
+    uint32_t n, n_regs = wmma_registers(x, &n), lane, e, reg = x->in->dst;
 
     if (!wave_has_registers(x->w, reg, n_regs))
         return false;
     for (lane = 0; lane < x->w->group->n_lanes; lane++) {
-        for (e = 0; e < n_regs; e++) {
-            double v = x->c[wmma_row(x, lane, e)][lane % 16];
-            uint32_t *d = &x->w->v[reg + e][lane], bits;
-            if (type == E_I8) {
-                *d = (uint32_t)(int64_t)v;
-            } else if (!halves) {
-                *d = wave_u32((float)v);
-            } else {
-                bits = type == E_F16 ? wave_double_to_half(v)
-                                     : wave_float_to_bf16((float)v);
-                *d = x->in->opsel >> 2 & 1 ? (*d & 0xffff) | bits << 16
-                                           : (*d & 0xffff0000) | bits;
+        for (e = 0; e < n; e++) {
+            struct wmma_place p = wmma_at(x, lane, e);
+            double v = x->c[p.row][lane % 16];
+            uint32_t *d = &x->w->v[reg + p.reg][lane], bits;
+
+            if (x->shape.c == E_I8) {
+                *d = to_int(x, v);
+                continue;
             }
+            if (x->shape.c == E_F32) {
+                *d = wave_u32((float)v);
+                continue;
+            }
+            bits = x->shape.c == E_F16 ? wave_double_to_half(v)
+                                       : wave_float_to_bf16((float)v);
+            *d = p.high ? (*d & 0xffff) | bits << 16 : (*d & 0xffff0000) | bits;
         }
     }
     return true;
 }
 
+/* Which bytes are signed is in the bits that negate other elements. */
 static bool
-run_wmma(struct matrix *x, enum element type, bool halves)
+run_wmma(struct matrix *x)
 {
-    x->shape = (struct shape){16, 16, 16};
-    if (!load_wmma(x, 0, x->a, type) || !load_wmma(x, 1, x->b, type) ||
-        !load_wmma_c(x, halves, type))
+    if (x->shape.c != E_I8 && (x->in->neg || x->in->neg_hi))
+        return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s with signs changed",
+                         isa_op_name(x->in->op));
+    if (x->w->group->gen == ISA_GFX12 && x->w->group->n_lanes == 64)
+        return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s in a wave of 64",
+                         isa_op_name(x->in->op));
+    if (!load_wmma(x, 0, x->a, (enum element)x->shape.a) ||
+        !load_wmma(x, 1, x->b, (enum element)x->shape.b) || !load_wmma_c(x))
         return false;
     multiply(x);
-    return store_wmma(x, halves, type);
+    return store_wmma(x);
 }
 
 /* ---- MFMA, gfx9 ------------------------------------------------------------------ */
 
-/* Lane l holds `per_lane` consecutive values of k of row l % m. */
+/* Lane l holds consecutive values of k of row l % m of a block; the blocks
+ * first, then the depth, go over the lanes. */
 static bool
-load_mfma(struct matrix *x, unsigned source, double out[DIM_MAX][DIM_MAX],
-          enum element type)
+load_mfma(struct matrix *x, unsigned source, uint32_t block,
+          double out[DIM_MAX][DIM_MAX], enum element type)
 {
-    uint32_t rows = x->shape.m, per_lane = x->shape.k * rows / 64, lane, e;
+    uint32_t m = x->shape.m, n_blocks = x->shape.n_blocks, lane, e;
+    uint32_t per_lane = x->shape.k * m * n_blocks / 64;
     uint32_t n_regs = (per_lane * element_bits[type] + 31) / 32;
     int reg = first_register(x->in, source);
 
-    if (reg < 0 || !wave_has_registers(x->w, (uint32_t)reg, n_regs))
-        return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s: source %u",
-                         isa_op_name(x->in->op), source);
+    if (reg < 0)
+        return no_register(x, source);
+    if (!wave_has_registers(x->w, (uint32_t)reg, n_regs))
+        return false;
     for (lane = 0; lane < 64; lane++) {
+        if (lane / m % n_blocks != block)
+            continue;
         for (e = 0; e < per_lane; e++)
-            out[lane % rows][per_lane * (lane / rows) + e] =
+            out[lane % m][per_lane * (lane / m / n_blocks) + e] =
                 element_at(x->w, (uint32_t)reg, lane, e, type, true);
     }
     return true;
 }
 
-/* Row of element e of a lane, of C and D. */
+/* The place in its block of element e of a lane's results for it. */
 static uint32_t
-mfma_row(const struct matrix *x, enum element type, uint32_t lane, uint32_t e)
+mfma_row(const struct shape *s, uint32_t lane, uint32_t e)
 {
-    if (type == E_F64)
+    if (s->c == E_F64)
         return 4 * e + lane / 16;
-    if (x->shape.m == 16)
+    if (s->m == 4)
+        return e;
+    if (s->m == 16)
         return 4 * (lane / 16) + e;
     return 8 * (e / 4) + 4 * (lane / 32) + e % 4;
 }
 
+/* C and D of a block: how many elements each lane has of it, from which on.
+ * Blocks of 4 by 4 are of some lanes alone. */
 static uint32_t
-mfma_results(const struct matrix *x)
+mfma_results(const struct shape *s, uint32_t block, uint32_t lane,
+             uint32_t *out_first)
 {
-    return x->shape.m * x->shape.n / 64;
+    uint32_t n = (uint32_t)s->m * s->m / 64;
+
+    *out_first = s->m == 4 ? 0 : n * block;
+    if (s->m != 4)
+        return n;
+    if (lane / 4 % s->n_blocks != block)
+        return 0;
+    return s->c == E_F64 ? 1 : 4;
 }
 
 static bool
-load_mfma_c(struct matrix *x, enum element type)
+load_mfma_c(struct matrix *x, uint32_t block)
 {
-    uint32_t n = mfma_results(x), lane, e, cols = x->shape.n;
+    const struct shape *s = &x->shape;
     int reg = first_register(x->in, 2);
-    uint32_t value;
+    uint32_t lane, e, first, value = 0;
+    double constant = 0;
+    bool known = wave_float_constant(x->in->src[2], &constant);
 
-    if (reg < 0) {
+    if (reg < 0)
         value = wave_read_scalar(x->w, x->in, x->in->src[2]);
-        for (lane = 0; lane < 64; lane++) {
-            for (e = 0; e < n; e++)
-                x->c[mfma_row(x, type, lane, e)][lane % cols] =
-                    type == E_I8 ? (double)(int32_t)value
-                                 : (double)wave_f32(value);
-        }
-        return !x->w->group->failed;
-    }
-    if (!wave_has_registers(x->w, (uint32_t)reg, type == E_F64 ? 2 * n : n))
-        return false;
     for (lane = 0; lane < 64; lane++) {
+        uint32_t n = mfma_results(s, block, lane, &first);
+
         for (e = 0; e < n; e++) {
-            double *c = &x->c[mfma_row(x, type, lane, e)][lane % cols];
-            if (type == E_F64)
-                *c = element_at(x->w, (uint32_t)reg, lane, e, E_F64, true);
-            else if (type == E_I8)
-                *c = (double)(int32_t)x->w->v[(uint32_t)reg + e][lane];
+            double *c = &x->c[mfma_row(s, lane, e)][lane % s->m];
+
+            if (reg < 0)
+                *c = s->c == E_I8 ? (double)(int32_t)value
+                     : known      ? constant
+                                  : (double)wave_f32(value);
+            else if (s->c == E_I8)
+                *c = (double)(int32_t)x->w->v[(uint32_t)reg + first + e][lane];
             else
-                *c = element_at(x->w, (uint32_t)reg, lane, e, E_F32, true);
+                *c = element_at(x->w, (uint32_t)reg, lane, first + e,
+                                (enum element)s->c, true);
         }
     }
-    return true;
+    return !x->w->group->failed;
 }
 
-static bool
-store_mfma(struct matrix *x, enum element type)
+static void
+store_mfma(struct matrix *x, uint32_t block, wave_row *out)
 {
-    uint32_t n = mfma_results(x), lane, e, cols = x->shape.n;
-    uint32_t reg = x->in->dst + (x->in->acc_cd ? 256 : 0);
+    const struct shape *s = &x->shape;
+    uint32_t lane, e, first;
 
-    if (!wave_has_registers(x->w, reg, type == E_F64 ? 2 * n : n))
-        return false;
     for (lane = 0; lane < 64; lane++) {
+        uint32_t n = mfma_results(s, block, lane, &first);
+
         for (e = 0; e < n; e++) {
-            double v = x->c[mfma_row(x, type, lane, e)][lane % cols];
-            if (type == E_F64) {
+            double v = x->c[mfma_row(s, lane, e)][lane % s->m];
+            uint32_t at = first + e;
+
+            if (s->a == E_F16 || s->a == E_BF16)
+                v = flush_factor(x->w, E_BF16, v);
+
+            if (s->c == E_F64) {
                 uint64_t bits = wave_u64(v);
-                x->w->v[reg + 2 * e][lane] = (uint32_t)bits;
-                x->w->v[reg + 2 * e + 1][lane] = (uint32_t)(bits >> 32);
-            } else if (type == E_I8) {
-                x->w->v[reg + e][lane] = (uint32_t)(int64_t)v;
+                out[2 * at][lane] = (uint32_t)bits;
+                out[2 * at + 1][lane] = (uint32_t)(bits >> 32);
             } else {
-                x->w->v[reg + e][lane] = wave_u32((float)v);
+                out[at][lane] =
+                    s->c == E_I8 ? to_int(x, v) : wave_u32((float)v);
             }
         }
     }
-    return true;
 }
 
+/* All blocks are read before one is written. */
 static bool
-run_mfma(struct matrix *x, uint32_t dim, uint32_t k, enum element a_type,
-         enum element b_type)
+run_mfma(struct matrix *x)
 {
-    enum element c_type = a_type == E_F64 || a_type == E_I8 ? a_type : E_F32;
+    const struct shape *s = &x->shape;
+    uint32_t n_regs = (uint32_t)s->m * s->m * s->n_blocks / 64, block;
+    uint32_t dst = x->in->dst + (x->in->acc_cd ? 256 : 0);
+    int c = first_register(x->in, 2);
+    wave_row out[DIM_MAX];
 
-    x->shape = (struct shape){dim, dim, k};
+    if (s->c == E_F64)
+        n_regs *= 2;
     if (x->in->extra)
         return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s with cbsz, abid or blgp",
                          isa_op_name(x->in->op));
-    if (!load_mfma(x, 0, x->a, a_type) || !load_mfma(x, 1, x->b, b_type) ||
-        !load_mfma_c(x, c_type))
+    if (!wave_has_registers(x->w, dst, n_regs) ||
+        (c >= 0 && !wave_has_registers(x->w, (uint32_t)c, n_regs)))
         return false;
-    multiply(x);
-    return store_mfma(x, c_type);
+    for (block = 0; block < s->n_blocks; block++) {
+        if (!load_mfma(x, 0, block, x->a, (enum element)s->a) ||
+            !load_mfma(x, 1, block, x->b, (enum element)s->b) ||
+            !load_mfma_c(x, block))
+            return false;
+        multiply(x);
+        store_mfma(x, block, out);
+    }
+    memcpy(x->w->v[dst], out, n_regs * sizeof(*out));
+    return true;
 }
 
 /* ---- accumulation registers --------------------------------------------------- */
@@ -341,6 +504,7 @@ bool
 wave_matrix(struct wave *w, const struct isa_insn *in)
 {
     struct matrix x;
+    size_t i;
 
     if (in->op == ISA_V_ACCVGPR_MOV_B32)
         return copy_accumulator(w, in);
@@ -352,57 +516,12 @@ wave_matrix(struct wave *w, const struct isa_insn *in)
     x.w = w;
     x.in = in;
     memset(x.c, 0, sizeof(x.c));
-    switch (in->op) {
-    case ISA_V_WMMA_F32_16X16X16_F16:
-        return run_wmma(&x, E_F16, false);
-    case ISA_V_WMMA_F32_16X16X16_BF16:
-        return run_wmma(&x, E_BF16, false);
-    case ISA_V_WMMA_F16_16X16X16_F16:
-        return run_wmma(&x, E_F16, true);
-    case ISA_V_WMMA_BF16_16X16X16_BF16:
-        return run_wmma(&x, E_BF16, true);
-    case ISA_V_WMMA_I32_16X16X16_IU8:
-        return run_wmma(&x, E_I8, false);
-    case ISA_V_MFMA_F32_16X16X16_F16:
-        return run_mfma(&x, 16, 16, E_F16, E_F16);
-    case ISA_V_MFMA_F32_16X16X16_BF16:
-        return run_mfma(&x, 16, 16, E_BF16, E_BF16);
-    case ISA_V_MFMA_F32_32X32X8_F16:
-        return run_mfma(&x, 32, 8, E_F16, E_F16);
-    case ISA_V_MFMA_F32_32X32X8_BF16:
-        return run_mfma(&x, 32, 8, E_BF16, E_BF16);
-    case ISA_V_MFMA_F32_16X16X4_F32:
-        return run_mfma(&x, 16, 4, E_F32, E_F32);
-    case ISA_V_MFMA_F32_32X32X2_F32:
-        return run_mfma(&x, 32, 2, E_F32, E_F32);
-    case ISA_V_MFMA_F32_16X16X8_XF32:
-        return run_mfma(&x, 16, 8, E_XF32, E_XF32);
-    case ISA_V_MFMA_F32_32X32X4_XF32:
-        return run_mfma(&x, 32, 4, E_XF32, E_XF32);
-    case ISA_V_MFMA_F64_16X16X4_F64:
-        return run_mfma(&x, 16, 4, E_F64, E_F64);
-    case ISA_V_MFMA_I32_16X16X32_I8:
-        return run_mfma(&x, 16, 32, E_I8, E_I8);
-    case ISA_V_MFMA_I32_32X32X16_I8:
-        return run_mfma(&x, 32, 16, E_I8, E_I8);
-    case ISA_V_MFMA_F32_16X16X32_FP8_FP8:
-        return run_mfma(&x, 16, 32, E_FP8, E_FP8);
-    case ISA_V_MFMA_F32_16X16X32_FP8_BF8:
-        return run_mfma(&x, 16, 32, E_FP8, E_BF8);
-    case ISA_V_MFMA_F32_16X16X32_BF8_FP8:
-        return run_mfma(&x, 16, 32, E_BF8, E_FP8);
-    case ISA_V_MFMA_F32_16X16X32_BF8_BF8:
-        return run_mfma(&x, 16, 32, E_BF8, E_BF8);
-    case ISA_V_MFMA_F32_32X32X16_FP8_FP8:
-        return run_mfma(&x, 32, 16, E_FP8, E_FP8);
-    case ISA_V_MFMA_F32_32X32X16_FP8_BF8:
-        return run_mfma(&x, 32, 16, E_FP8, E_BF8);
-    case ISA_V_MFMA_F32_32X32X16_BF8_FP8:
-        return run_mfma(&x, 32, 16, E_BF8, E_FP8);
-    case ISA_V_MFMA_F32_32X32X16_BF8_BF8:
-        return run_mfma(&x, 32, 16, E_BF8, E_BF8);
-    default:
-        return wave_fail(w, AMD_WAVE_ILLEGAL, "%s is not known",
-                         isa_op_name(in->op));
+    for (i = 0; i < ARRAY_LEN(shapes); i++) {
+        if (shapes[i].op != in->op)
+            continue;
+        x.shape = shapes[i];
+        return isa_is_gfx9(w->group->gen) ? run_mfma(&x) : run_wmma(&x);
     }
+    return wave_fail(w, AMD_WAVE_ILLEGAL, "%s is not known",
+                     isa_op_name(in->op));
 }

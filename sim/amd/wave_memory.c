@@ -69,33 +69,6 @@ wave_cache(struct wave *w, const struct isa_insn *in)
     return true;
 }
 
-bool
-wave_smem(struct wave *w, const struct isa_insn *in)
-{
-    uint32_t words[WIDEST_DW];
-    uint64_t va;
-    uint32_t i, offset = 0;
-    const void *from;
-
-    if (in->op == ISA_M_CACHE)
-        return wave_cache(w, in);
-    if (in->op == ISA_S_NOP)
-        return true;
-    if (in->src[1] != ISA_NO_SOURCE)
-        offset = wave_read_scalar(w, in, in->src[1]);
-    va = wave_read_scalar64(w, in, in->src[0]) + offset +
-         (uint64_t)(int64_t)in->offset;
-    from = gather(w, in, va & ~3ull, AMD_ACCESS_SCALAR, 0, words);
-    if (!from)
-        return false;
-    for (i = 0; i < in->bytes / 4; i++) {
-        uint32_t value;
-        memcpy(&value, (const char *)from + 4 * i, 4);
-        wave_write_scalar(w, in->sdst + i, value);
-    }
-    return !w->group->failed;
-}
-
 /* ---- the values ------------------------------------------------------------ */
 
 static uint32_t
@@ -120,6 +93,77 @@ extend(const struct isa_insn *in, const void *from, uint32_t old)
         return (old & 0xffff) | value << 16;
     return value;
 }
+
+/* ---- scalar loads ------------------------------------------------------------ */
+
+/* What is not in the buffer is 0. */
+static bool
+scalar_buffer(struct wave *w, const struct isa_insn *in, uint32_t offset)
+{
+    const uint32_t *d = w->s + in->src[0];
+    uint64_t size = d[2], stride = d[1] >> 16 & 0x3fff;
+    uint64_t base = d[0] | (uint64_t)(d[1] & 0xffff) << 32;
+    struct isa_insn part = *in;
+    uint32_t i, value;
+
+    if (in->src[0] > 124)
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "descriptor at s%u", in->src[0]);
+    size *= stride ? stride : 1;
+    part.bytes = in->bytes < 4 ? in->bytes : 4;
+    for (i = 0; i < in->bytes; i += part.bytes) {
+        uint64_t at = (offset & ~(uint32_t)(part.bytes - 1)) + (uint64_t)i;
+        const void *from;
+
+        value = 0;
+        if (at + part.bytes <= size) {
+            from =
+                global_at(w, in, base + at, part.bytes, AMD_ACCESS_SCALAR, 0);
+            if (!from)
+                return false;
+            value = extend(&part, from, 0);
+        }
+        wave_write_scalar(w, in->sdst + i / 4, value);
+    }
+    return !w->group->failed;
+}
+
+bool
+wave_smem(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t words[WIDEST_DW];
+    uint64_t va;
+    uint32_t i, offset = 0;
+    const void *from;
+
+    if (in->op == ISA_M_CACHE)
+        return wave_cache(w, in);
+    if (in->op == ISA_S_NOP)
+        return true;
+    if (in->op == ISA_S_MEMTIME || in->op == ISA_S_MEMREALTIME) {
+        wave_write_scalar64(w, in->sdst, w->group->report->n_insns);
+        return !w->group->failed;
+    }
+    if (in->src[1] != ISA_NO_SOURCE)
+        offset = wave_read_scalar(w, in, in->src[1]);
+    if (in->op == ISA_S_BUFFER_LOAD)
+        return scalar_buffer(w, in, offset + (uint32_t)in->offset);
+    va = wave_read_scalar64(w, in, in->src[0]) + offset +
+         (uint64_t)(int64_t)in->offset;
+    va &= ~(uint64_t)((in->bytes < 4 ? in->bytes : 4u) - 1);
+    from = gather(w, in, va, AMD_ACCESS_SCALAR, 0, words);
+    if (!from)
+        return false;
+    if (in->bytes < 4) /* gfx12 */
+        wave_write_scalar(w, in->sdst, extend(in, from, 0));
+    for (i = 0; i < in->bytes / 4; i++) {
+        uint32_t value;
+        memcpy(&value, (const char *)from + 4 * i, 4);
+        wave_write_scalar(w, in->sdst + i, value);
+    }
+    return !w->group->failed;
+}
+
+/* ---- vectors ------------------------------------------------------------------- */
 
 static void
 load_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
@@ -318,6 +362,56 @@ atomic_update(const struct isa_insn *in, void *at, uint64_t data,
     }
 }
 
+static bool
+atomic_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
+            uint32_t data, uint32_t lane)
+{
+    uint64_t compare = 0, old;
+    void *at;
+
+    if (va & (in->bytes - 1u)) {
+        w->group->report->va = va;
+        return wave_fail(w, AMD_WAVE_MISALIGNED, "%s at 0x%llx",
+                         isa_op_name(in->op), (unsigned long long)va);
+    }
+    at = global_at(w, in, va, in->bytes, AMD_ACCESS_ATOMIC, lane);
+    if (!at)
+        return false;
+    if (in->op == ISA_M_ATOMIC_CMPSWAP)
+        compare = register_value(w, data + in->bytes / 4u, lane, in->bytes);
+    old = atomic_update(in, at, register_value(w, data, lane, in->bytes),
+                        compare);
+    if (in->mem_flags & ISA_MEM_RETURN)
+        set_register(w, in->dst, lane, in->bytes, old);
+    return true;
+}
+
+/* Whether the registers of an access's data are there. */
+static bool
+has_data(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t n = registers_of(in), data = in->src[1] - ISA_VGPR;
+
+    if (in->op == ISA_M_LOAD)
+        return wave_has_registers(w, in->dst, n);
+    if (in->mem_flags & ISA_MEM_RETURN && !wave_has_registers(w, in->dst, n))
+        return false;
+    return wave_has_registers(w, data,
+                              in->op == ISA_M_ATOMIC_CMPSWAP ? 2 * n : n);
+}
+
+/* An access of one lane to memory. */
+static bool
+access_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
+            uint32_t lane)
+{
+    if (in->op == ISA_M_LOAD)
+        return load_global(w, in, va, in->dst, lane);
+    if (in->op == ISA_M_STORE)
+        return store_global(w, in, va, in->src[1] - ISA_VGPR, lane);
+    return atomic_lane(w, in, va, in->src[1] - ISA_VGPR, lane);
+}
+
 /* ---- global, flat, scratch ------------------------------------------------------ */
 
 /* The address without the lane's own part. */
@@ -331,6 +425,35 @@ flat_base(struct wave *w, const struct isa_insn *in)
                     ? wave_read_scalar(w, in, in->src[2])
                     : wave_read_scalar64(w, in, in->src[2]);
     return base;
+}
+
+/* Where FLAT_SCRATCH is an address of memory, lanes take turns in it by
+ * dwords, as in a scratch buffer. */
+static bool
+flat_scratch_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
+                  uint32_t lane)
+{
+    uint64_t base = isa_is_gfx9(w->group->gen)
+                        ? w->s[102] | (uint64_t)w->s[103] << 32
+                        : w->flat;
+    struct isa_insn part = *in;
+    uint32_t i;
+
+    part.bytes = in->bytes < 4 ? in->bytes : 4;
+    if (at % 4 + part.bytes > 4)
+        return wave_fail(w, AMD_WAVE_MISALIGNED, "%u bytes at %u of scratch",
+                         in->bytes, at);
+    for (i = 0; i * 4 < in->bytes; i++) {
+        uint64_t va = base +
+                      (uint64_t)((at & ~3u) + 4 * i) * w->group->n_lanes +
+                      lane * 4 + at % 4;
+
+        part.dst = in->dst + i;
+        part.src[1] = in->src[1] + i;
+        if (!access_lane(w, &part, va, lane))
+            return false;
+    }
+    return true;
 }
 
 static bool
@@ -355,6 +478,11 @@ scratch_access(struct wave *w, const struct isa_insn *in)
             return wave_fail(w, AMD_WAVE_RANGE,
                              "scratch of %u bytes, access at %u", size, at);
         }
+        if (!w->scratch) {
+            if (!flat_scratch_lane(w, in, at, l))
+                return false;
+            continue;
+        }
         if (loads)
             load_lane(w, in, data, l, w->scratch + (size_t)l * size + at);
         else
@@ -374,66 +502,170 @@ lane_address(const struct wave *w, const struct isa_insn *in, uint64_t base,
     return base + register_value(w, reg, lane, 8);
 }
 
-static bool
-global_atomic(struct wave *w, const struct isa_insn *in, uint64_t base,
-              uint64_t exec)
+bool
+wave_flat(struct wave *w, const struct isa_insn *in)
 {
-    uint32_t data = in->src[1] - ISA_VGPR, n = in->bytes / 4u, l;
-    bool swaps = in->op == ISA_M_ATOMIC_CMPSWAP;
+    uint32_t l, address = in->src[0] - ISA_VGPR;
+    uint64_t exec = wave_exec(w), base;
 
-    if (!wave_has_registers(w, data, swaps ? 2 * n : n) ||
-        ((in->mem_flags & ISA_MEM_RETURN) &&
-         !wave_has_registers(w, in->dst, n)))
+    if (in->op == ISA_M_CACHE) /* gfx12 */
+        return wave_cache(w, in);
+    if (in->segment == ISA_SEG_SCRATCH)
+        return scratch_access(w, in);
+    base = flat_base(w, in);
+    if (w->group->failed ||
+        !wave_has_registers(w, address, in->src[2] == ISA_NO_SOURCE ? 2 : 1) ||
+        !has_data(w, in))
         return false;
     for (l = 0; l < w->group->n_lanes; l++) {
-        uint64_t va = lane_address(w, in, base, l), old, compare = 0;
-        void *at;
-        if (!(exec >> l & 1))
-            continue;
-        if (va & (in->bytes - 1u)) {
-            w->group->report->va = va;
-            return wave_fail(w, AMD_WAVE_MISALIGNED, "%s at 0x%llx",
-                             isa_op_name(in->op), (unsigned long long)va);
-        }
-        at = global_at(w, in, va, in->bytes, AMD_ACCESS_ATOMIC, l);
-        if (!at)
+        if (exec >> l & 1 &&
+            !access_lane(w, in, lane_address(w, in, base, l), l))
             return false;
-        if (swaps)
-            compare = register_value(w, data + n, l, in->bytes);
-        old = atomic_update(in, at, register_value(w, data, l, in->bytes),
-                            compare);
-        if (in->mem_flags & ISA_MEM_RETURN)
-            set_register(w, in->dst, l, in->bytes, old);
+    }
+    return true;
+}
+
+/* ---- buffers ---------------------------------------------------------------------- */
+
+/* A descriptor, taken apart. src: hw/amd/BRINGUP.md 7; AMD's CDNA 2 and RDNA 2
+ * instruction set guides, buffer resource descriptor. */
+struct buffer {
+    uint64_t base;
+    uint32_t n_records, stride;
+    uint32_t element_bytes; /* 0: not swizzled */
+    uint32_t index_stride;
+    bool add_tid;
+};
+
+static bool
+read_descriptor(struct wave *w, const struct isa_insn *in, struct buffer *b)
+{
+    enum isa_gen gen = w->group->gen;
+    const uint32_t *d = w->s + in->sdst;
+    uint32_t kind;
+
+    if (in->sdst > 124)
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "descriptor at s%u", in->sdst);
+    b->base = d[0] | (uint64_t)(d[1] & 0xffff) << 32;
+    b->stride = d[1] >> 16 & 0x3fff;
+    b->n_records = d[2];
+    b->index_stride = 8u << (d[3] >> 21 & 3);
+    b->add_tid = d[3] >> 23 & 1;
+    kind = d[1] >> 30;
+    if (gen >= ISA_GFX11)
+        b->element_bytes = kind ? 2u << kind : 0;
+    else if (gen == ISA_GFX10)
+        b->element_bytes = kind & 2 ? 4 : 0;
+    else
+        b->element_bytes = kind & 2 ? 2u << (d[3] >> 19 & 3) : 0;
+    if (isa_is_gfx9(gen) && b->add_tid) /* the data format is of the stride */
+        b->stride |= (d[3] >> 15 & 15) << 14;
+    return true;
+}
+
+/* A descriptor that counts lanes is the kernel's scratch, which is in dwords of
+ * all lanes in turn: no lane may leave its own part of it. */
+static bool
+check_scratch(struct wave *w, const struct isa_insn *in, const struct buffer *b,
+              uint32_t at, uint32_t lane)
+{
+    uint32_t size = w->group->launch->scratch_bytes;
+
+    w->group->report->lane = lane;
+    w->group->report->va = at;
+    if (b->element_bytes != 4 || b->index_stride < w->group->n_lanes)
+        return wave_fail(w, AMD_WAVE_ILLEGAL,
+                         "a scratch descriptor with elements of %u bytes and "
+                         "an index stride of %u in waves of %u",
+                         b->element_bytes, b->index_stride, w->group->n_lanes);
+    if (size < in->bytes || at > size - in->bytes)
+        return wave_fail(w, AMD_WAVE_RANGE, "scratch of %u bytes, access at %u",
+                         size, at);
+    return true;
+}
+
+/* One element of a lane's access, not larger than a swizzled element. */
+static bool
+buffer_element(struct wave *w, const struct isa_insn *in,
+               const struct buffer *b, uint32_t index, uint32_t offset,
+               uint32_t lane)
+{
+    static const uint32_t zeros[4];
+    uint64_t at = offset, soffset;
+    bool outside;
+
+    if (b->element_bytes) {
+        uint32_t e = b->element_bytes, s = b->index_stride;
+
+        if (offset % e + in->bytes > e)
+            return wave_fail(w, AMD_WAVE_MISALIGNED,
+                             "%u bytes at %u of a swizzled buffer", in->bytes,
+                             offset);
+        at = ((uint64_t)(index / s) * b->stride + offset / e * e) * s +
+             index % s * e + offset % e;
+    } else {
+        at += (uint64_t)index * b->stride;
+    }
+    soffset = wave_read_scalar(w, in, in->src[2]);
+    outside = b->stride && !b->add_tid
+                  ? index >= b->n_records ||
+                        (!b->element_bytes && offset + in->bytes > b->stride)
+                  : at + soffset + in->bytes > b->n_records;
+    if (!outside)
+        return !w->group->failed &&
+               access_lane(w, in, b->base + soffset + at, lane);
+    /* loads give 0, nothing is stored */
+    if (in->op == ISA_M_LOAD)
+        load_lane(w, in, in->dst, lane, zeros);
+    else if (in->mem_flags & ISA_MEM_RETURN)
+        set_register(w, in->dst, lane, in->bytes, 0);
+    return true;
+}
+
+static bool
+buffer_lane(struct wave *w, const struct isa_insn *in, const struct buffer *b,
+            uint32_t index, uint32_t offset, uint32_t lane)
+{
+    struct isa_insn part = *in;
+    uint32_t i;
+
+    if (b->add_tid && !check_scratch(w, in, b, offset, lane))
+        return false;
+    if (!b->element_bytes || in->bytes <= b->element_bytes ||
+        (in->op != ISA_M_LOAD && in->op != ISA_M_STORE))
+        return buffer_element(w, in, b, index, offset, lane);
+    part.bytes = 4;
+    for (i = 0; i < in->bytes / 4u; i++) {
+        part.dst = in->dst + i;
+        part.src[1] = in->src[1] + i;
+        if (!buffer_element(w, &part, b, index, offset + 4 * i, lane))
+            return false;
     }
     return true;
 }
 
 bool
-wave_flat(struct wave *w, const struct isa_insn *in)
+wave_buffer(struct wave *w, const struct isa_insn *in)
 {
-    uint64_t exec = wave_exec(w), base;
-    bool loads = in->op == ISA_M_LOAD;
-    uint32_t data, l, address = in->src[0] - ISA_VGPR;
+    uint32_t address = in->src[0] - ISA_VGPR, l;
+    uint64_t exec = wave_exec(w);
+    struct buffer b;
 
-    if (in->segment == ISA_SEG_SCRATCH)
-        return scratch_access(w, in);
-    base = flat_base(w, in);
-    if (w->group->failed ||
-        !wave_has_registers(w, address, in->src[2] == ISA_NO_SOURCE ? 2 : 1))
-        return false;
-    if (!loads && in->op != ISA_M_STORE)
-        return global_atomic(w, in, base, exec);
-    data = loads ? in->dst : in->src[1] - ISA_VGPR;
-    if (!wave_has_registers(w, data, registers_of(in)))
+    if (!read_descriptor(w, in, &b) || !has_data(w, in) ||
+        ((in->offen || in->idxen) &&
+         !wave_has_registers(w, address, in->offen && in->idxen ? 2 : 1)))
         return false;
     for (l = 0; l < w->group->n_lanes; l++) {
-        uint64_t va;
+        uint32_t offset = (uint32_t)in->offset;
+        uint32_t index = b.add_tid ? l : 0;
 
         if (!(exec >> l & 1))
             continue;
-        va = lane_address(w, in, base, l);
-        if (!(loads ? load_global(w, in, va, data, l)
-                    : store_global(w, in, va, data, l)))
+        if (in->idxen)
+            index += w->v[address][l];
+        if (in->offen)
+            offset += w->v[address + (in->idxen ? 1 : 0)][l];
+        if (!buffer_lane(w, in, &b, index, offset, l))
             return false;
     }
     return true;
@@ -518,12 +750,12 @@ lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
     memcpy(&old, p, in->bytes);
     data = register_value(w, reg, lane, in->bytes);
     if (in->op == ISA_M_ATOMIC_CMPSWAP) {
-        /* gfx11 swaps the order of the two that gfx9 has */
+        /* gfx11 swaps the order of the two that older chips have */
         uint32_t second = in->src[2] - ISA_VGPR;
         if (!wave_has_registers(w, second, n))
             return false;
         compare = register_value(w, second, lane, in->bytes);
-        if (w->group->gen == ISA_GFX9) {
+        if (w->group->gen <= ISA_GFX10) {
             uint64_t swap = data;
             data = compare;
             compare = swap;

@@ -92,16 +92,21 @@ wave_float_to_bf16(float value)
 }
 
 float
-wave_fp8_to_float(uint32_t bits, bool is_bf8)
+wave_fp8_to_float(uint32_t bits, struct wave_fp8 format)
 {
-    unsigned man_bits = is_bf8 ? 2 : 3;
-    int bias = is_bf8 ? 16 : 8;
+    unsigned man_bits = format.is_bf8 ? 2 : 3;
+    int bias = (format.is_bf8 ? 15 : 7) + (format.is_ocp ? 0 : 1);
     uint32_t exp = (bits & 0x7f) >> man_bits;
     uint32_t man = bits & ((1u << man_bits) - 1);
     float value;
 
-    if ((bits & 0xff) == 0x80)
+    if (!format.is_ocp && (bits & 0xff) == 0x80)
         return wave_f32(0x7fc00000);
+    if (format.is_ocp && format.is_bf8 && exp == 31)
+        return wave_f32((bits & 0x80) << 24 | 0x7f800000 |
+                        (man ? 0x400000 : 0));
+    if (format.is_ocp && !format.is_bf8 && (bits & 0x7f) == 0x7f)
+        return wave_f32((bits & 0x80) << 24 | 0x7fc00000);
     if (exp == 0)
         value = ldexpf((float)man, 1 - bias - (int)man_bits);
     else
@@ -110,25 +115,39 @@ wave_fp8_to_float(uint32_t bits, bool is_bf8)
     return bits & 0x80 ? -value : value;
 }
 
-uint32_t
-wave_float_to_fp8(float value, bool is_bf8)
+/* What stands for a NaN, or for what is too large. */
+static uint32_t
+special_fp8(float value, struct wave_fp8 format)
 {
-    unsigned man_bits = is_bf8 ? 2 : 3;
-    int bias = is_bf8 ? 16 : 8, min_exp = 1 - bias, exp;
-    double rounded, max = is_bf8 ? 57344.0 : 240.0;
+    uint32_t sign = signbit(value) ? 0x80u : 0;
+
+    if (!format.is_ocp)
+        return 0x80;
+    if (!format.is_bf8)
+        return sign | 0x7f;
+    return sign | (isnan(value) ? 0x7eu : 0x7cu);
+}
+
+uint32_t
+wave_float_to_fp8(float value, struct wave_fp8 format)
+{
+    unsigned man_bits = format.is_bf8 ? 2 : 3;
+    int bias = (format.is_bf8 ? 15 : 7) + (format.is_ocp ? 0 : 1);
+    int min_exp = 1 - bias, exp;
+    double rounded, max = format.is_bf8 ? 57344 : format.is_ocp ? 448 : 240;
     uint32_t bits;
 
     if (isnan(value) || isinf(value))
-        return 0x80;
+        return special_fp8(value, format);
     if (value == 0)
-        return 0;
+        return format.is_ocp && signbit(value) ? 0x80 : 0;
     (void)frexp((double)value, &exp);
     exp = exp - 1 < min_exp ? min_exp : exp - 1;
     rounded = round_to((double)value, exp - (int)man_bits);
     if (fabs(rounded) > max)
-        return 0x80;
+        return special_fp8(value, format);
     bits = pack_small(rounded, man_bits, min_exp, bias);
-    if ((bits & 0x7f) == 0)
+    if (!format.is_ocp && (bits & 0x7f) == 0)
         return 0;
     return (bits >> 31) << 7 | (bits & 0x7f);
 }

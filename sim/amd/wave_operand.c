@@ -158,7 +158,7 @@ read_half(struct valu *x, unsigned i)
     bool high = x->in->is_e64 && is_high(x, i);
     double constant;
 
-    if (x->w->group->gen == ISA_GFX11 && !x->in->is_e64 && code >= 384 &&
+    if (x->w->group->gen >= ISA_GFX11 && !x->in->is_e64 && code >= 384 &&
         code < 512) {
         high = true; /* the upper half of the first 128 registers */
         code -= 128;
@@ -214,7 +214,7 @@ modify(struct valu *x, unsigned i, enum kind kind)
     bool abs = x->in->abs >> i & 1, neg = x->in->neg >> i & 1;
     uint32_t l, n = x->w->group->n_lanes;
     uint32_t sign = kind == KIND_F16 ? 0x8000u : 0x80000000u;
-    bool flush = kind == KIND_F32 && x->w->group->flush32;
+    bool flush = kind == KIND_F32 && wave_flushes(x->w);
 
     if (kind == KIND_F64) {
         for (l = 0; (abs || neg) && l < n; l++) {
@@ -303,7 +303,7 @@ finish_f32(struct valu *x)
             v = isnan(v) ? 0 : v < 0 ? 0 : v > 1 ? 1 : v;
         x->r[l] = wave_u32(v);
     }
-    for (l = 0; x->w->group->flush32 && l < n; l++) {
+    for (l = 0; wave_flushes(x->w) && l < n; l++) {
         if ((x->r[l] & 0x7f800000) == 0)
             x->r[l] &= 0x80000000;
     }
@@ -351,17 +351,17 @@ wave_store_word(struct valu *x)
 }
 
 /* gfx9 clears the other half, except in operations that have only the long
- * form; gfx11 keeps it. */
+ * form; later chips keep it. */
 bool
 wave_store_half(struct valu *x)
 {
     uint32_t reg = x->in->dst, l;
     bool high = x->in->is_e64 && x->in->opsel >> 3 & 1;
-    bool gfx11 = x->w->group->gen == ISA_GFX11;
+    bool keeps = !isa_is_gfx9(x->w->group->gen);
 
     if (x->in->has_sdwa)
         return wave_store_word(x);
-    if (gfx11 && !x->in->is_e64 && reg >= 128) {
+    if (x->w->group->gen >= ISA_GFX11 && !x->in->is_e64 && reg >= 128) {
         high = true;
         reg -= 128;
     }
@@ -373,7 +373,7 @@ wave_store_half(struct valu *x)
             continue;
         if (high)
             *d = (*d & 0xffff) | v << 16;
-        else if (gfx11)
+        else if (keeps)
             *d = (*d & 0xffff0000) | v;
         else
             *d = v;

@@ -94,6 +94,12 @@ pk_f16(const struct packed *x, uint32_t l, bool high)
     case ISA_V_PK_MAX_F16:
         v = pick(a, b, false);
         break;
+    case ISA_V_PK_MINIMUM_F16:
+    case ISA_V_PK_MAXIMUM_F16:
+        v = isnan(a) || isnan(b)
+                ? (double)NAN
+                : pick(a, b, x->in->op == ISA_V_PK_MINIMUM_F16);
+        break;
     default:
         v = fma(a, b, float_half(x, 2, l, high));
         break;
@@ -336,6 +342,8 @@ wave_packed(struct wave *w, const struct isa_insn *in)
     case ISA_V_PK_MUL_F16:
     case ISA_V_PK_MIN_F16:
     case ISA_V_PK_MAX_F16:
+    case ISA_V_PK_MINIMUM_F16:
+    case ISA_V_PK_MAXIMUM_F16:
         return run_halves(&x, true, 2);
     case ISA_V_PK_FMA_F16:
         return run_halves(&x, true, 3);

@@ -128,6 +128,18 @@ count_sign(uint64_t a, unsigned n_bits)
     return UINT32_MAX;
 }
 
+/* Each bit two times. */
+static uint64_t
+twice(uint32_t a)
+{
+    uint64_t r = 0;
+    int i;
+
+    for (i = 0; i < 32; i++)
+        r |= (a >> i & 1) * (3ull << 2 * i);
+    return r;
+}
+
 static bool
 move_exec(struct wave *w, const struct isa_insn *in, uint64_t value,
           bool keeps_old)
@@ -164,6 +176,28 @@ move_exec(struct wave *w, const struct isa_insn *in, uint64_t value,
     } while (0);                                                               \
     return !w->group->failed
 
+/* The group's own barrier, -1, is the only one. */
+static bool
+signal_barrier(struct wave *w, const struct isa_insn *in)
+{
+    const struct wave_group *g = w->group;
+    uint32_t i;
+
+    if (wave_read_scalar(w, in, in->src[0]) != UINT32_MAX)
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "%s of another barrier than -1",
+                         isa_op_name(in->op));
+    if (w->barrier == WAVE_SIGNALLED)
+        return wave_fail(w, AMD_WAVE_BARRIER, "%s again, without a wait",
+                         isa_op_name(in->op));
+    if (in->op == ISA_S_BARRIER_SIGNAL_ISFIRST) {
+        w->scc = 1;
+        for (i = 0; i < g->n_waves; i++)
+            w->scc &= g->waves[i].barrier != WAVE_SIGNALLED;
+    }
+    w->barrier = WAVE_SIGNALLED;
+    return true;
+}
+
 static bool
 sop1_32(struct wave *w, const struct isa_insn *in)
 {
@@ -171,6 +205,11 @@ sop1_32(struct wave *w, const struct isa_insn *in)
     uint64_t exec = wave_exec(w);
 
     switch (in->op) {
+    case ISA_S_NOP:
+        return true;
+    case ISA_S_BARRIER_SIGNAL:
+    case ISA_S_BARRIER_SIGNAL_ISFIRST:
+        return signal_barrier(w, in);
     case ISA_S_MOV_B32:
         OUT32(a, false);
     case ISA_S_CMOV_B32:
@@ -251,6 +290,8 @@ sop1_64(struct wave *w, const struct isa_insn *in, bool *out_known)
         wave_write_scalar64(w, in->sdst, w->pc);
         w->pc = a;
         return true;
+    case ISA_S_BITREPLICATE_B64_B32:
+        OUT64(twice(wave_read_scalar(w, in, in->src[0])), false);
     case ISA_S_BITSET0_B64:
     case ISA_S_BITSET1_B64: {
         uint64_t bit = 1ull << (wave_read_scalar(w, in, in->src[0]) & 63);
@@ -506,6 +547,12 @@ sop2_64(struct wave *w, const struct isa_insn *in, bool *out_known)
         OUT64(~(a | b), true);
     case ISA_S_XNOR_B64:
         OUT64(~(a ^ b), true);
+    case ISA_S_ADD_NC_U64:
+        OUT64(a + b, false);
+    case ISA_S_SUB_NC_U64:
+        OUT64(a - b, false);
+    case ISA_S_MUL_U64:
+        OUT64(a * b, false);
     default:
         *out_known = false;
         return false;
@@ -564,6 +611,52 @@ sopc(struct wave *w, const struct isa_insn *in)
 #undef COMPARE
 }
 
+/* A field of a hardware register: MODE, and where it is one, FLAT_SCRATCH.
+ * src: LLVM 19's assembler (hwreg). */
+static bool
+get_register(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t id = in->simm & 63, shift = in->simm >> 6 & 31, value;
+    uint32_t n = (in->simm >> 11) + 1u;
+
+    if (id == 1)
+        value = w->mode;
+    else if (id == 20 && w->group->gen == ISA_GFX10)
+        value = (uint32_t)w->flat;
+    else if (id == 21 && w->group->gen == ISA_GFX10)
+        value = (uint32_t)(w->flat >> 32);
+    else
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "S_GETREG of register %u", id);
+    OUT32((uint32_t)(value >> shift & ((1ull << n) - 1)), false);
+}
+
+static bool
+set_mode(struct wave *w, uint32_t mode)
+{
+    if (mode & 15)
+        return wave_fail(w, AMD_WAVE_ILLEGAL,
+                         "MODE 0x%x: only rounding to nearest is simulated",
+                         mode);
+    w->mode = mode;
+    return true;
+}
+
+static bool
+set_register(struct wave *w, const struct isa_insn *in, uint32_t value)
+{
+    uint32_t id = in->simm & 63, shift = in->simm >> 6 & 31;
+    uint64_t mask = ((1ull << ((in->simm >> 11) + 1u)) - 1) << shift;
+    uint32_t bits = (uint32_t)((uint64_t)value << shift & mask);
+
+    if (id == 1)
+        return set_mode(w, (w->mode & ~(uint32_t)mask) | bits);
+    if (w->group->gen != ISA_GFX10 || (id != 20 && id != 21))
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "S_SETREG of register %u", id);
+    shift = id == 20 ? 0 : 32;
+    w->flat = (w->flat & ~(mask << shift)) | (uint64_t)bits << shift;
+    return true;
+}
+
 static bool
 sopk(struct wave *w, const struct isa_insn *in)
 {
@@ -578,6 +671,16 @@ sopk(struct wave *w, const struct isa_insn *in)
     switch (in->op) {
     case ISA_S_NOP: /* waits for counters */
         return true;
+    case ISA_S_GETREG_B32:
+        return get_register(w, in);
+    case ISA_S_SETREG_B32:
+        return set_register(w, in, old);
+    case ISA_S_SETREG_IMM32_B32:
+        return set_register(w, in, in->literal);
+    case ISA_S_CALL_B64:
+        wave_write_scalar64(w, in->sdst, w->pc);
+        w->pc += (uint64_t)((int64_t)imm * 4);
+        return !w->group->failed;
     case ISA_S_MOVK_I32:
         OUT32((uint32_t)imm, false);
     case ISA_S_CMOVK_I32:
@@ -618,6 +721,22 @@ branch(struct wave *w, const struct isa_insn *in, bool taken)
 }
 
 static bool
+wait_at_barrier(struct wave *w, const struct isa_insn *in)
+{
+    if (in->simm != 0xffff)
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "%s at another barrier than -1",
+                         isa_op_name(in->op));
+    if (w->barrier == WAVE_NOT_SIGNALLED)
+        return wave_fail(w, AMD_WAVE_BARRIER, "%s without a signal",
+                         isa_op_name(in->op));
+    if (w->barrier == WAVE_SIGNALLED)
+        w->state = WAVE_AT_BARRIER;
+    else
+        w->barrier = WAVE_NOT_SIGNALLED;
+    return true;
+}
+
+static bool
 sopp(struct wave *w, const struct isa_insn *in)
 {
     uint64_t vcc = wave_read_mask(w, in, ISA_VCC_LO);
@@ -631,6 +750,12 @@ sopp(struct wave *w, const struct isa_insn *in)
     case ISA_S_BARRIER:
         w->state = WAVE_AT_BARRIER;
         return true;
+    case ISA_S_BARRIER_WAIT:
+        return wait_at_barrier(w, in);
+    case ISA_S_ROUND_MODE:
+        return set_mode(w, (w->mode & ~15u) | (in->simm & 15));
+    case ISA_S_DENORM_MODE:
+        return set_mode(w, (w->mode & ~0xf0u) | (in->simm & 15u) << 4);
     case ISA_S_TRAP:
         return wave_fail(w, AMD_WAVE_TRAP, "s_trap %u", in->simm);
     case ISA_S_BRANCH:
@@ -655,8 +780,12 @@ sopp(struct wave *w, const struct isa_insn *in)
 bool
 wave_salu(struct wave *w, const struct isa_insn *in)
 {
-    bool known, good;
+    bool known = false, good = false;
 
+    if (w->group->gen == ISA_GFX12)
+        good = wave_salu_float(w, in, &known);
+    if (known)
+        return good;
     switch (in->format) {
     case ISA_SOP1:
         good = sop1_64(w, in, &known);

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/map.h"
 
 /* ---- helpers of wave_ops.def -------------------------------------------- */
@@ -76,8 +77,8 @@ saturate16(uint32_t a)
     return to_i16((double)(int32_t)a);
 }
 
-static float
-min_f32(float a, float b)
+float
+wave_min_f32(float a, float b)
 {
     if (isnan(a))
         return b;
@@ -88,8 +89,8 @@ min_f32(float a, float b)
     return a < b ? a : b;
 }
 
-static float
-max_f32(float a, float b)
+float
+wave_max_f32(float a, float b)
 {
     if (isnan(a))
         return b;
@@ -129,8 +130,50 @@ static float
 med_f32(float a, float b, float c)
 {
     if (isnan(a) || isnan(b) || isnan(c))
-        return min_f32(min_f32(a, b), c);
-    return max_f32(min_f32(a, b), min_f32(max_f32(a, b), c));
+        return wave_min_f32(wave_min_f32(a, b), c);
+    return wave_max_f32(wave_min_f32(a, b),
+                        wave_min_f32(wave_max_f32(a, b), c));
+}
+
+/* With a NaN among them it is a NaN. */
+static float
+minimum(float a, float b)
+{
+    return isnan(a) || isnan(b) ? NAN : wave_min_f32(a, b);
+}
+
+static float
+maximum(float a, float b)
+{
+    return isnan(a) || isnan(b) ? NAN : wave_max_f32(a, b);
+}
+
+/* A product of halves is one too, before it is added. */
+static double
+twice_rounded(double product, double c)
+{
+    return (double)wave_half_to_float(wave_double_to_half(product)) + c;
+}
+
+static uint32_t
+saturate_u8(int32_t a)
+{
+    return (uint32_t)(a < 0 ? 0 : a > 255 ? 255 : a);
+}
+
+/* The sum of the differences of parts of n_bits. */
+static uint32_t
+sad(uint32_t a, uint32_t b, unsigned n_bits)
+{
+    uint32_t mask = n_bits == 32 ? UINT32_MAX : (1u << n_bits) - 1, sum = 0;
+    unsigned at;
+
+    for (at = 0; at < 32; at += n_bits) {
+        uint32_t p = a >> at & mask, q = b >> at & mask;
+
+        sum += p > q ? p - q : q - p;
+    }
+    return sum;
 }
 
 static int64_t
@@ -253,10 +296,10 @@ permute_bytes(uint64_t data, uint32_t select)
 }
 
 static uint64_t
-two_floats(uint32_t a, bool is_bf8)
+two_floats(uint32_t a, struct wave_fp8 format)
 {
-    return wave_u32(wave_fp8_to_float(a & 0xff, is_bf8)) |
-           (uint64_t)wave_u32(wave_fp8_to_float(a >> 8 & 0xff, is_bf8)) << 32;
+    return wave_u32(wave_fp8_to_float(a & 0xff, format)) |
+           (uint64_t)wave_u32(wave_fp8_to_float(a >> 8 & 0xff, format)) << 32;
 }
 
 /* ---- operations by table ------------------------------------------------------- */
@@ -313,8 +356,11 @@ static bool
 run_table(struct valu *x, bool *out_known)
 {
     uint32_t l, n = x->w->group->n_lanes;
+    bool gfx12 = x->w->group->gen == ISA_GFX12;
+    struct wave_fp8 fp8 = {false, gfx12}, bf8 = {true, gfx12};
     /* v_cvt_f32_fp8: which byte, by SDWA on gfx9 */
-    uint32_t byte = 0;
+    uint32_t byte =
+        gfx12 ? (x->in->opsel & 1u) << 1 | (x->in->opsel >> 1 & 1) : 0;
 
     *out_known = true;
     switch (x->in->op) {
@@ -508,7 +554,7 @@ static bool
 finish_compare(struct valu *x, uint64_t mask)
 {
     mask &= x->exec;
-    if (!x->in->is_x || x->w->group->gen == ISA_GFX9)
+    if (!x->in->is_x || isa_is_gfx9(x->w->group->gen))
         wave_write_mask(x->w, x->in->sdst, mask);
     if (x->in->is_x)
         wave_write_mask(x->w, ISA_EXEC_LO, mask);
@@ -608,6 +654,95 @@ run_writelane(struct valu *x)
     return !x->w->group->failed;
 }
 
+/* v_permlane16 and x16: a lane of the row, or of the row beside it, by four
+ * bits of two scalars. */
+static bool
+run_permlane(struct valu *x)
+{
+    uint64_t select, active = wave_exec(x->w);
+    bool other = x->in->op == ISA_V_PERMLANEX16_B32;
+    bool inactive = x->in->opsel & 1, zero = x->in->opsel >> 1 & 1;
+    uint32_t l;
+
+    if (!wave_read_source(x, 0, KIND_B32) ||
+        !wave_has_registers(x->w, x->in->dst, 1))
+        return false;
+    select = wave_read_scalar(x->w, x->in, x->in->src[1]) |
+             (uint64_t)wave_read_scalar(x->w, x->in, x->in->src[2]) << 32;
+    for (l = 0; l < x->w->group->n_lanes; l++) {
+        uint32_t from =
+            ((l & ~15u) ^ (other ? 16u : 0)) | (select >> 4 * (l & 15) & 15);
+        bool there = inactive || active >> from & 1;
+
+        x->r[l] = there ? x->src[0].p[from] : zero ? 0 : x->w->v[x->in->dst][l];
+    }
+    return wave_store_word(x);
+}
+
+static bool
+run_permlane64(struct valu *x)
+{
+    uint32_t l;
+
+    if (!wave_read_source(x, 0, KIND_B32))
+        return false;
+    for (l = 0; l < x->w->group->n_lanes; l++)
+        x->r[l] = x->src[0].p[x->w->group->n_lanes == 64 ? l ^ 32 : l];
+    return wave_store_word(x);
+}
+
+static bool
+run_swap(struct valu *x)
+{
+    uint32_t other = x->in->src[0] - ISA_VGPR, l, old;
+
+    if (!wave_has_registers(x->w, x->in->dst, 1) ||
+        !wave_has_registers(x->w, other, 1))
+        return false;
+    for (l = 0; l < x->w->group->n_lanes; l++) {
+        if (!(x->exec >> l & 1))
+            continue;
+        old = x->w->v[x->in->dst][l];
+        x->w->v[x->in->dst][l] = x->w->v[other][l];
+        x->w->v[other][l] = old;
+    }
+    return true;
+}
+
+/* v_s_*: of a scalar, in a scalar. */
+static bool
+run_of_scalar(struct valu *x)
+{
+    static const struct {
+        uint16_t op, vector;
+    } ops[] = {
+        {ISA_V_S_EXP_F32, ISA_V_EXP_F32},   {ISA_V_S_EXP_F16, ISA_V_EXP_F16},
+        {ISA_V_S_LOG_F32, ISA_V_LOG_F32},   {ISA_V_S_LOG_F16, ISA_V_LOG_F16},
+        {ISA_V_S_RCP_F32, ISA_V_RCP_F32},   {ISA_V_S_RCP_F16, ISA_V_RCP_F16},
+        {ISA_V_S_RSQ_F32, ISA_V_RSQ_F32},   {ISA_V_S_RSQ_F16, ISA_V_RSQ_F16},
+        {ISA_V_S_SQRT_F32, ISA_V_SQRT_F32}, {ISA_V_S_SQRT_F16, ISA_V_SQRT_F16},
+    };
+    struct isa_insn vector = *x->in;
+    uint32_t old = x->w->v[0][0];
+    bool known, good;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(ops); i++) {
+        if (ops[i].op == x->in->op)
+            vector.op = ops[i].vector;
+    }
+    /* the operation of one lane, in a register that is put back */
+    vector.dst = 0;
+    x->in = &vector;
+    x->exec = 1;
+    x->w->v[0][0] = 0;
+    good = run_table(x, &known);
+    if (good)
+        wave_write_scalar(x->w, vector.sdst, x->w->v[0][0]);
+    x->w->v[0][0] = old;
+    return good && !x->w->group->failed;
+}
+
 static bool
 run_mbcnt(struct valu *x)
 {
@@ -628,7 +763,8 @@ run_mbcnt(struct valu *x)
 static bool
 run_cvt_pk_fp8(struct valu *x)
 {
-    bool is_bf8 = x->in->op == ISA_V_CVT_PK_BF8_F32;
+    struct wave_fp8 format = {x->in->op == ISA_V_CVT_PK_BF8_F32,
+                              x->w->group->gen == ISA_GFX12};
     bool high = x->in->opsel >> 3 & 1;
     uint32_t l;
 
@@ -638,8 +774,8 @@ run_cvt_pk_fp8(struct valu *x)
         return false;
     for (l = 0; l < x->w->group->n_lanes; l++) {
         uint32_t old = x->w->v[x->in->dst][l];
-        uint32_t two = wave_float_to_fp8(wave_f32(x->src[0].p[l]), is_bf8) |
-                       wave_float_to_fp8(wave_f32(x->src[1].p[l]), is_bf8) << 8;
+        uint32_t two = wave_float_to_fp8(wave_f32(x->src[0].p[l]), format) |
+                       wave_float_to_fp8(wave_f32(x->src[1].p[l]), format) << 8;
         x->r[l] = high ? (old & 0xffff) | two << 16 : (old & 0xffff0000) | two;
     }
     return wave_store_word(x);
@@ -710,6 +846,24 @@ run_special(struct valu *x)
     case ISA_V_MBCNT_LO_U32_B32:
     case ISA_V_MBCNT_HI_U32_B32:
         return run_mbcnt(x);
+    case ISA_V_PERMLANE16_B32:
+    case ISA_V_PERMLANEX16_B32:
+        return run_permlane(x);
+    case ISA_V_PERMLANE64_B32:
+        return run_permlane64(x);
+    case ISA_V_SWAP_B32:
+        return run_swap(x);
+    case ISA_V_S_EXP_F32:
+    case ISA_V_S_EXP_F16:
+    case ISA_V_S_LOG_F32:
+    case ISA_V_S_LOG_F16:
+    case ISA_V_S_RCP_F32:
+    case ISA_V_S_RCP_F16:
+    case ISA_V_S_RSQ_F32:
+    case ISA_V_S_RSQ_F16:
+    case ISA_V_S_SQRT_F32:
+    case ISA_V_S_SQRT_F16:
+        return run_of_scalar(x);
     case ISA_V_CVT_PK_FP8_F32:
     case ISA_V_CVT_PK_BF8_F32:
         return run_cvt_pk_fp8(x);

@@ -228,3 +228,32 @@ object_kernel(const struct amd_object *o, const char *name,
     launch->pc = va + (uint64_t)entry;
     return properties;
 }
+
+/* src: CODEOBJ.md 5, BRINGUP.md 7 (descriptor of waves of 64 on gfx9, of 32 on
+ * gfx10) */
+void
+object_user_data(struct amd_object *o, enum isa_gen gen, uint32_t properties,
+                 uint64_t args_va, struct amd_launch *launch)
+{
+    uint32_t *at = launch->user_data, n_bytes;
+    uint64_t scratch;
+
+    launch->scratch_waves = 32;
+    launch->scratch_wave_bytes = launch->scratch_bytes * 64;
+    n_bytes = launch->scratch_wave_bytes * launch->scratch_waves;
+    NEED((properties & ~0x429u) == 0);
+    if (properties & 1) {
+        scratch = memory_put(o->memory, NULL, n_bytes + 64);
+        *at++ = (uint32_t)scratch;
+        *at++ = (uint32_t)(scratch >> 32) | 1u << 31;
+        *at++ = n_bytes;
+        *at++ = isa_is_gfx9(gen) ? 0x00ea4fac : 0x21c14fac;
+    }
+    *at++ = (uint32_t)args_va;
+    *at++ = (uint32_t)(args_va >> 32);
+    if (properties >> 5 & 1) {
+        NEED(properties & 1);
+        *at++ = launch->user_data[0];
+        *at++ = launch->user_data[1] & 0xffff;
+    }
+}

@@ -45,5 +45,10 @@ uint64_t object_section(const struct amd_object *o, const char *name,
  * properties. */
 uint32_t object_kernel(const struct amd_object *o, const char *name,
                        struct amd_launch *launch);
+/* Fills the user's registers as a kernel's code properties ask: its arguments
+ * and, where that is how it gets any, scratch, which is put into memory. */
+void object_user_data(struct amd_object *o, enum isa_gen gen,
+                      uint32_t properties, uint64_t args_va,
+                      struct amd_launch *launch);
 
 #endif

@@ -18,6 +18,8 @@
 
 const char *const amdgpu_chips[AMDGPU_N_CHIPS] = {"gfx942", "gfx1100", "gfx90a",
                                                   "gfx1030", "gfx1201"};
+static const enum isa_gen gens[AMDGPU_N_CHIPS] = {
+    ISA_GFX942, ISA_GFX11, ISA_GFX90A, ISA_GFX10, ISA_GFX12};
 
 struct amdgpu_target
 amdgpu_check_target(unsigned idx)
@@ -39,11 +41,13 @@ buf_bytes(const struct p_buf *buf)
 /* Every buffer is a region of its own; code and arguments another. */
 struct memory {
     struct arena_memory code;
+    uint64_t scratch_va; /* in `code`, the rest of it */
     const struct p_buf *bufs;
     uint32_t n_bufs;
 };
 
-#define BUF_VA(i) ((uint64_t)((i) + 1) << 32)
+#define CODE_ROOM_BYTES (16u << 20)
+#define BUF_VA(i)       ((uint64_t)((i) + 1) << 32)
 
 static void *
 at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
@@ -52,7 +56,8 @@ at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
     uint64_t i = (va >> 32) - 1, offset = (uint32_t)va;
 
     if (va >= ARENA_VA && va + n_bytes <= ARENA_VA + m->code.size_bytes &&
-        access != AMD_ACCESS_STORE && access != AMD_ACCESS_ATOMIC)
+        (access == AMD_ACCESS_FETCH || access == AMD_ACCESS_SCALAR ||
+         va >= m->scratch_va))
         return memory_at(&m->code, va);
     if (i >= m->n_bufs || offset + n_bytes > buf_bytes(&m->bufs[i]))
         return NULL;
@@ -73,7 +78,7 @@ fail_with_code(const struct lower_program *p,
 }
 
 static void
-launch_object(struct memory *m, const struct amd_object *object,
+launch_object(struct memory *m, struct amd_object *object,
               const struct lower_program *p, unsigned chip, const int64_t *vars,
               const char *what)
 {
@@ -82,21 +87,21 @@ launch_object(struct memory *m, const struct amd_object *object,
     struct amd_launch launch = {.seed = 5, .max_insns = 100000000};
     struct amd_wave_report report;
     struct amd_code *code;
-    uint32_t i;
+    uint32_t properties, i;
 
     for (i = 0; i < p->n_params; i++)
         args[i] = BUF_VA(i);
     for (i = 0; i < p->n_vars; i++)
         args[p->n_params + i] = (uint64_t)vars[i];
     va = memory_put(&m->code, args, (p->n_params + p->n_vars) * sizeof(*args));
-    launch.wave32 = object_kernel(object, p->name, &launch) >> 10 & 1;
-    launch.user_data[0] = (uint32_t)va;
-    launch.user_data[1] = (uint32_t)(va >> 32);
+    properties = object_kernel(object, p->name, &launch);
+    launch.wave32 = properties >> 10 & 1;
+    m->scratch_va = ARENA_VA + m->code.used;
+    object_user_data(object, gens[chip], properties, va, &launch);
     launch.memory = (struct amd_memory){.at = at, .user = m};
     memcpy(launch.grid, p->grid, sizeof(launch.grid));
     memcpy(launch.local, p->local, sizeof(launch.local));
-    assert_int_equal(amd_code_create(chip ? ISA_GFX11 : ISA_GFX9, &code),
-                     BELL_OK);
+    assert_int_equal(amd_code_create(gens[chip], &code), BELL_OK);
     if (amd_wave_run(code, &launch, &report) != BELL_OK)
         fail_with_code(p, &target, what);
     amd_code_destroy(code);
@@ -114,7 +119,7 @@ amdgpu_check_run(const struct lower_program *p, unsigned chip,
 
     if (render_amdgpu(p, &target, &binary) != BELL_OK)
         fail_msg("%s on %s: %s", what, target.gfx, bell_error_last()->message);
-    memory_init(&m.code, binary.size_bytes + 65536);
+    memory_init(&m.code, binary.size_bytes + CODE_ROOM_BYTES);
     object_load_data(&object, &m.code, binary.data, binary.size_bytes);
     launch_object(&m, &object, p, chip, vars, what);
     object_free(&object);
@@ -170,18 +175,20 @@ void
 amdgpu_check_program(const struct lower_program *p, const struct p_buf *bufs,
                      uint32_t n_bufs, bool zeros, const char *what)
 {
+    static unsigned turn; /* of the other chips */
     struct p_buf mine[AMDGPU_CHECK_MAX_BUFS], ref[AMDGPU_CHECK_MAX_BUFS];
+    unsigned chips[3] = {0, 1, 2 + turn++ % (AMDGPU_N_CHIPS - 2)};
     char err[256];
-    uint32_t i, chip;
+    uint32_t i, c;
 
     copy_bufs(ref, bufs, n_bufs);
     if (p_run(p, ref, n_bufs, err, sizeof(err)) != 0)
         fail_msg("%s: %s", what, err);
-    for (chip = 0; chip < AMDGPU_N_RUN; chip++) {
+    for (c = 0; c < ARRAY_LEN(chips); c++) {
         copy_bufs(mine, bufs, n_bufs);
-        amdgpu_check_run(p, chip, mine, n_bufs, NULL, what);
+        amdgpu_check_run(p, chips[c], mine, n_bufs, NULL, what);
         for (i = 0; i < n_bufs; i++) {
-            expect_same(&mine[i], &ref[i], zeros, what, amdgpu_chips[chip]);
+            expect_same(&mine[i], &ref[i], zeros, what, amdgpu_chips[chips[c]]);
             free(mine[i].data);
         }
     }

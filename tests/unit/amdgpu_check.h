@@ -1,5 +1,5 @@
 /* Runs programs as AMD machine code in the interpreter of sim/ and in that of
- * p_interp.h and compares every buffer; compiles them for all chips. */
+ * p_interp.h and compares every buffer. */
 #ifndef BELL_TESTS_UNIT_AMDGPU_CHECK_H
 #define BELL_TESTS_UNIT_AMDGPU_CHECK_H
 
@@ -9,10 +9,9 @@
 
 #define AMDGPU_CHECK_MAX_BUFS 8
 
-/* All chips; the first two are those that can be run. */
+/* All chips. */
 extern const char *const amdgpu_chips[];
 #define AMDGPU_N_CHIPS 5
-#define AMDGPU_N_RUN   2
 
 /* For chip `idx`; buffers are aligned to 64 bytes. */
 struct amdgpu_target amdgpu_check_target(unsigned idx);
@@ -23,8 +22,8 @@ void amdgpu_check_run(const struct lower_program *p, unsigned chip,
                       const struct p_buf *bufs, uint32_t n_bufs,
                       const int64_t *vars, const char *what);
 
-/* In both interpreters, for every chip that can be run. With `zeros`, +0 and
- * -0 are equal. */
+/* In both interpreters, for gfx942, gfx1100 and one of the others in turn. With
+ * `zeros`, +0 and -0 are equal. */
 void amdgpu_check_program(const struct lower_program *p,
                           const struct p_buf *bufs, uint32_t n_bufs, bool zeros,
                           const char *what);

@@ -989,7 +989,7 @@ static void
 test_run(void **state)
 {
     (void)state;
-    run_look(ISA_GFX9, "gfx942");
+    run_look(ISA_GFX942, "gfx942");
     run_look(ISA_GFX11, "gfx1100");
 }
 

@@ -373,7 +373,7 @@ check_shared(uint32_t n_elems)
     program_of(&g, roots, 3, &p);
     p.local[0] = 64;
     p.grid[0] = 2;
-    for (chip = 0; chip < AMDGPU_N_RUN; chip++) {
+    for (chip = 0; chip < AMDGPU_N_CHIPS; chip++) {
         for (i = 0; i < 128; i++)
             out[i] = -1;
         amdgpu_check_run(&p, chip, bufs, 2, NULL, "shared memory");
@@ -437,7 +437,8 @@ test_extent_at_run_time(void **state)
     for (i = 0; i < ARRAY_LEN(extents); i++) {
         int64_t n = extents[i] < 6 ? extents[i] : 6;
         out = -1;
-        amdgpu_check_run(&p, i % AMDGPU_N_RUN, &buf, 1, &extents[i], "extent");
+        amdgpu_check_run(&p, (unsigned)i % AMDGPU_N_CHIPS, &buf, 1, &extents[i],
+                         "extent");
         want = n > 0 ? n * (n - 1) / 2 : 0;
         assert_int_equal(out, want);
     }
@@ -654,7 +655,8 @@ test_matrix_instructions(void **state)
     static const struct uop_wmma mfma16 = {UOP_WMMA_CDNA, 16, 16, 16},
                                  mfma4 = {UOP_WMMA_CDNA, 16, 16, 4},
                                  mfma32 = {UOP_WMMA_CDNA, 16, 16, 32},
-                                 wmma16 = {UOP_WMMA_RDNA3, 16, 16, 16};
+                                 wmma16 = {UOP_WMMA_RDNA3, 16, 16, 16},
+                                 wmma12 = {UOP_WMMA_RDNA4, 16, 16, 16};
     uint64_t rng = 21;
 
     (void)state;
@@ -673,6 +675,16 @@ test_matrix_instructions(void **state)
     check_matrix(1, wmma16, UOP_U8, UOP_U8, &rng);
     check_matrix(1, wmma16, UOP_I8, UOP_U8, &rng);
     check_matrix(1, wmma16, UOP_U8, UOP_I8, &rng);
+    check_matrix(2, mfma16, UOP_I8, UOP_I8, &rng);
+    check_matrix(2, mfma16, UOP_BF16, UOP_BF16, &rng);
+    check_matrix(2, mfma4, UOP_F32, UOP_F32, &rng);
+    check_matrix(2, mfma4, UOP_F64, UOP_F64, &rng);
+    check_matrix(4, wmma12, UOP_F16, UOP_F16, &rng);
+    check_matrix(4, wmma12, UOP_BF16, UOP_BF16, &rng);
+    check_matrix(4, wmma12, UOP_I8, UOP_I8, &rng);
+    check_matrix(4, wmma12, UOP_I8, UOP_U8, &rng);
+    check_matrix(4, wmma12, UOP_F8E4M3, UOP_F8E4M3, &rng);
+    check_matrix(4, wmma12, UOP_F8E5M2, UOP_F8E4M3, &rng);
 }
 
 /* ---- errors ---- */

@@ -52,7 +52,7 @@ struct rig {
     struct amd_launch kernel;
     uint8_t *gtt;
     uint64_t put, bell;
-    uint32_t done, n_args;
+    uint32_t done, n_args, args_reg;
     _Atomic uint32_t n_faults;
     char fault[256];
     uint64_t in_va, out_va, add_va;
@@ -98,7 +98,9 @@ load_kernel(struct rig *r, const char *chip)
     r->gtt = r->arena.bytes + ARENA_BYTES;
     snprintf(path, sizeof(path), "%s/cache_%s.o", AMD_OBJECTS, chip);
     object_load(&r->object, &r->arena, path);
-    object_kernel(&r->object, "add", &r->kernel);
+    /* a scratch descriptor comes before the arguments where there is one */
+    r->args_reg =
+        object_kernel(&r->object, "add", &r->kernel) & 1 ? 0x244 : 0x240;
     r->in_va = memory_put(&r->arena, NULL, 4096);
     r->out_va = memory_put(&r->arena, NULL, 64 * 4 * MAX_GROUPS);
     /* where no arguments are, which go through the scalar caches too */
@@ -126,7 +128,7 @@ start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
     uint32_t i;
 
     memset(r, 0, sizeof(*r));
-    r->gfx9 = strcmp(chip, "gfx942") == 0;
+    r->gfx9 = strncmp(chip, "gfx9", 4) == 0;
     r->is_aql = kind == AMDGPU_QUEUE_AQL;
     assert_int_equal(amdgpu_create(amdgpu_chip_find(chip, 0), &r->gpu),
                      BELL_OK);
@@ -231,7 +233,7 @@ push_kernel(struct rig *r, const struct amd_launch *k, uint64_t args,
     PUSH(r, 0xc0027600, 0x20c, LO(k->pc >> 8), HI(k->pc >> 8));
     PUSH(r, 0xc0027600, 0x212, k->rsrc1, k->rsrc2);
     PUSH(r, 0xc0017600, rsrc3 - 0x2c00, k->rsrc3);
-    PUSH(r, 0xc0027600, 0x240, LO(args), HI(args));
+    PUSH(r, 0xc0027600, r->args_reg, LO(args), HI(args));
     PUSH(r, 0xc0067600, 0x204, 0, 0, 0, 64, 1, 1);
     PUSH(r, 0xc0031500, n_groups, 1, 1, r->gfx9 ? 0x5 : 0x8005);
 }
@@ -287,7 +289,8 @@ result(struct rig *r)
 #define GL1    AMDGPU_CACHE_INV_GL1
 #define L2     AMDGPU_CACHE_INV_L2
 
-static const char *const chips[] = {"gfx1100", "gfx942"};
+static const char *const chips[] = {"gfx1100", "gfx942", "gfx90a", "gfx1030",
+                                    "gfx1201"};
 
 /* src: pm4.csv; here once more, not from the code under test. */
 static uint32_t
@@ -350,12 +353,22 @@ test_loads(void **state)
     (void)state;
     for (c = 0; c < ARRAY_LEN(chips); c++) {
         for (ops = 0; ops < 16; ops++) {
-            if (c == 1 && ops & GL1)
-                continue; /* gfx9 has none */
+            if (strncmp(chips[c], "gfx9", 4) == 0 && ops & GL1)
+                continue; /* it has none */
             check_loads(chips[c], ops, false);
             check_loads(chips[c], ops, true);
         }
     }
+}
+
+/* 64 words at va. */
+static void
+push_words(struct rig *r, uint64_t va, uint32_t value)
+{
+    uint32_t i;
+
+    for (i = 0; i < 64; i += 2)
+        PUSH(r, 0xc0043700, 0x00100500, LO(va + 4 * i), HI(va), value, value);
 }
 
 /* The same after a copy by packets of the queue, which go through L2: L1 and
@@ -374,8 +387,11 @@ test_loads_after_packets(void **state)
             set(r.in, 1000);
             *r.add = 1;
             push_launch(&r);
-            PUSH(&r, 0xc0055000, 0xc0000000, 2000, 0, LO(r.in_va), HI(r.in_va),
-                 256);
+            if (strcmp(chips[c], "gfx942") == 0) /* it has no DMA */
+                push_words(&r, r.in_va, 2000);
+            else
+                PUSH(&r, 0xc0055000, 0xc0000000, 2000, 0, LO(r.in_va),
+                     HI(r.in_va), 256);
             PUSH(&r, 0xc0033700, 0x00100500, LO(r.add_va), HI(r.add_va), 2);
             if (i)
                 push_acquire(&r, acquire_word(&r, SCALAR | VECTOR | GL1));
@@ -575,6 +591,11 @@ test_halves(void **state)
     check_halves("gfx1100", "halves_plain", false, false);
     check_halves("gfx1100", "halves_plain", true, true);
     check_halves("gfx1100", "halves_fence", false, true);
+    check_halves("gfx1030", "halves_plain", false, false);
+    check_halves("gfx1030", "halves_fence", false, true);
+    check_halves("gfx1201", "halves_plain", false, false);
+    check_halves("gfx1201", "halves_fence", false, true);
+    check_halves("gfx90a", "halves_plain", false, true);
     check_halves("gfx942", "halves_plain", false, true);
     check_halves("gfx942", "halves_fence", false, true);
 }
@@ -614,6 +635,18 @@ test_load_scopes(void **state)
     check_load("gfx1100", "load_group", 2000);
     check_load("gfx1100", "load_agent", 2000);
     check_load("gfx1100", "load_system", 2000);
+    check_load("gfx1030", "load_stream", 1000);
+    check_load("gfx1030", "load_group", 2000);
+    check_load("gfx1030", "load_agent", 2000);
+    check_load("gfx1030", "load_system", 2000);
+    check_load("gfx1201", "load_stream", 1000);
+    check_load("gfx1201", "load_group", 2000);
+    check_load("gfx1201", "load_agent", 2000);
+    check_load("gfx1201", "load_system", 3000);
+    check_load("gfx90a", "load_stream", 2000); /* has glc too */
+    check_load("gfx90a", "load_group", 1000);
+    check_load("gfx90a", "load_agent", 2000);
+    check_load("gfx90a", "load_system", 2000);
     check_load("gfx942", "load_stream", 1000);
     check_load("gfx942", "load_group", 1000);
     check_load("gfx942", "load_agent", 3000);
@@ -644,6 +677,12 @@ test_store_scopes(void **state)
     check_store("gfx1100", "store_group", false);
     check_store("gfx1100", "store_agent", false);
     check_store("gfx1100", "store_system", false);
+    check_store("gfx1030", "store_agent", false);
+    check_store("gfx1030", "store_system", false);
+    check_store("gfx1201", "store_agent", false);
+    check_store("gfx1201", "store_system", true);
+    check_store("gfx90a", "store_agent", false);
+    check_store("gfx90a", "store_system", false);
     check_store("gfx942", "store_group", false);
     check_store("gfx942", "store_agent", true);
     check_store("gfx942", "store_system", true);
@@ -673,7 +712,7 @@ test_aql_scopes(void **state)
 static void
 test_code(void **state)
 {
-    static const uint32_t ends[2] = {0xbfb00000, 0xbf810000}; /* s_endpgm */
+    static const uint32_t ends[2] = {0xbf810000, 0xbfb00000}; /* s_endpgm */
     uint32_t c, i;
     struct rig r;
 
@@ -686,7 +725,8 @@ test_code(void **state)
             push_launch(&r);
             assert_int_equal(result(&r), 1000);
             set(r.out, 7);
-            memcpy(memory_at(&r.arena, r.kernel.pc), &ends[c], 4);
+            memcpy(memory_at(&r.arena, r.kernel.pc),
+                   &ends[amdgpu_chip_find(chips[c], 0)->gfx >= 11], 4);
             push_acquire(&r, i ? r.gfx9 ? 1u << 29 : 1 : 0);
             push_launch(&r);
             assert_int_equal(result(&r), i ? 7 : 1000);

@@ -35,7 +35,7 @@ struct rig {
     struct amdgpu *gpu;
     struct amdgpu_space *space;
     struct amdgpu_queue *queue;
-    bool is_sdma;
+    bool is_sdma, gfx9;
     uint32_t *ring, *ctrl;
     uint8_t *eop, *src, *dst, *ro;
     uint64_t put, bell; /* words */
@@ -90,6 +90,7 @@ start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
 
     memset(r, 0, sizeof(*r));
     r->is_sdma = kind == AMDGPU_QUEUE_SDMA;
+    r->gfx9 = amdgpu_chip_find(chip, 0)->gfx == 9;
     assert_int_equal(amdgpu_create(amdgpu_chip_find(chip, 0), &r->gpu),
                      BELL_OK);
     assert_int_equal(amdgpu_space_create(r->gpu, &r->space), BELL_OK);
@@ -154,7 +155,8 @@ finish(struct rig *r)
 
     r->done++;
     if (r->is_sdma)
-        PUSH(r, 0x00030005, LO(CTRL_VA + 256), HI(CTRL_VA), r->done);
+        PUSH(r, r->gfx9 ? 0x5 : 0x00030005, LO(CTRL_VA + 256), HI(CTRL_VA),
+             r->done);
     else
         PUSH(r, 0xc0033700, 0x00100500, LO(CTRL_VA + 256), HI(CTRL_VA),
              r->done);
@@ -214,8 +216,10 @@ static const struct {
     const char *chip;
     enum amdgpu_queue_kind kind;
 } kinds[] = {
-    {"gfx1100", AMDGPU_QUEUE_PM4},
-    {"gfx1100", AMDGPU_QUEUE_SDMA},
+    {"gfx1100", AMDGPU_QUEUE_PM4}, {"gfx1100", AMDGPU_QUEUE_SDMA},
+    {"gfx90a", AMDGPU_QUEUE_PM4},  {"gfx90a", AMDGPU_QUEUE_SDMA},
+    {"gfx1030", AMDGPU_QUEUE_PM4}, {"gfx1030", AMDGPU_QUEUE_SDMA},
+    {"gfx1201", AMDGPU_QUEUE_PM4}, {"gfx1201", AMDGPU_QUEUE_SDMA},
 };
 
 static void
@@ -603,8 +607,35 @@ test_cache_words(void **state)
 static const struct {
     const char *chip;
     uint32_t initiator, threads, rsrc1, lds_granules;
-    const char *text; /* NULL: it runs */
+    const char *text;          /* NULL: it runs */
+    uint32_t tmpring, scratch; /* RSRC2: the kernel has some */
 } launches[] = {
+    {"gfx90a", 0, 1024, 15, 0, NULL},
+    {"gfx90a", 0, 1024, 16, 0,
+     "a group of 16 waves with 136 vector registers each; it may have 4 SIMDs, "
+     "which hold 3 waves each"},
+    {"gfx90a", 0, 64, 0, 129, "66048 bytes of LDS; the chip has 64 KiB"},
+    {"gfx90a", WAVE32, 64, 0, 0, "initiator 0x8005: bits 0x8000"},
+    {"gfx90a", 0, 1024, 0, 0, NULL, 1u << 12 | 16, 1},
+    {"gfx90a", 0, 1024, 0, 0, "a group of 16 waves, and scratch for 15",
+     1u << 12 | 15, 1},
+    {"gfx90a", 0, 64, 0, 0, "a size has 13 bits", 1u << 25 | 15, 1},
+    {"gfx90a", 0, 64, 0, 0, "TMPRING_SIZE gives none", 0, 1},
+    {"gfx1030", WAVE32, 1024, WGP_MODE | 15, 0, NULL},
+    {"gfx1030", WAVE32, 1024, WGP_MODE | 16, 0,
+     "a group of 32 waves with 136 vector registers each; it may have 4 SIMDs, "
+     "which hold 7 waves each"},
+    {"gfx1030", WAVE32, 32, 1u << 20, 0, "RSRC1.PRIV on a chip of gfx10"},
+    {"gfx1030", WAVE32, 256, 0, 0, NULL, 1u << 12 | 8, 1},
+    {"gfx1030", WAVE32, 256, 0, 0, "scratch of 9 waves for 2 shader engines",
+     1u << 12 | 9, 1},
+    {"gfx1201", WAVE32, 1024, WGP_MODE | 23, 0, NULL},
+    {"gfx1201", WAVE32, 1024, WGP_MODE | 24, 0,
+     "a group of 32 waves with 200 vector registers each"},
+    {"gfx1201", WAVE32, 32, 1u << 20, 0, "RSRC1.PRIV on a chip of gfx12"},
+    {"gfx1201", WAVE32, 32, 0, 0, "a size has 18 bits", 1u << 30 | 15, 0},
+    {"gfx1201", WAVE32, 32, 0, 0, "scratch at 0x0 is not mapped", 1u << 29 | 15,
+     1},
     {"gfx1100", WAVE32, 1024, WGP_MODE | 23, 0, NULL},
     {"gfx1100", WAVE32, 1024, WGP_MODE | 24, 0,
      "a group of 32 waves with 200 vector registers each; it may have 4 SIMDs, "
@@ -631,15 +662,16 @@ static const struct {
 static void
 check_launch(size_t i)
 {
-    bool gfx9 = strcmp(launches[i].chip, "gfx942") == 0;
-    uint32_t end = gfx9 ? 0xbf810000 : 0xbfb00000; /* s_endpgm */
+    bool older = amdgpu_chip_find(launches[i].chip, 0)->gfx < 11;
+    uint32_t end = older ? 0xbf810000 : 0xbfb00000; /* s_endpgm */
     struct rig r;
 
     start(&r, launches[i].chip, AMDGPU_QUEUE_PM4);
     memcpy(r.src, &end, 4);
     PUSH(&r, 0xc0027600, 0x20c, LO(SRC_VA >> 8), HI(SRC_VA >> 8));
     PUSH(&r, 0xc0027600, 0x212, launches[i].rsrc1,
-         launches[i].lds_granules << 15);
+         launches[i].lds_granules << 15 | launches[i].scratch);
+    PUSH(&r, 0xc0017600, 0x218, launches[i].tmpring);
     PUSH(&r, 0xc0067600, 0x204, 0, 0, 0, launches[i].threads, 1, 1);
     PUSH(&r, 0xc0031500, 1, 1, 1, 5 | launches[i].initiator);
     if (finish(&r) != !launches[i].text)
