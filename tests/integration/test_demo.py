@@ -86,7 +86,10 @@ def check_simulated(tap):
     for device, model in (('NV@sim:sm_90', 'mlp'), ('NV@sim:sm_90', 'conv'),
                           ('NV@sim:sm_80', 'mlp'), ('NV@sim:sm_120', 'mlp'),
                           ('AMD@sim:gfx1100', 'mlp'),
-                          ('AMD@sim:gfx942', 'conv')):
+                          ('AMD@sim:gfx942', 'conv'),
+                          ('AMD@sim:gfx90a', 'mlp'),
+                          ('AMD@sim:gfx1030', 'mlp'),
+                          ('AMD@sim:gfx1201', 'mlp')):
         name = f'{model} on {device} as on the CPU'
         args = ('--steps', '3', '--batch', '16', '--seed', '3', '--model',
                 model)

@@ -191,8 +191,9 @@ def check_errors(tap, folder):
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
-        for chip in ('gfx1100', 'gfx942'):
+        for chip in ('gfx90a', 'gfx942', 'gfx1030', 'gfx1100', 'gfx1201'):
             check_eval(tap, folder, chip)
+        for chip in ('gfx1100', 'gfx942'):
             check_fuzz(tap, folder, chip)
         check_cards(tap, folder)
         check_errors(tap, folder)

@@ -44,7 +44,10 @@ def check_simulated(tap, few):
                                    ('NV@sim:sm_80', 60, 2),
                                    ('NV@sim:sm_120', 60, 3),
                                    ('AMD@sim:gfx1100', 60, 4),
-                                   ('AMD@sim:gfx942', 60, 5)):
+                                   ('AMD@sim:gfx942', 60, 5),
+                                   ('AMD@sim:gfx90a', 40, 6),
+                                   ('AMD@sim:gfx1030', 40, 7),
+                                   ('AMD@sim:gfx1201', 40, 8)):
         programs = 20 if few else programs
         done = run('fuzz', device, '--programs', str(programs), '--seed',
                    str(seed))

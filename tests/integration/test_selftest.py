@@ -14,7 +14,8 @@ from cli import Tap, expect, expect_json_error, run
 # other needs; most machines have one device.
 MAY_SKIP = ('doorbell-bar0', 'uvm', 'two-devices')
 SIMULATED = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120',
-             'AMD@sim:gfx1100', 'AMD@sim:gfx942', 'AMD:1@sim:gfx942*2')
+             'AMD@sim:gfx1100', 'AMD@sim:gfx942', 'AMD:1@sim:gfx942*2',
+             'AMD@sim:gfx90a', 'AMD@sim:gfx1030', 'AMD@sim:gfx1201')
 
 
 def has(device):
