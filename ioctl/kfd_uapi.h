@@ -171,6 +171,12 @@ struct kfd_map_memory {
 };
 KFD_LAYOUT(kfd_map_memory, 24);
 
+struct kfd_memory_policy {
+    uint64_t aperture_base, aperture_bytes;
+    uint32_t gpu_id, default_policy, alternate_policy, pad;
+};
+KFD_LAYOUT(kfd_memory_policy, 32);
+
 struct kfd_available_memory {
     uint64_t bytes; /* out */
     uint32_t gpu_id, pad;

@@ -131,10 +131,11 @@ struct kfd_card *kfd_card_of(struct kfd_process *p, uint32_t gpu_id);
 /* An open file, or NULL with a reason (sim_amd.c). */
 struct kfd_file *kfd_file_of(struct kfd_process *p, int fd);
 
-/* An ioctl of /dev/kfd, but for WAIT_EVENTS; of a render node. The machine's
- * lock is held (kfd_call.c). */
+/* An ioctl of /dev/kfd, but for WAIT_EVENTS (kfd_call.c); of a card's render
+ * node (kfd_render.c). The machine's lock is held. */
 int kfd_call(struct kfd_process *p, unsigned long request, void *arg);
-int kfd_render_call(struct kfd_process *p, unsigned long request, void *arg);
+int kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
+                    void *arg);
 /* Undoes ACQUIRE_VM, if it was called. */
 void kfd_drop_vm(struct kfd_vm *vm);
 

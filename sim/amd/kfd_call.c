@@ -123,15 +123,32 @@ acquire_vm(struct kfd_process *p, void *arg)
     return 0;
 }
 
+/* For apertures that nothing uses: checked, without effect. src: Linux 6.12,
+ * kfd_ioctl_set_memory_policy */
+static int
+set_memory_policy(struct kfd_process *p, void *arg)
+{
+    const struct kfd_memory_policy *args = arg;
+    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
+
+    if (args->default_policy > 1 || args->alternate_policy > 1)
+        return kfd_fail(EINVAL, "policies %u and %u", args->default_policy,
+                        args->alternate_policy);
+    if (!card)
+        return -EINVAL;
+    return p->vms[card->index].space
+               ? 0
+               : kfd_fail(ESRCH, "ACQUIRE_VM comes first");
+}
+
 static int
 get_clocks(struct kfd_process *p, void *arg)
 {
     struct kfd_clock_counters *args = arg;
     struct kfd_card *card = kfd_card_of(p, args->gpu_id);
 
-    if (!card)
-        return -EINVAL;
-    args->gpu_clock = amdgpu_clock(card->gpu);
+    /* A node without a card has none. src: kfd_ioctl_get_clock_counters */
+    args->gpu_clock = card ? amdgpu_clock(card->gpu) : 0;
     args->cpu_clock = args->system_clock = time_now_ns();
     args->system_clock_hz = 1000000000;
     return 0;
@@ -208,6 +225,7 @@ static const struct call calls[] = {
     {0x01, 8, 8, get_version},
     {0x02, 96, 88, kfd_do_create_queue},
     {0x03, 8, 8, kfd_do_destroy_queue},
+    {0x04, 32, 32, set_memory_policy},
     {0x05, 40, 40, get_clocks},
     {0x07, 24, 24, kfd_do_update_queue},
     {0x08, 32, 32, kfd_do_create_event},
@@ -248,28 +266,4 @@ kfd_call(struct kfd_process *p, unsigned long request, void *arg)
         return result;
     }
     return kfd_fail(ENOTTY, "KFD has no call 0x%x here", nr);
-}
-
-int
-kfd_render_call(struct kfd_process *p, unsigned long request, void *arg)
-{
-    const struct amdgpu_chip *chip = p->machine->chip;
-    const struct amdgpu_info *info = arg;
-    uint8_t answer[368] = {0};
-    struct amdgpu_device_info device = {
-        .device_id = chip->device_id,
-        .gpu_counter_khz = (uint32_t)(chip->clock_hz / 1000),
-        .n_shader_engines = chip->array_count / chip->simd_arrays_per_engine,
-        .n_shader_arrays_per_engine = chip->simd_arrays_per_engine,
-    };
-
-    if (request != AMDGPU_INFO_REQUEST)
-        return kfd_fail(ENOTTY, "request 0x%lx of the render node", request);
-    if (info->query != AMDGPU_INFO_DEV_INFO)
-        return kfd_fail(EINVAL, "query 0x%x", info->query);
-    memcpy(answer, &device, sizeof(device));
-    memcpy((void *)(uintptr_t)info->return_pointer, answer,
-           info->return_bytes < sizeof(answer) ? info->return_bytes
-                                               : sizeof(answer));
-    return 0;
 }

@@ -132,7 +132,7 @@ sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     if (!file)
         return leave(p, -EBADF);
     if (file->kind == KFD_FILE_DRM)
-        return leave(p, kfd_render_call(p, request, arg));
+        return leave(p, kfd_render_call(p, file->card, request, arg));
     if ((request & 0xffff) == 0x4b0c) { /* may sleep */
         (void)leave(p, 0);
         return kfd_do_wait(p, arg);

@@ -346,12 +346,10 @@ check_version(struct nvgpu_chan *chan, const struct layout *l,
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "QMD: SASS_VERSION is 0x%x, this card's is 0x%x",
                           sass, want);
-    if (!get(l, dw, F_NO_CALL_LIMIT) || get(l, dw, F_SAMPLER_INDEX))
+    /* SAMPLER_INDEX may be either: kernels here have no samplers */
+    if (!get(l, dw, F_NO_CALL_LIMIT))
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
-                          "QMD: API_VISIBLE_CALL_LIMIT %u is not 1 (no check) "
-                          "or SAMPLER_INDEX %u is not 0",
-                          get(l, dw, F_NO_CALL_LIMIT),
-                          get(l, dw, F_SAMPLER_INDEX));
+                          "QMD: API_VISIBLE_CALL_LIMIT 0 is not 1 (no check)");
     return true;
 }
 

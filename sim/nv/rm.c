@@ -22,7 +22,7 @@
 #define REQUEST_DIR(r)  ((uint32_t)((r) >> 30) & 3u)
 #define REQUEST_KIND    0x46u /* 'F' */
 #define DIR_READ_WRITE  3u
-#define CARD_INFO_MAX   32u
+#define CARD_INFO_MAX   227u /* 14 bits of size */
 #define PCI_VENDOR      0x10deu
 #define BAR0_BYTES      (16ull << 20)
 #define MEMBLOCK_BYTES  (128ull << 20)

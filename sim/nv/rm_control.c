@@ -650,13 +650,15 @@ get_pce_mask(struct rm_control *c)
     return RM_OK;
 }
 
-/* BOOST_TO_MAX (2) or CLEAR (0), CUDA in bit 4. There is nothing to boost. */
+/* CLEAR, BOOST_1LEVEL or BOOST_TO_MAX; CUDA, ASYNC, CUDA_PRIORITY in bits 4 to
+ * 6. There is nothing to boost. src: ctrl2080perf.h */
 static enum rm_status
 perf_boost(struct rm_control *c)
 {
     const struct nv2080_perf_boost *p = c->params;
 
-    if (p->flags & ~0x13u || !p->duration)
+    if (p->flags & ~0x73u || (p->flags & 3) == 3 || !p->duration ||
+        (p->duration > 3600 && p->duration != UINT32_MAX))
         return rm_refuse(RM_INVALID_ARGUMENT, "boost of flags 0x%x for %u s",
                          p->flags, p->duration);
     return RM_OK;

@@ -155,6 +155,38 @@ check_memory(int kfd)
     check(words[100] == 0x1234 && words[0] == 0xcbcbcbcb, "and there");
 }
 
+/* What libdrm and ROCm's runtime ask before anything else. */
+static void
+check_runtime(int kfd)
+{
+    int drm = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
+    struct kfd_clock_counters clocks = {.gpu_id = 0};
+    struct kfd_memory_policy policy = {.gpu_id = 0x5001};
+    char name[16] = "";
+    struct {
+        int32_t number[4];
+        uint64_t name_bytes, name, rest[4];
+    } version = {.name_bytes = sizeof(name), .name = (uintptr_t)name};
+    uint32_t works = 0;
+    struct amdgpu_info info = {.return_pointer = (uintptr_t)&works,
+                               .return_bytes = sizeof(works)};
+
+    check(ioctl(drm, 0xc0406400, &version) == 0 && version.number[0] == 3 &&
+              strcmp(name, "amdgpu") == 0 && version.name_bytes == 6,
+          "the render node's driver");
+    check(ioctl(drm, AMDGPU_INFO_REQUEST, &info) == 0 && works == 1,
+          "its card works");
+    info.query = 0x77;
+    check(ioctl(drm, AMDGPU_INFO_REQUEST, &info) < 0 && errno == EINVAL,
+          "a query that is not served");
+    check(ioctl(kfd, KFD_GET_CLOCKS, &clocks) == 0 && clocks.gpu_clock == 0 &&
+              clocks.system_clock,
+          "clocks of a node without a card");
+    check(ioctl(kfd, KFD_REQUEST(1, 0x04, 32), &policy) < 0 && errno == EINVAL,
+          "a policy for a card that is not there");
+    close(drm);
+}
+
 static void
 check_fork(int fd)
 {
@@ -187,6 +219,7 @@ main(void)
     check_numbers(fd);
     check_past_library(fd);
     check_memory(fd);
+    check_runtime(fd);
     check_fork(fd);
     close(fd);
     check(version_of(fd, false) == -EBADF, "closed");

@@ -360,11 +360,12 @@ step_version(struct rig *rig)
 static void
 step_cards(struct rig *rig)
 {
-    struct nv_card_info infos[32];
+    struct nv_card_info infos[64]; /* more than there can be cards */
 
-    memset(infos, 0, sizeof(infos));
+    memset(infos, 0xff, sizeof(infos));
     is_zero(kio_ioctl(&rig->ctl, nv_request(NV_ESC_CARD_INFO, sizeof(infos)),
                       infos));
+    is_true(!infos[63].valid);
     is_true(infos[0].valid);
     assert_int_equal(infos[0].pci_info.vendor_id, 0x10de);
     is_zero(infos[0].minor_number);
@@ -460,6 +461,9 @@ step_boost(struct rig *rig)
 {
     struct nv2080_perf_boost params = {.flags = 0x12, .duration = 0xffffffff};
 
+    is_zero(rig_control(rig, rig->subdevice, NV2080_CTRL_CMD_PERF_BOOST,
+                        NV_S_NV2080_PERF_BOOST, &params));
+    params.flags = 0x52; /* with CUDA_PRIORITY */
     is_zero(rig_control(rig, rig->subdevice, NV2080_CTRL_CMD_PERF_BOOST,
                         NV_S_NV2080_PERF_BOOST, &params));
 }

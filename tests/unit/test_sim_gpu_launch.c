@@ -515,7 +515,6 @@ test_refused_qmd(void **state)
         {1, 0, 0x01800000, 69, "QMD_TYPE is 3"},
         {1, 16, 0x80000000, 69, "SASS_VERSION is 0x80, this card's is 0x90"},
         {1, 17, 0x00000240, 69, "API_VISIBLE_CALL_LIMIT 0"},
-        {1, 17, 0x03000240, 69, "SAMPLER_INDEX 1"},
         /* reserved bits and fields of other things */
         {0, 1, 0x00000001, 69, "bit 32 is set"},
         {0, 4, 0x0000017f, 69, "bit 136 is set"},
