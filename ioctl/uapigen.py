@@ -2,13 +2,15 @@
 """C structs and describing tables from a .uapi file.
 
 usage: uapigen.py FILE.uapi --header OUT.h --rows OUT.c
+       uapigen.py FILE.uapi... --proofs OUT.md
 
 The language is explained at the top of ioctl/nv.uapi. For a struct that is
 the same on every branch there is one `struct c_name`. Otherwise the newest
 layout has that name and each older one `struct c_name_B`, B being the first
 branch that has it. Every size and offset is asserted. The tables
 (ioctl/kio_desc.h) say the same to programs: `PREFIX_structs[id][branch]`, and
-a sorted `PREFIX_KIND_rows` per kind of number.
+a sorted `PREFIX_KIND_rows` per kind of number. The proofs become a page for
+people.
 """
 import argparse
 import os
@@ -45,6 +47,7 @@ class Spec:
     def __init__(self, path):
         self.path, self.line_no = path, 0
         self.branches, self.structs, self.calls = [], [], {}
+        self.proofs = {}  # name: (sources, programs)
         with open(path, encoding='utf-8') as file:
             for self.line_no, line in enumerate(file, 1):
                 words = line.split('#')[0].split()
@@ -58,6 +61,8 @@ class Spec:
     def take(self, words, is_field):
         if is_field:
             self.take_field(words)
+        elif words[0] == 'proof':
+            self.take_proof(' '.join(words[1:]).split(' | '))
         elif words[0] == 'branches':
             self.branches = words[1:]
         elif words[0] == 'struct':
@@ -72,6 +77,16 @@ class Spec:
                 (int(words[1], 0), words[2], words[3]))
         else:
             self.fail('neither a field, a struct nor a number')
+
+    def take_proof(self, parts):
+        if len(parts) != 3 or parts[0] in self.proofs:
+            self.fail('not proof NAME | SOURCES | PROGRAMS, or a second one')
+        self.proofs[parts[0]] = (parts[1], parts[2])
+
+    def names(self):
+        """{name: kind} of all numbered things."""
+        return {name: kind for kind, rows in self.calls.items()
+                for _, _, name in rows}
 
     def ranged(self, word):
         """{branch index: number} of NUMBER or RANGE:NUMBER."""
@@ -256,18 +271,54 @@ def rows(spec, prefix):
     return out
 
 
+def proofs(specs):
+    """The page docs/kernel-calls.md."""
+    titles = {'escape': "NVIDIA's resource manager: escapes", 'uvm': 'UVM',
+              'control': 'Control commands', 'class': 'Classes',
+              'kfd': "AMD's KFD", 'drm': 'Render nodes'}
+    out = ['# Kernel calls and what proves their arguments', '',
+           'Every call that the drivers issue, with each command and class: '
+           'the function of the kernel that takes',
+           'its arguments, as read there, and programs that are known to make '
+           'it on real cards. "none" means that',
+           'no public one was found: such a row rests on the reading alone. '
+           'Made from the `proof` rows of',
+           '[ioctl/nv.uapi](../ioctl/nv.uapi) and '
+           '[ioctl/amdkfd.uapi](../ioctl/amdkfd.uapi), which say where the '
+           'sources lie, by',
+           '`ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi --proofs '
+           'docs/kernel-calls.md`; a test fails where one is missing.']
+    for spec in specs:
+        kinds = spec.names()
+        for kind in spec.calls:
+            found = [name for name in spec.proofs if kinds[name] == kind]
+            out += ['', f'## {titles[kind]}', '',
+                    '| call | kernel | programs |', '|---|---|---|']
+            out += [f'| `{name}` | {spec.proofs[name][0]} | '
+                    f'{spec.proofs[name][1]} |' for name in found]
+    return out
+
+
+def write(path, lines):
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('\n'.join(lines) + '\n')
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('spec')
-    parser.add_argument('--header', required=True)
-    parser.add_argument('--rows', required=True)
+    parser.add_argument('spec', nargs='+')
+    parser.add_argument('--header')
+    parser.add_argument('--rows')
+    parser.add_argument('--proofs')
     args = parser.parse_args()
-    spec = Spec(args.spec)
-    prefix = os.path.splitext(os.path.basename(args.spec))[0]
-    for path, lines in ((args.header, header(spec, prefix)),
-                        (args.rows, rows(spec, prefix))):
-        with open(path, 'w', encoding='utf-8') as file:
-            file.write('\n'.join(lines) + '\n')
+    specs = [Spec(path) for path in args.spec]
+    prefix = os.path.splitext(os.path.basename(args.spec[0]))[0]
+    if args.header:
+        write(args.header, header(specs[0], prefix))
+    if args.rows:
+        write(args.rows, rows(specs[0], prefix))
+    if args.proofs:
+        write(args.proofs, proofs(specs))
 
 
 if __name__ == '__main__':

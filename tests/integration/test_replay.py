@@ -4,14 +4,51 @@ replay`, and by the driver, which makes every call and sends every word again.
 
 usage: test_replay.py DOORBELL TRAIN_STEP DEVICE...
 """
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
-from cli import Tap, expect, run
+from cli import HERE, Tap, expect, run
+
+SOURCE = os.path.join(HERE, '..', '..')
+sys.path.insert(0, os.path.join(SOURCE, 'ioctl'))
+sys.dont_write_bytecode = True
+import uapigen  # noqa: E402  pylint: disable=wrong-import-position
 
 STEP = sys.argv[2]
+SPECS = [uapigen.Spec(os.path.join(SOURCE, 'ioctl', name))
+         for name in ('nv.uapi', 'amdkfd.uapi')]
+PROOFS = {name for spec in SPECS for name in spec.proofs}
+NUMBERS = {(kind, number): name for spec in SPECS
+           for kind, rows in spec.calls.items() for number, _, name in rows}
+CALL = re.compile(r'ioctl -?\d+ (\w+)\((.*)')
+WITHIN = (('NV_ESC_RM_CONTROL', 'control', r'\bcmd=(\w+)'),
+          ('NV_ESC_RM_ALLOC', 'class', r'\bhClass=(\w+)'),
+          ('NV_ESC_RM_ALLOC_MEMORY', 'class', r'hClass=(\w+)'))
+
+
+def unproved(path):
+    """Calls, commands and classes in a cassette that have no proof."""
+    done = run('trace', 'show', '--json', path)
+    if done.returncode != 0:
+        return expect(done, 0)
+    calls = set()
+    for record in json.loads(done.stdout)['records']:
+        match = CALL.match(record['text'])
+        if not match:
+            continue
+        calls.add(match.group(1))
+        for name, kind, pattern in WITHIN:
+            number = re.search(pattern, match.group(2))
+            if match.group(1) == name and number:
+                value = int(number.group(1), 0)
+                calls.add(NUMBERS.get((kind, value), f'{kind} {value:#x}'))
+    return [f'{name} has no "proof" row in ioctl/*.uapi'
+            for name in sorted(calls - PROOFS)] + \
+        [f'only {len(calls)} kinds of calls' for c in [0] if len(calls) < 8]
 
 
 def train(device, *args):
@@ -36,6 +73,7 @@ def check_device(tap, device, folder):
                not in shown.stdout] +
               [f'{shown.stdout.count(" doorbell 0x")} doorbells' for c in [0]
                if shown.stdout.count(' doorbell 0x') < 5])
+    tap.check(f'{device}: every call has a proof', unproved(path))
     tap.check(f'{device}: trace replay', expect(
         run('trace', 'replay', path), 0, out=' 0 differences'))
     tap.check(f'{device}: replayed by the driver', expect(
