@@ -145,6 +145,43 @@ second_opening_fails(void **state)
     }
 }
 
+/* A card whose opening failed opens in the same process, from wherever that
+ * got to: a page of events that the kernel has, though its first event failed,
+ * is not set again. */
+static void
+opens_again(void **state)
+{
+    static const char *const kinds[] = {"memory", "ioctl", "mmap", "open"};
+    struct amd_process *process;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        bell_status status = BELL_E_IO;
+        unsigned n;
+
+        for (n = 1; n < 30; n++) {
+            char plan[32];
+
+            expect_ok(
+                amd_process_get("fault:" NO_PLAN "@sim:gfx1100", &process));
+            snprintf(plan, sizeof(plan), "%s:%u=EIO", kinds[i], n);
+            if (i == 0)
+                host_fail_after(n, 1);
+            else
+                expect_ok(kio_fault_set(process->kio, plan));
+            status = amd_card_open(process, 0);
+            host_fail_after(0, 0);
+            expect_ok(kio_fault_set(process->kio, NO_PLAN));
+            expect_ok(amd_card_open(process, 0));
+            assert_non_null(process->cards[0].hdp);
+            expect_kept();
+            amd_process_put(process);
+        }
+        assert_int_equal(status, BELL_OK);
+    }
+}
+
 /* ---- kernels -------------------------------------------------------------------- */
 
 /* The tests' own kernels for a chip; NULL: LLVM's tools are not here. */
@@ -1051,6 +1088,7 @@ main(void)
         cmocka_unit_test(opening_fails),
         cmocka_unit_test(opening_has_no_memory),
         cmocka_unit_test(second_opening_fails),
+        cmocka_unit_test(opens_again),
         cmocka_unit_test(operations_fail),
         cmocka_unit_test(operations_have_no_memory),
         cmocka_unit_test(closing_fails),
