@@ -216,7 +216,7 @@ struct amd_queue {
     struct amd_channel channel;
     struct amd_mem push;        /* indirect buffers and arguments: a ring */
     struct mem_ring push_ring;  /* what of it is in use */
-    struct amd_mem finish;      /* releases of the timeline; amd_command.h */
+    struct amd_mem finish;      /* constant and late words; amd_command.h */
     struct amd_scratch scratch; /* base.dev's lock */
     void *priv;                 /* owned: amd_queue.c's own */
 };

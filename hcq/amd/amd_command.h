@@ -39,10 +39,19 @@ struct amd_engine {
     uint64_t idle_va; /* SDMA: a word that a barrier writes and waits for */
     uint32_t *finish; /* several dies: AMD_FINISH_UNITS for releases of the
                          * timeline; NULL: they lie behind the words */
+    /* Slots that go behind each submission: they tell the kernel to wake who
+     * sleeps (amd_engine_wakes). Constant; 0: none. */
+    uint32_t n_wake, wake[16];
 };
 
 void amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
                      enum amd_ring_kind kind);
+
+/* Makes the slots that wake: the event's slot in the kernel's page is written,
+ * then the kernel interrupted. `words`: AMD_UNIT_BYTES that the card sees, for
+ * good; SDMA needs none. */
+void amd_engine_wakes(struct amd_engine *engine, uint32_t *words,
+                      uint64_t slot_va, uint32_t event_id);
 
 /* Kernel arguments lie at multiples of this. */
 #define AMD_UNIT_BYTES 64u
@@ -135,7 +144,10 @@ void amd_slot_write(const struct amd_engine *engine, uint32_t *slot,
 static inline uint32_t
 amd_finish_slots(const struct amd_engine *engine)
 {
-    return engine->kind == AMD_RING_SDMA ? AMD_FINISH_DW + AMD_SDMA_TAIL_DW : 1;
+    if (engine->kind != AMD_RING_SDMA)
+        return 1 + engine->n_wake;
+    return AMD_FINISH_DW + AMD_SDMA_TAIL_DW +
+           (engine->n_wake ? engine->n_wake + AMD_SDMA_TAIL_DW : 0);
 }
 
 /* Slots of a fresh submission without packets: what begins and ends it. */
@@ -161,6 +173,7 @@ void amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw);
 
 void amd_pm4_begin(struct amd_push *push);
 void amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value);
+void amd_pm4_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id);
 void amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet);
 void amd_pm4_nothing(struct amd_push *push, uint32_t n_dw);
 uint32_t amd_pm4_dw(const struct amd_engine *engine,
@@ -176,6 +189,7 @@ void amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value);
 /* The same of a timeline that only grows by one: nothing is read behind the
  * write that completes it. */
 void amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value);
+void amd_sdma_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id);
 void amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet);
 void amd_sdma_nothing(struct amd_push *push, uint32_t n_dw);
 uint32_t amd_sdma_dw(const struct amd_engine *engine,
@@ -220,8 +234,9 @@ amd_priv_of(struct amd_queue *queue)
     return queue->priv;
 }
 
-/* Slots of the channel's ring: a submission takes less than that. */
+/* Slots of the channel's ring; how many a submission may take. */
 uint64_t amd_queue_slots(const struct amd_queue *queue);
+uint64_t amd_queue_max_slots(const struct amd_queue *queue);
 
 /* Room for n_dw words, n_units of data and n_slots, waiting for the device if
  * need be. *out_push is where they go. */
@@ -238,7 +253,7 @@ BELL_MUST_CHECK bell_status amd_queue_pour(struct amd_queue *queue,
 /* Notes a submission whose slots are in the ring, and rings. `start` is its
  * place in the push ring. Of a fresh stream, the packets. */
 void amd_queue_commit(struct amd_queue *queue, uint64_t value,
-                      const uint32_t *start, const struct amd_push *push,
+                      const uint32_t *start, struct amd_push *push,
                       struct hcq_stream *stream);
 
 /* ---- bound streams (amd_stream.c) ------------------------------------------------- */

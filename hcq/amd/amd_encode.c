@@ -42,6 +42,26 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     engine->move = !is_sdma && dev->gen->move ? &dev->move : NULL;
 }
 
+void
+amd_engine_wakes(struct amd_engine *engine, uint32_t *words, uint64_t slot_va,
+                 uint32_t event_id)
+{
+    bool is_sdma = engine->kind == AMD_RING_SDMA;
+    struct amd_push push = {
+        .engine = engine,
+        .at = is_sdma ? engine->wake : words,
+        .piece = is_sdma ? engine->wake : words,
+        .slots = is_sdma ? NULL : engine->wake,
+    };
+
+    if (is_sdma)
+        amd_sdma_wake(&push, slot_va, event_id);
+    else
+        amd_pm4_wake(&push, slot_va, event_id);
+    engine->n_wake = is_sdma ? (uint32_t)(push.at - push.piece) : 1;
+    amd_push_end(&push);
+}
+
 /* ---- sizes ------------------------------------------------------------------- */
 
 void

@@ -532,6 +532,25 @@ open_events(struct amd_process *process, uint32_t card)
     return BELL_OK;
 }
 
+/* An age that is not the event's ends the wait at once: what came between the
+ * caller's look at its signal and this is not missed. Before KFD 1.14 there is
+ * none, and 0 says so; then it may be missed.
+ * src: Linux 6.12, init_event_waiter */
+void
+amd_wait_signal(struct amd_process *process, uint64_t age, uint32_t timeout_ms)
+{
+    struct kfd_event_data data = {.event_id = process->signal_event};
+    struct kfd_wait_events wait = {.events = (uintptr_t)&data,
+                                   .n = 1,
+                                   .timeout_ms = timeout_ms,
+                                   .result = KFD_WAIT_TIMEOUT};
+
+    data.u.last_age = process->minor >= 14 ? age : 0;
+    amd_call_or_log(process, KFD_WAIT_EVENTS, &wait);
+    if (wait.result == KFD_WAIT_COMPLETE && data.u.last_age)
+        atomic_store(&process->signal_age, data.u.last_age);
+}
+
 static struct amd_card *
 card_of(struct amd_process *process, uint32_t gpu_id)
 {
@@ -774,6 +793,7 @@ process_create(const char *interface, struct amd_process **out_process)
     pthread_mutex_init(&process->open_lock, NULL);
     pthread_mutex_init(&process->left_lock, NULL);
     pthread_mutex_init(&process->lock, NULL);
+    process->signal_age = 1; /* of a new event */
     process->kfd.fd = -1;
     for (i = 0; i < AMD_MAX_CARDS; i++)
         process->cards[i].drm.fd = -1;

@@ -66,7 +66,8 @@ struct amd_process {
     struct amd_left *left; /* owned, oldest first; left_lock */
     struct amd_mem event_page;
     uint32_t signal_event, memory_event, hardware_event; /* 0: none yet */
-    struct amd_buffer *pinned; /* of all devices; lock */
+    _Atomic uint64_t signal_age; /* of the signal event, as last seen */
+    struct amd_buffer *pinned;   /* of all devices; lock */
 };
 
 /* The process's state for an interface, with its cards listed; counted.
@@ -125,6 +126,11 @@ void amd_memory_unmap(struct amd_process *process, struct amd_mem *mem,
  * records. */
 void amd_poll_faults(struct amd_process *process);
 
+/* Sleeps until a submission of the process has ended that had not when `age`
+ * was read of signal_age, or about as long as said. */
+void amd_wait_signal(struct amd_process *process, uint64_t age,
+                     uint32_t timeout_ms);
+
 /* Signals of a device (amd_memory.c). */
 BELL_MUST_CHECK bell_status amd_signals_open(struct amd_device *dev);
 
@@ -153,6 +159,7 @@ bell_status amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 bell_status amd_signal_alloc(struct hcq_device *base, uint64_t *out_va,
                              uint64_t **out_host);
 void amd_signal_free(struct hcq_device *base, struct hcq_signal *sig);
+void amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
 bell_status amd_signal_map(struct hcq_device *base,
                            const struct hcq_signal *sig, uint64_t *out_va);
 void amd_fault_check(struct hcq_device *base);

@@ -341,6 +341,34 @@ amd_signal_free(struct hcq_device *base, struct hcq_signal *sig)
     hcq_signal_pages_free(amd_device_of(base)->signals, sig->va);
 }
 
+/* A wait that is not soon over sleeps in the kernel, which the end of each
+ * submission wakes. That is soon enough for the timeline of a queue; others are
+ * also written within submissions and by hosts, so they are looked at more
+ * often. A slice bounds what a lost wake costs, and how late a fault is seen. */
+#define NAP_NS          1000000u
+#define QUEUE_SLICE_MS  10u
+#define SIGNAL_SLICE_MS 1u
+
+void
+amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns)
+{
+    struct amd_process *process = amd_device_of(sig->dev)->process;
+    uint64_t left_ms = (max_ns - NAP_NS) / 1000000;
+    uint32_t slice_ms = sig->owned_by_queue ? QUEUE_SLICE_MS : SIGNAL_SLICE_MS;
+    uint64_t age;
+
+    /* a recording holds nothing that depends on how long it took */
+    if (max_ns < 2 * NAP_NS || kio_watches(process->kio)) {
+        hcq_signal_nap(sig, seen, max_ns);
+        return;
+    }
+    hcq_signal_nap(sig, seen, NAP_NS);
+    age = atomic_load(&process->signal_age);
+    if (hcq_signal_value(sig) == seen && !hcq_device_is_lost(sig->dev))
+        amd_wait_signal(process, age,
+                        left_ms < slice_ms ? (uint32_t)left_ms : slice_ms);
+}
+
 /* Another card's signal that is to be mapped. */
 struct signal_map {
     struct amd_device *dev;

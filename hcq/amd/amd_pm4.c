@@ -509,6 +509,22 @@ amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value)
                 push->engine->dev->gen->release_flags);
 }
 
+/* src: BRINGUP.md 4; a working driver does the same behind each signal */
+void
+amd_pm4_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id)
+{
+    put_single(push, AMD_PM4_RELEASE_MEM_DW);
+    put_release(push,
+                (struct amd_pm4_release_mem){
+                    .int_sel = AMD_PM4_INT_SEL_AFTER_WRITE,
+                    .data_sel = AMD_PM4_DATA_SEL_32BIT,
+                    .address = slot_va,
+                    .data = event_id,
+                    .int_context = event_id,
+                },
+                0);
+}
+
 /* The first release lets what is before it end; it writes nothing. */
 static void
 put_timestamp(struct amd_push *push, uint64_t va)

@@ -63,15 +63,29 @@ queue_units(const struct amd_queue *queue)
     return units[queue->channel.kind];
 }
 
-/* Whether n_slots fit in the channel's ring, with one left, and one more
- * submission can be noted. */
+/* What wakes is read when the timeline is there already: that of the last
+ * submission may not be written over yet, all before has been read. */
+uint64_t
+amd_queue_max_slots(const struct amd_queue *queue)
+{
+    const struct amd_engine *engine =
+        &((struct amd_queue_priv *)queue->priv)->engine;
+    uint64_t unread = 1; /* one stays free */
+
+    if (engine->kind == AMD_RING_SDMA && engine->n_wake)
+        unread = engine->n_wake + AMD_SDMA_TAIL_DW;
+    return amd_queue_slots(queue) - unread;
+}
+
+/* Whether n_slots fit in the channel's ring, and one more submission can be
+ * noted. */
 static bool
 has_slots(const struct amd_queue *queue, uint64_t n_slots)
 {
     const struct amd_queue_priv *priv = queue->priv;
 
-    return n_slots <
-               amd_queue_slots(queue) - (priv->slot_put - priv->slot_tail) &&
+    return n_slots + (priv->slot_put - priv->slot_tail) <=
+               amd_queue_max_slots(queue) &&
            hcq_history_outstanding(&priv->history) < HCQ_HISTORY_RECORDS;
 }
 
@@ -86,14 +100,14 @@ wait_for_room(struct amd_queue *queue, uint64_t n_slots, uint64_t size_bytes)
     if (has_slots(queue, n_slots))
         value =
             mem_ring_wait_value(&queue->push_ring, size_bytes, AMD_UNIT_BYTES);
-    if (value == 0 || n_slots >= amd_queue_slots(queue))
+    if (value == 0 || n_slots > amd_queue_max_slots(queue))
         return bell_fail(BELL_E_INVALID,
                          "%s: %llu bytes and %llu %s are larger than the ring, "
                          "which takes %llu and %llu",
                          queue->base.name, (unsigned long long)size_bytes,
                          (unsigned long long)n_slots, slots,
                          (unsigned long long)queue->push_ring.size_bytes,
-                         (unsigned long long)amd_queue_slots(queue) - 1);
+                         (unsigned long long)amd_queue_max_slots(queue));
     status = hcq_signal_wait(queue->base.timeline, value,
                              queue->base.submit_timeout_ns);
     if (status == BELL_E_TIMEOUT)
@@ -187,7 +201,9 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
         queue->channel.put = priv->slot_put * queue_units(queue);
     }
     if (status == BELL_OK)
-        status = wait_for_slots(queue, amd_finish_slots(&priv->engine));
+        status =
+            wait_for_slots(queue, amd_finish_slots(&priv->engine) + n_ring -
+                                      amd_queue_max_slots(queue) - 1);
     amd_channel_ring(&queue->channel);
     priv->slot_tail = priv->slot_put - n_ring +
                       amd_channel_room(&queue->channel) / queue_units(queue);
@@ -198,13 +214,14 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
 
 void
 amd_queue_commit(struct amd_queue *queue, uint64_t value, const uint32_t *start,
-                 const struct amd_push *push, struct hcq_stream *stream)
+                 struct amd_push *push, struct hcq_stream *stream)
 {
     struct amd_queue_priv *priv = amd_priv_of(queue);
     const struct hcq_cs *cs = &queue->base.cs;
     uint64_t offset =
         (uint64_t)((const uint8_t *)start - (const uint8_t *)queue->push.cpu);
 
+    amd_push_slots(push, priv->engine.wake, priv->engine.n_wake);
     priv->slot_put = push->slot;
     hcq_history_note(&priv->history, value, offset, cs->words,
                      stream ? 0 : cs->n_dw, stream, push->slot);
@@ -277,6 +294,29 @@ free_queue(struct amd_queue *queue)
     host_free(queue);
 }
 
+/* Memory of the engine's own words. */
+static bell_status
+make_finish(struct amd_queue *queue, struct amd_device *dev)
+{
+    struct amd_engine *engine = &amd_priv_of(queue)->engine;
+    const struct amd_process *process = dev->process;
+    uint32_t n_units = engine->is_single ? 0 : AMD_FINISH_UNITS;
+    uint8_t *words = NULL;
+
+    if (engine->kind != AMD_RING_SDMA) {
+        BELL_TRY(amd_mem_alloc(dev, (n_units + 1) * AMD_UNIT_BYTES, AMD_MEM_GTT,
+                               &queue->finish));
+        words = queue->finish.cpu;
+    }
+    if (!engine->is_single)
+        engine->finish = queue->finish.cpu;
+    amd_engine_wakes(engine,
+                     words ? (void *)(words + n_units * AMD_UNIT_BYTES) : NULL,
+                     process->event_page.va + 8ull * process->signal_event,
+                     process->signal_event);
+    return BELL_OK;
+}
+
 static bell_status
 make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
            enum amd_ring_kind kind)
@@ -301,11 +341,7 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
     BELL_TRY(hcq_history_init(&priv->history, ring_bytes));
     BELL_TRY(mem_ring_init(&queue->push_ring, ring_bytes, HCQ_HISTORY_RECORDS));
     BELL_TRY(amd_mem_alloc(dev, ring_bytes, AMD_MEM_GTT, &queue->push));
-    if (!priv->engine.is_single) {
-        BELL_TRY(amd_mem_alloc(dev, AMD_FINISH_UNITS * AMD_UNIT_BYTES,
-                               AMD_MEM_GTT, &queue->finish));
-        priv->engine.finish = queue->finish.cpu;
-    }
+    BELL_TRY(make_finish(queue, dev));
     return amd_channel_init(dev, kind, channel_bytes[kind], &queue->channel);
 }
 

@@ -251,6 +251,18 @@ amd_sdma_finish(struct amd_push *push, uint64_t va, uint64_t value)
     }
 }
 
+/* src: BRINGUP.md 4 */
+void
+amd_sdma_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id)
+{
+    uint32_t words[AMD_SDMA_TRAP_DW];
+
+    put_fence(push, slot_va, event_id);
+    amd_pack_sdma_trap(push->engine->gen,
+                       (struct amd_sdma_trap){.int_context = event_id}, words);
+    amd_put(push, words, AMD_SDMA_TRAP_DW);
+}
+
 uint32_t
 amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
             uint32_t n_copies)

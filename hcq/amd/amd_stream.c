@@ -226,8 +226,9 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
         return hcq_exec_refuse(base);
-    if (__builtin_expect(
-            n_slots + amd_finish_slots(engine) >= amd_queue_slots(queue), 0)) {
+    if (__builtin_expect(n_slots + amd_finish_slots(engine) >
+                             amd_queue_max_slots(queue),
+                         0)) {
         BELL_TRY(amd_queue_pour(queue, slots, n_slots));
         n_slots = 0;
     }

@@ -66,6 +66,7 @@ struct kfd_buffer {
 struct kfd_event {
     uint32_t id, type;
     bool auto_reset, is_set;
+    uint64_t age; /* from 1; grows as it is set */
     uint32_t gpu_index;
     /* what happened, of exceptions */
     uint64_t va;

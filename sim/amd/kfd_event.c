@@ -75,6 +75,7 @@ kfd_do_create_event(struct kfd_process *p, void *arg)
     }
     event->type = args->type;
     event->auto_reset = args->auto_reset != 0;
+    event->age = 1;
     event->id =
         is_signal ? ++p->next_event : KFD_EXCEPTION_FIRST + p->next_exception++;
     p->events[p->n_events++] = event;
@@ -115,6 +116,8 @@ kfd_do_set_event(struct kfd_process *p, void *arg, bool set)
     event = find_event(p, args->event_id);
     if (event)
         event->is_set = set;
+    if (event && set)
+        event->age++;
     pthread_cond_broadcast(&p->event_cond);
     pthread_mutex_unlock(&p->event_lock);
     return event ? 0 : kfd_fail(EINVAL, "no event 0x%x", args->event_id);
@@ -141,6 +144,24 @@ fill_data(const struct kfd_process *p, const struct kfd_event *event,
     }
 }
 
+/* An age that is not the event's says that it was set since, whoever took it.
+ * src: Linux 6.12, init_event_waiter; KFD 1.14 and later */
+static bool
+knows_age(const struct kfd_process *p, const struct kfd_event *event,
+          const struct kfd_event_data *data)
+{
+    return event->type == KFD_EVENT_SIGNAL && p->machine->kfd_minor >= 14 &&
+           data->u.last_age != 0;
+}
+
+static bool
+is_set(const struct kfd_process *p, const struct kfd_event *event,
+       const struct kfd_event_data *data)
+{
+    return event->is_set ||
+           (knows_age(p, event, data) && data->u.last_age != event->age);
+}
+
 /* How many of the events are set; -1: one does not exist. */
 static int
 count_set(struct kfd_process *p, struct kfd_event_data *data, uint32_t n)
@@ -152,7 +173,7 @@ count_set(struct kfd_process *p, struct kfd_event_data *data, uint32_t n)
         const struct kfd_event *event = find_event(p, data[i].event_id);
         if (!event)
             return -1;
-        set += event->is_set;
+        set += is_set(p, event, &data[i]);
     }
     return set;
 }
@@ -164,8 +185,10 @@ take_set(struct kfd_process *p, struct kfd_event_data *data, uint32_t n)
 
     for (i = 0; i < n; i++) {
         struct kfd_event *event = find_event(p, data[i].event_id);
-        if (!event->is_set)
+        if (!is_set(p, event, &data[i]))
             continue;
+        if (knows_age(p, event, &data[i]))
+            data[i].u.last_age = event->age;
         fill_data(p, event, &data[i]);
         if (event->auto_reset)
             event->is_set = false;
@@ -223,16 +246,20 @@ kfd_do_wait(struct kfd_process *p, void *arg)
 /* ---- from queues ------------------------------------------------------------------------- */
 
 /* The slot's value is what counts; the kernel takes it back. */
-static void
+static bool
 signal_slot(struct kfd_process *p, struct kfd_event *event)
 {
-    if (event->type != KFD_EVENT_SIGNAL || !p->event_page)
-        return;
-    if (__atomic_exchange_n(&p->event_page[event->id], UNSIGNALLED,
-                            __ATOMIC_ACQ_REL) != UNSIGNALLED)
-        event->is_set = true;
+    if (event->type != KFD_EVENT_SIGNAL || !p->event_page ||
+        __atomic_exchange_n(&p->event_page[event->id], UNSIGNALLED,
+                            __ATOMIC_ACQ_REL) == UNSIGNALLED)
+        return false;
+    event->is_set = true;
+    event->age++;
+    return true;
 }
 
+/* An id whose slot says nothing is taken for none: all slots are looked at.
+ * src: Linux 6.12, kfd_signal_event_interrupt */
 void
 kfd_interrupt(void *user, uint32_t context_id)
 {
@@ -243,10 +270,10 @@ kfd_interrupt(void *user, uint32_t context_id)
 
     pthread_mutex_lock(&p->event_lock);
     event = context_id ? find_event(p, context_id) : NULL;
-    if (event)
-        signal_slot(p, event);
-    for (i = 0; !event && i < p->n_events; i++)
-        signal_slot(p, p->events[i]); /* which one is not known */
+    if (!event || !signal_slot(p, event)) {
+        for (i = 0; i < p->n_events; i++)
+            (void)signal_slot(p, p->events[i]);
+    }
     pthread_cond_broadcast(&p->event_cond);
     pthread_mutex_unlock(&p->event_lock);
 }

@@ -136,6 +136,8 @@ rig_open(const struct kind *kind, uint32_t push_bytes)
                              HCQ_MEM_HOST_VISIBLE, &r.counters));
     r.queue = amd_queue_of(r.base);
     r.priv = amd_priv_of(r.queue);
+    r.n_wake = r.priv->engine.n_wake;
+    r.priv->engine.n_wake = 0;
     if (kind->by_launch)
         r.prog = load_count(r.dev);
     rig_replace_ring(&r, RING_BYTES);

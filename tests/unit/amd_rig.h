@@ -44,6 +44,7 @@ struct rig {
     struct hcq_buffer *counters;
     uint64_t n_slots;
     void *guards[2]; /* NULL: something else is there */
+    uint32_t n_wake; /* the engine's: without, so that a release is one slot */
 };
 
 void rig_ok(bell_status status);

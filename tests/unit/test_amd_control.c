@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -444,6 +446,76 @@ openings_at_once(void **state)
     for (i = 0; i < 6; i++)
         pthread_join(threads[i], NULL);
     expect_kept();
+}
+
+/* ---- waits that last ------------------------------------------------------------- */
+
+#define HOLD_NS 60000000u
+
+static void *
+let_go(void *sig)
+{
+    const struct timespec hold = {.tv_nsec = HOLD_NS};
+
+    nanosleep(&hold, NULL);
+    hcq_signal_set(sig, 1);
+    return NULL;
+}
+
+/* A queue that is held for a while, waited for: how often the waiter gave the
+ * processor back. */
+static long
+wait_while_held(struct hcq_device *dev, struct hcq_queue *queue)
+{
+    struct rusage before, after;
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+    pthread_t thread;
+
+    expect_ok(hcq_signal_create(dev, 0, &sig));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    assert_int_equal(pthread_create(&thread, NULL, let_go, sig), 0);
+    getrusage(RUSAGE_THREAD, &before);
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    getrusage(RUSAGE_THREAD, &after);
+    pthread_join(thread, NULL);
+    hcq_signal_destroy(sig);
+    return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/* The end of the work wakes who sleeps in the kernel, who did not look more
+ * than a few times meanwhile. Now and then a wait ends while it looks. */
+static void
+long_waits_sleep(void **state)
+{
+    static const char *const names[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942"};
+    static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
+                                                HCQ_QUEUE_COMPUTE};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(names) * 2; i++) {
+        struct amd_device *dev = open_amd(names[i / 2]);
+        uint64_t age = atomic_load(&dev->process->signal_age);
+        struct hcq_queue *queue;
+        int turn;
+
+        expect_ok(hcq_queue_create(&dev->base, kinds[i % 2], &queue));
+        for (turn = 0; turn < 20; turn++) {
+            long n_looks = wait_while_held(&dev->base, queue);
+
+            if (n_looks > 300)
+                fail_msg("%s: %ld naps in 60 ms", names[i / 2], n_looks);
+            if (atomic_load(&dev->process->signal_age) != age)
+                break;
+        }
+        if (turn == 20)
+            fail_msg("%s: nothing woke %s", names[i / 2], queue->name);
+        hcq_queue_destroy(queue);
+        close_amd(dev);
+    }
 }
 
 /* ---- memory --------------------------------------------------------------------- */
@@ -1018,6 +1090,7 @@ main(void)
         cmocka_unit_test(two_openings),
         cmocka_unit_test(openings_in_sequence),
         cmocka_unit_test(openings_at_once),
+        cmocka_unit_test(long_waits_sleep),
         cmocka_unit_test(kinds_and_sizes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(host_access),

@@ -450,6 +450,58 @@ full_behind_parts(void **state)
     }
 }
 
+/* ---- what wakes ------------------------------------------------------------------- */
+
+/* Behind every submission it is read late: the longest ones that follow leave
+ * it alone. One after the other, and as many as there is room for. */
+static void
+wakes_behind(struct rig *r, struct load load, bool in_turn)
+{
+    uint32_t i, n = 200;
+
+    rig_reset_counters(r);
+    for (i = 0; i < n; i++) {
+        rig_ok(submit_load(r, &load));
+        if (in_turn)
+            rig_ok(hcq_queue_wait(r->base, LONG_NS));
+        assert_true(r->priv->slot_put - r->priv->slot_tail <= r->n_slots);
+    }
+    rig_ok(hcq_queue_wait(r->base, LONG_NS));
+    rig_expect_counts(r, load.n_counts, r->kind->by_launch ? n : 3);
+    drop_load(&load);
+}
+
+static void
+wakes(void **state)
+{
+    size_t k;
+    uint32_t i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(ring_kinds); k++) {
+        struct rig r = rig_open(&ring_kinds[k], PAGE_BYTES * 16);
+        uint32_t n = (uint32_t)r.n_slots, n_words = 0;
+        const uint32_t lengths[] = {1, 2, 3, n / 2, n - 3, n - 2, n - 1, n};
+
+        r.priv->engine.n_wake = r.n_wake;
+        assert_true(r.n_wake > 0);
+        if (is_sdma(&r)) { /* the most that goes at once, and one more */
+            while (words_of(&r, n_words + 1) +
+                       amd_finish_slots(&r.priv->engine) <=
+                   amd_queue_max_slots(r.queue))
+                n_words++;
+            for (i = 0; i < 4; i++)
+                wakes_behind(&r, make_words(&r, i < 2 ? 1 : n_words + i / 3),
+                             i % 2);
+        }
+        for (i = 0; !is_sdma(&r) && i < 2 * ARRAY_LEN(lengths); i++)
+            wakes_behind(&r, make_load(&r, lengths[i / 2]), i % 2);
+        wakes_behind(&r, make_fresh(&r, 1), true);
+        wakes_behind(&r, make_fresh(&r, 4), false);
+        rig_close(&r);
+    }
+}
+
 /* ---- pointers over 2^32 --------------------------------------------------------------- */
 
 #define LARGE_RING_BYTES (16u << 20)
@@ -535,11 +587,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots),
-        cmocka_unit_test(words),
-        cmocka_unit_test(full_slots),
-        cmocka_unit_test(full_behind_parts),
-        cmocka_unit_test(pointers_over_32_bits),
+        cmocka_unit_test(slots),      cmocka_unit_test(words),
+        cmocka_unit_test(full_slots), cmocka_unit_test(full_behind_parts),
+        cmocka_unit_test(wakes),      cmocka_unit_test(pointers_over_32_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
