@@ -28,3 +28,11 @@ render_host_text(const struct lower_program *program,
     (void)out_text;
     return refuse(program);
 }
+
+bell_status
+render_llvm_check(void)
+{
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "built without LLVM: install llvm-19-dev, then configure "
+                     "and build again");
+}

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "render/render.h"
 
 #if defined(__x86_64__)
 #define NATIVE_TARGET "X86"
@@ -197,6 +198,15 @@ llvm_api_get(const struct llvm_api **out_api)
     if (load_error[0])
         return bell_fail(BELL_E_UNSUPPORTED, "%s", load_error);
     *out_api = &loaded;
+    return BELL_OK;
+}
+
+bell_status
+render_llvm_check(void)
+{
+    const struct llvm_api *ll;
+
+    BELL_TRY(llvm_api_get(&ll));
     return BELL_OK;
 }
 

@@ -12,6 +12,10 @@ struct render_binary {
 
 void render_binary_fini(struct render_binary *binary);
 
+/* BELL_OK where LLVM, which makes machine code for the host and AMD's cards, is
+ * there; else BELL_E_UNSUPPORTED with what to install. */
+BELL_MUST_CHECK bell_status render_llvm_check(void);
+
 /* The machine this process runs on: CPU name and features, caches, threads. */
 BELL_MUST_CHECK bell_status render_host_target(struct lower_target *out_target);
 

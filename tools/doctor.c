@@ -1,10 +1,12 @@
 /* `doorbell doctor`: what is missing on this machine and how to fix it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -15,6 +17,7 @@
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio.h"
 #include "render/nv_container.h"
+#include "render/render.h"
 #include "tools/json.h"
 #include "tools/selftest.h"
 #include "tools/tools.h"
@@ -35,7 +38,7 @@ struct finding {
     const char *what;
     enum verdict verdict;
     char detail[256];
-    const char *fix; /* or NULL */
+    char fix[224]; /* empty: there is none that is sure */
 };
 
 struct findings {
@@ -59,25 +62,52 @@ add(struct findings *findings, const char *what, enum verdict verdict,
     finding = &findings->list[findings->n++];
     finding->what = what;
     finding->verdict = verdict;
-    finding->fix = fix;
+    snprintf(finding->fix, sizeof(finding->fix), "%s", fix ? fix : "");
     va_start(args, fmt);
     vsnprintf(finding->detail, sizeof(finding->detail), fmt, args);
     va_end(args);
 }
 
-/* How this program was built. */
+#if BELL_HAVE_LLVM
+#define FIX_LLVM "apt-get install libllvm19"
+#else
+#define FIX_LLVM "apt-get install llvm-19-dev, then configure and build again"
+#endif
+
+/* How this user comes to be let into a node; NULL: it is let in already, or
+ * the node is not there. */
+static const char *
+fix_permission(const char *path, char *buf, size_t buf_bytes)
+{
+    const struct group *group;
+    struct stat st;
+
+    if (stat(path, &st) != 0 || access(path, R_OK | W_OK) == 0)
+        return NULL;
+    group = getgrgid(st.st_gid);
+    if (st.st_gid == 0 || !(st.st_mode & S_IWGRP) || !group)
+        snprintf(buf, buf_bytes,
+                 "%s is for root alone (mode %o): let a group open it (a udev "
+                 "rule, or chmod)",
+                 path, (unsigned)(st.st_mode & 07777));
+    else
+        snprintf(buf, buf_bytes,
+                 "add this user to group %s, which may open %s: usermod -aG %s "
+                 "$USER, then log in again",
+                 group->gr_name, path, group->gr_name);
+    return buf;
+}
+
+/* How this program was built, and what it finds. */
 static void
 check_build(struct findings *findings)
 {
-#if BELL_HAVE_LLVM
-    add(findings, "compiler", VERDICT_OK, NULL,
-        "LLVM 19 for host code and AMD's cards");
-#else
-    add(findings, "compiler", VERDICT_NOTE,
-        "install llvm-19-dev, then configure and build again",
-        "built without LLVM: no kernel for the CPU or AMD's cards can be "
-        "compiled");
-#endif
+    if (render_llvm_check() == BELL_OK)
+        add(findings, "compiler", VERDICT_OK, NULL,
+            "LLVM 19 for host code and AMD's cards");
+    else
+        add(findings, "compiler", VERDICT_NOTE, FIX_LLVM, "%s",
+            bell_error_last()->message);
 #if BELL_HAVE_ZLIB
     add(findings, "gzip", VERDICT_OK, NULL, "compressed data files are read");
 #else
@@ -87,25 +117,48 @@ check_build(struct findings *findings)
 #endif
 }
 
-static void
+/* The first node of a GPU that is there and not for this user. */
+static const char *
+fix_nodes(char *buf, size_t buf_bytes)
+{
+    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0",
+                                        "/dev/kfd", "/dev/dri/renderD128"};
+    const char *fix = NULL;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(nodes) && !fix; i++)
+        fix = fix_permission(nodes[i], buf, buf_bytes);
+    return fix;
+}
+
+static bool
 check_device(struct findings *findings)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     const char *name = getenv("BELL_DEVICE");
     struct hcq_device *dev;
+    bell_status status;
+    char buf[224];
 
-    if (hcq_device_open(NULL, &dev) != BELL_OK) {
-        add(findings, "default device", VERDICT_PROBLEM,
-            name ? "unset BELL_DEVICE, or set it to one that `doorbell "
-                   "devices` lists"
-                 : NULL,
-            "%s", bell_error_last()->message);
-        return;
+    status = hcq_device_open(NULL, &dev);
+    if (status != BELL_OK) {
+        const char *fix = NULL;
+
+        if (status == BELL_E_PERMISSION)
+            fix = fix_nodes(buf, sizeof(buf));
+        else if (name &&
+                 (status == BELL_E_NO_DEVICE || status == BELL_E_INVALID))
+            fix = "unset BELL_DEVICE, or set it to one that `doorbell "
+                  "devices` lists";
+        add(findings, "default device", VERDICT_PROBLEM, fix, "%s",
+            bell_error_last()->message);
+        return false;
     }
     hcq_device_info(dev, &info);
     add(findings, "default device", VERDICT_OK, NULL, "%s (%s%s)", info.name,
         info.model, name ? "; from BELL_DEVICE" : "");
     hcq_device_close(dev);
+    return true;
 }
 
 static bell_status
@@ -124,13 +177,17 @@ add_two_numbers(double *out_sum)
 
 /* From tensors to a result: compiler, loader and queue together. */
 static void
-check_computing(struct findings *findings)
+check_computing(struct findings *findings, bool has_device)
 {
     double sum = 0;
 
-    if (add_two_numbers(&sum) != BELL_OK)
-        add(findings, "computing", VERDICT_PROBLEM, NULL, "%s",
-            bell_error_last()->message);
+    if (!has_device)
+        add(findings, "computing", VERDICT_NOTE, NULL,
+            "not tried: there is no device");
+    else if (add_two_numbers(&sum) != BELL_OK)
+        add(findings, "computing", VERDICT_PROBLEM,
+            bell_error_last()->status == BELL_E_UNSUPPORTED ? FIX_LLVM : NULL,
+            "%s", bell_error_last()->message);
     else if (sum != 5)
         add(findings, "computing", VERDICT_PROBLEM, NULL,
             "2 + 3 gave %g on the default device", sum);
@@ -147,7 +204,7 @@ check_nvidia(struct findings *findings)
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     bool has_driver = access("/dev/nvidiactl", F_OK) == 0;
     struct hcq_device *dev;
-    char path[256];
+    char path[256], buf[224];
 
     if (!has_driver) {
         add(findings, "NVIDIA GPU", VERDICT_NOTE, NULL,
@@ -156,8 +213,12 @@ check_nvidia(struct findings *findings)
         return;
     }
     if (hcq_device_open("NV:0", &dev) != BELL_OK) {
+        const char *fix = bell_error_last()->status == BELL_E_PERMISSION
+                              ? fix_nodes(buf, sizeof(buf))
+                              : NULL;
+
         add(findings, "NVIDIA GPU", VERDICT_PROBLEM,
-            "`doorbell selftest NV` says which step fails", "%s",
+            fix ? fix : "`doorbell selftest NV` says which step fails", "%s",
             bell_error_last()->message);
         return;
     }
@@ -180,11 +241,6 @@ check_nvidia(struct findings *findings)
             "%s", bell_error_last()->message);
 }
 
-/* Who may open a node of AMD's driver. */
-#define FIX_NODE                                                               \
-    "add this user to the group that owns it (render or video), or pass "      \
-    "/dev/kfd and /dev/dri to the container"
-
 #if BELL_HAVE_AMD
 /* The kernel driver's version; false: there is nothing more to look at. */
 static bool
@@ -193,9 +249,11 @@ check_kfd(struct findings *findings, struct kio *kio)
     struct kfd_version version = {0, 0};
     struct kio_file file;
     bell_status status;
+    char buf[224];
 
     if (kio_open(kio, "/dev/kfd", O_RDWR, &file) != BELL_OK) {
-        add(findings, "KFD", VERDICT_PROBLEM, FIX_NODE, "%s",
+        add(findings, "KFD", VERDICT_PROBLEM,
+            fix_permission("/dev/kfd", buf, sizeof(buf)), "%s",
             bell_error_last()->message);
         return false;
     }
@@ -219,12 +277,15 @@ check_amd_card(struct findings *findings, const struct amd_topology *card,
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev;
-    char path[64], name[16];
+    char path[64], name[16], buf[224];
 
     snprintf(path, sizeof(path), "/dev/dri/renderD%u", card->render_minor);
     if (access(path, R_OK | W_OK) != 0) {
-        add(findings, "AMD GPU", VERDICT_PROBLEM, FIX_NODE, "%s of card %u: %s",
-            path, number, strerror(errno));
+        int error = errno;
+
+        add(findings, "AMD GPU", VERDICT_PROBLEM,
+            fix_permission(path, buf, sizeof(buf)), "%s of card %u: %s", path,
+            number, strerror(error));
         return;
     }
     snprintf(name, sizeof(name), "AMD:%u", number);
@@ -271,8 +332,9 @@ check_amd_code(struct findings *findings)
             "a kernel for gfx1100 was compiled");
         return;
     }
-    add(findings, "AMD code", VERDICT_NOTE,
-        "install llvm-19-dev, then configure and build again",
+    if (render_llvm_check() != BELL_OK) /* which was told */
+        return;
+    add(findings, "AMD code", VERDICT_NOTE, NULL,
         "no kernel for AMD's cards can be compiled: %s",
         bell_error_last()->message);
 }
@@ -336,7 +398,7 @@ print_findings(const struct findings *findings, bool as_json)
         json_str(&json, "what", finding->what);
         json_str(&json, "verdict", verdict_names[finding->verdict]);
         json_str(&json, "detail", finding->detail);
-        if (finding->fix)
+        if (finding->fix[0])
             json_str(&json, "fix", finding->fix);
         else
             json_null(&json, "fix");
@@ -344,7 +406,7 @@ print_findings(const struct findings *findings, bool as_json)
         if (!as_json) {
             printf("%-8s %-15s %s\n", verdict_names[finding->verdict],
                    finding->what, finding->detail);
-            if (finding->fix)
+            if (finding->fix[0])
                 printf("%-24s to fix: %s\n", "", finding->fix);
         }
     }
@@ -376,8 +438,7 @@ verb_doctor(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     check_build(&findings);
-    check_device(&findings);
-    check_computing(&findings);
+    check_computing(&findings, check_device(&findings));
     check_nvidia(&findings);
     check_amd(&findings);
     check_hardware(&findings);

@@ -29,7 +29,7 @@ MAY_INCLUDE = {
 # binaries of kernels that are written by hand, below the compiler.
 ALSO = {
     'tools': {'tensor/functions.h', 'tensor/reference.h',
-              'render/amdgpu.h', 'render/nv_container.h'},
+              'render/amdgpu.h', 'render/nv_container.h', 'render/render.h'},
 }
 # System headers that only some parts may use.
 SYSTEM_ONLY_IN = {
