@@ -2,6 +2,7 @@
  * is one, and on containers of our own everywhere: what a kernel needs,
  * constant banks, variables, relocations, and what is refused.
  */
+#include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -367,13 +368,344 @@ no_memory(void **state)
     render_binary_fini(&b);
 }
 
+/* ---- borders ------------------------------------------------------------------ */
+
+/* Where a section's header is in a cubin. */
+static Elf64_Shdr *
+section_of(const struct render_binary *b, const char *name)
+{
+    const Elf64_Ehdr *head = b->data;
+    Elf64_Shdr *all = (void *)((uint8_t *)(uintptr_t)b->data + head->e_shoff);
+    const char *names = (const char *)b->data + all[head->e_shstrndx].sh_offset;
+    uint32_t i;
+
+    for (i = 0; i < head->e_shnum; i++) {
+        if (strcmp(names + all[i].sh_name, name) == 0)
+            return &all[i];
+    }
+    fail_msg("no section %s", name);
+    return NULL;
+}
+
+/* Where an attribute of the module or of the kernel is: its head of 4 bytes,
+ * then its words. */
+static uint8_t *
+attr_of(const struct render_binary *b, const char *section, uint8_t code)
+{
+    const Elf64_Shdr *s = section_of(b, section);
+    uint8_t *at = (uint8_t *)(uintptr_t)b->data + s->sh_offset,
+            *end = at + s->sh_size;
+
+    while (at < end) {
+        if (at[1] == code)
+            return at;
+        at += at[0] == 4 ? 4u + (at[2] | (uint32_t)at[3] << 8) : 4u;
+    }
+    fail_msg("no attribute 0x%02x in %s", code, section);
+    return NULL;
+}
+
+static struct render_binary
+pack_plain(uint32_t n_params)
+{
+    static const struct nv_container_var vars[] = {
+        {"table", 65536, 8, NULL, true}, {"zeroed", 64, 16, NULL, false}};
+    struct nv_container_desc d = {
+        .text = ".visible .entry kernel(.param .u64 p0)\n{\n\tret;\n}\n",
+        .entry = "kernel",
+        .sm = 90,
+        .n_params = n_params,
+        .shared_bytes = 100,
+        .stack_bytes = 32,
+        .n_regs = 24,
+        .n_barriers = 16,
+        .reqntid = {64, 4, 2},
+        .vars = vars,
+        .n_vars = ARRAY_LEN(vars),
+    };
+    struct render_binary b;
+
+    if (render_nv_container(&d, &b) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    return b;
+}
+
+/* A word of an attribute (0: the number in its head) as it may just be, and as
+ * it may just not be. */
+struct border {
+    const char *section;
+    uint8_t code, word; /* 1 is the first behind the head */
+    uint32_t good, bad;
+    const char *part; /* of the refusal */
+};
+
+#define OF_MODULE ".nv.info"
+#define OF_KERNEL ".nv.info.kernel"
+
+static const struct border borders[] = {
+    {OF_KERNEL, 0x10, 1, 128, 129, "a block of 129x4x2"}, /* 1024 threads */
+    {OF_KERNEL, 0x10, 2, 8, 9, "a block of 64x9x2"},
+    {OF_KERNEL, 0x10, 3, 4, 5, "a block of 64x4x5"},
+    {OF_KERNEL, 0x10, 1, 1, 0, "a block of 0x4x2"},
+    {OF_KERNEL, 0x10, 2, 1, 0, "a block of 64x0x2"},
+    {OF_KERNEL, 0x10, 3, 1, 0, "a block of 64x4x0"},
+    {OF_KERNEL, 0x10, 3, 4, 1025, "a block of 64x4x1025"},
+    {OF_KERNEL, 0x4c, 0, 16, 17, "NUM_BARRIERS: 17"},
+    {OF_KERNEL, 0x4c, 0, 0, 255, "NUM_BARRIERS: 255"},
+    /* PARAM_CBANK: bytes << 16 | offset */
+    {OF_KERNEL, 0x0a, 2, 16u << 16 | 65520, 16u << 16 | 65528,
+     "16 bytes of parameters at 0xfff8"},
+    {OF_KERNEL, 0x0a, 2, 16u << 16 | 8, 16u << 16 | 4, "at 0x4 of constant"},
+    {OF_KERNEL, 0x0a, 2, 16u << 16 | 0x210, 8u << 16 | 0x210,
+     "8 bytes of parameters in PARAM_CBANK, 16 in"},
+    {OF_KERNEL, 0x19, 0, 16, 24, "16 bytes of parameters in PARAM_CBANK, 24"},
+    /* KPARAM_INFO: offset << 16 | ordinal; bytes << 18 */
+    {OF_KERNEL, 0x17, 2, 8u << 16 | 1, 9u << 16 | 1, "parameter 1: 8 bytes"},
+    {OF_KERNEL, 0x17, 2, 0u << 16 | 1, 0, "parameter 0 twice"},
+    {OF_KERNEL, 0x17, 2, 8u << 16 | 1, 8u << 16 | 128, "parameter 128 of 8"},
+    {OF_KERNEL, 0x17, 2, 8u << 16 | 1, 8u << 16 | 127, "parameter 1: 0 bytes"},
+    {OF_KERNEL, 0x17, 3, 8u << 18, 9u << 18, "parameter 1: 9 bytes at 8 of 16"},
+    {OF_KERNEL, 0x17, 3, 1u << 18, 0, "parameter 1 of 0 bytes"},
+    {OF_KERNEL, 0x17, 3, 8u << 18, 17u << 18, "parameter 1: 17 bytes"},
+    {OF_MODULE, 0x12, 2, (1u << 20) - 1, 1u << 20, "MIN_STACK_SIZE: 1048576"},
+    {OF_MODULE, 0x2f, 2, 255, 256, "REGCOUNT: 256"},
+    {OF_MODULE, 0x2f, 2, 1, 0, "REGCOUNT: 0"},
+    /* the head's own: bytes behind it */
+    {OF_MODULE, 0x12, 0, 8, 0xffff, "is cut off"},
+};
+
+static void
+set_attr(const struct render_binary *b, const struct border *row,
+         uint32_t value)
+{
+    uint8_t *at = attr_of(b, row->section, row->code);
+
+    if (row->word)
+        memcpy(at + 4 * row->word, &value, 4);
+    else
+        memcpy(at + 2, &value, 2);
+}
+
+static void
+attributes_at_their_borders(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(borders); i++) {
+        struct render_binary b = pack_plain(2);
+        struct nv_cubin c;
+
+        set_attr(&b, &borders[i], borders[i].good);
+        if (nv_cubin_open(b.data, b.size_bytes, "test", "kernel", &c) !=
+            BELL_OK)
+            fail_msg("row %zu: %s", i, bell_error_last()->message);
+        nv_cubin_close(&c);
+        set_attr(&b, &borders[i], borders[i].bad);
+        expect_refused(b.data, b.size_bytes, "kernel", borders[i].part);
+        render_binary_fini(&b);
+    }
+}
+
+/* The bound that a kernel was compiled for, without a size. */
+static void
+most_threads(void **state)
+{
+    static const uint32_t sizes[][4] = {
+        {1024, 1, 1, 1024}, {32, 32, 1, 1024}, {7, 3, 2, 42}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        struct render_binary b = pack_plain(2);
+        uint8_t *at = attr_of(&b, OF_KERNEL, 0x10);
+        struct nv_cubin c;
+
+        at[1] = 0x05; /* MAX_THREADS */
+        memcpy(at + 4, sizes[i], 12);
+        open_ok(&b, "kernel", &c);
+        assert_int_equal(c.max_threads, sizes[i][3]);
+        assert_int_equal(c.local[0], 0);
+        nv_cubin_close(&c);
+        memcpy(at + 4, (const uint32_t[]){1025, 1, 1}, 12);
+        expect_refused(b.data, b.size_bytes, "kernel", "a block of 1025x1x1");
+        render_binary_fini(&b);
+    }
+}
+
+static void
+sections_at_their_borders(void **state)
+{
+    struct render_binary b = pack_plain(2);
+    Elf64_Shdr *bank = section_of(&b, ".nv.constant3"),
+               *shared = section_of(&b, ".nv.shared.kernel"),
+               *symbols = section_of(&b, ".symtab");
+    const Elf64_Shdr *text = section_of(&b, ".text.kernel");
+    Elf64_Sym *sym =
+        (void *)((uint8_t *)(uintptr_t)b.data + symbols->sh_offset);
+    struct nv_cubin c;
+    uint64_t old;
+
+    (void)state;
+    open_ok(&b, "kernel", &c);
+    assert_int_equal(c.banks[3].size_bytes, 65536);
+    nv_cubin_close(&c);
+    /* one byte more, the file has it */
+    bank->sh_offset -= 1;
+    bank->sh_size = 65537;
+    expect_refused(b.data, b.size_bytes, "kernel",
+                   "65537 bytes: a bank has 65536");
+    bank->sh_offset += 1;
+    bank->sh_size = 65536;
+    old = shared->sh_size;
+    shared->sh_size = 1u << 20;
+    open_ok(&b, "kernel", &c);
+    assert_int_equal(c.shared_bytes, 1u << 20);
+    nv_cubin_close(&c);
+    shared->sh_size = (1u << 20) + 1;
+    expect_refused(b.data, b.size_bytes, "kernel",
+                   "1048577 bytes of static shared memory");
+    shared->sh_size = old;
+    while (ELF64_ST_TYPE(sym->st_info) != STT_FUNC)
+        sym++;
+    sym->st_value = (text->sh_size - 1) / 16 * 16;
+    open_ok(&b, "kernel", &c);
+    nv_cubin_close(&c);
+    sym->st_value += 16;
+    expect_refused(b.data, b.size_bytes, "kernel", "where no code is");
+    sym->st_value = 8;
+    expect_refused(b.data, b.size_bytes, "kernel", "where no code is");
+    render_binary_fini(&b);
+}
+
+/* Renames a section whose name ends in a digit. */
+static void
+set_digit(const struct render_binary *b, const char *name, char digit)
+{
+    const Elf64_Ehdr *head = b->data;
+    const Elf64_Shdr *all =
+        (const void *)((const uint8_t *)b->data + head->e_shoff);
+    char *names = (char *)(uintptr_t)b->data + all[head->e_shstrndx].sh_offset;
+
+    names[section_of(b, name)->sh_name + strlen(name) - 1] = digit;
+}
+
+static void
+banks_by_number(void **state)
+{
+    struct render_binary b = pack_plain(2);
+    struct nv_cubin c;
+    uint64_t total;
+
+    (void)state;
+    set_digit(&b, ".nv.constant3", '7');
+    open_ok(&b, "kernel", &c);
+    assert_int_equal(c.banks[7].size_bytes, 65536);
+    total = c.total_bytes;
+    nv_cubin_close(&c);
+    set_digit(&b, ".nv.constant7", '8'); /* there are eight, with bank 0 */
+    open_ok(&b, "kernel", &c);
+    assert_true(c.total_bytes < total - 60000);
+    nv_cubin_close(&c);
+    set_digit(&b, ".nv.constant8", '4');
+    expect_refused(b.data, b.size_bytes, "kernel", "a second one for bank 4");
+    render_binary_fini(&b);
+}
+
+static void
+missing_attributes(void **state)
+{
+    struct render_binary b = pack_plain(2);
+    const uint32_t hundred[] = {100, 1, 1};
+    uint8_t *at = attr_of(&b, OF_KERNEL, 0x0a), *size;
+    struct nv_cubin c;
+    uint32_t word = 9u << 16 | 65528;
+
+    (void)state;
+    at[1] = 0x7f;
+    expect_refused(b.data, b.size_bytes, "kernel", "no PARAM_CBANK");
+    at[1] = 0x0a;
+    /* one byte over the bank's end, which both attributes tell of */
+    size = attr_of(&b, OF_KERNEL, 0x19);
+    memcpy(at + 8, &word, 4);
+    memcpy(size + 2, (const uint16_t[]){9}, 2);
+    expect_refused(b.data, b.size_bytes, "kernel", "9 bytes of parameters at");
+    word = 16u << 16 | 0x210;
+    memcpy(at + 8, &word, 4);
+    memcpy(size + 2, (const uint16_t[]){16}, 2);
+    at = attr_of(&b, OF_MODULE, 0x2f);
+    at[1] = 0x7f;
+    expect_refused(b.data, b.size_bytes, "kernel", "no REGCOUNT of 'kernel'");
+    at[1] = 0x2f;
+    /* the smaller one of two bounds */
+    at = attr_of(&b, OF_KERNEL, 0x17);
+    at[1] = 0x05;
+    memcpy(at + 4, hundred, 12);
+    open_ok(&b, "kernel", &c);
+    assert_int_equal(c.max_threads, 100);
+    assert_int_equal(c.local[0], 64);
+    nv_cubin_close(&c);
+    render_binary_fini(&b);
+    /* without parameters, they would be where the image of bank 0 ends */
+    b = pack_plain(0);
+    section_of(&b, ".nv.constant0.kernel")->sh_size = 0x20c;
+    open_ok(&b, "kernel", &c);
+    assert_int_equal(c.param_offset, 0x210);
+    nv_cubin_close(&c);
+    section_of(&b, ".nv.constant0.kernel")->sh_size = 65537;
+    assert_int_equal(nv_cubin_open(b.data, b.size_bytes, "test", "kernel", &c),
+                     BELL_E_INVALID);
+    render_binary_fini(&b);
+}
+
+static void
+relocations_at_their_borders(void **state)
+{
+    struct render_binary b = pack_plain(2);
+    const Elf64_Shdr *bank = section_of(&b, ".nv.constant4"), *s;
+    uint8_t *bytes = (uint8_t *)(uintptr_t)b.data, *image;
+    struct nv_cubin c;
+    Elf64_Rela *rela;
+
+    (void)state;
+    s = section_of(&b, ".rela.nv.constant4");
+    rela = (void *)(bytes + s->sh_offset);
+    rela->r_offset = bank->sh_size - 8;
+    open_ok(&b, "kernel", &c);
+    image = host_alloc((size_t)c.image_bytes);
+    assert_int_equal(nv_cubin_link(&c, VA, image), BELL_OK);
+    nv_cubin_close(&c);
+    rela->r_offset++;
+    expect_refused(b.data, b.size_bytes, "kernel", "relocation at 0x");
+    /* 32 bits of an address that has more */
+    rela->r_offset = bank->sh_size - 4;
+    rela->r_info = ELF64_R_INFO(ELF64_R_SYM(rela->r_info), 1);
+    open_ok(&b, "kernel", &c);
+    assert_int_equal(nv_cubin_link(&c, 0x10000, image), BELL_OK);
+    assert_int_equal(nv_cubin_link(&c, VA, image), BELL_E_INVALID);
+    assert_non_null(
+        strstr(bell_error_last()->message, "does not fit in 32 bits"));
+    nv_cubin_close(&c);
+    host_free(image);
+    render_binary_fini(&b);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(real_cubins), cmocka_unit_test(refused_cubins),
-        cmocka_unit_test(which_chips), cmocka_unit_test(containers),
-        cmocka_unit_test(truncated),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(banks_by_number),
+        cmocka_unit_test(missing_attributes),
+        cmocka_unit_test(relocations_at_their_borders),
+        cmocka_unit_test(attributes_at_their_borders),
+        cmocka_unit_test(most_threads),
+        cmocka_unit_test(sections_at_their_borders),
+        cmocka_unit_test(real_cubins),
+        cmocka_unit_test(refused_cubins),
+        cmocka_unit_test(which_chips),
+        cmocka_unit_test(containers),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

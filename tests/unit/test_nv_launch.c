@@ -424,6 +424,92 @@ faults_on_every_sm(void **state)
     close_rig(&r);
 }
 
+/* ---- limits of programs ------------------------------------------------------- */
+
+/* Registers of an SM are dealt out to warps in units of 256, to four at once.
+ */
+static void
+threads_by_registers(void **state)
+{
+    static const uint32_t rows[][2] = {
+        {16, 1024}, {64, 1024}, {65, 896},  {72, 896},  {73, 768},
+        {128, 512}, {129, 384}, {168, 384}, {169, 256}, {255, 256}};
+    struct rig r = open_rig("NV@sim:sm_90");
+    const uint64_t args[2] = {r.out->va, 1};
+    const uint32_t one[] = {1, 1, 1};
+    struct hcq_cs *cs;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hcq_program *prog = load_shape(r.dev, rows[i][0]);
+        uint32_t local[] = {rows[i][1], 1, 1};
+
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_exec(cs, prog, args, 2, one, local);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+        local[0]++;
+        expect_ok(hcq_queue_begin(r.queue, &cs));
+        hcq_cs_exec(cs, prog, args, 2, one, local);
+        assert_int_equal(hcq_cs_submit(cs, NULL), BELL_E_INVALID);
+        hcq_program_destroy(prog);
+    }
+    close_rig(&r);
+}
+
+/* Where the parameters are in constant bank 0: behind the driver's words. */
+static void
+places_of_parameters(void **state)
+{
+    static const struct {
+        uint32_t offset;
+        const char *part; /* NULL: it is taken */
+    } rows[] = {{0x210, NULL},
+                {0x208, "parameters at 0x208"},
+                {4096, NULL},
+                {4104, "parameters at 0x1008"}};
+    static const uint8_t head[] = {4, 0x0a, 8, 0}; /* PARAM_CBANK */
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct nv_container_desc d = {
+        .entry = "shape", .n_params = 2, .n_regs = 16, .sm = 90};
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "shape",
+        .n_bufs = 1,
+        .n_vals = 1,
+    };
+    struct hcq_program *prog;
+    char text[2048];
+    size_t i, at;
+
+    (void)state;
+    snprintf(text, sizeof(text), shape_text, "7.8", d.sm);
+    d.text = text;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        uint32_t word = 16u << 16 | rows[i].offset;
+        struct render_binary binary;
+        uint8_t *bytes;
+
+        expect_ok(render_nv_container(&d, &binary));
+        bytes = (uint8_t *)(uintptr_t)binary.data;
+        for (at = 0; memcmp(bytes + at, head, sizeof(head)) != 0; at++)
+            assert_true(at + 12 < binary.size_bytes);
+        memcpy(bytes + at + 8, &word, 4);
+        desc.binary = binary.data;
+        desc.binary_size_bytes = binary.size_bytes;
+        if (!rows[i].part) {
+            expect_ok(hcq_program_create(r.dev, &desc, &prog));
+            hcq_program_destroy(prog);
+        } else {
+            expect_fails(hcq_program_create(r.dev, &desc, &prog),
+                         BELL_E_INVALID, rows[i].part);
+        }
+        render_binary_fini(&binary);
+    }
+    close_rig(&r);
+}
+
 /* ---- limits of the rings -------------------------------------------------------- */
 
 /* Methods beyond what one ring entry can name. */
@@ -573,6 +659,8 @@ main(void)
         cmocka_unit_test(reports_name_commands),
         cmocka_unit_test(kernels_are_told),
         cmocka_unit_test(faults_on_every_sm),
+        cmocka_unit_test(threads_by_registers),
+        cmocka_unit_test(places_of_parameters),
         cmocka_unit_test(long_stream),
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),

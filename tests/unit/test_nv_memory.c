@@ -149,6 +149,40 @@ confidential(void **state)
     close_nv(dev);
 }
 
+/* A number of classes that no card has, and one that changes. */
+static void
+lies_about_classes(void **state)
+{
+    static const struct {
+        const char *plan;
+        bell_status want;
+        const char *part;
+    } lies[] = {
+        {"1=reply=8:4096", BELL_OK, NULL},
+        {"1=reply=8:4097", BELL_E_KERNEL, "tells of 4097 classes"},
+        {"1=reply=8:4294967295", BELL_E_KERNEL, "tells of 4294967295 classes"},
+        {"1=reply=8:0", BELL_E_UNSUPPORTED, "none of the 0 classes"},
+        {"2=reply=8:4294967295", BELL_OK, NULL},
+        {"2=reply=8:0", BELL_E_UNSUPPORTED, "none of the 0 classes"},
+        {"2=reply=8:1", BELL_E_UNSUPPORTED, "none of the 1 classes"},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(lies); i++) {
+        struct hcq_device *dev = NULL;
+        char name[128];
+
+        snprintf(name, sizeof(name), "NV@fault:%s:%s@sim:sm_90",
+                 "NV0080_CTRL_CMD_GPU_GET_CLASSLIST", lies[i].plan);
+        if (lies[i].want == BELL_OK)
+            close_nv(open_nv(name));
+        else
+            expect_fails(hcq_device_open(name, &dev), lies[i].want,
+                         lies[i].part);
+    }
+}
+
 static void
 refuses_names(void **state)
 {
@@ -728,6 +762,7 @@ main(void)
         cmocka_unit_test(tells_what_it_is),
         cmocka_unit_test(counts_sms),
         cmocka_unit_test(confidential),
+        cmocka_unit_test(lies_about_classes),
         cmocka_unit_test(refuses_names),
         cmocka_unit_test(doorbells),
         cmocka_unit_test(clocks_agree),
