@@ -55,8 +55,8 @@ int kio_real_munmap(void *addr, size_t n);
 bool kio_trap_install(int first);
 /* Whether calls on the file are trapped. */
 bool kio_trap_has(int fd);
-/* Gives the file a number that is trapped and closes the old one; the old one
- * where there is no trap or no number is left. Closed on exec. */
+/* Gives the file a number that is trapped and closes the old one, which stays
+ * where there is no trap or no number is left. */
 int kio_trap_move(int fd);
 
 #endif

@@ -52,11 +52,12 @@ kio_trap_has(int fd)
 int
 kio_trap_move(int fd)
 {
-    int at;
+    int at, flags;
 
-    if (!trap.first || fd < 0)
+    if (!trap.first || fd < 0 || kio_trap_has(fd))
         return fd;
-    at = fcntl(fd, F_DUPFD_CLOEXEC, trap.first);
+    flags = fcntl(fd, F_GETFD);
+    at = fcntl(fd, flags & FD_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, trap.first);
     if (at < 0)
         return fd;
     if (!kio_trap_has(at)) {

@@ -185,7 +185,10 @@ static void
 prepare(void *user)
 {
     const struct recording *recording = user;
+    char fds[16];
 
+    snprintf(fds, sizeof(fds), "%d", tool_trap_first());
+    setenv("BELL_RECORD_FDS", fds, 1);
     tool_preload(recording->library);
     setenv("BELL_RECORD_DIR", recording->dir, 1);
 }
@@ -227,6 +230,7 @@ trace_record(int argc, char **argv)
     };
     char library[640], dir[] = "/tmp/doorbell-trace-XXXXXX", command[512];
     int n, code, wait_status;
+    char text[512];
     bell_status status;
     size_t n_records;
 
@@ -244,6 +248,8 @@ trace_record(int argc, char **argv)
                               "no %s beside this program; BELL_RECORDER names "
                               "it elsewhere",
                               LIBRARY);
+    if (tool_refuses_preload(argv[n + 1], text, sizeof(text)))
+        return tool_fail_text(false, 6, "%s", text);
     if (!mkdtemp(dir))
         return tool_fail_text(false, BELL_E_IO, "cannot create %s: %s", dir,
                               strerror(errno));

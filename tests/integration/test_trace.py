@@ -40,6 +40,26 @@ def missing(lines, *wanted):
             if not any(all(part in line for part in w) for line in lines)]
 
 
+# Python's ctypes has a handle of its own on the C library.
+BY_HANDLE = '''
+import ctypes, os
+libc = ctypes.CDLL('libc.so.6')
+libc.mmap.restype = ctypes.c_void_p
+fd = os.open(os.environ['BELL_RECORD_PREFIX'] + '/dev/nvidia0', os.O_RDWR)
+args = (ctypes.c_uint32 * 4)()
+libc.ioctl(fd, 0xc00446c9, args)
+print(libc.mmap(None, ctypes.c_size_t(12288), 3, 1, fd, ctypes.c_long(0)) > 0)
+'''
+
+
+def check_handle(tap, folder):
+    path, done = record(folder, 'handle', sys.executable, '-c', BY_HANDLE)
+    tap.check("calls past the C library's names", expect(
+        done, 0, out='True') + missing(
+            texts(path)[1], ('NV_ESC_REGISTER_FD', ''),
+            ('mmap', '12288 bytes')))
+
+
 def check_whole(tap, folder):
     path, done = record(folder, 'whole', PROGRAM)
     tap.check('the program ends as without the recorder', expect(done, 0))
@@ -91,6 +111,7 @@ def main():
         path, done = record(folder, 'crash', PROGRAM, '--crash')
         tap.check('one that dies keeps what it did', expect(done, 1) + missing(
             texts(path)[1], ('sample', 'push@0x200001000+16')))
+        check_handle(tap, folder)
         path, done = record(folder, 'close', PROGRAM, '--close')
         tap.check('one that closes all files', expect(done, 0) + missing(
             texts(path)[1], ('open', '/dev/nvidiactl')))

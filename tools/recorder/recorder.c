@@ -1,5 +1,6 @@
 /* libdoorbell-recorder.so: preloaded into a program by `doorbell trace
- * record`, it stands before open, ioctl, mmap, munmap and close and writes
+ * record`, it stands before open, ioctl, mmap, munmap and close, also where a
+ * program goes past the C library's names (ioctl/intercept.h), and writes
  * what goes to device nodes into part cassettes.
  *
  * It does nothing unless BELL_RECORD_DIR is set, never fails a call, keeps
@@ -9,15 +10,9 @@
  * BELL_RECORD_PREFIX is for tests: files below it count as device nodes, and
  * ioctls that the files refuse as unknown count as done.
  */
-/* Meson's 64-bit offsets would rename mmap to mmap64, and so on: here both
- * names are needed. */
-#undef _FILE_OFFSET_BITS
-
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +26,11 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "ioctl/cassette.h"
+#include "ioctl/intercept.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/nv_abi.h"
 #include "ioctl/nv_track.h"
 
-#define EXPORT  __attribute__((visibility("default")))
 #define FDS_MAX 65536
 
 static struct {
@@ -54,62 +49,6 @@ static struct {
 
 /* Calls made by the recorder itself, and by handlers that interrupt it. */
 static __thread int busy __attribute__((tls_model("initial-exec")));
-
-static struct {
-    int (*open)(const char *, int, ...);
-    int (*openat)(int, const char *, int, ...);
-    int (*ioctl)(int, unsigned long, ...);
-    void *(*mmap)(void *, size_t, int, int, int, off_t);
-    int (*munmap)(void *, size_t);
-    int (*close)(int);
-} next;
-
-/* ---- the calls behind us ---------------------------------------------- */
-
-static int
-real_openat(int dir, const char *path, int flags, mode_t mode)
-{
-    if (next.openat)
-        return next.openat(dir, path, flags, mode);
-    return (int)syscall(SYS_openat, dir, path, flags, mode);
-}
-
-static int
-real_open(const char *path, int flags, mode_t mode)
-{
-    if (next.open)
-        return next.open(path, flags, mode);
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-}
-
-static int
-real_ioctl(int fd, unsigned long request, void *arg)
-{
-    if (next.ioctl)
-        return next.ioctl(fd, request, arg);
-    return (int)syscall(SYS_ioctl, fd, request, arg);
-}
-
-static void *
-real_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
-{
-    if (next.mmap)
-        return next.mmap(addr, n, prot, flags, fd, offset);
-    return (void *)syscall(SYS_mmap, addr, n, prot, flags, fd, offset);
-}
-
-static int
-real_munmap(void *addr, size_t n)
-{
-    return next.munmap ? next.munmap(addr, n)
-                       : (int)syscall(SYS_munmap, addr, n);
-}
-
-static int
-real_close(int fd)
-{
-    return next.close ? next.close(fd) : (int)syscall(SYS_close, fd);
-}
 
 /* ---- writing ---------------------------------------------------------- */
 
@@ -270,9 +209,13 @@ opened(const char *path, int flags, int fd)
     record.dev = kio_dev_of_path(path);
     if (record.dev == KIO_DEV_OTHER || fd >= FDS_MAX || !enter())
         return fd;
-    if (fd >= 0)
+    fd = kio_trap_move(fd);
+    if (fd >= 0) {
+        record.fd = fd;
+        record.result = fd;
         __atomic_store_n(&rec.devs[fd], (unsigned char)record.dev,
                          __ATOMIC_RELAXED);
+    }
     blob.size_bytes = (uint32_t)strlen(path);
     blob.data = (const uint8_t *)path;
     write_locked(&record);
@@ -313,23 +256,15 @@ write_ioctl_locked(int fd, enum kio_dev dev, unsigned long request,
         nv_track_ioctl(rec.track, out);
 }
 
-/* As the C library declares it; its header is for ioctl/ alone. */
-EXPORT int ioctl(int fd, unsigned long request, ...);
-
 int
-ioctl(int fd, unsigned long request, ...)
+kio_seen_ioctl(int fd, unsigned long request, void *arg)
 {
     struct kio_capture in, out;
     enum kio_dev dev = dev_of(fd);
     int result, saved_errno;
-    va_list args;
-    void *arg;
 
-    va_start(args, request);
-    arg = va_arg(args, void *);
-    va_end(args);
     if (dev == KIO_DEV_OTHER || busy || getpid() != rec.pid)
-        return real_ioctl(fd, request, arg);
+        return kio_real_ioctl(fd, request, arg);
     busy = 1; /* not the lock: the call may take long */
     kio_capture_init(&in);
     kio_capture_init(&out);
@@ -337,7 +272,7 @@ ioctl(int fd, unsigned long request, ...)
         BELL_OK)
         in.n_blobs = 0;
     busy = 0;
-    result = real_ioctl(fd, request, arg);
+    result = kio_real_ioctl(fd, request, arg);
     saved_errno = errno;
     if (rec.prefix_len && result < 0 && saved_errno == ENOTTY)
         result = 0;
@@ -357,8 +292,8 @@ ioctl(int fd, unsigned long request, ...)
     return result;
 }
 
-EXPORT void *
-mmap64(void *addr, size_t n, int prot, int flags, int fd, off64_t offset)
+void *
+kio_seen_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
 {
     struct cas_record record = {
         .kind = CAS_MMAP,
@@ -367,7 +302,7 @@ mmap64(void *addr, size_t n, int prot, int flags, int fd, off64_t offset)
                  (uint64_t)(unsigned)prot << 32 | (unsigned)flags,
                  (uint64_t)offset},
     };
-    void *p = real_mmap(addr, n, prot, flags, fd, offset);
+    void *p = kio_real_mmap(addr, n, prot, flags, fd, offset);
     int saved_errno = errno;
     enum kio_dev dev = flags & MAP_ANONYMOUS ? KIO_DEV_OTHER : dev_of(fd);
     bool replaces = p != MAP_FAILED && flags & MAP_FIXED;
@@ -387,28 +322,22 @@ mmap64(void *addr, size_t n, int prot, int flags, int fd, off64_t offset)
     return p;
 }
 
-EXPORT void *
-mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
-{
-    return mmap64(addr, n, prot, flags, fd, offset);
-}
-
-EXPORT int
-munmap(void *addr, size_t n)
+int
+kio_seen_munmap(void *addr, size_t n)
 {
     struct cas_record record = {
         .kind = CAS_MUNMAP, .fd = -1, .args = {(uintptr_t)addr, n}};
     int result, saved_errno;
 
     if (!rec.on || !rec.track || !enter())
-        return real_munmap(addr, n);
+        return kio_real_munmap(addr, n);
     if (!nv_track_overlaps(rec.track, addr, n)) {
         leave(errno);
-        return real_munmap(addr, n);
+        return kio_real_munmap(addr, n);
     }
     sample_locked();
     nv_track_munmap(rec.track, addr, n);
-    result = real_munmap(addr, n);
+    result = kio_real_munmap(addr, n);
     saved_errno = errno;
     record.result = result < 0 ? -saved_errno : result;
     write_locked(&record);
@@ -416,8 +345,8 @@ munmap(void *addr, size_t n)
     return result;
 }
 
-EXPORT int
-close(int fd)
+int
+kio_seen_close(int fd)
 {
     struct cas_record record = {.kind = CAS_CLOSE, .fd = fd};
 
@@ -431,78 +360,13 @@ close(int fd)
         __atomic_store_n(&rec.devs[fd], KIO_DEV_OTHER, __ATOMIC_RELAXED);
         leave(saved_errno);
     }
-    return real_close(fd);
-}
-
-/* The mode is there only with O_CREAT or O_TMPFILE. */
-static mode_t
-mode_of(int flags, va_list args)
-{
-    return flags & (O_CREAT | __O_TMPFILE) ? (mode_t)va_arg(args, int) : 0;
-}
-
-EXPORT int
-open(const char *path, int flags, ...)
-{
-    va_list args;
-    mode_t mode;
-
-    va_start(args, flags);
-    mode = mode_of(flags, args);
-    va_end(args);
-    return opened(path, flags, real_open(path, flags, mode));
-}
-
-EXPORT int
-open64(const char *path, int flags, ...)
-{
-    va_list args;
-    mode_t mode;
-
-    va_start(args, flags);
-    mode = mode_of(flags, args);
-    va_end(args);
-    return opened(path, flags, real_open(path, flags, mode));
-}
-
-EXPORT int
-openat(int dir, const char *path, int flags, ...)
-{
-    va_list args;
-    mode_t mode;
-
-    va_start(args, flags);
-    mode = mode_of(flags, args);
-    va_end(args);
-    return opened(path, flags, real_openat(dir, path, flags, mode));
-}
-
-EXPORT int
-openat64(int dir, const char *path, int flags, ...)
-{
-    va_list args;
-    mode_t mode;
-
-    va_start(args, flags);
-    mode = mode_of(flags, args);
-    va_end(args);
-    return opened(path, flags, real_openat(dir, path, flags, mode));
-}
-
-/* What a program built with -D_FORTIFY_SOURCE calls instead. */
-EXPORT int __open_2(const char *path, int flags);
-EXPORT int __open64_2(const char *path, int flags);
-
-int
-__open_2(const char *path, int flags)
-{
-    return opened(path, flags, real_open(path, flags, 0));
+    return kio_real_close(fd);
 }
 
 int
-__open64_2(const char *path, int flags)
+kio_seen_open(int dir, const char *path, int flags, mode_t mode)
 {
-    return opened(path, flags, real_open(path, flags, 0));
+    return opened(path, flags, kio_real_open(dir, path, flags, mode));
 }
 
 /* ---- life ------------------------------------------------------------- */
@@ -552,13 +416,9 @@ begin(void)
 {
     const char *dir = getenv("BELL_RECORD_DIR");
     const char *prefix = getenv("BELL_RECORD_PREFIX");
+    const char *fds = getenv("BELL_RECORD_FDS");
 
-    *(void **)&next.open = dlsym(RTLD_NEXT, "open");
-    *(void **)&next.openat = dlsym(RTLD_NEXT, "openat");
-    *(void **)&next.ioctl = dlsym(RTLD_NEXT, "ioctl");
-    *(void **)&next.mmap = dlsym(RTLD_NEXT, "mmap");
-    *(void **)&next.munmap = dlsym(RTLD_NEXT, "munmap");
-    *(void **)&next.close = dlsym(RTLD_NEXT, "close");
+    kio_real_init();
     if (!dir || !*dir || strlen(dir) >= sizeof(rec.dir))
         return;
     memcpy(rec.dir, dir, strlen(dir) + 1);
@@ -568,6 +428,9 @@ begin(void)
     }
     rec.pid = getpid();
     read_branch();
+    /* On simulated cards another library has the trap. */
+    if (fds && !getenv("BELL_SIM_TREE"))
+        (void)kio_trap_install(atoi(fds));
     if (pthread_atfork(before_fork, after_fork, in_child) == 0)
         rec.on = true;
 }
