@@ -91,15 +91,15 @@ selftest_skip(struct selftest *st, const char *fmt, ...)
 }
 
 enum selftest_verdict
-selftest_error(struct selftest *st, const char *call)
+selftest_error(struct selftest *st)
 {
     const struct bell_error *error = bell_error_last();
 
     /* What a device cannot do is not wrong. */
     if (error->status == BELL_E_UNSUPPORTED)
         return selftest_skip(st, "%s", error->message);
-    return selftest_fail(st, "%s: %s: %s", call,
-                         bell_status_name(error->status), error->message);
+    return selftest_fail(st, "%s: %s", bell_status_name(error->status),
+                         error->message);
 }
 
 /* ---- running --------------------------------------------------------------------- */
@@ -202,8 +202,7 @@ print_failure(const struct selftest *st, const struct selftest_step *step,
 {
     size_t i;
 
-    print_block("proves", step->proves);
-    print_block("sent", out->sent[0] ? out->sent : "nothing yet");
+    print_block("sent", out->sent[0] ? out->sent : "the call that came back:");
     print_block("came", out->came);
     if (out->n_runs > 1)
         printf("       %-8s %" PRIu64 " of %" PRIu64 " runs failed\n", "rate",
@@ -360,7 +359,10 @@ run_steps(struct selftest *st, const struct options *options, struct json *json,
         tool_progress(NULL);
         put_step(json, st, step, out);
         if (!options->json)
-            print_step(st, step, (unsigned)i + 1, out);
+            print_step(st, step,
+                       (unsigned)(tally->n_passed + tally->n_failed +
+                                  tally->n_skipped + 1),
+                       out);
         tally->n_passed += out->verdict == SELFTEST_PASSED;
         tally->n_failed += out->verdict == SELFTEST_FAILED;
         tally->n_skipped += out->verdict == SELFTEST_SKIPPED;
@@ -389,8 +391,7 @@ list_steps(bool as_json)
         json_str(&json, "proves", step->proves);
         json_end(&json);
         if (!as_json)
-            printf("%3zu %-16s %-11s %s\n", i + 1, step->name, who,
-                   step->proves);
+            printf("%-16s %-11s %s\n", step->name, who, step->proves);
     }
     json_end(&json);
     if (as_json)

@@ -134,13 +134,13 @@ enum selftest_verdict selftest_fail(struct selftest *st, const char *fmt, ...)
 enum selftest_verdict selftest_skip(struct selftest *st, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* A call failed: its record is what came back. Gives SELFTEST_FAILED. */
-enum selftest_verdict selftest_error(struct selftest *st, const char *call);
+enum selftest_verdict selftest_error(struct selftest *st);
 
 /* For steps: a failing call is the verdict. */
 #define ST_OK(expr)                                                            \
     do {                                                                       \
         if ((expr) != BELL_OK)                                                 \
-            return selftest_error(st, #expr);                                  \
+            return selftest_error(st);                                         \
     } while (0)
 
 /* ---- what steps need (selftest_need.c) -------------------------------------- */

@@ -448,7 +448,7 @@ try_ring(struct selftest *st, enum amd_ring_kind kind, unsigned n_again,
     verdict = check_ring(st, &channel, words);
     while (verdict == SELFTEST_PASSED && n_again--) {
         if (amd_channel_rebuild(&channel) != BELL_OK)
-            verdict = selftest_error(st, "amd_channel_rebuild(&channel)");
+            verdict = selftest_error(st);
         else
             verdict = check_ring(st, &channel, words);
     }

@@ -262,7 +262,7 @@ copy_sizes(struct selftest *st)
     if (!host)
         return selftest_fail(st, "no memory on the host");
     if (selftest_need_device(st) != BELL_OK)
-        verdict = selftest_error(st, "selftest_need_device(st)");
+        verdict = selftest_error(st);
     else
         verdict = copy_sizes_in(st, host);
     host_free(host);
@@ -305,7 +305,7 @@ copy_large(struct selftest *st)
     if (!host)
         return selftest_fail(st, "no memory on the host");
     if (selftest_need_device(st) != BELL_OK)
-        verdict = selftest_error(st, "selftest_need_device(st)");
+        verdict = selftest_error(st);
     else
         verdict = copy_large_in(st, host);
     host_free(host);
@@ -497,7 +497,7 @@ large_pinned(struct selftest *st, const struct hcq_buffer *there,
         verdict = check_edges(st, buf, at, there, "pinned memory");
         hcq_buffer_destroy(buf);
     } else {
-        verdict = selftest_error(st, "hcq_buffer_create_pinned");
+        verdict = selftest_error(st);
     }
     munmap(memory, room);
     return verdict;
@@ -677,7 +677,7 @@ share_with(struct selftest *st, struct hcq_device *other)
     if (hcq_queue_create(other, HCQ_QUEUE_COPY, &queue) != BELL_OK ||
         hcq_buffer_create(other, PAGE_BYTES, 0, &theirs) != BELL_OK ||
         hcq_buffer_create_peer(st->dev, theirs, &seen) != BELL_OK)
-        verdict = selftest_error(st, "queue, buffer or its sharing");
+        verdict = selftest_error(st);
     else
         verdict = copy_across(st, queue, theirs, seen);
     selftest_end_step(st);

@@ -323,7 +323,7 @@ video_memory(struct selftest *st)
     if (status == BELL_OK)
         verdict = check_window(st, map.cpu);
     else
-        verdict = selftest_error(st, "nv_rm_map");
+        verdict = selftest_error(st);
     nv_rm_unmap(st->rm, &map);
     nv_rm_free(st->rm, st->rm->device, memory);
     return verdict;
@@ -396,7 +396,7 @@ doorbell_window(struct selftest *st)
     if (status == BELL_OK)
         verdict = check_time(st, map.cpu);
     else
-        verdict = selftest_error(st, "nv_rm_map");
+        verdict = selftest_error(st);
     nv_rm_unmap(st->rm, &map);
     nv_rm_free(st->rm, st->rm->subdevice, object);
     return verdict;
