@@ -357,10 +357,10 @@ map_memory(struct replay_kio *replay, uint64_t recorded, void *wish,
     struct moved moved = {recorded, size_bytes, NULL};
     void *p = MAP_FAILED;
 
+    if (flags & MAP_FIXED && !forget_mapped(replay, wish, size_bytes))
+        return false;
     if (host_grow((void **)&replay->maps, &replay->cap_maps, replay->n_maps + 1,
                   sizeof(*replay->maps)) < 0)
-        return false;
-    if (flags & MAP_FIXED && !forget_mapped(replay, wish, size_bytes))
         return false;
     if (flags & MAP_FIXED)
         p = mmap(wish, size_bytes, PROT_READ | PROT_WRITE, base | MAP_FIXED, -1,

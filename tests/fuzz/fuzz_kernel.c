@@ -62,10 +62,12 @@ use(struct hcq_device *dev, const struct hcq_program_desc *desc)
         status = launch(queue, prog, a, b);
     if (status == BELL_OK)
         status = hcq_buffer_read(a, 256, bytes, sizeof(bytes));
-    /* What never ends is dropped here, not waited for when it is destroyed. */
+    /* What never ends is dropped here, not waited for when it is destroyed;
+     * else by closing the device. */
     if (status != BELL_OK && queue) {
         again = hcq_device_recover(dev);
-        (void)again;
+        if (again != BELL_OK)
+            return status;
     }
     hcq_queue_destroy(queue);
     hcq_program_destroy(prog);

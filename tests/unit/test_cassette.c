@@ -239,6 +239,37 @@ test_partial_unmap(void **state)
     munmap(p, 64 * page);
 }
 
+/* Fixed mappings inside one another: each leaves the one around it in two
+ * pieces, and every number of pieces is met. */
+static void
+test_nested_maps(void **state)
+{
+    enum {
+        DEPTH = 60
+    };
+    const uint64_t at = 0x200000000000, page = 4096;
+    const uint64_t flags = (uint64_t)(PROT_READ | PROT_WRITE) << 32 |
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    struct cas_record records[DEPTH + 2] = {{0}};
+    bell_status finish;
+    uint64_t i;
+
+    (void)state;
+    for (i = 0; i < DEPTH; i++)
+        records[i] = (struct cas_record){.kind = CAS_MMAP,
+                                         .fd = -1,
+                                         .result = (int64_t)(at + i * page),
+                                         .args = {at + i * page,
+                                                  (2 * DEPTH - 2 * i) * page,
+                                                  flags | (i ? MAP_FIXED : 0)}};
+    records[DEPTH] = (struct cas_record){
+        .kind = CAS_MUNMAP, .fd = -1, .args = {at, 2 * DEPTH * page}};
+    records[DEPTH + 1] = (struct cas_record){.kind = CAS_NOTE, .fd = -1};
+    write_records(records, DEPTH + 2);
+    assert_int_equal(play(&finish), 0);
+    assert_int_equal(finish, BELL_OK);
+}
+
 /* ---- waits ------------------------------------------------------------- */
 
 /* Recorded waits, made and not made now; other calls are not passed by. */
@@ -390,6 +421,8 @@ main(void)
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_cut_part, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_partial_unmap, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_nested_maps, make_path,
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_waits, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_part_past_record, make_path,
