@@ -91,6 +91,9 @@ def check_whole(tap, folder):
     same = run('trace', 'diff', path, path)
     tap.check('a cassette is like itself', expect(same, 0))
     other, done = record(folder, 'other', PROGRAM, '--again')
+    identity = texts(other)[0].get('identity', '')
+    tap.check('the identity has the command with its arguments', [
+        c for c in [identity] if f'command={PROGRAM} --again\n' not in c])
     differ = run('trace', 'diff', path, other)
     tap.check('two that differ', expect(done, 0) + expect(differ, 1) + [
         c for c in ['nothing printed'] if 'NV_ESC_RM_ALLOC'
