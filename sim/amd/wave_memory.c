@@ -534,7 +534,7 @@ struct buffer {
     uint32_t n_records, stride;
     uint32_t element_bytes; /* 0: not swizzled */
     uint32_t index_stride;
-    bool add_tid;
+    bool add_tid, level; /* gfx10: RESOURCE_LEVEL, which has to be 1 */
 };
 
 static bool
@@ -551,6 +551,7 @@ read_descriptor(struct wave *w, const struct isa_insn *in, struct buffer *b)
     b->n_records = d[2];
     b->index_stride = 8u << (d[3] >> 21 & 3);
     b->add_tid = d[3] >> 23 & 1;
+    b->level = gen != ISA_GFX10 || d[3] >> 24 & 1;
     kind = d[1] >> 30;
     if (gen >= ISA_GFX11)
         b->element_bytes = kind ? 2u << kind : 0;
@@ -573,11 +574,13 @@ check_scratch(struct wave *w, const struct isa_insn *in, const struct buffer *b,
 
     w->group->report->lane = lane;
     w->group->report->va = at;
-    if (b->element_bytes != 4 || b->index_stride < w->group->n_lanes)
+    if (b->element_bytes != 4 || b->index_stride != w->group->n_lanes ||
+        !b->level)
         return wave_fail(w, AMD_WAVE_ILLEGAL,
-                         "a scratch descriptor with elements of %u bytes and "
-                         "an index stride of %u in waves of %u",
-                         b->element_bytes, b->index_stride, w->group->n_lanes);
+                         "a scratch descriptor with elements of %u bytes, an "
+                         "index stride of %u and level %d in waves of %u",
+                         b->element_bytes, b->index_stride, b->level,
+                         w->group->n_lanes);
     if (size < in->bytes || at > size - in->bytes)
         return wave_fail(w, AMD_WAVE_RANGE, "scratch of %u bytes, access at %u",
                          size, at);

@@ -649,22 +649,37 @@ test_faults(void **state)
     stop(&m);
 }
 
-/* Scratch that the launch was not given. */
+/* Scratch that the launch was not given, or by a wrong descriptor. */
 static void
 test_scratch_range(void **state)
 {
+    /* bits of its words, which must not change */
+    static const uint32_t bits[3][2] = {
+        {1, 1u << 31}, {3, 1u << 21}, {3, 1u << 24}};
     uint64_t args[2] = {0};
-    struct machine m;
-    struct amd_launch launch;
+    int gen;
 
     (void)state;
-    start(&m, ISA_GFX11, "kernels");
-    args[0] = memory_put(&m.memory, NULL, N * 4);
-    args[1] = memory_put(&m.memory, NULL, N * 4);
-    launch = prepare(&m, "scratch", args, sizeof(args));
-    launch.scratch_bytes = 16;
-    expect_fault(&m, &launch, BELL_E_DEVICE_LOST, AMD_WAVE_RANGE, "scratch");
-    stop(&m);
+    for (gen = 0; gen < ISA_GEN_COUNT; gen++) {
+        size_t n = gen == ISA_GFX90A ? 2 : 3, i;
+        struct amd_launch launch, wrong;
+        struct machine m;
+
+        start(&m, (enum isa_gen)gen, "kernels");
+        args[0] = memory_put(&m.memory, NULL, N * 4);
+        args[1] = memory_put(&m.memory, NULL, N * 4);
+        launch = prepare(&m, "scratch", args, sizeof(args));
+        wrong = launch;
+        wrong.scratch_bytes = 16;
+        expect_fault(&m, &wrong, BELL_E_DEVICE_LOST, AMD_WAVE_RANGE, "scratch");
+        for (i = 0; isa_has_scratch_buffer(m.gen) && i < n; i++) {
+            wrong = launch;
+            wrong.user_data[bits[i][0]] ^= bits[i][1];
+            expect_fault(&m, &wrong, BELL_E_DEVICE_LOST, AMD_WAVE_ILLEGAL,
+                         "a scratch descriptor with");
+        }
+        stop(&m);
+    }
 }
 
 /* Code that changes is seen after an invalidation, and not before. */
