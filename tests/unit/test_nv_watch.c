@@ -72,6 +72,7 @@ records_and_replays(void **state)
         {"sm_120", NULL, NULL}, /* the last one's recording is used below */
     };
     char path[64], record[128], replay[96];
+    bell_status status;
     unsigned i;
 
     (void)state;
@@ -84,7 +85,12 @@ records_and_replays(void **state)
             setenv(variable, ways[i / 2].value, 1);
         snprintf(record, sizeof(record), "NV@record:%s@sim:%s", path,
                  ways[i / 2].chip);
-        if (run(record, kinds[i % 2], SIZE_BYTES) != BELL_OK)
+        status = run(record, kinds[i % 2], SIZE_BYTES);
+        if (status == BELL_E_UNSUPPORTED && variable) {
+            unsetenv(variable); /* a sanitizer has UVM's addresses */
+            continue;
+        }
+        if (status != BELL_OK)
             fail_msg("%s", bell_error_last()->message);
         if (run(replay, kinds[i % 2], SIZE_BYTES) != BELL_OK)
             fail_msg("%s", bell_error_last()->message);
