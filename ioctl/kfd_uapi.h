@@ -177,6 +177,18 @@ struct kfd_memory_policy {
 };
 KFD_LAYOUT(kfd_memory_policy, 32);
 
+struct kfd_scratch_va {
+    uint64_t va;
+    uint32_t gpu_id, pad;
+};
+KFD_LAYOUT(kfd_scratch_va, 16);
+
+struct kfd_trap_handler {
+    uint64_t handler_va, memory_va;
+    uint32_t gpu_id, pad;
+};
+KFD_LAYOUT(kfd_trap_handler, 24);
+
 struct kfd_available_memory {
     uint64_t bytes; /* out */
     uint32_t gpu_id, pad;

@@ -188,7 +188,7 @@ put_amd(struct tree *tree)
 {
     static const char *const lists[] = {"mem_banks", "io_links", "p2p_links",
                                         "caches"};
-    char folder[128], list[160];
+    char folder[300], list[320];
     unsigned node;
     size_t i;
 
@@ -214,6 +214,9 @@ put_amd(struct tree *tree)
     write_file(tree, "/sys/devices/virtual/kfd/kfd/dev", 0444, "510:0\n", 6);
     (void)put(tree, "/proc/modules");
     (void)put(tree, "/sys/module/amdgpu/initstate");
+    snprintf(folder, sizeof(folder), "%.256s/sys/module/amdgpu/holders",
+             tree->root);
+    (void)mkdir(folder, 0755);
     write_file(tree, "/dev/kfd", 0666, "", 0);
 }
 

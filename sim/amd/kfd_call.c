@@ -123,22 +123,48 @@ acquire_vm(struct kfd_process *p, void *arg)
     return 0;
 }
 
+static int
+check_vm(struct kfd_process *p, uint32_t gpu_id)
+{
+    struct kfd_card *card = kfd_card_of(p, gpu_id);
+
+    if (!card)
+        return -EINVAL;
+    return p->vms[card->index].space
+               ? 0
+               : kfd_fail(ESRCH, "ACQUIRE_VM comes first");
+}
+
 /* For apertures that nothing uses: checked, without effect. src: Linux 6.12,
  * kfd_ioctl_set_memory_policy */
 static int
 set_memory_policy(struct kfd_process *p, void *arg)
 {
     const struct kfd_memory_policy *args = arg;
-    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
 
     if (args->default_policy > 1 || args->alternate_policy > 1)
         return kfd_fail(EINVAL, "policies %u and %u", args->default_policy,
                         args->alternate_policy);
-    if (!card)
-        return -EINVAL;
-    return p->vms[card->index].space
-               ? 0
-               : kfd_fail(ESRCH, "ACQUIRE_VM comes first");
+    return check_vm(p, args->gpu_id);
+}
+
+/* Counts only where the kernel schedules queues without the firmware: on no
+ * card here. src: kfd_ioctl_set_scratch_backing_va */
+static int
+set_scratch_va(struct kfd_process *p, void *arg)
+{
+    const struct kfd_scratch_va *args = arg;
+
+    return check_vm(p, args->gpu_id);
+}
+
+/* Nothing traps here: a wave that would ends its queue. */
+static int
+set_trap_handler(struct kfd_process *p, void *arg)
+{
+    const struct kfd_trap_handler *args = arg;
+
+    return check_vm(p, args->gpu_id);
 }
 
 static int
@@ -232,6 +258,8 @@ static const struct call calls[] = {
     {0x09, 8, 8, kfd_do_destroy_event},
     {0x0a, 8, 8, set_event},
     {0x0b, 8, 8, reset_event},
+    {0x11, 16, 16, set_scratch_va},
+    {0x13, 24, 24, set_trap_handler},
     {0x14, 16, 16, get_apertures},
     {0x15, 8, 8, acquire_vm},
     {0x16, 40, 40, kfd_do_alloc},

@@ -61,7 +61,7 @@ put_gpu(struct text *text, const struct kfd_card *card)
         {"cpu_cores_count", 0},
         {"simd_count", chip->simd_count},
         {"mem_banks_count", 1},
-        {"caches_count", 0},
+        {"caches_count", 2},
         {"io_links_count", card->machine->n_cards},
         {"p2p_links_count", card->machine->n_cards - 1},
         {"max_waves_per_simd", chip->max_waves_per_simd},
@@ -112,6 +112,38 @@ put_bank(struct text *text, const struct kfd_card *card)
     put_key(text, "mem_clk_max", 1300);
 }
 
+/* The vector cache of a unit, and L2; the kernel lists each unit's. src:
+ * kfd_cache_show; sizes: kfd_crat.c, but for gfx11 and later (lead) */
+static void
+put_cache(struct text *text, const struct amdgpu_chip *chip, uint32_t level)
+{
+    static const struct {
+        uint32_t gfx, kib[2];
+    } rows[] = {
+        {90010, {16, 8192}},  {90402, {32, 4096}},  {100300, {16, 4096}},
+        {110000, {32, 6144}}, {120001, {32, 8192}},
+    };
+    uint32_t i;
+
+    for (i = 0;
+         rows[i].gfx != chip->gfx_target_version && i + 1 < ARRAY_LEN(rows);
+         i++)
+        ;
+    put_key(text, "processor_id_low", 0x80001000);
+    put_key(text, "level", level);
+    put_key(text, "size", rows[i].kib[level - 1]);
+    put_key(text, "cache_line_size", chip->gfx == 9 && level == 1 ? 64 : 128);
+    put_key(text, "cache_lines_per_tag", 1);
+    put_key(text, "association", 16);
+    put_key(text, "latency", 1);
+    put_key(text, "type", 9); /* data, of a compute unit */
+    put(text, "sibling_map 1");
+    for (i = 1; i < (level == 1 ? 1 : chip->simd_count / chip->simd_per_cu);
+         i++)
+        put(text, ",1");
+    put(text, "\n");
+}
+
 static void
 put_link(struct text *text, uint32_t from, uint32_t to)
 {
@@ -147,6 +179,9 @@ put_node(struct text *text, struct kfd_machine *machine, uint32_t node,
         put_cpu(text, machine);
     else if (strcmp(rest, "mem_banks/0/properties") == 0)
         put_bank(text, card);
+    else if (card && sscanf(rest, "caches/%u/%31s", &number, tail) == 2 &&
+             strcmp(tail, "properties") == 0 && number < 2)
+        put_cache(text, machine->chip, number + 1);
     else if (sscanf(rest, "io_links/%u/%31s", &number, tail) == 2 &&
              strcmp(tail, "properties") == 0 && number < machine->n_cards)
         put_link(text, node, card && number == 0 ? 0 : number + 1);
