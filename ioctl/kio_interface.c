@@ -88,12 +88,13 @@ find_form(const char *text, const struct form **out_form,
         if (strlen(forms[i].name) != len ||
             strncmp(forms[i].name, text, len) != 0)
             continue;
-        if (text[len] == '\0' || text[len + 1] == '\0')
+        *out_form = &forms[i];
+        *out_argument = text + len + (text[len] == ':');
+        /* the simulators list what they know */
+        if (**out_argument == '\0' && strcmp(forms[i].name, "sim") != 0)
             return bell_fail(BELL_BAD_NAME,
                              "interface '%.60s': nothing follows '%s:'", text,
                              forms[i].name);
-        *out_form = &forms[i];
-        *out_argument = text + len + 1;
         return BELL_OK;
     }
     return bell_fail(BELL_E_NO_DEVICE,

@@ -301,7 +301,8 @@ compute(struct bell_tensor *t, struct npy *out)
         memcpy(array.shape, bell_shape(t), array.ndim * sizeof(int64_t));
     array.data = host_alloc(array.size_bytes + 1);
     if (!array.data)
-        return bell_fail(BELL_E_NO_MEMORY, "a result of %zu bytes",
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "no memory for a result of %zu bytes",
                          array.size_bytes);
     status = bell_read(t, array.data, array.size_bytes);
     if (status == BELL_OK)

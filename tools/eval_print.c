@@ -362,6 +362,10 @@ json_element(struct json *json, const char *key, const struct npy *array,
         json_bool(json, key, int_at(array, k) != 0);
     else if (array->dtype == BELL_UINT64)
         json_uint(json, key, (uint64_t)int_at(array, k));
+    else if (is_float(array->dtype) && isnan(float_at(array, k)))
+        json_str(json, key, "nan");
+    else if (is_float(array->dtype) && isinf(float_at(array, k)))
+        json_str(json, key, float_at(array, k) > 0 ? "inf" : "-inf");
     else if (is_float(array->dtype))
         json_num(json, key, float_at(array, k));
     else

@@ -25,6 +25,7 @@ static const char about[] =
 struct run {
     char devices[512], tree[256], library[640], fds[16];
     const char *debug;
+    bool json;
     void (*on_interrupt)(int); /* as they were */
     void (*on_quit)(int);
 };
@@ -55,23 +56,23 @@ add_device(struct run *run, const char *device)
 
     if (n_backend == 0 || n_backend >= sizeof(backend) ||
         !kio_interface_is_sim(at + 1))
-        return tool_usage(false,
+        return tool_usage(run->json,
                           "sim: '%s' is no simulated card; AMD@sim:gfx1100, "
                           "NV@sim:sm_90",
                           device);
     memcpy(backend, device, n_backend);
     backend[n_backend] = '\0';
     if (strstr(run->devices, backend))
-        return tool_usage(false,
+        return tool_usage(run->json,
                           "sim: a second machine of %s; more cards of one: "
                           "%s*2",
                           backend, device);
     if (n + strlen(device) + 2 > sizeof(run->devices))
-        return tool_usage(false, "sim: '%.60s...' is too long", device);
+        return tool_usage(run->json, "sim: '%.60s...' is too long", device);
     snprintf(run->devices + n, sizeof(run->devices) - n, "%s%s", n ? ";" : "",
              device);
     status = sim_tree_write(run->tree, backend, strrchr(at, '@') + 1);
-    return status == BELL_OK ? TOOL_OK : tool_fail(false, status);
+    return status == BELL_OK ? TOOL_OK : tool_fail(run->json, status);
 }
 
 /* As the program ended, so does the verb. */
@@ -100,7 +101,7 @@ run_program(struct run *run, int n_devices, char **devices, char **argv)
     run->on_quit = signal(SIGQUIT, SIG_IGN);
     wait_status = tool_run(argv, prepare, run);
     if (wait_status < 0)
-        return tool_fail_text(false, BELL_E_IO, "cannot start a process");
+        return tool_fail_text(run->json, BELL_E_IO, "cannot start a process");
     return exit_code(wait_status);
 }
 
@@ -108,7 +109,7 @@ int
 verb_sim(int argc, char **argv)
 {
     const char *folder = getenv("TMPDIR");
-    struct run run = {.debug = NULL};
+    struct run run = {.debug = NULL, .json = false};
     const char *devices[DEVICES_MAX] = {NULL};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &devices[0], 0, 0,
@@ -118,6 +119,8 @@ verb_sim(int argc, char **argv)
         {"--debug", "TOPICS", TOOL_OPT_STRING, &run.debug, 0, 0,
          "what the cards tell beyond refusals, as in BELL_DEBUG: ioctl, push; "
          "quiet: nothing"},
+        {"--json", NULL, TOOL_OPT_FLAG, &run.json, 0, 0,
+         "why a program was not started, as one document"},
     };
     char text[512];
     int n, code;
@@ -128,20 +131,20 @@ verb_sim(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     if (!devices[0] || n + 1 >= argc)
-        return tool_usage(false, "sim: DEVICE... -- PROGRAM ARGS");
+        return tool_usage(run.json, "sim: DEVICE... -- PROGRAM ARGS");
     if (!tool_find_library(LIBRARY, "BELL_SIM_LIBRARY", "sim/preload",
                            run.library, sizeof(run.library)))
-        return tool_fail_text(false, BELL_E_UNSUPPORTED,
+        return tool_fail_text(run.json, BELL_E_UNSUPPORTED,
                               "no %s beside this program; BELL_SIM_LIBRARY "
                               "names it elsewhere",
                               LIBRARY);
     if (tool_refuses_preload(argv[n + 1], text, sizeof(text)))
-        return tool_fail_text(false, BELL_E_UNSUPPORTED, "%s", text);
+        return tool_fail_text(run.json, BELL_E_UNSUPPORTED, "%s", text);
     snprintf(run.fds, sizeof(run.fds), "%d", tool_trap_first());
     snprintf(run.tree, sizeof(run.tree), "%.200s/doorbell-sim-XXXXXX",
              folder && *folder == '/' ? folder : "/tmp");
     if (!mkdtemp(run.tree))
-        return tool_fail_text(false, BELL_E_IO, "cannot create %s: %s",
+        return tool_fail_text(run.json, BELL_E_IO, "cannot create %s: %s",
                               run.tree, strerror(errno));
     code =
         run_program(&run, devices[1] ? 2 : 1, (char **)devices, argv + n + 1);

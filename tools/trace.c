@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "ioctl/cassette.h"
+#include "tools/json.h"
 #include "tools/tools.h"
 
 #define LIBRARY   "libdoorbell-recorder.so"
@@ -43,8 +44,9 @@ verb_trace(int argc, char **argv)
     };
     size_t i;
 
-    if (argc < 2)
-        return tool_usage(false, "trace: what? record, show, diff or replay");
+    if (argc < 2 || strcmp(argv[1], "--json") == 0)
+        return tool_usage(tool_asks_for_json(argc, argv),
+                          "trace: what? record, show, diff or replay");
     if (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
         printf("usage: doorbell %s", about);
         return TOOL_OK;
@@ -53,8 +55,8 @@ verb_trace(int argc, char **argv)
         if (strcmp(argv[1], parts[i].name) == 0)
             return parts[i].run(argc - 1, argv + 1);
     }
-    return tool_usage(false, "trace: no '%s'; record, show, diff or replay",
-                      argv[1]);
+    return tool_usage(tool_asks_for_json(argc, argv),
+                      "trace: no '%s'; record, show, diff or replay", argv[1]);
 }
 
 /* ---- merging ---------------------------------------------------------- */
@@ -179,6 +181,7 @@ merge_parts(const char *dir_path, const char *path, const char *command,
 /* What the child needs to be recorded. */
 struct recording {
     const char *library, *dir;
+    bool json; /* stdout is for the document */
 };
 
 static void
@@ -191,6 +194,8 @@ prepare(void *user)
     setenv("BELL_RECORD_FDS", fds, 1);
     tool_preload(recording->library);
     setenv("BELL_RECORD_DIR", recording->dir, 1);
+    if (recording->json)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
 }
 
 static int
@@ -221,14 +226,39 @@ join(char *const *words, char *buf, size_t buf_bytes)
                                 len ? " " : "", *words);
 }
 
+static int
+print_recording(const char *path, size_t n_records, int wait_status, int code)
+{
+    struct json json;
+    int printed;
+
+    json_init(&json);
+    json_str(&json, "cassette", path);
+    json_uint(&json, "n_records", n_records);
+    if (WIFEXITED(wait_status))
+        json_int(&json, "program_exit_code", WEXITSTATUS(wait_status));
+    else
+        json_null(&json, "program_exit_code");
+    if (WIFSIGNALED(wait_status))
+        json_int(&json, "program_signal", WTERMSIG(wait_status));
+    else
+        json_null(&json, "program_signal");
+    printed = tool_print_json(&json);
+    return code == TOOL_OK ? printed : code;
+}
+
 int
 trace_record(int argc, char **argv)
 {
+    char library[640], dir[] = "/tmp/doorbell-trace-XXXXXX", command[512];
+    struct recording recording = {library, dir, false};
     const char *path = NULL;
     const struct tool_opt opts[] = {
         {"-o", "FILE", TOOL_OPT_STRING, &path, 0, 0, "the cassette to write"},
+        {"--json", NULL, TOOL_OPT_FLAG, &recording.json, 0, 0,
+         "one document on stdout; what the program writes there goes to "
+         "stderr"},
     };
-    char library[640], dir[] = "/tmp/doorbell-trace-XXXXXX", command[512];
     int n, code, wait_status;
     char text[512];
     bell_status status;
@@ -241,28 +271,30 @@ trace_record(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     if (!path || n + 1 >= argc)
-        return tool_usage(false, "trace record: -o FILE -- PROGRAM ARGS");
+        return tool_usage(recording.json,
+                          "trace record: -o FILE -- PROGRAM ARGS");
     if (!tool_find_library(LIBRARY, "BELL_RECORDER", "tools/recorder", library,
                            sizeof(library)))
-        return tool_fail_text(false, BELL_E_UNSUPPORTED,
+        return tool_fail_text(recording.json, BELL_E_UNSUPPORTED,
                               "no %s beside this program; BELL_RECORDER names "
                               "it elsewhere",
                               LIBRARY);
     if (tool_refuses_preload(argv[n + 1], text, sizeof(text)))
-        return tool_fail_text(false, 6, "%s", text);
+        return tool_fail_text(recording.json, BELL_E_UNSUPPORTED, "%s", text);
     if (!mkdtemp(dir))
-        return tool_fail_text(false, BELL_E_IO, "cannot create %s: %s", dir,
-                              strerror(errno));
-    wait_status =
-        tool_run(argv + n + 1, prepare, &(struct recording){library, dir});
+        return tool_fail_text(recording.json, BELL_E_IO, "cannot create %s: %s",
+                              dir, strerror(errno));
+    wait_status = tool_run(argv + n + 1, prepare, &recording);
     if (wait_status < 0)
-        return tool_fail_text(false, BELL_E_IO, "cannot start a process: %s",
-                              strerror(errno));
+        return tool_fail_text(recording.json, BELL_E_IO,
+                              "cannot start a process: %s", strerror(errno));
     join(argv + n + 1, command, sizeof(command));
     status = merge_parts(dir, path, command, &n_records);
     rmdir(dir);
     if (status != BELL_OK)
-        return tool_fail(false, status);
+        return tool_fail(recording.json, status);
     fprintf(stderr, "doorbell: %s: %zu records\n", path, n_records);
-    return tell_end(argv[n + 1], wait_status);
+    code = tell_end(argv[n + 1], wait_status);
+    return recording.json ? print_recording(path, n_records, wait_status, code)
+                          : code;
 }

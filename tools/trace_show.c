@@ -1,5 +1,6 @@
 /* `doorbell trace show|diff|replay`: what is in cassettes. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -281,10 +282,29 @@ trace_show(int argc, char **argv)
 /* ---- diff ------------------------------------------------------------- */
 
 struct diff {
+    struct json *json; /* an open array of lines, or NULL: stdout */
     const struct cas_reader *a, *b;
     uint32_t branch, i, k; /* where we are in a and b */
     uint32_t n_found;
 };
+
+static void say(struct diff *diff, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+say(struct diff *diff, const char *fmt, ...)
+{
+    char line[LINE_BYTES + 64];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    if (diff->json)
+        json_str(diff->json, NULL, line);
+    else
+        printf("%s\n", line);
+}
 
 /* Whether two records are the same call, whatever its arguments. */
 static bool
@@ -319,7 +339,7 @@ print_field(void *user, const char *field, uint64_t a, uint64_t b)
     struct diff *diff = user;
 
     diff->n_found++;
-    printf("      %s: 0x%" PRIx64 " | 0x%" PRIx64 "\n", field, a, b);
+    say(diff, "      %s: 0x%" PRIx64 " | 0x%" PRIx64, field, a, b);
 }
 
 static void
@@ -362,7 +382,7 @@ diff_pair(struct diff *diff)
     if (diff->n_found == before)
         return;
     trace_format(x, diff->branch, line, sizeof(line));
-    printf("  ^ %u | %u %.160s\n", diff->i, diff->k, line);
+    say(diff, "  ^ %u | %u %.160s", diff->i, diff->k, line);
 }
 
 static void
@@ -372,7 +392,7 @@ print_only(struct diff *diff, const struct cas_reader *reader, uint32_t i,
     char line[LINE_BYTES];
 
     trace_format(cas_reader_get(reader, i), diff->branch, line, sizeof(line));
-    printf("%c %u %s\n", side, i, line);
+    say(diff, "%c %u %s", side, i, line);
     diff->n_found++;
 }
 
@@ -400,9 +420,11 @@ resync(struct diff *diff, uint32_t n_a, uint32_t n_b)
 }
 
 static uint32_t
-diff_all(const struct cas_reader *a, const struct cas_reader *b)
+diff_all(const struct cas_reader *a, const struct cas_reader *b,
+         struct json *json)
 {
-    struct diff diff = {.a = a, .b = b, .branch = trace_branch(a)};
+    struct diff diff = {
+        .json = json, .a = a, .b = b, .branch = trace_branch(a)};
     uint32_t n_a = cas_reader_count(a), n_b = cas_reader_count(b);
 
     while (diff.i < n_a && diff.k < n_b) {
@@ -425,11 +447,14 @@ int
 trace_diff(int argc, char **argv)
 {
     const char *paths[2] = {NULL, NULL};
+    bool as_json = false;
     const struct tool_opt opts[] = {
         {"A", NULL, TOOL_OPT_STRING, &paths[0], 0, 0, "a cassette"},
         {"B", NULL, TOOL_OPT_STRING, &paths[1], 0, 0, "another"},
+        {"--json", NULL, TOOL_OPT_FLAG, &as_json, 0, 0, "one document"},
     };
     struct cas_reader *a, *b;
+    struct json json;
     bell_status status;
     uint32_t n;
     int code;
@@ -438,18 +463,27 @@ trace_diff(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     if (!paths[0] || !paths[1])
-        return tool_usage(false, "trace diff: which two cassettes?");
+        return tool_usage(as_json, "trace diff: which two cassettes?");
     status = cas_reader_open(paths[0], &a);
     if (status != BELL_OK)
-        return tool_fail(false, status);
+        return tool_fail(as_json, status);
     status = cas_reader_open(paths[1], &b);
     if (status != BELL_OK) {
         cas_reader_close(a);
-        return tool_fail(false, status);
+        return tool_fail(as_json, status);
     }
-    n = diff_all(a, b);
+    json_init(&json);
+    json_array(&json, "differences");
+    n = diff_all(a, b, as_json ? &json : NULL);
+    json_end(&json);
+    json_uint(&json, "n_differences", n);
     cas_reader_close(a);
     cas_reader_close(b);
+    if (as_json) {
+        code = tool_print_json(&json);
+        return code == TOOL_OK && n ? TOOL_FAILED : code;
+    }
+    json_fini(&json);
     fprintf(stderr, "doorbell: %u difference%s\n", n, n == 1 ? "" : "s");
     return n ? TOOL_FAILED : TOOL_OK;
 }
@@ -459,12 +493,20 @@ trace_diff(int argc, char **argv)
 static void
 print_difference(void *user, uint32_t record, const char *text)
 {
-    (void)user;
-    printf("%6u %s\n", record, text);
+    struct json *json = user;
+
+    if (!json) {
+        printf("%6u %s\n", record, text);
+        return;
+    }
+    json_object(json, NULL);
+    json_uint(json, "record", record);
+    json_str(json, "text", text);
+    json_end(json);
 }
 
 static bell_status
-play_on(const struct cas_reader *reader, const char *against,
+play_on(const struct cas_reader *reader, const char *against, struct json *json,
         struct cas_play_report *report)
 {
     struct kio *kio;
@@ -472,7 +514,7 @@ play_on(const struct cas_reader *reader, const char *against,
 
     BELL_TRY(kio_replay_create(against, &kio));
     kio_set_branch(kio, trace_branch(reader));
-    status = cas_play(reader, kio, print_difference, NULL, report);
+    status = cas_play(reader, kio, print_difference, json, report);
     if (status == BELL_OK)
         status = kio_replay_finish(kio);
     kio_destroy(kio);
@@ -483,11 +525,14 @@ int
 trace_replay(int argc, char **argv)
 {
     const char *path = NULL, *against = NULL;
+    bool as_json = false;
     const struct tool_opt opts[] = {
         {"FILE", NULL, TOOL_OPT_STRING, &path, 0, 0, "the calls to make"},
         {"--against", "OTHER", TOOL_OPT_STRING, &against, 0, 0,
          "what answers them; FILE itself if not given"},
+        {"--json", NULL, TOOL_OPT_FLAG, &as_json, 0, 0, "one document"},
     };
+    struct json json;
     struct cas_play_report report = {0};
     struct cas_reader *reader;
     bell_status status;
@@ -497,14 +542,25 @@ trace_replay(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     if (!path)
-        return tool_usage(false, "trace replay: which FILE?");
+        return tool_usage(as_json, "trace replay: which FILE?");
     status = cas_reader_open(path, &reader);
     if (status != BELL_OK)
-        return tool_fail(false, status);
-    status = play_on(reader, against ? against : path, &report);
+        return tool_fail(as_json, status);
+    json_init(&json);
+    json_array(&json, "differences");
+    status = play_on(reader, against ? against : path, as_json ? &json : NULL,
+                     &report);
+    json_end(&json);
+    json_uint(&json, "n_calls", report.n_calls);
+    json_uint(&json, "n_differences", report.n_differ);
     cas_reader_close(reader);
-    printf("%u calls, %u differences\n", report.n_calls, report.n_differ);
+    if (!as_json)
+        printf("%u calls, %u differences\n", report.n_calls, report.n_differ);
+    if (status != BELL_OK || !as_json)
+        json_fini(&json);
     if (status != BELL_OK)
-        return tool_fail(false, status);
+        return tool_fail(as_json, status);
+    if (as_json && (code = tool_print_json(&json)) != TOOL_OK)
+        return code;
     return report.n_differ ? TOOL_FAILED : TOOL_OK;
 }

@@ -30,13 +30,26 @@ def check_usage(tap):
         done = run(*args, '--json')
         tap.check(f'{" ".join(args)} --json', expect(done, 0) + [
             c for c in ['not there'] if not json.loads(done.stdout)[key]])
+    for args, part in ((('trace', '--json'), 'trace: what?'),
+                       (('trace', 'rec', '--json'), "no 'rec'"),
+                       (('trace', 'record', '--json'), '-o FILE'),
+                       (('trace', 'diff', 'a', '--json'), 'which two'),
+                       (('trace', 'replay', '--json'), 'which FILE'),
+                       (('trace', 'show', '--json'), 'which FILE')):
+        tap.check(' '.join(args), expect_json_error(run(*args), 2, part))
+    for part in ('show', 'replay'):
+        tap.check(f'trace {part} of no file', expect_json_error(
+            run('trace', part, '/none.cas', '--json'), 1, '/none.cas'))
     verbs = [line.split()[0] for line in run('-h').stdout.splitlines()
              if line.startswith('  ')]
     for verb in verbs:
         done = run(verb, '-h')
         tap.check(f'{verb} -h', expect(done, 0, out=f'doorbell {verb}') +
                   (['-h writes to stderr'] if done.stderr else []))
+        if verb == 'trace':  # whose parts take options
+            continue
         if '  --json' not in done.stdout:
+            tap.check(f'{verb} takes --json', ['it does not'])
             continue
         tap.check(f'{verb} --jsn', expect(
             run(verb, '--jsn'), 2, err="did you mean '--json'?"))

@@ -667,6 +667,10 @@ def check_failures(tap, folder):
         tap.check(f'eval {expression[:30]} fails', complaints)
     done = run('eval', 'x +\n y', *x)
     tap.check('a fault in line 2', expect(done, 1, err='line 2, column 2: '))
+    done = run('eval', 's', '--in', f's={folder}/s.npy', '--json')
+    tap.check('--json tells what is no number', expect(done, 0) + [
+        c for c in [done.stdout] if not done.returncode and
+        json.loads(c)['values'][:3] != ['nan', 'inf', '-inf']])
     tap.check('--json tells failures', expect_json_error(
         run('eval', 'sofmax(1)', '--json'), 1, 'column 1: '))
     for args, code, part in (

@@ -69,6 +69,7 @@ test_refused(void **state)
     expect_refused("nowhere", BELL_E_NO_DEVICE, kio_interface_list());
     expect_refused("fault", BELL_E_INVALID, "nothing follows");
     expect_refused("fault:", BELL_E_INVALID, "nothing follows");
+    expect_refused("sim", BELL_E_NO_DEVICE, "known: ");
     expect_refused("fault:walk=ENOMEM", BELL_E_INVALID, "walk");
     expect_refused("replay:/nonexistent.cas", BELL_E_IO, "nonexistent");
     expect_refused("replay:/nonexistent.cas@fault:ioctl=EIO", BELL_E_INVALID,
