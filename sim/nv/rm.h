@@ -97,7 +97,7 @@ struct rm_machine {
     char spec[64];           /* in one way of writing */
     uint32_t refs;           /* processes; under the registry's lock */
     const struct nvgpu_chip *chip;
-    struct nvgpu_chip own_chip; /* that `chip` is, where a size was asked for */
+    struct nvgpu_chip own_chip; /* what `chip` is: as was asked for */
     bool confidential;          /* confidential computing is on */
     struct nv_abi abi;          /* the driver that it plays */
     pthread_mutex_t lock;

@@ -125,6 +125,7 @@ struct plan {
     const struct nvgpu_chip *chip;
     uint32_t n_cards, n_sm; /* n_sm 0: the chip's */
     bool confidential;
+    bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
     const char *version;
 };
 
@@ -156,13 +157,12 @@ machine_create(const struct plan *plan, const char *spec,
         host_free(machine);
         return bell_fail(BELL_E_NO_MEMORY, "no lock for a machine");
     }
-    machine->chip = plan->chip;
     machine->confidential = plan->confidential;
-    if (plan->n_sm) {
-        machine->own_chip = *plan->chip;
+    machine->own_chip = *plan->chip;
+    machine->own_chip.bar0_overtakes &= !plan->ordered;
+    if (plan->n_sm)
         resize_chip(&machine->own_chip, plan->n_sm);
-        machine->chip = &machine->own_chip;
-    }
+    machine->chip = &machine->own_chip;
     machine->n_cards = plan->n_cards;
     machine->sysmem_fd = -1;
     snprintf(machine->spec, sizeof(machine->spec), "%s", spec);
@@ -192,12 +192,12 @@ unknown(const char *spec)
     for (i = 0; (chip = nvgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
         n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
                               i ? ", " : "", chip->name);
-    return bell_fail(
-        BELL_E_NO_DEVICE,
-        "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-        "[,branch=N][,sms=N][,cc], chips %s, branches 535, 545, 550, 555, "
-        "560, 565, 570, 575, 580 (default), 590, 595",
-        spec, RM_MAX_CARDS, chips);
+    return bell_fail(BELL_E_NO_DEVICE,
+                     "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
+                     "[,branch=N][,sms=N][,cc][,ordered], chips %s, branches "
+                     "535, 545, 550, 555, "
+                     "560, 565, 570, 575, 580 (default), 590, 595",
+                     spec, RM_MAX_CARDS, chips);
 }
 
 static const char *
@@ -229,8 +229,9 @@ parse_option(const char *text, size_t n, struct plan *plan)
         plan->n_sm = (uint32_t)strtoul(word + 4, &end, 10);
         return *end == '\0' && plan->n_sm % 2 == 0 && plan->n_sm <= MAX_SMS;
     }
-    plan->confidential = true;
-    return strcmp(word, "cc") == 0;
+    plan->confidential |= strcmp(word, "cc") == 0;
+    plan->ordered |= strcmp(word, "ordered") == 0;
+    return strcmp(word, "cc") == 0 || strcmp(word, "ordered") == 0;
 }
 
 static bell_status
@@ -273,8 +274,9 @@ machine_get(const struct plan *plan, struct rm_machine **out_machine)
     struct rm_machine *m;
     char spec[64];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%d", plan->chip->name,
-             plan->n_cards, plan->version, plan->n_sm, plan->confidential);
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%d,%d", plan->chip->name,
+             plan->n_cards, plan->version, plan->n_sm, plan->confidential,
+             plan->ordered);
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;

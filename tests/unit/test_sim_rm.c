@@ -278,6 +278,8 @@ static void
 test_doorbells(void **state)
 {
     static const char *const specs[] = {"sm_80", "sm_90", "sm_120"};
+    static const char *const ordered[] = {"sm_80", "sm_90,ordered",
+                                          "sm_120,sms=4,ordered"};
     struct rig rig;
     size_t i;
 
@@ -302,11 +304,13 @@ test_doorbells(void **state)
             fail_msg("%s: %u of 40 rings were too early", specs[i], n_lost);
     }
 #endif
-    rig_init(&rig, "sm_80");
-    rig.bell = RIG_BELL_BAR0;
-    rig_run(&rig, RIG_ALL);
-    rig_check_work(&rig);
-    rig_fini(&rig);
+    for (i = 0; i < ARRAY_LEN(ordered); i++) {
+        rig_init(&rig, ordered[i]);
+        rig.bell = RIG_BELL_BAR0;
+        rig_run(&rig, RIG_ALL);
+        rig_check_work(&rig);
+        rig_fini(&rig);
+    }
 }
 
 /* The window in BAR1: for ringing alone; and none that is privileged. */
