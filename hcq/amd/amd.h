@@ -157,6 +157,9 @@ struct amd_program {
 
 /* ---- the device (amd_device.c) ------------------------------------------------ */
 
+/* XCCs of a chip. */
+#define AMD_MAX_DIES 8u
+
 /* What sysfs says of the card. */
 struct amd_topology {
     uint32_t node, gpu_id, gfx_target_version, render_minor;

@@ -37,6 +37,7 @@ struct amd_engine {
     const struct amd_program *move; /* moves what is more; NULL: more packets */
     uint32_t piece_dw;              /* of one indirect buffer, at most */
     uint64_t idle_va; /* SDMA: a word that a barrier writes and waits for */
+    uint64_t gate_va; /* several dies: a word for each, 0 at first */
     uint32_t *finish; /* several dies: AMD_FINISH_UNITS for releases of the
                          * timeline; NULL: they lie behind the words */
     /* Slots that go behind each submission: they tell the kernel to wake who

@@ -155,6 +155,9 @@ choose_gen(struct amd_device *dev)
                          "generation %u is not known; known: gfx90a, gfx942, "
                          "gfx1030, gfx1100, gfx1201",
                          dev->topology.gfx_target_version);
+    if (dev->topology.n_xcc > AMD_MAX_DIES)
+        return bell_fail(BELL_E_UNSUPPORTED, "%u XCCs; %u is the limit",
+                         dev->topology.n_xcc, AMD_MAX_DIES);
     if (!dev->topology.large_bar)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "the card's memory is not open to the CPU as a "

@@ -2,10 +2,12 @@
  *
  * On a chip of several dies an indirect buffer runs on every one of them:
  * what is to happen once is for the first die alone (BRINGUP.md 8). The dies
- * do not share their second level of caches: what the first one reads or writes
- * alone stands between write-backs and invalidations on all of them.
- * Unproven without a card: that the packet behind a buffer, whose barrier bit
- * is set, waits for the buffer's end on every die.
+ * do not share their second level of caches: what the first one writes alone
+ * stands between write-backs and invalidations on all of them. Nobody has said
+ * that the packet behind a buffer, whose barrier bit is set, waits for the
+ * buffer's end on every die: so every die waits for signals by itself, which
+ * grow. Polls are for words that may change again: the first die looks, and lets
+ * the others go on.
  *
  * Behind a wait for others their writes are visible: those of the host in the
  * card's window (HDP), those of copy engines and of other cards in the second
@@ -39,7 +41,6 @@
 #define LDS_UNIT      512u
 #define LDS_SHIFT     15u
 #define PRIV_BIT      (1u << 20)
-#define FIRST_DIE     1u
 
 /* Third and fourth word of a scratch descriptor; src: BRINGUP.md 7 */
 #define SRD_SWIZZLE      (1u << 31)
@@ -54,19 +55,25 @@
 
 /* The next n_dw words are for one die. */
 static void
-put_single(struct amd_push *push, uint32_t n_dw)
+put_die(struct amd_push *push, uint32_t die, uint32_t n_dw)
 {
     uint32_t words[AMD_PM4_PRED_EXEC_DW];
 
-    if (push->engine->is_single)
-        return;
     amd_pack_pm4_pred_exec(push->engine->gen,
                            (struct amd_pm4_pred_exec){
                                .exec_count = n_dw,
-                               .xcc_mask = FIRST_DIE,
+                               .xcc_mask = 1u << die,
                            },
                            words);
     amd_put(push, words, AMD_PM4_PRED_EXEC_DW);
+}
+
+/* They are for the first die, where there are several. */
+static void
+put_single(struct amd_push *push, uint32_t n_dw)
+{
+    if (!push->engine->is_single)
+        put_die(push, 0, n_dw);
 }
 
 static void
@@ -109,14 +116,13 @@ put_release(struct amd_push *push, struct amd_pm4_release_mem release,
     amd_put(push, words, AMD_PM4_RELEASE_MEM_DW);
 }
 
-/* Goes on when (word & mask) compares with the reference. */
+/* Goes on when (word & mask) compares with the reference: each die by itself. */
 static void
 put_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
          uint32_t reference, uint32_t mask)
 {
     uint32_t words[AMD_PM4_WAIT_REG_MEM_DW];
 
-    put_single(push, AMD_PM4_WAIT_REG_MEM_DW);
     amd_pack_pm4_wait_reg_mem(push->engine->gen,
                               (struct amd_pm4_wait_reg_mem){
                                   .function = how,
@@ -131,21 +137,10 @@ put_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
 }
 
 static void
-put_wait64(struct amd_push *push, uint64_t va, uint64_t value)
-{
-    if (value >> 32)
-        put_wait(push, va + 4, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL,
-                 (uint32_t)(value >> 32), ALL_BITS);
-    put_wait(push, va, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, (uint32_t)value,
-             ALL_BITS);
-}
-
-static void
 put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
 {
     uint32_t words[AMD_PM4_WRITE_DATA_DW + 2];
 
-    put_single(push, AMD_PM4_WRITE_DATA_DW + n_words);
     amd_pack_pm4_write_data(push->engine->gen,
                             (struct amd_pm4_write_data){
                                 .count = 2 + n_words,
@@ -157,6 +152,60 @@ put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
     words[AMD_PM4_WRITE_DATA_DW] = (uint32_t)value;
     words[AMD_PM4_WRITE_DATA_DW + 1] = (uint32_t)(value >> 32);
     amd_put(push, words, AMD_PM4_WRITE_DATA_DW + n_words);
+}
+
+/* Words of the packets of a gate, for each die but the first. */
+#define GATE_WAIT_DW AMD_PM4_WAIT_REG_MEM_DW
+#define GATE_SET_DW  (AMD_PM4_WRITE_DATA_DW + 1)
+#define GATED_FROM   0xff000000u /* lower halves of values */
+#define GATE_DW      (2 * (SINGLE_DW + GATE_WAIT_DW + GATE_SET_DW))
+
+/* The first die has come to here when the others go on. Each has a word: the
+ * first one sets it when it is 0, the other clears it when it is 1. */
+static void
+put_gate(struct amd_push *push)
+{
+    uint32_t n = push->engine->dev->topology.n_xcc, i;
+
+    for (i = 1; i < n; i++) {
+        uint64_t va = push->engine->gate_va + 4ull * i;
+
+        put_die(push, 0, GATE_WAIT_DW + GATE_SET_DW);
+        put_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, 0, ALL_BITS);
+        put_write(push, va, 1, 1);
+        put_die(push, i, GATE_WAIT_DW + GATE_SET_DW);
+        put_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, 1, ALL_BITS);
+        put_write(push, va, 0, 1);
+    }
+}
+
+/* A word may be any other a moment later: one die alone looks at it. */
+static void
+put_poll(struct amd_push *push, uint64_t va, uint32_t mask, uint32_t value)
+{
+    put_single(push, AMD_PM4_WAIT_REG_MEM_DW);
+    put_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, value, mask);
+    if (!push->engine->is_single)
+        put_gate(push);
+}
+
+/* Close before 2^32 a die that looks later might find a lower half that has
+ * begun anew, and wait for ever: there one looks for all. */
+static void
+put_wait64(struct amd_push *push, uint64_t va, uint64_t value)
+{
+    bool is_gated = !push->engine->is_single && (uint32_t)value >= GATED_FROM;
+    uint32_t high = (uint32_t)(value >> 32);
+
+    if (is_gated)
+        put_single(push, (high ? 2 : 1) * AMD_PM4_WAIT_REG_MEM_DW);
+    if (high)
+        put_wait(push, va + 4, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, high,
+                 ALL_BITS);
+    put_wait(push, va, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, (uint32_t)value,
+             ALL_BITS);
+    if (is_gated)
+        put_gate(push);
 }
 
 static void
@@ -557,12 +606,19 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
 {
     uint32_t single = engine->is_single ? 0 : SINGLE_DW;
     uint32_t acquire = acquire_dw(engine);
+    uint32_t gate =
+        engine->is_single
+            ? 0
+            : SINGLE_DW + (engine->dev->topology.n_xcc - 1) * GATE_DW;
     uint32_t exchange = engine->is_single ? 0 : acquire;
     uint32_t begin = AMD_PM4_WAIT_REG_MEM_DW + acquire;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
-        return 2 * (single + AMD_PM4_WAIT_REG_MEM_DW) + begin;
+        if (!(packet->head.flags & HCQ_HEAD_FIXED) &&
+            (uint32_t)packet->word[1] < GATED_FROM)
+            gate = 0;
+        return 2 * AMD_PM4_WAIT_REG_MEM_DW + gate + begin;
     case HCQ_OP_SIGNAL:
         return single + AMD_PM4_RELEASE_MEM_DW;
     case HCQ_OP_TIMESTAMP:
@@ -585,7 +641,7 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
     case HCQ_OP_WRITE64:
         return 2 * exchange + single + AMD_PM4_WRITE_DATA_DW + 2;
     case HCQ_OP_POLL:
-        return single + AMD_PM4_WAIT_REG_MEM_DW + begin;
+        return AMD_PM4_WAIT_REG_MEM_DW + gate + begin;
     case HCQ_OP_COUNT:
     default:
         return 0;
@@ -596,6 +652,7 @@ void
 amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
+    uint32_t n_words;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
@@ -621,14 +678,14 @@ amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
+        n_words = packet->head.op == HCQ_OP_WRITE32 ? 1 : 2;
         put_exchange(push);
-        put_write(push, word[0], word[1],
-                  packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
+        put_single(push, AMD_PM4_WRITE_DATA_DW + n_words);
+        put_write(push, word[0], word[1], n_words);
         put_exchange(push);
         break;
     case HCQ_OP_POLL:
-        put_wait(push, word[0], AMD_PM4_WAIT_FUNCTION_EQUAL, (uint32_t)word[2],
-                 (uint32_t)word[1]);
+        put_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
         amd_pm4_begin(push);
         break;
     case HCQ_OP_COUNT:

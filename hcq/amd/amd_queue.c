@@ -269,6 +269,16 @@ amd_queue_describe(struct amd_queue *queue, char *text, size_t size_bytes)
 
 /* ---- life -------------------------------------------------------------------------- */
 
+/* It lies behind what the releases need. */
+static void
+clear_gate(struct amd_queue *queue)
+{
+    uint64_t offset = (AMD_FINISH_UNITS + 1) * AMD_UNIT_BYTES;
+
+    amd_priv_of(queue)->engine.gate_va = queue->finish.va + offset;
+    memset((uint8_t *)queue->finish.cpu + offset, 0, AMD_UNIT_BYTES);
+}
+
 void
 amd_queue_restart(struct amd_queue *queue)
 {
@@ -276,6 +286,8 @@ amd_queue_restart(struct amd_queue *queue)
 
     hcq_history_drop(&priv->history, &queue->push_ring);
     priv->slot_put = priv->slot_tail = 0;
+    if (priv->engine.finish)
+        clear_gate(queue);
 }
 
 static void
@@ -304,12 +316,14 @@ make_finish(struct amd_queue *queue, struct amd_device *dev)
     uint8_t *words = NULL;
 
     if (engine->kind != AMD_RING_SDMA) {
-        BELL_TRY(amd_mem_alloc(dev, (n_units + 1) * AMD_UNIT_BYTES, AMD_MEM_GTT,
+        BELL_TRY(amd_mem_alloc(dev, (n_units + 2) * AMD_UNIT_BYTES, AMD_MEM_GTT,
                                &queue->finish));
         words = queue->finish.cpu;
     }
-    if (!engine->is_single)
+    if (!engine->is_single) {
         engine->finish = queue->finish.cpu;
+        clear_gate(queue);
+    }
     amd_engine_wakes(engine,
                      words ? (void *)(words + n_units * AMD_UNIT_BYTES) : NULL,
                      process->event_page.va + 8ull * process->signal_event,

@@ -324,7 +324,7 @@ fill_user_data(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql,
 bool
 amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
 {
-    uint32_t kd[16], group, private, i, n_xcc = q->gpu->chip->n_xcc, first;
+    uint32_t kd[16], group, private, i, n_xcc = q->gpu->chip->n_xcc;
     struct amd_launch launch = {0};
     int64_t entry;
 
@@ -359,14 +359,7 @@ amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
     if (!fill_user_data(q, aql, kd[14] & 0xffff, &launch) ||
         !check_group(q, &launch))
         return false;
-    first = (uint32_t)(q->seed++ % n_xcc);
-    for (i = 0; i < n_xcc; i++) {
-        q->xcc = (first + i) % n_xcc;
-        if (!run_launch(q, &launch, n_xcc))
-            return false;
-    }
-    q->xcc = 0;
-    return true;
+    return run_launch(q, &launch, n_xcc);
 }
 
 static bool
@@ -399,8 +392,10 @@ kernel_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t w[16])
     return amdgpu_dispatch_aql(q, &aql);
 }
 
+/* The indirect buffer that it names. */
 static bool
-vendor_packet(struct amdgpu_queue *q, const uint32_t w[16])
+vendor_packet(struct amdgpu_queue *q, const uint32_t w[16],
+              struct amdgpu_buffer *out_buffer)
 {
     q->place.name = "AQL vendor packet";
     if (w[0] >> 16 != 1)
@@ -409,7 +404,11 @@ vendor_packet(struct amdgpu_queue *q, const uint32_t w[16])
         return amdgpu_fail(q, "words 0x%08x and %u", w[1], w[5]);
     if (!(w[4] >> 23 & 1))
         return amdgpu_fail(q, "the indirect buffer is not valid");
-    return amdgpu_pm4_indirect(q, w[2] | (uint64_t)w[3] << 32, w[4] & 0xfffff);
+    *out_buffer = (struct amdgpu_buffer){
+        .va = w[2] | (uint64_t)w[3] << 32,
+        .n_dw = w[4] & 0xfffff,
+    };
+    return true;
 }
 
 /* Waits until the packet's header is written; false when the queue ends. */
@@ -428,49 +427,135 @@ wait_for_packet(struct amdgpu_queue *q, uint64_t va, uint32_t *out_header)
     }
 }
 
-static bool
-run_aql_packet(struct amdgpu_queue *q, uint64_t va)
+/* A die begins the next packet, or goes on with it. */
+static enum amdgpu_step
+run_aql_packet(struct amdgpu_queue *q, struct amdgpu_die *die)
 {
     uint32_t w[16], header, n_xcc = q->gpu->chip->n_xcc;
-    bool ran;
+    uint64_t va = q->desc.ring_va + die->get % (q->desc.ring_bytes / 64) * 64;
+    enum amdgpu_step step = AMDGPU_STEP_DONE;
 
     q->place = (struct amdgpu_place){va, "AQL packet"};
     if (!wait_for_packet(q, va, &header) ||
         !amdgpu_read(q, va, w, sizeof(w), "packet"))
-        return false;
-    amdgpu_do_caches(q, amdgpu_cache_aql_acquire(header, n_xcc));
-    switch (header & 0xff) {
-    case 0:
-        ran = vendor_packet(q, w);
-        break;
-    case 2:
-        ran = kernel_packet(q, va, w);
-        break;
-    default:
-        return amdgpu_fail(q, "type %u", header & 0xff);
+        return AMDGPU_STEP_FAILED;
+    if (!die->in_buffer)
+        amdgpu_do_cache(q, amdgpu_cache_aql_acquire(header, n_xcc));
+    if ((header & 0xff) == 2) {
+        if (!kernel_packet(q, va, w))
+            return AMDGPU_STEP_FAILED;
+        die->n_launched = die->get + 1;
+    } else if ((header & 0xff) == 0) {
+        if (!die->in_buffer && !vendor_packet(q, w, &die->buffer))
+            return AMDGPU_STEP_FAILED;
+        step = amdgpu_pm4_buffer(q, &die->buffer);
+        die->in_buffer = step == AMDGPU_STEP_WAITS;
+    } else {
+        (void)amdgpu_fail(q, "type %u", header & 0xff);
+        return AMDGPU_STEP_FAILED;
     }
-    amdgpu_do_caches(q, amdgpu_cache_aql_release(header, n_xcc));
-    return ran;
+    if (step != AMDGPU_STEP_DONE)
+        return step;
+    amdgpu_do_cache(q, amdgpu_cache_aql_release(header, n_xcc));
+    die->get++;
+    return step;
+}
+
+/* A kernel dispatch is over when it is on all dies, and what is behind it waits
+ * for that. A vendor packet is over on each die by itself. */
+static bool
+may_go_on(const struct amdgpu_queue *q, const struct amdgpu_die *die)
+{
+    uint32_t i;
+
+    for (i = 0; i < q->gpu->chip->n_xcc; i++) {
+        if (q->dies[i].get < die->n_launched)
+            return false;
+    }
+    return true;
+}
+
+/* One packet of one die: of those that are farthest behind and do not wait any
+ * of them. WAITS: all that may go on wait. */
+static enum amdgpu_step
+run_a_die(struct amdgpu_queue *q, uint64_t put)
+{
+    uint32_t n = q->gpu->chip->n_xcc, first = (uint32_t)(q->seed++ % n), i;
+    uint64_t ahead, farthest = 0;
+
+    for (i = 0; i < n; i++) {
+        if (q->dies[i].get - q->get > farthest)
+            farthest = q->dies[i].get - q->get;
+    }
+    for (ahead = 0; ahead <= farthest; ahead++) {
+        for (i = 0; i < n; i++) { /* no die may count on an order */
+            struct amdgpu_die *die = &q->dies[(first + i) % n];
+            enum amdgpu_step step;
+
+            if (die->get != q->get + ahead || die->get == put ||
+                !may_go_on(q, die))
+                continue;
+            q->xcc = (first + i) % n;
+            q->gives_way = true;
+            step = run_aql_packet(q, die);
+            q->gives_way = false;
+            q->xcc = 0;
+            if (step != AMDGPU_STEP_WAITS)
+                return step;
+        }
+    }
+    return AMDGPU_STEP_WAITS;
+}
+
+/* Packets that all dies are done with. */
+static bool
+retire(struct amdgpu_queue *q)
+{
+    uint64_t n = q->desc.ring_bytes / 64;
+    uint32_t i;
+
+    for (;;) {
+        for (i = 0; i < q->gpu->chip->n_xcc; i++) {
+            if (q->dies[i].get == q->get)
+                return true;
+        }
+        if (!amdgpu_store32(q, q->desc.ring_va + q->get % n * 64, 1,
+                            "packet header"))
+            return false;
+        q->get++;
+        if (!amdgpu_store64(q, q->desc.rptr_va, q->get, "read index"))
+            return false;
+    }
 }
 
 bool
 amdgpu_aql_run(struct amdgpu_queue *q, uint64_t put)
 {
-    uint64_t n = q->desc.ring_bytes / 64;
+    uint32_t turns = 0, i;
 
-    if (put < q->get || put - q->get > n)
+    if (put < q->get || put - q->get > q->desc.ring_bytes / 64)
         return amdgpu_fail(q, "write index %llu, read index %llu",
                            (unsigned long long)put, (unsigned long long)q->get);
+    for (i = 0; i < q->gpu->chip->n_xcc; i++) /* where they ended */
+        q->dies[i].get = q->get;
     while (q->get < put) {
-        uint64_t va = q->desc.ring_va + q->get % n * 64;
-
         (void)sim_walk_pause(&q->walk);
-        if (amdgpu_stopped(q) || !run_aql_packet(q, va) ||
-            !amdgpu_store32(q, va, 1, "packet header"))
+        if (amdgpu_stopped(q))
             return false;
-        q->get++;
-        if (!amdgpu_store64(q, q->desc.rptr_va, q->get, "read index"))
+        switch (run_a_die(q, put)) {
+        case AMDGPU_STEP_DONE:
+            turns = 0;
+            if (!retire(q))
+                return false;
+            break;
+        case AMDGPU_STEP_WAITS:
+            if (!amdgpu_pause(q, &turns))
+                return false;
+            break;
+        case AMDGPU_STEP_FAILED:
+        default:
             return false;
+        }
     }
     return true;
 }

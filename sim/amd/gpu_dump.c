@@ -95,9 +95,10 @@ amdgpu_dump_time(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes)
 /* ---- folders ---------------------------------------------------------------------------- */
 
 /* The pointer's present value, and what a reader need not agree with: the
- * pointer, and the headers that an AQL queue marks as done. */
+ * pointer, and the headers that an AQL queue marks as done, when all dies are;
+ * the host may have stopped it before that. */
 static bell_status
-note_pointers(struct amdgpu_queue *q)
+note_pointers(struct amdgpu_queue *q, uint64_t wptr)
 {
     struct amd_dump_folder *folder = q->dump.folder;
     uint64_t i, n, *rptr;
@@ -110,7 +111,7 @@ note_pointers(struct amdgpu_queue *q)
     if (q->desc.kind != AMDGPU_QUEUE_AQL)
         return BELL_OK;
     n = q->desc.ring_bytes / 64;
-    for (i = q->dump.rptr; i < q->get; i++)
+    for (i = q->dump.rptr; i < wptr; i++)
         BELL_TRY(
             amd_dump_folder_ignore(folder, q->desc.ring_va + i % n * 64, 4));
     return BELL_OK;
@@ -133,7 +134,7 @@ end_folder(struct amdgpu_queue *q, uint64_t wptr, const char *fault)
     q->dump.waited = false;
     if (!is_open(q))
         BELL_TRY(amd_dump_folder_begin(q->dump.folder));
-    BELL_TRY(note_pointers(q));
+    BELL_TRY(note_pointers(q, wptr));
     BELL_TRY(amd_dump_folder_end(q->dump.folder, &run));
     q->dump.rptr = q->get;
     return BELL_OK;

@@ -57,6 +57,28 @@ struct amdgpu_queue_dump {
     uint32_t n_pending;
 };
 
+/* How far a die has come with an indirect buffer. */
+struct amdgpu_buffer {
+    uint64_t va;
+    uint32_t n_dw, at;
+    uint32_t predicated; /* words that PRED_EXEC still covers */
+    bool skips;          /* they are for another die */
+};
+
+/* How far a die has come with an AQL queue. */
+struct amdgpu_die {
+    uint64_t get;        /* packets */
+    uint64_t n_launched; /* up to and with the last kernel dispatch */
+    bool in_buffer;      /* of the vendor packet at `get` */
+    struct amdgpu_buffer buffer;
+};
+
+enum amdgpu_step {
+    AMDGPU_STEP_DONE,
+    AMDGPU_STEP_WAITS, /* for memory */
+    AMDGPU_STEP_FAILED
+};
+
 struct amdgpu_queue {
     struct amdgpu *gpu;
     struct amdgpu_queue_desc desc;
@@ -70,7 +92,10 @@ struct amdgpu_queue {
     bool failed;           /* this thread: a fault was told */
     uint64_t get;          /* in the queue's units, never wraps */
     struct amdgpu_place place;
-    uint32_t xcc; /* whose turn it is */
+    uint32_t xcc;                           /* whose turn it is */
+    struct amdgpu_die dies[AMDGPU_MAX_XCC]; /* AQL */
+    bool gives_way; /* a packet that waits returns, and is run anew */
+    bool waits;     /* it has */
     uint32_t sh[AMDGPU_MAX_XCC][SH_COUNT];
     uint32_t body[MAX_BODY_DW]; /* of the indirect buffer's packet */
     uint64_t seed;
@@ -155,8 +180,10 @@ bool amdgpu_pm4_run(struct amdgpu_queue *q, uint64_t put);  /* words */
 bool amdgpu_aql_run(struct amdgpu_queue *q, uint64_t put);  /* packets */
 bool amdgpu_sdma_run(struct amdgpu_queue *q, uint64_t put); /* bytes */
 
-/* PM4 words in memory, on every XCC in turn (gpu_pm4.c). */
-bool amdgpu_pm4_indirect(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw);
+/* PM4 words in memory, on q->xcc, to their end or to a wait that is not over
+ * (gpu_pm4.c). */
+enum amdgpu_step amdgpu_pm4_buffer(struct amdgpu_queue *q,
+                                   struct amdgpu_buffer *buffer);
 
 /* A launch by the registers of q->xcc; initiator as in DISPATCH_DIRECT
  * (gpu_dispatch.c). */
@@ -169,7 +196,7 @@ struct amdgpu_aql_launch {
     uint32_t grid[3], local[3]; /* work-items, of a group */
     uint32_t group_bytes, private_bytes;
 };
-/* On all XCCs. */
+/* The share of q->xcc. */
 bool amdgpu_dispatch_aql(struct amdgpu_queue *q,
                          const struct amdgpu_aql_launch *launch);
 

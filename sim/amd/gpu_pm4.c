@@ -9,9 +9,7 @@
 struct stream {
     const uint32_t *words; /* this packet's body */
     uint32_t n_dw;
-    bool in_ib;
-    uint32_t predicated; /* words that PRED_EXEC still covers */
-    bool skips;          /* they are for another XCC */
+    struct amdgpu_buffer *buffer; /* that it is of; NULL: the ring */
 };
 
 static uint64_t
@@ -99,7 +97,8 @@ wait_reg_mem(struct amdgpu_queue *q, const struct stream *s)
             return false;
         if (amdgpu_compare(info & 7, value & s->words[4], s->words[3]))
             return true;
-        if (!amdgpu_pause(q, &turns))
+        q->waits = q->gives_way;
+        if (q->waits || !amdgpu_pause(q, &turns))
             return false;
     }
 }
@@ -368,15 +367,19 @@ dispatch_direct(struct amdgpu_queue *q, const struct stream *s)
 static bool
 indirect_buffer(struct amdgpu_queue *q, const struct stream *s)
 {
+    struct amdgpu_buffer buffer = {0};
+
     if (!has_shape(q, s, 3))
         return false;
-    if (s->in_ib)
+    if (s->buffer)
         return amdgpu_fail(q, "an indirect buffer in another one");
     if (!reserved(q, s->words[2], 0x30cfffff | 1u << 23, 3))
         return false;
     if (!(s->words[2] >> 23 & 1))
         return amdgpu_fail(q, "the valid bit is not set");
-    return amdgpu_pm4_indirect(q, address(s->words), s->words[2] & 0xfffff);
+    buffer.va = address(s->words);
+    buffer.n_dw = s->words[2] & 0xfffff;
+    return amdgpu_pm4_buffer(q, &buffer) == AMDGPU_STEP_DONE;
 }
 
 static bool
@@ -384,12 +387,12 @@ pred_exec(struct amdgpu_queue *q, struct stream *s)
 {
     if (!has_shape(q, s, 1) || !reserved(q, s->words[0], 0xff003fff, 1))
         return false;
-    if (!s->in_ib)
+    if (!s->buffer)
         return amdgpu_fail(q, "outside of an indirect buffer");
     if (q->gpu->chip->n_xcc == 1)
         return amdgpu_fail(q, "on a chip of one die");
-    s->predicated = s->words[0] & 0x3fff;
-    s->skips = !(s->words[0] >> (24 + q->xcc) & 1);
+    s->buffer->predicated = s->words[0] & 0x3fff;
+    s->buffer->skips = !(s->words[0] >> (24 + q->xcc) & 1);
     return true;
 }
 
@@ -459,60 +462,49 @@ is_type3(struct amdgpu_queue *q, uint32_t header)
            amdgpu_fail(q, "header 0x%08x is not of type 3", header);
 }
 
-/* All packets of an indirect buffer on q->xcc. They are read one by one: a
- * packet may take long, and memory may be unmapped meanwhile. */
-static bool
-run_words(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw)
+/* Packets are read one by one: one may take long, and memory may be unmapped
+ * meanwhile. */
+enum amdgpu_step
+amdgpu_pm4_buffer(struct amdgpu_queue *q, struct amdgpu_buffer *buffer)
 {
-    struct stream s = {.in_ib = true, .words = q->body};
-    uint32_t at = 0;
+    struct stream s = {.buffer = buffer, .words = q->body};
 
-    while (at < n_dw) {
-        uint64_t here = va + 4ull * at;
-        uint32_t header, n, used = s.predicated;
-        bool skip = s.predicated && s.skips;
+    if (buffer->va & 3) {
+        (void)amdgpu_fail(q, "indirect buffer at 0x%llx",
+                          (unsigned long long)buffer->va);
+        return AMDGPU_STEP_FAILED;
+    }
+    while (buffer->at < buffer->n_dw) {
+        uint64_t here = buffer->va + 4ull * buffer->at;
+        uint32_t left = buffer->n_dw - buffer->at, used = buffer->predicated;
+        bool skip = used && buffer->skips;
+        uint32_t header, n;
 
         q->place = (struct amdgpu_place){here, "packet"};
         if (amdgpu_stopped(q) ||
             !amdgpu_read(q, here, &header, 4, "indirect buffer") ||
             !is_type3(q, header))
-            return false;
+            return AMDGPU_STEP_FAILED;
         n = body_dw(header);
-        if (n > n_dw - at - 1)
-            return amdgpu_fail(q, "%u words, and %u are left", n + 1,
-                               n_dw - at);
+        if (n > left - 1) {
+            (void)amdgpu_fail(q, "%u words, and %u are left", n + 1, left);
+            return AMDGPU_STEP_FAILED;
+        }
         if (!amdgpu_read(q, here + 4, q->body, 4ull * n, "indirect buffer"))
-            return false;
+            return AMDGPU_STEP_FAILED;
         s.n_dw = n;
-        if (used && n + 1 > used)
-            return amdgpu_fail(q, "PRED_EXEC ends within it");
+        if (used && n + 1 > used) {
+            (void)amdgpu_fail(q, "PRED_EXEC ends within it");
+            return AMDGPU_STEP_FAILED;
+        }
+        q->waits = false;
         if (!skip && !run_packet(q, header, &s))
-            return false;
+            return q->waits ? AMDGPU_STEP_WAITS : AMDGPU_STEP_FAILED;
         if (used)
-            s.predicated -= n + 1;
-        at += n + 1;
+            buffer->predicated -= n + 1;
+        buffer->at += n + 1;
     }
-    return true;
-}
-
-bool
-amdgpu_pm4_indirect(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw)
-{
-    uint32_t n_xcc, i, first;
-
-    if (va & 3)
-        return amdgpu_fail(q, "indirect buffer at 0x%llx",
-                           (unsigned long long)va);
-    /* AQL queues run on every die, others on the first */
-    n_xcc = q->desc.kind == AMDGPU_QUEUE_AQL ? q->gpu->chip->n_xcc : 1;
-    first = (uint32_t)(q->seed++ % n_xcc); /* no die may count on an order */
-    for (i = 0; i < n_xcc; i++) {
-        q->xcc = (first + i) % n_xcc;
-        if (!run_words(q, va, n_dw))
-            return false;
-    }
-    q->xcc = 0;
-    return true;
+    return AMDGPU_STEP_DONE;
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */

@@ -49,6 +49,7 @@ start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
     }
     amd_engine_init(&engine, &device, kind);
     engine.idle_va = IDLE;
+    engine.gate_va = 0x7f0000c03000;
     memset(words, 0xa5, sizeof(words));
     memset(slots, 0, sizeof(slots));
     memset(data, 0xa5, sizeof(data));
@@ -107,6 +108,13 @@ put(struct amd_push *push, enum hcq_op op, unsigned flags, uint64_t a,
 #define GFX9_BEGIN    GFX9_HDP, GFX9_ACQUIRE
 #define GFX10_ACQUIRE 0xc0065800, 0, 0xffffffff, 0xffffffff, 0, 0, 0, 0x0000c3f1
 #define GFX10_BEGIN   GFX9_HDP, GFX10_ACQUIRE
+
+/* The first die waits for 0 and writes 1, the other waits for 1 and writes 0. */
+#define GATE(die, lo)                                                          \
+    0xc0002300, 0x0100000c, 0xc0053c00, 0x13, lo, 0x7f00, 0, 0xffffffff, 4,    \
+        0xc0033700, 0x00100500, lo, 0x7f00, 1, 0xc0002300, die << 24 | 12,     \
+        0xc0053c00, 0x13, lo, 0x7f00, 1, 0xffffffff, 4, 0xc0033700,            \
+        0x00100500, lo, 0x7f00, 0
 
 /* HDP flush + full cache acquire */
 static void
@@ -326,10 +334,20 @@ test_waits(void **state)
     put(&push, HCQ_OP_WAIT, 0, SIGNAL, 0x300000007, 0, 0);
     EXPECT(&push, 0xc0053c00, 0x15, 0x00c01004, 0x7f00, 3, 0xffffffff, 4,
            0xc0053c00, 0x15, 0x00c01000, 0x7f00, 7, 0xffffffff, 4, GFX10_BEGIN);
+    /* Each die waits for a signal; one polls, and lets each other one on. */
     push = start(90402, 8, AMD_RING_AQL);
+    put(&push, HCQ_OP_WAIT, 0, SIGNAL, 7, 0, 7);
+    EXPECT(&push, 0xc0053c00, 0x15, 0x00c01000, 0x7f00, 7, 0xffffffff, 4,
+           GFX9_BEGIN);
+    push = start(90402, 2, AMD_RING_AQL);
+    put(&push, HCQ_OP_WAIT, 0, SIGNAL, 0x1ff000000, 0, 0);
+    EXPECT(&push, 0xc0002300, 0x0100000e, 0xc0053c00, 0x15, 0x00c01004, 0x7f00,
+           1, 0xffffffff, 4, 0xc0053c00, 0x15, 0x00c01000, 0x7f00, 0xff000000,
+           0xffffffff, 4, GATE(2, 0x00c03004), GFX9_BEGIN);
+    push = start(90402, 3, AMD_RING_AQL);
     put(&push, HCQ_OP_POLL, 0, SIGNAL, 0xff, 0x12, 0);
     EXPECT(&push, 0xc0002300, 0x01000007, 0xc0053c00, 0x13, 0x00c01000, 0x7f00,
-           0x12, 0xff, 4, GFX9_BEGIN);
+           0x12, 0xff, 4, GATE(2, 0x00c03004), GATE(4, 0x00c03008), GFX9_BEGIN);
     /* Room for both halves where the value may be patched. */
     push = start(90402, 1, AMD_RING_PM4);
     put(&push, HCQ_OP_WAIT, HCQ_HEAD_FIXED, SIGNAL, 7, 0, 0);

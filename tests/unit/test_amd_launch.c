@@ -3,6 +3,9 @@
  * something; what reports say; what is refused.
  */
 #include "tests/unit/amd_kernels.h"
+
+#include <time.h>
+
 #include "base/bits.h"
 #include "base/map.h"
 #include "hcq/amd/amd_command.h"
@@ -405,6 +408,62 @@ reports_name_commands(void **state)
     }
 }
 
+/* ---- waits ---------------------------------------------------------------------------------- */
+
+/* No group of a launch runs before what stands in front of it is over, on no
+ * die of the chip; and sees what was written until then. */
+static void
+hold_launch(struct rig *r, struct hcq_program *shape, bool is_poll,
+            uint32_t round)
+{
+    struct timespec nap = {0, 2000000};
+    volatile uint64_t *out = r->out->host;
+    struct hcq_signal *go;
+    struct hcq_cs *cs;
+    uint32_t i;
+
+    expect_ok(hcq_signal_create(r->dev, 0, &go));
+    memset(r->out->host, 0, 65536);
+    expect_ok(hcq_queue_begin(r->queue, &cs));
+    if (is_poll) {
+        hcq_cs_poll(cs, r->out->va + 32768, 0xff, 3);
+        hcq_cs_write(cs, r->out->va + 32768, 0, 32); /* it was seen by all */
+    } else {
+        hcq_cs_wait(cs, go, 3);
+    }
+    amd_kernel_exec(cs, r, shape, round, (const uint32_t[]){4, 2, 8}, 8);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    nanosleep(&nap, NULL);
+    for (i = 0; i < 512; i++) {
+        if (out[i])
+            fail_msg("%s: group %u ran before the %s was over", r->queue->name,
+                     i / 8, is_poll ? "poll" : "wait");
+    }
+    out[4096] = 0x103;
+    hcq_signal_set(go, 3);
+    expect_ok(hcq_queue_wait(r->queue, LONG_NS));
+    for (i = 0; i < 512; i++)
+        assert_int_equal(out[i], round + 400 + 8);
+    hcq_signal_destroy(go);
+}
+
+static void
+waits_hold_launches(void **state)
+{
+    uint32_t i;
+    size_t c;
+
+    (void)state;
+    for (c = 0; c < ARRAY_LEN(cards); c++) {
+        struct rig r = open_rig(cards[c]);
+        struct hcq_program *shape = amd_kernel_load(r.dev, &amd_shape_kernel);
+
+        for (i = 0; i < 20; i++)
+            hold_launch(&r, shape, i & 1, i);
+        close_rig(&r);
+    }
+}
+
 /* ---- what is refused ---------------------------------------------------------------------- */
 
 static void
@@ -560,6 +619,7 @@ main(void)
         cmocka_unit_test(kernels),
         cmocka_unit_test(scratch_moves),
         cmocka_unit_test(reports_name_commands),
+        cmocka_unit_test(waits_hold_launches),
         cmocka_unit_test(bad_programs),
         cmocka_unit_test(groups_as_compiled),
         cmocka_unit_test(refused),

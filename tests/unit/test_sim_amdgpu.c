@@ -421,6 +421,64 @@ test_indirect_refusals(void **state)
     stop(&r);
 }
 
+/* ---- several dies ----------------------------------------------------------- */
+
+/* One die waits in a buffer: the others go on with the packet behind it. */
+static void
+test_dies(void **state)
+{
+    static const uint32_t wait[] = {0xc0002300, 0x01000007,        0xc0053c00,
+                                    0x13,       LO(CTRL_VA + 512), HI(CTRL_VA),
+                                    1,          0xffffffff,        4};
+    volatile uint32_t *done;
+    uint32_t die, i, *w;
+    struct rig r;
+
+    (void)state;
+    for (die = 0; die < 4; die++) {
+        start(&r, "gfx942", AMDGPU_QUEUE_AQL);
+        done = r.ctrl + 132;
+        w = (uint32_t *)(void *)r.src;
+        memcpy(w, wait, sizeof(wait));
+        w[1] = 1u << (24 + die) | 7;
+        for (i = 0; i < 4; i++) {
+            uint32_t *at = w + 64 + 7 * i;
+
+            at[0] = 0xc0002300;
+            at[1] = 1u << (24 + i) | 5;
+            at[2] = 0xc0033700;
+            at[3] = 0x00100500;
+            at[4] = LO(CTRL_VA + 528) + 4 * i;
+            at[5] = HI(CTRL_VA);
+            at[6] = 1;
+        }
+        for (i = 0; i < 2; i++) {
+            uint32_t *slot = r.ring + 16 * i;
+
+            slot[0] = 0x00011500;
+            slot[1] = 0xc0023f00;
+            slot[2] = LO(SRC_VA) + 256 * i;
+            slot[3] = HI(SRC_VA);
+            slot[4] = (i ? 28 : 9) | 1u << 23;
+            slot[5] = 10;
+        }
+        __atomic_store_n((uint64_t *)(void *)(r.ctrl + 2), 2, __ATOMIC_RELEASE);
+        __atomic_store_n(&r.bell, 1, __ATOMIC_RELEASE);
+        for (i = 0; i < 4; i++) {
+            while (i != die && done[i] != 1 && !atomic_load(&r.n_faults))
+                nanosleep(&(struct timespec){0, 50000}, NULL);
+        }
+        assert_int_equal(atomic_load(&r.n_faults), 0);
+        assert_int_equal(done[die], 0);
+        assert_int_equal(r.ctrl[0], 0); /* the read index */
+        __atomic_store_n(r.ctrl + 128, 1, __ATOMIC_RELEASE);
+        while (__atomic_load_n(r.ctrl, __ATOMIC_ACQUIRE) != 2)
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+        assert_int_equal(done[die], 1);
+        stop(&r);
+    }
+}
+
 /* ---- refusals ------------------------------------------------------------------- */
 
 static const struct {
@@ -704,6 +762,7 @@ main(void)
         cmocka_unit_test(test_indirect),
         cmocka_unit_test(test_indirect_unmapped),
         cmocka_unit_test(test_indirect_refusals),
+        cmocka_unit_test(test_dies),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_dma_limits),
         cmocka_unit_test(test_sdma_refusals),
