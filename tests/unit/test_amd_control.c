@@ -417,7 +417,7 @@ openings_in_sequence(void **state)
     }
     sim_amd_usage_all(&last);
     assert_memory_equal(&first, &last, sizeof(first));
-    usage_expect(before, 8, "lives");
+    usage_expect(before, 40, "200 openings");
 }
 
 static void *
