@@ -19,14 +19,14 @@
 #include "tests/fuzz/fuzz_kernel.h"
 
 #define LIES_MAX  6
-#define WAIT_NS   100000000ull
+#define WAIT_NS   100000000ull /* for what may never end */
 #define BUF_BYTES 8192u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bell_status
-launch(struct hcq_queue *queue, struct hcq_program *prog, struct hcq_buffer *a,
-       struct hcq_buffer *b)
+launch(struct hcq_queue *queue, uint64_t wait_ns, struct hcq_program *prog,
+       struct hcq_buffer *a, struct hcq_buffer *b)
 {
     const uint64_t args[3] = {b->va, a->va, 4};
     const uint32_t grid[3] = {2, 1, 1};
@@ -37,11 +37,12 @@ launch(struct hcq_queue *queue, struct hcq_program *prog, struct hcq_buffer *a,
     hcq_cs_exec(cs, prog, args, 3, grid, NULL);
     hcq_cs_copy(cs, a->va + 256, b->va, 256);
     BELL_TRY(hcq_cs_submit(cs, NULL));
-    return hcq_queue_wait(queue, WAIT_NS);
+    return hcq_queue_wait(queue, wait_ns);
 }
 
 static bell_status
-use(struct hcq_device *dev, const struct hcq_program_desc *desc)
+use(struct hcq_device *dev, const struct hcq_program_desc *desc,
+    uint64_t wait_ns)
 {
     struct hcq_buffer *a = NULL, *b = NULL;
     struct hcq_program *prog = NULL;
@@ -59,7 +60,7 @@ use(struct hcq_device *dev, const struct hcq_program_desc *desc)
     if (status == BELL_OK)
         status = hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue);
     if (status == BELL_OK)
-        status = launch(queue, prog, a, b);
+        status = launch(queue, wait_ns, prog, a, b);
     if (status == BELL_OK)
         status = hcq_buffer_read(a, 256, bytes, sizeof(bytes));
     /* What never ends is dropped here, not waited for when it is destroyed;
@@ -99,7 +100,7 @@ program(void)
                                      .local = {1, 1, 1}};
     if (!FUZZ_PROVIDER.setup(&info, why, sizeof(why)) ||
         !FUZZ_PROVIDER.find(CTS_ADD_ONE, 0, &desc) ||
-        use(dev, &desc) != BELL_OK)
+        use(dev, &desc, HCQ_TIMEOUT_NS) != BELL_OK)
         abort(); /* the life itself is sound */
     hcq_device_close(dev);
     return &desc;
@@ -109,6 +110,7 @@ bell_status
 fuzz_kernel_live(const char *forms)
 {
     const struct hcq_program_desc *desc = program();
+    bool is_lie = strncmp(forms, "fault:", 6) == 0;
     struct hcq_device *dev;
     char name[1024];
     bell_status status;
@@ -119,7 +121,7 @@ fuzz_kernel_live(const char *forms)
         fprintf(stderr, "%s\n", name);
     status = hcq_device_open(name, &dev);
     if (status == BELL_OK) {
-        status = use(dev, desc);
+        status = use(dev, desc, is_lie ? WAIT_NS : HCQ_TIMEOUT_NS);
         hcq_device_close(dev);
     }
     if (status != BELL_OK && !bell_error_last()->message[0])

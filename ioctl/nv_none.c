@@ -1,0 +1,14 @@
+/* NVIDIA's tables for an appliance without its driver: they are most of what
+ * such a one would not need, and nothing is known of the calls then.
+ */
+#include "ioctl/nv_tables.h"
+
+const struct kio_struct *const nv_structs[][NV_N_BRANCHES] = {{NULL}};
+const uint32_t nv_n_structs = 0;
+
+const struct kio_number nv_escape_rows[] = {{0, -1, "none"}};
+const struct kio_number nv_uvm_rows[] = {{0, -1, "none"}};
+const struct kio_number nv_control_rows[] = {{0, -1, "none"}};
+const struct kio_number nv_class_rows[] = {{0, -1, "none"}};
+const uint32_t nv_n_escape_rows = 0, nv_n_uvm_rows = 0, nv_n_control_rows = 0,
+               nv_n_class_rows = 0;
