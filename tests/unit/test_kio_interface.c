@@ -106,6 +106,11 @@ test_sim_name(void **state)
     assert_true(kio_interface_is_sim("fault:ioctl=EIO@sim:sm_90*2"));
     assert_false(kio_interface_is_sim(""));
     assert_false(kio_interface_is_sim("record:sim:x"));
+    assert_true(kio_interface_is_real(""));
+    assert_true(kio_interface_is_real("record:sim:x"));
+    assert_true(kio_interface_is_real("fault:ioctl=EIO@record:x"));
+    assert_false(kio_interface_is_real("fault:ioctl=EIO@sim:sm_90*2"));
+    assert_false(kio_interface_is_real("replay:x"));
 }
 
 int
