@@ -458,55 +458,148 @@ threads_by_registers(void **state)
     close_rig(&r);
 }
 
-/* Where the parameters are in constant bank 0: behind the driver's words. */
+/* A module with two parameters whose attributes can be changed: each is a head
+ * of four bytes and words. */
+static struct render_binary
+pack_shape(struct hcq_program_desc *desc, const uint32_t reqntid[3])
+{
+    struct nv_container_desc d = {
+        .entry = "shape",
+        .n_params = 2,
+        .n_regs = 255,
+        .n_barriers = 5,
+        .sm = 90,
+        .reqntid = {reqntid[0], reqntid[1], reqntid[2]},
+    };
+    struct render_binary binary;
+    char text[2048];
+
+    snprintf(text, sizeof(text), shape_text, "7.8", d.sm);
+    d.text = text;
+    expect_ok(render_nv_container(&d, &binary));
+    *desc = (struct hcq_program_desc){
+        .struct_size = sizeof(*desc),
+        .name = "shape",
+        .binary = binary.data,
+        .binary_size_bytes = binary.size_bytes,
+        .n_bufs = 1,
+        .n_vals = 1,
+    };
+    return binary;
+}
+
+static uint8_t *
+attr_of(const struct render_binary *b, uint8_t format, uint8_t code, uint8_t x)
+{
+    uint8_t *at = (uint8_t *)(uintptr_t)b->data;
+    const uint8_t head[] = {format, code, x, 0};
+
+    while (memcmp(at, head, sizeof(head)) != 0) {
+        at++;
+        assert_true(at < (const uint8_t *)b->data + b->size_bytes - 16);
+    }
+    return at;
+}
+
+/* A bank, attributes with one word of them changed. NULL: it is taken. */
 static void
 places_of_parameters(void **state)
 {
     static const struct {
-        uint32_t offset;
-        const char *part; /* NULL: it is taken */
-    } rows[] = {{0x210, NULL},
-                {0x208, "parameters at 0x208"},
-                {4096, NULL},
-                {4104, "parameters at 0x1008"}};
-    static const uint8_t head[] = {4, 0x0a, 8, 0}; /* PARAM_CBANK */
-    struct rig r = open_rig("NV@sim:sm_90");
-    struct nv_container_desc d = {
-        .entry = "shape", .n_params = 2, .n_regs = 16, .sm = 90};
-    struct hcq_program_desc desc = {
-        .struct_size = sizeof(desc),
-        .name = "shape",
-        .n_bufs = 1,
-        .n_vals = 1,
+        uint32_t bank_offset, bank_bytes, offset; /* of parameter 1 */
+        const char *part;
+    } rows[] = {
+        {0x210, 16, 8, NULL},
+        {0x208, 16, 8, "parameters at 0x208"},
+        {4096, 16, 8, NULL},
+        {4104, 16, 8, "parameters at 0x1008"},
+        {0x210, 24, 8, "24 bytes for 2 parameters"},
+        {0x210, 24, 16, "parameter 1 has 8 bytes at 16; 8 at 8"},
     };
+    struct rig r = open_rig("NV@sim:sm_90");
     struct hcq_program *prog;
-    char text[2048];
-    size_t i, at;
+    size_t i;
 
     (void)state;
-    snprintf(text, sizeof(text), shape_text, "7.8", d.sm);
-    d.text = text;
     for (i = 0; i < ARRAY_LEN(rows); i++) {
-        uint32_t word = 16u << 16 | rows[i].offset;
-        struct render_binary binary;
-        uint8_t *bytes;
+        uint32_t bank = rows[i].bank_bytes << 16 | rows[i].bank_offset,
+                 param = rows[i].offset << 16 | 1;
+        struct hcq_program_desc desc;
+        struct render_binary b = pack_shape(&desc, (uint32_t[3]){0, 0, 0});
 
-        expect_ok(render_nv_container(&d, &binary));
-        bytes = (uint8_t *)(uintptr_t)binary.data;
-        for (at = 0; memcmp(bytes + at, head, sizeof(head)) != 0; at++)
-            assert_true(at + 12 < binary.size_bytes);
-        memcpy(bytes + at + 8, &word, 4);
-        desc.binary = binary.data;
-        desc.binary_size_bytes = binary.size_bytes;
-        if (!rows[i].part) {
-            expect_ok(hcq_program_create(r.dev, &desc, &prog));
-            hcq_program_destroy(prog);
-        } else {
+        memcpy(attr_of(&b, 4, 0x0a, 8) + 8, &bank, 4); /* PARAM_CBANK */
+        attr_of(&b, 3, 0x19, 16)[2] = (uint8_t)rows[i].bank_bytes;
+        memcpy(attr_of(&b, 4, 0x17, 12) + 8, &param, 4); /* KPARAM_INFO */
+        if (rows[i].part) {
             expect_fails(hcq_program_create(r.dev, &desc, &prog),
                          BELL_E_INVALID, rows[i].part);
+        } else {
+            expect_ok(hcq_program_create(r.dev, &desc, &prog));
+            hcq_program_destroy(prog);
         }
-        render_binary_fini(&binary);
+        render_binary_fini(&b);
     }
+    close_rig(&r);
+}
+
+static void
+sizes_of_blocks(void **state)
+{
+    static const uint32_t hundred[] = {100, 1, 1}, bound[] = {50, 2, 1};
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct hcq_program_desc desc;
+    struct render_binary b = pack_shape(&desc, (uint32_t[3]){0, 0, 0});
+    struct hcq_program *prog;
+    const struct nv_program *own;
+    const uint64_t args[2] = {r.out->va, 1};
+    uint32_t one[] = {1, 1, 1}, local[] = {100, 1, 1};
+    struct hcq_cs *cs;
+
+    (void)state;
+    /* 255 registers: 256 threads */
+    memcpy(desc.local, (const uint32_t[]){32, 8, 1}, 12);
+    expect_ok(hcq_program_create(r.dev, &desc, &prog));
+    own = HCQ_CONTAINER(HCQ_CONTAINER(prog, struct hcq_program_base, pub),
+                        const struct nv_program, base);
+    assert_int_equal(own->qmd[37] >> 27, 5); /* BARRIER_COUNT 1215:1211 */
+    assert_ptr_equal(nv_program_at(nv_device_of(r.dev), own->code.va), own);
+    assert_ptr_equal(nv_program_at(nv_device_of(r.dev),
+                                   own->code.va + own->code.size_bytes - 1),
+                     own);
+    assert_null(nv_program_at(nv_device_of(r.dev),
+                              own->code.va + own->code.size_bytes));
+    assert_null(nv_program_at(nv_device_of(r.dev), own->code.va - 1));
+    hcq_program_destroy(prog);
+    memcpy(desc.local, (const uint32_t[]){257, 1, 1}, 12);
+    expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                 "257x1x1 threads in a block");
+    memcpy(attr_of(&b, 4, 0x2f, 8) + 8, (const uint32_t[]){16}, 4);
+    memcpy(desc.local, (const uint32_t[]){64, 17, 1}, 12);
+    expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                 "1088 work-items in a group");
+    render_binary_fini(&b);
+    /* compiled for one size alone */
+    b = pack_shape(&desc, hundred);
+    memcpy(desc.local, hundred, 12);
+    expect_ok(hcq_program_create(r.dev, &desc, &prog));
+    hcq_program_destroy(prog);
+    memcpy(desc.local, bound, 12);
+    expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                 "compiled for 100x1x1");
+    /* compiled for at most that */
+    attr_of(&b, 4, 0x10, 12)[1] = 0x05;
+    memset(desc.local, 0, sizeof(desc.local));
+    expect_ok(hcq_program_create(r.dev, &desc, &prog));
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_exec(cs, prog, args, 2, one, local);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    local[0] = 101;
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_exec(cs, prog, args, 2, one, local);
+    expect_fails(hcq_cs_submit(cs, NULL), BELL_E_INVALID, "takes 100");
+    expect_ok(hcq_queue_wait(r.queue, LONG_NS));
+    hcq_program_destroy(prog);
+    render_binary_fini(&b);
     close_rig(&r);
 }
 
@@ -661,6 +754,7 @@ main(void)
         cmocka_unit_test(faults_on_every_sm),
         cmocka_unit_test(threads_by_registers),
         cmocka_unit_test(places_of_parameters),
+        cmocka_unit_test(sizes_of_blocks),
         cmocka_unit_test(long_stream),
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),

@@ -183,6 +183,47 @@ lies_about_classes(void **state)
     }
 }
 
+/* What the driver says of the card, one word of it changed; memory_mib: what
+ * is then told on. */
+static void
+lies_about_the_card(void **state)
+{
+    static const struct {
+        const char *plan;
+        uint64_t memory_mib; /* 0: refused */
+        const char *part;
+    } lies[] = {
+        {"NV2080_CTRL_CMD_GR_GET_INFO=reply=17:291", 0, "version is 0x123"},
+        {"NV2080_CTRL_CMD_GR_GET_INFO=reply=19:0", 0, "2 SMs, 0 warps"},
+        {"NV2080_CTRL_CMD_GR_GET_INFO=reply=21:0", 0, "tells of 0 GPCs"},
+        {"NV2080_CTRL_CMD_GR_GET_INFO=reply=23:0", 0, "2 GPCs, 0 TPCs"},
+        {"NV2080_CTRL_CMD_GR_GET_INFO=reply=25:0", 0, "2 TPCs, 0 SMs"},
+        /* usable memory, and where nothing is said of it all */
+        {"NV2080_CTRL_CMD_FB_GET_INFO=reply=15:1048576", 1024, NULL},
+        {"NV2080_CTRL_CMD_FB_GET_INFO=reply=15:0", 8192, NULL},
+        {"NV2080_CTRL_CMD_FB_GET_INFO=reply=13:0", 8192, NULL},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(lies); i++) {
+        struct hcq_device *base = NULL;
+        struct nv_device *dev;
+        char name[128];
+
+        snprintf(name, sizeof(name), "NV@fault:%s@sim:sm_90", lies[i].plan);
+        if (lies[i].part) {
+            assert_int_not_equal(hcq_device_open(name, &base), BELL_OK);
+            if (!strstr(bell_error_last()->message, lies[i].part))
+                fail_msg("%s: %s", lies[i].plan, bell_error_last()->message);
+            continue;
+        }
+        dev = open_nv(name);
+        assert_int_equal(dev->base.info.memory_bytes / MIB, lies[i].memory_mib);
+        close_nv(dev);
+    }
+}
+
 static void
 refuses_names(void **state)
 {
@@ -763,6 +804,7 @@ main(void)
         cmocka_unit_test(counts_sms),
         cmocka_unit_test(confidential),
         cmocka_unit_test(lies_about_classes),
+        cmocka_unit_test(lies_about_the_card),
         cmocka_unit_test(refuses_names),
         cmocka_unit_test(doorbells),
         cmocka_unit_test(clocks_agree),
