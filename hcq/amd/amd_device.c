@@ -120,6 +120,7 @@ release(struct amd_device *dev)
         amd_mem_free(dev, &dev->move.code);
         amd_process_put(dev->process);
     }
+    pthread_mutex_destroy(&control->reader.lock);
     pthread_mutex_destroy(&control->clock_lock);
     pthread_mutex_destroy(&control->buffer_lock);
     pthread_mutex_destroy(&control->scratch_lock);
@@ -141,6 +142,7 @@ close_device(struct hcq_device *base)
             LOG(LOG_IOCTL, "%s: goes on: %s", queue->name,
                 bell_error_last()->message);
     }
+    amd_read_close(dev);
     hcq_device_fini(base);
     release(dev);
 }
@@ -207,6 +209,7 @@ alloc_device(void)
     dev->base.timestamp_word = 1;
     /* With one CPU nobody else runs while we spin. */
     dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
+    pthread_mutex_init(&control->reader.lock, NULL);
     pthread_mutex_init(&control->clock_lock, NULL);
     pthread_mutex_init(&control->buffer_lock, NULL);
     pthread_mutex_init(&control->scratch_lock, NULL);

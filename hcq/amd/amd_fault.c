@@ -157,6 +157,7 @@ amd_fault_stop(struct hcq_device *base)
     struct amd_device *dev = amd_device_of(base);
     struct amd_queue *queue;
 
+    amd_read_stop(dev);
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
         BELL_TRY(amd_channel_stop(&queue->channel));
     amd_fault_forget(dev);

@@ -201,8 +201,30 @@ BELL_MUST_CHECK bell_status amd_channel_stop(struct amd_channel *channel);
 /* Tells AQL queues of the scratch that there is now. */
 void amd_channel_set_scratch(struct amd_channel *channel);
 
+/* Large reads of the card's memory by a copy engine (amd_read.c): how many of
+ * the first bytes came; the window has to serve for the others. `va` is memory
+ * of this card. Any thread. */
+uint64_t amd_read_by_engine(struct amd_device *dev, uint64_t va, void *data,
+                            uint64_t size_bytes);
+/* Gives its queue back, for a new one with the next read: at recovery. */
+void amd_read_stop(struct amd_device *dev);
+/* At closing, before the device's signals go. */
+void amd_read_close(struct amd_device *dev);
+
+/* What such reads go through. */
+struct amd_reader {
+    pthread_mutex_t lock;       /* of all below */
+    struct amd_channel channel; /* zeroed: none yet */
+    struct amd_mem staging;
+    struct hcq_signal *signal; /* owned */
+    uint64_t value;            /* that the last submission writes */
+    uint64_t slot;             /* of the ring */
+    bool is_off;               /* the window serves, up to recovery */
+};
+
 /* The device's own state of the control half. */
 struct amd_control {
+    struct amd_reader reader;
     uint32_t fault_serial; /* the last that was taken */
     pthread_mutex_t clock_lock;
     uint64_t first_ticks, first_ns, last_ticks, last_ns;

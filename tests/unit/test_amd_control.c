@@ -640,6 +640,97 @@ host_access(void **state)
     free(pages);
 }
 
+/* How many pieces a copy engine has brought. */
+static uint64_t
+pieces_read(const struct amd_device *dev)
+{
+    return amd_control_of(dev)->reader.value;
+}
+
+/* Every size around a piece is right, from odd places too. */
+static void
+check_reads(struct amd_device *dev, struct hcq_buffer *buf, bool by_engine)
+{
+    static const uint32_t sizes[] = {16383,       16384,         262143,
+                                     262144,      262145,        524288,
+                                     2 * MIB - 5, 3 * 262144 + 1};
+    static const uint32_t pieces[] = {0, 1, 1, 1, 2, 2, 8, 4};
+    uint8_t *want = malloc(2 * MIB), *got = malloc(2 * MIB);
+    uint32_t i;
+
+    fill(want, 2 * MIB, 77);
+    expect_ok(hcq_buffer_write(buf, 0, want, 2 * MIB));
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        uint64_t before = pieces_read(dev);
+        uint32_t at = i % 5;
+
+        memset(got, 0, 2 * MIB);
+        expect_ok(hcq_buffer_read(buf, at, got, sizes[i]));
+        assert_memory_equal(got, want + at, sizes[i]);
+        assert_int_equal(got[sizes[i]], 0);
+        assert_int_equal(pieces_read(dev) - before, by_engine ? pieces[i] : 0);
+    }
+    free(want);
+    free(got);
+}
+
+/* Large reads of the card's memory are a copy engine's, and where there is
+ * none they are right. */
+static void
+reads_by_engine(void **state)
+{
+    static const char *const with[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942"};
+    static const char *const without[] = {
+        "AMD@fault:AMDKFD_IOC_CREATE_QUEUE=EINVAL@sim:gfx1100",
+        "AMD@fault:AMDKFD_IOC_CREATE_QUEUE=ENOMEM@sim:gfx942"};
+    struct hcq_buffer *buf;
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        struct amd_device *dev = open_amd(with[i]);
+
+        expect_ok(hcq_buffer_create(&dev->base, 2 * MIB, 0, &buf));
+        check_reads(dev, buf, true);
+        expect_ok(hcq_device_recover(&dev->base)); /* the queue goes */
+        check_reads(dev, buf, true);
+        hcq_buffer_destroy(buf);
+        close_amd(dev);
+        dev = open_amd(without[i]);
+        expect_ok(hcq_buffer_create(&dev->base, 2 * MIB, 0, &buf));
+        check_reads(dev, buf, false);
+        assert_true(amd_control_of(dev)->reader.is_off);
+        hcq_buffer_destroy(buf);
+        close_amd(dev);
+    }
+}
+
+/* A fault takes the reads' queue with all others: what is read after it is
+ * right, and after the recovery an engine brings it again. */
+static void
+reads_after_a_fault(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    struct hcq_buffer *buf;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&dev->base, 2 * MIB, 0, &buf));
+    expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queue));
+    check_reads(dev, buf, true);
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, 0xff00000000, buf->va, 64);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_E_DEVICE_LOST);
+    check_reads(dev, buf, false);
+    expect_ok(hcq_device_recover(&dev->base));
+    check_reads(dev, buf, true);
+    hcq_queue_destroy(queue);
+    hcq_buffer_destroy(buf);
+    close_amd(dev);
+}
+
 /* The same page pinned twice, and pages of a buffer: the card sees them at
  * each address. */
 static void
@@ -1094,6 +1185,8 @@ main(void)
         cmocka_unit_test(kinds_and_sizes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(host_access),
+        cmocka_unit_test(reads_by_engine),
+        cmocka_unit_test(reads_after_a_fault),
         cmocka_unit_test(pinned_twice),
         cmocka_unit_test(many_signals),
         cmocka_unit_test(signals_between_cards),
