@@ -118,6 +118,7 @@ enum isa_cache {
 #define ISA_M0        0x10000 /* after decoding, on all generations */
 #define ISA_NULL      0x10001
 #define ISA_EXEC_LO   126
+#define ISA_APERTURES 235 /* of LDS, its end; of scratch, its end */
 #define ISA_LITERAL   255
 #define ISA_VGPR      256
 #define ISA_ACC       512 /* accumulation registers, after decoding */

@@ -80,6 +80,11 @@ uint32_t wave_read_scalar(struct wave *w, const struct isa_insn *in,
                           uint32_t code);
 uint64_t wave_read_scalar64(struct wave *w, const struct isa_insn *in,
                             uint32_t code);
+/* Upper halves of flat addresses that are of LDS, and of scratch, as KFD has
+ * them. src: Linux 6.12, kfd_flat_memory.c */
+#define WAVE_FLAT_LDS     0x10000u
+#define WAVE_FLAT_SCRATCH 0x20000u
+
 /* The inline float constants as a double; true where code is one. */
 bool wave_float_constant(uint32_t code, double *out);
 void wave_write_scalar(struct wave *w, uint32_t code, uint32_t value);

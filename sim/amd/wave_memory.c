@@ -9,9 +9,6 @@
 
 #include "sim/amd/wave_internal.h"
 
-/* Flat addresses of LDS and scratch are not handed out by this machine: all
- * of the flat segment is global. */
-
 static void *
 global_at(struct wave *w, const struct isa_insn *in, uint64_t va,
           uint32_t n_bytes, enum amd_access access, uint32_t lane)
@@ -456,37 +453,50 @@ flat_scratch_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
     return true;
 }
 
+/* An access of one lane to its scratch. */
+static bool
+scratch_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
+             uint32_t lane)
+{
+    uint32_t size = w->group->launch->scratch_bytes;
+    uint8_t *p;
+
+    w->group->report->lane = lane;
+    w->group->report->va = at;
+    if (size < in->bytes || at > size - in->bytes)
+        return wave_fail(w, AMD_WAVE_RANGE, "scratch of %u bytes, access at %u",
+                         size, at);
+    if (!w->scratch)
+        return flat_scratch_lane(w, in, at, lane);
+    p = w->scratch + (size_t)lane * size + at;
+    if (in->op == ISA_M_LOAD)
+        load_lane(w, in, in->dst, lane, p);
+    else if (in->op == ISA_M_STORE)
+        store_lane(w, in, in->src[1] - ISA_VGPR, lane, p);
+    else
+        return wave_fail(w, AMD_WAVE_ILLEGAL, "%s of scratch",
+                         isa_op_name(in->op));
+    return true;
+}
+
 static bool
 scratch_access(struct wave *w, const struct isa_insn *in)
 {
-    uint32_t size = w->group->launch->scratch_bytes, l, n = registers_of(in);
-    bool loads = in->op == ISA_M_LOAD;
-    uint32_t data = loads ? in->dst : in->src[1] - ISA_VGPR;
     uint64_t exec = wave_exec(w), base = flat_base(w, in);
+    uint32_t l;
 
-    if (!wave_has_registers(w, data, n))
+    if (!has_data(w, in) ||
+        (in->sve && !wave_has_registers(w, in->src[0] - ISA_VGPR, 1)))
         return false;
     for (l = 0; l < w->group->n_lanes; l++) {
         uint32_t at = (uint32_t)base;
+
         if (!(exec >> l & 1))
             continue;
         if (in->sve)
             at += w->v[in->src[0] - ISA_VGPR][l];
-        if (size < in->bytes || at > size - in->bytes) {
-            w->group->report->lane = l;
-            w->group->report->va = at;
-            return wave_fail(w, AMD_WAVE_RANGE,
-                             "scratch of %u bytes, access at %u", size, at);
-        }
-        if (!w->scratch) {
-            if (!flat_scratch_lane(w, in, at, l))
-                return false;
-            continue;
-        }
-        if (loads)
-            load_lane(w, in, data, l, w->scratch + (size_t)l * size + at);
-        else
-            store_lane(w, in, data, l, w->scratch + (size_t)l * size + at);
+        if (!scratch_lane(w, in, at, l))
+            return false;
     }
     return true;
 }
@@ -500,29 +510,6 @@ lane_address(const struct wave *w, const struct isa_insn *in, uint64_t base,
     if (in->src[2] != ISA_NO_SOURCE)
         return base + w->v[reg][lane];
     return base + register_value(w, reg, lane, 8);
-}
-
-bool
-wave_flat(struct wave *w, const struct isa_insn *in)
-{
-    uint32_t l, address = in->src[0] - ISA_VGPR;
-    uint64_t exec = wave_exec(w), base;
-
-    if (in->op == ISA_M_CACHE) /* gfx12 */
-        return wave_cache(w, in);
-    if (in->segment == ISA_SEG_SCRATCH)
-        return scratch_access(w, in);
-    base = flat_base(w, in);
-    if (w->group->failed ||
-        !wave_has_registers(w, address, in->src[2] == ISA_NO_SOURCE ? 2 : 1) ||
-        !has_data(w, in))
-        return false;
-    for (l = 0; l < w->group->n_lanes; l++) {
-        if (exec >> l & 1 &&
-            !access_lane(w, in, lane_address(w, in, base, l), l))
-            return false;
-    }
-    return true;
 }
 
 /* ---- buffers ---------------------------------------------------------------------- */
@@ -768,6 +755,58 @@ lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
     memcpy(p, &data, in->bytes);
     if (in->mem_flags & ISA_MEM_RETURN)
         set_register(w, in->dst, lane, in->bytes, old);
+    return true;
+}
+
+/* A flat address of LDS. */
+static bool
+flat_lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
+              uint32_t lane)
+{
+    struct isa_insn local = *in;
+
+    if (in->op == ISA_M_LOAD)
+        return lds_lane(w, in, at, in->dst, lane);
+    if (in->op == ISA_M_ATOMIC_CMPSWAP) { /* the pair, as lds_lane has it */
+        local.src[2] = in->src[1] + in->bytes / 4u;
+        if (w->group->gen <= ISA_GFX10) {
+            local.src[1] = local.src[2];
+            local.src[2] = in->src[1];
+        }
+    }
+    return lds_lane(w, &local, at, local.src[1] - ISA_VGPR, lane);
+}
+
+bool
+wave_flat(struct wave *w, const struct isa_insn *in)
+{
+    uint32_t l, address = in->src[0] - ISA_VGPR;
+    uint64_t exec = wave_exec(w), base;
+
+    if (in->op == ISA_M_CACHE) /* gfx12 */
+        return wave_cache(w, in);
+    if (in->segment == ISA_SEG_SCRATCH)
+        return scratch_access(w, in);
+    base = flat_base(w, in);
+    if (w->group->failed ||
+        !wave_has_registers(w, address, in->src[2] == ISA_NO_SOURCE ? 2 : 1) ||
+        !has_data(w, in))
+        return false;
+    for (l = 0; l < w->group->n_lanes; l++) {
+        uint64_t va = lane_address(w, in, base, l);
+        bool good;
+
+        if (!(exec >> l & 1))
+            continue;
+        if (in->segment == ISA_SEG_FLAT && va >> 32 == WAVE_FLAT_LDS)
+            good = flat_lds_lane(w, in, (uint32_t)va, l);
+        else if (in->segment == ISA_SEG_FLAT && va >> 32 == WAVE_FLAT_SCRATCH)
+            good = scratch_lane(w, in, (uint32_t)va, l);
+        else
+            good = access_lane(w, in, va, l);
+        if (!good)
+            return false;
+    }
     return true;
 }
 

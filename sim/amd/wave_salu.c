@@ -66,6 +66,11 @@ wave_read_scalar64(struct wave *w, const struct isa_insn *in, uint32_t code)
         return extend_literal(in);
     if (wave_float_constant(code, &constant))
         return wave_u64(constant);
+    if (code >= ISA_APERTURES && code < ISA_APERTURES + 4)
+        return (uint64_t)(code < ISA_APERTURES + 2 ? WAVE_FLAT_LDS
+                                                   : WAVE_FLAT_SCRATCH)
+                   << 32 |
+               ((code - ISA_APERTURES) & 1 ? UINT32_MAX : 0);
     return wave_read_scalar(w, in, code);
 }
 

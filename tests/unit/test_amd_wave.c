@@ -314,6 +314,23 @@ divergence(struct machine *m)
     expect_int("atomic sum", 0, r[0], sum);
 }
 
+/* Pointers into LDS, scratch and memory, used as one kind. */
+static void
+generic(struct machine *m)
+{
+    static const int32_t factors[3] = {3, 5, 1};
+    uint64_t out = memory_put(&m->memory, NULL, 64 * 4);
+    int32_t a[64], *r;
+    int i;
+
+    for (i = 0; i < 64; i++)
+        a[i] = (int32_t)(next(m) & 0xffff);
+    RUN(m, "generic", 1, out, memory_put(&m->memory, a, sizeof(a)));
+    r = memory_at(&m->memory, out);
+    for (i = 0; i < 64; i++)
+        expect_int("generic", i, r[i], a[i] * factors[i % 3] + 1);
+}
+
 static void
 indices(struct machine *m)
 {
@@ -361,6 +378,7 @@ test_kernels(void **state)
         reduction(&m);
         divergence(&m);
         indices(&m);
+        generic(&m);
         assert_true(m.report.n_insns > 0 && m.report.n_lane_ops > 0);
         stop(&m);
     }

@@ -416,3 +416,36 @@ declare i32 @llvm.amdgcn.workgroup.id.y()
 declare i32 @llvm.amdgcn.workgroup.id.z()
 
 attributes #0 = { nounwind "amdgpu-flat-work-group-size"="1,256" }
+
+; out[i] = in[i] by way of LDS, the stack, or as it is: pointers of any space.
+@generic_words = internal addrspace(3) global [64 x i32] undef, align 4
+
+define amdgpu_kernel void @generic(ptr addrspace(1) %out, ptr addrspace(1) %in) #0 {
+  %stack = alloca [4 x i32], align 4, addrspace(5)
+  %id = call i32 @llvm.amdgcn.workitem.id.x()
+  %i = zext i32 %id to i64
+  %from = getelementptr i32, ptr addrspace(1) %in, i64 %i
+  %v = load i32, ptr addrspace(1) %from
+  %v3 = mul i32 %v, 3
+  %v5 = mul i32 %v, 5
+  %lds = getelementptr [64 x i32], ptr addrspace(3) @generic_words, i32 0, i32 %id
+  store volatile i32 %v3, ptr addrspace(3) %lds
+  %part = and i32 %id, 3
+  %slot = getelementptr [4 x i32], ptr addrspace(5) %stack, i32 0, i32 %part
+  store volatile i32 %v5, ptr addrspace(5) %slot
+  %a = addrspacecast ptr addrspace(3) %lds to ptr
+  %b = addrspacecast ptr addrspace(5) %slot to ptr
+  %c = addrspacecast ptr addrspace(1) %from to ptr
+  %rest = urem i32 %id, 3
+  %is0 = icmp eq i32 %rest, 0
+  %is1 = icmp eq i32 %rest, 1
+  %bc = select i1 %is1, ptr %b, ptr %c
+  %p = select i1 %is0, ptr %a, ptr %bc
+  %old = load volatile i32, ptr %p
+  %sum = add i32 %old, 1
+  store volatile i32 %sum, ptr %p
+  %new = load volatile i32, ptr %p
+  %to = getelementptr i32, ptr addrspace(1) %out, i64 %i
+  store i32 %new, ptr addrspace(1) %to
+  ret void
+}
