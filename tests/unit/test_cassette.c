@@ -108,7 +108,8 @@ write_control(uint64_t pointer, uint32_t params_bytes,
         .n_blobs = n_parts + 1,
         .blobs = blobs};
 
-    memcpy(blobs + 1, parts, n_parts * sizeof(*parts));
+    if (n_parts)
+        memcpy(blobs + 1, parts, n_parts * sizeof(*parts));
     write_records(&record, 1);
 }
 
