@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/process.h"
 
 uint32_t log_mask;
@@ -105,7 +106,7 @@ log_parse(const char *text, uint32_t *out_mask)
 bell_status
 log_init(void)
 {
-    const char *text = getenv("BELL_DEBUG");
+    const char *text = env_get("BELL_DEBUG");
     uint32_t mask = 0;
 
     if (!text)

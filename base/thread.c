@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/env.h"
+
 #define THREADS_MAX 1024
 
 /* BELL_THREADS; 0 where it is not set or no number of threads. */
@@ -23,7 +25,7 @@ threads_asked_for(const char *text)
 unsigned
 thread_cpu_count(void)
 {
-    unsigned asked = threads_asked_for(getenv("BELL_THREADS"));
+    unsigned asked = threads_asked_for(env_get("BELL_THREADS"));
     cpu_set_t set;
     int count = 1;
 
@@ -37,7 +39,7 @@ thread_cpu_count(void)
 bell_status
 thread_check(void)
 {
-    const char *text = getenv("BELL_THREADS");
+    const char *text = env_get("BELL_THREADS");
 
     if (text && !threads_asked_for(text))
         return bell_fail(BELL_E_INVALID, "BELL_THREADS is '%.40s', not 1 to %d",

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
 
@@ -201,7 +202,7 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
     BELL_TRY(log_init());
     BELL_TRY(thread_check());
     if (!name)
-        name = getenv("BELL_DEVICE");
+        name = env_get("BELL_DEVICE");
     if (name) {
         BELL_TRY(open_named(name, out_dev));
         bell_error_release(&hold);

@@ -79,7 +79,8 @@ enum {
 struct cas_writer;
 struct kio_capture;
 
-/* Creates or replaces the file. `identity` is lines of "key=value". */
+/* Creates the file, under a name of its own beside `path` until it is named;
+ * with CAS_WRITE_EACH it is so at once. `identity` is lines of "key=value". */
 BELL_MUST_CHECK bell_status cas_writer_create(const char *path, uint32_t flags,
                                               const char *identity,
                                               struct cas_writer **out_writer);
@@ -88,8 +89,13 @@ BELL_MUST_CHECK bell_status cas_write(struct cas_writer *writer,
                                       const struct cas_record *record);
 /* The number of the file, for whoever must see to it that it stays open. */
 int cas_writer_fd(const struct cas_writer *writer);
-/* Writes what is pending and the end mark, and frees the writer. */
+/* Gives the file its path, in place of what was there; again: nothing. */
+BELL_MUST_CHECK bell_status cas_writer_name(struct cas_writer *writer);
+/* Writes what is pending and the end mark, names the file and frees the writer.
+ * After a failure a file that had no name yet is gone. */
 BELL_MUST_CHECK bell_status cas_writer_close(struct cas_writer *writer);
+/* Frees the writer; a file that has no name yet is gone. */
+void cas_writer_drop(struct cas_writer *writer);
 
 /* Blobs of a call's arguments before and after it, the latter only where
  * they differ, at most two per argument; gives how many. They point into the

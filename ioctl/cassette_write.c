@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/new_file.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
 #include "ioctl/kio_capture.h"
@@ -24,6 +25,8 @@
 struct cas_writer {
     int fd;
     uint32_t flags;
+    bool is_named; /* the file has its name */
+    struct new_file file;
     uint8_t *buf; /* owned: the block under way */
     size_t used_bytes, cap_bytes;
     size_t total_bytes; /* of all records */
@@ -93,10 +96,12 @@ flush(struct cas_writer *writer)
     return write_all(writer->fd, data, n);
 }
 
-static void
-destroy(struct cas_writer *writer)
+void
+cas_writer_drop(struct cas_writer *writer)
 {
     close(writer->fd);
+    if (!writer->is_named)
+        new_file_drop(&writer->file);
     host_free(writer->buf);
     host_free(writer->packed);
     host_free(writer);
@@ -113,6 +118,16 @@ move_high(int fd)
         return fd;
     close(fd);
     return high;
+}
+
+bell_status
+cas_writer_name(struct cas_writer *writer)
+{
+    if (writer->is_named)
+        return BELL_OK;
+    BELL_TRY(new_file_keep(&writer->file));
+    writer->is_named = true;
+    return BELL_OK;
 }
 
 int
@@ -132,12 +147,12 @@ cas_writer_create(const char *path, uint32_t flags, const char *identity,
     if (!writer)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a cassette");
     writer->flags = flags;
-    writer->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (writer->fd < 0) {
+    status = new_file_create(path, &writer->file);
+    if (status != BELL_OK) {
         host_free(writer);
-        return bell_fail_errno(BELL_E_IO, errno, "cannot create %s: %s", path,
-                               strerror(errno));
+        return status;
     }
+    writer->fd = writer->file.fd;
     if (flags & CAS_WRITE_EACH)
         writer->fd = move_high(writer->fd);
     memcpy(head.magic, CAS_MAGIC, sizeof(head.magic));
@@ -145,8 +160,10 @@ cas_writer_create(const char *path, uint32_t flags, const char *identity,
     status = write_all(writer->fd, &head, sizeof(head));
     if (status == BELL_OK)
         status = write_all(writer->fd, identity, head.identity_bytes);
+    if (status == BELL_OK && (flags & CAS_WRITE_EACH))
+        status = cas_writer_name(writer);
     if (status != BELL_OK) {
-        destroy(writer);
+        cas_writer_drop(writer);
         return status;
     }
     *out_writer = writer;
@@ -245,7 +262,9 @@ cas_writer_close(struct cas_writer *writer)
 
     if (status == BELL_OK)
         status = write_all(writer->fd, &end, sizeof(end));
-    destroy(writer);
+    if (status == BELL_OK)
+        status = cas_writer_name(writer);
+    cas_writer_drop(writer);
     return status;
 }
 

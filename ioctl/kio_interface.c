@@ -1,5 +1,5 @@
 /* Stacks of kio forms by name. Built twice: with all forms, and for the
- * driver half alone, which has neither cassettes nor simulators. */
+ * driver half alone, which has the real kernel and nothing else. */
 #include "ioctl/kio_interface.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ struct form {
                         struct kio **out_kio);
 };
 
-#if BELL_HAVE_CASSETTES
+#if BELL_HAVE_FORMS
 static bell_status
 create_replay(const char *backend, const char *text, struct kio **out_kio)
 {
@@ -38,11 +38,12 @@ static const struct form forms[] = {
 #if BELL_HAVE_SIM
     {"sim", true, true, NULL, kio_sim_create, kio_sim_join},
 #endif
-#if BELL_HAVE_CASSETTES
+#if BELL_HAVE_FORMS
     {"record", false, false, kio_record_create, NULL, NULL},
     {"replay", true, false, NULL, create_replay, NULL},
-#endif
     {"fault", false, false, kio_fault_create, NULL, NULL},
+#endif
+    {NULL, false, false, NULL, NULL, NULL},
 };
 
 #if BELL_HAVE_SIM
@@ -50,16 +51,16 @@ static const struct form forms[] = {
 #else
 #define SIM_NAME ""
 #endif
-#if BELL_HAVE_CASSETTES
-#define CASSETTE_NAMES "record, replay, "
+#if BELL_HAVE_FORMS
+#define OTHER_NAMES "record, replay, fault"
 #else
-#define CASSETTE_NAMES ""
+#define OTHER_NAMES "none"
 #endif
 
 const char *
 kio_interface_list(void)
 {
-    return SIM_NAME CASSETTE_NAMES "fault";
+    return SIM_NAME OTHER_NAMES;
 }
 
 /* The last form of a stack: what follows the last '@'. */
@@ -84,7 +85,7 @@ find_form(const char *text, const struct form **out_form,
 {
     size_t len = strcspn(text, ":"), i;
 
-    for (i = 0; i < ARRAY_LEN(forms); i++) {
+    for (i = 0; forms[i].name; i++) {
         if (strlen(forms[i].name) != len ||
             strncmp(forms[i].name, text, len) != 0)
             continue;

@@ -33,6 +33,7 @@ struct record_kio {
     struct map devs;           /* fd -> enum kio_dev */
     struct watch *watches;     /* owned: WATCH_MAX of them */
     uint32_t n_watches;
+    bool has_opened; /* a device node: there is something to record */
     bool failed;
     struct bell_error error; /* the first failure to record */
 };
@@ -141,6 +142,9 @@ record_open(struct kio *kio, const char *path, int flags)
     write_record(rec, &record);
     if (fd >= 0) {
         pthread_mutex_lock(&rec->lock);
+        rec->has_opened = true;
+        if (rec->writer && cas_writer_name(rec->writer) != BELL_OK)
+            note_failure(rec);
         if (map_put(&rec->devs, (uint64_t)(unsigned)fd, record.dev) < 0) {
             (void)bell_fail(BELL_E_NO_MEMORY, "out of memory recording");
             note_failure(rec);
@@ -386,7 +390,9 @@ kio_record_finish(struct kio *kio)
 
     pthread_mutex_lock(&rec->lock);
     look_locked(rec);
-    if (rec->writer && cas_writer_close(rec->writer) != BELL_OK)
+    if (rec->writer && !rec->has_opened)
+        cas_writer_drop(rec->writer);
+    else if (rec->writer && cas_writer_close(rec->writer) != BELL_OK)
         note_failure(rec);
     rec->writer = NULL;
     if (rec->failed)

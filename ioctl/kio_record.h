@@ -7,7 +7,9 @@
 struct kio;
 
 /* Takes `below` on success. A write that fails does not stop the program that
- * is recorded; kio_record_finish tells it. Regions of kind SIGNAL named at a
+ * is recorded; kio_record_finish tells it. The file appears at `path` with the
+ * first device node that is opened: where there is none, what was there stays.
+ * Regions of kind SIGNAL named at a
  * doorbell are watched, and what the device wrote to them is recorded before
  * the next call. */
 BELL_MUST_CHECK bell_status kio_record_create(struct kio *below,

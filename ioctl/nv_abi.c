@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/env.h"
 #include "ioctl/kio.h"
 #include "ioctl/nv_tables.h"
 #include "ioctl/nv_uapi.h"
@@ -167,7 +168,7 @@ done:
 bell_status
 nv_abi_detect(struct kio *kio, struct nv_abi *out_abi)
 {
-    const char *forced = getenv("BELL_NV_BRANCH");
+    const char *forced = env_get("BELL_NV_BRANCH");
     char text[512];
     size_t n;
 

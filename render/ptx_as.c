@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/env.h"
 #include "base/thread.h"
 
 #ifndef BELL_PTXAS_PATH
@@ -50,7 +51,7 @@ try_path(const char *folder, int folder_len, const char *name, char *buf,
 static bool
 find_in_path(char *buf, size_t size_bytes)
 {
-    const char *at = getenv("PATH"), *end;
+    const char *at = env_get("PATH"), *end;
 
     for (; at && *at; at = *end ? end + 1 : end) {
         end = at + strcspn(at, ":");
@@ -63,7 +64,7 @@ find_in_path(char *buf, size_t size_bytes)
 bell_status
 render_ptxas_find(char *buf, size_t size_bytes)
 {
-    const char *named = getenv("BELL_PTXAS"), *home = getenv("CUDA_HOME");
+    const char *named = env_get("BELL_PTXAS"), *home = env_get("CUDA_HOME");
 
     if (named && *named) {
         if (try_path("", 0, named, buf, size_bytes))
@@ -97,7 +98,7 @@ struct run {
 static bell_status
 make_run(struct run *r)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = env_get("TMPDIR");
     int n = snprintf(r->folder, sizeof(r->folder), "%s/bell-ptxas-XXXXXX",
                      tmp && *tmp ? tmp : "/tmp");
 

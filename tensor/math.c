@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/env.h"
 
 static const struct {
     const char *word;
@@ -61,7 +62,7 @@ bell_math_parse(const char *text, uint32_t *out_math)
 bell_status
 tensor_math_init(struct bell_context *ctx)
 {
-    const char *text = getenv("BELL_MATH");
+    const char *text = env_get("BELL_MATH");
 
     if (!text || !*text)
         return BELL_OK;

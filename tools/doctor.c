@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "doorbell/tensor.h"
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/hcq.h"
@@ -135,7 +136,7 @@ static bool
 check_device(struct findings *findings)
 {
     struct hcq_device_info info = {.struct_size = sizeof(info)};
-    const char *name = getenv("BELL_DEVICE");
+    const char *name = env_get("BELL_DEVICE");
     struct hcq_device *dev;
     bell_status status;
     char buf[224];

@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/new_file.h"
 
 #define READ_STEP (1u << 16)
+/* What is no file ends somewhere: /dev/zero does not. */
+#define STREAM_MAX_BYTES ((size_t)1 << 32)
 
 static bell_status
 fail_errno(const char *path, const char *what)
@@ -44,7 +47,7 @@ first_room(FILE *stream)
 static BELL_MUST_CHECK bell_status
 read_all(FILE *stream, const char *path, struct file_bytes *file)
 {
-    size_t cap = 0, need = first_room(stream), got;
+    size_t cap = 0, room = first_room(stream), need = room, got;
 
     do {
         if (host_grow(&file->data, &cap, need, 1) != 0)
@@ -55,6 +58,9 @@ read_all(FILE *stream, const char *path, struct file_bytes *file)
                     cap - file->size_bytes, stream);
         file->size_bytes += got;
         need = file->size_bytes + READ_STEP;
+        if (file->size_bytes > room && file->size_bytes > STREAM_MAX_BYTES)
+            return bell_fail(BELL_E_IO, "%s: does not end after %zu bytes",
+                             path, STREAM_MAX_BYTES);
     } while (got > 0);
     if (ferror(stream))
         return fail_errno(path, "cannot read");
@@ -80,10 +86,10 @@ file_read(const char *path, struct file_bytes *out_file)
 }
 
 static BELL_MUST_CHECK bell_status
-write_parts(const char *path, const struct file_part *parts, size_t n_parts)
+write_parts(const char *path, FILE *stream, const struct file_part *parts,
+            size_t n_parts)
 {
-    FILE *stream = fopen(path, "wb");
-    bool ok = true;
+    bool ok = stream != NULL;
     size_t i;
 
     if (!stream)
@@ -105,20 +111,18 @@ write_parts(const char *path, const struct file_part *parts, size_t n_parts)
 bell_status
 file_write(const char *path, const struct file_part *parts, size_t n_parts)
 {
+    struct new_file file;
     bell_status status;
-    char temp[4096];
     struct stat st;
 
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return write_parts(path, parts, n_parts);
-    if (snprintf(temp, sizeof(temp), "%s.part-%ld", path, (long)getpid()) >=
-        (int)sizeof(temp))
-        return bell_fail(BELL_E_IO, "%s: the name is too long", path);
-    status = write_parts(temp, parts, n_parts);
-    if (status == BELL_OK && rename(temp, path) != 0)
-        status = fail_errno(path, "cannot rename to it");
+        return write_parts(path, fopen(path, "wb"), parts, n_parts);
+    BELL_TRY(new_file_create(path, &file));
+    status = write_parts(path, fdopen(file.fd, "wb"), parts, n_parts);
+    if (status == BELL_OK)
+        status = new_file_keep(&file);
     if (status != BELL_OK)
-        unlink(temp);
+        new_file_drop(&file);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "base/bits.h"
 #include "tools/tools.h"
 
@@ -28,7 +29,7 @@ tool_find_library(const char *name, const char *variable, const char *folder,
         "/../lib/aarch64-linux-gnu",
         "/../lib64",
     };
-    const char *named = getenv(variable);
+    const char *named = env_get(variable);
     char self[400], *slash;
     ssize_t n;
     size_t i;
@@ -58,7 +59,7 @@ tool_find_library(const char *name, const char *variable, const char *folder,
 void
 tool_preload(const char *library)
 {
-    const char *was = getenv("LD_PRELOAD");
+    const char *was = env_get("LD_PRELOAD");
     char preload[1024];
 
     snprintf(preload, sizeof(preload), "%s%s%s", library,
@@ -72,7 +73,7 @@ tool_preload(const char *library)
 static bool
 find_program(const char *program, char *out, size_t out_bytes)
 {
-    const char *at = getenv("PATH");
+    const char *at = env_get("PATH");
 
     if (strchr(program, '/')) {
         snprintf(out, out_bytes, "%s", program);

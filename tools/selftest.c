@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/thread.h"
 #include "ioctl/kio_interface.h"
 #include "tools/file.h"
@@ -423,7 +424,7 @@ choose_device(struct selftest *st, const char *name)
     struct hcq_device *dev;
 
     if (!name)
-        name = getenv("BELL_DEVICE");
+        name = env_get("BELL_DEVICE");
     if (name && strlen(name) >= sizeof(st->device))
         return bell_fail(BELL_E_INVALID,
                          "device name of more than %zu characters: %.40s...",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/bits.h"
 #include "tools/selftest.h"
 
@@ -36,7 +37,7 @@ static enum selftest_verdict
 with_variable(struct selftest *st, const char *name, const char *value,
               const char *const *steps, size_t n)
 {
-    const char *was = getenv(name);
+    const char *was = env_get(name);
     char keep[64] = "";
     enum selftest_verdict verdict;
 

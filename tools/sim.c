@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/env.h"
 #include "ioctl/kio_interface.h"
 #include "tools/sim_tree.h"
 #include "tools/tools.h"
@@ -108,7 +109,7 @@ run_program(struct run *run, int n_devices, char **devices, char **argv)
 int
 verb_sim(int argc, char **argv)
 {
-    const char *folder = getenv("TMPDIR");
+    const char *folder = env_get("TMPDIR");
     struct run run = {.debug = NULL, .json = false};
     const char *devices[DEVICES_MAX] = {NULL};
     const struct tool_opt opts[] = {

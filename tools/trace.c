@@ -146,8 +146,7 @@ write_merged(const struct merge *merge, const char *path, const char *command)
     for (i = 0; i < merge->n_records && status == BELL_OK; i++)
         status = cas_write(writer, merge->records[i]);
     if (status != BELL_OK) {
-        bell_status ended = cas_writer_close(writer);
-        (void)ended;
+        cas_writer_drop(writer);
         return status;
     }
     return cas_writer_close(writer);

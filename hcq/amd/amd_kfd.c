@@ -162,22 +162,27 @@ amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
                   uint32_t *out_n)
 {
     char text[4096];
+    struct bell_error refused = {.status = BELL_OK};
     uint32_t node, n = 0, gpu_id;
 
     for (node = 0; node < MAX_NODES && n < cap; node++) {
         bell_status status = read_node(kio, node, "gpu_id", text, sizeof(text));
-        if (status == BELL_E_NO_MEMORY)
-            return status;
-        if (status == BELL_E_PERMISSION)
-            continue; /* a card that is not ours */
-        if (status != BELL_OK)
+        if (status == BELL_E_PERMISSION) { /* a card that is not ours */
+            if (refused.status == BELL_OK)
+                refused = *bell_error_last();
+            continue;
+        }
+        if (status == BELL_E_IO && bell_error_last()->sys_errno == ENOENT)
             break;
+        BELL_TRY(status);
         gpu_id = (uint32_t)strtoul(text, NULL, 10);
         if (gpu_id == 0)
             continue;
         BELL_TRY(read_node(kio, node, "properties", text, sizeof(text)));
         fill_topology(kio, node, gpu_id, text, &out_list[n++]);
     }
+    if (n == 0 && refused.status != BELL_OK)
+        return bell_error_set(&refused);
     *out_n = n;
     return BELL_OK;
 }
@@ -608,7 +613,9 @@ amd_poll_faults(struct amd_process *process)
 {
     struct kfd_event_data data[2];
     struct kfd_wait_events wait = {.events = (uintptr_t)data, .n = 2};
+    struct bell_error_hold hold;
 
+    bell_error_hold(&hold); /* a look that fails is no failure of the waiter */
     pthread_mutex_lock(&process->lock);
     memset(data, 0, sizeof(data));
     data[0].event_id = process->memory_event;
@@ -620,6 +627,7 @@ amd_poll_faults(struct amd_process *process)
         take_hardware_fault(process, &data[1].u.hw);
     }
     pthread_mutex_unlock(&process->lock);
+    bell_error_release(&hold);
 }
 
 /* ---- cards ------------------------------------------------------------------------------ */

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
 
@@ -409,7 +410,7 @@ cpu_ticks_to_ns(struct hcq_device *dev, uint64_t ticks)
 static bell_status
 read_spin_ns(const struct hcq_device_info *info, uint64_t *out_ns)
 {
-    const char *text = getenv("BELL_SPIN_US");
+    const char *text = env_get("BELL_SPIN_US");
     unsigned long us;
     char *end;
 

@@ -107,9 +107,17 @@ set_trap(struct cpu_job *job, const struct cpu_trap *trap)
     atomic_store(&job->next, atomic_load(&job->total));
 }
 
+/* clang's -fsanitize=function looks for a type in front of what is called;
+ * machine code that was loaded has none. */
+#if defined(__clang__)
+#define CALLS_LOADED_CODE __attribute__((no_sanitize("function")))
+#else
+#define CALLS_LOADED_CODE
+#endif
+
 /* Takes chunks until there are none. A fault, or being stopped, ends up in
  * the second return of sigsetjmp. */
-static enum cpu_leave
+CALLS_LOADED_CODE static enum cpu_leave
 run_chunks(struct cpu_worker *worker, struct cpu_job *job)
 {
     sigjmp_buf *const outer = worker->leave;

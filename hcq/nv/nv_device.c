@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_history.h"
@@ -167,7 +168,7 @@ open_windows(struct nv_device *dev)
 {
     struct nv_hopper_usermode_a params = {.bBar1Mapping = 1};
     struct nv_control *control = nv_control_of(dev);
-    const char *text = getenv("BELL_NV_DOORBELL");
+    const char *text = env_get("BELL_NV_DOORBELL");
     bool has_bar1 = dev->chip.usermode_class >= HOPPER_USERMODE_A;
     bool wants_bar0 = text && strcmp(text, "bar0") == 0;
     bell_status status;
@@ -240,7 +241,7 @@ static bell_status
 choose_vm(struct nv_control *control)
 {
     static const struct nv_vm_ops *const models[] = {&nv_vm_rm, &nv_vm_uvm};
-    const char *text = getenv("BELL_NV_VM");
+    const char *text = env_get("BELL_NV_VM");
     size_t i;
 
     control->vm = models[0];

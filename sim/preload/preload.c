@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "ioctl/intercept.h"
 #include "ioctl/kio.h"
@@ -559,10 +560,10 @@ read_devices(const char *text)
 __attribute__((constructor)) static void
 begin(void)
 {
-    const char *devices = getenv("BELL_SIM_DEVICES");
-    const char *tree = getenv("BELL_SIM_TREE");
-    const char *fds = getenv("BELL_SIM_FDS");
-    const char *debug = getenv("BELL_SIM_DEBUG");
+    const char *devices = env_get("BELL_SIM_DEVICES");
+    const char *tree = env_get("BELL_SIM_TREE");
+    const char *fds = env_get("BELL_SIM_FDS");
+    const char *debug = env_get("BELL_SIM_DEBUG");
 
     kio_real_init();
     if (!devices || !tree || !fds || !read_devices(devices))

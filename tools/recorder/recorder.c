@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/thread.h"
 #include "ioctl/cassette.h"
 #include "ioctl/intercept.h"
@@ -84,7 +85,7 @@ start_part_locked(void)
 
     snprintf(path, sizeof(path), "%s/%d-%llu.part", rec.dir, (int)rec.pid,
              (unsigned long long)start.time_ns);
-    (void)cas_identity(NULL, getenv("BELL_SIM_DEVICES") != NULL, identity,
+    (void)cas_identity(NULL, env_get("BELL_SIM_DEVICES") != NULL, identity,
                        sizeof(identity));
     blob.size_bytes = (uint32_t)command_line(line, sizeof(line));
     if (cas_writer_create(path, CAS_WRITE_EACH, identity, &rec.writer) !=
@@ -414,9 +415,9 @@ read_branch(void)
 __attribute__((constructor)) static void
 begin(void)
 {
-    const char *dir = getenv("BELL_RECORD_DIR");
-    const char *prefix = getenv("BELL_RECORD_PREFIX");
-    const char *fds = getenv("BELL_RECORD_FDS");
+    const char *dir = env_get("BELL_RECORD_DIR");
+    const char *prefix = env_get("BELL_RECORD_PREFIX");
+    const char *fds = env_get("BELL_RECORD_FDS");
 
     kio_real_init();
     if (!dir || !*dir || strlen(dir) >= sizeof(rec.dir))
@@ -429,7 +430,7 @@ begin(void)
     rec.pid = getpid();
     read_branch();
     /* On simulated cards another library has the trap. */
-    if (fds && !getenv("BELL_SIM_TREE"))
+    if (fds && !env_get("BELL_SIM_TREE"))
         (void)kio_trap_install(atoi(fds));
     if (pthread_atfork(before_fork, after_fork, in_child) == 0)
         rec.on = true;

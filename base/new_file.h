@@ -1,0 +1,25 @@
+/* A file that is written beside its name and gets it when it is worth it: what
+ * was there before stays until then, no link is followed, and nobody's file is
+ * opened by guessing the name. */
+#ifndef BELL_BASE_NEW_FILE_H
+#define BELL_BASE_NEW_FILE_H
+
+#include "base/status.h"
+
+#define NEW_FILE_PATH_MAX 4096
+
+/* Owned by its maker, who closes fd; then kept or dropped, once. */
+struct new_file {
+    int fd; /* open for writing */
+    char path[NEW_FILE_PATH_MAX], temp[NEW_FILE_PATH_MAX];
+};
+
+/* BELL_E_IO or BELL_E_PERMISSION; where `path` is there and is no regular file
+ * (a folder, a device), too. */
+BELL_MUST_CHECK bell_status new_file_create(const char *path,
+                                            struct new_file *out_file);
+/* Gives it its name, in place of what had it. */
+BELL_MUST_CHECK bell_status new_file_keep(const struct new_file *file);
+void new_file_drop(const struct new_file *file);
+
+#endif
