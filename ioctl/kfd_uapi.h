@@ -183,6 +183,13 @@ struct kfd_scratch_va {
 };
 KFD_LAYOUT(kfd_scratch_va, 16);
 
+struct kfd_tile_config {
+    uint64_t tile, macro; /* pointers to words */
+    uint32_t n_tile, n_macro;
+    uint32_t gpu_id, gb_addr_config, n_banks, n_ranks;
+};
+KFD_LAYOUT(kfd_tile_config, 40);
+
 struct kfd_trap_handler {
     uint64_t handler_va, memory_va;
     uint32_t gpu_id, pad;

@@ -374,14 +374,17 @@ kernel_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t w[16])
         .private_bytes = w[6],
         .group_bytes = w[7],
     };
-    uint32_t queue_lane;
+    uint32_t queue_lane, n_dims, i;
 
     q->place.name = "AQL kernel dispatch";
-    if (w[0] >> 16 != 3 || w[2] >> 16 || w[12] || w[13])
-        return amdgpu_fail(q, "setup 0x%x, or reserved words are set",
-                           w[0] >> 16);
-    if (w[14] || w[15])
-        return amdgpu_fail(q, "completion signals are not simulated");
+    n_dims = w[0] >> 16;
+    if (n_dims == 0 || n_dims > 3 || w[2] >> 16 || w[12] || w[13])
+        return amdgpu_fail(q, "setup 0x%x, or reserved words are set", n_dims);
+    for (i = n_dims; i < 3; i++) {
+        if (aql.grid[i] != 1 || aql.local[i] != 1)
+            return amdgpu_fail(q, "%u dimensions, the next has %u in %u",
+                               n_dims, aql.grid[i], aql.local[i]);
+    }
     /* scratch_wave64_lane_byte_size of the queue structure */
     if (!amdgpu_read(q, (q->desc.rptr_va & ~0xfffull) + 176, &queue_lane, 4,
                      "queue structure"))
@@ -408,6 +411,74 @@ vendor_packet(struct amdgpu_queue *q, const uint32_t w[16],
         .va = w[2] | (uint64_t)w[3] << 32,
         .n_dw = w[4] & 0xfffff,
     };
+    return true;
+}
+
+/* ---- signals. src: HSA runtime 1.2, 2.4 and amd_hsa_signal.h ---------------- */
+
+#define SIGNAL_VALUE   8u
+#define SIGNAL_MAILBOX 16u
+#define SIGNAL_EVENT   24u
+#define SIGNAL_START   32u
+#define SIGNAL_END     40u
+
+/* Whether all five signals of the packet are 0, or one is; a packet that has
+ * none waits for nothing. */
+static enum amdgpu_step
+barrier_packet(struct amdgpu_queue *q, const uint32_t w[16], bool any)
+{
+    uint32_t i, n_done = 0, n_signals = 0, value[2];
+
+    q->place.name = any ? "AQL barrier-or" : "AQL barrier-and";
+    if (w[0] >> 16 || w[1] || w[12] || w[13]) {
+        (void)amdgpu_fail(q, "reserved words are set");
+        return AMDGPU_STEP_FAILED;
+    }
+    for (i = 0; i < 5; i++) {
+        uint64_t signal = w[2 + 2 * i] | (uint64_t)w[3 + 2 * i] << 32;
+
+        if (!signal)
+            continue;
+        if (!amdgpu_read(q, signal + SIGNAL_VALUE, value, 8, "signal"))
+            return AMDGPU_STEP_FAILED;
+        n_signals++;
+        n_done += !value[0] && !value[1];
+    }
+    if (n_done == n_signals || (any && n_done))
+        return AMDGPU_STEP_DONE;
+    return AMDGPU_STEP_WAITS;
+}
+
+/* One less in the packet's completion signal; its event is told. */
+static bool
+complete(struct amdgpu_queue *q, uint64_t packet_va)
+{
+    uint64_t signal, mailbox, *value;
+    uint32_t event;
+
+    if (!amdgpu_read(q, packet_va + 56, &signal, 8, "packet"))
+        return false;
+    if (!signal)
+        return true;
+    q->place = (struct amdgpu_place){packet_va, "AQL packet"};
+    if (signal & 63)
+        return amdgpu_fail(q, "completion signal at 0x%llx",
+                           (unsigned long long)signal);
+    if (!amdgpu_store64(q, signal + SIGNAL_START, q->dies[0].start, "signal") ||
+        !amdgpu_store64(q, signal + SIGNAL_END, amdgpu_clock(q->gpu),
+                        "signal") ||
+        !amdgpu_read(q, signal + SIGNAL_MAILBOX, &mailbox, 8, "signal") ||
+        !amdgpu_read(q, signal + SIGNAL_EVENT, &event, 4, "signal"))
+        return false;
+    value = amdgpu_at(q, signal + SIGNAL_VALUE, 8, true, "signal");
+    if (!value)
+        return false;
+    __atomic_sub_fetch(value, 1, __ATOMIC_ACQ_REL);
+    if (!mailbox)
+        return true;
+    if (!amdgpu_store64(q, mailbox, event, "event mailbox"))
+        return false;
+    q->desc.interrupt(q->desc.user, event);
     return true;
 }
 
@@ -441,16 +512,26 @@ run_aql_packet(struct amdgpu_queue *q, struct amdgpu_die *die)
         return AMDGPU_STEP_FAILED;
     if (!die->in_buffer)
         amdgpu_do_cache(q, amdgpu_cache_aql_acquire(header, n_xcc));
-    if ((header & 0xff) == 2) {
-        if (!kernel_packet(q, va, w))
-            return AMDGPU_STEP_FAILED;
-        die->n_launched = die->get + 1;
-    } else if ((header & 0xff) == 0) {
+    switch (header & 0xff) {
+    case 0:
         if (!die->in_buffer && !vendor_packet(q, w, &die->buffer))
             return AMDGPU_STEP_FAILED;
         step = amdgpu_pm4_buffer(q, &die->buffer);
         die->in_buffer = step == AMDGPU_STEP_WAITS;
-    } else {
+        break;
+    case 2:
+        die->start = amdgpu_clock(q->gpu);
+        if (!kernel_packet(q, va, w))
+            return AMDGPU_STEP_FAILED;
+        die->n_launched = die->get + 1;
+        break;
+    case 3:
+    case 5:
+        step = barrier_packet(q, w, (header & 0xff) == 5);
+        if (step == AMDGPU_STEP_DONE)
+            die->n_launched = die->get + 1;
+        break;
+    default:
         (void)amdgpu_fail(q, "type %u", header & 0xff);
         return AMDGPU_STEP_FAILED;
     }
@@ -519,7 +600,8 @@ retire(struct amdgpu_queue *q)
             if (q->dies[i].get == q->get)
                 return true;
         }
-        if (!amdgpu_store32(q, q->desc.ring_va + q->get % n * 64, 1,
+        if (!complete(q, q->desc.ring_va + q->get % n * 64) ||
+            !amdgpu_store32(q, q->desc.ring_va + q->get % n * 64, 1,
                             "packet header"))
             return false;
         q->get++;

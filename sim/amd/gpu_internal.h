@@ -68,7 +68,8 @@ struct amdgpu_buffer {
 /* How far a die has come with an AQL queue. */
 struct amdgpu_die {
     uint64_t get;        /* packets */
-    uint64_t n_launched; /* up to and with the last kernel dispatch */
+    uint64_t n_launched; /* up to and with the last kernel or barrier */
+    uint64_t start;      /* when its last kernel began */
     bool in_buffer;      /* of the vendor packet at `get` */
     struct amdgpu_buffer buffer;
 };

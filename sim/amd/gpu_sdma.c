@@ -102,6 +102,27 @@ poll_regmem(struct amdgpu_queue *q, const uint32_t *w)
     }
 }
 
+/* An addition to 64 bits, by which ROCr counts a signal down. src:
+ * SDMA_PKT_ATOMIC of sdma_v4_0 and v5_0; TC_OP_ATOMIC_ADD_RTN_64 */
+static bool
+atomic(struct amdgpu_queue *q, const uint32_t *w)
+{
+    uint64_t *at;
+
+    if (!reserved(q, w[0], 0xfe00ffff, 0))
+        return false;
+    if (w[0] >> 25 != 0x2f)
+        return amdgpu_fail(q, "operation 0x%x is not ADD_RTN_64", w[0] >> 25);
+    if (address(w + 1) % 8)
+        return amdgpu_fail(q, "64 bits at 0x%llx",
+                           (unsigned long long)address(w + 1));
+    at = amdgpu_at(q, address(w + 1), 8, true, "atomic");
+    if (!at || !amdgpu_dump_before(q, address(w + 1)))
+        return false;
+    __atomic_fetch_add(at, address(w + 3), __ATOMIC_ACQ_REL);
+    return amdgpu_dump_after(q, address(w + 1), at, 8);
+}
+
 static bool
 timestamp(struct amdgpu_queue *q, const uint32_t *w)
 {
@@ -155,6 +176,9 @@ packet_dw(const struct amdgpu_queue *q, uint32_t header, const char **out_name)
     case 8:
         *out_name = "POLL_REGMEM";
         return sub == 0 ? 6 : 0;
+    case 10:
+        *out_name = "ATOMIC";
+        return sub == 0 ? 8 : 0;
     case 11:
         *out_name = "CONST_FILL";
         return sub == 0 ? 5 : 0;
@@ -189,6 +213,8 @@ run_packet(struct amdgpu_queue *q, const uint32_t *w)
         return trap(q, w);
     case 8:
         return poll_regmem(q, w);
+    case 10:
+        return atomic(q, w);
     case 11:
         return const_fill(q, w);
     case 13:

@@ -167,6 +167,23 @@ set_trap_handler(struct kfd_process *p, void *arg)
     return check_vm(p, args->gpu_id);
 }
 
+/* Of images, which are not simulated: as many words as there are, all 0. src:
+ * kfd_ioctl_get_tile_config */
+static int
+get_tile_config(struct kfd_process *p, void *arg)
+{
+    struct kfd_tile_config *args = arg;
+
+    if (!kfd_card_of(p, args->gpu_id))
+        return -EINVAL;
+    args->n_tile = args->n_tile < 32 ? args->n_tile : 32;
+    args->n_macro = args->n_macro < 16 ? args->n_macro : 16;
+    memset((void *)(uintptr_t)args->tile, 0, args->n_tile * 4);
+    memset((void *)(uintptr_t)args->macro, 0, args->n_macro * 4);
+    args->gb_addr_config = args->n_banks = args->n_ranks = 0;
+    return 0;
+}
+
 static int
 get_clocks(struct kfd_process *p, void *arg)
 {
@@ -259,6 +276,7 @@ static const struct call calls[] = {
     {0x0a, 8, 8, set_event},
     {0x0b, 8, 8, reset_event},
     {0x11, 16, 16, set_scratch_va},
+    {0x12, 40, 40, get_tile_config},
     {0x13, 24, 24, set_trap_handler},
     {0x14, 16, 16, get_apertures},
     {0x15, 8, 8, acquire_vm},

@@ -89,7 +89,9 @@ put_gpu(struct text *text, const struct kfd_card *card)
         {"max_engine_clk_fcompute", 2000},
         {"local_mem_size", 0},
         {"fw_version", 100},
-        {"capability", 0},
+        /* doorbells of 64 bits (2 << 12), four watch points. src: HSA_CAP_*
+         * of kfd_topology.h */
+        {"capability", 0x2280},
         {"debug_prop", 0},
         {"sdma_fw_version", 20},
         {"unique_id", 0x1234567800ull + card->index},

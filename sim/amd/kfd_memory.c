@@ -1,6 +1,7 @@
 /* Memory of processes: allocation, and mapping to cards. The address is the
  * caller's choice. src: hw/amd/BRINGUP.md 3. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -76,8 +77,10 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
     if (type == 0 || (type & (type - 1)))
         return kfd_fail(EINVAL, "flags 0x%x: not one kind of memory",
                         args->flags);
-    if (type == KFD_MEM_DOORBELL)
-        return kfd_fail(EINVAL, "doorbells are not allocated by processes");
+    if (type == KFD_MEM_DOORBELL && args->size_bytes != KFD_DOORBELL_BYTES)
+        return kfd_fail(EINVAL, "a process has %u bytes of doorbells, not %llu",
+                        KFD_DOORBELL_BYTES,
+                        (unsigned long long)args->size_bytes);
     if (type == KFD_MEM_MMIO && args->size_bytes != KFD_PAGE)
         return kfd_fail(EINVAL, "the MMIO page has %u bytes, not %llu",
                         KFD_PAGE, (unsigned long long)args->size_bytes);
@@ -123,6 +126,22 @@ back_with_file(struct kfd_buffer *buf)
         return -ENOMEM;
     }
     poison(buf);
+    return 0;
+}
+
+/* The process's doorbells, for kernels that ring them. */
+static int
+back_with_doorbells(struct kfd_buffer *buf, int doorbell_fd)
+{
+    buf->fd = fcntl(doorbell_fd, F_DUPFD_CLOEXEC, 0);
+    if (buf->fd < 0)
+        return -errno;
+    buf->host = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     buf->fd, 0);
+    if (buf->host == MAP_FAILED) {
+        close(buf->fd);
+        return -ENOMEM;
+    }
     return 0;
 }
 
@@ -184,6 +203,8 @@ kfd_do_alloc(struct kfd_process *p, void *arg)
     buf->handle = (uint64_t)card->gpu_id << 32 | ++p->next_handle;
     if (args->flags & KFD_MEM_USERPTR)
         result = back_with_user(buf, args->mmap_offset);
+    else if (args->flags & KFD_MEM_DOORBELL)
+        result = back_with_doorbells(buf, p->vms[card->index].doorbell_fd);
     else
         result = back_with_file(buf);
     if (result < 0) {

@@ -214,7 +214,8 @@ drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
 {
     struct kfd_buffer *buf = kfd_find_offset(p, offset);
 
-    if (!buf || buf->card != card || is_mmio(buf))
+    if (!buf || buf->card != card || is_mmio(buf) ||
+        buf->flags & KFD_MEM_DOORBELL)
         return kfd_fail(EINVAL, "no memory at offset 0x%llx",
                         (unsigned long long)offset);
     /* Also memory that is not PUBLIC: since Linux 5.18 KFD makes none that the
@@ -236,7 +237,9 @@ mmap_locked(struct kfd_process *p, void **addr, size_t size_bytes, int prot,
 
     if (fd >= 0 && !file)
         return -EBADF;
-    if (file && !(flags & MAP_SHARED))
+    /* Private ones that nobody can touch are for libhsakmt. src:
+     * amdgpu_gem_object_mmap */
+    if (file && !(flags & MAP_SHARED) && prot != PROT_NONE)
         return kfd_fail(EINVAL, "a mapping that is not shared");
     if (file && file->kind == KFD_FILE_KFD)
         result = kfd_mapping(p, size_bytes, offset, &memory_fd);
