@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Drivers of other hands on simulated cards: tinygrad's and ROCm's, where they
+are installed. BELL_TINYGRAD_PYTHON names an interpreter that has tinygrad.
+
+usage: test_sim_others.py DOORBELL
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from cli import Tap, expect, run
+
+PYTHON = os.environ.get('BELL_TINYGRAD_PYTHON', sys.executable)
+
+# Additions are exact; the product is compared with Python's.
+TENSORS = '''
+from tinygrad import Tensor
+a = Tensor([1., 2, 3, 4]) + Tensor([10., 20, 30, 40])
+print('sum', a.tolist())
+x = [[(i * 7 + k) % 5 - 2. for k in range(32)] for i in range(16)]
+w = [[(k * 3 + j) % 7 - 3. for j in range(24)] for k in range(32)]
+want = [[sum(x[i][k] * w[k][j] for k in range(32)) for j in range(24)]
+        for i in range(16)]
+print('product', (Tensor(x) @ Tensor(w)).tolist() == want)
+print('gather', Tensor(list(range(40)))[Tensor([3, 39, 0])].tolist())
+'''
+
+HIP = '''
+#include <hip/hip_runtime.h>
+#include <cstdio>
+#define N 4096
+__global__ void axpy(float a, const float *x, float *y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = a * x[i] + y[i];
+}
+__global__ void total(const float *x, float *out)
+{
+    __shared__ float s[256];
+    int t = threadIdx.x, k;
+    s[t] = x[blockIdx.x * 256 + t];
+    for (k = 128; k; k >>= 1) {
+        __syncthreads();
+        if (t < k)
+            s[t] += s[t + k];
+    }
+    if (t == 0)
+        atomicAdd(out, s[0]);
+}
+int main(void)
+{
+    static float x[N], y[N];
+    float *dx, *dy, *out, sum = -1, want = 0;
+    for (int i = 0; i < N; i++) {
+        x[i] = i % 17;
+        y[i] = i % 5;
+        want += 3 * x[i] + y[i];
+    }
+    hipMalloc((void **)&dx, sizeof(x));
+    hipMalloc((void **)&dy, sizeof(y));
+    hipMalloc((void **)&out, 4);
+    hipMemcpy(dx, x, sizeof(x), hipMemcpyHostToDevice);
+    hipMemcpy(dy, y, sizeof(y), hipMemcpyHostToDevice);
+    hipMemset(out, 0, 4);
+    axpy<<<N / 256, 256>>>(3, dx, dy);
+    total<<<N / 256, 256>>>(dy, out);
+    hipMemcpy(&sum, out, 4, hipMemcpyDeviceToHost);
+    printf("%s %g\\n", sum == want ? "right" : "wrong", sum);
+    return sum != want;
+}
+'''
+
+
+def check_tinygrad(tap, folder):
+    there = subprocess.run([PYTHON, '-c', 'import tinygrad'],
+                           capture_output=True, check=False)
+    if there.returncode:
+        tap.skip('tinygrad', f'{PYTHON} has no tinygrad '
+                 '(BELL_TINYGRAD_PYTHON names one that has)')
+        return
+    home = {'HOME': folder, 'CACHEDB': os.path.join(folder, 'cache.db')}
+    for chip in ('gfx1100', 'gfx942', 'gfx1201'):
+        for aql in ('0', '1'):
+            done = run('sim', f'AMD@sim:{chip}', '--', PYTHON, '-c', TENSORS,
+                       DEV='AMD:LLVM', AMD_AQL=aql, **home)
+            name = f'tinygrad on {chip}, {"AQL" if aql == "1" else "PM4"}'
+            if 'LLVM' in done.stderr and 'not found' in done.stderr:
+                tap.skip(name, 'tinygrad finds no LLVM')
+                continue
+            tap.check(name, expect(
+                done, 0, out='sum [11.0, 22.0, 33.0, 44.0]\nproduct True\n'
+                'gather [3, 39, 0]') + [
+                    line for line in done.stderr.splitlines()
+                    if line.startswith('doorbell sim')])
+    done = run('sim', 'NV@sim:sm_120', '--', PYTHON, '-c', TENSORS,
+               DEV='NV', HCQDEV_WAIT_TIMEOUT_MS='3000', **home)
+    if 'SASS' not in done.stderr and 'doorbell sim' not in done.stderr:
+        tap.skip('tinygrad on sm_120', 'it has no compiler for NVIDIA')
+        return
+    tap.check('tinygrad on sm_120, up to its first kernel', [
+        c for c in [done.stderr[-2000:]]
+        if 'SASS is not simulated' not in c])
+
+
+def check_rocm(tap, folder):
+    for chip in ('gfx1030', 'gfx90a'):
+        if not shutil.which('rocminfo'):
+            tap.skip(f'rocminfo on {chip}', 'it is not installed')
+            continue
+        done = run('sim', f'AMD@sim:{chip}*2', '--', 'rocminfo')
+        tap.check(f'rocminfo on {chip}', expect(
+            done, 0, out=f'amdgcn-amd-amdhsa--{chip}') + [
+                f'{n} agents' for n in [done.stdout.count('Agent ')]
+                if n != 3])
+    if not shutil.which('hipcc'):
+        tap.skip('HIP', 'there is no hipcc')
+        return
+    source, program = (os.path.join(folder, n) for n in ('a.cpp', 'a.out'))
+    with open(source, 'w', encoding='utf-8') as file:
+        file.write(HIP)
+    built = subprocess.run(
+        ['hipcc', '--offload-arch=gfx1030', '--offload-arch=gfx90a', '-w',
+         source, '-o', program], capture_output=True, text=True, check=False,
+        env=dict(os.environ, HIP_PLATFORM='amd'))
+    if built.returncode:
+        tap.skip('HIP', 'hipcc builds nothing: ' + built.stderr[-200:]
+                 .replace('\n', ' '))
+        return
+    for chip in ('gfx1030', 'gfx90a'):
+        done = run('sim', f'AMD@sim:{chip}', '--', program)
+        tap.check(f'a HIP program on {chip}', expect(done, 0, out='right'))
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        check_tinygrad(tap, folder)
+        check_rocm(tap, folder)
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
