@@ -4,8 +4,10 @@
 usage: test_cli.py DOORBELL [--sim]     --sim: there are simulated cards
 """
 import json
+import os
 import subprocess
 import sys
+import tempfile
 
 from cli import DOORBELL, Tap, expect, expect_json_error, run
 
@@ -82,6 +84,30 @@ def check_environment(tap):
                               stderr=subprocess.PIPE, text=True, check=False)
     tap.check('a full disk', [] if done.returncode == 1 else [
         f'exit code {done.returncode}: {done.stderr}'])
+
+
+def check_recordings(tap):
+    """A recording replaces a file when there is one, and follows no link."""
+    with tempfile.TemporaryDirectory() as folder:
+        old, link = f'{folder}/old', f'{folder}/link'
+        with open(old, 'w', encoding='utf-8') as file:
+            file.write('old')
+        os.symlink(old, link)
+        if not os.path.exists('/dev/nvidiactl'):
+            tap.check('a recording without a card', expect(
+                run('eval', '1', '--device', f'NV@record:{old}'), 3))
+        tap.check('a recording over a link', expect(
+            run('eval', 'ones([2])+1', '--device',
+                f'NV@record:{link}@sim:sm_90'), 0) +
+            (['the link is there'] if os.path.islink(link) else []))
+        tap.check('a recording over a folder', expect(
+            run('eval', '1', '--device', f'NV@record:{folder}@sim:sm_90'), 1,
+            err='is there and is no file'))
+        with open(old, encoding='utf-8') as file:
+            tap.check('the file is as it was',
+                      [c for c in ['it is not'] if file.read() != 'old'])
+        tap.check('nothing else is left', [
+            c for c in os.listdir(folder) if c not in ('old', 'link')])
 
 
 def check_devices(tap):
@@ -219,6 +245,8 @@ def main():
     check_usage(tap)
     check_environment(tap)
     check_devices(tap)
+    if SIMULATED:
+        check_recordings(tap)
     check_doctor(tap)
     check_kernel(tap)
     check_math(tap)

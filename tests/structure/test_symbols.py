@@ -74,6 +74,12 @@ def check_driver(tap, archive):
             kind, name = match.groups()
             (undefined if kind in 'Uw' else defined).add(name)
     ours = re.compile('^(uop_|rw_|lower_|sched_build|render_|tensor_|LLVM)')
+    with open(archive, 'rb') as file:
+        content = file.read()
+    tap.check('the driver half has nothing that makes calls fail', [
+        f'has {text.decode()}'
+        for text in (b'kio_fault', b'host_fail_after', b'BELL_FAIL_ALLOC',
+                     b'as planned for call') if text in content])
     tap.check('the driver half stands alone', sorted(
         f'needs {n}' for n in undefined - defined if ours.match(n)))
 
