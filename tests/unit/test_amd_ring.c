@@ -134,11 +134,16 @@ poison_of(const struct rig *r, uint64_t dw)
     return POISON;
 }
 
+/* When the card has taken all: of several dies one releases the timeline, and
+ * others may come to that slot later. */
 static void
 poison_slots(struct rig *r)
 {
+    const struct amd_channel *channel = &r->queue->channel;
     uint64_t i;
 
+    while (channel->kind == AMD_RING_AQL && *channel->rptr != channel->put)
+        hcq_spin(0);
     for (i = 0; i < r->queue->channel.ring_bytes / 4; i++)
         r->queue->channel.ring[i] = poison_of(r, i);
 }
