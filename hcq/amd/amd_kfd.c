@@ -498,6 +498,11 @@ create_event(struct amd_process *process, uint32_t type, uint64_t page,
         .page_offset = page, .type = type, .auto_reset = 1};
 
     BELL_TRY(amd_call(process, KFD_CREATE_EVENT, &event));
+    /* Its slot lies in the page, its number in packets. src: Linux 6.12,
+     * kfd_ioctl.h, KFD_SIGNAL_EVENT_LIMIT */
+    if (type == KFD_EVENT_SIGNAL && event.event_id >= 4096)
+        return bell_fail(BELL_E_KERNEL, "KFD gave signal event %u of 4096",
+                         event.event_id);
     *out_id = event.event_id;
     return BELL_OK;
 }
