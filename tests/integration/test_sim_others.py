@@ -94,7 +94,7 @@ def check_tinygrad(tap, folder):
                 'gather [3, 39, 0]') + [
                     line for line in done.stderr.splitlines()
                     if line.startswith('doorbell sim')])
-    done = run('sim', 'NV@sim:sm_120', '--', PYTHON, '-c', TENSORS,
+    done = run('sim', 'NV@sim:sm_120,ordered', '--', PYTHON, '-c', TENSORS,
                DEV='NV', HCQDEV_WAIT_TIMEOUT_MS='3000', **home)
     if 'SASS' not in done.stderr and 'doorbell sim' not in done.stderr:
         tap.skip('tinygrad on sm_120', 'it has no compiler for NVIDIA')

@@ -40,7 +40,7 @@ struct rig {
     uint8_t *eop, *src, *dst, *ro;
     uint64_t put, bell; /* words */
     uint32_t done;
-    _Atomic uint32_t n_faults;
+    _Atomic uint32_t n_faults, context_id;
     struct amdgpu_fault fault;
 };
 
@@ -56,8 +56,7 @@ on_fault(void *user, const struct amdgpu_fault *fault)
 static void
 on_interrupt(void *user, uint32_t context_id)
 {
-    (void)user;
-    (void)context_id;
+    atomic_store(&((struct rig *)user)->context_id, context_id);
 }
 
 static void *
@@ -752,6 +751,72 @@ test_launches(void **state)
         check_launch(i);
 }
 
+/* Signals in CTRL's page, 64 bytes each: value at 8, mailbox at 16, event at
+ * 24. */
+#define SIGNAL_VA(i) (CTRL_VA + 1024 + 64ull * (i))
+#define SIGNAL(r, i) ((uint64_t *)(void *)((r)->ctrl + 256 + 16 * (i)))
+
+static void
+test_signals(void **state)
+{
+    struct rig r;
+    uint32_t i;
+
+    (void)state;
+    start(&r, "gfx942", AMDGPU_QUEUE_AQL);
+    for (i = 0; i < 4; i++)
+        SIGNAL(&r, i)[1] = 1;
+    SIGNAL(&r, 3)[2] = CTRL_VA + 2048;
+    SIGNAL(&r, 3)[3] = 77;
+    for (i = 0; i < 2; i++) { /* for all of 0 and 1, then for one of 1 and 2 */
+        uint32_t *slot = r.ring + 16 * i;
+
+        slot[0] = i ? 0x1505 : 0x1503;
+        slot[2] = LO(SIGNAL_VA(i));
+        slot[3] = HI(SIGNAL_VA(i));
+        slot[6] = LO(SIGNAL_VA(i + 1));
+        slot[7] = HI(SIGNAL_VA(i + 1));
+        slot[14] = LO(SIGNAL_VA(i + 2));
+        slot[15] = HI(SIGNAL_VA(i + 2));
+    }
+    __atomic_store_n((uint64_t *)(void *)(r.ctrl + 2), 2, __ATOMIC_RELEASE);
+    __atomic_store_n(&r.bell, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&SIGNAL(&r, 0)[1], 0, __ATOMIC_RELEASE);
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    assert_int_equal(__atomic_load_n(r.ctrl, __ATOMIC_ACQUIRE), 0);
+    assert_int_equal(SIGNAL(&r, 2)[1], 1);
+    __atomic_store_n(&SIGNAL(&r, 1)[1], 0, __ATOMIC_RELEASE);
+    while (__atomic_load_n(r.ctrl, __ATOMIC_ACQUIRE) != 2 &&
+           !atomic_load(&r.n_faults))
+        nanosleep(&(struct timespec){0, 50000}, NULL);
+    assert_int_equal(atomic_load(&r.n_faults), 0);
+    assert_int_equal(SIGNAL(&r, 2)[1], 0);
+    assert_int_equal(SIGNAL(&r, 3)[1], 0);
+    assert_int_equal(r.ctrl[512], 77);
+    assert_int_equal(atomic_load(&r.context_id), 77);
+    stop(&r);
+}
+
+static void
+test_sdma_atomic(void **state)
+{
+    uint64_t *word;
+    struct rig r;
+
+    (void)state;
+    start(&r, "gfx1100", AMDGPU_QUEUE_SDMA);
+    word = (uint64_t *)(void *)r.dst;
+    *word = 0x100000000;
+    PUSH(&r, 0x5e00000a, LO(DST_VA), HI(DST_VA), 0xffffffff, 0xffffffff, 0, 0,
+         0);
+    assert_true(finish(&r));
+    assert_int_equal(*word, 0xffffffff);
+    PUSH(&r, 0x5c00000a, LO(DST_VA), HI(DST_VA), 1, 0, 0, 0, 0);
+    assert_false(finish(&r));
+    assert_non_null(strstr(r.fault.text, "operation 0x2e"));
+    stop(&r);
+}
+
 int
 main(void)
 {
@@ -768,6 +833,8 @@ main(void)
         cmocka_unit_test(test_sdma_refusals),
         cmocka_unit_test(test_cache_words),
         cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_sdma_atomic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
