@@ -18,10 +18,11 @@ from test_hwgen import load_hwgen
 
 # Generations of amd_pm4.regs, as the tables spell them.
 PM4_GENS = {
-    'gfx9': ('gfx9-gfx12', 'gfx9 (90a,942,950)', 'gfx942,gfx950'),
-    'gfx10': ('gfx9-gfx12', 'gfx10-gfx12'),
-    'gfx11': ('gfx9-gfx12', 'gfx10-gfx12'),
-    'gfx12': ('gfx9-gfx12', 'gfx10-gfx12'),
+    'gfx9': ('gfx9-gfx12', 'gfx9-gfx10', 'gfx9 (90a,942,950)',
+             'gfx942,gfx950'),
+    'gfx10': ('gfx9-gfx12', 'gfx9-gfx10', 'gfx10-gfx12'),
+    'gfx11': ('gfx9-gfx12', 'gfx10-gfx12', 'gfx11-gfx12'),
+    'gfx12': ('gfx9-gfx12', 'gfx10-gfx12', 'gfx11-gfx12'),
 }
 REG_GENS = {
     'gfx9': ('gfx90a', 'gfx942'),
