@@ -1,10 +1,37 @@
-/* A small program for CUDA's own cassette: one kernel with shared and local
- * memory, one copy each way, one launch of a graph with two kernels. Prints
- * what came out; exits with 0 if it is right.
+/* A small program for the cassette of a vendor's own runtime, CUDA or HIP: one
+ * kernel with shared and local memory, one copy each way, one launch of a graph
+ * with two kernels. Prints what came out; exits with 0 if it is right.
  *
- * usage: cuda_small
+ * usage: vendor_small
  */
+#ifdef __HIP__
+#include <hip/hip_runtime.h>
+#define cudaError_t hipError_t
+#define cudaFree hipFree
+#define cudaGetErrorString hipGetErrorString
+#define cudaGetLastError hipGetLastError
+#define cudaGraphExecDestroy hipGraphExecDestroy
+#define cudaGraphExec_t hipGraphExec_t
+#define cudaGraphDestroy hipGraphDestroy
+#define cudaGraphInstantiate(exec, graph, flags)                               \
+    hipGraphInstantiateWithFlags(exec, graph, flags)
+#define cudaGraphLaunch hipGraphLaunch
+#define cudaGraph_t hipGraph_t
+#define cudaMalloc hipMalloc
+#define cudaMemcpy hipMemcpy
+#define cudaMemcpyDeviceToHost hipMemcpyDeviceToHost
+#define cudaMemcpyHostToDevice hipMemcpyHostToDevice
+#define cudaStreamBeginCapture hipStreamBeginCapture
+#define cudaStreamCaptureModeGlobal hipStreamCaptureModeGlobal
+#define cudaStreamCreate hipStreamCreate
+#define cudaStreamDestroy hipStreamDestroy
+#define cudaStreamEndCapture hipStreamEndCapture
+#define cudaStreamSynchronize hipStreamSynchronize
+#define cudaStream_t hipStream_t
+#define cudaSuccess hipSuccess
+#else
 #include <cuda_runtime.h>
+#endif
 
 #include <cstdio>
 #include <cstdlib>
@@ -88,7 +115,7 @@ main()
     launch_graph(out, in);
     CHECK(cudaMemcpy(host, out, sizeof(host), cudaMemcpyDeviceToHost));
     n_wrong += count_wrong(host, 5);
-    printf("cuda_small: %d of %d values are wrong\n", n_wrong, 2 * N);
+    printf("vendor_small: %d of %d values are wrong\n", n_wrong, 2 * N);
     CHECK(cudaFree(in));
     CHECK(cudaFree(out));
     return n_wrong != 0;
