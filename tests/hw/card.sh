@@ -452,6 +452,8 @@ n_passed=0
 n_failed=0
 n_skipped=0
 n_kernel_lines=0
+group=
+trap 'end_group; exit 130' INT TERM HUP
 
 say() {
     echo "$*" | tee -a "$RESULTS/summary.txt"
@@ -478,11 +480,24 @@ pack() {
 }
 
 # function NAME SECONDS FILE: runs a stage for so long at most, its output to
-# FILE. timeout runs programs, not functions: a stage is this script again. One
-# that the kernel does not let die is left behind.
+# FILE. timeout runs programs, not functions: a stage is this script again.
+# What it started and did not end is killed: timeout looks at its own child
+# alone, and is the leader of their process group. What the kernel does not let
+# die is left behind.
 function_() {
+    local status
     STAGE=$1 LIMIT=$2 timeout -k 5 "$2" "$SCRIPT" --function \
-        >"$3" 2>&1 </dev/null
+        >"$3" 2>&1 </dev/null &
+    group=$!
+    wait "$group"
+    status=$?
+    end_group
+    return "$status"
+}
+
+end_group() {
+    [ -z "$group" ] || kill -KILL -- "-$group" 2>/dev/null
+    group=
 }
 
 result_of() {
@@ -537,33 +552,38 @@ run() {
     pack
 }
 
-# What was asked for: a list, or stages by name, in this order.
-[ $# -gt 0 ] || set -- first
-title=$1
-[ $# -eq 1 ] || title=chosen
-for name in "$@"; do
-    if ! stages | awk -v n="$name" '$1 == n || $3 == n { f = 1 } END { exit !f }'
-    then
-        echo "$SCRIPT: no list and no stage of $BACKEND: $name" >&2
-        exit 2
-    fi
-done
+# What was asked for: a list, or stages by name, in this order. A function, so
+# that the script is read before it runs: it may be updated meanwhile.
+main() {
+    local word name limit
+    [ $# -gt 0 ] || set -- first
+    title=$1
+    [ $# -eq 1 ] || title=chosen
+    for name in "$@"; do
+        if ! stages | awk -v n="$name" '$1 == n || $3 == n { f = 1 } END { exit !f }'
+        then
+            echo "$SCRIPT: no list and no stage of $BACKEND: $name" >&2
+            exit 2
+        fi
+    done
 
-rm -rf "$RESULTS" "$CASSETTES" "$OUT/card-$title"[.-]*
-mkdir -p "$RESULTS" "$CASSETTES"
-say "doorbell on $DEVICE, $title, $(date -u +%Y-%m-%dT%H:%MZ)"
-kernel_log >"$WORK/kernel.before"
-[ -s "$WORK/kernel.before" ] ||
-    say "the kernel's log is not ours to read, or says nothing of cards"
-cp "$WORK/kernel.before" "$RESULTS/kernel-before.txt"
-while read -r name limit; do
-    run "$name" "$limit"
-done < <(for word in "$@"; do
-    stages | awk -v w="$word" '$1 == w || ($3 == w && !n++) { print $3, $4 }'
-done)
-say "$n_passed passed, $n_failed failed, $n_skipped skipped, $((SECONDS - started)) s"
-[ "$n_kernel_lines" -eq 0 ] ||
-    say "the kernel wrote to its log in $n_kernel_lines stages"
-say "send: $OUT/card-$title.tar.gz$(cd "$OUT" && printf ' %s' "card-$title"-*.cas | grep -v '[*]')"
-pack
-[ "$n_failed" -eq 0 ]
+    rm -rf "$RESULTS" "$CASSETTES" "$OUT/card-$title"[.-]*
+    mkdir -p "$RESULTS" "$CASSETTES"
+    say "doorbell on $DEVICE, $title, $(date -u +%Y-%m-%dT%H:%MZ)"
+    kernel_log >"$WORK/kernel.before"
+    [ -s "$WORK/kernel.before" ] ||
+        say "the kernel's log is not ours to read, or says nothing of cards"
+    cp "$WORK/kernel.before" "$RESULTS/kernel-before.txt"
+    while read -r name limit; do
+        run "$name" "$limit"
+    done < <(for word in "$@"; do
+        stages | awk -v w="$word" '$1 == w || ($3 == w && !n++) { print $3, $4 }'
+    done)
+    say "$n_passed passed, $n_failed failed, $n_skipped skipped, $((SECONDS - started)) s"
+    [ "$n_kernel_lines" -eq 0 ] ||
+        say "the kernel wrote to its log in $n_kernel_lines stages"
+    say "send: $OUT/card-$title.tar.gz$(cd "$OUT" && printf ' %s' "card-$title"-*.cas | grep -v '[*]')"
+    pack
+    [ "$n_failed" -eq 0 ]
+}
+main "$@"

@@ -31,7 +31,7 @@ BROKEN = """#!/bin/sh
 echo "$@" >>"$0.calls"
 case "$*" in
 fuzz*) echo "wrong value"; exit 1 ;;
-demo*) trap '' TERM; touch "$0.hung"; while :; do sleep 1; done ;;
+demo*) trap '' TERM; echo $$ >"$0.hung"; for i in 1 2 3 4; do sleep 5; done ;;
 *copy-release*) exit 0 ;;
 *store*) [ ! -e "$0.hung" ] ;;
 esac
@@ -70,6 +70,18 @@ def members(folder, name):
     with tarfile.open(os.path.join(folder, 'out', name)) as archive:
         return {os.path.basename(m.name): archive.extractfile(m).read()
                 for m in archive if m.isfile()}
+
+
+def is_alive(path):
+    """Whether the process with the number in that file runs. (One that nobody
+    has waited for has no command line.)"""
+    with open(path, encoding='utf-8') as file:
+        number = file.read().strip()
+    try:
+        with open(f'/proc/{number}/cmdline', 'rb') as file:
+            return file.read() != b''
+    except OSError:
+        return False
 
 
 def check_limits(tap):
@@ -161,6 +173,8 @@ def check_broken(tap):
             if part not in done.stdout]
         if done.returncode != 1:
             complaints.append(f'exit code {done.returncode}')
+        if is_alive(bell + '.hung'):
+            complaints.append('what hung lives on')
         held = members(folder, 'card-chosen.tar.gz')
         # The first look, before any stage, found line 1.
         complaints += [
