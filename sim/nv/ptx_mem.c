@@ -123,7 +123,7 @@ in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
 
     if (p && r->page_log2 && min >> r->page_log2 == max >> r->page_log2) {
         for (lane = 0; lane < PX_LANES; lane++)
-            out[lane] = p + (addr[lane] - addr[first]);
+            out[lane] = p + (int64_t)(addr[lane] - addr[first]);
         return true;
     }
     for (lane = 0; lane < PX_LANES; lane++) {

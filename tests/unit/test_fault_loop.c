@@ -129,7 +129,8 @@ fail_all(const char *backend, const char *card, const char *action,
             before = usage_now();
         assert_true(n < CALLS_MAX);
     }
-    assert_true(n_exact * 2 > n_bad);
+    if (step == 1) /* too few others say nothing */
+        assert_true(n_exact * 2 > n_bad);
     usage_expect(before, n_bad / 2, name);
 }
 

@@ -177,7 +177,9 @@ test_products(void **state)
     check_product(x, y, 0, exact);
     multiply(ctx, x, y, BELL_MATH_TF32, got);
     check_product(x, y, 0x1p-11, got);
-    assert_int_equal(memcmp(exact, got, sizeof(got)) != 0, has);
+    /* of gfx90a it matters to halves alone (docs/math.md) */
+    if (!strstr(bell_context_device(ctx), "gfx90a"))
+        assert_int_equal(memcmp(exact, got, sizeof(got)) != 0, has);
     multiply(ctx, x, y, BELL_MATH_APPROX, got);
     assert_memory_equal(exact, got, sizeof(got));
     /* What has few digits is not rounded: sums of these are exact. */
