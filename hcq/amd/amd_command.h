@@ -225,7 +225,9 @@ struct amd_queue_priv {
     /* Of the fresh stream, summed up while it is built. */
     uint32_t fresh_units, fresh_slots;
     uint64_t fresh_dw;
-    uint64_t slot_put, slot_tail;
+    /* Next one; what the timeline has passed; AQL: what the card has taken, or
+     * less. */
+    uint64_t slot_put, slot_tail, slot_taken;
     struct hcq_history history;
 };
 

@@ -117,6 +117,52 @@ wait_for_room(struct amd_queue *queue, uint64_t n_slots, uint64_t size_bytes)
     return status;
 }
 
+/* Slots that the card has taken can be written anew, whatever becomes of the
+ * submission that they belong to. */
+static bell_status
+wait_for_slots(struct amd_queue *queue, uint64_t n)
+{
+    struct hcq_device *dev = queue->base.dev;
+    uint64_t enough = (n + 1) * queue_units(queue); /* one stays free */
+    uint64_t start_ns, spun_ns = 0, look_ns = 0;
+
+    if (amd_channel_room(&queue->channel) >= enough)
+        return BELL_OK;
+    if (*queue->channel.wptr != queue->channel.put)
+        amd_channel_ring(&queue->channel);
+    start_ns = time_now_ns();
+    while (amd_channel_room(&queue->channel) < enough) {
+        hcq_spin(spun_ns);
+        spun_ns = time_now_ns() - start_ns;
+        if (spun_ns < look_ns)
+            continue;
+        look_ns = spun_ns + LOOK_NS;
+        amd_check_faults(amd_device_of(dev));
+        if (hcq_device_is_lost(dev))
+            return hcq_lost_report(dev);
+        if (spun_ns > queue->base.submit_timeout_ns)
+            return hcq_timeout_report(
+                dev, "no room in a ring: the card takes nothing");
+    }
+    return BELL_OK;
+}
+
+/* Of several dies one releases the timeline, and others come to that slot
+ * later; and the card marks the packets that it is done with as invalid: what
+ * was written there before would be lost. The read index says what is free. */
+static bell_status
+wait_until_taken(struct amd_queue *queue, uint64_t n_slots)
+{
+    struct amd_queue_priv *priv = amd_priv_of(queue);
+
+    if (priv->engine.kind != AMD_RING_AQL ||
+        priv->slot_put + n_slots - priv->slot_taken < amd_queue_slots(queue))
+        return BELL_OK;
+    BELL_TRY(wait_for_slots(queue, n_slots));
+    priv->slot_taken = __atomic_load_n(queue->channel.rptr, __ATOMIC_ACQUIRE);
+    return BELL_OK;
+}
+
 bell_status
 amd_queue_room(struct amd_queue *queue, uint64_t n_dw, uint64_t n_units,
                uint64_t n_slots, struct amd_push *out_push)
@@ -126,9 +172,13 @@ amd_queue_room(struct amd_queue *queue, uint64_t n_dw, uint64_t n_units,
     uint64_t size_bytes = data_at + n_units * AMD_UNIT_BYTES;
     uint8_t *push = queue->push.cpu;
 
-    while (!has_slots(queue, n_slots) ||
-           !mem_ring_alloc(&queue->push_ring, size_bytes, AMD_UNIT_BYTES,
-                           &offset)) {
+    for (;;) {
+        if (has_slots(queue, n_slots)) {
+            BELL_TRY(wait_until_taken(queue, n_slots));
+            if (mem_ring_alloc(&queue->push_ring, size_bytes, AMD_UNIT_BYTES,
+                               &offset))
+                break;
+        }
         if (!retire(queue))
             BELL_TRY(wait_for_room(queue, n_slots, size_bytes));
     }
@@ -141,34 +191,6 @@ amd_queue_room(struct amd_queue *queue, uint64_t n_dw, uint64_t n_units,
         .slot = priv->slot_put,
         .slot_mask = amd_queue_slots(queue) - 1,
     };
-    return BELL_OK;
-}
-
-/* Slots that the card has taken can be written anew, whatever becomes of the
- * submission that they belong to. */
-static bell_status
-wait_for_slots(struct amd_queue *queue, uint64_t n)
-{
-    struct hcq_device *dev = queue->base.dev;
-    uint64_t enough = (n + 1) * queue_units(queue); /* one stays free */
-    uint64_t start_ns, spun_ns = 0, look_ns = 0;
-
-    if (amd_channel_room(&queue->channel) >= enough)
-        return BELL_OK;
-    amd_channel_ring(&queue->channel);
-    start_ns = time_now_ns();
-    while (amd_channel_room(&queue->channel) < enough) {
-        hcq_spin(spun_ns);
-        spun_ns = time_now_ns() - start_ns;
-        if (spun_ns < look_ns)
-            continue;
-        look_ns = spun_ns + LOOK_NS;
-        amd_check_faults(amd_device_of(dev));
-        if (hcq_device_is_lost(dev))
-            return hcq_lost_report(dev);
-        if (spun_ns > queue->base.submit_timeout_ns)
-            return hcq_timeout_report(dev, "room for a long stream");
-    }
     return BELL_OK;
 }
 
@@ -285,7 +307,7 @@ amd_queue_restart(struct amd_queue *queue)
     struct amd_queue_priv *priv = amd_priv_of(queue);
 
     hcq_history_drop(&priv->history, &queue->push_ring);
-    priv->slot_put = priv->slot_tail = 0;
+    priv->slot_put = priv->slot_tail = priv->slot_taken = 0;
     if (priv->engine.finish)
         clear_gate(queue);
 }

@@ -455,6 +455,40 @@ full_behind_parts(void **state)
     }
 }
 
+/* What was released is not free as long as the read index stands before it. */
+static void
+taken_late(void **state)
+{
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(ring_kinds); k++) {
+        struct rig r = rig_open(&ring_kinds[k], PAGE_BYTES * 16);
+        struct amd_channel *channel = &r.queue->channel;
+        struct amd_object_aql_queue *page = channel->pointers.cpu;
+        struct load three = make_load(&r, 3), one = make_load(&r, 1);
+        uint64_t i;
+
+        for (i = 0; channel->kind == AMD_RING_AQL && i < r.n_slots; i += 9) {
+            rig_reset_counters(&r);
+            go_to_slot(&r, i);
+            while (*channel->rptr != channel->put)
+                hcq_spin(0);
+            page->read_id -= r.n_slots - 3; /* two left, one stays free */
+            r.priv->slot_taken = page->read_id;
+            r.base->submit_timeout_ns = SHORT_NS;
+            rig_fails(submit_load(&r, &three), BELL_E_TIMEOUT, "no room in a");
+            rig_ok(submit_load(&r, &one));
+            r.base->submit_timeout_ns = LONG_NS;
+            rig_ok(submit_load(&r, &three));
+            rig_ok(hcq_queue_wait(r.base, LONG_NS));
+            rig_expect_counts(&r, 1, 1);
+        }
+        drop_load(&three);
+        rig_close(&r);
+    }
+}
+
 /* ---- what wakes ------------------------------------------------------------------- */
 
 /* Behind every submission it is read late: the longest ones that follow leave
@@ -592,9 +626,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots),      cmocka_unit_test(words),
-        cmocka_unit_test(full_slots), cmocka_unit_test(full_behind_parts),
-        cmocka_unit_test(wakes),      cmocka_unit_test(pointers_over_32_bits),
+        cmocka_unit_test(slots),
+        cmocka_unit_test(words),
+        cmocka_unit_test(full_slots),
+        cmocka_unit_test(full_behind_parts),
+        cmocka_unit_test(taken_late),
+        cmocka_unit_test(wakes),
+        cmocka_unit_test(pointers_over_32_bits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
