@@ -1,8 +1,7 @@
 /* The card: chips, clock, address spaces, and the thread that looks at the
- * doorbells. src: hw/amd/BRINGUP.md 0 and 2; versions of the cores and engines,
- * and how many queues: amdkfd and amdgpu of Linux 6.12 (kfd_device.c,
- * amdgpu_discovery.c); the clock of gfx90a: AMD's ROCm documentation. How many
- * compute units there are is made up, and small. */
+ * doorbells. src: hw/amd/BRINGUP.md 0 and 2. guess: numbers of copy engines and
+ * their queues, device ids, and the clock of gfx90a, which have not been looked
+ * up for every chip. How many compute units there are is made up, and small. */
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
