@@ -13,6 +13,8 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 
+#define UUID_BYTES 16
+
 /* What is mapped: an interval of the recording's addresses and where it lies
  * now. Intervals do not overlap. */
 struct piece {
@@ -23,10 +25,16 @@ struct piece {
 struct play {
     struct kio *kio;
     const struct cas_record *record; /* the one under way */
+    const char *call;                /* what its answers belong to, or NULL */
+    char field[64]; /* of the last difference, without an index */
     uint32_t index;
     struct map fds;       /* recorded file -> the one of now */
+    struct map given;     /* likewise handles and addresses */
+    struct map names;     /* hash of 16 recorded bytes, a UUID -> its words */
     struct piece *pieces; /* owned */
     size_t n_pieces, cap_pieces;
+    uint64_t *uuids; /* owned; those of now, two words each */
+    size_t n_uuids, cap_uuids;
     cas_play_fn *fn;
     void *user;
     struct cas_play_report report;
@@ -43,7 +51,9 @@ tell(struct play *play, const char *fmt, ...)
     int n;
 
     play->report.n_differ++;
-    n = snprintf(text, sizeof(text), "%s ", cas_kind_name(play->record->kind));
+    n = snprintf(text, sizeof(text), "%s %s%s",
+                 cas_kind_name(play->record->kind),
+                 play->call ? play->call : "", play->call ? ": " : "");
     va_start(args, fmt);
     vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, args);
     va_end(args);
@@ -186,31 +196,129 @@ read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
     return true;
 }
 
-/* Replaces the recorded numbers of files in the argument. */
-static void
-translate_fds(const struct play *play, const struct kio_struct *desc,
-              uint8_t *data, uint32_t size_bytes)
+/* The bytes of a field that lie within the argument, in whole elements. */
+static uint32_t
+field_bytes(const struct kio_field *field, uint32_t size_bytes)
 {
-    uint32_t i;
+    uint32_t n = field->size_bytes;
+
+    if (field->offset_bytes >= size_bytes)
+        return 0;
+    n = n < size_bytes - field->offset_bytes ? n
+                                             : size_bytes - field->offset_bytes;
+    return field->each_bytes ? n / field->each_bytes * field->each_bytes : 0;
+}
+
+/* What names an object of the kernel, or a place that it chose: a handle, or an
+ * address that leads to nothing in the argument. */
+static bool
+is_given(const struct kio_field *field)
+{
+    return field->each_bytes <= 8 &&
+           (field->kind == KIO_FIELD_HANDLE ||
+            (field->kind == KIO_FIELD_PTR && !field->ptr));
+}
+
+static uint64_t
+load_field(const uint8_t *at, uint32_t size_bytes)
+{
+    uint64_t value = 0;
+
+    memcpy(&value, at, size_bytes);
+    return value;
+}
+
+/* A UUID's two words, if another was given for it now. */
+static const uint64_t *
+name_now(const struct play *play, const uint8_t *recorded)
+{
+    uint64_t key = hash_bytes(recorded, UUID_BYTES, 0);
+    uint64_t *at = map_get(&play->names, key);
+
+    return at ? play->uuids + *at : NULL;
+}
+
+/* Replaces what the kernel named, as it was named then, in the argument: files,
+ * objects, cards. */
+static void
+translate(const struct play *play, const struct kio_struct *desc, uint8_t *data,
+          uint32_t size_bytes)
+{
+    uint32_t i, k;
 
     for (i = 0; desc && i < desc->n_fields; i++) {
         const struct kio_field *field = &desc->fields[i];
-        int32_t fd;
-        if (field->kind != KIO_FIELD_FD || field->size_bytes != 4 ||
-            field->offset_bytes + 4 > size_bytes)
-            continue;
-        memcpy(&fd, data + field->offset_bytes, 4);
-        if (fd < 0)
-            continue;
-        fd = fd_now(play, fd);
-        memcpy(data + field->offset_bytes, &fd, 4);
+        uint32_t n = field_bytes(field, size_bytes);
+        uint8_t *at = data + field->offset_bytes;
+        for (k = 0; k < n && is_given(field); k += field->each_bytes) {
+            uint64_t value = load_field(at + k, field->each_bytes);
+            uint64_t *now = map_get(&play->given, value);
+            memcpy(at + k, now ? now : &value, field->each_bytes);
+        }
+        for (k = 0; k < n && field->kind == KIO_FIELD_FD; k += 4) {
+            int32_t fd = (int32_t)load_field(at + k, 4);
+            fd = fd < 0 ? fd : fd_now(play, fd);
+            memcpy(at + k, &fd, 4);
+        }
+        if (field->kind == KIO_FIELD_BYTES && n == UUID_BYTES &&
+            name_now(play, at))
+            memcpy(at, name_now(play, at), UUID_BYTES);
     }
 }
 
+static bell_status
+learn_name(struct play *play, const uint8_t *was, const uint8_t *now)
+{
+    uint64_t key = hash_bytes(was, UUID_BYTES, 0);
+
+    if (memcmp(was, now, UUID_BYTES) == 0 || map_get(&play->names, key))
+        return BELL_OK;
+    if (host_grow((void **)&play->uuids, &play->cap_uuids, play->n_uuids + 2,
+                  sizeof(*play->uuids)) < 0 ||
+        map_put(&play->names, key, play->n_uuids) < 0)
+        return out_of_memory();
+    memcpy(play->uuids + play->n_uuids, now, UUID_BYTES);
+    play->n_uuids += 2;
+    return BELL_OK;
+}
+
+/* What the kernel names in an answer for the first time may be named otherwise
+ * now: handles that were not in the request, and the first bytes of a text or
+ * number that names a card. */
+static bell_status
+learn(struct play *play, const struct kio_struct *desc, const uint8_t *was,
+      const uint8_t *now, uint32_t size_bytes)
+{
+    uint32_t i, k;
+
+    for (i = 0; desc && i < desc->n_fields; i++) {
+        const struct kio_field *field = &desc->fields[i];
+        uint32_t at = field->offset_bytes, n = field_bytes(field, size_bytes);
+        for (k = at; k < at + n && is_given(field); k += field->each_bytes) {
+            uint64_t a = load_field(was + k, field->each_bytes);
+            uint64_t b = load_field(now + k, field->each_bytes);
+            if (a && b && a != b && !map_get(&play->given, a) &&
+                map_put(&play->given, a, b) < 0)
+                return out_of_memory();
+        }
+        if (field->kind == KIO_FIELD_BYTES && n >= UUID_BYTES)
+            BELL_TRY(learn_name(play, was + at, now + at));
+    }
+    return BELL_OK;
+}
+
+/* Told once for bytes that nothing describes, and for elements of an array. */
 static void
 field_differs(void *user, const char *field, uint64_t was, uint64_t now)
 {
-    differs(user, field, was, now);
+    struct play *play = user;
+    size_t n = field[0] == '+' ? 1 : strcspn(field, "[");
+
+    if ((field[0] == '+' || field[n]) && n < sizeof(play->field) &&
+        strncmp(play->field, field, n) == 0 && !play->field[n])
+        return;
+    snprintf(play->field, sizeof(play->field), "%.*s", (int)n, field);
+    differs(play, field, was, now);
 }
 
 /* Compares what came back with the recording. `layouts` are the descriptions
@@ -224,6 +332,11 @@ compare_answers(struct play *play, const struct kio_capture *layouts,
     uint32_t i;
 
     (void)collect(play->record, CAS_ARG_OUT, out);
+    play->call = layouts->call.name;
+    for (i = 0; i < layouts->n_blobs; i++) {
+        if (layouts->blobs[i].name)
+            play->call = layouts->blobs[i].name;
+    }
     for (i = 0; i < n; i++) {
         const struct cas_blob *was = out[i] ? out[i] : in[i];
         const struct kio_struct *desc =
@@ -231,11 +344,16 @@ compare_answers(struct play *play, const struct kio_capture *layouts,
         uint8_t *copy;
         if (!was || !in[i] || was->size_bytes != in[i]->size_bytes)
             continue;
+        play->field[0] = 0;
         copy = host_alloc(was->size_bytes + 1u);
         if (!copy)
             return out_of_memory();
         memcpy(copy, was->data, was->size_bytes);
-        translate_fds(play, desc, copy, was->size_bytes);
+        if (learn(play, desc, copy, at[i], was->size_bytes) != BELL_OK) {
+            host_free(copy);
+            return out_of_memory();
+        }
+        translate(play, desc, copy, was->size_bytes);
         (void)kio_struct_diff(desc, copy, at[i], was->size_bytes,
                               KIO_DIFF_ANSWER, field_differs, play);
         host_free(copy);
@@ -254,8 +372,7 @@ call_again(struct play *play, const struct cas_blob *const *in, uint32_t n,
 
     for (i = 0; i < n && i < layouts->n_blobs; i++) {
         if (in[i])
-            translate_fds(play, layouts->blobs[i].desc, at[i],
-                          in[i]->size_bytes);
+            translate(play, layouts->blobs[i].desc, at[i], in[i]->size_bytes);
     }
     result = play->kio->ops->ioctl(play->kio, fd_now(play, r->fd),
                                    (unsigned long)r->args[0], n ? at[0] : NULL);
@@ -476,6 +593,7 @@ static bell_status
 play_record(struct play *play)
 {
     play->report.n_calls++;
+    play->call = NULL;
     switch (play->record->kind) {
     case CAS_OPEN:
         return play_open(play);
@@ -510,11 +628,16 @@ cas_play(const struct cas_reader *reader, struct kio *kio, cas_play_fn *fn,
     uint32_t n = cas_reader_count(reader);
 
     map_init(&play.fds);
+    map_init(&play.given);
+    map_init(&play.names);
     for (play.index = 0; play.index < n && status == BELL_OK; play.index++) {
         play.record = cas_reader_get(reader, play.index);
         status = play_record(&play);
     }
     map_fini(&play.fds);
+    map_fini(&play.given);
+    map_fini(&play.names);
+    host_free(play.uuids);
     host_free(play.pieces);
     *out_report = play.report;
     return status;

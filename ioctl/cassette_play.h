@@ -1,7 +1,8 @@
 /* Playing a cassette: making its calls again, on any form of the kernel.
  *
- * Arguments are rebuilt in memory of our own, files and mappings translated
- * to those of now, and each result and each answered field compared with the
+ * Arguments are rebuilt in memory of our own; files, mappings, and what the
+ * kernel gave a number or name (objects, cards, UUIDs) are translated to those
+ * of now; and each result and each answered field compared with the
  * recording. So a recording of a real card can be run through a simulated
  * kernel, or through its own replay. Only what the cassette holds can be
  * repeated: memory written between calls is there for submitted regions

@@ -9,6 +9,7 @@
 #include "ioctl/cassette_play.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
+#include "ioctl/kio_interface.h"
 #include "ioctl/kio_replay.h"
 #include "ioctl/nv_abi.h"
 #include "tools/json.h"
@@ -509,13 +510,21 @@ static bell_status
 play_on(const struct cas_reader *reader, const char *against, struct json *json,
         struct cas_play_report *report)
 {
+    const char *interface = strchr(against, '@');
     struct kio *kio;
+    char backend[8];
     bell_status status;
 
-    BELL_TRY(kio_replay_create(against, &kio));
+    if (interface) {
+        snprintf(backend, sizeof(backend), "%.*s", (int)strcspn(against, ":@"),
+                 against);
+        BELL_TRY(kio_open_interface(backend, interface + 1, &kio));
+    } else {
+        BELL_TRY(kio_replay_create(against, &kio));
+    }
     kio_set_branch(kio, trace_branch(reader));
     status = cas_play(reader, kio, print_difference, json, report);
-    if (status == BELL_OK)
+    if (status == BELL_OK && !interface)
         status = kio_replay_finish(kio);
     kio_destroy(kio);
     return status;
@@ -529,7 +538,8 @@ trace_replay(int argc, char **argv)
     const struct tool_opt opts[] = {
         {"FILE", NULL, TOOL_OPT_STRING, &path, 0, 0, "the calls to make"},
         {"--against", "OTHER", TOOL_OPT_STRING, &against, 0, 0,
-         "what answers them; FILE itself if not given"},
+         "what answers them: a cassette, or a device such as NV@sim:sm_90; "
+         "FILE itself if not given"},
         {"--json", NULL, TOOL_OPT_FLAG, &as_json, 0, 0, "one document"},
     };
     struct json json;
