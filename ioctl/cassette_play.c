@@ -260,7 +260,7 @@ translate(const struct play *play, const struct kio_struct *desc, uint8_t *data,
             fd = fd < 0 ? fd : fd_now(play, fd);
             memcpy(at + k, &fd, 4);
         }
-        if (field->kind == KIO_FIELD_BYTES && n == UUID_BYTES &&
+        if (field->each_bytes == 1 && n >= UUID_BYTES &&
             name_now(play, at))
             memcpy(at, name_now(play, at), UUID_BYTES);
     }
@@ -301,7 +301,7 @@ learn(struct play *play, const struct kio_struct *desc, const uint8_t *was,
                 map_put(&play->given, a, b) < 0)
                 return out_of_memory();
         }
-        if (field->kind == KIO_FIELD_BYTES && n >= UUID_BYTES)
+        if (field->each_bytes == 1 && n >= UUID_BYTES)
             BELL_TRY(learn_name(play, was + at, now + at));
     }
     return BELL_OK;
