@@ -260,8 +260,7 @@ translate(const struct play *play, const struct kio_struct *desc, uint8_t *data,
             fd = fd < 0 ? fd : fd_now(play, fd);
             memcpy(at + k, &fd, 4);
         }
-        if (field->each_bytes == 1 && n >= UUID_BYTES &&
-            name_now(play, at))
+        if (field->each_bytes == 1 && n >= UUID_BYTES && name_now(play, at))
             memcpy(at, name_now(play, at), UUID_BYTES);
     }
 }
