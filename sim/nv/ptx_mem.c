@@ -436,6 +436,35 @@ store(struct px_run *r, const struct px_span *s,
     }
 }
 
+/* What a misaligned store to global memory leaves behind: the fault comes too
+ * late to hold it back, and the low bits of its address are dropped. observed:
+ * H100, 2026-11-22, with 32 bits by one lane; guess: all widths and lanes. */
+static void
+store_rounded(struct px_run *r, const struct px_span *s,
+              const void *const from[PX_MAX_VEC], const uint64_t *addr)
+{
+    const struct sim_ptx_launch *l = r->launch;
+    bool is_generic = s->space == PX_GENERIC;
+    struct px_span one = *s;
+    uint8_t *ptr[PX_LANES];
+    uint32_t left, lane;
+    uint64_t va;
+
+    if (s->space != PX_GLOBAL && !is_generic)
+        return;
+    for (left = s->mask; left; left &= left - 1) {
+        lane = px_first(left);
+        va = addr[lane] & ~(uint64_t)(s->n_bytes - 1);
+        if (is_generic && (in_window(va, l->shared_window_va) ||
+                           in_window(va, l->local_window_va)))
+            continue;
+        ptr[lane] = find_global(r, va, s->n_bytes, true);
+        one.mask = 1u << lane;
+        if (ptr[lane])
+            store(r, &one, from, ptr);
+    }
+}
+
 /* ---- atomics ---- */
 
 static uint64_t
@@ -555,8 +584,11 @@ px_access(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         if (!from[i])
             return;
     }
-    if (!px_resolve(r, &s, addr, ptr))
+    if (!px_resolve(r, &s, addr, ptr)) {
+        if (in->op == PX_ST && r->report->fault == SIM_PTX_MISALIGNED)
+            store_rounded(r, &s, from, addr);
         return;
+    }
     if (in->op == PX_LD)
         load(r, &s, ptr);
     else if (in->op == PX_ST)
