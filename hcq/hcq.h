@@ -104,7 +104,8 @@ struct hcq_fault {
 };
 
 /* Fills out_list with up to `cap` devices of every backend, usable or not,
- * and *out_n with how many there are (which may exceed cap). Opens nothing. */
+ * and *out_n with how many there are (which may exceed cap). Opens nothing.
+ * BELL_E_NO_MEMORY: nobody knows how many there are. */
 BELL_MUST_CHECK bell_status hcq_device_enumerate(
     struct hcq_device_desc *out_list, size_t cap, size_t *out_n);
 

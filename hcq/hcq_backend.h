@@ -265,8 +265,9 @@ struct hcq_device {
 struct hcq_backend {
     const char *name;
     const char *interfaces; /* for messages: "sim, record", or "" */
-    /* Device `idx` of this backend, or false when there are no more. */
-    bool (*enumerate)(unsigned idx, struct hcq_device_desc *out);
+    /* Device `idx` of this backend. BELL_E_NO_DEVICE: there are no more; it
+     * need not be recorded. BELL_E_NO_MEMORY: nobody knows. */
+    bell_status (*enumerate)(unsigned idx, struct hcq_device_desc *out);
     /* Opens device `idx`; `interface` is "" or what followed the '@'. */
     bell_status (*open)(unsigned idx, const char *interface,
                         struct hcq_device **out_dev);

@@ -51,20 +51,24 @@ bell_status
 hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
                      size_t *out_n)
 {
-    struct bell_error_hold hold;
+    struct bell_error_hold hold; /* a backend without devices is no failure */
     struct hcq_device_desc desc;
     size_t i, n = 0;
     unsigned idx;
+    bell_status status;
 
     if (!out_n || (!out_list && cap))
         return bell_fail(BELL_BAD_MISSING,
                          "enumerate: no place for the result");
+    bell_error_hold(&hold);
     for (i = 0; i < ARRAY_LEN(backends); i++) {
         for (idx = 0;; idx++) {
             memset(&desc, 0, sizeof(desc));
             desc.backend = backends[i]->name;
-            if (!backends[i]->enumerate(idx, &desc))
+            status = backends[i]->enumerate(idx, &desc);
+            if (status == BELL_E_NO_DEVICE)
                 break;
+            BELL_TRY(status);
             if (n < cap)
                 out_list[n] = desc;
             n++;
@@ -164,6 +168,7 @@ open_named(const char *text, struct hcq_device **out_dev)
     struct hcq_device_desc desc;
     struct device_name name;
     unsigned n_known = 0;
+    bell_status status;
 
     BELL_TRY(parse_name(text, &name));
     backend = find_backend(name.backend);
@@ -176,8 +181,10 @@ open_named(const char *text, struct hcq_device **out_dev)
                          name.backend, known);
     }
     if (name.interface[0] == '\0') {
-        while (backend->enumerate(n_known, &desc))
+        while ((status = backend->enumerate(n_known, &desc)) == BELL_OK)
             n_known++;
+        if (status != BELL_E_NO_DEVICE)
+            return status;
         if (name.idx >= n_known)
             return bell_fail(
                 BELL_E_NO_DEVICE, "no device %s:%u; there %s %u of %s",
@@ -211,7 +218,10 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
     for (i = 0; i < ARRAY_LEN(backends); i++) {
         struct hcq_device_desc desc = {.usable = false};
 
-        if (!backends[i]->enumerate(0, &desc) || !desc.usable)
+        status = backends[i]->enumerate(0, &desc);
+        if (status == BELL_E_NO_MEMORY)
+            return status;
+        if (status != BELL_OK || !desc.usable)
             continue;
         status = backends[i]->open(0, "", out_dev);
         /* says nothing about the device, but about memory or environment */

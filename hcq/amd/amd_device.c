@@ -238,21 +238,22 @@ amd_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 
 /* ---- finding cards -------------------------------------------------------------------------- */
 
-static bool
+static bell_status
 amd_enumerate(unsigned idx, struct hcq_device_desc *out)
 {
     struct amd_topology list[AMD_MAX_CARDS];
     const struct amd_gen *gen;
     struct kio *kio;
     uint32_t n = 0;
+    bell_status status;
 
-    if (kio_sys_create(&kio) != BELL_OK)
-        return false;
-    if (amd_topology_list(kio, list, AMD_MAX_CARDS, &n) != BELL_OK)
-        n = 0;
+    BELL_TRY(kio_sys_create(&kio));
+    status = amd_topology_list(kio, list, AMD_MAX_CARDS, &n);
     kio_destroy(kio);
-    if (idx >= n)
-        return false;
+    if (status == BELL_E_NO_MEMORY)
+        return status;
+    if (status != BELL_OK || idx >= n)
+        return BELL_E_NO_DEVICE;
     gen = amd_gen_find(list[idx].gfx_target_version);
     snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
     snprintf(out->description, sizeof(out->description), "AMD %.8s, %.48s",
@@ -264,7 +265,7 @@ amd_enumerate(unsigned idx, struct hcq_device_desc *out)
     else if (!list[idx].large_bar)
         snprintf(out->why_not, sizeof(out->why_not),
                  "needs resizable BAR, which is off");
-    return true;
+    return BELL_OK;
 }
 
 static const struct hcq_device_ops amd_ops = {

@@ -173,15 +173,15 @@ fill_info(struct hcq_device_info *info)
     info->timestamp_hz = 1000000000u;
 }
 
-static bool
+static bell_status
 cpu_enumerate(unsigned idx, struct hcq_device_desc *out)
 {
     if (idx != 0)
-        return false;
+        return BELL_E_NO_DEVICE;
     snprintf(out->name, sizeof(out->name), "CPU:0");
     find_model(out->description, sizeof(out->description));
     out->usable = true;
-    return true;
+    return BELL_OK;
 }
 
 /* ---- memory ------------------------------------------------------------------------ */

@@ -400,7 +400,7 @@ describe_card(struct kio *kio, const struct nv_rm_card *card,
              abi->version);
 }
 
-static bool
+static bell_status
 list_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
 {
     struct nv_rm_card cards[NV_RM_MAX_CARDS];
@@ -409,11 +409,11 @@ list_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
     uint32_t n = 0;
 
     status = nv_rm_list(kio, cards, &n, &abi);
-    if (status == BELL_E_NO_DEVICE)
-        return false;
+    if (status == BELL_E_NO_DEVICE || status == BELL_E_NO_MEMORY)
+        return status;
     if (status != BELL_OK) { /* there is a driver that we cannot use */
         if (idx)
-            return false;
+            return BELL_E_NO_DEVICE;
         snprintf(out->description, sizeof(out->description), "NVIDIA card");
         snprintf(out->why_not, sizeof(out->why_not), "%.*s",
                  (int)sizeof(out->why_not) - 1, bell_error_last()->message);
@@ -421,23 +421,22 @@ list_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
         describe_card(kio, &cards[idx], &abi, out);
         out->usable = true;
     } else {
-        return false;
+        return BELL_E_NO_DEVICE;
     }
     snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
-    return true;
+    return BELL_OK;
 }
 
-static bool
+static bell_status
 nv_enumerate(unsigned idx, struct hcq_device_desc *out)
 {
     struct kio *kio;
-    bool found;
+    bell_status status;
 
-    if (kio_sys_create(&kio) != BELL_OK)
-        return false;
-    found = list_card(kio, idx, out);
+    BELL_TRY(kio_sys_create(&kio));
+    status = list_card(kio, idx, out);
     kio_destroy(kio);
-    return found;
+    return status;
 }
 
 static const struct hcq_device_ops nv_ops = {

@@ -107,6 +107,36 @@ allocations_fail(struct cts *t)
     }
 }
 
+/* Nor is a device not there because memory is not. */
+static void
+search_fails(struct cts *t)
+{
+    struct hcq_device *dev;
+    bell_status status;
+    char name[32];
+    size_t found;
+    uint64_t n;
+
+    if (t->info.flags & HCQ_DEVICE_HOST_MEMORY)
+        cts_skip("nothing is searched for");
+    for (n = 1;; n++) {
+        host_fail_after(n, 0);
+        status = hcq_device_enumerate(NULL, 0, &found);
+        host_fail_after(0, 0);
+        if (status == BELL_OK)
+            break;
+        CHECK(status == BELL_E_NO_MEMORY, "allocation %llu: %s",
+              (unsigned long long)n, bell_error_last()->message);
+    }
+    CHECK(n > 1, "nothing was allocated");
+    snprintf(name, sizeof(name), "%s:0", t->info.backend);
+    host_fail_after(1, 0);
+    status = hcq_device_open(name, &dev);
+    host_fail_after(0, 0);
+    CHECK(status == BELL_E_NO_MEMORY, "%s: %s", bell_status_name(status),
+          bell_error_last()->message);
+}
+
 /* What the simulated kernel holds for everybody, as one line; "" where the
  * kernel is not simulated. */
 static void
@@ -394,6 +424,7 @@ idle_is_idle(struct cts *t)
 
 const struct cts_case cts_resource_cases[] = {
     {"resource every allocation fails", allocations_fail},
+    {"resource looking for devices fails", search_fails},
     {"resource every call to the kernel fails", kernel_calls_fail},
     {"resource launch path calls nothing", launch_path_calls},
     {"resource launch costs", launch_costs},
