@@ -232,7 +232,7 @@ shape(struct selftest *st)
                   "memory %.1f GiB, heap %.1f GiB, free %.1f GiB; L2 %.1f MiB; "
                   "BAR1 %.1f GiB",
                   fb[0][1] / 1048576.0, fb[1][1] / 1048576.0,
-                  fb[2][1] / 1048576.0, fb[3][1] / 1024.0,
+                  fb[2][1] / 1048576.0, fb[3][1] / 1048576.0,
                   fb[4][1] / 1048576.0);
     ST_OK(nv_rm_control(st->rm, st->rm->subdevice,
                         NV2080_CTRL_CMD_MC_GET_ARCH_INFO,

@@ -190,6 +190,13 @@ upload(struct nv_program *prog, struct nv_device *dev,
                          "program '%s': no memory for %llu bytes", cubin->name,
                          (unsigned long long)cubin->image_bytes);
     status = nv_cubin_link(cubin, prog->code.va, image);
+    if (status == BELL_OK && !dev->kio->is_simulated &&
+        cubin->image_bytes - cubin->entry_offset >= 8 &&
+        memcmp(image + cubin->entry_offset, "BELL PTX", 8) == 0)
+        status = bell_fail(BELL_E_INVALID,
+                           "program '%s' is PTX for a simulated card; %s is "
+                           "none: assemble it with ptxas",
+                           cubin->name, dev->base.info.name);
     if (status == BELL_OK) {
         memcpy(prog->code.cpu, image, (size_t)cubin->image_bytes);
         memset((uint8_t *)prog->code.cpu + cubin->image_bytes, 0,

@@ -550,7 +550,8 @@ get_tpc_mask(struct rm_control *c)
 
 /* ---- subdevices: memory, copy engines, clocks ------------------------------------ */
 
-/* In KiB, but for the width of the bus. */
+/* In KiB, but for the width of the bus and L2. observed: H100, 2026-11-22:
+ * 52428800 for L2's 50 MiB. */
 static bool
 fb_info(const struct rm_control *c, uint32_t index, uint32_t *out_data)
 {
@@ -574,7 +575,7 @@ fb_info(const struct rm_control *c, uint32_t index, uint32_t *out_data)
         *out_data = 5120;
         return true;
     case 0x1b: /* L2 */
-        *out_data = 50 << 10;
+        *out_data = 50 << 20;
         return true;
     default:
         return false;

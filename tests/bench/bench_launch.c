@@ -16,6 +16,7 @@
 #include "hcq/hcq.h"
 #include "render/amdgpu.h"
 #include "render/nv_container.h"
+#include "render/ptx.h"
 
 #define ROUNDS  200 /* each on a device that was held and let go */
 #define REPEATS 100 /* in a round */
@@ -44,19 +45,22 @@ must(bell_status status)
 
 /* A kernel that does nothing with its four arguments. */
 static bell_status
-build_nv(const char *arch, struct render_binary *out)
+build_nv(const struct hcq_device_info *info, struct render_binary *out)
 {
     static const char body[] =
         ".address_size 64\n.visible .entry nop(.param .u64 a, .param .u64 b, "
         ".param .u64 c, .param .u64 d)\n{\n\tret;\n}\n";
     struct nv_container_desc d = {.entry = "nop", .n_params = 4, .n_regs = 16};
+    struct ptx_target target;
     char text[512];
 
-    d.sm = (uint32_t)strtoul(arch + strlen("sm_"), NULL, 10);
+    target.sm = d.sm = (uint32_t)strtoul(info->arch + strlen("sm_"), NULL, 10);
     snprintf(text, sizeof(text), ".version %s\n.target sm_%u\n%s",
              d.sm >= 100 ? "8.7" : "7.8", d.sm, body);
     d.text = text;
-    return render_nv_container(&d, out);
+    return info->flags & HCQ_DEVICE_SIMULATED
+               ? render_nv_container(&d, out)
+               : render_ptxas(text, &target, out);
 }
 
 static bell_status
@@ -89,7 +93,7 @@ load(struct hcq_device *dev)
 
     hcq_device_info(dev, &info);
     must(strcmp(info.backend, "AMD") == 0 ? build_amd(info.arch, &binary)
-                                          : build_nv(info.arch, &binary));
+                                          : build_nv(&info, &binary));
     desc.binary = binary.data;
     desc.binary_size_bytes = binary.size_bytes;
     must(hcq_program_create(dev, &desc, &prog));

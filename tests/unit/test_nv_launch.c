@@ -542,6 +542,26 @@ places_of_parameters(void **state)
     close_rig(&r);
 }
 
+/* A card that is none of ours does not run PTX. */
+static void
+text_for_real_cards(void **state)
+{
+    struct rig r = open_rig("NV@sim:sm_90");
+    struct hcq_program_desc desc;
+    struct render_binary b = pack_shape(&desc, (uint32_t[3]){0, 0, 0});
+    struct kio *kio = nv_device_of(r.dev)->kio;
+    struct hcq_program *prog;
+
+    (void)state;
+    kio->is_simulated = false;
+    expect_fails(hcq_program_create(r.dev, &desc, &prog), BELL_E_INVALID,
+                 "PTX for a simulated card");
+    kio->is_simulated = true;
+    expect_ok(hcq_program_create(r.dev, &desc, &prog));
+    render_binary_fini(&b);
+    close_rig(&r);
+}
+
 static void
 sizes_of_blocks(void **state)
 {
@@ -754,6 +774,7 @@ main(void)
         cmocka_unit_test(faults_on_every_sm),
         cmocka_unit_test(threads_by_registers),
         cmocka_unit_test(places_of_parameters),
+        cmocka_unit_test(text_for_real_cards),
         cmocka_unit_test(sizes_of_blocks),
         cmocka_unit_test(long_stream),
         cmocka_unit_test(many_submissions),

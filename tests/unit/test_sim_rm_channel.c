@@ -647,6 +647,7 @@ test_answers(void **state)
     assert_int_equal(info(&rig, gr, 0x17), chip->n_tpc_per_gpc);
     assert_int_equal(info(&rig, gr, 0x20), chip->n_sm_per_tpc);
     assert_int_equal(info(&rig, fb, 7), chip->vidmem_bytes >> 10);
+    assert_int_equal(info(&rig, fb, 0x1b), 50 << 20); /* L2, in bytes */
     kib = info(&rig, fb, 0x16);
     assert_int_equal(kib, (chip->vidmem_bytes - HUGE) >> 10);
     assert_int_equal(
