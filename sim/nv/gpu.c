@@ -184,7 +184,7 @@ nvgpu_create(const struct nvgpu_chip *chip, struct nvgpu **out_gpu)
     if (!gpu)
         return bell_fail(BELL_E_NO_MEMORY, "card %s", chip->name);
     gpu->chip = chip;
-    gpu->next_channel_id = 1;
+    gpu->next_channel_id = NVGPU_FIRST_CHANNEL;
     status = open_window(gpu);
     if (status != BELL_OK)
         goto fail_window;

@@ -24,29 +24,55 @@
 
 #include "base/status.h"
 
+/* An index and what is answered for it. */
+struct nvgpu_info {
+    uint32_t index, data;
+};
+
+struct nvgpu_copy_engine {
+    uint8_t runlist;
+    uint16_t caps; /* CE_GET_ALL_CAPS */
+};
+
 /* A chip as the facts give it. Plain, constant. */
 struct nvgpu_chip {
-    const char *name;    /* "sm_90" */
+    const char *name;    /* "sm_90", "h100" */
     const char *board;   /* "Simulated GH100" */
     uint32_t sm;         /* 90 */
     uint32_t sm_version; /* GR info index 0x0C: 0x900, 0xa04 for sm_120 */
-    uint32_t architecture, implementation; /* MC_GET_ARCH_INFO */
+    uint32_t architecture, implementation, sub_revision; /* MC_GET_ARCH_INFO */
     uint32_t pci_device;
     uint32_t gpfifo_class; /* the newest; compute_class and so on: the one */
     uint32_t compute_class, copy_class;
     uint32_t usermode_class; /* the newest */
-    const uint32_t *classes; /* all of the class list, ends with 0 */
-    uint32_t qmd_major;      /* 3, 4, 5 */
-    /* TPCs that are there: every GPC has n_tpc_per_gpc but the last one, of
-     * which some may be off. */
+    const uint32_t *classes; /* all of the class list, in its order */
+    uint32_t n_classes;
+    uint32_t qmd_major; /* 3, 4, 5 */
+    /* TPCs that are there: of each GPC those in its mask; without masks all
+     * n_tpc_per_gpc but the last GPC's, of which some may be off. */
     uint32_t n_gpc, n_tpc_per_gpc, n_tpc, n_sm_per_tpc, max_warps_per_sm;
+    const uint16_t *tpc_masks;
     uint32_t n_copy_engines, grce_mask; /* engines that share GR's runlist */
-    uint32_t max_shared_bytes;          /* of a block, with the 1 KiB reserve */
-    uint32_t host_va_bits;              /* of semaphores: 40 or 57 */
+    /* Of each; NULL: a runlist one more than its number, no other caps. */
+    const struct nvgpu_copy_engine *copy_engines;
+    const uint8_t *other_engines; /* NV2080 types, ends with 0; or NULL */
+    uint32_t max_shared_bytes;    /* of a block, with the 1 KiB reserve */
+    uint32_t host_va_bits;        /* of semaphores: 40 or 57 */
     bool bar0_overtakes; /* rings in BAR0 do not wait for stores through BAR1 */
     uint32_t compr_page_bytes; /* RM aligns addresses to it, unless forced */
-    uint64_t vidmem_bytes, bar1_bytes;
+    uint32_t l2_bytes;
+    const struct nvgpu_info *gr_info; /* what GR_GET_INFO says besides */
+    uint32_t n_gr_info;
+    /* The heap that allocations come from; all of the memory and what of it
+     * can be used at all, where they are more. */
+    uint64_t vidmem_bytes, ram_bytes, usable_bytes;
+    uint64_t bar1_bytes;
 };
+
+/* Whether the list has it. */
+bool nvgpu_has_class(const struct nvgpu_chip *chip, uint32_t nv_class);
+/* TPCs of a GPC, as bits. */
+uint32_t nvgpu_tpc_mask(const struct nvgpu_chip *chip, uint32_t gpc);
 
 static inline uint32_t
 nvgpu_n_sm(const struct nvgpu_chip *chip)
@@ -54,8 +80,8 @@ nvgpu_n_sm(const struct nvgpu_chip *chip)
     return chip->n_tpc * chip->n_sm_per_tpc;
 }
 
-/* By name ("sm_80", "sm_90", "sm_120"); NULL if there is none; by number from
- * 0 if `name` is NULL. */
+/* By name ("sm_80", "sm_90", "h100", "sm_120"); NULL if there is none; by
+ * number from 0 if `name` is NULL. */
 const struct nvgpu_chip *nvgpu_chip_find(const char *name, uint32_t number);
 
 struct nvgpu;       /* a card */

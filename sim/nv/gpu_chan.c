@@ -374,24 +374,13 @@ nvgpu_chan_enable(struct nvgpu_chan *chan, bool enable)
 
 /* ---- life ---- */
 
-static bool
-has_class(const struct nvgpu_chip *chip, uint32_t class_nr)
-{
-    const uint32_t *c;
-
-    for (c = chip->classes; *c; c++) {
-        if (*c == class_nr)
-            return true;
-    }
-    return false;
-}
-
 static bell_status
 check_desc(const struct nvgpu *gpu, const struct nvgpu_chan_desc *d)
 {
     const struct nvgpu_chip *chip = gpu->chip;
 
-    if ((d->gpfifo_class & 0xff) != 0x6f || !has_class(chip, d->gpfifo_class))
+    if ((d->gpfifo_class & 0xff) != 0x6f ||
+        !nvgpu_has_class(chip, d->gpfifo_class))
         return bell_fail(BELL_E_INVALID, "%s has no channel class 0x%x",
                          chip->board, d->gpfifo_class);
     if (d->engine == NVGPU_ENGINE_CE && d->engine_index >= chip->n_copy_engines)
@@ -412,13 +401,22 @@ make_token(struct nvgpu *gpu, const struct nvgpu_chan_desc *d)
 {
     uint32_t runlist = 0;
 
-    if (d->engine == NVGPU_ENGINE_CE &&
-        !(gpu->chip->grce_mask >> d->engine_index & 1))
+    if (d->engine == NVGPU_ENGINE_CE && gpu->chip->copy_engines)
+        runlist = gpu->chip->copy_engines[d->engine_index].runlist;
+    else if (d->engine == NVGPU_ENGINE_CE &&
+             !(gpu->chip->grce_mask >> d->engine_index & 1))
         runlist = d->engine_index + 1;
     return runlist << 16 | gpu->next_channel_id;
 }
 
-/* Channel ids are used again once all were. */
+/* Ids are used again once all were, so that a token of a channel that is gone
+ * is found out; the real driver gives the lowest that is free. */
+static uint32_t
+after(uint32_t id)
+{
+    return id < MAX_CHANNEL ? id + 1 : NVGPU_FIRST_CHANNEL;
+}
+
 static bool
 is_id_free(const struct nvgpu *gpu, uint32_t id)
 {
@@ -438,19 +436,19 @@ add_channel(struct nvgpu *gpu, struct nvgpu_chan *chan)
     uint32_t tries;
 
     pthread_mutex_lock(&gpu->lock);
-    for (tries = 0; tries < MAX_CHANNEL; tries++) {
+    for (tries = 0; tries <= MAX_CHANNEL; tries++) {
         if (is_id_free(gpu, gpu->next_channel_id))
             break;
-        gpu->next_channel_id = gpu->next_channel_id % MAX_CHANNEL + 1;
+        gpu->next_channel_id = after(gpu->next_channel_id);
     }
-    if (tries == MAX_CHANNEL ||
+    if (tries > MAX_CHANNEL ||
         host_grow((void **)&gpu->chans, &gpu->cap_chans, gpu->n_chans + 1,
                   sizeof(*gpu->chans))) {
         status = bell_fail(BELL_E_NO_MEMORY, "one more channel than %zu",
                            gpu->n_chans);
     } else {
         chan->token = make_token(gpu, &chan->desc);
-        gpu->next_channel_id = gpu->next_channel_id % MAX_CHANNEL + 1;
+        gpu->next_channel_id = after(gpu->next_channel_id);
         gpu->chans[gpu->n_chans++] = chan;
     }
     pthread_mutex_unlock(&gpu->lock);

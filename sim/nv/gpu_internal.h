@@ -16,6 +16,10 @@
 #include "sim/nv/gpu.h"
 #include "sim/space.h"
 
+/* The kernel's own channels have the ids before it. src: observed: H100,
+ * 2026-11-22 */
+#define NVGPU_FIRST_CHANNEL 4u
+
 #define NVGPU_PAGE_BYTES  4096u
 #define NVGPU_N_SUBCH     8
 #define NVGPU_N_BANKS     8
@@ -69,7 +73,7 @@ struct nvgpu {
     pthread_mutex_t lock;      /* of what follows */
     struct nvgpu_chan **chans; /* owned array; not what it points to */
     size_t n_chans, cap_chans;
-    uint32_t next_channel_id;
+    uint32_t next_channel_id; /* see NVGPU_FIRST_CHANNEL */
     uint64_t n_bad_bells;
     char bell_text[128];
     pthread_mutex_t code_lock;    /* of the list */

@@ -25,7 +25,7 @@
 #define CARD_INFO_MAX   227u /* 14 bits of size */
 #define PCI_VENDOR      0x10deu
 #define BAR0_BYTES      (16ull << 20)
-#define MEMBLOCK_BYTES  (128ull << 20)
+#define MEMBLOCK_BYTES  (1ull << 30)
 #define VERSION_MATCHES 1u /* reply of CHECK_VERSION_STR */
 
 /* ---- why ------------------------------------------------------------------------ */

@@ -69,6 +69,7 @@ enum rm_status {
     RM_WARN_NOTHING_TO_DO = 0x10006,
 };
 
+struct nv_memory_alloc;
 struct rm_machine;
 struct rm_mapping;
 struct rm_object;
@@ -110,6 +111,7 @@ struct rm_machine {
     struct rm_vas *spaces; /* all */
     struct rm_view *views; /* RM_MAP_MEMORY's, all */
     uint32_t last_client, last_handle;
+    uint32_t last_cid; /* groups and channels are numbered together */
     uint64_t memory_bytes;
     /* of the call in progress: parameters as passed, and as newest */
     uint64_t wire[RM_SCRATCH_BYTES / 8], params[RM_SCRATCH_BYTES / 8];
@@ -136,6 +138,17 @@ struct rm_mem {
     uint64_t file_offset;
     uint8_t *host; /* as the card sees it; aligned to page_bytes */
 };
+
+/* What RM writes back into an allocation's flags, attributes and format: what
+ * was left to it is named. Physicality is the caller's to add.
+ * src: memmgrDeterminePageSize, memmgrAllocHwResources_GM107,
+ * stdmemValidateParams; observed: H100, 2026-11-22 */
+#define RM_ATTR_PAGE(n)        ((uint32_t)(n) << 23)
+#define RM_ATTR_LOCATION(n)    ((uint32_t)(n) << 25)
+#define RM_ATTR_PHYSICALITY(n) ((uint32_t)(n) << 27)
+#define RM_NONCONTIGUOUS       1u
+#define RM_CONTIGUOUS          2u
+void rm_answer_attr(struct nv_memory_alloc *params, uint32_t page_bytes);
 
 void rm_mem_retain(struct rm_mem *mem);
 /* The last one frees it: CPU mappings of it become inaccessible, as the real

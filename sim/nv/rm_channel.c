@@ -24,6 +24,8 @@
 #define MAX_ENTRIES      (1u << 20)
 #define SHARE_FLAGS_MAX  1u /* SYNC, ASYNC */
 #define FAULT_TYPE_PTE   2u
+/* What root's channels are. src: BRINGUP.md section 1 */
+#define CHANNEL_PRIVILEGED (1u << 5)
 
 /* ---- groups ------------------------------------------------------------------- */
 
@@ -91,6 +93,7 @@ make_group(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *notifier)
     if (notifier)
         rm_mem_retain(notifier);
     a->object->group = group;
+    a->machine->last_cid++;
     return RM_OK;
 }
 
@@ -327,7 +330,7 @@ static enum rm_status
 make_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
              struct rm_mem *notifier)
 {
-    const struct nv_channel_alloc *p = a->params;
+    struct nv_channel_alloc *p = a->params;
     struct rm_channel *channel = host_calloc(1, sizeof(*channel));
     struct rm_group *group = a->parent->group;
     const struct rm_process *process;
@@ -360,6 +363,8 @@ make_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
     group->uses_share |= p->hContextShare != 0;
     group->uses_none |= p->hContextShare == 0;
     a->object->channel = channel;
+    p->flags |= CHANNEL_PRIVILEGED;
+    p->cid = ++a->machine->last_cid;
     for (process = a->machine->processes; process; process = process->next) {
         for (i = 0; i < process->n_mappings; i++)
             tell_mapped(channel, &process->mappings[i]);

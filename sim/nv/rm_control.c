@@ -19,7 +19,8 @@
 #define N_LOW_COPIES 10u   /* COPY0 to COPY9 follow one another */
 #define HIGH_COPY    0x34u /* COPY10, on 560 and later */
 #define GID_BINARY   2u
-#define VIRT_NMOS    1u /* a card passed through to a guest */
+#define SLI_STATUS   0x41u /* src: observed: H100, 2026-11-22 */
+#define VIRT_NMOS    1u    /* a card passed through to a guest */
 #define BAR0_BYTES   (16ull << 20)
 #define BAR3_BYTES   (32ull << 20)
 
@@ -164,7 +165,7 @@ get_id_info(struct rm_control *c)
     p->gpuFlags = 0;
     p->deviceInstance = p->gpuInstance = card->index;
     p->subDeviceInstance = 0;
-    p->sliStatus = 0;
+    p->sliStatus = SLI_STATUS;
     p->boardId = card->gpu_id;
     p->numaId = -1;
     return RM_OK;
@@ -204,16 +205,6 @@ get_uuid_info(struct rm_control *c)
 
 /* ---- devices ------------------------------------------------------------------- */
 
-static uint32_t
-n_classes(const struct nvgpu_chip *chip)
-{
-    uint32_t n = 0;
-
-    while (chip->classes[n])
-        n++;
-    return n;
-}
-
 /* Writes a list of words to where the caller wants it: with room for none, or
  * no address, only how many there are is told. */
 static enum rm_status
@@ -239,7 +230,7 @@ get_classes(struct rm_control *c)
     struct nv0080_gpu_get_classlist *p = c->params;
     const struct nvgpu_chip *chip = c->machine->chip;
 
-    return give_list(chip->classes, n_classes(chip), p->classList,
+    return give_list(chip->classes, chip->n_classes, p->classList,
                      &p->numClasses);
 }
 
@@ -248,9 +239,12 @@ get_classes_v2(struct rm_control *c)
 {
     struct nv0080_gpu_get_classlist_v2 *p = c->params;
     const struct nvgpu_chip *chip = c->machine->chip;
+    uint32_t room =
+        nv_wire_bytes(&c->machine->abi, NV_S_NV0080_GPU_GET_CLASSLIST_V2) / 4 -
+        1; /* guess: a branch with less room lists the first */
 
     memset(p, 0, sizeof(*p));
-    p->numClasses = n_classes(chip);
+    p->numClasses = chip->n_classes < room ? chip->n_classes : room;
     memcpy(p->classList, chip->classes, p->numClasses * sizeof(*p->classList));
     return RM_OK;
 }
@@ -318,6 +312,7 @@ static enum rm_status
 get_engines(struct rm_control *c)
 {
     struct nv2080_gpu_get_engines_v2 *p = c->params;
+    const uint8_t *other = c->machine->chip->other_engines;
     uint32_t i, type;
 
     memset(p, 0, sizeof(*p));
@@ -327,6 +322,8 @@ get_engines(struct rm_control *c)
         if (type)
             p->engineList[p->engineCount++] = type;
     }
+    for (; other && *other; other++)
+        p->engineList[p->engineCount++] = *other;
     return RM_OK;
 }
 
@@ -353,7 +350,7 @@ get_arch(struct rm_control *c)
     p->architecture = c->machine->chip->architecture;
     p->implementation = c->machine->chip->implementation;
     p->revision = 0xa1;
-    p->subRevision = 0;
+    p->subRevision = (uint8_t)c->machine->chip->sub_revision;
     return RM_OK;
 }
 
@@ -393,7 +390,7 @@ get_bars(struct rm_control *c)
     uint32_t i;
 
     memset(p, 0, sizeof(*p));
-    p->pciBarCount = 3;
+    p->pciBarCount = 4; /* one is empty. src: observed: H100, 2026-11-22 */
     for (i = 0; i < 3; i++) {
         p->pciBarInfo[i].barSize = (uint32_t)(bytes[i] >> 20);
         p->pciBarInfo[i].barSizeBytes = bytes[i];
@@ -408,13 +405,15 @@ get_bars(struct rm_control *c)
 static bool
 gr_info(const struct nvgpu_chip *chip, uint32_t index, uint32_t *out_data)
 {
+    uint32_t i;
+
     switch (index) {
     case 0x07: /* shader pipes */
     case 0x14: /* LITTER_NUM_GPCS */
         *out_data = chip->n_gpc;
         return true;
     case 0x08: /* thread stack scaling */
-        *out_data = 1;
+        *out_data = nvgpu_n_sm(chip);
         return true;
     case 0x09: /* TPCs */
         *out_data = chip->n_tpc;
@@ -435,6 +434,12 @@ gr_info(const struct nvgpu_chip *chip, uint32_t index, uint32_t *out_data)
         *out_data = chip->n_sm_per_tpc;
         return true;
     default:
+        for (i = 0; i < chip->n_gr_info; i++) {
+            if (chip->gr_info[i].index != index)
+                continue;
+            *out_data = chip->gr_info[i].data;
+            return true;
+        }
         return false;
     }
 }
@@ -495,25 +500,42 @@ get_gr_info_v2(struct rm_control *c)
     return RM_OK;
 }
 
+/* The SMs of the n-th TPC; the next one's number. */
+static uint32_t
+add_tpc(struct nv2080_gr_get_global_sm_order *p, const struct nvgpu_chip *chip,
+        uint32_t gpc, uint32_t tpc, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < chip->n_sm_per_tpc; i++) {
+        uint32_t sm = n * chip->n_sm_per_tpc + i;
+        p->globalSmId[sm].gpcId = (uint16_t)gpc;
+        p->globalSmId[sm].localTpcId = (uint16_t)tpc;
+        p->globalSmId[sm].localSmId = (uint16_t)i;
+        p->globalSmId[sm].globalTpcId = (uint16_t)n;
+        p->globalSmId[sm].virtualGpcId = (uint16_t)gpc;
+        p->globalSmId[sm].migratableTpcId = (uint16_t)tpc;
+        p->globalSmId[sm].virtualTpcId = (uint16_t)tpc;
+    }
+    return n + 1;
+}
+
+/* Round the GPCs, one TPC of each at a time, as the H100 did; there the order
+ * of GPCs is the board's, and TPCs within a GPC are spread over its CPCs. */
 static enum rm_status
 get_sm_order(struct rm_control *c)
 {
     struct nv2080_gr_get_global_sm_order *p = c->params;
     const struct nvgpu_chip *chip = c->machine->chip;
-    uint32_t n_tpc = chip->n_tpc, i;
+    uint32_t i, n = 0;
 
     memset(p, 0, sizeof(*p));
-    p->numTpc = (uint16_t)n_tpc;
-    p->numSm = (uint16_t)(n_tpc * chip->n_sm_per_tpc);
-    for (i = 0; i < p->numSm; i++) {
-        uint32_t tpc = i / chip->n_sm_per_tpc;
-        p->globalSmId[i].gpcId = (uint16_t)(tpc / chip->n_tpc_per_gpc);
-        p->globalSmId[i].localTpcId = (uint16_t)(tpc % chip->n_tpc_per_gpc);
-        p->globalSmId[i].localSmId = (uint16_t)(i % chip->n_sm_per_tpc);
-        p->globalSmId[i].globalTpcId = (uint16_t)tpc;
-        p->globalSmId[i].virtualGpcId = p->globalSmId[i].gpcId;
-        p->globalSmId[i].migratableTpcId = p->globalSmId[i].localTpcId;
-        p->globalSmId[i].virtualTpcId = (uint16_t)tpc;
+    p->numTpc = (uint16_t)chip->n_tpc;
+    p->numSm = (uint16_t)nvgpu_n_sm(chip);
+    for (i = 0; i < chip->n_gpc * chip->n_tpc_per_gpc; i++) {
+        uint32_t gpc = i % chip->n_gpc, tpc = i / chip->n_gpc;
+        if (nvgpu_tpc_mask(chip, gpc) >> tpc & 1)
+            n = add_tpc(p, chip, gpc, tpc, n);
     }
     return RM_OK;
 }
@@ -527,15 +549,6 @@ get_gpc_mask(struct rm_control *c)
     return RM_OK;
 }
 
-/* The last GPC has what is left. */
-static uint32_t
-n_tpc_of(const struct nvgpu_chip *chip, uint32_t gpc)
-{
-    uint32_t left = chip->n_tpc - gpc * chip->n_tpc_per_gpc;
-
-    return left < chip->n_tpc_per_gpc ? left : chip->n_tpc_per_gpc;
-}
-
 static enum rm_status
 get_tpc_mask(struct rm_control *c)
 {
@@ -544,14 +557,39 @@ get_tpc_mask(struct rm_control *c)
     if (p->gpcId >= c->machine->chip->n_gpc)
         return rm_refuse(RM_INVALID_ARGUMENT, "GPC %u of %u", p->gpcId,
                          c->machine->chip->n_gpc);
-    p->tpcMask = (1u << n_tpc_of(c->machine->chip, p->gpcId)) - 1;
+    p->tpcMask = nvgpu_tpc_mask(c->machine->chip, p->gpcId);
     return RM_OK;
 }
 
 /* ---- subdevices: memory, copy engines, clocks ------------------------------------ */
 
-/* In KiB, but for the width of the bus and L2. observed: H100, 2026-11-22:
- * 52428800 for L2's 50 MiB. */
+/* The memory of GH100. src: observed: H100, 2026-11-22 */
+static bool
+hbm_info(uint32_t index, uint32_t *out_data)
+{
+    switch (index) {
+    case 0x0d: /* RAM type: HBM3 */
+        *out_data = 0x14;
+        return true;
+    case 0x19: /* FBPs */
+        *out_data = 10;
+        return true;
+    case 0x1a: /* and their mask */
+        *out_data = 0x7bf;
+        return true;
+    case 0x22: /* LTCs */
+        *out_data = 20;
+        return true;
+    case 0x23: /* and their slices */
+        *out_data = 80;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* In KiB, but for the width of the bus, and for L2, which is in bytes.
+ * observed: H100, 2026-11-22: 52428800 for L2's 50 MiB. */
 static bool
 fb_info(const struct rm_control *c, uint32_t index, uint32_t *out_data)
 {
@@ -564,8 +602,12 @@ fb_info(const struct rm_control *c, uint32_t index, uint32_t *out_data)
         return true;
     case 0x07: /* RAM */
     case 0x08: /* total RAM */
-    case 0x09: /* heap */
+        *out_data = (uint32_t)(chip->ram_bytes >> 10);
+        return true;
     case 0x20: /* usable RAM */
+        *out_data = (uint32_t)(chip->usable_bytes >> 10);
+        return true;
+    case 0x09: /* heap */
         *out_data = (uint32_t)(chip->vidmem_bytes >> 10);
         return true;
     case 0x16: /* heap that is free */
@@ -574,11 +616,21 @@ fb_info(const struct rm_control *c, uint32_t index, uint32_t *out_data)
     case 0x0b: /* bits of the bus */
         *out_data = 5120;
         return true;
-    case 0x1b: /* L2 */
-        *out_data = 50 << 20;
+    case 0x1b: /* L2. src: observed: H100, 2026-11-22 */
+        *out_data = chip->l2_bytes;
+        return true;
+    case 0x3b: /* NUMA node: none */
+        *out_data = NO_ID;
+        return true;
+    case 0x10: /* "tax" */
+    case 0x17: /* RAM location: on the board */
+    case 0x18: /* broken */
+        *out_data = 0;
         return true;
     default:
-        return false;
+        if (chip->sm != 90)
+            return false;
+        return hbm_info(index, out_data);
     }
 }
 
@@ -609,6 +661,15 @@ get_fb_info_v2(struct rm_control *c)
     return RM_OK;
 }
 
+/* Bit 0: GRCE. */
+static uint32_t
+copy_caps(const struct nvgpu_chip *chip, uint32_t idx)
+{
+    if (chip->copy_engines)
+        return chip->copy_engines[idx].caps;
+    return chip->grce_mask >> idx & 1;
+}
+
 static enum rm_status
 get_all_ce_caps(struct rm_control *c)
 {
@@ -618,8 +679,10 @@ get_all_ce_caps(struct rm_control *c)
 
     memset(p, 0, sizeof(*p));
     for (i = 0; i < chip->n_copy_engines; i++) {
+        uint32_t caps = copy_caps(chip, i);
         p->present |= (uint64_t)1 << i;
-        p->capsTbl[2 * i] = chip->grce_mask >> i & 1;
+        p->capsTbl[2 * i] = (uint8_t)caps;
+        p->capsTbl[2 * i + 1] = (uint8_t)(caps >> 8);
     }
     return RM_OK;
 }
@@ -633,8 +696,8 @@ get_ce_caps(struct rm_control *c)
     if (!rm_copy_engine_idx(c->machine, p->ceEngineType, &idx))
         return rm_refuse(RM_INVALID_ARGUMENT, "no copy engine of type 0x%x",
                          p->ceEngineType);
-    p->capsTbl[0] = c->machine->chip->grce_mask >> idx & 1;
-    p->capsTbl[1] = 0;
+    p->capsTbl[0] = (uint8_t)copy_caps(c->machine->chip, idx);
+    p->capsTbl[1] = (uint8_t)(copy_caps(c->machine->chip, idx) >> 8);
     return RM_OK;
 }
 

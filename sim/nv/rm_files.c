@@ -1,5 +1,6 @@
 /* The procfs and sysfs files that drivers read.
- * src: hw/nv/BRINGUP.md section 1; the files' other lines are as they have
+ * src: hw/nv/BRINGUP.md section 1; the version's line: observed: H100,
+ * 2026-11-22, but for who built it; the files' other lines are as they have
  * long been seen on machines with the driver (lead).
  */
 #include "sim/nv/rm.h"
@@ -44,9 +45,11 @@ put(struct text *text, const char *fmt, ...)
 static void
 put_version(struct text *text, const struct rm_machine *machine)
 {
-    put(text, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  %s  simulated\n",
+    put(text,
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release "
+        "Build  (simulated@)  \n",
         machine->abi.version);
-    put(text, "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n");
+    put(text, "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) \n");
 }
 
 static void

@@ -30,11 +30,24 @@
 
 /* NV_MEMORY_ALLOCATION_PARAMS */
 #define ATTR_PAGE(a)       ((a) >> 23 & 3) /* 1: 4K, 2: big, 3: huge */
+#define ATTR2_NO_ZBC       1u
+#define ATTR2_CACHEABLE(n) ((n) << 2) /* yes, no */
+#define ATTR2_HUGE_2MB     (1u << 20)
+#define KIND_GENERIC       6u
 #define ATTR_LOCATION(a)   ((a) >> 25 & 3)
 #define LOCATION_VIDEO     0u
 #define LOCATION_PCI       1u
 #define FLAG_FIXED_ADDRESS 0x10u
 #define FLAG_VIRTUAL       0x80000u
+#define FLAG_NOT_REQUIRED  0x8000u /* MAP_NOT_REQUIRED */
+/* NVOS33 */
+#define OS33_MAPPING(n) ((n) << 15) /* DIRECT, REFLECTED */
+#define OS33_CACHING(n) ((n) << 23)
+#define DIRECT          1u
+#define REFLECTED       2u
+#define UNCACHED        1u
+#define WRITE_COMBINED  2u
+#define BY_DEFAULT      6u
 /* NVOS02 */
 #define OS02_PHYSICALITY(f) ((f) >> 4 & 15)
 #define OS02_LOCATION(f)    ((f) >> 8 & 15)
@@ -201,6 +214,25 @@ page_of(const struct nv_memory_alloc *params, uint32_t default_bytes)
     }
 }
 
+void
+rm_answer_attr(struct nv_memory_alloc *params, uint32_t page_bytes)
+{
+    uint32_t page = page_bytes == RM_PAGE_BYTES  ? 1
+                    : page_bytes == RM_BIG_BYTES ? 2
+                                                 : 3;
+    bool is_system = ATTR_LOCATION(params->attr) == LOCATION_PCI;
+
+    params->flags |= FLAG_NOT_REQUIRED;
+    params->attr &= ~(RM_ATTR_PHYSICALITY(3) | RM_ATTR_PAGE(3));
+    params->attr |= RM_ATTR_PAGE(page);
+    if (page == 3)
+        params->attr2 |= ATTR2_HUGE_2MB;
+    if (!(params->attr2 & ATTR2_CACHEABLE(3)))
+        params->attr2 |= ATTR2_CACHEABLE(is_system ? 2u : 1u);
+    params->attr2 = (params->attr2 & ~3u) | ATTR2_NO_ZBC;
+    params->format = KIND_GENERIC;
+}
+
 static enum rm_status
 check_memory(const struct nv_memory_alloc *params, uint32_t location)
 {
@@ -234,8 +266,16 @@ alloc_physical(struct rm_alloc *a, struct rm_card *card, uint32_t page_bytes)
     if (status != RM_OK)
         return status;
     params->size = size_bytes;
-    params->offset = 0; /* where it lies is not told */
     params->limit = size_bytes - 1;
+    rm_answer_attr(params, page_bytes);
+    if (card) {
+        params->offset = a->object->mem->file_offset;
+        params->attr |= RM_ATTR_PHYSICALITY(RM_CONTIGUOUS);
+    } else {
+        params->alignment =
+            params->alignment ? params->alignment : RM_PAGE_BYTES;
+        params->attr |= RM_ATTR_PHYSICALITY(RM_NONCONTIGUOUS);
+    }
     return RM_OK;
 }
 
@@ -289,6 +329,28 @@ rm_alloc_usermode(struct rm_alloc *a)
     mem->fd = nvgpu_window_fd(mem->card->gpu);
     a->object->mem = mem;
     return RM_OK;
+}
+
+/* Whether it is seen through BAR1, of which it takes some. */
+static bool
+is_in_bar1(const struct rm_mem *mem)
+{
+    return mem->kind == RM_MEM_VIDEO ||
+           (mem->kind == RM_MEM_WINDOW && mem->file_offset);
+}
+
+/* RM's name for a view: an address on the bus, but for system memory. */
+static uint64_t
+linear_of(const struct rm_mem *mem, uint64_t offset)
+{
+    if (mem->kind == RM_MEM_WINDOW && is_in_bar1(mem))
+        return mem->card->bar1_base + mem->machine->chip->bar1_bytes -
+               RM_WINDOW_BYTES + offset;
+    if (mem->kind == RM_MEM_WINDOW)
+        return mem->card->bar0_base + 0x30000 + offset;
+    if (mem->kind == RM_MEM_VIDEO)
+        return mem->card->bar1_base + mem->file_offset + offset;
+    return mem->file_offset + offset;
 }
 
 /* ---- RM_ALLOC_MEMORY ----------------------------------------------------------- */
@@ -441,6 +503,8 @@ alloc_memory_below(struct rm_process *process, struct rm_client *client,
                                   &call->params.hObjectNew);
     if (status == RM_OK && view)
         set_view(view, mem, 0, mem->size_bytes);
+    if (status == RM_OK && mem->kind == RM_MEM_SYSTEM)
+        call->params.pMemory = linear_of(mem, 0);
     rm_mem_release(mem); /* the object has it, or nobody */
     return status;
 }
@@ -531,28 +595,6 @@ check_view(const struct rm_object *object, const struct nv_os33_fd *call)
     return RM_OK;
 }
 
-/* Whether it is seen through BAR1, of which it takes some. */
-static bool
-is_in_bar1(const struct rm_mem *mem)
-{
-    return mem->kind == RM_MEM_VIDEO ||
-           (mem->kind == RM_MEM_WINDOW && mem->file_offset);
-}
-
-/* RM's name for a view: an address on the bus, but for system memory. */
-static uint64_t
-linear_of(const struct rm_mem *mem, uint64_t offset)
-{
-    if (mem->kind == RM_MEM_WINDOW && is_in_bar1(mem))
-        return mem->card->bar1_base + mem->machine->chip->bar1_bytes -
-               RM_WINDOW_BYTES + offset;
-    if (mem->kind == RM_MEM_WINDOW)
-        return mem->card->bar0_base + 0x30000 + offset;
-    if (mem->kind == RM_MEM_VIDEO)
-        return mem->card->bar1_base + mem->file_offset + offset;
-    return mem->file_offset + offset;
-}
-
 static enum rm_status
 add_view(struct rm_object *object, uint64_t offset, uint64_t length,
          struct rm_view **out_view)
@@ -607,6 +649,23 @@ rm_views_forget(struct rm_object *object)
     }
 }
 
+/* What RM makes of a mapping's flags: the caller's caching does not count.
+ * src: memMap_IMPL; observed: H100, 2026-11-22 */
+static uint32_t
+view_flags(const struct rm_mem *mem, uint32_t flags)
+{
+    uint32_t mapping = mem->kind == RM_MEM_SYSTEM ? DIRECT
+                       : is_in_bar1(mem)          ? REFLECTED
+                                                  : 0;
+    uint32_t caching = !is_in_bar1(mem)            ? BY_DEFAULT
+                       : mem->kind == RM_MEM_VIDEO ? WRITE_COMBINED
+                                                   : UNCACHED;
+
+    if (mapping)
+        flags = (flags & ~OS33_MAPPING(3u)) | OS33_MAPPING(mapping);
+    return (flags & ~OS33_CACHING(7u)) | OS33_CACHING(caching);
+}
+
 enum rm_status
 rm_map_memory(struct rm_process *process, int file, struct nv_os33_fd *call)
 {
@@ -628,6 +687,7 @@ rm_map_memory(struct rm_process *process, int file, struct nv_os33_fd *call)
         return status;
     set_view(target, object->mem, call->params.offset, call->params.length);
     call->params.pLinearAddress = view->linear;
+    call->params.flags = view_flags(object->mem, call->params.flags);
     return RM_OK;
 }
 

@@ -383,15 +383,14 @@ static const struct class_row classes[] = {
 static const struct class_row *
 find_class(const struct nvgpu_chip *chip, uint32_t nv_class)
 {
-    const uint32_t *listed = chip->classes;
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(classes); i++) {
         if (classes[i].nv_class != nv_class)
             continue;
-        while (classes[i].listed && *listed && *listed != nv_class)
-            listed++;
-        return !classes[i].listed || *listed ? &classes[i] : NULL;
+        return !classes[i].listed || nvgpu_has_class(chip, nv_class)
+                   ? &classes[i]
+                   : NULL;
     }
     return NULL;
 }

@@ -17,13 +17,16 @@
 #include "base/bits.h"
 #include "ioctl/nv_uapi.h"
 
-#define FIRST_VA ((uint64_t)2 << 20)
+/* Where a space starts that the caller does not say it of. src: observed: H100,
+ * 2026-11-22 */
+#define FIRST_VA ((uint64_t)1 << 20)
 
 /* NV_VASPACE_ALLOCATION_PARAMETERS */
 #define VAS_EXTERNAL (1u << 3)
 #define VAS_PAGEABLE (1u << 6)
 /* NV_MEMORY_ALLOCATION_PARAMS */
 #define ATTR_PAGE(a)         ((a) >> 23 & 3) /* 0: default, 4K, big, huge */
+#define LOCATION_ANY         3u
 #define FLAG_FIXED_ADDRESS   0x10u
 #define FLAG_ALIGNMENT_HINT  0x80u
 #define FLAG_ALIGNMENT_FORCE 0x100u
@@ -93,6 +96,7 @@ enum rm_status
 rm_alloc_vas(struct rm_alloc *a)
 {
     struct nv_vaspace_alloc *params = a->params;
+    enum rm_status status;
     uint64_t end = 0;
 
     if (params->index != 0)
@@ -105,8 +109,13 @@ rm_alloc_vas(struct rm_alloc *a)
         return rm_refuse(RM_INVALID_ARGUMENT, "address space wraps around");
     if (params->vaSize)
         end = params->vaBase + params->vaSize;
-    return rm_vas_create(a->object->card, params->flags & VAS_EXTERNAL,
-                         params->vaBase, end, &a->object->vas);
+    status = rm_vas_create(a->object->card, params->flags & VAS_EXTERNAL,
+                           params->vaBase, end, &a->object->vas);
+    if (status != RM_OK)
+        return status;
+    params->vaBase = a->object->vas->start;
+    params->vaSize = a->object->vas->end - a->object->vas->start;
+    return RM_OK;
 }
 
 /* ---- addresses -------------------------------------------------------------------- */
@@ -250,6 +259,31 @@ place_carrier(struct rm_alloc *a, struct rm_vas *vas,
     return hold_range(vas, va, size);
 }
 
+/* What the caller did not restrict says where RM looked. */
+static void
+answer_carrier(const struct rm_object *object, const struct rm_vas *vas,
+               struct nv_memory_alloc *params)
+{
+    bool any_page = ATTR_PAGE(params->attr) == 0;
+
+    if (params->flags & FLAG_FIXED_ADDRESS) {
+        params->rangeLo = object->va;
+        params->rangeHi = object->va + object->size_bytes - 1;
+    } else if (!(params->flags & FLAG_USE_BEGIN_END)) {
+        params->rangeLo = vas->start;
+        params->rangeHi = vas->end - 1;
+    }
+    params->attr =
+        (params->attr & ~RM_ATTR_LOCATION(3)) | RM_ATTR_LOCATION(LOCATION_ANY);
+    rm_answer_attr(params, carrier_page(params));
+    params->attr |= RM_ATTR_PHYSICALITY(RM_CONTIGUOUS);
+    if (any_page)
+        params->attr &= ~RM_ATTR_PAGE(3);
+    params->offset = object->va;
+    params->size = object->size_bytes;
+    params->limit = object->size_bytes - 1;
+}
+
 enum rm_status
 rm_alloc_virtual(struct rm_alloc *a)
 {
@@ -273,9 +307,7 @@ rm_alloc_virtual(struct rm_alloc *a)
     rm_vas_retain(vas);
     object->vas = vas;
     object->has_range = true;
-    params->offset = object->va;
-    params->size = object->size_bytes;
-    params->limit = object->size_bytes - 1;
+    answer_carrier(object, vas, params);
     return RM_OK;
 }
 

@@ -16,7 +16,8 @@
 #include "base/process.h"
 #include "sim/nv/rm.h"
 
-#define FILE_BYTES     ((off_t)1 << 56) /* of offsets, not of memory */
+#define FILE_BYTES     ((off_t)1 << 56)    /* of offsets, not of memory */
+#define FIRST_PAGE     ((uint64_t)4 << 30) /* an address like any other */
 #define FIRST_BUS      0x41u
 #define BUS_STEP       0x10u
 #define DEFAULT_BRANCH "580"
@@ -46,7 +47,7 @@ static const struct {
 } versions[] = {
     {"535", "535.183.01"}, {"545", "545.29.06"}, {"550", "550.163.01"},
     {"555", "555.58.02"},  {"560", "560.35.03"}, {"565", "565.77"},
-    {"570", "570.195.03"}, {"575", "575.64.05"}, {"580", "580.159.03"},
+    {"570", "570.195.03"}, {"575", "575.64.05"}, {"580", "580.159.04"},
     {"590", "590.48.01"},  {"595", "595.45.04"},
 };
 
@@ -91,6 +92,7 @@ name_card(struct rm_machine *machine, uint32_t idx)
     card->machine = machine;
     card->index = idx;
     card->vidmem_fd = -1;
+    card->next_byte = RM_HUGE_BYTES; /* the kernel has what is before */
     card->bus = (uint8_t)(FIRST_BUS + BUS_STEP * idx);
     card->gpu_id = (uint32_t)card->bus << 8;
     card->bar0_base = 0xa0000000ull + ((uint64_t)idx << 26);
@@ -141,6 +143,7 @@ resize_chip(struct nvgpu_chip *chip, uint32_t n_sm)
     chip->n_tpc_per_gpc =
         chip->n_tpc < TPCS_PER_GPC ? chip->n_tpc : TPCS_PER_GPC;
     chip->n_gpc = (uint32_t)div_up(chip->n_tpc, chip->n_tpc_per_gpc);
+    chip->tpc_masks = NULL;
 }
 
 static bell_status
@@ -159,12 +162,17 @@ machine_create(const struct plan *plan, const char *spec,
     }
     machine->confidential = plan->confidential;
     machine->own_chip = *plan->chip;
+    if (!machine->own_chip.ram_bytes)
+        machine->own_chip.ram_bytes = machine->own_chip.vidmem_bytes;
+    if (!machine->own_chip.usable_bytes)
+        machine->own_chip.usable_bytes = machine->own_chip.vidmem_bytes;
     machine->own_chip.bar0_overtakes &= !plan->ordered;
     if (plan->n_sm)
         resize_chip(&machine->own_chip, plan->n_sm);
     machine->chip = &machine->own_chip;
     machine->n_cards = plan->n_cards;
     machine->sysmem_fd = -1;
+    machine->sysmem_next_byte = FIRST_PAGE;
     snprintf(machine->spec, sizeof(machine->spec), "%s", spec);
     for (i = 0; i < machine->n_cards; i++)
         name_card(machine, i);

@@ -79,7 +79,7 @@ struct rig {
     enum rig_bell bell; /* set before it runs */
     uint32_t put, token;
     uint32_t engine, gpu_id, n_classes;
-    uint32_t classes[64];
+    uint32_t classes[128];
 };
 
 /* Where to go instead of failing when a step does not go through; NULL: it is

@@ -219,7 +219,7 @@ run_process(void *arg)
     (void)arg;
     for (i = 0; i < 8; i++) {
         rig_init(&rig, "sm_90");
-        rig.engine = i % 2 ? COPY(5) : GR0;
+        rig.engine = i % 2 ? COPY(4) : GR0;
         rig_run(&rig, RIG_ALL);
         rig_check_work(&rig);
         rig_close(&rig);
@@ -381,7 +381,7 @@ test_no_memory(void **state)
             assert_false(sim_nv_machine_exists());
             continue;
         }
-        rig_init_on(&rig, kio, "580.159.03", GR0);
+        rig_init_on(&rig, kio, "580.159.04", GR0);
         if (setjmp(give_up) == 0) {
             rig_give_up = &give_up;
             rig_run(&rig, RIG_ALL);
@@ -408,7 +408,7 @@ test_replay(void **state)
     close(fd);
     assert_int_equal(kio_sim_create("NV", "sm_90", &kio), BELL_OK);
     assert_int_equal(kio_record_create(kio, path, &kio), BELL_OK);
-    rig_init_on(&rig, kio, "580.159.03", GR0);
+    rig_init_on(&rig, kio, "580.159.04", GR0);
     rig_run(&rig, RIG_SPACE);
     rig_run_from(&rig, RIG_SPACE + 1); /* a replayed clock stands still */
     rig_close(&rig);
@@ -417,7 +417,7 @@ test_replay(void **state)
     kio_destroy(kio);
 
     assert_int_equal(kio_replay_create(path, &kio), BELL_OK);
-    rig_init_on(&rig, kio, "580.159.03", GR0);
+    rig_init_on(&rig, kio, "580.159.04", GR0);
     rig_run(&rig, RIG_SPACE);
     rig_run_from(&rig, RIG_SPACE + 1); /* a replayed clock stands still */
     rig_close(&rig);
@@ -462,8 +462,8 @@ test_text_files(void **state)
     static const struct {
         const char *path, *part;
     } files[] = {
-        {"/proc/driver/nvidia/version",
-         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.03 "},
+        {"/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel "
+                                        "Module for x86_64  580.159.04 "},
         {"/proc/driver/nvidia/params", "ModifyDeviceFiles: 1\n"},
         {"/proc/devices", "195 nvidiactl\n"},
         {"/proc/devices", " nvidia-uvm\n"},
@@ -570,7 +570,7 @@ static void
 test_small_escapes(void **state)
 {
     struct nv_sys_params sys = {0};
-    struct nv_rm_api_version version = {.versionString = "580.159.03"};
+    struct nv_rm_api_version version = {.versionString = "580.159.04"};
     struct nv_wait_open_complete wait = {.rc = 5};
     struct nv_os64 alloc = {.hClass = NV01_ROOT_CLIENT};
     struct nv_os21 small = {.hClass = NV01_DEVICE_0};
@@ -593,7 +593,7 @@ test_small_escapes(void **state)
         rig_errno(&rig.ctl, nv_request(NV_ESC_CHECK_VERSION_STR, 72), &version),
         0);
     assert_int_equal(version.reply, 0);
-    assert_string_equal(version.versionString, "580.159.03");
+    assert_string_equal(version.versionString, "580.159.04");
     assert_int_equal(
         rig_errno(&rig.node, nv_request(NV_ESC_WAIT_OPEN_COMPLETE, 8), &wait),
         0);
