@@ -100,20 +100,20 @@ misaligned(struct selftest *st)
 }
 
 static enum selftest_verdict
-bad_copy(struct selftest *st)
+bad_copy_on(struct selftest *st, struct hcq_queue *queue,
+            const struct hcq_buffer *buf, uint64_t va)
 {
-    struct hcq_buffer *buf;
     struct hcq_fault fault;
     bell_status status;
     struct hcq_cs *cs;
 
-    ST_OK(selftest_need_device(st));
-    ST_OK(selftest_buffer(st, 4096, 0, &buf));
-    selftest_sent(st, "a copy of 4096 bytes to 0x%llx", NOWHERE_VA);
-    ST_OK(hcq_queue_begin(st->copy, &cs));
-    hcq_cs_copy(cs, NOWHERE_VA, buf->va, 4096);
+    selftest_sent(st, "a copy of %llu bytes to 0x%llx, on %s",
+                  (unsigned long long)buf->size_bytes, (unsigned long long)va,
+                  hcq_queue_name(queue));
+    ST_OK(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, va, buf->va, buf->size_bytes);
     ST_OK(hcq_cs_submit(cs, NULL));
-    status = hcq_queue_wait(st->copy, SELFTEST_WAIT_NS);
+    status = hcq_queue_wait(queue, SELFTEST_WAIT_NS);
     if (status != BELL_E_DEVICE_LOST)
         return selftest_fail(st, "the wait gave '%s', no fault",
                              bell_status_name(status));
@@ -124,6 +124,23 @@ bad_copy(struct selftest *st)
                              fault.text);
     ST_OK(hcq_device_recover(st->dev));
     return selftest_check_alive(st);
+}
+
+/* A little by a copy queue; by a compute queue as much as may be a kernel's, to
+ * an address beside those of the card's memory. */
+static enum selftest_verdict
+bad_copy(struct selftest *st)
+{
+    enum selftest_verdict verdict;
+    struct hcq_buffer *little, *large;
+
+    ST_OK(selftest_need_device(st));
+    ST_OK(selftest_buffer(st, 4096, 0, &little));
+    ST_OK(selftest_buffer(st, 1u << 20, 0, &large));
+    verdict = bad_copy_on(st, st->copy, little, NOWHERE_VA);
+    if (verdict != SELFTEST_PASSED)
+        return verdict;
+    return bad_copy_on(st, st->compute, large, large->va + (48ull << 30));
 }
 
 /* A kernel that never ends: the wait ends in time and says what runs. */

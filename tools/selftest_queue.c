@@ -271,29 +271,38 @@ copy_sizes(struct selftest *st)
 
 #define LARGE_BYTES (8u << 20)
 
+/* On a compute queue they may be a kernel's. */
 static enum selftest_verdict
-copy_large_in(struct selftest *st, uint32_t *host)
+copy_large_on(struct selftest *st, struct hcq_queue *queue, uint32_t *host,
+              unsigned seed)
 {
     struct hcq_buffer *src, *dst;
-    enum selftest_verdict verdict;
     struct hcq_cs *cs;
     unsigned i;
 
     ST_OK(selftest_buffer(st, LARGE_BYTES, 0, &src));
     ST_OK(selftest_buffer(st, LARGE_BYTES, 0, &dst));
     selftest_sent(st, "8 copies of 1 MiB in one submission, on %s",
-                  hcq_queue_name(st->copy));
-    fill_words(st, host, LARGE_BYTES / 4, 0);
+                  hcq_queue_name(queue));
+    fill_words(st, host, LARGE_BYTES / 4, seed);
     ST_OK(hcq_buffer_write(src, 0, host, LARGE_BYTES));
-    ST_OK(hcq_queue_begin(st->copy, &cs));
+    ST_OK(hcq_queue_begin(queue, &cs));
     for (i = 0; i < 8; i++)
         hcq_cs_copy(cs, dst->va + (uint64_t)i * LARGE_BYTES / 8,
                     src->va + (uint64_t)i * LARGE_BYTES / 8, LARGE_BYTES / 8);
-    ST_OK(selftest_finish(st->copy, cs));
+    ST_OK(selftest_finish(queue, cs));
     memset(host, 0, LARGE_BYTES);
     ST_OK(hcq_buffer_read(dst, 0, host, LARGE_BYTES));
-    verdict = check_words(st, "the copies", host, LARGE_BYTES / 4, 0);
-    return verdict;
+    return check_words(st, "the copies", host, LARGE_BYTES / 4, seed);
+}
+
+static enum selftest_verdict
+copy_large_in(struct selftest *st, uint32_t *host)
+{
+    enum selftest_verdict verdict = copy_large_on(st, st->copy, host, 0);
+
+    return verdict == SELFTEST_PASSED ? copy_large_on(st, st->compute, host, 1)
+                                      : verdict;
 }
 
 static enum selftest_verdict

@@ -2,7 +2,7 @@
  *
  * Two halves meet here. The control half (nv_rm.c, nv_device.c, nv_memory.c,
  * nv_channel.c, nv_fault.c) talks to the kernel driver: objects, memory,
- * channels, errors. The command half (nv_cs.c, nv_qmd.c, nv_program.c,
+ * channels, errors. The command half (nv_cs.c, nv_qmd.c, nv_move.c, nv_program.c,
  * nv_cubin.c, nv_queue.c, nv_stream.c) fills pushbuffers and launch
  * descriptors and makes no call to the kernel.
  *
@@ -25,6 +25,7 @@
 #include "mem/mem_va.h"
 
 struct nv_device;
+struct nv_cubin;
 struct nv_launch;
 struct nv_pool;
 
@@ -162,14 +163,20 @@ struct nv_device {
     struct nv_rm *rm;       /* owned */
     struct nv_chip chip;
     struct nv_local local;             /* base.lock */
+    struct nv_program *move;           /* owned: copies and fills; base.lock.
+                                        * NULL: no queue needed it yet, or no
+                                        * code */
     volatile uint32_t *doorbell;       /* the register */
     bool reads_put;                    /* before each store to it */
     const volatile uint32_t *gpu_time; /* TIME_0, TIME_1: ns */
     bool watched;                      /* somebody wants kio_doorbell calls */
     struct nv_pool *pools[NV_MEM_KIND_COUNT]; /* owned */
-    struct mem_va *va;                        /* owned: the address space */
-    struct hcq_signal_pages *signals;         /* owned */
-    int64_t time_offset_ns;                   /* host clock minus the card's */
+    /* Owned: addresses of memory on cards, in [card_va, card_va_end), and of
+     * memory of the host. */
+    struct mem_va *va, *host_va;
+    uint64_t card_va, card_va_end;
+    struct hcq_signal_pages *signals; /* owned */
+    int64_t time_offset_ns;           /* host clock minus the card's */
     _Atomic uint32_t code_epoch; /* programs loaded: queues invalidate caches */
     void *control;               /* owned: nv_device.c's own */
 };
@@ -214,6 +221,15 @@ bell_status nv_queue_submit(struct hcq_queue *queue, uint64_t value);
 bell_status nv_stream_bind(struct hcq_stream *stream);
 void nv_stream_unbind(struct hcq_stream *stream);
 bell_status nv_stream_submit(struct hcq_stream *stream, uint64_t value);
+
+/* Makes dev->move, if it is not there and there is code for the chip. */
+BELL_MUST_CHECK bell_status nv_move_load(struct nv_device *dev);
+/* A program that is no file's: `cubin` describes it, its data are the code,
+ * image_bytes of it. nv_program_destroy gives it back. */
+BELL_MUST_CHECK bell_status nv_program_load(struct nv_device *dev,
+                                            const struct hcq_program_desc *desc,
+                                            const struct nv_cubin *cubin,
+                                            struct nv_program **out_prog);
 
 /* After nv_channel_rebuild: what was queued is dropped, the channel's state
  * (objects, windows, local memory) is sent again. */

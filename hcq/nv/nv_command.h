@@ -4,6 +4,7 @@
  * nv_cs.c      sizes of streams
  * nv_encode.c  packets to pushbuffer words
  * nv_qmd.c     launch descriptors and constant bank 0
+ * nv_move.c    large copies and fills by a kernel
  * nv_queue.c   the ring, submissions
  * nv_stream.c  bound streams
  *
@@ -38,6 +39,10 @@ struct nv_engine {
     uint32_t compute_class, copy_class;
     uint64_t host_va_end; /* what the host engine addresses */
     uint64_t copy_va_end; /* what the copy engine addresses */
+    /* A compute queue's, where the card has one: its copies and fills within
+     * [card_va, card_va_end). NULL: the copy engine does all. */
+    const struct nv_program *move;
+    uint64_t card_va, card_va_end;
 };
 
 /* BELL_E_UNSUPPORTED: a class that is not in hcq/nv/regs. */
@@ -65,13 +70,40 @@ struct nv_push {
 void nv_packet_measure(const struct nv_engine *engine,
                        struct hcq_packet *packet);
 
+/* ---- copies and fills by a kernel (nv_move.c) ---------------------------------- */
+
+/* What of a copy or fill a kernel does: all but some bytes at both ends, which
+ * are the copy engine's. */
+struct nv_move {
+    uint64_t head_bytes, tail_bytes; /* below 16 */
+    uint64_t body_bytes;             /* a multiple of 16; 0: no kernel */
+};
+
+struct nv_move nv_move_split(const struct nv_engine *engine,
+                             const struct hcq_packet *packet);
+
+#define NV_MOVE_ARGS 4u
+#define NV_MOVE_DW   (sizeof(struct hcq_exec) / 8 + NV_MOVE_ARGS)
+
+/* The launch that does the body. It lies in `room`. */
+const struct hcq_exec *nv_move_exec(const struct nv_engine *engine,
+                                    const struct hcq_packet *packet,
+                                    const struct nv_move *move,
+                                    uint64_t room[NV_MOVE_DW]);
+
 /* Units of data that the packet takes. */
 static inline uint32_t
-nv_packet_units(const struct hcq_packet *packet)
+nv_packet_units(const struct nv_engine *engine, const struct hcq_packet *packet)
 {
-    return packet->head.op == HCQ_OP_EXEC
-               ? nv_program_of(hcq_exec_of(packet))->data_bytes / NV_UNIT_BYTES
-               : 0;
+    const struct nv_program *prog;
+
+    if (packet->head.op == HCQ_OP_EXEC)
+        prog = nv_program_of(hcq_exec_of(packet));
+    else if (nv_move_split(engine, packet).body_bytes)
+        prog = engine->move;
+    else
+        return 0;
+    return prog->data_bytes / NV_UNIT_BYTES;
 }
 
 /* Encodes one packet: at most head.word_dw words and nv_packet_units units. */

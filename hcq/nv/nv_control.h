@@ -44,6 +44,7 @@ struct nv_backing {
     struct nv_rm_mapping map;
     uint32_t source_client, source_memory; /* of shared memory: the owner's */
     uint32_t n_users;                      /* of shared memory */
+    bool is_host;                          /* shared memory: lies in the host */
 };
 
 /* How memory gets into the card's address space, and what that asks of

@@ -21,7 +21,7 @@ count_fresh(struct hcq_cs *cs, const struct hcq_packet *packet)
         priv->fresh_units = 0;
     }
     priv->fresh_dw += packet->head.word_dw;
-    priv->fresh_units += nv_packet_units(packet);
+    priv->fresh_units += nv_packet_units(&priv->engine, packet);
     bytes = align_up(priv->fresh_dw * 4ull, NV_UNIT_BYTES) +
             (uint64_t)priv->fresh_units * NV_UNIT_BYTES;
     if (__builtin_expect(bytes <= queue->push_ring.size_bytes, 1))

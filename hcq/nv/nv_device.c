@@ -284,6 +284,8 @@ release(struct nv_device *dev)
 {
     struct nv_control *control = nv_control_of(dev);
 
+    if (dev->move)
+        nv_program_destroy(&dev->move->base);
     if (dev->rm) {
         hcq_signal_pages_destroy(dev->signals);
         nv_memory_close(dev);

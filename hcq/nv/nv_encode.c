@@ -515,23 +515,32 @@ is_far(const struct nv_engine *engine, uint64_t va)
 
 /* ---- packets --------------------------------------------------------------------------- */
 
-/* Methods that a transfer takes at most, without waits around it. */
+/* Methods of the copy engine for so many bytes, at most. */
 static uint32_t
-transfer_dw(const struct hcq_packet *packet, bool is_fixed)
+span_dw(const struct hcq_packet *packet, uint64_t size_bytes)
 {
-    uint64_t size_bytes = packet->word[2];
     uint32_t n_lines = count_lines(size_bytes);
     bool has_rest = size_bytes > (uint64_t)n_lines * LINE_BYTES;
 
     if (packet->head.op == HCQ_OP_COPY)
-        return is_fixed ? COPY_DW
-                        : (n_lines ? COPY_LINES_DW : 0) +
-                              (has_rest ? COPY_REST_DW : 0);
-    return is_fixed
-               ? FILL_DW
-               : (n_lines ? FILL_LINES_DW : 0) + (has_rest ? FILL_REST_DW : 0) +
-                     FILL_REST_DW *
-                         (uint32_t)__builtin_popcountll(size_bytes & 3);
+        return (n_lines ? COPY_LINES_DW : 0) + (has_rest ? COPY_REST_DW : 0);
+    return (n_lines ? FILL_LINES_DW : 0) + (has_rest ? FILL_REST_DW : 0) +
+           FILL_REST_DW * (uint32_t)__builtin_popcountll(size_bytes & 3);
+}
+
+static uint32_t
+transfer_dw(const struct nv_engine *engine, const struct hcq_packet *packet,
+            bool is_fixed)
+{
+    uint32_t around = engine->is_copy ? 0 : AROUND_DW, edges;
+    struct nv_move move = nv_move_split(engine, packet);
+
+    if (is_fixed)
+        return around + (packet->head.op == HCQ_OP_COPY ? COPY_DW : FILL_DW);
+    if (!move.body_bytes)
+        return around + span_dw(packet, packet->word[2]);
+    edges = span_dw(packet, move.head_bytes) + span_dw(packet, move.tail_bytes);
+    return NV_LAUNCH_DW + (edges ? around + edges : 0);
 }
 
 static uint32_t
@@ -548,7 +557,6 @@ static uint32_t
 packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
 {
     bool is_fixed = packet->head.flags & HCQ_HEAD_FIXED;
-    uint32_t around = engine->is_copy ? 0 : AROUND_DW;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_BARRIER:
@@ -557,7 +565,7 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
         return NV_LAUNCH_DW;
     case HCQ_OP_COPY:
     case HCQ_OP_FILL:
-        return transfer_dw(packet, is_fixed) + around;
+        return transfer_dw(engine, packet, is_fixed);
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
         return write_dw(engine, packet, is_fixed);
@@ -587,38 +595,65 @@ nv_packet_measure(const struct nv_engine *engine, struct hcq_packet *packet)
     packet->head.word_dw = n_dw;
 }
 
+/* Some bytes of a copy or fill, by the copy engine. */
 static void
-put_transfer(struct nv_push *push, const struct hcq_packet *packet)
+put_span(struct nv_push *push, const struct hcq_packet *packet, uint64_t offset,
+         uint64_t size_bytes)
 {
     const uint64_t *word = packet->word;
 
     if (packet->head.op == HCQ_OP_COPY)
-        put_copy(push, word[0], word[1], word[2]);
-    else if (packet->head.op == HCQ_OP_FILL)
-        put_fill(push, word[0], (uint32_t)word[1], word[2]);
+        put_copy(push, word[0] + offset, word[1] + offset, size_bytes);
     else
-        put_far_write(push, word[0], word[1],
-                      packet->head.op == HCQ_OP_WRITE64);
+        put_fill(push, word[0] + offset, (uint32_t)word[1], size_bytes);
 }
 
-/* Work of the copy engine: on a compute queue between kernels. */
+/* Work of the copy engine is on a compute queue between kernels. */
 static void
-put_copy_work(struct nv_push *push, const struct hcq_packet *packet)
+put_wait_before(struct nv_push *push, const struct hcq_packet *packet)
 {
     put_idle(push, packet->head.flags & HCQ_HEAD_FIXED);
-    put_transfer(push, packet);
+}
+
+static void
+put_wait_behind(struct nv_push *push)
+{
     if (!push->engine->is_copy)
         put_host_wfi(push);
 }
 
 static void
+put_transfer(struct nv_push *push, const struct hcq_packet *packet)
+{
+    struct nv_move move = nv_move_split(push->engine, packet);
+    uint64_t room[NV_MOVE_DW];
+
+    if (!move.body_bytes)
+        move.tail_bytes = packet->word[2];
+    if (move.head_bytes || move.tail_bytes ||
+        packet->head.flags & HCQ_HEAD_FIXED) {
+        put_wait_before(push, packet);
+        put_span(push, packet, 0, move.head_bytes);
+        put_span(push, packet, move.head_bytes + move.body_bytes,
+                 move.tail_bytes);
+        put_wait_behind(push);
+    }
+    if (move.body_bytes)
+        put_exec(push, nv_move_exec(push->engine, packet, &move, room));
+}
+
+static void
 put_write(struct nv_push *push, const struct hcq_packet *packet)
 {
-    if (is_far(push->engine, packet->word[0]))
-        put_copy_work(push, packet);
-    else
-        put_release(push, packet->word[0], packet->word[1],
-                    packet->head.op == HCQ_OP_WRITE64);
+    bool is_64 = packet->head.op == HCQ_OP_WRITE64;
+
+    if (!is_far(push->engine, packet->word[0])) {
+        put_release(push, packet->word[0], packet->word[1], is_64);
+        return;
+    }
+    put_wait_before(push, packet);
+    put_far_write(push, packet->word[0], packet->word[1], is_64);
+    put_wait_behind(push);
 }
 
 void
@@ -645,8 +680,7 @@ nv_push_packet(struct nv_push *push, const struct hcq_packet *packet)
         break;
     case HCQ_OP_COPY:
     case HCQ_OP_FILL:
-        if (word[2] || packet->head.flags & HCQ_HEAD_FIXED)
-            put_copy_work(push, packet);
+        put_transfer(push, packet);
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:

@@ -229,11 +229,21 @@ displace_backing(struct nv_backing *backing)
     control->vm->unmap(backing->dev, backing);
 }
 
+/* Addresses tell where memory is: launch paths ask them (nv_move.c). */
+static struct mem_va *
+va_of(const struct nv_backing *backing)
+{
+    bool is_host = backing->kind == NV_MEM_SYSTEM ||
+                   backing->kind == NV_BACKING_PINNED || backing->is_host;
+
+    return is_host ? backing->dev->host_va : backing->dev->va;
+}
+
 /* Gives a backing of no pool an address from ours. */
 static bell_status
 place_own(struct nv_backing *backing)
 {
-    struct nv_device *dev = backing->dev;
+    struct mem_va *space = va_of(backing);
     uint64_t align_bytes = NV_VA_GRANULE_BYTES;
     bell_status status;
 
@@ -241,11 +251,11 @@ place_own(struct nv_backing *backing)
         align_bytes = pool_sizes[backing->kind].align_bytes;
     else if (backing->kind == NV_BACKING_SHARED)
         align_bytes = NV_HUGE_BYTES; /* its pages may be as large */
-    BELL_TRY(mem_va_alloc(dev->va, backing->size_bytes, align_bytes,
-                          &backing->range));
+    BELL_TRY(
+        mem_va_alloc(space, backing->size_bytes, align_bytes, &backing->range));
     status = place_backing(backing, backing->range.addr);
     if (status != BELL_OK)
-        mem_va_free(dev->va, &backing->range);
+        mem_va_free(space, &backing->range);
     return status;
 }
 
@@ -292,7 +302,7 @@ nv_backing_drop(struct nv_backing *backing)
 {
     displace_backing(backing);
     if (backing->range.size_bytes)
-        mem_va_free(backing->dev->va, &backing->range);
+        mem_va_free(va_of(backing), &backing->range);
     destroy_backing(backing);
 }
 
@@ -356,7 +366,7 @@ open_pool(struct nv_device *dev, enum nv_mem_kind kind)
         .chunk_bytes = pool_sizes[kind].chunk_bytes,
         .align_bytes = pool_sizes[kind].align_bytes,
         .granule_bytes = 256,
-        .va = dev->va,
+        .va = kind == NV_MEM_SYSTEM ? dev->host_va : dev->va,
         .ops = &pool_ops,
         .user = pool,
     };
@@ -622,11 +632,17 @@ bell_status
 nv_memory_open(struct nv_device *dev)
 {
     struct nv_control *control = nv_control_of(dev);
+    uint64_t card_bytes;
     uint32_t kind;
 
     BELL_TRY(control->vm->open(dev));
-    BELL_TRY(mem_va_create(control->va_first, control->va_bytes,
-                           NV_VA_GRANULE_BYTES, &dev->va));
+    card_bytes = control->va_bytes / 4 * 3;
+    dev->card_va = control->va_first;
+    dev->card_va_end = dev->card_va + card_bytes;
+    BELL_TRY(
+        mem_va_create(dev->card_va, card_bytes, NV_VA_GRANULE_BYTES, &dev->va));
+    BELL_TRY(mem_va_create(dev->card_va_end, control->va_bytes - card_bytes,
+                           NV_VA_GRANULE_BYTES, &dev->host_va));
     for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++)
         BELL_TRY(open_pool(dev, (enum nv_mem_kind)kind));
     return BELL_OK;
@@ -654,6 +670,7 @@ nv_memory_close(struct nv_device *dev)
     host_free(control->peers); /* the objects go with the client */
     control->peers = NULL;
     mem_va_destroy(dev->va);
-    dev->va = NULL;
+    mem_va_destroy(dev->host_va);
+    dev->va = dev->host_va = NULL;
     control->vm->close(dev);
 }

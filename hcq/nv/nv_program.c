@@ -189,7 +189,9 @@ upload(struct nv_program *prog, struct nv_device *dev,
         return bell_fail(BELL_E_NO_MEMORY,
                          "program '%s': no memory for %llu bytes", cubin->name,
                          (unsigned long long)cubin->image_bytes);
-    status = nv_cubin_link(cubin, prog->code.va, image);
+    memcpy(image, cubin->data, cubin->places ? 0 : cubin->image_bytes);
+    status =
+        cubin->places ? nv_cubin_link(cubin, prog->code.va, image) : BELL_OK;
     if (status == BELL_OK && !dev->kio->is_simulated &&
         cubin->image_bytes - cubin->entry_offset >= 8 &&
         memcmp(image + cubin->entry_offset, "BELL PTX", 8) == 0)
@@ -294,28 +296,40 @@ load(struct nv_program *prog, struct nv_device *dev,
 }
 
 bell_status
-nv_program_create(struct hcq_device *base_dev,
-                  const struct hcq_program_desc *desc,
-                  struct hcq_program_base **out_prog)
+nv_program_load(struct nv_device *dev, const struct hcq_program_desc *desc,
+                const struct nv_cubin *cubin, struct nv_program **out_prog)
 {
     struct nv_program *prog = host_calloc(1, sizeof(*prog));
-    struct nv_cubin cubin;
     bell_status status;
 
     if (!prog)
         return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
                          desc->name);
-    hcq_program_init(&prog->base, base_dev, desc);
-    status = nv_cubin_open(desc->binary, desc->binary_size_bytes, desc->name,
-                           desc->entry ? desc->entry : desc->name, &cubin);
-    if (status == BELL_OK) {
-        status = load(prog, nv_device_of(base_dev), &cubin, desc);
-        nv_cubin_close(&cubin);
-    }
+    hcq_program_init(&prog->base, &dev->base, desc);
+    status = load(prog, dev, cubin, desc);
     if (status != BELL_OK) {
         nv_program_destroy(&prog->base);
         return status;
     }
+    *out_prog = prog;
+    return BELL_OK;
+}
+
+bell_status
+nv_program_create(struct hcq_device *base_dev,
+                  const struct hcq_program_desc *desc,
+                  struct hcq_program_base **out_prog)
+{
+    struct nv_program *prog;
+    struct nv_cubin cubin;
+    bell_status status;
+
+    BELL_TRY(nv_cubin_open(desc->binary, desc->binary_size_bytes, desc->name,
+                           desc->entry ? desc->entry : desc->name, &cubin));
+    status = nv_program_load(nv_device_of(base_dev), desc, &cubin, &prog);
+    nv_cubin_close(&cubin);
+    if (status != BELL_OK)
+        return status;
     *out_prog = &prog->base;
     return BELL_OK;
 }
@@ -344,5 +358,7 @@ nv_program_at(struct nv_device *dev, uint64_t va)
         if (va - prog->code.va < prog->code.size_bytes)
             return prog;
     }
-    return NULL;
+    return dev->move && va - dev->move->code.va < dev->move->code.size_bytes
+               ? dev->move
+               : NULL;
 }

@@ -250,6 +250,12 @@ make_queue(struct nv_queue *queue, struct nv_device *dev, uint32_t ring_bytes,
                          dev->base.info.name);
     priv->needs_setup = true;
     BELL_TRY(nv_engine_init(&priv->engine, &dev->chip, is_copy));
+    if (!is_copy) {
+        BELL_TRY(nv_move_load(dev));
+        priv->engine.move = dev->move;
+        priv->engine.card_va = dev->card_va;
+        priv->engine.card_va_end = dev->card_va_end;
+    }
     queue->base.packets = &nv_packet_ops;
     queue->base.history = &priv->history;
     queue->base.sync_va_end = priv->engine.host_va_end;

@@ -109,6 +109,7 @@ add_share(struct nv_device *dev, struct nv_device *owner,
                          dev->base.info.name, owner->base.info.name);
     if (on_card && owner->rm->instance != dev->rm->instance)
         BELL_TRY(find_peer(dev, owner, &model->parent));
+    model->is_host = !on_card;
     BELL_TRY(nv_backing_add(dev, model, NULL, out_share));
     return BELL_OK;
 }

@@ -16,6 +16,12 @@ struct totals {
     uint64_t n_dw, n_units; /* at most */
 };
 
+static const struct nv_engine *
+engine_of(const struct hcq_cs *cs)
+{
+    return &nv_priv_of(nv_queue_of(cs->queue))->engine;
+}
+
 static struct totals
 measure_stream(const struct hcq_cs *cs)
 {
@@ -27,7 +33,7 @@ measure_stream(const struct hcq_cs *cs)
 
         t.n_packets++;
         t.n_dw += packet->head.word_dw;
-        t.n_units += nv_packet_units(packet);
+        t.n_units += nv_packet_units(engine_of(cs), packet);
         pos += packet->head.n_dw;
     }
     return t;

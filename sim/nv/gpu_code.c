@@ -1,13 +1,15 @@
 /* Code of simulated kernels: PTX text in device memory, parsed once for each
- * text. What a channel has run stays in its instruction cache: other bytes at
+ * text, or the machine code of one that the card knows by heart. What a channel has run stays in its instruction cache: other bytes at
  * the same address need an invalidation first, and are refused without. */
 #include "sim/nv/gpu_internal.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/map.h"
 #include "doorbell/status.h"
+#include "sim/native.h"
 #include "sim/nv/ptx.h"
 
 #define HEADER_BYTES   16u
@@ -37,6 +39,8 @@ nvgpu_code_line_va(const struct nvgpu_module *module, uint64_t va,
 {
     uint32_t at = 0, n = 1;
 
+    if (module->header_bytes == 0)
+        return va;
     while (n < line && at < module->text_bytes) {
         if (module->text[at++] == '\n')
             n++;
@@ -47,12 +51,14 @@ nvgpu_code_line_va(const struct nvgpu_module *module, uint64_t va,
 /* ---- modules of the card ---- */
 
 static struct nvgpu_module *
-find_module(struct nvgpu *gpu, uint64_t hash, const char *text, uint32_t bytes)
+find_module(struct nvgpu *gpu, uint64_t hash, const char *text, uint32_t bytes,
+            const void *image)
 {
     struct nvgpu_module *m;
 
     for (m = gpu->modules; m; m = m->next) {
         if (m->hash == hash && m->text_bytes == bytes &&
+            m->image == (image ? image : m->text) &&
             memcmp(m->text, text, bytes) == 0)
             return m;
     }
@@ -61,7 +67,8 @@ find_module(struct nvgpu *gpu, uint64_t hash, const char *text, uint32_t bytes)
 
 /* Takes the text. NULL, and the text is freed, where it does not parse. */
 static struct nvgpu_module *
-make_module(struct nvgpu *gpu, uint64_t hash, char *text, uint32_t bytes)
+make_module(struct nvgpu *gpu, uint64_t hash, char *text, uint32_t bytes,
+            const void *image, uint32_t image_bytes)
 {
     struct nvgpu_module *m = host_calloc(1, sizeof(*m));
 
@@ -73,6 +80,9 @@ make_module(struct nvgpu *gpu, uint64_t hash, char *text, uint32_t bytes)
     m->hash = hash;
     m->text = text;
     m->text_bytes = bytes;
+    m->image = image ? image : text;
+    m->image_bytes = image ? image_bytes : bytes;
+    m->header_bytes = image ? 0 : HEADER_BYTES;
     if (sim_ptx_parse(text, &m->ptx) != BELL_OK) {
         host_free(text);
         host_free(m);
@@ -83,45 +93,32 @@ make_module(struct nvgpu *gpu, uint64_t hash, char *text, uint32_t bytes)
     return m;
 }
 
-/* Takes the text. */
+/* Takes the text. The image is NULL, or machine code for it. */
 static struct nvgpu_module *
-get_module(struct nvgpu *gpu, char *text, uint32_t bytes)
+get_module(struct nvgpu *gpu, char *text, uint32_t bytes, const void *image,
+           uint32_t image_bytes)
 {
     uint64_t hash = hash_bytes(text, bytes, 0);
     struct nvgpu_module *m;
 
     pthread_mutex_lock(&gpu->code_lock);
-    m = find_module(gpu, hash, text, bytes);
+    m = find_module(gpu, hash, text, bytes, image);
     if (m)
         host_free(text);
     else
-        m = make_module(gpu, hash, text, bytes);
+        m = make_module(gpu, hash, text, bytes, image, image_bytes);
     pthread_mutex_unlock(&gpu->code_lock);
     return m;
 }
 
 /* ---- a channel's instruction cache ---- */
 
-static bool
-read_header(struct nvgpu_chan *chan, uint64_t va, struct header *out_header)
-{
-    if (!nvgpu_read(chan, va, out_header, sizeof(*out_header),
-                    "instruction fetch"))
-        return false;
-    if (memcmp(out_header->magic, "BELL PTX", 8) != 0 ||
-        out_header->version != 1 || out_header->text_bytes == 0 ||
-        out_header->text_bytes > MAX_TEXT_BYTES)
-        return nvgpu_fail(chan, NVGPU_CODE_SM,
-                          "no PTX in our container at 0x%llx: SASS is not "
-                          "simulated",
-                          (unsigned long long)va);
-    return true;
-}
-
-/* 1: the text is there, 0: another one is, -1: fault. */
+/* 1: the bytes are there, 0: others are, -1: fault. */
 static int
-compare(struct nvgpu_chan *chan, uint64_t va, const char *text, uint64_t bytes)
+compare(struct nvgpu_chan *chan, uint64_t va, const void *image, uint64_t bytes)
 {
+    const char *text = image;
+
     while (bytes > 0) {
         uint64_t n;
         const void *at = nvgpu_span(chan, va, false, &n);
@@ -140,6 +137,49 @@ compare(struct nvgpu_chan *chan, uint64_t va, const char *text, uint64_t bytes)
     return 1;
 }
 
+/* What lies at an address: the size of a text, or which machine code. */
+struct found {
+    uint32_t text_bytes, native_bytes;
+    const void *native; /* NULL: a text */
+};
+
+/* False after a fault. */
+static bool
+look(struct nvgpu_chan *chan, uint64_t va, struct found *out)
+{
+    uint32_t sm = chan->gpu->chip->sm;
+    struct header h;
+    size_t i;
+
+    memset(out, 0, sizeof(*out));
+    if (!nvgpu_read(chan, va, &h, sizeof(h), "instruction fetch"))
+        return false;
+    if (memcmp(h.magic, "BELL PTX", 8) == 0 && h.version == 1 &&
+        h.text_bytes > 0 && h.text_bytes <= MAX_TEXT_BYTES) {
+        out->text_bytes = h.text_bytes;
+        return true;
+    }
+    for (i = 0; i < ARRAY_LEN(natives); i++) {
+        int same = 0;
+
+        if (natives[i].sm / 10 == sm / 10 && natives[i].sm <= sm &&
+            memcmp(&h, natives[i].words, sizeof(h)) == 0)
+            same = compare(chan, va, natives[i].words, natives[i].n_bytes);
+        if (same < 0)
+            return false;
+        if (!same)
+            continue;
+        out->text_bytes = sizeof(native_text) - 1;
+        out->native = natives[i].words;
+        out->native_bytes = natives[i].n_bytes;
+        return true;
+    }
+    return nvgpu_fail(chan, NVGPU_CODE_SM,
+                      "no PTX in our container at 0x%llx, and no machine code "
+                      "that is known: other SASS is not simulated",
+                      (unsigned long long)va);
+}
+
 static struct nvgpu_cached *
 find_cached(struct nvgpu_chan *chan, uint64_t va)
 {
@@ -154,8 +194,9 @@ find_cached(struct nvgpu_chan *chan, uint64_t va)
 
 /* NULL after a fault. */
 static struct nvgpu_module *
-load_module(struct nvgpu_chan *chan, uint64_t va, uint32_t bytes)
+load_module(struct nvgpu_chan *chan, uint64_t va, const struct found *found)
 {
+    uint32_t bytes = found->text_bytes;
     char *text = host_alloc((size_t)bytes + 1);
     struct nvgpu_module *m;
 
@@ -164,13 +205,15 @@ load_module(struct nvgpu_chan *chan, uint64_t va, uint32_t bytes)
                          bytes);
         return NULL;
     }
-    if (!nvgpu_read(chan, va + HEADER_BYTES, text, bytes,
-                    "instruction fetch")) {
+    if (found->native) {
+        memcpy(text, native_text, bytes);
+    } else if (!nvgpu_read(chan, va + HEADER_BYTES, text, bytes,
+                           "instruction fetch")) {
         host_free(text);
         return NULL;
     }
     text[bytes] = 0;
-    m = get_module(chan->gpu, text, bytes);
+    m = get_module(chan->gpu, text, bytes, found->native, found->native_bytes);
     if (!m)
         (void)nvgpu_fail(chan, NVGPU_CODE_SM, "code at 0x%llx: %s",
                          (unsigned long long)va, bell_error_last()->message);
@@ -196,16 +239,15 @@ remember(struct nvgpu_chan *chan, struct nvgpu_cached *entry, uint64_t va,
 /* False after a fault. Code that ran at other addresses since the last
  * invalidation, where the new one lies now, is in the cache still. */
 static bool
-check_neighbours(struct nvgpu_chan *chan, uint64_t va, uint32_t bytes)
+check_neighbours(struct nvgpu_chan *chan, uint64_t va, uint64_t end)
 {
-    uint64_t end = va + HEADER_BYTES + bytes;
     size_t i;
 
     for (i = 0; i < chan->n_cached; i++) {
         const struct nvgpu_cached *old = &chan->cached[i];
-        uint64_t text_va = old->va + HEADER_BYTES,
-                 first = text_va > va ? text_va : va,
-                 last = text_va + old->module->text_bytes;
+        uint64_t image_va = old->va + old->module->header_bytes,
+                 first = image_va > va ? image_va : va,
+                 last = image_va + old->module->image_bytes;
         int same;
 
         if (old->epoch != chan->n_code_invalidates || old->va == va)
@@ -213,7 +255,8 @@ check_neighbours(struct nvgpu_chan *chan, uint64_t va, uint32_t bytes)
         last = last < end ? last : end;
         if (first >= last)
             continue;
-        same = compare(chan, first, old->module->text + (first - text_va),
+        same = compare(chan, first,
+                       (const char *)old->module->image + (first - image_va),
                        last - first);
         if (same < 0)
             return false;
@@ -233,14 +276,14 @@ nvgpu_code_find(struct nvgpu_chan *chan, uint64_t va)
 {
     struct nvgpu_cached *entry = find_cached(chan, va);
     struct nvgpu_module *m;
-    struct header h;
+    struct found found;
     int same = 0;
 
-    if (!read_header(chan, va, &h))
+    if (!look(chan, va, &found))
         return NULL;
-    if (entry && h.text_bytes == entry->module->text_bytes)
-        same =
-            compare(chan, va + HEADER_BYTES, entry->module->text, h.text_bytes);
+    if (entry && found.text_bytes == entry->module->text_bytes)
+        same = compare(chan, va + entry->module->header_bytes,
+                       entry->module->image, entry->module->image_bytes);
     if (same < 0)
         return NULL;
     if (same) {
@@ -254,8 +297,11 @@ nvgpu_code_find(struct nvgpu_chan *chan, uint64_t va)
                          (unsigned long long)va);
         return NULL;
     }
-    if (!check_neighbours(chan, va, h.text_bytes))
+    if (!check_neighbours(chan, va,
+                          va + (found.native
+                                    ? found.native_bytes
+                                    : HEADER_BYTES + found.text_bytes)))
         return NULL;
-    m = load_module(chan, va, h.text_bytes);
+    m = load_module(chan, va, &found);
     return m ? remember(chan, entry, va, m) : NULL;
 }

@@ -281,18 +281,22 @@ bool nvgpu_drain_copies(struct nvgpu_chan *chan); /* gpu_copy.c */
 bool nvgpu_drain(struct nvgpu_chan *chan);
 
 struct sim_ptx_module;
-/* A text in device memory, parsed (gpu_code.c). Lives as long as the card. */
+/* A text in device memory, parsed, or one that machine code stands for
+ * (gpu_code.c). Lives as long as the card. */
 struct nvgpu_module {
     struct nvgpu_module *next;
     uint64_t hash;
     char *text; /* owned */
     uint32_t text_bytes;
+    /* What of it lies in memory, behind header_bytes. */
+    const void *image;
+    uint32_t image_bytes, header_bytes;
     struct sim_ptx_module *ptx; /* owned */
 };
 /* The module at a program address. */
 struct nvgpu_module *nvgpu_code_find(struct nvgpu_chan *chan, uint64_t va);
 void nvgpu_code_free(struct nvgpu *gpu);
-/* Where a line of the text lies. */
+/* Where a line of the text lies; of machine code, where it begins. */
 uint64_t nvgpu_code_line_va(const struct nvgpu_module *module, uint64_t va,
                             uint32_t line);
 

@@ -218,21 +218,41 @@ bad_command(struct cts *t)
     }
 }
 
-/* A large transfer is split among workers. */
+/* A large transfer is split among workers, or a kernel's; then, too, the
+ * report tells of a transfer. */
 static void
 bad_large_copy(struct cts *t)
 {
     uint64_t size = 16u << 20;
     struct hcq_buffer *buf = cts_buffer(t, size);
-    struct hcq_cs *cs = cts_begin(t->copy);
+    /* Where a device has its buffers, and where it has none. */
+    const uint64_t bad[] = {bad_va(t), buf->va + (48ull << 30)};
+    struct hcq_queue *queues[] = {t->copy, t->queue};
+    size_t i;
 
     if (CTS_TSAN)
         cts_skip(NO_COMMAND_FAULTS);
-    hcq_cs_copy(cs, bad_va(t), buf->va, size);
-    OK(hcq_cs_submit(cs, NULL));
-    FAILS(hcq_queue_wait(t->copy, LONG_NS), BELL_E_DEVICE_LOST, "at 0x");
-    OK(hcq_device_recover(t->dev));
-    check_alive(t);
+    for (i = 0; i < 6; i++) {
+        struct hcq_queue *queue = queues[i / 3];
+        struct hcq_cs *cs = cts_begin(queue);
+        uint64_t va = bad[i % 3 != 0];
+        struct hcq_fault fault;
+
+        if (i % 3 == 2)
+            hcq_cs_fill(cs, va, 7, size);
+        else
+            hcq_cs_copy(cs, va, buf->va, size);
+        OK(hcq_cs_submit(cs, NULL));
+        FAILS(hcq_queue_wait(queue, LONG_NS), BELL_E_DEVICE_LOST, "at 0x");
+        hcq_device_fault(t->dev, &fault);
+        CHECK(fault.kind == HCQ_FAULT_MEMORY && fault.va - va < size,
+              "kind %d at 0x%llx", (int)fault.kind,
+              (unsigned long long)fault.va);
+        CHECK(strstr(fault.text, i % 3 == 2 ? "fill" : "copy"), "%s",
+              fault.text);
+        OK(hcq_device_recover(t->dev));
+        check_alive(t);
+    }
 }
 
 /* Pinned memory that the host protects. */

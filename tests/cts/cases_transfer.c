@@ -76,6 +76,121 @@ copy_64_mib(struct cts *t)
     check_copy(t, t->queue, (64u << 20) - 5, 1, 7);
 }
 
+/* Large transfers within a device may be a kernel's: every alignment of both
+ * ends, lengths beside multiples of what it takes at once, and nothing written
+ * outside. One submission does all, in order. */
+#define EDGE      64u
+#define BIG_BYTES ((128u << 10) + 3 * EDGE)
+
+static void
+large_at_any_alignment(struct cts *t)
+{
+    struct hcq_buffer *src = cts_buffer(t, BIG_BYTES + EDGE);
+    struct hcq_buffer *dst = cts_buffer(t, BIG_BYTES + 2 * EDGE);
+    unsigned char *in = malloc(BIG_BYTES + EDGE);
+    unsigned char *want = malloc(BIG_BYTES + 2 * EDGE);
+    unsigned char *out = malloc(BIG_BYTES + 2 * EDGE);
+    const uint32_t pattern = 0xd4c3b2a1;
+    unsigned i, j;
+
+    CHECK(in && want && out, "test memory");
+    cts_pattern(in, BIG_BYTES + EDGE, 5);
+    OK(hcq_buffer_write(src, 0, in, BIG_BYTES + EDGE));
+    for (i = 0; i < EDGE; i++) {
+        uint64_t from = i, to = i * 37 % EDGE, size = BIG_BYTES - i * 3;
+        uint64_t at = (i * 5 % EDGE) & ~3u, n = BIG_BYTES - i * 5;
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        hcq_cs_fill(cs, dst->va, 0x11111111, BIG_BYTES + 2 * EDGE);
+        if (i % 2)
+            hcq_cs_fill(cs, dst->va + at, pattern, n);
+        hcq_cs_copy(cs, dst->va + to, src->va + from, size);
+        if (i % 2 == 0)
+            hcq_cs_fill(cs, dst->va + at, pattern, n);
+        cts_finish(t->queue, cs);
+        memset(want, 0x11, BIG_BYTES + 2 * EDGE);
+        if (i % 2 == 0)
+            memcpy(want + to, in + from, size);
+        for (j = 0; j < n; j++)
+            want[at + j] = (unsigned char)(pattern >> j % 4 * 8);
+        if (i % 2)
+            memcpy(want + to, in + from, size);
+        OK(hcq_buffer_read(dst, 0, out, BIG_BYTES + 2 * EDGE));
+        for (j = 0; j < BIG_BYTES + 2 * EDGE; j++)
+            CHECK(out[j] == want[j],
+                  "byte %u: 0x%02x, not 0x%02x; %zu bytes from %zu to %zu, "
+                  "%zu filled at %zu",
+                  j, out[j], want[j], (size_t)size, (size_t)from, (size_t)to,
+                  (size_t)n, (size_t)at);
+    }
+    free(in);
+    free(want);
+    free(out);
+}
+
+/* Up to the last byte of memory of its own, of which nothing behind is mapped;
+ * the source ends there as well. */
+static void
+large_to_the_end(struct cts *t)
+{
+    uint64_t size = 16u << 20, n = 1u << 20, i;
+    struct hcq_buffer *src = cts_buffer(t, size), *dst = cts_buffer(t, size);
+    unsigned char *in = malloc(n), *out = malloc(n);
+    struct hcq_cs *cs;
+
+    CHECK(in && out, "test memory");
+    cts_pattern(in, n, 9);
+    OK(hcq_buffer_write(src, size - n, in, n));
+    for (i = 1; i < 20; i++) {
+        cs = cts_begin(t->queue);
+        hcq_cs_fill(cs, dst->va + size - n, 0x11111111, n);
+        hcq_cs_copy(cs, dst->va + size - n + i, src->va + size - n + i, n - i);
+        cts_finish(t->queue, cs);
+        OK(hcq_buffer_read(dst, size - n, out, n));
+        CHECK(out[i - 1] == 0x11 && memcmp(out + i, in + i, n - i) == 0, "%zu",
+              (size_t)i);
+        cs = cts_begin(t->queue);
+        hcq_cs_copy(cs, dst->va + size - n, src->va + size - n + i, n - i);
+        cts_finish(t->queue, cs);
+        OK(hcq_buffer_read(dst, size - n, out, n));
+        CHECK(memcmp(out, in + i, n - i) == 0 &&
+                  memcmp(out + n - i, in + n - i, i) == 0,
+              "%zu", (size_t)i);
+    }
+    free(in);
+    free(out);
+}
+
+/* A kernel's results are copied, and copies are a kernel's input. */
+static void
+large_between_kernels(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    uint64_t n = 1u << 16;
+    struct hcq_buffer *a = cts_ints(t, n, 0), *b = cts_ints(t, n, 0);
+    struct hcq_stream *stream;
+    struct hcq_cs *cs;
+    int i;
+
+    OK(hcq_stream_create(t->queue, "copies", &stream));
+    cs = hcq_stream_cs(stream);
+    for (i = 0; i < 4; i++) {
+        cts_exec(cs, prog, 8, ARGS(a->va, a->va, n / 8));
+        hcq_cs_copy(cs, b->va, a->va, n * 4);
+        cts_exec(cs, prog, 8, ARGS(b->va, b->va, n / 8));
+        hcq_cs_copy(cs, a->va, b->va, n * 4);
+    }
+    OK(hcq_stream_end(stream));
+    for (i = 1; i <= 3; i++) {
+        OK(hcq_stream_submit(stream, NULL));
+        OK(hcq_stream_wait(stream, LONG_NS));
+        CHECK(cts_int(a, 0) == 8 * i && cts_int(a, n / 2) == 8 * i &&
+                  cts_int(b, n - 1) == 8 * i,
+              "%d, %d, %d", cts_int(a, 0), cts_int(a, n / 2),
+              cts_int(b, n - 1));
+    }
+}
+
 /* One byte at a time from the host, with device copies in between: nothing
  * may be staged where an earlier copy still reads. */
 static void
@@ -300,6 +415,9 @@ misaligned(struct cts *t)
 const struct cts_case cts_transfer_cases[] = {
     {"copy sizes and offsets", copies},
     {"copy 64 MiB", copy_64_mib},
+    {"copy and fill, large, at any alignment", large_at_any_alignment},
+    {"copy, large, to the end of memory", large_to_the_end},
+    {"copy, large, between kernels", large_between_kernels},
     {"copy single bytes between host writes", small_copies},
     {"copy chain", copy_chain},
     {"copy after exec on another queue", copy_after_exec},

@@ -407,7 +407,7 @@ test_kernels(void **state)
     };
     exec->args[0] = 3;
     nv_packet_measure(&engine, packet);
-    assert_int_equal(nv_packet_units(packet), 5);
+    assert_int_equal(nv_packet_units(push.engine, packet), 5);
     nv_push_packet(&push, packet);
     EXPECT(&push, 0x200120ad, 0xab000001, 0x200120b0, 0xa);
     assert_true(push.busy);
@@ -421,6 +421,66 @@ test_kernels(void **state)
     assert_int_equal(words[19], 0x200125a6);
     assert_int_equal(words[20], 0x00001011);
     assert_false(push.busy);
+}
+
+/* A compute queue's large transfers within the card's memory are a launch;
+ * what is not a multiple of 16 at the ends is the copy engine's. */
+static void
+test_moves(void **state)
+{
+    static uint64_t data[2048 / 8];
+    struct nv_program prog;
+    struct nv_push push = start(&hopper, false);
+    const uint64_t *args = data + (512 + 0x210) / 8;
+    const uint64_t dst = 0x1000200000, src = 0x1000400000, n = 1u << 17;
+    unsigned i;
+
+    (void)state;
+    make_program(&prog, 4, 0x230, 228, 0x90);
+    prog.data_bytes = nv_launch_bytes(&prog);
+    engine.move = &prog;
+    engine.card_va = 0x1000000000;
+    engine.card_va_end = 0x2000000000;
+    push.data = (uint8_t *)data;
+    push.data_va = 0xab00000100;
+    put(&push, HCQ_OP_COPY, 0, dst, src + 3, n, 2);
+    EXPECT(&push, 0x200120ad, 0xab000001, 0x200120b0, 0xa);
+    assert_int_equal(args[0], dst);
+    assert_int_equal(args[1], src + 3);
+    assert_int_equal(args[2], n / 16);
+    assert_int_equal(((const uint32_t *)data)[(512 + 0xc) / 4], n / 16 / 256);
+    /* 13 bytes, the launch's, 5 bytes; a wait for the kernel before. */
+    push.at = words;
+    push.data = (uint8_t *)data;
+    put(&push, HCQ_OP_COPY, 0, dst + 3, src, n + 18 - 16, 2);
+    assert_int_equal(words[0], 0x20012044);
+    assert_int_equal(words[8], 13);
+    assert_int_equal(words[17], 5);
+    assert_int_equal(args[0], dst + 16);
+    assert_int_equal(args[1], src + 13);
+    assert_int_equal(args[2], n / 16 - 1);
+    push.at = words;
+    push.data = (uint8_t *)data;
+    put(&push, HCQ_OP_FILL, 0, dst, 0x11223344, n, 0);
+    assert_int_equal(args[2], n / 16 | 1ull << 32);
+    assert_int_equal(args[3], 0x11223344);
+    /* Not of it: patched, small, too large, to or from the host. */
+    for (i = 0; i < 5; i++) {
+        struct hcq_packet packet = {
+            .head = {.op = HCQ_OP_COPY, .flags = i == 0},
+            .word = {i == 3 ? 0x2000000000 : dst,
+                     i == 4 ? engine.card_va - n : src,
+                     i == 1   ? n - 1
+                     : i == 2 ? 1ull << 36
+                              : n},
+        };
+
+        assert_int_equal(nv_packet_units(&engine, &packet), 0);
+    }
+    engine.move = NULL;
+    push = start(&hopper, false);
+    put(&push, HCQ_OP_COPY, 0, dst, src, n, 2);
+    assert_int_equal(words[6], n);
 }
 
 static void
@@ -469,7 +529,7 @@ main(void)
         cmocka_unit_test(test_semaphores), cmocka_unit_test(test_polls),
         cmocka_unit_test(test_copies),     cmocka_unit_test(test_fills),
         cmocka_unit_test(test_kernels),    cmocka_unit_test(test_setup),
-        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_moves),      cmocka_unit_test(test_unknown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

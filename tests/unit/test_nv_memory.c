@@ -541,7 +541,7 @@ addresses_refused(void **state)
         assert_int_equal(
             hcq_buffer_create(dev, 3 * MIB, HCQ_MEM_HOST_VISIBLE, &buf),
             rows[i].want);
-        if (!strstr(message, "0x300000 bytes at 0x10") ||
+        if (!strstr(message, "0x300000 bytes at 0xc4") ||
             !strstr(message, "in pages of 4 KiB") ||
             !strstr(message, rows[i].part))
             fail_msg("%s: %s", rows[i].plan, message);
