@@ -81,6 +81,11 @@ const struct sched_idx *sched_idx_source(struct sched *s, const struct uop *u,
                                          const struct sched_idx *idx,
                                          const struct uop **valid);
 
+/* Are there too few of n_outputs reductions of `length` elements to keep the
+ * device busy? `side_by_side`: their elements are, more or less. */
+bool sched_too_few(const struct sched_target *target, double n_outputs,
+                   double length, bool side_by_side);
+
 /* a AND b, either may be NULL (true). */
 const struct uop *sched_and(struct sched *s, const struct uop *a,
                             const struct uop *b);

@@ -1,7 +1,7 @@
 /* Reductions of much to little, split in two.
  *
- * A reduction of at least SPLIT_MIN_WORK elements to fewer values than there
- * are workers becomes one over parts of an axis, stored, and one over the
+ * A reduction of at least SPLIT_MIN_WORK elements to fewer values than keep
+ * the workers busy becomes one over parts of an axis, stored, and one over the
  * parts.
  */
 #include "lower/sched_internal.h"
@@ -13,6 +13,24 @@
 #define SPLIT_MIN_WORK  65536
 #define SPLIT_MAX_PARTS 1024
 #define SPLIT_MIN_PART  256
+#define SHARE_MIN_STEPS 16 /* elements worth another work-item */
+#define SHARE_ACROSS    16 /* work-items of a reduction across memory */
+#define MAX_LOOKED_AT   32 /* nodes below a reduction */
+
+bool
+sched_too_few(const struct sched_target *target, double n_outputs,
+              double length, bool side_by_side)
+{
+    double shared = length / SHARE_MIN_STEPS, most = target->n_shared;
+
+    if (!side_by_side && most > SHARE_ACROSS)
+        most = SHARE_ACROSS;
+    shared = shared < most ? shared : most;
+    /* those that share have several loads under way each */
+    if (shared > 1)
+        return n_outputs * shared < target->n_parallel;
+    return n_outputs < 4.0 * target->n_parallel;
+}
 
 static int64_t
 numel_of(const struct uop_dims *dims)
@@ -89,6 +107,30 @@ split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
     return reshape(g, src, to->d, to->n);
 }
 
+/* Is each element below used for several outputs? */
+static bool
+is_product(struct uop_graph *g, const struct uop *src)
+{
+    const struct uop *stack[MAX_LOOKED_AT], *u;
+    double total = 0, n = (double)numel_of(uop_shape(g, src));
+    uint32_t n_stack = 0, n_seen = 0, i;
+
+    for (stack[n_stack++] = src; n_stack;) {
+        u = stack[--n_stack];
+        if (uop_has(u, UOP_FLAG_MOVE) || uop_has(u, UOP_FLAG_ALU) ||
+            u->op == UOP_CAST) {
+            n_seen += u->n_src;
+            if (n_seen > MAX_LOOKED_AT)
+                return false;
+            for (i = 0; i < u->n_src; i++)
+                stack[n_stack++] = u->src[i];
+            continue;
+        }
+        total += (double)numel_of(uop_shape(g, u));
+    }
+    return total * 2 < n;
+}
+
 static const struct uop *
 split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
              const struct sched_target *target)
@@ -96,10 +138,15 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
     int64_t parts, best_parts = 1;
-    uint32_t i, best = 0, axes = uop_reduce_axes(u);
+    uint32_t i, best = 0, axes = uop_reduce_axes(u), last = from->n;
+    double length;
 
-    if (work < SPLIT_MIN_WORK || outputs >= 4 * (int64_t)target->n_parallel ||
-        from->n + 1 > SCHED_MAX_RANK)
+    if (work < SPLIT_MIN_WORK || from->n + 1 > SCHED_MAX_RANK)
+        return u;
+    while (last > 1 && from->d[last - 1] == 1)
+        last--;
+    length = is_product(g, src) ? 1 : (double)work / (double)outputs;
+    if (!sched_too_few(target, (double)outputs, length, axes >> (last - 1) & 1))
         return u;
     /* the outermost axis that gives enough parts, else the best */
     for (i = from->n; i-- > 0;) {

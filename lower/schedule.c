@@ -376,7 +376,8 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
     const struct sched_node *node = &p->s.nodes[at];
     struct kernel *kernel = &p->kernels[read->kernel];
     uint64_t out = mask & kernel->out_mask;
-    double work = times * node->cost, parallel;
+    double work = times * node->cost;
+    double length = p->s.nodes[source(p, at, 0)].numel / node->numel;
     bool contraction = is_contraction(p, at);
 
     if (contraction && (inside || out != kernel->out_mask))
@@ -384,8 +385,8 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
     if (contraction && kernel->has_contraction)
         return "a second contraction";
     if (inside) {
-        parallel = kernel->n_outputs;
-        if (parallel < 4.0 * p->s.target->n_parallel && work > SMALL_WORK)
+        if (sched_too_few(p->s.target, kernel->n_outputs, 1, false) &&
+            work > SMALL_WORK)
             return "too little parallel";
         return NULL;
     }
@@ -393,9 +394,10 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
         return NULL;
     if (!fits_chain(kernel, out) || kernel->n_chain == 4)
         return "loops in another order";
-    parallel = range_product(kernel, out);
     work += kernel->n_outputs * 10;
-    if (parallel < 4.0 * p->s.target->n_parallel && work > SMALL_WORK)
+    if (sched_too_few(p->s.target, range_product(kernel, out),
+                      contraction ? 1 : length, true) &&
+        work > SMALL_WORK)
         return "too little parallel";
     return NULL;
 }

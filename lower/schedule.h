@@ -39,6 +39,7 @@ struct sched_plan {
 /* Facts of the device that the cost model uses. */
 struct sched_target {
     uint32_t n_parallel; /* work-items that run at once */
+    uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
 };
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves

@@ -188,6 +188,7 @@ rt_target_init(const struct hcq_device_info *info, uint32_t math,
     BELL_TRY(target.compiler->init(info, math, &target));
     target.math = (target.lower.is_tf32 ? BELL_MATH_TF32 : 0u) |
                   (target.lower.is_approx ? BELL_MATH_APPROX : 0u);
+    target.n_shared = target.lower.is_gpu ? target.lower.max_threads : 1;
     target.lower.no_opts = env_get("BELL_NOOPT") != NULL;
     memcpy(target.max_grid, info->max_grid, sizeof(target.max_grid));
     *out_target = target;

@@ -32,6 +32,7 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
     hcq_device_info(rt->dev, &info);
     BELL_TRY(rt_target_init(&info, math, &rt->target));
     rt->sched_target.n_parallel = rt->target.n_parallel;
+    rt->sched_target.n_shared = rt->target.n_shared;
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
 

@@ -55,6 +55,7 @@ struct rt_target {
     uint32_t math;       /* bits of enum bell_math that make a difference */
     bool is_simulated;   /* a simulated card: takes PTX in a container */
     uint32_t n_parallel; /* work-items that keep the device busy */
+    uint32_t n_shared;   /* that may share a reduction */
     uint32_t max_grid[3];
 };
 

@@ -148,19 +148,27 @@ teardown(struct world *w)
 }
 
 static uint32_t
-schedule(struct world *w, const struct uop *const *roots, uint32_t n)
+schedule_for(struct world *w, const struct sched_target *target,
+             const struct uop *const *roots, uint32_t n)
 {
-    struct sched_target target = {.n_parallel = 2};
     uint32_t i;
 
     assert_int_equal(
-        sched_build(&w->g, roots, n, &target, &w->kernels, &w->plan), BELL_OK);
+        sched_build(&w->g, roots, n, target, &w->kernels, &w->plan), BELL_OK);
     for (i = 0; i < w->plan.n_items; i++) {
         if (uop_validate(&w->kernels, &w->plan.items[i].sink, 1, UOP_STAGE_K) !=
             BELL_OK)
             fail_msg("%s", bell_error_last()->message);
     }
     return w->plan.n_items;
+}
+
+static uint32_t
+schedule(struct world *w, const struct uop *const *roots, uint32_t n)
+{
+    struct sched_target target = {.n_parallel = 2};
+
+    return schedule_for(w, &target, roots, n);
 }
 
 static int64_t
@@ -538,6 +546,50 @@ test_big_sum_is_split(void **state)
     teardown(&w);
 }
 
+/* On 132 processors whose threads share reductions a work-group a row is
+ * enough; few rows are cut, and so are products of few results. */
+static void
+test_a_group_a_row(void **state)
+{
+    static const struct {
+        int rows, columns;
+        uint32_t n_softmax, n_rows, n_columns;
+    } sizes[] = {{4096, 4096, 1, 1, 1},
+                 {100, 32768, 1, 1, 1},
+                 {100000, 64, 1, 1, 2},
+                 {4, 1 << 20, 5, 2, 1}};
+    const struct sched_target target = {.n_parallel = 132 * 128,
+                                        .n_shared = 1024};
+    size_t i, what;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        const uint32_t want[] = {sizes[i].n_softmax, sizes[i].n_rows,
+                                 sizes[i].n_columns};
+        for (what = 0; what < 3; what++) {
+            struct world w;
+            const struct uop *x;
+            setup(&w);
+            x = leaf(&w.g, 0, UOP_F32,
+                     dims_of(&w.g, 2, sizes[i].rows, sizes[i].columns));
+            x = what == 0 ? softmax(&w.g, x)
+                          : reduce(&w.g, UOP_ADD, x, what == 1 ? 2 : 1);
+            assert_int_equal(schedule_for(&w, &target, &x, 1), want[what]);
+            teardown(&w);
+        }
+    }
+    for (what = 0; what < 2; what++) {
+        struct world w;
+        const struct uop *x;
+        setup(&w);
+        x = matmul(
+            &w.g, leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, what ? 32 : 1, 8192)),
+            leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 2, 8192, 2048)));
+        assert_int_equal(schedule_for(&w, &target, &x, 1), what + 1);
+        teardown(&w);
+    }
+}
+
 static void
 test_out_of_memory(void **state)
 {
@@ -577,6 +629,7 @@ main(void)
         cmocka_unit_test(test_big_sum_is_split),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_long_chain),
+        cmocka_unit_test(test_a_group_a_row),
         cmocka_unit_test(test_out_of_memory),
     };
 
