@@ -8,17 +8,27 @@
  */
 #include "lower/opt_gpu.h"
 
+#include <math.h>
+
 #include "base/log.h"
 
-#define MIN_SHARED     32   /* steps of a reduction worth sharing */
-#define MIN_COLUMNS    12   /* the same, where columns are shared too */
-#define STEPS_A_THREAD 4    /* vectors that a thread reduces, about */
-#define MAX_TEAM       512  /* threads of a row */
-#define THREADS        256  /* of a work-group of several rows */
-#define NEIGHBOURS     32   /* rows side by side */
-#define MIN_NEIGHBOURS 8    /* what memory hands out at least */
-#define MAX_UNROLL     8    /* steps */
-#define MAX_BODY       96.0 /* nodes of an unrolled body */
+#define MIN_SHARED      32   /* steps of a reduction worth sharing */
+#define MIN_COLUMNS     12   /* the same, where columns are shared too */
+#define STEPS_A_THREAD  4    /* vectors that a thread reduces, about */
+#define MAX_STEPS       8    /* the same, before a row gets more threads */
+#define USUAL_TEAM      512  /* threads of a row */
+#define MAX_TEAM        1024 /* of a long one */
+#define THREADS         256  /* of a work-group of several rows */
+#define NEIGHBOURS      32   /* rows side by side */
+#define MIN_NEIGHBOURS  8    /* what memory hands out at least */
+#define MIN_BUSY        0.75 /* of the processors, rather than short accesses */
+#define COLUMNS_AT_ONCE 4    /* of a thread */
+#define MAX_UNROLL      8    /* steps */
+#define MAX_BODY        96.0 /* nodes of an unrolled body */
+#define MAX_KEPT        32   /* elements of a row that a thread can keep */
+#define MAX_KEPT_NODES  4096.0 /* nodes of a kernel that keeps rows */
+#define MIN_LOADS       8      /* vectors under way at once, if they can be */
+#define MAX_LOADS_BODY  512.0  /* nodes of a body unrolled for that */
 
 /* How a row's reductions are shared. */
 struct team {
@@ -28,6 +38,10 @@ struct team {
     int64_t threads;   /* of a row */
     int64_t rows;      /* of a work-group, or vectors of them */
     int64_t row_lanes; /* rows that one thread has */
+    /* A thread has its part of the row in registers: all that it does with it
+     * is unrolled, so that what several reductions and columns need is loaded
+     * and computed once. */
+    bool keeps;
 };
 
 /* ---- which ---- */
@@ -105,23 +119,56 @@ largest_group(const struct team *team)
     return opt_gpu_threads(team->gpu->k->target, n);
 }
 
+/* Nodes that are computed for each element of a row. */
+static double
+row_nodes(const struct team *team)
+{
+    const struct kernel *k = team->gpu->k;
+    uint64_t ranges = shared_ranges(team) | team->gpu->columns;
+    double n = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++)
+        n += (k->deps[i] & ranges) != 0;
+    return n;
+}
+
+/* Can each of so many threads keep its part of a row, of so many vectors, and
+ * does somebody want it a second time? */
+static bool
+can_keep(const struct team *team, double vectors, int64_t lanes,
+         int64_t threads)
+{
+    double elements = ceil(vectors / (double)threads) * (double)lanes;
+
+    if (!team->gpu->columns && !(team->shared & (team->shared - 1)))
+        return false;
+    return elements <= MAX_KEPT && elements * row_nodes(team) <= MAX_KEPT_NODES;
+}
+
 /* A row for neighbouring threads. */
 static void
 size_by_steps(struct team *team, double longest, int64_t lanes)
 {
     const struct opt_gpu *gpu = team->gpu;
-    int64_t most = largest_group(team), least;
+    int64_t most = largest_group(team), least, usual = most;
     double vectors = longest / (double)lanes;
 
     if (gpu->n_columns > longest)
         vectors = gpu->n_columns / (double)lanes;
-    team->threads = opt_gpu_pow2(vectors / STEPS_A_THREAD, most);
+    usual = most < USUAL_TEAM ? most : USUAL_TEAM;
+    team->threads = opt_gpu_pow2(vectors / STEPS_A_THREAD, usual);
+    while (team->threads < most &&
+           vectors / (double)team->threads > MAX_STEPS &&
+           can_keep(team, vectors, lanes, most))
+        team->threads *= 2;
     least = opt_gpu_pow2(vectors, team->gpu->k->target->warp_lanes);
     team->threads = team->threads < least ? least : team->threads;
     while (team->threads < most && (double)team->threads < vectors &&
            gpu->n_rows * (double)team->threads < gpu->want)
         team->threads *= 2;
     team->threads = team->threads > most ? most : team->threads;
+    team->keeps = can_keep(team, vectors, lanes, team->threads);
     most = most < THREADS ? most : THREADS;
     team->rows = opt_gpu_pow2(gpu->n_rows, THREADS);
     if (team->rows * team->threads > most)
@@ -137,12 +184,20 @@ static void
 size_by_rows(struct team *team, double longest)
 {
     const struct opt_gpu *gpu = team->gpu;
-    double rows = gpu->n_rows / (double)team->row_lanes;
-    int64_t most = largest_group(team);
+    uint32_t fast = opt_gpu_fast_range(gpu->k, gpu->rows, 0, NULL);
+    int64_t most;
+    double rows;
 
+    team->row_lanes = opt_gpu_lanes(gpu->k, fast);
+    while (team->row_lanes > 1 &&
+           gpu->n_rows / (double)(team->row_lanes * MIN_NEIGHBOURS) <
+               MIN_BUSY * gpu->k->target->n_units)
+        team->row_lanes /= 2;
+    most = largest_group(team);
+    rows = gpu->n_rows / (double)team->row_lanes;
     team->rows = opt_gpu_pow2(rows, NEIGHBOURS);
     while (team->rows > MIN_NEIGHBOURS &&
-           rows / (double)team->rows < gpu->k->target->n_units)
+           rows / (double)team->rows < MIN_BUSY * gpu->k->target->n_units)
         team->rows /= 2;
     if (team->rows > most)
         team->rows = most;
@@ -166,13 +221,27 @@ body_nodes(const struct kernel *k, const struct kernel_group *group)
     return n;
 }
 
+/* LOADs of the group's body. */
+static double
+body_loads(const struct kernel *k, const struct kernel_group *group)
+{
+    double n = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++)
+        n += k->nodes[i]->op == UOP_LOAD && k->deps[i] & group->bound;
+    return n;
+}
+
 /* Cuts what is left of a reduction into a loop of unrolled steps. */
 static bool
-unroll(struct opt_plan *plan, uint32_t axis, double nodes)
+unroll(struct opt_plan *plan, uint32_t axis, double nodes, double loads)
 {
     int64_t n = plan->axes[axis].size, by = 1;
 
-    while (by < MAX_UNROLL && by < n && nodes * 2 * (double)by <= MAX_BODY)
+    while (by < MAX_UNROLL && by < n &&
+           nodes * 2 * (double)by <=
+               ((double)by * loads < MIN_LOADS ? MAX_LOADS_BODY : MAX_BODY))
         by *= 2;
     if (by == 1)
         return true;
@@ -205,7 +274,11 @@ plan_group(struct team *team, const struct kernel_group *group, uint32_t shift)
                     &rest) ||
          !opt_thread(plan, tid, shift)))
         return false;
-    return unroll(plan, rest, body_nodes(k, group) * (double)lanes);
+    if (team->keeps)
+        return opt_retype(plan, rest, UOP_AXIS_UNROLL);
+    return unroll(plan, rest,
+                  body_nodes(k, group) * (double)(lanes * team->row_lanes),
+                  body_loads(k, group));
 }
 
 /* Are the STOREs and REDUCEs that depend on range a those that depend on b? */
@@ -255,14 +328,20 @@ plan_columns(struct team *team, uint64_t set, uint32_t shift)
                     &flat) ||
          !opt_thread(plan, tid, shift)))
         return false;
+    if (team->keeps)
+        return opt_retype(plan, flat, UOP_AXIS_UPCAST);
     groups = opt_gpu_pow2(
         2 * k->target->n_units * (double)team->rows / gpu->n_rows, 1024);
     while (groups > 1 && opt_gpu_count(k, set) / (double)groups < longest)
         groups /= 2;
-    if (groups <= 1 || plan->axes[flat].size <= groups)
+    if (groups > 1 && plan->axes[flat].size > groups &&
+        !opt_split(plan, flat, groups, UOP_AXIS_GLOBAL, OPT_OUTER, NULL, &flat))
+        return false;
+    groups = plan->axes[flat].size;
+    if (groups < 2 * COLUMNS_AT_ONCE || groups % COLUMNS_AT_ONCE)
         return true;
-    return opt_split(plan, flat, groups, UOP_AXIS_GLOBAL, OPT_OUTER, NULL,
-                     NULL);
+    return opt_split(plan, flat, COLUMNS_AT_ONCE, UOP_AXIS_UPCAST, OPT_INNER,
+                     NULL, NULL);
 }
 
 /* Columns with the same users go together; those that meet others in a value
@@ -339,15 +418,16 @@ opt_gpu_reduce(struct opt_gpu *gpu)
     fast = opt_gpu_fast_range(gpu->k, ranges, ranges, &along);
     if (gpu->rows)
         (void)opt_gpu_fast_range(gpu->k, gpu->rows, ranges, &across);
-    team.side_by_side = gpu->columns || along >= across;
+    team.side_by_side = !gpu->rows || along >= across;
     if (team.side_by_side)
         size_by_steps(&team, longest, opt_gpu_lanes(gpu->k, fast));
     else
         size_by_rows(&team, longest);
     if (team.threads == 1)
         return false;
-    LOG(LOG_OPT, "%lld threads a row, %lld rows a group, %s",
+    LOG(LOG_OPT, "%lld threads a row, %lld rows a group, %s%s",
         (long long)team.threads, (long long)team.rows,
-        team.side_by_side ? "side by side" : "rows side by side");
+        team.side_by_side ? "side by side" : "rows side by side",
+        team.keeps ? ", kept" : "");
     return plan_team(&team);
 }

@@ -251,22 +251,44 @@ test_reductions(void **state)
     check_reduction("sum-all", 1024, 1024, 4, 512);
 }
 
-/* The row's sums and its elements are made by the same threads. */
+/* LOADs of a buffer. */
+static size_t
+count_buffer_loads(const struct fixture *f)
+{
+    size_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < f->p.n_ops; i++) {
+        const struct uop *u = f->p.ops[i];
+        n += u->op == UOP_LOAD && u->src[0]->op == UOP_PARAM;
+    }
+    return n;
+}
+
+/* The row's sums and its elements are made by the same threads, which read it
+ * once and keep it. */
 static void
 test_rows(void **state)
 {
     static const char *const names[] = {"softmax", "layernorm"};
+    static const int64_t rows[] = {4096, 8192, 32768};
     struct fixture f;
-    size_t i;
+    size_t i, r;
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(names); i++) {
-        begin(&f, names[i], 2048, 4096, 0);
-        assert_int_equal(f.p.grid[0], 2048);
-        assert_int_equal(count(&f, UOP_BARRIER, 0), 4);
-        assert_in_range(f.p.local[0], 128, 512);
-        assert_int_equal(count(&f, UOP_STORE, 0) - count_gates(&f), 3);
-        end(&f);
+        for (r = 0; r < ARRAY_LEN(rows); r++) {
+            size_t n;
+            begin(&f, names[i], 2048, rows[r], 0);
+            assert_int_equal(f.p.grid[0], 2048);
+            assert_int_equal(count(&f, UOP_BARRIER, 0), 4);
+            assert_in_range(f.p.local[0], 128, 1024);
+            n = (size_t)rows[r] / 4 / f.p.local[0];
+            assert_int_equal(count_buffer_loads(&f), (i + 1) * n); /* weights */
+            assert_int_equal(count(&f, UOP_STORE, 0) - count_gates(&f), 2 + n);
+            assert_int_equal(count(&f, UOP_RANGE, 0), 0);
+            end(&f);
+        }
     }
 }
 
