@@ -182,13 +182,38 @@ bell_context_stats(const struct bell_context *ctx, struct bell_stats *out_stats)
 
 /* ---- buffers ---- */
 
+/* Memory of that size that only work in flight still uses, or NULL: what is
+ * queued from now on runs after that work. */
+static struct hcq_buffer *
+take_dead(struct tensor_runtime *rt, uint64_t size_bytes)
+{
+    struct hcq_buffer *buf;
+    size_t i;
+
+    for (i = rt->n_dead; i-- > 0;) {
+        buf = rt->dead[i].buf;
+        if (buf->size_bytes != size_bytes)
+            continue;
+        rt->dead[i] = rt->dead[--rt->n_dead];
+        return buf;
+    }
+    return NULL;
+}
+
+/* For what queued work writes first: others wait until the queue is done with
+ * *out_busy_until. */
 static bell_status
 create_buffer(struct tensor_runtime *rt, uint64_t size_bytes,
-              struct hcq_buffer **out_buf)
+              struct hcq_buffer **out_buf, uint64_t *out_busy_until)
 {
     bell_status status;
 
     reap_dead(rt);
+    *out_busy_until = rt->last_value;
+    *out_buf = take_dead(rt, size_bytes);
+    if (*out_buf)
+        return BELL_OK;
+    *out_busy_until = 0;
     status = hcq_buffer_create(rt->dev, size_bytes, HCQ_MEM_DEVICE, out_buf);
     if (status != BELL_E_NO_MEMORY || rt->n_dead == 0)
         return status;
@@ -203,7 +228,8 @@ tensor_buffer_alloc(struct bell_context *ctx, struct tensor_buffer *buf)
 {
     struct hcq_buffer *mem;
 
-    BELL_TRY(create_buffer(ctx->runtime, buf->size_bytes, &mem));
+    BELL_TRY(
+        create_buffer(ctx->runtime, buf->size_bytes, &mem, &buf->busy_until));
     buf->device_mem = mem;
     return BELL_OK;
 }
@@ -219,6 +245,7 @@ bell_status
 tensor_buffer_write(struct tensor_buffer *buf, const void *src,
                     size_t size_bytes)
 {
+    BELL_TRY(wait_queue(buf->ctx->runtime, buf->busy_until));
     return hcq_buffer_write(buf->device_mem, 0, src, size_bytes);
 }
 
@@ -406,6 +433,7 @@ static bell_status
 alloc_results(struct run *run, const struct rt_plan *plan)
 {
     const struct sched_plan *sched = &plan->sched;
+    uint64_t busy_until;
     uint32_t i;
 
     run->results = host_calloc(sched->n_bufs, sizeof(*run->results));
@@ -418,7 +446,8 @@ alloc_results(struct run *run, const struct rt_plan *plan)
                                           &run->results[i]));
     }
     if (plan->scratch_bytes)
-        BELL_TRY(create_buffer(run->rt, plan->scratch_bytes, &run->scratch));
+        BELL_TRY(create_buffer(run->rt, plan->scratch_bytes, &run->scratch,
+                               &busy_until));
     return BELL_OK;
 }
 

@@ -34,9 +34,11 @@ struct tensor_buffer {
     enum uop_dtype dtype;
     uint64_t n_elems;
     size_t size_bytes;
-    void *device_mem; /* struct hcq_buffer *; set by tensor_buffer_alloc */
-    bool in_graph;    /* the graph's reference is held */
-    bool mark;        /* scratch of tensor_collect */
+    void *device_mem;    /* struct hcq_buffer *; set by tensor_buffer_alloc */
+    uint64_t busy_until; /* what the queue does with the memory before that
+                          * is not the buffer's; the realizer's */
+    bool in_graph;       /* the graph's reference is held */
+    bool mark;           /* scratch of tensor_collect */
 };
 
 /* What a buffer counts for when collection is decided: its bytes, and a page
