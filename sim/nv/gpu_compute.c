@@ -272,10 +272,13 @@ pcas(struct nvgpu_chan *chan, uint32_t data)
         return nvgpu_qmd_cache(chan, va, data == 1);
     case 0x2: /* SCHEDULE */
     case 0x9: /* PREFETCH_SCHEDULE */
-        return nvgpu_launch_qmd(chan, va);
+        return nvgpu_launch_qmd(chan, va, false);
     case 0x3: /* INVALIDATE_COPY_SCHEDULE */
     case 0xa: /* INVALIDATE_PREFETCH_COPY_SCHEDULE */
-        return nvgpu_qmd_cache(chan, va, true) && nvgpu_launch_qmd(chan, va);
+        return nvgpu_qmd_cache(chan, va, true) &&
+               nvgpu_launch_qmd(chan, va, true);
+    case 0x7: /* DECREMENT_DEPENDENCE */
+        return nvgpu_qmd_decrement(chan, va);
     default:
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "SEND_SIGNALING_PCAS2_B: action 0x%x is of queues",
@@ -305,7 +308,7 @@ load_inline_qmd(struct nvgpu_chan *chan, uint32_t index, uint32_t data)
     chan->n_inline_qmd = 0;
     return nvgpu_write(chan, va, chan->inline_qmd, n_dw * 4,
                        "an inline descriptor") &&
-           nvgpu_qmd_cache(chan, va, true) && nvgpu_launch_qmd(chan, va);
+           nvgpu_qmd_cache(chan, va, true) && nvgpu_launch_qmd(chan, va, true);
 }
 
 /* ---- */

@@ -20,12 +20,14 @@
  * 2026-11-22 */
 #define NVGPU_FIRST_CHANNEL 4u
 
-#define NVGPU_PAGE_BYTES  4096u
-#define NVGPU_N_SUBCH     8
-#define NVGPU_N_BANKS     8
-#define NVGPU_N_STATE     0xa00 /* words of method state: offsets to 0x2800 */
-#define NVGPU_QMD_MAX_DW  96
-#define NVGPU_MAX_PENDING 16
+#define NVGPU_PAGE_BYTES   4096u
+#define NVGPU_N_SUBCH      8
+#define NVGPU_N_BANKS      8
+#define NVGPU_N_STATE      0xa00 /* words of method state: offsets to 0x2800 */
+#define NVGPU_QMD_MAX_DW   96
+#define NVGPU_MAX_PENDING  16
+#define NVGPU_MAX_WAITING  64
+#define NVGPU_N_DEPENDENTS 2
 
 /* Robust-channel codes. src: BRINGUP.md section 11 */
 enum nvgpu_code {
@@ -100,10 +102,27 @@ struct nvgpu_place {
     uint32_t entry, method, data;
 };
 
+/* What a descriptor does to another one when its grid is done.
+ * src: qmd.csv DEPENDENT_QMD0_ACTION */
+enum nvgpu_dependent_action {
+    NVGPU_QMD_SCHEDULE = 1,
+    NVGPU_QMD_INVALIDATE_COPY_SCHEDULE = 3,
+    NVGPU_QMD_DECREMENT_DEPENDENCE = 4
+};
+
+struct nvgpu_dependent {
+    bool enable, prefetch;
+    uint32_t action;
+    uint64_t qmd_va, hash; /* as it was when the other one was listed */
+};
+
 /* A launch descriptor, decoded. */
 struct nvgpu_launch {
-    struct nvgpu_place place; /* that sent it */
-    uint64_t qmd_va;          /* of the descriptor */
+    struct nvgpu_place place; /* that sent it, or the first of its chain */
+    uint64_t qmd_va, hash;    /* of the descriptor */
+    uint32_t counter;         /* runs at 0 */
+    bool requires_pcas;       /* and when it has been asked for again */
+    struct nvgpu_dependent dependents[NVGPU_N_DEPENDENTS];
     uint64_t program_va;
     uint32_t grid[3], block[3];
     uint32_t n_regs, n_barriers;
@@ -179,8 +198,11 @@ struct nvgpu_chan {
     uint32_t compute[NVGPU_N_STATE], copy[NVGPU_N_STATE];
     struct nvgpu_inline inline_data;
     uint32_t inline_qmd[NVGPU_QMD_MAX_DW], n_inline_qmd;
-    struct nvgpu_launch pending[NVGPU_MAX_PENDING];
+    struct nvgpu_launch pending[4 * NVGPU_MAX_PENDING];
     uint32_t n_pending;
+    struct nvgpu_launch waiting[NVGPU_MAX_WAITING]; /* for another's end */
+    uint32_t n_waiting;
+    bool is_draining;                            /* a launch of the list runs */
     struct nvgpu_copy copies[NVGPU_MAX_PENDING]; /* in order */
     uint32_t n_copies;
     struct nvgpu_cached *cached; /* owned array */
@@ -273,8 +295,12 @@ uint32_t nvgpu_qmd_dw(const struct nvgpu_chip *chip);
 /* The scheduler's copy of a descriptor (UINT64_MAX: of all) is dropped, or
  * made if there is none. */
 bool nvgpu_qmd_cache(struct nvgpu_chan *chan, uint64_t qmd_va, bool drop);
-/* Reads, checks and lists a launch (gpu_launch.c). */
-bool nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va);
+/* Reads and checks a descriptor, and lists the launch, or lets it wait for what
+ * it depends on (gpu_launch.c). Its counter is `copied` from the fields, or as
+ * the hardware left it, which is known of one that waits or never had any. */
+bool nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va, bool copied);
+/* One that waits has one less to wait for. */
+bool nvgpu_qmd_decrement(struct nvgpu_chan *chan, uint64_t qmd_va);
 /* Runs what is listed: kernels alone, copies alone, all. */
 bool nvgpu_drain_kernels(struct nvgpu_chan *chan);
 bool nvgpu_drain_copies(struct nvgpu_chan *chan); /* gpu_copy.c */

@@ -494,16 +494,73 @@ run_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
            run_kernel(&r);
 }
 
+/* The descriptor's words, as they are now. */
+static bool
+hash_qmd(struct nvgpu_chan *chan, uint64_t qmd_va, uint64_t *out_hash)
+{
+    uint32_t dw[NVGPU_QMD_MAX_DW], n_dw = nvgpu_qmd_dw(chan->gpu->chip);
+
+    if (!nvgpu_read(chan, qmd_va, dw, n_dw * sizeof(*dw), "the scheduler"))
+        return false;
+    *out_hash = hash_bytes(dw, n_dw * sizeof(*dw), 0);
+    return true;
+}
+
+static bool
+check_unchanged(struct nvgpu_chan *chan, uint64_t qmd_va, uint64_t hash)
+{
+    uint64_t now;
+
+    if (!hash_qmd(chan, qmd_va, &now))
+        return false;
+    return now == hash ||
+           nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                      "the QMD at 0x%llx was written anew while it was "
+                      "pending",
+                      (unsigned long long)qmd_va);
+}
+
+/* The grid is done: what depends on it. */
+static bool
+finish_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
+{
+    uint32_t i;
+
+    for (i = 0; i < NVGPU_N_DEPENDENTS; i++) {
+        const struct nvgpu_dependent *d = &a->dependents[i];
+        bool copies = d->action == NVGPU_QMD_INVALIDATE_COPY_SCHEDULE;
+
+        if (!d->enable)
+            continue;
+        if (!check_unchanged(chan, d->qmd_va, d->hash))
+            return false;
+        if (d->action == NVGPU_QMD_DECREMENT_DEPENDENCE) {
+            if (!nvgpu_qmd_decrement(chan, d->qmd_va))
+                return false;
+            continue;
+        }
+        if (copies && !nvgpu_qmd_cache(chan, d->qmd_va, true))
+            return false;
+        if (!nvgpu_launch_qmd(chan, d->qmd_va, copies))
+            return false;
+    }
+    return !nvgpu_stopped(chan);
+}
+
 bool
 nvgpu_drain_kernels(struct nvgpu_chan *chan)
 {
     struct nvgpu_place place = chan->at;
+    struct nvgpu_launch launch;
     bool ok = true;
 
     while (chan->n_pending > 0 && ok) {
-        chan->n_pending--;
-        chan->at = chan->pending[chan->n_pending].place;
-        ok = run_launch(chan, &chan->pending[chan->n_pending]);
+        launch = chan->pending[--chan->n_pending];
+        chan->at = launch.place;
+        chan->is_draining = true;
+        ok = check_unchanged(chan, launch.qmd_va, launch.hash) &&
+             run_launch(chan, &launch) && finish_launch(chan, &launch);
+        chan->is_draining = false;
     }
     chan->at = place;
     return ok;
@@ -549,18 +606,108 @@ check_seen(struct nvgpu_chan *chan, uint64_t qmd_va, const uint32_t *dw,
     return true;
 }
 
+/* Its place in a list, or the list's end. */
+static uint32_t
+find_launch(const struct nvgpu_launch *list, uint32_t n, uint64_t qmd_va)
+{
+    uint32_t i;
+
+    for (i = 0; i < n && list[i].qmd_va != qmd_va; i++)
+        continue;
+    return i;
+}
+
+static bool
+list_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *launch)
+{
+    if (!chan->is_draining && chan->n_pending >= NVGPU_MAX_PENDING &&
+        !nvgpu_drain_kernels(chan))
+        return false;
+    if (chan->n_pending == ARRAY_LEN(chan->pending))
+        return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                          "more than %u launches are pending", chan->n_pending);
+    chan->pending[chan->n_pending++] = *launch;
+    return true;
+}
+
+/* Lists one that waits if there is nothing left to wait for. */
+static bool
+list_waiting(struct nvgpu_chan *chan, uint32_t i)
+{
+    struct nvgpu_launch launch = chan->waiting[i];
+
+    if (launch.counter || launch.requires_pcas)
+        return true;
+    chan->waiting[i] = chan->waiting[--chan->n_waiting];
+    return check_unchanged(chan, launch.qmd_va, launch.hash) &&
+           list_launch(chan, &launch);
+}
+
+/* guess: only decrements count, not what schedules it */
 bool
-nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va)
+nvgpu_qmd_decrement(struct nvgpu_chan *chan, uint64_t qmd_va)
+{
+    uint32_t i = find_launch(chan->waiting, chan->n_waiting, qmd_va);
+
+    if (i == chan->n_waiting || chan->waiting[i].counter == 0)
+        return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                          "the QMD at 0x%llx %s: its DEPENDENCE_COUNTER "
+                          "cannot be decremented",
+                          (unsigned long long)qmd_va,
+                          i == chan->n_waiting ? "does not wait" : "has 0");
+    chan->waiting[i].counter--;
+    return list_waiting(chan, i);
+}
+
+/* A second time for one that is not done: only one that waits for it. */
+static bool
+schedule_again(struct nvgpu_chan *chan, uint32_t i, bool copied)
+{
+    struct nvgpu_launch *a = &chan->waiting[i];
+
+    if (copied || !a->requires_pcas)
+        return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                          "the QMD at 0x%llx is scheduled anew while it waits",
+                          (unsigned long long)a->qmd_va);
+    a->requires_pcas = false;
+    return list_waiting(chan, i);
+}
+
+/* As dependents are when the one before them is listed. */
+static bool
+note_dependents(struct nvgpu_chan *chan, struct nvgpu_launch *a)
+{
+    uint32_t i;
+
+    for (i = 0; i < NVGPU_N_DEPENDENTS; i++) {
+        if (a->dependents[i].enable &&
+            !hash_qmd(chan, a->dependents[i].qmd_va, &a->dependents[i].hash))
+            return false;
+    }
+    return true;
+}
+
+bool
+nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va, bool copied)
 {
     uint32_t dw[NVGPU_QMD_MAX_DW], n_dw = nvgpu_qmd_dw(chan->gpu->chip);
+    uint32_t i = find_launch(chan->waiting, chan->n_waiting, qmd_va);
     struct nvgpu_launch launch = {.place = chan->at, .qmd_va = qmd_va};
 
+    if (i < chan->n_waiting)
+        return schedule_again(chan, i, copied);
     if (!nvgpu_read(chan, qmd_va, dw, n_dw * sizeof(*dw), "the scheduler") ||
         !check_seen(chan, qmd_va, dw, n_dw) ||
-        !nvgpu_qmd_decode(chan, dw, &launch))
+        !nvgpu_qmd_decode(chan, dw, &launch) || !note_dependents(chan, &launch))
         return false;
-    if (chan->n_pending == NVGPU_MAX_PENDING && !nvgpu_drain_kernels(chan))
-        return false;
-    chan->pending[chan->n_pending++] = launch;
+    launch.hash = hash_bytes(dw, n_dw * sizeof(*dw), 0);
+    if (!launch.counter && !launch.requires_pcas)
+        return list_launch(chan, &launch);
+    if (!copied || chan->n_waiting == NVGPU_MAX_WAITING)
+        return nvgpu_fail(
+            chan, NVGPU_CODE_CLASS, "the QMD at 0x%llx depends on others: %s",
+            (unsigned long long)qmd_va,
+            copied ? "too many wait" : "its counter was never copied");
+    chan->waiting[chan->n_waiting++] = launch;
     return true;
 }

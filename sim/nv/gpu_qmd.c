@@ -38,6 +38,8 @@ enum field {
     F_INVALIDATE_CODE,
     F_INVALIDATE_CONSTANTS,
     F_MEMBAR,
+    F_COUNTER,
+    F_REQUIRE_PCAS,
     F_BANK_VALID,
     F_BANK_INVALIDATE,
     F_BANK_LOWER,
@@ -58,6 +60,13 @@ enum release_field {
     R_PAY_UPPER,
     R_COUNT
 };
+enum dependent_field {
+    D_ENABLE,
+    D_ACTION,
+    D_PREFETCH,
+    D_POINTER,
+    D_COUNT
+};
 
 /* Where a field begins, how many bits it has, and how many later the next of
  * its kind begins. */
@@ -67,6 +76,10 @@ struct place {
 };
 struct release_place {
     uint16_t lo[3];
+    uint8_t width;
+};
+struct dependent_place {
+    uint16_t lo[NVGPU_N_DEPENDENTS];
     uint8_t width;
 };
 /* First and last bit; the table ends with one that ends at 0. */
@@ -100,6 +113,8 @@ static const struct place v3_places[F_COUNT] = {
     [F_INVALIDATE_CODE] = {190, 1, 0},
     [F_INVALIDATE_CONSTANTS] = {191, 1, 0},
     [F_MEMBAR] = {368, 2, 0},
+    [F_COUNTER] = {142, 16, 0},
+    [F_REQUIRE_PCAS] = {140, 1, 0},
     [F_BANK_VALID] = {640, 1, 1},
     [F_BANK_INVALIDATE] = {1074, 1, 64},
     [F_BANK_LOWER] = {1024, 32, 64},
@@ -117,6 +132,13 @@ static const struct release_place v3_releases[R_COUNT] = {
     [R_UPPER] = {{800, 928, 1696}, 8},
     [R_PAY_LOWER] = {{832, 960, 1728}, 32},
     [R_PAY_UPPER] = {{864, 992, 1760}, 32},
+};
+/* Where the second one's address is, the table does not say. */
+static const struct dependent_place v3_dependents[D_COUNT] = {
+    [D_ENABLE] = {{512, 517}, 1},
+    [D_ACTION] = {{513, 518}, 3},
+    [D_PREFETCH] = {{516, 521}, 1},
+    [D_POINTER] = {{480, 480}, 32},
 };
 static const struct span v3_hints[] = {
     {128, 135}, {137, 137}, {185, 189}, {256, 287}, {370, 370}, {383, 383}, {664, 671}, {819, 819}, {947, 947}, {1073, 1073}, {1137, 1137}, {1201, 1201}, {1265, 1265}, {1329, 1329}, {1393, 1393}, {1457, 1457}, {1521, 1521}, {1632, 1651}, {1715, 1715}, {1984, 2047}, {0, 0},
@@ -148,6 +170,8 @@ static const struct place v4_places[F_COUNT] = {
     [F_INVALIDATE_CODE] = {606, 1, 0},
     [F_INVALIDATE_CONSTANTS] = {607, 1, 0},
     [F_MEMBAR] = {1136, 2, 0},
+    [F_COUNTER] = {0, 16, 0},
+    [F_REQUIRE_PCAS] = {30, 1, 0},
     [F_BANK_VALID] = {416, 1, 4},
     [F_BANK_INVALIDATE] = {419, 1, 4},
     [F_BANK_LOWER] = {1536, 32, 64},
@@ -166,8 +190,14 @@ static const struct release_place v4_releases[R_COUNT] = {
     [R_PAY_LOWER] = {{704, 832, 960}, 32},
     [R_PAY_UPPER] = {{736, 864, 992}, 32},
 };
+static const struct dependent_place v4_dependents[D_COUNT] = {
+    [D_ENABLE] = {{368, 373}, 1},
+    [D_ACTION] = {{369, 374}, 3},
+    [D_PREFETCH] = {{372, 377}, 1},
+    [D_POINTER] = {{448, 480}, 32},
+};
 static const struct span v4_hints[] = {
-    {16, 22}, {323, 323}, {339, 339}, {355, 355}, {379, 380}, {384, 415}, {417, 418}, {421, 422}, {425, 426}, {429, 430}, {433, 434}, {437, 438}, {441, 442}, {445, 446}, {570, 575}, {602, 605}, {1138, 1149}, {1280, 1327}, {1344, 1403}, {2368, 2431}, {0, 0},
+    {16, 22}, {323, 323}, {339, 339}, {355, 355}, {379, 380}, {382, 382}, {384, 415}, {417, 418}, {421, 422}, {425, 426}, {429, 430}, {433, 434}, {437, 438}, {441, 442}, {445, 446}, {570, 575}, {602, 605}, {1138, 1149}, {1280, 1327}, {1344, 1403}, {2368, 2431}, {0, 0},
 };
 
 static const struct place v5_places[F_COUNT] = {
@@ -196,6 +226,8 @@ static const struct place v5_places[F_COUNT] = {
     [F_INVALIDATE_CODE] = {476, 1, 0},
     [F_INVALIDATE_CONSTANTS] = {477, 1, 0},
     [F_MEMBAR] = {624, 2, 0},
+    [F_COUNTER] = {128, 16, 0},
+    [F_REQUIRE_PCAS] = {158, 1, 0},
     [F_BANK_VALID] = {1856, 1, 4},
     [F_BANK_INVALIDATE] = {1859, 1, 4},
     [F_BANK_LOWER] = {1344, 32, 64},
@@ -214,6 +246,12 @@ static const struct release_place v5_releases[R_COUNT] = {
     [R_PAY_LOWER] = {{544, 832, 960}, 32},
     [R_PAY_UPPER] = {{576, 864, 992}, 32},
 };
+static const struct dependent_place v5_dependents[D_COUNT] = {
+    [D_ENABLE] = {{336, 344}, 1},
+    [D_ACTION] = {{337, 345}, 3},
+    [D_PREFETCH] = {{340, 348}, 1},
+    [D_POINTER] = {{384, 416}, 32},
+};
 static const struct span v5_hints[] = {
     {144, 150}, {291, 291}, {307, 307}, {323, 323}, {342, 343}, {352, 383}, {458, 463}, {472, 475}, {627, 637}, {714, 729}, {736, 767}, {1077, 1087}, {1142, 1147}, {1857, 1858}, {1861, 1862}, {1865, 1866}, {1869, 1870}, {1873, 1874}, {1877, 1878}, {1881, 1882}, {1885, 1886}, {1888, 1936}, {2176, 2239}, {0, 0},
 };
@@ -225,14 +263,15 @@ struct layout {
     uint32_t major, n_dw;
     const struct place *places;
     const struct release_place *releases;
+    const struct dependent_place *dependents;
     const struct span *hints;
     uint8_t program_shift, shared_shift, local_shift, bank_shift;
 };
 
 static const struct layout layouts[] = {
-    {3, 64, v3_places, v3_releases, v3_hints, 0, 0, 0, 0},
-    {4, 96, v4_places, v4_releases, v4_hints, 0, 0, 0, 6},
-    {5, 96, v5_places, v5_releases, v5_hints, 4, 7, 4, 6},
+    {3, 64, v3_places, v3_releases, v3_dependents, v3_hints, 0, 0, 0, 0},
+    {4, 96, v4_places, v4_releases, v4_dependents, v4_hints, 0, 0, 0, 6},
+    {5, 96, v5_places, v5_releases, v5_dependents, v5_hints, 4, 7, 4, 6},
 };
 
 static const struct layout *
@@ -291,6 +330,13 @@ get_release(const struct layout *l, const uint32_t *dw, enum release_field f,
     return bits(dw, l->releases[f].lo[i], l->releases[f].width);
 }
 
+static uint32_t
+get_dependent(const struct layout *l, const uint32_t *dw,
+              enum dependent_field f, uint32_t i)
+{
+    return bits(dw, l->dependents[f].lo[i], l->dependents[f].width);
+}
+
 /* Whatever is neither looked at nor advice is 0. */
 static bool
 check_rest(struct nvgpu_chan *chan, const struct layout *l, const uint32_t *dw)
@@ -308,6 +354,10 @@ check_rest(struct nvgpu_chan *chan, const struct layout *l, const uint32_t *dw)
     for (f = 0; f < R_COUNT; f++) {
         for (i = 0; i < 3; i++)
             clear_bits(rest, l->releases[f].lo[i], l->releases[f].width);
+    }
+    for (f = 0; f < D_COUNT; f++) {
+        for (i = 0; i < NVGPU_N_DEPENDENTS; i++)
+            clear_bits(rest, l->dependents[f].lo[i], l->dependents[f].width);
     }
     for (s = l->hints; s->hi; s++)
         clear_bits(rest, s->lo, s->hi - s->lo + 1u);
@@ -491,6 +541,47 @@ decode_releases(const struct layout *l, const uint32_t *dw,
     }
 }
 
+/* What is scheduled when the grid is done. Stores of a grid without a membar
+ * need not be visible to it. src: qmd.csv; hw/nv/BRINGUP.md section 9 */
+static bool
+decode_dependents(struct nvgpu_chan *chan, const struct layout *l,
+                  const uint32_t *dw, struct nvgpu_launch *out)
+{
+    uint32_t membar = get(l, dw, F_MEMBAR), i;
+
+    out->counter = get(l, dw, F_COUNTER);
+    out->requires_pcas = get(l, dw, F_REQUIRE_PCAS) != 0;
+    if (membar == 2)
+        return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                          "QMD: CWD_MEMBAR_TYPE 2 is reserved");
+    for (i = 0; i < NVGPU_N_DEPENDENTS; i++) {
+        struct nvgpu_dependent *d = &out->dependents[i];
+        if (!get_dependent(l, dw, D_ENABLE, i))
+            continue;
+        d->enable = true;
+        d->action = get_dependent(l, dw, D_ACTION, i);
+        d->prefetch = get_dependent(l, dw, D_PREFETCH, i) != 0;
+        d->qmd_va = (uint64_t)get_dependent(l, dw, D_POINTER, i) << 8;
+        if (i == 1 && l->major == 3)
+            return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                              "QMD 3.0: a second dependent descriptor, whose "
+                              "address no table places");
+        if (d->action != NVGPU_QMD_SCHEDULE &&
+            d->action != NVGPU_QMD_INVALIDATE_COPY_SCHEDULE &&
+            d->action != NVGPU_QMD_DECREMENT_DEPENDENCE)
+            return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                              "QMD: dependent action %u is of queues or "
+                              "reserved",
+                              d->action);
+        if (membar == 0)
+            return nvgpu_fail(chan, NVGPU_CODE_CLASS,
+                              "QMD: the descriptor at 0x%llx depends on this "
+                              "one, which has no membar",
+                              (unsigned long long)d->qmd_va);
+    }
+    return true;
+}
+
 bool
 nvgpu_qmd_decode(struct nvgpu_chan *chan, const uint32_t *dw,
                  struct nvgpu_launch *out_launch)
@@ -516,5 +607,5 @@ nvgpu_qmd_decode(struct nvgpu_chan *chan, const uint32_t *dw,
     a->invalidates_constants = get(l, dw, F_INVALIDATE_CONSTANTS) != 0;
     decode_releases(l, dw, a);
     return check_sizes(chan, a) && decode_shared(chan, l, dw, a) &&
-           decode_banks(chan, l, dw, a);
+           decode_banks(chan, l, dw, a) && decode_dependents(chan, l, dw, a);
 }

@@ -192,6 +192,63 @@ start(struct rig *rig, const struct gen *g, const char *text)
     return c;
 }
 
+/* Where a descriptor says what depends on it, its counter, and that it has to
+ * be asked for again. */
+static const struct link_words {
+    uint32_t pointer, word, shift, counter, counter_shift, require;
+} links[] = {
+    {15, 16, 0, 4, 14, 1u << 12},
+    {14, 11, 16, 0, 0, 1u << 30},
+    {12, 10, 16, 4, 0, 1u << 30},
+};
+
+#define LINK(i)    (RIG_QMD + 0x400ull * (i))
+#define SCHEDULE   1u
+#define INVALIDATE 3u
+#define DECREMENT  4u
+
+/* One thread: *p = *p * 10 + n. */
+static const char digit_text[] =
+    HEAD START "ld.global.u64 %rd3, [%rd1]; mad.lo.u64 %rd3, %rd3, 10, %rd2;\n"
+               "st.global.u64 [%rd1], %rd3; ret;\n}\n";
+
+/* Descriptor i with bank 0 of its own, whose kernel appends digit i + 1. */
+static void
+put_digit(const struct gen *g, uint32_t i)
+{
+    uint32_t bank_word = g->qmd == qmd5 ? 42 : g->qmd == qmd4 ? 48 : 32;
+    uint64_t bank = RIG_BANK0 + 0x400ull * i;
+
+    put_qmd(g, LINK(i));
+    put_bank0(g, bank, RIG_DST, i + 1);
+    make_single(g, LINK(i), bank);
+    put_word(LINK(i) + 4ull * bank_word,
+             (uint32_t)(g->qmd == qmd3 ? bank : bank >> 6));
+}
+
+/* What descriptor i does to descriptor `to` when its grid is done. */
+static void
+put_link(const struct gen *g, uint32_t i, uint32_t to, uint32_t action)
+{
+    const struct link_words *l = &links[g - gens];
+
+    put_word(LINK(i) + 4ull * l->pointer, (uint32_t)(LINK(to) >> 8));
+    put_word(LINK(i) + 4ull * l->word,
+             rig_word(LINK(i) + 4ull * l->word) | (1u | action << 1 | 1u << 4)
+                                                      << l->shift);
+}
+
+static struct rig_chan *
+start_digits(struct rig *rig, const struct gen *g, uint32_t n)
+{
+    struct rig_chan *c = start(rig, g, digit_text);
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        put_digit(g, i);
+    return c;
+}
+
 /* ---- what runs ---- */
 
 static void
@@ -284,6 +341,153 @@ test_many(void **state)
             rig_finish(&rig, c);
     }
     assert_int_equal(rig_word64(RIG_DST), 200000);
+    rig_fini(&rig);
+}
+
+/* Each is scheduled by the one before it; only the first is sent. */
+static void
+test_chain(void **state)
+{
+    size_t k;
+    uint32_t i;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(gens); k++) {
+        const struct gen *g = &gens[k];
+        struct rig rig;
+        struct rig_chan *c = start_digits(&rig, g, 5);
+
+        for (i = 0; i < 4; i++)
+            put_link(g, i, i + 1, i % 2 ? SCHEDULE : INVALIDATE);
+        launch(c, 0, 0xa);
+        rig_finish(&rig, c);
+        assert_int_equal(rig_word64(RIG_DST), 12345);
+        /* again, with others in memory: 4 does not follow 3 now */
+        put_digit(g, 2);
+        put_link(g, 1, 2, INVALIDATE);
+        launch(c, 0, 0xa);
+        rig_finish(&rig, c);
+        assert_int_equal(rig_word64(RIG_DST), 12345123);
+        rig_fini(&rig);
+    }
+}
+
+/* As libcuda does: the second is sent first, and waits to be asked again. */
+static void
+test_sent_first(void **state)
+{
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(gens); k++) {
+        const struct gen *g = &gens[k];
+        const struct link_words *l = &links[k];
+        struct rig rig;
+        struct rig_chan *c = start_digits(&rig, g, 2);
+        uint32_t head = l->counter;
+
+        put_word(LINK(1) + 4ull * head,
+                 rig_word(LINK(1) + 4ull * head) | l->require);
+        put_link(g, 0, 1, SCHEDULE);
+        launch(c, 0x400, 0xa);
+        RIG_PUSH_WORDS(c, 0x20012044, 0); /* WAIT_FOR_IDLE */
+        launch(c, 0, 0xa);
+        rig_finish(&rig, c);
+        assert_int_equal(rig_word64(RIG_DST), 12);
+        rig_fini(&rig);
+    }
+}
+
+/* The third has two to wait for. */
+static void
+test_counter(void **state)
+{
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(gens); k++) {
+        const struct gen *g = &gens[k];
+        const struct link_words *l = &links[k];
+        struct rig rig;
+        struct rig_chan *c = start_digits(&rig, g, 3);
+
+        put_word(LINK(2) + 4ull * l->counter,
+                 rig_word(LINK(2) + 4ull * l->counter) |
+                     2u << l->counter_shift);
+        put_link(g, 0, 2, DECREMENT);
+        put_link(g, 1, 2, DECREMENT);
+        launch(c, 0x800, 0xa);
+        launch(c, 0, 0xa);
+        rig_finish(&rig, c);
+        assert_int_equal(rig_word64(RIG_DST), 1);
+        launch(c, 0x400, 0xa);
+        rig_finish(&rig, c);
+        assert_int_equal(rig_word64(RIG_DST), 123);
+        launch(c, 0x400, 0xa);
+        (void)rig_expect(&rig, c, 69, "does not wait");
+        rig_fini(&rig);
+    }
+}
+
+/* What a card makes of these, nobody says. */
+static void
+test_bad_chains(void **state)
+{
+    const struct gen *g = &gens[1];
+    struct rig_chan *c;
+    struct rig rig;
+
+    (void)state;
+    /* the kernel writes the descriptor that depends on it */
+    c = start_digits(&rig, g, 2);
+    put_link(g, 0, 1, INVALIDATE);
+    put_word64(RIG_BANK0 + g->params, LINK(1) + 4 * 40);
+    launch(c, 0, 0xa);
+    (void)rig_expect(&rig, c, 69, "written anew while it was pending");
+    rig_fini(&rig);
+    /* its own, while it waits to run */
+    c = start_digits(&rig, g, 2);
+    put_word64(RIG_BANK0 + 0x400 + g->params, LINK(0) + 4 * 40);
+    launch(c, 0, 0xa);
+    launch(c, 0x400, 0xa);
+    (void)rig_expect(&rig, c, 69, "written anew while it was pending");
+    rig_fini(&rig);
+    /* the scheduler still has the old one */
+    c = start_digits(&rig, g, 2);
+    put_link(g, 0, 1, SCHEDULE);
+    launch(c, 0, 0xa);
+    rig_finish(&rig, c);
+    put_word(LINK(1) + 4 * 37, 0x08210001);
+    launch(c, 0, 0xa);
+    (void)rig_expect(&rig, c, 69, "written anew and scheduled");
+    rig_fini(&rig);
+    /* stores that need not be visible to what depends on them */
+    c = start_digits(&rig, g, 2);
+    put_link(g, 0, 1, SCHEDULE);
+    put_word(LINK(0) + 4 * 35, 0);
+    launch(c, 0, 0xa);
+    (void)rig_expect(&rig, c, 69, "depends on this one, which has no membar");
+    rig_fini(&rig);
+    /* a counter that nobody gave to the hardware */
+    c = start_digits(&rig, g, 2);
+    put_link(g, 0, 1, SCHEDULE);
+    put_word(LINK(1), 0x01000001);
+    launch(c, 0, 0xa);
+    (void)rig_expect(&rig, c, 69, "its counter was never copied");
+    rig_fini(&rig);
+    /* sent while it waits */
+    c = start_digits(&rig, g, 1);
+    put_word(LINK(0), 0x01000001);
+    launch(c, 0, 0xa);
+    launch(c, 0, 0xa);
+    (void)rig_expect(&rig, c, 69, "scheduled anew while it waits");
+    rig_fini(&rig);
+    /* nothing there */
+    c = start_digits(&rig, g, 1);
+    put_link(g, 0, 1, INVALIDATE);
+    put_word(LINK(0) + 4 * 14, 1);
+    launch(c, 0, 0xa);
+    (void)rig_expect(&rig, c, 31, "the scheduler");
     rig_fini(&rig);
 }
 
@@ -520,9 +724,13 @@ test_refused_qmd(void **state)
         {0, 4, 0x0000017f, 69, "bit 136 is set"},
         {1, 67, 0x00000101, 69, "bit 2144 is set"},
         {1, 95, 0x80000000, 69, "bit 3071 is set"},
-        {1, 0, 0x01000001, 69, "bit 0 is set"},
+        {1, 0, 0x05000000, 69, "bit 26 is set"},
         {2, 95, 0x00000001, 69, "bit 3040 is set"},
-        {1, 11, 1u << 16, 69, "bit 368 is set"},
+        {1, 11, 1u << 26, 69, "bit 378 is set"},
+        {1, 35, 0x00020000, 69, "CWD_MEMBAR_TYPE 2 is reserved"},
+        {1, 11, 1u << 16, 69, "dependent action 0 is of queues"},
+        {1, 11, 5u << 17 | 1u << 16, 69, "dependent action 5 is of queues"},
+        {0, 16, 3u << 5, 69, "a second dependent descriptor"},
         /* sizes */
         {1, 32, 0, 69, "grid of 0x2x3"},
         {1, 36, 0x00010401, 69, "block of 1025x1x1"},
@@ -779,6 +987,10 @@ main(void)
         cmocka_unit_test(test_inline_qmd),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_sent_first),
+        cmocka_unit_test(test_counter),
+        cmocka_unit_test(test_bad_chains),
         cmocka_unit_test(test_releases),
         cmocka_unit_test(test_inline_data),
         cmocka_unit_test(test_state_methods),
