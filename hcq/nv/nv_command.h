@@ -59,6 +59,8 @@ struct nv_push {
     uint8_t *data;    /* next unit of data */
     uint64_t data_va; /* its address for the card */
     bool busy;        /* a kernel before this may still run */
+    bool links;       /* the packet is a launch, and so is the one behind it */
+    bool is_linked;   /* the launch before schedules this one */
 };
 
 /* Upper bounds of what nv_push_ functions below write. */
@@ -106,7 +108,19 @@ nv_packet_units(const struct nv_engine *engine, const struct hcq_packet *packet)
     return prog->data_bytes / NV_UNIT_BYTES;
 }
 
-/* Encodes one packet: at most head.word_dw words and nv_packet_units units. */
+/* Whether the packet at a word and the next one are launches: the card does the
+ * second when the first is done, without a method in between. */
+static inline bool
+nv_packet_links(const struct hcq_cs *cs, uint32_t dw)
+{
+    const struct hcq_head *head = &hcq_packet_at(cs->words, dw)->head;
+    uint32_t next_dw = dw + head->n_dw;
+
+    return head->op == HCQ_OP_EXEC && next_dw < cs->n_dw &&
+           hcq_packet_at(cs->words, next_dw)->head.op == HCQ_OP_EXEC;
+}
+
+/* Encodes one packet, push->links set: at most head.word_dw words and nv_packet_units units. */
 void nv_push_packet(struct nv_push *push, const struct hcq_packet *packet);
 
 /* The state of a new channel: objects, windows, traps reported. */

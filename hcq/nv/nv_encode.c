@@ -290,12 +290,10 @@ put_barrier(struct nv_push *push)
     nv_push_invalidate(push);
 }
 
+/* Schedules the descriptor that is written next. */
 static void
-put_exec(struct nv_push *push, const struct hcq_exec *exec)
+put_send(struct nv_push *push, uint32_t action)
 {
-    const struct nv_program *prog = nv_program_of(exec);
-
-    put_idle(push, false);
     put_compute(push, NV_COMPUTE_PCAS_A,
                 nv_pack_compute_pcas_a(push->engine->compute_gen,
                                        (struct nv_compute_pcas_a){
@@ -304,10 +302,25 @@ put_exec(struct nv_push *push, const struct hcq_exec *exec)
     put_compute(push, NV_COMPUTE_PCAS2_B,
                 nv_pack_compute_pcas2_b(push->engine->compute_gen,
                                         (struct nv_compute_pcas2_b){
-                                            .pcas_action = prog->launch->action,
+                                            .pcas_action = action,
                                         }));
+}
+
+/* The first of launches that follow each other is sent; each schedules the
+ * next. */
+static void
+put_exec(struct nv_push *push, const struct hcq_exec *exec)
+{
+    const struct nv_program *prog = nv_program_of(exec);
+
+    if (!push->is_linked) {
+        put_idle(push, false);
+        put_send(push, prog->launch->action);
+    }
     nv_launch_write(prog, exec->grid, exec->local, exec->args,
-                    hcq_exec_args(exec), push->data_va, push->data);
+                    hcq_exec_args(exec), push->data_va, push->data,
+                    push->links);
+    push->is_linked = push->links;
     push->data += prog->data_bytes;
     push->data_va += prog->data_bytes;
     push->busy = true;

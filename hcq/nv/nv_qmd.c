@@ -149,6 +149,7 @@ template_v4(const struct nv_qmd_desc *d, uint32_t *qmd)
 {
     struct nv_qmd_v4 q = {
         .qmd_type = NV_QMD_TYPE_GRID_CTA,
+        .cbuf_prefetch[0] = NV_QMD_CBUF_PREFETCH_PREFETCH_PRE,
         .invalidate_texture_header_cache = d->invalidate_textures,
         .invalidate_texture_sampler_cache = d->invalidate_textures,
         .invalidate_texture_data_cache = d->invalidate_textures,
@@ -275,6 +276,57 @@ nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
         set_v5(qmd, grid, local, bank0_va);
 }
 
+/* ---- chains ------------------------------------------------------------------ */
+
+/* Schedules the next descriptor from memory, not from the scheduler's copy,
+ * which may be of an earlier launch there; reads it ahead. src: tinygrad chains with action SCHEDULE on Ampere, Ada and
+ * Blackwell; guess: that INVALIDATE_COPY_SCHEDULE does as well there. */
+static inline void
+link_v3(uint32_t *qmd, uint64_t next_va)
+{
+    nv_set_qmd_v3_dependent_qmd0_pointer(qmd, (uint32_t)(next_va >> 8));
+    nv_set_qmd_v3_dependent_qmd0_enable(qmd, true);
+    nv_set_qmd_v3_dependent_qmd0_action(
+        qmd, NV_QMD_DEPENDENT_ACTION_QMD_INVALIDATE_COPY_SCHEDULE);
+    nv_set_qmd_v3_dependent_qmd0_prefetch(qmd, true);
+}
+
+/* The next one's membar is of the system; this one's need only be of the card,
+ * and the next may be set up meanwhile. observed: H100, 2026-11-22: libcuda's
+ * descriptors of a graph say so */
+static inline void
+link_v4(uint32_t *qmd, uint64_t next_va)
+{
+    nv_set_qmd_v4_dependent_qmd0_pointer(qmd, (uint32_t)(next_va >> 8));
+    nv_set_qmd_v4_dependent_qmd_enable(qmd, 0, true);
+    nv_set_qmd_v4_dependent_qmd_action(
+        qmd, 0, NV_QMD_DEPENDENT_ACTION_QMD_INVALIDATE_COPY_SCHEDULE);
+    nv_set_qmd_v4_dependent_qmd_prefetch(qmd, 0, true);
+    nv_set_qmd_v4_cwd_membar_type(qmd, NV_QMD_MEMBAR_L1_MEMBAR);
+    nv_set_qmd_v4_membar_chasing(qmd, true);
+}
+
+static inline void
+link_v5(uint32_t *qmd, uint64_t next_va)
+{
+    nv_set_qmd_v5_dependent_qmd_pointer(qmd, 0, (uint32_t)(next_va >> 8));
+    nv_set_qmd_v5_dependent_qmd_enable(qmd, 0, true);
+    nv_set_qmd_v5_dependent_qmd_action(
+        qmd, 0, NV_QMD_DEPENDENT_ACTION_QMD_INVALIDATE_COPY_SCHEDULE);
+    nv_set_qmd_v5_dependent_qmd_prefetch(qmd, 0, true);
+}
+
+void
+nv_qmd_link(const struct nv_launch *launch, uint32_t *qmd, uint64_t next_va)
+{
+    if (launch->major == 3)
+        link_v3(qmd, next_va);
+    else if (launch->major == 4)
+        link_v4(qmd, next_va);
+    else
+        link_v5(qmd, next_va);
+}
+
 /* ---- constant bank 0 ---------------------------------------------------------- */
 
 void
@@ -311,7 +363,7 @@ nv_launch_bytes(const struct nv_program *prog)
 void
 nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
                 const uint32_t local[3], const uint64_t *args, uint32_t n_args,
-                uint64_t va, uint8_t *out)
+                uint64_t va, uint8_t *out, bool links)
 {
     const struct nv_launch *launch = prog->launch;
     uint32_t qmd[NV_QMD_MAX_DW];
@@ -323,6 +375,8 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
     assert(prog->param_offset <= NV_BANK0_HEAD_MAX && n_args <= HCQ_ARGS_MAX);
     memcpy(qmd, prog->qmd, launch->qmd_dw * 4);
     nv_qmd_set(launch, qmd, grid, local, va + bank_at);
+    if (links)
+        nv_qmd_link(launch, qmd, va + prog->data_bytes);
     memcpy(out, qmd, launch->qmd_dw * 4);
 
     memcpy(bytes, prog->bank0, prog->param_offset);

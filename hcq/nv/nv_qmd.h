@@ -70,6 +70,11 @@ void nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
                 const uint32_t grid[3], const uint32_t local[3],
                 uint64_t bank0_va);
 
+/* The descriptor at next_va, which nobody sends, is scheduled when this one's
+ * grid is done and what it stored is visible to the card. */
+void nv_qmd_link(const struct nv_launch *launch, uint32_t *qmd,
+                 uint64_t next_va);
+
 /* The part of bank 0 in front of the parameters, launch->bank_bytes long.
  * not_of_block: bytes of the descriptor's shared memory that are not a
  * block's own. */
@@ -86,9 +91,10 @@ uint32_t nv_launch_bank0(const struct nv_program *prog);
 uint32_t nv_launch_bytes(const struct nv_program *prog);
 
 /* Writes descriptor and bank 0 of a launch to memory that the card sees at
- * `va`, in ascending order. n_args words of arguments. */
+ * `va`, in ascending order. n_args words of arguments. It `links` to the
+ * launch that lies behind. */
 void nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
                      const uint32_t local[3], const uint64_t *args,
-                     uint32_t n_args, uint64_t va, uint8_t *out);
+                     uint32_t n_args, uint64_t va, uint8_t *out, bool links);
 
 #endif

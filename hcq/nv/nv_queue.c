@@ -195,6 +195,7 @@ nv_queue_submit(struct hcq_queue *base, uint64_t value)
     while (pos < cs->n_dw) {
         const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
 
+        push.links = nv_packet_links(cs, pos);
         nv_push_packet(&push, packet);
         pos += packet->head.n_dw;
     }

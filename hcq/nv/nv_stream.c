@@ -75,6 +75,7 @@ encode_stream(struct nv_stream *stream, struct nv_push *push,
             .word_dw = at_dw,
             .data_unit = (uint32_t)((push->data_va - data_va) / NV_UNIT_BYTES),
         };
+        push->links = nv_packet_links(cs, pos);
         nv_push_packet(push, packet);
         at_dw = (uint32_t)(push->at - start);
         pos += packet->head.n_dw;
@@ -195,6 +196,7 @@ static void
 repack_exec(struct nv_stream *stream, const struct hcq_spot *spot,
             struct hcq_exec *exec, uint32_t dw)
 {
+    const struct hcq_cs *cs = &stream->node.stream->cs;
     const struct nv_program *prog = nv_program_of(exec);
     uint64_t offset =
         stream->data_at + (uint64_t)spot->data_unit * NV_UNIT_BYTES;
@@ -206,7 +208,8 @@ repack_exec(struct nv_stream *stream, const struct hcq_spot *spot,
                &exec->args[arg], 8);
     else if (hcq_exec_judge(exec, &stream->n_too_large))
         nv_launch_write(prog, exec->grid, exec->local, exec->args,
-                        hcq_exec_args(exec), stream->mem.va + offset, data);
+                        hcq_exec_args(exec), stream->mem.va + offset, data,
+                        nv_packet_links(cs, spot->packet_dw));
 }
 
 void

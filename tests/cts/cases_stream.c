@@ -59,6 +59,63 @@ long_stream(struct cts *t)
     CHECK(cts_int(a, 0) == 100000, "%d", cts_int(a, 0));
 }
 
+/* Launches in a row, each of whose groups reads what another group of the one
+ * before it wrote: fresh, bound and patched. */
+static void
+rows(struct cts *t)
+{
+    enum {
+        GROUPS = 100,
+        LENGTH = 30,
+        N_INTS = GROUPS + 1
+    };
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *bufs[2];
+    struct hcq_stream *stream = new_stream(t->queue, "rows");
+    uint32_t groups = hcq_stream_patch_point(stream, "groups");
+    int32_t want[2][N_INTS], seen[2][N_INTS];
+    struct hcq_cs *cs = hcq_stream_cs(stream);
+    uint32_t i, k, n = GROUPS, round;
+
+    for (i = 0; i < 2; i++) {
+        bufs[i] = cts_ints(t, N_INTS, (int)i * 1000);
+        OK(hcq_buffer_read(bufs[i], 0, want[i], sizeof(want[i])));
+    }
+    for (i = 0; i < LENGTH; i++) {
+        cts_exec(cs, prog, GROUPS,
+                 ARGS(bufs[i & 1]->va, bufs[~i & 1]->va + 4, 1));
+        if (i == LENGTH / 2)
+            hcq_cs_patch(cs, HCQ_FIELD_GRID, groups, 0);
+    }
+    OK(hcq_stream_end(stream));
+    for (round = 0; round < 8; round++) {
+        if (round & 1) {
+            n = GROUPS / (round + 1);
+            OK(hcq_stream_patch(stream, groups, n));
+            run(stream);
+        } else {
+            OK(hcq_queue_begin(t->queue, &cs));
+            for (i = 0; i < LENGTH; i++)
+                cts_exec(cs, prog, GROUPS,
+                         ARGS(bufs[i & 1]->va, bufs[~i & 1]->va + 4, 1));
+            OK(hcq_cs_submit(cs, NULL));
+            OK(hcq_queue_wait(t->queue, LONG_NS));
+        }
+        for (i = 0; i < LENGTH; i++) {
+            bool is_short = (round & 1) && i == LENGTH / 2;
+
+            for (k = 0; k < (is_short ? n : GROUPS); k++)
+                want[i & 1][k] = want[~i & 1][k + 1] + 1;
+        }
+        for (i = 0; i < 2; i++) {
+            OK(hcq_buffer_read(bufs[i], 0, seen[i], sizeof(seen[i])));
+            for (k = 0; k < N_INTS; k++)
+                CHECK(seen[i][k] == want[i][k], "round %u, %u of buffer %u: %d",
+                      round, k, i, seen[i][k]);
+        }
+    }
+}
+
 static void
 patch_exec(struct cts *t)
 {
@@ -413,6 +470,7 @@ two_copies(struct cts *t)
 const struct cts_case cts_stream_cases[] = {
     {"stream repeated", repeat},
     {"stream of 50000 commands", long_stream},
+    {"launches in rows", rows},
     {"stream exec patched", patch_exec},
     {"stream grid patched 216 ways", patch_grid_all},
     {"stream work-group patched 125 ways", patch_group},

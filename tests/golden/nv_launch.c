@@ -88,7 +88,7 @@ launch(const struct nv_program *prog, uint32_t n_args)
 
     memset(out, 0xa5, sizeof(out));
     nv_launch_write(prog, grid, local, args, n_args,
-                    BANK_VA - nv_launch_bank0(prog), (uint8_t *)out);
+                    BANK_VA - nv_launch_bank0(prog), (uint8_t *)out, false);
     return (uint8_t *)out;
 }
 
@@ -96,7 +96,7 @@ static void
 test_hopper(void **state)
 {
     static const struct word want[] = {
-        {0, 0x01000000},  {13, 0x00000009}, {16, 0x90000000}, {17, 0x01000240},
+        {0, 0x01000000},  {13, 0x0000000b}, {16, 0x90000000}, {17, 0x01000240},
         {18, 0x3c080040}, {19, 0x00009e89}, {32, 0x00000084}, {33, 0x00000002},
         {34, 0x00000003}, {35, 0x00010000}, {36, 0x00010100}, {37, 0x08200001},
         {38, 0x34567800}, {39, 0x00000012}, {48, 0x3e1d9500}, {49, 0x01180000},
@@ -200,6 +200,44 @@ test_blackwell(void **state)
     out = launch(&prog, 0);
     expect_sparse("QMD v5", out, 96, want, ARRAY_LEN(want));
     expect_sparse("bank 0", out + 512, 0x3a0 / 4, bank, ARRAY_LEN(bank));
+}
+
+/* The words of a launch that schedules the next: pointer, enable with action 3
+ * and prefetch; on Hopper the membar of the card, which may be chased. */
+static void
+test_links(void **state)
+{
+    static const struct {
+        uint32_t major, bank_bytes;
+        struct word want[3];
+    } rows[] = {
+        {3, 0x180, {{15, 0xf876542}, {16, 0x17}, {11, 0x04010000}}},
+        {4, 0x230, {{14, 0xf876543}, {11, 0x40170000}, {35, 0x00030000}}},
+        {5, 0x3a0, {{12, 0xf876544}, {10, 0x00170000}, {19, 0x00010000}}},
+    };
+    static uint32_t out[2][512];
+    const uint64_t args[1] = {3};
+    struct nv_program prog;
+    unsigned i, k, n;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        uint64_t va;
+
+        make_program(&prog, rows[i].major, rows[i].bank_bytes, 164, 0);
+        prog.data_bytes = nv_launch_bytes(&prog);
+        va = BANK_VA - nv_launch_bank0(&prog);
+        for (k = 0; k < 2; k++)
+            nv_launch_write(&prog, grid, local, args, 0, va, (uint8_t *)out[k],
+                            k);
+        assert_int_equal(va + prog.data_bytes,
+                         (uint64_t)rows[i].want[0].value << 8);
+        for (k = 0; k < 3; k++)
+            assert_int_equal(out[1][rows[i].want[k].dw], rows[i].want[k].value);
+        for (k = n = 0; k < prog.data_bytes / 4; k++)
+            n += out[0][k] != out[1][k];
+        assert_int_equal(n, rows[i].major == 4 ? 3 : 2); /* and no others */
+    }
 }
 
 /* Sizes that an SM's shared memory is divided in. */
@@ -388,7 +426,7 @@ test_kernels(void **state)
 {
     struct nv_push push;
     struct nv_program prog;
-    static uint64_t data[512];
+    static uint64_t data[6 * 160];
     static uint64_t words64[HCQ_CS_PACKET_DW / 2];
     struct hcq_exec *exec = (void *)words64;
     struct hcq_packet *packet = (void *)words64;
@@ -421,6 +459,20 @@ test_kernels(void **state)
     assert_int_equal(words[19], 0x200125a6);
     assert_int_equal(words[20], 0x00001011);
     assert_false(push.busy);
+    /* Three in a row: the first is sent, the others follow it. */
+    push.at = words;
+    push.links = true;
+    nv_push_packet(&push, packet);
+    nv_push_packet(&push, packet);
+    push.links = false;
+    nv_push_packet(&push, packet);
+    EXPECT(&push, 0x200120ad, 0xab00000b, 0x200120b0, 0xa);
+    assert_int_equal(push.data_va, 0xab00001a00);
+    assert_true(push.busy);
+    /* The next is none of theirs. */
+    nv_push_packet(&push, packet);
+    EXPECT(&push, 0x200120ad, 0xab00000b, 0x200120b0, 0xa, 0x20012044, 0,
+           0x200120ad, 0xab00001a, 0x200120b0, 0xa);
 }
 
 /* A compute queue's large transfers within the card's memory are a launch;
@@ -529,7 +581,8 @@ main(void)
         cmocka_unit_test(test_semaphores), cmocka_unit_test(test_polls),
         cmocka_unit_test(test_copies),     cmocka_unit_test(test_fills),
         cmocka_unit_test(test_kernels),    cmocka_unit_test(test_setup),
-        cmocka_unit_test(test_moves),      cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_links),      cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_unknown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
