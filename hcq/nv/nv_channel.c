@@ -23,22 +23,23 @@
 
 /* ---- engines ----------------------------------------------------------------- */
 
-/* The next copy engine in turn. */
+/* The next copy engine in turn; for staging, which the link to the host holds
+ * back, the last. */
 static bell_status
 choose_copy_engine(struct nv_device *dev, uint32_t *out_engine)
 {
     struct nv_control *control = nv_control_of(dev);
-    uint32_t n = (uint32_t)__builtin_popcountll(control->copy_engines), i, turn;
-    uint64_t left = control->copy_engines;
+    uint32_t n = control->n_copy_engines, turn, i;
 
     if (!n)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: every copy engine shares the graphics runlist",
                          dev->base.info.name);
-    turn = atomic_fetch_add(&control->n_copy_channels, 1) % n;
-    for (i = 0; i < turn; i++)
-        left &= left - 1;
-    i = (uint32_t)__builtin_ctzll(left);
+    if (atomic_load(&control->opens_staging))
+        turn = n - 1;
+    else
+        turn = atomic_fetch_add(&control->n_copy_channels, 1) % n;
+    i = control->copy_engines[turn];
     *out_engine = i < 10 ? ENGINE_COPY0 + i : ENGINE_COPY10 + i - 10;
     return BELL_OK;
 }

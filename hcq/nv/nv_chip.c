@@ -24,7 +24,11 @@ enum {
 };
 
 #define CLASSES_MAX 4096 /* more than RM knows of, some 300 */
-#define CE_IS_GRCE  1u   /* bit 0 of the first byte of an engine's caps */
+/* Of the first byte of an engine's caps. src: NVIDIA/open-gpu-kernel-modules,
+ * ctrl2080ce.h; an H100's answer (e3, e3, e2, e2, e0), where the last engine moves
+ * 437 GB/s and the others, which share theirs with GRCEs, 92 */
+#define CE_IS_GRCE   1u
+#define CE_IS_SHARED 2u
 
 /* PERF_BOOST: BOOST_TO_MAX, for CUDA, until the client goes. */
 #define BOOST_FLAGS    0x12u
@@ -273,14 +277,17 @@ query_copy_engines(struct nv_device *dev)
 {
     struct nv2080_ce_get_all_caps caps = {0};
     struct nv_control *control = nv_control_of(dev);
-    uint32_t i;
+    uint32_t i, shared;
 
     BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
                            NV2080_CTRL_CMD_CE_GET_ALL_CAPS,
                            NV_S_NV2080_CE_GET_ALL_CAPS, &caps));
-    for (i = 0; i < 64; i++) {
-        if ((caps.present >> i & 1) && !(caps.capsTbl[2 * i] & CE_IS_GRCE))
-            control->copy_engines |= 1ull << i;
+    for (shared = 0; shared <= CE_IS_SHARED; shared += CE_IS_SHARED) {
+        for (i = 0; i < 64; i++) {
+            if ((caps.present >> i & 1) &&
+                (caps.capsTbl[2 * i] & (CE_IS_GRCE | CE_IS_SHARED)) == shared)
+                control->copy_engines[control->n_copy_engines++] = (uint8_t)i;
+        }
     }
     return BELL_OK;
 }

@@ -101,8 +101,12 @@ struct nv_control {
     bool maps_video;         /* the CPU window is as large as the memory */
 
     struct nv_window registers, bell; /* in BAR0; in BAR1, if it is used */
-    uint64_t copy_engines; /* that do not share the graphics runlist; bits */
-    _Atomic uint32_t n_copy_channels; /* made so far */
+    /* Copy engines that do not share the graphics runlist: first those that
+     * are nobody's else at all, which are the faster ones. */
+    uint8_t copy_engines[64];
+    uint32_t n_copy_engines;
+    _Atomic uint32_t n_copy_channels; /* made so far, but staging's */
+    _Atomic bool opens_staging;       /* the channel being made is staging's */
 
     pthread_mutex_t staging_lock; /* the fields below */
     struct hcq_queue *staging;    /* owned; NULL until needed */

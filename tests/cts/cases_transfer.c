@@ -161,6 +161,37 @@ large_to_the_end(struct cts *t)
     free(out);
 }
 
+/* Through staging memory in pieces: any alignment of the host's memory, sizes
+ * beside those of pieces; what lies around stays. */
+static void
+large_from_the_host(struct cts *t)
+{
+    static const uint64_t sizes[] = {65537, (256u << 10) - 1, (512u << 10) + 63,
+                                     (2u << 20) + 5, (3u << 20) + 17};
+    uint64_t total = (3u << 20) + 2 * EDGE + 17;
+    struct hcq_buffer *buf = cts_buffer(t, total);
+    unsigned char *in = malloc(total), *out = malloc(total);
+    unsigned i;
+
+    CHECK(in && out, "test memory");
+    for (i = 0; i < 20; i++) {
+        uint64_t n = sizes[i % ARRAY_LEN(sizes)], at = i * 7 % EDGE;
+
+        cts_pattern(in, total, i + 1);
+        memset(out, 0x11, total);
+        OK(hcq_buffer_write(buf, 0, out, total));
+        OK(hcq_buffer_write(buf, at, in + i, n));
+        OK(hcq_buffer_read(buf, at, out + EDGE - i, n));
+        CHECK(memcmp(out + EDGE - i, in + i, n) == 0, "%zu bytes", (size_t)n);
+        CHECK(out[EDGE - i - 1] == 0x11 && out[EDGE - i + n] == 0x11, "around");
+        OK(hcq_buffer_read(buf, 0, out, total));
+        CHECK((at == 0 || out[at - 1] == 0x11) && out[at + n] == 0x11,
+              "around %zu bytes on the device", (size_t)n);
+    }
+    free(in);
+    free(out);
+}
+
 /* A kernel's results are copied, and copies are a kernel's input. */
 static void
 large_between_kernels(struct cts *t)
@@ -418,6 +449,7 @@ const struct cts_case cts_transfer_cases[] = {
     {"copy and fill, large, at any alignment", large_at_any_alignment},
     {"copy, large, to the end of memory", large_to_the_end},
     {"copy, large, between kernels", large_between_kernels},
+    {"write and read, large, at any alignment", large_from_the_host},
     {"copy single bytes between host writes", small_copies},
     {"copy chain", copy_chain},
     {"copy after exec on another queue", copy_after_exec},

@@ -552,6 +552,36 @@ addresses_refused(void **state)
     hcq_device_close(dev);
 }
 
+/* The engine that shares nothing is the first queue's, whatever staging took
+ * before; then they take turns. */
+static void
+copy_engines_in_turns(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:h100");
+    struct hcq_queue *queues[4];
+    struct hcq_buffer *buf;
+    uint8_t *data = calloc(1, MIB);
+    uint32_t engines[4], i;
+
+    (void)state;
+    assert_non_null(data);
+    expect_ok(hcq_buffer_create(&dev->base, MIB, 0, &buf));
+    expect_ok(hcq_buffer_write(buf, 0, data, MIB));
+    for (i = 0; i < 4; i++) {
+        expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COPY, &queues[i]));
+        engines[i] = nv_queue_of(queues[i])->channel.engine;
+    }
+    assert_int_equal(engines[0], 9 + 4);
+    assert_int_equal(engines[1], 9 + 2);
+    assert_int_equal(engines[2], 9 + 3);
+    assert_int_equal(engines[3], 9 + 4);
+    for (i = 0; i < 4; i++)
+        hcq_queue_destroy(queues[i]);
+    hcq_buffer_destroy(buf);
+    free(data);
+    hcq_device_close(&dev->base);
+}
+
 /* The same page pinned twice, and pages of a buffer that is pinned again. */
 static void
 pinned_twice(void **state)
@@ -813,6 +843,7 @@ main(void)
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(host_access),
         cmocka_unit_test(without_a_window),
+        cmocka_unit_test(copy_engines_in_turns),
         cmocka_unit_test(pinned_twice),
         cmocka_unit_test(addresses_refused),
         cmocka_unit_test(many_signals),
