@@ -454,6 +454,30 @@ recovery_fails(void **state)
     assert_false(sim_nv_machine_exists());
 }
 
+/* A copy by the driver's own kernel is told as what it is, beside others. */
+static void
+copy_by_a_kernel(void **state)
+{
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_device_open("NV@sim:sm_90", &dev));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(hcq_buffer_create(dev, 1u << 20, 0, &buf));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, buf->va + (48ull << 30), buf->va, 1u << 20);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_E_DEVICE_LOST);
+    hcq_device_fault(dev, &fault);
+    assert_string_equal(fault.program, "copy or fill");
+    assert_non_null(strstr(fault.text, "; copy 1048576 bytes"));
+    hcq_device_close(dev);
+}
+
 int
 main(void)
 {
@@ -465,6 +489,7 @@ main(void)
         cmocka_unit_test(operations_have_no_memory),
         cmocka_unit_test(faults_and_recovers),
         cmocka_unit_test(hangs),
+        cmocka_unit_test(copy_by_a_kernel),
         cmocka_unit_test(recovery_fails),
     };
 
