@@ -14,6 +14,7 @@
 #include "ioctl/kio_capture.h"
 
 #define UUID_BYTES 16
+#define GAP_BYTES  16384 /* see fill_gaps */
 
 /* What is mapped: an interval of the recording's addresses and where it lies
  * now. Intervals do not overlap. */
@@ -154,10 +155,10 @@ rebuild(const struct cas_blob *const *in, uint32_t n, uint8_t **at,
 
     for (i = 0; i < n; i++)
         total += in[i] ? ((size_t)in[i]->size_bytes + 7) & ~(size_t)7 : 0;
-    block = host_calloc(1, total);
+    *out_bytes = total;
+    block = host_calloc(1, total + GAP_BYTES);
     if (!block)
         return NULL;
-    *out_bytes = total;
     total = 0;
     for (i = 0; i < n; i++) {
         at[i] = block + total;
@@ -194,6 +195,42 @@ read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
         return false;
     memcpy(dst, (const void *)(uintptr_t)addr, size_bytes);
     return true;
+}
+
+/* What was not followed when the cassette was recorded, because its layout was
+ * not known yet, reads as zeros, and what is written there is not compared.
+ * The zeros are at the end of the block, which grows by what is used. A part
+ * that every recorder followed, by the length beside it, is missed instead. */
+static void
+fill_gaps(const struct kio_capture *layouts, uint32_t n, uint8_t *const *at,
+          struct block *block, size_t left)
+{
+    uint32_t i, f;
+
+    for (i = n; i < layouts->n_blobs; i++) {
+        const struct kio_blob *blob = &layouts->blobs[i], *outer;
+        if (blob->size_bytes || blob->parent >= n)
+            continue;
+        outer = &layouts->blobs[blob->parent];
+        for (f = 0; f < outer->desc->n_fields; f++) {
+            const struct kio_field *field = &outer->desc->fields[f];
+            uint64_t addr = (uintptr_t)block->data + block->size_bytes, bytes;
+            if (!field->ptr ||
+                field->offset_bytes != blob->field_offset_bytes ||
+                (field->ptr->select != KIO_SELECT_NONE &&
+                 kio_pointee_bytes(outer->desc, field, outer->data,
+                                   outer->size_bytes, NULL)))
+                continue;
+            bytes = kio_pointee_bytes(outer->desc, field, outer->data,
+                                      outer->size_bytes, blob->desc);
+            if (bytes > left)
+                continue;
+            bytes = (bytes + 7) & ~(uint64_t)7;
+            memcpy(at[blob->parent] + field->offset_bytes, &addr, 8);
+            block->size_bytes += bytes;
+            left -= bytes < left ? bytes : left;
+        }
+    }
 }
 
 /* The bytes of a field that lie within the argument, in whole elements. */
@@ -410,6 +447,12 @@ play_ioctl(struct play *play)
     status = kio_capture_call(&layouts, (enum kio_dev)r->dev, play->kio->branch,
                               (unsigned long)r->args[0], n ? at[0] : NULL,
                               read_block, &block);
+    if (status == BELL_OK && layouts.n_blobs > n) {
+        fill_gaps(&layouts, n, at, &block, GAP_BYTES);
+        status = kio_capture_call(&layouts, (enum kio_dev)r->dev,
+                                  play->kio->branch, (unsigned long)r->args[0],
+                                  n ? at[0] : NULL, read_block, &block);
+    }
     /* Whoever answers follows pointers: only to what is in the block. */
     if (status == BELL_OK && !kio_capture_is_whole(&layouts, &field))
         tell(play, "%s: %s points to more than the cassette holds",

@@ -6,7 +6,7 @@
  * recording. So a recording of a real card can be run through a simulated
  * kernel, or through its own replay. Only what the cassette holds can be
  * repeated: memory written between calls is there for submitted regions
- * alone.
+ * alone, and what nobody knew a pointer to lead to reads as zeros.
  */
 #ifndef BELL_IOCTL_CASSETTE_PLAY_H
 #define BELL_IOCTL_CASSETTE_PLAY_H

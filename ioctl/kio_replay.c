@@ -252,6 +252,10 @@ check_argument(struct replay_kio *replay, const struct kio_capture *now,
     const char *name = blob->name ? blob->name : now->call.name;
     size_t len = strlen(replay->why);
 
+    /* It was not followed then: its layout is known since. That it was there
+     * and how long it was is the outer struct's to compare. */
+    if (!was && index > 0)
+        return;
     if (!was || was->size_bytes != blob->size_bytes) {
         fail(replay, "%s: recorded %u bytes, now %u", name,
              was ? was->size_bytes : 0, blob->size_bytes);

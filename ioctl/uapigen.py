@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """C structs and describing tables from a .uapi file.
 
-usage: uapigen.py FILE.uapi --header OUT.h --rows OUT.c
+usage: uapigen.py FILE.uapi --header OUT.h --rows OUT.c [--issued]
        uapigen.py FILE.uapi... --proofs OUT.md
 
 The language is explained at the top of ioctl/nv.uapi. For a struct that is
@@ -9,8 +9,9 @@ the same on every branch there is one `struct c_name`. Otherwise the newest
 layout has that name and each older one `struct c_name_B`, B being the first
 branch that has it. Every size and offset is asserted. The tables
 (ioctl/kio_desc.h) say the same to programs: `PREFIX_structs[id][branch]`, and
-a sorted `PREFIX_KIND_rows` per kind of number. The proofs become a page for
-people.
+a sorted `PREFIX_KIND_rows` per kind of number. With --issued only of what has
+a proof, which is what the drivers issue: enough for a library without traces
+and cassettes. The proofs become a page for people.
 """
 import argparse
 import os
@@ -87,6 +88,22 @@ class Spec:
         """{name: kind} of all numbered things."""
         return {name: kind for kind, rows in self.calls.items()
                 for _, _, name in rows}
+
+    def issued(self):
+        """Names of structs that a driver's own calls need: of the calls with
+        a proof, and what those point to."""
+        todo = [c_name for rows in self.calls.values()
+                for _, c_name, name in rows if name in self.proofs]
+        found = set()
+        while todo:
+            c_name = todo.pop()
+            if c_name == '-' or c_name in found:
+                continue
+            found.add(c_name)
+            todo += [field.marks['of']
+                     for branch in self.structs[self.ids[c_name]]['fields']
+                     for field in branch if 'of' in field.marks]
+        return found
 
     def ranged(self, word):
         """{branch index: number} of NUMBER or RANGE:NUMBER."""
@@ -231,7 +248,8 @@ def pointer(spec, fields, field):
     return '{' + ', '.join(parts) + '}'
 
 
-def rows(spec, prefix):
+def rows(spec, prefix, issued):
+    wanted = spec.issued() if issued else spec.ids
     out = [f'/* Made from {os.path.basename(spec.path)} by uapigen.py. */',
            '#include "ioctl/kio_desc.h"',
            f'#include "ioctl/{prefix}_tables.h"', '']
@@ -239,6 +257,8 @@ def rows(spec, prefix):
     for s in spec.structs:
         refs = [None] * len(spec.branches)
         for suffix, first, last in spec.layouts(s):
+            if s['c_name'] not in wanted:
+                continue
             c_name = s['c_name'] + suffix
             fields = s['fields'][first]
             lines = []
@@ -263,6 +283,7 @@ def rows(spec, prefix):
             f'[{len(spec.branches)}] = {{'] + table + ['};']
     out.append(f'const uint32_t {prefix}_n_structs = {len(spec.structs)};')
     for kind, calls in spec.calls.items():
+        calls = [c for c in calls if not issued or c[2] in spec.proofs]
         out += ['', f'const struct kio_number {prefix}_{kind}_rows[] = {{']
         for number, c_name, name in sorted(calls):
             ident = '-1' if c_name == '-' else str(spec.ids[c_name])
@@ -309,6 +330,7 @@ def main():
     parser.add_argument('spec', nargs='+')
     parser.add_argument('--header')
     parser.add_argument('--rows')
+    parser.add_argument('--issued', action='store_true')
     parser.add_argument('--proofs')
     args = parser.parse_args()
     specs = [Spec(path) for path in args.spec]
@@ -316,7 +338,7 @@ def main():
     if args.header:
         write(args.header, header(specs[0], prefix))
     if args.rows:
-        write(args.rows, rows(specs[0], prefix))
+        write(args.rows, rows(specs[0], prefix, args.issued))
     if args.proofs:
         write(args.proofs, proofs(specs))
 

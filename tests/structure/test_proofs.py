@@ -89,6 +89,12 @@ def main():
         for name in PROOFS if name not in found])
     tap.check('proofs name kernel functions and programs',
               [c for name in PROOFS for c in row_complaints(name)])
+    layouts = SPECS[0].issued()
+    tap.check('layouts that the drivers use are of calls with a proof', [
+        f'{path}: {word}: an appliance lacks it'
+        for path in issuers() for word in re.findall(
+            r'\bNV_S_(\w+)', strip_comments(read(ROOT, path)))
+        if word.lower() not in layouts])
     made = '\n'.join(uapigen.proofs(SPECS)) + '\n'
     tap.check(f'{PAGE} is up to date', [
         c for c in ['run ioctl/uapigen.py ioctl/nv.uapi ioctl/amdkfd.uapi '
