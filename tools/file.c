@@ -12,7 +12,7 @@
 #include "base/new_file.h"
 
 #define READ_STEP (1u << 16)
-/* What is no file ends somewhere: /dev/zero does not. */
+/* What is no file ends somewhere. */
 #define STREAM_MAX_BYTES ((size_t)1 << 32)
 
 static bell_status
@@ -42,6 +42,18 @@ first_room(FILE *stream)
         st.st_size < 0)
         return READ_STEP;
     return (size_t)st.st_size + 1;
+}
+
+/* Devices have no end (/dev/zero), or are whole disks; a terminal's user ends
+ * it. */
+static bool
+is_device(FILE *stream)
+{
+    struct stat st;
+
+    return fstat(fileno(stream), &st) == 0 &&
+           (S_ISBLK(st.st_mode) ||
+            (S_ISCHR(st.st_mode) && !isatty(fileno(stream))));
 }
 
 static BELL_MUST_CHECK bell_status
@@ -76,7 +88,10 @@ file_read(const char *path, struct file_bytes *out_file)
 
     if (!stream)
         return fail_errno(path, "cannot open");
-    status = read_all(stream, path, &file);
+    if (is_device(stream))
+        status = bell_fail(BELL_E_IO, "%s: is a device, not a file", path);
+    else
+        status = read_all(stream, path, &file);
     fclose(stream);
     if (status == BELL_OK)
         *out_file = file;

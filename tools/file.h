@@ -13,9 +13,9 @@ struct file_bytes {
     size_t size_bytes;
 };
 
-/* Reads a file, pipe or device to its end, which comes within 4 GiB where it
- * is not the end of a file. BELL_E_IO, BELL_E_PERMISSION or
- * BELL_E_NO_MEMORY. */
+/* Reads a file, pipe or terminal to its end, which comes within 4 GiB where it
+ * is not the end of a file. BELL_E_IO (other devices too), BELL_E_PERMISSION
+ * or BELL_E_NO_MEMORY. */
 BELL_MUST_CHECK bell_status file_read(const char *path,
                                       struct file_bytes *out_file);
 void file_bytes_fini(struct file_bytes *file);

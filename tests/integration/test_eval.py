@@ -631,6 +631,9 @@ def check_files(tap, folder):
     tap.check('.npy absent', expect(
         run('eval', 'a', '--in', 'a=/nonexistent.npy'), 1,
         err='/nonexistent.npy'))
+    tap.check('.npy without an end', expect(
+        run('eval', 'a', '--in', 'a=/dev/zero', timeout=15), 1,
+        err='/dev/zero: is a device'))
     done = run('eval', 'x.bfloat16()', '--in', f'x={folder}/x.npy', '--out',
                out)
     tap.check('bfloat16 is written as float32', expect(
