@@ -96,26 +96,36 @@ read_node(struct kio *kio, uint32_t node, const char *file, char *text,
     return BELL_OK;
 }
 
-/* Memory that the card has; *out_large: all of it is open to the CPU. */
-static uint64_t
-read_banks(struct kio *kio, uint32_t node, uint32_t n_banks, bool *out_large)
+static bool
+is_absent(bell_status status)
 {
-    uint64_t total = 0, kind;
+    return status == BELL_E_IO && bell_error_last()->sys_errno == ENOENT;
+}
+
+/* Memory that the card has, and whether all of it is open to the CPU. */
+static bell_status
+read_banks(struct kio *kio, uint32_t n_banks, struct amd_topology *out)
+{
     char file[64], text[1024];
     uint32_t i;
 
-    *out_large = true;
+    out->large_bar = true;
     for (i = 0; i < n_banks && i < 16; i++) {
+        uint64_t kind;
+        bell_status status;
+
         snprintf(file, sizeof(file), "mem_banks/%u/properties", i);
-        if (read_node(kio, node, file, text, sizeof(text)) != BELL_OK)
+        status = read_node(kio, out->node, file, text, sizeof(text));
+        if (is_absent(status))
             break;
+        BELL_TRY(status);
         kind = property(text, "heap_type", 0);
         if (kind != 1 && kind != 2)
             continue;
-        *out_large &= kind == 1;
-        total += property(text, "size_in_bytes", 0);
+        out->large_bar &= kind == 1;
+        out->vram_bytes += property(text, "size_in_bytes", 0);
     }
-    return total;
+    return BELL_OK;
 }
 
 static uint32_t
@@ -124,7 +134,7 @@ divide(uint64_t a, uint64_t b)
     return b ? (uint32_t)(a / b) : 0;
 }
 
-static void
+static bell_status
 fill_topology(struct kio *kio, uint32_t node, uint32_t gpu_id, const char *text,
               struct amd_topology *out)
 {
@@ -149,12 +159,12 @@ fill_topology(struct kio *kio, uint32_t node, uint32_t gpu_id, const char *text,
     out->lds_kib = (uint32_t)property(text, "lds_size_in_kb", 64);
     out->n_sdma = (uint32_t)property(text, "num_sdma_engines", 0);
     out->n_sdma_xgmi = (uint32_t)property(text, "num_sdma_xgmi_engines", 0);
-    out->vram_bytes =
-        read_banks(kio, node, (uint32_t)property(text, "mem_banks_count", 1),
-                   &out->large_bar);
+    BELL_TRY(
+        read_banks(kio, (uint32_t)property(text, "mem_banks_count", 1), out));
     if (read_node(kio, node, "name", name, sizeof(name)) == BELL_OK)
         snprintf(out->name, sizeof(out->name), "%.*s", (int)strcspn(name, "\n"),
                  name);
+    return BELL_OK;
 }
 
 bell_status
@@ -172,14 +182,14 @@ amd_topology_list(struct kio *kio, struct amd_topology *out_list, uint32_t cap,
                 refused = *bell_error_last();
             continue;
         }
-        if (status == BELL_E_IO && bell_error_last()->sys_errno == ENOENT)
+        if (is_absent(status))
             break;
         BELL_TRY(status);
         gpu_id = (uint32_t)strtoul(text, NULL, 10);
         if (gpu_id == 0)
             continue;
         BELL_TRY(read_node(kio, node, "properties", text, sizeof(text)));
-        fill_topology(kio, node, gpu_id, text, &out_list[n++]);
+        BELL_TRY(fill_topology(kio, node, gpu_id, text, &out_list[n++]));
     }
     if (n == 0 && refused.status != BELL_OK)
         return bell_error_set(&refused);

@@ -537,16 +537,19 @@ reach_backing(struct nv_backing *b, enum nv_cpu_reach reach)
 {
     bool on_card = b->kind == NV_MEM_VIDEO || b->kind == NV_MEM_VISIBLE;
     struct nv_device *dev = b->dev;
+    struct bell_error_hold hold;
 
     if (on_card && reach == NV_CPU_HOST)
         return false;
     if (b->cpu || b->kind != NV_MEM_VIDEO || reach != NV_CPU_MAP ||
         !nv_control_of(dev)->maps_video)
         return b->cpu != NULL;
+    bell_error_hold(&hold); /* there is another way: the copy engine */
     if (map_for_cpu(b) != BELL_OK)
         LOG(LOG_MEM, "%s: 0x%llx is not mapped for the CPU: %s",
             dev->base.info.name, (unsigned long long)b->va,
             bell_error_last()->message);
+    bell_error_release(&hold);
     return b->cpu != NULL;
 }
 
