@@ -1,43 +1,98 @@
 #!/usr/bin/env python3
 """Mutants of the driver half: does a test notice when a line is wrong?
 
-usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER] [--list]
+usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER,...] [--list]
 
-Copies the sources beside BUILD_DIR, builds the tests there once, and then N
-times changes one random place of base, ioctl, mem or hcq, builds, and runs
-the tests of that part until one fails. Prints each mutant's fate and, last,
-the score. A mutant that does not compile is not counted; one that hangs is
-killed by the time limit of its test.
+Copies the sources beside BUILD_DIR, builds them with and without sanitizers,
+and then N times changes one random place of base, ioctl, mem or hcq and runs
+the tests of that part, those first that are quick or have killed its
+neighbours, until one fails: unit tests with sanitizers (which see leaks),
+then the conformance suite. Prints each mutant's fate and, last, the score. A
+mutant that does not compile is not counted; one that hangs is killed by a
+time limit, which follows from the time that the test takes without mutants.
 
-Store order is not tried: x86 keeps it, whatever is written (KEPT). Each such
-place says in a comment what it relies on.
+Not tried: what no test can see. By rule the order of stores, which x86 keeps
+whatever is written (KEPT; each such place says what it relies on), text of
+messages, assertions, room for text (TEXT), and what the optimizing compiler
+makes the same code of. By hand the lines of equivalent.txt, each with its
+argument.
+
+--list tells the places, and lines of equivalent.txt that name none.
+JOBS: how many tests at once (default: processors).
 """
+import concurrent.futures
+import hashlib
+import json
 import os
 import random
 import re
-import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 PARTS = ('base', 'ioctl', 'mem', 'hcq')
-# Statements that only order stores, or that only tell.
-KEPT = re.compile(r'fence|sfence|__ATOMIC_|\bLOG\(|assert|^\s*#|relax|madvise')
-# Tests by part, quick ones first; of each line, all at once.
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
+EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          'equivalent.txt')
+# Statements that only order stores, that only advise the kernel, or that undo
+# what has nothing to undo on Linux.
+KEPT = re.compile(r'(thread_|signal_|s)fence\(|relax\(|\bmadvise|'
+                  r'pthread_\w+_destroy')
+# Statements that only tell, and declarations of room for text.
+TEXT = re.compile(r'\s*(\}\s*)?(else\s+)?(static_)?(LOG|assert)\w*\s*\(|'
+                  r'\s*(return\s+)?bell_fail\w*\s*\(|'
+                  r'\s*char\s+\w+\[[^;=]*;')
+BUILDS = {
+    'asan': ('--buildtype=debug', '--optimization=1',
+             '-Db_sanitize=address,undefined', '-Db_lundef=false'),
+    'release': ('--buildtype=release',),
+}
+# Tests by part (the first that fits): rounds of (build, names).
 TESTS = (
-    ('hcq/nv', (r'nv_\w+|sim_rm\w*|fault_loop',
-                r'cts NV@sim_sm_90|cts NV@sim_sm_80|cts NV@sim_sm_120')),
-    ('hcq/amd', (r'amd_\w+|sim_kfd|fault_loop',
-                 r'cts AMD@sim_gfx1100|cts AMD@sim_gfx942|cts AMD@sim_gfx90a')),
-    ('hcq/cpu', (r'cpu inside|cpu object mutations', r'cts CPU')),
-    ('hcq', (r'nv_launch|amd_launch|amd_ring|nv_memory',
-             r'cts CPU|cts NV@sim_sm_90|cts AMD@sim_gfx942')),
-    ('ioctl', (r'kio\w*|nv_watch|sim_rm|fuzz_cassette|fuzz_kernel',
-               r'trace|cts NV@sim_sm_90')),
-    ('mem', (r'mem_\w+|nv_memory', r'cts CPU|cts NV@sim_sm_90')),
-    ('base', (r'alloc|arena|log|map|status|process|kio',
-              r'cts CPU|cli')),
+    ('hcq/nv/', (
+        ('asan', r'nv_(?!roundtrip|container)\w+|fuzz_nv_cubin|fork'),
+        ('asan', r'fault_loop|nv kernels'),
+        ('release', r'cts NV@sim_sm_90'),
+        ('release', r'cts NV@sim_sm_(80|90\*2 with UVM)|lie_sweep_nv'))),
+    ('hcq/amd/', (
+        ('asan', r'amd_(?!wave|ring)\w+|fuzz_amd_object|fork'),
+        ('asan', r'fault_loop'),
+        ('release', r'amd_ring|cts AMD@sim_gfx1100|lie_sweep_amd'),
+        ('release', r'cts AMD@sim_gfx(90a|942)'))),
+    ('hcq/cpu/', (
+        ('asan', r'cpu inside|cpu object mutations|fork'),
+        ('asan', r'cts CPU'),
+        ('release', r'cts CPU|render_host'))),
+    ('hcq/', (
+        ('asan', r'nv_(launch|memory|cubin|fault)|amd_(launch|stream|object)|'
+                 r'amd_(control|push|pm4)|cpu inside|fork|decode|nv_decode'),
+        ('asan', r'fault_loop|fuzz_(nv_cubin|amd_object|decode)'),
+        ('release', r'amd_ring|cts (CPU|NV@sim_sm_90|AMD@sim_gfx942)'))),
+    ('ioctl/', (
+        ('asan', r'kio\w*|cassette|nv_watch|nv_fault|nv_memory|amd_control|'
+                 r'sim_rm|sim_kfd|fork'),
+        ('asan', r'fuzz_cassette|fault_loop|fuzz_kernel_\w+'),
+        ('release', r'trace|replay|sim|cts NV@sim_sm_90'))),
+    ('mem/', (
+        ('asan', r'mem_\w+|nv_(memory|launch)|amd_control'),
+        ('release', r'cts (CPU|NV@sim_sm_90|AMD@sim_gfx1100)'))),
+    ('base/', (
+        ('asan', r'alloc|arena|log|map|status|kio\w*|graph|tools|cassette|'
+                 r'nv_launch'),
+        ('release', r'cts CPU|cli|privileged|trace'))),
 )
+ENV = {
+    'CMOCKA_MESSAGE_OUTPUT': 'TAP',
+    'ASAN_OPTIONS': 'detect_stack_use_after_return=1:strict_string_checks=1:'
+                    'allocator_may_return_null=1:use_sigaltstack=0:'
+                    'intercept_tls_get_addr=0',
+    'LSAN_OPTIONS': 'print_suppressions=0:suppressions=' +
+                    os.path.join(ROOT, 'tests', 'lsan.supp'),
+    'UBSAN_OPTIONS': 'halt_on_error=1',
+}
+OUTPUT_MAX = 1 << 26  # bytes that a test may print
 SWAPS = {'<': ('<=', '>='), '<=': ('<', '>'), '>': ('>=', '<='),
          '>=': ('>', '<'), '==': ('!=',), '!=': ('==',), '&&': ('||',),
          '||': ('&&',), '+': ('-',), '-': ('+',), '|': ('&',), '&': ('|',),
@@ -52,6 +107,8 @@ TOKEN = re.compile(
 CALL = re.compile(r'^(    +)(?:\(void\))?\w+\([^;{}]*\);$', re.M)
 
 
+# ---- places ---------------------------------------------------------------
+
 def binary(tokens, i):
     """Whether the operator at i stands between two values."""
     before = tokens[i - 1].group() if i else ''
@@ -61,9 +118,13 @@ def binary(tokens, i):
 
 def places_of(text):
     """(start, end, replacement) of everything that can be changed."""
-    places = []
-    tokens = [t for t in TOKEN.finditer(text)
-              if not t.group('skip') and not t.group().isspace()]
+    places, skipped = [], []
+    tokens = []
+    for token in TOKEN.finditer(text):
+        if token.group('skip'):
+            skipped.append(token.span())
+        elif not token.group().isspace():
+            tokens.append(token)
     for i, token in enumerate(tokens):
         word = token.group()
         if word in SWAPS and (word in ('true', 'false', '++') or
@@ -74,130 +135,332 @@ def places_of(text):
             number = int(token.group('number'))
             suffix = token.group('suffix')
             places += [(token.start(), token.end(), f'{new}{suffix}')
-                       for new in {number + 1, max(number - 1, 0)} - {number}]
+                       for new in sorted({number + 1, max(number - 1, 0)} -
+                                         {number})]
         elif word == 'if' and tokens[i + 1].group() == '(':
             at = tokens[i + 1].end()
             places += [(at, at, '0 && '), (at, at, '1 || ')]
     # a call whose result nobody takes
     places += [(m.start(1) + len(m.group(1)), m.end(), ';')
                for m in CALL.finditer(text)]
-    return [p for p in places if is_code(text, p)]
+    blank = list(text)
+    for start, end in skipped:
+        blank[start:end] = ' ' * (end - start)
+    blank = ''.join(blank)
+    return [p for p in places if is_code(text, blank, p)]
 
 
-def is_code(text, place):
-    """Inside a function, and not of a kind that is kept."""
+def is_code(text, blank, place):
+    """Inside a function, and of a statement that a test can see."""
     line_start = text.rfind('\n', 0, place[0]) + 1
-    line = text[line_start:text.find('\n', place[1])]
-    return line[:1] in (' ', '\t') and not KEPT.search(line)
-
-
-def all_places(root, only):
-    places = []
-    for part in PARTS:
-        for folder, folders, files in os.walk(os.path.join(root, part)):
-            folders.sort()
-            for name in sorted(files):
-                path = os.path.relpath(os.path.join(folder, name), root)
-                if not name.endswith('.c') or not path.startswith(only):
-                    continue
-                with open(os.path.join(root, path), encoding='utf-8') as file:
-                    text = file.read()
-                places += [(path, p) for p in places_of(text)]
-    return places
-
-
-def run(*args, **options):
-    return subprocess.run(args, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True,
-                          stdin=subprocess.DEVNULL, check=False, **options)
-
-
-def names_of_tests(build):
-    done = run('meson', 'test', '-C', build, '--list', '--no-rebuild')
-    return [line.split(' / ')[1] for line in done.stdout.splitlines()
-            if ' / ' in line]
-
-
-def tests_for(path, names):
-    for part, rounds in TESTS:
-        if path.startswith(part + '/'):
-            return [[n for n in names if re.fullmatch(r, n)] for r in rounds]
-    return []
-
-
-def judge(build, path, names, jobs):
-    """'killed by TEST', 'survived', or None where it does not compile."""
-    built = run('ninja', '-C', build, '-j', str(jobs))
-    if built.returncode != 0:
-        return None
-    for tests in tests_for(path, names):
-        done = run('meson', 'test', '-C', build, '--no-rebuild',
-                   '--num-processes', str(jobs), '--maxfail', '1',
-                   *tests) if tests else None
-        if done and done.returncode != 0:
-            failed = re.findall(r'^ *\d+/\d+ \S+ / (.*?) +(?:FAIL|TIMEOUT|ERROR)',
-                                done.stdout, re.M)
-            return 'killed by ' + (failed[0] if failed else '?')
-    return 'survived'
+    if text[line_start:line_start + 1] not in (' ', '\t'):
+        return False
+    start = max(blank.rfind(c, 0, place[0]) for c in ';{}') + 1
+    ends = [blank.find(c, place[0]) for c in ';{']
+    end = min([e for e in ends if e >= 0], default=len(blank))
+    statement = blank[start:end + 1]
+    # of an `if` in one statement with what it guards
+    guarded = statement.rfind(')\n', 0, place[0] - start)
+    if guarded >= 0 and TEXT.match(statement, guarded + 1):
+        return False
+    return not KEPT.search(statement) and not TEXT.match(statement)
 
 
 def shown(text, place):
+    """The line with the change in brackets."""
     start, end, new = place
     line_start = text.rfind('\n', 0, start) + 1
     line_end = text.find('\n', end)
-    number = text.count('\n', 0, start) + 1
     line = (text[line_start:start] + '[' + text[start:end] + ' -> ' + new +
             ']' + text[end:line_end])
-    return f'{number}: ' + ' '.join(line.split())[:110]
+    return ' '.join(line.split())
+
+
+class Place:
+    def __init__(self, path, text, place):
+        self.path, self.place = path, place
+        self.line = text.count('\n', 0, place[0]) + 1
+        self.what = shown(text, place)
+
+    def __str__(self):
+        return f'{self.path}:{self.line}: {self.what[:140]}'
+
+
+def read(path):
+    with open(path, encoding='utf-8') as file:
+        return file.read()
+
+
+def all_places(only):
+    places = []
+    for part in PARTS:
+        for folder, folders, files in os.walk(os.path.join(ROOT, part)):
+            folders.sort()
+            for name in sorted(files):
+                path = os.path.relpath(os.path.join(folder, name), ROOT)
+                if not name.endswith('.c') or not path.startswith(only):
+                    continue
+                text = read(os.path.join(ROOT, path))
+                places += [Place(path, text, p) for p in places_of(text)]
+    return places
+
+
+def equivalents():
+    """{(path, what)} of equivalent.txt: `PATH: WHAT`, then the argument in
+    lines that begin with a blank, for all places since the last argument."""
+    known = set()
+    for line in read(EQUIVALENT).splitlines():
+        if line[:1] not in ('', ' ', '#'):
+            path, what = line.split(': ', 1)
+            known.add((path, what))
+    return known
+
+
+# ---- builds ---------------------------------------------------------------
+
+def run(*args):
+    return subprocess.run(args, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+def copy_sources(source):
+    """Makes source equal to the tree; what is equal keeps its time. Returns a
+    hash of all."""
+    total = hashlib.sha256()
+    wanted = set()
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(f for f in folders
+                            if not f.startswith(('build', '.', '__')))
+        for name in sorted(files):
+            path = os.path.join(folder, name)
+            to = os.path.join(source, os.path.relpath(path, ROOT))
+            with open(path, 'rb') as file:
+                data = file.read()
+            total.update(to.encode() + b'\0' + data)
+            wanted.add(to)
+            if os.path.exists(to):
+                with open(to, 'rb') as file:
+                    if file.read() == data:
+                        continue
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            with open(to, 'wb') as file:
+                file.write(data)
+            os.chmod(to, os.stat(path).st_mode)
+    for folder, _, files in os.walk(source):
+        for name in files:
+            if os.path.join(folder, name) not in wanted:
+                os.remove(os.path.join(folder, name))
+    return total.hexdigest()
+
+
+class Test:
+    def __init__(self, build, found):
+        self.build, self.name = build, found['name']
+        self.key = f'{os.path.basename(build)}: {found["suite"][0]} {self.name}'
+        self.command = found['cmd']
+        self.env = {**os.environ, **ENV, **found['env']}
+        self.targets = [os.path.relpath(os.path.join(build, c), build)
+                        for c in found['cmd']
+                        if not c.startswith('-') and
+                        not os.path.relpath(os.path.join(build, c),
+                                            build).startswith('..') and
+                        os.path.isfile(os.path.join(build, c))]
+        self.seconds = 0.0
+        self.kills = {}
+
+    def limit(self):
+        return 15 + 8 * self.seconds
+
+    def compile(self):
+        return run('nice', 'ninja', '-C', self.build, *self.targets)
+
+    def fails(self, limit, stop):
+        """Runs it until its first `not ok`, its end, or the limit."""
+        end = time.monotonic() + limit
+        with subprocess.Popen(self.command, cwd=self.build, env=self.env,
+                              stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT,
+                              start_new_session=True) as child:
+            failed = threading.Event()
+            reader = threading.Thread(target=watch,
+                                      args=(child.stdout, failed))
+            reader.start()
+            while child.poll() is None and not failed.is_set() and \
+                    not stop.is_set() and time.monotonic() < end:
+                failed.wait(0.02)
+            late = child.poll() is None
+            if late:
+                os.killpg(child.pid, signal.SIGKILL)
+            status = child.wait()
+            reader.join()
+        return late or failed.is_set() or status not in (0, 77)
+
+
+def watch(stream, failed):
+    size = 0
+    for line in stream:
+        size += len(line)
+        if (line.startswith(b'not ok') and b'# SKIP' not in line) or size > OUTPUT_MAX:
+            failed.set()
+            return
+
+
+def configure(source, base, jobs):
+    """{build: [Test]}, or None after telling why not."""
+    tests = {}
+    for name, options in BUILDS.items():
+        build = os.path.join(base, name)
+        done = run(os.path.join(source, 'tools/configure.sh'), build,
+                   '-Dtests=enabled', *options)
+        if done.returncode == 0:
+            done = run('nice', 'ninja', '-C', build, '-j', str(jobs))
+        if done.returncode != 0:
+            print(done.stdout[-4000:])
+            return None
+        done = run('meson', 'introspect', build, '--tests')
+        tests[name] = [Test(build, t) for t in json.loads(done.stdout)]
+    return tests
+
+
+def objects_of(build, source):
+    """{path: object} of the sources."""
+    found = {}
+    for entry in json.loads(read(os.path.join(build, 'compile_commands.json'))):
+        path = os.path.join(entry['directory'], entry['file'])
+        found.setdefault(os.path.relpath(os.path.realpath(path), source),
+                         entry['output'])
+    return found
+
+
+def compiled(build, name):
+    """The bytes of an object; None: it does not compile."""
+    if run('nice', 'ninja', '-C', build, name).returncode != 0:
+        return None
+    with open(os.path.join(build, name), 'rb') as file:
+        return file.read()
+
+
+def rounds_for(path, tests):
+    for part, rounds in TESTS:
+        if path.startswith(part):
+            return [[t for t in tests[build] if re.fullmatch(names, t.name)]
+                    for build, names in rounds]
+    return []
+
+
+def measure(paths, tests, base, digest):
+    """How long each test takes without mutants; drops those that fail."""
+    kept = os.path.join(base, 'times.json')
+    times = json.loads(read(kept)) if os.path.exists(kept) else {}
+    if times.get('sources') != digest:
+        times = {'sources': digest}
+    needed = {id(t): t for path in paths
+              for tests_of in rounds_for(path, tests) for t in tests_of}
+    for test in needed.values():
+        if test.key not in times:
+            start = time.monotonic()
+            failed = test.fails(600, threading.Event())
+            times[test.key] = None if failed else time.monotonic() - start
+            if failed:
+                print(f'left out, fails without mutants: {test.key}')
+        with open(kept, 'w', encoding='utf-8') as file:
+            json.dump(times, file)
+        if times[test.key] is None:
+            tests[os.path.basename(test.build)].remove(test)
+        else:
+            test.seconds = times[test.key]
+
+
+# ---- mutants --------------------------------------------------------------
+
+def judge(path, tests, jobs):
+    """'killed by TEST', 'survived', or None where it does not compile."""
+    for tests_of in rounds_for(path, tests):
+        killed = []
+        stop = threading.Event()
+
+        def attempt(test):
+            if stop.is_set():
+                return
+            if test.compile().returncode != 0:
+                killed.append(None)
+                stop.set()
+            elif test.fails(test.limit(), stop) and not stop.is_set():
+                test.kills[path] = test.kills.get(path, 0) + 1
+                killed.append(test.name)
+                stop.set()
+
+        tests_of.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(attempt, tests_of))
+        if killed:
+            return 'killed by ' + killed[0] if killed[0] else None
+    return 'survived'
+
+
+def option(args, name, default):
+    return args[args.index(name) + 1] if name in args else default
 
 
 def main():
     args = sys.argv[1:]
-    seed, only = int(time.time()), ''
-    if '--seed' in args:
-        seed = int(args[args.index('--seed') + 1])
-    if '--only' in args:
-        only = args[args.index('--only') + 1]
-    build, n = os.path.abspath(args[0]), int(args[1])
-    root = os.path.join(os.path.dirname(__file__), '..', '..')
+    if len(args) < 2 or not args[1].isdigit():
+        print(__doc__.split('\n\n')[1], file=sys.stderr)
+        return 2
+    seed = int(option(args, '--seed', int(time.time())))
+    only = tuple(option(args, '--only', '').split(','))
+    base, n = os.path.abspath(args[0]), int(args[1])
     jobs = int(os.environ.get('JOBS', os.cpu_count()))
+    places, known = all_places(only), equivalents()
+    chosen = [p for p in places if (p.path, p.what) not in known]
+    print(f'seed {seed}: {len(chosen)} places, {len(places) - len(chosen)} '
+          'equivalent ones aside', flush=True)
     if '--list' in args:
-        print(len(all_places(root, only)))
+        for place in chosen:
+            print(place)
+        for path, what in sorted(known - {(p.path, p.what) for p in places}):
+            if path.startswith(only):
+                print(f'equivalent.txt: no such place: {path}: {what}')
         return 0
-    source = build + '-source'
-    shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(root, source, symlinks=True, ignore=lambda folder, names: [
-        name for name in names if name.startswith(('build', '.git'))])
-    done = run(os.path.join(source, 'tools/configure.sh'), build,
-               '--buildtype=release', '-Dtests=enabled')
-    if done.returncode == 0:
-        done = run('ninja', '-C', build, '-j', str(jobs))
-    if done.returncode != 0:
-        print(done.stdout[-4000:])
-        return 1
-    names = names_of_tests(build)
-    chosen = all_places(source, only)
     random.Random(seed).shuffle(chosen)
-    print(f'seed {seed}, {len(chosen)} places', flush=True)
-    killed, survivors = 0, []
-    while chosen and killed + len(survivors) < n:
-        path, place = chosen.pop()
-        full = os.path.join(source, path)
-        with open(full, encoding='utf-8') as file:
-            text = file.read()
-        with open(full, 'w', encoding='utf-8') as file:
-            file.write(text[:place[0]] + place[2] + text[place[1]:])
-        fate = judge(build, path, names, jobs)
-        with open(full, 'w', encoding='utf-8') as file:
-            file.write(text)
+    source = base + '-source'
+    digest = copy_sources(source)
+    tests = configure(source, base, jobs)
+    if not tests:
+        return 1
+    measure({p.path for p in chosen[:n]}, tests, base, digest)
+    release = os.path.join(base, 'release')
+    objects = objects_of(release, os.path.realpath(source))
+    killed, n_same, survivors = 0, 0, []
+    for place in chosen:
+        if killed + len(survivors) == n:
+            break
+        full = os.path.join(source, place.path)
+        name = objects[place.path]
+        right = compiled(release, name)
+        text, (start, end, new) = read(full), place.place
+        begun = time.monotonic()
+        try:
+            with open(full, 'w', encoding='utf-8') as file:
+                file.write(text[:start] + new + text[end:])
+            got = compiled(release, name)
+            fate = (judge(place.path, tests, jobs)
+                    if got not in (None, right) else None)
+            n_same += got == right
+        finally:
+            with open(full, 'w', encoding='utf-8') as file:
+                file.write(text)
         if fate is None:
             continue
-        what = f'{path}:{shown(text, place)}'
         killed += fate != 'survived'
         if fate == 'survived':
-            survivors.append(what)
-        print(f'{killed + len(survivors):4} {fate}: {what}', flush=True)
+            survivors.append(place)
+        print(f'{killed + len(survivors):4} {fate}: {place} '
+              f'({time.monotonic() - begun:.0f} s)', flush=True)
     total = killed + len(survivors)
+    print(f'{n_same} more were the same code')
     print(f'{killed} of {total} mutants killed, {100 * killed // total} %')
     return 0
 
