@@ -113,6 +113,53 @@ bad_address(struct cts *t)
     }
 }
 
+/* The middle one of three launches in a row: the third never runs, and the
+ * same stream does its work once the address is good. */
+static void
+bad_row(struct cts *t)
+{
+    struct hcq_program *add = cts_program(t, CTS_ADD_ONE);
+    struct hcq_program *poke = cts_program(t, CTS_POKE);
+    struct hcq_buffer *a = cts_ints(t, 1, 0), *buf = cts_ints(t, 16, 77);
+    struct hcq_stream *stream;
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+    uint32_t va;
+    int i;
+
+    OK(hcq_stream_create(t->queue, "row", &stream));
+    va = hcq_stream_patch_point(stream, "va");
+    cs = hcq_stream_cs(stream);
+    cts_exec(cs, add, 1, ARGS(a->va, a->va, 1));
+    cts_exec(cs, poke, 1, ARGS(buf->va, 0, bad_va(t)));
+    hcq_cs_patch(cs, HCQ_FIELD_ARG + 2, va, 0);
+    cts_exec(cs, add, 1, ARGS(a->va, a->va, 1));
+    OK(hcq_stream_end(stream));
+    for (i = 0; i < 6; i++) {
+        if (i & 1) {
+            OK(hcq_stream_submit(stream, NULL));
+        } else {
+            cs = cts_begin(t->queue);
+            cts_exec(cs, add, 1, ARGS(a->va, a->va, 1));
+            cts_exec(cs, poke, 1, ARGS(buf->va, 0, bad_va(t)));
+            cts_exec(cs, add, 1, ARGS(a->va, a->va, 1));
+            OK(hcq_cs_submit(cs, NULL));
+        }
+        /* Cards that do not tell where name the first. */
+        FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, "cts_");
+        hcq_device_fault(t->dev, &fault);
+        CHECK(fault.kind == HCQ_FAULT_MEMORY, "%s", fault.text);
+        OK(hcq_device_recover(t->dev));
+        CHECK(cts_int(a, 0) == i + 1, "%d", cts_int(a, 0));
+    }
+    OK(hcq_stream_patch(stream, va, buf->va));
+    OK(hcq_stream_submit(stream, NULL));
+    OK(hcq_stream_wait(stream, LONG_NS));
+    CHECK(cts_int(a, 0) == 6 + 2, "%d", cts_int(a, 0));
+    check_alive(t);
+    hcq_stream_destroy(stream);
+}
+
 /* One group of many faults, on whatever worker has it. */
 static void
 bad_group(struct cts *t)
@@ -493,6 +540,7 @@ streams_survive(struct cts *t)
 
 const struct cts_case cts_fault_cases[] = {
     {"fault bad address", bad_address},
+    {"fault in a row of launches", bad_row},
     {"fault in one group of many", bad_group},
     {"fault misaligned, freed, read", bad_access},
     {"fault in a command", bad_command},
