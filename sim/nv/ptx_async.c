@@ -108,8 +108,7 @@ await(struct px_run *r, struct px_warp *w, const struct px_insn *in,
             continue;
         }
         memcpy(r->shared + c->at, c->data, c->n_bytes);
-        memset(r->writer + c->at, r->judges_races ? (int)(w->number + 1) : 0,
-               c->n_bytes);
+        px_shared_land(r, w, c->at, c->n_bytes);
     }
     w->n_copies = n;
     (void)in;

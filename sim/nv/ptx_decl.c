@@ -82,7 +82,7 @@ take_head(struct px_parse *p, struct px_symbol *s, uint64_t *out_align)
 
     if (px_at_word(p, PX_DOT, "align")) {
         px_lex_next(&p->lex);
-        BELL_TRY(px_take_number(p, 128, &align));
+        BELL_TRY(px_take_number(p, 1024, &align));
         if (!is_pow2(align))
             return px_error(p, "the alignment is no power of two");
     }

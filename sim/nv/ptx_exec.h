@@ -31,6 +31,21 @@ struct px_copy {
     uint8_t lane, n_bytes;
 };
 
+/* A wgmma under way. */
+struct px_wgmma {
+    const struct px_insn *in;
+    uint64_t descriptor[2];
+    uint32_t group; /* commits before it */
+};
+
+#define PX_WGMMA_KEYS 256
+
+/* What the warps of a group do, in order. */
+struct px_wgmma_group {
+    uint64_t keys[PX_WGMMA_KEYS];
+    uint32_t n;
+};
+
 struct px_warp {
     px_row *rows;      /* registers */
     uint32_t *defined; /* lanes that have written each */
@@ -43,6 +58,11 @@ struct px_warp {
     struct px_copy *copies; /* owned; in the order of their issue */
     size_t n_copies, cap_copies;
     uint32_t n_committed[PX_LANES]; /* groups of copies, of each lane */
+    bool *under_way;                /* owned; by row: an accumulator that is */
+    struct px_wgmma *wgmmas;        /* owned; under way */
+    size_t n_wgmmas, cap_wgmmas;
+    uint32_t n_wgmma, n_wgmma_commits; /* since the block began */
+    bool is_wgmma_fenced;
 };
 
 struct px_tlb {
@@ -62,6 +82,12 @@ struct px_run {
      * read it since the last barrier (ptx_shared.c). */
     uint8_t *writer, *reader;
     uint32_t touched_begin, touched_end;
+    /* Of kernels with wgmma (ptx_wgmma.c): bytes written by threads and not
+     * fenced; wgmmas that read each 16 bytes. NULL for others. */
+    uint8_t *unfenced;
+    uint16_t *async_reads;
+    uint32_t unfenced_begin, unfenced_end;
+    struct px_wgmma_group *wgmma_groups;
     bool judges_races;
     uint32_t shared_bytes, n_threads, n_warps, n_exited;
     uint32_t n_arrived[PX_N_BARRIERS]; /* bar.arrive */
@@ -196,6 +222,9 @@ bool px_shared_read(struct px_run *r, const struct px_span *s,
 /* Before the bytes are written. */
 bool px_shared_write(struct px_run *r, const struct px_span *s,
                      const uint64_t at[PX_LANES]);
+/* The warp has written the bytes. */
+void px_shared_land(struct px_run *r, const struct px_warp *w, uint32_t at,
+                    uint32_t n_bytes);
 /* Bytes that cp.async will write: not to be read or written before. */
 bool px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
                        uint32_t at);
@@ -203,6 +232,15 @@ bool px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
 /* cp.async (ptx_async.c). */
 void px_do_async(struct px_run *r, struct px_warp *w, const struct px_insn *in,
                  uint32_t mask);
+
+/* wgmma (ptx_wgmma.c); the whole warp. */
+void px_do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in);
+void px_proxy_fence(struct px_run *r, const struct px_warp *w);
+bool px_wgmma_alloc(struct px_run *r);
+void px_wgmma_begin(struct px_run *r);
+void px_wgmma_free(struct px_run *r);
+/* Threads write there; false: a wgmma may still read it. */
+bool px_wgmma_write(struct px_run *r, uint32_t at, uint32_t n_bytes);
 
 /* mma, ldmatrix, stmatrix (ptx_mma.c); the whole warp. */
 void px_do_matrix(struct px_run *r, struct px_warp *w,

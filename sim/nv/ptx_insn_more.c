@@ -323,11 +323,129 @@ parse_cp(struct px_parse *p, struct px_insn *in)
     return take_copy(p, in, cg);
 }
 
+/* ---- wgmma ---- */
+
+/* fence.proxy.async{.shared::cta} */
+static bell_status
+parse_proxy_fence(struct px_parse *p, struct px_insn *in)
+{
+    in->op = PX_PROXY_FENCE;
+    BELL_TRY(need_word(p, "proxy"));
+    BELL_TRY(need_word(p, "async"));
+    (void)take_word(p, "shared::cta");
+    return p->module->sm >= 90 && p->version >= 80
+               ? BELL_OK
+               : px_error(p, "it needs a newer target or version");
+}
+
+/* The types of A and B, and steps; those of B are the same or mix. */
+static const struct {
+    uint8_t a, b;
+    const char *k;
+} wgmma_types[] = {
+    {PX_F16, PX_F16, "k16"},   {PX_BF16, PX_BF16, "k16"},
+    {PX_TF32, PX_TF32, "k8"},  {PX_E4M3, PX_E4M3, "k32"},
+    {PX_E4M3, PX_E5M2, "k32"}, {PX_E5M2, PX_E4M3, "k32"},
+    {PX_E5M2, PX_E5M2, "k32"},
+};
+
+/* 1 or -1, or with `flag` 0 or 1. */
+static bell_status
+take_flag(struct px_parse *p, bool flag, uint64_t *out)
+{
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_number(p, 1, out));
+    return flag || *out ? BELL_OK : px_error(p, "only a scale of 1 is known");
+}
+
+/* {d}, a-desc, b-desc, scale-d, 1, 1{, trans-a, trans-b}. src[0..2];
+ * target: columns; offset: bits of the trans. */
+static bell_status
+take_wgmma(struct px_parse *p, struct px_insn *in)
+{
+    uint64_t flag;
+    unsigned i;
+
+    BELL_TRY(px_take_vector(p, in, in->target / 2, PX_F32, false, false));
+    for (i = 0; i < 3; i++) {
+        BELL_TRY(px_expect(p, ','));
+        BELL_TRY(
+            px_take_source(p, i < 2 ? PX_B64 : PX_PRED, false, &in->src[i]));
+    }
+    for (i = 0; i < 2; i++)
+        BELL_TRY(take_flag(p, false, &flag));
+    for (i = 0; i < 2 && (in->type == PX_F16 || in->type == PX_BF16); i++) {
+        BELL_TRY(take_flag(p, true, &flag));
+        in->offset |= (int64_t)flag << i;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+parse_mma_async(struct px_parse *p, struct px_insn *in)
+{
+    char shape[16];
+    uint8_t d;
+    unsigned n;
+    size_t i, len;
+
+    BELL_TRY(need_word(p, "sync"));
+    BELL_TRY(need_word(p, "aligned"));
+    len = p->lex.len < sizeof(shape) ? p->lex.len : sizeof(shape) - 1;
+    memcpy(shape, p->lex.word, len);
+    shape[len] = 0;
+    if (p->lex.token != PX_DOT || memcmp(shape, "m64n", 4) != 0)
+        return px_error(p, "the shape is missing");
+    for (n = 0, i = 4; i < len && shape[i] >= '0' && shape[i] <= '9'; i++)
+        n = n * 10 + (unsigned)(shape[i] - '0');
+    px_lex_next(&p->lex);
+    BELL_TRY(px_take_type(p, &d));
+    BELL_TRY(px_take_type(p, &in->type));
+    BELL_TRY(px_take_type(p, &in->type2));
+    len = i;
+    for (i = 0; i < ARRAY_LEN(wgmma_types); i++) {
+        if (in->type == wgmma_types[i].a && in->type2 == wgmma_types[i].b &&
+            strcmp(shape + len, wgmma_types[i].k) == 0)
+            break;
+    }
+    if (i == ARRAY_LEN(wgmma_types) || d != PX_F32 || n < 8 || n > 256 || n % 8)
+        return px_error(p, "no such matrix instruction is known");
+    in->target = n;
+    return take_wgmma(p, in);
+}
+
+static bell_status
+parse_wgmma(struct px_parse *p, struct px_insn *in)
+{
+    uint64_t n = 0;
+
+    if (p->module->sm != 90 || !p->module->is_arch_specific)
+        return px_error(p, "wgmma is sm_90a's");
+    p->kernel->has_wgmma = true;
+    if (take_word(p, "mma_async"))
+        return parse_mma_async(p, in);
+    if (take_word(p, "fence"))
+        in->op = PX_WGMMA_FENCE;
+    else if (take_word(p, "commit_group"))
+        in->op = PX_WGMMA_COMMIT;
+    else if (take_word(p, "wait_group"))
+        in->op = PX_WGMMA_AWAIT;
+    else
+        return px_error(p, "mma_async, fence, commit_group or wait_group is "
+                           "needed");
+    BELL_TRY(need_word(p, "sync"));
+    BELL_TRY(need_word(p, "aligned"));
+    if (in->op == PX_WGMMA_AWAIT)
+        BELL_TRY(px_take_number(p, 7, &n));
+    in->offset = (int64_t)n;
+    return BELL_OK;
+}
+
 bool
 px_is_more(unsigned op)
 {
     return op == PX_BAR || op == PX_BRX || op == PX_MMA || op == PX_LDMATRIX ||
-           op == PX_STMATRIX || op == PX_COPY;
+           op == PX_STMATRIX || op == PX_COPY || op == PX_WGMMA;
 }
 
 bell_status
@@ -342,6 +460,10 @@ px_parse_more(struct px_parse *p, struct px_insn *in, bool barrier)
         return parse_mma(p, in);
     case PX_COPY:
         return parse_cp(p, in);
+    case PX_FENCE:
+        return parse_proxy_fence(p, in);
+    case PX_WGMMA:
+        return parse_wgmma(p, in);
     default:
         return parse_ldmatrix(p, in);
     }

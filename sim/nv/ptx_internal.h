@@ -116,9 +116,14 @@ enum px_op {
     PX_MMA,
     PX_LDMATRIX,
     PX_STMATRIX,
-    PX_COPY,   /* cp.async */
-    PX_COMMIT, /* cp.async.commit_group */
-    PX_AWAIT,  /* cp.async.wait_group, wait_all */
+    PX_COPY,        /* cp.async */
+    PX_COMMIT,      /* cp.async.commit_group */
+    PX_AWAIT,       /* cp.async.wait_group, wait_all */
+    PX_PROXY_FENCE, /* fence.proxy.async */
+    PX_WGMMA,
+    PX_WGMMA_FENCE,
+    PX_WGMMA_COMMIT,
+    PX_WGMMA_AWAIT,
     PX_OP_COUNT
 };
 
@@ -358,6 +363,7 @@ struct px_kernel {
     /* Threads may wait for each other other than at barriers of all, so that
      * what they do in shared memory cannot be judged. */
     bool has_shared_sync;
+    bool has_wgmma;
     bool uses_const, uses_global;
 };
 
@@ -375,6 +381,7 @@ struct sim_ptx_module {
     size_t n_kernels, cap_kernels;
     struct px_image consts, globals;
     uint32_t sm;
+    bool is_arch_specific; /* sm_90a */
 };
 
 /* ---- facts about types and instructions (ptx_ops.c, ptx_check.c) ---- */

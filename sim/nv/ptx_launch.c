@@ -167,6 +167,7 @@ start_block(struct px_run *r)
     r->n_exited = 0;
     memset(r->n_arrived, 0, sizeof(r->n_arrived));
     px_shared_begin(r);
+    px_wgmma_begin(r);
     for (i = 0; i < r->n_warps; i++)
         start_warp(r, &r->warps[i]);
 }
@@ -288,6 +289,7 @@ alloc_run(struct px_run *r)
         r->warps[i].number = i;
         ok = alloc_warp(r, &r->warps[i]);
     }
+    ok = ok && px_wgmma_alloc(r);
     if (!ok)
         return bell_fail(BELL_E_NO_MEMORY, "running %s: %u warps of %u rows",
                          k->name, r->n_warps, k->n_rows);
@@ -300,6 +302,7 @@ free_run(struct px_run *r)
 {
     uint32_t i;
 
+    px_wgmma_free(r);
     for (i = 0; i < r->n_warps && r->warps; i++) {
         host_free(r->warps[i].rows);
         host_free(r->warps[i].defined);

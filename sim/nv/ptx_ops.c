@@ -144,6 +144,7 @@ static const struct px_op_info ops[] = {
     {"ldmatrix", PX_LDMATRIX, 0, 0, 0, 0},
     {"stmatrix", PX_STMATRIX, 0, 0, 0, 0},
     {"cp", PX_COPY, 0, 0, 0, 0},
+    {"wgmma", PX_WGMMA, 0, 0, 0, 0},
 };
 
 static const struct {
@@ -265,6 +266,12 @@ px_op_name(unsigned op)
     case PX_COMMIT:
     case PX_AWAIT:
         return "cp";
+    case PX_PROXY_FENCE:
+        return "fence";
+    case PX_WGMMA_FENCE:
+    case PX_WGMMA_COMMIT:
+    case PX_WGMMA_AWAIT:
+        return "wgmma";
     case PX_CALL:
         return "call";
     default: /* CLOCK PACK UNPACK */
@@ -346,6 +353,10 @@ px_run_kind(const struct px_insn *in)
     case PX_MMA:
     case PX_LDMATRIX:
     case PX_STMATRIX:
+    case PX_WGMMA:
+    case PX_WGMMA_FENCE:
+    case PX_WGMMA_COMMIT:
+    case PX_WGMMA_AWAIT:
         return PX_RUN_TOGETHER;
     default:
         return in->rows ? PX_RUN_ROWS : PX_RUN_OTHER;

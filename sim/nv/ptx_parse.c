@@ -487,6 +487,7 @@ parse_target(struct px_parse *p)
         return px_error(p, "the version is too low for the target, or the "
                            "target not known");
     p->module->sm = sm;
+    p->module->is_arch_specific = arch_specific;
     px_lex_next(&p->lex);
     return BELL_OK;
 }

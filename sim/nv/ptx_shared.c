@@ -221,6 +221,15 @@ may_write(struct px_run *r, const struct px_span *s, uint32_t lane, uint32_t at,
     return !r->judges_races || check_readers(r, s, lane, at, mine);
 }
 
+void
+px_shared_land(struct px_run *r, const struct px_warp *w, uint32_t at,
+               uint32_t n_bytes)
+{
+    memset(r->writer + at, r->judges_races ? (int)(w->number + 1) : NOBODY,
+           n_bytes);
+    touch(r, at, at + n_bytes);
+}
+
 bool
 px_shared_write(struct px_run *r, const struct px_span *s,
                 const uint64_t at[PX_LANES])
@@ -232,9 +241,10 @@ px_shared_write(struct px_run *r, const struct px_span *s,
         lane = px_first(left);
         if (!may_write(r, s, lane, (uint32_t)at[lane], mine))
             return false;
-        memset(r->writer + at[lane], r->judges_races ? (int)mine : NOBODY,
-               s->n_bytes);
-        touch(r, (uint32_t)at[lane], (uint32_t)at[lane] + s->n_bytes);
+        if (!px_wgmma_write(r, (uint32_t)at[lane], s->n_bytes))
+            return bad(r, s, lane, (uint32_t)at[lane], SIM_PTX_RACE,
+                       "shared memory that a wgmma may still read");
+        px_shared_land(r, s->w, (uint32_t)at[lane], s->n_bytes);
     }
     return true;
 }
@@ -245,6 +255,9 @@ px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
 {
     if (!may_write(r, s, lane, at, s->w->number + 1))
         return false;
+    if (!px_wgmma_write(r, at, s->n_bytes))
+        return bad(r, s, lane, at, SIM_PTX_RACE,
+                   "shared memory that a wgmma may still read");
     memset(r->writer + at, PROMISED, s->n_bytes);
     return true;
 }

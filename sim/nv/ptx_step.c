@@ -342,6 +342,9 @@ px_do(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     case PX_AWAIT:
         px_do_async(r, w, in, mask);
         break;
+    case PX_PROXY_FENCE:
+        px_proxy_fence(r, w);
+        break;
     case PX_FENCE:
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         break;

@@ -6,7 +6,8 @@
 static bool
 is_matrix(unsigned op)
 {
-    return op == PX_MMA || op == PX_LDMATRIX || op == PX_STMATRIX;
+    return op == PX_MMA || op == PX_LDMATRIX || op == PX_STMATRIX ||
+           (op >= PX_WGMMA && op <= PX_WGMMA_AWAIT);
 }
 
 bool
@@ -237,6 +238,12 @@ px_do_collective(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         do_activemask(w, in, mask);
         break;
     case PX_WARPSYNC:
+        break;
+    case PX_WGMMA:
+    case PX_WGMMA_FENCE:
+    case PX_WGMMA_COMMIT:
+    case PX_WGMMA_AWAIT:
+        px_do_wgmma(r, w, in);
         break;
     default:
         px_do_matrix(r, w, in);
