@@ -30,6 +30,7 @@ struct expand_stage {
     enum uop_dtype dtype;     /* of the array: the LOAD's, or what holds it */
     uint64_t ranges;          /* that it varies with in a tile */
     uint32_t range;           /* along which neighbours lie in the buffer */
+    bool along;               /* that range is the reduction's */
     int64_t size;             /* elements of a tile, with padding */
     const struct uop *memory; /* the array, behind the copy's BARRIER */
     const struct uop *half;   /* where in it the present tile begins */
@@ -37,6 +38,7 @@ struct expand_stage {
     struct {
         uint32_t range;
         int64_t stride;        /* elements */
+        int64_t weight;        /* WGMMA: in the number of the step or output */
     } dims[KERNEL_MAX_RANGES]; /* the fastest last */
 };
 
@@ -64,6 +66,8 @@ struct expand {
     uint32_t n_stages;
     int32_t tile_loop;                /* range of the loop over tiles, or -1 */
     uint32_t n_buffers;               /* tiles of an operand at once */
+    uint32_t ahead;                   /* tiles copied before they are needed */
+    const struct uop *commit;         /* of the next tile's STOREs, or NULL */
     struct expand_stores first, next; /* of the first tile, of the next */
     const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
     uint32_t digit[KERNEL_MAX_RANGES];         /* copy being made, by range */
@@ -139,6 +143,13 @@ const struct uop *expand_staged_value(struct expand *e,
 /* The same as expand_group, by matrix instructions (expand_matrix.c). */
 BELL_MUST_CHECK bell_status
 expand_matrix_group(struct expand *e, const struct kernel_group *group);
+
+/* Place in LOCAL memory, in a tile for WGMMA, of the output and step with
+ * these numbers in it. */
+const struct uop *expand_wgmma_index(struct expand *e,
+                                     const struct expand_stage *s,
+                                     const struct uop *output,
+                                     const struct uop *step);
 
 /* The END of the loop over tiles, whose body has the effects. */
 const struct uop *expand_end_tile(struct expand *e, const struct uop *range,

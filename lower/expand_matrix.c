@@ -298,12 +298,12 @@ find_part(const struct matrix *m, enum uop_wmma_operand operand)
 /* ---- the group ---- */
 
 static const struct uop *
-zeros(const struct matrix *m)
+zeros(const struct matrix *m, uint32_t lanes)
 {
     enum uop_dtype dtype = (enum uop_dtype)m->node->dtype;
 
     return expand_broadcast(m->e, uop_const_int(m->e->g, dtype, 0),
-                            (uint16_t)uop_wmma_lanes(m->shape, UOP_WMMA_C));
+                            (uint16_t)lanes);
 }
 
 /* `sum` with the products of all pieces of the tile's steps added. */
@@ -352,9 +352,9 @@ set_instances(const struct matrix *m, const struct uop *sum)
 }
 
 static const struct uop *
-make_acc(const struct matrix *m)
+make_acc(const struct matrix *m, uint32_t lanes)
 {
-    const struct uop *src[1 + KERNEL_MAX_RANGES], *zero = zeros(m);
+    const struct uop *src[1 + KERNEL_MAX_RANGES], *zero = zeros(m, lanes);
     union uop_arg arg = {.i = m->e->n_accs++};
     uint64_t set = m->group->context & m->e->loops;
     uint32_t n = 0;
@@ -378,14 +378,78 @@ get_acc(const struct matrix *m, const struct uop *acc,
                    no_arg, src, n_after + 1);
 }
 
+/* ---- WGMMA ---- */
+
+/* acc += A @ B of the present tiles. Those of the tile before are done then,
+ * whose place the next STOREs take. */
+static const struct uop *
+make_wgmma(const struct matrix *m, const struct uop *acc)
+{
+    struct expand *e = m->e;
+    const struct expand_stage *a = &e->stages[m->a->stage - 1];
+    const struct expand_stage *b = &e->stages[m->b->stage - 1];
+    uint32_t row = UOP_WGMMA_ROW_BYTES / uop_dtype_infos[m->dtype].size_bytes;
+    struct uop_wgmma w = {acc->lanes * 2u, m->shape.k, row / m->shape.k,
+                          !a->along, !b->along};
+    const struct uop *group = num(e, 0), *src[5], *u;
+
+    if (e->k->n_threads > 128) /* that have 64 rows each */
+        group = uop_alu2(e->g, UOP_FLOORDIV, e->tid, num(e, 128));
+    group = uop_alu2(e->g, UOP_MUL, group, num(e, 64));
+    src[0] = acc;
+    src[1] = a->memory;
+    src[2] = uop_alu2(e->g, UOP_ADD, a->half,
+                      expand_wgmma_index(e, a, group, num(e, 0)));
+    src[3] = b->memory;
+    src[4] = b->half;
+    u = uop_new(e->g, UOP_WGMMA, UOP_VOID, 1,
+                (union uop_arg){.i = uop_wgmma_arg(w)}, src, 5);
+    return uop_new(e->g, UOP_WGMMA_WAIT, UOP_VOID, 1, (union uop_arg){.i = 1},
+                   &u, 1);
+}
+
+/* One ACC has a thread's part of all tiles. */
+static bell_status
+make_wgmma_group(struct matrix *m)
+{
+    struct expand *e = m->e;
+    uint32_t n = expand_count(e, m->tiles), i, lane;
+    const struct uop *src[2], *sum, *part[4];
+    struct expand_inst *inst = &e->inst[kernel_pos(e->k, m->node)];
+
+    if (m->n_half != 2 || m->n_pair != 2 || !m->n_loops)
+        return bell_fail(BELL_E_INTERNAL, "no product for WGMMA");
+    sum = make_acc(m, (uint16_t)(4 * n));
+    src[1] = make_wgmma(m, sum);
+    src[0] = expand_close_loops(e, m->group->bound, src, 1);
+    src[0] = uop_new(e->g, UOP_WGMMA_WAIT, UOP_VOID, 1, no_arg, src, 1);
+    sum = get_acc(m, sum, src, 1);
+    for (i = 0; i < n; i++) {
+        expand_set_digits(e, m->tiles, i);
+        for (lane = 0; lane < 4; lane++) {
+            union uop_arg arg = {.i = 4 * i + lane};
+            part[lane] = uop_make(e->g, UOP_LANE, UOP_F32, 1, arg, &sum, 1);
+        }
+        for (lane = 0; lane < 2; lane++) {
+            e->digit[m->half] = lane;
+            inst->vector[expand_copy(e, inst)] = uop_make(
+                e->g, UOP_LANES, UOP_F32, 2, no_arg, part + 2 * lane, 2);
+        }
+    }
+    return uop_graph_status(e->g);
+}
+
 bell_status
 expand_matrix_group(struct expand *e, const struct kernel_group *group)
 {
     const struct uop **accs, **src, *end, *set[2];
     struct matrix m;
-    uint32_t i, n;
+    uint32_t i, n, lanes;
 
     BELL_TRY(begin_matrix(e, group, &m));
+    if (e->k->matrix.wgmma)
+        return make_wgmma_group(&m);
+    lanes = uop_wmma_lanes(m.shape, UOP_WMMA_C);
     n = expand_count(e, m.tiles);
     accs = arena_alloc(&e->k->mem, n * sizeof(*accs));
     src = arena_alloc(&e->k->mem, (n + 1) * sizeof(*src));
@@ -395,10 +459,10 @@ expand_matrix_group(struct expand *e, const struct kernel_group *group)
     for (i = 0; i < n; i++) {
         expand_set_digits(e, m.tiles, i);
         if (!m.n_loops) {
-            accs[i] = add_products(&m, zeros(&m));
+            accs[i] = add_products(&m, zeros(&m, lanes));
             continue;
         }
-        accs[i] = set[0] = make_acc(&m);
+        accs[i] = set[0] = make_acc(&m, lanes);
         set[1] = add_products(&m, get_acc(&m, set[0], m.loops, m.n_loops));
         src[1 + i] = uop_new(e->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, set, 2);
     }

@@ -9,7 +9,8 @@
  *       loops inside the tile: operands come from LOCAL memory
  *       BARRIER
  *
- * or, where there is room for two of each tile, so that loads and work overlap:
+ * or, where there is room for several of each tile, so that loads and work
+ * overlap:
  *
  *   the first tiles are loaded and stored
  *   loop over tiles
@@ -31,6 +32,7 @@
 
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
+#define MAX_BUFFERS  6 /* tiles of an operand at once */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -115,6 +117,49 @@ lay_out(const struct expand *e, struct expand_stage *s, bool reduce_fast,
         stride *= k->sizes[s->dims[n].range];
     }
     return stride;
+}
+
+/* What one value of the range adds to the number of an output or step: the
+ * lanes of WGMMA's ACC. */
+static int64_t
+weight_of(const struct kernel_matrix *m, bool reduce, bool of_a, uint32_t id)
+{
+    if (reduce)
+        return id == m->step ? 1 : m->shape.k;
+    if (of_a)
+        return id == m->row ? 1 : id == m->half ? 8 : 16;
+    return id == m->pair ? 1 : id == m->col ? 2 : 8;
+}
+
+/* The same for WGMMA, where a tile lies as uop_wgmma says: the dims count
+ * outputs and steps. */
+static bell_status
+lay_out_wgmma(const struct expand *e, struct expand_stage *s)
+{
+    const struct kernel *k = e->k;
+    const struct kernel_matrix *m = &k->matrix;
+    int64_t row = UOP_WGMMA_ROW_BYTES / uop_dtype_infos[s->dtype].size_bytes;
+    int64_t n[2] = {1, 1};
+    bool of_a = false;
+    uint32_t i;
+
+    lay_out(e, s, s->along, 0);
+    for (i = 0; i < s->n_dims; i++)
+        of_a |= uop_range_id(k->ranges[s->dims[i].range]) == m->row;
+    s->size = 1;
+    for (i = 0; i < s->n_dims; i++) {
+        uint32_t r = s->dims[i].range, id = uop_range_id(k->ranges[r]);
+        bool reduce = k->reduce_ranges >> r & 1;
+        int64_t weight = weight_of(m, reduce, of_a, id);
+        s->dims[i].weight = weight;
+        s->dims[i].stride = reduce == s->along ? weight : weight * row;
+        s->size *= k->sizes[r];
+        n[reduce] *= k->sizes[r];
+    }
+    if (n[1] != row || n[0] % (UOP_WGMMA_ROW_BYTES / 2))
+        return bell_fail(BELL_E_INTERNAL, "a tile of %lld x %lld for WGMMA",
+                         (long long)n[0], (long long)n[1]);
+    return BELL_OK;
 }
 
 /* ---- the copy ---- */
@@ -299,14 +344,42 @@ set_values(struct expand *e, struct copy *c, uint32_t step)
     }
 }
 
+const struct uop *
+expand_wgmma_index(struct expand *e, const struct expand_stage *s,
+                   const struct uop *output, const struct uop *step)
+{
+    int64_t bytes = uop_dtype_infos[s->dtype].size_bytes;
+    int64_t n = UOP_WGMMA_ROW_BYTES / bytes, each = ACCESS_BYTES / bytes;
+    const struct uop *row = output, *at = step, *part;
+
+    if (!s->along) { /* rows of steps, of n outputs each */
+        row = op_num(e, UOP_MUL, op_num(e, UOP_FLOORDIV, output, n), n);
+        row = uop_alu2(e->g, UOP_ADD, row, step);
+        at = op_num(e, UOP_FLOORMOD, output, n);
+    }
+    part = uop_alu2(e->g, UOP_XOR, op_num(e, UOP_FLOORDIV, at, each),
+                    op_num(e, UOP_FLOORMOD, s->along ? output : step, 8));
+    part = uop_alu2(e->g, UOP_ADD, op_num(e, UOP_MUL, part, each),
+                    op_num(e, UOP_FLOORMOD, at, each));
+    return uop_alu2(e->g, UOP_ADD, op_num(e, UOP_MUL, row, n), part);
+}
+
 /* Element of the LOCAL array for the present values. */
 static const struct uop *
 array_index(struct expand *e, const struct copy *c)
 {
     const struct expand_stage *s = c->stage;
-    const struct uop *index = num(e, 0);
+    const struct uop *index = num(e, 0), *count[2] = {index, index};
     uint32_t i;
 
+    for (i = 0; i < s->n_dims && e->k->matrix.wgmma; i++) {
+        uint32_t r = s->dims[i].range;
+        const struct uop **to = &count[e->k->reduce_ranges >> r & 1];
+        *to = uop_alu2(e->g, UOP_ADD, *to,
+                       op_num(e, UOP_MUL, c->value[r], s->dims[i].weight));
+    }
+    if (e->k->matrix.wgmma)
+        return expand_wgmma_index(e, s, count[0], count[1]);
     for (i = 0; i < s->n_dims; i++)
         index = uop_alu2(
             e->g, UOP_ADD, index,
@@ -406,13 +479,14 @@ struct turn {
     const struct uop *tile, *gate; /* NULL: any, always */
 };
 
-/* Half of the array where the tile lies. */
+/* Part of the array where the tile lies. */
 static const struct uop *
 half_of(struct expand *e, const struct expand_stage *s, const struct uop *tile)
 {
     if (e->n_buffers == 1)
         return num(e, 0);
-    return op_num(e, UOP_MUL, op_num(e, UOP_FLOORMOD, tile, 2), s->size);
+    return op_num(e, UOP_MUL, op_num(e, UOP_FLOORMOD, tile, e->n_buffers),
+                  s->size);
 }
 
 /* The LOADs of all rows, from the present values on, in the array's dtype. */
@@ -462,7 +536,7 @@ copy_operand(struct expand *e, const struct expand_stage *s,
 }
 
 /* Where an operand's tile lies, and how it is copied. */
-static void
+static bell_status
 place_operand(struct expand *e, struct expand_stage *s)
 {
     bool along, matrix = e->k->matrix.on, turned;
@@ -475,7 +549,9 @@ place_operand(struct expand *e, struct expand_stage *s)
     s->ranges = tile_ranges(e, kernel_deps(e->k, s->load));
     if (!contiguous_range(e, s, &s->range))
         s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
-    along = e->k->reduce_ranges >> s->range & 1;
+    along = s->along = e->k->reduce_ranges >> s->range & 1;
+    if (e->k->matrix.wgmma)
+        return lay_out_wgmma(e, s);
     /* mma.sync's operands are read as well across the steps (ldmatrix), but
      * not bytes */
     turned = matrix && (along || each == ACCESS_BYTES ||
@@ -483,6 +559,7 @@ place_operand(struct expand *e, struct expand_stage *s)
     /* nothing between rows that are copied as they lie, and read so too */
     s->size = lay_out(e, s, turned, along || matrix ? each : 0);
     s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
+    return BELL_OK;
 }
 
 /* STOREs of an operand, at most. */
@@ -541,6 +618,27 @@ find_tile_loop(const struct expand *e)
     return loops && !(loops & (loops - 1)) ? __builtin_ctzll(loops) : -1;
 }
 
+/* How many tiles of `bytes` there are at once. WGMMAs still read the tile
+ * before this one; where four leave room for another work-group, there are no
+ * more. */
+static void
+choose_buffers(struct expand *e, uint64_t bytes)
+{
+    const struct lower_target *t = e->k->target;
+
+    e->n_buffers =
+        e->tile_loop >= 0 && bytes * 2 <= t->max_shared_bytes ? 2 : 1;
+    e->ahead = e->n_buffers - 1;
+    if (!e->k->matrix.wgmma)
+        return;
+    e->n_buffers = (uint32_t)(t->max_stage_bytes / bytes);
+    if (e->n_buffers > 4)
+        e->n_buffers = bytes * 8 <= t->max_stage_bytes ? 4
+                       : e->n_buffers > MAX_BUFFERS    ? MAX_BUFFERS
+                                                       : e->n_buffers;
+    e->ahead = e->n_buffers - 2;
+}
+
 static bell_status
 find_operands(struct expand *e)
 {
@@ -558,14 +656,13 @@ find_operands(struct expand *e)
         if (!is_operand(e, i))
             continue;
         s->load = k->nodes[i];
-        place_operand(e, s);
+        BELL_TRY(place_operand(e, s));
         e->inst[i].stage = ++e->n_stages;
         n_stores += count_stores(e, i);
         bytes += (uint64_t)s->size * uop_dtype_infos[s->dtype].size_bytes;
     }
     e->tile_loop = find_tile_loop(e);
-    e->n_buffers =
-        e->tile_loop >= 0 && bytes * 2 <= k->target->max_shared_bytes ? 2 : 1;
+    choose_buffers(e, bytes);
     e->first.v = arena_alloc(&k->mem, n_stores * sizeof(*e->first.v));
     e->next.v = arena_alloc(&k->mem, n_stores * sizeof(*e->next.v));
     if (n && (!e->first.v || !e->next.v))
@@ -587,23 +684,60 @@ expand_find_stages(struct expand *e)
     return e->staged && e->tid ? find_operands(e) : BELL_OK;
 }
 
-/* The BARRIER behind the first STOREs; in the loop over tiles, where there are
- * two of each. */
+/* The STOREs of e->first; one COMMIT where more than a tile is under way. */
 static bell_status
-first_barrier(struct expand *e, const struct uop **out)
+first_effects(struct expand *e, const struct uop ***out_src, uint32_t *out_n)
 {
     const struct uop **src;
     uint32_t i, n = e->first.n;
 
-    src = arena_alloc(&e->k->mem, (n + 1) * sizeof(*src));
+    src = arena_alloc(&e->k->mem, (n + 2) * sizeof(*src));
     if (!src)
         return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
                          e->k->n_nodes);
     for (i = 0; i < n; i++)
         src[i] = make_store(e, &e->first.v[i], e->first.v[i].memory);
-    if (e->n_buffers > 1)
+    if (e->ahead > 1) {
+        if (e->commit)
+            src[n++] = e->commit;
+        src[0] = e->commit =
+            uop_new(e->g, UOP_COMMIT, UOP_VOID, 1, no_arg, src, n);
+        n = 1;
+    }
+    *out_src = src;
+    *out_n = n;
+    return BELL_OK;
+}
+
+/* Copies the first tiles, as many as are ahead of the work; makes the BARRIER
+ * behind them, in the loop over tiles where there are several of each. */
+static bell_status
+copy_first(struct expand *e, const struct uop **out_barrier)
+{
+    struct turn turn = {NULL, NULL};
+    const struct uop **src = NULL;
+    union uop_arg arg = {.i = 0};
+    uint32_t t = 0, i, n = 0;
+
+    do {
+        e->first.n = 0;
+        if (e->ahead)
+            turn.tile = num(e, t);
+        for (i = 0; i < e->n_stages; i++) {
+            struct expand_stage *s = &e->stages[i];
+            if (e->ahead && t >= e->k->sizes[e->tile_loop])
+                break;
+            if (e->commit)
+                s->memory = after(e, s->memory, e->commit);
+            BELL_TRY(copy_operand(e, s, &turn, &e->first));
+        }
+        BELL_TRY(first_effects(e, &src, &n));
+    } while (++t < e->ahead);
+    if (e->ahead) {
         src[n++] = e->base[e->tile_loop];
-    *out = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
+        arg.i = e->ahead - 1;
+    }
+    *out_barrier = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, arg, src, n);
     return BELL_OK;
 }
 
@@ -612,10 +746,11 @@ static bell_status
 copy_next(struct expand *e)
 {
     int64_t n_tiles = e->k->sizes[e->tile_loop];
+    const struct uop **src;
     struct turn next;
-    uint32_t i;
+    uint32_t i, n = 0;
 
-    next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], 1);
+    next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
     next.gate = op_num(e, UOP_CMPLT, next.tile, n_tiles);
     for (i = 0; i < e->n_stages; i++)
         BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
@@ -625,21 +760,33 @@ copy_next(struct expand *e)
         if (op != UOP_LANE && op != UOP_LANES && op != UOP_CAST)
             store->made = make_store(e, store, store->memory);
     }
+    if (e->ahead < 2)
+        return BELL_OK;
+    src = arena_alloc(&e->k->mem, (e->next.n + 1) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+                         e->k->n_nodes);
+    src[n++] = e->base[e->tile_loop];
+    for (i = 0; i < e->next.n; i++) {
+        if (e->next.v[i].made)
+            src[n++] = e->next.v[i].made;
+    }
+    e->commit = uop_new(e->g, UOP_COMMIT, UOP_VOID, 1, no_arg, src, n);
     return BELL_OK;
 }
 
 bell_status
 expand_copy_stages(struct expand *e)
 {
-    struct turn first = {NULL, NULL};
+    const struct lower_target *t = e->k->target;
+    uint32_t i, most = t->max_shared_bytes;
     const struct uop *barrier;
-    uint32_t i;
 
     if (!e->n_stages)
         return BELL_OK;
+    if (e->k->matrix.wgmma)
+        most = t->max_stage_bytes;
     barrier = start_barrier(e);
-    if (e->n_buffers > 1)
-        first.tile = num(e, 0);
     for (i = 0; i < e->n_stages; i++) {
         struct expand_stage *s = &e->stages[i];
         s->memory = expand_local(e, s->dtype, (uint64_t)s->size * e->n_buffers);
@@ -648,16 +795,15 @@ expand_copy_stages(struct expand *e)
         s->half = num(e, 0);
         if (e->n_buffers > 1)
             s->half = half_of(e, s, e->base[e->tile_loop]);
-        BELL_TRY(copy_operand(e, s, &first, &e->first));
     }
-    BELL_TRY(first_barrier(e, &barrier));
+    BELL_TRY(copy_first(e, &barrier));
     for (i = 0; i < e->n_stages; i++)
         e->stages[i].memory = after(e, e->stages[i].memory, barrier);
     if (e->n_buffers > 1)
         BELL_TRY(copy_next(e));
-    if (e->shared_bytes > e->k->target->max_shared_bytes)
+    if (e->shared_bytes > most)
         return bell_fail(BELL_E_INTERNAL, "%u bytes of LOCAL memory, of %u",
-                         e->shared_bytes, e->k->target->max_shared_bytes);
+                         e->shared_bytes, most);
     return uop_graph_status(e->g);
 }
 
@@ -668,7 +814,7 @@ expand_end_tile(struct expand *e, const struct uop *range,
     const struct uop **src, *memory;
     uint32_t i, n_src = 1 + n;
 
-    src = arena_alloc(&e->k->mem, (2 + n + e->next.n) * sizeof(*src));
+    src = arena_alloc(&e->k->mem, (3 + n + e->next.n) * sizeof(*src));
     if (!src) {
         e->g->failed = true;
         return &uop_failed;
@@ -689,6 +835,8 @@ expand_end_tile(struct expand *e, const struct uop *range,
         }
         src[n_src++] = store->made;
     }
+    if (e->commit)
+        src[n_src++] = e->commit;
     src[0] = range;
     return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n_src);
 }

@@ -29,6 +29,8 @@ struct kernel_group {
  * columns by `col` and `pair`, rows by `row` and `half`: uops/wmma.h. */
 struct kernel_matrix {
     bool on;
+    bool wgmma; /* a warp's tiles are one WGMMA's, row the lowest rows of a
+                 * warp, pair and col the lowest columns */
     struct uop_wmma shape;
     uint8_t dtype; /* what A and B are in LOCAL memory; VOID: as loaded */
     uint8_t half;  /* UPCAST: a thread's rows, where it has several */

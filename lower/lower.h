@@ -66,6 +66,9 @@ struct lower_target {
     uint8_t matrix_k[UOP_DTYPE_COUNT];  /* WMMA's steps, by the dtype of A and
                                          * B; 0: it does not multiply those */
     enum uop_wmma_layout matrix_layout; /* what a thread has of them */
+    uint8_t wgmma_k[UOP_DTYPE_COUNT]; /* WGMMA's, of an instruction; 0: none */
+    uint32_t max_stage_bytes; /* LOCAL memory for WGMMA's tiles, which is taken
+                               * when a kernel is launched */
 };
 
 /* A linear program. `ops` and `name` live in the graph's arena. */

@@ -471,6 +471,7 @@ set_matrix(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
     if (!from->on)
         return;
     to->on = true;
+    to->wgmma = from->wgmma;
     to->shape = from->shape;
     to->dtype = (uint8_t)from->dtype;
     /* half and pair are looked at where the shape has them */

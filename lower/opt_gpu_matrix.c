@@ -10,8 +10,12 @@
 #include "base/bits.h"
 #include "base/log.h"
 
-#define STAGE_BYTES 24576u /* of LOCAL memory for operands */
-#define PAD_BYTES   16     /* a row in LOCAL memory has more */
+#define STAGE_BYTES  24576u /* of LOCAL memory for operands */
+#define PAD_BYTES    16     /* a row in LOCAL memory has more */
+#define PART_BYTES   16     /* that one access copies */
+#define MIN_STAGES   3      /* of WGMMA's tiles, in LOCAL memory */
+#define WGMMA_PIECES 4      /* instructions that take 128 bytes of steps */
+#define GROUP_TILES  8      /* below each other that run at a time */
 
 /* Warps of a work-group, and tiles of one instruction of a warp. */
 struct shape {
@@ -24,6 +28,14 @@ struct shape {
 static const struct shape shapes16[] = {
     {2, 4, 4, 4, 1.0}, {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7},
     {2, 2, 1, 4, 0.5}, {2, 2, 1, 2, 0.35}, {1, 2, 1, 1, 0.15},
+};
+
+/* Of WGMMAs: a warp has all columns. src: timed on an H100, whose first one
+ * above makes 280 TFLOP/s. */
+static const struct shape shapes_wgmma[] = {
+    {8, 1, 1, 32, 2.3},
+    {8, 1, 1, 16, 2.0},
+    {4, 1, 1, 16, 1.3},
 };
 
 /* Of instructions of 8 rows. */
@@ -176,6 +188,100 @@ bytes_of_pieces(const struct matrix *m, const struct shape *s, int64_t pieces)
     return (uint64_t)bytes;
 }
 
+/* Does the LOAD take whole parts of 16 bytes along one of the ranges, each in
+ * tiles of `tile` values? */
+static bool
+is_in_parts(const struct matrix *m, const struct uop *load, uint64_t along,
+            int64_t tile)
+{
+    const struct kernel *k = m->gpu->k;
+    const struct uop *index = load->src[1];
+    int64_t part = PART_BYTES / (int64_t)m->product.operand_bytes;
+    bool found = false;
+    uint32_t r;
+
+    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST &&
+        index->src[1]->arg.i % part)
+        return false;
+    for (r = 0; r < k->n_ranges; r++) {
+        int64_t coef = kernel_coef(k, index, r);
+        if (coef == 1 && along >> r & 1 && k->sizes[r] % tile == 0 && !found)
+            found = true;
+        else if (coef == KERNEL_NONAFFINE || coef % part)
+            return false;
+    }
+    return found;
+}
+
+/* May WGMMA take the operands as they lie: along the steps, or halves along
+ * the outputs? */
+static bool
+fits_wgmma(const struct matrix *m)
+{
+    const struct kernel *k = m->gpu->k;
+    const struct uop *body = m->product.group->members[0]->src[0];
+    uint64_t bound = m->product.group->bound;
+    uint64_t sides = m->product.height | m->product.width;
+    int i;
+
+    if (m->gpu->plan.matrix.dtype || m->product.n_operands != 2)
+        return false;
+    for (i = 0; i < 2; i++) {
+        const struct uop *u = body->src[i];
+        uint32_t bytes;
+        u = u->op == UOP_CAST ? u->src[0] : u;
+        bytes = uop_dtype_infos[u->dtype].size_bytes;
+        if (k->target->wgmma_k[u->dtype] != m->wmma.k ||
+            bytes != m->product.operand_bytes || u->n_src > 2 ||
+            !(is_in_parts(m, u, bound, m->wmma.k) ||
+              (bytes == 2 &&
+               is_in_parts(m, u, sides, PART_BYTES / (int64_t)bytes))))
+            return false;
+    }
+    return m->product.n_steps > (double)(2 * WGMMA_PIECES * m->wmma.k);
+}
+
+/* Is much computed of each result? Fewer of them leave it more registers. */
+static bool
+has_functions(const struct matrix *m)
+{
+    const struct kernel *k = m->gpu->k;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        unsigned op = k->nodes[i]->op;
+        if (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN ||
+            op == UOP_COS || op == UOP_POW)
+            return true;
+    }
+    return false;
+}
+
+/* The WGMMA that costs less than *least, if there is one. */
+static void
+choose_wgmma(struct matrix *m, double least)
+{
+    const struct lower_target *t = m->gpu->k->target;
+    uint32_t i;
+
+    if (!fits_wgmma(m))
+        return;
+    for (i = 0; i < ARRAY_LEN(shapes_wgmma); i++) {
+        const struct shape *s = &shapes_wgmma[i];
+        int64_t bytes =
+            (tile_height(m, s) + tile_width(m, s)) * UOP_WGMMA_ROW_BYTES;
+        double cost = shape_cost(m, s);
+        if (bytes * MIN_STAGES > (int64_t)t->max_stage_bytes ||
+            s->tall_warps * 32 > t->max_threads || cost >= least ||
+            (s->wide > 16 && has_functions(m)))
+            continue;
+        least = cost;
+        m->shape = s;
+        m->pieces = WGMMA_PIECES;
+        m->gpu->plan.matrix.wgmma = true;
+    }
+}
+
 static bool
 choose_shape(struct matrix *m)
 {
@@ -204,6 +310,7 @@ choose_shape(struct matrix *m)
            (double)(m->pieces * m->wmma.k) < m->product.n_steps &&
            bytes_of_pieces(m, m->shape, m->pieces * 2) <= most)
         m->pieces *= 2;
+    choose_wgmma(m, least);
     return true;
 }
 
@@ -251,6 +358,25 @@ plan_width(struct matrix *m)
            opt_gpu_grid(plan, flat);
 }
 
+/* Tiles that are below each other and next to each other run at a time, so
+ * that what they read is in the caches still. */
+static bool
+plan_grid(struct opt_plan *plan, uint32_t flat)
+{
+    int64_t n = GROUP_TILES;
+    uint32_t below;
+
+    while (plan->axes[flat].size % n)
+        n--;
+    if (n > 1) {
+        if (!opt_split(plan, flat, n, UOP_AXIS_GLOBAL, OPT_INNER, &below,
+                       &flat))
+            return false;
+        plan->axes[below].rank = KERNEL_MAX_RANGES; /* counts fastest */
+    }
+    return opt_gpu_grid(plan, flat);
+}
+
 static bool
 plan_height(struct matrix *m)
 {
@@ -266,7 +392,8 @@ plan_height(struct matrix *m)
            cut(plan, &flat, m->n_half, UOP_AXIS_UPCAST, &plan->matrix.half) &&
            cut(plan, &flat, m->shape->tall, UOP_AXIS_UPCAST, NULL) &&
            cut_threads(plan, &flat, m->shape->tall_warps, shift, NULL) &&
-           opt_gpu_grid(plan, flat);
+           (plan->matrix.wgmma ? plan_grid(plan, flat)
+                               : opt_gpu_grid(plan, flat));
 }
 
 static bool

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "render/render_internal.h"
+#include "uops/wmma.h"
 
 /* Products of 8-bit floats by mma.sync. */
 enum f8 {
@@ -113,6 +114,12 @@ render_ptx_lower_target(const struct ptx_target *target,
         t.matrix_k[UOP_F32] = 8;
     if (has_f8(target))
         t.matrix_k[UOP_F8E4M3] = t.matrix_k[UOP_F8E5M2] = 32;
+    if (target->sm == 90 && target->is_arch_specific) {
+        t.wgmma_k[UOP_F16] = t.wgmma_k[UOP_BF16] = 16;
+        if (target->tf32) /* sums of 8-bit floats are short here: see f8 */
+            t.wgmma_k[UOP_F8E4M3] = t.wgmma_k[UOP_F8E5M2] = 32;
+        t.max_stage_bytes = 227 * 1024;
+    }
     *out_target = t;
     return BELL_OK;
 }
@@ -587,13 +594,18 @@ ptx_load_late(struct ptx_emit *e, const struct uop *load)
     return emit_load(e, load);
 }
 
-/* What was copied must be there: see ptx_copy.c. Loops may come back here
- * with copies that are further down. */
+/* What was copied must be there, but for the last groups where there are any:
+ * see ptx_copy.c. Loops may come back here with copies that are further down.
+ * WGMMA reads by another way than threads write. */
 static void
-emit_barrier(struct ptx_emit *e)
+emit_barrier(struct ptx_emit *e, const struct uop *u)
 {
-    if (e->copies.n_used)
+    if (e->copies.n_used && e->has_commits && u->arg.i)
+        ptx_put(&e->body, "\tcp.async.wait_group %d;\n", (int)u->arg.i);
+    else if (e->copies.n_used)
         ptx_put(&e->body, "\tcp.async.wait_all;\n");
+    if (e->has_wgmma)
+        ptx_put(&e->body, "\tfence.proxy.async.shared::cta;\n");
     ptx_put(&e->body, "\tbar.sync 0;\n");
 }
 
@@ -627,7 +639,16 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_ENDIF:
         return end_if(e, u);
     case UOP_BARRIER:
-        emit_barrier(e);
+        emit_barrier(e, u);
+        return BELL_OK;
+    case UOP_COMMIT:
+        ptx_put(&e->body, "\tcp.async.commit_group;\n");
+        return BELL_OK;
+    case UOP_WGMMA:
+        return ptx_emit_wgmma(e, u);
+    case UOP_WGMMA_WAIT:
+        ptx_put(&e->body, "\twgmma.wait_group.sync.aligned %d;\n",
+                (int)u->arg.i);
         return BELL_OK;
     case UOP_ACC:
         return copy_value(e, u, u->src[0]);
@@ -673,6 +694,10 @@ choose_order(struct ptx_emit *e)
     uint32_t i;
 
     e->ops = e->prog->ops;
+    for (i = 0; i < e->prog->n_ops; i++) {
+        e->has_commits |= e->ops[i]->op == UOP_COMMIT;
+        e->has_wgmma |= e->ops[i]->op == UOP_WGMMA;
+    }
     for (i = 0; i < e->prog->n_ops; i++) {
         if (e->ops[i]->op == UOP_IF || e->ops[i]->op == UOP_BARRIER)
             return BELL_OK;
@@ -721,7 +746,8 @@ put_head(const struct ptx_emit *e, struct ptx_text *t)
             version / 10, version % 10, e->target->sm,
             e->target->is_arch_specific ? "a" : "");
     if (e->n_dynamic_bytes)
-        ptx_put(t, ".extern .shared .align 16 .b8 dynamic_shared[];\n\n");
+        ptx_put(t, ".extern .shared .align %u .b8 dynamic_shared[];\n\n",
+                e->has_wgmma ? UOP_WGMMA_ALIGN : 16);
     ptx_put(t, ".visible .entry ");
     text_add(t, p->name, strlen(p->name));
     ptx_put(t, "(");

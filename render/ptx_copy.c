@@ -40,17 +40,19 @@ put(struct finder *f, struct map *map, uint64_t key, uint64_t value)
 
 /* Reads of LOCAL memory must hang on BARRIERs. */
 static void
-look_at_load(struct finder *f, const struct uop *u)
+look_at_load(struct finder *f, const struct uop *at)
 {
-    const struct uop *at = u->src[0];
-    bool is_safe = at->op == UOP_AFTER;
+    bool is_safe = true, is_after = false;
     uint32_t i;
 
     for (; at->op == UOP_AFTER; at = at->src[0]) {
-        for (i = 1; i < at->n_src; i++)
-            is_safe &= at->src[i]->op == UOP_BARRIER;
+        for (i = 1; i < at->n_src; i++) {
+            is_after |= at->src[i]->op == UOP_BARRIER;
+            is_safe &=
+                at->src[i]->op == UOP_BARRIER || at->src[i]->op == UOP_COMMIT;
+        }
     }
-    if (!is_safe && at->op == UOP_LOCAL)
+    if (!(is_safe && is_after) && at->op == UOP_LOCAL)
         put(f, &f->unsafe, at->id, 1);
 }
 
@@ -65,8 +67,12 @@ look_at(struct finder *f, const struct uop *u)
         put(f, &f->uses, u->src[i]->id, n ? *n + 1 : 1);
     }
     if (u->op == UOP_LOAD)
-        look_at_load(f, u);
-    else if (u->op == UOP_STORE)
+        look_at_load(f, u->src[0]);
+    if (u->op == UOP_WGMMA) {
+        look_at_load(f, u->src[1]);
+        look_at_load(f, u->src[3]);
+    }
+    if (u->op == UOP_STORE)
         put(f, &f->stored, memory_of(u->src[0])->id, 1);
 }
 

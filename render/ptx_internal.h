@@ -93,6 +93,7 @@ struct ptx_emit {
     struct ptx_value *addrs;
     size_t n_addrs, cap_addrs;
     uint32_t n_dynamic_bytes;
+    bool has_commits, has_wgmma;
     unsigned min_version;      /* of PTX, times ten, for what was used */
     struct map locals;         /* LOCAL's id -> offset in dynamic memory */
     struct map places;         /* ids -> where in the program: ptx_place */
@@ -158,6 +159,9 @@ BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
                                           const struct uop *u,
                                           const struct ptx_value *v,
                                           struct ptx_opnd *out_lanes);
+/* WGMMA (ptx_wgmma.c). */
+BELL_MUST_CHECK bell_status ptx_emit_wgmma(struct ptx_emit *e,
+                                           const struct uop *u);
 /* Cuts a result in .b32 to an 8- or 16-bit dtype, in place. */
 void ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r);
 

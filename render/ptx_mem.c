@@ -69,8 +69,8 @@ ptx_declare_locals(struct ptx_emit *e)
         if (map_put(&e->locals, u->id, offset) < 0)
             return ptx_no_memory(e);
         if (!e->n_dynamic_bytes)
-            ptx_put(&e->header, "\t.shared .align 16 .b8 s%llu[%llu];\n",
-                    (unsigned long long)offset,
+            ptx_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
+                    e->has_wgmma ? 1024 : 16, (unsigned long long)offset,
                     (unsigned long long)local_bytes(u));
         offset += local_bytes(u);
     }

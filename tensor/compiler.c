@@ -55,6 +55,8 @@ limit_gpu(const struct hcq_device_info *info, struct lower_target *lower)
         lower->max_threads = 1u << log2_floor(info->max_local_total);
     if (info->max_shared_bytes < lower->max_shared_bytes)
         lower->max_shared_bytes = info->max_shared_bytes;
+    if (info->max_shared_bytes < lower->max_stage_bytes)
+        lower->max_stage_bytes = info->max_shared_bytes;
     for (i = 0; i < 3; i++) {
         if (info->max_grid[i] < lower->max_grid[i])
             lower->max_grid[i] = info->max_grid[i];
@@ -75,6 +77,7 @@ init_nv(const struct hcq_device_info *info, uint32_t math,
                          "%s: no compiler for '%s', which is not sm_NN",
                          info->name, info->arch);
     target->ptx.sm = (uint32_t)sm;
+    target->ptx.is_arch_specific = sm == 90; /* for WGMMA */
     target->ptx.arg_align_bytes = NV_ARG_ALIGN_BYTES;
     target->ptx.tf32 = (math & BELL_MATH_TF32) != 0;
     target->ptx.approx = (math & BELL_MATH_APPROX) != 0;

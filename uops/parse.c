@@ -276,7 +276,8 @@ read_int_arg(struct parser *p, struct node *node)
     int64_t value = 0, mask = 0;
 
     node->arg.i = 0;
-    if (node->op == UOP_SINK && !(skip_blanks(p), *p->at == '#'))
+    if ((node->op == UOP_SINK || node->op == UOP_BARRIER) &&
+        !(skip_blanks(p), *p->at == '#'))
         return BELL_OK;
     BELL_TRY(expect(p, '#'));
     if (kind == UOP_INT_OP || kind == UOP_INT_OP_MASK)

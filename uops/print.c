@@ -129,7 +129,7 @@ add_int_arg(struct text *t, const struct uop *u)
                    uop_reduce_arg(uop_reduce_op(u), uop_reduce_axes(u))) {
         add_op_arg(t, (int64_t)uop_reduce_op(u));
         text_add(t, ":%u", uop_reduce_axes(u));
-    } else if (u->arg.i || u->op != UOP_SINK) {
+    } else if (u->arg.i || (u->op != UOP_SINK && u->op != UOP_BARRIER)) {
         text_add(t, " #%lld", (long long)u->arg.i);
     }
 }

@@ -398,8 +398,9 @@ check_acc_get(const struct uop *u)
     if (!is_acc(u->src[0]))
         return uop_bad(u, "source 0 is no ACC");
     for (i = 1; i < u->n_src; i++) {
-        if (u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_END)
-            return uop_bad(u, "source %u is no RANGE or END", i);
+        if (u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_END &&
+            u->src[i]->op != UOP_WGMMA_WAIT)
+            return uop_bad(u, "source %u is no RANGE, END or WGMMA_WAIT", i);
     }
     return BELL_OK;
 }
@@ -440,6 +441,31 @@ check_wmma(const struct uop *u)
                            u->src[i]->lanes, n);
     }
     return BELL_OK;
+}
+
+static bell_status
+check_wgmma(const struct uop *u)
+{
+    struct uop_wgmma w = uop_wgmma_shape(u->arg.i);
+    uint32_t i, bytes = uop_dtype_infos[u->src[1]->dtype].size_bytes;
+
+    if (!is_acc(u->src[0]) || u->src[0]->dtype != UOP_F32 ||
+        u->src[0]->lanes != w.n / 2)
+        return uop_bad(u, "source 0 is no ACC of %u f32", w.n / 2);
+    for (i = 1; i < 5; i += 2) {
+        if (!is_memory(u->src[i]) ||
+            !uop_wmma_mixes((enum uop_dtype)u->src[1]->dtype,
+                            (enum uop_dtype)u->src[i]->dtype))
+            return uop_bad(u, "source %u is no memory of that dtype", i);
+        BELL_TRY(check_dtype(u, i + 1, UOP_I64));
+    }
+    if (w.n < 8 || w.n > 256 || w.n % 8 || w.k * bytes != 32 ||
+        w.pieces * w.k * bytes != UOP_WGMMA_ROW_BYTES)
+        return uop_bad(u, "no shape has %u columns and %u x %u steps", w.n,
+                       w.pieces, w.k);
+    return bytes == 2 || !(w.a_turned || w.b_turned)
+               ? BELL_OK
+               : uop_bad(u, "only halves are turned");
 }
 
 static bell_status
@@ -520,6 +546,10 @@ check_kernel_op(const struct uop *u)
     case UOP_LOCAL:
         return check_value(u);
     case UOP_BARRIER:
+    case UOP_COMMIT:
+    case UOP_WGMMA_WAIT:
+        if (u->arg.i < 0)
+            return uop_bad(u, "arg is a number of them");
         return check_barrier(u);
     case UOP_IF:
         BELL_TRY(check_dtype(u, 0, UOP_BOOL));
@@ -550,6 +580,8 @@ check_vector_op(const struct uop *u)
         return check_lane_of(u);
     case UOP_WMMA:
         return check_wmma(u);
+    case UOP_WGMMA:
+        return check_wgmma(u);
     case UOP_RAMP:
         if (!uop_dtype_infos[u->dtype].is_int)
             return uop_bad(u, "is an integer");

@@ -176,4 +176,42 @@ uop_wmma_place(struct uop_wmma w, enum uop_dtype dtype,
         uop_wmma_place16(w, dtype, operand, thread, i, out_row, out_col);
 }
 
+/* ---- WGMMA ---- */
+
+/* The warps' numbers of a group are consecutive, the first a multiple of 4.
+ * An ACC's lanes in thread l of warp w are, with g = l / 4 and t = l % 4, lane
+ * 4 j + 2 h + p: row 16 (w % 4) + g + 8 h, column 8 j + 2 t + p.
+ *
+ * A tile of 128 bytes of steps or outputs has its elements in rows of 128
+ * bytes, whose 16-byte parts are exchanged: part c of row r lies at c ^ r % 8.
+ * Tiles begin at multiples of 1024 bytes, and so does A of each 64 rows.
+ *   not turned: a row for each output, with all steps
+ *   turned: a row for each step, with as many outputs as fill 128 bytes; those
+ *           of all steps of the tile before those of the next outputs
+ * src: PTX ISA, wgmma: matrix descriptors and canonical layouts. */
+struct uop_wgmma {
+    uint32_t n;              /* columns, of all B: a multiple of 8 <= 256 */
+    uint32_t k, pieces;      /* steps of an instruction, so many of them */
+    bool a_turned, b_turned; /* steps are rows */
+};
+
+#define UOP_WGMMA_ROW_BYTES 128u
+#define UOP_WGMMA_ALIGN     1024u /* of LOCAL memory */
+
+static inline int64_t
+uop_wgmma_arg(struct uop_wgmma w)
+{
+    return (int64_t)(w.n | w.k << 16 | w.pieces << 24) |
+           (int64_t)w.a_turned << 32 | (int64_t)w.b_turned << 33;
+}
+static inline struct uop_wgmma
+uop_wgmma_shape(int64_t arg)
+{
+    uint64_t a = (uint64_t)arg;
+
+    return (struct uop_wgmma){(uint32_t)(a & 0xffff), (uint32_t)(a >> 16 & 255),
+                              (uint32_t)(a >> 24 & 255), a >> 32 & 1,
+                              a >> 33 & 1};
+}
+
 #endif

@@ -224,7 +224,7 @@ test_programs(void **state)
         {"roots %0, %3, %4, %1, %20, %5, %6, %7, %8", "not the innermost"},
         {"%9 = acc_get.f64 %4, %1\nroots %9", "source 0 is f32"},
         {"%9 = acc_get.f32 %3, %1\nroots %9", "source 0 is no ACC"},
-        {"%9 = acc_get.f32 %4, %0\nroots %9", "no RANGE or END"},
+        {"%9 = acc_get.f32 %4, %0\nroots %9", "no RANGE, END or WGMMA_WAIT"},
         {"%9 = acc_set.void %3, %3\nroots %9", "source 0 is no ACC"},
         {"%9 = acc_set.void %4, %0\nroots %9", "differ in type"},
         {"%9 = acc.f64 #0 %3\nroots %9", "source 0 is f32"},

@@ -1,0 +1,197 @@
+/* Products that cards with wgmma multiply by it, against float64: every way
+ * that operands lie, sizes that tiles do not divide, batches, and what is
+ * computed of the results in the same kernel. On the device that BELL_DEVICE
+ * names; where that has no wgmma, they are products like any other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "doorbell/ops.h"
+
+struct row {
+    int64_t batch, m, n, k;
+    bool turn_x, turn_y;
+    enum {
+        PLAIN,
+        LAYER,
+        RESIDUAL,
+        GELU
+    } then;
+};
+
+static const struct row rows[] = {
+    {1, 256, 512, 256, false, false, PLAIN},
+    {1, 256, 512, 192, false, true, PLAIN},
+    {1, 256, 512, 160, true, false, PLAIN},
+    {1, 256, 512, 144, true, true, PLAIN},
+    {1, 512, 1024, 320, false, false, LAYER},
+    {1, 1000, 504, 208, false, true, LAYER},
+    {1, 504, 1000, 208, true, false, RESIDUAL},
+    {1, 520, 776, 144, true, true, RESIDUAL},
+    {1, 500, 512, 1008, false, false, PLAIN},
+    {1, 512, 520, 136, true, false, GELU},
+    {3, 256, 256, 144, false, false, LAYER},
+    {2, 264, 256, 272, true, true, PLAIN},
+    {1, 256, 512, 320, false, true, PLAIN},
+    {2, 264, 504, 544, false, true, LAYER},
+};
+
+static const struct {
+    enum bell_dtype x, y;
+    double result; /* relative, of rounding the result */
+    bool straight; /* operands lie along the steps, or are not turned so */
+} dtypes[] = {
+    {BELL_BFLOAT16, BELL_BFLOAT16, 0x1p-8, false},
+    {BELL_FLOAT16, BELL_FLOAT16, 0x1p-11, false},
+    {BELL_FLOAT8_E4M3FN, BELL_FLOAT8_E4M3FN, 0x1p-24, true},
+    {BELL_FLOAT8_E5M2, BELL_FLOAT8_E4M3FN, 0x1p-24, true},
+};
+
+static uint64_t rng = 7;
+
+/* Random values of that dtype; *out_values holds them as they were rounded. */
+static struct bell_tensor *
+make(struct bell_context *ctx, enum bell_dtype dtype, const int64_t *shape,
+     double **out_values)
+{
+    size_t n = (size_t)(shape[0] * shape[1] * shape[2]), i;
+    double *v = malloc(n * sizeof(*v));
+    struct bell_tensor *t;
+
+    assert_non_null(v);
+    for (i = 0; i < n; i++) {
+        rng = rng * 6364136223846793005ull + 1442695040888963407ull;
+        v[i] = (double)(int64_t)(rng >> 33) * 0x1p-30 - 1;
+    }
+    t = bell_cast(bell_from_data(ctx, BELL_FLOAT64, shape, 3, v), dtype);
+    if (bell_read_f64(t, v, n) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    *out_values = v;
+    return t;
+}
+
+static double
+then(const struct row *r, double sum, double bias, double z)
+{
+    switch (r->then) {
+    case LAYER:
+        return sum + bias > 0 ? sum + bias : 0;
+    case RESIDUAL:
+        return sum + z;
+    case GELU:
+        return 0.5 * sum * (1 + erf(sum * 0.70710678118654752));
+    case PLAIN:
+    default:
+        return sum;
+    }
+}
+
+/* Some rows of each batch: all take long. */
+static void
+check(const struct row *r, size_t d, double *const v[4], const double *got)
+{
+    int64_t b, i, j, l, step = r->m * r->n * r->k >> 24 | 1;
+
+    for (b = 0; b < r->batch; b++) {
+        for (i = 0; i < r->m; i += step) {
+            for (j = 0; j < r->n; j++) {
+                double sum = 0, size = 0, bound, want;
+                int64_t at = (b * r->m + i) * r->n + j;
+                for (l = 0; l < r->k; l++) {
+                    int64_t x = r->turn_x ? l * r->m + i : i * r->k + l;
+                    int64_t y = r->turn_y ? j * r->k + l : l * r->n + j;
+                    double p =
+                        v[0][b * r->m * r->k + x] * v[1][b * r->k * r->n + y];
+                    sum += p;
+                    size += fabs(p);
+                }
+                want = then(r, sum, v[2][j], v[3][at]);
+                bound = 0x1p-22 * (size + 1) * sqrt((double)r->k) +
+                        2 * dtypes[d].result * (fabs(want) + fabs(sum) + 1);
+                if (!(fabs(got[at] - want) <= bound))
+                    fail_msg("%s of %d x (%d x %d x %d)%s%s, %d: [%d, %d, %d] "
+                             "is %.9g, not %.9g",
+                             bell_dtype_name(dtypes[d].x), (int)r->batch,
+                             (int)r->m, (int)r->n, (int)r->k,
+                             r->turn_x ? " x.T" : "", r->turn_y ? " y.T" : "",
+                             (int)r->then, (int)b, (int)i, (int)j, got[at],
+                             want);
+            }
+        }
+    }
+}
+
+static void
+multiply(struct bell_context *ctx, const struct row *r, size_t d)
+{
+    size_t n = (size_t)(r->batch * r->m * r->n), i;
+    int64_t x_shape[3] = {r->batch, r->turn_x ? r->k : r->m,
+                          r->turn_x ? r->m : r->k};
+    int64_t y_shape[3] = {r->batch, r->turn_y ? r->n : r->k,
+                          r->turn_y ? r->k : r->n};
+    int64_t bias_shape[3] = {1, 1, r->n}, z_shape[3] = {r->batch, r->m, r->n};
+    enum bell_dtype out =
+        dtypes[d].result < 0x1p-20 ? BELL_FLOAT32 : dtypes[d].x;
+    double *v[4], *got = malloc(n * sizeof(*got));
+    struct bell_tensor *x, *y, *bias, *z;
+
+    assert_non_null(got);
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    x = make(ctx, dtypes[d].x, x_shape, &v[0]);
+    y = make(ctx, dtypes[d].y, y_shape, &v[1]);
+    bias = make(ctx, out, bias_shape, &v[2]);
+    z = make(ctx, out, z_shape, &v[3]);
+    if (r->turn_x)
+        x = bell_transpose(x, 1, 2);
+    if (r->turn_y)
+        y = bell_transpose(y, 1, 2);
+    x = bell_matmul(x, y);
+    if (r->then == LAYER)
+        x = bell_relu(bell_add(x, bias));
+    else if (r->then == RESIDUAL)
+        x = bell_add(x, z);
+    else if (r->then == GELU)
+        x = bell_gelu(x, false);
+    if (bell_read_f64(x, got, n) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    check(r, d, v, got);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    for (i = 0; i < 4; i++)
+        free(v[i]);
+    free(got);
+}
+
+static void
+test_products(void **state)
+{
+    struct bell_context *ctx = NULL;
+    size_t i, d;
+
+    (void)state;
+    assert_int_equal(bell_context_create(NULL, &ctx), BELL_OK);
+    for (d = 0; d < ARRAY_LEN(dtypes); d++) {
+        for (i = 0; i < ARRAY_LEN(rows); i++) {
+            if (!dtypes[d].straight || (!rows[i].turn_x && rows[i].turn_y))
+                multiply(ctx, &rows[i], d);
+        }
+    }
+    bell_context_destroy(ctx);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
