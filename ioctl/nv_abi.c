@@ -194,19 +194,6 @@ nv_struct(uint32_t branch, uint32_t struct_id)
     return nv_structs[struct_id][branch];
 }
 
-const struct kio_struct *
-nv_struct_by_name(uint32_t branch, const char *name)
-{
-    uint32_t i;
-
-    for (i = 0; branch < NV_N_BRANCHES && i < nv_n_structs; i++) {
-        const struct kio_struct *desc = nv_structs[i][branch];
-        if (desc && strcmp(desc->name, name) == 0)
-            return desc;
-    }
-    return NULL;
-}
-
 uint32_t
 nv_wire_bytes(const struct nv_abi *abi, uint32_t struct_id)
 {

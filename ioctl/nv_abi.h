@@ -43,8 +43,6 @@ const char *nv_branch_name(uint32_t branch);
 /* The layout of a struct (enum nv_struct_id of nv_uapi.h) on a branch; NULL
  * where the branch lacks it. */
 const struct kio_struct *nv_struct(uint32_t branch, uint32_t struct_id);
-/* By its vendor name, for tests and tools; NULL if there is none. */
-const struct kio_struct *nv_struct_by_name(uint32_t branch, const char *name);
 
 /* Newest layout to this branch's, and back. The caller's buffer holds at
  * least nv_wire_bytes. The branch has the struct. */

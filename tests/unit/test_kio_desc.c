@@ -266,6 +266,168 @@ test_follow(void **state)
     kio_capture_fini(&capture);
 }
 
+/* ---- text and differences --------------------------------------------- */
+
+/* A field of each kind, and an array of structs that ends the table. */
+struct sample {
+    uint16_t small;
+    uint8_t bytes[2], pad[4];
+    uint64_t large;
+    int32_t fd;
+    uint32_t status;
+    uint64_t ptr;
+    uint32_t words[10];
+    char text[8];
+    uint8_t blob[20];
+    struct {
+        uint32_t a;
+        uint64_t b;
+    } __attribute__((packed)) array[3];
+} __attribute__((packed));
+
+#define ROW(member, each, kind_)                                               \
+    {                                                                          \
+        .name = #member, .offset_bytes = offsetof(struct sample, member),      \
+        .size_bytes = sizeof(((struct sample *)0)->member),                    \
+        .each_bytes = each, .kind = kind_                                      \
+    }
+
+static const struct kio_field sample_fields[] = {
+    ROW(small, 2, KIO_FIELD_UINT),      ROW(bytes, 1, KIO_FIELD_HEX),
+    ROW(large, 8, KIO_FIELD_UINT),      ROW(fd, 4, KIO_FIELD_FD),
+    ROW(status, 4, KIO_FIELD_STATUS),   ROW(ptr, 8, KIO_FIELD_PTR),
+    ROW(words, 4, KIO_FIELD_HEX),       ROW(text, 8, KIO_FIELD_TEXT),
+    ROW(blob, 20, KIO_FIELD_BYTES),     ROW(array, 12, KIO_FIELD_STRUCT),
+    ROW(array[0].a, 4, KIO_FIELD_UINT), ROW(array[0].b, 8, KIO_FIELD_UINT),
+};
+
+static const struct kio_struct sample_desc = {
+    "sample", sample_fields, sizeof(struct sample),
+    sizeof(sample_fields) / sizeof(sample_fields[0])};
+
+static void
+expect_text(const struct sample *sample, uint32_t size_bytes, const char *want)
+{
+    char text[256];
+    size_t n = kio_struct_format(&sample_desc, sample, size_bytes, text,
+                                 sizeof(text)),
+           room;
+
+    assert_string_equal(text, want);
+    assert_int_equal(n, strlen(want));
+    for (room = 1; room <= n; room++) {
+        char cut[256];
+        memset(cut, '?', sizeof(cut));
+        assert_int_equal(
+            kio_struct_format(&sample_desc, sample, size_bytes, cut, room),
+            room - 1);
+        assert_memory_equal(cut, want, room - 1);
+        assert_int_equal(cut[room - 1], '\0');
+        assert_int_equal(cut[room], '?');
+    }
+}
+
+static void
+test_text(void **state)
+{
+    struct sample s = {.small = 7};
+    unsigned i;
+
+    (void)state;
+    expect_text(&(struct sample){0}, sizeof(s), "");
+    expect_text(&s, sizeof(s), "small=7");
+    expect_text(&s, 2, "small=7");
+    expect_text(&s, 1, "");
+    s = (struct sample){.large = 0xffff, .fd = -1, .status = 0x51};
+    expect_text(&s, sizeof(s), "large=65535 fd=-1 status=0x51");
+    expect_text(&s, offsetof(struct sample, status), "large=65535 fd=-1");
+    s = (struct sample){.large = 0x10000, .bytes = {0, 0xab}};
+    expect_text(&s, sizeof(s), "bytes=00ab large=0x10000");
+    s = (struct sample){.ptr = 0x1234567890, .text = "eight!!!"};
+    expect_text(&s, sizeof(s), "ptr=0x1234567890 text=\"eight!!!\"");
+    s = (struct sample){.blob = {[15] = 15, [16] = 16}};
+    expect_text(&s, sizeof(s), "blob=0000000000000000000000000000000f...");
+    s = (struct sample){.words = {1, 2, [7] = 8, [8] = 9}};
+    expect_text(&s, sizeof(s), "words=[0x1,0x2,0x0,0x0,0x0,0x0,0x0,0x8,...]");
+    s = (struct sample){.array = {{1, 2}, {3, 4}}};
+    expect_text(&s, sizeof(s), "array[0].a=1 array[0].b=2");
+    for (i = 0; i < 20; i++)
+        s.blob[i] = 0xff;
+    expect_text(&s, offsetof(struct sample, array),
+                "blob=ffffffffffffffffffffffffffffffff...");
+}
+
+static void
+note_difference(void *user, const char *field, uint64_t a, uint64_t b)
+{
+    char *text = user;
+
+    sprintf(text + strlen(text), "%s:%llx,%llx ", field, (unsigned long long)a,
+            (unsigned long long)b);
+}
+
+static void
+expect_diff(const struct kio_struct *desc, const void *a, const void *b,
+            uint32_t size_bytes, uint32_t flags, const char *want)
+{
+    char text[1024] = "";
+    uint32_t n = 0, found;
+    const char *at;
+
+    found =
+        kio_struct_diff(desc, a, b, size_bytes, flags, note_difference, text);
+    assert_string_equal(text, want);
+    for (at = want; (at = strchr(at, ' ')) != NULL; at++)
+        n++;
+    assert_int_equal(found, n);
+}
+
+static void
+test_differences(void **state)
+{
+    struct {
+        struct sample s;
+        uint8_t more[4];
+    } x, y;
+
+    (void)state;
+    memset(&x, 0x11, sizeof(x));
+    y = x;
+    expect_diff(&sample_desc, &x, &y, sizeof(x), 0, "");
+    y.s.pad[1] = 2; /* what no field covers, within the struct */
+    expect_diff(&sample_desc, &x, &y, sizeof(x), 0, "");
+    y.s.small = 3;
+    y.s.bytes[1] = 4;
+    y.s.words[9] = 5;
+    expect_diff(&sample_desc, &x, &y, sizeof(x), 0,
+                "small:1111,3 bytes[1]:11,4 words[9]:11111111,5 ");
+    expect_diff(&sample_desc, &x, &y, 3, 0, "small:1111,3 ");
+    expect_diff(&sample_desc, &x, &y, 4, 0, "small:1111,3 bytes[1]:11,4 ");
+    expect_diff(NULL, &x, &y, 4, 0, "+0x0:11,3 +0x1:11,0 +0x3:11,4 ");
+
+    y = x;
+    y.s.status = 6;
+    y.s.ptr = 0x100000000;
+    expect_diff(&sample_desc, &x, &y, sizeof(x), 0,
+                "status:11111111,6 ptr:1111111111111111,100000000 ");
+    expect_diff(&sample_desc, &x, &y, sizeof(x), KIO_DIFF_ANSWER,
+                "status:11111111,6 ");
+    expect_diff(&sample_desc, &x, &y, sizeof(x), KIO_DIFF_REQUEST, "");
+    y.s.ptr = 0;
+    expect_diff(&sample_desc, &x, &y, sizeof(x), KIO_DIFF_REQUEST,
+                "ptr:1111111111111111,0 ");
+
+    y = x;
+    y.s.array[0].b = 1;
+    y.s.array[2].a = 2;
+    y.more[3] = 3;
+    expect_diff(&sample_desc, &x, &y, sizeof(x), 0,
+                "array[0].b:1111111111111111,1 array[2].a:11111111,2 "
+                "+0x8b:11,3 ");
+    expect_diff(&sample_desc, &x, &y, sizeof(x.s), 0,
+                "array[0].b:1111111111111111,1 array[2].a:11111111,2 ");
+}
+
 /* ---- against the facts ------------------------------------------------ */
 
 /* One field of a comma-separated line with quotes; *at moves behind it. */
@@ -355,6 +517,20 @@ has_facts(const char *branch)
     return strstr("535 550 570 580 590 595", branch) != NULL;
 }
 
+static const struct kio_struct *
+struct_of(uint32_t branch, const char *name)
+{
+    const struct kio_struct *desc;
+    uint32_t i;
+
+    for (i = 0; i < NV_S_COUNT; i++) {
+        desc = nv_struct(branch, i);
+        if (desc && strcmp(desc->name, name) == 0)
+            return desc;
+    }
+    return NULL;
+}
+
 static unsigned
 check_row(char *line)
 {
@@ -369,7 +545,7 @@ check_row(char *line)
     next_column(&p, ctype, sizeof(ctype));
     next_column(&p, notes, sizeof(notes));
     for (b = 0; b <= NV_BRANCH_NEWEST; b++) {
-        const struct kio_struct *desc = nv_struct_by_name(b, name);
+        const struct kio_struct *desc = struct_of(b, name);
         const struct kio_field *f;
         const char *total;
         char key[16];
@@ -447,6 +623,7 @@ main(void)
         cmocka_unit_test(test_versions), cmocka_unit_test(test_forced),
         cmocka_unit_test(test_breaks),   cmocka_unit_test(test_convert),
         cmocka_unit_test(test_requests), cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_text),     cmocka_unit_test(test_differences),
         cmocka_unit_test(test_facts),
     };
 
