@@ -81,6 +81,7 @@ const struct uop *dec_cast(const struct dec *d, const struct uop *x,
 
 /* ---- functions: x is F32 or F64 ---- */
 
+/* Of a product with log2(e) it is the exponential of the other factor. */
 const struct uop *dec_exp2(const struct dec *d, const struct uop *x);
 const struct uop *dec_log2(const struct dec *d, const struct uop *x);
 const struct uop *dec_sin_or_cos(const struct dec *d, enum uop_op op,

@@ -19,14 +19,23 @@ struct float_format {
     double magic;      /* 1.5 * 2^fraction_bits */
     double min_normal;
     double exp_min, exp_max; /* 2^x is 0 below and infinite above */
+    double ln2_hi, ln2_lo;   /* times n the first is exact */
 };
 
-static const struct float_format f32_format = {UOP_F32,    UOP_I32,    23,
-                                               0x3f800000, 0x3f3504f3, 0x1.8p23,
-                                               0x1p-126,   -151,       129};
-static const struct float_format f64_format = {
-    UOP_F64,   UOP_I64, 52,  0x3ff0000000000000, 0x3fe6a09e667f3bcd, 0x1.8p52,
-    0x1p-1022, -1077,   1025};
+static const struct float_format f32_format = {
+    UOP_F32,  UOP_I32, 23,  0x3f800000, 0x3f3504f3,     0x1.8p23,
+    0x1p-126, -151,    129, 0x1.63p-1,  -0x1.bd0106p-13};
+static const struct float_format f64_format = {UOP_F64,
+                                               UOP_I64,
+                                               52,
+                                               0x3ff0000000000000,
+                                               0x3fe6a09e667f3bcd,
+                                               0x1.8p52,
+                                               0x1p-1022,
+                                               -1077,
+                                               1025,
+                                               0x1.62e42feep-1,
+                                               0x1.a39ef35793c76p-33};
 
 /* (2^f - 1) / f on [-1/2, 1/2]; 2^-28.9 */
 static const double exp2_f32[6] = {0x1.62e43p-1,   0x1.ebfbdcp-3,
@@ -38,6 +47,25 @@ static const double exp2_f64[11] = {
     0x1.3b2ab6fba011ap-7,  0x1.5d87fe78cd6dcp-10, 0x1.4309130ed8bc8p-13,
     0x1.ffcbfba97c6d7p-17, 0x1.62bfc79d7642ap-20, 0x1.b5267cea5f68ep-24,
     0x1.e61b4f5049cdcp-28, 0x1.e79ba5e93da52p-32};
+
+/* (e^r - 1) / r on [-ln(2)/2, ln(2)/2]; 2^-26.5, 2^-58 */
+static const double exp_f32[6] = {1,
+                                  0x1.fffffep-2,
+                                  0x1.55547ep-3,
+                                  0x1.555652p-5,
+                                  0x1.123cd6p-7,
+                                  0x1.6c16a6p-10};
+static const double exp_f64[11] = {1,
+                                   0x1.000000000000bp-1,
+                                   0x1.55555555554b4p-3,
+                                   0x1.555555555018cp-5,
+                                   0x1.111111112f84dp-7,
+                                   0x1.6c16c1855c881p-10,
+                                   0x1.a01a0111c6c6bp-13,
+                                   0x1.a01997577f3fcp-16,
+                                   0x1.71df48d2f731bp-19,
+                                   0x1.28af9b7a15e44p-22,
+                                   0x1.ad596ce39d5cep-26};
 
 /* (log2(1+f) - f/ln 2) / f^2 on [sqrt(1/2)-1, sqrt(2)-1]; 2^-27.9 */
 static const double log2_f32[9] = {
@@ -71,25 +99,30 @@ mul(const struct dec *d, const struct uop *a, const struct uop *b)
     return dec_op2(d, UOP_MUL, a, b);
 }
 
-/* 2^(x + low) = 2^n * 2^f. The factor 2^n goes on as 2^(n+k) and 2^-k: with
- * k chosen by whether n is great or small, the first is a normal number, so
- * that a subnormal result is rounded once and infinity comes of itself. */
+/* x, cut to where its exponential is neither 0 nor infinite, and a little
+ * more; *out_small: is it far below 0? */
 static const struct uop *
-exp2_core(const struct dec *d, const struct float_format *fmt,
-          const struct uop *x, const struct uop *low, const double *poly,
-          unsigned n_poly)
+cut_exponent(const struct dec *d, const struct uop *x, double min, double max,
+             const struct uop **out_small)
 {
-    const struct uop *magic, *t, *f, *p, *small, *scale, *k, *back;
+    x = dec_opf(d, UOP_MAX, x, min);
+    x = dec_opf(d, UOP_MIN, x, max);
+    *out_small = dec_opf(d, UOP_CMPLT, x, min / 2);
+    return x;
+}
+
+/* (1 + f P(f)) * 2^n, n + magic being t. The factor 2^n goes on as 2^(n+k) and
+ * 2^-k: with k chosen by whether n is great or small, the first is a normal
+ * number, so that a subnormal result is rounded once and infinity comes of
+ * itself. */
+static const struct uop *
+finish_exp(const struct dec *d, const struct float_format *fmt,
+           const struct uop *t, const struct uop *f, const struct uop *small,
+           const double *poly, unsigned n_poly)
+{
+    const struct uop *p, *scale, *k, *back, *x = t;
     int shift = fmt->fraction_bits, up = 2 * shift; /* k, of small n */
 
-    x = dec_opf(d, UOP_MAX, x, fmt->exp_min);
-    x = dec_opf(d, UOP_MIN, x, fmt->exp_max);
-    small = dec_opf(d, UOP_CMPLT, x, fmt->exp_min / 2);
-    magic = dec_float(d, x, fmt->dtype, fmt->magic);
-    t = add(d, x, magic);
-    f = sub(d, x, sub(d, t, magic));
-    if (low)
-        f = add(d, f, low);
     p = dec_poly(d, f, fmt->dtype, poly, n_poly);
     p = dec_madd(d, f, p, dec_float(d, x, fmt->dtype, 1.0));
     /* n is in the low bits of t; all others leave at the top */
@@ -103,9 +136,75 @@ exp2_core(const struct dec *d, const struct float_format *fmt,
     return mul(d, mul(d, p, scale), back);
 }
 
+/* 2^(x + low) = 2^n * 2^f. */
+static const struct uop *
+exp2_core(const struct dec *d, const struct float_format *fmt,
+          const struct uop *x, const struct uop *low, const double *poly,
+          unsigned n_poly)
+{
+    const struct uop *magic, *t, *f, *small;
+
+    x = cut_exponent(d, x, fmt->exp_min, fmt->exp_max, &small);
+    magic = dec_float(d, x, fmt->dtype, fmt->magic);
+    t = add(d, x, magic);
+    f = sub(d, x, sub(d, t, magic));
+    if (low)
+        f = add(d, f, low);
+    return finish_exp(d, fmt, t, f, small, poly, n_poly);
+}
+
+/* e^x = 2^n * e^r, r = x - n ln(2). */
+static const struct uop *
+exp_core(const struct dec *d, const struct float_format *fmt,
+         const struct uop *x, const double *poly, unsigned n_poly)
+{
+    const struct uop *magic, *t, *n, *r, *small;
+
+    x = cut_exponent(d, x, fmt->exp_min * M_LN2, fmt->exp_max * M_LN2, &small);
+    magic = dec_float(d, x, fmt->dtype, fmt->magic);
+    t = dec_madd(d, x, dec_float(d, x, fmt->dtype, M_LOG2E), magic);
+    n = sub(d, t, magic);
+    r = dec_madd(d, n, dec_float(d, x, fmt->dtype, -fmt->ln2_hi), x);
+    r = dec_madd(d, n, dec_float(d, x, fmt->dtype, -fmt->ln2_lo), r);
+    return finish_exp(d, fmt, t, r, small, poly, n_poly);
+}
+
+/* The value that all lanes have; NaN where it is none that is known. */
+static double
+float_value(const struct uop *u)
+{
+    if (u->op == UOP_BROADCAST)
+        u = u->src[0];
+    return u->op == UOP_CONST ? u->arg.f : NAN;
+}
+
+/* y where u is y times log2(e), or minus that; else NULL. The rounding of
+ * that product would be in the result as often as the result is long. */
+static const struct uop *
+find_exponent(const struct dec *d, const struct uop *u)
+{
+    double log2e = u->dtype == UOP_F64 ? M_LOG2E : (double)(float)M_LOG2E;
+    unsigned i;
+
+    for (i = 0; i < 2 && u->op == UOP_MUL; i++) {
+        double factor = float_value(u->src[i]);
+        if (factor == log2e)
+            return u->src[1 - i];
+        if (factor == -log2e)
+            return dec_op1(d, UOP_NEG, u->src[1 - i]);
+    }
+    return NULL;
+}
+
 const struct uop *
 dec_exp2(const struct dec *d, const struct uop *x)
 {
+    const struct uop *y = find_exponent(d, x);
+
+    if (y && x->dtype == UOP_F64)
+        return exp_core(d, &f64_format, y, exp_f64, 11);
+    if (y)
+        return exp_core(d, &f32_format, y, exp_f32, 6);
     if (x->dtype == UOP_F64)
         return exp2_core(d, &f64_format, x, NULL, exp2_f64, 11);
     return exp2_core(d, &f32_format, x, NULL, exp2_f32, 6);

@@ -436,6 +436,8 @@ find_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
     if (u->op == UOP_WHERE)
         return i == 1 ? tn_where(ctx, u->src[0], g, num(ctx, g, 0))
                       : tn_where(ctx, u->src[0], num(ctx, g, 0), g);
+    if (u->op == UOP_MULACC)
+        return i == 2 ? g : tn_mul(ctx, g, u->src[1 - i]);
     if (u->op == UOP_GATHER)
         return gather_back(ctx, u, g);
     if (u->op == UOP_REDUCE_AXIS)

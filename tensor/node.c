@@ -292,6 +292,17 @@ tn_alu2(struct bell_context *ctx, enum uop_op op, const struct uop *a,
 }
 
 const struct uop *
+tn_madd(struct bell_context *ctx, const struct uop *a, const struct uop *b,
+        const struct uop *c)
+{
+    const struct uop *src[3] = {a, b, c};
+
+    if (tn_bad(a) || tn_bad(b) || tn_bad(c))
+        return &uop_failed;
+    return align_and_make(ctx, UOP_MULACC, (enum uop_dtype)a->dtype, src, 3);
+}
+
+const struct uop *
 tn_where(struct bell_context *ctx, const struct uop *cond, const struct uop *a,
          const struct uop *b)
 {

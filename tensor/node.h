@@ -88,6 +88,9 @@ const struct uop *tn_alu1(struct bell_context *ctx, enum uop_op op,
                           const struct uop *a);
 const struct uop *tn_alu2(struct bell_context *ctx, enum uop_op op,
                           const struct uop *a, const struct uop *b);
+/* a * b + c on floats, rounded once where the device can. */
+const struct uop *tn_madd(struct bell_context *ctx, const struct uop *a,
+                          const struct uop *b, const struct uop *c);
 const struct uop *tn_where(struct bell_context *ctx, const struct uop *cond,
                            const struct uop *a, const struct uop *b);
 const struct uop *tn_cast(struct bell_context *ctx, const struct uop *a,

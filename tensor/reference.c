@@ -516,6 +516,33 @@ alu_float(const struct ref_run *run, const struct uop *u, size_t k, double x,
 }
 
 static bell_status
+eval_mulacc(const struct ref_run *run, const struct uop *u,
+            struct ref_array *out)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    struct ref_array src[3];
+    size_t step[3], k;
+    uint32_t i;
+
+    if (!uop_dtype_infos[dtype].is_float)
+        return bad_node(u, "not an op on this dtype");
+    for (i = 0; i < 3; i++) {
+        src[i] = source(run, u, i);
+        step[i] = u->src[i]->op != UOP_CONST;
+    }
+    for (k = 0; k < out->n; k++) {
+        double x = src[0].f[k * step[0]], y = src[1].f[k * step[1]],
+               z = src[2].f[k * step[2]];
+        double value = uop_round_float(dtype, fma(x, y, z));
+        out->f[k] = value;
+        if (run->noise) /* where the target has no such instruction */
+            out->f[k] = ref_noisy_alu(run->noise, (uint64_t)u->id << 32 ^ k,
+                                      UOP_ADD, dtype, x * y, z, value);
+    }
+    return BELL_OK;
+}
+
+static bell_status
 eval_alu(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
     enum uop_op op = (enum uop_op)u->op;
@@ -527,6 +554,8 @@ eval_alu(const struct ref_run *run, const struct uop *u, struct ref_array *out)
     BELL_TRY(check_alu(run, u));
     if (op == UOP_WHERE)
         return eval_where(run, u, out);
+    if (op == UOP_MULACC)
+        return eval_mulacc(run, u, out);
     x = source(run, u, 0);
     y = source(run, u, last);
     step_x = u->src[0]->op != UOP_CONST;
