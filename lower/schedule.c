@@ -420,6 +420,17 @@ push_chain(struct kernel *kernel, uint64_t set)
     kernel->n_chain++;
 }
 
+/* A number in more bytes than it had, which costs nothing again wherever it is
+ * read: stored, it would take more memory and hide from matrix instructions
+ * what it is. */
+static bool
+is_widened(const struct uop *u)
+{
+    return u->op == UOP_CAST && u->src[0]->dtype != UOP_BOOL &&
+           uop_dtype_infos[u->src[0]->dtype].size_bytes <
+               uop_dtype_infos[u->dtype].size_bytes;
+}
+
 /* NULL: compute it where it is read. Else store it, for this reason. */
 static const char *
 decide(struct planner *p, uint32_t at)
@@ -433,6 +444,8 @@ decide(struct planner *p, uint32_t at)
 
     if (node->forced)
         return "asked for";
+    if (is_widened(node->u))
+        return NULL;
     stored = node->numel * (node->cost + COST_LOAD * loads + COST_STORE) +
              COST_LAUNCH;
     for (r = node->first_req; r != SCHED_NONE; r = p->reads[r].next) {

@@ -474,6 +474,37 @@ test_matmul_keeps_its_epilogue(void **state)
     teardown(&w);
 }
 
+static const struct uop *
+cast(struct uop_graph *g, const struct uop *a, enum uop_dtype dtype)
+{
+    union uop_arg none = {.bits = 0};
+
+    return uop_new_shaped(g, UOP_CAST, dtype, none, &a, 1, uop_shape(g, a));
+}
+
+/* Halves that are multiplied as floats are stored as halves, so that matrix
+ * instructions take them. */
+static void
+test_widened_values_are_not_stored(void **state)
+{
+    struct world w;
+    const struct uop *x, *a, *y;
+    uint32_t i;
+
+    (void)state;
+    setup(&w);
+    x = leaf(&w.g, 0, UOP_BF16, dims_of(&w.g, 2, 512, 512));
+    a = leaf(&w.g, 1, UOP_BF16, dims_of(&w.g, 2, 512, 512));
+    for (y = x, i = 0; i < 3; i++)
+        y = cast(&w.g,
+                 matmul(&w.g, cast(&w.g, y, UOP_F32), cast(&w.g, a, UOP_F32)),
+                 UOP_BF16);
+    assert_int_equal(schedule(&w, &y, 1), 3);
+    for (i = 0; i < 3; i++)
+        assert_int_equal(w.plan.items[i].sink->src[0]->src[0]->dtype, UOP_BF16);
+    teardown(&w);
+}
+
 static void
 test_equal_kernels_are_one_node(void **state)
 {
@@ -624,6 +655,7 @@ main(void)
         cmocka_unit_test(test_softmax_is_one_kernel),
         cmocka_unit_test(test_layernorm_is_one_kernel),
         cmocka_unit_test(test_matmul_keeps_its_epilogue),
+        cmocka_unit_test(test_widened_values_are_not_stored),
         cmocka_unit_test(test_equal_kernels_are_one_node),
         cmocka_unit_test(test_roots_that_are_leaves),
         cmocka_unit_test(test_big_sum_is_split),
