@@ -318,7 +318,9 @@ struct hcq_queue_desc {
 };
 
 /* Commands of one queue take effect in order: each sees what those before it
- * wrote. Queues of a device run side by side and are ordered by signals. */
+ * wrote. Queues of a device run side by side and are ordered by signals. A
+ * kernel that does not end may keep the others waiting; on some devices it is
+ * then taken away after seconds, and the device is lost. */
 BELL_MUST_CHECK bell_status hcq_queue_create(struct hcq_device *dev,
                                              enum hcq_queue_kind kind,
                                              struct hcq_queue **out_queue);

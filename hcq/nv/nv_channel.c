@@ -18,6 +18,10 @@
 #define ENGINE_COPY0  9u
 #define ENGINE_COPY10 0x34u
 
+/* SET_CTXSW_PREEMPTION_MODE: NV2080_CTRL_..._FLAGS_CILP_SET, COMPUTE_CTA. */
+#define PREEMPTION_SETS_COMPUTE 1u
+#define PREEMPTION_BY_BLOCK     1u
+
 #define GR_PARAMS_VERSION   2u
 #define COPY_PARAMS_VERSION 1u
 
@@ -95,6 +99,28 @@ make_copy_object(struct nv_channel *channel)
     return BELL_OK;
 }
 
+/* Other channels' kernels have their turn when the blocks that run have ended;
+ * without that, when the whole grid has, and after seconds the kernel driver
+ * takes the channel away. Who cannot have it does without. A switch in the
+ * middle of a block wants a trap handler, which is machine code. */
+static void
+allow_switches(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nv2080_gr_set_ctxsw_preemption_mode params = {
+        .flags = PREEMPTION_SETS_COMPUTE,
+        .hChannel = channel->group,
+        .cilpPreemptMode = PREEMPTION_BY_BLOCK,
+    };
+
+    if (nv_rm_control(dev->rm, dev->rm->subdevice,
+                      NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE,
+                      NV_S_NV2080_GR_SET_CTXSW_PREEMPTION_MODE,
+                      &params) != BELL_OK)
+        LOG(LOG_IOCTL, "%s: long kernels keep others waiting: %s",
+            dev->base.info.name, bell_error_last()->message);
+}
+
 /* Compute, and the copy engine that goes with it (its partner GRCE). The
  * debugger tells where a kernel failed; not every client may have one. */
 static bell_status
@@ -116,6 +142,7 @@ make_compute_objects(struct nv_channel *channel)
                     &debugger, &channel->debugger) != BELL_OK)
         LOG(LOG_IOCTL, "%s: no debugger: %s", dev->base.info.name,
             bell_error_last()->message);
+    allow_switches(channel);
     return BELL_OK;
 }
 
@@ -137,6 +164,22 @@ schedule(struct nv_channel *channel)
                            NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
                            NV_S_NVA06C_GPFIFO_SCHEDULE, &params));
     return BELL_OK;
+}
+
+void
+nv_channel_reset(struct nv_channel *channel)
+{
+    struct nv_device *dev = channel->dev;
+    struct nv906f_reset_channel params = {.engineID = channel->engine};
+    struct bell_error_hold hold;
+
+    bell_error_hold(&hold);
+    if (channel->channel &&
+        nv_rm_control(dev->rm, channel->channel, NV906F_CTRL_CMD_RESET_CHANNEL,
+                      NV_S_NV906F_RESET_CHANNEL, &params) != BELL_OK)
+        LOG(LOG_IOCTL, "%s: a channel's end may take seconds: %s",
+            dev->base.info.name, bell_error_last()->message);
+    bell_error_release(&hold);
 }
 
 void

@@ -202,6 +202,9 @@ bool nv_same_machine(const struct nv_device *a, const struct nv_device *b);
 
 /* Fills dev->chip, and what else the driver tells of the card. */
 BELL_MUST_CHECK bell_status nv_chip_query(struct nv_device *dev);
+/* Ends what a channel does. Freeing its objects would do that too, after six
+ * seconds of waiting for a kernel that does not end. */
+void nv_channel_reset(struct nv_channel *channel);
 /* Frees a channel's kernel objects, whatever it does; its memory stays. */
 void nv_channel_stop(struct nv_channel *channel);
 /* The release that ends a submission; va 0: none was seen. */

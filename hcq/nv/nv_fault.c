@@ -373,12 +373,26 @@ next_queue(struct nv_device *dev, const struct nv_queue *queue)
                : nv_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
 }
 
+/* Channels that a fault ended already are left alone. */
+static void
+reset_busy(struct nv_device *dev)
+{
+    struct nv_queue *queue;
+
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
+        if (hcq_signal_value(queue->base.timeline) < queue->base.n_submitted &&
+            !notifier_code(&queue->channel))
+            nv_channel_reset(&queue->channel);
+    }
+}
+
 bell_status
 nv_fault_stop(struct hcq_device *base)
 {
     struct nv_device *dev = nv_device_of(base);
     struct nv_queue *queue;
 
+    reset_busy(dev);
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
         BELL_TRY(nv_channel_rebuild(&queue->channel));
     return BELL_OK;
@@ -389,6 +403,7 @@ nv_fault_end(struct nv_device *dev)
 {
     struct nv_queue *queue;
 
+    reset_busy(dev);
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
         nv_channel_stop(&queue->channel);
 }

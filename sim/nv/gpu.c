@@ -196,14 +196,20 @@ nvgpu_create(const struct nvgpu_chip *chip, struct nvgpu **out_gpu)
         status = bell_fail(BELL_E_NO_MEMORY, "lock of a card");
         goto fail_lock;
     }
+    if (pthread_mutex_init(&gpu->turn_lock, NULL)) {
+        status = bell_fail(BELL_E_NO_MEMORY, "lock of a card");
+        goto fail_code_lock;
+    }
     show_time(gpu);
     if (pthread_create(&gpu->watcher, NULL, watch, gpu)) {
         status = bell_fail(BELL_E_NO_MEMORY, "thread of a card");
-        goto fail_code_lock;
+        goto fail_turn_lock;
     }
     *out_gpu = gpu;
     return BELL_OK;
 
+fail_turn_lock:
+    pthread_mutex_destroy(&gpu->turn_lock);
 fail_code_lock:
     pthread_mutex_destroy(&gpu->code_lock);
 fail_lock:
@@ -223,6 +229,7 @@ nvgpu_destroy(struct nvgpu *gpu)
     pthread_join(gpu->watcher, NULL);
     pthread_mutex_destroy(&gpu->lock);
     nvgpu_code_free(gpu);
+    pthread_mutex_destroy(&gpu->turn_lock);
     pthread_mutex_destroy(&gpu->code_lock);
     close_window(gpu);
     host_free(gpu->chans);

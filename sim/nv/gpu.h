@@ -143,8 +143,9 @@ struct nvgpu_chan_desc {
     uint32_t engine_index; /* number of the copy engine */
     uint64_t gpfifo_va;
     uint32_t n_entries;
-    void *userd;    /* host address of its 512 bytes */
-    void *notifier; /* host address of 3 records of 16 bytes; NULL: none */
+    void *userd;       /* host address of its 512 bytes */
+    const void *group; /* which one it is of; NULL: of one that many share */
+    void *notifier;    /* host address of 3 records of 16 bytes; NULL: none */
     /* Told once when a fault of its own (not nvgpu_chan_kill) ended it, after
      * the notifier is written, on any thread and with no lock of the card's
      * held. It may call nvgpu_chan_kill on other channels, and nothing else of
@@ -183,7 +184,13 @@ void nvgpu_chan_enable(struct nvgpu_chan *chan, bool enable);
 /* False while there is none. */
 bool nvgpu_chan_fault(const struct nvgpu_chan *chan,
                       struct nvgpu_fault *out_fault);
-/* Ends a channel as the fault of another one of its group does (code 45). */
+/* Whether other groups' kernels may run between its kernels' blocks. */
+void nvgpu_chan_by_block(struct nvgpu_chan *chan, bool by_block);
+/* Waits until it runs no kernel, or is stopped, for so long. False: it still
+ * runs one. */
+bool nvgpu_chan_wait(struct nvgpu_chan *chan, uint32_t limit_ms);
+/* Ends a channel as the fault of another one of its group does (code 45), or
+ * as the kernel driver does. */
 void nvgpu_chan_kill(struct nvgpu_chan *chan, uint32_t code);
 
 /* ---- kernels --------------------------------------------------------------- */

@@ -35,6 +35,7 @@ enum nvgpu_code {
     NVGPU_CODE_MMU = 31,
     NVGPU_CODE_PBDMA = 32,
     NVGPU_CODE_CLASS = 69,
+    NVGPU_CODE_SWITCH = 109,
 };
 
 enum nvgpu_access {
@@ -78,6 +79,12 @@ struct nvgpu {
     uint32_t next_channel_id; /* see NVGPU_FIRST_CHANNEL */
     uint64_t n_bad_bells;
     char bell_text[128];
+    pthread_mutex_t
+        turn_lock; /* of what follows, and of has_turn; before lock */
+    struct nvgpu_waiter *turn_waiters; /* in the order that they came */
+    const void *turn_group;            /* whose kernels run */
+    uint32_t n_turns;                  /* that run */
+    uint64_t turn_changes;
     pthread_mutex_t code_lock;    /* of the list */
     struct nvgpu_module *modules; /* owned list */
 };
@@ -187,6 +194,9 @@ struct nvgpu_chan {
     uint32_t n_objects;
     struct nvgpu_fault fault; /* code is set last, once */
     _Atomic uint32_t stop;    /* not 0: end what runs */
+    _Atomic uint32_t evicted; /* not 0: for keeping others waiting */
+    bool has_turn;            /* its kernel runs; gpu->turn_lock */
+    _Atomic bool by_block;    /* others have their turn between two blocks */
 
     /* the thread's own */
     bool is_told; /* desc.on_fault was called, or there is nothing to tell */
@@ -301,6 +311,11 @@ bool nvgpu_qmd_cache(struct nvgpu_chan *chan, uint64_t qmd_va, bool drop);
 bool nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va, bool copied);
 /* One that waits has one less to wait for. */
 bool nvgpu_qmd_decrement(struct nvgpu_chan *chan, uint64_t qmd_va);
+/* Around a kernel (gpu_turn.c). False: the channel was stopped before. */
+bool nvgpu_turn_begin(struct nvgpu_chan *chan);
+void nvgpu_turn_end(struct nvgpu_chan *chan);
+/* Between two blocks of it. True: others had a turn. */
+bool nvgpu_turn_pass(struct nvgpu_chan *chan);
 /* Runs what is listed: kernels alone, copies alone, all. */
 bool nvgpu_drain_kernels(struct nvgpu_chan *chan);
 bool nvgpu_drain_copies(struct nvgpu_chan *chan); /* gpu_copy.c */

@@ -352,6 +352,14 @@ pause_kernel(void *user)
     return sim_walk_pause(&r->chan->walk);
 }
 
+static bool
+next_block(void *user)
+{
+    struct run *r = user;
+
+    return nvgpu_turn_pass(r->chan);
+}
+
 static uint64_t
 kernel_time(void *user)
 {
@@ -398,8 +406,12 @@ kernel_fault(struct run *r, const struct sim_ptx_report *report)
                                 .access = report->is_write ? NVGPU_WRITE
                                                            : NVGPU_READ};
 
-    if (report->fault == SIM_PTX_STOPPED)
+    if (report->fault == SIM_PTX_STOPPED && !atomic_load(&r->chan->evicted))
         return false;
+    if (report->fault == SIM_PTX_STOPPED)
+        return nvgpu_fail(r->chan, NVGPU_CODE_SWITCH,
+                          "kernel %s: context switch timed out",
+                          r->kernel.name);
     fault.code = classify(r, report, &fault.esr);
     /* an error before any block ran has no place in the code */
     fault.is_sm = report->line != 0;
@@ -448,6 +460,7 @@ run_kernel(struct run *r)
     uint32_t total = r->launch->shared_bytes - word(r, r->words->total_shared);
     uint32_t n_sm = word(r, r->words->n_sm);
     struct sim_ptx_report report = {0};
+    bell_status status;
 
     memcpy(r->ptx.grid, r->launch->grid, sizeof(r->ptx.grid));
     memcpy(r->ptx.block, r->launch->block, sizeof(r->ptx.block));
@@ -465,8 +478,13 @@ run_kernel(struct run *r)
     r->ptx.mem = (struct sim_ptx_mem){.at = at,
                                       .user = r,
                                       .page_bytes = NVGPU_PAGE_BYTES,
-                                      .pause = pause_kernel};
-    if (sim_ptx_run(r->module->ptx, &r->ptx, &report) != BELL_OK)
+                                      .pause = pause_kernel,
+                                      .next_block = next_block};
+    if (!nvgpu_turn_begin(r->chan))
+        return false;
+    status = sim_ptx_run(r->module->ptx, &r->ptx, &report);
+    nvgpu_turn_end(r->chan);
+    if (status != BELL_OK)
         return kernel_fault(r, &report);
     return release_all(r->chan, r->launch);
 }

@@ -49,6 +49,8 @@ struct sim_ptx_mem {
      * forgotten and asked for again. (A card whose mappings change while a
      * kernel runs lets go of its lock here.) */
     bool (*pause)(void *user);
+    /* The same, before each block; it may take its time. */
+    bool (*next_block)(void *user);
 };
 
 struct sim_ptx_launch {

@@ -331,6 +331,7 @@ find_kernel(const struct sim_ptx_module *module, const char *name)
 static void
 run_grid(struct px_run *r)
 {
+    const struct sim_ptx_mem *mem = &r->launch->mem;
     const uint32_t *grid = r->launch->grid;
     uint32_t x, y, z;
 
@@ -340,6 +341,8 @@ run_grid(struct px_run *r)
                 r->block[0] = x;
                 r->block[1] = y;
                 r->block[2] = z;
+                if (mem->next_block && mem->next_block(mem->user))
+                    memset(r->tlb, 0, sizeof(r->tlb));
                 start_block(r);
                 px_run_block(r);
             }

@@ -230,6 +230,7 @@ struct rm_group {
     struct rm_mem *notifier; /* counted; may be NULL */
     uint32_t engine;         /* NV2080 engine type */
     bool uses_share, uses_none;
+    bool by_block;            /* preemption mode: other than waiting for idle */
     pthread_mutex_t lock;     /* of the list: taken by cards' threads */
     struct rm_channel *chans; /* those that live */
 };
@@ -356,6 +357,8 @@ void rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m);
 /* Ends what an object has; called once, its children are gone. */
 void rm_group_release(struct rm_group *group);
 void rm_channel_destroy(struct rm_channel *channel);
+/* An object on it goes: RM waits for its kernels for a while. */
+void rm_channel_lose_object(const struct rm_channel *channel);
 void rm_carrier_fini(struct rm_object *object);
 
 /* ---- processes and files (sim_nv.c, rm.c) ---------------------------------- */

@@ -192,13 +192,18 @@ fini(struct rm_object *object)
         break;
     case RM_KIND_COMPUTE:
         forget_target(object->client, object);
+        if (object->channel)
+            rm_channel_lose_object(object->channel);
+        break;
+    case RM_KIND_COPY:
+        if (object->channel)
+            rm_channel_lose_object(object->channel);
         break;
     case RM_KIND_GROUP:
     case RM_KIND_CLIENT:
     case RM_KIND_DEVICE:
     case RM_KIND_SUBDEVICE:
     case RM_KIND_SHARE:
-    case RM_KIND_COPY:
     case RM_KIND_DEBUGGER:
     case RM_KIND_CONFIDENTIAL:
     case RM_KIND_COUNT:

@@ -496,6 +496,69 @@ test_hang(void **state)
     }
 }
 
+/* A reset ends what a channel does, with code 43; who sets the preemption mode
+ * names a group of the graphics engine. */
+static void
+test_reset_and_preemption(void **state)
+{
+    uint32_t words[] = {0x20050017, 0, 0, 5, 0, 0x01000003};
+    struct nv906f_reset_channel reset = {.engineID = GR0, .resetReason = 3};
+    struct nv2080_gr_set_ctxsw_preemption_mode mode = {.flags = 1,
+                                                       .cilpPreemptMode = 1};
+    struct kio_file file;
+    uint32_t *records;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig, "sm_90");
+    rig_run(&rig, RIG_ALL);
+    rig_open(&rig, "/dev/nvidiactl", &file);
+    assert_int_equal(
+        rig_map_cpu(&rig, rig.device, rig.notifier, 0, 0x1000, &file, NULL), 0);
+    records = rig_map_file(&rig, &file, 0x1000);
+    memset(records, 0, 0x1000);
+    mode.hChannel = rig.memory;
+    assert_int_equal(rig_control(&rig, rig.subdevice,
+                                 NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE,
+                                 NV_S_NV2080_GR_SET_CTXSW_PREEMPTION_MODE,
+                                 &mode),
+                     S_CHANNEL);
+    mode.hChannel = rig.group;
+    assert_int_equal(rig_control(&rig, rig.subdevice,
+                                 NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE,
+                                 NV_S_NV2080_GR_SET_CTXSW_PREEMPTION_MODE,
+                                 &mode),
+                     0);
+    mode.cilpPreemptMode = 3;
+    assert_int_equal(rig_control(&rig, rig.subdevice,
+                                 NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE,
+                                 NV_S_NV2080_GR_SET_CTXSW_PREEMPTION_MODE,
+                                 &mode),
+                     S_ARGUMENT);
+    words[1] = (uint32_t)(rig.va + AT_SEM);
+    words[2] = (uint32_t)((rig.va + AT_SEM) >> 32);
+    rig_submit(&rig, words, ARRAY_LEN(words));
+    assert_int_equal(rig_control(&rig, rig.channel,
+                                 NV906F_CTRL_CMD_RESET_CHANNEL,
+                                 NV_S_NV906F_RESET_CHANNEL, &reset),
+                     S_PARAMETER);
+    reset = (struct nv906f_reset_channel){.engineID = COPY(0)};
+    assert_int_equal(rig_control(&rig, rig.channel,
+                                 NV906F_CTRL_CMD_RESET_CHANNEL,
+                                 NV_S_NV906F_RESET_CHANNEL, &reset),
+                     S_ARGUMENT);
+    assert_int_equal(records[2], 0);
+    reset.engineID = GR0;
+    assert_int_equal(rig_control(&rig, rig.channel,
+                                 NV906F_CTRL_CMD_RESET_CHANNEL,
+                                 NV_S_NV906F_RESET_CHANNEL, &reset),
+                     0);
+    assert_int_equal(records[2], 43);
+    kio_munmap(rig.kio, records, 0x1000);
+    kio_close(&file);
+    rig_fini(&rig);
+}
+
 /* ---- controls ------------------------------------------------------------------------ */
 
 /* Which object each control is asked of, and a number that its answer begins
@@ -692,6 +755,7 @@ main(void)
         cmocka_unit_test(test_fault),
         cmocka_unit_test(test_debugger),
         cmocka_unit_test(test_hang),
+        cmocka_unit_test(test_reset_and_preemption),
         cmocka_unit_test(test_controls),
         cmocka_unit_test(test_answers),
     };
