@@ -660,15 +660,41 @@ signals_between_cards(void **state)
     close_nv(a);
 }
 
+/* Copies what `peer` sees of `buf`, and fills a little of it. */
+static void
+copy_of_peer(struct hcq_queue *queue, struct hcq_buffer *buf,
+             struct hcq_buffer *peer, uint32_t seed)
+{
+    uint8_t *want = malloc(3 * MIB), *got = malloc(3 * MIB);
+    struct hcq_buffer *local;
+    struct hcq_cs *cs;
+
+    expect_ok(hcq_buffer_create(queue->dev, 3 * MIB, 0, &local));
+    fill(want, 3 * MIB, seed);
+    expect_ok(hcq_buffer_write(buf, 0, want, 3 * MIB));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, local->va, peer->va, 3 * MIB);
+    hcq_cs_fill(cs, peer->va, 0x01020304, 64);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    expect_ok(hcq_buffer_read(local, 0, got, 3 * MIB));
+    assert_memory_equal(got, want, 3 * MIB);
+    expect_ok(hcq_buffer_read(peer, 1, got, 100));
+    assert_int_equal(got[0], 3);
+    assert_memory_equal(got + 63, want + 64, 37);
+    hcq_buffer_destroy(local);
+    free(want);
+    free(got);
+}
+
 /* The other card copies from and to memory of this one's. False: it cannot
  * reach it. */
 static bool
 copies_of_peer(struct nv_device *a, struct nv_device *b, uint32_t flags)
 {
-    uint8_t *want = malloc(3 * MIB), *got = malloc(3 * MIB);
-    struct hcq_buffer *buf, *peer, *again, *local;
+    struct hcq_buffer *buf, *peer, *again;
     struct hcq_queue *queue;
-    struct hcq_cs *cs;
+    uint32_t kind;
     bool reached;
 
     expect_ok(hcq_buffer_create(&a->base, 3 * MIB, flags, &buf));
@@ -677,30 +703,20 @@ copies_of_peer(struct nv_device *a, struct nv_device *b, uint32_t flags)
         expect_ok(hcq_buffer_create_peer(&b->base, buf, &again));
         assert_int_equal(again->va, peer->va);
         hcq_buffer_destroy(again);
-        expect_ok(hcq_buffer_create(&b->base, 3 * MIB, 0, &local));
-        expect_ok(hcq_queue_create(&b->base, HCQ_QUEUE_COPY, &queue));
-        fill(want, 3 * MIB, flags + 5);
-        expect_ok(hcq_buffer_write(buf, 0, want, 3 * MIB));
-        expect_ok(hcq_queue_begin(queue, &cs));
-        hcq_cs_copy(cs, local->va, peer->va, 3 * MIB);
-        hcq_cs_fill(cs, peer->va, 0x01020304, 64);
-        expect_ok(hcq_cs_submit(cs, NULL));
-        expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
-        expect_ok(hcq_buffer_read(local, 0, got, 3 * MIB));
-        assert_memory_equal(got, want, 3 * MIB);
-        expect_ok(hcq_buffer_read(peer, 1, got, 100));
-        assert_int_equal(got[0], 3);
-        assert_memory_equal(got + 63, want + 64, 37);
-        hcq_queue_destroy(queue);
-        hcq_buffer_destroy(local);
+        /* Its address tells whether a kernel may be the faster one. */
+        assert_int_equal(peer->va - b->card_va < b->card_va_end - b->card_va,
+                         !(flags & HCQ_MEM_HOST_VISIBLE));
+        for (kind = 0; kind < HCQ_QUEUE_KIND_COUNT; kind++) {
+            expect_ok(hcq_queue_create(&b->base, kind, &queue));
+            copy_of_peer(queue, buf, peer, flags + kind);
+            hcq_queue_destroy(queue);
+        }
         hcq_buffer_destroy(peer);
     } else {
         if (bell_error_last()->status != BELL_E_UNSUPPORTED)
             fail_msg("%s", bell_error_last()->message);
     }
     hcq_buffer_destroy(buf);
-    free(want);
-    free(got);
     return reached;
 }
 
