@@ -133,7 +133,7 @@ large_at_any_alignment(struct cts *t)
 static void
 large_to_the_end(struct cts *t)
 {
-    uint64_t size = 16u << 20, n = 1u << 20, i;
+    uint64_t size = 16u << 20, n = 256u << 10, i;
     struct hcq_buffer *src = cts_buffer(t, size), *dst = cts_buffer(t, size);
     unsigned char *in = malloc(n), *out = malloc(n);
     struct hcq_cs *cs;
@@ -197,7 +197,7 @@ static void
 large_between_kernels(struct cts *t)
 {
     struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
-    uint64_t n = 1u << 16;
+    uint64_t n = 1u << 15; /* of 4 bytes */
     struct hcq_buffer *a = cts_ints(t, n, 0), *b = cts_ints(t, n, 0);
     struct hcq_stream *stream;
     struct hcq_cs *cs;
