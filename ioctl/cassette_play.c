@@ -13,8 +13,9 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 
-#define UUID_BYTES 16
-#define GAP_BYTES  16384 /* see fill_gaps */
+#define UUID_BYTES   16
+#define GAP_BYTES    16384 /* see fill_gaps */
+#define PINNED_BYTES ((uint64_t)1 << 32)
 
 /* What is mapped: an interval of the recording's addresses and where it lies
  * now. Intervals do not overlap. */
@@ -121,6 +122,63 @@ play_close(struct play *play)
         (void)play->kio->ops->close(play->kio, fd);
     (void)map_put(&play->fds, (uint64_t)(uint32_t)play->record->fd,
                   (uint64_t)-1);
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+/* The piece that holds all of an interval of recorded addresses, or NULL. */
+static struct piece *
+find_piece(struct play *play, uint64_t recorded, uint64_t size_bytes)
+{
+    size_t i;
+
+    for (i = 0; i < play->n_pieces; i++) {
+        struct piece *p = &play->pieces[i];
+        if (recorded >= p->recorded && size_bytes <= p->size_bytes &&
+            recorded - p->recorded <= p->size_bytes - size_bytes)
+            return p;
+    }
+    return NULL;
+}
+
+static bell_status
+add_piece(struct play *play, uint64_t recorded, uint64_t size_bytes,
+          uint8_t *now)
+{
+    if (!size_bytes)
+        return BELL_OK;
+    if (host_grow((void **)&play->pieces, &play->cap_pieces, play->n_pieces + 1,
+                  sizeof(*play->pieces)) < 0)
+        return out_of_memory();
+    play->pieces[play->n_pieces++] = (struct piece){recorded, size_bytes, now};
+    return BELL_OK;
+}
+
+/* Memory of our own that a form may map over, unmap or pin: where it was in
+ * the recorded program, if nothing is there now. */
+static void *
+reserve(uint64_t recorded, uint64_t size_bytes, int prot)
+{
+    return mmap((void *)(uintptr_t)recorded, size_bytes, prot,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+/* Memory for what the recorded program had at an address that its kernel was
+ * to keep; its contents are not in the cassette. 0: there is no room. */
+static uint64_t
+pinned_now(struct play *play, uint64_t recorded, uint64_t size_bytes)
+{
+    struct piece *piece = find_piece(play, recorded, size_bytes);
+    void *own;
+
+    if (piece)
+        return (uintptr_t)piece->now + (recorded - piece->recorded);
+    if (size_bytes > PINNED_BYTES)
+        return 0;
+    own = reserve(recorded, size_bytes, PROT_READ | PROT_WRITE);
+    if (own == MAP_FAILED || add_piece(play, recorded, size_bytes, own))
+        return 0;
+    return (uintptr_t)own;
 }
 
 /* ---- ioctl ------------------------------------------------------------ */
@@ -278,7 +336,7 @@ name_now(const struct play *play, const uint8_t *recorded)
 /* Replaces what the kernel named, as it was named then, in the argument: files,
  * objects, cards. */
 static void
-translate(const struct play *play, const struct kio_struct *desc, uint8_t *data,
+translate(struct play *play, const struct kio_struct *desc, uint8_t *data,
           uint32_t size_bytes)
 {
     uint32_t i, k;
@@ -291,6 +349,15 @@ translate(const struct play *play, const struct kio_struct *desc, uint8_t *data,
             uint64_t value = load_field(at + k, field->each_bytes);
             uint64_t *now = map_get(&play->given, value);
             memcpy(at + k, now ? now : &value, field->each_bytes);
+        }
+        if (n == 8 && field->ptr && field->ptr->select == KIO_SELECT_PINNED) {
+            const struct kio_field *limit =
+                &desc->fields[field->ptr->length_field];
+            uint64_t addr = load_field(at, 8);
+            if (addr && field_bytes(limit, size_bytes) == 8)
+                addr = pinned_now(
+                    play, addr, load_field(data + limit->offset_bytes, 8) + 1);
+            memcpy(at, &addr, 8);
         }
         for (k = 0; k < n && field->kind == KIO_FIELD_FD; k += 4) {
             int32_t fd = (int32_t)load_field(at + k, 4);
@@ -411,7 +478,7 @@ call_again(struct play *play, const struct cas_blob *const *in, uint32_t n,
             translate(play, layouts->blobs[i].desc, at[i], in[i]->size_bytes);
     }
     result = play->kio->ops->ioctl(play->kio, fd_now(play, r->fd),
-                                   (unsigned long)r->args[0], n ? at[0] : NULL);
+                                   (unsigned long)r->args[0], at[0]);
     if (result == r->result)
         return compare_answers(play, layouts, in, n, at);
     differs(play, layouts->call.name, (uint64_t)r->result, (uint64_t)result);
@@ -443,15 +510,19 @@ play_ioctl(struct play *play)
     if (!data)
         return out_of_memory();
     block.data = data;
+    if (!n) { /* nobody knew that the call has an argument */
+        at[0] = call.size_bytes && call.size_bytes <= GAP_BYTES ? data : NULL;
+        block.size_bytes = GAP_BYTES;
+    }
     kio_capture_init(&layouts);
-    status = kio_capture_call(&layouts, (enum kio_dev)r->dev, play->kio->branch,
-                              (unsigned long)r->args[0], n ? at[0] : NULL,
-                              read_block, &block);
-    if (status == BELL_OK && layouts.n_blobs > n) {
+    status =
+        kio_capture_call(&layouts, (enum kio_dev)r->dev, play->kio->branch,
+                         (unsigned long)r->args[0], at[0], read_block, &block);
+    if (status == BELL_OK && n && layouts.n_blobs > n) {
         fill_gaps(&layouts, n, at, &block, GAP_BYTES);
         status = kio_capture_call(&layouts, (enum kio_dev)r->dev,
                                   play->kio->branch, (unsigned long)r->args[0],
-                                  n ? at[0] : NULL, read_block, &block);
+                                  at[0], read_block, &block);
     }
     /* Whoever answers follows pointers: only to what is in the block. */
     if (status == BELL_OK && !kio_capture_is_whole(&layouts, &field))
@@ -464,43 +535,7 @@ play_ioctl(struct play *play)
     return status;
 }
 
-/* ---- memory ----------------------------------------------------------- */
-
-/* The piece that holds all of an interval of recorded addresses, or NULL. */
-static struct piece *
-find_piece(struct play *play, uint64_t recorded, uint64_t size_bytes)
-{
-    size_t i;
-
-    for (i = 0; i < play->n_pieces; i++) {
-        struct piece *p = &play->pieces[i];
-        if (recorded >= p->recorded && size_bytes <= p->size_bytes &&
-            recorded - p->recorded <= p->size_bytes - size_bytes)
-            return p;
-    }
-    return NULL;
-}
-
-static bell_status
-add_piece(struct play *play, uint64_t recorded, uint64_t size_bytes,
-          uint8_t *now)
-{
-    if (!size_bytes)
-        return BELL_OK;
-    if (host_grow((void **)&play->pieces, &play->cap_pieces, play->n_pieces + 1,
-                  sizeof(*play->pieces)) < 0)
-        return out_of_memory();
-    play->pieces[play->n_pieces++] = (struct piece){recorded, size_bytes, now};
-    return BELL_OK;
-}
-
-/* Memory of our own that a form may map over or unmap. */
-static void *
-reserve(uint64_t size_bytes)
-{
-    return mmap(NULL, size_bytes, PROT_NONE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-}
+/* ---- mappings --------------------------------------------------------- */
 
 /* A fixed place is the recorded program's: ours is the same part of the same
  * mapping, or else one that we reserve. */
@@ -519,7 +554,7 @@ play_mmap(struct play *play)
     if (within)
         addr = within->now + (r->args[0] - within->recorded);
     else if (fixed)
-        addr = own = reserve(r->args[1]);
+        addr = own = reserve(r->args[0], r->args[1], PROT_NONE);
     if (addr == MAP_FAILED) {
         tell(play, "of %" PRIu64 " bytes: no room for it now", r->args[1]);
         return BELL_OK;
@@ -560,7 +595,7 @@ play_munmap(struct play *play)
         (void)play->kio->ops->munmap(play->kio, was.now + before, n);
         return BELL_OK;
     }
-    own = reserve(n);
+    own = reserve(0, n, PROT_NONE);
     if (own == MAP_FAILED)
         tell(play, "of %" PRIu64 " bytes that are not mapped", n);
     else

@@ -231,6 +231,7 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
         (uint32_t)load_field(outer, ptr->select_field, outer_data, outer_bytes);
     switch ((enum kio_select)ptr->select) {
     case KIO_SELECT_NONE:
+    case KIO_SELECT_PINNED:
         return NULL;
     case KIO_SELECT_STRUCT:
         return dev == KIO_DEV_KFD || dev == KIO_DEV_DRM
@@ -264,6 +265,8 @@ kio_pointee_bytes(const struct kio_struct *outer, const struct kio_field *field,
     const struct kio_pointee *ptr = field->ptr;
     uint64_t n;
 
+    if (ptr->select == KIO_SELECT_PINNED)
+        return 0;
     if (ptr->length_field == KIO_NO_FIELD)
         return ptr->each_bytes;
     n = load_field(outer, ptr->length_field, outer_data, outer_bytes);

@@ -52,6 +52,8 @@ enum kio_select {
     KIO_SELECT_CONTROL, /* by the command in select_field */
     KIO_SELECT_CLASS,   /* by the class in select_field */
     KIO_SELECT_ESCAPE,  /* by the call number in select_field */
+    KIO_SELECT_PINNED,  /* not followed: one byte more than length_field says
+                           of the caller's memory, which the kernel keeps */
 };
 
 struct kio_pointee {

@@ -254,7 +254,7 @@ check_argument(struct replay_kio *replay, const struct kio_capture *now,
 
     /* It was not followed then: its layout is known since. That it was there
      * and how long it was is the outer struct's to compare. */
-    if (!was && index > 0)
+    if (!was && (index > 0 || record->n_blobs == 0))
         return;
     if (!was || was->size_bytes != blob->size_bytes) {
         fail(replay, "%s: recorded %u bytes, now %u", name,
@@ -266,6 +266,17 @@ check_argument(struct replay_kio *replay, const struct kio_capture *now,
     if (kio_struct_diff(blob->desc, was->data, blob->data, blob->size_bytes,
                         KIO_DIFF_REQUEST, add_field, replay) == 0)
         replay->why[len] = '\0';
+}
+
+/* Whether a pointer is one that the caller passed: what a kernel names of its
+ * own where the caller may pin memory is none. */
+static bool
+is_passed(const struct kio_field *field, const uint8_t *data)
+{
+    static const uint8_t none[8];
+
+    return field->ptr && (field->ptr->select != KIO_SELECT_PINNED ||
+                          memcmp(data, none, sizeof(none)) != 0);
 }
 
 /* Writes the recorded answer to where the arguments lie now. Pointers in it
@@ -284,8 +295,8 @@ answer(const struct kio_capture *now, const struct cas_record *record)
         memcpy(to, out->data, out->size_bytes);
         for (f = 0; blob->desc && f < blob->desc->n_fields; f++) {
             const struct kio_field *field = &blob->desc->fields[f];
-            if (field->ptr &&
-                field->offset_bytes + field->size_bytes <= blob->size_bytes)
+            if (field->offset_bytes + field->size_bytes <= blob->size_bytes &&
+                is_passed(field, blob->data + field->offset_bytes))
                 memcpy(to + field->offset_bytes,
                        blob->data + field->offset_bytes, field->size_bytes);
         }

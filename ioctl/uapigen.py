@@ -230,7 +230,7 @@ def pointer(spec, fields, field):
     """The initializer of a struct kio_pointee."""
     names = [f.name for f in fields]
     marks = field.marks
-    length = marks.get('bytes') or marks.get('n')
+    length = marks.get('bytes') or marks.get('n') or marks.get('pins')
     parts = []
     if length in names:
         parts.append(f'.length_field = {names.index(length)}')
@@ -238,7 +238,9 @@ def pointer(spec, fields, field):
     else:
         parts.append('.length_field = KIO_NO_FIELD')
         parts.append(f'.each_bytes = {length or 0}')
-    if 'as' in marks:
+    if 'pins' in marks:
+        parts.append('.select = KIO_SELECT_PINNED')
+    elif 'as' in marks:
         kind, _, selector = marks['as'].partition(':')
         parts.append(f'.select = {SELECT[kind]}')
         parts.append(f'.select_field = {names.index(selector)}')
@@ -266,7 +268,7 @@ def rows(spec, prefix, issued):
                 kind = field_kind(field)
                 ptr = 'NULL'
                 if 'ptr' in field.marks and len(field.marks) > 1:
-                    ptr = f'&{c_name}_{field.name}_ptr'
+                    ptr = f'&{c_name}_{field.name.replace(".", "_")}_ptr'
                     out.append('static const struct kio_pointee '
                                f'{ptr[1:]} = {pointer(spec, fields, field)};')
                 lines.append(f'    {{"{field.name}", {ptr}, {field.offset}, '

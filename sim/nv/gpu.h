@@ -174,6 +174,8 @@ void nvgpu_chan_destroy(struct nvgpu_chan *chan);
 /* An object was allocated on it: SET_OBJECT of that class is allowed. */
 void nvgpu_chan_add_object(struct nvgpu_chan *chan, uint32_t nv_class);
 uint32_t nvgpu_chan_token(const struct nvgpu_chan *chan);
+/* The kernel takes the next channels for itself. */
+void nvgpu_skip_channels(struct nvgpu *gpu, uint32_t n);
 /* The process sees the channel's USERD at `userd`, through BAR1; and it sees
  * nothing there any more, about to be said before the mapping goes. */
 void nvgpu_chan_mapped(struct nvgpu_chan *chan, void *userd);

@@ -429,6 +429,15 @@ is_id_free(const struct nvgpu *gpu, uint32_t id)
     return true;
 }
 
+void
+nvgpu_skip_channels(struct nvgpu *gpu, uint32_t n)
+{
+    pthread_mutex_lock(&gpu->lock);
+    for (; n > 0; n--)
+        gpu->next_channel_id = after(gpu->next_channel_id);
+    pthread_mutex_unlock(&gpu->lock);
+}
+
 static bell_status
 add_channel(struct nvgpu *gpu, struct nvgpu_chan *chan)
 {

@@ -106,6 +106,28 @@ rm_user_write(uint64_t addr, const void *src, size_t n_bytes)
     return n >= 0 && (size_t)n == n_bytes;
 }
 
+void
+rm_wire_answer(struct rm_machine *machine, uint32_t struct_id)
+{
+    const struct kio_struct *desc = nv_struct(machine->abi.branch, struct_id);
+    const struct kio_struct *newest = nv_struct(NV_BRANCH_NEWEST, struct_id);
+    uint8_t passed[64];
+    uint32_t i;
+
+    for (i = 0; i < desc->n_fields; i++) {
+        const struct kio_field *f = &desc->fields[i];
+        if (kio_struct_field(newest, f->name) || f->size_bytes > sizeof(passed))
+            continue;
+        memcpy(passed, (uint8_t *)machine->wire + f->offset_bytes,
+               f->size_bytes);
+        nv_wire_pack(&machine->abi, struct_id, machine->params, machine->wire);
+        memcpy((uint8_t *)machine->wire + f->offset_bytes, passed,
+               f->size_bytes);
+        return; /* no layout lost more than one field */
+    }
+    nv_wire_pack(&machine->abi, struct_id, machine->params, machine->wire);
+}
+
 /* ---- files -------------------------------------------------------------------------- */
 
 struct rm_file *
@@ -215,15 +237,32 @@ do_wait_open(struct call *c, void *arg)
     return 0;
 }
 
+/* Only events are made on a card's node. A process' root is always of one
+ * class. src: RmIoctl */
+static int
+alloc_object(struct call *c, uint32_t root, uint32_t parent, uint32_t *nv_class,
+             uint64_t params, uint32_t *handle, uint32_t *out_status)
+{
+    const struct rm_file *file = &c->process->files[c->file];
+    int ctl = file->kind == RM_FILE_CTL ? c->file : file->ctl;
+
+    if (file->kind != RM_FILE_CTL && *nv_class != NV01_EVENT_OS_EVENT)
+        return rm_fail(EINVAL, "RM_ALLOC of class 0x%x on a card's node",
+                       *nv_class);
+    if (*nv_class == NV01_ROOT || *nv_class == NV01_ROOT_NON_PRIV)
+        *nv_class = NV01_ROOT_CLIENT;
+    *out_status = (uint32_t)rm_object_alloc(c->process, ctl, root, parent,
+                                            *nv_class, params, handle);
+    return 0;
+}
+
 static int
 do_alloc(struct call *c, void *arg)
 {
     struct nv_os64 *p = arg;
 
-    p->status = (uint32_t)rm_object_alloc(c->process, c->file, p->hRoot,
-                                          p->hObjectParent, p->hClass,
-                                          p->pAllocParms, &p->hObjectNew);
-    return 0;
+    return alloc_object(c, p->hRoot, p->hObjectParent, &p->hClass,
+                        p->pAllocParms, &p->hObjectNew, &p->status);
 }
 
 static int
@@ -231,9 +270,52 @@ do_alloc_short(struct call *c, void *arg)
 {
     struct nv_os21 *p = arg;
 
-    p->status = (uint32_t)rm_object_alloc(c->process, c->file, p->hRoot,
-                                          p->hObjectParent, p->hClass,
-                                          p->pAllocParms, &p->hObjectNew);
+    return alloc_object(c, p->hRoot, p->hObjectParent, &p->hClass,
+                        p->pAllocParms, &p->hObjectNew, &p->status);
+}
+
+/* One event a file, whoever's it is. src: allocate_os_event */
+static int
+do_alloc_event(struct call *c, void *arg)
+{
+    struct nv_alloc_os_event *p = arg;
+    struct rm_file *file = rm_file_of(c->process, (int)p->fd, NULL);
+
+    p->Status = RM_OK;
+    if (!file || file->event_client)
+        p->Status = (uint32_t)rm_refuse(RM_INSUFFICIENT_RESOURCES,
+                                        "file %d is not open, or has an event",
+                                        (int)p->fd);
+    else
+        file->event_client = p->hClient;
+    return 0;
+}
+
+static int
+do_free_event(struct call *c, void *arg)
+{
+    struct nv_free_os_event *p = arg;
+    struct rm_file *file = rm_file_of(c->process, (int)p->fd, NULL);
+
+    p->Status = RM_OK;
+    if (!file || !p->hClient || file->event_client != p->hClient)
+        p->Status = (uint32_t)rm_refuse(
+            RM_INVALID_EVENT, "file %d has no such event", (int)p->fd);
+    else
+        file->event_client = 0;
+    return 0;
+}
+
+/* The card's memory is no node of the machine's. observed: H100, 2026-11-22 */
+static int
+do_numa_info(struct call *c, void *arg)
+{
+    struct nv_numa_info *p = arg;
+
+    (void)c;
+    memset(p, 0, sizeof(*p));
+    p->nid = -1;
+    p->memblock_size = MEMBLOCK_BYTES;
     return 0;
 }
 
@@ -249,10 +331,9 @@ do_free(struct call *c, void *arg)
         p->status = (uint32_t)rm_refuse(RM_INVALID_CLIENT,
                                         "no client 0x%x was made on this file",
                                         p->hRoot);
-    else if (!object)
-        p->status = (uint32_t)rm_refuse(RM_INVALID_OBJECT_HANDLE,
-                                        "client 0x%x has no object 0x%x",
-                                        p->hRoot, p->hObjectOld);
+    else if (!object) /* which is no fault. src: serverFreeResourceTree */
+        LOG(LOG_IOCTL, "simulated kernel: RM_FREE: client 0x%x has no 0x%x",
+            p->hRoot, p->hObjectOld);
     else
         rm_object_free(object);
     return 0;
@@ -297,6 +378,15 @@ do_unmap(struct call *c, void *arg)
     struct nv_os34 *p = arg;
 
     p->status = (uint32_t)rm_unmap_memory(c->process, c->file, p);
+    return 0;
+}
+
+static int
+do_update_mapping(struct call *c, void *arg)
+{
+    struct nv_os56 *p = arg;
+
+    p->status = (uint32_t)rm_update_mapping(c->process, c->file, p);
     return 0;
 }
 
@@ -373,8 +463,13 @@ static const struct escape {
     {NV_ESC_RM_ALLOC_MEMORY, NV_S_NV_OS02_FD, NODE, do_alloc_memory},
     {NV_ESC_RM_FREE, NV_S_NV_OS00, CTL, do_free},
     {NV_ESC_RM_CONTROL, NV_S_NV_OS54, CTL, do_control},
-    {NV_ESC_RM_ALLOC, NV_S_NV_OS64, CTL, do_alloc},
-    {NV_ESC_RM_ALLOC, NV_S_NV_OS21, CTL, do_alloc_short},
+    {NV_ESC_RM_ALLOC, NV_S_NV_OS64, CTL | NODE, do_alloc},
+    {NV_ESC_RM_ALLOC, NV_S_NV_OS21, CTL | NODE, do_alloc_short},
+    {NV_ESC_ALLOC_OS_EVENT, NV_S_NV_ALLOC_OS_EVENT, CTL | NODE, do_alloc_event},
+    {NV_ESC_FREE_OS_EVENT, NV_S_NV_FREE_OS_EVENT, CTL | NODE, do_free_event},
+    {NV_ESC_NUMA_INFO, NV_S_NV_NUMA_INFO, NODE, do_numa_info},
+    {NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, NV_S_NV_OS56, CTL,
+     do_update_mapping},
     {NV_ESC_RM_DUP_OBJECT, NV_S_NV_OS55, CTL, do_dup},
     {NV_ESC_RM_MAP_MEMORY, NV_S_NV_OS33_FD, CTL, do_map},
     {NV_ESC_RM_UNMAP_MEMORY, NV_S_NV_OS34, CTL, do_unmap},
@@ -438,7 +533,7 @@ static int
 call_escape(struct call *c, uint32_t number, uint64_t addr, uint32_t size_bytes)
 {
     const struct rm_machine *machine = c->process->machine;
-    uint64_t wire[16], newest[16]; /* all of these structs are small */
+    uint64_t wire[72], newest[72]; /* all of these structs are small */
     bool known;
     const struct escape *e = find_escape(machine, number, size_bytes, &known);
     int result;

@@ -51,6 +51,7 @@ enum rm_status {
     RM_INVALID_CLASS = 0x22,
     RM_INVALID_CLIENT = 0x23,
     RM_INVALID_DEVICE = 0x26,
+    RM_INVALID_EVENT = 0x28,
     RM_INVALID_FLAGS = 0x29,
     RM_INVALID_LIMIT = 0x2e,
     RM_INVALID_OBJECT = 0x31,
@@ -86,6 +87,7 @@ struct rm_card {
     uint64_t next_byte; /* of that file that was never given out */
     uint64_t used_bytes, bar1_used_bytes;
     uint32_t n_attached; /* open nodes, and ATTACH_IDS that were asked for */
+    bool has_uvm;        /* it was registered with UVM once */
     uint8_t bus;         /* PCI 0000:BUS:00.0 */
     uint32_t gpu_id;
     uint8_t uuid[16];
@@ -149,6 +151,14 @@ struct rm_mem {
 #define RM_NONCONTIGUOUS       1u
 #define RM_CONTIGUOUS          2u
 void rm_answer_attr(struct nv_memory_alloc *params, uint32_t page_bytes);
+
+enum rm_status rm_mem_create_system(struct rm_machine *machine,
+                                    uint64_t size_bytes,
+                                    struct rm_mem **out_mem);
+
+/* Addresses that a graphics channel's context takes in a space of UVM's.
+ * src: observed: H100, 2026-11-22 */
+#define RM_CONTEXT_BYTES 0x52c000u
 
 void rm_mem_retain(struct rm_mem *mem);
 /* The last one frees it: CPU mappings of it become inaccessible, as the real
@@ -267,7 +277,11 @@ enum rm_kind {
     RM_KIND_COPY,
     RM_KIND_DEBUGGER,
     RM_KIND_CONFIDENTIAL, /* asks about confidential computing */
-    RM_KIND_COUNT
+    RM_KIND_BINAPI,       /* private commands: none is known */
+    RM_KIND_MASTER,       /* asks about error interrupts */
+    RM_KIND_P2P,          /* for other devices' drivers */
+    RM_KIND_EVENT,        /* accepted, never comes */
+    RM_KIND_COUNT         /* as a class's parent: any */
 };
 
 struct rm_object {
@@ -287,6 +301,8 @@ struct rm_object {
     struct rm_object *target;   /* of a debugger: a compute object */
     uint64_t va, size_bytes;    /* of a carrier */
     bool has_range;             /* of a carrier: it holds those addresses */
+    uint32_t n_registered;      /* of a P2P object: spaces; a group: shares */
+    uint32_t engine;            /* of a copy object: NV2080 type */
 };
 
 /* A root with its objects by handle. */
@@ -350,6 +366,8 @@ enum rm_status rm_alloc_channel(struct rm_alloc *a);
 enum rm_status rm_alloc_compute(struct rm_alloc *a);
 enum rm_status rm_alloc_copy(struct rm_alloc *a);
 enum rm_status rm_alloc_debugger(struct rm_alloc *a);
+enum rm_status rm_alloc_shared_data(struct rm_alloc *a); /* 0xDE */
+enum rm_status rm_alloc_event(struct rm_alloc *a);       /* 0x79 */
 
 /* The process has mapped memory: a channel's USERD may be in it. */
 void rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m);
@@ -377,7 +395,8 @@ struct rm_file {
     struct rm_uvm *uvm;   /* owned */
     /* the one mapping context that mmap looks at */
     bool has_view, is_bar;
-    struct rm_mem *mem; /* borrowed; NULL: it is gone */
+    uint32_t event_client; /* an OS event of this one is on the file; or 0 */
+    struct rm_mem *mem;    /* borrowed; NULL: it is gone */
     uint64_t view_offset, view_bytes;
 };
 
@@ -414,16 +433,23 @@ struct nv_os33_fd;
 struct nv_os34;
 struct nv_os46;
 struct nv_os47;
+struct nv_os56;
 enum rm_status rm_alloc_memory(struct rm_process *process, int file,
                                struct nv_os02_fd *call);
 enum rm_status rm_map_memory(struct rm_process *process, int file,
                              struct nv_os33_fd *call);
 enum rm_status rm_unmap_memory(struct rm_process *process, int file,
                                const struct nv_os34 *call);
+enum rm_status rm_update_mapping(struct rm_process *process, int file,
+                                 const struct nv_os56 *call);
 enum rm_status rm_map_memory_dma(struct rm_process *process, int file,
                                  struct nv_os46 *call);
 enum rm_status rm_unmap_memory_dma(struct rm_process *process, int file,
                                    const struct nv_os47 *call);
+
+/* Packs machine->params over machine->wire; what the branch's layout has and
+ * the newest has not stays as it was passed. */
+void rm_wire_answer(struct rm_machine *machine, uint32_t struct_id);
 
 /* Memory of the process, which may not be there: false then. */
 bool rm_user_read(void *dst, uint64_t addr, size_t n_bytes);
@@ -438,14 +464,17 @@ struct rm_control {
     struct rm_object *object;
     uint32_t command;
     void *params; /* newest layout, in and out */
+    uint32_t params_bytes;
 };
 
 typedef enum rm_status rm_control_fn(struct rm_control *c);
 
+#define RM_NO_PARAMS UINT32_MAX
+
 struct rm_control_row {
     uint32_t command;
-    uint32_t struct_id;
-    uint32_t kinds; /* 1u << enum rm_kind */
+    uint32_t struct_id; /* RM_NO_PARAMS: none */
+    uint32_t kinds;     /* 1u << enum rm_kind */
     rm_control_fn *fn;
 };
 
@@ -453,9 +482,9 @@ enum rm_status rm_control(struct rm_process *process, int ctl_file,
                           uint32_t client, uint32_t object, uint32_t command,
                           uint64_t params, uint32_t params_bytes);
 
-/* Rows of rm_channel.c; the others are rm_control.c's own. */
-extern const struct rm_control_row rm_channel_controls[];
-extern const size_t rm_n_channel_controls;
+/* Rows of rm_channel.c and rm_query.c; the others are rm_control.c's own. */
+extern const struct rm_control_row rm_channel_controls[], rm_query_controls[];
+extern const size_t rm_n_channel_controls, rm_n_query_controls;
 
 /* NV2080 engine types. src: BRINGUP.md section 3, step 15. */
 #define RM_ENGINE_GR0 1u
@@ -471,6 +500,8 @@ struct rm_uvm *rm_uvm_create(void);
 void rm_uvm_destroy(struct rm_process *process, struct rm_uvm *uvm);
 int rm_uvm_ioctl(struct rm_process *process, int file, unsigned long request,
                  void *arg);
+/* The memory of a semaphore pool of those addresses; NULL: there is none. */
+struct rm_mem *rm_uvm_pool(struct rm_uvm *uvm, uint64_t base, uint64_t length);
 /* A channel that goes is forgotten by the UVM file that it is with. */
 void rm_uvm_forget_channel(struct rm_uvm *uvm, struct rm_channel *channel);
 

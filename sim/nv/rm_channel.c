@@ -23,6 +23,7 @@
 #define CODE_COLLATERAL  45u
 #define MAX_ENTRIES      (1u << 20)
 #define SHARE_FLAGS_MAX  1u /* SYNC, ASYNC */
+#define MAX_SUBCONTEXTS  64u
 #define FAULT_TYPE_PTE   2u
 #define CODE_RESET       43u
 
@@ -126,7 +127,7 @@ rm_alloc_group(struct rm_alloc *a)
 enum rm_status
 rm_alloc_share(struct rm_alloc *a)
 {
-    const struct nv_ctxshare_alloc *params = a->params;
+    struct nv_ctxshare_alloc *params = a->params;
     struct rm_vas *vas;
     enum rm_status status;
 
@@ -136,6 +137,11 @@ rm_alloc_share(struct rm_alloc *a)
     status = rm_vas_of(a->client, a->parent->parent, params->hVASpace, &vas);
     if (status != RM_OK)
         return status;
+    /* From the last on, or the first. src: kctxshareInitCommon; observed: H100,
+     * 2026-11-22 */
+    a->parent->n_registered++;
+    params->subctxId =
+        params->flags ? MAX_SUBCONTEXTS - a->parent->n_registered : 0;
     rm_vas_retain(vas);
     a->object->vas = vas;
     return RM_OK;
@@ -428,11 +434,10 @@ rm_alloc_compute(struct rm_alloc *a)
     if (a->parent->channel->group->engine != RM_ENGINE_GR0)
         return rm_refuse(RM_INVALID_CLASS,
                          "a copy engine's channel has no compute object");
-    /* A zeroed buffer counts as no parameters. */
-    if (params && (params->version || params->size) &&
-        (params->version != 2 || params->size != sizeof(*params)))
-        return rm_refuse(RM_INVALID_PARAM_STRUCT,
-                         "compute object: version %u, size %u", params->version,
+    /* Of an unknown version the rest is not looked at: CUDA leaves what was
+     * there. observed: H100, 2026-11-22 */
+    if (params && params->version == 2 && params->size != sizeof(*params))
+        return rm_refuse(RM_INVALID_PARAM_STRUCT, "compute object: size %u",
                          params->size);
     add_object(a);
     return RM_OK;
@@ -443,19 +448,27 @@ rm_alloc_copy(struct rm_alloc *a)
 {
     const struct nvb0b5_alloc *params = a->params;
     const struct rm_group *group = a->parent->channel->group;
-    uint32_t idx;
+    uint32_t engine = group->engine, idx;
 
-    if (params && params->engineType) {
-        bool is_copy = rm_copy_engine_idx(a->machine, params->engineType, &idx);
-        if (params->version != 1 || !is_copy ||
-            (group->engine != RM_ENGINE_GR0 &&
-             params->engineType != group->engine))
-            return rm_refuse(RM_INVALID_ARGUMENT,
-                             "copy object: version %u, engineType 0x%x in a "
-                             "group of 0x%x",
-                             params->version, params->engineType,
-                             group->engine);
-    }
+    /* Version 0 names the engine by its number, 1 by its type; without either
+     * it is the group's, or a graphics copy engine. src:
+     * kceGetEngineDescFromAllocParams */
+    if (engine == RM_ENGINE_GR0)
+        engine = rm_copy_engine_type(a->machine, 0);
+    if (params && params->version == 0 &&
+        (params->engineType || group->engine == RM_ENGINE_GR0))
+        engine = rm_copy_engine_type(a->machine, params->engineType);
+    else if (params && params->engineType)
+        engine = params->engineType;
+    if ((params && params->version > 1) ||
+        !rm_copy_engine_idx(a->machine, engine, &idx) ||
+        (group->engine != RM_ENGINE_GR0 && engine != group->engine))
+        return rm_refuse(RM_INVALID_ARGUMENT,
+                         "copy object: version %u, engineType 0x%x in a "
+                         "group of 0x%x",
+                         params ? params->version : 0,
+                         params ? params->engineType : 0, group->engine);
+    a->object->engine = engine;
     add_object(a);
     return RM_OK;
 }
@@ -678,8 +691,9 @@ get_class_engine(struct rm_control *c)
                          "0x%x is no object of channel 0x%x", params->hObject,
                          c->object->handle);
     params->classID = o->nv_class;
-    params->engineID = c->object->channel->group->engine;
-    params->classEngineID = params->engineID << 16 | o->nv_class;
+    params->engineID =
+        o->engine ? o->engine : c->object->channel->group->engine;
+    params->classEngineID = o->nv_class;
     return RM_OK;
 }
 

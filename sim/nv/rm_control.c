@@ -131,8 +131,7 @@ attach_ids(struct rm_control *c)
             card->n_attached++;
         c->process->attached |= 1u << card->index;
     }
-    p->failedId = NO_ID;
-    return RM_OK;
+    return RM_OK; /* failedId stays as it was. observed: H100, 2026-11-22 */
 }
 
 static enum rm_status
@@ -837,6 +836,10 @@ find_row(uint32_t command)
         if (gpu_controls[i].command == command)
             return &gpu_controls[i];
     }
+    for (i = 0; i < rm_n_query_controls; i++) {
+        if (rm_query_controls[i].command == command)
+            return &rm_query_controls[i];
+    }
     for (i = 0; i < rm_n_channel_controls; i++) {
         if (rm_channel_controls[i].command == command)
             return &rm_channel_controls[i];
@@ -850,10 +853,16 @@ call_row(struct rm_control *c, const struct rm_control_row *row,
          uint64_t params, uint32_t params_bytes)
 {
     struct rm_machine *machine = c->machine;
-    const struct kio_struct *desc =
-        nv_struct(machine->abi.branch, row->struct_id);
+    const struct kio_struct *desc;
     enum rm_status status;
 
+    if (row->struct_id == RM_NO_PARAMS)
+        return params_bytes
+                   ? rm_refuse(RM_INVALID_PARAM_STRUCT,
+                               "%s: parameters of %u bytes, not none",
+                               nv_control_name(row->command), params_bytes)
+                   : row->fn(c);
+    desc = nv_struct(machine->abi.branch, row->struct_id);
     if (!desc || params_bytes != desc->size_bytes)
         return rm_refuse(RM_INVALID_PARAM_STRUCT,
                          "%s: parameters of %u bytes, branch %u has %u",
@@ -866,6 +875,7 @@ call_row(struct rm_control *c, const struct rm_control_row *row,
     nv_wire_unpack(&machine->abi, row->struct_id, machine->wire,
                    machine->params);
     c->params = machine->params;
+    c->params_bytes = nv_struct(NV_BRANCH_NEWEST, row->struct_id)->size_bytes;
     status = row->fn(c);
     nv_wire_pack(&machine->abi, row->struct_id, machine->params, machine->wire);
     if (!rm_user_write(params, machine->wire, params_bytes))

@@ -147,6 +147,14 @@ mem_create(struct rm_machine *machine, struct rm_card *card,
     return RM_OK;
 }
 
+enum rm_status
+rm_mem_create_system(struct rm_machine *machine, uint64_t size_bytes,
+                     struct rm_mem **out_mem)
+{
+    return mem_create(machine, NULL, align_up(size_bytes, RM_PAGE_BYTES),
+                      RM_PAGE_BYTES, out_mem);
+}
+
 void
 rm_mem_retain(struct rm_mem *mem)
 {
@@ -306,6 +314,18 @@ rm_alloc_system(struct rm_alloc *a)
     if (status != RM_OK)
         return status;
     return alloc_physical(a, NULL, RM_PAGE_BYTES);
+}
+
+/* A page in which the driver tells of the card; nothing is polled here. */
+enum rm_status
+rm_alloc_shared_data(struct rm_alloc *a)
+{
+    enum rm_status status =
+        rm_mem_create_system(a->machine, RM_PAGE_BYTES, &a->object->mem);
+
+    if (status == RM_OK)
+        memset(a->object->mem->host, 0, RM_PAGE_BYTES);
+    return status;
 }
 
 enum rm_status
@@ -711,4 +731,27 @@ rm_unmap_memory(struct rm_process *process, int file,
     }
     return rm_refuse(RM_INVALID_ADDRESS, "memory 0x%x is not mapped at 0x%llx",
                      object->handle, (unsigned long long)call->pLinearAddress);
+}
+
+/* The process names a view as it has it mapped. */
+enum rm_status
+rm_update_mapping(struct rm_process *process, int file,
+                  const struct nv_os56 *call)
+{
+    struct rm_view *view = process->machine->views;
+    struct rm_object *object;
+    enum rm_status status = find_mappable(
+        process, file, call->hClient, call->hDevice, call->hMemory, &object);
+
+    if (status != RM_OK)
+        return status;
+    while (view &&
+           (view->object != object || view->linear != call->pOldCpuAddress))
+        view = view->next;
+    if (!view)
+        return rm_refuse(RM_INVALID_ADDRESS,
+                         "memory 0x%x is not mapped at 0x%llx", object->handle,
+                         (unsigned long long)call->pOldCpuAddress);
+    view->linear = call->pNewCpuAddress;
+    return RM_OK;
 }

@@ -206,6 +206,10 @@ fini(struct rm_object *object)
     case RM_KIND_SHARE:
     case RM_KIND_DEBUGGER:
     case RM_KIND_CONFIDENTIAL:
+    case RM_KIND_BINAPI:
+    case RM_KIND_MASTER:
+    case RM_KIND_P2P:
+    case RM_KIND_EVENT:
     case RM_KIND_COUNT:
         break;
     }
@@ -338,10 +342,10 @@ struct class_row {
     enum rm_status (*alloc)(struct rm_alloc *a);
 };
 
-/* There on every system. src: resource_list.h of NVIDIA/open-gpu-kernel-modules
- */
+/* Objects that are only asked. src: resource_list.h of
+ * NVIDIA/open-gpu-kernel-modules, for their parents and parameters too */
 static enum rm_status
-alloc_confidential(struct rm_alloc *a)
+alloc_plain(struct rm_alloc *a)
 {
     (void)a;
     return RM_OK;
@@ -380,7 +384,12 @@ static const struct class_row classes[] = {
     {HOPPER_DMA_COPY_A, NV_S_NVB0B5_ALLOC, RM_KIND_COPY, RM_KIND_CHANNEL, false, true, rm_alloc_copy},
     {BLACKWELL_DMA_COPY_A, NV_S_NVB0B5_ALLOC, RM_KIND_COPY, RM_KIND_CHANNEL, false, true, rm_alloc_copy},
     {BLACKWELL_DMA_COPY_B, NV_S_NVB0B5_ALLOC, RM_KIND_COPY, RM_KIND_CHANNEL, false, true, rm_alloc_copy},
-    {NV_CONFIDENTIAL_COMPUTE, NO_STRUCT, RM_KIND_CONFIDENTIAL, RM_KIND_CLIENT, false, false, alloc_confidential},
+    {NV_CONFIDENTIAL_COMPUTE, NV_S_NV_CONFIDENTIAL_COMPUTE_ALLOC, RM_KIND_CONFIDENTIAL, RM_KIND_CLIENT, false, false, alloc_plain},
+    {NV2081_BINAPI, NV_S_NV2081_ALLOC, RM_KIND_BINAPI, RM_KIND_SUBDEVICE, false, true, alloc_plain},
+    {GF100_SUBDEVICE_MASTER, NO_STRUCT, RM_KIND_MASTER, RM_KIND_SUBDEVICE, false, true, alloc_plain},
+    {NV50_THIRD_PARTY_P2P, NV_S_NV503C_ALLOC, RM_KIND_P2P, RM_KIND_SUBDEVICE, false, true, alloc_plain},
+    {RM_USER_SHARED_DATA, NV_S_NV00DE_ALLOC, RM_KIND_MEMORY, RM_KIND_SUBDEVICE, true, true, rm_alloc_shared_data},
+    {NV01_EVENT_OS_EVENT, NV_S_NV0005_ALLOC, RM_KIND_EVENT, RM_KIND_COUNT, true, true, rm_alloc_event},
     {GT200_DEBUGGER, NV_S_NV83DE_ALLOC, RM_KIND_DEBUGGER, RM_KIND_DEVICE, true, true, rm_alloc_debugger},
 };
 /* clang-format on */
@@ -503,7 +512,7 @@ find_parent(struct rm_client *client, uint32_t handle,
         return rm_refuse(RM_INVALID_OBJECT_PARENT,
                          "client 0x%x has no object 0x%x to be a parent",
                          client->root->handle, handle);
-    if (parent->kind != row->parent)
+    if (parent->kind != row->parent && row->parent != RM_KIND_COUNT)
         return rm_refuse(RM_INVALID_OBJECT_PARENT,
                          "%s cannot hang below object 0x%x of class 0x%x",
                          nv_class_name(row->nv_class), handle,
@@ -610,5 +619,30 @@ rm_alloc_subdevice(struct rm_alloc *a)
     if (params && params->subDeviceId != 0)
         return rm_refuse(RM_INVALID_DEVICE, "no subdevice %u; there is one",
                          params->subDeviceId);
+    return RM_OK;
+}
+
+/* An event that comes to a file: the client has one allocated by
+ * ALLOC_OS_EVENT. lead: that it is the one of `data` is not checked. */
+enum rm_status
+rm_alloc_event(struct rm_alloc *a)
+{
+    struct nv0005_alloc *params = a->params;
+    size_t i;
+
+    if (params->hClass != NV01_EVENT_OS_EVENT)
+        return rm_refuse(RM_INVALID_CLASS, "event of class 0x%x",
+                         params->hClass);
+    if (params->hParentClient &&
+        params->hParentClient != a->client->root->handle)
+        return rm_refuse(RM_NOT_SUPPORTED, "events of another client");
+    for (i = 0; i < a->process->n_files; i++) {
+        if (a->process->files[i].event_client == a->client->root->handle)
+            break;
+    }
+    if (i == a->process->n_files)
+        return rm_refuse(RM_INVALID_ARGUMENT,
+                         "no file of the process has an OS event");
+    params->hSrcResource = a->parent->handle;
     return RM_OK;
 }

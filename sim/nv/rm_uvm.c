@@ -15,14 +15,21 @@
 #include "base/bits.h"
 #include "ioctl/nv_uapi.h"
 
-#define INIT_FLAGS       3u
-#define MIN_WINDOW_BYTES (16ull << 20)
-#define MAP_READ_ONLY    3u
+#define INIT_FLAGS    3u
+#define MAP_READ_ONLY 3u
 
+/* Addresses: for memory from outside, of a semaphore pool, or reflected to the
+ * card's scheduler. */
 struct ext_range {
     struct ext_range *next;
     uint64_t base, length;
+    struct rm_mem *pool; /* counted */
+    bool is_reflected;
 };
+
+#define MAX_GROUPS 256u
+/* Of UVM's own, on each card that it knows. src: observed: H100, 2026-11-22 */
+#define UVM_CHANNELS 6u
 
 /* What hangs on one /dev/nvidia-uvm file. */
 struct rm_uvm {
@@ -32,6 +39,7 @@ struct rm_uvm {
     uint32_t peers[RM_MAX_CARDS];        /* of each: cards it may reach */
     struct rm_vas *spaces[RM_MAX_CARDS]; /* counted */
     struct ext_range *ranges;            /* owned */
+    uint64_t groups[MAX_GROUPS / 64];    /* of ranges: those that live */
     struct rm_channel **chans;           /* owned array */
     size_t n_chans, cap_chans;
 };
@@ -77,6 +85,7 @@ rm_uvm_destroy(struct rm_process *process, struct rm_uvm *uvm)
     while (uvm->ranges) {
         struct ext_range *range = uvm->ranges;
         uvm->ranges = range->next;
+        rm_mem_release(range->pool);
         host_free(range);
     }
     host_free(uvm->chans);
@@ -153,9 +162,12 @@ meets(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
     return a < b + b_bytes && b < a + a_bytes;
 }
 
-/* Whether a window of addresses is free of ranges and channels' windows. */
+/* Whether a window of addresses is free of ranges and channels' windows. A
+ * group's channels share their context and so its window. observed: H100,
+ * 2026-11-22 */
 static bool
-is_free(const struct rm_uvm *uvm, uint64_t base, uint64_t length)
+is_free(const struct rm_uvm *uvm, const struct rm_group *group, uint64_t base,
+        uint64_t length)
 {
     const struct ext_range *range;
     size_t i;
@@ -166,6 +178,8 @@ is_free(const struct rm_uvm *uvm, uint64_t base, uint64_t length)
     }
     for (i = 0; i < uvm->n_chans; i++) {
         const struct rm_channel *chan = uvm->chans[i];
+        if (chan->group == group && base == chan->uvm_base)
+            continue;
         if (meets(base, length, chan->uvm_base, chan->uvm_bytes))
             return false;
     }
@@ -230,6 +244,9 @@ register_gpu(struct uvm_call *c)
                          card->index);
     if (p->hSmcPartRef)
         return rm_refuse(RM_NOT_SUPPORTED, "UVM: partitions");
+    if (!card->has_uvm)
+        nvgpu_skip_channels(card->gpu, UVM_CHANNELS);
+    card->has_uvm = true;
     c->uvm->registered |= 1u << card->index;
     p->numaEnabled = 0;
     p->numaNodeId = -1;
@@ -253,9 +270,24 @@ unregister_gpu(struct uvm_call *c)
 }
 
 static enum rm_status
+map_pool(struct uvm_call *c, struct rm_vas *vas, const struct ext_range *range)
+{
+    const struct rm_map_desc d = {
+        .va = range->base,
+        .size_bytes = range->length,
+        .snooped = true,
+        .mem = range->pool,
+        .uvm = c->uvm,
+    };
+
+    return vas ? rm_map_add(vas, &d) : RM_OK;
+}
+
+static enum rm_status
 register_space(struct uvm_call *c)
 {
     const struct uvm_register_gpu_vaspace *p = c->params;
+    const struct ext_range *range;
     struct rm_object *object;
     struct rm_card *card;
     enum rm_status status = find_registered(c, p->gpuUuid, &card);
@@ -276,6 +308,10 @@ register_space(struct uvm_call *c)
         return rm_refuse(RM_INVALID_DEVICE,
                          "UVM: card %u has a space, or 0x%x has an owner",
                          card->index, p->hVaSpace);
+    for (range = c->uvm->ranges; range && status == RM_OK; range = range->next)
+        status = range->pool ? map_pool(c, object->vas, range) : RM_OK;
+    if (status != RM_OK)
+        return status;
     rm_vas_retain(object->vas);
     object->vas->uvm = c->uvm;
     c->uvm->spaces[card->index] = object->vas;
@@ -340,14 +376,15 @@ check_engine(const struct uvm_call *c, const struct rm_channel *channel)
 
 static enum rm_status
 check_window(const struct uvm_call *c, const struct uvm_register_channel *p,
-             bool is_graphics)
+             const struct rm_group *group)
 {
+    bool is_graphics = group->engine == RM_ENGINE_GR0;
     uint32_t bits = c->machine->chip->sm >= 90 ? 57 : 40;
 
     if (!is_graphics && !p->length)
         return RM_OK;
     if (!is_window(p->base, p->length) ||
-        (is_graphics && p->length < MIN_WINDOW_BYTES))
+        (is_graphics && p->length < RM_CONTEXT_BYTES))
         return rm_refuse(
             RM_INVALID_ADDRESS, "UVM: channel window 0x%llx, 0x%llx bytes",
             (unsigned long long)p->base, (unsigned long long)p->length);
@@ -355,7 +392,7 @@ check_window(const struct uvm_call *c, const struct uvm_register_channel *p,
         return rm_refuse(RM_OUT_OF_RANGE,
                          "UVM: channel window ends at 0x%llx, beyond 2^%u",
                          (unsigned long long)(p->base + p->length), bits);
-    if (!is_free(c->uvm, p->base, p->length))
+    if (!is_free(c->uvm, group, p->base, p->length))
         return rm_refuse(RM_UVM_ADDRESS_IN_USE,
                          "UVM: channel window 0x%llx meets something",
                          (unsigned long long)p->base);
@@ -385,7 +422,7 @@ register_channel(struct uvm_call *c)
                          p->hChannel);
     status = check_engine(c, channel);
     if (status == RM_OK)
-        status = check_window(c, p, channel->group->engine == RM_ENGINE_GR0);
+        status = check_window(c, p, channel->group);
     if (status != RM_OK)
         return status;
     if (host_grow((void **)&c->uvm->chans, &c->uvm->cap_chans,
@@ -481,35 +518,45 @@ disable_peers(struct uvm_call *c)
 /* ---- ranges ----------------------------------------------------------------------------------- */
 
 static enum rm_status
+add_range(struct uvm_call *c, uint64_t base, uint64_t length,
+          struct ext_range **out_range)
+{
+    struct ext_range *range;
+
+    if (!is_window(base, length))
+        return rm_refuse(RM_INVALID_ADDRESS, "UVM: range 0x%llx, 0x%llx bytes",
+                         (unsigned long long)base, (unsigned long long)length);
+    if (!is_free(c->uvm, NULL, base, length))
+        return rm_refuse(RM_UVM_ADDRESS_IN_USE,
+                         "UVM: 0x%llx, 0x%llx bytes meets something",
+                         (unsigned long long)base, (unsigned long long)length);
+    range = host_calloc(1, sizeof(*range));
+    if (!range)
+        return RM_NO_MEMORY;
+    *range = (struct ext_range){c->uvm->ranges, base, length, NULL, false};
+    c->uvm->ranges = range;
+    *out_range = range;
+    return RM_OK;
+}
+
+static enum rm_status
 create_range(struct uvm_call *c)
 {
     const struct uvm_create_external_range *p = c->params;
     struct ext_range *range;
 
-    if (!is_window(p->base, p->length))
-        return rm_refuse(RM_INVALID_ADDRESS, "UVM: range 0x%llx, 0x%llx bytes",
-                         (unsigned long long)p->base,
-                         (unsigned long long)p->length);
-    if (!is_free(c->uvm, p->base, p->length))
-        return rm_refuse(
-            RM_UVM_ADDRESS_IN_USE, "UVM: 0x%llx, 0x%llx bytes meets something",
-            (unsigned long long)p->base, (unsigned long long)p->length);
-    range = host_calloc(1, sizeof(*range));
-    if (!range)
-        return RM_NO_MEMORY;
-    *range = (struct ext_range){c->uvm->ranges, p->base, p->length};
-    c->uvm->ranges = range;
-    return RM_OK;
+    return add_range(c, p->base, p->length, &range);
 }
 
-/* The range that holds all of a window. */
+/* The range for memory from outside that holds all of a window. */
 static struct ext_range *
 range_of(struct rm_uvm *uvm, uint64_t base, uint64_t length)
 {
     struct ext_range *range;
 
     for (range = uvm->ranges; range; range = range->next) {
-        if (base >= range->base && length <= range->length &&
+        if (!range->pool && !range->is_reflected && base >= range->base &&
+            length <= range->length &&
             base - range->base <= range->length - length)
             return range;
     }
@@ -634,6 +681,7 @@ free_range(struct uvm_call *c, uint64_t base, uint64_t length)
     for (i = 0; i < c->machine->n_cards; i++)
         drop_maps(c, i, range->base, range->length);
     *link = range->next;
+    rm_mem_release(range->pool);
     host_free(range);
     return RM_OK;
 }
@@ -652,6 +700,115 @@ free_external(struct uvm_call *c)
             return rm_refuse(RM_INVALID_ADDRESS, "UVM_FREE of no length");
     }
     return free_range(c, p->base, length);
+}
+
+/* ---- pools and other ranges ---------------------------------------------------- */
+
+/* Host memory that all cards of the file see at its address, and the process
+ * too, once it maps the file there. src: uvm_api_alloc_semaphore_pool */
+static enum rm_status
+alloc_pool(struct uvm_call *c)
+{
+    const struct uvm_alloc_semaphore_pool *p = c->params;
+    struct ext_range *range;
+    enum rm_status status;
+    uint32_t i;
+
+    if (p->gpuAttributesCount > (c->machine->abi.major < 550 ? 32u : 256u))
+        return rm_refuse(RM_INVALID_ARGUMENT, "UVM: attributes of %llu cards",
+                         (unsigned long long)p->gpuAttributesCount);
+    status = add_range(c, p->base, p->length, &range);
+    if (status != RM_OK)
+        return status;
+    status = rm_mem_create_system(c->machine, p->length, &range->pool);
+    for (i = 0; status == RM_OK && i < c->machine->n_cards; i++)
+        status = map_pool(c, c->uvm->spaces[i], range);
+    if (status != RM_OK)
+        (void)free_range(c, p->base, 0);
+    return status;
+}
+
+struct rm_mem *
+rm_uvm_pool(struct rm_uvm *uvm, uint64_t base, uint64_t length)
+{
+    const struct ext_range *range;
+
+    for (range = uvm->ranges; range; range = range->next) {
+        if (range->base == base && range->length == length)
+            return range->pool;
+    }
+    return NULL;
+}
+
+/* src: uvm_map_sked_reflected_range */
+static enum rm_status
+reflect_range(struct uvm_call *c)
+{
+    const struct uvm_map_dynamic_parallelism_region *p = c->params;
+    struct ext_range *range;
+    struct rm_card *card;
+    enum rm_status status = find_registered(c, p->gpuUuid, &card);
+
+    if (status != RM_OK)
+        return status;
+    if (!c->uvm->spaces[card->index])
+        return rm_refuse(RM_INVALID_DEVICE, "UVM: card %u has no space",
+                         card->index);
+    if ((p->length != RM_PAGE_BYTES && p->length != RM_BIG_BYTES &&
+         p->length != RM_HUGE_BYTES) ||
+        p->base % p->length)
+        return rm_refuse(
+            RM_INVALID_ADDRESS, "UVM: 0x%llx, 0x%llx bytes is no page",
+            (unsigned long long)p->base, (unsigned long long)p->length);
+    status = add_range(c, p->base, p->length, &range);
+    if (status == RM_OK)
+        range->is_reflected = true;
+    return status;
+}
+
+/* src: uvm_api_validate_va_range */
+static enum rm_status
+validate_range(struct uvm_call *c)
+{
+    const struct uvm_validate_va_range *p = c->params;
+    const struct ext_range *range;
+
+    for (range = c->uvm->ranges; range; range = range->next) {
+        if (range->base == p->base && range->length == p->length)
+            return RM_OK;
+    }
+    return RM_INVALID_ADDRESS;
+}
+
+/* Groups are of managed ranges, of which there are none. */
+static enum rm_status
+create_group(struct uvm_call *c)
+{
+    struct uvm_create_range_group *p = c->params;
+    uint32_t i;
+
+    for (i = 1; i < MAX_GROUPS; i++) {
+        uint64_t *word = &c->uvm->groups[i / 64];
+        if (*word >> i % 64 & 1)
+            continue;
+        *word |= UINT64_C(1) << i % 64;
+        p->rangeGroupId = i;
+        return RM_OK;
+    }
+    return RM_NO_MEMORY;
+}
+
+static enum rm_status
+destroy_group(struct uvm_call *c)
+{
+    const struct uvm_destroy_range_group *p = c->params;
+    uint64_t i = p->rangeGroupId;
+
+    if (i >= MAX_GROUPS || !(c->uvm->groups[i / 64] >> i % 64 & 1))
+        return rm_refuse(RM_OBJECT_NOT_FOUND, "UVM: no range group 0x%llx",
+                         (unsigned long long)i);
+    c->uvm->groups[i / 64] &= ~(UINT64_C(1) << i % 64);
+    return RM_OK;
 }
 
 static enum rm_status
@@ -690,6 +847,14 @@ static const struct uvm_row {
      map_external},
     {UVM_UNMAP_EXTERNAL, NV_S_UVM_UNMAP_EXTERNAL, false, unmap_external},
     {UVM_FREE, NV_S_UVM_FREE, false, free_external},
+    {UVM_ALLOC_SEMAPHORE_POOL, NV_S_UVM_ALLOC_SEMAPHORE_POOL, false,
+     alloc_pool},
+    {UVM_MAP_DYNAMIC_PARALLELISM_REGION,
+     NV_S_UVM_MAP_DYNAMIC_PARALLELISM_REGION, false, reflect_range},
+    {UVM_VALIDATE_VA_RANGE, NV_S_UVM_VALIDATE_VA_RANGE, false, validate_range},
+    {UVM_CREATE_RANGE_GROUP, NV_S_UVM_CREATE_RANGE_GROUP, false, create_group},
+    {UVM_DESTROY_RANGE_GROUP, NV_S_UVM_DESTROY_RANGE_GROUP, false,
+     destroy_group},
     {UVM_PAGEABLE_MEM_ACCESS, NV_S_UVM_PAGEABLE_MEM_ACCESS, false,
      pageable_access},
 };
@@ -719,8 +884,7 @@ call_row(struct uvm_call *c, const struct uvm_row *row, void *arg)
         status = row->fn(c);
     kio_struct_put(newest, machine->params, newest->size_bytes, "rmStatus",
                    (uint64_t)status);
-    /* Only what the newest layout knows comes back. */
-    nv_wire_pack(&machine->abi, row->struct_id, machine->params, machine->wire);
+    rm_wire_answer(machine, row->struct_id);
     if (!rm_user_write((uintptr_t)arg, machine->wire, desc->size_bytes))
         return rm_fail(EFAULT, "argument of UVM call 0x%x at %p", row->number,
                        arg);

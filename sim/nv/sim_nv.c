@@ -513,7 +513,7 @@ static int
 check_view(const struct rm_file *file, int fd, size_t size_bytes, int flags,
            uint64_t offset)
 {
-    if (file->kind == RM_FILE_UVM || !file->has_view)
+    if (!file->has_view)
         return rm_fail(EINVAL, "file %d has no mapping context", fd);
     if (!file->mem)
         return rm_fail(EINVAL, "the memory that file %d maps is gone", fd);
@@ -542,7 +542,15 @@ mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
 
     if (fd >= 0 && !file)
         return rm_fail(EBADF, "file %d is not open", fd);
-    if (file) {
+    if (file && file->kind == RM_FILE_UVM) {
+        /* src: uvm_mmap: the offset is the address */
+        mem = rm_uvm_pool(file->uvm, offset, size_bytes);
+        if (!mem || (uintptr_t)*addr != offset || !(flags & MAP_FIXED) ||
+            !(flags & MAP_SHARED))
+            return rm_fail(EINVAL, "no semaphore pool is to be mapped at %p",
+                           *addr);
+        offset = mem->file_offset;
+    } else if (file) {
         result = check_view(file, fd, size_bytes, flags, offset);
         if (result < 0)
             return result;

@@ -169,7 +169,7 @@ test_order(void **state)
     struct nva06f_gpfifo_schedule on = {.bEnable = 1};
     struct nva06f_bind bind = {.engineType = COPY(2)};
     struct nvb0b5_alloc ce = {.version = 1, .engineType = COPY(3)};
-    struct nv_gr_alloc gr = {.version = 1, .size = 16};
+    struct nv_gr_alloc gr = {.version = 2, .size = 12};
     struct nv_channel_alloc p;
     struct rig rig;
     uint32_t token = 0, object = 0, copy = 0;

@@ -659,8 +659,9 @@ test_dynamic(void **state)
     assert_int_equal(mapped_in_use(&rig), 3 * HUGE);
     assert_int_equal(rig_free(&rig, rig.space), 0);
     assert_int_equal(mapped_in_use(&rig), 0);
-    assert_int_equal(rig_free(&rig, dynamic), S_HANDLE); /* went with it */
-    assert_int_equal(rig_free(&rig, carrier), S_HANDLE);
+    /* went with it */
+    assert_int_equal(rig_control_sized(&rig, dynamic, 0, NULL, 0), S_HANDLE);
+    assert_int_equal(rig_control_sized(&rig, carrier, 0, NULL, 0), S_HANDLE);
     rig_fini(&rig);
 }
 
