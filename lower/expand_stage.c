@@ -274,9 +274,12 @@ choose_rows(const struct expand *e, struct copy *c)
     const struct expand_stage *s = c->stage;
     uint32_t last = s->n_dims - 1, lanes = WORD_BYTES, i;
     uint32_t most = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
+    uint32_t part = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
     int64_t size = e->k->sizes[s->dims[last].range];
 
     c->rows = 1;
+    if (e->k->matrix.wgmma) /* what lies further on is elsewhere */
+        return most < part ? most : part;
     if (uop_dtype_infos[s->dtype].size_bytes > 1 || c->order[0] == last ||
         size < WORD_BYTES)
         return most;

@@ -188,15 +188,13 @@ bytes_of_pieces(const struct matrix *m, const struct shape *s, int64_t pieces)
     return (uint64_t)bytes;
 }
 
-/* Does the LOAD take whole parts of 16 bytes along one of the ranges, each in
- * tiles of `tile` values? */
+/* Does the LOAD take whole parts of `part` elements along one of the ranges,
+ * and that range fill tiles of `tile`? */
 static bool
-is_in_parts(const struct matrix *m, const struct uop *load, uint64_t along,
-            int64_t tile)
+is_in_parts(const struct kernel *k, const struct uop *load, uint64_t along,
+            int64_t part, int64_t tile)
 {
-    const struct kernel *k = m->gpu->k;
     const struct uop *index = load->src[1];
-    int64_t part = PART_BYTES / (int64_t)m->product.operand_bytes;
     bool found = false;
     uint32_t r;
 
@@ -213,32 +211,47 @@ is_in_parts(const struct matrix *m, const struct uop *load, uint64_t along,
     return found;
 }
 
-/* May WGMMA take the operands as they lie: along the steps, or halves along
- * the outputs? */
+/* May WGMMA of that dtype take the operands as they lie, along the steps or, of
+ * 16 bits, along the outputs? 8-bit floats may be made halves on the way. */
 static bool
-fits_wgmma(const struct matrix *m)
+fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
 {
     const struct kernel *k = m->gpu->k;
     const struct uop *body = m->product.group->members[0]->src[0];
-    uint64_t bound = m->product.group->bound;
     uint64_t sides = m->product.height | m->product.width;
+    int64_t bytes = uop_dtype_infos[dtype].size_bytes,
+            part = PART_BYTES / bytes;
+    int64_t steps = k->target->wgmma_k[dtype];
     int i;
 
-    if (m->gpu->plan.matrix.dtype || m->product.n_operands != 2)
+    if (!steps || m->product.n_operands != 2 ||
+        m->product.n_steps <= (double)(2 * WGMMA_PIECES * steps))
         return false;
     for (i = 0; i < 2; i++) {
         const struct uop *u = body->src[i];
-        uint32_t bytes;
         u = u->op == UOP_CAST ? u->src[0] : u;
-        bytes = uop_dtype_infos[u->dtype].size_bytes;
-        if (k->target->wgmma_k[u->dtype] != m->wmma.k ||
-            bytes != m->product.operand_bytes || u->n_src > 2 ||
-            !(is_in_parts(m, u, bound, m->wmma.k) ||
-              (bytes == 2 &&
-               is_in_parts(m, u, sides, PART_BYTES / (int64_t)bytes))))
+        if (!(uop_wmma_mixes(dtype, (enum uop_dtype)u->dtype) ||
+              (bytes == 2 && uop_dtype_is_f8(u->dtype))) ||
+            u->n_src > 2 ||
+            !(is_in_parts(k, u, m->product.group->bound, part, steps) ||
+              (bytes == 2 && is_in_parts(k, u, sides, part, part))))
             return false;
     }
-    return m->product.n_steps > (double)(2 * WGMMA_PIECES * m->wmma.k);
+    return true;
+}
+
+/* The dtype of which WGMMA takes the operands; VOID: of none. */
+static enum uop_dtype
+wgmma_dtype(const struct matrix *m)
+{
+    static const enum uop_dtype dtypes[] = {UOP_F8E4M3, UOP_F16, UOP_BF16};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(dtypes); i++) {
+        if (fits_wgmma(m, dtypes[i]))
+            return dtypes[i];
+    }
+    return UOP_VOID;
 }
 
 /* Is much computed of each result? Fewer of them leave it more registers. */
@@ -262,11 +275,10 @@ static void
 choose_wgmma(struct matrix *m, double least)
 {
     const struct lower_target *t = m->gpu->k->target;
+    enum uop_dtype dtype = wgmma_dtype(m);
     uint32_t i;
 
-    if (!fits_wgmma(m))
-        return;
-    for (i = 0; i < ARRAY_LEN(shapes_wgmma); i++) {
+    for (i = 0; i < ARRAY_LEN(shapes_wgmma) && dtype; i++) {
         const struct shape *s = &shapes_wgmma[i];
         int64_t bytes =
             (tile_height(m, s) + tile_width(m, s)) * UOP_WGMMA_ROW_BYTES;
@@ -278,7 +290,10 @@ choose_wgmma(struct matrix *m, double least)
         least = cost;
         m->shape = s;
         m->pieces = WGMMA_PIECES;
+        m->wmma.k = t->wgmma_k[dtype];
         m->gpu->plan.matrix.wgmma = true;
+        m->gpu->plan.matrix.dtype =
+            uop_dtype_infos[dtype].size_bytes == 2 ? dtype : UOP_VOID;
     }
 }
 
