@@ -128,8 +128,10 @@ ptx_run_assemble(void)
         const char *sm = strstr(kept[i], ".target sm_");
         struct ptx_target target = {0};
         struct render_binary cubin;
+        char *end;
         assert_non_null(sm);
-        target.sm = (uint32_t)strtoul(sm + strlen(".target sm_"), NULL, 10);
+        target.sm = (uint32_t)strtoul(sm + strlen(".target sm_"), &end, 10);
+        target.is_arch_specific = *end == 'a';
         if (there && render_ptxas(kept[i], &target, &cubin) != BELL_OK)
             fail_msg("%s\n%s", bell_error_last()->message, kept[i]);
         if (there)
