@@ -1,5 +1,6 @@
 /* Programs: a cubin in the card's memory, and the templates of its launches.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -222,7 +223,8 @@ blocks_per_sm(const struct nv_program *prog, const struct nv_chip *chip)
     uint32_t n =
         (fit < chip->max_warps_per_sm ? fit : chip->max_warps_per_sm) / warps;
 
-    return n == 0 ? 1 : n < BLOCKS_PER_SM ? n : BLOCKS_PER_SM;
+    assert(n > 0); /* set_threads */
+    return n < BLOCKS_PER_SM ? n : BLOCKS_PER_SM;
 }
 
 static bell_status

@@ -17,6 +17,32 @@
 #include "amd_rig.h"
 #include "base/bits.h"
 
+/* ---- packets ------------------------------------------------------------------------- */
+
+/* src: hw/amd/sdma.csv */
+static void
+sdma_packet_sizes(void **state)
+{
+    static const struct {
+        uint32_t words[4], n_dw;
+    } rows[] = {
+        {{0}, 1},             /* NOP */
+        {{1}, 7},             /* COPY_LINEAR */
+        {{2, 0, 0, 0}, 5},    /* WRITE_LINEAR of one word, */
+        {{2, 0, 0, 3}, 8},    /* of four */
+        {{5}, 4},             /* FENCE */
+        {{8}, 6},             /* POLL_REGMEM */
+        {{11 | 2u << 30}, 5}, /* CONST_FILL of words */
+        {{13 | 2u << 8}, 3},  /* TIMESTAMP_GLOBAL */
+        {{17}, 5},            /* GCR */
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(amd_sdma_size(rows[i].words), rows[i].n_dw);
+}
+
 /* ---- pieces of the push ring --------------------------------------------------------- */
 
 /* Of the release of the timeline, among the words of a piece. */
@@ -375,9 +401,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces),
-        cmocka_unit_test(full_pieces),
-        cmocka_unit_test(full_streams),
+        cmocka_unit_test(sdma_packet_sizes),     cmocka_unit_test(pieces),
+        cmocka_unit_test(full_pieces),           cmocka_unit_test(full_streams),
         cmocka_unit_test(ends_with_the_release),
     };
 

@@ -322,13 +322,14 @@ static const char told_text[] =
     "\tret;\n}\n";
 
 static struct hcq_program *
-load_told(const struct rig *r, uint32_t dynamic_bytes)
+load_block(const struct rig *r, uint32_t n_regs, uint32_t n_threads,
+           uint32_t dynamic_bytes)
 {
     struct nv_container_desc d = {
         .entry = "told",
         .sm = nv_device_of(r->dev)->chip.sm,
         .n_params = 2,
-        .n_regs = 16,
+        .n_regs = n_regs,
         .shared_bytes = 64,
         .has_dynamic = true,
     };
@@ -337,7 +338,7 @@ load_told(const struct rig *r, uint32_t dynamic_bytes)
         .name = "told",
         .n_bufs = 1,
         .n_vals = 1,
-        .local = {1, 1, 1},
+        .local = {n_threads, 1, 1},
         .shared_bytes = dynamic_bytes,
     };
     struct render_binary binary;
@@ -352,6 +353,12 @@ load_told(const struct rig *r, uint32_t dynamic_bytes)
     expect_ok(hcq_program_create(r->dev, &desc, &prog));
     render_binary_fini(&binary);
     return prog;
+}
+
+static struct hcq_program *
+load_told(const struct rig *r, uint32_t dynamic_bytes)
+{
+    return load_block(r, 16, 1, dynamic_bytes);
 }
 
 /* `bad`: the block that stores where it must not. */
@@ -456,6 +463,64 @@ threads_by_registers(void **state)
         hcq_program_destroy(prog);
     }
     close_rig(&r);
+}
+
+/* Bits of a launch descriptor. */
+static uint32_t
+qmd_bits(const struct hcq_program *prog, unsigned high, unsigned low)
+{
+    const uint32_t *words =
+        HCQ_CONTAINER(prog, const struct nv_program, base.pub)->qmd;
+
+    assert_int_equal(high / 32, low / 32);
+    return words[low / 32] >> low % 32 &
+           (uint32_t)(((uint64_t)1 << (high - low + 1)) - 1);
+}
+
+/* The part of an SM's memory that is shared holds one block at least and is
+ * asked to hold as many as the SM runs: 32 on sm_90, 64 warps there and 48 on
+ * sm_120, 65536 registers. src: hw/nv/CUBIN.md section 4 */
+static void
+shared_memory_of_an_sm(void **state)
+{
+    static const struct {
+        const char *card;
+        uint32_t n_regs, n_threads, block_bytes, least_kib, wish_kib;
+    } rows[] = {
+        {"NV@sim:sm_90", 16, 32, 2048, 32, 64}, /* 32 blocks, not 33 */
+        {"NV@sim:sm_90", 16, 1, 4352, 32, 164}, /* not 31 */
+        {"NV@sim:sm_90", 16, 33, 4352, 32, 164},
+        {"NV@sim:sm_90", 16, 256, 8192, 32, 64},  /* 8 by their warps, not 9 */
+        {"NV@sim:sm_90", 16, 256, 9216, 32, 100}, /* not 7 */
+        {"NV@sim:sm_90", 16, 225, 9216, 32, 100},
+        {"NV@sim:sm_90", 16, 224, 7424, 32, 100},  /* 9, not 8 */
+        {"NV@sim:sm_90", 128, 256, 32768, 32, 64}, /* 2 by their registers */
+        {"NV@sim:sm_90", 128, 256, 33024, 64, 100},
+        {"NV@sim:sm_90", 16, 1024, 65536, 64, 132}, /* 2 */
+        {"NV@sim:sm_90", 16, 1024, 232448, 228, 228},
+        {"NV@sim:sm_120", 16, 256, 10752, 32, 64}, /* 6 by their warps, not 7 */
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct rig r = open_rig(rows[i].card);
+        bool is_v5 = strstr(rows[i].card, "120") != NULL;
+        struct hcq_program *prog =
+            load_block(&r, rows[i].n_regs, rows[i].n_threads,
+                       rows[i].block_bytes - 1024 - 64);
+        uint32_t least = is_v5 ? qmd_bits(prog, 1168, 1163)
+                               : qmd_bits(prog, 613, 608),
+                 wish = is_v5 ? qmd_bits(prog, 1180, 1175)
+                              : qmd_bits(prog, 625, 620);
+
+        if (least != rows[i].least_kib / 4 + 1 ||
+            wish != rows[i].wish_kib / 4 + 1)
+            fail_msg("row %zu: at least %u KiB, if possible %u KiB", i,
+                     (least - 1) * 4, (wish - 1) * 4);
+        hcq_program_destroy(prog);
+        close_rig(&r);
+    }
 }
 
 /* A module with two parameters whose attributes can be changed: each is a head
@@ -773,6 +838,7 @@ main(void)
         cmocka_unit_test(kernels_are_told),
         cmocka_unit_test(faults_on_every_sm),
         cmocka_unit_test(threads_by_registers),
+        cmocka_unit_test(shared_memory_of_an_sm),
         cmocka_unit_test(places_of_parameters),
         cmocka_unit_test(text_for_real_cards),
         cmocka_unit_test(sizes_of_blocks),
