@@ -490,6 +490,234 @@ test_replay_differs(void **state)
     kio_destroy(kio);
 }
 
+/* A form that changes one thing in each call that has it. */
+enum twist {
+    TWIST_NONE,
+    TWIST_READ_PATH,
+    TWIST_OPEN_PATH,
+    TWIST_OPEN_FLAGS,
+    TWIST_IOCTL_FD,
+    TWIST_IOCTL_REQUEST,
+    TWIST_MMAP_BYTES,
+    TWIST_MMAP_PROT,
+    TWIST_MMAP_FLAGS,
+    TWIST_MMAP_FD,
+    TWIST_MMAP_OFFSET,
+    TWIST_BELL_VALUE,
+    TWIST_BELL_COUNT,
+    TWIST_BELL_KIND,
+    TWIST_BELL_ADDRESS,
+    TWIST_BELL_BYTES,
+    TWIST_MUNMAP_BYTES,
+    TWIST_POLL_FD,
+    TWIST_POLL_EVENTS,
+    TWIST_CLOSE_FD,
+    TWIST_COUNT
+};
+
+struct twister {
+    struct kio kio;
+    enum twist twist;
+};
+
+/* 1 where it is this thing that is changed. */
+static int
+twisted(const struct kio *kio, enum twist twist)
+{
+    return ((const struct twister *)kio)->twist == twist;
+}
+
+static int
+twist_open(struct kio *kio, const char *path, int flags)
+{
+    if (twisted(kio, TWIST_OPEN_FLAGS))
+        flags ^= O_NONBLOCK;
+    return kio->below->ops->open(
+        kio->below, twisted(kio, TWIST_OPEN_PATH) ? "/dev/nvidiact0" : path,
+        flags);
+}
+
+static int
+twist_close(struct kio *kio, int fd)
+{
+    return kio->below->ops->close(kio->below,
+                                  fd + twisted(kio, TWIST_CLOSE_FD));
+}
+
+static int
+twist_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
+{
+    return kio->below->ops->ioctl(
+        kio->below, fd + twisted(kio, TWIST_IOCTL_FD),
+        request + (unsigned)twisted(kio, TWIST_IOCTL_REQUEST), arg);
+}
+
+static int
+twist_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
+           int fd, uint64_t offset)
+{
+    return kio->below->ops->mmap(
+        kio->below, addr,
+        size_bytes + 4096 * (size_t)twisted(kio, TWIST_MMAP_BYTES),
+        prot ^ (twisted(kio, TWIST_MMAP_PROT) * PROT_WRITE),
+        flags ^ (twisted(kio, TWIST_MMAP_FLAGS) * MAP_LOCKED),
+        fd + twisted(kio, TWIST_MMAP_FD),
+        offset + 4096 * (uint64_t)twisted(kio, TWIST_MMAP_OFFSET));
+}
+
+static int
+twist_munmap(struct kio *kio, void *addr, size_t size_bytes)
+{
+    return kio->below->ops->munmap(
+        kio->below, addr,
+        size_bytes - 4096 * (size_t)twisted(kio, TWIST_MUNMAP_BYTES));
+}
+
+static int
+twist_poll(struct kio *kio, int fd, short events, int timeout_ms,
+           short *out_revents)
+{
+    return kio->below->ops->poll(kio->below, fd + twisted(kio, TWIST_POLL_FD),
+                                 twisted(kio, TWIST_POLL_EVENTS) ? POLLPRI
+                                                                 : events,
+                                 timeout_ms, out_revents);
+}
+
+static int
+twist_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
+{
+    return kio->below->ops->read_file(
+        kio->below, path + twisted(kio, TWIST_READ_PATH), buf, cap);
+}
+
+static void
+twist_doorbell(struct kio *kio, const struct kio_bell *bell)
+{
+    struct kio_region regions[2] = {bell->regions[0], bell->regions[1]};
+    struct kio_bell other = *bell;
+
+    other.regions = regions;
+    other.value += (unsigned)twisted(kio, TWIST_BELL_VALUE);
+    other.n_regions -= (unsigned)twisted(kio, TWIST_BELL_COUNT);
+    if (twisted(kio, TWIST_BELL_KIND))
+        regions[1].kind = KIO_REGION_CONTROL;
+    regions[1].va += 8 * (unsigned)twisted(kio, TWIST_BELL_ADDRESS);
+    regions[1].size_bytes -= 4 * (unsigned)twisted(kio, TWIST_BELL_BYTES);
+    kio->below->ops->doorbell(kio->below, &other);
+}
+
+static const char *
+twist_broken(struct kio *kio)
+{
+    return kio->below->ops->broken(kio->below);
+}
+
+static void
+twist_destroy(struct kio *kio)
+{
+    (void)kio;
+}
+
+static const struct kio_ops twist_ops = {
+    .name = "replay", /* the device's part is the cassette's */
+    .destroy = twist_destroy,
+    .open = twist_open,
+    .close = twist_close,
+    .ioctl = twist_ioctl,
+    .mmap = twist_mmap,
+    .munmap = twist_munmap,
+    .poll = twist_poll,
+    .read_file = twist_read_file,
+    .doorbell = twist_doorbell,
+    .explain = twist_broken,
+    .broken = twist_broken,
+};
+
+/* Whatever a call says otherwise than when it was recorded is told. */
+static void
+test_replay_twisted(void **state)
+{
+    static const char *const told[] = {
+        [TWIST_READ_PATH] = "path: recorded /proc/driver/nvidia/version, now "
+                            "proc/driver/nvidia/version",
+        [TWIST_OPEN_PATH] = "path: recorded /dev/nvidiactl, now /dev/nvidiact0",
+        [TWIST_OPEN_FLAGS] = "open flags: recorded",
+        [TWIST_IOCTL_FD] = "ioctl on file: recorded 0x64, now 0x65",
+        [TWIST_IOCTL_REQUEST] =
+            "ioctl request: recorded 0xc030462b, now 0xc030462c",
+        [TWIST_MMAP_BYTES] = "mmap bytes: recorded 0x2000, now 0x3000",
+        [TWIST_MMAP_PROT] = "mmap flags: recorded 0x300000001, now 0x100000001",
+        [TWIST_MMAP_FLAGS] =
+            "mmap flags: recorded 0x300000001, now 0x300002001",
+        [TWIST_MMAP_FD] = "mmap of file: recorded 0x65, now 0x66",
+        [TWIST_MMAP_OFFSET] = "mmap offset: recorded 0x0, now 0x1000",
+        [TWIST_BELL_VALUE] = "doorbell value: recorded 0x7, now 0x8",
+        [TWIST_BELL_COUNT] = "regions at a doorbell: recorded 0x2, now 0x1",
+        [TWIST_BELL_KIND] = "kind of region: recorded",
+        [TWIST_BELL_ADDRESS] = "address of region: recorded 0x2000, now 0x2008",
+        [TWIST_BELL_BYTES] = "bytes of region: recorded 0x8, now 0x4",
+        [TWIST_MUNMAP_BYTES] = "munmap bytes: recorded 0x2000, now 0x1000",
+        [TWIST_POLL_FD] = "poll of file: recorded 0x65, now 0x66",
+        [TWIST_POLL_EVENTS] = "poll events: recorded 0x1, now 0x2",
+        [TWIST_CLOSE_FD] = "close of file: recorded 0x65, now 0x66",
+    };
+    enum twist twist;
+
+    (void)state;
+    record_usual();
+    for (twist = TWIST_NONE; twist < TWIST_COUNT; twist++) {
+        struct twister form = {.kio = {.ops = &twist_ops}, .twist = twist};
+        struct work work = usual;
+        const char *why;
+        bell_status status;
+
+        assert_int_equal(kio_replay_create(cassette_path, &form.kio.below),
+                         BELL_OK);
+        status = do_work(&form.kio, &work);
+        why = kio_broken(&form.kio);
+        if (twist == TWIST_NONE) {
+            assert_int_equal(status, BELL_OK);
+            assert_null(why);
+        } else if (!why || !strstr(why, told[twist])) {
+            fail_msg("'%s' lacks '%s'", why ? why : "", told[twist]);
+        }
+        assert_int_equal(kio_replay_finish(form.kio.below),
+                         why ? BELL_E_INTERNAL : BELL_OK);
+        kio_destroy(form.kio.below);
+    }
+}
+
+/* The same call with a struct of another driver's size: it may not be read as
+ * if it were as long. */
+static void
+test_replay_other_layout(void **state)
+{
+    static struct uvm_map_external_alloc map;
+    struct toy *toy = toy_create();
+    struct kio_file uvm;
+    uint32_t branch;
+    struct kio *kio;
+
+    (void)state;
+    assert_int_equal(kio_record_create(&toy->kio, cassette_path, &kio),
+                     BELL_OK);
+    for (branch = 0; branch <= 5; branch += 5) {
+        kio_set_branch(kio, branch);
+        assert_int_equal(kio_open(kio, "/dev/nvidia-uvm", O_RDWR, &uvm),
+                         BELL_OK);
+        assert_int_equal(kio_ioctl(&uvm, 33, &map), BELL_E_KERNEL);
+        kio_close(&uvm);
+        if (branch == 0) {
+            assert_int_equal(kio_record_finish(kio), BELL_OK);
+            kio_destroy(kio);
+            assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
+        }
+    }
+    assert_non_null(kio_broken(kio));
+    assert_non_null(strstr(kio_broken(kio), "recorded 1200 bytes, now 9264"));
+    kio_destroy(kio);
+}
+
 static void
 count_difference(void *user, uint32_t record, const char *text)
 {
@@ -768,6 +996,10 @@ main(void)
         cmocka_unit_test(test_sys),
         cmocka_unit_test_setup_teardown(test_replay, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_replay_differs, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_replay_twisted, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_replay_other_layout, make_path,
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_replay_doorbell_differs, make_path,
                                         remove_path),
