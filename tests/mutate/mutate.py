@@ -21,7 +21,6 @@ argument.
 JOBS: how many tests at once (default: processors).
 """
 import concurrent.futures
-import hashlib
 import json
 import os
 import random
@@ -197,6 +196,11 @@ def read(path):
         return file.read()
 
 
+def write(path, text):
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
+
+
 def all_places(only):
     places = []
     for part in PARTS:
@@ -231,9 +235,7 @@ def run(*args):
 
 
 def copy_sources(source):
-    """Makes source equal to the tree; what is equal keeps its time. Returns a
-    hash of all."""
-    total = hashlib.sha256()
+    """Makes source equal to the tree; what is equal keeps its time."""
     wanted = set()
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(f for f in folders
@@ -243,7 +245,6 @@ def copy_sources(source):
             to = os.path.join(source, os.path.relpath(path, ROOT))
             with open(path, 'rb') as file:
                 data = file.read()
-            total.update(to.encode() + b'\0' + data)
             wanted.add(to)
             if os.path.exists(to):
                 with open(to, 'rb') as file:
@@ -257,7 +258,6 @@ def copy_sources(source):
         for name in files:
             if os.path.join(folder, name) not in wanted:
                 os.remove(os.path.join(folder, name))
-    return total.hexdigest()
 
 
 class Test:
@@ -272,7 +272,8 @@ class Test:
                         not os.path.relpath(os.path.join(build, c),
                                             build).startswith('..') and
                         os.path.isfile(os.path.join(build, c))]
-        self.seconds = 0.0
+        self.seconds = 20.0  # until it was measured
+        self.is_sound = False  # seen to pass without mutants
         self.kills = {}
 
     def limit(self):
@@ -356,33 +357,36 @@ def rounds_for(path, tests):
     return []
 
 
-def measure(paths, tests, base, digest):
-    """How long each test takes without mutants; drops those that fail."""
-    kept = os.path.join(base, 'times.json')
-    times = json.loads(read(kept)) if os.path.exists(kept) else {}
-    if times.get('sources') != digest:
-        times = {'sources': digest}
-    needed = {id(t): t for path in paths
-              for tests_of in rounds_for(path, tests) for t in tests_of}
-    for test in needed.values():
-        if test.key not in times:
-            start = time.monotonic()
-            failed = test.fails(600, threading.Event())
-            times[test.key] = None if failed else time.monotonic() - start
-            if failed:
-                print(f'left out, fails without mutants: {test.key}')
-        with open(kept, 'w', encoding='utf-8') as file:
-            json.dump(times, file)
-        if times[test.key] is None:
-            tests[os.path.basename(test.build)].remove(test)
-        else:
-            test.seconds = times[test.key]
+class Times:
+    """How long each test takes without mutants, kept from run to run."""
+
+    def __init__(self, base, tests):
+        self.path = os.path.join(base, 'times.json')
+        self.known = {}
+        if os.path.exists(self.path):
+            self.known = json.loads(read(self.path))
+        for test in [t for of in tests.values() for t in of]:
+            test.seconds = self.known.get(test.key, test.seconds)
+
+    def measure(self, test):
+        """Whether it passes on the sources as they are."""
+        test.compile()
+        start = time.monotonic()
+        if test.fails(600, threading.Event()):
+            return False
+        test.seconds = time.monotonic() - start
+        test.is_sound = True
+        self.known[test.key] = test.seconds
+        with open(self.path, 'w', encoding='utf-8') as file:
+            json.dump(self.known, file, indent=1)
+        return True
 
 
 # ---- mutants --------------------------------------------------------------
 
 def judge(path, tests, jobs):
-    """'killed by TEST', 'survived', or None where it does not compile."""
+    """The Test that killed it, 'survived', or None where it does not
+    compile."""
     for tests_of in rounds_for(path, tests):
         killed = []
         stop = threading.Event()
@@ -394,16 +398,48 @@ def judge(path, tests, jobs):
                 killed.append(None)
                 stop.set()
             elif test.fails(test.limit(), stop) and not stop.is_set():
-                test.kills[path] = test.kills.get(path, 0) + 1
-                killed.append(test.name)
+                killed.append(test)
                 stop.set()
 
         tests_of.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             list(pool.map(attempt, tests_of))
         if killed:
-            return 'killed by ' + killed[0] if killed[0] else None
+            return killed[0]
     return 'survived'
+
+
+class Mutator:
+    def __init__(self, source, base, tests, jobs):
+        self.source, self.tests, self.jobs = source, tests, jobs
+        self.times = Times(base, tests)
+        self.release = os.path.join(base, 'release')
+        self.objects = objects_of(self.release, os.path.realpath(source))
+        self.n_same = 0
+
+    def fate(self, place):
+        """'killed by TEST', 'survived', or None where it does not count."""
+        full = os.path.join(self.source, place.path)
+        name = self.objects[place.path]
+        text, (start, end, new) = read(full), place.place
+        right = compiled(self.release, name)
+        while True:
+            try:
+                write(full, text[:start] + new + text[end:])
+                got = compiled(self.release, name)
+                fate = (judge(place.path, self.tests, self.jobs)
+                        if got not in (None, right) else None)
+            finally:
+                write(full, text)
+            self.n_same += got == right
+            if not isinstance(fate, Test):
+                return fate
+            # A test that fails anyway has killed nothing.
+            if fate.is_sound or self.times.measure(fate):
+                fate.kills[place.path] = fate.kills.get(place.path, 0) + 1
+                return 'killed by ' + fate.name
+            print(f'left out, fails without mutants: {fate.key}', flush=True)
+            self.tests[os.path.basename(fate.build)].remove(fate)
 
 
 def option(args, name, default):
@@ -432,42 +468,26 @@ def main():
         return 0
     random.Random(seed).shuffle(chosen)
     source = base + '-source'
-    digest = copy_sources(source)
+    copy_sources(source)
     tests = configure(source, base, jobs)
     if not tests:
         return 1
-    measure({p.path for p in chosen[:n]}, tests, base, digest)
-    release = os.path.join(base, 'release')
-    objects = objects_of(release, os.path.realpath(source))
-    killed, n_same, survivors = 0, 0, []
+    mutator = Mutator(source, base, tests, jobs)
+    killed, n_done = 0, 0
     for place in chosen:
-        if killed + len(survivors) == n:
+        if n_done == n:
             break
-        full = os.path.join(source, place.path)
-        name = objects[place.path]
-        right = compiled(release, name)
-        text, (start, end, new) = read(full), place.place
         begun = time.monotonic()
-        try:
-            with open(full, 'w', encoding='utf-8') as file:
-                file.write(text[:start] + new + text[end:])
-            got = compiled(release, name)
-            fate = (judge(place.path, tests, jobs)
-                    if got not in (None, right) else None)
-            n_same += got == right
-        finally:
-            with open(full, 'w', encoding='utf-8') as file:
-                file.write(text)
+        fate = mutator.fate(place)
         if fate is None:
             continue
         killed += fate != 'survived'
-        if fate == 'survived':
-            survivors.append(place)
-        print(f'{killed + len(survivors):4} {fate}: {place} '
-              f'({time.monotonic() - begun:.0f} s)', flush=True)
-    total = killed + len(survivors)
-    print(f'{n_same} more were the same code')
-    print(f'{killed} of {total} mutants killed, {100 * killed // total} %')
+        n_done += 1
+        print(f'{n_done:4} {fate}: {place} ({time.monotonic() - begun:.0f} s)',
+              flush=True)
+    print(f'{mutator.n_same} more were the same code')
+    print(f'{killed} of {n_done} mutants killed, '
+          f'{100 * killed // max(n_done, 1)} %')
     return 0
 
 
