@@ -37,9 +37,18 @@ struct sched_node {
     uint32_t first_req;
     uint32_t buf;                   /* number in the plan, or SCHED_NONE */
     const struct sched_set *leaves; /* buffers read if all below is fused */
-    bool forced;                    /* must be stored */
-    bool stored;                    /* has a buffer and a kernel */
-    bool flat_ok;                   /* readable by element number alone */
+    uint32_t n_users;
+    /* The same two for who reads it: a contraction counts as stored, and what
+     * several users make of one. */
+    const struct sched_set *seen;
+    double seen_cost;
+    /* The contraction that it is made of, element by element, besides what is
+     * no reduction's; or SCHED_NONE. */
+    uint32_t product;
+    bool reduces;      /* a reduction is below */
+    bool forced;       /* must be stored */
+    bool stored;       /* has a buffer and a kernel */
+    bool flat_ok;      /* readable by element number alone */
     uint64_t chain[4]; /* stored: axis sets, nested, to be outermost */
     uint32_t n_chain;
 };

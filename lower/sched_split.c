@@ -13,7 +13,7 @@
 #define SPLIT_MIN_WORK  65536
 #define SPLIT_MAX_PARTS 1024
 #define SPLIT_MIN_PART  256
-#define SHARE_MIN_STEPS 16 /* elements worth another work-item */
+#define SHARE_MIN_STEPS 4  /* elements worth another work-item */
 #define SHARE_ACROSS    16 /* work-items of a reduction across memory */
 #define MAX_LOOKED_AT   32 /* nodes below a reduction */
 

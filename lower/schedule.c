@@ -150,15 +150,17 @@ source(const struct planner *p, uint32_t node, uint32_t i)
     return p->s.srcs[p->s.nodes[node].src_base + i];
 }
 
-/* Elements read from memory for one element of the node. */
+/* Elements read from memory for one element of the node that is made of the
+ * leaves. */
 static double
-leaf_loads(const struct planner *p, const struct sched_node *node)
+leaf_loads(const struct planner *p, const struct sched_node *node,
+           const struct sched_set *leaves)
 {
     double loads = 0, share;
     uint32_t i;
 
-    for (i = 0; node->leaves && i < node->leaves->n; i++) {
-        share = p->s.nodes[node->leaves->item[i]].numel / node->numel;
+    for (i = 0; leaves && i < leaves->n; i++) {
+        share = p->s.nodes[leaves->item[i]].numel / node->numel;
         loads += share < 1 ? share : 1;
     }
     return loads;
@@ -185,7 +187,7 @@ join_sources(struct planner *p, uint32_t node)
         worst = SCHED_NONE;
         for (i = 0; i < nd->u->n_src; i++) {
             struct sched_node *src = &p->s.nodes[source(p, node, i)];
-            all = merge_leaves(p, all, src->leaves);
+            all = merge_leaves(p, all, src->seen);
             if (all && all->n > SCHED_MAX_LEAVES)
                 break;
         }
@@ -194,17 +196,63 @@ join_sources(struct planner *p, uint32_t node)
         for (i = 0; i < nd->u->n_src; i++) {
             uint32_t at = source(p, node, i);
             struct sched_node *src = &p->s.nodes[at];
-            if (src->leaves && src->leaves->n > 1 &&
+            if (src->seen && src->seen->n > 1 &&
                 (worst == SCHED_NONE ||
-                 src->leaves->n > p->s.nodes[worst].leaves->n))
+                 src->seen->n > p->s.nodes[worst].seen->n))
                 worst = at;
         }
         if (worst == SCHED_NONE)
             return all;
         p->s.nodes[worst].forced = true;
         p->s.nodes[worst].leaves = one_leaf(p, worst);
-        p->s.nodes[worst].cost = 0;
+        p->s.nodes[worst].seen = p->s.nodes[worst].leaves;
+        p->s.nodes[worst].cost = p->s.nodes[worst].seen_cost = 0;
     }
+}
+
+/* A reduction each of whose inputs is used for many outputs. */
+static bool
+is_contraction(const struct planner *p, uint32_t at)
+{
+    const struct sched_node *src = &p->s.nodes[source(p, at, 0)];
+    double total = 0;
+    uint32_t i;
+
+    if (!src->seen)
+        return false;
+    for (i = 0; i < src->seen->n; i++)
+        total += p->s.nodes[src->seen->item[i]].numel;
+    return total * 2 < src->numel && src->numel > 4096;
+}
+
+/* Which contraction the node is made of, its sources being done. */
+static void
+find_product(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at];
+    const struct uop *u = node->u;
+    bool same =
+        u->op == UOP_CAST || u->op == UOP_RESHAPE || uop_has(u, UOP_FLAG_ALU);
+    uint32_t i, product = SCHED_NONE;
+
+    node->product = SCHED_NONE;
+    if (node->forced)
+        return;
+    node->reduces = u->op == UOP_REDUCE_AXIS;
+    for (i = 0; i < u->n_src; i++) {
+        const struct sched_node *src = &p->s.nodes[source(p, at, i)];
+        node->reduces |= src->reduces;
+        if (src->product == SCHED_NONE) {
+            same &= !src->reduces;
+        } else {
+            same &= product == SCHED_NONE || product == src->product;
+            product = src->product;
+        }
+    }
+    if (u->op == UOP_REDUCE_AXIS && is_contraction(p, at))
+        node->product = at;
+    else if (same)
+        node->product = product;
 }
 
 /* Cost per element and leaves of a node whose sources are done. */
@@ -214,28 +262,35 @@ estimate(struct planner *p, uint32_t at)
     struct sched_node *node = &p->s.nodes[at], *src;
     const struct uop *u = node->u;
     double cost = 0;
+    bool stored;
     uint32_t i;
 
     if (u->op == UOP_BUFFER) {
-        node->leaves = one_leaf(p, at);
+        node->leaves = node->seen = one_leaf(p, at);
+        node->product = SCHED_NONE;
         return;
     }
     node->leaves = join_sources(p, at);
     for (i = 0; i < u->n_src; i++) {
         src = &p->s.nodes[source(p, at, i)];
-        cost = src->cost > cost ? src->cost : cost;
+        cost = src->seen_cost > cost ? src->seen_cost : cost;
     }
     src = u->n_src ? &p->s.nodes[source(p, at, 0)] : NULL;
     if (u->op == UOP_EXPAND && node->numel > src->numel)
         cost *= src->numel / node->numel;
     if (u->op == UOP_REDUCE_AXIS && node->numel > 0)
         cost = src->numel / node->numel *
-               (cost + 1 + COST_LOAD * leaf_loads(p, src));
+               (cost + 1 + COST_LOAD * leaf_loads(p, src, src->seen));
     node->cost = cost + op_cost(u);
     if (node->forced) {
         node->leaves = one_leaf(p, at);
         node->cost = 0;
     }
+    find_product(p, at);
+    stored = node->product == at ||
+             (node->product != SCHED_NONE && node->n_users > 1);
+    node->seen = stored ? one_leaf(p, at) : node->leaves;
+    node->seen_cost = stored ? 0 : node->cost;
 }
 
 /* --- reads --- */
@@ -353,21 +408,6 @@ times_computed(const struct planner *p, const struct read *read, uint64_t mask,
 
 /* --- the decision --- */
 
-/* A reduction each of whose inputs is used for many outputs. */
-static bool
-is_contraction(const struct planner *p, uint32_t at)
-{
-    const struct sched_node *src = &p->s.nodes[source(p, at, 0)];
-    double total = 0;
-    uint32_t i;
-
-    if (!src->leaves)
-        return false;
-    for (i = 0; i < src->leaves->n; i++)
-        total += p->s.nodes[src->leaves->item[i]].numel;
-    return total * 2 < src->numel && src->numel > 4096;
-}
-
 /* Why a reduction read once may not be computed where it is read, or NULL. */
 static const char *
 reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
@@ -436,7 +476,8 @@ static const char *
 decide(struct planner *p, uint32_t at)
 {
     struct sched_node *node = &p->s.nodes[at];
-    double fused = 0, loads = leaf_loads(p, node), stored, times;
+    double fused = 0, loads = leaf_loads(p, node, node->leaves), stored, times,
+           all_times = 0;
     const char *obstacle;
     uint32_t n = 0, r;
     uint64_t mask = 0;
@@ -452,6 +493,7 @@ decide(struct planner *p, uint32_t at)
         const struct kernel *kernel = &p->kernels[p->reads[r].kernel];
         mask = read_mask(p, &p->reads[r]);
         times = times_computed(p, &p->reads[r], mask, &inside);
+        all_times += times;
         fused += times * (node->cost + COST_LOAD * loads);
         stored += times * COST_LOAD;
         n++;
@@ -464,6 +506,9 @@ decide(struct planner *p, uint32_t at)
         return NULL;
     if (n > MAX_READS)
         return "read in too many ways";
+    if (node->u->op != UOP_REDUCE_AXIS && node->product != SCHED_NONE &&
+        all_times > node->numel)
+        return "what its readers share of a product";
     if (node->u->op != UOP_REDUCE_AXIS)
         return fused > stored ? "cheaper than repeating it" : NULL;
     if (n > 1)
@@ -729,8 +774,11 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;
         node->buf = SCHED_NONE;
-        for (j = 0; j < list[i]->n_src; j++)
-            p->s.srcs[n_srcs++] = local[list[i]->src[j]->id];
+        for (j = 0; j < list[i]->n_src; j++) {
+            uint32_t src = local[list[i]->src[j]->id];
+            p->s.nodes[src].n_users++;
+            p->s.srcs[n_srcs++] = src;
+        }
     }
     host_free(list);
     return BELL_OK;

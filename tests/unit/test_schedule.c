@@ -621,6 +621,38 @@ test_a_group_a_row(void **state)
     }
 }
 
+/* What reads a product several times reads it as stored: rows after it are
+ * one kernel, and it is stored with what they share. */
+static void
+test_rows_of_a_product(void **state)
+{
+    static const struct sched_target targets[] = {
+        {.n_parallel = 2}, {.n_parallel = 132 * 128, .n_shared = 1024}};
+    size_t i, what;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(targets); i++) {
+        for (what = 0; what < 4; what++) {
+            const int n = 512;
+            struct world w;
+            const struct uop *x, *r, *v;
+            setup(&w);
+            x = matmul(&w.g, leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, n, n)),
+                       leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 2, n, n)));
+            r = leaf(&w.g, 2, UOP_F32, dims_of(&w.g, 2, n, n));
+            v = leaf(&w.g, 3, UOP_F32, dims_of(&w.g, 2, n, n));
+            if (what & 1)
+                x = alu(&w.g, UOP_ADD, x, r);
+            x = softmax(&w.g, x);
+            if (what & 2)
+                x = matmul(&w.g, x, v);
+            assert_int_equal(schedule_for(&w, &targets[i], &x, 1),
+                             what & 2 ? 3 : 2);
+            teardown(&w);
+        }
+    }
+}
+
 static void
 test_out_of_memory(void **state)
 {
@@ -662,6 +694,7 @@ main(void)
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_long_chain),
         cmocka_unit_test(test_a_group_a_row),
+        cmocka_unit_test(test_rows_of_a_product),
         cmocka_unit_test(test_out_of_memory),
     };
 
