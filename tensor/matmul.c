@@ -492,6 +492,8 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     scores = tn_dropout(__func__, ctx, scores, dropout_p);
     if (!scores)
         return &ctx->error_tensor;
+    /* as a product's factor they are what q, k and v are */
+    scores = tn_widen(ctx, tn_cast(ctx, scores, dtype));
     return tensor_new(ctx, __func__,
                       tn_cast(ctx, tn_matmul(ctx, scores, uv), dtype));
 }

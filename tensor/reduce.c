@@ -410,7 +410,8 @@ tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 
     u = tn_widen(ctx, u);
     e = tn_exp(ctx, shift_by_max(ctx, u, 1u << axis));
-    e = tn_fdiv(ctx, e, tn_sum(ctx, e, 1u << axis));
+    /* one division a row */
+    e = tn_mul(ctx, e, tn_recip(ctx, tn_sum(ctx, e, 1u << axis)));
     return tn_cast(ctx, e, dtype);
 }
 
