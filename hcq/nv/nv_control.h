@@ -45,6 +45,7 @@ struct nv_backing {
     uint32_t source_client, source_memory; /* of shared memory: the owner's */
     uint32_t n_users;                      /* of shared memory */
     bool is_host;                          /* shared memory: lies in the host */
+    uint64_t missed_bytes;                 /* what not being mapped has cost */
 };
 
 /* How memory gets into the card's address space, and what that asks of
@@ -174,6 +175,7 @@ void nv_buffer_unpeer(struct hcq_device *dev, const struct hcq_backing *mem);
 enum nv_cpu_reach {
     NV_CPU_HOST,   /* host memory and pinned pages */
     NV_CPU_MAPPED, /* whatever is mapped already */
+    NV_CPU_WORTH,  /* memory on the card is mapped where that pays */
     NV_CPU_MAP     /* memory on the card is mapped if the CPU's window is as
                     * large as it */
 };

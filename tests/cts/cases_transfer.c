@@ -169,7 +169,7 @@ large_from_the_host(struct cts *t)
     static const uint64_t sizes[] = {65537, (256u << 10) - 1, (512u << 10) + 63,
                                      (2u << 20) + 5, (3u << 20) + 17};
     uint64_t total = (3u << 20) + 2 * EDGE + 17;
-    struct hcq_buffer *buf = cts_buffer(t, total);
+    struct hcq_buffer *buf = cts_buffer(t, 16u << 20);
     unsigned char *in = malloc(total), *out = malloc(total);
     unsigned i;
 

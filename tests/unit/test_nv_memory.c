@@ -582,6 +582,44 @@ copy_engines_in_turns(void **state)
     hcq_device_close(&dev->base);
 }
 
+static bool
+is_mapped(struct nv_device *dev, const struct hcq_buffer *buf)
+{
+    return nv_memory_cpu(dev, buf->va, 1, NV_CPU_MAPPED) != NULL;
+}
+
+/* A large buffer is mapped for the CPU when writes to it have been many; what
+ * a pool gives out in pieces at once. Each way the bytes arrive. */
+static void
+mapped_when_it_pays(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90");
+    uint8_t *data = malloc(MIB), *got = malloc(MIB);
+    struct hcq_buffer *small, *large;
+    unsigned n = 0;
+
+    (void)state;
+    fill(data, MIB, 77);
+    expect_ok(hcq_buffer_create(&dev->base, 4096, 0, &small));
+    expect_ok(hcq_buffer_create(&dev->base, 16 * MIB, 0, &large));
+    expect_ok(hcq_buffer_write(small, 0, data, 8));
+    assert_true(is_mapped(dev, small));
+    expect_ok(hcq_buffer_write(large, 0, data, 8));
+    assert_false(is_mapped(dev, large));
+    while (!is_mapped(dev, large)) {
+        expect_ok(hcq_buffer_write(large, n * 1001, data + n, MIB - n));
+        expect_ok(hcq_buffer_read(large, n * 1001, got, MIB - n));
+        assert_memory_equal(got, data + n, MIB - n);
+        n++;
+    }
+    assert_in_range(n, 90, 110);
+    hcq_buffer_destroy(small);
+    hcq_buffer_destroy(large);
+    free(data);
+    free(got);
+    close_nv(dev);
+}
+
 /* The same page pinned twice, and pages of a buffer that is pinned again. */
 static void
 pinned_twice(void **state)
@@ -860,6 +898,7 @@ main(void)
         cmocka_unit_test(host_access),
         cmocka_unit_test(without_a_window),
         cmocka_unit_test(copy_engines_in_turns),
+        cmocka_unit_test(mapped_when_it_pays),
         cmocka_unit_test(pinned_twice),
         cmocka_unit_test(addresses_refused),
         cmocka_unit_test(many_signals),
