@@ -2,8 +2,9 @@
  * that they share.
  *
  * The parts of a reduction meet in LOCAL memory. Of up to 32 parts each thread
- * joins all itself; of more, the first 32 threads join a share each, in the
- * place of their own part, and each thread joins those. All threads then have
+ * joins all itself (of 8, where they are not neighbours' and cannot be loaded
+ * four at once); of more, as many of the first threads join a share each, in
+ * the place of their own part, and each thread joins those. All threads then have
  * the same value, and the order of joining is always the same.
  */
 #include "lower/expand_internal.h"
@@ -13,6 +14,7 @@
 #include "base/bits.h"
 
 #define MAX_JOINED 32u /* parts that each thread joins by itself */
+#define FAR_JOINED 8u  /* where they are not neighbours' */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -363,14 +365,14 @@ join_all(struct join *j, const struct uop *barrier, uint32_t n)
 static void
 join_range(struct join *j)
 {
-    uint32_t n = 1u << j->n_log2;
+    uint32_t n = 1u << j->n_log2, most = j->shift ? FAR_JOINED : MAX_JOINED;
     const struct uop *barrier;
 
     make_memory(j);
     barrier = store_parts(j, NULL, NULL);
-    if (n > MAX_JOINED) {
-        barrier = join_shares(j, barrier, MAX_JOINED);
-        n = MAX_JOINED;
+    if (n > most) {
+        barrier = join_shares(j, barrier, most);
+        n = most;
     }
     join_all(j, barrier, n);
 }
