@@ -7,8 +7,10 @@
 
 /* ---- running results ---- */
 
-/* Longest run that is reduced directly, each element over its predecessors. */
-#define SCAN_BLOCK 64
+/* Runs that are reduced directly, each element over its predecessors: the
+ * longest that is left whole, and what longer ones are cut into. */
+#define SCAN_DIRECT 64
+#define SCAN_BLOCK  16
 
 /* out[i] = op over j <= i of u[j] along the last axis, n^2 work. */
 static const struct uop *
@@ -40,7 +42,7 @@ scan_last(struct bell_context *ctx, enum uop_op op, const struct uop *u,
     if (tn_bad(u))
         return u;
     /* Down: the scans within blocks, and the totals as the next level. */
-    for (n = tn_size(ctx, u, rank - 1); n > SCAN_BLOCK; depth++) {
+    for (n = tn_size(ctx, u, rank - 1); n > SCAN_DIRECT; depth++) {
         int64_t n_blocks = (n + SCAN_BLOCK - 1) / SCAN_BLOCK;
         int64_t pads[2 * TN_MAX_RANK] = {0};
         sizes[depth] = n;
