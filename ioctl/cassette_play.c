@@ -364,7 +364,8 @@ translate(struct play *play, const struct kio_struct *desc, uint8_t *data,
             fd = fd < 0 ? fd : fd_now(play, fd);
             memcpy(at + k, &fd, 4);
         }
-        if (field->each_bytes == 1 && n >= UUID_BYTES && name_now(play, at))
+        if (field->kind == KIO_FIELD_BYTES && n >= UUID_BYTES &&
+            name_now(play, at))
             memcpy(at, name_now(play, at), UUID_BYTES);
     }
 }
@@ -386,8 +387,8 @@ learn_name(struct play *play, const uint8_t *was, const uint8_t *now)
 }
 
 /* What the kernel names in an answer for the first time may be named otherwise
- * now: handles that were not in the request, and the first bytes of a text or
- * number that names a card. */
+ * now: handles that were not in the request, and the first bytes of a field
+ * that names a card. */
 static bell_status
 learn(struct play *play, const struct kio_struct *desc, const uint8_t *was,
       const uint8_t *now, uint32_t size_bytes)
@@ -404,7 +405,7 @@ learn(struct play *play, const struct kio_struct *desc, const uint8_t *was,
                 map_put(&play->given, a, b) < 0)
                 return out_of_memory();
         }
-        if (field->each_bytes == 1 && n >= UUID_BYTES)
+        if (field->kind == KIO_FIELD_BYTES && n >= UUID_BYTES)
             BELL_TRY(learn_name(play, was + at, now + at));
     }
     return BELL_OK;

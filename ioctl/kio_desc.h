@@ -36,8 +36,8 @@ enum kio_field_kind {
     KIO_FIELD_HANDLE, /* names an object of the kernel driver */
     KIO_FIELD_STATUS, /* the vendor's result; 0 is success */
     KIO_FIELD_FD,
-    KIO_FIELD_PTR, /* an address in this process: differs from run to run */
-    KIO_FIELD_BYTES,
+    KIO_FIELD_PTR,   /* an address in this process: differs from run to run */
+    KIO_FIELD_BYTES, /* a UUID comes first */
     KIO_FIELD_TEXT,
     KIO_FIELD_STRUCT, /* array of structs; the fields of its first element
                          follow as NAME[0].x */

@@ -21,7 +21,7 @@ import sys
 C_TYPES = {'u8': ('uint8_t', 1), 'char': ('char', 1), 'u16': ('uint16_t', 2),
            'u32': ('uint32_t', 4), 's32': ('int32_t', 4),
            'u64': ('uint64_t', 8), 'uuid': ('uint8_t', 1)}
-MARKS = ('handle', 'status', 'fd', 'ptr', 'hex')
+MARKS = ('handle', 'status', 'fd', 'ptr', 'hex', 'uuid')
 SELECT = {'control': 'KIO_SELECT_CONTROL', 'class': 'KIO_SELECT_CLASS',
           'escape': 'KIO_SELECT_ESCAPE'}
 
@@ -218,6 +218,8 @@ def header(spec, prefix):
 
 
 def field_kind(field):
+    if 'uuid' in field.marks:
+        return 'KIO_FIELD_BYTES'
     for mark in MARKS:
         if mark in field.marks:
             return 'KIO_FIELD_' + mark.upper()

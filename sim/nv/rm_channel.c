@@ -25,6 +25,7 @@
 #define SHARE_FLAGS_MAX  1u /* SYNC, ASYNC */
 #define MAX_SUBCONTEXTS  64u
 #define FAULT_TYPE_PTE   2u
+#define EXCEPTIONS       0x3fu /* of a debugger's mask */
 #define CODE_RESET       43u
 
 /* How long RM waits for a kernel to end before it takes its channel away, and
@@ -819,6 +820,16 @@ read_mmu_faults(struct rm_control *c)
     return RM_OK;
 }
 
+/* Which exceptions stop an SM for a debugger: none does here. src:
+ * ctrl83dedebug.h */
+static enum rm_status
+set_exception_mask(struct rm_control *c)
+{
+    const struct nv83de_debug_set_exception_mask *params = c->params;
+
+    return params->exceptionMask & ~EXCEPTIONS ? RM_INVALID_ARGUMENT : RM_OK;
+}
+
 #define GROUP     (1u << RM_KIND_GROUP)
 #define CHANNEL   (1u << RM_KIND_CHANNEL)
 #define DEBUGGER  (1u << RM_KIND_DEBUGGER)
@@ -838,6 +849,7 @@ const struct rm_control_row rm_channel_controls[] = {
     {NV906F_CTRL_CMD_GET_CLASS_ENGINEID, NV_S_NV906F_GET_CLASS_ENGINEID, CHANNEL, get_class_engine},
     {NV906F_CTRL_CMD_RESET_CHANNEL, NV_S_NV906F_RESET_CHANNEL, CHANNEL, reset_channel},
     {NV906F_CTRL_CMD_GET_MMU_FAULT_INFO, NV_S_NV906F_GET_MMU_FAULT_INFO, CHANNEL, get_mmu_fault},
+    {NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, NV_S_NV83DE_DEBUG_SET_EXCEPTION_MASK, DEBUGGER, set_exception_mask},
     {NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, NV_S_NV83DE_DEBUG_READ_ALL_SM_ERROR_STATES, DEBUGGER, read_sm_errors},
     {NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, NV_S_NV83DE_DEBUG_CLEAR_ALL_SM_ERROR_STATES, DEBUGGER, clear_sm_errors},
     {NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO, NV_S_NV83DE_DEBUG_READ_MMU_FAULT_INFO, DEBUGGER, read_mmu_faults},

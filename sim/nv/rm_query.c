@@ -327,7 +327,7 @@ get_short_name(struct rm_control *c)
         return status;
     memset(p->gpuShortNameString, 0, sizeof(p->gpuShortNameString));
     snprintf((char *)p->gpuShortNameString, sizeof(p->gpuShortNameString),
-             "GH100-A");
+             "GH100GL-A");
     return RM_OK;
 }
 
