@@ -234,6 +234,8 @@ BELL_MUST_CHECK bell_status nv_program_load(struct nv_device *dev,
 /* After nv_channel_rebuild: what was queued is dropped, the channel's state
  * (objects, windows, local memory) is sent again. */
 void nv_queue_restart(struct nv_queue *queue);
+/* Resets the channel, if it does something; a fault has ended others. */
+void nv_queue_reset(struct nv_queue *queue);
 /* The commands in flight as one line: "exec NAME 1x1x1 of 32x1x1, 2 args, poll
  * ..."; "" when there are none. dev->base.lock is held. */
 void nv_queue_describe(struct nv_queue *queue, char *text, size_t size_bytes);

@@ -373,17 +373,22 @@ next_queue(struct nv_device *dev, const struct nv_queue *queue)
                : nv_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
 }
 
-/* Channels that a fault ended already are left alone. */
+void
+nv_queue_reset(struct nv_queue *queue)
+{
+    if (hcq_signal_value(queue->base.timeline) < queue->base.n_submitted &&
+        !notifier_code(&queue->channel))
+        nv_channel_reset(&queue->channel);
+}
+
+/* Ends what all queues do. */
 static void
-reset_busy(struct nv_device *dev)
+reset_all(struct nv_device *dev)
 {
     struct nv_queue *queue;
 
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
-        if (hcq_signal_value(queue->base.timeline) < queue->base.n_submitted &&
-            !notifier_code(&queue->channel))
-            nv_channel_reset(&queue->channel);
-    }
+    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
+        nv_queue_reset(queue);
 }
 
 bell_status
@@ -392,7 +397,7 @@ nv_fault_stop(struct hcq_device *base)
     struct nv_device *dev = nv_device_of(base);
     struct nv_queue *queue;
 
-    reset_busy(dev);
+    reset_all(dev);
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
         BELL_TRY(nv_channel_rebuild(&queue->channel));
     return BELL_OK;
@@ -403,7 +408,7 @@ nv_fault_end(struct nv_device *dev)
 {
     struct nv_queue *queue;
 
-    reset_busy(dev);
+    reset_all(dev);
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
         nv_channel_stop(&queue->channel);
 }

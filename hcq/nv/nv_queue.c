@@ -300,6 +300,7 @@ nv_queue_destroy(struct hcq_queue *base)
     struct nv_queue *queue = nv_queue_of(base);
 
     /* The channel first: it may still write the timeline. */
+    nv_queue_reset(queue);
     nv_channel_fini(&queue->channel);
     hcq_queue_fini(base);
     free_queue(queue);

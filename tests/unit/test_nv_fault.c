@@ -413,6 +413,68 @@ hangs(void **state)
     hcq_device_close(dev);
 }
 
+/* What recovering resets: channels that do something, and no others; and that
+ * it does without, as without turns by blocks. */
+static void
+resets(void **state)
+{
+    static const char rule[] = "NV906F_CTRL_CMD_RESET_CHANNEL:1+=delay=1us";
+    static const char refused[] =
+        "NV906F_CTRL_CMD_RESET_CHANNEL:1+=status=0x56,"
+        "NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE:1+=status=0x56";
+    struct hcq_device *dev = open_nv("NV@fault:poll:1000000=EIO@sim:sm_90");
+    struct kio *kio = nv_device_of(dev)->kio;
+    struct hcq_queue *copy, *compute;
+    struct hcq_buffer *from, *to;
+    struct hcq_cs *cs;
+    int i;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &from));
+    expect_ok(hcq_buffer_create(dev, 4096, HCQ_MEM_HOST_VISIBLE, &to));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COPY, &copy));
+    expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &compute));
+    good_copy(copy, to, from);
+    expect_ok(kio_fault_set(kio, rule));
+    expect_ok(hcq_device_recover(dev));
+    assert_int_equal(kio_fault_hits(kio), 0);
+    bad_copy(copy, to->va);
+    assert_int_equal(hcq_queue_wait(copy, HCQ_TIMEOUT_NS), BELL_E_DEVICE_LOST);
+    expect_ok(hcq_device_recover(dev));
+    assert_int_equal(kio_fault_hits(kio), 0);
+    for (i = 0; i < 2; i++) {
+        struct hcq_queue *queue = i ? compute : copy;
+
+        memset(to->host, 0, 64);
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_poll(cs, to->va, 0xffffffff, 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        assert_int_equal(hcq_queue_wait(queue, 1000000), BELL_E_TIMEOUT);
+        if (i)
+            expect_ok(kio_fault_set(kio, refused));
+        expect_ok(hcq_device_recover(dev));
+        assert_int_equal(kio_fault_hits(kio), i ? 2 : 1);
+        good_copy(queue, to, from);
+    }
+    /* a lost device's queues are destroyed without waiting */
+    expect_ok(kio_fault_set(kio, rule));
+    memset(to->host, 0, 64);
+    expect_ok(hcq_queue_begin(copy, &cs));
+    hcq_cs_poll(cs, to->va, 0xffffffff, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    bad_copy(compute, to->va);
+    assert_int_equal(hcq_queue_wait(compute, HCQ_TIMEOUT_NS),
+                     BELL_E_DEVICE_LOST);
+    hcq_queue_destroy(compute);
+    assert_int_equal(kio_fault_hits(kio), 0);
+    hcq_queue_destroy(copy);
+    assert_int_equal(kio_fault_hits(kio), 1);
+    hcq_buffer_destroy(from);
+    hcq_buffer_destroy(to);
+    hcq_device_close(dev);
+    assert_false(sim_nv_machine_exists());
+}
+
 /* A recovery in which a call fails: the device stays as it was, and the next
  * one works. */
 static void
@@ -489,6 +551,7 @@ main(void)
         cmocka_unit_test(operations_have_no_memory),
         cmocka_unit_test(faults_and_recovers),
         cmocka_unit_test(hangs),
+        cmocka_unit_test(resets),
         cmocka_unit_test(copy_by_a_kernel),
         cmocka_unit_test(recovery_fails),
     };
