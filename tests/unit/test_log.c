@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -84,6 +85,58 @@ test_writer(void **state)
 }
 
 static void
+append_line(void *user, const char *line)
+{
+    char *text = user;
+
+    snprintf(text + strlen(text), 4096 - strlen(text), "%s\n", line);
+}
+
+static void
+test_text(void **state)
+{
+    char text[4096] = "";
+
+    (void)state;
+    log_set_writer(append_line, text);
+    log_text(LOG_ASM, "kernel", "one\n\ntwo\n");
+    log_text(LOG_ASM, "nothing", "");
+    log_text(LOG_ASM, "no end", "three");
+    log_set_writer(NULL, NULL);
+    assert_string_equal(text, "asm: kernel:\nasm:   one\nasm:   \nasm:   two\n"
+                              "asm: nothing:\nasm: no end:\nasm:   three\n");
+}
+
+/* Without a writer it goes to stderr; so does what `help` says. */
+static void
+test_stderr(void **state)
+{
+    char path[] = "/tmp/bell_log_XXXXXX", text[8192];
+    int fd = mkstemp(path), kept = dup(STDERR_FILENO);
+    uint32_t mask = 0;
+    ssize_t n;
+
+    (void)state;
+    assert_true(fd >= 0 && kept >= 0);
+    fflush(stderr);
+    dup2(fd, STDERR_FILENO);
+    log_print(LOG_IOCTL, "call %d", 5);
+    assert_int_equal(log_parse("help,asm", &mask), BELL_OK);
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    assert_int_equal(mask, LOG_ASM);
+    n = pread(fd, text, sizeof(text) - 1, 0);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_memory_equal(text, "ioctl: call 5\nBELL_DEBUG takes", 29);
+    assert_non_null(strstr(text, "\n  ioctl    "));
+    assert_non_null(strstr(text, "\n  fault    "));
+    close(fd);
+    close(kept);
+    unlink(path);
+}
+
+static void
 test_thread_count(void **state)
 {
     (void)state;
@@ -136,6 +189,8 @@ main(void)
         cmocka_unit_test(test_typo_lists_the_topics),
         cmocka_unit_test(test_init_reads_environment),
         cmocka_unit_test(test_writer),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_stderr),
         cmocka_unit_test(test_thread_count),
         cmocka_unit_test(test_time_grows),
         cmocka_unit_test(test_bits),

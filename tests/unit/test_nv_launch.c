@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
+#include "base/log.h"
 #include "hcq/nv/nv_command.h"
 #include "tests/unit/launch_transfers.h"
 #include "render/nv_container.h"
@@ -289,6 +290,84 @@ reports_name_commands(void **state)
     expect_text(text, "stream 'stuck': poll 0x");
     *(volatile uint32_t *)r.out->host = 5;
     expect_ok(hcq_stream_wait(stream, LONG_NS));
+    close_rig(&r);
+}
+
+/* Each command as reports and traces show it, alone and in a stream that is
+ * dumped; what is none is told from what is. */
+static void
+texts_of_commands(void **state)
+{
+    static const struct {
+        struct hcq_packet packet;
+        const char *text;
+    } rows[] = {
+        {{{HCQ_OP_WAIT, 0, 6, 0}, {0x10, 5}}, "wait for signal 0x10 >= 5"},
+        {{{HCQ_OP_SIGNAL, 0, 6, 0}, {0x10, 5}}, "signal 0x10 = 5"},
+        {{{HCQ_OP_TIMESTAMP, 0, 4, 0}, {0x20}}, "timestamp 0x20"},
+        {{{HCQ_OP_BARRIER, 0, 2, 0}, {0}}, "barrier"},
+        {{{HCQ_OP_COPY, 0, 8, 0}, {0x30, 0x40, 99}},
+         "copy 99 bytes 0x40 -> 0x30"},
+        {{{HCQ_OP_FILL, 0, 8, 0}, {0x30, 0xab, 99}},
+         "fill 99 bytes at 0x30 with 0xab"},
+        {{{HCQ_OP_WRITE32, 0, 6, 0}, {0x30, 0xab}}, "write32 0xab at 0x30"},
+        {{{HCQ_OP_WRITE64, 0, 6, 0}, {0x30, 0xab}}, "write64 0xab at 0x30"},
+        {{{HCQ_OP_POLL, 0, 8, 0}, {0x30, 0xf, 2}}, "poll 0x30 & 0xf == 0x2"},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct hcq_packet packet = rows[i].packet;
+        const uint32_t *words = (const uint32_t *)(const void *)&packet;
+        char text[192];
+
+        assert_true(hcq_packet_ok(words, packet.head.n_dw));
+        assert_true(hcq_packet_ok(words, 100));
+        assert_false(hcq_packet_ok(words, packet.head.n_dw - 1u));
+        hcq_packet_text(&packet, "", text, sizeof(text));
+        assert_string_equal(text, rows[i].text);
+        packet.head.n_dw++;
+        assert_false(hcq_packet_ok(words, 100));
+        packet.head.n_dw--;
+        packet.head.op = HCQ_OP_COUNT;
+        assert_false(hcq_packet_ok(words, 100));
+        packet.head.op = 0;
+        assert_false(hcq_packet_ok(words, 100));
+    }
+}
+
+static void
+keep_text(void *user, const char *line)
+{
+    char *text = user;
+
+    snprintf(text + strlen(text), 4096 - strlen(text), "%s\n", line);
+}
+
+/* BELL_DEBUG=push: a line for each, and where it begins. */
+static void
+pushes_are_told(void **state)
+{
+    struct rig r = open_shape_rig("NV@sim:sm_90");
+    char text[4096] = "";
+    struct hcq_cs *cs;
+
+    (void)state;
+    expect_ok(hcq_queue_begin(r.queue, &cs));
+    hcq_cs_barrier(cs);
+    exec_shape(cs, &r, 0, 3, 2);
+    hcq_cs_fill(cs, r.out->va, 7, 64);
+    log_set_writer(keep_text, text);
+    log_mask = LOG_PUSH;
+    expect_ok(hcq_cs_submit(cs, NULL));
+    log_mask = 0;
+    log_set_writer(NULL, NULL);
+    expect_text(text, "push: ");
+    expect_text(text, " +0000 barrier\n");
+    expect_text(text, " +0008 exec shape 3x1x1 of 2x1x1, 2 args\n");
+    expect_text(text, "fill 64 bytes at 0x");
+    expect_ok(hcq_queue_wait(r.queue, LONG_NS));
     close_rig(&r);
 }
 
@@ -837,6 +916,8 @@ main(void)
         cmocka_unit_test(reports_name_commands),
         cmocka_unit_test(kernels_are_told),
         cmocka_unit_test(faults_on_every_sm),
+        cmocka_unit_test(texts_of_commands),
+        cmocka_unit_test(pushes_are_told),
         cmocka_unit_test(threads_by_registers),
         cmocka_unit_test(shared_memory_of_an_sm),
         cmocka_unit_test(places_of_parameters),
