@@ -3,8 +3,8 @@
 
 usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER,...] [--list]
 
-Copies the sources beside BUILD_DIR, builds them with and without sanitizers,
-and then N times changes one random place of base, ioctl, mem or hcq and runs
+Copies the sources beside BUILD_DIR, to be built with and without sanitizers,
+and N times changes one random place of base, ioctl, mem or hcq and runs
 the tests of that part, those first that are quick or have killed its
 neighbours, until one fails: unit tests with sanitizers (which see leaks),
 then the conformance suite. Prints each mutant's fate and, last, the score. A
@@ -261,17 +261,14 @@ def copy_sources(source):
 
 
 class Test:
-    def __init__(self, build, found):
+    def __init__(self, build, found, files):
         self.build, self.name = build, found['name']
         self.key = f'{os.path.basename(build)}: {found["suite"][0]} {self.name}'
         self.command = found['cmd']
         self.env = {**os.environ, **ENV, **found['env']}
-        self.targets = [os.path.relpath(os.path.join(build, c), build)
-                        for c in found['cmd']
-                        if not c.startswith('-') and
-                        not os.path.relpath(os.path.join(build, c),
-                                            build).startswith('..') and
-                        os.path.isfile(os.path.join(build, c))]
+        self.targets = [os.path.relpath(name, build)
+                        for target in found['depends']
+                        for name in files.get(target, [])]
         self.seconds = 20.0  # until it was measured
         self.is_sound = False  # seen to pass without mutants
         self.kills = {}
@@ -314,20 +311,21 @@ def watch(stream, failed):
             return
 
 
-def configure(source, base, jobs):
+def configure(source, base):
     """{build: [Test]}, or None after telling why not."""
     tests = {}
     for name, options in BUILDS.items():
         build = os.path.join(base, name)
         done = run(os.path.join(source, 'tools/configure.sh'), build,
                    '-Dtests=enabled', *options)
-        if done.returncode == 0:
-            done = run('nice', 'ninja', '-C', build, '-j', str(jobs))
         if done.returncode != 0:
             print(done.stdout[-4000:])
             return None
-        done = run('meson', 'introspect', build, '--tests')
-        tests[name] = [Test(build, t) for t in json.loads(done.stdout)]
+        targets, found = (
+            json.loads(run('meson', 'introspect', build, what).stdout)
+            for what in ('--targets', '--tests'))
+        files = {t['id']: t['filename'] for t in targets}
+        tests[name] = [Test(build, t, files) for t in found]
     return tests
 
 
@@ -469,7 +467,7 @@ def main():
     random.Random(seed).shuffle(chosen)
     source = base + '-source'
     copy_sources(source)
-    tests = configure(source, base, jobs)
+    tests = configure(source, base)
     if not tests:
         return 1
     mutator = Mutator(source, base, tests, jobs)
