@@ -93,6 +93,14 @@ const struct hcq_exec *nv_move_exec(const struct nv_engine *engine,
                                     const struct nv_move *move,
                                     uint64_t room[NV_MOVE_DW]);
 
+/* Whether it is a copy or fill which a patch may make a kernel's, or not. */
+static inline bool
+nv_may_move(const struct nv_engine *engine, const struct hcq_packet *packet)
+{
+    return engine->move && packet->head.flags & HCQ_HEAD_FIXED &&
+           (packet->head.op == HCQ_OP_COPY || packet->head.op == HCQ_OP_FILL);
+}
+
 /* Units of data that the packet takes. */
 static inline uint32_t
 nv_packet_units(const struct nv_engine *engine, const struct hcq_packet *packet)
@@ -101,7 +109,8 @@ nv_packet_units(const struct nv_engine *engine, const struct hcq_packet *packet)
 
     if (packet->head.op == HCQ_OP_EXEC)
         prog = nv_program_of(hcq_exec_of(packet));
-    else if (nv_move_split(engine, packet).body_bytes)
+    else if (nv_may_move(engine, packet) ||
+             nv_move_split(engine, packet).body_bytes)
         prog = engine->move;
     else
         return 0;

@@ -335,6 +335,7 @@ put_exec(struct nv_push *push, const struct hcq_exec *exec)
 #define COPY_LINES_DW 11u
 #define COPY_REST_DW  9u
 #define COPY_DW       (COPY_LINES_DW + COPY_REST_DW)
+#define COPY_MOVE_DW  (2 * COPY_REST_DW + NV_LAUNCH_DW) /* both ends, a kernel */
 /* Waits around work of the copy engine on a compute queue. */
 #define AROUND_DW 4u
 
@@ -423,6 +424,7 @@ put_copy(struct nv_push *push, uint64_t dst, uint64_t src, uint64_t size_bytes)
 #define FILL_LINES_DW 12u
 #define FILL_REST_DW  10u
 #define FILL_DW       (FILL_LINES_DW + 3 * FILL_REST_DW)
+#define FILL_MOVE_DW  (4 * FILL_REST_DW + NV_LAUNCH_DW)
 #define FAR64_DW      11u
 
 /* Elements of n_bytes (1, 2, 4) that are all `value`. */
@@ -548,8 +550,10 @@ transfer_dw(const struct nv_engine *engine, const struct hcq_packet *packet,
     uint32_t around = engine->is_copy ? 0 : AROUND_DW, edges;
     struct nv_move move = nv_move_split(engine, packet);
 
+    if (is_fixed && packet->head.op == HCQ_OP_COPY)
+        return around + (engine->move ? COPY_MOVE_DW : COPY_DW);
     if (is_fixed)
-        return around + (packet->head.op == HCQ_OP_COPY ? COPY_DW : FILL_DW);
+        return around + (engine->move ? FILL_MOVE_DW : FILL_DW);
     if (!move.body_bytes)
         return around + span_dw(packet, packet->word[2]);
     edges = span_dw(packet, move.head_bytes) + span_dw(packet, move.tail_bytes);
@@ -639,12 +643,12 @@ static void
 put_transfer(struct nv_push *push, const struct hcq_packet *packet)
 {
     struct nv_move move = nv_move_split(push->engine, packet);
-    uint64_t room[NV_MOVE_DW];
+    bool is_fixed = packet->head.flags & HCQ_HEAD_FIXED;
+    uint64_t room[NV_MOVE_DW], bytes;
 
     if (!move.body_bytes)
         move.tail_bytes = packet->word[2];
-    if (move.head_bytes || move.tail_bytes ||
-        packet->head.flags & HCQ_HEAD_FIXED) {
+    if (move.head_bytes || move.tail_bytes || is_fixed) {
         put_wait_before(push, packet);
         put_span(push, packet, 0, move.head_bytes);
         put_span(push, packet, move.head_bytes + move.body_bytes,
@@ -653,6 +657,12 @@ put_transfer(struct nv_push *push, const struct hcq_packet *packet)
     }
     if (move.body_bytes)
         put_exec(push, nv_move_exec(push->engine, packet, &move, room));
+    if (!move.body_bytes && nv_may_move(push->engine, packet)) {
+        bytes = push->engine->move->data_bytes;
+        push->data += bytes;
+        push->data_va += bytes;
+        push->busy = true; /* when it is patched, perhaps */
+    }
 }
 
 static void

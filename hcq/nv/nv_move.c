@@ -261,7 +261,7 @@ nv_move_split(const struct nv_engine *engine, const struct hcq_packet *packet)
     uint64_t dst = packet->word[0], size_bytes = packet->word[2];
     struct nv_move move = {0};
 
-    if (!engine->move || packet->head.flags & HCQ_HEAD_FIXED ||
+    if (!engine->move ||
         (packet->head.op != HCQ_OP_FILL &&
          (packet->head.op != HCQ_OP_COPY ||
           !is_on_card(engine, packet->word[1]))) ||

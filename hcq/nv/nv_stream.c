@@ -218,9 +218,13 @@ nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
     struct nv_stream *stream = stream_of(base);
     const struct hcq_spot *spot = &stream->targets[place - base->places];
     struct hcq_packet *packet = (void *)(base->cs.words + spot->packet_dw);
+    uint64_t data_at =
+        stream->data_at + (uint64_t)spot->data_unit * NV_UNIT_BYTES;
     struct nv_push push = {
         .engine = &nv_priv_of(nv_queue_of(base->queue))->engine,
         .at = (uint32_t *)stream->mem.cpu + spot->word_dw,
+        .data = (uint8_t *)stream->mem.cpu + data_at,
+        .data_va = stream->mem.va + data_at,
     };
 
     if (packet->head.op == HCQ_OP_EXEC)

@@ -2,6 +2,7 @@
 #include "cts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct hcq_stream *
 new_stream(struct hcq_queue *queue, const char *name)
@@ -334,6 +335,76 @@ patch_transfers(struct cts *t)
     CHECK(cts_int(a, 1) == 3 && cts_int(a, 0) == 1, "second run");
 }
 
+/* A patch makes a small transfer large and back, which a device may do in other
+ * ways; what comes before and behind it is in order each time. */
+#define LARGE_BYTES 200064u
+
+static void
+patch_large_transfers(struct cts *t)
+{
+    static const uint32_t rows[][3] = {
+        /* to, from, bytes */
+        {0, 0, 64},     {1, 3, 199999},  {16, 0, 131072},
+        {5, 5, 131083}, {8, 8, 1},       {4, 8, 180000},
+        {0, 0, 0},      {64, 1, 200000}, {12, 7, 131071}};
+    struct hcq_stream *stream = new_stream(t->queue, "large");
+    struct hcq_cs *cs = hcq_stream_cs(stream);
+    uint32_t to = hcq_stream_patch_point(stream, "to");
+    uint32_t from = hcq_stream_patch_point(stream, "from");
+    uint32_t size = hcq_stream_patch_point(stream, "size");
+    uint32_t at = hcq_stream_patch_point(stream, "at");
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *a = cts_ints(t, LARGE_BYTES / 4, 0);
+    struct hcq_buffer *b = cts_buffer(t, LARGE_BYTES);
+    struct hcq_buffer *c = cts_buffer(t, LARGE_BYTES);
+    unsigned char *in = malloc(LARGE_BYTES), *want = malloc(LARGE_BYTES);
+    unsigned char *out = malloc(LARGE_BYTES);
+    unsigned i, j;
+
+    CHECK(in && want && out, "test memory");
+    cts_exec(cs, prog, 1, ARGS(a->va, a->va, 1));
+    hcq_cs_fill(cs, b->va, 0x11111111, LARGE_BYTES);
+    hcq_cs_copy(cs, b->va, a->va, 0);
+    hcq_cs_patch(cs, HCQ_FIELD_DST, to, 0);
+    hcq_cs_patch(cs, HCQ_FIELD_SRC, from, 0);
+    hcq_cs_patch(cs, HCQ_FIELD_SIZE, size, 0);
+    hcq_cs_copy(cs, c->va, b->va, LARGE_BYTES);
+    hcq_cs_fill(cs, b->va, 0x04030201, 0);
+    hcq_cs_patch(cs, HCQ_FIELD_ADDR, at, 0);
+    hcq_cs_patch(cs, HCQ_FIELD_SIZE, size, 0);
+    cts_exec(cs, prog, 1, ARGS(a->va, a->va, 1));
+    OK(hcq_stream_end(stream));
+    cts_pattern(in, LARGE_BYTES, 3);
+    OK(hcq_buffer_write(a, 0, in, LARGE_BYTES));
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        uint32_t n = rows[i][2], fill_at = rows[i][0] & ~3u;
+        int32_t first;
+
+        OK(hcq_stream_patch(stream, to, b->va + rows[i][0]));
+        OK(hcq_stream_patch(stream, from, a->va + rows[i][1]));
+        OK(hcq_stream_patch(stream, size, n));
+        OK(hcq_stream_patch(stream, at, b->va + fill_at));
+        memcpy(&first, in, 4);
+        first++;
+        memcpy(in, &first, 4);
+        run(stream);
+        memset(want, 0x11, LARGE_BYTES);
+        memcpy(want + rows[i][0], in + rows[i][1], n);
+        OK(hcq_buffer_read(c, 0, out, LARGE_BYTES));
+        CHECK(memcmp(out, want, LARGE_BYTES) == 0, "copy of %u bytes", n);
+        for (j = 0; j < n; j++)
+            want[fill_at + j] = (unsigned char)(j % 4 + 1);
+        OK(hcq_buffer_read(b, 0, out, LARGE_BYTES));
+        CHECK(memcmp(out, want, LARGE_BYTES) == 0, "fill of %u bytes", n);
+        first++;
+        memcpy(in, &first, 4);
+        CHECK(cts_int(a, 0) == first, "%d, not %d", cts_int(a, 0), first);
+    }
+    free(in);
+    free(want);
+    free(out);
+}
+
 /* The first patch of many places that does not fit changes none. */
 static void
 patch_refused(struct cts *t)
@@ -476,6 +547,7 @@ const struct cts_case cts_stream_cases[] = {
     {"stream work-group patched 125 ways", patch_group},
     {"stream wait and signal patched", patch_signals},
     {"stream copy, fill, write, poll patched", patch_transfers},
+    {"stream copy and fill patched to be large", patch_large_transfers},
     {"stream patch refused", patch_refused},
     {"stream wrong use", wrong_use},
     {"stream in two copies", two_copies},

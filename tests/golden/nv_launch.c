@@ -480,7 +480,7 @@ test_kernels(void **state)
 static void
 test_moves(void **state)
 {
-    static uint64_t data[2048 / 8];
+    static uint64_t data[4096 / 8];
     struct nv_program prog;
     struct nv_push push = start(&hopper, false);
     const uint64_t *args = data + (512 + 0x210) / 8;
@@ -516,10 +516,21 @@ test_moves(void **state)
     put(&push, HCQ_OP_FILL, 0, dst, 0x11223344, n, 0);
     assert_int_equal(args[2], n / 16 | 1ull << 32);
     assert_int_equal(args[3], 0x11223344);
-    /* Not of it: patched, small, too large, to or from the host. */
-    for (i = 0; i < 5; i++) {
+    /* Patched, it may become one; with the room of the largest. */
+    push.at = words;
+    push.data = (uint8_t *)data;
+    put(&push, HCQ_OP_FILL, HCQ_HEAD_FIXED, dst + 4, 7, n + 3, 0);
+    assert_true(push.busy);
+    put(&push, HCQ_OP_COPY, HCQ_HEAD_FIXED, dst + 1, src, n, 0);
+    push.at = words;
+    push.data = (uint8_t *)data;
+    put(&push, HCQ_OP_COPY, HCQ_HEAD_FIXED, dst, src, 64, 0);
+    assert_int_equal(push.data - (uint8_t *)data, prog.data_bytes);
+    assert_true(push.busy);
+    /* Not of it: small, too large, to or from the host. */
+    for (i = 1; i < 5; i++) {
         struct hcq_packet packet = {
-            .head = {.op = HCQ_OP_COPY, .flags = i == 0},
+            .head = {.op = HCQ_OP_COPY},
             .word = {i == 3 ? 0x2000000000 : dst,
                      i == 4 ? engine.card_va - n : src,
                      i == 1   ? n - 1
