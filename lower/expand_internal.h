@@ -30,7 +30,7 @@ struct expand_stage {
     enum uop_dtype dtype;     /* of the array: the LOAD's, or what holds it */
     uint64_t ranges;          /* that it varies with in a tile */
     uint32_t range;           /* along which neighbours lie in the buffer */
-    bool along;               /* that range is the reduction's */
+    bool along;               /* WGMMA: rows of the array are of steps */
     int64_t size;             /* elements of a tile, with padding */
     const struct uop *memory; /* the array, behind the copy's BARRIER */
     const struct uop *half;   /* where in it the present tile begins */

@@ -218,8 +218,19 @@ moves_by(const struct expand *e, const struct uop *u, uint32_t range,
                              !depends_on(e, u->src[3], range)));
 }
 
+/* Of WGMMA: does what is contiguous in the buffer become different rows of the
+ * array? */
+static bool
+is_turned(const struct expand *e, const struct expand_stage *s)
+{
+    return e->k->matrix.wgmma &&
+           s->along != (bool)(e->k->reduce_ranges >> s->range & 1);
+}
+
 /* The contiguous dim first; dims next to it in the same direction (of the
- * reduction, or not) follow, inner ones first, then the other direction. */
+ * reduction, or not) follow, inner ones first, then the other direction. What
+ * is turned goes by 8 outputs, which is a sector of words, to other rows of
+ * banks, then by steps, to other banks. */
 static void
 order_copy(const struct expand *e, struct copy *c, uint32_t range)
 {
@@ -231,10 +242,13 @@ order_copy(const struct expand *e, struct copy *c, uint32_t range)
         if (s->dims[i].range == range)
             c->order[n++] = i;
     }
-    for (pass = 0; pass < 2; pass++) {
+    for (pass = 0; pass < 3; pass++) {
         for (i = s->n_dims; i-- > 0;) {
             bool same = (e->k->reduce_ranges >> s->dims[i].range & 1) == reduce;
-            if (s->dims[i].range != range && same == (pass == 0))
+            bool later = same && is_turned(e, s) && s->dims[i].weight >= 8;
+            if (s->dims[i].range != range && pass == (later  ? 2u
+                                                      : same ? 0u
+                                                             : 1u))
                 c->order[n++] = i;
         }
     }
@@ -278,6 +292,8 @@ choose_rows(const struct expand *e, struct copy *c)
     int64_t size = e->k->sizes[s->dims[last].range];
 
     c->rows = 1;
+    if (is_turned(e, s))
+        return 1;
     if (e->k->matrix.wgmma) /* what lies further on is elsewhere */
         return most < part ? most : part;
     if (uop_dtype_infos[s->dtype].size_bytes > 1 || c->order[0] == last ||
@@ -552,7 +568,8 @@ place_operand(struct expand *e, struct expand_stage *s)
     s->ranges = tile_ranges(e, kernel_deps(e->k, s->load));
     if (!contiguous_range(e, s, &s->range))
         s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
-    along = s->along = e->k->reduce_ranges >> s->range & 1;
+    along = e->k->reduce_ranges >> s->range & 1;
+    s->along = along || uop_dtype_infos[s->dtype].size_bytes != 2;
     if (e->k->matrix.wgmma)
         return lay_out_wgmma(e, s);
     /* mma.sync's operands are read as well across the steps (ldmatrix), but

@@ -212,7 +212,8 @@ is_in_parts(const struct kernel *k, const struct uop *load, uint64_t along,
 }
 
 /* May WGMMA of that dtype take the operands as they lie, along the steps or, of
- * 16 bits, along the outputs? 8-bit floats may be made halves on the way. */
+ * 16 bits, along the outputs? 8-bit floats may be made halves on the way, and
+ * words copied one by one to where they would be along the steps. */
 static bool
 fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
 {
@@ -234,7 +235,8 @@ fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
               (bytes == 2 && uop_dtype_is_f8(u->dtype))) ||
             u->n_src > 2 ||
             !(is_in_parts(k, u, m->product.group->bound, part, steps) ||
-              (bytes == 2 && is_in_parts(k, u, sides, part, part))))
+              (bytes == 2 && is_in_parts(k, u, sides, part, part)) ||
+              (bytes == 4 && is_in_parts(k, u, sides, 1, 8))))
             return false;
     }
     return true;
@@ -244,7 +246,8 @@ fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
 static enum uop_dtype
 wgmma_dtype(const struct matrix *m)
 {
-    static const enum uop_dtype dtypes[] = {UOP_F8E4M3, UOP_F16, UOP_BF16};
+    static const enum uop_dtype dtypes[] = {UOP_F8E4M3, UOP_F16, UOP_BF16,
+                                            UOP_F32};
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(dtypes); i++) {

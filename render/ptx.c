@@ -116,8 +116,10 @@ render_ptx_lower_target(const struct ptx_target *target,
         t.matrix_k[UOP_F8E4M3] = t.matrix_k[UOP_F8E5M2] = 32;
     if (target->sm == 90 && target->is_arch_specific) {
         t.wgmma_k[UOP_F16] = t.wgmma_k[UOP_BF16] = 16;
-        if (target->tf32) /* sums of 8-bit floats are short here: see f8 */
+        if (target->tf32) { /* sums of 8-bit floats are short here: see f8 */
             t.wgmma_k[UOP_F8E4M3] = t.wgmma_k[UOP_F8E5M2] = 32;
+            t.wgmma_k[UOP_F32] = 8;
+        }
         t.max_stage_bytes = 227 * 1024;
     }
     *out_target = t;

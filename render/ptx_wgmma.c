@@ -18,9 +18,8 @@ static const struct {
     const char *name;
     bool is_half; /* operands may be turned */
 } types[UOP_DTYPE_COUNT] = {
-    [UOP_F16] = {"f16", true},
-    [UOP_BF16] = {"bf16", true},
-    [UOP_F8E4M3] = {"e4m3", false},
+    [UOP_F16] = {"f16", true},      [UOP_BF16] = {"bf16", true},
+    [UOP_F32] = {"tf32", false},    [UOP_F8E4M3] = {"e4m3", false},
     [UOP_F8E5M2] = {"e5m2", false},
 };
 

@@ -53,6 +53,7 @@ static const struct {
     {BELL_FLOAT16, BELL_FLOAT16, BELL_FLOAT16, 0x1p-11, 0x16af},
     {BELL_FLOAT8_E4M3FN, BELL_FLOAT8_E4M3FN, BELL_FLOAT32, 0x1p-24, 0x2059},
     {BELL_FLOAT8_E5M2, BELL_FLOAT16, BELL_FLOAT16, 0x1p-11, 0x0884},
+    {BELL_FLOAT32, BELL_FLOAT32, BELL_FLOAT32, 0x1p-24, 0x2a4f},
 };
 
 static uint64_t rng = 7;
@@ -113,6 +114,8 @@ check(const struct row *r, size_t d, double *const v[4], const double *got)
                     sum += p;
                     size += fabs(p);
                 }
+                if (dtypes[d].x == BELL_FLOAT32) /* factors are cut */
+                    size += 0x1p22 * 0x1p-9 * size / sqrt((double)r->k);
                 want = then(r, sum, v[2][j], v[3][at]);
                 bound = 0x1p-22 * (size + 1) * sqrt((double)r->k) +
                         2 * dtypes[d].result * (fabs(want) + fabs(sum) + 1);
@@ -178,6 +181,11 @@ test_products(void **state)
     (void)state;
     assert_int_equal(bell_context_create(NULL, &ctx), BELL_OK);
     for (d = 0; d < ARRAY_LEN(dtypes); d++) {
+        if (dtypes[d].x != BELL_FLOAT32)
+            assert_int_equal(bell_context_set_math(ctx, 0), BELL_OK);
+        else
+            assert_int_equal(bell_context_set_math(ctx, BELL_MATH_TF32),
+                             BELL_OK);
         for (i = 0; i < ARRAY_LEN(rows); i++) {
             if (dtypes[d].rows >> i & 1)
                 multiply(ctx, &rows[i], d);
