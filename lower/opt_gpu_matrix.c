@@ -288,6 +288,9 @@ choose_wgmma(struct matrix *m, double least)
         double cost = shape_cost(m, s);
         if (bytes * MIN_STAGES > (int64_t)t->max_stage_bytes ||
             s->tall_warps * 32 > t->max_threads || cost >= least ||
+            /* every thread's place counts in the tile of its operand */
+            m->product.n_height * 2 <= (double)tile_height(m, s) ||
+            m->product.n_width * 2 <= (double)tile_width(m, s) ||
             (s->wide > 16 && has_functions(m)))
             continue;
         least = cost;

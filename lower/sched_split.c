@@ -13,6 +13,7 @@
 #define SPLIT_MIN_WORK  65536
 #define SPLIT_MAX_PARTS 1024
 #define SPLIT_MIN_PART  256
+#define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
 #define SHARE_MIN_STEPS 4  /* elements worth another work-item */
 #define SHARE_ACROSS    16 /* work-items of a reduction across memory */
 #define MAX_LOOKED_AT   32 /* nodes below a reduction */
@@ -46,11 +47,12 @@ numel_of(const struct uop_dims *dims)
 /* The number of parts for an axis of n: its greatest divisor up to the
  * limit that leaves parts worth a launch; 1 where there is none. */
 static int64_t
-choose_parts(int64_t n, int64_t inner)
+choose_parts(int64_t n, int64_t inner, int64_t most)
 {
     int64_t parts;
 
-    for (parts = SPLIT_MAX_PARTS; parts > 1; parts--) {
+    for (parts = most < SPLIT_MAX_PARTS ? most : SPLIT_MAX_PARTS; parts > 1;
+         parts--) {
         if (n % parts == 0 && n / parts * inner >= SPLIT_MIN_PART)
             return parts;
     }
@@ -75,10 +77,30 @@ reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
     return shaped(g, UOP_RESHAPE, (enum uop_dtype)src->dtype, arg, src, d, n);
 }
 
-/* u = REDUCE_AXIS over src, whose axis `axis` is cut into `parts`. */
+/* Axis `axis` comes first; d are its dims, then those of the result. */
+static const struct uop *
+to_front(struct uop_graph *g, const struct uop *src, uint32_t axis, int64_t *d,
+         uint32_t n)
+{
+    int64_t order[SCHED_MAX_RANK + 1], parts = d[axis];
+    union uop_arg arg;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        order[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
+    memmove(d + 1, d, axis * sizeof(*d));
+    d[0] = parts;
+    arg.dims = uop_dims(g, order, n);
+    if (!arg.dims)
+        return &uop_failed;
+    return shaped(g, UOP_PERMUTE, (enum uop_dtype)src->dtype, arg, src, d, n);
+}
+
+/* u = REDUCE_AXIS over src, whose axis `axis` is cut into `parts`. Those of a
+ * product are stored one after the other: each is a product too. */
 static const struct uop *
 split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
-           uint32_t axis, int64_t parts)
+           uint32_t axis, int64_t parts, bool is_product)
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     enum uop_dtype dtype = (enum uop_dtype)u->dtype;
@@ -99,6 +121,10 @@ split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
         cut[i] = axes >> i & 1 ? 1 : cut[i];
     arg.i = uop_reduce_arg(op, axes);
     src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, cut, n);
+    if (is_product) {
+        src = to_front(g, src, axis, cut, n);
+        axis = 0;
+    }
     arg.bits = 0;
     src = shaped(g, UOP_CONTIGUOUS, dtype, arg, src, cut, n);
     cut[axis] = 1;
@@ -137,7 +163,8 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
     int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
-    int64_t parts, best_parts = 1;
+    int64_t parts, best_parts = 1, most = SPLIT_MAX_PARTS;
+    bool product = is_product(g, src);
     uint32_t i, best = 0, axes = uop_reduce_axes(u), last = from->n;
     double length;
 
@@ -145,13 +172,15 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
         return u;
     while (last > 1 && from->d[last - 1] == 1)
         last--;
-    length = is_product(g, src) ? 1 : (double)work / (double)outputs;
+    length = product ? 1 : (double)work / (double)outputs;
     if (!sched_too_few(target, (double)outputs, length, axes >> (last - 1) & 1))
         return u;
+    if (product) /* each part has its own tiles */
+        most = PRODUCT_PARTS * (int64_t)target->n_parallel / outputs;
     /* the outermost axis that gives enough parts, else the best */
     for (i = from->n; i-- > 0;) {
         if (axes >> i & 1) {
-            parts = choose_parts(from->d[i], inner);
+            parts = choose_parts(from->d[i], inner, most);
             if (parts > best_parts ||
                 (parts >= 16 * (int64_t)target->n_parallel)) {
                 best_parts = parts;
@@ -160,7 +189,8 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
             inner *= from->d[i];
         }
     }
-    return best_parts > 1 ? split_axis(g, u, src, best, best_parts) : u;
+    return best_parts > 1 ? split_axis(g, u, src, best, best_parts, product)
+                          : u;
 }
 
 bell_status

@@ -653,6 +653,26 @@ test_rows_of_a_product(void **state)
     }
 }
 
+/* Parts of a product that is cut are products: the parts count slowest. */
+static void
+test_parts_of_a_product(void **state)
+{
+    const struct sched_target target = {.n_parallel = 8 * 128};
+    const struct uop *x, *store;
+    char text[160];
+    struct world w;
+
+    (void)state;
+    setup(&w);
+    x = matmul(&w.g, leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 32, 8192)),
+               leaf(&w.g, 1, UOP_F32, dims_of(&w.g, 2, 8192, 64)));
+    assert_int_equal(schedule_for(&w, &target, &x, 1), 2);
+    store = w.plan.items[0].sink->src[0];
+    uop_expr_str(store->src[1], text, sizeof(text));
+    assert_string_equal(text, "r0*2048 + r1*64 + r2");
+    teardown(&w);
+}
+
 static void
 test_out_of_memory(void **state)
 {
@@ -695,6 +715,7 @@ main(void)
         cmocka_unit_test(test_long_chain),
         cmocka_unit_test(test_a_group_a_row),
         cmocka_unit_test(test_rows_of_a_product),
+        cmocka_unit_test(test_parts_of_a_product),
         cmocka_unit_test(test_out_of_memory),
     };
 

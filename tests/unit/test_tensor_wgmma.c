@@ -42,6 +42,8 @@ static const struct row rows[] = {
     {2, 264, 256, 272, true, true, PLAIN},
     {1, 256, 512, 320, false, true, PLAIN},
     {2, 264, 504, 544, false, true, LAYER},
+    {1, 64, 48, 4096, false, false, LAYER}, /* in parts, on small chips */
+    {1, 16, 128, 8192, false, true, PLAIN},
 };
 
 static const struct {
@@ -49,7 +51,7 @@ static const struct {
     double result; /* relative, of rounding the result */
     uint32_t rows; /* those that are tried, a bit each */
 } dtypes[] = {
-    {BELL_BFLOAT16, BELL_BFLOAT16, BELL_BFLOAT16, 0x1p-8, 0x3fff},
+    {BELL_BFLOAT16, BELL_BFLOAT16, BELL_BFLOAT16, 0x1p-8, 0xffff},
     {BELL_FLOAT16, BELL_FLOAT16, BELL_FLOAT16, 0x1p-11, 0x16af},
     {BELL_FLOAT8_E4M3FN, BELL_FLOAT8_E4M3FN, BELL_FLOAT32, 0x1p-24, 0x2059},
     {BELL_FLOAT8_E5M2, BELL_FLOAT16, BELL_FLOAT16, 0x1p-11, 0x0884},
