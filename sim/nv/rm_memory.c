@@ -296,7 +296,7 @@ rm_alloc_video(struct rm_alloc *a)
 
     if (status != RM_OK)
         return status;
-    /* lead: what DEFAULT means for which size */
+    /* from 2 MiB on: observed: H100, 2026-11-22. lead: below */
     if (params->size >= RM_BIG_BYTES)
         page_bytes =
             params->size >= RM_HUGE_BYTES ? RM_HUGE_BYTES : RM_BIG_BYTES;

@@ -1,10 +1,10 @@
 /* The unified memory driver (nvidia-uvm), as far as it serves spaces that are
- * mapped from outside: external ranges, channels, peers. Managed memory and
- * page faults are not simulated.
+ * mapped from outside: external ranges, channels, peers, semaphore pools.
+ * Managed memory and page faults are not simulated.
  *
- * src: hw/nv/BRINGUP.md section 5. Leads: calls before INITIALIZE get
- * ILLEGAL_ACTION; what a graphics channel's window must hold at least; how
- * much of the checks comes in which order.
+ * src: hw/nv/BRINGUP.md section 5; nvidia-uvm of NVIDIA/open-gpu-kernel-modules
+ * at 580.142, the functions named below. Leads: calls before INITIALIZE get
+ * ILLEGAL_ACTION; how much of the checks comes in which order.
  */
 #include "sim/nv/rm.h"
 

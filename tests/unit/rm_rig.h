@@ -29,6 +29,7 @@ struct nv_channel_alloc;
 #define S_CLASS            0x22u
 #define S_CLIENT           0x23u
 #define S_DEVICE           0x26u
+#define S_EVENT            0x28u
 #define S_FLAGS            0x29u
 #define S_LIMIT            0x2eu
 #define S_OBJECT           0x31u
@@ -40,6 +41,7 @@ struct nv_channel_alloc;
 #define S_STATE            0x40u
 #define S_NO_MEMORY        0x51u
 #define S_NOT_SUPPORTED    0x56u
+#define S_NOT_FOUND        0x57u
 #define S_RANGE            0x5bu
 #define S_IN_USE           0x63u
 #define S_UVM_IN_USE       0x68u

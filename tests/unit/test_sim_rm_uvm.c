@@ -405,6 +405,141 @@ test_range_rules(void **state)
     uvm_rig_fini(&u);
 }
 
+/* Host memory that the process and the card see at one address. */
+static void
+test_pools(void **state)
+{
+    static struct uvm_alloc_semaphore_pool pool;
+    struct uvm_validate_va_range range = {.length = HUGE};
+    struct uvm_rig u;
+    uint32_t handle = 0;
+    uint64_t base;
+    void *room =
+        mmap(NULL, HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *at = room;
+
+    (void)state;
+    assert_ptr_not_equal(room, MAP_FAILED);
+    base = (uintptr_t)room;
+    uvm_rig_init(&u, "sm_90");
+    start(&u);
+    pool.base = range.base = base;
+    pool.length = HUGE;
+    assert_int_equal(
+        uvm_call(&u, UVM_VALIDATE_VA_RANGE, NV_S_UVM_VALIDATE_VA_RANGE, &range),
+        S_ADDRESS);
+    assert_int_equal(uvm_call(&u, UVM_ALLOC_SEMAPHORE_POOL,
+                              NV_S_UVM_ALLOC_SEMAPHORE_POOL, &pool),
+                     0);
+    assert_int_equal(uvm_call(&u, UVM_ALLOC_SEMAPHORE_POOL,
+                              NV_S_UVM_ALLOC_SEMAPHORE_POOL, &pool),
+                     S_UVM_IN_USE);
+    assert_int_equal(
+        uvm_call(&u, UVM_VALIDATE_VA_RANGE, NV_S_UVM_VALIDATE_VA_RANGE, &range),
+        0);
+    /* what is mapped from outside goes elsewhere */
+    assert_int_equal(rig_video(&u.rig, HUGE, &handle), 0);
+    assert_int_equal(map_external(&u, base, HUGE, 0, handle, u.uuid),
+                     S_ADDRESS);
+    /* the file's offset is the address, and all of it is mapped there */
+    assert_int_equal(u.rig.kio->ops->mmap(u.rig.kio, &at, HUGE,
+                                          PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_FIXED, u.uvm.fd, 0),
+                     -EINVAL);
+    assert_int_equal(
+        u.rig.kio->ops->mmap(u.rig.kio, &at, HUGE / 2, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_FIXED, u.uvm.fd, base),
+        -EINVAL);
+    assert_int_equal(
+        u.rig.kio->ops->mmap(u.rig.kio, &at, HUGE, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_FIXED, u.uvm.fd, base),
+        0);
+    *(volatile uint32_t *)at = 7;
+    assert_int_equal(*(volatile uint32_t *)at, 7);
+    assert_int_equal(u.rig.kio->ops->munmap(u.rig.kio, at, HUGE), 0);
+    assert_int_equal(free_range(&u, base, HUGE), 0);
+    uvm_rig_fini(&u);
+}
+
+static void
+test_other_ranges(void **state)
+{
+    struct uvm_map_dynamic_parallelism_region region = {.base = BASE,
+                                                        .length = 0x1000};
+    struct uvm_create_range_group a = {0}, b = {0};
+    struct uvm_destroy_range_group end;
+    struct uvm_rig u;
+
+    (void)state;
+    uvm_rig_init(&u, "sm_90");
+    start(&u);
+    memcpy(region.gpuUuid, u.uuid, 16);
+    region.length = 0x2000;
+    assert_int_equal(uvm_call(&u, UVM_MAP_DYNAMIC_PARALLELISM_REGION,
+                              NV_S_UVM_MAP_DYNAMIC_PARALLELISM_REGION, &region),
+                     S_ADDRESS);
+    region.length = 0x1000;
+    assert_int_equal(uvm_call(&u, UVM_MAP_DYNAMIC_PARALLELISM_REGION,
+                              NV_S_UVM_MAP_DYNAMIC_PARALLELISM_REGION, &region),
+                     0);
+    assert_int_equal(create_range(&u, BASE, HUGE), S_UVM_IN_USE);
+    assert_int_equal(free_range(&u, BASE, 0x1000), 0);
+    assert_int_equal(
+        uvm_call(&u, UVM_CREATE_RANGE_GROUP, NV_S_UVM_CREATE_RANGE_GROUP, &a),
+        0);
+    assert_int_equal(
+        uvm_call(&u, UVM_CREATE_RANGE_GROUP, NV_S_UVM_CREATE_RANGE_GROUP, &b),
+        0);
+    assert_true(a.rangeGroupId != b.rangeGroupId);
+    end.rangeGroupId = a.rangeGroupId;
+    assert_int_equal(uvm_call(&u, UVM_DESTROY_RANGE_GROUP,
+                              NV_S_UVM_DESTROY_RANGE_GROUP, &end),
+                     0);
+    assert_int_equal(uvm_call(&u, UVM_DESTROY_RANGE_GROUP,
+                              NV_S_UVM_DESTROY_RANGE_GROUP, &end),
+                     S_NOT_FOUND);
+    uvm_rig_fini(&u);
+}
+
+/* A group's channels have one context, and one window for it. */
+static void
+test_shared_window(void **state)
+{
+    struct nv_channel_alloc p;
+    struct uvm_rig u;
+    uint32_t second = 0, object = 0, group;
+
+    (void)state;
+    uvm_rig_init(&u, "sm_90");
+    start(&u);
+    add_memory(&u);
+    add_channel(&u.rig);
+    assert_int_equal(register_channel(&u, u.rig.channel, WINDOW, 0x52b000),
+                     S_ADDRESS);
+    assert_int_equal(register_channel(&u, u.rig.channel, WINDOW, 0x52c000), 0);
+    p = rig_channel_params(&u.rig);
+    p.userdOffset[0] += 512;
+    assert_int_equal(rig_channel(&u.rig, &p, &second), 0);
+    assert_int_equal(
+        rig_alloc(&u.rig, second, HOPPER_COMPUTE_A, NO_STRUCT, NULL, &object),
+        0);
+    assert_int_equal(register_channel(&u, second, WINDOW + 0x1000, 0x52c000),
+                     S_UVM_IN_USE);
+    assert_int_equal(register_channel(&u, second, WINDOW, 0x52c000), 0);
+    group = u.rig.group;
+    p.userdOffset[0] += 512;
+    u.rig.group = second = object = 0;
+    assert_int_equal(rig_group(&u.rig, GR0, &u.rig.group), 0);
+    assert_int_equal(rig_channel(&u.rig, &p, &second), 0);
+    assert_int_equal(
+        rig_alloc(&u.rig, second, HOPPER_COMPUTE_A, NO_STRUCT, NULL, &object),
+        0);
+    assert_int_equal(register_channel(&u, second, WINDOW, 0x52c000),
+                     S_UVM_IN_USE);
+    assert_int_not_equal(group, u.rig.group);
+    uvm_rig_fini(&u);
+}
+
 static void
 test_channel_rules(void **state)
 {
@@ -521,6 +656,9 @@ main(void)
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_start_rules),
         cmocka_unit_test(test_range_rules),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_other_ranges),
+        cmocka_unit_test(test_shared_window),
         cmocka_unit_test(test_channel_rules),
         cmocka_unit_test(test_peers),
     };
