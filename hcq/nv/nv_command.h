@@ -16,6 +16,7 @@
 #include "hcq/hcq_history.h"
 #include "hcq/hcq_packet.h"
 #include "hcq/nv/nv.h"
+#include "hcq/nv/nv_qmd.h"
 
 /* Descriptors and constant banks lie at multiples of this. */
 #define NV_UNIT_BYTES 256u
@@ -55,17 +56,18 @@ BELL_MUST_CHECK bell_status nv_engine_init(struct nv_engine *engine,
 /* Where words go. `at` and `data` are in memory that the card sees. */
 struct nv_push {
     const struct nv_engine *engine;
-    uint32_t *at;     /* next method */
-    uint8_t *data;    /* next unit of data */
-    uint64_t data_va; /* its address for the card */
-    bool busy;        /* a kernel before this may still run */
-    bool links;       /* the packet is a launch, and so is the one behind it */
-    bool is_linked;   /* the launch before schedules this one */
+    uint32_t *at;          /* next method */
+    uint8_t *data;         /* next unit of data */
+    uint64_t data_va;      /* its address for the card */
+    bool busy;             /* a kernel before this may still run */
+    bool is_linked;        /* the launch before schedules this one */
+    struct nv_after after; /* of the packet, a launch */
 };
 
 /* Upper bounds of what nv_push_ functions below write. */
 #define NV_SETUP_DW  40u
 #define NV_FINISH_DW 6u
+#define NV_IDLE_DW   2u
 #define NV_LAUNCH_DW 6u /* an exec's, beside its data */
 
 /* Sets head.word_dw; again when its flags have changed. */
@@ -129,9 +131,11 @@ nv_packet_links(const struct hcq_cs *cs, uint32_t dw)
            hcq_packet_at(cs->words, next_dw)->head.op == HCQ_OP_EXEC;
 }
 
-/* Encodes one packet, push->links set: at most head.word_dw words and nv_packet_units units. */
+/* Encodes one packet, push->after set: at most head.word_dw words and nv_packet_units units. */
 void nv_push_packet(struct nv_push *push, const struct hcq_packet *packet);
 
+/* Waits until kernels before are done. */
+void nv_push_idle(struct nv_push *push);
 /* The state of a new channel: objects, windows, traps reported. */
 void nv_push_setup(struct nv_push *push, const struct nv_chip *chip);
 /* Where stacks are; the channel is idle. */
@@ -153,6 +157,7 @@ struct nv_queue_priv {
     /* Of the fresh stream, summed up while it is built. */
     uint32_t fresh_dw, fresh_units;
     bool needs_setup;
+    bool busy; /* the last submission's end did not wait for its kernels */
     uint32_t code_epoch; /* of the device, as last acted on */
     uint64_t gp_tail;    /* entries of the ring before it are free again */
     struct hcq_history history;

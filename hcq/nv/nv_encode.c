@@ -256,6 +256,12 @@ put_idle(struct nv_push *push, bool always)
 }
 
 void
+nv_push_idle(struct nv_push *push)
+{
+    put_idle(push, false);
+}
+
+void
 nv_push_invalidate(struct nv_push *push)
 {
     if (push->engine->is_copy)
@@ -319,8 +325,8 @@ put_exec(struct nv_push *push, const struct hcq_exec *exec)
     }
     nv_launch_write(prog, exec->grid, exec->local, exec->args,
                     hcq_exec_args(exec), push->data_va, push->data,
-                    push->links);
-    push->is_linked = push->links;
+                    &push->after);
+    push->is_linked = push->after.links;
     push->data += prog->data_bytes;
     push->data_va += prog->data_bytes;
     push->busy = true;

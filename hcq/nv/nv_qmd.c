@@ -32,6 +32,7 @@ static const struct nv_launch launches[] = {
     },
     {
         .major = 4,
+        .releases = true,
         .qmd_dw = NV_QMD_V4_DW,
         .action = NV_COMPUTE_PCAS_ACTION_INVALIDATE_PREFETCH_COPY_SCHEDULE,
         .shared_align = 0x100,
@@ -316,8 +317,22 @@ link_v5(uint32_t *qmd, uint64_t next_va)
     nv_set_qmd_v5_dependent_qmd_prefetch(qmd, 0, true);
 }
 
-void
-nv_qmd_link(const struct nv_launch *launch, uint32_t *qmd, uint64_t next_va)
+/* After the descriptor's own membar. observed: H100, 2026-11-22: libcuda's
+ * launches do so, and it is 0.8 us sooner than a release of the host engine
+ * that waits for idle. */
+static inline void
+release_v4(uint32_t *qmd, const struct nv_after *after)
+{
+    nv_set_qmd_v4_release_enable(qmd, 0, true);
+    nv_set_qmd_v4_release_structure_size(
+        qmd, 0, NV_QMD_RELEASE_SIZE_SEMAPHORE_TWO_WORDS);
+    nv_set_qmd_v4_release_payload64b(qmd, 0, true);
+    nv_set_qmd_v4_release_semaphore0_addr(qmd, after->release_va);
+    nv_set_qmd_v4_release_semaphore0_payload(qmd, after->release_value);
+}
+
+static void
+put_link(const struct nv_launch *launch, uint32_t *qmd, uint64_t next_va)
 {
     if (launch->major == 3)
         link_v3(qmd, next_va);
@@ -363,7 +378,7 @@ nv_launch_bytes(const struct nv_program *prog)
 void
 nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
                 const uint32_t local[3], const uint64_t *args, uint32_t n_args,
-                uint64_t va, uint8_t *out, bool links)
+                uint64_t va, uint8_t *out, const struct nv_after *after)
 {
     const struct nv_launch *launch = prog->launch;
     uint32_t qmd[NV_QMD_MAX_DW];
@@ -375,8 +390,10 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
     assert(prog->param_offset <= NV_BANK0_HEAD_MAX && n_args <= HCQ_ARGS_MAX);
     memcpy(qmd, prog->qmd, launch->qmd_dw * 4);
     nv_qmd_set(launch, qmd, grid, local, va + bank_at);
-    if (links)
-        nv_qmd_link(launch, qmd, va + prog->data_bytes);
+    if (after->links)
+        put_link(launch, qmd, va + prog->data_bytes);
+    else if (after->release_va)
+        release_v4(qmd, after);
     memcpy(out, qmd, launch->qmd_dw * 4);
 
     memcpy(bytes, prog->bank0, prog->param_offset);

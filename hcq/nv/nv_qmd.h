@@ -33,6 +33,7 @@ struct nv_launch {
                              * that the hardware keeps */
     bool has_sass_version;  /* the descriptor names the machine code's */
     bool has_textures;      /* and invalidates caches of textures */
+    bool releases;          /* a descriptor may store a value at its end */
     uint32_t bank_bytes;    /* of bank 0 in front of the parameters */
     uint32_t ntid, nctaid;  /* offsets in it: three words each */
     uint32_t shared_window, local_window;               /* 64 bits each */
@@ -70,10 +71,13 @@ void nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
                 const uint32_t grid[3], const uint32_t local[3],
                 uint64_t bank0_va);
 
-/* The descriptor at next_va, which nobody sends, is scheduled when this one's
- * grid is done and what it stored is visible to the card. */
-void nv_qmd_link(const struct nv_launch *launch, uint32_t *qmd,
-                 uint64_t next_va);
+/* What a launch does when its grid is done. Zeroed: nothing. */
+struct nv_after {
+    bool links; /* schedules the launch that lies behind, which nobody sends */
+    /* Else, where launch->releases: stores 64 bits, after all that the grid
+     * stored is visible to everyone. 0: nothing. */
+    uint64_t release_va, release_value;
+};
 
 /* The part of bank 0 in front of the parameters, launch->bank_bytes long.
  * not_of_block: bytes of the descriptor's shared memory that are not a
@@ -91,10 +95,10 @@ uint32_t nv_launch_bank0(const struct nv_program *prog);
 uint32_t nv_launch_bytes(const struct nv_program *prog);
 
 /* Writes descriptor and bank 0 of a launch to memory that the card sees at
- * `va`, in ascending order. n_args words of arguments. It `links` to the
- * launch that lies behind. */
+ * `va`, in ascending order. n_args words of arguments. */
 void nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
                      const uint32_t local[3], const uint64_t *args,
-                     uint32_t n_args, uint64_t va, uint8_t *out, bool links);
+                     uint32_t n_args, uint64_t va, uint8_t *out,
+                     const struct nv_after *after);
 
 #endif

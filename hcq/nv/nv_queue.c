@@ -2,7 +2,8 @@
  *
  * A submission is one piece of the push ring: what a new channel or new code
  * asks for, the packets' methods, the release of the queue's timeline, and
- * behind them descriptors and constants. It is given back when the timeline
+ * behind them descriptors and constants. Where a launch is last, its descriptor
+ * releases the timeline, and the next submission waits for idle. It is given back when the timeline
  * has come to its value. The launch path reads no memory of the card's.
  */
 #include "base/alloc.h"
@@ -100,6 +101,7 @@ nv_queue_room(struct nv_queue *queue, uint32_t n_dw, uint32_t n_units,
         .at = (uint32_t *)queue->push.cpu + offset / 4,
         .data = (uint8_t *)queue->push.cpu + offset + data_at,
         .data_va = queue->push.va + offset + data_at,
+        .busy = priv->busy,
     };
     return BELL_OK;
 }
@@ -130,6 +132,7 @@ nv_queue_prologue(struct nv_queue *queue, struct nv_push *push)
 
     priv->code_epoch =
         atomic_load_explicit(&dev->code_epoch, memory_order_acquire);
+    nv_push_idle(push);
     if (priv->needs_setup) {
         nv_push_setup(push, &dev->chip);
         queue->local_epoch = 0;
@@ -178,7 +181,7 @@ bell_status
 nv_queue_submit(struct hcq_queue *base, uint64_t value)
 {
     struct nv_queue *queue = nv_queue_of(base);
-    const struct nv_queue_priv *priv = nv_priv_of(queue);
+    struct nv_queue_priv *priv = nv_priv_of(queue);
     const struct hcq_cs *cs = &base->cs;
     uint32_t prologue_dw = nv_queue_prologue_dw(queue);
     uint32_t n_dw = NV_FINISH_DW, n_units = 0, pos = 0, *start;
@@ -195,11 +198,18 @@ nv_queue_submit(struct hcq_queue *base, uint64_t value)
     while (pos < cs->n_dw) {
         const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
 
-        push.links = nv_packet_links(cs, pos);
-        nv_push_packet(&push, packet);
+        push.after.links = nv_packet_links(cs, pos);
         pos += packet->head.n_dw;
+        if (pos == cs->n_dw && packet->head.op == HCQ_OP_EXEC &&
+            nv_program_of(hcq_exec_of(packet))->launch->releases) {
+            push.after.release_va = base->timeline->va;
+            push.after.release_value = value;
+        }
+        nv_push_packet(&push, packet);
     }
-    nv_push_finish(&push, base->timeline->va, value);
+    if (!push.after.release_va)
+        nv_push_finish(&push, base->timeline->va, value);
+    priv->busy = push.busy;
     nv_queue_entry(queue, start, &push);
     nv_queue_commit(queue, value, start, NULL);
     return BELL_OK;
@@ -222,6 +232,7 @@ nv_queue_restart(struct nv_queue *queue)
     hcq_history_drop(&priv->history, &queue->push_ring);
     priv->gp_tail = queue->channel.put;
     priv->needs_setup = true;
+    priv->busy = false;
 }
 
 static void

@@ -75,7 +75,7 @@ encode_stream(struct nv_stream *stream, struct nv_push *push,
             .word_dw = at_dw,
             .data_unit = (uint32_t)((push->data_va - data_va) / NV_UNIT_BYTES),
         };
-        push->links = nv_packet_links(cs, pos);
+        push->after.links = nv_packet_links(cs, pos);
         nv_push_packet(push, packet);
         at_dw = (uint32_t)(push->at - start);
         pos += packet->head.n_dw;
@@ -196,7 +196,9 @@ static void
 repack_exec(struct nv_stream *stream, const struct hcq_spot *spot,
             struct hcq_exec *exec, uint32_t dw)
 {
-    const struct hcq_cs *cs = &stream->node.stream->cs;
+    const struct nv_after after = {
+        .links = nv_packet_links(&stream->node.stream->cs, spot->packet_dw),
+    };
     const struct nv_program *prog = nv_program_of(exec);
     uint64_t offset =
         stream->data_at + (uint64_t)spot->data_unit * NV_UNIT_BYTES;
@@ -209,7 +211,7 @@ repack_exec(struct nv_stream *stream, const struct hcq_spot *spot,
     else if (hcq_exec_judge(exec, &stream->n_too_large))
         nv_launch_write(prog, exec->grid, exec->local, exec->args,
                         hcq_exec_args(exec), stream->mem.va + offset, data,
-                        nv_packet_links(cs, spot->packet_dw));
+                        &after);
 }
 
 void
@@ -240,17 +242,21 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
 {
     struct nv_stream *stream = stream_of(base);
     struct nv_queue *queue = nv_queue_of(base->queue);
+    struct nv_queue_priv *priv = nv_priv_of(queue);
     uint32_t prologue_dw = nv_queue_prologue_dw(queue);
+    uint32_t lead_dw = prologue_dw + (priv->busy ? NV_IDLE_DW : 0);
     uint32_t from_dw = 0, i, *start, *finish;
     struct nv_push push;
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
         return hcq_exec_refuse(base);
-    BELL_TRY(nv_queue_room(queue, prologue_dw + NV_FINISH_DW, 0,
-                           stream->n_segments + (prologue_dw ? 2 : 1), &push));
+    BELL_TRY(nv_queue_room(queue, lead_dw + NV_FINISH_DW, 0,
+                           stream->n_segments + (lead_dw ? 2 : 1), &push));
     start = push.at;
-    if (__builtin_expect(prologue_dw != 0, 0)) {
-        nv_queue_prologue(queue, &push);
+    if (__builtin_expect(lead_dw != 0, 0)) {
+        nv_push_idle(&push);
+        if (prologue_dw)
+            nv_queue_prologue(queue, &push);
         nv_queue_entry(queue, start, &push);
     }
     for (i = 0; i < stream->n_segments; i++) {
@@ -261,6 +267,7 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
     finish = push.at;
     nv_push_finish(&push, queue->base.timeline->va, value);
     nv_queue_entry(queue, finish, &push);
+    priv->busy = false;
     nv_queue_commit(queue, value, start, base);
     return BELL_OK;
 }

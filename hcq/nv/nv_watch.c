@@ -12,6 +12,7 @@
 #include "hcq/nv/regs/nv_compute.h"
 #include "hcq/nv/regs/nv_host.h"
 #include "hcq/nv/regs/nv_mem.h"
+#include "hcq/nv/regs/nv_qmd.h"
 
 #define MAX_REGIONS 256
 
@@ -35,18 +36,58 @@ add_region(struct regions *r, const volatile void *cpu, uint64_t va,
     r->list[r->n++] = (struct kio_region){cpu, va, size_bytes, kind};
 }
 
-/* The launch descriptor at that address. */
-static void
-add_descriptor(struct regions *r, uint64_t va)
+/* The one that a descriptor schedules at its end; 0: none. */
+static uint64_t
+next_descriptor(uint32_t major, const volatile uint32_t *w)
 {
-    uint64_t bytes = r->dev->chip.qmd_major == 3 ? 256 : 384;
+    bool links = major == 3 ? w[NV_QMD_V3_DEPENDENT_QMD0_ENABLE_DW] >>
+                                      NV_QMD_V3_DEPENDENT_QMD0_ENABLE_LSB &
+                                  1
+                 : major == 4 ? w[NV_QMD_V4_DEPENDENT_QMD_ENABLE_DW] >>
+                                        NV_QMD_V4_DEPENDENT_QMD_ENABLE_LSB &
+                                    1
+                              : w[NV_QMD_V5_DEPENDENT_QMD_ENABLE_DW] >>
+                                        NV_QMD_V5_DEPENDENT_QMD_ENABLE_LSB &
+                                    1;
+    uint32_t at = major == 3   ? NV_QMD_V3_DEPENDENT_QMD0_POINTER_DW
+                  : major == 4 ? NV_QMD_V4_DEPENDENT_QMD0_POINTER_DW
+                               : NV_QMD_V5_DEPENDENT_QMD_POINTER_DW;
 
-    add_region(r, nv_memory_cpu(r->dev, va, bytes, NV_CPU_MAP), va, bytes,
-               KIO_REGION_DESCRIPTOR);
+    return links ? (uint64_t)w[at] << 8 : 0;
 }
 
-/* A semaphore that the host engine releases: the last one is the end of a
- * submission. */
+/* A value that a descriptor stores at its end. */
+static void
+look_at_end(struct regions *r, const volatile uint32_t *w)
+{
+    const volatile uint32_t *at = w + NV_QMD_V4_RELEASE_SEMAPHORE0_ADDR_DW;
+
+    if (r->dev->chip.qmd_major == 4 && (w[NV_QMD_V4_RELEASE_ENABLE_DW] & 1))
+        r->release = (struct nv_release){(uint64_t)at[1] << 32 | at[0],
+                                         (uint64_t)at[3] << 32 | at[2]};
+}
+
+/* The launch descriptors from that address on. */
+static void
+add_descriptors(struct regions *r, uint64_t va)
+{
+    uint32_t major = r->dev->chip.qmd_major;
+    uint64_t bytes = major == 3 ? 256 : 384;
+
+    while (va && r->n < MAX_REGIONS) {
+        const volatile uint32_t *w =
+            nv_memory_cpu(r->dev, va, bytes, NV_CPU_MAP);
+
+        add_region(r, w, va, bytes, KIO_REGION_DESCRIPTOR);
+        if (!w)
+            return;
+        look_at_end(r, w);
+        va = next_descriptor(major, w);
+    }
+}
+
+/* A semaphore that the host engine releases: the last one, or a descriptor's,
+ * is the end of a submission. */
 static void
 look_at_semaphore(struct regions *r, uint32_t idx, uint32_t value)
 {
@@ -69,7 +110,7 @@ look_at_method(struct regions *r, uint32_t subchannel, uint32_t method,
     if (method >= NV_HOST_SEM && method < NV_HOST_SEM + 4 * ARRAY_LEN(r->sem))
         look_at_semaphore(r, (method - NV_HOST_SEM) / 4, value);
     if (subchannel == NV_HOST_SUBCHANNEL_COMPUTE && method == NV_COMPUTE_PCAS_A)
-        add_descriptor(r, (uint64_t)value << 8);
+        add_descriptors(r, (uint64_t)value << 8);
 }
 
 /* Walks a pushbuffer for launches and releases. */

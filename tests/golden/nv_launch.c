@@ -88,7 +88,8 @@ launch(const struct nv_program *prog, uint32_t n_args)
 
     memset(out, 0xa5, sizeof(out));
     nv_launch_write(prog, grid, local, args, n_args,
-                    BANK_VA - nv_launch_bank0(prog), (uint8_t *)out, false);
+                    BANK_VA - nv_launch_bank0(prog), (uint8_t *)out,
+                    &(struct nv_after){0});
     return (uint8_t *)out;
 }
 
@@ -229,7 +230,7 @@ test_links(void **state)
         va = BANK_VA - nv_launch_bank0(&prog);
         for (k = 0; k < 2; k++)
             nv_launch_write(&prog, grid, local, args, 0, va, (uint8_t *)out[k],
-                            k);
+                            &(struct nv_after){.links = k});
         assert_int_equal(va + prog.data_bytes,
                          (uint64_t)rows[i].want[0].value << 8);
         for (k = 0; k < 3; k++)
@@ -461,10 +462,10 @@ test_kernels(void **state)
     assert_false(push.busy);
     /* Three in a row: the first is sent, the others follow it. */
     push.at = words;
-    push.links = true;
+    push.after.links = true;
     nv_push_packet(&push, packet);
     nv_push_packet(&push, packet);
-    push.links = false;
+    push.after.links = false;
     nv_push_packet(&push, packet);
     EXPECT(&push, 0x200120ad, 0xab00000b, 0x200120b0, 0xa);
     assert_int_equal(push.data_va, 0xab00001a00);
