@@ -117,6 +117,43 @@ rows(struct cts *t)
     }
 }
 
+/* Fresh launches, bound ones, a copy and nothing, one behind the other: each
+ * sees what those before it did, though nobody waits. */
+static void
+in_turn(struct cts *t)
+{
+    struct hcq_program *prog = cts_program(t, CTS_ADD_ONE);
+    struct hcq_buffer *a = cts_ints(t, 1, 0), *b = cts_ints(t, 1, 0);
+    struct hcq_stream *exec = new_stream(t->queue, "exec"),
+                      *copy = new_stream(t->queue, "copy");
+    struct hcq_cs *cs;
+    int i;
+
+    cts_exec(hcq_stream_cs(exec), prog, 1, ARGS(a->va, b->va, 1));
+    OK(hcq_stream_end(exec));
+    hcq_cs_copy(hcq_stream_cs(copy), b->va, a->va, 4);
+    OK(hcq_stream_end(copy));
+    for (i = 0; i < 300; i++) {
+        cs = cts_begin(t->queue);
+        if (i % 3 == 1)
+            hcq_cs_copy(cs, b->va, a->va, 4);
+        cts_exec(cs, prog, 1, ARGS(b->va, i % 3 == 2 ? b->va : a->va, 1));
+        OK(hcq_cs_submit(cs, NULL));
+        if (i % 3 == 2) { /* only this round: a is not b - 1 */
+            OK(hcq_stream_submit(copy, NULL));
+            cs = cts_begin(t->queue);
+            OK(hcq_cs_submit(cs, NULL));
+            cs = cts_begin(t->queue);
+            cts_exec(cs, prog, 1, ARGS(b->va, a->va, 1));
+            OK(hcq_cs_submit(cs, NULL));
+        }
+        OK(hcq_stream_submit(exec, NULL));
+    }
+    OK(hcq_queue_wait(t->queue, LONG_NS));
+    CHECK(cts_int(a, 0) == 600, "%d", cts_int(a, 0));
+    CHECK(cts_int(b, 0) == 599, "%d", cts_int(b, 0));
+}
+
 static void
 patch_exec(struct cts *t)
 {
@@ -542,6 +579,7 @@ const struct cts_case cts_stream_cases[] = {
     {"stream repeated", repeat},
     {"stream of 50000 commands", long_stream},
     {"launches in rows", rows},
+    {"launches fresh and bound in turn", in_turn},
     {"stream exec patched", patch_exec},
     {"stream grid patched 216 ways", patch_grid_all},
     {"stream work-group patched 125 ways", patch_group},

@@ -241,6 +241,37 @@ test_links(void **state)
     }
 }
 
+/* The words of a launch that stores a value of 64 bits at its end: enable,
+ * two words, 64 bits; address; payload. */
+static void
+test_release(void **state)
+{
+    static const struct word want[] = {{10, 0x1005},     {20, 0x00200010},
+                                       {21, 0x10},       {22, 0x90000008},
+                                       {23, 0x00000007}, {35, 0x00010000}};
+    static uint32_t out[2][512];
+    const uint64_t args[1] = {3};
+    const struct nv_after after = {
+        .release_va = 0x1000200010,
+        .release_value = 0x790000008,
+    };
+    struct nv_program prog;
+    unsigned i, n = 0;
+
+    (void)state;
+    make_program(&prog, 4, 0x230, 228, 0x90);
+    prog.data_bytes = nv_launch_bytes(&prog);
+    assert_true(prog.launch->releases);
+    for (i = 0; i < 2; i++)
+        nv_launch_write(&prog, grid, local, args, 1, BANK_VA - 512,
+                        (uint8_t *)out[i], i ? &after : &(struct nv_after){0});
+    for (i = 0; i < ARRAY_LEN(want); i++)
+        assert_int_equal(out[1][want[i].dw], want[i].value);
+    for (i = 0; i < prog.data_bytes / 4; i++)
+        n += out[0][i] != out[1][i];
+    assert_int_equal(n, 5); /* and no others */
+}
+
 /* Sizes that an SM's shared memory is divided in. */
 static void
 test_smem(void **state)
@@ -593,8 +624,8 @@ main(void)
         cmocka_unit_test(test_semaphores), cmocka_unit_test(test_polls),
         cmocka_unit_test(test_copies),     cmocka_unit_test(test_fills),
         cmocka_unit_test(test_kernels),    cmocka_unit_test(test_setup),
-        cmocka_unit_test(test_links),      cmocka_unit_test(test_moves),
-        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_links),      cmocka_unit_test(test_release),
+        cmocka_unit_test(test_moves),      cmocka_unit_test(test_unknown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "hcq/hcq.h"
+#include "render/nv_container.h"
 
 #define SIZE_BYTES 4096u
 
@@ -55,6 +56,66 @@ run(const char *device, enum hcq_queue_kind kind, uint32_t copy_bytes)
     }
     hcq_device_close(dev);
     return status;
+}
+
+/* Three launches in a row, the last of which has so many groups. */
+static bell_status
+run_row(const char *device, uint32_t groups)
+{
+    const struct nv_container_desc d = {
+        .entry = "nop",
+        .n_regs = 16,
+        .sm = 90,
+        .text = ".version 7.8\n.target sm_90\n.address_size 64\n"
+                ".visible .entry nop()\n{\n\tret;\n}\n",
+    };
+    const uint32_t one[3] = {1, 1, 1}, last[3] = {groups, 1, 1};
+    struct hcq_program_desc desc = {.struct_size = sizeof(desc), .name = "nop"};
+    struct render_binary binary;
+    struct hcq_program *prog;
+    struct hcq_device *dev = NULL;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+    bell_status status;
+
+    assert_int_equal(render_nv_container(&d, &binary), BELL_OK);
+    desc.binary = binary.data;
+    desc.binary_size_bytes = binary.size_bytes;
+    status = hcq_device_open(device, &dev);
+    if (status == BELL_OK)
+        status = hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue);
+    if (status == BELL_OK)
+        status = hcq_program_create(dev, &desc, &prog);
+    if (status == BELL_OK)
+        status = hcq_queue_begin(queue, &cs);
+    if (status == BELL_OK) {
+        hcq_cs_exec(cs, prog, NULL, 0, one, NULL);
+        hcq_cs_exec(cs, prog, NULL, 0, one, NULL);
+        hcq_cs_exec(cs, prog, NULL, 0, last, NULL);
+        status = hcq_cs_submit(cs, NULL);
+    }
+    if (status == BELL_OK)
+        status = hcq_queue_wait(queue, LONG_NS);
+    render_binary_fini(&binary);
+    hcq_device_close(dev);
+    return status;
+}
+
+/* Also the descriptors that no method names. */
+static void
+records_chains(void **state)
+{
+    char path[64], record[128], replay[96];
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/bell-chain-%ld.cas", (long)getpid());
+    snprintf(record, sizeof(record), "NV@record:%s@sim:sm_90", path);
+    snprintf(replay, sizeof(replay), "NV@replay:%s", path);
+    if (run_row(record, 3) != BELL_OK || run_row(replay, 3) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    assert_int_equal(run_row(replay, 4), BELL_E_DEVICE_LOST);
+    assert_non_null(strstr(bell_error_last()->message, "recorded 0x"));
+    unlink(path);
 }
 
 static void
@@ -110,6 +171,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_and_replays),
+        cmocka_unit_test(records_chains),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
