@@ -78,7 +78,7 @@ copy_64_mib(struct cts *t)
 
 /* Large transfers within a device may be a kernel's: every alignment of both
  * ends, lengths beside multiples of what it takes at once, and nothing written
- * outside. One submission does all, in order. */
+ * outside. One submission does all, in order, and sees all of what it did. */
 #define EDGE      64u
 #define BIG_BYTES ((128u << 10) + 3 * EDGE)
 
@@ -87,6 +87,7 @@ large_at_any_alignment(struct cts *t)
 {
     struct hcq_buffer *src = cts_buffer(t, BIG_BYTES + EDGE);
     struct hcq_buffer *dst = cts_buffer(t, BIG_BYTES + 2 * EDGE);
+    struct hcq_buffer *seen = cts_buffer(t, BIG_BYTES + 2 * EDGE);
     unsigned char *in = malloc(BIG_BYTES + EDGE);
     unsigned char *want = malloc(BIG_BYTES + 2 * EDGE);
     unsigned char *out = malloc(BIG_BYTES + 2 * EDGE);
@@ -107,6 +108,7 @@ large_at_any_alignment(struct cts *t)
         hcq_cs_copy(cs, dst->va + to, src->va + from, size);
         if (i % 2 == 0)
             hcq_cs_fill(cs, dst->va + at, pattern, n);
+        hcq_cs_copy(cs, seen->va, dst->va, BIG_BYTES + 2 * EDGE);
         cts_finish(t->queue, cs);
         memset(want, 0x11, BIG_BYTES + 2 * EDGE);
         if (i % 2 == 0)
@@ -115,7 +117,7 @@ large_at_any_alignment(struct cts *t)
             want[at + j] = (unsigned char)(pattern >> j % 4 * 8);
         if (i % 2)
             memcpy(want + to, in + from, size);
-        OK(hcq_buffer_read(dst, 0, out, BIG_BYTES + 2 * EDGE));
+        OK(hcq_buffer_read(seen, 0, out, BIG_BYTES + 2 * EDGE));
         for (j = 0; j < BIG_BYTES + 2 * EDGE; j++)
             CHECK(out[j] == want[j],
                   "byte %u: 0x%02x, not 0x%02x; %zu bytes from %zu to %zu, "
