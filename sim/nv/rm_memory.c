@@ -11,7 +11,9 @@
  * POISON_BYTES, of larger ones the first that many bytes.
  *
  * src: hw/nv/BRINGUP.md section 6; usermode windows:
- * NVIDIA/open-gpu-kernel-modules, usrmodeConstruct_IMPL. Leads: which status each wrong flag has.
+ * NVIDIA/open-gpu-kernel-modules, usrmodeConstruct_IMPL; what is written back
+ * of an allocation or mapping: observed: H100, 2026-11-22. Leads: which status
+ * each wrong flag has.
  */
 #include "sim/nv/rm.h"
 
