@@ -35,6 +35,8 @@ tn_matmul(struct bell_context *ctx, const struct uop *a, const struct uop *b)
     b = tn_swap(ctx, b, tn_rank(ctx, b) - 2, tn_rank(ctx, b) - 1);
     a = tn_unsqueeze(ctx, a, tn_rank(ctx, a) - 1);
     b = tn_unsqueeze(ctx, b, tn_rank(ctx, b) - 2);
+    if (tn_bad(a) || tn_bad(b))
+        return &uop_failed;
     rank =
         tn_rank(ctx, a) > tn_rank(ctx, b) ? tn_rank(ctx, a) : tn_rank(ctx, b);
     a = tn_sum_product(ctx, a, b, 1u << (rank - 1));
