@@ -206,14 +206,15 @@ quick_gelu(struct bell_context *ctx, const struct uop *x)
     return tn_mul(ctx, x, tn_sigmoid(ctx, tn_mul_c(ctx, x, 1.702)));
 }
 
+/* x (1 + tanh(u)) / 2 as x sigmoid(2u), in which nothing cancels. */
 static const struct uop *
 gelu_tanh(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *cube = tn_mul(ctx, tn_mul(ctx, x, x), x), *t;
+    const struct uop *cube = tn_mul(ctx, tn_mul(ctx, x, x), x), *u;
 
-    t = tn_add(ctx, x, tn_mul_c(ctx, cube, 0.044715));
-    t = tn_tanh(ctx, tn_mul_c(ctx, t, 0.79788456080286535588));
-    return tn_mul(ctx, tn_mul_c(ctx, x, 0.5), tn_add_c(ctx, t, 1));
+    u = tn_add(ctx, x, tn_mul_c(ctx, cube, 0.044715));
+    u = tn_mul_c(ctx, u, 2 * 0.79788456080286535588);
+    return tn_mul(ctx, x, tn_sigmoid(ctx, u));
 }
 
 static const struct uop *

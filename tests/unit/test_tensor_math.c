@@ -622,6 +622,18 @@ test_halves(void **state)
     bell_context_destroy(ctx);
 }
 
+static struct bell_tensor *
+gelu_tanh(struct bell_tensor *x)
+{
+    return bell_gelu(x, true);
+}
+
+static double
+d_gelu_tanh(double x)
+{
+    return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+}
+
 /* Float32 to a few units in the last place, however large results are. */
 static void
 test_singles(void **state)
@@ -639,6 +651,8 @@ test_singles(void **state)
         {"cosh", bell_cosh, cosh, -89.4, 89.4, 4},
         {"erf", bell_erf, erf, -4.5, 4.5, 2},
         {"erf", bell_erf, erf, -0x1p-20, 0x1p-20, 2},
+        /* the exponential of -17 +- 2 units */
+        {"gelu, tanh", gelu_tanh, d_gelu_tanh, -5, 5, 64},
     };
     static float x[4096], y[4096];
     struct bell_context *ctx = open_context();
