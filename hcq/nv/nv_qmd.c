@@ -280,8 +280,9 @@ nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
 /* ---- chains ------------------------------------------------------------------ */
 
 /* Schedules the next descriptor from memory, not from the scheduler's copy,
- * which may be of an earlier launch there; reads it ahead. src: tinygrad chains with action SCHEDULE on Ampere, Ada and
- * Blackwell; guess: that INVALIDATE_COPY_SCHEDULE does as well there. */
+ * which may be of an earlier launch there; reads it ahead. src: hcq/nv/regs/
+ * nv_qmd.regs for Hopper; tinygrad chains with action SCHEDULE on Ampere, Ada
+ * and Blackwell; guess: that INVALIDATE_COPY_SCHEDULE does as well there. */
 static inline void
 link_v3(uint32_t *qmd, uint64_t next_va)
 {
@@ -317,6 +318,17 @@ link_v5(uint32_t *qmd, uint64_t next_va)
     nv_set_qmd_v5_dependent_qmd_prefetch(qmd, 0, true);
 }
 
+static void
+put_link(const struct nv_launch *launch, uint32_t *qmd, uint64_t next_va)
+{
+    if (launch->major == 3)
+        link_v3(qmd, next_va);
+    else if (launch->major == 4)
+        link_v4(qmd, next_va);
+    else
+        link_v5(qmd, next_va);
+}
+
 /* After the descriptor's own membar. observed: H100, 2026-11-22: libcuda's
  * launches do so, and it is 0.8 us sooner than a release of the host engine
  * that waits for idle. */
@@ -329,17 +341,6 @@ release_v4(uint32_t *qmd, const struct nv_after *after)
     nv_set_qmd_v4_release_payload64b(qmd, 0, true);
     nv_set_qmd_v4_release_semaphore0_addr(qmd, after->release_va);
     nv_set_qmd_v4_release_semaphore0_payload(qmd, after->release_value);
-}
-
-static void
-put_link(const struct nv_launch *launch, uint32_t *qmd, uint64_t next_va)
-{
-    if (launch->major == 3)
-        link_v3(qmd, next_va);
-    else if (launch->major == 4)
-        link_v4(qmd, next_va);
-    else
-        link_v5(qmd, next_va);
 }
 
 /* ---- constant bank 0 ---------------------------------------------------------- */
