@@ -168,6 +168,8 @@ report_submission(const struct hcq_history *history, struct report *report,
     for (i = 0; i < n_dw / 2 && first + i < history->n_words; i++)
         words[i] = atomic_load_explicit(&history->words[first + i],
                                         memory_order_relaxed);
+    /* The words before the value, once more: whoever reuses the record writes
+     * a 0 there first (hcq_history_note). */
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&record->value, memory_order_relaxed) != value ||
         hcq_signal_value(report->queue->timeline) >= value)

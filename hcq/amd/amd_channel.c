@@ -102,6 +102,8 @@ amd_channel_set_scratch(struct amd_channel *channel)
         ((uint32_t)(scratch->mem.va >> 32) & 0xffff) | RESOURCE_SWIZZLE;
     queue->scratch_resource[2] = (uint32_t)scratch->xcc_bytes;
     queue->scratch_resource[3] = 0x00ea4fac; /* src: BRINGUP.md 7, gfx9 */
+    /* The size last: a launch that the card takes now finds the memory that it
+     * was made for, or larger. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     queue->tmpring_size = scratch->tmpring;
     queue->scratch_lane_bytes = scratch->lane_bytes;
@@ -318,6 +320,9 @@ amd_channel_ring(struct amd_channel *channel)
     bool is_watched = kio_watches(channel->dev->process->kio);
     uint64_t value = channel->put, from = *channel->wptr;
 
+    /* What was written through the card's window is write-combined: without
+     * this it may arrive after later stores, such as that of the write
+     * pointer. */
 #if defined(__x86_64__)
     __builtin_ia32_sfence();
 #endif
@@ -326,6 +331,8 @@ amd_channel_ring(struct amd_channel *channel)
     if (is_watched)
         amd_watch_ring(channel, from, value);
     __atomic_store_n(channel->wptr, channel->put, __ATOMIC_RELEASE);
+    /* The doorbell is another kind of memory; who hears it reads the write
+     * pointer. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     __atomic_store_n(channel->doorbell, value, __ATOMIC_RELEASE);
     if (is_watched)

@@ -198,7 +198,7 @@ cpu_at(struct amd_process *process, uint64_t va)
 static void
 flush_window(struct amd_device *dev)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* those writes before the flush */
     if (dev->hdp_flush) {
         dev->hdp_flush[0] = 1;
         (void)dev->hdp_flush[0];
