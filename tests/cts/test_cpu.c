@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "hcq/cpu/cpu_object.h"
 #include "hcq/hcq_backend.h"
 
@@ -304,6 +305,64 @@ test_bad_words(void **state)
     hcq_device_close(dev);
 }
 
+static void
+keep_text(void *user, const char *line)
+{
+    char *text = user;
+
+    snprintf(text + strlen(text), 4096 - strlen(text), "%s\n", line);
+}
+
+/* The words of each command, as BELL_DEBUG=push shows them: the header's size
+ * is where the next one begins. */
+static void
+test_words(void **state)
+{
+    static const char *const lines[] = {
+        "+0000 barrier\n",    "+0008 copy 0x",    "+0028 fill 0x",
+        "+0048 write32 0x",   "+0060 write64 0x", "+0078 poll 0x",
+        "+0098 timestamp 0x", "+00a8 signal 0x",  "+00c0 wait 0x",
+        "+00d8 barrier\n",
+    };
+    struct hcq_device *dev = open_device();
+    struct hcq_buffer *buf;
+    struct hcq_signal *sig;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+    char text[4096] = "", want[64];
+    size_t i;
+
+    (void)state;
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_buffer_create(dev, 64, HCQ_MEM_DEVICE, &buf), BELL_OK);
+    assert_int_equal(hcq_signal_create(dev, 0, &sig), BELL_OK);
+    assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+    hcq_cs_barrier(cs);
+    hcq_cs_copy(cs, buf->va, buf->va + 32, 16);
+    hcq_cs_fill(cs, buf->va, 7, 16);
+    hcq_cs_write(cs, buf->va, 9, 32);
+    hcq_cs_write(cs, buf->va + 8, 9, 64);
+    hcq_cs_poll(cs, buf->va, 0xff, 9);
+    hcq_cs_timestamp(cs, sig);
+    hcq_cs_signal(cs, sig, 3);
+    hcq_cs_wait(cs, sig, 3);
+    hcq_cs_barrier(cs);
+    log_set_writer(keep_text, text);
+    log_mask = LOG_PUSH;
+    assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+    log_mask = 0;
+    log_set_writer(NULL, NULL);
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+    for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (!strstr(text, lines[i]))
+            fail_msg("no '%s' in %s", lines[i], text);
+    }
+    snprintf(want, sizeof(want), " fill 0x%llx 0x7 0x10\n",
+             (unsigned long long)buf->va);
+    assert_non_null(strstr(text, want));
+    hcq_device_close(dev);
+}
+
 int
 main(void)
 {
@@ -314,6 +373,7 @@ main(void)
         cmocka_unit_test(test_write_xor_execute),
         cmocka_unit_test(test_hostile_sections),
         cmocka_unit_test(test_bad_words),
+        cmocka_unit_test(test_words),
     };
 
     return cmocka_run_group_tests_name("cpu", tests, read_object, NULL);

@@ -812,6 +812,37 @@ test_damaged(void **state)
     free(data);
 }
 
+/* Another version's, another file's, one whose head tells of more than there
+ * is. */
+static void
+test_other_heads(void **state)
+{
+    struct cas_reader *reader;
+    uint8_t *data;
+    size_t n;
+
+    (void)state;
+    record_usual();
+    data = load_file(&n);
+    assert_int_equal(cas_reader_parse("whole", data, n, &reader), BELL_OK);
+    cas_reader_close(reader);
+    data[8]++;
+    assert_int_equal(cas_reader_parse("newer", data, n, &reader),
+                     BELL_E_UNSUPPORTED);
+    assert_non_null(
+        strstr(bell_error_last()->message, "newer is a cassette of version 2"));
+    data[8]--;
+    data[0]++;
+    assert_int_equal(cas_reader_parse("other", data, n, &reader), BELL_E_IO);
+    assert_non_null(strstr(bell_error_last()->message, "no header"));
+    data[0]--;
+    data[15] = 0xff; /* bytes of the identity */
+    assert_int_equal(cas_reader_parse("long", data, n, &reader), BELL_E_IO);
+    assert_non_null(strstr(bell_error_last()->message, "a cut header"));
+    assert_int_equal(cas_reader_parse("short", data, 15, &reader), BELL_E_IO);
+    free(data);
+}
+
 static void
 test_many_records(void **state)
 {
@@ -1005,6 +1036,8 @@ main(void)
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_play, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_damaged, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(test_other_heads, make_path,
+                                        remove_path),
         cmocka_unit_test_setup_teardown(test_many_records, make_path,
                                         remove_path),
         cmocka_unit_test_setup_teardown(test_memory_failures, make_path,

@@ -245,11 +245,11 @@ fail_calls(struct nv_device *dev, size_t op, const char *kind,
         expect_ok(kio_fault_set(dev->kio, plan));
         status = operations[op].run(dev);
         hits = kio_fault_hits(dev->kio);
-        if (status == BELL_OK && !hits)
-            break;
         expect_ok(kio_fault_set(dev->kio, "poll:1000000=EIO"));
         sim_nv_usage(dev->kio, &after);
         same_usage(operations[op].name, n, &before, &after);
+        if (status == BELL_OK && !hits)
+            break;
         assert_true(n < 500);
     }
 }
