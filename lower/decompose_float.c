@@ -203,9 +203,18 @@ is_native_cast(const struct dec *d, unsigned dtype)
            (dtype == UOP_F16 && d->target->has_f16);
 }
 
+/* Whether the target converts it to all others. */
+static bool
+is_native_f8(const struct dec *d, unsigned dtype)
+{
+    return d->target->has_f8 && (dtype == UOP_F8E4M3 || dtype == UOP_F8E5M2);
+}
+
 static const struct uop *
 widen(const struct dec *d, const struct uop *x)
 {
+    if (is_native_f8(d, x->dtype))
+        return uop_cast(d->g, x, UOP_F32);
     if (is_native_cast(d, x->dtype))
         return uop_cast(d->g, x, UOP_F32);
     if (is_in_f16(x->dtype) && d->target->has_f16)
@@ -255,6 +264,8 @@ dec_cast(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
     if (x->dtype == UOP_BOOL && uop_dtype_infos[dtype].is_float)
         return dec_where(d, x, dec_float(d, x, dtype, 1),
                          dec_float(d, x, dtype, 0));
+    if (is_native_f8(d, x->dtype) && dtype == UOP_F16)
+        return uop_cast(d->g, x, dtype);
     if (x->dtype == UOP_F8E5M2 && dtype == UOP_F16)
         return f8_in_f16(d, x, &scale);
     if (uop_dtype_is_small(x->dtype))

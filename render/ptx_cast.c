@@ -31,7 +31,8 @@ bool
 ptx_can_cast(unsigned from, unsigned to)
 {
     if (from != to && (uop_dtype_is_f8(from) || uop_dtype_is_f8(to)))
-        return false;
+        return (from == UOP_F8E4M3 || from == UOP_F8E5M2) &&
+               !uop_dtype_is_f8(to);
     if (to == UOP_BF16 && from != UOP_BF16)
         return from == UOP_F32 || from == UOP_F16 || from == UOP_BOOL ||
                (!is_float(from) && uop_dtype_infos[from].size_bytes == 1);
@@ -159,6 +160,42 @@ from_small(struct ptx_emit *e, unsigned from, struct ptx_opnd a)
     r = ptx_reg(e, PTX_F32);
     PTX_OP(e, "mov.b32 %, %", r, wide);
     return r;
+}
+
+/* Two of 8 bits in the lower half of a register: as halves. */
+static struct ptx_opnd
+two_halves(struct ptx_emit *e, unsigned from, struct ptx_opnd half)
+{
+    struct ptx_opnd r = ptx_reg(e, PTX_B32);
+
+    PTX_OP(e,
+           from == UOP_F8E4M3 ? "cvt.rn.f16x2.e4m3x2 %, %"
+                              : "cvt.rn.f16x2.e5m2x2 %, %",
+           r, half);
+    return r;
+}
+
+void
+ptx_cast_f8(struct ptx_emit *e, unsigned from, const struct ptx_opnd *lanes,
+            uint32_t n, struct ptx_opnd *out)
+{
+    struct ptx_opnd h[2], word;
+    uint32_t i, j;
+
+    for (i = 0; i + 4 <= n; i += 4) {
+        h[0] = ptx_reg(e, PTX_B16);
+        h[1] = ptx_reg(e, PTX_B16);
+        PTX_OP(e, "mov.b32 {%, %}, %", h[0], h[1], ptx_pack(e, lanes + i, 4));
+        for (j = 0; j < 4; j++)
+            out[i + j] = ptx_reg(e, PTX_B16);
+        for (j = 0; j < 4; j += 2)
+            ptx_unpack(e, UOP_F16, two_halves(e, from, h[j / 2]), out + i + j);
+    }
+    for (; i < n; i++) {
+        word = ptx_in_reg(e, lanes[i]);
+        h[0] = convert(e, "cvt.u16.u32", PTX_B16, word);
+        out[i] = convert(e, "cvt.u16.u32", PTX_B16, two_halves(e, from, h[0]));
+    }
 }
 
 struct ptx_opnd

@@ -154,6 +154,10 @@ BELL_MUST_CHECK bell_status ptx_emit_op(struct ptx_emit *e, const struct uop *u,
 struct ptx_opnd ptx_cast(struct ptx_emit *e, unsigned from, unsigned to,
                          struct ptx_opnd a);
 bool ptx_can_cast(unsigned from, unsigned to);
+/* From 8-bit floats to F16. */
+void ptx_cast_f8(struct ptx_emit *e, unsigned from,
+                 const struct ptx_opnd *lanes, uint32_t n,
+                 struct ptx_opnd *out_lanes);
 /* WMMA, whose sources are v[0..2] (ptx_mma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
                                           const struct uop *u,
@@ -243,5 +247,8 @@ uint32_t ptx_packed(unsigned dtype);
 /* So many of them (2 or 4) in a register of 32 bits. */
 struct ptx_opnd ptx_pack(struct ptx_emit *e, const struct ptx_opnd *lanes,
                          uint32_t n);
+/* The parts of a word into registers of their own; they know their word. */
+void ptx_unpack(struct ptx_emit *e, unsigned dtype, struct ptx_opnd word,
+                struct ptx_opnd *out_lanes);
 
 #endif

@@ -370,10 +370,9 @@ ptx_pack(struct ptx_emit *e, const struct ptx_opnd *lanes, uint32_t n)
     return r;
 }
 
-/* The parts of a word, in registers of their own; they know their word. */
-static void
-unpack(struct ptx_emit *e, unsigned dtype, struct ptx_opnd word,
-       struct ptx_opnd *lanes)
+void
+ptx_unpack(struct ptx_emit *e, unsigned dtype, struct ptx_opnd word,
+           struct ptx_opnd *lanes)
 {
     uint32_t n = ptx_packed(dtype), i;
 
@@ -410,7 +409,7 @@ put_words(struct ptx_emit *e, const struct ptx_access *a,
     }
     put_access(e, &words, gate, addr, offset, w, n / pack);
     for (i = 0; i < n / pack && !store; i++)
-        unpack(e, a->dtype, w[i], lanes + pack * i);
+        ptx_unpack(e, a->dtype, w[i], lanes + pack * i);
 }
 
 /* ---- accesses ---- */

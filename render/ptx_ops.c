@@ -467,6 +467,12 @@ emit_cast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 
     if (!ptx_can_cast(from, to))
         return ptx_refuse(e, u, "it should have been decomposed");
+    if (uop_dtype_is_f8(from) && !uop_dtype_is_f8(to)) {
+        ptx_cast_f8(e, from, v->lanes, u->lanes, out);
+        for (lane = 0; lane < u->lanes; lane++)
+            out[lane] = ptx_cast(e, UOP_F16, to, out[lane]);
+        return BELL_OK;
+    }
     if (from == UOP_I64 && v->narrow)
         from = UOP_I32;
     r->narrow = to == UOP_I64 && from != UOP_I64 && ptx_fact_fits(r->fact);

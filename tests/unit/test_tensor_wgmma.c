@@ -1,6 +1,7 @@
 /* Products that cards with wgmma multiply by it, against float64: every way
  * that operands lie, sizes that tiles do not divide, batches, and what is
- * computed of the results in the same kernel. On the device that BELL_DEVICE
+ * computed of the results in the same kernel; and 8-bit floats that become
+ * halves. On the device that BELL_DEVICE
  * names; where that has no wgmma, they are products like any other. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -196,11 +197,72 @@ test_products(void **state)
     bell_context_destroy(ctx);
 }
 
+/* ---- 8-bit floats ---- */
+
+/* What the bits say: exponents of 4 or 5 bits. */
+static double
+small_value(int bits, bool e5m2)
+{
+    int fraction_bits = e5m2 ? 2 : 3, most = e5m2 ? 31 : 15;
+    int fraction = bits & ((1 << fraction_bits) - 1);
+    int exponent = (bits & 0x7f) >> fraction_bits;
+    double v;
+
+    if (e5m2 ? exponent == most && fraction : (bits & 0x7f) == 0x7f)
+        return NAN;
+    if (e5m2 && exponent == most)
+        v = INFINITY;
+    else if (exponent == 0)
+        v = ldexp(fraction, 1 - most / 2 - fraction_bits);
+    else
+        v = ldexp(fraction + (1 << fraction_bits),
+                  exponent - most / 2 - fraction_bits);
+    return bits & 0x80 ? -v : v;
+}
+
+/* All of them, as each wider float; of vectors, and of what is left of one. */
+static void
+test_conversions(void **state)
+{
+    static const enum bell_dtype to[] = {BELL_FLOAT16, BELL_FLOAT32,
+                                         BELL_FLOAT64, BELL_BFLOAT16};
+    static const enum bell_dtype from[] = {BELL_FLOAT8_E4M3FN,
+                                           BELL_FLOAT8_E5M2};
+    struct bell_context *ctx = NULL;
+    uint8_t bytes[256];
+    double got[256];
+    size_t i, f, t, n;
+
+    (void)state;
+    assert_int_equal(bell_context_create(NULL, &ctx), BELL_OK);
+    for (i = 0; i < 256; i++)
+        bytes[i] = (uint8_t)i;
+    for (n = 251; n <= 256; n += 5) {
+        for (f = 0; f < ARRAY_LEN(from) * ARRAY_LEN(to); f++) {
+            int64_t shape = (int64_t)n;
+            struct bell_tensor *x =
+                bell_from_data(ctx, from[f % 2], &shape, 1, bytes);
+            t = f / 2;
+            if (bell_read_f64(bell_cast(x, to[t]), got, n) != BELL_OK)
+                fail_msg("%s", bell_error_last()->message);
+            for (i = 0; i < n; i++) {
+                double want = small_value((int)i, f % 2);
+                if (!(got[i] == want || (isnan(got[i]) && isnan(want))))
+                    fail_msg("%s 0x%02x as %s is %g, not %g",
+                             bell_dtype_name(from[f % 2]), (unsigned)i,
+                             bell_dtype_name(to[t]), got[i], want);
+            }
+        }
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_conversions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
