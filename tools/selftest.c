@@ -56,6 +56,19 @@ selftest_sent(struct selftest *st, const char *fmt, ...)
     va_end(args);
 }
 
+double
+selftest_clock_ratio(const struct selftest_moment *first,
+                     const struct selftest_moment *last)
+{
+    double device = (double)last->device_ns - (double)first->device_ns;
+    double least = (double)last->before_ns - (double)first->after_ns;
+    double most = (double)last->after_ns - (double)first->before_ns;
+
+    if (device < least)
+        return device / least;
+    return device > most ? device / most : 1;
+}
+
 void
 selftest_note(struct selftest *st, const char *fmt, ...)
 {

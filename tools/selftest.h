@@ -122,6 +122,18 @@ void selftest_close_kfd(struct selftest *st);
 
 /* ---- telling (selftest.c) -------------------------------------------------- */
 
+/* A device's clock at a moment, in ns, and the host's before and after it was
+ * read. */
+struct selftest_moment {
+    uint64_t before_ns, device_ns, after_ns;
+};
+
+/* The device's nanoseconds for each of the host's between two moments. A busy
+ * host may be held up between its own reading and the device's, so this is a
+ * range: the figure in it that is nearest to 1. */
+double selftest_clock_ratio(const struct selftest_moment *first,
+                            const struct selftest_moment *last);
+
 /* What goes to the device next; replaces what was said. */
 void selftest_sent(struct selftest *st, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
