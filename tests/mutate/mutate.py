@@ -97,6 +97,7 @@ ENV = {
                     os.path.join(ROOT, 'tests', 'lsan.supp'),
     'UBSAN_OPTIONS': 'halt_on_error=1',
 }
+BUILDING = threading.Lock()  # one ninja at a time
 OUTPUT_MAX = 1 << 26  # bytes that a test may print
 SWAPS = {'<': ('<=', '>='), '<=': ('<', '>'), '>': ('>=', '<='),
          '>=': ('>', '<'), '==': ('!=',), '!=': ('==',), '&&': ('||',),
@@ -285,7 +286,8 @@ class Test:
         return 20 + 6 * self.seconds
 
     def compile(self):
-        return run('nice', 'ninja', '-C', self.build, *self.targets)
+        with BUILDING:
+            return run('nice', 'ninja', '-C', self.build, *self.targets)
 
     def fails(self, limit, stop):
         """Runs it until its first `not ok`, its end, or the limit."""
