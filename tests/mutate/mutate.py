@@ -37,7 +37,7 @@ EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                           'equivalent.txt')
 # Statements that only order stores, that only advise the kernel, or that undo
 # what has nothing to undo on Linux.
-KEPT = re.compile(r'(thread_|signal_|s)fence\(|relax\(|\bmadvise|'
+KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|'
                   r'pthread_\w+_destroy')
 # What means the same: host_calloc takes 0 for 1, and more room is no fault.
 SAME = re.compile(r'host_calloc\(\[1 -> [02]\]')
