@@ -13,17 +13,21 @@
 #include "tests/unit/uop_sexp.h"
 #include "uops/uop.h"
 
+/* The most sources that an op must have. */
+#define SRC_MOST 5
+
 static const union uop_arg no_arg = {.bits = 0};
 
-/* Two sources, an arg and a shape that suit any op well enough to intern. */
+/* Sources, an arg and a shape that suit any op well enough to intern. */
 static const struct uop *
 any_node(struct uop_graph *g, enum uop_op op, uint32_t n_src, int64_t arg_i)
 {
-    const struct uop *src[4];
+    const struct uop *src[SRC_MOST];
     union uop_arg arg = {.i = arg_i};
     uint32_t i;
 
-    for (i = 0; i < 4; i++)
+    assert_true(n_src <= SRC_MOST);
+    for (i = 0; i < SRC_MOST; i++)
         src[i] = uop_const_int(g, UOP_I64, (int64_t)i + 1);
     if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS)
         arg.dims = uop_dims(g, &arg_i, 1);
@@ -50,7 +54,7 @@ test_interning(void **state)
         assert_ptr_not_equal(
             u, uop_new(&g, (enum uop_op)op, UOP_I64, 2, u->arg, u->src, n));
         if (n) {
-            const struct uop *src[4];
+            const struct uop *src[SRC_MOST];
             memcpy(src, u->src, n * sizeof(*src));
             src[n - 1] = v;
             assert_ptr_not_equal(
