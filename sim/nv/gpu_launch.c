@@ -455,8 +455,9 @@ run_kernel(struct run *r)
 {
     const struct nvgpu_chip *chip = r->chan->gpu->chip;
     /* Compiled code takes the word off what the hardware says, all of the
-     * descriptor's size. src: ptxas 13.0's code for %total_smem_size; guess:
-     * that SR_SMEMSZ has the 1 KiB in it, which that code must take off */
+     * descriptor's size with its 1 KiB. src: ptxas 13.0's code for
+     * %total_smem_size; observed: H100, 2026-11-22, where the word that the
+     * driver writes gives what CUDA gives */
     uint32_t total = r->launch->shared_bytes - word(r, r->words->total_shared);
     uint32_t n_sm = word(r, r->words->n_sm);
     struct sim_ptx_report report = {0};
