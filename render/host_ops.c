@@ -150,6 +150,29 @@ compare(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
                             "");
 }
 
+/* The same value, of which LLVM does not know how many leading bits are alike.
+ * observed: LLVM 19.1's AMDGPU back end divides in 32 or 24 bits where both
+ * operands have that many leading bits alike, ones too: an unsigned quotient of
+ * a sign-extended negative number comes out wrong. */
+static LLVMValueRef
+without_known_sign(struct host_emit *e, LLVMValueRef v, unsigned dtype,
+                   unsigned lanes)
+{
+    static const char same_place[] = "=s,0";
+    LLVMTypeRef type = host_type(e, (enum uop_dtype)dtype, 1);
+    LLVMTypeRef fn = e->ll->FunctionType(type, &type, 1, 0);
+    LLVMValueRef zero = e->ll->ConstNull(type);
+
+    if (uop_dtype_infos[dtype].size_bytes < 4)
+        return v;
+    zero = e->ll->BuildCall2(e->b, fn,
+                             e->ll->GetInlineAsm(fn, "", 0, same_place,
+                                                 sizeof(same_place) - 1, 0, 0,
+                                                 LLVMInlineAsmDialectATT, 0),
+                             &zero, 1, "");
+    return binop(e, LLVMOr, v, host_splat(e, zero, lanes));
+}
+
 /* A binary op on operands of `dtype`; NULL where a program has no such op. */
 static LLVMValueRef
 combine(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
@@ -201,6 +224,9 @@ emit_binary(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     unsigned dtype = u->src[0]->dtype;
     bool extreme = u->op == UOP_MAX || u->op == UOP_MIN;
 
+    if (e->dialect->is_gpu && (u->op == UOP_IDIV || u->op == UOP_IMOD) &&
+        !is_signed(dtype))
+        a = without_known_sign(e, a, dtype, u->src[0]->lanes);
     if (extreme && is_float(dtype) && is_number(u->src[0]))
         *out_value = float_extreme(e, u->op, a, b, true);
     else if (extreme && is_float(dtype) && is_number(u->src[1]))

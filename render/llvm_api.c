@@ -63,7 +63,7 @@ static const struct llvm_row rows[] = {
     ROW(FloatTypeInContext), ROW(DoubleTypeInContext),
     ROW(PointerTypeInContext), ROW(VectorType), ROW(ArrayType2),
     ROW(FunctionType),
-    ROW(TypeOf),
+    ROW(TypeOf), ROW(GetInlineAsm),
     ROW(ConstInt), ROW(ConstNull), ROW(ConstVector), ROW(ConstBitCast),
     ROW(GetPoison), ROW(GetUndef), ROW(IsConstant),
     ROW(MDStringInContext2), ROW(MDNodeInContext2), ROW(MetadataAsValue), ROW(ValueAsMetadata),

@@ -85,6 +85,7 @@ struct llvm_api {
     LLVM_FN(ArrayType2);
     LLVM_FN(FunctionType);
     LLVM_FN(TypeOf);
+    LLVM_FN(GetInlineAsm);
     /* constants */
     LLVM_FN(ConstInt);
     LLVM_FN(ConstNull);

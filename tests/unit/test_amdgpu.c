@@ -327,6 +327,44 @@ test_random(void **state)
         check_random(seed);
 }
 
+/* Of numbers that were negative before they were made wide and unsigned, by
+ * small ones. */
+static void
+check_unsigned_quotient(enum uop_op op, enum uop_dtype from, enum uop_dtype to)
+{
+    struct uop_graph g;
+    const struct uop *range, *a, *b, *root;
+    struct p_buf bufs[3];
+    uint64_t rng = 11;
+
+    uop_graph_init(&g);
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, N);
+    amdgpu_check_buf(&bufs[0], to, N, NULL);
+    amdgpu_check_buf(&bufs[1], from, N, &rng);
+    amdgpu_check_buf(&bufs[2], UOP_U8, N, &rng);
+    a = mk_load(&g, mk_param(&g, 1, from), range, 1, NULL, NULL);
+    b = mk_load(&g, mk_param(&g, 2, UOP_U8), range, 1, NULL, NULL);
+    b = cast_to(&g, b, to);
+    b = uop_alu2(&g, UOP_AND, b, wide_const(&g, b, 6));
+    b = uop_alu2(&g, UOP_ADD, b, wide_const(&g, b, 1));
+    a = uop_alu2(&g, op, cast_to(&g, a, to), b);
+    root = mk_store(&g, mk_param(&g, 0, to), range, a, NULL);
+    root = mk_end(&g, range, root);
+    check_roots(&g, &root, 1, bufs, 3, true, false, "unsigned quotient");
+    free_bufs(bufs, 3);
+    uop_graph_fini(&g);
+}
+
+static void
+test_unsigned_quotients(void **state)
+{
+    (void)state;
+    check_unsigned_quotient(UOP_IDIV, UOP_I32, UOP_U64);
+    check_unsigned_quotient(UOP_IMOD, UOP_I32, UOP_U64);
+    check_unsigned_quotient(UOP_IDIV, UOP_I16, UOP_U32);
+    check_unsigned_quotient(UOP_IMOD, UOP_I8, UOP_U32);
+}
+
 /* ---- threads ---- */
 
 /* Threads write what they have into shared memory, wait, and read what their
@@ -820,6 +858,7 @@ main(void)
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_constants),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_unsigned_quotients),
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_extent_at_run_time),
         cmocka_unit_test(test_memory),
