@@ -126,6 +126,7 @@ make_cards(struct rm_machine *machine)
 struct plan {
     const struct nvgpu_chip *chip;
     uint32_t n_cards, n_sm; /* n_sm 0: the chip's */
+    uint32_t bar1_mib;      /* likewise */
     bool confidential;
     bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
     const char *version;
@@ -135,6 +136,7 @@ struct plan {
  * tells of both by masks of 32 bits. src: GH100 has 9 */
 #define TPCS_PER_GPC 9u
 #define MAX_SMS      512u
+#define MAX_BAR1_MIB (1u << 18) /* a power of two, as BARs are */
 
 static void
 resize_chip(struct nvgpu_chip *chip, uint32_t n_sm)
@@ -169,6 +171,8 @@ machine_create(const struct plan *plan, const char *spec,
     machine->own_chip.bar0_overtakes &= !plan->ordered;
     if (plan->n_sm)
         resize_chip(&machine->own_chip, plan->n_sm);
+    if (plan->bar1_mib)
+        machine->own_chip.bar1_bytes = (uint64_t)plan->bar1_mib << 20;
     machine->chip = &machine->own_chip;
     machine->n_cards = plan->n_cards;
     machine->sysmem_fd = -1;
@@ -200,12 +204,13 @@ unknown(const char *spec)
     for (i = 0; (chip = nvgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
         n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
                               i ? ", " : "", chip->name);
-    return bell_fail(BELL_E_NO_DEVICE,
-                     "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-                     "[,branch=N][,sms=N][,cc][,ordered], chips %s, branches "
-                     "535, 545, 550, 555, "
-                     "560, 565, 570, 575, 580 (default), 590, 595",
-                     spec, RM_MAX_CARDS, chips);
+    return bell_fail(
+        BELL_E_NO_DEVICE,
+        "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
+        "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered], chips %s, branches "
+        "535, 545, 550, 555, "
+        "560, 565, 570, 575, 580 (default), 590, 595",
+        spec, RM_MAX_CARDS, chips);
 }
 
 static const char *
@@ -236,6 +241,11 @@ parse_option(const char *text, size_t n, struct plan *plan)
     if (strncmp(word, "sms=", 4) == 0 && word[4] >= '1' && word[4] <= '9') {
         plan->n_sm = (uint32_t)strtoul(word + 4, &end, 10);
         return *end == '\0' && plan->n_sm % 2 == 0 && plan->n_sm <= MAX_SMS;
+    }
+    if (strncmp(word, "bar1=", 5) == 0 && word[5] >= '1' && word[5] <= '9') {
+        plan->bar1_mib = (uint32_t)strtoul(word + 5, &end, 10);
+        return *end == '\0' && plan->bar1_mib <= MAX_BAR1_MIB &&
+               (plan->bar1_mib & (plan->bar1_mib - 1)) == 0;
     }
     plan->confidential |= strcmp(word, "cc") == 0;
     plan->ordered |= strcmp(word, "ordered") == 0;
@@ -282,9 +292,9 @@ machine_get(const struct plan *plan, struct rm_machine **out_machine)
     struct rm_machine *m;
     char spec[64];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%d,%d", plan->chip->name,
-             plan->n_cards, plan->version, plan->n_sm, plan->confidential,
-             plan->ordered);
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%d,%d", plan->chip->name,
+             plan->n_cards, plan->version, plan->n_sm, plan->bar1_mib,
+             plan->confidential, plan->ordered);
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;

@@ -123,7 +123,8 @@ queue_limit(struct cts *t)
         n++;
     }
     CHECK(n >= 8, "%zu queues", n);
-    if (n < ARRAY_LEN(queues))
+    /* A small window to the card's memory may be full before. */
+    if (n < ARRAY_LEN(queues) && status != BELL_E_NO_MEMORY)
         FAILS(status, BELL_E_UNSUPPORTED, "limit");
     while (n)
         hcq_queue_destroy(queues[--n]);

@@ -626,6 +626,26 @@ mapped_when_it_pays(void **state)
     close_nv(dev);
 }
 
+/* Where BAR1 is smaller than the card's memory, its room is for rings: nothing
+ * else is mapped, however often it is written. */
+static void
+not_mapped_through_a_small_window(void **state)
+{
+    struct nv_device *dev = open_nv("NV@sim:sm_90,bar1=256");
+    struct hcq_buffer *buf;
+    uint32_t i, got = 0;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&dev->base, 4096, 0, &buf));
+    for (i = 0; i < 100; i++)
+        expect_ok(hcq_buffer_write(buf, 4, &i, 4));
+    expect_ok(hcq_buffer_read(buf, 4, &got, 4));
+    assert_int_equal(got, 99);
+    assert_false(is_mapped(dev, buf));
+    hcq_buffer_destroy(buf);
+    close_nv(dev);
+}
+
 /* The same page pinned twice, and pages of a buffer that is pinned again. */
 static void
 pinned_twice(void **state)
@@ -905,6 +925,7 @@ main(void)
         cmocka_unit_test(without_a_window),
         cmocka_unit_test(copy_engines_in_turns),
         cmocka_unit_test(mapped_when_it_pays),
+        cmocka_unit_test(not_mapped_through_a_small_window),
         cmocka_unit_test(pinned_twice),
         cmocka_unit_test(addresses_refused),
         cmocka_unit_test(many_signals),
