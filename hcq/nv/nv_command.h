@@ -131,7 +131,8 @@ nv_packet_links(const struct hcq_cs *cs, uint32_t dw)
            hcq_packet_at(cs->words, next_dw)->head.op == HCQ_OP_EXEC;
 }
 
-/* Encodes one packet, push->after set: at most head.word_dw words and nv_packet_units units. */
+/* Encodes one packet, push->after set: at most head.word_dw words and
+ * nv_packet_units units. */
 void nv_push_packet(struct nv_push *push, const struct hcq_packet *packet);
 
 /* Waits until kernels before are done. */

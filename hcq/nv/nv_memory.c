@@ -539,7 +539,7 @@ nv_backing_unpin(struct nv_backing *backing)
  * takes some 25 us more, and a little write 5 us instead of 1. When so much was
  * lost by large ones, it is mapped; by little ones earlier, since who writes
  * hundreds will go on. What pools give out in pieces is mapped for the first
- * little one. src: runs on an H100 */
+ * little one. observed: H100, 2026-11-22 */
 static bool
 is_worth_mapping(struct nv_backing *b, uint64_t size_bytes)
 {

@@ -3,8 +3,9 @@
  * A submission is one piece of the push ring: what a new channel or new code
  * asks for, the packets' methods, the release of the queue's timeline, and
  * behind them descriptors and constants. Where a launch is last, its descriptor
- * releases the timeline, and the next submission waits for idle. It is given back when the timeline
- * has come to its value. The launch path reads no memory of the card's.
+ * releases the timeline, and the next submission waits for idle. The piece is
+ * given back when the timeline has come to its value. The launch path reads no
+ * memory of the card's.
  */
 #include "base/alloc.h"
 #include "base/bits.h"
