@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "lower/expand.h"
+#include "lower/expand/expand.h"
 #include "lower/linearize.h"
-#include "lower/opt.h"
+#include "lower/opt/opt.h"
 
 /* ---- estimates and name ---- */
 

@@ -1,6 +1,6 @@
 /* From a kernel (stage K) to a linear program (stage P).
  *
- * A kernel is a SINK of STOREs (lower/schedule.h makes them):
+ * A kernel is a SINK of STOREs (lower/schedule/schedule.h makes them):
  *   - PARAM slots 0..n_params-1; slot 0.. are outputs, then inputs; VARs after.
  *   - Output RANGEs have axis LOOP and ids 0.. in nest order, outermost first;
  *     REDUCE ranges (axis REDUCE) have the ids after them. A REDUCE that does
@@ -28,7 +28,7 @@
  *     ACC_GET ACC_SET LOAD STORE BROADCAST LANES LANE RAMP LANES_REDUCE CAST
  *     BITCAST NEG SQRT TRUNC ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
  *     XOR CMPLT CMPEQ CMPNE WHERE MULACC. The rest is decomposed
- *     (lower/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
+ *     (lower/decompose/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
  *     arithmetic on floats of 8 and 16 bits is done in F32 and rounded after
  *     each op; CAST to and from them but F16 is integer arithmetic (all of
  *     that but where the target says that it need not be); IDIV and IMOD never
@@ -92,7 +92,7 @@ BELL_MUST_CHECK bell_status lower_kernel(struct uop_graph *g,
                                          struct lower_program *out_program);
 
 /* Rewrites stage K/P nodes to what `target` can do, as listed above
- * (lower/decompose.c). `roots` are replaced in place. */
+ * (lower/decompose/decompose.c). `roots` are replaced in place. */
 BELL_MUST_CHECK bell_status lower_decompose(struct uop_graph *g,
                                             const struct uop **roots,
                                             size_t n_roots,

@@ -1,6 +1,6 @@
 /* The reference evaluator on tensors: the graph of their context, with leaves
  * read back from the device. */
-#include "tensor/reference.h"
+#include "reference/reference.h"
 
 #include "base/alloc.h"
 #include "tensor/tensor_internal.h"

@@ -111,7 +111,7 @@ struct bell_context {
     bool training;
     uint32_t math; /* what is allowed: enum bell_math */
 
-    void *runtime;        /* tensor/realize.c's state */
+    void *runtime;        /* tensor/runtime/realize.c's state */
     char device_name[64]; /* set by tensor_device_open */
 };
 
@@ -120,7 +120,7 @@ struct bell_context {
 /* Sets ctx->math to what BELL_MATH says. */
 BELL_MUST_CHECK bell_status tensor_math_init(struct bell_context *ctx);
 
-/* ---- tensor/realize.c: the way to the device ---- */
+/* ---- tensor/runtime/realize.c: the way to the device ---- */
 
 /* Opens the device and sets ctx->runtime and ctx->device_name. Its kernels are
  * compiled for ctx->math. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the opcode tables of the simulated AMD chips (sim/amd/isa_*.def).
+"""Writes the opcode tables of the simulated AMD chips (sim/amd/isa/isa_*.def).
 
     tools/amdisa.py            write them
     tools/amdisa.py --check    compare; 1: they differ, 77: no LLVM 19
@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / 'sim' / 'amd'
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / 'sim' / 'amd' / 'isa'
 CHIPS = {'gfx90a': 9, 'gfx942': 9, 'gfx1030': 10, 'gfx1100': 11, 'gfx1201': 12}
 LIBRARIES = ('libLLVM.so.19.1', 'libLLVM-19.so.1', 'libLLVM-19.so')
 

@@ -17,10 +17,10 @@
 #include "hcq/hcq.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio.h"
-#include "render/nv_container.h"
+#include "render/ptx/nv_container.h"
 #include "render/render.h"
 #include "tools/json.h"
-#include "tools/selftest.h"
+#include "tools/selftest/selftest.h"
 #include "tools/tools.h"
 
 enum verdict {

@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "doorbell/functions.h"
 #include "doorbell/stats.h"
-#include "tools/eval_expr.h"
+#include "tools/eval/eval_expr.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 

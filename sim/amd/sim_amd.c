@@ -12,8 +12,8 @@
 
 #include "base/alloc.h"
 #include "ioctl/kfd_uapi.h"
-#include "sim/amd/kfd.h"
-#include "sim/amd/kfd_machine.h"
+#include "sim/amd/kfd/kfd.h"
+#include "sim/amd/kfd/kfd_machine.h"
 
 /* ---- files ----------------------------------------------------------------------------- */
 

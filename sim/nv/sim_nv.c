@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "sim/nv/rm.h"
+#include "sim/nv/rm/rm.h"
 
 #define FILE_BYTES     ((off_t)1 << 56)    /* of offsets, not of memory */
 #define FIRST_PAGE     ((uint64_t)4 << 30) /* an address like any other */

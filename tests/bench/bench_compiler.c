@@ -13,7 +13,7 @@
 #include "base/thread.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
-#include "lower/schedule.h"
+#include "lower/schedule/schedule.h"
 #include "tests/bench/bench.h"
 #include "uops/uop.h"
 
@@ -39,7 +39,7 @@ fail(struct bench *bench, const char *name)
 
 /* ---- the graph -------------------------------------------------------- */
 
-/* Leaf `number` of a numbered graph (lower/schedule.h), 1024 floats. */
+/* Leaf `number` of a numbered graph (lower/schedule/schedule.h), 1024 floats. */
 static const struct uop *
 make_leaf(struct uop_graph *g, int64_t number)
 {

@@ -14,9 +14,9 @@
 #include "base/thread.h"
 #include "bench.h"
 #include "hcq/hcq.h"
-#include "render/amdgpu.h"
-#include "render/nv_container.h"
-#include "render/ptx.h"
+#include "render/llvm/amdgpu.h"
+#include "render/ptx/nv_container.h"
+#include "render/ptx/ptx.h"
 
 #define ROUNDS  200 /* each on a device that was held and let go */
 #define REPEATS 100 /* in a round */

@@ -4,7 +4,7 @@
 #define BELL_TESTS_CTS_KERNELS_NV_H
 
 #include "programs.h"
-#include "render/nv_container.h"
+#include "render/ptx/nv_container.h"
 
 /* The module with one kernel for that chip, in memory of the caller's that is
  * freed with free(); the descriptor's text and arrays are part of it or live

@@ -9,7 +9,7 @@
 
 #include "base/bits.h"
 #include "kernels_amd.h"
-#include "render/amdgpu.h"
+#include "render/llvm/amdgpu.h"
 
 static struct amdgpu_target target;
 static struct render_binary binaries[CTS_KERNEL_COUNT]; /* made when needed */

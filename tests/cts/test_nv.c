@@ -14,7 +14,7 @@
 
 #include "base/bits.h"
 #include "kernels_nv.h"
-#include "sim/nv/ptx.h"
+#include "sim/ptx/ptx.h"
 
 static const uint32_t chips[] = {80, 86, 89, 90, 100, 120};
 

@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "ioctl/cassette.h"
 #include "ioctl/cassette_format.h"
-#include "tools/trace.h"
+#include "tools/trace/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

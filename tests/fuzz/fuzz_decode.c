@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tools/decode_nv.h"
+#include "tools/decode/decode_nv.h"
 #include "tools/words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

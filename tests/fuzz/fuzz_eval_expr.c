@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "doorbell/tensor.h"
-#include "tools/eval_expr.h"
+#include "tools/eval/eval_expr.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

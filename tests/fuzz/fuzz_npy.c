@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "tools/idx.h"
-#include "tools/npy.h"
+#include "tools/formats/idx.h"
+#include "tools/formats/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

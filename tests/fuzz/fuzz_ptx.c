@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/nv/ptx.h"
+#include "sim/ptx/ptx.h"
 
 #define BASE       0x100000000ull
 #define DATA_BYTES 4096u

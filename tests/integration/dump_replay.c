@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "sim/amd/gpu_internal.h"
+#include "sim/amd/gpu/gpu_internal.h"
 
 #define MAX_SEGMENTS 4096
 #define OWN_VA       0x10000u /* pointers of the queue: below every segment */

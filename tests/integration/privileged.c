@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq.h"
-#include "render/ptx.h"
+#include "render/ptx/ptx.h"
 
 int
 main(void)

@@ -20,7 +20,9 @@ MAY_INCLUDE = {
     'uops': {'base'},
     'lower': {'base', 'uops'},
     'render': {'base', 'uops', 'lower'},
-    'tensor': {'base', 'hcq', 'uops', 'lower', 'render', 'doorbell'},
+    'reference': {'base', 'uops'},
+    'tensor': {'base', 'hcq', 'uops', 'lower', 'render', 'reference',
+               'doorbell'},
     'tools': {'base', 'hcq', 'ioctl', 'doorbell'},
     'examples': {'doorbell'},
 }
@@ -28,8 +30,33 @@ MAY_INCLUDE = {
 # the tables that the tensor functions are documented by; the selftest makes
 # binaries of kernels that are written by hand, below the compiler.
 ALSO = {
-    'tools': {'tensor/functions.h', 'tensor/reference.h',
-              'render/amdgpu.h', 'render/nv_container.h', 'render/render.h'},
+    'tools': {'reference/reference.h', 'render/llvm/amdgpu.h',
+              'render/ptx/nv_container.h', 'render/render.h'},
+}
+# Within a part: a folder may include itself, the part's own top, and these.
+FOLDERS = {
+    'lower/schedule': set(),
+    'lower/kernel': set(),
+    'lower/opt': {'lower/kernel'},
+    'lower/expand': {'lower/kernel'},
+    'lower/decompose': set(),
+    'render/ptx': set(),
+    'render/llvm': {'render/ptx'},
+    'sim/ptx': set(),
+    'sim/nv/gpu': {'sim/ptx'},
+    'sim/nv/rm': {'sim/nv', 'sim/nv/gpu'},
+    'sim/amd/isa': set(),
+    'sim/amd/gpu': {'sim/amd/isa'},
+    'sim/amd/kfd': {'sim/amd', 'sim/amd/gpu'},
+    'tensor/functions': set(),
+    'tools/bench': {'tools/formats', 'tools/selftest'},
+    'tools/decode': {'tools/formats'},
+    'tools/demo': {'tools/formats'},
+    'tools/eval': {'tools/formats'},
+    'tools/formats': set(),
+    'tools/fuzz': {'tools/formats'},
+    'tools/selftest': {'tools/formats', 'tools/fuzz', 'tools/trace'},
+    'tools/trace': {'tools/decode', 'tools/formats'},
 }
 # System headers that only some parts may use.
 SYSTEM_ONLY_IN = {
@@ -43,6 +70,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 def complaints_of(root, path):
     module = path.split('/')[0]
+    folder = path.rsplit('/', 1)[0]
     allowed = MAY_INCLUDE[module] | {module}
     for quote, name in INCLUDE.findall(read(root, path)):
         if quote == '<':
@@ -64,6 +92,10 @@ def complaints_of(root, path):
             yield f'{path} may not include "{name}"'
         elif name.endswith('_internal.h') and target != module:
             yield f'{path} includes the private "{name}"'
+        elif (target == module and folder in FOLDERS
+              and name.rsplit('/', 1)[0] not in
+              FOLDERS[folder] | {folder, module}):
+            yield f'{path}: {folder} may not include "{name}"'
 
 
 def main():

@@ -3,7 +3,7 @@
 #define BELL_TESTS_UNIT_AMD_KERNELS_H
 
 #include "tests/unit/launch_rig.h"
-#include "render/amdgpu.h"
+#include "render/llvm/amdgpu.h"
 
 /* All take the address `out` and a number `value`. */
 struct amd_kernel {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sim/amd/wave.h"
+#include "sim/amd/isa/wave.h"
 
 #define ARENA_VA 0x7f0000000000ull
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "render/amdgpu.h"
+#include "render/llvm/amdgpu.h"
 
 void
 rig_ok(bell_status status)

@@ -5,7 +5,7 @@
 
 #include "amd_object.h"
 #include "p_interp.h"
-#include "render/amdgpu.h"
+#include "render/llvm/amdgpu.h"
 
 #define AMDGPU_CHECK_MAX_BUFS 8
 

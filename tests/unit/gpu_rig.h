@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "sim/nv/gpu.h"
+#include "sim/nv/gpu/gpu.h"
 
 /* Regions that are mapped, by the addresses of BRINGUP.md section 15. */
 #define RIG_SEM   0x1000200000ull /* semaphores, 64 KiB */

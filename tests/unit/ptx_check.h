@@ -5,8 +5,8 @@
 
 #include "host_run.h"
 #include "p_interp.h"
-#include "render/ptx.h"
-#include "sim/nv/ptx.h"
+#include "render/ptx/ptx.h"
+#include "sim/ptx/ptx.h"
 
 #define PTX_CHECK_MAX_BUFS 8
 

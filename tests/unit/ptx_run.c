@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "render/ptx.h"
+#include "render/ptx/ptx.h"
 
 struct memory {
     const struct ptx_run *run;

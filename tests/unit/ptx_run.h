@@ -3,7 +3,7 @@
 #ifndef BELL_TESTS_UNIT_PTX_RUN_H
 #define BELL_TESTS_UNIT_PTX_RUN_H
 
-#include "sim/nv/ptx.h"
+#include "sim/ptx/ptx.h"
 
 #define PTX_BASE 0x100000000ull
 

@@ -1,4 +1,4 @@
-/* The calls of tensor/realize.c without a device: values are computed by the
+/* The calls of tensor/runtime/realize.c without a device: values are computed by the
  * reference evaluator, in host memory. Every graph that is realized is
  * validated first. A buffer that is left at the end is an error. */
 #include "tests/unit/tensor_host.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "tensor/reference.h"
+#include "reference/reference.h"
 #include "tensor/tensor_internal.h"
 
 bool host_memory_left = true;

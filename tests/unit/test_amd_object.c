@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/amd/amd_object.h"
-#include "sim/amd/wave.h"
+#include "sim/amd/isa/wave.h"
 
 #define VA 0x7f0012345000ull
 

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "lower_kernels.h"
-#include "tensor/runtime.h"
+#include "tensor/runtime/runtime.h"
 
 static struct hcq_device_info
 device(const char *backend, const char *arch, uint32_t flags)

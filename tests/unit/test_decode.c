@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/decode_amd.h"
-#include "tools/decode_nv.h"
+#include "tools/decode/decode_amd.h"
+#include "tools/decode/decode_nv.h"
 #include "tools/words.h"
 
 /* ---- words ---------------------------------------------------------------- */

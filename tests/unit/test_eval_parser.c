@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "doorbell/functions.h"
-#include "tools/eval_expr.h"
-#include "tools/eval_lex.h"
+#include "tools/eval/eval_expr.h"
+#include "tools/eval/eval_lex.h"
 
 #define MAX_VALUES 64
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "lower/expand.h"
-#include "lower/kernel.h"
+#include "lower/expand/expand.h"
+#include "lower/kernel/kernel.h"
 #include "lower/linearize.h"
 #include "lower_kernels.h"
 

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "lower_kernels.h"
-#include "render/nv_container.h"
+#include "render/ptx/nv_container.h"
 
 #define TEXT                                                                   \
     ".version 7.0\n.target sm_80\n.address_size 64\n"                          \

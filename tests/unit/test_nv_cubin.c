@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/nv/nv_cubin.h"
-#include "render/nv_container.h"
+#include "render/ptx/nv_container.h"
 
 #define VA 0x1000400000ull
 

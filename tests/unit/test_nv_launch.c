@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "hcq/nv/nv_command.h"
 #include "tests/unit/launch_transfers.h"
-#include "render/nv_container.h"
+#include "render/ptx/nv_container.h"
 
 static const char *const cards[] = {"NV@sim:sm_80", "NV@sim:sm_90",
                                     "NV@sim:sm_120"};

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "hcq/hcq.h"
-#include "render/nv_container.h"
+#include "render/ptx/nv_container.h"
 
 #define SIZE_BYTES 4096u
 

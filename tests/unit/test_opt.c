@@ -9,10 +9,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "lower/expand.h"
-#include "lower/kernel.h"
+#include "lower/expand/expand.h"
+#include "lower/kernel/kernel.h"
 #include "lower/linearize.h"
-#include "lower/opt.h"
+#include "lower/opt/opt.h"
 #include "lower_kernels.h"
 
 /* Random plans of each kernel: fewer where everything takes ten times as

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/runtime.h"
+#include "tensor/runtime/runtime.h"
 
 #define MAX_BUFS  40
 #define MAX_ITEMS 30

@@ -12,7 +12,7 @@
 
 #include "base/bits.h"
 #include "base/map.h"
-#include "sim/nv/ptx_rows.h"
+#include "sim/ptx/ptx_rows.h"
 
 #define ROUNDS 400
 

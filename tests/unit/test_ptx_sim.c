@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
-#include "sim/nv/ptx.h"
+#include "sim/ptx/ptx.h"
 
 #define BASE 0x100000000ull
 

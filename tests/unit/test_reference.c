@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tensor/reference.h"
+#include "reference/reference.h"
 
 /* ---- building graphs -------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "host_check.h"
-#include "render/llvm_api.h"
+#include "render/llvm/llvm_api.h"
 #include "render/render_internal.h"
 
 #define N 256 /* elements of most buffers */

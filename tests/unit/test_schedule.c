@@ -13,8 +13,8 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "k_interp.h"
-#include "lower/schedule.h"
-#include "tensor/reference.h"
+#include "lower/schedule/schedule.h"
+#include "reference/reference.h"
 
 /* ---- building tensor graphs ---- */
 

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/selftest.h"
+#include "tools/selftest/selftest.h"
 
 static const char *const archs[] = {"gfx90a", "gfx942", "gfx1030", "gfx1100",
                                     "gfx1201"};

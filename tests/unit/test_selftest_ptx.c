@@ -11,8 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "render/nv_container.h"
-#include "tools/selftest.h"
+#include "render/ptx/nv_container.h"
+#include "tools/selftest/selftest.h"
 
 static const char *const archs[] = {"sm_80", "sm_86",  "sm_89",
                                     "sm_90", "sm_100", "sm_120"};

@@ -18,8 +18,8 @@
 #include "amd_object.h"
 #include "base/bits.h"
 #include "base/thread.h"
-#include "sim/amd/gpu.h"
-#include "sim/amd/gpu_cache.h"
+#include "sim/amd/gpu/gpu.h"
+#include "sim/amd/gpu/gpu_cache.h"
 
 /* Code and data are in the arena: caches hold it. The rest they do not. Both
  * are one piece of host memory, so that lines meet in the caches where they

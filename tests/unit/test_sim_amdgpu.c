@@ -16,7 +16,7 @@
 #include "base/bits.h"
 #include "base/map.h"
 #include "base/thread.h"
-#include "sim/amd/gpu.h"
+#include "sim/amd/gpu/gpu.h"
 
 /* What is mapped, with a hole behind each. The host's memory is one piece. */
 #define RING_VA    0x7f0000000000ull

@@ -1,4 +1,4 @@
-/* sim/nv/rm.c, rm_object.c, rm_files.c, sim_nv.c: files, processes, clients
+/* sim/nv/rm/rm.c, rm_object.c, rm_files.c, sim_nv.c: files, processes, clients
  * and objects of the simulated kernel driver: the bring-up of BRINGUP.md
  * section 3 as far as work that is done, every documented wrong order, size,
  * handle and parent, what is left after closing at every step, two processes
@@ -27,7 +27,7 @@
 #include "ioctl/kio_replay.h"
 #include "ioctl/nv_uapi.h"
 #include "rm_rig.h"
-#include "sim/nv/gpu.h"
+#include "sim/nv/gpu/gpu.h"
 #include "sim/nv/sim_nv.h"
 
 /* ---- the whole ---------------------------------------------------------------- */

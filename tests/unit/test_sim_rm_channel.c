@@ -1,4 +1,4 @@
-/* sim/nv/rm_channel.c, rm_control.c: groups, channels and their objects, what
+/* sim/nv/rm/rm_channel.c, rm_control.c: groups, channels and their objects, what
  * is asked by control calls on every branch, faults, and work that never ends;
  * the rules of BRINGUP.md sections 3, 4 and 11 and what breaks them.
  */
@@ -21,7 +21,7 @@
 #include "base/thread.h"
 #include "ioctl/nv_uapi.h"
 #include "rm_rig.h"
-#include "sim/nv/gpu.h"
+#include "sim/nv/gpu/gpu.h"
 #include "sim/nv/sim_nv.h"
 
 #define BAD_VA 0x700000000ull

@@ -1,4 +1,4 @@
-/* sim/nv/rm_memory.c, rm_space.c: memory objects, CPU mappings, pinned pages,
+/* sim/nv/rm/rm_memory.c, rm_space.c: memory objects, CPU mappings, pinned pages,
  * address spaces, and two cards of one machine; the rules of BRINGUP.md
  * section 6 and what breaks them.
  */
@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "ioctl/nv_uapi.h"
 #include "rm_rig.h"
-#include "sim/nv/gpu.h"
+#include "sim/nv/gpu/gpu.h"
 #include "sim/nv/sim_nv.h"
 
 #define FIXED    0x8000u
@@ -488,7 +488,7 @@ test_carriers(void **state)
 }
 
 /* What RM makes of a carrier at a fixed address: RM's own arithmetic, worked
- * out by hand from its source (sim/nv/rm_space.c says which). */
+ * out by hand from its source (sim/nv/rm/rm_space.c says which). */
 static void
 test_carrier_arithmetic(void **state)
 {

@@ -1,4 +1,4 @@
-/* sim/nv/rm_query.c and the objects that are only asked: what programs other
+/* sim/nv/rm/rm_query.c and the objects that are only asked: what programs other
  * than our driver want of the simulated kernel, by raw calls. Values:
  * observed: H100, 2026-11-22 (tests/hw/h100/cuda.cas). */
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "ioctl/nv_uapi.h"
 #include "rm_rig.h"
-#include "sim/nv/gpu.h"
+#include "sim/nv/gpu/gpu.h"
 #include "sim/nv/sim_nv.h"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* sim/nv/rm*.c: many random calls with handles, sizes, flags and addresses
+/* sim/nv/rm/: many random calls with handles, sizes, flags and addresses
  * that are right more often than chance would have it. Nothing may crash, and
  * nothing is left when the files are closed. The seed is fixed; a sanitizer
  * build is what this is for.

@@ -1,4 +1,4 @@
-/* sim/nv/rm_uvm.c: address spaces that are UVM's, by raw calls: the order of
+/* sim/nv/rm/rm_uvm.c: address spaces that are UVM's, by raw calls: the order of
  * BRINGUP.md section 5, on every branch, as far as work that is done in such
  * a space, and what breaks it.
  */
@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "ioctl/nv_uapi.h"
 #include "rm_rig.h"
-#include "sim/nv/gpu.h"
+#include "sim/nv/gpu/gpu.h"
 #include "sim/nv/sim_nv.h"
 
 #define BASE         0x2000000000ull

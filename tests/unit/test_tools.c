@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/digits.h"
+#include "tools/demo/digits.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 

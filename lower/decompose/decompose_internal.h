@@ -1,0 +1,102 @@
+/* Shared by the files that decompose ops: what a target lacks, as what it
+ * has. All take nodes of any number of lanes and give nodes of as many, and
+ * never make an op that would have to be decomposed again.
+ */
+#ifndef BELL_LOWER_DECOMPOSE_DECOMPOSE_INTERNAL_H
+#define BELL_LOWER_DECOMPOSE_DECOMPOSE_INTERNAL_H
+
+#include "lower/lower.h"
+
+struct dec {
+    struct uop_graph *g;
+    const struct lower_target *target;
+};
+
+/* ---- node shorthands (decompose.c) ---- */
+
+/* Constants of a dtype with the lanes of `like`. */
+const struct uop *dec_int(const struct dec *d, const struct uop *like,
+                          enum uop_dtype dtype, int64_t value);
+const struct uop *dec_float(const struct dec *d, const struct uop *like,
+                            enum uop_dtype dtype, double value);
+/* The same bits as another dtype. */
+const struct uop *dec_bits(const struct dec *d, const struct uop *a,
+                           enum uop_dtype dtype);
+/* a*b + c, rounded once where the target can. */
+const struct uop *dec_madd(const struct dec *d, const struct uop *a,
+                           const struct uop *b, const struct uop *c);
+/* c[0] + c[1]*x + ... by Horner's rule. */
+const struct uop *dec_poly(const struct dec *d, const struct uop *x,
+                           enum uop_dtype dtype, const double *c, unsigned n);
+
+static inline const struct uop *
+dec_op1(const struct dec *d, enum uop_op op, const struct uop *a)
+{
+    return uop_alu1(d->g, op, a);
+}
+
+static inline const struct uop *
+dec_op2(const struct dec *d, enum uop_op op, const struct uop *a,
+        const struct uop *b)
+{
+    return uop_alu2(d->g, op, a, b);
+}
+
+static inline const struct uop *
+dec_where(const struct dec *d, const struct uop *cond, const struct uop *a,
+          const struct uop *b)
+{
+    return uop_alu3(d->g, UOP_WHERE, cond, a, b);
+}
+
+/* op(a, constant) */
+static inline const struct uop *
+dec_opi(const struct dec *d, enum uop_op op, const struct uop *a, int64_t i)
+{
+    return uop_alu2(d->g, op, a, dec_int(d, a, (enum uop_dtype)a->dtype, i));
+}
+
+static inline const struct uop *
+dec_opf(const struct dec *d, enum uop_op op, const struct uop *a, double f)
+{
+    return uop_alu2(d->g, op, a, dec_float(d, a, (enum uop_dtype)a->dtype, f));
+}
+
+/* ---- integers (decompose_int.c) ---- */
+
+/* IDIV, IMOD, FLOORDIV or FLOORMOD of x and y. */
+const struct uop *dec_div(const struct dec *d, enum uop_op op,
+                          const struct uop *x, const struct uop *y);
+/* SHL or SHR. */
+const struct uop *dec_shift(const struct dec *d, enum uop_op op,
+                            const struct uop *x, const struct uop *y);
+/* An ALU op on BOOLs; NULL where it may stay. */
+const struct uop *dec_bool(const struct dec *d, const struct uop *u);
+
+/* ---- small floats and conversions (decompose_float.c) ---- */
+
+/* CAST of `x`. */
+const struct uop *dec_cast(const struct dec *d, const struct uop *x,
+                           enum uop_dtype dtype);
+
+/* ---- functions: x is F32 or F64 ---- */
+
+/* Of a product with log2(e) it is the exponential of the other factor. */
+const struct uop *dec_exp2(const struct dec *d, const struct uop *x);
+const struct uop *dec_log2(const struct dec *d, const struct uop *x);
+const struct uop *dec_sin_or_cos(const struct dec *d, enum uop_op op,
+                                 const struct uop *x);
+const struct uop *dec_pow(const struct dec *d, const struct uop *x,
+                          const struct uop *y);
+
+/* 2^(p + low) of F64s, |low| small against 1; p is not NaN where low is not
+ * 0. With `terms` of the polynomial, 6 (for F32) or 11. */
+const struct uop *dec_exp2_f64(const struct dec *d, const struct uop *p,
+                               const struct uop *low, bool for_f32);
+/* log2 of a positive, finite F64, and in *out_lo what rounding it lost; with
+ * out_lo NULL it is good for F32 only. Zero gives about -1074 and the like:
+ * the caller handles what is not positive and finite. */
+const struct uop *dec_log2_f64(const struct dec *d, const struct uop *x,
+                               const struct uop **out_lo);
+
+#endif

@@ -1,0 +1,359 @@
+/* exp2 and log2.
+ *
+ * Both split the argument into a whole number, which is exponent arithmetic,
+ * and a rest near 0, which is a polynomial. Polynomials are minimax for the
+ * relative error of the function (Remez, in 200 bits); "2^-29" at one is that
+ * error. Rounding to whole numbers adds and subtracts 1.5 * 2^(fraction bits),
+ * after which the low bits are the number as an integer.
+ */
+#include "lower/decompose/decompose_internal.h"
+
+#include <math.h>
+
+/* What differs between F32 and F64. */
+struct float_format {
+    enum uop_dtype dtype, as_int;
+    int fraction_bits;
+    int64_t one;       /* bits of 1.0 */
+    int64_t half_sqrt; /* bits of sqrt(1/2) */
+    double magic;      /* 1.5 * 2^fraction_bits */
+    double min_normal;
+    double exp_min, exp_max; /* 2^x is 0 below and infinite above */
+    double ln2_hi, ln2_lo;   /* times n the first is exact */
+};
+
+static const struct float_format f32_format = {
+    UOP_F32,  UOP_I32, 23,  0x3f800000, 0x3f3504f3,     0x1.8p23,
+    0x1p-126, -151,    129, 0x1.63p-1,  -0x1.bd0106p-13};
+static const struct float_format f64_format = {UOP_F64,
+                                               UOP_I64,
+                                               52,
+                                               0x3ff0000000000000,
+                                               0x3fe6a09e667f3bcd,
+                                               0x1.8p52,
+                                               0x1p-1022,
+                                               -1077,
+                                               1025,
+                                               0x1.62e42feep-1,
+                                               0x1.a39ef35793c76p-33};
+
+/* (2^f - 1) / f on [-1/2, 1/2]; 2^-28.9 */
+static const double exp2_f32[6] = {0x1.62e43p-1,   0x1.ebfbdcp-3,
+                                   0x1.c6aee8p-5,  0x1.3b2d4cp-7,
+                                   0x1.5f3e52p-10, 0x1.41fbb4p-13};
+/* the same; 2^-58 */
+static const double exp2_f64[11] = {
+    0x1.62e42fefa39efp-1,  0x1.ebfbdff82c5a4p-3,  0x1.c6b08d7049fe8p-5,
+    0x1.3b2ab6fba011ap-7,  0x1.5d87fe78cd6dcp-10, 0x1.4309130ed8bc8p-13,
+    0x1.ffcbfba97c6d7p-17, 0x1.62bfc79d7642ap-20, 0x1.b5267cea5f68ep-24,
+    0x1.e61b4f5049cdcp-28, 0x1.e79ba5e93da52p-32};
+
+/* (e^r - 1) / r on [-ln(2)/2, ln(2)/2]; 2^-26.5, 2^-58 */
+static const double exp_f32[6] = {1,
+                                  0x1.fffffep-2,
+                                  0x1.55547ep-3,
+                                  0x1.555652p-5,
+                                  0x1.123cd6p-7,
+                                  0x1.6c16a6p-10};
+static const double exp_f64[11] = {1,
+                                   0x1.000000000000bp-1,
+                                   0x1.55555555554b4p-3,
+                                   0x1.555555555018cp-5,
+                                   0x1.111111112f84dp-7,
+                                   0x1.6c16c1855c881p-10,
+                                   0x1.a01a0111c6c6bp-13,
+                                   0x1.a01997577f3fcp-16,
+                                   0x1.71df48d2f731bp-19,
+                                   0x1.28af9b7a15e44p-22,
+                                   0x1.ad596ce39d5cep-26};
+
+/* (log2(1+f) - f/ln 2) / f^2 on [sqrt(1/2)-1, sqrt(2)-1]; 2^-27.9 */
+static const double log2_f32[9] = {
+    -0x1.71547p-1,  0x1.ec7096p-2,  -0x1.715a72p-2,
+    0x1.277e3cp-2,  -0x1.eabd0ep-3, 0x1.a30598p-3,
+    -0x1.87485ap-3, 0x1.7d478p-3,   -0x1.c26434p-4};
+
+/* With s = f/(2+f) and z = s^2: (log(1+f) - 2s) / (s*z); 2^-37.6, 2^-66.7 */
+static const double log_4[4] = {0x1.555554fd9c525p-1, 0x1.999a7a8ba58c5p-2,
+                                0x1.2438d76a648aap-2, 0x1.e2f6697708953p-3};
+static const double log_8[8] = {0x1.5555555555555p-1, 0x1.9999999999dfep-2,
+                                0x1.249249242b50fp-2, 0x1.c71c7258eafd0p-3,
+                                0x1.745cde3b859c6p-3, 0x1.3b20aa8b51071p-3,
+                                0x1.0f5ce01d9adefp-3, 0x1.0f623e6d647d8p-3};
+
+static const struct uop *
+add(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return dec_op2(d, UOP_ADD, a, b);
+}
+
+static const struct uop *
+sub(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return dec_op2(d, UOP_SUB, a, b);
+}
+
+static const struct uop *
+mul(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return dec_op2(d, UOP_MUL, a, b);
+}
+
+/* x, cut to where its exponential is neither 0 nor infinite, and a little
+ * more; *out_small: is it far below 0? */
+static const struct uop *
+cut_exponent(const struct dec *d, const struct uop *x, double min, double max,
+             const struct uop **out_small)
+{
+    x = dec_opf(d, UOP_MAX, x, min);
+    x = dec_opf(d, UOP_MIN, x, max);
+    *out_small = dec_opf(d, UOP_CMPLT, x, min / 2);
+    return x;
+}
+
+/* (1 + f P(f)) * 2^n, n + magic being t. The factor 2^n goes on as 2^(n+k) and
+ * 2^-k: with k chosen by whether n is great or small, the first is a normal
+ * number, so that a subnormal result is rounded once and infinity comes of
+ * itself. */
+static const struct uop *
+finish_exp(const struct dec *d, const struct float_format *fmt,
+           const struct uop *t, const struct uop *f, const struct uop *small,
+           const double *poly, unsigned n_poly)
+{
+    const struct uop *p, *scale, *k, *back, *x = t;
+    int shift = fmt->fraction_bits, up = 2 * shift; /* k, of small n */
+
+    p = dec_poly(d, f, fmt->dtype, poly, n_poly);
+    p = dec_madd(d, f, p, dec_float(d, x, fmt->dtype, 1.0));
+    /* n is in the low bits of t; all others leave at the top */
+    scale = dec_opi(d, UOP_SHL, dec_bits(d, t, fmt->as_int), shift);
+    k = dec_where(d, small,
+                  dec_int(d, x, fmt->as_int, fmt->one + ((int64_t)up << shift)),
+                  dec_int(d, x, fmt->as_int, fmt->one - ((int64_t)1 << shift)));
+    scale = dec_bits(d, add(d, scale, k), fmt->dtype);
+    back = dec_where(d, small, dec_float(d, x, fmt->dtype, exp2(-up)),
+                     dec_float(d, x, fmt->dtype, 2.0));
+    return mul(d, mul(d, p, scale), back);
+}
+
+/* 2^(x + low) = 2^n * 2^f. */
+static const struct uop *
+exp2_core(const struct dec *d, const struct float_format *fmt,
+          const struct uop *x, const struct uop *low, const double *poly,
+          unsigned n_poly)
+{
+    const struct uop *magic, *t, *f, *small;
+
+    x = cut_exponent(d, x, fmt->exp_min, fmt->exp_max, &small);
+    magic = dec_float(d, x, fmt->dtype, fmt->magic);
+    t = add(d, x, magic);
+    f = sub(d, x, sub(d, t, magic));
+    if (low)
+        f = add(d, f, low);
+    return finish_exp(d, fmt, t, f, small, poly, n_poly);
+}
+
+/* e^x = 2^n * e^r, r = x - n ln(2). */
+static const struct uop *
+exp_core(const struct dec *d, const struct float_format *fmt,
+         const struct uop *x, const double *poly, unsigned n_poly)
+{
+    const struct uop *magic, *t, *n, *r, *small;
+
+    x = cut_exponent(d, x, fmt->exp_min * M_LN2, fmt->exp_max * M_LN2, &small);
+    magic = dec_float(d, x, fmt->dtype, fmt->magic);
+    t = dec_madd(d, x, dec_float(d, x, fmt->dtype, M_LOG2E), magic);
+    n = sub(d, t, magic);
+    r = dec_madd(d, n, dec_float(d, x, fmt->dtype, -fmt->ln2_hi), x);
+    r = dec_madd(d, n, dec_float(d, x, fmt->dtype, -fmt->ln2_lo), r);
+    return finish_exp(d, fmt, t, r, small, poly, n_poly);
+}
+
+/* The value that all lanes have; NaN where it is none that is known. */
+static double
+float_value(const struct uop *u)
+{
+    if (u->op == UOP_BROADCAST)
+        u = u->src[0];
+    return u->op == UOP_CONST ? u->arg.f : NAN;
+}
+
+/* y where u is y times log2(e), or minus that; else NULL. The rounding of
+ * that product would be in the result as often as the result is long. */
+static const struct uop *
+find_exponent(const struct dec *d, const struct uop *u)
+{
+    double log2e = u->dtype == UOP_F64 ? M_LOG2E : (double)(float)M_LOG2E;
+    unsigned i;
+
+    for (i = 0; i < 2 && u->op == UOP_MUL; i++) {
+        double factor = float_value(u->src[i]);
+        if (factor == log2e)
+            return u->src[1 - i];
+        if (factor == -log2e)
+            return dec_op1(d, UOP_NEG, u->src[1 - i]);
+    }
+    return NULL;
+}
+
+const struct uop *
+dec_exp2(const struct dec *d, const struct uop *x)
+{
+    const struct uop *y = find_exponent(d, x);
+
+    if (y && x->dtype == UOP_F64)
+        return exp_core(d, &f64_format, y, exp_f64, 11);
+    if (y)
+        return exp_core(d, &f32_format, y, exp_f32, 6);
+    if (x->dtype == UOP_F64)
+        return exp2_core(d, &f64_format, x, NULL, exp2_f64, 11);
+    return exp2_core(d, &f32_format, x, NULL, exp2_f32, 6);
+}
+
+const struct uop *
+dec_exp2_f64(const struct dec *d, const struct uop *p, const struct uop *low,
+             bool for_f32)
+{
+    if (for_f32)
+        return exp2_core(d, &f64_format, p, low, exp2_f32, 6);
+    return exp2_core(d, &f64_format, p, low, exp2_f64, 11);
+}
+
+/* x = (1 + f) * 2^e with 1 + f in [sqrt(1/2), sqrt(2)); subnormals first
+ * become normal. *out_e is a float. */
+static const struct uop *
+split_log(const struct dec *d, const struct float_format *fmt,
+          const struct uop *x, const struct uop **out_e)
+{
+    double up = fmt->fraction_bits + 1;
+    const struct uop *small = dec_opf(d, UOP_CMPLT, x, fmt->min_normal);
+    const struct uop *bits, *e, *m, *shift;
+
+    x = dec_where(d, small, dec_opf(d, UOP_MUL, x, exp2(up)), x);
+    shift = dec_where(d, small, dec_float(d, x, fmt->dtype, -up),
+                      dec_float(d, x, fmt->dtype, 0));
+    bits = dec_bits(d, x, fmt->as_int);
+    e = dec_opi(d, UOP_SUB, bits, fmt->half_sqrt);
+    e = dec_opi(d, UOP_SHR, e, fmt->fraction_bits);
+    m = sub(d, bits, dec_opi(d, UOP_SHL, e, fmt->fraction_bits));
+    m = dec_bits(d, m, fmt->dtype);
+    *out_e = add(d, uop_cast(d->g, e, fmt->dtype), shift);
+    return dec_opf(d, UOP_SUB, m, 1.0);
+}
+
+/* f/ln 2 + q without a multiply-add: the greater part of the product is made
+ * exact by factors of 12 bits each. */
+static const struct uop *
+add_scaled_exactly(const struct dec *d, const struct uop *f,
+                   const struct uop *q)
+{
+    const struct uop *hi, *lo;
+
+    hi = dec_opi(d, UOP_AND, dec_bits(d, f, UOP_U32), 0xfffff000);
+    hi = dec_bits(d, hi, UOP_F32);
+    lo = dec_opf(d, UOP_MUL, sub(d, f, hi), M_LOG2E);
+    lo = add(d, lo, dec_opf(d, UOP_MUL, hi, 0x1.47652cp-12));
+    return add(d, dec_opf(d, UOP_MUL, hi, 0x1.714p+0), add(d, lo, q));
+}
+
+/* e + f/ln 2 + f^2*Q(f), the second with 1/ln 2 in two parts. */
+static const struct uop *
+log2_core_f32(const struct dec *d, const struct uop *x)
+{
+    const struct uop *e, *f = split_log(d, &f32_format, x, &e), *q, *y;
+
+    q = dec_poly(d, f, UOP_F32, log2_f32, 9);
+    q = mul(d, mul(d, f, f), q);
+    if (!d->target->has_fma)
+        return add(d, e, add_scaled_exactly(d, f, q));
+    y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.4ae0cp-26), q);
+    y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.715476p+0), y);
+    return add(d, e, y);
+}
+
+/* The rest of squaring, f*f - square, halved; or NULL where it would take a
+ * multiply with one rounding. */
+static const struct uop *
+half_square_rest(const struct dec *d, const struct uop *f,
+                 const struct uop *half_square)
+{
+    if (!d->target->has_fma)
+        return NULL;
+    return dec_madd(d, dec_opf(d, UOP_MUL, f, 0.5), f,
+                    dec_op1(d, UOP_NEG, half_square));
+}
+
+/* log(1+f) = hi + lo, hi with the low half of its bits 0, so that it times
+ * the upper part of 1/ln 2 is exact:
+ * log(1+f) = f - (f^2/2 - s*(f^2/2 + R)), s = f/(2+f). */
+static const struct uop *
+log1p_parts(const struct dec *d, const struct uop *f, const struct uop **out_lo)
+{
+    const struct uop *s, *z, *r, *sq, *hi, *lo, *rest;
+
+    s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
+    z = mul(d, s, s);
+    r = mul(d, z, dec_poly(d, z, UOP_F64, log_8, 8));
+    sq = mul(d, dec_opf(d, UOP_MUL, f, 0.5), f);
+    hi = dec_bits(d, sub(d, f, sq), UOP_U64);
+    hi = dec_opi(d, UOP_AND, hi, (int64_t)0xffffffff00000000);
+    hi = dec_bits(d, hi, UOP_F64);
+    lo = sub(d, sub(d, f, hi), sq);
+    rest = half_square_rest(d, f, sq);
+    if (rest)
+        lo = sub(d, lo, rest);
+    *out_lo = dec_madd(d, s, add(d, sq, r), lo);
+    return hi;
+}
+
+const struct uop *
+dec_log2_f64(const struct dec *d, const struct uop *x,
+             const struct uop **out_lo)
+{
+    const struct uop *e, *f = split_log(d, &f64_format, x, &e);
+    const struct uop *hi, *lo, *c_hi, *c_lo, *w, *low;
+
+    c_hi = dec_float(d, x, UOP_F64, 0x1.71547p+0);
+    c_lo = dec_float(d, x, UOP_F64, 0x1.94ae0bf85ddf4p-22);
+    if (!out_lo) {
+        const struct uop *s, *z;
+        s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
+        z = mul(d, s, s);
+        z = mul(d, z, dec_poly(d, z, UOP_F64, log_4, 4));
+        s = mul(d, s, dec_opf(d, UOP_ADD, z, 2.0));
+        return dec_madd(d, s, dec_float(d, x, UOP_F64, M_LOG2E), e);
+    }
+    hi = log1p_parts(d, f, &lo);
+    low = mul(d, lo, c_hi);
+    low = dec_madd(d, add(d, lo, hi), c_lo, low);
+    hi = mul(d, hi, c_hi);
+    w = add(d, e, hi); /* |e| is 0 or at least as great */
+    low = add(d, low, add(d, sub(d, e, w), hi));
+    hi = add(d, w, low);
+    *out_lo = add(d, sub(d, w, hi), low);
+    return hi;
+}
+
+/* Puts in what log2 is of infinity, zero, negative numbers and NaN. */
+static const struct uop *
+log2_specials(const struct dec *d, const struct uop *x, const struct uop *y)
+{
+    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    const struct uop *zero = dec_float(d, x, dtype, 0);
+    const struct uop *inf = dec_float(d, x, dtype, INFINITY), *other;
+
+    y = dec_where(d, dec_op2(d, UOP_CMPEQ, x, inf), inf, y);
+    other = dec_where(d, dec_op2(d, UOP_CMPEQ, x, zero),
+                      dec_float(d, x, dtype, -INFINITY),
+                      dec_float(d, x, dtype, NAN));
+    return dec_where(d, dec_op2(d, UOP_CMPLT, zero, x), y, other);
+}
+
+const struct uop *
+dec_log2(const struct dec *d, const struct uop *x)
+{
+    const struct uop *lo, *y;
+
+    y = x->dtype == UOP_F64 ? dec_log2_f64(d, x, &lo) : log2_core_f32(d, x);
+    return log2_specials(d, x, y);
+}

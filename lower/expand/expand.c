@@ -1,0 +1,538 @@
+/* Instances of a kernel's values.
+ *
+ * Each node gets one instance for every combination of the unrolled ranges it
+ * varies with, made in dependence order, so nothing is made twice. Indices
+ * that move by a fixed step are made once and offset by a constant.
+ */
+#include "lower/expand/expand_internal.h"
+
+#include <string.h>
+
+#define MAX_INSTANCES (1u << 20)
+
+static const union uop_arg no_arg = {.bits = 0};
+
+uint32_t
+expand_copy(const struct expand *e, const struct expand_inst *inst)
+{
+    uint64_t set;
+    uint32_t copy = 0;
+
+    for (set = inst->copied; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        copy = copy * (uint32_t)e->k->sizes[r] + e->digit[r];
+    }
+    return copy;
+}
+
+void
+expand_set_digits(struct expand *e, uint64_t set, uint32_t copy)
+{
+    while (set) {
+        uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
+        uint32_t size = (uint32_t)e->k->sizes[r];
+        e->digit[r] = copy % size;
+        copy /= size;
+        set &= ~((uint64_t)1 << r);
+    }
+}
+
+uint32_t
+expand_count(const struct expand *e, uint64_t set)
+{
+    uint64_t n = 1;
+
+    for (; set && n <= MAX_INSTANCES; set &= set - 1)
+        n *= (uint64_t)e->k->sizes[__builtin_ctzll(set)];
+    return n > MAX_INSTANCES ? MAX_INSTANCES + 1 : (uint32_t)n;
+}
+
+const struct uop *
+expand_broadcast(struct expand *e, const struct uop *u, uint16_t lanes)
+{
+    if (lanes == 1 || u->lanes == lanes)
+        return u;
+    return uop_make(e->g, UOP_BROADCAST, (enum uop_dtype)u->dtype, lanes,
+                    no_arg, &u, 1);
+}
+
+static struct expand_inst *
+inst_of(const struct expand *e, const struct uop *u)
+{
+    return &e->inst[kernel_pos(e->k, u)];
+}
+
+static const struct uop *
+scalar_value(struct expand *e, const struct uop *u)
+{
+    struct expand_inst *inst = inst_of(e, u);
+    return inst->scalar[expand_copy(e, inst)];
+}
+
+/* As the node is: a vector if it varies with the VECTOR range. */
+static const struct uop *
+natural_value(struct expand *e, const struct uop *u)
+{
+    struct expand_inst *inst = inst_of(e, u);
+    const struct uop **from = inst->vec >= 0 ? inst->vector : inst->scalar;
+    return from[expand_copy(e, inst)];
+}
+
+const struct uop *
+expand_value(struct expand *e, const struct uop *u, uint16_t lanes)
+{
+    return expand_broadcast(e, natural_value(e, u), lanes);
+}
+
+/* ---- what is needed ---- */
+
+static bool
+is_compare(const struct uop *u)
+{
+    return u->op == UOP_CMPLT || u->op == UOP_CMPEQ || u->op == UOP_CMPNE;
+}
+
+/* Step of the vector index `u` per lane; false where it is not fixed. */
+static bool
+lane_step(const struct expand *e, const struct uop *u, int32_t vec,
+          int64_t *out_step)
+{
+    *out_step = kernel_coef(e->k, u, (uint32_t)vec);
+    return u->dtype == UOP_I64 && *out_step != KERNEL_NONAFFINE;
+}
+
+/* Can the vector be made from its first lane? */
+static bool
+is_ramp(const struct expand *e, const struct uop *u,
+        const struct expand_inst *inst)
+{
+    int64_t step;
+    return inst->vec >= 0 && lane_step(e, u, inst->vec, &step);
+}
+
+/* A comparison of indices with fixed steps whose difference fits 32 bits
+ * after clamping. */
+static bool
+is_ramp_compare(const struct expand *e, const struct uop *u,
+                const struct expand_inst *inst)
+{
+    int64_t a, b;
+
+    return inst->vec >= 0 && is_compare(u) && u->src[0]->dtype == UOP_I64 &&
+           lane_step(e, u->src[0], inst->vec, &a) &&
+           lane_step(e, u->src[1], inst->vec, &b) && a > -(1 << 20) &&
+           a < 1 << 20 && b > -(1 << 20) && b < 1 << 20;
+}
+
+/* Are the copies fixed offsets of copy 0? */
+static bool
+is_offset(const struct expand *e, const struct uop *u,
+          const struct expand_inst *inst)
+{
+    uint64_t set;
+
+    if (!inst->copied || u->dtype != UOP_I64 ||
+        !e->k->coefs[kernel_pos(e->k, u)])
+        return false;
+    for (set = inst->copied; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        if (kernel_coef(e->k, u, r) == KERNEL_NONAFFINE)
+            return false;
+    }
+    return true;
+}
+
+/* A LOAD or STORE of consecutive elements. */
+static bool
+is_contiguous(const struct expand *e, const struct uop *u,
+              const struct expand_inst *inst)
+{
+    return inst->vec >= 0 &&
+           kernel_coef(e->k, u->src[1], (uint32_t)inst->vec) == 1;
+}
+
+static void
+need_all(struct expand *e, const struct uop *u)
+{
+    struct expand_inst *inst = inst_of(e, u);
+    inst->need |= inst->vec >= 0 ? NEED_VECTOR : NEED_SCALAR;
+}
+
+static void
+need_sources(struct expand *e, const struct uop *u,
+             const struct expand_inst *inst)
+{
+    unsigned need = inst->need;
+    bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
+    uint32_t i;
+
+    if (inst->stage || (u->op == UOP_REDUCE && e->k->matrix.on))
+        return; /* its sources are those of the copy */
+    if (need & NEED_VECTOR && is_ramp(e, u, inst)) {
+        inst_of(e, u)->need |= NEED_SCALAR;
+        need = (need & ~(unsigned)NEED_VECTOR) | NEED_SCALAR;
+    }
+    if (need & NEED_SCALAR && is_offset(e, u, inst))
+        need = (need & ~(unsigned)NEED_SCALAR) | NEED_BASE;
+    for (i = 0; i < u->n_src; i++) {
+        struct expand_inst *src = inst_of(e, u->src[i]);
+        if (u->op == UOP_REDUCE || u->op == UOP_SINK) {
+            need_all(e, u->src[i]);
+            continue;
+        }
+        if (need & NEED_VECTOR &&
+            !(access && i == 1 && is_contiguous(e, u, inst)) &&
+            !is_ramp_compare(e, u, inst))
+            need_all(e, u->src[i]);
+        else if (need & NEED_VECTOR)
+            src->need |= NEED_SCALAR;
+        if (need & NEED_SCALAR)
+            src->need |= NEED_SCALAR;
+        if (need & NEED_BASE)
+            src->need |= src->copied ? NEED_BASE : NEED_SCALAR;
+    }
+}
+
+static bell_status
+prepare_insts(struct expand *e)
+{
+    struct kernel *k = e->k;
+    uint64_t total = 0;
+    uint32_t i;
+
+    e->inst = arena_calloc(&k->mem, k->n_nodes, sizeof(*e->inst));
+    if (!e->inst)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        struct expand_inst *inst = &e->inst[i];
+        uint64_t vec = k->deps[i] & e->vectors;
+        inst->copied = k->deps[i] & e->copied;
+        inst->n_copies = expand_count(e, inst->copied);
+        if (vec & (vec - 1))
+            return bell_fail(BELL_E_INTERNAL,
+                             "a value varies with two vector ranges");
+        inst->vec = vec ? __builtin_ctzll(vec) : -1;
+        inst->lanes = vec ? (uint16_t)k->sizes[inst->vec] : 1;
+        total += inst->n_copies;
+    }
+    if (total > MAX_INSTANCES)
+        return bell_fail(BELL_E_INTERNAL,
+                         "a kernel expands to more than %u "
+                         "nodes",
+                         MAX_INSTANCES);
+    BELL_TRY(expand_find_stages(e));
+    for (i = k->n_nodes; i-- > 0;)
+        need_sources(e, k->nodes[i], &e->inst[i]);
+    return BELL_OK;
+}
+
+static bell_status
+alloc_insts(struct expand *e)
+{
+    uint32_t i;
+
+    for (i = 0; i < e->k->n_nodes; i++) {
+        struct expand_inst *inst = &e->inst[i];
+        size_t size = inst->n_copies * sizeof(*inst->scalar);
+        if (inst->need & (NEED_SCALAR | NEED_BASE))
+            inst->scalar = arena_alloc(&e->k->mem, size);
+        if (inst->need & NEED_VECTOR)
+            inst->vector = arena_alloc(&e->k->mem, size);
+    }
+    if (e->k->mem.failed)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+                         e->k->n_nodes);
+    return BELL_OK;
+}
+
+/* ---- making instances ---- */
+
+static const struct uop *
+make_like(struct expand *e, const struct uop *u, uint16_t lanes,
+          const struct uop *const *src)
+{
+    return uop_make(e->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype, lanes,
+                    u->arg, src, u->n_src);
+}
+
+static const struct uop *
+make_scalar(struct expand *e, const struct uop *u,
+            const struct expand_inst *inst, const struct uop **src)
+{
+    uint32_t i;
+
+    if (inst->stage) {
+        union uop_arg lane = {.i = 0};
+        const struct uop *all = expand_staged_value(e, inst);
+        return all->lanes == 1
+                   ? all
+                   : uop_make(e->g, UOP_LANE, (enum uop_dtype)u->dtype, 1, lane,
+                              &all, 1);
+    }
+    if (u->op == UOP_RANGE) {
+        uint32_t r = kernel_range_no(e->k, u);
+        if (e->copied >> r & 1)
+            return uop_const_int(e->g, UOP_I64, e->digit[r]);
+        return e->base[r];
+    }
+    for (i = 0; i < u->n_src; i++)
+        src[i] = scalar_value(e, u->src[i]);
+    return make_like(e, u, 1, src);
+}
+
+/* lane number times `step`, plus `first` in every lane */
+static const struct uop *
+make_ramp(struct expand *e, const struct uop *first, enum uop_dtype dtype,
+          uint16_t lanes, int64_t step)
+{
+    const struct uop *ramp =
+        uop_make(e->g, UOP_RAMP, dtype, lanes, no_arg, NULL, 0);
+
+    if (step != 1)
+        ramp = uop_alu2(e->g, UOP_MUL, ramp, uop_const_like(e->g, ramp, step));
+    if (!first)
+        return ramp;
+    return uop_alu2(e->g, UOP_ADD, expand_broadcast(e, first, lanes), ramp);
+}
+
+/* lane*step OP bound, with the bound cut to what 32 bits hold: lanes compare
+ * faster in 32 bits than in 64. */
+static const struct uop *
+make_ramp_compare(struct expand *e, const struct uop *u,
+                  const struct expand_inst *inst)
+{
+    uint32_t vec = (uint32_t)inst->vec;
+    const struct uop *a = scalar_value(e, u->src[0]);
+    const struct uop *b = scalar_value(e, u->src[1]), *bound, *ramp;
+    int64_t step =
+        kernel_coef(e->k, u->src[0], vec) - kernel_coef(e->k, u->src[1], vec);
+    int64_t last = step * (inst->lanes - 1);
+    int64_t low = (last < 0 ? last : 0) - 1, high = (last > 0 ? last : 0) + 1;
+
+    if (step == 0)
+        return expand_broadcast(e, uop_alu2(e->g, (enum uop_op)u->op, a, b),
+                                inst->lanes);
+    bound = uop_alu2(e->g, UOP_SUB, b, a);
+    bound = uop_alu2(e->g, UOP_MAX, bound, uop_const_int(e->g, UOP_I64, low));
+    bound = uop_alu2(e->g, UOP_MIN, bound, uop_const_int(e->g, UOP_I64, high));
+    bound = uop_cast(e->g, bound, UOP_I32);
+    ramp = make_ramp(e, NULL, UOP_I32, inst->lanes, step);
+    return uop_alu2(e->g, (enum uop_op)u->op, ramp,
+                    expand_broadcast(e, bound, inst->lanes));
+}
+
+/* LOAD and STORE: contiguous, or one index a lane. */
+static const struct uop *
+make_access(struct expand *e, const struct uop *u,
+            const struct expand_inst *inst, const struct uop **src)
+{
+    src[0] = scalar_value(e, u->src[0]);
+    src[1] = is_contiguous(e, u, inst)
+                 ? scalar_value(e, u->src[1])
+                 : expand_value(e, u->src[1], inst->lanes);
+    if (u->n_src > 2)
+        src[2] = expand_value(e, u->src[2], inst->lanes);
+    if (u->n_src > 3)
+        src[3] = natural_value(e, u->src[3]);
+    return make_like(e, u, u->op == UOP_STORE ? 1 : inst->lanes, src);
+}
+
+static const struct uop *
+make_vector(struct expand *e, const struct uop *u,
+            const struct expand_inst *inst, const struct uop **src)
+{
+    uint32_t i;
+
+    if (inst->stage)
+        return expand_staged_value(e, inst);
+    if (u->op == UOP_LOAD || u->op == UOP_STORE)
+        return make_access(e, u, inst, src);
+    if (is_ramp(e, u, inst))
+        return make_ramp(e, inst->scalar[expand_copy(e, inst)], UOP_I64,
+                         inst->lanes,
+                         kernel_coef(e->k, u, (uint32_t)inst->vec));
+    if (is_ramp_compare(e, u, inst))
+        return make_ramp_compare(e, u, inst);
+    for (i = 0; i < u->n_src; i++)
+        src[i] = expand_value(e, u->src[i], inst->lanes);
+    return make_like(e, u, inst->lanes, src);
+}
+
+/* Distance of the copy at digit[] from copy 0. */
+static int64_t
+copy_offset(const struct expand *e, const struct uop *u, uint64_t set)
+{
+    int64_t offset = 0;
+
+    for (; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        offset += kernel_coef(e->k, u, r) * (int64_t)e->digit[r];
+    }
+    return offset;
+}
+
+static void
+make_scalars(struct expand *e, const struct uop *u, struct expand_inst *inst,
+             const struct uop **src)
+{
+    bool offset = is_offset(e, u, inst);
+    bool all = (inst->need & NEED_SCALAR) != 0;
+    uint32_t copy, n = all ? inst->n_copies : 1;
+
+    for (copy = 0; copy < n; copy++) {
+        expand_set_digits(e, inst->copied, copy);
+        if (offset && copy > 0)
+            inst->scalar[copy] = uop_alu2(
+                e->g, UOP_ADD, inst->scalar[0],
+                uop_const_int(e->g, UOP_I64, copy_offset(e, u, inst->copied)));
+        else
+            inst->scalar[copy] = make_scalar(e, u, inst, src);
+    }
+}
+
+/* The STORE, done where its own gate and `gate` hold. */
+static const struct uop *
+add_gate(struct expand *e, const struct uop *store, const struct uop *gate)
+{
+    const struct uop *src[4];
+    uint32_t i;
+
+    for (i = 0; i < store->n_src; i++)
+        src[i] = store->src[i];
+    src[3] = gate;
+    if (store->n_src > 3)
+        src[3] = uop_alu2(e->g, UOP_AND, store->src[3],
+                          expand_broadcast(e, gate, store->src[3]->lanes));
+    return uop_make(e->g, UOP_STORE, UOP_VOID, 1, store->arg, src, 4);
+}
+
+static bell_status
+make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
+               const struct uop **src)
+{
+    const struct uop *gate = NULL;
+    uint32_t copy;
+
+    if (u->op == UOP_STORE)
+        gate = expand_store_gate(e, kernel_deps(e->k, u));
+    if (u->op != UOP_STORE && inst->scalar)
+        make_scalars(e, u, inst, src);
+    if (u->op != UOP_STORE && !inst->vector)
+        return BELL_OK;
+    for (copy = 0; copy < inst->n_copies; copy++) {
+        const struct uop *made;
+        expand_set_digits(e, inst->copied, copy);
+        made = inst->vec >= 0 ? make_vector(e, u, inst, src)
+                              : make_scalar(e, u, inst, src);
+        if (u->op != UOP_STORE) {
+            inst->vector[copy] = made;
+            continue;
+        }
+        if (gate && made->op == UOP_STORE)
+            made = add_gate(e, made, gate);
+        BELL_TRY(expand_add_store(e, kernel_deps(e->k, u), made));
+    }
+    return BELL_OK;
+}
+
+/* ---- the kernel ---- */
+
+static bell_status
+map_ranges(struct expand *e, struct lower_program *program)
+{
+    struct kernel *k = e->k;
+    uint32_t r;
+
+    for (r = 0; r < k->n_ranges; r++) {
+        uint64_t bit = (uint64_t)1 << r;
+        e->base[r] = uop_const_int(e->g, UOP_I64, 0);
+        switch (uop_range_axis(k->ranges[r])) {
+        case UOP_AXIS_GLOBAL:
+            e->globals |= bit;
+            break;
+        case UOP_AXIS_LOCAL:
+        case UOP_AXIS_GROUP:
+            e->threads |= bit;
+            break;
+        case UOP_AXIS_UPCAST:
+        case UOP_AXIS_UNROLL:
+            e->copied |= bit;
+            break;
+        case UOP_AXIS_VECTOR:
+            e->vectors |= bit;
+            break;
+        case UOP_AXIS_LOOP:
+        case UOP_AXIS_REDUCE:
+        case UOP_AXIS_COUNT:
+            e->loops |= bit;
+            e->base[r] = k->ranges[r];
+            break;
+        }
+    }
+    return expand_map_threads(e, program);
+}
+
+/* Places of nodes[] ordered by level, then by id. */
+static bell_status
+order_by_level(struct kernel *k, const uint32_t **out_order,
+               uint32_t *out_n_levels)
+{
+    uint32_t i, n_levels = 1, *start, *order;
+
+    for (i = 0; i < k->n_nodes; i++)
+        n_levels = k->levels[i] >= n_levels ? k->levels[i] + 1 : n_levels;
+    start = arena_calloc(&k->mem, n_levels + 1, sizeof(*start));
+    order = arena_alloc(&k->mem, k->n_nodes * sizeof(*order));
+    if (!start || !order)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++)
+        start[k->levels[i] + 1]++;
+    for (i = 0; i < n_levels; i++)
+        start[i + 1] += start[i];
+    for (i = 0; i < k->n_nodes; i++)
+        order[start[k->levels[i]]++] = i;
+    *out_order = order;
+    *out_n_levels = n_levels;
+    return BELL_OK;
+}
+
+static bell_status
+make_values(struct expand *e)
+{
+    struct kernel *k = e->k;
+    const uint32_t *order = NULL;
+    const struct uop **src;
+    uint32_t i, level, n_levels = 0, at = 0, group = 0, widest = 1;
+
+    BELL_TRY(order_by_level(k, &order, &n_levels));
+    for (i = 0; i < k->n_nodes; i++)
+        widest = k->nodes[i]->n_src > widest ? k->nodes[i]->n_src : widest;
+    src = arena_alloc(&k->mem, widest * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+    for (level = 0; level < n_levels; level++) {
+        for (; group < k->n_groups && k->groups[group].level == level; group++)
+            BELL_TRY(expand_group(e, &k->groups[group]));
+        for (; at < k->n_nodes && k->levels[order[at]] == level; at++) {
+            const struct uop *u = k->nodes[order[at]];
+            if (u->op != UOP_REDUCE && u->op != UOP_SINK)
+                BELL_TRY(make_instances(e, u, &e->inst[order[at]], src));
+        }
+    }
+    return BELL_OK;
+}
+
+bell_status
+expand_kernel(struct kernel *k, const struct uop **out_sink,
+              struct lower_program *program)
+{
+    struct expand e = {.k = k, .g = k->g};
+
+    BELL_TRY(map_ranges(&e, program));
+    BELL_TRY(prepare_insts(&e));
+    BELL_TRY(alloc_insts(&e));
+    BELL_TRY(expand_copy_stages(&e));
+    BELL_TRY(make_values(&e));
+    program->shared_bytes = e.shared_bytes;
+    return expand_close(&e, out_sink);
+}

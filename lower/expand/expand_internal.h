@@ -1,0 +1,185 @@
+/* Shared by expand.c (values) and expand_loops.c (accumulators, stores). */
+#ifndef BELL_LOWER_EXPAND_EXPAND_INTERNAL_H
+#define BELL_LOWER_EXPAND_EXPAND_INTERNAL_H
+
+#include "lower/expand/expand.h"
+
+/* What users want of a node. */
+enum expand_need {
+    NEED_BASE = 1u << 0,   /* lane 0 of copy 0 */
+    NEED_SCALAR = 1u << 1, /* lane 0 of every copy */
+    NEED_VECTOR = 1u << 2, /* all lanes of every copy */
+};
+
+/* The copies of one node. A node that varies with no VECTOR range has only
+ * the scalar ones. */
+struct expand_inst {
+    uint64_t copied;           /* UPCAST and UNROLL ranges it varies with */
+    int32_t vec;               /* VECTOR range it varies with, or -1 */
+    uint16_t lanes;            /* size of that range, else 1 */
+    uint8_t need;              /* enum expand_need */
+    uint32_t stage;            /* number of its stage, from 1; 0: none */
+    uint32_t n_copies;         /* product of the copied ranges' sizes */
+    const struct uop **scalar; /* by copy */
+    const struct uop **vector;
+};
+
+/* An operand whose tile lies in LOCAL memory. */
+struct expand_stage {
+    const struct uop *load;
+    enum uop_dtype dtype;     /* of the array: the LOAD's, or what holds it */
+    uint64_t ranges;          /* that it varies with in a tile */
+    uint32_t range;           /* along which neighbours lie in the buffer */
+    bool along;               /* WGMMA: rows of the array are of steps */
+    int64_t size;             /* elements of a tile, with padding */
+    const struct uop *memory; /* the array, behind the copy's BARRIER */
+    const struct uop *half;   /* where in it the present tile begins */
+    uint32_t n_dims;
+    struct {
+        uint32_t range;
+        int64_t stride;        /* elements */
+        int64_t weight;        /* WGMMA: in the number of the step or output */
+    } dims[KERNEL_MAX_RANGES]; /* the fastest last */
+};
+
+/* A STORE to LOCAL memory, made or to be made. */
+struct expand_store {
+    const struct uop *memory, *index, *value, *gate, *made;
+};
+
+struct expand_stores {
+    struct expand_store *v;
+    uint32_t n;
+};
+
+struct expand_effect {
+    const struct uop *node;
+    struct expand_effect *next;
+};
+
+struct expand {
+    struct kernel *k;
+    struct uop_graph *g;
+    uint64_t copied, vectors, loops; /* ranges by kind */
+    uint64_t globals, threads, staged;
+    struct expand_stage *stages;
+    uint32_t n_stages;
+    int32_t tile_loop;                /* range of the loop over tiles, or -1 */
+    uint32_t n_buffers;               /* tiles of an operand at once */
+    uint32_t ahead;                   /* tiles copied before they are needed */
+    const struct uop *commit;         /* of the next tile's STOREs, or NULL */
+    struct expand_stores first, next; /* of the first tile, of the next */
+    const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
+    uint32_t digit[KERNEL_MAX_RANGES];         /* copy being made, by range */
+    struct expand_inst *inst;                  /* by place in k->nodes */
+    uint32_t n_accs, n_locals, shared_bytes;
+    const struct uop *tid; /* the thread's number; NULL without threads */
+    uint64_t barrier_ends; /* loops whose bodies end with a BARRIER */
+    /* STOREs and ENDs by the innermost range around them; last: none */
+    struct expand_effect *effects[KERNEL_MAX_RANGES + 1];
+    uint64_t around[KERNEL_MAX_RANGES]; /* loops around the range's loop */
+};
+
+/* Number of the copy of `inst` that digit[] stands at. */
+uint32_t expand_copy(const struct expand *e, const struct expand_inst *inst);
+
+/* Sets digit[] of the ranges in `set` to copy number `copy`. */
+void expand_set_digits(struct expand *e, uint64_t set, uint32_t copy);
+
+/* Product of the sizes of the ranges in `set`. */
+uint32_t expand_count(const struct expand *e, uint64_t set);
+
+/* The value of source `u` of a node of `lanes` lanes, at digit[]. */
+const struct uop *expand_value(struct expand *e, const struct uop *u,
+                               uint16_t lanes);
+
+/* `u` in every lane; `u` itself where lanes is 1 or it is a vector. */
+const struct uop *expand_broadcast(struct expand *e, const struct uop *u,
+                                   uint16_t lanes);
+
+/* ---- threads (expand_threads.c) ---- */
+
+/* Gives the GLOBAL, LOCAL and GROUP ranges their values. */
+BELL_MUST_CHECK bell_status expand_map_threads(struct expand *e,
+                                               struct lower_program *program);
+
+/* Does this thread store what depends on `deps`? NULL: every one does. */
+const struct uop *expand_store_gate(struct expand *e, uint64_t deps);
+
+/* A LOCAL array. */
+const struct uop *expand_local(struct expand *e, enum uop_dtype dtype,
+                               uint64_t n_elems);
+
+/* What is done for each value of the ranges `context` uses LOCAL memory: all
+ * threads are to be done with it before the next value. */
+void expand_end_with_barrier(struct expand *e, uint64_t context);
+
+/* A value that threads have a part of each. */
+struct expand_part {
+    enum uop_op op;
+    const struct uop **value; /* replaced by the whole */
+};
+
+/* Joins the threads' parts of a reduction over `bound`, which is done once
+ * for each value of the ranges `context`. */
+BELL_MUST_CHECK bell_status expand_join_parts(struct expand *e, uint64_t bound,
+                                              uint64_t context,
+                                              const struct expand_part *parts,
+                                              uint32_t n_parts);
+
+/* ---- tiles (expand_stage.c) ---- */
+
+/* Finds the operands; before anything is made. */
+BELL_MUST_CHECK bell_status expand_find_stages(struct expand *e);
+
+/* Makes the copies of their tiles. */
+BELL_MUST_CHECK bell_status expand_copy_stages(struct expand *e);
+
+/* The operand of inst->stage, at digit[]: a scalar, or with inst->vec all
+ * lanes. */
+const struct uop *expand_staged_value(struct expand *e,
+                                      const struct expand_inst *inst);
+
+/* The same as expand_group, by matrix instructions (expand_matrix.c). */
+BELL_MUST_CHECK bell_status
+expand_matrix_group(struct expand *e, const struct kernel_group *group);
+
+/* Place in LOCAL memory, in a tile for WGMMA, of the output and step with
+ * these numbers in it. */
+const struct uop *expand_wgmma_index(struct expand *e,
+                                     const struct expand_stage *s,
+                                     const struct uop *output,
+                                     const struct uop *step);
+
+/* The END of the loop over tiles, whose body has the effects. */
+const struct uop *expand_end_tile(struct expand *e, const struct uop *range,
+                                  const struct uop *const *effects, uint32_t n);
+
+/* Does the reduction over `bound` read operands from LOCAL memory? */
+bool expand_has_tile(const struct expand *e, uint64_t bound);
+
+/* ---- reductions and stores (expand_loops.c) ---- */
+
+/* Joins n values pairwise, in place. */
+const struct uop *expand_join_values(struct expand *e, enum uop_op op,
+                                     const struct uop **x, uint32_t n);
+
+/* ENDs of the loops in `set`, innermost first, with what a tile in them needs.
+ * src[1..] hold the effects and are overwritten. NULL without loops. */
+const struct uop *expand_close_loops(struct expand *e, uint64_t set,
+                                     const struct uop **src,
+                                     uint32_t n_effects);
+
+/* Makes the copies of all members of a group. */
+BELL_MUST_CHECK bell_status expand_group(struct expand *e,
+                                         const struct kernel_group *group);
+
+/* Puts a made STORE into the loops that `deps` says. */
+BELL_MUST_CHECK bell_status expand_add_store(struct expand *e, uint64_t deps,
+                                             const struct uop *store);
+
+/* Closes all loops around the stores; gives the SINK. */
+BELL_MUST_CHECK bell_status expand_close(struct expand *e,
+                                         const struct uop **out_sink);
+
+#endif

@@ -1,0 +1,345 @@
+/* Accumulators of reductions, and the loops around stores. */
+#include "lower/expand/expand_internal.h"
+
+#include <string.h>
+
+static const union uop_arg no_arg = {.bits = 0};
+
+/* One REDUCE being expanded. */
+struct reduce {
+    const struct uop *node;
+    enum uop_op op;
+    enum uop_dtype dtype;
+    struct expand_inst *inst;
+    uint16_t lanes;          /* of the accumulators */
+    uint64_t parallel;       /* bound ranges with accumulators of their own */
+    uint64_t unrolled;       /* bound ranges whose copies follow each other */
+    uint32_t n_parallel;     /* accumulators of each copy */
+    const struct uop **accs; /* copy-major: ACC, or the value without loop */
+};
+
+static bell_status
+no_memory(const struct expand *e)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", e->k->n_nodes);
+}
+
+/* op(acc, x), a multiply-add where that is one instruction. */
+static const struct uop *
+accumulate(struct expand *e, enum uop_op op, const struct uop *acc,
+           const struct uop *x)
+{
+    bool fused = e->k->target->has_fma && op == UOP_ADD && x->op == UOP_MUL &&
+                 (x->dtype == UOP_F32 || x->dtype == UOP_F64);
+
+    if (fused)
+        return uop_alu3(e->g, UOP_MULACC, x->src[0], x->src[1], acc);
+    return uop_alu2(e->g, op, acc, x);
+}
+
+/* RANGE nodes of the loops in `set`, outermost first, put after src[n]. */
+static uint32_t
+add_loops(const struct expand *e, uint64_t set, const struct uop **src,
+          uint32_t n)
+{
+    for (set &= e->loops; set; set &= set - 1)
+        src[n++] = e->base[__builtin_ctzll(set)];
+    return n;
+}
+
+static const struct uop *
+make_acc(struct expand *e, const struct reduce *r, uint64_t context)
+{
+    const struct uop *src[1 + KERNEL_MAX_RANGES];
+    union uop_arg arg = {.i = e->n_accs++};
+
+    src[0] =
+        expand_broadcast(e, kernel_identity(e->g, r->op, r->dtype), r->lanes);
+    return uop_new(e->g, UOP_ACC, r->dtype, r->lanes, arg, src,
+                   add_loops(e, context, src, 1));
+}
+
+static const struct uop *
+get_acc(struct expand *e, const struct uop *acc, const struct uop *const *after,
+        uint32_t n_after)
+{
+    const struct uop *src[1 + KERNEL_MAX_RANGES];
+
+    src[0] = acc;
+    memcpy(src + 1, after, n_after * sizeof(*after));
+    return uop_new(e->g, UOP_ACC_GET, (enum uop_dtype)acc->dtype, acc->lanes,
+                   no_arg, src, n_after + 1);
+}
+
+/* `first` (may be NULL) with the unrolled copies of the body added, at
+ * digit[] for all other ranges. */
+static const struct uop *
+add_copies(struct expand *e, const struct reduce *r, const struct uop *first)
+{
+    uint32_t i, n = expand_count(e, r->unrolled);
+
+    for (i = 0; i < n; i++) {
+        const struct uop *x;
+        expand_set_digits(e, r->unrolled, i);
+        x = expand_value(e, r->node->src[0], r->lanes);
+        first = first ? accumulate(e, r->op, first, x) : x;
+    }
+    return first;
+}
+
+static bell_status
+begin_reduce(struct expand *e, const struct kernel_group *group,
+             const struct uop *u, struct reduce *r)
+{
+    struct kernel *k = e->k;
+    uint64_t bound = group->bound & e->copied, rest;
+
+    memset(r, 0, sizeof(*r));
+    r->node = u;
+    r->op = (enum uop_op)u->arg.i;
+    r->dtype = (enum uop_dtype)u->dtype;
+    r->inst = &e->inst[kernel_pos(k, u)];
+    r->lanes = e->inst[kernel_pos(k, u->src[0])].lanes;
+    if (group->bound & e->vectors)
+        r->lanes =
+            (uint16_t)k->sizes[__builtin_ctzll(group->bound & e->vectors)];
+    for (rest = bound; rest; rest &= rest - 1) {
+        uint32_t range = (uint32_t)__builtin_ctzll(rest);
+        if (uop_range_axis(k->ranges[range]) == UOP_AXIS_UPCAST)
+            r->parallel |= (uint64_t)1 << range;
+        else
+            r->unrolled |= (uint64_t)1 << range;
+    }
+    r->n_parallel = expand_count(e, r->parallel);
+    r->accs = arena_alloc(&k->mem, (size_t)r->inst->n_copies * r->n_parallel *
+                                       sizeof(*r->accs));
+    return r->accs ? BELL_OK : no_memory(e);
+}
+
+/* The loop body of one REDUCE: its ACC_SETs go to effects[]. */
+static uint32_t
+make_body(struct expand *e, const struct kernel_group *group, struct reduce *r,
+          const struct uop **effects, uint32_t n_effects)
+{
+    const struct uop *loops[KERNEL_MAX_RANGES];
+    uint32_t copy, i, at = 0, n_loops = add_loops(e, group->bound, loops, 0);
+
+    for (copy = 0; copy < r->inst->n_copies; copy++) {
+        for (i = 0; i < r->n_parallel; i++, at++) {
+            const struct uop *set[2];
+            expand_set_digits(e, r->inst->copied, copy);
+            expand_set_digits(e, r->parallel, i);
+            if (!n_loops) {
+                r->accs[at] = add_copies(e, r, NULL);
+                continue;
+            }
+            r->accs[at] = set[0] = make_acc(e, r, group->context);
+            set[1] = add_copies(e, r, get_acc(e, set[0], loops, n_loops));
+            effects[n_effects++] =
+                uop_new(e->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, set, 2);
+        }
+    }
+    return n_effects;
+}
+
+static const struct uop *
+make_end(struct expand *e, uint32_t range, const struct uop **src,
+         uint32_t n_effects)
+{
+    src[0] = e->base[range];
+    return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n_effects + 1);
+}
+
+const struct uop *
+expand_close_loops(struct expand *e, uint64_t set, const struct uop **src,
+                   uint32_t n_effects)
+{
+    const struct uop *end = NULL;
+    bool waits = expand_has_tile(e, set);
+
+    for (set &= e->loops; set;) {
+        uint32_t range = 63u - (uint32_t)__builtin_clzll(set);
+        if (waits && !(e->staged >> range & 1)) {
+            end = expand_end_tile(e, e->base[range], src + 1, n_effects);
+            waits = false;
+        } else {
+            end = make_end(e, range, src, n_effects);
+        }
+        src[1] = end;
+        n_effects = 1;
+        set &= ~((uint64_t)1 << range);
+    }
+    return end;
+}
+
+const struct uop *
+expand_join_values(struct expand *e, enum uop_op op, const struct uop **x,
+                   uint32_t n)
+{
+    uint32_t i;
+
+    for (; n > 1; n = (n + 1) / 2) {
+        for (i = 0; i < n / 2; i++)
+            x[i] = uop_alu2(e->g, op, x[2 * i], x[2 * i + 1]);
+        if (n & 1)
+            x[n / 2] = x[n - 1];
+    }
+    return x[0];
+}
+
+/* The values after the loop, one for each copy. */
+static void
+finish_reduce(struct expand *e, const struct kernel_group *group,
+              struct reduce *r, const struct uop *end)
+{
+    struct expand_inst *inst = r->inst;
+    union uop_arg arg = {.i = r->op};
+    uint32_t copy, i;
+
+    for (copy = 0; copy < inst->n_copies; copy++) {
+        const struct uop **x = r->accs + (size_t)copy * r->n_parallel, *value;
+        for (i = 0; end && i < r->n_parallel; i++)
+            x[i] = get_acc(e, x[i], &end, 1);
+        value = expand_join_values(e, r->op, x, r->n_parallel);
+        if (group->bound & e->vectors)
+            value =
+                uop_make(e->g, UOP_LANES_REDUCE, r->dtype, 1, arg, &value, 1);
+        if (inst->vec >= 0)
+            inst->vector[copy] = value;
+        else
+            inst->scalar[copy] = value;
+    }
+}
+
+/* Makes wholes of the parts that the threads have. */
+static bell_status
+join_threads(struct expand *e, const struct kernel_group *group,
+             const struct reduce *reduces)
+{
+    struct expand_part *parts;
+    uint32_t i, copy, n = 0;
+
+    if (!(group->bound & e->threads))
+        return BELL_OK;
+    for (i = 0; i < group->n_members; i++)
+        n += reduces[i].inst->n_copies;
+    parts = arena_alloc(&e->k->mem, n * sizeof(*parts));
+    if (!parts)
+        return no_memory(e);
+    for (n = 0, i = 0; i < group->n_members; i++) {
+        struct expand_inst *inst = reduces[i].inst;
+        for (copy = 0; copy < inst->n_copies; copy++, n++) {
+            parts[n].op = reduces[i].op;
+            parts[n].value =
+                inst->vec >= 0 ? &inst->vector[copy] : &inst->scalar[copy];
+        }
+    }
+    return expand_join_parts(e, group->bound, group->context, parts, n);
+}
+
+bell_status
+expand_group(struct expand *e, const struct kernel_group *group)
+{
+    struct kernel *k = e->k;
+    struct reduce *reduces;
+    const struct uop **src, *end;
+    uint32_t i, n = 0;
+    size_t max = 1;
+
+    if (k->matrix.on)
+        return expand_matrix_group(e, group);
+    reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
+    if (!reduces)
+        return no_memory(e);
+    for (i = 0; i < group->n_members; i++) {
+        BELL_TRY(begin_reduce(e, group, group->members[i], &reduces[i]));
+        max += (size_t)reduces[i].inst->n_copies * reduces[i].n_parallel;
+    }
+    src = arena_alloc(&k->mem, (max + 1) * sizeof(*src));
+    if (!src)
+        return no_memory(e);
+    for (i = 0; i < group->n_members; i++)
+        n = make_body(e, group, &reduces[i], src + 1, n);
+    end = expand_close_loops(e, group->bound, src, n);
+    for (i = 0; i < group->n_members; i++)
+        finish_reduce(e, group, &reduces[i], end);
+    BELL_TRY(join_threads(e, group, reduces));
+    return uop_graph_status(e->g);
+}
+
+/* ---- stores ---- */
+
+static bell_status
+add_effect(struct expand *e, uint64_t loops, const struct uop *node)
+{
+    struct expand_effect *effect = arena_alloc(&e->k->mem, sizeof(*effect));
+    uint32_t at =
+        loops ? 63u - (uint32_t)__builtin_clzll(loops) : KERNEL_MAX_RANGES;
+
+    if (!effect)
+        return no_memory(e);
+    effect->node = node;
+    effect->next = e->effects[at];
+    e->effects[at] = effect;
+    return BELL_OK;
+}
+
+bell_status
+expand_add_store(struct expand *e, uint64_t deps, const struct uop *store)
+{
+    uint64_t loops = deps & e->loops;
+
+    if (loops) {
+        uint32_t inner = 63u - (uint32_t)__builtin_clzll(loops);
+        e->around[inner] |= loops & ~((uint64_t)1 << inner);
+    }
+    return add_effect(e, loops, store);
+}
+
+/* The effects of a list, in the order they were added, after src[0]. */
+static bell_status
+list_effects(struct expand *e, const struct expand_effect *first,
+             const struct uop ***out_src, uint32_t *out_n)
+{
+    const struct expand_effect *effect;
+    const struct uop **src;
+    uint32_t n = 0, i;
+
+    for (effect = first; effect; effect = effect->next)
+        n++;
+    src = arena_alloc(&e->k->mem, (n + 1) * sizeof(*src));
+    if (!src)
+        return no_memory(e);
+    for (effect = first, i = n; effect; effect = effect->next)
+        src[i--] = effect->node;
+    *out_src = src;
+    *out_n = n;
+    return BELL_OK;
+}
+
+bell_status
+expand_close(struct expand *e, const struct uop **out_sink)
+{
+    const struct uop **src;
+    uint32_t r, n;
+
+    for (r = e->k->n_ranges; r-- > 0;) {
+        uint64_t around = e->around[r];
+        if (!e->effects[r])
+            continue;
+        BELL_TRY(list_effects(e, e->effects[r], &src, &n));
+        if (e->barrier_ends >> r & 1) {
+            src[1] =
+                uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src + 1, n);
+            n = 1;
+        }
+        if (around) {
+            uint32_t outer = 63u - (uint32_t)__builtin_clzll(around);
+            e->around[outer] |= around & ~((uint64_t)1 << outer);
+        }
+        BELL_TRY(add_effect(e, around, make_end(e, r, src, n)));
+    }
+    BELL_TRY(list_effects(e, e->effects[KERNEL_MAX_RANGES], &src, &n));
+    *out_sink = uop_new(e->g, UOP_SINK, UOP_VOID, 1, no_arg, src + 1, n);
+    return uop_graph_status(e->g);
+}

@@ -1,0 +1,915 @@
+/* Tiles in LOCAL memory.
+ *
+ * What the threads of a work-group load in the steps of a tile is loaded once,
+ * by all of them together, and read from LOCAL memory then:
+ *
+ *   loop over tiles
+ *       each thread loads its share of every operand's tile and stores it
+ *       BARRIER
+ *       loops inside the tile: operands come from LOCAL memory
+ *       BARRIER
+ *
+ * or, where there is room for several of each tile, so that loads and work
+ * overlap:
+ *
+ *   the first tiles are loaded and stored
+ *   loop over tiles
+ *       BARRIER
+ *       the next tiles are loaded, and stored where that needs no registers
+ *       loops inside the tile
+ *       what is left of the next tiles is stored
+ *
+ * An operand is a LOAD that varies with the tile's steps and not with all
+ * threads. Its tile is an array over the ranges that it varies with inside a
+ * work-group: those of the reduction first (slowest), then the others in nest
+ * order. All sizes are powers of two.
+ */
+#include "lower/expand/expand_internal.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+
+#define ACCESS_BYTES 16
+#define WORD_BYTES   4
+#define MAX_BUFFERS  6 /* tiles of an operand at once */
+
+static const union uop_arg no_arg = {.bits = 0};
+
+static const struct uop *
+num(struct expand *e, int64_t value)
+{
+    return uop_const_int(e->g, UOP_I64, value);
+}
+
+static const struct uop *
+op_num(struct expand *e, enum uop_op op, const struct uop *a, int64_t b)
+{
+    return uop_alu2(e->g, op, a, num(e, b));
+}
+
+/* ---- what is an operand ---- */
+
+/* Ranges that count inside a work-group while a tile is worked on. */
+static uint64_t
+tile_ranges(const struct expand *e, uint64_t deps)
+{
+    return deps & (e->threads | e->copied | e->vectors | e->staged);
+}
+
+static bool
+are_powers(const struct kernel *k, uint64_t set)
+{
+    for (; set; set &= set - 1) {
+        int64_t size = k->sizes[__builtin_ctzll(set)];
+        if (size < 1 || size & (size - 1))
+            return false;
+    }
+    return true;
+}
+
+static bool
+is_operand(const struct expand *e, uint32_t pos)
+{
+    const struct kernel *k = e->k;
+    const struct uop *u = k->nodes[pos];
+    uint64_t set = tile_ranges(e, k->deps[pos]), vector, outputs;
+    uint32_t i;
+
+    if (u->op != UOP_LOAD || !(k->deps[pos] & e->staged) || k->levels[pos] ||
+        (set & e->threads) == e->threads || !are_powers(k, set))
+        return false;
+    outputs = set & ~k->reduce_ranges;
+    vector = set & e->vectors;
+    if (vector && (vector & k->reduce_ranges || vector < (outputs & ~vector)))
+        return false; /* it would not be the fastest */
+    for (i = 0; i < k->sink->n_src; i++) {
+        if (k->sink->src[i]->src[0] == u->src[0])
+            return false;
+    }
+    return true;
+}
+
+/* Fills dims, the fastest last, and the strides. `pad` elements lie between
+ * rows of the fast direction, against conflicts of banks. Returns the size. */
+static int64_t
+lay_out(const struct expand *e, struct expand_stage *s, bool reduce_fast,
+        int64_t pad)
+{
+    const struct kernel *k = e->k;
+    uint64_t parts[2] = {s->ranges & k->reduce_ranges,
+                         s->ranges & ~k->reduce_ranges};
+    int64_t stride = 1;
+    uint32_t i, n, n_slow = 0;
+
+    s->n_dims = 0;
+    for (i = 0; i < 2; i++) {
+        uint64_t set = parts[reduce_fast ? 1 - i : i];
+        for (; set; set &= set - 1)
+            s->dims[s->n_dims++].range = (uint32_t)__builtin_ctzll(set);
+        if (i == 0)
+            n_slow = s->n_dims;
+    }
+    for (n = s->n_dims; n-- > 0;) {
+        if (n + 1 == n_slow && n_slow < s->n_dims)
+            stride += pad;
+        s->dims[n].stride = stride;
+        stride *= k->sizes[s->dims[n].range];
+    }
+    return stride;
+}
+
+/* What one value of the range adds to the number of an output or step: the
+ * lanes of WGMMA's ACC. */
+static int64_t
+weight_of(const struct kernel_matrix *m, bool reduce, bool of_a, uint32_t id)
+{
+    if (reduce)
+        return id == m->step ? 1 : m->shape.k;
+    if (of_a)
+        return id == m->row ? 1 : id == m->half ? 8 : 16;
+    return id == m->pair ? 1 : id == m->col ? 2 : 8;
+}
+
+/* The same for WGMMA, where a tile lies as uop_wgmma says: the dims count
+ * outputs and steps. */
+static bell_status
+lay_out_wgmma(const struct expand *e, struct expand_stage *s)
+{
+    const struct kernel *k = e->k;
+    const struct kernel_matrix *m = &k->matrix;
+    int64_t row = UOP_WGMMA_ROW_BYTES / uop_dtype_infos[s->dtype].size_bytes;
+    int64_t n[2] = {1, 1};
+    bool of_a = false;
+    uint32_t i;
+
+    lay_out(e, s, s->along, 0);
+    for (i = 0; i < s->n_dims; i++)
+        of_a |= uop_range_id(k->ranges[s->dims[i].range]) == m->row;
+    s->size = 1;
+    for (i = 0; i < s->n_dims; i++) {
+        uint32_t r = s->dims[i].range, id = uop_range_id(k->ranges[r]);
+        bool reduce = k->reduce_ranges >> r & 1;
+        int64_t weight = weight_of(m, reduce, of_a, id);
+        s->dims[i].weight = weight;
+        s->dims[i].stride = reduce == s->along ? weight : weight * row;
+        s->size *= k->sizes[r];
+        n[reduce] *= k->sizes[r];
+    }
+    if (n[1] != row || n[0] % (UOP_WGMMA_ROW_BYTES / 2))
+        return bell_fail(BELL_E_INTERNAL, "a tile of %lld x %lld for WGMMA",
+                         (long long)n[0], (long long)n[1]);
+    return BELL_OK;
+}
+
+/* ---- the copy ---- */
+
+/* Digits of the elements that a thread copies: dims in copy order, the
+ * fastest first, are fields of the element number. */
+struct copy {
+    const struct expand_stage *stage;
+    uint32_t order[KERNEL_MAX_RANGES]; /* places in stage->dims */
+    uint32_t taken[KERNEL_MAX_RANGES]; /* log2 of what one access covers */
+    uint32_t lanes;                    /* of an access */
+    uint32_t rows;                     /* so many accesses are turned */
+    uint32_t n_log2;                   /* of elements, over lanes and rows */
+    uint32_t tid_log2;                 /* of threads */
+    const struct uop *value[KERNEL_MAX_RANGES]; /* by range */
+};
+
+static uint32_t
+log2_size(const struct expand *e, uint32_t range)
+{
+    return log2_floor((uint64_t)e->k->sizes[range]);
+}
+
+/* The range along which neighbours lie side by side in the buffer; false if
+ * there is none. */
+static bool
+contiguous_range(const struct expand *e, const struct expand_stage *s,
+                 uint32_t *out_range)
+{
+    uint64_t set;
+
+    for (set = s->ranges; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        if (kernel_coef(e->k, s->load->src[1], r) == 1) {
+            *out_range = r;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+depends_on(const struct expand *e, const struct uop *u, uint32_t range)
+{
+    return kernel_deps(e->k, u) >> range & 1;
+}
+
+/* Does the index move by `step` along the range, and nothing else of the LOAD
+ * with it? */
+static bool
+moves_by(const struct expand *e, const struct uop *u, uint32_t range,
+         int64_t step)
+{
+    return kernel_coef(e->k, u->src[1], range) == step &&
+           (u->n_src < 4 || (!depends_on(e, u->src[2], range) &&
+                             !depends_on(e, u->src[3], range)));
+}
+
+/* Of WGMMA: does what is contiguous in the buffer become different rows of the
+ * array? */
+static bool
+is_turned(const struct expand *e, const struct expand_stage *s)
+{
+    return e->k->matrix.wgmma &&
+           s->along != (bool)(e->k->reduce_ranges >> s->range & 1);
+}
+
+/* The contiguous dim first; dims next to it in the same direction (of the
+ * reduction, or not) follow, inner ones first, then the other direction. What
+ * is turned goes by 8 outputs, which is a sector of words, to other rows of
+ * banks, then by steps, to other banks. */
+static void
+order_copy(const struct expand *e, struct copy *c, uint32_t range)
+{
+    const struct expand_stage *s = c->stage;
+    bool reduce = e->k->reduce_ranges >> range & 1;
+    uint32_t i, n = 0, pass;
+
+    for (i = 0; i < s->n_dims; i++) {
+        if (s->dims[i].range == range)
+            c->order[n++] = i;
+    }
+    for (pass = 0; pass < 3; pass++) {
+        for (i = s->n_dims; i-- > 0;) {
+            bool same = (e->k->reduce_ranges >> s->dims[i].range & 1) == reduce;
+            bool later = same && is_turned(e, s) && s->dims[i].weight >= 8;
+            if (s->dims[i].range != range && pass == (later  ? 2u
+                                                      : same ? 0u
+                                                             : 1u))
+                c->order[n++] = i;
+        }
+    }
+}
+
+/* Elements that one access may take: along the first dims, as far as they lie
+ * side by side in the buffer and evenly in the array. */
+static void
+choose_lanes(const struct expand *e, struct copy *c, uint32_t most)
+{
+    const struct expand_stage *s = c->stage;
+    int64_t first = s->dims[c->order[0]].stride;
+    uint32_t i;
+
+    c->lanes = 1;
+    for (i = 0; i < s->n_dims && c->lanes < most; i++) {
+        uint32_t r = s->dims[c->order[i]].range, size = 1;
+        if (!moves_by(e, s->load, r, c->lanes) ||
+            s->dims[c->order[i]].stride != first * (int64_t)c->lanes)
+            return;
+        while ((int64_t)size < e->k->sizes[r] && c->lanes < most) {
+            size *= 2;
+            c->lanes *= 2;
+        }
+        c->taken[i] = log2_floor(size);
+        if ((int64_t)size < e->k->sizes[r])
+            return;
+    }
+}
+
+/* Bytes that lie the other way in the array are turned in registers: a thread
+ * loads a few from several rows, and stores words or more of what was below
+ * each other. As many rows as leave something to do for every thread. */
+static uint32_t
+choose_rows(const struct expand *e, struct copy *c)
+{
+    const struct expand_stage *s = c->stage;
+    uint32_t last = s->n_dims - 1, lanes = WORD_BYTES, i;
+    uint32_t most = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
+    uint32_t part = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
+    int64_t size = e->k->sizes[s->dims[last].range];
+
+    c->rows = 1;
+    if (is_turned(e, s))
+        return 1;
+    if (e->k->matrix.wgmma) /* what lies further on is elsewhere */
+        return most < part ? most : part;
+    if (uop_dtype_infos[s->dtype].size_bytes > 1 || c->order[0] == last ||
+        size < WORD_BYTES)
+        return most;
+    while (lanes > 1 && 1u << c->n_log2 < (lanes * WORD_BYTES) << c->tid_log2)
+        lanes /= 2;
+    c->rows = WORD_BYTES;
+    while (c->rows < most && c->rows < size &&
+           1u << c->n_log2 >= (2 * lanes * c->rows) << c->tid_log2)
+        c->rows *= 2;
+    for (i = 0; i < s->n_dims; i++) {
+        if (c->order[i] == last)
+            c->taken[i] = log2_floor(c->rows);
+    }
+    return lanes;
+}
+
+static void
+plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t range,
+          struct copy *c)
+{
+    uint32_t i;
+
+    memset(c, 0, sizeof(*c));
+    c->stage = s;
+    c->tid_log2 = log2_floor(e->k->n_threads);
+    order_copy(e, c, range);
+    for (i = 0; i < s->n_dims; i++)
+        c->n_log2 += log2_size(e, s->dims[i].range);
+    choose_lanes(e, c, choose_rows(e, c));
+    c->n_log2 -= log2_floor(c->lanes) + log2_floor(c->rows);
+}
+
+/* Bits [low, low + n) of step << tid_log2 | tid. */
+static const struct uop *
+number_field(struct expand *e, const struct copy *c, uint32_t step,
+             uint32_t low, uint32_t n)
+{
+    uint64_t high = ((uint64_t)step << c->tid_log2) >> low;
+    const struct uop *v = num(e, (int64_t)(high & (((uint64_t)1 << n) - 1)));
+    const struct uop *part = e->tid;
+
+    if (low >= c->tid_log2 || !n)
+        return v;
+    if (low)
+        part = op_num(e, UOP_FLOORDIV, part, (int64_t)1 << low);
+    part = op_num(e, UOP_FLOORMOD, part, (int64_t)1 << n);
+    return uop_alu2(e->g, UOP_ADD, v, part);
+}
+
+/* Values of all ranges for the element that this thread copies in `step`. */
+static void
+set_values(struct expand *e, struct copy *c, uint32_t step)
+{
+    const struct expand_stage *s = c->stage;
+    uint32_t i, low = 0;
+
+    for (i = 0; i < e->k->n_ranges; i++)
+        c->value[i] = e->base[i];
+    for (i = 0; i < s->n_dims; i++) {
+        uint32_t r = s->dims[c->order[i]].range;
+        uint32_t n = log2_size(e, r) - c->taken[i];
+        c->value[r] = op_num(e, UOP_MUL, number_field(e, c, step, low, n),
+                             (int64_t)1 << c->taken[i]);
+        low += n;
+    }
+}
+
+const struct uop *
+expand_wgmma_index(struct expand *e, const struct expand_stage *s,
+                   const struct uop *output, const struct uop *step)
+{
+    int64_t bytes = uop_dtype_infos[s->dtype].size_bytes;
+    int64_t n = UOP_WGMMA_ROW_BYTES / bytes, each = ACCESS_BYTES / bytes;
+    const struct uop *row = output, *at = step, *part;
+
+    if (!s->along) { /* rows of steps, of n outputs each */
+        row = op_num(e, UOP_MUL, op_num(e, UOP_FLOORDIV, output, n), n);
+        row = uop_alu2(e->g, UOP_ADD, row, step);
+        at = op_num(e, UOP_FLOORMOD, output, n);
+    }
+    part = uop_alu2(e->g, UOP_XOR, op_num(e, UOP_FLOORDIV, at, each),
+                    op_num(e, UOP_FLOORMOD, s->along ? output : step, 8));
+    part = uop_alu2(e->g, UOP_ADD, op_num(e, UOP_MUL, part, each),
+                    op_num(e, UOP_FLOORMOD, at, each));
+    return uop_alu2(e->g, UOP_ADD, op_num(e, UOP_MUL, row, n), part);
+}
+
+/* Element of the LOCAL array for the present values. */
+static const struct uop *
+array_index(struct expand *e, const struct copy *c)
+{
+    const struct expand_stage *s = c->stage;
+    const struct uop *index = num(e, 0), *count[2] = {index, index};
+    uint32_t i;
+
+    for (i = 0; i < s->n_dims && e->k->matrix.wgmma; i++) {
+        uint32_t r = s->dims[i].range;
+        const struct uop **to = &count[e->k->reduce_ranges >> r & 1];
+        *to = uop_alu2(e->g, UOP_ADD, *to,
+                       op_num(e, UOP_MUL, c->value[r], s->dims[i].weight));
+    }
+    if (e->k->matrix.wgmma)
+        return expand_wgmma_index(e, s, count[0], count[1]);
+    for (i = 0; i < s->n_dims; i++)
+        index = uop_alu2(
+            e->g, UOP_ADD, index,
+            op_num(e, UOP_MUL, c->value[s->dims[i].range], s->dims[i].stride));
+    return index;
+}
+
+/* The operand's LOAD for the present values, where `gate` (NULL: everywhere)
+ * holds. */
+static bell_status
+copy_load(struct expand *e, const struct copy *c, const struct uop *gate,
+          const struct uop **out)
+{
+    const struct kernel *k = e->k;
+    const struct uop *u = c->stage->load, *src[4], *roots[3];
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    uint32_t i, n = u->n_src - 1;
+    uint16_t lanes = (uint16_t)c->lanes;
+
+    for (i = 0; i < n; i++)
+        roots[i] = u->src[1 + i];
+    BELL_TRY(uop_substitute(e->g, roots, n, k->ranges, c->value, k->n_ranges));
+    if (n > 2 && gate)
+        gate = uop_alu2(e->g, UOP_AND, roots[2], gate);
+    else if (n > 2)
+        gate = roots[2];
+    src[0] = u->src[0];
+    src[1] = roots[0];
+    src[2] = n > 2 ? roots[1] : uop_const_int(e->g, dtype, 0);
+    src[2] = expand_broadcast(e, src[2], lanes);
+    src[3] = gate;
+    *out = uop_make(e->g, UOP_LOAD, dtype, lanes, no_arg, src, gate ? 4 : 2);
+    return BELL_OK;
+}
+
+/* Does what is loaded at once lie side by side in the array? */
+static bool
+lies_as_loaded(const struct copy *c)
+{
+    return c->lanes == 1 || c->stage->dims[c->order[0]].stride == 1;
+}
+
+/* Lane i of what was loaded from each row. */
+static const struct uop *
+across(struct expand *e, const struct copy *c, const struct uop *const *rows,
+       uint32_t i)
+{
+    enum uop_dtype dtype = c->stage->dtype;
+    const struct uop *parts[ACCESS_BYTES];
+    union uop_arg lane = {.i = i};
+    uint32_t r;
+
+    for (r = 0; r < c->rows; r++) {
+        parts[r] = rows[r];
+        if (c->lanes > 1)
+            parts[r] = uop_make(e->g, UOP_LANE, dtype, 1, lane, &rows[r], 1);
+    }
+    if (c->rows == 1)
+        return parts[0];
+    return uop_make(e->g, UOP_LANES, dtype, (uint16_t)c->rows, no_arg, parts,
+                    c->rows);
+}
+
+/* Adds the STOREs of what was loaded, at once or lane by lane. */
+static void
+copy_store(struct expand *e, const struct copy *c, const struct uop *index,
+           const struct uop *const *rows, const struct uop *gate,
+           struct expand_stores *stores)
+{
+    int64_t stride = c->stage->dims[c->order[0]].stride;
+    bool whole = c->rows == 1 && lies_as_loaded(c);
+    uint32_t i, n = whole ? 1 : c->lanes;
+
+    for (i = 0; i < n; i++) {
+        struct expand_store *store = &stores->v[stores->n++];
+        memset(store, 0, sizeof(*store));
+        store->memory = c->stage->memory;
+        store->index = op_num(e, UOP_ADD, index, (int64_t)i * stride);
+        store->gate = gate;
+        store->value = whole ? rows[0] : across(e, c, rows, i);
+    }
+}
+
+static const struct uop *
+make_store(struct expand *e, const struct expand_store *store,
+           const struct uop *memory)
+{
+    const struct uop *src[4] = {memory, store->index, store->value,
+                                store->gate};
+
+    return uop_make(e->g, UOP_STORE, UOP_VOID, 1, no_arg, src,
+                    store->gate ? 4 : 3);
+}
+
+/* Which of the tiles is copied. */
+struct turn {
+    const struct uop *tile, *gate; /* NULL: any, always */
+};
+
+/* Part of the array where the tile lies. */
+static const struct uop *
+half_of(struct expand *e, const struct expand_stage *s, const struct uop *tile)
+{
+    if (e->n_buffers == 1)
+        return num(e, 0);
+    return op_num(e, UOP_MUL, op_num(e, UOP_FLOORMOD, tile, e->n_buffers),
+                  s->size);
+}
+
+/* The LOADs of all rows, from the present values on, in the array's dtype. */
+static bell_status
+copy_rows(struct expand *e, struct copy *c, const struct uop *gate,
+          const struct uop **out)
+{
+    const struct expand_stage *s = c->stage;
+    uint32_t along = s->dims[s->n_dims - 1].range, r;
+    const struct uop *first = c->value[along];
+    bell_status status = BELL_OK;
+
+    for (r = 0; r < c->rows && status == BELL_OK; r++) {
+        c->value[along] = op_num(e, UOP_ADD, first, r);
+        status = copy_load(e, c, gate, &out[r]);
+        if (status == BELL_OK)
+            out[r] = uop_cast(e->g, out[r], s->dtype);
+    }
+    c->value[along] = first;
+    return status;
+}
+
+/* Copies one operand's tile. */
+static bell_status
+copy_operand(struct expand *e, const struct expand_stage *s,
+             const struct turn *turn, struct expand_stores *stores)
+{
+    const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate = NULL, *index;
+    uint32_t step, steps;
+    struct copy c;
+
+    plan_copy(e, s, s->range, &c);
+    steps = c.n_log2 > c.tid_log2 ? 1u << (c.n_log2 - c.tid_log2) : 1;
+    if (c.n_log2 < c.tid_log2)
+        gate = op_num(e, UOP_CMPLT, e->tid, (int64_t)1 << c.n_log2);
+    for (step = 0; step < steps; step++) {
+        set_values(e, &c, step);
+        if (turn->tile)
+            c.value[e->tile_loop] = turn->tile;
+        BELL_TRY(copy_rows(e, &c, turn->gate, rows));
+        index = array_index(e, &c);
+        if (turn->tile)
+            index = uop_alu2(e->g, UOP_ADD, index, half_of(e, s, turn->tile));
+        copy_store(e, &c, index, rows, gate, stores);
+    }
+    return BELL_OK;
+}
+
+/* Where an operand's tile lies, and how it is copied. */
+static bell_status
+place_operand(struct expand *e, struct expand_stage *s)
+{
+    bool along, matrix = e->k->matrix.on, turned;
+    int64_t each;
+
+    s->dtype = (enum uop_dtype)s->load->dtype;
+    if (matrix && e->k->matrix.dtype)
+        s->dtype = (enum uop_dtype)e->k->matrix.dtype;
+    each = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
+    s->ranges = tile_ranges(e, kernel_deps(e->k, s->load));
+    if (!contiguous_range(e, s, &s->range))
+        s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
+    along = e->k->reduce_ranges >> s->range & 1;
+    s->along = along || uop_dtype_infos[s->dtype].size_bytes != 2;
+    if (e->k->matrix.wgmma)
+        return lay_out_wgmma(e, s);
+    /* mma.sync's operands are read as well across the steps (ldmatrix), but
+     * not bytes */
+    turned = matrix && (along || each == ACCESS_BYTES ||
+                        e->k->matrix.shape.layout != UOP_WMMA_NV);
+    /* nothing between rows that are copied as they lie, and read so too */
+    s->size = lay_out(e, s, turned, along || matrix ? each : 0);
+    s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
+    return BELL_OK;
+}
+
+/* STOREs of an operand, at most. */
+static uint64_t
+count_stores(const struct expand *e, uint32_t pos)
+{
+    uint64_t set = tile_ranges(e, e->k->deps[pos]), n = 1;
+
+    for (; set; set &= set - 1)
+        n *= (uint64_t)e->k->sizes[__builtin_ctzll(set)];
+    return n / e->k->n_threads + ACCESS_BYTES;
+}
+
+/* A BARRIER where the work on one output begins, in the loops around it: all
+ * threads are done with the tiles of the one before. NULL without loops. */
+static const struct uop *
+start_barrier(struct expand *e)
+{
+    const struct kernel *k = e->k;
+    const struct uop *src[KERNEL_MAX_RANGES];
+    uint64_t loops = 0;
+    uint32_t i, n = 0;
+
+    for (i = 0; i < k->n_groups; i++) {
+        if (k->groups[i].bound & e->staged)
+            loops |= k->groups[i].context & e->loops;
+    }
+    for (; loops; loops &= loops - 1)
+        src[n++] = e->base[__builtin_ctzll(loops)];
+    if (!n)
+        return NULL;
+    return uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
+}
+
+static const struct uop *
+after(struct expand *e, const struct uop *memory, const struct uop *barrier)
+{
+    const struct uop *src[2] = {memory, barrier};
+
+    return uop_new(e->g, UOP_AFTER, (enum uop_dtype)memory->dtype, 1, no_arg,
+                   src, 2);
+}
+
+/* The loop over tiles, if it is one loop. */
+static int32_t
+find_tile_loop(const struct expand *e)
+{
+    const struct kernel *k = e->k;
+    uint64_t loops = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_groups; i++) {
+        if (k->groups[i].bound & e->staged)
+            loops |= k->groups[i].bound & e->loops & ~e->staged;
+    }
+    return loops && !(loops & (loops - 1)) ? __builtin_ctzll(loops) : -1;
+}
+
+/* How many tiles of `bytes` there are at once. WGMMAs still read the tile
+ * before this one; where four leave room for another work-group, there are no
+ * more. */
+static void
+choose_buffers(struct expand *e, uint64_t bytes)
+{
+    const struct lower_target *t = e->k->target;
+
+    e->n_buffers =
+        e->tile_loop >= 0 && bytes * 2 <= t->max_shared_bytes ? 2 : 1;
+    e->ahead = e->n_buffers - 1;
+    if (!e->k->matrix.wgmma)
+        return;
+    e->n_buffers = (uint32_t)(t->max_stage_bytes / bytes);
+    if (e->n_buffers > 4)
+        e->n_buffers = bytes * 8 <= t->max_stage_bytes ? 4
+                       : e->n_buffers > MAX_BUFFERS    ? MAX_BUFFERS
+                                                       : e->n_buffers;
+    e->ahead = e->n_buffers - 2;
+}
+
+static bell_status
+find_operands(struct expand *e)
+{
+    struct kernel *k = e->k;
+    uint64_t n_stores = 0, bytes = 0;
+    uint32_t i, n = 0;
+
+    for (i = 0; i < k->n_nodes; i++)
+        n += is_operand(e, i);
+    e->stages = arena_calloc(&k->mem, n + 1, sizeof(*e->stages));
+    if (!e->stages)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        struct expand_stage *s = &e->stages[e->n_stages];
+        if (!is_operand(e, i))
+            continue;
+        s->load = k->nodes[i];
+        BELL_TRY(place_operand(e, s));
+        e->inst[i].stage = ++e->n_stages;
+        n_stores += count_stores(e, i);
+        bytes += (uint64_t)s->size * uop_dtype_infos[s->dtype].size_bytes;
+    }
+    e->tile_loop = find_tile_loop(e);
+    choose_buffers(e, bytes);
+    e->first.v = arena_alloc(&k->mem, n_stores * sizeof(*e->first.v));
+    e->next.v = arena_alloc(&k->mem, n_stores * sizeof(*e->next.v));
+    if (n && (!e->first.v || !e->next.v))
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+    return BELL_OK;
+}
+
+bell_status
+expand_find_stages(struct expand *e)
+{
+    const struct kernel *k = e->k;
+    uint32_t r;
+
+    e->staged = 0;
+    for (r = 0; r < k->n_ranges; r++) {
+        if (k->staged >> uop_range_id(k->ranges[r]) & 1)
+            e->staged |= (uint64_t)1 << r;
+    }
+    return e->staged && e->tid ? find_operands(e) : BELL_OK;
+}
+
+/* The STOREs of e->first; one COMMIT where more than a tile is under way. */
+static bell_status
+first_effects(struct expand *e, const struct uop ***out_src, uint32_t *out_n)
+{
+    const struct uop **src;
+    uint32_t i, n = e->first.n;
+
+    src = arena_alloc(&e->k->mem, (n + 2) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+                         e->k->n_nodes);
+    for (i = 0; i < n; i++)
+        src[i] = make_store(e, &e->first.v[i], e->first.v[i].memory);
+    if (e->ahead > 1) {
+        if (e->commit)
+            src[n++] = e->commit;
+        src[0] = e->commit =
+            uop_new(e->g, UOP_COMMIT, UOP_VOID, 1, no_arg, src, n);
+        n = 1;
+    }
+    *out_src = src;
+    *out_n = n;
+    return BELL_OK;
+}
+
+/* Copies the first tiles, as many as are ahead of the work; makes the BARRIER
+ * behind them, in the loop over tiles where there are several of each. */
+static bell_status
+copy_first(struct expand *e, const struct uop **out_barrier)
+{
+    struct turn turn = {NULL, NULL};
+    const struct uop **src = NULL;
+    union uop_arg arg = {.i = 0};
+    uint32_t t = 0, i, n = 0;
+
+    do {
+        e->first.n = 0;
+        if (e->ahead)
+            turn.tile = num(e, t);
+        for (i = 0; i < e->n_stages; i++) {
+            struct expand_stage *s = &e->stages[i];
+            if (e->ahead && t >= e->k->sizes[e->tile_loop])
+                break;
+            if (e->commit)
+                s->memory = after(e, s->memory, e->commit);
+            BELL_TRY(copy_operand(e, s, &turn, &e->first));
+        }
+        BELL_TRY(first_effects(e, &src, &n));
+    } while (++t < e->ahead);
+    if (e->ahead) {
+        src[n++] = e->base[e->tile_loop];
+        arg.i = e->ahead - 1;
+    }
+    *out_barrier = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, arg, src, n);
+    return BELL_OK;
+}
+
+/* The next tile's copies: what lies as it was loaded is stored at once. */
+static bell_status
+copy_next(struct expand *e)
+{
+    int64_t n_tiles = e->k->sizes[e->tile_loop];
+    const struct uop **src;
+    struct turn next;
+    uint32_t i, n = 0;
+
+    next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
+    next.gate = op_num(e, UOP_CMPLT, next.tile, n_tiles);
+    for (i = 0; i < e->n_stages; i++)
+        BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
+    for (i = 0; i < e->next.n; i++) {
+        struct expand_store *store = &e->next.v[i];
+        unsigned op = store->value->op;
+        if (op != UOP_LANE && op != UOP_LANES && op != UOP_CAST)
+            store->made = make_store(e, store, store->memory);
+    }
+    if (e->ahead < 2)
+        return BELL_OK;
+    src = arena_alloc(&e->k->mem, (e->next.n + 1) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+                         e->k->n_nodes);
+    src[n++] = e->base[e->tile_loop];
+    for (i = 0; i < e->next.n; i++) {
+        if (e->next.v[i].made)
+            src[n++] = e->next.v[i].made;
+    }
+    e->commit = uop_new(e->g, UOP_COMMIT, UOP_VOID, 1, no_arg, src, n);
+    return BELL_OK;
+}
+
+bell_status
+expand_copy_stages(struct expand *e)
+{
+    const struct lower_target *t = e->k->target;
+    uint32_t i, most = t->max_shared_bytes;
+    const struct uop *barrier;
+
+    if (!e->n_stages)
+        return BELL_OK;
+    if (e->k->matrix.wgmma)
+        most = t->max_stage_bytes;
+    barrier = start_barrier(e);
+    for (i = 0; i < e->n_stages; i++) {
+        struct expand_stage *s = &e->stages[i];
+        s->memory = expand_local(e, s->dtype, (uint64_t)s->size * e->n_buffers);
+        if (barrier)
+            s->memory = after(e, s->memory, barrier);
+        s->half = num(e, 0);
+        if (e->n_buffers > 1)
+            s->half = half_of(e, s, e->base[e->tile_loop]);
+    }
+    BELL_TRY(copy_first(e, &barrier));
+    for (i = 0; i < e->n_stages; i++)
+        e->stages[i].memory = after(e, e->stages[i].memory, barrier);
+    if (e->n_buffers > 1)
+        BELL_TRY(copy_next(e));
+    if (e->shared_bytes > most)
+        return bell_fail(BELL_E_INTERNAL, "%u bytes of LOCAL memory, of %u",
+                         e->shared_bytes, most);
+    return uop_graph_status(e->g);
+}
+
+const struct uop *
+expand_end_tile(struct expand *e, const struct uop *range,
+                const struct uop *const *effects, uint32_t n)
+{
+    const struct uop **src, *memory;
+    uint32_t i, n_src = 1 + n;
+
+    src = arena_alloc(&e->k->mem, (3 + n + e->next.n) * sizeof(*src));
+    if (!src) {
+        e->g->failed = true;
+        return &uop_failed;
+    }
+    memcpy(src + 1, effects, n * sizeof(*src));
+    if (e->n_buffers == 1) {
+        src[1] = uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src + 1, n);
+        n_src = 2;
+    }
+    for (i = 0; i < e->next.n; i++) {
+        struct expand_store *store = &e->next.v[i];
+        if (!store->made) { /* behind the work on this tile */
+            src[0] = store->memory;
+            memory =
+                uop_new(e->g, UOP_AFTER, (enum uop_dtype)store->memory->dtype,
+                        1, no_arg, src, 1 + n);
+            store->made = make_store(e, store, memory);
+        }
+        src[n_src++] = store->made;
+    }
+    if (e->commit)
+        src[n_src++] = e->commit;
+    src[0] = range;
+    return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n_src);
+}
+
+/* ---- the use ---- */
+
+/* The elements that one LOAD takes of those that copies of an operand want:
+ * copies along the fastest dim lie side by side. */
+static uint32_t
+use_lanes(const struct expand *e, const struct expand_stage *s)
+{
+    uint32_t r = s->dims[s->n_dims - 1].range;
+    uint32_t lanes = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
+
+    if (!(e->copied >> r & 1))
+        return 1;
+    while ((int64_t)lanes > e->k->sizes[r])
+        lanes /= 2;
+    return lanes ? lanes : 1;
+}
+
+const struct uop *
+expand_staged_value(struct expand *e, const struct expand_inst *inst)
+{
+    const struct expand_stage *s = &e->stages[inst->stage - 1];
+    enum uop_dtype dtype = s->dtype;
+    uint32_t lanes = inst->vec >= 0 ? inst->lanes : use_lanes(e, s), i;
+    const struct uop *src[2] = {s->memory, s->half}, *value;
+    union uop_arg lane = {.i = 0};
+    int64_t offset = 0;
+
+    for (i = 0; i < s->n_dims; i++) {
+        uint32_t r = s->dims[i].range;
+        int64_t stride = s->dims[i].stride;
+        if (e->copied >> r & 1)
+            offset += (int64_t)e->digit[r] * stride;
+        else
+            src[1] = uop_alu2(e->g, UOP_ADD, src[1],
+                              op_num(e, UOP_MUL, e->base[r], stride));
+    }
+    if (inst->vec < 0 && lanes > 1) {
+        lane.i = e->digit[s->dims[s->n_dims - 1].range] % lanes;
+        offset -= lane.i;
+    }
+    src[1] = op_num(e, UOP_ADD, src[1], offset);
+    value = uop_make(e->g, UOP_LOAD, dtype, (uint16_t)lanes, no_arg, src, 2);
+    if (inst->vec >= 0 || lanes == 1)
+        return value;
+    return uop_make(e->g, UOP_LANE, dtype, 1, lane, &value, 1);
+}
+
+bool
+expand_has_tile(const struct expand *e, uint64_t bound)
+{
+    return e->n_stages && bound & e->staged;
+}

@@ -1,0 +1,157 @@
+/* A kernel under optimisation: the nodes under its SINK with the facts that
+ * the passes of lower/ share. Analysis only reads the graph; the transforms
+ * make a new SINK and analyse it again.
+ *
+ * Scratch data lives in an arena of its own; nodes live in the graph. Not
+ * thread safe.
+ */
+#ifndef BELL_LOWER_KERNEL_KERNEL_H
+#define BELL_LOWER_KERNEL_KERNEL_H
+
+#include "lower/lower.h"
+
+#define KERNEL_MAX_RANGES 64
+
+/* Coefficient of a range on which an index does not depend affinely. */
+#define KERNEL_NONAFFINE INT64_MIN
+
+/* REDUCEs that one loop nest computes: same bound ranges, same ranges around,
+ * none needs another. */
+struct kernel_group {
+    uint32_t level;   /* REDUCEs below it, at most; groups go by level */
+    uint64_t bound;   /* ranges that it runs over */
+    uint64_t context; /* ranges it depends on: it is computed inside them */
+    uint32_t n_members;
+    const struct uop **members; /* REDUCE nodes, by id */
+};
+
+/* Ranges, by id, that a matrix instruction counts. Of its result a thread has
+ * columns by `col` and `pair`, rows by `row` and `half`: uops/wmma.h. */
+struct kernel_matrix {
+    bool on;
+    bool wgmma; /* a warp's tiles are one WGMMA's, row the lowest rows of a
+                 * warp, pair and col the lowest columns */
+    struct uop_wmma shape;
+    uint8_t dtype; /* what A and B are in LOCAL memory; VOID: as loaded */
+    uint8_t half;  /* UPCAST: a thread's rows, where it has several */
+    uint8_t row;   /* LOCAL, upper bits of the thread */
+    uint8_t col;   /* LOCAL, lower bits */
+    uint8_t pair;  /* VECTOR: a thread's columns, where it has several */
+    uint8_t step;  /* UNROLL, of the reduction */
+};
+
+struct kernel {
+    struct uop_graph *g;
+    const struct lower_target *target;
+    const struct uop *sink;
+    struct arena mem; /* scratch; reset by each analysis */
+
+    const struct uop **nodes; /* all under the sink, by id */
+    uint32_t n_nodes;
+    uint32_t *pos_of_id; /* place in nodes[] */
+
+    const struct uop *ranges[KERNEL_MAX_RANGES]; /* by id: nest order */
+    int64_t sizes[KERNEL_MAX_RANGES];            /* -1: not a constant */
+    uint32_t n_ranges;
+    uint64_t reduce_ranges; /* those that a REDUCE binds */
+
+    uint64_t *deps;   /* by place: ranges that the value varies with */
+    uint32_t *levels; /* by place: longest chain of REDUCEs below */
+    int64_t **coefs; /* by place: I64 nodes, n_ranges coefficients; else NULL */
+
+    struct kernel_group *groups; /* by level */
+    uint32_t n_groups;
+
+    /* LOCAL and GROUP ranges, by the RANGE's id: the first bit of the thread
+     * number that counts them. Kept when the sink is replaced. */
+    uint8_t thread_shift[KERNEL_MAX_RANGES];
+    uint32_t n_threads; /* of a work-group; a power of two */
+    /* Reduction ranges, by id as bits: those of a tile whose operands are
+     * brought to LOCAL memory first. */
+    uint64_t staged;
+    struct kernel_matrix matrix;
+};
+
+/* Analyses the kernel under `sink`. On failure nothing is owned. */
+BELL_MUST_CHECK bell_status kernel_init(struct kernel *k, struct uop_graph *g,
+                                        const struct uop *sink,
+                                        const struct lower_target *target);
+void kernel_fini(struct kernel *k);
+
+/* Replaces the sink and analyses it. After a failure only kernel_fini may be
+ * called. */
+BELL_MUST_CHECK bell_status kernel_set_sink(struct kernel *k,
+                                            const struct uop *sink);
+
+/* What becomes of each range, by its number in `ranges`. Where `gate` does not
+ * hold, the new ranges stand at no value of the old one: nothing is stored
+ * then, nothing reduced, and nothing loaded from what the kernel stores. The
+ * value has to be one of the range's all the same. With `zeros` every LOAD
+ * gives 0 there instead, of which the REDUCE over the range is to make
+ * nothing. */
+struct kernel_remap {
+    const struct uop *value; /* replaces the RANGE in expressions */
+    const struct uop *gate;  /* NULL: it always holds */
+    bool zeros;
+    uint32_t n_bound; /* RANGEs that a REDUCE binds instead of it */
+    const struct uop *const *bound;
+};
+
+/* Rebuilds the kernel with every range replaced. */
+BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
+                                                const struct kernel_remap *map);
+
+/* The canonical form that the other passes take: ranges of size 1 and
+ * REDUCEs over nothing are gone; every reduction range is bound by one group
+ * only. */
+BELL_MUST_CHECK bell_status kernel_canonical(struct kernel *k);
+
+/* Splits each REDUCE over reduction range `r` in one over r's first n_main
+ * values and one over the rest. Where n_padded is more than the rest, the
+ * second counts to n_padded, with loads gated and values that are not of r
+ * left out: for a vector that covers the rest at once. Numbers of the other
+ * ranges stay, but that one of size 1 vanishes. */
+BELL_MUST_CHECK bell_status kernel_peel(struct kernel *k, uint32_t r,
+                                        int64_t n_main, int64_t n_padded);
+
+/* Takes ranges apart that are only seen divided by a constant: r / c and r % c
+ * become two ranges. The inverse of kernel_merge, where indices want it. */
+BELL_MUST_CHECK bell_status kernel_unflatten(struct kernel *k);
+
+/* Joins pairs of ranges that every index uses as one: a*size(b) + b. Such a
+ * pair becomes one range of size(a)*size(b) values. */
+BELL_MUST_CHECK bell_status kernel_merge(struct kernel *k);
+
+/* Lets reductions that need not wait for each other, and run over ranges of
+ * the same sizes in the same loops, share theirs: values that both load are
+ * loaded once. */
+BELL_MUST_CHECK bell_status kernel_fuse(struct kernel *k);
+
+static inline uint32_t
+kernel_pos(const struct kernel *k, const struct uop *u)
+{
+    return k->pos_of_id[u->id];
+}
+
+/* Ranges that the value of `u`, a node of the kernel, varies with. */
+static inline uint64_t
+kernel_deps(const struct kernel *k, const struct uop *u)
+{
+    return k->deps[kernel_pos(k, u)];
+}
+
+/* Step of the index `u` per step of range `r`; KERNEL_NONAFFINE where that is
+ * not one number. */
+int64_t kernel_coef(const struct kernel *k, const struct uop *u, uint32_t r);
+
+/* Number of the RANGE node in k->ranges. */
+uint32_t kernel_range_no(const struct kernel *k, const struct uop *range);
+
+/* Bits of the RANGEs that a REDUCE binds. */
+uint64_t kernel_bound(const struct kernel *k, const struct uop *reduce);
+
+/* First value of an accumulator of ALU op `op`: x op identity == x. */
+const struct uop *kernel_identity(struct uop_graph *g, enum uop_op op,
+                                  enum uop_dtype dtype);
+
+#endif

@@ -1,0 +1,451 @@
+/* Transforms of a kernel that keep its meaning: other ranges for the same
+ * values, and the canonical form. */
+#include "lower/kernel/kernel.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Do all ranges of the set stand at a value? NULL: always. With `zeros` only
+ * those count whose LOADs give 0 elsewhere, else only the others. */
+static const struct uop *
+joined_gate(struct kernel *k, uint64_t ranges, bool zeros,
+            const struct kernel_remap *map)
+{
+    const struct uop *all = NULL;
+
+    for (; ranges; ranges &= ranges - 1) {
+        const struct kernel_remap *to = &map[__builtin_ctzll(ranges)];
+        const struct uop *gate = to->zeros == zeros ? to->gate : NULL;
+        if (gate && all && gate != all)
+            all = uop_alu2(k->g, UOP_AND, all, gate);
+        else if (gate)
+            all = gate;
+    }
+    return all;
+}
+
+/* REDUCE with a new body and the ranges that `map` binds instead of its own;
+ * the body itself where none is left. */
+static const struct uop *
+remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
+             const struct kernel_remap *map)
+{
+    const struct uop *gate = joined_gate(k, kernel_bound(k, u), false, map);
+    const struct uop *src[1 + KERNEL_MAX_RANGES];
+    uint32_t i, j, n = 1;
+
+    if (gate)
+        body = uop_alu3(k->g, UOP_WHERE, gate, body,
+                        kernel_identity(k->g, (enum uop_op)u->arg.i,
+                                        (enum uop_dtype)u->dtype));
+    src[0] = body;
+    for (i = 1; i < u->n_src; i++) {
+        const struct kernel_remap *to = &map[kernel_range_no(k, u->src[i])];
+        for (j = 0; j < to->n_bound && n <= KERNEL_MAX_RANGES; j++)
+            src[n++] = to->bound[j];
+    }
+    if (n == 1)
+        return body;
+    return uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1, u->arg, src,
+                    n);
+}
+
+/* A STORE, or a LOAD of what the kernel stores, on its new sources: done only
+ * where the gate holds as well as its own. */
+static const struct uop *
+remap_access(struct kernel *k, const struct uop *u, const struct uop **to,
+             const struct uop *gate)
+{
+    const struct uop *src[4];
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++)
+        src[i] = to[kernel_pos(k, u->src[i])];
+    if (u->op == UOP_LOAD && u->n_src < 3)
+        src[2] = uop_const_int(k->g, (enum uop_dtype)u->dtype, 0);
+    src[3] = u->n_src > 3 ? uop_alu2(k->g, UOP_AND, src[3], gate) : gate;
+    return uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                    u->lanes, u->arg, src, 4);
+}
+
+/* PARAM slots that the kernel stores to; all where that cannot be said. */
+static uint64_t
+stored_slots(const struct kernel *k)
+{
+    uint64_t slots = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_STORE)
+            continue;
+        if (u->src[0]->op != UOP_PARAM || u->src[0]->arg.i >= 64)
+            return UINT64_MAX;
+        slots |= (uint64_t)1 << u->src[0]->arg.i;
+    }
+    return slots;
+}
+
+/* Where the access is done only; NULL: everywhere. */
+static const struct uop *
+access_gate(struct kernel *k, const struct uop *u, uint64_t stored,
+            const struct kernel_remap *map)
+{
+    uint64_t deps = kernel_deps(k, u);
+    bool own = u->op == UOP_STORE || u->src[0]->op != UOP_PARAM ||
+               u->src[0]->arg.i >= 64 || stored >> u->src[0]->arg.i & 1;
+    const struct uop *gate = own ? joined_gate(k, deps, false, map) : NULL;
+    const struct uop *zero = joined_gate(k, deps, true, map);
+
+    if (gate && zero)
+        return uop_alu2(k->g, UOP_AND, gate, zero);
+    return gate ? gate : zero;
+}
+
+/* The node with its sources replaced by `to`, which is indexed by place. */
+static const struct uop *
+rebuild_node(struct kernel *k, const struct uop *u, const struct uop **to,
+             const struct uop **src)
+{
+    bool changed = false;
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        src[i] = to[kernel_pos(k, u->src[i])];
+        changed |= src[i] != u->src[i];
+    }
+    if (!changed)
+        return u;
+    return uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                    u->lanes, u->arg, src, u->n_src);
+}
+
+static uint32_t
+widest_node(const struct kernel *k)
+{
+    uint32_t i, n = 1;
+
+    for (i = 0; i < k->n_nodes; i++)
+        n = k->nodes[i]->n_src > n ? k->nodes[i]->n_src : n;
+    return n;
+}
+
+bell_status
+kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
+{
+    const struct uop **to, **src, *gate;
+    uint64_t stored = stored_slots(k);
+    uint32_t i;
+
+    to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
+    src = arena_alloc(&k->mem, widest_node(k) * sizeof(*src));
+    if (!to || !src)
+        return bell_fail(BELL_E_NO_MEMORY, "rewrite of a kernel of %u nodes",
+                         k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        gate = NULL;
+        if (u->op == UOP_STORE || u->op == UOP_LOAD)
+            gate = access_gate(k, u, stored, map);
+        if (u->op == UOP_RANGE)
+            to[i] = map[kernel_range_no(k, u)].value;
+        else if (u->op == UOP_REDUCE)
+            to[i] = remap_reduce(k, u, to[kernel_pos(k, u->src[0])], map);
+        else if (gate)
+            to[i] = remap_access(k, u, to, gate);
+        else
+            to[i] = rebuild_node(k, u, to, src);
+    }
+    return kernel_set_sink(k, to[k->n_nodes - 1]);
+}
+
+/* ---- canonical form ---- */
+
+/* Ranges of size 1 become 0. */
+static bell_status
+drop_unit_ranges(struct kernel *k)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    uint32_t r, n_units = 0;
+
+    for (r = 0; r < k->n_ranges; r++) {
+        bool unit = k->sizes[r] == 1;
+        map[r].value = unit ? uop_const_int(k->g, UOP_I64, 0) : k->ranges[r];
+        map[r].gate = NULL;
+        map[r].zeros = false;
+        map[r].n_bound = !unit;
+        map[r].bound = &k->ranges[r];
+        n_units += unit;
+    }
+    if (!n_units)
+        return BELL_OK;
+    return kernel_remap_ranges(k, map);
+}
+
+static bool
+reduces_nothing(const struct kernel *k, const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 1; i < u->n_src; i++) {
+        if (k->sizes[kernel_range_no(k, u->src[i])] == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A REDUCE over an empty range is its identity. */
+static bell_status
+drop_empty_reduces(struct kernel *k)
+{
+    const struct uop **from, **to, *sink = k->sink;
+    uint32_t i, n = 0;
+
+    from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
+    to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
+    if (!from || !to)
+        return bell_fail(BELL_E_NO_MEMORY, "rewrite of a kernel of %u nodes",
+                         k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_REDUCE || !reduces_nothing(k, u))
+            continue;
+        from[n] = u;
+        to[n++] = kernel_identity(k->g, (enum uop_op)u->arg.i,
+                                  (enum uop_dtype)u->dtype);
+    }
+    if (!n)
+        return BELL_OK;
+    BELL_TRY(uop_substitute(k->g, &sink, 1, from, to, n));
+    return kernel_set_sink(k, sink);
+}
+
+static uint32_t
+free_range_id(const struct kernel *k)
+{
+    return k->n_ranges ? uop_range_id(k->ranges[k->n_ranges - 1]) + 1 : 0;
+}
+
+/* A group that binds a range which an earlier group binds too; NULL if there
+ * is none. *out_shared is the set of such ranges. */
+static const struct kernel_group *
+find_conflict(const struct kernel *k, uint64_t *out_shared)
+{
+    uint64_t taken = 0;
+    uint32_t i;
+
+    for (i = 0; i < k->n_groups; i++) {
+        *out_shared = k->groups[i].bound & taken;
+        if (*out_shared)
+            return &k->groups[i];
+        taken |= k->groups[i].bound;
+    }
+    return NULL;
+}
+
+/* The REDUCE with `shared` ranges renamed to clones[]. REDUCEs in its body
+ * that bind those ranges themselves stay as they are. */
+static bell_status
+rename_reduce(struct kernel *k, const struct uop *u, uint64_t shared,
+              const struct uop *const *clones, const struct uop **out)
+{
+    const struct uop **from, **to, *src[1 + KERNEL_MAX_RANGES];
+    uint32_t i, n = 0;
+
+    from = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*from));
+    to = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*to));
+    if (!from || !to)
+        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges", k->n_ranges);
+    for (i = 0; i < k->n_ranges; i++) {
+        if (shared >> i & 1) {
+            from[n] = k->ranges[i];
+            to[n++] = clones[i];
+        }
+    }
+    for (i = 0; i < kernel_pos(k, u); i++) {
+        if (k->nodes[i]->op == UOP_REDUCE && !(k->deps[i] & shared))
+            from[n] = to[n] = k->nodes[i], n++;
+    }
+    src[0] = u->src[0];
+    BELL_TRY(uop_substitute(k->g, src, 1, from, to, n));
+    for (i = 1; i < u->n_src; i++) {
+        uint32_t r = kernel_range_no(k, u->src[i]);
+        src[i] = shared >> r & 1 ? clones[r] : u->src[i];
+    }
+    *out = uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1, u->arg, src,
+                    u->n_src);
+    return BELL_OK;
+}
+
+/* Gives the group ranges of its own in place of the shared ones. */
+static bell_status
+unshare_group(struct kernel *k, const struct kernel_group *group,
+              uint64_t shared)
+{
+    const struct uop *clones[KERNEL_MAX_RANGES], **to, *sink = k->sink;
+    uint32_t i, next_id = free_range_id(k);
+
+    to = arena_alloc(&k->mem, group->n_members * sizeof(*to));
+    if (!to)
+        return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges", k->n_ranges);
+    for (i = 0; i < k->n_ranges; i++) {
+        const struct uop *range = k->ranges[i];
+        union uop_arg arg = {.i =
+                                 uop_range_arg(next_id, uop_range_axis(range))};
+        if (!(shared >> i & 1))
+            continue;
+        clones[i] = uop_new(k->g, UOP_RANGE, UOP_I64, 1, arg, range->src, 1);
+        next_id++;
+    }
+    for (i = 0; i < group->n_members; i++)
+        BELL_TRY(rename_reduce(k, group->members[i], shared, clones, &to[i]));
+    BELL_TRY(
+        uop_substitute(k->g, &sink, 1, group->members, to, group->n_members));
+    return kernel_set_sink(k, sink);
+}
+
+static bell_status
+unshare_ranges(struct kernel *k)
+{
+    const struct kernel_group *group;
+    uint64_t shared;
+
+    for (group = find_conflict(k, &shared); group;
+         group = find_conflict(k, &shared))
+        BELL_TRY(unshare_group(k, group, shared));
+    return BELL_OK;
+}
+
+bell_status
+kernel_canonical(struct kernel *k)
+{
+    BELL_TRY(drop_empty_reduces(k));
+    BELL_TRY(drop_unit_ranges(k));
+    return unshare_ranges(k);
+}
+
+/* ---- peeling ---- */
+
+/* A reduction range being cut in two. */
+struct peel {
+    uint32_t range;
+    int64_t n_main, n_rest;
+    const struct uop *main_range, *rest; /* the new RANGEs */
+    const struct uop *gate;              /* NULL, or: rest is below n_rest */
+    const struct uop **to; /* by place: the node with r at n_main + rest */
+};
+
+/* The LOAD with these sources, done only where the gate holds too. */
+static const struct uop *
+gate_load(struct kernel *k, const struct uop *u, const struct uop **src,
+          const struct uop *gate)
+{
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    const struct uop *gated[4] = {src[0], src[1], NULL, gate};
+
+    gated[2] = u->n_src > 2 ? src[2] : uop_const_int(k->g, dtype, 0);
+    if (u->n_src > 3)
+        gated[3] = uop_alu2(k->g, UOP_AND, src[3], gate);
+    return uop_make(k->g, UOP_LOAD, dtype, 1, u->arg, gated, 4);
+}
+
+/* Fills peel->to. Only the bodies of the REDUCEs over r vary with r. */
+static bell_status
+shift_bodies(struct kernel *k, struct peel *peel)
+{
+    const struct uop **src;
+    uint32_t i, j;
+
+    peel->to = arena_alloc(&k->mem, k->n_nodes * sizeof(*peel->to));
+    src = arena_alloc(&k->mem, widest_node(k) * sizeof(*src));
+    if (!peel->to || !src)
+        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes", k->n_nodes);
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (!(k->deps[i] >> peel->range & 1)) {
+            peel->to[i] = u;
+            continue;
+        }
+        if (u->op == UOP_RANGE) {
+            peel->to[i] = uop_alu2(k->g, UOP_ADD, peel->rest,
+                                   uop_const_int(k->g, UOP_I64, peel->n_main));
+            continue;
+        }
+        for (j = 0; j < u->n_src; j++)
+            src[j] = peel->to[kernel_pos(k, u->src[j])];
+        peel->to[i] =
+            u->op == UOP_LOAD && peel->gate
+                ? gate_load(k, u, src, peel->gate)
+                : uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                           u->lanes, u->arg, src, u->n_src);
+    }
+    return BELL_OK;
+}
+
+/* The REDUCE over main instead of r, joined with the one over rest. */
+static const struct uop *
+peel_reduce(struct kernel *k, const struct uop *u, const struct peel *peel)
+{
+    const struct uop *src[2][1 + KERNEL_MAX_RANGES], *half[2];
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_op op = (enum uop_op)u->arg.i;
+    const struct uop *r = k->ranges[peel->range];
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        src[0][i] = u->src[i] == r ? peel->main_range : u->src[i];
+        src[1][i] = u->src[i] == r ? peel->rest : u->src[i];
+    }
+    src[1][0] = peel->to[kernel_pos(k, u->src[0])];
+    if (peel->gate)
+        src[1][0] = uop_alu3(k->g, UOP_WHERE, peel->gate, src[1][0],
+                             kernel_identity(k->g, op, dtype));
+    for (i = 0; i < 2; i++)
+        half[i] =
+            uop_make(k->g, UOP_REDUCE, dtype, 1, u->arg, src[i], u->n_src);
+    return uop_alu2(k->g, op, half[0], half[1]);
+}
+
+/* The bodies over main: r's values below n_main, under the new RANGE. */
+static bell_status
+shorten_range(struct kernel *k, const struct peel *peel,
+              const struct uop **sink)
+{
+    const struct uop *r = k->ranges[peel->range];
+    return uop_substitute(k->g, sink, 1, &r, &peel->main_range, 1);
+}
+
+bell_status
+kernel_peel(struct kernel *k, uint32_t r, int64_t n_main, int64_t n_padded)
+{
+    struct peel peel = {.range = r, .n_main = n_main};
+    const struct uop **from, **to, *sink = k->sink;
+    uint32_t i, n = 0, next_id = free_range_id(k);
+    int64_t n_rest = k->sizes[r] - n_main;
+
+    from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
+    to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
+    if (!from || !to)
+        return bell_fail(BELL_E_NO_MEMORY, "peeling %u nodes", k->n_nodes);
+    n_padded = n_padded > n_rest ? n_padded : n_rest;
+    peel.n_rest = n_rest;
+    peel.main_range =
+        uop_range(k->g, uop_range_id(k->ranges[r]), UOP_AXIS_REDUCE, n_main);
+    peel.rest = uop_range(k->g, next_id, UOP_AXIS_REDUCE, n_padded);
+    if (n_padded > n_rest)
+        peel.gate = uop_alu2(k->g, UOP_CMPLT, peel.rest,
+                             uop_const_int(k->g, UOP_I64, n_rest));
+    BELL_TRY(shift_bodies(k, &peel));
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_REDUCE || !(kernel_bound(k, u) >> r & 1))
+            continue;
+        from[n] = u;
+        to[n++] = peel_reduce(k, u, &peel);
+    }
+    BELL_TRY(uop_substitute(k->g, &sink, 1, from, to, n));
+    BELL_TRY(shorten_range(k, &peel, &sink));
+    BELL_TRY(kernel_set_sink(k, sink));
+    return kernel_canonical(k);
+}

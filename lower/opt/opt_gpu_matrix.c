@@ -1,0 +1,465 @@
+/* The rules for GPUs: products by matrix instructions.
+ *
+ * A work-group's tile is shared out to warps, a warp's part to the tiles of
+ * one instruction. What each thread has of such a tile is fixed (uops/wmma.h):
+ * columns by `col` (the lower bits of its number) and `pair`, rows by `row`
+ * (the upper bits) and `half`.
+ */
+#include "lower/opt/opt_gpu.h"
+
+#include "base/bits.h"
+#include "base/log.h"
+
+#define STAGE_BYTES  24576u /* of LOCAL memory for operands */
+#define PAD_BYTES    16     /* a row in LOCAL memory has more */
+#define PART_BYTES   16     /* that one access copies */
+#define MIN_STAGES   3      /* of WGMMA's tiles, in LOCAL memory */
+#define WGMMA_PIECES 4      /* instructions that take 128 bytes of steps */
+#define GROUP_TILES  8      /* below each other that run at a time */
+
+/* Warps of a work-group, and tiles of one instruction of a warp. */
+struct shape {
+    uint32_t tall_warps, wide_warps;
+    uint32_t tall, wide;
+    double speed; /* relative, of many such tiles; guess where no source is */
+};
+
+/* Of instructions of 16 rows. */
+static const struct shape shapes16[] = {
+    {2, 4, 4, 4, 1.0}, {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7},
+    {2, 2, 1, 4, 0.5}, {2, 2, 1, 2, 0.35}, {1, 2, 1, 1, 0.15},
+};
+
+/* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the first
+ * one above makes 280 TFLOP/s. */
+static const struct shape shapes_wgmma[] = {
+    {8, 1, 1, 32, 2.3},
+    {8, 1, 1, 16, 2.0},
+    {4, 1, 1, 16, 1.3},
+};
+
+/* Of instructions of 8 rows. */
+static const struct shape shapes8[] = {
+    {2, 2, 4, 4, 1.0},  {2, 2, 4, 2, 0.8},  {2, 2, 2, 2, 0.6},
+    {2, 2, 1, 2, 0.35}, {2, 2, 1, 1, 0.25},
+};
+
+/* Of instructions of 16 x 16. */
+static const struct shape shapes16x16[] = {
+    {2, 2, 4, 4, 1.0}, {2, 2, 2, 4, 0.8},  {2, 2, 2, 2, 0.6},
+    {2, 2, 1, 2, 0.4}, {1, 2, 1, 1, 0.15}, {1, 1, 1, 1, 0.1},
+};
+
+struct matrix {
+    struct opt_gpu *gpu;
+    struct opt_product product;
+    struct uop_wmma wmma;
+    const struct shape *shapes, *shape;
+    uint32_t n_shapes;
+    int64_t pieces; /* of steps in LOCAL memory at once, each of wmma.k */
+    /* columns and rows of a tile by threads, and of each thread */
+    uint32_t n_cols, n_pair, n_rows, n_half;
+};
+
+/* ---- what it is ---- */
+
+/* dtype of the LOAD under a factor; VOID where there is something else. */
+static enum uop_dtype
+factor_dtype(const struct uop *u)
+{
+    if (u->op == UOP_CAST)
+        u = u->src[0];
+    return u->op == UOP_LOAD ? (enum uop_dtype)u->dtype : UOP_VOID;
+}
+
+/* mma.sync: of F64 the form that every chip has, of 8 rows. */
+static void
+choose_nv(struct matrix *m, enum uop_dtype dtype)
+{
+    m->wmma.m = dtype == UOP_F64 ? 8 : 16;
+    m->wmma.n = 8;
+    m->shapes = dtype == UOP_F64 ? shapes8 : shapes16;
+    m->n_shapes = dtype == UOP_F64 ? ARRAY_LEN(shapes8) : ARRAY_LEN(shapes16);
+    m->n_cols = 4;
+    m->n_pair = 2;
+}
+
+/* WMMA and MFMA. */
+static void
+choose_amd(struct matrix *m)
+{
+    m->wmma.m = m->wmma.n = 16;
+    m->shapes = shapes16x16;
+    m->n_shapes = ARRAY_LEN(shapes16x16);
+    m->n_cols = 16;
+    m->n_pair = 1;
+}
+
+/* What factors of these dtypes are multiplied as; VOID if by no matrix
+ * instruction. 8-bit floats may be made halves or bfloats first, which hold all
+ * of them. */
+static enum uop_dtype
+find_dtype(const struct lower_target *target, enum uop_dtype a,
+           enum uop_dtype b)
+{
+    static const enum uop_dtype wider[] = {UOP_F16, UOP_BF16};
+    size_t i;
+
+    if (target->matrix_k[a] && target->matrix_k[a] == target->matrix_k[b] &&
+        uop_wmma_mixes(a, b))
+        return a;
+    for (i = 0; i < ARRAY_LEN(wider); i++) {
+        if ((a == wider[i] || uop_dtype_is_f8(a)) &&
+            (b == wider[i] || uop_dtype_is_f8(b)) && target->matrix_k[wider[i]])
+            return wider[i];
+    }
+    return UOP_VOID;
+}
+
+/* The instruction for the product; false if there is none. */
+static bool
+choose_instruction(struct matrix *m)
+{
+    const struct lower_target *target = m->gpu->k->target;
+    const struct kernel_group *group = m->product.group;
+    const struct uop *u = group->members[0], *body = u->src[0];
+    enum uop_dtype a, b, dtype;
+
+    if (group->n_members != 1 || !m->product.sums_products)
+        return false;
+    a = factor_dtype(body->src[0]);
+    b = factor_dtype(body->src[1]);
+    dtype = find_dtype(target, a, b);
+    if (!dtype || u->dtype != uop_wmma_sum(dtype) || body->dtype != u->dtype)
+        return false;
+    if (!uop_wmma_mixes(dtype, a) || !uop_wmma_mixes(dtype, b)) {
+        m->gpu->plan.matrix.dtype = dtype;
+        m->product.operand_bytes = uop_dtype_infos[dtype].size_bytes;
+    }
+    m->wmma.layout = target->matrix_layout;
+    m->wmma.k = target->matrix_k[dtype];
+    if (m->wmma.layout == UOP_WMMA_NV)
+        choose_nv(m, dtype);
+    else
+        choose_amd(m);
+    m->n_rows = uop_wmma_threads(m->wmma) / m->n_cols;
+    m->n_half = m->wmma.m / m->n_rows;
+    return true;
+}
+
+/* ---- which shape ---- */
+
+static int64_t
+tile_height(const struct matrix *m, const struct shape *s)
+{
+    return (int64_t)(s->tall_warps * s->tall * m->wmma.m);
+}
+
+static int64_t
+tile_width(const struct matrix *m, const struct shape *s)
+{
+    return (int64_t)(s->wide_warps * s->wide * m->wmma.n);
+}
+
+static double
+shape_cost(const struct matrix *m, const struct shape *s)
+{
+    int64_t height = tile_height(m, s), width = tile_width(m, s);
+    double tiles = opt_gpu_tiles(m->product.n_height, height) *
+                   opt_gpu_tiles(m->product.n_width, width) *
+                   m->product.n_batch;
+
+    tiles = opt_gpu_tiles(tiles / m->gpu->k->target->n_units, 1);
+    return tiles * (double)(height * width) / s->speed;
+}
+
+/* LOCAL memory for so many pieces of steps, in rows of steps or of outputs. */
+static uint64_t
+bytes_of_pieces(const struct matrix *m, const struct shape *s, int64_t pieces)
+{
+    int64_t steps = pieces * m->wmma.k, size = m->product.operand_bytes;
+    int64_t sides[2] = {tile_height(m, s), tile_width(m, s)}, bytes = 0;
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        int64_t rows = sides[i] > steps ? sides[i] : steps;
+        bytes += sides[i] * steps * size + rows * PAD_BYTES;
+    }
+    return (uint64_t)bytes;
+}
+
+/* Does the LOAD take whole parts of `part` elements along one of the ranges,
+ * and that range fill tiles of `tile`? */
+static bool
+is_in_parts(const struct kernel *k, const struct uop *load, uint64_t along,
+            int64_t part, int64_t tile)
+{
+    const struct uop *index = load->src[1];
+    bool found = false;
+    uint32_t r;
+
+    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST &&
+        index->src[1]->arg.i % part)
+        return false;
+    for (r = 0; r < k->n_ranges; r++) {
+        int64_t coef = kernel_coef(k, index, r);
+        if (coef == 1 && along >> r & 1 && k->sizes[r] % tile == 0 && !found)
+            found = true;
+        else if (coef == KERNEL_NONAFFINE || coef % part)
+            return false;
+    }
+    return found;
+}
+
+/* May WGMMA of that dtype take the operands as they lie, along the steps or, of
+ * 16 bits, along the outputs? 8-bit floats may be made halves on the way, and
+ * words copied one by one to where they would be along the steps. */
+static bool
+fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
+{
+    const struct kernel *k = m->gpu->k;
+    const struct uop *body = m->product.group->members[0]->src[0];
+    uint64_t sides = m->product.height | m->product.width;
+    int64_t bytes = uop_dtype_infos[dtype].size_bytes,
+            part = PART_BYTES / bytes;
+    int64_t steps = k->target->wgmma_k[dtype];
+    int i;
+
+    if (!steps || m->product.n_operands != 2 ||
+        m->product.n_steps <= (double)(2 * WGMMA_PIECES * steps))
+        return false;
+    for (i = 0; i < 2; i++) {
+        const struct uop *u = body->src[i];
+        u = u->op == UOP_CAST ? u->src[0] : u;
+        if (!(uop_wmma_mixes(dtype, (enum uop_dtype)u->dtype) ||
+              (bytes == 2 && uop_dtype_is_f8(u->dtype))) ||
+            u->n_src > 2 ||
+            !(is_in_parts(k, u, m->product.group->bound, part, steps) ||
+              (bytes == 2 && is_in_parts(k, u, sides, part, part)) ||
+              (bytes == 4 && is_in_parts(k, u, sides, 1, 8))))
+            return false;
+    }
+    return true;
+}
+
+/* The dtype of which WGMMA takes the operands; VOID: of none. */
+static enum uop_dtype
+wgmma_dtype(const struct matrix *m)
+{
+    static const enum uop_dtype dtypes[] = {UOP_F8E4M3, UOP_F16, UOP_BF16,
+                                            UOP_F32};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(dtypes); i++) {
+        if (fits_wgmma(m, dtypes[i]))
+            return dtypes[i];
+    }
+    return UOP_VOID;
+}
+
+/* Is much computed of each result? Fewer of them leave it more registers. */
+static bool
+has_functions(const struct matrix *m)
+{
+    const struct kernel *k = m->gpu->k;
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        unsigned op = k->nodes[i]->op;
+        if (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN ||
+            op == UOP_COS || op == UOP_POW)
+            return true;
+    }
+    return false;
+}
+
+/* The WGMMA that costs less than *least, if there is one. */
+static void
+choose_wgmma(struct matrix *m, double least)
+{
+    const struct lower_target *t = m->gpu->k->target;
+    enum uop_dtype dtype = wgmma_dtype(m);
+    uint32_t i;
+
+    for (i = 0; i < ARRAY_LEN(shapes_wgmma) && dtype; i++) {
+        const struct shape *s = &shapes_wgmma[i];
+        int64_t bytes =
+            (tile_height(m, s) + tile_width(m, s)) * UOP_WGMMA_ROW_BYTES;
+        double cost = shape_cost(m, s);
+        if (bytes * MIN_STAGES > (int64_t)t->max_stage_bytes ||
+            s->tall_warps * 32 > t->max_threads || cost >= least ||
+            /* every thread's place counts in the tile of its operand */
+            m->product.n_height * 2 <= (double)tile_height(m, s) ||
+            m->product.n_width * 2 <= (double)tile_width(m, s) ||
+            (s->wide > 16 && has_functions(m)))
+            continue;
+        least = cost;
+        m->shape = s;
+        m->pieces = WGMMA_PIECES;
+        m->wmma.k = t->wgmma_k[dtype];
+        m->gpu->plan.matrix.wgmma = true;
+        m->gpu->plan.matrix.dtype =
+            uop_dtype_infos[dtype].size_bytes == 2 ? dtype : UOP_VOID;
+    }
+}
+
+static bool
+choose_shape(struct matrix *m)
+{
+    const struct lower_target *t = m->gpu->k->target;
+    uint64_t most =
+        t->max_shared_bytes < STAGE_BYTES ? t->max_shared_bytes : STAGE_BYTES;
+    double least = 0, cost;
+    uint32_t i;
+
+    for (i = 0; i < m->n_shapes; i++) {
+        const struct shape *s = &m->shapes[i];
+        if (s->tall_warps * s->wide_warps * uop_wmma_threads(m->wmma) >
+                t->max_threads ||
+            bytes_of_pieces(m, s, 1) > most)
+            continue;
+        cost = shape_cost(m, s);
+        if (m->shape && cost >= least)
+            continue;
+        m->shape = s;
+        least = cost;
+    }
+    if (!m->shape)
+        return false;
+    m->pieces = 1;
+    while (m->pieces < 4 &&
+           (double)(m->pieces * m->wmma.k) < m->product.n_steps &&
+           bytes_of_pieces(m, m->shape, m->pieces * 2) <= most)
+        m->pieces *= 2;
+    choose_wgmma(m, least);
+    return true;
+}
+
+/* ---- the plan ---- */
+
+/* Splits n off the inside of *axis: a leaf of that type. */
+static bool
+cut(struct opt_plan *plan, uint32_t *axis, int64_t n, enum uop_axis type,
+    uint32_t *out_piece)
+{
+    return n == 1 ||
+           opt_split(plan, *axis, n, type, OPT_INNER, out_piece, axis);
+}
+
+static bool
+cut_threads(struct opt_plan *plan, uint32_t *axis, int64_t n, uint32_t shift,
+            uint32_t *out_piece)
+{
+    uint32_t piece = 0;
+
+    if (n == 1)
+        return true;
+    if (!cut(plan, axis, n, plan->axes[*axis].type, &piece) ||
+        !opt_thread(plan, piece, shift))
+        return false;
+    if (out_piece)
+        *out_piece = piece;
+    return true;
+}
+
+static bool
+plan_width(struct matrix *m)
+{
+    struct opt_plan *plan = &m->gpu->plan;
+    uint64_t set = m->product.width;
+    uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), run, flat;
+    uint32_t shift = log2_floor(uop_wmma_threads(m->wmma));
+
+    return opt_gpu_fold_pieces(plan, set, fast, m->wmma.n, UOP_AXIS_LOOP, &run,
+                               &flat) &&
+           cut(plan, &run, m->n_pair, UOP_AXIS_VECTOR, &plan->matrix.pair) &&
+           opt_thread(plan, plan->matrix.col = run, 0) &&
+           cut(plan, &flat, m->shape->wide, UOP_AXIS_UPCAST, NULL) &&
+           cut_threads(plan, &flat, m->shape->wide_warps, shift, NULL) &&
+           opt_gpu_grid(plan, flat);
+}
+
+/* Tiles that are below each other and next to each other run at a time, so
+ * that what they read is in the caches still. */
+static bool
+plan_grid(struct opt_plan *plan, uint32_t flat)
+{
+    int64_t n = GROUP_TILES;
+    uint32_t below;
+
+    while (plan->axes[flat].size % n)
+        n--;
+    if (n > 1) {
+        if (!opt_split(plan, flat, n, UOP_AXIS_GLOBAL, OPT_INNER, &below,
+                       &flat))
+            return false;
+        plan->axes[below].rank = KERNEL_MAX_RANGES; /* counts fastest */
+    }
+    return opt_gpu_grid(plan, flat);
+}
+
+static bool
+plan_height(struct matrix *m)
+{
+    struct opt_plan *plan = &m->gpu->plan;
+    uint64_t set = m->product.height;
+    uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), flat;
+    uint32_t shift =
+        log2_floor(uop_wmma_threads(m->wmma) * m->shape->wide_warps);
+
+    return opt_gpu_fold_pieces(plan, set, fast, m->n_rows, UOP_AXIS_LOOP,
+                               &plan->matrix.row, &flat) &&
+           opt_thread(plan, plan->matrix.row, log2_floor(m->n_cols)) &&
+           cut(plan, &flat, m->n_half, UOP_AXIS_UPCAST, &plan->matrix.half) &&
+           cut(plan, &flat, m->shape->tall, UOP_AXIS_UPCAST, NULL) &&
+           cut_threads(plan, &flat, m->shape->tall_warps, shift, NULL) &&
+           (plan->matrix.wgmma ? plan_grid(plan, flat)
+                               : opt_gpu_grid(plan, flat));
+}
+
+static bool
+plan_steps(struct matrix *m)
+{
+    struct opt_plan *plan = &m->gpu->plan;
+    uint64_t bound = m->product.group->bound;
+    uint32_t fast = opt_gpu_fast_range(plan->k, bound, bound, NULL), flat,
+             piece = 0;
+
+    if (!opt_gpu_fold_pieces(plan, bound, fast, m->wmma.k, UOP_AXIS_UNROLL,
+                             &plan->matrix.step, &flat))
+        return false;
+    plan->axes[plan->matrix.step].staged = true;
+    if (m->pieces == 1)
+        return true;
+    if (!cut(plan, &flat, m->pieces, UOP_AXIS_UNROLL, &piece))
+        return false;
+    plan->axes[piece].staged = true;
+    return true;
+}
+
+bool
+opt_gpu_matrix(struct opt_gpu *gpu)
+{
+    struct matrix m = {.gpu = gpu};
+    struct opt_plan *plan = &gpu->plan;
+    uint32_t fast, flat;
+
+    if (!opt_gpu_product(gpu, &m.product) || !choose_instruction(&m) ||
+        !choose_shape(&m))
+        return false;
+    LOG(LOG_OPT,
+        "matrix tiles of %lld x %lld of %.0f x %.0f, %lld of %.0f steps",
+        (long long)tile_height(&m, m.shape), (long long)tile_width(&m, m.shape),
+        m.product.n_height, m.product.n_width, (long long)(m.pieces * m.wmma.k),
+        m.product.n_steps);
+    plan->zeros = true;
+    plan->matrix.on = true;
+    plan->matrix.shape = m.wmma;
+    if (!plan_width(&m) || !plan_height(&m) || !plan_steps(&m))
+        return false;
+    if (!m.product.batch)
+        return true;
+    fast = opt_gpu_fast_range(gpu->k, m.product.batch, 0, NULL);
+    return opt_gpu_fold(plan, m.product.batch, fast, 1, &flat) &&
+           opt_gpu_grid(plan, flat);
+}

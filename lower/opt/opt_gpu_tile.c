@@ -1,0 +1,193 @@
+/* The rules for GPUs: products in tiles. A work-group makes a tile of height x
+ * width, each thread a few values of both; the operands of a few steps go
+ * through LOCAL memory.
+ */
+#include "lower/opt/opt_gpu.h"
+
+#include "base/log.h"
+
+#define MIN_SIDE    16     /* of a tile */
+#define MAX_STEPS   16     /* in LOCAL memory at once */
+#define MAX_ACCS    64     /* of a thread */
+#define WIDE_BYTES  16     /* what a thread reads at once */
+#define STAGE_BYTES 24576u /* of LOCAL memory for operands */
+
+/* A shape of tile: its sides, and each thread's part of them. A thread has
+ * `parts` pieces of 4 along a side of 4 or 8. */
+struct shape {
+    int64_t height, width;
+    int64_t tall, wide;
+    double speed; /* relative, of many such tiles */
+};
+
+static const struct shape shapes[] = {
+    {128, 128, 8, 8, 1.0}, {128, 64, 8, 4, 0.85}, {64, 128, 4, 8, 0.85},
+    {64, 64, 4, 4, 0.7},   {32, 64, 4, 4, 0.55},  {64, 32, 4, 4, 0.55},
+    {32, 32, 4, 4, 0.4},   {16, 64, 4, 4, 0.35},  {64, 16, 4, 4, 0.35},
+    {16, 16, 4, 4, 0.15},
+};
+
+struct tile {
+    struct opt_gpu *gpu;
+    struct opt_product product;
+    const struct shape *shape;
+};
+
+/* ---- which shape ---- */
+
+/* Time with tiles of this shape, in units of a fast product of one element. */
+static double
+shape_cost(const struct tile *t, const struct shape *s)
+{
+    double tiles = opt_gpu_tiles(t->product.n_height, s->height) *
+                   opt_gpu_tiles(t->product.n_width, s->width) *
+                   t->product.n_batch;
+    double units = t->gpu->k->target->n_units;
+
+    tiles = opt_gpu_tiles(tiles / units, 1);
+    return tiles * (double)(s->height * s->width) / s->speed;
+}
+
+static uint64_t
+stage_bytes(const struct tile *t)
+{
+    uint32_t most = t->gpu->k->target->max_shared_bytes;
+
+    return most < STAGE_BYTES ? most : STAGE_BYTES;
+}
+
+/* Steps that one wide access takes. */
+static int64_t
+wide_steps(const struct tile *t)
+{
+    int64_t n = WIDE_BYTES / t->product.operand_bytes;
+
+    return n < 4 ? 4 : n;
+}
+
+/* LOCAL memory for so many steps, with padding. */
+static uint64_t
+bytes_of_steps(const struct tile *t, const struct shape *s, int64_t n)
+{
+    int64_t side = s->height > s->width ? s->height : s->width;
+
+    return (uint64_t)((side + 16) * n) * t->product.operand_bytes *
+           t->product.n_operands;
+}
+
+/* Steps in LOCAL memory at once: as many as fit, at least those of one wide
+ * access, 16 at most. */
+static int64_t
+steps_at_once(const struct tile *t)
+{
+    int64_t n = wide_steps(t);
+
+    while (n < MAX_STEPS && (double)n < t->product.n_steps &&
+           bytes_of_steps(t, t->shape, n * 2) <= stage_bytes(t))
+        n *= 2;
+    return n;
+}
+
+static bool
+choose_shape(struct tile *t)
+{
+    int64_t most = t->gpu->k->target->max_threads;
+    double least = 0, cost;
+    size_t i;
+
+    for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const struct shape *s = &shapes[i];
+        if (s->tall * s->wide * t->product.group->n_members > MAX_ACCS ||
+            s->height / s->tall * (s->width / s->wide) > most ||
+            bytes_of_steps(t, s, wide_steps(t)) > stage_bytes(t) ||
+            (t->product.n_height * 2 <= (double)s->height &&
+             s->height > MIN_SIDE) ||
+            (t->product.n_width * 2 <= (double)s->width && s->width > MIN_SIDE))
+            continue;
+        cost = shape_cost(t, s);
+        if (t->shape && cost >= least)
+            continue;
+        t->shape = s;
+        least = cost;
+    }
+    return t->shape != NULL;
+}
+
+/* ---- the plan ---- */
+
+/* Cuts a side into work-groups, two pieces, threads and four values each. */
+static bool
+plan_side(struct opt_plan *plan, uint64_t set, int64_t tile, int64_t own,
+          enum uop_axis type, uint32_t shift)
+{
+    uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), flat, tid;
+
+    if (!opt_gpu_fold_pieces(plan, set, fast, 4, type, NULL, &flat) ||
+        !opt_split(plan, flat, tile / own, UOP_AXIS_LOOP, OPT_INNER, &tid,
+                   &flat) ||
+        !opt_thread(plan, tid, shift))
+        return false;
+    if (own > 4 && !opt_split(plan, flat, own / 4, UOP_AXIS_UPCAST, OPT_INNER,
+                              NULL, &flat))
+        return false;
+    return opt_gpu_grid(plan, flat);
+}
+
+/* Cuts the reduction into tiles, unrolled pieces and steps of a loop. */
+static bool
+plan_steps(struct tile *t)
+{
+    struct opt_plan *plan = &t->gpu->plan;
+    uint64_t bound = t->product.group->bound;
+    uint32_t fast = opt_gpu_fast_range(plan->k, bound, bound, NULL);
+    int64_t wide = wide_steps(t), n = steps_at_once(t);
+    uint32_t loop, flat, piece;
+
+    if (!opt_gpu_fold_pieces(plan, bound, fast, wide, UOP_AXIS_REDUCE, &loop,
+                             &flat))
+        return false;
+    plan->axes[loop].staged = true;
+    if (n > wide) {
+        if (!opt_split(plan, flat, n / wide, UOP_AXIS_UNROLL, OPT_INNER, &piece,
+                       &flat))
+            return false;
+        plan->axes[piece].staged = true;
+    }
+    return true;
+}
+
+static bool
+plan_tile(struct tile *t)
+{
+    struct opt_plan *plan = &t->gpu->plan;
+    const struct shape *s = t->shape;
+    uint32_t shift =
+        (uint32_t)__builtin_ctzll((unsigned long long)(s->width / s->wide));
+    uint32_t fast, flat;
+
+    plan->zeros = t->product.sums_products;
+    if (!plan_side(plan, t->product.width, s->width, s->wide, UOP_AXIS_VECTOR,
+                   0) ||
+        !plan_side(plan, t->product.height, s->height, s->tall, UOP_AXIS_UPCAST,
+                   shift) ||
+        !plan_steps(t))
+        return false;
+    if (!t->product.batch)
+        return true;
+    fast = opt_gpu_fast_range(plan->k, t->product.batch, 0, NULL);
+    return opt_gpu_fold(plan, t->product.batch, fast, 1, &flat) &&
+           opt_gpu_grid(plan, flat);
+}
+
+bool
+opt_gpu_tile(struct opt_gpu *gpu)
+{
+    struct tile t = {.gpu = gpu};
+
+    if (!opt_gpu_product(gpu, &t.product) || !choose_shape(&t))
+        return false;
+    LOG(LOG_OPT, "tiles of %lld x %lld of %.0f x %.0f, %.0f steps",
+        (long long)t.shape->height, (long long)t.shape->width,
+        t.product.n_height, t.product.n_width, t.product.n_steps);
+    return plan_tile(&t);
+}

@@ -1,0 +1,39 @@
+/* The choices of the rules, range by range, before they become a plan.
+ * Shared by opt_rules.c (vectors), opt_tile.c (copies) and opt_loops.c (order
+ * of loops, grid).
+ */
+#ifndef BELL_LOWER_OPT_OPT_RULES_H
+#define BELL_LOWER_OPT_OPT_RULES_H
+
+#include "lower/opt/opt.h"
+#include "lower/opt/opt_model.h"
+
+/* Price of all unrolled instructions, at most: machine code time counts. */
+#define OPT_MAX_CODE 256.0
+
+/* By range of the kernel. A range is cut into loop, copies, lanes: inside to
+ * outside. */
+struct opt_choice {
+    int64_t lanes[KERNEL_MAX_RANGES];  /* of a VECTOR; 1: none */
+    int64_t copies[KERNEL_MAX_RANGES]; /* UPCAST; 1: none */
+    int64_t unroll[KERNEL_MAX_RANGES]; /* UNROLL of a reduction; 1: none */
+    bool overlap;                      /* output tiles may overlap */
+};
+
+/* Chooses register tiles: copies of output ranges that share loads, several
+ * accumulators against the latency of one, and unrolled reductions. Lanes are
+ * chosen already. *out_cycles is what the kernel then costs one core. */
+BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
+                                              struct opt_choice *choice,
+                                              double *out_cycles);
+
+/* Orders the output loops so that what is read again is still in the cache,
+ * and spreads the outermost over work-groups. loops[] is, by range, the axis
+ * that is left as a loop; `cycles` is what the kernel costs one core. */
+BELL_MUST_CHECK bell_status opt_choose_loops(struct opt_plan *plan,
+                                             const struct opt_model *m,
+                                             const struct opt_choice *choice,
+                                             const uint32_t *loops,
+                                             double cycles);
+
+#endif

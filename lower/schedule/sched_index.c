@@ -1,0 +1,270 @@
+/* Movement ops as index arithmetic. */
+#include "lower/schedule/sched_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+uint64_t
+sched_mask(struct sched *s, const struct uop *u)
+{
+    size_t i;
+
+    if (u == &uop_failed)
+        return 0;
+    if (u->id >= s->n_masks) {
+        size_t need = s->k->n_nodes;
+        if (host_grow((void **)&s->masks, &s->cap_masks, need,
+                      sizeof(*s->masks)) != 0) {
+            s->k->failed = true;
+            return 0;
+        }
+        for (i = s->n_masks; i < need; i++) {
+            const struct uop *v = s->k->nodes[i];
+            uint64_t mask = 0;
+            uint32_t j;
+            for (j = 0; j < v->n_src; j++)
+                mask |= s->masks[v->src[j]->id];
+            if (v->op == UOP_RANGE)
+                mask |= 1ull << (uop_range_id(v) & 63);
+            s->masks[i] = mask;
+        }
+        s->n_masks = need;
+    }
+    return s->masks[u->id];
+}
+
+struct sched_idx *
+sched_idx_new(struct sched *s, uint32_t n)
+{
+    struct sched_idx *idx =
+        arena_alloc(&s->scratch, sizeof(*idx) + n * sizeof(idx->e[0]));
+
+    if (!idx) {
+        s->k->failed = true;
+        return NULL;
+    }
+    idx->n = n;
+    idx->flat = false;
+    return idx;
+}
+
+struct sched_idx *
+sched_idx_ranges(struct sched *s, const struct uop_dims *dims,
+                 const uint32_t *ids, enum uop_axis axis)
+{
+    struct sched_idx *idx = sched_idx_new(s, dims->n);
+    uint32_t i;
+
+    if (!idx)
+        return NULL;
+    for (i = 0; i < dims->n; i++) {
+        idx->e[i] = dims->d[i] == 1 ? uop_const_int(s->k, UOP_I64, 0)
+                                    : uop_range(s->k, ids[i], axis, dims->d[i]);
+    }
+    return idx;
+}
+
+static const struct uop *
+add_const(struct sched *s, const struct uop *a, int64_t c)
+{
+    return c ? uop_alu2(s->k, UOP_ADD, a, uop_const_int(s->k, UOP_I64, c)) : a;
+}
+
+/* Row-major number of axes begin..end-1 within their part of dims. */
+static const struct uop *
+linear_part(struct sched *s, const struct sched_idx *idx,
+            const struct uop_dims *dims, uint32_t begin, uint32_t end)
+{
+    const struct uop *acc = NULL;
+    int64_t stride = 1;
+    uint32_t i;
+
+    for (i = end; i-- > begin;) {
+        const struct uop *e = idx->e[i];
+        if (dims->d[i] == 1)
+            continue;
+        if (stride != 1)
+            e = uop_alu2(s->k, UOP_MUL, e,
+                         uop_const_int(s->k, UOP_I64, stride));
+        acc = acc ? uop_alu2(s->k, UOP_ADD, e, acc) : e;
+        stride *= dims->d[i];
+    }
+    return acc ? acc : uop_const_int(s->k, UOP_I64, 0);
+}
+
+const struct uop *
+sched_idx_linear(struct sched *s, const struct sched_idx *idx,
+                 const struct uop_dims *dims)
+{
+    return idx->flat ? idx->e[0] : linear_part(s, idx, dims, 0, dims->n);
+}
+
+/* Splits an element number over axes begin..end-1 of dims into idx. */
+static void
+split_part(struct sched *s, const struct uop *linear,
+           const struct uop_dims *dims, uint32_t begin, uint32_t end,
+           struct sched_idx *idx)
+{
+    uint32_t i, first = end;
+
+    for (i = begin; i < end && first == end; i++) {
+        if (dims->d[i] != 1)
+            first = i;
+    }
+    for (i = end; i-- > begin;) {
+        const struct uop *size = uop_const_int(s->k, UOP_I64, dims->d[i]);
+        if (dims->d[i] == 1) {
+            idx->e[i] = uop_const_int(s->k, UOP_I64, 0);
+        } else if (i == first) {
+            idx->e[i] = linear;
+        } else {
+            idx->e[i] = uop_alu2(s->k, UOP_FLOORMOD, linear, size);
+            linear = uop_alu2(s->k, UOP_FLOORDIV, linear, size);
+        }
+    }
+}
+
+/* RESHAPE: axes are taken in groups of equal product, so that an axis that
+ * stays as it is keeps its index. */
+static const struct sched_idx *
+reshape_source(struct sched *s, const struct sched_idx *idx,
+               const struct uop_dims *to, const struct uop_dims *from)
+{
+    struct sched_idx *out;
+    uint32_t a = 0, b = 0, a0, b0;
+
+    if (idx->flat || to == from)
+        return idx;
+    out = sched_idx_new(s, from->n);
+    if (!out)
+        return NULL;
+    while (a < to->n || b < from->n) {
+        int64_t pa = 1, pb = 1;
+        a0 = a;
+        b0 = b;
+        if (a < to->n)
+            pa = to->d[a++];
+        if (b < from->n)
+            pb = from->d[b++];
+        while (pa != pb) {
+            if (pa < pb && a < to->n)
+                pa *= to->d[a++];
+            else if (b < from->n)
+                pb *= from->d[b++];
+            else
+                break;
+        }
+        if (a - a0 == 1 && b - b0 == 1)
+            out->e[b0] = idx->e[a0];
+        else
+            split_part(s, linear_part(s, idx, to, a0, a), from, b0, b, out);
+    }
+    return out;
+}
+
+static const struct sched_idx *
+pad_source(struct sched *s, const struct sched_idx *idx,
+           const struct uop_dims *pad, const struct uop_dims *to,
+           const struct uop **valid)
+{
+    struct sched_idx *out = sched_idx_new(s, idx->n);
+    uint32_t i;
+
+    if (!out)
+        return NULL;
+    for (i = 0; i < idx->n; i++) {
+        int64_t before = pad->d[2 * i], after = pad->d[2 * i + 1];
+        const struct uop *e = idx->e[i], *gate;
+        if (before) {
+            gate = uop_alu2(s->k, UOP_CMPLT,
+                            uop_const_int(s->k, UOP_I64, before - 1), e);
+            *valid = sched_and(s, *valid, gate);
+        }
+        if (after) {
+            gate = uop_alu2(s->k, UOP_CMPLT, e,
+                            uop_const_int(s->k, UOP_I64, to->d[i] - after));
+            *valid = sched_and(s, *valid, gate);
+        }
+        out->e[i] = add_const(s, e, -before);
+    }
+    return out;
+}
+
+const struct uop *
+sched_and(struct sched *s, const struct uop *a, const struct uop *b)
+{
+    if (!a)
+        return b;
+    return b ? uop_alu2(s->k, UOP_AND, a, b) : a;
+}
+
+bool
+sched_idx_same(const struct sched_idx *a, const struct sched_idx *b)
+{
+    return a == b || (a->n == b->n && a->flat == b->flat &&
+                      memcmp(a->e, b->e, a->n * sizeof(a->e[0])) == 0);
+}
+
+/* A flat index as one of axes. */
+static const struct sched_idx *
+unflatten(struct sched *s, const struct sched_idx *idx,
+          const struct uop_dims *dims)
+{
+    struct sched_idx *out;
+
+    if (!idx->flat)
+        return idx;
+    out = sched_idx_new(s, dims->n);
+    if (out)
+        split_part(s, idx->e[0], dims, 0, dims->n, out);
+    return out;
+}
+
+static const struct sched_idx *
+move_source(struct sched *s, const struct uop *u, const struct sched_idx *idx,
+            const struct uop_dims *from, const struct uop_dims *to,
+            const struct uop **valid)
+{
+    struct sched_idx *out;
+    uint32_t i;
+
+    if (u->op == UOP_PAD)
+        return pad_source(s, idx, u->arg.dims, to, valid);
+    out = sched_idx_new(s, from->n);
+    if (!out)
+        return NULL;
+    for (i = 0; i < from->n; i++) {
+        const struct uop *e = idx->e[u->op == UOP_PERMUTE ? 0 : i];
+        if (u->op == UOP_PERMUTE) {
+            out->e[u->arg.dims->d[i]] = idx->e[i];
+            continue;
+        }
+        if (u->op == UOP_EXPAND && from->d[i] == 1 && to->d[i] != 1)
+            e = uop_const_int(s->k, UOP_I64, 0);
+        else if (u->op == UOP_SHRINK)
+            e = add_const(s, e, u->arg.dims->d[2 * i]);
+        else if (u->op == UOP_FLIP && (u->arg.i >> i & 1))
+            e = uop_alu2(s->k, UOP_SUB,
+                         uop_const_int(s->k, UOP_I64, from->d[i] - 1), e);
+        out->e[i] = e;
+    }
+    return out;
+}
+
+const struct sched_idx *
+sched_idx_source(struct sched *s, const struct uop *u, uint32_t src,
+                 const struct sched_idx *idx, const struct uop **valid)
+{
+    const struct uop_dims *to = uop_shape(s->g, u);
+    const struct uop_dims *from = uop_shape(s->g, u->src[src]);
+
+    if (!uop_has(u, UOP_FLAG_MOVE) || from->n == 0) {
+        /* a scalar constant is used at any shape */
+        return from->n == 0 && !idx->flat && idx->n ? sched_idx_new(s, 0) : idx;
+    }
+    if (u->op == UOP_RESHAPE)
+        return reshape_source(s, idx, to, from);
+    idx = unflatten(s, idx, to);
+    return idx ? move_source(s, u, idx, from, to, valid) : NULL;
+}

@@ -1,0 +1,117 @@
+/* Shared by lower/schedule/schedule.c (what is stored), lower/schedule/sched_index.c (movement
+ * ops as index arithmetic) and lower/schedule/sched_kernel.c (building kernels).
+ */
+#ifndef BELL_LOWER_SCHEDULE_SCHED_INTERNAL_H
+#define BELL_LOWER_SCHEDULE_SCHED_INTERNAL_H
+
+#include "base/map.h"
+#include "lower/schedule/schedule.h"
+
+#define SCHED_MAX_LEAVES 24  /* buffers that one kernel may read */
+#define SCHED_MAX_RANGES 60  /* ranges of one kernel */
+#define SCHED_MAX_NODES  512 /* values computed by one kernel */
+#define SCHED_MAX_RANK   32
+#define SCHED_NONE       UINT32_MAX
+
+/* Where a value is read: one index expression an axis, or for a FLAT one the
+ * row-major element number alone. */
+struct sched_idx {
+    uint32_t n;
+    bool flat; /* e[0] is the element number, n is 1 */
+    const struct uop *e[];
+};
+
+/* Sorted set of local node numbers; shared between nodes, never changed. */
+struct sched_set {
+    uint32_t n;
+    uint32_t item[];
+};
+
+/* What is known of one node of the tensor graph. */
+struct sched_node {
+    const struct uop *u;
+    const struct uop_dims *shape;
+    double numel;
+    double cost;       /* work per element, in a tenth of a cycle, fused */
+    uint32_t src_base; /* first of its sources in sched.srcs (local numbers) */
+    uint32_t first_req;
+    uint32_t buf;                   /* number in the plan, or SCHED_NONE */
+    const struct sched_set *leaves; /* buffers read if all below is fused */
+    uint32_t n_users;
+    /* The same two for who reads it: a contraction counts as stored, and what
+     * several users make of one. */
+    const struct sched_set *seen;
+    double seen_cost;
+    /* The contraction that it is made of, element by element, besides what is
+     * no reduction's; or SCHED_NONE. */
+    uint32_t product;
+    bool reduces;      /* a reduction is below */
+    bool forced;       /* must be stored */
+    bool stored;       /* has a buffer and a kernel */
+    bool flat_ok;      /* readable by element number alone */
+    uint64_t chain[4]; /* stored: axis sets, nested, to be outermost */
+    uint32_t n_chain;
+};
+
+/* Everything of one sched_build. */
+struct sched {
+    struct uop_graph *g; /* the tensor graph */
+    struct uop_graph *k; /* the kernels */
+    const struct sched_target *target;
+    struct arena scratch;
+    struct sched_node *nodes;
+    uint32_t n_nodes;
+    uint32_t *srcs;  /* local numbers of all nodes' sources */
+    uint64_t *masks; /* by uop id in k: RANGE ids below 64 it depends on */
+    size_t cap_masks, n_masks;
+};
+
+/* The set of RANGEs that an expression of s->k depends on, a bit an id. */
+uint64_t sched_mask(struct sched *s, const struct uop *u);
+
+/* A new index of n axes in the scratch arena; NULL when out of memory. */
+struct sched_idx *sched_idx_new(struct sched *s, uint32_t n);
+
+/* Index of one RANGE an axis, 0 for axes of size 1. ids[axis] are the RANGE
+ * ids to give. */
+struct sched_idx *sched_idx_ranges(struct sched *s, const struct uop_dims *dims,
+                                   const uint32_t *ids, enum uop_axis axis);
+
+/* The row-major element number of `idx` in `dims`. */
+const struct uop *sched_idx_linear(struct sched *s, const struct sched_idx *idx,
+                                   const struct uop_dims *dims);
+
+/* For a movement, elementwise or conversion node `u`: where its source `src`
+ * is read when it is read at `idx` under `*valid` (NULL: always). PAD narrows
+ * *valid. Returns `idx` itself where nothing changes; NULL when out of
+ * memory. */
+const struct sched_idx *sched_idx_source(struct sched *s, const struct uop *u,
+                                         uint32_t src,
+                                         const struct sched_idx *idx,
+                                         const struct uop **valid);
+
+/* Are there too few of n_outputs reductions of `length` elements to keep the
+ * device busy? `side_by_side`: their elements are, more or less. */
+bool sched_too_few(const struct sched_target *target, double n_outputs,
+                   double length, bool side_by_side);
+
+/* a AND b, either may be NULL (true). */
+const struct uop *sched_and(struct sched *s, const struct uop *a,
+                            const struct uop *b);
+
+bool sched_idx_same(const struct sched_idx *a, const struct sched_idx *b);
+
+/* Splits reductions of much to little in two, so that the first half runs in
+ * parallel; replaces roots in place (lower/schedule/sched_split.c). */
+BELL_MUST_CHECK bell_status sched_split(struct uop_graph *g,
+                                        const struct uop **roots,
+                                        uint32_t n_roots,
+                                        const struct sched_target *target);
+
+/* Builds the kernel of a stored node. bufs[] gets the plan's buffer number of
+ * each slot. */
+BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
+                                         const struct uop **out_sink,
+                                         uint32_t *bufs, uint32_t *out_n_bufs);
+
+#endif

@@ -1,0 +1,236 @@
+/* Reductions of much to little, split in two.
+ *
+ * A reduction of at least SPLIT_MIN_WORK elements to fewer values than keep
+ * the workers busy becomes one over parts of an axis, stored, and one over the
+ * parts.
+ */
+#include "lower/schedule/sched_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define SPLIT_MIN_WORK  65536
+#define SPLIT_MAX_PARTS 1024
+#define SPLIT_MIN_PART  256
+#define PRODUCT_PARTS   64 /* times workers, over outputs: two tiles each */
+#define SHARE_MIN_STEPS 4  /* elements worth another work-item */
+#define SHARE_ACROSS    16 /* work-items of a reduction across memory */
+#define MAX_LOOKED_AT   32 /* nodes below a reduction */
+
+bool
+sched_too_few(const struct sched_target *target, double n_outputs,
+              double length, bool side_by_side)
+{
+    double shared = length / SHARE_MIN_STEPS, most = target->n_shared;
+
+    if (!side_by_side && most > SHARE_ACROSS)
+        most = SHARE_ACROSS;
+    shared = shared < most ? shared : most;
+    /* those that share have several loads under way each */
+    if (shared > 1)
+        return n_outputs * shared < target->n_parallel;
+    return n_outputs < 4.0 * target->n_parallel;
+}
+
+static int64_t
+numel_of(const struct uop_dims *dims)
+{
+    int64_t n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= dims->d[i];
+    return n;
+}
+
+/* The number of parts for an axis of n: its greatest divisor up to the
+ * limit that leaves parts worth a launch; 1 where there is none. */
+static int64_t
+choose_parts(int64_t n, int64_t inner, int64_t most)
+{
+    int64_t parts;
+
+    for (parts = most < SPLIT_MAX_PARTS ? most : SPLIT_MAX_PARTS; parts > 1;
+         parts--) {
+        if (n % parts == 0 && n / parts * inner >= SPLIT_MIN_PART)
+            return parts;
+    }
+    return 1;
+}
+
+static const struct uop *
+shaped(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
+       union uop_arg arg, const struct uop *src, const int64_t *d, uint32_t n)
+{
+    return uop_new_shaped(g, op, dtype, arg, &src, 1, uop_dims(g, d, n));
+}
+
+static const struct uop *
+reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
+        uint32_t n)
+{
+    union uop_arg arg = {.dims = uop_dims(g, d, n)};
+
+    if (!arg.dims)
+        return &uop_failed;
+    return shaped(g, UOP_RESHAPE, (enum uop_dtype)src->dtype, arg, src, d, n);
+}
+
+/* Axis `axis` comes first; d are its dims, then those of the result. */
+static const struct uop *
+to_front(struct uop_graph *g, const struct uop *src, uint32_t axis, int64_t *d,
+         uint32_t n)
+{
+    int64_t order[SCHED_MAX_RANK + 1], parts = d[axis];
+    union uop_arg arg;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        order[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
+    memmove(d + 1, d, axis * sizeof(*d));
+    d[0] = parts;
+    arg.dims = uop_dims(g, order, n);
+    if (!arg.dims)
+        return &uop_failed;
+    return shaped(g, UOP_PERMUTE, (enum uop_dtype)src->dtype, arg, src, d, n);
+}
+
+/* u = REDUCE_AXIS over src, whose axis `axis` is cut into `parts`. Those of a
+ * product are stored one after the other: each is a product too. */
+static const struct uop *
+split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
+           uint32_t axis, int64_t parts, bool is_product)
+{
+    const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
+    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_op op = uop_reduce_op(u);
+    uint32_t axes = uop_reduce_axes(u), n = from->n + 1, i;
+    uint32_t low = axes & ((1u << axis) - 1), high = axes >> axis;
+    int64_t cut[SCHED_MAX_RANK + 1];
+    union uop_arg arg = {.bits = 0};
+
+    for (i = 0; i < n; i++)
+        cut[i] = from->d[i > axis ? i - 1 : i];
+    cut[axis] = parts;
+    cut[axis + 1] = from->d[axis] / parts;
+    src = reshape(g, src, cut, n);
+    /* all reduced axes but the parts */
+    axes = low | high << (axis + 1);
+    for (i = 0; i < n; i++)
+        cut[i] = axes >> i & 1 ? 1 : cut[i];
+    arg.i = uop_reduce_arg(op, axes);
+    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, cut, n);
+    if (is_product) {
+        src = to_front(g, src, axis, cut, n);
+        axis = 0;
+    }
+    arg.bits = 0;
+    src = shaped(g, UOP_CONTIGUOUS, dtype, arg, src, cut, n);
+    cut[axis] = 1;
+    arg.i = uop_reduce_arg(op, 1u << axis);
+    src = shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, cut, n);
+    return reshape(g, src, to->d, to->n);
+}
+
+/* Is each element below used for several outputs? */
+static bool
+is_product(struct uop_graph *g, const struct uop *src)
+{
+    const struct uop *stack[MAX_LOOKED_AT], *u;
+    double total = 0, n = (double)numel_of(uop_shape(g, src));
+    uint32_t n_stack = 0, n_seen = 0, i;
+
+    for (stack[n_stack++] = src; n_stack;) {
+        u = stack[--n_stack];
+        if (uop_has(u, UOP_FLAG_MOVE) || uop_has(u, UOP_FLAG_ALU) ||
+            u->op == UOP_CAST) {
+            n_seen += u->n_src;
+            if (n_seen > MAX_LOOKED_AT)
+                return false;
+            for (i = 0; i < u->n_src; i++)
+                stack[n_stack++] = u->src[i];
+            continue;
+        }
+        total += (double)numel_of(uop_shape(g, u));
+    }
+    return total * 2 < n;
+}
+
+static const struct uop *
+split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
+             const struct sched_target *target)
+{
+    const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
+    int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
+    int64_t parts, best_parts = 1, most = SPLIT_MAX_PARTS;
+    bool product = is_product(g, src);
+    uint32_t i, best = 0, axes = uop_reduce_axes(u), last = from->n;
+    double length;
+
+    if (work < SPLIT_MIN_WORK || from->n + 1 > SCHED_MAX_RANK)
+        return u;
+    while (last > 1 && from->d[last - 1] == 1)
+        last--;
+    length = product ? 1 : (double)work / (double)outputs;
+    if (!sched_too_few(target, (double)outputs, length, axes >> (last - 1) & 1))
+        return u;
+    if (product) /* each part has its own tiles */
+        most = PRODUCT_PARTS * (int64_t)target->n_parallel / outputs;
+    /* the outermost axis that gives enough parts, else the best */
+    for (i = from->n; i-- > 0;) {
+        if (axes >> i & 1) {
+            parts = choose_parts(from->d[i], inner, most);
+            if (parts > best_parts ||
+                (parts >= 16 * (int64_t)target->n_parallel)) {
+                best_parts = parts;
+                best = i;
+            }
+            inner *= from->d[i];
+        }
+    }
+    return best_parts > 1 ? split_axis(g, u, src, best, best_parts, product)
+                          : u;
+}
+
+bell_status
+sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
+            const struct sched_target *target)
+{
+    const struct uop **list, **to;
+    size_t n, n_pairs = 0, i, n_before = g->n_nodes;
+    uint32_t j;
+
+    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
+    to = host_calloc(n_before, sizeof(*to));
+    if (!to) {
+        host_free(list);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %zu nodes",
+                         n);
+    }
+    for (i = 0; i < n; i++) {
+        const struct uop *u = list[i], *moved = u;
+        bool changed = false;
+        for (j = 0; j < u->n_src; j++)
+            changed |= to[u->src[j]->id] != u->src[j];
+        if (changed) {
+            const struct uop *src[4];
+            for (j = 0; j < u->n_src && j < 4; j++)
+                src[j] = to[u->src[j]->id];
+            moved =
+                uop_new_shaped(g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                               u->arg, src, u->n_src, uop_shape(g, u));
+        }
+        if (moved->op == UOP_REDUCE_AXIS && !g->failed)
+            moved = split_reduce(g, moved, moved->src[0], target);
+        n_pairs += moved != u;
+        to[u->id] = moved;
+        if (g->failed)
+            break;
+    }
+    for (j = 0; j < n_roots && n_pairs && !g->failed; j++)
+        roots[j] = to[roots[j]->id];
+    host_free(to);
+    host_free(list);
+    return uop_graph_status(g);
+}

@@ -1,0 +1,925 @@
+/* Which values are stored, and the kernels that compute them.
+ *
+ * Nodes are visited users first. Each has by then the list of all its reads:
+ * by which kernel, at which index, inside which reductions. A value read once,
+ * at every element once, is computed where it is read. Otherwise the work of
+ * computing it again at each read is weighed against storing it. Unit of cost:
+ * about a tenth of a cycle of one core, vectorised.
+ */
+#include "lower/schedule/sched_internal.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+#define COST_LOAD   10.0     /* reading one element from memory */
+#define COST_STORE  20.0     /* writing one */
+#define COST_LAUNCH 60000.0  /* one more kernel */
+#define SMALL_WORK  400000.0 /* not worth a second core */
+#define MAX_READS   6 /* different reads of one value that is not stored */
+
+/* One reduction in one kernel: what is read inside it. */
+struct context {
+    uint32_t parent; /* SCHED_NONE: the kernel's outputs */
+    uint64_t mask;   /* its own ranges */
+    double times;    /* how often its body runs */
+};
+
+/* One read of a node. */
+struct read {
+    uint32_t kernel, context, next;
+    const struct sched_idx *idx;
+    const struct uop *valid;
+};
+
+struct kernel {
+    uint32_t node;
+    uint32_t n_ranges, n_nodes, n_out;
+    double size[64];
+    uint64_t chain[4]; /* RANGE sets of hoisted reductions, nested */
+    uint32_t n_chain;
+    uint64_t out_mask;
+    double n_outputs, work;
+    bool has_contraction;
+};
+
+struct planner {
+    struct sched s;
+    struct read *reads;
+    size_t n_reads, cap_reads;
+    struct context *contexts;
+    size_t n_contexts, cap_contexts;
+    struct kernel *kernels;
+    size_t n_kernels, cap_kernels;
+    bool failed;
+};
+
+static double
+numel_of(const struct uop_dims *dims)
+{
+    double n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= (double)dims->d[i];
+    return n;
+}
+
+static double
+op_cost(const struct uop *u)
+{
+    switch ((int)u->op) {
+    case UOP_EXP2:
+    case UOP_LOG2:
+        return 14;
+    case UOP_SIN:
+    case UOP_COS:
+        return 25;
+    case UOP_POW:
+        return 60;
+    case UOP_SQRT:
+    case UOP_FDIV:
+    case UOP_RECIP:
+        return 6;
+    case UOP_IDIV:
+    case UOP_IMOD:
+    case UOP_FLOORDIV:
+    case UOP_FLOORMOD:
+        return 15;
+    case UOP_CAST:
+    case UOP_BITCAST:
+        return 0;
+    case UOP_GATHER:
+        return 5;
+    default:
+        return uop_has(u, UOP_FLAG_ALU) ? 1 : 0;
+    }
+}
+
+/* --- what is below a node --- */
+
+static const struct sched_set *
+one_leaf(struct planner *p, uint32_t node)
+{
+    struct sched_set *set =
+        arena_alloc(&p->s.scratch, sizeof(*set) + sizeof(set->item[0]));
+
+    if (!set) {
+        p->failed = true;
+        return NULL;
+    }
+    set->n = 1;
+    set->item[0] = node;
+    return set;
+}
+
+static const struct sched_set *
+merge_leaves(struct planner *p, const struct sched_set *a,
+             const struct sched_set *b)
+{
+    uint32_t item[2 * SCHED_MAX_LEAVES + 2], n = 0, i = 0, j = 0;
+    struct sched_set *set;
+
+    if (!a || !b || a == b)
+        return a ? a : b;
+    while (i < a->n || j < b->n) {
+        uint32_t x = i < a->n ? a->item[i] : UINT32_MAX;
+        uint32_t y = j < b->n ? b->item[j] : UINT32_MAX;
+        i += x <= y;
+        j += y <= x;
+        item[n++] = x < y ? x : y;
+    }
+    if (n == a->n || n == b->n)
+        return n == a->n ? a : b;
+    set = arena_alloc(&p->s.scratch, sizeof(*set) + n * sizeof(item[0]));
+    if (!set) {
+        p->failed = true;
+        return NULL;
+    }
+    set->n = n;
+    memcpy(set->item, item, n * sizeof(item[0]));
+    return set;
+}
+
+static uint32_t
+source(const struct planner *p, uint32_t node, uint32_t i)
+{
+    return p->s.srcs[p->s.nodes[node].src_base + i];
+}
+
+/* Elements read from memory for one element of the node that is made of the
+ * leaves. */
+static double
+leaf_loads(const struct planner *p, const struct sched_node *node,
+           const struct sched_set *leaves)
+{
+    double loads = 0, share;
+    uint32_t i;
+
+    for (i = 0; leaves && i < leaves->n; i++) {
+        share = p->s.nodes[leaves->item[i]].numel / node->numel;
+        loads += share < 1 ? share : 1;
+    }
+    return loads;
+}
+
+static bool
+storable(const struct uop *u)
+{
+    return u->n_src > 0 && (!uop_has(u, UOP_FLAG_MOVE) || u->op == UOP_PAD) &&
+           u->op != UOP_CONTIGUOUS && u->op != UOP_DETACH;
+}
+
+/* Forces the source with most leaves to be stored when all together are too
+ * many for a kernel. */
+static const struct sched_set *
+join_sources(struct planner *p, uint32_t node)
+{
+    const struct sched_node *nd = &p->s.nodes[node];
+    const struct sched_set *all = NULL;
+    uint32_t i, worst;
+
+    for (;;) {
+        all = NULL;
+        worst = SCHED_NONE;
+        for (i = 0; i < nd->u->n_src; i++) {
+            struct sched_node *src = &p->s.nodes[source(p, node, i)];
+            all = merge_leaves(p, all, src->seen);
+            if (all && all->n > SCHED_MAX_LEAVES)
+                break;
+        }
+        if (!all || all->n <= SCHED_MAX_LEAVES || p->failed)
+            return all;
+        for (i = 0; i < nd->u->n_src; i++) {
+            uint32_t at = source(p, node, i);
+            struct sched_node *src = &p->s.nodes[at];
+            if (src->seen && src->seen->n > 1 &&
+                (worst == SCHED_NONE ||
+                 src->seen->n > p->s.nodes[worst].seen->n))
+                worst = at;
+        }
+        if (worst == SCHED_NONE)
+            return all;
+        p->s.nodes[worst].forced = true;
+        p->s.nodes[worst].leaves = one_leaf(p, worst);
+        p->s.nodes[worst].seen = p->s.nodes[worst].leaves;
+        p->s.nodes[worst].cost = p->s.nodes[worst].seen_cost = 0;
+    }
+}
+
+/* A reduction each of whose inputs is used for many outputs. */
+static bool
+is_contraction(const struct planner *p, uint32_t at)
+{
+    const struct sched_node *src = &p->s.nodes[source(p, at, 0)];
+    double total = 0;
+    uint32_t i;
+
+    if (!src->seen)
+        return false;
+    for (i = 0; i < src->seen->n; i++)
+        total += p->s.nodes[src->seen->item[i]].numel;
+    return total * 2 < src->numel && src->numel > 4096;
+}
+
+/* Which contraction the node is made of, its sources being done. */
+static void
+find_product(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at];
+    const struct uop *u = node->u;
+    bool same =
+        u->op == UOP_CAST || u->op == UOP_RESHAPE || uop_has(u, UOP_FLAG_ALU);
+    uint32_t i, product = SCHED_NONE;
+
+    node->product = SCHED_NONE;
+    if (node->forced)
+        return;
+    node->reduces = u->op == UOP_REDUCE_AXIS;
+    for (i = 0; i < u->n_src; i++) {
+        const struct sched_node *src = &p->s.nodes[source(p, at, i)];
+        node->reduces |= src->reduces;
+        if (src->product == SCHED_NONE) {
+            same &= !src->reduces;
+        } else {
+            same &= product == SCHED_NONE || product == src->product;
+            product = src->product;
+        }
+    }
+    if (u->op == UOP_REDUCE_AXIS && is_contraction(p, at))
+        node->product = at;
+    else if (same)
+        node->product = product;
+}
+
+/* Cost per element and leaves of a node whose sources are done. */
+static void
+estimate(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at], *src;
+    const struct uop *u = node->u;
+    double cost = 0;
+    bool stored;
+    uint32_t i;
+
+    if (u->op == UOP_BUFFER) {
+        node->leaves = node->seen = one_leaf(p, at);
+        node->product = SCHED_NONE;
+        return;
+    }
+    node->leaves = join_sources(p, at);
+    for (i = 0; i < u->n_src; i++) {
+        src = &p->s.nodes[source(p, at, i)];
+        cost = src->seen_cost > cost ? src->seen_cost : cost;
+    }
+    src = u->n_src ? &p->s.nodes[source(p, at, 0)] : NULL;
+    if (u->op == UOP_EXPAND && node->numel > src->numel)
+        cost *= src->numel / node->numel;
+    if (u->op == UOP_REDUCE_AXIS && node->numel > 0)
+        cost = src->numel / node->numel *
+               (cost + 1 + COST_LOAD * leaf_loads(p, src, src->seen));
+    node->cost = cost + op_cost(u);
+    if (node->forced) {
+        node->leaves = one_leaf(p, at);
+        node->cost = 0;
+    }
+    find_product(p, at);
+    stored = node->product == at ||
+             (node->product != SCHED_NONE && node->n_users > 1);
+    node->seen = stored ? one_leaf(p, at) : node->leaves;
+    node->seen_cost = stored ? 0 : node->cost;
+}
+
+/* --- reads --- */
+
+/* The innermost context that both are in; parents have smaller numbers. */
+static uint32_t
+common_context(const struct planner *p, uint32_t a, uint32_t b)
+{
+    while (a != b) {
+        if (a == SCHED_NONE || b == SCHED_NONE)
+            return SCHED_NONE;
+        if (a > b)
+            a = p->contexts[a].parent;
+        else
+            b = p->contexts[b].parent;
+    }
+    return a;
+}
+
+static void
+add_read(struct planner *p, uint32_t node, uint32_t kernel, uint32_t context,
+         const struct sched_idx *idx, const struct uop *valid)
+{
+    struct sched_node *nd = &p->s.nodes[node];
+    struct read *read;
+    uint32_t at;
+
+    if (!idx || p->failed) {
+        p->failed = true;
+        return;
+    }
+    if (nd->u->n_src == 0 && nd->u->op != UOP_BUFFER)
+        return;
+    for (at = nd->first_req; at != SCHED_NONE; at = p->reads[at].next) {
+        read = &p->reads[at];
+        if (read->kernel == kernel && read->valid == valid &&
+            sched_idx_same(read->idx, idx)) {
+            read->context = common_context(p, read->context, context);
+            return;
+        }
+    }
+    if (host_grow((void **)&p->reads, &p->cap_reads, p->n_reads + 1,
+                  sizeof(*p->reads)) != 0) {
+        p->failed = true;
+        return;
+    }
+    read = &p->reads[p->n_reads];
+    read->kernel = kernel;
+    read->context = context;
+    read->idx = idx;
+    read->valid = valid;
+    read->next = nd->first_req;
+    nd->first_req = (uint32_t)p->n_reads++;
+}
+
+static uint64_t
+read_mask(struct planner *p, const struct read *read)
+{
+    uint64_t mask = read->valid ? sched_mask(&p->s, read->valid) : 0;
+    uint32_t i;
+
+    for (i = 0; i < read->idx->n; i++)
+        mask |= sched_mask(&p->s, read->idx->e[i]);
+    return mask;
+}
+
+static double
+range_product(const struct kernel *kernel, uint64_t mask)
+{
+    double product = 1;
+
+    while (mask) {
+        product *= kernel->size[__builtin_ctzll(mask)];
+        mask &= mask - 1;
+    }
+    return product;
+}
+
+/* May `set` of output ranges be outermost, besides those already chosen? */
+static bool
+fits_chain(const struct kernel *kernel, uint64_t set)
+{
+    uint32_t i;
+
+    if (set == kernel->out_mask)
+        return true;
+    for (i = 0; i < kernel->n_chain; i++) {
+        uint64_t common = set & kernel->chain[i];
+        if (common != set && common != kernel->chain[i])
+            return false;
+    }
+    return true;
+}
+
+/* How often a value that depends on these ranges is computed when it is
+ * computed where it is read. *inside: in a reduction's body. */
+static double
+times_computed(const struct planner *p, const struct read *read, uint64_t mask,
+               bool *inside)
+{
+    const struct kernel *kernel = &p->kernels[read->kernel];
+    uint32_t c;
+
+    for (c = read->context; c != SCHED_NONE; c = p->contexts[c].parent) {
+        if (p->contexts[c].mask & mask) {
+            *inside = true;
+            return p->contexts[c].times;
+        }
+    }
+    *inside = false;
+    mask &= kernel->out_mask;
+    return fits_chain(kernel, mask) ? range_product(kernel, mask)
+                                    : kernel->n_outputs;
+}
+
+/* --- the decision --- */
+
+/* Why a reduction read once may not be computed where it is read, or NULL. */
+static const char *
+reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
+                uint64_t mask, double times, bool inside)
+{
+    const struct sched_node *node = &p->s.nodes[at];
+    struct kernel *kernel = &p->kernels[read->kernel];
+    uint64_t out = mask & kernel->out_mask;
+    double work = times * node->cost;
+    double length = p->s.nodes[source(p, at, 0)].numel / node->numel;
+    bool contraction = is_contraction(p, at);
+
+    if (contraction && (inside || out != kernel->out_mask))
+        return "a contraction inside another loop";
+    if (contraction && kernel->has_contraction)
+        return "a second contraction";
+    if (inside) {
+        if (sched_too_few(p->s.target, kernel->n_outputs, 1, false) &&
+            work > SMALL_WORK)
+            return "too little parallel";
+        return NULL;
+    }
+    if (out == kernel->out_mask)
+        return NULL;
+    if (!fits_chain(kernel, out) || kernel->n_chain == 4)
+        return "loops in another order";
+    work += kernel->n_outputs * 10;
+    if (sched_too_few(p->s.target, range_product(kernel, out),
+                      contraction ? 1 : length, true) &&
+        work > SMALL_WORK)
+        return "too little parallel";
+    return NULL;
+}
+
+static void
+push_chain(struct kernel *kernel, uint64_t set)
+{
+    uint32_t i, at = 0;
+
+    if (set == kernel->out_mask)
+        return;
+    for (i = 0; i < kernel->n_chain; i++) {
+        if (kernel->chain[i] == set)
+            return;
+        at += (kernel->chain[i] & set) == kernel->chain[i];
+    }
+    for (i = kernel->n_chain; i > at; i--)
+        kernel->chain[i] = kernel->chain[i - 1];
+    kernel->chain[at] = set;
+    kernel->n_chain++;
+}
+
+/* A number in more bytes than it had, which costs nothing again wherever it is
+ * read: stored, it would take more memory and hide from matrix instructions
+ * what it is. */
+static bool
+is_widened(const struct uop *u)
+{
+    return u->op == UOP_CAST && u->src[0]->dtype != UOP_BOOL &&
+           uop_dtype_infos[u->src[0]->dtype].size_bytes <
+               uop_dtype_infos[u->dtype].size_bytes;
+}
+
+/* NULL: compute it where it is read. Else store it, for this reason. */
+static const char *
+decide(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at];
+    double fused = 0, loads = leaf_loads(p, node, node->leaves), stored, times,
+           all_times = 0;
+    const char *obstacle;
+    uint32_t n = 0, r;
+    uint64_t mask = 0;
+    bool inside = false, full_kernel = false;
+
+    if (node->forced)
+        return "asked for";
+    if (is_widened(node->u))
+        return NULL;
+    stored = node->numel * (node->cost + COST_LOAD * loads + COST_STORE) +
+             COST_LAUNCH;
+    for (r = node->first_req; r != SCHED_NONE; r = p->reads[r].next) {
+        const struct kernel *kernel = &p->kernels[p->reads[r].kernel];
+        mask = read_mask(p, &p->reads[r]);
+        times = times_computed(p, &p->reads[r], mask, &inside);
+        all_times += times;
+        fused += times * (node->cost + COST_LOAD * loads);
+        stored += times * COST_LOAD;
+        n++;
+        full_kernel |= kernel->n_nodes > SCHED_MAX_NODES ||
+                       kernel->n_ranges + node->shape->n > SCHED_MAX_RANGES;
+    }
+    if (full_kernel)
+        return "the kernel is full";
+    if (node->u->op == UOP_PAD && n <= MAX_READS)
+        return NULL;
+    if (n > MAX_READS)
+        return "read in too many ways";
+    if (node->u->op != UOP_REDUCE_AXIS && node->product != SCHED_NONE &&
+        all_times > node->numel)
+        return "what its readers share of a product";
+    if (node->u->op != UOP_REDUCE_AXIS)
+        return fused > stored ? "cheaper than repeating it" : NULL;
+    if (n > 1)
+        return "a reduction read in several ways";
+    if (fused > stored)
+        return "cheaper than repeating it";
+    times = times_computed(p, &p->reads[node->first_req], mask, &inside);
+    obstacle =
+        reduce_obstacle(p, at, &p->reads[node->first_req], mask, times, inside);
+    if (obstacle)
+        return obstacle;
+    if (!inside)
+        push_chain(&p->kernels[p->reads[node->first_req].kernel],
+                   mask &
+                       p->kernels[p->reads[node->first_req].kernel].out_mask);
+    return NULL;
+}
+
+/* --- passing reads on to the sources --- */
+
+static void
+read_reduce(struct planner *p, uint32_t at, uint32_t r)
+{
+    struct read read = p->reads[r];
+    struct kernel *kernel = &p->kernels[read.kernel];
+    const struct sched_node *node = &p->s.nodes[at];
+    const struct uop_dims *from = p->s.nodes[source(p, at, 0)].shape;
+    struct sched_idx *idx = sched_idx_new(&p->s, from->n);
+    struct context *context;
+    bool inside;
+    double times;
+    uint32_t i;
+
+    if (!idx || host_grow((void **)&p->contexts, &p->cap_contexts,
+                          p->n_contexts + 1, sizeof(*p->contexts)) != 0) {
+        p->failed = true;
+        return;
+    }
+    times = times_computed(p, &read, read_mask(p, &read), &inside);
+    context = &p->contexts[p->n_contexts];
+    context->parent = read.context;
+    context->mask = 0;
+    for (i = 0; i < from->n; i++) {
+        uint32_t id = kernel->n_ranges;
+        if (!(uop_reduce_axes(node->u) >> i & 1) || from->d[i] == 1) {
+            idx->e[i] = read.idx->e[i];
+            continue;
+        }
+        kernel->size[id] = (double)from->d[i];
+        kernel->n_ranges++;
+        context->mask |= 1ull << id;
+        idx->e[i] = uop_range(p->s.k, id, UOP_AXIS_REDUCE, from->d[i]);
+    }
+    context->times = times * range_product(kernel, context->mask);
+    kernel->has_contraction |= is_contraction(p, at);
+    add_read(p, source(p, at, 0), read.kernel, (uint32_t)p->n_contexts++, idx,
+             read.valid);
+}
+
+/* A stand-in for the index that a GATHER loads: only what it depends on
+ * matters while deciding. */
+static const struct uop *
+unknown_index(struct planner *p, uint32_t at, const struct sched_idx *idx)
+{
+    union uop_arg arg = {.i = (int64_t)at};
+
+    return idx->n ? uop_new(p->s.k, UOP_AFTER, UOP_I64, 1, arg, idx->e, idx->n)
+                  : uop_const_int(p->s.k, UOP_I64, 0);
+}
+
+static void
+read_gather(struct planner *p, uint32_t at, uint32_t r)
+{
+    struct read read = p->reads[r];
+    struct sched_idx *idx = sched_idx_new(&p->s, read.idx->n);
+
+    if (!idx) {
+        p->failed = true;
+        return;
+    }
+    memcpy(idx->e, read.idx->e, idx->n * sizeof(idx->e[0]));
+    idx->e[p->s.nodes[at].u->arg.i] = unknown_index(p, at, read.idx);
+    add_read(p, source(p, at, 0), read.kernel, read.context, idx, read.valid);
+    add_read(p, source(p, at, 1), read.kernel, read.context, read.idx,
+             read.valid);
+}
+
+static void
+pass_reads(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at];
+    uint32_t r, i;
+
+    for (r = node->first_req; r != SCHED_NONE && !p->failed;
+         r = p->reads[r].next) {
+        p->kernels[p->reads[r].kernel].n_nodes++;
+        if (node->u->op == UOP_REDUCE_AXIS) {
+            read_reduce(p, at, r);
+            continue;
+        }
+        if (node->u->op == UOP_GATHER) {
+            read_gather(p, at, r);
+            continue;
+        }
+        for (i = 0; i < node->u->n_src; i++) {
+            const struct uop *valid = p->reads[r].valid;
+            const struct sched_idx *idx =
+                sched_idx_source(&p->s, node->u, i, p->reads[r].idx, &valid);
+            add_read(p, source(p, at, i), p->reads[r].kernel,
+                     p->reads[r].context, idx, valid);
+        }
+    }
+}
+
+/* --- stored values --- */
+
+/* The node whose row-major elements are those of `at`. */
+static uint32_t
+base_of(const struct planner *p, uint32_t at)
+{
+    const struct uop *u = p->s.nodes[at].u;
+
+    while (u->op == UOP_RESHAPE || u->op == UOP_CONTIGUOUS ||
+           u->op == UOP_DETACH) {
+        at = source(p, at, 0);
+        u = p->s.nodes[at].u;
+    }
+    return at;
+}
+
+static void
+store_node(struct planner *p, uint32_t at, const char *why)
+{
+    struct sched_node *node = &p->s.nodes[at];
+    uint32_t ids[SCHED_MAX_RANK], i;
+    struct kernel *kernel;
+
+    if (host_grow((void **)&p->kernels, &p->cap_kernels, p->n_kernels + 1,
+                  sizeof(*p->kernels)) != 0) {
+        p->failed = true;
+        return;
+    }
+    kernel = &p->kernels[p->n_kernels];
+    memset(kernel, 0, sizeof(*kernel));
+    kernel->node = at;
+    kernel->n_outputs = node->numel;
+    for (i = 0; i < node->shape->n; i++) {
+        ids[i] = 0;
+        if (node->shape->d[i] == 1)
+            continue;
+        ids[i] = kernel->n_ranges;
+        kernel->size[kernel->n_ranges++] = (double)node->shape->d[i];
+    }
+    kernel->n_out = kernel->n_ranges;
+    kernel->out_mask = kernel->n_out ? ~0ull >> (64 - kernel->n_out) : 0;
+    node->stored = true;
+    node->first_req = SCHED_NONE;
+    LOG(LOG_SCHED, "store %s of %.0f elements: %s",
+        uop_op_infos[node->u->op].name, node->numel, why);
+    add_read(p, at, (uint32_t)p->n_kernels, SCHED_NONE,
+             sched_idx_ranges(&p->s, node->shape, ids, UOP_AXIS_LOOP), NULL);
+    p->n_kernels++;
+}
+
+static void
+visit(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at];
+    const char *why;
+
+    if (node->u->op == UOP_BUFFER ||
+        (node->first_req == SCHED_NONE && !node->forced))
+        return;
+    if (storable(node->u) || node->forced) {
+        why = decide(p, at);
+        if (why)
+            store_node(p, at, why);
+    }
+    pass_reads(p, at);
+}
+
+/* After the decisions: what each kernel wants outermost, by axis. */
+static void
+note_chains(struct planner *p)
+{
+    size_t k;
+
+    for (k = 0; k < p->n_kernels; k++) {
+        const struct kernel *kernel = &p->kernels[k];
+        struct sched_node *node = &p->s.nodes[kernel->node];
+        uint32_t c, i, id;
+        node->n_chain = kernel->n_chain;
+        for (c = 0; c < kernel->n_chain; c++) {
+            node->chain[c] = 0;
+            for (i = id = 0; i < node->shape->n; i++) {
+                if (node->shape->d[i] == 1)
+                    continue;
+                if (kernel->chain[c] >> id++ & 1)
+                    node->chain[c] |= 1ull << i;
+            }
+        }
+    }
+}
+
+/* Can a node be computed by element number alone? */
+static void
+note_flat(struct planner *p)
+{
+    uint32_t at, i;
+
+    for (at = 0; at < p->s.n_nodes; at++) {
+        struct sched_node *node = &p->s.nodes[at];
+        const struct uop *u = node->u;
+        bool ok =
+            u->op == UOP_RESHAPE || u->op == UOP_CONTIGUOUS ||
+            u->op == UOP_DETACH || u->op == UOP_CAST || u->op == UOP_BITCAST ||
+            u->n_src == 0 || uop_has(u, UOP_FLAG_ALU) ||
+            (u->op == UOP_EXPAND && p->s.nodes[source(p, at, 0)].numel == 1);
+        for (i = 0; ok && i < u->n_src; i++) {
+            const struct sched_node *src = &p->s.nodes[source(p, at, i)];
+            ok = src->flat_ok || src->stored;
+        }
+        node->flat_ok = ok;
+    }
+}
+
+/* --- setting up and handing over --- */
+
+static bell_status
+no_memory(const struct planner *p)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %u nodes",
+                     p->s.n_nodes);
+}
+
+static bell_status
+load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
+           uint32_t **out_local)
+{
+    const struct uop **list;
+    uint32_t *local, i, j, n_srcs = 0;
+    size_t n;
+
+    BELL_TRY(uop_toposort(p->s.g, roots, n_roots, &list, &n));
+    local = host_alloc(p->s.g->n_nodes * sizeof(*local) + 1);
+    p->s.nodes = host_calloc(n, sizeof(*p->s.nodes));
+    for (i = 0; i < n; i++)
+        n_srcs += list[i]->n_src;
+    p->s.srcs = host_alloc(n_srcs * sizeof(*p->s.srcs) + 1);
+    *out_local = local;
+    if (!local || !p->s.nodes || !p->s.srcs) {
+        host_free(list);
+        return no_memory(p);
+    }
+    p->s.n_nodes = (uint32_t)n;
+    n_srcs = 0;
+    for (i = 0; i < n; i++) {
+        struct sched_node *node = &p->s.nodes[i];
+        local[list[i]->id] = i;
+        node->u = list[i];
+        node->shape = uop_shape(p->s.g, list[i]);
+        node->numel = numel_of(node->shape);
+        node->src_base = n_srcs;
+        node->first_req = SCHED_NONE;
+        node->buf = SCHED_NONE;
+        for (j = 0; j < list[i]->n_src; j++) {
+            uint32_t src = local[list[i]->src[j]->id];
+            p->s.nodes[src].n_users++;
+            p->s.srcs[n_srcs++] = src;
+        }
+    }
+    host_free(list);
+    return BELL_OK;
+}
+
+static bell_status
+number_buffers(struct planner *p, const uint32_t *local,
+               const struct uop *const *roots, uint32_t n_roots,
+               struct sched_plan *plan)
+{
+    uint32_t at, n = 0, i, *root_bufs;
+
+    for (at = 0; at < p->s.n_nodes; at++)
+        n += p->s.nodes[at].u->op == UOP_BUFFER || p->s.nodes[at].stored;
+    plan->bufs = arena_calloc(&p->s.k->arena, n, sizeof(*plan->bufs));
+    root_bufs = arena_calloc(&p->s.k->arena, n_roots, sizeof(*root_bufs));
+    plan->items =
+        arena_calloc(&p->s.k->arena, p->n_kernels, sizeof(*plan->items));
+    if (!plan->bufs || !root_bufs || !plan->items)
+        return no_memory(p);
+    plan->n_bufs = n;
+    n = 0;
+    for (i = 0; i < 2; i++) {
+        for (at = 0; at < p->s.n_nodes; at++) {
+            struct sched_node *node = &p->s.nodes[at];
+            bool leaf = node->u->op == UOP_BUFFER;
+            if ((i == 0) != leaf || (!leaf && !node->stored))
+                continue;
+            plan->bufs[n].n_elems = (uint64_t)node->numel;
+            plan->bufs[n].dtype = (enum uop_dtype)node->u->dtype;
+            plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;
+            plan->bufs[n].root = -1;
+            plan->n_leaves += leaf;
+            node->buf = n++;
+        }
+    }
+    for (i = 0; i < n_roots; i++) {
+        uint32_t buf = p->s.nodes[base_of(p, local[roots[i]->id])].buf;
+        root_bufs[i] = buf;
+        if (plan->bufs[buf].root < 0)
+            plan->bufs[buf].root = (int32_t)i;
+    }
+    plan->n_roots = n_roots;
+    plan->root_bufs = root_bufs;
+    return BELL_OK;
+}
+
+static void
+log_kernel(const struct sched_item *item)
+{
+    char text[1800];
+
+    if (LOG_ON(LOG_SCHED))
+        LOG(LOG_SCHED, "kernel: p0[%s] = %s",
+            uop_expr_str(item->sink->src[0]->src[1], text, 400),
+            uop_expr_str(item->sink->src[0]->src[2], text + 400, 1400));
+}
+
+static bell_status
+build_items(struct planner *p, struct sched_plan *plan)
+{
+    uint32_t bufs[SCHED_MAX_PARAMS], at;
+
+    for (at = 0; at < p->s.n_nodes; at++) {
+        struct sched_item *item = &plan->items[plan->n_items];
+        if (!p->s.nodes[at].stored || p->s.nodes[at].numel == 0)
+            continue;
+        BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
+        item->bufs =
+            arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
+        if (!item->bufs)
+            return no_memory(p);
+        log_kernel(item);
+        plan->n_items++;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+plan_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
+           uint32_t **local, struct sched_plan *plan)
+{
+    uint32_t i, at;
+
+    BELL_TRY(load_graph(p, roots, n_roots, local));
+    for (i = 0; i < n_roots; i++) {
+        at = base_of(p, (*local)[roots[i]->id]);
+        p->s.nodes[at].forced = p->s.nodes[at].u->op != UOP_BUFFER;
+    }
+    for (at = 0; at < p->s.n_nodes; at++) {
+        if (p->s.nodes[at].u->op == UOP_CONTIGUOUS) {
+            i = base_of(p, at);
+            p->s.nodes[i].forced = p->s.nodes[i].u->op != UOP_BUFFER;
+        }
+    }
+    for (at = 0; at < p->s.n_nodes; at++)
+        estimate(p, at);
+    for (at = p->s.n_nodes; at-- > 0 && !p->failed && !p->s.k->failed;)
+        visit(p, at);
+    if (p->failed)
+        return no_memory(p);
+    BELL_TRY(uop_graph_status(p->s.k));
+    note_chains(p);
+    note_flat(p);
+    BELL_TRY(number_buffers(p, *local, roots, n_roots, plan));
+    return build_items(p, plan);
+}
+
+bell_status
+sched_build(struct uop_graph *g, const struct uop *const *roots,
+            uint32_t n_roots, const struct sched_target *target,
+            struct uop_graph *kernels, struct sched_plan *out_plan)
+{
+    struct planner p = {.s = {.g = g, .k = kernels, .target = target}};
+    struct sched_plan plan = {0};
+    const struct uop **split;
+    uint32_t *local = NULL;
+    bell_status status;
+
+    BELL_TRY(uop_graph_status(g));
+    split = host_alloc(n_roots * sizeof(*split) + 1);
+    if (!split)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    memcpy(split, roots, n_roots * sizeof(*split));
+    arena_init(&p.s.scratch);
+    status = sched_split(g, split, n_roots, target);
+    if (status == BELL_OK)
+        status = plan_graph(&p, split, n_roots, &local, &plan);
+    arena_fini(&p.s.scratch);
+    host_free(split);
+    host_free(local);
+    host_free(p.s.nodes);
+    host_free(p.s.srcs);
+    host_free(p.s.masks);
+    host_free(p.reads);
+    host_free(p.contexts);
+    host_free(p.kernels);
+    if (status != BELL_OK) {
+        bell_error_frame(__func__);
+        return status;
+    }
+    *out_plan = plan;
+    return BELL_OK;
+}

@@ -1,0 +1,57 @@
+/* From a tensor graph to a list of kernels and their buffers.
+ *
+ * Stored values are chosen by cost: bytes moved against work repeated. Every
+ * kernel is a SINK in a canonical form (ranges and slots numbered by first
+ * use), so that equal kernels are one node.
+ */
+#ifndef BELL_LOWER_SCHEDULE_SCHEDULE_H
+#define BELL_LOWER_SCHEDULE_SCHEDULE_H
+
+#include "uops/uop.h"
+
+#define SCHED_MAX_PARAMS 64
+
+/* A buffer of the schedule. Indices below n_leaves are the leaves, in order
+ * of first visit; then come the values that the schedule stores. */
+struct sched_buf {
+    uint64_t n_elems;
+    enum uop_dtype dtype;
+    int32_t leaf; /* number of the BUFFER leaf, or -1 */
+    int32_t root; /* number of the first root that it is the value of, or -1 */
+};
+
+/* One kernel launch. */
+struct sched_item {
+    const struct uop *sink; /* stage K */
+    uint32_t n_bufs;        /* PARAM slot i is bufs[i]; slot 0 is the output */
+    const uint32_t *bufs;   /* index into sched_plan.bufs */
+};
+
+/* What to run, in order. Lives in the arena of the plan's graph. */
+struct sched_plan {
+    struct sched_buf *bufs;
+    uint32_t n_bufs, n_leaves, n_roots;
+    struct sched_item *items;
+    uint32_t n_items;
+    const uint32_t *root_bufs; /* buffer of each root */
+};
+
+/* Facts of the device that the cost model uses. */
+struct sched_target {
+    uint32_t n_parallel; /* work-items that run at once */
+    uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
+};
+
+/* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves
+ * are numbered (arg.dims = number, shape...), each contiguous and row-major.
+ * Large reductions to few values are split in two first, which adds
+ * nodes to `g`. Kernels are made in `kernels`, the plan in kernels->arena. A
+ * root that is a leaf or a reshape of one has that leaf's buffer. */
+BELL_MUST_CHECK bell_status sched_build(struct uop_graph *g,
+                                        const struct uop *const *roots,
+                                        uint32_t n_roots,
+                                        const struct sched_target *target,
+                                        struct uop_graph *kernels,
+                                        struct sched_plan *out_plan);
+
+#endif

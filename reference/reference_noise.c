@@ -1,0 +1,166 @@
+/* Noise in the reference evaluator: the errors that a correct device may
+ * make. Exact results stay exact, so that counting and indexing in floats
+ * keep their meaning. */
+#include "reference/reference_internal.h"
+
+#include <math.h>
+
+#include "base/map.h"
+
+/* Bits of fraction of a float dtype. */
+static int
+fraction_bits(enum uop_dtype dtype)
+{
+    return uop_dtype_infos[dtype].fraction_bits;
+}
+
+static double
+smallest_normal(enum uop_dtype dtype)
+{
+    return ldexp(1, uop_dtype_infos[dtype].min_exp);
+}
+
+/* Somewhere from -1 to 1; the ends are as likely as all between. */
+static double
+draw(const struct ref_noise *noise, uint64_t salt)
+{
+    uint64_t bits = hash_add(noise->seed, salt);
+
+    if (bits & 1)
+        return bits & 2 ? 1.0 : -1.0;
+    return (double)(bits >> 11) * 0x1p-52 - 1.0;
+}
+
+/* Whether the op's exact result on x and y is `value` itself. */
+static bool
+is_exact(enum uop_op op, enum uop_dtype dtype, double x, double y, double value)
+{
+    double r;
+
+    switch ((int)op) {
+    case UOP_ADD:
+    case UOP_SUB:
+        if (op == UOP_SUB)
+            y = -y;
+        r = x + y; /* exact in double if its parts come back (two-sum) */
+        return r == value && (x - (r - (r - x))) + (y - (r - x)) == 0;
+    case UOP_MUL:
+        return fma(x, y, -value) == 0;
+    case UOP_FDIV:
+        return fma(value, y, -x) == 0;
+    case UOP_RECIP:
+        return fma(value, x, -1.0) == 0;
+    case UOP_SQRT:
+        return fma(value, value, -x) == 0;
+    case UOP_EXP2:
+    case UOP_LOG2:
+        return x == 0 || x == 1;
+    case UOP_SIN:
+    case UOP_COS:
+        return x == 0;
+    case UOP_POW:
+        return x == 1 || y == 0 || y == 1;
+    default: /* NEG, TRUNC, MAX, MIN */
+        return true;
+    }
+    (void)dtype;
+}
+
+/* How far a device may be off, in units in the last place. POW multiplies the
+ * error of its logarithm by the exponent of its result. */
+static double
+ulps_of(enum uop_op op, double value)
+{
+    if (op == UOP_POW)
+        return 4 + 2 * fabs(log2(fabs(value) + 0x1p-1000));
+    return op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_SIN || op == UOP_COS
+               ? 3
+               : 1;
+}
+
+static double
+greatest(enum uop_dtype dtype)
+{
+    return uop_dtype_infos[dtype].greatest;
+}
+
+/* Whether finite operands gave an infinity because the result is too large. A
+ * device that rounds later need not meet it. */
+static bool
+overflowed(enum uop_op op, double x, double y, double value)
+{
+    if (!isinf(value) || !isfinite(x))
+        return false;
+    if (op == UOP_ADD || op == UOP_SUB || op == UOP_MUL)
+        return isfinite(y);
+    if (op == UOP_FDIV)
+        return y != 0;
+    return op == UOP_EXP2 || (op == UOP_POW && x != 0 && isfinite(y));
+}
+
+double
+ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+              enum uop_dtype dtype, double x, double y, double value)
+{
+    double ulp, size = fabs(value);
+
+    if (overflowed(op, x, y, value))
+        return draw(noise, salt) > 0 ? value : copysign(greatest(dtype), value);
+    /* Which of two zeros is the larger one is nowhere promised. */
+    if ((op == UOP_MAX || op == UOP_MIN) && x == 0 && y == 0 &&
+        signbit(x) != signbit(y))
+        return draw(noise, salt) > 0 ? 0.0 : -0.0;
+    if (!isfinite(value) || is_exact(op, dtype, x, y, value))
+        return value;
+    ulp = ldexp(fmax(size, smallest_normal(dtype)), -fraction_bits(dtype));
+    return uop_round_float(dtype, value + draw(noise, salt) * noise->ulps *
+                                              ulps_of(op, value) * ulp);
+}
+
+uint64_t
+ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
+              uint64_t bits)
+{
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+    uint64_t sign = (uint64_t)f->has_minus_zero << (8 * f->size_bytes - 1);
+    uint64_t payload = f->has_inf ? (1ull << (f->fraction_bits - 1)) - 1 : 0;
+
+    return bits ^ (noise->seed & 1 ? sign : payload);
+}
+
+/* Whether the order of the elements decides if a partial result overflows, or
+ * loses its digits below the smallest number while others are large. */
+static bool
+depends_on_order(enum uop_op op, enum uop_dtype dtype, double mass, double dust)
+{
+    if (op == UOP_ADD)
+        return mass > greatest(dtype);
+    if (mass >= log2(greatest(dtype)))
+        return true;
+    return mass > 0 && dust < log2(smallest_normal(dtype));
+}
+
+double
+ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
+                 enum uop_dtype dtype, double total, double mass, double dust,
+                 size_t n, bool fine)
+{
+    double eps = ldexp(1.0, -fraction_bits(dtype)), scale;
+    /* large elements that cancel may take the others with them */
+    bool lost = op == UOP_ADD && noise->seed & 1 && fabs(total) < mass * eps;
+
+    if (op == UOP_ADD && total == 0 && mass == 0)
+        return draw(noise, salt) > 0 ? -0.0 : 0.0;
+    if (n <= 1 || (op != UOP_ADD && op != UOP_MUL))
+        return total;
+    if (depends_on_order(op, dtype, mass, dust))
+        return draw(noise, salt) > 0 ? NAN : lost ? 0 : total;
+    if (!isfinite(total))
+        return total;
+    scale = op == UOP_ADD ? mass : exp2(mass);
+    if (fine && scale * 256 * eps < 1 && (op == UOP_ADD || dust == 0))
+        return total;
+    scale =
+        op == UOP_ADD ? mass * (1 + log2((double)n)) : fabs(total) * (double)n;
+    return lost ? 0 : total + draw(noise, salt) * noise->ulps * eps * scale;
+}

@@ -1,0 +1,758 @@
+/* Walks a program and builds its function: values, loops, conditional code,
+ * register variables. The rest is the dialect's.
+ *
+ * Loops are built in SSA form at once. A scan over the program first finds
+ * which variables each loop sets (its "carries"); each gets a phi at the
+ * loop's head. A loop with a constant extent of one or more is tested at its
+ * end only.
+ */
+#include "render/llvm/host_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "render/render_internal.h"
+
+static bell_status
+out_of_memory(const struct host_emit *e)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+}
+
+bell_status
+host_refuse(const struct host_emit *e, const struct uop *u, const char *why)
+{
+    char text[120];
+
+    return bell_fail(BELL_E_UNSUPPORTED, "%s: cannot render %s for %s: %s: %s",
+                     e->prog->name, uop_op_infos[u->op].name, e->dialect->name,
+                     why, uop_expr_str(u, text, sizeof(text)));
+}
+
+LLVMTypeRef
+host_vector(const struct host_emit *e, LLVMTypeRef type, unsigned lanes)
+{
+    return lanes > 1 ? e->ll->VectorType(type, lanes) : type;
+}
+
+LLVMTypeRef
+host_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
+{
+    LLVMTypeRef t;
+
+    switch (dtype) {
+    case UOP_BOOL:
+        t = e->t_i1;
+        break;
+    case UOP_I8:
+    case UOP_U8:
+    case UOP_F8E4M3:
+    case UOP_F8E5M2:
+    case UOP_F8E4M3Z:
+    case UOP_F8E5M2Z:
+        t = e->t_i8;
+        break;
+    case UOP_I16:
+    case UOP_U16:
+    case UOP_F16:
+    case UOP_BF16:
+        t = e->t_i16;
+        break;
+    case UOP_I32:
+    case UOP_U32:
+        t = e->t_i32;
+        break;
+    case UOP_F32:
+        t = e->t_f32;
+        break;
+    case UOP_F64:
+        t = e->t_f64;
+        break;
+    default:
+        t = e->t_i64;
+        break;
+    }
+    return host_vector(e, t, lanes);
+}
+
+LLVMTypeRef
+host_mem_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
+{
+    return host_type(e, dtype == UOP_BOOL ? UOP_U8 : dtype, lanes);
+}
+
+LLVMValueRef
+host_i32(const struct host_emit *e, uint32_t value)
+{
+    return e->ll->ConstInt(e->t_i32, value, 0);
+}
+
+LLVMValueRef
+host_const(const struct host_emit *e, unsigned dtype, union uop_arg arg)
+{
+    LLVMTypeRef type = host_type(e, dtype, 1);
+    uint64_t bits;
+
+    if (!uop_dtype_infos[dtype].is_float)
+        return e->ll->ConstInt(type, (unsigned long long)arg.i, 1);
+    bits = uop_float_bits((enum uop_dtype)dtype, arg.f);
+    if (dtype == UOP_F64)
+        return e->ll->ConstBitCast(e->ll->ConstInt(e->t_i64, arg.bits, 0),
+                                   type);
+    if (dtype == UOP_F32)
+        return e->ll->ConstBitCast(host_i32(e, (uint32_t)bits), type);
+    return e->ll->ConstInt(type, bits, 0);
+}
+
+LLVMValueRef
+host_splat(struct host_emit *e, LLVMValueRef v, unsigned lanes)
+{
+    LLVMTypeRef type;
+    LLVMValueRef first;
+
+    if (lanes == 1)
+        return v;
+    type = e->ll->VectorType(e->ll->TypeOf(v), lanes);
+    first = e->ll->BuildInsertElement(e->b, e->ll->GetPoison(type), v,
+                                      host_i32(e, 0), "");
+    return e->ll->BuildShuffleVector(
+        e->b, first, e->ll->GetPoison(type),
+        e->ll->ConstNull(e->ll->VectorType(e->t_i32, lanes)), "");
+}
+
+LLVMValueRef
+host_intrinsic(struct host_emit *e, const char *name, LLVMTypeRef *types,
+               size_t n_types, LLVMValueRef *args, unsigned n_args)
+{
+    unsigned id = e->ll->LookupIntrinsicID(name, strlen(name));
+    LLVMValueRef fn =
+        e->ll->GetIntrinsicDeclaration(e->mod, id, types, n_types);
+    LLVMTypeRef type = e->ll->IntrinsicGetType(e->ctx, id, types, n_types);
+
+    return e->ll->BuildCall2(e->b, type, fn, args, n_args, "");
+}
+
+/* ---- values ---- */
+
+LLVMValueRef
+host_i64(const struct host_emit *e, int64_t value)
+{
+    return e->ll->ConstInt(e->t_i64, (unsigned long long)value, 1);
+}
+
+uint32_t
+host_loop_serial(const struct host_emit *e)
+{
+    return e->n_loops ? e->loops[e->n_loops - 1].serial : 0;
+}
+
+bool
+host_loop_is_open(const struct host_emit *e, uint32_t serial)
+{
+    uint32_t i;
+
+    for (i = e->n_loops; i > 0; i--) {
+        if (e->loops[i - 1].serial == serial)
+            return true;
+    }
+    return serial == 0;
+}
+
+/* Arguments are read at the function's entry, when first used. */
+LLVMValueRef
+host_arg(struct host_emit *e, const struct uop *u)
+{
+    LLVMBasicBlockRef here;
+
+    if (!e->args[u->arg.i]) {
+        here = e->ll->GetInsertBlock(e->b);
+        e->ll->PositionBuilderAtEnd(e->b, e->entry);
+        e->args[u->arg.i] = e->dialect->arg(e, u);
+        e->ll->PositionBuilderAtEnd(e->b, here);
+    }
+    return e->args[u->arg.i];
+}
+
+bell_status
+host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+{
+    const uint64_t *at = map_get(&e->index, u->id);
+    const struct host_value *value;
+    char text[120];
+
+    if (u->op == UOP_CONST) {
+        *out_value = host_const(e, u->dtype, u->arg);
+        return BELL_OK;
+    }
+    if (u->op == UOP_VAR) {
+        *out_value = host_arg(e, u);
+        return BELL_OK;
+    }
+    value = at && host_loop_is_open(e, e->values[*at].loop) ? &e->values[*at]
+                                                            : NULL;
+    if (value && !value->v && value->narrow) {
+        *out_value = e->ll->BuildCast(e->b, LLVMSExt, value->narrow,
+                                      host_type(e, u->dtype, u->lanes), "");
+        return BELL_OK;
+    }
+    if (!value || !value->v)
+        return bell_fail(BELL_E_INTERNAL,
+                         "%s: %s is used where it has no value: %s",
+                         e->prog->name, uop_op_infos[u->op].name,
+                         uop_expr_str(u, text, sizeof(text)));
+    *out_value = value->v;
+    return BELL_OK;
+}
+
+static bell_status
+set_value(struct host_emit *e, const struct uop *u, LLVMValueRef v)
+{
+    e->values[e->n_values] =
+        (struct host_value){.v = v, .loop = host_loop_serial(e)};
+    if (e->facts)
+        e->facts[e->n_values] = (struct ptx_fact){INT64_MIN, INT64_MAX, 1};
+    if (map_put(&e->index, u->id, e->n_values) < 0)
+        return out_of_memory(e);
+    e->n_values++;
+    return BELL_OK;
+}
+
+/* An I64 of a GPU: in 32 bits (narrow), or not (v). */
+static bell_status
+set_fact(struct host_emit *e, const struct uop *u, LLVMValueRef v,
+         LLVMValueRef narrow, struct ptx_fact fact)
+{
+    BELL_TRY(set_value(e, u, v));
+    e->values[e->n_values - 1].narrow = narrow;
+    e->facts[e->n_values - 1] = fact;
+    return BELL_OK;
+}
+
+/* ---- the scan: variables and what sets them ---- */
+
+static bell_status
+find_acc(const struct host_emit *e, const struct uop *u, uint32_t *out_acc)
+{
+    const uint64_t *at;
+
+    while (u->op == UOP_AFTER)
+        u = u->src[0];
+    at = map_get(&e->acc_index, u->id);
+    if (!at)
+        return bell_fail(BELL_E_INTERNAL,
+                         "%s: a register variable is used "
+                         "before its place",
+                         e->prog->name);
+    *out_acc = (uint32_t)*at;
+    return BELL_OK;
+}
+
+static bell_status
+scan_set(struct host_emit *e, const struct uop *u, size_t *cap,
+         struct map *seen, const uint32_t *open, uint32_t n_open)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u->src[0], &acc));
+    for (; n_open > e->accs[acc].depth; n_open--) {
+        uint32_t loop = open[n_open - 1];
+        uint64_t key = (uint64_t)loop << 32 | acc;
+        if (map_get(seen, key))
+            break; /* the loops around it know too */
+        if (map_put(seen, key, 1) < 0 ||
+            host_grow((void **)&e->carries, cap, e->n_carries + 1,
+                      sizeof(*e->carries)) < 0)
+            return out_of_memory(e);
+        e->carries[e->n_carries++] =
+            (struct host_carry){.loop = loop, .acc = acc};
+    }
+    return BELL_OK;
+}
+
+static bell_status
+scan_acc(struct host_emit *e, const struct uop *u, size_t *cap, uint32_t depth)
+{
+    if (host_grow((void **)&e->accs, cap, e->n_accs + 1, sizeof(*e->accs)) <
+            0 ||
+        map_put(&e->acc_index, u->id, e->n_accs) < 0)
+        return out_of_memory(e);
+    e->accs[e->n_accs++] = (struct host_acc){.u = u, .depth = depth};
+    return BELL_OK;
+}
+
+/* Loop serials count RANGEs and IFs in program order from 1, here and
+ * later. */
+static bell_status
+scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
+{
+    size_t cap_carries = 0, cap_accs = 0;
+    uint32_t n_open = 0, serial = 0, i;
+
+    for (i = 0; i < e->prog->n_ops; i++) {
+        const struct uop *u = e->ops[i];
+        switch (u->op) {
+        case UOP_IF:
+            if (!e->dialect->is_gpu)
+                return host_refuse(e, u, "gates do that here");
+            open[n_open++] = ++serial;
+            break;
+        case UOP_RANGE:
+            open[n_open++] = ++serial;
+            break;
+        case UOP_END:
+        case UOP_ENDIF:
+            if (n_open == 0)
+                return bell_fail(BELL_E_INTERNAL, "%s: END without a RANGE",
+                                 e->prog->name);
+            n_open--;
+            break;
+        case UOP_ACC:
+            BELL_TRY(scan_acc(e, u, &cap_accs, n_open));
+            break;
+        case UOP_ACC_SET:
+            BELL_TRY(scan_set(e, u, &cap_carries, seen, open, n_open));
+            break;
+        default:
+            break;
+        }
+    }
+    if (n_open)
+        return bell_fail(BELL_E_INTERNAL, "%s: %u loops are not closed",
+                         e->prog->name, n_open);
+    return BELL_OK;
+}
+
+/* Groups the carries by loop, keeping their order: a counting sort. */
+static bell_status
+group_carries(struct host_emit *e, uint32_t n_ranges)
+{
+    uint32_t *begin = arena_calloc(&e->arena, n_ranges + 2, sizeof(*begin));
+    struct host_carry *sorted =
+        host_alloc((e->n_carries + 1) * sizeof(*sorted));
+    uint32_t i;
+
+    if (!begin || !sorted) {
+        host_free(sorted);
+        return out_of_memory(e);
+    }
+    for (i = 0; i < e->n_carries; i++)
+        begin[e->carries[i].loop + 1]++;
+    for (i = 1; i < n_ranges + 2; i++)
+        begin[i] += begin[i - 1];
+    e->carry_begin = begin;
+    for (i = 0; i < e->n_carries; i++)
+        sorted[begin[e->carries[i].loop]++] = e->carries[i];
+    /* begin[l] is now the end of l, which is the begin of l + 1 */
+    memmove(begin + 1, begin, (n_ranges + 1) * sizeof(*begin));
+    begin[0] = 0;
+    host_free(e->carries);
+    e->carries = sorted;
+    return BELL_OK;
+}
+
+static bell_status
+scan_program(struct host_emit *e)
+{
+    uint32_t n_ranges = 0, i, *open;
+    struct map seen;
+    bell_status status;
+
+    for (i = 0; i < e->prog->n_ops; i++)
+        n_ranges += e->ops[i]->op == UOP_RANGE || e->ops[i]->op == UOP_IF;
+    open = arena_calloc(&e->arena, n_ranges + 1, sizeof(*open));
+    e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
+    e->values = arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->values));
+    if (e->dialect->is_gpu)
+        e->facts =
+            arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->facts));
+    if (e->arena.failed)
+        return out_of_memory(e);
+    map_init(&seen);
+    status = scan_ops(e, &seen, open);
+    map_fini(&seen);
+    BELL_TRY(status);
+    return group_carries(e, n_ranges);
+}
+
+/* ---- loops ---- */
+
+LLVMBasicBlockRef
+host_new_block(struct host_emit *e)
+{
+    return e->ll->AppendBasicBlockInContext(e->ctx, e->fn, "");
+}
+
+void
+host_add_incoming(struct host_emit *e, LLVMValueRef phi, LLVMValueRef v,
+                  LLVMBasicBlockRef from)
+{
+    e->ll->AddIncoming(phi, &v, &from, 1);
+}
+
+static bell_status
+begin_loop(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops];
+    LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b), body;
+    struct ptx_fact extent;
+    bool narrow;
+    uint32_t i;
+
+    memset(loop, 0, sizeof(*loop));
+    loop->range = u;
+    loop->serial = ++e->next_serial;
+    loop->carry_begin = e->carry_begin[loop->serial];
+    loop->carry_end = e->carry_begin[loop->serial + 1];
+    if (e->facts)
+        loop->extent = host_narrow_of(e, u->src[0]);
+    narrow = loop->extent != NULL;
+    if (!narrow)
+        BELL_TRY(host_value_of(e, u->src[0], &loop->extent));
+    loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
+    loop->head = host_new_block(e);
+    loop->exit = host_new_block(e);
+    e->ll->BuildBr(e->b, loop->head);
+    e->ll->PositionBuilderAtEnd(e->b, loop->head);
+    loop->index = e->ll->BuildPhi(e->b, narrow ? e->t_i32 : e->t_i64, "");
+    host_add_incoming(e, loop->index,
+                      e->ll->ConstNull(e->ll->TypeOf(loop->index)), before);
+    for (i = loop->carry_begin; i < loop->carry_end; i++) {
+        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        LLVMValueRef phi = e->ll->BuildPhi(
+            e->b, host_type(e, acc->u->dtype, acc->u->lanes), "");
+        host_add_incoming(e, phi, acc->value, before);
+        e->carries[i].phi = phi;
+        acc->value = phi;
+    }
+    if (!loop->counted) {
+        LLVMValueRef more =
+            e->ll->BuildICmp(e->b, LLVMIntSLT, loop->index, loop->extent, "");
+        body = host_new_block(e);
+        e->ll->BuildCondBr(e->b, more, body, loop->exit);
+        e->ll->PositionBuilderAtEnd(e->b, body);
+    }
+    e->n_loops++;
+    if (!e->facts)
+        return set_value(e, u, loop->index);
+    extent = host_fact_of(e, u->src[0]);
+    return set_fact(e, u, narrow ? NULL : loop->index,
+                    narrow ? loop->index : NULL, ptx_fact_of(u, &extent));
+}
+
+static bell_status
+end_loop(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
+    LLVMBasicBlockRef latch = e->ll->GetInsertBlock(e->b);
+    LLVMValueRef next;
+    uint32_t i;
+
+    if (e->n_loops == 0 || loop->range != u->src[0])
+        return bell_fail(BELL_E_INTERNAL, "%s: loops do not nest",
+                         e->prog->name);
+    next = e->ll->BuildBinOp(e->b, LLVMAdd, loop->index,
+                             e->ll->ConstInt(e->ll->TypeOf(loop->index), 1, 0),
+                             "");
+    host_add_incoming(e, loop->index, next, latch);
+    for (i = loop->carry_begin; i < loop->carry_end; i++) {
+        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        host_add_incoming(e, e->carries[i].phi, acc->value, latch);
+        if (!loop->counted) /* it leaves from the head */
+            acc->value = e->carries[i].phi;
+    }
+    if (loop->counted) {
+        LLVMValueRef more =
+            e->ll->BuildICmp(e->b, LLVMIntULT, next, loop->extent, "");
+        e->ll->BuildCondBr(e->b, more, loop->head, loop->exit);
+    } else {
+        e->ll->BuildBr(e->b, loop->head);
+    }
+    e->ll->PositionBuilderAtEnd(e->b, loop->exit);
+    e->n_loops--;
+    return BELL_OK;
+}
+
+/* ---- conditional code ---- */
+
+static bell_status
+begin_if(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops];
+    LLVMBasicBlockRef body;
+    LLVMValueRef cond;
+    uint32_t i;
+
+    BELL_TRY(host_value_of(e, u->src[0], &cond));
+    memset(loop, 0, sizeof(*loop));
+    loop->range = u;
+    loop->serial = ++e->next_serial;
+    loop->carry_begin = e->carry_begin[loop->serial];
+    loop->carry_end = e->carry_begin[loop->serial + 1];
+    for (i = loop->carry_begin; i < loop->carry_end; i++)
+        e->carries[i].phi = e->accs[e->carries[i].acc].value;
+    loop->head = e->ll->GetInsertBlock(e->b);
+    body = host_new_block(e);
+    loop->exit = host_new_block(e);
+    e->ll->BuildCondBr(e->b, cond, body, loop->exit);
+    e->ll->PositionBuilderAtEnd(e->b, body);
+    e->n_loops++;
+    return BELL_OK;
+}
+
+static bell_status
+end_if(struct host_emit *e, const struct uop *u)
+{
+    struct host_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
+    LLVMBasicBlockRef from = e->ll->GetInsertBlock(e->b);
+    uint32_t i;
+
+    if (e->n_loops == 0 || loop->range != u->src[0])
+        return bell_fail(BELL_E_INTERNAL, "%s: an ENDIF without its IF",
+                         e->prog->name);
+    e->ll->BuildBr(e->b, loop->exit);
+    e->ll->PositionBuilderAtEnd(e->b, loop->exit);
+    for (i = loop->carry_begin; i < loop->carry_end; i++) {
+        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        LLVMValueRef phi = e->ll->BuildPhi(e->b, e->ll->TypeOf(acc->value), "");
+        host_add_incoming(e, phi, acc->value, from);
+        host_add_incoming(e, phi, e->carries[i].phi, loop->head);
+        acc->value = phi;
+    }
+    e->n_loops--;
+    return BELL_OK;
+}
+
+/* ---- ops ---- */
+
+static bell_status
+emit_acc(struct host_emit *e, const struct uop *u)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u, &acc));
+    return host_value_of(e, u->src[0], &e->accs[acc].value);
+}
+
+static bell_status
+get_acc(struct host_emit *e, const struct uop *u)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u->src[0], &acc));
+    if (!e->accs[acc].value)
+        return host_refuse(e, u, "the variable is not set yet");
+    return set_value(e, u, e->accs[acc].value);
+}
+
+static bell_status
+set_acc(struct host_emit *e, const struct uop *u)
+{
+    uint32_t acc = 0;
+
+    BELL_TRY(find_acc(e, u->src[0], &acc));
+    return host_value_of(e, u->src[1], &e->accs[acc].value);
+}
+
+static bell_status
+emit_special(struct host_emit *e, const struct uop *u)
+{
+    LLVMValueRef v = e->dialect->special(e, u);
+    struct ptx_fact extent;
+
+    if (!v)
+        return host_refuse(e, u, "there is no such coordinate");
+    if (!e->facts)
+        return set_value(e, u, v);
+    extent = host_fact_of(e, u->src[0]);
+    extent.max = extent.max > INT32_MAX ? INT32_MAX : extent.max;
+    return set_fact(e, u, NULL, v, ptx_fact_of(u, &extent));
+}
+
+/* On a GPU: in 32 bits where that will do. */
+static bell_status
+emit_gpu_op(struct host_emit *e, const struct uop *u)
+{
+    LLVMValueRef v = NULL, narrow;
+    struct ptx_fact fact;
+
+    BELL_TRY(host_emit_narrow(e, u, &narrow, &fact));
+    if (narrow && u->dtype != UOP_I64) /* a comparison, a conversion */
+        return set_value(e, u, narrow);
+    if (!narrow)
+        BELL_TRY(host_emit_op(e, u, &v));
+    return set_fact(e, u, v, narrow, fact);
+}
+
+static bell_status
+emit_one(struct host_emit *e, const struct uop *u)
+{
+    LLVMValueRef v = NULL;
+
+    switch (u->op) {
+    case UOP_CONST:
+    case UOP_PARAM:
+    case UOP_VAR:
+    case UOP_AFTER:
+    case UOP_SINK:
+        return BELL_OK;
+    case UOP_LOCAL:
+    case UOP_BARRIER:
+        if (!e->dialect->is_gpu)
+            return host_refuse(e, u, "there are no threads to share it");
+        return u->op == UOP_LOCAL ? BELL_OK : e->dialect->barrier(e);
+    case UOP_IF:
+        return begin_if(e, u);
+    case UOP_ENDIF:
+        return end_if(e, u);
+    case UOP_SPECIAL:
+        return emit_special(e, u);
+    case UOP_RANGE:
+        return begin_loop(e, u);
+    case UOP_END:
+        return end_loop(e, u);
+    case UOP_ACC:
+        return emit_acc(e, u);
+    case UOP_ACC_GET:
+        return get_acc(e, u);
+    case UOP_ACC_SET:
+        return set_acc(e, u);
+    case UOP_STORE:
+        return host_emit_store(e, u);
+    case UOP_LOAD:
+        BELL_TRY(host_emit_load(e, u, &v));
+        break;
+    default:
+        if (e->facts)
+            return emit_gpu_op(e, u);
+        BELL_TRY(host_emit_op(e, u, &v));
+        break;
+    }
+    return set_value(e, u, v);
+}
+
+/* ---- the function ---- */
+
+static void
+init_types(struct host_emit *e)
+{
+    e->t_void = e->ll->VoidTypeInContext(e->ctx);
+    e->t_i1 = e->ll->IntTypeInContext(e->ctx, 1);
+    e->t_i8 = e->ll->IntTypeInContext(e->ctx, 8);
+    e->t_i16 = e->ll->IntTypeInContext(e->ctx, 16);
+    e->t_i32 = e->ll->IntTypeInContext(e->ctx, 32);
+    e->t_i64 = e->ll->IntTypeInContext(e->ctx, 64);
+    e->t_f16 = e->ll->HalfTypeInContext(e->ctx);
+    e->t_f32 = e->ll->FloatTypeInContext(e->ctx);
+    e->t_f64 = e->ll->DoubleTypeInContext(e->ctx);
+    e->t_ptr = e->ll->PointerTypeInContext(e->ctx, 0);
+}
+
+void
+host_fn_attr(struct host_emit *e, const char *key, const char *value)
+{
+    LLVMAttributeRef attr = e->ll->CreateStringAttribute(
+        e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+
+    e->ll->AddAttributeAtIndex(e->fn, LLVMAttributeFunctionIndex, attr);
+}
+
+void
+host_enum_attr(struct host_emit *e, LLVMAttributeIndex where, const char *name,
+               uint64_t value)
+{
+    unsigned kind = e->ll->GetEnumAttributeKindForName(name, strlen(name));
+
+    e->ll->AddAttributeAtIndex(e->fn, where,
+                               e->ll->CreateEnumAttribute(e->ctx, kind, value));
+}
+
+bell_status
+host_emit_ops(struct host_emit *e)
+{
+    uint32_t i;
+
+    for (i = 0; i < e->prog->n_ops; i++)
+        BELL_TRY(emit_one(e, e->ops[i]));
+    return BELL_OK;
+}
+
+/* Argument numbers index arrays from here on. */
+static bell_status
+check_slots(const struct host_emit *e)
+{
+    const struct lower_program *p = e->prog;
+    uint32_t i, j;
+
+    for (i = 0; i < p->n_ops; i++) {
+        for (j = 0; j < p->ops[i]->n_src; j++) {
+            const struct uop *u = p->ops[i]->src[j];
+            uint64_t n = u->op == UOP_PARAM ? p->n_params
+                                            : (uint64_t)p->n_params + p->n_vars;
+            if ((u->op == UOP_PARAM || u->op == UOP_VAR) &&
+                (uint64_t)u->arg.i >= n)
+                return host_refuse(e, u, "no such argument");
+        }
+    }
+    return BELL_OK;
+}
+
+/* Ops in their order where some are conditional or wait for others. */
+static bell_status
+choose_order(struct host_emit *e)
+{
+    uint32_t i;
+
+    e->ops = e->prog->ops;
+    for (i = 0; i < e->prog->n_ops; i++) {
+        if (e->ops[i]->op == UOP_IF || e->ops[i]->op == UOP_BARRIER)
+            return BELL_OK;
+    }
+    return render_order(e->prog, &e->arena, &e->ops);
+}
+
+bell_status
+host_emit_program(struct host_emit *e)
+{
+    const struct lower_program *p = e->prog;
+
+    if (!e->dialect->is_gpu &&
+        (uint64_t)p->local[0] * p->local[1] * p->local[2] != 1)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: work-groups of %ux%ux%u threads on the host",
+                         p->name, p->local[0], p->local[1], p->local[2]);
+    BELL_TRY(check_slots(e));
+    BELL_TRY(choose_order(e));
+    BELL_TRY(scan_program(e));
+    init_types(e);
+    e->args = arena_calloc(&e->arena, (size_t)p->n_params + p->n_vars + 1,
+                           sizeof(*e->args));
+    if (!e->args)
+        return out_of_memory(e);
+    return e->dialect->emit(e);
+}
+
+void
+host_emit_init(struct host_emit *e)
+{
+    arena_init(&e->arena);
+    map_init(&e->index);
+    map_init(&e->acc_index);
+    map_init(&e->addresses);
+    map_init(&e->consts);
+    map_init(&e->locals);
+}
+
+void
+host_emit_fini(struct host_emit *e)
+{
+    arena_fini(&e->arena);
+    map_fini(&e->index);
+    map_fini(&e->acc_index);
+    map_fini(&e->addresses);
+    host_free(e->addrs);
+    map_fini(&e->consts);
+    map_fini(&e->locals);
+    host_free(e->accs);
+    host_free(e->carries);
+}

@@ -1,0 +1,624 @@
+/* LOAD and STORE.
+ *
+ * Consecutive elements are one wide access; so are elements in reverse order
+ * and, loading, every second to fourth, with a shuffle. Others go lane by
+ * lane, which on current processors is as fast as their gather instructions
+ * and works for elements of every size.
+ *
+ * On the host a gate of one lane costs no branch: where it does not hold the
+ * address is replaced, of a load by that of a constant that holds the wanted
+ * value, of a store by that of a scratch variable. A gate of many lanes on a
+ * wide access becomes the processor's masked access. GPUs branch around what
+ * a gate forbids: that is a change of the mask of active threads there.
+ */
+#include "render/llvm/host_internal.h"
+
+#include "base/alloc.h"
+
+#define MAX_LANES      256
+#define MAX_WIDE_STEPS 4         /* loads that make up a strided one */
+#define LOCAL_SLOT     0x800000u /* above all arguments; 24 bits in a key */
+
+/* An access, taken apart. */
+struct access {
+    uint32_t slot;
+    unsigned dtype, lanes;
+    LLVMValueRef first;     /* of those that have steps: lane 0 is `offset` */
+    int64_t offset, step;   /* elements behind it, and so on by `step` */
+    LLVMValueRef base;      /* otherwise: the argument and */
+    LLVMValueRef indices;   /* every lane's index */
+    LLVMValueRef gate;      /* or NULL */
+    unsigned gate_lanes;    /* 0 without a gate */
+    uint64_t align;         /* of the address of lane 0 without offset */
+    LLVMTypeRef elem, type; /* in memory */
+};
+
+static unsigned
+elem_bytes(const struct access *a)
+{
+    return uop_dtype_infos[a->dtype].size_bytes;
+}
+
+/* Tells LLVM that memory of different arguments does not overlap. */
+static LLVMValueRef
+set_alias(struct host_emit *e, const struct access *a, LLVMValueRef inst)
+{
+    if (!e->scopes)
+        return inst;
+    e->ll->SetMetadata(inst, e->md_scope, e->scopes[a->slot]);
+    if (e->noalias[a->slot])
+        e->ll->SetMetadata(inst, e->md_noalias, e->noalias[a->slot]);
+    return inst;
+}
+
+/* ---- addresses ---- */
+
+/* The address `n_elems` elements behind that of lane 0. */
+static LLVMValueRef
+offset_by(struct host_emit *e, const struct access *a, int64_t n_elems)
+{
+    int64_t offset = a->offset + n_elems;
+    LLVMValueRef index =
+        e->ll->ConstInt(e->t_i64, (unsigned long long)offset, 1);
+
+    return offset ? e->ll->BuildGEP2(e->b, a->elem, a->first, &index, 1, "")
+                  : a->first;
+}
+
+static LLVMValueRef
+lane_of(struct host_emit *e, LLVMValueRef v, uint32_t lane)
+{
+    return e->ll->BuildExtractElement(e->b, v, host_i32(e, lane), "");
+}
+
+static LLVMValueRef
+lane_address(struct host_emit *e, const struct access *a, uint32_t lane)
+{
+    LLVMValueRef index;
+
+    if (a->first)
+        return offset_by(e, a, a->step * (int64_t)lane);
+    index = lane_of(e, a->indices, lane);
+    return e->ll->BuildGEP2(e->b, a->elem, a->base, &index, 1, "");
+}
+
+static LLVMValueRef
+lane_gate(struct host_emit *e, const struct access *a, uint32_t lane)
+{
+    return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
+}
+
+/* An index as an operand of an address: in 32 bits where it is held so. One
+ * that is not negative becomes an offset in bytes without a sign, which is
+ * what the instructions of GPUs add to an argument. */
+static bell_status
+make_address(struct host_emit *e, const struct access *a,
+             const struct uop *index, LLVMValueRef *out_ptr)
+{
+    LLVMValueRef v = e->facts ? host_narrow_of(e, index) : NULL;
+    struct ptx_fact fact = host_fact_of(e, index);
+
+    if (!v)
+        BELL_TRY(host_value_of(e, index, &v));
+    else if (fact.min >= 0 && fact.max <= INT32_MAX / 8 &&
+             e->ll->TypeOf(a->base) != e->t_local) {
+        v = e->ll->BuildBinOp(e->b, LLVMMul, v, host_i32(e, elem_bytes(a)), "");
+        v = e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i64, "");
+        *out_ptr = e->ll->BuildGEP2(e->b, e->t_i8, a->base, &v, 1, "");
+        return BELL_OK;
+    }
+    *out_ptr = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
+    return BELL_OK;
+}
+
+/* Address of element `index`, found or made. Those made in a loop that is
+ * still open are there to be used again. */
+static bell_status
+element_address(struct host_emit *e, const struct access *a,
+                const struct uop *index, LLVMValueRef *out_ptr)
+{
+    uint64_t key =
+        (uint64_t)a->slot << 40 | (uint64_t)a->dtype << 32 | index->id;
+    const uint64_t *old = map_get(&e->addresses, key);
+    LLVMValueRef v;
+
+    if (old && host_loop_is_open(e, e->addrs[*old].loop)) {
+        *out_ptr = e->addrs[*old].v;
+        return BELL_OK;
+    }
+    BELL_TRY(make_address(e, a, index, &v));
+    if (host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
+                  sizeof(*e->addrs)) < 0 ||
+        map_put(&e->addresses, key, e->n_addrs) < 0)
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    e->addrs[e->n_addrs++] =
+        (struct host_value){.v = v, .loop = host_loop_serial(e)};
+    *out_ptr = v;
+    return BELL_OK;
+}
+
+/* True for RAMP and RAMP times a constant. */
+static bool
+is_ramp(const struct uop *u, int64_t *out_step)
+{
+    const struct uop *c;
+
+    *out_step = 1;
+    if (u->op == UOP_RAMP)
+        return true;
+    if (u->op != UOP_MUL || u->src[0]->op != UOP_RAMP)
+        return false;
+    c = u->src[1]->op == UOP_BROADCAST ? u->src[1]->src[0] : u->src[1];
+    *out_step = c->arg.i;
+    return c->op == UOP_CONST;
+}
+
+/* Takes apart an index vector base + RAMP*step; *out_base is the scalar, NULL
+ * for 0. */
+static bool
+is_stepped(const struct uop *u, const struct uop **out_base, int64_t *out_step)
+{
+    unsigned i;
+
+    *out_base = NULL;
+    if (is_ramp(u, out_step))
+        return true;
+    if (u->op == UOP_BROADCAST) {
+        *out_base = u->src[0];
+        *out_step = 0;
+        return true;
+    }
+    for (i = 0; i < 2 && u->op == UOP_ADD; i++) {
+        if (u->src[i]->op == UOP_BROADCAST && is_ramp(u->src[!i], out_step)) {
+            *out_base = u->src[i]->src[0];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Which memory: an argument's, or that of a work-group. */
+static bell_status
+find_base(struct host_emit *e, const struct uop *u, struct access *a)
+{
+    const struct uop *memory = u->src[0];
+
+    while (memory->op == UOP_AFTER)
+        memory = memory->src[0];
+    if (memory->op == UOP_PARAM) {
+        a->slot = (uint32_t)memory->arg.i;
+        a->base = host_arg(e, memory);
+        a->align = e->arg_align_bytes;
+        return BELL_OK;
+    }
+    if (memory->op != UOP_LOCAL || !e->dialect->is_gpu)
+        return host_refuse(e, u, "not memory of an argument");
+    a->base = e->dialect->local(e, memory);
+    a->slot = LOCAL_SLOT ^ memory->id; /* a name for element_address */
+    a->align = 16;
+    return a->base ? BELL_OK
+                   : bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+}
+
+static bell_status
+find_address(struct host_emit *e, const struct uop *u, struct access *a)
+{
+    const struct uop *index = u->src[1], *base = index;
+    struct ptx_fact fact;
+
+    if (index->lanes != 1 && index->lanes != a->lanes)
+        return host_refuse(e, u, "the index has another number of lanes");
+    BELL_TRY(find_base(e, u, a));
+    a->step = 1;
+    if (index->lanes > 1 && !is_stepped(index, &base, &a->step)) {
+        a->indices = e->facts ? host_narrow_of(e, index) : NULL;
+        return a->indices ? BELL_OK : host_value_of(e, index, &a->indices);
+    }
+    a->first = a->base;
+    if (!base)
+        return BELL_OK;
+    /* a constant at the end of the sum is added last, so that accesses that
+     * differ by it share the rest and differ in the displacement only */
+    if (base->op == UOP_ADD && base->src[1]->op == UOP_CONST) {
+        a->offset = base->src[1]->arg.i;
+        base = base->src[0];
+    }
+    fact = host_fact_of(e, base);
+    if (fact.align && fact.align * elem_bytes(a) < a->align)
+        a->align = fact.align * elem_bytes(a);
+    return element_address(e, a, base, &a->first);
+}
+
+static bell_status
+open_access(struct host_emit *e, const struct uop *u, unsigned lanes,
+            unsigned dtype, const struct uop *gate, struct access *out_access)
+{
+    struct access a = {.dtype = dtype, .lanes = lanes};
+
+    if (lanes > MAX_LANES)
+        return host_refuse(e, u, "too many lanes");
+    a.elem = host_mem_type(e, dtype, 1);
+    a.type = host_mem_type(e, dtype, lanes);
+    BELL_TRY(find_address(e, u, &a));
+    if (gate) {
+        a.gate_lanes = gate->lanes;
+        if (gate->lanes != 1 && gate->lanes != lanes)
+            return host_refuse(e, u, "the gate has another number of lanes");
+        BELL_TRY(host_value_of(e, gate, &a.gate));
+    }
+    *out_access = a;
+    return BELL_OK;
+}
+
+/* Private memory of the object that holds `value`, a constant. LLVM keeps
+ * equal constants once, so the pointer is the key. NULL: out of memory. */
+static LLVMValueRef
+constant_memory(struct host_emit *e, LLVMValueRef value, unsigned align)
+{
+    uint64_t key = (uint64_t)(uintptr_t)value;
+    const uint64_t *old = map_get(&e->consts, key);
+    LLVMValueRef var;
+
+    if (old)
+        return (LLVMValueRef)(uintptr_t)*old;
+    var = e->ll->AddGlobal(e->mod, e->ll->TypeOf(value), "");
+    e->ll->SetInitializer(var, value);
+    e->ll->SetGlobalConstant(var, 1);
+    e->ll->SetLinkage(var, LLVMPrivateLinkage);
+    e->ll->SetUnnamedAddress(var, LLVMGlobalUnnamedAddr);
+    e->ll->SetAlignment(var, align);
+    return map_put(&e->consts, key, (uint64_t)(uintptr_t)var) == 0 ? var : NULL;
+}
+
+/* A stack variable for what is not to be stored; one serves every access. */
+static LLVMValueRef
+scratch(struct host_emit *e, const struct access *a)
+{
+    uint32_t need = elem_bytes(a) * a->lanes;
+
+    if (need > e->scratch_bytes) {
+        LLVMBasicBlockRef here = e->ll->GetInsertBlock(e->b);
+        e->scratch_bytes = need < 64 ? 64 : need;
+        e->ll->PositionBuilderAtEnd(e->b, e->entry);
+        e->scratch = e->ll->BuildAlloca(
+            e->b, e->ll->VectorType(e->t_i8, e->scratch_bytes), "");
+        e->ll->PositionBuilderAtEnd(e->b, here);
+    }
+    return e->scratch;
+}
+
+/* ---- values ---- */
+
+/* Memory form to register form and back: they differ for BOOL. */
+static LLVMValueRef
+from_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
+{
+    if (a->dtype != UOP_BOOL)
+        return v;
+    return e->ll->BuildICmp(e->b, LLVMIntNE, v,
+                            e->ll->ConstNull(e->ll->TypeOf(v)), "");
+}
+
+static LLVMValueRef
+to_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
+{
+    if (a->dtype != UOP_BOOL)
+        return v;
+    return e->ll->BuildCast(e->b, LLVMZExt, v, a->type, "");
+}
+
+/* Lane i of the result is lane pick[i] of the 2n lanes of v and w. */
+static LLVMValueRef
+shuffle(struct host_emit *e, LLVMValueRef v, LLVMValueRef w,
+        const uint32_t *pick, unsigned n)
+{
+    LLVMValueRef mask[MAX_LANES];
+    unsigned i;
+
+    for (i = 0; i < n; i++)
+        mask[i] = host_i32(e, pick[i]);
+    return e->ll->BuildShuffleVector(e->b, v, w, e->ll->ConstVector(mask, n),
+                                     "");
+}
+
+/* The lanes in reverse order, where the access goes backwards. */
+static LLVMValueRef
+turn(struct host_emit *e, const struct access *a, LLVMValueRef v)
+{
+    uint32_t pick[MAX_LANES], i;
+
+    if (a->step == 1 || a->lanes == 1)
+        return v;
+    for (i = 0; i < a->lanes; i++)
+        pick[i] = a->lanes - 1 - i;
+    return shuffle(e, v, e->ll->GetPoison(e->ll->TypeOf(v)), pick, a->lanes);
+}
+
+/* Whether the elements lie side by side, in either order. */
+static bool
+is_wide(const struct access *a)
+{
+    return a->first && (a->step == 1 || a->step == -1 || a->lanes == 1);
+}
+
+/* Lane by lane, as it has a gate of many lanes and no masked access. */
+static bool
+must_part(const struct host_emit *e, const struct access *a)
+{
+    return e->dialect->is_gpu && a->gate_lanes > 1;
+}
+
+/* The lowest element of a wide access: behind lane 0 by how much, and its
+ * address. */
+static int64_t
+wide_begin(const struct access *a)
+{
+    return a->step < 0 ? a->step * (int64_t)(a->lanes - 1) : 0;
+}
+
+static LLVMValueRef
+wide_address(struct host_emit *e, const struct access *a)
+{
+    return lane_address(e, a, a->step < 0 ? a->lanes - 1 : 0);
+}
+
+/* ---- loads ---- */
+
+/* What the address that begins `n_elems` behind lane 0 is aligned to. On the
+ * host, which does not care, one element. */
+static unsigned
+align_of(const struct access *a, int64_t n_elems)
+{
+    uint64_t bytes = (uint64_t)((a->offset + n_elems) * elem_bytes(a));
+    uint64_t align = a->first && a->align ? a->align | 16 : elem_bytes(a);
+
+    align |= bytes;
+    align &= 0 - align; /* the lowest bit of all */
+    return align < elem_bytes(a) ? elem_bytes(a) : (unsigned)align;
+}
+
+static LLVMValueRef
+load_at(struct host_emit *e, const struct access *a, LLVMTypeRef type,
+        LLVMValueRef ptr, unsigned align)
+{
+    LLVMValueRef v = e->ll->BuildLoad2(e->b, type, ptr, "");
+
+    e->ll->SetAlignment(v, align);
+    return set_alias(e, a, v);
+}
+
+/* On a GPU: loads where the gate holds. */
+static LLVMValueRef
+load_branched(struct host_emit *e, const struct access *a, LLVMTypeRef type,
+              LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
+              LLVMValueRef other)
+{
+    LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b);
+    LLVMBasicBlockRef body = host_new_block(e), join = host_new_block(e);
+    LLVMValueRef v, phi;
+
+    e->ll->BuildCondBr(e->b, gate, body, join);
+    e->ll->PositionBuilderAtEnd(e->b, body);
+    v = load_at(e, a, type, ptr, align);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, join);
+    phi = e->ll->BuildPhi(e->b, type, "");
+    host_add_incoming(e, phi, v, body);
+    host_add_incoming(e, phi, other, before);
+    return phi;
+}
+
+/* One or more elements side by side under a gate of one lane. NULL: out of
+ * memory. */
+static LLVMValueRef
+load_gated(struct host_emit *e, const struct access *a, LLVMTypeRef type,
+           LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
+           LLVMValueRef other)
+{
+    bool is_const = e->ll->IsConstant(other);
+    LLVMValueRef safe, v;
+
+    if (e->dialect->is_gpu)
+        return load_branched(e, a, type, ptr, align, gate, other);
+    safe = constant_memory(e, is_const ? other : e->ll->ConstNull(type),
+                           elem_bytes(a));
+    if (!safe)
+        return NULL;
+    ptr = e->ll->BuildSelect(e->b, gate, ptr, safe, "");
+    v = load_at(e, a, type, ptr, align);
+    return is_const ? v : e->ll->BuildSelect(e->b, gate, v, other, "");
+}
+
+static LLVMValueRef
+load_wide(struct host_emit *e, const struct access *a, LLVMValueRef other)
+{
+    LLVMTypeRef types[2] = {a->type, e->t_ptr};
+    unsigned align = align_of(a, wide_begin(a));
+    LLVMValueRef ptr = wide_address(e, a), v;
+
+    if (other)
+        other = turn(e, a, other);
+    if (a->gate_lanes > 1) {
+        LLVMValueRef args[4] = {ptr, host_i32(e, elem_bytes(a)),
+                                turn(e, a, a->gate), other};
+        v = host_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
+        set_alias(e, a, v);
+    } else if (a->gate) {
+        v = load_gated(e, a, a->type, ptr, align, a->gate, other);
+    } else {
+        v = load_at(e, a, a->type, ptr, align);
+    }
+    return v ? turn(e, a, v) : NULL;
+}
+
+/* Every step-th element: as many wide loads as steps, the last so that it
+ * ends with the last element, and shuffles that pick. */
+static LLVMValueRef
+load_stepped(struct host_emit *e, const struct access *a)
+{
+    unsigned n = a->lanes, step = (unsigned)a->step, i, part;
+    unsigned last_begin = (n - 1) * step + 1 - n;
+    unsigned align = elem_bytes(a);
+    LLVMValueRef v = load_at(e, a, a->type, offset_by(e, a, 0), align), next;
+    uint32_t pick[MAX_LANES];
+
+    for (part = 1; part < step; part++) {
+        unsigned begin = part * n < last_begin ? part * n : last_begin;
+        next = load_at(e, a, a->type, offset_by(e, a, begin), align);
+        for (i = 0; i < n; i++) {
+            if (i * step >= part * n)
+                pick[i] = i * step < begin + n ? n + i * step - begin : 0;
+            else /* there already: moved into place with the first part */
+                pick[i] = part == 1 ? i * step : i;
+        }
+        v = shuffle(e, v, next, pick, n);
+    }
+    return v;
+}
+
+static LLVMValueRef
+load_lanes(struct host_emit *e, const struct access *a, LLVMValueRef other)
+{
+    LLVMValueRef v = e->ll->GetPoison(a->type);
+    uint32_t i;
+
+    for (i = 0; i < a->lanes; i++) {
+        LLVMValueRef ptr = lane_address(e, a, i), lane;
+        if (a->gate)
+            lane = load_gated(e, a, a->elem, ptr, elem_bytes(a),
+                              lane_gate(e, a, i), lane_of(e, other, i));
+        else
+            lane = load_at(e, a, a->elem, ptr, elem_bytes(a));
+        if (!lane)
+            return NULL;
+        v = e->ll->BuildInsertElement(e->b, v, lane, host_i32(e, i), "");
+    }
+    return v;
+}
+
+bell_status
+host_emit_load(struct host_emit *e, const struct uop *u,
+               LLVMValueRef *out_value)
+{
+    const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
+    LLVMValueRef other = NULL, v;
+    struct access a;
+
+    if (u->n_src == 3)
+        return host_refuse(e, u, "a value for a gate, and no gate");
+    BELL_TRY(open_access(e, u, u->lanes, u->dtype, gate, &a));
+    if (gate) {
+        BELL_TRY(host_value_of(e, u->src[2], &other));
+        if (u->src[2]->lanes == 1)
+            other = host_splat(e, other, u->lanes);
+        other = to_memory(e, &a, other);
+    }
+    if (is_wide(&a) && !must_part(e, &a))
+        v = load_wide(e, &a, other);
+    else if (a.first && !gate && a.step == 0)
+        v = host_splat(
+            e, load_at(e, &a, a.elem, offset_by(e, &a, 0), elem_bytes(&a)),
+            a.lanes);
+    else if (a.first && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
+        v = load_stepped(e, &a);
+    else
+        v = load_lanes(e, &a, other);
+    if (!v)
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    *out_value = from_memory(e, &a, v);
+    return BELL_OK;
+}
+
+/* ---- stores ---- */
+
+static void
+store_at(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
+         unsigned align, LLVMValueRef value)
+{
+    LLVMValueRef inst = e->ll->BuildStore(e->b, value, ptr);
+
+    e->ll->SetAlignment(inst, align);
+    set_alias(e, a, inst);
+}
+
+/* Where the gate holds: by a branch on a GPU, else through the address. */
+static void
+store_gated(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
+            unsigned align, LLVMValueRef gate, LLVMValueRef value)
+{
+    LLVMBasicBlockRef body, join;
+
+    if (!e->dialect->is_gpu) {
+        ptr = e->ll->BuildSelect(e->b, gate, ptr, scratch(e, a), "");
+        store_at(e, a, ptr, align, value);
+        return;
+    }
+    body = host_new_block(e);
+    join = host_new_block(e);
+    e->ll->BuildCondBr(e->b, gate, body, join);
+    e->ll->PositionBuilderAtEnd(e->b, body);
+    store_at(e, a, ptr, align, value);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, join);
+}
+
+static void
+store_wide(struct host_emit *e, const struct access *a, LLVMValueRef value)
+{
+    LLVMTypeRef types[2] = {a->type, e->t_ptr};
+    unsigned align = align_of(a, wide_begin(a));
+    LLVMValueRef ptr = wide_address(e, a);
+
+    value = turn(e, a, value);
+    if (a->gate_lanes > 1) {
+        LLVMValueRef args[4] = {value, ptr, host_i32(e, elem_bytes(a)),
+                                turn(e, a, a->gate)};
+        set_alias(e, a,
+                  host_intrinsic(e, "llvm.masked.store", types, 2, args, 4));
+        return;
+    }
+    if (a->gate)
+        store_gated(e, a, ptr, align, a->gate, value);
+    else
+        store_at(e, a, ptr, align, value);
+}
+
+/* In lane order: the last of those that share an address stays. */
+static void
+store_lanes(struct host_emit *e, const struct access *a, LLVMValueRef value)
+{
+    unsigned align = elem_bytes(a);
+    uint32_t i;
+
+    for (i = 0; i < a->lanes; i++) {
+        LLVMValueRef ptr = lane_address(e, a, i);
+        LLVMValueRef lane = a->lanes > 1 ? lane_of(e, value, i) : value;
+        if (a->gate)
+            store_gated(e, a, ptr, align, lane_gate(e, a, i), lane);
+        else
+            store_at(e, a, ptr, align, lane);
+    }
+}
+
+bell_status
+host_emit_store(struct host_emit *e, const struct uop *u)
+{
+    const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
+    const struct uop *value = u->src[2];
+    unsigned lanes = value->lanes;
+    LLVMValueRef v;
+    struct access a;
+
+    if (u->src[1]->lanes > lanes)
+        lanes = u->src[1]->lanes;
+    BELL_TRY(open_access(e, u, lanes, value->dtype, gate, &a));
+    BELL_TRY(host_value_of(e, value, &v));
+    if (value->lanes == 1)
+        v = host_splat(e, v, lanes);
+    v = to_memory(e, &a, v);
+    if (is_wide(&a) && !must_part(e, &a))
+        store_wide(e, &a, v);
+    else
+        store_lanes(e, &a, v);
+    return BELL_OK;
+}

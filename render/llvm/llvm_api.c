@@ -1,0 +1,235 @@
+/* Finds libLLVM, looks up the functions, sets up the host's code generator
+ * and the trap for fatal errors.
+ *
+ * File-scope state: the loaded interface, written once under pthread_once
+ * (twice: AMD's code generator comes later), and each thread's trap.
+ */
+#include "render/llvm/llvm_api.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "render/render.h"
+
+#if defined(__x86_64__)
+#define NATIVE_TARGET "X86"
+#elif defined(__aarch64__)
+#define NATIVE_TARGET "AArch64"
+#else
+#error "no code generator for this processor is wired up"
+#endif
+
+struct llvm_row {
+    const char *name;
+    size_t offset;
+};
+
+#define ROW(fn)                                                                \
+    {                                                                          \
+        "LLVM" #fn, offsetof(struct llvm_api, fn)                              \
+    }
+
+/* clang-format off */
+static const struct llvm_row rows[] = {
+    ROW(GetVersion), ROW(GetDefaultTargetTriple), ROW(GetHostCPUName),
+    ROW(GetHostCPUFeatures), ROW(GetTargetFromTriple),
+    ROW(CreateTargetMachine), ROW(DisposeTargetMachine),
+    ROW(CreateTargetDataLayout), ROW(DisposeTargetData),
+    ROW(SetModuleDataLayout), ROW(SetTarget),
+    ROW(TargetMachineEmitToMemoryBuffer), ROW(GetBufferStart),
+    ROW(GetBufferSize), ROW(DisposeMemoryBuffer), ROW(DisposeMessage),
+    ROW(InstallFatalErrorHandler),
+    ROW(ContextCreate), ROW(ContextDispose),
+    ROW(ContextSetDiagnosticHandler), ROW(GetDiagInfoSeverity),
+    ROW(GetDiagInfoDescription), ROW(ModuleCreateWithNameInContext),
+    ROW(DisposeModule), ROW(PrintModuleToString), ROW(AddFunction),
+    ROW(SetFunctionCallConv), ROW(GetNamedFunction),
+    ROW(GetFirstBasicBlock), ROW(GetFirstInstruction),
+    ROW(GetNextInstruction), ROW(InstructionClone), ROW(InsertIntoBuilder),
+    ROW(CreateMemoryBufferWithMemoryRangeCopy), ROW(ParseIRInContext),
+    ROW(GetParam), ROW(AppendBasicBlockInContext),
+    ROW(CreateStringAttribute), ROW(CreateEnumAttribute),
+    ROW(GetEnumAttributeKindForName), ROW(AddAttributeAtIndex),
+    ROW(AddGlobal), ROW(AddGlobalInAddressSpace), ROW(SetInitializer), ROW(SetGlobalConstant),
+    ROW(SetLinkage), ROW(SetAlignment), ROW(SetUnnamedAddress),
+    ROW(SetVisibility),
+    ROW(VoidTypeInContext), ROW(IntTypeInContext), ROW(HalfTypeInContext),
+    ROW(FloatTypeInContext), ROW(DoubleTypeInContext),
+    ROW(PointerTypeInContext), ROW(VectorType), ROW(ArrayType2),
+    ROW(FunctionType),
+    ROW(TypeOf), ROW(GetInlineAsm),
+    ROW(ConstInt), ROW(ConstNull), ROW(ConstVector), ROW(ConstBitCast),
+    ROW(GetPoison), ROW(GetUndef), ROW(IsConstant),
+    ROW(MDStringInContext2), ROW(MDNodeInContext2), ROW(MetadataAsValue), ROW(ValueAsMetadata),
+    ROW(GlobalSetMetadata),
+    ROW(SetMetadata), ROW(GetMDKindIDInContext), ROW(LookupIntrinsicID),
+    ROW(GetIntrinsicDeclaration), ROW(IntrinsicGetType),
+    ROW(CreateBuilderInContext), ROW(DisposeBuilder),
+    ROW(PositionBuilderAtEnd), ROW(GetInsertBlock), ROW(BuildRetVoid),
+    ROW(BuildBr), ROW(BuildCondBr), ROW(BuildPhi), ROW(AddIncoming),
+    ROW(BuildCall2), ROW(BuildAlloca), ROW(BuildLoad2), ROW(BuildStore),
+    ROW(BuildGEP2), ROW(BuildCast), ROW(BuildBinOp), ROW(BuildNeg),
+    ROW(BuildFNeg), ROW(BuildICmp), ROW(BuildFCmp), ROW(BuildSelect),
+    ROW(BuildInsertElement), ROW(BuildExtractElement),
+    ROW(BuildShuffleVector),
+    ROW(VerifyModule), ROW(CreatePassBuilderOptions),
+    ROW(DisposePassBuilderOptions), ROW(RunPasses), ROW(GetErrorMessage),
+    ROW(DisposeErrorMessage),
+};
+/* clang-format on */
+
+static_assert(ARRAY_LEN(rows) * sizeof(void *) == sizeof(struct llvm_api),
+              "a row for every function");
+
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static pthread_once_t amdgpu_once = PTHREAD_ONCE_INIT;
+static struct llvm_api loaded;
+static void *library;
+static char load_error[256];   /* empty: loaded */
+static char amdgpu_error[256]; /* empty: initialised */
+
+/* Where the calling thread goes when LLVM gives up. */
+static _Thread_local struct {
+    jmp_buf env;
+    char message[256];
+    int armed;
+} trap;
+
+static void
+catch_fatal(const char *reason)
+{
+    if (!trap.armed)
+        return;
+    trap.armed = 0;
+    snprintf(trap.message, sizeof(trap.message), "%s", reason);
+    longjmp(trap.env, 1);
+}
+
+static void *
+open_library(void)
+{
+    static const char *const names[] = {"libLLVM.so.19.1", "libLLVM-19.so.1",
+                                        "libLLVM-19.so", BELL_LLVM_PATH};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (lib)
+            return lib;
+    }
+    snprintf(load_error, sizeof(load_error),
+             "LLVM 19 is not installed (libLLVM.so.19.1 not found): install "
+             "Debian's libllvm19");
+    return NULL;
+}
+
+static int
+init_target(void *lib, const char *target, char *error, size_t error_bytes)
+{
+    static const char *const steps[] = {"TargetInfo", "Target", "TargetMC",
+                                        "AsmPrinter"};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(steps); i++) {
+        char name[64];
+        void *sym;
+        void (*init)(void);
+        snprintf(name, sizeof(name), "LLVMInitialize%s%s", target, steps[i]);
+        sym = dlsym(lib, name);
+        if (!sym) {
+            snprintf(error, error_bytes,
+                     "this LLVM was built without the %s code generator (%s)",
+                     target, name);
+            return -1;
+        }
+        memcpy(&init, &sym, sizeof(init));
+        init();
+    }
+    return 0;
+}
+
+static void
+load_library(void)
+{
+    void *lib = open_library();
+    unsigned version[3] = {0};
+    size_t i;
+
+    if (!lib)
+        return;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        void *sym = dlsym(lib, rows[i].name);
+        if (!sym) {
+            snprintf(load_error, sizeof(load_error),
+                     "the LLVM found has no %s: version 19 is needed",
+                     rows[i].name);
+            return;
+        }
+        memcpy((char *)&loaded + rows[i].offset, &sym, sizeof(sym));
+    }
+    loaded.GetVersion(&version[0], &version[1], &version[2]);
+    if (version[0] != 19) {
+        snprintf(load_error, sizeof(load_error),
+                 "LLVM %u.%u found, version 19 is needed", version[0],
+                 version[1]);
+        return;
+    }
+    library = lib;
+    if (init_target(lib, NATIVE_TARGET, load_error, sizeof(load_error)) == 0)
+        loaded.InstallFatalErrorHandler(catch_fatal);
+}
+
+static void
+init_amdgpu(void)
+{
+    (void)init_target(library, "AMDGPU", amdgpu_error, sizeof(amdgpu_error));
+}
+
+bell_status
+llvm_api_get(const struct llvm_api **out_api)
+{
+    pthread_once(&load_once, load_library);
+    if (load_error[0])
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", load_error);
+    *out_api = &loaded;
+    return BELL_OK;
+}
+
+bell_status
+render_llvm_check(void)
+{
+    const struct llvm_api *ll;
+
+    BELL_TRY(llvm_api_get(&ll));
+    return BELL_OK;
+}
+
+bell_status
+llvm_api_amdgpu(void)
+{
+    const struct llvm_api *ll;
+
+    BELL_TRY(llvm_api_get(&ll));
+    pthread_once(&amdgpu_once, init_amdgpu);
+    if (amdgpu_error[0])
+        return bell_fail(BELL_E_UNSUPPORTED, "%s", amdgpu_error);
+    return BELL_OK;
+}
+
+bell_status
+llvm_guard(void (*fn)(void *arg), void *arg)
+{
+    assert(!trap.armed);
+    if (setjmp(trap.env))
+        return bell_fail(BELL_E_COMPILE, "LLVM gave up: %s", trap.message);
+    trap.armed = 1;
+    fn(arg);
+    trap.armed = 0;
+    return BELL_OK;
+}

@@ -1,0 +1,833 @@
+/* Walks a program and writes its kernel: header, registers, loops, register
+ * variables. The body is written first, so that registers are counted and
+ * arguments known when the header is. */
+#include "render/ptx/ptx_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "render/render_internal.h"
+#include "uops/wmma.h"
+
+/* Products of 8-bit floats by mma.sync. */
+enum f8 {
+    F8_NONE,
+    F8_SHORT, /* their sums have 13 bits of fraction, or nobody says how many */
+    F8_F32,   /* as those of halves, which they are converted to */
+};
+
+/* The lowest PTX version that knows a chip. src: hw/nv/PTX.md section 1; of
+ * f8: of sm_89, SageAttention2 (arXiv 2411.10958); of the others, what ptxas
+ * 13.0 makes of it: HMMA and F2FP, or QMMA. */
+static const struct chip {
+    uint16_t sm;
+    uint8_t version, arch_specific_version; /* times ten; 0: no such target */
+    uint8_t f8;                             /* enum f8 */
+} chips[] = {
+    {80, 70, 0, F8_NONE}, {86, 71, 0, F8_NONE},  {89, 78, 0, F8_SHORT},
+    {90, 78, 80, F8_F32}, {100, 86, 86, F8_F32}, {120, 87, 87, F8_SHORT},
+};
+
+/* NULL: it is not known. */
+static const struct chip *
+find_chip(const struct ptx_target *target)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        if (chips[i].sm == target->sm)
+            return &chips[i];
+    }
+    return NULL;
+}
+
+static unsigned
+find_version(const struct ptx_target *target)
+{
+    const struct chip *chip = find_chip(target);
+
+    if (!chip)
+        return 0;
+    return target->is_arch_specific ? chip->arch_specific_version
+                                    : chip->version;
+}
+
+/* Whether 8-bit floats are multiplied by mma.sync. */
+static bool
+has_f8(const struct ptx_target *target)
+{
+    unsigned f8 = find_chip(target)->f8;
+
+    return f8 == F8_F32 || (f8 == F8_SHORT && target->tf32);
+}
+
+static bell_status
+unknown_target(const struct ptx_target *target)
+{
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "sm_%u%s is not known; known: sm_80 sm_86 sm_89 sm_90 "
+                     "sm_90a sm_100 sm_100a sm_120 sm_120a",
+                     target->sm, target->is_arch_specific ? "a" : "");
+}
+
+bell_status
+render_ptx_lower_target(const struct ptx_target *target,
+                        struct lower_target *out_target)
+{
+    struct lower_target t = {
+        .vector_bytes = 16,
+        .n_vector_regs = 32, /* 16 bytes each: half of a thread's registers */
+        .n_threads = 1024,
+        .l1_bytes = 128 * 1024,
+        .l2_bytes = 4 * 1024 * 1024,
+        .has_fma = true,
+        .has_f16 = true,
+        .has_bf16 = true,
+        .has_f8 = target->sm >= 89,
+        .is_approx = target->approx,
+        .is_tf32 = target->tf32,
+        .small_math = 1u << UOP_F16 | (target->sm >= 90 ? 1u << UOP_BF16 : 0),
+        .is_gpu = true,
+        .warp_lanes = 32,
+        .n_units = 128,
+        .max_threads = 1024,
+        .max_regs = 255,
+        .max_shared_bytes = 48 * 1024,
+        .max_grid = {INT32_MAX, 65535, 65535},
+        .matrix_k = {[UOP_F16] = 16,
+                     [UOP_BF16] = 16,
+                     [UOP_F64] = 4,
+                     [UOP_I8] = 32,
+                     [UOP_U8] = 32},
+        .matrix_layout = UOP_WMMA_NV,
+    };
+
+    if (!find_version(target))
+        return unknown_target(target);
+    snprintf(t.name, sizeof(t.name), "sm_%u%s%s%s", target->sm,
+             target->is_arch_specific ? "a" : "", target->tf32 ? "-tf32" : "",
+             target->approx ? "-approx" : "");
+    if (target->tf32)
+        t.matrix_k[UOP_F32] = 8;
+    if (has_f8(target))
+        t.matrix_k[UOP_F8E4M3] = t.matrix_k[UOP_F8E5M2] = 32;
+    if (target->sm == 90 && target->is_arch_specific) {
+        t.wgmma_k[UOP_F16] = t.wgmma_k[UOP_BF16] = 16;
+        if (target->tf32) { /* sums of 8-bit floats are short here: see f8 */
+            t.wgmma_k[UOP_F8E4M3] = t.wgmma_k[UOP_F8E5M2] = 32;
+            t.wgmma_k[UOP_F32] = 8;
+        }
+        t.max_stage_bytes = 227 * 1024;
+    }
+    *out_target = t;
+    return BELL_OK;
+}
+
+/* ---- text ---- */
+
+static void
+text_reserve(struct ptx_text *t, size_t more)
+{
+    if (!t->failed && host_grow((void **)&t->data, &t->cap, t->n + more, 1) < 0)
+        t->failed = true;
+}
+
+static void
+text_add(struct ptx_text *t, const char *s, size_t n)
+{
+    text_reserve(t, n + 1);
+    if (t->failed)
+        return;
+    memcpy(t->data + t->n, s, n);
+    t->n += n;
+    t->data[t->n] = 0;
+}
+
+void
+ptx_put(struct ptx_text *t, const char *fmt, ...)
+{
+    char buf[256];
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vsnprintf(buf, sizeof(buf), fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof(buf))
+        t->failed = true;
+    else
+        text_add(t, buf, (size_t)n);
+}
+
+static const struct {
+    const char *prefix, *type;
+} class_names[PTX_CLASS_COUNT] = {
+    [PTX_PRED] = {"p", "pred"}, [PTX_B16] = {"h", "b16"},
+    [PTX_B32] = {"r", "b32"},   [PTX_B64] = {"rd", "b64"},
+    [PTX_F32] = {"f", "f32"},   [PTX_F64] = {"fd", "f64"},
+};
+
+const char *
+ptx_class_type(enum ptx_class cls)
+{
+    return class_names[cls].type;
+}
+
+static void
+put_opnd(struct ptx_text *t, struct ptx_opnd o)
+{
+    if (!o.is_imm)
+        ptx_put(t, "%%%s%u", class_names[o.cls].prefix, o.reg);
+    else if (o.cls == PTX_F32)
+        ptx_put(t, "0f%08" PRIX32, (uint32_t)o.bits);
+    else if (o.cls == PTX_F64)
+        ptx_put(t, "0d%016" PRIX64, o.bits);
+    else if (o.cls == PTX_B16)
+        ptx_put(t, "0x%04x", (unsigned)(o.bits & 0xffff));
+    else if (o.cls == PTX_B32)
+        ptx_put(t, "%" PRId32, (int32_t)o.bits);
+    else if (o.bits == (uint64_t)INT64_MIN)
+        ptx_put(t, "0x8000000000000000");
+    else
+        ptx_put(t, "%" PRId64, (int64_t)o.bits);
+}
+
+void
+ptx_op(struct ptx_emit *e, const char *fmt, const struct ptx_opnd *o)
+{
+    text_add(&e->body, fmt[0] == '@' ? "  " : "\t", fmt[0] == '@' ? 2 : 1);
+    for (; *fmt; fmt++) {
+        if (*fmt != '%')
+            text_add(&e->body, fmt, 1);
+        else if (fmt[1] == '%')
+            text_add(&e->body, fmt++, 1);
+        else
+            put_opnd(&e->body, *o++);
+    }
+    text_add(&e->body, ";\n", 2);
+}
+
+bell_status
+ptx_no_memory(const struct ptx_emit *e)
+{
+    return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+}
+
+bell_status
+ptx_refuse(const struct ptx_emit *e, const struct uop *u, const char *why)
+{
+    char text[120];
+
+    return bell_fail(BELL_E_UNSUPPORTED, "%s: cannot render %s as PTX: %s: %s",
+                     e->prog->name, uop_op_infos[u->op].name, why,
+                     uop_expr_str(u, text, sizeof(text)));
+}
+
+/* ---- operands ---- */
+
+enum ptx_class
+ptx_class_of(unsigned dtype)
+{
+    switch (dtype) {
+    case UOP_BOOL:
+        return PTX_PRED;
+    case UOP_F16:
+    case UOP_BF16:
+        return PTX_B16;
+    case UOP_F32:
+        return PTX_F32;
+    case UOP_F64:
+        return PTX_F64;
+    case UOP_I64:
+    case UOP_U64:
+        return PTX_B64;
+    default:
+        return PTX_B32;
+    }
+}
+
+struct ptx_opnd
+ptx_reg(struct ptx_emit *e, enum ptx_class cls)
+{
+    return (struct ptx_opnd){.cls = (uint8_t)cls, .reg = e->n_regs[cls]++};
+}
+
+struct ptx_opnd
+ptx_imm(enum ptx_class cls, uint64_t bits)
+{
+    return (struct ptx_opnd){.cls = (uint8_t)cls, .is_imm = true, .bits = bits};
+}
+
+struct ptx_opnd
+ptx_const(unsigned dtype, union uop_arg arg)
+{
+    enum ptx_class cls = ptx_class_of(dtype);
+
+    if (dtype == UOP_F64 || !uop_dtype_infos[dtype].is_float)
+        return ptx_imm(cls, arg.bits);
+    return ptx_imm(cls, uop_float_bits((enum uop_dtype)dtype, arg.f));
+}
+
+void
+ptx_mov(struct ptx_emit *e, struct ptx_opnd to, struct ptx_opnd from)
+{
+    char fmt[32];
+
+    snprintf(fmt, sizeof(fmt), "mov.%s %%, %%", ptx_class_type(to.cls));
+    PTX_OP(e, fmt, to, from);
+}
+
+struct ptx_opnd
+ptx_in_reg(struct ptx_emit *e, struct ptx_opnd o)
+{
+    struct ptx_opnd r;
+
+    if (!o.is_imm)
+        return o;
+    r = ptx_reg(e, o.cls);
+    ptx_mov(e, r, o);
+    return r;
+}
+
+struct ptx_opnd
+ptx_widen(struct ptx_emit *e, const struct ptx_value *v, uint32_t lane)
+{
+    struct ptx_opnd o = v->lanes[lane], r;
+
+    if (!v->narrow)
+        return o;
+    if (o.is_imm)
+        return ptx_imm(PTX_B64, (uint64_t)(int64_t)(int32_t)o.bits);
+    r = ptx_reg(e, PTX_B64);
+    PTX_OP(e, "cvt.s64.s32 %, %", r, o);
+    return r;
+}
+
+/* ---- values ---- */
+
+uint32_t
+ptx_loop_serial(const struct ptx_emit *e)
+{
+    return e->n_loops ? e->loops[e->n_loops - 1].serial : 0;
+}
+
+bool
+ptx_loop_is_open(const struct ptx_emit *e, uint32_t serial)
+{
+    uint32_t i;
+
+    for (i = e->n_loops; i > 0; i--) {
+        if (e->loops[i - 1].serial == serial)
+            return true;
+    }
+    return serial == 0;
+}
+
+/* Arguments are loaded at the kernel's entry. */
+static struct ptx_opnd
+load_arg(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_opnd *arg = &e->args[u->arg.i];
+
+    if (e->is_arg_loaded[u->arg.i])
+        return *arg;
+    *arg = ptx_reg(e, PTX_B64);
+    e->is_arg_loaded[u->arg.i] = true;
+    ptx_put(&e->header, "\tld.param.u64 %%rd%u, [p%u];\n", arg->reg,
+            (unsigned)u->arg.i);
+    if (u->op == UOP_PARAM)
+        ptx_put(&e->header, "\tcvta.to.global.u64 %%rd%u, %%rd%u;\n", arg->reg,
+                arg->reg);
+    return *arg;
+}
+
+static bell_status
+leaf_value(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
+{
+    struct ptx_opnd *o = arena_alloc(&e->arena, sizeof(*o));
+    struct ptx_value v = {.fact = {INT64_MIN, INT64_MAX, 1}};
+
+    if (!o)
+        return ptx_no_memory(e);
+    if (u->op == UOP_CONST) {
+        *o = ptx_const(u->dtype, u->arg);
+        if (u->dtype == UOP_I64) {
+            v.fact = ptx_fact_const(u->arg.i);
+            v.narrow = ptx_fact_fits(v.fact);
+            o->cls = v.narrow ? PTX_B32 : PTX_B64;
+        }
+    } else {
+        *o = load_arg(e, u);
+    }
+    v.lanes = o;
+    *out = v;
+    return BELL_OK;
+}
+
+bell_status
+ptx_value_of(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
+{
+    const uint64_t *at;
+
+    if (u->op == UOP_CONST || u->op == UOP_PARAM || u->op == UOP_VAR)
+        return leaf_value(e, u, out);
+    at = map_get(&e->index, u->id);
+    if (!at || !e->values[*at].lanes ||
+        !ptx_loop_is_open(e, e->values[*at].loop))
+        return ptx_refuse(e, u, "it is used where it has no value");
+    *out = e->values[*at];
+    return BELL_OK;
+}
+
+static bell_status
+set_value(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v)
+{
+    e->values[e->n_values] = *v;
+    e->values[e->n_values].loop = ptx_loop_serial(e);
+    if (map_put(&e->index, u->id, e->n_values) < 0)
+        return ptx_no_memory(e);
+    e->n_values++;
+    return BELL_OK;
+}
+
+/* ---- loops and conditions ---- */
+
+static bell_status
+begin_loop(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_loop *loop = &e->loops[e->n_loops];
+    struct ptx_opnd *index = arena_alloc(&e->arena, sizeof(*index)), p;
+    struct ptx_value extent, v = {.lanes = index};
+
+    if (!index)
+        return ptx_no_memory(e);
+    BELL_TRY(ptx_value_of(e, u->src[0], &extent));
+    v.fact = ptx_fact_of(u, &extent.fact);
+    v.narrow = extent.narrow;
+    loop->range = u;
+    loop->serial = ++e->next_serial;
+    loop->counted = extent.fact.min > 0;
+    loop->extent = extent.lanes[0];
+    *index = loop->index = ptx_reg(e, v.narrow ? PTX_B32 : PTX_B64);
+    ptx_mov(e, loop->index, ptx_imm(loop->index.cls, 0));
+    if (!loop->counted) {
+        char fmt[40];
+        p = ptx_reg(e, PTX_PRED);
+        PTX_OP(e, v.narrow ? "setp.lt.s32 %, %, 1" : "setp.lt.s64 %, %, 1", p,
+               loop->extent);
+        snprintf(fmt, sizeof(fmt), "@%% bra $done%u", loop->serial);
+        PTX_OP(e, fmt, p);
+    }
+    ptx_put(&e->body, "$loop%u:\n", loop->serial);
+    e->n_loops++;
+    return set_value(e, u, &v);
+}
+
+static bell_status
+end_loop(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
+    bool narrow = loop->index.cls == PTX_B32;
+    struct ptx_opnd p;
+    char fmt[40];
+
+    if (e->n_loops == 0 || loop->range != u->src[0])
+        return ptx_refuse(e, u, "loops do not nest");
+    p = ptx_reg(e, PTX_PRED);
+    PTX_OP(e, narrow ? "add.s32 %, %, 1" : "add.s64 %, %, 1", loop->index,
+           loop->index);
+    PTX_OP(e, narrow ? "setp.lt.s32 %, %, %" : "setp.lt.s64 %, %, %", p,
+           loop->index, loop->extent);
+    snprintf(fmt, sizeof(fmt), "@%% bra $loop%u", loop->serial);
+    PTX_OP(e, fmt, p);
+    if (!loop->counted)
+        ptx_put(&e->body, "$done%u:\n", loop->serial);
+    e->n_loops--;
+    return BELL_OK;
+}
+
+/* The number of an IF is what its ENDIF finds as its value. */
+static bell_status
+begin_if(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_opnd *mark = arena_alloc(&e->arena, sizeof(*mark));
+    struct ptx_value gate, v = {.lanes = mark};
+    char fmt[40];
+
+    if (!mark)
+        return ptx_no_memory(e);
+    BELL_TRY(ptx_value_of(e, u->src[0], &gate));
+    *mark = ptx_imm(PTX_B32, ++e->n_ifs);
+    snprintf(fmt, sizeof(fmt), "@!%% bra $endif%u", e->n_ifs);
+    PTX_OP(e, fmt, ptx_in_reg(e, gate.lanes[0]));
+    return set_value(e, u, &v);
+}
+
+static bell_status
+end_if(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_value v;
+
+    BELL_TRY(ptx_value_of(e, u->src[0], &v));
+    ptx_put(&e->body, "$endif%u:\n", (unsigned)v.lanes[0].bits);
+    return BELL_OK;
+}
+
+/* ---- register variables ---- */
+
+static const struct uop *
+before_effects(const struct uop *u)
+{
+    while (u->op == UOP_AFTER)
+        u = u->src[0];
+    return u;
+}
+
+/* A copy in new registers. */
+static bell_status
+copy_value(struct ptx_emit *e, const struct uop *u, const struct uop *from)
+{
+    struct ptx_opnd *o = arena_alloc(&e->arena, u->lanes * sizeof(*o));
+    struct ptx_value src, v = {.lanes = o, .fact = {INT64_MIN, INT64_MAX, 1}};
+    uint32_t i;
+
+    if (!o)
+        return ptx_no_memory(e);
+    BELL_TRY(ptx_value_of(e, from, &src));
+    for (i = 0; i < u->lanes; i++) {
+        o[i] = ptx_reg(e, ptx_class_of(u->dtype));
+        ptx_mov(e, o[i], ptx_widen(e, &src, i));
+    }
+    return set_value(e, u, &v);
+}
+
+static bell_status
+set_acc(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_value acc, v;
+    uint32_t i;
+
+    BELL_TRY(ptx_value_of(e, before_effects(u->src[0]), &acc));
+    BELL_TRY(ptx_value_of(e, u->src[1], &v));
+    for (i = 0; i < u->src[1]->lanes; i++)
+        ptx_mov(e, acc.lanes[i], ptx_widen(e, &v, i));
+    return BELL_OK;
+}
+
+/* ---- ops ---- */
+
+static bell_status
+emit_special(struct ptx_emit *e, const struct uop *u)
+{
+    static const char *const names[] = {"ctaid.x", "ctaid.y", "ctaid.z", NULL,
+                                        "tid.x",   "tid.y",   "tid.z"};
+    struct ptx_opnd *o = arena_alloc(&e->arena, sizeof(*o));
+    struct ptx_value extent, v = {.lanes = o, .narrow = true};
+
+    if (!o)
+        return ptx_no_memory(e);
+    if (u->arg.i < 0 || u->arg.i > 6 || !names[u->arg.i])
+        return ptx_refuse(e, u, "no such coordinate");
+    BELL_TRY(ptx_value_of(e, u->src[0], &extent));
+    v.fact = ptx_fact_of(u, &extent.fact);
+    if (v.fact.max > INT32_MAX)
+        v.fact.max = INT32_MAX; /* grids are no larger */
+    if (v.fact.max == 0) {
+        *o = ptx_imm(PTX_B32, 0);
+        return set_value(e, u, &v);
+    }
+    *o = ptx_reg(e, PTX_B32);
+    ptx_put(&e->body, "\tmov.u32 %%r%u, %%%s;\n", o->reg, names[u->arg.i]);
+    return set_value(e, u, &v);
+}
+
+static bell_status
+emit_load(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_opnd *o = arena_alloc(&e->arena, u->lanes * sizeof(*o));
+    struct ptx_value v = {.lanes = o, .fact = {INT64_MIN, INT64_MAX, 1}};
+
+    if (!o)
+        return ptx_no_memory(e);
+    BELL_TRY(ptx_emit_load(e, u, o));
+    return set_value(e, u, &v);
+}
+
+/* Numbers the bodies of loops and conditions, and the parts between
+ * BARRIERs. */
+bell_status
+ptx_find_places(struct ptx_emit *e)
+{
+    uint32_t n_ops = e->prog->n_ops, n = 0, i;
+    uint64_t *open = arena_alloc(&e->arena, (n_ops + 1) * sizeof(*open));
+    uint64_t n_barriers = 0;
+
+    if (!open)
+        return ptx_no_memory(e);
+    open[n++] = 0;
+    for (i = 0; i < n_ops; i++) {
+        const struct uop *u = e->ops[i];
+        if (map_put(&e->places, u->id, open[n - 1] | n_barriers << 32) < 0)
+            return ptx_no_memory(e);
+        if (u->op == UOP_RANGE || u->op == UOP_IF)
+            open[n++] = (uint64_t)u->id + 1;
+        else if ((u->op == UOP_END || u->op == UOP_ENDIF) && n > 1)
+            n--;
+        else if (u->op == UOP_BARRIER)
+            n_barriers++;
+    }
+    return BELL_OK;
+}
+
+uint64_t
+ptx_place(const struct ptx_emit *e, const struct uop *u)
+{
+    const uint64_t *place = map_get(&e->places, u->id);
+
+    return place ? *place : UINT64_MAX;
+}
+
+bell_status
+ptx_load_late(struct ptx_emit *e, const struct uop *load)
+{
+    return emit_load(e, load);
+}
+
+/* What was copied must be there, but for the last groups where there are any:
+ * see ptx_copy.c. Loops may come back here with copies that are further down.
+ * WGMMA reads by another way than threads write. */
+static void
+emit_barrier(struct ptx_emit *e, const struct uop *u)
+{
+    if (e->copies.n_used && e->has_commits && u->arg.i)
+        ptx_put(&e->body, "\tcp.async.wait_group %d;\n", (int)u->arg.i);
+    else if (e->copies.n_used)
+        ptx_put(&e->body, "\tcp.async.wait_all;\n");
+    if (e->has_wgmma)
+        ptx_put(&e->body, "\tfence.proxy.async.shared::cta;\n");
+    ptx_put(&e->body, "\tbar.sync 0;\n");
+}
+
+static bell_status
+emit_one(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_value v = {.lanes = NULL};
+
+    if (ptx_is_left_out(e, u))
+        return BELL_OK;
+    if (ptx_is_matrix(e, u)) {
+        BELL_TRY(ptx_emit_matrix(e, u, &v));
+        return set_value(e, u, &v);
+    }
+    switch (u->op) {
+    case UOP_CONST:
+    case UOP_PARAM:
+    case UOP_VAR:
+    case UOP_AFTER:
+    case UOP_SINK:
+    case UOP_LOCAL:
+        return BELL_OK;
+    case UOP_SPECIAL:
+        return emit_special(e, u);
+    case UOP_RANGE:
+        return begin_loop(e, u);
+    case UOP_END:
+        return end_loop(e, u);
+    case UOP_IF:
+        return begin_if(e, u);
+    case UOP_ENDIF:
+        return end_if(e, u);
+    case UOP_BARRIER:
+        emit_barrier(e, u);
+        return BELL_OK;
+    case UOP_COMMIT:
+        ptx_put(&e->body, "\tcp.async.commit_group;\n");
+        return BELL_OK;
+    case UOP_WGMMA:
+        return ptx_emit_wgmma(e, u);
+    case UOP_WGMMA_WAIT:
+        ptx_put(&e->body, "\twgmma.wait_group.sync.aligned %d;\n",
+                (int)u->arg.i);
+        return BELL_OK;
+    case UOP_ACC:
+        return copy_value(e, u, u->src[0]);
+    case UOP_ACC_GET:
+        return copy_value(e, u, before_effects(u->src[0]));
+    case UOP_ACC_SET:
+        return set_acc(e, u);
+    case UOP_STORE:
+        return ptx_emit_store(e, u);
+    case UOP_LOAD:
+        return ptx_is_copied(e, u) ? BELL_OK : emit_load(e, u);
+    default:
+        BELL_TRY(ptx_emit_op(e, u, &v));
+        return set_value(e, u, &v);
+    }
+}
+
+/* ---- the module ---- */
+
+static bell_status
+check_slots(const struct ptx_emit *e)
+{
+    const struct lower_program *p = e->prog;
+    uint32_t i, j;
+
+    for (i = 0; i < p->n_ops; i++) {
+        for (j = 0; j < p->ops[i]->n_src; j++) {
+            const struct uop *u = p->ops[i]->src[j];
+            uint64_t n = u->op == UOP_PARAM ? p->n_params
+                                            : (uint64_t)p->n_params + p->n_vars;
+            if ((u->op == UOP_PARAM || u->op == UOP_VAR) &&
+                (uint64_t)u->arg.i >= n)
+                return ptx_refuse(e, u, "no such argument");
+        }
+    }
+    return BELL_OK;
+}
+
+/* Ops in their order. Values do not move into or out of conditional code. */
+static bell_status
+choose_order(struct ptx_emit *e)
+{
+    uint32_t i;
+
+    e->ops = e->prog->ops;
+    for (i = 0; i < e->prog->n_ops; i++) {
+        e->has_commits |= e->ops[i]->op == UOP_COMMIT;
+        e->has_wgmma |= e->ops[i]->op == UOP_WGMMA;
+    }
+    for (i = 0; i < e->prog->n_ops; i++) {
+        if (e->ops[i]->op == UOP_IF || e->ops[i]->op == UOP_BARRIER)
+            return BELL_OK;
+    }
+    return render_order(e->prog, &e->arena, &e->ops);
+}
+
+static bell_status
+emit_body(struct ptx_emit *e)
+{
+    const struct lower_program *p = e->prog;
+    size_t n_args = (size_t)p->n_params + p->n_vars + 1;
+    uint32_t i, n_ranges = 0;
+
+    BELL_TRY(check_slots(e));
+    BELL_TRY(choose_order(e));
+    for (i = 0; i < p->n_ops; i++)
+        n_ranges += p->ops[i]->op == UOP_RANGE;
+    e->values = arena_calloc(&e->arena, p->n_ops + 1, sizeof(*e->values));
+    e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
+    e->args = arena_calloc(&e->arena, n_args, sizeof(*e->args));
+    e->is_arg_loaded = arena_calloc(&e->arena, n_args, 1);
+    if (e->arena.failed)
+        return ptx_no_memory(e);
+    BELL_TRY(ptx_declare_locals(e));
+    BELL_TRY(ptx_find_places(e));
+    BELL_TRY(ptx_find_copies(e));
+    BELL_TRY(ptx_find_matrices(e));
+    for (i = 0; i < p->n_ops; i++)
+        BELL_TRY(emit_one(e, e->ops[i]));
+    if (e->n_loops)
+        return bell_fail(BELL_E_INTERNAL, "%s: %u loops are not closed",
+                         p->name, e->n_loops);
+    return BELL_OK;
+}
+
+static void
+put_head(const struct ptx_emit *e, struct ptx_text *t)
+{
+    const struct lower_program *p = e->prog;
+    unsigned version = find_version(e->target), i;
+
+    if (version < e->min_version)
+        version = e->min_version;
+    ptx_put(t, ".version %u.%u\n.target sm_%u%s\n.address_size 64\n\n",
+            version / 10, version % 10, e->target->sm,
+            e->target->is_arch_specific ? "a" : "");
+    if (e->n_dynamic_bytes)
+        ptx_put(t, ".extern .shared .align %u .b8 dynamic_shared[];\n\n",
+                e->has_wgmma ? UOP_WGMMA_ALIGN : 16);
+    ptx_put(t, ".visible .entry ");
+    text_add(t, p->name, strlen(p->name));
+    ptx_put(t, "(");
+    for (i = 0; i < p->n_params + p->n_vars; i++)
+        ptx_put(t, "%s\n\t.param .u64 p%u", i ? "," : "", i);
+    ptx_put(t, "\n)\n.reqntid %u, %u, %u\n{\n", p->local[0], p->local[1],
+            p->local[2]);
+    for (i = 0; i < PTX_CLASS_COUNT; i++) {
+        if (e->n_regs[i])
+            ptx_put(t, "\t.reg .%s %%%s<%u>;\n", class_names[i].type,
+                    class_names[i].prefix, e->n_regs[i]);
+    }
+}
+
+static bell_status
+finish(struct ptx_emit *e, char **out_text)
+{
+    struct ptx_text t = {NULL, 0, 0, false};
+
+    put_head(e, &t);
+    if (e->header.n)
+        text_add(&t, e->header.data, e->header.n);
+    if (e->body.n)
+        text_add(&t, e->body.data, e->body.n);
+    ptx_put(&t, "\tret;\n}\n");
+    if (t.failed || e->header.failed || e->body.failed || e->arena.failed) {
+        host_free(t.data);
+        return ptx_no_memory(e);
+    }
+    *out_text = t.data;
+    return BELL_OK;
+}
+
+static void
+init_maps(struct ptx_emit *e)
+{
+    map_init(&e->index);
+    map_init(&e->addresses);
+    map_init(&e->locals);
+    map_init(&e->places);
+    map_init(&e->copies);
+    map_init(&e->matrices);
+    map_init(&e->left_out);
+    map_init(&e->matrix_offsets);
+}
+
+static void
+fini_maps(struct ptx_emit *e)
+{
+    map_fini(&e->matrix_offsets);
+    map_fini(&e->left_out);
+    map_fini(&e->matrices);
+    map_fini(&e->copies);
+    map_fini(&e->places);
+    map_fini(&e->locals);
+    map_fini(&e->addresses);
+    map_fini(&e->index);
+}
+
+bell_status
+render_ptx(const struct lower_program *program, const struct ptx_target *target,
+           char **out_text)
+{
+    struct ptx_emit e = {.prog = program, .target = target};
+    bell_status status;
+
+    if (!find_version(target))
+        return unknown_target(target);
+    arena_init(&e.arena);
+    init_maps(&e);
+    status = emit_body(&e);
+    if (status == BELL_OK)
+        status = finish(&e, out_text);
+    host_free(e.header.data);
+    host_free(e.body.data);
+    host_free(e.addrs);
+    fini_maps(&e);
+    arena_fini(&e.arena);
+    return status;
+}

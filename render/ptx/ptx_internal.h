@@ -1,0 +1,254 @@
+/* Shared by the files that render PTX.
+ *
+ * Every node's value is a list of operands, one a lane: registers or
+ * constants. Lane operations make no code, they pick operands. How a dtype
+ * lies in registers:
+ *   BOOL                  .pred
+ *   I8 U8 I16 U16 I32 U32 .b32, sign- or zero-extended as the dtype is
+ *   8-bit floats          .b32, as U8
+ *   I64 U64               .b64; an I64 whose bounds fit is .b32, signed
+ *   F16 BF16              .b16
+ *   F32, F64              .f32, .f64
+ * Two of 16 bits, four of 8 (but BOOLs) pass through memory and matrix
+ * instructions in one .b32.
+ */
+#ifndef BELL_RENDER_PTX_PTX_INTERNAL_H
+#define BELL_RENDER_PTX_PTX_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "render/ptx/ptx.h"
+
+enum ptx_class {
+    PTX_PRED,
+    PTX_B16,
+    PTX_B32,
+    PTX_B64,
+    PTX_F32,
+    PTX_F64,
+    PTX_CLASS_COUNT
+};
+
+/* A register, or a constant as its bits. An element of 8 or 16 bits may also
+ * be known as part of a register of 32: `word` is that one's number plus 1,
+ * part 0 its lowest bits. */
+struct ptx_opnd {
+    uint8_t cls; /* enum ptx_class */
+    bool is_imm;
+    uint8_t part;
+    uint32_t reg, word;
+    uint64_t bits;
+};
+
+/* What is known of an I64 in each of its lanes. */
+struct ptx_fact {
+    int64_t min, max; /* inclusive */
+    uint64_t align;   /* a power of two that divides it; 0 means 0 itself */
+};
+
+/* How a value varies within a warp (ptx_form.c). */
+struct ptx_form {
+    bool is_known;
+    int8_t shift; /* it is the thread's number >> shift; -1: it is not */
+    int64_t per_t, per_g; /* what t and g add */
+    uint64_t align;       /* a power of two that divides the rest; 0: it is 0 */
+};
+
+struct ptx_value {
+    const struct ptx_opnd *lanes; /* NULL: not made */
+    struct ptx_fact fact;         /* of an I64 */
+    bool narrow;                  /* an I64 in .b32 */
+    uint32_t loop;                /* serial of the loop it was made in */
+};
+
+struct ptx_loop {
+    const struct uop *range;
+    uint32_t serial;
+    bool counted; /* runs at least once: tested at its end only */
+    struct ptx_opnd index, extent;
+};
+
+/* A text that grows; failing is sticky. */
+struct ptx_text {
+    char *data; /* owned */
+    size_t n, cap;
+    bool failed;
+};
+
+struct ptx_emit {
+    const struct lower_program *prog;
+    const struct ptx_target *target;
+    const struct uop *const *ops;
+    struct arena arena;
+    struct ptx_text body;
+    uint32_t n_regs[PTX_CLASS_COUNT];
+    struct map index; /* uop id -> place in values */
+    struct ptx_value *values;
+    uint32_t n_values;
+    struct ptx_loop *loops; /* open ones */
+    uint32_t n_loops, next_serial, n_ifs;
+    struct ptx_opnd *args; /* by slot */
+    bool *is_arg_loaded;
+    struct map addresses; /* (slot, dtype, index id) -> place in addrs */
+    struct ptx_value *addrs;
+    size_t n_addrs, cap_addrs;
+    uint32_t n_dynamic_bytes;
+    bool has_commits, has_wgmma;
+    unsigned min_version;      /* of PTX, times ten, for what was used */
+    struct map locals;         /* LOCAL's id -> offset in dynamic memory */
+    struct map places;         /* ids -> where in the program: ptx_place */
+    struct map copies;         /* ids of LOADs that are put off */
+    struct map matrices;       /* ids of LANES -> how ldmatrix loads them */
+    struct map left_out;       /* ids of what is not needed then */
+    struct map matrix_offsets; /* -> registers */
+    struct ptx_text header;    /* .shared declarations, argument loads */
+};
+
+/* ---- text ---- */
+
+void ptx_put(struct ptx_text *t, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Appends one instruction to the body, ended with ";". In `fmt`, % stands
+ * for the next operand of `o`, printed as its class wants it. */
+void ptx_op(struct ptx_emit *e, const char *fmt, const struct ptx_opnd *o);
+/* ptx_op with the operands as arguments: fmt holds as many % as they are. */
+#define PTX_OP(e, fmt, ...)                                                    \
+    ptx_op((e), (fmt), (const struct ptx_opnd[]){__VA_ARGS__})
+
+/* ---- values ---- */
+
+struct ptx_opnd ptx_reg(struct ptx_emit *e, enum ptx_class cls);
+struct ptx_opnd ptx_imm(enum ptx_class cls, uint64_t bits);
+struct ptx_opnd ptx_const(unsigned dtype, union uop_arg arg);
+enum ptx_class ptx_class_of(unsigned dtype);
+const char *ptx_class_type(enum ptx_class cls); /* "b32", of moves */
+/* An operand as a register. */
+struct ptx_opnd ptx_in_reg(struct ptx_emit *e, struct ptx_opnd o);
+void ptx_mov(struct ptx_emit *e, struct ptx_opnd to, struct ptx_opnd from);
+
+/* The value of a node, constants and arguments too. */
+BELL_MUST_CHECK bell_status ptx_value_of(struct ptx_emit *e,
+                                         const struct uop *u,
+                                         struct ptx_value *out_value);
+/* The I64 operand in .b64, whether it is narrow or not. */
+struct ptx_opnd ptx_widen(struct ptx_emit *e, const struct ptx_value *v,
+                          uint32_t lane);
+BELL_MUST_CHECK bell_status ptx_refuse(const struct ptx_emit *e,
+                                       const struct uop *u, const char *why);
+BELL_MUST_CHECK bell_status ptx_no_memory(const struct ptx_emit *e);
+
+uint32_t ptx_loop_serial(const struct ptx_emit *e);
+bool ptx_loop_is_open(const struct ptx_emit *e, uint32_t serial);
+
+/* ---- parts ---- */
+
+/* Facts of an I64 from those of its sources (of one lane of each). */
+struct ptx_fact ptx_fact_of(const struct uop *u, const struct ptx_fact *src);
+struct ptx_fact ptx_fact_const(int64_t value);
+bool ptx_fact_fits(struct ptx_fact f);
+
+/* Arithmetic, conversions, lanes (ptx_ops.c, ptx_cast.c). */
+BELL_MUST_CHECK bell_status ptx_emit_op(struct ptx_emit *e, const struct uop *u,
+                                        struct ptx_value *out_value);
+struct ptx_opnd ptx_cast(struct ptx_emit *e, unsigned from, unsigned to,
+                         struct ptx_opnd a);
+bool ptx_can_cast(unsigned from, unsigned to);
+/* From 8-bit floats to F16. */
+void ptx_cast_f8(struct ptx_emit *e, unsigned from,
+                 const struct ptx_opnd *lanes, uint32_t n,
+                 struct ptx_opnd *out_lanes);
+/* WMMA, whose sources are v[0..2] (ptx_mma.c). */
+BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
+                                          const struct uop *u,
+                                          const struct ptx_value *v,
+                                          struct ptx_opnd *out_lanes);
+/* WGMMA (ptx_wgmma.c). */
+BELL_MUST_CHECK bell_status ptx_emit_wgmma(struct ptx_emit *e,
+                                           const struct uop *u);
+/* Cuts a result in .b32 to an 8- or 16-bit dtype, in place. */
+void ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r);
+
+/* ptx_mem.c */
+/* One access, taken apart. */
+struct ptx_access {
+    const struct uop *u, *memory; /* PARAM or LOCAL */
+    const struct uop *gate_node;  /* or NULL */
+    struct ptx_value gate;
+    uint32_t lanes, elem_bytes;
+    unsigned dtype;
+    const char *space;
+};
+
+BELL_MUST_CHECK bell_status ptx_take_apart(struct ptx_emit *e,
+                                           const struct uop *u,
+                                           struct ptx_access *out_access);
+/* The index as what is in a register, and a constant for the instruction. */
+BELL_MUST_CHECK bell_status ptx_split_index(struct ptx_emit *e,
+                                            const struct ptx_access *a,
+                                            const struct uop **out_index,
+                                            int64_t *out_offset);
+/* The address of element `index`, in lane `lane` of it; kept for later. */
+BELL_MUST_CHECK bell_status ptx_find_address(
+    struct ptx_emit *e, const struct ptx_access *a, const struct uop *index,
+    uint32_t lane, struct ptx_opnd *out, struct ptx_fact *out_fact);
+/* An address that was kept under a key and may still be used; and keeps one. */
+bool ptx_kept_address(const struct ptx_emit *e, uint64_t key,
+                      struct ptx_opnd *out, struct ptx_fact *out_fact);
+BELL_MUST_CHECK bell_status ptx_keep_address(struct ptx_emit *e, uint64_t key,
+                                             struct ptx_opnd address,
+                                             struct ptx_fact fact);
+/* Elements that one instruction may access from `lane` on, `at` being the
+ * constant part of its index. */
+uint32_t ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
+                        struct ptx_fact fact, int64_t at, uint32_t lane);
+BELL_MUST_CHECK bell_status ptx_emit_load(struct ptx_emit *e,
+                                          const struct uop *u,
+                                          struct ptx_opnd *out_lanes);
+BELL_MUST_CHECK bell_status ptx_emit_store(struct ptx_emit *e,
+                                           const struct uop *u);
+BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
+/* Makes the value of a LOAD that was put off. */
+BELL_MUST_CHECK bell_status ptx_load_late(struct ptx_emit *e,
+                                          const struct uop *load);
+
+/* The innermost loop or condition of an op, and how many BARRIERs are before
+ * it: equal where nothing but code without them is between two ops. */
+BELL_MUST_CHECK bell_status ptx_find_places(struct ptx_emit *e);
+uint64_t ptx_place(const struct ptx_emit *e, const struct uop *u);
+
+struct ptx_form ptx_form_of(const struct ptx_emit *e, const struct uop *u,
+                            const struct ptx_form *src);
+
+/* ldmatrix (ptx_ldmatrix.c): LANES that it loads, and what they need not. */
+BELL_MUST_CHECK bell_status ptx_find_matrices(struct ptx_emit *e);
+bool ptx_is_matrix(const struct ptx_emit *e, const struct uop *lanes);
+bool ptx_is_left_out(const struct ptx_emit *e, const struct uop *u);
+BELL_MUST_CHECK bell_status ptx_emit_matrix(struct ptx_emit *e,
+                                            const struct uop *lanes,
+                                            struct ptx_value *out_value);
+
+/* cp.async (ptx_copy.c): a LOAD from global memory whose value only goes into
+ * LOCAL memory is put off, and done by the STORE. */
+BELL_MUST_CHECK bell_status ptx_find_copies(struct ptx_emit *e);
+bool ptx_is_copied(const struct ptx_emit *e, const struct uop *load);
+/* The STORE of such a LOAD; false where it cannot be done in this way. */
+BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
+                                          const struct uop *store,
+                                          bool *out_is_done);
+
+/* ADD SUB MUL MAX MIN NEG and comparisons of F16 and BF16 (ptx_half.c). */
+bool ptx_has_half(const struct ptx_emit *e, unsigned op, unsigned dtype);
+void ptx_emit_half(struct ptx_emit *e, const struct uop *u,
+                   const struct ptx_value *v, struct ptx_opnd *out_lanes);
+
+/* Elements of that dtype that pass in a register of 32 bits: 4, 2 or 1. */
+uint32_t ptx_packed(unsigned dtype);
+/* So many of them (2 or 4) in a register of 32 bits. */
+struct ptx_opnd ptx_pack(struct ptx_emit *e, const struct ptx_opnd *lanes,
+                         uint32_t n);
+/* The parts of a word into registers of their own; they know their word. */
+void ptx_unpack(struct ptx_emit *e, unsigned dtype, struct ptx_opnd word,
+                struct ptx_opnd *out_lanes);
+
+#endif

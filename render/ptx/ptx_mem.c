@@ -1,0 +1,588 @@
+/* LOAD and STORE.
+ *
+ * An address is a register for the index without its constant part, which
+ * goes into the instruction; registers are found again while their loop is
+ * open. Consecutive elements are accessed two or four at once where the index
+ * is known to be aligned, up to 16 bytes. Gates become predicates.
+ */
+#include "render/ptx/ptx_internal.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+#define STATIC_SHARED_BYTES (48u * 1024)
+
+/* ---- shared memory ---- */
+
+static uint64_t
+local_bytes(const struct uop *u)
+{
+    const struct uop_local *local = u->arg.data;
+
+    return align_up(
+        (uint64_t)local->n_elems * uop_dtype_infos[u->dtype].size_bytes, 16);
+}
+
+static uint64_t
+all_local_bytes(const struct lower_program *p)
+{
+    uint64_t n = 0;
+    uint32_t i;
+
+    for (i = 0; i < p->n_ops; i++) {
+        if (p->ops[i]->op == UOP_LOCAL)
+            n += local_bytes(p->ops[i]);
+    }
+    return n;
+}
+
+uint32_t
+render_ptx_dynamic_bytes(const struct lower_program *p)
+{
+    uint64_t n = all_local_bytes(p);
+
+    return n > STATIC_SHARED_BYTES ? (uint32_t)(n < UINT32_MAX ? n : UINT32_MAX)
+                                   : 0;
+}
+
+uint32_t
+render_ptx_static_bytes(const struct lower_program *p)
+{
+    uint64_t n = all_local_bytes(p);
+
+    return n > STATIC_SHARED_BYTES ? 0 : (uint32_t)n;
+}
+
+bell_status
+ptx_declare_locals(struct ptx_emit *e)
+{
+    uint64_t offset = 0;
+    uint32_t i;
+
+    e->n_dynamic_bytes = render_ptx_dynamic_bytes(e->prog);
+    for (i = 0; i < e->prog->n_ops; i++) {
+        const struct uop *u = e->prog->ops[i];
+        if (u->op != UOP_LOCAL)
+            continue;
+        if (map_put(&e->locals, u->id, offset) < 0)
+            return ptx_no_memory(e);
+        if (!e->n_dynamic_bytes)
+            ptx_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
+                    e->has_wgmma ? 1024 : 16, (unsigned long long)offset,
+                    (unsigned long long)local_bytes(u));
+        offset += local_bytes(u);
+    }
+    if (offset > INT32_MAX)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s: %llu bytes of shared memory",
+                         e->prog->name, (unsigned long long)offset);
+    return BELL_OK;
+}
+
+/* ---- addresses ---- */
+
+/* Splits x + c. The constant must fit the instruction with its lanes. */
+static const struct uop *
+split_index(const struct uop *index, int64_t *out_offset)
+{
+    *out_offset = 0;
+    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST &&
+        index->src[1]->arg.i >= -(1 << 18) && index->src[1]->arg.i <= 1 << 18) {
+        *out_offset = index->src[1]->arg.i;
+        return index->src[0];
+    }
+    return index;
+}
+
+static struct ptx_opnd
+shared_base(struct ptx_emit *e, const struct ptx_access *a)
+{
+    struct ptx_opnd r = ptx_reg(e, PTX_B32);
+    const uint64_t *at = map_get(&e->locals, a->memory->id);
+    unsigned long long offset = at ? *at : 0;
+
+    if (!e->n_dynamic_bytes) {
+        ptx_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", r.reg, offset);
+        return r;
+    }
+    ptx_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", r.reg);
+    if (offset)
+        PTX_OP(e, "add.s32 %, %, %", r, r, ptx_imm(PTX_B32, offset));
+    return r;
+}
+
+/* base + index * elem_bytes in a new register. */
+static bell_status
+compute_address(struct ptx_emit *e, const struct ptx_access *a,
+                const struct ptx_value *index, uint32_t lane,
+                struct ptx_opnd *out)
+{
+    struct ptx_opnd size = ptx_imm(PTX_B32, a->elem_bytes), r, i;
+    struct ptx_value base;
+
+    if (a->memory->op == UOP_LOCAL) {
+        i = index->lanes[lane];
+        if (!index->narrow && !i.is_imm) {
+            i = ptx_reg(e, PTX_B32);
+            PTX_OP(e, "cvt.u32.u64 %, %", i, index->lanes[lane]);
+        }
+        r = shared_base(e, a);
+        PTX_OP(e, "mad.lo.s32 %, %, %, %", r, i, size, r);
+        *out = r;
+        return BELL_OK;
+    }
+    BELL_TRY(ptx_value_of(e, a->memory, &base));
+    i = index->lanes[lane];
+    r = ptx_reg(e, PTX_B64);
+    if (index->narrow)
+        PTX_OP(e, "mad.wide.s32 %, %, %, %", r, i, size, base.lanes[0]);
+    else
+        PTX_OP(e, "mad.lo.s64 %, %, %, %", r, i, size, base.lanes[0]);
+    *out = r;
+    return BELL_OK;
+}
+
+bool
+ptx_kept_address(const struct ptx_emit *e, uint64_t key, struct ptx_opnd *out,
+                 struct ptx_fact *out_fact)
+{
+    const uint64_t *old = map_get(&e->addresses, key);
+
+    if (!old || !ptx_loop_is_open(e, e->addrs[*old].loop))
+        return false;
+    *out = e->addrs[*old].lanes[0];
+    *out_fact = e->addrs[*old].fact;
+    return true;
+}
+
+bell_status
+ptx_keep_address(struct ptx_emit *e, uint64_t key, struct ptx_opnd address,
+                 struct ptx_fact fact)
+{
+    struct ptx_opnd *o;
+
+    if (e->n_ifs) /* conditional code may have been left out */
+        return BELL_OK;
+    o = arena_copy(&e->arena, &address, sizeof(address));
+    if (!o ||
+        host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
+                  sizeof(*e->addrs)) < 0 ||
+        map_put(&e->addresses, key, e->n_addrs) < 0)
+        return ptx_no_memory(e);
+    e->addrs[e->n_addrs++] = (struct ptx_value){
+        .lanes = o, .fact = fact, .loop = ptx_loop_serial(e)};
+    return BELL_OK;
+}
+
+bell_status
+ptx_find_address(struct ptx_emit *e, const struct ptx_access *a,
+                 const struct uop *index, uint32_t lane, struct ptx_opnd *out,
+                 struct ptx_fact *out_fact)
+{
+    uint64_t key = (uint64_t)a->memory->id << 32 | index->id;
+    struct ptx_value v;
+
+    if (index->lanes == 1 && ptx_kept_address(e, key, out, out_fact))
+        return BELL_OK;
+    BELL_TRY(ptx_value_of(e, index, &v));
+    *out_fact = v.fact;
+    if (v.lanes[lane].is_imm && v.lanes[lane].bits == 0 &&
+        a->memory->op == UOP_PARAM) {
+        BELL_TRY(ptx_value_of(e, a->memory, &v));
+        *out = v.lanes[0];
+        return BELL_OK;
+    }
+    BELL_TRY(compute_address(e, a, &v, lane, out));
+    if (index->lanes > 1)
+        return BELL_OK;
+    return ptx_keep_address(e, key, *out, v.fact);
+}
+
+/* ---- single instructions ---- */
+
+/* The type that an access names. BOOL is a byte. */
+static const char *
+memory_type(unsigned dtype)
+{
+    static const char *const types[UOP_DTYPE_COUNT] = {
+        [UOP_BOOL] = "u8",    [UOP_I8] = "s8",      [UOP_U8] = "u8",
+        [UOP_I16] = "s16",    [UOP_U16] = "u16",    [UOP_I32] = "b32",
+        [UOP_U32] = "b32",    [UOP_I64] = "b64",    [UOP_U64] = "b64",
+        [UOP_F16] = "b16",    [UOP_BF16] = "b16",   [UOP_F32] = "f32",
+        [UOP_F64] = "f64",    [UOP_F8E4M3] = "u8",  [UOP_F8E5M2] = "u8",
+        [UOP_F8E4M3Z] = "u8", [UOP_F8E5M2Z] = "u8",
+    };
+
+    return types[dtype];
+}
+
+/* Writes "@%p ld.global.v4.f32 {...}, [%rd1+16]" or its store. */
+static void
+put_access(struct ptx_emit *e, const struct ptx_access *a,
+           const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
+           const struct ptx_opnd *lanes, uint32_t n)
+{
+    bool store = a->u->op == UOP_STORE;
+    char vec[16] = "", fmt[128], place[32], list[32];
+    struct ptx_opnd o[8];
+    uint32_t k = 0, i;
+
+    if (n > 1)
+        snprintf(vec, sizeof(vec), ".v%u", n);
+    snprintf(list, sizeof(list),
+             n == 4   ? "{%%, %%, %%, %%}"
+             : n == 2 ? "{%%, %%}"
+                      : "%%");
+    if (offset)
+        snprintf(place, sizeof(place), "[%%+%lld]", (long long)offset);
+    else
+        snprintf(place, sizeof(place), "[%%]");
+    snprintf(fmt, sizeof(fmt), "%s%s%s%s.%s %s, %s", gate ? "@% " : "",
+             store ? "st" : "ld", a->space, vec, memory_type(a->dtype),
+             store ? place : list, store ? list : place);
+    if (gate)
+        o[k++] = *gate;
+    if (store)
+        o[k++] = addr;
+    for (i = 0; i < n; i++)
+        o[k++] = lanes[i];
+    if (!store)
+        o[k++] = addr;
+    ptx_op(e, fmt, o);
+}
+
+/* Registers that memory is read into or written from: a BOOL's is .b32. */
+static enum ptx_class
+memory_class(unsigned dtype)
+{
+    return dtype == UOP_BOOL ? PTX_B32 : ptx_class_of(dtype);
+}
+
+/* Elements that one instruction may access from this one on: up to four, or
+ * four words of them. */
+uint32_t
+ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
+               struct ptx_fact fact, int64_t at, uint32_t lane)
+{
+    uint32_t left = a->lanes - lane, n, bytes;
+    uint64_t align = e->target->arg_align_bytes;
+
+    if (a->gate_node && a->gate_node->lanes > 1)
+        return 1;
+    if (a->memory->op == UOP_LOCAL)
+        align = 16;
+    for (n = 4 * ptx_packed(a->dtype); n > 1; n /= 2) {
+        bytes = n * a->elem_bytes;
+        if (n <= left && bytes <= 16 && bytes <= align &&
+            (fact.align & (n - 1)) == 0 && (at & (n - 1)) == 0)
+            return n;
+    }
+    return 1;
+}
+
+/* ---- elements of 8 and 16 bits ---- */
+
+uint32_t
+ptx_packed(unsigned dtype)
+{
+    if (ptx_class_of(dtype) == PTX_B16)
+        return 2;
+    return uop_dtype_infos[dtype].size_bytes == 1 && dtype != UOP_BOOL ? 4 : 1;
+}
+
+/* The operand of prmt that has a byte, the word that it is known to be part of
+ * if there is one; which of its bytes it is. */
+static uint32_t
+byte_source(struct ptx_emit *e, struct ptx_opnd byte, struct ptx_opnd *out)
+{
+    if (!byte.word) {
+        *out = ptx_in_reg(e, byte);
+        return 0;
+    }
+    *out = (struct ptx_opnd){.cls = PTX_B32, .reg = byte.word - 1};
+    return byte.part;
+}
+
+/* Two bytes in the lower half of a register. */
+static struct ptx_opnd
+pack_two(struct ptx_emit *e, struct ptx_opnd lo, struct ptx_opnd hi)
+{
+    struct ptx_opnd r = ptx_reg(e, PTX_B32), a, b;
+    uint32_t select = byte_source(e, lo, &a);
+
+    select |= (4 + byte_source(e, hi, &b)) << 4;
+    PTX_OP(e, "prmt.b32 %, %, %, %", r, a, b, ptx_imm(PTX_B32, select));
+    return r;
+}
+
+/* Are they the parts of one word, in order? */
+static bool
+is_word(const struct ptx_opnd *lanes, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (!lanes[i].word || lanes[i].word != lanes[0].word ||
+            lanes[i].part != i)
+            return false;
+    }
+    return true;
+}
+
+/* Are they constants? Then of that word. */
+static bool
+is_constant(const struct ptx_opnd *lanes, uint32_t n, uint64_t *out_word)
+{
+    uint32_t bits = 32 / n, i;
+    uint64_t word = 0;
+
+    for (i = 0; i < n; i++) {
+        if (!lanes[i].is_imm)
+            return false;
+        word |= (lanes[i].bits & (((uint64_t)1 << bits) - 1)) << i * bits;
+    }
+    *out_word = word;
+    return true;
+}
+
+struct ptx_opnd
+ptx_pack(struct ptx_emit *e, const struct ptx_opnd *lanes, uint32_t n)
+{
+    struct ptx_opnd r, lo, hi;
+    uint64_t word;
+
+    if (is_word(lanes, n))
+        return (struct ptx_opnd){.cls = PTX_B32, .reg = lanes[0].word - 1};
+    if (is_constant(lanes, n, &word))
+        return ptx_in_reg(e, ptx_imm(PTX_B32, word));
+    if (n == 4) {
+        lo = pack_two(e, lanes[0], lanes[1]);
+        hi = pack_two(e, lanes[2], lanes[3]);
+        r = ptx_reg(e, PTX_B32);
+        PTX_OP(e, "prmt.b32 %, %, %, %", r, lo, hi, ptx_imm(PTX_B32, 0x5410));
+        return r;
+    }
+    r = ptx_reg(e, PTX_B32);
+    lo = ptx_in_reg(e, lanes[0]);
+    hi = ptx_in_reg(e, lanes[1]);
+    PTX_OP(e, "mov.b32 %, {%, %}", r, lo, hi);
+    return r;
+}
+
+void
+ptx_unpack(struct ptx_emit *e, unsigned dtype, struct ptx_opnd word,
+           struct ptx_opnd *lanes)
+{
+    uint32_t n = ptx_packed(dtype), i;
+
+    if (n == 2)
+        PTX_OP(e, "mov.b32 {%, %}, %", lanes[0], lanes[1], word);
+    for (i = 0; i < n; i++) {
+        if (n == 4)
+            PTX_OP(
+                e,
+                dtype == UOP_I8 ? "bfe.s32 %, %, %, %" : "bfe.u32 %, %, %, %",
+                lanes[i], word, ptx_imm(PTX_B32, 8 * i), ptx_imm(PTX_B32, 8));
+        lanes[i].word = word.reg + 1;
+        lanes[i].part = (uint8_t)i;
+    }
+}
+
+/* put_access of whole words. `others` are what a closed gate gives. */
+static void
+put_words(struct ptx_emit *e, const struct ptx_access *a,
+          const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
+          struct ptx_opnd *lanes, const struct ptx_opnd *others, uint32_t n)
+{
+    uint32_t pack = ptx_packed(a->dtype), i;
+    bool store = a->u->op == UOP_STORE;
+    struct ptx_access words = *a;
+    struct ptx_opnd w[4];
+
+    words.dtype = UOP_U32;
+    for (i = 0; i < n / pack; i++) {
+        w[i] =
+            store ? ptx_pack(e, lanes + pack * i, pack) : ptx_reg(e, PTX_B32);
+        if (!store && gate)
+            ptx_mov(e, w[i], ptx_pack(e, others + pack * i, pack));
+    }
+    put_access(e, &words, gate, addr, offset, w, n / pack);
+    for (i = 0; i < n / pack && !store; i++)
+        ptx_unpack(e, a->dtype, w[i], lanes + pack * i);
+}
+
+/* ---- accesses ---- */
+
+bell_status
+ptx_take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
+{
+    const struct uop *memory = u->src[0];
+
+    while (memory->op == UOP_AFTER)
+        memory = memory->src[0];
+    if (memory->op != UOP_PARAM && memory->op != UOP_LOCAL)
+        return ptx_refuse(e, u, "it is no access to memory");
+    a->u = u;
+    a->memory = memory;
+    a->dtype = memory->dtype;
+    a->lanes = u->op == UOP_STORE ? u->src[2]->lanes : u->lanes;
+    a->elem_bytes = uop_dtype_infos[a->dtype].size_bytes;
+    a->space = memory->op == UOP_PARAM ? ".global" : ".shared";
+    a->gate_node = u->n_src > 3 ? u->src[3] : NULL;
+    if (a->gate_node)
+        BELL_TRY(ptx_value_of(e, a->gate_node, &a->gate));
+    if (u->src[1]->lanes != 1 && u->src[1]->lanes != a->lanes)
+        return ptx_refuse(e, u, "its index has other lanes");
+    return BELL_OK;
+}
+
+bell_status
+ptx_split_index(struct ptx_emit *e, const struct ptx_access *a,
+                const struct uop **out_index, int64_t *out_offset)
+{
+    const struct uop *index = a->u->src[1];
+    struct ptx_value v;
+
+    *out_offset = 0;
+    *out_index = index;
+    if (index->lanes > 1)
+        return BELL_OK;
+    index = split_index(index, out_offset);
+    if (*out_offset && a->memory->op == UOP_LOCAL) {
+        /* nobody says what 32-bit addresses below 0 plus a constant are */
+        BELL_TRY(ptx_value_of(e, index, &v));
+        if (v.fact.min < 0) {
+            *out_offset = 0;
+            return BELL_OK;
+        }
+    }
+    *out_index = index;
+    return BELL_OK;
+}
+
+/* A piece of an access: n lanes. */
+static void
+put_piece(struct ptx_emit *e, const struct ptx_access *a,
+          const struct ptx_opnd *gate, struct ptx_opnd addr, int64_t offset,
+          struct ptx_opnd *lanes, const struct ptx_opnd *others, uint32_t n)
+{
+    uint32_t pack = ptx_packed(a->dtype), i;
+
+    if (pack > 1 && n >= pack) {
+        put_words(e, a, gate, addr, offset, lanes, others, n);
+        return;
+    }
+    for (i = 0; i < n && gate && a->u->op == UOP_LOAD; i++)
+        ptx_mov(e, lanes[i], others[i]);
+    put_access(e, a, gate, addr, offset, lanes, n);
+}
+
+/* Runs over an access in pieces. `lanes` are what is stored, or the registers
+ * to load to; `others` what a LOAD's closed gate gives. */
+static bell_status
+access_lanes(struct ptx_emit *e, const struct ptx_access *a,
+             struct ptx_opnd *lanes, const struct ptx_opnd *others)
+{
+    const struct uop *index;
+    struct ptx_opnd addr, gate;
+    struct ptx_fact fact;
+    int64_t offset = 0;
+    uint32_t lane, n;
+
+    BELL_TRY(ptx_split_index(e, a, &index, &offset));
+    for (lane = 0; lane < a->lanes; lane += n) {
+        int64_t at = offset + (index->lanes == 1 ? lane : 0);
+        BELL_TRY(ptx_find_address(e, a, index, index->lanes == 1 ? 0 : lane,
+                                  &addr, &fact));
+        n = index->lanes > 1 ? 1 : ptx_chunk_size(e, a, fact, at, lane);
+        if (a->gate_node)
+            gate = ptx_in_reg(
+                e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
+        put_piece(e, a, a->gate_node ? &gate : NULL, addr,
+                  at * (int64_t)a->elem_bytes, lanes + lane, others + lane, n);
+    }
+    return BELL_OK;
+}
+
+/* In a register that a store can take. */
+static struct ptx_opnd
+to_memory(struct ptx_emit *e, const struct ptx_access *a,
+          const struct ptx_value *v, uint32_t lane)
+{
+    struct ptx_opnd o = v->lanes[lane], r;
+
+    if (a->dtype != UOP_BOOL)
+        return ptx_in_reg(e, ptx_widen(e, v, lane));
+    if (o.is_imm)
+        return ptx_in_reg(e, ptx_imm(PTX_B32, o.bits));
+    r = ptx_reg(e, PTX_B32);
+    PTX_OP(e, "selp.b32 %, 1, 0, %", r, o);
+    return r;
+}
+
+bell_status
+ptx_emit_store(struct ptx_emit *e, const struct uop *u)
+{
+    struct ptx_opnd *lanes;
+    struct ptx_value v;
+    struct ptx_access a;
+    bool is_done = false;
+    uint32_t i;
+
+    if (ptx_is_copied(e, u->src[2])) {
+        BELL_TRY(ptx_emit_copy(e, u, &is_done));
+        if (is_done)
+            return BELL_OK;
+        BELL_TRY(ptx_load_late(e, u->src[2]));
+    }
+    BELL_TRY(ptx_take_apart(e, u, &a));
+    BELL_TRY(ptx_value_of(e, u->src[2], &v));
+    lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
+    if (!lanes)
+        return ptx_no_memory(e);
+    for (i = 0; i < a.lanes; i++)
+        lanes[i] = to_memory(e, &a, &v, i);
+    return access_lanes(e, &a, lanes, lanes);
+}
+
+/* What a closed gate gives: constants stay such where words are made of them. */
+static struct ptx_opnd
+other_lane(struct ptx_emit *e, const struct ptx_access *a,
+           const struct ptx_value *v, uint32_t lane)
+{
+    if (v->lanes[lane].is_imm && a->dtype != UOP_BOOL)
+        return ptx_widen(e, v, lane);
+    return to_memory(e, a, v, lane);
+}
+
+bell_status
+ptx_emit_load(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
+{
+    struct ptx_opnd *lanes, *others;
+    struct ptx_value other;
+    struct ptx_access a;
+    uint32_t i;
+
+    BELL_TRY(ptx_take_apart(e, u, &a));
+    lanes = arena_calloc(&e->arena, a.lanes, 2 * sizeof(*lanes));
+    if (!lanes)
+        return ptx_no_memory(e);
+    others = lanes + a.lanes;
+    if (a.gate_node)
+        BELL_TRY(ptx_value_of(e, u->src[2], &other));
+    for (i = 0; i < a.lanes; i++) {
+        lanes[i] = ptx_reg(e, memory_class(a.dtype));
+        if (a.gate_node)
+            others[i] = other_lane(e, &a, &other, i);
+    }
+    BELL_TRY(access_lanes(e, &a, lanes, others));
+    for (i = 0; i < a.lanes; i++) {
+        out[i] = lanes[i];
+        if (a.dtype == UOP_BOOL) {
+            out[i] = ptx_reg(e, PTX_PRED);
+            PTX_OP(e, "setp.ne.s32 %, %, 0", out[i], lanes[i]);
+        }
+    }
+    return BELL_OK;
+}

@@ -1,0 +1,124 @@
+/* WMMA: mma.sync. A thread's parts lie in the lanes of the sources as the
+ * instruction wants them in its registers (uop_wmma_place): elements of 8
+ * and 16 bits four and two in a register, F32 rounded to TF32 on the way in.
+ * src: hw/nv/PTX.md sections 6 and 7 */
+#include "render/ptx/ptx_internal.h"
+
+#include <stdio.h>
+
+#include "base/bits.h"
+#include "uops/wmma.h"
+
+#define MAX_REGS 20 /* of all operands: D, A, B, C */
+
+/* What mma.sync knows of what lower/ asks for. */
+static const struct {
+    uint8_t in, out; /* dtypes of A and B (or one that mixes), of C and D */
+    uint8_t m, n, k;
+    uint8_t min_sm;
+} forms[] = {
+    {UOP_F16, UOP_F32, 16, 8, 16, 80},    {UOP_F16, UOP_F32, 16, 8, 8, 80},
+    {UOP_BF16, UOP_F32, 16, 8, 16, 80},   {UOP_BF16, UOP_F32, 16, 8, 8, 80},
+    {UOP_F32, UOP_F32, 16, 8, 8, 80},     {UOP_F32, UOP_F32, 16, 8, 4, 80},
+    {UOP_F64, UOP_F64, 8, 8, 4, 80},      {UOP_F64, UOP_F64, 16, 8, 4, 90},
+    {UOP_F64, UOP_F64, 16, 8, 8, 90},     {UOP_F64, UOP_F64, 16, 8, 16, 90},
+    {UOP_I8, UOP_I32, 16, 8, 32, 80},     {UOP_I8, UOP_I32, 16, 8, 16, 80},
+    {UOP_F8E4M3, UOP_F32, 16, 8, 32, 89},
+};
+
+#define F8_VERSION 84 /* of PTX, times ten, that has 8-bit floats here */
+
+/* As the instruction calls them. */
+static const char *const type_names[UOP_DTYPE_COUNT] = {
+    [UOP_F16] = "f16",     [UOP_BF16] = "bf16",   [UOP_F32] = "tf32",
+    [UOP_F64] = "f64",     [UOP_I8] = "s8",       [UOP_U8] = "u8",
+    [UOP_F8E4M3] = "e4m3", [UOP_F8E5M2] = "e5m2",
+};
+
+static bool
+is_known(const struct ptx_emit *e, const struct uop *u, struct uop_wmma w)
+{
+    enum uop_dtype a = (enum uop_dtype)u->src[0]->dtype,
+                   b = (enum uop_dtype)u->src[1]->dtype;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(forms); i++) {
+        if (w.layout == UOP_WMMA_NV && forms[i].out == u->dtype &&
+            uop_wmma_mixes((enum uop_dtype)forms[i].in, a) &&
+            uop_wmma_mixes(a, b) && forms[i].m == w.m && forms[i].n == w.n &&
+            forms[i].k == w.k && forms[i].min_sm <= e->target->sm)
+            return true;
+    }
+    return false;
+}
+
+/* The lanes of A or B as registers; how many there are. */
+static uint32_t
+pack(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
+     struct ptx_opnd *out)
+{
+    uint32_t step = ptx_packed(u->dtype), i, n = 0;
+
+    for (i = 0; i < u->lanes; i += step, n++) {
+        if (step > 1) {
+            out[n] = ptx_pack(e, v->lanes + i, step);
+        } else if (u->dtype == UOP_F32) {
+            out[n] = ptx_reg(e, PTX_B32);
+            PTX_OP(e, "cvt.rna.tf32.f32 %, %", out[n],
+                   ptx_in_reg(e, v->lanes[i]));
+        } else {
+            out[n] = ptx_in_reg(e, v->lanes[i]);
+        }
+    }
+    return n;
+}
+
+/* "{%, %}" of n operands. */
+static size_t
+put_list(char *buf, size_t size, uint32_t n)
+{
+    size_t at = 0;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        at += (size_t)snprintf(buf + at, size - at, "%s%%", i ? ", " : "{");
+    return at + (size_t)snprintf(buf + at, size - at, "}");
+}
+
+bell_status
+ptx_emit_wmma(struct ptx_emit *e, const struct uop *u,
+              const struct ptx_value *v, struct ptx_opnd *out)
+{
+    struct uop_wmma w = uop_wmma_shape(u->arg.i);
+    const char *sum = uop_dtype_infos[u->dtype].is_float
+                          ? u->dtype == UOP_F64 ? "f64" : "f32"
+                          : "s32";
+    struct ptx_opnd o[MAX_REGS];
+    char fmt[200];
+    uint32_t n, i, count;
+    size_t at;
+
+    if (u->n_src != 3 || !is_known(e, u, w))
+        return ptx_refuse(e, u, "no such matrix instruction");
+    if (uop_dtype_is_f8(u->src[0]->dtype) && e->min_version < F8_VERSION)
+        e->min_version = F8_VERSION;
+    at = (size_t)snprintf(fmt, sizeof(fmt),
+                          "mma.sync.aligned.m%un%uk%u.row.col.%s.%s.%s.%s ",
+                          w.m, w.n, w.k, sum, type_names[u->src[0]->dtype],
+                          type_names[u->src[1]->dtype], sum);
+    for (n = 0; n < u->lanes; n++)
+        o[n] = out[n] = ptx_reg(e, ptx_class_of(u->dtype));
+    at += put_list(fmt + at, sizeof(fmt) - at, n);
+    for (i = 0; i < 3; i++) {
+        count = 0;
+        if (i < 2)
+            count = pack(e, u->src[i], &v[i], o + n);
+        for (; i == 2 && count < u->lanes; count++)
+            o[n + count] = ptx_in_reg(e, v[i].lanes[count]);
+        n += count;
+        at += (size_t)snprintf(fmt + at, sizeof(fmt) - at, ", ");
+        at += put_list(fmt + at, sizeof(fmt) - at, count);
+    }
+    ptx_op(e, fmt, o);
+    return BELL_OK;
+}

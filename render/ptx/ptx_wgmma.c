@@ -1,0 +1,108 @@
+/* WGMMA: wgmma.mma_async of four warps, with both operands in LOCAL memory.
+ *
+ * An ACC's registers are the instruction's, so nothing moves between the
+ * steps. Every WGMMA is a group of its own for wgmma.wait_group. src: PTX ISA,
+ * Asynchronous Warpgroup Level Matrix Instructions; both layouts on an H100.
+ */
+#include "render/ptx/ptx_internal.h"
+
+#include <stdio.h>
+
+#include "base/bits.h"
+#include "uops/wmma.h"
+
+#define SWIZZLE_128B (UINT32_C(1) << 30) /* of a descriptor's upper half */
+#define ATOM_BYTES   1024u               /* 8 rows of 128 bytes */
+
+static const struct {
+    const char *name;
+    bool is_half; /* operands may be turned */
+} types[UOP_DTYPE_COUNT] = {
+    [UOP_F16] = {"f16", true},      [UOP_BF16] = {"bf16", true},
+    [UOP_F32] = {"tf32", false},    [UOP_F8E4M3] = {"e4m3", false},
+    [UOP_F8E5M2] = {"e5m2", false},
+};
+
+/* The matrix descriptor of the tile in src[i]; what the address, over 16, is
+ * for each further instruction. */
+static bell_status
+put_descriptor(struct ptx_emit *e, const struct uop *u, uint32_t i, bool turned,
+               struct ptx_opnd *out, uint32_t *out_step)
+{
+    struct uop_wgmma w = uop_wgmma_shape(u->arg.i);
+    uint32_t elem = uop_dtype_infos[u->src[i]->dtype].size_bytes;
+    /* turned: from all steps of the first outputs to those of the next */
+    uint32_t lead = turned ? w.k * w.pieces * UOP_WGMMA_ROW_BYTES / 16 : 1;
+    struct ptx_opnd address, low = ptx_reg(e, PTX_B32);
+    struct ptx_access a = {.u = u, .memory = u->src[i], .lanes = 1};
+    const uint64_t *offset;
+    struct ptx_fact fact;
+
+    while (a.memory->op == UOP_AFTER)
+        a.memory = a.memory->src[0];
+    a.elem_bytes = elem;
+    a.dtype = u->src[i]->dtype;
+    if (a.memory->op != UOP_LOCAL)
+        return ptx_refuse(e, u, "the operand is not in LOCAL memory");
+    BELL_TRY(ptx_find_address(e, &a, u->src[i + 1], 0, &address, &fact));
+    offset = map_get(&e->locals, a.memory->id);
+    if (fact.align & (UOP_WGMMA_ALIGN / elem - 1) || !offset ||
+        *offset % UOP_WGMMA_ALIGN)
+        return ptx_refuse(e, u, "the operand may begin anywhere");
+    *out = ptx_reg(e, PTX_B64);
+    PTX_OP(e, "shr.u32 %, %, 4", low, address);
+    PTX_OP(e, "or.b32 %, %, %", low, low, ptx_imm(PTX_B32, lead << 16));
+    PTX_OP(e, "mov.b64 %, {%, %}", *out, low,
+           ptx_in_reg(e, ptx_imm(PTX_B32, SWIZZLE_128B | ATOM_BYTES / 16)));
+    *out_step = turned ? w.k * UOP_WGMMA_ROW_BYTES / 16 : w.k * elem / 16;
+    return BELL_OK;
+}
+
+static void
+put_one(struct ptx_emit *e, const struct uop *u, const struct ptx_value *acc,
+        struct ptx_opnd a, struct ptx_opnd b, struct ptx_opnd yes)
+{
+    struct uop_wgmma w = uop_wgmma_shape(u->arg.i);
+    uint32_t i;
+
+    ptx_put(&e->body, "\twgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {",
+            w.n, w.k, types[u->src[1]->dtype].name,
+            types[u->src[3]->dtype].name);
+    for (i = 0; i < w.n / 2; i++)
+        ptx_put(&e->body, i ? ", %%f%u" : "%%f%u", acc->lanes[i].reg);
+    ptx_put(&e->body, "}, %%rd%u, %%rd%u, %%p%u, 1, 1", a.reg, b.reg, yes.reg);
+    if (types[u->src[1]->dtype].is_half)
+        ptx_put(&e->body, ", %d, %d", w.a_turned, w.b_turned);
+    ptx_put(&e->body, ";\n");
+}
+
+bell_status
+ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
+{
+    struct uop_wgmma w = uop_wgmma_shape(u->arg.i);
+    struct ptx_opnd at[2], yes, next[2];
+    uint32_t step[2], i, j;
+    struct ptx_value acc;
+
+    if (e->target->sm != 90 || !e->target->is_arch_specific ||
+        !types[u->src[1]->dtype].name || !types[u->src[3]->dtype].name)
+        return ptx_refuse(e, u, "no such matrix instruction");
+    BELL_TRY(ptx_value_of(e, u->src[0], &acc));
+    BELL_TRY(put_descriptor(e, u, 1, w.a_turned, &at[0], &step[0]));
+    BELL_TRY(put_descriptor(e, u, 3, w.b_turned, &at[1], &step[1]));
+    yes = ptx_in_reg(e, ptx_imm(PTX_PRED, 1));
+    ptx_put(&e->body, "\twgmma.fence.sync.aligned;\n");
+    for (i = 0; i < w.pieces; i++) {
+        for (j = 0; j < 2; j++) {
+            next[j] = at[j];
+            if (i == 0)
+                continue;
+            next[j] = ptx_reg(e, PTX_B64);
+            PTX_OP(e, "add.s64 %, %, %", next[j], at[j],
+                   ptx_imm(PTX_B64, (uint64_t)i * step[j]));
+        }
+        put_one(e, u, &acc, next[0], next[1], yes);
+    }
+    ptx_put(&e->body, "\twgmma.commit_group.sync.aligned;\n");
+    return BELL_OK;
+}

@@ -1,0 +1,195 @@
+/* What queues tell the dump form (dump.h): turns, the memory they change, and
+ * where one folder ends and the next begins. Nothing of this happens without
+ * a dump. */
+#include <string.h>
+
+#include "sim/amd/gpu/dump.h"
+#include "sim/amd/gpu/gpu_internal.h"
+
+static const char *const kinds[] = {
+    [AMDGPU_QUEUE_PM4] = "pm4",
+    [AMDGPU_QUEUE_AQL] = "aql",
+    [AMDGPU_QUEUE_SDMA] = "sdma",
+};
+
+static bool
+check(struct amdgpu_queue *q, bell_status status)
+{
+    return status == BELL_OK ||
+           amdgpu_fail(q, "%s", bell_error_last()->message);
+}
+
+/* ---- memory --------------------------------------------------------------------------- */
+
+static bool
+is_open(const struct amdgpu_queue *q)
+{
+    return amd_dump_folder_is_open(q->dump.folder);
+}
+
+/* The read pointer is the queue's own: telling of it changes no memory that
+ * anything depends on. */
+static bool
+is_rptr(const struct amdgpu_queue *q, uint64_t va)
+{
+    return va - q->desc.rptr_va < 8;
+}
+
+/* What the kernel stored last: at the next call it is there. */
+static bool
+flush(struct amdgpu_queue *q)
+{
+    uint32_t n = q->dump.n_pending;
+
+    q->dump.n_pending = 0;
+    return n == 0 ||
+           check(q, amd_dump_folder_store(q->dump.folder, q->dump.pending_va,
+                                          q->dump.pending, n));
+}
+
+bool
+amdgpu_dump_before(struct amdgpu_queue *q, uint64_t va)
+{
+    if (!q->dump.folder)
+        return true;
+    if (!flush(q))
+        return false;
+    return is_open(q) || is_rptr(q, va) ||
+           check(q, amd_dump_folder_begin(q->dump.folder));
+}
+
+bool
+amdgpu_dump_after(struct amdgpu_queue *q, uint64_t va, const void *data,
+                  uint64_t n_bytes)
+{
+    if (!q->dump.folder || !is_open(q))
+        return true;
+    return check(q, amd_dump_folder_store(q->dump.folder, va, data, n_bytes));
+}
+
+bool
+amdgpu_dump_kernel(struct amdgpu_queue *q, uint64_t va, const void *at,
+                   uint32_t n_bytes)
+{
+    if (!amdgpu_dump_before(q, va))
+        return false;
+    q->dump.pending = at;
+    q->dump.pending_va = va;
+    q->dump.n_pending = n_bytes;
+    return true;
+}
+
+bool
+amdgpu_dump_kernel_end(struct amdgpu_queue *q)
+{
+    return !q->dump.folder || flush(q);
+}
+
+bool
+amdgpu_dump_time(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes)
+{
+    return !q->dump.folder ||
+           check(q, amd_dump_folder_ignore(q->dump.folder, va, n_bytes));
+}
+
+/* ---- folders ---------------------------------------------------------------------------- */
+
+/* The pointer's present value, and what a reader need not agree with: the
+ * pointer, and the headers that an AQL queue marks as done, when all dies are;
+ * the host may have stopped it before that. */
+static bell_status
+note_pointers(struct amdgpu_queue *q, uint64_t wptr)
+{
+    struct amd_dump_folder *folder = q->dump.folder;
+    uint64_t i, n, *rptr;
+    uint32_t flags;
+
+    rptr = sim_walk_span(&q->walk, q->desc.rptr_va, &n, &flags);
+    if (rptr && n >= 8)
+        BELL_TRY(amd_dump_folder_store(folder, q->desc.rptr_va, rptr, 8));
+    BELL_TRY(amd_dump_folder_ignore(folder, q->desc.rptr_va, 8));
+    if (q->desc.kind != AMDGPU_QUEUE_AQL)
+        return BELL_OK;
+    n = q->desc.ring_bytes / 64;
+    for (i = q->dump.rptr; i < wptr; i++)
+        BELL_TRY(
+            amd_dump_folder_ignore(folder, q->desc.ring_va + i % n * 64, 4));
+    return BELL_OK;
+}
+
+/* `wptr`: where this folder's part of the queue ends. */
+static bell_status
+end_folder(struct amdgpu_queue *q, uint64_t wptr, const char *fault)
+{
+    struct amd_dump_run run = {
+        .kind = kinds[q->desc.kind],
+        .base = q->desc.ring_va,
+        .size_bytes = q->desc.ring_bytes,
+        .rptr = q->dump.rptr,
+        .wptr = wptr,
+        .waited = q->dump.waited,
+        .fault = fault,
+    };
+
+    q->dump.waited = false;
+    if (!is_open(q))
+        BELL_TRY(amd_dump_folder_begin(q->dump.folder));
+    BELL_TRY(note_pointers(q, wptr));
+    BELL_TRY(amd_dump_folder_end(q->dump.folder, &run));
+    q->dump.rptr = q->get;
+    return BELL_OK;
+}
+
+bool
+amdgpu_dump_start(struct amdgpu_queue *q)
+{
+    if (!q->dump.folder)
+        return true;
+    q->dump.has_turn = amd_dump_take(q->gpu->dump, &q->stop);
+    q->dump.rptr = q->get;
+    q->dump.waited = false;
+    return q->dump.has_turn;
+}
+
+void
+amdgpu_dump_end(struct amdgpu_queue *q, uint64_t wptr)
+{
+    if (!q->dump.folder || !q->dump.has_turn)
+        return;
+    if (amdgpu_dump_kernel_end(q))
+        (void)check(q, end_folder(q, wptr, q->failed ? q->dump.fault : NULL));
+    amd_dump_give(q->gpu->dump);
+    q->dump.has_turn = false;
+}
+
+/* A wait in the ring itself ends the folder: what comes behind it is one of
+ * its own. */
+static bool
+is_in_ring(const struct amdgpu_queue *q)
+{
+    return q->place.va - q->desc.ring_va < q->desc.ring_bytes;
+}
+
+bool
+amdgpu_dump_wait(struct amdgpu_queue *q)
+{
+    bool good = true;
+
+    if (!q->dump.folder || !q->dump.has_turn)
+        return true;
+    if (is_open(q) && is_in_ring(q))
+        good = check(q, end_folder(q, q->get, NULL));
+    else if (is_open(q))
+        q->dump.waited = true;
+    amd_dump_give(q->gpu->dump);
+    q->dump.has_turn = false;
+    return good;
+}
+
+bool
+amdgpu_dump_resume(struct amdgpu_queue *q)
+{
+    if (q->dump.folder)
+        q->dump.has_turn = amd_dump_take(q->gpu->dump, &q->stop);
+    return !q->dump.folder || q->dump.has_turn;
+}

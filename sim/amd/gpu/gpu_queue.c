@@ -1,0 +1,499 @@
+/* Queues: their threads, faults, and memory as packets see it. */
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "sim/amd/gpu/dump.h"
+#include "sim/amd/gpu/gpu_internal.h"
+
+/* Copies and fills go in pieces of this. */
+#define PIECE_BYTES 4096
+
+/* ---- faults ------------------------------------------------------------------------ */
+
+static bool
+tell(struct amdgpu_queue *q, const struct amdgpu_fault *fault)
+{
+    if (!q->failed) {
+        q->failed = true;
+        atomic_store(&q->stop, 1);
+        if (LOG_ON(LOG_PUSH | LOG_FAULT))
+            log_print(LOG_FAULT, "%s", fault->text);
+        memcpy(q->dump.fault, fault->text, sizeof(q->dump.fault));
+        q->desc.fault(q->desc.user, fault);
+    }
+    return false;
+}
+
+bool
+amdgpu_fail(struct amdgpu_queue *q, const char *fmt, ...)
+{
+    struct amdgpu_fault fault = {.kind = AMDGPU_FAULT_HANG};
+    va_list args;
+    int n;
+
+    if (amdgpu_stopped(q))
+        return false;
+    n = snprintf(fault.text, sizeof(fault.text),
+                 "%s at 0x%llx: ", q->place.name ? q->place.name : "packet",
+                 (unsigned long long)q->place.va);
+    va_start(args, fmt);
+    vsnprintf(fault.text + n, sizeof(fault.text) - (size_t)n, fmt, args);
+    va_end(args);
+    return tell(q, &fault);
+}
+
+bool
+amdgpu_fail_memory(struct amdgpu_queue *q, uint64_t va, bool is_write,
+                   uint32_t page_flags, bool is_mapped, const char *who)
+{
+    struct amdgpu_fault fault = {
+        .kind = AMDGPU_FAULT_MEMORY,
+        .va = va & ~0xfffull,
+        .is_write = is_write,
+        .not_present = !is_mapped,
+        .read_only = is_mapped && is_write && page_flags & SIM_PAGE_READ_ONLY,
+        .no_execute = is_mapped && !is_write,
+    };
+
+    if (amdgpu_stopped(q))
+        return false;
+    snprintf(fault.text, sizeof(fault.text),
+             "memory fault: %s at 0x%llx by %s (%s at 0x%llx): %s",
+             is_write ? "write" : "read", (unsigned long long)va, who,
+             q->place.name ? q->place.name : "packet",
+             (unsigned long long)q->place.va,
+             !is_mapped ? "nothing is mapped there"
+             : is_write ? "the page is read-only"
+                        : "the page is not executable");
+    return tell(q, &fault);
+}
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+/* One piece; NULL after a fault. */
+static void *
+span(struct amdgpu_queue *q, uint64_t va, bool is_write, uint64_t *out_n,
+     const char *who)
+{
+    uint32_t flags;
+    void *at = sim_walk_span(&q->walk, va, out_n, &flags);
+
+    if (at && !(is_write && flags & SIM_PAGE_READ_ONLY)) {
+        if (q->cache[q->xcc] && !(flags & SIM_PAGE_UNCACHED))
+            amdgpu_cache_yield(q->cache[q->xcc], &q->walk, at,
+                               *out_n < PIECE_BYTES ? *out_n : PIECE_BYTES);
+        return at;
+    }
+    amdgpu_fail_memory(q, va, is_write, flags, at != NULL, who);
+    return NULL;
+}
+
+void
+amdgpu_do_cache(struct amdgpu_queue *q, uint32_t ops)
+{
+    if (q->cache[q->xcc])
+        amdgpu_cache_do(q->cache[q->xcc], &q->walk, ops);
+}
+
+void
+amdgpu_do_caches(struct amdgpu_queue *q, uint32_t ops)
+{
+    uint32_t i;
+
+    for (i = 0; i < AMDGPU_MAX_XCC; i++) {
+        if (q->cache[i])
+            amdgpu_cache_do(q->cache[i], &q->walk, ops);
+    }
+}
+
+void *
+amdgpu_at(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes, bool is_write,
+          const char *who)
+{
+    uint64_t n;
+    void *at = span(q, va, is_write, &n, who);
+
+    if (at && n < n_bytes) {
+        amdgpu_fail(q, "%s at 0x%llx crosses a page", who,
+                    (unsigned long long)va);
+        return NULL;
+    }
+    return at;
+}
+
+bool
+amdgpu_read(struct amdgpu_queue *q, uint64_t va, void *out, uint64_t n_bytes,
+            const char *who)
+{
+    uint8_t *to = out;
+
+    while (n_bytes) {
+        uint64_t n;
+        const void *from = span(q, va, false, &n, who);
+
+        if (!from)
+            return false;
+        n = n < n_bytes ? n : n_bytes;
+        memcpy(to, from, n);
+        to += n;
+        va += n;
+        n_bytes -= n;
+    }
+    return true;
+}
+
+bool
+amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
+             uint64_t n_bytes, const char *who)
+{
+    const uint8_t *from = data;
+
+    while (n_bytes) {
+        uint64_t n;
+        void *to = span(q, va, true, &n, who);
+
+        if (!to || !amdgpu_dump_before(q, va))
+            return false;
+        n = n < n_bytes ? n : n_bytes;
+        memcpy(to, from, n);
+        if (!amdgpu_dump_after(q, va, from, n))
+            return false;
+        from += n;
+        va += n;
+        n_bytes -= n;
+    }
+    return true;
+}
+
+bool
+amdgpu_copy(struct amdgpu_queue *q, uint64_t dst, uint64_t src,
+            uint64_t n_bytes)
+{
+    uint8_t piece[PIECE_BYTES];
+
+    while (n_bytes) {
+        uint64_t n = n_bytes < sizeof(piece) ? n_bytes : sizeof(piece);
+
+        (void)sim_walk_pause(&q->walk);
+        if (amdgpu_stopped(q) || !amdgpu_read(q, src, piece, n, "copy") ||
+            !amdgpu_write(q, dst, piece, n, "copy"))
+            return false;
+        src += n;
+        dst += n;
+        n_bytes -= n;
+    }
+    return true;
+}
+
+bool
+amdgpu_fill(struct amdgpu_queue *q, uint64_t dst, uint32_t word, uint32_t unit,
+            uint64_t n_bytes)
+{
+    uint8_t piece[PIECE_BYTES];
+    uint32_t i;
+
+    for (i = 0; i < sizeof(piece); i++)
+        piece[i] = (uint8_t)(word >> 8 * (i % unit));
+    while (n_bytes) {
+        uint64_t n = n_bytes < sizeof(piece) ? n_bytes : sizeof(piece);
+
+        (void)sim_walk_pause(&q->walk);
+        if (amdgpu_stopped(q) || !amdgpu_write(q, dst, piece, n, "fill"))
+            return false;
+        dst += n;
+        n_bytes -= n;
+    }
+    return true;
+}
+
+static bool
+is_aligned(struct amdgpu_queue *q, uint64_t va, uint32_t n_bytes,
+           const char *who)
+{
+    return (va & (n_bytes - 1)) == 0 ||
+           amdgpu_fail(q, "%s at 0x%llx, which is not a multiple of %u", who,
+                       (unsigned long long)va, n_bytes);
+}
+
+bool
+amdgpu_load32(struct amdgpu_queue *q, uint64_t va, uint32_t *out,
+              const char *who)
+{
+    uint32_t *at;
+
+    if (!is_aligned(q, va, 4, who))
+        return false;
+    at = amdgpu_at(q, va, 4, false, who);
+    if (at)
+        *out = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    return at != NULL;
+}
+
+bool
+amdgpu_store32(struct amdgpu_queue *q, uint64_t va, uint32_t value,
+               const char *who)
+{
+    uint32_t *at;
+
+    if (!is_aligned(q, va, 4, who))
+        return false;
+    at = amdgpu_at(q, va, 4, true, who);
+    if (!at || !amdgpu_dump_before(q, va))
+        return false;
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    return amdgpu_dump_after(q, va, &value, 4);
+}
+
+bool
+amdgpu_store64(struct amdgpu_queue *q, uint64_t va, uint64_t value,
+               const char *who)
+{
+    uint64_t *at;
+
+    if (!is_aligned(q, va, 8, who))
+        return false;
+    at = amdgpu_at(q, va, 8, true, who);
+    if (!at || !amdgpu_dump_before(q, va))
+        return false;
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+    return amdgpu_dump_after(q, va, &value, 8);
+}
+
+bool
+amdgpu_compare(uint32_t function, uint32_t value, uint32_t reference)
+{
+    switch (function) {
+    case 0:
+        return true;
+    case 1:
+        return value < reference;
+    case 2:
+        return value <= reference;
+    case 3:
+        return value == reference;
+    case 4:
+        return value != reference;
+    case 5:
+        return value >= reference;
+    case 6:
+        return value > reference;
+    default:
+        return false;
+    }
+}
+
+bool
+amdgpu_pause(struct amdgpu_queue *q, uint32_t *turns)
+{
+    struct timespec nap = {0, 20000};
+
+    if (amdgpu_stopped(q))
+        return false;
+    if (!amdgpu_dump_wait(q))
+        return false;
+    sim_walk_leave(&q->walk);
+    if (++*turns < 50)
+        sched_yield();
+    else
+        nanosleep(&nap, NULL);
+    (void)amdgpu_dump_resume(q); /* or the queue has stopped */
+    sim_walk_enter(&q->walk);
+    return !amdgpu_stopped(q);
+}
+
+/* ---- the thread ------------------------------------------------------------------------ */
+
+/* Waits for a ring; false when the queue is to end. */
+static bool
+wait_for_ring(struct amdgpu_queue *q, uint64_t *out_bell)
+{
+    pthread_mutex_lock(&q->lock);
+    while (!q->rung && !amdgpu_stopped(q))
+        pthread_cond_wait(&q->wake, &q->lock);
+    q->rung = false;
+    *out_bell = q->bell;
+    pthread_mutex_unlock(&q->lock);
+    return !amdgpu_stopped(q);
+}
+
+static bool
+wait_while_evicted(struct amdgpu_queue *q)
+{
+    struct timespec nap = {0, 200000};
+
+    while (atomic_load(&q->desc.space->evicted) && !amdgpu_stopped(q))
+        nanosleep(&nap, NULL);
+    return !amdgpu_stopped(q);
+}
+
+/* The write pointer in memory must agree with the doorbell. */
+static bool
+check_wptr(struct amdgpu_queue *q, uint64_t bell)
+{
+    const uint64_t *wptr = amdgpu_at(q, q->desc.wptr_va, 8, false, "wptr");
+    uint64_t value;
+
+    if (!wptr)
+        return false;
+    value = __atomic_load_n(wptr, __ATOMIC_ACQUIRE);
+    if (q->desc.kind == AMDGPU_QUEUE_AQL)
+        bell++;
+    if (value < bell)
+        return amdgpu_fail(q,
+                           "the doorbell says %llu, the write pointer in "
+                           "memory %llu",
+                           (unsigned long long)bell, (unsigned long long)value);
+    return true;
+}
+
+static void
+run(struct amdgpu_queue *q, uint64_t bell)
+{
+    q->place = (struct amdgpu_place){q->desc.ring_va, "doorbell"};
+    if (!amdgpu_dump_start(q))
+        return;
+    sim_walk_enter(&q->walk);
+    if (check_wptr(q, bell)) {
+        if (q->desc.kind == AMDGPU_QUEUE_PM4)
+            (void)amdgpu_pm4_run(q, bell);
+        else if (q->desc.kind == AMDGPU_QUEUE_AQL)
+            (void)amdgpu_aql_run(q, bell + 1);
+        else
+            (void)amdgpu_sdma_run(q, bell);
+    }
+    amdgpu_dump_end(q, q->desc.kind == AMDGPU_QUEUE_AQL ? bell + 1 : bell);
+    sim_walk_leave(&q->walk);
+}
+
+static void *
+queue_main(void *arg)
+{
+    struct amdgpu_queue *q = arg;
+    uint64_t bell;
+
+    host_fail_spare_thread();
+    while (wait_for_ring(q, &bell) && wait_while_evicted(q))
+        run(q, bell);
+    sim_walk_enter(&q->walk);
+    amdgpu_do_caches(q, AMDGPU_CACHE_WB_L2);
+    sim_walk_leave(&q->walk);
+    return NULL;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static bell_status
+add_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
+{
+    bell_status status = BELL_OK;
+
+    pthread_mutex_lock(&gpu->lock);
+    if (host_grow((void **)&gpu->queues, &gpu->cap_queues, gpu->n_queues + 1,
+                  sizeof(*gpu->queues)) != 0)
+        status = bell_fail(BELL_E_NO_MEMORY, "queue");
+    else
+        gpu->queues[gpu->n_queues++] = q;
+    pthread_cond_signal(&gpu->wake);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+static void
+remove_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
+{
+    size_t i;
+
+    pthread_mutex_lock(&gpu->lock);
+    for (i = 0; i < gpu->n_queues; i++) {
+        if (gpu->queues[i] == q)
+            gpu->queues[i] = gpu->queues[--gpu->n_queues];
+    }
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+static void
+destroy_caches(struct amdgpu_queue *q)
+{
+    uint32_t i;
+
+    for (i = 0; i < AMDGPU_MAX_XCC; i++)
+        amdgpu_cache_destroy(q->cache[i]);
+}
+
+static bell_status
+create_caches(struct amdgpu_queue *q)
+{
+    const struct amdgpu_chip *chip = q->gpu->chip;
+    uint32_t i, n = q->desc.kind == AMDGPU_QUEUE_AQL ? chip->n_xcc : 1;
+
+    for (i = 0; i < n && q->desc.kind != AMDGPU_QUEUE_SDMA; i++)
+        BELL_TRY(amdgpu_cache_create(chip->gfx, &q->cache[i]));
+    return BELL_OK;
+}
+
+bell_status
+amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
+                    struct amdgpu_queue **out_queue)
+{
+    struct amdgpu_queue *q = host_calloc(1, sizeof(*q));
+    bell_status status;
+
+    if (!q)
+        return bell_fail(BELL_E_NO_MEMORY, "queue");
+    q->gpu = gpu;
+    q->desc = *desc;
+    q->bell = __atomic_load_n(desc->doorbell, __ATOMIC_ACQUIRE);
+    q->seed = amdgpu_clock(gpu);
+    sim_walk_init(&q->walk, desc->space->pages);
+    if (gpu->dump && amd_dump_folder_create(gpu->dump, desc->space->dump_map,
+                                            &q->dump.folder) != BELL_OK)
+        goto no_memory;
+    if (create_caches(q) != BELL_OK)
+        goto no_memory;
+    if (pthread_mutex_init(&q->lock, NULL) != 0)
+        goto no_memory;
+    if (pthread_cond_init(&q->wake, NULL) != 0)
+        goto no_condition;
+    if (pthread_create(&q->thread, NULL, queue_main, q) != 0)
+        goto no_thread;
+    status = add_queue(gpu, q);
+    if (status != BELL_OK) {
+        amdgpu_queue_destroy(q);
+        return status;
+    }
+    *out_queue = q;
+    return BELL_OK;
+
+no_thread:
+    pthread_cond_destroy(&q->wake);
+no_condition:
+    pthread_mutex_destroy(&q->lock);
+no_memory:
+    amd_dump_folder_destroy(q->dump.folder);
+    destroy_caches(q);
+    host_free(q);
+    return bell_fail(BELL_E_NO_MEMORY, "queue");
+}
+
+void
+amdgpu_queue_destroy(struct amdgpu_queue *q)
+{
+    if (!q)
+        return;
+    remove_queue(q->gpu, q);
+    pthread_mutex_lock(&q->lock);
+    atomic_store(&q->stop, 1);
+    pthread_cond_signal(&q->wake);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->thread, NULL);
+    pthread_cond_destroy(&q->wake);
+    pthread_mutex_destroy(&q->lock);
+    amd_dump_folder_destroy(q->dump.folder);
+    destroy_caches(q);
+    host_free(q);
+}

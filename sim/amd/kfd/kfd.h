@@ -1,0 +1,178 @@
+/* The simulated kernel driver's own structures. src: hw/amd/BRINGUP.md 1 to
+ * 5, 12, 13. */
+#ifndef BELL_SIM_AMD_KFD_KFD_H
+#define BELL_SIM_AMD_KFD_KFD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ioctl/kio.h"
+#include "sim/amd/gpu/gpu.h"
+
+#define KFD_MAX_CARDS       8u
+#define KFD_FIRST_FD        3000
+#define KFD_PAGE            4096u
+#define KFD_DOORBELL_BYTES  0x2000u
+#define KFD_MAX_EVENTS      4096u
+#define KFD_EXCEPTION_FIRST 0x40000000u /* ids of those without a slot */
+#define KFD_CPU_NODES       1u
+#define KFD_DRM_FIRST       128u /* minor of the first render node */
+
+struct kfd_machine;
+
+struct kfd_card {
+    struct kfd_machine *machine;
+    struct amdgpu *gpu;
+    uint32_t index, gpu_id, render_minor;
+    uint64_t used_bytes; /* of the card's memory */
+};
+
+struct kfd_machine {
+    struct kfd_machine *next;
+    char *spec;            /* owned */
+    pid_t pid;             /* whose it is: forking makes no second one */
+    struct amd_dump *dump; /* owned; NULL: none */
+    const struct amdgpu_chip *chip;
+    uint32_t n_cards, refs, kfd_minor;
+    struct kfd_card cards[KFD_MAX_CARDS];
+    pthread_mutex_t lock; /* all of the kernel's state */
+    struct kfd_process *processes;
+};
+
+enum kfd_file_kind {
+    KFD_FILE_NONE,
+    KFD_FILE_KFD,
+    KFD_FILE_DRM
+};
+
+/* Numbers are taken anew, files are not: the kernel knows one by itself. */
+struct kfd_file {
+    enum kfd_file_kind kind;
+    uint32_t card;
+    uint32_t serial; /* never the same twice */
+};
+
+/* Memory of a process. */
+struct kfd_buffer {
+    uint64_t handle, va, size_bytes;
+    uint32_t card, flags;
+    int fd;          /* memory file; -1: the process's own memory */
+    void *host;      /* where the simulator sees it */
+    uint32_t mapped; /* bit per card */
+    bool is_event_page;
+};
+
+struct kfd_event {
+    uint32_t id, type;
+    bool auto_reset, is_set;
+    uint64_t age; /* from 1; grows as it is set */
+    uint32_t gpu_index;
+    /* what happened, of exceptions */
+    uint64_t va;
+    bool not_present, read_only, no_execute, is_hang;
+    char text[256];
+};
+
+struct kfd_queue {
+    uint32_t id, card, slot; /* of the doorbell */
+    struct amdgpu_queue *queue;
+    struct kfd_process *process;
+};
+
+/* A process's side of one card. */
+struct kfd_vm {
+    struct amdgpu_space *space; /* NULL before ACQUIRE_VM */
+    uint32_t drm_serial;        /* the file that it was acquired with */
+    int doorbell_fd;            /* memory file of 8 KiB */
+    uint64_t *doorbells;        /* the simulator's mapping */
+    uint64_t slots[16];         /* bit set of doorbells in use */
+    uint32_t n_queues;
+};
+
+/* What the kernel keeps for a process, whatever it has open: all of it stays
+ * until the process exits. src: Linux 6.12, kfd_process.c: a kfd_process hangs
+ * on the mm and goes in kfd_process_notifier_release; kfd_chardev.c,
+ * kfd_release, drops a reference */
+struct kfd_process {
+    struct kfd_machine *machine;
+    struct kfd_process *next;
+    bool is_own; /* a form's: it exits with it. Else this program's */
+    struct kfd_file *files;
+    size_t n_files, cap_files;
+    uint32_t n_opened; /* serials of files so far */
+    struct kfd_vm vms[KFD_MAX_CARDS];
+    struct kfd_buffer **buffers; /* owned */
+    size_t n_buffers, cap_buffers;
+    uint32_t next_handle;
+    struct kfd_queue **queues; /* owned */
+    size_t n_queues, cap_queues;
+    uint32_t next_queue;
+
+    /* Events have a lock of their own: queues signal them. */
+    pthread_mutex_t event_lock;
+    pthread_cond_t event_cond;
+    struct kfd_event **events; /* owned */
+    size_t n_events, cap_events;
+    uint32_t next_event, next_exception;
+    uint64_t *event_page; /* NULL before the first event */
+    char fault_text[256];
+};
+
+/* Why the calling thread's last call failed, for kio's explain. Returns the
+ * negative errno. */
+int kfd_fail(int error, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *kfd_why(void);
+void kfd_why_clear(void);
+
+/* NULL with a reason where there is no such card. */
+struct kfd_card *kfd_card_of(struct kfd_process *p, uint32_t gpu_id);
+
+/* An open file, or NULL with a reason (sim_amd.c). */
+struct kfd_file *kfd_file_of(struct kfd_process *p, int fd);
+
+/* An ioctl of /dev/kfd, but for WAIT_EVENTS (kfd_call.c); of a card's render
+ * node (kfd_render.c). The machine's lock is held. */
+int kfd_call(struct kfd_process *p, unsigned long request, void *arg);
+int kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
+                    void *arg);
+/* Undoes ACQUIRE_VM, if it was called. */
+void kfd_drop_vm(struct kfd_vm *vm);
+
+/* The text of a sysfs or procfs file: bytes, or a negative errno
+ * (kfd_files.c). */
+int kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
+                  size_t cap);
+
+/* ioctls; the machine's lock is held (kfd_memory.c, kfd_queue.c). */
+int kfd_do_alloc(struct kfd_process *p, void *arg);
+int kfd_do_free(struct kfd_process *p, void *arg);
+int kfd_do_map(struct kfd_process *p, void *arg);
+int kfd_do_unmap(struct kfd_process *p, void *arg);
+int kfd_do_available(struct kfd_process *p, void *arg);
+int kfd_do_create_queue(struct kfd_process *p, void *arg);
+int kfd_do_destroy_queue(struct kfd_process *p, void *arg);
+int kfd_do_update_queue(struct kfd_process *p, void *arg);
+
+/* The buffer with this handle, or that the card has at va; NULL if there is
+ * none. */
+struct kfd_buffer *kfd_find_handle(struct kfd_process *p, uint64_t handle);
+struct kfd_buffer *kfd_find_va(struct kfd_process *p, uint32_t card,
+                               uint64_t va);
+/* What mmap of a render node at that offset maps. */
+struct kfd_buffer *kfd_find_offset(struct kfd_process *p, uint64_t offset);
+/* Unmaps from all cards, forgets it. */
+void kfd_drop_buffer(struct kfd_process *p, struct kfd_buffer *buf);
+void kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue);
+
+/* Events; the machine's lock is not held by the wait (kfd_event.c). */
+int kfd_do_create_event(struct kfd_process *p, void *arg);
+int kfd_do_destroy_event(struct kfd_process *p, void *arg);
+int kfd_do_set_event(struct kfd_process *p, void *arg, bool set);
+int kfd_do_wait(struct kfd_process *p, void *arg);
+/* From queues. */
+void kfd_interrupt(void *user, uint32_t context_id);
+void kfd_queue_fault(void *user, const struct amdgpu_fault *fault);
+
+#endif

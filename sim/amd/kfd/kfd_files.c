@@ -1,0 +1,310 @@
+/* The sysfs files that drivers read: the topology, and what the render nodes
+ * say of their blocks. src: hw/amd/BRINGUP.md 2. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "sim/amd/kfd/kfd.h"
+
+#define TOPOLOGY "/sys/devices/virtual/kfd/kfd/topology/"
+
+/* A text under way into a buffer. */
+struct text {
+    char *buf;
+    size_t cap, n;
+};
+
+static void put(struct text *text, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+put(struct text *text, const char *fmt, ...)
+{
+    size_t room = text->cap - text->n;
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vsnprintf(text->buf + text->n, room, fmt, args);
+    va_end(args);
+    text->n += (size_t)n < room ? (size_t)n : room ? room - 1 : 0;
+}
+
+static void
+put_key(struct text *text, const char *key, uint64_t value)
+{
+    put(text, "%s %llu\n", key, (unsigned long long)value);
+}
+
+static void
+put_cpu(struct text *text, const struct kfd_machine *machine)
+{
+    put_key(text, "cpu_cores_count", 2);
+    put_key(text, "simd_count", 0);
+    put_key(text, "mem_banks_count", 1);
+    put_key(text, "io_links_count", machine->n_cards);
+    put_key(text, "gfx_target_version", 0);
+    put_key(text, "drm_render_minor", 0);
+}
+
+static void
+put_gpu(struct text *text, const struct kfd_card *card)
+{
+    const struct amdgpu_chip *chip = card->machine->chip;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } rows[] = {
+        {"cpu_cores_count", 0},
+        {"simd_count", chip->simd_count},
+        {"mem_banks_count", 1},
+        {"caches_count", 2},
+        {"io_links_count", card->machine->n_cards},
+        {"p2p_links_count", card->machine->n_cards - 1},
+        {"max_waves_per_simd", chip->max_waves_per_simd},
+        {"lds_size_in_kb", chip->lds_kib},
+        {"gds_size_in_kb", 0},
+        {"num_gws", 64},
+        {"wave_front_size", chip->gfx == 9 ? 64 : 32},
+        {"array_count", chip->array_count},
+        {"simd_arrays_per_engine", chip->simd_arrays_per_engine},
+        {"cu_per_simd_array",
+         chip->simd_count / chip->simd_per_cu / chip->array_count},
+        {"simd_per_cu", chip->simd_per_cu},
+        {"max_slots_scratch_cu", chip->max_slots_scratch_cu},
+        {"gfx_target_version", chip->gfx_target_version},
+        {"vendor_id", 4098},
+        {"device_id", chip->device_id},
+        {"location_id", 0x300 + 0x100 * (uint64_t)card->index},
+        {"domain", 0},
+        {"drm_render_minor", card->render_minor},
+        {"hive_id", 0},
+        {"num_sdma_engines", chip->n_sdma},
+        {"num_sdma_xgmi_engines", 0},
+        {"num_sdma_queues_per_engine", chip->n_sdma_queues},
+        {"num_cp_queues", 8},
+        {"max_engine_clk_fcompute", 2000},
+        {"local_mem_size", 0},
+        {"fw_version", 100},
+        /* doorbells of 64 bits (2 << 12), four watch points. src: HSA_CAP_*
+         * of kfd_topology.h */
+        {"capability", 0x2280},
+        {"debug_prop", 0},
+        {"sdma_fw_version", 20},
+        {"unique_id", 0x1234567800ull + card->index},
+        {"num_xcc", chip->n_xcc},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++)
+        put_key(text, rows[i].key, rows[i].value);
+}
+
+static void
+put_bank(struct text *text, const struct kfd_card *card)
+{
+    put_key(text, "heap_type", card ? 1 : 0);
+    put_key(text, "size_in_bytes",
+            card ? card->machine->chip->vram_bytes : (uint64_t)64 << 30);
+    put_key(text, "flags", 0);
+    put_key(text, "width", 4096);
+    put_key(text, "mem_clk_max", 1300);
+}
+
+/* The vector cache of a unit, and L2; the kernel lists each unit's. src:
+ * kfd_cache_show; sizes: kfd_crat.c, but for gfx11 and later (lead) */
+static void
+put_cache(struct text *text, const struct amdgpu_chip *chip, uint32_t level)
+{
+    static const struct {
+        uint32_t gfx, kib[2];
+    } rows[] = {
+        {90010, {16, 8192}},  {90402, {32, 4096}},  {100300, {16, 4096}},
+        {110000, {32, 6144}}, {120001, {32, 8192}},
+    };
+    uint32_t i;
+
+    for (i = 0;
+         rows[i].gfx != chip->gfx_target_version && i + 1 < ARRAY_LEN(rows);
+         i++)
+        ;
+    put_key(text, "processor_id_low", 0x80001000);
+    put_key(text, "level", level);
+    put_key(text, "size", rows[i].kib[level - 1]);
+    put_key(text, "cache_line_size", chip->gfx == 9 && level == 1 ? 64 : 128);
+    put_key(text, "cache_lines_per_tag", 1);
+    put_key(text, "association", 16);
+    put_key(text, "latency", 1);
+    put_key(text, "type", 9); /* data, of a compute unit */
+    put(text, "sibling_map 1");
+    for (i = 1; i < (level == 1 ? 1 : chip->simd_count / chip->simd_per_cu);
+         i++)
+        put(text, ",1");
+    put(text, "\n");
+}
+
+static void
+put_link(struct text *text, uint32_t from, uint32_t to)
+{
+    put_key(text, "type", 2);
+    put_key(text, "version_major", 0);
+    put_key(text, "version_minor", 0);
+    put_key(text, "node_from", from);
+    put_key(text, "node_to", to);
+    put_key(text, "weight",
+            from < KFD_CPU_NODES || to < KFD_CPU_NODES ? 20 : 40);
+    put_key(text, "flags", 1);
+}
+
+/* What follows ".../nodes/<n>/". */
+static bool
+put_node(struct text *text, struct kfd_machine *machine, uint32_t node,
+         const char *rest)
+{
+    struct kfd_card *card =
+        node >= KFD_CPU_NODES ? &machine->cards[node - KFD_CPU_NODES] : NULL;
+    unsigned number;
+    char tail[32];
+
+    if (node >= KFD_CPU_NODES + machine->n_cards)
+        return false;
+    if (strcmp(rest, "gpu_id") == 0)
+        put(text, "%u\n", card ? card->gpu_id : 0);
+    else if (strcmp(rest, "name") == 0)
+        put(text, "%s\n", card ? machine->chip->name : "");
+    else if (strcmp(rest, "properties") == 0 && card)
+        put_gpu(text, card);
+    else if (strcmp(rest, "properties") == 0)
+        put_cpu(text, machine);
+    else if (strcmp(rest, "mem_banks/0/properties") == 0)
+        put_bank(text, card);
+    else if (card && sscanf(rest, "caches/%u/%31s", &number, tail) == 2 &&
+             strcmp(tail, "properties") == 0 && number < 2)
+        put_cache(text, machine->chip, number + 1);
+    else if (sscanf(rest, "io_links/%u/%31s", &number, tail) == 2 &&
+             strcmp(tail, "properties") == 0 && number < machine->n_cards)
+        put_link(text, node, card && number == 0 ? 0 : number + 1);
+    else if (card && sscanf(rest, "p2p_links/%u/%31s", &number, tail) == 2 &&
+             strcmp(tail, "properties") == 0 && number + 1 < machine->n_cards)
+        put_link(text, node,
+                 number + KFD_CPU_NODES + (number >= card->index ? 1 : 0));
+    else
+        return false;
+    return true;
+}
+
+/* The bus interface's version. src: Linux, amdgpu_discovery.c (nbio blocks of
+ * aldebaran, sienna cichlid, aqua vanjaram, gc 11.0.0 and 12.0.1) */
+static uint32_t
+nbif_version(const struct amdgpu_chip *chip)
+{
+    static const struct {
+        uint32_t gfx, nbif;
+    } rows[] = {
+        {90010, 70404},  {90402, 70900},  {100300, 30300},
+        {110000, 40300}, {120001, 60301},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].gfx == chip->gfx_target_version)
+            return rows[i].nbif;
+    }
+    return 0;
+}
+
+/* src: BRINGUP.md 2: hardware ids 11, 42 and 108 */
+static bool
+put_discovery(struct text *text, const struct kfd_machine *machine,
+              const char *rest)
+{
+    static const char where[] = "device/ip_discovery/die/0/";
+    const struct amdgpu_chip *chip = machine->chip;
+    uint32_t version;
+    unsigned id;
+    char key[16];
+
+    if (strncmp(rest, where, sizeof(where) - 1) != 0 ||
+        sscanf(rest + sizeof(where) - 1, "%u/0/%15s", &id, key) != 2)
+        return false;
+    if (id == 11)
+        version = chip->gc_version;
+    else if (id == 42)
+        version = chip->sdma_version;
+    else if (id == 108)
+        version = nbif_version(chip);
+    else
+        return false;
+    if (strcmp(key, "major") == 0)
+        put(text, "%u\n", version / 10000);
+    else if (strcmp(key, "minor") == 0)
+        put(text, "%u\n", version / 100 % 100);
+    else if (strcmp(key, "revision") == 0)
+        put(text, "%u\n", version % 100);
+    else
+        return false;
+    return true;
+}
+
+/* The number after `prefix`, and what follows the slash behind it. */
+static const char *
+after_number(const char *path, const char *prefix, uint32_t *out_number)
+{
+    size_t n = strlen(prefix);
+    char *end;
+
+    if (strncmp(path, prefix, n) != 0 || path[n] < '0' || path[n] > '9')
+        return NULL;
+    *out_number = (uint32_t)strtoul(path + n, &end, 10);
+    return *end == '/' ? end + 1 : NULL;
+}
+
+/* Files that there is one of. */
+static bool
+put_single(struct text *text, const struct kfd_machine *machine,
+           const char *path)
+{
+    if (strcmp(path, TOPOLOGY "generation_id") == 0) {
+        put(text, "%u\n", 1 + machine->n_cards);
+    } else if (strcmp(path, TOPOLOGY "system_properties") == 0) {
+        put_key(text, "platform_oem", 0x53494d);
+        put_key(text, "platform_id", 0x53494d);
+        put_key(text, "platform_rev", 1);
+    } else if (strcmp(path, "/proc/modules") == 0) {
+        put(text, "amdgpu 13000000 0 - Live 0x0000000000000000\n");
+    } else if (strcmp(path, "/sys/module/amdgpu/initstate") == 0) {
+        put(text, "live\n");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+int
+kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
+              size_t cap)
+{
+    char whole[4096];
+    struct text text = {.buf = whole, .cap = sizeof(whole)};
+    const char *rest;
+    uint32_t number;
+    bool found = false;
+
+    whole[0] = '\0';
+    if ((rest = after_number(path, TOPOLOGY "nodes/", &number))) {
+        found = put_node(&text, machine, number, rest);
+    } else if ((rest = after_number(path, "/sys/class/drm/renderD", &number))) {
+        found = number >= 128 && number - 128 < machine->n_cards &&
+                put_discovery(&text, machine, rest);
+    } else {
+        found = put_single(&text, machine, path);
+    }
+    if (!found)
+        return kfd_fail(ENOENT, "the simulated machine has no %s", path);
+    text.n = text.n < cap ? text.n : cap;
+    memcpy(buf, whole, text.n);
+    return (int)text.n;
+}

@@ -1,0 +1,236 @@
+/* Machines: what a SPEC says, and those that processes share. */
+#include "sim/amd/kfd/kfd_machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/process.h"
+#include "sim/amd/gpu/dump.h"
+#include "sim/amd/kfd/kfd.h"
+#include "sim/amd/sim_amd.h"
+
+#define DEFAULT_MINOR 17u
+
+/* What a SPEC says. */
+struct plan {
+    const struct amdgpu_chip *chip;
+    uint32_t n_cards, minor;
+    char *dump; /* owned: the directory; NULL: none */
+};
+
+/* The machines that are there: they stand for the hardware and the kernel,
+ * which are one for all processes. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kfd_machine *registry;
+
+/* A child has its parent's machines without their threads: it makes its own. */
+static void
+forget_machines(void)
+{
+    pthread_mutex_init(&registry_lock, NULL);
+    registry = NULL;
+}
+
+__attribute__((constructor)) static void
+watch_forks(void)
+{
+    process_in_child(forget_machines);
+}
+
+static void
+machine_destroy(struct kfd_machine *machine)
+{
+    uint32_t i;
+
+    for (i = 0; i < machine->n_cards; i++)
+        amdgpu_destroy(machine->cards[i].gpu);
+    amd_dump_destroy(machine->dump);
+    pthread_mutex_destroy(&machine->lock);
+    host_free(machine->spec);
+    host_free(machine);
+}
+
+static bell_status
+machine_create(const struct plan *plan, const char *spec,
+               struct kfd_machine **out_machine)
+{
+    struct kfd_machine *machine = host_calloc(1, sizeof(*machine));
+    uint32_t i;
+
+    if (!machine || pthread_mutex_init(&machine->lock, NULL) != 0) {
+        host_free(machine);
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
+    }
+    machine->chip = plan->chip;
+    machine->kfd_minor = plan->minor;
+    if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
+                                      &machine->dump) != BELL_OK) {
+        machine_destroy(machine);
+        return bell_error_last()->status;
+    }
+    machine->spec = host_strdup(spec);
+    if (!machine->spec) {
+        machine_destroy(machine);
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+    }
+    for (i = 0; i < plan->n_cards; i++) {
+        struct kfd_card *card = &machine->cards[i];
+        card->machine = machine;
+        card->index = i;
+        card->gpu_id = 0x5000 + 0x111 * i + plan->chip->device_id % 0x100;
+        card->render_minor = KFD_DRM_FIRST + i;
+        if (amdgpu_create(plan->chip, &card->gpu) != BELL_OK) {
+            machine_destroy(machine);
+            return bell_error_last()->status;
+        }
+        amdgpu_set_dump(card->gpu, machine->dump);
+        machine->n_cards++;
+    }
+    *out_machine = machine;
+    return BELL_OK;
+}
+
+static bell_status
+unknown(const char *spec)
+{
+    const struct amdgpu_chip *chip;
+    char chips[96] = "";
+    size_t n = 0;
+    uint32_t i;
+
+    for (i = 0; (chip = amdgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
+        n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
+                              i ? ", " : "", chip->name);
+    return bell_fail(BELL_E_NO_DEVICE,
+                     "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
+                     "[,kfd=1.N][,dump=DIR], chips %s",
+                     spec, KFD_MAX_CARDS, chips);
+}
+
+/* What follows the commas; `text` starts with one. The plan's directory may be
+ * there also after an error. */
+static bell_status
+parse_options(const char *spec, const char *text, struct plan *plan)
+{
+    char *end;
+
+    while (*text) {
+        size_t n = 1 + strcspn(text + 1, ",");
+
+        if (strncmp(text, ",kfd=1.", 7) == 0) {
+            plan->minor = (uint32_t)strtoul(text + 7, &end, 10);
+            if (end != text + n)
+                return unknown(spec);
+        } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
+            plan->dump = host_alloc(n - 5);
+            if (!plan->dump)
+                return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
+            memcpy(plan->dump, text + 6, n - 6);
+            plan->dump[n - 6] = '\0';
+        } else {
+            return unknown(spec);
+        }
+        text += n;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+parse_plan(const char *spec, struct plan *plan)
+{
+    size_t n = strcspn(spec, "*,");
+    const char *rest = spec + n;
+    char chip[32] = "", *end;
+
+    *plan = (struct plan){.n_cards = 1, .minor = DEFAULT_MINOR};
+    if (n == 0 || n >= sizeof(chip))
+        return unknown(spec);
+    memcpy(chip, spec, n);
+    plan->chip = amdgpu_chip_find(chip, 0);
+    if (*rest == '*') {
+        if (rest[1] < '1' || rest[1] > '9')
+            return unknown(spec);
+        plan->n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
+        rest = end;
+    }
+    if (*rest && *rest != ',')
+        return unknown(spec);
+    BELL_TRY(parse_options(spec, rest, plan));
+    if (!plan->chip || plan->n_cards < 1 || plan->n_cards > KFD_MAX_CARDS ||
+        plan->minor < 11 || plan->minor > 17)
+        return unknown(spec);
+    return BELL_OK;
+}
+
+/* The lock is held. */
+static bell_status
+find_or_create(const char *spec, struct kfd_machine **out_machine)
+{
+    struct kfd_machine *m;
+    struct plan plan;
+    bell_status status;
+
+    for (m = registry; m; m = m->next) {
+        if (strcmp(m->spec, spec) == 0)
+            break;
+    }
+    if (!m) {
+        status = parse_plan(spec, &plan);
+        if (status == BELL_OK)
+            status = machine_create(&plan, spec, &m);
+        host_free(plan.dump);
+        BELL_TRY(status);
+        m->next = registry;
+        registry = m;
+    }
+    m->refs++;
+    *out_machine = m;
+    return BELL_OK;
+}
+
+bell_status
+kfd_machine_get(const char *spec, struct kfd_machine **out_machine)
+{
+    bell_status status;
+
+    pthread_mutex_lock(&registry_lock);
+    status = find_or_create(spec, out_machine);
+    pthread_mutex_unlock(&registry_lock);
+    return status;
+}
+
+void
+kfd_machine_put(struct kfd_machine *machine)
+{
+    struct kfd_machine **link = &registry;
+
+    pthread_mutex_lock(&registry_lock);
+    if (--machine->refs == 0) {
+        while (*link != machine)
+            link = &(*link)->next;
+        *link = machine->next;
+        machine_destroy(machine);
+    }
+    pthread_mutex_unlock(&registry_lock);
+}
+
+void
+kfd_machine_each(void (*fn)(void *user, struct kfd_machine *machine),
+                 void *user)
+{
+    struct kfd_machine *m;
+
+    pthread_mutex_lock(&registry_lock);
+    for (m = registry; m; m = m->next)
+        fn(user, m);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+void
+sim_amd_after_fork(void)
+{
+    pthread_mutex_init(&registry_lock, NULL);
+    registry = NULL;
+}

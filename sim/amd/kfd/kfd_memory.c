@@ -1,0 +1,368 @@
+/* Memory of processes: allocation, and mapping to cards. The address is the
+ * caller's choice. src: hw/amd/BRINGUP.md 3. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "ioctl/kfd_uapi.h"
+#include "sim/amd/kfd/kfd.h"
+
+#define TYPE_FLAGS                                                             \
+    (KFD_MEM_VRAM | KFD_MEM_GTT | KFD_MEM_USERPTR | KFD_MEM_DOORBELL |         \
+     KFD_MEM_MMIO)
+/* bit 24 EXT_COHERENT, bit 23 CONTIGUOUS_BEST_EFFORT: newer headers */
+#define KNOWN_FLAGS  (TYPE_FLAGS | 0xff800000u)
+#define SYSTEM_LIMIT ((uint64_t)64 << 30)
+
+struct kfd_buffer *
+kfd_find_handle(struct kfd_process *p, uint64_t handle)
+{
+    size_t i;
+
+    for (i = 0; i < p->n_buffers; i++) {
+        if (p->buffers[i]->handle == handle)
+            return p->buffers[i];
+    }
+    return NULL;
+}
+
+struct kfd_buffer *
+kfd_find_va(struct kfd_process *p, uint32_t card, uint64_t va)
+{
+    size_t i;
+
+    for (i = 0; i < p->n_buffers; i++) {
+        if (p->buffers[i]->mapped >> card & 1 &&
+            va - p->buffers[i]->va < p->buffers[i]->size_bytes)
+            return p->buffers[i];
+    }
+    return NULL;
+}
+
+/* Offsets are handles in pages, far from each other. */
+static uint64_t
+offset_of(const struct kfd_buffer *buf)
+{
+    return (buf->handle & 0xffffffff) << 40;
+}
+
+struct kfd_buffer *
+kfd_find_offset(struct kfd_process *p, uint64_t offset)
+{
+    size_t i;
+
+    for (i = 0; i < p->n_buffers; i++) {
+        if (p->buffers[i]->fd >= 0 && offset_of(p->buffers[i]) == offset)
+            return p->buffers[i];
+    }
+    return NULL;
+}
+
+/* ---- allocation ---------------------------------------------------------------------- */
+
+static int
+check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
+            const struct kfd_card *card)
+{
+    uint32_t type = args->flags & TYPE_FLAGS;
+
+    if (args->size_bytes == 0)
+        return kfd_fail(EINVAL, "0 bytes");
+    if (args->flags & ~KNOWN_FLAGS)
+        return kfd_fail(EINVAL, "flags 0x%x: bits 0x%x", args->flags,
+                        args->flags & ~KNOWN_FLAGS);
+    if (type == 0 || (type & (type - 1)))
+        return kfd_fail(EINVAL, "flags 0x%x: not one kind of memory",
+                        args->flags);
+    if (type == KFD_MEM_DOORBELL && args->size_bytes != KFD_DOORBELL_BYTES)
+        return kfd_fail(EINVAL, "a process has %u bytes of doorbells, not %llu",
+                        KFD_DOORBELL_BYTES,
+                        (unsigned long long)args->size_bytes);
+    if (type == KFD_MEM_MMIO && args->size_bytes != KFD_PAGE)
+        return kfd_fail(EINVAL, "the MMIO page has %u bytes, not %llu",
+                        KFD_PAGE, (unsigned long long)args->size_bytes);
+    if (args->va & (KFD_PAGE - 1))
+        return kfd_fail(EINVAL, "address 0x%llx is not one of a page",
+                        (unsigned long long)args->va);
+    if (!p->vms[card->index].space)
+        return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
+    if (type == KFD_MEM_VRAM &&
+        args->size_bytes > card->machine->chip->vram_bytes - card->used_bytes)
+        return kfd_fail(ENOMEM, "%llu bytes; %llu of %llu are in use",
+                        (unsigned long long)args->size_bytes,
+                        (unsigned long long)card->used_bytes,
+                        (unsigned long long)card->machine->chip->vram_bytes);
+    if (args->size_bytes > SYSTEM_LIMIT)
+        return kfd_fail(ENOMEM, "%llu bytes",
+                        (unsigned long long)args->size_bytes);
+    return 0;
+}
+
+/* Fresh memory holds what nobody may count on; only the first part of large
+ * pieces is written, so that they stay sparse. */
+static void
+poison(struct kfd_buffer *buf)
+{
+    memset(buf->host, 0xcb, buf->size_bytes < 65536 ? buf->size_bytes : 65536);
+}
+
+static int
+back_with_file(struct kfd_buffer *buf)
+{
+    buf->fd = memfd_create("simulated memory", MFD_CLOEXEC);
+    if (buf->fd < 0)
+        return -errno;
+    if (ftruncate(buf->fd, (off_t)buf->size_bytes) < 0) {
+        close(buf->fd);
+        return -ENOMEM;
+    }
+    buf->host = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     buf->fd, 0);
+    if (buf->host == MAP_FAILED) {
+        close(buf->fd);
+        return -ENOMEM;
+    }
+    poison(buf);
+    return 0;
+}
+
+/* The process's doorbells, for kernels that ring them. */
+static int
+back_with_doorbells(struct kfd_buffer *buf, int doorbell_fd)
+{
+    buf->fd = fcntl(doorbell_fd, F_DUPFD_CLOEXEC, 0);
+    if (buf->fd < 0)
+        return -errno;
+    buf->host = mmap(NULL, buf->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                     buf->fd, 0);
+    if (buf->host == MAP_FAILED) {
+        close(buf->fd);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+/* The process's own memory has to be there. */
+static int
+back_with_user(struct kfd_buffer *buf, uint64_t address)
+{
+    unsigned char *in_core;
+    uint64_t pages = buf->size_bytes / KFD_PAGE;
+    int result;
+
+    if (address & (KFD_PAGE - 1))
+        return kfd_fail(EINVAL, "user memory at 0x%llx",
+                        (unsigned long long)address);
+    in_core = host_alloc(pages);
+    if (!in_core)
+        return kfd_fail(ENOMEM, "no memory for %llu pages",
+                        (unsigned long long)pages);
+    buf->host = (void *)(uintptr_t)address;
+    buf->fd = -1;
+    result = mincore(buf->host, buf->size_bytes, in_core);
+    host_free(in_core);
+    return result < 0 ? kfd_fail(EFAULT, "0x%llx is not mapped by the process",
+                                 (unsigned long long)address)
+                      : 0;
+}
+
+static void
+free_buffer(struct kfd_buffer *buf)
+{
+    if (buf->fd >= 0) {
+        munmap(buf->host, buf->size_bytes);
+        close(buf->fd);
+    }
+    host_free(buf);
+}
+
+int
+kfd_do_alloc(struct kfd_process *p, void *arg)
+{
+    struct kfd_alloc_memory *args = arg;
+    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
+    struct kfd_buffer *buf;
+    int result = card ? check_alloc(p, args, card) : -EINVAL;
+
+    if (result < 0)
+        return result;
+    buf = host_calloc(1, sizeof(*buf));
+    if (!buf || host_grow((void **)&p->buffers, &p->cap_buffers,
+                          p->n_buffers + 1, sizeof(*p->buffers)) != 0) {
+        host_free(buf);
+        return kfd_fail(ENOMEM, "no memory for a buffer");
+    }
+    buf->card = card->index;
+    buf->flags = args->flags;
+    buf->va = args->va;
+    buf->size_bytes =
+        (args->size_bytes + KFD_PAGE - 1) & ~(uint64_t)(KFD_PAGE - 1);
+    buf->handle = (uint64_t)card->gpu_id << 32 | ++p->next_handle;
+    if (args->flags & KFD_MEM_USERPTR)
+        result = back_with_user(buf, args->mmap_offset);
+    else if (args->flags & KFD_MEM_DOORBELL)
+        result = back_with_doorbells(buf, p->vms[card->index].doorbell_fd);
+    else
+        result = back_with_file(buf);
+    if (result < 0) {
+        host_free(buf);
+        return result;
+    }
+    p->buffers[p->n_buffers++] = buf;
+    if (args->flags & KFD_MEM_VRAM)
+        card->used_bytes += buf->size_bytes;
+    args->handle = buf->handle;
+    if (buf->fd >= 0)
+        args->mmap_offset = args->flags & KFD_MEM_MMIO
+                                ? (uint64_t)card->gpu_id << 46
+                                : offset_of(buf);
+    return 0;
+}
+
+static void
+unmap_from(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
+{
+    amdgpu_space_unmap(p->vms[card].space, buf->va, buf->size_bytes);
+    buf->mapped &= ~(1u << card);
+}
+
+void
+kfd_drop_buffer(struct kfd_process *p, struct kfd_buffer *buf)
+{
+    struct kfd_card *card = &p->machine->cards[buf->card];
+    size_t i;
+    uint32_t c;
+
+    for (c = 0; c < p->machine->n_cards; c++) {
+        if (buf->mapped >> c & 1)
+            unmap_from(p, buf, c);
+    }
+    for (i = 0; i < p->n_buffers; i++) {
+        if (p->buffers[i] == buf)
+            p->buffers[i] = p->buffers[--p->n_buffers];
+    }
+    if (buf->flags & KFD_MEM_VRAM)
+        card->used_bytes -= buf->size_bytes;
+    free_buffer(buf);
+}
+
+int
+kfd_do_free(struct kfd_process *p, void *arg)
+{
+    const struct kfd_free_memory *args = arg;
+    struct kfd_buffer *buf = kfd_find_handle(p, args->handle);
+
+    if (!buf)
+        return kfd_fail(EINVAL, "no memory has handle 0x%llx",
+                        (unsigned long long)args->handle);
+    if (buf->is_event_page)
+        return kfd_fail(EPERM, "the event page stays until the process ends");
+    if (buf->mapped)
+        return kfd_fail(EBUSY, "memory at 0x%llx is mapped to cards 0x%x",
+                        (unsigned long long)buf->va, buf->mapped);
+    kfd_drop_buffer(p, buf);
+    return 0;
+}
+
+/* ---- mapping ------------------------------------------------------------------------------ */
+
+static int
+map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
+{
+    uint32_t flags = 0;
+    bool system = !(buf->flags & KFD_MEM_VRAM);
+    bell_status status;
+
+    if (buf->mapped >> card & 1)
+        return 0;
+    if (!p->vms[card].space)
+        return kfd_fail(EINVAL, "card %u: ACQUIRE_VM comes first", card);
+    if (buf->flags & KFD_MEM_WRITABLE)
+        flags |= AMDGPU_MAP_WRITABLE;
+    if (buf->flags & KFD_MEM_EXECUTABLE)
+        flags |= AMDGPU_MAP_EXECUTABLE;
+    if (system)
+        flags |= AMDGPU_MAP_SYSTEM;
+    if (buf->flags & (KFD_MEM_UNCACHED | KFD_MEM_COHERENT))
+        flags |= AMDGPU_MAP_UNCACHED;
+    /* src: Linux 6.12, amdgpu_vm_bo_map: EINVAL where another mapping is;
+     * nothing looks before */
+    status = amdgpu_space_map(p->vms[card].space, buf->va, buf->host,
+                              buf->size_bytes, flags, buf->fd);
+    if (status != BELL_OK)
+        return kfd_fail(status == BELL_E_INVALID ? EINVAL : ENOMEM, "%s",
+                        bell_error_last()->message);
+    buf->mapped |= 1u << card;
+    return 0;
+}
+
+int
+kfd_do_map(struct kfd_process *p, void *arg)
+{
+    struct kfd_map_memory *args = arg;
+    const uint32_t *ids = (const uint32_t *)(uintptr_t)args->gpu_ids;
+    struct kfd_buffer *buf = kfd_find_handle(p, args->handle);
+
+    if (args->n == 0 || args->n_done > args->n)
+        return kfd_fail(EINVAL, "%u cards, %u done", args->n, args->n_done);
+    if (!buf)
+        return kfd_fail(ENOMEM, "no memory has handle 0x%llx",
+                        (unsigned long long)args->handle);
+    for (; args->n_done < args->n; args->n_done++) {
+        struct kfd_card *card = kfd_card_of(p, ids[args->n_done]);
+        int result = card ? map_to(p, buf, card->index) : -EINVAL;
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+/* Queues keep what they were made with. */
+static bool
+is_in_use(const struct kfd_process *p, const struct kfd_buffer *buf,
+          uint32_t card)
+{
+    (void)buf;
+    return p->vms[card].n_queues > 0 && buf->is_event_page;
+}
+
+int
+kfd_do_unmap(struct kfd_process *p, void *arg)
+{
+    struct kfd_map_memory *args = arg;
+    const uint32_t *ids = (const uint32_t *)(uintptr_t)args->gpu_ids;
+    struct kfd_buffer *buf = kfd_find_handle(p, args->handle);
+
+    if (args->n == 0 || args->n_done > args->n)
+        return kfd_fail(EINVAL, "%u cards, %u done", args->n, args->n_done);
+    if (!buf)
+        return kfd_fail(ENOMEM, "no memory has handle 0x%llx",
+                        (unsigned long long)args->handle);
+    for (; args->n_done < args->n; args->n_done++) {
+        struct kfd_card *card = kfd_card_of(p, ids[args->n_done]);
+        if (!card)
+            return -EINVAL;
+        if (is_in_use(p, buf, card->index))
+            return kfd_fail(EBUSY, "queues use the memory at 0x%llx",
+                            (unsigned long long)buf->va);
+        if (buf->mapped >> card->index & 1)
+            unmap_from(p, buf, card->index);
+    }
+    return 0;
+}
+
+int
+kfd_do_available(struct kfd_process *p, void *arg)
+{
+    struct kfd_available_memory *args = arg;
+    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
+
+    if (!card)
+        return -EINVAL;
+    args->bytes = (p->machine->chip->vram_bytes - card->used_bytes) &
+                  ~(((uint64_t)2 << 20) - 1);
+    return 0;
+}

@@ -1,0 +1,314 @@
+/* Queues: every size is checked as the kernel of 6.12 and later does.
+ * src: hw/amd/BRINGUP.md 5, 13. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ioctl/kfd_uapi.h"
+#include "sim/amd/kfd/kfd.h"
+
+/* Sizes that the kernel computes for a chip. */
+struct save_sizes {
+    uint64_t control_stack, save, total;
+};
+
+static uint64_t
+align_up(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) & ~(to - 1);
+}
+
+/* src: BRINGUP.md 5, "Save area formulas" */
+static struct save_sizes
+save_sizes(const struct amdgpu_chip *chip)
+{
+    bool gfx9 = chip->gfx == 9;
+    uint64_t cu = chip->simd_count / chip->simd_per_cu / chip->n_xcc;
+    uint64_t vgpr = chip->vgpr_bytes, lds = 0x10000, waves, data;
+    struct save_sizes s;
+
+    waves = cu * 32;
+    if (gfx9) {
+        uint64_t by_array =
+            chip->array_count / chip->simd_arrays_per_engine * 512;
+        waves = cu * 40 < by_array ? cu * 40 : by_array;
+    }
+    data = align_up(cu * (vgpr + 0x4000 + lds + 0x1000), 4096);
+    s.control_stack = align_up(40 + waves * (gfx9 ? 8 : 12) + 8, 4096);
+    if (chip->gfx == 10 && s.control_stack > 0x7000)
+        s.control_stack = 0x7000;
+    s.save = s.control_stack + data;
+    s.total = align_up((s.save + align_up(waves * 32, 64)) * chip->n_xcc, 4096);
+    return s;
+}
+
+/* ---- checks ------------------------------------------------------------------------- */
+
+static struct kfd_buffer *
+mapped_at(struct kfd_process *p, uint32_t card, uint64_t va, const char *what)
+{
+    struct kfd_buffer *buf = kfd_find_va(p, card, va);
+
+    if (buf)
+        return buf;
+    (void)kfd_fail(EINVAL, "%s at 0x%llx is not mapped to the card", what,
+                   (unsigned long long)va);
+    return NULL;
+}
+
+/* A mapping that begins there and has that very size. */
+static int
+check_exact(struct kfd_process *p, uint32_t card, uint64_t va, uint64_t bytes,
+            const char *what)
+{
+    const struct kfd_buffer *buf = mapped_at(p, card, va, what);
+
+    if (!buf)
+        return -EINVAL;
+    if (buf->va != va || buf->size_bytes != bytes)
+        return kfd_fail(EINVAL,
+                        "%s of %llu bytes at 0x%llx: the mapping there is of "
+                        "%llu at 0x%llx",
+                        what, (unsigned long long)bytes, (unsigned long long)va,
+                        (unsigned long long)buf->size_bytes,
+                        (unsigned long long)buf->va);
+    return 0;
+}
+
+static int
+check_pointer(struct kfd_process *p, uint32_t card, uint64_t va,
+              const char *what)
+{
+    const struct kfd_buffer *buf = mapped_at(p, card, va, what);
+
+    if (!buf)
+        return -EINVAL;
+    if (buf->size_bytes != KFD_PAGE || va % 8)
+        return kfd_fail(EINVAL,
+                        "%s at 0x%llx is not in a mapping of one page (%llu "
+                        "bytes)",
+                        what, (unsigned long long)va,
+                        (unsigned long long)buf->size_bytes);
+    return 0;
+}
+
+static int
+check_numbers(const struct kfd_create_queue *args, uint32_t *ring)
+{
+    if ((args->percentage & 0xff) > 100)
+        return kfd_fail(EINVAL, "%u per cent", args->percentage & 0xff);
+    if (args->priority > 15)
+        return kfd_fail(EINVAL, "priority %u", args->priority);
+    *ring = args->ring_bytes < 1024 ? 1024 : args->ring_bytes;
+    if (args->ring_bytes == 0 || (args->ring_bytes & (args->ring_bytes - 1)))
+        return kfd_fail(EINVAL, "ring of %u bytes, not a power of two",
+                        args->ring_bytes);
+    if (args->type > KFD_QUEUE_SDMA_ENGINE)
+        return kfd_fail(524, "queue type %u", args->type);
+    return 0;
+}
+
+/* What compute queues have beyond the others. */
+static int
+check_compute(struct kfd_process *p, uint32_t card,
+              const struct kfd_create_queue *args)
+{
+    struct save_sizes want = save_sizes(p->machine->chip);
+    int result;
+
+    if (args->eop_va) {
+        if (args->eop_bytes != KFD_PAGE)
+            return kfd_fail(EINVAL, "end-of-pipe buffer of %llu bytes",
+                            (unsigned long long)args->eop_bytes);
+        result =
+            check_exact(p, card, args->eop_va, KFD_PAGE, "end-of-pipe buffer");
+        if (result < 0)
+            return result;
+    }
+    if (args->control_stack_bytes != want.control_stack)
+        return kfd_fail(EINVAL, "control stack of 0x%x bytes, not 0x%llx",
+                        args->control_stack_bytes,
+                        (unsigned long long)want.control_stack);
+    if (args->save_bytes < want.save)
+        return kfd_fail(EINVAL, "save area of 0x%x bytes, 0x%llx are needed",
+                        args->save_bytes, (unsigned long long)want.save);
+    return check_exact(p, card, args->save_va,
+                       want.total + (args->save_bytes - want.save) *
+                                        p->machine->chip->n_xcc,
+                       "save area");
+}
+
+static int
+check_queue(struct kfd_process *p, uint32_t card,
+            const struct kfd_create_queue *args, uint32_t *out_ring)
+{
+    int result = check_numbers(args, out_ring);
+
+    if (result == 0)
+        result = check_exact(p, card, args->ring_va, *out_ring, "ring");
+    if (result == 0)
+        result = check_pointer(p, card, args->rptr_va, "read pointer");
+    if (result == 0)
+        result = check_pointer(p, card, args->wptr_va, "write pointer");
+    if (result == 0 &&
+        (args->type == KFD_QUEUE_PM4 || args->type == KFD_QUEUE_AQL))
+        result = check_compute(p, card, args);
+    return result;
+}
+
+/* ---- doorbells ------------------------------------------------------------------------ */
+
+static int
+take_slot(struct kfd_vm *vm)
+{
+    uint32_t i;
+
+    for (i = 0; i < KFD_DOORBELL_BYTES / 8; i++) {
+        if (!(vm->slots[i / 64] >> i % 64 & 1)) {
+            vm->slots[i / 64] |= 1ull << i % 64;
+            /* no value that a driver may store */
+            __atomic_store_n(&vm->doorbells[i], UINT64_MAX, __ATOMIC_RELEASE);
+            return (int)i;
+        }
+    }
+    return kfd_fail(ENOSPC, "no doorbell is left");
+}
+
+static void
+give_slot(struct kfd_vm *vm, uint32_t slot)
+{
+    vm->slots[slot / 64] &= ~(1ull << slot % 64);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static enum amdgpu_queue_kind
+kind_of(uint32_t type)
+{
+    if (type == KFD_QUEUE_PM4)
+        return AMDGPU_QUEUE_PM4;
+    return type == KFD_QUEUE_AQL ? AMDGPU_QUEUE_AQL : AMDGPU_QUEUE_SDMA;
+}
+
+static int
+add_queue(struct kfd_process *p, struct kfd_queue *queue,
+          const struct kfd_create_queue *args, uint32_t ring_bytes)
+{
+    struct kfd_vm *vm = &p->vms[queue->card];
+    struct amdgpu_queue_desc desc = {
+        .space = vm->space,
+        .kind = kind_of(args->type),
+        .ring_va = args->ring_va,
+        .ring_bytes = ring_bytes,
+        .rptr_va = args->rptr_va,
+        .wptr_va = args->wptr_va,
+        .eop_va = args->eop_va,
+        .doorbell = &vm->doorbells[queue->slot],
+        .interrupt = kfd_interrupt,
+        .fault = kfd_queue_fault,
+        .user = queue,
+    };
+
+    if (amdgpu_queue_create(p->machine->cards[queue->card].gpu, &desc,
+                            &queue->queue) != BELL_OK)
+        return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
+    p->queues[p->n_queues++] = queue;
+    vm->n_queues++;
+    return 0;
+}
+
+int
+kfd_do_create_queue(struct kfd_process *p, void *arg)
+{
+    struct kfd_create_queue *args = arg;
+    struct kfd_card *card = kfd_card_of(p, args->gpu_id);
+    struct kfd_queue *queue;
+    uint32_t ring_bytes = 0;
+    int result, slot;
+
+    if (!card)
+        return -EINVAL;
+    if (!p->vms[card->index].space)
+        return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
+    result = check_queue(p, card->index, args, &ring_bytes);
+    if (result < 0)
+        return result;
+    queue = host_calloc(1, sizeof(*queue));
+    if (!queue || host_grow((void **)&p->queues, &p->cap_queues,
+                            p->n_queues + 1, sizeof(*p->queues)) != 0) {
+        host_free(queue);
+        return kfd_fail(ENOMEM, "no memory for a queue");
+    }
+    slot = take_slot(&p->vms[card->index]);
+    queue->id = p->next_queue++;
+    queue->card = card->index;
+    queue->process = p;
+    queue->slot = (uint32_t)slot;
+    result = slot < 0 ? slot : add_queue(p, queue, args, ring_bytes);
+    if (result < 0) {
+        if (slot >= 0)
+            give_slot(&p->vms[card->index], queue->slot);
+        host_free(queue);
+        return result;
+    }
+    args->queue_id = queue->id;
+    args->doorbell_offset =
+        3ull << 62 | (uint64_t)card->gpu_id << 46 | (uint64_t)queue->slot * 8;
+    return 0;
+}
+
+void
+kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue)
+{
+    struct kfd_vm *vm = &p->vms[queue->card];
+    size_t i;
+
+    amdgpu_queue_destroy(queue->queue);
+    give_slot(vm, queue->slot);
+    for (i = 0; i < p->n_queues; i++) {
+        if (p->queues[i] == queue)
+            p->queues[i] = p->queues[--p->n_queues];
+    }
+    /* after a fault nothing runs until all queues are new */
+    if (--vm->n_queues == 0)
+        amdgpu_space_evict(vm->space, false);
+    host_free(queue);
+}
+
+static struct kfd_queue *
+find_queue(struct kfd_process *p, uint32_t id)
+{
+    size_t i;
+
+    for (i = 0; i < p->n_queues; i++) {
+        if (p->queues[i]->id == id)
+            return p->queues[i];
+    }
+    (void)kfd_fail(EINVAL, "no queue %u", id);
+    return NULL;
+}
+
+int
+kfd_do_destroy_queue(struct kfd_process *p, void *arg)
+{
+    const struct kfd_queue_ref *args = arg;
+    struct kfd_queue *queue = find_queue(p, args->queue_id);
+
+    if (!queue)
+        return -EINVAL;
+    kfd_drop_queue(p, queue);
+    return 0;
+}
+
+int
+kfd_do_update_queue(struct kfd_process *p, void *arg)
+{
+    const struct kfd_update_queue *args = arg;
+
+    if (!find_queue(p, args->queue_id))
+        return -EINVAL;
+    if (args->percentage > 100 || args->priority > 15)
+        return kfd_fail(EINVAL, "%u per cent, priority %u", args->percentage,
+                        args->priority);
+    return 0;
+}

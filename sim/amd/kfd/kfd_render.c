@@ -1,0 +1,165 @@
+/* The calls of render nodes: what libdrm asks when it opens one, and what
+ * drivers ask of the card. src: include/uapi/drm/drm.h and amdgpu_drm.h of
+ * Linux 6.12; libdrm's amdgpu_device.c and amdgpu_gpu_info.c. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "ioctl/kfd_uapi.h"
+#include "sim/amd/kfd/kfd.h"
+
+#define DRM_VERSION_REQUEST 0xc0406400ul
+
+/* struct drm_version: lengths are of the buffers, then of the texts. */
+struct drm_version {
+    int32_t major, minor, patch, pad;
+    struct {
+        uint64_t bytes, address;
+    } name, date, about;
+};
+
+/* The rest of DEV_INFO that says something here; after amdgpu_device_info. */
+struct device_rest {
+    uint64_t max_engine_khz, max_memory_khz;
+    uint32_t cu_active, cu_always_on;
+    uint32_t cu_bitmap[4][4];
+    uint32_t rb_mask, n_rb, n_contexts, pcie_gen;
+    uint64_t flags, va_offset, va_max;
+    uint32_t va_alignment, pte_fragment_bytes, gart_page_bytes, ce_ram_bytes;
+    uint32_t vram_type, vram_bits;
+};
+static_assert(sizeof(struct device_rest) == 152, "");
+
+enum { /* queries */
+    ACCEL_WORKING = 0x00,
+    VRAM_GTT = 0x14,
+    READ_MMR_REG = 0x15,
+    MEMORY = 0x19,
+};
+
+/* As the kernel's copy: as much as fits, the whole length told. */
+static void
+put_text(uint64_t *bytes, uint64_t address, const char *text)
+{
+    size_t n = strlen(text);
+
+    if (address && *bytes)
+        memcpy((void *)(uintptr_t)address, text, *bytes < n ? *bytes : n);
+    *bytes = n;
+}
+
+static int
+get_version(void *arg)
+{
+    struct drm_version *version = arg;
+
+    version->major = 3;
+    version->minor = 57;
+    version->patch = 0;
+    put_text(&version->name.bytes, version->name.address, "amdgpu");
+    put_text(&version->date.bytes, version->date.address, "20150101");
+    put_text(&version->about.bytes, version->about.address, "AMD GPU");
+    return 0;
+}
+
+/* src: enum AMDGPU_FAMILY_* of amdgpu_drm.h */
+static uint32_t
+family_of(const struct amdgpu_chip *chip)
+{
+    static const struct {
+        uint32_t gfx, family;
+    } rows[] = {
+        {120000, 152}, /* GC 12.0.0 */
+        {110000, 145}, /* GC 11.0.0 */
+        {100000, 143}, /* NV */
+        {90000, 141},  /* AI */
+    };
+    size_t i = 0;
+
+    while (chip->gfx_target_version < rows[i].gfx)
+        i++;
+    return rows[i].family;
+}
+
+static void
+put_device(const struct amdgpu_chip *chip, uint8_t answer[368])
+{
+    uint32_t n_engines = chip->array_count / chip->simd_arrays_per_engine;
+    uint32_t n_cu = chip->simd_count / chip->simd_per_cu, i;
+    uint32_t cu_per_array = n_cu / chip->array_count;
+    struct amdgpu_device_info device = {
+        .device_id = chip->device_id,
+        .family = family_of(chip),
+        .n_shader_engines = n_engines,
+        .n_shader_arrays_per_engine = chip->simd_arrays_per_engine,
+        .gpu_counter_khz = (uint32_t)(chip->clock_hz / 1000),
+    };
+    struct device_rest rest = {
+        .max_engine_khz = 2000000,
+        .max_memory_khz = 1300000,
+        .cu_active = n_cu,
+        .n_contexts = 8,
+        .va_offset = 0x200000,
+        .va_max = 0x7fffffffffff,
+        .va_alignment = KFD_PAGE,
+        .pte_fragment_bytes = 2 << 20,
+        .gart_page_bytes = KFD_PAGE,
+        .vram_bits = 4096,
+    };
+
+    for (i = 0; i < chip->array_count; i++) {
+        uint32_t engine = i / chip->simd_arrays_per_engine;
+        uint32_t array = i % chip->simd_arrays_per_engine;
+
+        rest.cu_bitmap[engine % 4][(array + engine / 4 * 2) % 4] =
+            (1u << cu_per_array) - 1;
+    }
+    memcpy(answer, &device, sizeof(device));
+    memcpy(answer + sizeof(device), &rest, sizeof(rest));
+}
+
+int
+kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
+                void *arg)
+{
+    const struct amdgpu_chip *chip = p->machine->chip;
+    const struct amdgpu_info *info = arg;
+    uint64_t vram = chip->vram_bytes, used = p->machine->cards[card].used_bytes;
+    uint64_t answer[46] = {0};
+    size_t n = sizeof(uint32_t);
+
+    if (request == DRM_VERSION_REQUEST)
+        return get_version(arg);
+    if (request != AMDGPU_INFO_REQUEST)
+        return kfd_fail(ENOTTY, "request 0x%lx of the render node", request);
+    switch (info->query) {
+    case ACCEL_WORKING:
+        answer[0] = 1;
+        break;
+    case VRAM_GTT:
+        answer[0] = answer[1] = vram;
+        answer[2] = vram;
+        n = 24;
+        break;
+    case READ_MMR_REG: /* offset, count: libdrm asks for GB_ADDR_CONFIG */
+        n = 4 * (size_t)(info->rest[1] < 16 ? info->rest[1] : 16);
+        break;
+    case AMDGPU_INFO_DEV_INFO:
+        put_device(chip, (uint8_t *)answer);
+        n = sizeof(answer);
+        break;
+    case MEMORY: /* of the card, its visible part, the host's: total, usable,
+                    used, largest */
+        answer[0] = answer[1] = answer[4] = answer[5] = vram;
+        answer[2] = answer[6] = used;
+        answer[3] = answer[7] = vram - used;
+        answer[8] = answer[9] = answer[11] = vram;
+        n = 96;
+        break;
+    default:
+        return kfd_fail(EINVAL, "query 0x%x of the render node", info->query);
+    }
+    n = n < info->return_bytes ? n : info->return_bytes;
+    memcpy((void *)(uintptr_t)info->return_pointer, answer, n);
+    return 0;
+}

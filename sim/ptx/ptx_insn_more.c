@@ -1,0 +1,470 @@
+/* Instructions whose words have an order of their own: barriers, branches
+ * over a table, matrices, asynchronous copies. src: hw/nv/PTX.md sections 4
+ * to 7. */
+#include "sim/ptx/ptx_parse.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+
+/* Takes ".word" if it comes next. */
+static bool
+take_word(struct px_parse *p, const char *word)
+{
+    if (!p->lex.is_glued || !px_at_word(p, PX_DOT, word))
+        return false;
+    px_lex_next(&p->lex);
+    return true;
+}
+
+static bell_status
+need_word(struct px_parse *p, const char *word)
+{
+    char text[48];
+
+    if (take_word(p, word))
+        return BELL_OK;
+    memcpy(text, "a word is missing: .", 21);
+    strncat(text, word, sizeof(text) - strlen(text) - 1);
+    return px_error(p, text);
+}
+
+/* ---- barriers ---- */
+
+/* {a{, b}}: number and, as constants, threads. */
+static bell_status
+take_barrier(struct px_parse *p, struct px_insn *in, bool need_threads)
+{
+    uint64_t n;
+
+    BELL_TRY(px_take_number(p, 15, &n));
+    in->offset = (int64_t)n;
+    if (!px_at_punct(p, ',') && !need_threads) {
+        p->kernel->has_shared_sync |= n != 0;
+        return BELL_OK;
+    }
+    BELL_TRY(px_expect(p, ','));
+    if (p->lex.token != PX_NUMBER && !need_threads)
+        return BELL_OK; /* bar.red's predicate: the comma is taken */
+    BELL_TRY(px_take_number(p, 1024, &n));
+    if (n == 0 || n % 32)
+        return px_error(p, "threads at a barrier come in warps");
+    in->target = (uint32_t)n;
+    p->kernel->has_shared_sync = true;
+    return BELL_OK;
+}
+
+/* bar.red.popc.u32 d, a{, b}, {!}p; bar.red.and.pred d, ... */
+static bell_status
+parse_bar_red(struct px_parse *p, struct px_insn *in)
+{
+    in->op = PX_BAR_RED;
+    if (take_word(p, "popc"))
+        in->mod[PX_MOD_MODE] = PX_ATOM_POPC;
+    else if (take_word(p, "and"))
+        in->mod[PX_MOD_MODE] = PX_ATOM_AND;
+    else if (take_word(p, "or"))
+        in->mod[PX_MOD_MODE] = PX_ATOM_OR;
+    else
+        return px_error(p, "popc, and or or is needed");
+    in->type = in->mod[PX_MOD_MODE] == PX_ATOM_POPC ? PX_U32 : PX_PRED;
+    (void)take_word(p, "aligned");
+    BELL_TRY(need_word(p, px_types[in->type].name));
+    BELL_TRY(px_take_register(p, in->type, false, &in->dst));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(take_barrier(p, in, false));
+    if (in->target)
+        BELL_TRY(px_expect(p, ','));
+    in->src2_negated = px_skip(p, '!');
+    return px_take_source(p, PX_PRED, false, &in->src[0]);
+}
+
+static bell_status
+parse_bar(struct px_parse *p, struct px_insn *in, bool barrier)
+{
+    if (!barrier && take_word(p, "warp")) {
+        BELL_TRY(need_word(p, "sync"));
+        in->op = PX_WARPSYNC;
+        return px_take_source(p, PX_U32, false, &in->src[3]);
+    }
+    (void)take_word(p, "cta");
+    if (take_word(p, "red"))
+        return parse_bar_red(p, in);
+    if (take_word(p, "arrive"))
+        in->op = PX_BAR_ARRIVE;
+    else if (!take_word(p, "sync"))
+        return px_error(p, "only sync, arrive, red and warp.sync are known");
+    if (barrier)
+        (void)take_word(p, "aligned");
+    return take_barrier(p, in, in->op == PX_BAR_ARRIVE);
+}
+
+/* ---- brx.idx ---- */
+
+static bell_status
+parse_brx(struct px_parse *p, struct px_insn *in)
+{
+    const struct px_symbol *s;
+    uint32_t number;
+
+    BELL_TRY(need_word(p, "idx"));
+    (void)take_word(p, "uni");
+    BELL_TRY(px_take_source(p, PX_U32, false, &in->src[0]));
+    BELL_TRY(px_expect(p, ','));
+    s = p->lex.token == PX_WORD
+            ? px_find_symbol(p, p->lex.word, p->lex.len, &number)
+            : NULL;
+    if (!s || s->kind != PX_SYM_TARGETS)
+        return px_error(p, "a table of branch targets is missing");
+    in->target = s->at;
+    in->offset = s->count;
+    px_lex_next(&p->lex);
+    return BELL_OK;
+}
+
+/* ---- matrices ---- */
+
+/* A shape of mma and the types it takes: of A and B, and of C and D; the
+ * registers of each operand. src: hw/nv/PTX.md section 6. */
+static const struct {
+    const char *shape;
+    uint8_t ab, ba, cd; /* ba: B's, where it may differ */
+    uint8_t reg_ab, reg_cd;
+    uint8_t n_a, n_b, n_c;
+    uint8_t sm, version;
+} shapes[] = {
+    {"m16n8k16", PX_F16, 0, PX_F32, PX_B32, PX_F32, 4, 2, 4, 80, 70},
+    {"m16n8k16", PX_BF16, 0, PX_F32, PX_B32, PX_F32, 4, 2, 4, 80, 70},
+    {"m16n8k8", PX_F16, 0, PX_F32, PX_B32, PX_F32, 2, 1, 4, 80, 65},
+    {"m16n8k8", PX_BF16, 0, PX_F32, PX_B32, PX_F32, 2, 1, 4, 80, 70},
+    {"m16n8k16", PX_F16, 0, PX_F16, PX_B32, PX_B32, 4, 2, 2, 80, 70},
+    {"m16n8k8", PX_F16, 0, PX_F16, PX_B32, PX_B32, 2, 1, 2, 80, 65},
+    {"m16n8k8", PX_TF32, 0, PX_F32, PX_B32, PX_F32, 4, 2, 4, 80, 70},
+    {"m16n8k4", PX_TF32, 0, PX_F32, PX_B32, PX_F32, 2, 1, 4, 80, 70},
+    {"m8n8k4", PX_F64, 0, PX_F64, PX_F64, PX_F64, 1, 1, 2, 80, 70},
+    {"m16n8k4", PX_F64, 0, PX_F64, PX_F64, PX_F64, 2, 1, 4, 90, 78},
+    {"m16n8k8", PX_F64, 0, PX_F64, PX_F64, PX_F64, 4, 2, 4, 90, 78},
+    {"m16n8k16", PX_F64, 0, PX_F64, PX_F64, PX_F64, 8, 4, 4, 90, 78},
+    {"m16n8k32", PX_S8, PX_U8, PX_S32, PX_B32, PX_B32, 4, 2, 4, 80, 70},
+    {"m16n8k16", PX_S8, PX_U8, PX_S32, PX_B32, PX_B32, 2, 1, 4, 80, 70},
+    {"m16n8k32", PX_E4M3, PX_E5M2, PX_F32, PX_B32, PX_F32, 4, 2, 4, 89, 84},
+    {"m16n8k32", PX_E4M3, PX_E5M2, PX_F16, PX_B32, PX_B32, 4, 2, 2, 89, 87},
+    {"m16n8k16", PX_E4M3, PX_E5M2, PX_F32, PX_B32, PX_F32, 2, 1, 4, 89, 87},
+};
+
+static bool
+is_either(unsigned type, unsigned a, unsigned b)
+{
+    return type == a || (b && type == b);
+}
+
+/* From halves to F32. */
+static px_rows_fn
+find_convert(uint8_t type)
+{
+    struct px_insn in = {.op = PX_CVT, .type = PX_F32, .type2 = type};
+
+    in.dst.bits = in.src[0].bits = 32;
+    return type == PX_F16 || type == PX_BF16 ? px_find_rows(&in) : NULL;
+}
+
+/* D, A, B, C. */
+static bell_status
+take_matrices(struct px_parse *p, struct px_insn *in, size_t s)
+{
+    unsigned ab = shapes[s].reg_ab, cd = shapes[s].reg_cd;
+
+    BELL_TRY(px_take_vector(p, in, shapes[s].n_c, cd, false, false));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_vector(p, in, shapes[s].n_a, ab, false, true));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_vector(p, in, shapes[s].n_b, ab, false, true));
+    BELL_TRY(px_expect(p, ','));
+    return px_take_vector(p, in, shapes[s].n_c, cd, false, true);
+}
+
+/* mma.sync.aligned.SHAPE.row.col{.satfinite}.D.A.B.C. The decoded form keeps
+ * A's type, B's in type2, C's in mod TYPE, K in offset, and the numbers of
+ * registers in modes. */
+static bell_status
+parse_mma(struct px_parse *p, struct px_insn *in)
+{
+    uint8_t d, a, b, c;
+    const char *shape;
+    size_t len, s;
+    bool sat;
+
+    BELL_TRY(need_word(p, "sync"));
+    BELL_TRY(need_word(p, "aligned"));
+    if (p->lex.token != PX_DOT)
+        return px_error(p, "the shape is missing");
+    shape = p->lex.word;
+    len = p->lex.len;
+    px_lex_next(&p->lex);
+    BELL_TRY(need_word(p, "row"));
+    BELL_TRY(need_word(p, "col"));
+    sat = take_word(p, "satfinite");
+    BELL_TRY(px_take_type(p, &d));
+    BELL_TRY(px_take_type(p, &a));
+    BELL_TRY(px_take_type(p, &b));
+    BELL_TRY(px_take_type(p, &c));
+    for (s = 0; s < ARRAY_LEN(shapes); s++) {
+        if (px_is_word(shapes[s].shape, shape, len) && d == c &&
+            c == shapes[s].cd && is_either(a, shapes[s].ab, shapes[s].ba) &&
+            is_either(b, shapes[s].ab, shapes[s].ba))
+            break;
+    }
+    if (s == ARRAY_LEN(shapes))
+        return px_error(p, "no such matrix instruction is known");
+    if (p->module->sm < shapes[s].sm || p->version < shapes[s].version)
+        return px_error(p, "the matrix instruction needs a newer target or "
+                           "version");
+    if (sat && d != PX_S32)
+        return px_error(p, "only integers saturate here");
+    in->type = a;
+    in->type2 = b;
+    in->mod[PX_MOD_TYPE] = c;
+    in->mod[PX_MOD_SAT] = sat;
+    in->mod[PX_MOD_MODE] = shapes[s].n_a;
+    in->mod[PX_MOD_WRAP] = shapes[s].n_b;
+    in->mod[PX_MOD_VEC] = shapes[s].n_c;
+    in->rows = find_convert(a);
+    return take_matrices(p, in, s);
+}
+
+/* ldmatrix.sync.aligned.m8n8.xN{.trans}{.shared}.b16 {d}, [a]; stmatrix with
+ * its operands the other way. */
+static bell_status
+parse_ldmatrix(struct px_parse *p, struct px_insn *in)
+{
+    bool store = in->op == PX_STMATRIX;
+    unsigned n;
+
+    if (store && p->module->sm < 90)
+        return px_error(p, "stmatrix comes with sm_90");
+    BELL_TRY(need_word(p, "sync"));
+    BELL_TRY(need_word(p, "aligned"));
+    BELL_TRY(need_word(p, "m8n8"));
+    n = take_word(p, "x1") ? 1 : take_word(p, "x2") ? 2 : 4;
+    if (n == 4)
+        BELL_TRY(need_word(p, "x4"));
+    in->mod[PX_MOD_WRAP] = take_word(p, "trans");
+    if (take_word(p, "shared") || take_word(p, "shared::cta"))
+        in->mod[PX_MOD_SPACE] = PX_SHARED;
+    BELL_TRY(need_word(p, "b16"));
+    in->type = PX_B16;
+    if (store) {
+        BELL_TRY(px_take_address(p, in->mod[PX_MOD_SPACE], &in->src[0],
+                                 &in->offset));
+        BELL_TRY(px_expect(p, ','));
+        return px_take_vector(p, in, n, PX_B32, false, true);
+    }
+    BELL_TRY(px_take_vector(p, in, n, PX_B32, false, false));
+    BELL_TRY(px_expect(p, ','));
+    return px_take_address(p, in->mod[PX_MOD_SPACE], &in->src[0], &in->offset);
+}
+
+/* ---- cp.async ---- */
+
+/* [shared], [global], size{, bytes read}. src[0] and offset: to; src[1] and,
+ * as a constant, src[3]: from; src[2]: bytes read; target: size. */
+static bell_status
+take_copy(struct px_parse *p, struct px_insn *in, bool only_16)
+{
+    int64_t from_offset;
+    uint64_t n;
+
+    BELL_TRY(px_take_address(p, PX_SHARED, &in->src[0], &in->offset));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_address(p, PX_GLOBAL, &in->src[1], &from_offset));
+    BELL_TRY(
+        px_const_ref(p, (uint64_t)from_offset, 64, PX_BASE_NONE, &in->src[3]));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_number(p, 16, &n));
+    if (n != 16 && (only_16 || (n != 4 && n != 8)))
+        return px_error(p, "copies have 4, 8 or 16 bytes, past L1 16");
+    in->target = (uint32_t)n;
+    if (!px_skip(p, ','))
+        return BELL_OK;
+    return px_take_source(p, PX_U32, false, &in->src[2]);
+}
+
+static bell_status
+parse_cp(struct px_parse *p, struct px_insn *in)
+{
+    uint64_t n = 0;
+    bool cg;
+
+    BELL_TRY(need_word(p, "async"));
+    if (take_word(p, "commit_group")) {
+        in->op = PX_COMMIT;
+        return BELL_OK;
+    }
+    if (take_word(p, "wait_all")) {
+        in->op = PX_AWAIT;
+        in->offset = -1;
+        return BELL_OK;
+    }
+    if (take_word(p, "wait_group")) {
+        in->op = PX_AWAIT;
+        BELL_TRY(px_take_number(p, 1u << 20, &n));
+        in->offset = (int64_t)n;
+        return BELL_OK;
+    }
+    cg = take_word(p, "cg");
+    if (!cg)
+        BELL_TRY(need_word(p, "ca"));
+    if (!take_word(p, "shared"))
+        BELL_TRY(need_word(p, "shared::cta"));
+    BELL_TRY(need_word(p, "global"));
+    if (!take_word(p, "L2::64B") && !take_word(p, "L2::128B"))
+        (void)take_word(p, "L2::256B");
+    in->type = PX_B8;
+    return take_copy(p, in, cg);
+}
+
+/* ---- wgmma ---- */
+
+/* fence.proxy.async{.shared::cta} */
+static bell_status
+parse_proxy_fence(struct px_parse *p, struct px_insn *in)
+{
+    in->op = PX_PROXY_FENCE;
+    BELL_TRY(need_word(p, "proxy"));
+    BELL_TRY(need_word(p, "async"));
+    (void)take_word(p, "shared::cta");
+    return p->module->sm >= 90 && p->version >= 80
+               ? BELL_OK
+               : px_error(p, "it needs a newer target or version");
+}
+
+/* The types of A and B, and steps; those of B are the same or mix. */
+static const struct {
+    uint8_t a, b;
+    const char *k;
+} wgmma_types[] = {
+    {PX_F16, PX_F16, "k16"},   {PX_BF16, PX_BF16, "k16"},
+    {PX_TF32, PX_TF32, "k8"},  {PX_E4M3, PX_E4M3, "k32"},
+    {PX_E4M3, PX_E5M2, "k32"}, {PX_E5M2, PX_E4M3, "k32"},
+    {PX_E5M2, PX_E5M2, "k32"},
+};
+
+/* 1 or -1, or with `flag` 0 or 1. */
+static bell_status
+take_flag(struct px_parse *p, bool flag, uint64_t *out)
+{
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_number(p, 1, out));
+    return flag || *out ? BELL_OK : px_error(p, "only a scale of 1 is known");
+}
+
+/* {d}, a-desc, b-desc, scale-d, 1, 1{, trans-a, trans-b}. src[0..2];
+ * target: columns; offset: bits of the trans. */
+static bell_status
+take_wgmma(struct px_parse *p, struct px_insn *in)
+{
+    uint64_t flag;
+    unsigned i;
+
+    BELL_TRY(px_take_vector(p, in, in->target / 2, PX_F32, false, false));
+    for (i = 0; i < 3; i++) {
+        BELL_TRY(px_expect(p, ','));
+        BELL_TRY(
+            px_take_source(p, i < 2 ? PX_B64 : PX_PRED, false, &in->src[i]));
+    }
+    for (i = 0; i < 2; i++)
+        BELL_TRY(take_flag(p, false, &flag));
+    for (i = 0; i < 2 && (in->type == PX_F16 || in->type == PX_BF16); i++) {
+        BELL_TRY(take_flag(p, true, &flag));
+        in->offset |= (int64_t)flag << i;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+parse_mma_async(struct px_parse *p, struct px_insn *in)
+{
+    char shape[16];
+    uint8_t d;
+    unsigned n;
+    size_t i, len;
+
+    BELL_TRY(need_word(p, "sync"));
+    BELL_TRY(need_word(p, "aligned"));
+    len = p->lex.len < sizeof(shape) ? p->lex.len : sizeof(shape) - 1;
+    memcpy(shape, p->lex.word, len);
+    shape[len] = 0;
+    if (p->lex.token != PX_DOT || memcmp(shape, "m64n", 4) != 0)
+        return px_error(p, "the shape is missing");
+    for (n = 0, i = 4; i < len && shape[i] >= '0' && shape[i] <= '9'; i++)
+        n = n * 10 + (unsigned)(shape[i] - '0');
+    px_lex_next(&p->lex);
+    BELL_TRY(px_take_type(p, &d));
+    BELL_TRY(px_take_type(p, &in->type));
+    BELL_TRY(px_take_type(p, &in->type2));
+    len = i;
+    for (i = 0; i < ARRAY_LEN(wgmma_types); i++) {
+        if (in->type == wgmma_types[i].a && in->type2 == wgmma_types[i].b &&
+            strcmp(shape + len, wgmma_types[i].k) == 0)
+            break;
+    }
+    if (i == ARRAY_LEN(wgmma_types) || d != PX_F32 || n < 8 || n > 256 || n % 8)
+        return px_error(p, "no such matrix instruction is known");
+    in->target = n;
+    return take_wgmma(p, in);
+}
+
+static bell_status
+parse_wgmma(struct px_parse *p, struct px_insn *in)
+{
+    uint64_t n = 0;
+
+    if (p->module->sm != 90 || !p->module->is_arch_specific)
+        return px_error(p, "wgmma is sm_90a's");
+    p->kernel->has_wgmma = true;
+    if (take_word(p, "mma_async"))
+        return parse_mma_async(p, in);
+    if (take_word(p, "fence"))
+        in->op = PX_WGMMA_FENCE;
+    else if (take_word(p, "commit_group"))
+        in->op = PX_WGMMA_COMMIT;
+    else if (take_word(p, "wait_group"))
+        in->op = PX_WGMMA_AWAIT;
+    else
+        return px_error(p, "mma_async, fence, commit_group or wait_group is "
+                           "needed");
+    BELL_TRY(need_word(p, "sync"));
+    BELL_TRY(need_word(p, "aligned"));
+    if (in->op == PX_WGMMA_AWAIT)
+        BELL_TRY(px_take_number(p, 7, &n));
+    in->offset = (int64_t)n;
+    return BELL_OK;
+}
+
+bool
+px_is_more(unsigned op)
+{
+    return op == PX_BAR || op == PX_BRX || op == PX_MMA || op == PX_LDMATRIX ||
+           op == PX_STMATRIX || op == PX_COPY || op == PX_WGMMA;
+}
+
+bell_status
+px_parse_more(struct px_parse *p, struct px_insn *in, bool barrier)
+{
+    switch (in->op) {
+    case PX_BAR:
+        return parse_bar(p, in, barrier);
+    case PX_BRX:
+        return parse_brx(p, in);
+    case PX_MMA:
+        return parse_mma(p, in);
+    case PX_COPY:
+        return parse_cp(p, in);
+    case PX_FENCE:
+        return parse_proxy_fence(p, in);
+    case PX_WGMMA:
+        return parse_wgmma(p, in);
+    default:
+        return parse_ldmatrix(p, in);
+    }
+}

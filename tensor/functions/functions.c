@@ -1,0 +1,237 @@
+/* The function table: look-up by name, and calls. The rows are in
+ * functions_*.c, one table per section of the documentation. */
+#include "tensor/functions/functions_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "tensor/tensor_internal.h"
+
+static const struct fn_table *const tables[] = {
+    &fn_table_elementwise, &fn_table_reduce, &fn_table_shape,
+    &fn_table_nn,          &fn_table_create,
+};
+
+size_t
+bell_function_count(void)
+{
+    size_t n = 0, i;
+
+    for (i = 0; i < ARRAY_LEN(tables); i++)
+        n += tables[i]->n_rows;
+    return n;
+}
+
+static const struct fn_row *
+row_at(size_t at)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(tables); i++) {
+        if (at < tables[i]->n_rows)
+            return &tables[i]->rows[at];
+        at -= tables[i]->n_rows;
+    }
+    return NULL;
+}
+
+const struct bell_function *
+bell_function_at(size_t i)
+{
+    const struct fn_row *row = row_at(i);
+
+    return row ? &row->fn : NULL;
+}
+
+/* Goes through a list of names separated by blanks: copies the next one to
+ * `word` and returns what follows it; NULL at the end. */
+#define WORD_SIZE 48
+static const char *
+next_word(const char *text, char *word)
+{
+    size_t len;
+
+    if (!text || !*text)
+        return NULL;
+    len = strcspn(text, " ");
+    snprintf(word, WORD_SIZE, "%.*s", (int)len, text);
+    return text + len + (text[len] == ' ');
+}
+
+static bool
+has_alias(const struct fn_row *row, const char *name)
+{
+    const char *text = row->aliases;
+    char word[WORD_SIZE];
+
+    while ((text = next_word(text, word))) {
+        if (strcmp(word, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const struct fn_row *
+find_row(const char *name)
+{
+    const struct fn_row *row;
+    size_t i;
+
+    for (i = 0; (row = row_at(i)); i++) {
+        if (strcmp(row->fn.name, name) == 0 || has_alias(row, name))
+            return row;
+    }
+    return NULL;
+}
+
+const struct bell_function *
+bell_function_find(const char *name)
+{
+    const struct fn_row *row = find_row(name);
+
+    return row ? &row->fn : NULL;
+}
+
+const char *
+bell_function_nearest(const char *name)
+{
+    unsigned distance = fn_nearest_limit(name);
+    const struct fn_row *row;
+    const char *best = NULL;
+    size_t i;
+
+    for (i = 0; (row = row_at(i)); i++) {
+        const char *text = row->aliases, *hit = NULL;
+        char word[WORD_SIZE];
+        fn_nearest(name, row->fn.name, &best, &distance);
+        while ((text = next_word(text, word))) {
+            fn_nearest(name, word, &hit, &distance);
+            if (hit) /* `word` is gone soon; the row's name means the same */
+                best = row->fn.name;
+        }
+    }
+    return best;
+}
+
+size_t
+bell_function_aliases(const struct bell_function *function, char *buf,
+                      size_t size_bytes)
+{
+    const struct fn_row *row = find_row(function->name);
+    const char *text = row && row->aliases ? row->aliases : "";
+
+    return (size_t)snprintf(buf, size_bytes, "%s", text);
+}
+
+enum bell_dtype
+bell_dtype_find(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum bell_dtype dtype;
+    } others[] = {
+        {"half", BELL_FLOAT16},   {"float", BELL_FLOAT32},
+        {"double", BELL_FLOAT64}, {"short", BELL_INT16},
+        {"int", BELL_INT32},      {"long", BELL_INT64},
+    };
+    int dtype;
+    size_t i;
+
+    for (dtype = BELL_BOOL; dtype < BELL_DTYPE_COUNT; dtype++) {
+        if (strcmp(bell_dtype_name((enum bell_dtype)dtype), name) == 0)
+            return (enum bell_dtype)dtype;
+    }
+    for (i = 0; i < ARRAY_LEN(others); i++) {
+        if (strcmp(others[i].name, name) == 0)
+            return others[i].dtype;
+    }
+    return BELL_DEFAULT;
+}
+
+/* ---- calling ---------------------------------------------------------- */
+
+struct bell_tensor *
+fn_fail(const struct fn_args *args, const char *fmt, ...)
+{
+    char text[BELL_ERROR_MESSAGE];
+    va_list list;
+
+    va_start(list, fmt);
+    vsnprintf(text, sizeof(text), fmt, list);
+    va_end(list);
+    return tensor_fail(args->ctx, args->row->fn.name, BELL_BAD_VALUE, "%s",
+                       text);
+}
+
+int
+fn_axis(const struct fn_arg *arg)
+{
+    const int64_t far_out = 1 << 20; /* below BELL_FLAT's magnitude */
+
+    if (arg->i > far_out || arg->i < -far_out)
+        return arg->i < 0 ? (int)-far_out : (int)far_out;
+    return (int)arg->i;
+}
+
+struct bell_tensor *
+fn_cast(struct fn_args *args, struct bell_tensor *x, uint32_t k)
+{
+    if (args->a[k].dtype == BELL_DEFAULT)
+        return x;
+    return bell_cast(x, args->a[k].dtype);
+}
+
+struct bell_tensor *
+fn_call_unary(struct fn_args *args)
+{
+    return args->row->unary(args->a[0].t);
+}
+
+struct bell_tensor *
+fn_call_binary(struct fn_args *args)
+{
+    return args->row->binary(args->a[0].t, args->a[1].t);
+}
+
+static BELL_MUST_CHECK bell_status
+call_row(struct fn_args *args)
+{
+    struct bell_call *call = args->call;
+    struct bell_tensor *result;
+    bell_status status;
+
+    result = args->row->call(args);
+    if (!args->row->fn.returns_list) {
+        call->results[0] = result;
+        call->n_results = 1;
+    }
+    status = bell_context_status(args->ctx);
+    if (status != BELL_OK)
+        call->n_results = 0;
+    return status;
+}
+
+bell_status
+bell_function_call(struct bell_context *ctx, struct bell_call *call)
+{
+    struct fn_args args = {.ctx = ctx, .call = call};
+    struct arena arena;
+    bell_status status;
+
+    call->n_results = 0;
+    call->bad_arg = -1;
+    BELL_TRY(bell_context_status(ctx));
+    args.row = find_row(call->function->name);
+    if (!args.row)
+        return bell_fail(BELL_BAD_NAME, "no function '%s'",
+                         call->function->name);
+    arena_init(&arena);
+    args.arena = &arena;
+    status = fn_bind(&args, args.row, call);
+    if (status == BELL_OK)
+        status = call_row(&args);
+    arena_fini(&arena);
+    return status;
+}

@@ -1,0 +1,541 @@
+/* Parameters of table functions: parsing their text, binding arguments to
+ * them as Python would, converting values. */
+#include "tensor/functions/functions_internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/status.h"
+
+/* ---- names ------------------------------------------------------------ */
+
+const char *
+bell_value_kind_name(const struct bell_value *value)
+{
+    static const char *const names[] = {
+        [BELL_VALUE_NONE] = "None",       [BELL_VALUE_BOOL] = "a bool",
+        [BELL_VALUE_INT] = "an int",      [BELL_VALUE_FLOAT] = "a float",
+        [BELL_VALUE_DTYPE] = "a dtype",   [BELL_VALUE_STR] = "a string",
+        [BELL_VALUE_TENSOR] = "a tensor", [BELL_VALUE_LIST] = "a list",
+    };
+
+    return names[value->kind];
+}
+
+unsigned
+fn_nearest_limit(const char *name)
+{
+    return (unsigned)strlen(name) / 3 + 2;
+}
+
+#define NAME_MAX_LEN 40
+
+/* Levenshtein distance of two short names. */
+static unsigned
+name_distance(const char *a, const char *b)
+{
+    size_t n_a = strlen(a), n_b = strlen(b), i, j;
+    unsigned row[NAME_MAX_LEN + 1];
+
+    if (n_a > NAME_MAX_LEN || n_b > NAME_MAX_LEN)
+        return NAME_MAX_LEN;
+    for (j = 0; j <= n_b; j++)
+        row[j] = (unsigned)j;
+    for (i = 1; i <= n_a; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (j = 1; j <= n_b; j++) {
+            unsigned best = diagonal + (tolower((unsigned char)a[i - 1]) !=
+                                        tolower((unsigned char)b[j - 1]));
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n_b];
+}
+
+void
+fn_nearest(const char *name, const char *candidate, const char **best,
+           unsigned *distance)
+{
+    unsigned d = name_distance(name, candidate);
+
+    if (d < *distance) {
+        *distance = d;
+        *best = candidate;
+    }
+}
+
+/* ---- the text of parameters ------------------------------------------- */
+
+static bool
+same_word(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(text, word, len) == 0;
+}
+
+static bool
+parse_kind(const char *text, size_t len, enum bell_param_kind *out_kind)
+{
+    static const struct {
+        const char *name;
+        enum bell_param_kind kind;
+    } kinds[] = {
+        {"tensor", BELL_PARAM_TENSOR},
+        {"tensors", BELL_PARAM_TENSORS},
+        {"tensors*", BELL_PARAM_TENSORS_SPREAD},
+        {"int", BELL_PARAM_INT},
+        {"float", BELL_PARAM_FLOAT},
+        {"number", BELL_PARAM_NUMBER},
+        {"bool", BELL_PARAM_BOOL},
+        {"str", BELL_PARAM_STR},
+        {"ints", BELL_PARAM_INTS},
+        {"ints*", BELL_PARAM_INTS_SPREAD},
+        {"dtype", BELL_PARAM_DTYPE},
+        {"data", BELL_PARAM_DATA},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (same_word(text, len, kinds[i].name)) {
+            *out_kind = kinds[i].kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* None, True, False, 'text', or a number. */
+static bool
+parse_default(struct bell_param *param, const char *text, size_t len)
+{
+    char *end;
+
+    if (same_word(text, len, "None")) {
+        param->fallback = bell_of_none();
+    } else if (same_word(text, len, "True") || same_word(text, len, "False")) {
+        param->fallback = bell_of_bool(text[0] == 'T');
+    } else if (len >= 2 && text[0] == '\'' && text[len - 1] == '\'' &&
+               len - 2 < sizeof(param->fallback_str)) {
+        memcpy(param->fallback_str, text + 1, len - 2);
+        param->fallback_str[len - 2] = 0;
+        param->fallback = bell_of_str(param->fallback_str);
+    } else if (memchr(text, '.', len) || memchr(text, 'e', len)) {
+        param->fallback = bell_of_float(strtod(text, &end));
+        return end == text + len;
+    } else {
+        param->fallback = bell_of_int(strtoll(text, &end, 10));
+        return end == text + len;
+    }
+    return true;
+}
+
+/* "name: kind" or "name: kind = default", len bytes. */
+static bool
+parse_param(const char *text, size_t len, struct bell_param *param)
+{
+    const char *colon = memchr(text, ':', len), *kind, *end = text + len;
+    const char *equals = memchr(text, '=', len);
+    const char *kind_end = equals ? equals - 1 : end;
+
+    memset(param, 0, sizeof(*param));
+    if (!colon || colon == text ||
+        (size_t)(colon - text) >= sizeof(param->name) || colon + 2 >= end)
+        return false;
+    memcpy(param->name, text, (size_t)(colon - text));
+    kind = colon + 2;
+    param->required = !equals;
+    if (!parse_kind(kind, (size_t)(kind_end - kind), &param->kind))
+        return false;
+    return !equals ||
+           parse_default(param, equals + 2, (size_t)(end - equals - 2));
+}
+
+uint32_t
+bell_function_params(const struct bell_function *function,
+                     struct bell_param *out)
+{
+    const char *text = function->params;
+    uint32_t n = 0;
+
+    while (*text) {
+        size_t len = strcspn(text, ",");
+        if (n == BELL_MAX_PARAMS || !parse_param(text, len, &out[n]))
+            return 0;
+        n++;
+        text += len;
+        if (*text == ',')
+            text += text[1] == ' ' ? 2 : 1;
+    }
+    return n;
+}
+
+/* ---- binding ---------------------------------------------------------- */
+
+/* Arguments being matched to parameters. */
+struct binding {
+    struct fn_args *args;
+    const char *name; /* of the function */
+    struct bell_param params[BELL_MAX_PARAMS];
+    uint32_t n_params;
+    struct bell_value values[BELL_MAX_PARAMS];
+    int32_t from[BELL_MAX_PARAMS]; /* number of the argument, or -1 */
+    struct bell_call *call;
+};
+
+static bool
+same_param_name(const char *param, const char *given)
+{
+    static const char *const synonyms[][2] = {
+        {"dim", "axis"},         {"dims", "axes"},  {"dim", "dims"},
+        {"dim", "axes"},         {"dims", "axis"},  {"dims", "dim"},
+        {"keepdim", "keepdims"}, {"size", "shape"}, {"shape", "size"},
+        {"dim0", "axis0"},       {"dim1", "axis1"}, {"dim1", "axis1"},
+        {"dim2", "axis2"},
+    };
+    size_t i;
+
+    if (strcmp(param, given) == 0)
+        return true;
+    for (i = 0; i < ARRAY_LEN(synonyms); i++) {
+        if (strcmp(param, synonyms[i][0]) == 0 &&
+            strcmp(given, synonyms[i][1]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool
+may_join(enum bell_param_kind kind, const struct bell_value *value)
+{
+    if (kind == BELL_PARAM_INTS_SPREAD)
+        return value->kind == BELL_VALUE_INT;
+    return kind == BELL_PARAM_TENSORS_SPREAD &&
+           value->kind == BELL_VALUE_TENSOR;
+}
+
+/* Makes a list of the positional arguments from *arg on that belong to a
+ * spread parameter. */
+static BELL_MUST_CHECK bell_status
+join_positional(struct binding *b, uint32_t param, uint32_t *arg)
+{
+    const struct bell_call *call = b->call;
+    struct bell_value *items;
+    uint32_t n = 0, i;
+
+    while (*arg + n < call->n_args && !call->args[*arg + n].name &&
+           may_join(b->params[param].kind, &call->args[*arg + n].value))
+        n++;
+    items = arena_alloc(b->args->arena, n * sizeof(*items) + 1);
+    if (!items)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %u arguments", b->name, n);
+    for (i = 0; i < n; i++)
+        items[i] = call->args[*arg + i].value;
+    b->values[param] = bell_of_list(items, n);
+    *arg += n;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+bind_positional(struct binding *b, uint32_t *out_next)
+{
+    const struct bell_call *call = b->call;
+    uint32_t arg = 0, param = 0;
+
+    while (arg < call->n_args && !call->args[arg].name) {
+        if (param == b->n_params) {
+            b->call->bad_arg = (int32_t)arg;
+            return bell_fail(BELL_BAD_VALUE,
+                             "%s: takes at most %u arguments: (%s)", b->name,
+                             b->n_params, call->function->params);
+        }
+        b->from[param] = (int32_t)arg;
+        if (may_join(b->params[param].kind, &call->args[arg].value)) {
+            BELL_TRY(join_positional(b, param, &arg));
+        } else {
+            b->values[param] = call->args[arg].value;
+            arg++;
+        }
+        param++;
+    }
+    *out_next = arg;
+    return BELL_OK;
+}
+
+static bell_status
+refuse_keyword(const struct binding *b, const char *name)
+{
+    unsigned distance = fn_nearest_limit(name);
+    const char *best = NULL;
+    uint32_t i;
+
+    for (i = 0; i < b->n_params; i++)
+        fn_nearest(name, b->params[i].name, &best, &distance);
+    if (best)
+        return bell_fail(BELL_BAD_NAME,
+                         "%s: no parameter '%s'; did you mean '%s'?", b->name,
+                         name, best);
+    return bell_fail(BELL_BAD_NAME, "%s: no parameter '%s' in (%s)", b->name,
+                     name, b->call->function->params);
+}
+
+static BELL_MUST_CHECK bell_status
+bind_keyword(struct binding *b, uint32_t arg)
+{
+    const struct bell_arg *given = &b->call->args[arg];
+    uint32_t i;
+
+    b->call->bad_arg = (int32_t)arg;
+    if (!given->name)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: a positional argument after a named one",
+                         b->name);
+    for (i = 0; i < b->n_params; i++) {
+        if (same_param_name(b->params[i].name, given->name))
+            break;
+    }
+    if (i == b->n_params)
+        return refuse_keyword(b, given->name);
+    if (b->from[i] >= 0)
+        return bell_fail(BELL_BAD_VALUE, "%s: '%s' is given twice", b->name,
+                         b->params[i].name);
+    b->from[i] = (int32_t)arg;
+    b->values[i] = given->value;
+    b->call->bad_arg = -1;
+    return BELL_OK;
+}
+
+/* ---- conversion ------------------------------------------------------- */
+
+static const char *
+kind_wanted(enum bell_param_kind kind)
+{
+    static const char *const names[] = {
+        [BELL_PARAM_TENSOR] = "a tensor or number",
+        [BELL_PARAM_TENSORS] = "a list of tensors",
+        [BELL_PARAM_TENSORS_SPREAD] = "tensors or a list of them",
+        [BELL_PARAM_INT] = "an int",
+        [BELL_PARAM_FLOAT] = "a number",
+        [BELL_PARAM_NUMBER] = "a number",
+        [BELL_PARAM_BOOL] = "a bool",
+        [BELL_PARAM_STR] = "a string",
+        [BELL_PARAM_INTS] = "an int or a list of ints",
+        [BELL_PARAM_INTS_SPREAD] = "ints or a list of them",
+        [BELL_PARAM_DTYPE] = "a dtype",
+        [BELL_PARAM_DATA] = "numbers in lists",
+    };
+
+    return names[kind];
+}
+
+static bell_status
+refuse_value(struct binding *b, uint32_t k, const struct bell_value *value)
+{
+    const struct bell_param *param = &b->params[k];
+    bool item = value != &b->values[k];
+
+    b->call->bad_arg = b->from[k];
+    return bell_fail(BELL_BAD_VALUE, "%s: '%s' must be %s, not %s%s", b->name,
+                     param->name, kind_wanted(param->kind),
+                     item ? "a list with " : "", bell_value_kind_name(value));
+}
+
+static bool
+to_int(const struct bell_value *value, int64_t *out)
+{
+    if (value->kind == BELL_VALUE_INT)
+        *out = value->i;
+    else if (value->kind == BELL_VALUE_BOOL)
+        *out = value->b;
+    else
+        return false;
+    return true;
+}
+
+bool
+fn_is_exact(const struct fn_arg *arg)
+{
+    return !arg->is_int || (fabs(arg->f) < 0x1p63 && (int64_t)arg->f == arg->i);
+}
+
+static bool
+to_number(const struct bell_value *value, struct fn_arg *arg)
+{
+    if (value->kind == BELL_VALUE_FLOAT) {
+        arg->f = value->f;
+        return true;
+    }
+    arg->is_int = to_int(value, &arg->i);
+    arg->f = (double)arg->i;
+    return arg->is_int;
+}
+
+static struct bell_tensor *
+to_tensor(const struct binding *b, const struct bell_value *value)
+{
+    struct bell_context *ctx = b->args->ctx;
+
+    switch (value->kind) {
+    case BELL_VALUE_TENSOR:
+        return value->tensor;
+    case BELL_VALUE_FLOAT:
+        return bell_scalar(ctx, value->f);
+    case BELL_VALUE_INT:
+        return bell_scalar_int(ctx, value->i);
+    case BELL_VALUE_BOOL:
+        return bell_full(ctx, BELL_NO_DIMS, value->b, BELL_BOOL);
+    case BELL_VALUE_NONE:
+    case BELL_VALUE_DTYPE:
+    case BELL_VALUE_STR:
+    case BELL_VALUE_LIST:
+        break;
+    }
+    return NULL;
+}
+
+static BELL_MUST_CHECK bell_status
+convert_ints(struct binding *b, uint32_t k, struct fn_arg *arg)
+{
+    const struct bell_value *value = &b->values[k];
+    bool is_list = value->kind == BELL_VALUE_LIST;
+    int64_t *ints;
+    uint32_t i;
+
+    arg->n = is_list ? value->n_items : 1;
+    ints = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*ints));
+    if (!ints)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %u ints", b->name, arg->n);
+    for (i = 0; i < arg->n; i++) {
+        const struct bell_value *item = is_list ? &value->items[i] : value;
+        if (item->kind != BELL_VALUE_INT)
+            return refuse_value(b, k, item);
+        ints[i] = item->i;
+    }
+    arg->ints = ints;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+convert_tensors(struct binding *b, uint32_t k, struct fn_arg *arg)
+{
+    const struct bell_value *value = &b->values[k];
+    uint32_t i;
+
+    if (value->kind != BELL_VALUE_LIST)
+        return refuse_value(b, k, value);
+    arg->n = value->n_items;
+    arg->ts = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*arg->ts));
+    if (!arg->ts)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: %u tensors", b->name, arg->n);
+    for (i = 0; i < arg->n; i++) {
+        arg->ts[i] = to_tensor(b, &value->items[i]);
+        if (!arg->ts[i])
+            return refuse_value(b, k, &value->items[i]);
+    }
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+convert_value(struct binding *b, uint32_t k, struct fn_arg *arg)
+{
+    const struct bell_value *value = &b->values[k];
+    bool ok = false;
+
+    switch (b->params[k].kind) {
+    case BELL_PARAM_TENSOR:
+        arg->t = to_tensor(b, value);
+        ok = arg->t != NULL;
+        break;
+    case BELL_PARAM_TENSORS:
+    case BELL_PARAM_TENSORS_SPREAD:
+        return convert_tensors(b, k, arg);
+    case BELL_PARAM_INT:
+        ok = to_int(value, &arg->i);
+        break;
+    case BELL_PARAM_FLOAT:
+        ok = to_number(value, arg);
+        if (ok && !fn_is_exact(arg)) {
+            b->call->bad_arg = b->from[k];
+            return bell_fail(BELL_BAD_VALUE, "%s: '%s': %lld is no float64",
+                             b->name, b->params[k].name, (long long)arg->i);
+        }
+        break;
+    case BELL_PARAM_NUMBER:
+        ok = to_number(value, arg);
+        break;
+    case BELL_PARAM_BOOL:
+        ok = value->kind == BELL_VALUE_BOOL;
+        arg->b = ok && value->b;
+        break;
+    case BELL_PARAM_STR:
+        ok = value->kind == BELL_VALUE_STR;
+        arg->str = ok ? value->str : NULL;
+        break;
+    case BELL_PARAM_INTS:
+    case BELL_PARAM_INTS_SPREAD:
+        return convert_ints(b, k, arg);
+    case BELL_PARAM_DTYPE:
+        ok = value->kind == BELL_VALUE_DTYPE;
+        arg->dtype = ok ? value->dtype : BELL_DEFAULT;
+        break;
+    case BELL_PARAM_DATA:
+        ok = true;
+        break;
+    }
+    return ok ? BELL_OK : refuse_value(b, k, value);
+}
+
+static BELL_MUST_CHECK bell_status
+convert_all(struct binding *b)
+{
+    uint32_t k;
+
+    for (k = 0; k < b->n_params; k++) {
+        const struct bell_param *param = &b->params[k];
+        struct fn_arg *arg = &b->args->a[k];
+        if (b->from[k] < 0 && param->required)
+            return bell_fail(BELL_BAD_MISSING, "%s: '%s' is missing in (%s)",
+                             b->name, param->name, b->call->function->params);
+        if (b->from[k] < 0)
+            b->values[k] = param->fallback;
+        arg->v = b->values[k];
+        arg->given = arg->v.kind != BELL_VALUE_NONE;
+        if (!arg->given) {
+            if (param->required || param->fallback.kind != BELL_VALUE_NONE)
+                return refuse_value(b, k, &b->values[k]);
+            continue;
+        }
+        BELL_TRY(convert_value(b, k, arg));
+        if (arg->str == param->fallback_str) /* outlives the binding */
+            arg->str = arena_copy(b->args->arena, param->fallback_str,
+                                  sizeof(param->fallback_str));
+        if (param->kind == BELL_PARAM_STR && !arg->str)
+            return bell_fail(BELL_E_NO_MEMORY, "%s: a string", b->name);
+    }
+    return BELL_OK;
+}
+
+bell_status
+fn_bind(struct fn_args *args, const struct fn_row *row, struct bell_call *call)
+{
+    struct binding b = {.args = args, .name = row->fn.name, .call = call};
+    uint32_t i, arg = 0;
+
+    call->bad_arg = -1;
+    b.n_params = bell_function_params(&row->fn, b.params);
+    for (i = 0; i < BELL_MAX_PARAMS; i++)
+        b.from[i] = -1;
+    BELL_TRY(bind_positional(&b, &arg));
+    for (; arg < call->n_args; arg++)
+        BELL_TRY(bind_keyword(&b, arg));
+    return convert_all(&b);
+}

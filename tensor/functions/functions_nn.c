@@ -1,0 +1,581 @@
+/* The function table: matrix products, convolution and pooling, activations,
+ * normalisation, losses. */
+#include "tensor/functions/functions_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+#define A args->a
+
+/* ---- matrix products -------------------------------------------------- */
+
+static struct bell_tensor *
+product_of_rank(struct fn_args *args, uint32_t rank_x, uint32_t rank_y)
+{
+    uint32_t x = bell_ndim(A[0].t), y = bell_ndim(A[1].t);
+
+    if (x != rank_x || y != rank_y)
+        return fn_fail(args, "operands of %u and %u axes, not %u and %u", x, y,
+                       rank_x, rank_y);
+    return bell_matmul(A[0].t, A[1].t);
+}
+
+static struct bell_tensor *
+call_mm(struct fn_args *args)
+{
+    return product_of_rank(args, 2, 2);
+}
+
+static struct bell_tensor *
+call_mv(struct fn_args *args)
+{
+    return product_of_rank(args, 2, 1);
+}
+
+/* beta * input + alpha * (mat1 @ mat2) */
+static struct bell_tensor *
+call_addmm(struct fn_args *args)
+{
+    struct bell_tensor *x = A[0].t, *y = bell_matmul(A[1].t, A[2].t);
+
+    if (A[3].f != 1)
+        x = bell_mul_scalar(x, A[3].f);
+    if (A[4].f != 1)
+        y = bell_mul_scalar(y, A[4].f);
+    return bell_add(x, y);
+}
+
+static struct bell_tensor *
+call_einsum(struct fn_args *args)
+{
+    return bell_einsum(A[0].str, A[1].ts, A[1].n);
+}
+
+static struct bell_tensor *
+call_linear(struct fn_args *args)
+{
+    return bell_linear(A[0].t, A[1].t, A[2].t);
+}
+
+static struct bell_tensor *
+call_attention(struct fn_args *args)
+{
+    return bell_scaled_dot_product_attention(A[0].t, A[1].t, A[2].t, A[3].t,
+                                             A[4].f, A[5].b,
+                                             A[6].given ? A[6].f : 0);
+}
+
+/* ---- convolution and pooling ------------------------------------------ */
+
+/* One number for both axes, or one each. */
+static bool
+take_pair(struct fn_args *args, uint32_t k, uint32_t n_axes, int64_t *out)
+{
+    if (A[k].n != 1 && A[k].n != n_axes) {
+        fn_fail(args, "%u numbers where one or %u are due", A[k].n, n_axes);
+        return false;
+    }
+    out[0] = A[k].ints[0];
+    out[1] = A[k].n == 2 ? A[k].ints[1] : out[0];
+    return true;
+}
+
+/* 0 means "default" to the API, so what must be positive is checked here. */
+static bool
+take_positive(struct fn_args *args, uint32_t k, uint32_t n_axes,
+              const char *what, int64_t *out)
+{
+    if (!take_pair(args, k, n_axes, out))
+        return false;
+    if (out[0] < 1 || out[1] < 1) {
+        fn_fail(args, "%s %lld is not positive", what,
+                (long long)(out[0] < 1 ? out[0] : out[1]));
+        return false;
+    }
+    return true;
+}
+
+static bool
+take_groups(struct fn_args *args, uint32_t k, struct bell_conv_options *opt)
+{
+    opt->groups = A[k].i;
+    if (opt->groups >= 1)
+        return true;
+    fn_fail(args, "groups %lld is not positive", (long long)A[k].i);
+    return false;
+}
+
+/* input, weight, bias, stride, padding, dilation, groups */
+static bool
+take_conv(struct fn_args *args, uint32_t n_axes, struct bell_conv_options *opt)
+{
+    memset(opt, 0, sizeof(*opt));
+    return take_positive(args, 3, n_axes, "stride", opt->stride) &&
+           take_pair(args, 4, n_axes, opt->padding) &&
+           take_positive(args, 5, n_axes, "dilation", opt->dilation) &&
+           take_groups(args, 6, opt);
+}
+
+static struct bell_tensor *
+call_conv1d(struct fn_args *args)
+{
+    struct bell_conv_options opt;
+
+    if (!take_conv(args, 1, &opt))
+        return bell_error_tensor(args->ctx);
+    return bell_conv1d(A[0].t, A[1].t, A[2].t, &opt);
+}
+
+static struct bell_tensor *
+call_conv2d(struct fn_args *args)
+{
+    struct bell_conv_options opt;
+
+    if (!take_conv(args, 2, &opt))
+        return bell_error_tensor(args->ctx);
+    return bell_conv2d(A[0].t, A[1].t, A[2].t, &opt);
+}
+
+/* input, weight, bias, stride, padding, output_padding, groups, dilation */
+static struct bell_tensor *
+call_conv_transpose2d(struct fn_args *args)
+{
+    struct bell_conv_options opt = {.groups = 0};
+
+    if (!take_positive(args, 3, 2, "stride", opt.stride) ||
+        !take_pair(args, 4, 2, opt.padding) ||
+        !take_pair(args, 5, 2, opt.output_padding) ||
+        !take_groups(args, 6, &opt) ||
+        !take_positive(args, 7, 2, "dilation", opt.dilation))
+        return bell_error_tensor(args->ctx);
+    return bell_conv_transpose2d(A[0].t, A[1].t, A[2].t, &opt);
+}
+
+/* input, kernel_size, stride, padding */
+static bool
+take_pool(struct fn_args *args, struct bell_pool_options *opt)
+{
+    memset(opt, 0, sizeof(*opt));
+    if (!take_positive(args, 1, 2, "kernel_size", opt->kernel))
+        return false;
+    if (A[2].given && A[2].n > 0) {
+        if (!take_positive(args, 2, 2, "stride", opt->stride))
+            return false;
+    }
+    return take_pair(args, 3, 2, opt->padding);
+}
+
+static struct bell_tensor *
+call_max_pool2d(struct fn_args *args)
+{
+    struct bell_pool_options opt;
+
+    if (!take_pool(args, &opt) ||
+        !take_positive(args, 4, 2, "dilation", opt.dilation))
+        return bell_error_tensor(args->ctx);
+    opt.ceil_mode = A[5].b;
+    return bell_max_pool2d(A[0].t, &opt);
+}
+
+static struct bell_tensor *
+call_avg_pool2d(struct fn_args *args)
+{
+    struct bell_pool_options opt;
+
+    if (!take_pool(args, &opt))
+        return bell_error_tensor(args->ctx);
+    opt.ceil_mode = A[4].b;
+    opt.exclude_pad = !A[5].b;
+    return bell_avg_pool2d(A[0].t, &opt);
+}
+
+/* ---- activations ------------------------------------------------------ */
+
+static struct bell_tensor *
+call_leaky_relu(struct fn_args *args)
+{
+    return bell_leaky_relu(A[0].t, A[1].f);
+}
+
+static struct bell_tensor *
+call_elu(struct fn_args *args)
+{
+    return bell_elu(A[0].t, A[1].f);
+}
+
+static struct bell_tensor *
+call_celu(struct fn_args *args)
+{
+    return bell_celu(A[0].t, A[1].f);
+}
+
+static struct bell_tensor *
+call_gelu(struct fn_args *args)
+{
+    bool tanh_form = strcmp(A[1].str, "tanh") == 0;
+
+    if (!tanh_form && strcmp(A[1].str, "none") != 0)
+        return fn_fail(args, "approximate '%s' is not 'none' or 'tanh'",
+                       A[1].str);
+    return bell_gelu(A[0].t, tanh_form);
+}
+
+static struct bell_tensor *
+call_softplus(struct fn_args *args)
+{
+    return bell_softplus(A[0].t, A[1].f);
+}
+
+static struct bell_tensor *
+call_hardtanh(struct fn_args *args)
+{
+    return bell_hardtanh(A[0].t, A[1].f, A[2].f);
+}
+
+static struct bell_tensor *
+call_dropout(struct fn_args *args)
+{
+    bool before = bell_set_training(args->ctx, A[2].b);
+    struct bell_tensor *y = bell_dropout(A[0].t, A[1].f);
+
+    bell_set_training(args->ctx, before);
+    return y;
+}
+
+/* ---- normalisation ---------------------------------------------------- */
+
+/* Whether args->a[1] are the sizes of the input's last axes. */
+static bool
+is_tail_shape(struct fn_args *args)
+{
+    uint32_t rank = bell_ndim(A[0].t), n = A[1].n, i;
+
+    if (n > 0 && n <= rank) {
+        for (i = 0; i < n; i++) {
+            if (bell_shape(A[0].t)[rank - n + i] != A[1].ints[i])
+                break;
+        }
+        if (i == n)
+            return true;
+    }
+    fn_fail(args, "normalized_shape is not the shape of input's last axes");
+    return false;
+}
+
+static struct bell_tensor *
+call_layer_norm(struct fn_args *args)
+{
+    if (!is_tail_shape(args))
+        return bell_error_tensor(args->ctx);
+    return bell_layer_norm(A[0].t, A[1].n, A[2].t, A[3].t, A[4].f);
+}
+
+static double
+machine_eps(enum bell_dtype dtype)
+{
+    switch ((int)dtype) {
+    case BELL_FLOAT16:
+        return 0x1p-10;
+    case BELL_BFLOAT16:
+        return 0x1p-7;
+    case BELL_FLOAT64:
+        return 0x1p-52;
+    default:
+        return 0x1p-23;
+    }
+}
+
+static struct bell_tensor *
+call_rms_norm(struct fn_args *args)
+{
+    double eps = A[3].given ? A[3].f : machine_eps(bell_dtype_of(A[0].t));
+
+    if (!is_tail_shape(args))
+        return bell_error_tensor(args->ctx);
+    if (A[1].n != 1)
+        return fn_fail(args, "normalized_shape has %u axes; one is supported",
+                       A[1].n);
+    return bell_rms_norm(A[0].t, A[2].t, eps);
+}
+
+/* input, running_mean, running_var, weight, bias, training, momentum, eps */
+static struct bell_tensor *
+call_batch_norm(struct fn_args *args)
+{
+    struct bell_tensor *x = A[0].t, *mean = A[1].t, *var = A[2].t;
+    int64_t axes[BELL_MAX_RANK];
+    uint32_t n = 0, i;
+
+    if (A[5].b) { /* the batch's own statistics: over all axes but 1 */
+        for (i = 0; i < bell_ndim(x); i++) {
+            if (i != 1)
+                axes[n++] = i;
+        }
+        mean = bell_mean(x, axes, n, false);
+        var = bell_var(x, axes, n, false, 0);
+    }
+    if (!mean || !var)
+        return fn_fail(args, "running_mean and running_var are needed unless "
+                             "training");
+    return bell_batch_norm(x, mean, var, A[3].t, A[4].t, A[7].f);
+}
+
+static struct bell_tensor *
+call_group_norm(struct fn_args *args)
+{
+    return bell_group_norm(A[0].t, A[1].i, A[2].t, A[3].t, A[4].f);
+}
+
+/* ---- losses ----------------------------------------------------------- */
+
+static bool
+take_reduction(struct fn_args *args, uint32_t k, enum bell_reduction *out)
+{
+    static const struct {
+        const char *name;
+        enum bell_reduction reduction;
+    } names[] = {{"mean", BELL_MEAN}, {"sum", BELL_SUM}, {"none", BELL_EACH}};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(A[k].str, names[i].name) == 0) {
+            *out = names[i].reduction;
+            return true;
+        }
+    }
+    fn_fail(args, "reduction '%s' is not 'mean', 'sum' or 'none'", A[k].str);
+    return false;
+}
+
+/* input, target, weight, ignore_index, reduction, label_smoothing */
+static struct bell_tensor *
+call_cross_entropy(struct fn_args *args)
+{
+    struct bell_tensor *x = A[0].t;
+    enum bell_reduction reduction;
+
+    if (!take_reduction(args, 4, &reduction))
+        return bell_error_tensor(args->ctx);
+    if (!A[2].t)
+        return bell_cross_entropy(x, A[1].t, A[5].f, A[3].i, reduction);
+    if (A[5].f != 0)
+        return fn_fail(args, "weight together with label_smoothing is not "
+                             "supported");
+    x = bell_log_softmax(x, bell_ndim(x) == 1 ? 0 : 1);
+    return bell_nll_loss(x, A[1].t, A[2].t, A[3].i, reduction);
+}
+
+static struct bell_tensor *
+call_nll_loss(struct fn_args *args)
+{
+    enum bell_reduction reduction;
+
+    if (!take_reduction(args, 4, &reduction))
+        return bell_error_tensor(args->ctx);
+    return bell_nll_loss(A[0].t, A[1].t, A[2].t, A[3].i, reduction);
+}
+
+static struct bell_tensor *
+call_mse_loss(struct fn_args *args)
+{
+    enum bell_reduction reduction;
+
+    if (!take_reduction(args, 2, &reduction))
+        return bell_error_tensor(args->ctx);
+    return bell_mse_loss(A[0].t, A[1].t, reduction);
+}
+
+static struct bell_tensor *
+call_l1_loss(struct fn_args *args)
+{
+    enum bell_reduction reduction;
+
+    if (!take_reduction(args, 2, &reduction))
+        return bell_error_tensor(args->ctx);
+    return bell_l1_loss(A[0].t, A[1].t, reduction);
+}
+
+static struct bell_tensor *
+call_huber_loss(struct fn_args *args)
+{
+    enum bell_reduction reduction;
+
+    if (!take_reduction(args, 2, &reduction))
+        return bell_error_tensor(args->ctx);
+    return bell_huber_loss(A[0].t, A[1].t, A[3].f, reduction);
+}
+
+static struct bell_tensor *
+call_bce(struct fn_args *args)
+{
+    enum bell_reduction reduction;
+
+    if (!take_reduction(args, 2, &reduction))
+        return bell_error_tensor(args->ctx);
+    return bell_binary_cross_entropy(A[0].t, A[1].t, reduction);
+}
+
+static struct bell_tensor *
+call_bce_with_logits(struct fn_args *args)
+{
+    enum bell_reduction reduction;
+
+    if (!take_reduction(args, 2, &reduction))
+        return bell_error_tensor(args->ctx);
+    return bell_binary_cross_entropy_with_logits(A[0].t, A[1].t, A[3].t,
+                                                 reduction);
+}
+
+#define ROW(name, params, doc, section, function)                              \
+    {                                                                          \
+        {name, params, doc, section, false}, NULL, function,                   \
+        {                                                                      \
+            NULL                                                               \
+        }                                                                      \
+    }
+#define UNARY(name, doc, aliases, function)                                    \
+    {                                                                          \
+        {name, "input: tensor", doc, ACT, false}, aliases, fn_call_unary,      \
+        {                                                                      \
+            .unary = function                                                  \
+        }                                                                      \
+    }
+#define BINARY(name, params, doc, aliases, function)                           \
+    {                                                                          \
+        {name, params, doc, MAT, false}, aliases, fn_call_binary,              \
+        {                                                                      \
+            .binary = function                                                 \
+        }                                                                      \
+    }
+#define MAT  "Matrix products"
+#define POOL "Convolution and pooling"
+#define ACT  "Activations"
+#define NORM "Normalisation"
+#define LOSS "Losses"
+
+/* clang-format off */
+static const struct fn_row rows[] = {
+    BINARY("matmul", "input: tensor, other: tensor",
+           "matrix product; leading axes broadcast", NULL, bell_matmul),
+    ROW("mm", "input: tensor, mat2: tensor", "product of two matrices", MAT,
+        call_mm),
+    ROW("mv", "input: tensor, vec: tensor", "product of a matrix and a vector",
+        MAT, call_mv),
+    BINARY("bmm", "input: tensor, mat2: tensor",
+           "products of two batches of matrices", NULL, bell_bmm),
+    BINARY("dot", "input: tensor, tensor: tensor",
+           "sum of products of two vectors", "inner vdot", bell_dot),
+    BINARY("outer", "input: tensor, vec2: tensor",
+           "all products of elements of two vectors", "ger", bell_outer),
+    ROW("addmm", "input: tensor, mat1: tensor, mat2: tensor, beta: float = 1, "
+        "alpha: float = 1", "beta * input + alpha * (mat1 @ mat2)", MAT,
+        call_addmm),
+    ROW("einsum", "equation: str, operands: tensors*",
+        "sums of products by letters: 'bij,bjk->bik'", MAT, call_einsum),
+    ROW("linear", "input: tensor, weight: tensor, bias: tensor = None",
+        "input @ weight.T + bias", MAT, call_linear),
+    ROW("scaled_dot_product_attention",
+        "query: tensor, key: tensor, value: tensor, attn_mask: tensor = None, "
+        "dropout_p: float = 0, is_causal: bool = False, scale: float = None",
+        "softmax(query @ key.mT * scale + attn_mask) @ value", MAT,
+        call_attention),
+
+    ROW("conv1d", "input: tensor, weight: tensor, bias: tensor = None, "
+        "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+        "groups: int = 1", "convolution of input[n, c, l]", POOL, call_conv1d),
+    ROW("conv2d", "input: tensor, weight: tensor, bias: tensor = None, "
+        "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+        "groups: int = 1", "convolution of input[n, c, h, w]", POOL,
+        call_conv2d),
+    ROW("conv_transpose2d",
+        "input: tensor, weight: tensor, bias: tensor = None, stride: ints = 1, "
+        "padding: ints = 0, output_padding: ints = 0, groups: int = 1, "
+        "dilation: ints = 1", "what conv2d's gradient does with its input",
+        POOL, call_conv_transpose2d),
+    ROW("max_pool2d",
+        "input: tensor, kernel_size: ints, stride: ints = None, "
+        "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
+        "greatest element of windows over the last two axes", POOL,
+        call_max_pool2d),
+    ROW("avg_pool2d",
+        "input: tensor, kernel_size: ints, stride: ints = None, "
+        "padding: ints = 0, ceil_mode: bool = False, "
+        "count_include_pad: bool = True",
+        "mean of windows over the last two axes", POOL, call_avg_pool2d),
+
+    UNARY("relu", "max(input, 0)", NULL, bell_relu),
+    UNARY("relu6", "min(max(input, 0), 6)", NULL, bell_relu6),
+    ROW("leaky_relu", "input: tensor, negative_slope: float = 0.01",
+        "input, below 0 times negative_slope", ACT, call_leaky_relu),
+    ROW("elu", "input: tensor, alpha: float = 1",
+        "input, below 0 alpha * (exp(input) - 1)", ACT, call_elu),
+    ROW("celu", "input: tensor, alpha: float = 1",
+        "input, below 0 alpha * (exp(input / alpha) - 1)", ACT, call_celu),
+    UNARY("selu", "elu with the constants that keep mean and variance", NULL,
+          bell_selu),
+    UNARY("sigmoid", "1 / (1 + exp(-input))", "expit", bell_sigmoid),
+    UNARY("logsigmoid", "log(sigmoid(input))", NULL, bell_logsigmoid),
+    UNARY("silu", "input * sigmoid(input)", "swish", bell_silu),
+    ROW("gelu", "input: tensor, approximate: str = 'none'",
+        "input * Phi(input); approximate 'tanh' is the other form", ACT,
+        call_gelu),
+    UNARY("quick_gelu", "input * sigmoid(1.702 input)", NULL, bell_quick_gelu),
+    ROW("softplus", "input: tensor, beta: float = 1",
+        "log(1 + exp(beta * input)) / beta", ACT, call_softplus),
+    UNARY("softsign", "input / (1 + |input|)", NULL, bell_softsign),
+    UNARY("mish", "input * tanh(softplus(input))", NULL, bell_mish),
+    ROW("hardtanh",
+        "input: tensor, min_val: float = -1, max_val: float = 1",
+        "limited to min_val..max_val", ACT, call_hardtanh),
+    UNARY("hardsigmoid", "relu6(input + 3) / 6", NULL, bell_hardsigmoid),
+    UNARY("hardswish", "input * relu6(input + 3) / 6", NULL, bell_hardswish),
+    ROW("dropout", "input: tensor, p: float = 0.5, training: bool = True",
+        "each element 0 with probability p, the others over 1 - p", ACT,
+        call_dropout),
+
+    ROW("layer_norm", "input: tensor, normalized_shape: ints, "
+        "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
+        "mean 0 and variance 1 over the last axes, times weight, plus bias",
+        NORM, call_layer_norm),
+    ROW("rms_norm", "input: tensor, normalized_shape: ints, "
+        "weight: tensor = None, eps: float = None",
+        "mean square 1 over the last axis, times weight", NORM,
+        call_rms_norm),
+    ROW("batch_norm", "input: tensor, running_mean: tensor = None, "
+        "running_var: tensor = None, weight: tensor = None, "
+        "bias: tensor = None, training: bool = False, momentum: float = 0.1, "
+        "eps: float = 1e-05",
+        "normalised by the statistics of each channel (axis 1)", NORM,
+        call_batch_norm),
+    ROW("group_norm", "input: tensor, num_groups: int, "
+        "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
+        "normalised over groups of channels of each image", NORM,
+        call_group_norm),
+
+    ROW("cross_entropy", "input: tensor, target: tensor, "
+        "weight: tensor = None, ignore_index: int = -100, "
+        "reduction: str = 'mean', label_smoothing: float = 0",
+        "-log softmax of the right class", LOSS, call_cross_entropy),
+    ROW("nll_loss", "input: tensor, target: tensor, weight: tensor = None, "
+        "ignore_index: int = -100, reduction: str = 'mean'",
+        "-input at the right class; input is log-probabilities", LOSS,
+        call_nll_loss),
+    ROW("mse_loss", "input: tensor, target: tensor, reduction: str = 'mean'",
+        "(input - target)^2", LOSS, call_mse_loss),
+    ROW("l1_loss", "input: tensor, target: tensor, reduction: str = 'mean'",
+        "|input - target|", LOSS, call_l1_loss),
+    ROW("huber_loss", "input: tensor, target: tensor, "
+        "reduction: str = 'mean', delta: float = 1",
+        "quadratic below delta, linear above", LOSS, call_huber_loss),
+    ROW("binary_cross_entropy",
+        "input: tensor, target: tensor, reduction: str = 'mean'",
+        "of probabilities and targets in 0..1", LOSS, call_bce),
+    ROW("binary_cross_entropy_with_logits", "input: tensor, target: tensor, "
+        "reduction: str = 'mean', pos_weight: tensor = None",
+        "the same of logits", LOSS, call_bce_with_logits),
+};
+/* clang-format on */
+
+const struct fn_table fn_table_nn = {rows, ARRAY_LEN(rows)};

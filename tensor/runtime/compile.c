@@ -1,0 +1,276 @@
+/* The kernel cache: scheduled kernels to loaded programs.
+ *
+ * Kernels that are asked for together are compiled by as many threads as the
+ * process may use; each works in a graph of its own.
+ */
+#include "tensor/runtime/runtime.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+/* One kernel to compile. */
+struct job {
+    const struct uop *sink;
+    const struct rt_target *target;
+    struct rt_binary binary;
+    char *name; /* owned */
+    uint32_t n_params, n_vars, grid[3], local[3];
+    double n_flops, n_bytes;
+    uint64_t lower_ns, render_ns;
+    bell_status status;
+    struct bell_error error; /* of the thread that failed */
+};
+
+struct pool {
+    struct job *jobs;
+    uint32_t n_jobs;
+    _Atomic uint32_t next;
+};
+
+/* Copies what is under `root` into another graph. */
+static bell_status
+copy_graph(const struct uop_graph *from, const struct uop *root,
+           struct uop_graph *to, const struct uop **out_root)
+{
+    const struct uop **list, **map;
+    size_t n, i;
+    uint32_t j;
+
+    BELL_TRY(uop_toposort(from, &root, 1, &list, &n));
+    map = host_alloc((root->id + 1) * sizeof(*map));
+    for (i = 0; map && i < n; i++) {
+        const struct uop *u = list[i], *small[16], **src = small;
+        if (u->n_src > 16)
+            src = arena_alloc(&to->arena, u->n_src * sizeof(*src));
+        for (j = 0; src && j < u->n_src; j++)
+            src[j] = map[u->src[j]->id];
+        if (!src)
+            to->failed = true;
+        map[u->id] = uop_new(to, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
+                             u->lanes, u->arg, src, u->n_src);
+    }
+    host_free(list);
+    if (!map)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory copying a kernel");
+    *out_root = map[root->id];
+    host_free(map);
+    return uop_graph_status(to);
+}
+
+static void
+log_source(const struct lower_program *program, const struct rt_target *target)
+{
+    const struct rt_compiler *compiler = target->compiler;
+    char *text;
+
+    if (LOG_ON(LOG_RENDER) &&
+        compiler->text(target, program, &text) == BELL_OK) {
+        log_text(LOG_RENDER, program->name, text);
+        host_free(text);
+    }
+    if (LOG_ON(LOG_ASM) && compiler->assembly &&
+        compiler->assembly(target, program, &text) == BELL_OK) {
+        log_text(LOG_ASM, program->name, text);
+        host_free(text);
+    }
+}
+
+/* Grids are given by lowering; a device takes no larger ones than it says. */
+static bell_status
+check_grid(const struct lower_program *p, const struct rt_target *target)
+{
+    const uint32_t *max = target->max_grid;
+
+    if (p->grid[0] <= max[0] && p->grid[1] <= max[1] && p->grid[2] <= max[2])
+        return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: a grid of %u x %u x %u work-groups; the device "
+                     "takes %u x %u x %u",
+                     p->name, p->grid[0], p->grid[1], p->grid[2], max[0],
+                     max[1], max[2]);
+}
+
+static bell_status
+compile(const struct uop_graph *kernels, struct job *job)
+{
+    struct lower_program program;
+    struct uop_graph g;
+    const struct uop *sink;
+    uint64_t start = time_now_ns();
+    bell_status status;
+
+    uop_graph_init(&g);
+    status = copy_graph(kernels, job->sink, &g, &sink);
+    if (status == BELL_OK)
+        status = lower_kernel(&g, sink, &job->target->lower, &program);
+    job->lower_ns = time_now_ns() - start;
+    if (status == BELL_OK) {
+        log_source(&program, job->target);
+        start = time_now_ns();
+        status =
+            job->target->compiler->compile(job->target, &program, &job->binary);
+        job->render_ns = time_now_ns() - start;
+    }
+    if (status == BELL_OK)
+        status = check_grid(&program, job->target);
+    if (status == BELL_OK) {
+        job->name = host_strdup(program.name);
+        if (!job->name)
+            status = bell_fail(BELL_E_NO_MEMORY, "out of memory compiling %s",
+                               program.name);
+        job->n_params = program.n_params;
+        job->n_vars = program.n_vars;
+        memcpy(job->grid, program.grid, sizeof(job->grid));
+        memcpy(job->local, program.local, sizeof(job->local));
+        job->n_flops = program.n_flops;
+        job->n_bytes = program.n_bytes;
+    }
+    uop_graph_fini(&g);
+    return status;
+}
+
+struct worker {
+    const struct uop_graph *kernels;
+    struct pool *pool;
+};
+
+static void *
+run_jobs(void *arg)
+{
+    const struct worker *worker = arg;
+    struct pool *pool = worker->pool;
+    uint32_t i;
+
+    while ((i = atomic_fetch_add(&pool->next, 1)) < pool->n_jobs) {
+        struct job *job = &pool->jobs[i];
+        job->status = compile(worker->kernels, job);
+        if (job->status != BELL_OK)
+            job->error = *bell_error_last();
+    }
+    return NULL;
+}
+
+static void
+run_pool(const struct uop_graph *kernels, struct pool *pool)
+{
+    struct worker worker = {kernels, pool};
+    pthread_t threads[64];
+    uint32_t n = thread_cpu_count(), started = 0;
+
+    if (n > pool->n_jobs)
+        n = pool->n_jobs;
+    if (n > 64)
+        n = 64;
+    while (started + 1 < n &&
+           pthread_create(&threads[started], NULL, run_jobs, &worker) == 0)
+        started++;
+    run_jobs(&worker);
+    while (started > 0)
+        pthread_join(threads[--started], NULL);
+}
+
+static bell_status
+load_job(struct tensor_runtime *rt, struct job *job)
+{
+    struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
+    struct rt_kernel *kernel;
+
+    if (job->status != BELL_OK) {
+        bell_status status = bell_error_set(&job->error);
+        bell_error_prefix("compiling a kernel");
+        return status;
+    }
+    if (host_grow((void **)&rt->kernel_list, &rt->cap_kernels,
+                  rt->n_kernels + 1, sizeof(*rt->kernel_list)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory loading %s",
+                         job->name);
+    kernel = &rt->kernel_list[rt->n_kernels];
+    memset(kernel, 0, sizeof(*kernel));
+    kernel->sink = job->sink;
+    memcpy(kernel->grid, job->grid, sizeof(kernel->grid));
+    memcpy(kernel->local, job->local, sizeof(kernel->local));
+    kernel->n_flops = job->n_flops;
+    kernel->n_bytes = job->n_bytes;
+    desc.name = job->name;
+    desc.entry = job->name;
+    desc.binary = job->binary.file.data;
+    desc.binary_size_bytes = job->binary.file.size_bytes;
+    desc.shared_bytes = job->binary.shared_bytes;
+    memcpy(desc.local, job->binary.local, sizeof(desc.local));
+    desc.n_bufs = job->n_params;
+    desc.n_vals = job->n_vars;
+    BELL_TRY(hcq_program_create(rt->dev, &desc, &kernel->program));
+    if (map_put(&rt->kernel_of, rt_key(rt, job->sink), rt->n_kernels) != 0) {
+        hcq_program_destroy(kernel->program);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory loading %s",
+                         job->name);
+    }
+    rt->n_kernels++;
+    rt->stats.n_kernels_compiled++;
+    rt->stats.lower_ns += job->lower_ns;
+    rt->stats.compile_ns += job->render_ns;
+    LOG(LOG_TIME, "%s: lowered in %.3f ms, machine code in %.3f ms", job->name,
+        (double)job->lower_ns * 1e-6, (double)job->render_ns * 1e-6);
+    return BELL_OK;
+}
+
+/* The kernels that are not compiled yet, each once. */
+static bell_status
+collect_jobs(struct tensor_runtime *rt, const struct uop *const *sinks,
+             uint32_t n, struct pool *pool)
+{
+    struct map seen;
+    uint32_t i;
+
+    pool->jobs = host_calloc(n, sizeof(*pool->jobs));
+    if (!pool->jobs)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
+    map_init(&seen);
+    for (i = 0; i < n; i++) {
+        if (map_get(&rt->kernel_of, rt_key(rt, sinks[i])) ||
+            map_get(&seen, sinks[i]->id))
+            continue;
+        if (map_put(&seen, sinks[i]->id, 1) != 0) {
+            map_fini(&seen);
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
+        }
+        pool->jobs[pool->n_jobs].sink = sinks[i];
+        pool->jobs[pool->n_jobs++].target = &rt->target;
+    }
+    map_fini(&seen);
+    return BELL_OK;
+}
+
+bell_status
+rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
+           uint32_t n, uint32_t *out_kernels)
+{
+    struct pool pool = {0};
+    bell_status status;
+    uint32_t i;
+
+    status = collect_jobs(rt, sinks, n, &pool);
+    if (status == BELL_OK && pool.n_jobs) {
+        uint64_t start = time_now_ns();
+        run_pool(&rt->kernels, &pool);
+        rt->stats.compile_wall_ns += time_now_ns() - start;
+    }
+    for (i = 0; i < pool.n_jobs; i++) {
+        if (status == BELL_OK)
+            status = load_job(rt, &pool.jobs[i]);
+        render_binary_fini(&pool.jobs[i].binary.file);
+        host_free(pool.jobs[i].name);
+    }
+    host_free(pool.jobs);
+    if (status != BELL_OK)
+        return status;
+    for (i = 0; i < n; i++)
+        out_kernels[i] =
+            (uint32_t)*map_get(&rt->kernel_of, rt_key(rt, sinks[i]));
+    return BELL_OK;
+}

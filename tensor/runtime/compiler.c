@@ -1,0 +1,199 @@
+/* Which compiler a device needs, and what it does with a linear program. */
+#include "tensor/runtime/runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/env.h"
+#include "render/ptx/nv_container.h"
+
+/* ---- the CPU: objects by LLVM ---- */
+
+static bell_status
+init_host(const struct hcq_device_info *info, uint32_t math,
+          struct rt_target *target)
+{
+    (void)math; /* exact functions cost least */
+    target->n_parallel = info->n_units;
+    return render_host_target(&target->lower);
+}
+
+static bell_status
+compile_host(const struct rt_target *target,
+             const struct lower_program *program, struct rt_binary *out)
+{
+    return render_host(program, &target->lower, &out->file);
+}
+
+static bell_status
+print_host(const struct rt_target *target, const struct lower_program *program,
+           char **out_text)
+{
+    return render_host_text(program, &target->lower, out_text);
+}
+
+/* ---- NVIDIA: PTX, assembled for cards, packed for simulated ones ---- */
+
+/* What a multiprocessor has to do for its memory to be busy. guess: four
+ * warps. */
+#define NV_ITEMS_PER_SM 128
+
+/* Buffers start at 64-byte boundaries, and values in scratch memory too. */
+#define NV_ARG_ALIGN_BYTES 64
+
+/* What lowering may use of this very card. */
+static void
+limit_gpu(const struct hcq_device_info *info, struct lower_target *lower)
+{
+    int i;
+
+    lower->n_units = info->n_units;
+    if (info->max_local_total < lower->max_threads)
+        lower->max_threads = 1u << log2_floor(info->max_local_total);
+    if (info->max_shared_bytes < lower->max_shared_bytes)
+        lower->max_shared_bytes = info->max_shared_bytes;
+    if (info->max_shared_bytes < lower->max_stage_bytes)
+        lower->max_stage_bytes = info->max_shared_bytes;
+    for (i = 0; i < 3; i++) {
+        if (info->max_grid[i] < lower->max_grid[i])
+            lower->max_grid[i] = info->max_grid[i];
+    }
+}
+
+static bell_status
+init_nv(const struct hcq_device_info *info, uint32_t math,
+        struct rt_target *target)
+{
+    char *end = NULL;
+    unsigned long sm = 0;
+
+    if (strncmp(info->arch, "sm_", 3) == 0)
+        sm = strtoul(info->arch + 3, &end, 10);
+    if (!end || end == info->arch + 3 || *end || sm > 999)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: no compiler for '%s', which is not sm_NN",
+                         info->name, info->arch);
+    target->ptx.sm = (uint32_t)sm;
+    target->ptx.is_arch_specific = sm == 90; /* for WGMMA */
+    target->ptx.arg_align_bytes = NV_ARG_ALIGN_BYTES;
+    target->ptx.tf32 = (math & BELL_MATH_TF32) != 0;
+    target->ptx.approx = (math & BELL_MATH_APPROX) != 0;
+    target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
+    target->n_parallel = info->n_units * NV_ITEMS_PER_SM;
+    BELL_TRY(render_ptx_lower_target(&target->ptx, &target->lower));
+    limit_gpu(info, &target->lower);
+    return BELL_OK;
+}
+
+static bell_status
+assemble_nv(const struct rt_target *target, const struct lower_program *program,
+            struct render_binary *out_file)
+{
+    bell_status status;
+    char *text;
+
+    BELL_TRY(render_ptx(program, &target->ptx, &text));
+    status = render_ptxas(text, &target->ptx, out_file);
+    host_free(text);
+    return status;
+}
+
+static bell_status
+compile_nv(const struct rt_target *target, const struct lower_program *program,
+           struct rt_binary *out)
+{
+    out->shared_bytes = render_ptx_dynamic_bytes(program);
+    memcpy(out->local, program->local, sizeof(out->local));
+    if (target->is_simulated)
+        return render_nv_container_program(program, &target->ptx, &out->file);
+    return assemble_nv(target, program, &out->file);
+}
+
+static bell_status
+print_nv(const struct rt_target *target, const struct lower_program *program,
+         char **out_text)
+{
+    return render_ptx(program, &target->ptx, out_text);
+}
+
+/* ---- AMD: code objects by LLVM ---- */
+
+/* What a compute unit has to do for its memory to be busy. guess: four waves
+ * of 64. */
+#define AMD_ITEMS_PER_CU 256
+
+/* As NV_ARG_ALIGN_BYTES. */
+#define AMD_ARG_ALIGN_BYTES 64
+
+static bell_status
+init_amd(const struct hcq_device_info *info, uint32_t math,
+         struct rt_target *target)
+{
+    snprintf(target->amdgpu.gfx, sizeof(target->amdgpu.gfx), "%.15s",
+             info->arch);
+    target->amdgpu.arg_align_bytes = AMD_ARG_ALIGN_BYTES;
+    target->amdgpu.tf32 = (math & BELL_MATH_TF32) != 0;
+    target->amdgpu.approx = (math & BELL_MATH_APPROX) != 0;
+    target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
+    target->n_parallel = info->n_units * AMD_ITEMS_PER_CU;
+    BELL_TRY(render_amdgpu_lower_target(&target->amdgpu, &target->lower));
+    limit_gpu(info, &target->lower);
+    return BELL_OK;
+}
+
+static bell_status
+compile_amd(const struct rt_target *target, const struct lower_program *program,
+            struct rt_binary *out)
+{
+    memcpy(out->local, program->local, sizeof(out->local));
+    return render_amdgpu(program, &target->amdgpu, &out->file);
+}
+
+static bell_status
+print_amd(const struct rt_target *target, const struct lower_program *program,
+          char **out_text)
+{
+    return render_amdgpu_text(program, &target->amdgpu, out_text);
+}
+
+static bell_status
+assemble_amd(const struct rt_target *target,
+             const struct lower_program *program, char **out_text)
+{
+    return render_amdgpu_asm(program, &target->amdgpu, out_text);
+}
+
+/* ---- all of them ---- */
+
+static const struct rt_compiler compilers[] = {
+    {"CPU", init_host, compile_host, print_host, NULL},
+    {"NV", init_nv, compile_nv, print_nv, NULL},
+    {"AMD", init_amd, compile_amd, print_amd, assemble_amd},
+};
+
+bell_status
+rt_target_init(const struct hcq_device_info *info, uint32_t math,
+               struct rt_target *out_target)
+{
+    struct rt_target target = {.compiler = NULL};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(compilers); i++) {
+        if (strcmp(compilers[i].backend, info->backend) == 0)
+            target.compiler = &compilers[i];
+    }
+    if (!target.compiler)
+        return bell_fail(BELL_E_UNSUPPORTED, "no compiler for %s devices (%s)",
+                         info->backend, info->arch);
+    BELL_TRY(target.compiler->init(info, math, &target));
+    target.math = (target.lower.is_tf32 ? BELL_MATH_TF32 : 0u) |
+                  (target.lower.is_approx ? BELL_MATH_APPROX : 0u);
+    target.n_shared = target.lower.is_gpu ? target.lower.max_threads : 1;
+    target.lower.no_opts = env_get("BELL_NOOPT") != NULL;
+    memcpy(target.max_grid, info->max_grid, sizeof(target.max_grid));
+    *out_target = target;
+    return BELL_OK;
+}

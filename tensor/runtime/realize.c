@@ -1,0 +1,624 @@
+/* From lazy tensors to work in the device's queue.
+ *
+ * The graph under the tensors is copied with its leaves numbered, so that a
+ * graph of the same structure over other buffers is the same node: its plan
+ * is looked up, not made again. Running a plan allocates the results and one
+ * scratch buffer, and queues its kernels.
+ *
+ * Memory goes back to the device only when the queue has passed the last work
+ * that could use it; fresh memory is therefore idle.
+ */
+#include "tensor/runtime/runtime.h"
+#include "tensor/tensor_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+#define EXECS_PER_SUBMIT 32
+#define MAX_IN_FLIGHT    64 /* submissions that the host may be ahead */
+
+/* ---- the device ---- */
+
+static bell_status
+open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    BELL_TRY(hcq_device_open(name, &rt->dev));
+    hcq_device_info(rt->dev, &info);
+    BELL_TRY(rt_target_init(&info, math, &rt->target));
+    rt->sched_target.n_parallel = rt->target.n_parallel;
+    rt->sched_target.n_shared = rt->target.n_shared;
+    return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
+}
+
+bell_status
+tensor_device_open(struct bell_context *ctx, const char *name)
+{
+    struct tensor_runtime *rt = host_calloc(1, sizeof(*rt));
+    bell_status status;
+
+    if (!rt)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory opening a device");
+    uop_graph_init(&rt->graphs);
+    uop_graph_init(&rt->kernels);
+    map_init(&rt->plan_of);
+    map_init(&rt->kernel_of);
+    ctx->runtime = rt;
+    status = open_runtime(rt, name, ctx->math);
+    if (status != BELL_OK) {
+        tensor_device_close(ctx);
+        return status;
+    }
+    strncpy(ctx->device_name, hcq_device_name(rt->dev),
+            sizeof(ctx->device_name) - 1);
+    return BELL_OK;
+}
+
+uint32_t
+tensor_device_math(const struct bell_context *ctx)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    struct rt_target target;
+
+    hcq_device_info(rt->dev, &info);
+    if (rt_target_init(&info, UINT32_MAX, &target) != BELL_OK)
+        return 0;
+    return target.math;
+}
+
+bell_status
+tensor_device_set_math(struct bell_context *ctx, uint32_t math)
+{
+    struct tensor_runtime *rt = ctx->runtime;
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    hcq_device_info(rt->dev, &info);
+    return rt_target_init(&info, math, &rt->target);
+}
+
+/* Waits until all queued work is done, however long it takes as long as the
+ * queue moves on. */
+static bell_status
+wait_queue(struct tensor_runtime *rt, uint64_t value)
+{
+    struct hcq_signal *timeline = hcq_queue_timeline(rt->queue);
+    uint64_t seen;
+    bell_status status;
+
+    do {
+        seen = hcq_signal_value(timeline);
+        status = hcq_signal_wait(timeline, value, HCQ_TIMEOUT_NS);
+    } while (status == BELL_E_TIMEOUT && hcq_signal_value(timeline) != seen);
+    return status;
+}
+
+/* Gives back memory that no queued work can use any more. */
+static void
+reap_dead(struct tensor_runtime *rt)
+{
+    uint64_t done = hcq_signal_value(hcq_queue_timeline(rt->queue));
+    size_t i, kept = 0;
+
+    for (i = 0; i < rt->n_dead; i++) {
+        if (rt->dead[i].value <= done)
+            hcq_buffer_destroy(rt->dead[i].buf);
+        else
+            rt->dead[kept++] = rt->dead[i];
+    }
+    rt->n_dead = kept;
+}
+
+/* Gives `buf` back once the queue has passed what is submitted now. */
+static void
+bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
+{
+    if (!buf)
+        return;
+    if (hcq_signal_value(hcq_queue_timeline(rt->queue)) >= rt->last_value) {
+        hcq_buffer_destroy(buf);
+        return;
+    }
+    if (host_grow((void **)&rt->dead, &rt->cap_dead, rt->n_dead + 1,
+                  sizeof(*rt->dead)) == 0) {
+        rt->dead[rt->n_dead].buf = buf;
+        rt->dead[rt->n_dead++].value = rt->last_value;
+        return;
+    }
+    if (wait_queue(rt, rt->last_value) == BELL_OK)
+        hcq_buffer_destroy(buf);
+}
+
+void
+tensor_device_close(struct bell_context *ctx)
+{
+    struct tensor_runtime *rt = ctx->runtime;
+    size_t i;
+
+    if (!rt)
+        return;
+    hcq_queue_destroy(rt->queue);
+    for (i = 0; i < rt->n_dead; i++)
+        hcq_buffer_destroy(rt->dead[i].buf);
+    for (i = 0; i < rt->n_kernels; i++)
+        hcq_program_destroy(rt->kernel_list[i].program);
+    for (i = 0; i < rt->n_plans; i++) {
+        host_free(rt->plans[i].kernels);
+        host_free(rt->plans[i].offsets);
+    }
+    host_free(rt->dead);
+    host_free(rt->kernel_list);
+    host_free(rt->plans);
+    host_free(rt->copies);
+    map_fini(&rt->plan_of);
+    map_fini(&rt->kernel_of);
+    uop_graph_fini(&rt->graphs);
+    uop_graph_fini(&rt->kernels);
+    hcq_device_close(rt->dev);
+    host_free(rt);
+    ctx->runtime = NULL;
+}
+
+bool
+tensor_device_is_inherited(const struct bell_context *ctx)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+
+    return rt && rt->dev && hcq_device_is_inherited(rt->dev);
+}
+
+void
+bell_context_stats(const struct bell_context *ctx, struct bell_stats *out_stats)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+
+    *out_stats = rt->stats;
+}
+
+/* ---- buffers ---- */
+
+/* Memory of that size that only work in flight still uses, or NULL: what is
+ * queued from now on runs after that work. */
+static struct hcq_buffer *
+take_dead(struct tensor_runtime *rt, uint64_t size_bytes)
+{
+    struct hcq_buffer *buf;
+    size_t i;
+
+    for (i = rt->n_dead; i-- > 0;) {
+        buf = rt->dead[i].buf;
+        if (buf->size_bytes != size_bytes)
+            continue;
+        rt->dead[i] = rt->dead[--rt->n_dead];
+        return buf;
+    }
+    return NULL;
+}
+
+/* For what queued work writes first: others wait until the queue is done with
+ * *out_busy_until. */
+static bell_status
+create_buffer(struct tensor_runtime *rt, uint64_t size_bytes,
+              struct hcq_buffer **out_buf, uint64_t *out_busy_until)
+{
+    bell_status status;
+
+    reap_dead(rt);
+    *out_busy_until = rt->last_value;
+    *out_buf = take_dead(rt, size_bytes);
+    if (*out_buf)
+        return BELL_OK;
+    *out_busy_until = 0;
+    status = hcq_buffer_create(rt->dev, size_bytes, HCQ_MEM_DEVICE, out_buf);
+    if (status != BELL_E_NO_MEMORY || rt->n_dead == 0)
+        return status;
+    BELL_TRY(wait_queue(rt, rt->last_value));
+    reap_dead(rt);
+    hcq_memory_trim(rt->dev);
+    return hcq_buffer_create(rt->dev, size_bytes, HCQ_MEM_DEVICE, out_buf);
+}
+
+bell_status
+tensor_buffer_alloc(struct bell_context *ctx, struct tensor_buffer *buf)
+{
+    struct hcq_buffer *mem;
+
+    BELL_TRY(
+        create_buffer(ctx->runtime, buf->size_bytes, &mem, &buf->busy_until));
+    buf->device_mem = mem;
+    return BELL_OK;
+}
+
+void
+tensor_buffer_free(struct tensor_buffer *buf)
+{
+    bury(buf->ctx->runtime, buf->device_mem);
+    buf->device_mem = NULL;
+}
+
+bell_status
+tensor_buffer_write(struct tensor_buffer *buf, const void *src,
+                    size_t size_bytes)
+{
+    BELL_TRY(wait_queue(buf->ctx->runtime, buf->busy_until));
+    return hcq_buffer_write(buf->device_mem, 0, src, size_bytes);
+}
+
+bell_status
+tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
+{
+    struct tensor_runtime *rt = buf->ctx->runtime;
+
+    BELL_TRY(wait_queue(rt, rt->last_value));
+    return hcq_buffer_read(buf->device_mem, 0, dst, size_bytes);
+}
+
+/* ---- the graph with numbered leaves ---- */
+
+/* One tensor_realize or tensor_compile. */
+struct run {
+    struct bell_context *ctx;
+    struct tensor_runtime *rt;
+    struct bell_tensor **tensors; /* those that have work to do */
+    uint32_t n;
+    const struct uop **roots;      /* in rt->graphs */
+    struct tensor_buffer **leaves; /* by number */
+    size_t n_leaves, cap_leaves;
+    struct tensor_buffer **results; /* by plan buffer; owned references */
+    struct hcq_buffer *scratch;
+};
+
+static const struct uop *
+copy_leaf(struct run *run, const struct uop *u)
+{
+    struct uop_graph *to = &run->rt->graphs;
+    const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
+    int64_t d[BELL_MAX_RANK + 1];
+    union uop_arg arg;
+
+    if (host_grow((void **)&run->leaves, &run->cap_leaves, run->n_leaves + 1,
+                  sizeof(*run->leaves)) != 0)
+        return &uop_failed;
+    run->leaves[run->n_leaves] = (struct tensor_buffer *)(uintptr_t)u->arg.data;
+    d[0] = (int64_t)run->n_leaves++;
+    memcpy(d + 1, shape->d, shape->n * sizeof(*d));
+    arg.bits = 0;
+    arg.dims = uop_dims(to, d, shape->n + 1);
+    shape = uop_dims(to, shape->d, shape->n);
+    if (!arg.dims || !shape)
+        return &uop_failed;
+    return uop_new_shaped(to, UOP_BUFFER, (enum uop_dtype)u->dtype, arg, NULL,
+                          0, shape);
+}
+
+static const struct uop *
+copy_node(struct run *run, const struct uop *u, const struct uop **copies)
+{
+    struct uop_graph *to = &run->rt->graphs;
+    const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
+    const struct uop *src[3];
+    union uop_arg arg = u->arg;
+    uint32_t i;
+
+    for (i = 0; i < u->n_src && i < 3; i++) {
+        if (u->src[i]->op == UOP_BUFFER && !copies[u->src[i]->id])
+            copies[u->src[i]->id] = copy_leaf(run, u->src[i]);
+        src[i] = copies[u->src[i]->id];
+    }
+    if (u->op == UOP_DETACH)
+        return src[0];
+    if (uop_op_infos[u->op].arg_kind == UOP_ARG_DIMS) {
+        arg.dims = uop_dims(to, u->arg.dims->d, u->arg.dims->n);
+        if (!arg.dims)
+            return &uop_failed;
+    }
+    shape = uop_dims(to, shape->d, shape->n);
+    if (!shape)
+        return &uop_failed;
+    return uop_new_shaped(to, (enum uop_op)u->op, (enum uop_dtype)u->dtype, arg,
+                          src, u->n_src, shape);
+}
+
+/* Copies the graph under the tensors; *out_sink is its identity. Leaves are
+ * numbered by first use, in the order in which the uses were made: that is
+ * the same from step to step, the age of the buffers is not. */
+static bell_status
+number_leaves(struct run *run, const struct uop **out_sink)
+{
+    struct tensor_runtime *rt = run->rt;
+    const struct uop **list;
+    union uop_arg none = {.bits = 0};
+    size_t n, i;
+    uint32_t r;
+
+    for (r = 0; r < run->n; r++)
+        run->roots[r] = run->tensors[r]->uop;
+    if (host_grow((void **)&rt->copies, &rt->cap_copies,
+                  run->ctx->graph.n_nodes, sizeof(*rt->copies)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
+    BELL_TRY(uop_toposort(&run->ctx->graph, run->roots, run->n, &list, &n));
+    for (i = 0; i < n; i++)
+        rt->copies[list[i]->id] = NULL;
+    for (i = 0; i < n && !rt->graphs.failed; i++) {
+        if (list[i]->op != UOP_BUFFER)
+            rt->copies[list[i]->id] = copy_node(run, list[i], rt->copies);
+    }
+    host_free(list);
+    BELL_TRY(uop_graph_status(&rt->graphs));
+    for (r = 0; r < run->n; r++) {
+        run->roots[r] = rt->copies[run->roots[r]->id];
+        if (run->roots[r] == &uop_failed)
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
+    }
+    *out_sink =
+        uop_new(&rt->graphs, UOP_SINK, UOP_VOID, 1, none, run->roots, run->n);
+    return uop_graph_status(&rt->graphs);
+}
+
+/* ---- plans ---- */
+
+static bell_status
+compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
+{
+    uint32_t n = plan->sched.n_items, i;
+    const struct uop **sinks = host_alloc(n * sizeof(*sinks) + 1);
+    bell_status status;
+
+    plan->kernels = host_alloc(n * sizeof(*plan->kernels) + 1);
+    if (!sinks || !plan->kernels) {
+        host_free(sinks);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
+    }
+    for (i = 0; i < n; i++)
+        sinks[i] = plan->sched.items[i].sink;
+    status = rt_compile(rt, sinks, n, plan->kernels);
+    host_free(sinks);
+    return status;
+}
+
+static bell_status
+make_plan(struct run *run, struct rt_plan *plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    uint64_t start = time_now_ns();
+
+    BELL_TRY(sched_build(&rt->graphs, run->roots, run->n, &rt->sched_target,
+                         &rt->kernels, &plan->sched));
+    BELL_TRY(rt_place_buffers(plan));
+    rt->stats.schedule_ns += time_now_ns() - start;
+    rt->stats.n_plans++;
+    rt->stats.n_kernels_planned += plan->sched.n_items;
+    LOG(LOG_TIME, "scheduled %u kernels in %.3f ms", plan->sched.n_items,
+        (double)(time_now_ns() - start) * 1e-6);
+    return compile_plan(rt, plan);
+}
+
+/* The plan of the graph under `sink`, found or made. */
+static bell_status
+get_plan(struct run *run, const struct uop *sink, uint32_t *out_plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
+    struct rt_plan plan = {0};
+    bell_status status;
+
+    if (found) {
+        *out_plan = (uint32_t)*found;
+        return BELL_OK;
+    }
+    status = make_plan(run, &plan);
+    if (status == BELL_OK &&
+        (host_grow((void **)&rt->plans, &rt->cap_plans, rt->n_plans + 1,
+                   sizeof(*rt->plans)) != 0 ||
+         map_put(&rt->plan_of, rt_key(rt, sink), rt->n_plans) != 0))
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
+    if (status != BELL_OK) {
+        host_free(plan.kernels);
+        host_free(plan.offsets);
+        return status;
+    }
+    *out_plan = (uint32_t)rt->n_plans;
+    rt->plans[rt->n_plans++] = plan;
+    return BELL_OK;
+}
+
+/* ---- running a plan ---- */
+
+static bell_status
+alloc_results(struct run *run, const struct rt_plan *plan)
+{
+    const struct sched_plan *sched = &plan->sched;
+    uint64_t busy_until;
+    uint32_t i;
+
+    run->results = host_calloc(sched->n_bufs, sizeof(*run->results));
+    if (!run->results)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
+    for (i = 0; i < sched->n_bufs; i++) {
+        const struct sched_buf *buf = &sched->bufs[i];
+        if (buf->leaf < 0 && buf->root >= 0)
+            BELL_TRY(tensor_buffer_create(run->ctx, buf->dtype, buf->n_elems,
+                                          &run->results[i]));
+    }
+    if (plan->scratch_bytes)
+        BELL_TRY(create_buffer(run->rt, plan->scratch_bytes, &run->scratch,
+                               &busy_until));
+    return BELL_OK;
+}
+
+static uint64_t
+buffer_va(const struct run *run, const struct rt_plan *plan, uint32_t i)
+{
+    const struct sched_buf *buf = &plan->sched.bufs[i];
+    const struct tensor_buffer *tensor;
+
+    if (buf->leaf >= 0)
+        tensor = run->leaves[buf->leaf];
+    else if (buf->root >= 0)
+        tensor = run->results[i];
+    else
+        return run->scratch->va + plan->offsets[i];
+    return ((struct hcq_buffer *)tensor->device_mem)->va;
+}
+
+static bell_status
+submit(struct tensor_runtime *rt, struct hcq_cs *cs)
+{
+    BELL_TRY(hcq_cs_submit(cs, &rt->last_value));
+    if (rt->last_value > MAX_IN_FLIGHT)
+        return wait_queue(rt, rt->last_value - MAX_IN_FLIGHT);
+    return BELL_OK;
+}
+
+/* BELL_DEBUG=sync: one kernel at a time, each with its time. */
+static bell_status
+submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
+             const struct rt_kernel *kernel)
+{
+    uint64_t start = time_now_ns(), ns;
+
+    BELL_TRY(submit(rt, cs));
+    BELL_TRY(wait_queue(rt, rt->last_value));
+    ns = time_now_ns() - start;
+    LOG(LOG_SYNC, "%s: %.1f us, %.2f GFLOP/s, %.2f GB/s", kernel->program->name,
+        (double)ns * 1e-3, kernel->n_flops / (double)ns,
+        kernel->n_bytes / (double)ns);
+    return BELL_OK;
+}
+
+static bell_status
+queue_kernels(struct run *run, const struct rt_plan *plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    struct hcq_cs *cs = NULL;
+    uint32_t per_submit = LOG_ON(LOG_SYNC) ? 1 : EXECS_PER_SUBMIT;
+    uint64_t args[SCHED_MAX_PARAMS];
+    uint32_t i, j, n_args;
+
+    for (i = 0; i < plan->sched.n_items; i++) {
+        const struct sched_item *item = &plan->sched.items[i];
+        const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
+        if (i % per_submit == 0)
+            BELL_TRY(hcq_queue_begin(rt->queue, &cs));
+        /* the last slots may have been simplified away */
+        n_args = kernel->program->n_bufs;
+        for (j = 0; j < n_args; j++)
+            args[j] = buffer_va(run, plan, item->bufs[j]);
+        hcq_cs_exec(cs, kernel->program, args, n_args, kernel->grid,
+                    kernel->local);
+        LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name,
+            kernel->grid[0], kernel->grid[1], kernel->grid[2]);
+        rt->stats.n_flops += kernel->n_flops;
+        rt->stats.n_bytes += kernel->n_bytes;
+        if (per_submit == 1)
+            BELL_TRY(submit_alone(rt, cs, kernel));
+        else if ((i + 1) % per_submit == 0 || i + 1 == plan->sched.n_items)
+            BELL_TRY(submit(rt, cs));
+    }
+    rt->stats.n_launches += plan->sched.n_items;
+    return BELL_OK;
+}
+
+static bell_status
+set_results(struct run *run, const struct rt_plan *plan)
+{
+    uint32_t r;
+
+    for (r = 0; r < run->n; r++) {
+        uint32_t i = plan->sched.root_bufs[r];
+        const struct sched_buf *buf = &plan->sched.bufs[i];
+        BELL_TRY(tensor_set_buffer(run->tensors[r], buf->leaf >= 0
+                                                        ? run->leaves[buf->leaf]
+                                                        : run->results[i]));
+    }
+    return BELL_OK;
+}
+
+static bell_status
+plan_graph(struct run *run, uint32_t *out_plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    const struct uop *sink;
+    uint64_t start = time_now_ns();
+
+    BELL_TRY(hcq_device_status(rt->dev));
+    BELL_TRY(number_leaves(run, &sink));
+    rt->stats.lookup_ns += time_now_ns() - start;
+    return get_plan(run, sink, out_plan);
+}
+
+static bell_status
+run_graph(struct run *run, uint32_t *out_plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    uint64_t start;
+
+    BELL_TRY(plan_graph(run, out_plan));
+    start = time_now_ns();
+    BELL_TRY(alloc_results(run, &rt->plans[*out_plan]));
+    BELL_TRY(queue_kernels(run, &rt->plans[*out_plan]));
+    rt->stats.submit_ns += time_now_ns() - start;
+    rt->stats.n_realizes++;
+    return set_results(run, &rt->plans[*out_plan]);
+}
+
+static void
+end_run(struct run *run, uint32_t plan)
+{
+    uint32_t i;
+
+    for (i = 0; run->results && i < run->rt->plans[plan].sched.n_bufs; i++) {
+        if (run->results[i])
+            tensor_buffer_release(run->results[i]);
+    }
+    bury(run->rt, run->scratch);
+    host_free(run->results);
+    host_free(run->leaves);
+    host_free(run->roots);
+    host_free(run->tensors);
+}
+
+/* Does `what` with those that have work to do, if any. */
+static bell_status
+do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
+       bell_status (*what)(struct run *run, uint32_t *out_plan))
+{
+    struct run run = {.ctx = ctx, .rt = ctx->runtime};
+    bell_status status = BELL_OK;
+    uint32_t plan = 0;
+    size_t i;
+
+    run.tensors = host_alloc(n * sizeof(*run.tensors) + 1);
+    run.roots = host_alloc(n * sizeof(*run.roots) + 1);
+    for (i = 0; run.tensors && i < n; i++) {
+        if (tensors[i]->uop->op != UOP_BUFFER)
+            run.tensors[run.n++] = tensors[i];
+    }
+    if (!run.tensors || !run.roots)
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
+    else if (run.n)
+        status = what(&run, &plan);
+    end_run(&run, plan);
+    /* what they hold is whole: the next run may find the memory */
+    run.rt->graphs.failed = run.rt->kernels.failed = false;
+    return status;
+}
+
+bell_status
+tensor_realize(struct bell_context *ctx, struct bell_tensor *const *tensors,
+               size_t n)
+{
+    return do_run(ctx, tensors, n, run_graph);
+}
+
+bell_status
+tensor_compile(struct bell_context *ctx, struct bell_tensor *const *tensors,
+               size_t n)
+{
+    return do_run(ctx, tensors, n, plan_graph);
+}

@@ -1,0 +1,128 @@
+/* The runtime of a context: its device, compiled kernels and plans.
+ *
+ * tensor/runtime/realize.c drives it; tensor/runtime/compile.c fills the kernel cache with what
+ * tensor/runtime/compiler.c makes for the device; tensor/runtime/plan.c turns a schedule into
+ * a memory plan.
+ */
+#ifndef BELL_TENSOR_RUNTIME_RUNTIME_H
+#define BELL_TENSOR_RUNTIME_RUNTIME_H
+
+#include "base/map.h"
+#include "doorbell/stats.h"
+#include "doorbell/tensor.h"
+#include "hcq/hcq.h"
+#include "lower/lower.h"
+#include "lower/schedule/schedule.h"
+#include "render/llvm/amdgpu.h"
+#include "render/ptx/ptx.h"
+#include "render/render.h"
+#include "uops/uop.h"
+
+struct rt_target;
+
+/* A loadable binary and what its launch needs. */
+struct rt_binary {
+    struct render_binary file; /* owned: render_binary_fini */
+    uint32_t local[3];         /* fixed work-group; 0,0,0: any */
+    uint32_t shared_bytes;     /* given at launch */
+};
+
+/* What makes binaries for the devices of one backend. Static table rows;
+ * compile and text are called by several threads at once. */
+struct rt_compiler {
+    const char *backend;
+    /* Fills the target in from what the device says of itself. */
+    bell_status (*init)(const struct hcq_device_info *info, uint32_t math,
+                        struct rt_target *target);
+    bell_status (*compile)(const struct rt_target *target,
+                           const struct lower_program *program,
+                           struct rt_binary *out);
+    /* The source, to be shown (host_free it). */
+    bell_status (*text)(const struct rt_target *target,
+                        const struct lower_program *program, char **out_text);
+    /* The machine code in the assembler's language (host_free it); or NULL. */
+    bell_status (*assembly)(const struct rt_target *target,
+                            const struct lower_program *program,
+                            char **out_text);
+};
+
+/* What kernels are made for. Immutable once made. */
+struct rt_target {
+    const struct rt_compiler *compiler;
+    struct lower_target lower;
+    struct ptx_target ptx;       /* of NVIDIA */
+    struct amdgpu_target amdgpu; /* of AMD */
+    uint32_t math;       /* bits of enum bell_math that make a difference */
+    bool is_simulated;   /* a simulated card: takes PTX in a container */
+    uint32_t n_parallel; /* work-items that keep the device busy */
+    uint32_t n_shared;   /* that may share a reduction */
+    uint32_t max_grid[3];
+};
+
+/* `math`: what is allowed, bits of enum bell_math. BELL_E_UNSUPPORTED where
+ * nothing compiles for such a device. */
+BELL_MUST_CHECK bell_status rt_target_init(const struct hcq_device_info *info,
+                                           uint32_t math,
+                                           struct rt_target *out_target);
+
+/* A compiled kernel. Owned by the runtime. */
+struct rt_kernel {
+    const struct uop *sink; /* in rt->kernels: its identity */
+    struct hcq_program *program;
+    uint32_t grid[3], local[3];
+    double n_flops, n_bytes;
+};
+
+/* A scheduled graph, ready to run again and again. Owned by the runtime. */
+struct rt_plan {
+    struct sched_plan sched;
+    uint32_t *kernels;      /* by item: number in rt->kernel_list */
+    uint64_t *offsets;      /* by buffer: place in the scratch buffer */
+    uint64_t scratch_bytes; /* for values that are neither leaf nor root */
+};
+
+/* Memory that work in flight may still use. */
+struct rt_dead {
+    struct hcq_buffer *buf;
+    uint64_t value; /* of the queue's timeline when it is idle */
+};
+
+struct tensor_runtime {
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct rt_target target; /* changes with what math is allowed */
+    struct sched_target sched_target;
+    struct uop_graph graphs;  /* tensor graphs with numbered leaves */
+    struct uop_graph kernels; /* scheduled kernels and plans */
+    struct map plan_of;       /* rt_key of a SINK in graphs -> number of plan */
+    struct map kernel_of; /* rt_key of a SINK in kernels -> number of kernel */
+    struct rt_plan *plans;
+    size_t n_plans, cap_plans;
+    struct rt_kernel *kernel_list;
+    size_t n_kernels, cap_kernels;
+    const struct uop **copies; /* by id in the context's graph: scratch */
+    size_t cap_copies;
+    struct rt_dead *dead;
+    size_t n_dead, cap_dead;
+    uint64_t last_value; /* of the queue's timeline, for all work so far */
+    struct bell_stats stats;
+};
+
+/* What a SINK is cached by: what is made of it depends on the math too. */
+static inline uint64_t
+rt_key(const struct tensor_runtime *rt, const struct uop *sink)
+{
+    return (uint64_t)rt->target.math << 32 | sink->id;
+}
+
+/* Compiles the kernels of sinks[] (nodes of rt->kernels) that are not
+ * compiled yet, several at a time; out_kernels[i] is the number of each. */
+BELL_MUST_CHECK bell_status rt_compile(struct tensor_runtime *rt,
+                                       const struct uop *const *sinks,
+                                       uint32_t n, uint32_t *out_kernels);
+
+/* Gives every buffer that is neither leaf nor root a place in one scratch
+ * buffer; values that are not alive at once share memory. */
+BELL_MUST_CHECK bell_status rt_place_buffers(struct rt_plan *plan);
+
+#endif

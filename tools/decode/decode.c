@@ -1,0 +1,276 @@
+/* `doorbell decode`: what a device reads, as text. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "tools/decode/decode_amd.h"
+#include "tools/decode/decode_nv.h"
+#include "tools/formats/file.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+#include "tools/words.h"
+
+/* Whose words, and which of them; the first is the default. */
+struct format {
+    const char *name;
+    const char *whats[3];
+};
+
+static const struct format formats[] = {
+    {"nv", {"push", "ring", "qmd"}},
+    {"pm4", {"packets"}},
+    {"sdma", {"packets"}},
+    {"aql", {"ring", "kernel"}},
+};
+
+struct options {
+    const char *path, *format, *what, *sm, *arch;
+    struct tool_list classes;
+    int64_t va, qmd;
+    bool json;
+};
+
+/* Where the lines go. */
+struct sink {
+    struct json *json; /* an open array, or NULL: stdout */
+};
+
+static void
+put_line(void *user, const char *line)
+{
+    struct sink *sink = user;
+
+    if (sink->json)
+        json_str(sink->json, NULL, line);
+    else
+        printf("%s\n", line);
+}
+
+static int
+bind_classes(const struct options *options, struct decode_nv *d)
+{
+    const struct decode_nv_chip *chip = NULL;
+    size_t i;
+
+    if (options->sm) {
+        chip = decode_nv_chip_find(options->sm);
+        if (!chip)
+            return tool_usage(options->json,
+                              "decode: --sm %s is none of sm_80, sm_86, sm_89, "
+                              "sm_90, sm_100, sm_120",
+                              options->sm);
+        (void)decode_nv_bind(d, chip->gpfifo_class);
+        (void)decode_nv_bind(d, chip->compute_class);
+        (void)decode_nv_bind(d, chip->copy_class);
+    }
+    for (i = 0; i < options->classes.n_items; i++) {
+        const char *text = options->classes.items[i];
+        char *end;
+        unsigned long id = strtoul(text, &end, 16);
+        if (*end || !decode_nv_bind(d, (uint32_t)id))
+            return tool_usage(options->json,
+                              "decode: --class %s is no GPFIFO, compute or "
+                              "copy class that is known (c86f, cbc0, ...)",
+                              text);
+    }
+    return TOOL_GO_ON;
+}
+
+/* What decodes the words. */
+struct decoder {
+    const struct options *options;
+    struct decode_nv nv;
+    struct decode_amd amd;
+};
+
+static int
+init_decoder(struct decoder *d, const struct options *options,
+             struct sink *sink)
+{
+    d->options = options;
+    if (strcmp(options->format, "nv") == 0) {
+        decode_nv_init(&d->nv, put_line, sink);
+        return bind_classes(options, &d->nv);
+    }
+    d->amd.line = put_line;
+    d->amd.user = sink;
+    d->amd.chip = decode_amd_chip_find(options->arch);
+    if (d->amd.chip)
+        return TOOL_GO_ON;
+    return tool_usage(options->json,
+                      "decode: --arch %s is none of gfx90a, gfx942, gfx1030, "
+                      "gfx1100, gfx1201",
+                      options->arch);
+}
+
+static unsigned
+decode_words(struct decoder *d, const struct words *words)
+{
+    const char *format = d->options->format, *what = d->options->what;
+    uint64_t va = (uint64_t)d->options->va;
+
+    if (strcmp(format, "pm4") == 0)
+        return decode_amd_pm4(&d->amd, words->w, words->n);
+    if (strcmp(format, "sdma") == 0)
+        return decode_amd_sdma(&d->amd, words->w, words->n);
+    if (strcmp(what, "kernel") == 0)
+        return decode_amd_kernel(&d->amd, words->w, words->n);
+    if (strcmp(format, "aql") == 0)
+        return decode_amd_aql(&d->amd, words->w, words->n, va);
+    if (strcmp(what, "ring") == 0)
+        return decode_nv_ring(&d->nv, words->w, words->n, va);
+    if (strcmp(what, "qmd") == 0)
+        return decode_nv_qmd(&d->nv, words->w, words->n,
+                             (unsigned)d->options->qmd);
+    return decode_nv_push(&d->nv, words->w, words->n);
+}
+
+static int
+run_decode(const struct options *options, const struct words *words)
+{
+    struct sink sink = {NULL};
+    struct decoder decoder;
+    unsigned n_unknown;
+    struct json json;
+    int code;
+
+    code = init_decoder(&decoder, options, &sink);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!options->json) {
+        n_unknown = decode_words(&decoder, words);
+        if (n_unknown)
+            fprintf(stderr, "doorbell: %u of %zu words could not be named\n",
+                    n_unknown, words->n);
+        return n_unknown ? TOOL_FAILED : TOOL_OK;
+    }
+    json_init(&json);
+    json_str(&json, "format", options->format);
+    json_str(&json, "what", options->what);
+    json_uint(&json, "n_words", words->n);
+    json_array(&json, "lines");
+    sink.json = &json;
+    n_unknown = decode_words(&decoder, words);
+    json_end(&json);
+    json_uint(&json, "n_unknown", n_unknown);
+    code = tool_print_json(&json);
+    return code == TOOL_OK && n_unknown ? TOOL_FAILED : code;
+}
+
+static int
+decode_file(const struct options *options)
+{
+    bool is_stdin = !options->path || strcmp(options->path, "-") == 0;
+    const char *name = is_stdin ? "stdin" : options->path;
+    struct file_bytes file;
+    struct words words;
+    bell_status status;
+    int code;
+
+    status = file_read(is_stdin ? "/dev/stdin" : options->path, &file);
+    if (status != BELL_OK)
+        return tool_fail(options->json, status);
+    status = words_parse(name, file.data, file.size_bytes, &words);
+    file_bytes_fini(&file);
+    if (status != BELL_OK)
+        return tool_fail(options->json, status);
+    code = run_decode(options, &words);
+    host_free(words.w);
+    return code;
+}
+
+static int
+refuse_what(const struct options *options, const struct format *format)
+{
+    char list[64] = "";
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(format->whats) && format->whats[i]; i++) {
+        strcat(list, i ? ", " : "");
+        strcat(list, format->whats[i]);
+    }
+    return tool_usage(options->json, "decode: --what %s is none of %s",
+                      options->what, list);
+}
+
+/* Chooses what is not said. */
+static int
+check_what(struct options *options, const struct format *format)
+{
+    bool is_nv = strcmp(format->name, "nv") == 0;
+    size_t i;
+
+    if (!is_nv && !options->arch)
+        return tool_usage(options->json,
+                          "decode: which --arch? gfx90a, gfx942, gfx1030, "
+                          "gfx1100, gfx1201");
+    if (is_nv && options->arch)
+        return tool_usage(options->json,
+                          "decode: --format nv goes by --sm or --class");
+    if (!options->what)
+        options->what = format->whats[0];
+    for (i = 0; i < ARRAY_LEN(format->whats) && format->whats[i]; i++) {
+        if (strcmp(options->what, format->whats[i]) == 0)
+            return TOOL_GO_ON;
+    }
+    return refuse_what(options, format);
+}
+
+static int
+check_options(struct options *options)
+{
+    size_t i;
+
+    if (!options->format)
+        return tool_usage(options->json,
+                          "decode: which --format? nv, pm4, sdma, aql");
+    for (i = 0; i < ARRAY_LEN(formats); i++) {
+        if (strcmp(options->format, formats[i].name) == 0)
+            return check_what(options, &formats[i]);
+    }
+    return tool_usage(options->json,
+                      "decode: --format %s is not known; there are nv, "
+                      "pm4, sdma, aql",
+                      options->format);
+}
+
+int
+verb_decode(int argc, char **argv)
+{
+    struct options options = {0};
+    const struct tool_opt opts[] = {
+        {"FILE", NULL, TOOL_OPT_STRING, &options.path, 0, 0,
+         "binary, or hexadecimal text; - or none: stdin"},
+        {"--format", "FORMAT", TOOL_OPT_STRING, &options.format, 0, 0,
+         "whose words: nv; of AMD pm4, sdma, aql"},
+        {"--what", "WHAT", TOOL_OPT_STRING, &options.what, 0, 0,
+         "nv: push (methods; default), ring (GPFIFO entries), qmd; aql: ring "
+         "(default), kernel (descriptors)"},
+        {"--sm", "SM", TOOL_OPT_STRING, &options.sm, 0, 0,
+         "sm_90 and so on: its classes on the usual subchannels"},
+        {"--arch", "ARCH", TOOL_OPT_STRING, &options.arch, 0, 0,
+         "gfx90a, gfx942, gfx1030, gfx1100 or gfx1201: the packets' dialect"},
+        {"--class", "HEX", TOOL_OPT_LIST, &options.classes, 0, 0,
+         "a GPFIFO, compute or copy class: c86f, cbc0, c8b5"},
+        {"--qmd", "N", TOOL_OPT_INT, &options.qmd, 3, 5,
+         "version of the QMDs (default: by class, or by the words)"},
+        {"--va", "ADDRESS", TOOL_OPT_INT, &options.va, 0, INT64_MAX,
+         "of a ring's first entry (default: 0)"},
+        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
+         "one JSON document on stdout"},
+    };
+    int code;
+
+    code = tool_parse(
+        "decode --format FORMAT [FILE] [options]\n\n"
+        "Says what the words of a pushbuffer, a ring, packets or a launch "
+        "descriptor mean.\nExits with 1 if some could not be named:\n\n"
+        "  echo 20012000 cbc0 200120b0 a | doorbell decode --format nv\n"
+        "  echo c0004600 407 | doorbell decode --format pm4 --arch gfx942",
+        opts, ARRAY_LEN(opts), argc, argv);
+    if (code == TOOL_GO_ON)
+        code = check_options(&options);
+    return code == TOOL_GO_ON ? decode_file(&options) : code;
+}

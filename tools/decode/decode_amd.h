@@ -1,0 +1,45 @@
+/* Text of what AMD cards read: PM4 packets, packets of the copy engines, AQL
+ * packets, kernel descriptors. Any words are taken; what has no name is
+ * printed with a `?`, bits outside of all fields as `reserved`.
+ *
+ * Names and layouts come from hcq/amd/regs. No state: any thread.
+ */
+#ifndef BELL_TOOLS_DECODE_DECODE_AMD_H
+#define BELL_TOOLS_DECODE_DECODE_AMD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hcq/regs.h"
+
+/* The dialects of one chip. */
+struct decode_amd_chip {
+    const char *name; /* "gfx942" */
+    unsigned pm4_gen, sdma_gen;
+};
+
+/* Row `idx` of the known ones; NULL after the last. */
+const struct decode_amd_chip *decode_amd_chip_at(size_t idx);
+/* By name, or NULL. */
+const struct decode_amd_chip *decode_amd_chip_find(const char *name);
+
+/* Where text goes, and what for. */
+struct decode_amd {
+    const struct decode_amd_chip *chip;
+    regs_line_fn *line;
+    void *user;
+};
+
+/* Each returns how many words it could not name. */
+unsigned decode_amd_pm4(const struct decode_amd *d, const uint32_t *words,
+                        size_t n_dw);
+unsigned decode_amd_sdma(const struct decode_amd *d, const uint32_t *words,
+                         size_t n_dw);
+/* Sixteen words a packet; `va` is the ring's address, for the lines. */
+unsigned decode_amd_aql(const struct decode_amd *d, const uint32_t *words,
+                        size_t n_dw, uint64_t va);
+/* Kernel descriptors one after the other, sixteen words each. */
+unsigned decode_amd_kernel(const struct decode_amd *d, const uint32_t *words,
+                           size_t n_dw);
+
+#endif

@@ -1,0 +1,231 @@
+/* Pushbuffers, ring entries and launch descriptors as text. */
+#include "tools/decode/decode_nv.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "hcq/nv/regs/nv_ce.h"
+#include "hcq/nv/regs/nv_compute.h"
+#include "hcq/nv/regs/nv_host.h"
+#include "hcq/nv/regs/nv_qmd.h"
+
+#define LINE_BYTES 512
+
+enum {
+    SLOT_COMPUTE = 1,
+    SLOT_COPY = 4
+};
+
+/* src: hw/nv/BRINGUP.md section 3 */
+static const struct decode_nv_chip chips[] = {
+    {"sm_80", 0xc56f, 0xc6c0, 0xc6b5, 3},
+    {"sm_86", 0xc56f, 0xc7c0, 0xc7b5, 3},
+    {"sm_89", 0xc56f, 0xc9c0, 0xc7b5, 3},
+    {"sm_90", 0xc86f, 0xcbc0, 0xc8b5, 4},
+    {"sm_100", 0xc96f, 0xcdc0, 0xc9b5, 5},
+    {"sm_120", 0xca6f, 0xcec0, 0xcab5, 5},
+};
+
+static const struct regs_unit *const units[] = {&nv_compute_unit, &nv_ce_unit};
+
+const struct decode_nv_chip *
+decode_nv_chip_at(size_t idx)
+{
+    return idx < ARRAY_LEN(chips) ? &chips[idx] : NULL;
+}
+
+const struct decode_nv_chip *
+decode_nv_chip_find(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        if (strcmp(chips[i].name, name) == 0)
+            return &chips[i];
+    }
+    return NULL;
+}
+
+void
+decode_nv_init(struct decode_nv *d, regs_line_fn *line, void *user)
+{
+    memset(d, 0, sizeof(*d));
+    d->stream.common = &nv_host_unit;
+    d->stream.common_gen = NV_HOST_GEN_C86F;
+    d->stream.units = units;
+    d->stream.n_units = ARRAY_LEN(units);
+    d->stream.line = line;
+    d->stream.user = user;
+}
+
+bool
+decode_nv_bind(struct decode_nv *d, uint32_t nv_class)
+{
+    int host = regs_gen_by_id(&nv_host_unit, nv_class);
+    int compute = regs_gen_by_id(&nv_compute_unit, nv_class);
+    int copy = regs_gen_by_id(&nv_ce_unit, nv_class);
+
+    if (host >= 0) {
+        d->stream.common_gen = (unsigned)host;
+    } else if (compute >= 0) {
+        d->stream.slots[SLOT_COMPUTE] = &nv_compute_unit;
+        d->stream.slot_gens[SLOT_COMPUTE] = (unsigned)compute;
+        d->compute_class = nv_class;
+    } else if (copy >= 0) {
+        d->stream.slots[SLOT_COPY] = &nv_ce_unit;
+        d->stream.slot_gens[SLOT_COPY] = (unsigned)copy;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void tell(struct decode_nv *d, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+tell(struct decode_nv *d, const char *fmt, ...)
+{
+    char buf[LINE_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(buf, sizeof(buf), fmt, args);
+    va_end(args);
+    d->stream.line(d->stream.user, buf);
+}
+
+unsigned
+decode_nv_push(struct decode_nv *d, const uint32_t *words, size_t n_dw)
+{
+    return regs_decode_stream(&d->stream, words, n_dw);
+}
+
+/* ---- ring entries -------------------------------------------------------- */
+
+/* What an entry is: the one with constants if it has them. */
+static const struct regs_type *
+entry_type(unsigned gen, const uint32_t *words)
+{
+    const struct regs_type *base =
+        regs_by_name(&nv_host_unit, "GP_EXTENDED_BASE");
+
+    if (base && regs_in(gen, base->gens) && regs_match(base, gen, words))
+        return base;
+    return regs_by_name(&nv_host_unit, "GP_ENTRY");
+}
+
+unsigned
+decode_nv_ring(struct decode_nv *d, const uint32_t *words, size_t n_dw,
+               uint64_t va)
+{
+    unsigned gen = d->stream.common_gen;
+    char buf[LINE_BYTES];
+    struct regs_text text;
+    size_t i;
+
+    for (i = 0; i + 2 <= n_dw; i += 2) {
+        const struct regs_type *type = entry_type(gen, words + i);
+        regs_text_init(&text, buf, sizeof(buf));
+        regs_text_put(&text, "0x%010" PRIx64 ": %08x%08x %s ", va + 4 * i,
+                      words[i + 1], words[i], type->name);
+        regs_decode_fields(&text, type, gen, words + i, UINT64_MAX);
+        d->stream.line(d->stream.user, buf);
+    }
+    if (n_dw % 2 == 0)
+        return 0;
+    tell(d, "0x%010" PRIx64 ": %08x ? half an entry", va + 4 * (n_dw - 1),
+         words[n_dw - 1]);
+    return 1;
+}
+
+/* ---- launch descriptors ---------------------------------------------------- */
+
+static const char *
+block_name(unsigned major)
+{
+    return major == 3 ? "V3" : major == 4 ? "V4" : "V5";
+}
+
+/* The version that a compute class takes; 0: not known. */
+static unsigned
+major_of_class(uint32_t nv_class)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        if (chips[i].compute_class == nv_class)
+            return chips[i].qmd_major;
+    }
+    return 0;
+}
+
+/* Words with reserved bits set, read as version `major`; UINT32_MAX if they
+ * are of another version or too few. */
+static unsigned
+misfit(const uint32_t *words, size_t n_dw, unsigned major)
+{
+    const struct regs_type *type =
+        regs_by_name(&nv_qmd_unit, block_name(major));
+    uint32_t copy[NV_QMD_V5_DW];
+    unsigned n = 0, i;
+
+    if (!type || n_dw < type->n_dw || !regs_match(type, 0, words))
+        return UINT32_MAX;
+    memcpy(copy, words, 4u * type->n_dw);
+    if (regs_clear_known(type, 0, copy)) {
+        for (i = 0; i < type->n_dw; i++)
+            n += copy[i] != 0;
+    }
+    return n;
+}
+
+/* The version whose descriptor the words are most like; 0: none. */
+static unsigned
+guess_major(const uint32_t *words, size_t n_dw)
+{
+    unsigned best = UINT32_MAX, best_major = 0, major;
+
+    for (major = 3; major <= 5; major++) {
+        unsigned n = misfit(words, n_dw, major);
+        if (n < best) {
+            best = n;
+            best_major = major;
+        }
+    }
+    return best_major;
+}
+
+unsigned
+decode_nv_qmd(struct decode_nv *d, const uint32_t *words, size_t n_dw,
+              unsigned major)
+{
+    unsigned unknown = 0;
+    size_t at = 0;
+
+    while (at < n_dw) {
+        const struct regs_type *type;
+        unsigned here = major;
+
+        if (!here)
+            here = major_of_class(d->compute_class);
+        if (!here)
+            here = guess_major(words + at, n_dw - at);
+        type = here ? regs_by_name(&nv_qmd_unit, block_name(here)) : NULL;
+        if (!type || n_dw - at < type->n_dw) {
+            tell(d, "? %zu words that are no whole QMD", n_dw - at);
+            return unknown + (unsigned)(n_dw - at);
+        }
+        tell(d, "QMD %u, %u words", here, type->n_dw);
+        if (!regs_match(type, 0, words + at)) {
+            tell(d, "? its QMD_MAJOR_VERSION is another one");
+            unknown++;
+        }
+        regs_decode_block(type, 0, words + at, d->stream.line, d->stream.user);
+        at += type->n_dw;
+    }
+    return unknown;
+}

@@ -1,0 +1,206 @@
+/* `doorbell demo mnist`: trains a small network and says how it went. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/thread.h"
+#include "doorbell/stats.h"
+#include "tools/demo/demo.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+
+struct options {
+    const char *demo, *data_dir, *model, *device, *math;
+    int64_t epochs, n_steps, batch, seed; /* 0, but seed: the model's own */
+    bool json;
+};
+
+struct report {
+    const struct options *options;
+    const struct demo_run *run;
+    char device[64];
+    const char *math; /* static */
+    struct bell_stats stats;
+    double data_s, total_s;
+};
+
+static void
+print_text(const struct report *report)
+{
+    const struct demo_run *run = report->run;
+    const struct bell_stats *stats = &report->stats;
+
+    printf("device   %s\n", report->device);
+    if (strcmp(report->math, "exact") != 0)
+        printf("math     %s\n", report->math);
+    printf("data     %zu images to train on and %zu to test, %s (%.2f s)\n",
+           run->data->n_train, run->data->n_test,
+           report->options->data_dir ? "read" : "drawn here", report->data_s);
+    printf("model    %s: %s, %" PRId64 " parameters\n", run->model->name,
+           run->model->shape, run->n_parameters);
+    printf("compile  %" PRIu64 " kernels in %.0f ms, each once\n",
+           stats->n_kernels_compiled, (double)stats->compile_wall_ns / 1e6);
+    printf("train    %" PRId64 " steps of %" PRId64 " images in %.2f s: "
+           "%.0f ms the first, %.2f ms the others; loss %.4f\n",
+           run->n_steps_done, run->batch, run->train_s, run->first_step_ms,
+           run->step_ms, run->loss);
+    printf("test     %.1f %% right\n", 100 * run->test_accuracy);
+    printf("total    %.2f s\n", report->total_s);
+    if (!report->options->data_dir)
+        printf("With the original MNIST test files in a directory: "
+               "--data DIR\n");
+}
+
+static int
+print_json(const struct report *report)
+{
+    const struct demo_run *run = report->run;
+    const struct bell_stats *stats = &report->stats;
+    struct json json;
+
+    json_init(&json);
+    json_str(&json, "device", report->device);
+    json_str(&json, "math", report->math);
+    json_str(&json, "data", report->options->data_dir ? "mnist" : "drawn");
+    json_uint(&json, "n_train", run->data->n_train);
+    json_uint(&json, "n_test", run->data->n_test);
+    json_str(&json, "model", run->model->name);
+    json_int(&json, "n_parameters", run->n_parameters);
+    json_int(&json, "seed", (int64_t)run->seed);
+    json_int(&json, "batch", run->batch);
+    json_int(&json, "n_steps", run->n_steps_done);
+    json_num(&json, "test_accuracy", run->test_accuracy);
+    json_num(&json, "loss", run->loss);
+    json_num(&json, "first_step_ms", run->first_step_ms);
+    if (run->n_steps_done > 1)
+        json_num(&json, "step_ms", run->step_ms);
+    else
+        json_null(&json, "step_ms");
+    json_num(&json, "data_s", report->data_s);
+    json_num(&json, "train_s", run->train_s);
+    json_num(&json, "test_s", run->test_s);
+    json_num(&json, "total_s", report->total_s);
+    json_uint(&json, "n_plans", stats->n_plans);
+    json_uint(&json, "n_kernels_planned", stats->n_kernels_planned);
+    json_uint(&json, "n_kernels_compiled", stats->n_kernels_compiled);
+    json_uint(&json, "n_launches", stats->n_launches);
+    json_num(&json, "schedule_ms", (double)stats->schedule_ns / 1e6);
+    json_num(&json, "lower_ms", (double)stats->lower_ns / 1e6);
+    json_num(&json, "machine_code_ms", (double)stats->compile_ns / 1e6);
+    json_num(&json, "compile_wall_ms", (double)stats->compile_wall_ns / 1e6);
+    return tool_print_json(&json);
+}
+
+static bell_status
+run_on_device(const struct options *options, struct demo_run *run,
+              struct report *report)
+{
+    struct bell_context *ctx;
+    bell_status status;
+
+    BELL_TRY(tool_open_context(options->device, options->math, &ctx));
+    status = demo_train(ctx, run);
+    snprintf(report->device, sizeof(report->device), "%s",
+             bell_context_device(ctx));
+    report->math = tool_math_words(bell_context_math(ctx));
+    bell_context_stats(ctx, &report->stats);
+    bell_context_destroy(ctx);
+    return status;
+}
+
+static bell_status
+get_data(const struct options *options, struct demo_data *out_data)
+{
+    if (options->data_dir)
+        return demo_data_load(options->data_dir, out_data);
+    return demo_data_draw((uint64_t)options->seed, out_data);
+}
+
+static int
+run_mnist(const struct options *options, const struct demo_model *model)
+{
+    struct demo_data data;
+    struct demo_run run = {
+        .model = model,
+        .data = &data,
+        .epochs = options->epochs ? options->epochs : model->epochs,
+        .batch = options->batch ? options->batch : model->batch,
+        .n_steps = options->n_steps,
+        .seed = (uint64_t)options->seed,
+    };
+    struct report report = {.options = options, .run = &run};
+    uint64_t start = time_now_ns();
+    bell_status status;
+    int code = TOOL_OK;
+
+    status = get_data(options, &data);
+    if (status != BELL_OK)
+        return tool_fail(options->json, status);
+    report.data_s = (double)(time_now_ns() - start) / 1e9;
+    if ((size_t)run.batch > data.n_train) {
+        code = tool_usage(options->json,
+                          "demo: --batch %" PRId64
+                          " is more than the %zu images to train on",
+                          run.batch, data.n_train);
+    } else {
+        status = run_on_device(options, &run, &report);
+        if (status != BELL_OK)
+            code = tool_fail(options->json, status);
+    }
+    report.total_s = (double)(time_now_ns() - start) / 1e9;
+    if (code == TOOL_OK && options->json)
+        code = print_json(&report);
+    else if (code == TOOL_OK)
+        print_text(&report);
+    demo_data_fini(&data);
+    return code;
+}
+
+int
+verb_demo(int argc, char **argv)
+{
+    struct options options = {.model = "mlp", .seed = 1};
+    const struct tool_opt opts[] = {
+        {"DEMO", NULL, TOOL_OPT_STRING, &options.demo, 0, 0, "mnist"},
+        {"--data", "DIR", TOOL_OPT_STRING, &options.data_dir, 0, 0,
+         "the original MNIST test files, not drawn digits"},
+        {"--model", "NAME", TOOL_OPT_STRING, &options.model, 0, 0,
+         "mlp (default) or conv"},
+        {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
+         "where to train (default: $BELL_DEVICE, or the first that works)"},
+        TOOL_MATH_OPT(&options.math),
+        {"--epochs", "N", TOOL_OPT_INT, &options.epochs, 1, 100000,
+         "times every image is used (default: 15 or 16)"},
+        {"--steps", "N", TOOL_OPT_INT, &options.n_steps, 1, 100000000,
+         "steps in all, instead of epochs"},
+        {"--batch", "N", TOOL_OPT_INT, &options.batch, 1, 1000000,
+         "images of a step (default: 128 or 256)"},
+        {"--seed", "S", TOOL_OPT_INT, &options.seed, 0, INT64_MAX,
+         "of all random numbers (default: 1)"},
+        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
+         "one JSON document on stdout"},
+    };
+    const struct demo_model *model;
+    int code;
+
+    code = tool_parse("demo mnist [options]\n\n"
+                      "Trains a network to read digits, from tensors to the "
+                      "device's queue, and tests it\non images that it has "
+                      "not seen. Without --data it draws the digits itself.",
+                      opts, ARRAY_LEN(opts), argc, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!options.demo || strcmp(options.demo, "mnist") != 0)
+        return tool_usage(options.json, "demo: no demo '%s'; there is: mnist",
+                          options.demo ? options.demo : "");
+    code = tool_check_math(options.json, "demo", options.math);
+    if (code != TOOL_GO_ON)
+        return code;
+    model = demo_model_find(options.model);
+    if (!model)
+        return tool_usage(options.json,
+                          "demo: --model '%s' is neither mlp nor conv",
+                          options.model);
+    return run_mnist(&options, model);
+}

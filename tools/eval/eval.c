@@ -1,0 +1,487 @@
+/* `doorbell eval`: an expression over .npy files. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "doorbell/functions.h"
+#include "doorbell/tensor.h"
+#include "tools/eval/eval_expr.h"
+#include "tools/eval/eval_print.h"
+#include "tools/json.h"
+#include "tools/formats/npy.h"
+#include "tools/tools.h"
+
+struct options {
+    const char *expr, *out, *device, *grad, *math;
+    struct tool_list in;
+    int64_t seed;
+    bool json, list, markdown;
+};
+
+/* One evaluation. */
+struct eval_run {
+    struct options opts;
+    struct bell_context *ctx;
+    char names[TOOL_LIST_MAX][64];
+    struct eval_input inputs[TOOL_LIST_MAX];
+    size_t n_inputs;
+};
+
+/* ---- the table of functions ------------------------------------------- */
+
+/* A row's parameters without their kinds: "input, dim=-1, dtype=None". */
+static void
+print_signature(FILE *out, const struct bell_function *f)
+{
+    const char *p = f->params;
+
+    fprintf(out, "%s(", f->name);
+    while (*p) {
+        size_t name = strcspn(p, ":"), whole = strcspn(p, ",");
+        const char *equals = memchr(p, '=', whole);
+        bool spread = memchr(p, '*', whole) != NULL;
+        fprintf(out, "%s%.*s", spread ? "*" : "", (int)name, p);
+        if (equals)
+            fprintf(out, "=%.*s", (int)(whole - (size_t)(equals + 2 - p)),
+                    equals + 2);
+        p += whole;
+        if (*p == ',')
+            fprintf(out, ", ");
+        p += strspn(p, ", ");
+    }
+    fprintf(out, ")");
+}
+
+static void
+print_row(FILE *out, const struct bell_function *f, bool markdown)
+{
+    char aliases[128];
+
+    bell_function_aliases(f, aliases, sizeof(aliases));
+    if (markdown) {
+        fprintf(out, "| `");
+        print_signature(out, f);
+        fprintf(out, "`%s%s%s | ", *aliases ? " also `" : "", aliases,
+                *aliases ? "`" : "");
+        for (const char *p = f->doc; *p; p++)
+            fprintf(out, *p == '|' ? "\\|" : "%c", *p);
+        fprintf(out, "%s |\n", f->returns_list ? " (a list)" : "");
+        return;
+    }
+    fprintf(out, "  ");
+    print_signature(out, f);
+    fprintf(out, "\n      %s%s", f->doc, f->returns_list ? " (a list)" : "");
+    fprintf(out, *aliases ? "; also: %s\n" : "%s\n", aliases);
+}
+
+static int
+list_functions(bool markdown)
+{
+    const struct bell_function *f;
+    const char *section = "";
+    size_t i;
+
+    if (markdown)
+        printf("# Tensor functions\n\n"
+               "Printed by `doorbell eval --list --markdown` from the table "
+               "in `tensor/functions/`.\n"
+               "Names and meaning are PyTorch's; `axis` may be written for "
+               "`dim`, `keepdims` for `keepdim`.\n"
+               "A starred parameter takes its numbers or tensors singly or as "
+               "a list.\n");
+    for (i = 0; (f = bell_function_at(i)); i++) {
+        if (strcmp(f->section, section) != 0) {
+            section = f->section;
+            if (markdown)
+                printf(
+                    "\n## %s\n\n| function | what it computes |\n|---|---|\n",
+                    section);
+            else
+                printf("%s%s\n", i ? "\n" : "", section);
+        }
+        print_row(stdout, f, markdown);
+    }
+    return TOOL_OK;
+}
+
+/* {"functions": [{"name", "signature", "section", "doc", ...}]} */
+static int
+list_functions_json(void)
+{
+    const struct bell_function *f;
+    char aliases[128], *text;
+    struct json json;
+    size_t i, n_bytes;
+    FILE *stream;
+
+    json_init(&json);
+    json_array(&json, "functions");
+    for (i = 0; (f = bell_function_at(i)); i++) {
+        text = NULL;
+        stream = open_memstream(&text, &n_bytes);
+        if (!stream)
+            break;
+        print_signature(stream, f);
+        fclose(stream);
+        bell_function_aliases(f, aliases, sizeof(aliases));
+        json_object(&json, NULL);
+        json_str(&json, "name", f->name);
+        json_str(&json, "aliases", aliases);
+        json_str(&json, "signature", text ? text : f->name);
+        json_str(&json, "section", f->section);
+        json_str(&json, "doc", f->doc);
+        json_bool(&json, "returns_list", f->returns_list);
+        json_end(&json);
+        free(text);
+    }
+    json_end(&json);
+    return tool_print_json(&json);
+}
+
+/* ---- failures --------------------------------------------------------- */
+
+/* Characters (not bytes of UTF-8) from `from` to `to`. */
+static int
+count_chars(const char *from, const char *to)
+{
+    int n = 0;
+
+    for (; from < to; from++)
+        n += ((unsigned char)*from & 0xc0) != 0x80;
+    return n;
+}
+
+/* The line of the expression with the fault, and a caret under it; of a long
+ * line the part around it. */
+static void
+show_place(const char *line, size_t len, const char *fault)
+{
+    size_t at = (size_t)(fault - line), from = at > 80 ? at - 40 : 0, i;
+
+    while (from > 0 && ((unsigned char)line[from] & 0xc0) == 0x80)
+        from--;
+    if (len > from + 110)
+        len = from + 110;
+    fprintf(stderr, from ? "  ..." : "  ");
+    for (i = from; i < len; i++)
+        fputc(iscntrl((unsigned char)line[i]) ? ' ' : line[i], stderr);
+    fprintf(stderr, "\n%*s^\n",
+            count_chars(line + from, fault) + (from ? 5 : 2), "");
+}
+
+static int
+fail_expr(const struct eval_run *run, bell_status status, size_t at)
+{
+    const char *line = run->opts.expr, *fault = line + at, *newline;
+    char place[64] = "";
+    int n_line = 1, column, code;
+
+    while ((newline = memchr(line, '\n', (size_t)(fault - line)))) {
+        line = newline + 1;
+        n_line++;
+    }
+    if (n_line > 1)
+        snprintf(place, sizeof(place), "line %d, ", n_line);
+    column = count_chars(line, fault) + 1;
+    bell_error_prefix("%scolumn %d", place, column);
+    code = tool_fail_input(run->opts.json, status);
+    show_place(line, strcspn(line, "\n"), fault);
+    return code;
+}
+
+/* ---- inputs ----------------------------------------------------------- */
+
+static bool
+is_name(const char *text, size_t len)
+{
+    size_t i;
+
+    if (len == 0 || len >= 64 || isdigit((unsigned char)text[0]))
+        return false;
+    for (i = 0; i < len; i++) {
+        if (!isalnum((unsigned char)text[i]) && text[i] != '_')
+            return false;
+    }
+    return true;
+}
+
+/* Checks "name=FILE" of every --in before anything is read. */
+static int
+check_inputs(struct eval_run *run)
+{
+    const struct tool_list *in = &run->opts.in;
+    size_t i, k;
+
+    for (i = 0; i < in->n_items; i++) {
+        const char *equals = strchr(in->items[i], '=');
+        size_t len = equals ? (size_t)(equals - in->items[i]) : 0;
+        if (!equals || !is_name(in->items[i], len) || !equals[1])
+            return tool_usage(run->opts.json,
+                              "eval: --in '%s' is not name=FILE.npy",
+                              in->items[i]);
+        memcpy(run->names[i], in->items[i], len);
+        run->names[i][len] = 0;
+        for (k = 0; k < i; k++) {
+            if (strcmp(run->names[k], run->names[i]) == 0)
+                return tool_usage(run->opts.json, "eval: two inputs '%s'",
+                                  run->names[i]);
+        }
+    }
+    return TOOL_GO_ON;
+}
+
+static BELL_MUST_CHECK bell_status
+load_input(struct eval_run *run, size_t i)
+{
+    const char *path = strchr(run->opts.in.items[i], '=') + 1;
+    struct npy array;
+
+    BELL_TRY(npy_read(path, &array));
+    run->inputs[i].name = run->names[i];
+    run->inputs[i].tensor = bell_from_data(run->ctx, array.dtype, array.shape,
+                                           array.ndim, array.data);
+    run->n_inputs = i + 1;
+    npy_fini(&array);
+    return bell_context_status(run->ctx);
+}
+
+static struct bell_tensor *
+input_called(const struct eval_run *run, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < run->n_inputs; i++) {
+        if (strcmp(run->inputs[i].name, name) == 0)
+            return run->inputs[i].tensor;
+    }
+    return NULL;
+}
+
+/* ---- result ----------------------------------------------------------- */
+
+/* *t becomes d sum(*t) / d input. */
+static BELL_MUST_CHECK bell_status
+differentiate(struct eval_run *run, struct bell_tensor **t)
+{
+    struct bell_tensor *input = input_called(run, run->opts.grad), *grad;
+    struct bell_tensor *loss = bell_sum(*t, BELL_NO_DIMS, false);
+
+    if (bell_dtype_of(input) < BELL_FLOAT16)
+        return bell_fail(BELL_E_INVALID,
+                         "--grad %s: it is %s; only floats have gradients",
+                         run->opts.grad, bell_dtype_name(bell_dtype_of(input)));
+    if (bell_dtype_of(*t) < BELL_FLOAT16)
+        return bell_fail(BELL_E_INVALID,
+                         "--grad %s: the expression is %s; only floats have "
+                         "gradients",
+                         run->opts.grad, bell_dtype_name(bell_dtype_of(*t)));
+    BELL_TRY(bell_gradient(loss, &input, 1, &grad));
+    *t = grad;
+    return BELL_OK;
+}
+
+/* Computes the tensor and copies it to the host; bfloat16 and 8-bit floats as
+ * float32, for neither .npy nor printf know them. */
+static BELL_MUST_CHECK bell_status
+compute(struct bell_tensor *t, struct npy *out)
+{
+    struct npy array = {.ndim = bell_ndim(t)};
+    bell_status status;
+
+    if (!npy_has_type(bell_dtype_of(t)))
+        t = bell_cast(t, BELL_FLOAT32);
+    array.dtype = bell_dtype_of(t);
+    array.n_elems = bell_numel(t);
+    array.size_bytes = (size_t)bell_nbytes(t);
+    if (array.ndim)
+        memcpy(array.shape, bell_shape(t), array.ndim * sizeof(int64_t));
+    array.data = host_alloc(array.size_bytes + 1);
+    if (!array.data)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "no memory for a result of %zu bytes",
+                         array.size_bytes);
+    status = bell_read(t, array.data, array.size_bytes);
+    if (status == BELL_OK)
+        *out = array;
+    else
+        npy_fini(&array);
+    return status;
+}
+
+static int
+print_result(const struct eval_run *run, const struct npy *array,
+             enum bell_dtype dtype)
+{
+    const struct options *opts = &run->opts;
+    struct json json;
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    if (!opts->json) {
+        if (!opts->out)
+            status = eval_print(stdout, array);
+        return status == BELL_OK ? TOOL_OK : tool_fail(false, status);
+    }
+    json_init(&json);
+    json_str(&json, "device", bell_context_device(run->ctx));
+    json_str(&json, "math", tool_math_words(bell_context_math(run->ctx)));
+    json_str(&json, "dtype", bell_dtype_name(dtype));
+    json_array(&json, "shape");
+    for (i = 0; i < array->ndim; i++)
+        json_int(&json, NULL, array->shape[i]);
+    json_end(&json);
+    if (opts->out) {
+        json_str(&json, "out", opts->out);
+        json_str(&json, "out_dtype", bell_dtype_name(array->dtype));
+    } else {
+        eval_print_json(&json, "values", array);
+    }
+    return tool_print_json(&json);
+}
+
+static int
+finish(struct eval_run *run, struct bell_tensor *t)
+{
+    enum bell_dtype dtype = bell_dtype_of(t);
+    struct npy array;
+    bell_status status;
+    int code;
+
+    status = compute(t, &array);
+    if (status != BELL_OK)
+        return tool_fail_input(run->opts.json, status);
+    if (run->opts.out) {
+        status = npy_write(run->opts.out, &array);
+        if (status != BELL_OK) {
+            npy_fini(&array);
+            return tool_fail(run->opts.json, status);
+        }
+        if (dtype != array.dtype)
+            fprintf(stderr, "%s: %s has no .npy type; written as %s\n",
+                    run->opts.out, bell_dtype_name(dtype),
+                    bell_dtype_name(array.dtype));
+    }
+    code = print_result(run, &array, dtype);
+    npy_fini(&array);
+    return code;
+}
+
+static int
+run_expr(struct eval_run *run)
+{
+    struct bell_tensor *t = NULL;
+    bell_status status;
+    size_t i, at = 0;
+
+    bell_manual_seed(run->ctx, (uint64_t)run->opts.seed);
+    for (i = 0; i < run->opts.in.n_items; i++) {
+        status = load_input(run, i);
+        if (status != BELL_OK)
+            return tool_fail_input(run->opts.json, status);
+    }
+    status = eval_expr(run->ctx, run->opts.expr, run->inputs, run->n_inputs, &t,
+                       &at);
+    if (status != BELL_OK)
+        return fail_expr(run, status, at);
+    if (run->opts.grad) {
+        status = differentiate(run, &t);
+        if (status != BELL_OK)
+            return tool_fail_input(run->opts.json, status);
+    }
+    return finish(run, t);
+}
+
+static int
+check_options(struct eval_run *run)
+{
+    const struct options *opts = &run->opts;
+    size_t i;
+    int code;
+
+    if (!opts->expr)
+        return tool_usage(opts->json, "eval: no expression");
+    code = tool_check_math(opts->json, "eval", opts->math);
+    if (code != TOOL_GO_ON)
+        return code;
+    code = check_inputs(run);
+    if (code != TOOL_GO_ON || !opts->grad)
+        return code;
+    for (i = 0; i < opts->in.n_items; i++) {
+        if (strcmp(run->names[i], opts->grad) == 0)
+            return TOOL_GO_ON;
+    }
+    return tool_usage(opts->json, "eval: --grad %s: no input has that name",
+                      opts->grad);
+}
+
+/* An expression may begin with a minus, "-x * 2"; as the first argument it is
+ * taken for what it is. Returns how many arguments that took, 1 or 0. */
+static size_t
+takes_expr_first(int argc, char **argv, struct options *opts)
+{
+    if (argc < 2 || argv[1][0] != '-' || argv[1][1] == '-' || !argv[1][1] ||
+        strcmp(argv[1], "-h") == 0)
+        return 0;
+    opts->expr = argv[1];
+    argv[1] = argv[0];
+    return 1;
+}
+
+int
+verb_eval(int argc, char **argv)
+{
+    static const char about[] =
+        "eval 'EXPR' [--in name=FILE.npy]... [--out FILE.npy] [options]\n"
+        "an expression over .npy files, in Python's syntax:\n\n"
+        "  doorbell eval 'softmax(x @ w.T, axis=-1)[:, 2:5]' --in x=x.npy \\\n"
+        "      --in w=w.npy --out y.npy";
+    struct eval_run *run = host_calloc(1, sizeof(*run));
+    bell_status status;
+    size_t n_skip;
+    int code;
+
+    if (!run)
+        return tool_fail_text(tool_asks_for_json(argc, argv), BELL_E_NO_MEMORY,
+                              "out of memory");
+    const struct tool_opt opts[] = {
+        {"EXPR", NULL, TOOL_OPT_STRING, &run->opts.expr, 0, 0,
+         "numbers, operators, functions, [indexing]"},
+        {"--in", "name=FILE", TOOL_OPT_LIST, &run->opts.in, 0, 0,
+         "an input; may be given many times"},
+        {"--out", "FILE", TOOL_OPT_STRING, &run->opts.out, 0, 0,
+         "write the result there instead of printing it"},
+        {"--device", "DEVICE", TOOL_OPT_STRING, &run->opts.device, 0, 0,
+         "where to compute, CPU for example"},
+        TOOL_MATH_OPT(&run->opts.math),
+        {"--grad", "name", TOOL_OPT_STRING, &run->opts.grad, 0, 0,
+         "the result is d sum(EXPR) / d name"},
+        {"--seed", "N", TOOL_OPT_INT, &run->opts.seed, 0, 0,
+         "of random numbers; 0"},
+        {"--json", NULL, TOOL_OPT_FLAG, &run->opts.json, 0, 0,
+         "one JSON document on stdout"},
+        {"--list", NULL, TOOL_OPT_FLAG, &run->opts.list, 0, 0,
+         "print every function"},
+        {"--markdown", NULL, TOOL_OPT_FLAG, &run->opts.markdown, 0, 0,
+         "with --list: as docs/functions.md"},
+    };
+    n_skip = takes_expr_first(argc, argv, &run->opts);
+    code = tool_parse(about, opts + n_skip, ARRAY_LEN(opts) - n_skip,
+                      argc - (int)n_skip, argv + n_skip);
+    if (code == TOOL_GO_ON && run->opts.list)
+        code = run->opts.json ? list_functions_json()
+                              : list_functions(run->opts.markdown);
+    if (code == TOOL_GO_ON)
+        code = check_options(run);
+    if (code == TOOL_GO_ON) {
+        status = tool_open_context(run->opts.device, run->opts.math, &run->ctx);
+        code = status == BELL_OK ? run_expr(run)
+                                 : tool_fail(run->opts.json, status);
+        bell_context_destroy(run->ctx);
+    }
+    host_free(run);
+    return code;
+}

@@ -1,0 +1,249 @@
+/* IDX files. src: the description on the MNIST page: magic 0, 0, type, rank;
+ * one big-endian 32-bit size per axis; elements, big-endian. */
+#include "tools/formats/idx.h"
+
+#include <limits.h>
+#include <string.h>
+
+#if BELL_HAVE_ZLIB
+#include <zlib.h>
+#endif
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "tools/formats/file.h"
+
+static const struct {
+    uint8_t code;
+    enum bell_dtype dtype;
+} idx_types[] = {
+    {0x08, BELL_UINT8}, {0x09, BELL_INT8},    {0x0b, BELL_INT16},
+    {0x0c, BELL_INT32}, {0x0d, BELL_FLOAT32}, {0x0e, BELL_FLOAT64},
+};
+
+/* Most bytes before the elements. */
+#define IDX_HEADER_MAX (4 + 4 * BELL_MAX_RANK)
+
+void
+idx_fini(struct idx *array)
+{
+    host_free(array->data);
+    memset(array, 0, sizeof(*array));
+}
+
+static uint32_t
+big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
+           p[3];
+}
+
+/* Reads the header; *out_start is where the elements begin. */
+static BELL_MUST_CHECK bell_status
+read_header(const uint8_t *bytes, size_t n_bytes, struct idx *array,
+            size_t *out_start)
+{
+    uint64_t n = 1;
+    size_t i;
+
+    if (n_bytes < 4 || bytes[0] != 0 || bytes[1] != 0)
+        return bell_fail(BELL_E_IO, "not an IDX file: it does not begin with "
+                                    "two zero bytes");
+    for (i = 0; i < ARRAY_LEN(idx_types); i++) {
+        if (idx_types[i].code == bytes[2])
+            array->dtype = idx_types[i].dtype;
+    }
+    if (array->dtype == BELL_DEFAULT)
+        return bell_fail(BELL_E_IO, "IDX type 0x%02x is unknown", bytes[2]);
+    array->ndim = bytes[3];
+    if (array->ndim > BELL_MAX_RANK)
+        return bell_fail(BELL_E_IO, "%u axes, at most %d", array->ndim,
+                         BELL_MAX_RANK);
+    *out_start = 4 + 4 * (size_t)array->ndim;
+    if (n_bytes < *out_start)
+        return bell_fail(BELL_E_IO,
+                         "truncated: %zu bytes, the header alone "
+                         "has %zu",
+                         n_bytes, *out_start);
+    for (i = 0; i < array->ndim; i++) {
+        array->shape[i] = big_endian(bytes + 4 + 4 * i);
+        if (__builtin_mul_overflow(n, (uint64_t)array->shape[i], &n) ||
+            n > SIZE_MAX / 16)
+            return bell_fail(BELL_E_IO, "more elements than memory can hold");
+    }
+    array->n_elems = n;
+    array->size_bytes = (size_t)n * bell_dtype_size(array->dtype);
+    return BELL_OK;
+}
+
+static void
+to_host_order(uint8_t *data, size_t n, size_t size)
+{
+    const uint16_t one = 1;
+    size_t k, b;
+
+    if (!*(const uint8_t *)&one)
+        return;
+    for (k = 0; k < n; k++, data += size) {
+        for (b = 0; b < size / 2; b++) {
+            uint8_t byte = data[b];
+            data[b] = data[size - 1 - b];
+            data[size - 1 - b] = byte;
+        }
+    }
+}
+
+static BELL_MUST_CHECK bell_status
+parse_plain(const uint8_t *bytes, size_t n_bytes, struct idx *array)
+{
+    size_t start;
+
+    BELL_TRY(read_header(bytes, n_bytes, array, &start));
+    if (n_bytes - start != array->size_bytes)
+        return bell_fail(
+            BELL_E_IO, "%s: %zu bytes of elements, the header promises %zu",
+            n_bytes - start < array->size_bytes ? "truncated" : "too long",
+            n_bytes - start, array->size_bytes);
+    array->data = host_alloc(array->size_bytes + 1);
+    if (!array->data)
+        return bell_fail(BELL_E_NO_MEMORY, "an array of %zu bytes",
+                         array->size_bytes);
+    memcpy(array->data, bytes + start, array->size_bytes);
+    to_host_order(array->data, (size_t)array->n_elems,
+                  bell_dtype_size(array->dtype));
+    return BELL_OK;
+}
+
+#if BELL_HAVE_ZLIB
+
+/* zlib's memory comes from where ours does. */
+static void *
+zlib_alloc(void *user, unsigned count, unsigned size)
+{
+    (void)user;
+    return host_calloc(count, size);
+}
+
+static void
+zlib_free(void *user, void *ptr)
+{
+    (void)user;
+    host_free(ptr);
+}
+
+/* Bytes that are unpacked, and how many there may be. */
+struct unpacked {
+    uint8_t *data;
+    size_t cap, n, limit;
+    bool limit_known;
+};
+
+static BELL_MUST_CHECK bell_status
+learn_limit(struct unpacked *out)
+{
+    struct idx header = {.ndim = 0};
+    size_t start;
+
+    if (out->limit_known || out->n < IDX_HEADER_MAX)
+        return BELL_OK;
+    BELL_TRY(read_header(out->data, out->n, &header, &start));
+    out->limit = start + header.size_bytes;
+    out->limit_known = true;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+unpack_stream(z_stream *z, size_t n_bytes, struct unpacked *out)
+{
+    int code = Z_OK;
+
+    while (code != Z_STREAM_END) {
+        size_t before = out->n;
+        if (host_grow((void **)&out->data, &out->cap, out->n + 65536, 1) != 0)
+            return bell_fail(BELL_E_NO_MEMORY, "unpacking %zu bytes", n_bytes);
+        z->next_out = out->data + out->n;
+        z->avail_out = 65536;
+        code = inflate(z, Z_NO_FLUSH);
+        out->n += 65536 - z->avail_out;
+        if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+            return bell_fail(code == Z_MEM_ERROR ? BELL_E_NO_MEMORY : BELL_E_IO,
+                             "gzip data is damaged: %s",
+                             z->msg ? z->msg : "no memory");
+        BELL_TRY(learn_limit(out));
+        if (out->limit_known && out->n > out->limit)
+            return bell_fail(BELL_E_IO,
+                             "too long: unpacks to more than the "
+                             "%zu bytes that the header promises",
+                             out->limit);
+        if (code != Z_STREAM_END && z->avail_in == 0 && out->n == before)
+            return bell_fail(BELL_E_IO, "gzip data is truncated");
+    }
+    if (z->avail_in != 0)
+        return bell_fail(BELL_E_IO, "%u bytes after the gzip data",
+                         z->avail_in);
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+parse_gzip(const uint8_t *bytes, size_t n_bytes, struct idx *array)
+{
+    z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free};
+    struct unpacked out = {.n = 0};
+    bell_status status;
+
+    if (n_bytes > UINT_MAX)
+        return bell_fail(BELL_E_UNSUPPORTED, "a gzip file of %zu bytes",
+                         n_bytes);
+    if (inflateInit2(&z, 15 + 16) != Z_OK)
+        return bell_fail(BELL_E_NO_MEMORY, "starting zlib");
+    z.next_in = (Bytef *)(uintptr_t)bytes;
+    z.avail_in = (unsigned)n_bytes;
+    status = unpack_stream(&z, n_bytes, &out);
+    inflateEnd(&z);
+    if (status == BELL_OK)
+        status = parse_plain(out.data, out.n, array);
+    host_free(out.data);
+    return status;
+}
+
+#else
+
+static bell_status
+parse_gzip(const uint8_t *bytes, size_t n_bytes, struct idx *array)
+{
+    (void)bytes;
+    (void)n_bytes;
+    (void)array;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "gzip-compressed, and this build has no zlib");
+}
+
+#endif
+
+bell_status
+idx_parse(const void *bytes, size_t size_bytes, struct idx *out_array)
+{
+    struct idx array = {.ndim = 0};
+    const uint8_t *b = bytes;
+
+    if (size_bytes >= 2 && b[0] == 0x1f && b[1] == 0x8b)
+        BELL_TRY(parse_gzip(b, size_bytes, &array));
+    else
+        BELL_TRY(parse_plain(b, size_bytes, &array));
+    *out_array = array;
+    return BELL_OK;
+}
+
+bell_status
+idx_read(const char *path, struct idx *out_array)
+{
+    struct file_bytes file;
+    bell_status status;
+
+    BELL_TRY(file_read(path, &file));
+    status = idx_parse(file.data, file.size_bytes, out_array);
+    if (status != BELL_OK)
+        bell_error_prefix("%s", path);
+    file_bytes_fini(&file);
+    return status;
+}

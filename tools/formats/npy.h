@@ -1,0 +1,52 @@
+/* NumPy's .npy files: one array each.
+ *
+ * Reads versions 1.0 to 3.0, C and Fortran order, both byte orders, the
+ * dtypes bool, int8..64, uint8..64, float16, float32 and float64, and arrays
+ * of shape (). Writes version 1.0. bfloat16 and 8-bit floats have no .npy
+ * type; whoever wants to write one converts it to float32 first.
+ * src: numpy.lib.format's description of the format.
+ *
+ * Files may be hostile: every size is checked before it is used, and memory
+ * is asked for only after the file has proved to hold that much.
+ */
+#ifndef BELL_TOOLS_FORMATS_NPY_H
+#define BELL_TOOLS_FORMATS_NPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "doorbell/tensor.h"
+
+/* An array in memory. `data` is host memory of the struct (npy_fini): its
+ * elements row-major, in host byte order, bools as 0 or 1. */
+struct npy {
+    enum bell_dtype dtype;
+    uint32_t ndim;
+    int64_t shape[BELL_MAX_RANK];
+    uint64_t n_elems;
+    size_t size_bytes;
+    void *data;
+};
+
+void npy_fini(struct npy *array);
+
+/* Whether arrays of this dtype can be in a file. */
+bool npy_has_type(enum bell_dtype dtype);
+
+/* Reads the array at the start of `bytes`; what follows it is not looked at.
+ * BELL_E_IO with a message if it is malformed or truncated, BELL_E_UNSUPPORTED
+ * for dtypes that tensors lack. */
+BELL_MUST_CHECK bell_status npy_parse(const void *bytes, size_t size_bytes,
+                                      struct npy *out_array);
+
+/* The same from a file; the message names it. */
+BELL_MUST_CHECK bell_status npy_read(const char *path, struct npy *out_array);
+
+/* Writes a file whole or not at all: under another name in the same folder,
+ * then renamed. (What is not a regular file, a pipe say, is written as it
+ * is.) `array->data` is only read. */
+BELL_MUST_CHECK bell_status npy_write(const char *path,
+                                      const struct npy *array);
+
+#endif

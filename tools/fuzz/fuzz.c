@@ -1,0 +1,257 @@
+/* `doorbell fuzz`: the verb. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "tools/fuzz/fuzz.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+
+/* A fresh context after so many programs, so that memory stays bounded. */
+#define PROGRAMS_PER_CONTEXT 64
+/* Every so many programs one checks gradients, one runs them. */
+#define GRAD_EVERY 8
+
+struct options {
+    const char *device;
+    int64_t programs, seed, max_ops, index;
+    bool json, grad, print;
+};
+
+struct fuzz_state {
+    struct options opts;
+    struct bell_context *ctx;
+    struct fuzz_program prog;
+    struct fuzz_verdict verdict;
+    uint64_t n_programs, n_grad_checks, n_mismatches, n_calls;
+    uint64_t n_compared, n_unstable;
+    bool checked[FUZZ_MAX_OPS]; /* --grad: by op, whether a check said yes */
+    uint64_t start_ns;
+    char first_what[400]; /* of the first mismatch */
+    int64_t first_index;
+};
+
+/* Says how to see it again, shrinks it, prints it as C on stdout (with --json
+ * on stderr). */
+static BELL_MUST_CHECK bell_status
+report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
+{
+    char title[600];
+
+    tool_progress(NULL);
+    if (s->n_mismatches++ == 0) {
+        memcpy(s->first_what, s->verdict.what, sizeof(s->first_what));
+        s->first_index = index;
+    }
+    fprintf(stderr, "program %" PRId64 ": %s\n", index, s->verdict.what);
+    if (s->verdict.lost)
+        BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
+    BELL_TRY(
+        fuzz_shrink(&s->ctx, s->opts.device, check, &s->prog, &s->verdict));
+    snprintf(title, sizeof(title),
+             "doorbell fuzz %s --seed %" PRId64 " --programs 1 --index %" PRId64
+             "%s: %s",
+             bell_context_device(s->ctx), s->opts.seed, index,
+             s->opts.grad ? " --grad" : "", s->verdict.what);
+    return fuzz_print_c(s->opts.json ? stderr : stdout, s->ctx, &s->prog,
+                        title);
+}
+
+static BELL_MUST_CHECK bell_status
+run_check(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
+{
+    char title[64];
+
+    if (s->opts.print) {
+        snprintf(title, sizeof(title), "program %" PRId64 " of seed %" PRId64,
+                 index, s->opts.seed);
+        return fuzz_print_c(stdout, s->ctx, &s->prog, title);
+    }
+    BELL_TRY(check(s->ctx, &s->prog, &s->verdict));
+    s->n_calls += s->prog.n_nodes;
+    s->n_compared += s->verdict.n_compared;
+    s->n_unstable += s->verdict.n_unstable;
+    if (s->verdict.failed)
+        return report_failure(s, index, check);
+    return BELL_OK;
+}
+
+/* Program `index` of the default run: every eighth checks gradients in
+ * float64, every eighth computes gradients on the device. */
+static BELL_MUST_CHECK bell_status
+run_program(struct fuzz_state *s, int64_t index)
+{
+    uint64_t seed = hash_add((uint64_t)s->opts.seed, (uint64_t)index);
+    bool check_grad = index % GRAD_EVERY == GRAD_EVERY - 1;
+
+    BELL_TRY(fuzz_generate(s->ctx, seed,
+                           check_grad ? 5 : (uint32_t)s->opts.max_ops,
+                           check_grad, -1, &s->prog));
+    if (s->prog.n_roots == 0)
+        return BELL_OK;
+    if (check_grad) {
+        s->n_grad_checks++;
+        return run_check(s, index, fuzz_check_grad);
+    }
+    if (index % GRAD_EVERY == GRAD_EVERY / 2)
+        s->prog.n_grads = 2;
+    return run_check(s, index, fuzz_run);
+}
+
+/* Program `index` of a run with --grad: one differentiable op after the
+ * other, alone. */
+static BELL_MUST_CHECK bell_status
+run_grad_program(struct fuzz_state *s, int64_t index)
+{
+    uint64_t seed = hash_add((uint64_t)s->opts.seed, (uint64_t)index);
+    size_t n = fuzz_op_count(), k, op = 0, skip;
+
+    skip = (size_t)index;
+    for (k = 0; k < n; k++)
+        op += fuzz_op_at(k)->differentiable;
+    skip %= op;
+    for (op = 0; !fuzz_op_at(op)->differentiable || skip-- > 0; op++)
+        ;
+    BELL_TRY(fuzz_generate(s->ctx, seed, 1, true, (int)op, &s->prog));
+    if (s->prog.n_roots == 0)
+        return BELL_OK;
+    s->n_grad_checks++;
+    BELL_TRY(run_check(s, index, fuzz_check_grad));
+    if (!s->verdict.failed && s->verdict.n_compared > 0)
+        s->checked[op] = true;
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+run_programs(struct fuzz_state *s)
+{
+    int64_t first = s->opts.index >= 0 ? s->opts.index : 0, i;
+
+    for (i = 0; i < s->opts.programs; i++) {
+        if (i % PROGRAMS_PER_CONTEXT == 0)
+            BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
+        tool_progress("program %" PRId64 " of %" PRId64 ", %" PRIu64
+                      " mismatches",
+                      i, s->opts.programs, s->n_mismatches);
+        BELL_TRY(s->opts.grad ? run_grad_program(s, first + i)
+                              : run_program(s, first + i));
+        s->n_programs++;
+    }
+    tool_progress(NULL);
+    return BELL_OK;
+}
+
+/* Differentiable calls, and how many of them were found right. */
+static void
+count_checked(const struct fuzz_state *s, uint64_t *out_n, uint64_t *out_all)
+{
+    size_t i;
+
+    *out_n = *out_all = 0;
+    for (i = 0; i < fuzz_op_count() && i < FUZZ_MAX_OPS; i++) {
+        *out_n += s->checked[i];
+        *out_all += fuzz_op_at(i)->differentiable;
+    }
+}
+
+static int
+print_summary(struct fuzz_state *s)
+{
+    double seconds = (double)(time_now_ns() - s->start_ns) * 1e-9;
+    int code = s->n_mismatches ? TOOL_FAILED : TOOL_OK, printed;
+    uint64_t n_checked, n_all;
+    struct json json;
+
+    count_checked(s, &n_checked, &n_all);
+
+    if (!s->opts.json && s->opts.grad)
+        printf("%" PRIu64 " of %" PRIu64 " differentiable calls checked\n",
+               n_checked, n_all);
+    if (!s->opts.json) {
+        printf("%" PRIu64 " programs (%" PRIu64 " of gradients), %" PRIu64
+               " calls, %" PRIu64 " elements compared, %" PRIu64
+               " too ill-conditioned, %.1f s: %" PRIu64 " mismatches\n",
+               s->n_programs, s->n_grad_checks, s->n_calls,
+               s->n_compared - s->n_unstable, s->n_unstable, seconds,
+               s->n_mismatches);
+        return code;
+    }
+    json_init(&json);
+    json_str(&json, "device", bell_context_device(s->ctx));
+    json_int(&json, "seed", s->opts.seed);
+    json_uint(&json, "programs", s->n_programs);
+    json_uint(&json, "gradient_checks", s->n_grad_checks);
+    json_uint(&json, "calls", s->n_calls);
+    json_uint(&json, "elements_compared", s->n_compared - s->n_unstable);
+    json_uint(&json, "elements_ill_conditioned", s->n_unstable);
+    if (s->opts.grad) {
+        json_uint(&json, "differentiable", n_all);
+        json_uint(&json, "differentiable_checked", n_checked);
+    }
+    json_num(&json, "time_s", seconds);
+    json_uint(&json, "mismatches", s->n_mismatches);
+    if (s->n_mismatches) {
+        json_int(&json, "first_index", s->first_index);
+        json_str(&json, "first_mismatch", s->first_what);
+    } else {
+        json_null(&json, "first_index");
+        json_null(&json, "first_mismatch");
+    }
+    printed = tool_print_json(&json);
+    return printed == TOOL_OK ? code : printed;
+}
+
+int
+verb_fuzz(int argc, char **argv)
+{
+    static const char about[] =
+        "fuzz [DEVICE] [--programs N] [--seed S] [options]\n"
+        "random tensor programs, compared with a reference in double "
+        "precision;\na failing one is shrunk and printed as a C program";
+    struct fuzz_state *s = host_calloc(1, sizeof(*s));
+    bell_status status;
+    int code;
+
+    if (!s)
+        return tool_fail_text(tool_asks_for_json(argc, argv), BELL_E_NO_MEMORY,
+                              "out of memory");
+    s->opts = (struct options){
+        .programs = 100, .seed = 1, .max_ops = 12, .index = -1};
+    const struct tool_opt opts[] = {
+        {"DEVICE", NULL, TOOL_OPT_STRING, &s->opts.device, 0, 0,
+         "where to run, CPU for example"},
+        {"--programs", "N", TOOL_OPT_INT, &s->opts.programs, 1, 1000000000,
+         "how many; 100"},
+        {"--seed", "S", TOOL_OPT_INT, &s->opts.seed, INT64_MIN, INT64_MAX,
+         "of all of them; 1"},
+        {"--index", "I", TOOL_OPT_INT, &s->opts.index, 0, INT64_MAX / 2,
+         "begin with program I of that seed"},
+        {"--max-ops", "K", TOOL_OPT_INT, &s->opts.max_ops, 1, 40,
+         "most calls of a program; 12"},
+        {"--grad", NULL, TOOL_OPT_FLAG, &s->opts.grad, 0, 0,
+         "only gradients: each differentiable call in turn, against finite "
+         "differences"},
+        {"--print", NULL, TOOL_OPT_FLAG, &s->opts.print, 0, 0,
+         "with --index: print that program as C, run nothing"},
+        {"--json", NULL, TOOL_OPT_FLAG, &s->opts.json, 0, 0,
+         "one JSON document on stdout; failing programs on stderr"},
+    };
+    code = tool_parse(about, opts, ARRAY_LEN(opts), argc, argv);
+    if (code == TOOL_GO_ON && s->opts.print && s->opts.index < 0)
+        code = tool_usage(s->opts.json, "fuzz: --print needs --index");
+    if (code == TOOL_GO_ON) {
+        if (s->opts.print)
+            s->opts.programs = 1;
+        s->start_ns = time_now_ns();
+        status = run_programs(s);
+        code = status != BELL_OK ? tool_fail(s->opts.json, status)
+               : s->opts.print   ? TOOL_OK
+                                 : print_summary(s);
+        bell_context_destroy(s->ctx);
+    }
+    host_free(s);
+    return code;
+}

@@ -1,0 +1,274 @@
+/* `doorbell fuzz`: random tensor programs, run on a device and compared with
+ * the reference evaluator.
+ *
+ * A program is a list of nodes, each a leaf with data from a seed or a call of
+ * the tensor API on earlier nodes; some nodes are roots, which are realized
+ * together. It can be made from a seed, built in any context, shrunk and
+ * printed as C. Plain data throughout.
+ *
+ * Tolerance. Integers and bools must be equal. Each program is evaluated by
+ * the reference without noise and a few times with (struct ref_noise): how far
+ * those results lie apart, element by element, is what correct rounding errors
+ * come to in this very graph, its jumps included. A float may differ by 4
+ * times that plus 4 units in the last place of its dtype; an element whose
+ * integer, NaN or infinity changes under noise is not compared. Before a
+ * mismatch counts, 64 more evaluations with noise up to 4 times as large widen
+ * the bounds.
+ */
+#ifndef BELL_TOOLS_FUZZ_FUZZ_H
+#define BELL_TOOLS_FUZZ_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/map.h"
+#include "doorbell/tensor.h"
+#include "reference/reference.h"
+
+#define FUZZ_MAX_NODES 160
+#define FUZZ_MAX_ROOTS 4
+#define FUZZ_MAX_SRC   5
+#define FUZZ_MAX_LIST  24
+#define FUZZ_MAX_OPS   512 /* rows of all tables together, at most */
+
+/* A stream of random numbers (SplitMix64). */
+struct fuzz_rng {
+    uint64_t state, first; /* first: what it began with */
+};
+
+static inline struct fuzz_rng
+fuzz_rng(uint64_t seed)
+{
+    struct fuzz_rng rng = {seed, hash_mix(seed)};
+    return rng;
+}
+
+static inline uint64_t
+fuzz_next(struct fuzz_rng *rng)
+{
+    rng->state += 0x9e3779b97f4a7c15ull;
+    return hash_mix(rng->state);
+}
+/* 0..n-1; 0 where n is 0. */
+static inline uint64_t
+fuzz_below(struct fuzz_rng *rng, uint64_t n)
+{
+    return n ? (fuzz_next(rng) >> 11) % n : 0;
+}
+/* True once in n. */
+static inline bool
+fuzz_one_in(struct fuzz_rng *rng, uint64_t n)
+{
+    return fuzz_below(rng, n) == 0;
+}
+/* Uniform in [low, high). */
+static inline double
+fuzz_uniform(struct fuzz_rng *rng, double low, double high)
+{
+    return low + (high - low) * (double)(fuzz_next(rng) >> 11) * 0x1p-53;
+}
+
+/* What a leaf's data looks like. */
+enum fuzz_data {
+    FUZZ_DATA_NORMAL,   /* floats about 1, small integers */
+    FUZZ_DATA_COARSE,   /* multiples of 1/4 */
+    FUZZ_DATA_POSITIVE, /* 0.2..2.2; integers 1..9 */
+    FUZZ_DATA_UNIT,     /* 0.05..0.95 */
+    FUZZ_DATA_INDEX,    /* integers -bound..bound-1 */
+    FUZZ_DATA_CLASS,    /* integers 0..bound-1 */
+    FUZZ_DATA_WIDE,     /* any bits of an integer; floats of any size */
+    FUZZ_DATA_SPECIAL,  /* NaN, infinities, zeros, extremes among others */
+    FUZZ_DATA_DISTINCT, /* no two floats close to each other */
+    FUZZ_DATA_COUNT
+};
+
+/* One call. Which fields mean what is the op's affair (tools/fuzz/fuzz_ops*.c). */
+struct fuzz_node {
+    uint16_t op; /* index into fuzz_op_at; 0 is the leaf */
+    uint8_t n_src, n_list;
+    uint8_t dtype;              /* enum bell_dtype; of a leaf or conversion */
+    uint16_t src[FUZZ_MAX_SRC]; /* earlier nodes */
+    int64_t list[FUZZ_MAX_LIST];
+    int64_t i[6]; /* a leaf's: kind of data, bound, salt */
+    double f[2];
+};
+
+struct fuzz_program {
+    uint64_t seed; /* of the leaves' data */
+    /* Also a root: the gradient of root 0's sum by each of the first
+     * n_grads float leaves. */
+    uint32_t n_grads;
+    uint32_t n_nodes, n_roots;
+    uint16_t roots[FUZZ_MAX_ROOTS];
+    struct fuzz_node nodes[FUZZ_MAX_NODES];
+};
+
+/* ---- making programs -------------------------------------------------- */
+
+/* A program in the making. The nodes are built as they are chosen, so that
+ * the context says which shapes and dtypes there are. */
+struct fuzz_gen {
+    struct fuzz_rng rng;
+    struct fuzz_program *prog;
+    struct bell_context *ctx;
+    struct bell_tensor *tensors[FUZZ_MAX_NODES];
+    uint64_t max_elems;
+    bool grad; /* float64 and differentiable ops only */
+};
+
+struct fuzz_op;
+/* Fills in a node for the op: sources, numbers. False if nothing fits. */
+typedef bool fuzz_gen_fn(struct fuzz_gen *g, const struct fuzz_op *op,
+                         struct fuzz_node *node);
+/* Calls the API. */
+typedef struct bell_tensor *fuzz_build_fn(struct bell_context *ctx,
+                                          const struct fuzz_op *op,
+                                          const struct fuzz_node *node,
+                                          struct bell_tensor *const *src);
+
+struct fuzz_op {
+    const char *name;
+    /* The call in C: $0..$4 sources (NULL where there are fewer), $* all of
+     * them as a list, $l the list, $a..$f integers i[0..5], $A $B the first
+     * two as bools, $x $y numbers, $t the dtype; $i the list as index items,
+     * $C and $P options of convolution and pooling, $r i[0] as a reduction, $q
+     * i[0] == 1, $e an einsum's formula, $L see index_by. */
+    const char *c;
+    fuzz_gen_fn *gen;
+    fuzz_build_fn *build;
+    unsigned weight;
+    bool differentiable;
+    union {
+        struct bell_tensor *(*unary)(struct bell_tensor *x);
+        struct bell_tensor *(*binary)(struct bell_tensor *x,
+                                      struct bell_tensor *y);
+        struct bell_tensor *(*reduce)(struct bell_tensor *x,
+                                      const int64_t *axes, uint32_t n_axes,
+                                      bool keepdim);
+        struct bell_tensor *(*along)(struct bell_tensor *x, int axis);
+        struct bell_tensor *(*scaled)(struct bell_tensor *x, double by);
+    };
+    enum fuzz_data data; /* of leaves made for it; NORMAL: any */
+};
+
+/* Tables of ops, one per source file; the first row of the first is the
+ * leaf. */
+struct fuzz_op_table {
+    const struct fuzz_op *rows;
+    size_t n_rows;
+};
+extern const struct fuzz_op_table fuzz_ops_elementwise, fuzz_ops_shape,
+    fuzz_ops_nn;
+
+/* The formula that an einsum node's i[0] stands for. */
+const char *fuzz_einsum_formula(int64_t row);
+
+size_t fuzz_op_count(void);
+const struct fuzz_op *fuzz_op_at(size_t i);
+
+/* A random program of at most max_ops calls, of float64 and differentiable
+ * ops alone if `grad`; with `only_op` each call is that one. */
+BELL_MUST_CHECK bell_status fuzz_generate(struct bell_context *ctx,
+                                          uint64_t seed, uint32_t max_ops,
+                                          bool grad, int only_op,
+                                          struct fuzz_program *out_prog);
+
+/* ---- helpers of generators (tools/fuzz/fuzz_gen.c) ------------------------- */
+
+/* Appends a leaf; returns its number, or -1 when the program is full. */
+int fuzz_leaf(struct fuzz_gen *g, enum bell_dtype dtype, const int64_t *shape,
+              uint32_t ndim, enum fuzz_data data, int64_t bound);
+/* A node of the given properties: an existing one, or a new leaf; -1. */
+int fuzz_pick(struct fuzz_gen *g, bool (*fits)(struct bell_tensor *t),
+              enum fuzz_data data);
+int fuzz_pick_rank(struct fuzz_gen *g, bool (*fits)(struct bell_tensor *t),
+                   uint32_t min_rank, uint32_t max_rank, enum fuzz_data data);
+/* One that broadcasts with node x. */
+int fuzz_pick_like(struct fuzz_gen *g, int x,
+                   bool (*fits)(struct bell_tensor *t), enum fuzz_data data);
+int64_t fuzz_random_size(struct fuzz_gen *g);
+enum bell_dtype fuzz_random_dtype(struct fuzz_gen *g);
+enum bell_dtype fuzz_random_float(struct fuzz_gen *g);
+/* A random subset of 0..rank-1 (some negative) into node->list. */
+void fuzz_random_axes(struct fuzz_gen *g, uint32_t rank,
+                      struct fuzz_node *node);
+int64_t fuzz_random_axis(struct fuzz_gen *g, uint32_t rank);
+
+bool fuzz_any(struct bell_tensor *t);
+bool fuzz_is_float(struct bell_tensor *t);
+bool fuzz_is_int(struct bell_tensor *t);
+bool fuzz_is_number(struct bell_tensor *t); /* not bool */
+bool fuzz_is_bits(struct bell_tensor *t);   /* integer or bool */
+bool fuzz_is_bool(struct bell_tensor *t);
+
+/* ---- running ---------------------------------------------------------- */
+
+/* A leaf's elements: a value, not storage. array: dtype, n, memory given. */
+void fuzz_fill(const struct fuzz_program *prog, uint32_t node,
+               struct ref_array *array);
+
+/* Builds every node in the innermost scope; out holds n_nodes. Reports the
+ * context's first failure. */
+BELL_MUST_CHECK bell_status fuzz_build(struct bell_context *ctx,
+                                       const struct fuzz_program *prog,
+                                       struct bell_tensor **out);
+
+/* How a program came out. */
+struct fuzz_verdict {
+    bool failed;
+    bool invalid;   /* the API refuses the program: it says nothing */
+    bool lost;      /* the device is dead: the context is of no more use */
+    char what[400]; /* the first mismatch, or the failing call */
+    uint32_t root;  /* number of the root with the mismatch */
+    uint64_t n_compared, n_unstable; /* elements */
+};
+
+/* Appends d sum(root 0) / d leaf for the first prog->n_grads float leaves to
+ * `roots`, which hold *n of at most FUZZ_MAX_OUT. */
+#define FUZZ_MAX_OUT (FUZZ_MAX_ROOTS + 4)
+BELL_MUST_CHECK bell_status fuzz_append_grads(const struct fuzz_program *prog,
+                                              struct bell_tensor *const *nodes,
+                                              struct bell_tensor **roots,
+                                              uint32_t *n);
+
+/* Runs on the device and compares. A failure of the library is a verdict;
+ * the status is one only when the fuzzer itself cannot go on. */
+BELL_MUST_CHECK bell_status fuzz_run(struct bell_context *ctx,
+                                     const struct fuzz_program *prog,
+                                     struct fuzz_verdict *out);
+
+/* Compares d sum(root 0 * weights) / d leaf, for every float leaf, with
+ * finite differences, both by the reference in float64. */
+BELL_MUST_CHECK bell_status fuzz_check_grad(struct bell_context *ctx,
+                                            const struct fuzz_program *prog,
+                                            struct fuzz_verdict *out);
+
+typedef bell_status fuzz_check_fn(struct bell_context *ctx,
+                                  const struct fuzz_program *prog,
+                                  struct fuzz_verdict *out);
+
+/* Makes a failing program smaller while it still fails. `verdict` is the
+ * smaller one's afterwards. Where a try loses the device, *ctx becomes a fresh
+ * context. */
+BELL_MUST_CHECK bell_status fuzz_shrink(struct bell_context **ctx,
+                                        const char *device,
+                                        fuzz_check_fn *check,
+                                        struct fuzz_program *prog,
+                                        struct fuzz_verdict *verdict);
+
+/* Replaces *ctx (which may be NULL) by a fresh context on the device. */
+BELL_MUST_CHECK bell_status fuzz_fresh_context(struct bell_context **ctx,
+                                               const char *device);
+
+/* Removes the nodes that no root needs. */
+void fuzz_drop_dead(struct fuzz_program *prog);
+
+/* Prints a C program that does the same with include/doorbell alone and shows
+ * each root's values beside the reference's. */
+BELL_MUST_CHECK bell_status fuzz_print_c(FILE *out, struct bell_context *ctx,
+                                         const struct fuzz_program *prog,
+                                         const char *title);
+
+#endif

@@ -1,0 +1,449 @@
+/* A program as C over include/doorbell. */
+#include "tools/fuzz/fuzz.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+/* ---- arguments -------------------------------------------------------- */
+
+static void
+print_int(FILE *out, int64_t i)
+{
+    if (i == BELL_NONE)
+        fprintf(out, "BELL_NONE");
+    else
+        fprintf(out, "%" PRId64, i);
+}
+
+static void
+print_double(FILE *out, double f)
+{
+    if (isnan(f))
+        fprintf(out, "NAN");
+    else if (isinf(f))
+        fprintf(out, f < 0 ? "-INFINITY" : "INFINITY");
+    else
+        fprintf(out, "%.17g", f);
+}
+
+static void
+print_dtype(FILE *out, uint8_t dtype)
+{
+    const char *name = bell_dtype_name((enum bell_dtype)dtype);
+
+    fprintf(out, "BELL_");
+    for (; *name; name++)
+        fputc(toupper((unsigned char)*name), out);
+}
+
+static void
+print_list(FILE *out, const struct fuzz_node *n)
+{
+    uint32_t i;
+
+    if (n->n_list == 0) {
+        fprintf(out, "BELL_NO_DIMS");
+        return;
+    }
+    fprintf(out, "BELL_DIMS(");
+    for (i = 0; i < n->n_list; i++) {
+        fprintf(out, i ? ", " : "");
+        print_int(out, n->list[i]);
+    }
+    fprintf(out, ")");
+}
+
+static void
+print_items(FILE *out, const struct fuzz_node *n)
+{
+    uint32_t i;
+
+    fprintf(out, "BELL_ITEMS(");
+    for (i = 0; i + 3 < n->n_list; i += 4) {
+        const int64_t *item = n->list + i;
+        fprintf(out, i ? ", " : "");
+        if (item[0] == BELL_INDEX_INT) {
+            fprintf(out, "bell_at(%" PRId64 ")", item[1]);
+        } else if (item[0] == BELL_INDEX_NEW_AXIS) {
+            fprintf(out, "bell_new_axis()");
+        } else if (item[0] == BELL_INDEX_ELLIPSIS) {
+            fprintf(out, "bell_ellipsis()");
+        } else {
+            fprintf(out, "bell_slice(");
+            print_int(out, item[1]);
+            fprintf(out, ", ");
+            print_int(out, item[2]);
+            fprintf(out, ", %" PRId64 ")", item[3]);
+        }
+    }
+    fprintf(out, ")");
+}
+
+static void
+print_sources(FILE *out, const struct fuzz_node *n)
+{
+    uint32_t i;
+
+    fprintf(out, "BELL_TENSORS(");
+    for (i = 0; i < n->n_src; i++)
+        fprintf(out, "%st%u", i ? ", " : "", n->src[i]);
+    fprintf(out, ")");
+}
+
+static void
+print_conv(FILE *out, const struct fuzz_node *n)
+{
+    const int64_t *i = n->i;
+
+    fprintf(out,
+            ".stride = {%" PRId64 ", %" PRId64 "}, .padding = {%" PRId64
+            ", %" PRId64 "}, .dilation = {%" PRId64 ", 1}, .groups = %" PRId64
+            ", .output_padding = {%" PRId64 ", 0}",
+            i[0], i[0] > 1 ? i[0] - 1 : 1, i[1], i[1], i[2], i[3], i[4]);
+}
+
+static void
+print_pool(FILE *out, const struct fuzz_node *n)
+{
+    const int64_t *i = n->i;
+
+    fprintf(out,
+            ".kernel = {%" PRId64 ", %" PRId64 "}, .stride = {%" PRId64
+            ", %" PRId64 "}, .padding = {%" PRId64 ", 0}, .ceil_mode = %d, "
+            ".exclude_pad = %d",
+            i[0], i[0], i[1], i[1], i[2], i[3] != 0, i[4] != 0);
+}
+
+/* One $ code of an op's template (tools/fuzz/fuzz.h). */
+static void
+print_code(FILE *out, char code, const struct fuzz_node *n)
+{
+    static const char *const reductions[] = {"BELL_MEAN", "BELL_SUM",
+                                             "BELL_EACH"};
+
+    if (code >= '0' && code <= '4') {
+        if (code - '0' < n->n_src)
+            fprintf(out, "t%u", n->src[code - '0']);
+        else
+            fprintf(out, "NULL");
+    } else if (code >= 'a' && code <= 'd') {
+        print_int(out, n->i[code - 'a']);
+    } else if (code == 'A' || code == 'B') {
+        fprintf(out, n->i[code - 'A'] ? "true" : "false");
+    } else if (code == 'x' || code == 'y') {
+        print_double(out, n->f[code - 'x']);
+    } else if (code == 'l') {
+        print_list(out, n);
+    } else if (code == 't') {
+        print_dtype(out, n->dtype);
+    } else if (code == 'i') {
+        print_items(out, n);
+    } else if (code == '*') {
+        print_sources(out, n);
+    } else if (code == 'C') {
+        print_conv(out, n);
+    } else if (code == 'P') {
+        print_pool(out, n);
+    } else if (code == 'r') {
+        fprintf(out, "%s", reductions[n->i[0]]);
+    } else if (code == 'q') {
+        fprintf(out, n->i[0] == 1 ? "true" : "false");
+    } else if (code == 'e') {
+        fprintf(out, "\"%s\"", fuzz_einsum_formula(n->i[0]));
+    } else if (code == 'L') {
+        fprintf(out, n->i[0] ? "t%u" : "NULL", n->n_src > 2 ? n->src[2] : 0u);
+    }
+}
+
+static void
+print_call(FILE *out, uint32_t k, const struct fuzz_node *n)
+{
+    const char *c = fuzz_op_at(n->op)->c;
+
+    fprintf(out, "    struct bell_tensor *t%u = ", k);
+    for (; *c; c++) {
+        if (*c == '$')
+            print_code(out, *++c, n);
+        else
+            fputc(*c, out);
+    }
+    fprintf(out, ";\n");
+}
+
+/* ---- data ------------------------------------------------------------- */
+
+/* Storage bits, so that NaN and the last place are the very same. */
+static BELL_MUST_CHECK bell_status
+print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k)
+{
+    const struct fuzz_node *n = &prog->nodes[k];
+    struct ref_array array = {.dtype = (enum uop_dtype)n->dtype, .n = 1};
+    size_t size = uop_dtype_infos[array.dtype].size_bytes, e;
+    uint8_t *bytes;
+    uint32_t i;
+
+    for (i = 0; i < n->n_list; i++)
+        array.n *= (size_t)n->list[i];
+    array.data = host_alloc((array.n + 1) * 8);
+    bytes = host_calloc(array.n + 1, 8);
+    if (!array.data || !bytes) {
+        host_free(array.data);
+        host_free(bytes);
+        return bell_fail(BELL_E_NO_MEMORY, "printing a leaf");
+    }
+    fuzz_fill(prog, k, &array);
+    ref_to_bytes(&array, bytes);
+    fprintf(out, "static const uint%zu_t d%u[] = { /* %s */", 8 * size, k,
+            bell_dtype_name((enum bell_dtype)n->dtype));
+    for (e = 0; e < array.n || e == 0; e++) {
+        uint64_t bits = 0;
+        memcpy(&bits, bytes + e * size, size);
+        fprintf(out, "%s0x%" PRIx64 ",", e % 8 ? " " : "\n    ", bits);
+    }
+    fprintf(out, "\n};\n");
+    host_free(array.data);
+    host_free(bytes);
+    return BELL_OK;
+}
+
+/* Helpers for calls with more than one output, or with a seed. */
+static const struct {
+    const char *name, *code;
+} helpers[] = {
+    {"fuzz_chunk",
+     "static struct bell_tensor *\n"
+     "fuzz_chunk(struct bell_tensor *x, uint32_t n, int axis, uint32_t i)\n"
+     "{\n"
+     "    struct bell_tensor *parts[8];\n"
+     "    uint32_t count = bell_chunk(x, n, axis, parts);\n\n"
+     "    return parts[count && i >= count ? count - 1 : i];\n"
+     "}\n"},
+    {"fuzz_sort",
+     "static struct bell_tensor *\n"
+     "fuzz_sort(struct bell_tensor *x, int axis, bool descending)\n"
+     "{\n"
+     "    struct bell_tensor *values = NULL;\n\n"
+     "    bell_sort(x, axis, descending, &values, NULL);\n"
+     "    return values;\n"
+     "}\n"},
+    {"fuzz_topk",
+     "static struct bell_tensor *\n"
+     "fuzz_topk(struct bell_tensor *x, int64_t k, int axis, bool largest)\n"
+     "{\n"
+     "    struct bell_tensor *values = NULL;\n\n"
+     "    bell_topk(x, k, axis, largest, &values, NULL);\n"
+     "    return values;\n"
+     "}\n"},
+    {"fuzz_index_by",
+     "static struct bell_tensor *\n"
+     "fuzz_index_by(struct bell_tensor *x, struct bell_tensor *last,\n"
+     "              struct bell_tensor *first)\n"
+     "{\n"
+     "    if (!first)\n"
+     "        return bell_index(x, BELL_ITEMS(bell_whole(), bell_by(last)));\n"
+     "    return bell_index(x, BELL_ITEMS(bell_by(first), bell_by(last)));\n"
+     "}\n"},
+    {"fuzz_rand(", "static struct bell_tensor *\n"
+                   "fuzz_rand(struct bell_context *ctx, uint64_t seed, const "
+                   "int64_t *shape,\n"
+                   "          uint32_t ndim, enum bell_dtype dtype)\n"
+                   "{\n"
+                   "    bell_manual_seed(ctx, seed);\n"
+                   "    return bell_rand(ctx, shape, ndim, dtype);\n"
+                   "}\n"},
+    {"fuzz_randn(", "static struct bell_tensor *\n"
+                    "fuzz_randn(struct bell_context *ctx, uint64_t seed, const "
+                    "int64_t *shape,\n"
+                    "           uint32_t ndim, enum bell_dtype dtype)\n"
+                    "{\n"
+                    "    bell_manual_seed(ctx, seed);\n"
+                    "    return bell_randn(ctx, shape, ndim, dtype);\n"
+                    "}\n"},
+    {"fuzz_randint(",
+     "static struct bell_tensor *\n"
+     "fuzz_randint(struct bell_context *ctx, uint64_t seed, int64_t low,\n"
+     "             int64_t high, const int64_t *shape, uint32_t ndim)\n"
+     "{\n"
+     "    bell_manual_seed(ctx, seed);\n"
+     "    return bell_randint(ctx, low, high, shape, ndim, BELL_INT64);\n"
+     "}\n"},
+};
+
+static void
+print_helpers(FILE *out, const struct fuzz_program *prog)
+{
+    size_t h;
+    uint32_t i;
+
+    for (h = 0; h < ARRAY_LEN(helpers); h++) {
+        for (i = 0; i < prog->n_nodes; i++) {
+            if (strstr(fuzz_op_at(prog->nodes[i].op)->c, helpers[h].name))
+                break;
+        }
+        if (i < prog->n_nodes)
+            fprintf(out, "\n%s", helpers[h].code);
+    }
+}
+
+/* ---- the whole -------------------------------------------------------- */
+
+static void
+print_want(FILE *out, uint32_t root, const struct ref_array *want)
+{
+    size_t k;
+
+    fprintf(out, "static const double want%u[] = {", root);
+    for (k = 0; k < want->n || k == 0; k++) {
+        fprintf(out, "%s", k % 4 ? " " : "\n    ");
+        if (k == want->n)
+            fprintf(out, "0");
+        else if (uop_dtype_infos[want->dtype].is_float)
+            print_double(out, want->f[k]);
+        else if (want->dtype == UOP_U64)
+            fprintf(out, "%" PRIu64 ".0", (uint64_t)want->i[k]);
+        else
+            fprintf(out, "%" PRId64 ".0", want->i[k]);
+        fprintf(out, ",");
+    }
+    fprintf(out, "\n};\n");
+}
+
+static void
+print_show(FILE *out)
+{
+    fprintf(
+        out,
+        "\nstatic void\n"
+        "show(const char *name, struct bell_tensor *t, const double *want)\n"
+        "{\n"
+        "    size_t n = bell_numel(t), i;\n"
+        "    double *got = malloc((n + 1) * sizeof(*got));\n\n"
+        "    if (!got || bell_read_f64(t, got, n) != BELL_OK) {\n"
+        "        fprintf(stderr, \"%%s\\n\", bell_error_last()->message);\n"
+        "        exit(1);\n"
+        "    }\n"
+        "    for (i = 0; i < n; i++)\n"
+        "        printf(\"%%s[%%zu] device %%.17g reference %%.17g%%s\\n\", "
+        "name, i,\n"
+        "               got[i], want[i],\n"
+        "               got[i] == want[i] || (isnan(got[i]) && "
+        "isnan(want[i]))\n"
+        "                   ? \"\"\n"
+        "                   : \" DIFFERENT\");\n"
+        "    free(got);\n"
+        "}\n");
+}
+
+static void
+print_grads(FILE *out, const struct fuzz_program *prog, uint32_t n_roots)
+{
+    uint32_t i, count = 0;
+
+    if (n_roots == prog->n_roots)
+        return;
+    fprintf(out, "    struct bell_tensor *leaves[] = {");
+    for (i = 0; i < prog->n_nodes && count < n_roots - prog->n_roots; i++) {
+        if (prog->nodes[i].op == 0 && prog->nodes[i].dtype >= BELL_FLOAT16)
+            fprintf(out, "%st%u", count++ ? ", " : "", i);
+    }
+    fprintf(out,
+            "};\n    if (bell_gradient(bell_sum(t%u, BELL_NO_DIMS, false), "
+            "leaves, %u,\n                      roots + %u) != BELL_OK)\n"
+            "        goto failed;\n",
+            prog->roots[0], count, prog->n_roots);
+}
+
+static void
+print_main(FILE *out, const struct fuzz_program *prog, const char *device,
+           uint32_t n_roots)
+{
+    uint32_t i;
+
+    fprintf(out,
+            "\nint\nmain(void)\n{\n    struct bell_context *ctx;\n\n"
+            "    if (bell_context_create(\"%s\", &ctx) != BELL_OK)\n"
+            "        goto failed;\n",
+            device);
+    for (i = 0; i < prog->n_nodes; i++) {
+        const struct fuzz_node *n = &prog->nodes[i];
+        if (n->op != 0) {
+            print_call(out, i, n);
+            continue;
+        }
+        fprintf(out, "    struct bell_tensor *t%u = bell_from_data(ctx, ", i);
+        print_dtype(out, n->dtype);
+        fprintf(out, ", ");
+        print_list(out, n);
+        fprintf(out, ", d%u);\n", i);
+    }
+    fprintf(out, "    struct bell_tensor *roots[%u] = {", n_roots);
+    for (i = 0; i < prog->n_roots; i++)
+        fprintf(out, "%st%u", i ? ", " : "", prog->roots[i]);
+    fprintf(out, "};\n");
+    print_grads(out, prog, n_roots);
+    fprintf(out,
+            "    if (bell_realize(roots, %u) != BELL_OK)\n"
+            "        goto failed;\n",
+            n_roots);
+    for (i = 0; i < n_roots; i++)
+        fprintf(out, "    show(\"root%u\", roots[%u], want%u);\n", i, i, i);
+    fprintf(out,
+            "    bell_context_destroy(ctx);\n    return 0;\n"
+            "failed:\n"
+            "    fprintf(stderr, \"%%s\\n\", bell_error_last()->message);\n"
+            "    return 1;\n}\n");
+}
+
+/* The roots' values by the reference. */
+static BELL_MUST_CHECK bell_status
+evaluate(struct bell_context *ctx, const struct fuzz_program *prog,
+         struct ref_array *want, uint32_t *out_n)
+{
+    struct bell_tensor *nodes[FUZZ_MAX_NODES], *roots[FUZZ_MAX_OUT];
+    uint32_t i;
+
+    BELL_TRY(fuzz_build(ctx, prog, nodes));
+    for (i = 0; i < prog->n_roots; i++)
+        roots[i] = nodes[prog->roots[i]];
+    *out_n = prog->n_roots;
+    BELL_TRY(fuzz_append_grads(prog, nodes, roots, out_n));
+    return ref_eval_tensors(roots, *out_n, NULL, want);
+}
+
+bell_status
+fuzz_print_c(FILE *out, struct bell_context *ctx,
+             const struct fuzz_program *prog, const char *title)
+{
+    struct ref_array want[FUZZ_MAX_OUT];
+    bell_status status;
+    uint32_t n = 0, i;
+
+    BELL_TRY(bell_scope_begin(ctx));
+    status = evaluate(ctx, prog, want, &n);
+    if (status != BELL_OK)
+        return bell_scope_end(ctx) == BELL_OK ? status : status;
+    fprintf(out,
+            "/* %s\n * cc -Iinclude this.c -ldoorbell -lm */\n"
+            "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n"
+            "#include \"doorbell/tensor.h\"\n\n",
+            title);
+    for (i = 0; i < prog->n_nodes && status == BELL_OK; i++) {
+        if (prog->nodes[i].op == 0)
+            status = print_leaf_data(out, prog, i);
+    }
+    for (i = 0; i < n; i++) {
+        print_want(out, i, &want[i]);
+        ref_array_fini(&want[i]);
+    }
+    print_helpers(out, prog);
+    print_show(out);
+    print_main(out, prog, bell_context_device(ctx), n);
+    if (bell_scope_end(ctx) != BELL_OK)
+        return bell_fail(BELL_E_INTERNAL, "%.300s", bell_error_last()->message);
+    return status;
+}

@@ -1,0 +1,408 @@
+/* Building a program and comparing the device with the reference. */
+#include "tools/fuzz/fuzz.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+#define N_NOISY       3  /* evaluations with noise, always */
+#define N_NOISY_AGAIN 64 /* more of them before a mismatch counts */
+
+/* ---- building --------------------------------------------------------- */
+
+static struct bell_tensor *
+build_leaf(struct bell_context *ctx, const struct fuzz_program *prog,
+           uint32_t node)
+{
+    const struct fuzz_node *leaf = &prog->nodes[node];
+    struct ref_array array = {.dtype = (enum uop_dtype)leaf->dtype, .n = 1};
+    struct bell_tensor *t = NULL;
+    void *bytes;
+    uint32_t i;
+
+    for (i = 0; i < leaf->n_list; i++)
+        array.n *= (size_t)leaf->list[i];
+    array.data = host_alloc((array.n + 1) * 8);
+    bytes = host_alloc((array.n + 1) * 8);
+    if (array.data && bytes) {
+        fuzz_fill(prog, node, &array);
+        ref_to_bytes(&array, bytes);
+        t = bell_from_data(ctx, (enum bell_dtype)leaf->dtype, leaf->list,
+                           leaf->n_list, bytes);
+    }
+    host_free(array.data);
+    host_free(bytes);
+    return t;
+}
+
+bell_status
+fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
+           struct bell_tensor **out)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        const struct fuzz_node *node = &prog->nodes[i];
+        struct bell_tensor *src[FUZZ_MAX_SRC] = {NULL};
+        const struct fuzz_op *op = fuzz_op_at(node->op);
+        for (k = 0; k < node->n_src; k++)
+            src[k] = out[node->src[k]];
+        out[i] = op->build ? op->build(ctx, op, node, src)
+                           : build_leaf(ctx, prog, i);
+        if (!out[i])
+            return bell_fail(BELL_E_NO_MEMORY, "leaf t%u", i);
+    }
+    return bell_context_status(ctx);
+}
+
+bell_status
+fuzz_append_grads(const struct fuzz_program *prog,
+                  struct bell_tensor *const *nodes, struct bell_tensor **roots,
+                  uint32_t *n)
+{
+    struct bell_tensor *targets[4], *loss;
+    uint32_t count = 0, i;
+
+    if (prog->n_grads == 0 || !fuzz_is_float(roots[0]))
+        return BELL_OK;
+    for (i = 0; i < prog->n_nodes && count < prog->n_grads && count < 4; i++) {
+        if (prog->nodes[i].op == 0 && fuzz_is_float(nodes[i]))
+            targets[count++] = nodes[i];
+    }
+    if (count == 0)
+        return BELL_OK;
+    loss = bell_sum(roots[0], BELL_NO_DIMS, false);
+    BELL_TRY(bell_gradient(loss, targets, count, roots + *n));
+    *n += count;
+    return BELL_OK;
+}
+
+/* ---- bounds ----------------------------------------------------------- */
+
+/* What may come out of one root, element by element. */
+struct bounds {
+    struct ref_array want; /* without noise */
+    double *low, *high;    /* of floats */
+    uint8_t *unstable;     /* noise changes what cannot be compared */
+};
+
+struct job {
+    struct bell_context *ctx;
+    const struct fuzz_program *prog;
+    struct fuzz_verdict *verdict;
+    struct bell_tensor *nodes[FUZZ_MAX_NODES], *roots[FUZZ_MAX_OUT];
+    struct bounds bounds[FUZZ_MAX_OUT];
+    uint32_t n_roots;
+};
+
+static BELL_MUST_CHECK bell_status
+build_job(struct job *job)
+{
+    uint32_t i;
+
+    BELL_TRY(fuzz_build(job->ctx, job->prog, job->nodes));
+    job->n_roots = job->prog->n_roots;
+    for (i = 0; i < job->n_roots; i++)
+        job->roots[i] = job->nodes[job->prog->roots[i]];
+    return fuzz_append_grads(job->prog, job->nodes, job->roots, &job->n_roots);
+}
+
+static void
+fini_bounds(struct job *job)
+{
+    uint32_t i;
+
+    for (i = 0; i < job->n_roots; i++) {
+        ref_array_fini(&job->bounds[i].want);
+        host_free(job->bounds[i].low);
+        host_free(job->bounds[i].high);
+        host_free(job->bounds[i].unstable);
+    }
+}
+
+static bool
+is_float_root(const struct bounds *b)
+{
+    return uop_dtype_infos[b->want.dtype].is_float;
+}
+
+static BELL_MUST_CHECK bell_status
+init_bounds(struct job *job)
+{
+    struct ref_array out[FUZZ_MAX_OUT];
+    uint32_t i;
+    size_t k;
+
+    BELL_TRY(ref_eval_tensors(job->roots, job->n_roots, NULL, out));
+    for (i = 0; i < job->n_roots; i++) {
+        struct bounds *b = &job->bounds[i];
+        b->want = out[i];
+        b->unstable = host_calloc(out[i].n + 1, 1);
+        b->low = host_alloc((out[i].n + 1) * sizeof(double));
+        b->high = host_alloc((out[i].n + 1) * sizeof(double));
+    }
+    for (i = 0; i < job->n_roots; i++) {
+        struct bounds *b = &job->bounds[i];
+        if (!b->unstable || !b->low || !b->high)
+            return bell_fail(BELL_E_NO_MEMORY, "bounds of root %u", i);
+        for (k = 0; is_float_root(b) && k < b->want.n; k++)
+            b->low[k] = b->high[k] = b->want.f[k];
+    }
+    return BELL_OK;
+}
+
+/* NaN is equal to NaN, an infinity to itself. */
+static bool
+same_class(double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(a) && isnan(b);
+    return (isinf(a) || isinf(b)) ? a == b : true;
+}
+
+static void
+widen(struct bounds *b, const struct ref_array *noisy)
+{
+    size_t k;
+
+    for (k = 0; k < b->want.n; k++) {
+        if (!is_float_root(b)) {
+            b->unstable[k] |= noisy->i[k] != b->want.i[k];
+        } else if (!same_class(noisy->f[k], b->want.f[k])) {
+            b->unstable[k] = 1;
+        } else if (noisy->f[k] < b->low[k]) {
+            b->low[k] = noisy->f[k];
+        } else if (noisy->f[k] > b->high[k]) {
+            b->high[k] = noisy->f[k];
+        }
+    }
+}
+
+static BELL_MUST_CHECK bell_status
+widen_all(struct job *job, uint64_t first_seed, unsigned n, double max_ulps)
+{
+    struct ref_array noisy[FUZZ_MAX_OUT];
+    unsigned r;
+    uint32_t i;
+
+    for (r = 0; r < n; r++) {
+        struct ref_noise noise = {.seed = first_seed + r,
+                                  .ulps = 1 + (max_ulps - 1) * r / n};
+        BELL_TRY(ref_eval_tensors(job->roots, job->n_roots, &noise, noisy));
+        for (i = 0; i < job->n_roots; i++) {
+            widen(&job->bounds[i], &noisy[i]);
+            ref_array_fini(&noisy[i]);
+        }
+    }
+    return BELL_OK;
+}
+
+/* ---- comparing -------------------------------------------------------- */
+
+static double
+unit_in_last_place(enum uop_dtype dtype, double value)
+{
+    const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
+
+    return ldexp(fmax(fabs(value), ldexp(1, f->min_exp)), -f->fraction_bits);
+}
+
+/* A device may flush what is below the smallest normal number, but for floats
+ * of 8 and 16 bits whose numbers it computes as float32. */
+static double
+tolerance(const struct bounds *b, size_t k)
+{
+    double ulp = unit_in_last_place(b->want.dtype, b->want.f[k]);
+    const struct uop_dtype_info *f = &uop_dtype_infos[b->want.dtype];
+    double tiny = ldexp(1, f->min_exp < -100 ? f->min_exp
+                                             : f->min_exp - f->fraction_bits);
+
+    return 4 * (b->high[k] - b->low[k]) + 4 * ulp + tiny;
+}
+
+static bool
+agrees(const struct bounds *b, const struct ref_array *got, size_t k)
+{
+    if (b->unstable[k])
+        return true;
+    if (!is_float_root(b))
+        return got->i[k] == b->want.i[k];
+    if (!same_class(got->f[k], b->want.f[k]))
+        return false;
+    return !isfinite(b->want.f[k]) ||
+           fabs(got->f[k] - b->want.f[k]) <= tolerance(b, k);
+}
+
+static void
+describe(struct job *job, uint32_t root, const struct ref_array *got, size_t k)
+{
+    struct fuzz_verdict *v = job->verdict;
+    const struct bounds *b = &job->bounds[root];
+    const struct bell_tensor *t = job->roots[root];
+    char place[128] = "";
+    size_t left = k, n = 0;
+    uint32_t i;
+
+    for (i = bell_ndim(t); i-- > 0;) {
+        char more[128];
+        snprintf(more, sizeof(more), "%zu%s%.100s",
+                 left % (size_t)bell_shape(t)[i], *place ? ", " : "", place);
+        memcpy(place, more, sizeof(place));
+        left /= (size_t)bell_shape(t)[i];
+    }
+    v->failed = true;
+    v->root = root;
+    n = (size_t)snprintf(v->what, sizeof(v->what), "root %u, %s", root,
+                         uop_dtype_infos[got->dtype].name);
+    if (root >= job->prog->n_roots)
+        n += (size_t)snprintf(v->what + n, sizeof(v->what) - n, " gradient");
+    n += (size_t)snprintf(v->what + n, sizeof(v->what) - n, ", [%s]: ", place);
+    if (is_float_root(b))
+        snprintf(v->what + n, sizeof(v->what) - n,
+                 "device %.9g, reference %.9g, tolerance %.3g", got->f[k],
+                 b->want.f[k], tolerance(b, k));
+    else
+        snprintf(v->what + n, sizeof(v->what) - n,
+                 "device %lld, reference %lld", (long long)got->i[k],
+                 (long long)b->want.i[k]);
+}
+
+/* Reads a root's elements as the device computed them. */
+static BELL_MUST_CHECK bell_status
+read_root(struct bell_tensor *t, const struct ref_array *like,
+          struct ref_array *got)
+{
+    size_t size = (size_t)bell_nbytes(t);
+    void *bytes = host_alloc(size + 1);
+    bell_status status = BELL_E_NO_MEMORY;
+
+    *got = *like;
+    got->data = host_alloc((like->n + 1) * 8);
+    if (bytes && got->data) {
+        status = bell_read(t, bytes, size);
+        if (status == BELL_OK)
+            ref_from_bytes(got, bytes);
+    }
+    host_free(bytes);
+    if (status != BELL_OK)
+        ref_array_fini(got);
+    return status;
+}
+
+/* The first element of any root that disagrees; false if there is none. */
+static bool
+find_mismatch(struct job *job, const struct ref_array *got)
+{
+    uint32_t i;
+    size_t k;
+
+    for (i = 0; i < job->n_roots; i++) {
+        for (k = 0; k < got[i].n; k++) {
+            if (!agrees(&job->bounds[i], &got[i], k)) {
+                describe(job, i, &got[i], k);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void
+count_elements(struct job *job)
+{
+    uint32_t i;
+    size_t k;
+
+    for (i = 0; i < job->n_roots; i++) {
+        for (k = 0; k < job->bounds[i].want.n; k++)
+            job->verdict->n_unstable += job->bounds[i].unstable[k];
+        job->verdict->n_compared += job->bounds[i].want.n;
+    }
+}
+
+static void
+library_failed(struct job *job, const char *call)
+{
+    bell_status status = bell_error_last()->status;
+
+    job->verdict->failed = true;
+    job->verdict->lost =
+        status == BELL_E_DEVICE_LOST || status == BELL_E_TIMEOUT;
+    snprintf(job->verdict->what, sizeof(job->verdict->what), "%s: %.350s", call,
+             bell_error_last()->message);
+}
+
+static BELL_MUST_CHECK bell_status
+compare(struct job *job, const struct ref_array *got)
+{
+    if (find_mismatch(job, got)) {
+        /* What was realized is memory now; the graph is built again. */
+        job->verdict->failed = false;
+        BELL_TRY(build_job(job));
+        BELL_TRY(widen_all(job, 1000, N_NOISY_AGAIN, 4));
+        find_mismatch(job, got);
+    }
+    count_elements(job);
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+run_job(struct job *job)
+{
+    struct ref_array got[FUZZ_MAX_OUT];
+    bell_status status = BELL_OK;
+    uint32_t i, n;
+
+    if (build_job(job) != BELL_OK) {
+        job->verdict->invalid = true;
+        return BELL_OK;
+    }
+    BELL_TRY(init_bounds(job));
+    BELL_TRY(widen_all(job, 1, N_NOISY, 1));
+    if (bell_realize(job->roots, job->n_roots) != BELL_OK) {
+        library_failed(job, "bell_realize");
+        return BELL_OK;
+    }
+    for (n = 0; n < job->n_roots && status == BELL_OK; n++) {
+        status = read_root(job->roots[n], &job->bounds[n].want, &got[n]);
+        if (status != BELL_OK)
+            break;
+    }
+    if (status != BELL_OK) {
+        library_failed(job, "bell_read");
+        status = BELL_OK;
+    } else {
+        status = compare(job, got);
+    }
+    for (i = 0; i < n; i++)
+        ref_array_fini(&got[i]);
+    return status;
+}
+
+bell_status
+fuzz_run(struct bell_context *ctx, const struct fuzz_program *prog,
+         struct fuzz_verdict *out)
+{
+    struct job *job = host_calloc(1, sizeof(*job));
+    bell_status status, end;
+
+    memset(out, 0, sizeof(*out));
+    if (!job)
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
+    job->ctx = ctx;
+    job->prog = prog;
+    job->verdict = out;
+    status = bell_scope_begin(ctx);
+    if (status == BELL_OK) {
+        status = run_job(job);
+        fini_bounds(job);
+        end = bell_scope_end(ctx);
+        if (status == BELL_OK && !out->failed && !out->invalid)
+            status = end;
+    }
+    host_free(job);
+    return status;
+}

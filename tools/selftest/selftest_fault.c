@@ -1,0 +1,226 @@
+/* Selftest: what goes wrong is reported, and the device works again. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "tools/selftest/selftest.h"
+
+/* Below 2^40, in the range that the driver gives out, from the other end. */
+#define NOWHERE_VA 0xff00000000ull
+/* How long a kernel that never ends is waited for. */
+#define HANG_NS 200000000ull
+
+/* Submits one launch of a single thread. */
+static bell_status
+start(struct selftest *st, struct hcq_program *prog, uint64_t arg0,
+      uint64_t arg1)
+{
+    const uint64_t args[2] = {arg0, arg1};
+    const uint32_t one[3] = {1, 1, 1};
+    struct hcq_cs *cs;
+
+    BELL_TRY(hcq_queue_begin(st->compute, &cs));
+    hcq_cs_exec(cs, prog, args, prog->n_bufs + prog->n_vals, one, one);
+    return hcq_cs_submit(cs, NULL);
+}
+
+/* The launch just submitted faults: says so with kernel and, unless 0, the
+ * address; after recovery a kernel runs. */
+static enum selftest_verdict
+expect_fault(struct selftest *st, const char *kernel, uint64_t va)
+{
+    struct hcq_fault fault;
+    bell_status status = hcq_queue_wait(st->compute, SELFTEST_WAIT_NS);
+
+    if (status != BELL_E_DEVICE_LOST)
+        return selftest_fail(
+            st, "the wait gave '%s'%s%s, no fault", bell_status_name(status),
+            status == BELL_OK ? "" : ": ",
+            status == BELL_OK ? "" : bell_error_last()->message);
+    hcq_device_fault(st->dev, &fault);
+    selftest_note(st, "%s", fault.text);
+    if (fault.kind != HCQ_FAULT_MEMORY || strcmp(fault.program, kernel) != 0 ||
+        (va && fault.va != va))
+        return selftest_fail(
+            st, "fault of kind %d at 0x%" PRIx64 " in '%s': %s",
+            (int)fault.kind, fault.va, fault.program, fault.text);
+    ST_OK(hcq_device_recover(st->dev));
+    return selftest_check_alive(st);
+}
+
+static enum selftest_verdict
+bad_store(struct selftest *st)
+{
+    struct hcq_program *prog;
+
+    ST_OK(selftest_need_kernel(st, SELFTEST_STORE, &prog));
+    selftest_sent(st, "st_store to 0x%llx, where nothing is mapped",
+                  NOWHERE_VA);
+    ST_OK(start(st, prog, NOWHERE_VA, 1));
+    return expect_fault(st, "st_store", NOWHERE_VA);
+}
+
+static enum selftest_verdict
+bad_load(struct selftest *st)
+{
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+
+    ST_OK(selftest_need_kernel(st, SELFTEST_LOAD, &prog));
+    ST_OK(selftest_buffer(st, 64, 0, &buf));
+    selftest_sent(st, "st_load from 0x%llx, where nothing is mapped",
+                  NOWHERE_VA);
+    ST_OK(start(st, prog, buf->va, NOWHERE_VA));
+    return expect_fault(st, "st_load", NOWHERE_VA);
+}
+
+static enum selftest_verdict
+misaligned(struct selftest *st)
+{
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+    struct hcq_fault fault;
+    bell_status status;
+
+    ST_OK(selftest_need_kernel(st, SELFTEST_LOAD, &prog));
+    ST_OK(selftest_buffer(st, 64, 0, &buf));
+    selftest_sent(st, "st_load of 8 bytes from 0x%" PRIx64, buf->va + 4);
+    ST_OK(start(st, prog, buf->va, buf->va + 4));
+    status = hcq_queue_wait(st->compute, SELFTEST_WAIT_NS);
+    if (status != BELL_E_DEVICE_LOST)
+        return selftest_fail(st, "the wait gave '%s', no fault",
+                             bell_status_name(status));
+    hcq_device_fault(st->dev, &fault);
+    selftest_note(st, "%s", fault.text);
+    if (strcmp(fault.program, "st_load") != 0)
+        return selftest_fail(st, "the fault is in '%s': %s", fault.program,
+                             fault.text);
+    ST_OK(hcq_device_recover(st->dev));
+    return selftest_check_alive(st);
+}
+
+static enum selftest_verdict
+bad_copy_on(struct selftest *st, struct hcq_queue *queue,
+            const struct hcq_buffer *buf, uint64_t va)
+{
+    struct hcq_fault fault;
+    bell_status status;
+    struct hcq_cs *cs;
+
+    selftest_sent(st, "a copy of %llu bytes to 0x%llx, on %s",
+                  (unsigned long long)buf->size_bytes, (unsigned long long)va,
+                  hcq_queue_name(queue));
+    ST_OK(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, va, buf->va, buf->size_bytes);
+    ST_OK(hcq_cs_submit(cs, NULL));
+    status = hcq_queue_wait(queue, SELFTEST_WAIT_NS);
+    if (status != BELL_E_DEVICE_LOST)
+        return selftest_fail(st, "the wait gave '%s', no fault",
+                             bell_status_name(status));
+    hcq_device_fault(st->dev, &fault);
+    selftest_note(st, "%s", fault.text);
+    if (fault.kind != HCQ_FAULT_MEMORY)
+        return selftest_fail(st, "fault of kind %d: %s", (int)fault.kind,
+                             fault.text);
+    ST_OK(hcq_device_recover(st->dev));
+    return selftest_check_alive(st);
+}
+
+/* A little by a copy queue; by a compute queue as much as may be a kernel's, to
+ * an address beside those of the card's memory. */
+static enum selftest_verdict
+bad_copy(struct selftest *st)
+{
+    enum selftest_verdict verdict;
+    struct hcq_buffer *little, *large;
+
+    ST_OK(selftest_need_device(st));
+    ST_OK(selftest_buffer(st, 4096, 0, &little));
+    ST_OK(selftest_buffer(st, 1u << 20, 0, &large));
+    verdict = bad_copy_on(st, st->copy, little, NOWHERE_VA);
+    if (verdict != SELFTEST_PASSED)
+        return verdict;
+    return bad_copy_on(st, st->compute, large, large->va + (48ull << 30));
+}
+
+/* A kernel that never ends: the wait ends in time and says what runs. */
+static enum selftest_verdict
+hung_kernel(struct selftest *st)
+{
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+    const char *report;
+    bell_status status;
+    uint32_t zero = 0;
+
+    ST_OK(selftest_need_kernel(st, SELFTEST_SPIN, &prog));
+    ST_OK(selftest_buffer(st, 64, 0, &buf));
+    ST_OK(hcq_buffer_write(buf, 0, &zero, 4));
+    selftest_sent(st, "st_spin, which waits for a word that nobody writes");
+    ST_OK(start(st, prog, buf->va, 0));
+    status = hcq_queue_wait(st->compute, HANG_NS);
+    report = bell_error_last()->message;
+    if (status != BELL_E_TIMEOUT)
+        return selftest_fail(st, "the wait gave '%s', not a timeout",
+                             bell_status_name(status));
+    selftest_note(st, "%s", report);
+    if (!strstr(report, "st_spin"))
+        return selftest_fail(st, "the report does not name the kernel: %s",
+                             report);
+    ST_OK(hcq_device_recover(st->dev));
+    return selftest_check_alive(st);
+}
+
+/* A kernel that the host lets go on: a timeout is not the end. */
+static enum selftest_verdict
+slow_kernel(struct selftest *st)
+{
+    struct hcq_program *prog;
+    struct hcq_buffer *buf;
+    bell_status status;
+    uint32_t word = 0;
+
+    ST_OK(selftest_need_kernel(st, SELFTEST_SPIN, &prog));
+    ST_OK(selftest_buffer(st, 64, HCQ_MEM_HOST_VISIBLE, &buf));
+    ST_OK(hcq_buffer_write(buf, 0, &word, 4));
+    selftest_sent(st, "st_spin, let go by the host after a timeout");
+    ST_OK(start(st, prog, buf->va, 0));
+    status = hcq_queue_wait(st->compute, HANG_NS / 4);
+    if (status != BELL_E_TIMEOUT)
+        return selftest_fail(st, "the wait gave '%s', not a timeout",
+                             bell_status_name(status));
+    word = 1;
+    ST_OK(hcq_buffer_write(buf, 0, &word, 4));
+    ST_OK(hcq_queue_wait(st->compute, SELFTEST_WAIT_NS));
+    return selftest_check_alive(st);
+}
+
+#define LOOK_FAULT                                                             \
+    "the notifier's record, NV906F_CTRL_CMD_GET_MMU_FAULT_INFO, the "          \
+    "debugger object; the channel that is built anew; dmesg: Xid"
+
+const struct selftest_step selftest_fault_steps[] = {
+    {"slow-kernel", SELFTEST_CARD | SELFTEST_SLOW,
+     "a wait that times out can be waited for again",
+     "stores of the host that a running kernel has to see", slow_kernel},
+    {"bad-store", SELFTEST_CARD | SELFTEST_SLOW,
+     "a store to nowhere is reported with address and kernel; the device "
+     "recovers",
+     LOOK_FAULT, bad_store},
+    {"bad-load", SELFTEST_CARD | SELFTEST_SLOW,
+     "a load from nowhere is reported with address and kernel; the device "
+     "recovers",
+     LOOK_FAULT, bad_load},
+    {"misaligned", SELFTEST_PTX | SELFTEST_SLOW,
+     "a misaligned load is reported with the kernel; the device recovers",
+     LOOK_FAULT, misaligned},
+    {"bad-copy", SELFTEST_CARD | SELFTEST_SLOW,
+     "a copy to nowhere is reported; the device recovers", LOOK_FAULT,
+     bad_copy},
+    {"hung-kernel", SELFTEST_CARD | SELFTEST_SLOW,
+     "a kernel that never ends is reported in time; the device recovers",
+     "freeing a group whose channel runs; a kernel blocks it until the "
+     "driver resets the engine",
+     hung_kernel},
+    {NULL, 0, NULL, NULL, NULL},
+};

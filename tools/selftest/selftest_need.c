@@ -1,0 +1,154 @@
+/* What the steps of the selftest stand on, made when the first one needs it. */
+#include "tools/selftest/selftest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_interface.h"
+
+/* ---- the kernel driver ------------------------------------------------------ */
+
+bell_status
+selftest_need_kio(struct selftest *st)
+{
+    if (st->kio)
+        return BELL_OK;
+    return kio_open_interface(st->backend, st->interface, &st->kio);
+}
+
+/* ---- the device -------------------------------------------------------------- */
+
+bell_status
+selftest_need_device(struct selftest *st)
+{
+    bell_status status;
+
+    if (st->dev && hcq_device_status(st->dev) != BELL_OK)
+        selftest_close_device(st);
+    if (st->dev)
+        return BELL_OK;
+    BELL_TRY(hcq_device_open(st->device, &st->dev));
+    st->info.struct_size = sizeof(st->info);
+    hcq_device_info(st->dev, &st->info);
+    status = hcq_queue_create(st->dev, HCQ_QUEUE_COMPUTE, &st->compute);
+    if (status == BELL_OK)
+        status = hcq_queue_create(st->dev, HCQ_QUEUE_COPY, &st->copy);
+    if (status != BELL_OK)
+        selftest_close_device(st);
+    return status;
+}
+
+bell_status
+selftest_need_kernel(struct selftest *st, enum selftest_kernel kernel,
+                     struct hcq_program **out_prog)
+{
+    struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
+    struct selftest_binary binary;
+    bell_status status;
+
+    BELL_TRY(selftest_need_device(st));
+    if (!st->programs[kernel]) {
+        BELL_TRY(selftest_kernel_binary(&st->info, kernel, &binary));
+        desc.name = binary.name;
+        desc.binary = binary.data;
+        desc.binary_size_bytes = binary.size_bytes;
+        desc.n_bufs = binary.n_bufs;
+        desc.n_vals = binary.n_vals;
+        if (kernel == SELFTEST_DYNAMIC)
+            desc.shared_bytes = st->info.max_shared_bytes;
+        status = hcq_program_create(st->dev, &desc, &st->programs[kernel]);
+        host_free(binary.data);
+        BELL_TRY(status);
+    }
+    *out_prog = st->programs[kernel];
+    return BELL_OK;
+}
+
+void
+selftest_close_device(struct selftest *st)
+{
+    size_t i;
+
+    selftest_end_step(st);
+    for (i = 0; i < SELFTEST_KERNEL_COUNT; i++) {
+        hcq_program_destroy(st->programs[i]);
+        st->programs[i] = NULL;
+    }
+    hcq_queue_destroy(st->compute);
+    hcq_queue_destroy(st->copy);
+    st->compute = st->copy = NULL;
+    hcq_device_close(st->dev);
+    st->dev = NULL;
+}
+
+void
+selftest_close(struct selftest *st)
+{
+    selftest_close_device(st);
+    selftest_close_rm(st);
+    selftest_close_kfd(st);
+    kio_destroy(st->kio);
+    st->kio = NULL;
+}
+
+/* ---- things of one step -------------------------------------------------------- */
+
+static bell_status
+check_room(size_t n)
+{
+    if (n == SELFTEST_KEEP_MAX)
+        return bell_fail(BELL_E_INTERNAL, "a step keeps more than %d things",
+                         SELFTEST_KEEP_MAX);
+    return BELL_OK;
+}
+
+bell_status
+selftest_buffer(struct selftest *st, uint64_t size_bytes, uint32_t flags,
+                struct hcq_buffer **out_buf)
+{
+    BELL_TRY(check_room(st->n_buffers));
+    BELL_TRY(hcq_buffer_create(st->dev, size_bytes, flags, out_buf));
+    st->buffers[st->n_buffers++] = *out_buf;
+    return BELL_OK;
+}
+
+bell_status
+selftest_signal(struct selftest *st, uint64_t value,
+                struct hcq_signal **out_sig)
+{
+    BELL_TRY(check_room(st->n_signals));
+    BELL_TRY(hcq_signal_create(st->dev, value, out_sig));
+    st->signals[st->n_signals++] = *out_sig;
+    return BELL_OK;
+}
+
+bell_status
+selftest_stream(struct selftest *st, struct hcq_queue *queue,
+                struct hcq_stream **out_stream)
+{
+    BELL_TRY(check_room(st->n_streams));
+    BELL_TRY(hcq_stream_create(queue, "selftest", out_stream));
+    st->streams[st->n_streams++] = *out_stream;
+    return BELL_OK;
+}
+
+void
+selftest_end_step(struct selftest *st)
+{
+    while (st->n_streams)
+        hcq_stream_destroy(st->streams[--st->n_streams]);
+    while (st->n_signals)
+        hcq_signal_destroy(st->signals[--st->n_signals]);
+    while (st->n_buffers)
+        hcq_buffer_destroy(st->buffers[--st->n_buffers]);
+}
+
+bell_status
+selftest_finish(struct hcq_queue *queue, struct hcq_cs *cs)
+{
+    BELL_TRY(hcq_cs_submit(cs, NULL));
+    return hcq_queue_wait(queue, SELFTEST_WAIT_NS);
+}

@@ -1,0 +1,576 @@
+/* `doorbell trace show|diff|replay`: what is in cassettes. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "ioctl/cassette.h"
+#include "ioctl/cassette_play.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_capture.h"
+#include "ioctl/kio_interface.h"
+#include "ioctl/kio_replay.h"
+#include "ioctl/nv_abi.h"
+#include "tools/json.h"
+#include "tools/tools.h"
+#include "tools/trace/trace.h"
+
+#define LINE_BYTES 2048
+#define RESYNC     32 /* records looked ahead after a difference */
+
+uint32_t
+trace_branch(const struct cas_reader *reader)
+{
+    const char *line = strstr(cas_reader_identity(reader), "nvidia=");
+    struct nv_abi abi;
+    char text[256];
+    uint32_t i;
+
+    /* What the recorded program was told, which may be a simulated kernel's
+     * word; else what the machine's kernel said. */
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+        const struct cas_blob *path = cas_find(r, CAS_PATH);
+        const struct cas_blob *said = cas_find(r, CAS_CONTENTS);
+        if (r->kind != CAS_READ || !path || !said ||
+            path->size_bytes != strlen(NV_VERSION_PATH) ||
+            memcmp(path->data, NV_VERSION_PATH, path->size_bytes) != 0)
+            continue;
+        snprintf(text, sizeof(text), "%.*s", (int)said->size_bytes,
+                 (const char *)said->data);
+        line = text;
+        break;
+    }
+    if (line && nv_abi_parse(line, &abi) == BELL_OK)
+        return abi.branch;
+    return NV_BRANCH_NEWEST;
+}
+
+/* ---- one line --------------------------------------------------------- */
+
+/* The recorded argument as a capture, borrowing the record's memory. */
+static void
+capture_of(const struct cas_record *record, uint32_t branch, bool after,
+           struct kio_capture *capture)
+{
+    uint32_t i;
+
+    memset(capture, 0, sizeof(*capture));
+    kio_describe((enum kio_dev)record->dev, branch,
+                 (unsigned long)record->args[0], &capture->call);
+    for (i = 0; i < record->n_blobs; i++) {
+        const struct cas_blob *b = &record->blobs[i];
+        struct kio_blob *blob;
+        if (b->extra >= KIO_CAPTURE_BLOBS || b->extra > capture->n_blobs ||
+            (b->role != CAS_ARG_IN && !(after && b->role == CAS_ARG_OUT)))
+            continue;
+        blob = &capture->blobs[b->extra];
+        if (b->extra == capture->n_blobs)
+            capture->n_blobs++;
+        blob->data = (uint8_t *)(uintptr_t)b->data;
+        blob->size_bytes = b->size_bytes;
+        blob->parent = b->parent;
+        blob->field_offset_bytes = b->field_offset_bytes;
+    }
+    if (capture->n_blobs)
+        capture->blobs[0].desc = capture->call.args;
+    kio_capture_describe(capture, (enum kio_dev)record->dev, branch);
+}
+
+static void
+format_regions(const struct cas_record *record, char *buf, size_t buf_bytes)
+{
+    static const char *const kinds[KIO_REGION_KIND_COUNT] = {
+        "data", "ring", "push", "descriptor", "control", "signal",
+    };
+    size_t len = 0;
+    uint32_t i;
+
+    buf[0] = '\0';
+    for (i = 0; i < record->n_blobs && len < buf_bytes; i++) {
+        const struct cas_blob *b = &record->blobs[i];
+        int n =
+            snprintf(buf + len, buf_bytes - len, " %s@0x%" PRIx64 "+%u",
+                     b->extra < KIO_REGION_KIND_COUNT ? kinds[b->extra] : "?",
+                     b->addr, b->size_bytes);
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void
+format_text(const struct cas_record *record, char *buf, size_t buf_bytes)
+{
+    const struct cas_blob *b = cas_find(record, CAS_PATH);
+
+    if (!b)
+        b = cas_find(record, CAS_TEXT);
+    snprintf(buf, buf_bytes, "%.*s", b ? (int)b->size_bytes : 0,
+             b ? (const char *)b->data : "");
+}
+
+void
+trace_format(const struct cas_record *record, uint32_t branch, char *buf,
+             size_t buf_bytes)
+{
+    const char *kind = cas_kind_name(record->kind);
+    const uint64_t *a = record->args;
+    char text[LINE_BYTES];
+    struct kio_capture capture;
+
+    switch (record->kind) {
+    case CAS_IOCTL:
+        capture_of(record, branch, true, &capture);
+        (void)kio_capture_format(&capture, text, sizeof(text));
+        snprintf(buf, buf_bytes, "%s %d %s 0x%" PRIx64 " = %" PRId64, kind,
+                 record->fd, text, a[0], record->result);
+        return;
+    case CAS_MMAP:
+        snprintf(buf, buf_bytes,
+                 "%s %d %" PRIu64 " bytes at 0x%" PRIx64 " offset 0x%" PRIx64
+                 " prot 0x%" PRIx64 " flags 0x%x = 0x%" PRIx64,
+                 kind, record->fd, a[1], a[0], a[3], a[2] >> 32, (uint32_t)a[2],
+                 (uint64_t)record->result);
+        return;
+    case CAS_MUNMAP:
+        snprintf(buf, buf_bytes,
+                 "%s 0x%" PRIx64 " %" PRIu64 " bytes = %" PRId64, kind, a[0],
+                 a[1], record->result);
+        return;
+    case CAS_DOORBELL:
+    case CAS_SAMPLE:
+    case CAS_UPDATE:
+        format_regions(record, text, sizeof(text));
+        snprintf(buf, buf_bytes, "%s 0x%" PRIx64 " value 0x%" PRIx64 ":%s",
+                 kind, a[0], a[1], text);
+        return;
+    default:
+        format_text(record, text, sizeof(text));
+        snprintf(buf, buf_bytes, "%s %d %s = %" PRId64, kind, record->fd, text,
+                 record->result);
+        return;
+    }
+}
+
+/* ---- show ------------------------------------------------------------- */
+
+static void
+show_words(const struct cas_record *record)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < record->n_blobs; i++) {
+        const struct cas_blob *b = &record->blobs[i];
+        if (b->role != CAS_REGION && b->role != CAS_MEMORY)
+            continue;
+        for (k = 0; k + 4 <= b->size_bytes; k += 4) {
+            uint32_t word;
+            memcpy(&word, b->data + k, 4);
+            if (k % 32 == 0)
+                printf("%s    0x%010" PRIx64 ":", k ? "\n" : "", b->addr + k);
+            printf(" %08x", word);
+        }
+        printf("\n");
+    }
+}
+
+static void
+print_decoded(void *user, const char *line)
+{
+    (void)user;
+    printf("      %s\n", line);
+}
+
+static void
+put_decoded(void *user, const char *line)
+{
+    json_str(user, NULL, line);
+}
+
+static int
+show_json(const struct cas_reader *reader, uint32_t branch)
+{
+    struct trace_decoder decoder;
+    char line[LINE_BYTES];
+    struct json json;
+    uint32_t i;
+
+    trace_decoder_init(&decoder, branch, put_decoded, &json);
+    json_init(&json);
+    json_str(&json, "identity", cas_reader_identity(reader));
+    json_bool(&json, "truncated", cas_reader_truncated(reader));
+    json_array(&json, "records");
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+        trace_format(r, branch, line, sizeof(line));
+        json_object(&json, NULL);
+        json_str(&json, "kind", cas_kind_name(r->kind));
+        json_uint(&json, "time_ns", r->time_ns);
+        json_uint(&json, "pid", r->pid);
+        json_uint(&json, "tid", r->tid);
+        json_str(&json, "device", kio_dev_name((enum kio_dev)r->dev));
+        json_int(&json, "result", r->result);
+        json_str(&json, "text", line);
+        json_array(&json, "decoded");
+        trace_decode(&decoder, r);
+        json_end(&json);
+        json_end(&json);
+    }
+    json_end(&json);
+    return tool_print_json(&json);
+}
+
+static void
+show_text(const struct cas_reader *reader, uint32_t branch, bool brief,
+          bool words)
+{
+    struct trace_decoder decoder;
+    char line[LINE_BYTES];
+    uint32_t i;
+
+    trace_decoder_init(&decoder, branch, print_decoded, NULL);
+    printf("%s", cas_reader_identity(reader));
+    if (cas_reader_truncated(reader))
+        printf("truncated=yes\n");
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+        uint64_t first_ns = cas_reader_get(reader, 0)->time_ns;
+        trace_format(r, branch, line, sizeof(line));
+        printf("%6u %12.6f %u/%u %s\n", i,
+               (double)(r->time_ns - first_ns) / 1e9, r->pid, r->tid, line);
+        if (!brief)
+            trace_decode(&decoder, r);
+        if (words)
+            show_words(r);
+    }
+}
+
+int
+trace_show(int argc, char **argv)
+{
+    const char *path = NULL;
+    bool json = false, words = false, brief = false;
+    const struct tool_opt opts[] = {
+        {"FILE", NULL, TOOL_OPT_STRING, &path, 0, 0, "the cassette"},
+        {"--brief", NULL, TOOL_OPT_FLAG, &brief, 0, 0,
+         "a line per record: submissions are not decoded"},
+        {"--words", NULL, TOOL_OPT_FLAG, &words, 0, 0,
+         "the submitted memory as words"},
+        {"--json", NULL, TOOL_OPT_FLAG, &json, 0, 0, "one document"},
+    };
+    struct cas_reader *reader;
+    bell_status status;
+    uint32_t branch;
+    int code;
+
+    code = tool_parse("trace show FILE", opts, ARRAY_LEN(opts), argc, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!path)
+        return tool_usage(json, "trace show: which FILE?");
+    status = cas_reader_open(path, &reader);
+    if (status != BELL_OK)
+        return tool_fail(json, status);
+    branch = trace_branch(reader);
+    if (json)
+        code = show_json(reader, branch);
+    else
+        show_text(reader, branch, brief, words);
+    cas_reader_close(reader);
+    return json ? code : TOOL_OK;
+}
+
+/* ---- diff ------------------------------------------------------------- */
+
+struct diff {
+    struct json *json; /* an open array of lines, or NULL: stdout */
+    const struct cas_reader *a, *b;
+    uint32_t branch, i, k; /* where we are in a and b */
+    uint32_t n_found;
+};
+
+static void say(struct diff *diff, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+say(struct diff *diff, const char *fmt, ...)
+{
+    char line[LINE_BYTES + 64];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    if (diff->json)
+        json_str(diff->json, NULL, line);
+    else
+        printf("%s\n", line);
+}
+
+/* Whether two records are the same call, whatever its arguments. */
+static bool
+same_call(const struct diff *diff, uint32_t i, uint32_t k)
+{
+    const struct cas_record *x = cas_reader_get(diff->a, i);
+    const struct cas_record *y = cas_reader_get(diff->b, k);
+    struct kio_capture p, q;
+
+    if (x->kind != y->kind || x->dev != y->dev)
+        return false;
+    if (x->kind == CAS_OPEN || x->kind == CAS_READ) {
+        const struct cas_blob *s = cas_find(x, CAS_PATH),
+                              *t = cas_find(y, CAS_PATH);
+        return s && t && s->size_bytes == t->size_bytes &&
+               memcmp(s->data, t->data, s->size_bytes) == 0;
+    }
+    if (x->kind != CAS_IOCTL)
+        return true;
+    if (x->args[0] != y->args[0])
+        return false;
+    capture_of(x, diff->branch, false, &p);
+    capture_of(y, diff->branch, false, &q);
+    /* A control or an allocation is its command or class too. */
+    return p.n_blobs < 2 || q.n_blobs < 2 || !p.blobs[1].name ||
+           !q.blobs[1].name || strcmp(p.blobs[1].name, q.blobs[1].name) == 0;
+}
+
+static void
+print_field(void *user, const char *field, uint64_t a, uint64_t b)
+{
+    struct diff *diff = user;
+
+    diff->n_found++;
+    say(diff, "      %s: 0x%" PRIx64 " | 0x%" PRIx64, field, a, b);
+}
+
+static void
+diff_arguments(struct diff *diff, const struct cas_record *x,
+               const struct cas_record *y)
+{
+    struct kio_capture p, q;
+    uint32_t i;
+
+    capture_of(x, diff->branch, true, &p);
+    capture_of(y, diff->branch, true, &q);
+    for (i = 0; i < p.n_blobs && i < q.n_blobs; i++) {
+        uint32_t n = p.blobs[i].size_bytes;
+        if (n != q.blobs[i].size_bytes)
+            print_field(diff, "bytes", n, q.blobs[i].size_bytes);
+        else
+            (void)kio_struct_diff(p.blobs[i].desc, p.blobs[i].data,
+                                  q.blobs[i].data, n, KIO_DIFF_ANSWER,
+                                  print_field, diff);
+    }
+    if (p.n_blobs != q.n_blobs)
+        print_field(diff, "parts", p.n_blobs, q.n_blobs);
+}
+
+static void
+diff_pair(struct diff *diff)
+{
+    const struct cas_record *x = cas_reader_get(diff->a, diff->i);
+    const struct cas_record *y = cas_reader_get(diff->b, diff->k);
+    char line[LINE_BYTES];
+    uint32_t before = diff->n_found;
+    bool address = x->kind == CAS_MMAP && x->result > 0 && y->result > 0;
+
+    if (x->result != y->result && !address && x->kind != CAS_OPEN)
+        print_field(diff, "result", (uint64_t)x->result, (uint64_t)y->result);
+    if (x->kind == CAS_IOCTL)
+        diff_arguments(diff, x, y);
+    else if (x->kind == CAS_MMAP && x->args[1] != y->args[1])
+        print_field(diff, "bytes", x->args[1], y->args[1]);
+    if (diff->n_found == before)
+        return;
+    trace_format(x, diff->branch, line, sizeof(line));
+    say(diff, "  ^ %u | %u %.160s", diff->i, diff->k, line);
+}
+
+static void
+print_only(struct diff *diff, const struct cas_reader *reader, uint32_t i,
+           char side)
+{
+    char line[LINE_BYTES];
+
+    trace_format(cas_reader_get(reader, i), diff->branch, line, sizeof(line));
+    say(diff, "%c %u %s", side, i, line);
+    diff->n_found++;
+}
+
+/* After a mismatch: prints what only one side has, up to the nearest pair
+ * that matches again. */
+static void
+resync(struct diff *diff, uint32_t n_a, uint32_t n_b)
+{
+    uint32_t sum, s;
+
+    for (sum = 1; sum < 2 * RESYNC; sum++) {
+        for (s = 0; s <= sum; s++) {
+            uint32_t i = diff->i + s, k = diff->k + (sum - s);
+            if (i >= n_a || k >= n_b || !same_call(diff, i, k))
+                continue;
+            while (diff->i < i)
+                print_only(diff, diff->a, diff->i++, '-');
+            while (diff->k < k)
+                print_only(diff, diff->b, diff->k++, '+');
+            return;
+        }
+    }
+    print_only(diff, diff->a, diff->i++, '-');
+    print_only(diff, diff->b, diff->k++, '+');
+}
+
+static uint32_t
+diff_all(const struct cas_reader *a, const struct cas_reader *b,
+         struct json *json)
+{
+    struct diff diff = {
+        .json = json, .a = a, .b = b, .branch = trace_branch(a)};
+    uint32_t n_a = cas_reader_count(a), n_b = cas_reader_count(b);
+
+    while (diff.i < n_a && diff.k < n_b) {
+        if (!same_call(&diff, diff.i, diff.k)) {
+            resync(&diff, n_a, n_b);
+            continue;
+        }
+        diff_pair(&diff);
+        diff.i++;
+        diff.k++;
+    }
+    while (diff.i < n_a)
+        print_only(&diff, a, diff.i++, '-');
+    while (diff.k < n_b)
+        print_only(&diff, b, diff.k++, '+');
+    return diff.n_found;
+}
+
+int
+trace_diff(int argc, char **argv)
+{
+    const char *paths[2] = {NULL, NULL};
+    bool as_json = false;
+    const struct tool_opt opts[] = {
+        {"A", NULL, TOOL_OPT_STRING, &paths[0], 0, 0, "a cassette"},
+        {"B", NULL, TOOL_OPT_STRING, &paths[1], 0, 0, "another"},
+        {"--json", NULL, TOOL_OPT_FLAG, &as_json, 0, 0, "one document"},
+    };
+    struct cas_reader *a, *b;
+    struct json json;
+    bell_status status;
+    uint32_t n;
+    int code;
+
+    code = tool_parse("trace diff A B", opts, ARRAY_LEN(opts), argc, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!paths[0] || !paths[1])
+        return tool_usage(as_json, "trace diff: which two cassettes?");
+    status = cas_reader_open(paths[0], &a);
+    if (status != BELL_OK)
+        return tool_fail(as_json, status);
+    status = cas_reader_open(paths[1], &b);
+    if (status != BELL_OK) {
+        cas_reader_close(a);
+        return tool_fail(as_json, status);
+    }
+    json_init(&json);
+    json_array(&json, "differences");
+    n = diff_all(a, b, as_json ? &json : NULL);
+    json_end(&json);
+    json_uint(&json, "n_differences", n);
+    cas_reader_close(a);
+    cas_reader_close(b);
+    if (as_json) {
+        code = tool_print_json(&json);
+        return code == TOOL_OK && n ? TOOL_FAILED : code;
+    }
+    json_fini(&json);
+    fprintf(stderr, "doorbell: %u difference%s\n", n, n == 1 ? "" : "s");
+    return n ? TOOL_FAILED : TOOL_OK;
+}
+
+/* ---- replay ----------------------------------------------------------- */
+
+static void
+print_difference(void *user, uint32_t record, const char *text)
+{
+    struct json *json = user;
+
+    if (!json) {
+        printf("%6u %s\n", record, text);
+        return;
+    }
+    json_object(json, NULL);
+    json_uint(json, "record", record);
+    json_str(json, "text", text);
+    json_end(json);
+}
+
+static bell_status
+play_on(const struct cas_reader *reader, const char *against, struct json *json,
+        struct cas_play_report *report)
+{
+    const char *interface = strchr(against, '@');
+    struct kio *kio;
+    char backend[8];
+    bell_status status;
+
+    if (interface) {
+        snprintf(backend, sizeof(backend), "%.*s", (int)strcspn(against, ":@"),
+                 against);
+        BELL_TRY(kio_open_interface(backend, interface + 1, &kio));
+    } else {
+        BELL_TRY(kio_replay_create(against, &kio));
+    }
+    kio_set_branch(kio, trace_branch(reader));
+    status = cas_play(reader, kio, print_difference, json, report);
+    if (status == BELL_OK && !interface)
+        status = kio_replay_finish(kio);
+    kio_destroy(kio);
+    return status;
+}
+
+int
+trace_replay(int argc, char **argv)
+{
+    const char *path = NULL, *against = NULL;
+    bool as_json = false;
+    const struct tool_opt opts[] = {
+        {"FILE", NULL, TOOL_OPT_STRING, &path, 0, 0, "the calls to make"},
+        {"--against", "OTHER", TOOL_OPT_STRING, &against, 0, 0,
+         "what answers them: a cassette, or a device such as NV@sim:sm_90; "
+         "FILE itself if not given"},
+        {"--json", NULL, TOOL_OPT_FLAG, &as_json, 0, 0, "one document"},
+    };
+    struct json json;
+    struct cas_play_report report = {0};
+    struct cas_reader *reader;
+    bell_status status;
+    int code;
+
+    code = tool_parse("trace replay FILE", opts, ARRAY_LEN(opts), argc, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!path)
+        return tool_usage(as_json, "trace replay: which FILE?");
+    status = cas_reader_open(path, &reader);
+    if (status != BELL_OK)
+        return tool_fail(as_json, status);
+    json_init(&json);
+    json_array(&json, "differences");
+    status = play_on(reader, against ? against : path, as_json ? &json : NULL,
+                     &report);
+    json_end(&json);
+    json_uint(&json, "n_calls", report.n_calls);
+    json_uint(&json, "n_differences", report.n_differ);
+    cas_reader_close(reader);
+    if (!as_json)
+        printf("%u calls, %u differences\n", report.n_calls, report.n_differ);
+    if (status != BELL_OK || !as_json)
+        json_fini(&json);
+    if (status != BELL_OK)
+        return tool_fail(as_json, status);
+    if (as_json && (code = tool_print_json(&json)) != TOOL_OK)
+        return code;
+    return report.n_differ ? TOOL_FAILED : TOOL_OK;
+}
