@@ -65,7 +65,7 @@ static struct ref_array
 source(const struct ref_run *run, const struct uop *u, uint32_t k)
 {
     const struct uop *s = u->src[k];
-    struct ref_array array = {.dtype = (enum uop_dtype)s->dtype,
+    struct ref_array array = {.dtype = s->dtype,
                               .shape = shape_of(run->g, s),
                               .data = run->data[s->id]};
 
@@ -267,7 +267,7 @@ static double
 finish_fold(const struct ref_run *run, const struct uop *u, size_t k,
             double acc, const struct fold *fold, size_t n)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     bool is_sum = uop_reduce_op(u) == UOP_ADD;
     double value = is_sum ? acc + fold->comp : acc; /* -0 stays -0 */
 
@@ -291,7 +291,7 @@ check_reduce(const struct ref_run *run, const struct uop *u)
     if (op != UOP_ADD && op != UOP_MUL && op != UOP_MAX && op != UOP_MIN &&
         op != UOP_AND && op != UOP_OR && op != UOP_XOR)
         return bad_node(u, "reduces by an op that is not associative");
-    if (!ref_alu_known(op, (enum uop_dtype)u->dtype))
+    if (!ref_alu_known(op, u->dtype))
         return bad_node(u, "reduces by an op that its dtype lacks");
     for (i = 0; i < from->n; i++) {
         if (to->d[i] != (uop_reduce_axes(u) >> i & 1 ? 1 : from->d[i]))
@@ -465,7 +465,7 @@ static bell_status
 check_alu(const struct ref_run *run, const struct uop *u)
 {
     bool is_where = u->op == UOP_WHERE;
-    enum uop_dtype dtype = (enum uop_dtype)u->src[is_where]->dtype;
+    enum uop_dtype dtype = u->src[is_where]->dtype;
     uint32_t k;
 
     for (k = 0; k < u->n_src; k++) {
@@ -480,7 +480,7 @@ check_alu(const struct ref_run *run, const struct uop *u)
     }
     if (u->dtype != (uop_has(u, UOP_FLAG_CMP) ? UOP_BOOL : dtype))
         return bad_node(u, "its dtype does not follow from its sources'");
-    if (!ref_alu_known((enum uop_op)u->op, dtype))
+    if (!ref_alu_known(u->op, dtype))
         return bad_node(u, "not an op on this dtype");
     return BELL_OK;
 }
@@ -506,20 +506,20 @@ static double
 alu_float(const struct ref_run *run, const struct uop *u, size_t k, double x,
           double y)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
-    double value = ref_alu_float((enum uop_op)u->op, dtype, x, y);
+    enum uop_dtype dtype = u->dtype;
+    double value = ref_alu_float(u->op, dtype, x, y);
 
     if (!run->noise)
         return value;
-    return ref_noisy_alu(run->noise, (uint64_t)u->id << 32 ^ k,
-                         (enum uop_op)u->op, dtype, x, y, value);
+    return ref_noisy_alu(run->noise, (uint64_t)u->id << 32 ^ k, u->op, dtype, x,
+                         y, value);
 }
 
 static bell_status
 eval_mulacc(const struct ref_run *run, const struct uop *u,
             struct ref_array *out)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     struct ref_array src[3];
     size_t step[3], k;
     uint32_t i;
@@ -545,7 +545,7 @@ eval_mulacc(const struct ref_run *run, const struct uop *u,
 static bell_status
 eval_alu(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
-    enum uop_op op = (enum uop_op)u->op;
+    enum uop_op op = u->op;
     uint32_t last = u->n_src - 1;
     struct ref_array x, y;
     size_t step_x, step_y, k;
@@ -631,8 +631,7 @@ eval_into(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 static bell_status
 eval_node(struct ref_run *run, const struct uop *u)
 {
-    struct ref_array out = {.dtype = (enum uop_dtype)u->dtype,
-                            .shape = shape_of(run->g, u)};
+    struct ref_array out = {.dtype = u->dtype, .shape = shape_of(run->g, u)};
     const struct uop_op_info *info = &uop_op_infos[u->op];
     uint32_t k;
 
@@ -677,8 +676,7 @@ count_users(struct ref_run *run, const struct uop *const *roots, size_t n)
 static bell_status
 take_root(struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
-    struct ref_array array = {.dtype = (enum uop_dtype)u->dtype,
-                              .shape = shape_of(run->g, u)};
+    struct ref_array array = {.dtype = u->dtype, .shape = shape_of(run->g, u)};
 
     BELL_TRY(count_elems(run->g, u, &array.n));
     if (array.shape == &scalar_shape)

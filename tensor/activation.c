@@ -6,7 +6,7 @@
 static const struct uop *
 num(struct bell_context *ctx, const struct uop *like, double value)
 {
-    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+    return tn_const(ctx, like->dtype, value);
 }
 
 /* ---- conversions ---- */
@@ -36,7 +36,7 @@ bell_bitcast(struct bell_tensor *x, enum bell_dtype dtype)
     if (!tensor_check(__func__, x, &out))
         return out;
     u = tensor_node(x);
-    type = tensor_dtype_arg(x->ctx, __func__, dtype, (enum uop_dtype)u->dtype);
+    type = tensor_dtype_arg(x->ctx, __func__, dtype, u->dtype);
     if (type == UOP_VOID)
         return &x->ctx->error_tensor;
     if (!tn_bad(u) && uop_dtype_infos[type].size_bytes !=

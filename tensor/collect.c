@@ -207,8 +207,7 @@ copy_node(struct uop_graph *to, const struct uop_graph *from,
         shape = uop_dims(to, shape->d, shape->n);
     if (to->failed)
         return &uop_failed;
-    return uop_new_shaped(to, (enum uop_op)u->op, (enum uop_dtype)u->dtype, arg,
-                          src, u->n_src, shape);
+    return uop_new_shaped(to, u->op, u->dtype, arg, src, u->n_src, shape);
 }
 
 /* The rules of live nodes, with moved nodes. */

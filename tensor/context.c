@@ -116,7 +116,7 @@ tensor_set_node(struct bell_tensor *t, const struct uop *uop)
 {
     t->uop = uop;
     t->shape = tn_shape(t->ctx, uop);
-    t->dtype = (enum uop_dtype)uop->dtype;
+    t->dtype = uop->dtype;
     t->flags &= ~(uint32_t)TENSOR_WEAK;
 }
 
@@ -150,7 +150,7 @@ tensor_wide_node(const struct bell_tensor *t)
 {
     const struct uop *u = tensor_node(t);
 
-    return tn_cast(t->ctx, u, tensor_wide_dtype((enum uop_dtype)u->dtype));
+    return tn_cast(t->ctx, u, tensor_wide_dtype(u->dtype));
 }
 
 bool

@@ -512,7 +512,7 @@ bell_max_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
         return tensor_fail(x->ctx, __func__, BELL_BAD_DTYPE,
                            "of bool; no meaning for it");
     mask = 1u << (x->shape->n - 1) | 1u << (x->shape->n + 1);
-    low = tn_neutral(x->ctx, UOP_MAX, (enum uop_dtype)u->dtype);
+    low = tn_neutral(x->ctx, UOP_MAX, u->dtype);
     u = pool_windows(x->ctx, u, &s,
                      tn_is_float(low) ? low->arg.f : (double)low->arg.i);
     u = tn_squeeze(x->ctx, tn_reduce(x->ctx, UOP_MAX, u, mask), mask);
@@ -548,8 +548,7 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
     }
     /* Divided by the number of elements that count, window by window: with
      * ceil_mode the rows added beyond the padding never do. */
-    count = tn_full(ctx, tn_const(ctx, (enum uop_dtype)u->dtype, 1),
-                    x->shape->d, x->shape->n);
+    count = tn_full(ctx, tn_const(ctx, u->dtype, 1), x->shape->d, x->shape->n);
     if (!opt->exclude_pad) {
         struct pool_shape rest = s;
         for (i = 0; i < 2; i++) {
@@ -561,8 +560,7 @@ bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt)
                 break;
             memcpy(d, tn_shape(ctx, count)->d, x->shape->n * sizeof(*d));
             d[axis] = size;
-            count = tn_full(ctx, tn_const(ctx, (enum uop_dtype)u->dtype, 1), d,
-                            x->shape->n);
+            count = tn_full(ctx, tn_const(ctx, u->dtype, 1), d, x->shape->n);
             rest.padding[i] = 0;
             rest.after[i] -= p;
         }

@@ -252,7 +252,7 @@ pow_whole(struct bell_context *ctx, const struct uop *x, uint64_t n)
 static const struct uop *
 pow_ints(struct bell_context *ctx, const struct uop *x, const struct uop *e)
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     uint32_t i, n_bits = uop_dtype_infos[dtype].size_bytes * 8u;
     const struct uop *one = tn_int(ctx, dtype, 1),
                      *zero = tn_int(ctx, dtype, 0);
@@ -318,7 +318,7 @@ bell_minimum(struct bell_tensor *x, struct bell_tensor *y)
 static const struct uop *
 copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     size_t size = uop_dtype_infos[dtype].size_bytes;
     enum uop_dtype bits_type = size == 8   ? UOP_U64
                                : size == 4 ? UOP_U32
@@ -349,7 +349,7 @@ bell_copysign(struct bell_tensor *x, struct bell_tensor *y)
 static const struct uop *
 abs_branch(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *zero = tn_const(ctx, (enum uop_dtype)x->dtype, 0);
+    const struct uop *zero = tn_const(ctx, x->dtype, 0);
 
     return tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, x), x);
 }
@@ -357,7 +357,7 @@ abs_branch(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 take_atan2(struct bell_context *ctx, const struct uop *y, const struct uop *x)
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     const struct uop *zero = tn_const(ctx, dtype, 0);
     const struct uop *ax = abs_branch(ctx, x), *ay = abs_branch(ctx, y);
     const struct uop *steep = tn_lt(ctx, ax, ay), *low, *high, *ratio, *t;
@@ -390,9 +390,8 @@ log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     const struct uop *dist = tn_abs(ctx, tn_sub(ctx, x, y)), *more;
 
     more = tn_log1p(ctx, tn_exp(ctx, tn_neg(ctx, dist)));
-    more = tn_where(
-        ctx, tn_eq(ctx, x, y),
-        tn_const(ctx, (enum uop_dtype)x->dtype, 0.69314718055994530942), more);
+    more = tn_where(ctx, tn_eq(ctx, x, y),
+                    tn_const(ctx, x->dtype, 0.69314718055994530942), more);
     return tn_add(ctx, tn_max(ctx, x, y), more);
 }
 
@@ -405,7 +404,7 @@ bell_logaddexp(struct bell_tensor *x, struct bell_tensor *y)
 static const struct uop *
 take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     const struct uop *ax = tn_abs(ctx, x), *ay = tn_abs(ctx, y);
     const struct uop *swap = tn_lt(ctx, ax, ay), *low, *high, *r, *plain;
 
@@ -601,8 +600,7 @@ bell_isclose(struct bell_tensor *x, struct bell_tensor *y, double rtol,
         return out;
     ctx = ops.ctx;
     bound = tn_abs(ctx, ops.u[1]);
-    near = tn_lt(ctx, bound,
-                 tn_const(ctx, (enum uop_dtype)bound->dtype, (double)INFINITY));
+    near = tn_lt(ctx, bound, tn_const(ctx, bound->dtype, (double)INFINITY));
     bound = tn_add_c(ctx, tn_mul_c(ctx, bound, rtol), atol);
     u = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
     near = tn_and(ctx, near, tn_le(ctx, u, bound));

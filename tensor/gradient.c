@@ -177,7 +177,7 @@ add_adjoint(struct backward *bw, const struct uop *u, const struct uop *g)
 static const struct uop *
 num(struct bell_context *ctx, const struct uop *like, double value)
 {
-    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+    return tn_const(ctx, like->dtype, value);
 }
 
 /* The greater (or smaller) operand takes it; equal ones share it. */
@@ -264,7 +264,7 @@ unary_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     case UOP_COS:
         return tn_neg(ctx, tn_mul(ctx, g, tn_sin(ctx, x)));
     case UOP_CAST:
-        return tn_cast(ctx, g, (enum uop_dtype)x->dtype);
+        return tn_cast(ctx, g, x->dtype);
     case UOP_CONTIGUOUS:
         return g;
     default:
@@ -368,7 +368,7 @@ static const struct uop *
 gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
     const struct uop *x = u->src[0], *index = u->src[1], *iota, *end;
-    enum uop_dtype dtype = (enum uop_dtype)index->dtype;
+    enum uop_dtype dtype = index->dtype;
     uint32_t axis = (uint32_t)u->arg.i, rank = tn_rank(ctx, x);
     int64_t size = tn_size(ctx, x, axis);
 

@@ -391,7 +391,7 @@ bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
     }
     if (tn_product(d, plan.n_axes) == 0)
         return tensor_new(ctx, __func__, plan.u);
-    v = tn_cast(ctx, value->uop, (enum uop_dtype)plan.u->dtype);
+    v = tn_cast(ctx, value->uop, plan.u->dtype);
     v = spread_value(&plan, x->shape, tn_broadcast(ctx, v, d, plan.n_axes));
     mask = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), d, plan.n_axes);
     mask = spread_value(&plan, x->shape, mask);
@@ -651,7 +651,7 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         return tensor_fail(ctx, call, BELL_BAD_DTYPE, "%s into %s",
                            DTYPE_OF(src), DTYPE_OF(x));
     u = tensor_node(x);
-    v = tn_cast(ctx, src->uop, (enum uop_dtype)u->dtype);
+    v = tn_cast(ctx, src->uop, u->dtype);
     for (i = 0; i < rank && !tn_bad(v); i++)
         v = tn_shrink_axis(ctx, v, i, 0, index->shape->d[i]);
     i64 = tn_cast(ctx, tensor_node(index), UOP_I64);
@@ -675,7 +675,7 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         any = tn_not(ctx, tn_lt(ctx, last, tn_int(ctx, UOP_I64, 0)));
         any = tn_squeeze(ctx, any, 1u << rank);
     }
-    v = tn_where(ctx, hit, v, tn_const(ctx, (enum uop_dtype)u->dtype, 0));
+    v = tn_where(ctx, hit, v, tn_const(ctx, u->dtype, 0));
     v = tn_squeeze(ctx, tn_sum(ctx, v, 1u << rank), 1u << rank);
     u = add ? tn_add(ctx, u, v) : tn_where(ctx, any, v, u);
     return tensor_new(ctx, call, u);
@@ -718,7 +718,6 @@ bell_masked_fill(struct bell_tensor *x, struct bell_tensor *mask, double value)
                            "a mask of %s %s for %s", DTYPE_OF(mask),
                            SHAPE_OF(mask), SHAPE_OF(x));
     u = tensor_node(x);
-    u = tn_where(ctx, mask->uop, tn_const(ctx, (enum uop_dtype)u->dtype, value),
-                 u);
+    u = tn_where(ctx, mask->uop, tn_const(ctx, u->dtype, value), u);
     return tensor_new(ctx, __func__, u);
 }

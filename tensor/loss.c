@@ -9,7 +9,7 @@
 static const struct uop *
 num(struct bell_context *ctx, const struct uop *like, double value)
 {
-    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+    return tn_const(ctx, like->dtype, value);
 }
 
 /* The dtype of what is made of t. */
@@ -38,9 +38,9 @@ scale_and_shift(struct bell_context *ctx, const struct uop *u,
                 const struct uop *weight, const struct uop *bias)
 {
     if (weight)
-        u = tn_mul(ctx, u, tn_cast(ctx, weight, (enum uop_dtype)u->dtype));
+        u = tn_mul(ctx, u, tn_cast(ctx, weight, u->dtype));
     if (bias && !tn_bad(u))
-        u = tn_add(ctx, u, tn_cast(ctx, bias, (enum uop_dtype)u->dtype));
+        u = tn_add(ctx, u, tn_cast(ctx, bias, u->dtype));
     return u;
 }
 
@@ -181,7 +181,7 @@ bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
                            weight ? SHAPE_OF(weight) : "NULL",
                            bias ? SHAPE_OF(bias) : "NULL");
     u = tn_widen(ctx, tensor_node(x));
-    wide = (enum uop_dtype)u->dtype;
+    wide = u->dtype;
     m = along_channels(ctx, tn_cast(ctx, tensor_node(mean), wide), rank);
     inv = tn_add_c(ctx, tn_cast(ctx, tensor_node(var), wide), eps);
     inv = along_channels(ctx, tn_recip(ctx, tn_sqrt(ctx, inv)), rank);
@@ -250,7 +250,7 @@ finish_loss(const char *call, struct bell_context *ctx, const struct uop *u,
         if (reduction == BELL_MEAN && !tn_bad(u)) {
             mask = all_axes(ctx, count);
             count = tn_squeeze(ctx, tn_sum(ctx, count, mask), mask);
-            u = tn_fdiv(ctx, u, tn_cast(ctx, count, (enum uop_dtype)u->dtype));
+            u = tn_fdiv(ctx, u, tn_cast(ctx, count, u->dtype));
         }
     }
     return tensor_new(ctx, call, tn_cast(ctx, u, dtype));
@@ -406,7 +406,7 @@ bell_binary_cross_entropy_with_logits(struct bell_tensor *x,
             return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                                "pos_weight of shape %s for %s",
                                SHAPE_OF(pos_weight), SHAPE_OF(x));
-        w = tn_cast(ctx, pos_weight->uop, (enum uop_dtype)ops.u[0]->dtype);
+        w = tn_cast(ctx, pos_weight->uop, ops.u[0]->dtype);
         w = tn_mul(ctx, tn_add_c(ctx, w, -1), ops.u[1]);
         rest = tn_mul(ctx, tn_add_c(ctx, w, 1), rest);
     }
@@ -444,7 +444,7 @@ pick_class(struct bell_context *ctx, const struct uop *u, uint32_t axis,
         return u;
     hit = tn_eq(ctx, tn_unsqueeze(ctx, target, axis),
                 tn_iota(ctx, tn_rank(ctx, u), axis, tn_size(ctx, u, axis),
-                        (enum uop_dtype)target->dtype));
+                        target->dtype));
     u = tn_where(ctx, hit, u, num(ctx, u, 0));
     return tn_squeeze(ctx, tn_sum(ctx, u, 1u << axis), 1u << axis);
 }
@@ -459,8 +459,7 @@ drop_ignored(struct bell_context *ctx, const struct uop *u,
 
     if (ignore_index == BELL_IGNORE_NONE)
         return u;
-    valid = tn_ne(ctx, target,
-                  tn_int(ctx, (enum uop_dtype)target->dtype, ignore_index));
+    valid = tn_ne(ctx, target, tn_int(ctx, target->dtype, ignore_index));
     *count = *count ? tn_where(ctx, valid, *count, zero)
                     : tn_where(ctx, valid, num(ctx, u, 1), zero);
     return tn_where(ctx, valid, u, zero);
@@ -504,7 +503,7 @@ soft_loss(struct bell_context *ctx, const struct uop *log_p, uint32_t axis,
 
     if (tn_bad(log_p))
         return log_p;
-    t = tn_cast(ctx, t, (enum uop_dtype)log_p->dtype);
+    t = tn_cast(ctx, t, log_p->dtype);
     if (smoothing != 0)
         t = tn_add_c(ctx, tn_mul_c(ctx, t, 1 - smoothing), smoothing / n);
     t = tn_sum(ctx, tn_mul(ctx, t, log_p), 1u << axis);
@@ -607,7 +606,7 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
         for (i = 0; i < log_probs->shape->n; i++)
             d[i] = 1;
         d[axis] = log_probs->shape->d[axis];
-        w = tn_cast(ctx, tensor_node(weight), (enum uop_dtype)u->dtype);
+        w = tn_cast(ctx, tensor_node(weight), u->dtype);
         w = tn_reshape(ctx, w, d, log_probs->shape->n);
         w = tn_expand(ctx, w, log_probs->shape->d);
         count = pick_class(ctx, w, (uint32_t)axis, t);

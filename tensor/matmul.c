@@ -12,7 +12,7 @@ const struct uop *
 tn_sum_product(struct bell_context *ctx, const struct uop *a,
                const struct uop *b, uint32_t axis_mask)
 {
-    enum uop_dtype dtype = (enum uop_dtype)a->dtype;
+    enum uop_dtype dtype = a->dtype;
     enum uop_dtype sum = dtype;
 
     if (uop_dtype_is_small(dtype))
@@ -408,8 +408,7 @@ static const struct uop *
 mask_scores(struct bell_context *ctx, const struct uop *scores,
             const struct uop *mask, bool causal)
 {
-    const struct uop *low =
-        tn_const(ctx, (enum uop_dtype)scores->dtype, -(double)INFINITY);
+    const struct uop *low = tn_const(ctx, scores->dtype, -(double)INFINITY);
     uint32_t rank = tn_rank(ctx, scores);
     const struct uop *later;
 
@@ -418,8 +417,7 @@ mask_scores(struct bell_context *ctx, const struct uop *scores,
     if (mask && mask->dtype == UOP_BOOL)
         return tn_where(ctx, mask, scores, low);
     if (mask)
-        return tn_add(ctx, scores,
-                      tn_cast(ctx, mask, (enum uop_dtype)scores->dtype));
+        return tn_add(ctx, scores, tn_cast(ctx, mask, scores->dtype));
     if (!causal)
         return scores;
     later = tn_lt(

@@ -20,8 +20,7 @@ make_move(struct bell_context *ctx, enum uop_op op, const struct uop *u,
     arg.dims = uop_dims(&ctx->graph, list, n_list);
     if (!shape || !arg.dims)
         return &uop_failed;
-    return uop_new_shaped(&ctx->graph, op, (enum uop_dtype)u->dtype, arg, &u, 1,
-                          shape);
+    return uop_new_shaped(&ctx->graph, op, u->dtype, arg, &u, 1, shape);
 }
 
 static bool
@@ -173,7 +172,7 @@ tn_pad(struct bell_context *ctx, const struct uop *u, const int64_t *pads)
         return fail_size(ctx, d, n);
     c = tn_peel(u);
     if (empty || (c && c->arg.bits == 0))
-        return tn_full(ctx, tn_const(ctx, (enum uop_dtype)u->dtype, 0), d, n);
+        return tn_full(ctx, tn_const(ctx, u->dtype, 0), d, n);
     return make_move(ctx, UOP_PAD, u, grow, 2 * n, d, n);
 }
 
@@ -222,8 +221,7 @@ tn_flip(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
     if (axis_mask == 0)
         return u;
     arg.i = axis_mask;
-    return uop_new_shaped(&ctx->graph, UOP_FLIP, (enum uop_dtype)u->dtype, arg,
-                          &u, 1, shape);
+    return uop_new_shaped(&ctx->graph, UOP_FLIP, u->dtype, arg, &u, 1, shape);
 }
 
 const struct uop *

@@ -293,7 +293,7 @@ const struct uop *
 tn_pad_value(struct bell_context *ctx, const struct uop *u, const int64_t *pads,
              double value)
 {
-    const struct uop *c = tn_const(ctx, (enum uop_dtype)u->dtype, value);
+    const struct uop *c = tn_const(ctx, u->dtype, value);
     const struct uop *inside = tn_int(ctx, UOP_BOOL, 1);
     const struct uop_dims *shape = tn_shape(ctx, u);
 
@@ -693,7 +693,7 @@ keep_triangle(const char *call, struct bell_tensor *x, int64_t k, bool upper)
     row = tn_add(ctx, row, tn_int(ctx, UOP_I64, upper ? k : k + 1));
     col = tn_iota(ctx, n, n - 1, x->shape->d[n - 1], UOP_I64);
     mask = tn_lt(ctx, col, row);
-    zero = tn_const(ctx, (enum uop_dtype)u->dtype, 0);
+    zero = tn_const(ctx, u->dtype, 0);
     u = upper ? tn_where(ctx, mask, zero, u) : tn_where(ctx, mask, u, zero);
     return tensor_new(ctx, call, u);
 }
@@ -723,8 +723,7 @@ tn_diagonal(struct bell_context *ctx, const struct uop *u, int64_t n)
         int64_t d[TN_MAX_RANK];
         memcpy(d, tn_shape(ctx, u)->d, rank * sizeof(*d));
         d[rank - 2] = 0;
-        return tn_full(ctx, tn_const(ctx, (enum uop_dtype)u->dtype, 0), d,
-                       rank - 1);
+        return tn_full(ctx, tn_const(ctx, u->dtype, 0), d, rank - 1);
     }
     u = tn_shrink_axis(ctx, u, rank - 2, 0, n);
     u = tn_shrink_axis(ctx, u, rank - 1, 0, n);
@@ -787,8 +786,7 @@ bell_diag(struct bell_tensor *x)
     u = tn_where(ctx,
                  tn_eq(ctx, tn_iota(ctx, 2, 0, n, UOP_I64),
                        tn_iota(ctx, 2, 1, n, UOP_I64)),
-                 tn_unsqueeze(ctx, u, 1),
-                 tn_const(ctx, (enum uop_dtype)u->dtype, 0));
+                 tn_unsqueeze(ctx, u, 1), tn_const(ctx, u->dtype, 0));
     return tensor_new(ctx, __func__, u);
 }
 
@@ -817,8 +815,7 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
         memcpy(d, x->shape->d, x->shape->n * sizeof(d[0]));
         d[at] = n;
         d[x->shape->n] = 0;
-        u = tn_full(ctx, tn_const(ctx, (enum uop_dtype)u->dtype, 0), d,
-                    x->shape->n + 1);
+        u = tn_full(ctx, tn_const(ctx, u->dtype, 0), d, x->shape->n + 1);
         return tensor_new(ctx, __func__, u);
     }
     u = tn_unfold(ctx, u, (uint32_t)at, n, size, step, 1);

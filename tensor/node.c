@@ -249,7 +249,7 @@ align_and_make(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
 const struct uop *
 tn_alu1(struct bell_context *ctx, enum uop_op op, const struct uop *a)
 {
-    enum uop_dtype dtype = (enum uop_dtype)a->dtype;
+    enum uop_dtype dtype = a->dtype;
     const struct uop *folded;
 
     if (tn_bad(a))
@@ -271,7 +271,7 @@ tn_alu2(struct bell_context *ctx, enum uop_op op, const struct uop *a,
 {
     enum uop_dtype dtype = op == UOP_CMPLT || op == UOP_CMPEQ || op == UOP_CMPNE
                                ? UOP_BOOL
-                               : (enum uop_dtype)a->dtype;
+                               : a->dtype;
     const struct uop *src[2] = {a, b};
 
     if (tn_bad(a) || tn_bad(b))
@@ -299,7 +299,7 @@ tn_madd(struct bell_context *ctx, const struct uop *a, const struct uop *b,
 
     if (tn_bad(a) || tn_bad(b) || tn_bad(c))
         return &uop_failed;
-    return align_and_make(ctx, UOP_MULACC, (enum uop_dtype)a->dtype, src, 3);
+    return align_and_make(ctx, UOP_MULACC, a->dtype, src, 3);
 }
 
 const struct uop *
@@ -319,7 +319,7 @@ tn_where(struct bell_context *ctx, const struct uop *cond, const struct uop *a,
         return tn_broadcast(ctx, c->arg.i ? src[1] : src[2], shape->d,
                             shape->n);
     }
-    return align_and_make(ctx, UOP_WHERE, (enum uop_dtype)a->dtype, src, 3);
+    return align_and_make(ctx, UOP_WHERE, a->dtype, src, 3);
 }
 
 const struct uop *
@@ -353,19 +353,19 @@ tn_wrap(struct bell_context *ctx, enum uop_op op, const struct uop *a)
         (op == UOP_CONTIGUOUS && a->op == UOP_BUFFER) ||
         (op == UOP_DETACH && a->op == UOP_CONST))
         return a;
-    return make_alu(ctx, op, (enum uop_dtype)a->dtype, &a, 1, tn_shape(ctx, a));
+    return make_alu(ctx, op, a->dtype, &a, 1, tn_shape(ctx, a));
 }
 
 const struct uop *
 tn_add_c(struct bell_context *ctx, const struct uop *a, double c)
 {
-    return tn_add(ctx, a, tn_const(ctx, (enum uop_dtype)a->dtype, c));
+    return tn_add(ctx, a, tn_const(ctx, a->dtype, c));
 }
 
 const struct uop *
 tn_mul_c(struct bell_context *ctx, const struct uop *a, double c)
 {
-    return tn_mul(ctx, a, tn_const(ctx, (enum uop_dtype)a->dtype, c));
+    return tn_mul(ctx, a, tn_const(ctx, a->dtype, c));
 }
 
 const struct uop *
@@ -444,8 +444,7 @@ tn_reduce(struct bell_context *ctx, enum uop_op op, const struct uop *u,
     if (axis_mask == 0)
         return u;
     if (empty)
-        return tn_full(ctx, tn_neutral(ctx, op, (enum uop_dtype)u->dtype), d,
-                       shape->n);
+        return tn_full(ctx, tn_neutral(ctx, op, u->dtype), d, shape->n);
     c = tn_peel(u);
     if (c && is_idempotent(op, c))
         return tn_full(ctx, c, d, shape->n);
@@ -453,15 +452,15 @@ tn_reduce(struct bell_context *ctx, enum uop_op op, const struct uop *u,
     shape = uop_dims(&ctx->graph, d, shape->n);
     if (!shape)
         return &uop_failed;
-    return uop_new_shaped(&ctx->graph, UOP_REDUCE_AXIS,
-                          (enum uop_dtype)u->dtype, arg, &u, 1, shape);
+    return uop_new_shaped(&ctx->graph, UOP_REDUCE_AXIS, u->dtype, arg, &u, 1,
+                          shape);
 }
 
 const struct uop *
 tn_accumulate(struct bell_context *ctx, enum uop_op op, const struct uop *u,
               uint32_t axis_mask)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
 
     if (!uop_dtype_is_small(dtype))
         return tn_reduce(ctx, op, u, axis_mask);
@@ -499,8 +498,7 @@ tn_gather(struct bell_context *ctx, const struct uop *x, uint32_t axis,
     if (tn_bad(x) || tn_bad(index))
         return &uop_failed;
     if (tn_numel(ctx, x) == 0)
-        return tn_full(ctx, tn_const(ctx, (enum uop_dtype)x->dtype, 0),
-                       shape->d, shape->n);
-    return uop_new_shaped(&ctx->graph, UOP_GATHER, (enum uop_dtype)x->dtype,
-                          arg, src, 2, shape);
+        return tn_full(ctx, tn_const(ctx, x->dtype, 0), shape->d, shape->n);
+    return uop_new_shaped(&ctx->graph, UOP_GATHER, x->dtype, arg, src, 2,
+                          shape);
 }

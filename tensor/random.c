@@ -96,7 +96,7 @@ bell_manual_seed(struct bell_context *ctx, uint64_t seed)
 static const struct uop *
 shift_right(struct bell_context *ctx, const struct uop *x, int64_t by)
 {
-    return tn_alu2(ctx, UOP_SHR, x, tn_int(ctx, (enum uop_dtype)x->dtype, by));
+    return tn_alu2(ctx, UOP_SHR, x, tn_int(ctx, x->dtype, by));
 }
 
 /* The top bits as a whole number, times 2^-bits: in [0, 1), every value a
@@ -388,7 +388,7 @@ tn_dropout(const char *call, struct bell_context *ctx, const struct uop *x,
     keep = tn_reshape(ctx, keep, shape->d, shape->n);
     keep = tn_wrap(ctx, UOP_CONTIGUOUS, keep);
     return tn_where(ctx, keep, tn_mul_c(ctx, x, 1 / (1 - p)),
-                    tn_const(ctx, (enum uop_dtype)x->dtype, 0));
+                    tn_const(ctx, x->dtype, 0));
 }
 
 struct bell_tensor *

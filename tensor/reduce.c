@@ -256,7 +256,7 @@ bell_argmin(struct bell_tensor *x, int axis, bool keepdim)
 const struct uop *
 tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     bool half = uop_dtype_is_small(dtype);
     double n = (double)tn_reduced_count(ctx, u, axis_mask);
 
@@ -272,7 +272,7 @@ const struct uop *
 tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
        double correction)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     bool half = uop_dtype_is_small(dtype);
     double n = (double)tn_reduced_count(ctx, u, axis_mask) - correction;
     const struct uop *d;
@@ -338,7 +338,7 @@ norm_node(struct bell_context *ctx, const struct uop *u, double p,
     const struct uop *a = tn_abs(ctx, u), *y;
 
     if (p == 0) {
-        y = tn_cast(ctx, tn_bool(ctx, u), (enum uop_dtype)u->dtype);
+        y = tn_cast(ctx, tn_bool(ctx, u), u->dtype);
         return tn_sum(ctx, y, mask);
     }
     if (isinf(p))
@@ -347,9 +347,9 @@ norm_node(struct bell_context *ctx, const struct uop *u, double p,
         return tn_sum(ctx, a, mask);
     if (p == 2)
         return tn_sqrt(ctx, tn_sum(ctx, tn_mul(ctx, u, u), mask));
-    y = tn_alu2(ctx, UOP_POW, a, tn_const(ctx, (enum uop_dtype)u->dtype, p));
+    y = tn_alu2(ctx, UOP_POW, a, tn_const(ctx, u->dtype, p));
     return tn_alu2(ctx, UOP_POW, tn_sum(ctx, y, mask),
-                   tn_const(ctx, (enum uop_dtype)u->dtype, 1 / p));
+                   tn_const(ctx, u->dtype, 1 / p));
 }
 
 struct bell_tensor *
@@ -385,8 +385,7 @@ bell_normalize(struct bell_tensor *x, double p, int axis, double eps)
         return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
     norm = norm_node(r.ctx, r.u, p, r.mask);
-    norm =
-        tn_max(r.ctx, norm, tn_const(r.ctx, (enum uop_dtype)r.u->dtype, eps));
+    norm = tn_max(r.ctx, norm, tn_const(r.ctx, r.u->dtype, eps));
     return end_reduction(__func__, &r, tn_fdiv(r.ctx, r.u, norm));
 }
 
@@ -405,7 +404,7 @@ shift_by_max(struct bell_context *ctx, const struct uop *u, uint32_t mask)
 const struct uop *
 tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     const struct uop *e;
 
     u = tn_widen(ctx, u);
@@ -418,7 +417,7 @@ tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 const struct uop *
 tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     const struct uop *shifted, *sum;
 
     shifted = shift_by_max(ctx, tn_widen(ctx, u), 1u << axis);
@@ -429,16 +428,15 @@ tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 const struct uop *
 tn_logsumexp(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     const struct uop *m, *ok, *sum, *zero;
 
     u = tn_widen(ctx, u);
     m = tn_reduce(ctx, UOP_MAX, u, axis_mask);
-    zero = tn_const(ctx, (enum uop_dtype)u->dtype, 0);
+    zero = tn_const(ctx, u->dtype, 0);
     /* inf - inf would be NaN: an infinite maximum is not subtracted. */
     m = tn_wrap(ctx, UOP_DETACH, m);
-    ok = tn_lt(ctx, tn_abs(ctx, m),
-               tn_const(ctx, (enum uop_dtype)u->dtype, (double)INFINITY));
+    ok = tn_lt(ctx, tn_abs(ctx, m), tn_const(ctx, u->dtype, (double)INFINITY));
     m = tn_where(ctx, ok, m, zero);
     sum = tn_sum(ctx, tn_exp(ctx, tn_sub(ctx, u, m)), axis_mask);
     return tn_cast(ctx, tn_add(ctx, tn_log(ctx, sum), m), dtype);

@@ -105,7 +105,7 @@ scan_call(const char *call, struct bell_tensor *x, int axis, enum uop_op op)
     if (at < 0)
         return &ctx->error_tensor;
     u = tensor_wide_node(x);
-    dtype = (enum uop_dtype)u->dtype;
+    dtype = u->dtype;
     if ((op == UOP_ADD || op == UOP_MUL) && !uop_dtype_infos[dtype].is_float)
         dtype = UOP_I64;
     if (dtype == UOP_BOOL)
@@ -242,10 +242,8 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
     if (k < 0)
         k = x->shape->d[at];
     u = tn_move_axis(ctx, tensor_node(x), (uint32_t)at, last);
-    order = tn_cast(ctx, u,
-                    u->dtype == UOP_BOOL
-                        ? UOP_U8
-                        : tensor_wide_dtype((enum uop_dtype)u->dtype));
+    order = tn_cast(
+        ctx, u, u->dtype == UOP_BOOL ? UOP_U8 : tensor_wide_dtype(u->dtype));
     order = order_indices(ctx, order, descending, k);
     if (out_values) {
         values = tn_move_axis(ctx, tn_gather(ctx, u, last, order), last,

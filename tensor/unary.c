@@ -18,7 +18,7 @@
 static const struct uop *
 num(struct bell_context *ctx, const struct uop *like, double value)
 {
-    return tn_const(ctx, (enum uop_dtype)like->dtype, value);
+    return tn_const(ctx, like->dtype, value);
 }
 
 const struct uop *
@@ -83,7 +83,7 @@ bit_not(struct bell_context *ctx, const struct uop *x)
 {
     if (x->dtype == UOP_BOOL)
         return tn_not(ctx, x);
-    return tn_xor(ctx, x, tn_int(ctx, (enum uop_dtype)x->dtype, -1));
+    return tn_xor(ctx, x, tn_int(ctx, x->dtype, -1));
 }
 
 static const struct uop *
@@ -520,7 +520,7 @@ erf_double(struct bell_context *ctx, const struct uop *x)
 const struct uop *
 tn_erf(struct bell_context *ctx, const struct uop *x)
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     const struct uop *y;
 
     y = dtype == UOP_F64 ? erf_double(ctx, x)

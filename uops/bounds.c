@@ -230,7 +230,7 @@ bounds_cmp(const struct uop_graph *g, const struct uop *u)
 {
     const struct uop *x = u->src[0], *y = u->src[1];
     struct uop_bounds a, b, no = {0, 0}, yes = {1, 1}, any = {0, 1};
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
 
     if (uop_is_float(x) || dtype == UOP_VOID)
         return any;
@@ -253,9 +253,9 @@ bounds_cmp(const struct uop_graph *g, const struct uop *u)
 static struct uop_bounds
 bounds_cast(const struct uop_graph *g, const struct uop *u)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     struct uop_bounds a, no = {0, 0}, yes = {1, 1};
-    enum uop_dtype from = (enum uop_dtype)u->src[0]->dtype;
+    enum uop_dtype from = u->src[0]->dtype;
 
     if (uop_is_float(u->src[0]) || from == UOP_VOID)
         return dtype_bounds[dtype];
@@ -273,12 +273,12 @@ bounds_cast(const struct uop_graph *g, const struct uop *u)
 static struct uop_bounds
 bounds_binary(const struct uop_graph *g, const struct uop *u)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     struct uop_bounds a = uop_bounds(g, u->src[0]);
     struct uop_bounds b = uop_bounds(g, u->src[1]), r;
 
     if (dtype == UOP_BOOL)
-        return bounds_bool((enum uop_op)u->op, a, b);
+        return bounds_bool(u->op, a, b);
     switch (u->op) {
     case UOP_MAX:
         r.min = a.min > b.min ? a.min : b.min;
@@ -306,17 +306,17 @@ bounds_binary(const struct uop_graph *g, const struct uop *u)
         return bounds_mul(dtype, a, b);
     case UOP_IDIV:
     case UOP_FLOORDIV:
-        return bounds_div((enum uop_op)u->op, dtype, a, b);
+        return bounds_div(u->op, dtype, a, b);
     case UOP_IMOD:
     case UOP_FLOORMOD:
-        return bounds_mod((enum uop_op)u->op, dtype, a, b);
+        return bounds_mod(u->op, dtype, a, b);
     case UOP_SHL:
     case UOP_SHR:
-        return bounds_shift((enum uop_op)u->op, dtype, a, b);
+        return bounds_shift(u->op, dtype, a, b);
     case UOP_AND:
     case UOP_OR:
     case UOP_XOR:
-        return bounds_bits((enum uop_op)u->op, dtype, a, b);
+        return bounds_bits(u->op, dtype, a, b);
     default:
         return dtype_bounds[dtype];
     }
@@ -356,7 +356,7 @@ bounds_lanes(const struct uop_graph *g, const struct uop *u)
 static struct uop_bounds
 bounds_ternary(const struct uop_graph *g, const struct uop *u)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     struct uop_bounds a = uop_bounds(g, u->src[0]);
     struct uop_bounds b = uop_bounds(g, u->src[1]);
     struct uop_bounds c = uop_bounds(g, u->src[2]);
@@ -383,10 +383,9 @@ bounds_other(const struct uop_graph *g, const struct uop *u)
     case UOP_SPECIAL:
         return bounds_below(g, u->src[0]);
     case UOP_RAMP:
-        return fit((enum uop_dtype)u->dtype, 0, u->lanes - 1);
+        return fit(u->dtype, 0, u->lanes - 1);
     case UOP_IOTA:
-        return fit((enum uop_dtype)u->dtype, 0,
-                   u->arg.i > 0 ? u->arg.i - 1 : 0);
+        return fit(u->dtype, 0, u->arg.i > 0 ? u->arg.i - 1 : 0);
     case UOP_BROADCAST:
     case UOP_LANE:
     case UOP_RESHAPE:
@@ -431,8 +430,7 @@ uop_compute_bounds(const struct uop_graph *g, const struct uop *u)
         return bounds_ternary(g, u);
     if (u->op == UOP_NEG && u->dtype != UOP_BOOL) {
         struct uop_bounds zero = {0, 0};
-        return bounds_sub((enum uop_dtype)u->dtype, zero,
-                          uop_bounds(g, u->src[0]));
+        return bounds_sub(u->dtype, zero, uop_bounds(g, u->src[0]));
     }
     return dtype_bounds[u->dtype];
 }

@@ -265,7 +265,7 @@ eval_cmp(enum uop_op op, const struct uop *x, const struct uop *y)
         return op == UOP_CMPEQ ? x->arg.f == y->arg.f : x->arg.f != y->arg.f;
     }
     if (op == UOP_CMPLT)
-        return int_less((enum uop_dtype)x->dtype, x->arg.i, y->arg.i);
+        return int_less(x->dtype, x->arg.i, y->arg.i);
     return (x->arg.i == y->arg.i) == (op == UOP_CMPEQ);
 }
 
@@ -316,7 +316,7 @@ eval_cast(const struct uop *x, enum uop_dtype dtype, union uop_arg *out)
         else
             out->i = float_to_int(dtype, x->arg.f);
     } else if (to_float) {
-        out->f = int_to_float((enum uop_dtype)x->dtype, dtype, x->arg.i);
+        out->f = int_to_float(x->dtype, dtype, x->arg.i);
     } else {
         out->i = uop_wrap_int(dtype, x->arg.i);
     }
@@ -388,7 +388,7 @@ eval_bitcast(const struct uop *x, enum uop_dtype dtype, union uop_arg *out)
     if (uop_is_float(x)) {
         if (isnan(x->arg.f))
             return false;
-        bits = uop_float_bits((enum uop_dtype)x->dtype, x->arg.f);
+        bits = uop_float_bits(x->dtype, x->arg.f);
     }
     if (uop_dtype_infos[dtype].size_bytes !=
         uop_dtype_infos[x->dtype].size_bytes)

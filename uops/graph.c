@@ -326,12 +326,11 @@ uop_const_float(struct uop_graph *g, enum uop_dtype dtype, double value)
 const struct uop *
 uop_const_like(struct uop_graph *g, const struct uop *like, int64_t i)
 {
-    const struct uop *c = uop_const_int(g, (enum uop_dtype)like->dtype, i);
+    const struct uop *c = uop_const_int(g, like->dtype, i);
 
     if (like->lanes > 1) {
         union uop_arg none = {.bits = 0};
-        return uop_new(g, UOP_BROADCAST, (enum uop_dtype)like->dtype,
-                       like->lanes, none, &c, 1);
+        return uop_new(g, UOP_BROADCAST, like->dtype, like->lanes, none, &c, 1);
     }
     return c;
 }

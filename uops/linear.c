@@ -155,7 +155,7 @@ lin_sort(struct lin *lin)
 void
 lin_const(struct lin *lin, const struct uop *like, int64_t k)
 {
-    lin->dtype = (enum uop_dtype)like->dtype;
+    lin->dtype = like->dtype;
     lin->lanes = like->lanes;
     lin->n = 0;
     lin->k = k;
@@ -204,8 +204,8 @@ push_operand(struct uop_graph *g, struct chain *chain, const struct uop *u)
         return;
     }
     if (chain->next)
-        chain->sum = uop_new(g, UOP_ADD, (enum uop_dtype)u->dtype,
-                             chain->sum->lanes, none, src, 2);
+        chain->sum =
+            uop_new(g, UOP_ADD, u->dtype, chain->sum->lanes, none, src, 2);
     chain->next = u;
 }
 
@@ -217,8 +217,8 @@ finish_chain(struct uop_graph *g, const struct chain *chain)
 
     if (!chain->next)
         return chain->sum;
-    return uop_new(g, UOP_ADD, (enum uop_dtype)chain->sum->dtype,
-                   chain->sum->lanes, none, src, 2);
+    return uop_new(g, UOP_ADD, chain->sum->dtype, chain->sum->lanes, none, src,
+                   2);
 }
 
 static struct chain

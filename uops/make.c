@@ -148,9 +148,8 @@ static const struct uop *
 make_alu(struct uop_graph *g, enum uop_op op, const struct uop *like,
          const struct uop *const *src, uint32_t n_src)
 {
-    enum uop_dtype dtype = uop_op_infos[op].flags & UOP_FLAG_CMP
-                               ? UOP_BOOL
-                               : (enum uop_dtype)like->dtype;
+    enum uop_dtype dtype =
+        uop_op_infos[op].flags & UOP_FLAG_CMP ? UOP_BOOL : like->dtype;
     union uop_arg none = {.bits = 0};
 
     return uop_make(g, op, dtype, like->lanes, none, src, n_src);

@@ -147,7 +147,7 @@ find_op(const char *name)
     int op;
 
     for (op = 0; op < UOP_OP_COUNT; op++) {
-        uop_op_name((enum uop_op)op, have);
+        uop_op_name(op, have);
         if (strcmp(have, name) == 0)
             return op;
     }
@@ -172,7 +172,7 @@ read_dtype(struct parser *p, struct node *node)
     node->lanes = (uint16_t)lanes;
     for (d = 0; d < UOP_DTYPE_COUNT; d++) {
         if (strcmp(uop_dtype_infos[d].short_name, word) == 0) {
-            node->dtype = (enum uop_dtype)d;
+            node->dtype = d;
             return BELL_OK;
         }
     }
@@ -290,7 +290,7 @@ read_int_arg(struct parser *p, struct node *node)
     } else if (kind == UOP_INT_OP_MASK && *p->at == ':') {
         p->at++;
         BELL_TRY(read_int_in(p, 0, UINT32_MAX, &mask));
-        value = uop_reduce_arg((enum uop_op)(value & 0xff), (uint32_t)mask);
+        value = uop_reduce_arg((value & 0xff), (uint32_t)mask);
     }
     node->arg.i = value;
     return BELL_OK;
@@ -422,7 +422,7 @@ read_op(struct parser *p, struct node *node)
         p->at = start;
         return FAIL(p, "no op '%s'", word);
     }
-    node->op = (enum uop_op)op;
+    node->op = op;
     if (*p->at != '.')
         return FAIL(p, "'.' and a dtype expected");
     p->at++;

@@ -109,14 +109,14 @@ add_op_arg(struct text *t, int64_t op)
         text_add(t, " #%lld", (long long)op);
         return;
     }
-    uop_op_name((enum uop_op)op, name);
+    uop_op_name(op, name);
     text_add(t, " #%s", name);
 }
 
 static void
 add_int_arg(struct text *t, const struct uop *u)
 {
-    enum uop_int_arg kind = uop_int_arg_of((enum uop_op)u->op);
+    enum uop_int_arg kind = uop_int_arg_of(u->op);
 
     if (kind == UOP_INT_OP) {
         add_op_arg(t, u->arg.i);
@@ -144,7 +144,7 @@ add_float(struct text *t, const struct uop *u)
     for (digits = 6; digits <= 17; digits++) {
         double back;
         snprintf(text, sizeof(text), "%.*g", digits, u->arg.f);
-        back = uop_round_float((enum uop_dtype)u->dtype, strtod(text, NULL));
+        back = uop_round_float(u->dtype, strtod(text, NULL));
         if (back == u->arg.f)
             break;
     }
@@ -188,7 +188,7 @@ uop_text_head(struct text *t, const struct uop *u)
 {
     char name[24];
 
-    uop_op_name((enum uop_op)u->op, name);
+    uop_op_name(u->op, name);
     text_add(t, "%s.%s", name, uop_dtype_infos[u->dtype].short_name);
     if (u->lanes != 1)
         text_add(t, "x%u", u->lanes);

@@ -43,7 +43,7 @@ match_pat(const struct rw_set *set, uint16_t at, const struct uop *u,
     case RW_INT:
         c = uop_scalar_const(u);
         return c && !uop_is_float(c) &&
-               c->arg.i == uop_wrap_int((enum uop_dtype)c->dtype, pat->i);
+               c->arg.i == uop_wrap_int(c->dtype, pat->i);
     case RW_FLOAT:
         c = uop_scalar_const(u);
         arg.f = pat->f;
@@ -92,12 +92,11 @@ make_literal(const struct maker *mk, const struct rw_pat *pat,
     union uop_arg arg;
 
     if (uop_is_float(like))
-        arg.f =
-            uop_round_float((enum uop_dtype)like->dtype,
-                            pat->kind == RW_FLOAT ? pat->f : (double)pat->i);
+        arg.f = uop_round_float(
+            like->dtype, pat->kind == RW_FLOAT ? pat->f : (double)pat->i);
     else
-        arg.i = uop_wrap_int((enum uop_dtype)like->dtype, pat->i);
-    return uop_make_const(mk->g, (enum uop_dtype)like->dtype, like->lanes, arg);
+        arg.i = uop_wrap_int(like->dtype, pat->i);
+    return uop_make_const(mk->g, like->dtype, like->lanes, arg);
 }
 
 static const struct uop *
@@ -105,7 +104,7 @@ make_op(const struct maker *mk, const struct rw_pat *pat)
 {
     const struct uop *src[RW_MAX_CHILD], *like = NULL;
     const struct uop *root = mk->m->root;
-    enum uop_dtype dtype = (enum uop_dtype)root->dtype;
+    enum uop_dtype dtype = root->dtype;
     union uop_arg none = {.bits = 0};
     uint8_t i;
 
@@ -127,11 +126,11 @@ make_op(const struct maker *mk, const struct rw_pat *pat)
     if (uop_op_infos[pat->op].flags & UOP_FLAG_CMP)
         dtype = UOP_BOOL;
     else if (pat->op != UOP_CAST && pat->op != UOP_BITCAST)
-        dtype = (enum uop_dtype)like->dtype;
+        dtype = like->dtype;
     if (mk->shape)
-        return uop_new_shaped(mk->g, (enum uop_op)pat->op, dtype, none, src,
-                              pat->n_child, mk->shape);
-    return uop_make(mk->g, (enum uop_op)pat->op, dtype, root->lanes, none, src,
+        return uop_new_shaped(mk->g, pat->op, dtype, none, src, pat->n_child,
+                              mk->shape);
+    return uop_make(mk->g, pat->op, dtype, root->lanes, none, src,
                     pat->n_child);
 }
 
@@ -299,12 +298,11 @@ renew(struct walk *w, const struct uop *u, const struct uop **out_node)
     if (!changed)
         *out_node = u;
     else if (shape)
-        *out_node =
-            uop_new_shaped(w->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                           u->arg, w->src, u->n_src, shape);
+        *out_node = uop_new_shaped(w->g, u->op, u->dtype, u->arg, w->src,
+                                   u->n_src, shape);
     else
-        *out_node = uop_make(w->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                             u->lanes, u->arg, w->src, u->n_src);
+        *out_node =
+            uop_make(w->g, u->op, u->dtype, u->lanes, u->arg, w->src, u->n_src);
     return uop_graph_status(w->g);
 }
 

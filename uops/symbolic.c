@@ -9,7 +9,7 @@
 static enum uop_dtype
 dtype_of(const struct uop *u)
 {
-    return (enum uop_dtype)u->dtype;
+    return u->dtype;
 }
 
 /* x % y where 0 <= x < y. */
@@ -46,7 +46,7 @@ pick_by_bounds(struct uop_graph *g, const struct rw_match *m)
 static const struct uop *
 compare_selected(struct uop_graph *g, const struct rw_match *m)
 {
-    enum uop_op op = (enum uop_op)m->root->op;
+    enum uop_op op = m->root->op;
 
     return uop_alu3(g, UOP_WHERE, m->v[0], uop_alu2(g, op, m->v[1], m->v[3]),
                     uop_alu2(g, op, m->v[2], m->v[3]));
@@ -187,8 +187,8 @@ access_given(struct uop_graph *g, const struct rw_match *m)
     src[1] = index;
     src[2] = m->v[2];
     src[3] = m->v[3];
-    return uop_make(g, (enum uop_op)m->root->op, dtype_of(m->root),
-                    m->root->lanes, m->root->arg, src, 4);
+    return uop_make(g, m->root->op, dtype_of(m->root), m->root->lanes,
+                    m->root->arg, src, 4);
 }
 
 /* An access whose gate is known. */

@@ -19,7 +19,7 @@ sym_bool(struct uop_graph *g, const struct uop *like, bool value)
 static const struct uop *
 like_int(struct uop_graph *g, const struct uop *like, int64_t value)
 {
-    return uop_make_int(g, (enum uop_dtype)like->dtype, like->lanes, value);
+    return uop_make_int(g, like->dtype, like->lanes, value);
 }
 
 static int64_t
@@ -207,7 +207,7 @@ sym_equal(struct uop_graph *g, const struct rw_match *match)
     y = lin_build(g, &right);
     if ((x == a && y == b) || (x == b && y == a))
         return NULL;
-    return uop_alu2(g, (enum uop_op)match->root->op, x, y);
+    return uop_alu2(g, match->root->op, x, y);
 }
 
 /* not (a < b) -> b < a + 1, by a constant where one side is one. */
@@ -216,7 +216,7 @@ sym_not_less(struct uop_graph *g, const struct rw_match *match)
 {
     const struct uop *a = match->v[0], *b = match->v[1];
     const struct uop *c = uop_scalar_const(b);
-    enum uop_dtype dtype = (enum uop_dtype)a->dtype;
+    enum uop_dtype dtype = a->dtype;
 
     if (dtype == UOP_U64)
         return NULL;

@@ -18,7 +18,7 @@ struct numer {
 static const struct uop *
 like_int(struct uop_graph *g, const struct uop *like, int64_t value)
 {
-    return uop_make_int(g, (enum uop_dtype)like->dtype, like->lanes, value);
+    return uop_make_int(g, like->dtype, like->lanes, value);
 }
 
 static const struct uop *

@@ -385,7 +385,7 @@ const struct uop *
 sym_gates(struct uop_graph *g, const struct rw_match *match)
 {
     const struct uop *a = match->v[0], *b = match->v[1], *src[2];
-    struct gates gates = {.op = (enum uop_op)match->root->op};
+    struct gates gates = {.op = match->root->op};
     union uop_arg none = {.bits = 0};
     uint32_t i;
 

@@ -146,10 +146,9 @@ rebuild(struct uop_graph *g, struct nodes *nodes)
                 src[k] = nodes->slots[slot_of(nodes, u->src[k])].to;
                 changed |= src[k] != u->src[k];
             }
-            r = changed
-                    ? uop_make(g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                               u->lanes, u->arg, src, u->n_src)
-                    : u;
+            r = changed ? uop_make(g, u->op, u->dtype, u->lanes, u->arg, src,
+                                   u->n_src)
+                        : u;
         }
         nodes->slots[at].to = r;
     }

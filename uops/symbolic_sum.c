@@ -117,10 +117,10 @@ recombine(struct uop_graph *g, const struct uop *rem, int64_t b,
     r = quot->z;
     if (a != 1)
         r = uop_alu2(g, UOP_FLOORDIV, r,
-                     uop_make_int(g, (enum uop_dtype)z->dtype, z->lanes, a));
+                     uop_make_int(g, z->dtype, z->lanes, a));
     if (quot->m)
         r = uop_alu2(g, UOP_FLOORMOD, r,
-                     uop_make_int(g, (enum uop_dtype)z->dtype, z->lanes, bm));
+                     uop_make_int(g, z->dtype, z->lanes, bm));
     return r;
 }
 
@@ -186,7 +186,7 @@ static bool
 is_bounded(const struct uop_graph *g, const struct uop *u)
 {
     struct uop_bounds b = uop_bounds(g, u);
-    struct uop_bounds all = uop_dtype_bounds((enum uop_dtype)u->dtype);
+    struct uop_bounds all = uop_dtype_bounds(u->dtype);
 
     return b.min != all.min || b.max != all.max;
 }

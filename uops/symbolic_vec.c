@@ -115,8 +115,8 @@ sym_lanes(struct uop_graph *g, const struct uop *u)
     for (i = 1; i < u->n_src && u->src[i] == u->src[0]; i++) {
     }
     if (i == u->n_src)
-        return uop_new(g, UOP_BROADCAST, (enum uop_dtype)u->dtype, u->lanes,
-                       none, &u->src[0], 1);
+        return uop_new(g, UOP_BROADCAST, u->dtype, u->lanes, none, &u->src[0],
+                       1);
     r = lanes_of_one(u);
     return r ? r : lanes_affine(g, u);
 }

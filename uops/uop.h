@@ -266,7 +266,7 @@ uop_reduce_arg(enum uop_op op, uint32_t axis_mask)
 static inline enum uop_op
 uop_reduce_op(const struct uop *u)
 {
-    return (enum uop_op)(u->arg.i & 0xff);
+    return (u->arg.i & 0xff);
 }
 static inline uint32_t
 uop_reduce_axes(const struct uop *u)

@@ -20,7 +20,7 @@ uop_bad(const struct uop *u, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(what, sizeof(what), fmt, args);
     va_end(args);
-    uop_op_name((enum uop_op)u->op, name);
+    uop_op_name(u->op, name);
     if (u->lanes != 1)
         snprintf(type, sizeof(type), "x%u", u->lanes);
     n = (size_t)snprintf(node, sizeof(node), "%%%u = %s.%s%s", u->id, name,

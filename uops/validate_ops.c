@@ -104,7 +104,7 @@ check_alu(const struct uop_graph *g, const struct uop *u, enum uop_stage stage)
         if (u->op == UOP_WHERE && i == 0)
             BELL_TRY(check_dtype(u, 0, UOP_BOOL));
         else if (is_cmp)
-            BELL_TRY(check_dtype(u, i, (enum uop_dtype)u->src[0]->dtype));
+            BELL_TRY(check_dtype(u, i, u->src[0]->dtype));
         else
             BELL_TRY(check_like(u, i, SAME_DTYPE));
         if (s->dtype == UOP_VOID)
@@ -140,7 +140,7 @@ check_conversion(const struct uop_graph *g, const struct uop *u,
 static bell_status
 check_const(const struct uop *u)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
 
     BELL_TRY(check_value(u));
     BELL_TRY(check_scalar(u));
@@ -231,8 +231,8 @@ moves_rightly(const struct uop *u, const struct uop_dims *from,
     if (arg->n != 2 * from->n || to->n != from->n)
         return false;
     for (i = 0; i < from->n; i++) {
-        int64_t want = cut_dim((enum uop_op)u->op, from->d[i], arg->d[2 * i],
-                               arg->d[2 * i + 1]);
+        int64_t want =
+            cut_dim(u->op, from->d[i], arg->d[2 * i], arg->d[2 * i + 1]);
         if (want < 0 || want != to->d[i])
             return false;
     }
@@ -331,7 +331,7 @@ check_load(const struct uop *u)
 static bell_status
 check_store(const struct uop *u)
 {
-    BELL_TRY(check_dtype(u, 2, (enum uop_dtype)u->src[0]->dtype));
+    BELL_TRY(check_dtype(u, 2, u->src[0]->dtype));
     return check_place(u, u->src[2]->lanes);
 }
 
@@ -424,8 +424,7 @@ check_wmma(const struct uop *u)
 
     BELL_TRY(check_value(u));
     BELL_TRY(check_like(u, 2, SAME_DTYPE | SAME_LANES));
-    if (!uop_wmma_mixes((enum uop_dtype)u->src[0]->dtype,
-                        (enum uop_dtype)u->src[1]->dtype))
+    if (!uop_wmma_mixes(u->src[0]->dtype, u->src[1]->dtype))
         return uop_bad(u, "sources 0 and 1 differ in dtype");
     if (w.layout >= UOP_WMMA_N_LAYOUTS)
         return uop_bad(u, "there is no layout %u", (unsigned)w.layout);
@@ -454,8 +453,7 @@ check_wgmma(const struct uop *u)
         return uop_bad(u, "source 0 is no ACC of %u f32", w.n / 2);
     for (i = 1; i < 5; i += 2) {
         if (!is_memory(u->src[i]) ||
-            !uop_wmma_mixes((enum uop_dtype)u->src[1]->dtype,
-                            (enum uop_dtype)u->src[i]->dtype))
+            !uop_wmma_mixes(u->src[1]->dtype, u->src[i]->dtype))
             return uop_bad(u, "source %u is no memory of that dtype", i);
         BELL_TRY(check_dtype(u, i + 1, UOP_I64));
     }

@@ -95,8 +95,7 @@ rebuild(struct uop_graph *g, const struct uop *u, const struct uop *const *to,
     }
     if (!changed)
         return u;
-    return uop_make(g, (enum uop_op)u->op, (enum uop_dtype)u->dtype, u->lanes,
-                    u->arg, buf, u->n_src);
+    return uop_make(g, u->op, u->dtype, u->lanes, u->arg, buf, u->n_src);
 }
 
 static void

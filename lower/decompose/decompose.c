@@ -19,8 +19,7 @@ with_lanes(const struct dec *d, const struct uop *like, const struct uop *c)
 
     if (like->lanes == 1)
         return c;
-    return uop_new(d->g, UOP_BROADCAST, (enum uop_dtype)c->dtype, like->lanes,
-                   none, &c, 1);
+    return uop_new(d->g, UOP_BROADCAST, c->dtype, like->lanes, none, &c, 1);
 }
 
 const struct uop *
@@ -138,8 +137,7 @@ decompose_function(const struct dec *d, const struct uop *u)
     case UOP_POW:
         return dec_pow(d, u->src[0], u->src[1]);
     case UOP_RECIP:
-        return dec_op2(d, UOP_FDIV,
-                       dec_float(d, u, (enum uop_dtype)u->dtype, 1), u->src[0]);
+        return dec_op2(d, UOP_FDIV, dec_float(d, u, u->dtype, 1), u->src[0]);
     case UOP_MULACC:
         return dec_madd(d, u->src[0], u->src[1], u->src[2]);
     default:
@@ -152,11 +150,9 @@ static const struct uop *
 make_function(const struct dec *d, const struct uop *u,
               const struct uop *const *src)
 {
-    enum uop_dtype dtype =
-        (u->dtype == UOP_BOOL) ? UOP_BOOL : (enum uop_dtype)src[0]->dtype;
+    enum uop_dtype dtype = (u->dtype == UOP_BOOL) ? UOP_BOOL : src[0]->dtype;
 
-    return uop_make(d->g, (enum uop_op)u->op, dtype, u->lanes, u->arg, src,
-                    u->n_src);
+    return uop_make(d->g, u->op, dtype, u->lanes, u->arg, src, u->n_src);
 }
 
 /* NEG where it only flips a bit. */
@@ -167,7 +163,7 @@ negate_small(const struct dec *d, const struct uop *u)
     const struct uop *r = dec_bits(d, u->src[0], is_byte ? UOP_U8 : UOP_U16);
 
     r = dec_opi(d, UOP_XOR, r, is_byte ? 0x80 : 0x8000);
-    return dec_bits(d, r, (enum uop_dtype)u->dtype);
+    return dec_bits(d, r, u->dtype);
 }
 
 /* In F32, rounded after. */
@@ -184,7 +180,7 @@ decompose_small(const struct dec *d, const struct uop *u)
     r = make_function(d, u, src);
     if (uop_has(r, UOP_FLAG_ALU))
         r = decompose_function(d, r);
-    return dec_cast(d, r, (enum uop_dtype)u->dtype);
+    return dec_cast(d, r, u->dtype);
 }
 
 /* The lanes are joined in F32 and rounded once. */
@@ -194,7 +190,7 @@ reduce_small(const struct dec *d, const struct uop *u)
     const struct uop *wide = dec_cast(d, u->src[0], UOP_F32);
 
     wide = uop_make(d->g, UOP_LANES_REDUCE, UOP_F32, 1, u->arg, &wide, 1);
-    return dec_cast(d, wide, (enum uop_dtype)u->dtype);
+    return dec_cast(d, wide, u->dtype);
 }
 
 static const struct uop *
@@ -217,10 +213,10 @@ decompose_alu(const struct dec *d, const struct uop *u)
     case UOP_IMOD:
     case UOP_FLOORDIV:
     case UOP_FLOORMOD:
-        return dec_div(d, (enum uop_op)u->op, u->src[0], u->src[1]);
+        return dec_div(d, u->op, u->src[0], u->src[1]);
     case UOP_SHL:
     case UOP_SHR:
-        return dec_shift(d, (enum uop_op)u->op, u->src[0], u->src[1]);
+        return dec_shift(d, u->op, u->src[0], u->src[1]);
     default:
         return u;
     }
@@ -234,7 +230,7 @@ decompose_one(const struct dec *d, const struct uop *u, bool first)
     if (!first && !must_go(d, u))
         return u;
     if (u->op == UOP_CAST)
-        return dec_cast(d, u->src[0], (enum uop_dtype)u->dtype);
+        return dec_cast(d, u->src[0], u->dtype);
     if (u->op == UOP_LANES_REDUCE && uop_dtype_is_small(u->dtype))
         return reduce_small(d, u);
     if (uop_has(u, UOP_FLAG_ALU))
@@ -258,8 +254,7 @@ rebuild(const struct dec *d, const struct uop *u, const struct uop *const *to,
     }
     if (!changed)
         return u;
-    return uop_make(d->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                    u->lanes, u->arg, buf, u->n_src);
+    return uop_make(d->g, u->op, u->dtype, u->lanes, u->arg, buf, u->n_src);
 }
 
 static bell_status

@@ -92,7 +92,7 @@ get_format(enum uop_dtype dtype)
 static const struct uop *
 small_to_f32(const struct dec *d, const struct uop *x)
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     const struct uop_dtype_info *info = &uop_dtype_infos[dtype];
     struct format f = get_format(dtype);
     int64_t inf = ((int64_t)1 << f.sign) - ((int64_t)1 << info->fraction_bits);
@@ -177,8 +177,7 @@ static const struct uop *
 f8_to_f32(const struct dec *d, const struct uop *x)
 {
     const struct uop_dtype_info *info = &uop_dtype_infos[x->dtype];
-    int64_t nan =
-        (int64_t)uop_float_bits((enum uop_dtype)x->dtype, (double)NAN);
+    int64_t nan = (int64_t)uop_float_bits(x->dtype, (double)NAN);
     const struct uop *r, *bits = dec_bits(d, x, UOP_U8);
     double scale;
 

@@ -16,7 +16,7 @@ info_of(const struct uop *u)
 static const struct uop *
 zero_of(const struct dec *d, const struct uop *u)
 {
-    return dec_int(d, u, (enum uop_dtype)u->dtype, 0);
+    return dec_int(d, u, u->dtype, 0);
 }
 
 /* The integer that every lane is; false where it is not constant. */
@@ -49,7 +49,7 @@ unsigned_for(const struct uop *x, int64_t max)
         return x->dtype == UOP_I8    ? UOP_U8
                : x->dtype == UOP_I16 ? UOP_U16
                : x->dtype == UOP_I32 ? UOP_U32
-                                     : (enum uop_dtype)x->dtype;
+                                     : x->dtype;
     return max <= UINT32_MAX ? UOP_U32 : UOP_U64;
 }
 
@@ -64,7 +64,7 @@ divide_by_float(const struct dec *d, const struct uop *x, const struct uop *y)
     const struct uop *q;
 
     q = dec_op2(d, UOP_FDIV, dec_cast(d, x, f), dec_cast(d, y, f));
-    return dec_cast(d, q, (enum uop_dtype)x->dtype);
+    return dec_cast(d, q, x->dtype);
 }
 
 /* x / y truncated, y safe. */
@@ -100,7 +100,7 @@ divide(const struct dec *d, bool mod, const struct uop *x, const struct uop *y)
 static const struct uop *
 divide_unsigned(const struct dec *d, const struct division *v)
 {
-    enum uop_dtype dtype = (enum uop_dtype)v->x->dtype, as;
+    enum uop_dtype dtype = v->x->dtype, as;
     int64_t max = uop_bounds(d->g, v->x).max;
 
     if (uop_bounds(d->g, v->y).max > max)
@@ -154,7 +154,7 @@ look_at(const struct dec *d, enum uop_op op, const struct uop *x,
         const struct uop *y)
 {
     struct uop_bounds bx = uop_bounds(d->g, x), by = uop_bounds(d->g, y);
-    int64_t min = uop_dtype_bounds((enum uop_dtype)x->dtype).min;
+    int64_t min = uop_dtype_bounds(x->dtype).min;
     struct division v = {.x = x, .y = y};
 
     v.floor = op == UOP_FLOORDIV || op == UOP_FLOORMOD;
@@ -182,7 +182,7 @@ dec_div(const struct dec *d, enum uop_op op, const struct uop *x,
         return shifted;
     if (v.same_sign)
         return divide_unsigned(d, &v);
-    one = dec_int(d, y, (enum uop_dtype)y->dtype, 1);
+    one = dec_int(d, y, y->dtype, 1);
     if (v.y_maybe_0) {
         is_0 = dec_op2(d, UOP_CMPEQ, y, zero);
         y = dec_where(d, is_0, one, y);
@@ -232,7 +232,7 @@ dec_shift(const struct dec *d, enum uop_op op, const struct uop *x,
 {
     struct uop_bounds by = uop_bounds(d->g, y);
     int64_t bits = info_of(x)->size_bytes * 8;
-    enum uop_dtype u = unsigned_of((enum uop_dtype)y->dtype);
+    enum uop_dtype u = unsigned_of(y->dtype);
     const struct uop *in_range, *limit;
 
     if (x->dtype == UOP_BOOL)
@@ -241,7 +241,7 @@ dec_shift(const struct dec *d, enum uop_op op, const struct uop *x,
         return dec_op2(d, op, x, y);
     in_range = dec_op2(d, UOP_CMPLT, dec_bits(d, y, u), dec_int(d, y, u, bits));
     if (op == UOP_SHR && info_of(x)->is_signed) {
-        limit = dec_int(d, y, (enum uop_dtype)y->dtype, bits - 1);
+        limit = dec_int(d, y, y->dtype, bits - 1);
         y = dec_where(d, in_range, y, limit);
         return dec_op2(d, op, x, dec_opi(d, UOP_AND, y, bits - 1));
     }

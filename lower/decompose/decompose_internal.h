@@ -53,13 +53,13 @@ dec_where(const struct dec *d, const struct uop *cond, const struct uop *a,
 static inline const struct uop *
 dec_opi(const struct dec *d, enum uop_op op, const struct uop *a, int64_t i)
 {
-    return uop_alu2(d->g, op, a, dec_int(d, a, (enum uop_dtype)a->dtype, i));
+    return uop_alu2(d->g, op, a, dec_int(d, a, a->dtype, i));
 }
 
 static inline const struct uop *
 dec_opf(const struct dec *d, enum uop_op op, const struct uop *a, double f)
 {
-    return uop_alu2(d->g, op, a, dec_float(d, a, (enum uop_dtype)a->dtype, f));
+    return uop_alu2(d->g, op, a, dec_float(d, a, a->dtype, f));
 }
 
 /* ---- integers (decompose_int.c) ---- */

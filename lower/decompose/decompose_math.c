@@ -338,7 +338,7 @@ dec_log2_f64(const struct dec *d, const struct uop *x,
 static const struct uop *
 log2_specials(const struct dec *d, const struct uop *x, const struct uop *y)
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     const struct uop *zero = dec_float(d, x, dtype, 0);
     const struct uop *inf = dec_float(d, x, dtype, INFINITY), *other;
 

@@ -22,8 +22,7 @@ small_power(const struct dec *d, const struct uop *x, const struct uop *y)
     if (e == 1)
         return x;
     if (e == -1)
-        return dec_op2(d, UOP_FDIV,
-                       dec_float(d, x, (enum uop_dtype)x->dtype, 1), x);
+        return dec_op2(d, UOP_FDIV, dec_float(d, x, x->dtype, 1), x);
     if (e != 2 && e != 3 && e != 4)
         return NULL;
     sq = dec_op2(d, UOP_MUL, x, x);

@@ -83,7 +83,7 @@ static const struct uop *
 subtract_parts(const struct dec *d, const struct uop *x, const struct uop *k,
                const double part[3])
 {
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     const struct uop *minus_k = dec_op1(d, UOP_NEG, k);
     unsigned i;
 
@@ -104,7 +104,7 @@ reduce_small(const struct dec *d, const struct uop *x)
     static const double parts_33[3] = {0x1.921fb544p+0, 0x1.0b4611a6p-34,
                                        0x1.3198a2e037073p-69};
     bool is_f64 = x->dtype == UOP_F64, fma = d->target->has_fma;
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     const struct uop *magic, *t, *k;
     struct reduced out;
 
@@ -257,7 +257,7 @@ reduce_large_f64(const struct dec *d, const struct uop *x)
 static const struct uop *
 sin_or_cos(const struct dec *d, struct reduced a)
 {
-    enum uop_dtype dtype = (enum uop_dtype)a.r->dtype;
+    enum uop_dtype dtype = a.r->dtype;
     bool is_f64 = dtype == UOP_F64;
     unsigned n = is_f64 ? 6 : 3;
     const struct uop *z = mul(d, a.r, a.r), *s, *c, *odd;
@@ -268,8 +268,7 @@ sin_or_cos(const struct dec *d, struct reduced a)
     c = dec_madd(d, z, c, dec_float(d, z, dtype, -0.5));
     c = dec_madd(d, z, c, dec_float(d, z, dtype, 1.0));
     odd = opi(d, UOP_AND, a.k, 1);
-    odd = dec_op2(d, UOP_CMPNE, odd,
-                  dec_int(d, odd, (enum uop_dtype)odd->dtype, 0));
+    odd = dec_op2(d, UOP_CMPNE, odd, dec_int(d, odd, odd->dtype, 0));
     return dec_where(d, odd, c, s);
 }
 
@@ -277,7 +276,7 @@ const struct uop *
 dec_sin_or_cos(const struct dec *d, enum uop_op op, const struct uop *x)
 {
     bool is_f64 = x->dtype == UOP_F64;
-    enum uop_dtype dtype = (enum uop_dtype)x->dtype;
+    enum uop_dtype dtype = x->dtype;
     enum uop_dtype bits_dtype = is_f64 ? UOP_U64 : UOP_U32;
     int64_t sign_bit = is_f64 ? INT64_MIN : (int64_t)1 << 31;
     const struct uop *bits = dec_bits(d, x, bits_dtype), *size, *sign, *near,

@@ -52,8 +52,7 @@ expand_broadcast(struct expand *e, const struct uop *u, uint16_t lanes)
 {
     if (lanes == 1 || u->lanes == lanes)
         return u;
-    return uop_make(e->g, UOP_BROADCAST, (enum uop_dtype)u->dtype, lanes,
-                    no_arg, &u, 1);
+    return uop_make(e->g, UOP_BROADCAST, u->dtype, lanes, no_arg, &u, 1);
 }
 
 static struct expand_inst *
@@ -251,8 +250,7 @@ static const struct uop *
 make_like(struct expand *e, const struct uop *u, uint16_t lanes,
           const struct uop *const *src)
 {
-    return uop_make(e->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype, lanes,
-                    u->arg, src, u->n_src);
+    return uop_make(e->g, u->op, u->dtype, lanes, u->arg, src, u->n_src);
 }
 
 static const struct uop *
@@ -266,8 +264,7 @@ make_scalar(struct expand *e, const struct uop *u,
         const struct uop *all = expand_staged_value(e, inst);
         return all->lanes == 1
                    ? all
-                   : uop_make(e->g, UOP_LANE, (enum uop_dtype)u->dtype, 1, lane,
-                              &all, 1);
+                   : uop_make(e->g, UOP_LANE, u->dtype, 1, lane, &all, 1);
     }
     if (u->op == UOP_RANGE) {
         uint32_t r = kernel_range_no(e->k, u);
@@ -310,15 +307,13 @@ make_ramp_compare(struct expand *e, const struct uop *u,
     int64_t low = (last < 0 ? last : 0) - 1, high = (last > 0 ? last : 0) + 1;
 
     if (step == 0)
-        return expand_broadcast(e, uop_alu2(e->g, (enum uop_op)u->op, a, b),
-                                inst->lanes);
+        return expand_broadcast(e, uop_alu2(e->g, u->op, a, b), inst->lanes);
     bound = uop_alu2(e->g, UOP_SUB, b, a);
     bound = uop_alu2(e->g, UOP_MAX, bound, uop_const_int(e->g, UOP_I64, low));
     bound = uop_alu2(e->g, UOP_MIN, bound, uop_const_int(e->g, UOP_I64, high));
     bound = uop_cast(e->g, bound, UOP_I32);
     ramp = make_ramp(e, NULL, UOP_I32, inst->lanes, step);
-    return uop_alu2(e->g, (enum uop_op)u->op, ramp,
-                    expand_broadcast(e, bound, inst->lanes));
+    return uop_alu2(e->g, u->op, ramp, expand_broadcast(e, bound, inst->lanes));
 }
 
 /* LOAD and STORE: contiguous, or one index a lane. */

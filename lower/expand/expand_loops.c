@@ -67,8 +67,8 @@ get_acc(struct expand *e, const struct uop *acc, const struct uop *const *after,
 
     src[0] = acc;
     memcpy(src + 1, after, n_after * sizeof(*after));
-    return uop_new(e->g, UOP_ACC_GET, (enum uop_dtype)acc->dtype, acc->lanes,
-                   no_arg, src, n_after + 1);
+    return uop_new(e->g, UOP_ACC_GET, acc->dtype, acc->lanes, no_arg, src,
+                   n_after + 1);
 }
 
 /* `first` (may be NULL) with the unrolled copies of the body added, at
@@ -96,8 +96,8 @@ begin_reduce(struct expand *e, const struct kernel_group *group,
 
     memset(r, 0, sizeof(*r));
     r->node = u;
-    r->op = (enum uop_op)u->arg.i;
-    r->dtype = (enum uop_dtype)u->dtype;
+    r->op = u->arg.i;
+    r->dtype = u->dtype;
     r->inst = &e->inst[kernel_pos(k, u)];
     r->lanes = e->inst[kernel_pos(k, u->src[0])].lanes;
     if (group->bound & e->vectors)

@@ -112,7 +112,7 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
         m->a = m->b;
         m->b = swap;
     }
-    m->dtype = (enum uop_dtype)e->stages[m->a->stage - 1].dtype;
+    m->dtype = e->stages[m->a->stage - 1].dtype;
     m->tiles = kernel_deps(k, m->node) & e->copied;
     if (m->half != UINT32_MAX)
         m->tiles &= ~((uint64_t)1 << m->half);
@@ -300,7 +300,7 @@ find_part(const struct matrix *m, enum uop_wmma_operand operand)
 static const struct uop *
 zeros(const struct matrix *m, uint32_t lanes)
 {
-    enum uop_dtype dtype = (enum uop_dtype)m->node->dtype;
+    enum uop_dtype dtype = m->node->dtype;
 
     return expand_broadcast(m->e, uop_const_int(m->e->g, dtype, 0),
                             (uint16_t)lanes);
@@ -320,8 +320,7 @@ add_products(const struct matrix *m, const struct uop *sum)
         src[0] = find_part(m, UOP_WMMA_A);
         src[1] = find_part(m, UOP_WMMA_B);
         src[2] = sum;
-        sum = uop_new(e->g, UOP_WMMA, (enum uop_dtype)m->node->dtype,
-                      sum->lanes, arg, src, 3);
+        sum = uop_new(e->g, UOP_WMMA, m->node->dtype, sum->lanes, arg, src, 3);
     }
     return sum;
 }
@@ -332,7 +331,7 @@ set_instances(const struct matrix *m, const struct uop *sum)
 {
     struct expand *e = m->e;
     struct expand_inst *inst = &e->inst[kernel_pos(e->k, m->node)];
-    enum uop_dtype dtype = (enum uop_dtype)sum->dtype;
+    enum uop_dtype dtype = sum->dtype;
     uint32_t half, n = m->n_pair, i;
 
     for (half = 0; half < m->n_half; half++) {
@@ -362,8 +361,7 @@ make_acc(const struct matrix *m, uint32_t lanes)
     src[n++] = zero;
     for (; set; set &= set - 1)
         src[n++] = m->e->base[__builtin_ctzll(set)];
-    return uop_new(m->e->g, UOP_ACC, (enum uop_dtype)zero->dtype, zero->lanes,
-                   arg, src, n);
+    return uop_new(m->e->g, UOP_ACC, zero->dtype, zero->lanes, arg, src, n);
 }
 
 static const struct uop *
@@ -374,8 +372,8 @@ get_acc(const struct matrix *m, const struct uop *acc,
 
     src[0] = acc;
     memcpy(src + 1, after, n_after * sizeof(*after));
-    return uop_new(m->e->g, UOP_ACC_GET, (enum uop_dtype)acc->dtype, acc->lanes,
-                   no_arg, src, n_after + 1);
+    return uop_new(m->e->g, UOP_ACC_GET, acc->dtype, acc->lanes, no_arg, src,
+                   n_after + 1);
 }
 
 /* ---- WGMMA ---- */

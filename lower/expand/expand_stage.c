@@ -414,7 +414,7 @@ copy_load(struct expand *e, const struct copy *c, const struct uop *gate,
 {
     const struct kernel *k = e->k;
     const struct uop *u = c->stage->load, *src[4], *roots[3];
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     uint32_t i, n = u->n_src - 1;
     uint16_t lanes = (uint16_t)c->lanes;
 
@@ -561,9 +561,9 @@ place_operand(struct expand *e, struct expand_stage *s)
     bool along, matrix = e->k->matrix.on, turned;
     int64_t each;
 
-    s->dtype = (enum uop_dtype)s->load->dtype;
+    s->dtype = s->load->dtype;
     if (matrix && e->k->matrix.dtype)
-        s->dtype = (enum uop_dtype)e->k->matrix.dtype;
+        s->dtype = e->k->matrix.dtype;
     each = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
     s->ranges = tile_ranges(e, kernel_deps(e->k, s->load));
     if (!contiguous_range(e, s, &s->range))
@@ -619,8 +619,7 @@ after(struct expand *e, const struct uop *memory, const struct uop *barrier)
 {
     const struct uop *src[2] = {memory, barrier};
 
-    return uop_new(e->g, UOP_AFTER, (enum uop_dtype)memory->dtype, 1, no_arg,
-                   src, 2);
+    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, no_arg, src, 2);
 }
 
 /* The loop over tiles, if it is one loop. */
@@ -848,9 +847,8 @@ expand_end_tile(struct expand *e, const struct uop *range,
         struct expand_store *store = &e->next.v[i];
         if (!store->made) { /* behind the work on this tile */
             src[0] = store->memory;
-            memory =
-                uop_new(e->g, UOP_AFTER, (enum uop_dtype)store->memory->dtype,
-                        1, no_arg, src, 1 + n);
+            memory = uop_new(e->g, UOP_AFTER, store->memory->dtype, 1, no_arg,
+                             src, 1 + n);
             store->made = make_store(e, store, memory);
         }
         src[n_src++] = store->made;

@@ -201,8 +201,7 @@ after_barrier(struct expand *e, const struct uop *memory,
 {
     const struct uop *src[2] = {memory, barrier};
 
-    return uop_new(e->g, UOP_AFTER, (enum uop_dtype)memory->dtype, 1, no_arg,
-                   src, 2);
+    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, no_arg, src, 2);
 }
 
 static const struct uop *
@@ -211,8 +210,7 @@ load(struct expand *e, const struct uop *memory, const struct uop *index,
 {
     const struct uop *src[2] = {memory, index};
 
-    return uop_make(e->g, UOP_LOAD, (enum uop_dtype)memory->dtype, lanes,
-                    no_arg, src, 2);
+    return uop_make(e->g, UOP_LOAD, memory->dtype, lanes, no_arg, src, 2);
 }
 
 /* ---- joining ---- */
@@ -244,8 +242,7 @@ make_memory(struct join *j)
     }
     for (i = 0; i < UOP_DTYPE_COUNT; i++) {
         if (n[i])
-            j->memory[i] =
-                expand_local(e, (enum uop_dtype)i, n[i] * e->k->n_threads);
+            j->memory[i] = expand_local(e, i, n[i] * e->k->n_threads);
     }
 }
 
@@ -317,17 +314,15 @@ join_shares(struct join *j, const struct uop *barrier, uint32_t n_left)
         const struct uop *own = *j->parts[i].value, *sum = own, *src[4];
         src[0] = after_barrier(e, j->memory[own->dtype], barrier);
         src[2] = expand_broadcast(
-            e,
-            kernel_identity(e->g, j->parts[i].op, (enum uop_dtype)own->dtype),
-            own->lanes);
+            e, kernel_identity(e->g, j->parts[i].op, own->dtype), own->lanes);
         src[3] = gate;
         for (step = n_left; step < n; step += n_left) {
             const struct uop *tid =
                 op_num(e, UOP_ADD, e->tid, (int64_t)step << j->shift);
             src[1] = part_index(j, i, tid);
             sum = uop_alu2(e->g, j->parts[i].op, sum,
-                           uop_make(e->g, UOP_LOAD, (enum uop_dtype)own->dtype,
-                                    own->lanes, no_arg, src, 4));
+                           uop_make(e->g, UOP_LOAD, own->dtype, own->lanes,
+                                    no_arg, src, 4));
         }
         *j->parts[i].value = sum;
     }
@@ -356,9 +351,8 @@ join_all(struct join *j, const struct uop *barrier, uint32_t n)
         }
         *j->parts[i].value = expand_join_values(e, j->parts[i].op, x, m);
         if (wide)
-            *j->parts[i].value =
-                uop_make(e->g, UOP_LANES_REDUCE, (enum uop_dtype)own->dtype, 1,
-                         op, j->parts[i].value, 1);
+            *j->parts[i].value = uop_make(e->g, UOP_LANES_REDUCE, own->dtype, 1,
+                                          op, j->parts[i].value, 1);
     }
 }
 

@@ -37,8 +37,7 @@ remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
 
     if (gate)
         body = uop_alu3(k->g, UOP_WHERE, gate, body,
-                        kernel_identity(k->g, (enum uop_op)u->arg.i,
-                                        (enum uop_dtype)u->dtype));
+                        kernel_identity(k->g, u->arg.i, u->dtype));
     src[0] = body;
     for (i = 1; i < u->n_src; i++) {
         const struct kernel_remap *to = &map[kernel_range_no(k, u->src[i])];
@@ -47,8 +46,7 @@ remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
     }
     if (n == 1)
         return body;
-    return uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1, u->arg, src,
-                    n);
+    return uop_make(k->g, UOP_REDUCE, u->dtype, 1, u->arg, src, n);
 }
 
 /* A STORE, or a LOAD of what the kernel stores, on its new sources: done only
@@ -63,10 +61,9 @@ remap_access(struct kernel *k, const struct uop *u, const struct uop **to,
     for (i = 0; i < u->n_src; i++)
         src[i] = to[kernel_pos(k, u->src[i])];
     if (u->op == UOP_LOAD && u->n_src < 3)
-        src[2] = uop_const_int(k->g, (enum uop_dtype)u->dtype, 0);
+        src[2] = uop_const_int(k->g, u->dtype, 0);
     src[3] = u->n_src > 3 ? uop_alu2(k->g, UOP_AND, src[3], gate) : gate;
-    return uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                    u->lanes, u->arg, src, 4);
+    return uop_make(k->g, u->op, u->dtype, u->lanes, u->arg, src, 4);
 }
 
 /* PARAM slots that the kernel stores to; all where that cannot be said. */
@@ -117,8 +114,7 @@ rebuild_node(struct kernel *k, const struct uop *u, const struct uop **to,
     }
     if (!changed)
         return u;
-    return uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                    u->lanes, u->arg, src, u->n_src);
+    return uop_make(k->g, u->op, u->dtype, u->lanes, u->arg, src, u->n_src);
 }
 
 static uint32_t
@@ -212,8 +208,7 @@ drop_empty_reduces(struct kernel *k)
         if (u->op != UOP_REDUCE || !reduces_nothing(k, u))
             continue;
         from[n] = u;
-        to[n++] = kernel_identity(k->g, (enum uop_op)u->arg.i,
-                                  (enum uop_dtype)u->dtype);
+        to[n++] = kernel_identity(k->g, u->arg.i, u->dtype);
     }
     if (!n)
         return BELL_OK;
@@ -273,8 +268,7 @@ rename_reduce(struct kernel *k, const struct uop *u, uint64_t shared,
         uint32_t r = kernel_range_no(k, u->src[i]);
         src[i] = shared >> r & 1 ? clones[r] : u->src[i];
     }
-    *out = uop_make(k->g, UOP_REDUCE, (enum uop_dtype)u->dtype, 1, u->arg, src,
-                    u->n_src);
+    *out = uop_make(k->g, UOP_REDUCE, u->dtype, 1, u->arg, src, u->n_src);
     return BELL_OK;
 }
 
@@ -341,7 +335,7 @@ static const struct uop *
 gate_load(struct kernel *k, const struct uop *u, const struct uop **src,
           const struct uop *gate)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     const struct uop *gated[4] = {src[0], src[1], NULL, gate};
 
     gated[2] = u->n_src > 2 ? src[2] : uop_const_int(k->g, dtype, 0);
@@ -374,11 +368,10 @@ shift_bodies(struct kernel *k, struct peel *peel)
         }
         for (j = 0; j < u->n_src; j++)
             src[j] = peel->to[kernel_pos(k, u->src[j])];
-        peel->to[i] =
-            u->op == UOP_LOAD && peel->gate
-                ? gate_load(k, u, src, peel->gate)
-                : uop_make(k->g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                           u->lanes, u->arg, src, u->n_src);
+        peel->to[i] = u->op == UOP_LOAD && peel->gate
+                          ? gate_load(k, u, src, peel->gate)
+                          : uop_make(k->g, u->op, u->dtype, u->lanes, u->arg,
+                                     src, u->n_src);
     }
     return BELL_OK;
 }
@@ -388,8 +381,8 @@ static const struct uop *
 peel_reduce(struct kernel *k, const struct uop *u, const struct peel *peel)
 {
     const struct uop *src[2][1 + KERNEL_MAX_RANGES], *half[2];
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
-    enum uop_op op = (enum uop_op)u->arg.i;
+    enum uop_dtype dtype = u->dtype;
+    enum uop_op op = u->arg.i;
     const struct uop *r = k->ranges[peel->range];
     uint32_t i;
 

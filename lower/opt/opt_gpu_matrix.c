@@ -69,7 +69,7 @@ factor_dtype(const struct uop *u)
 {
     if (u->op == UOP_CAST)
         u = u->src[0];
-    return u->op == UOP_LOAD ? (enum uop_dtype)u->dtype : UOP_VOID;
+    return u->op == UOP_LOAD ? u->dtype : UOP_VOID;
 }
 
 /* mma.sync: of F64 the form that every chip has, of 8 rows. */
@@ -231,7 +231,7 @@ fits_wgmma(const struct matrix *m, enum uop_dtype dtype)
     for (i = 0; i < 2; i++) {
         const struct uop *u = body->src[i];
         u = u->op == UOP_CAST ? u->src[0] : u;
-        if (!(uop_wmma_mixes(dtype, (enum uop_dtype)u->dtype) ||
+        if (!(uop_wmma_mixes(dtype, u->dtype) ||
               (bytes == 2 && uop_dtype_is_f8(u->dtype))) ||
             u->n_src > 2 ||
             !(is_in_parts(k, u, m->product.group->bound, part, steps) ||

@@ -192,10 +192,10 @@ work_bytes(const struct opt_model *m, uint32_t pos)
 {
     const struct kernel *k = m->k;
     const struct uop *u = k->nodes[pos];
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
 
     if (u->op == UOP_STORE)
-        dtype = (enum uop_dtype)u->src[0]->dtype;
+        dtype = u->src[0]->dtype;
     else if (!m->is_value[pos] || k->coefs[pos] || u->n_src == 0 ||
              (dtype == UOP_BOOL && u->op != UOP_LOAD))
         return 0;

@@ -125,7 +125,7 @@ load_buffer(struct builder *b, const struct frame *frame)
 {
     struct uop_graph *k = b->s->k;
     const struct sched_node *node = &b->s->nodes[frame->node];
-    enum uop_dtype dtype = (enum uop_dtype)node->u->dtype;
+    enum uop_dtype dtype = node->u->dtype;
     union uop_arg none = {.bits = 0};
     const struct uop *src[4];
 
@@ -247,7 +247,7 @@ gated(struct builder *b, const struct uop *value, const struct uop *gate)
     if (value->op == UOP_LOAD && value->n_src == 4)
         return value;
     return uop_alu3(k, UOP_WHERE, gate, value,
-                    uop_const_int(k, (enum uop_dtype)value->dtype, 0));
+                    uop_const_int(k, value->dtype, 0));
 }
 
 static const struct uop *
@@ -260,7 +260,7 @@ reduce_value(struct builder *b, const struct frame *frame, const struct uop *u,
     uint32_t i, n = 1, axes = uop_reduce_axes(u);
     uint64_t mask = sched_mask(b->s, value);
     enum uop_op op = uop_reduce_op(u);
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     union uop_arg arg = {.i = op};
 
     for (i = 0; i < from->n; i++) {
@@ -310,8 +310,7 @@ frame_value(struct builder *b, const struct frame *frame)
     default:
         if (uop_has(u, UOP_FLAG_MOVE))
             return src[0];
-        return uop_make(k, (enum uop_op)u->op, (enum uop_dtype)u->dtype, 1,
-                        u->arg, src, u->n_src);
+        return uop_make(k, u->op, u->dtype, 1, u->arg, src, u->n_src);
     }
 }
 
@@ -323,11 +322,10 @@ leaf_value(struct builder *b, const struct frame *frame)
     const struct uop *u = node->u;
 
     if (u->op == UOP_CONST)
-        return uop_new(k, UOP_CONST, (enum uop_dtype)u->dtype, 1, u->arg, NULL,
-                       0);
+        return uop_new(k, UOP_CONST, u->dtype, 1, u->arg, NULL, 0);
     if (u->op == UOP_IOTA)
         return uop_cast(k, sched_idx_linear(b->s, frame->idx, node->shape),
-                        (enum uop_dtype)u->dtype);
+                        u->dtype);
     return load_buffer(b, frame);
 }
 
@@ -412,7 +410,7 @@ build(struct builder *b)
 {
     struct uop_graph *k = b->s->k;
     const struct sched_node *node = &b->s->nodes[b->root];
-    enum uop_dtype dtype = (enum uop_dtype)node->u->dtype;
+    enum uop_dtype dtype = node->u->dtype;
     const struct sched_idx *idx = root_index(b, node);
     union uop_arg none = {.bits = 0};
     const struct uop *src[3], *store;

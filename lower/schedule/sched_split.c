@@ -74,7 +74,7 @@ reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
 
     if (!arg.dims)
         return &uop_failed;
-    return shaped(g, UOP_RESHAPE, (enum uop_dtype)src->dtype, arg, src, d, n);
+    return shaped(g, UOP_RESHAPE, src->dtype, arg, src, d, n);
 }
 
 /* Axis `axis` comes first; d are its dims, then those of the result. */
@@ -93,7 +93,7 @@ to_front(struct uop_graph *g, const struct uop *src, uint32_t axis, int64_t *d,
     arg.dims = uop_dims(g, order, n);
     if (!arg.dims)
         return &uop_failed;
-    return shaped(g, UOP_PERMUTE, (enum uop_dtype)src->dtype, arg, src, d, n);
+    return shaped(g, UOP_PERMUTE, src->dtype, arg, src, d, n);
 }
 
 /* u = REDUCE_AXIS over src, whose axis `axis` is cut into `parts`. Those of a
@@ -103,7 +103,7 @@ split_axis(struct uop_graph *g, const struct uop *u, const struct uop *src,
            uint32_t axis, int64_t parts, bool is_product)
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_dtype dtype = u->dtype;
     enum uop_op op = uop_reduce_op(u);
     uint32_t axes = uop_reduce_axes(u), n = from->n + 1, i;
     uint32_t low = axes & ((1u << axis) - 1), high = axes >> axis;
@@ -217,9 +217,8 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             const struct uop *src[4];
             for (j = 0; j < u->n_src && j < 4; j++)
                 src[j] = to[u->src[j]->id];
-            moved =
-                uop_new_shaped(g, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                               u->arg, src, u->n_src, uop_shape(g, u));
+            moved = uop_new_shaped(g, u->op, u->dtype, u->arg, src, u->n_src,
+                                   uop_shape(g, u));
         }
         if (moved->op == UOP_REDUCE_AXIS && !g->failed)
             moved = split_reduce(g, moved, moved->src[0], target);

@@ -808,7 +808,7 @@ number_buffers(struct planner *p, const uint32_t *local,
             if ((i == 0) != leaf || (!leaf && !node->stored))
                 continue;
             plan->bufs[n].n_elems = (uint64_t)node->numel;
-            plan->bufs[n].dtype = (enum uop_dtype)node->u->dtype;
+            plan->bufs[n].dtype = node->u->dtype;
             plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;
             plan->bufs[n].root = -1;
             plan->n_leaves += leaf;

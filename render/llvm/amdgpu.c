@@ -319,8 +319,7 @@ static const struct matrix {
 static const struct matrix *
 find_matrix(const struct host_emit *e, const struct uop *u)
 {
-    enum uop_dtype a = (enum uop_dtype)u->src[0]->dtype,
-                   b = (enum uop_dtype)u->src[1]->dtype;
+    enum uop_dtype a = u->src[0]->dtype, b = u->src[1]->dtype;
     struct uop_wmma w = uop_wmma_shape(u->arg.i);
     struct lower_target known;
     size_t i;
@@ -331,7 +330,7 @@ find_matrix(const struct host_emit *e, const struct uop *u)
         return NULL;
     for (i = 0; i < ARRAY_LEN(matrices); i++) {
         const struct matrix *m = &matrices[i];
-        if (m->layout == w.layout && uop_wmma_mixes((enum uop_dtype)m->in, a) &&
+        if (m->layout == w.layout && uop_wmma_mixes(m->in, a) &&
             m->out == u->dtype && m->k == w.k)
             return m;
     }

@@ -96,7 +96,7 @@ host_const(const struct host_emit *e, unsigned dtype, union uop_arg arg)
 
     if (!uop_dtype_infos[dtype].is_float)
         return e->ll->ConstInt(type, (unsigned long long)arg.i, 1);
-    bits = uop_float_bits((enum uop_dtype)dtype, arg.f);
+    bits = uop_float_bits(dtype, arg.f);
     if (dtype == UOP_F64)
         return e->ll->ConstBitCast(e->ll->ConstInt(e->t_i64, arg.bits, 0),
                                    type);

@@ -159,7 +159,7 @@ without_known_sign(struct host_emit *e, LLVMValueRef v, unsigned dtype,
                    unsigned lanes)
 {
     static const char same_place[] = "=s,0";
-    LLVMTypeRef type = host_type(e, (enum uop_dtype)dtype, 1);
+    LLVMTypeRef type = host_type(e, dtype, 1);
     LLVMTypeRef fn = e->ll->FunctionType(type, &type, 1, 0);
     LLVMValueRef zero = e->ll->ConstNull(type);
 

@@ -269,7 +269,7 @@ ptx_const(unsigned dtype, union uop_arg arg)
 
     if (dtype == UOP_F64 || !uop_dtype_infos[dtype].is_float)
         return ptx_imm(cls, arg.bits);
-    return ptx_imm(cls, uop_float_bits((enum uop_dtype)dtype, arg.f));
+    return ptx_imm(cls, uop_float_bits(dtype, arg.f));
 }
 
 void

@@ -112,7 +112,7 @@ int_to_float(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
 static struct ptx_opnd
 clamp(struct ptx_emit *e, unsigned to, struct ptx_opnd r)
 {
-    struct uop_bounds b = uop_dtype_bounds((enum uop_dtype)to);
+    struct uop_bounds b = uop_dtype_bounds(to);
 
     PTX_OP(e, "max.s32 %, %, %", r, r, ptx_imm(PTX_B32, (uint64_t)b.min));
     PTX_OP(e, "min.s32 %, %, %", r, r, ptx_imm(PTX_B32, (uint64_t)b.max));

@@ -154,7 +154,7 @@ ptx_fact_of(const struct uop *u, const struct ptx_fact *src)
             return no_fact;
         if (u->src[0]->dtype == UOP_I64)
             return src[0];
-        b = uop_dtype_bounds((enum uop_dtype)u->src[0]->dtype);
+        b = uop_dtype_bounds(u->src[0]->dtype);
         return (struct ptx_fact){b.min, b.max, 1};
     case UOP_ADD:
         return from_sum(src[0], src[1], false);

@@ -38,15 +38,14 @@ static const char *const type_names[UOP_DTYPE_COUNT] = {
 static bool
 is_known(const struct ptx_emit *e, const struct uop *u, struct uop_wmma w)
 {
-    enum uop_dtype a = (enum uop_dtype)u->src[0]->dtype,
-                   b = (enum uop_dtype)u->src[1]->dtype;
+    enum uop_dtype a = u->src[0]->dtype, b = u->src[1]->dtype;
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(forms); i++) {
         if (w.layout == UOP_WMMA_NV && forms[i].out == u->dtype &&
-            uop_wmma_mixes((enum uop_dtype)forms[i].in, a) &&
-            uop_wmma_mixes(a, b) && forms[i].m == w.m && forms[i].n == w.n &&
-            forms[i].k == w.k && forms[i].min_sm <= e->target->sm)
+            uop_wmma_mixes(forms[i].in, a) && uop_wmma_mixes(a, b) &&
+            forms[i].m == w.m && forms[i].n == w.n && forms[i].k == w.k &&
+            forms[i].min_sm <= e->target->sm)
             return true;
     }
     return false;

@@ -51,8 +51,8 @@ copy_graph(const struct uop_graph *from, const struct uop *root,
             src[j] = map[u->src[j]->id];
         if (!src)
             to->failed = true;
-        map[u->id] = uop_new(to, (enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                             u->lanes, u->arg, src, u->n_src);
+        map[u->id] =
+            uop_new(to, u->op, u->dtype, u->lanes, u->arg, src, u->n_src);
     }
     host_free(list);
     if (!map)

@@ -292,8 +292,7 @@ copy_leaf(struct run *run, const struct uop *u)
     shape = uop_dims(to, shape->d, shape->n);
     if (!arg.dims || !shape)
         return &uop_failed;
-    return uop_new_shaped(to, UOP_BUFFER, (enum uop_dtype)u->dtype, arg, NULL,
-                          0, shape);
+    return uop_new_shaped(to, UOP_BUFFER, u->dtype, arg, NULL, 0, shape);
 }
 
 static const struct uop *
@@ -320,8 +319,7 @@ copy_node(struct run *run, const struct uop *u, const struct uop **copies)
     shape = uop_dims(to, shape->d, shape->n);
     if (!shape)
         return &uop_failed;
-    return uop_new_shaped(to, (enum uop_op)u->op, (enum uop_dtype)u->dtype, arg,
-                          src, u->n_src, shape);
+    return uop_new_shaped(to, u->op, u->dtype, arg, src, u->n_src, shape);
 }
 
 /* Copies the graph under the tensors; *out_sink is its identity. Leaves are

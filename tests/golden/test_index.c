@@ -305,11 +305,9 @@ eval_nodes(struct uop_graph *scratch, const struct uop **list, size_t n,
         } else if (u->op != UOP_CONST) {
             for (k = 0; k < u->n_src; k++)
                 src[k] = values[u->src[k]->id];
-            assert_true(uop_const_eval((enum uop_op)u->op,
-                                       (enum uop_dtype)u->dtype, src, u->n_src,
-                                       &arg));
+            assert_true(uop_const_eval(u->op, u->dtype, src, u->n_src, &arg));
         }
-        values[u->id] = uop_const_int(scratch, (enum uop_dtype)u->dtype, arg.i);
+        values[u->id] = uop_const_int(scratch, u->dtype, arg.i);
     }
 }
 

@@ -19,7 +19,7 @@ check_buf_bytes(const struct p_buf *buf)
 void
 check_buf_make(struct p_buf *buf, unsigned dtype, size_t n)
 {
-    buf->dtype = (enum uop_dtype)dtype;
+    buf->dtype = dtype;
     buf->n_elems = n;
     buf->data = guarded_alloc(n * uop_dtype_infos[dtype].size_bytes);
 }

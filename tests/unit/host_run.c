@@ -23,8 +23,7 @@ mk(struct uop_graph *g, enum uop_op op, unsigned dtype, unsigned lanes,
 {
     union uop_arg a = {.i = arg};
 
-    return uop_new(g, op, (enum uop_dtype)dtype, (uint16_t)lanes, a, src,
-                   n_src);
+    return uop_new(g, op, dtype, (uint16_t)lanes, a, src, n_src);
 }
 
 const struct uop *

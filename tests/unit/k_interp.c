@@ -89,8 +89,8 @@ identity(enum uop_op op, enum uop_dtype dtype)
 static union uop_arg
 eval_reduce(struct interp *in, const struct uop *u)
 {
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype, both[2] = {dtype, dtype};
-    enum uop_op op = (enum uop_op)u->arg.i;
+    enum uop_dtype dtype = u->dtype, both[2] = {dtype, dtype};
+    enum uop_op op = u->arg.i;
     union uop_arg pair[2];
     uint32_t i;
 
@@ -157,11 +157,10 @@ eval_node(struct interp *in, const struct uop *u)
     if (u->n_src == 0 || u->n_src > 3)
         return give_up(in, "unexpected node", u);
     for (i = 0; i < u->n_src; i++) {
-        dtypes[i] = (enum uop_dtype)u->src[i]->dtype;
+        dtypes[i] = u->src[i]->dtype;
         values[i] = eval(in, u->src[i]);
     }
-    return apply(in, (enum uop_op)u->op, (enum uop_dtype)u->dtype, dtypes,
-                 values, u->n_src, u);
+    return apply(in, u->op, u->dtype, dtypes, values, u->n_src, u);
 }
 
 static union uop_arg

@@ -85,15 +85,14 @@ static node
 load(struct lk *k, node p, node idx)
 {
     node src[2] = {p, idx};
-    return uop_make(&k->g, UOP_LOAD, (enum uop_dtype)p->dtype, 1, none, src, 2);
+    return uop_make(&k->g, UOP_LOAD, p->dtype, 1, none, src, 2);
 }
 
 static node
 load_if(struct lk *k, node p, node idx, node gate)
 {
-    node src[4] = {p, idx, uop_const_int(&k->g, (enum uop_dtype)p->dtype, 0),
-                   gate};
-    return uop_make(&k->g, UOP_LOAD, (enum uop_dtype)p->dtype, 1, none, src, 4);
+    node src[4] = {p, idx, uop_const_int(&k->g, p->dtype, 0), gate};
+    return uop_make(&k->g, UOP_LOAD, p->dtype, 1, none, src, 4);
 }
 
 static node
@@ -101,8 +100,7 @@ reduce(struct lk *k, enum uop_op op, node x, node r0, node r1)
 {
     union uop_arg arg = {.i = op};
     node src[3] = {x, r0, r1};
-    return uop_make(&k->g, UOP_REDUCE, (enum uop_dtype)x->dtype, 1, arg, src,
-                    r1 ? 3 : 2);
+    return uop_make(&k->g, UOP_REDUCE, x->dtype, 1, arg, src, r1 ? 3 : 2);
 }
 
 static node

@@ -189,9 +189,7 @@ eval_op(struct interp *in, const struct uop *u, const lane_value *x)
         consts[i]->dtype = u->src[i]->dtype;
         consts[i]->arg = x[i];
     }
-    if (u->n_src > 3 ||
-        !uop_const_eval((enum uop_op)u->op, (enum uop_dtype)u->dtype, src,
-                        u->n_src, &out))
+    if (u->n_src > 3 || !uop_const_eval(u->op, u->dtype, src, u->n_src, &out))
         fail(in, "cannot evaluate %s of node %u", uop_op_infos[u->op].name,
              u->id);
     return out;
@@ -433,7 +431,7 @@ make_memory(struct p_state *s)
         const struct uop *u = s->p->ops[i];
         if (u->op == UOP_LOCAL) {
             const struct uop_local *local = u->arg.data;
-            s->locals[i].dtype = (enum uop_dtype)u->dtype;
+            s->locals[i].dtype = u->dtype;
             s->locals[i].n_elems = local->n_elems;
             s->locals[i].data = malloc((size_t)local->n_elems * 8 + 1);
             s->shadow[i] = new_shadow(local->n_elems);
@@ -577,8 +575,7 @@ do_lane_op(struct p_state *s, const struct uop *u, lane_value *out)
     default: /* LANES_REDUCE */
         out[0] = x[0];
         for (i = 1; i < u->src[0]->lanes; i++)
-            out[0] = eval_pair(&s->in, (enum uop_op)u->arg.i,
-                               (enum uop_dtype)u->dtype, out[0], x[i]);
+            out[0] = eval_pair(&s->in, u->arg.i, u->dtype, out[0], x[i]);
         break;
     }
 }
@@ -701,8 +698,7 @@ gather_matrix(struct p_state *s, uint32_t first, const struct uop *u,
     for (t = 0; t < uop_wmma_threads(w); t++) {
         for (i = 0; i < src->lanes; i++) {
             double v = part(s, first, t, src, i);
-            uop_wmma_place(w, (enum uop_dtype)u->src[0]->dtype, operand, t, i,
-                           &row, &col);
+            uop_wmma_place(w, u->src[0]->dtype, operand, t, i, &row, &col);
             if (!isnan(m[row][col]) && m[row][col] != v)
                 fail(&s->in, "thread %u has another copy of %u, %u", first + t,
                      row, col);
@@ -725,14 +721,12 @@ do_wmma(struct p_state *s, uint32_t first, const struct uop *u)
         enter_thread(s, first + t);
         for (i = 0; i < u->lanes; i++) {
             double sum;
-            uop_wmma_place(w, (enum uop_dtype)u->src[0]->dtype, UOP_WMMA_C, t,
-                           i, &row, &col);
+            uop_wmma_place(w, u->src[0]->dtype, UOP_WMMA_C, t, i, &row, &col);
             sum = c[row][col];
             for (j = 0; j < w.k; j++)
                 sum += a[row][j] * b[j][col];
             if (uop_is_float(u))
-                value_of(s, u)[i].f =
-                    uop_round_float((enum uop_dtype)u->dtype, sum);
+                value_of(s, u)[i].f = uop_round_float(u->dtype, sum);
             else
                 value_of(s, u)[i].i = (int32_t)(uint32_t)(int64_t)sum;
         }
@@ -928,8 +922,8 @@ free_ranges(struct k_state *s, const struct uop *u)
 static lane_value
 k_loop(struct k_state *s, const struct uop *u)
 {
-    enum uop_op op = (enum uop_op)u->arg.i;
-    enum uop_dtype dtype = (enum uop_dtype)u->dtype;
+    enum uop_op op = u->arg.i;
+    enum uop_dtype dtype = u->dtype;
     lane_value acc = {.bits = 0};
     int64_t n = 1, i, saved[MAX_RANGE_ID];
     int first = 1;

@@ -84,7 +84,7 @@ ptx_check_buf(struct p_buf *buf, unsigned dtype, size_t n, uint64_t *rng)
 {
     size_t i;
 
-    buf->dtype = (enum uop_dtype)dtype;
+    buf->dtype = dtype;
     buf->n_elems = n;
     buf->data = calloc(n, uop_dtype_infos[dtype].size_bytes);
     assert_non_null(buf->data);

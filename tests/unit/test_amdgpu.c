@@ -131,10 +131,9 @@ test_alu(void **state)
     (void)state;
     for (op = 0; op < UOP_OP_COUNT; op++) {
         for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
-            if (!op_allowed((enum uop_op)op, (enum uop_dtype)dtype))
+            if (!op_allowed(op, dtype))
                 continue;
-            check_alu((enum uop_op)op, (enum uop_dtype)dtype,
-                      lane_counts[k++ % 3], &rng);
+            check_alu(op, dtype, lane_counts[k++ % 3], &rng);
         }
     }
 }
@@ -186,10 +185,9 @@ test_cast(void **state)
     (void)state;
     for (from = UOP_BOOL; from < UOP_DTYPE_COUNT; from++) {
         for (to = UOP_BOOL; to < UOP_DTYPE_COUNT; to++) {
-            if (!cast_allowed((enum uop_dtype)from, (enum uop_dtype)to))
+            if (!cast_allowed(from, to))
                 continue;
-            check_cast((enum uop_dtype)from, (enum uop_dtype)to,
-                       lane_counts[k++ % 3], &rng);
+            check_cast(from, to, lane_counts[k++ % 3], &rng);
         }
     }
 }
@@ -231,7 +229,7 @@ test_constants(void **state)
 
     (void)state;
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++)
-        check_constants((enum uop_dtype)dtype);
+        check_constants(dtype);
 }
 
 /* ---- random programs ---- */
@@ -248,7 +246,7 @@ cast_to(struct uop_graph *g, const struct uop *u, enum uop_dtype dtype)
 static const struct uop *
 wide_const(struct uop_graph *g, const struct uop *like, int64_t value)
 {
-    const struct uop *c = uop_const_int(g, (enum uop_dtype)like->dtype, value);
+    const struct uop *c = uop_const_int(g, like->dtype, value);
 
     return like->lanes > 1 ? mk_splat(g, c, like->lanes) : c;
 }
@@ -264,8 +262,8 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
     unsigned i;
 
     do {
-        op = (enum uop_op)(next_random(rng) % UOP_OP_COUNT);
-        dtype = (enum uop_dtype)(1 + next_random(rng) % (UOP_DTYPE_COUNT - 1));
+        op = (next_random(rng) % UOP_OP_COUNT);
+        dtype = (1 + next_random(rng) % (UOP_DTYPE_COUNT - 1));
     } while (!op_allowed(op, dtype) || uop_dtype_is_small(dtype));
     for (i = 0; i < uop_op_infos[op].min_src; i++)
         src[i] = cast_to(g, pool[next_random(rng) % n],
@@ -540,8 +538,8 @@ test_memory(void **state)
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
         for (w = 0; w < ARRAY_LEN(widths); w++) {
             for (gates = 0; gates < 3; gates++) {
-                check_memory((enum uop_dtype)dtype, widths[w],
-                             offsets[(w + gates) % 3], gates, &rng);
+                check_memory(dtype, widths[w], offsets[(w + gates) % 3], gates,
+                             &rng);
             }
         }
     }

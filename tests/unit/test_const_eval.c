@@ -424,9 +424,9 @@ test_every_op(void **state)
             src[i] = uop_const_int(g, dtype, 1);
         if (op == UOP_WHERE)
             src[0] = uop_const_int(g, UOP_BOOL, 1);
-        assert_int_equal(uop_const_eval((enum uop_op)op, dtype, src,
-                                        uop_op_infos[op].min_src, &arg),
-                         alu);
+        assert_int_equal(
+            uop_const_eval(op, dtype, src, uop_op_infos[op].min_src, &arg),
+            alu);
     }
 }
 

@@ -256,16 +256,15 @@ test_every_op(void **state)
         unsigned flags = uop_op_infos[op].flags;
         for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
             bool flt = uop_dtype_infos[dtype].is_float;
-            struct op_case c = {.op = (enum uop_op)op,
-                                .n_src = uop_op_infos[op].min_src};
+            struct op_case c = {.op = op, .n_src = uop_op_infos[op].min_src};
             if (!(flags & UOP_FLAG_ALU) || ((flags & UOP_FLAG_FLT) && !flt) ||
                 ((flags & UOP_FLAG_INT) && flt))
                 continue;
             for (i = 0; i < 3; i++)
-                c.in[i] = (enum uop_dtype)dtype;
+                c.in[i] = dtype;
             if (op == UOP_WHERE)
                 c.in[0] = UOP_BOOL;
-            c.out = flags & UOP_FLAG_CMP ? UOP_BOOL : (enum uop_dtype)dtype;
+            c.out = flags & UOP_FLAG_CMP ? UOP_BOOL : dtype;
             run_everywhere(&c, &rng);
         }
     }
@@ -280,10 +279,8 @@ test_every_cast(void **state)
     (void)state;
     for (from = UOP_BOOL; from < UOP_DTYPE_COUNT; from++) {
         for (to = UOP_BOOL; to < UOP_DTYPE_COUNT; to++) {
-            struct op_case c = {.op = UOP_CAST,
-                                .in = {(enum uop_dtype)from},
-                                .out = (enum uop_dtype)to,
-                                .n_src = 1};
+            struct op_case c = {
+                .op = UOP_CAST, .in = {from}, .out = to, .n_src = 1};
             run_everywhere(&c, &rng);
         }
     }
@@ -346,7 +343,7 @@ test_all_small_floats(void **state)
             for (k = 0; k < ARRAY_LEN(ops); k++)
                 check_all_of(small, ops[k], small, &targets[t]);
             for (to = UOP_BOOL; to < UOP_DTYPE_COUNT; to++)
-                check_all_of(small, UOP_CAST, (enum uop_dtype)to, &targets[t]);
+                check_all_of(small, UOP_CAST, to, &targets[t]);
         }
     }
 }

@@ -45,20 +45,18 @@ test_interning(void **state)
     uop_graph_init(&g);
     for (op = 0; op < UOP_OP_COUNT; op++) {
         uint32_t n = uop_op_infos[op].min_src;
-        const struct uop *u = any_node(&g, (enum uop_op)op, n, 5), *v;
-        assert_ptr_equal(u, any_node(&g, (enum uop_op)op, n, 5));
-        v = any_node(&g, (enum uop_op)op, n, 6);
+        const struct uop *u = any_node(&g, op, n, 5), *v;
+        assert_ptr_equal(u, any_node(&g, op, n, 5));
+        v = any_node(&g, op, n, 6);
         assert_ptr_not_equal(u, v);
-        assert_ptr_not_equal(
-            u, uop_new(&g, (enum uop_op)op, UOP_I32, 1, u->arg, u->src, n));
-        assert_ptr_not_equal(
-            u, uop_new(&g, (enum uop_op)op, UOP_I64, 2, u->arg, u->src, n));
+        assert_ptr_not_equal(u, uop_new(&g, op, UOP_I32, 1, u->arg, u->src, n));
+        assert_ptr_not_equal(u, uop_new(&g, op, UOP_I64, 2, u->arg, u->src, n));
         if (n) {
             const struct uop *src[SRC_MOST];
             memcpy(src, u->src, n * sizeof(*src));
             src[n - 1] = v;
-            assert_ptr_not_equal(
-                u, uop_new(&g, (enum uop_op)op, UOP_I64, 1, u->arg, src, n));
+            assert_ptr_not_equal(u,
+                                 uop_new(&g, op, UOP_I64, 1, u->arg, src, n));
         }
         assert_int_equal(u->op, op);
         assert_int_equal(u->n_src, n);

@@ -90,7 +90,7 @@ test_every_op(void **state)
                 const struct uop *u;
                 if (uop_op_infos[op].arg_kind == UOP_ARG_CONST && a == 4)
                     continue; /* no int32 */
-                u = sample(&g, (enum uop_op)op, args[a], n);
+                u = sample(&g, op, args[a], n);
                 round_trip(&g, &u, 1);
             }
         }
@@ -114,10 +114,9 @@ test_constants(void **state)
     uop_graph_init(&g);
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
         for (i = 0; i < ARRAY_LEN(floats); i++) {
-            const struct uop *u =
-                uop_dtype_infos[dtype].is_float
-                    ? uop_const_float(&g, (enum uop_dtype)dtype, floats[i])
-                    : uop_const_int(&g, (enum uop_dtype)dtype, ints[i % 6]);
+            const struct uop *u = uop_dtype_infos[dtype].is_float
+                                      ? uop_const_float(&g, dtype, floats[i])
+                                      : uop_const_int(&g, dtype, ints[i % 6]);
             round_trip(&g, &u, 1);
         }
     }

@@ -130,11 +130,10 @@ test_alu(void **state)
     (void)state;
     for (op = 0; op < UOP_OP_COUNT; op++) {
         for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
-            if (!op_allowed((enum uop_op)op, (enum uop_dtype)dtype))
+            if (!op_allowed(op, dtype))
                 continue;
             for (k = 0; k < ARRAY_LEN(lane_counts); k++)
-                check_alu((enum uop_op)op, (enum uop_dtype)dtype,
-                          lane_counts[k], &rng);
+                check_alu(op, dtype, lane_counts[k], &rng);
         }
     }
 }
@@ -186,11 +185,10 @@ test_cast(void **state)
     (void)state;
     for (from = UOP_BOOL; from < UOP_DTYPE_COUNT; from++) {
         for (to = UOP_BOOL; to < UOP_DTYPE_COUNT; to++) {
-            if (!cast_allowed((enum uop_dtype)from, (enum uop_dtype)to))
+            if (!cast_allowed(from, to))
                 continue;
             for (k = 0; k < ARRAY_LEN(lane_counts); k++)
-                check_cast((enum uop_dtype)from, (enum uop_dtype)to,
-                           lane_counts[k], &rng);
+                check_cast(from, to, lane_counts[k], &rng);
         }
     }
 }
@@ -234,8 +232,7 @@ test_bitcast(void **state)
         for (to = UOP_I8; to < UOP_DTYPE_COUNT; to++) {
             if (uop_dtype_infos[from].size_bytes ==
                 uop_dtype_infos[to].size_bytes)
-                check_bitcast((enum uop_dtype)from, (enum uop_dtype)to,
-                              1 + next_random(&rng) % 8, &rng);
+                check_bitcast(from, to, 1 + next_random(&rng) % 8, &rng);
         }
     }
 }
@@ -277,7 +274,7 @@ test_constants(void **state)
 
     (void)state;
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++)
-        check_constants((enum uop_dtype)dtype);
+        check_constants(dtype);
 }
 
 /* ---- random programs ---- */
@@ -294,7 +291,7 @@ cast_to(struct uop_graph *g, const struct uop *u, enum uop_dtype dtype)
 static const struct uop *
 wide_const(struct uop_graph *g, const struct uop *like, int64_t value)
 {
-    const struct uop *c = uop_const_int(g, (enum uop_dtype)like->dtype, value);
+    const struct uop *c = uop_const_int(g, like->dtype, value);
 
     return like->lanes > 1 ? mk_splat(g, c, like->lanes) : c;
 }
@@ -310,8 +307,8 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
     unsigned i;
 
     do {
-        op = (enum uop_op)(next_random(rng) % UOP_OP_COUNT);
-        dtype = (enum uop_dtype)(1 + next_random(rng) % (UOP_DTYPE_COUNT - 1));
+        op = (next_random(rng) % UOP_OP_COUNT);
+        dtype = (1 + next_random(rng) % (UOP_DTYPE_COUNT - 1));
     } while (!op_allowed(op, dtype) || dtype == UOP_BF16 ||
              uop_dtype_is_f8(dtype));
     for (i = 0; i < uop_op_infos[op].min_src; i++)
@@ -604,9 +601,9 @@ test_memory(void **state)
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
         for (w = 0; w < ARRAY_LEN(widths); w++) {
             for (gates = 0; gates < 3; gates++) {
-                check_memory((enum uop_dtype)dtype, widths[w], 0, gates, &rng);
-                check_memory((enum uop_dtype)dtype, widths[w], 3, gates, &rng);
-                check_memory((enum uop_dtype)dtype, widths[w], 4, gates, &rng);
+                check_memory(dtype, widths[w], 0, gates, &rng);
+                check_memory(dtype, widths[w], 3, gates, &rng);
+                check_memory(dtype, widths[w], 4, gates, &rng);
             }
         }
     }
@@ -674,7 +671,7 @@ keep_all(unsigned what, bool approx,
 
     uop_graph_init(&g);
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
-        const struct uop *v = make(&g, what, (enum uop_dtype)dtype, 4 * n);
+        const struct uop *v = make(&g, what, dtype, 4 * n);
         if (!v)
             continue;
         roots[n] = mk_store(&g, mk_param(&g, 4 * n + 3, v->dtype),
@@ -696,7 +693,7 @@ make_alu(struct uop_graph *g, unsigned op, enum uop_dtype dtype, uint32_t slot)
     const struct uop *src[3];
     uint32_t i;
 
-    if (!op_allowed((enum uop_op)op, dtype) ||
+    if (!op_allowed(op, dtype) ||
         (dtype == UOP_BF16 && op != UOP_WHERE)) /* not before sm_90 */
         return NULL;
     for (i = 0; i < info->min_src; i++) {
@@ -704,8 +701,8 @@ make_alu(struct uop_graph *g, unsigned op, enum uop_dtype dtype, uint32_t slot)
         src[i] =
             mk_load(g, mk_param(g, slot + i, in), mk_int(g, 1), 1, NULL, NULL);
     }
-    return mk(g, (enum uop_op)op, info->flags & UOP_FLAG_CMP ? UOP_BOOL : dtype,
-              1, 0, info->min_src, src);
+    return mk(g, op, info->flags & UOP_FLAG_CMP ? UOP_BOOL : dtype, 1, 0,
+              info->min_src, src);
 }
 
 static const struct uop *
@@ -713,7 +710,7 @@ make_cast(struct uop_graph *g, unsigned from, enum uop_dtype to, uint32_t slot)
 {
     const struct uop *v;
 
-    if (!cast_allowed((enum uop_dtype)from, to))
+    if (!cast_allowed(from, to))
         return NULL;
     v = mk_load(g, mk_param(g, slot, from), mk_int(g, 1), 1, NULL, NULL);
     return mk(g, UOP_CAST, to, 1, 0, 1, &v);

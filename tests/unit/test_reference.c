@@ -93,7 +93,7 @@ op1(enum uop_op op, const struct uop *a)
 {
     union uop_arg arg = {.bits = 0};
 
-    return uop_new_shaped(&graph, op, (enum uop_dtype)a->dtype, arg, &a, 1,
+    return uop_new_shaped(&graph, op, a->dtype, arg, &a, 1,
                           uop_shape(&graph, a));
 }
 
@@ -104,8 +104,7 @@ op2(enum uop_op op, const struct uop *a, const struct uop *b)
     union uop_arg arg = {.bits = 0};
     bool cmp = (uop_op_infos[op].flags & UOP_FLAG_CMP) != 0;
 
-    return uop_new_shaped(&graph, op, cmp ? UOP_BOOL : (enum uop_dtype)a->dtype,
-                          arg, src, 2,
+    return uop_new_shaped(&graph, op, cmp ? UOP_BOOL : a->dtype, arg, src, 2,
                           uop_shape(&graph, a->op == UOP_CONST ? b : a));
 }
 
@@ -123,8 +122,7 @@ move(enum uop_op op, const struct uop *a, const struct uop_dims *shape,
 {
     union uop_arg arg = {.dims = dims};
 
-    return uop_new_shaped(&graph, op, (enum uop_dtype)a->dtype, arg, &a, 1,
-                          shape);
+    return uop_new_shaped(&graph, op, a->dtype, arg, &a, 1, shape);
 }
 
 static const struct uop *
@@ -133,8 +131,7 @@ with_int(enum uop_op op, const struct uop *a, const struct uop_dims *shape,
 {
     union uop_arg arg = {.i = i};
 
-    return uop_new_shaped(&graph, op, (enum uop_dtype)a->dtype, arg, &a, 1,
-                          shape);
+    return uop_new_shaped(&graph, op, a->dtype, arg, &a, 1, shape);
 }
 
 static const struct uop *
@@ -326,8 +323,8 @@ gather(const struct uop *x, const struct uop *index, int64_t axis)
     const struct uop *src[] = {x, index};
     union uop_arg arg = {.i = axis};
 
-    return uop_new_shaped(&graph, UOP_GATHER, (enum uop_dtype)x->dtype, arg,
-                          src, 2, uop_shape(&graph, index));
+    return uop_new_shaped(&graph, UOP_GATHER, x->dtype, arg, src, 2,
+                          uop_shape(&graph, index));
 }
 
 static void
@@ -570,8 +567,7 @@ where(const struct uop *c, const struct uop *x, const struct uop *y,
     const struct uop *src[] = {c, x, y};
     union uop_arg arg = {.bits = 0};
 
-    return uop_new_shaped(&graph, UOP_WHERE, (enum uop_dtype)x->dtype, arg, src,
-                          3, shape);
+    return uop_new_shaped(&graph, UOP_WHERE, x->dtype, arg, src, 3, shape);
 }
 
 static void
@@ -623,8 +619,7 @@ test_agrees_with_folding(void **state)
                                  : uop_const_int(&graph, dtype, ints[k]);
                 }
                 u = op2(op, src[0], src[1]);
-                if (!uop_const_eval(op, (enum uop_dtype)u->dtype, src, 2,
-                                    &folded))
+                if (!uop_const_eval(op, u->dtype, src, 2, &folded))
                     continue;
                 out = eval(u);
                 if (uop_is_float(u) ? isnan(folded.f) ? !isnan(out.f[0])
@@ -810,7 +805,7 @@ test_bytes(void **state)
     for (dtype = UOP_I8; dtype < UOP_DTYPE_COUNT; dtype++) {
         size_t size = 2u * uop_dtype_infos[dtype].size_bytes;
         int64_t store[2];
-        array.dtype = (enum uop_dtype)dtype;
+        array.dtype = dtype;
         array.i = store;
         memset(back, 0, sizeof(back));
         ref_from_bytes(&array, bytes);

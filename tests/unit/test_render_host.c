@@ -129,7 +129,7 @@ test_memory(void **state)
                 if ((f.lanes == 1 && (f.gather || f.gate == 2)) ||
                     (f.const_other && (store || !f.gate)))
                     continue;
-                check_access((enum uop_dtype)dtype, &f, store);
+                check_access(dtype, &f, store);
             }
         }
     }

@@ -136,11 +136,10 @@ test_alu(void **state)
     (void)state;
     for (op = 0; op < UOP_OP_COUNT; op++) {
         for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
-            if (!op_allowed((enum uop_op)op, (enum uop_dtype)dtype))
+            if (!op_allowed(op, dtype))
                 continue;
             for (k = 0; k < ARRAY_LEN(lane_counts); k++)
-                check_alu((enum uop_op)op, (enum uop_dtype)dtype,
-                          lane_counts[k], &rng);
+                check_alu(op, dtype, lane_counts[k], &rng);
         }
     }
 }
@@ -237,11 +236,10 @@ test_cast(void **state)
     (void)state;
     for (from = UOP_BOOL; from < UOP_DTYPE_COUNT; from++) {
         for (to = UOP_BOOL; to < UOP_DTYPE_COUNT; to++) {
-            if (!cast_allowed((enum uop_dtype)from, (enum uop_dtype)to))
+            if (!cast_allowed(from, to))
                 continue;
             for (k = 0; k < ARRAY_LEN(lane_counts); k++)
-                check_cast((enum uop_dtype)from, (enum uop_dtype)to,
-                           lane_counts[k], &rng);
+                check_cast(from, to, lane_counts[k], &rng);
         }
     }
 }
@@ -287,8 +285,7 @@ test_bitcast(void **state)
                 uop_dtype_infos[to].size_bytes)
                 continue;
             for (k = 0; k < ARRAY_LEN(lane_counts); k++)
-                check_bitcast((enum uop_dtype)from, (enum uop_dtype)to,
-                              lane_counts[k], &rng);
+                check_bitcast(from, to, lane_counts[k], &rng);
         }
     }
 }
@@ -329,7 +326,7 @@ test_constants(void **state)
 
     (void)state;
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++)
-        check_constants((enum uop_dtype)dtype);
+        check_constants(dtype);
 }
 
 /* ---- lanes ---- */
@@ -453,7 +450,7 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
     unsigned i;
 
     do {
-        op = (enum uop_op)(next_random(rng) % UOP_OP_COUNT);
+        op = (next_random(rng) % UOP_OP_COUNT);
         dtype = dtypes[next_random(rng) % ARRAY_LEN(dtypes)];
     } while (!op_allowed(op, dtype));
     for (i = 0; i < uop_op_infos[op].min_src; i++)

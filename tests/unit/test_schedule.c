@@ -54,7 +54,7 @@ alu(struct uop_graph *g, enum uop_op op, const struct uop *a,
     bool cmp = uop_op_infos[op].flags & UOP_FLAG_CMP;
 
     return uop_new_shaped(
-        g, op, cmp ? UOP_BOOL : (enum uop_dtype)a->dtype, none, src, b ? 2 : 1,
+        g, op, cmp ? UOP_BOOL : a->dtype, none, src, b ? 2 : 1,
         uop_shape(g, a)->n || !b ? uop_shape(g, a) : uop_shape(g, b));
 }
 
@@ -65,7 +65,7 @@ move(struct uop_graph *g, enum uop_op op, const struct uop *a,
     union uop_arg arg = {.bits = 0};
 
     arg.dims = arg_dims;
-    return uop_new_shaped(g, op, (enum uop_dtype)a->dtype, arg, &a, 1, shape);
+    return uop_new_shaped(g, op, a->dtype, arg, &a, 1, shape);
 }
 
 static const struct uop *
@@ -90,8 +90,8 @@ reduce(struct uop_graph *g, enum uop_op op, const struct uop *a, uint32_t axes)
 
     for (i = 0; i < from->n; i++)
         d[i] = axes >> i & 1 ? 1 : from->d[i];
-    return uop_new_shaped(g, UOP_REDUCE_AXIS, (enum uop_dtype)a->dtype, arg, &a,
-                          1, uop_dims(g, d, from->n));
+    return uop_new_shaped(g, UOP_REDUCE_AXIS, a->dtype, arg, &a, 1,
+                          uop_dims(g, d, from->n));
 }
 
 /* a @ b for (n,k) and (k,m). */
@@ -269,7 +269,7 @@ random_move(struct uop_graph *g, uint64_t *seed, const struct uop *a)
             s[i] = from->d[d[i]];
         return move(g, UOP_PERMUTE, a, uop_dims(g, d, n), uop_dims(g, s, n));
     case 1: /* flip */
-        return uop_new_shaped(g, UOP_FLIP, (enum uop_dtype)a->dtype,
+        return uop_new_shaped(g, UOP_FLIP, a->dtype,
                               (union uop_arg){.i = n ? 1 << axis : 0}, &a, 1,
                               from);
     case 2: /* shrink or pad */

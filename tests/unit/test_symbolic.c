@@ -263,8 +263,7 @@ spread(struct gen *n, const struct uop *u)
     struct pair p;
 
     if (n->lanes > 1)
-        u = uop_new(n->g, UOP_BROADCAST, (enum uop_dtype)u->dtype, n->lanes,
-                    none, &u, 1);
+        u = uop_new(n->g, UOP_BROADCAST, u->dtype, n->lanes, none, &u, 1);
     p.raw = p.made = u;
     return p;
 }
@@ -393,8 +392,7 @@ eval_all(const struct gen *n, const struct uop **list, size_t n_list,
         const struct uop *u = list[i], *src[3];
         union uop_arg arg;
         if (u->op == UOP_CONST) {
-            vals[u->id] =
-                uop_const_int(scratch, (enum uop_dtype)u->dtype, u->arg.i);
+            vals[u->id] = uop_const_int(scratch, u->dtype, u->arg.i);
             continue;
         }
         if (u->op == UOP_RANGE) {
@@ -402,8 +400,7 @@ eval_all(const struct gen *n, const struct uop **list, size_t n_list,
             continue;
         }
         if (u->op == UOP_RAMP) {
-            vals[u->id] =
-                uop_const_int(scratch, (enum uop_dtype)u->dtype, lane);
+            vals[u->id] = uop_const_int(scratch, u->dtype, lane);
             continue;
         }
         if (u->op == UOP_BROADCAST || u->op == UOP_PARAM) {
@@ -412,9 +409,8 @@ eval_all(const struct gen *n, const struct uop **list, size_t n_list,
         }
         for (k = 0; k < u->n_src; k++)
             src[k] = vals[u->src[k]->id];
-        assert_true(uop_const_eval((enum uop_op)u->op, (enum uop_dtype)u->dtype,
-                                   src, u->n_src, &arg));
-        vals[u->id] = uop_const_int(scratch, (enum uop_dtype)u->dtype, arg.i);
+        assert_true(uop_const_eval(u->op, u->dtype, src, u->n_src, &arg));
+        vals[u->id] = uop_const_int(scratch, u->dtype, arg.i);
         if (u->dtype == UOP_U64 && arg.i < 0) /* counts as INT64_MAX */
             arg.i = INT64_MAX;
         if (arg.i < uop_bounds(n->g, u).min ||

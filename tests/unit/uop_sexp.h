@@ -59,7 +59,7 @@ sexp_dtype(const struct sexp *s, const char *name, unsigned *out_lanes)
     for (d = 0; d < UOP_DTYPE_COUNT; d++) {
         const char *have = uop_dtype_infos[d].short_name;
         if (strlen(have) == n && strncmp(have, name, n) == 0)
-            return (enum uop_dtype)d;
+            return d;
     }
     sexp_die(s, "dtype");
     return UOP_VOID;
@@ -128,7 +128,7 @@ sexp_type(const struct sexp *s, enum uop_op op, const char *suffix,
     const struct uop *like = n ? src[op == UOP_WHERE && n > 1 ? 1 : 0] : NULL;
     unsigned width;
 
-    *dtype = like ? (enum uop_dtype)like->dtype : UOP_VOID;
+    *dtype = like ? like->dtype : UOP_VOID;
     *lanes = like ? like->lanes : 1;
     if (uop_op_infos[op].flags & UOP_FLAG_CMP)
         *dtype = UOP_BOOL;
@@ -189,7 +189,7 @@ sexp_list(struct sexp *s, bool raw)
         sexp_die(s, "')' is due");
     s->at++;
     for (i = 0; i < n; i++) {
-        enum uop_dtype d = like ? (enum uop_dtype)like->dtype : UOP_I64;
+        enum uop_dtype d = like ? like->dtype : UOP_I64;
         if (src[i])
             continue;
         if ((op == UOP_LOAD || op == UOP_STORE) && i == 1)
@@ -199,9 +199,8 @@ sexp_list(struct sexp *s, bool raw)
             src[i] =
                 uop_new(s->g, UOP_BROADCAST, d, like->lanes, arg, &src[i], 1);
     }
-    sexp_type(s, (enum uop_op)op, suffix, src, n, &dtype, &lanes, &arg);
-    return (raw ? uop_new : uop_make)(s->g, (enum uop_op)op, dtype, lanes, arg,
-                                      src, n);
+    sexp_type(s, op, suffix, src, n, &dtype, &lanes, &arg);
+    return (raw ? uop_new : uop_make)(s->g, op, dtype, lanes, arg, src, n);
 }
 
 static inline const struct uop *

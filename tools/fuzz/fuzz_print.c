@@ -182,7 +182,7 @@ static BELL_MUST_CHECK bell_status
 print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k)
 {
     const struct fuzz_node *n = &prog->nodes[k];
-    struct ref_array array = {.dtype = (enum uop_dtype)n->dtype, .n = 1};
+    struct ref_array array = {.dtype = n->dtype, .n = 1};
     size_t size = uop_dtype_infos[array.dtype].size_bytes, e;
     uint8_t *bytes;
     uint32_t i;

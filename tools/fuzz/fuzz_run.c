@@ -18,7 +18,7 @@ build_leaf(struct bell_context *ctx, const struct fuzz_program *prog,
            uint32_t node)
 {
     const struct fuzz_node *leaf = &prog->nodes[node];
-    struct ref_array array = {.dtype = (enum uop_dtype)leaf->dtype, .n = 1};
+    struct ref_array array = {.dtype = leaf->dtype, .n = 1};
     struct bell_tensor *t = NULL;
     void *bytes;
     uint32_t i;
