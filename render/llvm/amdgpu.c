@@ -34,18 +34,18 @@ enum {
 #define CC_KERNEL 91 /* amdgpu_kernel */
 
 static void
-param_attr(struct host_emit *e, uint32_t i)
+param_attr(struct llvm_emit *e, uint32_t i)
 {
-    host_enum_attr(e, i + 1, "noalias", 0);
-    host_enum_attr(e, i + 1, "noundef", 0);
+    llvm_enum_attr(e, i + 1, "noalias", 0);
+    llvm_enum_attr(e, i + 1, "noundef", 0);
     if (e->arg_align_bytes)
-        host_enum_attr(e, i + 1, "align", e->arg_align_bytes);
+        llvm_enum_attr(e, i + 1, "align", e->arg_align_bytes);
 }
 
 /* What a kernel does not need of its launch. Without these LLVM has to
  * suppose that it might, and reserves registers and arguments. */
 static void
-deny_inputs(struct host_emit *e)
+deny_inputs(struct llvm_emit *e)
 {
     static const char *const never[] = {
         "amdgpu-no-dispatch-ptr",      "amdgpu-no-queue-ptr",
@@ -64,18 +64,18 @@ deny_inputs(struct host_emit *e)
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(never); i++)
-        host_fn_attr(e, never[i], "");
+        llvm_fn_attr(e, never[i], "");
     for (i = 0; i < 3; i++) {
         if (e->prog->grid[i] == 1)
-            host_fn_attr(e, group[i], "");
+            llvm_fn_attr(e, group[i], "");
         if (e->prog->local[i] == 1)
-            host_fn_attr(e, item[i], "");
+            llvm_fn_attr(e, item[i], "");
     }
 }
 
 /* For exactly this work-group: in the object's notes. */
 static void
-require_group(struct host_emit *e)
+require_group(struct llvm_emit *e)
 {
     unsigned kind =
         e->ll->GetMDKindIDInContext(e->ctx, "reqd_work_group_size", 20);
@@ -83,14 +83,14 @@ require_group(struct host_emit *e)
     uint32_t i;
 
     for (i = 0; i < 3; i++)
-        sizes[i] = e->ll->ValueAsMetadata(host_i32(e, e->prog->local[i]));
+        sizes[i] = e->ll->ValueAsMetadata(llvm_i32(e, e->prog->local[i]));
     e->ll->GlobalSetMetadata(e->fn, kind,
                              e->ll->MDNodeInContext2(e->ctx, sizes, 3));
 }
 
 /* void name(ptr addrspace(1) ..., i64 ...) */
 static bell_status
-make_kernel(struct host_emit *e)
+make_kernel(struct llvm_emit *e)
 {
     const struct lower_program *p = e->prog;
     uint32_t n = p->n_params + p->n_vars, i;
@@ -107,18 +107,18 @@ make_kernel(struct host_emit *e)
     e->ll->SetFunctionCallConv(e->fn, CC_KERNEL);
     for (i = 0; i < p->n_params; i++)
         param_attr(e, i);
-    host_enum_attr(e, LLVMAttributeFunctionIndex, "nounwind", 0);
+    llvm_enum_attr(e, LLVMAttributeFunctionIndex, "nounwind", 0);
     snprintf(text, sizeof(text), "%u,%u", size, size);
-    host_fn_attr(e, "amdgpu-flat-work-group-size", text);
-    host_fn_attr(e, "uniform-work-group-size", "true");
-    host_fn_attr(e, "no-trapping-math", "true");
+    llvm_fn_attr(e, "amdgpu-flat-work-group-size", text);
+    llvm_fn_attr(e, "uniform-work-group-size", "true");
+    llvm_fn_attr(e, "no-trapping-math", "true");
     deny_inputs(e);
     require_group(e);
     return BELL_OK;
 }
 
 static bell_status
-emit_kernel(struct host_emit *e)
+emit_kernel(struct llvm_emit *e)
 {
     const struct amdgpu_target *target = e->target;
     LLVMBasicBlockRef body;
@@ -127,10 +127,10 @@ emit_kernel(struct host_emit *e)
     e->t_local = e->ll->PointerTypeInContext(e->ctx, SPACE_LOCAL);
     e->arg_align_bytes = target->arg_align_bytes;
     BELL_TRY(make_kernel(e));
-    e->entry = host_new_block(e);
-    body = host_new_block(e);
+    e->entry = llvm_new_block(e);
+    body = llvm_new_block(e);
     e->ll->PositionBuilderAtEnd(e->b, body);
-    BELL_TRY(host_emit_ops(e));
+    BELL_TRY(llvm_emit_ops(e));
     e->ll->BuildRetVoid(e->b);
     e->ll->PositionBuilderAtEnd(e->b, e->entry);
     e->ll->BuildBr(e->b, body);
@@ -138,13 +138,13 @@ emit_kernel(struct host_emit *e)
 }
 
 static LLVMValueRef
-get_arg(struct host_emit *e, const struct uop *u)
+get_arg(struct llvm_emit *e, const struct uop *u)
 {
     return e->ll->GetParam(e->fn, (unsigned)u->arg.i);
 }
 
 static LLVMValueRef
-get_coordinate(struct host_emit *e, const struct uop *u)
+get_coordinate(struct llvm_emit *e, const struct uop *u)
 {
     static const char *const names[] = {
         "llvm.amdgcn.workgroup.id.x", "llvm.amdgcn.workgroup.id.y",
@@ -158,12 +158,12 @@ get_coordinate(struct host_emit *e, const struct uop *u)
         return NULL;
     sizes = u->arg.i < 3 ? e->prog->grid : e->prog->local;
     if (sizes[u->arg.i & 3] == 1)
-        return host_i32(e, 0);
-    return host_intrinsic(e, names[u->arg.i], NULL, 0, NULL, 0);
+        return llvm_i32(e, 0);
+    return llvm_intrinsic(e, names[u->arg.i], NULL, 0, NULL, 0);
 }
 
 static LLVMValueRef
-get_local(struct host_emit *e, const struct uop *u)
+get_local(struct llvm_emit *e, const struct uop *u)
 {
     const uint64_t *at = map_get(&e->locals, u->id);
     const struct uop_local *local = u->arg.data;
@@ -172,7 +172,7 @@ get_local(struct host_emit *e, const struct uop *u)
 
     if (at)
         return (LLVMValueRef)(uintptr_t)*at;
-    type = e->ll->ArrayType2(host_mem_type(e, u->dtype, 1),
+    type = e->ll->ArrayType2(llvm_mem_type(e, u->dtype, 1),
                              (uint64_t)local->n_elems);
     var = e->ll->AddGlobalInAddressSpace(e->mod, type, "local", SPACE_LOCAL);
     e->ll->SetInitializer(var, e->ll->GetUndef(type));
@@ -185,7 +185,7 @@ get_local(struct host_emit *e, const struct uop *u)
 /* The C interface of LLVM 19 cannot name the scope of a fence, so two are
  * read from text, and copied. */
 static bell_status
-read_fences(struct host_emit *e)
+read_fences(struct llvm_emit *e)
 {
     static const char text[] = "define void @fences() {\n"
                                "  fence syncscope(\"workgroup\") release\n"
@@ -211,12 +211,12 @@ read_fences(struct host_emit *e)
 }
 
 static bell_status
-emit_barrier(struct host_emit *e)
+emit_barrier(struct llvm_emit *e)
 {
     if (!e->helper)
         BELL_TRY(read_fences(e));
     e->ll->InsertIntoBuilder(e->b, e->ll->InstructionClone(e->fences[0]));
-    host_intrinsic(e, "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0);
+    llvm_intrinsic(e, "llvm.amdgcn.s.barrier", NULL, 0, NULL, 0);
     e->ll->InsertIntoBuilder(e->b, e->ll->InstructionClone(e->fences[1]));
     return BELL_OK;
 }
@@ -244,29 +244,29 @@ is_out_of_words(const struct uop *u)
 /* v_perm_b32: byte s of the result is that of `low` where select's byte s is
  * 0..3, of `high` where it is 4..7, and 0 where it is 12. */
 static LLVMValueRef
-permute(struct host_emit *e, LLVMValueRef high, LLVMValueRef low,
+permute(struct llvm_emit *e, LLVMValueRef high, LLVMValueRef low,
         uint32_t select)
 {
-    LLVMValueRef args[3] = {high, low, host_i32(e, select)};
+    LLVMValueRef args[3] = {high, low, llvm_i32(e, select)};
 
-    return host_intrinsic(e, "llvm.amdgcn.perm", NULL, 0, args, 3);
+    return llvm_intrinsic(e, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
 /* LANES of bytes that come from several words: LLVM 19 would take them apart
  * and shift each to its place. */
 static bell_status
-pack_bytes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+pack_bytes(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
     LLVMValueRef words, part[4];
     uint32_t at[4], i, j;
 
     if (!is_out_of_words(u))
         return BELL_OK;
-    words = e->ll->GetPoison(host_vector(e, e->t_i32, u->lanes / 4));
+    words = e->ll->GetPoison(llvm_vector(e, e->t_i32, u->lanes / 4));
     for (i = 0; i < u->lanes / 4; i++) {
         for (j = 0; j < 4; j++) {
             const struct uop *lane = u->src[4 * i + j];
-            BELL_TRY(host_value_of(e, lane->src[0], &part[j]));
+            BELL_TRY(llvm_value_of(e, lane->src[0], &part[j]));
             part[j] =
                 e->ll->BuildCast(e->b, LLVMBitCast, part[j], e->t_i32, "");
             at[j] = (uint32_t)lane->arg.i;
@@ -279,10 +279,10 @@ pack_bytes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
             words = part[0];
         else
             words = e->ll->BuildInsertElement(e->b, words, part[0],
-                                              host_i32(e, i), "");
+                                              llvm_i32(e, i), "");
     }
     *out_value = e->ll->BuildCast(e->b, LLVMBitCast, words,
-                                  host_type(e, u->dtype, u->lanes), "");
+                                  llvm_type(e, u->dtype, u->lanes), "");
     return BELL_OK;
 }
 
@@ -317,7 +317,7 @@ static const struct matrix {
 };
 
 static const struct matrix *
-find_matrix(const struct host_emit *e, const struct uop *u)
+find_matrix(const struct llvm_emit *e, const struct uop *u)
 {
     enum uop_dtype a = u->src[0]->dtype, b = u->src[1]->dtype;
     struct uop_wmma w = uop_wmma_shape(u->arg.i);
@@ -341,23 +341,23 @@ find_matrix(const struct host_emit *e, const struct uop *u)
  * registers, bfloats are so here too; bytes come in words, which MFMA wants as
  * one integer. */
 static LLVMTypeRef
-matrix_type(struct host_emit *e, const struct matrix *m, const struct uop *u)
+matrix_type(struct llvm_emit *e, const struct matrix *m, const struct uop *u)
 {
     uint32_t words = u->lanes / 4;
 
     if (m->in == UOP_F16)
-        return host_vector(e, e->t_f16, u->lanes);
+        return llvm_vector(e, e->t_f16, u->lanes);
     if (uop_dtype_infos[m->in].size_bytes > 1)
-        return host_type(e, u->dtype, u->lanes);
+        return llvm_type(e, u->dtype, u->lanes);
     if (m->layout != UOP_WMMA_CDNA)
-        return host_vector(e, e->t_i32, words);
+        return llvm_vector(e, e->t_i32, words);
     return words == 2 ? e->t_i64 : e->t_i32;
 }
 
 /* Of WMMA on bytes: each operand follows a flag, whether it is signed; the
  * last flag is that of clamping. */
 static LLVMValueRef
-emit_bytes(struct host_emit *e, const struct uop *u, const struct matrix *m,
+emit_bytes(struct llvm_emit *e, const struct uop *u, const struct matrix *m,
            LLVMTypeRef *types, LLVMValueRef *v)
 {
     LLVMValueRef args[6] = {NULL, v[0], NULL,
@@ -366,7 +366,7 @@ emit_bytes(struct host_emit *e, const struct uop *u, const struct matrix *m,
 
     for (i = 0; i < 2; i++)
         args[2 * i] = e->ll->ConstInt(e->t_i1, u->src[i]->dtype == UOP_I8, 0);
-    return host_intrinsic(e, m->name, types, 2, args, 6);
+    return llvm_intrinsic(e, m->name, types, 2, args, 6);
 }
 
 /* The whole name of an instruction on 8-bit floats: ".fp8.bf8" for e4m3 by
@@ -386,12 +386,12 @@ name_of_f8(const struct uop *u, const struct matrix *m, char *buf, size_t size)
 }
 
 static LLVMValueRef
-emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
+emit_matrix(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
 {
     const struct matrix *m = find_matrix(e, u);
-    LLVMValueRef zero = host_i32(e, 0);
+    LLVMValueRef zero = llvm_i32(e, 0);
     LLVMValueRef args[6] = {v[0], v[1], v[2], zero, zero, zero};
-    LLVMTypeRef types[2] = {host_type(e, u->dtype, u->lanes), NULL};
+    LLVMTypeRef types[2] = {llvm_type(e, u->dtype, u->lanes), NULL};
     const char *name;
     char f8[64];
     uint32_t i;
@@ -405,20 +405,20 @@ emit_matrix(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
     for (i = 0; i < 2 && m->in == UOP_F32 && m->k == AMDGPU_XF32_K; i++)
         args[i] = amdgpu_round_xf32(e, v[i], u->src[i]->lanes);
     if (m->layout == UOP_WMMA_CDNA)
-        return host_intrinsic(e, name, NULL, 0, args, 6);
+        return llvm_intrinsic(e, name, NULL, 0, args, 6);
     if (m->out == UOP_I32)
         return emit_bytes(e, u, m, types, args);
-    return host_intrinsic(e, name, types, 2, args, 3);
+    return llvm_intrinsic(e, name, types, 2, args, 3);
 }
 
 /* ---- the code generator ---- */
 
 static bell_status
-make_machine(struct host_job *job)
+make_machine(struct llvm_job *job)
 {
     const struct amdgpu_target *target = job->e.target;
     const struct llvm_api *ll = job->e.ll;
-    struct host_machine *m = &job->made;
+    struct llvm_machine *m = &job->made;
     LLVMTargetRef amdgpu;
     char *message = NULL;
     bell_status status;
@@ -443,16 +443,16 @@ make_machine(struct host_job *job)
 }
 
 static void
-drop_machine(struct host_job *job)
+drop_machine(struct llvm_job *job)
 {
     job->e.ll->DisposeTargetMachine(job->made.tm);
 }
 
 static bell_status
 run(const struct lower_program *program, const struct amdgpu_target *target,
-    struct host_job *job)
+    struct llvm_job *job)
 {
-    struct host_dialect dialect = {
+    struct llvm_dialect dialect = {
         .name = target->gfx,
         .is_gpu = true,
         .emit = emit_kernel,
@@ -476,7 +476,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
     job->machine = make_machine;
     job->done = drop_machine;
     job->passes = PASSES;
-    return host_job_run(job);
+    return llvm_job_run(job);
 }
 
 bell_status
@@ -484,7 +484,7 @@ render_amdgpu(const struct lower_program *program,
               const struct amdgpu_target *target,
               struct render_binary *out_binary)
 {
-    struct host_job job = {.out_binary = out_binary};
+    struct llvm_job job = {.out_binary = out_binary};
     uint64_t begin_ns = time_now_ns();
 
     BELL_TRY(run(program, target, &job));
@@ -497,7 +497,7 @@ bell_status
 render_amdgpu_text(const struct lower_program *program,
                    const struct amdgpu_target *target, char **out_text)
 {
-    struct host_job job = {.out_text = out_text};
+    struct llvm_job job = {.out_text = out_text};
 
     return run(program, target, &job);
 }
@@ -506,7 +506,7 @@ bell_status
 render_amdgpu_asm(const struct lower_program *program,
                   const struct amdgpu_target *target, char **out_text)
 {
-    struct host_job job = {.out_asm = out_text};
+    struct llvm_job job = {.out_asm = out_text};
 
     return run(program, target, &job);
 }
@@ -517,7 +517,7 @@ render_amdgpu_ir(const char *ir, const char *name,
                  struct render_binary *out_binary)
 {
     struct lower_program program = {.name = name};
-    struct host_job job = {.ir = ir, .out_binary = out_binary};
+    struct llvm_job job = {.ir = ir, .out_binary = out_binary};
 
     return run(&program, target, &job);
 }

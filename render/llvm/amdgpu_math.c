@@ -7,12 +7,12 @@
  * which makes all sums too small; so they are rounded to nearest first. NaNs
  * stay as they are. src: ROCm/rocm-libraries, pull request 9176. */
 LLVMValueRef
-amdgpu_round_xf32(struct host_emit *e, LLVMValueRef v, uint32_t lanes)
+amdgpu_round_xf32(struct llvm_emit *e, LLVMValueRef v, uint32_t lanes)
 {
     const struct llvm_api *ll = e->ll;
-    LLVMTypeRef bits_type = host_type(e, UOP_I32, lanes);
-    LLVMValueRef half = host_splat(e, host_i32(e, 0x1000), lanes);
-    LLVMValueRef mask = host_splat(e, host_i32(e, 0xffffe000), lanes);
+    LLVMTypeRef bits_type = llvm_type(e, UOP_I32, lanes);
+    LLVMValueRef half = llvm_splat(e, llvm_i32(e, 0x1000), lanes);
+    LLVMValueRef mask = llvm_splat(e, llvm_i32(e, 0xffffe000), lanes);
     LLVMValueRef nan = ll->BuildFCmp(e->b, LLVMRealUNO, v, v, "");
     LLVMValueRef bits = ll->BuildCast(e->b, LLVMBitCast, v, bits_type, "");
 
@@ -28,11 +28,11 @@ amdgpu_round_xf32(struct host_emit *e, LLVMValueRef v, uint32_t lanes)
  * card's own instructions, and puts around them what subnormals need, which
  * those take for 0. src: LLVM 19, AMDGPUCodeGenPrepare. */
 static LLVMValueRef
-allow_error(struct host_emit *e, LLVMValueRef v)
+allow_error(struct llvm_emit *e, LLVMValueRef v)
 {
     const struct llvm_api *ll = e->ll;
     union uop_arg ulps = {.f = 2.5};
-    LLVMMetadataRef bound = ll->ValueAsMetadata(host_const(e, UOP_F32, ulps));
+    LLVMMetadataRef bound = ll->ValueAsMetadata(llvm_const(e, UOP_F32, ulps));
 
     if (!ll->IsConstant(v)) /* folded */
         ll->SetMetadata(v, ll->GetMDKindIDInContext(e->ctx, "fpmath", 6),
@@ -42,11 +42,11 @@ allow_error(struct host_emit *e, LLVMValueRef v)
 }
 
 static LLVMValueRef
-constant(struct host_emit *e, double value, uint32_t lanes)
+constant(struct llvm_emit *e, double value, uint32_t lanes)
 {
     union uop_arg arg = {.f = value};
 
-    return host_splat(e, host_const(e, UOP_F32, arg), lanes);
+    return llvm_splat(e, llvm_const(e, UOP_F32, arg), lanes);
 }
 
 /* 1/(2 pi) as two F32s. */
@@ -55,24 +55,24 @@ constant(struct host_emit *e, double value, uint32_t lanes)
 
 /* Turns between -1/2 and 1/2. */
 static LLVMValueRef
-reduce_turns(struct host_emit *e, LLVMValueRef x, uint32_t lanes)
+reduce_turns(struct llvm_emit *e, LLVMValueRef x, uint32_t lanes)
 {
     LLVMTypeRef type = e->ll->TypeOf(x);
     LLVMValueRef high = constant(e, TURN_HIGH, lanes), fma[3] = {x, high},
                  whole;
 
     whole = e->ll->BuildBinOp(e->b, LLVMFMul, x, high, "");
-    whole = host_intrinsic(e, "llvm.rint", &type, 1, &whole, 1);
+    whole = llvm_intrinsic(e, "llvm.rint", &type, 1, &whole, 1);
     fma[2] = e->ll->BuildFNeg(e->b, whole, "");
-    fma[2] = host_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
+    fma[2] = llvm_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
     fma[1] = constant(e, TURN_LOW, lanes);
-    return host_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
+    return llvm_intrinsic(e, "llvm.fma", &type, 1, fma, 3);
 }
 
 /* v_sin_f32 and v_cos_f32 take turns, and are there for one lane. src: hw/amd/ISA-SUBSET.md
  * 8. */
 static LLVMValueRef
-approx_sin_or_cos(struct host_emit *e, unsigned op, LLVMValueRef x,
+approx_sin_or_cos(struct llvm_emit *e, unsigned op, LLVMValueRef x,
                   uint32_t lanes)
 {
     const char *name = op == UOP_SIN ? "llvm.amdgcn.sin" : "llvm.amdgcn.cos";
@@ -80,32 +80,32 @@ approx_sin_or_cos(struct host_emit *e, unsigned op, LLVMValueRef x,
     uint32_t i;
 
     if (lanes == 1)
-        return host_intrinsic(e, name, &e->t_f32, 1, &turns, 1);
+        return llvm_intrinsic(e, name, &e->t_f32, 1, &turns, 1);
     out = e->ll->GetPoison(e->ll->TypeOf(x));
     for (i = 0; i < lanes; i++) {
-        one = e->ll->BuildExtractElement(e->b, turns, host_i32(e, i), "");
-        one = host_intrinsic(e, name, &e->t_f32, 1, &one, 1);
-        out = e->ll->BuildInsertElement(e->b, out, one, host_i32(e, i), "");
+        one = e->ll->BuildExtractElement(e->b, turns, llvm_i32(e, i), "");
+        one = llvm_intrinsic(e, name, &e->t_f32, 1, &one, 1);
+        out = e->ll->BuildInsertElement(e->b, out, one, llvm_i32(e, i), "");
     }
     return out;
 }
 
 LLVMValueRef
-amdgpu_approximate(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
+amdgpu_approximate(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
 {
     const struct amdgpu_target *target = e->target;
-    LLVMTypeRef type = host_type(e, UOP_F32, u->lanes);
+    LLVMTypeRef type = llvm_type(e, UOP_F32, u->lanes);
     LLVMValueRef one;
 
     if (!target->approx || u->dtype != UOP_F32)
         return NULL;
     switch (u->op) {
     case UOP_EXP2:
-        return host_intrinsic(e, "llvm.exp2", &type, 1, v, 1);
+        return llvm_intrinsic(e, "llvm.exp2", &type, 1, v, 1);
     case UOP_LOG2:
-        return host_intrinsic(e, "llvm.log2", &type, 1, v, 1);
+        return llvm_intrinsic(e, "llvm.log2", &type, 1, v, 1);
     case UOP_SQRT:
-        return allow_error(e, host_intrinsic(e, "llvm.sqrt", &type, 1, v, 1));
+        return allow_error(e, llvm_intrinsic(e, "llvm.sqrt", &type, 1, v, 1));
     case UOP_SIN:
     case UOP_COS:
         return approx_sin_or_cos(e, u->op, v[0], u->lanes);

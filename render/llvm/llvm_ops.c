@@ -1,12 +1,12 @@
 /* Arithmetic, conversions and lane operations as LLVM instructions.
  *
  * Only exact forms are used: no fast-math flags, no contraction (but where a
- * GPU's target asks for its own: see host_dialect.approximate). Every
+ * GPU's target asks for its own: see llvm_dialect.approximate). Every
  * intrinsic here becomes instructions on the processors we run on; what
  * would become a call into the C library is found by render_host's check of
  * undefined symbols.
  */
-#include "render/llvm/host_internal.h"
+#include "render/llvm/llvm_internal.h"
 
 #include <math.h>
 
@@ -25,46 +25,46 @@ is_signed(unsigned dtype)
 }
 
 static LLVMValueRef
-binop(struct host_emit *e, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b)
+binop(struct llvm_emit *e, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b)
 {
     return e->ll->BuildBinOp(e->b, op, a, b, "");
 }
 
 static LLVMValueRef
-unary_intrinsic(struct host_emit *e, const char *name, LLVMValueRef a)
+unary_intrinsic(struct llvm_emit *e, const char *name, LLVMValueRef a)
 {
     LLVMTypeRef type = e->ll->TypeOf(a);
 
-    return host_intrinsic(e, name, &type, 1, &a, 1);
+    return llvm_intrinsic(e, name, &type, 1, &a, 1);
 }
 
 /* Rounds towards zero without the instruction: numbers of 2^23 and more (2^52
  * for F64) are whole, smaller ones survive a trip through an integer, which
  * loses only the sign of zero. */
 static LLVMValueRef
-trunc_by_int(struct host_emit *e, const struct uop *u, LLVMValueRef a)
+trunc_by_int(struct llvm_emit *e, const struct uop *u, LLVMValueRef a)
 {
     bool is_f64 = u->dtype == UOP_F64;
     LLVMTypeRef float_type = e->ll->TypeOf(a);
-    LLVMTypeRef int_type = host_type(e, is_f64 ? UOP_I64 : UOP_I32, u->lanes);
+    LLVMTypeRef int_type = llvm_type(e, is_f64 ? UOP_I64 : UOP_I32, u->lanes);
     union uop_arg limit = {.f = is_f64 ? 0x1p52 : 0x1p23};
     LLVMValueRef size = unary_intrinsic(e, "llvm.fabs", a);
     LLVMValueRef bound =
-        host_splat(e, host_const(e, u->dtype, limit), u->lanes);
+        llvm_splat(e, llvm_const(e, u->dtype, limit), u->lanes);
     LLVMValueRef small = e->ll->BuildFCmp(e->b, LLVMRealOLT, size, bound, "");
     LLVMTypeRef sat_types[2] = {int_type, float_type};
     LLVMValueRef whole =
-        host_intrinsic(e, "llvm.fptosi.sat", sat_types, 2, &a, 1);
+        llvm_intrinsic(e, "llvm.fptosi.sat", sat_types, 2, &a, 1);
     LLVMValueRef args[2];
 
     args[0] = e->ll->BuildCast(e->b, LLVMSIToFP, whole, float_type, "");
     args[1] = a;
-    whole = host_intrinsic(e, "llvm.copysign", &float_type, 1, args, 2);
+    whole = llvm_intrinsic(e, "llvm.copysign", &float_type, 1, args, 2);
     return e->ll->BuildSelect(e->b, small, whole, a, "");
 }
 
 static bell_status
-emit_unary(struct host_emit *e, const struct uop *u, LLVMValueRef a,
+emit_unary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
            LLVMValueRef *out_value)
 {
     switch (u->op) {
@@ -84,7 +84,7 @@ emit_unary(struct host_emit *e, const struct uop *u, LLVMValueRef a,
                                            : trunc_by_int(e, u, a);
         return BELL_OK;
     default:
-        return host_refuse(e, u, "it should have been decomposed");
+        return llvm_refuse(e, u, "it should have been decomposed");
     }
 }
 
@@ -101,7 +101,7 @@ is_number(const struct uop *u)
  * where they cannot be ordered, and is one instruction; that is right if b is
  * the NaN, and a's case needs a second select unless a is a known number. */
 static LLVMValueRef
-float_extreme(struct host_emit *e, unsigned op, LLVMValueRef a, LLVMValueRef b,
+float_extreme(struct llvm_emit *e, unsigned op, LLVMValueRef a, LLVMValueRef b,
               bool a_is_number)
 {
     LLVMRealPredicate pred = op == UOP_MAX ? LLVMRealOGT : LLVMRealOLT;
@@ -116,7 +116,7 @@ float_extreme(struct host_emit *e, unsigned op, LLVMValueRef a, LLVMValueRef b,
 }
 
 static LLVMValueRef
-int_extreme(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
+int_extreme(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
             LLVMValueRef b)
 {
     bool is_max = op == UOP_MAX, sgn = is_signed(dtype);
@@ -134,7 +134,7 @@ int_extreme(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
 }
 
 static LLVMValueRef
-compare(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
+compare(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         LLVMValueRef b)
 {
     if (is_float(dtype)) {
@@ -155,11 +155,11 @@ compare(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
  * operands have that many leading bits alike, ones too: an unsigned quotient of
  * a sign-extended negative number comes out wrong. */
 static LLVMValueRef
-without_known_sign(struct host_emit *e, LLVMValueRef v, unsigned dtype,
+without_known_sign(struct llvm_emit *e, LLVMValueRef v, unsigned dtype,
                    unsigned lanes)
 {
     static const char same_place[] = "=s,0";
-    LLVMTypeRef type = host_type(e, dtype, 1);
+    LLVMTypeRef type = llvm_type(e, dtype, 1);
     LLVMTypeRef fn = e->ll->FunctionType(type, &type, 1, 0);
     LLVMValueRef zero = e->ll->ConstNull(type);
 
@@ -170,12 +170,12 @@ without_known_sign(struct host_emit *e, LLVMValueRef v, unsigned dtype,
                                                  sizeof(same_place) - 1, 0, 0,
                                                  LLVMInlineAsmDialectATT, 0),
                              &zero, 1, "");
-    return binop(e, LLVMOr, v, host_splat(e, zero, lanes));
+    return binop(e, LLVMOr, v, llvm_splat(e, zero, lanes));
 }
 
 /* A binary op on operands of `dtype`; NULL where a program has no such op. */
 static LLVMValueRef
-combine(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
+combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         LLVMValueRef b)
 {
     bool flt = is_float(dtype), sgn = is_signed(dtype);
@@ -218,7 +218,7 @@ combine(struct host_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
 }
 
 static bell_status
-emit_binary(struct host_emit *e, const struct uop *u, LLVMValueRef a,
+emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
             LLVMValueRef b, LLVMValueRef *out_value)
 {
     unsigned dtype = u->src[0]->dtype;
@@ -234,17 +234,17 @@ emit_binary(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     else
         *out_value = combine(e, u->op, dtype, a, b);
     if (!*out_value)
-        return host_refuse(e, u, "it should have been decomposed");
+        return llvm_refuse(e, u, "it should have been decomposed");
     return BELL_OK;
 }
 
 static LLVMValueRef
-emit_mulacc(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
+emit_mulacc(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
 {
     LLVMTypeRef type = e->ll->TypeOf(v[0]);
 
     if (is_float(u->dtype))
-        return host_intrinsic(e, "llvm.fma", &type, 1, v, 3);
+        return llvm_intrinsic(e, "llvm.fma", &type, 1, v, 3);
     if (u->dtype == UOP_BOOL)
         return binop(e, LLVMOr, binop(e, LLVMAnd, v[0], v[1]), v[2]);
     return binop(e, LLVMAdd, binop(e, LLVMMul, v[0], v[1]), v[2]);
@@ -252,10 +252,10 @@ emit_mulacc(struct host_emit *e, const struct uop *u, LLVMValueRef *v)
 
 /* A conversion that is one step; neither side is a small float. */
 static LLVMValueRef
-cast_plain(struct host_emit *e, unsigned from, unsigned to, unsigned lanes,
+cast_plain(struct llvm_emit *e, unsigned from, unsigned to, unsigned lanes,
            LLVMValueRef a)
 {
-    LLVMTypeRef types[2] = {host_type(e, to, lanes), e->ll->TypeOf(a)};
+    LLVMTypeRef types[2] = {llvm_type(e, to, lanes), e->ll->TypeOf(a)};
     LLVMValueRef zero = e->ll->ConstNull(types[1]);
     unsigned from_size = uop_dtype_infos[from].size_bytes;
     unsigned to_size = uop_dtype_infos[to].size_bytes;
@@ -265,7 +265,7 @@ cast_plain(struct host_emit *e, unsigned from, unsigned to, unsigned lanes,
         return is_float(from) ? e->ll->BuildFCmp(e->b, LLVMRealUNE, a, zero, "")
                               : e->ll->BuildICmp(e->b, LLVMIntNE, a, zero, "");
     if (is_float(from) && !is_float(to))
-        return host_intrinsic(
+        return llvm_intrinsic(
             e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2,
             &a, 1);
     if (is_float(from))
@@ -290,26 +290,26 @@ is_stored_only(unsigned dtype)
 
 /* F16 goes by way of F32: exactly from it, and to it with what F32 holds. */
 static bell_status
-emit_cast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
+emit_cast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
           LLVMValueRef *out_value)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
-    LLVMTypeRef half = host_vector(e, e->t_f16, u->lanes);
+    LLVMTypeRef half = llvm_vector(e, e->t_f16, u->lanes);
 
     if (from != to && (is_stored_only(from) || is_stored_only(to) ||
                        (from == UOP_F64 && to == UOP_F16)))
-        return host_refuse(e, u, "this conversion should have been decomposed");
+        return llvm_refuse(e, u, "this conversion should have been decomposed");
     if (from != to && from == UOP_F16) {
         a = e->ll->BuildCast(e->b, LLVMBitCast, a, half, "");
         a = e->ll->BuildCast(e->b, LLVMFPExt, a,
-                             host_type(e, UOP_F32, u->lanes), "");
+                             llvm_type(e, UOP_F32, u->lanes), "");
         from = UOP_F32;
     }
     if (from != to && to == UOP_F16) {
         if (from != UOP_F32)
             a = cast_plain(e, from, UOP_F32, u->lanes, a);
         a = e->ll->BuildCast(e->b, LLVMFPTrunc, a, half, "");
-        a = e->ll->BuildCast(e->b, LLVMBitCast, a, host_type(e, to, u->lanes),
+        a = e->ll->BuildCast(e->b, LLVMBitCast, a, llvm_type(e, to, u->lanes),
                              "");
         from = UOP_F16;
     }
@@ -318,14 +318,14 @@ emit_cast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
 }
 
 static bell_status
-emit_bitcast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
+emit_bitcast(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
              LLVMValueRef *out_value)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
-    LLVMTypeRef type = host_type(e, to, u->lanes);
+    LLVMTypeRef type = llvm_type(e, to, u->lanes);
 
     if (uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
-        return host_refuse(e, u, "the sizes differ");
+        return llvm_refuse(e, u, "the sizes differ");
     if (from == UOP_BOOL && to != UOP_BOOL)
         *out_value = e->ll->BuildCast(e->b, LLVMZExt, a, type, "");
     else if (to == UOP_BOOL && from != UOP_BOOL)
@@ -337,13 +337,13 @@ emit_bitcast(struct host_emit *e, const struct uop *u, LLVMValueRef a,
 }
 
 static bell_status
-emit_lanes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+emit_lanes(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
-    LLVMValueRef v = e->ll->GetPoison(host_type(e, u->dtype, u->lanes));
+    LLVMValueRef v = e->ll->GetPoison(llvm_type(e, u->dtype, u->lanes));
     uint32_t i;
 
     if (u->n_src != u->lanes)
-        return host_refuse(e, u, "sources and lanes differ in number");
+        return llvm_refuse(e, u, "sources and lanes differ in number");
     *out_value = NULL;
     if (e->dialect->lanes)
         BELL_TRY(e->dialect->lanes(e, u, out_value));
@@ -351,15 +351,15 @@ emit_lanes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
         return BELL_OK;
     for (i = 0; i < u->n_src; i++) {
         LLVMValueRef lane;
-        BELL_TRY(host_value_of(e, u->src[i], &lane));
-        v = e->ll->BuildInsertElement(e->b, v, lane, host_i32(e, i), "");
+        BELL_TRY(llvm_value_of(e, u->src[i], &lane));
+        v = e->ll->BuildInsertElement(e->b, v, lane, llvm_i32(e, i), "");
     }
     *out_value = v;
     return BELL_OK;
 }
 
 static bell_status
-emit_ramp(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+emit_ramp(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
     LLVMValueRef *lane = arena_alloc(&e->arena, u->lanes * sizeof(*lane));
     uint32_t i;
@@ -367,22 +367,22 @@ emit_ramp(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
     if (!lane)
         return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
     for (i = 0; i < u->lanes; i++)
-        lane[i] = host_const(e, u->dtype, (union uop_arg){.i = i});
+        lane[i] = llvm_const(e, u->dtype, (union uop_arg){.i = i});
     *out_value = u->lanes > 1 ? e->ll->ConstVector(lane, u->lanes) : lane[0];
     return BELL_OK;
 }
 
 /* Lanes begin..begin+n-1 of a vector; one lane gives a scalar. */
 static LLVMValueRef
-take_lanes(struct host_emit *e, LLVMValueRef v, uint32_t begin, uint32_t n)
+take_lanes(struct llvm_emit *e, LLVMValueRef v, uint32_t begin, uint32_t n)
 {
     LLVMValueRef mask[MAX_LANES];
     uint32_t i;
 
     if (n == 1)
-        return e->ll->BuildExtractElement(e->b, v, host_i32(e, begin), "");
+        return e->ll->BuildExtractElement(e->b, v, llvm_i32(e, begin), "");
     for (i = 0; i < n; i++)
-        mask[i] = host_i32(e, begin + i);
+        mask[i] = llvm_i32(e, begin + i);
     return e->ll->BuildShuffleVector(e->b, v,
                                      e->ll->GetPoison(e->ll->TypeOf(v)),
                                      e->ll->ConstVector(mask, n), "");
@@ -392,7 +392,7 @@ take_lanes(struct host_emit *e, LLVMValueRef v, uint32_t begin, uint32_t n)
  * of lanes, lane i of the lower half of p joins lane i of the upper half,
  * until one is left; then come the lanes from p on, one after the other. */
 static bell_status
-emit_lanes_reduce(struct host_emit *e, const struct uop *u, LLVMValueRef a,
+emit_lanes_reduce(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
                   LLVMValueRef *out_value)
 {
     uint32_t lanes = u->src[0]->lanes, p = 1, n, i;
@@ -400,9 +400,9 @@ emit_lanes_reduce(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     LLVMValueRef v = a;
 
     if (uop_dtype_is_small(u->dtype))
-        return host_refuse(e, u, "small floats should have been widened");
+        return llvm_refuse(e, u, "small floats should have been widened");
     if (lanes > MAX_LANES)
-        return host_refuse(e, u, "too many lanes");
+        return llvm_refuse(e, u, "too many lanes");
     while (p * 2 <= lanes)
         p *= 2;
     if (p < lanes)
@@ -413,24 +413,24 @@ emit_lanes_reduce(struct host_emit *e, const struct uop *u, LLVMValueRef a,
     for (i = p; i < lanes && v; i++)
         v = combine(e, op, u->dtype, v, take_lanes(e, a, i, 1));
     if (!v)
-        return host_refuse(e, u, "it does not reduce");
+        return llvm_refuse(e, u, "it does not reduce");
     *out_value = v;
     return BELL_OK;
 }
 
 static bell_status
-emit_wmma(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
+emit_wmma(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v,
           LLVMValueRef *out_value)
 {
     *out_value = e->dialect->matrix && u->n_src == 3
                      ? e->dialect->matrix(e, u, v)
                      : NULL;
     return *out_value ? BELL_OK
-                      : host_refuse(e, u, "no such matrix instruction");
+                      : llvm_refuse(e, u, "no such matrix instruction");
 }
 
 bell_status
-host_emit_op(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+llvm_emit_op(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
     LLVMValueRef v[3] = {NULL, NULL, NULL};
     uint32_t i;
@@ -438,19 +438,19 @@ host_emit_op(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
     if (u->op == UOP_LANES)
         return emit_lanes(e, u, out_value);
     if (u->n_src > 3)
-        return host_refuse(e, u, "too many sources");
+        return llvm_refuse(e, u, "too many sources");
     for (i = 0; i < u->n_src; i++)
-        BELL_TRY(host_value_of(e, u->src[i], &v[i]));
-    return host_emit_op_on(e, u, v, out_value);
+        BELL_TRY(llvm_value_of(e, u->src[i], &v[i]));
+    return llvm_emit_op_on(e, u, v, out_value);
 }
 
 bell_status
-host_emit_op_on(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
+llvm_emit_op_on(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v,
                 LLVMValueRef *out_value)
 {
     if (uop_has(u, UOP_FLAG_ALU) && u->op != UOP_WHERE &&
         uop_dtype_is_small(u->src[0]->dtype))
-        return host_refuse(e, u, "small floats should have been widened");
+        return llvm_refuse(e, u, "small floats should have been widened");
     *out_value =
         e->dialect->approximate ? e->dialect->approximate(e, u, v) : NULL;
     if (*out_value)
@@ -459,11 +459,11 @@ host_emit_op_on(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
     case UOP_RAMP:
         return emit_ramp(e, u, out_value);
     case UOP_BROADCAST:
-        *out_value = host_splat(e, v[0], u->lanes);
+        *out_value = llvm_splat(e, v[0], u->lanes);
         return BELL_OK;
     case UOP_LANE:
         *out_value = e->ll->BuildExtractElement(
-            e->b, v[0], host_i32(e, (uint32_t)u->arg.i), "");
+            e->b, v[0], llvm_i32(e, (uint32_t)u->arg.i), "");
         return BELL_OK;
     case UOP_LANES_REDUCE:
         return emit_lanes_reduce(e, u, v[0], out_value);
@@ -485,7 +485,7 @@ host_emit_op_on(struct host_emit *e, const struct uop *u, LLVMValueRef *v,
         return emit_unary(e, u, v[0], out_value);
     default:
         if (u->n_src != 2 || !uop_has(u, UOP_FLAG_ALU))
-            return host_refuse(e, u, "there is no such thing");
+            return llvm_refuse(e, u, "there is no such thing");
         return emit_binary(e, u, v[0], v[1], out_value);
     }
 }

@@ -1,105 +1,17 @@
-/* Code through LLVM: the driver around host_emit.c; and the host's part.
- *
- * No IR passes are run: programs come simplified, in SSA form, with loops and
- * vectors already as they should be, and passes were measured to cost more
- * time than they gain. LLVM's code generator (instruction selection,
- * strength reduction of addresses, scheduling, register allocation) is what
- * we use, at its level "less": on our kernels "default" gave as many
- * instructions and spills and took up to half as long again.
- *
- * File-scope state: the key under which each thread keeps its code generator,
- * because making one costs milliseconds.
- */
-#include "render/llvm/host_internal.h"
+/* Code through LLVM: from a program to IR (llvm_emit.c), and from that to
+ * text, assembly or an object. */
+#include "render/llvm/llvm_internal.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
-#include "base/thread.h"
 #include "render/render_internal.h"
-
-static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
-static pthread_key_t machine_key;
-static int machine_key_error;
-
-static void
-machine_destroy(void *arg)
-{
-    struct host_machine *m = arg;
-    const struct llvm_api *ll;
-
-    if (!m || llvm_api_get(&ll) != BELL_OK)
-        return;
-    if (m->tm)
-        ll->DisposeTargetMachine(m->tm);
-    ll->DisposeMessage(m->triple);
-    ll->DisposeMessage(m->cpu);
-    ll->DisposeMessage(m->features);
-    host_free(m);
-}
-
-static void
-make_machine_key(void)
-{
-    machine_key_error = pthread_key_create(&machine_key, machine_destroy);
-}
-
-/* The calling thread's code generator, made at its first use. */
-static bell_status
-machine_get(const struct llvm_api *ll, const struct host_machine **out_machine)
-{
-    struct host_machine *m;
-    LLVMTargetRef target;
-    char *message = NULL;
-    bell_status status;
-
-    pthread_once(&machine_once, make_machine_key);
-    if (machine_key_error)
-        return bell_fail(BELL_E_NO_MEMORY, "no thread-specific key is left");
-    *out_machine = pthread_getspecific(machine_key);
-    if (*out_machine)
-        return BELL_OK;
-    m = host_calloc(1, sizeof(*m));
-    if (!m)
-        return bell_fail(BELL_E_NO_MEMORY, "a code generator");
-    m->triple = ll->GetDefaultTargetTriple();
-    m->cpu = ll->GetHostCPUName();
-    m->features = ll->GetHostCPUFeatures();
-#if defined(__x86_64__)
-    m->has_round = strstr(m->features, "+sse4.1") != NULL;
-#else
-    m->has_round = true;
-#endif
-    if (ll->GetTargetFromTriple(m->triple, &target, &message)) {
-        status = bell_fail(BELL_E_UNSUPPORTED,
-                           "LLVM has no code generator "
-                           "for %s: %s",
-                           m->triple, message ? message : "");
-        ll->DisposeMessage(message);
-        goto fail_machine;
-    }
-    m->tm = ll->CreateTargetMachine(target, m->triple, m->cpu, m->features,
-                                    LLVMCodeGenLevelLess, LLVMRelocPIC,
-                                    LLVMCodeModelSmall);
-    if (!m->tm || pthread_setspecific(machine_key, m) != 0) {
-        status = bell_fail(BELL_E_NO_MEMORY, "a code generator for %s", m->cpu);
-        goto fail_machine;
-    }
-    *out_machine = m;
-    return BELL_OK;
-
-fail_machine:
-    machine_destroy(m);
-    return status;
-}
 
 static void
 keep_diagnostic(LLVMDiagnosticInfoRef info, void *arg)
 {
-    struct host_job *job = arg;
+    struct llvm_job *job = arg;
     const struct llvm_api *ll = job->e.ll;
     char *text;
 
@@ -111,7 +23,7 @@ keep_diagnostic(LLVMDiagnosticInfoRef info, void *arg)
 }
 
 static bell_status
-take_text(struct host_job *job)
+take_text(struct llvm_job *job)
 {
     char *text = job->e.ll->PrintModuleToString(job->e.mod);
     char *copy = host_strdup(text);
@@ -125,7 +37,7 @@ take_text(struct host_job *job)
 
 #ifndef NDEBUG
 static bell_status
-verify(struct host_job *job)
+verify(struct llvm_job *job)
 {
     char *message = NULL;
     bell_status status = BELL_OK;
@@ -140,7 +52,7 @@ verify(struct host_job *job)
 
 /* What the code generator gives, with one byte of 0 behind it. */
 static bell_status
-generate(struct host_job *job, LLVMCodeGenFileType type,
+generate(struct llvm_job *job, LLVMCodeGenFileType type,
          struct render_binary *out)
 {
     const struct llvm_api *ll = job->e.ll;
@@ -175,7 +87,7 @@ generate(struct host_job *job, LLVMCodeGenFileType type,
 }
 
 static bell_status
-take_object(struct host_job *job)
+take_object(struct llvm_job *job)
 {
     struct render_binary binary;
     bell_status status;
@@ -192,7 +104,7 @@ take_object(struct host_job *job)
 }
 
 static void
-set_layout(struct host_emit *e)
+set_layout(struct llvm_emit *e)
 {
     LLVMTargetDataRef layout = e->ll->CreateTargetDataLayout(e->machine->tm);
 
@@ -203,9 +115,9 @@ set_layout(struct host_emit *e)
 
 /* Replaces the module by one that is read from text. */
 static bell_status
-read_ir(struct host_job *job)
+read_ir(struct llvm_job *job)
 {
-    struct host_emit *e = &job->e;
+    struct llvm_emit *e = &job->e;
     LLVMMemoryBufferRef buffer = e->ll->CreateMemoryBufferWithMemoryRangeCopy(
         job->ir, strlen(job->ir), e->prog->name);
     char *message = NULL;
@@ -225,7 +137,7 @@ read_ir(struct host_job *job)
 }
 
 static bell_status
-run_passes(struct host_job *job)
+run_passes(struct llvm_job *job)
 {
     const struct llvm_api *ll = job->e.ll;
     LLVMPassBuilderOptionsRef options = ll->CreatePassBuilderOptions();
@@ -245,14 +157,14 @@ run_passes(struct host_job *job)
 }
 
 static bell_status
-build_and_take(struct host_job *job)
+build_and_take(struct llvm_job *job)
 {
     struct render_binary text;
 
     if (job->ir)
         BELL_TRY(read_ir(job));
     else
-        BELL_TRY(host_emit_program(&job->e));
+        BELL_TRY(llvm_emit_program(&job->e));
 #ifndef NDEBUG
     BELL_TRY(verify(job));
 #endif
@@ -270,8 +182,8 @@ build_and_take(struct host_job *job)
 static void
 run_job(void *arg)
 {
-    struct host_job *job = arg;
-    struct host_emit *e = &job->e;
+    struct llvm_job *job = arg;
+    struct llvm_emit *e = &job->e;
     const struct llvm_api *ll = e->ll;
 
     job->status = job->machine(job);
@@ -293,58 +205,14 @@ run_job(void *arg)
 }
 
 bell_status
-host_job_run(struct host_job *job)
+llvm_job_run(struct llvm_job *job)
 {
     bell_status status;
 
-    host_emit_init(&job->e);
+    llvm_emit_init(&job->e);
     status = llvm_guard(run_job, job);
     if (status == BELL_OK)
         status = job->status;
-    host_emit_fini(&job->e);
+    llvm_emit_fini(&job->e);
     return status;
-}
-
-/* ---- the host ---- */
-
-static bell_status
-find_machine(struct host_job *job)
-{
-    return machine_get(job->e.ll, &job->e.machine);
-}
-
-static bell_status
-render(const struct lower_program *program, const struct lower_target *target,
-       char **out_text, struct render_binary *out_binary)
-{
-    struct host_job job = {
-        .e = {.prog = program,
-              .dialect = &host_dialect,
-              .vector_bytes = target->vector_bytes},
-        .machine = find_machine,
-        .out_text = out_text,
-        .out_binary = out_binary,
-    };
-
-    BELL_TRY(llvm_api_get(&job.e.ll));
-    return host_job_run(&job);
-}
-
-bell_status
-render_host(const struct lower_program *program,
-            const struct lower_target *target, struct render_binary *out_binary)
-{
-    uint64_t begin_ns = time_now_ns();
-
-    BELL_TRY(render(program, target, NULL, out_binary));
-    LOG(LOG_TIME, "render: %s: LLVM %.3f ms, %zu bytes", program->name,
-        (double)(time_now_ns() - begin_ns) * 1e-6, out_binary->size_bytes);
-    return BELL_OK;
-}
-
-bell_status
-render_host_text(const struct lower_program *program,
-                 const struct lower_target *target, char **out_text)
-{
-    return render(program, target, out_text, NULL);
 }

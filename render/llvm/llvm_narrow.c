@@ -4,12 +4,12 @@
  * An op is done in 32 bits by way of a copy of its node in which every I64 is
  * an I32.
  */
-#include "render/llvm/host_internal.h"
+#include "render/llvm/llvm_internal.h"
 
 static const struct ptx_fact no_fact = {INT64_MIN, INT64_MAX, 1};
 
 struct ptx_fact
-host_fact_of(const struct host_emit *e, const struct uop *u)
+llvm_fact_of(const struct llvm_emit *e, const struct uop *u)
 {
     const uint64_t *at;
 
@@ -20,7 +20,7 @@ host_fact_of(const struct host_emit *e, const struct uop *u)
 }
 
 LLVMValueRef
-host_narrow_of(const struct host_emit *e, const struct uop *u)
+llvm_narrow_of(const struct llvm_emit *e, const struct uop *u)
 {
     const uint64_t *at;
 
@@ -31,14 +31,14 @@ host_narrow_of(const struct host_emit *e, const struct uop *u)
                    ? e->ll->ConstInt(e->t_i32, (unsigned long long)u->arg.i, 1)
                    : NULL;
     at = map_get(&e->index, u->id);
-    if (!at || !host_loop_is_open(e, e->values[*at].loop))
+    if (!at || !llvm_loop_is_open(e, e->values[*at].loop))
         return NULL;
     return e->values[*at].narrow;
 }
 
 /* A node as it is in 32 bits, with its sources. */
 static const struct uop *
-copy_node(struct host_emit *e, const struct uop *u)
+copy_node(struct llvm_emit *e, const struct uop *u)
 {
     struct uop *copy =
         arena_copy(&e->arena, u, sizeof(*u) + u->n_src * sizeof(u->src[0]));
@@ -49,7 +49,7 @@ copy_node(struct host_emit *e, const struct uop *u)
 }
 
 static const struct uop *
-as_32(struct host_emit *e, const struct uop *u)
+as_32(struct llvm_emit *e, const struct uop *u)
 {
     struct uop *copy = (struct uop *)(uintptr_t)copy_node(e, u);
     uint32_t i;
@@ -120,22 +120,22 @@ can_do(const struct uop *u, const LLVMValueRef *v, const struct ptx_fact *facts,
 
 /* LANES has as many sources as lanes. */
 static bell_status
-join_lanes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_narrow,
+join_lanes(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_narrow,
            struct ptx_fact *out_fact)
 {
     struct uop pair = {.op = UOP_LANES, .lanes = u->lanes, .n_src = 2};
-    LLVMValueRef v = e->ll->GetPoison(host_type(e, UOP_I32, u->lanes));
+    LLVMValueRef v = e->ll->GetPoison(llvm_type(e, UOP_I32, u->lanes));
     struct ptx_fact facts[2];
     uint32_t i;
 
-    facts[0] = host_fact_of(e, u->src[0]);
+    facts[0] = llvm_fact_of(e, u->src[0]);
     for (i = 0; i < u->n_src; i++) {
-        LLVMValueRef lane = host_narrow_of(e, u->src[i]);
-        facts[1] = host_fact_of(e, u->src[i]);
+        LLVMValueRef lane = llvm_narrow_of(e, u->src[i]);
+        facts[1] = llvm_fact_of(e, u->src[i]);
         facts[0] = ptx_fact_of(&pair, facts);
         if (!lane)
             return BELL_OK;
-        v = e->ll->BuildInsertElement(e->b, v, lane, host_i32(e, i), "");
+        v = e->ll->BuildInsertElement(e->b, v, lane, llvm_i32(e, i), "");
     }
     *out_fact = facts[0];
     *out_narrow = v;
@@ -143,7 +143,7 @@ join_lanes(struct host_emit *e, const struct uop *u, LLVMValueRef *out_narrow,
 }
 
 bell_status
-host_emit_narrow(struct host_emit *e, const struct uop *u,
+llvm_emit_narrow(struct llvm_emit *e, const struct uop *u,
                  LLVMValueRef *out_narrow, struct ptx_fact *out_fact)
 {
     LLVMValueRef v[3] = {NULL, NULL, NULL};
@@ -158,8 +158,8 @@ host_emit_narrow(struct host_emit *e, const struct uop *u,
     if (u->n_src > 3)
         return BELL_OK;
     for (i = 0; i < u->n_src; i++) {
-        facts[i] = host_fact_of(e, u->src[i]);
-        v[i] = host_narrow_of(e, u->src[i]);
+        facts[i] = llvm_fact_of(e, u->src[i]);
+        v[i] = llvm_narrow_of(e, u->src[i]);
     }
     if (u->dtype == UOP_I64)
         *out_fact = ptx_fact_of(u, facts);
@@ -167,10 +167,10 @@ host_emit_narrow(struct host_emit *e, const struct uop *u,
         return BELL_OK;
     for (i = 0; i < u->n_src; i++) {
         if (!v[i])
-            BELL_TRY(host_value_of(e, u->src[i], &v[i]));
+            BELL_TRY(llvm_value_of(e, u->src[i], &v[i]));
     }
     copy = as_32(e, u);
     if (!copy)
         return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
-    return host_emit_op_on(e, copy, v, out_narrow);
+    return llvm_emit_op_on(e, copy, v, out_narrow);
 }

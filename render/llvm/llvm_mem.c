@@ -11,7 +11,7 @@
  * wide access becomes the processor's masked access. GPUs branch around what
  * a gate forbids: that is a change of the mask of active threads there.
  */
-#include "render/llvm/host_internal.h"
+#include "render/llvm/llvm_internal.h"
 
 #include "base/alloc.h"
 
@@ -41,7 +41,7 @@ elem_bytes(const struct access *a)
 
 /* Tells LLVM that memory of different arguments does not overlap. */
 static LLVMValueRef
-set_alias(struct host_emit *e, const struct access *a, LLVMValueRef inst)
+set_alias(struct llvm_emit *e, const struct access *a, LLVMValueRef inst)
 {
     if (!e->scopes)
         return inst;
@@ -55,7 +55,7 @@ set_alias(struct host_emit *e, const struct access *a, LLVMValueRef inst)
 
 /* The address `n_elems` elements behind that of lane 0. */
 static LLVMValueRef
-offset_by(struct host_emit *e, const struct access *a, int64_t n_elems)
+offset_by(struct llvm_emit *e, const struct access *a, int64_t n_elems)
 {
     int64_t offset = a->offset + n_elems;
     LLVMValueRef index =
@@ -66,13 +66,13 @@ offset_by(struct host_emit *e, const struct access *a, int64_t n_elems)
 }
 
 static LLVMValueRef
-lane_of(struct host_emit *e, LLVMValueRef v, uint32_t lane)
+lane_of(struct llvm_emit *e, LLVMValueRef v, uint32_t lane)
 {
-    return e->ll->BuildExtractElement(e->b, v, host_i32(e, lane), "");
+    return e->ll->BuildExtractElement(e->b, v, llvm_i32(e, lane), "");
 }
 
 static LLVMValueRef
-lane_address(struct host_emit *e, const struct access *a, uint32_t lane)
+lane_address(struct llvm_emit *e, const struct access *a, uint32_t lane)
 {
     LLVMValueRef index;
 
@@ -83,7 +83,7 @@ lane_address(struct host_emit *e, const struct access *a, uint32_t lane)
 }
 
 static LLVMValueRef
-lane_gate(struct host_emit *e, const struct access *a, uint32_t lane)
+lane_gate(struct llvm_emit *e, const struct access *a, uint32_t lane)
 {
     return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
 }
@@ -92,17 +92,17 @@ lane_gate(struct host_emit *e, const struct access *a, uint32_t lane)
  * that is not negative becomes an offset in bytes without a sign, which is
  * what the instructions of GPUs add to an argument. */
 static bell_status
-make_address(struct host_emit *e, const struct access *a,
+make_address(struct llvm_emit *e, const struct access *a,
              const struct uop *index, LLVMValueRef *out_ptr)
 {
-    LLVMValueRef v = e->facts ? host_narrow_of(e, index) : NULL;
-    struct ptx_fact fact = host_fact_of(e, index);
+    LLVMValueRef v = e->facts ? llvm_narrow_of(e, index) : NULL;
+    struct ptx_fact fact = llvm_fact_of(e, index);
 
     if (!v)
-        BELL_TRY(host_value_of(e, index, &v));
+        BELL_TRY(llvm_value_of(e, index, &v));
     else if (fact.min >= 0 && fact.max <= INT32_MAX / 8 &&
              e->ll->TypeOf(a->base) != e->t_local) {
-        v = e->ll->BuildBinOp(e->b, LLVMMul, v, host_i32(e, elem_bytes(a)), "");
+        v = e->ll->BuildBinOp(e->b, LLVMMul, v, llvm_i32(e, elem_bytes(a)), "");
         v = e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i64, "");
         *out_ptr = e->ll->BuildGEP2(e->b, e->t_i8, a->base, &v, 1, "");
         return BELL_OK;
@@ -114,7 +114,7 @@ make_address(struct host_emit *e, const struct access *a,
 /* Address of element `index`, found or made. Those made in a loop that is
  * still open are there to be used again. */
 static bell_status
-element_address(struct host_emit *e, const struct access *a,
+element_address(struct llvm_emit *e, const struct access *a,
                 const struct uop *index, LLVMValueRef *out_ptr)
 {
     uint64_t key =
@@ -122,7 +122,7 @@ element_address(struct host_emit *e, const struct access *a,
     const uint64_t *old = map_get(&e->addresses, key);
     LLVMValueRef v;
 
-    if (old && host_loop_is_open(e, e->addrs[*old].loop)) {
+    if (old && llvm_loop_is_open(e, e->addrs[*old].loop)) {
         *out_ptr = e->addrs[*old].v;
         return BELL_OK;
     }
@@ -132,7 +132,7 @@ element_address(struct host_emit *e, const struct access *a,
         map_put(&e->addresses, key, e->n_addrs) < 0)
         return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
     e->addrs[e->n_addrs++] =
-        (struct host_value){.v = v, .loop = host_loop_serial(e)};
+        (struct llvm_value){.v = v, .loop = llvm_loop_serial(e)};
     *out_ptr = v;
     return BELL_OK;
 }
@@ -179,7 +179,7 @@ is_stepped(const struct uop *u, const struct uop **out_base, int64_t *out_step)
 
 /* Which memory: an argument's, or that of a work-group. */
 static bell_status
-find_base(struct host_emit *e, const struct uop *u, struct access *a)
+find_base(struct llvm_emit *e, const struct uop *u, struct access *a)
 {
     const struct uop *memory = u->src[0];
 
@@ -187,12 +187,12 @@ find_base(struct host_emit *e, const struct uop *u, struct access *a)
         memory = memory->src[0];
     if (memory->op == UOP_PARAM) {
         a->slot = (uint32_t)memory->arg.i;
-        a->base = host_arg(e, memory);
+        a->base = llvm_arg(e, memory);
         a->align = e->arg_align_bytes;
         return BELL_OK;
     }
     if (memory->op != UOP_LOCAL || !e->dialect->is_gpu)
-        return host_refuse(e, u, "not memory of an argument");
+        return llvm_refuse(e, u, "not memory of an argument");
     a->base = e->dialect->local(e, memory);
     a->slot = LOCAL_SLOT ^ memory->id; /* a name for element_address */
     a->align = 16;
@@ -201,18 +201,18 @@ find_base(struct host_emit *e, const struct uop *u, struct access *a)
 }
 
 static bell_status
-find_address(struct host_emit *e, const struct uop *u, struct access *a)
+find_address(struct llvm_emit *e, const struct uop *u, struct access *a)
 {
     const struct uop *index = u->src[1], *base = index;
     struct ptx_fact fact;
 
     if (index->lanes != 1 && index->lanes != a->lanes)
-        return host_refuse(e, u, "the index has another number of lanes");
+        return llvm_refuse(e, u, "the index has another number of lanes");
     BELL_TRY(find_base(e, u, a));
     a->step = 1;
     if (index->lanes > 1 && !is_stepped(index, &base, &a->step)) {
-        a->indices = e->facts ? host_narrow_of(e, index) : NULL;
-        return a->indices ? BELL_OK : host_value_of(e, index, &a->indices);
+        a->indices = e->facts ? llvm_narrow_of(e, index) : NULL;
+        return a->indices ? BELL_OK : llvm_value_of(e, index, &a->indices);
     }
     a->first = a->base;
     if (!base)
@@ -223,28 +223,28 @@ find_address(struct host_emit *e, const struct uop *u, struct access *a)
         a->offset = base->src[1]->arg.i;
         base = base->src[0];
     }
-    fact = host_fact_of(e, base);
+    fact = llvm_fact_of(e, base);
     if (fact.align && fact.align * elem_bytes(a) < a->align)
         a->align = fact.align * elem_bytes(a);
     return element_address(e, a, base, &a->first);
 }
 
 static bell_status
-open_access(struct host_emit *e, const struct uop *u, unsigned lanes,
+open_access(struct llvm_emit *e, const struct uop *u, unsigned lanes,
             unsigned dtype, const struct uop *gate, struct access *out_access)
 {
     struct access a = {.dtype = dtype, .lanes = lanes};
 
     if (lanes > MAX_LANES)
-        return host_refuse(e, u, "too many lanes");
-    a.elem = host_mem_type(e, dtype, 1);
-    a.type = host_mem_type(e, dtype, lanes);
+        return llvm_refuse(e, u, "too many lanes");
+    a.elem = llvm_mem_type(e, dtype, 1);
+    a.type = llvm_mem_type(e, dtype, lanes);
     BELL_TRY(find_address(e, u, &a));
     if (gate) {
         a.gate_lanes = gate->lanes;
         if (gate->lanes != 1 && gate->lanes != lanes)
-            return host_refuse(e, u, "the gate has another number of lanes");
-        BELL_TRY(host_value_of(e, gate, &a.gate));
+            return llvm_refuse(e, u, "the gate has another number of lanes");
+        BELL_TRY(llvm_value_of(e, gate, &a.gate));
     }
     *out_access = a;
     return BELL_OK;
@@ -253,7 +253,7 @@ open_access(struct host_emit *e, const struct uop *u, unsigned lanes,
 /* Private memory of the object that holds `value`, a constant. LLVM keeps
  * equal constants once, so the pointer is the key. NULL: out of memory. */
 static LLVMValueRef
-constant_memory(struct host_emit *e, LLVMValueRef value, unsigned align)
+constant_memory(struct llvm_emit *e, LLVMValueRef value, unsigned align)
 {
     uint64_t key = (uint64_t)(uintptr_t)value;
     const uint64_t *old = map_get(&e->consts, key);
@@ -272,7 +272,7 @@ constant_memory(struct host_emit *e, LLVMValueRef value, unsigned align)
 
 /* A stack variable for what is not to be stored; one serves every access. */
 static LLVMValueRef
-scratch(struct host_emit *e, const struct access *a)
+scratch(struct llvm_emit *e, const struct access *a)
 {
     uint32_t need = elem_bytes(a) * a->lanes;
 
@@ -291,7 +291,7 @@ scratch(struct host_emit *e, const struct access *a)
 
 /* Memory form to register form and back: they differ for BOOL. */
 static LLVMValueRef
-from_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
+from_memory(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
 {
     if (a->dtype != UOP_BOOL)
         return v;
@@ -300,7 +300,7 @@ from_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
 }
 
 static LLVMValueRef
-to_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
+to_memory(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
 {
     if (a->dtype != UOP_BOOL)
         return v;
@@ -309,21 +309,21 @@ to_memory(struct host_emit *e, const struct access *a, LLVMValueRef v)
 
 /* Lane i of the result is lane pick[i] of the 2n lanes of v and w. */
 static LLVMValueRef
-shuffle(struct host_emit *e, LLVMValueRef v, LLVMValueRef w,
+shuffle(struct llvm_emit *e, LLVMValueRef v, LLVMValueRef w,
         const uint32_t *pick, unsigned n)
 {
     LLVMValueRef mask[MAX_LANES];
     unsigned i;
 
     for (i = 0; i < n; i++)
-        mask[i] = host_i32(e, pick[i]);
+        mask[i] = llvm_i32(e, pick[i]);
     return e->ll->BuildShuffleVector(e->b, v, w, e->ll->ConstVector(mask, n),
                                      "");
 }
 
 /* The lanes in reverse order, where the access goes backwards. */
 static LLVMValueRef
-turn(struct host_emit *e, const struct access *a, LLVMValueRef v)
+turn(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
 {
     uint32_t pick[MAX_LANES], i;
 
@@ -343,7 +343,7 @@ is_wide(const struct access *a)
 
 /* Lane by lane, as it has a gate of many lanes and no masked access. */
 static bool
-must_part(const struct host_emit *e, const struct access *a)
+must_part(const struct llvm_emit *e, const struct access *a)
 {
     return e->dialect->is_gpu && a->gate_lanes > 1;
 }
@@ -357,7 +357,7 @@ wide_begin(const struct access *a)
 }
 
 static LLVMValueRef
-wide_address(struct host_emit *e, const struct access *a)
+wide_address(struct llvm_emit *e, const struct access *a)
 {
     return lane_address(e, a, a->step < 0 ? a->lanes - 1 : 0);
 }
@@ -378,7 +378,7 @@ align_of(const struct access *a, int64_t n_elems)
 }
 
 static LLVMValueRef
-load_at(struct host_emit *e, const struct access *a, LLVMTypeRef type,
+load_at(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
         LLVMValueRef ptr, unsigned align)
 {
     LLVMValueRef v = e->ll->BuildLoad2(e->b, type, ptr, "");
@@ -389,12 +389,12 @@ load_at(struct host_emit *e, const struct access *a, LLVMTypeRef type,
 
 /* On a GPU: loads where the gate holds. */
 static LLVMValueRef
-load_branched(struct host_emit *e, const struct access *a, LLVMTypeRef type,
+load_branched(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
               LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
               LLVMValueRef other)
 {
     LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b);
-    LLVMBasicBlockRef body = host_new_block(e), join = host_new_block(e);
+    LLVMBasicBlockRef body = llvm_new_block(e), join = llvm_new_block(e);
     LLVMValueRef v, phi;
 
     e->ll->BuildCondBr(e->b, gate, body, join);
@@ -403,15 +403,15 @@ load_branched(struct host_emit *e, const struct access *a, LLVMTypeRef type,
     e->ll->BuildBr(e->b, join);
     e->ll->PositionBuilderAtEnd(e->b, join);
     phi = e->ll->BuildPhi(e->b, type, "");
-    host_add_incoming(e, phi, v, body);
-    host_add_incoming(e, phi, other, before);
+    llvm_add_incoming(e, phi, v, body);
+    llvm_add_incoming(e, phi, other, before);
     return phi;
 }
 
 /* One or more elements side by side under a gate of one lane. NULL: out of
  * memory. */
 static LLVMValueRef
-load_gated(struct host_emit *e, const struct access *a, LLVMTypeRef type,
+load_gated(struct llvm_emit *e, const struct access *a, LLVMTypeRef type,
            LLVMValueRef ptr, unsigned align, LLVMValueRef gate,
            LLVMValueRef other)
 {
@@ -430,7 +430,7 @@ load_gated(struct host_emit *e, const struct access *a, LLVMTypeRef type,
 }
 
 static LLVMValueRef
-load_wide(struct host_emit *e, const struct access *a, LLVMValueRef other)
+load_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
     unsigned align = align_of(a, wide_begin(a));
@@ -439,9 +439,9 @@ load_wide(struct host_emit *e, const struct access *a, LLVMValueRef other)
     if (other)
         other = turn(e, a, other);
     if (a->gate_lanes > 1) {
-        LLVMValueRef args[4] = {ptr, host_i32(e, elem_bytes(a)),
+        LLVMValueRef args[4] = {ptr, llvm_i32(e, elem_bytes(a)),
                                 turn(e, a, a->gate), other};
-        v = host_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
+        v = llvm_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
         set_alias(e, a, v);
     } else if (a->gate) {
         v = load_gated(e, a, a->type, ptr, align, a->gate, other);
@@ -454,7 +454,7 @@ load_wide(struct host_emit *e, const struct access *a, LLVMValueRef other)
 /* Every step-th element: as many wide loads as steps, the last so that it
  * ends with the last element, and shuffles that pick. */
 static LLVMValueRef
-load_stepped(struct host_emit *e, const struct access *a)
+load_stepped(struct llvm_emit *e, const struct access *a)
 {
     unsigned n = a->lanes, step = (unsigned)a->step, i, part;
     unsigned last_begin = (n - 1) * step + 1 - n;
@@ -477,7 +477,7 @@ load_stepped(struct host_emit *e, const struct access *a)
 }
 
 static LLVMValueRef
-load_lanes(struct host_emit *e, const struct access *a, LLVMValueRef other)
+load_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef other)
 {
     LLVMValueRef v = e->ll->GetPoison(a->type);
     uint32_t i;
@@ -491,13 +491,13 @@ load_lanes(struct host_emit *e, const struct access *a, LLVMValueRef other)
             lane = load_at(e, a, a->elem, ptr, elem_bytes(a));
         if (!lane)
             return NULL;
-        v = e->ll->BuildInsertElement(e->b, v, lane, host_i32(e, i), "");
+        v = e->ll->BuildInsertElement(e->b, v, lane, llvm_i32(e, i), "");
     }
     return v;
 }
 
 bell_status
-host_emit_load(struct host_emit *e, const struct uop *u,
+llvm_emit_load(struct llvm_emit *e, const struct uop *u,
                LLVMValueRef *out_value)
 {
     const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
@@ -505,18 +505,18 @@ host_emit_load(struct host_emit *e, const struct uop *u,
     struct access a;
 
     if (u->n_src == 3)
-        return host_refuse(e, u, "a value for a gate, and no gate");
+        return llvm_refuse(e, u, "a value for a gate, and no gate");
     BELL_TRY(open_access(e, u, u->lanes, u->dtype, gate, &a));
     if (gate) {
-        BELL_TRY(host_value_of(e, u->src[2], &other));
+        BELL_TRY(llvm_value_of(e, u->src[2], &other));
         if (u->src[2]->lanes == 1)
-            other = host_splat(e, other, u->lanes);
+            other = llvm_splat(e, other, u->lanes);
         other = to_memory(e, &a, other);
     }
     if (is_wide(&a) && !must_part(e, &a))
         v = load_wide(e, &a, other);
     else if (a.first && !gate && a.step == 0)
-        v = host_splat(
+        v = llvm_splat(
             e, load_at(e, &a, a.elem, offset_by(e, &a, 0), elem_bytes(&a)),
             a.lanes);
     else if (a.first && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
@@ -532,7 +532,7 @@ host_emit_load(struct host_emit *e, const struct uop *u,
 /* ---- stores ---- */
 
 static void
-store_at(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
+store_at(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
          unsigned align, LLVMValueRef value)
 {
     LLVMValueRef inst = e->ll->BuildStore(e->b, value, ptr);
@@ -543,7 +543,7 @@ store_at(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
 
 /* Where the gate holds: by a branch on a GPU, else through the address. */
 static void
-store_gated(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
+store_gated(struct llvm_emit *e, const struct access *a, LLVMValueRef ptr,
             unsigned align, LLVMValueRef gate, LLVMValueRef value)
 {
     LLVMBasicBlockRef body, join;
@@ -553,8 +553,8 @@ store_gated(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
         store_at(e, a, ptr, align, value);
         return;
     }
-    body = host_new_block(e);
-    join = host_new_block(e);
+    body = llvm_new_block(e);
+    join = llvm_new_block(e);
     e->ll->BuildCondBr(e->b, gate, body, join);
     e->ll->PositionBuilderAtEnd(e->b, body);
     store_at(e, a, ptr, align, value);
@@ -563,7 +563,7 @@ store_gated(struct host_emit *e, const struct access *a, LLVMValueRef ptr,
 }
 
 static void
-store_wide(struct host_emit *e, const struct access *a, LLVMValueRef value)
+store_wide(struct llvm_emit *e, const struct access *a, LLVMValueRef value)
 {
     LLVMTypeRef types[2] = {a->type, e->t_ptr};
     unsigned align = align_of(a, wide_begin(a));
@@ -571,10 +571,10 @@ store_wide(struct host_emit *e, const struct access *a, LLVMValueRef value)
 
     value = turn(e, a, value);
     if (a->gate_lanes > 1) {
-        LLVMValueRef args[4] = {value, ptr, host_i32(e, elem_bytes(a)),
+        LLVMValueRef args[4] = {value, ptr, llvm_i32(e, elem_bytes(a)),
                                 turn(e, a, a->gate)};
         set_alias(e, a,
-                  host_intrinsic(e, "llvm.masked.store", types, 2, args, 4));
+                  llvm_intrinsic(e, "llvm.masked.store", types, 2, args, 4));
         return;
     }
     if (a->gate)
@@ -585,7 +585,7 @@ store_wide(struct host_emit *e, const struct access *a, LLVMValueRef value)
 
 /* In lane order: the last of those that share an address stays. */
 static void
-store_lanes(struct host_emit *e, const struct access *a, LLVMValueRef value)
+store_lanes(struct llvm_emit *e, const struct access *a, LLVMValueRef value)
 {
     unsigned align = elem_bytes(a);
     uint32_t i;
@@ -601,7 +601,7 @@ store_lanes(struct host_emit *e, const struct access *a, LLVMValueRef value)
 }
 
 bell_status
-host_emit_store(struct host_emit *e, const struct uop *u)
+llvm_emit_store(struct llvm_emit *e, const struct uop *u)
 {
     const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
     const struct uop *value = u->src[2];
@@ -612,9 +612,9 @@ host_emit_store(struct host_emit *e, const struct uop *u)
     if (u->src[1]->lanes > lanes)
         lanes = u->src[1]->lanes;
     BELL_TRY(open_access(e, u, lanes, value->dtype, gate, &a));
-    BELL_TRY(host_value_of(e, value, &v));
+    BELL_TRY(llvm_value_of(e, value, &v));
     if (value->lanes == 1)
-        v = host_splat(e, v, lanes);
+        v = llvm_splat(e, v, lanes);
     v = to_memory(e, &a, v);
     if (is_wide(&a) && !must_part(e, &a))
         store_wide(e, &a, v);

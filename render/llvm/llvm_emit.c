@@ -6,7 +6,7 @@
  * loop's head. A loop with a constant extent of one or more is tested at its
  * end only.
  */
-#include "render/llvm/host_internal.h"
+#include "render/llvm/llvm_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 #include "render/render_internal.h"
 
 static bell_status
-out_of_memory(const struct host_emit *e)
+out_of_memory(const struct llvm_emit *e)
 {
     return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
 }
 
 bell_status
-host_refuse(const struct host_emit *e, const struct uop *u, const char *why)
+llvm_refuse(const struct llvm_emit *e, const struct uop *u, const char *why)
 {
     char text[120];
 
@@ -31,13 +31,13 @@ host_refuse(const struct host_emit *e, const struct uop *u, const char *why)
 }
 
 LLVMTypeRef
-host_vector(const struct host_emit *e, LLVMTypeRef type, unsigned lanes)
+llvm_vector(const struct llvm_emit *e, LLVMTypeRef type, unsigned lanes)
 {
     return lanes > 1 ? e->ll->VectorType(type, lanes) : type;
 }
 
 LLVMTypeRef
-host_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
+llvm_type(const struct llvm_emit *e, unsigned dtype, unsigned lanes)
 {
     LLVMTypeRef t;
 
@@ -73,25 +73,25 @@ host_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
         t = e->t_i64;
         break;
     }
-    return host_vector(e, t, lanes);
+    return llvm_vector(e, t, lanes);
 }
 
 LLVMTypeRef
-host_mem_type(const struct host_emit *e, unsigned dtype, unsigned lanes)
+llvm_mem_type(const struct llvm_emit *e, unsigned dtype, unsigned lanes)
 {
-    return host_type(e, dtype == UOP_BOOL ? UOP_U8 : dtype, lanes);
+    return llvm_type(e, dtype == UOP_BOOL ? UOP_U8 : dtype, lanes);
 }
 
 LLVMValueRef
-host_i32(const struct host_emit *e, uint32_t value)
+llvm_i32(const struct llvm_emit *e, uint32_t value)
 {
     return e->ll->ConstInt(e->t_i32, value, 0);
 }
 
 LLVMValueRef
-host_const(const struct host_emit *e, unsigned dtype, union uop_arg arg)
+llvm_const(const struct llvm_emit *e, unsigned dtype, union uop_arg arg)
 {
-    LLVMTypeRef type = host_type(e, dtype, 1);
+    LLVMTypeRef type = llvm_type(e, dtype, 1);
     uint64_t bits;
 
     if (!uop_dtype_infos[dtype].is_float)
@@ -101,12 +101,12 @@ host_const(const struct host_emit *e, unsigned dtype, union uop_arg arg)
         return e->ll->ConstBitCast(e->ll->ConstInt(e->t_i64, arg.bits, 0),
                                    type);
     if (dtype == UOP_F32)
-        return e->ll->ConstBitCast(host_i32(e, (uint32_t)bits), type);
+        return e->ll->ConstBitCast(llvm_i32(e, (uint32_t)bits), type);
     return e->ll->ConstInt(type, bits, 0);
 }
 
 LLVMValueRef
-host_splat(struct host_emit *e, LLVMValueRef v, unsigned lanes)
+llvm_splat(struct llvm_emit *e, LLVMValueRef v, unsigned lanes)
 {
     LLVMTypeRef type;
     LLVMValueRef first;
@@ -115,14 +115,14 @@ host_splat(struct host_emit *e, LLVMValueRef v, unsigned lanes)
         return v;
     type = e->ll->VectorType(e->ll->TypeOf(v), lanes);
     first = e->ll->BuildInsertElement(e->b, e->ll->GetPoison(type), v,
-                                      host_i32(e, 0), "");
+                                      llvm_i32(e, 0), "");
     return e->ll->BuildShuffleVector(
         e->b, first, e->ll->GetPoison(type),
         e->ll->ConstNull(e->ll->VectorType(e->t_i32, lanes)), "");
 }
 
 LLVMValueRef
-host_intrinsic(struct host_emit *e, const char *name, LLVMTypeRef *types,
+llvm_intrinsic(struct llvm_emit *e, const char *name, LLVMTypeRef *types,
                size_t n_types, LLVMValueRef *args, unsigned n_args)
 {
     unsigned id = e->ll->LookupIntrinsicID(name, strlen(name));
@@ -136,19 +136,19 @@ host_intrinsic(struct host_emit *e, const char *name, LLVMTypeRef *types,
 /* ---- values ---- */
 
 LLVMValueRef
-host_i64(const struct host_emit *e, int64_t value)
+llvm_i64(const struct llvm_emit *e, int64_t value)
 {
     return e->ll->ConstInt(e->t_i64, (unsigned long long)value, 1);
 }
 
 uint32_t
-host_loop_serial(const struct host_emit *e)
+llvm_loop_serial(const struct llvm_emit *e)
 {
     return e->n_loops ? e->loops[e->n_loops - 1].serial : 0;
 }
 
 bool
-host_loop_is_open(const struct host_emit *e, uint32_t serial)
+llvm_loop_is_open(const struct llvm_emit *e, uint32_t serial)
 {
     uint32_t i;
 
@@ -161,7 +161,7 @@ host_loop_is_open(const struct host_emit *e, uint32_t serial)
 
 /* Arguments are read at the function's entry, when first used. */
 LLVMValueRef
-host_arg(struct host_emit *e, const struct uop *u)
+llvm_arg(struct llvm_emit *e, const struct uop *u)
 {
     LLVMBasicBlockRef here;
 
@@ -175,25 +175,25 @@ host_arg(struct host_emit *e, const struct uop *u)
 }
 
 bell_status
-host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
+llvm_value_of(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
     const uint64_t *at = map_get(&e->index, u->id);
-    const struct host_value *value;
+    const struct llvm_value *value;
     char text[120];
 
     if (u->op == UOP_CONST) {
-        *out_value = host_const(e, u->dtype, u->arg);
+        *out_value = llvm_const(e, u->dtype, u->arg);
         return BELL_OK;
     }
     if (u->op == UOP_VAR) {
-        *out_value = host_arg(e, u);
+        *out_value = llvm_arg(e, u);
         return BELL_OK;
     }
-    value = at && host_loop_is_open(e, e->values[*at].loop) ? &e->values[*at]
+    value = at && llvm_loop_is_open(e, e->values[*at].loop) ? &e->values[*at]
                                                             : NULL;
     if (value && !value->v && value->narrow) {
         *out_value = e->ll->BuildCast(e->b, LLVMSExt, value->narrow,
-                                      host_type(e, u->dtype, u->lanes), "");
+                                      llvm_type(e, u->dtype, u->lanes), "");
         return BELL_OK;
     }
     if (!value || !value->v)
@@ -206,10 +206,10 @@ host_value_of(struct host_emit *e, const struct uop *u, LLVMValueRef *out_value)
 }
 
 static bell_status
-set_value(struct host_emit *e, const struct uop *u, LLVMValueRef v)
+set_value(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
 {
     e->values[e->n_values] =
-        (struct host_value){.v = v, .loop = host_loop_serial(e)};
+        (struct llvm_value){.v = v, .loop = llvm_loop_serial(e)};
     if (e->facts)
         e->facts[e->n_values] = (struct ptx_fact){INT64_MIN, INT64_MAX, 1};
     if (map_put(&e->index, u->id, e->n_values) < 0)
@@ -220,7 +220,7 @@ set_value(struct host_emit *e, const struct uop *u, LLVMValueRef v)
 
 /* An I64 of a GPU: in 32 bits (narrow), or not (v). */
 static bell_status
-set_fact(struct host_emit *e, const struct uop *u, LLVMValueRef v,
+set_fact(struct llvm_emit *e, const struct uop *u, LLVMValueRef v,
          LLVMValueRef narrow, struct ptx_fact fact)
 {
     BELL_TRY(set_value(e, u, v));
@@ -232,7 +232,7 @@ set_fact(struct host_emit *e, const struct uop *u, LLVMValueRef v,
 /* ---- the scan: variables and what sets them ---- */
 
 static bell_status
-find_acc(const struct host_emit *e, const struct uop *u, uint32_t *out_acc)
+find_acc(const struct llvm_emit *e, const struct uop *u, uint32_t *out_acc)
 {
     const uint64_t *at;
 
@@ -249,7 +249,7 @@ find_acc(const struct host_emit *e, const struct uop *u, uint32_t *out_acc)
 }
 
 static bell_status
-scan_set(struct host_emit *e, const struct uop *u, size_t *cap,
+scan_set(struct llvm_emit *e, const struct uop *u, size_t *cap,
          struct map *seen, const uint32_t *open, uint32_t n_open)
 {
     uint32_t acc = 0;
@@ -265,26 +265,26 @@ scan_set(struct host_emit *e, const struct uop *u, size_t *cap,
                       sizeof(*e->carries)) < 0)
             return out_of_memory(e);
         e->carries[e->n_carries++] =
-            (struct host_carry){.loop = loop, .acc = acc};
+            (struct llvm_carry){.loop = loop, .acc = acc};
     }
     return BELL_OK;
 }
 
 static bell_status
-scan_acc(struct host_emit *e, const struct uop *u, size_t *cap, uint32_t depth)
+scan_acc(struct llvm_emit *e, const struct uop *u, size_t *cap, uint32_t depth)
 {
     if (host_grow((void **)&e->accs, cap, e->n_accs + 1, sizeof(*e->accs)) <
             0 ||
         map_put(&e->acc_index, u->id, e->n_accs) < 0)
         return out_of_memory(e);
-    e->accs[e->n_accs++] = (struct host_acc){.u = u, .depth = depth};
+    e->accs[e->n_accs++] = (struct llvm_acc){.u = u, .depth = depth};
     return BELL_OK;
 }
 
 /* Loop serials count RANGEs and IFs in program order from 1, here and
  * later. */
 static bell_status
-scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
+scan_ops(struct llvm_emit *e, struct map *seen, uint32_t *open)
 {
     size_t cap_carries = 0, cap_accs = 0;
     uint32_t n_open = 0, serial = 0, i;
@@ -294,7 +294,7 @@ scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
         switch (u->op) {
         case UOP_IF:
             if (!e->dialect->is_gpu)
-                return host_refuse(e, u, "gates do that here");
+                return llvm_refuse(e, u, "gates do that here");
             open[n_open++] = ++serial;
             break;
         case UOP_RANGE:
@@ -325,10 +325,10 @@ scan_ops(struct host_emit *e, struct map *seen, uint32_t *open)
 
 /* Groups the carries by loop, keeping their order: a counting sort. */
 static bell_status
-group_carries(struct host_emit *e, uint32_t n_ranges)
+group_carries(struct llvm_emit *e, uint32_t n_ranges)
 {
     uint32_t *begin = arena_calloc(&e->arena, n_ranges + 2, sizeof(*begin));
-    struct host_carry *sorted =
+    struct llvm_carry *sorted =
         host_alloc((e->n_carries + 1) * sizeof(*sorted));
     uint32_t i;
 
@@ -352,7 +352,7 @@ group_carries(struct host_emit *e, uint32_t n_ranges)
 }
 
 static bell_status
-scan_program(struct host_emit *e)
+scan_program(struct llvm_emit *e)
 {
     uint32_t n_ranges = 0, i, *open;
     struct map seen;
@@ -378,22 +378,22 @@ scan_program(struct host_emit *e)
 /* ---- loops ---- */
 
 LLVMBasicBlockRef
-host_new_block(struct host_emit *e)
+llvm_new_block(struct llvm_emit *e)
 {
     return e->ll->AppendBasicBlockInContext(e->ctx, e->fn, "");
 }
 
 void
-host_add_incoming(struct host_emit *e, LLVMValueRef phi, LLVMValueRef v,
+llvm_add_incoming(struct llvm_emit *e, LLVMValueRef phi, LLVMValueRef v,
                   LLVMBasicBlockRef from)
 {
     e->ll->AddIncoming(phi, &v, &from, 1);
 }
 
 static bell_status
-begin_loop(struct host_emit *e, const struct uop *u)
+begin_loop(struct llvm_emit *e, const struct uop *u)
 {
-    struct host_loop *loop = &e->loops[e->n_loops];
+    struct llvm_loop *loop = &e->loops[e->n_loops];
     LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b), body;
     struct ptx_fact extent;
     bool narrow;
@@ -405,45 +405,45 @@ begin_loop(struct host_emit *e, const struct uop *u)
     loop->carry_begin = e->carry_begin[loop->serial];
     loop->carry_end = e->carry_begin[loop->serial + 1];
     if (e->facts)
-        loop->extent = host_narrow_of(e, u->src[0]);
+        loop->extent = llvm_narrow_of(e, u->src[0]);
     narrow = loop->extent != NULL;
     if (!narrow)
-        BELL_TRY(host_value_of(e, u->src[0], &loop->extent));
+        BELL_TRY(llvm_value_of(e, u->src[0], &loop->extent));
     loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
-    loop->head = host_new_block(e);
-    loop->exit = host_new_block(e);
+    loop->head = llvm_new_block(e);
+    loop->exit = llvm_new_block(e);
     e->ll->BuildBr(e->b, loop->head);
     e->ll->PositionBuilderAtEnd(e->b, loop->head);
     loop->index = e->ll->BuildPhi(e->b, narrow ? e->t_i32 : e->t_i64, "");
-    host_add_incoming(e, loop->index,
+    llvm_add_incoming(e, loop->index,
                       e->ll->ConstNull(e->ll->TypeOf(loop->index)), before);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
-        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        struct llvm_acc *acc = &e->accs[e->carries[i].acc];
         LLVMValueRef phi = e->ll->BuildPhi(
-            e->b, host_type(e, acc->u->dtype, acc->u->lanes), "");
-        host_add_incoming(e, phi, acc->value, before);
+            e->b, llvm_type(e, acc->u->dtype, acc->u->lanes), "");
+        llvm_add_incoming(e, phi, acc->value, before);
         e->carries[i].phi = phi;
         acc->value = phi;
     }
     if (!loop->counted) {
         LLVMValueRef more =
             e->ll->BuildICmp(e->b, LLVMIntSLT, loop->index, loop->extent, "");
-        body = host_new_block(e);
+        body = llvm_new_block(e);
         e->ll->BuildCondBr(e->b, more, body, loop->exit);
         e->ll->PositionBuilderAtEnd(e->b, body);
     }
     e->n_loops++;
     if (!e->facts)
         return set_value(e, u, loop->index);
-    extent = host_fact_of(e, u->src[0]);
+    extent = llvm_fact_of(e, u->src[0]);
     return set_fact(e, u, narrow ? NULL : loop->index,
                     narrow ? loop->index : NULL, ptx_fact_of(u, &extent));
 }
 
 static bell_status
-end_loop(struct host_emit *e, const struct uop *u)
+end_loop(struct llvm_emit *e, const struct uop *u)
 {
-    struct host_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
+    struct llvm_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
     LLVMBasicBlockRef latch = e->ll->GetInsertBlock(e->b);
     LLVMValueRef next;
     uint32_t i;
@@ -454,10 +454,10 @@ end_loop(struct host_emit *e, const struct uop *u)
     next = e->ll->BuildBinOp(e->b, LLVMAdd, loop->index,
                              e->ll->ConstInt(e->ll->TypeOf(loop->index), 1, 0),
                              "");
-    host_add_incoming(e, loop->index, next, latch);
+    llvm_add_incoming(e, loop->index, next, latch);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
-        struct host_acc *acc = &e->accs[e->carries[i].acc];
-        host_add_incoming(e, e->carries[i].phi, acc->value, latch);
+        struct llvm_acc *acc = &e->accs[e->carries[i].acc];
+        llvm_add_incoming(e, e->carries[i].phi, acc->value, latch);
         if (!loop->counted) /* it leaves from the head */
             acc->value = e->carries[i].phi;
     }
@@ -476,14 +476,14 @@ end_loop(struct host_emit *e, const struct uop *u)
 /* ---- conditional code ---- */
 
 static bell_status
-begin_if(struct host_emit *e, const struct uop *u)
+begin_if(struct llvm_emit *e, const struct uop *u)
 {
-    struct host_loop *loop = &e->loops[e->n_loops];
+    struct llvm_loop *loop = &e->loops[e->n_loops];
     LLVMBasicBlockRef body;
     LLVMValueRef cond;
     uint32_t i;
 
-    BELL_TRY(host_value_of(e, u->src[0], &cond));
+    BELL_TRY(llvm_value_of(e, u->src[0], &cond));
     memset(loop, 0, sizeof(*loop));
     loop->range = u;
     loop->serial = ++e->next_serial;
@@ -492,8 +492,8 @@ begin_if(struct host_emit *e, const struct uop *u)
     for (i = loop->carry_begin; i < loop->carry_end; i++)
         e->carries[i].phi = e->accs[e->carries[i].acc].value;
     loop->head = e->ll->GetInsertBlock(e->b);
-    body = host_new_block(e);
-    loop->exit = host_new_block(e);
+    body = llvm_new_block(e);
+    loop->exit = llvm_new_block(e);
     e->ll->BuildCondBr(e->b, cond, body, loop->exit);
     e->ll->PositionBuilderAtEnd(e->b, body);
     e->n_loops++;
@@ -501,9 +501,9 @@ begin_if(struct host_emit *e, const struct uop *u)
 }
 
 static bell_status
-end_if(struct host_emit *e, const struct uop *u)
+end_if(struct llvm_emit *e, const struct uop *u)
 {
-    struct host_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
+    struct llvm_loop *loop = &e->loops[e->n_loops ? e->n_loops - 1 : 0];
     LLVMBasicBlockRef from = e->ll->GetInsertBlock(e->b);
     uint32_t i;
 
@@ -513,10 +513,10 @@ end_if(struct host_emit *e, const struct uop *u)
     e->ll->BuildBr(e->b, loop->exit);
     e->ll->PositionBuilderAtEnd(e->b, loop->exit);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
-        struct host_acc *acc = &e->accs[e->carries[i].acc];
+        struct llvm_acc *acc = &e->accs[e->carries[i].acc];
         LLVMValueRef phi = e->ll->BuildPhi(e->b, e->ll->TypeOf(acc->value), "");
-        host_add_incoming(e, phi, acc->value, from);
-        host_add_incoming(e, phi, e->carries[i].phi, loop->head);
+        llvm_add_incoming(e, phi, acc->value, from);
+        llvm_add_incoming(e, phi, e->carries[i].phi, loop->head);
         acc->value = phi;
     }
     e->n_loops--;
@@ -526,66 +526,66 @@ end_if(struct host_emit *e, const struct uop *u)
 /* ---- ops ---- */
 
 static bell_status
-emit_acc(struct host_emit *e, const struct uop *u)
+emit_acc(struct llvm_emit *e, const struct uop *u)
 {
     uint32_t acc = 0;
 
     BELL_TRY(find_acc(e, u, &acc));
-    return host_value_of(e, u->src[0], &e->accs[acc].value);
+    return llvm_value_of(e, u->src[0], &e->accs[acc].value);
 }
 
 static bell_status
-get_acc(struct host_emit *e, const struct uop *u)
+get_acc(struct llvm_emit *e, const struct uop *u)
 {
     uint32_t acc = 0;
 
     BELL_TRY(find_acc(e, u->src[0], &acc));
     if (!e->accs[acc].value)
-        return host_refuse(e, u, "the variable is not set yet");
+        return llvm_refuse(e, u, "the variable is not set yet");
     return set_value(e, u, e->accs[acc].value);
 }
 
 static bell_status
-set_acc(struct host_emit *e, const struct uop *u)
+set_acc(struct llvm_emit *e, const struct uop *u)
 {
     uint32_t acc = 0;
 
     BELL_TRY(find_acc(e, u->src[0], &acc));
-    return host_value_of(e, u->src[1], &e->accs[acc].value);
+    return llvm_value_of(e, u->src[1], &e->accs[acc].value);
 }
 
 static bell_status
-emit_special(struct host_emit *e, const struct uop *u)
+emit_special(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef v = e->dialect->special(e, u);
     struct ptx_fact extent;
 
     if (!v)
-        return host_refuse(e, u, "there is no such coordinate");
+        return llvm_refuse(e, u, "there is no such coordinate");
     if (!e->facts)
         return set_value(e, u, v);
-    extent = host_fact_of(e, u->src[0]);
+    extent = llvm_fact_of(e, u->src[0]);
     extent.max = extent.max > INT32_MAX ? INT32_MAX : extent.max;
     return set_fact(e, u, NULL, v, ptx_fact_of(u, &extent));
 }
 
 /* On a GPU: in 32 bits where that will do. */
 static bell_status
-emit_gpu_op(struct host_emit *e, const struct uop *u)
+emit_gpu_op(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef v = NULL, narrow;
     struct ptx_fact fact;
 
-    BELL_TRY(host_emit_narrow(e, u, &narrow, &fact));
+    BELL_TRY(llvm_emit_narrow(e, u, &narrow, &fact));
     if (narrow && u->dtype != UOP_I64) /* a comparison, a conversion */
         return set_value(e, u, narrow);
     if (!narrow)
-        BELL_TRY(host_emit_op(e, u, &v));
+        BELL_TRY(llvm_emit_op(e, u, &v));
     return set_fact(e, u, v, narrow, fact);
 }
 
 static bell_status
-emit_one(struct host_emit *e, const struct uop *u)
+emit_one(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef v = NULL;
 
@@ -599,7 +599,7 @@ emit_one(struct host_emit *e, const struct uop *u)
     case UOP_LOCAL:
     case UOP_BARRIER:
         if (!e->dialect->is_gpu)
-            return host_refuse(e, u, "there are no threads to share it");
+            return llvm_refuse(e, u, "there are no threads to share it");
         return u->op == UOP_LOCAL ? BELL_OK : e->dialect->barrier(e);
     case UOP_IF:
         return begin_if(e, u);
@@ -618,14 +618,14 @@ emit_one(struct host_emit *e, const struct uop *u)
     case UOP_ACC_SET:
         return set_acc(e, u);
     case UOP_STORE:
-        return host_emit_store(e, u);
+        return llvm_emit_store(e, u);
     case UOP_LOAD:
-        BELL_TRY(host_emit_load(e, u, &v));
+        BELL_TRY(llvm_emit_load(e, u, &v));
         break;
     default:
         if (e->facts)
             return emit_gpu_op(e, u);
-        BELL_TRY(host_emit_op(e, u, &v));
+        BELL_TRY(llvm_emit_op(e, u, &v));
         break;
     }
     return set_value(e, u, v);
@@ -634,7 +634,7 @@ emit_one(struct host_emit *e, const struct uop *u)
 /* ---- the function ---- */
 
 static void
-init_types(struct host_emit *e)
+init_types(struct llvm_emit *e)
 {
     e->t_void = e->ll->VoidTypeInContext(e->ctx);
     e->t_i1 = e->ll->IntTypeInContext(e->ctx, 1);
@@ -649,7 +649,7 @@ init_types(struct host_emit *e)
 }
 
 void
-host_fn_attr(struct host_emit *e, const char *key, const char *value)
+llvm_fn_attr(struct llvm_emit *e, const char *key, const char *value)
 {
     LLVMAttributeRef attr = e->ll->CreateStringAttribute(
         e->ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
@@ -658,7 +658,7 @@ host_fn_attr(struct host_emit *e, const char *key, const char *value)
 }
 
 void
-host_enum_attr(struct host_emit *e, LLVMAttributeIndex where, const char *name,
+llvm_enum_attr(struct llvm_emit *e, LLVMAttributeIndex where, const char *name,
                uint64_t value)
 {
     unsigned kind = e->ll->GetEnumAttributeKindForName(name, strlen(name));
@@ -668,7 +668,7 @@ host_enum_attr(struct host_emit *e, LLVMAttributeIndex where, const char *name,
 }
 
 bell_status
-host_emit_ops(struct host_emit *e)
+llvm_emit_ops(struct llvm_emit *e)
 {
     uint32_t i;
 
@@ -679,7 +679,7 @@ host_emit_ops(struct host_emit *e)
 
 /* Argument numbers index arrays from here on. */
 static bell_status
-check_slots(const struct host_emit *e)
+check_slots(const struct llvm_emit *e)
 {
     const struct lower_program *p = e->prog;
     uint32_t i, j;
@@ -691,7 +691,7 @@ check_slots(const struct host_emit *e)
                                             : (uint64_t)p->n_params + p->n_vars;
             if ((u->op == UOP_PARAM || u->op == UOP_VAR) &&
                 (uint64_t)u->arg.i >= n)
-                return host_refuse(e, u, "no such argument");
+                return llvm_refuse(e, u, "no such argument");
         }
     }
     return BELL_OK;
@@ -699,7 +699,7 @@ check_slots(const struct host_emit *e)
 
 /* Ops in their order where some are conditional or wait for others. */
 static bell_status
-choose_order(struct host_emit *e)
+choose_order(struct llvm_emit *e)
 {
     uint32_t i;
 
@@ -712,7 +712,7 @@ choose_order(struct host_emit *e)
 }
 
 bell_status
-host_emit_program(struct host_emit *e)
+llvm_emit_program(struct llvm_emit *e)
 {
     const struct lower_program *p = e->prog;
 
@@ -733,7 +733,7 @@ host_emit_program(struct host_emit *e)
 }
 
 void
-host_emit_init(struct host_emit *e)
+llvm_emit_init(struct llvm_emit *e)
 {
     arena_init(&e->arena);
     map_init(&e->index);
@@ -744,7 +744,7 @@ host_emit_init(struct host_emit *e)
 }
 
 void
-host_emit_fini(struct host_emit *e)
+llvm_emit_fini(struct llvm_emit *e)
 {
     arena_fini(&e->arena);
     map_fini(&e->index);

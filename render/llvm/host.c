@@ -1,0 +1,278 @@
+/* This machine: the function that runs work-groups, and the code generator.
+ *
+ * No IR passes are run: programs come simplified, in SSA form, with loops and
+ * vectors already as they should be, and passes were measured to cost more
+ * time than they gain. LLVM's code generator (instruction selection,
+ * strength reduction of addresses, scheduling, register allocation) is what
+ * we use, at its level "less": on our kernels "default" gave as many
+ * instructions and spills and took up to half as long again.
+ *
+ * File-scope state: the key under which each thread keeps its code generator,
+ * because making one costs milliseconds.
+ */
+#include "render/llvm/llvm_internal.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+/* ---- the function ---- */
+
+/* void name(ptr args, ptr grid, i64 first, i64 last) nounwind */
+static void
+make_function(struct llvm_emit *e)
+{
+    LLVMTypeRef types[4] = {e->t_ptr, e->t_ptr, e->t_i64, e->t_i64};
+
+    e->fn = e->ll->AddFunction(e->mod, e->prog->name,
+                               e->ll->FunctionType(e->t_void, types, 4, 0));
+    llvm_enum_attr(e, LLVMAttributeFunctionIndex, "nounwind", 0);
+    if (e->vector_bytes >= 64)
+        llvm_fn_attr(e, "prefer-vector-width", "512");
+    else if (e->vector_bytes == 32)
+        llvm_fn_attr(e, "prefer-vector-width", "256");
+    e->entry = llvm_new_block(e);
+    e->ll->PositionBuilderAtEnd(e->b, e->entry);
+}
+
+/* One scope per argument, in one domain; a list that holds the argument's
+ * own scope and one that holds all others. */
+static bell_status
+make_scopes(struct llvm_emit *e)
+{
+    uint32_t n = e->prog->n_params, i;
+    LLVMMetadataRef *scope = arena_calloc(&e->arena, n + 1, sizeof(*scope));
+    LLVMMetadataRef parts[2], domain;
+
+    e->scopes = arena_calloc(&e->arena, n + 1, sizeof(*e->scopes));
+    e->noalias = arena_calloc(&e->arena, n + 1, sizeof(*e->noalias));
+    if (!scope || !e->scopes || !e->noalias)
+        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    e->md_scope = e->ll->GetMDKindIDInContext(e->ctx, "alias.scope", 11);
+    e->md_noalias = e->ll->GetMDKindIDInContext(e->ctx, "noalias", 7);
+    parts[0] = e->ll->MDStringInContext2(e->ctx, "args", 4);
+    domain = e->ll->MDNodeInContext2(e->ctx, parts, 1);
+    for (i = 0; i < n; i++) {
+        char name[16];
+        int len = snprintf(name, sizeof(name), "arg%u", i);
+        parts[0] = e->ll->MDStringInContext2(e->ctx, name, (size_t)len);
+        parts[1] = domain;
+        scope[i] = e->ll->MDNodeInContext2(e->ctx, parts, 2);
+        e->scopes[i] = e->ll->MetadataAsValue(
+            e->ctx, e->ll->MDNodeInContext2(e->ctx, &scope[i], 1));
+    }
+    for (i = 0; i < n && n > 1; i++) {
+        LLVMMetadataRef last = scope[n - 1], own = scope[i];
+        scope[i] = last; /* the others, in any order: n - 1 of them */
+        e->noalias[i] = e->ll->MetadataAsValue(
+            e->ctx, e->ll->MDNodeInContext2(e->ctx, scope, n - 1));
+        scope[i] = own;
+    }
+    return BELL_OK;
+}
+
+/* The work-group's coordinates from its number; a dimension of 1 costs
+ * nothing. */
+static void
+split_group(struct llvm_emit *e, LLVMValueRef g)
+{
+    uint32_t i, n_left = 0;
+
+    for (i = 0; i < 3; i++)
+        n_left += e->prog->grid[i] > 1;
+    for (i = 0; i < 3; i++) {
+        LLVMValueRef size = llvm_i64(e, e->prog->grid[i]);
+        if (e->prog->grid[i] <= 1) {
+            e->group[i] = llvm_i64(e, 0);
+        } else if (--n_left == 0) {
+            e->group[i] = g;
+        } else {
+            e->group[i] = e->ll->BuildBinOp(e->b, LLVMURem, g, size, "");
+            g = e->ll->BuildBinOp(e->b, LLVMUDiv, g, size, "");
+        }
+    }
+}
+
+static bell_status
+emit_groups(struct llvm_emit *e)
+{
+    LLVMValueRef first = e->ll->GetParam(e->fn, 2);
+    LLVMValueRef last = e->ll->GetParam(e->fn, 3), g, next, more;
+    LLVMBasicBlockRef head = llvm_new_block(e), exit = llvm_new_block(e);
+
+    e->ll->PositionBuilderAtEnd(e->b, head);
+    g = e->ll->BuildPhi(e->b, e->t_i64, "");
+    llvm_add_incoming(e, g, first, e->entry);
+    split_group(e, g);
+    BELL_TRY(llvm_emit_ops(e));
+    next = e->ll->BuildBinOp(e->b, LLVMAdd, g, llvm_i64(e, 1), "");
+    llvm_add_incoming(e, g, next, e->ll->GetInsertBlock(e->b));
+    more = e->ll->BuildICmp(e->b, LLVMIntULT, next, last, "");
+    e->ll->BuildCondBr(e->b, more, head, exit);
+    e->ll->PositionBuilderAtEnd(e->b, exit);
+    e->ll->BuildRetVoid(e->b);
+
+    e->ll->PositionBuilderAtEnd(e->b, e->entry);
+    more = e->ll->BuildICmp(e->b, LLVMIntULT, first, last, "");
+    e->ll->BuildCondBr(e->b, more, head, exit);
+    return BELL_OK;
+}
+
+static bell_status
+emit_host(struct llvm_emit *e)
+{
+    make_function(e);
+    BELL_TRY(make_scopes(e));
+    return emit_groups(e);
+}
+
+static LLVMValueRef
+load_arg(struct llvm_emit *e, const struct uop *u)
+{
+    LLVMValueRef slot = llvm_i64(e, u->arg.i);
+
+    slot = e->ll->BuildGEP2(e->b, e->t_i64, e->ll->GetParam(e->fn, 0), &slot, 1,
+                            "");
+    return e->ll->BuildLoad2(e->b, u->op == UOP_PARAM ? e->t_ptr : e->t_i64,
+                             slot, "");
+}
+
+static LLVMValueRef
+find_group(struct llvm_emit *e, const struct uop *u)
+{
+    if (u->arg.i >= 0 && u->arg.i <= 2)
+        return e->group[u->arg.i];
+    if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1)
+        return llvm_i64(e, 0);
+    return NULL;
+}
+
+static const struct llvm_dialect host_dialect = {
+    .name = "the host",
+    .emit = emit_host,
+    .arg = load_arg,
+    .special = find_group,
+};
+
+/* ---- the code generator ---- */
+
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+static pthread_key_t machine_key;
+static int machine_key_error;
+
+static void
+machine_destroy(void *arg)
+{
+    struct llvm_machine *m = arg;
+    const struct llvm_api *ll;
+
+    if (!m || llvm_api_get(&ll) != BELL_OK)
+        return;
+    if (m->tm)
+        ll->DisposeTargetMachine(m->tm);
+    ll->DisposeMessage(m->triple);
+    ll->DisposeMessage(m->cpu);
+    ll->DisposeMessage(m->features);
+    host_free(m);
+}
+
+static void
+make_machine_key(void)
+{
+    machine_key_error = pthread_key_create(&machine_key, machine_destroy);
+}
+
+/* The calling thread's code generator, made at its first use. */
+static bell_status
+machine_get(const struct llvm_api *ll, const struct llvm_machine **out_machine)
+{
+    struct llvm_machine *m;
+    LLVMTargetRef target;
+    char *message = NULL;
+    bell_status status;
+
+    pthread_once(&machine_once, make_machine_key);
+    if (machine_key_error)
+        return bell_fail(BELL_E_NO_MEMORY, "no thread-specific key is left");
+    *out_machine = pthread_getspecific(machine_key);
+    if (*out_machine)
+        return BELL_OK;
+    m = host_calloc(1, sizeof(*m));
+    if (!m)
+        return bell_fail(BELL_E_NO_MEMORY, "a code generator");
+    m->triple = ll->GetDefaultTargetTriple();
+    m->cpu = ll->GetHostCPUName();
+    m->features = ll->GetHostCPUFeatures();
+#if defined(__x86_64__)
+    m->has_round = strstr(m->features, "+sse4.1") != NULL;
+#else
+    m->has_round = true;
+#endif
+    if (ll->GetTargetFromTriple(m->triple, &target, &message)) {
+        status = bell_fail(BELL_E_UNSUPPORTED,
+                           "LLVM has no code generator "
+                           "for %s: %s",
+                           m->triple, message ? message : "");
+        ll->DisposeMessage(message);
+        goto fail_machine;
+    }
+    m->tm = ll->CreateTargetMachine(target, m->triple, m->cpu, m->features,
+                                    LLVMCodeGenLevelLess, LLVMRelocPIC,
+                                    LLVMCodeModelSmall);
+    if (!m->tm || pthread_setspecific(machine_key, m) != 0) {
+        status = bell_fail(BELL_E_NO_MEMORY, "a code generator for %s", m->cpu);
+        goto fail_machine;
+    }
+    *out_machine = m;
+    return BELL_OK;
+
+fail_machine:
+    machine_destroy(m);
+    return status;
+}
+
+static bell_status
+find_machine(struct llvm_job *job)
+{
+    return machine_get(job->e.ll, &job->e.machine);
+}
+
+static bell_status
+render(const struct lower_program *program, const struct lower_target *target,
+       char **out_text, struct render_binary *out_binary)
+{
+    struct llvm_job job = {
+        .e = {.prog = program,
+              .dialect = &host_dialect,
+              .vector_bytes = target->vector_bytes},
+        .machine = find_machine,
+        .out_text = out_text,
+        .out_binary = out_binary,
+    };
+
+    BELL_TRY(llvm_api_get(&job.e.ll));
+    return llvm_job_run(&job);
+}
+
+bell_status
+render_host(const struct lower_program *program,
+            const struct lower_target *target, struct render_binary *out_binary)
+{
+    uint64_t begin_ns = time_now_ns();
+
+    BELL_TRY(render(program, target, NULL, out_binary));
+    LOG(LOG_TIME, "render: %s: LLVM %.3f ms, %zu bytes", program->name,
+        (double)(time_now_ns() - begin_ns) * 1e-6, out_binary->size_bytes);
+    return BELL_OK;
+}
+
+bell_status
+render_host_text(const struct lower_program *program,
+                 const struct lower_target *target, char **out_text)
+{
+    return render(program, target, out_text, NULL);
+}
