@@ -165,16 +165,6 @@ fn_fail(const struct fn_args *args, const char *fmt, ...)
                        text);
 }
 
-int
-fn_axis(const struct fn_arg *arg)
-{
-    const int64_t far_out = 1 << 20; /* below BELL_FLAT's magnitude */
-
-    if (arg->i > far_out || arg->i < -far_out)
-        return arg->i < 0 ? (int)-far_out : (int)far_out;
-    return (int)arg->i;
-}
-
 struct bell_tensor *
 fn_cast(struct fn_args *args, struct bell_tensor *x, uint32_t k)
 {
@@ -183,16 +173,46 @@ fn_cast(struct fn_args *args, struct bell_tensor *x, uint32_t k)
     return bell_cast(x, args->a[k].dtype);
 }
 
-struct bell_tensor *
-fn_call_unary(struct fn_args *args)
+bool
+fn_take_reduction(struct fn_args *args, struct fn_arg *arg)
 {
-    return args->row->unary(args->a[0].t);
+    static const char *const names[] = {
+        [BELL_MEAN] = "mean", [BELL_SUM] = "sum", [BELL_EACH] = "none"};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(arg->str, names[i]) == 0) {
+            arg->reduction = (enum bell_reduction)i;
+            return true;
+        }
+    }
+    fn_fail(args, "reduction '%s' is not 'mean', 'sum' or 'none'", arg->str);
+    return false;
 }
 
 struct bell_tensor *
-fn_call_binary(struct fn_args *args)
+fn_forward(struct fn_args *args)
 {
-    return args->row->binary(args->a[0].t, args->a[1].t);
+    const struct fn_row *row = args->row;
+    const char *code = row->to.code + (row->to.code[0] == 'c');
+    struct fn_arg constant = {.given = true,
+                              .i = row->constant,
+                              .dtype = (enum bell_dtype)row->constant,
+                              .ints = &row->constant,
+                              .n = 1};
+    const struct fn_arg *a[FN_MAX_ARGS];
+    uint32_t k;
+
+    for (k = 0; code[k]; k++) {
+        char from = row->order ? row->order[k] : (char)('0' + k);
+        struct fn_arg *arg = from == 'k' ? &constant : &args->a[from - '0'];
+        if (code[k] == 'r' && !fn_take_reduction(args, arg))
+            return bell_error_tensor(args->ctx);
+        a[k] = arg;
+    }
+    for (k = 0; k < BELL_MAX_PARAMS && !strchr(code, 'y'); k++)
+        args->a[0].t = fn_cast(args, args->a[0].t, k);
+    return fn_apply(&row->to, args->ctx, a);
 }
 
 static BELL_MUST_CHECK bell_status
@@ -202,7 +222,7 @@ call_row(struct fn_args *args)
     struct bell_tensor *result;
     bell_status status;
 
-    result = args->row->call(args);
+    result = args->row->glue ? args->row->glue(args) : fn_forward(args);
     if (!args->row->fn.returns_list) {
         call->results[0] = result;
         call->n_results = 1;

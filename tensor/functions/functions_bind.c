@@ -428,17 +428,18 @@ static BELL_MUST_CHECK bell_status
 convert_tensors(struct binding *b, uint32_t k, struct fn_arg *arg)
 {
     const struct bell_value *value = &b->values[k];
+    struct bell_tensor **ts;
     uint32_t i;
 
     if (value->kind != BELL_VALUE_LIST)
         return refuse_value(b, k, value);
     arg->n = value->n_items;
-    arg->ts = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*arg->ts));
-    if (!arg->ts)
+    arg->ts = ts = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*ts));
+    if (!ts)
         return bell_fail(BELL_E_NO_MEMORY, "%s: %u tensors", b->name, arg->n);
     for (i = 0; i < arg->n; i++) {
-        arg->ts[i] = to_tensor(b, &value->items[i]);
-        if (!arg->ts[i])
+        ts[i] = to_tensor(b, &value->items[i]);
+        if (!ts[i])
             return refuse_value(b, k, &value->items[i]);
     }
     return BELL_OK;

@@ -11,18 +11,6 @@
 #define A args->a
 
 static struct bell_tensor *
-call_zeros(struct fn_args *args)
-{
-    return bell_zeros(args->ctx, A[0].ints, A[0].n, A[1].dtype);
-}
-
-static struct bell_tensor *
-call_ones(struct fn_args *args)
-{
-    return bell_ones(args->ctx, A[0].ints, A[0].n, A[1].dtype);
-}
-
-static struct bell_tensor *
 call_full(struct fn_args *args)
 {
     bool is_bool = A[1].v.kind == BELL_VALUE_BOOL;
@@ -33,18 +21,6 @@ call_full(struct fn_args *args)
     if (A[1].is_int)
         return bell_full_int(args->ctx, A[0].ints, A[0].n, A[1].i, dtype);
     return bell_full(args->ctx, A[0].ints, A[0].n, A[1].f, dtype);
-}
-
-static struct bell_tensor *
-call_zeros_like(struct fn_args *args)
-{
-    return bell_zeros_like(A[0].t, A[1].dtype);
-}
-
-static struct bell_tensor *
-call_ones_like(struct fn_args *args)
-{
-    return bell_ones_like(A[0].t, A[1].dtype);
 }
 
 static struct bell_tensor *
@@ -88,12 +64,6 @@ call_arange(struct fn_args *args)
         dtype = whole ? BELL_INT64 : BELL_FLOAT32;
     return bell_arange(args->ctx, one ? 0 : A[0].f, one ? A[0].f : A[1].f,
                        A[2].f, dtype);
-}
-
-static struct bell_tensor *
-call_linspace(struct fn_args *args)
-{
-    return bell_linspace(args->ctx, A[0].f, A[1].f, A[2].i, A[3].dtype);
 }
 
 /* ---- numbers in lists ------------------------------------------------- */
@@ -213,136 +183,58 @@ call_tensor(struct fn_args *args)
     return tensor_of_nest(args, v, &n);
 }
 
-/* ---- random ----------------------------------------------------------- */
-
-static struct bell_tensor *
-call_rand(struct fn_args *args)
-{
-    return bell_rand(args->ctx, A[0].ints, A[0].n, A[1].dtype);
-}
-
-static struct bell_tensor *
-call_randn(struct fn_args *args)
-{
-    return bell_randn(args->ctx, A[0].ints, A[0].n, A[1].dtype);
-}
-
-static struct bell_tensor *
-call_randint(struct fn_args *args)
-{
-    return bell_randint(args->ctx, A[0].i, A[1].i, A[2].ints, A[2].n,
-                        A[3].dtype);
-}
-
-static struct bell_tensor *
-call_randperm(struct fn_args *args)
-{
-    return bell_randperm(args->ctx, A[0].i);
-}
-
-static struct bell_tensor *
-call_uniform(struct fn_args *args)
-{
-    return bell_uniform(args->ctx, A[0].ints, A[0].n, A[1].f, A[2].f,
-                        A[3].dtype);
-}
-
-static struct bell_tensor *
-call_normal(struct fn_args *args)
-{
-    return bell_normal(args->ctx, A[2].ints, A[2].n, A[0].f, A[1].f,
-                       A[3].dtype);
-}
-
-static struct bell_tensor *
-call_scaled_uniform(struct fn_args *args)
-{
-    return bell_scaled_uniform(args->ctx, A[0].ints, A[0].n, A[1].dtype);
-}
-
-static struct bell_tensor *
-call_glorot_uniform(struct fn_args *args)
-{
-    return bell_glorot_uniform(args->ctx, A[0].ints, A[0].n, A[1].dtype);
-}
-
-static struct bell_tensor *
-call_kaiming_uniform(struct fn_args *args)
-{
-    return bell_kaiming_uniform(args->ctx, A[0].ints, A[0].n, A[1].f,
-                                A[2].dtype);
-}
-
-static struct bell_tensor *
-call_kaiming_normal(struct fn_args *args)
-{
-    return bell_kaiming_normal(args->ctx, A[0].ints, A[0].n, A[1].f,
-                               A[2].dtype);
-}
-
-#define ROW(name, params, doc, section, function)                              \
-    {                                                                          \
-        {name, params, doc, section, false}, NULL, function,                   \
-        {                                                                      \
-            NULL                                                               \
-        }                                                                      \
-    }
-#define UNARY(name, doc, function)                                             \
-    {                                                                          \
-        {name, "input: tensor", doc, RND, false}, NULL, fn_call_unary,         \
-        {                                                                      \
-            .unary = function                                                  \
-        }                                                                      \
-    }
+#define X     "input: tensor"
 #define NEW   "Creation"
 #define RND   "Random numbers"
 #define SIZED "size: ints*, dtype: dtype = None"
 
 /* clang-format off */
 static const struct fn_row rows[] = {
-    ROW("tensor", "data: data, dtype: dtype = None",
-        "of numbers in lists: float32, int64 or bool unless dtype says so",
-        NEW, call_tensor),
-    ROW("zeros", SIZED, "0 everywhere", NEW, call_zeros),
-    ROW("ones", SIZED, "1 everywhere", NEW, call_ones),
-    ROW("full", "size: ints, fill_value: number, dtype: dtype = None",
-        "one value everywhere", NEW, call_full),
-    ROW("zeros_like", "input: tensor, dtype: dtype = None",
-        "0 in input's shape", NEW, call_zeros_like),
-    ROW("ones_like", "input: tensor, dtype: dtype = None",
-        "1 in input's shape", NEW, call_ones_like),
-    ROW("full_like",
-        "input: tensor, fill_value: number, dtype: dtype = None",
-        "one value in input's shape", NEW, call_full_like),
-    ROW("eye", "n: int, m: int = None, dtype: dtype = None",
-        "1 on the main diagonal, else 0", NEW, call_eye),
-    ROW("arange", "start: number, end: number = None, step: number = 1, "
-        "dtype: dtype = None",
-        "start, start + step, ... below end; arange(end) starts at 0", NEW,
-        call_arange),
-    ROW("linspace",
-        "start: float, end: float, steps: int, dtype: dtype = None",
-        "evenly spaced, both ends included", NEW, call_linspace),
+    {{"tensor", "data: data, dtype: dtype = None",
+      "of numbers in lists: float32, int64 or bool unless dtype says so", NEW},
+     .glue = call_tensor},
+    {{"zeros", SIZED, "0 everywhere", NEW}, FN(cly, bell_zeros)},
+    {{"ones", SIZED, "1 everywhere", NEW}, FN(cly, bell_ones)},
+    {{"full", "size: ints, fill_value: number, dtype: dtype = None",
+      "one value everywhere", NEW}, .glue = call_full},
+    {{"zeros_like", "input: tensor, dtype: dtype = None", "0 in input's shape",
+      NEW}, FN(ty, bell_zeros_like)},
+    {{"ones_like", "input: tensor, dtype: dtype = None", "1 in input's shape",
+      NEW}, FN(ty, bell_ones_like)},
+    {{"full_like", "input: tensor, fill_value: number, dtype: dtype = None",
+      "one value in input's shape", NEW}, .glue = call_full_like},
+    {{"eye", "n: int, m: int = None, dtype: dtype = None",
+     "1 on the main diagonal, else 0", NEW}, .glue = call_eye},
+    {{"arange", "start: number, end: number = None, step: number = 1, "
+      "dtype: dtype = None",
+      "start, start + step, ... below end; arange(end) starts at 0", NEW},
+     .glue = call_arange},
+    {{"linspace", "start: float, end: float, steps: int, dtype: dtype = None",
+      "evenly spaced, both ends included", NEW}, FN(cffiy, bell_linspace)},
 
-    ROW("rand", SIZED, "uniform in [0, 1)", RND, call_rand),
-    ROW("randn", SIZED, "standard normal", RND, call_randn),
-    ROW("randint", "low: int, high: int, size: ints, dtype: dtype = None",
-        "integers in [low, high)", RND, call_randint),
-    ROW("randperm", "n: int", "a random order of 0..n-1", RND, call_randperm),
-    UNARY("rand_like", "uniform in [0, 1), in input's shape", bell_rand_like),
-    UNARY("randn_like", "standard normal, in input's shape", bell_randn_like),
-    ROW("uniform", "size: ints, low: float = 0, high: float = 1, "
-        "dtype: dtype = None", "uniform in [low, high)", RND, call_uniform),
-    ROW("normal", "mean: float, std: float, size: ints, dtype: dtype = None",
-        "normal", RND, call_normal),
-    ROW("scaled_uniform", SIZED, "uniform in +-1 / sqrt(number of elements)",
-        RND, call_scaled_uniform),
-    ROW("glorot_uniform", SIZED, "Glorot's initial weights, uniform", RND,
-        call_glorot_uniform),
-    ROW("kaiming_uniform", "size: ints, a: float = 0, dtype: dtype = None",
-        "He's initial weights, uniform", RND, call_kaiming_uniform),
-    ROW("kaiming_normal", "size: ints, a: float = 0, dtype: dtype = None",
-        "He's initial weights, normal", RND, call_kaiming_normal),
+    {{"rand", SIZED, "uniform in [0, 1)", RND}, FN(cly, bell_rand)},
+    {{"randn", SIZED, "standard normal", RND}, FN(cly, bell_randn)},
+    {{"randint", "low: int, high: int, size: ints, dtype: dtype = None",
+      "integers in [low, high)", RND}, FN(ciily, bell_randint)},
+    {{"randperm", "n: int", "a random order of 0..n-1", RND},
+     FN(ci, bell_randperm)},
+    {{"rand_like", X, "uniform in [0, 1), in input's shape", RND},
+     FN(t, bell_rand_like)},
+    {{"randn_like", X, "standard normal, in input's shape", RND},
+     FN(t, bell_randn_like)},
+    {{"uniform", "size: ints, low: float = 0, high: float = 1, "
+      "dtype: dtype = None", "uniform in [low, high)", RND},
+     FN(clffy, bell_uniform)},
+    {{"normal", "mean: float, std: float, size: ints, dtype: dtype = None",
+      "normal", RND}, FN(clffy, bell_normal), "2013"},
+    {{"scaled_uniform", SIZED, "uniform in +-1 / sqrt(number of elements)",
+      RND}, FN(cly, bell_scaled_uniform)},
+    {{"glorot_uniform", SIZED, "Glorot's initial weights, uniform", RND},
+     FN(cly, bell_glorot_uniform)},
+    {{"kaiming_uniform", "size: ints, a: float = 0, dtype: dtype = None",
+      "He's initial weights, uniform", RND}, FN(clfy, bell_kaiming_uniform)},
+    {{"kaiming_normal", "size: ints, a: float = 0, dtype: dtype = None",
+      "He's initial weights, normal", RND}, FN(clfy, bell_kaiming_normal)},
 };
 /* clang-format on */
 

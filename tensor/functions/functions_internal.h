@@ -3,24 +3,7 @@
 #define BELL_TENSOR_FUNCTIONS_FUNCTIONS_INTERNAL_H
 
 #include "base/arena.h"
-#include "doorbell/functions.h"
-
-/* A bound argument; which field holds it follows from the parameter's kind.
- * What it points to lives in the call's arena. */
-struct fn_arg {
-    bool given;  /* false: absent or None, and there is no other default */
-    bool is_int; /* NUMBER: i holds it too */
-    bool b;
-    enum bell_dtype dtype; /* BELL_DEFAULT where absent */
-    int64_t i;
-    double f;
-    const char *str;
-    struct bell_tensor *t;   /* NULL where absent */
-    struct bell_tensor **ts; /* n of them */
-    const int64_t *ints;     /* n of them */
-    uint32_t n;
-    struct bell_value v; /* DATA */
-};
+#include "tensor/functions/signature.h"
 
 struct fn_row;
 
@@ -37,23 +20,17 @@ struct fn_args {
  * that returns a list fills call->results and returns NULL. */
 typedef struct bell_tensor *fn_call(struct fn_args *args);
 
-typedef struct bell_tensor *fn_unary(struct bell_tensor *x);
-typedef struct bell_tensor *fn_binary(struct bell_tensor *x,
-                                      struct bell_tensor *y);
-typedef struct bell_tensor *fn_reduce(struct bell_tensor *x,
-                                      const int64_t *axes, uint32_t n_axes,
-                                      bool keepdim);
-
+/* A row: what Python sees, and what is called. `order` says which parameter
+ * each letter of the signature takes, or 'k': the constant; NULL: in order. A
+ * parameter called dtype that the signature does not take is what the input
+ * is cast to first. Where more is to be done, `glue` does it. */
 struct fn_row {
     struct bell_function fn;
+    struct fn_signature to;
+    const char *order;
     const char *aliases; /* separated by single blanks; or NULL */
-    fn_call *call;
-    union { /* for the calls that many rows share */
-        fn_unary *unary;
-        fn_binary *binary;
-        fn_reduce *reduce;
-        enum bell_dtype dtype;
-    };
+    int64_t constant;
+    fn_call *glue;
 };
 
 /* One table per source file, in the order of the documentation. */
@@ -64,14 +41,15 @@ struct fn_table {
 extern const struct fn_table fn_table_elementwise, fn_table_shape,
     fn_table_reduce, fn_table_nn, fn_table_create;
 
-fn_call fn_call_unary, fn_call_binary, fn_call_unary_axis;
+/* Calls row->to with the bound arguments. */
+fn_call fn_forward;
 
 /* Records a failure in the context, "name: text"; returns its error tensor. */
 struct bell_tensor *fn_fail(const struct fn_args *args, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* An axis as the API takes it; far out of range where the number is. */
-int fn_axis(const struct fn_arg *arg);
+/* Understands a reduction's name; false after telling. */
+bool fn_take_reduction(struct fn_args *args, struct fn_arg *arg);
 /* Whether f is the number that was given: not so for most integers whose
  * magnitude is above 2^53. */
 bool fn_is_exact(const struct fn_arg *arg);

@@ -11,27 +11,16 @@
 
 /* ---- matrix products -------------------------------------------------- */
 
+/* The product of a matrix and something of row->constant axes. */
 static struct bell_tensor *
-product_of_rank(struct fn_args *args, uint32_t rank_x, uint32_t rank_y)
+call_ranked(struct fn_args *args)
 {
     uint32_t x = bell_ndim(A[0].t), y = bell_ndim(A[1].t);
 
-    if (x != rank_x || y != rank_y)
-        return fn_fail(args, "operands of %u and %u axes, not %u and %u", x, y,
-                       rank_x, rank_y);
-    return bell_matmul(A[0].t, A[1].t);
-}
-
-static struct bell_tensor *
-call_mm(struct fn_args *args)
-{
-    return product_of_rank(args, 2, 2);
-}
-
-static struct bell_tensor *
-call_mv(struct fn_args *args)
-{
-    return product_of_rank(args, 2, 1);
+    if (x != 2 || y != args->row->constant)
+        return fn_fail(args, "operands of %u and %u axes, not 2 and %d", x, y,
+                       (int)args->row->constant);
+    return fn_forward(args);
 }
 
 /* beta * input + alpha * (mat1 @ mat2) */
@@ -45,26 +34,6 @@ call_addmm(struct fn_args *args)
     if (A[4].f != 1)
         y = bell_mul_scalar(y, A[4].f);
     return bell_add(x, y);
-}
-
-static struct bell_tensor *
-call_einsum(struct fn_args *args)
-{
-    return bell_einsum(A[0].str, A[1].ts, A[1].n);
-}
-
-static struct bell_tensor *
-call_linear(struct fn_args *args)
-{
-    return bell_linear(A[0].t, A[1].t, A[2].t);
-}
-
-static struct bell_tensor *
-call_attention(struct fn_args *args)
-{
-    return bell_scaled_dot_product_attention(A[0].t, A[1].t, A[2].t, A[3].t,
-                                             A[4].f, A[5].b,
-                                             A[6].given ? A[6].f : 0);
 }
 
 /* ---- convolution and pooling ------------------------------------------ */
@@ -107,35 +76,21 @@ take_groups(struct fn_args *args, uint32_t k, struct bell_conv_options *opt)
     return false;
 }
 
-/* input, weight, bias, stride, padding, dilation, groups */
-static bool
-take_conv(struct fn_args *args, uint32_t n_axes, struct bell_conv_options *opt)
-{
-    memset(opt, 0, sizeof(*opt));
-    return take_positive(args, 3, n_axes, "stride", opt->stride) &&
-           take_pair(args, 4, n_axes, opt->padding) &&
-           take_positive(args, 5, n_axes, "dilation", opt->dilation) &&
-           take_groups(args, 6, opt);
-}
-
+/* input, weight, bias, stride, padding, dilation, groups; over row->constant
+ * axes */
 static struct bell_tensor *
-call_conv1d(struct fn_args *args)
+call_conv(struct fn_args *args)
 {
-    struct bell_conv_options opt;
+    uint32_t n_axes = (uint32_t)args->row->constant;
+    struct bell_conv_options opt = {.groups = 0};
 
-    if (!take_conv(args, 1, &opt))
+    if (!take_positive(args, 3, n_axes, "stride", opt.stride) ||
+        !take_pair(args, 4, n_axes, opt.padding) ||
+        !take_positive(args, 5, n_axes, "dilation", opt.dilation) ||
+        !take_groups(args, 6, &opt))
         return bell_error_tensor(args->ctx);
-    return bell_conv1d(A[0].t, A[1].t, A[2].t, &opt);
-}
-
-static struct bell_tensor *
-call_conv2d(struct fn_args *args)
-{
-    struct bell_conv_options opt;
-
-    if (!take_conv(args, 2, &opt))
-        return bell_error_tensor(args->ctx);
-    return bell_conv2d(A[0].t, A[1].t, A[2].t, &opt);
+    A[3].conv = &opt;
+    return fn_forward(args);
 }
 
 /* input, weight, bias, stride, padding, output_padding, groups, dilation */
@@ -194,24 +149,6 @@ call_avg_pool2d(struct fn_args *args)
 /* ---- activations ------------------------------------------------------ */
 
 static struct bell_tensor *
-call_leaky_relu(struct fn_args *args)
-{
-    return bell_leaky_relu(A[0].t, A[1].f);
-}
-
-static struct bell_tensor *
-call_elu(struct fn_args *args)
-{
-    return bell_elu(A[0].t, A[1].f);
-}
-
-static struct bell_tensor *
-call_celu(struct fn_args *args)
-{
-    return bell_celu(A[0].t, A[1].f);
-}
-
-static struct bell_tensor *
 call_gelu(struct fn_args *args)
 {
     bool tanh_form = strcmp(A[1].str, "tanh") == 0;
@@ -220,18 +157,6 @@ call_gelu(struct fn_args *args)
         return fn_fail(args, "approximate '%s' is not 'none' or 'tanh'",
                        A[1].str);
     return bell_gelu(A[0].t, tanh_form);
-}
-
-static struct bell_tensor *
-call_softplus(struct fn_args *args)
-{
-    return bell_softplus(A[0].t, A[1].f);
-}
-
-static struct bell_tensor *
-call_hardtanh(struct fn_args *args)
-{
-    return bell_hardtanh(A[0].t, A[1].f, A[2].f);
 }
 
 static struct bell_tensor *
@@ -269,7 +194,7 @@ call_layer_norm(struct fn_args *args)
 {
     if (!is_tail_shape(args))
         return bell_error_tensor(args->ctx);
-    return bell_layer_norm(A[0].t, A[1].n, A[2].t, A[3].t, A[4].f);
+    return fn_forward(args);
 }
 
 static double
@@ -322,133 +247,26 @@ call_batch_norm(struct fn_args *args)
     return bell_batch_norm(x, mean, var, A[3].t, A[4].t, A[7].f);
 }
 
-static struct bell_tensor *
-call_group_norm(struct fn_args *args)
-{
-    return bell_group_norm(A[0].t, A[1].i, A[2].t, A[3].t, A[4].f);
-}
-
 /* ---- losses ----------------------------------------------------------- */
-
-static bool
-take_reduction(struct fn_args *args, uint32_t k, enum bell_reduction *out)
-{
-    static const struct {
-        const char *name;
-        enum bell_reduction reduction;
-    } names[] = {{"mean", BELL_MEAN}, {"sum", BELL_SUM}, {"none", BELL_EACH}};
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(names); i++) {
-        if (strcmp(A[k].str, names[i].name) == 0) {
-            *out = names[i].reduction;
-            return true;
-        }
-    }
-    fn_fail(args, "reduction '%s' is not 'mean', 'sum' or 'none'", A[k].str);
-    return false;
-}
 
 /* input, target, weight, ignore_index, reduction, label_smoothing */
 static struct bell_tensor *
 call_cross_entropy(struct fn_args *args)
 {
     struct bell_tensor *x = A[0].t;
-    enum bell_reduction reduction;
 
-    if (!take_reduction(args, 4, &reduction))
+    if (!fn_take_reduction(args, &A[4]))
         return bell_error_tensor(args->ctx);
     if (!A[2].t)
-        return bell_cross_entropy(x, A[1].t, A[5].f, A[3].i, reduction);
+        return fn_forward(args);
     if (A[5].f != 0)
         return fn_fail(args, "weight together with label_smoothing is not "
                              "supported");
     x = bell_log_softmax(x, bell_ndim(x) == 1 ? 0 : 1);
-    return bell_nll_loss(x, A[1].t, A[2].t, A[3].i, reduction);
+    return bell_nll_loss(x, A[1].t, A[2].t, A[3].i, A[4].reduction);
 }
 
-static struct bell_tensor *
-call_nll_loss(struct fn_args *args)
-{
-    enum bell_reduction reduction;
-
-    if (!take_reduction(args, 4, &reduction))
-        return bell_error_tensor(args->ctx);
-    return bell_nll_loss(A[0].t, A[1].t, A[2].t, A[3].i, reduction);
-}
-
-static struct bell_tensor *
-call_mse_loss(struct fn_args *args)
-{
-    enum bell_reduction reduction;
-
-    if (!take_reduction(args, 2, &reduction))
-        return bell_error_tensor(args->ctx);
-    return bell_mse_loss(A[0].t, A[1].t, reduction);
-}
-
-static struct bell_tensor *
-call_l1_loss(struct fn_args *args)
-{
-    enum bell_reduction reduction;
-
-    if (!take_reduction(args, 2, &reduction))
-        return bell_error_tensor(args->ctx);
-    return bell_l1_loss(A[0].t, A[1].t, reduction);
-}
-
-static struct bell_tensor *
-call_huber_loss(struct fn_args *args)
-{
-    enum bell_reduction reduction;
-
-    if (!take_reduction(args, 2, &reduction))
-        return bell_error_tensor(args->ctx);
-    return bell_huber_loss(A[0].t, A[1].t, A[3].f, reduction);
-}
-
-static struct bell_tensor *
-call_bce(struct fn_args *args)
-{
-    enum bell_reduction reduction;
-
-    if (!take_reduction(args, 2, &reduction))
-        return bell_error_tensor(args->ctx);
-    return bell_binary_cross_entropy(A[0].t, A[1].t, reduction);
-}
-
-static struct bell_tensor *
-call_bce_with_logits(struct fn_args *args)
-{
-    enum bell_reduction reduction;
-
-    if (!take_reduction(args, 2, &reduction))
-        return bell_error_tensor(args->ctx);
-    return bell_binary_cross_entropy_with_logits(A[0].t, A[1].t, A[3].t,
-                                                 reduction);
-}
-
-#define ROW(name, params, doc, section, function)                              \
-    {                                                                          \
-        {name, params, doc, section, false}, NULL, function,                   \
-        {                                                                      \
-            NULL                                                               \
-        }                                                                      \
-    }
-#define UNARY(name, doc, aliases, function)                                    \
-    {                                                                          \
-        {name, "input: tensor", doc, ACT, false}, aliases, fn_call_unary,      \
-        {                                                                      \
-            .unary = function                                                  \
-        }                                                                      \
-    }
-#define BINARY(name, params, doc, aliases, function)                           \
-    {                                                                          \
-        {name, params, doc, MAT, false}, aliases, fn_call_binary,              \
-        {                                                                      \
-            .binary = function                                                 \
-        }                                                                      \
-    }
+#define X    "input: tensor"
 #define MAT  "Matrix products"
 #define POOL "Convolution and pooling"
 #define ACT  "Activations"
@@ -457,124 +275,132 @@ call_bce_with_logits(struct fn_args *args)
 
 /* clang-format off */
 static const struct fn_row rows[] = {
-    BINARY("matmul", "input: tensor, other: tensor",
-           "matrix product; leading axes broadcast", NULL, bell_matmul),
-    ROW("mm", "input: tensor, mat2: tensor", "product of two matrices", MAT,
-        call_mm),
-    ROW("mv", "input: tensor, vec: tensor", "product of a matrix and a vector",
-        MAT, call_mv),
-    BINARY("bmm", "input: tensor, mat2: tensor",
-           "products of two batches of matrices", NULL, bell_bmm),
-    BINARY("dot", "input: tensor, tensor: tensor",
-           "sum of products of two vectors", "inner vdot", bell_dot),
-    BINARY("outer", "input: tensor, vec2: tensor",
-           "all products of elements of two vectors", "ger", bell_outer),
-    ROW("addmm", "input: tensor, mat1: tensor, mat2: tensor, beta: float = 1, "
-        "alpha: float = 1", "beta * input + alpha * (mat1 @ mat2)", MAT,
-        call_addmm),
-    ROW("einsum", "equation: str, operands: tensors*",
-        "sums of products by letters: 'bij,bjk->bik'", MAT, call_einsum),
-    ROW("linear", "input: tensor, weight: tensor, bias: tensor = None",
-        "input @ weight.T + bias", MAT, call_linear),
-    ROW("scaled_dot_product_attention",
-        "query: tensor, key: tensor, value: tensor, attn_mask: tensor = None, "
-        "dropout_p: float = 0, is_causal: bool = False, scale: float = None",
-        "softmax(query @ key.mT * scale + attn_mask) @ value", MAT,
-        call_attention),
+    {{"matmul", "input: tensor, other: tensor",
+      "matrix product; leading axes broadcast", MAT}, FN(tt, bell_matmul)},
+    {{"mm", "input: tensor, mat2: tensor", "product of two matrices", MAT},
+     FN(tt, bell_matmul), .constant = 2, .glue = call_ranked},
+    {{"mv", "input: tensor, vec: tensor", "product of a matrix and a vector",
+      MAT}, FN(tt, bell_matmul), .constant = 1, .glue = call_ranked},
+    {{"bmm", "input: tensor, mat2: tensor",
+      "products of two batches of matrices", MAT}, FN(tt, bell_bmm)},
+    {{"dot", "input: tensor, tensor: tensor", "sum of products of two vectors",
+      MAT}, FN(tt, bell_dot), .aliases = "inner vdot"},
+    {{"outer", "input: tensor, vec2: tensor",
+      "all products of elements of two vectors", MAT}, FN(tt, bell_outer),
+     .aliases = "ger"},
+    {{"addmm", "input: tensor, mat1: tensor, mat2: tensor, beta: float = 1, "
+      "alpha: float = 1", "beta * input + alpha * (mat1 @ mat2)", MAT},
+     .glue = call_addmm},
+    {{"einsum", "equation: str, operands: tensors*",
+      "sums of products by letters: 'bij,bjk->bik'", MAT}, FN(es, bell_einsum)},
+    {{"linear", "input: tensor, weight: tensor, bias: tensor = None",
+      "input @ weight.T + bias", MAT}, FN(ttt, bell_linear)},
+    {{"scaled_dot_product_attention",
+      "query: tensor, key: tensor, value: tensor, attn_mask: tensor = None, "
+      "dropout_p: float = 0, is_causal: bool = False, scale: float = None",
+      "softmax(query @ key.mT * scale + attn_mask) @ value", MAT},
+     FN(ttttfbf, bell_scaled_dot_product_attention)},
 
-    ROW("conv1d", "input: tensor, weight: tensor, bias: tensor = None, "
-        "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
-        "groups: int = 1", "convolution of input[n, c, l]", POOL, call_conv1d),
-    ROW("conv2d", "input: tensor, weight: tensor, bias: tensor = None, "
-        "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
-        "groups: int = 1", "convolution of input[n, c, h, w]", POOL,
-        call_conv2d),
-    ROW("conv_transpose2d",
-        "input: tensor, weight: tensor, bias: tensor = None, stride: ints = 1, "
-        "padding: ints = 0, output_padding: ints = 0, groups: int = 1, "
-        "dilation: ints = 1", "what conv2d's gradient does with its input",
-        POOL, call_conv_transpose2d),
-    ROW("max_pool2d",
-        "input: tensor, kernel_size: ints, stride: ints = None, "
-        "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
-        "greatest element of windows over the last two axes", POOL,
-        call_max_pool2d),
-    ROW("avg_pool2d",
-        "input: tensor, kernel_size: ints, stride: ints = None, "
-        "padding: ints = 0, ceil_mode: bool = False, "
-        "count_include_pad: bool = True",
-        "mean of windows over the last two axes", POOL, call_avg_pool2d),
+    {{"conv1d", "input: tensor, weight: tensor, bias: tensor = None, "
+      "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "groups: int = 1", "convolution of input[n, c, l]", POOL},
+     FN(ttto, bell_conv1d), .constant = 1, .glue = call_conv},
+    {{"conv2d", "input: tensor, weight: tensor, bias: tensor = None, "
+      "stride: ints = 1, padding: ints = 0, dilation: ints = 1, "
+      "groups: int = 1", "convolution of input[n, c, h, w]", POOL},
+     FN(ttto, bell_conv2d), .constant = 2, .glue = call_conv},
+    {{"conv_transpose2d",
+      "input: tensor, weight: tensor, bias: tensor = None, stride: ints = 1, "
+      "padding: ints = 0, output_padding: ints = 0, groups: int = 1, "
+      "dilation: ints = 1", "what conv2d's gradient does with its input", POOL},
+     .glue = call_conv_transpose2d},
+    {{"max_pool2d", "input: tensor, kernel_size: ints, stride: ints = None, "
+      "padding: ints = 0, dilation: ints = 1, ceil_mode: bool = False",
+      "greatest element of windows over the last two axes", POOL},
+     .glue = call_max_pool2d},
+    {{"avg_pool2d", "input: tensor, kernel_size: ints, stride: ints = None, "
+      "padding: ints = 0, ceil_mode: bool = False, "
+      "count_include_pad: bool = True",
+      "mean of windows over the last two axes", POOL}, .glue = call_avg_pool2d},
 
-    UNARY("relu", "max(input, 0)", NULL, bell_relu),
-    UNARY("relu6", "min(max(input, 0), 6)", NULL, bell_relu6),
-    ROW("leaky_relu", "input: tensor, negative_slope: float = 0.01",
-        "input, below 0 times negative_slope", ACT, call_leaky_relu),
-    ROW("elu", "input: tensor, alpha: float = 1",
-        "input, below 0 alpha * (exp(input) - 1)", ACT, call_elu),
-    ROW("celu", "input: tensor, alpha: float = 1",
-        "input, below 0 alpha * (exp(input / alpha) - 1)", ACT, call_celu),
-    UNARY("selu", "elu with the constants that keep mean and variance", NULL,
-          bell_selu),
-    UNARY("sigmoid", "1 / (1 + exp(-input))", "expit", bell_sigmoid),
-    UNARY("logsigmoid", "log(sigmoid(input))", NULL, bell_logsigmoid),
-    UNARY("silu", "input * sigmoid(input)", "swish", bell_silu),
-    ROW("gelu", "input: tensor, approximate: str = 'none'",
-        "input * Phi(input); approximate 'tanh' is the other form", ACT,
-        call_gelu),
-    UNARY("quick_gelu", "input * sigmoid(1.702 input)", NULL, bell_quick_gelu),
-    ROW("softplus", "input: tensor, beta: float = 1",
-        "log(1 + exp(beta * input)) / beta", ACT, call_softplus),
-    UNARY("softsign", "input / (1 + |input|)", NULL, bell_softsign),
-    UNARY("mish", "input * tanh(softplus(input))", NULL, bell_mish),
-    ROW("hardtanh",
-        "input: tensor, min_val: float = -1, max_val: float = 1",
-        "limited to min_val..max_val", ACT, call_hardtanh),
-    UNARY("hardsigmoid", "relu6(input + 3) / 6", NULL, bell_hardsigmoid),
-    UNARY("hardswish", "input * relu6(input + 3) / 6", NULL, bell_hardswish),
-    ROW("dropout", "input: tensor, p: float = 0.5, training: bool = True",
-        "each element 0 with probability p, the others over 1 - p", ACT,
-        call_dropout),
+    {{"relu", X, "max(input, 0)", ACT}, FN(t, bell_relu)},
+    {{"relu6", X, "min(max(input, 0), 6)", ACT}, FN(t, bell_relu6)},
+    {{"leaky_relu", "input: tensor, negative_slope: float = 0.01",
+      "input, below 0 times negative_slope", ACT}, FN(tf, bell_leaky_relu)},
+    {{"elu", "input: tensor, alpha: float = 1",
+      "input, below 0 alpha * (exp(input) - 1)", ACT}, FN(tf, bell_elu)},
+    {{"celu", "input: tensor, alpha: float = 1",
+      "input, below 0 alpha * (exp(input / alpha) - 1)", ACT},
+     FN(tf, bell_celu)},
+    {{"selu", X, "elu with the constants that keep mean and variance", ACT},
+     FN(t, bell_selu)},
+    {{"sigmoid", X, "1 / (1 + exp(-input))", ACT}, FN(t, bell_sigmoid),
+     .aliases = "expit"},
+    {{"logsigmoid", X, "log(sigmoid(input))", ACT}, FN(t, bell_logsigmoid)},
+    {{"silu", X, "input * sigmoid(input)", ACT}, FN(t, bell_silu),
+     .aliases = "swish"},
+    {{"gelu", "input: tensor, approximate: str = 'none'",
+      "input * Phi(input); approximate 'tanh' is the other form", ACT},
+     .glue = call_gelu},
+    {{"quick_gelu", X, "input * sigmoid(1.702 input)", ACT},
+     FN(t, bell_quick_gelu)},
+    {{"softplus", "input: tensor, beta: float = 1",
+      "log(1 + exp(beta * input)) / beta", ACT}, FN(tf, bell_softplus)},
+    {{"softsign", X, "input / (1 + |input|)", ACT}, FN(t, bell_softsign)},
+    {{"mish", X, "input * tanh(softplus(input))", ACT}, FN(t, bell_mish)},
+    {{"hardtanh", "input: tensor, min_val: float = -1, max_val: float = 1",
+      "limited to min_val..max_val", ACT}, FN(tff, bell_hardtanh)},
+    {{"hardsigmoid", X, "relu6(input + 3) / 6", ACT}, FN(t, bell_hardsigmoid)},
+    {{"hardswish", X, "input * relu6(input + 3) / 6", ACT},
+     FN(t, bell_hardswish)},
+    {{"dropout", "input: tensor, p: float = 0.5, training: bool = True",
+      "each element 0 with probability p, the others over 1 - p", ACT},
+     .glue = call_dropout},
 
-    ROW("layer_norm", "input: tensor, normalized_shape: ints, "
-        "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
-        "mean 0 and variance 1 over the last axes, times weight, plus bias",
-        NORM, call_layer_norm),
-    ROW("rms_norm", "input: tensor, normalized_shape: ints, "
-        "weight: tensor = None, eps: float = None",
-        "mean square 1 over the last axis, times weight", NORM,
-        call_rms_norm),
-    ROW("batch_norm", "input: tensor, running_mean: tensor = None, "
-        "running_var: tensor = None, weight: tensor = None, "
-        "bias: tensor = None, training: bool = False, momentum: float = 0.1, "
-        "eps: float = 1e-05",
-        "normalised by the statistics of each channel (axis 1)", NORM,
-        call_batch_norm),
-    ROW("group_norm", "input: tensor, num_groups: int, "
-        "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
-        "normalised over groups of channels of each image", NORM,
-        call_group_norm),
+    {{"layer_norm", "input: tensor, normalized_shape: ints, "
+      "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
+      "mean 0 and variance 1 over the last axes, times weight, plus bias",
+      NORM}, FN(tnttf, bell_layer_norm), .glue = call_layer_norm},
+    {{"rms_norm", "input: tensor, normalized_shape: ints, "
+      "weight: tensor = None, eps: float = None",
+      "mean square 1 over the last axis, times weight", NORM},
+     .glue = call_rms_norm},
+    {{"batch_norm", "input: tensor, running_mean: tensor = None, "
+      "running_var: tensor = None, weight: tensor = None, "
+      "bias: tensor = None, training: bool = False, momentum: float = 0.1, "
+      "eps: float = 1e-05",
+      "normalised by the statistics of each channel (axis 1)", NORM},
+     .glue = call_batch_norm},
+    {{"group_norm", "input: tensor, num_groups: int, "
+      "weight: tensor = None, bias: tensor = None, eps: float = 1e-05",
+      "normalised over groups of channels of each image", NORM},
+     FN(tittf, bell_group_norm)},
 
-    ROW("cross_entropy", "input: tensor, target: tensor, "
-        "weight: tensor = None, ignore_index: int = -100, "
-        "reduction: str = 'mean', label_smoothing: float = 0",
-        "-log softmax of the right class", LOSS, call_cross_entropy),
-    ROW("nll_loss", "input: tensor, target: tensor, weight: tensor = None, "
-        "ignore_index: int = -100, reduction: str = 'mean'",
-        "-input at the right class; input is log-probabilities", LOSS,
-        call_nll_loss),
-    ROW("mse_loss", "input: tensor, target: tensor, reduction: str = 'mean'",
-        "(input - target)^2", LOSS, call_mse_loss),
-    ROW("l1_loss", "input: tensor, target: tensor, reduction: str = 'mean'",
-        "|input - target|", LOSS, call_l1_loss),
-    ROW("huber_loss", "input: tensor, target: tensor, "
-        "reduction: str = 'mean', delta: float = 1",
-        "quadratic below delta, linear above", LOSS, call_huber_loss),
-    ROW("binary_cross_entropy",
-        "input: tensor, target: tensor, reduction: str = 'mean'",
-        "of probabilities and targets in 0..1", LOSS, call_bce),
-    ROW("binary_cross_entropy_with_logits", "input: tensor, target: tensor, "
-        "reduction: str = 'mean', pos_weight: tensor = None",
-        "the same of logits", LOSS, call_bce_with_logits),
+    {{"cross_entropy", "input: tensor, target: tensor, "
+      "weight: tensor = None, ignore_index: int = -100, "
+      "reduction: str = 'mean', label_smoothing: float = 0",
+      "-log softmax of the right class", LOSS}, FN(ttfir, bell_cross_entropy),
+     "01534", .glue = call_cross_entropy},
+    {{"nll_loss", "input: tensor, target: tensor, weight: tensor = None, "
+      "ignore_index: int = -100, reduction: str = 'mean'",
+      "-input at the right class; input is log-probabilities", LOSS},
+     FN(tttir, bell_nll_loss)},
+    {{"mse_loss", "input: tensor, target: tensor, reduction: str = 'mean'",
+      "(input - target)^2", LOSS}, FN(ttr, bell_mse_loss)},
+    {{"l1_loss", "input: tensor, target: tensor, reduction: str = 'mean'",
+      "|input - target|", LOSS}, FN(ttr, bell_l1_loss)},
+    {{"huber_loss", "input: tensor, target: tensor, "
+      "reduction: str = 'mean', delta: float = 1",
+      "quadratic below delta, linear above", LOSS}, FN(ttfr, bell_huber_loss),
+     "0132"},
+    {{"binary_cross_entropy",
+      "input: tensor, target: tensor, reduction: str = 'mean'",
+      "of probabilities and targets in 0..1", LOSS},
+     FN(ttr, bell_binary_cross_entropy)},
+    {{"binary_cross_entropy_with_logits", "input: tensor, target: tensor, "
+      "reduction: str = 'mean', pos_weight: tensor = None",
+      "the same of logits", LOSS},
+     FN(tttr, bell_binary_cross_entropy_with_logits), "0132"},
 };
 /* clang-format on */
 
