@@ -25,9 +25,9 @@ struct options {
 /* Nothing is opened for these unless they are named. "*2" after one means two
  * cards on one machine. */
 static const char *const simulated[] = {
-    "NV@sim:sm_80",    "NV@sim:sm_90",    "NV@sim:sm_120",
-    "NV@sim:h100",     "AMD@sim:gfx90a",  "AMD@sim:gfx942",
-    "AMD@sim:gfx1030", "AMD@sim:gfx1100", "AMD@sim:gfx1201",
+    "NV@sim:sm_80",    "NV@sim:sm_89",    "NV@sim:sm_90",   "NV@sim:sm_120",
+    "NV@sim:h100",     "AMD@sim:gfx90a",  "AMD@sim:gfx942", "AMD@sim:gfx1030",
+    "AMD@sim:gfx1100", "AMD@sim:gfx1201",
 };
 
 static bool

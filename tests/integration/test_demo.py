@@ -85,6 +85,7 @@ def check_simulated(tap):
     """A few steps on simulated cards agree with the CPU to rounding."""
     for device, model in (('NV@sim:sm_90', 'mlp'), ('NV@sim:sm_90', 'conv'),
                           ('NV@sim:sm_80', 'mlp'), ('NV@sim:sm_120', 'mlp'),
+                          ('NV@sim:sm_89', 'mlp'),
                           ('AMD@sim:gfx1100', 'mlp'),
                           ('AMD@sim:gfx942', 'conv'),
                           ('AMD@sim:gfx90a', 'mlp'),

@@ -43,6 +43,7 @@ def check_simulated(tap, few):
     for device, programs, seed in (('NV@sim:sm_90', 300, 1),
                                    ('NV@sim:sm_80', 60, 2),
                                    ('NV@sim:sm_120', 60, 3),
+                                   ('NV@sim:sm_89', 40, 9),
                                    ('AMD@sim:gfx1100', 60, 4),
                                    ('AMD@sim:gfx942', 60, 5),
                                    ('AMD@sim:gfx90a', 40, 6),

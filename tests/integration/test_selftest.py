@@ -13,8 +13,8 @@ from cli import Tap, expect, expect_json_error, run
 # Not every chip has that window; a sanitizer takes the addresses that the
 # other needs; most machines have one device.
 MAY_SKIP = ('doorbell-bar0', 'uvm', 'two-devices')
-SIMULATED = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120',
-             'AMD@sim:gfx1100', 'AMD@sim:gfx942', 'AMD:1@sim:gfx942*2',
+SIMULATED = ('NV@sim:sm_80', 'NV@sim:sm_89', 'NV@sim:sm_90',
+             'NV@sim:sm_120', 'AMD@sim:gfx1100', 'AMD@sim:gfx942', 'AMD:1@sim:gfx942*2',
              'AMD@sim:gfx90a', 'AMD@sim:gfx1030', 'AMD@sim:gfx1201')
 
 

@@ -11,8 +11,8 @@
 #include "tests/unit/launch_transfers.h"
 #include "render/ptx/nv_container.h"
 
-static const char *const cards[] = {"NV@sim:sm_80", "NV@sim:sm_90",
-                                    "NV@sim:sm_120"};
+static const char *const cards[] = {"NV@sim:sm_80", "NV@sim:sm_89",
+                                    "NV@sim:sm_90", "NV@sim:sm_120"};
 
 /* ---- a device with a kernel ----------------------------------------------------- */
 

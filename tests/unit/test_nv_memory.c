@@ -63,6 +63,7 @@ tells_what_it_is(void **state)
         uint32_t shared_bytes, qmd;
     } chips[] = {
         {"sm_80", "sm_80", 163 * 1024, 3},
+        {"sm_89", "sm_89", 99 * 1024, 3},
         {"sm_90", "sm_90", 227 * 1024, 4},
         {"sm_120", "sm_120", 99 * 1024, 5},
         {"sm_90,branch=535", "sm_90", 227 * 1024, 4},
@@ -816,8 +817,8 @@ buffers_between_cards(void **state)
 static void
 copies(void **state)
 {
-    static const char *const names[] = {"NV@sim:sm_80", "NV@sim:sm_90",
-                                        "NV@sim:sm_120"};
+    static const char *const names[] = {"NV@sim:sm_80", "NV@sim:sm_89",
+                                        "NV@sim:sm_90", "NV@sim:sm_120"};
     static const enum hcq_queue_kind kinds[] = {HCQ_QUEUE_COPY,
                                                 HCQ_QUEUE_COMPUTE};
     size_t n_names = ARRAY_LEN(names), i, k;

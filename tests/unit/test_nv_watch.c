@@ -129,6 +129,7 @@ records_and_replays(void **state)
         {"sm_90", "BELL_NV_DOORBELL", "bar0"},
         {"sm_90", "BELL_NV_VM", "uvm"},
         {"sm_80", NULL, NULL},
+        {"sm_89", NULL, NULL},
         {"sm_90", NULL, NULL},
         {"sm_120", NULL, NULL}, /* the last one's recording is used below */
     };

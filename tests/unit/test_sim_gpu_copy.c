@@ -17,7 +17,7 @@
 #define GR NVGPU_ENGINE_GR
 #define CE NVGPU_ENGINE_CE
 
-static const char *const chips[] = {"sm_80", "sm_90", "sm_120"};
+static const char *const chips[] = {"sm_80", "sm_89", "sm_90", "sm_120"};
 
 /* Section 15: bind, copy, fill, release with time. */
 static void
@@ -213,6 +213,8 @@ test_refused_copy(void **state)
                 0x20018093, 0);
     RIG_REFUSED("sm_80", CE, 41, "bits 0x8000000", 0x20018000, 0xc6b5,
                 0x200180c0, 0x0800000c);
+    RIG_REFUSED("sm_89", CE, 41, "bits 0x20000 are reserved", 0x20018000,
+                0xc7b5, 0x20018093, 2, 0x20018100, 0x20000);
     RIG_REFUSED("sm_90", CE, 41, "bits 0x1000", 0x20018000, 0xc8b5, 0x200180c0,
                 0x1182);
     RIG_REFUSED("sm_90", CE, 41, "only pitch layouts", 0x20018000, 0xc8b5,

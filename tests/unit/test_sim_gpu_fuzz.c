@@ -16,7 +16,7 @@
 #define N_ROUNDS 300
 #define N_WORDS  120
 
-static const char *const chips[] = {"sm_80", "sm_90", "sm_120"};
+static const char *const chips[] = {"sm_80", "sm_89", "sm_90", "sm_120"};
 
 struct dice {
     uint64_t seed, n;
@@ -97,7 +97,7 @@ test_words(void **state)
         struct rig rig;
         struct rig_chan *c = &rig.chans[0];
         struct nvgpu_fault f;
-        rig_init(&rig, chips[i % 3], NVGPU_ENGINE_GR);
+        rig_init(&rig, chips[i % ARRAY_LEN(chips)], NVGPU_ENGINE_GR);
         rig_push(c, words, roll_segment(&d, &rig, words));
         rig_ring(&rig, c);
         rig_sleep_ms(2);
@@ -119,7 +119,7 @@ test_entries(void **state)
     for (i = 0; i < N_ROUNDS / 3; i++) {
         struct rig rig;
         struct rig_chan *c = &rig.chans[0];
-        rig_init(&rig, chips[i % 3], NVGPU_ENGINE_CE);
+        rig_init(&rig, chips[i % ARRAY_LEN(chips)], NVGPU_ENGINE_CE);
         for (k = 0; k < RIG_N_ENTRIES; k++)
             c->ring[k] = roll(&d, 2)
                              ? (uint64_t)roll_word(&d) << 32 | roll_word(&d)
@@ -143,7 +143,7 @@ test_descriptors(void **state)
         struct rig rig;
         struct rig_chan *c = &rig.chans[0];
         uint32_t *qmd;
-        rig_init(&rig, chips[i % 3], NVGPU_ENGINE_GR);
+        rig_init(&rig, chips[i % ARRAY_LEN(chips)], NVGPU_ENGINE_GR);
         qmd = rig_at(RIG_QMD);
         for (k = 0; k < 12; k++)
             qmd[roll(&d, 96)] ^= 1u << roll(&d, 32);

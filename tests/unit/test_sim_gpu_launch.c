@@ -516,8 +516,6 @@ test_releases(void **state)
     /* SET_REPORT_SEMAPHORE: one word, then four */
     RIG_PUSH_WORDS(c, 0x200426c0, 0x10, 0x00200070, 5, 0x10000000, 0x200426c0,
                    0x10, 0x00200080, 6, 0);
-    /* REPORT_SEMAPHORE_EXECUTE: two words */
-    RIG_PUSH_WORDS(c, 0x20052056, 8, 9, 0x00200090, 0x10, 0x1010);
     rig_finish(&rig, c);
     assert_int_equal(rig_word64(RIG_DST), 1000);
     assert_int_equal(rig_word64(RIG_SEM + 0x40), 0x1234567890);
@@ -528,6 +526,13 @@ test_releases(void **state)
     assert_int_equal(rig_word64(RIG_SEM + 0x70), 5);
     assert_int_equal(rig_word64(RIG_SEM + 0x80), 6);
     assert_int_not_equal(rig_word64(RIG_SEM + 0x88), 0);
+    rig_fini(&rig);
+    /* REPORT_SEMAPHORE_EXECUTE: two words */
+    rig_init(&rig, "sm_89", GR);
+    c = &rig.chans[0];
+    RIG_PUSH_WORDS(c, 0x20012000, 0xc9c0, 0x20052056, 8, 9, 0x00200090, 0x10,
+                   0x1010);
+    rig_finish(&rig, c);
     assert_int_equal(rig_word64(RIG_SEM + 0x90), 0x900000008);
     rig_fini(&rig);
 }
@@ -852,8 +857,15 @@ test_refused_methods(void **state)
                 0x200120ad, 1, 0x200120b0, 0xa);
     RIG_REFUSED("sm_90", GR, 69, "operation 3 or a trap", 0x20012000, 0xcbc0,
                 0x200126c3, 3);
-    RIG_REFUSED("sm_90", GR, 69, "structure 1, 64-bit", 0x20012000, 0xcbc0,
+    RIG_REFUSED("sm_120", GR, 69, "structure 1, 64-bit", 0x20012000, 0xcec0,
                 0x2001205a, 0x1008);
+    /* an H100 does; its header has the method, as those of the others */
+    RIG_REFUSED("sm_90", GR, 13, "REPORT_SEMAPHORE_EXECUTE 0x1010", 0x20012000,
+                0xcbc0, 0x20052056, 8, 9, 0x00200090, 0x10, 0x1010);
+    RIG_REFUSED("sm_89", GR, 69, "bits 0x100 are reserved", 0x20012000, 0xc9c0,
+                0x20052056, 8, 9, 0x00200090, 0x110, 0x1010);
+    RIG_REFUSED("sm_89", GR, 69, "class 0xc9c0 has no method 0x7ac", 0x20012000,
+                0xc9c0, 0x200121eb, 0);
     /* inline data */
     RIG_REFUSED("sm_90", GR, 69, "without LAUNCH_DMA", 0x20012000, 0xcbc0,
                 0x2001206d, 0);

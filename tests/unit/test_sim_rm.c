@@ -35,7 +35,7 @@
 static void
 test_bring_up(void **state)
 {
-    static const char *const specs[] = {"sm_80", "sm_90", "sm_120"};
+    static const char *const specs[] = {"sm_80", "sm_89", "sm_90", "sm_120"};
     struct rig rig;
     size_t i;
 
@@ -166,7 +166,8 @@ test_specs(void **state)
     for (i = 0; i < ARRAY_LEN(wrong); i++) {
         assert_int_equal(kio_sim_create("NV", wrong[i], &kio),
                          BELL_E_NO_DEVICE);
-        assert_non_null(strstr(bell_error_last()->message, "sm_80, sm_90"));
+        assert_non_null(
+            strstr(bell_error_last()->message, "sm_80, sm_89, sm_90"));
     }
     assert_int_equal(kio_sim_create("CPU", "sm_90", &kio), BELL_E_NO_DEVICE);
     assert_false(sim_nv_machine_exists());

@@ -99,6 +99,7 @@ test_queries(void **state)
         ask_all(spec, true);
     }
     ask_all("sm_80", false);
+    ask_all("sm_89", false);
     ask_all("sm_120", false);
 }
 

@@ -80,7 +80,7 @@ nvgpu_n_sm(const struct nvgpu_chip *chip)
     return chip->n_tpc * chip->n_sm_per_tpc;
 }
 
-/* By name ("sm_80", "sm_90", "h100", "sm_120"); NULL if there is none; by
+/* By name ("sm_89", "sm_90", "h100", "sm_120"); NULL if there is none; by
  * number from 0 if `name` is NULL. */
 const struct nvgpu_chip *nvgpu_chip_find(const char *name, uint32_t number);
 

@@ -19,6 +19,11 @@ static const uint32_t ga100_classes[] = {
     0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561, 0xc56f, 0xc6b5, 0xc6c0,
 };
 
+static const uint32_t ad102_classes[] = {
+    0x0070, 0x0079, 0x2080, 0x50a0, 0x83de, 0x9067, 0x90f1, 0xa06c,
+    0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561, 0xc56f, 0xc7b5, 0xc9c0,
+};
+
 static const uint32_t gh100_classes[] = {
     0x0100, 0x0101, 0x0002, 0x0080, 0x0005, 0x0078, 0x007e, 0x0079, 0x0081,
     0x003e, 0x0071, 0x0000, 0x0041, 0x0001, 0x2080, 0xc639, 0xc638, 0xc640,
@@ -112,6 +117,34 @@ static const struct nvgpu_chip chips[] = {
         .host_va_bits = 40,
         .compr_page_bytes = 64 * 1024,
         .l2_bytes = 40u << 20, /* src: the GA100 white paper */
+        .vidmem_bytes = 8 * GIB,
+        .bar1_bytes = 8 * GIB,
+    },
+    {
+        .name = "sm_89",
+        .board = "Simulated AD102",
+        .sm = 89,
+        .sm_version = 0x809,
+        .architecture = 0x190, /* src: ctrl2080mc.h, as the implementation */
+        .implementation = 2,
+        .pci_device = 0x2684, /* GeForce RTX 4090. src: pci.ids */
+        .gpfifo_class = 0xc56f,
+        .compute_class = 0xc9c0,
+        .copy_class = 0xc7b5,
+        .usermode_class = 0xc561,
+        CLASSES(ad102_classes),
+        .qmd_major = 3,
+        .n_gpc = 2,
+        .n_tpc_per_gpc = 2,
+        .n_tpc = 4,
+        .n_sm_per_tpc = 2,
+        .max_warps_per_sm = 48,
+        .n_copy_engines = 5,
+        .grce_mask = 0x3, /* guess: as GA100's */
+        .max_shared_bytes = 100 * 1024,
+        .host_va_bits = 40,
+        .compr_page_bytes = 128 * 1024,
+        .l2_bytes = 72u << 20, /* src: the Ada white paper, RTX 4090 */
         .vidmem_bytes = 8 * GIB,
         .bar1_bytes = 8 * GIB,
     },

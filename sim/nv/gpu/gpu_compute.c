@@ -1,6 +1,6 @@
 /* The compute class: state, inline data, report semaphores and the methods that
  * launch. What it does not know is refused by number.
- * src: classes.csv (C6C0, CBC0, CEC0), BRINGUP.md sections 8 and 9. */
+ * src: classes.csv (C6C0, C9C0, CBC0, CEC0), BRINGUP.md sections 8 and 9. */
 #include "sim/nv/gpu/gpu_internal.h"
 
 #include <string.h>
@@ -35,80 +35,87 @@ enum {
     SET_REPORT_SEMAPHORE_D = 0x1b0c,
 };
 
-/* A method and the bits that its data may have on C6C0, CBC0 and CEC0; 0: the
- * class does not have it. Sorted. */
+enum {
+    ADA_COMPUTE = 0xc9c0,
+    HOPPER_COMPUTE = 0xcbc0
+};
+
+#define ALL UINT32_MAX
+
+/* A method and the bits that its data may have on C6C0, C9C0, CBC0 and CEC0; 0:
+ * the class does not have it. Sorted. */
 struct method {
     uint16_t offset;
-    uint32_t bits[3];
+    uint32_t bits[4];
 };
 
 /* clang-format off */
 static const struct method methods[] = {
-    {0x0100, {0xffffffff, 0xffffffff, 0xffffffff}}, /* NO_OPERATION */
-    {0x0110, {0xffffffff, 0xffffffff, 0xffffffff}}, /* WAIT_FOR_IDLE */
-    {0x0158, {0, 0xffffffff, 0xffffffff}}, /* SET_REPORT_SEMAPHORE_PAYLOAD_LOWER */
-    {0x015c, {0, 0xffffffff, 0xffffffff}}, /* SET_REPORT_SEMAPHORE_PAYLOAD_UPPER */
-    {0x0160, {0, 0xffffffff, 0xffffffff}}, /* SET_REPORT_SEMAPHORE_ADDRESS_LOWER */
-    {0x0164, {0, 0x1ffffff, 0x1ffffff}}, /* SET_REPORT_SEMAPHORE_ADDRESS_UPPER */
-    {0x0168, {0, 0x7fff, 0x7fff}}, /* REPORT_SEMAPHORE_EXECUTE */
-    {0x0180, {0xffffffff, 0xffffffff, 0xffffffff}}, /* LINE_LENGTH_IN */
-    {0x0184, {0xffffffff, 0xffffffff, 0xffffffff}}, /* LINE_COUNT */
-    {0x0188, {0x1ffff, 0x1ffffff, 0x1ffffff}}, /* OFFSET_OUT_UPPER */
-    {0x018c, {0xffffffff, 0xffffffff, 0xffffffff}}, /* OFFSET_OUT */
-    {0x0190, {0xffffffff, 0xffffffff, 0xffffffff}}, /* PITCH_OUT */
-    {0x01b0, {0xf37f, 0xf37f, 0xf37f}}, /* LAUNCH_DMA */
-    {0x01b4, {0xffffffff, 0xffffffff, 0xffffffff}}, /* LOAD_INLINE_DATA */
-    {0x01dc, {0xff, 0x1ffffff, 0x1ffffff}}, /* SET_I2M_SEMAPHORE_A */
-    {0x01e0, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_I2M_SEMAPHORE_B */
-    {0x01e4, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_I2M_SEMAPHORE_C */
-    {0x0200, {0xff, 0xff, 0xff}}, /* SET_VALID_SPAN_OVERFLOW_AREA_A */
-    {0x0204, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_VALID_SPAN_OVERFLOW_AREA_B */
-    {0x0208, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_VALID_SPAN_OVERFLOW_AREA_C */
-    {0x021c, {0x1017, 0x1017, 0x1017}}, /* INVALIDATE_SHADER_CACHES */
-    {0x0244, {0x3fffff1, 0x3fffff1, 0x3fffff1}}, /* INVALIDATE_TEXTURE_HEADER_CACHE_NO_WFI */
-    {0x0248, {0xffff3f, 0xffff3f, 0xffff3f}}, /* SET_CWD_REF_COUNTER */
-    {0x0280, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_COMPUTE_CLASS_VERSION */
-    {0x0284, {0xffffffff, 0xffffffff, 0xffffffff}}, /* CHECK_COMPUTE_CLASS_VERSION */
-    {0x0288, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_QMD_VERSION */
-    {0x0290, {0xffffffff, 0, 0}}, /* CHECK_QMD_VERSION */
-    {0x0298, {0x1, 0x1, 0x1}}, /* INVALIDATE_SKED_CACHES */
-    {0x02a0, {0x1ffff, 0x1ffff, 0x1ffff}}, /* SET_SHADER_SHARED_MEMORY_WINDOW_A */
-    {0x02a4, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_SHADER_SHARED_MEMORY_WINDOW_B */
-    {0x02b0, {0xff, 0xff, 0xff}}, /* SET_CWD_SLOT_COUNT */
-    {0x02b4, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SEND_PCAS_A */
-    {0x02c0, {0xf, 0xffff0f, 0xffff0f}}, /* SEND_SIGNALING_PCAS2_B */
-    {0x02cc, {0x1, 0x1, 0x1}}, /* SET_SKED_CACHE_CONTROL */
-    {0x02e4, {0xff, 0xff, 0xff}}, /* SET_SHADER_LOCAL_MEMORY_NON_THROTTLED_A */
-    {0x02e8, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_SHADER_LOCAL_MEMORY_NON_THROTTLED_B */
-    {0x02ec, {0x1ff, 0xffff01ff, 0xffff01ff}}, /* SET_SHADER_LOCAL_MEMORY_NON_THROTTLED_C */
-    {0x0310, {0xffff, 0xffff, 0xffff}}, /* SET_SPA_VERSION */
-    {0x0318, {0xffffffff, 0x400001ff, 0x400001ff}}, /* SET_INLINE_QMD_ADDRESS_A */
-    {0x031c, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_INLINE_QMD_ADDRESS_B */
-    {0x0790, {0x1ffff, 0x1ffffff, 0x1ffffff}}, /* SET_SHADER_LOCAL_MEMORY_A */
-    {0x0794, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_SHADER_LOCAL_MEMORY_B */
-    {0x07ac, {0, 0xff, 0xff}}, /* SET_TEXTURE_HEADER_VERSION */
-    {0x07b0, {0x1ffff, 0x1ffff, 0x1ffff}}, /* SET_SHADER_LOCAL_MEMORY_WINDOW_A */
-    {0x07b4, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_SHADER_LOCAL_MEMORY_WINDOW_B */
-    {0x0d94, {0x1, 0x1, 0x1}}, /* SET_SHADER_CACHE_CONTROL */
-    {0x0de4, {0x3f, 0x3f, 0x3f}}, /* SET_SM_TIMEOUT_INTERVAL */
-    {0x1288, {0x3fffff1, 0x3fffff1, 0x3fffff1}}, /* INVALIDATE_TEXTURE_DATA_CACHE_NO_WFI */
-    {0x1330, {0x3fffff1, 0x3fffff1, 0xffffffff}}, /* INVALIDATE_SAMPLER_CACHE */
-    {0x1334, {0x3fffff1, 0x3fffff1, 0xffffffff}}, /* INVALIDATE_TEXTURE_HEADER_CACHE */
-    {0x1338, {0x3fffff1, 0x3fffff1, 0xffffffff}}, /* INVALIDATE_TEXTURE_DATA_CACHE */
-    {0x1424, {0x3fffff1, 0x3fffff1, 0x3fffff1}}, /* INVALIDATE_SAMPLER_CACHE_NO_WFI */
-    {0x1528, {0x1, 0x1, 0x1}}, /* SET_SHADER_EXCEPTIONS */
-    {0x155c, {0x1ffff, 0x1ffffff, 0x1ffffff}}, /* SET_TEX_SAMPLER_POOL_A */
-    {0x1560, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_TEX_SAMPLER_POOL_B */
-    {0x1564, {0xfffff, 0xfffff, 0xffffffff}}, /* SET_TEX_SAMPLER_POOL_C */
-    {0x1574, {0x1ffff, 0x1ffffff, 0x1ffffff}}, /* SET_TEX_HEADER_POOL_A */
-    {0x1578, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_TEX_HEADER_POOL_B */
-    {0x157c, {0x3fffff, 0x3fffff, 0xffffffff}}, /* SET_TEX_HEADER_POOL_C */
-    {0x1698, {0x1011, 0x1011, 0x1011}}, /* INVALIDATE_SHADER_CACHES_NO_WFI */
-    {0x1a2c, {0xffffffff, 0xffffffff, 0xffffffff}}, /* PIPE_NOP */
-    {0x1b00, {0xff, 0x1ffffff, 0x1ffffff}}, /* SET_REPORT_SEMAPHORE_A */
-    {0x1b04, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_REPORT_SEMAPHORE_B */
-    {0x1b08, {0xffffffff, 0xffffffff, 0xffffffff}}, /* SET_REPORT_SEMAPHORE_C */
-    {0x1b0c, {0x101e0e0f, 0x101e0e0f, 0x101e0e0f}}, /* SET_REPORT_SEMAPHORE_D */
+    {0x0100, {ALL, ALL, ALL, ALL}}, /* NO_OPERATION */
+    {0x0110, {ALL, ALL, ALL, ALL}}, /* WAIT_FOR_IDLE */
+    {0x0158, {0, ALL, ALL, ALL}}, /* SET_REPORT_SEMAPHORE_PAYLOAD_LOWER */
+    {0x015c, {0, ALL, ALL, ALL}}, /* SET_REPORT_SEMAPHORE_PAYLOAD_UPPER */
+    {0x0160, {0, ALL, ALL, ALL}}, /* SET_REPORT_SEMAPHORE_ADDRESS_LOWER */
+    {0x0164, {0, 0xff, 0x1ffffff, 0x1ffffff}}, /* SET_REPORT_SEMAPHORE_ADDRESS_UPPER */
+    {0x0168, {0, 0x7fff, 0x7fff, 0x7fff}}, /* REPORT_SEMAPHORE_EXECUTE */
+    {0x0180, {ALL, ALL, ALL, ALL}}, /* LINE_LENGTH_IN */
+    {0x0184, {ALL, ALL, ALL, ALL}}, /* LINE_COUNT */
+    {0x0188, {0x1ffff, 0x1ffff, 0x1ffffff, 0x1ffffff}}, /* OFFSET_OUT_UPPER */
+    {0x018c, {ALL, ALL, ALL, ALL}}, /* OFFSET_OUT */
+    {0x0190, {ALL, ALL, ALL, ALL}}, /* PITCH_OUT */
+    {0x01b0, {0xf37f, 0xf37f, 0xf37f, 0xf37f}}, /* LAUNCH_DMA */
+    {0x01b4, {ALL, ALL, ALL, ALL}}, /* LOAD_INLINE_DATA */
+    {0x01dc, {0xff, 0xff, 0x1ffffff, 0x1ffffff}}, /* SET_I2M_SEMAPHORE_A */
+    {0x01e0, {ALL, ALL, ALL, ALL}}, /* SET_I2M_SEMAPHORE_B */
+    {0x01e4, {ALL, ALL, ALL, ALL}}, /* SET_I2M_SEMAPHORE_C */
+    {0x0200, {0xff, 0xff, 0xff, 0xff}}, /* SET_VALID_SPAN_OVERFLOW_AREA_A */
+    {0x0204, {ALL, ALL, ALL, ALL}}, /* SET_VALID_SPAN_OVERFLOW_AREA_B */
+    {0x0208, {ALL, ALL, ALL, ALL}}, /* SET_VALID_SPAN_OVERFLOW_AREA_C */
+    {0x021c, {0x1017, 0x1017, 0x1017, 0x1017}}, /* INVALIDATE_SHADER_CACHES */
+    {0x0244, {0x3fffff1, 0x3fffff1, 0x3fffff1, 0x3fffff1}}, /* INVALIDATE_TEXTURE_HEADER_CACHE_NO_WFI */
+    {0x0248, {0xffff3f, 0xffff3f, 0xffff3f, 0xffff3f}}, /* SET_CWD_REF_COUNTER */
+    {0x0280, {ALL, ALL, ALL, ALL}}, /* SET_COMPUTE_CLASS_VERSION */
+    {0x0284, {ALL, ALL, ALL, ALL}}, /* CHECK_COMPUTE_CLASS_VERSION */
+    {0x0288, {ALL, ALL, ALL, ALL}}, /* SET_QMD_VERSION */
+    {0x0290, {ALL, ALL, 0, 0}}, /* CHECK_QMD_VERSION */
+    {0x0298, {0x1, 0x1, 0x1, 0x1}}, /* INVALIDATE_SKED_CACHES */
+    {0x02a0, {0x1ffff, 0x1ffff, 0x1ffff, 0x1ffff}}, /* SET_SHADER_SHARED_MEMORY_WINDOW_A */
+    {0x02a4, {ALL, ALL, ALL, ALL}}, /* SET_SHADER_SHARED_MEMORY_WINDOW_B */
+    {0x02b0, {0xff, 0xff, 0xff, 0xff}}, /* SET_CWD_SLOT_COUNT */
+    {0x02b4, {ALL, ALL, ALL, ALL}}, /* SEND_PCAS_A */
+    {0x02c0, {0xf, 0xffff0f, 0xffff0f, 0xffff0f}}, /* SEND_SIGNALING_PCAS2_B */
+    {0x02cc, {0x1, 0x1, 0x1, 0x1}}, /* SET_SKED_CACHE_CONTROL */
+    {0x02e4, {0xff, 0xff, 0xff, 0xff}}, /* SET_SHADER_LOCAL_MEMORY_NON_THROTTLED_A */
+    {0x02e8, {ALL, ALL, ALL, ALL}}, /* SET_SHADER_LOCAL_MEMORY_NON_THROTTLED_B */
+    {0x02ec, {0x1ff, 0x1ff, 0xffff01ff, 0xffff01ff}}, /* SET_SHADER_LOCAL_MEMORY_NON_THROTTLED_C */
+    {0x0310, {0xffff, 0xffff, 0xffff, 0xffff}}, /* SET_SPA_VERSION */
+    {0x0318, {ALL, ALL, 0x400001ff, 0x400001ff}}, /* SET_INLINE_QMD_ADDRESS_A */
+    {0x031c, {ALL, ALL, ALL, ALL}}, /* SET_INLINE_QMD_ADDRESS_B */
+    {0x0790, {0x1ffff, 0x1ffff, 0x1ffffff, 0x1ffffff}}, /* SET_SHADER_LOCAL_MEMORY_A */
+    {0x0794, {ALL, ALL, ALL, ALL}}, /* SET_SHADER_LOCAL_MEMORY_B */
+    {0x07ac, {0, 0, 0xff, 0xff}}, /* SET_TEXTURE_HEADER_VERSION */
+    {0x07b0, {0x1ffff, 0x1ffff, 0x1ffff, 0x1ffff}}, /* SET_SHADER_LOCAL_MEMORY_WINDOW_A */
+    {0x07b4, {ALL, ALL, ALL, ALL}}, /* SET_SHADER_LOCAL_MEMORY_WINDOW_B */
+    {0x0d94, {0x1, 0x1, 0x1, 0x1}}, /* SET_SHADER_CACHE_CONTROL */
+    {0x0de4, {0x3f, 0x3f, 0x3f, 0x3f}}, /* SET_SM_TIMEOUT_INTERVAL */
+    {0x1288, {0x3fffff1, 0x3fffff1, 0x3fffff1, 0x3fffff1}}, /* INVALIDATE_TEXTURE_DATA_CACHE_NO_WFI */
+    {0x1330, {0x3fffff1, 0x3fffff1, 0x3fffff1, ALL}}, /* INVALIDATE_SAMPLER_CACHE */
+    {0x1334, {0x3fffff1, 0x3fffff1, 0x3fffff1, ALL}}, /* INVALIDATE_TEXTURE_HEADER_CACHE */
+    {0x1338, {0x3fffff1, 0x3fffff1, 0x3fffff1, ALL}}, /* INVALIDATE_TEXTURE_DATA_CACHE */
+    {0x1424, {0x3fffff1, 0x3fffff1, 0x3fffff1, 0x3fffff1}}, /* INVALIDATE_SAMPLER_CACHE_NO_WFI */
+    {0x1528, {0x1, 0x1, 0x1, 0x1}}, /* SET_SHADER_EXCEPTIONS */
+    {0x155c, {0x1ffff, 0x1ffff, 0x1ffffff, 0x1ffffff}}, /* SET_TEX_SAMPLER_POOL_A */
+    {0x1560, {ALL, ALL, ALL, ALL}}, /* SET_TEX_SAMPLER_POOL_B */
+    {0x1564, {0xfffff, 0xfffff, 0xfffff, ALL}}, /* SET_TEX_SAMPLER_POOL_C */
+    {0x1574, {0x1ffff, 0x1ffff, 0x1ffffff, 0x1ffffff}}, /* SET_TEX_HEADER_POOL_A */
+    {0x1578, {ALL, ALL, ALL, ALL}}, /* SET_TEX_HEADER_POOL_B */
+    {0x157c, {0x3fffff, 0x3fffff, 0x3fffff, ALL}}, /* SET_TEX_HEADER_POOL_C */
+    {0x1698, {0x1011, 0x1011, 0x1011, 0x1011}}, /* INVALIDATE_SHADER_CACHES_NO_WFI */
+    {0x1a2c, {ALL, ALL, ALL, ALL}}, /* PIPE_NOP */
+    {0x1b00, {0xff, 0xff, 0x1ffffff, 0x1ffffff}}, /* SET_REPORT_SEMAPHORE_A */
+    {0x1b04, {ALL, ALL, ALL, ALL}}, /* SET_REPORT_SEMAPHORE_B */
+    {0x1b08, {ALL, ALL, ALL, ALL}}, /* SET_REPORT_SEMAPHORE_C */
+    {0x1b0c, {0x101e0e0f, 0x101e0e0f, 0x101e0e0f, 0x101e0e0f}}, /* SET_REPORT_SEMAPHORE_D */
 };
 /* clang-format on */
 
@@ -128,7 +135,9 @@ address(const struct nvgpu_chan *chan, uint32_t upper, uint32_t lower)
 static bool
 data_bits(const struct nvgpu_chan *chan, uint32_t offset, uint32_t *out_bits)
 {
-    uint32_t column = chan->gpu->chip->qmd_major - 3;
+    const struct nvgpu_chip *chip = chan->gpu->chip;
+    uint32_t column = chip->qmd_major == 3 ? chip->compute_class == ADA_COMPUTE
+                                           : chip->qmd_major - 2;
     size_t lo = 0, hi = ARRAY_LEN(methods);
 
     while (lo < hi) {
@@ -189,6 +198,11 @@ report_execute(struct nvgpu_chan *chan, uint32_t d)
         .op = nvgpu_class_reduction(d >> 7),
     };
 
+    /* Its header has the method. observed: H100, driver 580.159.04, 2026-11-22:
+     * code 13; of other cards nobody has told */
+    if (chan->gpu->chip->compute_class == HOPPER_COMPUTE)
+        return nvgpu_fail(chan, NVGPU_CODE_SM,
+                          "REPORT_SEMAPHORE_EXECUTE 0x%x: GH100 refuses it", d);
     if ((d & 3) || (d >> 13 & 3) || structure == 3 ||
         (structure == 1 && is_64) || (structure == 2 && !is_64))
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
