@@ -31,7 +31,8 @@ MAY_INCLUDE = {
 # binaries of kernels that are written by hand, below the compiler.
 ALSO = {
     'tools': {'reference/reference.h', 'render/llvm/amdgpu.h',
-              'render/ptx/nv_container.h', 'render/render.h'},
+              'render/ptx/nv_container.h', 'render/render.h',
+              'tensor/functions/signature.h'},
 }
 # Within a part: a folder may include itself, the part's own top, and these.
 FOLDERS = {

@@ -26,6 +26,7 @@
 #include "base/map.h"
 #include "doorbell/tensor.h"
 #include "reference/reference.h"
+#include "tensor/functions/signature.h"
 
 #define FUZZ_MAX_NODES 160
 #define FUZZ_MAX_ROOTS 4
@@ -84,7 +85,7 @@ enum fuzz_data {
     FUZZ_DATA_COUNT
 };
 
-/* One call. Which fields mean what is the op's affair (tools/fuzz/fuzz_ops*.c). */
+/* One call. Which fields mean what is the op's affair. */
 struct fuzz_node {
     uint16_t op; /* index into fuzz_op_at; 0 is the leaf */
     uint8_t n_src, n_list;
@@ -107,50 +108,28 @@ struct fuzz_program {
 
 /* ---- making programs -------------------------------------------------- */
 
-/* A program in the making. The nodes are built as they are chosen, so that
- * the context says which shapes and dtypes there are. */
-struct fuzz_gen {
-    struct fuzz_rng rng;
-    struct fuzz_program *prog;
-    struct bell_context *ctx;
-    struct bell_tensor *tensors[FUZZ_MAX_NODES];
-    uint64_t max_elems;
-    bool grad; /* float64 and differentiable ops only */
-};
-
-struct fuzz_op;
-/* Fills in a node for the op: sources, numbers. False if nothing fits. */
-typedef bool fuzz_gen_fn(struct fuzz_gen *g, const struct fuzz_op *op,
-                         struct fuzz_node *node);
-/* Calls the API. */
-typedef struct bell_tensor *fuzz_build_fn(struct bell_context *ctx,
-                                          const struct fuzz_op *op,
-                                          const struct fuzz_node *node,
-                                          struct bell_tensor *const *src);
+struct fuzz_gen;
+/* Fills in a node for g->op: sources, numbers. False if nothing fits. */
+typedef bool fuzz_gen_fn(struct fuzz_gen *g, struct fuzz_node *node);
 
 struct fuzz_op {
-    const char *name;
-    /* The call in C: $0..$4 sources (NULL where there are fewer), $* all of
-     * them as a list, $l the list, $a..$f integers i[0..5], $A $B the first
-     * two as bools, $x $y numbers, $t the dtype; $i the list as index items,
-     * $C and $P options of convolution and pooling, $r i[0] as a reduction, $q
-     * i[0] == 1, $e an einsum's formula, $L see index_by. */
-    const char *c;
+    struct fn_signature to; /* what it calls */
+    /* What each of its arguments is, a letter for a letter of the signature:
+     *   0..4  of tensors: that source, NULL where there are fewer; -: NULL
+     *   *     all sources        l    the list      a..d  number i[0..3]
+     *   x y   number f[0..1]     0..9 that number   q     i[0] == 1
+     *   !     not i[0]           N    BELL_IGNORE_NONE
+     *   M U Q 1e-3, 1e-6, 0.75
+     *   .     what the signature says: the node's dtype, the list as index
+     *         items, numbers as options, an einsum's formula */
+    const char *args;
     fuzz_gen_fn *gen;
-    fuzz_build_fn *build;
+    bool (*fits)(struct bell_tensor *t); /* of operands, for generic gens */
     unsigned weight;
     bool differentiable;
-    union {
-        struct bell_tensor *(*unary)(struct bell_tensor *x);
-        struct bell_tensor *(*binary)(struct bell_tensor *x,
-                                      struct bell_tensor *y);
-        struct bell_tensor *(*reduce)(struct bell_tensor *x,
-                                      const int64_t *axes, uint32_t n_axes,
-                                      bool keepdim);
-        struct bell_tensor *(*along)(struct bell_tensor *x, int axis);
-        struct bell_tensor *(*scaled)(struct bell_tensor *x, double by);
-    };
     enum fuzz_data data; /* of leaves made for it; NORMAL: any */
+    const char *helper;  /* its text, if it is none of the API's functions */
+    bool seeded;         /* bell_manual_seed(i[0]) comes first */
 };
 
 /* Tables of ops, one per source file; the first row of the first is the
@@ -165,6 +144,22 @@ extern const struct fuzz_op_table fuzz_ops_elementwise, fuzz_ops_shape,
 /* The formula that an einsum node's i[0] stands for. */
 const char *fuzz_einsum_formula(int64_t row);
 
+/* A node's arguments but for tensors, and what they point to. */
+#define FUZZ_ITEM_NUMBERS 4 /* of the list: kind, begin, end, step */
+struct fuzz_args {
+    struct fn_arg a[FN_MAX_ARGS];
+    struct bell_conv_options conv;
+    struct bell_pool_options pool;
+    struct bell_index_item items[FUZZ_MAX_LIST / FUZZ_ITEM_NUMBERS];
+};
+void fuzz_args(const struct fuzz_node *node, struct fuzz_args *out);
+/* Its signature's letters without the context. */
+const char *fuzz_letters(const struct fuzz_op *op);
+/* Calls the API; tensors: by node. */
+struct bell_tensor *fuzz_call(struct bell_context *ctx,
+                              const struct fuzz_node *node,
+                              struct bell_tensor *const *tensors);
+
 size_t fuzz_op_count(void);
 const struct fuzz_op *fuzz_op_at(size_t i);
 
@@ -174,27 +169,6 @@ BELL_MUST_CHECK bell_status fuzz_generate(struct bell_context *ctx,
                                           uint64_t seed, uint32_t max_ops,
                                           bool grad, int only_op,
                                           struct fuzz_program *out_prog);
-
-/* ---- helpers of generators (tools/fuzz/fuzz_gen.c) ------------------------- */
-
-/* Appends a leaf; returns its number, or -1 when the program is full. */
-int fuzz_leaf(struct fuzz_gen *g, enum bell_dtype dtype, const int64_t *shape,
-              uint32_t ndim, enum fuzz_data data, int64_t bound);
-/* A node of the given properties: an existing one, or a new leaf; -1. */
-int fuzz_pick(struct fuzz_gen *g, bool (*fits)(struct bell_tensor *t),
-              enum fuzz_data data);
-int fuzz_pick_rank(struct fuzz_gen *g, bool (*fits)(struct bell_tensor *t),
-                   uint32_t min_rank, uint32_t max_rank, enum fuzz_data data);
-/* One that broadcasts with node x. */
-int fuzz_pick_like(struct fuzz_gen *g, int x,
-                   bool (*fits)(struct bell_tensor *t), enum fuzz_data data);
-int64_t fuzz_random_size(struct fuzz_gen *g);
-enum bell_dtype fuzz_random_dtype(struct fuzz_gen *g);
-enum bell_dtype fuzz_random_float(struct fuzz_gen *g);
-/* A random subset of 0..rank-1 (some negative) into node->list. */
-void fuzz_random_axes(struct fuzz_gen *g, uint32_t rank,
-                      struct fuzz_node *node);
-int64_t fuzz_random_axis(struct fuzz_gen *g, uint32_t rank);
 
 bool fuzz_any(struct bell_tensor *t);
 bool fuzz_is_float(struct bell_tensor *t);

@@ -1,5 +1,5 @@
 /* Random programs: leaves, choice of ops and operands, data from seeds. */
-#include "tools/fuzz/fuzz.h"
+#include "tools/fuzz/fuzz_gen.h"
 
 #include <math.h>
 #include <string.h>
@@ -158,17 +158,14 @@ is_full(const struct fuzz_gen *g)
 static int
 append(struct fuzz_gen *g, const struct fuzz_node *node)
 {
-    struct bell_tensor *src[FUZZ_MAX_SRC] = {NULL}, *t;
-    const struct fuzz_op *op = fuzz_op_at(node->op);
-    uint32_t n = g->prog->n_nodes, i;
+    uint32_t n = g->prog->n_nodes;
+    struct bell_tensor *t;
 
     if (is_full(g))
         return -1;
     g->prog->nodes[n] = *node;
-    for (i = 0; i < node->n_src; i++)
-        src[i] = g->tensors[node->src[i]];
-    if (op->build)
-        t = op->build(g->ctx, op, node, src);
+    if (node->op != 0)
+        t = fuzz_call(g->ctx, node, g->tensors);
     else /* shape and dtype are all that counts here */
         t = bell_zeros(g->ctx, node->list, node->n_list,
                        (enum bell_dtype)node->dtype);
@@ -396,13 +393,13 @@ random_op(struct fuzz_gen *g)
 static bool
 add_call(struct fuzz_gen *g, int op_index)
 {
-    const struct fuzz_op *op = fuzz_op_at((size_t)op_index);
     struct fuzz_node node = {.op = (uint16_t)op_index};
 
-    if (g->grad && !op->differentiable)
+    g->op = fuzz_op_at((size_t)op_index);
+    if (g->grad && !g->op->differentiable)
         return false;
     /* if it fails, the leaves that were made for it stay for others */
-    return op->gen(g, op, &node) && append(g, &node) >= 0;
+    return g->op->gen(g, &node) && append(g, &node) >= 0;
 }
 
 static void

@@ -80,18 +80,14 @@ moved_leaf(struct probe *p, double by)
 static BELL_MUST_CHECK bell_status
 loss_at(struct probe *p, double by, struct bell_tensor **out)
 {
-    uint32_t i, k;
+    uint32_t i;
 
     for (i = 0; i < p->prog->n_nodes; i++) {
         const struct fuzz_node *node = &p->prog->nodes[i];
-        struct bell_tensor *src[FUZZ_MAX_SRC] = {NULL};
-        const struct fuzz_op *op = fuzz_op_at(node->op);
-        if (!op->build && i != p->leaf)
+        if (node->op == 0 && i != p->leaf)
             continue; /* fuzz_build has made it */
-        for (k = 0; k < node->n_src; k++)
-            src[k] = p->nodes[node->src[k]];
-        p->nodes[i] =
-            op->build ? op->build(p->ctx, op, node, src) : moved_leaf(p, by);
+        p->nodes[i] = node->op != 0 ? fuzz_call(p->ctx, node, p->nodes)
+                                    : moved_leaf(p, by);
         if (!p->nodes[i])
             return bell_fail(BELL_E_NO_MEMORY, "leaf t%u", i);
     }

@@ -1,46 +1,8 @@
 /* The fuzzer's ops: matrix products, convolution and pooling, normalisation,
  * losses, random numbers. */
-#include "tools/fuzz/fuzz.h"
-
-#include <string.h>
+#include "tools/fuzz/fuzz_gen.h"
 
 #include "base/bits.h"
-
-#define GEN(name)                                                              \
-    static bool name(struct fuzz_gen *g, const struct fuzz_op *op,             \
-                     struct fuzz_node *n)
-#define BUILD(name)                                                            \
-    static struct bell_tensor *name(                                           \
-        struct bell_context *ctx, const struct fuzz_op *op,                    \
-        const struct fuzz_node *n, struct bell_tensor *const *src)
-#define UNUSED ((void)ctx, (void)op, (void)n, (void)src)
-
-static bool
-take(struct fuzz_node *n, int node)
-{
-    if (node < 0)
-        return false;
-    n->src[n->n_src++] = (uint16_t)node;
-    return true;
-}
-
-static int64_t
-between(struct fuzz_gen *g, int64_t low, int64_t high)
-{
-    return low + (int64_t)fuzz_below(&g->rng, (uint64_t)(high - low + 1));
-}
-
-static const int64_t *
-shape_of(const struct fuzz_gen *g, int x)
-{
-    return bell_shape(g->tensors[x]);
-}
-
-static uint32_t
-rank_of(const struct fuzz_gen *g, int x)
-{
-    return bell_ndim(g->tensors[x]);
-}
 
 /* A size that keeps `rest` times it within what products may cost. */
 static int64_t
@@ -67,13 +29,13 @@ leaf_with(struct fuzz_gen *g, int x, const int64_t *shape, uint32_t rank)
 /* ---- products --------------------------------------------------------- */
 
 /* x[.., i, j] and y[.., j, k], or rank 1 on either side. */
-GEN(gen_matmul)
+static bool
+gen_matmul(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int x = fuzz_pick_rank(g, fuzz_is_number, 1, 4, FUZZ_DATA_NORMAL);
     uint32_t rank, y_rank, i;
     int64_t shape[8], j;
 
-    (void)op;
     if (!take(n, x))
         return false;
     rank = rank_of(g, x);
@@ -92,18 +54,12 @@ GEN(gen_matmul)
     return take(n, leaf_with(g, x, shape, y_rank));
 }
 
-BUILD(build_matmul)
-{
-    UNUSED;
-    return bell_matmul(src[0], src[1]);
-}
-
-GEN(gen_linear)
+static bool
+gen_linear(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int x = fuzz_pick_rank(g, fuzz_is_float, 1, 3, FUZZ_DATA_NORMAL);
     int64_t shape[2];
 
-    (void)op;
     if (!take(n, x))
         return false;
     shape[0] = cheap_size(g, (int64_t)bell_numel(g->tensors[x]));
@@ -112,25 +68,13 @@ GEN(gen_linear)
            take(n, leaf_with(g, x, shape, 1));
 }
 
-BUILD(build_linear)
-{
-    UNUSED;
-    return bell_linear(src[0], src[1], src[2]);
-}
-
-GEN(gen_outer)
+static bool
+gen_outer(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int x = fuzz_pick_rank(g, fuzz_is_number, 1, 1, FUZZ_DATA_NORMAL);
     int64_t size = fuzz_random_size(g);
 
-    (void)op;
     return take(n, x) && take(n, leaf_with(g, x, &size, 1));
-}
-
-BUILD(build_outer)
-{
-    UNUSED;
-    return bell_outer(src[0], src[1]);
 }
 
 /* What einsum is asked: one operand of rank 2 or 3, or two. */
@@ -150,7 +94,8 @@ static const struct {
     {"ij,kj->ki", 2, 2, {-1, 1}},
 };
 
-GEN(gen_einsum)
+static bool
+gen_einsum(struct fuzz_gen *g, struct fuzz_node *n)
 {
     size_t row = fuzz_below(&g->rng, ARRAY_LEN(einsums));
     int x = fuzz_pick_rank(g, fuzz_is_number, einsums[row].rank,
@@ -158,7 +103,6 @@ GEN(gen_einsum)
     int64_t shape[3];
     uint32_t i;
 
-    (void)op;
     n->i[0] = (int64_t)row;
     if (!take(n, x) || einsums[row].other == 0)
         return x >= 0;
@@ -169,12 +113,6 @@ GEN(gen_einsum)
     return take(n, leaf_with(g, x, shape, einsums[row].other));
 }
 
-BUILD(build_einsum)
-{
-    UNUSED;
-    return bell_einsum(einsums[n->i[0]].formula, src, n->n_src);
-}
-
 const char *
 fuzz_einsum_formula(int64_t row)
 {
@@ -182,7 +120,8 @@ fuzz_einsum_formula(int64_t row)
 }
 
 /* q[b, l, e], k[b, s, e], v[b, s, f], mask or causal. */
-GEN(gen_attention)
+static bool
+gen_attention(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int64_t b = between(g, 1, 3), l = between(g, 1, 9), s = between(g, 1, 9),
             e = between(g, 1, 8);
@@ -190,21 +129,12 @@ GEN(gen_attention)
     const int64_t q[] = {b, l, e}, k[] = {b, s, e}, v[] = {b, s, 3},
                   mask[] = {l, s};
 
-    (void)op;
     n->i[0] = between(g, 0, 2);
     return take(n, fuzz_leaf(g, dtype, q, 3, FUZZ_DATA_COARSE, 0)) &&
            take(n, fuzz_leaf(g, dtype, k, 3, FUZZ_DATA_COARSE, 0)) &&
            take(n, fuzz_leaf(g, dtype, v, 3, FUZZ_DATA_COARSE, 0)) &&
            (n->i[0] != 2 ||
             take(n, fuzz_leaf(g, dtype, mask, 2, FUZZ_DATA_UNIT, 0)));
-}
-
-BUILD(build_attention)
-{
-    UNUSED;
-    return bell_scaled_dot_product_attention(src[0], src[1], src[2],
-                                             n->n_src > 3 ? src[3] : NULL, 0,
-                                             n->i[0] == 1, 0);
 }
 
 /* ---- convolution and pooling ------------------------------------------ */
@@ -219,20 +149,6 @@ random_conv(struct fuzz_gen *g, struct fuzz_node *n)
     n->i[2] = fuzz_one_in(&g->rng, 3) ? 2 : 1;
     n->i[3] = fuzz_one_in(&g->rng, 3) ? 2 : 1;
     n->i[4] = 0;
-}
-
-static struct bell_conv_options
-conv_options(const struct fuzz_node *n)
-{
-    struct bell_conv_options opt = {
-        .stride = {n->i[0], n->i[0] > 1 ? n->i[0] - 1 : 1},
-        .padding = {n->i[1], n->i[1]},
-        .dilation = {n->i[2], 1},
-        .groups = n->i[3],
-        .output_padding = {n->i[4], 0},
-    };
-
-    return opt;
 }
 
 /* x[n, c, h, w], weight, bias; `axes` is 1 or 2. */
@@ -263,51 +179,27 @@ take_conv(struct fuzz_gen *g, struct fuzz_node *n, uint32_t axes,
             take(n, fuzz_leaf(g, dtype, &out, 1, FUZZ_DATA_NORMAL, 0)));
 }
 
-GEN(gen_conv2d)
+static bool
+gen_conv2d(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    (void)op;
     return take_conv(g, n, 2, false);
 }
 
-GEN(gen_conv1d)
+static bool
+gen_conv1d(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    (void)op;
     return take_conv(g, n, 1, false);
 }
 
-GEN(gen_conv_transpose2d)
+static bool
+gen_conv_transpose2d(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    (void)op;
     return take_conv(g, n, 2, true);
 }
 
-BUILD(build_conv2d)
-{
-    struct bell_conv_options opt = conv_options(n);
-
-    UNUSED;
-    return bell_conv2d(src[0], src[1], n->n_src > 2 ? src[2] : NULL, &opt);
-}
-
-BUILD(build_conv1d)
-{
-    struct bell_conv_options opt = conv_options(n);
-
-    UNUSED;
-    return bell_conv1d(src[0], src[1], n->n_src > 2 ? src[2] : NULL, &opt);
-}
-
-BUILD(build_conv_transpose2d)
-{
-    struct bell_conv_options opt = conv_options(n);
-
-    UNUSED;
-    return bell_conv_transpose2d(src[0], src[1], n->n_src > 2 ? src[2] : NULL,
-                                 &opt);
-}
-
 /* i: kernel, stride, padding, ceil_mode, exclude_pad. */
-GEN(gen_pool)
+static bool
+gen_pool(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int64_t shape[4] = {between(g, 1, 3), between(g, 1, 3), between(g, 3, 9),
                         between(g, 3, 9)};
@@ -318,47 +210,17 @@ GEN(gen_pool)
     n->i[2] = between(g, 0, n->i[0] / 2);
     n->i[3] = between(g, 0, 1);
     n->i[4] = between(g, 0, 1);
-    return take(n, fuzz_leaf(g, dtype, shape, 4, op->data, 0));
-}
-
-static struct bell_pool_options
-pool_options(const struct fuzz_node *n)
-{
-    struct bell_pool_options opt = {
-        .kernel = {n->i[0], n->i[0]},
-        .stride = {n->i[1], n->i[1]},
-        .padding = {n->i[2], 0},
-        .ceil_mode = n->i[3] != 0,
-        .exclude_pad = n->i[4] != 0,
-    };
-
-    return opt;
-}
-
-BUILD(build_max_pool2d)
-{
-    struct bell_pool_options opt = pool_options(n);
-
-    UNUSED;
-    return bell_max_pool2d(src[0], &opt);
-}
-
-BUILD(build_avg_pool2d)
-{
-    struct bell_pool_options opt = pool_options(n);
-
-    UNUSED;
-    return bell_avg_pool2d(src[0], &opt);
+    return take(n, fuzz_leaf(g, dtype, shape, 4, g->op->data, 0));
 }
 
 /* ---- normalisation ---------------------------------------------------- */
 
-GEN(gen_layer_norm)
+static bool
+gen_layer_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int x = fuzz_pick_rank(g, fuzz_is_float, 1, 3, FUZZ_DATA_NORMAL);
     uint32_t rank;
 
-    (void)op;
     if (!take(n, x))
         return false;
     rank = rank_of(g, x);
@@ -370,36 +232,22 @@ GEN(gen_layer_norm)
                               (uint32_t)n->i[0])));
 }
 
-BUILD(build_layer_norm)
-{
-    UNUSED;
-    return bell_layer_norm(src[0], (uint32_t)n->i[0],
-                           n->n_src > 1 ? src[1] : NULL,
-                           n->n_src > 1 ? src[2] : NULL, 1e-3);
-}
-
-GEN(gen_rms_norm)
+static bool
+gen_rms_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int x = fuzz_pick_rank(g, fuzz_is_float, 1, 3, FUZZ_DATA_NORMAL);
 
-    (void)op;
     return take(n, x) &&
            take(n, leaf_with(g, x, shape_of(g, x) + rank_of(g, x) - 1, 1));
 }
 
-BUILD(build_rms_norm)
-{
-    UNUSED;
-    return bell_rms_norm(src[0], src[1], 1e-3);
-}
-
-GEN(gen_batch_norm)
+static bool
+gen_batch_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int x = fuzz_pick_rank(g, fuzz_is_float, 2, 4, FUZZ_DATA_NORMAL);
     int64_t c;
     int i;
 
-    (void)op;
     if (!take(n, x))
         return false;
     c = shape_of(g, x)[1];
@@ -412,38 +260,26 @@ GEN(gen_batch_norm)
     return true;
 }
 
-BUILD(build_batch_norm)
-{
-    UNUSED;
-    return bell_batch_norm(src[0], src[1], src[2], src[3], src[4], 1e-3);
-}
-
-GEN(gen_group_norm)
+static bool
+gen_group_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int64_t shape[3] = {between(g, 1, 3), 2 * between(g, 1, 3),
                         between(g, 1, 9)};
 
-    (void)op;
     n->i[0] = between(g, 1, 2);
     return take(
         n, fuzz_leaf(g, fuzz_random_float(g), shape, 3, FUZZ_DATA_NORMAL, 0));
 }
 
-BUILD(build_group_norm)
-{
-    UNUSED;
-    return bell_group_norm(src[0], n->i[0], NULL, NULL, 1e-3);
-}
-
 /* ---- losses ----------------------------------------------------------- */
 
-GEN(gen_cross_entropy)
+static bool
+gen_cross_entropy(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int64_t shape[3] = {between(g, 1, 9), between(g, 1, 9), between(g, 1, 4)};
     uint32_t rank = (uint32_t)between(g, 2, 3);
     int64_t target[2] = {shape[0], shape[2]};
 
-    (void)op;
     n->i[0] = between(g, 0, 2); /* reduction */
     n->f[0] = fuzz_one_in(&g->rng, 2) ? 0 : 0.25;
     return take(n, fuzz_leaf(g, fuzz_random_float(g), shape, rank,
@@ -452,61 +288,16 @@ GEN(gen_cross_entropy)
                              shape[1]));
 }
 
-BUILD(build_cross_entropy)
-{
-    UNUSED;
-    return bell_cross_entropy(src[0], src[1], n->f[0], BELL_IGNORE_NONE,
-                              (enum bell_reduction)n->i[0]);
-}
-
-BUILD(build_nll_loss)
-{
-    UNUSED;
-    return bell_nll_loss(src[0], src[1], NULL, BELL_IGNORE_NONE,
-                         (enum bell_reduction)n->i[0]);
-}
-
 /* Two tensors of one shape. */
-GEN(gen_pair)
+static bool
+gen_pair(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = fuzz_pick(g, fuzz_is_float, op->data);
+    int x = fuzz_pick(g, fuzz_is_float, g->op->data);
 
     n->i[0] = between(g, 0, 2);
     return take(n, x) &&
            take(n, fuzz_leaf(g, bell_dtype_of(g->tensors[x]), shape_of(g, x),
-                             rank_of(g, x), op->data, 0));
-}
-
-BUILD(build_mse_loss)
-{
-    UNUSED;
-    return bell_mse_loss(src[0], src[1], (enum bell_reduction)n->i[0]);
-}
-
-BUILD(build_l1_loss)
-{
-    UNUSED;
-    return bell_l1_loss(src[0], src[1], (enum bell_reduction)n->i[0]);
-}
-
-BUILD(build_huber_loss)
-{
-    UNUSED;
-    return bell_huber_loss(src[0], src[1], 0.75, (enum bell_reduction)n->i[0]);
-}
-
-BUILD(build_bce)
-{
-    UNUSED;
-    return bell_binary_cross_entropy(src[0], src[1],
-                                     (enum bell_reduction)n->i[0]);
-}
-
-BUILD(build_bce_logits)
-{
-    UNUSED;
-    return bell_binary_cross_entropy_with_logits(src[0], src[1], NULL,
-                                                 (enum bell_reduction)n->i[0]);
+                             rank_of(g, x), g->op->data, 0));
 }
 
 /* ---- from nothing ----------------------------------------------------- */
@@ -521,47 +312,27 @@ small_shape(struct fuzz_gen *g, struct fuzz_node *n)
     n->i[0] = between(g, 0, 1000); /* seed */
 }
 
-GEN(gen_rand)
+static bool
+gen_rand(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    (void)op;
     small_shape(g, n);
     n->dtype = (uint8_t)fuzz_random_float(g);
     return true;
 }
 
-BUILD(build_rand)
+static bool
+gen_randint(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    UNUSED;
-    bell_manual_seed(ctx, (uint64_t)n->i[0]);
-    return bell_rand(ctx, n->list, n->n_list, (enum bell_dtype)n->dtype);
-}
-
-BUILD(build_randn)
-{
-    UNUSED;
-    bell_manual_seed(ctx, (uint64_t)n->i[0]);
-    return bell_randn(ctx, n->list, n->n_list, (enum bell_dtype)n->dtype);
-}
-
-GEN(gen_randint)
-{
-    (void)op;
     small_shape(g, n);
     n->i[1] = between(g, -100, 100);
     n->i[2] = n->i[1] + between(g, 1, 1000);
+    n->dtype = BELL_INT64;
     return true;
 }
 
-BUILD(build_randint)
+static bool
+gen_arange(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    UNUSED;
-    bell_manual_seed(ctx, (uint64_t)n->i[0]);
-    return bell_randint(ctx, n->i[1], n->i[2], n->list, n->n_list, BELL_INT64);
-}
-
-GEN(gen_arange)
-{
-    (void)op;
     n->f[0] = (double)between(g, -8, 8) / 2;
     n->f[1] = (double)between(g, -3, 4) / 2;
     n->i[0] = between(g, 0, 20);
@@ -569,80 +340,61 @@ GEN(gen_arange)
     return n->f[1] != 0;
 }
 
-BUILD(build_arange)
+/* clang-format off */
+HELPER(fuzz_arange,
+static struct bell_tensor *
+fuzz_arange(struct bell_context *ctx, double start, double step, int64_t n,
+            enum bell_dtype dtype)
 {
-    UNUSED;
-    return bell_arange(ctx, n->f[0], n->f[0] + n->f[1] * (double)n->i[0],
-                       n->f[1], (enum bell_dtype)n->dtype);
-}
+    return bell_arange(ctx, start, start + step * (double)n, step, dtype);
+})
+/* clang-format on */
 
-GEN(gen_eye)
+static bool
+gen_eye(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    (void)op;
     n->i[0] = between(g, 1, 9);
     n->i[1] = between(g, 1, 9);
     n->dtype = (uint8_t)fuzz_random_dtype(g);
     return true;
 }
 
-BUILD(build_eye)
-{
-    UNUSED;
-    return bell_eye(ctx, n->i[0], n->i[1], (enum bell_dtype)n->dtype);
-}
-
-#define ROW(name, c, weight, diff, data)                                       \
+#define ROW(code, function, args, gen, weight, diff, data)                     \
     {                                                                          \
-#name, c, gen_##name, build_##name, weight, diff,                      \
-            {NULL }, FUZZ_DATA_##data                                          \
+        FN(code, bell_##function), args, gen_##gen, NULL, weight, diff,        \
+            FUZZ_DATA_##data                                                   \
     }
-#define AS(name, c, gen, weight, diff, data)                                   \
-    {                                                                          \
-#name, c, gen, build_##name, weight, diff, {NULL }, FUZZ_DATA_##data   \
-    }
-#define CONV "&(struct bell_conv_options){$C}"
-#define POOL "&(struct bell_pool_options){$P}"
 
 /* clang-format off */
 static const struct fuzz_op rows[] = {
-    ROW(matmul, "bell_matmul($0, $1)", 20, true, NORMAL),
-    ROW(linear, "bell_linear($0, $1, $2)", 6, true, NORMAL),
-    ROW(outer, "bell_outer($0, $1)", 2, true, NORMAL),
-    ROW(einsum, "bell_einsum($e, $*)", 6, true, NORMAL),
-    ROW(attention,
-        "bell_scaled_dot_product_attention($0, $1, $2, $3, 0, $q, 0)", 3, true,
+    ROW(tt, matmul, "01", matmul, 20, true, NORMAL),
+    ROW(ttt, linear, "012", linear, 6, true, NORMAL),
+    ROW(tt, outer, "01", outer, 2, true, NORMAL),
+    ROW(es, einsum, ".*", einsum, 6, true, NORMAL),
+    ROW(ttttfbf, scaled_dot_product_attention, "01230q0", attention, 3, true,
         NORMAL),
-    ROW(conv2d, "bell_conv2d($0, $1, $2, " CONV ")", 8, true, NORMAL),
-    ROW(conv1d, "bell_conv1d($0, $1, $2, " CONV ")", 4, true, NORMAL),
-    ROW(conv_transpose2d, "bell_conv_transpose2d($0, $1, $2, " CONV ")", 3,
-        true, NORMAL),
-    AS(max_pool2d, "bell_max_pool2d($0, " POOL ")", gen_pool, 5, true,
-       DISTINCT),
-    AS(avg_pool2d, "bell_avg_pool2d($0, " POOL ")", gen_pool, 5, true, NORMAL),
-    ROW(layer_norm, "bell_layer_norm($0, $a, $1, $2, 1e-3)", 6, true, NORMAL),
-    ROW(rms_norm, "bell_rms_norm($0, $1, 1e-3)", 4, true, NORMAL),
-    ROW(batch_norm, "bell_batch_norm($0, $1, $2, $3, $4, 1e-3)", 4, true,
-        NORMAL),
-    ROW(group_norm, "bell_group_norm($0, $a, NULL, NULL, 1e-3)", 3, true,
-        NORMAL),
-    ROW(cross_entropy,
-        "bell_cross_entropy($0, $1, $x, BELL_IGNORE_NONE, $r)", 4, true,
-        NORMAL),
-    AS(nll_loss, "bell_nll_loss($0, $1, NULL, BELL_IGNORE_NONE, $r)",
-       gen_cross_entropy, 3, true, NORMAL),
-    AS(mse_loss, "bell_mse_loss($0, $1, $r)", gen_pair, 3, true, NORMAL),
-    AS(l1_loss, "bell_l1_loss($0, $1, $r)", gen_pair, 3, true, NORMAL),
-    AS(huber_loss, "bell_huber_loss($0, $1, 0.75, $r)", gen_pair, 3, true,
-       NORMAL),
-    AS(bce, "bell_binary_cross_entropy($0, $1, $r)", gen_pair, 3, true, UNIT),
-    AS(bce_logits,
-       "bell_binary_cross_entropy_with_logits($0, $1, NULL, $r)", gen_pair, 3,
-       true, UNIT),
-    ROW(rand, "fuzz_rand(ctx, $a, $l, $t)", 3, false, NORMAL),
-    AS(randn, "fuzz_randn(ctx, $a, $l, $t)", gen_rand, 3, false, NORMAL),
-    ROW(randint, "fuzz_randint(ctx, $a, $b, $c, $l)", 2, false, NORMAL),
-    ROW(arange, "bell_arange(ctx, $x, $x + $y * $a, $y, $t)", 3, false, NORMAL),
-    ROW(eye, "bell_eye(ctx, $a, $b, $t)", 2, false, NORMAL),
+    ROW(ttto, conv2d, "012.", conv2d, 8, true, NORMAL),
+    ROW(ttto, conv1d, "012.", conv1d, 4, true, NORMAL),
+    ROW(ttto, conv_transpose2d, "012.", conv_transpose2d, 3, true, NORMAL),
+    ROW(tp, max_pool2d, "0.", pool, 5, true, DISTINCT),
+    ROW(tp, avg_pool2d, "0.", pool, 5, true, NORMAL),
+    ROW(tnttf, layer_norm, "0a12M", layer_norm, 6, true, NORMAL),
+    ROW(ttf, rms_norm, "01M", rms_norm, 4, true, NORMAL),
+    ROW(tttttf, batch_norm, "01234M", batch_norm, 4, true, NORMAL),
+    ROW(tittf, group_norm, "0a--M", group_norm, 3, true, NORMAL),
+    ROW(ttfir, cross_entropy, "01xNa", cross_entropy, 4, true, NORMAL),
+    ROW(tttir, nll_loss, "01-Na", cross_entropy, 3, true, NORMAL),
+    ROW(ttr, mse_loss, "01a", pair, 3, true, NORMAL),
+    ROW(ttr, l1_loss, "01a", pair, 3, true, NORMAL),
+    ROW(ttfr, huber_loss, "01Qa", pair, 3, true, NORMAL),
+    ROW(ttr, binary_cross_entropy, "01a", pair, 3, true, UNIT),
+    ROW(tttr, binary_cross_entropy_with_logits, "01-a", pair, 3, true, UNIT),
+    {FN(cly, bell_rand), "l.", gen_rand, .weight = 3, .seeded = true},
+    {FN(cly, bell_randn), "l.", gen_rand, .weight = 3, .seeded = true},
+    {FN(ciily, bell_randint), "bcl.", gen_randint, .weight = 2, .seeded = true},
+    {FN(cffiy, fuzz_arange), "xya.", gen_arange, .weight = 3,
+     .helper = fuzz_arange_text},
+    ROW(ciiy, eye, "ab.", eye, 2, false, NORMAL),
 };
 /* clang-format on */
 

@@ -59,120 +59,136 @@ print_list(FILE *out, const struct fuzz_node *n)
 }
 
 static void
-print_items(FILE *out, const struct fuzz_node *n)
+print_items(FILE *out, const struct fn_arg *a)
 {
     uint32_t i;
 
     fprintf(out, "BELL_ITEMS(");
-    for (i = 0; i + 3 < n->n_list; i += 4) {
-        const int64_t *item = n->list + i;
+    for (i = 0; i < a->n; i++) {
+        const struct bell_index_item *item = &a->items[i];
         fprintf(out, i ? ", " : "");
-        if (item[0] == BELL_INDEX_INT) {
-            fprintf(out, "bell_at(%" PRId64 ")", item[1]);
-        } else if (item[0] == BELL_INDEX_NEW_AXIS) {
+        if (item->kind == BELL_INDEX_INT) {
+            fprintf(out, "bell_at(%" PRId64 ")", item->begin);
+        } else if (item->kind == BELL_INDEX_NEW_AXIS) {
             fprintf(out, "bell_new_axis()");
-        } else if (item[0] == BELL_INDEX_ELLIPSIS) {
+        } else if (item->kind == BELL_INDEX_ELLIPSIS) {
             fprintf(out, "bell_ellipsis()");
         } else {
             fprintf(out, "bell_slice(");
-            print_int(out, item[1]);
+            print_int(out, item->begin);
             fprintf(out, ", ");
-            print_int(out, item[2]);
-            fprintf(out, ", %" PRId64 ")", item[3]);
+            print_int(out, item->end);
+            fprintf(out, ", %" PRId64 ")", item->step);
         }
     }
     fprintf(out, ")");
 }
 
 static void
-print_sources(FILE *out, const struct fuzz_node *n)
+print_pair(FILE *out, const char *name, const int64_t *pair)
 {
-    uint32_t i;
-
-    fprintf(out, "BELL_TENSORS(");
-    for (i = 0; i < n->n_src; i++)
-        fprintf(out, "%st%u", i ? ", " : "", n->src[i]);
-    fprintf(out, ")");
+    fprintf(out, ".%s = {%" PRId64 ", %" PRId64 "}, ", name, pair[0], pair[1]);
 }
 
 static void
-print_conv(FILE *out, const struct fuzz_node *n)
+print_conv(FILE *out, const struct bell_conv_options *conv)
 {
-    const int64_t *i = n->i;
-
-    fprintf(out,
-            ".stride = {%" PRId64 ", %" PRId64 "}, .padding = {%" PRId64
-            ", %" PRId64 "}, .dilation = {%" PRId64 ", 1}, .groups = %" PRId64
-            ", .output_padding = {%" PRId64 ", 0}",
-            i[0], i[0] > 1 ? i[0] - 1 : 1, i[1], i[1], i[2], i[3], i[4]);
+    fprintf(out, "&(struct bell_conv_options){");
+    print_pair(out, "stride", conv->stride);
+    print_pair(out, "padding", conv->padding);
+    print_pair(out, "dilation", conv->dilation);
+    print_pair(out, "output_padding", conv->output_padding);
+    fprintf(out, ".groups = %" PRId64 "}", conv->groups);
 }
 
 static void
-print_pool(FILE *out, const struct fuzz_node *n)
+print_pool(FILE *out, const struct bell_pool_options *pool)
 {
-    const int64_t *i = n->i;
-
-    fprintf(out,
-            ".kernel = {%" PRId64 ", %" PRId64 "}, .stride = {%" PRId64
-            ", %" PRId64 "}, .padding = {%" PRId64 ", 0}, .ceil_mode = %d, "
-            ".exclude_pad = %d",
-            i[0], i[0], i[1], i[1], i[2], i[3] != 0, i[4] != 0);
+    fprintf(out, "&(struct bell_pool_options){");
+    print_pair(out, "kernel", pool->kernel);
+    print_pair(out, "stride", pool->stride);
+    print_pair(out, "padding", pool->padding);
+    fprintf(out, ".ceil_mode = %d, .exclude_pad = %d}", pool->ceil_mode,
+            pool->exclude_pad);
 }
 
-/* One $ code of an op's template (tools/fuzz/fuzz.h). */
+/* An argument by its letter in the signature; `from`: by that of the op's
+ * args. */
 static void
-print_code(FILE *out, char code, const struct fuzz_node *n)
+print_arg(FILE *out, char letter, char from, const struct fn_arg *a,
+          const struct fuzz_node *n)
 {
     static const char *const reductions[] = {"BELL_MEAN", "BELL_SUM",
                                              "BELL_EACH"};
+    uint32_t i;
 
-    if (code >= '0' && code <= '4') {
-        if (code - '0' < n->n_src)
-            fprintf(out, "t%u", n->src[code - '0']);
+    switch (letter) {
+    case 't':
+        if (from != '-' && from - '0' < n->n_src)
+            fprintf(out, "t%u", n->src[from - '0']);
         else
             fprintf(out, "NULL");
-    } else if (code >= 'a' && code <= 'd') {
-        print_int(out, n->i[code - 'a']);
-    } else if (code == 'A' || code == 'B') {
-        fprintf(out, n->i[code - 'A'] ? "true" : "false");
-    } else if (code == 'x' || code == 'y') {
-        print_double(out, n->f[code - 'x']);
-    } else if (code == 'l') {
+        break;
+    case 's':
+        fprintf(out, "BELL_TENSORS(");
+        for (i = 0; i < n->n_src; i++)
+            fprintf(out, "%st%u", i ? ", " : "", n->src[i]);
+        fprintf(out, ")");
+        break;
+    case 'l':
         print_list(out, n);
-    } else if (code == 't') {
+        break;
+    case 'b':
+        fprintf(out, a->b ? "true" : "false");
+        break;
+    case 'f':
+        print_double(out, a->f);
+        break;
+    case 'y':
         print_dtype(out, n->dtype);
-    } else if (code == 'i') {
-        print_items(out, n);
-    } else if (code == '*') {
-        print_sources(out, n);
-    } else if (code == 'C') {
-        print_conv(out, n);
-    } else if (code == 'P') {
-        print_pool(out, n);
-    } else if (code == 'r') {
-        fprintf(out, "%s", reductions[n->i[0]]);
-    } else if (code == 'q') {
-        fprintf(out, n->i[0] == 1 ? "true" : "false");
-    } else if (code == 'e') {
-        fprintf(out, "\"%s\"", fuzz_einsum_formula(n->i[0]));
-    } else if (code == 'L') {
-        fprintf(out, n->i[0] ? "t%u" : "NULL", n->n_src > 2 ? n->src[2] : 0u);
+        break;
+    case 'r':
+        fprintf(out, "%s", reductions[a->reduction]);
+        break;
+    case 'e':
+        fprintf(out, "\"%s\"", a->str);
+        break;
+    case 'x':
+        print_items(out, a);
+        break;
+    case 'o':
+        print_conv(out, a->conv);
+        break;
+    case 'p':
+        print_pool(out, a->pool);
+        break;
+    default: /* i, n, a */
+        print_int(out, a->i);
     }
 }
 
 static void
 print_call(FILE *out, uint32_t k, const struct fuzz_node *n)
 {
-    const char *c = fuzz_op_at(n->op)->c;
+    const struct fuzz_op *op = fuzz_op_at(n->op);
+    const char *letters = fuzz_letters(op), *comma = "";
+    struct fuzz_args args;
+    uint32_t i;
 
-    fprintf(out, "    struct bell_tensor *t%u = ", k);
-    for (; *c; c++) {
-        if (*c == '$')
-            print_code(out, *++c, n);
-        else
-            fputc(*c, out);
+    fuzz_args(n, &args);
+    if (op->seeded)
+        fprintf(out, "    bell_manual_seed(ctx, %" PRId64 ");\n", n->i[0]);
+    fprintf(out, "    struct bell_tensor *t%u = %s(", k, op->to.name);
+    if (letters != op->to.code) {
+        fprintf(out, "ctx");
+        comma = ", ";
     }
-    fprintf(out, ";\n");
+    for (i = 0; letters[i]; i++) {
+        fprintf(out, "%s", comma);
+        print_arg(out, letters[i], op->args[i], &args.a[i], n);
+        comma = ", ";
+    }
+    fprintf(out, ");\n");
 }
 
 /* ---- data ------------------------------------------------------------- */
@@ -211,82 +227,27 @@ print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k)
     return BELL_OK;
 }
 
-/* Helpers for calls with more than one output, or with a seed. */
-static const struct {
-    const char *name, *code;
-} helpers[] = {
-    {"fuzz_chunk",
-     "static struct bell_tensor *\n"
-     "fuzz_chunk(struct bell_tensor *x, uint32_t n, int axis, uint32_t i)\n"
-     "{\n"
-     "    struct bell_tensor *parts[8];\n"
-     "    uint32_t count = bell_chunk(x, n, axis, parts);\n\n"
-     "    return parts[count && i >= count ? count - 1 : i];\n"
-     "}\n"},
-    {"fuzz_sort",
-     "static struct bell_tensor *\n"
-     "fuzz_sort(struct bell_tensor *x, int axis, bool descending)\n"
-     "{\n"
-     "    struct bell_tensor *values = NULL;\n\n"
-     "    bell_sort(x, axis, descending, &values, NULL);\n"
-     "    return values;\n"
-     "}\n"},
-    {"fuzz_topk",
-     "static struct bell_tensor *\n"
-     "fuzz_topk(struct bell_tensor *x, int64_t k, int axis, bool largest)\n"
-     "{\n"
-     "    struct bell_tensor *values = NULL;\n\n"
-     "    bell_topk(x, k, axis, largest, &values, NULL);\n"
-     "    return values;\n"
-     "}\n"},
-    {"fuzz_index_by",
-     "static struct bell_tensor *\n"
-     "fuzz_index_by(struct bell_tensor *x, struct bell_tensor *last,\n"
-     "              struct bell_tensor *first)\n"
-     "{\n"
-     "    if (!first)\n"
-     "        return bell_index(x, BELL_ITEMS(bell_whole(), bell_by(last)));\n"
-     "    return bell_index(x, BELL_ITEMS(bell_by(first), bell_by(last)));\n"
-     "}\n"},
-    {"fuzz_rand(", "static struct bell_tensor *\n"
-                   "fuzz_rand(struct bell_context *ctx, uint64_t seed, const "
-                   "int64_t *shape,\n"
-                   "          uint32_t ndim, enum bell_dtype dtype)\n"
-                   "{\n"
-                   "    bell_manual_seed(ctx, seed);\n"
-                   "    return bell_rand(ctx, shape, ndim, dtype);\n"
-                   "}\n"},
-    {"fuzz_randn(", "static struct bell_tensor *\n"
-                    "fuzz_randn(struct bell_context *ctx, uint64_t seed, const "
-                    "int64_t *shape,\n"
-                    "           uint32_t ndim, enum bell_dtype dtype)\n"
-                    "{\n"
-                    "    bell_manual_seed(ctx, seed);\n"
-                    "    return bell_randn(ctx, shape, ndim, dtype);\n"
-                    "}\n"},
-    {"fuzz_randint(",
-     "static struct bell_tensor *\n"
-     "fuzz_randint(struct bell_context *ctx, uint64_t seed, int64_t low,\n"
-     "             int64_t high, const int64_t *shape, uint32_t ndim)\n"
-     "{\n"
-     "    bell_manual_seed(ctx, seed);\n"
-     "    return bell_randint(ctx, low, high, shape, ndim, BELL_INT64);\n"
-     "}\n"},
-};
-
+/* Each helper once; the compiler has made a line of its text. */
 static void
 print_helpers(FILE *out, const struct fuzz_program *prog)
 {
-    size_t h;
+    bool printed[FUZZ_MAX_OPS] = {false};
+    const char *c;
     uint32_t i;
 
-    for (h = 0; h < ARRAY_LEN(helpers); h++) {
-        for (i = 0; i < prog->n_nodes; i++) {
-            if (strstr(fuzz_op_at(prog->nodes[i].op)->c, helpers[h].name))
-                break;
+    for (i = 0; i < prog->n_nodes; i++) {
+        c = fuzz_op_at(prog->nodes[i].op)->helper;
+        if (!c || printed[prog->nodes[i].op])
+            continue;
+        printed[prog->nodes[i].op] = true;
+        fprintf(out, "\n");
+        for (; *c; c++) {
+            fputc(*c, out);
+            if (!strchr("{;}", *c))
+                continue;
+            c += c[1] == ' ';
+            fprintf(out, c[1] && c[1] != '}' ? "\n    " : "\n");
         }
-        if (i < prog->n_nodes)
-            fprintf(out, "\n%s", helpers[h].code);
     }
 }
 

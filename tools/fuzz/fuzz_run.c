@@ -42,16 +42,11 @@ bell_status
 fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
            struct bell_tensor **out)
 {
-    uint32_t i, k;
+    uint32_t i;
 
     for (i = 0; i < prog->n_nodes; i++) {
-        const struct fuzz_node *node = &prog->nodes[i];
-        struct bell_tensor *src[FUZZ_MAX_SRC] = {NULL};
-        const struct fuzz_op *op = fuzz_op_at(node->op);
-        for (k = 0; k < node->n_src; k++)
-            src[k] = out[node->src[k]];
-        out[i] = op->build ? op->build(ctx, op, node, src)
-                           : build_leaf(ctx, prog, i);
+        out[i] = prog->nodes[i].op != 0 ? fuzz_call(ctx, &prog->nodes[i], out)
+                                        : build_leaf(ctx, prog, i);
         if (!out[i])
             return bell_fail(BELL_E_NO_MEMORY, "leaf t%u", i);
     }
