@@ -169,7 +169,7 @@ regs_clear_known(const struct regs_type *type, unsigned gen, uint32_t *words)
                 regs_set(words, field->parts[p].lo + i * field->stride,
                          field->parts[p].n, 0);
     }
-    for (unsigned w = 0; w < type->n_dw; w++)
+    for (unsigned w = 0; w < regs_dw(type, gen); w++)
         left |= words[w] != 0;
     return left;
 }
@@ -294,7 +294,7 @@ regs_decode_fields(struct regs_text *text, const struct regs_type *type,
             gap = " ";
         }
     }
-    for (unsigned w = 0; w < type->n_dw; w++) {
+    for (unsigned w = 0; w < regs_dw(type, gen); w++) {
         uint32_t other = words[w] & ~known_bits(type, gen, w);
 
         if (!other || (w < 64 && !(have >> w & 1)))
@@ -331,7 +331,7 @@ regs_decode_block(const struct regs_type *type, unsigned gen,
             line(user, buf);
         }
     }
-    for (unsigned w = 0; w < type->n_dw; w++) {
+    for (unsigned w = 0; w < regs_dw(type, gen); w++) {
         uint32_t other = words[w] & ~known_bits(type, gen, w);
 
         if (!other)

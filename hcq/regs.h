@@ -87,6 +87,7 @@ struct regs_type {
     uint32_t address;       /* of REGS_REG, in the unit's own terms */
     uint32_t count, stride; /* array of registers: address units apart */
     uint32_t n_dw;
+    const uint8_t *gen_dw; /* of each generation; NULL: n_dw in all */
     uint32_t gens;
     uint8_t kind, stream;
 };
@@ -105,6 +106,13 @@ static inline bool
 regs_in(unsigned gen, uint32_t gens)
 {
     return gen < 32 && (gens >> gen & 1u);
+}
+
+/* Words of a type in a generation. */
+static inline unsigned
+regs_dw(const struct regs_type *type, unsigned gen)
+{
+    return type->gen_dw ? type->gen_dw[gen] : type->n_dw;
 }
 
 /* ---- bits ---------------------------------------------------------------- */

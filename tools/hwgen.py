@@ -22,7 +22,11 @@ the lines indented below it are its fields.
                        a register or method of N (1) words
   block NAME SIZE [stream KIND] [as SHORT] [GENS]
                        a descriptor or packet; SIZE is Ndw, or 1qw for one
-                       64-bit word. A stream block is a packet header; what
+                       64-bit word, or Ndw|Ndw|...: one for each generation,
+                       and its fields have columns of BITS: one for each, `-`
+                       where there is no such field; what is written behind
+                       >>, xN+ and = may be A|B|... too.
+                       A stream block is a packet header; what
                        follows it goes to: inc (ascending addresses), noninc
                        (one address), oneinc (one, then the next one), imm
                        (the data is in the header), body (is not addressed)
@@ -110,11 +114,17 @@ class Type:
         self.is_array = False
         self.n_dw = 1
         self.size_bytes = 4
+        self.columns = None      # words of each generation
         self.is_qword = False
         self.stream = None
         self.gens = 0
         self.src = self.mark = None
         self.fields = []
+
+    def bits(self, gens):
+        """How many there are in all of these generations."""
+        return min([32 * n for i, n in enumerate(self.columns or ())
+                    if gens >> i & 1], default=self.size_bytes * 8)
 
     def members(self):
         """[name, fields of that name]; constants have no member."""
@@ -293,6 +303,17 @@ class Parser:
             mask |= (1 << (high + 1)) - (1 << low)
         return mask
 
+    def column(self, token, i):
+        """What a token says of generation i: the i-th of A|B|C after >>, =
+        or xN+, which may have one for all."""
+        match = re.match(r'(>>|=|x\d+\+)(.*\|.*)\Z', token)
+        if not match:
+            return token
+        values = match[2].split('|')
+        if len(values) != len(self.spec.gens):
+            self.fail(f'not a value for each generation: {token}')
+        return match[1] + values[i]
+
     def array(self, token):
         match = re.match(r'x(\d+)(?:\+(0x[0-9a-f]+|\d+))?\Z', token)
         if not match or int(match[1]) < 2:
@@ -350,6 +371,13 @@ class Parser:
                       f'give a shorter name with `as`')
 
     def size(self, item, token):
+        if '|' in token and item.kind == 'block':
+            sizes = re.findall(r'(\d+)dw(?:\||\Z)', token)
+            if len(sizes) != token.count('|') + 1 or \
+                    len(sizes) != len(self.spec.gens):
+                self.fail(f'not a size for each generation: {token}')
+            item.columns = [int(n) for n in sizes]
+            token = f'{max(item.columns)}dw'
         match = re.match(r'(\d+)(dw|qw|B)\Z', token)
         unit = match and match[2]
         if not match or int(match[1]) == 0 or (
@@ -413,11 +441,26 @@ class Parser:
             self.fail(f'not a type: {token}')
 
     def field(self, tokens, doc):
-        if len(tokens) < 3:
-            self.fail('a field is NAME BITS TYPE')
-        field = Field(self.line, self.word(tokens[0], 'the name'),
-                      self.docs(doc))
-        for part in reversed(tokens[1].split(',')):
+        n = len(self.spec.gens) if self.item.columns else 1
+        if len(tokens) < 2 + n:
+            self.fail('a field is NAME BITS TYPE' if n == 1 else
+                      f'a field is NAME, {n} columns of BITS, TYPE')
+        fields = {}  # generations that agree share one
+        for i, bits in enumerate(tokens[1:1 + n]):
+            if bits != '-' or not self.item.columns:
+                key = bits, *(self.column(t, i) for t in tokens[1 + n:])
+                fields[key] = fields.get(key, 0) | 1 << i
+        if not fields:
+            self.fail(f'{tokens[0]} has no bits anywhere')
+        for (bits, *rest), gens in fields.items():
+            field = self.one_field(tokens[0], bits, rest, doc)
+            if self.item.columns:
+                field.gens = gens
+            self.add(field)
+
+    def one_field(self, name, bits, rest, doc):
+        field = Field(self.line, self.word(name, 'the name'), self.docs(doc))
+        for part in reversed(bits.split(',')):
             match = re.match(r'(\d+)(?::(\d+))?\Z', part)
             if not match:
                 self.fail(f'not a range of bits: {part}')
@@ -425,16 +468,15 @@ class Parser:
             if hi < lo:
                 self.fail(f'{part}: the high bit comes first')
             field.parts.append((lo, hi))
-        self.field_kind(field, tokens[2])
+        self.field_kind(field, rest.pop(0))
         field.gens = self.item.gens
-        rest = tokens[3:]
         while rest:
             token = rest.pop(0)
             if token == 'as' and rest:
                 field.short = self.word(rest.pop(0), 'the short name')
             else:
                 self.attribute(field, token)
-        self.add(field)
+        return field
 
     def attribute(self, field, token):
         if re.match(r'>>\d+\Z', token):
@@ -482,8 +524,8 @@ class Parser:
         per_element = sum(hi - lo + 1 for lo, hi in field.parts)
         if len(bits) != per_element * field.count:
             self.fail(f'{field.name} overlaps itself')
-        if max(bits) >= item.size_bytes * 8:
-            self.fail(f'{field.name} is beyond the {item.size_bytes * 8} '
+        if max(bits) >= item.bits(field.gens):
+            self.fail(f'{field.name} is beyond the {item.bits(field.gens)} '
                       f'bits of {item.name}')
         for other in item.fields:
             if not other.gens & field.gens:
@@ -502,7 +544,7 @@ class Parser:
                 self.fail(f'{field.name} is declared otherwise in line '
                           f'{other.line}')
         if field.patch:
-            if field.gens != item.gens:
+            if field.gens != item.gens and not item.columns:
                 self.fail(f'{field.name}: patch in some generations only')
             self.function(f'set_{self.spec.unit}_{item.short.lower()}_'
                           f'{field.member}')

@@ -151,6 +151,8 @@ class Header(Writer):
             self.put(f'#define {macro}_DW {item.n_dw}u')
             self.put(f'static_assert({macro}_DW * sizeof(uint32_t) == '
                      f'{item.size_bytes}, "{item.name}");')
+        if item.columns:
+            self.size(item)
         self.struct_of(item)
         self.check(item)
         self.pack(item)
@@ -160,7 +162,15 @@ class Header(Writer):
             self.match(item)
         for _, fields in item.members():
             if any(f.patch for f in fields):
-                self.setter(item, fields[0])
+                self.setter(item, fields)
+
+    def size(self, item):
+        """unsigned V_size_U_T(gen): words in a generation."""
+        self.put('/* Words in this generation. */\nstatic inline unsigned\n'
+                 f'{self.func("size", item)}({self.gen_param[:-2]})\n{{\n'
+                 '    static const uint8_t n_dw[] = {'
+                 + ', '.join(map(str, item.columns)) + '};\n\n'
+                 '    return n_dw[gen];\n}\n')
 
     def struct_of(self, item):
         if not item.members():
@@ -320,7 +330,9 @@ class Header(Writer):
             self.put(f'    assert(!{self.func("check", item)}('
                      f'{self.gen_arg}{at}));')
         if not single:
-            self.put(f'    for (unsigned i = 0; i < {item.n_dw}; i++)\n'
+            n_dw = f'{self.func("size", item)}(gen)' if item.columns \
+                else item.n_dw
+            self.put(f'    for (unsigned i = 0; i < {n_dw}; i++)\n'
                      '        w[i] = 0;')
         for field in item.fields:
             lines = self.or_lines(field)
@@ -415,27 +427,29 @@ class Header(Writer):
             self.guarded(item, field, lines)
         self.put('    return same;\n}\n')
 
-    def setter(self, item, field):
+    def setter(self, item, fields):
         """One field of a block that is packed already."""
-        macro = f'{self.macro(item)}_{field.short}'
-        lo, hi = field.parts[0]
-        limit = ((1 << field.n_bits) - 1) << field.shift
-        self.put(f'/* {field.name}: first word and bit, largest value. */')
-        self.put(f'#define {macro}_DW {lo // 32}u\n'
-                 f'#define {macro}_LSB {lo % 32}u\n'
-                 f'#define {macro}_MAX {c_number(limit, limit.bit_length())}\n'
-                 f'static_assert({macro}_DW * 32 + {macro}_LSB == {lo}, '
-                 f'"{field.name}");')
-        kind = c_type([field])
-        index = 'unsigned i, ' if field.is_array else ''
-        at = f' + i * {field.stride}u' if field.is_array else ''
+        first, kind = fields[0], c_type(fields)
+        gen = self.gen_param if item.columns else ''
+        index = 'unsigned i, ' if first.is_array else ''
         self.put(f'static inline void\n{self.func("set", item)}_'
-                 f'{field.member}(uint32_t *w, {index}{kind} value)\n{{')
-        if field.is_array:
-            self.put(f'    assert(i < {field.count});')
+                 f'{first.member}({gen}uint32_t *w, {index}{kind} value)\n{{')
+        if first.is_array:
+            self.put(f'    assert(i < {first.count});')
+        for field in fields:
+            if item.columns:
+                self.put(f'    {"" if field is first else "} else "}'
+                         f'if ({self.has(field.gens)}) {{')
+            self.set_lines(field)
+        if item.columns:
+            self.put('    } else {\n        assert(!value);\n    }')
+        self.put('}\n')
+
+    def set_lines(self, field):
         if field.shift:
             self.put(f'    assert(!(value & '
                      f'{c_number((1 << field.shift) - 1)}));')
+        at = f' + i * {field.stride}u' if field.is_array else ''
         done = field.shift
         for lo, hi in field.parts:
             n = hi - lo + 1
@@ -444,7 +458,6 @@ class Header(Writer):
                 value = f'({value}) & {c_number((1 << n) - 1, 64)}'
             self.put(f'    regs_set(w, {lo}{at}, {n}, {value});')
             done += n
-        self.put('}\n')
 
     def layout(self, item):
         macro = self.macro(item)
@@ -506,7 +519,10 @@ class Rows(Writer):
                      f'.count = {item.count}, .stride = {item.stride}, '
                      f'.n_dw = {item.n_dw}, '
                      f'.stream = REGS_{(item.stream or "none").upper()}, '
-                     f'.gens = {c_number(item.gens)}}},')
+                     f'.gens = {c_number(item.gens)}'
+                     + (f', .gen_dw = (const uint8_t[]){{'
+                        f'{", ".join(map(str, item.columns))}}}'
+                        if item.columns else '') + '},')
         self.put('};\n')
         if spec.gens:
             self.put('static const char *const gen_names[] = {'

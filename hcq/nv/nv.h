@@ -25,6 +25,7 @@
 #include "mem/mem_va.h"
 
 struct nv_device;
+struct nv_class;
 struct nv_cubin;
 struct nv_launch;
 struct nv_pool;
@@ -121,7 +122,7 @@ void nv_channel_ring(struct nv_channel *channel);
 struct nv_program {
     struct hcq_program_base base;   /* first */
     struct nv_mem code;             /* all sections */
-    const struct nv_launch *launch; /* of the generation (nv_qmd.h) */
+    const struct nv_launch *launch; /* of the generation (nv_gen.h) */
     uint32_t *qmd;        /* template: all that does not change; owned */
     uint32_t *bank0;      /* template of constant bank 0; owned */
     uint32_t bank0_bytes; /* bound size */
@@ -134,12 +135,11 @@ struct nv_program {
 
 /* ---- the device (nv_device.c) ------------------------------------------------ */
 
-/* What differs between generations, and what this card has. */
+/* What this card is (nv_chip.c). */
 struct nv_chip {
     uint32_t sm;         /* 80, 90, 120: compute capability times ten */
     uint32_t sm_version; /* as the driver tells it: 0x900 */
-    uint32_t gpfifo_class, compute_class, copy_class, usermode_class;
-    uint32_t qmd_major;                          /* 3, 4 or 5 */
+    const struct nv_class *host, *compute, *copy, *usermode;
     uint32_t n_gpc, n_tpc_per_gpc, n_sm_per_tpc; /* LITTER: upper bounds */
     uint32_t n_sm;                               /* present */
     uint32_t max_warps_per_sm;

@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "hcq/nv/nv_control.h"
+#include "hcq/nv/nv_gen.h"
 #include "hcq/nv/regs/nv_host.h"
 #include "hcq/nv/regs/nv_mem.h"
 #include "ioctl/nv_uapi.h"
@@ -80,7 +81,7 @@ make_channel(struct nv_channel *channel)
     params.hUserdMemory[0] = channel->control.handle;
     params.userdOffset[0] =
         nv_mem_offset(&channel->control) + 8ull * channel->n_entries;
-    BELL_TRY(nv_rm_alloc(dev->rm, channel->group, dev->chip.gpfifo_class,
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->group, dev->chip.host->number,
                          NV_S_NV_CHANNEL_ALLOC, &params, &channel->channel));
     return BELL_OK;
 }
@@ -94,7 +95,7 @@ make_copy_object(struct nv_channel *channel)
         .engineType = channel->engine,
     };
 
-    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.copy_class,
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.copy->number,
                          NV_S_NVB0B5_ALLOC, &params, &channel->object));
     return BELL_OK;
 }
@@ -133,9 +134,9 @@ make_compute_objects(struct nv_channel *channel)
     };
     struct nv83de_alloc debugger = {.hAppClient = dev->rm->client};
 
-    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.compute_class,
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.compute->number,
                          NV_S_NV_GR_ALLOC, &params, &channel->object));
-    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.copy_class, 0,
+    BELL_TRY(nv_rm_alloc(dev->rm, channel->channel, dev->chip.copy->number, 0,
                          NULL, &channel->copy_object));
     debugger.hClass3dObject = channel->object;
     if (nv_rm_alloc(dev->rm, dev->rm->device, GT200_DEBUGGER, NV_S_NV83DE_ALLOC,

@@ -1,6 +1,5 @@
-/* What a card is: the queries of BRINGUP.md section 4, and the table of
- * generations. This is the one file that compares versions.
- */
+/* What a card is: the queries of BRINGUP.md section 4; what follows from it is
+ * in nv_gen.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "hcq/nv/nv_control.h"
+#include "hcq/nv/nv_gen.h"
 #include "ioctl/nv_uapi.h"
 
 /* GR info and FB info indices (hw/nv/BRINGUP.md section 4). */
@@ -34,49 +34,7 @@ enum {
 #define BOOST_FLAGS    0x12u
 #define BOOST_DURATION 0xffffffffu
 
-/* Compute capability and shared memory by the driver's SM version. src:
- * hw/nv/BRINGUP.md section 4, CUBIN.md section 4 (limits of a block, the
- * 1 KiB reserve left out). 0x807, 0xa00: by the same rule, not seen. */
-static const struct {
-    uint32_t sm_version, sm, max_shared_kib;
-} generations[] = {
-    {0x800, 80, 163}, {0x806, 86, 99},   {0x807, 87, 163}, {0x809, 89, 99},
-    {0x900, 90, 227}, {0xa00, 100, 227}, {0xa04, 120, 99},
-};
-
-/* Classes that we can drive, best first (section 3). */
-static const uint32_t gpfifo_classes[] = {
-    BLACKWELL_CHANNEL_GPFIFO_B, BLACKWELL_CHANNEL_GPFIFO_A,
-    HOPPER_CHANNEL_GPFIFO_A, AMPERE_CHANNEL_GPFIFO_A, 0};
-static const uint32_t compute_classes[] = {BLACKWELL_COMPUTE_B,
-                                           BLACKWELL_COMPUTE_A,
-                                           HOPPER_COMPUTE_A,
-                                           ADA_COMPUTE_A,
-                                           AMPERE_COMPUTE_B,
-                                           AMPERE_COMPUTE_A,
-                                           0};
-static const uint32_t copy_classes[] = {
-    BLACKWELL_DMA_COPY_B, BLACKWELL_DMA_COPY_A, HOPPER_DMA_COPY_A,
-    AMPERE_DMA_COPY_B,    AMPERE_DMA_COPY_A,    0};
-static const uint32_t usermode_classes[] = {
-    BLACKWELL_USERMODE_A, HOPPER_USERMODE_A, AMPERE_USERMODE_A,
-    TURING_USERMODE_A,    VOLTA_USERMODE_A,  0};
-
 /* ---- classes ----------------------------------------------------------------- */
-
-static uint32_t
-pick_class(const uint32_t *wanted, const uint32_t *classes, uint32_t n)
-{
-    uint32_t i;
-
-    for (; *wanted; wanted++) {
-        for (i = 0; i < n; i++) {
-            if (classes[i] == *wanted)
-                return *wanted;
-        }
-    }
-    return 0;
-}
 
 static bell_status
 read_classes(struct nv_device *dev, uint32_t **out_list, uint32_t *out_n)
@@ -110,21 +68,6 @@ read_classes(struct nv_device *dev, uint32_t **out_list, uint32_t *out_n)
     return BELL_OK;
 }
 
-/* src: hw/nv/BRINGUP.md section 9 */
-static uint32_t
-qmd_of_class(uint32_t compute_class)
-{
-    switch (compute_class) {
-    case BLACKWELL_COMPUTE_A:
-    case BLACKWELL_COMPUTE_B:
-        return 5;
-    case HOPPER_COMPUTE_A:
-        return 4;
-    default:
-        return 3;
-    }
-}
-
 static bell_status
 choose_classes(struct nv_device *dev)
 {
@@ -132,26 +75,22 @@ choose_classes(struct nv_device *dev)
     uint32_t *list, n;
 
     BELL_TRY(read_classes(dev, &list, &n));
-    chip->gpfifo_class = pick_class(gpfifo_classes, list, n);
-    chip->compute_class = pick_class(compute_classes, list, n);
-    chip->copy_class = pick_class(copy_classes, list, n);
-    chip->usermode_class = pick_class(usermode_classes, list, n);
+    chip->host = nv_class_best(NV_CLASS_HOST, list, n);
+    chip->compute = nv_class_best(NV_CLASS_COMPUTE, list, n);
+    chip->copy = nv_class_best(NV_CLASS_COPY, list, n);
+    chip->usermode = nv_class_best(NV_CLASS_USERMODE, list, n);
     host_free(list);
-    if (!chip->gpfifo_class || !chip->compute_class || !chip->copy_class ||
-        !chip->usermode_class)
+    if (!chip->host || !chip->compute || !chip->copy || !chip->usermode)
         return bell_fail(
             BELL_E_UNSUPPORTED,
             "none of the %u classes of the card is a %s class that is known "
             "(Ampere to Blackwell); with MIG on a card has none",
             n,
-            !chip->compute_class  ? "compute"
-            : !chip->gpfifo_class ? "channel"
-            : !chip->copy_class   ? "copy"
-                                  : "doorbell");
-    chip->qmd_major = qmd_of_class(chip->compute_class);
-    /* Semaphores of Hopper and later do not list ACQ_AND and ACQ_NOR. src:
-     * clc86f.h, clca6f.h */
-    if (chip->gpfifo_class == AMPERE_CHANNEL_GPFIFO_A)
+            !chip->compute ? "compute"
+            : !chip->host  ? "channel"
+            : !chip->copy  ? "copy"
+                           : "doorbell");
+    if (chip->host->polls_bits)
         dev->base.info.flags |= HCQ_DEVICE_POLL_MASKS;
     return BELL_OK;
 }
@@ -225,24 +164,14 @@ count_sms(struct nv_device *dev)
 static bell_status
 choose_generation(struct nv_chip *chip)
 {
-    char known[80] = "";
-    size_t i, used = 0;
+    const struct nv_gen *gen;
 
-    for (i = 0; i < ARRAY_LEN(generations); i++) {
-        if (generations[i].sm_version == chip->sm_version) {
-            chip->sm = generations[i].sm;
-            chip->max_shared_bytes = generations[i].max_shared_kib * 1024;
-            chip->shared_window = NV_SHARED_WINDOW;
-            chip->local_window = NV_LOCAL_WINDOW;
-            return BELL_OK;
-        }
-        used += (size_t)snprintf(known + used, sizeof(known) - used, "%ssm_%u",
-                                 i ? ", " : "", generations[i].sm);
-    }
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "the card's SM version is 0x%x, which is not known; known "
-                     "are %s",
-                     chip->sm_version, known);
+    BELL_TRY(nv_gen_find(chip->sm_version, &gen));
+    chip->sm = gen->sm;
+    chip->max_shared_bytes = gen->max_shared_kib * 1024;
+    chip->shared_window = NV_SHARED_WINDOW;
+    chip->local_window = NV_LOCAL_WINDOW;
+    return BELL_OK;
 }
 
 /* ---- memory, engines, name ---------------------------------------------------------- */

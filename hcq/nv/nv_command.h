@@ -16,6 +16,7 @@
 #include "hcq/hcq_history.h"
 #include "hcq/hcq_packet.h"
 #include "hcq/nv/nv.h"
+#include "hcq/nv/nv_gen.h"
 #include "hcq/nv/nv_qmd.h"
 
 /* Descriptors and constant banks lie at multiples of this. */
@@ -32,12 +33,10 @@ nv_program_of(const struct hcq_exec *exec)
 /* Found once for each queue from the classes of its channel. Plain data. */
 struct nv_engine {
     bool is_copy;        /* no compute object: copies on subchannel 4 only */
-    bool has_mem_op;     /* membars through the host engine */
     uint8_t host_gen;    /* enum nv_host_gen */
     uint8_t compute_gen; /* enum nv_compute_gen */
     uint8_t copy_gen;    /* enum nv_ce_gen */
-    uint32_t qmd_major;
-    uint32_t compute_class, copy_class;
+    const struct nv_class *host, *compute, *copy;
     uint64_t host_va_end; /* what the host engine addresses */
     uint64_t copy_va_end; /* what the copy engine addresses */
     /* A compute queue's, where the card has one: its copies and fills within
@@ -46,10 +45,8 @@ struct nv_engine {
     uint64_t card_va, card_va_end;
 };
 
-/* BELL_E_UNSUPPORTED: a class that is not in hcq/nv/regs. */
-BELL_MUST_CHECK bell_status nv_engine_init(struct nv_engine *engine,
-                                           const struct nv_chip *chip,
-                                           bool is_copy);
+void nv_engine_init(struct nv_engine *engine, const struct nv_chip *chip,
+                    bool is_copy);
 
 /* ---- encoding (nv_encode.c) -------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include "hcq/hcq_history.h"
 #include "hcq/hcq_packet.h"
 #include "hcq/nv/nv_control.h"
+#include "hcq/nv/nv_gen.h"
 #include "hcq/nv/regs/nv_mem.h"
 #include "ioctl/kio_interface.h"
 #include "ioctl/nv_uapi.h"
@@ -130,8 +131,9 @@ map_window(struct nv_device *dev, struct nv_hopper_usermode_a *params,
     struct nv_window window = {.map.file.fd = -1};
     bell_status status;
 
-    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->subdevice, dev->chip.usermode_class,
-                         NV_S_NV_HOPPER_USERMODE_A, params, &window.usermode));
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->subdevice,
+                         dev->chip.usermode->number, NV_S_NV_HOPPER_USERMODE_A,
+                         params, &window.usermode));
     status =
         nv_rm_map(dev->rm, dev->rm->subdevice, window.usermode, 0,
                   sizeof(struct nv_mem_usermode), false, NULL, &window.map);
@@ -158,8 +160,8 @@ window_word(const struct nv_window *window, uint32_t offset_bytes)
     return (volatile uint32_t *)(volatile void *)(base + offset_bytes);
 }
 
-/* Registers in BAR0: the clock, and a doorbell. From Hopper on that doorbell
- * overtakes stores through BAR1, so the one in BAR1 is taken: it stays behind
+/* Registers in BAR0: the clock, and a doorbell. Where that doorbell overtakes
+ * stores through BAR1, the one in BAR1 is taken: it stays behind
  * them, but nothing is to be read there. Where it is not to be had, or
  * BELL_NV_DOORBELL=bar0, each ring waits until GPPut was read back.
  * src: hw/nv/BRINGUP.md section 7 */
@@ -169,7 +171,7 @@ open_windows(struct nv_device *dev)
     struct nv_hopper_usermode_a params = {.bBar1Mapping = 1};
     struct nv_control *control = nv_control_of(dev);
     const char *text = env_get("BELL_NV_DOORBELL");
-    bool has_bar1 = dev->chip.usermode_class >= HOPPER_USERMODE_A;
+    bool has_bar1 = dev->chip.usermode->has_bar1;
     bool wants_bar0 = text && strcmp(text, "bar0") == 0;
     bell_status status;
 
@@ -179,7 +181,7 @@ open_windows(struct nv_device *dev)
     if (text && !wants_bar0 && !has_bar1)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "BELL_NV_DOORBELL=bar1: class %s has no window there",
-                         nv_class_name(dev->chip.usermode_class));
+                         nv_class_name(dev->chip.usermode->number));
     BELL_TRY(map_window(dev, NULL, &control->registers));
     dev->gpu_time = window_word(&control->registers, NV_MEM_USERMODE_TIME_0);
     dev->doorbell = window_word(&control->registers, NV_MEM_USERMODE_DOORBELL);

@@ -12,70 +12,21 @@
 #include "hcq/nv/regs/nv_compute.h"
 #include "hcq/nv/regs/nv_host.h"
 
-/* ---- classes ------------------------------------------------------------- */
-
-struct class_gen {
-    uint32_t class_number;
-    uint8_t gen;
-};
-
-static const struct class_gen host_classes[] = {
-    {0xc56f, NV_HOST_GEN_C56F},
-    {0xc86f, NV_HOST_GEN_C86F},
-    {0xc96f, NV_HOST_GEN_C96F},
-    {0xca6f, NV_HOST_GEN_CA6F},
-};
-static const struct class_gen compute_classes[] = {
-    {0xc6c0, NV_COMPUTE_GEN_C6C0}, {0xc7c0, NV_COMPUTE_GEN_C7C0},
-    {0xc9c0, NV_COMPUTE_GEN_C9C0}, {0xcbc0, NV_COMPUTE_GEN_CBC0},
-    {0xcdc0, NV_COMPUTE_GEN_CDC0}, {0xcec0, NV_COMPUTE_GEN_CEC0},
-};
-static const struct class_gen copy_classes[] = {
-    {0xc6b5, NV_CE_GEN_C6B5}, {0xc7b5, NV_CE_GEN_C7B5},
-    {0xc8b5, NV_CE_GEN_C8B5}, {0xc9b5, NV_CE_GEN_C9B5},
-    {0xcab5, NV_CE_GEN_CAB5},
-};
-
-static bell_status
-find_gen(const struct class_gen *rows, size_t n, const char *what,
-         uint32_t class_number, uint8_t *out_gen)
-{
-    size_t i;
-
-    for (i = 0; i < n; i++) {
-        if (rows[i].class_number == class_number) {
-            *out_gen = rows[i].gen;
-            return BELL_OK;
-        }
-    }
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "the methods of %s class 0x%04x are not known", what,
-                     class_number);
-}
-
-/* Addresses have 40 or 57 bits for the host engine, 49 or 57 for copies. */
-bell_status
+void
 nv_engine_init(struct nv_engine *engine, const struct nv_chip *chip,
                bool is_copy)
 {
-    memset(engine, 0, sizeof(*engine));
-    BELL_TRY(find_gen(host_classes, ARRAY_LEN(host_classes), "channel",
-                      chip->gpfifo_class, &engine->host_gen));
-    BELL_TRY(find_gen(compute_classes, ARRAY_LEN(compute_classes), "compute",
-                      chip->compute_class, &engine->compute_gen));
-    BELL_TRY(find_gen(copy_classes, ARRAY_LEN(copy_classes), "copy",
-                      chip->copy_class, &engine->copy_gen));
-    engine->is_copy = is_copy;
-    engine->has_mem_op = engine->host_gen != NV_HOST_GEN_CA6F;
-    engine->compute_class = chip->compute_class;
-    engine->copy_class = chip->copy_class;
-    engine->host_va_end = 1ull
-                          << (engine->host_gen == NV_HOST_GEN_C56F ? 40 : 57);
-    engine->copy_va_end = 1ull << (engine->copy_gen == NV_CE_GEN_C6B5 ||
-                                           engine->copy_gen == NV_CE_GEN_C7B5
-                                       ? 49
-                                       : 57);
-    return BELL_OK;
+    *engine = (struct nv_engine){
+        .is_copy = is_copy,
+        .host_gen = chip->host->gen,
+        .compute_gen = chip->compute->gen,
+        .copy_gen = chip->copy->gen,
+        .host = chip->host,
+        .compute = chip->compute,
+        .copy = chip->copy,
+        .host_va_end = 1ull << chip->host->va_bits,
+        .copy_va_end = 1ull << chip->copy->va_bits,
+    };
 }
 
 /* ---- methods --------------------------------------------------------------- */
@@ -193,8 +144,8 @@ put_acquire32(struct nv_push *push, enum nv_host_sem_op op, uint64_t va,
                   });
 }
 
-/* A whole word is one comparison. Of some bits, which only Ampere's channels
- * have the operations for, each is waited for by itself, one after the other:
+/* A whole word is one comparison. Of some bits, where the host engine has the
+ * operations for that, each is waited for by itself, one after the other:
  * AND is met by a common bit, NOR by a bit that is 0 in both. A value with bits
  * outside of the mask is never there. */
 static void
@@ -283,7 +234,7 @@ put_barrier(struct nv_push *push)
 
     put_idle(push, false);
     put_host_wfi(push);
-    if (push->engine->has_mem_op) {
+    if (push->engine->host->has_mem_op) {
         nv_pack_host_mem_op(push->engine->host_gen,
                             (struct nv_host_mem_op){
                                 .membar_type = NV_HOST_MEMBAR_SYS_MEMBAR,
@@ -593,7 +544,7 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
     case HCQ_OP_WRITE64:
         return write_dw(engine, packet, is_fixed);
     case HCQ_OP_POLL:
-        return is_fixed && engine->host_gen == NV_HOST_GEN_C56F
+        return is_fixed && engine->host->polls_bits
                    ? 32 * SEM_DW
                    : poll_dw((uint32_t)packet->word[1],
                              (uint32_t)packet->word[2]);
@@ -764,10 +715,10 @@ put_windows(struct nv_push *push, const struct nv_chip *chip)
 void
 nv_push_setup(struct nv_push *push, const struct nv_chip *chip)
 {
-    put_object(push, NV_HOST_SUBCHANNEL_COPY, push->engine->copy_class);
+    put_object(push, NV_HOST_SUBCHANNEL_COPY, push->engine->copy->number);
     if (push->engine->is_copy)
         return;
-    put_object(push, NV_HOST_SUBCHANNEL_COMPUTE, push->engine->compute_class);
+    put_object(push, NV_HOST_SUBCHANNEL_COMPUTE, push->engine->compute->number);
     put_compute(push, NV_COMPUTE_INVAL_SKED, 0);
     put_compute(push, NV_COMPUTE_INVAL_SAMPLER_NO_WFI, 0);
     put_compute(push, NV_COMPUTE_INVAL_HEADER_NO_WFI, 0);

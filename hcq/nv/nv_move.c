@@ -217,7 +217,6 @@ is_there(struct nv_device *dev)
 bell_status
 nv_move_load(struct nv_device *dev)
 {
-    const struct nv_launch *launch = nv_launch_find(dev->chip.qmd_major);
     const struct hcq_program_desc desc = {
         .name = "copy or fill",
         .n_vals = NV_MOVE_ARGS,
@@ -232,11 +231,11 @@ nv_move_load(struct nv_device *dev)
     for (i = 0; i < NV_MOVE_ARGS; i++)
         cubin.params[i] = (struct nv_cubin_part){(uint32_t)i * 8, 8};
     for (i = 0; i < ARRAY_LEN(codes); i++) {
-        if (!launch || !nv_cubin_runs_on(codes[i].sm, dev->chip.sm))
+        if (!nv_cubin_runs_on(codes[i].sm, dev->chip.sm))
             continue;
         cubin.sm = codes[i].sm;
         cubin.n_regs = codes[i].n_regs;
-        cubin.param_offset = launch->bank_bytes;
+        cubin.param_offset = dev->chip.compute->launch->bank_bytes;
         cubin.param_bytes = NV_MOVE_ARGS * 8;
         cubin.data = (const uint8_t *)codes[i].words;
         cubin.image_bytes = codes[i].n_words * 8ull;

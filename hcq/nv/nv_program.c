@@ -261,7 +261,7 @@ make_templates(struct nv_program *prog, const struct nv_device *dev,
             (uint32_t)align_up(cubin->banks[i].size_bytes, 16);
     }
     desc.banks[0].size_bytes = prog->bank0_bytes;
-    prog->qmd = host_calloc(launch->qmd_dw, 4);
+    prog->qmd = host_calloc(1, nv_launch_bank0(prog)); /* what is before it */
     prog->bank0 = host_calloc(1, prog->param_offset);
     if (!prog->qmd || !prog->bank0)
         return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
@@ -280,11 +280,7 @@ static bell_status
 load(struct nv_program *prog, struct nv_device *dev,
      const struct nv_cubin *cubin, const struct hcq_program_desc *desc)
 {
-    prog->launch = nv_launch_find(dev->chip.qmd_major);
-    if (!prog->launch)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s: launch descriptors of version %u are not known",
-                         dev->base.info.name, dev->chip.qmd_major);
+    prog->launch = dev->chip.compute->launch;
     BELL_TRY(set_needs(prog, dev, cubin, desc));
     BELL_TRY(upload(prog, dev, cubin));
     prog->base.pub.code_va = prog->code.va + cubin->entry_offset;

@@ -2,8 +2,7 @@
  *
  * Both have a template that is made when a program is loaded; a launch copies
  * them and sets grid, block, addresses and arguments. Which words those are
- * differs between three generations, each a row of a table here. Nothing here
- * knows queues.
+ * differs between generations (nv_gen.h). Nothing here knows queues.
  *
  * src: hw/nv/BRINGUP.md section 9, hw/nv/CUBIN.md sections 4 to 7.
  */
@@ -16,33 +15,12 @@
 #include "base/status.h"
 
 struct nv_chip;
+struct nv_launch;
 struct nv_program;
 
-#define NV_QMD_MAX_DW 96u
-#define NV_QMD_BANKS  8u
+#define NV_QMD_BANKS 8u
 /* The parameters start below this in bank 0 (0x380 is the highest known). */
 #define NV_BANK0_HEAD_MAX 4096u
-
-/* One generation: version of the descriptor and layout of bank 0. Constant. */
-struct nv_launch {
-    uint32_t major;         /* of the descriptor: 3, 4, 5 */
-    uint32_t qmd_dw;        /* its size */
-    uint32_t action;        /* of SEND_SIGNALING_PCAS2_B */
-    uint32_t shared_align;  /* of SHARED_MEMORY_SIZE */
-    bool reserve_in_static; /* a cubin's static shared memory holds the 1 KiB
-                             * that the hardware keeps */
-    bool has_sass_version;  /* the descriptor names the machine code's */
-    bool has_textures;      /* and invalidates caches of textures */
-    bool releases;          /* a descriptor may store a value at its end */
-    uint32_t bank_bytes;    /* of bank 0 in front of the parameters */
-    uint32_t ntid, nctaid;  /* offsets in it: three words each */
-    uint32_t shared_window, local_window;               /* 64 bits each */
-    uint32_t stack, dynamic_shared, total_shared, n_sm; /* words */
-    uint32_t param_address; /* 64 bits; 0: there is none */
-};
-
-/* NULL: no such version. */
-const struct nv_launch *nv_launch_find(uint32_t major);
 
 /* All of a descriptor that launches of a program have in common. */
 struct nv_qmd_desc {
@@ -60,16 +38,11 @@ struct nv_qmd_desc {
     } banks[NV_QMD_BANKS];
 };
 
-/* Writes launch->qmd_dw words. BELL_E_INVALID: a value that the descriptor
+/* Writes the whole descriptor. BELL_E_INVALID: a value that the descriptor
  * cannot hold, with the field's name. */
 BELL_MUST_CHECK bell_status nv_qmd_template(const struct nv_launch *launch,
                                             const struct nv_qmd_desc *desc,
                                             uint32_t *qmd);
-
-/* Sets a launch's own fields; they are in range. */
-void nv_qmd_set(const struct nv_launch *launch, uint32_t *qmd,
-                const uint32_t grid[3], const uint32_t local[3],
-                uint64_t bank0_va);
 
 /* What a launch does when its grid is done. Zeroed: nothing. */
 struct nv_after {

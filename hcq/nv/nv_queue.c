@@ -262,7 +262,7 @@ make_queue(struct nv_queue *queue, struct nv_device *dev, uint32_t ring_bytes,
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          dev->base.info.name);
     priv->needs_setup = true;
-    BELL_TRY(nv_engine_init(&priv->engine, &dev->chip, is_copy));
+    nv_engine_init(&priv->engine, &dev->chip, is_copy);
     if (!is_copy) {
         BELL_TRY(nv_move_load(dev));
         priv->engine.move = dev->move;

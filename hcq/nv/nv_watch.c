@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/nv/nv_control.h"
+#include "hcq/nv/nv_gen.h"
 #include "hcq/nv/regs/nv_compute.h"
 #include "hcq/nv/regs/nv_host.h"
 #include "hcq/nv/regs/nv_mem.h"
@@ -36,53 +37,32 @@ add_region(struct regions *r, const volatile void *cpu, uint64_t va,
     r->list[r->n++] = (struct kio_region){cpu, va, size_bytes, kind};
 }
 
-/* The one that a descriptor schedules at its end; 0: none. */
-static uint64_t
-next_descriptor(uint32_t major, const volatile uint32_t *w)
-{
-    bool links = major == 3 ? w[NV_QMD_V3_DEPENDENT_QMD0_ENABLE_DW] >>
-                                      NV_QMD_V3_DEPENDENT_QMD0_ENABLE_LSB &
-                                  1
-                 : major == 4 ? w[NV_QMD_V4_DEPENDENT_QMD_ENABLE_DW] >>
-                                        NV_QMD_V4_DEPENDENT_QMD_ENABLE_LSB &
-                                    1
-                              : w[NV_QMD_V5_DEPENDENT_QMD_ENABLE_DW] >>
-                                        NV_QMD_V5_DEPENDENT_QMD_ENABLE_LSB &
-                                    1;
-    uint32_t at = major == 3   ? NV_QMD_V3_DEPENDENT_QMD0_POINTER_DW
-                  : major == 4 ? NV_QMD_V4_DEPENDENT_QMD0_POINTER_DW
-                               : NV_QMD_V5_DEPENDENT_QMD_POINTER_DW;
-
-    return links ? (uint64_t)w[at] << 8 : 0;
-}
-
-/* A value that a descriptor stores at its end. */
-static void
-look_at_end(struct regions *r, const volatile uint32_t *w)
-{
-    const volatile uint32_t *at = w + NV_QMD_V4_RELEASE_SEMAPHORE0_ADDR_DW;
-
-    if (r->dev->chip.qmd_major == 4 && (w[NV_QMD_V4_RELEASE_ENABLE_DW] & 1))
-        r->release = (struct nv_release){(uint64_t)at[1] << 32 | at[0],
-                                         (uint64_t)at[3] << 32 | at[2]};
-}
-
-/* The launch descriptors from that address on. */
+/* The launch descriptors from that address on, and a value that one stores at
+ * its end. */
 static void
 add_descriptors(struct regions *r, uint64_t va)
 {
-    uint32_t major = r->dev->chip.qmd_major;
-    uint64_t bytes = major == 3 ? 256 : 384;
+    enum nv_qmd_gen gen = r->dev->chip.compute->launch->gen;
+    uint64_t bytes = nv_size_qmd_launch(gen) * 4ull;
+    uint32_t words[NV_QMD_LAUNCH_DW];
+    struct nv_qmd_launch q;
 
     while (va && r->n < MAX_REGIONS) {
         const volatile uint32_t *w =
             nv_memory_cpu(r->dev, va, bytes, NV_CPU_MAP);
+        uint32_t i;
 
         add_region(r, w, va, bytes, KIO_REGION_DESCRIPTOR);
         if (!w)
             return;
-        look_at_end(r, w);
-        va = next_descriptor(major, w);
+        for (i = 0; i < bytes / 4; i++)
+            words[i] = w[i];
+        q = nv_unpack_qmd_launch(gen, words);
+        if (q.release0_enable)
+            r->release =
+                (struct nv_release){q.release0_addr, q.release0_payload};
+        va = q.dependent_qmd_enable[0] ? (uint64_t)q.dependent_qmd0_pointer << 8
+                                       : 0;
     }
 }
 

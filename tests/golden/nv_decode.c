@@ -223,24 +223,25 @@ test_header_kinds(void **state)
 static void
 test_block(void **state)
 {
-    struct nv_qmd_v5 qmd = {.qmd_type = NV_QMD_TYPE_GRID_CTA,
-                            .program_address = 0x1234567800,
-                            .grid_width = 132,
-                            .cbuf_valid[3] = true,
-                            .cbuf_addr[3] = 0xf87654000};
-    uint32_t w[NV_QMD_V5_DW];
+    struct nv_qmd_launch qmd = {.qmd_type = NV_QMD_TYPE_GRID_CTA,
+                                .program_address = 0x1234567800,
+                                .grid_width = 132,
+                                .cbuf_valid[3] = true,
+                                .cbuf_addr[3] = 0xf87654000};
+    uint32_t w[NV_QMD_LAUNCH_DW];
     struct lines lines = {0};
 
     (void)state;
-    nv_pack_qmd_v5(&qmd, w);
+    nv_pack_qmd_launch(NV_QMD_GEN_V5, &qmd, w);
     w[6] |= 0x80000000;
-    regs_decode_block(regs_by_name(&nv_qmd_unit, "V5"), 0, w, add_line, &lines);
+    regs_decode_block(regs_by_name(&nv_qmd_unit, "LAUNCH"), NV_QMD_GEN_V5, w,
+                      add_line, &lines);
     assert_string_equal(lines.text, "  QMD_TYPE = GRID_CTA\n"
-                                    "  QMD_MAJOR_VERSION = 0x5\n"
-                                    "  PROGRAM_ADDRESS = 0x1234567800\n"
-                                    "  GRID_WIDTH = 132\n"
-                                    "  CONSTANT_BUFFER_ADDR[3] = 0xf87654000\n"
                                     "  CONSTANT_BUFFER_VALID[3] = 1\n"
+                                    "  QMD_MAJOR_VERSION = 0x5\n"
+                                    "  GRID_WIDTH = 132\n"
+                                    "  PROGRAM_ADDRESS = 0x1234567800\n"
+                                    "  CONSTANT_BUFFER_ADDR[3] = 0xf87654000\n"
                                     "  reserved[6] = 0x80000000\n");
 }
 

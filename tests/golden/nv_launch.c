@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "hcq/nv/nv_command.h"
 #include "hcq/nv/nv_qmd.h"
+#include "hcq/nv/regs/nv_qmd.h"
 
 #define PROGRAM_VA 0x1234567800ull
 #define BANK_VA    0xf87654000ull
@@ -46,12 +47,13 @@ static void
 make_program(struct nv_program *prog, uint32_t major, uint32_t bank_bytes,
              uint32_t max_kib, uint32_t sass_version)
 {
-    static uint32_t qmd[NV_QMD_MAX_DW], bank[1024];
+    static uint32_t qmd[NV_QMD_LAUNCH_DW], bank[1024];
     static const struct nv_chip chip = {
         .n_sm = 132,
         .shared_window = 0x729400000000,
         .local_window = 0x729300000000,
     };
+    static const uint32_t numbers[] = {0xc6c0, 0xcbc0, 0xcdc0};
     struct nv_qmd_desc desc = {
         .program_va = PROGRAM_VA,
         .n_regs = 32,
@@ -66,8 +68,8 @@ make_program(struct nv_program *prog, uint32_t major, uint32_t bank_bytes,
     };
 
     memset(prog, 0, sizeof(*prog));
-    prog->launch = nv_launch_find(major);
-    assert_non_null(prog->launch);
+    prog->launch =
+        nv_class_best(NV_CLASS_COMPUTE, &numbers[major - 3], 1)->launch;
     desc.invalidate_textures = desc.invalidate_data =
         prog->launch->has_textures;
     prog->qmd = qmd;
@@ -285,31 +287,39 @@ test_smem(void **state)
     assert_int_equal(nv_smem_kib(1u << 30, 228), 228);
     assert_int_equal(nv_smem_kib(1u << 30, 164), 164);
     assert_int_equal(nv_smem_kib(65 * 1024, 100), 100);
-    assert_null(nv_launch_find(2));
 }
 
 /* ---- methods ------------------------------------------------------------------ */
 
-static const struct nv_chip hopper = {
-    .gpfifo_class = 0xc86f,
-    .compute_class = 0xcbc0,
-    .copy_class = 0xc8b5,
-    .shared_window = 0x729400000000,
-    .local_window = 0x729300000000,
+/* A card of the classes of a generation. */
+struct card {
+    uint32_t host, compute, copy;
 };
-static const struct nv_chip ampere = {
-    .gpfifo_class = 0xc56f,
-    .compute_class = 0xc6c0,
-    .copy_class = 0xc6b5,
-};
+
+static const struct card hopper = {0xc86f, 0xcbc0, 0xc8b5},
+                         ampere = {0xc56f, 0xc6c0, 0xc6b5};
+
+static struct nv_chip
+chip_of(const struct card *card)
+{
+    return (struct nv_chip){
+        .host = nv_class_best(NV_CLASS_HOST, &card->host, 1),
+        .compute = nv_class_best(NV_CLASS_COMPUTE, &card->compute, 1),
+        .copy = nv_class_best(NV_CLASS_COPY, &card->copy, 1),
+        .shared_window = 0x729400000000,
+        .local_window = 0x729300000000,
+    };
+}
 
 static uint32_t words[512];
 static struct nv_engine engine;
 
 static struct nv_push
-start(const struct nv_chip *chip, bool is_copy)
+start(const struct card *card, bool is_copy)
 {
-    assert_int_equal(nv_engine_init(&engine, chip, is_copy), BELL_OK);
+    struct nv_chip chip = chip_of(card);
+
+    nv_engine_init(&engine, &chip, is_copy);
     memset(words, 0xa5, sizeof(words));
     return (struct nv_push){.engine = &engine, .at = words};
 }
@@ -582,13 +592,14 @@ static void
 test_setup(void **state)
 {
     struct nv_push push = start(&hopper, false);
+    struct nv_chip chip = chip_of(&hopper);
     const struct nv_local memory = {
         .mem.va = 0x2100000000,
         .tpc_bytes = 0x240000,
     };
 
     (void)state;
-    nv_push_setup(&push, &hopper);
+    nv_push_setup(&push, &chip);
     EXPECT(&push, 0x20018000, 0xc8b5, 0x20012000, 0xcbc0, 0x200120a6, 0,
            0x20012509, 0, 0x20012091, 0, 0x200220a8, 0x7294, 0, 0x200221ec,
            0x7293, 0, 0x2001254a, 1);
@@ -597,22 +608,26 @@ test_setup(void **state)
     EXPECT(&push, 0x20012044, 0, 0x200221e4, 0x21, 0, 0x200320b9, 0, 0x240000,
            0xff);
     push = start(&hopper, true);
-    nv_push_setup(&push, &hopper);
+    nv_push_setup(&push, &chip);
     nv_push_local(&push, &memory);
     nv_push_invalidate(&push);
     EXPECT(&push, 0x20018000, 0xc8b5);
 }
 
+/* The best of those that there are; each kind has its own. */
 static void
-test_unknown(void **state)
+test_classes(void **state)
 {
-    struct nv_chip chip = hopper;
+    const uint32_t all[] = {0xc5b5, 0xc6b5, 0xcab5, 0xc8b5, 0xcec0, 0xc661};
 
     (void)state;
-    chip.copy_class = 0xc5b5;
-    assert_int_equal(nv_engine_init(&engine, &chip, true), BELL_E_UNSUPPORTED);
-    assert_string_equal(bell_error_last()->message,
-                        "the methods of copy class 0xc5b5 are not known");
+    assert_int_equal(nv_class_best(NV_CLASS_COPY, all, 2)->number, 0xc6b5);
+    assert_int_equal(nv_class_best(NV_CLASS_COPY, all, 6)->number, 0xcab5);
+    assert_int_equal(nv_class_best(NV_CLASS_COMPUTE, all, 6)->number, 0xcec0);
+    assert_true(nv_class_best(NV_CLASS_USERMODE, all, 6)->has_bar1);
+    assert_null(nv_class_best(NV_CLASS_HOST, all, 6));
+    assert_null(nv_class_best(NV_CLASS_COPY, all, 1));
+    assert_null(nv_class_best(NV_CLASS_COPY, all, 0));
 }
 
 int
@@ -625,7 +640,7 @@ main(void)
         cmocka_unit_test(test_copies),     cmocka_unit_test(test_fills),
         cmocka_unit_test(test_kernels),    cmocka_unit_test(test_setup),
         cmocka_unit_test(test_links),      cmocka_unit_test(test_release),
-        cmocka_unit_test(test_moves),      cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_moves),      cmocka_unit_test(test_classes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

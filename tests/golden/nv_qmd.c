@@ -43,10 +43,10 @@ smem_config(unsigned kib)
     return kib / 4 + 1;
 }
 
-static struct nv_qmd_v4
+static struct nv_qmd_launch
 hopper(void)
 {
-    return (struct nv_qmd_v4){
+    return (struct nv_qmd_launch){
         .qmd_type = NV_QMD_TYPE_GRID_CTA,
         .cbuf_valid[0] = true,
         .cbuf_invalidate[0] = true,
@@ -87,55 +87,101 @@ static const struct word want_hopper[] = {
 static void
 test_hopper(void **state)
 {
-    struct nv_qmd_v4 qmd = hopper();
-    uint32_t w[NV_QMD_V4_DW];
+    struct nv_qmd_launch qmd = hopper();
+    uint32_t w[NV_QMD_LAUNCH_DW];
 
     (void)state;
-    nv_pack_qmd_v4(&qmd, w);
-    expect(w, NV_QMD_V4_DW, want_hopper, ARRAY_LEN(want_hopper));
+    nv_pack_qmd_launch(NV_QMD_GEN_V4, &qmd, w);
+    expect(w, nv_size_qmd_launch(NV_QMD_GEN_V4), want_hopper,
+           ARRAY_LEN(want_hopper));
     /* Where section 9 saw them in a descriptor that libcuda made. */
     assert_int_equal(w[0x98 / 4] | (uint64_t)w[0x9c / 4] << 32, program_va);
     assert_int_equal(w[0xc0 / 4], bank_va >> 6);
-    assert_true(nv_match_qmd_v4(w));
-    assert_false(nv_match_qmd_v5(w));
+    assert_true(nv_match_qmd_launch(NV_QMD_GEN_V4, w));
+    assert_false(nv_match_qmd_launch(NV_QMD_GEN_V5, w));
 }
 
 /* A descriptor of another launch, patched into this one. */
 static void
 test_setters(void **state)
 {
-    struct nv_qmd_v4 qmd = hopper();
-    uint32_t w[NV_QMD_V4_DW];
+    struct nv_qmd_launch qmd = hopper();
+    uint32_t w[NV_QMD_LAUNCH_DW];
 
     (void)state;
     qmd.grid_width = UINT32_MAX;
     qmd.grid_height = qmd.grid_depth = UINT16_MAX;
     qmd.cta_x = qmd.cta_y = qmd.cta_z = UINT16_MAX;
-    qmd.shared_memory_size = 0x3ffff;
-    qmd.min_smem_config = qmd.target_smem_config = 0x3f;
-    qmd.program_address = 0x1ffffffffffffff;
     qmd.cbuf_addr[0] = 0x1ffffffffffffc0;
-    qmd.cbuf_size[0] = 0x1fff0;
-    assert_null(nv_check_qmd_v4(&qmd));
-    nv_pack_qmd_v4(&qmd, w);
-    nv_set_qmd_v4_grid_width(w, 132);
-    nv_set_qmd_v4_grid_height(w, 2);
-    nv_set_qmd_v4_grid_depth(w, 3);
-    nv_set_qmd_v4_cta_x(w, 256);
-    nv_set_qmd_v4_cta_y(w, 1);
-    nv_set_qmd_v4_cta_z(w, 1);
-    nv_set_qmd_v4_shared_memory_size(w, 0x800);
-    nv_set_qmd_v4_min_smem_config(w, smem_config(32));
-    nv_set_qmd_v4_target_smem_config(w, smem_config(32));
-    nv_set_qmd_v4_program_address(w, program_va);
-    nv_set_qmd_v4_cbuf_addr(w, 0, bank_va);
-    nv_set_qmd_v4_cbuf_size(w, 0, 0x230);
-    expect(w, NV_QMD_V4_DW, want_hopper, ARRAY_LEN(want_hopper));
-    assert_int_equal(NV_QMD_V4_GRID_WIDTH_DW * 4, 128);
-    assert_int_equal(NV_QMD_V4_GRID_HEIGHT_DW * 4, 132);
-    assert_int_equal(NV_QMD_V4_GRID_DEPTH_DW * 4, 136);
-    assert_int_equal(NV_QMD_V4_CTA_Y_LSB, 16);
-    assert_int_equal(NV_QMD_V4_GRID_DEPTH_MAX, 0xffff);
+    assert_null(nv_check_qmd_launch(NV_QMD_GEN_V4, &qmd));
+    nv_pack_qmd_launch(NV_QMD_GEN_V4, &qmd, w);
+    nv_set_qmd_launch_grid_width(NV_QMD_GEN_V4, w, 132);
+    nv_set_qmd_launch_grid_height(NV_QMD_GEN_V4, w, 2);
+    nv_set_qmd_launch_grid_depth(NV_QMD_GEN_V4, w, 3);
+    nv_set_qmd_launch_cta_x(NV_QMD_GEN_V4, w, 256);
+    nv_set_qmd_launch_cta_y(NV_QMD_GEN_V4, w, 1);
+    nv_set_qmd_launch_cta_z(NV_QMD_GEN_V4, w, 1);
+    nv_set_qmd_launch_cbuf_addr(NV_QMD_GEN_V4, w, 0, bank_va);
+    expect(w, nv_size_qmd_launch(NV_QMD_GEN_V4), want_hopper,
+           ARRAY_LEN(want_hopper));
+}
+
+/* In every version they set what the unpacker reads, and nothing else. */
+static void
+test_setters_of_all(void **state)
+{
+    enum nv_qmd_gen gen;
+
+    (void)state;
+    for (gen = NV_QMD_GEN_V3; gen != NV_QMD_GEN_COUNT; gen++) {
+        struct nv_qmd_launch want = {
+            .grid_width = 132,
+            .grid_height = 2,
+            .grid_depth = 3,
+            .cta_x = 256,
+            .cta_y = 4,
+            .cta_z = 5,
+            .cbuf_addr = {0, bank_va},
+            .dependent_qmd_enable = {true, true},
+            .dependent_qmd_action[1] = 3,
+            .dependent_qmd_prefetch[1] = true,
+            .dependent_qmd0_pointer = 0x12345678,
+            .cwd_membar_type = NV_QMD_MEMBAR_L1_MEMBAR,
+            .release0_enable = true,
+            .release0_size = NV_QMD_RELEASE_SIZE_SEMAPHORE_TWO_WORDS,
+            .release0_payload64b = true,
+            .release0_addr = bank_va,
+            .release0_payload = UINT64_MAX,
+        };
+        uint32_t packed[NV_QMD_LAUNCH_DW], w[NV_QMD_LAUNCH_DW];
+
+        nv_pack_qmd_launch(gen, &(struct nv_qmd_launch){0}, w);
+        nv_set_qmd_launch_grid_width(gen, w, 132);
+        nv_set_qmd_launch_grid_height(gen, w, 2);
+        nv_set_qmd_launch_grid_depth(gen, w, 3);
+        nv_set_qmd_launch_cta_x(gen, w, 256);
+        nv_set_qmd_launch_cta_y(gen, w, 4);
+        nv_set_qmd_launch_cta_z(gen, w, 5);
+        nv_set_qmd_launch_cbuf_addr(gen, w, 1, bank_va);
+        nv_set_qmd_launch_dependent_qmd_enable(gen, w, 0, true);
+        nv_set_qmd_launch_dependent_qmd_enable(gen, w, 1, true);
+        nv_set_qmd_launch_dependent_qmd_action(gen, w, 1, 3);
+        nv_set_qmd_launch_dependent_qmd_prefetch(gen, w, 1, true);
+        nv_set_qmd_launch_dependent_qmd0_pointer(gen, w, 0x12345678);
+        nv_set_qmd_launch_cwd_membar_type(gen, w, NV_QMD_MEMBAR_L1_MEMBAR);
+        nv_set_qmd_launch_release0_enable(gen, w, true);
+        nv_set_qmd_launch_release0_size(
+            gen, w, NV_QMD_RELEASE_SIZE_SEMAPHORE_TWO_WORDS);
+        nv_set_qmd_launch_release0_payload64b(gen, w, true);
+        nv_set_qmd_launch_release0_addr(gen, w, bank_va);
+        nv_set_qmd_launch_release0_payload(gen, w, UINT64_MAX);
+        if (gen != NV_QMD_GEN_V3) {
+            want.membar_chasing = true;
+            nv_set_qmd_launch_membar_chasing(gen, w, true);
+        }
+        nv_pack_qmd_launch(gen, &want, packed);
+        assert_memory_equal(w, packed, nv_size_qmd_launch(gen) * 4);
+    }
 }
 
 static void
@@ -148,7 +194,7 @@ test_ampere(void **state)
         {33, 0x00c4000f}, {48, 0x34567800}, {49, 0x00000012}, {50, 0x00000240},
         {51, 0x80000000},
     };
-    struct nv_qmd_v3 qmd = {
+    struct nv_qmd_launch qmd = {
         .qmd_group_id = 0x3f,
         .sm_global_caching_enable = true,
         .invalidate_texture_header_cache = true,
@@ -178,11 +224,11 @@ test_ampere(void **state)
         .local_high_size = 0x240,
         .sass_version = 0x80,
     };
-    uint32_t w[NV_QMD_V3_DW];
+    uint32_t w[NV_QMD_LAUNCH_DW];
 
     (void)state;
-    nv_pack_qmd_v3(&qmd, w);
-    expect(w, NV_QMD_V3_DW, want, ARRAY_LEN(want));
+    nv_pack_qmd_launch(NV_QMD_GEN_V3, &qmd, w);
+    expect(w, nv_size_qmd_launch(NV_QMD_GEN_V3), want, ARRAY_LEN(want));
 }
 
 static void
@@ -194,7 +240,7 @@ test_blackwell(void **state)
         {37, 0x00240000}, {39, 0x00000084}, {40, 0x00000002}, {41, 0x00000003},
         {42, 0x3e1d9500}, {43, 0x01d00000}, {58, 0x00000009},
     };
-    struct nv_qmd_v5 qmd = {
+    struct nv_qmd_launch qmd = {
         .qmd_group_id = 0x1f,
         .qmd_type = NV_QMD_TYPE_GRID_CTA,
         .api_visible_call_limit = NV_QMD_CALL_LIMIT_NO_CHECK,
@@ -219,36 +265,36 @@ test_blackwell(void **state)
         .cbuf_valid[0] = true,
         .cbuf_invalidate[0] = true,
     };
-    uint32_t w[NV_QMD_V5_DW];
+    uint32_t w[NV_QMD_LAUNCH_DW];
 
     (void)state;
-    nv_pack_qmd_v5(&qmd, w);
-    expect(w, NV_QMD_V5_DW, want, ARRAY_LEN(want));
+    nv_pack_qmd_launch(NV_QMD_GEN_V5, &qmd, w);
+    expect(w, nv_size_qmd_launch(NV_QMD_GEN_V5), want, ARRAY_LEN(want));
 }
 
 /* What does not fit is refused by name, and nothing is written. */
 static void
 test_refused(void **state)
 {
-    struct nv_qmd_v4 qmd = hopper();
-    uint32_t w[NV_QMD_V4_DW] = {0x5a5a5a5a};
+    struct nv_qmd_launch qmd = hopper();
+    uint32_t w[NV_QMD_LAUNCH_DW] = {0x5a5a5a5a};
 
     (void)state;
     qmd.grid_height = 0x10000;
-    assert_int_equal(nv_try_qmd_v4(&qmd, w), BELL_E_INVALID);
+    assert_int_equal(nv_try_qmd_launch(NV_QMD_GEN_V4, &qmd, w), BELL_E_INVALID);
     assert_string_equal(bell_error_last()->message,
-                        "nv_qmd: V4.GRID_HEIGHT: beyond 16 bits");
+                        "nv_qmd: LAUNCH.GRID_HEIGHT: beyond 16 bits");
     assert_int_equal(w[0], 0x5a5a5a5a);
     qmd = hopper();
     qmd.cbuf_addr[7] = 0x20;
-    assert_string_equal(nv_check_qmd_v4(&qmd),
+    assert_string_equal(nv_check_qmd_launch(NV_QMD_GEN_V4, &qmd),
                         "CONSTANT_BUFFER_ADDR: not a multiple of 64");
     qmd = hopper();
     qmd.program_address = UINT64_C(1) << 57;
-    assert_string_equal(nv_check_qmd_v4(&qmd),
+    assert_string_equal(nv_check_qmd_launch(NV_QMD_GEN_V4, &qmd),
                         "PROGRAM_ADDRESS: beyond 57 bits");
     qmd = hopper();
-    assert_int_equal(nv_try_qmd_v4(&qmd, w), BELL_OK);
+    assert_int_equal(nv_try_qmd_launch(NV_QMD_GEN_V4, &qmd, w), BELL_OK);
     assert_int_equal(w[0], 0x01000000);
 }
 
@@ -261,8 +307,8 @@ test_asserts(void **state)
     print_message("# skipped: built without assertions\n");
     skip();
 #else
-    struct nv_qmd_v4 qmd = hopper();
-    uint32_t w[NV_QMD_V4_DW];
+    struct nv_qmd_launch qmd = hopper();
+    uint32_t w[NV_QMD_LAUNCH_DW];
     int status = 0;
     pid_t child;
 
@@ -275,7 +321,7 @@ test_asserts(void **state)
         setrlimit(RLIMIT_CORE, &none);
         signal(SIGABRT, SIG_DFL);
         close(STDERR_FILENO);
-        nv_pack_qmd_v4(&qmd, w);
+        nv_pack_qmd_launch(NV_QMD_GEN_V4, &qmd, w);
         _exit(0);
     }
     assert_true(child > 0);
@@ -288,9 +334,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hopper),  cmocka_unit_test(test_setters),
-        cmocka_unit_test(test_ampere),  cmocka_unit_test(test_blackwell),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_asserts),
+        cmocka_unit_test(test_hopper),         cmocka_unit_test(test_setters),
+        cmocka_unit_test(test_setters_of_all), cmocka_unit_test(test_ampere),
+        cmocka_unit_test(test_blackwell),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_asserts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

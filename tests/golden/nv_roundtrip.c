@@ -138,10 +138,10 @@ round_trip(const struct subject *s)
         say(s, "refused", bad);
     memset(by_code, 0x5a, sizeof(by_code));
     s->test->pack(s->gen, values, by_code);
-    for (unsigned w = 0; w < s->type->n_dw; w++)
+    for (unsigned w = 0; w < regs_dw(s->type, s->gen); w++)
         if (by_code[w] != by_rows[w])
             say(s, "packer and rows differ", "words");
-    assert_int_equal(by_code[s->type->n_dw], 0x5a5a5a5a);
+    assert_int_equal(by_code[regs_dw(s->type, s->gen)], 0x5a5a5a5a);
     s->test->unpack(s->gen, by_code, back);
     for (unsigned m = 0; m < s->n_members; m++) {
         const struct regs_field *row = s->members[m].row;

@@ -53,6 +53,18 @@ WRONG = [
     ('reg R 0\n F 0 bool @where\n', 7, 'not a role'),
     ('reg R 0\n INT 1:0 uint\n', 7, 'int is a word of C'),
     ('reg R 0\n F 1:0 uint patch a\n', 7, 'patch in some generations'),
+    ('block B 1dw|2dw\n F 0 0 bool\n', 6, 'not a size for each'),
+    ('block B 1dw|2qw|3dw\n F 0 0 0 bool\n', 6, 'not a size for each'),
+    ('reg R 0 1dw|2dw|3dw\n F 0 0 0 bool\n', 6, 'does not belong here'),
+    ('block B 1dw|2dw|3dw\n F 0 0 bool\n', 7, '3 columns of BITS'),
+    ('block B 1dw|2dw|3dw\n F - - - bool\n', 7, 'no bits anywhere'),
+    ('block B 1dw|2dw|3dw\n F 32 0 0 bool\n', 7, 'beyond the 32 bits'),
+    ('block B 1dw|2dw|3dw\n F - 0 96 bool\n', 7, 'beyond the 96 bits'),
+    ('block B 1dw|2dw|3dw\n F 3:0 0 0 bool\n', 7, 'a bool of 4 bits'),
+    ('block B 1dw|2dw|3dw\n F 3:0 1:0 0 uint =1|5|0\n', 7, '5 does not fit'),
+    ('block B 1dw|2dw|3dw\n F 0 1 2 hex >>1|2\n', 7, 'not a value for each'),
+    ('block B 1dw|2dw|3dw\n F 0 - 2 uint x2+1|1|1\n G - 0 3 uint\n', 8,
+     'overlaps F of line 7'),
     (' F 0 bool\n', 6, 'without an item above'),
     ('block B 0dw\n F 0 bool\n', 6, 'not a size of a block'),
     ('block B 8B\n F 0 bool\n', 6, 'not a size of a block'),
@@ -76,10 +88,22 @@ WRONG = [
 
 # Rows of qmd.csv that no spec line stands for.
 QMD_LEFT_OUT = re.compile(r'.*RESERVED|QMD_SPARE_')
+V5_LEFT_OUT = re.compile(r'DEPENDENT_QMD[01]_(?!POINTER)|'
+                         r'DEPENDENT_QMD_POINTER|TPC_DISABLE_MASK')
+# What the table calls otherwise than the spec, which has one name for all
+# versions.
+QMD_NAMES = (
+    (r'RELEASE_(?!SEMAPHORE)(\w+)\[(\d)\]', r'RELEASE\2_\1'),
+    (r'RELEASE(\d)_(ADDR|PAYLOAD_)(?:ESS)?', r'RELEASE_SEMAPHORE\1_\2'),
+    (r'CTA_RASTER_', 'GRID_'),
+    (r'REGISTER_COUNT_V\Z', 'REGISTER_COUNT'),
+    (r'QMD_VERSION\Z', 'QMD_MINOR_VERSION'),
+    (r'CONSTANT_BANK_PREFETCH', 'CONSTANT_BUFFER_PREFETCH'),
+)
+V3_DEPENDENT = re.compile(r'DEPENDENT_QMD(\d)_(ENABLE|ACTION|PREFETCH)\Z')
 # Fields of classes.csv that we leave out: a second form of a tag, protected
 # memory.
 CLASS_LEFT_OUT = re.compile(r'RESERVED_|BY_TAG_|VPRMODE|COPY_TYPE')
-V5_LEFT_OUT = re.compile(r'DEPENDENT_QMD[01]_|TPC_DISABLE_MASK$')
 
 
 def load_hwgen(root):
@@ -162,8 +186,9 @@ def enum_complaints(spec, field, where, listed):
         return
     listed = {name.lstrip('_'): value for name, value in listed.items()}
     for name, value, _ in spec.enums[field.enum][3]:
-        if listed.get(name) != value:
-            yield f'{where}: {name} is {listed.get(name)}, not {value}'
+        said = listed.get(name, listed.get(f'{name}_32'))
+        if said != value:
+            yield f'{where}: {name} is {said}, not {value}'
 
 
 class Qmd:
@@ -174,10 +199,20 @@ class Qmd:
 
     def complaints(self):
         for item in self.spec.types:
-            yield from self.block(item)
+            for gen, major in enumerate(self.spec.gen_ids):
+                yield from self.block(item, gen, f'{major}.0')
 
-    def block(self, item):
-        version = item.name[1] + '.0'
+    @staticmethod
+    def our_name(row):
+        """The row's field as the spec would name it."""
+        name = row['field']
+        if row['version'] == '3.0':
+            name = V3_DEPENDENT.sub(r'DEPENDENT_QMD_\2[\1]', name)
+        for pattern, ours in QMD_NAMES:
+            name = re.sub(pattern, ours, name)
+        return name
+
+    def block(self, item, gen, version):
         table, used = {}, set()
         for row in self.rows:
             if row['version'] == version:
@@ -189,31 +224,42 @@ class Qmd:
                     table.setdefault((int(other[2]), int(other[1])),
                                      []).append(row)
         for field in item.fields:
+            if not field.gens >> gen & 1:
+                continue
             for i in range(field.count):
-                for lo, hi in field.parts:
-                    ends = lo + i * field.stride, hi + i * field.stride
+                for ends in self.words(field, i):
                     match = [r for r in table.get(ends, []) if
-                             self.same(field, i, r['field'])]
+                             self.same(field, i, self.our_name(r))]
                     if not match:
-                        yield (f'{item.name}.{field.name}[{i}] '
+                        yield (f'{version} {field.name}[{i}] '
                                f'{ends[1]}:{ends[0]} is not in the table')
                         continue
                     used.add(match[0]['field'])
                     self.n_compared += 1
                     values = re.search(r'values: ([^;]*)', match[0]['notes'])
                     yield from enum_complaints(
-                        self.spec, field, f'{item.name}.{field.name}',
+                        self.spec, field, f'{version} {field.name}',
                         enum_of(values[1]) if values else {})
         for row in self.rows:
-            name = re.sub(r'\[.*', '', row['field'])
-            if row['version'] == version and row['field'] not in used and \
+            name = row['field']
+            if row['version'] == version and name not in used and \
                     not QMD_LEFT_OUT.match(name) and not (
                         version == '5.0' and V5_LEFT_OUT.match(name)):
-                yield f'{item.name} lacks {row["field"]}'
+                yield f'{item.name} lacks {name} of {version}'
+
+    @staticmethod
+    def words(field, i):
+        """The ranges of element i, words above 32 bits by themselves."""
+        for lo, hi in field.parts:
+            lo, hi = lo + i * field.stride, hi + i * field.stride
+            while lo <= hi:
+                end = hi if hi - lo < 32 else lo + 31
+                yield lo, end
+                lo = end + 1
 
     @staticmethod
     def same(field, i, name):
-        """Name, array index and shift, as the table spells them."""
+        """Name, array index and shift."""
         match = re.match(r'(\w+?)(?:_(?:LOWER|UPPER))?(?:_(SHIFTED)(\d*))?'
                          r'(?:\[(\d+)\])?\Z', name)
         shift = int(match[3] or 8) if match[2] else 0
@@ -349,7 +395,8 @@ def facts(root, tap):
     # The comparison itself: one wrong bit, value or generation is found.
     for name, change in (
             ('nv_qmd', ('1055:1024 ', '1054:1024 ')),
-            ('nv_qmd', ('>>6 x8+64', '>>4 x8+64')),
+            ('nv_qmd', ('>>0|6|6 x8+64', '>>0|6|4 x8+64')),
+            ('nv_qmd', ('  415:384  ', '  -  ')),
             ('nv_qmd', ('L1_SYSMEMBAR 1', 'L1_SYSMEMBAR 2')),
             ('nv_qmd', ('  GRID_DEPTH_RESUME', '  GRID_DEPTH_RESUM')),
             ('nv_host', ('39:32,31:2  hex', '40:32,31:2  hex')),

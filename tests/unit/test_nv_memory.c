@@ -20,6 +20,8 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "hcq/nv/nv_control.h"
+#include "hcq/nv/nv_gen.h"
+#include "hcq/nv/regs/nv_qmd.h"
 #include "ioctl/kio_fault.h"
 #include "sim/nv/sim_nv.h"
 #include "tests/unit/expect.h"
@@ -92,7 +94,8 @@ tells_what_it_is(void **state)
         assert_string_equal(info.arch, chips[i].arch);
         assert_string_equal(info.backend, "NV");
         assert_int_equal(info.max_shared_bytes, chips[i].shared_bytes);
-        assert_int_equal(dev->chip.qmd_major, chips[i].qmd);
+        assert_int_equal(nv_qmd_unit.gen_ids[dev->chip.compute->launch->gen],
+                         chips[i].qmd);
         assert_true(info.flags & HCQ_DEVICE_SIMULATED);
         assert_true(info.n_units > 0 && info.memory_bytes >= MIB);
         assert_true(info.model[0]);

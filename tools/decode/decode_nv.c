@@ -144,12 +144,6 @@ decode_nv_ring(struct decode_nv *d, const uint32_t *words, size_t n_dw,
 
 /* ---- launch descriptors ---------------------------------------------------- */
 
-static const char *
-block_name(unsigned major)
-{
-    return major == 3 ? "V3" : major == 4 ? "V4" : "V5";
-}
-
 /* The version that a compute class takes; 0: not known. */
 static unsigned
 major_of_class(uint32_t nv_class)
@@ -163,21 +157,20 @@ major_of_class(uint32_t nv_class)
     return 0;
 }
 
-/* Words with reserved bits set, read as version `major`; UINT32_MAX if they
- * are of another version or too few. */
+/* Words with reserved bits set, read as a version; UINT32_MAX if they are of
+ * another version or too few. */
 static unsigned
-misfit(const uint32_t *words, size_t n_dw, unsigned major)
+misfit(const struct regs_type *type, unsigned gen, const uint32_t *words,
+       size_t n_dw)
 {
-    const struct regs_type *type =
-        regs_by_name(&nv_qmd_unit, block_name(major));
-    uint32_t copy[NV_QMD_V5_DW];
-    unsigned n = 0, i;
+    uint32_t copy[NV_QMD_LAUNCH_DW];
+    unsigned size_dw = regs_dw(type, gen), n = 0, i;
 
-    if (!type || n_dw < type->n_dw || !regs_match(type, 0, words))
+    if (n_dw < size_dw || !regs_match(type, gen, words))
         return UINT32_MAX;
-    memcpy(copy, words, 4u * type->n_dw);
-    if (regs_clear_known(type, 0, copy)) {
-        for (i = 0; i < type->n_dw; i++)
+    memcpy(copy, words, 4u * size_dw);
+    if (regs_clear_known(type, gen, copy)) {
+        for (i = 0; i < size_dw; i++)
             n += copy[i] != 0;
     }
     return n;
@@ -185,15 +178,15 @@ misfit(const uint32_t *words, size_t n_dw, unsigned major)
 
 /* The version whose descriptor the words are most like; 0: none. */
 static unsigned
-guess_major(const uint32_t *words, size_t n_dw)
+guess_major(const struct regs_type *type, const uint32_t *words, size_t n_dw)
 {
-    unsigned best = UINT32_MAX, best_major = 0, major;
+    unsigned best = UINT32_MAX, best_major = 0, gen;
 
-    for (major = 3; major <= 5; major++) {
-        unsigned n = misfit(words, n_dw, major);
+    for (gen = 0; gen < NV_QMD_GEN_COUNT; gen++) {
+        unsigned n = misfit(type, gen, words, n_dw);
         if (n < best) {
             best = n;
-            best_major = major;
+            best_major = nv_qmd_unit.gen_ids[gen];
         }
     }
     return best_major;
@@ -203,29 +196,31 @@ unsigned
 decode_nv_qmd(struct decode_nv *d, const uint32_t *words, size_t n_dw,
               unsigned major)
 {
-    unsigned unknown = 0;
-    size_t at = 0;
+    const struct regs_type *type = regs_by_name(&nv_qmd_unit, "LAUNCH");
+    unsigned unknown = 0, size_dw;
+    size_t at;
 
-    while (at < n_dw) {
-        const struct regs_type *type;
+    for (at = 0; at < n_dw; at += size_dw) {
         unsigned here = major;
+        int gen;
 
         if (!here)
             here = major_of_class(d->compute_class);
         if (!here)
-            here = guess_major(words + at, n_dw - at);
-        type = here ? regs_by_name(&nv_qmd_unit, block_name(here)) : NULL;
-        if (!type || n_dw - at < type->n_dw) {
+            here = guess_major(type, words + at, n_dw - at);
+        gen = regs_gen_by_id(&nv_qmd_unit, here);
+        size_dw = gen < 0 ? UINT32_MAX : regs_dw(type, (unsigned)gen);
+        if (n_dw - at < size_dw) {
             tell(d, "? %zu words that are no whole QMD", n_dw - at);
             return unknown + (unsigned)(n_dw - at);
         }
-        tell(d, "QMD %u, %u words", here, type->n_dw);
-        if (!regs_match(type, 0, words + at)) {
+        tell(d, "QMD %u, %u words", here, size_dw);
+        if (!regs_match(type, (unsigned)gen, words + at)) {
             tell(d, "? its QMD_MAJOR_VERSION is another one");
             unknown++;
         }
-        regs_decode_block(type, 0, words + at, d->stream.line, d->stream.user);
-        at += type->n_dw;
+        regs_decode_block(type, (unsigned)gen, words + at, d->stream.line,
+                          d->stream.user);
     }
     return unknown;
 }
