@@ -152,6 +152,23 @@ BELL_API const char *bell_function_nearest(const char *name);
 BELL_API size_t bell_function_aliases(const struct bell_function *function,
                                       char *buf, size_t size_bytes);
 
+/* The C function that a call of the row forwards to. `args` has a letter for
+ * each of its arguments, of which lists are two (what they point to, and a
+ * uint32_t, how many):
+ *     c  the context, always first    t  a tensor or NULL
+ *     s  a list of tensors            l  a list of int64_t
+ *     i  int64_t    n  uint32_t       a  int: an axis, or BELL_FLAT
+ *     f  double     b  bool           y  enum bell_dtype
+ *     r  enum bell_reduction          e  a string
+ * `params` has, for each letter but c, the number of the parameter it takes; a
+ * parameter called dtype that none takes is what the first is cast to. */
+struct bell_function_c {
+    const char *name, *args, *params;
+};
+/* False: there is more to it, call by bell_function_call. */
+BELL_API bool bell_function_c(const struct bell_function *function,
+                              struct bell_function_c *out);
+
 /* What a dtype is called in PyTorch: "float32", "float", "half", ...;
  * BELL_DEFAULT if `name` is not a dtype. */
 BELL_API enum bell_dtype bell_dtype_find(const char *name);
@@ -170,6 +187,9 @@ enum bell_param_kind {
     BELL_PARAM_DTYPE,
     BELL_PARAM_DATA,
 };
+
+/* As in the text of parameters: "ints*". */
+BELL_API const char *bell_param_kind_name(enum bell_param_kind kind);
 
 struct bell_param {
     char name[24];

@@ -125,6 +125,20 @@ bell_function_aliases(const struct bell_function *function, char *buf,
     return (size_t)snprintf(buf, size_bytes, "%s", text);
 }
 
+bool
+bell_function_c(const struct bell_function *function,
+                struct bell_function_c *out)
+{
+    const struct fn_row *row = find_row(function->name);
+
+    if (!row || row->glue || (row->order && strchr(row->order, 'k')))
+        return false;
+    out->name = row->to.name;
+    out->args = row->to.code;
+    out->params = row->order ? row->order : "0123456";
+    return true;
+}
+
 enum bell_dtype
 bell_dtype_find(const char *name)
 {

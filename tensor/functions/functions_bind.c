@@ -83,31 +83,37 @@ same_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && memcmp(text, word, len) == 0;
 }
 
+const char *
+bell_param_kind_name(enum bell_param_kind kind)
+{
+    static const char *const names[] = {
+        [BELL_PARAM_TENSOR] = "tensor",
+        [BELL_PARAM_TENSORS] = "tensors",
+        [BELL_PARAM_INT] = "int",
+        [BELL_PARAM_TENSORS_SPREAD] = "tensors*",
+        [BELL_PARAM_FLOAT] = "float",
+        [BELL_PARAM_NUMBER] = "number",
+        [BELL_PARAM_BOOL] = "bool",
+        [BELL_PARAM_STR] = "str",
+        [BELL_PARAM_INTS] = "ints",
+        [BELL_PARAM_INTS_SPREAD] = "ints*",
+        [BELL_PARAM_DTYPE] = "dtype",
+        [BELL_PARAM_DATA] = "data",
+    };
+
+    return (size_t)kind < ARRAY_LEN(names) ? names[kind] : NULL;
+}
+
 static bool
 parse_kind(const char *text, size_t len, enum bell_param_kind *out_kind)
 {
-    static const struct {
-        const char *name;
-        enum bell_param_kind kind;
-    } kinds[] = {
-        {"tensor", BELL_PARAM_TENSOR},
-        {"tensors", BELL_PARAM_TENSORS},
-        {"tensors*", BELL_PARAM_TENSORS_SPREAD},
-        {"int", BELL_PARAM_INT},
-        {"float", BELL_PARAM_FLOAT},
-        {"number", BELL_PARAM_NUMBER},
-        {"bool", BELL_PARAM_BOOL},
-        {"str", BELL_PARAM_STR},
-        {"ints", BELL_PARAM_INTS},
-        {"ints*", BELL_PARAM_INTS_SPREAD},
-        {"dtype", BELL_PARAM_DTYPE},
-        {"data", BELL_PARAM_DATA},
-    };
-    size_t i;
+    const char *name;
+    int kind;
 
-    for (i = 0; i < ARRAY_LEN(kinds); i++) {
-        if (same_word(text, len, kinds[i].name)) {
-            *out_kind = kinds[i].kind;
+    for (kind = 0; (name = bell_param_kind_name((enum bell_param_kind)kind));
+         kind++) {
+        if (same_word(text, len, name)) {
+            *out_kind = (enum bell_param_kind)kind;
             return true;
         }
     }

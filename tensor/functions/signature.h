@@ -1,16 +1,9 @@
 /* Functions of the tensor API as data: a typed pointer beside the code of its
  * signature, and the one place that calls by that code.
  *
- * A code has a letter for each argument. Lists are two arguments in C, and
- * the context, always first, is none that a caller lists:
- *     c  the context              t  a tensor, or NULL
- *     s  tensors                  l  int64_t's
- *     i  int64_t                  n  uint32_t
- *     a  int: an axis             f  double
- *     b  bool                     y  enum bell_dtype
- *     r  enum bell_reduction      e  a string
- *     x  index items              o  options of a convolution
- *     p  options of a pooling
+ * The letters are those of struct bell_function_c, and
+ *     x  index items, how many   o, p  options of convolution, of pooling
+ * The context is no argument that a caller lists.
  * The pointer's type is the code's: the compiler refuses a row that lies.
  */
 #ifndef BELL_TENSOR_FUNCTIONS_SIGNATURE_H

@@ -108,37 +108,105 @@ list_functions(bool markdown)
     return TOOL_OK;
 }
 
-/* {"functions": [{"name", "signature", "section", "doc", ...}]} */
+static void
+json_value(struct json *json, const char *key, const struct bell_value *value)
+{
+    switch ((int)value->kind) {
+    case BELL_VALUE_BOOL:
+        json_bool(json, key, value->b);
+        break;
+    case BELL_VALUE_INT:
+        json_int(json, key, value->i);
+        break;
+    case BELL_VALUE_FLOAT:
+        json_num(json, key, value->f);
+        break;
+    case BELL_VALUE_STR:
+        json_str(json, key, value->str);
+        break;
+    default:
+        json_null(json, key);
+    }
+}
+
+static void
+json_function(struct json *json, const struct bell_function *f)
+{
+    struct bell_param params[BELL_MAX_PARAMS];
+    uint32_t n = bell_function_params(f, params), i;
+    char aliases[128], *text = NULL;
+    struct bell_function_c c;
+    size_t n_bytes;
+    FILE *stream = open_memstream(&text, &n_bytes);
+
+    if (stream) {
+        print_signature(stream, f);
+        fclose(stream);
+    }
+    bell_function_aliases(f, aliases, sizeof(aliases));
+    json_object(json, NULL);
+    json_str(json, "name", f->name);
+    json_str(json, "aliases", aliases);
+    json_str(json, "signature", text ? text : f->name);
+    json_array(json, "params");
+    for (i = 0; i < n; i++) {
+        json_object(json, NULL);
+        json_str(json, "name", params[i].name);
+        json_str(json, "kind", bell_param_kind_name(params[i].kind));
+        if (!params[i].required)
+            json_value(json, "default", &params[i].fallback);
+        json_end(json);
+    }
+    json_end(json);
+    json_bool(json, "returns_list", f->returns_list);
+    if (bell_function_c(f, &c)) {
+        json_object(json, "c");
+        json_str(json, "function", c.name);
+        json_str(json, "args", c.args);
+        json_array(json, "params");
+        for (i = c.args[0] == 'c'; c.args[i]; i++)
+            json_int(json, NULL, *c.params++ - '0');
+        json_end(json);
+        json_end(json);
+    } else {
+        json_null(json, "c");
+    }
+    json_str(json, "section", f->section);
+    json_str(json, "doc", f->doc);
+    json_end(json);
+    free(text);
+}
+
+/* All that a binding needs: docs/eval.md says what is what. */
 static int
 list_functions_json(void)
 {
     const struct bell_function *f;
-    char aliases[128], *text;
+    struct bell_value value;
     struct json json;
-    size_t i, n_bytes;
-    FILE *stream;
+    int i;
 
     json_init(&json);
     json_array(&json, "functions");
-    for (i = 0; (f = bell_function_at(i)); i++) {
-        text = NULL;
-        stream = open_memstream(&text, &n_bytes);
-        if (!stream)
-            break;
-        print_signature(stream, f);
-        fclose(stream);
-        bell_function_aliases(f, aliases, sizeof(aliases));
+    for (i = 0; (f = bell_function_at((size_t)i)); i++)
+        json_function(&json, f);
+    json_end(&json);
+    json_array(&json, "dtypes");
+    for (i = BELL_BOOL; i < BELL_DTYPE_COUNT; i++) {
         json_object(&json, NULL);
-        json_str(&json, "name", f->name);
-        json_str(&json, "aliases", aliases);
-        json_str(&json, "signature", text ? text : f->name);
-        json_str(&json, "section", f->section);
-        json_str(&json, "doc", f->doc);
-        json_bool(&json, "returns_list", f->returns_list);
+        json_str(&json, "name", bell_dtype_name((enum bell_dtype)i));
+        json_int(&json, "value", i);
+        json_uint(&json, "size_bytes", bell_dtype_size((enum bell_dtype)i));
         json_end(&json);
-        free(text);
     }
     json_end(&json);
+    json_array(&json, "value_kinds");
+    for (i = BELL_VALUE_NONE; i <= BELL_VALUE_LIST; i++) {
+        value.kind = (enum bell_value_kind)i;
+        json_str(&json, NULL, bell_value_kind_name(&value));
+    }
+    json_end(&json);
+    json_int(&json, "max_results", BELL_MAX_RESULTS);
     return tool_print_json(&json);
 }
 
