@@ -15,14 +15,14 @@
 
 struct kio;
 
-#define NV_BRANCH_NEWEST     10u   /* index */
+#define NV_BRANCH_NEWEST     11u   /* index */
 #define NV_STATUS_BUSY_RETRY 0x03u /* the call may be made again */
 #define NV_VERSION_PATH      "/proc/driver/nvidia/version"
 
 /* The branch a driver is of. Found once per device; plain data. */
 struct nv_abi {
     uint32_t branch;  /* index: 0 is the oldest known */
-    uint32_t major;   /* 535 to 595 */
+    uint32_t major;   /* 535 to 610 */
     char version[32]; /* the driver's own, "580.159.03"; "" when forced */
     bool forced;      /* by BELL_NV_BRANCH */
 };

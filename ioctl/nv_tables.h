@@ -6,7 +6,7 @@
 
 #include "ioctl/kio_desc.h"
 
-#define NV_N_BRANCHES 11
+#define NV_N_BRANCHES 12
 
 /* By enum nv_struct_id (nv_uapi.h) and branch index. */
 extern const struct kio_struct *const nv_structs[][NV_N_BRANCHES];

@@ -130,9 +130,10 @@ class Spec:
             if not value and key not in MARKS:
                 self.fail(f'no mark {key}')
             marks[key] = value
-        for branch, offset in self.ranged(words[2][1:]).items():
-            self.structs[-1]['fields'][branch].append(
-                Field(words[0], kind, count, offset, marks))
+        for word in words[2][1:].split(','):
+            for branch, offset in self.ranged(word).items():
+                self.structs[-1]['fields'][branch].append(
+                    Field(words[0], kind, count, offset, marks))
 
     def layouts(self, struct):
         """[(suffix, first branch, last branch)], equal neighbours merged."""

@@ -79,6 +79,7 @@ tells_what_it_is(void **state)
         {"sm_90,branch=580", "sm_90", 227 * 1024, 4},
         {"sm_90,branch=590", "sm_90", 227 * 1024, 4},
         {"sm_90,branch=595", "sm_90", 227 * 1024, 4},
+        {"sm_90,branch=610", "sm_90", 227 * 1024, 4},
     };
     size_t i;
 

@@ -499,6 +499,12 @@ test_other_ranges(void **state)
                               NV_S_UVM_DESTROY_RANGE_GROUP, &end),
                      S_NOT_FOUND);
     uvm_rig_fini(&u);
+    uvm_rig_init(&u, "sm_90,branch=610");
+    start(&u);
+    assert_int_equal(kio_ioctl(&u.uvm, UVM_CREATE_RANGE_GROUP, &a),
+                     BELL_E_KERNEL);
+    assert_int_equal(bell_error_last()->sys_errno, EINVAL);
+    uvm_rig_fini(&u);
 }
 
 /* A group's channels have one context, and one window for it. */

@@ -897,10 +897,14 @@ rm_uvm_ioctl(struct rm_process *process, int file, unsigned long request,
 {
     struct uvm_call c = {process->machine, process, process->files[file].uvm,
                          NULL};
+    /* src: google/gvisor, nvproxy/version.go: removed in 610.43.02 */
+    bool has_groups = process->machine->abi.major < 610;
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(rows); i++) {
-        if (rows[i].number == request)
+        if (rows[i].number == request &&
+            (has_groups || (request != UVM_CREATE_RANGE_GROUP &&
+                            request != UVM_DESTROY_RANGE_GROUP)))
             return call_row(&c, &rows[i], arg);
     }
     return rm_fail(EINVAL, "UVM call 0x%lx is not known", request);
