@@ -40,10 +40,13 @@ extern const struct amd_move_code amd_move_gfx942, amd_move_gfx1100,
 struct amd_gen {
     const char *name;            /* "gfx942" */
     uint32_t gfx_target_version; /* 90402 */
-    uint32_t gfx;                /* 9, 10, 11, 12: dialect of PM4 */
-    uint32_t wave_lanes;         /* that kernels are compiled for */
-    uint32_t rsrc3_reg;          /* COMPUTE_PGM_RSRC3 */
-    bool architected_scratch;    /* else an SRD in the user registers */
+    uint32_t machine;            /* EF_AMDGPU_MACH of code objects */
+    uint32_t code_filler;        /* what may follow code */
+    uint8_t dialect;     /* enum amd_pm4_gen; enum amd_sdma_gen is the same */
+    uint32_t wave_lanes; /* that kernels are compiled for */
+    uint32_t rsrc3_reg;  /* COMPUTE_PGM_RSRC3 */
+    bool architected_scratch; /* else an SRD in the user registers: */
+    uint32_t srd_word3[2];    /* of waves of 64, 32 lanes */
     uint32_t scratch_unit_bytes, scratch_size_bits; /* TMPRING WAVESIZE */
     bool scratch_waves_per_engine;
     bool uses_aql;                    /* compute queues are AQL ones */
@@ -51,16 +54,20 @@ struct amd_gen {
     uint32_t dma_max_bytes;           /* of one DMA_DATA; 0: there is none */
     const struct amd_move_code *move; /* for what is more; NULL: more of them */
     uint32_t sdma_fence_flags;        /* memory type bits of FENCE */
-    bool sdma_has_gcr;
-    uint32_t vgpr_save_bytes;              /* of a CU */
-    uint32_t save_bytes_per_wave;          /* of the control stack */
-    uint32_t acquire_full, acquire_launch; /* cache words of ACQUIRE_MEM */
+    bool has_gcr; /* GCR_CNTL rules caches, SDMA's too; else COHER_CNTL */
+    uint32_t vgpr_save_bytes;               /* of a CU */
+    uint32_t save_bytes_per_wave;           /* of the control stack */
+    uint32_t waves_per_cu, waves_per_array; /* that are saved, at most; 0: no
+                                             * limit of an array */
+    uint32_t max_stack_bytes;               /* the control stack's; 0: none */
+    uint32_t acquire_full, acquire_launch;  /* cache words of ACQUIRE_MEM */
     uint32_t release_flags; /* of RELEASE_MEM for others to see */
     uint32_t max_lds_bytes;
 };
 
 /* NULL where there is none. */
 const struct amd_gen *amd_gen_find(uint32_t gfx_target_version);
+const struct amd_gen *amd_gen_of_machine(uint32_t machine);
 
 /* ---- memory (amd_memory.c) ---------------------------------------------------- */
 

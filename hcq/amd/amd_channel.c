@@ -39,19 +39,18 @@ void
 amd_save_sizes(const struct amd_gen *gen, const struct amd_topology *t,
                struct amd_save_sizes *out)
 {
-    uint64_t waves = (uint64_t)t->n_cu * 32, stack, data;
+    uint64_t waves = (uint64_t)t->n_cu * gen->waves_per_cu, stack, data;
+    uint64_t by_array =
+        (uint64_t)t->n_engines * t->n_xcc * gen->waves_per_array;
 
-    if (gen->gfx == 9) {
-        uint64_t by_array = (uint64_t)t->n_engines * t->n_xcc * 512;
-        waves = (uint64_t)t->n_cu * 40;
-        waves = waves < by_array ? waves : by_array;
-    }
+    if (by_array && waves > by_array)
+        waves = by_array;
     data = align_up((uint64_t)t->n_cu * (gen->vgpr_save_bytes + 0x4000 +
                                          gen->max_lds_bytes + 0x1000),
                     PAGE_BYTES);
     stack = align_up(40 + waves * gen->save_bytes_per_wave + 8, PAGE_BYTES);
-    if (gen->gfx == 10 && stack > 0x7000)
-        stack = 0x7000;
+    if (gen->max_stack_bytes && stack > gen->max_stack_bytes)
+        stack = gen->max_stack_bytes;
     out->control_stack_bytes = (uint32_t)stack;
     out->save_bytes = (uint32_t)(stack + data);
     out->total_bytes = align_up(

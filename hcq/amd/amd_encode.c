@@ -33,8 +33,7 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     engine->dev = dev;
     engine->scratch = &dev->scratch;
     engine->kind = kind;
-    /* both count from gfx9 and SDMA 4 */
-    engine->gen = (uint8_t)(dev->gen->gfx - 9);
+    engine->gen = dev->gen->dialect;
     engine->is_single = kind != AMD_RING_AQL || dev->topology.n_xcc == 1;
     engine->slot_dw = slot_dw[kind];
     engine->piece_dw = AMD_PM4_IB_MAX_DW;

@@ -2,6 +2,10 @@
  * src: hw/amd/BRINGUP.md 0, 5, 7, 9, 10. */
 #include "base/bits.h"
 #include "hcq/amd/amd.h"
+#include "hcq/amd/regs/amd_pm4.h"
+#include "hcq/amd/regs/amd_sdma.h"
+
+static_assert((int)AMD_SDMA_GEN_COUNT == (int)AMD_PM4_GEN_COUNT, "dialects");
 
 /* Cache words: of gfx9 CP_COHER_CNTL, of later ones GCR_CNTL.
  * src: BRINGUP.md 9 */
@@ -19,18 +23,31 @@
 #define DMA_MAX_GFX9  (1u << 25)
 #define DMA_MAX_GFX11 0x7fe0u
 
+/* Fourth word of a scratch descriptor. src: BRINGUP.md 7 */
+#define SRD_GFX9         0x00ea4facu
+#define SRD_GFX10_WAVE32 0x21c14facu
+#define SRD_GFX10_WAVE64 0x21e14facu
+/* src: CODEOBJ.md 1 (machines, in e_flags), 3 */
+#define S_NOP      0xbf800000u
+#define S_CODE_END 0xbf9f0000u
+
 static const struct amd_gen gens[] = {
     {
         .name = "gfx90a",
         .gfx_target_version = 90010,
-        .gfx = 9,
+        .machine = 0x3f,
+        .code_filler = S_NOP,
+        .dialect = AMD_PM4_GEN_GFX9,
         .wave_lanes = 64,
         .rsrc3_reg = 0x2e2d,
+        .srd_word3 = {SRD_GFX9},
         .scratch_unit_bytes = 1024,
         .scratch_size_bits = 13,
         .dma_max_bytes = DMA_MAX_GFX9,
         .vgpr_save_bytes = 0x80000,
         .save_bytes_per_wave = 8,
+        .waves_per_cu = 40,
+        .waves_per_array = 512,
         .acquire_full = GFX9_FULL,
         .acquire_launch = GFX9_LAUNCH,
         .release_flags = GFX9_RELEASE,
@@ -39,7 +56,9 @@ static const struct amd_gen gens[] = {
     {
         .name = "gfx942",
         .gfx_target_version = 90402,
-        .gfx = 9,
+        .machine = 0x4c,
+        .code_filler = S_NOP,
+        .dialect = AMD_PM4_GEN_GFX9,
         .wave_lanes = 64,
         .rsrc3_reg = 0x2e2d,
         .architected_scratch = true,
@@ -49,6 +68,8 @@ static const struct amd_gen gens[] = {
         .move = &amd_move_gfx942,
         .vgpr_save_bytes = 0x80000,
         .save_bytes_per_wave = 8,
+        .waves_per_cu = 40,
+        .waves_per_array = 512,
         .acquire_full = GFX9_FULL,
         .acquire_launch = GFX9_LAUNCH,
         .release_flags = GFX9_RELEASE,
@@ -57,16 +78,21 @@ static const struct amd_gen gens[] = {
     {
         .name = "gfx1030",
         .gfx_target_version = 100300,
-        .gfx = 10,
+        .machine = 0x36,
+        .code_filler = S_CODE_END,
+        .dialect = AMD_PM4_GEN_GFX10,
         .wave_lanes = 32,
         .rsrc3_reg = 0x2e28,
+        .srd_word3 = {SRD_GFX10_WAVE64, SRD_GFX10_WAVE32},
         .scratch_unit_bytes = 1024,
         .scratch_size_bits = 13,
         .dma_max_bytes = DMA_MAX_GFX9,
         .sdma_fence_flags = SDMA_UNCACHED,
-        .sdma_has_gcr = true,
+        .has_gcr = true,
         .vgpr_save_bytes = 0x40000,
         .save_bytes_per_wave = 12,
+        .waves_per_cu = 32,
+        .max_stack_bytes = 0x7000,
         .acquire_full = GFX10_FULL,
         .acquire_launch = GFX10_LAUNCH,
         .release_flags = GFX10_RELEASE,
@@ -75,7 +101,9 @@ static const struct amd_gen gens[] = {
     {
         .name = "gfx1100",
         .gfx_target_version = 110000,
-        .gfx = 11,
+        .machine = 0x41,
+        .code_filler = S_CODE_END,
+        .dialect = AMD_PM4_GEN_GFX11,
         .wave_lanes = 32,
         .rsrc3_reg = 0x2e28,
         .architected_scratch = true,
@@ -86,9 +114,10 @@ static const struct amd_gen gens[] = {
         .dma_max_bytes = DMA_MAX_GFX11,
         .move = &amd_move_gfx1100,
         .sdma_fence_flags = SDMA_UNCACHED,
-        .sdma_has_gcr = true,
+        .has_gcr = true,
         .vgpr_save_bytes = 0x60000,
         .save_bytes_per_wave = 12,
+        .waves_per_cu = 32,
         .acquire_full = GFX10_FULL,
         .acquire_launch = GFX10_LAUNCH,
         .release_flags = GFX10_RELEASE,
@@ -97,7 +126,9 @@ static const struct amd_gen gens[] = {
     {
         .name = "gfx1201",
         .gfx_target_version = 120001,
-        .gfx = 12,
+        .machine = 0x4e,
+        .code_filler = S_CODE_END,
+        .dialect = AMD_PM4_GEN_GFX12,
         .wave_lanes = 32,
         .rsrc3_reg = 0x2e28,
         .architected_scratch = true,
@@ -107,9 +138,10 @@ static const struct amd_gen gens[] = {
         .dma_max_bytes = DMA_MAX_GFX11,
         .move = &amd_move_gfx1201,
         .sdma_fence_flags = SDMA_UNCACHED,
-        .sdma_has_gcr = true,
+        .has_gcr = true,
         .vgpr_save_bytes = 0x60000,
         .save_bytes_per_wave = 12,
+        .waves_per_cu = 32,
         .acquire_full = GFX10_FULL,
         .acquire_launch = GFX10_LAUNCH,
         .release_flags = GFX10_RELEASE,
@@ -124,6 +156,18 @@ amd_gen_find(uint32_t gfx_target_version)
 
     for (i = 0; i < ARRAY_LEN(gens); i++) {
         if (gens[i].gfx_target_version == gfx_target_version)
+            return &gens[i];
+    }
+    return NULL;
+}
+
+const struct amd_gen *
+amd_gen_of_machine(uint32_t machine)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(gens); i++) {
+        if (gens[i].machine == machine)
             return &gens[i];
     }
     return NULL;

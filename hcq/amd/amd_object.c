@@ -26,10 +26,6 @@
 #define CODE_SLACK_BYTES 256u
 #define DATA_ALIGN       64u
 
-/* What stands behind the last instruction. src: CODEOBJ.md 3 */
-#define S_NOP      0xbf800000u /* gfx9 */
-#define S_CODE_END 0xbf9f0000u
-
 /* src: hw/amd/CODEOBJ.md 3 */
 enum {
     R_ABS32_LO = 1,
@@ -535,31 +531,19 @@ amd_object_close(struct amd_object *object)
     object->places = NULL;
 }
 
-/* What may follow the code of a chip. src: CODEOBJ.md 1 and 3; the numbers of
- * gfx900 to 90c and of the generic gfx9 are LLVM's */
-static uint32_t
-filler(uint32_t machine)
-{
-    bool gfx9 = (machine >= 0x2c && machine <= 0x32) || machine == 0x3f ||
-                machine == 0x40 || machine == 0x4b || machine == 0x4c ||
-                machine == 0x4f || machine == 0x51 || machine == 0x5f;
-
-    return gfx9 ? S_NOP : S_CODE_END;
-}
-
 bell_status
-amd_object_link(const struct amd_object *object, uint64_t va, uint8_t *image)
+amd_object_link(const struct amd_object *object, uint64_t va, uint32_t filler,
+                uint8_t *image)
 {
     struct amd_object copy = *object;
     struct reader r = {.o = &copy};
     struct window w = {image, 0, object->image_bytes};
-    uint32_t fill = filler(object->machine);
     uint64_t at;
 
     assert(va % AMD_OBJECT_ALIGN == 0);
     BELL_TRY(open_file(&r)); /* as when it was opened */
-    for (at = 0; at < object->code_bytes; at += sizeof(fill))
-        memcpy(image + at, &fill, sizeof(fill));
+    for (at = 0; at < object->code_bytes; at += sizeof(filler))
+        memcpy(image + at, &filler, sizeof(filler));
     memset(image + at, 0, (size_t)(object->image_bytes - at));
     hcq_elf_copy(&r.elf, object->places, image);
     BELL_TRY(apply_all(&r, va, &w));

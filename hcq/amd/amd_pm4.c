@@ -42,11 +42,8 @@
 #define LDS_SHIFT     15u
 #define PRIV_BIT      (1u << 20)
 
-/* Third and fourth word of a scratch descriptor; src: BRINGUP.md 7 */
-#define SRD_SWIZZLE      (1u << 31)
-#define SRD_GFX9         0x00ea4facu
-#define SRD_GFX10_WAVE32 0x21c14facu
-#define SRD_GFX10_WAVE64 0x21e14facu
+/* Second word of a scratch descriptor; src: BRINGUP.md 7 */
+#define SRD_SWIZZLE (1u << 31)
 
 #define SINGLE_DW  AMD_PM4_PRED_EXEC_DW
 #define NOP_MAX_DW 0x2000u
@@ -81,7 +78,7 @@ put_acquire(struct amd_push *push, uint32_t caches)
 {
     uint32_t words[AMD_PM4_ACQUIRE_MEM_DW];
 
-    if (push->engine->dev->gen->gfx == 9) {
+    if (!push->engine->dev->gen->has_gcr) {
         amd_pack_pm4_acquire_mem_gfx9(push->engine->gen,
                                       (struct amd_pm4_acquire_mem_gfx9){
                                           .size_lo = ALL_BITS,
@@ -408,10 +405,9 @@ set_scratch(const struct amd_engine *engine, const struct amd_program *prog,
     put_address(words, scratch->mem.va);
     words[1] |= SRD_SWIZZLE;
     words[2] = (uint32_t)scratch->xcc_bytes;
-    words[3] = engine->dev->gen->gfx == 9 ? SRD_GFX9
-               : amd_unpack_object_properties(prog->properties).wave32
-                   ? SRD_GFX10_WAVE32
-                   : SRD_GFX10_WAVE64;
+    words[3] =
+        engine->dev->gen
+            ->srd_word3[amd_unpack_object_properties(prog->properties).wave32];
 }
 
 static void
@@ -596,8 +592,8 @@ put_timestamp(struct amd_push *push, uint64_t va)
 static uint32_t
 acquire_dw(const struct amd_engine *engine)
 {
-    return engine->dev->gen->gfx == 9 ? AMD_PM4_ACQUIRE_MEM_GFX9_DW
-                                      : AMD_PM4_ACQUIRE_MEM_DW;
+    return engine->dev->gen->has_gcr ? AMD_PM4_ACQUIRE_MEM_DW
+                                     : AMD_PM4_ACQUIRE_MEM_GFX9_DW;
 }
 
 uint32_t

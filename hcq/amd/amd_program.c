@@ -10,16 +10,6 @@
 #include "hcq/amd/amd_object.h"
 #include "hcq/amd/regs/amd_object.h"
 
-/* EF_AMDGPU_MACH; src: CODEOBJ.md 1 (with the target in e_flags) */
-struct machine {
-    uint32_t number, gfx_target_version;
-};
-
-static const struct machine machines[] = {
-    {0x3f, 90010},  {0x4c, 90402},  {0x36, 100300},
-    {0x41, 110000}, {0x4e, 120001},
-};
-
 static struct amd_program *
 program_of(struct hcq_program_base *base)
 {
@@ -31,13 +21,8 @@ program_of(struct hcq_program_base *base)
 static bell_status
 check_machine(const struct amd_device *dev, const struct amd_object *object)
 {
-    const struct amd_gen *gen = NULL;
-    size_t i;
+    const struct amd_gen *gen = amd_gen_of_machine(object->machine);
 
-    for (i = 0; i < ARRAY_LEN(machines); i++) {
-        if (machines[i].number == object->machine)
-            gen = amd_gen_find(machines[i].gfx_target_version);
-    }
     if (gen == dev->gen)
         return BELL_OK;
     return bell_fail(BELL_E_INVALID,
@@ -83,7 +68,7 @@ check_properties(const struct amd_device *dev, const struct amd_object *object)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "program '%s': the kernel asks for %s", object->name,
                          what);
-    if (has.wave32 == (dev->gen->gfx == 9))
+    if ((has.wave32 ? 32 : 64) != dev->gen->wave_lanes)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "program '%s': waves of %u lanes on %s", object->name,
                          has.wave32 ? 32 : 64, dev->gen->name);
@@ -141,7 +126,8 @@ upload(struct amd_program *prog, struct amd_device *dev,
         return bell_fail(BELL_E_NO_MEMORY,
                          "program '%s': no memory for %llu bytes", object->name,
                          (unsigned long long)object->image_bytes);
-    status = amd_object_link(object, prog->code.va, image);
+    status =
+        amd_object_link(object, prog->code.va, dev->gen->code_filler, image);
     if (status == BELL_OK)
         status = amd_buffer_write(&dev->base, prog->code.va, image,
                                   object->image_bytes);

@@ -111,7 +111,7 @@ put_gcr(struct amd_push *push, uint32_t control)
 {
     uint32_t words[AMD_SDMA_GCR_DW];
 
-    if (!push->engine->dev->gen->sdma_has_gcr)
+    if (!push->engine->dev->gen->has_gcr)
         return;
     amd_pack_sdma_gcr(push->engine->gen,
                       (struct amd_sdma_gcr){.control = control}, words);
@@ -267,7 +267,7 @@ uint32_t
 amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
             uint32_t n_copies)
 {
-    uint32_t gcr = engine->dev->gen->sdma_has_gcr ? AMD_SDMA_GCR_DW : 0;
+    uint32_t gcr = engine->dev->gen->has_gcr ? AMD_SDMA_GCR_DW : 0;
     uint32_t acquire = AMD_SDMA_POLL_REGMEM_DW + gcr;
 
     switch ((enum hcq_op)packet->head.op) {

@@ -28,7 +28,7 @@ load(const struct amd_object *object)
     if (!image)
         return;
     /* What a relocation cannot hold at this address is found out here. */
-    if (amd_object_link(object, 0x7f0000100000, image) == BELL_OK) {
+    if (amd_object_link(object, 0x7f0000100000, 0xbf9f0000, image) == BELL_OK) {
         if (memcmp(image + object->descriptor_offset, object->descriptor, 64))
             abort();
     } else if (!bell_error_last()->message[0]) {

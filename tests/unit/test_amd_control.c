@@ -129,12 +129,18 @@ limits_of_generations(void **state)
     static const struct {
         uint32_t version, unit, bits, rsrc3, dma_max;
         bool architected, aql, priv, gcr, has_move;
+        uint32_t machine, filler;
     } rows[] = {
-        {90010, 1024, 13, 0x2e2d, 0x3ffffff, false, false, false, false, false},
-        {90402, 1024, 13, 0x2e2d, 0, true, true, false, false, true},
-        {100300, 1024, 13, 0x2e28, 0x3ffffff, false, false, false, true, false},
-        {110000, 256, 15, 0x2e28, 0x7fff, true, false, true, true, true},
-        {120001, 256, 18, 0x2e28, 0x7fff, true, false, false, true, true},
+        {90010, 1024, 13, 0x2e2d, 0x3ffffff, false, false, false, false, false,
+         0x3f, 0xbf800000},
+        {90402, 1024, 13, 0x2e2d, 0, true, true, false, false, true, 0x4c,
+         0xbf800000},
+        {100300, 1024, 13, 0x2e28, 0x3ffffff, false, false, false, true, false,
+         0x36, 0xbf9f0000},
+        {110000, 256, 15, 0x2e28, 0x7fff, true, false, true, true, true, 0x41,
+         0xbf9f0000},
+        {120001, 256, 18, 0x2e28, 0x7fff, true, false, false, true, true, 0x4e,
+         0xbf9f0000},
     };
     size_t i;
 
@@ -148,8 +154,10 @@ limits_of_generations(void **state)
         assert_int_equal(gen->rsrc3_reg, rows[i].rsrc3);
         assert_int_equal(gen->architected_scratch, rows[i].architected);
         assert_int_equal(gen->uses_aql, rows[i].aql);
+        assert_ptr_equal(amd_gen_of_machine(rows[i].machine), gen);
+        assert_int_equal(gen->code_filler, rows[i].filler);
         assert_int_equal(gen->sets_priv, rows[i].priv);
-        assert_int_equal(gen->sdma_has_gcr, rows[i].gcr);
+        assert_int_equal(gen->has_gcr, rows[i].gcr);
         assert_true(gen->dma_max_bytes <= rows[i].dma_max);
         assert_true(gen->dma_max_bytes >= rows[i].dma_max / 2);
         assert_int_equal(gen->dma_max_bytes % 32, 0);

@@ -210,7 +210,7 @@ load(const void *data, size_t size_bytes, uint64_t va,
         BELL_OK) {
         image = malloc((size_t)out_object->image_bytes);
         assert_non_null(image);
-        if (amd_object_link(out_object, va, image) != BELL_OK) {
+        if (amd_object_link(out_object, va, 0xbf9f0000, image) != BELL_OK) {
             free(image);
             image = NULL;
         }
@@ -257,7 +257,7 @@ test_layout(void **state)
     assert_int_equal(o.kernarg_preload, 2);
     assert_memory_equal(image, f.text, sizeof(f.text));
     for (i = 512; i < 768; i += 4)
-        assert_int_equal(word_at(image, i, 4), 0xbf800000);
+        assert_int_equal(word_at(image, i, 4), 0xbf9f0000);
     assert_int_equal((int64_t)word_at(image, 768 + 16, 8), 256 - 768);
     assert_memory_equal(image + 768, o.descriptor, 64);
     for (i = 768 + 64; i < 1024; i++)
@@ -912,8 +912,10 @@ test_images(void **state)
         assert_int_not_equal(add.entry_offset, look.entry_offset);
         image[0] = malloc(add.image_bytes);
         image[1] = malloc(add.image_bytes);
-        assert_int_equal(amd_object_link(&add, VA, image[0]), BELL_OK);
-        assert_int_equal(amd_object_link(&look, 0x1000, image[1]), BELL_OK);
+        assert_int_equal(amd_object_link(&add, VA, chips[i].filler, image[0]),
+                         BELL_OK);
+        assert_int_equal(
+            amd_object_link(&look, 0x1000, chips[i].filler, image[1]), BELL_OK);
         assert_memory_equal(image[0], image[1], add.image_bytes);
         assert_int_equal(word_at(image[0], add.code_bytes - 4, 4),
                          chips[i].filler);
@@ -963,7 +965,7 @@ run_look(enum isa_gen gen, const char *chip)
     out = args + 64;
     arena.size_bytes = out + 1024;
     arena.bytes = calloc(1, arena.size_bytes);
-    assert_int_equal(amd_object_link(&o, VA, arena.bytes), BELL_OK);
+    assert_int_equal(amd_object_link(&o, VA, 0xbf9f0000, arena.bytes), BELL_OK);
     memcpy(arena.bytes + args, &(uint64_t){VA + out}, 8);
     launch.pc = VA + o.entry_offset;
     launch.rsrc1 = o.rsrc1;

@@ -64,7 +64,7 @@ words_of(const struct rig *r, uint32_t n_counts)
 {
     struct hcq_packet signal = {.head = {.op = HCQ_OP_SIGNAL}};
     const struct amd_engine *engine = &r->priv->engine;
-    uint32_t begin = 6 + (engine->dev->gen->sdma_has_gcr ? 5 : 0);
+    uint32_t begin = 6 + (engine->dev->gen->has_gcr ? 5 : 0);
 
     return begin + n_counts * (1 + (COUNTER_WORDS - 1) * 7) +
            amd_sdma_dw(engine, &signal, 0);
