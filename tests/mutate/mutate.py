@@ -4,11 +4,13 @@
 usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER,...] [--list]
 
 Copies the sources beside BUILD_DIR, to be built with and without sanitizers,
-and N times changes one random place of base, ioctl, mem or hcq and runs
-the tests of that part, those first that are quick or have killed its
-neighbours, until one fails: unit tests with sanitizers (which see leaks),
-then the conformance suite. Prints each mutant's fate and, last, the score. A
-mutant that does not compile is not counted; one that hangs is killed by a
+and with gcov to learn once which tests run which lines. N times changes one
+random place of base, ioctl, mem or hcq and runs the tests that come by that
+line, those first that are quick or have killed its neighbours, until one
+fails: unit tests with sanitizers (which see leaks), then programs and the
+conformance suite. A mutant has survived when all have passed, or those that
+PATIENCE seconds suffice for. Prints each mutant's fate and, last, the score.
+A mutant that does not compile is not counted; one that hangs is killed by a
 time limit, which follows from the time that the test takes without mutants.
 
 Not tried: what no test can see. By rule the order of stores, which x86 keeps
@@ -21,10 +23,12 @@ argument.
 JOBS: how many tests at once (default: processors).
 """
 import concurrent.futures
+import hashlib
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,44 +54,22 @@ BUILDS = {
     'asan': ('--buildtype=debug', '--optimization=1',
              '-Db_sanitize=address,undefined', '-Db_lundef=false'),
     'release': ('--buildtype=release',),
+    'lines': ('--buildtype=debug', '--optimization=1'),
 }
-# Tests by part (the first that fits): rounds of (build, names).
-TESTS = (
-    ('hcq/nv/nv_uvm', (
-        ('asan', r'nv_memory|nv_fault|fork'),
-        ('release', r'cts NV@sim_sm_90\*2 with UVM|lie_sweep_nv'))),
-    ('hcq/nv/', (
-        ('asan', r'nv_(?!roundtrip|container)\w+|fuzz_nv_cubin|fork'),
-        ('asan', r'fault_loop|nv kernels'),
-        ('release', r'cts NV@sim_sm_90'),
-        ('release', r'cts NV@sim_sm_(80|90\*2 with UVM)|lie_sweep_nv'))),
-    ('hcq/amd/', (
-        ('asan', r'amd_(?!wave|ring)\w+|fuzz_amd_object|fork'),
-        ('asan', r'fault_loop'),
-        ('release', r'amd_ring|cts AMD@sim_gfx1100|lie_sweep_amd'),
-        ('release', r'cts AMD@sim_gfx(90a|942)'))),
-    ('hcq/cpu/', (
-        ('asan', r'cpu inside|cpu object mutations|fork'),
-        ('asan', r'cts CPU'),
-        ('release', r'cts CPU|render_host'))),
-    ('hcq/', (
-        ('asan', r'nv_(launch|memory|cubin|fault)|amd_(launch|stream|object)|'
-                 r'amd_(control|push|pm4)|cpu inside|fork|decode|nv_decode'),
-        ('asan', r'fault_loop|fuzz_(nv_cubin|amd_object|decode)'),
-        ('release', r'amd_ring|cts (CPU|NV@sim_sm_90|AMD@sim_gfx942)'))),
-    ('ioctl/', (
-        ('asan', r'kio\w*|cassette|nv_watch|nv_fault|nv_memory|amd_control|'
-                 r'sim_rm|sim_kfd|fork'),
-        ('asan', r'fuzz_cassette|fault_loop|fuzz_kernel_\w+'),
-        ('release', r'trace|replay|sim|cts NV@sim_sm_90'))),
-    ('mem/', (
-        ('asan', r'mem_\w+|nv_(memory|launch)|amd_control'),
-        ('release', r'cts (CPU|NV@sim_sm_90|AMD@sim_gfx1100)'))),
-    ('base/', (
-        ('asan', r'alloc|arena|log|map|status|kio\w*|graph|tools|cassette|'
-                 r'nv_launch'),
-        ('release', r'cts CPU|cli|privileged|trace'))),
-)
+COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                               'count_lines.sh')}
+# The tests of the driver half, by the build that they run in.
+TESTS = {
+    'asan': re.compile(
+        r'alloc|arena|log|map|status|kio\w*|cassette|mem_\w+|graph|tools|fork|'
+        r'nv_(?!roundtrip|container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|'
+        r'decode|fault_loop|cpu .*|cts CPU|nv kernels|'
+        r'fuzz_(nv_cubin|amd_object|decode|cassette|kernel_\w+)'),
+    'release': re.compile(
+        r'amd_ring|cts .*|lie_sweep_\w+|render_host|trace|replay.*|sim|dump|cli|'
+        r'privileged|h100|selftest|bench'),
+}
+PATIENCE = 150  # seconds of tests for one mutant
 ENV = {
     'CMOCKA_MESSAGE_OUTPUT': 'TAP',
     'ASAN_OPTIONS': 'detect_stack_use_after_return=1:strict_string_checks=1:'
@@ -236,9 +218,9 @@ def equivalents():
 
 # ---- builds ---------------------------------------------------------------
 
-def run(*args):
+def run(*args, env=None):
     return subprocess.run(args, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True,
+                          stderr=subprocess.STDOUT, text=True, env=env,
                           stdin=subprocess.DEVNULL, check=False)
 
 
@@ -271,9 +253,11 @@ def copy_sources(source):
 class Test:
     def __init__(self, build, found, files):
         self.build, self.name = build, found['name']
-        self.key = f'{os.path.basename(build)}: {found["suite"][0]} {self.name}'
+        self.full_name = f'{found["suite"][0]} {self.name}'
+        self.key = f'{os.path.basename(build)}: {self.full_name}'
         self.command = found['cmd']
         self.env = {**os.environ, **ENV, **found['env']}
+        self.program = found['cmd'][0]
         self.targets = [os.path.relpath(name, build)
                         for target in found['depends']
                         for name in files.get(target, [])]
@@ -281,6 +265,7 @@ class Test:
         self.is_sound = False  # seen to pass without mutants
         self.was_late = False  # how it last failed
         self.kills = {}
+        self.lines = {}  # {path: {line}} that it comes by
 
     def limit(self):
         return 20 + 6 * self.seconds
@@ -325,10 +310,13 @@ def watch(stream, failed):
 def configure(source, base):
     """{build: [Test]}, or None after telling why not."""
     tests = {}
+    if shutil.which('ld.lld'):
+        os.environ['CC_LD'] = 'lld'  # links in half the time
     for name, options in BUILDS.items():
         build = os.path.join(base, name)
+        env = {**os.environ, **(COUNTING if name == 'lines' else {})}
         done = run(os.path.join(source, 'tools/configure.sh'), build,
-                   '-Dtests=enabled', *options)
+                   '-Dtests=enabled', *options, env=env)
         if done.returncode != 0:
             print(done.stdout[-4000:])
             return None
@@ -358,12 +346,72 @@ def compiled(build, name):
         return file.read()
 
 
-def rounds_for(path, tests):
-    for part, rounds in TESTS:
-        if path.startswith(part):
-            return [[t for t in tests[build] if re.fullmatch(names, t.name)]
-                    for build, names in rounds]
-    return []
+class Lines:
+    """Which lines each test comes by, kept for as long as its program is the
+    same."""
+
+    def __init__(self, base, source, tests):
+        self.build, self.source = os.path.join(base, 'lines'), source
+        self.path = os.path.join(base, 'lines.json')
+        self.known = {}
+        if os.path.exists(self.path):
+            self.known = json.loads(read(self.path))
+        for build, names in TESTS.items():
+            counting = {t.full_name: t for t in tests['lines']}
+            tests[build] = [t for t in tests[build] if names.fullmatch(t.name)]
+            for test in tests[build]:
+                seconds, lines = self.lines_of(counting[test.full_name])
+                test.lines = {path: set(of) for path, of in lines.items()}
+                test.seconds = seconds * (3 if build == 'asan' else 1)
+
+    def lines_of(self, test):
+        test.compile()
+        if not os.path.exists(test.program):
+            return 20.0, {}
+        with open(test.program, 'rb') as file:
+            mark = hashlib.sha1(file.read()).hexdigest()
+        if self.known.get(test.full_name, [''])[0] != mark:
+            for path in self.counts():
+                os.remove(path)
+            start = time.monotonic()
+            test.fails(600, threading.Event())
+            seconds = time.monotonic() - start
+            self.known[test.full_name] = [mark, seconds, self.counted()]
+            with open(self.path, 'w', encoding='utf-8') as file:
+                json.dump(self.known, file)
+        return self.known[test.full_name][1:]
+
+    def counts(self):
+        return [os.path.join(folder, name)
+                for folder, _, files in os.walk(self.build)
+                for name in files if name.endswith('.gcda')]
+
+    def counted(self):
+        lines = {}
+        paths = self.counts()
+        told = run('gcov', '--json-format', '--stdout', *paths).stdout
+        for unit in told.splitlines() if paths else ():
+            if not unit.startswith('{'):
+                continue
+            unit = json.loads(unit)
+            for file in unit['files']:
+                path = os.path.join(unit['current_working_directory'],
+                                    file['file'])
+                path = os.path.relpath(os.path.realpath(path), self.source)
+                ran = [n['line_number'] for n in file['lines'] if n['count']]
+                if path.endswith('.c') and path.startswith(PARTS):
+                    lines[path] = sorted({*lines.get(path, ()), *ran})
+        return lines
+
+
+def coming_by(place, text, tests):
+    """The tests of both builds that run the place's statement: gcov knows its
+    first line, or another."""
+    blank = max(text.rfind(c, 0, place.place[0]) for c in ';{}')
+    first = text.count('\n', 0, blank) + 1
+    lines = set(range(first, place.line + 1))
+    return [t for build in TESTS for t in tests[build]
+            if lines & t.lines.get(place.path, set())]
 
 
 class Times:
@@ -374,7 +422,7 @@ class Times:
         self.known = {}
         if os.path.exists(self.path):
             self.known = json.loads(read(self.path))
-        for test in [t for of in tests.values() for t in of]:
+        for test in [t for build in TESTS for t in tests[build]]:
             test.seconds = self.known.get(test.key, test.seconds)
 
     def measure(self, test):
@@ -396,31 +444,30 @@ class Times:
 def judge(path, tests, jobs):
     """The Test that killed it, 'survived', or None where it does not
     compile."""
-    for tests_of in rounds_for(path, tests):
-        killed = []
-        stop = threading.Event()
+    killed = []
+    stop = threading.Event()
+    end = time.monotonic() + PATIENCE
 
-        def attempt(test):
-            if stop.is_set():
-                return
-            if test.compile().returncode != 0:
-                killed.append(None)
-                stop.set()
-            elif test.fails(test.limit(), stop) and not stop.is_set():
-                killed.append(test)
-                stop.set()
+    def attempt(test):
+        if stop.is_set() or time.monotonic() > end:
+            return
+        if test.compile().returncode != 0:
+            killed.append(None)
+            stop.set()
+        elif test.fails(test.limit(), stop) and not stop.is_set():
+            killed.append(test)
+            stop.set()
 
-        tests_of.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(attempt, tests_of))
-        if killed:
-            return killed[0]
-    return 'survived'
+    tests.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(attempt, tests))
+    return killed[0] if killed else 'survived'
 
 
 class Mutator:
     def __init__(self, source, base, tests, jobs):
         self.source, self.tests, self.jobs = source, tests, jobs
+        Lines(base, os.path.realpath(source), tests)
         self.times = Times(base, tests)
         self.release = os.path.join(base, 'release')
         self.objects = objects_of(self.release, os.path.realpath(source))
@@ -436,7 +483,8 @@ class Mutator:
             try:
                 write(full, text[:start] + new + text[end:])
                 got = compiled(self.release, name)
-                fate = (judge(place.path, self.tests, self.jobs)
+                fate = (judge(place.path, coming_by(place, text, self.tests),
+                              self.jobs)
                         if got not in (None, right) else None)
             finally:
                 write(full, text)

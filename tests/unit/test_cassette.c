@@ -24,7 +24,6 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_replay.h"
 #include "ioctl/nv_abi.h"
-#include "ioctl/nv_track.h"
 #include "ioctl/nv_uapi.h"
 
 static char cassette_path[64];
@@ -413,38 +412,6 @@ test_too_much(void **state)
     assert_non_null(strstr(bell_error_last()->message, "more than 512 MiB"));
 }
 
-/* What a program maps is followed to the byte: neighbours are not met, and a
- * mapping of which a part goes is forgotten. */
-static void
-test_track_borders(void **state)
-{
-    struct nv_track *track = nv_track_create();
-    uint8_t *at = (uint8_t *)0x100000;
-
-    (void)state;
-    assert_non_null(track);
-    assert_false(nv_track_overlaps(track, at, 0x1000));
-    nv_track_mmap(track, 5, at, 0x1000);
-    nv_track_mmap(track, 5, at + 0x2000, 0x1000);
-    assert_true(nv_track_overlaps(track, at, 0x1000));
-    assert_true(nv_track_overlaps(track, at + 0xfff, 1));
-    assert_true(nv_track_overlaps(track, at + 0x1fff, 2));
-    assert_true(nv_track_overlaps(track, at - 1, 2));
-    assert_false(nv_track_overlaps(track, at - 1, 1));
-    assert_false(nv_track_overlaps(track, at + 0x1000, 0x1000));
-    assert_false(nv_track_overlaps(track, at + 0x3000, 0x1000));
-    nv_track_munmap(track, at + 0x1000, 0x1000);
-    nv_track_munmap(track, at - 0x1000, 0x1000);
-    assert_true(nv_track_overlaps(track, at, 1));
-    assert_true(nv_track_overlaps(track, at + 0x2000, 1));
-    nv_track_munmap(track, at + 0xff0, 0x10);
-    assert_false(nv_track_overlaps(track, at, 0x1000));
-    assert_true(nv_track_overlaps(track, at + 0x2fff, 1));
-    nv_track_munmap(track, at + 0x1000, 0x1001);
-    assert_false(nv_track_overlaps(track, at, 0x10000));
-    nv_track_destroy(track);
-}
-
 int
 main(void)
 {
@@ -462,7 +429,6 @@ main(void)
         cmocka_unit_test_setup_teardown(test_part_past_record, make_path,
                                         remove_path),
         cmocka_unit_test(test_too_much),
-        cmocka_unit_test(test_track_borders),
     };
 
     return cmocka_run_group_tests_name("cassette", tests, NULL, NULL);
