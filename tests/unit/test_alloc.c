@@ -3,7 +3,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -60,6 +63,51 @@ test_fails_once(void **state)
     assert_non_null(after);
     host_free(after);
     host_fail_after(0, 0);
+}
+
+/* BELL_FAIL_ALLOC is read when a program begins: this one, started again, says
+ * how many of its next three allocations fail. */
+static void
+test_fails_as_told(void **state)
+{
+    static const struct {
+        const char *value;
+        int n_failed;
+    } rows[] = {{"1", 3}, {"2", 2}, {"1,once", 1}, {"3,once", 1},
+                {"4", 0}, {"0", 0}, {"0,once", 0}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int status = -1;
+        pid_t child = fork();
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            setenv("BELL_FAIL_ALLOC", rows[i].value, 1);
+            execl("/proc/self/exe", "test_alloc", "count", (char *)NULL);
+            _exit(99);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        if (WEXITSTATUS(status) != rows[i].n_failed)
+            fail_msg("BELL_FAIL_ALLOC=%s: %d failed", rows[i].value,
+                     WEXITSTATUS(status));
+    }
+}
+
+static int
+count_failed(void)
+{
+    int i, n_failed = 0;
+
+    for (i = 0; i < 3; i++) {
+        void *ptr = host_alloc(8);
+
+        n_failed += !ptr;
+        host_free(ptr);
+    }
+    return n_failed;
 }
 
 static void
@@ -156,17 +204,21 @@ test_grow_failure_keeps_array(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_fails_from_nth),
         cmocka_unit_test(test_fails_once),
+        cmocka_unit_test(test_fails_as_told),
         cmocka_unit_test(test_aligned),
         cmocka_unit_test(test_calloc_overflow),
         cmocka_unit_test(test_spared_thread),
         cmocka_unit_test(test_grow),
         cmocka_unit_test(test_grow_failure_keeps_array),
     };
+
+    if (argc == 2 && strcmp(argv[1], "count") == 0)
+        return count_failed();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -533,6 +533,47 @@ most_threads(void **state)
     }
 }
 
+/* Clusters of one block are none; more in any direction are refused, and so
+ * are kernels that call what is not there. */
+static void
+clusters_and_calls(void **state)
+{
+    static const struct {
+        uint8_t code;
+        uint32_t words[3];
+        const char *part; /* of the refusal; NULL: it is taken */
+    } rows[] = {
+        {0x3d, {1, 1, 1}, NULL},
+        {0x3d, {0, 0, 0}, NULL},
+        {0x3d, {2, 1, 1}, "clusters of 2x1x1 blocks are not supported"},
+        {0x3d, {1, 2, 1}, "clusters of 1x2x1 blocks are not supported"},
+        {0x3d, {1, 1, 2}, "clusters of 1x1x2 blocks are not supported"},
+        {0x0f, {0, 0, 0}, "it uses '', which nobody defines"},
+        {0x0f, {UINT32_MAX, 0, 0}, "it uses '', which nobody defines"},
+        {0x46, {0, 0, 0}, "it makes system calls"},
+        {0x7f, {0, 0, 0}, NULL},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct render_binary b = pack_plain(2);
+        uint8_t *at = attr_of(&b, OF_KERNEL, 0x10);
+        struct nv_cubin c;
+
+        at[1] = rows[i].code;
+        memcpy(at + 4, rows[i].words, 12);
+        if (rows[i].part) {
+            expect_refused(b.data, b.size_bytes, "kernel", rows[i].part);
+        } else {
+            open_ok(&b, "kernel", &c);
+            assert_int_equal(c.max_threads, 0);
+            nv_cubin_close(&c);
+        }
+        render_binary_fini(&b);
+    }
+}
+
 static void
 sections_at_their_borders(void **state)
 {
@@ -690,6 +731,71 @@ relocations_at_their_borders(void **state)
     render_binary_fini(&b);
 }
 
+/* What each type writes where: the whole address or a half of it, at its
+ * offset or, in instructions, behind it; added to what is there when the
+ * relocation has no addend. */
+static void
+relocation_values(void **state)
+{
+    static const struct {
+        uint32_t type, skip, n_bytes, shift;
+        uint64_t va;
+    } rows[] = {
+        {1, 0, 4, 0, 0x10000}, {2, 0, 8, 0, VA},  {3, 0, 4, 0, 0x10000},
+        {4, 0, 8, 0, VA},      {56, 4, 4, 0, VA}, {57, 4, 4, 32, VA},
+    };
+    struct render_binary b = pack_plain(2);
+    const Elf64_Shdr *bank = section_of(&b, ".nv.constant4");
+    Elf64_Shdr *s = section_of(&b, ".rela.nv.constant4");
+    uint8_t *bytes = (uint8_t *)(uintptr_t)b.data, *image;
+    Elf64_Rela rela, *there = (void *)(bytes + s->sh_offset);
+    struct nv_cubin c;
+    uint64_t target, seven = 7;
+    size_t i, k;
+
+    (void)state;
+    assert_int_equal(s->sh_size, sizeof(rela));
+    rela = *there;
+    open_ok(&b, "kernel", &c);
+    image = host_alloc((size_t)c.image_bytes);
+    target = c.image_bytes; /* the first that is zero, behind the image */
+    nv_cubin_close(&c);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        for (k = 0; k < 2; k++) {
+            uint64_t want, got = 0;
+            uint32_t at = rows[i].skip;
+
+            /* with an addend of 7; or with 7 there, and no addend */
+            s->sh_type = k ? SHT_REL : SHT_RELA;
+            s->sh_size = k ? sizeof(Elf64_Rel) : sizeof(Elf64_Rela);
+            there->r_info =
+                ELF64_R_INFO(ELF64_R_SYM(rela.r_info), rows[i].type);
+            there->r_offset = 0;
+            there->r_addend = 7;
+            memset(bytes + bank->sh_offset, k ? 0 : 0x55, 8);
+            if (k)
+                memcpy(bytes + bank->sh_offset + at, &seven, rows[i].n_bytes);
+            open_ok(&b, "kernel", &c);
+            assert_int_equal(nv_cubin_link(&c, rows[i].va, image), BELL_OK);
+            want = rows[i].va + target + 7;
+            memcpy(&got, image + c.banks[4].offset + at, rows[i].n_bytes);
+            if (got != (rows[i].n_bytes == 4
+                            ? want >> rows[i].shift & UINT32_MAX
+                            : want))
+                fail_msg("type %u: 0x%llx", rows[i].type,
+                         (unsigned long long)got);
+            if (rows[i].n_bytes == 4 && !k) /* and nothing beside it */
+                assert_int_equal(image[c.banks[4].offset + 4 - at], 0x55);
+            nv_cubin_close(&c);
+        }
+    }
+    there->r_info = ELF64_R_INFO(ELF64_R_SYM(rela.r_info), 5);
+    expect_refused(b.data, b.size_bytes, "kernel",
+                   "relocation type 5 in '.nv.constant4' is not known");
+    host_free(image);
+    render_binary_fini(&b);
+}
+
 int
 main(void)
 {
@@ -699,6 +805,8 @@ main(void)
         cmocka_unit_test(relocations_at_their_borders),
         cmocka_unit_test(attributes_at_their_borders),
         cmocka_unit_test(most_threads),
+        cmocka_unit_test(clusters_and_calls),
+        cmocka_unit_test(relocation_values),
         cmocka_unit_test(sections_at_their_borders),
         cmocka_unit_test(real_cubins),
         cmocka_unit_test(refused_cubins),

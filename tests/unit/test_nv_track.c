@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -17,7 +18,7 @@
 #include "ioctl/nv_track.h"
 #include "ioctl/nv_uapi.h"
 
-#define BRANCH   3u /* the newest structs */
+#define BRANCH   NV_BRANCH_NEWEST
 #define CLIENT   0xc1d00001u
 #define USERD    0x5c000001u
 #define MEMORY   0x5c000002u
@@ -28,11 +29,14 @@
 #define RING_LEN 8u
 
 /* What the card would see: a ring, and behind it pushes and descriptors. */
-static struct {
+static struct card {
     uint64_t ring[512];
     uint32_t push[1024];
     uint8_t userd[4096];
 } card;
+
+/* What the GPU sees of it. */
+#define CARD_BYTES offsetof(struct card, userd)
 
 /* What the last look told. */
 static struct {
@@ -150,9 +154,9 @@ begin(void)
     memset(&card, 0, sizeof(card));
     assert_non_null(track);
     make_channel(track, HOPPER_CHANNEL_GPFIFO_A, CHANNEL, RING_LEN);
-    map_for_cpu(track, 7, MEMORY, 0, &card, offsetof(typeof(card), userd));
+    map_for_cpu(track, 7, MEMORY, 0, &card, CARD_BYTES);
     map_for_cpu(track, 7, USERD, 0, card.userd, sizeof(card.userd));
-    map_for_gpu(track, MEMORY, 0, RING_VA, offsetof(typeof(card), userd), 0);
+    map_for_gpu(track, MEMORY, 0, RING_VA, CARD_BYTES, 0);
     return track;
 }
 
@@ -215,7 +219,7 @@ test_sample(void **state)
 static void
 test_borders(void **state)
 {
-    const uint64_t end = RING_VA + offsetof(typeof(card), userd);
+    const uint64_t end = RING_VA + CARD_BYTES;
     struct nv_track *track = begin();
 
     (void)state;
@@ -238,9 +242,13 @@ static void
 test_same_addresses(void **state)
 {
     struct nv_track *track = begin();
-    const uint64_t va = (uintptr_t)card.push;
+    const uint64_t va = 0x5000000000; /* entries have 40 bits */
+    uint8_t *own = mmap((void *)(uintptr_t)va, 4096, PROT_READ,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     (void)state;
+    assert_int_equal((uintptr_t)own, va);
+    nv_track_mmap(track, 9, own, 4096);
     card.ring[0] = entry(va, 1024);
     card.ring[1] = entry(va, 1025);
     card.ring[2] = entry(va + 4092, 1);
@@ -248,15 +256,16 @@ test_same_addresses(void **state)
     put(1);
     look(track);
     assert_int_equal(seen.n, 3);
-    check_region(2, KIO_REGION_PUSH, card.push, va, 4096);
-    put(2); /* USERD lies there, another mapping */
+    check_region(2, KIO_REGION_PUSH, own, va, 4096);
+    put(2);
     look(track);
     assert_int_equal(seen.n, 2);
     put(4);
     look(track);
     assert_int_equal(seen.n, 1 + 2 + 1);
-    check_region(2, KIO_REGION_PUSH, card.push + 1023, va + 4092, 4);
+    check_region(2, KIO_REGION_PUSH, own + 4092, va + 4092, 4);
     nv_track_destroy(track);
+    munmap(own, 4096);
 }
 
 /* Launches in a pushbuffer: the descriptor's address is the value of one
