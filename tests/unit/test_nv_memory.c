@@ -587,6 +587,26 @@ copy_engines_in_turns(void **state)
     hcq_device_close(&dev->base);
 }
 
+/* Any of the 64 that the driver can tell of is used. */
+static void
+copy_engines_told_of(void **state)
+{
+    /* the upper half of `present`, behind what each can do */
+    struct nv_device *dev = open_nv("NV@fault:NV2080_CTRL_CMD_CE_GET_ALL_CAPS="
+                                    "reply=41:0xc0000000@sim:sm_90");
+    const struct nv_control *control = nv_control_of(dev);
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < control->n_copy_engines; i++) {
+        if (control->copy_engines[i] == 62)
+            break;
+    }
+    assert_true(i + 1 < control->n_copy_engines);
+    assert_int_equal(control->copy_engines[i + 1], 63);
+    close_nv(dev);
+}
+
 static bool
 is_mapped(struct nv_device *dev, const struct hcq_buffer *buf)
 {
@@ -929,6 +949,7 @@ main(void)
         cmocka_unit_test(host_access),
         cmocka_unit_test(without_a_window),
         cmocka_unit_test(copy_engines_in_turns),
+        cmocka_unit_test(copy_engines_told_of),
         cmocka_unit_test(mapped_when_it_pays),
         cmocka_unit_test(not_mapped_through_a_small_window),
         cmocka_unit_test(pinned_twice),

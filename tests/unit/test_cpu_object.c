@@ -1,0 +1,513 @@
+/* hcq/cpu/cpu_object.c on an object made here by hand: every field at the
+ * border of what is taken, what each relocation writes, and what is mapped how.
+ */
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/cpu/cpu_object.h"
+
+#if defined(__x86_64__)
+
+enum {
+    TEXT = 1,
+    RODATA,
+    DATA,
+    BSS,
+    RELA,
+    SYMBOLS,
+    STRINGS,
+    NAMES,
+    N_SECTIONS,
+};
+
+enum {
+    SYM_KERNEL = 1,
+    SYM_THING, /* what is relocated to */
+    N_SYMBOLS,
+};
+
+#define TEXT_BYTES 64u
+#define MAX_BYTES  (256u << 20) /* of a file, and of what it loads */
+
+/* An object, whose last bytes are the section headers. */
+static struct object {
+    Elf64_Ehdr head;
+    uint8_t text[TEXT_BYTES], rodata[16], data[16];
+    Elf64_Rela rela[1];
+    Elf64_Sym symbols[N_SYMBOLS];
+    char strings[14], names[10];
+    Elf64_Shdr sections[N_SECTIONS];
+} object;
+
+#define BYTES(member)                                                          \
+    .sh_offset = offsetof(struct object, member),                              \
+    .sh_size = sizeof(object.member)
+
+static void
+begin(void)
+{
+    object = (struct object){
+        .head = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB,
+                             EV_CURRENT},
+                 .e_type = ET_REL,
+                 .e_machine = EM_X86_64,
+                 .e_shoff = offsetof(struct object, sections),
+                 .e_shentsize = sizeof(Elf64_Shdr),
+                 .e_shnum = N_SECTIONS,
+                 .e_shstrndx = NAMES},
+        .rela = {{.r_offset = 8,
+                  .r_info = ELF64_R_INFO(SYM_THING, R_X86_64_PC32),
+                  .r_addend = 4}},
+        .symbols = {[SYM_KERNEL] = {.st_name = 7,
+                                    .st_info = STT_FUNC,
+                                    .st_shndx = TEXT,
+                                    .st_value = 16},
+                    [SYM_THING] = {.st_name = 1,
+                                   .st_info = STT_OBJECT,
+                                   .st_shndx = DATA,
+                                   .st_value = 8}},
+        .strings = "\0thing\0kernel", /* ends with the last one's 0 */
+        .names = ".eh_frame",
+        .sections =
+            {
+                [TEXT] = {.sh_type = SHT_PROGBITS,
+                          .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+                          .sh_name = 1,
+                          BYTES(text)},
+                [RODATA] = {.sh_type = SHT_PROGBITS,
+                            .sh_flags = SHF_ALLOC,
+                            .sh_name = 1,
+                            BYTES(rodata)},
+                [DATA] = {.sh_type = SHT_PROGBITS,
+                          .sh_flags = SHF_ALLOC | SHF_WRITE,
+                          .sh_name = 1,
+                          BYTES(data)},
+                [BSS] = {.sh_type = SHT_NOBITS,
+                         .sh_flags = SHF_ALLOC | SHF_WRITE,
+                         .sh_name = 1,
+                         .sh_addralign = 32,
+                         .sh_offset = UINT64_MAX, /* counts for nothing */
+                         .sh_size = 100},
+                [RELA] = {.sh_type = SHT_RELA,
+                          .sh_link = SYMBOLS,
+                          .sh_info = TEXT,
+                          .sh_entsize = sizeof(Elf64_Rela),
+                          BYTES(rela)},
+                [SYMBOLS] = {.sh_type = SHT_SYMTAB,
+                             .sh_link = STRINGS,
+                             .sh_entsize = sizeof(Elf64_Sym),
+                             BYTES(symbols)},
+                [STRINGS] = {.sh_type = SHT_STRTAB, BYTES(strings)},
+                [NAMES] = {.sh_type = SHT_STRTAB, BYTES(names)},
+            },
+    };
+    memset(object.text, 0x90, sizeof(object.text));
+    memset(object.rodata, 0x11, sizeof(object.rodata));
+    memset(object.data, 0x22, sizeof(object.data));
+}
+
+static void
+load_ok(struct cpu_object *out)
+{
+    if (cpu_object_load(&object, sizeof(object), "k", "kernel", out) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+}
+
+static void
+refused(size_t size_bytes, const char *entry, const char *part)
+{
+    struct cpu_object loaded;
+
+    assert_int_equal(cpu_object_load(&object, size_bytes, "k", entry, &loaded),
+                     BELL_E_INVALID);
+    if (strncmp(bell_error_last()->message, "program 'k': object: ", 21) != 0 ||
+        !strstr(bell_error_last()->message, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
+}
+
+/* ---- borders --------------------------------------------------------------- */
+
+/* A field as it may just be, and as it may just not be. */
+struct border {
+    size_t offset, n_bytes;
+    uint64_t good, bad;
+    const char *part; /* of the refusal */
+};
+
+#define FIELD(member) offsetof(struct object, member), sizeof(object.member)
+#define SECTION(i, member)                                                     \
+    offsetof(struct object, sections) + (i) * sizeof(Elf64_Shdr) +             \
+        offsetof(Elf64_Shdr, member),                                          \
+        sizeof(object.sections[0].member)
+#define SYMBOL(i, member)                                                      \
+    offsetof(struct object, symbols) + (i) * sizeof(Elf64_Sym) +               \
+        offsetof(Elf64_Sym, member),                                           \
+        sizeof(object.symbols[0].member)
+#define THING(type) ELF64_R_INFO(SYM_THING, type)
+
+static const struct border borders[] = {
+    {FIELD(head.e_ident[0]), 0x7f, 0x7e, "not an ELF file"},
+    {FIELD(head.e_ident[3]), 'F', 'G', "not an ELF file"},
+    {FIELD(head.e_ident[EI_CLASS]), ELFCLASS64, ELFCLASS32, "not 64-bit"},
+    {FIELD(head.e_ident[EI_DATA]), ELFDATA2LSB, ELFDATA2MSB, "not 64-bit"},
+    {FIELD(head.e_ident[EI_VERSION]), EV_CURRENT, 2, "not 64-bit"},
+    {FIELD(head.e_machine), EM_X86_64, EM_386, "for i386 (machine 3), this"},
+    {FIELD(head.e_machine), EM_X86_64, EM_AARCH64, "for AArch64 (machine 183)"},
+    {FIELD(head.e_machine), EM_X86_64, EM_CUDA, "for CUDA (machine 190)"},
+    {FIELD(head.e_machine), EM_X86_64, EM_AMDGPU, "for AMDGPU (machine 224)"},
+    {FIELD(head.e_machine), EM_X86_64, EM_RISCV, "for RISC-V (machine 243)"},
+    {FIELD(head.e_machine), EM_X86_64, 1, "another machine (machine 1)"},
+    {FIELD(head.e_type), ET_REL, ET_EXEC, "type 2, not relocatable"},
+    {FIELD(head.e_shentsize), 64, 63, "section headers of 63 bytes"},
+    {FIELD(head.e_shnum), N_SECTIONS, 0, "no sections"},
+    {FIELD(head.e_shnum), N_SECTIONS, N_SECTIONS + 1, "truncated: 10 section"},
+    {FIELD(head.e_shoff), offsetof(struct object, sections),
+     offsetof(struct object, sections) + 1, "truncated: 9 section headers"},
+    {FIELD(head.e_shoff), offsetof(struct object, sections), UINT64_MAX,
+     "truncated: 9 section headers"},
+    {FIELD(head.e_shstrndx), N_SECTIONS, 0, NULL}, /* names matter little */
+    {SECTION(RODATA, sh_offset), sizeof(object) - 16, sizeof(object) - 15,
+     "truncated: section 2 has bytes"},
+    {SECTION(RODATA, sh_offset), 0, UINT64_MAX, "truncated: section 2"},
+    {SECTION(0, sh_offset), UINT64_MAX, 0, NULL},
+    {SECTION(SYMBOLS, sh_entsize), 24, 25, "symbols of 25 bytes"},
+    {SECTION(SYMBOLS, sh_size), 24 * N_SYMBOLS, 24 * N_SYMBOLS + 1,
+     "symbols of 24 bytes"},
+    {SECTION(SYMBOLS, sh_link), STRINGS, RODATA, "string table is section 2"},
+    {SECTION(SYMBOLS, sh_link), STRINGS, N_SECTIONS, "table is section 9"},
+    {SECTION(SYMBOLS, sh_type), SHT_SYMTAB, SHT_STRTAB, "no symbol table"},
+    {SECTION(RELA, sh_entsize), 24, 16, "section 5: relocations of 16 bytes"},
+    {SECTION(RELA, sh_size), 24, 23, "section 5: relocations of 24 bytes"},
+    {SECTION(RELA, sh_info), N_SECTIONS - 1, N_SECTIONS,
+     "relocations of section 9 with symbols of section 6"},
+    {SECTION(RELA, sh_link), SYMBOLS, STRINGS,
+     "relocations of section 1 with symbols of section 7"},
+    {SECTION(RELA, sh_type), SHT_RELA, SHT_REL, "relocations without addends"},
+    {SECTION(RELA, sh_info), TEXT, BSS, "section 5: relocations of zeros"},
+    {FIELD(rela[0].r_offset), TEXT_BYTES - 4, TEXT_BYTES - 3,
+     "relocation at 61 of a section of 64 bytes"},
+    {FIELD(rela[0].r_offset), 0, TEXT_BYTES + 1, "relocation at 65"},
+    {FIELD(rela[0].r_info), THING(R_X86_64_NONE), THING(R_X86_64_TPOFF32),
+     "relocation type 23 is not supported"},
+    {FIELD(rela[0].r_info), ELF64_R_INFO(SYM_KERNEL, R_X86_64_PC32),
+     ELF64_R_INFO(N_SYMBOLS, R_X86_64_PC32), "symbol 3 of 3"},
+    {FIELD(rela[0].r_addend), 0, UINT32_MAX, "relocation of type 2 at 8 does"},
+    {SYMBOL(SYM_THING, st_shndx), TEXT, SHN_UNDEF, "undefined symbol 'thing'"},
+    {SYMBOL(SYM_THING, st_shndx), BSS, N_SECTIONS,
+     "symbol 'thing' is at 8 of section 9, which is not loaded"},
+    {SYMBOL(SYM_THING, st_shndx), RODATA, SYMBOLS, "of section 6, which is"},
+    {SYMBOL(SYM_THING, st_value), 16, 17, "symbol 'thing' is at 17 of"},
+    {SYMBOL(SYM_THING, st_info), STT_NOTYPE, STT_GNU_IFUNC, "is of type 10"},
+    {SYMBOL(SYM_THING, st_info), STT_FUNC, STT_TLS, "is of type 6"},
+    {SYMBOL(SYM_KERNEL, st_value), TEXT_BYTES - 1, TEXT_BYTES,
+     "entry 'kernel' is not code"},
+    {SYMBOL(SYM_KERNEL, st_shndx), TEXT, RODATA, "entry 'kernel' is not code"},
+    {SYMBOL(SYM_KERNEL, st_shndx), TEXT, SYMBOLS, "entry 'kernel' is not code"},
+    {SYMBOL(SYM_KERNEL, st_shndx), TEXT, N_SECTIONS, "no entry 'kernel'"},
+    {SYMBOL(SYM_KERNEL, st_shndx), TEXT, SHN_UNDEF, "no entry 'kernel'"},
+    {SYMBOL(SYM_KERNEL, st_name), 7, 8, "no entry 'kernel'"},
+    {SYMBOL(SYM_KERNEL, st_name), 7, 14, "no entry 'kernel'"},
+    {SYMBOL(SYM_KERNEL, st_name), 7, UINT32_MAX, "no entry 'kernel'"},
+    {SECTION(STRINGS, sh_size), 14, 13, "no entry 'kernel'"},
+    {SECTION(RODATA, sh_type), SHT_NOTE, SHT_INIT_ARRAY,
+     "section 2 of type 14 cannot be loaded"},
+    {SECTION(RODATA, sh_type), SHT_X86_64_UNWIND, SHT_DYNAMIC, "cannot be"},
+    {SECTION(RODATA, sh_flags), SHF_ALLOC, SHF_ALLOC | SHF_TLS,
+     "section 2 is thread-local"},
+    {SECTION(RODATA, sh_flags), SHF_TLS | SHF_COMPRESSED, /* not loaded */
+     SHF_ALLOC | SHF_COMPRESSED, "section 2 is compressed"},
+    {SECTION(TEXT, sh_flags), SHF_ALLOC | SHF_EXECINSTR,
+     SHF_ALLOC | SHF_EXECINSTR | SHF_WRITE, "writable and executable"},
+    {SECTION(TEXT, sh_flags), SHF_ALLOC | SHF_EXECINSTR, 0, "no code"},
+    {SECTION(TEXT, sh_addralign), 4096, 8192, "section 1 is aligned to 8192"},
+    {SECTION(TEXT, sh_addralign), 1, 3, "section 1 is aligned to 3"},
+    {SECTION(TEXT, sh_addralign), 2, 6, "section 1 is aligned to 6"},
+    {SECTION(BSS, sh_size), 0, MAX_BYTES + 1,
+     "section 4 has 268435457 bytes, 268435456 are possible"},
+    /* behind a page of code, one of constants, and the data */
+    {SECTION(BSS, sh_size), MAX_BYTES - 8192 - 32, MAX_BYTES - 8192 - 31,
+     "more than 268435456 bytes to load"},
+};
+
+static void
+set_field(const struct border *row, uint64_t value)
+{
+    begin();
+    memcpy((uint8_t *)&object + row->offset, &value, row->n_bytes);
+}
+
+static void
+test_borders(void **state)
+{
+    struct cpu_object loaded;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(borders); i++) {
+        set_field(&borders[i], borders[i].good);
+        if (cpu_object_load(&object, sizeof(object), "k", "kernel", &loaded) !=
+            BELL_OK)
+            fail_msg("row %zu: %s", i, bell_error_last()->message);
+        cpu_object_unload(&loaded);
+        set_field(&borders[i], borders[i].bad);
+        if (borders[i].part) {
+            refused(sizeof(object), "kernel", borders[i].part);
+        } else {
+            load_ok(&loaded);
+            cpu_object_unload(&loaded);
+        }
+    }
+}
+
+static void
+test_whole(void **state)
+{
+    struct cpu_object loaded;
+
+    (void)state;
+    begin();
+    refused(MAX_BYTES + 1, "kernel", "268435457 bytes, 268435456 are possible");
+    refused(63, "kernel", "truncated: 63 bytes, an ELF header has 64");
+    refused(64, "kernel", "truncated: 9 section headers");
+    refused(sizeof(object) - 1, "kernel", "truncated: 9 section headers");
+    refused(sizeof(object), "kerne", "no entry 'kerne'");
+    refused(sizeof(object), "kernels", "no entry 'kernels'");
+    object.sections[RODATA] = object.sections[SYMBOLS];
+    refused(sizeof(object), "kernel", "two symbol tables, sections 2 and 6");
+    begin();
+    host_fail_after(1, 1);
+    assert_int_equal(
+        cpu_object_load(&object, sizeof(object), "k", "kernel", &loaded),
+        BELL_E_NO_MEMORY);
+    host_fail_after(0, 0);
+}
+
+/* What is not text is not told as it stands. */
+static void
+test_names(void **state)
+{
+    (void)state;
+    begin();
+    object.symbols[SYM_THING].st_shndx = SHN_UNDEF;
+    memcpy(object.strings + 1, "\x1f~\x7f\x80 ", 5);
+    refused(sizeof(object), "kernel", "undefined symbol '?~?? '");
+    object.symbols[SYM_THING].st_name = 13; /* the last byte: no letters */
+    refused(sizeof(object), "kernel", "undefined symbol ''");
+    object.symbols[SYM_THING].st_name = 14;
+    refused(sizeof(object), "kernel", "undefined symbol '?'");
+    object.symbols[SYM_THING].st_name = 7;
+    object.strings[13] = '!'; /* never ends */
+    refused(sizeof(object), "kernel", "undefined symbol '?'");
+}
+
+/* ---- what is loaded -------------------------------------------------------- */
+
+static uint64_t
+load_word(const void *at, size_t n_bytes)
+{
+    uint64_t value = 0;
+
+    memcpy(&value, at, n_bytes);
+    return value;
+}
+
+/* The rights of the page, as /proc says them. */
+static void
+check_rights(const void *page, const char *rights)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512], got[8] = "none";
+    uintptr_t at = (uintptr_t)page;
+    unsigned long from, to;
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        char text[8];
+        if (sscanf(line, "%lx-%lx %4s", &from, &to, text) == 3 && at >= from &&
+            at < to)
+            memcpy(got, text, sizeof(got));
+    }
+    fclose(maps);
+    assert_string_equal(got, rights);
+}
+
+/* Code, constants and data, in this order, each from a page of its own on. */
+static void
+test_layout(void **state)
+{
+    static const uint8_t zeros[100];
+    struct cpu_object loaded;
+    const uint8_t *map;
+
+    (void)state;
+    begin();
+    load_ok(&loaded);
+    map = loaded.map;
+    assert_ptr_equal(loaded.entry, map + 16);
+    assert_int_equal(loaded.map_bytes, 3 * 4096);
+    assert_int_equal(loaded.text_bytes, 4096);
+    assert_memory_equal(map, object.text, 8);
+    assert_memory_equal(map + 12, object.text + 12, TEXT_BYTES - 12);
+    assert_memory_equal(map + 4096, object.rodata, 16);
+    assert_memory_equal(map + 8192, object.data, 16);
+    assert_memory_equal(map + 8192 + 32, zeros, 100);
+    check_rights(map, "r-xp");
+    check_rights(map + 4096, "r--p");
+    check_rights(map + 8192, "rw-p");
+    assert_int_equal(cpu_object_set_executable(&loaded, false), 0);
+    check_rights(map, "---p");
+    check_rights(map + 4096, "r--p");
+    assert_int_equal(cpu_object_set_executable(&loaded, true), 0);
+    check_rights(map, "r-xp");
+    cpu_object_unload(&loaded);
+    assert_null(loaded.map);
+    cpu_object_unload(&loaded);
+    /* Without constants; unwinding tables are none. */
+    begin();
+    object.sections[RODATA].sh_name = 0;
+    load_ok(&loaded);
+    assert_int_equal(loaded.map_bytes, 2 * 4096);
+    check_rights((uint8_t *)loaded.map + 4096, "rw-p");
+    cpu_object_unload(&loaded);
+    /* A name table that is none, or too short, names nothing. */
+    object.sections[NAMES].sh_size--;
+    load_ok(&loaded);
+    assert_int_equal(loaded.map_bytes, 3 * 4096);
+    cpu_object_unload(&loaded);
+    object.sections[NAMES].sh_size++;
+    object.sections[NAMES].sh_type = SHT_NOTE;
+    load_ok(&loaded);
+    assert_int_equal(loaded.map_bytes, 3 * 4096);
+    cpu_object_unload(&loaded);
+    /* Code alone, a page of it and a byte of another section. */
+    begin();
+    object.sections[RODATA].sh_flags |= SHF_EXECINSTR;
+    object.sections[RODATA].sh_addralign = 4096;
+    object.sections[DATA].sh_flags = object.sections[BSS].sh_flags = 0;
+    object.sections[RELA].sh_size = 0;
+    load_ok(&loaded);
+    assert_int_equal(loaded.text_bytes, 8192);
+    assert_int_equal(loaded.map_bytes, 8192);
+    assert_memory_equal((uint8_t *)loaded.map + 4096, object.rodata, 16);
+    cpu_object_unload(&loaded);
+}
+
+/* ---- relocations ----------------------------------------------------------- */
+
+static const struct {
+    uint32_t type, n_bytes;
+    bool is_relative, is_got;
+} types[] = {
+    {R_X86_64_64, 8, false, false},
+    {R_X86_64_PC64, 8, true, false},
+    {R_X86_64_PC32, 4, true, false},
+    {R_X86_64_PLT32, 4, true, false},
+    {R_X86_64_32, 4, false, false},
+    {R_X86_64_32S, 4, false, false},
+    {R_X86_64_GOTPCREL, 4, true, true},
+    {R_X86_64_GOTPCRELX, 4, true, true},
+    {R_X86_64_REX_GOTPCRELX, 4, true, true},
+};
+
+static void
+test_relocations(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(types); i++) {
+        const uint32_t n_bytes = types[i].n_bytes;
+        const uint64_t mask = n_bytes == 4 ? UINT32_MAX : UINT64_MAX;
+        struct cpu_object loaded;
+        const uint8_t *map, *at;
+        uint64_t got;
+
+        begin();
+        object.rela[0].r_info = THING(types[i].type);
+        load_ok(&loaded);
+        map = loaded.map;
+        at = map + 8;
+        got = load_word(at, n_bytes) - 4; /* without its addend */
+        got += types[i].is_relative ? (uintptr_t)at : 0;
+        if (types[i].is_got) { /* a slot behind the constants */
+            assert_int_equal(got & mask, ((uintptr_t)map + 4096 + 16) & mask);
+            got = load_word(map + 4096 + 16, 8);
+            assert_int_equal(got, (uintptr_t)map + 8192 + 8);
+        }
+        if ((got & mask) != (((uintptr_t)map + 8192 + 8) & mask))
+            fail_msg("type %u: 0x%llx", types[i].type, (unsigned long long)got);
+        assert_int_equal(at[-1], 0x90);
+        assert_int_equal(at[n_bytes], 0x90);
+        cpu_object_unload(&loaded);
+        /* as near to the end as its bytes may be */
+        object.rela[0].r_offset = TEXT_BYTES - n_bytes;
+        load_ok(&loaded);
+        cpu_object_unload(&loaded);
+        object.rela[0].r_offset++;
+        refused(sizeof(object), "kernel", "of a section of 64 bytes");
+    }
+}
+
+/* Numbers that are no addresses: what fits in 32 bits, with a sign and without.
+ */
+static void
+test_absolute(void **state)
+{
+    static const struct {
+        uint32_t type;
+        uint64_t good, bad;
+    } rows[] = {
+        {R_X86_64_32, UINT32_MAX, 1ull << 32},
+        {R_X86_64_32, 0, UINT64_MAX},
+        {R_X86_64_32S, INT32_MAX, 1ull << 31},
+        {R_X86_64_32S, UINT64_MAX << 31, (UINT64_MAX << 31) - 1},
+    };
+    struct cpu_object loaded;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        begin();
+        object.rela[0].r_info = THING(rows[i].type);
+        object.rela[0].r_addend = 0;
+        object.symbols[SYM_THING].st_shndx = SHN_ABS;
+        object.symbols[SYM_THING].st_value = rows[i].good;
+        load_ok(&loaded);
+        assert_int_equal(load_word((uint8_t *)loaded.map + 8, 4),
+                         rows[i].good & UINT32_MAX);
+        cpu_object_unload(&loaded);
+        object.symbols[SYM_THING].st_value = rows[i].bad;
+        refused(sizeof(object), "kernel", "at 8 does not fit");
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_borders),     cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_relocations), cmocka_unit_test(test_absolute),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int
+main(void)
+{
+    return 77; /* objects for other machines are not relocated */
+}
+
+#endif
