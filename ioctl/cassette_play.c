@@ -257,8 +257,9 @@ read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
 
 /* What was not followed when the cassette was recorded, because its layout was
  * not known yet, reads as zeros, and what is written there is not compared.
- * The zeros are at the end of the block, which grows by what is used. A part
- * that every recorder followed, by the length beside it, is missed instead. */
+ * The zeros are at the end of the block, which grows by what is used, in words
+ * of 8 bytes (so does GAP_BYTES shrink). A part that every recorder followed,
+ * by the length beside it, is missed instead. */
 static void
 fill_gaps(const struct kio_capture *layouts, uint32_t n, uint8_t *const *at,
           struct block *block, size_t left)
@@ -286,7 +287,7 @@ fill_gaps(const struct kio_capture *layouts, uint32_t n, uint8_t *const *at,
             bytes = (bytes + 7) & ~(uint64_t)7;
             memcpy(at[blob->parent] + field->offset_bytes, &addr, 8);
             block->size_bytes += bytes;
-            left -= bytes < left ? bytes : left;
+            left -= bytes;
         }
     }
 }

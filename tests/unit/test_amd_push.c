@@ -360,6 +360,36 @@ full_streams(void **state)
     }
 }
 
+/* A submission without commands needs room for its ends alone, whatever was
+ * emitted before it. */
+static void
+empty_streams(void **state)
+{
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(ring_kinds); k++) {
+        struct rig r;
+        struct hcq_signal *go;
+        struct hcq_cs *cs;
+        uint32_t n[3];
+
+        if (ring_kinds[k].by_launch)
+            continue;
+        r = open_rig(&ring_kinds[k]);
+        assert_true(find_numbers(&r, n));
+        go = rig_hold(&r);
+        assert_int_equal(stream_dw(&r, n), PUSH_DW);
+        r.base->submit_timeout_ns = SHORT_NS;
+        rig_ok(hcq_queue_begin(r.base, &cs));
+        rig_ok(hcq_cs_submit(cs, NULL));
+        r.base->submit_timeout_ns = LONG_NS;
+        rig_release(&r, go);
+        rig_ok(hcq_queue_wait(r.base, LONG_NS));
+        rig_close(&r);
+    }
+}
+
 /* ---- what is read behind the last write ------------------------------------------------ */
 
 /* Nothing lies behind the write that completes a submission; of several dies,
@@ -401,8 +431,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sdma_packet_sizes),     cmocka_unit_test(pieces),
-        cmocka_unit_test(full_pieces),           cmocka_unit_test(full_streams),
+        cmocka_unit_test(sdma_packet_sizes),
+        cmocka_unit_test(pieces),
+        cmocka_unit_test(full_pieces),
+        cmocka_unit_test(full_streams),
+        cmocka_unit_test(empty_streams),
         cmocka_unit_test(ends_with_the_release),
     };
 
