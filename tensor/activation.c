@@ -3,12 +3,6 @@
 
 #include "tensor/gradient.h"
 
-static const struct uop *
-num(struct bell_context *ctx, const struct uop *like, double value)
-{
-    return tn_const(ctx, like->dtype, value);
-}
-
 /* ---- conversions ---- */
 
 struct bell_tensor *
@@ -89,13 +83,13 @@ slope_between(struct bell_context *ctx, const struct uop *u,
     in = tn_lt(ctx, low, u);
     if (high)
         in = tn_and(ctx, in, tn_lt(ctx, u, high));
-    return tensor_surrogate(ctx, u, tn_where(ctx, in, x, num(ctx, x, 0)));
+    return tensor_surrogate(ctx, u, tn_where(ctx, in, x, tn_num(ctx, x, 0)));
 }
 
 static const struct uop *
 take_relu(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *zero = num(ctx, x, 0);
+    const struct uop *zero = tn_num(ctx, x, 0);
 
     return slope_between(ctx, tn_where(ctx, tn_lt(ctx, x, zero), zero, x), x,
                          zero, NULL);
@@ -105,7 +99,7 @@ static const struct uop *
 hard_tanh(struct bell_context *ctx, const struct uop *x, double low,
           double high)
 {
-    const struct uop *lo = num(ctx, x, low), *hi = num(ctx, x, high), *u;
+    const struct uop *lo = tn_num(ctx, x, low), *hi = tn_num(ctx, x, high), *u;
 
     u = tn_where(ctx, tn_lt(ctx, x, lo), lo, x);
     u = tn_where(ctx, tn_lt(ctx, hi, u), hi, u);
@@ -130,29 +124,10 @@ hard_swish(struct bell_context *ctx, const struct uop *x)
     return tn_mul(ctx, x, hard_sigmoid(ctx, x));
 }
 
-struct bell_tensor *
-bell_relu(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, take_relu);
-}
-
-struct bell_tensor *
-bell_relu6(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, take_relu6);
-}
-
-struct bell_tensor *
-bell_hardsigmoid(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, hard_sigmoid);
-}
-
-struct bell_tensor *
-bell_hardswish(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, hard_swish);
-}
+TENSOR_UNARY(bell_relu, TENSOR_NO_BOOL, take_relu)
+TENSOR_UNARY(bell_relu6, TENSOR_NO_BOOL, take_relu6)
+TENSOR_UNARY(bell_hardsigmoid, TENSOR_FLOAT, hard_sigmoid)
+TENSOR_UNARY(bell_hardswish, TENSOR_FLOAT, hard_swish)
 
 /* ---- exponential ones ---- */
 
@@ -160,10 +135,10 @@ bell_hardswish(struct bell_tensor *x)
 const struct uop *
 tn_sigmoid(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1), *e, *y;
+    const struct uop *one = tn_num(ctx, x, 1), *e, *y;
 
     e = tn_exp(ctx, tn_neg(ctx, tn_abs(ctx, x)));
-    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), e, one);
+    y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), e, one);
     y = tn_fdiv(ctx, y, tn_add(ctx, one, e));
     return tensor_slope(ctx, y, x, tn_mul(ctx, y, tn_sub(ctx, one, y)));
 }
@@ -178,7 +153,7 @@ soft_rest(struct bell_context *ctx, const struct uop *x)
 const struct uop *
 tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *y = tn_min(ctx, x, num(ctx, x, 0));
+    const struct uop *y = tn_min(ctx, x, tn_num(ctx, x, 0));
 
     y = tn_sub(ctx, y, soft_rest(ctx, x));
     return tensor_slope(ctx, y, x, tn_sigmoid(ctx, tn_neg(ctx, x)));
@@ -189,7 +164,7 @@ soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 {
     const struct uop *bx = tn_mul_c(ctx, x, beta), *y;
 
-    y = tn_add(ctx, tn_max(ctx, bx, num(ctx, x, 0)), soft_rest(ctx, bx));
+    y = tn_add(ctx, tn_max(ctx, bx, tn_num(ctx, x, 0)), soft_rest(ctx, bx));
     return tensor_slope(ctx, tn_mul_c(ctx, y, 1 / beta), x,
                         tn_sigmoid(ctx, bx));
 }
@@ -234,7 +209,8 @@ static const struct uop *
 exp_linear(struct bell_context *ctx, const struct uop *x, double alpha,
            double beta, double scale)
 {
-    const struct uop *zero = num(ctx, x, 0), *below = tn_lt(ctx, x, zero), *y;
+    const struct uop *zero = tn_num(ctx, x, 0), *below = tn_lt(ctx, x, zero),
+                     *y;
 
     y = tn_where(ctx, below, x, zero);
     y = tn_expm1(ctx, tn_mul_c(ctx, y, 1 / beta));
@@ -242,41 +218,12 @@ exp_linear(struct bell_context *ctx, const struct uop *x, double alpha,
     return tn_mul_c(ctx, y, scale);
 }
 
-struct bell_tensor *
-bell_sigmoid(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_sigmoid);
-}
-
-struct bell_tensor *
-bell_logsigmoid(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_logsigmoid);
-}
-
-struct bell_tensor *
-bell_silu(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, take_silu);
-}
-
-struct bell_tensor *
-bell_quick_gelu(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, quick_gelu);
-}
-
-struct bell_tensor *
-bell_softsign(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, soft_sign);
-}
-
-struct bell_tensor *
-bell_mish(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, take_mish);
-}
+TENSOR_UNARY(bell_sigmoid, TENSOR_FLOAT, tn_sigmoid)
+TENSOR_UNARY(bell_logsigmoid, TENSOR_FLOAT, tn_logsigmoid)
+TENSOR_UNARY(bell_silu, TENSOR_FLOAT, take_silu)
+TENSOR_UNARY(bell_quick_gelu, TENSOR_FLOAT, quick_gelu)
+TENSOR_UNARY(bell_softsign, TENSOR_FLOAT, soft_sign)
+TENSOR_UNARY(bell_mish, TENSOR_FLOAT, take_mish)
 
 /* ---- with parameters ---- */
 
@@ -306,7 +253,8 @@ bell_leaky_relu(struct bell_tensor *x, double slope)
 
     if (!tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
-    u = tn_where(ops.ctx, tn_lt(ops.ctx, num(ops.ctx, ops.u[0], 0), ops.u[0]),
+    u = tn_where(ops.ctx,
+                 tn_lt(ops.ctx, tn_num(ops.ctx, ops.u[0], 0), ops.u[0]),
                  ops.u[0], tn_mul_c(ops.ctx, ops.u[0], slope));
     return tensor_result(__func__, &ops, u);
 }

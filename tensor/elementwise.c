@@ -149,31 +149,18 @@ binary_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
     return tensor_result(call, &ops, tn_alu2(ops.ctx, op, ops.u[0], ops.u[1]));
 }
 
+#define BINARY_OP(name, kind, op)                                              \
+    struct bell_tensor *name(struct bell_tensor *x, struct bell_tensor *y)     \
+    {                                                                          \
+        return binary_op(__func__, x, y, kind, op);                            \
+    }
+
 /* ---- arithmetic ---- */
 
-struct bell_tensor *
-bell_add(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_ANY, UOP_ADD);
-}
-
-struct bell_tensor *
-bell_sub(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_NO_BOOL, UOP_SUB);
-}
-
-struct bell_tensor *
-bell_mul(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_ANY, UOP_MUL);
-}
-
-struct bell_tensor *
-bell_div(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_FLOAT, UOP_FDIV);
-}
+BINARY_OP(bell_add, TENSOR_ANY, UOP_ADD)
+BINARY_OP(bell_sub, TENSOR_NO_BOOL, UOP_SUB)
+BINARY_OP(bell_mul, TENSOR_ANY, UOP_MUL)
+BINARY_OP(bell_div, TENSOR_FLOAT, UOP_FDIV)
 
 static const struct uop *
 floor_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
@@ -183,11 +170,7 @@ floor_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_floor(ctx, tn_fdiv(ctx, x, y));
 }
 
-struct bell_tensor *
-bell_floor_divide(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, floor_divide);
-}
+TENSOR_BINARY(bell_floor_divide, TENSOR_NO_BOOL, floor_divide)
 
 static const struct uop *
 trunc_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
@@ -197,11 +180,7 @@ trunc_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_trunc(ctx, tn_fdiv(ctx, x, y));
 }
 
-struct bell_tensor *
-bell_trunc_divide(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, trunc_divide);
-}
+TENSOR_BINARY(bell_trunc_divide, TENSOR_NO_BOOL, trunc_divide)
 
 static const struct uop *
 take_remainder(struct bell_context *ctx, const struct uop *x,
@@ -212,11 +191,7 @@ take_remainder(struct bell_context *ctx, const struct uop *x,
     return tn_sub(ctx, x, tn_mul(ctx, y, floor_divide(ctx, x, y)));
 }
 
-struct bell_tensor *
-bell_remainder(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, take_remainder);
-}
+TENSOR_BINARY(bell_remainder, TENSOR_NO_BOOL, take_remainder)
 
 static const struct uop *
 take_fmod(struct bell_context *ctx, const struct uop *x, const struct uop *y)
@@ -226,11 +201,7 @@ take_fmod(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_sub(ctx, x, tn_mul(ctx, y, trunc_divide(ctx, x, y)));
 }
 
-struct bell_tensor *
-bell_fmod(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, take_fmod);
-}
+TENSOR_BINARY(bell_fmod, TENSOR_NO_BOOL, take_fmod)
 
 /* x to a small whole power by multiplication. */
 static const struct uop *
@@ -294,23 +265,9 @@ take_pow(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_alu2(ctx, UOP_POW, x, y);
 }
 
-struct bell_tensor *
-bell_pow(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_NO_BOOL, take_pow);
-}
-
-struct bell_tensor *
-bell_maximum(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_ANY, UOP_MAX);
-}
-
-struct bell_tensor *
-bell_minimum(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_ANY, UOP_MIN);
-}
+TENSOR_BINARY(bell_pow, TENSOR_NO_BOOL, take_pow)
+BINARY_OP(bell_maximum, TENSOR_ANY, UOP_MAX)
+BINARY_OP(bell_minimum, TENSOR_ANY, UOP_MIN)
 
 /* ---- functions of two variables ---- */
 
@@ -339,11 +296,7 @@ copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
                  tn_neg(ctx, abs)));
 }
 
-struct bell_tensor *
-bell_copysign(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_FLOAT, copy_sign);
-}
+TENSOR_BINARY(bell_copysign, TENSOR_FLOAT, copy_sign)
 
 /* |x| that is -x only below 0, so that its slope is that of the branch. */
 static const struct uop *
@@ -378,11 +331,7 @@ take_atan2(struct bell_context *ctx, const struct uop *y, const struct uop *x)
     return tn_where(ctx, tn_lt(ctx, y, zero), tn_neg(ctx, t), t);
 }
 
-struct bell_tensor *
-bell_atan2(struct bell_tensor *y, struct bell_tensor *x)
-{
-    return tensor_binary(__func__, y, x, TENSOR_FLOAT, take_atan2);
-}
+TENSOR_BINARY(bell_atan2, TENSOR_FLOAT, take_atan2)
 
 static const struct uop *
 log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
@@ -395,11 +344,7 @@ log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_add(ctx, tn_max(ctx, x, y), more);
 }
 
-struct bell_tensor *
-bell_logaddexp(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_FLOAT, log_add_exp);
-}
+TENSOR_BINARY(bell_logaddexp, TENSOR_FLOAT, log_add_exp)
 
 static const struct uop *
 take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
@@ -417,48 +362,18 @@ take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_where(ctx, plain, high, r);
 }
 
-struct bell_tensor *
-bell_hypot(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_FLOAT, take_hypot);
-}
+TENSOR_BINARY(bell_hypot, TENSOR_FLOAT, take_hypot)
 
 /* ---- bits ---- */
 
-struct bell_tensor *
-bell_bitwise_and(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_INT, UOP_AND);
-}
-
-struct bell_tensor *
-bell_bitwise_or(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_INT, UOP_OR);
-}
-
-struct bell_tensor *
-bell_bitwise_xor(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_INT, UOP_XOR);
-}
-
-static const struct uop *
-shift_left(struct bell_context *ctx, const struct uop *x, const struct uop *y)
-{
-    return tn_alu2(ctx, UOP_SHL, x, y);
-}
-
-static const struct uop *
-shift_right(struct bell_context *ctx, const struct uop *x, const struct uop *y)
-{
-    return tn_alu2(ctx, UOP_SHR, x, y);
-}
+BINARY_OP(bell_bitwise_and, TENSOR_INT, UOP_AND)
+BINARY_OP(bell_bitwise_or, TENSOR_INT, UOP_OR)
+BINARY_OP(bell_bitwise_xor, TENSOR_INT, UOP_XOR)
 
 /* Shifts of integers; bool counts as int64. */
 static struct bell_tensor *
 shift_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
-         tn_binary_fn *build)
+         enum uop_op op)
 {
     struct bell_tensor *both[2] = {x, y}, *out;
     struct tensor_operands ops;
@@ -469,34 +384,25 @@ shift_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
         ops.u[0] = tn_cast(ops.ctx, ops.u[0], UOP_I64);
         ops.u[1] = tn_cast(ops.ctx, ops.u[1], UOP_I64);
     }
-    return tensor_result(call, &ops, build(ops.ctx, ops.u[0], ops.u[1]));
+    return tensor_result(call, &ops, tn_alu2(ops.ctx, op, ops.u[0], ops.u[1]));
 }
 
 struct bell_tensor *
 bell_lshift(struct bell_tensor *x, struct bell_tensor *y)
 {
-    return shift_op(__func__, x, y, shift_left);
+    return shift_op(__func__, x, y, UOP_SHL);
 }
 
 struct bell_tensor *
 bell_rshift(struct bell_tensor *x, struct bell_tensor *y)
 {
-    return shift_op(__func__, x, y, shift_right);
+    return shift_op(__func__, x, y, UOP_SHR);
 }
 
 /* ---- comparisons and logic ---- */
 
-struct bell_tensor *
-bell_eq(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_ANY, UOP_CMPEQ);
-}
-
-struct bell_tensor *
-bell_ne(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return binary_op(__func__, x, y, TENSOR_ANY, UOP_CMPNE);
-}
+BINARY_OP(bell_eq, TENSOR_ANY, UOP_CMPEQ)
+BINARY_OP(bell_ne, TENSOR_ANY, UOP_CMPNE)
 
 static const struct uop *
 is_less(struct bell_context *ctx, const struct uop *x, const struct uop *y)
@@ -527,29 +433,10 @@ is_greater_equal(struct bell_context *ctx, const struct uop *x,
     return tn_le(ctx, y, x);
 }
 
-struct bell_tensor *
-bell_lt(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_ANY, is_less);
-}
-
-struct bell_tensor *
-bell_le(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_ANY, tn_le);
-}
-
-struct bell_tensor *
-bell_gt(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_ANY, is_greater);
-}
-
-struct bell_tensor *
-bell_ge(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_ANY, is_greater_equal);
-}
+TENSOR_BINARY(bell_lt, TENSOR_ANY, is_less)
+TENSOR_BINARY(bell_le, TENSOR_ANY, tn_le)
+TENSOR_BINARY(bell_gt, TENSOR_ANY, is_greater)
+TENSOR_BINARY(bell_ge, TENSOR_ANY, is_greater_equal)
 
 static const struct uop *
 both_true(struct bell_context *ctx, const struct uop *x, const struct uop *y)
@@ -569,23 +456,9 @@ one_true(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_ne(ctx, tn_bool(ctx, x), tn_bool(ctx, y));
 }
 
-struct bell_tensor *
-bell_logical_and(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_ANY, both_true);
-}
-
-struct bell_tensor *
-bell_logical_or(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_ANY, either_true);
-}
-
-struct bell_tensor *
-bell_logical_xor(struct bell_tensor *x, struct bell_tensor *y)
-{
-    return tensor_binary(__func__, x, y, TENSOR_ANY, one_true);
-}
+TENSOR_BINARY(bell_logical_and, TENSOR_ANY, both_true)
+TENSOR_BINARY(bell_logical_or, TENSOR_ANY, either_true)
+TENSOR_BINARY(bell_logical_xor, TENSOR_ANY, one_true)
 
 struct bell_tensor *
 bell_isclose(struct bell_tensor *x, struct bell_tensor *y, double rtol,
@@ -638,35 +511,16 @@ with_number(const char *call, struct bell_tensor *x, double value,
     return out;
 }
 
-struct bell_tensor *
-bell_add_scalar(struct bell_tensor *x, double y)
-{
-    return with_number(__func__, x, y, TENSOR_ANY, tn_add);
-}
-
-struct bell_tensor *
-bell_sub_scalar(struct bell_tensor *x, double y)
-{
-    return with_number(__func__, x, y, TENSOR_NO_BOOL, tn_sub);
-}
-
-struct bell_tensor *
-bell_mul_scalar(struct bell_tensor *x, double y)
-{
-    return with_number(__func__, x, y, TENSOR_ANY, tn_mul);
-}
-
-struct bell_tensor *
-bell_div_scalar(struct bell_tensor *x, double y)
-{
-    return with_number(__func__, x, y, TENSOR_FLOAT, tn_fdiv);
-}
-
-struct bell_tensor *
-bell_pow_scalar(struct bell_tensor *x, double y)
-{
-    return with_number(__func__, x, y, TENSOR_NO_BOOL, take_pow);
-}
+#define WITH_NUMBER(name, kind, build)                                         \
+    struct bell_tensor *name(struct bell_tensor *x, double y)                  \
+    {                                                                          \
+        return with_number(__func__, x, y, kind, build);                       \
+    }
+WITH_NUMBER(bell_add_scalar, TENSOR_ANY, tn_add)
+WITH_NUMBER(bell_sub_scalar, TENSOR_NO_BOOL, tn_sub)
+WITH_NUMBER(bell_mul_scalar, TENSOR_ANY, tn_mul)
+WITH_NUMBER(bell_div_scalar, TENSOR_FLOAT, tn_fdiv)
+WITH_NUMBER(bell_pow_scalar, TENSOR_NO_BOOL, take_pow)
 
 /* ---- three operands ---- */
 

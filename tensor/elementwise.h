@@ -45,6 +45,18 @@ struct bell_tensor *tensor_binary(const char *call, struct bell_tensor *x,
                                   struct bell_tensor *y, enum tensor_kind kind,
                                   tn_binary_fn *build);
 
+/* Public calls of that kind: their names are whole, for grep. */
+#define TENSOR_UNARY(name, kind, build)                                        \
+    struct bell_tensor *name(struct bell_tensor *x)                            \
+    {                                                                          \
+        return tensor_unary(__func__, x, kind, build);                         \
+    }
+#define TENSOR_BINARY(name, kind, build)                                       \
+    struct bell_tensor *name(struct bell_tensor *x, struct bell_tensor *y)     \
+    {                                                                          \
+        return tensor_binary(__func__, x, y, kind, build);                     \
+    }
+
 /* A weak scalar for a number given to a call on x. */
 struct bell_tensor *tensor_number(struct bell_tensor *x, double value);
 

@@ -6,12 +6,6 @@
 #include "tensor/elementwise.h"
 #include "tensor/reduce.h"
 
-static const struct uop *
-num(struct bell_context *ctx, const struct uop *like, double value)
-{
-    return tn_const(ctx, like->dtype, value);
-}
-
 /* The dtype of what is made of t. */
 static enum uop_dtype
 result_dtype(const struct bell_tensor *t)
@@ -342,7 +336,7 @@ bell_huber_loss(struct bell_tensor *x, struct bell_tensor *y, double delta,
     d = tn_abs(ctx, tn_sub(ctx, ops.u[0], ops.u[1]));
     low = tn_mul_c(ctx, tn_mul(ctx, d, d), 0.5);
     high = tn_mul_c(ctx, tn_add_c(ctx, d, -0.5 * delta), delta);
-    d = tn_where(ctx, tn_lt(ctx, d, num(ctx, d, delta)), low, high);
+    d = tn_where(ctx, tn_lt(ctx, d, tn_num(ctx, d, delta)), low, high);
     return finish_loss(__func__, ctx, d, NULL, reduction, ops.dtype);
 }
 
@@ -351,10 +345,10 @@ static const struct uop *
 clamped_log(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *tiny =
-        tn_lt(ctx, x, num(ctx, x, x->dtype == UOP_F64 ? 4e-44 : 0x1p-126));
+        tn_lt(ctx, x, tn_num(ctx, x, x->dtype == UOP_F64 ? 4e-44 : 0x1p-126));
 
-    return tn_where(ctx, tiny, num(ctx, x, -100),
-                    tn_log(ctx, tn_where(ctx, tiny, num(ctx, x, 1), x)));
+    return tn_where(ctx, tiny, tn_num(ctx, x, -100),
+                    tn_log(ctx, tn_where(ctx, tiny, tn_num(ctx, x, 1), x)));
 }
 
 struct bell_tensor *
@@ -369,7 +363,7 @@ bell_binary_cross_entropy(struct bell_tensor *x, struct bell_tensor *y,
     if (!take_pair(__func__, x, y, reduction, &ops, &out))
         return out;
     ctx = ops.ctx;
-    one = num(ctx, ops.u[0], 1);
+    one = tn_num(ctx, ops.u[0], 1);
     yes = tn_mul(ctx, ops.u[1], clamped_log(ctx, ops.u[0]));
     no = tn_mul(ctx, tn_sub(ctx, one, ops.u[1]),
                 clamped_log(ctx, tn_sub(ctx, one, ops.u[0])));
@@ -410,7 +404,7 @@ bell_binary_cross_entropy_with_logits(struct bell_tensor *x,
         w = tn_mul(ctx, tn_add_c(ctx, w, -1), ops.u[1]);
         rest = tn_mul(ctx, tn_add_c(ctx, w, 1), rest);
     }
-    u = tn_sub(ctx, num(ctx, ops.u[0], 1), ops.u[1]);
+    u = tn_sub(ctx, tn_num(ctx, ops.u[0], 1), ops.u[1]);
     u = tn_sub(ctx, tn_mul(ctx, u, ops.u[0]), rest);
     return finish_loss(__func__, ctx, u, NULL, reduction, ops.dtype);
 }
@@ -445,7 +439,7 @@ pick_class(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     hit = tn_eq(ctx, tn_unsqueeze(ctx, target, axis),
                 tn_iota(ctx, tn_rank(ctx, u), axis, tn_size(ctx, u, axis),
                         target->dtype));
-    u = tn_where(ctx, hit, u, num(ctx, u, 0));
+    u = tn_where(ctx, hit, u, tn_num(ctx, u, 0));
     return tn_squeeze(ctx, tn_sum(ctx, u, 1u << axis), 1u << axis);
 }
 
@@ -455,13 +449,13 @@ drop_ignored(struct bell_context *ctx, const struct uop *u,
              const struct uop *target, int64_t ignore_index,
              const struct uop **count)
 {
-    const struct uop *valid, *zero = num(ctx, u, 0);
+    const struct uop *valid, *zero = tn_num(ctx, u, 0);
 
     if (ignore_index == BELL_IGNORE_NONE)
         return u;
     valid = tn_ne(ctx, target, tn_int(ctx, target->dtype, ignore_index));
     *count = *count ? tn_where(ctx, valid, *count, zero)
-                    : tn_where(ctx, valid, num(ctx, u, 1), zero);
+                    : tn_where(ctx, valid, tn_num(ctx, u, 1), zero);
     return tn_where(ctx, valid, u, zero);
 }
 
@@ -491,7 +485,7 @@ class_loss(struct bell_context *ctx, const struct uop *x, uint32_t axis,
     valid =
         tn_and(ctx, tn_not(ctx, tn_lt(ctx, target, tn_int(ctx, UOP_I64, 0))),
                tn_lt(ctx, target, tn_int(ctx, UOP_I64, n)));
-    return tn_where(ctx, valid, u, num(ctx, u, 0));
+    return tn_where(ctx, valid, u, tn_num(ctx, u, 0));
 }
 
 /* Against probabilities t: -sum of ((1 - e) t + e / n) log p. */

@@ -73,6 +73,12 @@ const struct uop *tn_float(struct bell_context *ctx, enum uop_dtype dtype,
 /* A float or integer dtype's constant from a double. */
 const struct uop *tn_const(struct bell_context *ctx, enum uop_dtype dtype,
                            double value);
+/* The same of another node's dtype. */
+static inline const struct uop *
+tn_num(struct bell_context *ctx, const struct uop *like, double value)
+{
+    return tn_const(ctx, like->dtype, value);
+}
 /* The constant `c` in every element of a shape. */
 const struct uop *tn_full(struct bell_context *ctx, const struct uop *c,
                           const int64_t *d, uint32_t n);

@@ -15,21 +15,15 @@
 #include "base/bits.h"
 #include "tensor/gradient.h"
 
-static const struct uop *
-num(struct bell_context *ctx, const struct uop *like, double value)
-{
-    return tn_const(ctx, like->dtype, value);
-}
-
 const struct uop *
 tn_poly(struct bell_context *ctx, const struct uop *x, const double *c,
         uint32_t n)
 {
-    const struct uop *r = num(ctx, x, c[0]);
+    const struct uop *r = tn_num(ctx, x, c[0]);
     uint32_t i;
 
     for (i = 1; i < n; i++)
-        r = tn_madd(ctx, r, x, num(ctx, x, c[i]));
+        r = tn_madd(ctx, r, x, tn_num(ctx, x, c[i]));
     return r;
 }
 
@@ -50,20 +44,21 @@ tn_abs(struct bell_context *ctx, const struct uop *x)
         return x;
     y = tn_max(ctx, x, tn_neg(ctx, x));
     /* of +0 and -0 either may be the larger: this makes it +0 */
-    return uop_is_float(x) ? tn_add(ctx, y, num(ctx, x, 0)) : y;
+    return uop_is_float(x) ? tn_add(ctx, y, tn_num(ctx, x, 0)) : y;
 }
 
 const struct uop *
 tn_sign(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *zero = num(ctx, x, 0), *one = num(ctx, x, 1);
+    const struct uop *zero = tn_num(ctx, x, 0), *one = tn_num(ctx, x, 1);
 
     if (x->dtype == UOP_BOOL)
         return x;
     if (!uop_dtype_infos[x->dtype].is_signed)
         return tn_where(ctx, tn_ne(ctx, x, zero), one, zero);
-    return tn_where(ctx, tn_lt(ctx, zero, x), one,
-                    tn_where(ctx, tn_lt(ctx, x, zero), num(ctx, x, -1), zero));
+    return tn_where(
+        ctx, tn_lt(ctx, zero, x), one,
+        tn_where(ctx, tn_lt(ctx, x, zero), tn_num(ctx, x, -1), zero));
 }
 
 static const struct uop *
@@ -131,8 +126,8 @@ round_even(struct bell_context *ctx, const struct uop *x)
     frac = tn_abs(ctx, tn_sub(ctx, x, t));
     half = tn_mul_c(ctx, t, 0.5);
     odd = tn_ne(ctx, half, tn_trunc(ctx, half));
-    away = tn_or(ctx, tn_lt(ctx, num(ctx, x, 0.5), frac),
-                 tn_and(ctx, tn_eq(ctx, frac, num(ctx, x, 0.5)), odd));
+    away = tn_or(ctx, tn_lt(ctx, tn_num(ctx, x, 0.5), frac),
+                 tn_and(ctx, tn_eq(ctx, frac, tn_num(ctx, x, 0.5)), odd));
     return tn_where(ctx, away, tn_add(ctx, t, tn_sign(ctx, x)), t);
 }
 
@@ -156,7 +151,7 @@ is_inf(struct bell_context *ctx, const struct uop *x)
 {
     if (!tn_is_float(x))
         return tn_isnan(ctx, x);
-    return tn_eq(ctx, tn_abs(ctx, x), num(ctx, x, (double)INFINITY));
+    return tn_eq(ctx, tn_abs(ctx, x), tn_num(ctx, x, (double)INFINITY));
 }
 
 static const struct uop *
@@ -164,7 +159,7 @@ is_finite(struct bell_context *ctx, const struct uop *x)
 {
     if (!tn_is_float(x))
         return tn_not(ctx, tn_isnan(ctx, x));
-    return tn_lt(ctx, tn_abs(ctx, x), num(ctx, x, (double)INFINITY));
+    return tn_lt(ctx, tn_abs(ctx, x), tn_num(ctx, x, (double)INFINITY));
 }
 
 /* ---- exponentials and logarithms ---- */
@@ -179,11 +174,11 @@ log_10(struct bell_context *ctx, const struct uop *x)
 const struct uop *
 tn_log1p(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1), *w = tn_add(ctx, x, one), *y;
+    const struct uop *one = tn_num(ctx, x, 1), *w = tn_add(ctx, x, one), *y;
     const struct uop *plain;
 
     plain = tn_or(ctx, tn_eq(ctx, w, one),
-                  tn_eq(ctx, w, num(ctx, x, (double)INFINITY)));
+                  tn_eq(ctx, w, tn_num(ctx, x, (double)INFINITY)));
     y = tn_mul(ctx, tn_log(ctx, w),
                tn_fdiv(ctx, x, tn_where(ctx, plain, one, tn_sub(ctx, w, one))));
     return tensor_slope(ctx, tn_where(ctx, plain, x, y), x, tn_recip(ctx, w));
@@ -219,8 +214,8 @@ tn_expm1(struct bell_context *ctx, const struct uop *x)
     const struct uop *e = tn_exp(ctx, x), *t, *y;
 
     t = tanh_small(ctx, tn_mul_c(ctx, x, 0.5));
-    y = tn_fdiv(ctx, tn_mul_c(ctx, t, 2), tn_sub(ctx, num(ctx, x, 1), t));
-    y = tn_where(ctx, tn_lt(ctx, tn_abs(ctx, x), num(ctx, x, 0.5)), y,
+    y = tn_fdiv(ctx, tn_mul_c(ctx, t, 2), tn_sub(ctx, tn_num(ctx, x, 1), t));
+    y = tn_where(ctx, tn_lt(ctx, tn_abs(ctx, x), tn_num(ctx, x, 0.5)), y,
                  tn_add_c(ctx, e, -1));
     return tensor_slope(ctx, y, x, e);
 }
@@ -228,12 +223,12 @@ tn_expm1(struct bell_context *ctx, const struct uop *x)
 const struct uop *
 tn_tanh(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1), *ax = tn_abs(ctx, x), *e, *y;
+    const struct uop *one = tn_num(ctx, x, 1), *ax = tn_abs(ctx, x), *e, *y;
 
     e = tn_exp(ctx, tn_mul_c(ctx, ax, -2));
     y = tn_fdiv(ctx, tn_sub(ctx, one, e), tn_add(ctx, one, e));
-    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, y), y);
-    y = tn_where(ctx, tn_lt(ctx, ax, num(ctx, x, 0.625)), tanh_small(ctx, x),
+    y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
+    y = tn_where(ctx, tn_lt(ctx, ax, tn_num(ctx, x, 0.625)), tanh_small(ctx, x),
                  y);
     return tensor_slope(ctx, y, x, tn_sub(ctx, one, square(ctx, y)));
 }
@@ -246,7 +241,7 @@ or_half_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     const struct uop *a = tn_abs(ctx, x), *root;
 
     root = tn_exp(ctx, tn_mul_c(ctx, a, 0.5));
-    return tn_where(ctx, tn_lt(ctx, num(ctx, a, last), a),
+    return tn_where(ctx, tn_lt(ctx, tn_num(ctx, a, last), a),
                     tn_mul(ctx, tn_mul_c(ctx, root, 0.5), root), y);
 }
 
@@ -263,11 +258,11 @@ cosh_slope(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 hyper_sine(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *zero = num(ctx, x, 0), *m, *y;
+    const struct uop *zero = tn_num(ctx, x, 0), *m, *y;
 
     m = tn_expm1(ctx, tn_abs(ctx, x));
-    y = tn_sub(ctx, num(ctx, x, 1), tn_recip(ctx, tn_add_c(ctx, m, 1)));
-    y = tn_where(ctx, tn_lt(ctx, m, num(ctx, x, 1)),
+    y = tn_sub(ctx, tn_num(ctx, x, 1), tn_recip(ctx, tn_add_c(ctx, m, 1)));
+    y = tn_where(ctx, tn_lt(ctx, m, tn_num(ctx, x, 1)),
                  tn_fdiv(ctx, m, tn_add_c(ctx, m, 1)), y);
     y = or_half_exp(ctx, x, tn_mul_c(ctx, tn_add(ctx, m, y), 0.5));
     y = tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, y), y);
@@ -299,10 +294,10 @@ find_large(const struct uop *x)
 static const struct uop *
 inverse_sinh(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1), *big, *a, *root, *y, *large;
+    const struct uop *one = tn_num(ctx, x, 1), *big, *a, *root, *y, *large;
 
     a = tn_abs(ctx, x);
-    large = num(ctx, x, find_large(x));
+    large = tn_num(ctx, x, find_large(x));
     big = tn_lt(ctx, large, a);
     a = tn_min(ctx, a, large);
     root = tn_sqrt(ctx, tn_add(ctx, one, square(ctx, a)));
@@ -310,7 +305,7 @@ inverse_sinh(struct bell_context *ctx, const struct uop *x)
         ctx,
         tn_add(ctx, a, tn_fdiv(ctx, square(ctx, a), tn_add(ctx, one, root))));
     y = tn_where(ctx, big, log_twice(ctx, tn_abs(ctx, x)), y);
-    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, y), y);
+    y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
     return tensor_slope(
         ctx, y, x,
         tn_where(ctx, big, tn_recip(ctx, tn_abs(ctx, x)), tn_recip(ctx, root)));
@@ -319,7 +314,8 @@ inverse_sinh(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 inverse_cosh(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *large = num(ctx, x, find_large(x)), *big, *t, *root, *y;
+    const struct uop *large = tn_num(ctx, x, find_large(x)), *big, *t, *root,
+                     *y;
 
     big = tn_lt(ctx, large, x);
     t = tn_add_c(ctx, tn_min(ctx, x, large), -1);
@@ -333,11 +329,11 @@ inverse_cosh(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 inverse_tanh(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1), *a = tn_abs(ctx, x), *y;
+    const struct uop *one = tn_num(ctx, x, 1), *a = tn_abs(ctx, x), *y;
 
     y = tn_fdiv(ctx, tn_mul_c(ctx, a, 2), tn_sub(ctx, one, a));
     y = tn_mul_c(ctx, tn_log1p(ctx, y), 0.5);
-    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, y), y);
+    y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
     return tensor_slope(
         ctx, y, x,
         tn_recip(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x))));
@@ -384,19 +380,19 @@ atan_small(struct bell_context *ctx, const struct uop *x)
 const struct uop *
 tn_atan(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1), *a = tn_abs(ctx, x), *zero, *y;
+    const struct uop *one = tn_num(ctx, x, 1), *a = tn_abs(ctx, x), *zero, *y;
     const struct uop *steep, *middle, *up, *down, *base;
 
-    zero = num(ctx, x, 0);
-    steep = tn_lt(ctx, num(ctx, x, 2.41421356237309504880), a);
-    middle = tn_lt(ctx, num(ctx, x, 0.41421356237309504880), a);
-    up = tn_where(ctx, steep, num(ctx, x, -1),
+    zero = tn_num(ctx, x, 0);
+    steep = tn_lt(ctx, tn_num(ctx, x, 2.41421356237309504880), a);
+    middle = tn_lt(ctx, tn_num(ctx, x, 0.41421356237309504880), a);
+    up = tn_where(ctx, steep, tn_num(ctx, x, -1),
                   tn_where(ctx, middle, tn_sub(ctx, a, one), a));
     down = tn_where(ctx, steep, a,
                     tn_where(ctx, middle, tn_add(ctx, a, one), one));
     base = tn_where(
-        ctx, steep, num(ctx, x, 1.57079632679489661923),
-        tn_where(ctx, middle, num(ctx, x, 0.78539816339744830962), zero));
+        ctx, steep, tn_num(ctx, x, 1.57079632679489661923),
+        tn_where(ctx, middle, tn_num(ctx, x, 0.78539816339744830962), zero));
     y = tn_add(ctx, base, atan_small(ctx, tn_fdiv(ctx, up, down)));
     y = tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, y), y);
     return tensor_slope(ctx, y, x,
@@ -407,7 +403,7 @@ tn_atan(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 circle_root(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1);
+    const struct uop *one = tn_num(ctx, x, 1);
 
     return tn_sqrt(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x)));
 }
@@ -424,7 +420,7 @@ inverse_sine(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 inverse_cosine(struct bell_context *ctx, const struct uop *x)
 {
-    const struct uop *one = num(ctx, x, 1), *y;
+    const struct uop *one = tn_num(ctx, x, 1), *y;
 
     y = tn_sqrt(ctx, tn_fdiv(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x)));
     return tensor_slope(ctx, tn_mul_c(ctx, tn_atan(ctx, y), 2), x,
@@ -475,11 +471,11 @@ erf_large(struct bell_context *ctx, const struct uop *a)
                                5.57535340817727675546E2};
     const struct uop *e, *ratio;
 
-    a = tn_min(ctx, a, num(ctx, a, 6));
+    a = tn_min(ctx, a, tn_num(ctx, a, 6));
     e = tn_exp(ctx, tn_neg(ctx, square(ctx, a)));
     ratio = tn_fdiv(ctx, tn_poly(ctx, a, p, ARRAY_LEN(p)),
                     tn_poly(ctx, a, q, ARRAY_LEN(q)));
-    return tn_sub(ctx, num(ctx, a, 1), tn_mul(ctx, e, ratio));
+    return tn_sub(ctx, tn_num(ctx, a, 1), tn_mul(ctx, e, ratio));
 }
 
 /* The same two in float32, without a division: x + x S(x^2) for |x| < 15/16,
@@ -498,12 +494,12 @@ erf_single(struct bell_context *ctx, const struct uop *x)
     const struct uop *a = tn_abs(ctx, x), *small, *large, *cut;
 
     small = tn_madd(ctx, x, tn_poly(ctx, square(ctx, x), s, ARRAY_LEN(s)), x);
-    cut = tn_min(ctx, a, num(ctx, a, 4)); /* 1 - erf(4) is 1.5e-8 */
+    cut = tn_min(ctx, a, tn_num(ctx, a, 4)); /* 1 - erf(4) is 1.5e-8 */
     large = tn_neg(ctx, tn_mul(ctx, cut, tn_poly(ctx, cut, l, ARRAY_LEN(l))));
-    large = tn_sub(ctx, num(ctx, a, 1), tn_exp2(ctx, large));
-    large =
-        tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, large), large);
-    return tn_where(ctx, tn_lt(ctx, a, num(ctx, a, 0.9375)), small, large);
+    large = tn_sub(ctx, tn_num(ctx, a, 1), tn_exp2(ctx, large));
+    large = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, large),
+                     large);
+    return tn_where(ctx, tn_lt(ctx, a, tn_num(ctx, a, 0.9375)), small, large);
 }
 
 static const struct uop *
@@ -511,9 +507,10 @@ erf_double(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *a = tn_abs(ctx, x), *y;
 
-    y = erf_large(ctx, tn_max(ctx, a, num(ctx, a, 1)));
-    y = tn_where(ctx, tn_lt(ctx, x, num(ctx, x, 0)), tn_neg(ctx, y), y);
-    return tn_where(ctx, tn_lt(ctx, a, num(ctx, a, 1)), erf_small(ctx, x), y);
+    y = erf_large(ctx, tn_max(ctx, a, tn_num(ctx, a, 1)));
+    y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
+    return tn_where(ctx, tn_lt(ctx, a, tn_num(ctx, a, 1)), erf_small(ctx, x),
+                    y);
 }
 
 /* float16 is computed in float32: the polynomials' terms do not fit. */
@@ -532,224 +529,40 @@ tn_erf(struct bell_context *ctx, const struct uop *x)
 
 /* ---- calls ---- */
 
-struct bell_tensor *
-bell_neg(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, tn_neg);
-}
-
-struct bell_tensor *
-bell_abs(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_ANY, tn_abs);
-}
-
-struct bell_tensor *
-bell_sign(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_ANY, tn_sign);
-}
-
-struct bell_tensor *
-bell_square(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, square);
-}
-
-struct bell_tensor *
-bell_reciprocal(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_recip);
-}
-
-struct bell_tensor *
-bell_sqrt(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_sqrt);
-}
-
-struct bell_tensor *
-bell_rsqrt(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, rsqrt);
-}
-
-struct bell_tensor *
-bell_bitwise_not(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_INT, bit_not);
-}
-
-struct bell_tensor *
-bell_logical_not(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_ANY, is_false);
-}
-
-struct bell_tensor *
-bell_trunc(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, trunc_any);
-}
-
-struct bell_tensor *
-bell_floor(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, tn_floor);
-}
-
-struct bell_tensor *
-bell_ceil(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, ceil_any);
-}
-
-struct bell_tensor *
-bell_round(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, round_even);
-}
-
-struct bell_tensor *
-bell_frac(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_NO_BOOL, fraction);
-}
-
-struct bell_tensor *
-bell_isnan(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_ANY, tn_isnan);
-}
-
-struct bell_tensor *
-bell_isinf(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_ANY, is_inf);
-}
-
-struct bell_tensor *
-bell_isfinite(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_ANY, is_finite);
-}
-
-struct bell_tensor *
-bell_exp(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_exp);
-}
-
-struct bell_tensor *
-bell_exp2(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_exp2);
-}
-
-struct bell_tensor *
-bell_expm1(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_expm1);
-}
-
-struct bell_tensor *
-bell_log(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_log);
-}
-
-struct bell_tensor *
-bell_log2(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_log2);
-}
-
-struct bell_tensor *
-bell_log10(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, log_10);
-}
-
-struct bell_tensor *
-bell_log1p(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_log1p);
-}
-
-struct bell_tensor *
-bell_sin(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_sin);
-}
-
-struct bell_tensor *
-bell_cos(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_cos);
-}
-
-struct bell_tensor *
-bell_tan(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tangent);
-}
-
-struct bell_tensor *
-bell_asin(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_sine);
-}
-
-struct bell_tensor *
-bell_acos(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_cosine);
-}
-
-struct bell_tensor *
-bell_atan(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_atan);
-}
-
-struct bell_tensor *
-bell_sinh(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, hyper_sine);
-}
-
-struct bell_tensor *
-bell_cosh(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, hyper_cosine);
-}
-
-struct bell_tensor *
-bell_tanh(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_tanh);
-}
-
-struct bell_tensor *
-bell_asinh(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_sinh);
-}
-
-struct bell_tensor *
-bell_acosh(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_cosh);
-}
-
-struct bell_tensor *
-bell_atanh(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, inverse_tanh);
-}
-
-struct bell_tensor *
-bell_erf(struct bell_tensor *x)
-{
-    return tensor_unary(__func__, x, TENSOR_FLOAT, tn_erf);
-}
+TENSOR_UNARY(bell_neg, TENSOR_NO_BOOL, tn_neg)
+TENSOR_UNARY(bell_abs, TENSOR_ANY, tn_abs)
+TENSOR_UNARY(bell_sign, TENSOR_ANY, tn_sign)
+TENSOR_UNARY(bell_square, TENSOR_NO_BOOL, square)
+TENSOR_UNARY(bell_reciprocal, TENSOR_FLOAT, tn_recip)
+TENSOR_UNARY(bell_sqrt, TENSOR_FLOAT, tn_sqrt)
+TENSOR_UNARY(bell_rsqrt, TENSOR_FLOAT, rsqrt)
+TENSOR_UNARY(bell_bitwise_not, TENSOR_INT, bit_not)
+TENSOR_UNARY(bell_logical_not, TENSOR_ANY, is_false)
+TENSOR_UNARY(bell_trunc, TENSOR_NO_BOOL, trunc_any)
+TENSOR_UNARY(bell_floor, TENSOR_NO_BOOL, tn_floor)
+TENSOR_UNARY(bell_ceil, TENSOR_NO_BOOL, ceil_any)
+TENSOR_UNARY(bell_round, TENSOR_NO_BOOL, round_even)
+TENSOR_UNARY(bell_frac, TENSOR_NO_BOOL, fraction)
+TENSOR_UNARY(bell_isnan, TENSOR_ANY, tn_isnan)
+TENSOR_UNARY(bell_isinf, TENSOR_ANY, is_inf)
+TENSOR_UNARY(bell_isfinite, TENSOR_ANY, is_finite)
+TENSOR_UNARY(bell_exp, TENSOR_FLOAT, tn_exp)
+TENSOR_UNARY(bell_exp2, TENSOR_FLOAT, tn_exp2)
+TENSOR_UNARY(bell_expm1, TENSOR_FLOAT, tn_expm1)
+TENSOR_UNARY(bell_log, TENSOR_FLOAT, tn_log)
+TENSOR_UNARY(bell_log2, TENSOR_FLOAT, tn_log2)
+TENSOR_UNARY(bell_log10, TENSOR_FLOAT, log_10)
+TENSOR_UNARY(bell_log1p, TENSOR_FLOAT, tn_log1p)
+TENSOR_UNARY(bell_sin, TENSOR_FLOAT, tn_sin)
+TENSOR_UNARY(bell_cos, TENSOR_FLOAT, tn_cos)
+TENSOR_UNARY(bell_tan, TENSOR_FLOAT, tangent)
+TENSOR_UNARY(bell_asin, TENSOR_FLOAT, inverse_sine)
+TENSOR_UNARY(bell_acos, TENSOR_FLOAT, inverse_cosine)
+TENSOR_UNARY(bell_atan, TENSOR_FLOAT, tn_atan)
+TENSOR_UNARY(bell_sinh, TENSOR_FLOAT, hyper_sine)
+TENSOR_UNARY(bell_cosh, TENSOR_FLOAT, hyper_cosine)
+TENSOR_UNARY(bell_tanh, TENSOR_FLOAT, tn_tanh)
+TENSOR_UNARY(bell_asinh, TENSOR_FLOAT, inverse_sinh)
+TENSOR_UNARY(bell_acosh, TENSOR_FLOAT, inverse_cosh)
+TENSOR_UNARY(bell_atanh, TENSOR_FLOAT, inverse_tanh)
+TENSOR_UNARY(bell_erf, TENSOR_FLOAT, tn_erf)
