@@ -15,6 +15,8 @@
 #include "doorbell/tensor.h"
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/hcq.h"
+#include "hcq/nv/nv.h"
+#include "hcq/nv/nv_gen.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio.h"
 #include "render/ptx/nv_container.h"
@@ -206,6 +208,7 @@ check_nvidia(struct findings *findings)
     bool has_driver = access("/dev/nvidiactl", F_OK) == 0;
     struct hcq_device *dev;
     char path[256], buf[224];
+    bool unproven;
 
     if (!has_driver) {
         add(findings, "NVIDIA GPU", VERDICT_NOTE, NULL,
@@ -226,8 +229,9 @@ check_nvidia(struct findings *findings)
     hcq_device_info(dev, &info);
     add(findings, "NVIDIA GPU", VERDICT_OK, NULL, "%s (%s)", info.model,
         info.arch);
+    unproven = nv_device_of(dev)->chip.host->unproven;
     hcq_device_close(dev);
-    if (strcmp(info.arch, "sm_100") == 0 || strcmp(info.arch, "sm_120") == 0)
+    if (unproven)
         add(findings, "Blackwell", VERDICT_NOTE,
             "`doorbell selftest NV` says whether they work",
             "nobody is known to have run this driver's choices on %s: its "

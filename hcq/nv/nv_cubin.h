@@ -62,12 +62,4 @@ void nv_cubin_close(struct nv_cubin *cubin);
 BELL_MUST_CHECK bell_status nv_cubin_link(const struct nv_cubin *cubin,
                                           uint64_t va, uint8_t *image);
 
-/* Whether machine code for one chip runs on another: the same major version,
- * at least the minor. */
-static inline bool
-nv_cubin_runs_on(uint32_t code_sm, uint32_t chip_sm)
-{
-    return code_sm / 10 == chip_sm / 10 && code_sm <= chip_sm;
-}
-
 #endif

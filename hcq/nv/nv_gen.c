@@ -83,8 +83,9 @@ static const struct nv_launch blackwell = {
 /* clang-format off */
 static const struct nv_class classes[NV_CLASS_KIND_COUNT][7] = {
     [NV_CLASS_HOST] = {
-        {BLACKWELL_CHANNEL_GPFIFO_B, NV_HOST_GEN_CA6F, 57},
-        {BLACKWELL_CHANNEL_GPFIFO_A, NV_HOST_GEN_C96F, 57, .has_mem_op = true},
+        {BLACKWELL_CHANNEL_GPFIFO_B, NV_HOST_GEN_CA6F, 57, .unproven = true},
+        {BLACKWELL_CHANNEL_GPFIFO_A, NV_HOST_GEN_C96F, 57, .has_mem_op = true,
+         .unproven = true},
         {HOPPER_CHANNEL_GPFIFO_A, NV_HOST_GEN_C86F, 57, .has_mem_op = true},
         {AMPERE_CHANNEL_GPFIFO_A, NV_HOST_GEN_C56F, 40, .has_mem_op = true,
          .polls_bits = true},
@@ -156,4 +157,10 @@ nv_gen_find(uint32_t sm_version, const struct nv_gen **out_gen)
                      "the card's SM version is 0x%x, which is not known; known "
                      "are %s",
                      sm_version, known);
+}
+
+bool
+nv_gen_runs(uint32_t code_sm, uint32_t chip_sm)
+{
+    return code_sm / 10 == chip_sm / 10 && code_sm <= chip_sm;
 }

@@ -52,6 +52,7 @@ struct nv_class {
     uint8_t va_bits; /* HOST, COPY: of addresses */
     bool has_mem_op; /* HOST: does membars */
     bool polls_bits; /* HOST: waits for some bits of a word */
+    bool unproven;   /* HOST: nobody is known to have run what we send it */
     bool has_bar1;   /* USERMODE: a doorbell in BAR1, which needs it: the one
                       * in BAR0 overtakes stores through BAR1 */
     const struct nv_launch *launch; /* COMPUTE */
@@ -71,5 +72,8 @@ struct nv_gen {
 /* BELL_E_UNSUPPORTED: there is none; the message lists those that are. */
 BELL_MUST_CHECK bell_status nv_gen_find(uint32_t sm_version,
                                         const struct nv_gen **out_gen);
+/* Whether machine code for one chip runs on another: the same major version,
+ * at least the minor. */
+bool nv_gen_runs(uint32_t code_sm, uint32_t chip_sm);
 
 #endif

@@ -231,7 +231,7 @@ nv_move_load(struct nv_device *dev)
     for (i = 0; i < NV_MOVE_ARGS; i++)
         cubin.params[i] = (struct nv_cubin_part){(uint32_t)i * 8, 8};
     for (i = 0; i < ARRAY_LEN(codes); i++) {
-        if (!nv_cubin_runs_on(codes[i].sm, dev->chip.sm))
+        if (!nv_gen_runs(codes[i].sm, dev->chip.sm))
             continue;
         cubin.sm = codes[i].sm;
         cubin.n_regs = codes[i].n_regs;

@@ -31,7 +31,7 @@ program_of(struct hcq_program_base *base)
 static bell_status
 check_chip(const struct nv_device *dev, const struct nv_cubin *cubin)
 {
-    if (nv_cubin_runs_on(cubin->sm, dev->chip.sm))
+    if (nv_gen_runs(cubin->sm, dev->chip.sm))
         return BELL_OK;
     return bell_fail(BELL_E_INVALID,
                      "program '%s': machine code for sm_%u does not run on %s, "

@@ -13,58 +13,6 @@
 #include "render/render_internal.h"
 #include "uops/wmma.h"
 
-/* Products of 8-bit floats by mma.sync. */
-enum f8 {
-    F8_NONE,
-    F8_SHORT, /* their sums have 13 bits of fraction, or nobody says how many */
-    F8_F32,   /* as those of halves, which they are converted to */
-};
-
-/* The lowest PTX version that knows a chip. src: hw/nv/PTX.md section 1; of
- * f8: of sm_89, SageAttention2 (arXiv 2411.10958); of the others, what ptxas
- * 13.0 makes of it: HMMA and F2FP, or QMMA. */
-static const struct chip {
-    uint16_t sm;
-    uint8_t version, arch_specific_version; /* times ten; 0: no such target */
-    uint8_t f8;                             /* enum f8 */
-} chips[] = {
-    {80, 70, 0, F8_NONE}, {86, 71, 0, F8_NONE},  {89, 78, 0, F8_SHORT},
-    {90, 78, 80, F8_F32}, {100, 86, 86, F8_F32}, {120, 87, 87, F8_SHORT},
-};
-
-/* NULL: it is not known. */
-static const struct chip *
-find_chip(const struct ptx_target *target)
-{
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(chips); i++) {
-        if (chips[i].sm == target->sm)
-            return &chips[i];
-    }
-    return NULL;
-}
-
-static unsigned
-find_version(const struct ptx_target *target)
-{
-    const struct chip *chip = find_chip(target);
-
-    if (!chip)
-        return 0;
-    return target->is_arch_specific ? chip->arch_specific_version
-                                    : chip->version;
-}
-
-/* Whether 8-bit floats are multiplied by mma.sync. */
-static bool
-has_f8(const struct ptx_target *target)
-{
-    unsigned f8 = find_chip(target)->f8;
-
-    return f8 == F8_F32 || (f8 == F8_SHORT && target->tf32);
-}
-
 static bell_status
 unknown_target(const struct ptx_target *target)
 {
@@ -78,6 +26,7 @@ bell_status
 render_ptx_lower_target(const struct ptx_target *target,
                         struct lower_target *out_target)
 {
+    unsigned features = ptx_features(target);
     struct lower_target t = {
         .vector_bytes = 16,
         .n_vector_regs = 32, /* 16 bytes each: half of a thread's registers */
@@ -87,10 +36,11 @@ render_ptx_lower_target(const struct ptx_target *target,
         .has_fma = true,
         .has_f16 = true,
         .has_bf16 = true,
-        .has_f8 = target->sm >= 89,
+        .has_f8 = features & PTX_HAS_F8,
         .is_approx = target->approx,
         .is_tf32 = target->tf32,
-        .small_math = 1u << UOP_F16 | (target->sm >= 90 ? 1u << UOP_BF16 : 0),
+        .small_math =
+            1u << UOP_F16 | (features & PTX_HAS_BF16_MATH ? 1u << UOP_BF16 : 0),
         .is_gpu = true,
         .warp_lanes = 32,
         .n_units = 128,
@@ -106,18 +56,20 @@ render_ptx_lower_target(const struct ptx_target *target,
         .matrix_layout = UOP_WMMA_NV,
     };
 
-    if (!find_version(target))
+    if (!render_ptx_version(target))
         return unknown_target(target);
     snprintf(t.name, sizeof(t.name), "sm_%u%s%s%s", target->sm,
              target->is_arch_specific ? "a" : "", target->tf32 ? "-tf32" : "",
              target->approx ? "-approx" : "");
     if (target->tf32)
         t.matrix_k[UOP_F32] = 8;
-    if (has_f8(target))
+    /* Elsewhere their sums have 13 bits, or nobody says how many. */
+    if ((features & PTX_HAS_F8_SUMS) ||
+        ((features & PTX_HAS_F8) && target->tf32))
         t.matrix_k[UOP_F8E4M3] = t.matrix_k[UOP_F8E5M2] = 32;
-    if (target->sm == 90 && target->is_arch_specific) {
+    if (features & PTX_HAS_WGMMA) {
         t.wgmma_k[UOP_F16] = t.wgmma_k[UOP_BF16] = 16;
-        if (target->tf32) { /* sums of 8-bit floats are short here: see f8 */
+        if (target->tf32) { /* sums of 8-bit floats are short here */
             t.wgmma_k[UOP_F8E4M3] = t.wgmma_k[UOP_F8E5M2] = 32;
             t.wgmma_k[UOP_F32] = 8;
         }
@@ -741,7 +693,7 @@ static void
 put_head(const struct ptx_emit *e, struct ptx_text *t)
 {
     const struct lower_program *p = e->prog;
-    unsigned version = find_version(e->target), i;
+    unsigned version = render_ptx_version(e->target), i;
 
     if (version < e->min_version)
         version = e->min_version;
@@ -814,10 +766,11 @@ bell_status
 render_ptx(const struct lower_program *program, const struct ptx_target *target,
            char **out_text)
 {
-    struct ptx_emit e = {.prog = program, .target = target};
+    struct ptx_emit e = {
+        .prog = program, .target = target, .features = ptx_features(target)};
     bell_status status;
 
-    if (!find_version(target))
+    if (!render_ptx_version(target))
         return unknown_target(target);
     arena_init(&e.arena);
     init_maps(&e);

@@ -25,6 +25,13 @@ struct ptx_target {
                                * of two; 0: to one element only */
 };
 
+/* The target of a chip's code by the name that drivers give it, "sm_90": arch
+ * specific where that has something that is used. False: no such name. */
+bool render_ptx_target(const char *arch, struct ptx_target *out_target);
+
+/* The lowest PTX version that knows it, times ten; 0: it is not known. */
+unsigned render_ptx_version(const struct ptx_target *target);
+
 /* What lowering may leave for such a target. An unknown one is
  * BELL_E_UNSUPPORTED with a list of those known. */
 BELL_MUST_CHECK bell_status render_ptx_lower_target(

@@ -34,7 +34,7 @@ name_of(unsigned op)
 bool
 ptx_has_half(const struct ptx_emit *e, unsigned op, unsigned dtype)
 {
-    return name_of(op) && (dtype == UOP_F16 || e->target->sm >= 90);
+    return name_of(op) && (dtype == UOP_F16 || e->features & PTX_HAS_BF16_MATH);
 }
 
 /* "add.rn.f16x2 %, %, %" */

@@ -75,9 +75,22 @@ struct ptx_text {
     bool failed;
 };
 
+/* What not every chip has (ptx_target.c). */
+enum ptx_feature {
+    PTX_HAS_F8 = 1u << 0,        /* conversions, and products by mma.sync */
+    PTX_HAS_F8_SUMS = 1u << 1,   /* summed as those of halves are */
+    PTX_HAS_BF16_MATH = 1u << 2, /* sums and products of bfloats */
+    PTX_HAS_F64_ROWS = 1u << 3,  /* products of 16 rows of doubles */
+    PTX_HAS_WGMMA = 1u << 4,
+};
+
+/* Their mask; 0 where the chip is not known. */
+unsigned ptx_features(const struct ptx_target *target);
+
 struct ptx_emit {
     const struct lower_program *prog;
     const struct ptx_target *target;
+    unsigned features; /* of it: PTX_HAS_ */
     const struct uop *const *ops;
     struct arena arena;
     struct ptx_text body;

@@ -15,15 +15,21 @@
 static const struct {
     uint8_t in, out; /* dtypes of A and B (or one that mixes), of C and D */
     uint8_t m, n, k;
-    uint8_t min_sm;
+    uint8_t needs; /* PTX_HAS_ */
 } forms[] = {
-    {UOP_F16, UOP_F32, 16, 8, 16, 80},    {UOP_F16, UOP_F32, 16, 8, 8, 80},
-    {UOP_BF16, UOP_F32, 16, 8, 16, 80},   {UOP_BF16, UOP_F32, 16, 8, 8, 80},
-    {UOP_F32, UOP_F32, 16, 8, 8, 80},     {UOP_F32, UOP_F32, 16, 8, 4, 80},
-    {UOP_F64, UOP_F64, 8, 8, 4, 80},      {UOP_F64, UOP_F64, 16, 8, 4, 90},
-    {UOP_F64, UOP_F64, 16, 8, 8, 90},     {UOP_F64, UOP_F64, 16, 8, 16, 90},
-    {UOP_I8, UOP_I32, 16, 8, 32, 80},     {UOP_I8, UOP_I32, 16, 8, 16, 80},
-    {UOP_F8E4M3, UOP_F32, 16, 8, 32, 89},
+    {UOP_F16, UOP_F32, 16, 8, 16, 0},
+    {UOP_F16, UOP_F32, 16, 8, 8, 0},
+    {UOP_BF16, UOP_F32, 16, 8, 16, 0},
+    {UOP_BF16, UOP_F32, 16, 8, 8, 0},
+    {UOP_F32, UOP_F32, 16, 8, 8, 0},
+    {UOP_F32, UOP_F32, 16, 8, 4, 0},
+    {UOP_F64, UOP_F64, 8, 8, 4, 0},
+    {UOP_F64, UOP_F64, 16, 8, 4, PTX_HAS_F64_ROWS},
+    {UOP_F64, UOP_F64, 16, 8, 8, PTX_HAS_F64_ROWS},
+    {UOP_F64, UOP_F64, 16, 8, 16, PTX_HAS_F64_ROWS},
+    {UOP_I8, UOP_I32, 16, 8, 32, 0},
+    {UOP_I8, UOP_I32, 16, 8, 16, 0},
+    {UOP_F8E4M3, UOP_F32, 16, 8, 32, PTX_HAS_F8},
 };
 
 #define F8_VERSION 84 /* of PTX, times ten, that has 8-bit floats here */
@@ -45,7 +51,7 @@ is_known(const struct ptx_emit *e, const struct uop *u, struct uop_wmma w)
         if (w.layout == UOP_WMMA_NV && forms[i].out == u->dtype &&
             uop_wmma_mixes(forms[i].in, a) && uop_wmma_mixes(a, b) &&
             forms[i].m == w.m && forms[i].n == w.n && forms[i].k == w.k &&
-            forms[i].min_sm <= e->target->sm)
+            !(forms[i].needs & ~e->features))
             return true;
     }
     return false;

@@ -84,8 +84,8 @@ ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
     uint32_t step[2], i, j;
     struct ptx_value acc;
 
-    if (e->target->sm != 90 || !e->target->is_arch_specific ||
-        !types[u->src[1]->dtype].name || !types[u->src[3]->dtype].name)
+    if (!(e->features & PTX_HAS_WGMMA) || !types[u->src[1]->dtype].name ||
+        !types[u->src[3]->dtype].name)
         return ptx_refuse(e, u, "no such matrix instruction");
     BELL_TRY(ptx_value_of(e, u->src[0], &acc));
     BELL_TRY(put_descriptor(e, u, 1, w.a_turned, &at[0], &step[0]));

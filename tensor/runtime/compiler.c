@@ -67,17 +67,10 @@ static bell_status
 init_nv(const struct hcq_device_info *info, uint32_t math,
         struct rt_target *target)
 {
-    char *end = NULL;
-    unsigned long sm = 0;
-
-    if (strncmp(info->arch, "sm_", 3) == 0)
-        sm = strtoul(info->arch + 3, &end, 10);
-    if (!end || end == info->arch + 3 || *end || sm > 999)
+    if (!render_ptx_target(info->arch, &target->ptx))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: no compiler for '%s', which is not sm_NN",
                          info->name, info->arch);
-    target->ptx.sm = (uint32_t)sm;
-    target->ptx.is_arch_specific = sm == 90; /* for WGMMA */
     target->ptx.arg_align_bytes = NV_ARG_ALIGN_BYTES;
     target->ptx.tf32 = (math & BELL_MATH_TF32) != 0;
     target->ptx.approx = (math & BELL_MATH_APPROX) != 0;

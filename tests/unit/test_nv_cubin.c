@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/nv/nv_cubin.h"
+#include "hcq/nv/nv_gen.h"
 #include "render/ptx/nv_container.h"
 
 #define VA 0x1000400000ull
@@ -258,13 +259,13 @@ static void
 which_chips(void **state)
 {
     (void)state;
-    assert_true(nv_cubin_runs_on(80, 80));
-    assert_true(nv_cubin_runs_on(80, 86));
-    assert_true(nv_cubin_runs_on(86, 89));
-    assert_false(nv_cubin_runs_on(86, 80));
-    assert_false(nv_cubin_runs_on(89, 90));
-    assert_false(nv_cubin_runs_on(90, 100));
-    assert_false(nv_cubin_runs_on(120, 100));
+    assert_true(nv_gen_runs(80, 80));
+    assert_true(nv_gen_runs(80, 86));
+    assert_true(nv_gen_runs(86, 89));
+    assert_false(nv_gen_runs(86, 80));
+    assert_false(nv_gen_runs(89, 90));
+    assert_false(nv_gen_runs(90, 100));
+    assert_false(nv_gen_runs(120, 100));
 }
 
 /* ---- containers ------------------------------------------------------------- */

@@ -160,6 +160,8 @@ decode_amd_aql(const struct decode_amd *d, const uint32_t *words, size_t n_dw,
 static void
 decode_descriptor(const struct decode_amd *d, const uint32_t *words)
 {
+    const struct regs_type *rsrc3 =
+        regs_by_name(&amd_pm4_unit, "COMPUTE_PGM_RSRC3_GFX9");
     unsigned gen = d->chip->pm4_gen;
     struct amd_object_descriptor kd;
     uint32_t properties;
@@ -171,8 +173,7 @@ decode_descriptor(const struct decode_amd *d, const uint32_t *words)
     tell_fields(d, &amd_pm4_unit, "COMPUTE_PGM_RSRC1", gen, &kd.rsrc1);
     tell_fields(d, &amd_pm4_unit, "COMPUTE_PGM_RSRC2", gen, &kd.rsrc2);
     tell_fields(d, &amd_pm4_unit,
-                gen == AMD_PM4_GEN_GFX9 ? "COMPUTE_PGM_RSRC3_GFX9"
-                                        : "COMPUTE_PGM_RSRC3",
+                regs_in(gen, rsrc3->gens) ? rsrc3->name : "COMPUTE_PGM_RSRC3",
                 gen, &kd.rsrc3);
 }
 

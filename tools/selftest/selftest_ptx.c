@@ -169,28 +169,11 @@ static const struct kernel kernels[SELFTEST_KERNEL_COUNT] = {
 
 /* clang-format on */
 
-/* The lowest PTX version that knows the chip. src: hw/nv/PTX.md section 1 */
-static unsigned
-ptx_version(uint32_t sm)
-{
-    static const struct {
-        uint32_t sm;
-        unsigned version;
-    } rows[] = {{80, 70}, {86, 71}, {89, 78}, {90, 78}, {100, 86}, {120, 87}};
-    unsigned version = 70;
-    size_t i;
-
-    for (i = 0; i < ARRAY_LEN(rows); i++) {
-        if (sm >= rows[i].sm)
-            version = rows[i].version;
-    }
-    return version;
-}
-
 static bell_status
-write_text(const struct kernel *kernel, uint32_t sm, char *text, size_t cap)
+write_text(const struct kernel *kernel, const struct ptx_target *target,
+           char *text, size_t cap)
 {
-    unsigned version = ptx_version(sm);
+    unsigned version = render_ptx_version(target);
     uint32_t n = kernel->n_bufs + kernel->n_vals;
     int used;
 
@@ -199,7 +182,7 @@ write_text(const struct kernel *kernel, uint32_t sm, char *text, size_t cap)
         ".version %u.%u\n.target sm_%u\n.address_size 64\n%s"
         ".visible .entry %s(.param .u64 p0%s)\n{\n"
         ".reg .pred %%p<4>; .reg .b32 %%r<32>; .reg .b64 %%rd<8>;\n%sret;\n}\n",
-        version / 10, version % 10, sm, kernel->outside, kernel->name,
+        version / 10, version % 10, target->sm, kernel->outside, kernel->name,
         n > 1 ? ", .param .u64 p1" : "", kernel->body);
     if (used < 0 || (size_t)used >= cap)
         return bell_fail(BELL_E_INTERNAL, "%s: more than %zu bytes of PTX",
@@ -208,14 +191,14 @@ write_text(const struct kernel *kernel, uint32_t sm, char *text, size_t cap)
 }
 
 static bell_status
-make_binary(const struct kernel *kernel, const char *text, uint32_t sm,
-            bool is_simulated, struct render_binary *out)
+make_binary(const struct kernel *kernel, const char *text,
+            const struct ptx_target *target, bool is_simulated,
+            struct render_binary *out)
 {
-    struct ptx_target target = {.sm = sm};
     struct nv_container_desc desc = {
         .text = text,
         .entry = kernel->name,
-        .sm = sm,
+        .sm = target->sm,
         .n_params = kernel->n_bufs + kernel->n_vals,
         .shared_bytes = kernel->shared_bytes,
         .has_dynamic = kernel->has_dynamic,
@@ -225,7 +208,7 @@ make_binary(const struct kernel *kernel, const char *text, uint32_t sm,
     };
 
     return is_simulated ? render_nv_container(&desc, out)
-                        : render_ptxas(text, &target, out);
+                        : render_ptxas(text, target, out);
 }
 
 bell_status
@@ -235,19 +218,18 @@ selftest_kernel_binary(const struct hcq_device_info *info,
 {
     const struct kernel *k = &kernels[kernel];
     struct render_binary binary;
-    char text[TEXT_BYTES], *end;
-    unsigned long sm = 0;
+    struct ptx_target target;
+    char text[TEXT_BYTES];
 
     if (strncmp(info->arch, "gfx", 3) == 0)
         return selftest_llvm_binary(info, kernel, out_binary);
-    if (strncmp(info->arch, "sm_", 3) == 0)
-        sm = strtoul(info->arch + 3, &end, 10);
-    if (sm == 0 || *end)
+    if (!render_ptx_target(info->arch, &target) || !render_ptx_version(&target))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s (%s) takes neither PTX nor AMD's code objects",
                          info->name, info->arch);
-    BELL_TRY(write_text(k, (uint32_t)sm, text, sizeof(text)));
-    BELL_TRY(make_binary(k, text, (uint32_t)sm,
+    target.is_arch_specific = false;
+    BELL_TRY(write_text(k, &target, text, sizeof(text)));
+    BELL_TRY(make_binary(k, text, &target,
                          (info->flags & HCQ_DEVICE_SIMULATED) != 0, &binary));
     *out_binary = (struct selftest_binary){binary.data, binary.size_bytes,
                                            k->name, k->n_bufs, k->n_vals};

@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/thread.h"
+#include "hcq/nv/nv_gen.h"
 #include "hcq/nv/nv_rm.h"
 #include "hcq/nv/regs/nv_mem.h"
 #include "ioctl/kio.h"
@@ -173,13 +174,14 @@ class_list(struct selftest *st)
     selftest_note(st, "%u classes", n);
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         uint32_t found = newest(classes, n, rows[i].kind);
+        const struct nv_class *known = nv_class_best(NV_CLASS_HOST, &found, 1);
+
         if (!found)
             return selftest_fail(st, "%u classes, and no %s class among them",
                                  n, rows[i].what);
         selftest_note(st, "%-15s 0x%04x %s", rows[i].what, found,
                       nv_class_name(found));
-        if (found == BLACKWELL_CHANNEL_GPFIFO_A ||
-            found == BLACKWELL_CHANNEL_GPFIFO_B)
+        if (known && known->unproven)
             selftest_note(st,
                           "unproven: nobody is known to have run class 0x%04x "
                           "with launches by PCAS action 10, and its header has "
