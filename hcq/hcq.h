@@ -131,6 +131,11 @@ void hcq_device_info(struct hcq_device *dev, struct hcq_device_info *out_info);
 /* The name it was opened as, with the index: "CPU:0". Owned by the device. */
 const char *hcq_device_name(const struct hcq_device *dev);
 
+/* The frequency that the device runs at now; takes up to two seconds, until the
+ * kernel's driver has looked. BELL_E_UNSUPPORTED: it does not tell. */
+BELL_MUST_CHECK bell_status hcq_device_clock_mhz(struct hcq_device *dev,
+                                                 uint32_t *out_mhz);
+
 /* Waits until all work submitted to every queue so far is done. */
 BELL_MUST_CHECK bell_status hcq_device_synchronize(struct hcq_device *dev,
                                                    uint64_t timeout_ns);

@@ -174,6 +174,8 @@ struct hcq_device_ops {
     /* What each busy queue does, as one line; for reports. Any thread. */
     void (*describe)(struct hcq_device *dev, char *text, size_t size_bytes);
     uint64_t (*ticks_to_ns)(struct hcq_device *dev, uint64_t ticks);
+    /* NULL: nobody tells of the device's frequency. */
+    bell_status (*clock_mhz)(struct hcq_device *dev, uint32_t *out_mhz);
     /* Looks whether the hardware reported a fault, and calls
      * hcq_device_set_lost if so. Any thread. NULL: faults come by
      * themselves. */

@@ -353,6 +353,16 @@ hcq_device_name(const struct hcq_device *dev)
     return dev->info.name;
 }
 
+bell_status
+hcq_device_clock_mhz(struct hcq_device *dev, uint32_t *out_mhz)
+{
+    BELL_TRY(hcq_check_process(dev));
+    if (!dev->ops->clock_mhz)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s: no driver tells its clock",
+                         dev->info.name);
+    return dev->ops->clock_mhz(dev, out_mhz);
+}
+
 uint64_t
 hcq_timestamp_to_ns(struct hcq_device *dev, uint64_t ticks)
 {

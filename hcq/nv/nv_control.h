@@ -245,6 +245,8 @@ bell_status nv_signal_map(struct hcq_device *dev, const struct hcq_signal *sig,
 /* ---- faults (nv_fault.c); hcq_device_ops ------------------------------------------ */
 
 void nv_fault_check(struct hcq_device *dev);
+/* hcq_device_clock_mhz (nv_clock.c). */
+bell_status nv_clock_mhz(struct hcq_device *dev, uint32_t *out_mhz);
 bell_status nv_fault_stop(struct hcq_device *dev);
 /* For closing: ends all channels, so that none uses what is freed next. */
 void nv_fault_end(struct nv_device *dev);

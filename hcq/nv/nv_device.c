@@ -134,9 +134,8 @@ map_window(struct nv_device *dev, struct nv_hopper_usermode_a *params,
     BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->subdevice,
                          dev->chip.usermode->number, NV_S_NV_HOPPER_USERMODE_A,
                          params, &window.usermode));
-    status =
-        nv_rm_map(dev->rm, dev->rm->subdevice, window.usermode, 0,
-                  sizeof(struct nv_mem_usermode), false, NULL, &window.map);
+    status = nv_rm_map(dev->rm, dev->rm->subdevice, window.usermode, 0,
+                       sizeof(struct nv_mem_usermode), 0, NULL, &window.map);
     if (status != BELL_OK) {
         nv_rm_free(dev->rm, dev->rm->subdevice, window.usermode);
         return status;
@@ -450,6 +449,7 @@ static const struct hcq_device_ops nv_ops = {
     .resume = nv_fault_resume,
     .describe = hcq_history_describe_all,
     .ticks_to_ns = ticks_to_ns,
+    .clock_mhz = nv_clock_mhz,
     .check = nv_fault_check,
     .mem_alloc = nv_buffer_alloc,
     .mem_free = nv_buffer_free,

@@ -198,7 +198,7 @@ map_for_cpu(struct nv_backing *backing)
         BELL_TRY(nv_rm_map_system(dev->rm, addr, &backing->map));
     else
         BELL_TRY(nv_rm_map(dev->rm, dev->rm->device, backing->memory, 0,
-                           backing->size_bytes, false, addr, &backing->map));
+                           backing->size_bytes, 0, addr, &backing->map));
     backing->cpu = backing->map.cpu;
     return BELL_OK;
 }

@@ -28,6 +28,7 @@
 #define OS02_NONCONTIG (1u << 4)
 #define OS02_CACHED    (1u << 12)
 #define OS02_NO_MAP    (1u << 30)
+#define OS33_READ_ONLY 1u
 
 /* ---- objects ------------------------------------------------------------- */
 
@@ -137,10 +138,9 @@ nv_rm_dup(struct nv_rm *rm, uint32_t parent, uint32_t source_client,
  * alive, so its number is given back: there are more buffers than numbers.
  * lead: that the driver does not mind is how Linux treats files, unproven. */
 static bell_status
-map_file(struct nv_rm *rm, void *addr, struct nv_rm_mapping *map)
+map_file(struct nv_rm *rm, int prot, void *addr, struct nv_rm_mapping *map)
 {
-    BELL_TRY(kio_mmap(rm->kio, &map->file, addr, (size_t)map->size_bytes,
-                      PROT_READ | PROT_WRITE,
+    BELL_TRY(kio_mmap(rm->kio, &map->file, addr, (size_t)map->size_bytes, prot,
                       MAP_SHARED | (addr ? MAP_FIXED : 0), 0, &map->cpu));
     map->reserved = addr != NULL;
     kio_close(&map->file);
@@ -188,9 +188,11 @@ is_confidential(struct nv_rm *rm)
 
 bell_status
 nv_rm_map(struct nv_rm *rm, uint32_t parent, uint32_t memory,
-          uint64_t offset_bytes, uint64_t size_bytes, bool system, void *addr,
-          struct nv_rm_mapping *out_map)
+          uint64_t offset_bytes, uint64_t size_bytes, unsigned flags,
+          void *addr, struct nv_rm_mapping *out_map)
 {
+    bool system = flags & NV_RM_MAP_SYSTEM;
+    bool read_only = flags & NV_RM_MAP_READ_ONLY;
     struct nv_rm_mapping map = {
         .size_bytes = size_bytes,
         .parent = parent,
@@ -204,6 +206,7 @@ nv_rm_map(struct nv_rm *rm, uint32_t parent, uint32_t memory,
                 .hMemory = memory,
                 .offset = offset_bytes,
                 .length = size_bytes,
+                .flags = read_only ? OS33_READ_ONLY : 0,
             },
     };
     bell_status status;
@@ -220,7 +223,7 @@ nv_rm_map(struct nv_rm *rm, uint32_t parent, uint32_t memory,
         goto fail_file;
     }
     map.linear = call.params.pLinearAddress;
-    status = map_file(rm, addr, &map);
+    status = map_file(rm, PROT_READ | (read_only ? 0 : PROT_WRITE), addr, &map);
     if (status != BELL_OK)
         goto fail_mapping;
     *out_map = map;
@@ -309,7 +312,7 @@ nv_rm_alloc_system(struct nv_rm *rm, uint64_t size_bytes, uint32_t *out_memory,
 bell_status
 nv_rm_map_system(struct nv_rm *rm, void *addr, struct nv_rm_mapping *map)
 {
-    return map_file(rm, addr, map);
+    return map_file(rm, PROT_READ | PROT_WRITE, addr, map);
 }
 
 bell_status

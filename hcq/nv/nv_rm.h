@@ -56,6 +56,11 @@ struct nv_rm_mapping {
     bool reserved;           /* lies in a range that stays reserved */
 };
 
+enum nv_rm_map_flag {
+    NV_RM_MAP_SYSTEM = 1u << 0, /* host memory: through the control node */
+    NV_RM_MAP_READ_ONLY = 1u << 1,
+};
+
 /* The cards that the driver has, and its branch. BELL_E_NO_DEVICE where there
  * is no driver. */
 BELL_MUST_CHECK bell_status
@@ -90,12 +95,11 @@ BELL_MUST_CHECK bell_status nv_rm_control(struct nv_rm *rm, uint32_t object,
                                           void *params);
 
 /* Maps [offset, offset + size_bytes) of a memory object for the CPU. `parent`
- * is the device or subdevice it belongs to. `system`: it is host memory,
- * whose mapping goes through the control node. `addr`: where to (a reserved
- * range is replaced), or NULL. */
+ * is the device or subdevice it belongs to. `flags`: enum nv_rm_map_flag.
+ * `addr`: where to (a reserved range is replaced), or NULL. */
 BELL_MUST_CHECK bell_status nv_rm_map(struct nv_rm *rm, uint32_t parent,
                                       uint32_t memory, uint64_t offset_bytes,
-                                      uint64_t size_bytes, bool system,
+                                      uint64_t size_bytes, unsigned flags,
                                       void *addr,
                                       struct nv_rm_mapping *out_map);
 /* Undoes either kind of mapping; an empty one is allowed. It is emptied. */

@@ -106,6 +106,42 @@ tells_what_it_is(void **state)
     }
 }
 
+/* The card's frequency, where the branch's page is known; the kernel's driver
+ * may refuse it. */
+static void
+frequency(void **state)
+{
+    static const char *const refusing[] = {
+        "NV@fault:RM_USER_SHARED_DATA=status=0x56@sim:sm_80",
+        "NV@fault:NV_ESC_RM_MAP_MEMORY:3=status=0x56@sim:sm_90"};
+    struct hcq_device *dev;
+    uint32_t i, mhz;
+
+    (void)state;
+    for (i = 0; nv_branch_name(i); i++) {
+        char name[40];
+        bool known = i > 0 && i < NV_BRANCH_NEWEST;
+
+        snprintf(name, sizeof(name), "NV@sim:sm_120,branch=%s",
+                 nv_branch_name(i));
+        expect_ok(hcq_device_open(name, &dev));
+        mhz = 1;
+        assert_int_equal(hcq_device_clock_mhz(dev, &mhz),
+                         known ? BELL_OK : BELL_E_UNSUPPORTED);
+        assert_int_equal(mhz, known ? 1980 : 1);
+        close_nv(nv_device_of(dev));
+    }
+    for (i = 0; i < ARRAY_LEN(refusing); i++) {
+        expect_ok(hcq_device_open(refusing[i], &dev));
+        assert_int_equal(hcq_device_clock_mhz(dev, &mhz), BELL_E_KERNEL);
+        assert_non_null(strstr(bell_error_last()->message, "0x56"));
+        close_nv(nv_device_of(dev));
+    }
+    expect_ok(hcq_device_open("CPU", &dev));
+    assert_int_equal(hcq_device_clock_mhz(dev, &mhz), BELL_E_UNSUPPORTED);
+    hcq_device_close(dev);
+}
+
 /* GPCs of which the last one is not whole. */
 static void
 counts_sms(void **state)
@@ -936,6 +972,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tells_what_it_is),
+        cmocka_unit_test(frequency),
         cmocka_unit_test(counts_sms),
         cmocka_unit_test(confidential),
         cmocka_unit_test(lies_about_classes),

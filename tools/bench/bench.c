@@ -288,6 +288,9 @@ run_groups(struct bench *b, const struct bench_saved *saved,
         BELL_TRY(bench_groups[i].run(b));
     }
     tool_progress(NULL);
+    BELL_TRY(bench_open(b));
+    if (hcq_device_clock_mhz(b->dev, &b->clock_mhz) != BELL_OK)
+        b->clock_mhz = 0;
     if (saved) {
         BELL_TRY(bench_saved_check(saved, b, tool_math_words(b->allowed)));
         bench_saved_compare(saved, b, threshold_percent);

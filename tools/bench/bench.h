@@ -70,6 +70,7 @@ struct bench {
 
     struct bench_row rows[BENCH_ROWS_MAX];
     size_t n_rows;
+    uint32_t clock_mhz; /* of the device, behind the last row; 0: unknown */
 };
 
 /* One group of rows. A failing status ends the run. */

@@ -67,7 +67,7 @@ put_driver(struct json *json, const struct hcq_device_info *info)
 }
 
 static void
-put_clock(struct json *json)
+put_clocks(struct json *json, const struct bench *b)
 {
     static const char path[] =
         "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq";
@@ -78,7 +78,10 @@ put_clock(struct json *json)
         json_num(json, "cpu_clock_mhz", strtod(line, NULL) / 1e3);
     else
         json_null(json, "cpu_clock_mhz");
-    json_null(json, "device_clock_mhz"); /* no driver of ours tells */
+    if (b->clock_mhz)
+        json_uint(json, "device_clock_mhz", b->clock_mhz);
+    else
+        json_null(json, "device_clock_mhz");
 }
 
 /* The processor's name. */
@@ -127,7 +130,7 @@ put_identity(struct json *json, const struct bench *b)
     else
         json_null(json, "load");
     put_driver(json, &b->info);
-    put_clock(json);
+    put_clocks(json, b);
     json_num(json, "seconds_per_row", b->budget_s);
 }
 

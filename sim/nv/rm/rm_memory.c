@@ -25,6 +25,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/thread.h"
 #include "ioctl/nv_uapi.h"
 
 #define POISON_BYTES (64u << 10)
@@ -318,16 +319,34 @@ rm_alloc_system(struct rm_alloc *a)
     return alloc_physical(a, NULL, RM_PAGE_BYTES);
 }
 
-/* A page in which the driver tells of the card; nothing is polled here. */
+/* A page in which the driver tells of the card: of what can be polled only the
+ * clocks, told at once. src: gpu_user_shared_data.c, and cl00de.h at the tags
+ * of ioctl/nv.uapi: places, order of the clocks (graphics, memory, video, SM).
+ * 610's page is not public. */
 enum rm_status
 rm_alloc_shared_data(struct rm_alloc *a)
 {
-    enum rm_status status =
-        rm_mem_create_system(a->machine, RM_PAGE_BYTES, &a->object->mem);
+    static const uint32_t mhz[] = {1980, 2619, 1545, 1980}; /* guess */
+    const struct nv00de_alloc *params = a->params;
+    uint32_t major = a->machine->abi.major;
+    size_t place = major < 550 ? 16 : major < 560 ? 32 : 72;
+    uint64_t now = time_now_ns();
+    enum rm_status status;
 
-    if (status == RM_OK)
-        memset(a->object->mem->host, 0, RM_PAGE_BYTES);
-    return status;
+    if (a->machine->confidential)
+        return rm_refuse(RM_NOT_SUPPORTED,
+                         "shared data with confidential computing");
+    status = rm_mem_create_system(a->machine, RM_PAGE_BYTES, &a->object->mem);
+    if (status != RM_OK)
+        return status;
+    memset(a->object->mem->host, 0, RM_PAGE_BYTES);
+    if (major >= 545 && major <= 595 && params->polledDataMask & 1) {
+        uint8_t *at = (uint8_t *)a->object->mem->host + place;
+
+        memcpy(at, &now, sizeof(now));
+        memcpy(at + sizeof(now), mhz, sizeof(mhz));
+    }
+    return RM_OK;
 }
 
 enum rm_status
