@@ -175,6 +175,65 @@ test_default_action(void **state)
     assert_int_equal(WTERMSIG(wait_status), SIGSEGV);
 }
 
+/* A handler of the old kind is called all the same. */
+static void
+catch_plainly(int sig)
+{
+    (void)sig;
+    n_caught = n_caught + 1;
+    siglongjmp(back, 1);
+}
+
+static void
+test_plain_handler(void **state)
+{
+    struct sigaction action = {.sa_flags = SA_NODEFER}, old;
+    struct hcq_device *dev;
+
+    (void)state;
+    action.sa_handler = catch_plainly;
+    assert_int_equal(sigaction(SIGSEGV, &action, &old), 0);
+    n_caught = 0;
+    dev = open_device();
+    fault_here();
+    assert_int_equal(n_caught, 1);
+    hcq_device_close(dev);
+    sigaction(SIGSEGV, &old, NULL);
+}
+
+/* ---- the environment ------------------------------------------------------- */
+
+/* How long workers spin: whole numbers up to a second. */
+static void
+test_spin_time(void **state)
+{
+    static const struct {
+        const char *value;
+        bool is_taken;
+    } rows[] = {{"0", true},        {"9", true},    {"1000000", true},
+                {"1000001", false}, {"", false},    {"-1", false},
+                {"5x", false},      {" 5", false},  {":", false},
+                {"/", false},       {"0x5", false}, {"99999999999999", false}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct hcq_device *dev = NULL;
+        bell_status status;
+
+        setenv("BELL_SPIN_US", rows[i].value, 1);
+        status = hcq_device_open("CPU", &dev);
+        if ((status == BELL_OK) != rows[i].is_taken)
+            fail_msg("'%s': %d", rows[i].value, status);
+        if (status == BELL_OK)
+            hcq_device_close(dev);
+        else
+            assert_non_null(
+                strstr(bell_error_last()->message, "BELL_SPIN_US is '"));
+    }
+    unsetenv("BELL_SPIN_US");
+}
+
 /* ---- the loader ------------------------------------------------------------ */
 
 /* No page of the process is writable and executable. */
@@ -370,6 +429,8 @@ main(void)
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_stacked),
         cmocka_unit_test(test_default_action),
+        cmocka_unit_test(test_plain_handler),
+        cmocka_unit_test(test_spin_time),
         cmocka_unit_test(test_write_xor_execute),
         cmocka_unit_test(test_hostile_sections),
         cmocka_unit_test(test_bad_words),

@@ -1,11 +1,13 @@
 #!/bin/sh
-# gcc as mutate.py's third build has it: counts the lines of the driver half,
-# and tells them also in children that end with _exit.
+# cc as mutate.py's third build has it: counts the lines of the driver half,
+# and tells them also in children of tests that end with _exit.
 here=$(dirname "$0")
+ccache=$(command -v ccache)
 case " $* " in
-*-source/base/*.c\ * | *-source/ioctl/*.c\ * | *-source/mem/*.c\ * | *-source/hcq/*.c\ *)
-    exec gcc "$@" --coverage -include "$here/count_lines.h"
+*\ ../../base/*.c\ * | *\ ../../ioctl/*.c\ * | *\ ../../mem/*.c\ * | *\ ../../hcq/*.c\ *)
+    exec $ccache cc "$@" --coverage -include "$here/count_lines.h"
     ;;
-*\ -c\ *) exec gcc "$@" -include "$here/count_lines.h" ;;
+*\ ../../tests/*.c\ *) exec $ccache cc "$@" -include "$here/count_lines.h" ;;
+*\ -c\ *) exec $ccache cc "$@" ;;
 esac
-exec gcc "$@" --coverage
+exec $ccache cc "$@" --coverage

@@ -3,7 +3,7 @@
 
 usage: mutate.py BUILD_DIR N [--seed S] [--only FOLDER,...] [--list]
 
-Copies the sources beside BUILD_DIR, to be built with and without sanitizers,
+Copies the sources to BUILD_DIR, to be built with and without sanitizers,
 and with gcov to learn once which tests run which lines. N times changes one
 random place of base, ioctl, mem or hcq and runs the tests that come by that
 line, those first that are quick or have killed its neighbours, until one
@@ -50,11 +50,12 @@ ROOM = re.compile(r'^(?:\w+ )+\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
 TEXT = re.compile(r'\s*(\}\s*)?(else\s+)?(static_)?(LOG|assert)\w*\s*\(|'
                   r'\s*(return\s+)?bell_fail\w*\s*\(|'
                   r'\s*char\s+\w+\[[^;=]*;')
+# As everybody's builds are, in a tree of the same shape: ccache has most of it.
 BUILDS = {
     'asan': ('--buildtype=debug', '--optimization=1',
              '-Db_sanitize=address,undefined', '-Db_lundef=false'),
-    'release': ('--buildtype=release',),
-    'lines': ('--buildtype=debug', '--optimization=1'),
+    'release': ('-Dwerror=true', '--buildtype=release'),
+    'lines': ('-Dwerror=true', '--buildtype=release'),
 }
 COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                'count_lines.sh')}
@@ -245,28 +246,34 @@ def copy_sources(source):
             with open(to, 'wb') as file:
                 file.write(data)
             os.chmod(to, os.stat(path).st_mode)
-    for folder, _, files in os.walk(source):
+    for folder, folders, files in os.walk(source):
+        if folder == source and 'build' in folders:
+            folders.remove('build')
         for name in files:
             if os.path.join(folder, name) not in wanted:
                 os.remove(os.path.join(folder, name))
 
 
 class Test:
-    def __init__(self, build, found, files):
+    def __init__(self, build, found, targets):
         self.build, self.name = build, found['name']
         self.full_name = f'{found["suite"][0]} {self.name}'
         self.key = f'{os.path.basename(build)}: {self.full_name}'
         self.command = found['cmd']
         self.env = {**os.environ, **ENV, **found['env']}
-        self.program = found['cmd'][0]
+        own = [targets[i] for i in found['depends'] if i in targets]
         self.targets = [os.path.relpath(name, build)
-                        for target in found['depends']
-                        for name in files.get(target, [])]
+                        for target in own for name in target['filename']]
+        self.sources = sorted(path for target in own
+                              for group in target['target_sources']
+                              for path in group.get('sources', ())
+                              if '/tests/' in path and
+                              not path.startswith(build))
         self.seconds = 20.0  # until it was measured
         self.is_sound = False  # seen to pass without mutants
         self.was_late = False  # how it last failed
         self.kills = {}
-        self.lines = {}  # {path: {line}} that it comes by
+        self.lines = {}  # see Lines.look
 
     def limit(self):
         return 20 + 6 * self.seconds
@@ -308,13 +315,13 @@ def watch(stream, failed):
             return
 
 
-def configure(source, base):
+def configure(source):
     """{build: [Test]}, or None after telling why not."""
     tests = {}
     if shutil.which('ld.lld'):
         os.environ['CC_LD'] = 'lld'  # links in half the time
     for name, options in BUILDS.items():
-        build = os.path.join(base, name)
+        build = os.path.join(source, 'build', name)
         env = {**os.environ, **(COUNTING if name == 'lines' else {})}
         done = run(os.path.join(source, 'tools/configure.sh'), build,
                    '-Dtests=enabled', *options, env=env)
@@ -324,8 +331,8 @@ def configure(source, base):
         targets, found = (
             json.loads(run('meson', 'introspect', build, what).stdout)
             for what in ('--targets', '--tests'))
-        files = {t['id']: t['filename'] for t in targets}
-        tests[name] = [Test(build, t, files) for t in found]
+        tests[name] = [Test(build, t, {t['id']: t for t in targets})
+                       for t in found]
     return tests
 
 
@@ -348,48 +355,58 @@ def compiled(build, name):
 
 
 class Lines:
-    """Which lines each test comes by, kept for as long as its program is the
-    same."""
+    """Which lines each test comes by: looked at when a test is new, or its own
+    sources are others."""
 
     def __init__(self, base, source, tests):
-        self.build, self.source = os.path.join(base, 'lines'), source
+        self.build, self.source = \
+            os.path.join(source, 'build', 'lines'), source
         self.path = os.path.join(base, 'lines.json')
         self.known = {}
         if os.path.exists(self.path):
             self.known = json.loads(read(self.path))
+        self.marks = {}
+        counting = {t.full_name: t for t in tests['lines']}
         for build, names in TESTS.items():
-            counting = {t.full_name: t for t in tests['lines']}
             tests[build] = [t for t in tests[build] if names.fullmatch(t.name)]
             for test in tests[build]:
-                seconds, lines = self.lines_of(counting[test.full_name])
-                test.lines = {path: set(of) for path, of in lines.items()}
+                _, seconds, test.lines = self.look(counting[test.full_name])
                 test.seconds = seconds * (3 if build == 'asan' else 1)
+        self.code = self.counted(self.files('.gcno'), True)
 
-    def lines_of(self, test):
+    def look(self, test):
+        """[mark of its sources, seconds, {path: [mark, lines]}]"""
+        sources = mark_of(*test.sources)
+        got = self.known.get(test.full_name)
+        if got and got[0] == sources:
+            return got
         test.compile()
-        if not os.path.exists(test.program):
-            return 20.0, {}
-        with open(test.program, 'rb') as file:
-            mark = hashlib.sha1(file.read()).hexdigest()
-        if self.known.get(test.full_name, [''])[0] != mark:
-            for path in self.counts():
-                os.remove(path)
-            start = time.monotonic()
-            test.fails(600, threading.Event())
-            seconds = time.monotonic() - start
-            self.known[test.full_name] = [mark, seconds, self.counted()]
-            with open(self.path, 'w', encoding='utf-8') as file:
-                json.dump(self.known, file)
-        return self.known[test.full_name][1:]
+        for path in self.files('.gcda'):
+            os.remove(path)
+        start = time.monotonic()
+        test.fails(600, threading.Event())
+        seconds = time.monotonic() - start
+        lines = self.counted(self.files('.gcda'), False)
+        got = [sources, seconds,
+               {path: [self.mark(path), of] for path, of in lines.items()}]
+        self.known[test.full_name] = got
+        with open(self.path, 'w', encoding='utf-8') as file:
+            json.dump(self.known, file)
+        return got
 
-    def counts(self):
+    def mark(self, path):
+        if path not in self.marks:
+            self.marks[path] = mark_of(os.path.join(self.source, path))
+        return self.marks[path]
+
+    def files(self, end):
         return [os.path.join(folder, name)
                 for folder, _, files in os.walk(self.build)
-                for name in files if name.endswith('.gcda')]
+                for name in files if name.endswith(end)]
 
-    def counted(self):
+    def counted(self, paths, with_all):
+        """{path: lines} that ran, or that are code at all."""
         lines = {}
-        paths = self.counts()
         told = run('gcov', '--json-format', '--stdout', *paths).stdout
         for unit in told.splitlines() if paths else ():
             if not unit.startswith('{'):
@@ -399,20 +416,34 @@ class Lines:
                 path = os.path.join(unit['current_working_directory'],
                                     file['file'])
                 path = os.path.relpath(os.path.realpath(path), self.source)
-                ran = [n['line_number'] for n in file['lines'] if n['count']]
+                ran = [n['line_number'] for n in file['lines']
+                       if n['count'] or with_all]
                 if path.endswith('.c') and path.startswith(PARTS):
                     lines[path] = sorted({*lines.get(path, ()), *ran})
         return lines
 
+    def coming_by(self, place, text, tests):
+        """The tests that run the place's statement. Of tables, and of files
+        that have changed since: those that run anything of the file."""
+        blank = max(text.rfind(c, 0, place.place[0]) for c in ';{}')
+        first = text.count('\n', 0, blank) + 1
+        lines = set(range(first, place.line + 1))
+        lines &= set(self.code.get(place.path, ()))
 
-def coming_by(place, text, tests):
-    """The tests of both builds that run the place's statement: gcov knows its
-    first line, or another."""
-    blank = max(text.rfind(c, 0, place.place[0]) for c in ';{}')
-    first = text.count('\n', 0, blank) + 1
-    lines = set(range(first, place.line + 1))
-    return [t for build in TESTS for t in tests[build]
-            if lines & t.lines.get(place.path, set())]
+        def comes(test):
+            mark, ran = test.lines.get(place.path, ('', ()))
+            return ran and (not lines or mark != self.mark(place.path) or
+                            lines & set(ran))
+
+        return [t for build in TESTS for t in tests[build] if comes(t)]
+
+
+def mark_of(*paths):
+    mark = hashlib.sha1()
+    for path in paths:
+        with open(path, 'rb') as file:
+            mark.update(file.read())
+    return mark.hexdigest()
 
 
 class Times:
@@ -468,9 +499,9 @@ def judge(path, tests, jobs):
 class Mutator:
     def __init__(self, source, base, tests, jobs):
         self.source, self.tests, self.jobs = source, tests, jobs
-        Lines(base, os.path.realpath(source), tests)
+        self.lines = Lines(base, os.path.realpath(source), tests)
         self.times = Times(base, tests)
-        self.release = os.path.join(base, 'release')
+        self.release = os.path.join(source, 'build', 'release')
         self.objects = objects_of(self.release, os.path.realpath(source))
         self.n_same = 0
 
@@ -484,7 +515,8 @@ class Mutator:
             try:
                 write(full, text[:start] + new + text[end:])
                 got = compiled(self.release, name)
-                fate = (judge(place.path, coming_by(place, text, self.tests),
+                fate = (judge(place.path,
+                              self.lines.coming_by(place, text, self.tests),
                               self.jobs)
                         if got not in (None, right) else None)
             finally:
@@ -534,9 +566,9 @@ def main():
                 print(f'equivalent.txt: no such place: {path}: {what}')
         return 0
     random.Random(seed).shuffle(chosen)
-    source = base + '-source'
+    source = os.path.join(base, 'source')
     copy_sources(source)
-    tests = configure(source, base)
+    tests = configure(source)
     if not tests:
         return 1
     mutator = Mutator(source, base, tests, jobs)

@@ -229,6 +229,84 @@ strange_numbers(void **state)
     }
 }
 
+/* Every way to write a value, in front of what is asked for: it is gone behind
+ * to the byte. 0xc1, which is no value, stands where its own bytes do. */
+static void
+every_kind(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+        bool is_value;
+    } rows[] = {
+#define ROW(text, is_value) {text, sizeof(text) - 1, is_value}
+        ROW("\x00", true),
+        ROW("\x7f", true),
+        ROW("\xc0", true),
+        ROW("\xc1", false),
+        ROW("\xc2", true),
+        ROW("\xc3", true),
+        ROW("\xc4\1\xc1", false), /* bytes, of which there are none here */
+        ROW("\xca\xc1\xc1\xc1\xc1", false), /* nor numbers with fractions */
+        ROW("\xcc\xc1", true),
+        ROW("\xcd\xc1\xc1", true),
+        ROW("\xce\xc1\xc1\xc1\xc1", true),
+        ROW("\xcf\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1", true),
+        ROW("\xd0\xc1", true),
+        ROW("\xd1\xc1\xc1", true),
+        ROW("\xd2\xc1\xc1\xc1\xc1", true),
+        ROW("\xd3\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1", true),
+        ROW("\xd4\xc1\xc1", false),
+        ROW("\xa0", true),
+        ROW("\xa2\xc1\xc1", true),
+        ROW("\xbf\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1"
+            "\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1\xc1",
+            true),
+        ROW("\xd9\2\xc1\xc1", true),
+        ROW("\xda\0\2\xc1\xc1", true),
+        ROW("\xdb\0\0\0\2\xc1\xc1", true),
+        ROW("\x90", true),
+        ROW("\x92\xcc\xc1\1", true),
+        ROW("\x9f\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", true),
+        ROW("\xdc\0\2\1\2", true),
+        ROW("\xdd\0\0\0\2\1\2", true),
+        ROW("\x80", true),
+        ROW("\x82\1\2\3\4", true),
+        ROW("\xde\0\1\1\2", true),
+        ROW("\xdf\0\0\0\1\1\2", true),
+        ROW("\x92\x91\x81\xa1\xc1\1\x90", true),
+        ROW("\xe0", true),
+        ROW("\xff", true),
+#undef ROW
+    };
+    struct amd_meta meta;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct notes notes = {.n = 0};
+        bool ok;
+
+        begin_note(&notes, "AMDGPU", 32);
+        put_byte(&notes, 0x82);
+        put_text(&notes, "amdhsa.printf");
+        put(&notes, rows[i].bytes, rows[i].n);
+        put_text(&notes, "amdhsa.kernels");
+        put_byte(&notes, 0x91);
+        put_byte(&notes, 0x83);
+        put_text(&notes, ".other");
+        put(&notes, rows[i].bytes, rows[i].n);
+        put_text(&notes, ".symbol");
+        put_text(&notes, "k.kd");
+        put_text(&notes, ".wavefront_size");
+        put_number(&notes, 32, 0);
+        end_note(&notes, 0);
+        ok = read_notes(notes.bytes, notes.n, "k.kd", &meta);
+        if (ok != rows[i].is_value || (ok && meta.wave_lanes != 32))
+            fail_msg("row %zu: %d, %u lanes", i, ok, meta.wave_lanes);
+    }
+}
+
 /* ---- what is not -------------------------------------------------------------------- */
 
 static void
@@ -322,8 +400,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_found), cmocka_unit_test(strange_numbers),
-        cmocka_unit_test(cut_off),           cmocka_unit_test(cut_off_inside),
-        cmocka_unit_test(changed),           cmocka_unit_test(too_many),
+        cmocka_unit_test(every_kind),        cmocka_unit_test(cut_off),
+        cmocka_unit_test(cut_off_inside),    cmocka_unit_test(changed),
+        cmocka_unit_test(too_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

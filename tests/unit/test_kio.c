@@ -401,6 +401,48 @@ test_sys(void **state)
     kio_destroy(kio);
 }
 
+/* Poll and small files, of the system itself. */
+static void
+test_sys_waits_and_reads(void **state)
+{
+    struct kio_file file;
+    struct kio *kio;
+    char path[64], text[64];
+    int ends[2];
+    short revents = 7;
+    size_t n;
+
+    (void)state;
+    assert_int_equal(kio_sys_create(&kio), BELL_OK);
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+    assert_int_equal(kio_open(kio, path, O_RDONLY, &file), BELL_OK);
+    assert_int_equal(kio_poll(&file, POLLIN, 0, &revents), BELL_OK);
+    assert_int_equal(revents, 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(kio_poll(&file, POLLIN, 0, &revents), BELL_OK);
+    assert_int_equal(revents, POLLIN);
+    kio_close(&file);
+    close(ends[0]);
+    close(ends[1]);
+    /* as many bytes as fit with the zero behind them */
+    assert_int_equal(
+        kio_read_file(kio, "/proc/self/comm", text, sizeof(text), &n), BELL_OK);
+    assert_int_equal(kio_read_file(kio, "/proc/self/comm", text, n + 1, &n),
+                     BELL_OK);
+    assert_int_equal(strlen(text), n);
+    assert_int_equal(kio_read_file(kio, "/proc/self/comm", text, n, &n),
+                     BELL_E_IO);
+    assert_non_null(strstr(bell_error_last()->message, "longer than"));
+    assert_int_equal(kio_read_file(kio, "/proc/self", text, sizeof(text), &n),
+                     BELL_E_IO);
+    assert_int_equal(bell_error_last()->sys_errno, EISDIR);
+    assert_int_equal(kio_read_file(kio, "/nowhere", text, sizeof(text), &n),
+                     BELL_E_IO);
+    assert_int_equal(bell_error_last()->sys_errno, ENOENT);
+    kio_destroy(kio);
+}
+
 /* ---- recording and replaying ------------------------------------------ */
 
 static void
@@ -1025,6 +1067,7 @@ main(void)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_lies),
         cmocka_unit_test(test_sys),
+        cmocka_unit_test(test_sys_waits_and_reads),
         cmocka_unit_test_setup_teardown(test_replay, make_path, remove_path),
         cmocka_unit_test_setup_teardown(test_replay_differs, make_path,
                                         remove_path),
