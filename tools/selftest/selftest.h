@@ -92,7 +92,8 @@ struct selftest {
     struct hcq_buffer *buffers[SELFTEST_KEEP_MAX];
     struct hcq_signal *signals[SELFTEST_KEEP_MAX];
     struct hcq_stream *streams[SELFTEST_KEEP_MAX];
-    size_t n_buffers, n_signals, n_streams;
+    uint32_t *hosts[SELFTEST_KEEP_MAX];
+    size_t n_buffers, n_signals, n_streams, n_hosts;
 
     /* What the step tells. */
     char sent[SELFTEST_TEXT_MAX], came[SELFTEST_TEXT_MAX];
@@ -177,7 +178,16 @@ BELL_MUST_CHECK bell_status selftest_signal(struct selftest *st, uint64_t value,
 BELL_MUST_CHECK bell_status selftest_stream(struct selftest *st,
                                             struct hcq_queue *queue,
                                             struct hcq_stream **out_stream);
+/* Memory of the host, of whole pages. */
+BELL_MUST_CHECK bell_status selftest_host(struct selftest *st,
+                                          uint64_t size_bytes,
+                                          uint32_t **out_words);
 void selftest_end_step(struct selftest *st);
+
+/* Writes and reads a mapping for the CPU, a word in 61. */
+enum selftest_verdict selftest_check_mapping(struct selftest *st,
+                                             volatile uint32_t *cpu,
+                                             uint32_t size_bytes);
 
 /* Submits and waits. */
 BELL_MUST_CHECK bell_status selftest_finish(struct hcq_queue *queue,

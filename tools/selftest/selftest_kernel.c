@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 #include "tools/selftest/selftest.h"
 
@@ -63,15 +62,16 @@ selftest_check_alive(struct selftest *st)
 /* SELFTEST_NUMBER over a grid: every thread once. */
 static enum selftest_verdict
 number_grid(struct selftest *st, const uint32_t grid[3],
-            const uint32_t local[3], uint32_t *host)
+            const uint32_t local[3])
 {
     uint32_t n = grid[0] * grid[1] * grid[2] * local[0] * local[1] * local[2];
-    uint32_t i, n_wrong = 0, first = 0;
+    uint32_t i, n_wrong = 0, first = 0, *host;
     struct hcq_program *prog;
     struct hcq_buffer *buf;
     uint64_t args[2];
 
     ST_OK(selftest_need_kernel(st, SELFTEST_NUMBER, &prog));
+    ST_OK(selftest_host(st, 4ull * n, &host));
     ST_OK(fresh_buffer(st, 4ull * n, &buf));
     args[0] = buf->va;
     args[1] = st->run + 1;
@@ -92,43 +92,19 @@ number_grid(struct selftest *st, const uint32_t grid[3],
     return SELFTEST_PASSED;
 }
 
-#define GRID_WORDS (1u << 20)
-
-static enum selftest_verdict
-with_host_words(struct selftest *st,
-                enum selftest_verdict (*run)(struct selftest *st,
-                                             uint32_t *host))
-{
-    uint32_t *host = host_alloc(4ull * GRID_WORDS);
-    enum selftest_verdict verdict;
-
-    if (!host)
-        return selftest_fail(st, "no memory on the host");
-    verdict = run(st, host);
-    host_free(host);
-    return verdict;
-}
-
 /* Blocks for every multiprocessor, and some more. */
 static enum selftest_verdict
-blocks_in(struct selftest *st, uint32_t *host)
+blocks(struct selftest *st)
 {
     uint32_t n;
 
     ST_OK(selftest_need_device(st));
     n = st->info.n_units * 2 + 5;
-    return number_grid(st, DIM3(n < 4096 ? n : 4096, 1, 1), DIM3(32, 1, 1),
-                       host);
+    return number_grid(st, DIM3(n < 4096 ? n : 4096, 1, 1), DIM3(32, 1, 1));
 }
 
 static enum selftest_verdict
-blocks(struct selftest *st)
-{
-    return with_host_words(st, blocks_in);
-}
-
-static enum selftest_verdict
-sizes_in(struct selftest *st, uint32_t *host)
+sizes(struct selftest *st)
 {
     static const uint32_t rows[][6] = {
         {1, 1, 1, 1, 1, 1},  {3, 1, 1, 33, 1, 1},   {2, 3, 4, 5, 6, 7},
@@ -141,17 +117,11 @@ sizes_in(struct selftest *st, uint32_t *host)
         enum selftest_verdict verdict;
         if (rows[i][3] * rows[i][4] * rows[i][5] > st->info.max_local_total)
             continue;
-        verdict = number_grid(st, rows[i], rows[i] + 3, host);
+        verdict = number_grid(st, rows[i], rows[i] + 3);
         if (verdict != SELFTEST_PASSED)
             return verdict;
     }
     return SELFTEST_PASSED;
-}
-
-static enum selftest_verdict
-sizes(struct selftest *st)
-{
-    return with_host_words(st, sizes_in);
 }
 
 static enum selftest_verdict
@@ -251,9 +221,9 @@ dynamic(struct selftest *st)
 }
 
 static enum selftest_verdict
-stack_in(struct selftest *st, uint32_t *host)
+stack(struct selftest *st)
 {
-    uint32_t n_blocks, n, i;
+    uint32_t n_blocks, n, i, *host;
     struct hcq_program *prog;
     struct hcq_buffer *buf;
     uint64_t args[2];
@@ -261,6 +231,7 @@ stack_in(struct selftest *st, uint32_t *host)
     ST_OK(selftest_need_kernel(st, SELFTEST_STACK, &prog));
     n_blocks = st->info.flags & HCQ_DEVICE_SIMULATED ? 4 : st->info.n_units;
     n = n_blocks * 64;
+    ST_OK(selftest_host(st, 4ull * n, &host));
     ST_OK(fresh_buffer(st, 4ull * n, &buf));
     args[0] = buf->va;
     args[1] = st->run;
@@ -278,21 +249,16 @@ stack_in(struct selftest *st, uint32_t *host)
 }
 
 static enum selftest_verdict
-stack(struct selftest *st)
+barriers(struct selftest *st)
 {
-    return with_host_words(st, stack_in);
-}
-
-static enum selftest_verdict
-barriers_in(struct selftest *st, uint32_t *host)
-{
-    uint32_t threads, i;
+    uint32_t threads, i, *host;
     struct hcq_program *prog;
     struct hcq_buffer *buf;
     uint64_t args[2];
 
     ST_OK(selftest_need_kernel(st, SELFTEST_BARRIERS, &prog));
     threads = st->info.max_local_total < 1024 ? st->info.max_local_total : 1024;
+    ST_OK(selftest_host(st, 8ull * threads, &host));
     ST_OK(fresh_buffer(st, 8ull * threads, &buf));
     args[0] = buf->va;
     args[1] = st->run;
@@ -308,12 +274,6 @@ barriers_in(struct selftest *st, uint32_t *host)
                                  (uint32_t)(want + st->run));
     }
     return SELFTEST_PASSED;
-}
-
-static enum selftest_verdict
-barriers(struct selftest *st)
-{
-    return with_host_words(st, barriers_in);
 }
 
 /* ---- atomics, wide accesses ------------------------------------------------------------- */
@@ -465,9 +425,9 @@ across_queues(struct selftest *st)
 
 /* A bound stream of two launches; argument and grid patched. */
 static enum selftest_verdict
-stream_in(struct selftest *st, uint32_t *host)
+stream(struct selftest *st)
 {
-    uint32_t round, i, to, value, grid;
+    uint32_t round, i, to, value, grid, *host;
     struct hcq_program *prog;
     struct hcq_stream *stream;
     struct hcq_buffer *buf;
@@ -475,6 +435,7 @@ stream_in(struct selftest *st, uint32_t *host)
     uint64_t args[2];
 
     ST_OK(selftest_need_kernel(st, SELFTEST_NUMBER, &prog));
+    ST_OK(selftest_host(st, 8 * 4096, &host));
     ST_OK(fresh_buffer(st, 8 * 4096, &buf));
     selftest_sent(st, "a bound stream: st_number with its address, value and "
                       "grid patched, 8 times");
@@ -508,12 +469,6 @@ stream_in(struct selftest *st, uint32_t *host)
                                  in, host[i], want);
     }
     return SELFTEST_PASSED;
-}
-
-static enum selftest_verdict
-stream(struct selftest *st)
-{
-    return with_host_words(st, stream_in);
 }
 
 #define LOOK_QMD                                                               \

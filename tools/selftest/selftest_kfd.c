@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_command.h"
@@ -230,24 +229,6 @@ clocks(struct selftest *st)
 
 /* ---- memory -------------------------------------------------------------------------- */
 
-/* Writes and reads through the CPU's mapping. */
-static enum selftest_verdict
-check_memory(struct selftest *st, volatile uint32_t *cpu, uint32_t size_bytes)
-{
-    uint32_t i, key = (uint32_t)st->run * 40503u;
-
-    for (i = 0; i < size_bytes / 4; i += 61)
-        cpu[i] = i * 2654435761u ^ key;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    for (i = 0; i < size_bytes / 4; i += 61) {
-        uint32_t got = cpu[i];
-        if (got != (i * 2654435761u ^ key))
-            return selftest_fail(st, "byte %u: 0x%08x, not 0x%08x", 4 * i, got,
-                                 i * 2654435761u ^ key);
-    }
-    return SELFTEST_PASSED;
-}
-
 static enum selftest_verdict
 try_memory(struct selftest *st, enum amd_mem_kind kind, void *user,
            uint32_t size_bytes)
@@ -261,7 +242,7 @@ try_memory(struct selftest *st, enum amd_mem_kind kind, void *user,
     selftest_note(st, "%u bytes at 0x%" PRIx64 ", handle 0x%" PRIx64,
                   size_bytes, mem.va, mem.handle);
     if (mem.cpu)
-        verdict = check_memory(st, mem.cpu, size_bytes);
+        verdict = selftest_check_mapping(st, mem.cpu, size_bytes);
     else if (kind != AMD_MEM_VRAM)
         verdict = selftest_fail(st, "the CPU has no mapping of it");
     amd_memory_destroy(st->kfd, &mem);
@@ -294,18 +275,14 @@ host_memory(struct selftest *st)
 static enum selftest_verdict
 user_memory(struct selftest *st)
 {
-    void *memory = host_aligned(4096, USER_BYTES);
-    enum selftest_verdict verdict;
+    uint32_t *memory;
 
-    if (!memory)
-        return selftest_fail(st, "no memory on the host");
     selftest_sent(st,
                   "ALLOC_MEMORY_OF_GPU of %u bytes of this process: "
                   "USERPTR",
                   USER_BYTES);
-    verdict = try_memory(st, AMD_MEM_GTT, memory, USER_BYTES);
-    host_free(memory);
-    return verdict;
+    ST_OK(selftest_host(st, USER_BYTES, &memory));
+    return try_memory(st, AMD_MEM_GTT, memory, USER_BYTES);
 }
 
 /* ---- events -------------------------------------------------------------------------- */

@@ -135,6 +135,17 @@ selftest_stream(struct selftest *st, struct hcq_queue *queue,
     return BELL_OK;
 }
 
+bell_status
+selftest_host(struct selftest *st, uint64_t size_bytes, uint32_t **out_words)
+{
+    BELL_TRY(check_room(st->n_hosts));
+    *out_words = host_aligned(4096, align_up(size_bytes, 4096));
+    if (!*out_words)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory on the host");
+    st->hosts[st->n_hosts++] = *out_words;
+    return BELL_OK;
+}
+
 void
 selftest_end_step(struct selftest *st)
 {
@@ -144,6 +155,26 @@ selftest_end_step(struct selftest *st)
         hcq_signal_destroy(st->signals[--st->n_signals]);
     while (st->n_buffers)
         hcq_buffer_destroy(st->buffers[--st->n_buffers]);
+    while (st->n_hosts)
+        host_free(st->hosts[--st->n_hosts]);
+}
+
+enum selftest_verdict
+selftest_check_mapping(struct selftest *st, volatile uint32_t *cpu,
+                       uint32_t size_bytes)
+{
+    uint32_t i, key = (uint32_t)st->run * 40503u;
+
+    for (i = 0; i < size_bytes / 4; i += 61)
+        cpu[i] = i * 2654435761u ^ key;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (i = 0; i < size_bytes / 4; i += 61) {
+        uint32_t got = cpu[i];
+        if (got != (i * 2654435761u ^ key))
+            return selftest_fail(st, "byte %u: 0x%08x, not 0x%08x", 4 * i, got,
+                                 i * 2654435761u ^ key);
+    }
+    return SELFTEST_PASSED;
 }
 
 bell_status

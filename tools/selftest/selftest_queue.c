@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
 #include "tools/selftest/selftest.h"
@@ -231,42 +230,29 @@ copy_one_size(struct selftest *st, struct hcq_buffer *src,
 }
 
 static enum selftest_verdict
-copy_sizes_in(struct selftest *st, uint8_t *host)
+copy_sizes(struct selftest *st)
 {
     static const unsigned rows[][3] = {
         {0, 0, 1},     {1, 0, 3},     {0, 5, 7},        {3, 1, 64},
         {64, 0, 4095}, {4095, 1, 2},  {4097, 63, 8193}, {16, 32, 40000},
         {0, 0, 65536}, {13, 7, 31337}};
     struct hcq_buffer *src, *dst;
+    uint32_t *host;
     size_t i;
 
+    ST_OK(selftest_need_device(st));
+    ST_OK(selftest_host(st, 2 * (uint64_t)SIZES_BYTES, &host));
     ST_OK(selftest_buffer(st, SIZES_BYTES, 0, &src));
     ST_OK(selftest_buffer(st, SIZES_BYTES, 0, &dst));
-    fill_words(st, (uint32_t *)(void *)host, SIZES_BYTES / 4, 0);
+    fill_words(st, host, SIZES_BYTES / 4, 0);
     ST_OK(hcq_buffer_write(src, 0, host, SIZES_BYTES));
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         enum selftest_verdict verdict = copy_one_size(
-            st, src, dst, host, rows[i][0], rows[i][1], rows[i][2]);
+            st, src, dst, (uint8_t *)host, rows[i][0], rows[i][1], rows[i][2]);
         if (verdict != SELFTEST_PASSED)
             return verdict;
     }
     return SELFTEST_PASSED;
-}
-
-static enum selftest_verdict
-copy_sizes(struct selftest *st)
-{
-    uint8_t *host = host_alloc(2 * (size_t)SIZES_BYTES);
-    enum selftest_verdict verdict;
-
-    if (!host)
-        return selftest_fail(st, "no memory on the host");
-    if (selftest_need_device(st) != BELL_OK)
-        verdict = selftest_error(st);
-    else
-        verdict = copy_sizes_in(st, host);
-    host_free(host);
-    return verdict;
 }
 
 #define LARGE_BYTES (8u << 20)
@@ -297,28 +283,16 @@ copy_large_on(struct selftest *st, struct hcq_queue *queue, uint32_t *host,
 }
 
 static enum selftest_verdict
-copy_large_in(struct selftest *st, uint32_t *host)
-{
-    enum selftest_verdict verdict = copy_large_on(st, st->copy, host, 0);
-
-    return verdict == SELFTEST_PASSED ? copy_large_on(st, st->compute, host, 1)
-                                      : verdict;
-}
-
-static enum selftest_verdict
 copy_large(struct selftest *st)
 {
-    uint32_t *host = host_alloc(LARGE_BYTES);
     enum selftest_verdict verdict;
+    uint32_t *host;
 
-    if (!host)
-        return selftest_fail(st, "no memory on the host");
-    if (selftest_need_device(st) != BELL_OK)
-        verdict = selftest_error(st);
-    else
-        verdict = copy_large_in(st, host);
-    host_free(host);
-    return verdict;
+    ST_OK(selftest_need_device(st));
+    ST_OK(selftest_host(st, LARGE_BYTES, &host));
+    verdict = copy_large_on(st, st->copy, host, 0);
+    return verdict == SELFTEST_PASSED ? copy_large_on(st, st->compute, host, 1)
+                                      : verdict;
 }
 
 static enum selftest_verdict
@@ -400,29 +374,18 @@ host_visible(struct selftest *st)
 }
 
 static enum selftest_verdict
-pinned_in(struct selftest *st, uint32_t *memory)
+pinned(struct selftest *st)
 {
     struct hcq_buffer *buf;
     enum selftest_verdict verdict;
+    uint32_t *memory;
 
     ST_OK(selftest_need_device(st));
+    ST_OK(selftest_host(st, 2 * PAGE_BYTES, &memory));
     selftest_sent(st, "8 KiB of this process pinned");
     ST_OK(hcq_buffer_create_pinned(st->dev, memory, 2 * PAGE_BYTES, &buf));
     verdict = bounce(st, buf, memory, "pinned memory");
     hcq_buffer_destroy(buf);
-    return verdict;
-}
-
-static enum selftest_verdict
-pinned(struct selftest *st)
-{
-    uint32_t *memory = host_aligned(PAGE_BYTES, 2 * PAGE_BYTES);
-    enum selftest_verdict verdict;
-
-    if (!memory)
-        return selftest_fail(st, "no memory on the host");
-    verdict = pinned_in(st, memory);
-    host_free(memory);
     return verdict;
 }
 

@@ -280,24 +280,6 @@ copy_engines(struct selftest *st)
 
 /* ---- memory ------------------------------------------------------------------------- */
 
-/* Writes and reads through the CPU's window. */
-static enum selftest_verdict
-check_window(struct selftest *st, volatile uint32_t *cpu)
-{
-    uint32_t i, n = MEMORY_BYTES / 4, key = (uint32_t)st->run * 40503u;
-
-    for (i = 0; i < n; i += 61)
-        cpu[i] = i * 2654435761u ^ key;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    for (i = 0; i < n; i += 61) {
-        uint32_t got = cpu[i];
-        if (got != (i * 2654435761u ^ key))
-            return selftest_fail(st, "byte %u: 0x%08x, not 0x%08x", 4 * i, got,
-                                 i * 2654435761u ^ key);
-    }
-    return SELFTEST_PASSED;
-}
-
 static enum selftest_verdict
 video_memory(struct selftest *st)
 {
@@ -323,7 +305,7 @@ video_memory(struct selftest *st)
     status = nv_rm_map(st->rm, st->rm->device, memory, 0, MEMORY_BYTES, false,
                        NULL, &map);
     if (status == BELL_OK)
-        verdict = check_window(st, map.cpu);
+        verdict = selftest_check_mapping(st, map.cpu, MEMORY_BYTES);
     else
         verdict = selftest_error(st);
     nv_rm_unmap(st->rm, &map);
