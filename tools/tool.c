@@ -9,58 +9,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/bits.h"
+#include "base/nearest.h"
 #include "tools/json.h"
 
 /* ---- suggestions ------------------------------------------------------ */
 
-#define NAME_MAX_LEN 63
-
-/* Insertions, deletions, replacements and swaps of neighbours that lead from
- * a to b. */
-static unsigned
-edit_distance(const char *a, const char *b)
-{
-    unsigned rows[3][NAME_MAX_LEN + 1];
-    size_t n_a = strlen(a), n_b = strlen(b), i, j;
-
-    if (n_a > NAME_MAX_LEN || n_b > NAME_MAX_LEN)
-        return NAME_MAX_LEN;
-    for (j = 0; j <= n_b; j++)
-        rows[0][j] = (unsigned)j;
-    for (i = 1; i <= n_a; i++) {
-        unsigned *row = rows[i % 3], *last = rows[(i + 2) % 3];
-        row[0] = (unsigned)i;
-        for (j = 1; j <= n_b; j++) {
-            unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            if (last[j] + 1 < best)
-                best = last[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
-                a[i - 2] == b[j - 1] && rows[(i + 1) % 3][j - 2] + 1 < best)
-                best = rows[(i + 1) % 3][j - 2] + 1;
-            row[j] = best;
-        }
-    }
-    return rows[n_a % 3][n_b];
-}
-
 const char *
 tool_nearest(const char *name, const char *const *names, size_t n_names)
 {
-    const char *best = NULL;
-    unsigned best_distance = (unsigned)strlen(name) / 3 + 2;
+    struct nearest search = {.name = name};
     size_t i;
 
-    for (i = 0; i < n_names; i++) {
-        unsigned distance = edit_distance(name, names[i]);
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = names[i];
-        }
-    }
-    return best;
+    for (i = 0; i < n_names; i++)
+        nearest_try(&search, names[i], names[i]);
+    return search.best;
 }
 
 /* ---- messages --------------------------------------------------------- */
@@ -272,7 +234,7 @@ static int
 refuse_opt(const struct parse *parse, const char *text, size_t len)
 {
     const char *names[TOOL_LIST_MAX], *nearest;
-    char name[NAME_MAX_LEN + 1];
+    char name[64];
     size_t i, n_names = 0;
 
     for (i = 0; i < parse->n_opts && n_names < TOOL_LIST_MAX; i++) {

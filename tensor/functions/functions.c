@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/nearest.h"
 #include "tensor/tensor_internal.h"
 
 static const struct fn_table *const tables[] = {
@@ -97,22 +98,18 @@ bell_function_find(const char *name)
 const char *
 bell_function_nearest(const char *name)
 {
-    unsigned distance = fn_nearest_limit(name);
+    struct nearest search = {.name = name};
     const struct fn_row *row;
-    const char *best = NULL;
     size_t i;
 
     for (i = 0; (row = row_at(i)); i++) {
-        const char *text = row->aliases, *hit = NULL;
+        const char *text = row->aliases;
         char word[WORD_SIZE];
-        fn_nearest(name, row->fn.name, &best, &distance);
-        while ((text = next_word(text, word))) {
-            fn_nearest(name, word, &hit, &distance);
-            if (hit) /* `word` is gone soon; the row's name means the same */
-                best = row->fn.name;
-        }
+        nearest_try(&search, row->fn.name, row->fn.name);
+        while ((text = next_word(text, word)))
+            nearest_try(&search, word, row->fn.name);
     }
-    return best;
+    return search.best;
 }
 
 size_t

@@ -2,7 +2,6 @@
  * them as Python would, converting values. */
 #include "tensor/functions/functions_internal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/nearest.h"
 #include "base/status.h"
 
 /* ---- names ------------------------------------------------------------ */
@@ -25,54 +25,6 @@ bell_value_kind_name(const struct bell_value *value)
     };
 
     return names[value->kind];
-}
-
-unsigned
-fn_nearest_limit(const char *name)
-{
-    return (unsigned)strlen(name) / 3 + 2;
-}
-
-#define NAME_MAX_LEN 40
-
-/* Levenshtein distance of two short names. */
-static unsigned
-name_distance(const char *a, const char *b)
-{
-    size_t n_a = strlen(a), n_b = strlen(b), i, j;
-    unsigned row[NAME_MAX_LEN + 1];
-
-    if (n_a > NAME_MAX_LEN || n_b > NAME_MAX_LEN)
-        return NAME_MAX_LEN;
-    for (j = 0; j <= n_b; j++)
-        row[j] = (unsigned)j;
-    for (i = 1; i <= n_a; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (j = 1; j <= n_b; j++) {
-            unsigned best = diagonal + (tolower((unsigned char)a[i - 1]) !=
-                                        tolower((unsigned char)b[j - 1]));
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[n_b];
-}
-
-void
-fn_nearest(const char *name, const char *candidate, const char **best,
-           unsigned *distance)
-{
-    unsigned d = name_distance(name, candidate);
-
-    if (d < *distance) {
-        *distance = d;
-        *best = candidate;
-    }
 }
 
 /* ---- the text of parameters ------------------------------------------- */
@@ -280,16 +232,15 @@ bind_positional(struct binding *b, uint32_t *out_next)
 static bell_status
 refuse_keyword(const struct binding *b, const char *name)
 {
-    unsigned distance = fn_nearest_limit(name);
-    const char *best = NULL;
+    struct nearest search = {.name = name};
     uint32_t i;
 
     for (i = 0; i < b->n_params; i++)
-        fn_nearest(name, b->params[i].name, &best, &distance);
-    if (best)
+        nearest_try(&search, b->params[i].name, b->params[i].name);
+    if (search.best)
         return bell_fail(BELL_BAD_NAME,
                          "%s: no parameter '%s'; did you mean '%s'?", b->name,
-                         name, best);
+                         name, search.best);
     return bell_fail(BELL_BAD_NAME, "%s: no parameter '%s' in (%s)", b->name,
                      name, b->call->function->params);
 }

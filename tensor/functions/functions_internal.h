@@ -62,11 +62,4 @@ BELL_MUST_CHECK bell_status fn_bind(struct fn_args *args,
                                     const struct fn_row *row,
                                     struct bell_call *call);
 
-/* The name in a list that `name` most likely means, or NULL. `best` and
- * `distance` carry the search on over several lists. */
-void fn_nearest(const char *name, const char *candidate, const char **best,
-                unsigned *distance);
-/* Distance that a candidate must be below. */
-unsigned fn_nearest_limit(const char *name);
-
 #endif
