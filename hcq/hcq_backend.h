@@ -34,7 +34,6 @@ void hcq_link_remove(struct hcq_link *link);
 /* A sticky, bounded buffer of command words. Owned by its queue (fresh) or
  * stream (bound, grows while it is built). One host thread. */
 struct hcq_cs {
-    const struct hcq_cs_ops *ops;
     struct hcq_queue *queue;
     struct hcq_stream *stream; /* NULL: fresh */
     uint32_t *words;           /* 8-byte aligned; owned */
@@ -61,38 +60,6 @@ struct hcq_place {
     int64_t addend;
     uint64_t min, max; /* allowed values */
     uint64_t align;    /* a power of two; the value is a multiple */
-    bool repack;       /* then ops->repack: other words follow from it */
-};
-
-/* Packers. Arguments are checked by the common layer; `local` is resolved.
- * They are called with the stream open and without an error. */
-struct hcq_cs_ops {
-    void (*wait)(struct hcq_cs *cs, uint64_t va, uint64_t value);
-    void (*signal)(struct hcq_cs *cs, uint64_t va, uint64_t value);
-    void (*timestamp)(struct hcq_cs *cs, uint64_t va);
-    void (*barrier)(struct hcq_cs *cs);
-    void (*exec)(struct hcq_cs *cs, const struct hcq_program *prog,
-                 const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
-                 const uint32_t local[3]);
-    void (*copy)(struct hcq_cs *cs, uint64_t dst_va, uint64_t src_va,
-                 uint64_t size_bytes);
-    void (*fill)(struct hcq_cs *cs, uint64_t dst_va, uint32_t pattern,
-                 uint64_t size_bytes);
-    void (*write)(struct hcq_cs *cs, uint64_t dst_va, uint64_t value,
-                  unsigned n_bits);
-    void (*poll)(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value);
-    /* Where the field of the command at cs->last_dw lies: sets dw, n_dw,
-     * min, max, align and the rest. False: that command has no such
-     * field. */
-    bool (*locate)(const struct hcq_cs *cs, unsigned field,
-                   struct hcq_place *place);
-    /* After a patch of a place with `repack` in a bound stream (one of
-     * stream->places): makes what follows from the word anew. NULL where no
-     * place asks for it. */
-    void (*repack)(struct hcq_stream *stream, const struct hcq_place *place);
-    /* The command at words[*pos] as one line; advances *pos. */
-    void (*decode)(const uint32_t *words, uint32_t n_dw, uint32_t *pos,
-                   char *text, size_t size_bytes);
 };
 
 /* ---- objects ------------------------------------------------------------ */
@@ -127,10 +94,8 @@ struct hcq_queue {
     struct hcq_signal *timeline; /* owned */
     uint64_t n_submitted;        /* host thread of the queue */
     uint64_t submit_timeout_ns;
-    struct hcq_cs cs; /* the fresh stream */
-    /* Of backends whose streams are packets (hcq_packet.h). */
-    const struct hcq_packet_ops *packets;
-    struct hcq_history *history; /* the backend's (hcq_history.h) */
+    struct hcq_cs cs;            /* the fresh stream */
+    struct hcq_history *history; /* the backend's (hcq_history.h), if any */
     uint64_t sync_va_end;        /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;        /* of copies, fills and writes */
 };
@@ -163,8 +128,22 @@ struct hcq_stream {
 
 /* ---- devices ------------------------------------------------------------ */
 
+struct hcq_packet;
+
 struct hcq_device_ops {
-    const struct hcq_cs_ops *cs;
+    /* Packets of streams (hcq_packet.h). NULL: nothing is to be done. */
+    /* A packet was appended: sets head.word_dw, and fails the stream where it
+     * becomes more than the ring takes. */
+    void (*packet_finish)(struct hcq_cs *cs, struct hcq_packet *packet);
+    /* A field of a packet that is no exec will be patched: where that may take
+     * more words, or other ones, sets HCQ_HEAD_FIXED and head.word_dw. May
+     * narrow the place's range. */
+    void (*packet_fix)(const struct hcq_cs *cs, struct hcq_packet *packet,
+                       unsigned field, struct hcq_place *place);
+    /* A patch was put into a place of a bound stream (one of stream->places):
+     * makes what follows from the packet anew. */
+    void (*packet_repack)(struct hcq_stream *stream,
+                          const struct hcq_place *place);
 
     void (*close)(struct hcq_device *dev);
     /* Stops all queues, whatever they do, and drops what is queued. */
@@ -246,7 +225,8 @@ struct hcq_device {
     struct hcq_device_info info;
     uint64_t spin_ns; /* how long an idle thread spins before it sleeps */
     uint32_t timestamp_word; /* of a signal's memory, in 64-bit words: 1, or
-                              * what the backend's cs->timestamp writes */
+                              * where the backend's
+                              * timestamps go */
     _Atomic uint64_t last_wait_ns; /* how long the host's last wait took */
 
     pthread_mutex_t lock; /* the lists, the fault and the memory fields */

@@ -1,5 +1,4 @@
 /* Queues and their fresh command streams; the checks before each packer. */
-#include "hcq/hcq_backend.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "hcq/hcq_packet.h"
 
 #define STREAM_START_DW 1024u
 
@@ -112,10 +112,52 @@ is_aligned(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t align)
     return false;
 }
 
-/* The signal's address on the stream's device; false after an error. */
+/* Whether the queue can address [va, va + size_bytes). */
+static bool
+reaches(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t size_bytes,
+        uint64_t va_end)
+{
+    if (__builtin_expect(va < va_end && size_bytes <= va_end - va, 1))
+        return true;
+    hcq_cs_fail(cs,
+                bell_fail(BELL_BAD_VALUE,
+                          "%s: %s of %llu bytes at 0x%llx: %s addresses less "
+                          "than 0x%llx",
+                          cs_name(cs), what, (unsigned long long)size_bytes,
+                          (unsigned long long)va, cs->queue->dev->info.name,
+                          (unsigned long long)va_end));
+    return false;
+}
+
+/* The driver's part of a packet that was appended. */
+static void
+finish(struct hcq_cs *cs, struct hcq_packet *packet)
+{
+    const struct hcq_device_ops *ops = cs->queue->dev->ops;
+
+    if (ops->packet_finish && cs->status == BELL_OK)
+        ops->packet_finish(cs, packet);
+}
+
+/* A packet with n_words words behind its head. */
+static void
+emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
+     uint64_t b, uint64_t c)
+{
+    const uint64_t words[3] = {a, b, c};
+    uint32_t n_dw = HCQ_HEAD_DW + 2 * n_words;
+    struct hcq_packet *packet = (void *)hcq_cs_reserve(cs, n_dw);
+
+    packet->head = (struct hcq_head){.op = (uint8_t)op, .n_dw = (uint16_t)n_dw};
+    memcpy(packet->word, words, n_words * sizeof(words[0]));
+    finish(cs, packet);
+}
+
+/* The address on the stream's device of a signal, n_bytes of which the command
+ * touches; false after an error. */
 static bool
 find_signal(struct hcq_cs *cs, const char *what, const struct hcq_signal *sig,
-            uint64_t *out_va)
+            uint64_t n_bytes, uint64_t *out_va)
 {
     bell_status status;
 
@@ -127,16 +169,17 @@ find_signal(struct hcq_cs *cs, const char *what, const struct hcq_signal *sig,
         return false;
     }
     *out_va = sig->va;
-    if (__builtin_expect(sig->dev == cs->queue->dev, 1))
-        return true;
-    status = hcq_check_process(cs->queue->dev);
-    if (status == BELL_OK)
-        status = cs->queue->dev->ops->signal_map(cs->queue->dev, sig, out_va);
-    if (status != BELL_OK) {
-        hcq_cs_fail(cs, status);
-        return false;
+    if (__builtin_expect(sig->dev != cs->queue->dev, 0)) {
+        status = hcq_check_process(cs->queue->dev);
+        if (status == BELL_OK)
+            status =
+                cs->queue->dev->ops->signal_map(cs->queue->dev, sig, out_va);
+        if (status != BELL_OK) {
+            hcq_cs_fail(cs, status);
+            return false;
+        }
     }
-    return true;
+    return reaches(cs, what, *out_va, n_bytes, cs->queue->sync_va_end);
 }
 
 void
@@ -144,8 +187,8 @@ hcq_cs_wait(struct hcq_cs *cs, const struct hcq_signal *sig, uint64_t value)
 {
     uint64_t va;
 
-    if (find_signal(cs, "wait", sig, &va))
-        cs->ops->wait(cs, va, value);
+    if (find_signal(cs, "wait", sig, 8, &va))
+        emit(cs, HCQ_OP_WAIT, 2, va, value, 0);
 }
 
 void
@@ -153,24 +196,24 @@ hcq_cs_signal(struct hcq_cs *cs, const struct hcq_signal *sig, uint64_t value)
 {
     uint64_t va;
 
-    if (find_signal(cs, "signal", sig, &va))
-        cs->ops->signal(cs, va, value);
+    if (find_signal(cs, "signal", sig, 8, &va))
+        emit(cs, HCQ_OP_SIGNAL, 2, va, value, 0);
 }
 
 void
 hcq_cs_timestamp(struct hcq_cs *cs, const struct hcq_signal *sig)
 {
-    uint64_t va;
+    uint64_t n_bytes = 8ull * (cs->queue->dev->timestamp_word + 1), va;
 
-    if (find_signal(cs, "timestamp", sig, &va))
-        cs->ops->timestamp(cs, va);
+    if (find_signal(cs, "timestamp", sig, n_bytes, &va))
+        emit(cs, HCQ_OP_TIMESTAMP, 1, va, 0, 0);
 }
 
 void
 hcq_cs_barrier(struct hcq_cs *cs)
 {
     if (takes_commands(cs))
-        cs->ops->barrier(cs);
+        emit(cs, HCQ_OP_BARRIER, 0, 0, 0, 0);
 }
 
 /* Everything about a launch that can be wrong, as an error record. */
@@ -235,6 +278,8 @@ hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
             const uint32_t local[3])
 {
     static const uint32_t one[3] = {1, 1, 1};
+    uint32_t n_dw = HCQ_EXEC_DW + 2 * n_args, i;
+    struct hcq_exec *exec;
     bell_status status;
 
     if (!takes_commands(cs))
@@ -246,23 +291,40 @@ hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
         hcq_cs_fail(cs, status);
         return;
     }
-    cs->ops->exec(cs, prog, args, n_args, grid, local);
+    exec = (void *)hcq_cs_reserve(cs, n_dw);
+    exec->head = (struct hcq_head){.op = HCQ_OP_EXEC, .n_dw = (uint16_t)n_dw};
+    exec->prog = HCQ_CONTAINER(prog, const struct hcq_program_base, pub);
+    for (i = 0; i < 3; i++) {
+        exec->grid[i] = grid[i];
+        exec->local[i] = local[i];
+    }
+    for (i = 0; i < n_args; i++)
+        exec->args[i] = args[i];
+    finish(cs, (void *)exec);
 }
 
 void
 hcq_cs_copy(struct hcq_cs *cs, uint64_t dst_va, uint64_t src_va,
             uint64_t size_bytes)
 {
-    if (takes_commands(cs))
-        cs->ops->copy(cs, dst_va, src_va, size_bytes);
+    uint64_t end = cs->queue->copy_va_end;
+
+    if (!takes_commands(cs) || (size_bytes == 0 && !cs->stream))
+        return;
+    if (reaches(cs, "copy to", dst_va, size_bytes, end) &&
+        reaches(cs, "copy from", src_va, size_bytes, end))
+        emit(cs, HCQ_OP_COPY, 3, dst_va, src_va, size_bytes);
 }
 
 void
 hcq_cs_fill(struct hcq_cs *cs, uint64_t dst_va, uint32_t pattern,
             uint64_t size_bytes)
 {
-    if (takes_commands(cs) && is_aligned(cs, "fill", dst_va, 4))
-        cs->ops->fill(cs, dst_va, pattern, size_bytes);
+    if (!takes_commands(cs) || !is_aligned(cs, "fill", dst_va, 4) ||
+        (size_bytes == 0 && !cs->stream))
+        return;
+    if (reaches(cs, "fill", dst_va, size_bytes, cs->queue->copy_va_end))
+        emit(cs, HCQ_OP_FILL, 3, dst_va, pattern, size_bytes);
 }
 
 void
@@ -280,15 +342,28 @@ hcq_cs_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value,
                               cs_name(cs), (unsigned long long)value, n_bits));
         return;
     }
-    if (is_aligned(cs, "write", dst_va, n_bits / 8))
-        cs->ops->write(cs, dst_va, value, n_bits);
+    if (is_aligned(cs, "write", dst_va, n_bits / 8) &&
+        reaches(cs, "write", dst_va, n_bits / 8, cs->queue->copy_va_end))
+        emit(cs, n_bits == 32 ? HCQ_OP_WRITE32 : HCQ_OP_WRITE64, 2, dst_va,
+             value, 0);
 }
 
 void
 hcq_cs_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value)
 {
-    if (takes_commands(cs) && is_aligned(cs, "poll", va, 4))
-        cs->ops->poll(cs, va, mask, value);
+    const struct hcq_device_info *info = &cs->queue->dev->info;
+
+    if (!takes_commands(cs) || !is_aligned(cs, "poll", va, 4))
+        return;
+    if (mask != UINT32_MAX && !(info->flags & HCQ_DEVICE_POLL_MASKS)) {
+        hcq_cs_fail(cs, bell_fail(BELL_E_UNSUPPORTED,
+                                  "%s: poll of the bits 0x%x: queues of %s "
+                                  "(%s) compare whole words, mask 0xffffffff",
+                                  cs_name(cs), mask, info->name, info->arch));
+        return;
+    }
+    if (reaches(cs, "poll", va, 4, cs->queue->sync_va_end))
+        emit(cs, HCQ_OP_POLL, 3, va, mask, value);
 }
 
 /* ---- queues ---------------------------------------------------------------- */
@@ -327,7 +402,6 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
     pthread_mutex_unlock(&dev->lock);
     snprintf(queue->name, sizeof(queue->name), "%.40s/%s%u", dev->info.name,
              kind_names[desc->kind], number);
-    queue->cs.ops = dev->ops->cs;
     queue->cs.queue = queue;
     queue->cs.words = host_aligned(64, cs_size_bytes);
     if (!queue->cs.words)
@@ -488,17 +562,29 @@ hcq_cs_discard(struct hcq_cs *cs)
         cs->open = false;
 }
 
-/* BELL_DEBUG=push */
+/* BELL_DEBUG=push: packets, launches with their arguments. */
 static void
-log_words(const struct hcq_cs *cs)
+log_packets(const struct hcq_cs *cs)
 {
-    uint32_t pos = 0;
-    char line[256];
+    char line[512];
+    uint32_t pos, i;
 
-    while (pos < cs->n_dw) {
-        uint32_t at = pos;
-        cs->ops->decode(cs->words, cs->n_dw, &pos, line, sizeof(line));
-        log_print(LOG_PUSH, "%s +%04x %s", cs_name(cs), at * 4, line);
+    for (pos = 0; pos < cs->n_dw;
+         pos += hcq_packet_at(cs->words, pos)->head.n_dw) {
+        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
+        const struct hcq_exec *exec = hcq_exec_of(packet);
+        bool is_exec = packet->head.op == HCQ_OP_EXEC;
+        size_t used;
+
+        hcq_packet_text(packet, is_exec ? exec->prog->pub.name : "", line,
+                        sizeof(line));
+        used = strlen(line);
+        for (i = 0; is_exec && i < hcq_exec_args(exec); i++) {
+            snprintf(line + used, sizeof(line) - used, "%s 0x%llx",
+                     i == 0 ? ":" : "", (unsigned long long)exec->args[i]);
+            used += strlen(line + used);
+        }
+        log_print(LOG_PUSH, "%s +%04x %s", cs_name(cs), pos * 4, line);
     }
 }
 
@@ -511,7 +597,7 @@ submit_cs(struct hcq_cs *cs, uint64_t *out_value)
 
     BELL_TRY(check_usable(queue->dev));
     if (LOG_ON(LOG_PUSH))
-        log_words(cs);
+        log_packets(cs);
     if (cs->stream)
         BELL_TRY(ops->stream_submit(cs->stream, value));
     else

@@ -105,7 +105,7 @@ report_packets(struct report *report, const uint32_t *words, uint32_t n_dw)
     uint32_t pos = 0;
     char text[192];
 
-    while (pos < n_dw && hcq_packet_ok(words + pos, n_dw - pos) &&
+    while (pos < n_dw && hcq_packet_ok(hcq_packet_at(words, pos), n_dw - pos) &&
            report->used + 1 < report->size_bytes) {
         const struct hcq_packet *packet = hcq_packet_at(words, pos);
         const char *name = "";

@@ -1,4 +1,4 @@
-/* Packets: emission, patchable fields, bound streams, text. */
+/* Packets: patchable fields, bound streams, text. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,137 +16,17 @@ static const uint8_t op_words[HCQ_OP_COUNT] = {
     [HCQ_OP_WAIT] = 2,    [HCQ_OP_SIGNAL] = 2,  [HCQ_OP_TIMESTAMP] = 1,
     [HCQ_OP_BARRIER] = 0, [HCQ_OP_COPY] = 3,    [HCQ_OP_FILL] = 3,
     [HCQ_OP_WRITE32] = 2, [HCQ_OP_WRITE64] = 2, [HCQ_OP_POLL] = 3,
+    [HCQ_OP_CALL] = 2,
 };
 
-/* ---- emission --------------------------------------------------------------- */
-
-static void
-emit(struct hcq_cs *cs, enum hcq_op op, uint64_t a, uint64_t b, uint64_t c)
-{
-    const uint64_t words[3] = {a, b, c};
-    uint32_t n_dw = HCQ_HEAD_DW + op_words[op] * 2u;
-    struct hcq_packet *packet = (void *)hcq_cs_reserve(cs, n_dw);
-
-    packet->head = (struct hcq_head){.op = (uint8_t)op, .n_dw = (uint16_t)n_dw};
-    memcpy(packet->word, words, op_words[op] * sizeof(words[0]));
-    if (cs->status == BELL_OK)
-        cs->queue->packets->finish(cs, packet);
-}
-
-/* Whether the card can address [va, va + size_bytes). */
-static bool
-reaches(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t size_bytes,
-        uint64_t va_end)
-{
-    if (__builtin_expect(va < va_end && size_bytes <= va_end - va, 1))
-        return true;
-    hcq_cs_fail(
-        cs, bell_fail(BELL_BAD_VALUE,
-                      "%s: %s of %llu bytes at 0x%llx: %s addresses less "
-                      "than 0x%llx",
-                      cs->stream ? cs->stream->name : cs->queue->name, what,
-                      (unsigned long long)size_bytes, (unsigned long long)va,
-                      cs->queue->dev->info.name, (unsigned long long)va_end));
-    return false;
-}
-
-static void
-emit_wait(struct hcq_cs *cs, uint64_t va, uint64_t value)
-{
-    if (reaches(cs, "wait", va, 8, cs->queue->sync_va_end))
-        emit(cs, HCQ_OP_WAIT, va, value, 0);
-}
-
-static void
-emit_signal(struct hcq_cs *cs, uint64_t va, uint64_t value)
-{
-    if (reaches(cs, "signal", va, 8, cs->queue->sync_va_end))
-        emit(cs, HCQ_OP_SIGNAL, va, value, 0);
-}
-
-static void
-emit_timestamp(struct hcq_cs *cs, uint64_t va)
-{
-    uint32_t n_words = cs->queue->dev->timestamp_word + 1;
-
-    if (reaches(cs, "timestamp", va, n_words * 8ull, cs->queue->sync_va_end))
-        emit(cs, HCQ_OP_TIMESTAMP, va, 0, 0);
-}
-
-static void
-emit_barrier(struct hcq_cs *cs)
-{
-    emit(cs, HCQ_OP_BARRIER, 0, 0, 0);
-}
-
-static void
-emit_copy(struct hcq_cs *cs, uint64_t dst_va, uint64_t src_va,
-          uint64_t size_bytes)
-{
-    uint64_t end = cs->queue->copy_va_end;
-
-    if (size_bytes == 0 && !cs->stream)
-        return;
-    if (reaches(cs, "copy to", dst_va, size_bytes, end) &&
-        reaches(cs, "copy from", src_va, size_bytes, end))
-        emit(cs, HCQ_OP_COPY, dst_va, src_va, size_bytes);
-}
-
-static void
-emit_fill(struct hcq_cs *cs, uint64_t dst_va, uint32_t pattern,
-          uint64_t size_bytes)
-{
-    if (size_bytes == 0 && !cs->stream)
-        return;
-    if (reaches(cs, "fill", dst_va, size_bytes, cs->queue->copy_va_end))
-        emit(cs, HCQ_OP_FILL, dst_va, pattern, size_bytes);
-}
-
-static void
-emit_write(struct hcq_cs *cs, uint64_t dst_va, uint64_t value, unsigned n_bits)
-{
-    if (reaches(cs, "write", dst_va, n_bits / 8, cs->queue->copy_va_end))
-        emit(cs, n_bits == 32 ? HCQ_OP_WRITE32 : HCQ_OP_WRITE64, dst_va, value,
-             0);
-}
-
-static void
-emit_poll(struct hcq_cs *cs, uint64_t va, uint32_t mask, uint32_t value)
-{
-    const struct hcq_device_info *info = &cs->queue->dev->info;
-
-    if (mask != UINT32_MAX && !(info->flags & HCQ_DEVICE_POLL_MASKS)) {
-        hcq_cs_fail(cs,
-                    bell_fail(BELL_E_UNSUPPORTED,
-                              "%s: poll of the bits 0x%x: queues of %s "
-                              "(%s) compare whole words, mask 0xffffffff",
-                              cs->stream ? cs->stream->name : cs->queue->name,
-                              mask, info->name, info->arch));
-        return;
-    }
-    if (reaches(cs, "poll", va, 4, cs->queue->sync_va_end))
-        emit(cs, HCQ_OP_POLL, va, mask, value);
-}
-
-static void
-emit_exec(struct hcq_cs *cs, const struct hcq_program *prog,
-          const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
-          const uint32_t local[3])
-{
-    uint32_t n_dw = HCQ_EXEC_DW + 2 * n_args, i;
-    struct hcq_exec *exec = (void *)hcq_cs_reserve(cs, n_dw);
-
-    exec->head = (struct hcq_head){.op = HCQ_OP_EXEC, .n_dw = (uint16_t)n_dw};
-    exec->prog = HCQ_CONTAINER(prog, const struct hcq_program_base, pub);
-    for (i = 0; i < 3; i++) {
-        exec->grid[i] = grid[i];
-        exec->local[i] = local[i];
-    }
-    if (n_args)
-        memcpy(exec->args, args, n_args * sizeof(args[0]));
-    if (cs->status == BELL_OK)
-        cs->queue->packets->finish(cs, (void *)exec);
-}
+static const char *const op_names[HCQ_OP_COUNT] = {
+    [HCQ_OP_WAIT] = "wait",           [HCQ_OP_SIGNAL] = "signal",
+    [HCQ_OP_TIMESTAMP] = "timestamp", [HCQ_OP_BARRIER] = "barrier",
+    [HCQ_OP_EXEC] = "exec",           [HCQ_OP_COPY] = "copy",
+    [HCQ_OP_FILL] = "fill",           [HCQ_OP_WRITE32] = "write32",
+    [HCQ_OP_WRITE64] = "write64",     [HCQ_OP_POLL] = "poll",
+    [HCQ_OP_CALL] = "call",
+};
 
 /* ---- fields ------------------------------------------------------------------- */
 
@@ -214,9 +94,9 @@ locate_exec(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
     return true;
 }
 
-/* Every field is a word of its packet; the card's words follow by repack. */
-static bool
-locate_field(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
+bool
+hcq_packet_locate(const struct hcq_cs *cs, unsigned field,
+                  struct hcq_place *place)
 {
     struct hcq_packet *packet =
         (struct hcq_packet *)(void *)(cs->words + cs->last_dw);
@@ -227,7 +107,6 @@ locate_field(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
     place->min = 0;
     place->max = UINT64_MAX;
     place->align = 1;
-    place->repack = true;
     if (packet->head.op == HCQ_OP_EXEC)
         return locate_exec(cs, field, place);
     for (i = 0; i < ARRAY_LEN(field_rows); i++) {
@@ -245,19 +124,14 @@ locate_field(const struct hcq_cs *cs, unsigned field, struct hcq_place *place)
                                                 : row->max;
         if (row->op == HCQ_OP_TIMESTAMP) /* it lies behind the value */
             place->max -= queue->dev->timestamp_word * 8;
-        queue->packets->fix(cs, packet, field, place);
+        if (queue->dev->ops->packet_fix)
+            queue->dev->ops->packet_fix(cs, packet, field, place);
         return true;
     }
     return false;
 }
 
 /* ---- bound streams ------------------------------------------------------------- */
-
-static void
-repack_place(struct hcq_stream *stream, const struct hcq_place *place)
-{
-    stream->queue->packets->repack(stream, place);
-}
 
 bell_status
 hcq_exec_refuse(const struct hcq_stream *stream)
@@ -281,16 +155,20 @@ hcq_exec_refuse(const struct hcq_stream *stream)
 
 /* ---- text ------------------------------------------------------------------------ */
 
-bool
-hcq_packet_ok(const uint32_t *words, uint32_t n_left_dw)
+const char *
+hcq_op_name(unsigned op)
 {
-    const struct hcq_packet *packet = hcq_packet_at(words, 0);
+    return op < HCQ_OP_COUNT && op_names[op] ? op_names[op] : "?";
+}
 
+bool
+hcq_packet_ok(const struct hcq_packet *packet, uint64_t n_left_dw)
+{
     if (n_left_dw < HCQ_HEAD_DW || packet->head.op == 0 ||
         packet->head.op >= HCQ_OP_COUNT || packet->head.n_dw > n_left_dw)
         return false;
     if (packet->head.op == HCQ_OP_EXEC)
-        return packet->head.n_dw >= HCQ_EXEC_DW;
+        return packet->head.n_dw >= HCQ_EXEC_DW && packet->head.n_dw % 2 == 0;
     return packet->head.n_dw == HCQ_HEAD_DW + 2u * op_words[packet->head.op];
 }
 
@@ -323,9 +201,6 @@ hcq_packet_text(const struct hcq_packet *packet, const char *program,
     case HCQ_OP_TIMESTAMP:
         snprintf(text, size_bytes, "timestamp 0x%llx", w[0]);
         break;
-    case HCQ_OP_BARRIER:
-        snprintf(text, size_bytes, "barrier");
-        break;
     case HCQ_OP_EXEC:
         exec_text(hcq_exec_of(packet), program, text, size_bytes);
         break;
@@ -339,50 +214,18 @@ hcq_packet_text(const struct hcq_packet *packet, const char *program,
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
-        snprintf(text, size_bytes, "write%u 0x%llx at 0x%llx",
-                 packet->head.op == HCQ_OP_WRITE32 ? 32 : 64, w[1], w[0]);
+        snprintf(text, size_bytes, "%s 0x%llx at 0x%llx",
+                 hcq_op_name(packet->head.op), w[1], w[0]);
         break;
     case HCQ_OP_POLL:
         snprintf(text, size_bytes, "poll 0x%llx & 0x%llx == 0x%llx", w[0], w[1],
                  w[2]);
         break;
+    case HCQ_OP_BARRIER:
+    case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
-        snprintf(text, size_bytes, "?");
+        snprintf(text, size_bytes, "%s", hcq_op_name(packet->head.op));
         break;
     }
 }
-
-static void
-decode_packet(const uint32_t *words, uint32_t n_dw, uint32_t *pos, char *text,
-              size_t size_bytes)
-{
-    const struct hcq_packet *packet = hcq_packet_at(words, *pos);
-
-    if (!hcq_packet_ok(words + *pos, n_dw - *pos)) {
-        snprintf(text, size_bytes, "bad packet 0x%08x", words[*pos]);
-        *pos = n_dw;
-        return;
-    }
-    hcq_packet_text(packet,
-                    packet->head.op == HCQ_OP_EXEC
-                        ? hcq_exec_of(packet)->prog->pub.name
-                        : "",
-                    text, size_bytes);
-    *pos += packet->head.n_dw;
-}
-
-const struct hcq_cs_ops hcq_packet_cs_ops = {
-    .wait = emit_wait,
-    .signal = emit_signal,
-    .timestamp = emit_timestamp,
-    .barrier = emit_barrier,
-    .exec = emit_exec,
-    .copy = emit_copy,
-    .fill = emit_fill,
-    .write = emit_write,
-    .poll = emit_poll,
-    .locate = locate_field,
-    .repack = repack_place,
-    .decode = decode_packet,
-};

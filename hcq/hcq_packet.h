@@ -1,14 +1,17 @@
-/* Commands as a driver's streams keep them: packets, small structs in ordinary
- * memory that say what is to be done and no more. A driver turns them into the
- * card's own words in one pass, straight into memory that the card reads: of
- * a fresh stream when it is submitted, of a bound one when it is bound. That
- * memory may be write combined, so it is written in ascending order and never
- * read. A patch of a bound stream changes the packet, and then the words that
- * come of it. Not for the layers above.
+/* Packets: the commands of a stream, on every device. A packet is a small
+ * struct in ordinary memory that says what is to be done and no more.
  *
- * A driver that wants them puts hcq_packet_cs_ops into its hcq_device_ops, and
- * sets its queues' `packets`, sync_va_end and copy_va_end before their first
- * command. Packets are used as streams are: by one host thread at a time.
+ * The CPU's queues run packets as they are. A driver of a card turns them into
+ * the card's own words in one pass, straight into memory that the card reads:
+ * of a fresh stream when it is submitted, of a bound one when it is bound.
+ * That memory may be write combined, so it is written in ascending order and
+ * never read. A patch of a bound stream changes the packet, and then the words
+ * that come of it. Not for the layers above.
+ *
+ * Packets are emitted and checked in hcq_cs.c; a driver sets its queues'
+ * sync_va_end and copy_va_end before their first command, and what it has to
+ * say of a packet is in its hcq_device_ops (packet_). Packets are used as
+ * streams are: by one host thread at a time.
  */
 #ifndef BELL_HCQ_HCQ_PACKET_H
 #define BELL_HCQ_HCQ_PACKET_H
@@ -28,6 +31,8 @@ enum hcq_op {
     HCQ_OP_WRITE32,   /* va, value */
     HCQ_OP_WRITE64,   /* va, value */
     HCQ_OP_POLL,      /* va, mask, value */
+    HCQ_OP_CALL,      /* packets, how many words of 64 bits: in rings of the
+                       * CPU, a bound stream */
     HCQ_OP_COUNT
 };
 
@@ -84,25 +89,17 @@ hcq_exec_args(const struct hcq_exec *exec)
     return (exec->head.n_dw - HCQ_EXEC_DW) / 2u;
 }
 
-/* What a driver does with packets. */
-struct hcq_packet_ops {
-    /* A packet was appended: sets head.word_dw, and fails the stream where it
-     * becomes more than the ring takes. */
-    void (*finish)(struct hcq_cs *cs, struct hcq_packet *packet);
-    /* A field of a packet that is no exec will be patched: where that may take
-     * more words, or other ones, sets HCQ_HEAD_FIXED and head.word_dw. May
-     * narrow the place's range. */
-    void (*fix)(const struct hcq_cs *cs, struct hcq_packet *packet,
-                unsigned field, struct hcq_place *place);
-    /* hcq_cs_ops.repack */
-    void (*repack)(struct hcq_stream *stream, const struct hcq_place *place);
-};
+/* Where the field of the command at cs->last_dw lies: sets dw, n_dw, min, max
+ * and align. False: that command has no such field. */
+bool hcq_packet_locate(const struct hcq_cs *cs, unsigned field,
+                       struct hcq_place *place);
 
-extern const struct hcq_cs_ops hcq_packet_cs_ops;
+/* Whether it is a whole packet, of at most n_left_dw words: what a report, or
+ * a thread that runs packets, reads may be anything. */
+bool hcq_packet_ok(const struct hcq_packet *packet, uint64_t n_left_dw);
 
-/* Whether the words hold a whole packet; what a report reads may be anything.
- */
-bool hcq_packet_ok(const uint32_t *words, uint32_t n_left_dw);
+/* "exec"; "?" for what is no operation. */
+const char *hcq_op_name(unsigned op);
 
 /* The packet as one line: "copy 64 bytes 0x1000 -> 0x2000". `program` is the
  * name of an exec's. */

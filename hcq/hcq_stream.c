@@ -1,11 +1,10 @@
 /* Bound streams and their patch points. */
-#include "hcq/hcq_backend.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "hcq/hcq_packet.h"
 
 bell_status
 hcq_stream_create(struct hcq_queue *queue, const char *name,
@@ -23,7 +22,6 @@ hcq_stream_create(struct hcq_queue *queue, const char *name,
                          queue->name);
     stream->queue = queue;
     snprintf(stream->name, sizeof(stream->name), "%s", name ? name : "");
-    stream->cs.ops = queue->dev->ops->cs;
     stream->cs.queue = queue;
     stream->cs.stream = stream;
     stream->cs.open = true;
@@ -121,7 +119,7 @@ hcq_cs_patch(struct hcq_cs *cs, unsigned field, uint32_t patch, int64_t addend)
                                           : "no such patch point"));
         return;
     }
-    if (!cs->has_last || !cs->ops->locate(cs, field, &place)) {
+    if (!cs->has_last || !hcq_packet_locate(cs, field, &place)) {
         hcq_cs_fail(cs, bell_fail(BELL_BAD_VALUE,
                                   "stream '%s': patch '%s': the last command "
                                   "has no field %u",
@@ -209,6 +207,7 @@ place_value(const struct hcq_place *place, uint64_t value, uint64_t *out)
 bell_status
 hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
 {
+    void (*repack)(struct hcq_stream * stream, const struct hcq_place *place);
     const struct hcq_patch *patch;
     struct hcq_place *place;
     uint64_t sum;
@@ -221,6 +220,7 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
                              ? "the stream is not built"
                              : "no such patch point");
     BELL_TRY(hcq_check_process(stream->queue->dev));
+    repack = stream->queue->dev->ops->packet_repack;
     patch = &stream->patches[id];
     if (hcq_stream_busy(stream))
         return bell_fail(BELL_BAD_STATE,
@@ -246,9 +246,7 @@ hcq_stream_patch(struct hcq_stream *stream, uint32_t id, uint64_t value)
         sum = value + (uint64_t)place[i].addend;
         memcpy(words, &sum, (size_t)place[i].n_dw * 4); /* little endian */
     }
-    for (i = 0; i < patch->n_places; i++) {
-        if (place[i].repack)
-            stream->cs.ops->repack(stream, &place[i]);
-    }
+    for (i = 0; repack && i < patch->n_places; i++)
+        repack(stream, &place[i]);
     return BELL_OK;
 }

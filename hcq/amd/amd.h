@@ -246,9 +246,14 @@ bell_status amd_queue_create(struct hcq_device *dev,
                              const struct hcq_queue_desc *desc,
                              struct hcq_queue **out_queue);
 void amd_queue_destroy(struct hcq_queue *queue);
+void amd_packet_finish(struct hcq_cs *cs, struct hcq_packet *packet);
+void amd_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
+                    unsigned field, struct hcq_place *place);
 bell_status amd_queue_submit(struct hcq_queue *queue, uint64_t value);
 bell_status amd_stream_bind(struct hcq_stream *stream);
 void amd_stream_unbind(struct hcq_stream *stream);
+void amd_stream_repack(struct hcq_stream *stream,
+                       const struct hcq_place *place);
 bell_status amd_stream_submit(struct hcq_stream *stream, uint64_t value);
 
 /* After amd_channel_rebuild: what was queued is dropped. */

@@ -213,10 +213,6 @@ amd_program_of(const struct hcq_exec *exec)
     return HCQ_CONTAINER(exec->prog, const struct amd_program, base);
 }
 
-/* ---- packets (amd_cs.c) ------------------------------------------------------- */
-
-extern const struct hcq_packet_ops amd_packet_ops;
-
 /* ---- queues (amd_queue.c) -------------------------------------------------------- */
 
 /* amd_queue.c's own part of a queue: its thread's. */
@@ -260,9 +256,5 @@ void amd_queue_commit(struct amd_queue *queue, uint64_t value,
                       struct hcq_stream *stream);
 
 /* ---- bound streams (amd_stream.c) ------------------------------------------------- */
-
-/* hcq_packet_ops.repack */
-void amd_stream_repack(struct hcq_stream *stream,
-                       const struct hcq_place *place);
 
 #endif

@@ -54,8 +54,8 @@ look_at_signal(struct hcq_packet *packet)
         packet->word[1] = ((packet->word[1] >> 32) + 1) << 32;
 }
 
-static void
-finish_packet(struct hcq_cs *cs, struct hcq_packet *packet)
+void
+amd_packet_finish(struct hcq_cs *cs, struct hcq_packet *packet)
 {
     if (packet->head.op == HCQ_OP_WAIT && !cs->stream) /* which runs now */
         look_at_signal(packet);
@@ -71,9 +71,9 @@ finish_packet(struct hcq_cs *cs, struct hcq_packet *packet)
                           packet->head.word_dw, AMD_PACKET_MAX_DW));
 }
 
-static void
-fix_packet(const struct hcq_cs *cs, struct hcq_packet *packet, unsigned field,
-           struct hcq_place *place)
+void
+amd_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
+               unsigned field, struct hcq_place *place)
 {
     const struct amd_engine *engine = engine_of(cs);
     uint64_t n_copies;
@@ -90,9 +90,3 @@ fix_packet(const struct hcq_cs *cs, struct hcq_packet *packet, unsigned field,
         place->max = n_copies * engine->max_bytes;
     }
 }
-
-const struct hcq_packet_ops amd_packet_ops = {
-    .finish = finish_packet,
-    .fix = fix_packet,
-    .repack = amd_stream_repack,
-};

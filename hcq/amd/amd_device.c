@@ -9,7 +9,6 @@
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/hcq_history.h"
-#include "hcq/hcq_packet.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio_interface.h"
 
@@ -269,7 +268,9 @@ amd_enumerate(unsigned idx, struct hcq_device_desc *out)
 }
 
 static const struct hcq_device_ops amd_ops = {
-    .cs = &hcq_packet_cs_ops,
+    .packet_finish = amd_packet_finish,
+    .packet_fix = amd_packet_fix,
+    .packet_repack = amd_stream_repack,
     .close = close_device,
     .stop = amd_fault_stop,
     .resume = amd_fault_resume,

@@ -638,6 +638,7 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
         return 2 * exchange + single + AMD_PM4_WRITE_DATA_DW + 2;
     case HCQ_OP_POLL:
         return AMD_PM4_WAIT_REG_MEM_DW + gate + begin;
+    case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
         return 0;
@@ -684,6 +685,7 @@ amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
         put_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
         amd_pm4_begin(push);
         break;
+    case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
         break;

@@ -371,7 +371,6 @@ make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
                          dev->base.info.name);
     amd_engine_init(&priv->engine, dev, kind);
     priv->engine.scratch = &queue->scratch;
-    queue->base.packets = &amd_packet_ops;
     queue->base.history = &priv->history;
     queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
     BELL_TRY(hcq_history_init(&priv->history, ring_bytes));

@@ -289,6 +289,7 @@ amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
     case HCQ_OP_POLL:
         return AMD_SDMA_POLL_REGMEM_DW + acquire;
     case HCQ_OP_EXEC: /* the common layer refuses it */
+    case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
         return 0;
@@ -335,6 +336,7 @@ amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
         amd_sdma_begin(push);
         break;
     case HCQ_OP_EXEC:
+    case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
         break;

@@ -71,7 +71,7 @@ lose_device(struct cpu_queue *queue, const struct cpu_trap *trap)
     char groups[64] = "";
 
     snprintf(fault.program, sizeof(fault.program), "%s",
-             prog ? prog->pub.name : cpu_op_name(op));
+             prog ? prog->pub.name : hcq_op_name(op));
     snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
     if (prog && trap->last - trap->first == 1)
         snprintf(groups, sizeof(groups), ", work-group %llu",
@@ -89,14 +89,15 @@ lose_device(struct cpu_queue *queue, const struct cpu_trap *trap)
 }
 
 static bool
-lose_stream(struct cpu_queue *queue, uint64_t header)
+lose_stream(struct cpu_queue *queue, const struct hcq_packet *packet)
 {
-    struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM, .va = header};
+    struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM};
 
+    memcpy(&fault.va, &packet->head, sizeof(fault.va));
     snprintf(fault.queue, sizeof(fault.queue), "%s", queue->base.name);
     snprintf(fault.text, sizeof(fault.text),
              "%s: a command with the header 0x%llx cannot be decoded",
-             queue->base.name, (unsigned long long)header);
+             queue->base.name, (unsigned long long)fault.va);
     hcq_device_set_lost(queue->base.dev, &fault);
     return false;
 }
@@ -256,87 +257,85 @@ run_transfer(struct cpu_queue *queue, cpu_kernel_fn *fn, const uint64_t *args)
 }
 
 static bool
-run_exec(struct cpu_queue *queue, const uint64_t *words)
+run_exec(struct cpu_queue *queue, const struct hcq_exec *exec)
 {
-    struct cpu_program *prog = (struct cpu_program *)(uintptr_t)words[1];
-    const uint32_t grid[3] = {(uint32_t)words[2], (uint32_t)words[3],
-                              (uint32_t)words[4]};
+    struct cpu_program *prog =
+        HCQ_CONTAINER(exec->prog, struct cpu_program, base);
+    uint64_t n_groups = (uint64_t)exec->grid[0] * exec->grid[1] * exec->grid[2];
     enum cpu_leave left;
 
     atomic_store_explicit(&queue->now.prog, &prog->base, memory_order_release);
-    left = cpu_run_job(queue, prog->entry, words + CPU_EXEC_WORDS, grid,
-                       words[2] * words[3] * words[4], prog);
+    left =
+        cpu_run_job(queue, prog->entry, exec->args, exec->grid, n_groups, prog);
     if (left == CPU_LEAVE_FAULT)
         lose_device(queue, &queue->job->trap);
     atomic_store_explicit(&queue->now.prog, NULL, memory_order_release);
     return left == CPU_LEAVE_DONE;
 }
 
-static bool run_words(struct cpu_queue *queue, const uint64_t *words,
-                      uint64_t n_words);
+static bool run_packets(struct cpu_queue *queue, const uint64_t *words,
+                        uint64_t n_words);
 
 static bool
-run_command(struct cpu_queue *queue, const uint64_t *words)
+run_packet(struct cpu_queue *queue, const struct hcq_packet *packet)
 {
     struct cpu_now *now = &queue->now;
-    unsigned op = cpu_header_op(words[0]);
+    unsigned op = packet->head.op;
+    const uint64_t *word = packet->word;
+    void *at = (void *)(uintptr_t)word[0];
 
     atomic_store_explicit(&now->op, op, memory_order_relaxed);
     switch (op) {
-    case CPU_OP_WAIT:
-    case CPU_OP_POLL:
-        atomic_store_explicit(&now->a, words[1], memory_order_relaxed);
-        atomic_store_explicit(&now->b, words[2], memory_order_relaxed);
-        if (op == CPU_OP_WAIT)
-            return run_wait(queue, (struct cpu_slot *)(uintptr_t)words[1],
-                            words[2]);
-        atomic_store_explicit(&now->c, words[3], memory_order_relaxed);
-        return run_poll(queue, (const uint32_t *)(uintptr_t)words[1],
-                        (uint32_t)words[2], (uint32_t)words[3]);
-    case CPU_OP_SIGNAL:
-        run_signal(queue, (struct cpu_slot *)(uintptr_t)words[1], words[2]);
+    case HCQ_OP_WAIT:
+    case HCQ_OP_POLL:
+        atomic_store_explicit(&now->a, word[0], memory_order_relaxed);
+        atomic_store_explicit(&now->b, word[1], memory_order_relaxed);
+        if (op == HCQ_OP_WAIT)
+            return run_wait(queue, at, word[1]);
+        atomic_store_explicit(&now->c, word[2], memory_order_relaxed);
+        return run_poll(queue, at, (uint32_t)word[1], (uint32_t)word[2]);
+    case HCQ_OP_SIGNAL:
+        run_signal(queue, at, word[1]);
         return true;
-    case CPU_OP_TIMESTAMP:
-        set_u64(queue, &((struct cpu_slot *)(uintptr_t)words[1])->timestamp,
-                time_now_ns());
+    case HCQ_OP_TIMESTAMP:
+        set_u64(queue, &((struct cpu_slot *)at)->timestamp, time_now_ns());
         return true;
-    case CPU_OP_BARRIER:
+    case HCQ_OP_BARRIER:
         atomic_thread_fence(memory_order_seq_cst);
         return true;
-    case CPU_OP_EXEC:
-        return run_exec(queue, words);
-    case CPU_OP_COPY:
-        return run_transfer(queue, copy_groups, words + 1);
-    case CPU_OP_FILL:
-        return run_transfer(queue, fill_groups, words + 1);
-    case CPU_OP_WRITE32:
-        set_u32(queue, (uint32_t *)(uintptr_t)words[1], (uint32_t)words[2]);
+    case HCQ_OP_EXEC:
+        return run_exec(queue, hcq_exec_of(packet));
+    case HCQ_OP_COPY:
+        return run_transfer(queue, copy_groups, word);
+    case HCQ_OP_FILL:
+        return run_transfer(queue, fill_groups, word);
+    case HCQ_OP_WRITE32:
+        set_u32(queue, at, (uint32_t)word[1]);
         return true;
-    case CPU_OP_WRITE64:
-        set_u64(queue, (uint64_t *)(uintptr_t)words[1], words[2]);
+    case HCQ_OP_WRITE64:
+        set_u64(queue, at, word[1]);
         return true;
-    case CPU_OP_CALL:
-        return run_words(queue, (const uint64_t *)(uintptr_t)words[1],
-                         words[2]);
+    case HCQ_OP_CALL:
+        return run_packets(queue, at, word[1]);
     default:
-        return lose_stream(queue, words[0]);
+        return lose_stream(queue, packet);
     }
 }
 
-/* A bound stream's commands. */
+/* A bound stream's packets. */
 static bool
-run_words(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words)
+run_packets(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words)
 {
     uint64_t at = 0;
 
     while (at < n_words) {
-        uint32_t n = cpu_header_words(words[at]);
+        const struct hcq_packet *packet = (const void *)(words + at);
 
-        if (n == 0 || n > n_words - at)
-            return lose_stream(queue, words[at]);
-        if (must_stop(queue) || !run_command(queue, words + at))
+        if (!hcq_packet_ok(packet, 2 * (n_words - at)))
+            return lose_stream(queue, packet);
+        if (must_stop(queue) || !run_packet(queue, packet))
             return false;
-        at += n;
+        at += packet->head.n_dw / 2;
     }
     return true;
 }
@@ -344,18 +343,19 @@ run_words(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words)
 /* ---- the consumer ------------------------------------------------------------------ */
 
 /* The packet at `read`, in one piece. */
-static const uint64_t *
+static const struct hcq_packet *
 get_packet(struct cpu_queue *queue, uint64_t read)
 {
     uint64_t at = read & (queue->n_ring_words - 1);
     uint64_t to_end = queue->n_ring_words - at;
-    uint32_t n = cpu_header_words(queue->ring[at]);
+    const struct hcq_packet *packet = (const void *)(queue->ring + at);
+    uint32_t n = packet->head.n_dw / 2;
 
     if (n <= to_end || n > CPU_PACKET_WORDS)
-        return queue->ring + at;
+        return packet;
     memcpy(queue->scratch, queue->ring + at, (size_t)to_end * 8);
     memcpy(queue->scratch + to_end, queue->ring, (size_t)(n - to_end) * 8);
-    return queue->scratch;
+    return (const void *)queue->scratch;
 }
 
 /* Runs what is in the ring; false when the queue has to park. */
@@ -366,18 +366,17 @@ drain(struct cpu_queue *queue)
     uint64_t write = atomic_load_explicit(&queue->write, memory_order_acquire);
 
     while (read != write) {
-        const uint64_t *words;
-        uint32_t n;
+        const struct hcq_packet *packet;
 
         if (must_stop(queue))
             return false;
-        words = get_packet(queue, read);
-        n = cpu_header_words(words[0]);
-        if (n == 0 || n > CPU_PACKET_WORDS || n > write - read)
-            return lose_stream(queue, words[0]);
-        if (!run_command(queue, words))
+        packet = get_packet(queue, read);
+        if (packet->head.n_dw > 2 * CPU_PACKET_WORDS ||
+            !hcq_packet_ok(packet, 2 * (write - read)))
+            return lose_stream(queue, packet);
+        if (!run_packet(queue, packet))
             return false;
-        read += n;
+        read += packet->head.n_dw / 2;
         atomic_store_explicit(&queue->read, read, memory_order_release);
         if (read == write)
             write = atomic_load_explicit(&queue->write, memory_order_acquire);

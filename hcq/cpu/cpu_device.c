@@ -476,7 +476,6 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 }
 
 static const struct hcq_device_ops cpu_ops = {
-    .cs = &cpu_cs_ops,
     .close = cpu_close,
     .stop = cpu_stop,
     .resume = cpu_resume,

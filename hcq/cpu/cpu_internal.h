@@ -2,8 +2,7 @@
  *
  * cpu_device.c    device, memory, signals    cpu_queue.c   ring, stopping
  * cpu_consumer.c  the thread of a queue      cpu_worker.c  grids over threads
- * cpu_cs.c        packing and decoding       cpu_fault.c   faults in kernels
- * cpu_object.c    ELF loader
+ * cpu_object.c    ELF loader                 cpu_fault.c   faults in kernels
  */
 #ifndef BELL_HCQ_CPU_CPU_INTERNAL_H
 #define BELL_HCQ_CPU_CPU_INTERNAL_H
@@ -14,57 +13,17 @@
 #include <stdatomic.h>
 
 #include "hcq/cpu/cpu_object.h"
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq_packet.h"
 
 #define CPU_QUEUES_MAX   64           /* per device: bits of a word */
 #define CPU_RING_DEFAULT (256u << 10) /* bytes */
 #define CPU_RING_MIN     4096u
 #define CPU_RING_MAX     (64u << 20)
 
-/* ---- commands ------------------------------------------------------------
- * 64-bit words: a header, then the operands in the order given here. */
-enum cpu_op {
-    CPU_OP_WAIT = 1,  /* va, value */
-    CPU_OP_SIGNAL,    /* va, value */
-    CPU_OP_TIMESTAMP, /* va */
-    CPU_OP_BARRIER,   /* - */
-    CPU_OP_EXEC,      /* program, grid 0 1 2, argument words */
-    CPU_OP_COPY,      /* dst, src, bytes */
-    CPU_OP_FILL,      /* dst, pattern, bytes */
-    CPU_OP_WRITE32,   /* va, value */
-    CPU_OP_WRITE64,   /* va, value */
-    CPU_OP_POLL,      /* va, mask, value */
-    CPU_OP_CALL,      /* pointer to words, how many */
-    CPU_OP_COUNT
-};
-
-/* Words of an exec before its arguments, header included. */
-#define CPU_EXEC_WORDS   5u
-#define CPU_PACKET_WORDS (CPU_EXEC_WORDS + HCQ_ARGS_MAX)
-/* The timeline signal that follows every submission. */
+/* Words of 64 bits: of a packet, at most, and of the timeline's signal, which
+ * follows every submission. */
+#define CPU_PACKET_WORDS (HCQ_EXEC_DW / 2 + HCQ_ARGS_MAX)
 #define CPU_SIGNAL_WORDS 3u
-
-static inline uint64_t
-cpu_header(enum cpu_op op, uint32_t n_words)
-{
-    return (uint64_t)op | (uint64_t)n_words << 8;
-}
-
-static inline unsigned
-cpu_header_op(uint64_t header)
-{
-    return (unsigned)(header & 0xff);
-}
-
-static inline uint32_t
-cpu_header_words(uint64_t header)
-{
-    return (uint32_t)(header >> 8);
-}
-
-extern const struct hcq_cs_ops cpu_cs_ops;
-/* "exec"; "?" for what is no operation. */
-const char *cpu_op_name(unsigned op);
 
 /* ---- programs ------------------------------------------------------------ */
 
@@ -161,7 +120,7 @@ void cpu_fault_bind(struct cpu_worker *worker);
 
 /* What the consumer does now, for reports. Relaxed atomics. */
 struct cpu_now {
-    _Atomic uint32_t op; /* enum cpu_op; 0: idle */
+    _Atomic uint32_t op; /* enum hcq_op; 0: idle */
     _Atomic(const struct hcq_program_base *) prog;
     _Atomic uint64_t a, b, c; /* operands */
 };

@@ -1,5 +1,5 @@
-/* A queue of the CPU: a ring of 64-bit words, written here, consumed by
- * cpu_consumer.c.
+/* A queue of the CPU: a ring of packets (hcq_packet.h), written here, consumed
+ * by cpu_consumer.c.
  *
  * The host writes whole submissions and then advances `write`. `read` and
  * `write` count words for ever; an offset is the count modulo the ring's
@@ -56,11 +56,12 @@ wait_for_room(struct cpu_queue *queue, uint64_t n_words)
     return hcq_timeout_report(queue->base.dev, what);
 }
 
-/* Copies words to the ring's offset `write`, over its end. */
+/* Copies packets to the ring's offset `write`, over its end. */
 static void
-put_words(struct cpu_queue *queue, uint64_t write, const uint64_t *words,
+put_words(struct cpu_queue *queue, uint64_t write, const void *packets,
           uint64_t n_words)
 {
+    const uint64_t *words = packets;
     uint64_t at = write & (queue->n_ring_words - 1);
     uint64_t to_end = queue->n_ring_words - at;
     uint64_t n = n_words < to_end ? n_words : to_end;
@@ -69,15 +70,14 @@ put_words(struct cpu_queue *queue, uint64_t write, const uint64_t *words,
     memcpy(queue->ring, words + n, (size_t)(n_words - n) * 8);
 }
 
-/* Submits words followed by the timeline's signal. */
+/* Submits packets followed by the timeline's signal. */
 static bell_status
-submit_words(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words,
+submit_words(struct cpu_queue *queue, const void *packets, uint64_t n_words,
              uint64_t value)
 {
-    const uint64_t finish[CPU_SIGNAL_WORDS] = {
-        cpu_header(CPU_OP_SIGNAL, CPU_SIGNAL_WORDS),
-        queue->base.timeline->va,
-        value,
+    const struct hcq_packet finish = {
+        .head = {.op = HCQ_OP_SIGNAL, .n_dw = 2 * CPU_SIGNAL_WORDS},
+        .word = {queue->base.timeline->va, value},
     };
     uint64_t write = atomic_load_explicit(&queue->write, memory_order_relaxed);
     uint32_t sleeping;
@@ -86,8 +86,8 @@ submit_words(struct cpu_queue *queue, const uint64_t *words, uint64_t n_words,
                              n_words + CPU_SIGNAL_WORDS,
                          0))
         BELL_TRY(wait_for_room(queue, n_words + CPU_SIGNAL_WORDS));
-    put_words(queue, write, words, n_words);
-    put_words(queue, write + n_words, finish, CPU_SIGNAL_WORDS);
+    put_words(queue, write, packets, n_words);
+    put_words(queue, write + n_words, &finish, CPU_SIGNAL_WORDS);
     write += n_words + CPU_SIGNAL_WORDS;
     /* Either the consumer sees the words before it sleeps, or we see that it
      * sleeps. That takes a full fence between our two accesses, and between
@@ -111,22 +111,20 @@ cpu_queue_submit(struct hcq_queue *base, uint64_t value)
 {
     const struct hcq_cs *cs = &base->cs;
 
-    BELL_TRY(submit_words(cpu_queue(base),
-                          (const uint64_t *)(const void *)cs->words,
-                          cs->n_dw / 2, value));
+    BELL_TRY(submit_words(cpu_queue(base), cs->words, cs->n_dw / 2, value));
     return BELL_OK;
 }
 
 bell_status
 cpu_stream_submit(struct hcq_stream *stream, uint64_t value)
 {
-    const uint64_t call[3] = {
-        cpu_header(CPU_OP_CALL, 3),
-        (uint64_t)(uintptr_t)stream->cs.words,
-        stream->cs.n_dw / 2,
+    const struct hcq_packet call = {
+        .head = {.op = HCQ_OP_CALL, .n_dw = HCQ_HEAD_DW + 4},
+        .word = {(uintptr_t)stream->cs.words, stream->cs.n_dw / 2},
     };
 
-    BELL_TRY(submit_words(cpu_queue(stream->queue), call, 3, value));
+    BELL_TRY(submit_words(cpu_queue(stream->queue), &call, call.head.n_dw / 2,
+                          value));
     return BELL_OK;
 }
 
@@ -246,25 +244,24 @@ describe_queue(struct cpu_queue *queue, char *text, size_t size_bytes)
     unsigned op = atomic_load(&queue->now.op);
     unsigned long long queued =
         atomic_load(&queue->write) - atomic_load(&queue->read);
-    unsigned long long a = atomic_load(&queue->now.a);
-    unsigned long long b = atomic_load(&queue->now.b);
-    unsigned long long c = atomic_load(&queue->now.c);
+    const struct hcq_packet packet = {
+        .head = {.op = (uint8_t)op},
+        .word = {atomic_load(&queue->now.a), atomic_load(&queue->now.b),
+                 atomic_load(&queue->now.c)},
+    };
     unsigned long long total = atomic_load(&queue->job->total);
     unsigned long long next = atomic_load(&queue->job->next);
     char what[192];
     int used;
 
-    if (op == CPU_OP_WAIT)
-        snprintf(what, sizeof(what), "wait for signal 0x%llx >= %llu", a, b);
-    else if (op == CPU_OP_POLL)
-        snprintf(what, sizeof(what),
-                 "poll 0x%llx until its bits 0x%llx are 0x%llx", a, b, c);
+    if (op == HCQ_OP_WAIT || op == HCQ_OP_POLL)
+        hcq_packet_text(&packet, "", what, sizeof(what));
     else if (prog && is_loaded(queue->base.dev, prog))
         snprintf(what, sizeof(what),
                  "exec '%s', %llu of %llu work-groups started", prog->pub.name,
                  next < total ? next : total, total);
     else
-        snprintf(what, sizeof(what), "%s", op ? cpu_op_name(op) : "starting");
+        snprintf(what, sizeof(what), "%s", op ? hcq_op_name(op) : "starting");
     used = snprintf(text, size_bytes, "%s: %s, %llu words queued",
                     queue->base.name, what, queued);
     return used < 0 ? 0 : (size_t)used;
@@ -356,6 +353,7 @@ cpu_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
                            base_dev->info.name, CPU_QUEUES_MAX);
         goto fail_ring;
     }
+    queue->base.sync_va_end = queue->base.copy_va_end = UINT64_MAX;
     status = hcq_queue_init(&queue->base, base_dev, desc,
                             ring_bytes - CPU_SIGNAL_WORDS * 8);
     if (status != BELL_OK)

@@ -217,9 +217,13 @@ bell_status nv_queue_create(struct hcq_device *dev,
                             const struct hcq_queue_desc *desc,
                             struct hcq_queue **out_queue);
 void nv_queue_destroy(struct hcq_queue *queue);
+void nv_packet_finish(struct hcq_cs *cs, struct hcq_packet *packet);
+void nv_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
+                   unsigned field, struct hcq_place *place);
 bell_status nv_queue_submit(struct hcq_queue *queue, uint64_t value);
 bell_status nv_stream_bind(struct hcq_stream *stream);
 void nv_stream_unbind(struct hcq_stream *stream);
+void nv_stream_repack(struct hcq_stream *stream, const struct hcq_place *place);
 bell_status nv_stream_submit(struct hcq_stream *stream, uint64_t value);
 
 /* Makes dev->move, if it is not there and there is code for the chip. */

@@ -143,10 +143,6 @@ void nv_push_invalidate(struct nv_push *push);
 /* The queue's timeline reaches `value` when all before it is done. */
 void nv_push_finish(struct nv_push *push, uint64_t va, uint64_t value);
 
-/* ---- packets (nv_cs.c) ------------------------------------------------------- */
-
-extern const struct hcq_packet_ops nv_packet_ops;
-
 /* ---- queues (nv_queue.c) -------------------------------------------------------- */
 
 /* nv_queue.c's own part of a queue: its thread's. */
@@ -202,8 +198,5 @@ struct nv_stream {
     uint32_t *segment_dw;           /* owned: where each ends */
     struct hcq_spot *targets;       /* owned: of each of its places */
 };
-
-/* hcq_packet_ops.repack */
-void nv_stream_repack(struct hcq_stream *stream, const struct hcq_place *place);
 
 #endif

@@ -33,8 +33,8 @@ count_fresh(struct hcq_cs *cs, const struct hcq_packet *packet)
                               (unsigned long long)queue->push_ring.size_bytes));
 }
 
-static void
-finish_packet(struct hcq_cs *cs, struct hcq_packet *packet)
+void
+nv_packet_finish(struct hcq_cs *cs, struct hcq_packet *packet)
 {
     if (packet->head.op == HCQ_OP_EXEC)
         packet->head.word_dw = NV_LAUNCH_DW;
@@ -46,9 +46,9 @@ finish_packet(struct hcq_cs *cs, struct hcq_packet *packet)
 
 /* Transfers, far stores and polls: their words depend on what they are given,
  * and on whether kernels run before them, which a patch does not know. */
-static void
-fix_packet(const struct hcq_cs *cs, struct hcq_packet *packet, unsigned field,
-           struct hcq_place *place)
+void
+nv_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
+              unsigned field, struct hcq_place *place)
 {
     (void)field;
     (void)place;
@@ -58,9 +58,3 @@ fix_packet(const struct hcq_cs *cs, struct hcq_packet *packet, unsigned field,
     packet->head.flags |= HCQ_HEAD_FIXED;
     nv_packet_measure(engine_of(cs), packet);
 }
-
-const struct hcq_packet_ops nv_packet_ops = {
-    .finish = finish_packet,
-    .fix = fix_packet,
-    .repack = nv_stream_repack,
-};

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_history.h"
-#include "hcq/hcq_packet.h"
 #include "hcq/nv/nv_control.h"
 #include "hcq/nv/nv_gen.h"
 #include "hcq/nv/regs/nv_mem.h"
@@ -443,7 +442,9 @@ nv_enumerate(unsigned idx, struct hcq_device_desc *out)
 }
 
 static const struct hcq_device_ops nv_ops = {
-    .cs = &hcq_packet_cs_ops,
+    .packet_finish = nv_packet_finish,
+    .packet_fix = nv_packet_fix,
+    .packet_repack = nv_stream_repack,
     .close = close_device,
     .stop = nv_fault_stop,
     .resume = nv_fault_resume,

@@ -551,6 +551,7 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
     case HCQ_OP_WAIT:
     case HCQ_OP_SIGNAL:
     case HCQ_OP_TIMESTAMP:
+    case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
         return SEM_DW;
@@ -669,6 +670,7 @@ nv_push_packet(struct nv_push *push, const struct hcq_packet *packet)
     case HCQ_OP_POLL:
         put_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
         break;
+    case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
         break;

@@ -269,7 +269,6 @@ make_queue(struct nv_queue *queue, struct nv_device *dev, uint32_t ring_bytes,
         priv->engine.card_va = dev->card_va;
         priv->engine.card_va_end = dev->card_va_end;
     }
-    queue->base.packets = &nv_packet_ops;
     queue->base.history = &priv->history;
     queue->base.sync_va_end = priv->engine.host_va_end;
     queue->base.copy_va_end = priv->engine.copy_va_end;

@@ -18,7 +18,7 @@
 
 #include "base/log.h"
 #include "hcq/cpu/cpu_object.h"
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq_packet.h"
 
 static unsigned char object[1u << 18];
 static size_t object_bytes;
@@ -340,8 +340,15 @@ test_hostile_sections(void **state)
 static void
 test_bad_words(void **state)
 {
-    static const uint64_t headers[] = {0, 0xff | 1u << 8, 1,
-                                       1 | 0xffffffull << 8, UINT64_MAX};
+    static const uint64_t headers[] = {
+        0,                        /* nothing */
+        0xff | 2u << 16,          /* no operation */
+        HCQ_OP_SIGNAL,            /* of no size */
+        HCQ_OP_SIGNAL | 2u << 16, /* less than it needs */
+        HCQ_OP_SIGNAL | 0xffffu << 16,
+        HCQ_OP_EXEC | 4u << 16,
+        UINT64_MAX,
+    };
     struct hcq_device *dev = open_device();
     struct hcq_queue *queue;
     struct hcq_fault fault;
@@ -378,10 +385,11 @@ static void
 test_words(void **state)
 {
     static const char *const lines[] = {
-        "+0000 barrier\n",    "+0008 copy 0x",    "+0028 fill 0x",
-        "+0048 write32 0x",   "+0060 write64 0x", "+0078 poll 0x",
-        "+0098 timestamp 0x", "+00a8 signal 0x",  "+00c0 wait 0x",
-        "+00d8 barrier\n",
+        "+0000 barrier\n",           "+0008 copy 16 bytes 0x",
+        "+0028 fill 16 bytes at 0x", "+0048 write32 0x9 at 0x",
+        "+0060 write64 0x9 at 0x",   "+0078 poll 0x",
+        "+0098 timestamp 0x",        "+00a8 signal 0x",
+        "+00c0 wait for signal 0x",  "+00d8 barrier\n",
     };
     struct hcq_device *dev = open_device();
     struct hcq_buffer *buf;
@@ -416,7 +424,7 @@ test_words(void **state)
         if (!strstr(text, lines[i]))
             fail_msg("no '%s' in %s", lines[i], text);
     }
-    snprintf(want, sizeof(want), " fill 0x%llx 0x7 0x10\n",
+    snprintf(want, sizeof(want), " fill 16 bytes at 0x%llx with 0x7\n",
              (unsigned long long)buf->va);
     assert_non_null(strstr(text, want));
     hcq_device_close(dev);

@@ -319,21 +319,20 @@ texts_of_commands(void **state)
     (void)state;
     for (i = 0; i < ARRAY_LEN(rows); i++) {
         struct hcq_packet packet = rows[i].packet;
-        const uint32_t *words = (const uint32_t *)(const void *)&packet;
         char text[192];
 
-        assert_true(hcq_packet_ok(words, packet.head.n_dw));
-        assert_true(hcq_packet_ok(words, 100));
-        assert_false(hcq_packet_ok(words, packet.head.n_dw - 1u));
+        assert_true(hcq_packet_ok(&packet, packet.head.n_dw));
+        assert_true(hcq_packet_ok(&packet, 100));
+        assert_false(hcq_packet_ok(&packet, packet.head.n_dw - 1u));
         hcq_packet_text(&packet, "", text, sizeof(text));
         assert_string_equal(text, rows[i].text);
         packet.head.n_dw++;
-        assert_false(hcq_packet_ok(words, 100));
+        assert_false(hcq_packet_ok(&packet, 100));
         packet.head.n_dw--;
         packet.head.op = HCQ_OP_COUNT;
-        assert_false(hcq_packet_ok(words, 100));
+        assert_false(hcq_packet_ok(&packet, 100));
         packet.head.op = 0;
-        assert_false(hcq_packet_ok(words, 100));
+        assert_false(hcq_packet_ok(&packet, 100));
     }
 }
 
@@ -365,7 +364,7 @@ pushes_are_told(void **state)
     log_set_writer(NULL, NULL);
     expect_text(text, "push: ");
     expect_text(text, " +0000 barrier\n");
-    expect_text(text, " +0008 exec shape 3x1x1 of 2x1x1, 2 args\n");
+    expect_text(text, " +0008 exec shape 3x1x1 of 2x1x1, 2 args: 0x");
     expect_text(text, "fill 64 bytes at 0x");
     expect_ok(hcq_queue_wait(r.queue, LONG_NS));
     close_rig(&r);
