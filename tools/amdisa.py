@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the opcode tables of the simulated AMD chips (sim/amd/isa/isa_*.def).
+"""Writes the opcode table of the simulated AMD chips (sim/amd/isa/isa_rows.def).
 
-    tools/amdisa.py            write them
-    tools/amdisa.py --check    compare; 1: they differ, 77: no LLVM 19
+    tools/amdisa.py            write it
+    tools/amdisa.py --check    compare; 1: it differs, 77: no LLVM 19
 
 LLVM 19's disassembler is asked what every number of every format is on every
 chip; names become operations by the rules below. A name that no rule knows
@@ -325,11 +325,12 @@ def row_of(form, name, known):
 ORDER = ('SOP1', 'SOP2', 'SOPC', 'SOPK', 'SOPP', 'SMEM', 'VOP1', 'VOP2',
          'VOPC', 'VOP3', 'VOP3P', 'DS', 'GLOBAL', 'MUBUF')
 
-HEADER = '''/* Opcode numbers of %s:
- * ISA_ROW(format, opcode, operation, a, flags, type).
+HEADER = '''/* Opcode numbers: ISA_ROW(format, operation, a, flags, type, numbers of
+ * gfx90a, gfx942, gfx1030, gfx1100, gfx1201); NONE: the chip has no such
+ * operation, or has it fewer times.
  * a: bytes of one lane, or the outcomes of a compare that are true; flags:
  * enum isa_memory_flag, or whether a compare writes EXEC. Operations that are
- * in no table are not known to the interpreter.
+ * not here are not known to the interpreter.
  * Written by tools/amdisa.py, which asks LLVM 19.
  */
 '''
@@ -349,10 +350,25 @@ def chip_rows(lib, chip, known):
     return rows
 
 
-def text_of(title, rows):
-    lines = ['ISA_ROW(%s, 0x%x, %s, %s, %s, %s)\n' % (f, n, *rows[f, n])
-             for f, n in sorted(rows, key=lambda k: (ORDER.index(k[0]), k[1]))]
-    return HEADER % title + ''.join(lines)
+def text_of(tables):
+    """A line for each operation of a format, and for each number where one
+    chip has several; in the order of the newest chip's numbers."""
+    numbers = {}
+    for column, rows in enumerate(tables):
+        for (form, number), row in sorted(rows.items()):
+            key = (ORDER.index(form), *row)
+            columns = numbers.setdefault(key, [[] for _ in tables])
+            columns[column].append(number)
+    lines = []
+    for (form, *row), columns in numbers.items():
+        for each in itertools.zip_longest(*columns):
+            newest = [(-i, n) for i, n in enumerate(each) if n is not None]
+            lines.append((form, min(newest), row, each))
+    return HEADER + ''.join(
+        'ISA_ROW(%s, %s, %s)\n' % (
+            ORDER[form], ', '.join(map(str, row)),
+            ', '.join('NONE' if n is None else hex(n) for n in each))
+        for form, _, row, each in sorted(lines, key=lambda x: x[:2]))
 
 
 def main():
@@ -362,29 +378,14 @@ def main():
         return 77
     known = set(re.findall(r'ISA_OP\((\w+)\)',
                            (FOLDER / 'isa_ops.def').read_text()))
-    rows = {chip: chip_rows(lib, chip, known) for chip in CHIPS}
-    old, new = rows['gfx90a'], rows['gfx942']
-    both = {k: v for k, v in old.items() if new.get(k) == v}
-    files = {
-        'isa_gfx9.def': ('gfx90a and gfx942', both),
-        'isa_gfx90a.def': ('gfx90a that gfx942 does not share',
-                           {k: v for k, v in old.items() if k not in both}),
-        'isa_gfx942.def': ('gfx942 that gfx90a does not share',
-                           {k: v for k, v in new.items() if k not in both}),
-        'isa_gfx10.def': ('gfx1030', rows['gfx1030']),
-        'isa_gfx11.def': ('gfx1100', rows['gfx1100']),
-        'isa_gfx12.def': ('gfx1201', rows['gfx1201']),
-    }
-    status = 0
-    for name, (title, table) in files.items():
-        text = text_of(title, table)
-        path = FOLDER / name
-        if '--check' not in sys.argv[1:]:
-            path.write_text(text)
-        elif not path.exists() or path.read_text() != text:
-            print(f'{name} is not what LLVM 19 says')
-            status = 1
-    return status
+    text = text_of([chip_rows(lib, chip, known) for chip in CHIPS])
+    path = FOLDER / 'isa_rows.def'
+    if '--check' not in sys.argv[1:]:
+        path.write_text(text)
+    elif not path.exists() or path.read_text() != text:
+        print(f'{path.name} is not what LLVM 19 says')
+        return 1
+    return 0
 
 
 if __name__ == '__main__':

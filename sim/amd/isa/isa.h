@@ -1,7 +1,7 @@
 /* Instructions of AMD's compute chips, taken apart.
  *
  * An instruction is decoded once into a struct whose operation has the same
- * number on every generation. Opcode numbers are in isa_gfx*.def, which
+ * number on every generation. Opcode numbers are in isa_rows.def, which
  * tools/amdisa.py writes; field positions in isa_decode.c.
  * src: hw/amd/ISA-SUBSET.md 3 and 4; opcode numbers, and fields of gfx1030, as
  * LLVM 19 has them.

@@ -25,39 +25,16 @@ enum table_format {
 
 struct row {
     uint8_t format, a, flags, type;
-    uint16_t number, op;
+    uint16_t op;
+    uint16_t numbers[ISA_GEN_COUNT]; /* NONE: no such operation */
 };
 
-#define ISA_ROW(format, number, op, a, flags, type)                            \
-    {T_##format, a, flags, type, number, ISA_##op},
+#define NONE UINT16_MAX
+#define ISA_ROW(format, op, a, flags, type, ...)                               \
+    {T_##format, a, flags, type, ISA_##op, {__VA_ARGS__}},
 
-static const struct row gfx90a_rows[] = {
-#include "sim/amd/isa/isa_gfx9.def"
-#include "sim/amd/isa/isa_gfx90a.def"
-};
-static const struct row gfx942_rows[] = {
-#include "sim/amd/isa/isa_gfx9.def"
-#include "sim/amd/isa/isa_gfx942.def"
-};
-static const struct row gfx10_rows[] = {
-#include "sim/amd/isa/isa_gfx10.def"
-};
-static const struct row gfx11_rows[] = {
-#include "sim/amd/isa/isa_gfx11.def"
-};
-static const struct row gfx12_rows[] = {
-#include "sim/amd/isa/isa_gfx12.def"
-};
-
-static const struct {
-    const struct row *rows;
-    size_t n;
-} tables[ISA_GEN_COUNT] = {
-    [ISA_GFX90A] = {gfx90a_rows, ARRAY_LEN(gfx90a_rows)},
-    [ISA_GFX942] = {gfx942_rows, ARRAY_LEN(gfx942_rows)},
-    [ISA_GFX10] = {gfx10_rows, ARRAY_LEN(gfx10_rows)},
-    [ISA_GFX11] = {gfx11_rows, ARRAY_LEN(gfx11_rows)},
-    [ISA_GFX12] = {gfx12_rows, ARRAY_LEN(gfx12_rows)},
+static const struct row rows[] = {
+#include "sim/amd/isa/isa_rows.def"
 };
 
 static const char *const op_names[ISA_OP_COUNT] = {
@@ -114,11 +91,10 @@ needs(struct decoder *d, uint32_t n_dw)
 static const struct row *
 find_row(struct decoder *d, uint32_t format, uint32_t number)
 {
-    const struct row *rows = tables[d->gen].rows;
     size_t i;
 
-    for (i = 0; i < tables[d->gen].n; i++) {
-        if (rows[i].format == format && rows[i].number == number)
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        if (rows[i].format == format && rows[i].numbers[d->gen] == number)
             return &rows[i];
     }
     d->why = "unknown opcode";
