@@ -16,16 +16,6 @@ regs_refuse(const struct regs_unit *unit, unsigned type_idx, const char *why)
 
 /* ---- fields -------------------------------------------------------------- */
 
-static unsigned
-count_bits(const struct regs_field *field)
-{
-    unsigned n = 0;
-
-    for (unsigned p = 0; p < field->n_parts; p++)
-        n += field->parts[p].n;
-    return n;
-}
-
 uint64_t
 regs_get(const struct regs_field *field, const uint32_t *words, unsigned i)
 {
@@ -42,44 +32,6 @@ regs_get(const struct regs_field *field, const uint32_t *words, unsigned i)
     if (field->kind == REGS_INT)
         return (uint64_t)regs_signed(value, done);
     return value << field->shift;
-}
-
-static bool
-fits(const struct regs_field *field, uint64_t value)
-{
-    unsigned n = count_bits(field);
-
-    if (field->kind == REGS_INT) {
-        int64_t x = (int64_t)value;
-
-        return n == 64 ||
-               (x >= -(INT64_C(1) << (n - 1)) && x < INT64_C(1) << (n - 1));
-    }
-    if (field->shift && value & ((UINT64_C(1) << field->shift) - 1))
-        return false;
-    n += field->shift;
-    return n == 64 || value >> n == 0;
-}
-
-bool
-regs_put(const struct regs_field *field, uint32_t *words, unsigned i,
-         uint64_t value)
-{
-    unsigned done = field->shift;
-
-    assert(i < field->count);
-    if (!fits(field, value))
-        return false;
-    for (unsigned p = 0; p < field->n_parts; p++) {
-        struct regs_part part = field->parts[p];
-        uint64_t bits = value >> done;
-
-        if (part.n < 64)
-            bits &= (UINT64_C(1) << part.n) - 1;
-        regs_set(words, part.lo + i * field->stride, part.n, bits);
-        done += part.n;
-    }
-    return true;
 }
 
 /* ---- finding ------------------------------------------------------------- */

@@ -188,9 +188,6 @@ BELL_MUST_CHECK bell_status regs_refuse(const struct regs_unit *unit,
  * to 64 bits. */
 uint64_t regs_get(const struct regs_field *field, const uint32_t *words,
                   unsigned i);
-/* Writes it. False, and nothing written, if the value does not fit. */
-bool regs_put(const struct regs_field *field, uint32_t *words, unsigned i,
-              uint64_t value);
 
 /* The type of that name, or NULL. */
 const struct regs_type *regs_by_name(const struct regs_unit *unit,
