@@ -255,7 +255,7 @@ static_assert(KFD_RUNTIME_ENABLE == 0xc0104b25, "");
 #define KFD_MMAP_KIND      (3ull << 62)
 #define KFD_MMAP_GPU_SHIFT 46
 
-/* The render node: DRM_IOCTL_AMDGPU_INFO with the query DEV_INFO. */
+/* The render node: DRM_IOCTL_AMDGPU_INFO with a query. */
 struct amdgpu_info {
     uint64_t return_pointer;
     uint32_t return_bytes, query;
@@ -264,6 +264,9 @@ struct amdgpu_info {
 KFD_LAYOUT(amdgpu_info, 32);
 #define AMDGPU_INFO_REQUEST  0x40206445ul
 #define AMDGPU_INFO_DEV_INFO 0x16u
+/* rest[0] says which: 4 bytes. src: amdgpu_drm.h; MHz: amdgpu_kms.c */
+#define AMDGPU_INFO_SENSOR          0x1du
+#define AMDGPU_INFO_SENSOR_GFX_SCLK 0x1u
 /* The first words of what it returns. */
 struct amdgpu_device_info {
     uint32_t device_id, chip_rev, external_rev, pci_rev, family;

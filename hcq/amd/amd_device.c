@@ -49,6 +49,27 @@ compare_clocks(struct amd_device *dev, uint64_t *out_ticks, uint64_t *out_ns)
     return BELL_OK;
 }
 
+static bell_status
+clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
+{
+    struct amd_device *dev = amd_device_of(base);
+    uint32_t mhz = 0;
+    struct amdgpu_info info = {
+        .return_pointer = (uintptr_t)&mhz,
+        .return_bytes = sizeof(mhz),
+        .query = AMDGPU_INFO_SENSOR,
+        .rest = {AMDGPU_INFO_SENSOR_GFX_SCLK},
+    };
+
+    BELL_TRY(kio_ioctl(&dev->process->cards[dev->card].drm, AMDGPU_INFO_REQUEST,
+                       &info));
+    if (mhz == 0)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s: the driver tells 0 MHz",
+                         base->info.name);
+    *out_mhz = mhz;
+    return BELL_OK;
+}
+
 static uint64_t
 ticks_to_ns(struct hcq_device *base, uint64_t ticks)
 {
@@ -276,6 +297,7 @@ static const struct hcq_device_ops amd_ops = {
     .resume = amd_fault_resume,
     .describe = hcq_history_describe_all,
     .ticks_to_ns = ticks_to_ns,
+    .clock_mhz = clock_mhz,
     .check = amd_fault_check,
     .mem_alloc = amd_buffer_alloc,
     .mem_free = amd_buffer_free,

@@ -69,11 +69,12 @@ def check_saved(tap, folder):
                         'n_threads', 'load', 'driver', 'cpu_clock_mhz',
                         'device_clock_mhz', 'seconds_per_row')
         if key not in saved])
-    done = run('bench', 'NV@sim:sm_89', '--only', 'launch', '--json', *QUICK)
-    if run('devices', 'NV@sim:sm_89').returncode == 0:
-        tap.check("the device's clock", expect(done, 0) + [
-            f'{mhz} MHz' for mhz in [document_of(done)['device_clock_mhz']]
-            if mhz != 1980])
+    for device, want in ('NV@sim:sm_89', 1980), ('AMD@sim:gfx1100', 2100):
+        done = run('bench', device, '--only', 'launch', '--json', *QUICK)
+        if run('devices', device).returncode == 0:
+            tap.check(f'the clock of {device}', expect(done, 0) + [
+                f'{mhz} MHz' for mhz in [document_of(done)['device_clock_mhz']]
+                if mhz != want])
     for factor, verdict, code in ((1000, 'better', 0), (1e-3, 'worse', 1)):
         save_scaled(saved, factor, path)  # all of launch's rows are times
         done = run('bench', 'CPU', '--only', 'launch', '--against', path,

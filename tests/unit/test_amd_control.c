@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -243,6 +244,7 @@ tells_what_it_is(void **state)
         struct hcq_queue *queue;
         struct amd_device *dev;
         char name[64];
+        uint32_t mhz;
 
         snprintf(name, sizeof(name), "AMD@sim:%s", specs[i]);
         dev = open_amd(name);
@@ -254,6 +256,8 @@ tells_what_it_is(void **state)
         assert_true(info.n_units > 0 && info.memory_bytes >= MIB);
         assert_int_equal(info.max_shared_bytes, 65536);
         assert_int_equal(info.timestamp_hz, 100000000);
+        expect_ok(hcq_device_clock_mhz(&dev->base, &mhz));
+        assert_int_equal(mhz, 2100);
         assert_true(strncmp(info.model, "Simulated ", 10) == 0);
         assert_non_null(dev->hdp_flush);
         snprintf(name, sizeof(name), "AMD:0@sim:%s", specs[i]);
@@ -315,6 +319,7 @@ clocks_agree(void **state)
 {
     struct amd_device *dev = open_amd("AMD@sim:gfx1100");
     uint64_t before, after, ns;
+    uint32_t mhz;
     struct hcq_queue *queue;
     struct hcq_signal *sig;
     struct hcq_cs *cs;
@@ -332,6 +337,11 @@ clocks_agree(void **state)
     assert_true(ns + 2000000 > before && ns < after + 2000000);
     hcq_queue_destroy(queue);
     hcq_signal_destroy(sig);
+    close_amd(dev);
+    /* power management is off */
+    dev = open_amd("AMD@fault:DRM_IOCTL_AMDGPU_INFO:2=ENOENT@sim:gfx1100");
+    assert_int_equal(hcq_device_clock_mhz(&dev->base, &mhz), BELL_E_KERNEL);
+    assert_int_equal(bell_error_last()->sys_errno, ENOENT);
     close_amd(dev);
 }
 

@@ -37,6 +37,11 @@ enum { /* queries */
     MEMORY = 0x19,
 };
 
+enum { /* sensors; any frequency will do */
+    SCLK = 1,
+    SCLK_MHZ = 2100
+};
+
 /* As the kernel's copy: as much as fits, the whole length told. */
 static void
 put_text(uint64_t *bytes, uint64_t address, const char *text)
@@ -147,6 +152,12 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
     case AMDGPU_INFO_DEV_INFO:
         put_device(chip, (uint8_t *)answer);
         n = sizeof(answer);
+        break;
+    case AMDGPU_INFO_SENSOR:
+        if (info->return_bytes < n || info->rest[0] != SCLK)
+            return kfd_fail(EINVAL, "sensor %u, %u bytes", info->rest[0],
+                            info->return_bytes);
+        answer[0] = SCLK_MHZ;
         break;
     case MEMORY: /* of the card, its visible part, the host's: total, usable,
                     used, largest */
