@@ -174,19 +174,14 @@ add_adjoint(struct backward *bw, const struct uop *u, const struct uop *g)
 
 /* ---- rules of the ops ---- */
 
-static const struct uop *
-num(struct bell_context *ctx, const struct uop *like, double value)
-{
-    return tn_const(ctx, like->dtype, value);
-}
-
 /* The greater (or smaller) operand takes it; equal ones share it. */
 static const struct uop *
 pick_share(struct bell_context *ctx, const struct uop *g,
            const struct uop *wins, const struct uop *ties)
 {
-    return tn_where(ctx, wins, g,
-                    tn_where(ctx, ties, tn_mul_c(ctx, g, 0.5), num(ctx, g, 0)));
+    return tn_where(
+        ctx, wins, g,
+        tn_where(ctx, ties, tn_mul_c(ctx, g, 0.5), tn_num(ctx, g, 0)));
 }
 
 /* d x^y / dx = y x^(y-1), 0 where y is 0. */
@@ -197,7 +192,7 @@ pow_base(struct bell_context *ctx, const struct uop *x, const struct uop *y,
     const struct uop *d =
         tn_mul(ctx, y, tn_alu2(ctx, UOP_POW, x, tn_add_c(ctx, y, -1)));
 
-    return tn_where(ctx, tn_eq(ctx, y, num(ctx, y, 0)), num(ctx, g, 0),
+    return tn_where(ctx, tn_eq(ctx, y, tn_num(ctx, y, 0)), tn_num(ctx, g, 0),
                     tn_mul(ctx, g, d));
 }
 
@@ -206,11 +201,11 @@ static const struct uop *
 pow_exponent(struct bell_context *ctx, const struct uop *u, const struct uop *x,
              const struct uop *y, const struct uop *g)
 {
-    const struct uop *zero = num(ctx, x, 0);
+    const struct uop *zero = tn_num(ctx, x, 0);
     const struct uop *flat =
         tn_and(ctx, tn_eq(ctx, x, zero), tn_not(ctx, tn_lt(ctx, y, zero)));
 
-    return tn_where(ctx, flat, num(ctx, g, 0),
+    return tn_where(ctx, flat, tn_num(ctx, g, 0),
                     tn_mul(ctx, g, tn_mul(ctx, u, tn_log(ctx, x))));
 }
 
@@ -328,8 +323,8 @@ static const struct uop *
 product_share(struct bell_context *ctx, const struct uop *u,
               const struct uop *g)
 {
-    const struct uop *x = u->src[0], *zero = num(ctx, x, 0);
-    const struct uop *one = num(ctx, x, 1), *is_zero, *rest, *n_zeros;
+    const struct uop *x = u->src[0], *zero = tn_num(ctx, x, 0);
+    const struct uop *one = tn_num(ctx, x, 1), *is_zero, *rest, *n_zeros;
     uint32_t axes = uop_reduce_axes(u);
 
     is_zero = tn_eq(ctx, x, zero);
@@ -353,9 +348,9 @@ reduce_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     case UOP_MAX:
     case UOP_MIN:
         mask = tn_eq(ctx, x, u);
-        count = tn_where(ctx, mask, num(ctx, x, 1), num(ctx, x, 0));
+        count = tn_where(ctx, mask, tn_num(ctx, x, 1), tn_num(ctx, x, 0));
         count = tn_sum(ctx, count, uop_reduce_axes(u));
-        return tn_where(ctx, mask, tn_fdiv(ctx, g, count), num(ctx, x, 0));
+        return tn_where(ctx, mask, tn_fdiv(ctx, g, count), tn_num(ctx, x, 0));
     case UOP_MUL:
         return product_share(ctx, u, g);
     default:
@@ -382,12 +377,12 @@ gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
         index = tn_where(ctx, tn_lt(ctx, index, tn_int(ctx, dtype, 0)),
                          tn_add(ctx, index, end), index);
     if (tn_size(ctx, index, axis) == 1)
-        return tn_where(ctx, tn_eq(ctx, iota, index), g, num(ctx, g, 0));
+        return tn_where(ctx, tn_eq(ctx, iota, index), g, tn_num(ctx, g, 0));
     /* The axis of the index becomes a last axis, to be summed. */
     iota = tn_unsqueeze(ctx, iota, rank);
     index = tn_swap(ctx, tn_unsqueeze(ctx, index, rank), axis, rank);
     g = tn_swap(ctx, tn_unsqueeze(ctx, g, rank), axis, rank);
-    g = tn_where(ctx, tn_eq(ctx, iota, index), g, num(ctx, g, 0));
+    g = tn_where(ctx, tn_eq(ctx, iota, index), g, tn_num(ctx, g, 0));
     return tn_squeeze(ctx, tn_sum(ctx, g, 1u << rank), 1u << rank);
 }
 
@@ -434,8 +429,8 @@ find_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
            const struct uop *g)
 {
     if (u->op == UOP_WHERE)
-        return i == 1 ? tn_where(ctx, u->src[0], g, num(ctx, g, 0))
-                      : tn_where(ctx, u->src[0], num(ctx, g, 0), g);
+        return i == 1 ? tn_where(ctx, u->src[0], g, tn_num(ctx, g, 0))
+                      : tn_where(ctx, u->src[0], tn_num(ctx, g, 0), g);
     if (u->op == UOP_MULACC)
         return i == 2 ? g : tn_mul(ctx, g, u->src[1 - i]);
     if (u->op == UOP_GATHER)

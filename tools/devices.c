@@ -17,7 +17,7 @@ struct entry {
     struct hcq_device_info info;
 };
 
-struct options {
+struct devices_options {
     bool json;
     const char *device;
 };
@@ -187,7 +187,7 @@ print_entries(const struct entry *entries, size_t n, bool as_json, bool all)
 }
 
 static int
-print_one(const struct options *options)
+print_one(const struct devices_options *options)
 {
     struct entry entry = {.desc.usable = true};
     bell_status status = read_info(options->device, &entry.info);
@@ -202,12 +202,11 @@ print_one(const struct options *options)
 int
 verb_devices(int argc, char **argv)
 {
-    struct options options = {0};
+    struct devices_options options = {0};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "this one alone, for example CPU:0"},
-        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&options.json),
     };
     struct entry *entries = NULL;
     bell_status status;

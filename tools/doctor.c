@@ -430,8 +430,7 @@ verb_doctor(int argc, char **argv)
 {
     bool json = false;
     const struct tool_opt opts[] = {
-        {"--json", NULL, TOOL_OPT_FLAG, &json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&json),
     };
     struct findings findings = {.n = 0};
     int code;

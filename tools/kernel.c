@@ -19,7 +19,7 @@
 
 #define MAX_RUNS 1000
 
-struct options {
+struct kernel_options {
     const char *expr, *device, *show, *emit, *math;
     struct tool_list in;
     int64_t n_runs;
@@ -43,8 +43,8 @@ static const struct language languages[] = {
     {"asm", "AMD", ";", "AMD@sim:gfx1100", "asm: ", LOG_ASM},
 };
 
-struct run {
-    const struct options *options;
+struct kernel_run {
+    const struct kernel_options *options;
     const struct language *emit; /* print the source alone, or NULL */
     struct bell_context *ctx;
     struct eval_input inputs[TOOL_LIST_MAX];
@@ -86,7 +86,7 @@ parse_shape(const char *spec, const char *text, int64_t *shape,
 
 /* Random values: floats in [0, 1), integers 0..9; any where nothing runs. */
 static bell_status
-make_input(struct run *run, size_t i)
+make_input(struct kernel_run *run, size_t i)
 {
     const char *spec = run->options->in.items[i];
     const char *equals = strchr(spec, '=');
@@ -112,7 +112,7 @@ make_input(struct run *run, size_t i)
 }
 
 static bell_status
-make_inputs(struct run *run)
+make_inputs(struct kernel_run *run)
 {
     size_t i;
 
@@ -127,7 +127,7 @@ make_inputs(struct run *run)
 /* ---- runs ------------------------------------------------------------- */
 
 static bell_status
-compute(struct run *run)
+compute(struct kernel_run *run)
 {
     struct bell_tensor *result;
     double zero;
@@ -147,7 +147,7 @@ compute(struct run *run)
 /* One run in a scope of its own; its time is from the expression's text to
  * the result in memory. Emitting ends with the compiled kernels. */
 static bell_status
-compute_scoped(struct run *run, double *out_us)
+compute_scoped(struct kernel_run *run, double *out_us)
 {
     uint64_t start = time_now_ns();
     bell_status status, ended;
@@ -162,7 +162,7 @@ compute_scoped(struct run *run, double *out_us)
 static void
 write_trace(void *user, const char *line)
 {
-    struct run *run = user;
+    struct kernel_run *run = user;
 
     if (run->emit &&
         strncmp(line, run->emit->topic, strlen(run->emit->topic)) == 0) {
@@ -179,7 +179,7 @@ write_trace(void *user, const char *line)
 
 /* The run that compiles, traced. */
 static bell_status
-run_first(struct run *run, uint32_t topics)
+run_first(struct kernel_run *run, uint32_t topics)
 {
     struct bell_stats before;
     uint32_t old_mask = log_mask;
@@ -212,7 +212,7 @@ compare_doubles(const void *a, const void *b)
 }
 
 static bell_status
-run_all(struct run *run, uint32_t topics, double *out_median_us)
+run_all(struct kernel_run *run, uint32_t topics, double *out_median_us)
 {
     int64_t n = run->options->n_runs, i;
 
@@ -227,7 +227,7 @@ run_all(struct run *run, uint32_t topics, double *out_median_us)
 /* ---- the report ------------------------------------------------------- */
 
 static void
-put_results(struct json *json, const struct run *run, double us)
+put_results(struct json *json, const struct kernel_run *run, double us)
 {
     const struct bell_stats *first = &run->first;
 
@@ -247,7 +247,7 @@ put_results(struct json *json, const struct run *run, double us)
 }
 
 static void
-print_results(const struct run *run, double us)
+print_results(const struct kernel_run *run, double us)
 {
     const struct bell_stats *first = &run->first;
 
@@ -279,7 +279,7 @@ find_language(const char *name, const char *device)
 
 /* --emit: the source of the kernels and nothing else; none is launched. */
 static bell_status
-choose_language(struct run *run)
+choose_language(struct kernel_run *run)
 {
     const char *device = bell_context_device(run->ctx);
     const char *name = run->emit->name;
@@ -293,10 +293,10 @@ choose_language(struct run *run)
 }
 
 static int
-run_kernel(const struct options *options, const struct language *emit,
+run_kernel(const struct kernel_options *options, const struct language *emit,
            uint32_t topics)
 {
-    struct run *run = host_calloc(1, sizeof(*run));
+    struct kernel_run *run = host_calloc(1, sizeof(*run));
     struct json json;
     bell_status status;
     double us = 0;
@@ -344,7 +344,7 @@ run_kernel(const struct options *options, const struct language *emit,
 int
 verb_kernel(int argc, char **argv)
 {
-    struct options options = {.show = "sched,opt", .n_runs = 20};
+    struct kernel_options options = {.show = "sched,opt", .n_runs = 20};
     const struct tool_opt opts[] = {
         {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
          "as for `doorbell eval`"},
@@ -361,8 +361,7 @@ verb_kernel(int argc, char **argv)
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to run (default: $BELL_DEVICE, or the first that works)"},
         TOOL_MATH_OPT(&options.math),
-        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&options.json),
     };
     const struct language *emit = NULL;
     bell_status status;

@@ -23,7 +23,7 @@ static const char about[] =
     "nodes,\nsysfs and procfs files would be: AMD@sim:gfx1100, NV@sim:sm_90*2. "
     "Refusals and\nfaults are told on stderr.\n";
 
-struct run {
+struct sim_run {
     char devices[512], tree[256], library[640], fds[16];
     const char *debug;
     bool json;
@@ -34,7 +34,7 @@ struct run {
 static void
 prepare(void *user)
 {
-    const struct run *run = user;
+    const struct sim_run *run = user;
 
     signal(SIGINT, run->on_interrupt);
     signal(SIGQUIT, run->on_quit);
@@ -48,7 +48,7 @@ prepare(void *user)
 
 /* BACKEND@INTERFACE, whose bottom is a simulated kernel. */
 static int
-add_device(struct run *run, const char *device)
+add_device(struct sim_run *run, const char *device)
 {
     const char *at = strchr(device, '@');
     size_t n = strlen(run->devices), n_backend = at ? (size_t)(at - device) : 0;
@@ -89,7 +89,7 @@ exit_code(int wait_status)
 }
 
 static int
-run_program(struct run *run, int n_devices, char **devices, char **argv)
+run_program(struct sim_run *run, int n_devices, char **devices, char **argv)
 {
     int i, code = TOOL_OK, wait_status;
 
@@ -110,7 +110,7 @@ int
 verb_sim(int argc, char **argv)
 {
     const char *folder = env_get("TMPDIR");
-    struct run run = {.debug = NULL, .json = false};
+    struct sim_run run = {.debug = NULL, .json = false};
     const char *devices[DEVICES_MAX] = {NULL};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &devices[0], 0, 0,

@@ -78,6 +78,13 @@ struct tool_opt {
 int tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
                int argc, char **argv);
 
+/* --json, as a row of a verb's options. */
+#define TOOL_JSON_OPT(json)                                                    \
+    {                                                                          \
+        "--json", NULL, TOOL_OPT_FLAG, (json), 0, 0,                           \
+            "one JSON document on stdout"                                      \
+    }
+
 /* The name in `names` that a mistyped `name` most likely means, or NULL. */
 const char *tool_nearest(const char *name, const char *const *names,
                          size_t n_names);

@@ -31,18 +31,18 @@ check_array(enum bell_dtype dtype, const int64_t *shape, uint32_t ndim,
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct npy npy;
-    struct idx idx;
+    struct host_array npy;
+    struct host_array idx;
 
     if (npy_parse(data, size, &npy) == BELL_OK) {
         check_array(npy.dtype, npy.shape, npy.ndim, npy.n_elems, npy.size_bytes,
                     npy.data);
-        npy_fini(&npy);
+        host_array_fini(&npy);
     }
     if (idx_parse(data, size, &idx) == BELL_OK) {
         check_array(idx.dtype, idx.shape, idx.ndim, idx.n_elems, idx.size_bytes,
                     idx.data);
-        idx_fini(&idx);
+        host_array_fini(&idx);
     }
     return 0;
 }

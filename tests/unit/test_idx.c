@@ -22,7 +22,7 @@ static void
 refuses(const void *bytes, size_t n, const char *what)
 {
     uint8_t *exact = malloc(n ? n : 1); /* so that ASan sees the end */
-    struct idx array;
+    struct host_array array;
 
     memcpy(exact, bytes, n);
     assert_int_equal(idx_parse(exact, n, &array), BELL_E_IO);
@@ -38,7 +38,7 @@ test_plain(void **state)
     static const uint8_t shorts[] = {0, 0, 0x0b, 1,    0, 0,
                                      0, 2, 0xff, 0xfe, 1, 0};
     static const uint8_t floats[] = {0, 0, 0x0d, 0, 0x3f, 0x80, 0, 0};
-    struct idx array;
+    struct host_array array;
 
     (void)state;
     assert_int_equal(idx_parse(images, sizeof(images), &array), BELL_OK);
@@ -47,16 +47,16 @@ test_plain(void **state)
     assert_int_equal(array.shape[0], 2);
     assert_int_equal(array.shape[1], 3);
     assert_memory_equal(array.data, "\1\2\3\4\5\6", 6);
-    idx_fini(&array);
+    host_array_fini(&array);
     assert_int_equal(idx_parse(shorts, sizeof(shorts), &array), BELL_OK);
     assert_int_equal(array.dtype, BELL_INT16);
     assert_int_equal(((int16_t *)array.data)[0], -2);
     assert_int_equal(((int16_t *)array.data)[1], 256);
-    idx_fini(&array);
+    host_array_fini(&array);
     assert_int_equal(idx_parse(floats, sizeof(floats), &array), BELL_OK);
     assert_int_equal(array.ndim, 0);
     assert_true(((float *)array.data)[0] == 1);
-    idx_fini(&array);
+    host_array_fini(&array);
 }
 
 static void
@@ -92,7 +92,7 @@ test_refused(void **state)
 static void
 test_files(void **state)
 {
-    struct idx array;
+    struct host_array array;
 
     (void)state;
     assert_int_equal(idx_read("/nonexistent/i.gz", &array), BELL_E_IO);
@@ -122,12 +122,12 @@ test_compressed(void **state)
 {
     uint8_t packed[256], damaged[256];
     size_t n = compress_to(images, sizeof(images), packed, sizeof(packed)), i;
-    struct idx array;
+    struct host_array array;
 
     (void)state;
     assert_int_equal(idx_parse(packed, n, &array), BELL_OK);
     assert_memory_equal(array.data, "\1\2\3\4\5\6", 6);
-    idx_fini(&array);
+    host_array_fini(&array);
     for (i = 2; i < n; i++)
         refuses(packed, i, "");
     packed[n] = 7;
@@ -165,7 +165,7 @@ test_no_memory(void **state)
     uint8_t packed[256];
     size_t n = compress_to(images, sizeof(images), packed, sizeof(packed));
     bell_status status = BELL_E_NO_MEMORY;
-    struct idx array;
+    struct host_array array;
     uint64_t nth;
 
     (void)state;
@@ -176,7 +176,7 @@ test_no_memory(void **state)
         assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY);
     }
     assert_true(nth > 3);
-    idx_fini(&array);
+    host_array_fini(&array);
 }
 
 #endif
@@ -187,7 +187,7 @@ test_mnist(void **state)
 {
     const char *dir = getenv("BELL_TEST_DATA");
     char path[512];
-    struct idx array;
+    struct host_array array;
 
     (void)state;
     snprintf(path, sizeof(path), "%s/mnist/t10k-images-idx3-ubyte.gz",
@@ -200,7 +200,7 @@ test_mnist(void **state)
     assert_int_equal(array.shape[0], 10000);
     assert_int_equal(array.shape[1], 28);
     assert_int_equal(array.shape[2], 28);
-    idx_fini(&array);
+    host_array_fini(&array);
 }
 
 int

@@ -40,10 +40,10 @@ make_image(int major, const char *header, const void *data, size_t n_data)
     return image;
 }
 
-static struct npy
+static struct host_array
 parse(const struct image *image)
 {
-    struct npy array;
+    struct host_array array;
     bell_status status = npy_parse(image->bytes, image->n, &array);
 
     if (status != BELL_OK)
@@ -56,7 +56,7 @@ refuses(int major, const char *header, size_t n_data, const char *what)
 {
     static const uint8_t zeros[64];
     struct image image = make_image(major, header, zeros, n_data);
-    struct npy array;
+    struct host_array array;
 
     assert_int_not_equal(npy_parse(image.bytes, image.n, &array), BELL_OK);
     if (!strstr(bell_error_last()->message, what))
@@ -71,7 +71,7 @@ test_plain(void **state)
     struct image image = make_image(
         1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n",
         data, sizeof(data));
-    struct npy array = parse(&image);
+    struct host_array array = parse(&image);
 
     (void)state;
     assert_int_equal(array.dtype, BELL_FLOAT32);
@@ -80,7 +80,7 @@ test_plain(void **state)
     assert_int_equal(array.shape[1], 3);
     assert_int_equal(array.n_elems, 6);
     assert_memory_equal(array.data, data, sizeof(data));
-    npy_fini(&array);
+    host_array_fini(&array);
 }
 
 static void
@@ -101,10 +101,10 @@ test_versions_and_spelling(void **state)
         for (major = 1; major <= 3; major++) {
             struct image image =
                 make_image(major, headers[i], data, sizeof(data));
-            struct npy array = parse(&image);
+            struct host_array array = parse(&image);
             assert_int_equal(array.dtype, BELL_INT16);
             assert_memory_equal(array.data, data, sizeof(data));
-            npy_fini(&array);
+            host_array_fini(&array);
         }
     }
 }
@@ -117,7 +117,7 @@ test_orders(void **state)
     static const uint8_t swapped[] = {0, 1, 0, 2, 0, 3, 0, 4};
     static const uint8_t want[] = {0, 1, 2, 3, 4, 5};
     struct image image;
-    struct npy array;
+    struct host_array array;
 
     (void)state;
     image = make_image(
@@ -126,14 +126,14 @@ test_orders(void **state)
     array = parse(&image);
     assert_true(((float *)array.data)[0] == 1);
     assert_true(((float *)array.data)[1] == -2);
-    npy_fini(&array);
+    host_array_fini(&array);
 
     image = make_image(
         1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }",
         fortran, sizeof(fortran));
     array = parse(&image);
     assert_memory_equal(array.data, want, sizeof(want));
-    npy_fini(&array);
+    host_array_fini(&array);
 
     image = make_image(
         1, "{'descr': '>u2', 'fortran_order': True, 'shape': (2, 2), }",
@@ -142,7 +142,7 @@ test_orders(void **state)
     assert_int_equal(((uint16_t *)array.data)[0], 1);
     assert_int_equal(((uint16_t *)array.data)[1], 3);
     assert_int_equal(((uint16_t *)array.data)[2], 2);
-    npy_fini(&array);
+    host_array_fini(&array);
 }
 
 static void
@@ -153,26 +153,26 @@ test_scalar_bool_empty(void **state)
     struct image image =
         make_image(1, "{'descr': '<f8', 'fortran_order': False, 'shape': (), }",
                    &value, sizeof(value));
-    struct npy array = parse(&image);
+    struct host_array array = parse(&image);
 
     (void)state;
     assert_int_equal(array.ndim, 0);
     assert_int_equal(array.n_elems, 1);
     assert_memory_equal(array.data, &value, sizeof(value));
-    npy_fini(&array);
+    host_array_fini(&array);
     image = make_image(
         1, "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }", bools,
         3);
     array = parse(&image);
     assert_int_equal(array.dtype, BELL_BOOL);
     assert_memory_equal(array.data, "\0\1\1", 3);
-    npy_fini(&array);
+    host_array_fini(&array);
     image = make_image(
         1, "{'descr': '<f8', 'fortran_order': True, 'shape': (3, 0, 2), }",
         NULL, 0);
     array = parse(&image);
     assert_int_equal(array.n_elems, 0);
-    npy_fini(&array);
+    host_array_fini(&array);
 }
 
 #define D    "'descr': '<f4', "
@@ -216,7 +216,7 @@ test_refused(void **state)
 static void
 test_not_npy(void **state)
 {
-    struct npy array;
+    struct host_array array;
     char path[] = "/tmp/bell_npy_XXXXXX";
     int fd = mkstemp(path);
 
@@ -245,7 +245,7 @@ test_mutations(void **state)
         2, "{'descr': '>f4', 'fortran_order': True, 'shape': (2, 3), }", data,
         sizeof(data));
     static const uint8_t values[] = {0, 1, '9', '(', ')', '{', 0x7f, 0xff};
-    struct npy array;
+    struct host_array array;
     size_t i, k, n_ok = 0;
 
     (void)state;
@@ -258,7 +258,7 @@ test_mutations(void **state)
             uint8_t before = image.bytes[i];
             image.bytes[i] = values[k];
             if (npy_parse(image.bytes, image.n, &array) == BELL_OK) {
-                npy_fini(&array);
+                host_array_fini(&array);
                 n_ok++;
             }
             image.bytes[i] = before;
@@ -286,8 +286,9 @@ test_write_and_read(void **state)
     for (i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)(i * 37 % 2);
     for (i = 0; i < ARRAY_LEN(dtypes) * 4; i++) {
-        struct npy out = {.dtype = dtypes[i / 4], .ndim = (uint32_t)(i % 4)},
-                   in;
+        struct host_array out = {.dtype = dtypes[i / 4],
+                                 .ndim = (uint32_t)(i % 4)},
+                          in;
         out.n_elems = 1;
         for (k = 0; k < out.ndim; k++) {
             out.shape[k] = shapes[out.ndim - 1][k];
@@ -302,7 +303,7 @@ test_write_and_read(void **state)
         assert_memory_equal(in.shape, out.shape, out.ndim * sizeof(int64_t));
         assert_int_equal(in.size_bytes, out.size_bytes);
         assert_memory_equal(in.data, bytes, out.size_bytes);
-        npy_fini(&in);
+        host_array_fini(&in);
     }
     unlink(path);
     assert_int_equal(rmdir(dir), 0); /* no temporary file stays */
@@ -311,7 +312,7 @@ test_write_and_read(void **state)
 static void
 test_write_failures(void **state)
 {
-    struct npy out = {.dtype = BELL_BFLOAT16};
+    struct host_array out = {.dtype = BELL_BFLOAT16};
 
     (void)state;
     assert_int_equal(npy_write("/tmp/x.npy", &out), BELL_E_UNSUPPORTED);
@@ -331,7 +332,7 @@ test_no_memory(void **state)
     struct image image = make_image(
         1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", data,
         sizeof(data));
-    struct npy array;
+    struct host_array array;
 
     (void)state;
     host_fail_after(1, 1);

@@ -15,7 +15,7 @@
 #include "tools/selftest/selftest.h"
 #include "tools/tools.h"
 
-struct options {
+struct bench_options {
     const char *device, *only, *save, *against, *math;
     double budget_s, threshold_percent; /* 0: none was given */
     bool json, list;
@@ -240,7 +240,7 @@ save(const struct bench *b, const char *path)
 }
 
 static int
-report(struct bench *b, const struct options *options)
+report(struct bench *b, const struct bench_options *options)
 {
     int code = TOOL_OK, printed;
     struct json json;
@@ -299,7 +299,7 @@ run_groups(struct bench *b, const struct bench_saved *saved,
 }
 
 static int
-check_only(const struct options *options)
+check_only(const struct bench_options *options)
 {
     const char *names[16], *nearest;
     size_t i;
@@ -339,7 +339,7 @@ list_groups(bool as_json)
 }
 
 static int
-run_bench(const struct options *options)
+run_bench(const struct bench_options *options)
 {
     double threshold_percent =
         options->threshold_percent > 0 ? options->threshold_percent : 5;
@@ -382,7 +382,7 @@ run_bench(const struct options *options)
 int
 verb_bench(int argc, char **argv)
 {
-    struct options options = {.budget_s = 0.3};
+    struct bench_options options = {.budget_s = 0.3};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "default: $BELL_DEVICE, or the first that works"},
@@ -399,8 +399,7 @@ verb_bench(int argc, char **argv)
          "a saved run of such a device to compare with"},
         {"--threshold", "P", TOOL_OPT_NUMBER, &options.threshold_percent, 0,
          1000, "exit code 1 if a row is worse by more than P percent"},
-        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&options.json),
     };
     int code;
 

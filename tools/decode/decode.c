@@ -25,7 +25,7 @@ static const struct format formats[] = {
     {"aql", {"ring", "kernel"}},
 };
 
-struct options {
+struct decode_options {
     const char *path, *format, *what, *sm, *arch;
     struct tool_list classes;
     int64_t va, qmd;
@@ -49,7 +49,7 @@ put_line(void *user, const char *line)
 }
 
 static int
-bind_classes(const struct options *options, struct decode_nv *d)
+bind_classes(const struct decode_options *options, struct decode_nv *d)
 {
     const struct decode_nv_chip *chip = NULL;
     size_t i;
@@ -80,13 +80,13 @@ bind_classes(const struct options *options, struct decode_nv *d)
 
 /* What decodes the words. */
 struct decoder {
-    const struct options *options;
+    const struct decode_options *options;
     struct decode_nv nv;
     struct decode_amd amd;
 };
 
 static int
-init_decoder(struct decoder *d, const struct options *options,
+init_decoder(struct decoder *d, const struct decode_options *options,
              struct sink *sink)
 {
     d->options = options;
@@ -128,7 +128,7 @@ decode_words(struct decoder *d, const struct words *words)
 }
 
 static int
-run_decode(const struct options *options, const struct words *words)
+run_decode(const struct decode_options *options, const struct words *words)
 {
     struct sink sink = {NULL};
     struct decoder decoder;
@@ -160,7 +160,7 @@ run_decode(const struct options *options, const struct words *words)
 }
 
 static int
-decode_file(const struct options *options)
+decode_file(const struct decode_options *options)
 {
     bool is_stdin = !options->path || strcmp(options->path, "-") == 0;
     const char *name = is_stdin ? "stdin" : options->path;
@@ -182,7 +182,7 @@ decode_file(const struct options *options)
 }
 
 static int
-refuse_what(const struct options *options, const struct format *format)
+refuse_what(const struct decode_options *options, const struct format *format)
 {
     char list[64] = "";
     size_t i;
@@ -197,7 +197,7 @@ refuse_what(const struct options *options, const struct format *format)
 
 /* Chooses what is not said. */
 static int
-check_what(struct options *options, const struct format *format)
+check_what(struct decode_options *options, const struct format *format)
 {
     bool is_nv = strcmp(format->name, "nv") == 0;
     size_t i;
@@ -219,7 +219,7 @@ check_what(struct options *options, const struct format *format)
 }
 
 static int
-check_options(struct options *options)
+check_options(struct decode_options *options)
 {
     size_t i;
 
@@ -239,7 +239,7 @@ check_options(struct options *options)
 int
 verb_decode(int argc, char **argv)
 {
-    struct options options = {0};
+    struct decode_options options = {0};
     const struct tool_opt opts[] = {
         {"FILE", NULL, TOOL_OPT_STRING, &options.path, 0, 0,
          "binary, or hexadecimal text; - or none: stdin"},
@@ -258,8 +258,7 @@ verb_decode(int argc, char **argv)
          "version of the QMDs (default: by class, or by the words)"},
         {"--va", "ADDRESS", TOOL_OPT_INT, &options.va, 0, INT64_MAX,
          "of a ring's first entry (default: 0)"},
-        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&options.json),
     };
     int code;
 

@@ -10,14 +10,14 @@
 #include "tools/json.h"
 #include "tools/tools.h"
 
-struct options {
+struct demo_options {
     const char *demo, *data_dir, *model, *device, *math;
     int64_t epochs, n_steps, batch, seed; /* 0, but seed: the model's own */
     bool json;
 };
 
 struct report {
-    const struct options *options;
+    const struct demo_options *options;
     const struct demo_run *run;
     char device[64];
     const char *math; /* static */
@@ -93,7 +93,7 @@ print_json(const struct report *report)
 }
 
 static bell_status
-run_on_device(const struct options *options, struct demo_run *run,
+run_on_device(const struct demo_options *options, struct demo_run *run,
               struct report *report)
 {
     struct bell_context *ctx;
@@ -110,7 +110,7 @@ run_on_device(const struct options *options, struct demo_run *run,
 }
 
 static bell_status
-get_data(const struct options *options, struct demo_data *out_data)
+get_data(const struct demo_options *options, struct demo_data *out_data)
 {
     if (options->data_dir)
         return demo_data_load(options->data_dir, out_data);
@@ -118,7 +118,7 @@ get_data(const struct options *options, struct demo_data *out_data)
 }
 
 static int
-run_mnist(const struct options *options, const struct demo_model *model)
+run_mnist(const struct demo_options *options, const struct demo_model *model)
 {
     struct demo_data data;
     struct demo_run run = {
@@ -160,7 +160,7 @@ run_mnist(const struct options *options, const struct demo_model *model)
 int
 verb_demo(int argc, char **argv)
 {
-    struct options options = {.model = "mlp", .seed = 1};
+    struct demo_options options = {.model = "mlp", .seed = 1};
     const struct tool_opt opts[] = {
         {"DEMO", NULL, TOOL_OPT_STRING, &options.demo, 0, 0, "mnist"},
         {"--data", "DIR", TOOL_OPT_STRING, &options.data_dir, 0, 0,
@@ -178,8 +178,7 @@ verb_demo(int argc, char **argv)
          "images of a step (default: 128 or 256)"},
         {"--seed", "S", TOOL_OPT_INT, &options.seed, 0, INT64_MAX,
          "of all random numbers (default: 1)"},
-        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&options.json),
     };
     const struct demo_model *model;
     int code;

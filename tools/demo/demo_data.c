@@ -52,7 +52,7 @@ demo_data_draw(uint64_t seed, struct demo_data *out_data)
 
 /* Reads dir/name.gz or, where that does not exist, dir/name. */
 static bell_status
-read_array(const char *dir, const char *name, struct idx *out_array)
+read_array(const char *dir, const char *name, struct host_array *out_array)
 {
     char path[4096];
     int len = snprintf(path, sizeof(path), "%s/%s.gz", dir, name);
@@ -69,8 +69,8 @@ read_array(const char *dir, const char *name, struct idx *out_array)
 
 /* Whether the two arrays are images and labels that belong together. */
 static bell_status
-check_arrays(const char *dir, const struct idx *images,
-             const struct idx *labels)
+check_arrays(const char *dir, const struct host_array *images,
+             const struct host_array *labels)
 {
     const uint8_t *classes = labels->data;
     uint64_t i;
@@ -100,7 +100,7 @@ check_arrays(const char *dir, const struct idx *images,
 bell_status
 demo_data_load(const char *dir, struct demo_data *out_data)
 {
-    struct idx images, labels;
+    struct host_array images, labels;
     bell_status status;
 
     BELL_TRY(read_array(dir, "t10k-images-idx3-ubyte", &images));
@@ -116,9 +116,9 @@ demo_data_load(const char *dir, struct demo_data *out_data)
     memcpy(out_data->images, images.data, images.size_bytes);
     memcpy(out_data->labels, labels.data, labels.size_bytes);
 fail_labels:
-    idx_fini(&labels);
+    host_array_fini(&labels);
 fail_images:
-    idx_fini(&images);
+    host_array_fini(&images);
     return status;
 }
 

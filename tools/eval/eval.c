@@ -15,7 +15,7 @@
 #include "tools/formats/npy.h"
 #include "tools/tools.h"
 
-struct options {
+struct eval_options {
     const char *expr, *out, *device, *grad, *math;
     struct tool_list in;
     int64_t seed;
@@ -24,7 +24,7 @@ struct options {
 
 /* One evaluation. */
 struct eval_run {
-    struct options opts;
+    struct eval_options opts;
     struct bell_context *ctx;
     char names[TOOL_LIST_MAX][64];
     struct eval_input inputs[TOOL_LIST_MAX];
@@ -306,14 +306,14 @@ static BELL_MUST_CHECK bell_status
 load_input(struct eval_run *run, size_t i)
 {
     const char *path = strchr(run->opts.in.items[i], '=') + 1;
-    struct npy array;
+    struct host_array array;
 
     BELL_TRY(npy_read(path, &array));
     run->inputs[i].name = run->names[i];
     run->inputs[i].tensor = bell_from_data(run->ctx, array.dtype, array.shape,
                                            array.ndim, array.data);
     run->n_inputs = i + 1;
-    npy_fini(&array);
+    host_array_fini(&array);
     return bell_context_status(run->ctx);
 }
 
@@ -355,9 +355,9 @@ differentiate(struct eval_run *run, struct bell_tensor **t)
 /* Computes the tensor and copies it to the host; bfloat16 and 8-bit floats as
  * float32, for neither .npy nor printf know them. */
 static BELL_MUST_CHECK bell_status
-compute(struct bell_tensor *t, struct npy *out)
+compute(struct bell_tensor *t, struct host_array *out)
 {
-    struct npy array = {.ndim = bell_ndim(t)};
+    struct host_array array = {.ndim = bell_ndim(t)};
     bell_status status;
 
     if (!npy_has_type(bell_dtype_of(t)))
@@ -376,15 +376,15 @@ compute(struct bell_tensor *t, struct npy *out)
     if (status == BELL_OK)
         *out = array;
     else
-        npy_fini(&array);
+        host_array_fini(&array);
     return status;
 }
 
 static int
-print_result(const struct eval_run *run, const struct npy *array,
+print_result(const struct eval_run *run, const struct host_array *array,
              enum bell_dtype dtype)
 {
-    const struct options *opts = &run->opts;
+    const struct eval_options *opts = &run->opts;
     struct json json;
     bell_status status = BELL_OK;
     uint32_t i;
@@ -415,7 +415,7 @@ static int
 finish(struct eval_run *run, struct bell_tensor *t)
 {
     enum bell_dtype dtype = bell_dtype_of(t);
-    struct npy array;
+    struct host_array array;
     bell_status status;
     int code;
 
@@ -425,7 +425,7 @@ finish(struct eval_run *run, struct bell_tensor *t)
     if (run->opts.out) {
         status = npy_write(run->opts.out, &array);
         if (status != BELL_OK) {
-            npy_fini(&array);
+            host_array_fini(&array);
             return tool_fail(run->opts.json, status);
         }
         if (dtype != array.dtype)
@@ -434,7 +434,7 @@ finish(struct eval_run *run, struct bell_tensor *t)
                     bell_dtype_name(array.dtype));
     }
     code = print_result(run, &array, dtype);
-    npy_fini(&array);
+    host_array_fini(&array);
     return code;
 }
 
@@ -466,7 +466,7 @@ run_expr(struct eval_run *run)
 static int
 check_options(struct eval_run *run)
 {
-    const struct options *opts = &run->opts;
+    const struct eval_options *opts = &run->opts;
     size_t i;
     int code;
 
@@ -489,7 +489,7 @@ check_options(struct eval_run *run)
 /* An expression may begin with a minus, "-x * 2"; as the first argument it is
  * taken for what it is. Returns how many arguments that took, 1 or 0. */
 static size_t
-takes_expr_first(int argc, char **argv, struct options *opts)
+takes_expr_first(int argc, char **argv, struct eval_options *opts)
 {
     if (argc < 2 || argv[1][0] != '-' || argv[1][1] == '-' || !argv[1][1] ||
         strcmp(argv[1], "-h") == 0)
@@ -529,8 +529,7 @@ verb_eval(int argc, char **argv)
          "the result is d sum(EXPR) / d name"},
         {"--seed", "N", TOOL_OPT_INT, &run->opts.seed, 0, 0,
          "of random numbers; 0"},
-        {"--json", NULL, TOOL_OPT_FLAG, &run->opts.json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&run->opts.json),
         {"--list", NULL, TOOL_OPT_FLAG, &run->opts.list, 0, 0,
          "print every function"},
         {"--markdown", NULL, TOOL_OPT_FLAG, &run->opts.markdown, 0, 0,

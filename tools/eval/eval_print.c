@@ -38,7 +38,7 @@ half_value(uint16_t bits)
 }
 
 static double
-float_at(const struct npy *array, size_t k)
+float_at(const struct host_array *array, size_t k)
 {
     const char *at =
         (const char *)array->data + k * bell_dtype_size(array->dtype);
@@ -60,7 +60,7 @@ float_at(const struct npy *array, size_t k)
 
 /* An integer or bool; of uint64 its bits. */
 static int64_t
-int_at(const struct npy *array, size_t k)
+int_at(const struct host_array *array, size_t k)
 {
     size_t size = bell_dtype_size(array->dtype);
     bool is_signed = array->dtype == BELL_INT8 || array->dtype == BELL_INT16 ||
@@ -79,7 +79,7 @@ int_at(const struct npy *array, size_t k)
 
 /* How the numbers of one array are written. */
 struct format {
-    const struct npy *array;
+    const struct host_array *array;
     bool scientific;
     int digits; /* after the point */
     int width;
@@ -96,7 +96,7 @@ fraction_bits(enum bell_dtype dtype)
 
 /* Fewest significant digits that denote the value in its dtype. */
 static int
-needed_digits(const struct npy *array, double value)
+needed_digits(const struct host_array *array, double value)
 {
     double slack = fabs(value) * ldexp(1.0, -2 - fraction_bits(array->dtype));
     char buf[64];
@@ -122,7 +122,8 @@ decimal_exponent(double value, int p)
 
 /* Whether a summary leaves out this place of an axis. */
 static bool
-is_skipped(const struct npy *array, uint32_t axis, int64_t i, bool summary)
+is_skipped(const struct host_array *array, uint32_t axis, int64_t i,
+           bool summary)
 {
     int64_t size = array->shape[axis];
 
@@ -133,7 +134,7 @@ is_skipped(const struct npy *array, uint32_t axis, int64_t i, bool summary)
 /* Calls `visit` for each element that is shown: all, or the edges of each
  * axis. */
 static void
-for_shown(const struct npy *array, bool summary, struct format *format,
+for_shown(const struct host_array *array, bool summary, struct format *format,
           void (*visit)(struct format *format, size_t k))
 {
     int64_t idx[BELL_MAX_RANK] = {0};
@@ -231,7 +232,7 @@ widen_column(struct format *format, size_t k)
 }
 
 static struct format
-choose_format(const struct npy *array, bool summary)
+choose_format(const struct host_array *array, bool summary)
 {
     struct range r = {.format = {.array = array}};
 
@@ -284,7 +285,7 @@ print_row(FILE *out, const struct format *f, size_t k, uint32_t indent,
 
 /* Elements of one step of an axis. */
 static size_t
-step_of(const struct npy *array, uint32_t axis)
+step_of(const struct host_array *array, uint32_t axis)
 {
     size_t step = 1;
 
@@ -298,7 +299,7 @@ static void
 print_axis(FILE *out, const struct format *f, uint32_t axis, size_t k,
            bool summary)
 {
-    const struct npy *array = f->array;
+    const struct host_array *array = f->array;
     int64_t i;
 
     fputc('[', out);
@@ -326,7 +327,7 @@ print_axis(FILE *out, const struct format *f, uint32_t axis, size_t k,
 }
 
 bell_status
-eval_print(FILE *out, const struct npy *array)
+eval_print(FILE *out, const struct host_array *array)
 {
     bool summary = array->n_elems > SUMMARISE;
     struct format f = choose_format(array, summary);
@@ -355,7 +356,7 @@ eval_print(FILE *out, const struct npy *array)
 /* ---- JSON ------------------------------------------------------------- */
 
 static void
-json_element(struct json *json, const char *key, const struct npy *array,
+json_element(struct json *json, const char *key, const struct host_array *array,
              size_t k)
 {
     if (array->dtype == BELL_BOOL)
@@ -373,7 +374,7 @@ json_element(struct json *json, const char *key, const struct npy *array,
 }
 
 static void
-json_axis(struct json *json, const char *key, const struct npy *array,
+json_axis(struct json *json, const char *key, const struct host_array *array,
           uint32_t axis, size_t k)
 {
     int64_t i;
@@ -390,7 +391,8 @@ json_axis(struct json *json, const char *key, const struct npy *array,
 }
 
 void
-eval_print_json(struct json *json, const char *key, const struct npy *array)
+eval_print_json(struct json *json, const char *key,
+                const struct host_array *array)
 {
     json_axis(json, key, array, 0, 0);
 }

@@ -12,11 +12,12 @@ struct json;
 /* Prints the array in brackets, numbers with as many digits (at most 8 after
  * the point) as tell them apart, in columns, rows folded at 75 characters;
  * beyond 1000 elements only the first and last three of each axis. */
-BELL_MUST_CHECK bell_status eval_print(FILE *out, const struct npy *array);
+BELL_MUST_CHECK bell_status eval_print(FILE *out,
+                                       const struct host_array *array);
 
 /* The elements as nested JSON arrays (a single value where the shape is ());
  * NaN and infinities are null. */
 void eval_print_json(struct json *json, const char *key,
-                     const struct npy *array);
+                     const struct host_array *array);
 
 #endif

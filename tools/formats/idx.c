@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "tools/formats/file.h"
 
 static const struct {
     uint8_t code;
@@ -24,13 +23,6 @@ static const struct {
 /* Most bytes before the elements. */
 #define IDX_HEADER_MAX (4 + 4 * BELL_MAX_RANK)
 
-void
-idx_fini(struct idx *array)
-{
-    host_free(array->data);
-    memset(array, 0, sizeof(*array));
-}
-
 static uint32_t
 big_endian(const uint8_t *p)
 {
@@ -40,10 +32,9 @@ big_endian(const uint8_t *p)
 
 /* Reads the header; *out_start is where the elements begin. */
 static BELL_MUST_CHECK bell_status
-read_header(const uint8_t *bytes, size_t n_bytes, struct idx *array,
+read_header(const uint8_t *bytes, size_t n_bytes, struct host_array *array,
             size_t *out_start)
 {
-    uint64_t n = 1;
     size_t i;
 
     if (n_bytes < 4 || bytes[0] != 0 || bytes[1] != 0)
@@ -65,37 +56,15 @@ read_header(const uint8_t *bytes, size_t n_bytes, struct idx *array,
                          "truncated: %zu bytes, the header alone "
                          "has %zu",
                          n_bytes, *out_start);
-    for (i = 0; i < array->ndim; i++) {
+    for (i = 0; i < array->ndim; i++)
         array->shape[i] = big_endian(bytes + 4 + 4 * i);
-        if (__builtin_mul_overflow(n, (uint64_t)array->shape[i], &n) ||
-            n > SIZE_MAX / 16)
-            return bell_fail(BELL_E_IO, "more elements than memory can hold");
-    }
-    array->n_elems = n;
-    array->size_bytes = (size_t)n * bell_dtype_size(array->dtype);
-    return BELL_OK;
-}
-
-static void
-to_host_order(uint8_t *data, size_t n, size_t size)
-{
-    const uint16_t one = 1;
-    size_t k, b;
-
-    if (!*(const uint8_t *)&one)
-        return;
-    for (k = 0; k < n; k++, data += size) {
-        for (b = 0; b < size / 2; b++) {
-            uint8_t byte = data[b];
-            data[b] = data[size - 1 - b];
-            data[size - 1 - b] = byte;
-        }
-    }
+    return host_array_size(array);
 }
 
 static BELL_MUST_CHECK bell_status
-parse_plain(const uint8_t *bytes, size_t n_bytes, struct idx *array)
+parse_plain(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
 {
+    const uint16_t one = 1; /* its first byte: on a little-endian host */
     size_t start;
 
     BELL_TRY(read_header(bytes, n_bytes, array, &start));
@@ -104,14 +73,7 @@ parse_plain(const uint8_t *bytes, size_t n_bytes, struct idx *array)
             BELL_E_IO, "%s: %zu bytes of elements, the header promises %zu",
             n_bytes - start < array->size_bytes ? "truncated" : "too long",
             n_bytes - start, array->size_bytes);
-    array->data = host_alloc(array->size_bytes + 1);
-    if (!array->data)
-        return bell_fail(BELL_E_NO_MEMORY, "an array of %zu bytes",
-                         array->size_bytes);
-    memcpy(array->data, bytes + start, array->size_bytes);
-    to_host_order(array->data, (size_t)array->n_elems,
-                  bell_dtype_size(array->dtype));
-    return BELL_OK;
+    return host_array_copy(array, bytes + start, *(const uint8_t *)&one);
 }
 
 #if BELL_HAVE_ZLIB
@@ -141,7 +103,7 @@ struct unpacked {
 static BELL_MUST_CHECK bell_status
 learn_limit(struct unpacked *out)
 {
-    struct idx header = {.ndim = 0};
+    struct host_array header = {.ndim = 0};
     size_t start;
 
     if (out->limit_known || out->n < IDX_HEADER_MAX)
@@ -185,7 +147,7 @@ unpack_stream(z_stream *z, size_t n_bytes, struct unpacked *out)
 }
 
 static BELL_MUST_CHECK bell_status
-parse_gzip(const uint8_t *bytes, size_t n_bytes, struct idx *array)
+parse_gzip(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
 {
     z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free};
     struct unpacked out = {.n = 0};
@@ -209,7 +171,7 @@ parse_gzip(const uint8_t *bytes, size_t n_bytes, struct idx *array)
 #else
 
 static bell_status
-parse_gzip(const uint8_t *bytes, size_t n_bytes, struct idx *array)
+parse_gzip(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
 {
     (void)bytes;
     (void)n_bytes;
@@ -221,9 +183,9 @@ parse_gzip(const uint8_t *bytes, size_t n_bytes, struct idx *array)
 #endif
 
 bell_status
-idx_parse(const void *bytes, size_t size_bytes, struct idx *out_array)
+idx_parse(const void *bytes, size_t size_bytes, struct host_array *out_array)
 {
-    struct idx array = {.ndim = 0};
+    struct host_array array = {.ndim = 0};
     const uint8_t *b = bytes;
 
     if (size_bytes >= 2 && b[0] == 0x1f && b[1] == 0x8b)
@@ -235,15 +197,7 @@ idx_parse(const void *bytes, size_t size_bytes, struct idx *out_array)
 }
 
 bell_status
-idx_read(const char *path, struct idx *out_array)
+idx_read(const char *path, struct host_array *out_array)
 {
-    struct file_bytes file;
-    bell_status status;
-
-    BELL_TRY(file_read(path, &file));
-    status = idx_parse(file.data, file.size_bytes, out_array);
-    if (status != BELL_OK)
-        bell_error_prefix("%s", path);
-    file_bytes_fini(&file);
-    return status;
+    return host_array_read(path, idx_parse, out_array);
 }

@@ -39,22 +39,15 @@ npy_has_type(enum bell_dtype dtype)
     return false;
 }
 
-void
-npy_fini(struct npy *array)
-{
-    host_free(array->data);
-    memset(array, 0, sizeof(*array));
-}
-
 /* ---- the header: a Python dictionary of three known keys -------------- */
 
 /* Text being read; `end` is past its last byte. */
-struct text {
+struct npy_text {
     const char *at, *end;
 };
 
 static void
-skip_blanks(struct text *t)
+skip_blanks(struct npy_text *t)
 {
     while (t->at < t->end && (*t->at == ' ' || *t->at == '\n' ||
                               *t->at == '\t' || *t->at == '\r'))
@@ -62,7 +55,7 @@ skip_blanks(struct text *t)
 }
 
 static bool
-take(struct text *t, char c)
+take(struct npy_text *t, char c)
 {
     skip_blanks(t);
     if (t->at == t->end || *t->at != c)
@@ -72,7 +65,7 @@ take(struct text *t, char c)
 }
 
 static bool
-take_word(struct text *t, const char *word)
+take_word(struct npy_text *t, const char *word)
 {
     size_t len = strlen(word);
 
@@ -85,7 +78,7 @@ take_word(struct text *t, const char *word)
 
 /* A string in single or double quotes, without escapes. */
 static bool
-take_string(struct text *t, char *buf, size_t size_bytes)
+take_string(struct npy_text *t, char *buf, size_t size_bytes)
 {
     const char *start;
     size_t len;
@@ -108,7 +101,7 @@ take_string(struct text *t, char *buf, size_t size_bytes)
 }
 
 static bool
-take_size(struct text *t, int64_t *out_size)
+take_size(struct npy_text *t, int64_t *out_size)
 {
     int64_t value = 0;
     const char *start;
@@ -130,7 +123,7 @@ take_size(struct text *t, int64_t *out_size)
 
 /* What a header says. */
 struct header {
-    struct npy *array;
+    struct host_array *array;
     bool swap; /* the other byte order */
     bool fortran;
     bool has_descr, has_order, has_shape;
@@ -164,7 +157,7 @@ set_descr(struct header *h, const char *descr)
 }
 
 static BELL_MUST_CHECK bell_status
-read_descr(struct header *h, struct text *t)
+read_descr(struct header *h, struct npy_text *t)
 {
     char descr[64];
 
@@ -178,7 +171,7 @@ read_descr(struct header *h, struct text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_order(struct header *h, struct text *t)
+read_order(struct header *h, struct npy_text *t)
 {
     h->fortran = take_word(t, "True");
     if (!h->fortran && !take_word(t, "False"))
@@ -189,9 +182,9 @@ read_order(struct header *h, struct text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_shape(struct header *h, struct text *t)
+read_shape(struct header *h, struct npy_text *t)
 {
-    struct npy *array = h->array;
+    struct host_array *array = h->array;
     bool comma = true;
 
     if (!take(t, '('))
@@ -214,7 +207,7 @@ read_shape(struct header *h, struct text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_entry(struct header *h, struct text *t)
+read_entry(struct header *h, struct npy_text *t)
 {
     char key[32];
 
@@ -231,7 +224,7 @@ read_entry(struct header *h, struct text *t)
 }
 
 static BELL_MUST_CHECK bell_status
-read_header(struct header *h, struct text *t)
+read_header(struct header *h, struct npy_text *t)
 {
     bool comma = true;
 
@@ -256,30 +249,11 @@ read_header(struct header *h, struct text *t)
 
 /* ---- elements --------------------------------------------------------- */
 
-static BELL_MUST_CHECK bell_status
-size_elements(struct npy *array)
-{
-    uint64_t n = 1;
-    bool zero = false;
-    uint32_t i;
-
-    for (i = 0; i < array->ndim; i++)
-        zero |= array->shape[i] == 0;
-    for (i = 0; i < array->ndim && !zero; i++) {
-        if (__builtin_mul_overflow(n, (uint64_t)array->shape[i], &n) ||
-            n > SIZE_MAX / 16)
-            return bell_fail(BELL_E_IO, "more elements than memory can hold");
-    }
-    array->n_elems = zero ? 0 : n;
-    array->size_bytes = (size_t)array->n_elems * bell_dtype_size(array->dtype);
-    return BELL_OK;
-}
-
 /* Copies elements to where row-major order has them. */
 static void
 copy_elements(const struct header *h, const uint8_t *src, uint8_t *dst)
 {
-    const struct npy *array = h->array;
+    const struct host_array *array = h->array;
     size_t size = bell_dtype_size(array->dtype), step[BELL_MAX_RANK], k, b;
     int64_t idx[BELL_MAX_RANK] = {0};
     size_t at = 0, stride = size;
@@ -302,57 +276,34 @@ copy_elements(const struct header *h, const uint8_t *src, uint8_t *dst)
     }
 }
 
-static void
-swap_elements(uint8_t *data, size_t n, size_t size)
-{
-    size_t k, b;
-
-    for (k = 0; k < n; k++, data += size) {
-        for (b = 0; b < size / 2; b++) {
-            uint8_t byte = data[b];
-            data[b] = data[size - 1 - b];
-            data[size - 1 - b] = byte;
-        }
-    }
-}
-
 static BELL_MUST_CHECK bell_status
 read_elements(struct header *h, const uint8_t *bytes, size_t n_bytes)
 {
-    struct npy *array = h->array;
+    struct host_array *array = h->array;
     uint8_t *data;
     size_t k;
 
-    BELL_TRY(size_elements(array));
+    BELL_TRY(host_array_size(array));
     if (array->size_bytes > n_bytes)
         return bell_fail(BELL_E_IO,
                          "truncated: %zu bytes of elements, the header "
                          "promises %zu",
                          n_bytes, array->size_bytes);
-    data = host_alloc(array->size_bytes + 1);
-    if (!data)
-        return bell_fail(BELL_E_NO_MEMORY, "an array of %zu bytes",
-                         array->size_bytes);
-    if (h->fortran && array->ndim > 1) {
+    BELL_TRY(host_array_copy(array, bytes, h->swap));
+    data = array->data;
+    if (h->fortran && array->ndim > 1)
         copy_elements(h, bytes, data);
-    } else {
-        memcpy(data, bytes, array->size_bytes);
-        if (h->swap)
-            swap_elements(data, (size_t)array->n_elems,
-                          bell_dtype_size(array->dtype));
-    }
     for (k = 0; array->dtype == BELL_BOOL && k < array->size_bytes; k++)
         data[k] = data[k] != 0;
-    array->data = data;
     return BELL_OK;
 }
 
 static BELL_MUST_CHECK bell_status
-parse_array(const uint8_t *bytes, size_t n_bytes, struct npy *array)
+parse_array(const uint8_t *bytes, size_t n_bytes, struct host_array *array)
 {
     struct header h = {.array = array};
     size_t n_header, start;
-    struct text t;
+    struct npy_text t;
 
     if (n_bytes < 10 || memcmp(bytes, NPY_MAGIC, 6) != 0)
         return bell_fail(BELL_E_IO, "not a .npy file");
@@ -378,9 +329,9 @@ parse_array(const uint8_t *bytes, size_t n_bytes, struct npy *array)
 }
 
 bell_status
-npy_parse(const void *bytes, size_t size_bytes, struct npy *out_array)
+npy_parse(const void *bytes, size_t size_bytes, struct host_array *out_array)
 {
-    struct npy array = {.ndim = 0};
+    struct host_array array = {.ndim = 0};
 
     BELL_TRY(parse_array(bytes, size_bytes, &array));
     *out_array = array;
@@ -388,17 +339,9 @@ npy_parse(const void *bytes, size_t size_bytes, struct npy *out_array)
 }
 
 bell_status
-npy_read(const char *path, struct npy *out_array)
+npy_read(const char *path, struct host_array *out_array)
 {
-    struct file_bytes file;
-    bell_status status;
-
-    BELL_TRY(file_read(path, &file));
-    status = npy_parse(file.data, file.size_bytes, out_array);
-    if (status != BELL_OK)
-        bell_error_prefix("%s", path);
-    file_bytes_fini(&file);
-    return status;
+    return host_array_read(path, npy_parse, out_array);
 }
 
 /* ---- writing ---------------------------------------------------------- */
@@ -407,7 +350,7 @@ npy_read(const char *path, struct npy *out_array)
 
 /* Magic, version, length, dictionary, padded to a multiple of 64 bytes. */
 static size_t
-make_header(const struct npy *array, char *buf)
+make_header(const struct host_array *array, char *buf)
 {
     const uint16_t one = 1;
     char order = *(const uint8_t *)&one ? '<' : '>';
@@ -437,7 +380,7 @@ make_header(const struct npy *array, char *buf)
 }
 
 bell_status
-npy_write(const char *path, const struct npy *array)
+npy_write(const char *path, const struct host_array *array)
 {
     char header[HEADER_MAX];
     struct file_part parts[2];

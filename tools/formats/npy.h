@@ -12,24 +12,7 @@
 #ifndef BELL_TOOLS_FORMATS_NPY_H
 #define BELL_TOOLS_FORMATS_NPY_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/status.h"
-#include "doorbell/tensor.h"
-
-/* An array in memory. `data` is host memory of the struct (npy_fini): its
- * elements row-major, in host byte order, bools as 0 or 1. */
-struct npy {
-    enum bell_dtype dtype;
-    uint32_t ndim;
-    int64_t shape[BELL_MAX_RANK];
-    uint64_t n_elems;
-    size_t size_bytes;
-    void *data;
-};
-
-void npy_fini(struct npy *array);
+#include "tools/formats/array.h"
 
 /* Whether arrays of this dtype can be in a file. */
 bool npy_has_type(enum bell_dtype dtype);
@@ -38,15 +21,16 @@ bool npy_has_type(enum bell_dtype dtype);
  * BELL_E_IO with a message if it is malformed or truncated, BELL_E_UNSUPPORTED
  * for dtypes that tensors lack. */
 BELL_MUST_CHECK bell_status npy_parse(const void *bytes, size_t size_bytes,
-                                      struct npy *out_array);
+                                      struct host_array *out_array);
 
 /* The same from a file; the message names it. */
-BELL_MUST_CHECK bell_status npy_read(const char *path, struct npy *out_array);
+BELL_MUST_CHECK bell_status npy_read(const char *path,
+                                     struct host_array *out_array);
 
 /* Writes a file whole or not at all: under another name in the same folder,
  * then renamed. (What is not a regular file, a pipe say, is written as it
  * is.) `array->data` is only read. */
 BELL_MUST_CHECK bell_status npy_write(const char *path,
-                                      const struct npy *array);
+                                      const struct host_array *array);
 
 #endif

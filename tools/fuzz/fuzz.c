@@ -15,14 +15,14 @@
 /* Every so many programs one checks gradients, one runs them. */
 #define GRAD_EVERY 8
 
-struct options {
+struct fuzz_options {
     const char *device;
     int64_t programs, seed, max_ops, index;
     bool json, grad, print;
 };
 
 struct fuzz_state {
-    struct options opts;
+    struct fuzz_options opts;
     struct bell_context *ctx;
     struct fuzz_program prog;
     struct fuzz_verdict verdict;
@@ -218,7 +218,7 @@ verb_fuzz(int argc, char **argv)
     if (!s)
         return tool_fail_text(tool_asks_for_json(argc, argv), BELL_E_NO_MEMORY,
                               "out of memory");
-    s->opts = (struct options){
+    s->opts = (struct fuzz_options){
         .programs = 100, .seed = 1, .max_ops = 12, .index = -1};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &s->opts.device, 0, 0,

@@ -123,8 +123,10 @@ struct fuzz_op {
      *   .     what the signature says: the node's dtype, the list as index
      *         items, numbers as options, an einsum's formula */
     const char *args;
-    fuzz_gen_fn *gen;
-    bool (*fits)(struct bell_tensor *t); /* of operands, for generic gens */
+    fuzz_gen_fn *gen; /* NULL: there is nothing more to fill in */
+    bool (*fits)(struct bell_tensor *t); /* of the operands */
+    /* Unless 0, the first operand is taken before gen, of these ranks. */
+    uint32_t min_rank, max_rank;
     unsigned weight;
     bool differentiable;
     enum fuzz_data data; /* of leaves made for it; NORMAL: any */

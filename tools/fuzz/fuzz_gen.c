@@ -399,7 +399,13 @@ add_call(struct fuzz_gen *g, int op_index)
     if (g->grad && !g->op->differentiable)
         return false;
     /* if it fails, the leaves that were made for it stay for others */
-    return g->op->gen(g, &node) && append(g, &node) >= 0;
+    if (g->op->max_rank) {
+        g->x = fuzz_pick_rank(g, g->op->fits, g->op->min_rank, g->op->max_rank,
+                              FUZZ_DATA_NORMAL);
+        if (!take(&node, g->x))
+            return false;
+    }
+    return (!g->op->gen || g->op->gen(g, &node)) && append(g, &node) >= 0;
 }
 
 static void

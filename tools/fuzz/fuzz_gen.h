@@ -11,6 +11,7 @@ struct fuzz_gen {
     struct fuzz_program *prog;
     struct bell_context *ctx;
     const struct fuzz_op *op; /* being made */
+    int x;                    /* its first operand, where it is taken */
     struct bell_tensor *tensors[FUZZ_MAX_NODES];
     uint64_t max_elems;
     bool grad; /* float64 and differentiable ops only */

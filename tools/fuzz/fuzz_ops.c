@@ -221,7 +221,7 @@ gen_along_some(struct fuzz_gen *g, struct fuzz_node *n)
 
 #define ROW(code, function, args, gen, fits, weight, diff, data)               \
     {                                                                          \
-        FN(code, bell_##function), args, gen, fuzz_##fits, weight, diff,       \
+        FN(code, bell_##function), args, gen, fuzz_##fits, 0, 0, weight, diff, \
             FUZZ_DATA_##data                                                   \
     }
 #define U(name, fits, diff, data)                                              \
@@ -321,7 +321,7 @@ static const struct fuzz_op rows[] = {
     U(cosh, any, true, NORMAL),
     U(tanh, any, true, NORMAL),
     U(asinh, any, true, NORMAL),
-    {FN(t, fuzz_acosh), "0", gen_unary, fuzz_is_float, 2, true,
+    {FN(t, fuzz_acosh), "0", gen_unary, fuzz_is_float, 0, 0, 2, true,
      FUZZ_DATA_POSITIVE, fuzz_acosh_text},
     U(atanh, any, true, UNIT),
     U(erf, any, true, NORMAL),

@@ -32,12 +32,10 @@ leaf_with(struct fuzz_gen *g, int x, const int64_t *shape, uint32_t rank)
 static bool
 gen_matmul(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = fuzz_pick_rank(g, fuzz_is_number, 1, 4, FUZZ_DATA_NORMAL);
+    int x = g->x;
     uint32_t rank, y_rank, i;
     int64_t shape[8], j;
 
-    if (!take(n, x))
-        return false;
     rank = rank_of(g, x);
     j = shape_of(g, x)[rank - 1];
     y_rank = fuzz_one_in(&g->rng, 5)   ? 1
@@ -57,11 +55,9 @@ gen_matmul(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_linear(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = fuzz_pick_rank(g, fuzz_is_float, 1, 3, FUZZ_DATA_NORMAL);
+    int x = g->x;
     int64_t shape[2];
 
-    if (!take(n, x))
-        return false;
     shape[0] = cheap_size(g, (int64_t)bell_numel(g->tensors[x]));
     shape[1] = shape_of(g, x)[rank_of(g, x) - 1];
     return take(n, leaf_with(g, x, shape, 2)) &&
@@ -71,10 +67,9 @@ gen_linear(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_outer(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = fuzz_pick_rank(g, fuzz_is_number, 1, 1, FUZZ_DATA_NORMAL);
     int64_t size = fuzz_random_size(g);
 
-    return take(n, x) && take(n, leaf_with(g, x, &size, 1));
+    return take(n, leaf_with(g, g->x, &size, 1));
 }
 
 /* What einsum is asked: one operand of rank 2 or 3, or two. */
@@ -218,11 +213,9 @@ gen_pool(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_layer_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = fuzz_pick_rank(g, fuzz_is_float, 1, 3, FUZZ_DATA_NORMAL);
+    int x = g->x;
     uint32_t rank;
 
-    if (!take(n, x))
-        return false;
     rank = rank_of(g, x);
     n->i[0] = between(g, 1, rank);
     return fuzz_one_in(&g->rng, 3) ||
@@ -235,21 +228,18 @@ gen_layer_norm(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_rms_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = fuzz_pick_rank(g, fuzz_is_float, 1, 3, FUZZ_DATA_NORMAL);
+    int x = g->x;
 
-    return take(n, x) &&
-           take(n, leaf_with(g, x, shape_of(g, x) + rank_of(g, x) - 1, 1));
+    return take(n, leaf_with(g, x, shape_of(g, x) + rank_of(g, x) - 1, 1));
 }
 
 static bool
 gen_batch_norm(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x = fuzz_pick_rank(g, fuzz_is_float, 2, 4, FUZZ_DATA_NORMAL);
+    int x = g->x;
     int64_t c;
     int i;
 
-    if (!take(n, x))
-        return false;
     c = shape_of(g, x)[1];
     for (i = 0; i < 4; i++) {
         if (!take(n,
@@ -361,15 +351,21 @@ gen_eye(struct fuzz_gen *g, struct fuzz_node *n)
 
 #define ROW(code, function, args, gen, weight, diff, data)                     \
     {                                                                          \
-        FN(code, bell_##function), args, gen_##gen, NULL, weight, diff,        \
+        FN(code, bell_##function), args, gen_##gen, NULL, 0, 0, weight, diff,  \
             FUZZ_DATA_##data                                                   \
+    }
+/* The first operand is of these ranks. */
+#define ON(code, function, args, gen, fits, low, high, weight)                 \
+    {                                                                          \
+        FN(code, bell_##function), args, gen_##gen, fuzz_is_##fits, low, high, \
+            weight, true                                                       \
     }
 
 /* clang-format off */
 static const struct fuzz_op rows[] = {
-    ROW(tt, matmul, "01", matmul, 20, true, NORMAL),
-    ROW(ttt, linear, "012", linear, 6, true, NORMAL),
-    ROW(tt, outer, "01", outer, 2, true, NORMAL),
+    ON(tt, matmul, "01", matmul, number, 1, 4, 20),
+    ON(ttt, linear, "012", linear, float, 1, 3, 6),
+    ON(tt, outer, "01", outer, number, 1, 1, 2),
     ROW(es, einsum, ".*", einsum, 6, true, NORMAL),
     ROW(ttttfbf, scaled_dot_product_attention, "01230q0", attention, 3, true,
         NORMAL),
@@ -378,9 +374,9 @@ static const struct fuzz_op rows[] = {
     ROW(ttto, conv_transpose2d, "012.", conv_transpose2d, 3, true, NORMAL),
     ROW(tp, max_pool2d, "0.", pool, 5, true, DISTINCT),
     ROW(tp, avg_pool2d, "0.", pool, 5, true, NORMAL),
-    ROW(tnttf, layer_norm, "0a12M", layer_norm, 6, true, NORMAL),
-    ROW(ttf, rms_norm, "01M", rms_norm, 4, true, NORMAL),
-    ROW(tttttf, batch_norm, "01234M", batch_norm, 4, true, NORMAL),
+    ON(tnttf, layer_norm, "0a12M", layer_norm, float, 1, 3, 6),
+    ON(ttf, rms_norm, "01M", rms_norm, float, 1, 3, 4),
+    ON(tttttf, batch_norm, "01234M", batch_norm, float, 2, 4, 4),
     ROW(tittf, group_norm, "0a--M", group_norm, 3, true, NORMAL),
     ROW(ttfir, cross_entropy, "01xNa", cross_entropy, 4, true, NORMAL),
     ROW(tttir, nll_loss, "01-Na", cross_entropy, 3, true, NORMAL),

@@ -18,10 +18,8 @@ static bool
 gen_reshape(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint64_t left, d;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 0, 5, &x))
-        return false;
     left = bell_numel(g->tensors[x]);
     while (left > 1 && n->n_list < 4) {
         for (d = 2 + fuzz_below(&g->rng, 7); d < left && left % d != 0; d++)
@@ -42,10 +40,8 @@ static bool
 gen_permute(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint32_t rank, i;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 5, &x))
-        return false;
     rank = rank_of(g, x);
     n->n_list = (uint8_t)rank;
     for (i = 0; i < rank; i++) { /* inside-out shuffle */
@@ -59,10 +55,8 @@ gen_permute(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_transpose(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 5, &x))
-        return false;
     n->i[0] = fuzz_random_axis(g, rank_of(g, x));
     n->i[1] = fuzz_random_axis(g, rank_of(g, x));
     return true;
@@ -73,10 +67,8 @@ static bool
 gen_expand(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint32_t fresh, i;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 0, 4, &x))
-        return false;
     fresh = (uint32_t)fuzz_below(&g->rng, 3);
     for (i = 0; i < fresh; i++)
         n->list[n->n_list++] = between(g, 1, 5);
@@ -114,10 +106,8 @@ static bool
 gen_shrink(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint32_t i;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 5, &x))
-        return false;
     for (i = 0; i < rank_of(g, x); i++) {
         int64_t size = size_of(g, x, i);
         int64_t begin = fuzz_one_in(&g->rng, 2) ? 0 : between(g, 0, size / 2);
@@ -132,10 +122,8 @@ gen_shrink(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_axes(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 0, 5, &x))
-        return false;
     fuzz_random_axes(g, rank_of(g, x), n);
     return true;
 }
@@ -143,10 +131,8 @@ gen_axes(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_unsqueeze(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 0, 4, &x))
-        return false;
     n->i[0] = fuzz_random_axis(g, rank_of(g, x) + 1);
     return true;
 }
@@ -154,10 +140,8 @@ gen_unsqueeze(struct fuzz_gen *g, struct fuzz_node *n)
 static bool
 gen_flatten(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 5, &x))
-        return false;
     n->i[0] = between(g, 0, rank_of(g, x) - 1);
     n->i[1] = between(g, n->i[0], rank_of(g, x) - 1);
     return true;
@@ -167,10 +151,8 @@ static bool
 gen_repeat(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint32_t i, fresh;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 0, 3, &x))
-        return false;
     fresh = (uint32_t)fuzz_below(&g->rng, 2);
     for (i = 0; i < rank_of(g, x) + fresh; i++)
         n->list[n->n_list++] = between(g, 1, 3);
@@ -182,11 +164,7 @@ static bool
 take_axis_number(struct fuzz_gen *g, struct fuzz_node *n, int64_t low,
                  int64_t high)
 {
-    int x;
-
-    if (!take_any(g, n, 1, 4, &x))
-        return false;
-    n->i[0] = fuzz_random_axis(g, rank_of(g, x));
+    n->i[0] = fuzz_random_axis(g, rank_of(g, g->x));
     n->i[1] = between(g, low, high);
     return true;
 }
@@ -213,21 +191,11 @@ gen_tri(struct fuzz_gen *g, struct fuzz_node *n)
 }
 
 static bool
-gen_diag(struct fuzz_gen *g, struct fuzz_node *n)
-{
-    int x;
-
-    return take_any(g, n, 1, 2, &x);
-}
-
-static bool
 gen_diagonal(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint32_t rank;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 2, 4, &x))
-        return false;
     rank = rank_of(g, x);
     n->i[0] = between(g, -2, 2);
     n->i[1] = between(g, 0, rank - 1);
@@ -239,10 +207,8 @@ static bool
 gen_unfold(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int64_t size;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 3, &x))
-        return false;
     n->i[0] = fuzz_random_axis(g, rank_of(g, x));
     size = size_of(g, x, n->i[0]);
     n->i[1] = between(g, 1, size < 4 ? size < 1 ? 1 : size : 4);
@@ -323,10 +289,8 @@ static bool
 gen_index(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint32_t rank, i;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 4, &x))
-        return false;
     rank = rank_of(g, x);
     for (i = 0; i < rank && n->n_list < FUZZ_MAX_LIST - FUZZ_ITEM_NUMBERS;
          i++) {
@@ -350,10 +314,8 @@ static bool
 gen_index_put(struct fuzz_gen *g, struct fuzz_node *n)
 {
     uint32_t i;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 4, &x))
-        return false;
     for (i = 0; i < rank_of(g, x) && i < 4; i++) {
         random_item(g, size_of(g, x, i), true, n->list + n->n_list);
         n->n_list += FUZZ_ITEM_NUMBERS;
@@ -401,10 +363,8 @@ static bool
 gen_select(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int64_t size;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 4, &x))
-        return false;
     n->i[0] = fuzz_random_axis(g, rank_of(g, x));
     size = size_of(g, x, n->i[0]);
     if (size < 1)
@@ -417,10 +377,8 @@ static bool
 gen_narrow(struct fuzz_gen *g, struct fuzz_node *n)
 {
     int64_t size;
-    int x;
+    int x = g->x;
 
-    if (!take_any(g, n, 1, 4, &x))
-        return false;
     n->i[0] = fuzz_random_axis(g, rank_of(g, x));
     size = size_of(g, x, n->i[0]);
     n->i[1] = between(g, 0, size);
@@ -577,55 +535,55 @@ fuzz_topk(struct bell_tensor *x, int64_t k, int axis, bool largest)
 })
 /* clang-format on */
 
-#define ROW(code, function, args, gen, weight, diff, data)                     \
+/* low and high: the first operand's rank; 0, 0: gen takes it. */
+#define ROW(code, function, args, gen, low, high, weight, diff, data)          \
     {                                                                          \
-        FN(code, bell_##function), args, gen_##gen, NULL, weight, diff,        \
-            FUZZ_DATA_##data                                                   \
+        FN(code, bell_##function), args, gen_##gen, fuzz_any, low, high,       \
+            weight, diff, FUZZ_DATA_##data                                     \
     }
-
 /* clang-format off */
 static const struct fuzz_op rows[] = {
-    ROW(tl, reshape, "0l", reshape, 25, true, NORMAL),
-    ROW(tl, permute, "0l", permute, 20, true, NORMAL),
-    ROW(taa, transpose, "0ab", transpose, 8, true, NORMAL),
-    ROW(taa, movedim, "0ab", transpose, 3, true, NORMAL),
-    ROW(tl, expand, "0l", expand, 16, true, NORMAL),
-    ROW(tlf, pad, "0lx", pad, 16, true, NORMAL),
-    ROW(tl, shrink, "0l", shrink, 14, true, NORMAL),
-    ROW(tl, flip, "0l", axes, 10, true, NORMAL),
-    ROW(tl, squeeze, "0l", axes, 4, true, NORMAL),
-    ROW(ta, unsqueeze, "0a", unsqueeze, 5, true, NORMAL),
-    ROW(taa, flatten, "0ab", flatten, 5, true, NORMAL),
-    ROW(tl, repeat, "0l", repeat, 5, true, NORMAL),
-    ROW(tia, repeat_interleave, "0ba", repeat_interleave, 4, true, NORMAL),
-    ROW(tia, roll, "0ba", roll, 5, true, NORMAL),
-    ROW(ti, tril, "0a", tri, 3, true, NORMAL),
-    ROW(ti, triu, "0a", tri, 3, true, NORMAL),
-    ROW(t, diag, "0", diag, 2, true, NORMAL),
-    ROW(tiaa, diagonal, "0abc", diagonal, 4, true, NORMAL),
-    ROW(taii, unfold, "0abc", unfold, 5, true, NORMAL),
-    ROW(sa, cat, "*a", cat, 12, true, NORMAL),
-    ROW(sa, stack, "*a", stack, 6, true, NORMAL),
-    {FN(taii, fuzz_chunk), "0abc", gen_chunk, NULL, 5, true,
+    ROW(tl, reshape, "0l", reshape, 0, 5, 25, true, NORMAL),
+    ROW(tl, permute, "0l", permute, 1, 5, 20, true, NORMAL),
+    ROW(taa, transpose, "0ab", transpose, 1, 5, 8, true, NORMAL),
+    ROW(taa, movedim, "0ab", transpose, 1, 5, 3, true, NORMAL),
+    ROW(tl, expand, "0l", expand, 0, 4, 16, true, NORMAL),
+    ROW(tlf, pad, "0lx", pad, 0, 0, 16, true, NORMAL),
+    ROW(tl, shrink, "0l", shrink, 1, 5, 14, true, NORMAL),
+    ROW(tl, flip, "0l", axes, 0, 5, 10, true, NORMAL),
+    ROW(tl, squeeze, "0l", axes, 0, 5, 4, true, NORMAL),
+    ROW(ta, unsqueeze, "0a", unsqueeze, 0, 4, 5, true, NORMAL),
+    ROW(taa, flatten, "0ab", flatten, 1, 5, 5, true, NORMAL),
+    ROW(tl, repeat, "0l", repeat, 0, 3, 5, true, NORMAL),
+    ROW(tia, repeat_interleave, "0ba", repeat_interleave, 1, 4, 4, true, NORMAL),
+    ROW(tia, roll, "0ba", roll, 1, 4, 5, true, NORMAL),
+    ROW(ti, tril, "0a", tri, 0, 0, 3, true, NORMAL),
+    ROW(ti, triu, "0a", tri, 0, 0, 3, true, NORMAL),
+    {FN(t, bell_diag), "0", NULL, fuzz_any, 1, 2, 2, true, FUZZ_DATA_NORMAL},
+    ROW(tiaa, diagonal, "0abc", diagonal, 2, 4, 4, true, NORMAL),
+    ROW(taii, unfold, "0abc", unfold, 1, 3, 5, true, NORMAL),
+    ROW(sa, cat, "*a", cat, 0, 0, 12, true, NORMAL),
+    ROW(sa, stack, "*a", stack, 0, 0, 6, true, NORMAL),
+    {FN(taii, fuzz_chunk), "0abc", gen_chunk, fuzz_any, 1, 4, 5, true,
      FUZZ_DATA_NORMAL, fuzz_chunk_text},
-    ROW(tx, index, "0.", index, 20, true, NORMAL),
-    ROW(txt, index_put, "0.1", index_put, 6, true, NORMAL),
-    {FN(ttt, fuzz_index_by), "012", gen_index_by, NULL, 8, true,
+    ROW(tx, index, "0.", index, 1, 4, 20, true, NORMAL),
+    ROW(txt, index_put, "0.1", index_put, 1, 4, 6, true, NORMAL),
+    {FN(ttt, fuzz_index_by), "012", gen_index_by, fuzz_any, 0, 0, 8, true,
      FUZZ_DATA_NORMAL, fuzz_index_by_text},
-    ROW(tai, select, "0ab", select, 5, true, NORMAL),
-    ROW(taii, narrow, "0abc", narrow, 4, true, NORMAL),
-    ROW(tat, gather, "0a1", gather, 10, true, NORMAL),
-    ROW(tatt, scatter, "0a12", scatter, 4, true, NORMAL),
-    ROW(tatt, scatter_add, "0a12", scatter, 4, true, NORMAL),
-    ROW(tat, index_select, "0a1", index_select, 5, true, NORMAL),
-    ROW(tt, take, "01", take, 4, true, NORMAL),
-    ROW(tt, embedding, "01", embedding, 5, true, NORMAL),
-    ROW(ti, one_hot, "0a", one_hot, 3, false, NORMAL),
-    ROW(ttf, masked_fill, "01x", masked_fill, 5, true, NORMAL),
-    {FN(tab, fuzz_sort), "0ab", gen_sort, NULL, 5, true,
+    ROW(tai, select, "0ab", select, 1, 4, 5, true, NORMAL),
+    ROW(taii, narrow, "0abc", narrow, 1, 4, 4, true, NORMAL),
+    ROW(tat, gather, "0a1", gather, 0, 0, 10, true, NORMAL),
+    ROW(tatt, scatter, "0a12", scatter, 0, 0, 4, true, NORMAL),
+    ROW(tatt, scatter_add, "0a12", scatter, 0, 0, 4, true, NORMAL),
+    ROW(tat, index_select, "0a1", index_select, 0, 0, 5, true, NORMAL),
+    ROW(tt, take, "01", take, 0, 0, 4, true, NORMAL),
+    ROW(tt, embedding, "01", embedding, 0, 0, 5, true, NORMAL),
+    ROW(ti, one_hot, "0a", one_hot, 0, 0, 3, false, NORMAL),
+    ROW(ttf, masked_fill, "01x", masked_fill, 0, 0, 5, true, NORMAL),
+    {FN(tab, fuzz_sort), "0ab", gen_sort, fuzz_any, 0, 0, 5, true,
      FUZZ_DATA_DISTINCT, fuzz_sort_text},
-    ROW(tab, argsort, "0ab", sort, 3, false, DISTINCT),
-    {FN(tiab, fuzz_topk), "0cab", gen_sort, NULL, 4, true,
+    ROW(tab, argsort, "0ab", sort, 0, 0, 3, false, DISTINCT),
+    {FN(tiab, fuzz_topk), "0cab", gen_sort, fuzz_any, 0, 0, 4, true,
      FUZZ_DATA_DISTINCT, fuzz_topk_text},
 };
 /* clang-format on */

@@ -17,7 +17,7 @@
 #include "tools/selftest/selftest_again.h"
 #include "tools/tools.h"
 
-struct options {
+struct selftest_options {
     const char *device, *from, *only, *save;
     int64_t repeat, programs;
     bool json, list, keep_going;
@@ -322,7 +322,7 @@ selftest_find_step(const char *name)
 }
 
 static int
-check_name(const struct options *options, const char *name)
+check_name(const struct selftest_options *options, const char *name)
 {
     const char *names[128], *nearest;
     const struct selftest_step *step;
@@ -340,8 +340,8 @@ check_name(const struct options *options, const char *name)
 }
 
 static bool
-is_chosen(const struct options *options, const struct selftest_step *step,
-          bool *started)
+is_chosen(const struct selftest_options *options,
+          const struct selftest_step *step, bool *started)
 {
     if (options->only)
         return strcmp(options->only, step->name) == 0;
@@ -355,8 +355,8 @@ is_chosen(const struct options *options, const struct selftest_step *step,
 #define AGAIN_MAX 3
 
 static void
-run_steps(struct selftest *st, const struct options *options, struct json *json,
-          struct tally *tally)
+run_steps(struct selftest *st, const struct selftest_options *options,
+          struct json *json, struct tally *tally)
 {
     struct outcome *out = host_calloc(1, sizeof(*out));
     const struct selftest_step *step;
@@ -486,7 +486,7 @@ save_json(struct json *json, const char *path)
 }
 
 static int
-run_selftest(struct selftest *st, const struct options *options)
+run_selftest(struct selftest *st, const struct selftest_options *options)
 {
     struct tally tally = {0, 0, 0};
     int code = TOOL_OK, printed = TOOL_OK;
@@ -518,7 +518,7 @@ run_selftest(struct selftest *st, const struct options *options)
 }
 
 static int
-start(const struct options *options)
+start(const struct selftest_options *options)
 {
     struct selftest *st = host_calloc(1, sizeof(*st));
     bell_status status;
@@ -546,7 +546,7 @@ start(const struct options *options)
 int
 verb_selftest(int argc, char **argv)
 {
-    struct options options = {.repeat = 1};
+    struct selftest_options options = {.repeat = 1};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
          "NV, AMD, NV@sim:sm_90, AMD@sim:gfx1100, CPU; default: $BELL_DEVICE, "
@@ -565,8 +565,7 @@ verb_selftest(int argc, char **argv)
          "random programs (default: enough for 1000 kernels)"},
         {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,
          "also writes the JSON document there"},
-        {"--json", NULL, TOOL_OPT_FLAG, &options.json, 0, 0,
-         "one JSON document on stdout"},
+        TOOL_JSON_OPT(&options.json),
     };
     int code;
 
