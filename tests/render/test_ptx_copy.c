@@ -157,16 +157,15 @@ check_row(const struct row *r, size_t number)
     uop_graph_init(&m.g);
     make_program(&m, &p);
     for (i = 0; i < 3; i++)
-        ptx_check_buf(&bufs[i], r->dtype, 8000, i == 1 ? &rng : NULL);
+        check_buf(&bufs[i], r->dtype, 8000, i == 1 ? &rng : NULL);
     assert_int_equal(render_ptx(&p, &ptx_check_target, &text), BELL_OK);
     if (r->has ? !strstr(text, r->has) || !strstr(text, "wait_all")
                : strstr(text, "cp.async.c") != NULL)
         fail_msg("%s:\n%s", what, text);
     host_free(text);
-    ptx_check_program(&p, bufs, 3, false, what);
+    check_program(&backend_ptx, &p, bufs, 3, false, what);
     ptx_check_keep(&p, false);
-    for (i = 0; i < 3; i++)
-        free(bufs[i].data);
+    check_bufs_free(bufs, 3);
     program_free(&p);
     uop_graph_fini(&m.g);
 }

@@ -154,7 +154,7 @@ fill(struct p_buf *buf, enum uop_dtype dtype, size_t n, uint64_t *rng)
 {
     size_t i;
 
-    ptx_check_buf(buf, dtype, n, NULL);
+    check_buf(buf, dtype, n, NULL);
     for (i = 0; i < n; i++) {
         double d = (double)(int64_t)(next_random(rng) >> 40) * 0x1p-23 - 1;
         union uop_arg a = {.f = uop_round_float(dtype, d)};
@@ -214,7 +214,6 @@ check_row(const struct row *r, uint64_t *rng)
     struct p_buf bufs[4];
     struct uop_graph g;
     char *text = NULL;
-    uint32_t i;
 
     uop_graph_init(&g);
     make_program(&g, r, &p, roots);
@@ -236,8 +235,7 @@ check_row(const struct row *r, uint64_t *rng)
     assemble(text, &target);
     host_free(text);
     program_free(&p);
-    for (i = 0; i < 4; i++)
-        free(bufs[i].data);
+    check_bufs_free(bufs, 4);
     uop_graph_fini(&g);
 }
 

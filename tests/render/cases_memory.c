@@ -1,5 +1,4 @@
-/* Host code: memory forms, loops, variables and grids against the
- * interpreter; what is refused; objects; running out of memory. */
+/* Memory forms, loops, variables, grids, threads, and running out of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,31 +6,16 @@
 
 #include <cmocka.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/lsan_interface.h>
-#endif
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/bits.h"
-#include "host_check.h"
-#include "render/llvm/llvm_api.h"
 #include "render/render_internal.h"
+#include "render_check.h"
 
-#define N 256 /* elements of most buffers */
-
-static const unsigned lane_counts[] = {1, 4, 16};
-
-static struct lower_target target;
-
-static int
-setup(void **state)
-{
-    (void)state;
-    return render_host_target(&target) == BELL_OK ? 0 : -1;
-}
+#define N 96 /* elements of most buffers */
 
 /* ---- memory ---- */
 
@@ -76,10 +60,8 @@ check_access(enum uop_dtype dtype, const struct access_form *f, bool store)
     char what[96];
 
     uop_graph_init(&g);
-    check_buf_make(&bufs[0], dtype, store ? (size_t)n : N);
-    check_buf_make(&bufs[1], dtype, store ? N : (size_t)n);
-    check_buf_random(&bufs[0], &rng);
-    check_buf_random(&bufs[1], &rng);
+    check_buf(&bufs[0], dtype, store ? (size_t)n : N, &rng);
+    check_buf(&bufs[1], dtype, store ? N : (size_t)n, &rng);
     out = mk_param(&g, 0, dtype);
     in = mk_param(&g, 1, dtype);
     range = uop_range(&g, 0, UOP_AXIS_LOOP, N / f->lanes);
@@ -106,22 +88,22 @@ check_access(enum uop_dtype dtype, const struct access_form *f, bool store)
              store ? "store" : "load", uop_dtype_infos[dtype].short_name,
              f->lanes, f->gather ? " gather" : "", f->gate,
              f->const_other ? " const" : "");
-    check_roots(&g, &target, &root, 1, bufs, 2, false, what);
-    check_buf_free(&bufs[0]);
-    check_buf_free(&bufs[1]);
+    check_roots(&g, &root, 1, bufs, 2, false, false, what);
+    check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
 
 static void
 test_memory(void **state)
 {
-    unsigned dtype, form, k;
+    static const unsigned widths[] = {1, 4, 16};
+    unsigned dtype, form, k, n = 0;
 
     (void)state;
     for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
-        for (k = 0; k < ARRAY_LEN(lane_counts); k++) {
+        for (k = 0; k < ARRAY_LEN(widths); k++) {
             for (form = 0; form < 24; form++) {
-                struct access_form f = {.lanes = lane_counts[k],
+                struct access_form f = {.lanes = widths[k],
                                         .gather = form & 1,
                                         .gate = form / 2 % 3,
                                         .const_other = form / 6 % 2};
@@ -129,7 +111,8 @@ test_memory(void **state)
                 if ((f.lanes == 1 && (f.gather || f.gate == 2)) ||
                     (f.const_other && (store || !f.gate)))
                     continue;
-                check_access(dtype, &f, store);
+                if (n++ % backend->thin == 0)
+                    check_access(dtype, &f, store);
             }
         }
     }
@@ -151,10 +134,8 @@ check_steps(enum uop_dtype dtype, unsigned lanes, int64_t step, bool gated,
 
     span = (step < 0 ? -step : step) * ((int64_t)lanes - 1) + 1;
     uop_graph_init(&g);
-    check_buf_make(&bufs[0], dtype, store ? (size_t)span : lanes);
-    check_buf_make(&bufs[1], dtype, store ? lanes : (size_t)span);
-    check_buf_random(&bufs[0], &rng);
-    check_buf_random(&bufs[1], &rng);
+    check_buf(&bufs[0], dtype, store ? (size_t)span : lanes, &rng);
+    check_buf(&bufs[1], dtype, store ? lanes : (size_t)span, &rng);
     out = mk_param(&g, 0, dtype);
     in = mk_param(&g, 1, dtype);
     index = mk(&g, UOP_RAMP, UOP_I64, lanes, 0, 0, NULL);
@@ -179,9 +160,8 @@ check_steps(enum uop_dtype dtype, unsigned lanes, int64_t step, bool gated,
     snprintf(what, sizeof(what), "%s %s x%u step %d%s",
              store ? "store" : "load", uop_dtype_infos[dtype].short_name, lanes,
              (int)step, gated ? " gated" : "");
-    check_roots(&g, &target, &root, 1, bufs, 2, false, what);
-    check_buf_free(&bufs[0]);
-    check_buf_free(&bufs[1]);
+    check_roots(&g, &root, 1, bufs, 2, false, false, what);
+    check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
 
@@ -191,15 +171,18 @@ test_steps(void **state)
     static const enum uop_dtype dtypes[] = {UOP_BOOL, UOP_F16, UOP_F32,
                                             UOP_F64};
     static const unsigned widths[] = {2, 3, 8, 16};
-    unsigned d, w, form;
+    unsigned d, w, form, n = 0;
     int64_t step;
 
     (void)state;
     for (d = 0; d < ARRAY_LEN(dtypes); d++) {
         for (w = 0; w < ARRAY_LEN(widths); w++) {
             for (step = -5; step <= 5; step++) {
-                for (form = 0; form < 4; form++)
-                    check_steps(dtypes[d], widths[w], step, form & 1, form & 2);
+                for (form = 0; form < 4; form++) {
+                    if (n++ % backend->thin == 0)
+                        check_steps(dtypes[d], widths[w], step, form & 1,
+                                    form & 2);
+                }
             }
         }
     }
@@ -246,8 +229,7 @@ test_nested_loops(void **state)
     (void)state;
     uop_graph_init(&g);
     for (n = 0; n < 3; n++) {
-        check_buf_make(&bufs[n], UOP_I64, n == 0 ? 8 : 4 + n);
-        check_buf_random(&bufs[n], &rng);
+        check_buf(&bufs[n], UOP_I64, n == 0 ? 8 : 4 + n, &rng);
     }
     i = uop_range(&g, 0, UOP_AXIS_LOOP, 8);
     total = acc_new(&g, 0, i, i);
@@ -264,9 +246,8 @@ test_nested_loops(void **state)
     end = mk_end(&g, j, acc_set(&g, total, v));
     v = acc_get(&g, total, end);
     root = mk_end(&g, i, mk_store(&g, mk_param(&g, 0, UOP_I64), i, v, NULL));
-    check_roots(&g, &target, &root, 1, bufs, 3, false, "nested");
-    for (n = 0; n < 3; n++)
-        check_buf_free(&bufs[n]);
+    check_roots(&g, &root, 1, bufs, 3, false, false, "nested");
+    check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
 
@@ -281,10 +262,9 @@ check_extent(int64_t n)
     size_t i;
 
     uop_graph_init(&g);
-    check_buf_make(&bufs[0], UOP_F32, 4);
-    check_buf_make(&bufs[1], UOP_F32, 16);
-    check_buf_make(&bufs[2], UOP_I64, 1);
-    check_buf_random(&bufs[0], &rng);
+    check_buf(&bufs[0], UOP_F32, 4, &rng);
+    check_buf(&bufs[1], UOP_F32, 16, NULL);
+    check_buf(&bufs[2], UOP_I64, 1, NULL);
     for (i = 0; i < 16; i++)
         p_set(&bufs[1], i, (union uop_arg){.f = (double)i});
     p_set(&bufs[2], 0, (union uop_arg){.i = n});
@@ -299,14 +279,13 @@ check_extent(int64_t n)
     v = uop_alu2(&g, UOP_ADD, acc_get(&g, acc, r), v);
     v = acc_get(&g, acc, mk_end(&g, r, acc_set(&g, acc, v)));
     root = mk_store(&g, mk_param(&g, 0, UOP_F32), mk_int(&g, 0), v, NULL);
-    check_roots(&g, &target, &root, 1, bufs, 3, false, "extent");
-    for (i = 0; i < 3; i++)
-        check_buf_free(&bufs[i]);
+    check_roots(&g, &root, 1, bufs, 3, false, false, "extent");
+    check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
 
 static void
-test_extent_at_run_time(void **state)
+test_extent_from_memory(void **state)
 {
     int64_t n;
 
@@ -331,8 +310,7 @@ check_order(bool aliased)
 
     uop_graph_init(&g);
     for (i = 0; i < 3; i++) {
-        check_buf_make(&bufs[i], UOP_I32, 9);
-        check_buf_random(&bufs[i], &rng);
+        check_buf(&bufs[i], UOP_I32, 9, &rng);
     }
     out = mk_param(&g, 0, UOP_I32);
     in = mk_param(&g, 1, UOP_I32);
@@ -349,7 +327,7 @@ check_order(bool aliased)
     end = mk(&g, UOP_END, UOP_VOID, 1, 0, 3, both);
     v = uop_alu2(&g, UOP_ADD, acc_get(&g, acc, end), w);
     roots[0] = mk_store(&g, out, mk_int(&g, 8), v, NULL);
-    check_roots(&g, &target, roots, 1, bufs, 3, false, "order");
+    check_roots(&g, roots, 1, bufs, 3, false, false, "order");
 
     arena_init(&arena);
     program_of(&g, roots, 1, &p);
@@ -361,8 +339,7 @@ check_order(bool aliased)
     assert_int_equal(at_load > at_end, !aliased);
     program_free(&p);
     arena_fini(&arena);
-    for (i = 0; i < 3; i++)
-        check_buf_free(&bufs[i]);
+    check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
 
@@ -376,19 +353,19 @@ test_order(void **state)
 
 /* ---- grid and arguments ---- */
 
-/* out[z][y][x] = x + 10 y + 100 z + var, by pieces of the grid. */
+/* out[z][y][x] = x + 10 y + 100 z + var. */
 static void
 check_grid(const int64_t *dims)
 {
-    static const int64_t weight[3] = {1, 10, 100};
+    static const int64_t weight[3] = {1, 10, 100}, seven = 7;
+    unsigned chips[8], n_chips = check_chips(backend, chips), c, d;
     struct uop_graph g;
     const struct uop *at = NULL, *value, *root;
     struct lower_program p;
-    struct host_code code;
-    int64_t out[120], n = dims[0] * dims[1] * dims[2], step = 1, i;
-    uint64_t args[2] = {(uint64_t)(uintptr_t)out, 7}, first;
-    unsigned d;
+    int64_t out[256], n = dims[0] * dims[1] * dims[2], step = 1, i;
+    struct p_buf buf = {UOP_I64, (size_t)n, out};
 
+    assert_true((size_t)n <= ARRAY_LEN(out));
     uop_graph_init(&g);
     value = mk(&g, UOP_VAR, UOP_I64, 1, 1, 0, NULL);
     for (d = 0; d < 3; d++) {
@@ -404,19 +381,14 @@ check_grid(const int64_t *dims)
     program_of(&g, &root, 1, &p);
     for (d = 0; d < 3; d++)
         p.grid[d] = (uint32_t)dims[d];
-    host_compile(&p, &target, &code);
-    for (i = 0; i < n; i++)
-        out[i] = -1;
-    for (first = 0; first < (uint64_t)n; first += 5) {
-        uint64_t last = first + 5 < (uint64_t)n ? first + 5 : (uint64_t)n;
-        code.fn(args, p.grid, first, first);
-        assert_int_equal(out[first], -1); /* an empty piece does nothing */
-        code.fn(args, p.grid, first, last);
+    for (c = 0; c < n_chips; c++) {
+        memset(out, -1, sizeof(out));
+        backend->run(&p, chips[c], &buf, 1, &seven, "a grid");
+        for (i = 0; i < n; i++)
+            assert_int_equal(out[i], i % dims[0] +
+                                         10 * (i / dims[0] % dims[1]) +
+                                         100 * (i / dims[0] / dims[1]) + 7);
     }
-    for (i = 0; i < n; i++)
-        assert_int_equal(out[i], i % dims[0] + 10 * (i / dims[0] % dims[1]) +
-                                     100 * (i / dims[0] / dims[1]) + 7);
-    host_release(&code);
     program_free(&p);
     uop_graph_fini(&g);
 }
@@ -434,288 +406,272 @@ test_grid(void **state)
         check_grid(dims[i]);
 }
 
-/* ---- what is refused ---- */
+/* ---- threads ---- */
 
+/* Threads write what they have into shared memory, wait, and read what their
+ * opposite wrote; only even ones store. */
 static void
-expect_refusal(struct uop_graph *g, const struct uop *const *roots, uint32_t n,
-               bell_status want, const char *words)
+check_shared(uint32_t n_elems)
 {
-    struct render_binary binary;
+    struct uop_local local = {.id = 0, .n_elems = n_elems};
+    const struct uop *tid, *memory, *v, *store, *barrier, *after, *gate, *begin;
+    const struct uop *src[3], *roots[4], *n64, *index;
+    int32_t out[128], in[128];
+    struct p_buf bufs[2] = {{UOP_I32, 128, out}, {UOP_I32, 128, in}};
     struct lower_program p;
-
-    program_of(g, roots, n, &p);
-    assert_int_equal(render_host(&p, &target, &binary), want);
-    if (!strstr(bell_error_last()->message, words))
-        fail_msg("\"%s\" does not say \"%s\"", bell_error_last()->message,
-                 words);
-    program_free(&p);
-}
-
-static void
-test_refused_ops(void **state)
-{
     struct uop_graph g;
-    const struct uop *root, *v, *out;
+    unsigned chip;
+    int i;
 
-    (void)state;
+    for (i = 0; i < 128; i++)
+        in[i] = i * 3;
     uop_graph_init(&g);
-    out = mk_param(&g, 0, UOP_F32);
-    v = mk_load(&g, mk_param(&g, 1, UOP_F32), mk_int(&g, 0), 1, NULL, NULL);
-    root = mk_store(&g, out, mk_int(&g, 0), uop_alu1(&g, UOP_SIN, v), NULL);
-    expect_refusal(&g, &root, 1, BELL_E_UNSUPPORTED, "SIN");
-    root = mk(&g, UOP_BARRIER, UOP_VOID, 1, 0, 0, NULL);
-    expect_refusal(&g, &root, 1, BELL_E_UNSUPPORTED, "BARRIER");
-    v = uop_alu2(&g, UOP_CMPLT, v, v);
-    root = mk(&g, UOP_IF, UOP_VOID, 1, 0, 1, &v);
-    expect_refusal(&g, &root, 1, BELL_E_UNSUPPORTED, "IF");
-    v = mk_load(&g, mk_param(&g, 1, UOP_F16), mk_int(&g, 0), 1, NULL, NULL);
-    v = uop_alu2(&g, UOP_MUL, v, v);
-    root = mk_store(&g, mk_param(&g, 0, UOP_F16), mk_int(&g, 0), v, NULL);
-    expect_refusal(&g, &root, 1, BELL_E_UNSUPPORTED, "widened");
+    n64 = mk_int(&g, 64);
+    tid = mk(&g, UOP_SPECIAL, UOP_I64, 1, 4, 1, &n64);
+    src[0] = mk_int(&g, 2);
+    index = mk(&g, UOP_SPECIAL, UOP_I64, 1, 0, 1, src);
+    index = uop_alu2(&g, UOP_ADD, uop_alu2(&g, UOP_MUL, index, n64), tid);
+    v = mk_load(&g, mk_param(&g, 1, UOP_I32), index, 1, NULL, NULL);
+    memory = uop_new(&g, UOP_LOCAL, UOP_I32, 1, (union uop_arg){.data = &local},
+                     NULL, 0);
+    store = mk_store(&g, memory, tid, v, NULL);
+    barrier = mk(&g, UOP_BARRIER, UOP_VOID, 1, 0, 1, &store);
+    src[0] = memory;
+    src[1] = barrier;
+    after = mk(&g, UOP_AFTER, UOP_I32, 1, 0, 2, src);
+    v = mk_load(&g, after, uop_alu2(&g, UOP_SUB, mk_int(&g, 63), tid), 1, NULL,
+                NULL);
+    gate = uop_alu2(&g, UOP_IMOD, tid, mk_int(&g, 2));
+    gate = uop_alu2(&g, UOP_CMPEQ, gate, mk_int(&g, 0));
+    begin = mk(&g, UOP_IF, UOP_VOID, 1, 0, 1, &gate);
+    roots[0] = begin;
+    roots[1] = mk_store(&g, mk_param(&g, 0, UOP_I32), index, v, NULL);
+    src[0] = begin;
+    src[1] = roots[1];
+    roots[2] = mk(&g, UOP_ENDIF, UOP_VOID, 1, 0, 2, src);
+    program_of(&g, roots, 3, &p);
+    p.local[0] = 64;
+    p.grid[0] = 2;
+    p.shared_bytes = n_elems * 4;
+    for (chip = 0; chip < backend->n_chips; chip++) {
+        memset(out, -1, sizeof(out));
+        backend->run(&p, chip, bufs, 2, NULL, "shared memory");
+        for (i = 0; i < 128; i++)
+            assert_int_equal(out[i],
+                             i % 2 ? -1 : in[i / 64 * 64 + 63 - i % 64]);
+    }
+    if (n_elems == 64)
+        check_keep(&p, "shared memory");
+    program_free(&p);
     uop_graph_fini(&g);
 }
 
 static void
-test_refused_shapes(void **state)
+test_shared_memory(void **state)
 {
-    struct uop_graph g;
-    const struct uop *root, *v, *src[2], *range, *out;
+    (void)state;
+    if (!backend->is_gpu)
+        skip();
+    check_shared(64);
+    check_shared(16384); /* more than a PTX module may declare */
+}
+
+/* A loop whose extent is an argument, 0 to some, with a register variable. */
+static void
+test_extent_at_run_time(void **state)
+{
+    static const int64_t extents[] = {0, 1, 5, -3, INT64_C(1) << 33};
+    const struct uop *var, *range, *acc, *get, *pair[2], *v, *root, *zero;
     struct lower_program p;
-    struct render_binary binary;
+    struct uop_graph g;
+    int64_t out;
+    struct p_buf buf = {UOP_I64, 1, &out};
+    unsigned chip;
+    size_t i;
 
     (void)state;
     uop_graph_init(&g);
-    out = mk_param(&g, 0, UOP_I64);
-    /* a value from inside a loop, used after it */
-    range = uop_range(&g, 0, UOP_AXIS_LOOP, 4);
-    v = mk_load(&g, mk_param(&g, 1, UOP_I64), range, 1, NULL, NULL);
-    root = mk_end(&g, range, mk_store(&g, out, range, v, NULL));
-    src[0] = root;
-    src[1] = mk_store(&g, out, mk_int(&g, 9), v, NULL);
-    expect_refusal(&g, src, 2, BELL_E_INTERNAL, "no value");
-    expect_refusal(&g, &range, 1, BELL_E_INTERNAL, "not closed");
+    var = mk(&g, UOP_VAR, UOP_I64, 1, 1, 0, NULL);
+    zero = mk_int(&g, 0);
+    acc = mk(&g, UOP_ACC, UOP_I64, 1, 0, 1, &zero);
+    pair[0] = var;
+    pair[1] = mk_int(&g, 6);
+    range = mk(&g, UOP_MIN, UOP_I64, 1, 0, 2, pair);
+    range = mk(&g, UOP_RANGE, UOP_I64, 1, uop_range_arg(0, UOP_AXIS_LOOP), 1,
+               &range);
+    pair[0] = acc;
+    pair[1] = range;
+    get = mk(&g, UOP_ACC_GET, UOP_I64, 1, 0, 2, pair);
+    pair[0] = get;
+    pair[1] = range;
+    v = mk(&g, UOP_ADD, UOP_I64, 1, 0, 2, pair);
+    pair[0] = acc;
+    pair[1] = v;
+    v = mk(&g, UOP_ACC_SET, UOP_VOID, 1, 0, 2, pair);
+    root = mk_end(&g, range, v);
+    pair[0] = acc;
+    pair[1] = root;
+    v = mk(&g, UOP_ACC_GET, UOP_I64, 1, 0, 2, pair);
+    root = mk_store(&g, mk_param(&g, 0, UOP_I64), mk_int(&g, 0), v, NULL);
     program_of(&g, &root, 1, &p);
-    p.local[0] = 2;
-    assert_int_equal(render_host(&p, &target, &binary), BELL_E_UNSUPPORTED);
-    program_free(&p);
-    uop_graph_fini(&g);
-}
-
-/* ---- objects ---- */
-
-static void
-make_simple(struct uop_graph *g, struct lower_program *p)
-{
-    const struct uop *v, *root;
-
-    uop_graph_init(g);
-    v = mk_load(g, mk_param(g, 1, UOP_F32), mk_int(g, 0), 16, NULL, NULL);
-    v = uop_alu2(g, UOP_MUL, v,
-                 mk_splat(g, uop_const_float(g, UOP_F32, 1.7), 16));
-    root = mk_store(g, mk_param(g, 0, UOP_F32), mk_int(g, 0), v, NULL);
-    program_of(g, &root, 1, p);
-}
-
-/* Zeroes every pair of bytes, which makes the function's own symbol undefined
- * at one place and breaks headers at others, and cuts the object everywhere:
- * the check survives, and names the symbol. */
-static void
-test_object_check(void **state)
-{
-    struct uop_graph g;
-    struct lower_program p;
-    struct render_binary binary, part;
-    size_t i, n_named = 0, n_refused = 0;
-
-    (void)state;
-    make_simple(&g, &p);
-    assert_int_equal(render_host(&p, &target, &binary), BELL_OK);
-    assert_int_equal(render_check_object(&binary), BELL_OK);
-    for (i = 0; i + 2 <= binary.size_bytes; i++) {
-        uint8_t *at = (uint8_t *)binary.data + i, old[2] = {at[0], at[1]};
-        at[0] = at[1] = 0;
-        if (render_check_object(&binary) != BELL_OK) {
-            n_refused++;
-            n_named +=
-                strstr(bell_error_last()->message, "needs kernel") != NULL;
+    p.n_params = 1;
+    p.n_vars = 1;
+    for (i = 0; i < ARRAY_LEN(extents); i++) {
+        int64_t n = extents[i] < 6 ? extents[i] : 6;
+        for (chip = 0; chip < backend->n_chips; chip++) {
+            out = -1;
+            backend->run(&p, chip, &buf, 1, &extents[i], "extent");
+            assert_int_equal(out, n > 0 ? n * (n - 1) / 2 : 0);
         }
-        at[0] = old[0];
-        at[1] = old[1];
     }
-    assert_true(n_named > 0 && n_refused > n_named);
-    for (i = 0; i < binary.size_bytes; i += 3) {
-        part.size_bytes = i;
-        part.data = host_alloc(i + 1);
-        memcpy(part.data, binary.data, i);
-        assert_true(render_check_object(&part) != BELL_OK);
-        render_binary_fini(&part);
-    }
-    render_binary_fini(&binary);
+    check_keep(&p, "extent");
     program_free(&p);
     uop_graph_fini(&g);
 }
 
+/* ---- offsets ---- */
+
+/* A LOAD and STORE at some offset and width, with and without a gate. */
 static void
-test_text(void **state)
+check_offset(enum uop_dtype dtype, unsigned lanes, int64_t offset,
+             unsigned gates, uint64_t *rng)
 {
+    const struct uop *range, *at, *gate = NULL, *other, *v, *root, *index;
+    const struct uop *pair[2];
     struct uop_graph g;
-    struct lower_program p;
-    char *text;
+    struct p_buf bufs[3];
+    char what[80];
 
-    (void)state;
-    make_simple(&g, &p);
-    assert_int_equal(render_host_text(&p, &target, &text), BELL_OK);
-    assert_non_null(strstr(text, "define void @kernel("));
-    assert_non_null(strstr(text, "fmul <16 x float>"));
-    assert_non_null(strstr(text, "!noalias"));
-    host_free(text);
-    program_free(&p);
+    uop_graph_init(&g);
+    check_buf(&bufs[0], dtype, N + 16, rng);
+    check_buf(&bufs[1], dtype, N + 16, rng);
+    check_buf(&bufs[2], UOP_BOOL, N + 16, rng);
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, 6);
+    at = uop_alu2(&g, UOP_MUL, range, mk_int(&g, 8));
+    index = uop_alu2(&g, UOP_ADD, at, mk_int(&g, offset));
+    if (gates)
+        gate = mk_load(&g, mk_param(&g, 2, UOP_BOOL), at,
+                       gates == 1 ? 1 : lanes, NULL, NULL);
+    other = uop_dtype_infos[dtype].is_float ? uop_const_float(&g, dtype, 2.5)
+                                            : uop_const_int(&g, dtype, 1);
+    other = lanes > 1 ? mk_splat(&g, other, lanes) : other;
+    if (lanes > 1 && gates == 2) { /* a gather, backwards */
+        pair[0] = mk_splat(&g, uop_alu2(&g, UOP_ADD, index, mk_int(&g, lanes)),
+                           lanes);
+        pair[1] = mk(&g, UOP_RAMP, UOP_I64, lanes, 0, 0, NULL);
+        index = mk(&g, UOP_SUB, UOP_I64, lanes, 0, 2, pair);
+    }
+    v = mk_load(&g, mk_param(&g, 1, dtype), index, lanes, gate ? other : NULL,
+                gate);
+    root = mk_store(&g, mk_param(&g, 0, dtype), index, v, gate);
+    root = mk_end(&g, range, root);
+    snprintf(what, sizeof(what), "access of %s x%u + %d, gates %u",
+             uop_dtype_infos[dtype].short_name, lanes, (int)offset, gates);
+    check_roots(&g, &root, 1, bufs, 3, false,
+                offset == 4 && dtype % 3 == 0 && lanes == 7, what);
+    check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
 
 static void
-test_target(void **state)
+test_offsets(void **state)
 {
-    struct lower_target again;
+    static const unsigned widths[] = {1, 2, 3, 4, 7, 8, 16};
+    static const int64_t offsets[] = {0, 3, 4};
+    uint64_t rng = 9;
+    unsigned dtype, w, gates, o, n = 0;
 
     (void)state;
-    assert_int_equal(render_host_target(&again), BELL_OK);
-    assert_string_equal(again.name, target.name);
-    assert_true(strlen(target.name) > 8);
-    assert_true(target.vector_bytes >= 16 && target.vector_bytes <= 64);
-    assert_true(target.n_vector_regs == 16 || target.n_vector_regs == 32);
-    assert_true(target.n_threads >= 1);
-    assert_true(target.l1_bytes >= 8192 && target.l2_bytes >= target.l1_bytes);
+    for (dtype = UOP_BOOL; dtype < UOP_DTYPE_COUNT; dtype++) {
+        for (w = 0; w < ARRAY_LEN(widths); w++) {
+            for (gates = 0; gates < 3; gates++) {
+                for (o = 0; o < ARRAY_LEN(offsets); o++) {
+                    if (n++ % backend->thin == 0)
+                        check_offset(dtype, widths[w], offsets[o], gates, &rng);
+                }
+            }
+        }
+    }
 }
 
-/* ---- robustness ---- */
+/* ---- errors ---- */
 
-/* Every allocation of a rendering fails once; each failure is clean. */
+static void
+make_sum(struct uop_graph *g, struct lower_program *out)
+{
+    const struct uop *range, *at, *v, *root;
+
+    range = uop_range(g, 0, UOP_AXIS_LOOP, 6);
+    at = uop_alu2(g, UOP_MUL, range, mk_int(g, 4));
+    v = mk_load(g, mk_param(g, 1, UOP_F32), at, 4, NULL, NULL);
+    v = mk(g, UOP_LANES_REDUCE, UOP_F32, 1, UOP_ADD, 1, &v);
+    root = mk_store(g, mk_param(g, 0, UOP_F32), at, v, NULL);
+    root = mk_end(g, range, root);
+    program_of(g, &root, 1, out);
+}
+
 static void
 test_out_of_memory(void **state)
 {
-    struct uop_graph g;
-    struct lower_program p;
-    struct render_binary binary;
-    uint64_t nth;
     bell_status status = BELL_E_NO_MEMORY;
+    struct render_binary binary;
+    struct lower_program p;
+    struct uop_graph g;
+    uint32_t nth;
 
     (void)state;
-    make_simple(&g, &p);
-    for (nth = 1; status != BELL_OK; nth++) {
-        assert_true(nth < 100);
+    uop_graph_init(&g);
+    make_sum(&g, &p);
+    for (nth = 1; status == BELL_E_NO_MEMORY && nth < 1000; nth++) {
         host_fail_after(nth, 1);
-        status = render_host(&p, &target, &binary);
+        status = backend->render(&p, 0, &binary);
         host_fail_after(0, 0);
-        assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY);
     }
+    assert_int_equal(status, BELL_OK);
     assert_true(nth > 5);
     render_binary_fini(&binary);
     program_free(&p);
     uop_graph_fini(&g);
 }
 
-/* What LLVM thinks fatal does not end the process, and rendering goes on. */
-#if defined(__x86_64__)
 static void
-make_bad_machine(void *arg)
+test_same_bytes_each_time(void **state)
 {
-    const struct llvm_api *ll = arg;
-    char *triple = ll->GetDefaultTargetTriple(), *message = NULL;
-    LLVMTargetRef t;
-
-    if (ll->GetTargetFromTriple(triple, &t, &message) == 0)
-        ll->CreateTargetMachine(t, triple, "", "", LLVMCodeGenLevelDefault,
-                                LLVMRelocPIC, LLVMCodeModelTiny);
-}
-
-static void
-test_fatal_error(void **state)
-{
-    const struct llvm_api *ll;
-    struct llvm_api copy;
-    struct uop_graph g;
+    struct render_binary a, b;
     struct lower_program p;
-    struct render_binary binary;
-    bell_status status;
+    struct uop_graph g;
+    unsigned chip;
 
     (void)state;
-    assert_int_equal(llvm_api_get(&ll), BELL_OK);
-    copy = *ll;
-#if defined(__SANITIZE_ADDRESS__)
-    __lsan_disable(); /* what LLVM held is lost, as told */
-#endif
-    status = llvm_guard(make_bad_machine, &copy);
-#if defined(__SANITIZE_ADDRESS__)
-    __lsan_enable();
-#endif
-    assert_int_equal(status, BELL_E_COMPILE);
-    assert_non_null(strstr(bell_error_last()->message, "tiny"));
-    make_simple(&g, &p);
-    assert_int_equal(render_host(&p, &target, &binary), BELL_OK);
-    render_binary_fini(&binary);
-    program_free(&p);
-    uop_graph_fini(&g);
-}
-#endif
-
-static void *
-render_many(void *arg)
-{
-    struct uop_graph g;
-    struct lower_program p;
-    int i;
-
-    make_simple(&g, &p);
-    for (i = 0; i < 20; i++) {
-        struct render_binary binary;
-        if (render_host(&p, &target, &binary) != BELL_OK)
-            return arg;
-        render_binary_fini(&binary);
+    uop_graph_init(&g);
+    make_sum(&g, &p);
+    for (chip = 0; chip < backend->n_chips; chip++) {
+        assert_int_equal(backend->render(&p, chip, &a), BELL_OK);
+        assert_int_equal(backend->render(&p, chip, &b), BELL_OK);
+        assert_int_equal(a.size_bytes, b.size_bytes);
+        assert_memory_equal(a.data, b.data, a.size_bytes);
+        render_binary_fini(&a);
+        render_binary_fini(&b);
     }
     program_free(&p);
     uop_graph_fini(&g);
-    return NULL;
-}
-
-static void
-test_threads(void **state)
-{
-    pthread_t threads[4];
-    size_t i;
-
-    (void)state;
-    for (i = 0; i < 4; i++)
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, render_many, threads), 0);
-    for (i = 0; i < 4; i++) {
-        void *result;
-        pthread_join(threads[i], &result);
-        assert_null(result);
-    }
 }
 
 int
-main(void)
+memory_cases(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_nested_loops),
+        cmocka_unit_test(test_extent_from_memory),
         cmocka_unit_test(test_extent_at_run_time),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_grid),
-        cmocka_unit_test(test_refused_ops),
-        cmocka_unit_test(test_refused_shapes),
-        cmocka_unit_test(test_object_check),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_target),
+        cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_out_of_memory),
-#if defined(__x86_64__)
-        cmocka_unit_test(test_fatal_error),
-#endif
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_same_bytes_each_time),
     };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -74,8 +74,8 @@ check_row(const struct row *r)
     assert_false(lower.is_tf32 || lower.matrix_k[UOP_F32] != 0);
     uop_graph_init(&g);
     make_program(&g, r->op, &root, &p, &lower);
-    ptx_check_buf(&bufs[0], UOP_F32, N, NULL);
-    ptx_check_buf(&bufs[1], UOP_F32, N, NULL);
+    check_buf(&bufs[0], UOP_F32, N, NULL);
+    check_buf(&bufs[1], UOP_F32, N, NULL);
     for (i = 0; i < N; i++) {
         double x = r->from + (r->to - r->from) * i / (N - 1);
         p_set(&bufs[1], (size_t)i,
@@ -96,8 +96,7 @@ check_row(const struct row *r)
     ptx_check_keep(&p, true);
     host_free(text);
     program_free(&p);
-    free(bufs[0].data);
-    free(bufs[1].data);
+    check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
 

@@ -1,4 +1,4 @@
-/* See amdgpu_check.h. */
+/* The LLVM emitter for AMD's cards; its code runs in the interpreter of sim/. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,6 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "host_run.h"
 
 const char *const amdgpu_chips[AMDGPU_N_CHIPS] = {"gfx942", "gfx1100", "gfx90a",
                                                   "gfx1030", "gfx1201"};
@@ -44,6 +43,7 @@ struct memory {
     uint64_t scratch_va; /* in `code`, the rest of it */
     const struct p_buf *bufs;
     uint32_t n_bufs;
+    unsigned char last[64]; /* of a buffer, and what follows it */
 };
 
 #define CODE_ROOM_BYTES (16u << 20)
@@ -52,16 +52,25 @@ struct memory {
 static void *
 at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
 {
-    const struct memory *m = user;
+    struct memory *m = user;
     uint64_t i = (va >> 32) - 1, offset = (uint32_t)va;
+    size_t size;
 
     if (va >= ARENA_VA && va + n_bytes <= ARENA_VA + m->code.size_bytes &&
         (access == AMD_ACCESS_FETCH || access == AMD_ACCESS_SCALAR ||
          va >= m->scratch_va))
         return memory_at(&m->code, va);
-    if (i >= m->n_bufs || offset + n_bytes > buf_bytes(&m->bufs[i]))
+    if (i >= m->n_bufs || offset >= (size = buf_bytes(&m->bufs[i])))
         return NULL;
-    return (char *)m->bufs[i].data + offset;
+    if (offset + n_bytes <= size)
+        return (char *)m->bufs[i].data + offset;
+    /* what is aligned may be read whole: it is in one page */
+    if (access != AMD_ACCESS_SCALAR || n_bytes > sizeof(m->last) ||
+        offset % n_bytes)
+        return NULL;
+    memset(m->last, 0xa5, sizeof(m->last));
+    memcpy(m->last, (char *)m->bufs[i].data + offset, size - offset);
+    return m->last;
 }
 
 static void
@@ -83,7 +92,7 @@ launch_object(struct memory *m, struct amd_object *object,
               const char *what)
 {
     struct amdgpu_target target = amdgpu_check_target(chip);
-    uint64_t args[AMDGPU_CHECK_MAX_BUFS + 8], va;
+    uint64_t args[CHECK_MAX_BUFS + 8], va;
     struct amd_launch launch = {.seed = 5, .max_insns = 100000000};
     struct amd_wave_report report;
     struct amd_code *code;
@@ -125,75 +134,6 @@ amdgpu_check_run(const struct lower_program *p, unsigned chip,
     object_free(&object);
     memory_fini(&m.code);
     render_binary_fini(&binary);
-}
-
-void
-amdgpu_check_buf(struct p_buf *buf, unsigned dtype, size_t n, uint64_t *rng)
-{
-    size_t i;
-
-    buf->dtype = dtype;
-    buf->n_elems = n;
-    buf->data = calloc(n, uop_dtype_infos[dtype].size_bytes);
-    assert_non_null(buf->data);
-    for (i = 0; rng && i < n; i++)
-        p_set(buf, i, random_value(rng, buf->dtype));
-}
-
-static void
-copy_bufs(struct p_buf *to, const struct p_buf *from, uint32_t n)
-{
-    uint32_t i;
-
-    for (i = 0; i < n; i++) {
-        amdgpu_check_buf(&to[i], from[i].dtype, from[i].n_elems, NULL);
-        memcpy(to[i].data, from[i].data, buf_bytes(&from[i]));
-    }
-}
-
-static void
-expect_same(const struct p_buf *got, const struct p_buf *want, bool zeros,
-            const char *what, const char *chip)
-{
-    size_t i;
-
-    for (i = 0; i < want->n_elems; i++) {
-        union uop_arg a, b;
-        p_get(got, i, &a);
-        p_get(want, i, &b);
-        if (same_value(want->dtype, a, b, zeros))
-            continue;
-        if (uop_dtype_infos[want->dtype].is_float)
-            fail_msg("%s on %s: element %zu is %a, not %a", what, chip, i, a.f,
-                     b.f);
-        fail_msg("%s on %s: element %zu is %lld, not %lld", what, chip, i,
-                 (long long)a.i, (long long)b.i);
-    }
-}
-
-void
-amdgpu_check_program(const struct lower_program *p, const struct p_buf *bufs,
-                     uint32_t n_bufs, bool zeros, const char *what)
-{
-    static unsigned turn; /* of the other chips */
-    struct p_buf mine[AMDGPU_CHECK_MAX_BUFS], ref[AMDGPU_CHECK_MAX_BUFS];
-    unsigned chips[3] = {0, 1, 2 + turn++ % (AMDGPU_N_CHIPS - 2)};
-    char err[256];
-    uint32_t i, c;
-
-    copy_bufs(ref, bufs, n_bufs);
-    if (p_run(p, ref, n_bufs, err, sizeof(err)) != 0)
-        fail_msg("%s: %s", what, err);
-    for (c = 0; c < ARRAY_LEN(chips); c++) {
-        copy_bufs(mine, bufs, n_bufs);
-        amdgpu_check_run(p, chips[c], mine, n_bufs, NULL, what);
-        for (i = 0; i < n_bufs; i++) {
-            expect_same(&mine[i], &ref[i], zeros, what, amdgpu_chips[chips[c]]);
-            free(mine[i].data);
-        }
-    }
-    for (i = 0; i < n_bufs; i++)
-        free(ref[i].data);
 }
 
 /* ---- compiling ---- */
@@ -247,11 +187,56 @@ amdgpu_check_compile_on(const struct lower_program *p, unsigned chip,
     render_binary_fini(&binary);
 }
 
-void
-amdgpu_check_compile(const struct lower_program *p, const char *what)
-{
-    unsigned chip;
+/* ---- the backend ---- */
 
-    for (chip = 0; chip < AMDGPU_N_CHIPS; chip++)
-        amdgpu_check_compile_on(p, chip, what);
+static bool
+has_alu(enum uop_op op, enum uop_dtype dtype)
+{
+    return !uop_dtype_is_small(dtype) || op == UOP_WHERE;
 }
+
+/* Those of BF16, and F64 to F16, are decomposed. */
+static bool
+has_cast(enum uop_dtype from, enum uop_dtype to)
+{
+    return from != UOP_BF16 && to != UOP_BF16 &&
+           (from != UOP_F64 || to != UOP_F16);
+}
+
+static bell_status
+lower_target(unsigned chip, struct lower_target *out)
+{
+    struct amdgpu_target target = amdgpu_check_target(chip);
+
+    return render_amdgpu_lower_target(&target, out);
+}
+
+static bell_status
+render(const struct lower_program *p, unsigned chip, struct render_binary *out)
+{
+    struct amdgpu_target target = amdgpu_check_target(chip);
+
+    return render_amdgpu(p, &target, out);
+}
+
+static void
+finish(void)
+{
+}
+
+const struct backend backend_amdgpu = {
+    .name = "llvm-amdgpu",
+    .chips = amdgpu_chips,
+    .n_chips = AMDGPU_N_CHIPS,
+    .n_first = 2,
+    .n_targets = AMDGPU_N_CHIPS,
+    .is_gpu = true,
+    .thin = 10,
+    .has_alu = has_alu,
+    .has_cast = has_cast,
+    .lower_target = lower_target,
+    .render = render,
+    .run = amdgpu_check_run,
+    .keep = amdgpu_check_compile_on,
+    .finish = finish,
+};

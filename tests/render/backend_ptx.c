@@ -1,4 +1,5 @@
-/* See ptx_check.h. */
+/* PTX: the text runs in the interpreter of sim/, and ptxas sees it, where there
+ * is one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +55,7 @@ ptx_check_run(const struct lower_program *p, const char *text,
               const char *what)
 {
     struct memory m = {bufs, n_bufs};
-    uint64_t args[PTX_CHECK_MAX_BUFS + 8];
+    uint64_t args[CHECK_MAX_BUFS + 8];
     struct sim_ptx_module *module = NULL;
     struct sim_ptx_report report;
     struct sim_ptx_launch launch = {
@@ -77,71 +78,6 @@ ptx_check_run(const struct lower_program *p, const char *text,
     if (sim_ptx_run(module, &launch, &report) != BELL_OK)
         fail_msg("%s: %s\n%s", what, bell_error_last()->message, text);
     sim_ptx_destroy(module);
-}
-
-void
-ptx_check_buf(struct p_buf *buf, unsigned dtype, size_t n, uint64_t *rng)
-{
-    size_t i;
-
-    buf->dtype = dtype;
-    buf->n_elems = n;
-    buf->data = calloc(n, uop_dtype_infos[dtype].size_bytes);
-    assert_non_null(buf->data);
-    for (i = 0; rng && i < n; i++)
-        p_set(buf, i, random_value(rng, buf->dtype));
-}
-
-static void
-copy_buf(struct p_buf *to, const struct p_buf *from)
-{
-    ptx_check_buf(to, from->dtype, from->n_elems, NULL);
-    memcpy(to->data, from->data, buf_bytes(from));
-}
-
-static void
-expect_same(const struct p_buf *got, const struct p_buf *want, bool zeros,
-            const char *what, const char *text)
-{
-    size_t i;
-
-    for (i = 0; i < want->n_elems; i++) {
-        union uop_arg a, b;
-        p_get(got, i, &a);
-        p_get(want, i, &b);
-        if (same_value(want->dtype, a, b, zeros))
-            continue;
-        if (uop_dtype_infos[want->dtype].is_float)
-            fail_msg("%s: element %zu is %a, not %a\n%s", what, i, a.f, b.f,
-                     text);
-        fail_msg("%s: element %zu is %lld, not %lld\n%s", what, i,
-                 (long long)a.i, (long long)b.i, text);
-    }
-}
-
-void
-ptx_check_program(const struct lower_program *p, const struct p_buf *bufs,
-                  uint32_t n_bufs, bool zeros, const char *what)
-{
-    struct p_buf mine[PTX_CHECK_MAX_BUFS], ref[PTX_CHECK_MAX_BUFS];
-    char err[256], *text = NULL;
-    uint32_t i;
-
-    for (i = 0; i < n_bufs; i++) {
-        copy_buf(&mine[i], &bufs[i]);
-        copy_buf(&ref[i], &bufs[i]);
-    }
-    if (p_run(p, ref, n_bufs, err, sizeof(err)) != 0)
-        fail_msg("%s: %s", what, err);
-    if (render_ptx(p, &ptx_check_target, &text) != BELL_OK)
-        fail_msg("%s: %s", what, bell_error_last()->message);
-    ptx_check_run(p, text, mine, n_bufs, NULL, what);
-    for (i = 0; i < n_bufs; i++) {
-        expect_same(&mine[i], &ref[i], zeros, what, text);
-        free(mine[i].data);
-        free(ref[i].data);
-    }
-    host_free(text);
 }
 
 /* ---- assembling ---- */
@@ -207,3 +143,90 @@ ptx_check_assemble(void)
     n_kept = 0;
     return n;
 }
+
+/* ---- the backend ---- */
+
+static const char *const chips[] = {"sm_90"};
+
+static bool
+has_alu(enum uop_op op, enum uop_dtype dtype)
+{
+    return !uop_dtype_is_small(dtype) || op == UOP_WHERE ||
+           (op != UOP_FDIV && op != UOP_SQRT && op != UOP_TRUNC &&
+            op != UOP_MULACC);
+}
+
+/* BF16 comes from what F32 holds; the rest is decomposed. */
+static bool
+has_cast(enum uop_dtype from, enum uop_dtype to)
+{
+    return to != UOP_BF16 || from == UOP_F32 || from == UOP_F16 ||
+           from == UOP_I8 || from == UOP_U8 || from == UOP_BOOL;
+}
+
+static bell_status
+lower_target(unsigned chip, struct lower_target *out)
+{
+    (void)chip;
+    return render_ptx_lower_target(&ptx_check_target, out);
+}
+
+static bell_status
+render(const struct lower_program *p, unsigned chip, struct render_binary *out)
+{
+    char *text;
+
+    (void)chip;
+    BELL_TRY(render_ptx(p, &ptx_check_target, &text));
+    *out = (struct render_binary){text, strlen(text)};
+    return BELL_OK;
+}
+
+static void
+run(const struct lower_program *p, unsigned chip, const struct p_buf *bufs,
+    uint32_t n_bufs, const int64_t *vars, const char *what)
+{
+    char *text;
+
+    (void)chip;
+    if (render_ptx(p, &ptx_check_target, &text) != BELL_OK)
+        fail_msg("%s: %s", what, bell_error_last()->message);
+    ptx_check_run(p, text, bufs, n_bufs, vars, what);
+    host_free(text);
+}
+
+static void
+keep(const struct lower_program *p, unsigned chip, const char *what)
+{
+    (void)chip, (void)what;
+    ptx_check_keep(p, false);
+}
+
+static void
+finish(void)
+{
+    uint32_t n = ptx_check_assemble();
+
+    if (n)
+        print_message("%u kernels assembled for %zu architectures\n", n,
+                      ARRAY_LEN(targets));
+    else
+        print_message("not assembled: %s\n", bell_error_last()->message);
+}
+
+const struct backend backend_ptx = {
+    .name = "ptx",
+    .chips = chips,
+    .n_chips = 1,
+    .n_first = 1,
+    .n_targets = 1,
+    .is_gpu = true,
+    .thin = 1,
+    .has_alu = has_alu,
+    .has_cast = has_cast,
+    .lower_target = lower_target,
+    .render = render,
+    .run = run,
+    .keep = keep,
+    .finish = finish,
+};

@@ -243,8 +243,8 @@ check_row(const struct row *r)
     uop_graph_init(&m.g);
     make_program(&m, &p);
     for (i = 0; i < 4; i++) {
-        ptx_check_buf(&bufs[i], i ? r->dtype : uop_wmma_sum(r->dtype),
-                      2 * M * 32, NULL);
+        check_buf(&bufs[i], i ? r->dtype : uop_wmma_sum(r->dtype), 2 * M * 32,
+                  NULL);
         for (j = 0; i && j < bufs[i].n_elems; j++) {
             double d = (double)(next_random(&rng) >> 48) * 0x1p-15 - 1;
             union uop_arg a = {.f = uop_round_float(r->dtype, d)};
@@ -264,8 +264,7 @@ check_row(const struct row *r)
     ptx_check_keep(&p, false);
     host_free(text);
     program_free(&p);
-    for (i = 0; i < 4; i++)
-        free(bufs[i].data);
+    check_bufs_free(bufs, 4);
     uop_graph_fini(&m.g);
 }
 

@@ -1,6 +1,4 @@
-/* Lowering for GPUs: every kernel gives what its definition gives, in the
- * interpreter of programs, which sees races and bad barriers, and as PTX in
- * that of sim/; and the rules choose what a person would. */
+/* Lowering for GPUs: the rules choose what a person would. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,132 +14,11 @@
 #include "lower_kernels.h"
 #include "ptx_check.h"
 
-/* Sizes of every kernel: fewer where everything takes ten times as long. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define N_SIZES  2
-#define N_RANDOM 1
-#define ODD_SIZE 5, 19, 4
-#else
-#define N_SIZES  6
-#define N_RANDOM 8
-#define ODD_SIZE 7, 33, 5
-#endif
-
-/* How a kernel is run. */
-enum how {
-    AS_PROGRAM = 1,
-    AS_PTX = 2,
-};
-
 static void
 gpu_target(struct lower_target *out)
 {
     if (render_ptx_lower_target(&ptx_check_target, out) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
-}
-
-static void
-run_ptx(const struct lk *k, const struct lower_program *p,
-        const struct p_buf *bufs, const char *what)
-{
-    char *text;
-
-    if (render_ptx(p, &ptx_check_target, &text) != BELL_OK)
-        fail_msg("%s: %s", what, bell_error_last()->message);
-    ptx_check_run(p, text, bufs, (uint32_t)k->n_bufs, NULL, what);
-    host_free(text);
-}
-
-/* The kernel against its definition, on a card with so many processors and
- * threads of a work-group. */
-static void
-check_kernel(const struct lk_case *c, const int64_t *d, uint64_t seed,
-             uint32_t n_units, uint32_t n_threads, int how)
-{
-    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
-    char err[BELL_ERROR_MESSAGE] = "", what[120];
-    struct lower_target target;
-    struct lower_program p;
-    int pass;
-    struct lk k;
-
-    gpu_target(&target);
-    target.n_units = n_units;
-    target.max_threads = n_threads;
-    snprintf(what, sizeof(what), "%s (%d, %d, %d) on %u units of %u threads",
-             c->name, (int)d[0], (int)d[1], (int)d[2], n_units, n_threads);
-    lk_init(&k, c, d, seed);
-    lk_copy_bufs(&k, want);
-    assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
-    if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK)
-        fail_msg("%s: %s", what, bell_error_last()->message);
-    for (pass = AS_PROGRAM; pass <= AS_PTX; pass++) {
-        if (!(how & pass))
-            continue;
-        lk_copy_bufs(&k, got);
-        if (pass == AS_PTX)
-            run_ptx(&k, &p, got, what);
-        else if (p_run(&p, got, k.n_bufs, err, sizeof(err)))
-            fail_msg("%s: %s", what, err);
-        if (lk_compare(&k, want, got, err, sizeof(err)))
-            fail_msg("%s%s: %s", what, pass == AS_PTX ? " as PTX" : "", err);
-        lk_free_copy(&k, got);
-    }
-    lk_free_copy(&k, want);
-    lk_fini(&k);
-}
-
-static void
-test_all_kernels(void **state)
-{
-    static const int64_t sizes[6][3] = {
-        {ODD_SIZE}, {33, 1, 17},  {64, 64, 8},
-        {1, 1, 1},  {20, 31, 18}, {2, 300, 4},
-    };
-    size_t c, s;
-
-    (void)state;
-    for (c = 0; c < lk_n_cases; c++) {
-        for (s = 0; s < N_SIZES; s++)
-            check_kernel(&lk_cases[c], sizes[s], 7, 128, 1024,
-                         AS_PROGRAM | AS_PTX);
-    }
-}
-
-/* Halves sizes until a scalar machine is done with them in no time. */
-static void
-shrink(int64_t *d)
-{
-    while (d[0] * d[1] * d[2] > 12000) {
-        int most = d[0] >= d[1] && d[0] >= d[2] ? 0 : d[1] >= d[2] ? 1 : 2;
-        d[most] = d[most] / 2 + 1;
-    }
-}
-
-/* Sizes at and around those that tiles have. */
-static void
-test_random_sizes(void **state)
-{
-    static const int64_t near[] = {1,  2,  4,  8,  16,  24,
-                                   32, 48, 64, 96, 128, 256};
-    uint64_t rng = 5;
-    size_t c, i, j;
-
-    (void)state;
-    for (c = 0; c < lk_n_cases; c++) {
-        for (i = 0; i < N_RANDOM; i++) {
-            int64_t d[3];
-            for (j = 0; j < 3; j++) {
-                d[j] = near[lk_random(&rng) % (j == 1 ? 12 : 9)];
-                d[j] += (int64_t)(lk_random(&rng) % 5) - 2;
-                d[j] = d[j] < 1 ? 1 : d[j];
-            }
-            shrink(d);
-            check_kernel(&lk_cases[c], d, i, 1 + (uint32_t)i % 4 * 6,
-                         i % 3 ? 1024 : 16u << i % 5,
-                         i % 2 ? AS_PROGRAM : AS_PTX);
-        }
-    }
 }
 
 /* ---- what the rules choose ---- */
@@ -360,7 +237,6 @@ test_f8(void **state)
         {80, false, false}, {86, false, false}, {89, false, true},
         {90, true, true},   {100, true, true},  {120, false, true},
     };
-    static const int64_t d[3] = {20, 31, 40};
     struct lower_target target;
     size_t i;
     int tf32;
@@ -376,8 +252,6 @@ test_f8(void **state)
             assert_int_equal(target.matrix_k[UOP_F8E4M3Z], 0);
         }
     }
-    check_kernel(lk_find("matmul-ocp8"), d, 3, 8, 1024, AS_PROGRAM | AS_PTX);
-    check_kernel(lk_find("matmul-fnuz8"), d, 3, 8, 1024, AS_PROGRAM | AS_PTX);
 }
 
 /* Without optimisations one thread does all. */
@@ -476,8 +350,6 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_kernels),
-        cmocka_unit_test(test_random_sizes),
         cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_transpose),
         cmocka_unit_test(test_reductions),

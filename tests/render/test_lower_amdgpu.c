@@ -1,0 +1,91 @@
+/* Lowering for AMD: which matrix instructions each chip gets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "amdgpu_check.h"
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "lower_kernels.h"
+
+static void
+compile_tf32(const struct lower_program *p, const struct amdgpu_target *amdgpu)
+{
+    struct render_binary binary;
+
+    if (render_amdgpu(p, amdgpu, &binary) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    render_binary_fini(&binary);
+}
+
+/* Products are by matrix instructions where the chip has those that lose
+ * nothing, and where TF32 is allowed by others too. */
+static void
+test_matrix_instructions(void **state)
+{
+    static const struct {
+        const char *kernel;
+        uint8_t k[AMDGPU_N_CHIPS]; /* steps; in the order of amdgpu_chips */
+        bool tf32;
+    } rows[] = {
+        {"matmul-f16", {16, 16, 0, 0, 16}, false},
+        {"matmul-f16", {16, 16, 16, 0, 16}, true},
+        {"matmul-nn", {8, 0, 4, 0, 0}, true},
+        {"matmul-bf16", {16, 16, 16, 0, 16}, false},
+        {"matmul-nn", {4, 0, 4, 0, 0}, false},
+        {"matmul-f64", {4, 0, 4, 0, 0}, false},
+        {"matmul-i8", {32, 16, 16, 0, 16}, false},
+        {"matmul-u8", {0, 16, 0, 0, 16}, false},
+        {"matmul-ocp8", {16, 16, 16, 0, 16}, false}, /* as halves or bfloats */
+        {"matmul-fnuz8", {32, 16, 16, 0, 16}, false},
+    };
+    static const int64_t d[3] = {512, 512, 512};
+    unsigned chip;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        for (chip = 0; chip < AMDGPU_N_CHIPS; chip++) {
+            struct amdgpu_target amdgpu = amdgpu_check_target(chip);
+            struct lower_target target;
+            struct lower_program p;
+            uint32_t n = 0, at;
+            bool fits = true;
+            struct lk k;
+
+            amdgpu.tf32 = rows[i].tf32;
+            assert_int_equal(render_amdgpu_lower_target(&amdgpu, &target),
+                             BELL_OK);
+            lk_build(&k, lk_find(rows[i].kernel), d);
+            assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+            for (at = 0; at < p.n_ops; at++) {
+                if (p.ops[at]->op != UOP_WMMA)
+                    continue;
+                n++;
+                fits &= uop_wmma_shape(p.ops[at]->arg.i).k == rows[i].k[chip];
+            }
+            if (rows[i].tf32 && n > 0)
+                compile_tf32(&p, &amdgpu);
+            if ((n > 0) != (rows[i].k[chip] > 0) || !fits)
+                fail_msg("%s on %s: %u matrix instructions", rows[i].kernel,
+                         amdgpu.gfx, n);
+            assert_true(p.shared_bytes <= target.max_shared_bytes);
+            lk_fini(&k);
+        }
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matrix_instructions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
