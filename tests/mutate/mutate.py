@@ -63,7 +63,7 @@ COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
 # The tests of the driver half, by the build that they run in.
 TESTS = {
     'asan': re.compile(
-        r'alloc|arena|log|map|status|kio\w*|cassette|mem_\w+|graph|tools|fork|'
+        r'alloc|arena|log|map|status|kio\w*|cassette|mem_\w+|hcq_\w+|graph|tools|fork|'
         r'nv_(?!container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|'
         r'decode|fault_loop|cpu\W.*|cpu_object|cts CPU|nv kernels|'
         r'fuzz_(nv_cubin|amd_object|decode|cassette|kernel_\w+)'),
@@ -503,7 +503,7 @@ def judge(path, tests, jobs):
     tests.sort(key=lambda t: t.seconds / (1 + 3 * t.kills.get(path, 0)))
     seconds = [*itertools.accumulate(t.seconds for t in tests)]
     tests = [t for t, so_far in zip(tests, seconds)
-             if so_far <= max(PATIENCE, tests[0].seconds)]
+             if so_far <= PATIENCE]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         list(pool.map(attempt, tests))
     return killed[0] if killed else 'survived'

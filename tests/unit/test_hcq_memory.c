@@ -1,0 +1,329 @@
+/* hcq/hcq_memory.c on the CPU's device: size classes, what is kept of freed
+ * buffers and for how much, the device's budget, and what is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/hcq_backend.h"
+#include "tests/unit/expect.h"
+
+#define MIB (1ull << 20)
+
+static struct hcq_device *dev;
+
+static int
+open_device(void **state)
+{
+    (void)state;
+    return hcq_device_open("CPU", &dev) == BELL_OK ? 0 : -1;
+}
+
+static int
+close_device(void **state)
+{
+    (void)state;
+    hcq_device_close(dev);
+    return 0;
+}
+
+static void
+check_usage(uint64_t live_bytes, uint64_t cached_bytes)
+{
+    uint64_t live = 1, cached = 1;
+
+    hcq_memory_usage(dev, &live, &cached);
+    assert_int_equal(live, live_bytes);
+    assert_int_equal(cached, cached_bytes);
+}
+
+static struct hcq_buffer *
+create(uint64_t size_bytes)
+{
+    struct hcq_buffer *buf = NULL;
+
+    expect_ok(hcq_buffer_create(dev, size_bytes, 0, &buf));
+    assert_int_equal(buf->size_bytes, size_bytes);
+    return buf;
+}
+
+static void
+refused(bell_status got, bell_status want, const char *part)
+{
+    assert_int_equal(got, want);
+    if (!strstr(bell_error_last()->message, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
+}
+
+/* ---- classes --------------------------------------------------------------- */
+
+/* Eighths of powers of two; what is freed serves its class alone. */
+static void
+classes(void **state)
+{
+    static const struct {
+        uint64_t size_bytes, class_bytes;
+    } rows[] = {
+        {0, 64},
+        {1, 64},
+        {64, 64},
+        {65, 72},
+        {72, 72},
+        {73, 80},
+        {120, 120},
+        {121, 128},
+        {128, 128},
+        {129, 144},
+        {1000, 1024},
+        {4096, 4096},
+        {4097, 4608},
+        {4608, 4608},
+        {4609, 5120},
+        {MIB, MIB},
+        {MIB - 1, MIB},
+        {MIB + 1, MIB * 9 / 8},
+        {MIB * 15 / 8 + 1, 2 * MIB},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        const uint64_t n = rows[i].class_bytes;
+        struct hcq_buffer *buf = create(rows[i].size_bytes), *same, *other;
+        uint64_t va = buf->va;
+
+        check_usage(n, 0);
+        hcq_buffer_destroy(buf);
+        check_usage(0, n);
+        other = create(n + 1); /* the next class */
+        assert_int_not_equal(other->va, va);
+        same = create(n);
+        assert_int_equal(same->va, va);
+        hcq_buffer_destroy(same);
+        hcq_buffer_destroy(other);
+        hcq_memory_trim(dev);
+        check_usage(0, 0);
+    }
+}
+
+/* The one that was freed last is taken first, and each once. */
+static void
+taken_once(void **state)
+{
+    struct hcq_buffer *bufs[3];
+    uint64_t va[3];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        bufs[i] = create(4096);
+        va[i] = bufs[i]->va;
+    }
+    check_usage(3 * 4096, 0);
+    for (i = 0; i < 3; i++)
+        hcq_buffer_destroy(bufs[i]);
+    check_usage(0, 3 * 4096);
+    for (i = 3; i-- > 0;) {
+        bufs[i] = create(4000);
+        assert_int_equal(bufs[i]->va, va[i]);
+        check_usage((3 - i) * 4096, i * 4096);
+    }
+    for (i = 0; i < 3; i++)
+        hcq_buffer_destroy(bufs[i]);
+}
+
+/* Only so much is kept; what would be more goes back at once. */
+static void
+kept_bytes(void **state)
+{
+    struct hcq_buffer *bufs[3];
+    size_t i;
+
+    (void)state;
+    dev->cache_limit_bytes = 2 * 4096;
+    for (i = 0; i < 3; i++)
+        bufs[i] = create(4096);
+    for (i = 0; i < 3; i++)
+        hcq_buffer_destroy(bufs[i]);
+    check_usage(0, 2 * 4096);
+    hcq_memory_trim(dev);
+    check_usage(0, 0);
+    hcq_buffer_destroy(NULL);
+}
+
+/* ---- budgets --------------------------------------------------------------- */
+
+/* What is kept gives way to what is asked for; what is in use does not. */
+static void
+budget(void **state)
+{
+    struct hcq_buffer *a, *b = NULL, *kept;
+
+    (void)state;
+    dev->info.memory_bytes = 3 * 4096;
+    a = create(4096);
+    kept = create(4096);
+    hcq_buffer_destroy(kept);
+    check_usage(4096, 4096);
+    b = create(6144); /* with the one that is kept too much */
+    check_usage(4096 + 6144, 0);
+    hcq_buffer_destroy(b);
+    hcq_memory_trim(dev);
+    b = create(8192);
+    check_usage(3 * 4096, 0);
+    refused(hcq_buffer_create(dev, 1, 0, &kept), BELL_E_NO_MEMORY,
+            "no memory for a buffer of 1 bytes: 12288 of 12288 bytes are in "
+            "use");
+    hcq_buffer_destroy(a);
+    refused(hcq_buffer_create(dev, 4097, 0, &kept), BELL_E_NO_MEMORY,
+            "of 4097 bytes: 8192 of 12288");
+    check_usage(8192, 0); /* what was kept went for nothing */
+    hcq_buffer_destroy(b);
+    dev->info.max_buffer_bytes = 4096;
+    hcq_buffer_destroy(create(4096));
+    refused(hcq_buffer_create(dev, 4097, 0, &kept), BELL_E_NO_MEMORY,
+            "a buffer of 4097 bytes is more than the 4096 that one may have");
+}
+
+static void
+no_memory(void **state)
+{
+    struct hcq_buffer *buf = NULL;
+    uint8_t bytes[64];
+
+    (void)state;
+    host_fail_after(1, 1);
+    refused(hcq_buffer_create(dev, 5000, 0, &buf), BELL_E_NO_MEMORY,
+            "no memory for a buffer of 5000 bytes");
+    host_fail_after(1, 1);
+    refused(hcq_buffer_create_pinned(dev, bytes, sizeof(bytes), &buf),
+            BELL_E_NO_MEMORY, "no memory for a buffer");
+    host_fail_after(0, 0);
+    check_usage(0, 0);
+    assert_null(buf);
+}
+
+/* ---- somebody else's memory ------------------------------------------------ */
+
+/* It counts for nothing, and nothing of it is kept. */
+static void
+pinned(void **state)
+{
+    uint8_t bytes[64];
+    struct hcq_buffer *buf, *peer;
+
+    (void)state;
+    expect_ok(hcq_buffer_create_pinned(dev, bytes, sizeof(bytes), &buf));
+    check_usage(0, 0);
+    assert_ptr_equal(buf->host, bytes);
+    assert_int_equal(buf->size_bytes, sizeof(bytes));
+    assert_int_equal(buf->flags, HCQ_MEM_HOST_VISIBLE);
+    memset(bytes, 1, sizeof(bytes));
+    expect_ok(hcq_buffer_write(buf, 8, "\5\6", 2));
+    assert_int_equal(bytes[7], 1);
+    assert_int_equal(bytes[8], 5);
+    assert_int_equal(bytes[9], 6);
+    assert_int_equal(bytes[10], 1);
+    expect_ok(hcq_buffer_create_peer(dev, buf, &peer));
+    assert_ptr_equal(peer->host, bytes);
+    assert_int_equal(peer->size_bytes, sizeof(bytes));
+    hcq_buffer_destroy(peer);
+    hcq_buffer_destroy(buf);
+    check_usage(0, 0);
+}
+
+/* ---- refused --------------------------------------------------------------- */
+
+static void
+ranges(void **state)
+{
+    struct hcq_buffer *buf = create(100);
+    uint8_t bytes[100] = {0};
+
+    (void)state;
+    expect_ok(hcq_buffer_write(buf, 0, bytes, 100));
+    expect_ok(hcq_buffer_write(buf, 99, bytes, 1));
+    expect_ok(hcq_buffer_write(buf, 100, bytes, 0));
+    expect_ok(hcq_buffer_write(buf, 100, NULL, 0));
+    expect_ok(hcq_buffer_read(buf, 1, bytes, 99));
+    refused(hcq_buffer_write(buf, 0, bytes, 101), BELL_E_INVALID,
+            "bytes 0 to 101 of a buffer of 100");
+    refused(hcq_buffer_write(buf, 100, bytes, 1), BELL_E_INVALID,
+            "bytes 100 to 101 of");
+    refused(hcq_buffer_read(buf, 101, bytes, 0), BELL_E_INVALID,
+            "bytes 101 to 101 of");
+    refused(hcq_buffer_read(buf, 1, bytes, UINT64_MAX), BELL_E_INVALID,
+            "of a buffer of 100");
+    refused(hcq_buffer_read(buf, 0, NULL, 1), BELL_E_INVALID,
+            "the data is NULL");
+    refused(hcq_buffer_write(NULL, 0, bytes, 1), BELL_E_INVALID,
+            "the buffer is NULL");
+    hcq_buffer_destroy(buf);
+}
+
+static void
+arguments(void **state)
+{
+    struct hcq_buffer *buf = create(64), *out = NULL;
+    uint8_t bytes[64];
+
+    (void)state;
+    refused(hcq_buffer_create(NULL, 1, 0, &out), BELL_E_INVALID, "the device");
+    refused(hcq_buffer_create(dev, 1, 0, NULL), BELL_E_INVALID, "the result");
+    refused(hcq_buffer_create(dev, 1, 1u << 30, &out), BELL_E_INVALID,
+            "unknown buffer flags 0x40000000");
+    refused(hcq_buffer_create_pinned(NULL, bytes, 1, &out), BELL_E_INVALID,
+            "the device");
+    refused(hcq_buffer_create_pinned(dev, NULL, 1, &out), BELL_E_INVALID,
+            "the memory");
+    refused(hcq_buffer_create_pinned(dev, bytes, 1, NULL), BELL_E_INVALID,
+            "the result");
+    refused(hcq_buffer_create_pinned(dev, bytes, UINT64_MAX, &out),
+            BELL_E_INVALID, "wrap around");
+    refused(hcq_buffer_create_peer(NULL, buf, &out), BELL_E_INVALID,
+            "the device");
+    refused(hcq_buffer_create_peer(dev, NULL, &out), BELL_E_INVALID,
+            "the buffer");
+    refused(hcq_buffer_create_peer(dev, buf, NULL), BELL_E_INVALID,
+            "the result");
+    assert_null(out);
+    hcq_buffer_destroy(buf);
+}
+
+/* Fresh and reused memory looks used, where that is asked for. */
+static void
+poison(void **state)
+{
+    struct hcq_buffer *buf;
+    int i, k;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        expect_ok(hcq_buffer_create(dev, 100, HCQ_MEM_POISON, &buf));
+        for (k = 0; k < 100; k++)
+            assert_int_equal(((uint8_t *)buf->host)[k], 0xcb);
+        memset(buf->host, 0, 100);
+        hcq_buffer_destroy(buf);
+    }
+}
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, open_device, close_device)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(classes), TEST(taken_once), TEST(kept_bytes),
+        TEST(budget),  TEST(no_memory),  TEST(pinned),
+        TEST(ranges),  TEST(arguments),  TEST(poison),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
