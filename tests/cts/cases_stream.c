@@ -372,6 +372,89 @@ patch_transfers(struct cts *t)
     CHECK(cts_int(a, 1) == 3 && cts_int(a, 0) == 1, "second run");
 }
 
+/* A command of each kind, in which something is patched. */
+static void
+emit_patched(struct cts *t, struct hcq_cs *cs, unsigned op)
+{
+    struct hcq_signal *sig = cts_signal(t, 0);
+    struct hcq_buffer *buf = cts_ints(t, 8, 0);
+
+    switch (op) {
+    case 0:
+        hcq_cs_wait(cs, sig, 0);
+        break;
+    case 1:
+        hcq_cs_signal(cs, sig, 0);
+        break;
+    case 2:
+        hcq_cs_timestamp(cs, sig);
+        break;
+    case 3:
+        hcq_cs_copy(cs, buf->va, buf->va + 16, 8);
+        break;
+    case 4:
+        hcq_cs_fill(cs, buf->va, 0, 8);
+        break;
+    case 5:
+        hcq_cs_write(cs, buf->va, 0, 32);
+        break;
+    case 6:
+        hcq_cs_write(cs, buf->va, 0, 64);
+        break;
+    default:
+        hcq_cs_poll(cs, buf->va, UINT32_MAX, 0);
+        break;
+    }
+}
+
+/* What each field of each command takes, and what just not. */
+static void
+patch_borders(struct cts *t)
+{
+    static const struct {
+        unsigned op, field;
+        uint32_t align;
+        uint64_t max; /* of a value; 0: an address */
+    } fields[] = {
+        {0, HCQ_FIELD_ADDR, 8, 0},          {0, HCQ_FIELD_VALUE, 1, UINT64_MAX},
+        {1, HCQ_FIELD_ADDR, 8, 0},          {1, HCQ_FIELD_VALUE, 1, UINT64_MAX},
+        {2, HCQ_FIELD_ADDR, 8, 0},          {3, HCQ_FIELD_DST, 1, 0},
+        {3, HCQ_FIELD_SRC, 1, 0},           {3, HCQ_FIELD_SIZE, 1, 1u << 20},
+        {4, HCQ_FIELD_ADDR, 4, 0},          {4, HCQ_FIELD_VALUE, 1, UINT32_MAX},
+        {4, HCQ_FIELD_SIZE, 4, 0},          {5, HCQ_FIELD_ADDR, 4, 0},
+        {6, HCQ_FIELD_ADDR, 8, 0},          {5, HCQ_FIELD_VALUE, 1, UINT32_MAX},
+        {7, HCQ_FIELD_ADDR, 4, 0},          {6, HCQ_FIELD_VALUE, 1, UINT64_MAX},
+        {7, HCQ_FIELD_MASK, 1, UINT32_MAX}, {7, HCQ_FIELD_VALUE, 1, UINT32_MAX},
+    };
+    const bool bits = (t->info.flags & HCQ_DEVICE_POLL_MASKS) != 0;
+    unsigned i;
+
+    for (i = 0; i < ARRAY_LEN(fields); i++) {
+        const uint64_t max = fields[i].max, align = fields[i].align;
+        struct hcq_stream *stream = new_stream(t->queue, "borders");
+        struct hcq_cs *cs = hcq_stream_cs(stream);
+        uint32_t point = hcq_stream_patch_point(stream, "point");
+
+        if (fields[i].field == HCQ_FIELD_MASK && !bits)
+            continue;
+        emit_patched(t, cs, fields[i].op);
+        hcq_cs_patch(cs, fields[i].field, point, 0);
+        OK(hcq_stream_end(stream));
+        OK(hcq_stream_patch(stream, point, max ? max : 16 * 4097));
+        if (fields[i].field == HCQ_FIELD_SIZE)
+            continue;
+        if (max == UINT32_MAX)
+            FAILS(hcq_stream_patch(stream, point, max + 1), BELL_E_INVALID,
+                  "'point'");
+        if (align > 1) {
+            FAILS(hcq_stream_patch(stream, point, 4096 + align / 2),
+                  BELL_E_INVALID, "multiple of");
+            FAILS(hcq_stream_patch(stream, point, 4096 + align - 1),
+                  BELL_E_INVALID, "multiple of");
+        }
+    }
+}
+
 /* A patch makes a small transfer large and back, which a device may do in other
  * ways; what comes before and behind it is in order each time. */
 #define LARGE_BYTES 200064u
@@ -585,6 +668,7 @@ const struct cts_case cts_stream_cases[] = {
     {"stream work-group patched 125 ways", patch_group},
     {"stream wait and signal patched", patch_signals},
     {"stream copy, fill, write, poll patched", patch_transfers},
+    {"stream fields patched at their borders", patch_borders},
     {"stream copy and fill patched to be large", patch_large_transfers},
     {"stream patch refused", patch_refused},
     {"stream wrong use", wrong_use},
