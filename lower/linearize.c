@@ -4,6 +4,7 @@
  * their ENDs, are in a right order. */
 #include "lower/linearize.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -217,6 +218,7 @@ linearize(struct uop_graph *g, const struct uop *sink,
     struct linear l = {.g = g};
     bell_status status;
 
+    assert(sink->op == UOP_SINK);
     BELL_TRY(uop_toposort(g, &sink, 1, &l.nodes, &l.n_nodes));
     l.pos_of_id = host_calloc((size_t)sink->id + 1, sizeof(*l.pos_of_id));
     l.deps = host_calloc(l.n_nodes, sizeof(*l.deps));

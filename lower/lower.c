@@ -134,13 +134,13 @@ lower_passes(struct kernel *k, struct lower_program *p)
         BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
     log_nodes(k, "optimised", &k->sink, 1);
     BELL_TRY(expand_kernel(k, &root, p));
+    BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "expanding"));
     BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
+    BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "decomposing"));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
     log_nodes(k, "program", p->ops, p->n_ops);
-#ifndef NDEBUG
-    BELL_TRY(uop_validate(k->g, p->ops, p->n_ops, UOP_STAGE_P));
-#endif
-    return uop_graph_status(k->g);
+    return uop_validate_pass(k->g, p->ops, p->n_ops, UOP_STAGE_P,
+                             "linearizing");
 }
 
 bell_status

@@ -5,6 +5,7 @@
 #include "uops/uop.h"
 #include "uops/uops_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -206,6 +207,7 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     for (i = 0; i < n_src; i++) {
         if (src[i] == &uop_failed)
             return fail_graph(g);
+        assert(src[i]->id < g->n_nodes && g->nodes[src[i]->id] == src[i]);
     }
     if ((g->n_nodes + 1) * 2 > g->n_table && !grow_table(g))
         return fail_graph(g);
@@ -306,6 +308,7 @@ uop_const_int(struct uop_graph *g, enum uop_dtype dtype, int64_t value)
 {
     union uop_arg arg = {.bits = 0};
 
+    assert(dtype != UOP_VOID || g->failed);
     if (uop_dtype_infos[dtype].is_float)
         return uop_const_float(g, dtype, (double)value);
     arg.i = uop_wrap_int(dtype, value);
@@ -341,5 +344,6 @@ uop_range(struct uop_graph *g, uint32_t id, enum uop_axis axis, int64_t size)
     const struct uop *extent = uop_const_int(g, UOP_I64, size);
     union uop_arg arg = {.i = uop_range_arg(id, axis)};
 
+    assert(size >= 0 && axis < UOP_AXIS_COUNT);
     return uop_new(g, UOP_RANGE, UOP_I64, 1, arg, &extent, 1);
 }

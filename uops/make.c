@@ -5,6 +5,7 @@
 #include "uops/symbolic_internal.h"
 #include "uops/uops_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MAX_RULE_SRC 64 /* nodes with more sources are made as they are */
@@ -121,6 +122,9 @@ uop_make(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     const struct uop *swapped[2], *r;
     uint32_t i;
 
+    assert(
+        n_src >= uop_op_infos[op].min_src &&
+        (n_src <= uop_op_infos[op].max_src || uop_op_infos[op].max_src == 255));
     if (n_src == 0 || n_src > MAX_RULE_SRC || g->failed)
         return uop_new(g, op, dtype, lanes, arg, src, n_src);
     for (i = 0; i < n_src; i++) {
@@ -151,7 +155,14 @@ make_alu(struct uop_graph *g, enum uop_op op, const struct uop *like,
     enum uop_dtype dtype =
         uop_op_infos[op].flags & UOP_FLAG_CMP ? UOP_BOOL : like->dtype;
     union uop_arg none = {.bits = 0};
+    uint32_t i;
 
+    assert(uop_op_infos[op].flags & UOP_FLAG_ALU);
+    for (i = 0; i < n_src && !g->failed; i++) {
+        assert(src[i]->lanes == like->lanes);
+        assert(src[i]->dtype ==
+               (op == UOP_WHERE && i == 0 ? UOP_BOOL : like->dtype));
+    }
     return uop_make(g, op, dtype, like->lanes, none, src, n_src);
 }
 

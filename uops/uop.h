@@ -16,6 +16,7 @@
 #ifndef BELL_UOPS_UOP_H
 #define BELL_UOPS_UOP_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -201,6 +202,7 @@ uop_shape(const struct uop_graph *g, const struct uop *u)
 static inline struct uop_bounds
 uop_bounds(const struct uop_graph *g, const struct uop *u)
 {
+    assert(g->failed || (u->id < g->n_nodes && g->nodes[u->id] == u));
     return g->bounds[u->id];
 }
 
@@ -266,11 +268,13 @@ uop_reduce_arg(enum uop_op op, uint32_t axis_mask)
 static inline enum uop_op
 uop_reduce_op(const struct uop *u)
 {
+    assert(u->op == UOP_REDUCE_AXIS);
     return (u->arg.i & 0xff);
 }
 static inline uint32_t
 uop_reduce_axes(const struct uop *u)
 {
+    assert(u->op == UOP_REDUCE_AXIS);
     return (uint32_t)((uint64_t)u->arg.i >> 8);
 }
 
@@ -283,11 +287,13 @@ uop_range_arg(uint32_t id, enum uop_axis axis)
 static inline uint32_t
 uop_range_id(const struct uop *u)
 {
+    assert(u->op == UOP_RANGE);
     return (uint32_t)((uint64_t)u->arg.i >> 8);
 }
 static inline enum uop_axis
 uop_range_axis(const struct uop *u)
 {
+    assert(u->op == UOP_RANGE);
     return (enum uop_axis)(u->arg.i & 0xff);
 }
 
@@ -337,6 +343,15 @@ BELL_MUST_CHECK bell_status uop_substitute(
 BELL_MUST_CHECK bell_status uop_validate(const struct uop_graph *g,
                                          const struct uop *const *roots,
                                          size_t n_roots, enum uop_stage stage);
+
+/* What every pass does with what it made: uop_validate in debug builds, where
+ * the message says which `pass` it was; BELL_OK in others. A failed graph is
+ * BELL_E_NO_MEMORY in both. */
+BELL_MUST_CHECK bell_status uop_validate_pass(const struct uop_graph *g,
+                                              const struct uop *const *roots,
+                                              size_t n_roots,
+                                              enum uop_stage stage,
+                                              const char *pass);
 
 /* Text form (uops/print.c, uops/parse.c); parse(print(x)) == x in one graph.
  * *out_text is the caller's to free with host_free. */

@@ -262,3 +262,21 @@ uop_validate(const struct uop_graph *g, const struct uop *const *roots,
         bell_error_frame(__func__);
     return status;
 }
+
+bell_status
+uop_validate_pass(const struct uop_graph *g, const struct uop *const *roots,
+                  size_t n_roots, enum uop_stage stage, const char *pass)
+{
+    bell_status status;
+
+    BELL_TRY(uop_graph_status(g));
+#ifdef NDEBUG
+    (void)roots, (void)n_roots, (void)stage, (void)pass;
+    status = BELL_OK;
+#else
+    status = uop_validate(g, roots, n_roots, stage);
+    if (status != BELL_OK)
+        bell_error_prefix("after %s", pass);
+#endif
+    return status;
+}

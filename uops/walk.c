@@ -2,6 +2,7 @@
  * topological, so marking by id and going through in id order is a sort. */
 #include "uops/uop.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -57,6 +58,8 @@ uop_toposort(const struct uop_graph *g, const struct uop *const *roots,
     uint32_t id;
 
     BELL_TRY(uop_graph_status(g));
+    for (i = 0; i < n_roots; i++)
+        assert(roots[i]->id < g->n_nodes && g->nodes[roots[i]->id] == roots[i]);
     for (i = 0; i < n_roots; i++)
         set.high = roots[i]->id > set.high ? roots[i]->id : set.high;
     set.words = host_calloc(((size_t)set.high >> 6) + 1, sizeof(*set.words));
@@ -130,6 +133,8 @@ uop_substitute(struct uop_graph *g, const struct uop **roots, size_t n_roots,
         status = bell_fail(BELL_E_NO_MEMORY, "substitution in %zu nodes", n);
     } else {
         for (i = 0; i < n_pairs; i++) {
+            assert(from[i]->dtype == to[i]->dtype || to[i] == &uop_failed);
+            assert(from[i]->lanes == to[i]->lanes || to[i] == &uop_failed);
             if (from[i]->id < n_ids)
                 map[from[i]->id] = to[i];
         }

@@ -6,6 +6,7 @@
  */
 #include "lower/expand/expand_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define MAX_INSTANCES (1u << 20)
@@ -523,6 +524,7 @@ expand_kernel(struct kernel *k, const struct uop **out_sink,
 {
     struct expand e = {.k = k, .g = k->g};
 
+    assert(kernel_is_canonical(k));
     BELL_TRY(map_ranges(&e, program));
     BELL_TRY(prepare_insts(&e));
     BELL_TRY(alloc_insts(&e));

@@ -26,6 +26,7 @@
  */
 #include "lower/expand/expand_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -322,9 +323,11 @@ plan_copy(const struct expand *e, const struct expand_stage *s, uint32_t range,
     c->stage = s;
     c->tid_log2 = log2_floor(e->k->n_threads);
     order_copy(e, c, range);
+    assert(are_powers(e->k, s->ranges) && s->ranges >> range & 1);
     for (i = 0; i < s->n_dims; i++)
         c->n_log2 += log2_size(e, s->dims[i].range);
     choose_lanes(e, c, choose_rows(e, c));
+    assert(c->n_log2 >= log2_floor(c->lanes) + log2_floor(c->rows));
     c->n_log2 -= log2_floor(c->lanes) + log2_floor(c->rows);
 }
 

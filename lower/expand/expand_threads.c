@@ -9,6 +9,7 @@
  */
 #include "lower/expand/expand_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -118,10 +119,13 @@ expand_map_threads(struct expand *e, struct lower_program *program)
     BELL_TRY(map_globals(e, program->grid));
     if (k->n_threads == 1)
         return BELL_OK;
+    assert(!(k->n_threads & (k->n_threads - 1)) &&
+           k->n_threads <= k->target->max_threads);
     e->tid = special(e, 4, k->n_threads);
     for (set = e->threads; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
         uint32_t shift = k->thread_shift[uop_range_id(k->ranges[r])];
+        assert(k->sizes[r] << shift <= (int64_t)k->n_threads);
         e->base[r] = e->tid;
         if (shift)
             e->base[r] =
@@ -337,6 +341,7 @@ join_all(struct join *j, const struct uop *barrier, uint32_t n)
     const struct uop *first = first_thread(j);
     uint32_t i, q;
 
+    assert(n <= MAX_JOINED);
     for (i = 0; i < j->n_parts; i++) {
         const struct uop *own = *j->parts[i].value, *x[MAX_JOINED], *memory;
         bool wide = j->shift == 0 && own->lanes == 1 && n >= 4;
@@ -389,6 +394,7 @@ expand_join_parts(struct expand *e, uint64_t bound, uint64_t context,
         uint32_t r = (uint32_t)__builtin_ctzll(bound);
         j.shift = k->thread_shift[uop_range_id(k->ranges[r])];
         j.n_log2 = log2_floor((uint64_t)k->sizes[r]);
+        assert((int64_t)1 << j.n_log2 == k->sizes[r]);
         memset(j.memory, 0, sizeof(j.memory));
         join_range(&j);
     }

@@ -2,6 +2,7 @@
  * move with each range. */
 #include "lower/kernel/kernel.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,13 +17,13 @@ out_of_memory(const struct kernel *k)
 uint32_t
 kernel_range_no(const struct kernel *k, const struct uop *range)
 {
-    uint32_t i;
+    uint32_t i = 0;
 
-    for (i = 0; i < k->n_ranges; i++) {
-        if (k->ranges[i] == range)
-            return i;
-    }
-    return UINT32_MAX;
+    assert(range->op == UOP_RANGE);
+    while (i < k->n_ranges && k->ranges[i] != range)
+        i++;
+    assert(i < k->n_ranges);
+    return i;
 }
 
 uint64_t
@@ -31,6 +32,7 @@ kernel_bound(const struct kernel *k, const struct uop *reduce)
     uint64_t bound = 0;
     uint32_t i;
 
+    assert(reduce->op == UOP_REDUCE);
     for (i = 1; i < reduce->n_src; i++)
         bound |= (uint64_t)1 << kernel_range_no(k, reduce->src[i]);
     return bound;
@@ -55,7 +57,8 @@ kernel_identity(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype)
         if (is_float)
             return uop_const_float(g, dtype, (double)__builtin_inff());
         return uop_const_int(g, dtype, dtype == UOP_U64 ? -1 : b.max);
-    default: /* ADD OR XOR */
+    default:
+        assert(op == UOP_ADD || op == UOP_OR || op == UOP_XOR);
         return uop_const_int(g, dtype, 0);
     }
 }
@@ -167,6 +170,7 @@ kernel_coef(const struct kernel *k, const struct uop *u, uint32_t r)
 {
     uint32_t pos = kernel_pos(k, u);
 
+    assert(r < k->n_ranges);
     if (!(k->deps[pos] >> r & 1))
         return 0;
     return k->coefs[pos] ? k->coefs[pos][r] : KERNEL_NONAFFINE;
@@ -295,7 +299,8 @@ compute_groups(struct kernel *k)
 bell_status
 kernel_set_sink(struct kernel *k, const struct uop *sink)
 {
-    BELL_TRY(uop_graph_status(k->g));
+    BELL_TRY(uop_validate_pass(k->g, &sink, 1, UOP_STAGE_K,
+                               "making or rewriting a kernel"));
     arena_fini(&k->mem);
     arena_init(&k->mem);
     k->sink = sink;

@@ -8,6 +8,8 @@
 #ifndef BELL_LOWER_KERNEL_KERNEL_H
 #define BELL_LOWER_KERNEL_KERNEL_H
 
+#include <assert.h>
+
 #include "lower/lower.h"
 
 #define KERNEL_MAX_RANGES 64
@@ -105,6 +107,7 @@ BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
  * REDUCEs over nothing are gone; every reduction range is bound by one group
  * only. */
 BELL_MUST_CHECK bell_status kernel_canonical(struct kernel *k);
+bool kernel_is_canonical(const struct kernel *k);
 
 /* Splits each REDUCE over reduction range `r` in one over r's first n_main
  * values and one over the rest. Where n_padded is more than the rest, the
@@ -130,6 +133,7 @@ BELL_MUST_CHECK bell_status kernel_fuse(struct kernel *k);
 static inline uint32_t
 kernel_pos(const struct kernel *k, const struct uop *u)
 {
+    assert(u->id <= k->sink->id && k->nodes[k->pos_of_id[u->id]] == u);
     return k->pos_of_id[u->id];
 }
 

@@ -2,6 +2,8 @@
  * and sharing them where the indices allow it. */
 #include "lower/kernel/kernel.h"
 
+#include <assert.h>
+
 /* A range is not taken apart for pieces shorter than this. */
 #define MIN_UNFLATTENED 8
 
@@ -85,6 +87,7 @@ merge_pair(struct kernel *k, uint32_t a, uint32_t b)
         uop_range(k->g, uop_range_id(k->ranges[b]),
                   uop_range_axis(k->ranges[b]), k->sizes[a] * k->sizes[b]);
 
+    assert(!(k->reduce_ranges >> a & 1) == !(k->reduce_ranges >> b & 1));
     keep_ranges(k, map);
     map[a].value = uop_const_int(k->g, UOP_I64, 0);
     map[a].n_bound = 0;

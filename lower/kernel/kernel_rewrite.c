@@ -2,6 +2,7 @@
  * values, and the canonical form. */
 #include "lower/kernel/kernel.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -134,6 +135,8 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
     uint64_t stored = stored_slots(k);
     uint32_t i;
 
+    for (i = 0; i < k->n_ranges; i++)
+        assert(k->g->failed || map[i].value->dtype == UOP_I64);
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
     src = arena_alloc(&k->mem, widest_node(k) * sizeof(*src));
     if (!to || !src)
@@ -316,7 +319,26 @@ kernel_canonical(struct kernel *k)
 {
     BELL_TRY(drop_empty_reduces(k));
     BELL_TRY(drop_unit_ranges(k));
-    return unshare_ranges(k);
+    BELL_TRY(unshare_ranges(k));
+    assert(kernel_is_canonical(k));
+    return BELL_OK;
+}
+
+bool
+kernel_is_canonical(const struct kernel *k)
+{
+    uint64_t shared;
+    uint32_t i;
+
+    for (i = 0; i < k->n_ranges; i++) {
+        if (k->sizes[i] == 1)
+            return false;
+    }
+    for (i = 0; i < k->n_nodes; i++) {
+        if (k->nodes[i]->op == UOP_REDUCE && reduces_nothing(k, k->nodes[i]))
+            return false;
+    }
+    return !find_conflict(k, &shared);
 }
 
 /* ---- peeling ---- */
@@ -417,6 +439,7 @@ kernel_peel(struct kernel *k, uint32_t r, int64_t n_main, int64_t n_padded)
     uint32_t i, n = 0, next_id = free_range_id(k);
     int64_t n_rest = k->sizes[r] - n_main;
 
+    assert(k->reduce_ranges >> r & 1 && n_main > 0 && n_rest > 0);
     from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));
     if (!from || !to)

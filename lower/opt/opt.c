@@ -1,6 +1,7 @@
 /* The splitting language. */
 #include "lower/opt/opt.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,6 +97,7 @@ opt_split(struct opt_plan *plan, uint32_t axis, int64_t factor,
     bool new_inner = side == OPT_INNER;
     int i;
 
+    assert(axis < plan->n_axes);
     if (!is_open(plan, axis) || factor < 1 ||
         (plan->pads ? a->size < 1 : a->size < factor) ||
         plan->n_axes + 2 > OPT_MAX_AXES ||
@@ -172,6 +174,7 @@ opt_fold(struct opt_plan *plan, const uint32_t *axes, uint32_t n,
     int64_t size = 1;
     uint32_t i;
 
+    assert(n > 0);
     *out_flat = axes[0];
     if (n == 1)
         return is_open(plan, axes[0]);
@@ -375,6 +378,8 @@ joined_place(struct uop_graph *g, const struct opt_plan *plan,
     struct place p = {NULL, both(g, outer->gate, inner->gate)};
     bool ragged = tile * n_tiles != a->size;
 
+    assert(tile * n_tiles >= a->size &&
+           (!ragged || tile <= a->size || plan->pads));
     p.value =
         uop_alu2(g, UOP_MUL, outer->value, uop_const_int(g, UOP_I64, tile));
     if (ragged && !plan->pads)
@@ -396,6 +401,7 @@ digit_place(struct uop_graph *g, const struct opt_plan *plan,
 {
     struct place p = place[a->flat];
 
+    assert(plan->axes[a->flat].size % (a->below * a->size) == 0);
     if (a->below > 1)
         p.value = uop_alu2(g, UOP_FLOORDIV, p.value,
                            uop_const_int(g, UOP_I64, a->below));
@@ -445,6 +451,7 @@ set_threads(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
             k->staged |= (uint64_t)1 << i;
         if (a->type != UOP_AXIS_LOCAL && a->type != UOP_AXIS_GROUP)
             continue;
+        assert(a->size > 0 && !(a->size & (a->size - 1)));
         k->thread_shift[i] = a->shift;
         if (a->size << a->shift > k->n_threads)
             k->n_threads = (uint32_t)(a->size << a->shift);
@@ -492,6 +499,7 @@ opt_apply(struct opt_plan *plan)
     struct leaf leaves[OPT_MAX_AXES];
     uint32_t i, r, n = order_leaves(plan, leaves), n_bound = 0;
 
+    assert(n <= KERNEL_MAX_RANGES);
     make_places(plan, leaves, n, place);
     set_threads(plan, leaves, n);
     set_matrix(plan, leaves, n);

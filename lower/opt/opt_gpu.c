@@ -7,6 +7,7 @@
  */
 #include "lower/opt/opt_gpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -460,6 +461,7 @@ opt_gpu_rules(struct kernel *k)
     struct opt_gpu gpu = {.k = k};
     size_t i;
 
+    assert(kernel_is_canonical(k) && k->target->is_gpu);
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
     BELL_TRY(kernel_fuse(k));

@@ -3,6 +3,7 @@
  * them. */
 #include "lower/opt/opt_rules.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -296,6 +297,7 @@ opt_rules(struct kernel *k)
     double cycles;
     uint32_t r;
 
+    assert(kernel_is_canonical(k));
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
     BELL_TRY(kernel_fuse(k));

@@ -847,6 +847,8 @@ build_items(struct planner *p, struct sched_plan *plan)
         if (!p->s.nodes[at].stored || p->s.nodes[at].numel == 0)
             continue;
         BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
+        BELL_TRY(uop_validate_pass(p->s.k, &item->sink, 1, UOP_STAGE_K,
+                                   "scheduling"));
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
@@ -898,13 +900,17 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
     uint32_t *local = NULL;
     bell_status status;
 
-    BELL_TRY(uop_graph_status(g));
+    BELL_TRY(uop_validate_pass(g, roots, n_roots, UOP_STAGE_T,
+                               "building the tensor graph"));
     split = host_alloc(n_roots * sizeof(*split) + 1);
     if (!split)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     memcpy(split, roots, n_roots * sizeof(*split));
     arena_init(&p.s.scratch);
     status = sched_split(g, split, n_roots, target);
+    if (status == BELL_OK)
+        status = uop_validate_pass(g, split, n_roots, UOP_STAGE_T,
+                                   "splitting reductions");
     if (status == BELL_OK)
         status = plan_graph(&p, split, n_roots, &local, &plan);
     arena_fini(&p.s.scratch);
