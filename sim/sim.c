@@ -8,7 +8,7 @@
 #include "sim/nv/sim_nv.h"
 
 static bell_status
-unknown(const char *backend, const char *spec)
+unknown_backend(const char *backend, const char *spec)
 {
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated %s devices ('%.60s'); known: NV, AMD",
@@ -22,7 +22,7 @@ kio_sim_create(const char *backend, const char *spec, struct kio **out_kio)
         return sim_nv_create(spec, out_kio);
     if (strcmp(backend, "AMD") == 0)
         return sim_amd_create(spec, out_kio);
-    return unknown(backend, spec);
+    return unknown_backend(backend, spec);
 }
 
 /* RM's objects hang on files, KFD's on the process. */

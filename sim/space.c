@@ -28,7 +28,7 @@ table_at(uint64_t entry)
 }
 
 static unsigned
-index_of(uint64_t va, unsigned level)
+level_index(uint64_t va, unsigned level)
 {
     return (unsigned)(va >> (SMALL_SHIFT + 9 * (N_LEVELS - 1 - level))) &
            (N_ENTRIES - 1);
@@ -99,14 +99,14 @@ end_change(struct sim_space *space)
  * above it, the entry of that. With `make`, tables are made on the way; NULL
  * without memory. */
 static uint64_t *
-find_entry(struct sim_space *space, uint64_t va, unsigned level, bool make,
-           unsigned *out_level)
+table_entry(struct sim_space *space, uint64_t va, unsigned level, bool make,
+            unsigned *out_level)
 {
     uint64_t *table = space->root, *entry;
     unsigned at;
 
     for (at = 0;; at++) {
-        entry = &table[index_of(va, at)];
+        entry = &table[level_index(va, at)];
         *out_level = at;
         if (at == level || (*entry & LEAF) || (!*entry && !make))
             return entry;
@@ -126,13 +126,13 @@ level_bytes(unsigned level)
 }
 
 static bool
-is_free(struct sim_space *space, uint64_t va, uint64_t end)
+is_range_free(struct sim_space *space, uint64_t va, uint64_t end)
 {
     unsigned level;
 
     while (va < end) {
         const uint64_t *entry =
-            find_entry(space, va, N_LEVELS - 1, false, &level);
+            table_entry(space, va, N_LEVELS - 1, false, &level);
         if (*entry)
             return false;
         va = (va & ~(level_bytes(level) - 1)) + level_bytes(level);
@@ -141,12 +141,12 @@ is_free(struct sim_space *space, uint64_t va, uint64_t end)
 }
 
 static void
-clear(struct sim_space *space, uint64_t va, uint64_t end)
+clear_range(struct sim_space *space, uint64_t va, uint64_t end)
 {
     unsigned level;
 
     while (va < end) {
-        uint64_t *entry = find_entry(space, va, N_LEVELS - 1, false, &level);
+        uint64_t *entry = table_entry(space, va, N_LEVELS - 1, false, &level);
         if (*entry) {
             atomic_fetch_sub(&space->mapped_bytes, level_bytes(level));
             *entry = 0;
@@ -163,14 +163,14 @@ fill(struct sim_space *space, uint64_t va, uint64_t host, uint64_t end,
     uint64_t start = va, step = level_bytes(want);
 
     while (va < end) {
-        uint64_t *entry = find_entry(space, va, want, true, &level);
+        uint64_t *entry = table_entry(space, va, want, true, &level);
         if (entry && *entry) {
             /* tables of small pages that are gone */
             free_table(table_at(*entry), level + 1);
             *entry = 0;
         }
         if (!entry) {
-            clear(space, start, va);
+            clear_range(space, start, va);
             return bell_fail(BELL_E_NO_MEMORY, "page tables for 0x%llx",
                              (unsigned long long)va);
         }
@@ -190,7 +190,7 @@ map_locked(struct sim_space *space, uint64_t va, uint64_t host,
         space->root = host_calloc(N_ENTRIES, sizeof(*space->root));
     if (!space->root)
         return bell_fail(BELL_E_NO_MEMORY, "page tables");
-    if (!is_free(space, va, va + size_bytes))
+    if (!is_range_free(space, va, va + size_bytes))
         return bell_fail(
             BELL_E_INVALID, "something is mapped in 0x%llx..0x%llx already",
             (unsigned long long)va, (unsigned long long)(va + size_bytes));
@@ -232,7 +232,7 @@ sim_space_unmap(struct sim_space *space, uint64_t va, uint64_t size_bytes)
         end = va + size_bytes;
     begin_change(space);
     if (space->root)
-        clear(space, va, end);
+        clear_range(space, va, end);
     space->generation++;
     end_change(space);
 }
@@ -296,7 +296,7 @@ look_up(struct sim_walk *walk, uint64_t va, unsigned *out_shift)
     }
     if (!walk->space->root || va >> VA_BITS)
         return 0;
-    entry = *find_entry(walk->space, va, N_LEVELS - 1, false, &level);
+    entry = *table_entry(walk->space, va, N_LEVELS - 1, false, &level);
     if (!(entry & LEAF))
         return 0;
     if (level == BIG_LEVEL) {

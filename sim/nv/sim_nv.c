@@ -194,7 +194,7 @@ machine_create(const struct plan *plan, const char *spec,
 /* ---- specs ------------------------------------------------------------------------- */
 
 static bell_status
-unknown(const char *spec)
+unknown_nv_spec(const char *spec)
 {
     const struct nvgpu_chip *chip;
     char chips[96] = "";
@@ -262,12 +262,12 @@ parse_spec(const char *spec, struct plan *out_plan)
     char *end;
 
     if (n == 0 || n >= sizeof(chip))
-        return unknown(spec);
+        return unknown_nv_spec(spec);
     memcpy(chip, spec, n);
     plan.chip = nvgpu_chip_find(chip, 0);
     if (*rest == '*') {
         if (rest[1] < '1' || rest[1] > '9')
-            return unknown(spec);
+            return unknown_nv_spec(spec);
         plan.n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
         rest = end;
     }
@@ -276,11 +276,11 @@ parse_spec(const char *spec, struct plan *out_plan)
         rest++;
         n = strcspn(rest, ",");
         if (!parse_option(rest, n, &plan))
-            return unknown(spec);
+            return unknown_nv_spec(spec);
         rest += n;
     }
     if (!plan.chip || *rest || plan.n_cards < 1 || plan.n_cards > RM_MAX_CARDS)
-        return unknown(spec);
+        return unknown_nv_spec(spec);
     *out_plan = plan;
     return BELL_OK;
 }
@@ -520,8 +520,8 @@ cut_mappings(struct rm_process *process, uint8_t *addr, size_t size_bytes)
 
 /* The context that RM_MAP_MEMORY left on a file. src: BRINGUP.md section 6 */
 static int
-check_view(const struct rm_file *file, int fd, size_t size_bytes, int flags,
-           uint64_t offset)
+check_file_view(const struct rm_file *file, int fd, size_t size_bytes,
+                int flags, uint64_t offset)
 {
     if (!file->has_view)
         return rm_fail(EINVAL, "file %d has no mapping context", fd);
@@ -561,7 +561,7 @@ mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
                            *addr);
         offset = mem->file_offset;
     } else if (file) {
-        result = check_view(file, fd, size_bytes, flags, offset);
+        result = check_file_view(file, fd, size_bytes, flags, offset);
         if (result < 0)
             return result;
         mem = file->mem;

@@ -57,11 +57,12 @@ static struct {
 /* Calls of the simulators themselves. */
 static __thread int busy __attribute__((tls_model("initial-exec")));
 
-static void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void say_line(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
 
 /* One write, past the program's streams. */
 static void
-tell(const char *fmt, ...)
+say_line(const char *fmt, ...)
 {
     char line[1024] = "doorbell sim: ";
     size_t n = strlen(line);
@@ -84,7 +85,7 @@ static void
 tell_line(void *user, const char *line)
 {
     (void)user;
-    tell("%s", line);
+    say_line("%s", line);
 }
 
 /* ---- numbers --------------------------------------------------------------- */
@@ -108,7 +109,7 @@ is_ours(const struct handle *handle)
 
 /* The number stands for nothing of ours any more. */
 static void
-forget(int fd)
+forget_fd(int fd)
 {
     struct handle *handle;
     struct kio *kio = NULL;
@@ -137,7 +138,7 @@ share(struct handle *handle, int fd)
 {
     if (fd < 0 || fd >= FDS_MAX || getpid() != sim.pid)
         return;
-    forget(fd);
+    forget_fd(fd);
     pthread_mutex_lock(&sim.lock);
     handle->refs++;
     __atomic_store_n(&sim.of_fd[fd], (uint16_t)(handle - sim.handles + 1),
@@ -180,8 +181,8 @@ machine_of_locked(enum kio_dev dev)
         if (!sim.machines[i].kio) {
             if (kio_open_interface(backend, sim.machines[i].interface,
                                    &sim.machines[i].kio) != BELL_OK) {
-                tell("%s@%s: %s", backend, sim.machines[i].interface,
-                     bell_error_last()->message);
+                say_line("%s@%s: %s", backend, sim.machines[i].interface,
+                         bell_error_last()->message);
                 return NULL;
             }
             set_branch(sim.machines[i].kio);
@@ -233,7 +234,7 @@ sim_preload_open(const char *path, const char *file, int flags)
     fd = kio_trap_move(kio_real_open(AT_FDCWD, file, O_RDONLY | O_CLOEXEC, 0));
     if (fd < 0)
         return -1;
-    forget(fd); /* its last owner closed it past us */
+    forget_fd(fd); /* its last owner closed it past us */
     pthread_mutex_lock(&sim.lock);
     busy++;
     result = fd < FDS_MAX ? open_locked(path, flags, &handle) : -EMFILE;
@@ -270,7 +271,7 @@ int
 kio_seen_close(int fd)
 {
     if (handle_of(fd))
-        forget(fd);
+        forget_fd(fd);
     return kio_real_close(fd);
 }
 
@@ -303,10 +304,10 @@ tell_refusal(const struct handle *handle, unsigned long request, void *arg,
                          arg, NULL, NULL) == BELL_OK)
         (void)kio_capture_format(&capture, text, sizeof(text));
     kio_capture_fini(&capture);
-    tell("%s on %s: %s: %s", text, kio_dev_name(handle->dev), strerror(error),
-         reason);
+    say_line("%s on %s: %s: %s", text, kio_dev_name(handle->dev),
+             strerror(error), reason);
     if (sim.n_told == TOLD_MAX)
-        tell("no more refusals are told");
+        say_line("no more refusals are told");
 }
 
 /* The program's numbers of files in the argument become the simulated
@@ -422,9 +423,9 @@ kio_seen_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
     result = handle->kio->ops->mmap(handle->kio, &addr, n, prot, flags,
                                     handle->fd, (uint64_t)offset);
     if (result < 0 && sim.n_told++ < TOLD_MAX)
-        tell("mmap of %zu bytes of %s at offset 0x%llx: %s", n,
-             kio_dev_name(handle->dev), (unsigned long long)offset,
-             why(handle->kio, -result));
+        say_line("mmap of %zu bytes of %s at offset 0x%llx: %s", n,
+                 kio_dev_name(handle->dev), (unsigned long long)offset,
+                 why(handle->kio, -result));
     busy--;
     errno = result < 0 ? -result : saved_errno;
     return result < 0 ? MAP_FAILED : addr;
@@ -459,7 +460,7 @@ dup3(int fd, int to, int flags)
 
     if (copy < 0)
         return copy;
-    forget(to);
+    forget_fd(to);
     if (handle)
         share(handle, copy);
     return copy;
@@ -499,7 +500,7 @@ close_range(unsigned first, unsigned last, int flags)
     unsigned fd;
 
     for (fd = first; flags == 0 && fd <= last && fd < FDS_MAX; fd++)
-        forget((int)fd);
+        forget_fd((int)fd);
     return (int)syscall(SYS_close_range, first, last, flags);
 }
 
@@ -571,12 +572,12 @@ begin(void)
     sim.quiet = debug && strcmp(debug, "quiet") == 0;
     log_mask = LOG_FAULT;
     if (debug && !sim.quiet && log_parse(debug, &log_mask) != BELL_OK)
-        tell("BELL_SIM_DEBUG: %s", bell_error_last()->message);
+        say_line("BELL_SIM_DEBUG: %s", bell_error_last()->message);
     log_set_writer(tell_line, NULL);
     sim_paths_init(tree, devices);
     sim.pid = getpid();
     if (!kio_trap_install(atoi(fds)))
-        tell("no trap for calls that go past the C library: %s",
-             strerror(errno));
+        say_line("no trap for calls that go past the C library: %s",
+                 strerror(errno));
     sim.on = pthread_atfork(before_fork, after_fork, in_child) == 0;
 }

@@ -172,8 +172,8 @@ extract(const struct px_insn *in, uint64_t a, uint64_t pos, uint64_t len)
 }
 
 static uint64_t
-insert(const struct px_insn *in, uint64_t a, uint64_t b, uint64_t pos,
-       uint64_t len)
+insert_bits(const struct px_insn *in, uint64_t a, uint64_t b, uint64_t pos,
+            uint64_t len)
 {
     uint64_t field;
 
@@ -264,7 +264,7 @@ bit_op(const struct px_insn *in, const uint64_t s[4])
     case PX_BFE:
         return extract(in, s[0], s[1], s[2]);
     case PX_BFI:
-        return insert(in, s[0], s[1], s[2], s[3]);
+        return insert_bits(in, s[0], s[1], s[2], s[3]);
     case PX_PRMT:
         return permute(s[0], s[1], s[2]);
     default:

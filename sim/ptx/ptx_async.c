@@ -95,8 +95,8 @@ do_copy(struct px_run *r, struct px_warp *w, const struct px_insn *in,
 /* Writes what lanes of the mask have waited for: all but their last `keep`
  * groups; keep < 0: all, also those of no group. */
 static void
-await(struct px_run *r, struct px_warp *w, const struct px_insn *in,
-      uint32_t mask, int64_t keep)
+await_copies(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+             uint32_t mask, int64_t keep)
 {
     size_t n = 0, i;
 
@@ -123,7 +123,7 @@ px_do_async(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     if (in->op == PX_COPY) {
         do_copy(r, w, in, mask);
     } else if (in->op == PX_AWAIT) {
-        await(r, w, in, mask, in->offset);
+        await_copies(r, w, in, mask, in->offset);
     } else {
         for (left = mask; left; left &= left - 1)
             w->n_committed[px_first(left)]++;

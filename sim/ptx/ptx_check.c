@@ -201,7 +201,7 @@ check_cvt(const struct px_insn *in, uint32_t sm)
 /* ---- memory ---- */
 
 static const char *
-check_memory(const struct px_insn *in)
+check_memory_insn(const struct px_insn *in)
 {
     uint32_t n = in->mod[PX_MOD_VEC] ? in->mod[PX_MOD_VEC] : 1;
     unsigned order = in->mod[PX_MOD_ORDER], space = in->mod[PX_MOD_SPACE];
@@ -312,7 +312,7 @@ px_check_modifiers(const struct px_op_info *info, const struct px_insn *in,
         return check_warp(in);
     case PX_LD:
     case PX_ST:
-        return check_memory(in);
+        return check_memory_insn(in);
     case PX_ATOM:
     case PX_RED:
         return check_atom(in, sm);

@@ -91,7 +91,7 @@ int_to_int(const struct px_insn *in, uint64_t a)
 }
 
 static double
-flush(const struct px_insn *in, unsigned type, double d)
+flush_subnormal(const struct px_insn *in, unsigned type, double d)
 {
     return in->mod[PX_MOD_FTZ] && type == PX_F32 && fabs(d) < 0x1p-126
                ? copysign(0, d)
@@ -101,7 +101,7 @@ flush(const struct px_insn *in, unsigned type, double d)
 /* ---- pairs ---- */
 
 static unsigned
-half_of(unsigned type)
+half_type(unsigned type)
 {
     switch (type) {
     case PX_F16X2:
@@ -121,7 +121,7 @@ half_of(unsigned type)
 static uint64_t
 cvt_pair(const struct px_insn *in, uint64_t a, uint64_t b)
 {
-    unsigned to = half_of(in->type), from = half_of(in->type2);
+    unsigned to = half_type(in->type), from = half_type(in->type2);
     unsigned round = in->mod[PX_MOD_ROUND], sat = in->mod[PX_MOD_SAT];
     unsigned bits = px_types[to].bits;
 
@@ -139,7 +139,7 @@ cvt_pair(const struct px_insn *in, uint64_t a, uint64_t b)
 static uint64_t
 from_float(const struct px_insn *in, uint64_t a)
 {
-    double d = flush(in, in->type2, px_decode(in->type2, a));
+    double d = flush_subnormal(in, in->type2, px_decode(in->type2, a));
     unsigned round = in->mod[PX_MOD_ROUND];
 
     if (round >= PX_RNI) {
@@ -148,7 +148,7 @@ from_float(const struct px_insn *in, uint64_t a)
     }
     if (!round)
         round = PX_RN;
-    a = px_encode_rounded(in->type, flush(in, in->type, d), round,
+    a = px_encode_rounded(in->type, flush_subnormal(in, in->type, d), round,
                           in->mod[PX_MOD_SAT]);
     return a;
 }
@@ -168,7 +168,8 @@ px_eval_cvt(const struct px_insn *in, uint64_t a, uint64_t b)
     if (from->kind == 'f' && to->kind == 'f')
         return from_float(in, a);
     if (from->kind == 'f') {
-        a = float_to_int(in, flush(in, in->type2, px_decode(in->type2, a)));
+        a = float_to_int(
+            in, flush_subnormal(in, in->type2, px_decode(in->type2, a)));
     } else {
         if (from->kind == 's')
             a = (uint64_t)px_sign_extend(a, from->bits);

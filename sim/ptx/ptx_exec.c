@@ -56,7 +56,7 @@ wake(struct px_warp *w)
 }
 
 static void
-leave(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask)
+leave_loop(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask)
 {
     struct px_group *group = &w->groups[g];
 
@@ -172,7 +172,7 @@ control(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask,
         break;
     case PX_RET:
     case PX_EXIT:
-        leave(r, w, g, mask);
+        leave_loop(r, w, g, mask);
         break;
     case PX_TRAP:
         px_fault(r, w, px_first(mask), in, SIM_PTX_TRAP, 0, "a trap");

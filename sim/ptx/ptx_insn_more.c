@@ -9,7 +9,7 @@
 
 /* Takes ".word" if it comes next. */
 static bool
-take_word(struct px_parse *p, const char *word)
+take_suffix(struct px_parse *p, const char *word)
 {
     if (!p->lex.is_glued || !px_at_word(p, PX_DOT, word))
         return false;
@@ -22,7 +22,7 @@ need_word(struct px_parse *p, const char *word)
 {
     char text[48];
 
-    if (take_word(p, word))
+    if (take_suffix(p, word))
         return BELL_OK;
     memcpy(text, "a word is missing: .", 21);
     strncat(text, word, sizeof(text) - strlen(text) - 1);
@@ -59,16 +59,16 @@ static bell_status
 parse_bar_red(struct px_parse *p, struct px_insn *in)
 {
     in->op = PX_BAR_RED;
-    if (take_word(p, "popc"))
+    if (take_suffix(p, "popc"))
         in->mod[PX_MOD_MODE] = PX_ATOM_POPC;
-    else if (take_word(p, "and"))
+    else if (take_suffix(p, "and"))
         in->mod[PX_MOD_MODE] = PX_ATOM_AND;
-    else if (take_word(p, "or"))
+    else if (take_suffix(p, "or"))
         in->mod[PX_MOD_MODE] = PX_ATOM_OR;
     else
         return px_error(p, "popc, and or or is needed");
     in->type = in->mod[PX_MOD_MODE] == PX_ATOM_POPC ? PX_U32 : PX_PRED;
-    (void)take_word(p, "aligned");
+    (void)take_suffix(p, "aligned");
     BELL_TRY(need_word(p, px_types[in->type].name));
     BELL_TRY(px_take_register(p, in->type, false, &in->dst));
     BELL_TRY(px_expect(p, ','));
@@ -82,20 +82,20 @@ parse_bar_red(struct px_parse *p, struct px_insn *in)
 static bell_status
 parse_bar(struct px_parse *p, struct px_insn *in, bool barrier)
 {
-    if (!barrier && take_word(p, "warp")) {
+    if (!barrier && take_suffix(p, "warp")) {
         BELL_TRY(need_word(p, "sync"));
         in->op = PX_WARPSYNC;
         return px_take_source(p, PX_U32, false, &in->src[3]);
     }
-    (void)take_word(p, "cta");
-    if (take_word(p, "red"))
+    (void)take_suffix(p, "cta");
+    if (take_suffix(p, "red"))
         return parse_bar_red(p, in);
-    if (take_word(p, "arrive"))
+    if (take_suffix(p, "arrive"))
         in->op = PX_BAR_ARRIVE;
-    else if (!take_word(p, "sync"))
+    else if (!take_suffix(p, "sync"))
         return px_error(p, "only sync, arrive, red and warp.sync are known");
     if (barrier)
-        (void)take_word(p, "aligned");
+        (void)take_suffix(p, "aligned");
     return take_barrier(p, in, in->op == PX_BAR_ARRIVE);
 }
 
@@ -108,7 +108,7 @@ parse_brx(struct px_parse *p, struct px_insn *in)
     uint32_t number;
 
     BELL_TRY(need_word(p, "idx"));
-    (void)take_word(p, "uni");
+    (void)take_suffix(p, "uni");
     BELL_TRY(px_take_source(p, PX_U32, false, &in->src[0]));
     BELL_TRY(px_expect(p, ','));
     s = p->lex.token == PX_WORD
@@ -203,7 +203,7 @@ parse_mma(struct px_parse *p, struct px_insn *in)
     px_lex_next(&p->lex);
     BELL_TRY(need_word(p, "row"));
     BELL_TRY(need_word(p, "col"));
-    sat = take_word(p, "satfinite");
+    sat = take_suffix(p, "satfinite");
     BELL_TRY(px_take_type(p, &d));
     BELL_TRY(px_take_type(p, &a));
     BELL_TRY(px_take_type(p, &b));
@@ -245,11 +245,11 @@ parse_ldmatrix(struct px_parse *p, struct px_insn *in)
     BELL_TRY(need_word(p, "sync"));
     BELL_TRY(need_word(p, "aligned"));
     BELL_TRY(need_word(p, "m8n8"));
-    n = take_word(p, "x1") ? 1 : take_word(p, "x2") ? 2 : 4;
+    n = take_suffix(p, "x1") ? 1 : take_suffix(p, "x2") ? 2 : 4;
     if (n == 4)
         BELL_TRY(need_word(p, "x4"));
-    in->mod[PX_MOD_WRAP] = take_word(p, "trans");
-    if (take_word(p, "shared") || take_word(p, "shared::cta"))
+    in->mod[PX_MOD_WRAP] = take_suffix(p, "trans");
+    if (take_suffix(p, "shared") || take_suffix(p, "shared::cta"))
         in->mod[PX_MOD_SPACE] = PX_SHARED;
     BELL_TRY(need_word(p, "b16"));
     in->type = PX_B16;
@@ -296,29 +296,29 @@ parse_cp(struct px_parse *p, struct px_insn *in)
     bool cg;
 
     BELL_TRY(need_word(p, "async"));
-    if (take_word(p, "commit_group")) {
+    if (take_suffix(p, "commit_group")) {
         in->op = PX_COMMIT;
         return BELL_OK;
     }
-    if (take_word(p, "wait_all")) {
+    if (take_suffix(p, "wait_all")) {
         in->op = PX_AWAIT;
         in->offset = -1;
         return BELL_OK;
     }
-    if (take_word(p, "wait_group")) {
+    if (take_suffix(p, "wait_group")) {
         in->op = PX_AWAIT;
         BELL_TRY(px_take_number(p, 1u << 20, &n));
         in->offset = (int64_t)n;
         return BELL_OK;
     }
-    cg = take_word(p, "cg");
+    cg = take_suffix(p, "cg");
     if (!cg)
         BELL_TRY(need_word(p, "ca"));
-    if (!take_word(p, "shared"))
+    if (!take_suffix(p, "shared"))
         BELL_TRY(need_word(p, "shared::cta"));
     BELL_TRY(need_word(p, "global"));
-    if (!take_word(p, "L2::64B") && !take_word(p, "L2::128B"))
-        (void)take_word(p, "L2::256B");
+    if (!take_suffix(p, "L2::64B") && !take_suffix(p, "L2::128B"))
+        (void)take_suffix(p, "L2::256B");
     in->type = PX_B8;
     return take_copy(p, in, cg);
 }
@@ -332,7 +332,7 @@ parse_proxy_fence(struct px_parse *p, struct px_insn *in)
     in->op = PX_PROXY_FENCE;
     BELL_TRY(need_word(p, "proxy"));
     BELL_TRY(need_word(p, "async"));
-    (void)take_word(p, "shared::cta");
+    (void)take_suffix(p, "shared::cta");
     return p->module->sm >= 90 && p->version >= 80
                ? BELL_OK
                : px_error(p, "it needs a newer target or version");
@@ -422,13 +422,13 @@ parse_wgmma(struct px_parse *p, struct px_insn *in)
     if (p->module->sm != 90 || !p->module->is_arch_specific)
         return px_error(p, "wgmma is sm_90a's");
     p->kernel->has_wgmma = true;
-    if (take_word(p, "mma_async"))
+    if (take_suffix(p, "mma_async"))
         return parse_mma_async(p, in);
-    if (take_word(p, "fence"))
+    if (take_suffix(p, "fence"))
         in->op = PX_WGMMA_FENCE;
-    else if (take_word(p, "commit_group"))
+    else if (take_suffix(p, "commit_group"))
         in->op = PX_WGMMA_COMMIT;
-    else if (take_word(p, "wait_group"))
+    else if (take_suffix(p, "wait_group"))
         in->op = PX_WGMMA_AWAIT;
     else
         return px_error(p, "mma_async, fence, commit_group or wait_group is "

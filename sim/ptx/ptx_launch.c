@@ -175,37 +175,37 @@ start_block(struct px_run *r)
 /* ---- launches ---- */
 
 static bell_status
-bad_launch(struct px_run *r, const char *what)
+bad_ptx_launch(struct px_run *r, const char *what)
 {
     r->report->fault = SIM_PTX_BAD_LAUNCH;
     return bell_fail(BELL_E_INVALID, "launch of %s: %s", r->kernel->name, what);
 }
 
 static bell_status
-check_memory(struct px_run *r)
+check_launch_memory(struct px_run *r)
 {
     const struct sim_ptx_launch *l = r->launch;
     const struct px_kernel *k = r->kernel;
     uint32_t page = l->mem.page_bytes;
 
     if (l->args_bytes < k->param_bytes)
-        return bad_launch(r, "too few bytes of arguments");
+        return bad_ptx_launch(r, "too few bytes of arguments");
     if (l->dynamic_shared_bytes >
         MAX_SHARED_BYTES - align_up(k->shared_bytes, 16))
-        return bad_launch(r, "too much shared memory");
+        return bad_ptx_launch(r, "too much shared memory");
     if (k->uses_const &&
         (!l->const_bank || l->const_bytes < r->module->consts.n_bytes))
-        return bad_launch(r, "too few bytes of constants");
+        return bad_ptx_launch(r, "too few bytes of constants");
     if (k->uses_global && !l->global_base)
-        return bad_launch(r, "the module's variables are nowhere");
+        return bad_ptx_launch(r, "the module's variables are nowhere");
     if (page && (!is_pow2(page) || page < 16))
-        return bad_launch(r, "pages of a bad size");
+        return bad_ptx_launch(r, "pages of a bad size");
     r->page_log2 = page ? log2_floor(page) : 0;
     return BELL_OK;
 }
 
 static bell_status
-check_launch(struct px_run *r)
+check_ptx_launch(struct px_run *r)
 {
     const struct sim_ptx_launch *l = r->launch;
     const struct px_kernel *k = r->kernel;
@@ -215,17 +215,17 @@ check_launch(struct px_run *r)
     for (i = 0; i < 3; i++) {
         if (l->grid[i] == 0 || l->block[i] == 0 || l->block[i] > MAX_THREADS ||
             l->grid[i] > (i ? 65535u : INT32_MAX))
-            return bad_launch(r, "grid or block has a bad size");
+            return bad_ptx_launch(r, "grid or block has a bad size");
         threads *= l->block[i];
         if (k->reqntid[0] && k->reqntid[i] != l->block[i])
-            return bad_launch(r, "the kernel wants blocks of another size");
+            return bad_ptx_launch(r, "the kernel wants blocks of another size");
     }
     if (threads > MAX_THREADS)
-        return bad_launch(r, "a block has 1024 threads at most");
+        return bad_ptx_launch(r, "a block has 1024 threads at most");
     if (k->maxntid[0] &&
         threads > (uint64_t)k->maxntid[0] * k->maxntid[1] * k->maxntid[2])
-        return bad_launch(r, "more threads than the kernel allows");
-    BELL_TRY(check_memory(r));
+        return bad_ptx_launch(r, "more threads than the kernel allows");
+    BELL_TRY(check_launch_memory(r));
     r->n_threads = (uint32_t)threads;
     r->n_warps = (uint32_t)div_up(threads, PX_LANES);
     r->shared_bytes =
@@ -367,7 +367,7 @@ sim_ptx_run(const struct sim_ptx_module *module,
         return bell_fail(BELL_E_INVALID, "the module has no kernel %s",
                          launch->kernel ? launch->kernel : "");
     }
-    BELL_TRY(check_launch(&r));
+    BELL_TRY(check_ptx_launch(&r));
     status = alloc_run(&r);
     if (status == BELL_OK)
         run_grid(&r);

@@ -82,7 +82,7 @@ take_digits(struct px_lex *lex, const char *p, unsigned base, unsigned exact)
 }
 
 static void
-take_number(struct px_lex *lex)
+lex_number(struct px_lex *lex)
 {
     const char *p = lex->at;
     bool ok;
@@ -109,7 +109,7 @@ take_number(struct px_lex *lex)
 }
 
 static void
-take_word(struct px_lex *lex, enum px_token token, const char *begin)
+lex_word(struct px_lex *lex, enum px_token token, const char *begin)
 {
     const char *p = begin;
 
@@ -139,13 +139,13 @@ px_lex_next(struct px_lex *lex)
         lex->len = 0;
         lex->word = lex->at;
     } else if (is_digit(c)) {
-        take_number(lex);
+        lex_number(lex);
     } else if (is_word_char(c)) {
-        take_word(lex, PX_WORD, lex->at);
+        lex_word(lex, PX_WORD, lex->at);
     } else if (c == '%' && is_word_char(lex->at[1])) {
-        take_word(lex, PX_WORD, lex->at + 1);
+        lex_word(lex, PX_WORD, lex->at + 1);
     } else if (c == '.' && is_word_char(lex->at[1])) {
-        take_word(lex, PX_DOT, lex->at + 1);
+        lex_word(lex, PX_DOT, lex->at + 1);
     } else if (c == '"') {
         size_t n = strcspn(lex->at + 1, "\"\n");
         lex->token = lex->at[1 + n] == '"' ? PX_STRING : PX_BAD;

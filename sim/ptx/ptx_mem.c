@@ -338,7 +338,8 @@ load_all_words(struct px_run *r, const struct px_span *s,
 }
 
 static void
-load(struct px_run *r, const struct px_span *s, uint8_t *const ptr[PX_LANES])
+load_lanes(struct px_run *r, const struct px_span *s,
+           uint8_t *const ptr[PX_LANES])
 {
     const struct px_insn *in = s->in;
     const struct px_ref *refs = px_operands(r, in);
@@ -360,7 +361,7 @@ load(struct px_run *r, const struct px_span *s, uint8_t *const ptr[PX_LANES])
 /* ---- stores ---- */
 
 static inline void
-put(uint8_t *p, unsigned n_bytes, bool order, uint64_t v)
+put_bytes(uint8_t *p, unsigned n_bytes, bool order, uint64_t v)
 {
     uint32_t v32 = (uint32_t)v;
     uint16_t v16 = (uint16_t)v;
@@ -431,8 +432,8 @@ store(struct px_run *r, const struct px_span *s,
     for (left = s->mask; left; left &= left - 1) {
         lane = px_first(left);
         for (i = 0; i < s->in->n_vec; i++)
-            put(ptr[lane] + i * size, size, order,
-                px_get(from[i], refs[i].bits, lane));
+            put_bytes(ptr[lane] + i * size, size, order,
+                      px_get(from[i], refs[i].bits, lane));
     }
 }
 
@@ -500,7 +501,8 @@ exchange(uint8_t *p, unsigned n_bytes, const struct px_insn *in, uint64_t b,
 }
 
 static void
-atomic(struct px_run *r, const struct px_span *s, uint8_t *const ptr[PX_LANES])
+atomic_lanes(struct px_run *r, const struct px_span *s,
+             uint8_t *const ptr[PX_LANES])
 {
     const struct px_insn *in = s->in;
     const void *b = px_read(r, s->w, in, in->src[1], s->mask), *c = b;
@@ -590,9 +592,9 @@ px_access(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         return;
     }
     if (in->op == PX_LD)
-        load(r, &s, ptr);
+        load_lanes(r, &s, ptr);
     else if (in->op == PX_ST)
         store(r, &s, from, ptr);
     else
-        atomic(r, &s, ptr);
+        atomic_lanes(r, &s, ptr);
 }

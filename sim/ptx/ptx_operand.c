@@ -38,7 +38,7 @@ px_const_ref(struct px_parse *p, uint64_t bits, unsigned width,
 /* May a register of type `reg` hold an operand of type `type`? `wider`: it
  * may be wider than that (ld, st, cvt). */
 static bool
-fits(unsigned reg, unsigned type, bool wider)
+register_fits(unsigned reg, unsigned type, bool wider)
 {
     const struct px_type_info *r = &px_types[reg], *t = &px_types[type];
 
@@ -77,7 +77,7 @@ px_take_register(struct px_parse *p, unsigned type, bool wider,
     s = px_find_symbol(p, p->lex.word, p->lex.len, &number);
     if (!s || s->kind > PX_SYM_FAMILY)
         return px_error(p, "no such register");
-    if (!fits(s->type, type, wider))
+    if (!register_fits(s->type, type, wider))
         return px_error(p, "a register of another type or width");
     *out = register_ref(s, number);
     px_lex_next(&p->lex);

@@ -280,8 +280,8 @@ px_op_name(unsigned op)
 }
 
 static const char *
-take(const struct px_op_info *info, struct px_insn *in, int *order,
-     unsigned mod, unsigned value)
+take_operand(const struct px_op_info *info, struct px_insn *in, int *order,
+             unsigned mod, unsigned value)
 {
     if (!(info->mods & BIT(mod)))
         return "the instruction has no such modifier";
@@ -302,10 +302,10 @@ take_type(const struct px_op_info *info, struct px_insn *in, int *order,
                            : "the instruction has no such modifier";
     if (in->type == PX_NONE) {
         in->type = (uint8_t)type;
-        return take(info, in, order, PX_MOD_TYPE, 1);
+        return take_operand(info, in, order, PX_MOD_TYPE, 1);
     }
     in->type2 = (uint8_t)type;
-    return take(info, in, order, PX_MOD_TYPE2, 1);
+    return take_operand(info, in, order, PX_MOD_TYPE2, 1);
 }
 
 const char *
@@ -321,12 +321,12 @@ px_take_modifier(const struct px_op_info *info, struct px_insn *in, int *order,
     }
     for (i = 0; i < ARRAY_LEN(modes); i++) {
         if (modes[i].op == kind && px_is_word(modes[i].word, word, len))
-            return take(info, in, order, PX_MOD_MODE, modes[i].value);
+            return take_operand(info, in, order, PX_MOD_MODE, modes[i].value);
     }
     for (i = 0; i < ARRAY_LEN(words); i++) {
         if (px_is_word(words[i].word, word, len) &&
             info->mods & BIT(words[i].mod))
-            return take(info, in, order, words[i].mod, words[i].value);
+            return take_operand(info, in, order, words[i].mod, words[i].value);
     }
     return "the instruction has no such modifier";
 }

@@ -55,8 +55,8 @@ touch(struct px_run *r, uint32_t begin, uint32_t end)
 }
 
 static bool
-bad(struct px_run *r, const struct px_span *s, uint32_t lane, uint32_t at,
-    enum sim_ptx_fault fault, const char *what)
+bad_access(struct px_run *r, const struct px_span *s, uint32_t lane,
+           uint32_t at, enum sim_ptx_fault fault, const char *what)
 {
     r->report->is_write = s->is_write;
     px_fault(r, s->w, lane, s->in, fault, at, what);
@@ -95,15 +95,16 @@ check_writer(struct px_run *r, const struct px_span *s, uint32_t lane,
     for (i = at; i < at + s->n_bytes; i++) {
         unsigned who = r->writer[i];
         if (who == PROMISED)
-            return bad(r, s, lane, i, SIM_PTX_RACE,
-                       "shared memory that a copy is still to write");
+            return bad_access(r, s, lane, i, SIM_PTX_RACE,
+                              "shared memory that a copy is still to write");
         if (who == UNWRITTEN && !s->is_write)
-            return bad(r, s, lane, i, SIM_PTX_UNDEFINED,
-                       "shared memory that nobody has written");
+            return bad_access(r, s, lane, i, SIM_PTX_UNDEFINED,
+                              "shared memory that nobody has written");
         if (who != NOBODY && who != mine && who != UNWRITTEN && r->judges_races)
-            return bad(r, s, lane, i, SIM_PTX_RACE,
-                       "shared memory that another warp has written since the "
-                       "last barrier");
+            return bad_access(
+                r, s, lane, i, SIM_PTX_RACE,
+                "shared memory that another warp has written since the "
+                "last barrier");
     }
     return true;
 }
@@ -199,9 +200,10 @@ check_readers(struct px_run *r, const struct px_span *s, uint32_t lane,
 
     for (i = at; i < at + s->n_bytes; i++) {
         if (r->reader[i] != NOBODY && r->reader[i] != mine)
-            return bad(r, s, lane, i, SIM_PTX_RACE,
-                       "shared memory that another warp has read since the "
-                       "last barrier");
+            return bad_access(
+                r, s, lane, i, SIM_PTX_RACE,
+                "shared memory that another warp has read since the "
+                "last barrier");
     }
     return true;
 }
@@ -242,8 +244,8 @@ px_shared_write(struct px_run *r, const struct px_span *s,
         if (!may_write(r, s, lane, (uint32_t)at[lane], mine))
             return false;
         if (!px_wgmma_write(r, (uint32_t)at[lane], s->n_bytes))
-            return bad(r, s, lane, (uint32_t)at[lane], SIM_PTX_RACE,
-                       "shared memory that a wgmma may still read");
+            return bad_access(r, s, lane, (uint32_t)at[lane], SIM_PTX_RACE,
+                              "shared memory that a wgmma may still read");
         px_shared_land(r, s->w, (uint32_t)at[lane], s->n_bytes);
     }
     return true;
@@ -256,8 +258,8 @@ px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
     if (!may_write(r, s, lane, at, s->w->number + 1))
         return false;
     if (!px_wgmma_write(r, at, s->n_bytes))
-        return bad(r, s, lane, at, SIM_PTX_RACE,
-                   "shared memory that a wgmma may still read");
+        return bad_access(r, s, lane, at, SIM_PTX_RACE,
+                          "shared memory that a wgmma may still read");
     memset(r->writer + at, PROMISED, s->n_bytes);
     return true;
 }

@@ -96,8 +96,8 @@ do_logic(struct px_run *r, struct px_warp *w, const struct px_insn *in,
 
 /* The comparison in each lane; of pairs, of the half at `shift`. */
 static uint32_t
-compare(const struct px_insn *in, const void *a, const void *b, uint32_t mask,
-        bool is_pair, unsigned shift)
+compare_lanes(const struct px_insn *in, const void *a, const void *b,
+              uint32_t mask, bool is_pair, unsigned shift)
 {
     uint32_t r = 0, left, lane;
     uint64_t x, y;
@@ -164,8 +164,8 @@ do_compare(struct px_run *r, struct px_warp *w, const struct px_insn *in,
             return;
         other = in->src2_negated ? ~*c : *c;
     }
-    p = compare(in, a, b, mask, pair, 0);
-    q = pair ? compare(in, a, b, mask, pair, 16) : ~p;
+    p = compare_lanes(in, a, b, mask, pair, 0);
+    q = pair ? compare_lanes(in, a, b, mask, pair, 16) : ~p;
     p = joined(in, p, other);
     if (in->op == PX_SET) {
         give_set(w, in, mask, p);

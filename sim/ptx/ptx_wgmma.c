@@ -28,8 +28,8 @@ struct operand {
 };
 
 static bool
-bad(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
-    enum sim_ptx_fault fault, uint64_t at, const char *what)
+bad_wgmma(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
+          enum sim_ptx_fault fault, uint64_t at, const char *what)
 {
     px_fault(r, w, 0, in, fault, at, what);
     return false;
@@ -57,12 +57,12 @@ take_descriptor(struct px_run *r, const struct px_warp *w,
     d = row[0];
     for (lane = 1; lane < PX_LANES; lane++) {
         if (row[lane] != d)
-            return bad(r, w, in, SIM_PTX_UNDEFINED, row[lane],
-                       "lanes have different descriptors");
+            return bad_wgmma(r, w, in, SIM_PTX_UNDEFINED, row[lane],
+                             "lanes have different descriptors");
     }
     if (d >> 62 != 1 || d & 0x3fffc000c000c000u)
-        return bad(r, w, in, SIM_PTX_BAD_LAUNCH, d,
-                   "only descriptors of 128-byte swizzles are known");
+        return bad_wgmma(r, w, in, SIM_PTX_BAD_LAUNCH, d,
+                         "only descriptors of 128-byte swizzles are known");
     out->at = (uint32_t)(d & 0x3fff) * CHUNK;
     out->lead = (uint32_t)(d >> 16 & 0x3fff) * CHUNK;
     out->stride = (uint32_t)(d >> 32 & 0x3fff) * CHUNK;
@@ -70,8 +70,8 @@ take_descriptor(struct px_run *r, const struct px_warp *w,
     out->type = which ? in->type2 : in->type;
     out->k = 32 / type_bytes(out->type);
     if (out->at & 0x380)
-        return bad(r, w, in, SIM_PTX_MISALIGNED, out->at,
-                   "the matrix begins within a swizzle");
+        return bad_wgmma(r, w, in, SIM_PTX_MISALIGNED, out->at,
+                         "the matrix begins within a swizzle");
     return true;
 }
 
@@ -122,14 +122,15 @@ begin_read(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t i;
 
     if (at + CHUNK > r->shared_bytes)
-        return bad(r, w, in, SIM_PTX_OUT_OF_RANGE, at,
-                   "outside of shared memory");
+        return bad_wgmma(r, w, in, SIM_PTX_OUT_OF_RANGE, at,
+                         "outside of shared memory");
     if (!px_shared_read(r, &s, place_of))
         return false;
     for (i = at; i < at + CHUNK; i++) {
         if (r->unfenced[i])
-            return bad(r, w, in, SIM_PTX_RACE, i,
-                       "shared memory written without a fence.proxy.async");
+            return bad_wgmma(
+                r, w, in, SIM_PTX_RACE, i,
+                "shared memory written without a fence.proxy.async");
     }
     r->async_reads[at / CHUNK]++;
     return true;
@@ -161,8 +162,8 @@ take_operands(struct px_run *r, const struct px_warp *w,
 }
 
 static double
-element(const struct px_run *r, const struct operand *o, uint32_t i,
-        uint32_t step)
+wgmma_element(const struct px_run *r, const struct operand *o, uint32_t i,
+              uint32_t step)
 {
     uint32_t at = place(o, i, step), v = 0;
 
@@ -182,15 +183,15 @@ is_in_step(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t at = w->n_wgmma++;
 
     if (r->n_warps % GROUP_WARPS)
-        return bad(r, w, in, SIM_PTX_BARRIER, 0,
-                   "the block's warps are no groups of four");
+        return bad_wgmma(r, w, in, SIM_PTX_BARRIER, 0,
+                         "the block's warps are no groups of four");
     if (at == g->n) {
         g->keys[g->n++ % PX_WGMMA_KEYS] = key;
         return true;
     }
     if (at + PX_WGMMA_KEYS >= g->n && g->keys[at % PX_WGMMA_KEYS] != key)
-        return bad(r, w, in, SIM_PTX_BARRIER, 0,
-                   "the warps of a group do not do the same");
+        return bad_wgmma(r, w, in, SIM_PTX_BARRIER, 0,
+                         "the warps of a group do not do the same");
     return true;
 }
 
@@ -203,13 +204,13 @@ take_acc(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     if (!w->under_way[ref.row])
         return px_read(r, w, in, ref, PX_FULL) != NULL;
     return w->defined[ref.row] == 0 ||
-           bad(r, w, in, SIM_PTX_RACE, 0,
-               "an accumulator was written before wgmma.wait_group");
+           bad_wgmma(r, w, in, SIM_PTX_RACE, 0,
+                     "an accumulator was written before wgmma.wait_group");
 }
 
 static void
-multiply(struct px_run *r, struct px_warp *w, const struct px_insn *in,
-         const struct operand o[2], bool adds)
+multiply_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+               const struct operand o[2], bool adds)
 {
     const struct px_ref *refs = px_operands(r, in);
     double a[16][PX_MAX_K], b[PX_MAX_K][8], c[16][8];
@@ -219,12 +220,12 @@ multiply(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     memset(a, 0, sizeof(a));
     for (i = 0; i < 16; i++) {
         for (k = 0; k < o[0].k; k++)
-            a[i][k] = element(r, &o[0], o[0].first + i, k);
+            a[i][k] = wgmma_element(r, &o[0], o[0].first + i, k);
     }
     for (j = 0; j < in->target; j += 8) {
         for (k = 0; k < o[1].k; k++) {
             for (i = 0; i < 8; i++)
-                b[k][i] = element(r, &o[1], j + i, k);
+                b[k][i] = wgmma_element(r, &o[1], j + i, k);
         }
         for (i = 0; i < 4; i++) {
             const uint32_t *row = w->rows[refs[j / 2 + i].row];
@@ -271,7 +272,7 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     if (!p || !take_operands(r, w, in, o) || !is_in_step(r, w, in, o))
         return;
     if (!w->is_wgmma_fenced) {
-        bad(r, w, in, SIM_PTX_RACE, 0, "there was no wgmma.fence");
+        bad_wgmma(r, w, in, SIM_PTX_RACE, 0, "there was no wgmma.fence");
         return;
     }
     for (i = 0; i < in->target / 2; i++) {
@@ -293,7 +294,7 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
         const uint64_t *d = px_read(r, w, in, in->src[i], PX_FULL);
         entry->descriptor[i] = d ? d[0] : 0;
     }
-    multiply(r, w, in, o, *p & 1);
+    multiply_wgmma(r, w, in, o, *p & 1);
     put_under_way(r, w, in);
 }
 
@@ -301,7 +302,7 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
 
 /* What the entry reads may be written again, and its accumulators be read. */
 static bool
-finish(struct px_run *r, struct px_warp *w, const struct px_wgmma *entry)
+finish_wgmma(struct px_run *r, struct px_warp *w, const struct px_wgmma *entry)
 {
     const struct px_ref *refs = px_operands(r, entry->in);
     struct operand o[2];
@@ -322,8 +323,9 @@ finish(struct px_run *r, struct px_warp *w, const struct px_wgmma *entry)
     for (i = 0; i < entry->in->target / 2; i++) {
         int32_t row = refs[i].row;
         if (w->under_way[row] && w->defined[row])
-            return bad(r, w, entry->in, SIM_PTX_RACE, 0,
-                       "an accumulator was written before wgmma.wait_group");
+            return bad_wgmma(
+                r, w, entry->in, SIM_PTX_RACE, 0,
+                "an accumulator was written before wgmma.wait_group");
         w->under_way[row] = false;
         w->defined[row] = PX_FULL;
     }
@@ -331,7 +333,7 @@ finish(struct px_run *r, struct px_warp *w, const struct px_wgmma *entry)
 }
 
 static void
-await(struct px_run *r, struct px_warp *w, const struct px_insn *in)
+await_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
 {
     size_t n = 0, i;
 
@@ -339,7 +341,7 @@ await(struct px_run *r, struct px_warp *w, const struct px_insn *in)
         const struct px_wgmma *entry = &w->wgmmas[i];
         if (entry->group + (uint64_t)in->offset >= w->n_wgmma_commits)
             w->wgmmas[n++] = *entry;
-        else if (!finish(r, w, entry))
+        else if (!finish_wgmma(r, w, entry))
             return;
         else
             w->is_wgmma_fenced = false;
@@ -363,7 +365,7 @@ px_do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
         w->n_wgmma_commits++;
         break;
     default:
-        await(r, w, in);
+        await_wgmma(r, w, in);
         break;
     }
 }

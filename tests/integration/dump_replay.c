@@ -98,7 +98,7 @@ on_interrupt(void *user, uint32_t context_id)
 }
 
 static void
-on_fault(void *user, const struct amdgpu_fault *fault)
+on_fault(void *user, const struct amdsim_fault *fault)
 {
     struct replay *r = user;
 
@@ -107,7 +107,7 @@ on_fault(void *user, const struct amdgpu_fault *fault)
 }
 
 static void
-wait_for_end(struct replay *r, struct amdgpu_queue *q, const uint64_t *rptr)
+wait_for_end(struct replay *r, struct amdsim_queue *q, const uint64_t *rptr)
 {
     struct timespec nap = {0, 1000000};
     uint64_t end = r->wptr, mask = UINT64_MAX;
@@ -123,15 +123,15 @@ wait_for_end(struct replay *r, struct amdgpu_queue *q, const uint64_t *rptr)
         nanosleep(&nap, NULL);
     if (i == PATIENCE_MS)
         fail("it does not end");
-    amdgpu_queue_destroy(q);
+    amdsim_queue_destroy(q);
 }
 
 static void
-run(struct replay *r, const struct amdgpu_chip *chip)
+run(struct replay *r, const struct amdsim_chip *chip)
 {
     static _Alignas(4096) uint64_t own[512]; /* pointers, at OWN_VA */
     static uint64_t doorbell = UINT64_MAX;
-    struct amdgpu_queue_desc desc = {
+    struct amdsim_queue_desc desc = {
         .ring_va = r->base,
         .ring_bytes = (uint32_t)r->ring_bytes,
         .rptr_va = OWN_VA,
@@ -143,27 +143,27 @@ run(struct replay *r, const struct amdgpu_chip *chip)
         .user = r,
     };
     bool is_aql = strcmp(r->kind, "aql") == 0;
-    uint32_t flags = AMDGPU_MAP_WRITABLE | AMDGPU_MAP_EXECUTABLE;
-    struct amdgpu *gpu;
-    struct amdgpu_queue *q;
+    uint32_t flags = AMDSIM_MAP_WRITABLE | AMDSIM_MAP_EXECUTABLE;
+    struct amdsim *gpu;
+    struct amdsim_queue *q;
     size_t i;
 
-    desc.kind = is_aql                         ? AMDGPU_QUEUE_AQL
-                : strcmp(r->kind, "sdma") == 0 ? AMDGPU_QUEUE_SDMA
-                                               : AMDGPU_QUEUE_PM4;
-    if (amdgpu_create(chip, &gpu) != BELL_OK ||
-        amdgpu_space_create(gpu, &desc.space) != BELL_OK ||
-        amdgpu_space_map(desc.space, OWN_VA, own, sizeof(own), flags, -1) !=
+    desc.kind = is_aql                         ? AMDSIM_QUEUE_AQL
+                : strcmp(r->kind, "sdma") == 0 ? AMDSIM_QUEUE_SDMA
+                                               : AMDSIM_QUEUE_PM4;
+    if (amdsim_create(chip, &gpu) != BELL_OK ||
+        amdsim_space_create(gpu, &desc.space) != BELL_OK ||
+        amdsim_space_map(desc.space, OWN_VA, own, sizeof(own), flags, -1) !=
             BELL_OK)
         fail("no card");
     for (i = 0; i < r->n_segments; i++) {
         const struct segment *s = &r->segments[i];
         if (s->offset + s->size_bytes > r->size_bytes ||
-            amdgpu_space_map(desc.space, s->va, r->memory + s->offset,
+            amdsim_space_map(desc.space, s->va, r->memory + s->offset,
                              s->size_bytes, flags, -1) != BELL_OK)
             fail("a segment cannot be mapped");
     }
-    if (amdgpu_queue_create(gpu, &desc, &q) != BELL_OK)
+    if (amdsim_queue_create(gpu, &desc, &q) != BELL_OK)
         fail("no queue");
     pthread_mutex_lock(&q->lock); /* its thread waits for the doorbell */
     q->get = r->rptr;
@@ -175,10 +175,10 @@ run(struct replay *r, const struct amdgpu_chip *chip)
                          __ATOMIC_RELEASE);
         wait_for_end(r, q, own);
     } else {
-        amdgpu_queue_destroy(q);
+        amdsim_queue_destroy(q);
     }
-    amdgpu_space_destroy(desc.space);
-    amdgpu_destroy(gpu);
+    amdsim_space_destroy(desc.space);
+    amdsim_destroy(gpu);
 }
 
 static bool
@@ -222,12 +222,12 @@ int
 main(int argc, char **argv)
 {
     static struct replay r;
-    const struct amdgpu_chip *chip;
+    const struct amdsim_chip *chip;
     uint64_t after_bytes;
 
     if (argc != 3)
         fail("usage: dump_replay CHIP FOLDER");
-    chip = amdgpu_chip_find(argv[1], 0);
+    chip = amdsim_chip_find(argv[1], 0);
     if (!chip)
         fail("no such chip");
     read_lines(&r);

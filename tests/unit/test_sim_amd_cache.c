@@ -44,9 +44,9 @@
 
 struct rig {
     bool gfx9, is_aql;
-    struct amdgpu *gpu;
-    struct amdgpu_space *space;
-    struct amdgpu_queue *queue;
+    struct amdsim *gpu;
+    struct amdsim_space *space;
+    struct amdsim_queue *queue;
     struct arena_memory arena;
     struct amd_object object;
     struct amd_launch kernel;
@@ -60,7 +60,7 @@ struct rig {
 };
 
 static void
-on_fault(void *user, const struct amdgpu_fault *fault)
+on_fault(void *user, const struct amdsim_fault *fault)
 {
     struct rig *r = user;
 
@@ -79,8 +79,8 @@ static void
 map(struct rig *r, uint64_t va, void *host, uint32_t n_bytes, uint32_t flags)
 {
     assert_int_equal(
-        amdgpu_space_map(r->space, va, host, n_bytes,
-                         flags | AMDGPU_MAP_WRITABLE | AMDGPU_MAP_EXECUTABLE,
+        amdsim_space_map(r->space, va, host, n_bytes,
+                         flags | AMDSIM_MAP_WRITABLE | AMDSIM_MAP_EXECUTABLE,
                          -1),
         BELL_OK);
 }
@@ -112,9 +112,9 @@ load_kernel(struct rig *r, const char *chip)
 }
 
 static void
-start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
+start(struct rig *r, const char *chip, enum amdsim_queue_kind kind)
 {
-    struct amdgpu_queue_desc desc = {
+    struct amdsim_queue_desc desc = {
         .kind = kind,
         .ring_va = GTT_VA,
         .ring_bytes = RING_BYTES,
@@ -129,28 +129,28 @@ start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
 
     memset(r, 0, sizeof(*r));
     r->gfx9 = strncmp(chip, "gfx9", 4) == 0;
-    r->is_aql = kind == AMDGPU_QUEUE_AQL;
-    assert_int_equal(amdgpu_create(amdgpu_chip_find(chip, 0), &r->gpu),
+    r->is_aql = kind == AMDSIM_QUEUE_AQL;
+    assert_int_equal(amdsim_create(amdsim_chip_find(chip, 0), &r->gpu),
                      BELL_OK);
-    assert_int_equal(amdgpu_space_create(r->gpu, &r->space), BELL_OK);
+    assert_int_equal(amdsim_space_create(r->gpu, &r->space), BELL_OK);
     load_kernel(r, chip);
     for (i = 0; r->is_aql && i < RING_BYTES; i += 64)
         r->gtt[i] = 1;
     map(r, ARENA_VA, r->arena.bytes, ARENA_BYTES, 0);
-    map(r, GTT_VA, r->gtt, GTT_BYTES, AMDGPU_MAP_SYSTEM | AMDGPU_MAP_UNCACHED);
+    map(r, GTT_VA, r->gtt, GTT_BYTES, AMDSIM_MAP_SYSTEM | AMDSIM_MAP_UNCACHED);
     desc.space = r->space;
     desc.doorbell = &r->bell;
     if (r->is_aql)
         r->bell = UINT64_MAX;
-    assert_int_equal(amdgpu_queue_create(r->gpu, &desc, &r->queue), BELL_OK);
+    assert_int_equal(amdsim_queue_create(r->gpu, &desc, &r->queue), BELL_OK);
 }
 
 static void
 stop(struct rig *r)
 {
-    amdgpu_queue_destroy(r->queue);
-    amdgpu_space_destroy(r->space);
-    amdgpu_destroy(r->gpu);
+    amdsim_queue_destroy(r->queue);
+    amdsim_space_destroy(r->space);
+    amdsim_destroy(r->gpu);
     object_free(&r->object);
     memory_fini(&r->arena);
 }
@@ -284,10 +284,10 @@ result(struct rig *r)
 
 /* ---- tests: loads ------------------------------------------------------------------ */
 
-#define SCALAR AMDGPU_CACHE_INV_SCALAR
-#define VECTOR AMDGPU_CACHE_INV_VECTOR
-#define GL1    AMDGPU_CACHE_INV_GL1
-#define L2     AMDGPU_CACHE_INV_L2
+#define SCALAR AMDSIM_CACHE_INV_SCALAR
+#define VECTOR AMDSIM_CACHE_INV_VECTOR
+#define GL1    AMDSIM_CACHE_INV_GL1
+#define L2     AMDSIM_CACHE_INV_L2
 
 static const char *const chips[] = {"gfx1100", "gfx942", "gfx90a", "gfx1030",
                                     "gfx1201"};
@@ -302,14 +302,14 @@ acquire_word(const struct rig *r, uint32_t ops)
         word |= ops & SCALAR ? 1u << 27 : 0;
         word |= ops & VECTOR ? 1u << 22 : 0;
         word |= ops & L2 ? 1u << 23 : 0;
-        word |= ops & AMDGPU_CACHE_WB_L2 ? 1u << 18 : 0;
+        word |= ops & AMDSIM_CACHE_WB_L2 ? 1u << 18 : 0;
         return word;
     }
     word |= ops & SCALAR ? 1u << 7 : 0;
     word |= ops & VECTOR ? 1u << 8 : 0;
     word |= ops & GL1 ? 1u << 9 : 0;
     word |= ops & L2 ? 1u << 14 : 0;
-    word |= ops & AMDGPU_CACHE_WB_L2 ? 1u << 15 : 0;
+    word |= ops & AMDSIM_CACHE_WB_L2 ? 1u << 15 : 0;
     return word;
 }
 
@@ -323,7 +323,7 @@ check_loads(const char *chip, uint32_t ops, bool uncached)
     uint32_t got, want;
     struct rig r;
 
-    start(&r, chip, AMDGPU_QUEUE_PM4);
+    start(&r, chip, AMDSIM_QUEUE_PM4);
     in = uncached ? (volatile uint32_t *)(void *)(r.gtt + UC_IN) : r.in;
     set_args(&r, uncached ? GTT_VA + UC_IN : r.in_va);
     set(in, 1000);
@@ -382,7 +382,7 @@ test_loads_after_packets(void **state)
     (void)state;
     for (c = 0; c < ARRAY_LEN(chips); c++) {
         for (i = 0; i < 2; i++) {
-            start(&r, chips[c], AMDGPU_QUEUE_PM4);
+            start(&r, chips[c], AMDSIM_QUEUE_PM4);
             set_args(&r, r.in_va);
             set(r.in, 1000);
             *r.add = 1;
@@ -415,7 +415,7 @@ test_stores(void **state)
     (void)state;
     for (c = 0; c < ARRAY_LEN(chips); c++) {
         for (way = 0; way < 4; way++) {
-            start(&r, chips[c], AMDGPU_QUEUE_PM4);
+            start(&r, chips[c], AMDSIM_QUEUE_PM4);
             set_args(&r, r.in_va);
             set(r.in, 1000);
             set(r.out, 7);
@@ -423,7 +423,7 @@ test_stores(void **state)
             if (way == 1)
                 push_release(&r, r.gfx9 ? 1u << 15 : 1u << 21);
             else if (way == 2)
-                push_acquire(&r, acquire_word(&r, AMDGPU_CACHE_WB_L2));
+                push_acquire(&r, acquire_word(&r, AMDSIM_CACHE_WB_L2));
             else if (way == 3) /* invalidations write nothing back */
                 push_acquire(&r, acquire_word(&r, 15));
             finish(&r);
@@ -447,7 +447,7 @@ test_store_bytes(void **state)
     uint32_t i;
 
     (void)state;
-    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
     r.out_va += 32; /* half of a line, and another one's */
     set_args(&r, r.in_va);
     set(r.in, 1000);
@@ -455,7 +455,7 @@ test_store_bytes(void **state)
     push_launch(&r);
     finish(&r);
     set(r.out, 9);
-    amdgpu_queue_destroy(r.queue);
+    amdsim_queue_destroy(r.queue);
     r.queue = NULL;
     for (i = 0; i < 64; i++)
         assert_int_equal(r.out[i], i < 8 ? 9 : 1000);
@@ -496,7 +496,7 @@ check_submission(const char *chip, uint32_t ops)
     struct rig r;
     uint32_t stale;
 
-    start(&r, chip, AMDGPU_QUEUE_PM4);
+    start(&r, chip, AMDSIM_QUEUE_PM4);
     from_va = memory_put(&r.arena, NULL, 4096);
     set(r.in, 1000);
     set(memory_at(&r.arena, from_va), 2000);
@@ -538,7 +538,7 @@ check_mail(const char *chip, const char *kernel, bool works)
     struct rig r;
     uint32_t stale;
 
-    start(&r, chip, AMDGPU_QUEUE_PM4);
+    start(&r, chip, AMDSIM_QUEUE_PM4);
     set(r.in, 1000);
     push_other(&r, kernel, r.out_va, r.in_va, MAX_GROUPS);
     release_all(&r);
@@ -571,7 +571,7 @@ check_halves(const char *chip, const char *kernel, bool one_unit, bool works)
     struct rig r;
     uint32_t i;
 
-    start(&r, chip, AMDGPU_QUEUE_PM4);
+    start(&r, chip, AMDSIM_QUEUE_PM4);
     set(r.in, 1000);
     set_args(&r, r.in_va);
     object_kernel(&r.object, kernel, &k);
@@ -607,7 +607,7 @@ check_load(const char *chip, const char *kernel, uint32_t want)
     uint64_t from_va;
     struct rig r;
 
-    start(&r, chip, AMDGPU_QUEUE_PM4);
+    start(&r, chip, AMDSIM_QUEUE_PM4);
     from_va = memory_put(&r.arena, NULL, 4096);
     set(r.in, 1000);
     set(memory_at(&r.arena, from_va), 2000);
@@ -659,7 +659,7 @@ check_store(const char *chip, const char *kernel, bool through)
 {
     struct rig r;
 
-    start(&r, chip, AMDGPU_QUEUE_PM4);
+    start(&r, chip, AMDSIM_QUEUE_PM4);
     set(r.out, 7);
     push_other(&r, kernel, r.out_va, r.in_va, 1);
     finish(&r);
@@ -695,17 +695,17 @@ static void
 test_aql_scopes(void **state)
 {
     (void)state;
-    assert_int_equal(amdgpu_cache_aql_acquire(0, 1), 0);
-    assert_int_equal(amdgpu_cache_aql_acquire(1u << 9, 1),
+    assert_int_equal(amdsim_cache_aql_acquire(0, 1), 0);
+    assert_int_equal(amdsim_cache_aql_acquire(1u << 9, 1),
                      SCALAR | VECTOR | GL1);
-    assert_int_equal(amdgpu_cache_aql_acquire(1u << 9, 4),
+    assert_int_equal(amdsim_cache_aql_acquire(1u << 9, 4),
                      SCALAR | VECTOR | GL1 | L2);
-    assert_int_equal(amdgpu_cache_aql_acquire(2u << 9, 1),
+    assert_int_equal(amdsim_cache_aql_acquire(2u << 9, 1),
                      SCALAR | VECTOR | GL1 | L2);
-    assert_int_equal(amdgpu_cache_aql_release(0, 4), 0);
-    assert_int_equal(amdgpu_cache_aql_release(1u << 11, 1), 0);
-    assert_int_equal(amdgpu_cache_aql_release(1u << 11, 4), AMDGPU_CACHE_WB_L2);
-    assert_int_equal(amdgpu_cache_aql_release(2u << 11, 1), AMDGPU_CACHE_WB_L2);
+    assert_int_equal(amdsim_cache_aql_release(0, 4), 0);
+    assert_int_equal(amdsim_cache_aql_release(1u << 11, 1), 0);
+    assert_int_equal(amdsim_cache_aql_release(1u << 11, 4), AMDSIM_CACHE_WB_L2);
+    assert_int_equal(amdsim_cache_aql_release(2u << 11, 1), AMDSIM_CACHE_WB_L2);
 }
 
 /* Code that is written over runs as it was until its cache is invalidated. */
@@ -719,14 +719,14 @@ test_code(void **state)
     (void)state;
     for (c = 0; c < ARRAY_LEN(chips); c++) {
         for (i = 0; i < 2; i++) {
-            start(&r, chips[c], AMDGPU_QUEUE_PM4);
+            start(&r, chips[c], AMDSIM_QUEUE_PM4);
             set_args(&r, r.in_va);
             set(r.in, 1000);
             push_launch(&r);
             assert_int_equal(result(&r), 1000);
             set(r.out, 7);
             memcpy(memory_at(&r.arena, r.kernel.pc),
-                   &ends[amdgpu_chip_find(chips[c], 0)->gfx >= 11], 4);
+                   &ends[amdsim_chip_find(chips[c], 0)->gfx >= 11], 4);
             push_acquire(&r, i ? r.gfx9 ? 1u << 29 : 1 : 0);
             push_launch(&r);
             assert_int_equal(result(&r), i ? 7 : 1000);

@@ -32,20 +32,20 @@
 #define HI(va) (uint32_t)((va) >> 32)
 
 struct rig {
-    struct amdgpu *gpu;
-    struct amdgpu_space *space;
-    struct amdgpu_queue *queue;
+    struct amdsim *gpu;
+    struct amdsim_space *space;
+    struct amdsim_queue *queue;
     bool is_sdma, gfx9;
     uint32_t *ring, *ctrl;
     uint8_t *eop, *src, *dst, *ro;
     uint64_t put, bell; /* words */
     uint32_t done;
     _Atomic uint32_t n_faults, context_id;
-    struct amdgpu_fault fault;
+    struct amdsim_fault fault;
 };
 
 static void
-on_fault(void *user, const struct amdgpu_fault *fault)
+on_fault(void *user, const struct amdsim_fault *fault)
 {
     struct rig *r = user;
 
@@ -66,16 +66,16 @@ map(struct rig *r, uint64_t va, uint32_t n_bytes, uint32_t flags)
 
     assert_non_null(host);
     memset(host, 0, n_bytes);
-    assert_int_equal(amdgpu_space_map(r->space, va, host, n_bytes,
-                                      flags | AMDGPU_MAP_SYSTEM, -1),
+    assert_int_equal(amdsim_space_map(r->space, va, host, n_bytes,
+                                      flags | AMDSIM_MAP_SYSTEM, -1),
                      BELL_OK);
     return host;
 }
 
 static void
-start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
+start(struct rig *r, const char *chip, enum amdsim_queue_kind kind)
 {
-    struct amdgpu_queue_desc desc = {
+    struct amdsim_queue_desc desc = {
         .kind = kind,
         .ring_va = RING_VA,
         .ring_bytes = RING_BYTES,
@@ -88,29 +88,29 @@ start(struct rig *r, const char *chip, enum amdgpu_queue_kind kind)
     };
 
     memset(r, 0, sizeof(*r));
-    r->is_sdma = kind == AMDGPU_QUEUE_SDMA;
-    r->gfx9 = amdgpu_chip_find(chip, 0)->gfx == 9;
-    assert_int_equal(amdgpu_create(amdgpu_chip_find(chip, 0), &r->gpu),
+    r->is_sdma = kind == AMDSIM_QUEUE_SDMA;
+    r->gfx9 = amdsim_chip_find(chip, 0)->gfx == 9;
+    assert_int_equal(amdsim_create(amdsim_chip_find(chip, 0), &r->gpu),
                      BELL_OK);
-    assert_int_equal(amdgpu_space_create(r->gpu, &r->space), BELL_OK);
-    r->ring = map(r, RING_VA, RING_BYTES, AMDGPU_MAP_WRITABLE);
-    r->ctrl = map(r, CTRL_VA, 4096, AMDGPU_MAP_WRITABLE);
-    r->eop = map(r, EOP_VA, 4096, AMDGPU_MAP_WRITABLE);
+    assert_int_equal(amdsim_space_create(r->gpu, &r->space), BELL_OK);
+    r->ring = map(r, RING_VA, RING_BYTES, AMDSIM_MAP_WRITABLE);
+    r->ctrl = map(r, CTRL_VA, 4096, AMDSIM_MAP_WRITABLE);
+    r->eop = map(r, EOP_VA, 4096, AMDSIM_MAP_WRITABLE);
     r->src =
-        map(r, SRC_VA, AREA_BYTES, AMDGPU_MAP_WRITABLE | AMDGPU_MAP_EXECUTABLE);
-    r->dst = map(r, DST_VA, AREA_BYTES, AMDGPU_MAP_WRITABLE);
+        map(r, SRC_VA, AREA_BYTES, AMDSIM_MAP_WRITABLE | AMDSIM_MAP_EXECUTABLE);
+    r->dst = map(r, DST_VA, AREA_BYTES, AMDSIM_MAP_WRITABLE);
     r->ro = map(r, RO_VA, AREA_BYTES, 0);
     desc.space = r->space;
     desc.doorbell = &r->bell;
-    assert_int_equal(amdgpu_queue_create(r->gpu, &desc, &r->queue), BELL_OK);
+    assert_int_equal(amdsim_queue_create(r->gpu, &desc, &r->queue), BELL_OK);
 }
 
 static void
 stop(struct rig *r)
 {
-    amdgpu_queue_destroy(r->queue);
-    amdgpu_space_destroy(r->space);
-    amdgpu_destroy(r->gpu);
+    amdsim_queue_destroy(r->queue);
+    amdsim_space_destroy(r->space);
+    amdsim_destroy(r->gpu);
     free(r->ring);
     free(r->ctrl);
     free(r->eop);
@@ -213,12 +213,12 @@ push_fill(struct rig *r, uint32_t word, uint64_t dst, uint32_t n_bytes)
 
 static const struct {
     const char *chip;
-    enum amdgpu_queue_kind kind;
+    enum amdsim_queue_kind kind;
 } kinds[] = {
-    {"gfx1100", AMDGPU_QUEUE_PM4}, {"gfx1100", AMDGPU_QUEUE_SDMA},
-    {"gfx90a", AMDGPU_QUEUE_PM4},  {"gfx90a", AMDGPU_QUEUE_SDMA},
-    {"gfx1030", AMDGPU_QUEUE_PM4}, {"gfx1030", AMDGPU_QUEUE_SDMA},
-    {"gfx1201", AMDGPU_QUEUE_PM4}, {"gfx1201", AMDGPU_QUEUE_SDMA},
+    {"gfx1100", AMDSIM_QUEUE_PM4}, {"gfx1100", AMDSIM_QUEUE_SDMA},
+    {"gfx90a", AMDSIM_QUEUE_PM4},  {"gfx90a", AMDSIM_QUEUE_SDMA},
+    {"gfx1030", AMDSIM_QUEUE_PM4}, {"gfx1030", AMDSIM_QUEUE_SDMA},
+    {"gfx1201", AMDSIM_QUEUE_PM4}, {"gfx1201", AMDSIM_QUEUE_SDMA},
 };
 
 static void
@@ -307,7 +307,7 @@ test_rows(void **state)
     uint32_t i, k;
 
     (void)state;
-    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
     set_areas(&r);
     push_dma(&r, 0x80000000, 0, 0, 0);
     for (k = 0; k < 20; k++) {
@@ -337,7 +337,7 @@ test_indirect(void **state)
     uint32_t n = 0, i, *w;
 
     (void)state;
-    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
     set_areas(&r);
     w = (uint32_t *)(void *)r.src;
     for (i = 0; i < 3000; i++) {
@@ -367,7 +367,7 @@ test_indirect_unmapped(void **state)
     struct rig r;
 
     (void)state;
-    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
     PUSH(&r, 0xc0033700, 0x00100500, LO(CTRL_VA + 516), HI(CTRL_VA), 9);
     memcpy(r.src, wait, sizeof(wait));
     push_ib(&r, SRC_VA, 2 * ARRAY_LEN(wait));
@@ -375,11 +375,11 @@ test_indirect_unmapped(void **state)
     while (__atomic_load_n(r.ctrl + 129, __ATOMIC_ACQUIRE) != 9)
         nanosleep(&(struct timespec){0, 50000}, NULL);
     nanosleep(&(struct timespec){0, 5000000}, NULL);
-    amdgpu_space_unmap(r.space, SRC_VA, AREA_BYTES);
+    amdsim_space_unmap(r.space, SRC_VA, AREA_BYTES);
     memset(r.src, 0xff, AREA_BYTES);
     __atomic_store_n(r.ctrl + 128, 1, __ATOMIC_RELEASE);
     assert_false(finish(&r));
-    assert_int_equal(r.fault.kind, AMDGPU_FAULT_MEMORY);
+    assert_int_equal(r.fault.kind, AMDSIM_FAULT_MEMORY);
     assert_non_null(strstr(r.fault.text, "read at 0x7f0000100"));
     stop(&r);
 }
@@ -404,7 +404,7 @@ test_indirect_refusals(void **state)
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(cases); i++) {
-        start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+        start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
         memcpy(r.src, cases[i].words, sizeof(cases[i].words));
         push_ib(&r, SRC_VA, cases[i].n);
         assert_false(finish(&r));
@@ -412,7 +412,7 @@ test_indirect_refusals(void **state)
             fail_msg("'%s' lacks '%s'", r.fault.text, cases[i].text);
         stop(&r);
     }
-    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
     push_ib(&r, SRC_VA + AREA_BYTES - 4, 2);
     ((uint32_t *)(void *)r.src)[AREA_BYTES / 4 - 1] = 0xc0001000;
     assert_false(finish(&r));
@@ -435,7 +435,7 @@ test_dies(void **state)
 
     (void)state;
     for (die = 0; die < 4; die++) {
-        start(&r, "gfx942", AMDGPU_QUEUE_AQL);
+        start(&r, "gfx942", AMDSIM_QUEUE_AQL);
         done = r.ctrl + 132;
         w = (uint32_t *)(void *)r.src;
         memcpy(w, wait, sizeof(wait));
@@ -516,7 +516,7 @@ test_refusals(void **state)
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(refusals); i++) {
-        start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+        start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
         push_dma(&r, refusals[i].control, refusals[i].src, refusals[i].dst,
                  refusals[i].command);
         assert_false(finish(&r));
@@ -525,7 +525,7 @@ test_refusals(void **state)
         assert_int_equal(atomic_load(&r.n_faults), 1);
         stop(&r);
     }
-    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
     PUSH(&r, 0xc0045000, 0, LO(SRC_VA), HI(SRC_VA), LO(DST_VA), HI(DST_VA));
     assert_false(finish(&r));
     assert_non_null(strstr(r.fault.text, "5 body words, not 6"));
@@ -539,7 +539,7 @@ test_dma_limits(void **state)
     struct rig r;
 
     (void)state;
-    start(&r, "gfx1100", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx1100", AMDSIM_QUEUE_PM4);
     push_dma(&r, 0x40000000, 7, DST_VA, 0x7ffc);
     push_dma(&r, 0, SRC_VA, DST_VA, 0x7fff);
     assert_true(finish(&r));
@@ -548,7 +548,7 @@ test_dma_limits(void **state)
     assert_non_null(
         strstr(r.fault.text, "32768 bytes; gfx1100 takes 32767 in one packet"));
     stop(&r);
-    start(&r, "gfx942", AMDGPU_QUEUE_PM4);
+    start(&r, "gfx942", AMDSIM_QUEUE_PM4);
     push_dma(&r, 0, SRC_VA, DST_VA, 4);
     assert_false(finish(&r));
     assert_non_null(
@@ -567,14 +567,14 @@ test_sdma_refusals(void **state)
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(chips); i++) {
-        start(&r, chips[i], AMDGPU_QUEUE_SDMA);
+        start(&r, chips[i], AMDSIM_QUEUE_SDMA);
         PUSH(&r, 0, 0, 4, LO(SRC_VA), HI(SRC_VA), 8, 0, 0);
         assert_false(finish(&r));
         if (!strstr(r.fault.text, "INDIRECT at 0x7f0000000008: KFD's queues "
                                   "run no indirect buffers"))
             fail_msg("%s", r.fault.text);
         stop(&r);
-        start(&r, chips[i], AMDGPU_QUEUE_SDMA);
+        start(&r, chips[i], AMDSIM_QUEUE_SDMA);
         r.is_sdma = false; /* words go round */
         for (r.put = 0; r.put < RING_BYTES / 4 - 3;)
             PUSH(&r, 0);
@@ -640,7 +640,7 @@ test_cache_words(void **state)
     for (i = 0; i < ARRAY_LEN(cases); i++) {
         bool is_sdma = cases[i].gcr[0] != 0;
 
-        start(&r, "gfx1100", is_sdma ? AMDGPU_QUEUE_SDMA : AMDGPU_QUEUE_PM4);
+        start(&r, "gfx1100", is_sdma ? AMDSIM_QUEUE_SDMA : AMDSIM_QUEUE_PM4);
         if (is_sdma)
             push(&r, cases[i].gcr, 5);
         else if (cases[i].release)
@@ -719,11 +719,11 @@ static const struct {
 static void
 check_launch(size_t i)
 {
-    bool older = amdgpu_chip_find(launches[i].chip, 0)->gfx < 11;
+    bool older = amdsim_chip_find(launches[i].chip, 0)->gfx < 11;
     uint32_t end = older ? 0xbf810000 : 0xbfb00000; /* s_endpgm */
     struct rig r;
 
-    start(&r, launches[i].chip, AMDGPU_QUEUE_PM4);
+    start(&r, launches[i].chip, AMDSIM_QUEUE_PM4);
     memcpy(r.src, &end, 4);
     PUSH(&r, 0xc0027600, 0x20c, LO(SRC_VA >> 8), HI(SRC_VA >> 8));
     PUSH(&r, 0xc0027600, 0x212, launches[i].rsrc1,
@@ -734,7 +734,7 @@ check_launch(size_t i)
     if (finish(&r) != !launches[i].text)
         fail_msg("launch %zu: '%s'", i, r.fault.text);
     if (launches[i].text) {
-        assert_int_equal(r.fault.kind, AMDGPU_FAULT_HANG);
+        assert_int_equal(r.fault.kind, AMDSIM_FAULT_HANG);
         if (!strstr(r.fault.text, launches[i].text))
             fail_msg("'%s' lacks '%s'", r.fault.text, launches[i].text);
     }
@@ -763,7 +763,7 @@ test_signals(void **state)
     uint32_t i;
 
     (void)state;
-    start(&r, "gfx942", AMDGPU_QUEUE_AQL);
+    start(&r, "gfx942", AMDSIM_QUEUE_AQL);
     for (i = 0; i < 4; i++)
         SIGNAL(&r, i)[1] = 1;
     SIGNAL(&r, 3)[2] = CTRL_VA + 2048;
@@ -804,7 +804,7 @@ test_sdma_atomic(void **state)
     struct rig r;
 
     (void)state;
-    start(&r, "gfx1100", AMDGPU_QUEUE_SDMA);
+    start(&r, "gfx1100", AMDSIM_QUEUE_SDMA);
     word = (uint64_t *)(void *)r.dst;
     *word = 0x100000000;
     PUSH(&r, 0x5e00000a, LO(DST_VA), HI(DST_VA), 0xffffffff, 0xffffffff, 0, 0,

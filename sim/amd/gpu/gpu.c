@@ -13,7 +13,7 @@
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/gpu/gpu_internal.h"
 
-static const struct amdgpu_chip chips[] = {
+static const struct amdsim_chip chips[] = {
     {
         .name = "gfx90a",
         .gfx_target_version = 90010,
@@ -126,8 +126,8 @@ static const struct amdgpu_chip chips[] = {
     },
 };
 
-const struct amdgpu_chip *
-amdgpu_chip_find(const char *name, uint32_t number)
+const struct amdsim_chip *
+amdsim_chip_find(const char *name, uint32_t number)
 {
     uint32_t i;
 
@@ -141,7 +141,7 @@ amdgpu_chip_find(const char *name, uint32_t number)
 }
 
 uint64_t
-amdgpu_clock(const struct amdgpu *gpu)
+amdsim_clock(const struct amdsim *gpu)
 {
     uint64_t ns = time_now_ns() - gpu->start_ns;
 
@@ -152,7 +152,7 @@ amdgpu_clock(const struct amdgpu *gpu)
 
 /* Tells a queue of a new value; true if there was one. */
 static bool
-look_at(struct amdgpu_queue *q)
+look_at(struct amdsim_queue *q)
 {
     uint64_t value = __atomic_load_n(q->desc.doorbell, __ATOMIC_ACQUIRE);
     bool changed;
@@ -169,7 +169,7 @@ look_at(struct amdgpu_queue *q)
 }
 
 static bool
-look_at_all(struct amdgpu *gpu)
+look_at_all(struct amdsim *gpu)
 {
     bool any = false;
     size_t i;
@@ -194,7 +194,7 @@ nap_ns(uint64_t silent_ns)
 
 /* Without a queue there is nothing to look at. */
 static bool
-wait_for_queue(struct amdgpu *gpu)
+wait_for_queue(struct amdsim *gpu)
 {
     bool has_waited = false;
 
@@ -209,9 +209,9 @@ wait_for_queue(struct amdgpu *gpu)
 
 /* Looks closely for a while after each ring, then ever less often. */
 static void *
-watch(void *arg)
+watch_queues(void *arg)
 {
-    struct amdgpu *gpu = arg;
+    struct amdsim *gpu = arg;
     uint64_t last_ns = time_now_ns();
 
     host_fail_spare_thread();
@@ -233,9 +233,9 @@ watch(void *arg)
 /* ---- life --------------------------------------------------------------------------- */
 
 bell_status
-amdgpu_create(const struct amdgpu_chip *chip, struct amdgpu **out_gpu)
+amdsim_create(const struct amdsim_chip *chip, struct amdsim **out_gpu)
 {
-    struct amdgpu *gpu = host_calloc(1, sizeof(*gpu));
+    struct amdsim *gpu = host_calloc(1, sizeof(*gpu));
     bell_status status;
 
     if (!gpu || pthread_mutex_init(&gpu->lock, NULL) != 0) {
@@ -247,7 +247,7 @@ amdgpu_create(const struct amdgpu_chip *chip, struct amdgpu **out_gpu)
     gpu->start_ns = time_now_ns();
     status = amd_code_create(chip->isa, &gpu->code);
     if (status == BELL_OK &&
-        pthread_create(&gpu->watcher, NULL, watch, gpu) != 0) {
+        pthread_create(&gpu->watcher, NULL, watch_queues, gpu) != 0) {
         amd_code_destroy(gpu->code);
         status =
             bell_fail(BELL_E_NO_MEMORY, "simulated %s: no thread", chip->name);
@@ -263,7 +263,7 @@ amdgpu_create(const struct amdgpu_chip *chip, struct amdgpu **out_gpu)
 }
 
 void
-amdgpu_destroy(struct amdgpu *gpu)
+amdsim_destroy(struct amdsim *gpu)
 {
     if (!gpu)
         return;
@@ -280,7 +280,7 @@ amdgpu_destroy(struct amdgpu *gpu)
 }
 
 void
-amdgpu_set_dump(struct amdgpu *gpu, struct amd_dump *dump)
+amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump)
 {
     gpu->dump = dump;
 }
@@ -288,9 +288,9 @@ amdgpu_set_dump(struct amdgpu *gpu, struct amd_dump *dump)
 /* ---- address spaces ---------------------------------------------------------------- */
 
 bell_status
-amdgpu_space_create(struct amdgpu *gpu, struct amdgpu_space **out_space)
+amdsim_space_create(struct amdsim *gpu, struct amdsim_space **out_space)
 {
-    struct amdgpu_space *space = host_calloc(1, sizeof(*space));
+    struct amdsim_space *space = host_calloc(1, sizeof(*space));
     bell_status status;
 
     if (!space)
@@ -309,7 +309,7 @@ amdgpu_space_create(struct amdgpu *gpu, struct amdgpu_space **out_space)
 }
 
 void
-amdgpu_space_destroy(struct amdgpu_space *space)
+amdsim_space_destroy(struct amdsim_space *space)
 {
     if (!space)
         return;
@@ -319,28 +319,28 @@ amdgpu_space_destroy(struct amdgpu_space *space)
 }
 
 bell_status
-amdgpu_space_map(struct amdgpu_space *space, uint64_t va, void *host,
+amdsim_space_map(struct amdsim_space *space, uint64_t va, void *host,
                  uint64_t size_bytes, uint32_t flags, int file)
 {
     bell_status status;
     uint32_t page = 0;
 
-    page |= flags & AMDGPU_MAP_WRITABLE ? 0 : SIM_PAGE_READ_ONLY;
-    page |= flags & AMDGPU_MAP_EXECUTABLE ? SIM_PAGE_EXECUTABLE : 0;
-    page |= flags & AMDGPU_MAP_SYSTEM ? SIM_PAGE_SYSTEM : 0;
-    page |= flags & AMDGPU_MAP_UNCACHED ? SIM_PAGE_UNCACHED : 0;
+    page |= flags & AMDSIM_MAP_WRITABLE ? 0 : SIM_PAGE_READ_ONLY;
+    page |= flags & AMDSIM_MAP_EXECUTABLE ? SIM_PAGE_EXECUTABLE : 0;
+    page |= flags & AMDSIM_MAP_SYSTEM ? SIM_PAGE_SYSTEM : 0;
+    page |= flags & AMDSIM_MAP_UNCACHED ? SIM_PAGE_UNCACHED : 0;
     status = sim_space_map(space->pages, va, host, size_bytes, 4096, page);
     if (status != BELL_OK || !space->dump_map)
         return status;
     status = amd_dump_map_add(space->dump_map, va, host, size_bytes,
-                              !(flags & AMDGPU_MAP_SYSTEM), file);
+                              !(flags & AMDSIM_MAP_SYSTEM), file);
     if (status != BELL_OK)
         sim_space_unmap(space->pages, va, size_bytes);
     return status;
 }
 
 void
-amdgpu_space_unmap(struct amdgpu_space *space, uint64_t va, uint64_t size_bytes)
+amdsim_space_unmap(struct amdsim_space *space, uint64_t va, uint64_t size_bytes)
 {
     if (space->dump_map)
         amd_dump_map_remove(space->dump_map, va, size_bytes);
@@ -348,7 +348,7 @@ amdgpu_space_unmap(struct amdgpu_space *space, uint64_t va, uint64_t size_bytes)
 }
 
 void
-amdgpu_space_evict(struct amdgpu_space *space, bool evicted)
+amdsim_space_evict(struct amdsim_space *space, bool evicted)
 {
     atomic_store(&space->evicted, evicted ? 1 : 0);
 }

@@ -22,7 +22,7 @@
 #include "sim/amd/isa/isa.h"
 
 /* A chip as the facts give it. Plain, constant. */
-struct amdgpu_chip {
+struct amdsim_chip {
     const char *name;            /* "gfx1100" */
     uint32_t gfx_target_version; /* 110000 */
     enum isa_gen isa;
@@ -40,67 +40,67 @@ struct amdgpu_chip {
 };
 
 /* By name; by number from 0 if `name` is NULL. NULL if there is none. */
-const struct amdgpu_chip *amdgpu_chip_find(const char *name, uint32_t number);
+const struct amdsim_chip *amdsim_chip_find(const char *name, uint32_t number);
 
 struct amd_dump;
-struct amdgpu;       /* a card */
-struct amdgpu_space; /* an address space of a process on a card */
-struct amdgpu_queue;
+struct amdsim;       /* a card */
+struct amdsim_space; /* an address space of a process on a card */
+struct amdsim_queue;
 
-BELL_MUST_CHECK bell_status amdgpu_create(const struct amdgpu_chip *chip,
-                                          struct amdgpu **out_gpu);
-void amdgpu_destroy(struct amdgpu *gpu);
+BELL_MUST_CHECK bell_status amdsim_create(const struct amdsim_chip *chip,
+                                          struct amdsim **out_gpu);
+void amdsim_destroy(struct amdsim *gpu);
 /* Before the first address space: what queues run is dumped (dump.h). Not
  * owned; stays until the card is gone. */
-void amdgpu_set_dump(struct amdgpu *gpu, struct amd_dump *dump);
+void amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump);
 /* Ticks of chip->clock_hz. */
-uint64_t amdgpu_clock(const struct amdgpu *gpu);
+uint64_t amdsim_clock(const struct amdsim *gpu);
 
 /* ---- address spaces ------------------------------------------------------ */
 
-enum amdgpu_map_flag {
-    AMDGPU_MAP_WRITABLE = 1u << 0,
-    AMDGPU_MAP_EXECUTABLE = 1u << 1,
-    AMDGPU_MAP_SYSTEM = 1u << 2,   /* host memory; else the card's */
-    AMDGPU_MAP_UNCACHED = 1u << 3, /* never held by L2 */
+enum amdsim_map_flag {
+    AMDSIM_MAP_WRITABLE = 1u << 0,
+    AMDSIM_MAP_EXECUTABLE = 1u << 1,
+    AMDSIM_MAP_SYSTEM = 1u << 2,   /* host memory; else the card's */
+    AMDSIM_MAP_UNCACHED = 1u << 3, /* never held by L2 */
 };
 
 BELL_MUST_CHECK bell_status
-amdgpu_space_create(struct amdgpu *gpu, struct amdgpu_space **out_space);
-void amdgpu_space_destroy(struct amdgpu_space *space);
+amdsim_space_create(struct amdsim *gpu, struct amdsim_space **out_space);
+void amdsim_space_destroy(struct amdsim_space *space);
 /* All are multiples of 4 KiB. BELL_E_INVALID where something is mapped. `file`
  * is the one that the memory is of, -1: none; not owned. */
-BELL_MUST_CHECK bell_status amdgpu_space_map(struct amdgpu_space *space,
+BELL_MUST_CHECK bell_status amdsim_space_map(struct amdsim_space *space,
                                              uint64_t va, void *host,
                                              uint64_t size_bytes,
                                              uint32_t flags, int file);
 /* When it returns, nothing of the card touches that memory any more. */
-void amdgpu_space_unmap(struct amdgpu_space *space, uint64_t va,
+void amdsim_space_unmap(struct amdsim_space *space, uint64_t va,
                         uint64_t size_bytes);
 
 /* ---- queues ---------------------------------------------------------------- */
 
-enum amdgpu_queue_kind {
-    AMDGPU_QUEUE_PM4,
-    AMDGPU_QUEUE_AQL,
-    AMDGPU_QUEUE_SDMA
+enum amdsim_queue_kind {
+    AMDSIM_QUEUE_PM4,
+    AMDSIM_QUEUE_AQL,
+    AMDSIM_QUEUE_SDMA
 };
 
 /* What happened to a process's queues; the simulated kernel turns it into
  * events. Called from a queue's thread. */
-struct amdgpu_fault {
+struct amdsim_fault {
     enum {
-        AMDGPU_FAULT_MEMORY,
-        AMDGPU_FAULT_HANG
+        AMDSIM_FAULT_MEMORY,
+        AMDSIM_FAULT_HANG
     } kind;
     uint64_t va; /* of the page */
     bool is_write, not_present, read_only, no_execute;
     char text[256]; /* for people, with packet and offset */
 };
 
-struct amdgpu_queue_desc {
-    struct amdgpu_space *space;
-    enum amdgpu_queue_kind kind;
+struct amdsim_queue_desc {
+    struct amdsim_space *space;
+    enum amdsim_queue_kind kind;
     uint64_t ring_va;
     uint32_t ring_bytes;
     uint64_t rptr_va, wptr_va;
@@ -108,16 +108,16 @@ struct amdgpu_queue_desc {
     uint64_t *doorbell; /* host address that drivers store to */
     /* An interrupt with this context id (SDMA TRAP, RELEASE_MEM). */
     void (*interrupt)(void *user, uint32_t context_id);
-    void (*fault)(void *user, const struct amdgpu_fault *fault);
+    void (*fault)(void *user, const struct amdsim_fault *fault);
     void *user;
 };
 
 BELL_MUST_CHECK bell_status
-amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
-                    struct amdgpu_queue **out_queue);
+amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
+                    struct amdsim_queue **out_queue);
 /* Stops it, also in the middle of a kernel that never ends. */
-void amdgpu_queue_destroy(struct amdgpu_queue *queue);
+void amdsim_queue_destroy(struct amdsim_queue *queue);
 /* No queue of the space runs until it is called with false. */
-void amdgpu_space_evict(struct amdgpu_space *space, bool evicted);
+void amdsim_space_evict(struct amdsim_space *space, bool evicted);
 
 #endif

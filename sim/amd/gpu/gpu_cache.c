@@ -38,12 +38,12 @@ struct pair {
     struct line scalar[N_SCALAR], gl1[N_GL1];
 };
 
-struct amdgpu_cache {
+struct amdsim_cache {
     uint32_t gfx;
     struct unit *unit; /* whose turn it is, and its pair */
     struct pair *pair;
-    struct unit units[AMDGPU_CACHE_CUS];
-    struct pair pairs[AMDGPU_CACHE_CUS / 2];
+    struct unit units[AMDSIM_CACHE_CUS];
+    struct pair pairs[AMDSIM_CACHE_CUS / 2];
     uint64_t l2_age;
     struct l2_line l2[N_L2];
     uint32_t dirty[N_L2]; /* lines that may be dirty */
@@ -60,9 +60,9 @@ struct place {
 };
 
 bell_status
-amdgpu_cache_create(uint32_t gfx, struct amdgpu_cache **out)
+amdsim_cache_create(uint32_t gfx, struct amdsim_cache **out)
 {
-    struct amdgpu_cache *cache = host_calloc(1, sizeof(*cache));
+    struct amdsim_cache *cache = host_calloc(1, sizeof(*cache));
     uint32_t i;
 
     if (!cache)
@@ -73,26 +73,26 @@ amdgpu_cache_create(uint32_t gfx, struct amdgpu_cache **out)
         cache->units[i].vector_age = 1;
     for (i = 0; i < ARRAY_LEN(cache->pairs); i++)
         cache->pairs[i].scalar_age = cache->pairs[i].gl1_age = 1;
-    amdgpu_cache_turn(cache, 0);
+    amdsim_cache_turn(cache, 0);
     *out = cache;
     return BELL_OK;
 }
 
 void
-amdgpu_cache_turn(struct amdgpu_cache *cache, uint32_t cu)
+amdsim_cache_turn(struct amdsim_cache *cache, uint32_t cu)
 {
     cache->unit = &cache->units[cu];
     cache->pair = &cache->pairs[cu / 2];
 }
 
 void
-amdgpu_cache_destroy(struct amdgpu_cache *cache)
+amdsim_cache_destroy(struct amdsim_cache *cache)
 {
     host_free(cache);
 }
 
 static uint32_t
-index_of(uintptr_t host, uint32_t n_lines)
+line_index(uintptr_t host, uint32_t n_lines)
 {
     uintptr_t number = host / LINE_BYTES;
 
@@ -150,7 +150,7 @@ write_back(struct l2_line *l, struct sim_walk *walk)
 }
 
 static void
-write_back_all(struct amdgpu_cache *c, struct sim_walk *walk)
+write_back_all(struct amdsim_cache *c, struct sim_walk *walk)
 {
     uint32_t i;
 
@@ -165,7 +165,7 @@ write_back_all(struct amdgpu_cache *c, struct sim_walk *walk)
 
 /* Everything but dirty bytes is read again. */
 static void
-invalidate_l2(struct amdgpu_cache *c, struct sim_walk *walk)
+invalidate_l2(struct amdsim_cache *c, struct sim_walk *walk)
 {
     uint32_t i;
 
@@ -187,9 +187,9 @@ invalidate_l2(struct amdgpu_cache *c, struct sim_walk *walk)
 }
 
 static struct l2_line *
-l2_line(struct amdgpu_cache *c, const struct place *p)
+l2_line(struct amdsim_cache *c, const struct place *p)
 {
-    struct l2_line *l = &c->l2[index_of(p->host, N_L2)];
+    struct l2_line *l = &c->l2[line_index(p->host, N_L2)];
 
     if (l->line.host == p->host && l->line.age == c->l2_age)
         return l;
@@ -202,9 +202,9 @@ l2_line(struct amdgpu_cache *c, const struct place *p)
 }
 
 static void
-yield_line(struct amdgpu_cache *c, struct sim_walk *walk, uintptr_t host)
+yield_line(struct amdsim_cache *c, struct sim_walk *walk, uintptr_t host)
 {
-    struct l2_line *l = &c->l2[index_of(host, N_L2)];
+    struct l2_line *l = &c->l2[line_index(host, N_L2)];
 
     if (l->line.host != host || l->line.age != c->l2_age)
         return;
@@ -213,7 +213,7 @@ yield_line(struct amdgpu_cache *c, struct sim_walk *walk, uintptr_t host)
 }
 
 void
-amdgpu_cache_yield(struct amdgpu_cache *c, struct sim_walk *walk,
+amdsim_cache_yield(struct amdsim_cache *c, struct sim_walk *walk,
                    const void *host, uint64_t n_bytes)
 {
     uintptr_t at = (uintptr_t)host & ~(uintptr_t)(LINE_BYTES - 1);
@@ -224,7 +224,7 @@ amdgpu_cache_yield(struct amdgpu_cache *c, struct sim_walk *walk,
 }
 
 static void *
-store_to_l2(struct amdgpu_cache *c, const struct place *p, uint32_t offset,
+store_to_l2(struct amdsim_cache *c, const struct place *p, uint32_t offset,
             uint32_t n_bytes)
 {
     struct l2_line *l = l2_line(c, p);
@@ -250,7 +250,7 @@ static bool
 find(struct line *lines, uint32_t n_lines, uint64_t age, uintptr_t host,
      struct line **out)
 {
-    *out = &lines[index_of(host, n_lines)];
+    *out = &lines[line_index(host, n_lines)];
     return (*out)->host == host && (*out)->age == age;
 }
 
@@ -271,7 +271,7 @@ copy_line(uint64_t *to, const volatile struct line_words *from)
 }
 
 static void
-put(struct line *line, uint64_t age, uintptr_t host, const void *bytes)
+put_line(struct line *line, uint64_t age, uintptr_t host, const void *bytes)
 {
     uint64_t words[LINE_BYTES / sizeof(uint64_t)];
 
@@ -282,24 +282,24 @@ put(struct line *line, uint64_t age, uintptr_t host, const void *bytes)
 }
 
 static const uint8_t *
-read_l2(struct amdgpu_cache *c, const struct place *p)
+read_l2(struct amdsim_cache *c, const struct place *p)
 {
     return p->uncached ? (const uint8_t *)p->host : l2_line(c, p)->line.bytes;
 }
 
 static uint8_t *
-read_scalar(struct amdgpu_cache *c, const struct place *p)
+read_scalar(struct amdsim_cache *c, const struct place *p)
 {
     struct pair *pair = c->pair;
     struct line *line;
 
     if (!find(pair->scalar, N_SCALAR, pair->scalar_age, p->host, &line))
-        put(line, pair->scalar_age, p->host, read_l2(c, p));
+        put_line(line, pair->scalar_age, p->host, read_l2(c, p));
     return line->bytes;
 }
 
 static uint8_t *
-read_vector(struct amdgpu_cache *c, const struct place *p)
+read_vector(struct amdsim_cache *c, const struct place *p)
 {
     struct unit *unit = c->unit;
     struct pair *pair = c->pair;
@@ -308,17 +308,17 @@ read_vector(struct amdgpu_cache *c, const struct place *p)
     if (find(unit->vector, N_VECTOR, unit->vector_age, p->host, &line))
         return line->bytes;
     if (c->gfx < 10) {
-        put(line, unit->vector_age, p->host, read_l2(c, p));
+        put_line(line, unit->vector_age, p->host, read_l2(c, p));
         return line->bytes;
     }
     if (!find(pair->gl1, N_GL1, pair->gl1_age, p->host, &behind))
-        put(behind, pair->gl1_age, p->host, read_l2(c, p));
-    put(line, unit->vector_age, p->host, behind->bytes);
+        put_line(behind, pair->gl1_age, p->host, read_l2(c, p));
+    put_line(line, unit->vector_age, p->host, behind->bytes);
     return line->bytes;
 }
 
 static void
-drop_vector(struct amdgpu_cache *c, uintptr_t host)
+drop_vector(struct amdsim_cache *c, uintptr_t host)
 {
     struct line *line;
 
@@ -331,8 +331,8 @@ drop_vector(struct amdgpu_cache *c, uintptr_t host)
 /* ---- accesses --------------------------------------------------------------------- */
 
 static void *
-load(struct amdgpu_cache *c, struct place *p, uint32_t offset, uint32_t n_bytes,
-     bool scalar)
+load_cached(struct amdsim_cache *c, struct place *p, uint32_t offset,
+            uint32_t n_bytes, bool scalar)
 {
     uint8_t *first = scalar ? read_scalar(c, p) : read_vector(c, p), *second;
 
@@ -347,7 +347,7 @@ load(struct amdgpu_cache *c, struct place *p, uint32_t offset, uint32_t n_bytes,
 }
 
 void *
-amdgpu_cache_at(struct amdgpu_cache *c, struct sim_walk *walk, uint64_t va,
+amdsim_cache_at(struct amdsim_cache *c, struct sim_walk *walk, uint64_t va,
                 void *host, uint32_t n_bytes, uint32_t page_flags,
                 enum amd_access access)
 {
@@ -359,36 +359,36 @@ amdgpu_cache_at(struct amdgpu_cache *c, struct sim_walk *walk, uint64_t va,
     if (access == AMD_ACCESS_FETCH)
         return host;
     if (access == AMD_ACCESS_SCALAR || access == AMD_ACCESS_LOAD)
-        return load(c, &p, offset, n_bytes, access == AMD_ACCESS_SCALAR);
+        return load_cached(c, &p, offset, n_bytes, access == AMD_ACCESS_SCALAR);
     drop_vector(c, p.host);
     if (crosses)
         drop_vector(c, p.host + LINE_BYTES);
     if (access == AMD_ACCESS_LOAD_FRESH)
-        return load(c, &p, offset, n_bytes, false);
+        return load_cached(c, &p, offset, n_bytes, false);
     if (!p.uncached && access == AMD_ACCESS_STORE && !crosses)
         return store_to_l2(c, &p, offset, n_bytes);
-    amdgpu_cache_yield(c, walk, host, n_bytes);
+    amdsim_cache_yield(c, walk, host, n_bytes);
     return host;
 }
 
 static void
-do_l2(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
+do_l2(struct amdsim_cache *c, struct sim_walk *walk, uint32_t ops)
 {
-    if (ops & AMDGPU_CACHE_WB_L2)
+    if (ops & AMDSIM_CACHE_WB_L2)
         write_back_all(c, walk);
-    if (ops & AMDGPU_CACHE_INV_L2)
+    if (ops & AMDSIM_CACHE_INV_L2)
         invalidate_l2(c, walk);
 }
 
 static void
 do_pair(struct pair *pair, uint32_t ops)
 {
-    pair->scalar_age += (ops & AMDGPU_CACHE_INV_SCALAR) != 0;
-    pair->gl1_age += (ops & AMDGPU_CACHE_INV_GL1) != 0;
+    pair->scalar_age += (ops & AMDSIM_CACHE_INV_SCALAR) != 0;
+    pair->gl1_age += (ops & AMDSIM_CACHE_INV_GL1) != 0;
 }
 
 void
-amdgpu_cache_do(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
+amdsim_cache_do(struct amdsim_cache *c, struct sim_walk *walk, uint32_t ops)
 {
     uint32_t i;
 
@@ -396,15 +396,15 @@ amdgpu_cache_do(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
     for (i = 0; i < ARRAY_LEN(c->pairs); i++)
         do_pair(&c->pairs[i], ops);
     for (i = 0; i < ARRAY_LEN(c->units); i++)
-        c->units[i].vector_age += (ops & AMDGPU_CACHE_INV_VECTOR) != 0;
+        c->units[i].vector_age += (ops & AMDSIM_CACHE_INV_VECTOR) != 0;
 }
 
 void
-amdgpu_cache_do_own(struct amdgpu_cache *c, struct sim_walk *walk, uint32_t ops)
+amdsim_cache_do_own(struct amdsim_cache *c, struct sim_walk *walk, uint32_t ops)
 {
     do_l2(c, walk, ops);
     do_pair(c->pair, ops);
-    c->unit->vector_age += (ops & AMDGPU_CACHE_INV_VECTOR) != 0;
+    c->unit->vector_age += (ops & AMDSIM_CACHE_INV_VECTOR) != 0;
 }
 
 /* ---- bits of packets ----------------------------------------------------------------- */
@@ -426,18 +426,18 @@ ops_of(const struct bit *bits, size_t n, uint32_t word)
 }
 
 uint32_t
-amdgpu_cache_acquire_ops(uint32_t gfx, uint32_t word)
+amdsim_cache_acquire_ops(uint32_t gfx, uint32_t word)
 {
     static const struct bit gfx9[] = {
-        {18, AMDGPU_CACHE_WB_L2},
-        {22, AMDGPU_CACHE_INV_VECTOR},
-        {23, AMDGPU_CACHE_INV_L2},
-        {27, AMDGPU_CACHE_INV_SCALAR},
+        {18, AMDSIM_CACHE_WB_L2},
+        {22, AMDSIM_CACHE_INV_VECTOR},
+        {23, AMDSIM_CACHE_INV_L2},
+        {27, AMDSIM_CACHE_INV_SCALAR},
     };
     static const struct bit gfx10[] = {
-        {7, AMDGPU_CACHE_INV_SCALAR}, {8, AMDGPU_CACHE_INV_VECTOR},
-        {9, AMDGPU_CACHE_INV_GL1},    {14, AMDGPU_CACHE_INV_L2},
-        {15, AMDGPU_CACHE_WB_L2},
+        {7, AMDSIM_CACHE_INV_SCALAR}, {8, AMDSIM_CACHE_INV_VECTOR},
+        {9, AMDSIM_CACHE_INV_GL1},    {14, AMDSIM_CACHE_INV_L2},
+        {15, AMDSIM_CACHE_WB_L2},
     };
 
     return gfx == 9 ? ops_of(gfx9, ARRAY_LEN(gfx9), word)
@@ -445,18 +445,18 @@ amdgpu_cache_acquire_ops(uint32_t gfx, uint32_t word)
 }
 
 uint32_t
-amdgpu_cache_release_ops(uint32_t gfx, uint32_t word)
+amdsim_cache_release_ops(uint32_t gfx, uint32_t word)
 {
     static const struct bit gfx9[] = {
-        {15, AMDGPU_CACHE_WB_L2},
-        {16, AMDGPU_CACHE_INV_VECTOR},
-        {17, AMDGPU_CACHE_INV_L2},
+        {15, AMDSIM_CACHE_WB_L2},
+        {16, AMDSIM_CACHE_INV_VECTOR},
+        {17, AMDSIM_CACHE_INV_L2},
     };
     static const struct bit gfx10[] = {
-        {14, AMDGPU_CACHE_INV_VECTOR},
-        {15, AMDGPU_CACHE_INV_GL1},
-        {20, AMDGPU_CACHE_INV_L2},
-        {21, AMDGPU_CACHE_WB_L2},
+        {14, AMDSIM_CACHE_INV_VECTOR},
+        {15, AMDSIM_CACHE_INV_GL1},
+        {20, AMDSIM_CACHE_INV_L2},
+        {21, AMDSIM_CACHE_WB_L2},
     };
 
     return gfx == 9 ? ops_of(gfx9, ARRAY_LEN(gfx9), word)
@@ -471,18 +471,18 @@ leaves_l2(uint32_t scope, uint32_t n_xcc)
 }
 
 uint32_t
-amdgpu_cache_aql_acquire(uint32_t header, uint32_t n_xcc)
+amdsim_cache_aql_acquire(uint32_t header, uint32_t n_xcc)
 {
     uint32_t scope = header >> 9 & 3, ops = 0;
 
     if (scope)
-        ops = AMDGPU_CACHE_INV_SCALAR | AMDGPU_CACHE_INV_VECTOR |
-              AMDGPU_CACHE_INV_GL1;
-    return leaves_l2(scope, n_xcc) ? ops | AMDGPU_CACHE_INV_L2 : ops;
+        ops = AMDSIM_CACHE_INV_SCALAR | AMDSIM_CACHE_INV_VECTOR |
+              AMDSIM_CACHE_INV_GL1;
+    return leaves_l2(scope, n_xcc) ? ops | AMDSIM_CACHE_INV_L2 : ops;
 }
 
 uint32_t
-amdgpu_cache_aql_release(uint32_t header, uint32_t n_xcc)
+amdsim_cache_aql_release(uint32_t header, uint32_t n_xcc)
 {
-    return leaves_l2(header >> 11 & 3, n_xcc) ? AMDGPU_CACHE_WB_L2 : 0u;
+    return leaves_l2(header >> 11 & 3, n_xcc) ? AMDSIM_CACHE_WB_L2 : 0u;
 }

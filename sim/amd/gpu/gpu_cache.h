@@ -40,49 +40,49 @@
 #include "sim/amd/isa/wave.h"
 #include "sim/space.h"
 
-#define AMDGPU_CACHE_CUS 4
+#define AMDSIM_CACHE_CUS 4
 
 /* What an acquire or release does: the same bits as enum isa_cache. */
-enum amdgpu_cache_op {
-    AMDGPU_CACHE_INV_SCALAR = ISA_CACHE_INV_SCALAR,
-    AMDGPU_CACHE_INV_VECTOR = ISA_CACHE_INV_VECTOR,
-    AMDGPU_CACHE_INV_GL1 = ISA_CACHE_INV_GL1, /* gfx10 and later */
-    AMDGPU_CACHE_INV_L2 = ISA_CACHE_INV_L2,   /* dirty bytes stay */
-    AMDGPU_CACHE_WB_L2 = ISA_CACHE_WB_L2
+enum amdsim_cache_op {
+    AMDSIM_CACHE_INV_SCALAR = ISA_CACHE_INV_SCALAR,
+    AMDSIM_CACHE_INV_VECTOR = ISA_CACHE_INV_VECTOR,
+    AMDSIM_CACHE_INV_GL1 = ISA_CACHE_INV_GL1, /* gfx10 and later */
+    AMDSIM_CACHE_INV_L2 = ISA_CACHE_INV_L2,   /* dirty bytes stay */
+    AMDSIM_CACHE_WB_L2 = ISA_CACHE_WB_L2
 };
 
-struct amdgpu_cache; /* of a queue on a die */
+struct amdsim_cache; /* of a queue on a die */
 
 /* gfx: dialect of PM4. */
-BELL_MUST_CHECK bell_status amdgpu_cache_create(uint32_t gfx,
-                                                struct amdgpu_cache **out);
-/* What is dirty is lost: AMDGPU_CACHE_WB_L2 comes first. */
-void amdgpu_cache_destroy(struct amdgpu_cache *cache);
+BELL_MUST_CHECK bell_status amdsim_cache_create(uint32_t gfx,
+                                                struct amdsim_cache **out);
+/* What is dirty is lost: AMDSIM_CACHE_WB_L2 comes first. */
+void amdsim_cache_destroy(struct amdsim_cache *cache);
 
-/* Accesses that follow are of this compute unit, less than AMDGPU_CACHE_CUS. */
-void amdgpu_cache_turn(struct amdgpu_cache *cache, uint32_t cu);
+/* Accesses that follow are of this compute unit, less than AMDSIM_CACHE_CUS. */
+void amdsim_cache_turn(struct amdsim_cache *cache, uint32_t cu);
 /* Where a kernel's access of n_bytes (1 to 64) at va goes, whose memory is at
  * `host`, in one page with these flags. For loads, until the next call. */
-void *amdgpu_cache_at(struct amdgpu_cache *cache, struct sim_walk *walk,
+void *amdsim_cache_at(struct amdsim_cache *cache, struct sim_walk *walk,
                       uint64_t va, void *host, uint32_t n_bytes,
                       uint32_t page_flags, enum amd_access access);
 /* Packets touch that memory: L2 writes back what it has of it, and forgets
  * it. */
-void amdgpu_cache_yield(struct amdgpu_cache *cache, struct sim_walk *walk,
+void amdsim_cache_yield(struct amdsim_cache *cache, struct sim_walk *walk,
                         const void *host, uint64_t n_bytes);
 /* What a packet asks for, on all units; what an instruction asks for, on the
  * one whose turn it is. */
-void amdgpu_cache_do(struct amdgpu_cache *cache, struct sim_walk *walk,
+void amdsim_cache_do(struct amdsim_cache *cache, struct sim_walk *walk,
                      uint32_t ops);
-void amdgpu_cache_do_own(struct amdgpu_cache *cache, struct sim_walk *walk,
+void amdsim_cache_do_own(struct amdsim_cache *cache, struct sim_walk *walk,
                          uint32_t ops);
 
 /* Operations of COHER_CNTL (gfx9) or GCR_CNTL in ACQUIRE_MEM, of the first
  * word of RELEASE_MEM, and of an AQL header's fences on a chip of so many
  * dies. */
-uint32_t amdgpu_cache_acquire_ops(uint32_t gfx, uint32_t word);
-uint32_t amdgpu_cache_release_ops(uint32_t gfx, uint32_t word);
-uint32_t amdgpu_cache_aql_acquire(uint32_t header, uint32_t n_xcc);
-uint32_t amdgpu_cache_aql_release(uint32_t header, uint32_t n_xcc);
+uint32_t amdsim_cache_acquire_ops(uint32_t gfx, uint32_t word);
+uint32_t amdsim_cache_release_ops(uint32_t gfx, uint32_t word);
+uint32_t amdsim_cache_aql_acquire(uint32_t header, uint32_t n_xcc);
+uint32_t amdsim_cache_aql_release(uint32_t header, uint32_t n_xcc);
 
 #endif

@@ -22,7 +22,7 @@ enum {
 };
 
 static uint32_t
-reg(const struct amdgpu_queue *q, uint32_t number)
+reg(const struct amdsim_queue *q, uint32_t number)
 {
     return q->sh[q->xcc][number - SH_FIRST];
 }
@@ -31,12 +31,12 @@ reg(const struct amdgpu_queue *q, uint32_t number)
 static void *
 kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
 {
-    struct amdgpu_queue *q = user;
+    struct amdsim_queue *q = user;
     uint64_t n;
     uint32_t flags;
     void *at;
 
-    if (q->dump.folder && !amdgpu_dump_kernel_end(q))
+    if (q->dump.folder && !amdsim_dump_kernel_end(q))
         return NULL;
     (void)sim_walk_pause(&q->walk);
     at = sim_walk_span(&q->walk, va, &n, &flags);
@@ -47,10 +47,10 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
     if (amd_access_writes(access) && flags & SIM_PAGE_READ_ONLY)
         return NULL;
     if (q->cache[q->xcc])
-        at = amdgpu_cache_at(q->cache[q->xcc], &q->walk, va, at, n_bytes, flags,
+        at = amdsim_cache_at(q->cache[q->xcc], &q->walk, va, at, n_bytes, flags,
                              access);
     if (q->dump.folder && amd_access_writes(access) &&
-        !amdgpu_dump_kernel(q, va, at, n_bytes))
+        !amdsim_dump_kernel(q, va, at, n_bytes))
         return NULL;
     return at;
 }
@@ -58,24 +58,24 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
 static void
 kernel_turn(void *user, uint32_t cu)
 {
-    struct amdgpu_queue *q = user;
+    struct amdsim_queue *q = user;
 
     if (q->cache[q->xcc])
-        amdgpu_cache_turn(q->cache[q->xcc], cu);
+        amdsim_cache_turn(q->cache[q->xcc], cu);
 }
 
 static void
 kernel_fence(void *user, uint32_t ops)
 {
-    struct amdgpu_queue *q = user;
+    struct amdsim_queue *q = user;
 
-    (void)amdgpu_dump_kernel_end(q); /* a fault ends the next access */
+    (void)amdsim_dump_kernel_end(q); /* a fault ends the next access */
     if (q->cache[q->xcc])
-        amdgpu_cache_do_own(q->cache[q->xcc], &q->walk, ops);
+        amdsim_cache_do_own(q->cache[q->xcc], &q->walk, ops);
 }
 
 static bool
-kernel_failed(struct amdgpu_queue *q, const struct amd_wave_report *r)
+kernel_failed(struct amdsim_queue *q, const struct amd_wave_report *r)
 {
     uint64_t n;
     uint32_t flags;
@@ -86,15 +86,15 @@ kernel_failed(struct amdgpu_queue *q, const struct amd_wave_report *r)
         return false;
     if (r->fault == AMD_WAVE_UNMAPPED || r->fault == AMD_WAVE_FETCH) {
         at = sim_walk_span(&q->walk, va, &n, &flags);
-        return amdgpu_fail_memory(q, va, r->is_write, flags, at != NULL,
+        return amdsim_fail_memory(q, va, r->is_write, flags, at != NULL,
                                   bell_error_last()->message);
     }
-    return amdgpu_fail(q, "%s", bell_error_last()->message);
+    return amdsim_fail(q, "%s", bell_error_last()->message);
 }
 
 /* Runs the launch's share of q->xcc out of n_xcc. */
 static bool
-run_launch(struct amdgpu_queue *q, struct amd_launch *launch, uint32_t n_xcc)
+run_dispatch(struct amdsim_queue *q, struct amd_launch *launch, uint32_t n_xcc)
 {
     struct amd_wave_report report;
 
@@ -102,26 +102,26 @@ run_launch(struct amdgpu_queue *q, struct amd_launch *launch, uint32_t n_xcc)
     launch->group_step = n_xcc;
     launch->stop = &q->stop;
     launch->seed = q->seed++;
-    launch->n_cus = AMDGPU_CACHE_CUS;
+    launch->n_cus = AMDSIM_CACHE_CUS;
     launch->memory = (struct amd_memory){
         .at = kernel_at, .turn = kernel_turn, .fence = kernel_fence, .user = q};
     if (amd_wave_run(q->gpu->code, launch, &report) != BELL_OK)
         return kernel_failed(q, &report);
-    return amdgpu_dump_kernel_end(q);
+    return amdsim_dump_kernel_end(q);
 }
 
 /* ---- by registers --------------------------------------------------------------------- */
 
 static bool
-check_initiator(struct amdgpu_queue *q, uint32_t initiator)
+check_initiator(struct amdsim_queue *q, uint32_t initiator)
 {
     uint32_t known = q->gpu->chip->gfx == 9 ? 0x7 : 0x8007;
 
     if (initiator & ~known)
-        return amdgpu_fail(q, "initiator 0x%x: bits 0x%x", initiator,
+        return amdsim_fail(q, "initiator 0x%x: bits 0x%x", initiator,
                            initiator & ~known);
     if (!(initiator & 1) || !(initiator & 4))
-        return amdgpu_fail(q, "initiator 0x%x: not enabled, or no forced start",
+        return amdsim_fail(q, "initiator 0x%x: not enabled, or no forced start",
                            initiator);
     return true;
 }
@@ -129,27 +129,27 @@ check_initiator(struct amdgpu_queue *q, uint32_t initiator)
 /* What TMPRING_SIZE says: the waves there is room for, the bytes of one; a
  * lane's are a part of 64 also in waves of 32. src: BRINGUP.md 0 and 7 */
 static bool
-take_scratch(struct amdgpu_queue *q, uint32_t tmpring,
+take_scratch(struct amdsim_queue *q, uint32_t tmpring,
              struct amd_launch *launch)
 {
-    const struct amdgpu_chip *chip = q->gpu->chip;
+    const struct amdsim_chip *chip = q->gpu->chip;
     uint32_t unit = chip->gfx >= 11 ? 256 : 1024;
     uint32_t bits = chip->gfx >= 12 ? 18 : chip->gfx >= 11 ? 15 : 13;
     uint32_t n_engines = chip->array_count / chip->simd_arrays_per_engine;
 
     if ((uint64_t)tmpring >> (12 + bits))
-        return amdgpu_fail(q, "TMPRING_SIZE 0x%08x: a size has %u bits",
+        return amdsim_fail(q, "TMPRING_SIZE 0x%08x: a size has %u bits",
                            tmpring, bits);
     launch->scratch_waves = tmpring & 0xfff;
     launch->scratch_wave_bytes = (tmpring >> 12) * unit;
     launch->scratch_bytes = launch->scratch_wave_bytes / 64;
     return chip->gfx != 10 || launch->scratch_waves % n_engines == 0 ||
-           amdgpu_fail(q, "scratch of %u waves for %u shader engines",
+           amdsim_fail(q, "scratch of %u waves for %u shader engines",
                        launch->scratch_waves, n_engines);
 }
 
 static bool
-check_scratch(struct amdgpu_queue *q, const struct amd_launch *launch)
+check_launch_scratch(struct amdsim_queue *q, const struct amd_launch *launch)
 {
     uint64_t base = (uint64_t)reg(q, REG_SCRATCH_LO) << 8 |
                     (uint64_t)reg(q, REG_SCRATCH_LO + 1) << 40;
@@ -159,12 +159,12 @@ check_scratch(struct amdgpu_queue *q, const struct amd_launch *launch)
     if (!(launch->rsrc2 & 1))
         return true;
     if (launch->scratch_bytes == 0 || launch->scratch_waves == 0)
-        return amdgpu_fail(q, "the kernel needs scratch, and TMPRING_SIZE "
+        return amdsim_fail(q, "the kernel needs scratch, and TMPRING_SIZE "
                               "gives none");
     if (isa_has_scratch_buffer(q->gpu->chip->isa))
         return true; /* it has the address, in its registers */
     if (!sim_walk_span(&q->walk, base, &n, &flags))
-        return amdgpu_fail(q, "scratch at 0x%llx is not mapped",
+        return amdsim_fail(q, "scratch at 0x%llx is not mapped",
                            (unsigned long long)base);
     return true;
 }
@@ -174,9 +174,9 @@ check_scratch(struct amdgpu_queue *q, const struct amd_launch *launch)
  * it, and hang. Granules of the allocation beyond those of RSRC1 are not
  * counted. src: BRINGUP.md 0 and 2, CODEOBJ.md 4. */
 static bool
-check_group(struct amdgpu_queue *q, const struct amd_launch *launch)
+check_group(struct amdsim_queue *q, const struct amd_launch *launch)
 {
-    const struct amdgpu_chip *chip = q->gpu->chip;
+    const struct amdsim_chip *chip = q->gpu->chip;
     uint32_t lanes = launch->wave32 ? 32 : 64, bytes, n_vgprs, n_simds, each;
     uint64_t threads = 1, waves;
     uint32_t i;
@@ -186,11 +186,11 @@ check_group(struct amdgpu_queue *q, const struct amd_launch *launch)
     waves = (threads + lanes - 1) / lanes;
     bytes = (launch->rsrc2 >> 15 & 0x1ff) * 512;
     if (bytes > chip->lds_kib * 1024)
-        return amdgpu_fail(q, "%u bytes of LDS; the chip has %u KiB", bytes,
+        return amdsim_fail(q, "%u bytes of LDS; the chip has %u KiB", bytes,
                            chip->lds_kib);
     if (launch->rsrc2 & 1 && isa_has_scratch_buffer(chip->isa) &&
         waves > launch->scratch_waves)
-        return amdgpu_fail(q, "a group of %llu waves, and scratch for %u",
+        return amdsim_fail(q, "a group of %llu waves, and scratch for %u",
                            (unsigned long long)waves, launch->scratch_waves);
     n_vgprs =
         ((launch->rsrc1 & 63) + 1) * (chip->gfx == 9 || launch->wave32 ? 8 : 4);
@@ -201,17 +201,17 @@ check_group(struct amdgpu_queue *q, const struct amd_launch *launch)
     if (chip->gfx > 9 && launch->rsrc1 >> 29 & 1)
         n_simds *= 2;
     return waves <= (uint64_t)n_simds * each ||
-           amdgpu_fail(q,
+           amdsim_fail(q,
                        "a group of %llu waves with %u vector registers each; "
                        "it may have %u SIMDs, which hold %u waves each",
                        (unsigned long long)waves, n_vgprs, n_simds, each);
 }
 
 bool
-amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
+amdsim_dispatch(struct amdsim_queue *q, const uint32_t grid[3],
                 uint32_t initiator)
 {
-    uint32_t n_xcc = q->desc.kind == AMDGPU_QUEUE_AQL ? q->gpu->chip->n_xcc : 1;
+    uint32_t n_xcc = q->desc.kind == AMDSIM_QUEUE_AQL ? q->gpu->chip->n_xcc : 1;
     bool gfx9 = q->gpu->chip->gfx == 9;
     struct amd_launch launch = {
         .pc = (uint64_t)reg(q, REG_PGM_LO) << 8 | (uint64_t)reg(q, REG_PGM_HI)
@@ -228,20 +228,20 @@ amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
         return false;
     for (i = 0; i < 3; i++) {
         if (reg(q, REG_START + i))
-            return amdgpu_fail(q, "start %u is %u", i, reg(q, REG_START + i));
+            return amdsim_fail(q, "start %u is %u", i, reg(q, REG_START + i));
         launch.grid[i] = grid[i];
         launch.local[i] = reg(q, REG_NUM_THREAD + i) & 0xffff;
         if (reg(q, REG_NUM_THREAD + i) >> 16)
-            return amdgpu_fail(q, "a partial group of %u",
+            return amdsim_fail(q, "a partial group of %u",
                                reg(q, REG_NUM_THREAD + i) >> 16);
     }
     if (launch.rsrc1 >> 20 & 1 && q->gpu->chip->gfx != 11)
-        return amdgpu_fail(q, "RSRC1.PRIV on a chip of gfx%u",
+        return amdsim_fail(q, "RSRC1.PRIV on a chip of gfx%u",
                            q->gpu->chip->gfx);
     for (i = 0; i < 16; i++)
         launch.user_data[i] = reg(q, REG_USER_DATA + i);
-    return check_scratch(q, &launch) && check_group(q, &launch) &&
-           run_launch(q, &launch, n_xcc);
+    return check_launch_scratch(q, &launch) && check_group(q, &launch) &&
+           run_dispatch(q, &launch, n_xcc);
 }
 
 /* ---- AQL ------------------------------------------------------------------------------------ */
@@ -255,13 +255,13 @@ struct queue_scratch {
 };
 
 static bool
-read_queue_scratch(struct amdgpu_queue *q, bool wave32,
+read_queue_scratch(struct amdsim_queue *q, bool wave32,
                    struct queue_scratch *out)
 {
     uint64_t va = (q->desc.rptr_va & ~0xfffull) + 140;
     uint32_t words[7];
 
-    if (!amdgpu_read(q, va, words, sizeof(words), "queue structure"))
+    if (!amdsim_read(q, va, words, sizeof(words), "queue structure"))
         return false;
     out->tmpring = words[0];
     memcpy(out->buffer, words + 1, sizeof(out->buffer));
@@ -274,7 +274,7 @@ read_queue_scratch(struct amdgpu_queue *q, bool wave32,
 
 /* User registers as kernel_code_properties asks for them, in this order. */
 static bool
-fill_user_data(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql,
+fill_user_data(struct amdsim_queue *q, const struct amdsim_aql_launch *aql,
                uint32_t properties, struct amd_launch *launch)
 {
     uint64_t queue_va = q->desc.rptr_va & ~0xfffull;
@@ -282,7 +282,7 @@ fill_user_data(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql,
     uint32_t n = 0, i;
 
     if (properties & ~0x47fu)
-        return amdgpu_fail(q, "code properties 0x%x", properties);
+        return amdsim_fail(q, "code properties 0x%x", properties);
     if (properties & 0x21 || isa_has_scratch_buffer(q->gpu->chip->isa)) {
         uint32_t lane_bytes = launch->scratch_bytes;
 
@@ -290,7 +290,7 @@ fill_user_data(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql,
             !take_scratch(q, scratch.tmpring, launch))
             return false;
         if (launch->scratch_bytes < lane_bytes)
-            return amdgpu_fail(q, "TMPRING_SIZE gives %u bytes of scratch",
+            return amdsim_fail(q, "TMPRING_SIZE gives %u bytes of scratch",
                                launch->scratch_bytes);
         launch->scratch_bytes = lane_bytes;
     }
@@ -316,22 +316,22 @@ fill_user_data(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql,
         n += parts[i].n;
     }
     if ((launch->rsrc2 >> 1 & 31) < n)
-        return amdgpu_fail(q, "%u user registers, %u are needed",
+        return amdsim_fail(q, "%u user registers, %u are needed",
                            launch->rsrc2 >> 1 & 31, n);
     return true;
 }
 
 bool
-amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
+amdsim_dispatch_aql(struct amdsim_queue *q, const struct amdsim_aql_launch *aql)
 {
     uint32_t kd[16], group, private, i, n_xcc = q->gpu->chip->n_xcc;
     struct amd_launch launch = {0};
     int64_t entry;
 
     if (aql->descriptor_va & 63)
-        return amdgpu_fail(q, "kernel object at 0x%llx",
+        return amdsim_fail(q, "kernel object at 0x%llx",
                            (unsigned long long)aql->descriptor_va);
-    if (!amdgpu_read(q, aql->descriptor_va, kd, sizeof(kd), "descriptor"))
+    if (!amdsim_read(q, aql->descriptor_va, kd, sizeof(kd), "descriptor"))
         return false;
     group = kd[0];
     private = kd[1];
@@ -341,7 +341,7 @@ amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
     launch.rsrc1 = kd[12];
     launch.rsrc2 = kd[13];
     if (aql->group_bytes < group || aql->private_bytes < private)
-        return amdgpu_fail(q,
+        return amdsim_fail(q,
                            "%u bytes of LDS and %u of scratch; the kernel "
                            "needs %u and %u",
                            aql->group_bytes, aql->private_bytes, group,
@@ -351,7 +351,7 @@ amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
     launch.wave32 = (kd[14] & 0xffff) >> 10 & 1;
     for (i = 0; i < 3; i++) {
         if (aql->local[i] == 0 || aql->grid[i] % aql->local[i])
-            return amdgpu_fail(q, "%u work-items in groups of %u", aql->grid[i],
+            return amdsim_fail(q, "%u work-items in groups of %u", aql->grid[i],
                                aql->local[i]);
         launch.local[i] = aql->local[i];
         launch.grid[i] = aql->grid[i] / aql->local[i];
@@ -359,13 +359,13 @@ amdgpu_dispatch_aql(struct amdgpu_queue *q, const struct amdgpu_aql_launch *aql)
     if (!fill_user_data(q, aql, kd[14] & 0xffff, &launch) ||
         !check_group(q, &launch))
         return false;
-    return run_launch(q, &launch, n_xcc);
+    return run_dispatch(q, &launch, n_xcc);
 }
 
 static bool
-kernel_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t w[16])
+kernel_packet(struct amdsim_queue *q, uint64_t va, const uint32_t w[16])
 {
-    struct amdgpu_aql_launch aql = {
+    struct amdsim_aql_launch aql = {
         .packet_va = va,
         .descriptor_va = w[8] | (uint64_t)w[9] << 32,
         .kernarg_va = w[10] | (uint64_t)w[11] << 32,
@@ -379,35 +379,35 @@ kernel_packet(struct amdgpu_queue *q, uint64_t va, const uint32_t w[16])
     q->place.name = "AQL kernel dispatch";
     n_dims = w[0] >> 16;
     if (n_dims == 0 || n_dims > 3 || w[2] >> 16 || w[12] || w[13])
-        return amdgpu_fail(q, "setup 0x%x, or reserved words are set", n_dims);
+        return amdsim_fail(q, "setup 0x%x, or reserved words are set", n_dims);
     for (i = n_dims; i < 3; i++) {
         if (aql.grid[i] != 1 || aql.local[i] != 1)
-            return amdgpu_fail(q, "%u dimensions, the next has %u in %u",
+            return amdsim_fail(q, "%u dimensions, the next has %u in %u",
                                n_dims, aql.grid[i], aql.local[i]);
     }
     /* scratch_wave64_lane_byte_size of the queue structure */
-    if (!amdgpu_read(q, (q->desc.rptr_va & ~0xfffull) + 176, &queue_lane, 4,
+    if (!amdsim_read(q, (q->desc.rptr_va & ~0xfffull) + 176, &queue_lane, 4,
                      "queue structure"))
         return false;
     if (aql.private_bytes > queue_lane)
-        return amdgpu_fail(q, "%u bytes of scratch, the queue has %u",
+        return amdsim_fail(q, "%u bytes of scratch, the queue has %u",
                            aql.private_bytes, queue_lane);
-    return amdgpu_dispatch_aql(q, &aql);
+    return amdsim_dispatch_aql(q, &aql);
 }
 
 /* The indirect buffer that it names. */
 static bool
-vendor_packet(struct amdgpu_queue *q, const uint32_t w[16],
-              struct amdgpu_buffer *out_buffer)
+vendor_packet(struct amdsim_queue *q, const uint32_t w[16],
+              struct amdsim_buffer *out_buffer)
 {
     q->place.name = "AQL vendor packet";
     if (w[0] >> 16 != 1)
-        return amdgpu_fail(q, "format %u", w[0] >> 16);
+        return amdsim_fail(q, "format %u", w[0] >> 16);
     if (w[1] != 0xC0023F00 || w[5] != 10)
-        return amdgpu_fail(q, "words 0x%08x and %u", w[1], w[5]);
+        return amdsim_fail(q, "words 0x%08x and %u", w[1], w[5]);
     if (!(w[4] >> 23 & 1))
-        return amdgpu_fail(q, "the indirect buffer is not valid");
-    *out_buffer = (struct amdgpu_buffer){
+        return amdsim_fail(q, "the indirect buffer is not valid");
+    *out_buffer = (struct amdsim_buffer){
         .va = w[2] | (uint64_t)w[3] << 32,
         .n_dw = w[4] & 0xfffff,
     };
@@ -424,59 +424,59 @@ vendor_packet(struct amdgpu_queue *q, const uint32_t w[16],
 
 /* Whether all five signals of the packet are 0, or one is; a packet that has
  * none waits for nothing. */
-static enum amdgpu_step
-barrier_packet(struct amdgpu_queue *q, const uint32_t w[16], bool any)
+static enum amdsim_step
+barrier_packet(struct amdsim_queue *q, const uint32_t w[16], bool any)
 {
     uint32_t i, n_done = 0, n_signals = 0, value[2];
 
     q->place.name = any ? "AQL barrier-or" : "AQL barrier-and";
     if (w[0] >> 16 || w[1] || w[12] || w[13]) {
-        (void)amdgpu_fail(q, "reserved words are set");
-        return AMDGPU_STEP_FAILED;
+        (void)amdsim_fail(q, "reserved words are set");
+        return AMDSIM_STEP_FAILED;
     }
     for (i = 0; i < 5; i++) {
         uint64_t signal = w[2 + 2 * i] | (uint64_t)w[3 + 2 * i] << 32;
 
         if (!signal)
             continue;
-        if (!amdgpu_read(q, signal + SIGNAL_VALUE, value, 8, "signal"))
-            return AMDGPU_STEP_FAILED;
+        if (!amdsim_read(q, signal + SIGNAL_VALUE, value, 8, "signal"))
+            return AMDSIM_STEP_FAILED;
         n_signals++;
         n_done += !value[0] && !value[1];
     }
     if (n_done == n_signals || (any && n_done))
-        return AMDGPU_STEP_DONE;
-    return AMDGPU_STEP_WAITS;
+        return AMDSIM_STEP_DONE;
+    return AMDSIM_STEP_WAITS;
 }
 
 /* One less in the packet's completion signal; its event is told. */
 static bool
-complete(struct amdgpu_queue *q, uint64_t packet_va)
+complete(struct amdsim_queue *q, uint64_t packet_va)
 {
     uint64_t signal, mailbox, *value;
     uint32_t event;
 
-    if (!amdgpu_read(q, packet_va + 56, &signal, 8, "packet"))
+    if (!amdsim_read(q, packet_va + 56, &signal, 8, "packet"))
         return false;
     if (!signal)
         return true;
-    q->place = (struct amdgpu_place){packet_va, "AQL packet"};
+    q->place = (struct amdsim_place){packet_va, "AQL packet"};
     if (signal & 63)
-        return amdgpu_fail(q, "completion signal at 0x%llx",
+        return amdsim_fail(q, "completion signal at 0x%llx",
                            (unsigned long long)signal);
-    if (!amdgpu_store64(q, signal + SIGNAL_START, q->dies[0].start, "signal") ||
-        !amdgpu_store64(q, signal + SIGNAL_END, amdgpu_clock(q->gpu),
+    if (!amdsim_store64(q, signal + SIGNAL_START, q->dies[0].start, "signal") ||
+        !amdsim_store64(q, signal + SIGNAL_END, amdsim_clock(q->gpu),
                         "signal") ||
-        !amdgpu_read(q, signal + SIGNAL_MAILBOX, &mailbox, 8, "signal") ||
-        !amdgpu_read(q, signal + SIGNAL_EVENT, &event, 4, "signal"))
+        !amdsim_read(q, signal + SIGNAL_MAILBOX, &mailbox, 8, "signal") ||
+        !amdsim_read(q, signal + SIGNAL_EVENT, &event, 4, "signal"))
         return false;
-    value = amdgpu_at(q, signal + SIGNAL_VALUE, 8, true, "signal");
+    value = amdsim_at(q, signal + SIGNAL_VALUE, 8, true, "signal");
     if (!value)
         return false;
     __atomic_sub_fetch(value, 1, __ATOMIC_ACQ_REL);
     if (!mailbox)
         return true;
-    if (!amdgpu_store64(q, mailbox, event, "event mailbox"))
+    if (!amdsim_store64(q, mailbox, event, "event mailbox"))
         return false;
     q->desc.interrupt(q->desc.user, event);
     return true;
@@ -484,60 +484,60 @@ complete(struct amdgpu_queue *q, uint64_t packet_va)
 
 /* Waits until the packet's header is written; false when the queue ends. */
 static bool
-wait_for_packet(struct amdgpu_queue *q, uint64_t va, uint32_t *out_header)
+wait_for_packet(struct amdsim_queue *q, uint64_t va, uint32_t *out_header)
 {
     uint32_t turns = 0;
 
     for (;;) {
-        if (!amdgpu_load32(q, va, out_header, "packet header"))
+        if (!amdsim_load32(q, va, out_header, "packet header"))
             return false;
         if ((*out_header & 0xff) != 1)
             return true;
-        if (!amdgpu_pause(q, &turns))
+        if (!amdsim_pause(q, &turns))
             return false;
     }
 }
 
 /* A die begins the next packet, or goes on with it. */
-static enum amdgpu_step
-run_aql_packet(struct amdgpu_queue *q, struct amdgpu_die *die)
+static enum amdsim_step
+run_aql_packet(struct amdsim_queue *q, struct amdsim_die *die)
 {
     uint32_t w[16], header, n_xcc = q->gpu->chip->n_xcc;
     uint64_t va = q->desc.ring_va + die->get % (q->desc.ring_bytes / 64) * 64;
-    enum amdgpu_step step = AMDGPU_STEP_DONE;
+    enum amdsim_step step = AMDSIM_STEP_DONE;
 
-    q->place = (struct amdgpu_place){va, "AQL packet"};
+    q->place = (struct amdsim_place){va, "AQL packet"};
     if (!wait_for_packet(q, va, &header) ||
-        !amdgpu_read(q, va, w, sizeof(w), "packet"))
-        return AMDGPU_STEP_FAILED;
+        !amdsim_read(q, va, w, sizeof(w), "packet"))
+        return AMDSIM_STEP_FAILED;
     if (!die->in_buffer)
-        amdgpu_do_cache(q, amdgpu_cache_aql_acquire(header, n_xcc));
+        amdsim_do_cache(q, amdsim_cache_aql_acquire(header, n_xcc));
     switch (header & 0xff) {
     case 0:
         if (!die->in_buffer && !vendor_packet(q, w, &die->buffer))
-            return AMDGPU_STEP_FAILED;
-        step = amdgpu_pm4_buffer(q, &die->buffer);
-        die->in_buffer = step == AMDGPU_STEP_WAITS;
+            return AMDSIM_STEP_FAILED;
+        step = amdsim_pm4_buffer(q, &die->buffer);
+        die->in_buffer = step == AMDSIM_STEP_WAITS;
         break;
     case 2:
-        die->start = amdgpu_clock(q->gpu);
+        die->start = amdsim_clock(q->gpu);
         if (!kernel_packet(q, va, w))
-            return AMDGPU_STEP_FAILED;
+            return AMDSIM_STEP_FAILED;
         die->n_launched = die->get + 1;
         break;
     case 3:
     case 5:
         step = barrier_packet(q, w, (header & 0xff) == 5);
-        if (step == AMDGPU_STEP_DONE)
+        if (step == AMDSIM_STEP_DONE)
             die->n_launched = die->get + 1;
         break;
     default:
-        (void)amdgpu_fail(q, "type %u", header & 0xff);
-        return AMDGPU_STEP_FAILED;
+        (void)amdsim_fail(q, "type %u", header & 0xff);
+        return AMDSIM_STEP_FAILED;
     }
-    if (step != AMDGPU_STEP_DONE)
+    if (step != AMDSIM_STEP_DONE)
         return step;
-    amdgpu_do_cache(q, amdgpu_cache_aql_release(header, n_xcc));
+    amdsim_do_cache(q, amdsim_cache_aql_release(header, n_xcc));
     die->get++;
     return step;
 }
@@ -545,7 +545,7 @@ run_aql_packet(struct amdgpu_queue *q, struct amdgpu_die *die)
 /* A kernel dispatch is over when it is on all dies, and what is behind it waits
  * for that. A vendor packet is over on each die by itself. */
 static bool
-may_go_on(const struct amdgpu_queue *q, const struct amdgpu_die *die)
+may_die_go_on(const struct amdsim_queue *q, const struct amdsim_die *die)
 {
     uint32_t i;
 
@@ -558,8 +558,8 @@ may_go_on(const struct amdgpu_queue *q, const struct amdgpu_die *die)
 
 /* One packet of one die: of those that are farthest behind and do not wait any
  * of them. WAITS: all that may go on wait. */
-static enum amdgpu_step
-run_a_die(struct amdgpu_queue *q, uint64_t put)
+static enum amdsim_step
+run_a_die(struct amdsim_queue *q, uint64_t put)
 {
     uint32_t n = q->gpu->chip->n_xcc, first = (uint32_t)(q->seed++ % n), i;
     uint64_t ahead, farthest = 0;
@@ -570,27 +570,27 @@ run_a_die(struct amdgpu_queue *q, uint64_t put)
     }
     for (ahead = 0; ahead <= farthest; ahead++) {
         for (i = 0; i < n; i++) { /* no die may count on an order */
-            struct amdgpu_die *die = &q->dies[(first + i) % n];
-            enum amdgpu_step step;
+            struct amdsim_die *die = &q->dies[(first + i) % n];
+            enum amdsim_step step;
 
             if (die->get != q->get + ahead || die->get == put ||
-                !may_go_on(q, die))
+                !may_die_go_on(q, die))
                 continue;
             q->xcc = (first + i) % n;
             q->gives_way = true;
             step = run_aql_packet(q, die);
             q->gives_way = false;
             q->xcc = 0;
-            if (step != AMDGPU_STEP_WAITS)
+            if (step != AMDSIM_STEP_WAITS)
                 return step;
         }
     }
-    return AMDGPU_STEP_WAITS;
+    return AMDSIM_STEP_WAITS;
 }
 
 /* Packets that all dies are done with. */
 static bool
-retire(struct amdgpu_queue *q)
+retire_packets(struct amdsim_queue *q)
 {
     uint64_t n = q->desc.ring_bytes / 64;
     uint32_t i;
@@ -601,40 +601,40 @@ retire(struct amdgpu_queue *q)
                 return true;
         }
         if (!complete(q, q->desc.ring_va + q->get % n * 64) ||
-            !amdgpu_store32(q, q->desc.ring_va + q->get % n * 64, 1,
+            !amdsim_store32(q, q->desc.ring_va + q->get % n * 64, 1,
                             "packet header"))
             return false;
         q->get++;
-        if (!amdgpu_store64(q, q->desc.rptr_va, q->get, "read index"))
+        if (!amdsim_store64(q, q->desc.rptr_va, q->get, "read index"))
             return false;
     }
 }
 
 bool
-amdgpu_aql_run(struct amdgpu_queue *q, uint64_t put)
+amdsim_aql_run(struct amdsim_queue *q, uint64_t put)
 {
     uint32_t turns = 0, i;
 
     if (put < q->get || put - q->get > q->desc.ring_bytes / 64)
-        return amdgpu_fail(q, "write index %llu, read index %llu",
+        return amdsim_fail(q, "write index %llu, read index %llu",
                            (unsigned long long)put, (unsigned long long)q->get);
     for (i = 0; i < q->gpu->chip->n_xcc; i++) /* where they ended */
         q->dies[i].get = q->get;
     while (q->get < put) {
         (void)sim_walk_pause(&q->walk);
-        if (amdgpu_stopped(q))
+        if (amdsim_stopped(q))
             return false;
         switch (run_a_die(q, put)) {
-        case AMDGPU_STEP_DONE:
+        case AMDSIM_STEP_DONE:
             turns = 0;
-            if (!retire(q))
+            if (!retire_packets(q))
                 return false;
             break;
-        case AMDGPU_STEP_WAITS:
-            if (!amdgpu_pause(q, &turns))
+        case AMDSIM_STEP_WAITS:
+            if (!amdsim_pause(q, &turns))
                 return false;
             break;
-        case AMDGPU_STEP_FAILED:
+        case AMDSIM_STEP_FAILED:
         default:
             return false;
         }

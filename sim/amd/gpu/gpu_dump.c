@@ -7,22 +7,22 @@
 #include "sim/amd/gpu/gpu_internal.h"
 
 static const char *const kinds[] = {
-    [AMDGPU_QUEUE_PM4] = "pm4",
-    [AMDGPU_QUEUE_AQL] = "aql",
-    [AMDGPU_QUEUE_SDMA] = "sdma",
+    [AMDSIM_QUEUE_PM4] = "pm4",
+    [AMDSIM_QUEUE_AQL] = "aql",
+    [AMDSIM_QUEUE_SDMA] = "sdma",
 };
 
 static bool
-check(struct amdgpu_queue *q, bell_status status)
+check(struct amdsim_queue *q, bell_status status)
 {
     return status == BELL_OK ||
-           amdgpu_fail(q, "%s", bell_error_last()->message);
+           amdsim_fail(q, "%s", bell_error_last()->message);
 }
 
 /* ---- memory --------------------------------------------------------------------------- */
 
 static bool
-is_open(const struct amdgpu_queue *q)
+is_open(const struct amdsim_queue *q)
 {
     return amd_dump_folder_is_open(q->dump.folder);
 }
@@ -30,14 +30,14 @@ is_open(const struct amdgpu_queue *q)
 /* The read pointer is the queue's own: telling of it changes no memory that
  * anything depends on. */
 static bool
-is_rptr(const struct amdgpu_queue *q, uint64_t va)
+is_rptr(const struct amdsim_queue *q, uint64_t va)
 {
     return va - q->desc.rptr_va < 8;
 }
 
 /* What the kernel stored last: at the next call it is there. */
 static bool
-flush(struct amdgpu_queue *q)
+flush_stores(struct amdsim_queue *q)
 {
     uint32_t n = q->dump.n_pending;
 
@@ -48,18 +48,18 @@ flush(struct amdgpu_queue *q)
 }
 
 bool
-amdgpu_dump_before(struct amdgpu_queue *q, uint64_t va)
+amdsim_dump_before(struct amdsim_queue *q, uint64_t va)
 {
     if (!q->dump.folder)
         return true;
-    if (!flush(q))
+    if (!flush_stores(q))
         return false;
     return is_open(q) || is_rptr(q, va) ||
            check(q, amd_dump_folder_begin(q->dump.folder));
 }
 
 bool
-amdgpu_dump_after(struct amdgpu_queue *q, uint64_t va, const void *data,
+amdsim_dump_after(struct amdsim_queue *q, uint64_t va, const void *data,
                   uint64_t n_bytes)
 {
     if (!q->dump.folder || !is_open(q))
@@ -68,10 +68,10 @@ amdgpu_dump_after(struct amdgpu_queue *q, uint64_t va, const void *data,
 }
 
 bool
-amdgpu_dump_kernel(struct amdgpu_queue *q, uint64_t va, const void *at,
+amdsim_dump_kernel(struct amdsim_queue *q, uint64_t va, const void *at,
                    uint32_t n_bytes)
 {
-    if (!amdgpu_dump_before(q, va))
+    if (!amdsim_dump_before(q, va))
         return false;
     q->dump.pending = at;
     q->dump.pending_va = va;
@@ -80,13 +80,13 @@ amdgpu_dump_kernel(struct amdgpu_queue *q, uint64_t va, const void *at,
 }
 
 bool
-amdgpu_dump_kernel_end(struct amdgpu_queue *q)
+amdsim_dump_kernel_end(struct amdsim_queue *q)
 {
-    return !q->dump.folder || flush(q);
+    return !q->dump.folder || flush_stores(q);
 }
 
 bool
-amdgpu_dump_time(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes)
+amdsim_dump_time(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes)
 {
     return !q->dump.folder ||
            check(q, amd_dump_folder_ignore(q->dump.folder, va, n_bytes));
@@ -98,7 +98,7 @@ amdgpu_dump_time(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes)
  * pointer, and the headers that an AQL queue marks as done, when all dies are;
  * the host may have stopped it before that. */
 static bell_status
-note_pointers(struct amdgpu_queue *q, uint64_t wptr)
+note_pointers(struct amdsim_queue *q, uint64_t wptr)
 {
     struct amd_dump_folder *folder = q->dump.folder;
     uint64_t i, n, *rptr;
@@ -108,7 +108,7 @@ note_pointers(struct amdgpu_queue *q, uint64_t wptr)
     if (rptr && n >= 8)
         BELL_TRY(amd_dump_folder_store(folder, q->desc.rptr_va, rptr, 8));
     BELL_TRY(amd_dump_folder_ignore(folder, q->desc.rptr_va, 8));
-    if (q->desc.kind != AMDGPU_QUEUE_AQL)
+    if (q->desc.kind != AMDSIM_QUEUE_AQL)
         return BELL_OK;
     n = q->desc.ring_bytes / 64;
     for (i = q->dump.rptr; i < wptr; i++)
@@ -119,7 +119,7 @@ note_pointers(struct amdgpu_queue *q, uint64_t wptr)
 
 /* `wptr`: where this folder's part of the queue ends. */
 static bell_status
-end_folder(struct amdgpu_queue *q, uint64_t wptr, const char *fault)
+end_folder(struct amdsim_queue *q, uint64_t wptr, const char *fault)
 {
     struct amd_dump_run run = {
         .kind = kinds[q->desc.kind],
@@ -141,7 +141,7 @@ end_folder(struct amdgpu_queue *q, uint64_t wptr, const char *fault)
 }
 
 bool
-amdgpu_dump_start(struct amdgpu_queue *q)
+amdsim_dump_start(struct amdsim_queue *q)
 {
     if (!q->dump.folder)
         return true;
@@ -152,11 +152,11 @@ amdgpu_dump_start(struct amdgpu_queue *q)
 }
 
 void
-amdgpu_dump_end(struct amdgpu_queue *q, uint64_t wptr)
+amdsim_dump_end(struct amdsim_queue *q, uint64_t wptr)
 {
     if (!q->dump.folder || !q->dump.has_turn)
         return;
-    if (amdgpu_dump_kernel_end(q))
+    if (amdsim_dump_kernel_end(q))
         (void)check(q, end_folder(q, wptr, q->failed ? q->dump.fault : NULL));
     amd_dump_give(q->gpu->dump);
     q->dump.has_turn = false;
@@ -165,13 +165,13 @@ amdgpu_dump_end(struct amdgpu_queue *q, uint64_t wptr)
 /* A wait in the ring itself ends the folder: what comes behind it is one of
  * its own. */
 static bool
-is_in_ring(const struct amdgpu_queue *q)
+is_in_ring(const struct amdsim_queue *q)
 {
     return q->place.va - q->desc.ring_va < q->desc.ring_bytes;
 }
 
 bool
-amdgpu_dump_wait(struct amdgpu_queue *q)
+amdsim_dump_wait(struct amdsim_queue *q)
 {
     bool good = true;
 
@@ -187,7 +187,7 @@ amdgpu_dump_wait(struct amdgpu_queue *q)
 }
 
 bool
-amdgpu_dump_resume(struct amdgpu_queue *q)
+amdsim_dump_resume(struct amdsim_queue *q)
 {
     if (q->dump.folder)
         q->dump.has_turn = amd_dump_take(q->gpu->dump, &q->stop);

@@ -10,28 +10,28 @@
 #include "sim/amd/isa/wave.h"
 #include "sim/space.h"
 
-#define AMDGPU_MAX_XCC 8
+#define AMDSIM_MAX_XCC 8
 #define SH_FIRST       0x2c00u /* registers that SET_SH_REG reaches */
 #define SH_COUNT       0x400u
 #define MAX_BODY_DW    0x4000u /* 14 bits of count */
 
 /* ---- the card (gpu.c) -------------------------------------------------------- */
 
-struct amdgpu {
-    const struct amdgpu_chip *chip;
+struct amdsim {
+    const struct amdsim_chip *chip;
     struct amd_code *code;
     uint64_t start_ns;
     pthread_t watcher;
     _Atomic uint32_t quit;
     pthread_mutex_t lock;         /* the list */
     pthread_cond_t wake;          /* the first queue is there, or the end */
-    struct amdgpu_queue **queues; /* owned array; not what it points to */
+    struct amdsim_queue **queues; /* owned array; not what it points to */
     size_t n_queues, cap_queues;
     struct amd_dump *dump; /* NULL: none */
 };
 
-struct amdgpu_space {
-    struct amdgpu *gpu;
+struct amdsim_space {
+    struct amdsim *gpu;
     struct sim_space *pages; /* owned */
     _Atomic uint32_t evicted;
     struct amd_dump_map *dump_map; /* owned; NULL: no dump */
@@ -40,13 +40,13 @@ struct amdgpu_space {
 /* ---- queues (gpu_queue.c) ------------------------------------------------------ */
 
 /* What a queue does with the words of a packet, for reports. */
-struct amdgpu_place {
+struct amdsim_place {
     uint64_t va;      /* of the packet's first word */
     const char *name; /* of the packet */
 };
 
 /* A queue's side of the dump form (gpu_dump.c); of its thread. */
-struct amdgpu_queue_dump {
+struct amdsim_queue_dump {
     struct amd_dump_folder *folder; /* owned; NULL: no dump */
     uint64_t rptr;                  /* that the folder starts from */
     bool has_turn, waited;
@@ -58,7 +58,7 @@ struct amdgpu_queue_dump {
 };
 
 /* How far a die has come with an indirect buffer. */
-struct amdgpu_buffer {
+struct amdsim_buffer {
     uint64_t va;
     uint32_t n_dw, at;
     uint32_t predicated; /* words that PRED_EXEC still covers */
@@ -66,23 +66,23 @@ struct amdgpu_buffer {
 };
 
 /* How far a die has come with an AQL queue. */
-struct amdgpu_die {
+struct amdsim_die {
     uint64_t get;        /* packets */
     uint64_t n_launched; /* up to and with the last kernel or barrier */
     uint64_t start;      /* when its last kernel began */
     bool in_buffer;      /* of the vendor packet at `get` */
-    struct amdgpu_buffer buffer;
+    struct amdsim_buffer buffer;
 };
 
-enum amdgpu_step {
-    AMDGPU_STEP_DONE,
-    AMDGPU_STEP_WAITS, /* for memory */
-    AMDGPU_STEP_FAILED
+enum amdsim_step {
+    AMDSIM_STEP_DONE,
+    AMDSIM_STEP_WAITS, /* for memory */
+    AMDSIM_STEP_FAILED
 };
 
-struct amdgpu_queue {
-    struct amdgpu *gpu;
-    struct amdgpu_queue_desc desc;
+struct amdsim_queue {
+    struct amdsim *gpu;
+    struct amdsim_queue_desc desc;
     struct sim_walk walk;
     pthread_t thread;
     pthread_mutex_t lock; /* of `bell` and the condition */
@@ -92,113 +92,130 @@ struct amdgpu_queue {
     _Atomic uint32_t stop; /* the queue ends, or has failed */
     bool failed;           /* this thread: a fault was told */
     uint64_t get;          /* in the queue's units, never wraps */
-    struct amdgpu_place place;
+    struct amdsim_place place;
     uint32_t xcc;                           /* whose turn it is */
-    struct amdgpu_die dies[AMDGPU_MAX_XCC]; /* AQL */
+    struct amdsim_die dies[AMDSIM_MAX_XCC]; /* AQL */
     bool gives_way; /* a packet that waits returns, and is run anew */
     bool waits;     /* it has */
-    uint32_t sh[AMDGPU_MAX_XCC][SH_COUNT];
+    uint32_t sh[AMDSIM_MAX_XCC][SH_COUNT];
     uint32_t body[MAX_BODY_DW]; /* of the indirect buffer's packet */
     uint64_t seed;
-    struct amdgpu_queue_dump dump;
+    struct amdsim_queue_dump dump;
     /* Of each die that runs its packets; owned. NULL: it has none. */
-    struct amdgpu_cache *cache[AMDGPU_MAX_XCC];
+    struct amdsim_cache *cache[AMDSIM_MAX_XCC];
 };
 
 static inline bool
-amdgpu_stopped(const struct amdgpu_queue *q)
+amdsim_stopped(const struct amdsim_queue *q)
 {
     return atomic_load_explicit(&q->stop, memory_order_relaxed) != 0;
 }
 
+/* The address in two words of a packet. */
+static inline uint64_t
+amdsim_address(const uint32_t *w)
+{
+    return w[0] | (uint64_t)w[1] << 32;
+}
+
 /* Ends the queue with a text that starts with the packet; false. */
-bool amdgpu_fail(struct amdgpu_queue *q, const char *fmt, ...)
+bool amdsim_fail(struct amdsim_queue *q, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Ends it if a bit is set that is not of `known`; `index` is the word's. */
+static inline bool
+amdsim_reserved(struct amdsim_queue *q, uint32_t word, uint32_t known,
+                unsigned index)
+{
+    return (word & ~known) == 0 ||
+           amdsim_fail(q, "word %u is 0x%08x: bits 0x%08x are reserved", index,
+                       word, word & ~known);
+}
+
 /* The same for an address. */
-bool amdgpu_fail_memory(struct amdgpu_queue *q, uint64_t va, bool is_write,
+bool amdsim_fail_memory(struct amdsim_queue *q, uint64_t va, bool is_write,
                         uint32_t page_flags, bool is_mapped, const char *who);
 
 /* Memory through the page tables; false after a fault. */
-bool amdgpu_read(struct amdgpu_queue *q, uint64_t va, void *out,
+bool amdsim_read(struct amdsim_queue *q, uint64_t va, void *out,
                  uint64_t n_bytes, const char *who);
-bool amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
+bool amdsim_write(struct amdsim_queue *q, uint64_t va, const void *data,
                   uint64_t n_bytes, const char *who);
 /* Any number of bytes, with pauses for changes of the mappings; a fill's byte
  * i is that of `word` at i % unit (1, 2 or 4). */
-bool amdgpu_copy(struct amdgpu_queue *q, uint64_t dst, uint64_t src,
+bool amdsim_copy(struct amdsim_queue *q, uint64_t dst, uint64_t src,
                  uint64_t n_bytes);
-bool amdgpu_fill(struct amdgpu_queue *q, uint64_t dst, uint32_t word,
+bool amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
                  uint32_t unit, uint64_t n_bytes);
 /* Aligned words that others wait for. */
-bool amdgpu_load32(struct amdgpu_queue *q, uint64_t va, uint32_t *out,
+bool amdsim_load32(struct amdsim_queue *q, uint64_t va, uint32_t *out,
                    const char *who);
-bool amdgpu_store32(struct amdgpu_queue *q, uint64_t va, uint32_t value,
+bool amdsim_store32(struct amdsim_queue *q, uint64_t va, uint32_t value,
                     const char *who);
-bool amdgpu_store64(struct amdgpu_queue *q, uint64_t va, uint64_t value,
+bool amdsim_store64(struct amdsim_queue *q, uint64_t va, uint64_t value,
                     const char *who);
 /* The host address of n_bytes in one page, or NULL after a fault. */
-void *amdgpu_at(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes,
+void *amdsim_at(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes,
                 bool is_write, const char *who);
 
 /* Operations of packets on the caches of the die whose turn it is; of all
  * dies. */
-void amdgpu_do_cache(struct amdgpu_queue *q, uint32_t ops);
-void amdgpu_do_caches(struct amdgpu_queue *q, uint32_t ops);
+void amdsim_do_cache(struct amdsim_queue *q, uint32_t ops);
+void amdsim_do_caches(struct amdsim_queue *q, uint32_t ops);
 
 /* Waits a little for memory to change; false when the queue is to end. The
  * longer it lasted, the longer it sleeps. */
-bool amdgpu_pause(struct amdgpu_queue *q, uint32_t *turns);
+bool amdsim_pause(struct amdsim_queue *q, uint32_t *turns);
 
 /* Compares as WAIT_REG_MEM and POLL_REGMEM do: 0 always, <, <=, ==, !=, >=,
  * >. */
-bool amdgpu_compare(uint32_t function, uint32_t value, uint32_t reference);
+bool amdsim_compare(uint32_t function, uint32_t value, uint32_t reference);
 
 /* ---- dumps (gpu_dump.c) ---------------------------------------------------------- */
 
 /* All do nothing without a dump; false after a fault. Around each store of
  * packets: memory is dumped before the first one that counts. */
-bool amdgpu_dump_before(struct amdgpu_queue *q, uint64_t va);
-bool amdgpu_dump_after(struct amdgpu_queue *q, uint64_t va, const void *data,
+bool amdsim_dump_before(struct amdsim_queue *q, uint64_t va);
+bool amdsim_dump_after(struct amdsim_queue *q, uint64_t va, const void *data,
                        uint64_t n_bytes);
 /* A store of a kernel, which follows the call; at the kernel's next access, or
  * at its end, it is there. */
-bool amdgpu_dump_kernel(struct amdgpu_queue *q, uint64_t va, const void *at,
+bool amdsim_dump_kernel(struct amdsim_queue *q, uint64_t va, const void *at,
                         uint32_t n_bytes);
-bool amdgpu_dump_kernel_end(struct amdgpu_queue *q);
+bool amdsim_dump_kernel_end(struct amdsim_queue *q);
 /* A time was stored there. */
-bool amdgpu_dump_time(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes);
+bool amdsim_dump_time(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes);
 /* Around what a ring of the doorbell makes run: takes the turn, gives it. */
-bool amdgpu_dump_start(struct amdgpu_queue *q);
-void amdgpu_dump_end(struct amdgpu_queue *q, uint64_t wptr);
+bool amdsim_dump_start(struct amdsim_queue *q);
+void amdsim_dump_end(struct amdsim_queue *q, uint64_t wptr);
 /* Around a pause of a packet that waits: others may have the turn. */
-bool amdgpu_dump_wait(struct amdgpu_queue *q);
-bool amdgpu_dump_resume(struct amdgpu_queue *q);
+bool amdsim_dump_wait(struct amdsim_queue *q);
+bool amdsim_dump_resume(struct amdsim_queue *q);
 
 /* ---- packets ----------------------------------------------------------------------- */
 
 /* Processes what lies between q->get and `put`. */
-bool amdgpu_pm4_run(struct amdgpu_queue *q, uint64_t put);  /* words */
-bool amdgpu_aql_run(struct amdgpu_queue *q, uint64_t put);  /* packets */
-bool amdgpu_sdma_run(struct amdgpu_queue *q, uint64_t put); /* bytes */
+bool amdsim_pm4_run(struct amdsim_queue *q, uint64_t put);  /* words */
+bool amdsim_aql_run(struct amdsim_queue *q, uint64_t put);  /* packets */
+bool amdsim_sdma_run(struct amdsim_queue *q, uint64_t put); /* bytes */
 
 /* PM4 words in memory, on q->xcc, to their end or to a wait that is not over
  * (gpu_pm4.c). */
-enum amdgpu_step amdgpu_pm4_buffer(struct amdgpu_queue *q,
-                                   struct amdgpu_buffer *buffer);
+enum amdsim_step amdsim_pm4_buffer(struct amdsim_queue *q,
+                                   struct amdsim_buffer *buffer);
 
 /* A launch by the registers of q->xcc; initiator as in DISPATCH_DIRECT
  * (gpu_dispatch.c). */
-bool amdgpu_dispatch(struct amdgpu_queue *q, const uint32_t grid[3],
+bool amdsim_dispatch(struct amdsim_queue *q, const uint32_t grid[3],
                      uint32_t initiator);
 
 /* What an AQL packet says beyond the kernel's descriptor. */
-struct amdgpu_aql_launch {
+struct amdsim_aql_launch {
     uint64_t descriptor_va, kernarg_va, packet_va;
     uint32_t grid[3], local[3]; /* work-items, of a group */
     uint32_t group_bytes, private_bytes;
 };
 /* The share of q->xcc. */
-bool amdgpu_dispatch_aql(struct amdgpu_queue *q,
-                         const struct amdgpu_aql_launch *launch);
+bool amdsim_dispatch_aql(struct amdsim_queue *q,
+                         const struct amdsim_aql_launch *launch);
 
 #endif

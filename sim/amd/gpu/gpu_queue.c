@@ -16,7 +16,7 @@
 /* ---- faults ------------------------------------------------------------------------ */
 
 static bool
-tell(struct amdgpu_queue *q, const struct amdgpu_fault *fault)
+tell_fault(struct amdsim_queue *q, const struct amdsim_fault *fault)
 {
     if (!q->failed) {
         q->failed = true;
@@ -30,13 +30,13 @@ tell(struct amdgpu_queue *q, const struct amdgpu_fault *fault)
 }
 
 bool
-amdgpu_fail(struct amdgpu_queue *q, const char *fmt, ...)
+amdsim_fail(struct amdsim_queue *q, const char *fmt, ...)
 {
-    struct amdgpu_fault fault = {.kind = AMDGPU_FAULT_HANG};
+    struct amdsim_fault fault = {.kind = AMDSIM_FAULT_HANG};
     va_list args;
     int n;
 
-    if (amdgpu_stopped(q))
+    if (amdsim_stopped(q))
         return false;
     n = snprintf(fault.text, sizeof(fault.text),
                  "%s at 0x%llx: ", q->place.name ? q->place.name : "packet",
@@ -44,15 +44,15 @@ amdgpu_fail(struct amdgpu_queue *q, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(fault.text + n, sizeof(fault.text) - (size_t)n, fmt, args);
     va_end(args);
-    return tell(q, &fault);
+    return tell_fault(q, &fault);
 }
 
 bool
-amdgpu_fail_memory(struct amdgpu_queue *q, uint64_t va, bool is_write,
+amdsim_fail_memory(struct amdsim_queue *q, uint64_t va, bool is_write,
                    uint32_t page_flags, bool is_mapped, const char *who)
 {
-    struct amdgpu_fault fault = {
-        .kind = AMDGPU_FAULT_MEMORY,
+    struct amdsim_fault fault = {
+        .kind = AMDSIM_FAULT_MEMORY,
         .va = va & ~0xfffull,
         .is_write = is_write,
         .not_present = !is_mapped,
@@ -60,7 +60,7 @@ amdgpu_fail_memory(struct amdgpu_queue *q, uint64_t va, bool is_write,
         .no_execute = is_mapped && !is_write,
     };
 
-    if (amdgpu_stopped(q))
+    if (amdsim_stopped(q))
         return false;
     snprintf(fault.text, sizeof(fault.text),
              "memory fault: %s at 0x%llx by %s (%s at 0x%llx): %s",
@@ -70,14 +70,14 @@ amdgpu_fail_memory(struct amdgpu_queue *q, uint64_t va, bool is_write,
              !is_mapped ? "nothing is mapped there"
              : is_write ? "the page is read-only"
                         : "the page is not executable");
-    return tell(q, &fault);
+    return tell_fault(q, &fault);
 }
 
 /* ---- memory ------------------------------------------------------------------------- */
 
 /* One piece; NULL after a fault. */
 static void *
-span(struct amdgpu_queue *q, uint64_t va, bool is_write, uint64_t *out_n,
+span(struct amdsim_queue *q, uint64_t va, bool is_write, uint64_t *out_n,
      const char *who)
 {
     uint32_t flags;
@@ -85,41 +85,41 @@ span(struct amdgpu_queue *q, uint64_t va, bool is_write, uint64_t *out_n,
 
     if (at && !(is_write && flags & SIM_PAGE_READ_ONLY)) {
         if (q->cache[q->xcc] && !(flags & SIM_PAGE_UNCACHED))
-            amdgpu_cache_yield(q->cache[q->xcc], &q->walk, at,
+            amdsim_cache_yield(q->cache[q->xcc], &q->walk, at,
                                *out_n < PIECE_BYTES ? *out_n : PIECE_BYTES);
         return at;
     }
-    amdgpu_fail_memory(q, va, is_write, flags, at != NULL, who);
+    amdsim_fail_memory(q, va, is_write, flags, at != NULL, who);
     return NULL;
 }
 
 void
-amdgpu_do_cache(struct amdgpu_queue *q, uint32_t ops)
+amdsim_do_cache(struct amdsim_queue *q, uint32_t ops)
 {
     if (q->cache[q->xcc])
-        amdgpu_cache_do(q->cache[q->xcc], &q->walk, ops);
+        amdsim_cache_do(q->cache[q->xcc], &q->walk, ops);
 }
 
 void
-amdgpu_do_caches(struct amdgpu_queue *q, uint32_t ops)
+amdsim_do_caches(struct amdsim_queue *q, uint32_t ops)
 {
     uint32_t i;
 
-    for (i = 0; i < AMDGPU_MAX_XCC; i++) {
+    for (i = 0; i < AMDSIM_MAX_XCC; i++) {
         if (q->cache[i])
-            amdgpu_cache_do(q->cache[i], &q->walk, ops);
+            amdsim_cache_do(q->cache[i], &q->walk, ops);
     }
 }
 
 void *
-amdgpu_at(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes, bool is_write,
+amdsim_at(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes, bool is_write,
           const char *who)
 {
     uint64_t n;
     void *at = span(q, va, is_write, &n, who);
 
     if (at && n < n_bytes) {
-        amdgpu_fail(q, "%s at 0x%llx crosses a page", who,
+        amdsim_fail(q, "%s at 0x%llx crosses a page", who,
                     (unsigned long long)va);
         return NULL;
     }
@@ -127,7 +127,7 @@ amdgpu_at(struct amdgpu_queue *q, uint64_t va, uint64_t n_bytes, bool is_write,
 }
 
 bool
-amdgpu_read(struct amdgpu_queue *q, uint64_t va, void *out, uint64_t n_bytes,
+amdsim_read(struct amdsim_queue *q, uint64_t va, void *out, uint64_t n_bytes,
             const char *who)
 {
     uint8_t *to = out;
@@ -148,7 +148,7 @@ amdgpu_read(struct amdgpu_queue *q, uint64_t va, void *out, uint64_t n_bytes,
 }
 
 bool
-amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
+amdsim_write(struct amdsim_queue *q, uint64_t va, const void *data,
              uint64_t n_bytes, const char *who)
 {
     const uint8_t *from = data;
@@ -157,11 +157,11 @@ amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
         uint64_t n;
         void *to = span(q, va, true, &n, who);
 
-        if (!to || !amdgpu_dump_before(q, va))
+        if (!to || !amdsim_dump_before(q, va))
             return false;
         n = n < n_bytes ? n : n_bytes;
         memcpy(to, from, n);
-        if (!amdgpu_dump_after(q, va, from, n))
+        if (!amdsim_dump_after(q, va, from, n))
             return false;
         from += n;
         va += n;
@@ -171,7 +171,7 @@ amdgpu_write(struct amdgpu_queue *q, uint64_t va, const void *data,
 }
 
 bool
-amdgpu_copy(struct amdgpu_queue *q, uint64_t dst, uint64_t src,
+amdsim_copy(struct amdsim_queue *q, uint64_t dst, uint64_t src,
             uint64_t n_bytes)
 {
     uint8_t piece[PIECE_BYTES];
@@ -180,8 +180,8 @@ amdgpu_copy(struct amdgpu_queue *q, uint64_t dst, uint64_t src,
         uint64_t n = n_bytes < sizeof(piece) ? n_bytes : sizeof(piece);
 
         (void)sim_walk_pause(&q->walk);
-        if (amdgpu_stopped(q) || !amdgpu_read(q, src, piece, n, "copy") ||
-            !amdgpu_write(q, dst, piece, n, "copy"))
+        if (amdsim_stopped(q) || !amdsim_read(q, src, piece, n, "copy") ||
+            !amdsim_write(q, dst, piece, n, "copy"))
             return false;
         src += n;
         dst += n;
@@ -191,7 +191,7 @@ amdgpu_copy(struct amdgpu_queue *q, uint64_t dst, uint64_t src,
 }
 
 bool
-amdgpu_fill(struct amdgpu_queue *q, uint64_t dst, uint32_t word, uint32_t unit,
+amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word, uint32_t unit,
             uint64_t n_bytes)
 {
     uint8_t piece[PIECE_BYTES];
@@ -203,7 +203,7 @@ amdgpu_fill(struct amdgpu_queue *q, uint64_t dst, uint32_t word, uint32_t unit,
         uint64_t n = n_bytes < sizeof(piece) ? n_bytes : sizeof(piece);
 
         (void)sim_walk_pause(&q->walk);
-        if (amdgpu_stopped(q) || !amdgpu_write(q, dst, piece, n, "fill"))
+        if (amdsim_stopped(q) || !amdsim_write(q, dst, piece, n, "fill"))
             return false;
         dst += n;
         n_bytes -= n;
@@ -212,60 +212,60 @@ amdgpu_fill(struct amdgpu_queue *q, uint64_t dst, uint32_t word, uint32_t unit,
 }
 
 static bool
-is_aligned(struct amdgpu_queue *q, uint64_t va, uint32_t n_bytes,
+is_aligned(struct amdsim_queue *q, uint64_t va, uint32_t n_bytes,
            const char *who)
 {
     return (va & (n_bytes - 1)) == 0 ||
-           amdgpu_fail(q, "%s at 0x%llx, which is not a multiple of %u", who,
+           amdsim_fail(q, "%s at 0x%llx, which is not a multiple of %u", who,
                        (unsigned long long)va, n_bytes);
 }
 
 bool
-amdgpu_load32(struct amdgpu_queue *q, uint64_t va, uint32_t *out,
+amdsim_load32(struct amdsim_queue *q, uint64_t va, uint32_t *out,
               const char *who)
 {
     uint32_t *at;
 
     if (!is_aligned(q, va, 4, who))
         return false;
-    at = amdgpu_at(q, va, 4, false, who);
+    at = amdsim_at(q, va, 4, false, who);
     if (at)
         *out = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     return at != NULL;
 }
 
 bool
-amdgpu_store32(struct amdgpu_queue *q, uint64_t va, uint32_t value,
+amdsim_store32(struct amdsim_queue *q, uint64_t va, uint32_t value,
                const char *who)
 {
     uint32_t *at;
 
     if (!is_aligned(q, va, 4, who))
         return false;
-    at = amdgpu_at(q, va, 4, true, who);
-    if (!at || !amdgpu_dump_before(q, va))
+    at = amdsim_at(q, va, 4, true, who);
+    if (!at || !amdsim_dump_before(q, va))
         return false;
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
-    return amdgpu_dump_after(q, va, &value, 4);
+    return amdsim_dump_after(q, va, &value, 4);
 }
 
 bool
-amdgpu_store64(struct amdgpu_queue *q, uint64_t va, uint64_t value,
+amdsim_store64(struct amdsim_queue *q, uint64_t va, uint64_t value,
                const char *who)
 {
     uint64_t *at;
 
     if (!is_aligned(q, va, 8, who))
         return false;
-    at = amdgpu_at(q, va, 8, true, who);
-    if (!at || !amdgpu_dump_before(q, va))
+    at = amdsim_at(q, va, 8, true, who);
+    if (!at || !amdsim_dump_before(q, va))
         return false;
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
-    return amdgpu_dump_after(q, va, &value, 8);
+    return amdsim_dump_after(q, va, &value, 8);
 }
 
 bool
-amdgpu_compare(uint32_t function, uint32_t value, uint32_t reference)
+amdsim_compare(uint32_t function, uint32_t value, uint32_t reference)
 {
     switch (function) {
     case 0:
@@ -288,63 +288,63 @@ amdgpu_compare(uint32_t function, uint32_t value, uint32_t reference)
 }
 
 bool
-amdgpu_pause(struct amdgpu_queue *q, uint32_t *turns)
+amdsim_pause(struct amdsim_queue *q, uint32_t *turns)
 {
     struct timespec nap = {0, 20000};
 
-    if (amdgpu_stopped(q))
+    if (amdsim_stopped(q))
         return false;
-    if (!amdgpu_dump_wait(q))
+    if (!amdsim_dump_wait(q))
         return false;
     sim_walk_leave(&q->walk);
     if (++*turns < 50)
         sched_yield();
     else
         nanosleep(&nap, NULL);
-    (void)amdgpu_dump_resume(q); /* or the queue has stopped */
+    (void)amdsim_dump_resume(q); /* or the queue has stopped */
     sim_walk_enter(&q->walk);
-    return !amdgpu_stopped(q);
+    return !amdsim_stopped(q);
 }
 
 /* ---- the thread ------------------------------------------------------------------------ */
 
 /* Waits for a ring; false when the queue is to end. */
 static bool
-wait_for_ring(struct amdgpu_queue *q, uint64_t *out_bell)
+wait_for_ring(struct amdsim_queue *q, uint64_t *out_bell)
 {
     pthread_mutex_lock(&q->lock);
-    while (!q->rung && !amdgpu_stopped(q))
+    while (!q->rung && !amdsim_stopped(q))
         pthread_cond_wait(&q->wake, &q->lock);
     q->rung = false;
     *out_bell = q->bell;
     pthread_mutex_unlock(&q->lock);
-    return !amdgpu_stopped(q);
+    return !amdsim_stopped(q);
 }
 
 static bool
-wait_while_evicted(struct amdgpu_queue *q)
+wait_while_evicted(struct amdsim_queue *q)
 {
     struct timespec nap = {0, 200000};
 
-    while (atomic_load(&q->desc.space->evicted) && !amdgpu_stopped(q))
+    while (atomic_load(&q->desc.space->evicted) && !amdsim_stopped(q))
         nanosleep(&nap, NULL);
-    return !amdgpu_stopped(q);
+    return !amdsim_stopped(q);
 }
 
 /* The write pointer in memory must agree with the doorbell. */
 static bool
-check_wptr(struct amdgpu_queue *q, uint64_t bell)
+check_wptr(struct amdsim_queue *q, uint64_t bell)
 {
-    const uint64_t *wptr = amdgpu_at(q, q->desc.wptr_va, 8, false, "wptr");
+    const uint64_t *wptr = amdsim_at(q, q->desc.wptr_va, 8, false, "wptr");
     uint64_t value;
 
     if (!wptr)
         return false;
     value = __atomic_load_n(wptr, __ATOMIC_ACQUIRE);
-    if (q->desc.kind == AMDGPU_QUEUE_AQL)
+    if (q->desc.kind == AMDSIM_QUEUE_AQL)
         bell++;
     if (value < bell)
-        return amdgpu_fail(q,
+        return amdsim_fail(q,
                            "the doorbell says %llu, the write pointer in "
                            "memory %llu",
                            (unsigned long long)bell, (unsigned long long)value);
@@ -352,35 +352,35 @@ check_wptr(struct amdgpu_queue *q, uint64_t bell)
 }
 
 static void
-run(struct amdgpu_queue *q, uint64_t bell)
+run(struct amdsim_queue *q, uint64_t bell)
 {
-    q->place = (struct amdgpu_place){q->desc.ring_va, "doorbell"};
-    if (!amdgpu_dump_start(q))
+    q->place = (struct amdsim_place){q->desc.ring_va, "doorbell"};
+    if (!amdsim_dump_start(q))
         return;
     sim_walk_enter(&q->walk);
     if (check_wptr(q, bell)) {
-        if (q->desc.kind == AMDGPU_QUEUE_PM4)
-            (void)amdgpu_pm4_run(q, bell);
-        else if (q->desc.kind == AMDGPU_QUEUE_AQL)
-            (void)amdgpu_aql_run(q, bell + 1);
+        if (q->desc.kind == AMDSIM_QUEUE_PM4)
+            (void)amdsim_pm4_run(q, bell);
+        else if (q->desc.kind == AMDSIM_QUEUE_AQL)
+            (void)amdsim_aql_run(q, bell + 1);
         else
-            (void)amdgpu_sdma_run(q, bell);
+            (void)amdsim_sdma_run(q, bell);
     }
-    amdgpu_dump_end(q, q->desc.kind == AMDGPU_QUEUE_AQL ? bell + 1 : bell);
+    amdsim_dump_end(q, q->desc.kind == AMDSIM_QUEUE_AQL ? bell + 1 : bell);
     sim_walk_leave(&q->walk);
 }
 
 static void *
 queue_main(void *arg)
 {
-    struct amdgpu_queue *q = arg;
+    struct amdsim_queue *q = arg;
     uint64_t bell;
 
     host_fail_spare_thread();
     while (wait_for_ring(q, &bell) && wait_while_evicted(q))
         run(q, bell);
     sim_walk_enter(&q->walk);
-    amdgpu_do_caches(q, AMDGPU_CACHE_WB_L2);
+    amdsim_do_caches(q, AMDSIM_CACHE_WB_L2);
     sim_walk_leave(&q->walk);
     return NULL;
 }
@@ -388,7 +388,7 @@ queue_main(void *arg)
 /* ---- life ---------------------------------------------------------------------------------- */
 
 static bell_status
-add_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
+add_gpu_queue(struct amdsim *gpu, struct amdsim_queue *q)
 {
     bell_status status = BELL_OK;
 
@@ -404,7 +404,7 @@ add_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
 }
 
 static void
-remove_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
+remove_queue(struct amdsim *gpu, struct amdsim_queue *q)
 {
     size_t i;
 
@@ -417,30 +417,30 @@ remove_queue(struct amdgpu *gpu, struct amdgpu_queue *q)
 }
 
 static void
-destroy_caches(struct amdgpu_queue *q)
+destroy_caches(struct amdsim_queue *q)
 {
     uint32_t i;
 
-    for (i = 0; i < AMDGPU_MAX_XCC; i++)
-        amdgpu_cache_destroy(q->cache[i]);
+    for (i = 0; i < AMDSIM_MAX_XCC; i++)
+        amdsim_cache_destroy(q->cache[i]);
 }
 
 static bell_status
-create_caches(struct amdgpu_queue *q)
+create_caches(struct amdsim_queue *q)
 {
-    const struct amdgpu_chip *chip = q->gpu->chip;
-    uint32_t i, n = q->desc.kind == AMDGPU_QUEUE_AQL ? chip->n_xcc : 1;
+    const struct amdsim_chip *chip = q->gpu->chip;
+    uint32_t i, n = q->desc.kind == AMDSIM_QUEUE_AQL ? chip->n_xcc : 1;
 
-    for (i = 0; i < n && q->desc.kind != AMDGPU_QUEUE_SDMA; i++)
-        BELL_TRY(amdgpu_cache_create(chip->gfx, &q->cache[i]));
+    for (i = 0; i < n && q->desc.kind != AMDSIM_QUEUE_SDMA; i++)
+        BELL_TRY(amdsim_cache_create(chip->gfx, &q->cache[i]));
     return BELL_OK;
 }
 
 bell_status
-amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
-                    struct amdgpu_queue **out_queue)
+amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
+                    struct amdsim_queue **out_queue)
 {
-    struct amdgpu_queue *q = host_calloc(1, sizeof(*q));
+    struct amdsim_queue *q = host_calloc(1, sizeof(*q));
     bell_status status;
 
     if (!q)
@@ -448,7 +448,7 @@ amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
     q->gpu = gpu;
     q->desc = *desc;
     q->bell = __atomic_load_n(desc->doorbell, __ATOMIC_ACQUIRE);
-    q->seed = amdgpu_clock(gpu);
+    q->seed = amdsim_clock(gpu);
     sim_walk_init(&q->walk, desc->space->pages);
     if (gpu->dump && amd_dump_folder_create(gpu->dump, desc->space->dump_map,
                                             &q->dump.folder) != BELL_OK)
@@ -461,9 +461,9 @@ amdgpu_queue_create(struct amdgpu *gpu, const struct amdgpu_queue_desc *desc,
         goto no_condition;
     if (pthread_create(&q->thread, NULL, queue_main, q) != 0)
         goto no_thread;
-    status = add_queue(gpu, q);
+    status = add_gpu_queue(gpu, q);
     if (status != BELL_OK) {
-        amdgpu_queue_destroy(q);
+        amdsim_queue_destroy(q);
         return status;
     }
     *out_queue = q;
@@ -481,7 +481,7 @@ no_memory:
 }
 
 void
-amdgpu_queue_destroy(struct amdgpu_queue *q)
+amdsim_queue_destroy(struct amdsim_queue *q)
 {
     if (!q)
         return;

@@ -5,99 +5,88 @@
 
 #define MAX_PACKET_DW 8
 
-static uint64_t
-address(const uint32_t *w)
-{
-    return w[0] | (uint64_t)w[1] << 32;
-}
-
 static bool
-is_v4(const struct amdgpu_queue *q)
+is_v4(const struct amdsim_queue *q)
 {
     return q->gpu->chip->sdma_version < 50000;
-}
-
-static bool
-reserved(struct amdgpu_queue *q, uint32_t word, uint32_t known, unsigned index)
-{
-    return (word & ~known) == 0 ||
-           amdgpu_fail(q, "word %u is 0x%08x: bits 0x%08x are reserved", index,
-                       word, word & ~known);
 }
 
 /* ---- packets ------------------------------------------------------------------------------ */
 
 static bool
-copy_linear(struct amdgpu_queue *q, const uint32_t *w)
+copy_linear(struct amdsim_queue *q, const uint32_t *w)
 {
     uint32_t count_bits = is_v4(q) ? 0x3fffff : 0x3fffffff;
 
-    return reserved(q, w[0], 0xff | 0xff00, 0) &&
-           reserved(q, w[1], count_bits, 1) &&
-           reserved(q, w[2], 0x03030000, 2) &&
-           amdgpu_copy(q, address(w + 5), address(w + 3), (uint64_t)w[1] + 1);
+    return amdsim_reserved(q, w[0], 0xff | 0xff00, 0) &&
+           amdsim_reserved(q, w[1], count_bits, 1) &&
+           amdsim_reserved(q, w[2], 0x03030000, 2) &&
+           amdsim_copy(q, amdsim_address(w + 5), amdsim_address(w + 3),
+                       (uint64_t)w[1] + 1);
 }
 
 static bool
-const_fill(struct amdgpu_queue *q, const uint32_t *w)
+const_fill(struct amdsim_queue *q, const uint32_t *w)
 {
     static const uint32_t sizes[4] = {1, 2, 4, 0};
     uint32_t count_bits = is_v4(q) ? 0x3fffff : 0x3fffffff;
     uint32_t unit = sizes[w[0] >> 30];
-    uint64_t dst = address(w + 1), left = (uint64_t)w[4] + 1;
+    uint64_t dst = amdsim_address(w + 1), left = (uint64_t)w[4] + 1;
 
-    if (!reserved(q, w[0], 0xc000ffff, 0) || !reserved(q, w[4], count_bits, 4))
+    if (!amdsim_reserved(q, w[0], 0xc000ffff, 0) ||
+        !amdsim_reserved(q, w[4], count_bits, 4))
         return false;
     if (unit == 0 || dst % unit || left % unit)
-        return amdgpu_fail(q, "%llu bytes at 0x%llx in units of %u",
+        return amdsim_fail(q, "%llu bytes at 0x%llx in units of %u",
                            (unsigned long long)left, (unsigned long long)dst,
                            unit);
-    return amdgpu_fill(q, dst, w[3], unit, left);
+    return amdsim_fill(q, dst, w[3], unit, left);
 }
 
 static bool
-fence(struct amdgpu_queue *q, const uint32_t *w)
+fence(struct amdsim_queue *q, const uint32_t *w)
 {
     uint32_t known = is_v4(q) ? 0xffff : 0x17dfffff;
 
-    if (!reserved(q, w[0], known, 0))
+    if (!amdsim_reserved(q, w[0], known, 0))
         return false;
     if (!is_v4(q) && (w[0] >> 16 & 7) != 3)
-        return amdgpu_fail(q, "memory type %u: others would not see it",
+        return amdsim_fail(q, "memory type %u: others would not see it",
                            w[0] >> 16 & 7);
-    return amdgpu_store32(q, address(w + 1), w[3], "fence");
+    return amdsim_store32(q, amdsim_address(w + 1), w[3], "fence");
 }
 
 static bool
-trap(struct amdgpu_queue *q, const uint32_t *w)
+trap(struct amdsim_queue *q, const uint32_t *w)
 {
-    if (!reserved(q, w[0], 0xffff, 0) || !reserved(q, w[1], 0xfffffff, 1))
+    if (!amdsim_reserved(q, w[0], 0xffff, 0) ||
+        !amdsim_reserved(q, w[1], 0xfffffff, 1))
         return false;
     q->desc.interrupt(q->desc.user, w[1]);
     return true;
 }
 
 static bool
-poll_regmem(struct amdgpu_queue *q, const uint32_t *w)
+poll_regmem(struct amdsim_queue *q, const uint32_t *w)
 {
     uint32_t function = w[0] >> 28 & 7, value, turns = 0;
 
-    if (!reserved(q, w[0], 0xf400ffff, 0))
+    if (!amdsim_reserved(q, w[0], 0xf400ffff, 0))
         return false;
     if (!(w[0] >> 31)) /* a register: only the HDP flush */
         return w[1] == 0 && w[2] == 0x80000000
                    ? true
-                   : amdgpu_fail(q, "a wait for a register");
+                   : amdsim_fail(q, "a wait for a register");
     if (function == 7)
-        return amdgpu_fail(q, "compare function 7");
+        return amdsim_fail(q, "compare function 7");
     if (w[5] >> 16 != 0xfff)
-        return amdgpu_fail(q, "gives up after %u tries", w[5] >> 16);
+        return amdsim_fail(q, "gives up after %u tries", w[5] >> 16);
     for (;;) {
-        if (!amdgpu_load32(q, address(w + 1), &value, "poll"))
+        if (!amdsim_load32(q, amdsim_address(w + 1), &value, "poll"))
             return false;
-        if (amdgpu_compare(function, value & w[4], w[3]))
+        if (amdsim_compare(function, value & w[4], w[3]))
             return true;
-        if (!amdgpu_pause(q, &turns))
+        if (!amdsim_pause(q, &turns))
             return false;
     }
 }
@@ -105,52 +94,56 @@ poll_regmem(struct amdgpu_queue *q, const uint32_t *w)
 /* An addition to 64 bits, by which ROCr counts a signal down. src:
  * SDMA_PKT_ATOMIC of sdma_v4_0 and v5_0; TC_OP_ATOMIC_ADD_RTN_64 */
 static bool
-atomic(struct amdgpu_queue *q, const uint32_t *w)
+sdma_atomic(struct amdsim_queue *q, const uint32_t *w)
 {
     uint64_t *at;
 
-    if (!reserved(q, w[0], 0xfe00ffff, 0))
+    if (!amdsim_reserved(q, w[0], 0xfe00ffff, 0))
         return false;
     if (w[0] >> 25 != 0x2f)
-        return amdgpu_fail(q, "operation 0x%x is not ADD_RTN_64", w[0] >> 25);
-    if (address(w + 1) % 8)
-        return amdgpu_fail(q, "64 bits at 0x%llx",
-                           (unsigned long long)address(w + 1));
-    at = amdgpu_at(q, address(w + 1), 8, true, "atomic");
-    if (!at || !amdgpu_dump_before(q, address(w + 1)))
+        return amdsim_fail(q, "operation 0x%x is not ADD_RTN_64", w[0] >> 25);
+    if (amdsim_address(w + 1) % 8)
+        return amdsim_fail(q, "64 bits at 0x%llx",
+                           (unsigned long long)amdsim_address(w + 1));
+    at = amdsim_at(q, amdsim_address(w + 1), 8, true, "atomic");
+    if (!at || !amdsim_dump_before(q, amdsim_address(w + 1)))
         return false;
-    __atomic_fetch_add(at, address(w + 3), __ATOMIC_ACQ_REL);
-    return amdgpu_dump_after(q, address(w + 1), at, 8);
+    __atomic_fetch_add(at, amdsim_address(w + 3), __ATOMIC_ACQ_REL);
+    return amdsim_dump_after(q, amdsim_address(w + 1), at, 8);
 }
 
 static bool
-timestamp(struct amdgpu_queue *q, const uint32_t *w)
+timestamp(struct amdsim_queue *q, const uint32_t *w)
 {
     if ((w[0] >> 8 & 0xff) != 2)
-        return amdgpu_fail(q, "sub-operation %u", w[0] >> 8 & 0xff);
-    return reserved(q, w[0], 0xffff, 0) &&
-           amdgpu_store64(q, address(w + 1), amdgpu_clock(q->gpu), "time") &&
-           amdgpu_dump_time(q, address(w + 1), 8);
+        return amdsim_fail(q, "sub-operation %u", w[0] >> 8 & 0xff);
+    return amdsim_reserved(q, w[0], 0xffff, 0) &&
+           amdsim_store64(q, amdsim_address(w + 1), amdsim_clock(q->gpu),
+                          "time") &&
+           amdsim_dump_time(q, amdsim_address(w + 1), 8);
 }
 
 /* Engines copy between memory itself, behind all caches, and GCR reaches none
  * of them: what kernels store has to be released by their queues
  * (gpu_cache.h). */
 static bool
-gcr(struct amdgpu_queue *q, const uint32_t *w)
+gcr(struct amdsim_queue *q, const uint32_t *w)
 {
-    if (!reserved(q, w[0], 0xffff, 0) || !reserved(q, w[1], ~0x7fu, 1) ||
-        !reserved(q, w[3], ~0x78u, 3) || !reserved(q, w[4], 0x0f00ffff, 4))
+    if (!amdsim_reserved(q, w[0], 0xffff, 0) ||
+        !amdsim_reserved(q, w[1], ~0x7fu, 1) ||
+        !amdsim_reserved(q, w[3], ~0x78u, 3) ||
+        !amdsim_reserved(q, w[4], 0x0f00ffff, 4))
         return false;
     return !(w[4] >> 24 & 15) ||
-           amdgpu_fail(q, "VMID %u: a user's queue has none", w[4] >> 24 & 15);
+           amdsim_fail(q, "VMID %u: a user's queue has none", w[4] >> 24 & 15);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* Words of the packet, and its name; 0: not known. */
 static uint32_t
-packet_dw(const struct amdgpu_queue *q, uint32_t header, const char **out_name)
+sdma_packet_dw(const struct amdsim_queue *q, uint32_t header,
+               const char **out_name)
 {
     uint32_t op = header & 0xff, sub = header >> 8 & 0xff;
 
@@ -195,7 +188,7 @@ packet_dw(const struct amdgpu_queue *q, uint32_t header, const char **out_name)
 }
 
 static bool
-run_packet(struct amdgpu_queue *q, const uint32_t *w)
+run_sdma_packet(struct amdsim_queue *q, const uint32_t *w)
 {
     switch (w[0] & 0xff) {
     case 0:
@@ -205,7 +198,7 @@ run_packet(struct amdgpu_queue *q, const uint32_t *w)
     case 4:
         /* Linux 6.12: update_mqd_sdma leaves SDMAx_RLCx_IB_CNTL.IB_ENABLE 0,
          * of every version; only the kernel's own ring has it. */
-        return amdgpu_fail(q, "KFD's queues run no indirect buffers "
+        return amdsim_fail(q, "KFD's queues run no indirect buffers "
                               "(IB_CNTL.IB_ENABLE is 0)");
     case 5:
         return fence(q, w);
@@ -214,7 +207,7 @@ run_packet(struct amdgpu_queue *q, const uint32_t *w)
     case 8:
         return poll_regmem(q, w);
     case 10:
-        return atomic(q, w);
+        return sdma_atomic(q, w);
     case 11:
         return const_fill(q, w);
     case 13:
@@ -226,25 +219,26 @@ run_packet(struct amdgpu_queue *q, const uint32_t *w)
 
 /* Stores the words that follow a WRITE_LINEAR at va. */
 static bool
-write_linear(struct amdgpu_queue *q, uint64_t va, const uint32_t *w,
+write_linear(struct amdsim_queue *q, uint64_t va, const uint32_t *w,
              uint32_t left, uint32_t *out_used)
 {
     uint32_t n = (w[3] & 0xfffff) + 1, i, value;
-    uint64_t dst = address(w + 1);
+    uint64_t dst = amdsim_address(w + 1);
 
-    if (!reserved(q, w[0], 0xffff, 0) || !reserved(q, w[3], 0x030fffff, 3))
+    if (!amdsim_reserved(q, w[0], 0xffff, 0) ||
+        !amdsim_reserved(q, w[3], 0x030fffff, 3))
         return false;
     if (n > left - 4)
-        return amdgpu_fail(q, "%u words of data, and %u are left", n, left - 4);
+        return amdsim_fail(q, "%u words of data, and %u are left", n, left - 4);
     *out_used = 4 + n;
     if (n == 2 && dst % 8 == 0) {
         uint64_t both;
-        return amdgpu_read(q, va + 16, &both, 8, "data") &&
-               amdgpu_store64(q, dst, both, "write");
+        return amdsim_read(q, va + 16, &both, 8, "data") &&
+               amdsim_store64(q, dst, both, "write");
     }
     for (i = 0; i < n; i++) {
-        if (!amdgpu_read(q, va + 16 + 4ull * i, &value, 4, "data") ||
-            !amdgpu_store32(q, dst + 4ull * i, value, "write"))
+        if (!amdsim_read(q, va + 16 + 4ull * i, &value, 4, "data") ||
+            !amdsim_store32(q, dst + 4ull * i, value, "write"))
             return false;
     }
     return true;
@@ -252,52 +246,52 @@ write_linear(struct amdgpu_queue *q, uint64_t va, const uint32_t *w,
 
 /* One packet at va, of at most n_dw words; *out_used is its size. */
 static bool
-run_words(struct amdgpu_queue *q, uint64_t va, uint32_t n_dw,
+run_words(struct amdsim_queue *q, uint64_t va, uint32_t n_dw,
           uint32_t *out_used)
 {
     uint32_t w[MAX_PACKET_DW] = {0}, n, header;
     const char *name;
 
-    q->place = (struct amdgpu_place){va, "packet"};
-    if (!amdgpu_read(q, va, &header, 4, "ring"))
+    q->place = (struct amdsim_place){va, "packet"};
+    if (!amdsim_read(q, va, &header, 4, "ring"))
         return false;
-    n = packet_dw(q, header, &name);
+    n = sdma_packet_dw(q, header, &name);
     q->place.name = name;
     if (n == 0)
-        return amdgpu_fail(q, "header 0x%08x is not known", header);
+        return amdsim_fail(q, "header 0x%08x is not known", header);
     if (n > n_dw)
-        return amdgpu_fail(q, "%u words, and %u are left", n, n_dw);
+        return amdsim_fail(q, "%u words, and %u are left", n, n_dw);
     *out_used = n;
     if ((header & 0xff) == 0)
         return true;
-    if (!amdgpu_read(q, va, w, 4ull * n, "ring"))
+    if (!amdsim_read(q, va, w, 4ull * n, "ring"))
         return false;
     if ((header & 0xff) == 2)
         return write_linear(q, va, w, n_dw, out_used);
-    return run_packet(q, w);
+    return run_sdma_packet(q, w);
 }
 
 bool
-amdgpu_sdma_run(struct amdgpu_queue *q, uint64_t put)
+amdsim_sdma_run(struct amdsim_queue *q, uint64_t put)
 {
     uint64_t ring = q->desc.ring_bytes;
 
     if (put < q->get || put - q->get > ring || put % 4)
-        return amdgpu_fail(q, "write pointer %llu, read pointer %llu",
+        return amdsim_fail(q, "write pointer %llu, read pointer %llu",
                            (unsigned long long)put, (unsigned long long)q->get);
     while (q->get < put) {
         uint64_t at = q->get % ring, left = put - q->get;
         uint32_t used;
 
         (void)sim_walk_pause(&q->walk);
-        if (amdgpu_stopped(q))
+        if (amdsim_stopped(q))
             return false;
         if (left > ring - at)
             left = ring - at; /* packets do not go round */
         if (!run_words(q, q->desc.ring_va + at, (uint32_t)(left / 4), &used))
             return false;
         q->get += 4ull * used;
-        if (!amdgpu_store64(q, q->desc.rptr_va, q->get, "read pointer"))
+        if (!amdsim_store64(q, q->desc.rptr_va, q->get, "read pointer"))
             return false;
     }
     return true;

@@ -76,7 +76,7 @@ sign_extend(uint32_t value, unsigned n_bits)
 }
 
 static bool
-refuse(struct decoder *d, const char *why)
+refuse_insn(struct decoder *d, const char *why)
 {
     d->why = why;
     return false;
@@ -85,11 +85,11 @@ refuse(struct decoder *d, const char *why)
 static bool
 needs(struct decoder *d, uint32_t n_dw)
 {
-    return n_dw <= d->n_dw || refuse(d, "cut off");
+    return n_dw <= d->n_dw || refuse_insn(d, "cut off");
 }
 
 static const struct row *
-find_row(struct decoder *d, uint32_t format, uint32_t number)
+find_opcode(struct decoder *d, uint32_t format, uint32_t number)
 {
     size_t i;
 
@@ -104,7 +104,7 @@ find_row(struct decoder *d, uint32_t format, uint32_t number)
 static bool
 take_row(struct decoder *d, uint32_t format, uint32_t number)
 {
-    const struct row *row = find_row(d, format, number);
+    const struct row *row = find_opcode(d, format, number);
     struct isa_insn *in = d->out;
 
     if (!row)
@@ -457,7 +457,7 @@ decode_vopd(struct decoder *d)
     x = field(d, 25, 22);
     y = field(d, 21, 17);
     if (y >= ARRAY_LEN(dual_ops) || !dual_ops[x] || !dual_ops[y])
-        return refuse(d, "unknown dual opcode");
+        return refuse_insn(d, "unknown dual opcode");
     in->op = dual_ops[x];
     in->op_y = dual_ops[y];
     in->dst = field(d, 63, 56);
@@ -490,7 +490,7 @@ decode_ds(struct decoder *d)
         !take_row(d, T_DS, gfx9 ? field(d, 24, 17) : field(d, 25, 18)))
         return false;
     if (gfx9 ? field(d, 16, 16) : field(d, 17, 17))
-        return refuse(d, "global data share");
+        return refuse_insn(d, "global data share");
     file = gfx9 && field(d, 25, 25) ? ISA_ACC : ISA_VGPR;
     in->dst = field(d, 63, 56) + (file == ISA_ACC ? 256 : 0);
     in->src[0] = ISA_VGPR + field(d, 39, 32);
@@ -630,7 +630,7 @@ decode_vbuffer(struct decoder *d)
     if (!needs(d, 3) || !take_row(d, T_MUBUF, field(d, 21, 14)))
         return false;
     if (field(d, 22, 22))
-        return refuse(d, "texture fail enable");
+        return refuse_insn(d, "texture fail enable");
     in->dst = field(d, 39, 32);
     in->src[0] = ISA_VGPR + field(d, 71, 64);
     in->src[1] = ISA_VGPR + in->dst;
@@ -669,7 +669,7 @@ decode_mubuf(struct decoder *d)
         return true;
     }
     if (gfx11 ? field(d, 53, 53) : field(d, 16, 16))
-        return refuse(d, "texture fail enable, or loads to LDS");
+        return refuse_insn(d, "texture fail enable, or loads to LDS");
     file = d->gfx9 && field(d, 55, 55) ? ISA_ACC : ISA_VGPR;
     in->dst = field(d, 47, 40) + (file == ISA_ACC ? 256 : 0);
     in->src[0] = ISA_VGPR + field(d, 39, 32);
@@ -698,33 +698,34 @@ decode_long(struct decoder *d)
 
     switch (w >> 26) {
     case 0x30:
-        return d->gfx9 ? decode_smem(d) : refuse(d, "no format");
+        return d->gfx9 ? decode_smem(d) : refuse_insn(d, "no format");
     case 0x31:
-        return gfx12 ? decode_vbuffer(d) : refuse(d, "no format");
+        return gfx12 ? decode_vbuffer(d) : refuse_insn(d, "no format");
     case 0x32:
-        return d->gen >= ISA_GFX11 ? decode_vopd(d) : refuse(d, "no format");
+        return d->gen >= ISA_GFX11 ? decode_vopd(d)
+                                   : refuse_insn(d, "no format");
     case 0x33:
         return !d->gfx9 && w >> 24 == 0xcc ? decode_vop3p(d)
-                                           : refuse(d, "no format");
+                                           : refuse_insn(d, "no format");
     case 0x34:
         if (!d->gfx9)
-            return refuse(d, "no format");
+            return refuse_insn(d, "no format");
         return w >> 23 == 0x1a7 ? decode_vop3p(d) : decode_vop3(d);
     case 0x35:
-        return d->gfx9 ? refuse(d, "no format") : decode_vop3(d);
+        return d->gfx9 ? refuse_insn(d, "no format") : decode_vop3(d);
     case 0x36:
         return decode_ds(d);
     case 0x37:
-        return gfx12 ? refuse(d, "no format") : decode_flat(d);
+        return gfx12 ? refuse_insn(d, "no format") : decode_flat(d);
     case 0x38:
-        return gfx12 ? refuse(d, "no format") : decode_mubuf(d);
+        return gfx12 ? refuse_insn(d, "no format") : decode_mubuf(d);
     case 0x3b:
         return gfx12 && (w >> 24 & 3) < 3 ? decode_flat12(d)
-                                          : refuse(d, "no format");
+                                          : refuse_insn(d, "no format");
     case 0x3d:
-        return d->gfx9 ? refuse(d, "no format") : decode_smem(d);
+        return d->gfx9 ? refuse_insn(d, "no format") : decode_smem(d);
     default:
-        return refuse(d, "no format");
+        return refuse_insn(d, "no format");
     }
 }
 
@@ -741,7 +742,7 @@ isa_decode(enum isa_gen gen, const uint32_t *words, uint32_t n_dw,
 
     memset(out, 0, sizeof(*out));
     if (n_dw == 0)
-        good = refuse(&d, "cut off");
+        good = refuse_insn(&d, "cut off");
     else if (words[0] >> 31 == 0)
         good = decode_vop(&d);
     else if (words[0] >> 30 == 2)

@@ -52,7 +52,7 @@ amd_code_create(enum isa_gen gen, struct amd_code **out_code)
 
 /* The lock is held. */
 static void
-forget(struct amd_code *code)
+forget_code(struct amd_code *code)
 {
     map_fini(&code->pages);
     map_init(&code->pages);
@@ -89,7 +89,7 @@ amd_code_destroy(struct amd_code *code)
 {
     if (!code)
         return;
-    forget(code);
+    forget_code(code);
     free_old(code);
     map_fini(&code->pages);
     host_free(code->list);
@@ -101,7 +101,7 @@ void
 amd_code_invalidate(struct amd_code *code)
 {
     pthread_mutex_lock(&code->lock);
-    forget(code);
+    forget_code(code);
     free_old(code);
     pthread_mutex_unlock(&code->lock);
 }
@@ -277,7 +277,7 @@ count_registers(struct wave_group *g)
 }
 
 static bell_status
-bad_launch(struct wave_group *g, const char *what)
+bad_wave_launch(struct wave_group *g, const char *what)
 {
     g->failed = true;
     g->report->fault = AMD_WAVE_BAD_LAUNCH;
@@ -286,7 +286,7 @@ bad_launch(struct wave_group *g, const char *what)
 }
 
 static bell_status
-check_launch(struct wave_group *g)
+check_wave_launch(struct wave_group *g)
 {
     const struct amd_launch *d = g->launch;
     uint64_t threads = 1;
@@ -294,20 +294,21 @@ check_launch(struct wave_group *g)
 
     for (i = 0; i < 3; i++) {
         if (d->grid[i] == 0 || d->local[i] == 0 || d->local[i] > 1024)
-            return bad_launch(g, "a size of 0, or a group of more than 1024");
+            return bad_wave_launch(g,
+                                   "a size of 0, or a group of more than 1024");
         threads *= d->local[i];
     }
     if (threads > 1024)
-        return bad_launch(g, "a group of more than 1024 work-items");
+        return bad_wave_launch(g, "a group of more than 1024 work-items");
     if (d->wave32 && isa_is_gfx9(g->gen))
-        return bad_launch(g, "waves of 32 on gfx9");
+        return bad_wave_launch(g, "waves of 32 on gfx9");
     if ((d->rsrc2 >> 1 & 31) > 16)
-        return bad_launch(g, "more than 16 user registers");
+        return bad_wave_launch(g, "more than 16 user registers");
     return BELL_OK;
 }
 
 static bell_status
-make_group(struct wave_group *g)
+make_wave_group(struct wave_group *g)
 {
     const struct amd_launch *d = g->launch;
     uint32_t threads = d->local[0] * d->local[1] * d->local[2], i;
@@ -496,7 +497,7 @@ execute(struct wave *w, const struct isa_insn *in)
 }
 
 static bool
-may_go_on(struct wave *w)
+may_wave_go_on(struct wave *w)
 {
     const struct amd_launch *d = w->group->launch;
 
@@ -516,7 +517,7 @@ take_turn(struct wave *w)
     const struct amd_memory *memory = &w->group->launch->memory;
     int i;
 
-    if (!may_go_on(w))
+    if (!may_wave_go_on(w))
         return false;
     if (memory->turn)
         memory->turn(memory->user, w->cu);
@@ -546,7 +547,7 @@ next_random(uint64_t *seed)
 
 /* All that have not ended wait, or have signalled: the barrier opens. */
 static void
-open_barrier(struct wave_group *g)
+open_group_barrier(struct wave_group *g)
 {
     bool split = g->gen == ISA_GFX12;
     uint32_t i;
@@ -584,7 +585,7 @@ run_group(struct wave_group *g, uint64_t *seed)
                 return false;
             n_live += w->state != WAVE_ENDED;
         }
-        open_barrier(g);
+        open_group_barrier(g);
     }
     return true;
 }
@@ -620,9 +621,9 @@ amd_wave_run(struct amd_code *code, const struct amd_launch *launch,
     g.n_lanes = launch->wave32 ? 32 : 64;
     g.all_lanes = launch->wave32 ? UINT32_MAX : UINT64_MAX;
     count_registers(&g);
-    status = check_launch(&g);
+    status = check_wave_launch(&g);
     if (status == BELL_OK)
-        status = make_group(&g);
+        status = make_wave_group(&g);
     if (status == BELL_OK) {
         count_run(code, 1);
         if (!run_groups(&g))

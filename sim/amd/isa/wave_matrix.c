@@ -142,7 +142,7 @@ element_at(const struct wave *w, uint32_t reg, uint32_t lane, uint32_t e,
 }
 
 static void
-multiply(struct matrix *x)
+multiply_matrix(struct matrix *x)
 {
     uint32_t i, j, k, n = x->shape.m;
 
@@ -313,7 +313,7 @@ run_wmma(struct matrix *x)
     if (!load_wmma(x, 0, x->a, (enum element)x->shape.a) ||
         !load_wmma(x, 1, x->b, (enum element)x->shape.b) || !load_wmma_c(x))
         return false;
-    multiply(x);
+    multiply_matrix(x);
     return store_wmma(x);
 }
 
@@ -455,7 +455,7 @@ run_mfma(struct matrix *x)
             !load_mfma(x, 1, block, x->b, (enum element)s->b) ||
             !load_mfma_c(x, block))
             return false;
-        multiply(x);
+        multiply_matrix(x);
         store_mfma(x, block, out);
     }
     memcpy(x->w->v[dst], out, n_regs * sizeof(*out));

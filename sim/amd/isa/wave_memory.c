@@ -329,8 +329,8 @@ register_value(const struct wave *w, uint32_t reg, uint32_t lane,
 }
 
 static void
-set_register(struct wave *w, uint32_t reg, uint32_t lane, uint32_t bytes,
-             uint64_t value)
+set_lane_register(struct wave *w, uint32_t reg, uint32_t lane, uint32_t bytes,
+                  uint64_t value)
 {
     w->v[reg][lane] = (uint32_t)value;
     if (bytes == 8)
@@ -379,7 +379,7 @@ atomic_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
     old = atomic_update(in, at, register_value(w, data, lane, in->bytes),
                         compare);
     if (in->mem_flags & ISA_MEM_RETURN)
-        set_register(w, in->dst, lane, in->bytes, old);
+        set_lane_register(w, in->dst, lane, in->bytes, old);
     return true;
 }
 
@@ -525,7 +525,8 @@ struct buffer {
 };
 
 static bool
-read_descriptor(struct wave *w, const struct isa_insn *in, struct buffer *b)
+read_buffer_descriptor(struct wave *w, const struct isa_insn *in,
+                       struct buffer *b)
 {
     enum isa_gen gen = w->group->gen;
     const uint32_t *d = w->s + in->sdst;
@@ -608,7 +609,7 @@ buffer_element(struct wave *w, const struct isa_insn *in,
     if (in->op == ISA_M_LOAD)
         load_lane(w, in, in->dst, lane, zeros);
     else if (in->mem_flags & ISA_MEM_RETURN)
-        set_register(w, in->dst, lane, in->bytes, 0);
+        set_lane_register(w, in->dst, lane, in->bytes, 0);
     return true;
 }
 
@@ -641,7 +642,7 @@ wave_buffer(struct wave *w, const struct isa_insn *in)
     uint64_t exec = wave_exec(w);
     struct buffer b;
 
-    if (!read_descriptor(w, in, &b) || !has_data(w, in) ||
+    if (!read_buffer_descriptor(w, in, &b) || !has_data(w, in) ||
         ((in->offen || in->idxen) &&
          !wave_has_registers(w, address, in->offen && in->idxen ? 2 : 1)))
         return false;
@@ -754,7 +755,7 @@ lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
     data = combine(in, old, data, compare);
     memcpy(p, &data, in->bytes);
     if (in->mem_flags & ISA_MEM_RETURN)
-        set_register(w, in->dst, lane, in->bytes, old);
+        set_lane_register(w, in->dst, lane, in->bytes, old);
     return true;
 }
 

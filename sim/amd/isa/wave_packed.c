@@ -48,7 +48,7 @@ read_words(struct packed *x, unsigned i, bool halves, bool pair)
 
 /* The half of source i that goes into the low or high result. */
 static uint32_t
-half_of(const struct packed *x, unsigned i, uint32_t l, bool high)
+packed_half(const struct packed *x, unsigned i, uint32_t l, bool high)
 {
     uint32_t select = high ? x->in->opsel_hi : x->in->opsel;
 
@@ -59,13 +59,13 @@ static double
 float_half(const struct packed *x, unsigned i, uint32_t l, bool high)
 {
     uint32_t neg = high ? x->in->neg_hi : x->in->neg;
-    uint32_t bits = half_of(x, i, l, high) ^ (neg >> i & 1 ? 0x8000u : 0);
+    uint32_t bits = packed_half(x, i, l, high) ^ (neg >> i & 1 ? 0x8000u : 0);
 
     return (double)wave_half_to_float(bits);
 }
 
 static double
-pick(double a, double b, bool want_less)
+pick_packed(double a, double b, bool want_less)
 {
     if (isnan(a))
         return b;
@@ -89,16 +89,16 @@ pk_f16(const struct packed *x, uint32_t l, bool high)
         v = a * b;
         break;
     case ISA_V_PK_MIN_F16:
-        v = pick(a, b, true);
+        v = pick_packed(a, b, true);
         break;
     case ISA_V_PK_MAX_F16:
-        v = pick(a, b, false);
+        v = pick_packed(a, b, false);
         break;
     case ISA_V_PK_MINIMUM_F16:
     case ISA_V_PK_MAXIMUM_F16:
         v = isnan(a) || isnan(b)
                 ? (double)NAN
-                : pick(a, b, x->in->op == ISA_V_PK_MINIMUM_F16);
+                : pick_packed(a, b, x->in->op == ISA_V_PK_MINIMUM_F16);
         break;
     default:
         v = fma(a, b, float_half(x, 2, l, high));
@@ -112,7 +112,7 @@ pk_f16(const struct packed *x, uint32_t l, bool high)
 static uint32_t
 pk_int(const struct packed *x, uint32_t l, bool high)
 {
-    uint32_t a = half_of(x, 0, l, high), b = half_of(x, 1, l, high);
+    uint32_t a = packed_half(x, 0, l, high), b = packed_half(x, 1, l, high);
     int32_t sa = (int16_t)a, sb = (int16_t)b;
 
     switch (x->in->op) {
@@ -126,7 +126,7 @@ pk_int(const struct packed *x, uint32_t l, bool high)
         return a * b & 0xffff;
     case ISA_V_PK_MAD_I16:
     case ISA_V_PK_MAD_U16:
-        return (a * b + half_of(x, 2, l, high)) & 0xffff;
+        return (a * b + packed_half(x, 2, l, high)) & 0xffff;
     case ISA_V_PK_MIN_I16:
         return sa < sb ? a : b;
     case ISA_V_PK_MAX_I16:

@@ -46,7 +46,7 @@ write_f16(struct wave *w, const struct isa_insn *in, double value)
 
 /* A NaN is the smallest and the largest of all. */
 static float
-pick(float a, float b, bool less)
+pick_f32(float a, float b, bool less)
 {
     if (isnan(a) || isnan(b))
         return NAN;
@@ -54,7 +54,7 @@ pick(float a, float b, bool less)
 }
 
 static bool
-compare(struct wave *w, const struct isa_insn *in)
+compare_floats(struct wave *w, const struct isa_insn *in)
 {
     bool halves = in->type == ISA_F16;
     double a = halves ? read_f16(w, in, 0) : (double)read_f32(w, in, 0);
@@ -69,7 +69,7 @@ compare(struct wave *w, const struct isa_insn *in)
 }
 
 static uint32_t
-to_i32(float a)
+f32_to_i32(float a)
 {
     if (isnan(a))
         return 0;
@@ -79,7 +79,7 @@ to_i32(float a)
 }
 
 static uint32_t
-to_u32(float a)
+f32_to_u32(float a)
 {
     if (!(a > 0))
         return 0;
@@ -98,7 +98,7 @@ wave_salu_float(struct wave *w, const struct isa_insn *in, bool *out_known)
     *out_known = true;
     switch (in->op) {
     case ISA_S_CMP:
-        return compare(w, in);
+        return compare_floats(w, in);
     case ISA_S_CEIL_F32:
         OUT_F32(ceilf(F32(0)));
     case ISA_S_FLOOR_F32:
@@ -112,10 +112,10 @@ wave_salu_float(struct wave *w, const struct isa_insn *in, bool *out_known)
     case ISA_S_CVT_F32_U32:
         OUT_F32((float)wave_read_scalar(w, in, in->src[0]));
     case ISA_S_CVT_I32_F32:
-        wave_write_scalar(w, in->sdst, to_i32(F32(0)));
+        wave_write_scalar(w, in->sdst, f32_to_i32(F32(0)));
         return !w->group->failed;
     case ISA_S_CVT_U32_F32:
-        wave_write_scalar(w, in->sdst, to_u32(F32(0)));
+        wave_write_scalar(w, in->sdst, f32_to_u32(F32(0)));
         return !w->group->failed;
     case ISA_S_CVT_F16_F32:
         OUT_F16((double)F32(0));
@@ -143,9 +143,9 @@ wave_salu_float(struct wave *w, const struct isa_insn *in, bool *out_known)
     case ISA_S_MAX_F32:
         OUT_F32(wave_max_f32(F32(0), F32(1)));
     case ISA_S_MINIMUM_F32:
-        OUT_F32(pick(F32(0), F32(1), true));
+        OUT_F32(pick_f32(F32(0), F32(1), true));
     case ISA_S_MAXIMUM_F32:
-        OUT_F32(pick(F32(0), F32(1), false));
+        OUT_F32(pick_f32(F32(0), F32(1), false));
     case ISA_S_FMAC_F32:
         old = wave_read_scalar(w, in, in->sdst);
         OUT_F32(fmaf(F32(0), F32(1), wave_f32(old)));
@@ -169,9 +169,9 @@ wave_salu_float(struct wave *w, const struct isa_insn *in, bool *out_known)
     case ISA_S_MAX_F16:
         OUT_F16((double)wave_max_f32((float)F16(0), (float)F16(1)));
     case ISA_S_MINIMUM_F16:
-        OUT_F16((double)pick((float)F16(0), (float)F16(1), true));
+        OUT_F16((double)pick_f32((float)F16(0), (float)F16(1), true));
     case ISA_S_MAXIMUM_F16:
-        OUT_F16((double)pick((float)F16(0), (float)F16(1), false));
+        OUT_F16((double)pick_f32((float)F16(0), (float)F16(1), false));
     case ISA_S_FMAC_F16:
         old = wave_read_scalar(w, in, in->sdst) & 0xffff;
         OUT_F16(fma(F16(0), F16(1), (double)wave_half_to_float(old)));

@@ -23,7 +23,7 @@ struct kfd_machine;
 
 struct kfd_card {
     struct kfd_machine *machine;
-    struct amdgpu *gpu;
+    struct amdsim *gpu;
     uint32_t index, gpu_id, render_minor;
     uint64_t used_bytes; /* of the card's memory */
 };
@@ -33,7 +33,7 @@ struct kfd_machine {
     char *spec;            /* owned */
     pid_t pid;             /* whose it is: forking makes no second one */
     struct amd_dump *dump; /* owned; NULL: none */
-    const struct amdgpu_chip *chip;
+    const struct amdsim_chip *chip;
     uint32_t n_cards, refs, kfd_minor;
     struct kfd_card cards[KFD_MAX_CARDS];
     pthread_mutex_t lock; /* all of the kernel's state */
@@ -76,13 +76,13 @@ struct kfd_event {
 
 struct kfd_queue {
     uint32_t id, card, slot; /* of the doorbell */
-    struct amdgpu_queue *queue;
+    struct amdsim_queue *queue;
     struct kfd_process *process;
 };
 
 /* A process's side of one card. */
 struct kfd_vm {
-    struct amdgpu_space *space; /* NULL before ACQUIRE_VM */
+    struct amdsim_space *space; /* NULL before ACQUIRE_VM */
     uint32_t drm_serial;        /* the file that it was acquired with */
     int doorbell_fd;            /* memory file of 8 KiB */
     uint64_t *doorbells;        /* the simulator's mapping */
@@ -173,6 +173,6 @@ int kfd_do_set_event(struct kfd_process *p, void *arg, bool set);
 int kfd_do_wait(struct kfd_process *p, void *arg);
 /* From queues. */
 void kfd_interrupt(void *user, uint32_t context_id);
-void kfd_queue_fault(void *user, const struct amdgpu_fault *fault);
+void kfd_queue_fault(void *user, const struct amdsim_fault *fault);
 
 #endif

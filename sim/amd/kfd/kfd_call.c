@@ -55,7 +55,7 @@ kfd_card_of(struct kfd_process *p, uint32_t gpu_id)
 void
 kfd_drop_vm(struct kfd_vm *vm)
 {
-    amdgpu_space_destroy(vm->space);
+    amdsim_space_destroy(vm->space);
     if (vm->doorbells) {
         munmap(vm->doorbells, KFD_DOORBELL_BYTES);
         close(vm->doorbell_fd);
@@ -115,7 +115,7 @@ acquire_vm(struct kfd_process *p, void *arg)
     result = make_doorbells(vm);
     if (result < 0)
         return result;
-    if (amdgpu_space_create(card->gpu, &vm->space) != BELL_OK) {
+    if (amdsim_space_create(card->gpu, &vm->space) != BELL_OK) {
         kfd_drop_vm(vm);
         return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
     }
@@ -191,7 +191,7 @@ get_clocks(struct kfd_process *p, void *arg)
     struct kfd_card *card = kfd_card_of(p, args->gpu_id);
 
     /* A node without a card has none. src: kfd_ioctl_get_clock_counters */
-    args->gpu_clock = card ? amdgpu_clock(card->gpu) : 0;
+    args->gpu_clock = card ? amdsim_clock(card->gpu) : 0;
     args->cpu_clock = args->system_clock = time_now_ns();
     args->system_clock_hz = 1000000000;
     return 0;

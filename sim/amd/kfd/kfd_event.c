@@ -279,15 +279,15 @@ kfd_interrupt(void *user, uint32_t context_id)
 }
 
 void
-kfd_queue_fault(void *user, const struct amdgpu_fault *fault)
+kfd_queue_fault(void *user, const struct amdsim_fault *fault)
 {
     struct kfd_queue *queue = user;
     struct kfd_process *p = queue->process;
-    uint32_t type = fault->kind == AMDGPU_FAULT_MEMORY ? KFD_EVENT_MEMORY
+    uint32_t type = fault->kind == AMDSIM_FAULT_MEMORY ? KFD_EVENT_MEMORY
                                                        : KFD_EVENT_HW_EXCEPTION;
     size_t i;
 
-    amdgpu_space_evict(p->vms[queue->card].space, true);
+    amdsim_space_evict(p->vms[queue->card].space, true);
     pthread_mutex_lock(&p->event_lock);
     snprintf(p->fault_text, sizeof(p->fault_text), "%s", fault->text);
     for (i = 0; i < p->n_events; i++) {

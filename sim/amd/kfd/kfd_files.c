@@ -1,46 +1,24 @@
 /* The sysfs files that drivers read: the topology, and what the render nodes
  * say of their blocks. src: hw/amd/BRINGUP.md 2. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "sim/amd/kfd/kfd.h"
+#include "sim/text.h"
 
 #define TOPOLOGY "/sys/devices/virtual/kfd/kfd/topology/"
 
-/* A text under way into a buffer. */
-struct text {
-    char *buf;
-    size_t cap, n;
-};
-
-static void put(struct text *text, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
 static void
-put(struct text *text, const char *fmt, ...)
+put_key(struct sim_text *text, const char *key, uint64_t value)
 {
-    size_t room = text->cap - text->n;
-    va_list args;
-    int n;
-
-    va_start(args, fmt);
-    n = vsnprintf(text->buf + text->n, room, fmt, args);
-    va_end(args);
-    text->n += (size_t)n < room ? (size_t)n : room ? room - 1 : 0;
+    sim_text_put(text, "%s %llu\n", key, (unsigned long long)value);
 }
 
 static void
-put_key(struct text *text, const char *key, uint64_t value)
-{
-    put(text, "%s %llu\n", key, (unsigned long long)value);
-}
-
-static void
-put_cpu(struct text *text, const struct kfd_machine *machine)
+put_cpu(struct sim_text *text, const struct kfd_machine *machine)
 {
     put_key(text, "cpu_cores_count", 2);
     put_key(text, "simd_count", 0);
@@ -51,9 +29,9 @@ put_cpu(struct text *text, const struct kfd_machine *machine)
 }
 
 static void
-put_gpu(struct text *text, const struct kfd_card *card)
+put_gpu(struct sim_text *text, const struct kfd_card *card)
 {
-    const struct amdgpu_chip *chip = card->machine->chip;
+    const struct amdsim_chip *chip = card->machine->chip;
     const struct {
         const char *key;
         uint64_t value;
@@ -104,7 +82,7 @@ put_gpu(struct text *text, const struct kfd_card *card)
 }
 
 static void
-put_bank(struct text *text, const struct kfd_card *card)
+put_bank(struct sim_text *text, const struct kfd_card *card)
 {
     put_key(text, "heap_type", card ? 1 : 0);
     put_key(text, "size_in_bytes",
@@ -117,7 +95,7 @@ put_bank(struct text *text, const struct kfd_card *card)
 /* The vector cache of a unit, and L2; the kernel lists each unit's. src:
  * kfd_cache_show; sizes: kfd_crat.c, but for gfx11 and later (lead) */
 static void
-put_cache(struct text *text, const struct amdgpu_chip *chip, uint32_t level)
+put_cache(struct sim_text *text, const struct amdsim_chip *chip, uint32_t level)
 {
     static const struct {
         uint32_t gfx, kib[2];
@@ -139,15 +117,15 @@ put_cache(struct text *text, const struct amdgpu_chip *chip, uint32_t level)
     put_key(text, "association", 16);
     put_key(text, "latency", 1);
     put_key(text, "type", 9); /* data, of a compute unit */
-    put(text, "sibling_map 1");
+    sim_text_put(text, "sibling_map 1");
     for (i = 1; i < (level == 1 ? 1 : chip->simd_count / chip->simd_per_cu);
          i++)
-        put(text, ",1");
-    put(text, "\n");
+        sim_text_put(text, ",1");
+    sim_text_put(text, "\n");
 }
 
 static void
-put_link(struct text *text, uint32_t from, uint32_t to)
+put_link(struct sim_text *text, uint32_t from, uint32_t to)
 {
     put_key(text, "type", 2);
     put_key(text, "version_major", 0);
@@ -161,7 +139,7 @@ put_link(struct text *text, uint32_t from, uint32_t to)
 
 /* What follows ".../nodes/<n>/". */
 static bool
-put_node(struct text *text, struct kfd_machine *machine, uint32_t node,
+put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
          const char *rest)
 {
     struct kfd_card *card =
@@ -172,9 +150,9 @@ put_node(struct text *text, struct kfd_machine *machine, uint32_t node,
     if (node >= KFD_CPU_NODES + machine->n_cards)
         return false;
     if (strcmp(rest, "gpu_id") == 0)
-        put(text, "%u\n", card ? card->gpu_id : 0);
+        sim_text_put(text, "%u\n", card ? card->gpu_id : 0);
     else if (strcmp(rest, "name") == 0)
-        put(text, "%s\n", card ? machine->chip->name : "");
+        sim_text_put(text, "%s\n", card ? machine->chip->name : "");
     else if (strcmp(rest, "properties") == 0 && card)
         put_gpu(text, card);
     else if (strcmp(rest, "properties") == 0)
@@ -199,7 +177,7 @@ put_node(struct text *text, struct kfd_machine *machine, uint32_t node,
 /* The bus interface's version. src: Linux, amdgpu_discovery.c (nbio blocks of
  * aldebaran, sienna cichlid, aqua vanjaram, gc 11.0.0 and 12.0.1) */
 static uint32_t
-nbif_version(const struct amdgpu_chip *chip)
+nbif_version(const struct amdsim_chip *chip)
 {
     static const struct {
         uint32_t gfx, nbif;
@@ -218,11 +196,11 @@ nbif_version(const struct amdgpu_chip *chip)
 
 /* src: BRINGUP.md 2: hardware ids 11, 42 and 108 */
 static bool
-put_discovery(struct text *text, const struct kfd_machine *machine,
+put_discovery(struct sim_text *text, const struct kfd_machine *machine,
               const char *rest)
 {
     static const char where[] = "device/ip_discovery/die/0/";
-    const struct amdgpu_chip *chip = machine->chip;
+    const struct amdsim_chip *chip = machine->chip;
     uint32_t version;
     unsigned id;
     char key[16];
@@ -239,11 +217,11 @@ put_discovery(struct text *text, const struct kfd_machine *machine,
     else
         return false;
     if (strcmp(key, "major") == 0)
-        put(text, "%u\n", version / 10000);
+        sim_text_put(text, "%u\n", version / 10000);
     else if (strcmp(key, "minor") == 0)
-        put(text, "%u\n", version / 100 % 100);
+        sim_text_put(text, "%u\n", version / 100 % 100);
     else if (strcmp(key, "revision") == 0)
-        put(text, "%u\n", version % 100);
+        sim_text_put(text, "%u\n", version % 100);
     else
         return false;
     return true;
@@ -264,19 +242,19 @@ after_number(const char *path, const char *prefix, uint32_t *out_number)
 
 /* Files that there is one of. */
 static bool
-put_single(struct text *text, const struct kfd_machine *machine,
+put_single(struct sim_text *text, const struct kfd_machine *machine,
            const char *path)
 {
     if (strcmp(path, TOPOLOGY "generation_id") == 0) {
-        put(text, "%u\n", 1 + machine->n_cards);
+        sim_text_put(text, "%u\n", 1 + machine->n_cards);
     } else if (strcmp(path, TOPOLOGY "system_properties") == 0) {
         put_key(text, "platform_oem", 0x53494d);
         put_key(text, "platform_id", 0x53494d);
         put_key(text, "platform_rev", 1);
     } else if (strcmp(path, "/proc/modules") == 0) {
-        put(text, "amdgpu 13000000 0 - Live 0x0000000000000000\n");
+        sim_text_put(text, "amdgpu 13000000 0 - Live 0x0000000000000000\n");
     } else if (strcmp(path, "/sys/module/amdgpu/initstate") == 0) {
-        put(text, "live\n");
+        sim_text_put(text, "live\n");
     } else {
         return false;
     }
@@ -288,7 +266,7 @@ kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
               size_t cap)
 {
     char whole[4096];
-    struct text text = {.buf = whole, .cap = sizeof(whole)};
+    struct sim_text text = {.buf = whole, .cap = sizeof(whole)};
     const char *rest;
     uint32_t number;
     bool found = false;

@@ -15,7 +15,7 @@
 
 /* What a SPEC says. */
 struct plan {
-    const struct amdgpu_chip *chip;
+    const struct amdsim_chip *chip;
     uint32_t n_cards, minor;
     char *dump; /* owned: the directory; NULL: none */
 };
@@ -45,7 +45,7 @@ machine_destroy(struct kfd_machine *machine)
     uint32_t i;
 
     for (i = 0; i < machine->n_cards; i++)
-        amdgpu_destroy(machine->cards[i].gpu);
+        amdsim_destroy(machine->cards[i].gpu);
     amd_dump_destroy(machine->dump);
     pthread_mutex_destroy(&machine->lock);
     host_free(machine->spec);
@@ -81,11 +81,11 @@ machine_create(const struct plan *plan, const char *spec,
         card->index = i;
         card->gpu_id = 0x5000 + 0x111 * i + plan->chip->device_id % 0x100;
         card->render_minor = KFD_DRM_FIRST + i;
-        if (amdgpu_create(plan->chip, &card->gpu) != BELL_OK) {
+        if (amdsim_create(plan->chip, &card->gpu) != BELL_OK) {
             machine_destroy(machine);
             return bell_error_last()->status;
         }
-        amdgpu_set_dump(card->gpu, machine->dump);
+        amdsim_set_dump(card->gpu, machine->dump);
         machine->n_cards++;
     }
     *out_machine = machine;
@@ -93,14 +93,14 @@ machine_create(const struct plan *plan, const char *spec,
 }
 
 static bell_status
-unknown(const char *spec)
+unknown_amd_spec(const char *spec)
 {
-    const struct amdgpu_chip *chip;
+    const struct amdsim_chip *chip;
     char chips[96] = "";
     size_t n = 0;
     uint32_t i;
 
-    for (i = 0; (chip = amdgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
+    for (i = 0; (chip = amdsim_chip_find(NULL, i)) && n < sizeof(chips); i++)
         n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
                               i ? ", " : "", chip->name);
     return bell_fail(BELL_E_NO_DEVICE,
@@ -122,7 +122,7 @@ parse_options(const char *spec, const char *text, struct plan *plan)
         if (strncmp(text, ",kfd=1.", 7) == 0) {
             plan->minor = (uint32_t)strtoul(text + 7, &end, 10);
             if (end != text + n)
-                return unknown(spec);
+                return unknown_amd_spec(spec);
         } else if (strncmp(text, ",dump=", 6) == 0 && n > 6 && !plan->dump) {
             plan->dump = host_alloc(n - 5);
             if (!plan->dump)
@@ -130,7 +130,7 @@ parse_options(const char *spec, const char *text, struct plan *plan)
             memcpy(plan->dump, text + 6, n - 6);
             plan->dump[n - 6] = '\0';
         } else {
-            return unknown(spec);
+            return unknown_amd_spec(spec);
         }
         text += n;
     }
@@ -146,21 +146,21 @@ parse_plan(const char *spec, struct plan *plan)
 
     *plan = (struct plan){.n_cards = 1, .minor = DEFAULT_MINOR};
     if (n == 0 || n >= sizeof(chip))
-        return unknown(spec);
+        return unknown_amd_spec(spec);
     memcpy(chip, spec, n);
-    plan->chip = amdgpu_chip_find(chip, 0);
+    plan->chip = amdsim_chip_find(chip, 0);
     if (*rest == '*') {
         if (rest[1] < '1' || rest[1] > '9')
-            return unknown(spec);
+            return unknown_amd_spec(spec);
         plan->n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
         rest = end;
     }
     if (*rest && *rest != ',')
-        return unknown(spec);
+        return unknown_amd_spec(spec);
     BELL_TRY(parse_options(spec, rest, plan));
     if (!plan->chip || plan->n_cards < 1 || plan->n_cards > KFD_MAX_CARDS ||
         plan->minor < 11 || plan->minor > 17)
-        return unknown(spec);
+        return unknown_amd_spec(spec);
     return BELL_OK;
 }
 

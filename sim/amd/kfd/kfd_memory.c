@@ -104,7 +104,7 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
 /* Fresh memory holds what nobody may count on; only the first part of large
  * pieces is written, so that they stay sparse. */
 static void
-poison(struct kfd_buffer *buf)
+poison_buffer(struct kfd_buffer *buf)
 {
     memset(buf->host, 0xcb, buf->size_bytes < 65536 ? buf->size_bytes : 65536);
 }
@@ -125,7 +125,7 @@ back_with_file(struct kfd_buffer *buf)
         close(buf->fd);
         return -ENOMEM;
     }
-    poison(buf);
+    poison_buffer(buf);
     return 0;
 }
 
@@ -225,7 +225,7 @@ kfd_do_alloc(struct kfd_process *p, void *arg)
 static void
 unmap_from(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 {
-    amdgpu_space_unmap(p->vms[card].space, buf->va, buf->size_bytes);
+    amdsim_space_unmap(p->vms[card].space, buf->va, buf->size_bytes);
     buf->mapped &= ~(1u << card);
 }
 
@@ -281,16 +281,16 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
     if (!p->vms[card].space)
         return kfd_fail(EINVAL, "card %u: ACQUIRE_VM comes first", card);
     if (buf->flags & KFD_MEM_WRITABLE)
-        flags |= AMDGPU_MAP_WRITABLE;
+        flags |= AMDSIM_MAP_WRITABLE;
     if (buf->flags & KFD_MEM_EXECUTABLE)
-        flags |= AMDGPU_MAP_EXECUTABLE;
+        flags |= AMDSIM_MAP_EXECUTABLE;
     if (system)
-        flags |= AMDGPU_MAP_SYSTEM;
+        flags |= AMDSIM_MAP_SYSTEM;
     if (buf->flags & (KFD_MEM_UNCACHED | KFD_MEM_COHERENT))
-        flags |= AMDGPU_MAP_UNCACHED;
+        flags |= AMDSIM_MAP_UNCACHED;
     /* src: Linux 6.12, amdgpu_vm_bo_map: EINVAL where another mapping is;
      * nothing looks before */
-    status = amdgpu_space_map(p->vms[card].space, buf->va, buf->host,
+    status = amdsim_space_map(p->vms[card].space, buf->va, buf->host,
                               buf->size_bytes, flags, buf->fd);
     if (status != BELL_OK)
         return kfd_fail(status == BELL_E_INVALID ? EINVAL : ENOMEM, "%s",

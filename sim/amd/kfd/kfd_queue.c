@@ -20,7 +20,7 @@ align_up(uint64_t value, uint64_t to)
 
 /* src: BRINGUP.md 5, "Save area formulas" */
 static struct save_sizes
-save_sizes(const struct amdgpu_chip *chip)
+save_sizes(const struct amdsim_chip *chip)
 {
     bool gfx9 = chip->gfx == 9;
     uint64_t cu = chip->simd_count / chip->simd_per_cu / chip->n_xcc;
@@ -159,7 +159,7 @@ check_queue(struct kfd_process *p, uint32_t card,
 /* ---- doorbells ------------------------------------------------------------------------ */
 
 static int
-take_slot(struct kfd_vm *vm)
+take_doorbell(struct kfd_vm *vm)
 {
     uint32_t i;
 
@@ -175,19 +175,19 @@ take_slot(struct kfd_vm *vm)
 }
 
 static void
-give_slot(struct kfd_vm *vm, uint32_t slot)
+give_doorbell(struct kfd_vm *vm, uint32_t slot)
 {
     vm->slots[slot / 64] &= ~(1ull << slot % 64);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-static enum amdgpu_queue_kind
+static enum amdsim_queue_kind
 kind_of(uint32_t type)
 {
     if (type == KFD_QUEUE_PM4)
-        return AMDGPU_QUEUE_PM4;
-    return type == KFD_QUEUE_AQL ? AMDGPU_QUEUE_AQL : AMDGPU_QUEUE_SDMA;
+        return AMDSIM_QUEUE_PM4;
+    return type == KFD_QUEUE_AQL ? AMDSIM_QUEUE_AQL : AMDSIM_QUEUE_SDMA;
 }
 
 static int
@@ -195,7 +195,7 @@ add_queue(struct kfd_process *p, struct kfd_queue *queue,
           const struct kfd_create_queue *args, uint32_t ring_bytes)
 {
     struct kfd_vm *vm = &p->vms[queue->card];
-    struct amdgpu_queue_desc desc = {
+    struct amdsim_queue_desc desc = {
         .space = vm->space,
         .kind = kind_of(args->type),
         .ring_va = args->ring_va,
@@ -209,7 +209,7 @@ add_queue(struct kfd_process *p, struct kfd_queue *queue,
         .user = queue,
     };
 
-    if (amdgpu_queue_create(p->machine->cards[queue->card].gpu, &desc,
+    if (amdsim_queue_create(p->machine->cards[queue->card].gpu, &desc,
                             &queue->queue) != BELL_OK)
         return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
     p->queues[p->n_queues++] = queue;
@@ -239,7 +239,7 @@ kfd_do_create_queue(struct kfd_process *p, void *arg)
         host_free(queue);
         return kfd_fail(ENOMEM, "no memory for a queue");
     }
-    slot = take_slot(&p->vms[card->index]);
+    slot = take_doorbell(&p->vms[card->index]);
     queue->id = p->next_queue++;
     queue->card = card->index;
     queue->process = p;
@@ -247,7 +247,7 @@ kfd_do_create_queue(struct kfd_process *p, void *arg)
     result = slot < 0 ? slot : add_queue(p, queue, args, ring_bytes);
     if (result < 0) {
         if (slot >= 0)
-            give_slot(&p->vms[card->index], queue->slot);
+            give_doorbell(&p->vms[card->index], queue->slot);
         host_free(queue);
         return result;
     }
@@ -263,15 +263,15 @@ kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue)
     struct kfd_vm *vm = &p->vms[queue->card];
     size_t i;
 
-    amdgpu_queue_destroy(queue->queue);
-    give_slot(vm, queue->slot);
+    amdsim_queue_destroy(queue->queue);
+    give_doorbell(vm, queue->slot);
     for (i = 0; i < p->n_queues; i++) {
         if (p->queues[i] == queue)
             p->queues[i] = p->queues[--p->n_queues];
     }
     /* after a fault nothing runs until all queues are new */
     if (--vm->n_queues == 0)
-        amdgpu_space_evict(vm->space, false);
+        amdsim_space_evict(vm->space, false);
     host_free(queue);
 }
 

@@ -69,7 +69,7 @@ get_version(void *arg)
 
 /* src: enum AMDGPU_FAMILY_* of amdgpu_drm.h */
 static uint32_t
-family_of(const struct amdgpu_chip *chip)
+family_of(const struct amdsim_chip *chip)
 {
     static const struct {
         uint32_t gfx, family;
@@ -87,7 +87,7 @@ family_of(const struct amdgpu_chip *chip)
 }
 
 static void
-put_device(const struct amdgpu_chip *chip, uint8_t answer[368])
+put_device(const struct amdsim_chip *chip, uint8_t answer[368])
 {
     uint32_t n_engines = chip->array_count / chip->simd_arrays_per_engine;
     uint32_t n_cu = chip->simd_count / chip->simd_per_cu, i;
@@ -127,7 +127,7 @@ int
 kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
                 void *arg)
 {
-    const struct amdgpu_chip *chip = p->machine->chip;
+    const struct amdsim_chip *chip = p->machine->chip;
     const struct amdgpu_info *info = arg;
     uint64_t vram = chip->vram_bytes, used = p->machine->cards[card].used_bytes;
     uint64_t answer[46] = {0};

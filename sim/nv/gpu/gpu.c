@@ -89,7 +89,7 @@ patience_ns(uint64_t silent_ns)
 }
 
 static void *
-watch(void *arg)
+watch_channels(void *arg)
 {
     struct nvgpu *gpu = arg;
     uint64_t last_ns = time_now_ns();
@@ -200,7 +200,7 @@ nvgpu_create(const struct nvgpu_chip *chip, struct nvgpu **out_gpu)
         goto fail_code_lock;
     }
     show_time(gpu);
-    if (pthread_create(&gpu->watcher, NULL, watch, gpu)) {
+    if (pthread_create(&gpu->watcher, NULL, watch_channels, gpu)) {
         status = bell_fail(BELL_E_NO_MEMORY, "thread of a card");
         goto fail_turn_lock;
     }

@@ -140,7 +140,8 @@ end_step(greg_t *flags)
 }
 
 static void
-chain(const struct sigaction *old, int sig, siginfo_t *info, void *context)
+chain_signal(const struct sigaction *old, int sig, siginfo_t *info,
+             void *context)
 {
     if ((old->sa_flags & SA_SIGINFO) && old->sa_sigaction) {
         old->sa_sigaction(sig, info, context);
@@ -169,8 +170,8 @@ on_signal(int sig, siginfo_t *info, void *context)
                              regs[REG_ERR] & ERR_WRITE, &regs[REG_EFL]);
     unlock_bar();
     if (!is_ours)
-        chain(sig == SIGTRAP ? &bar_watch.old_trap : &bar_watch.old_segv, sig,
-              info, context);
+        chain_signal(sig == SIGTRAP ? &bar_watch.old_trap : &bar_watch.old_segv,
+                     sig, info, context);
 }
 
 static void

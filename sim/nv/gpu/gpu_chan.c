@@ -219,7 +219,7 @@ do_segment(struct nvgpu_chan *chan, uint64_t va, uint64_t n_dw)
 
 /* An entry of length 0. */
 static bool
-do_control(struct nvgpu_chan *chan, uint32_t dw0, uint32_t dw1)
+do_control_entry(struct nvgpu_chan *chan, uint32_t dw0, uint32_t dw1)
 {
     uint32_t op = dw1 & 0xff;
 
@@ -253,7 +253,7 @@ do_entry(struct nvgpu_chan *chan, uint64_t entry)
         chan->token, (unsigned long long)entry, (unsigned long long)n_dw,
         (unsigned long long)va);
     if (n_dw == 0)
-        return do_control(chan, dw0, dw1);
+        return do_control_entry(chan, dw0, dw1);
     /* bit 9 is LEVEL, bit 31 SYNC: both make no difference to who does one
      * thing after the other */
     if ((dw0 & 3) || (dw1 & 1u << 8))
@@ -375,7 +375,7 @@ nvgpu_chan_enable(struct nvgpu_chan *chan, bool enable)
 /* ---- life ---- */
 
 static bell_status
-check_desc(const struct nvgpu *gpu, const struct nvgpu_chan_desc *d)
+check_chan_desc(const struct nvgpu *gpu, const struct nvgpu_chan_desc *d)
 {
     const struct nvgpu_chip *chip = gpu->chip;
 
@@ -487,7 +487,7 @@ nvgpu_chan_create(struct nvgpu *gpu, const struct nvgpu_chan_desc *d,
     struct nvgpu_chan *chan;
     bell_status status;
 
-    BELL_TRY(check_desc(gpu, d));
+    BELL_TRY(check_chan_desc(gpu, d));
     chan = host_calloc(1, sizeof(*chan));
     if (!chan)
         return bell_fail(BELL_E_NO_MEMORY, "channel");

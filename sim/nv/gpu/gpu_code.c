@@ -116,7 +116,8 @@ get_module(struct nvgpu *gpu, char *text, uint32_t bytes, const void *image,
 
 /* 1: the bytes are there, 0: others are, -1: fault. */
 static int
-compare(struct nvgpu_chan *chan, uint64_t va, const void *image, uint64_t bytes)
+compare_code(struct nvgpu_chan *chan, uint64_t va, const void *image,
+             uint64_t bytes)
 {
     const char *text = image;
 
@@ -165,7 +166,7 @@ look(struct nvgpu_chan *chan, uint64_t va, struct found *out)
 
         if (natives[i].sm / 10 == sm / 10 && natives[i].sm <= sm &&
             memcmp(&h, natives[i].words, sizeof(h)) == 0)
-            same = compare(chan, va, natives[i].words, natives[i].n_bytes);
+            same = compare_code(chan, va, natives[i].words, natives[i].n_bytes);
         if (same < 0)
             return false;
         if (!same)
@@ -256,9 +257,9 @@ check_neighbours(struct nvgpu_chan *chan, uint64_t va, uint64_t end)
         last = last < end ? last : end;
         if (first >= last)
             continue;
-        same = compare(chan, first,
-                       (const char *)old->module->image + (first - image_va),
-                       last - first);
+        same = compare_code(
+            chan, first, (const char *)old->module->image + (first - image_va),
+            last - first);
         if (same < 0)
             return false;
         if (!same)
@@ -283,8 +284,8 @@ nvgpu_code_find(struct nvgpu_chan *chan, uint64_t va)
     if (!look(chan, va, &found))
         return NULL;
     if (entry && found.text_bytes == entry->module->text_bytes)
-        same = compare(chan, va + entry->module->header_bytes,
-                       entry->module->image, entry->module->image_bytes);
+        same = compare_code(chan, va + entry->module->header_bytes,
+                            entry->module->image, entry->module->image_bytes);
     if (same < 0)
         return NULL;
     if (same) {

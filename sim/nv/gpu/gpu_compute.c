@@ -120,20 +120,22 @@ static const struct method methods[] = {
 /* clang-format on */
 
 static uint32_t
-state(const struct nvgpu_chan *chan, uint32_t method)
+compute_state(const struct nvgpu_chan *chan, uint32_t method)
 {
     return chan->compute[method / 4];
 }
 
 static uint64_t
-address(const struct nvgpu_chan *chan, uint32_t upper, uint32_t lower)
+compute_address(const struct nvgpu_chan *chan, uint32_t upper, uint32_t lower)
 {
-    return (uint64_t)state(chan, upper) << 32 | state(chan, lower);
+    return (uint64_t)compute_state(chan, upper) << 32 |
+           compute_state(chan, lower);
 }
 
 /* False: the class has no such method. */
 static bool
-data_bits(const struct nvgpu_chan *chan, uint32_t offset, uint32_t *out_bits)
+compute_data_bits(const struct nvgpu_chan *chan, uint32_t offset,
+                  uint32_t *out_bits)
 {
     const struct nvgpu_chip *chip = chan->gpu->chip;
     uint32_t column = chip->qmd_major == 3 ? chip->compute_class == ADA_COMPUTE
@@ -166,8 +168,9 @@ static bool
 report_semaphore(struct nvgpu_chan *chan, uint32_t d)
 {
     struct nvgpu_sem sem = {
-        .va = address(chan, SET_REPORT_SEMAPHORE_A, SET_REPORT_SEMAPHORE_B),
-        .payload = state(chan, SET_REPORT_SEMAPHORE_C),
+        .va = compute_address(chan, SET_REPORT_SEMAPHORE_A,
+                              SET_REPORT_SEMAPHORE_B),
+        .payload = compute_state(chan, SET_REPORT_SEMAPHORE_C),
         .n_bytes = 4,
         .timestamp = !(d >> 28 & 1),
         .reduction = d >> 3 & 1,
@@ -187,10 +190,10 @@ report_execute(struct nvgpu_chan *chan, uint32_t d)
     uint32_t structure = d >> 3 & 3;
     bool is_64 = d >> 12 & 1;
     struct nvgpu_sem sem = {
-        .va = (uint64_t)state(chan, ADDRESS_LOWER + 4) << 32 |
-              state(chan, ADDRESS_LOWER),
-        .payload = (uint64_t)state(chan, PAYLOAD_LOWER + 4) << 32 |
-                   state(chan, PAYLOAD_LOWER),
+        .va = (uint64_t)compute_state(chan, ADDRESS_LOWER + 4) << 32 |
+              compute_state(chan, ADDRESS_LOWER),
+        .payload = (uint64_t)compute_state(chan, PAYLOAD_LOWER + 4) << 32 |
+                   compute_state(chan, PAYLOAD_LOWER),
         .n_bytes = is_64 ? 8 : 4,
         .timestamp = structure == 0,
         .reduction = d >> 6 & 1,
@@ -218,19 +221,20 @@ report_execute(struct nvgpu_chan *chan, uint32_t d)
 static bool
 start_inline(struct nvgpu_chan *chan, uint32_t launch)
 {
-    uint32_t bytes = state(chan, LINE_LENGTH_IN), type = launch >> 4 & 3;
+    uint32_t bytes = compute_state(chan, LINE_LENGTH_IN),
+             type = launch >> 4 & 3;
 
     /* pitch layout, no reduction, no interrupt; one line */
     if (!(launch & 1) || (launch & 0xe30e) || type == 3 ||
-        state(chan, LINE_COUNT) != 1 || bytes == 0)
+        compute_state(chan, LINE_COUNT) != 1 || bytes == 0)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "LAUNCH_DMA 0x%x: only one line of pitch layout, "
                           "here %u of %u bytes",
-                          launch, state(chan, LINE_COUNT), bytes);
-    chan->inline_data =
-        (struct nvgpu_inline){.va = address(chan, OFFSET_OUT_UPPER, OFFSET_OUT),
-                              .n_bytes = bytes,
-                              .launch = launch};
+                          launch, compute_state(chan, LINE_COUNT), bytes);
+    chan->inline_data = (struct nvgpu_inline){
+        .va = compute_address(chan, OFFSET_OUT_UPPER, OFFSET_OUT),
+        .n_bytes = bytes,
+        .launch = launch};
     return true;
 }
 
@@ -239,8 +243,8 @@ finish_inline(struct nvgpu_chan *chan)
 {
     uint32_t launch = chan->inline_data.launch;
     struct nvgpu_sem sem = {
-        .va = address(chan, SET_I2M_SEMAPHORE_A, SET_I2M_SEMAPHORE_B),
-        .payload = state(chan, SET_I2M_SEMAPHORE_C),
+        .va = compute_address(chan, SET_I2M_SEMAPHORE_A, SET_I2M_SEMAPHORE_B),
+        .payload = compute_state(chan, SET_I2M_SEMAPHORE_C),
         .n_bytes = 4,
         .timestamp = !(launch >> 12 & 1),
     };
@@ -273,7 +277,7 @@ load_inline(struct nvgpu_chan *chan, uint32_t data)
 static bool
 pcas(struct nvgpu_chan *chan, uint32_t data)
 {
-    uint64_t va = (uint64_t)state(chan, SEND_PCAS_A) << 8;
+    uint64_t va = (uint64_t)compute_state(chan, SEND_PCAS_A) << 8;
 
     if (data >> 4)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
@@ -304,11 +308,11 @@ pcas(struct nvgpu_chan *chan, uint32_t data)
 static bool
 load_inline_qmd(struct nvgpu_chan *chan, uint32_t index, uint32_t data)
 {
-    uint32_t a = state(chan, SET_INLINE_QMD_ADDRESS_A),
+    uint32_t a = compute_state(chan, SET_INLINE_QMD_ADDRESS_A),
              n_dw = nvgpu_qmd_dw(chan->gpu->chip),
              have = chan->gpu->chip->qmd_major > 3 && a >> 30 ? 96 : 64;
     uint64_t va = ((uint64_t)(a & 0x3fffffff) << 32 |
-                   state(chan, SET_INLINE_QMD_ADDRESS_B))
+                   compute_state(chan, SET_INLINE_QMD_ADDRESS_B))
                   << 8;
 
     if (have != n_dw || index != chan->n_inline_qmd)
@@ -375,7 +379,7 @@ nvgpu_compute_method(struct nvgpu_chan *chan, uint32_t method, uint32_t data)
                           chan->inline_data.done_bytes);
     if (method >= LOAD_INLINE_QMD_DATA && method < qmd_end)
         return load_inline_qmd(chan, (method - LOAD_INLINE_QMD_DATA) / 4, data);
-    if (!data_bits(chan, method, &bits))
+    if (!compute_data_bits(chan, method, &bits))
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "class 0x%x has no method 0x%x",
                           chan->gpu->chip->compute_class, method);

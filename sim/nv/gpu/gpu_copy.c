@@ -60,15 +60,16 @@ error_code(const struct nvgpu_chan *chan)
 }
 
 static uint32_t
-state(const struct nvgpu_chan *chan, uint32_t method)
+copy_state(const struct nvgpu_chan *chan, uint32_t method)
 {
     return chan->copy[method / 4];
 }
 
 static uint64_t
-address(const struct nvgpu_chan *chan, uint32_t upper)
+copy_address(const struct nvgpu_chan *chan, uint32_t upper)
 {
-    return (uint64_t)state(chan, upper) << 32 | state(chan, upper + 4);
+    return (uint64_t)copy_state(chan, upper) << 32 |
+           copy_state(chan, upper + 4);
 }
 
 /* Lets the world in between two pieces of work; false: it ends here. */
@@ -264,7 +265,7 @@ nvgpu_drain_copies(struct nvgpu_chan *chan)
 }
 
 static bool
-check_launch(struct nvgpu_chan *chan, uint32_t launch)
+check_copy(struct nvgpu_chan *chan, uint32_t launch)
 {
     uint32_t kind = launch & TRANSFER, sem = (launch & SEMAPHORE) >> 3,
              allowed = LAUNCH_BITS;
@@ -285,25 +286,25 @@ check_launch(struct nvgpu_chan *chan, uint32_t launch)
 static bool
 launch_dma(struct nvgpu_chan *chan, uint32_t launch)
 {
-    if (!check_launch(chan, launch) ||
+    if (!check_copy(chan, launch) ||
         (chan->n_copies == NVGPU_MAX_PENDING && !nvgpu_drain_copies(chan)))
         return false;
     chan->copies[chan->n_copies++] = (struct nvgpu_copy){
         .place = chan->at,
         .launch = launch,
-        .length = state(chan, LINE_LENGTH_IN),
-        .count = state(chan, LINE_COUNT),
-        .pitch_in = state(chan, PITCH_IN),
-        .pitch_out = state(chan, PITCH_OUT),
-        .consts = {state(chan, SET_REMAP_CONST_A),
-                   state(chan, SET_REMAP_CONST_B)},
-        .components = state(chan, SET_REMAP_COMPONENTS),
-        .in = address(chan, OFFSET_IN_UPPER),
-        .out = address(chan, OFFSET_OUT_UPPER),
-        .sem_va = address(chan, SET_SEMAPHORE_A),
-        .sem_payload = (uint64_t)state(chan, SET_SEMAPHORE_PAYLOAD_UPPER)
+        .length = copy_state(chan, LINE_LENGTH_IN),
+        .count = copy_state(chan, LINE_COUNT),
+        .pitch_in = copy_state(chan, PITCH_IN),
+        .pitch_out = copy_state(chan, PITCH_OUT),
+        .consts = {copy_state(chan, SET_REMAP_CONST_A),
+                   copy_state(chan, SET_REMAP_CONST_B)},
+        .components = copy_state(chan, SET_REMAP_COMPONENTS),
+        .in = copy_address(chan, OFFSET_IN_UPPER),
+        .out = copy_address(chan, OFFSET_OUT_UPPER),
+        .sem_va = copy_address(chan, SET_SEMAPHORE_A),
+        .sem_payload = (uint64_t)copy_state(chan, SET_SEMAPHORE_PAYLOAD_UPPER)
                            << 32 |
-                       state(chan, SET_SEMAPHORE_PAYLOAD),
+                       copy_state(chan, SET_SEMAPHORE_PAYLOAD),
     };
     return true;
 }
@@ -312,7 +313,8 @@ launch_dma(struct nvgpu_chan *chan, uint32_t launch)
 
 /* Bits that a method's data may have; false: there is no such method. */
 static bool
-data_bits(const struct nvgpu_chan *chan, uint32_t method, uint32_t *out_bits)
+copy_data_bits(const struct nvgpu_chan *chan, uint32_t method,
+               uint32_t *out_bits)
 {
     uint32_t high = chan->gpu->chip->copy_class >= 0xc8b5 ? 0x1ffffff : 0x1ffff;
 
@@ -352,7 +354,7 @@ nvgpu_copy_method(struct nvgpu_chan *chan, uint32_t method, uint32_t data)
 {
     uint32_t bits;
 
-    if (!data_bits(chan, method, &bits))
+    if (!copy_data_bits(chan, method, &bits))
         return nvgpu_fail(chan, error_code(chan),
                           "class 0x%x has no method 0x%x",
                           chan->gpu->chip->copy_class, method);

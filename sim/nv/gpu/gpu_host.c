@@ -115,7 +115,8 @@ is_met(uint32_t op, uint64_t have, uint64_t want, bool is_64)
 
 /* Waits until the word is what it should be or the channel is stopped. */
 static bool
-acquire(struct nvgpu_chan *chan, uint64_t va, uint64_t want, uint32_t execute)
+acquire_semaphore(struct nvgpu_chan *chan, uint64_t va, uint64_t want,
+                  uint32_t execute)
 {
     uint32_t op = execute & 7, n_bytes = execute & PAYLOAD_64 ? 8 : 4, n = 0;
     uint64_t have;
@@ -140,8 +141,8 @@ acquire(struct nvgpu_chan *chan, uint64_t va, uint64_t want, uint32_t execute)
 }
 
 static bool
-release(struct nvgpu_chan *chan, uint64_t va, uint64_t payload,
-        uint32_t execute)
+release_semaphore(struct nvgpu_chan *chan, uint64_t va, uint64_t payload,
+                  uint32_t execute)
 {
     struct nvgpu_sem sem = {
         .va = va,
@@ -205,12 +206,12 @@ sem_execute(struct nvgpu_chan *chan, uint32_t data)
                           "SEM_EXECUTE: operation %u has no bits 0x%x", op,
                           data & ~bits);
     if (op == OP_RELEASE || op == OP_REDUCTION)
-        return release(chan, va, payload, data);
+        return release_semaphore(chan, va, payload, data);
     if (va & (n_bytes - 1))
         return nvgpu_fail(chan, NVGPU_CODE_PBDMA,
                           "acquire of %u bytes at 0x%llx: misaligned", n_bytes,
                           (unsigned long long)va);
-    return acquire(chan, va, payload, data);
+    return acquire_semaphore(chan, va, payload, data);
 }
 
 /* ---- memory operations ---- */

@@ -251,7 +251,7 @@ check_windows(struct run *r)
 }
 
 static bool
-check_shared(struct run *r)
+check_kernel_shared(struct run *r)
 {
     uint32_t dynamic = word(r, r->words->dynamic_shared);
     uint64_t need = align_up(r->kernel.shared_bytes, 16) + (uint64_t)dynamic;
@@ -324,7 +324,7 @@ check_local(struct run *r)
 /* ---- running ---- */
 
 static bool
-in_window(const struct run *r, uint64_t va)
+in_launch_window(const struct run *r, uint64_t va)
 {
     return (r->shared_window &&
             va - r->shared_window < r->shared_window_bytes) ||
@@ -338,7 +338,7 @@ at(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
     uint64_t n;
     void *host;
 
-    if (in_window(r, va))
+    if (in_launch_window(r, va))
         return NULL;
     host = nvgpu_span(r->chan, va, is_write, &n);
     return host && n >= n_bytes ? host : NULL;
@@ -370,13 +370,13 @@ kernel_time(void *user)
 
 /* Robust-channel code and ESR of what the interpreter met. */
 static uint32_t
-classify(const struct run *r, const struct sim_ptx_report *report,
-         uint32_t *out_esr)
+classify_fault(const struct run *r, const struct sim_ptx_report *report,
+               uint32_t *out_esr)
 {
     *out_esr = ESR_SIMULATED;
     switch (report->fault) {
     case SIM_PTX_UNMAPPED:
-        *out_esr = in_window(r, report->va) ? ESR_ADDRESS_SPACE : 0;
+        *out_esr = in_launch_window(r, report->va) ? ESR_ADDRESS_SPACE : 0;
         return *out_esr ? NVGPU_CODE_SM : NVGPU_CODE_MMU;
     case SIM_PTX_MISALIGNED:
         *out_esr = ESR_MISALIGNED;
@@ -412,7 +412,7 @@ kernel_fault(struct run *r, const struct sim_ptx_report *report)
         return nvgpu_fail(r->chan, NVGPU_CODE_SWITCH,
                           "kernel %s: context switch timed out",
                           r->kernel.name);
-    fault.code = classify(r, report, &fault.esr);
+    fault.code = classify_fault(r, report, &fault.esr);
     /* an error before any block ran has no place in the code */
     fault.is_sm = report->line != 0;
     if (fault.is_sm)
@@ -509,7 +509,7 @@ run_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
                           (unsigned long long)a->program_va);
     sim_ptx_module_info(r.module->ptx, &r.info);
     return check_windows(&r) && read_bank0(&r) && check_words(&r) &&
-           check_shared(&r) && check_local(&r) && read_variables(&r) &&
+           check_kernel_shared(&r) && check_local(&r) && read_variables(&r) &&
            run_kernel(&r);
 }
 

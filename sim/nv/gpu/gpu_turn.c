@@ -60,7 +60,7 @@ evict(struct nvgpu *gpu)
 
 /* First come, first served; a group's kernels run beside one another. */
 static bool
-take(struct nvgpu_chan *chan, const struct nvgpu_waiter *first)
+take_if_first(struct nvgpu_chan *chan, const struct nvgpu_waiter *first)
 {
     struct nvgpu *gpu = chan->gpu;
 
@@ -97,12 +97,12 @@ nvgpu_turn_begin(struct nvgpu_chan *chan)
     bool ok;
 
     pthread_mutex_lock(&gpu->turn_lock);
-    ok = take(chan, NULL);
+    ok = take_if_first(chan, NULL);
     if (!ok) {
         for (link = &gpu->turn_waiters; *link;)
             link = &(*link)->next;
         *link = &me;
-        while (!nvgpu_stopped(chan) && !(ok = take(chan, &me))) {
+        while (!nvgpu_stopped(chan) && !(ok = take_if_first(chan, &me))) {
             now_ns = worked_ns(gpu, &n);
             if (seen != gpu->turn_changes) {
                 seen = gpu->turn_changes;

@@ -207,6 +207,16 @@ struct rm_vas {
     struct rm_map *maps;       /* owned */
 };
 
+/* NULL: there is none (rm_control.c). */
+struct rm_card *rm_card_of_id(struct rm_machine *machine, uint32_t gpu_id);
+
+/* Whether two ranges have an address in common. */
+static inline bool
+rm_ranges_meet(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
 enum rm_status rm_vas_create(struct rm_card *card, bool external,
                              uint64_t start, uint64_t end,
                              struct rm_vas **out_vas);

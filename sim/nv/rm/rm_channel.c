@@ -81,7 +81,7 @@ has_engine(const struct rm_machine *machine, uint32_t engine)
 }
 
 static enum rm_status
-make_group(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *notifier)
+alloc_group(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *notifier)
 {
     const struct nv_channel_group_alloc *params = a->params;
     struct rm_group *group = host_calloc(1, sizeof(*group));
@@ -122,7 +122,7 @@ rm_alloc_group(struct rm_alloc *a)
     if (status == RM_OK)
         status = find_notifier(a->client, a->object->card, params->hObjectError,
                                &notifier);
-    return status == RM_OK ? make_group(a, vas, notifier) : status;
+    return status == RM_OK ? alloc_group(a, vas, notifier) : status;
 }
 
 enum rm_status
@@ -153,7 +153,7 @@ rm_alloc_share(struct rm_alloc *a)
 /* Called by the card's thread of a channel that faulted: the whole group
  * ends. src: BRINGUP.md section 11, "After a robust-channel event" */
 static void
-on_fault(void *user)
+on_card_fault(void *user)
 {
     struct rm_channel *channel = user, *c;
     struct rm_group *group = channel->group;
@@ -304,7 +304,7 @@ start_channel(struct rm_alloc *a, struct rm_channel *channel)
         .n_entries = p->gpFifoEntries,
         .userd = channel->userd->host + p->userdOffset[0],
         .notifier = channel->notifier ? channel->notifier->host : NULL,
-        .on_fault = on_fault,
+        .on_fault = on_card_fault,
         .user = channel,
     };
 
@@ -350,8 +350,8 @@ rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m)
 }
 
 static enum rm_status
-make_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
-             struct rm_mem *notifier)
+alloc_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
+              struct rm_mem *notifier)
 {
     struct nv_channel_alloc *p = a->params;
     struct rm_channel *channel = host_calloc(1, sizeof(*channel));
@@ -412,7 +412,7 @@ rm_alloc_channel(struct rm_alloc *a)
                                &notifier);
     if (status == RM_OK)
         status = check_ring(a, vas, userd);
-    return status == RM_OK ? make_channel(a, vas, userd, notifier) : status;
+    return status == RM_OK ? alloc_channel(a, vas, userd, notifier) : status;
 }
 
 /* ---- objects on channels ------------------------------------------------------- */

@@ -67,8 +67,8 @@ get_build_version(struct rm_control *c)
     return RM_OK;
 }
 
-static struct rm_card *
-find_card(struct rm_machine *machine, uint32_t gpu_id)
+struct rm_card *
+rm_card_of_id(struct rm_machine *machine, uint32_t gpu_id)
 {
     uint32_t i;
 
@@ -121,7 +121,7 @@ attach_ids(struct rm_control *c)
     uint32_t i;
 
     for (i = 0; i < MAX_IDS && p->gpuIds[i] != NO_ID; i++) {
-        struct rm_card *card = find_card(c->machine, p->gpuIds[i]);
+        struct rm_card *card = rm_card_of_id(c->machine, p->gpuIds[i]);
         if (!card) {
             p->failedId = p->gpuIds[i];
             return rm_refuse(RM_INVALID_ARGUMENT, "no card of id 0x%x",
@@ -141,7 +141,7 @@ detach_ids(struct rm_control *c)
     uint32_t i;
 
     for (i = 0; i < MAX_IDS && p->gpuIds[i] != NO_ID; i++) {
-        struct rm_card *card = find_card(c->machine, p->gpuIds[i]);
+        struct rm_card *card = rm_card_of_id(c->machine, p->gpuIds[i]);
         if (!card)
             return rm_refuse(RM_INVALID_ARGUMENT, "no card of id 0x%x",
                              p->gpuIds[i]);
@@ -156,7 +156,7 @@ static enum rm_status
 get_id_info(struct rm_control *c)
 {
     struct nv0000_gpu_get_id_info_v2 *p = c->params;
-    struct rm_card *card = find_card(c->machine, p->gpuId);
+    struct rm_card *card = rm_card_of_id(c->machine, p->gpuId);
 
     if (!card || !card->n_attached)
         return rm_refuse(RM_INVALID_ARGUMENT, "no card of id 0x%x is attached",
@@ -174,7 +174,7 @@ static enum rm_status
 get_pci_of_id(struct rm_control *c)
 {
     struct nv0000_gpu_get_pci_info *p = c->params;
-    struct rm_card *card = find_card(c->machine, p->gpuId);
+    struct rm_card *card = rm_card_of_id(c->machine, p->gpuId);
 
     if (!card)
         return rm_refuse(RM_INVALID_ARGUMENT, "no card of id 0x%x", p->gpuId);
@@ -828,7 +828,7 @@ static const struct rm_control_row gpu_controls[] = {
 /* ---- dispatch --------------------------------------------------------------------- */
 
 static const struct rm_control_row *
-find_row(uint32_t command)
+find_control(uint32_t command)
 {
     size_t i;
 
@@ -849,8 +849,8 @@ find_row(uint32_t command)
 
 /* Reads exactly the branch's struct, calls, writes it back. */
 static enum rm_status
-call_row(struct rm_control *c, const struct rm_control_row *row,
-         uint64_t params, uint32_t params_bytes)
+call_control(struct rm_control *c, const struct rm_control_row *row,
+             uint64_t params, uint32_t params_bytes)
 {
     struct rm_machine *machine = c->machine;
     const struct kio_struct *desc;
@@ -893,7 +893,7 @@ rm_control(struct rm_process *process, int ctl_file, uint32_t client,
     struct rm_control c = {
         .machine = process->machine, .process = process, .command = command};
     struct rm_client *owner = rm_client_find(process, ctl_file, client);
-    const struct rm_control_row *row = find_row(command);
+    const struct rm_control_row *row = find_control(command);
 
     if (!owner)
         return rm_refuse(RM_INVALID_CLIENT,
@@ -910,5 +910,5 @@ rm_control(struct rm_process *process, int ctl_file, uint32_t client,
         return rm_refuse(RM_NOT_SUPPORTED,
                          "control 0x%x of an object of class 0x%x", command,
                          c.object->nv_class);
-    return call_row(&c, row, params, params_bytes);
+    return call_control(&c, row, params, params_bytes);
 }

@@ -6,107 +6,87 @@
 #include "sim/nv/rm/rm.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "sim/text.h"
 
 #define UVM_MAJOR 511 /* dynamic: any number */
 #define BDF_BYTES 16
 
-/* A text under way into a buffer. */
-struct text {
-    char *buf;
-    size_t cap, n;
-};
-
-static void put(struct text *text, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void
-put(struct text *text, const char *fmt, ...)
-{
-    char line[256];
-    va_list args;
-    size_t n, room = text->cap - text->n;
-
-    va_start(args, fmt);
-    vsnprintf(line, sizeof(line), fmt, args);
-    va_end(args);
-    n = strlen(line);
-    n = n < room ? n : room;
-    memcpy(text->buf + text->n, line, n);
-    text->n += n;
-}
-
 /* ---- the driver's ------------------------------------------------------------------ */
 
 static void
-put_version(struct text *text, const struct rm_machine *machine)
+put_version(struct sim_text *text, const struct rm_machine *machine)
 {
-    put(text,
+    sim_text_put(
+        text,
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  %s  Release "
         "Build  (simulated@)  \n",
         machine->abi.version);
-    put(text, "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) \n");
+    sim_text_put(text,
+                 "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) \n");
 }
 
 static void
-put_params(struct text *text)
+put_params(struct sim_text *text)
 {
-    put(text, "ResmanDebugLevel: 4294967295\n");
-    put(text, "ModifyDeviceFiles: 1\n");
-    put(text, "DeviceFileUID: 0\n");
-    put(text, "DeviceFileGID: 0\n");
-    put(text, "DeviceFileMode: 438\n");
-    put(text, "EnableGpuFirmware: 18\n");
+    sim_text_put(text, "ResmanDebugLevel: 4294967295\n");
+    sim_text_put(text, "ModifyDeviceFiles: 1\n");
+    sim_text_put(text, "DeviceFileUID: 0\n");
+    sim_text_put(text, "DeviceFileGID: 0\n");
+    sim_text_put(text, "DeviceFileMode: 438\n");
+    sim_text_put(text, "EnableGpuFirmware: 18\n");
 }
 
 static void
-put_devices(struct text *text)
+put_devices(struct sim_text *text)
 {
-    put(text, "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n");
-    put(text, "%d nvidia-uvm\n\nBlock devices:\n", UVM_MAJOR);
+    sim_text_put(text,
+                 "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n");
+    sim_text_put(text, "%d nvidia-uvm\n\nBlock devices:\n", UVM_MAJOR);
 }
 
 static void
-put_information(struct text *text, const struct rm_card *card)
+put_information(struct sim_text *text, const struct rm_card *card)
 {
     const uint8_t *u = card->uuid;
 
-    put(text, "Model: \t\t %s\n", card->machine->chip->board);
-    put(text, "IRQ:   \t\t %u\n", 100 + card->index);
-    put(text,
-        "GPU UUID: \t GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-        "%02x%02x%02x%02x%02x%02x\n",
-        u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10],
-        u[11], u[12], u[13], u[14], u[15]);
-    put(text, "Video BIOS: \t ??.??.??.??.??\nBus Type: \t PCIe\n");
-    put(text, "DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n");
-    put(text, "Bus Location: \t 0000:%02x:00.0\n", card->bus);
-    put(text, "Device Minor: \t %u\n", card->index);
-    put(text, "GPU Firmware: \t %s\nGPU Excluded:\t No\n",
-        card->machine->abi.version);
+    sim_text_put(text, "Model: \t\t %s\n", card->machine->chip->board);
+    sim_text_put(text, "IRQ:   \t\t %u\n", 100 + card->index);
+    sim_text_put(text,
+                 "GPU UUID: \t GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+                 "%02x%02x%02x%02x%02x%02x\n",
+                 u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9],
+                 u[10], u[11], u[12], u[13], u[14], u[15]);
+    sim_text_put(text, "Video BIOS: \t ??.??.??.??.??\nBus Type: \t PCIe\n");
+    sim_text_put(text, "DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\n");
+    sim_text_put(text, "Bus Location: \t 0000:%02x:00.0\n", card->bus);
+    sim_text_put(text, "Device Minor: \t %u\n", card->index);
+    sim_text_put(text, "GPU Firmware: \t %s\nGPU Excluded:\t No\n",
+                 card->machine->abi.version);
 }
 
 /* ---- PCI ------------------------------------------------------------------------------ */
 
 static void
-put_resource(struct text *text, const struct rm_card *card)
+put_resource(struct sim_text *text, const struct rm_card *card)
 {
     uint64_t bar0_end = card->bar0_base + (16ull << 20) - 1;
     uint64_t bar1_end = card->bar1_base + card->machine->chip->bar1_bytes - 1;
 
-    put(text, "0x%016llx 0x%016llx 0x0000000000040200\n",
-        (unsigned long long)card->bar0_base, (unsigned long long)bar0_end);
-    put(text, "0x%016llx 0x%016llx 0x000000000014220c\n",
-        (unsigned long long)card->bar1_base, (unsigned long long)bar1_end);
+    sim_text_put(text, "0x%016llx 0x%016llx 0x0000000000040200\n",
+                 (unsigned long long)card->bar0_base,
+                 (unsigned long long)bar0_end);
+    sim_text_put(text, "0x%016llx 0x%016llx 0x000000000014220c\n",
+                 (unsigned long long)card->bar1_base,
+                 (unsigned long long)bar1_end);
 }
 
 /* A file of the card's sysfs folder; false: there is none of that name. */
 static bool
-put_pci(struct text *text, const struct rm_card *card, const char *name)
+put_pci(struct sim_text *text, const struct rm_card *card, const char *name)
 {
     const struct {
         const char *name, *value;
@@ -126,12 +106,12 @@ put_pci(struct text *text, const struct rm_card *card, const char *name)
 
     for (i = 0; i < ARRAY_LEN(fixed); i++) {
         if (strcmp(name, fixed[i].name) == 0) {
-            put(text, "%s", fixed[i].value);
+            sim_text_put(text, "%s", fixed[i].value);
             return true;
         }
     }
     if (strcmp(name, "device") == 0)
-        put(text, "0x%04x\n", card->machine->chip->pci_device);
+        sim_text_put(text, "0x%04x\n", card->machine->chip->pci_device);
     else if (strcmp(name, "resource") == 0)
         put_resource(text, card);
     else
@@ -163,7 +143,8 @@ below_card(const struct rm_machine *machine, const char *path,
 }
 
 static bool
-put_file(struct text *text, const struct rm_machine *machine, const char *path)
+put_file(struct sim_text *text, const struct rm_machine *machine,
+         const char *path)
 {
     const struct rm_card *card;
     const char *name;
@@ -193,7 +174,7 @@ int
 rm_read_file(const struct rm_machine *machine, const char *path, char *buf,
              size_t cap)
 {
-    struct text text = {buf, cap, 0};
+    struct sim_text text = {buf, cap, 0};
 
     if (!put_file(&text, machine, path))
         return rm_fail(ENOENT, "the simulated machine has no file %s", path);

@@ -103,7 +103,7 @@ new_mem(struct rm_machine *machine, enum rm_mem_kind kind, uint64_t size_bytes,
 }
 
 static void
-poison(struct rm_mem *mem)
+poison_mem(struct rm_mem *mem)
 {
     uint64_t n =
         mem->size_bytes < POISON_BYTES ? mem->size_bytes : POISON_BYTES;
@@ -145,7 +145,7 @@ mem_create(struct rm_machine *machine, struct rm_card *card,
     if (card)
         card->used_bytes += size_bytes;
     machine->memory_bytes += size_bytes;
-    poison(mem);
+    poison_mem(mem);
     *out_mem = mem;
     return RM_OK;
 }
@@ -211,7 +211,7 @@ rm_mem_release(struct rm_mem *mem)
 
 /* The page size that the attributes name; 0 where they are wrong. */
 static uint32_t
-page_of(const struct nv_memory_alloc *params, uint32_t default_bytes)
+page_attribute(const struct nv_memory_alloc *params, uint32_t default_bytes)
 {
     switch (ATTR_PAGE(params->attr)) {
     case 1:
@@ -245,7 +245,7 @@ rm_answer_attr(struct nv_memory_alloc *params, uint32_t page_bytes)
 }
 
 static enum rm_status
-check_memory(const struct nv_memory_alloc *params, uint32_t location)
+check_memory_alloc(const struct nv_memory_alloc *params, uint32_t location)
 {
     if (!params->size || params->size > (uint64_t)1 << 46)
         return rm_refuse(RM_INVALID_ARGUMENT, "memory of %llu bytes",
@@ -295,7 +295,7 @@ rm_alloc_video(struct rm_alloc *a)
 {
     const struct nv_memory_alloc *params = a->params;
     uint32_t page_bytes = RM_PAGE_BYTES;
-    enum rm_status status = check_memory(params, LOCATION_VIDEO);
+    enum rm_status status = check_memory_alloc(params, LOCATION_VIDEO);
 
     if (status != RM_OK)
         return status;
@@ -306,13 +306,14 @@ rm_alloc_video(struct rm_alloc *a)
     if (params->alignment && params->alignment < page_bytes)
         page_bytes =
             params->alignment >= RM_BIG_BYTES ? RM_BIG_BYTES : RM_PAGE_BYTES;
-    return alloc_physical(a, a->object->card, page_of(params, page_bytes));
+    return alloc_physical(a, a->object->card,
+                          page_attribute(params, page_bytes));
 }
 
 enum rm_status
 rm_alloc_system(struct rm_alloc *a)
 {
-    enum rm_status status = check_memory(a->params, LOCATION_PCI);
+    enum rm_status status = check_memory_alloc(a->params, LOCATION_PCI);
 
     if (status != RM_OK)
         return status;

@@ -40,7 +40,7 @@ rm_client_find(struct rm_process *process, int ctl_file, uint32_t handle)
 
 /* Where the handle is, or would be. */
 static size_t
-find_place(const struct rm_client *client, uint32_t handle)
+handle_place(const struct rm_client *client, uint32_t handle)
 {
     size_t lo = 0, hi = client->n_objects;
 
@@ -57,7 +57,7 @@ find_place(const struct rm_client *client, uint32_t handle)
 struct rm_object *
 rm_find(struct rm_client *client, uint32_t handle)
 {
-    size_t i = find_place(client, handle);
+    size_t i = handle_place(client, handle);
 
     if (client->root->handle == handle)
         return client->root;
@@ -102,15 +102,15 @@ rm_vas_of(struct rm_client *client, struct rm_object *device, uint32_t handle,
 /* ---- the tree ---------------------------------------------------------------- */
 
 static enum rm_status
-insert(struct rm_client *client, struct rm_object *parent,
-       struct rm_object *object)
+insert_object(struct rm_client *client, struct rm_object *parent,
+              struct rm_object *object)
 {
     size_t at;
 
     if (host_grow((void **)&client->objects, &client->cap_objects,
                   client->n_objects + 1, sizeof(*client->objects)) < 0)
         return RM_NO_MEMORY;
-    at = find_place(client, object->handle);
+    at = handle_place(client, object->handle);
     memmove(&client->objects[at + 1], &client->objects[at],
             (client->n_objects - at) * sizeof(*client->objects));
     client->objects[at] = object;
@@ -127,7 +127,7 @@ remove_object(struct rm_object *object)
 {
     struct rm_client *client = object->client;
     struct rm_object **link = &object->parent->children;
-    size_t at = find_place(client, object->handle);
+    size_t at = handle_place(client, object->handle);
 
     memmove(&client->objects[at], &client->objects[at + 1],
             (client->n_objects - at - 1) * sizeof(*client->objects));
@@ -395,7 +395,7 @@ static const struct class_row classes[] = {
 /* clang-format on */
 
 static const struct class_row *
-find_class(const struct nvgpu_chip *chip, uint32_t nv_class)
+find_class_row(const struct nvgpu_chip *chip, uint32_t nv_class)
 {
     size_t i;
 
@@ -494,7 +494,7 @@ make_object(struct rm_alloc *a, const struct class_row *row, uint32_t handle)
         return RM_NO_MEMORY;
     status = row->alloc(a);
     if (status == RM_OK)
-        status = insert(a->client, a->parent, a->object);
+        status = insert_object(a->client, a->parent, a->object);
     if (status != RM_OK) {
         fini(a->object);
         host_free(a->object);
@@ -561,7 +561,7 @@ rm_object_alloc(struct rm_process *process, int ctl_file, uint32_t root,
     if (!client)
         return rm_refuse(RM_INVALID_CLIENT,
                          "no client 0x%x was made on this file", root);
-    row = find_class(process->machine->chip, nv_class);
+    row = find_class_row(process->machine->chip, nv_class);
     if (!row)
         return rm_refuse(RM_INVALID_CLASS, "%s has no class 0x%x",
                          process->machine->chip->board, nv_class);
@@ -581,7 +581,7 @@ rm_object_add_memory(struct rm_client *client, struct rm_object *parent,
     object = new_object(client, parent, chosen, nv_class, RM_KIND_MEMORY);
     if (!object)
         return RM_NO_MEMORY;
-    status = insert(client, parent, object);
+    status = insert_object(client, parent, object);
     if (status != RM_OK) {
         host_free(object);
         return status;

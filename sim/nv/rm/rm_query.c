@@ -96,24 +96,12 @@ get_features(struct rm_control *c)
     return RM_OK;
 }
 
-static struct rm_card *
-find_card(struct rm_control *c, uint32_t gpu_id)
-{
-    uint32_t i;
-
-    for (i = 0; i < c->machine->n_cards; i++) {
-        if (c->machine->cards[i].gpu_id == gpu_id)
-            return &c->machine->cards[i];
-    }
-    return NULL;
-}
-
 /* The flag is that somebody uses the card. */
 static enum rm_status
 get_id_info(struct rm_control *c)
 {
     struct nv0000_gpu_get_id_info *p = c->params;
-    const struct rm_card *card = find_card(c, p->gpuId);
+    const struct rm_card *card = rm_card_of_id(c->machine, p->gpuId);
     const struct rm_client *client;
     size_t i;
 
@@ -160,7 +148,7 @@ get_p2p_caps(struct rm_control *c)
     if (p->grpACount != 1 || p->grpBCount > 1 ||
         (p->grpBCount && p->gpuIdGrpB[0] != p->gpuIdGrpA[0]))
         return rm_refuse(RM_NOT_SUPPORTED, "capabilities between cards");
-    if (!find_card(c, p->gpuIdGrpA[0]))
+    if (!rm_card_of_id(c->machine, p->gpuIdGrpA[0]))
         return rm_refuse(RM_INVALID_ARGUMENT, "no card of id 0x%x",
                          p->gpuIdGrpA[0]);
     p->p2pCaps[0] = 0;

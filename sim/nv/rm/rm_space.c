@@ -120,12 +120,6 @@ rm_alloc_vas(struct rm_alloc *a)
 
 /* ---- addresses -------------------------------------------------------------------- */
 
-static bool
-meets(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
-{
-    return a < b + b_bytes && b < a + a_bytes;
-}
-
 /* The lowest free address in [lo, hi) for that many bytes; 0: there is none.
  * Both lists are in order of address. */
 static uint64_t
@@ -143,9 +137,9 @@ choose_va(const struct rm_vas *vas, uint64_t size_bytes, uint64_t align_bytes,
             m = m->next;
         if (va >= hi || size_bytes > hi - va)
             return 0;
-        if (r && meets(va, size_bytes, r->va, r->size_bytes))
+        if (r && rm_ranges_meet(va, size_bytes, r->va, r->size_bytes))
             va = align_up(r->va + r->size_bytes, align_bytes);
-        else if (m && meets(va, size_bytes, m->va, m->size_bytes))
+        else if (m && rm_ranges_meet(va, size_bytes, m->va, m->size_bytes))
             va = align_up(m->va + m->size_bytes, align_bytes);
         else
             return va;
@@ -159,7 +153,8 @@ hold_range(struct rm_vas *vas, uint64_t va, uint64_t size_bytes)
 
     while (*link && (*link)->va + (*link)->size_bytes <= va)
         link = &(*link)->next;
-    if (*link && meets(va, size_bytes, (*link)->va, (*link)->size_bytes))
+    if (*link &&
+        rm_ranges_meet(va, size_bytes, (*link)->va, (*link)->size_bytes))
         return rm_refuse(
             RM_INVALID_ARGUMENT, "0x%llx..0x%llx meets a range that is held",
             (unsigned long long)va, (unsigned long long)(va + size_bytes));
@@ -420,7 +415,8 @@ rm_map_add(struct rm_vas *vas, const struct rm_map_desc *d)
         size_bytes > vas->end - d->va)
         return rm_refuse(RM_INVALID_ADDRESS, "0x%llx is beyond the space",
                          (unsigned long long)d->va);
-    if (*link && meets(d->va, size_bytes, (*link)->va, (*link)->size_bytes))
+    if (*link &&
+        rm_ranges_meet(d->va, size_bytes, (*link)->va, (*link)->size_bytes))
         return rm_refuse(
             RM_INVALID_ARGUMENT, "0x%llx..0x%llx: memory is mapped at 0x%llx",
             (unsigned long long)d->va, (unsigned long long)(d->va + size_bytes),

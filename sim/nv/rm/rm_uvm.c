@@ -107,8 +107,8 @@ rm_uvm_forget_channel(struct rm_uvm *uvm, struct rm_channel *channel)
 /* ---- looking up -------------------------------------------------------------------- */
 
 static enum rm_status
-find_card(const struct uvm_call *c, const uint8_t *uuid,
-          struct rm_card **out_card)
+find_uvm_card(const struct uvm_call *c, const uint8_t *uuid,
+              struct rm_card **out_card)
 {
     uint32_t i;
 
@@ -125,7 +125,7 @@ static enum rm_status
 find_registered(const struct uvm_call *c, const uint8_t *uuid,
                 struct rm_card **out_card)
 {
-    enum rm_status status = find_card(c, uuid, out_card);
+    enum rm_status status = find_uvm_card(c, uuid, out_card);
 
     if (status == RM_OK && !(c->uvm->registered & 1u << (*out_card)->index))
         return rm_refuse(RM_INVALID_DEVICE, "UVM: card %u is not registered",
@@ -156,31 +156,25 @@ find_object(const struct uvm_call *c, int fd, uint32_t client_handle,
     return RM_OK;
 }
 
-static bool
-meets(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
-{
-    return a < b + b_bytes && b < a + a_bytes;
-}
-
 /* Whether a window of addresses is free of ranges and channels' windows. A
  * group's channels share their context and so its window. observed: H100,
  * 2026-11-22 */
 static bool
-is_free(const struct rm_uvm *uvm, const struct rm_group *group, uint64_t base,
-        uint64_t length)
+is_window_free(const struct rm_uvm *uvm, const struct rm_group *group,
+               uint64_t base, uint64_t length)
 {
     const struct ext_range *range;
     size_t i;
 
     for (range = uvm->ranges; range; range = range->next) {
-        if (meets(base, length, range->base, range->length))
+        if (rm_ranges_meet(base, length, range->base, range->length))
             return false;
     }
     for (i = 0; i < uvm->n_chans; i++) {
         const struct rm_channel *chan = uvm->chans[i];
         if (chan->group == group && base == chan->uvm_base)
             continue;
-        if (meets(base, length, chan->uvm_base, chan->uvm_bytes))
+        if (rm_ranges_meet(base, length, chan->uvm_base, chan->uvm_bytes))
             return false;
     }
     return true;
@@ -235,7 +229,7 @@ register_gpu(struct uvm_call *c)
 {
     struct uvm_register_gpu *p = c->params;
     struct rm_card *card;
-    enum rm_status status = find_card(c, p->gpu_uuid, &card);
+    enum rm_status status = find_uvm_card(c, p->gpu_uuid, &card);
 
     if (status != RM_OK)
         return status;
@@ -392,7 +386,7 @@ check_window(const struct uvm_call *c, const struct uvm_register_channel *p,
         return rm_refuse(RM_OUT_OF_RANGE,
                          "UVM: channel window ends at 0x%llx, beyond 2^%u",
                          (unsigned long long)(p->base + p->length), bits);
-    if (!is_free(c->uvm, group, p->base, p->length))
+    if (!is_window_free(c->uvm, group, p->base, p->length))
         return rm_refuse(RM_UVM_ADDRESS_IN_USE,
                          "UVM: channel window 0x%llx meets something",
                          (unsigned long long)p->base);
@@ -526,7 +520,7 @@ add_range(struct uvm_call *c, uint64_t base, uint64_t length,
     if (!is_window(base, length))
         return rm_refuse(RM_INVALID_ADDRESS, "UVM: range 0x%llx, 0x%llx bytes",
                          (unsigned long long)base, (unsigned long long)length);
-    if (!is_free(c->uvm, NULL, base, length))
+    if (!is_window_free(c->uvm, NULL, base, length))
         return rm_refuse(RM_UVM_ADDRESS_IN_USE,
                          "UVM: 0x%llx, 0x%llx bytes meets something",
                          (unsigned long long)base, (unsigned long long)length);
@@ -640,7 +634,8 @@ map_external(struct uvm_call *c)
         if (status == RM_OK)
             continue;
         for (k = 0; k < i; k++) {
-            if (find_card(c, p->perGpuAttributes[k].gpuUuid, &card) == RM_OK)
+            if (find_uvm_card(c, p->perGpuAttributes[k].gpuUuid, &card) ==
+                RM_OK)
                 drop_maps(c, card->index, p->base, p->length);
         }
     }
@@ -862,7 +857,7 @@ static const struct uvm_row {
 /* The call's size is not in the request: as much as the branch's struct has is
  * copied. */
 static int
-call_row(struct uvm_call *c, const struct uvm_row *row, void *arg)
+call_uvm_row(struct uvm_call *c, const struct uvm_row *row, void *arg)
 {
     struct rm_machine *machine = c->machine;
     const struct kio_struct *desc =
@@ -905,7 +900,7 @@ rm_uvm_ioctl(struct rm_process *process, int file, unsigned long request,
         if (rows[i].number == request &&
             (has_groups || (request != UVM_CREATE_RANGE_GROUP &&
                             request != UVM_DESTROY_RANGE_GROUP)))
-            return call_row(&c, &rows[i], arg);
+            return call_uvm_row(&c, &rows[i], arg);
     }
     return rm_fail(EINVAL, "UVM call 0x%lx is not known", request);
 }
