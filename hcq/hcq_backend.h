@@ -62,6 +62,13 @@ struct hcq_place {
     uint64_t align;    /* a power of two; the value is a multiple */
 };
 
+/* What packets become for a card, at most: words, units of data behind them,
+ * slots of the channel's ring. Units and slots are the driver's. */
+struct hcq_extent {
+    uint64_t n_dw;
+    uint32_t n_units, n_slots;
+};
+
 /* ---- objects ------------------------------------------------------------ */
 
 /* Memory as a backend gives it. Owned by the backend until freed. */
@@ -94,10 +101,12 @@ struct hcq_queue {
     struct hcq_signal *timeline; /* owned */
     uint64_t n_submitted;        /* host thread of the queue */
     uint64_t submit_timeout_ns;
-    struct hcq_cs cs;            /* the fresh stream */
-    struct hcq_history *history; /* the backend's (hcq_history.h), if any */
-    uint64_t sync_va_end;        /* of waits, signals, timestamps and polls */
-    uint64_t copy_va_end;        /* of copies, fills and writes */
+    struct hcq_cs cs;      /* the fresh stream */
+    uint32_t *packets;     /* owned: where fresh streams lie */
+    struct hcq_ring *ring; /* a card's (hcq_ring.h); else NULL */
+    struct hcq_link bound; /* streams that may be submitted; dev->lock */
+    uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
+    uint64_t copy_va_end;  /* of copies, fills and writes */
 };
 
 struct hcq_patch {
@@ -115,7 +124,8 @@ enum hcq_stream_state {
 struct hcq_stream {
     struct hcq_queue *queue;
     char name[HCQ_NAME_MAX];
-    struct hcq_link link; /* queue->streams */
+    struct hcq_link link;  /* queue->streams */
+    struct hcq_link bound; /* queue->bound */
     enum hcq_stream_state state;
     uint64_t last_value; /* the queue's timeline at the last submission */
     struct hcq_cs cs;
@@ -132,11 +142,12 @@ struct hcq_packet;
 
 struct hcq_device_ops {
     /* Packets of streams (hcq_packet.h). NULL: nothing is to be done. */
-    /* A packet was appended: sets head.word_dw, and fails the stream where it
-     * becomes more than the ring takes. */
-    void (*packet_finish)(struct hcq_cs *cs, struct hcq_packet *packet);
+    /* What a packet that was appended becomes, its words in head.word_dw as
+     * well. May fail the stream. */
+    struct hcq_extent (*packet_measure)(struct hcq_cs *cs,
+                                        struct hcq_packet *packet);
     /* A field of a packet that is no exec will be patched: where that may take
-     * more words, or other ones, sets HCQ_HEAD_FIXED and head.word_dw. May
+     * more words, or other ones, sets HCQ_HEAD_FIXED. May
      * narrow the place's range. */
     void (*packet_fix)(const struct hcq_cs *cs, struct hcq_packet *packet,
                        unsigned field, struct hcq_place *place);
@@ -304,7 +315,8 @@ BELL_MUST_CHECK bell_status hcq_queue_ring_bytes(
  * a look for faults now and then. */
 void hcq_signal_nap(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
 
-/* Fills the base of a queue in. */
+/* Fills the base of a queue in; of a card's, `ring` is made already. A fresh
+ * stream takes cs_size_bytes of packets. */
 BELL_MUST_CHECK bell_status hcq_queue_init(struct hcq_queue *queue,
                                            struct hcq_device *dev,
                                            const struct hcq_queue_desc *desc,

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
-#include "hcq/hcq_packet.h"
+#include "hcq/hcq_ring.h"
 
 #define STREAM_START_DW 1024u
 
@@ -129,14 +129,32 @@ reaches(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t size_bytes,
     return false;
 }
 
-/* The driver's part of a packet that was appended. */
+/* A packet was appended: what it becomes for a card. A fresh stream may not
+ * become more than the card's rings take. */
 static void
-finish(struct hcq_cs *cs, struct hcq_packet *packet)
+measure(struct hcq_cs *cs, struct hcq_packet *packet)
 {
     const struct hcq_device_ops *ops = cs->queue->dev->ops;
+    struct hcq_ring *ring = cs->queue->ring;
+    struct hcq_extent extent;
 
-    if (ops->packet_finish && cs->status == BELL_OK)
-        ops->packet_finish(cs, packet);
+    if (!ops->packet_measure || __builtin_expect(cs->status != BELL_OK, 0))
+        return;
+    extent = ops->packet_measure(cs, packet);
+    if (cs->stream)
+        return;
+    ring->fresh.n_dw += extent.n_dw;
+    ring->fresh.n_units += extent.n_units;
+    ring->fresh.n_slots += extent.n_slots;
+    if (__builtin_expect(hcq_ring_takes(ring, &ring->fresh), 1))
+        return;
+    hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
+                              "%s: the stream is larger than the ring, which "
+                              "takes %llu bytes and %llu %s",
+                              cs->queue->name,
+                              (unsigned long long)ring->push.size_bytes,
+                              (unsigned long long)ring->max_slots,
+                              ring->slot_name));
 }
 
 /* A packet with n_words words behind its head. */
@@ -145,12 +163,16 @@ emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
      uint64_t b, uint64_t c)
 {
     const uint64_t words[3] = {a, b, c};
-    uint32_t n_dw = HCQ_HEAD_DW + 2 * n_words;
+    uint32_t n_dw = HCQ_HEAD_DW + 2 * n_words, i;
     struct hcq_packet *packet = (void *)hcq_cs_reserve(cs, n_dw);
 
-    packet->head = (struct hcq_head){.op = (uint8_t)op, .n_dw = (uint16_t)n_dw};
-    memcpy(packet->word, words, n_words * sizeof(words[0]));
-    finish(cs, packet);
+    HCQ_PUT(packet->head.op, (uint8_t)op);
+    HCQ_PUT(packet->head.flags, 0);
+    HCQ_PUT(packet->head.n_dw, (uint16_t)n_dw);
+    HCQ_PUT(packet->head.word_dw, 0);
+    for (i = 0; i < n_words; i++)
+        HCQ_PUT(packet->word[i], words[i]);
+    measure(cs, packet);
 }
 
 /* The address on the stream's device of a signal, n_bytes of which the command
@@ -292,15 +314,19 @@ hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
         return;
     }
     exec = (void *)hcq_cs_reserve(cs, n_dw);
-    exec->head = (struct hcq_head){.op = HCQ_OP_EXEC, .n_dw = (uint16_t)n_dw};
-    exec->prog = HCQ_CONTAINER(prog, const struct hcq_program_base, pub);
+    HCQ_PUT(exec->head.op, HCQ_OP_EXEC);
+    HCQ_PUT(exec->head.flags, 0);
+    HCQ_PUT(exec->head.n_dw, (uint16_t)n_dw);
+    HCQ_PUT(exec->head.word_dw, 0);
+    HCQ_PUT(exec->prog,
+            HCQ_CONTAINER(prog, const struct hcq_program_base, pub));
     for (i = 0; i < 3; i++) {
-        exec->grid[i] = grid[i];
-        exec->local[i] = local[i];
+        HCQ_PUT(exec->grid[i], grid[i]);
+        HCQ_PUT(exec->local[i], local[i]);
     }
     for (i = 0; i < n_args; i++)
-        exec->args[i] = args[i];
-    finish(cs, (void *)exec);
+        HCQ_PUT(exec->args[i], args[i]);
+    measure(cs, (void *)exec);
 }
 
 void
@@ -389,6 +415,8 @@ bell_status
 hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
                const struct hcq_queue_desc *desc, uint32_t cs_size_bytes)
 {
+    /* Those under way, of a card, and the next (hcq_ring.h). */
+    uint64_t packet_bytes = (queue->ring ? 3ull : 1ull) * cs_size_bytes;
     uint32_t number;
 
     queue->dev = dev;
@@ -397,21 +425,23 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
         desc->submit_timeout_ns ? desc->submit_timeout_ns : HCQ_TIMEOUT_NS;
     hcq_link_init(&queue->link);
     hcq_link_init(&queue->streams);
+    hcq_link_init(&queue->bound);
     pthread_mutex_lock(&dev->lock);
     number = dev->n_queues_made[desc->kind]++;
     pthread_mutex_unlock(&dev->lock);
     snprintf(queue->name, sizeof(queue->name), "%.40s/%s%u", dev->info.name,
              kind_names[desc->kind], number);
     queue->cs.queue = queue;
-    queue->cs.words = host_aligned(64, cs_size_bytes);
-    if (!queue->cs.words)
+    queue->packets = host_aligned(64, (size_t)packet_bytes);
+    if (!queue->packets)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "%s: no memory for a stream of %u bytes", queue->name,
-                         cs_size_bytes);
+                         "%s: no memory for %llu bytes of commands",
+                         queue->name, (unsigned long long)packet_bytes);
+    queue->cs.words = queue->packets;
     queue->cs.cap_dw = cs_size_bytes / 4;
     if (hcq_signal_create(dev, 0, &queue->timeline) != BELL_OK) {
-        host_free(queue->cs.words);
-        queue->cs.words = NULL;
+        host_free(queue->packets);
+        queue->packets = NULL;
         return bell_error_last()->status;
     }
     queue->timeline->owned_by_queue = true;
@@ -423,7 +453,7 @@ hcq_queue_fini(struct hcq_queue *queue)
 {
     queue->timeline->owned_by_queue = false;
     hcq_signal_destroy(queue->timeline);
-    host_free(queue->cs.words);
+    host_free(queue->packets);
 }
 
 bell_status
@@ -527,16 +557,27 @@ check_usable(struct hcq_device *dev)
 bell_status
 hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
 {
+    struct hcq_ring *ring;
     struct hcq_cs *cs;
 
     if (!queue || !out_cs)
         return bell_fail(BELL_BAD_MISSING, "queue begin: %s is NULL",
                          queue ? "the result" : "the queue");
     cs = &queue->cs;
+    ring = queue->ring;
     if (cs->open)
         return bell_fail(BELL_BAD_STATE, "%s: a stream is open already",
                          queue->name);
     BELL_TRY(check_usable(queue->dev));
+    if (ring) {
+        if (ring->next_dw > 2 * cs->cap_dw)
+            ring->next_dw = 0;
+        cs->words = queue->packets + ring->next_dw;
+        ring->fresh = ring->own;
+        /* Of what lay there the timeline was seen to be done; for those who
+         * look at packets while they are written. */
+        atomic_thread_fence(memory_order_release);
+    }
     cs->n_dw = 0;
     cs->has_last = false;
     cs->status = BELL_OK;

@@ -133,6 +133,26 @@ hcq_packet_locate(const struct hcq_cs *cs, unsigned field,
 
 /* ---- bound streams ------------------------------------------------------------- */
 
+struct hcq_extent
+hcq_stream_extent(struct hcq_stream *stream, uint32_t *out_n_packets)
+{
+    struct hcq_extent sum = {0}, extent;
+    struct hcq_packet *packet;
+    uint32_t pos = 0, n = 0;
+
+    while (pos < stream->cs.n_dw) {
+        packet = (void *)(stream->cs.words + pos);
+        extent = stream->queue->dev->ops->packet_measure(&stream->cs, packet);
+        sum.n_dw += extent.n_dw;
+        sum.n_units += extent.n_units;
+        sum.n_slots += extent.n_slots;
+        pos += packet->head.n_dw;
+        n++;
+    }
+    *out_n_packets = n;
+    return sum;
+}
+
 bell_status
 hcq_exec_refuse(const struct hcq_stream *stream)
 {

@@ -62,6 +62,12 @@ struct __attribute__((may_alias)) hcq_exec {
     uint64_t args[];
 };
 
+/* Stores a field of a packet of a fresh stream. A report may be looking at
+ * packets that were here before, and finds out afterwards that they are gone
+ * (hcq_ring.c). */
+#define HCQ_PUT(field, value)                                                  \
+    __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
+
 #define HCQ_HEAD_DW ((uint32_t)(sizeof(struct hcq_head) / 4))
 #define HCQ_EXEC_DW ((uint32_t)(sizeof(struct hcq_exec) / 4))
 
@@ -133,6 +139,10 @@ hcq_spot_find(const struct hcq_spot *spots, uint32_t n_spots, uint32_t dw)
     }
     return &spots[first];
 }
+
+/* What all packets of a stream become. */
+struct hcq_extent hcq_stream_extent(struct hcq_stream *stream,
+                                    uint32_t *out_n_packets);
 
 /* Several axes of a group may be patched, one after the other: what they make
  * together is judged when the stream is submitted. Keeps HCQ_HEAD_TOO_LARGE,

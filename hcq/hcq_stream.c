@@ -35,8 +35,12 @@ hcq_stream_destroy(struct hcq_stream *stream)
 {
     if (!stream || hcq_is_inherited(stream->queue->dev))
         return;
-    if (stream->state == HCQ_STREAM_READY)
+    if (stream->state == HCQ_STREAM_READY) {
+        pthread_mutex_lock(&stream->queue->dev->lock);
+        hcq_link_remove(&stream->bound);
+        pthread_mutex_unlock(&stream->queue->dev->lock);
         stream->queue->dev->ops->stream_unbind(stream);
+    }
     hcq_link_remove(&stream->link);
     host_free(stream->patches);
     host_free(stream->places);
@@ -171,6 +175,9 @@ hcq_stream_end(struct hcq_stream *stream)
             patch->first = (uint32_t)i;
     }
     BELL_TRY(stream->queue->dev->ops->stream_bind(stream));
+    pthread_mutex_lock(&stream->queue->dev->lock);
+    hcq_link_add(&stream->queue->bound, &stream->bound);
+    pthread_mutex_unlock(&stream->queue->dev->lock);
     stream->state = HCQ_STREAM_READY;
     return BELL_OK;
 }

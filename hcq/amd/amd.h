@@ -2,7 +2,7 @@
  *
  * Two halves meet here. The control half (amd_kfd.c, amd_device.c,
  * amd_memory.c, amd_channel.c, amd_fault.c) talks to the kernel driver:
- * topology, memory, queues, events. The command half (amd_cs.c, amd_pm4.c,
+ * topology, memory, queues, events. The command half (amd_encode.c, amd_pm4.c,
  * amd_move.c, amd_sdma.c, amd_program.c, amd_object.c, amd_queue.c, amd_stream.c) fills
  * indirect buffers and rings and makes no call to the kernel.
  *
@@ -16,10 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq_ring.h"
 #include "hcq/hcq_signal_pages.h"
 #include "ioctl/kio.h"
-#include "mem/mem_ring.h"
 
 struct amd_device;
 
@@ -221,14 +220,40 @@ BELL_MUST_CHECK bell_status amd_scratch_grow(struct amd_device *dev,
 
 /* ---- queues (amd_queue.c, amd_stream.c) ------------------------------------ */
 
+/* Words before a submission's, at most. */
+#define AMD_BEGIN_DW 16u
+
+/* What a queue understands. Plain data. */
+struct amd_engine {
+    const struct amd_device *dev;
+    const struct amd_scratch *scratch; /* the queue's, or the device's */
+    enum amd_ring_kind kind;
+    uint8_t gen;        /* enum amd_pm4_gen, enum amd_sdma_gen */
+    bool is_single;     /* else single-shot work is for one die of several */
+    uint32_t slot_dw;   /* of the ring; SDMA: 1 */
+    uint64_t max_bytes; /* of one copy or fill packet */
+    const struct amd_program *move; /* moves what is more; NULL: more packets */
+    uint32_t piece_dw;              /* of one indirect buffer, at most */
+    uint64_t idle_va; /* SDMA: a word that a barrier writes and waits for */
+    uint64_t gate_va; /* several dies: a word for each, 0 at first */
+    uint32_t *finish; /* several dies: AMD_FINISH_UNITS for releases of the
+                         * timeline; NULL: they lie behind the words */
+    /* Slots that go behind each submission: they tell the kernel to wake who
+     * sleeps (amd_engine_wakes). Constant; 0: none. */
+    uint32_t n_wake, wake[16];
+    uint32_t n_begin, begin[AMD_BEGIN_DW]; /* words before every submission's */
+};
+
 struct amd_queue {
     struct hcq_queue base; /* first */
     struct amd_channel channel;
+    struct amd_engine engine;
     struct amd_mem push;        /* indirect buffers and arguments: a ring */
-    struct mem_ring push_ring;  /* what of it is in use */
+    struct hcq_ring ring;       /* what of it is in use; the channel's slots */
+    uint64_t n_slots;           /* of the channel's ring: a power of two */
+    uint64_t slot_taken;        /* AQL: what the card has taken, or less */
     struct amd_mem finish;      /* constant and late words; amd_command.h */
     struct amd_scratch scratch; /* base.dev's lock */
-    void *priv;                 /* owned: amd_queue.c's own */
 };
 
 static inline struct amd_queue *
@@ -246,7 +271,8 @@ bell_status amd_queue_create(struct hcq_device *dev,
                              const struct hcq_queue_desc *desc,
                              struct hcq_queue **out_queue);
 void amd_queue_destroy(struct hcq_queue *queue);
-void amd_packet_finish(struct hcq_cs *cs, struct hcq_packet *packet);
+struct hcq_extent amd_packet_measure(struct hcq_cs *cs,
+                                     struct hcq_packet *packet);
 void amd_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
                     unsigned field, struct hcq_place *place);
 bell_status amd_queue_submit(struct hcq_queue *queue, uint64_t value);
@@ -258,7 +284,4 @@ bell_status amd_stream_submit(struct hcq_stream *stream, uint64_t value);
 
 /* After amd_channel_rebuild: what was queued is dropped. */
 void amd_queue_restart(struct amd_queue *queue);
-/* The commands in flight as one line. */
-void amd_queue_describe(struct amd_queue *queue, char *text, size_t size_bytes);
-
 #endif

@@ -319,20 +319,15 @@ amd_channel_ring(struct amd_channel *channel)
     bool is_watched = kio_watches(channel->dev->process->kio);
     uint64_t value = channel->put, from = *channel->wptr;
 
-    /* What was written through the card's window is write-combined: without
-     * this it may arrive after later stores, such as that of the write
-     * pointer. */
-#if defined(__x86_64__)
-    __builtin_ia32_sfence();
-#endif
+    /* What the slots point to, and the slots, before the pointer, and that
+     * before the doorbell. */
+    hcq_flush_writes();
     if (channel->kind == AMD_RING_AQL)
         value--;
     if (is_watched)
         amd_watch_ring(channel, from, value);
     __atomic_store_n(channel->wptr, channel->put, __ATOMIC_RELEASE);
-    /* The doorbell is another kind of memory; who hears it reads the write
-     * pointer. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    hcq_flush_writes();
     __atomic_store_n(channel->doorbell, value, __ATOMIC_RELEASE);
     if (is_watched)
         amd_watch_settle(channel);

@@ -8,7 +8,6 @@
  * their words are copied into the ring, each a slot, and packets stay whole:
  * what is left before the ring's end does nothing.
  *
- * amd_cs.c      sizes of streams
  * amd_encode.c  pieces, slots, launches of AQL
  * amd_pm4.c     words of compute queues
  * amd_move.c    copies and fills by a kernel
@@ -22,28 +21,6 @@
 #define BELL_HCQ_AMD_AMD_COMMAND_H
 
 #include "hcq/amd/amd.h"
-#include "hcq/hcq_history.h"
-#include "hcq/hcq_packet.h"
-
-/* What a queue understands. Plain data. */
-struct amd_engine {
-    const struct amd_device *dev;
-    const struct amd_scratch *scratch; /* the queue's, or the device's */
-    enum amd_ring_kind kind;
-    uint8_t gen;        /* enum amd_pm4_gen, enum amd_sdma_gen */
-    bool is_single;     /* else single-shot work is for one die of several */
-    uint32_t slot_dw;   /* of the ring; SDMA: 1 */
-    uint64_t max_bytes; /* of one copy or fill packet */
-    const struct amd_program *move; /* moves what is more; NULL: more packets */
-    uint32_t piece_dw;              /* of one indirect buffer, at most */
-    uint64_t idle_va; /* SDMA: a word that a barrier writes and waits for */
-    uint64_t gate_va; /* several dies: a word for each, 0 at first */
-    uint32_t *finish; /* several dies: AMD_FINISH_UNITS for releases of the
-                         * timeline; NULL: they lie behind the words */
-    /* Slots that go behind each submission: they tell the kernel to wake who
-     * sleeps (amd_engine_wakes). Constant; 0: none. */
-    uint32_t n_wake, wake[16];
-};
 
 void amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
                      enum amd_ring_kind kind);
@@ -83,10 +60,9 @@ struct amd_push {
  * that: these words may not be written anew when its value is seen, but when
  * a later one is, since the packet behind them has waited for all dies. More
  * than twice as many submissions as can be outstanding. */
-#define AMD_FINISH_UNITS (2 * HCQ_HISTORY_RECORDS)
+#define AMD_FINISH_UNITS (2 * HCQ_RING_RECORDS)
 
 /* Upper bounds of what the functions below write. */
-#define AMD_BEGIN_DW  16u
 #define AMD_FINISH_DW 16u
 
 /* Of SDMA, before the ring's end: less than the largest packet. */
@@ -113,15 +89,10 @@ amd_copies(const struct amd_engine *engine, uint64_t size_bytes)
     return (size_bytes + engine->max_bytes - 1) / engine->max_bytes;
 }
 
-/* Sets head.word_dw; again when its flags have changed. */
-void amd_packet_measure(const struct amd_engine *engine,
-                        struct hcq_packet *packet);
-/* Units of data that the packet takes. */
-uint32_t amd_packet_units(const struct amd_engine *engine,
-                          const struct hcq_packet *packet);
-/* Slots that it may take beside the first of all. */
-uint32_t amd_packet_slots(const struct amd_engine *engine,
-                          const struct hcq_packet *packet);
+/* What the packet becomes, slots beside the first of all. Sets
+ * head.word_dw. */
+struct hcq_extent amd_packet_extent(const struct amd_engine *engine,
+                                    struct hcq_packet *packet);
 
 /* What the host wrote is visible behind this. */
 void amd_push_begin(struct amd_push *push);
@@ -215,33 +186,14 @@ amd_program_of(const struct hcq_exec *exec)
 
 /* ---- queues (amd_queue.c) -------------------------------------------------------- */
 
-/* amd_queue.c's own part of a queue: its thread's. */
-struct amd_queue_priv {
-    struct amd_engine engine;
-    /* Of the fresh stream, summed up while it is built. */
-    uint32_t fresh_units, fresh_slots;
-    uint64_t fresh_dw;
-    /* Next one; what the timeline has passed; AQL: what the card has taken, or
-     * less. */
-    uint64_t slot_put, slot_tail, slot_taken;
-    struct hcq_history history;
-};
+/* What of its ring a submission may take, and what it takes itself: when the
+ * engine's slots that wake, or the channel's ring, are others. */
+void amd_queue_limit(struct amd_queue *queue);
 
-static inline struct amd_queue_priv *
-amd_priv_of(struct amd_queue *queue)
-{
-    return queue->priv;
-}
-
-/* Slots of the channel's ring; how many a submission may take. */
-uint64_t amd_queue_slots(const struct amd_queue *queue);
-uint64_t amd_queue_max_slots(const struct amd_queue *queue);
-
-/* Room for n_dw words, n_units of data and n_slots, waiting for the device if
- * need be. *out_push is where they go. */
+/* Room for that much, waiting for the device if need be. *out_push is where it
+ * goes. */
 BELL_MUST_CHECK bell_status amd_queue_room(struct amd_queue *queue,
-                                           uint64_t n_dw, uint64_t n_units,
-                                           uint64_t n_slots,
+                                           const struct hcq_extent *extent,
                                            struct amd_push *out_push);
 /* Puts more slots into the ring than it has (of SDMA: packets of so many words),
  * as the card takes them: waits for all that was submitted before, and for the
@@ -249,12 +201,9 @@ BELL_MUST_CHECK bell_status amd_queue_room(struct amd_queue *queue,
 BELL_MUST_CHECK bell_status amd_queue_pour(struct amd_queue *queue,
                                            const uint32_t *slots,
                                            uint64_t n_slots);
-/* Notes a submission whose slots are in the ring, and rings. `start` is its
- * place in the push ring. Of a fresh stream, the packets. */
+/* Notes a submission whose slots are in the ring, and rings. stream NULL: the
+ * fresh one. */
 void amd_queue_commit(struct amd_queue *queue, uint64_t value,
-                      const uint32_t *start, struct amd_push *push,
-                      struct hcq_stream *stream);
-
-/* ---- bound streams (amd_stream.c) ------------------------------------------------- */
+                      struct amd_push *push, struct hcq_stream *stream);
 
 #endif

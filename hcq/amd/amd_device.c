@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
-#include "hcq/hcq_history.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio_interface.h"
 
@@ -289,13 +288,13 @@ amd_enumerate(unsigned idx, struct hcq_device_desc *out)
 }
 
 static const struct hcq_device_ops amd_ops = {
-    .packet_finish = amd_packet_finish,
+    .packet_measure = amd_packet_measure,
     .packet_fix = amd_packet_fix,
     .packet_repack = amd_stream_repack,
     .close = close_device,
     .stop = amd_fault_stop,
     .resume = amd_fault_resume,
-    .describe = hcq_history_describe_all,
+    .describe = hcq_ring_describe_all,
     .ticks_to_ns = ticks_to_ns,
     .clock_mhz = clock_mhz,
     .check = amd_fault_check,

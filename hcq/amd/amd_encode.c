@@ -28,6 +28,7 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
         [AMD_RING_SDMA] = 1,
     };
     bool is_sdma = kind == AMD_RING_SDMA;
+    struct amd_push push = {.engine = engine};
 
     memset(engine, 0, sizeof(*engine));
     engine->dev = dev;
@@ -39,6 +40,13 @@ amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
     engine->piece_dw = AMD_PM4_IB_MAX_DW;
     engine->max_bytes = is_sdma ? SDMA_MAX_BYTES : dev->gen->dma_max_bytes;
     engine->move = !is_sdma && dev->gen->move ? &dev->move : NULL;
+    push.at = engine->begin;
+    if (is_sdma)
+        amd_sdma_begin(&push);
+    else
+        amd_pm4_begin(&push);
+    engine->n_begin = (uint32_t)(push.at - engine->begin);
+    assert(engine->n_begin <= AMD_BEGIN_DW);
 }
 
 void
@@ -63,26 +71,6 @@ amd_engine_wakes(struct amd_engine *engine, uint32_t *words, uint64_t slot_va,
 
 /* ---- sizes ------------------------------------------------------------------- */
 
-void
-amd_packet_measure(const struct amd_engine *engine, struct hcq_packet *packet)
-{
-    bool is_fixed = packet->head.flags & HCQ_HEAD_FIXED;
-    uint64_t n_copies = 0;
-    uint32_t n_dw;
-
-    if (engine->move) /* one packet, or a launch */
-        n_copies = 1;
-    else if (amd_is_transfer(packet))
-        n_copies = amd_copies(engine, packet->word[2]);
-    if (is_fixed && !engine->move && n_copies < AMD_FIXED_COPIES)
-        n_copies = AMD_FIXED_COPIES;
-    n_dw = engine->kind == AMD_RING_SDMA
-               ? amd_sdma_dw(engine, packet, (uint32_t)n_copies)
-               : amd_pm4_dw(engine, packet, (uint32_t)n_copies);
-    /* The queue's history holds the packet at the place of its words. */
-    packet->head.word_dw = n_dw > packet->head.n_dw ? n_dw : packet->head.n_dw;
-}
-
 static uint32_t
 args_units(const struct hcq_exec *exec)
 {
@@ -91,26 +79,86 @@ args_units(const struct hcq_exec *exec)
            AMD_UNIT_BYTES;
 }
 
-uint32_t
-amd_packet_units(const struct amd_engine *engine,
-                 const struct hcq_packet *packet)
+struct hcq_extent
+amd_packet_extent(const struct amd_engine *engine, struct hcq_packet *packet)
 {
-    if (packet->head.op == HCQ_OP_EXEC)
-        return args_units(hcq_exec_of(packet));
-    return packet->head.op == HCQ_OP_FILL ||
-           (packet->head.op == HCQ_OP_COPY && engine->move);
+    bool is_exec = packet->head.op == HCQ_OP_EXEC;
+    bool is_transfer = amd_is_transfer(packet);
+    struct hcq_extent extent = {0};
+    uint64_t n_copies = 0;
+
+    if (is_exec) {
+        extent.n_units = args_units(hcq_exec_of(packet));
+    } else if (is_transfer) {
+        extent.n_units = packet->head.op == HCQ_OP_FILL || engine->move;
+        /* with that, one packet, or a launch */
+        n_copies = engine->move ? 1 : amd_copies(engine, packet->word[2]);
+        if (packet->head.flags & HCQ_HEAD_FIXED && !engine->move &&
+            n_copies < AMD_FIXED_COPIES)
+            n_copies = AMD_FIXED_COPIES;
+    }
+    extent.n_dw = engine->kind == AMD_RING_SDMA
+                      ? amd_sdma_dw(engine, packet, (uint32_t)n_copies)
+                      : amd_pm4_dw(engine, packet, (uint32_t)n_copies);
+    /* A packet is no larger than what it becomes (hcq_ring.h). */
+    if (extent.n_dw < packet->head.n_dw)
+        extent.n_dw = packet->head.n_dw;
+    if (engine->kind == AMD_RING_SDMA)
+        extent.n_slots = (uint32_t)extent.n_dw;
+    else if (engine->kind == AMD_RING_AQL && (is_exec || is_transfer))
+        extent.n_slots = 2;
+    HCQ_PUT(packet->head.word_dw, (uint32_t)extent.n_dw);
+    return extent;
 }
 
-uint32_t
-amd_packet_slots(const struct amd_engine *engine,
-                 const struct hcq_packet *packet)
+/* The card compares halves, and a lower half begins anew where the upper one
+ * grows: of a signal that is beyond that already the upper half is enough.
+ * Signals have one address for CPU and card. */
+static void
+look_at_signal(struct hcq_packet *packet)
 {
-    if (engine->kind == AMD_RING_SDMA)
-        return packet->head.word_dw;
-    return engine->kind == AMD_RING_AQL &&
-                   (packet->head.op == HCQ_OP_EXEC || amd_is_transfer(packet))
-               ? 2
-               : 0;
+    const uint64_t *at = (const uint64_t *)(uintptr_t)packet->word[0];
+    uint64_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+    if (__builtin_expect(seen >> 32 > packet->word[1] >> 32, 0))
+        HCQ_PUT(packet->word[1], ((packet->word[1] >> 32) + 1) << 32);
+}
+
+struct hcq_extent
+amd_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
+{
+    struct hcq_extent extent;
+
+    if (packet->head.op == HCQ_OP_WAIT && !cs->stream) /* which runs now */
+        look_at_signal(packet);
+    extent = amd_packet_extent(&amd_queue_of(cs->queue)->engine, packet);
+    if (cs->stream && __builtin_expect(extent.n_dw > AMD_PACKET_MAX_DW, 0))
+        hcq_cs_fail(
+            cs, bell_fail(BELL_E_INVALID,
+                          "stream '%s': a transfer of %llu bytes: it would "
+                          "take %llu words, and %u are the limit",
+                          cs->stream->name, (unsigned long long)packet->word[2],
+                          (unsigned long long)extent.n_dw, AMD_PACKET_MAX_DW));
+    return extent;
+}
+
+void
+amd_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
+               unsigned field, struct hcq_place *place)
+{
+    const struct amd_engine *engine = &amd_queue_of(cs->queue)->engine;
+    uint64_t n_copies;
+
+    if (field != HCQ_FIELD_SIZE &&
+        (packet->head.op != HCQ_OP_WAIT || field != HCQ_FIELD_VALUE))
+        return;
+    packet->head.flags |= HCQ_HEAD_FIXED;
+    if (field == HCQ_FIELD_SIZE && !engine->move) { /* as many as laid out */
+        n_copies = amd_copies(engine, packet->word[2]);
+        if (n_copies < AMD_FIXED_COPIES)
+            n_copies = AMD_FIXED_COPIES;
+        place->max = n_copies * engine->max_bytes;
+    }
 }
 
 /* ---- slots ---------------------------------------------------------------------- */
@@ -286,13 +334,12 @@ push_aql_exec(struct amd_push *push, const struct hcq_exec *exec)
 
 /* ---- packets ------------------------------------------------------------------------ */
 
+/* All of it, which is faster than what there is. */
 void
 amd_push_begin(struct amd_push *push)
 {
-    if (push->engine->kind == AMD_RING_SDMA)
-        amd_sdma_begin(push);
-    else
-        amd_pm4_begin(push);
+    memcpy(push->at, push->engine->begin, sizeof(push->engine->begin));
+    push->at += push->engine->n_begin;
 }
 
 static void

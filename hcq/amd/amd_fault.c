@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "hcq/amd/amd_kfd.h"
-#include "hcq/hcq_history.h"
 
 /* ---- reports ------------------------------------------------------------------------ */
 
@@ -32,13 +31,6 @@ next_queue(struct amd_device *dev, const struct amd_queue *queue)
                : amd_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
 }
 
-static bool
-is_busy(const struct amd_queue *queue)
-{
-    return hcq_signal_value(queue->base.timeline) <
-           atomic_load(&queue->base.history->last_value);
-}
-
 /* The queue that was at work when the fault came: the kernel names the card
  * only, so it is the first busy one, a compute queue before others. */
 static struct amd_queue *
@@ -47,23 +39,11 @@ find_suspect(struct amd_device *dev)
     struct amd_queue *queue, *found = NULL;
 
     for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
-        if (is_busy(queue) && (!found || found->base.kind != HCQ_QUEUE_COMPUTE))
+        if (hcq_ring_busy(&queue->base) &&
+            (!found || found->base.kind != HCQ_QUEUE_COMPUTE))
             found = queue;
     }
     return found;
-}
-
-/* Name and grid of the kernel in "exec NAME 4x1x1 ...". */
-static void
-find_program(const char *busy, struct hcq_fault *fault)
-{
-    const char *exec = strstr(busy, "exec ");
-    unsigned long long x, y, z;
-
-    fault->last_group = UINT64_MAX;
-    if (exec && sscanf(exec, "exec %63s %llux%llux%llu", fault->program, &x, &y,
-                       &z) == 4)
-        fault->last_group = x * y * z;
 }
 
 static void
@@ -76,8 +56,10 @@ fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
     memset(fault, 0, sizeof(*fault));
     if (queue) {
         snprintf(fault->queue, sizeof(fault->queue), "%s", queue->base.name);
-        amd_queue_describe(queue, busy, sizeof(busy));
-        find_program(busy, fault);
+        hcq_ring_describe(&queue->base, busy, sizeof(busy));
+        fault->last_group = UINT64_MAX;
+        (void)hcq_ring_find_exec(&queue->base, NULL, fault->program,
+                                 &fault->last_group);
     }
     if (record->is_memory) {
         fault->kind = HCQ_FAULT_MEMORY;

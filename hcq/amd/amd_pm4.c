@@ -19,7 +19,7 @@
  * beyond the value when the queue looks, and its lower half is less than the
  * value's: polls one after the other cannot say "or". A fresh stream's wait
  * looks at the upper half alone if that is so already when it is emitted
- * (amd_cs.c). What would end this is a 64-bit comparison: of WAIT_REG_MEM64
+ * (amd_encode.c). What would end this is a 64-bit comparison: of WAIT_REG_MEM64
  * the facts are a lead, for gfx10 and later only, and SDMA has none.
  */
 #include <string.h>

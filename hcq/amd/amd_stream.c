@@ -10,9 +10,8 @@
 
 /* A stream's words for the card. Owned by its hcq_stream. */
 struct amd_stream {
-    struct hcq_history_stream node; /* history->streams */
-    struct amd_mem mem;             /* words, then data */
-    uint64_t data_at;               /* bytes from its start */
+    struct amd_mem mem; /* words, then data */
+    uint64_t data_at;   /* bytes from its start */
     uint32_t n_packets;
     uint32_t n_slots;       /* SDMA: words */
     uint32_t n_too_large;   /* launches that were patched to be */
@@ -35,42 +34,13 @@ queue_of(const struct hcq_stream *base)
 
 /* ---- encoding ------------------------------------------------------------------ */
 
-struct totals {
-    uint32_t n_packets;
-    uint64_t n_dw, n_units, n_slots; /* at most */
-};
-
-static struct totals
-measure_stream(const struct amd_engine *engine, const struct hcq_cs *cs)
-{
-    struct totals t = {.n_dw = AMD_BEGIN_DW, .n_slots = 2};
-    uint32_t pos = 0;
-
-    while (pos < cs->n_dw) {
-        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
-
-        t.n_packets++;
-        t.n_dw += packet->head.word_dw;
-        t.n_units += amd_packet_units(engine, packet);
-        if (engine->kind != AMD_RING_SDMA)
-            t.n_slots += amd_packet_slots(engine, packet);
-        pos += packet->head.n_dw;
-    }
-    /* An indirect buffer that is full ends. */
-    if (engine->kind == AMD_RING_SDMA)
-        t.n_slots = 0;
-    else
-        t.n_slots += t.n_dw / (engine->piece_dw / 2);
-    return t;
-}
-
 static struct amd_push
 start_push(struct hcq_stream *base)
 {
     struct amd_stream *stream = stream_of(base);
 
     return (struct amd_push){
-        .engine = &amd_priv_of(queue_of(base))->engine,
+        .engine = &queue_of(base)->engine,
         .at = stream->mem.cpu,
         .piece = stream->mem.cpu,
         .data = (uint8_t *)stream->mem.cpu + stream->data_at,
@@ -110,77 +80,62 @@ encode_stream(struct hcq_stream *base)
 
 /* ---- binding -------------------------------------------------------------------- */
 
-static void
-free_stream(struct amd_device *dev, struct amd_stream *stream)
-{
-    if (!stream)
-        return;
-    amd_mem_free(dev, &stream->mem);
-    host_free(stream->slots);
-    host_free(stream->spots);
-    host_free(stream);
-}
-
-static bell_status
-fill_stream(struct hcq_stream *base, struct amd_stream *stream)
-{
-    const struct amd_engine *engine = &amd_priv_of(queue_of(base))->engine;
-    struct totals t = measure_stream(engine, &base->cs);
-    uint64_t bytes;
-
-    stream->node.stream = base;
-    stream->n_packets = t.n_packets;
-    stream->data_at = align_up(t.n_dw * 4, AMD_UNIT_BYTES);
-    bytes = stream->data_at + t.n_units * AMD_UNIT_BYTES;
-    if (bytes > UINT32_MAX)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "stream '%s': %llu bytes for the card; 4 GiB are the "
-                         "limit",
-                         base->name, (unsigned long long)bytes);
-    stream->spots = host_calloc(t.n_packets + 1u, sizeof(*stream->spots));
-    if (t.n_slots)
-        stream->slots = host_calloc((size_t)t.n_slots, engine->slot_dw * 4);
-    if (!stream->spots || (t.n_slots && !stream->slots))
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "stream '%s': no memory for %u commands", base->name,
-                         t.n_packets);
-    return amd_mem_alloc(amd_device_of(base->queue->dev), bytes, AMD_MEM_GTT,
-                         &stream->mem);
-}
-
-bell_status
-amd_stream_bind(struct hcq_stream *base)
-{
-    struct amd_queue_priv *priv = amd_priv_of(queue_of(base));
-    struct amd_stream *stream = host_calloc(1, sizeof(*stream));
-    bell_status status;
-
-    if (!stream)
-        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': no memory",
-                         base->name);
-    status = fill_stream(base, stream);
-    if (status != BELL_OK) {
-        free_stream(amd_device_of(base->queue->dev), stream);
-        return status;
-    }
-    base->priv = stream;
-    encode_stream(base);
-    pthread_mutex_lock(&base->queue->dev->lock);
-    hcq_link_add(&priv->history.streams, &stream->node.link);
-    pthread_mutex_unlock(&base->queue->dev->lock);
-    return BELL_OK;
-}
-
 void
 amd_stream_unbind(struct hcq_stream *base)
 {
     struct amd_stream *stream = stream_of(base);
 
-    pthread_mutex_lock(&base->queue->dev->lock);
-    hcq_link_remove(&stream->node.link);
-    pthread_mutex_unlock(&base->queue->dev->lock);
-    free_stream(amd_device_of(base->queue->dev), stream);
+    amd_mem_free(amd_device_of(base->queue->dev), &stream->mem);
+    host_free(stream->slots);
+    host_free(stream->spots);
+    host_free(stream);
     base->priv = NULL;
+}
+
+static bell_status
+fill_stream(struct hcq_stream *base)
+{
+    struct amd_stream *stream = stream_of(base);
+    const struct amd_engine *engine = &queue_of(base)->engine;
+    struct hcq_extent extent = hcq_stream_extent(base, &stream->n_packets);
+    uint64_t n_slots = 0, bytes;
+
+    extent.n_dw += AMD_BEGIN_DW;
+    /* An indirect buffer that is full ends. */
+    if (engine->kind != AMD_RING_SDMA)
+        n_slots = 2 + extent.n_slots + extent.n_dw / (engine->piece_dw / 2);
+    stream->data_at = align_up(extent.n_dw * 4, AMD_UNIT_BYTES);
+    bytes = stream->data_at + (uint64_t)extent.n_units * AMD_UNIT_BYTES;
+    if (bytes > UINT32_MAX)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "stream '%s': %llu bytes for the card; 4 GiB are the "
+                         "limit",
+                         base->name, (unsigned long long)bytes);
+    stream->spots = host_calloc(stream->n_packets + 1u, sizeof(*stream->spots));
+    if (n_slots)
+        stream->slots = host_calloc((size_t)n_slots, engine->slot_dw * 4);
+    if (!stream->spots || (n_slots && !stream->slots))
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "stream '%s': no memory for %u commands", base->name,
+                         stream->n_packets);
+    BELL_TRY(amd_mem_alloc(amd_device_of(base->queue->dev), bytes, AMD_MEM_GTT,
+                           &stream->mem));
+    return BELL_OK;
+}
+
+bell_status
+amd_stream_bind(struct hcq_stream *base)
+{
+    base->priv = host_calloc(1, sizeof(struct amd_stream));
+    if (!base->priv)
+        return bell_fail(BELL_E_NO_MEMORY, "stream '%s': no memory",
+                         base->name);
+    if (fill_stream(base) != BELL_OK) {
+        amd_stream_unbind(base);
+        return bell_error_last()->status;
+    }
+    encode_stream(base);
+    return BELL_OK;
 }
 
 /* ---- patches -------------------------------------------------------------------- */
@@ -217,26 +172,24 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
 {
     struct amd_stream *stream = stream_of(base);
     struct amd_queue *queue = queue_of(base);
-    const struct amd_engine *engine = &amd_priv_of(queue)->engine;
+    const struct amd_engine *engine = &queue->engine;
     const uint32_t *slots =
         engine->kind == AMD_RING_SDMA ? stream->mem.cpu : stream->slots;
-    uint64_t n_slots = stream->n_slots;
+    uint32_t n_slots = stream->n_slots;
+    struct hcq_extent extent = {.n_dw = AMD_FINISH_DW};
     struct amd_push push;
-    uint32_t *start;
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
         return hcq_exec_refuse(base);
-    if (__builtin_expect(n_slots + amd_finish_slots(engine) >
-                             amd_queue_max_slots(queue),
-                         0)) {
+    if (__builtin_expect(
+            n_slots + amd_finish_slots(engine) > queue->ring.max_slots, 0)) {
         BELL_TRY(amd_queue_pour(queue, slots, n_slots));
         n_slots = 0;
     }
-    BELL_TRY(amd_queue_room(queue, AMD_FINISH_DW, 0,
-                            n_slots + amd_finish_slots(engine), &push));
-    start = push.at;
+    extent.n_slots = n_slots + amd_finish_slots(engine);
+    BELL_TRY(amd_queue_room(queue, &extent, &push));
     amd_push_slots(&push, slots, n_slots);
     amd_push_finish(&push, queue->base.timeline->va, value);
-    amd_queue_commit(queue, value, start, &push, base);
+    amd_queue_commit(queue, value, &push, base);
     return BELL_OK;
 }

@@ -2,7 +2,7 @@
  *
  * Two halves meet here. The control half (nv_rm.c, nv_device.c, nv_memory.c,
  * nv_channel.c, nv_fault.c) talks to the kernel driver: objects, memory,
- * channels, errors. The command half (nv_cs.c, nv_qmd.c, nv_move.c, nv_program.c,
+ * channels, errors. The command half (nv_encode.c, nv_qmd.c, nv_move.c, nv_program.c,
  * nv_cubin.c, nv_queue.c, nv_stream.c) fills pushbuffers and launch
  * descriptors and makes no call to the kernel.
  *
@@ -17,11 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq_ring.h"
 #include "hcq/hcq_signal_pages.h"
 #include "ioctl/kio.h"
 #include "ioctl/nv_abi.h"
-#include "mem/mem_ring.h"
 #include "mem/mem_va.h"
 
 struct nv_device;
@@ -193,13 +192,33 @@ void nv_check_faults(struct nv_device *dev);
 
 /* ---- queues (nv_queue.c, nv_stream.c) ------------------------------------- */
 
+/* What a queue's channel understands: found once from its classes. Plain
+ * data. */
+struct nv_engine {
+    bool is_copy;        /* no compute object: copies on subchannel 4 only */
+    uint8_t host_gen;    /* enum nv_host_gen */
+    uint8_t compute_gen; /* enum nv_compute_gen */
+    uint8_t copy_gen;    /* enum nv_ce_gen */
+    const struct nv_class *host, *compute, *copy;
+    uint64_t host_va_end; /* what the host engine addresses */
+    uint64_t copy_va_end; /* what the copy engine addresses */
+    /* A compute queue's, where the card has one: its copies and fills within
+     * [card_va, card_va_end). NULL: the copy engine does all. */
+    const struct nv_program *move;
+    uint64_t card_va, card_va_end;
+};
+
 struct nv_queue {
     struct hcq_queue base; /* first */
     struct nv_channel channel;
-    struct nv_mem push;        /* pushbuffer, descriptors, constants: a ring */
-    struct mem_ring push_ring; /* what of it is in use */
-    uint32_t local_epoch;      /* of dev->local when last set */
-    void *priv;                /* owned: nv_queue.c's own */
+    struct nv_engine engine;
+    struct nv_mem push;   /* pushbuffer, descriptors, constants: a ring */
+    struct hcq_ring ring; /* what of it is in use; entries of the channel's */
+    /* Of the queue's thread: */
+    bool needs_setup;
+    bool busy; /* the last submission's end did not wait for its kernels */
+    uint32_t local_epoch; /* of dev->local when last set */
+    uint32_t code_epoch;  /* of the device, as last acted on */
 };
 
 static inline struct nv_queue *
@@ -217,7 +236,8 @@ bell_status nv_queue_create(struct hcq_device *dev,
                             const struct hcq_queue_desc *desc,
                             struct hcq_queue **out_queue);
 void nv_queue_destroy(struct hcq_queue *queue);
-void nv_packet_finish(struct hcq_cs *cs, struct hcq_packet *packet);
+struct hcq_extent nv_packet_measure(struct hcq_cs *cs,
+                                    struct hcq_packet *packet);
 void nv_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
                    unsigned field, struct hcq_place *place);
 bell_status nv_queue_submit(struct hcq_queue *queue, uint64_t value);
@@ -240,9 +260,6 @@ BELL_MUST_CHECK bell_status nv_program_load(struct nv_device *dev,
 void nv_queue_restart(struct nv_queue *queue);
 /* Resets the channel, if it does something; a fault has ended others. */
 void nv_queue_reset(struct nv_queue *queue);
-/* The commands in flight as one line: "exec NAME 1x1x1 of 32x1x1, 2 args, poll
- * ..."; "" when there are none. dev->base.lock is held. */
-void nv_queue_describe(struct nv_queue *queue, char *text, size_t size_bytes);
 /* The program whose code holds `va`, or NULL; dev->base.lock is held. */
 const struct nv_program *nv_program_at(struct nv_device *dev, uint64_t va);
 

@@ -198,7 +198,7 @@ copy_bytes(uint8_t *to, const uint8_t *from, size_t n, bool streams)
         }
     }
     memcpy(to + i, from + i, n - i);
-    nv_flush_writes();
+    hcq_flush_writes();
 #else
     (void)streams;
     memcpy(to, from, n);
@@ -281,7 +281,7 @@ nv_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
     cpu = cpu_of(base, va, size_bytes, UINT64_MAX);
     if (cpu) {
         memcpy(cpu, data, (size_t)size_bytes);
-        nv_flush_writes();
+        hcq_flush_writes();
         return BELL_OK;
     }
     pthread_mutex_lock(&control->staging_lock);

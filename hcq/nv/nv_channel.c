@@ -246,7 +246,7 @@ clear_memory(struct nv_channel *channel)
 {
     memset(channel->control.cpu, 0, (size_t)channel->control.size_bytes);
     memset(channel->notice.cpu, 0, (size_t)channel->notice.size_bytes);
-    nv_flush_writes();
+    hcq_flush_writes();
     channel->put = channel->rung = 0;
 }
 
@@ -336,13 +336,13 @@ nv_channel_ring(struct nv_channel *channel)
     struct nv_release release = {0};
 
     /* What the entries point to, and the entries, before the pointer... */
-    nv_flush_writes();
+    hcq_flush_writes();
     if (__builtin_expect(dev->watched, 0))
         release = nv_watch_ring(channel);
     *channel->gp_put = channel->put;
     /* ...and the pointer before the doorbell. What was stored through BAR1
      * has arrived when a read through it comes back. */
-    nv_flush_writes();
+    hcq_flush_writes();
     if (dev->reads_put)
         (void)__atomic_load_n(channel->gp_put, __ATOMIC_ACQUIRE);
     __atomic_store_n(dev->doorbell, channel->token, __ATOMIC_RELAXED);

@@ -1,7 +1,6 @@
 /* Private to the command half of the NVIDIA driver: what packets of a stream
  * (hcq/hcq_packet.h) become for the card.
  *
- * nv_cs.c      sizes of streams
  * nv_encode.c  packets to pushbuffer words
  * nv_qmd.c     launch descriptors and constant bank 0
  * nv_move.c    large copies and fills by a kernel
@@ -13,8 +12,6 @@
 #ifndef BELL_HCQ_NV_NV_COMMAND_H
 #define BELL_HCQ_NV_NV_COMMAND_H
 
-#include "hcq/hcq_history.h"
-#include "hcq/hcq_packet.h"
 #include "hcq/nv/nv.h"
 #include "hcq/nv/nv_gen.h"
 #include "hcq/nv/nv_qmd.h"
@@ -28,27 +25,10 @@ nv_program_of(const struct hcq_exec *exec)
     return HCQ_CONTAINER(exec->prog, const struct nv_program, base);
 }
 
-/* ---- what a queue's channel understands ------------------------------------- */
-
-/* Found once for each queue from the classes of its channel. Plain data. */
-struct nv_engine {
-    bool is_copy;        /* no compute object: copies on subchannel 4 only */
-    uint8_t host_gen;    /* enum nv_host_gen */
-    uint8_t compute_gen; /* enum nv_compute_gen */
-    uint8_t copy_gen;    /* enum nv_ce_gen */
-    const struct nv_class *host, *compute, *copy;
-    uint64_t host_va_end; /* what the host engine addresses */
-    uint64_t copy_va_end; /* what the copy engine addresses */
-    /* A compute queue's, where the card has one: its copies and fills within
-     * [card_va, card_va_end). NULL: the copy engine does all. */
-    const struct nv_program *move;
-    uint64_t card_va, card_va_end;
-};
+/* ---- encoding (nv_encode.c) -------------------------------------------------- */
 
 void nv_engine_init(struct nv_engine *engine, const struct nv_chip *chip,
                     bool is_copy);
-
-/* ---- encoding (nv_encode.c) -------------------------------------------------- */
 
 /* Where words go. `at` and `data` are in memory that the card sees. */
 struct nv_push {
@@ -67,9 +47,9 @@ struct nv_push {
 #define NV_IDLE_DW   2u
 #define NV_LAUNCH_DW 6u /* an exec's, beside its data */
 
-/* Sets head.word_dw; again when its flags have changed. */
-void nv_packet_measure(const struct nv_engine *engine,
-                       struct hcq_packet *packet);
+/* What the packet becomes: no slots. Sets head.word_dw. */
+struct hcq_extent nv_packet_extent(const struct nv_engine *engine,
+                                   struct hcq_packet *packet);
 
 /* ---- copies and fills by a kernel (nv_move.c) ---------------------------------- */
 
@@ -98,22 +78,6 @@ nv_may_move(const struct nv_engine *engine, const struct hcq_packet *packet)
 {
     return engine->move && packet->head.flags & HCQ_HEAD_FIXED &&
            (packet->head.op == HCQ_OP_COPY || packet->head.op == HCQ_OP_FILL);
-}
-
-/* Units of data that the packet takes. */
-static inline uint32_t
-nv_packet_units(const struct nv_engine *engine, const struct hcq_packet *packet)
-{
-    const struct nv_program *prog;
-
-    if (packet->head.op == HCQ_OP_EXEC)
-        prog = nv_program_of(hcq_exec_of(packet));
-    else if (nv_may_move(engine, packet) ||
-             nv_move_split(engine, packet).body_bytes)
-        prog = engine->move;
-    else
-        return 0;
-    return prog->data_bytes / NV_UNIT_BYTES;
 }
 
 /* Whether the packet at a word and the next one are launches: the card does the
@@ -145,29 +109,10 @@ void nv_push_finish(struct nv_push *push, uint64_t va, uint64_t value);
 
 /* ---- queues (nv_queue.c) -------------------------------------------------------- */
 
-/* nv_queue.c's own part of a queue: its thread's. */
-struct nv_queue_priv {
-    struct nv_engine engine;
-    /* Of the fresh stream, summed up while it is built. */
-    uint32_t fresh_dw, fresh_units;
-    bool needs_setup;
-    bool busy; /* the last submission's end did not wait for its kernels */
-    uint32_t code_epoch; /* of the device, as last acted on */
-    uint64_t gp_tail;    /* entries of the ring before it are free again */
-    struct hcq_history history;
-};
-
-static inline struct nv_queue_priv *
-nv_priv_of(struct nv_queue *queue)
-{
-    return queue->priv;
-}
-
-/* Room for n_dw words of methods and n_units of data behind them in the push
- * ring, and for n_entries in the channel's, waiting for the device if need
- * be. *out_push is where they go. */
-BELL_MUST_CHECK bell_status nv_queue_room(struct nv_queue *queue, uint32_t n_dw,
-                                          uint32_t n_units, uint32_t n_entries,
+/* Room for that much, waiting for the device if need be. *out_push is where it
+ * goes; slots are entries of the channel's ring. */
+BELL_MUST_CHECK bell_status nv_queue_room(struct nv_queue *queue,
+                                          const struct hcq_extent *extent,
                                           struct nv_push *out_push);
 
 /* Words that the channel must be sent before the next packets, at most: 0 or
@@ -182,21 +127,20 @@ void nv_queue_entry(struct nv_queue *queue, const uint32_t *start,
                     const struct nv_push *push);
 
 /* Notes a submission whose entries are in the channel's ring, and rings.
- * `start` is its place in the push ring. Of a fresh stream, the packets. */
+ * stream NULL: the fresh one. */
 void nv_queue_commit(struct nv_queue *queue, uint64_t value,
-                     const uint32_t *start, struct hcq_stream *stream);
+                     struct hcq_stream *stream);
 
 /* ---- bound streams (nv_stream.c) ------------------------------------------------- */
 
 /* A stream's words for the card. Owned by its hcq_stream. */
 struct nv_stream {
-    struct hcq_history_stream node; /* history->streams */
-    struct nv_mem mem;              /* methods, then data */
-    uint32_t data_at;               /* bytes from its start */
-    uint32_t n_too_large;           /* launches that were patched to be */
-    uint32_t n_segments;            /* of methods: ring entries */
-    uint32_t *segment_dw;           /* owned: where each ends */
-    struct hcq_spot *targets;       /* owned: of each of its places */
+    struct nv_mem mem;        /* methods, then data */
+    uint32_t data_at;         /* bytes from its start */
+    uint32_t n_too_large;     /* launches that were patched to be */
+    uint32_t n_segments;      /* of methods: ring entries */
+    uint32_t *segment_dw;     /* owned: where each ends */
+    struct hcq_spot *targets; /* owned: of each of its places */
 };
 
 #endif

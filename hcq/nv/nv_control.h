@@ -184,18 +184,6 @@ enum nv_cpu_reach {
 void *nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
                     enum nv_cpu_reach reach);
 
-/* Writes through the card's window are on their way when this returns:
- * write-combined stores wait in the CPU until then. */
-static inline void
-nv_flush_writes(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_sfence();
-#else
-    __sync_synchronize();
-#endif
-}
-
 /* Whether both speak to the same kernel: the real one, or the same simulated
  * or recorded one. */
 bool nv_same_machine(const struct nv_device *a, const struct nv_device *b);

@@ -11,7 +11,6 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "hcq/hcq_history.h"
 #include "hcq/nv/nv_control.h"
 #include "hcq/nv/nv_gen.h"
 #include "hcq/nv/regs/nv_mem.h"
@@ -442,13 +441,13 @@ nv_enumerate(unsigned idx, struct hcq_device_desc *out)
 }
 
 static const struct hcq_device_ops nv_ops = {
-    .packet_finish = nv_packet_finish,
+    .packet_measure = nv_packet_measure,
     .packet_fix = nv_packet_fix,
     .packet_repack = nv_stream_repack,
     .close = close_device,
     .stop = nv_fault_stop,
     .resume = nv_fault_resume,
-    .describe = hcq_history_describe_all,
+    .describe = hcq_ring_describe_all,
     .ticks_to_ns = ticks_to_ns,
     .clock_mhz = nv_clock_mhz,
     .check = nv_fault_check,

@@ -558,16 +558,49 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
     }
 }
 
-void
-nv_packet_measure(const struct nv_engine *engine, struct hcq_packet *packet)
+struct hcq_extent
+nv_packet_extent(const struct nv_engine *engine, struct hcq_packet *packet)
 {
-    uint32_t n_dw = packet_dw(engine, packet);
+    const struct nv_program *prog = NULL;
+    uint32_t n_dw = NV_LAUNCH_DW;
 
-    /* The queue's history holds the packet at the place of its words: of an
-     * exec, with those of its data. */
-    if (packet->head.op != HCQ_OP_EXEC && n_dw < packet->head.n_dw)
-        n_dw = packet->head.n_dw;
-    packet->head.word_dw = n_dw;
+    if (packet->head.op == HCQ_OP_EXEC) {
+        prog = nv_program_of(hcq_exec_of(packet));
+    } else {
+        if (nv_may_move(engine, packet) ||
+            nv_move_split(engine, packet).body_bytes)
+            prog = engine->move;
+        /* A packet is no larger than what it becomes (hcq_ring.h): of an exec,
+         * with its data. */
+        n_dw = packet_dw(engine, packet);
+        if (n_dw < packet->head.n_dw)
+            n_dw = packet->head.n_dw;
+    }
+    HCQ_PUT(packet->head.word_dw, n_dw);
+    return (struct hcq_extent){
+        .n_dw = n_dw,
+        .n_units = prog ? prog->data_bytes / NV_UNIT_BYTES : 0,
+    };
+}
+
+struct hcq_extent
+nv_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
+{
+    return nv_packet_extent(&nv_queue_of(cs->queue)->engine, packet);
+}
+
+/* Transfers, far stores and polls: their words depend on what they are given,
+ * and on whether kernels run before them, which a patch does not know. */
+void
+nv_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
+              unsigned field, struct hcq_place *place)
+{
+    (void)cs;
+    (void)field;
+    (void)place;
+    if (packet->head.op != HCQ_OP_WAIT && packet->head.op != HCQ_OP_SIGNAL &&
+        packet->head.op != HCQ_OP_TIMESTAMP)
+        packet->head.flags |= HCQ_HEAD_FIXED;
 }
 
 /* Some bytes of a copy or fill, by the copy engine. */

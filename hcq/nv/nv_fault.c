@@ -20,7 +20,7 @@
 
 /* What is found out about one error. Plain data. */
 struct report {
-    const struct nv_queue *queue;
+    struct nv_queue *queue;
     uint32_t code; /* robust-channel code: the Xid */
     bool has_va, has_access;
     uint64_t va; /* that was accessed */
@@ -53,15 +53,15 @@ notifier_code(const struct nv_channel *channel)
 
 /* The queue whose channel reports an error, or NULL; base.lock is held. A
  * removal (45) is the consequence of another channel's error. */
-static const struct nv_queue *
+static struct nv_queue *
 find_faulty(struct nv_device *dev, uint32_t *out_code)
 {
-    const struct nv_queue *found = NULL;
+    struct nv_queue *found = NULL;
     struct hcq_link *link;
 
     for (link = dev->base.queues.next; link != &dev->base.queues;
          link = link->next) {
-        const struct nv_queue *queue =
+        struct nv_queue *queue =
             nv_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
         uint32_t code = notifier_code(&queue->channel);
 
@@ -160,30 +160,21 @@ ask_sms(struct nv_device *dev, struct report *report)
         LOG(LOG_SYNC, "SM error states stay: %s", bell_error_last()->message);
 }
 
-/* The kernel: by the warp's position, or the one that is in flight; of the
- * latter the report tells the grid ("exec NAME 4x1x1 of 32x1x1, 2 args"). */
+/* The kernel: by the warp's position, or the one that is in flight, whose grid
+ * the queue's packets tell. */
 static void
-find_program(struct nv_device *dev, struct report *report, const char *busy)
+find_program(struct nv_device *dev, struct report *report)
 {
     const struct nv_program *program =
         report->has_pc ? nv_program_at(dev, report->pc) : NULL;
-    unsigned long long x, y, z;
-    char name[HCQ_NAME_MAX];
-    const char *exec;
 
     if (program)
         snprintf(report->program, sizeof(report->program), "%s",
                  program->base.pub.name);
-    for (exec = strstr(busy, "exec "); exec; exec = strstr(exec + 1, "exec ")) {
-        if (sscanf(exec, "exec %63s %llux%llux%llu", name, &x, &y, &z) != 4 ||
-            report->code == NV_MEM_RC_PBDMA_ERROR)
-            continue;
-        if (program && strcmp(name, report->program) != 0)
-            continue;
-        snprintf(report->program, sizeof(report->program), "%s", name);
-        report->n_groups = x * y * z;
-        break;
-    }
+    if (report->code != NV_MEM_RC_PBDMA_ERROR)
+        (void)hcq_ring_find_exec(&report->queue->base,
+                                 program ? &program->base : NULL,
+                                 report->program, &report->n_groups);
 }
 
 /* What a warp says of its own error. src: hw/nv/BRINGUP.md section 6 (0x10).
@@ -323,9 +314,8 @@ decode_fault(struct nv_device *dev, struct report *report,
             ask_debugger_mmu(dev, report);
         ask_sms(dev, report);
     }
-    nv_queue_describe((struct nv_queue *)(uintptr_t)report->queue, busy,
-                      sizeof(busy));
-    find_program(dev, report, busy);
+    hcq_ring_describe(&report->queue->base, busy, sizeof(busy));
+    find_program(dev, report);
     fill_fault(report, busy, out_fault);
 }
 

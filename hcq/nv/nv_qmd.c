@@ -82,11 +82,10 @@ nv_qmd_template(const struct nv_launch *launch, const struct nv_qmd_desc *desc,
  * H100, 2026-11-22: libcuda's descriptors of a graph say so); tinygrad chains
  * with action SCHEDULE on Ampere, Ada and Blackwell; guess: that
  * INVALIDATE_COPY_SCHEDULE does as well there. */
-static void
-put_link(const struct nv_launch *launch, uint32_t *qmd, uint64_t next_va)
+static inline void
+put_link(enum nv_qmd_gen gen, const struct nv_launch *launch, uint32_t *qmd,
+         uint64_t next_va)
 {
-    enum nv_qmd_gen gen = launch->gen;
-
     nv_set_qmd_launch_dependent_qmd0_pointer(gen, qmd,
                                              (uint32_t)(next_va >> 8));
     nv_set_qmd_launch_dependent_qmd_enable(gen, qmd, 0, true);
@@ -102,12 +101,10 @@ put_link(const struct nv_launch *launch, uint32_t *qmd, uint64_t next_va)
 /* After the descriptor's own membar. observed: H100, 2026-11-22: libcuda's
  * launches do so, and it is 0.8 us sooner than a release of the host engine
  * that waits for idle. */
-static void
-put_qmd_release(const struct nv_launch *launch, uint32_t *qmd,
+static inline void
+put_qmd_release(enum nv_qmd_gen gen, uint32_t *qmd,
                 const struct nv_after *after)
 {
-    enum nv_qmd_gen gen = launch->gen;
-
     nv_set_qmd_launch_release0_enable(gen, qmd, true);
     nv_set_qmd_launch_release0_size(gen, qmd,
                                     NV_QMD_RELEASE_SIZE_SEMAPHORE_TWO_WORDS);
@@ -150,43 +147,97 @@ nv_launch_bytes(const struct nv_program *prog)
            (uint32_t)align_up(prog->bank0_bytes, NV_UNIT_BYTES);
 }
 
+/* What of a descriptor is a launch's own. */
+struct launch_fields {
+    const uint32_t *grid, *local;
+    uint64_t bank_va, next_va;
+    const struct nv_after *after;
+};
+
+static inline __attribute__((always_inline)) void
+set_fields(enum nv_qmd_gen gen, const struct nv_launch *launch, uint32_t *qmd,
+           const struct launch_fields *f)
+{
+    nv_set_qmd_launch_grid_width(gen, qmd, f->grid[0]);
+    nv_set_qmd_launch_grid_height(gen, qmd, f->grid[1]);
+    nv_set_qmd_launch_grid_depth(gen, qmd, f->grid[2]);
+    nv_set_qmd_launch_cta_x(gen, qmd, f->local[0]);
+    nv_set_qmd_launch_cta_y(gen, qmd, f->local[1]);
+    nv_set_qmd_launch_cta_z(gen, qmd, f->local[2]);
+    nv_set_qmd_launch_cbuf_addr(gen, qmd, 0, f->bank_va);
+    if (f->after->links)
+        put_link(gen, launch, qmd, f->next_va);
+    else if (f->after->release_va)
+        put_qmd_release(gen, qmd, f->after);
+}
+
+/* One for each column of the descriptor: its positions are constants there. */
+#define SET_FIELDS(gen)                                                        \
+    static void set_fields_##gen(const struct nv_launch *launch,               \
+                                 uint32_t *qmd, const struct launch_fields *f) \
+    {                                                                          \
+        set_fields((enum nv_qmd_gen)gen, launch, qmd, f);                      \
+    }
+SET_FIELDS(0)
+SET_FIELDS(1)
+SET_FIELDS(2)
+
+static void (*const set_fields_of[])(const struct nv_launch *launch,
+                                     uint32_t *qmd,
+                                     const struct launch_fields *f) = {
+    set_fields_0,
+    set_fields_1,
+    set_fields_2,
+};
+static_assert(ARRAY_LEN(set_fields_of) == NV_QMD_GEN_COUNT, "columns");
+
+/* n_bytes is a multiple of 16; not with one instruction that takes long to
+ * begin. */
+static inline void
+copy_16(uint8_t *to, const void *from, uint32_t n_bytes)
+{
+    const uint8_t *bytes = from;
+    uint32_t i;
+
+    for (i = 0; i < n_bytes; i += 16)
+        memcpy(to + i, bytes + i, 16);
+}
+
 void
 nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
                 const uint32_t local[3], const uint64_t *args, uint32_t n_args,
                 uint64_t va, uint8_t *out, const struct nv_after *after)
 {
     const struct nv_launch *launch = prog->launch;
-    enum nv_qmd_gen gen = launch->gen;
-    uint32_t qmd[NV_QMD_LAUNCH_DW], qmd_bytes = nv_size_qmd_launch(gen) * 4;
-    uint64_t bank[(NV_BANK0_HEAD_MAX + HCQ_ARGS_MAX * 8) / 8 + 2];
-    uint8_t *bytes = (uint8_t *)bank;
-    uint32_t bank_at = nv_launch_bank0(prog);
+    uint32_t qmd[NV_QMD_LAUNCH_DW];
+    uint32_t qmd_bytes = nv_size_qmd_launch(launch->gen) * 4;
+    uint8_t head[NV_BANK0_HEAD_MAX]; /* of bank 0 */
+    uint32_t bank_at = nv_launch_bank0(prog), n_arg_bytes = n_args * 8;
     uint64_t param_va = va + bank_at + prog->param_offset;
+    const struct launch_fields fields = {
+        .grid = grid,
+        .local = local,
+        .bank_va = va + bank_at,
+        .next_va = va + prog->data_bytes,
+        .after = after,
+    };
 
     assert(prog->param_offset <= NV_BANK0_HEAD_MAX && n_args <= HCQ_ARGS_MAX);
-    memcpy(qmd, prog->qmd, qmd_bytes);
-    nv_set_qmd_launch_grid_width(gen, qmd, grid[0]);
-    nv_set_qmd_launch_grid_height(gen, qmd, grid[1]);
-    nv_set_qmd_launch_grid_depth(gen, qmd, grid[2]);
-    nv_set_qmd_launch_cta_x(gen, qmd, local[0]);
-    nv_set_qmd_launch_cta_y(gen, qmd, local[1]);
-    nv_set_qmd_launch_cta_z(gen, qmd, local[2]);
-    nv_set_qmd_launch_cbuf_addr(gen, qmd, 0, va + bank_at);
-    if (after->links)
-        put_link(launch, qmd, va + prog->data_bytes);
-    else if (after->release_va)
-        put_qmd_release(launch, qmd, after);
-    memcpy(out, qmd, qmd_bytes);
+    copy_16((uint8_t *)qmd, prog->qmd, qmd_bytes);
+    set_fields_of[launch->gen](launch, qmd, &fields);
+    copy_16(out, qmd, qmd_bytes);
 
-    memcpy(bytes, prog->bank0, prog->param_offset);
-    memcpy(bytes + launch->ntid, local, 12);
-    memcpy(bytes + launch->nctaid, grid, 12);
+    memcpy(head, prog->bank0, prog->param_offset);
+    memcpy(head + launch->ntid, local, 12);
+    memcpy(head + launch->nctaid, grid, 12);
     if (launch->param_address)
-        memcpy(bytes + launch->param_address, &param_va, 8);
+        memcpy(head + launch->param_address, &param_va, 8);
+    out += bank_at;
+    memcpy(out, head, prog->param_offset);
+    out += prog->param_offset;
     if (n_args)
-        memcpy(bytes + prog->param_offset, args, n_args * 8);
+        memcpy(out, args, n_arg_bytes);
     /* What follows the parameters up to the bank's size. */
-    memset(bytes + prog->param_offset + n_args * 8, 0,
-           prog->bank0_bytes - prog->param_offset - n_args * 8);
-    memcpy(out + bank_at, bytes, prog->bank0_bytes);
+    memset(out + n_arg_bytes, 0,
+           prog->bank0_bytes - prog->param_offset - n_arg_bytes);
 }

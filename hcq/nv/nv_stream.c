@@ -11,34 +11,6 @@
 
 /* ---- layout ------------------------------------------------------------------ */
 
-struct totals {
-    uint32_t n_packets;
-    uint64_t n_dw, n_units; /* at most */
-};
-
-static const struct nv_engine *
-engine_of(const struct hcq_cs *cs)
-{
-    return &nv_priv_of(nv_queue_of(cs->queue))->engine;
-}
-
-static struct totals
-measure_stream(const struct hcq_cs *cs)
-{
-    struct totals t = {0};
-    uint32_t pos = 0;
-
-    while (pos < cs->n_dw) {
-        const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
-
-        t.n_packets++;
-        t.n_dw += packet->head.word_dw;
-        t.n_units += nv_packet_units(engine_of(cs), packet);
-        pos += packet->head.n_dw;
-    }
-    return t;
-}
-
 static struct nv_stream *
 stream_of(const struct hcq_stream *base)
 {
@@ -58,10 +30,10 @@ end_segment(struct nv_stream *stream, uint32_t *from_dw, uint32_t at_dw,
 }
 
 static void
-encode_stream(struct nv_stream *stream, struct nv_push *push,
+encode_stream(const struct hcq_cs *cs, struct nv_push *push,
               struct hcq_spot *spots)
 {
-    const struct hcq_cs *cs = &stream->node.stream->cs;
+    struct nv_stream *stream = stream_of(cs->stream);
     const uint32_t *start = push->at;
     uint64_t data_va = push->data_va;
     uint32_t pos = 0, from_dw = 0, at_dw = 0, n = 0;
@@ -85,16 +57,16 @@ encode_stream(struct nv_stream *stream, struct nv_push *push,
 }
 
 static bell_status
-lay_out(struct nv_stream *stream, const struct totals *t,
-        struct hcq_spot *spots)
+lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
+        struct hcq_spot *spots, uint32_t n_spots)
 {
-    struct hcq_stream *base = stream->node.stream;
+    struct nv_stream *stream = stream_of(base);
     struct nv_queue *queue = nv_queue_of(base->queue);
-    uint64_t data_at = align_up(t->n_dw * 4, NV_UNIT_BYTES), bytes;
+    uint64_t data_at = align_up(extent->n_dw * 4, NV_UNIT_BYTES), bytes;
     struct nv_push push;
     size_t i;
 
-    bytes = data_at + t->n_units * NV_UNIT_BYTES;
+    bytes = data_at + (uint64_t)extent->n_units * NV_UNIT_BYTES;
     if (bytes > UINT32_MAX)
         return bell_fail(BELL_E_NO_MEMORY,
                          "stream '%s': %llu bytes for the card; 4 GiB are the "
@@ -106,98 +78,72 @@ lay_out(struct nv_stream *stream, const struct totals *t,
                           NV_MEM_VISIBLE, &stream->mem));
     stream->data_at = (uint32_t)data_at;
     push = (struct nv_push){
-        .engine = &nv_priv_of(queue)->engine,
+        .engine = &queue->engine,
         .at = stream->mem.cpu,
         .data = (uint8_t *)stream->mem.cpu + data_at,
         .data_va = stream->mem.va + data_at,
     };
-    encode_stream(stream, &push, spots);
+    encode_stream(&base->cs, &push, spots);
     for (i = 0; i < base->n_places; i++)
-        stream->targets[i] =
-            *hcq_spot_find(spots, t->n_packets, base->places[i].dw);
+        stream->targets[i] = *hcq_spot_find(spots, n_spots, base->places[i].dw);
     return BELL_OK;
 }
 
 /* ---- binding -------------------------------------------------------------------- */
-
-static void
-free_stream(struct nv_stream *stream)
-{
-    if (!stream)
-        return;
-    nv_mem_free(nv_device_of(stream->node.stream->queue->dev), &stream->mem);
-    host_free(stream->segment_dw);
-    host_free(stream->targets);
-    host_free(stream);
-}
-
-static struct nv_stream *
-alloc_stream(struct hcq_stream *base, const struct totals *t)
-{
-    struct nv_stream *stream = host_calloc(1, sizeof(*stream));
-    /* Each but the last holds more than half of what it may. */
-    size_t n_segments = (size_t)(t->n_dw / (NV_HOST_GP_MAX_DW / 2)) + 1;
-
-    if (!stream)
-        return NULL;
-    stream->node.stream = base;
-    stream->segment_dw = host_calloc(n_segments, sizeof(uint32_t));
-    stream->targets = host_calloc(base->n_places + 1, sizeof(*stream->targets));
-    if (!stream->segment_dw || !stream->targets) {
-        free_stream(stream);
-        return NULL;
-    }
-    return stream;
-}
-
-bell_status
-nv_stream_bind(struct hcq_stream *base)
-{
-    struct nv_queue_priv *priv = nv_priv_of(nv_queue_of(base->queue));
-    struct totals t = measure_stream(&base->cs);
-    struct hcq_spot *spots = host_calloc(t.n_packets + 1u, sizeof(*spots));
-    struct nv_stream *stream = alloc_stream(base, &t);
-    bell_status status;
-
-    if (!spots || !stream)
-        status = bell_fail(BELL_E_NO_MEMORY,
-                           "stream '%s': no memory for %u commands", base->name,
-                           t.n_packets);
-    else
-        status = lay_out(stream, &t, spots);
-    host_free(spots);
-    if (status != BELL_OK) {
-        free_stream(stream);
-        return status;
-    }
-    base->priv = stream;
-    pthread_mutex_lock(&base->queue->dev->lock);
-    hcq_link_add(&priv->history.streams, &stream->node.link);
-    pthread_mutex_unlock(&base->queue->dev->lock);
-    return BELL_OK;
-}
 
 void
 nv_stream_unbind(struct hcq_stream *base)
 {
     struct nv_stream *stream = stream_of(base);
 
-    pthread_mutex_lock(&base->queue->dev->lock);
-    hcq_link_remove(&stream->node.link);
-    pthread_mutex_unlock(&base->queue->dev->lock);
-    free_stream(stream);
     base->priv = NULL;
+    if (!stream)
+        return;
+    nv_mem_free(nv_device_of(base->queue->dev), &stream->mem);
+    host_free(stream->segment_dw);
+    host_free(stream->targets);
+    host_free(stream);
+}
+
+bell_status
+nv_stream_bind(struct hcq_stream *base)
+{
+    uint32_t n_packets;
+    struct hcq_extent extent = hcq_stream_extent(base, &n_packets);
+    struct hcq_spot *spots = host_calloc(n_packets + 1u, sizeof(*spots));
+    struct nv_stream *stream = host_calloc(1, sizeof(*stream));
+    /* Each but the last holds more than half of what it may. */
+    size_t n_segments = (size_t)(extent.n_dw / (NV_HOST_GP_MAX_DW / 2)) + 1;
+    bell_status status;
+
+    base->priv = stream;
+    if (stream) {
+        stream->segment_dw = host_calloc(n_segments, sizeof(uint32_t));
+        stream->targets =
+            host_calloc(base->n_places + 1, sizeof(*stream->targets));
+    }
+    if (!spots || !stream || !stream->segment_dw || !stream->targets)
+        status = bell_fail(BELL_E_NO_MEMORY,
+                           "stream '%s': no memory for %u commands", base->name,
+                           n_packets);
+    else
+        status = lay_out(base, &extent, spots, n_packets);
+    host_free(spots);
+    if (status != BELL_OK)
+        nv_stream_unbind(base);
+    return status;
 }
 
 /* ---- patches -------------------------------------------------------------------- */
 
 /* A launch: one argument, or all of it when its shape changes. */
 static void
-repack_exec(struct nv_stream *stream, const struct hcq_spot *spot,
+repack_exec(const struct hcq_cs *cs, const struct hcq_spot *spot,
             struct hcq_exec *exec, uint32_t dw)
 {
+    struct nv_stream *stream = stream_of(cs->stream);
     const struct nv_after after = {
-        .links = nv_packet_links(&stream->node.stream->cs, spot->packet_dw),
+        .links = nv_packet_links(cs, spot->packet_dw),
     };
     const struct nv_program *prog = nv_program_of(exec);
     uint64_t offset =
@@ -223,14 +169,14 @@ nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
     uint64_t data_at =
         stream->data_at + (uint64_t)spot->data_unit * NV_UNIT_BYTES;
     struct nv_push push = {
-        .engine = &nv_priv_of(nv_queue_of(base->queue))->engine,
+        .engine = &nv_queue_of(base->queue)->engine,
         .at = (uint32_t *)stream->mem.cpu + spot->word_dw,
         .data = (uint8_t *)stream->mem.cpu + data_at,
         .data_va = stream->mem.va + data_at,
     };
 
     if (packet->head.op == HCQ_OP_EXEC)
-        repack_exec(stream, spot, (void *)packet, place->dw);
+        repack_exec(&base->cs, spot, (void *)packet, place->dw);
     else
         nv_push_packet(&push, packet);
 }
@@ -242,16 +188,18 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
 {
     struct nv_stream *stream = stream_of(base);
     struct nv_queue *queue = nv_queue_of(base->queue);
-    struct nv_queue_priv *priv = nv_priv_of(queue);
     uint32_t prologue_dw = nv_queue_prologue_dw(queue);
-    uint32_t lead_dw = prologue_dw + (priv->busy ? NV_IDLE_DW : 0);
+    uint32_t lead_dw = prologue_dw + (queue->busy ? NV_IDLE_DW : 0);
+    const struct hcq_extent extent = {
+        .n_dw = lead_dw + NV_FINISH_DW,
+        .n_slots = stream->n_segments + (lead_dw ? 2 : 1),
+    };
     uint32_t from_dw = 0, i, *start, *finish;
     struct nv_push push;
 
     if (__builtin_expect(stream->n_too_large != 0, 0))
         return hcq_exec_refuse(base);
-    BELL_TRY(nv_queue_room(queue, lead_dw + NV_FINISH_DW, 0,
-                           stream->n_segments + (lead_dw ? 2 : 1), &push));
+    BELL_TRY(nv_queue_room(queue, &extent, &push));
     start = push.at;
     if (__builtin_expect(lead_dw != 0, 0)) {
         nv_push_idle(&push);
@@ -267,7 +215,7 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
     finish = push.at;
     nv_push_finish(&push, queue->base.timeline->va, value);
     nv_queue_entry(queue, finish, &push);
-    priv->busy = false;
-    nv_queue_commit(queue, value, start, base);
+    queue->busy = false;
+    nv_queue_commit(queue, value, base);
     return BELL_OK;
 }

@@ -93,7 +93,7 @@ put(struct amd_push *push, enum hcq_op op, unsigned flags, uint64_t a,
     };
     const uint32_t *from = push->at;
 
-    amd_packet_measure(&engine, &packet);
+    (void)amd_packet_extent(&engine, &packet);
     amd_push_packet(push, &packet);
     assert_int_equal(push->at - from + slack, packet.head.word_dw);
 }
@@ -171,7 +171,7 @@ launch(uint32_t rsrc1, uint32_t rsrc2, uint32_t rsrc3, uint32_t properties)
     exec->args[0] = 0x1111222233334444;
     exec->args[1] = 2;
     exec->args[2] = 3;
-    amd_packet_measure(&engine, (void *)exec);
+    (void)amd_packet_extent(&engine, (void *)exec);
     return (const void *)exec;
 }
 
@@ -264,7 +264,7 @@ test_hidden(void **state)
 
     (void)state;
     prog.hidden_bytes = AMD_HIDDEN_BYTES;
-    assert_int_equal(amd_packet_units(&engine, packet), 5);
+    assert_int_equal(amd_packet_extent(&engine, (void *)packet).n_units, 5);
     amd_push_packet(&push, packet);
     assert_ptr_equal(push.data, data + 40);
     assert_memory_equal(hidden, groups, sizeof(groups));
@@ -455,7 +455,7 @@ test_moves(void **state)
 
     push = start(90402, 8, AMD_RING_AQL);
     packet.word[2] = 64;
-    assert_int_equal(amd_packet_slots(&engine, &packet), 2);
+    assert_int_equal(amd_packet_extent(&engine, (void *)&packet).n_slots, 2);
     put(&push, HCQ_OP_COPY, 0, DST, SRC, 40, 0);
     assert_int_equal(push.slot, 1);
     expect_words("dispatch", slots, 16,
@@ -626,7 +626,7 @@ test_aql(void **state)
     const struct hcq_packet *packet = launch(0x00af0040, 0x84, 1, 0x0008);
 
     (void)state;
-    assert_int_equal(amd_packet_slots(&engine, packet), 2);
+    assert_int_equal(amd_packet_extent(&engine, (void *)packet).n_slots, 2);
     amd_push_begin(&push);
     amd_push_packet(&push, packet);
     amd_push_finish(&push, SIGNAL, 7);

@@ -351,7 +351,7 @@ put(struct nv_push *push, enum hcq_op op, unsigned flags, uint64_t a,
     };
     const uint32_t *from = push->at;
 
-    nv_packet_measure(push->engine, &packet);
+    (void)nv_packet_extent(push->engine, &packet);
     nv_push_packet(push, &packet);
     assert_int_equal(push->at - from, packet.head.word_dw - slack);
 }
@@ -486,8 +486,8 @@ test_kernels(void **state)
         .local = {1, 1, 1},
     };
     exec->args[0] = 3;
-    nv_packet_measure(&engine, packet);
-    assert_int_equal(nv_packet_units(push.engine, packet), 5);
+    (void)nv_packet_extent(&engine, packet);
+    assert_int_equal(nv_packet_extent(push.engine, (void *)packet).n_units, 5);
     nv_push_packet(&push, packet);
     EXPECT(&push, 0x200120ad, 0xab000001, 0x200120b0, 0xa);
     assert_true(push.busy);
@@ -580,7 +580,7 @@ test_moves(void **state)
                               : n},
         };
 
-        assert_int_equal(nv_packet_units(&engine, &packet), 0);
+        assert_int_equal(nv_packet_extent(&engine, (void *)&packet).n_units, 0);
     }
     engine.move = NULL;
     push = start(&hopper, false);

@@ -115,7 +115,8 @@ rig_replace_ring(struct rig *r, uint32_t ring_bytes)
     remove_guards(r);
     amd_channel_fini(channel);
     rig_ok(amd_channel_init(dev, kind, ring_bytes, channel));
-    r->n_slots = amd_queue_slots(r->queue);
+    amd_queue_limit(r->queue);
+    r->n_slots = r->queue->n_slots;
     r->guards[0] = guard((uint8_t *)channel->ring - PAGE_BYTES);
     r->guards[1] = guard((uint8_t *)channel->ring + ring_bytes);
 }
@@ -135,15 +136,15 @@ rig_open(const struct kind *kind, uint32_t push_bytes)
     rig_ok(hcq_buffer_create(r.dev, COUNTERS * COUNTER_WORDS * 8,
                              HCQ_MEM_HOST_VISIBLE, &r.counters));
     r.queue = amd_queue_of(r.base);
-    r.priv = amd_priv_of(r.queue);
-    r.n_wake = r.priv->engine.n_wake;
-    r.priv->engine.n_wake = 0;
+    r.n_wake = r.queue->engine.n_wake;
+    r.queue->engine.n_wake = 0;
+    amd_queue_limit(r.queue);
     if (kind->by_launch)
         r.prog = load_count(r.dev);
     rig_replace_ring(&r, RING_BYTES);
-    r.priv->engine.max_bytes = 8; /* of a copy packet */
-    r.priv->engine.move = NULL;
-    r.priv->engine.piece_dw = 2; /* every command is a piece of its own */
+    r.queue->engine.max_bytes = 8; /* of a copy packet */
+    r.queue->engine.move = NULL;
+    r.queue->engine.piece_dw = 2; /* every command is a piece of its own */
     return r;
 }
 
@@ -226,16 +227,17 @@ rig_emit_count(struct rig *r, struct hcq_cs *cs, uint32_t i)
 bell_status
 rig_submit_release(struct rig *r)
 {
+    const struct hcq_extent extent = {
+        .n_dw = UNIT_DW,
+        .n_slots = amd_finish_slots(&r->queue->engine),
+    };
     uint64_t value = r->base->n_submitted + 1;
     struct amd_push push;
-    uint32_t *start;
 
-    BELL_TRY(amd_queue_room(r->queue, UNIT_DW, 0,
-                            amd_finish_slots(&r->priv->engine), &push));
-    start = push.at;
+    BELL_TRY(amd_queue_room(r->queue, &extent, &push));
     amd_push_finish(&push, r->base->timeline->va, value);
     r->base->cs.n_dw = 0; /* commands to be noted for reports */
-    amd_queue_commit(r->queue, value, start, &push, NULL);
+    amd_queue_commit(r->queue, value, &push, NULL);
     r->base->n_submitted = value;
     return BELL_OK;
 }

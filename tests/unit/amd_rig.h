@@ -39,7 +39,6 @@ struct rig {
     struct hcq_device *dev;
     struct hcq_queue *base;
     struct amd_queue *queue;
-    struct amd_queue_priv *priv;
     struct hcq_program *prog;
     struct hcq_buffer *counters;
     uint64_t n_slots;

@@ -363,23 +363,23 @@ reports(struct rig *r)
     struct hcq_cs *cs;
     char text[512], small[40];
 
-    amd_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     assert_string_equal(text, "");
     expect_ok(hcq_queue_begin(r->queue, &cs));
     hcq_cs_poll(cs, r->out->va, UINT32_MAX, 0xabcd0123);
     amd_kernel_exec_x(cs, r, shape, 0, 3, 2);
     hcq_cs_copy(cs, 0x2000, 0x1000, 64);
     expect_ok(hcq_cs_submit(cs, NULL));
-    amd_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     expect_text(text, "poll 0x");
     expect_text(text, "& 0xffffffff == 0xabcd0123, exec shape 3x1x1 of 2x1x1");
     expect_text(text, "copy 64 bytes 0x1000 -> 0x2000");
-    amd_queue_describe(queue, small, sizeof(small)); /* what fits */
+    hcq_ring_describe(&queue->base, small, sizeof(small)); /* what fits */
     assert_memory_equal(small, text, sizeof(small) - 1);
     expect_fails(hcq_queue_wait(r->queue, 1000000), BELL_E_TIMEOUT,
                  "== 0xabcd0123");
     expect_ok(hcq_device_recover(r->dev));
-    amd_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     assert_string_equal(text, "");
 
     expect_ok(hcq_stream_create(r->queue, "stuck", &stream));
@@ -387,7 +387,7 @@ reports(struct rig *r)
     amd_kernel_exec_x(hcq_stream_cs(stream), r, shape, 40, 1, 2);
     expect_ok(hcq_stream_end(stream));
     expect_ok(hcq_stream_submit(stream, NULL));
-    amd_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     expect_text(text, "stream 'stuck': poll 0x");
     *(volatile uint32_t *)r->out->host = 5; /* bit 1 clear, bit 0 set */
     expect_ok(hcq_stream_wait(stream, LONG_NS));

@@ -51,11 +51,11 @@ signal_dw(const struct rig *r)
 {
     struct hcq_packet packet = {.head = {.op = HCQ_OP_SIGNAL}};
 
-    if (r->priv->engine.finish)
+    if (r->queue->engine.finish)
         return 0;
     return r->queue->channel.kind == AMD_RING_SDMA
-               ? amd_sdma_dw(&r->priv->engine, &packet, 0)
-               : amd_pm4_dw(&r->priv->engine, &packet, 0);
+               ? amd_sdma_dw(&r->queue->engine, &packet, 0)
+               : amd_pm4_dw(&r->queue->engine, &packet, 0);
 }
 
 /* Slots of a piece of so many words. */
@@ -64,7 +64,7 @@ piece_slots(const struct rig *r, uint32_t n_dw)
 {
     return r->queue->channel.kind == AMD_RING_SDMA
                ? n_dw + AMD_SDMA_TAIL_DW
-               : amd_fresh_slots(&r->priv->engine);
+               : amd_fresh_slots(&r->queue->engine);
 }
 
 /* A queue whose push ring is what is full: that of slots has room. */
@@ -85,11 +85,15 @@ submit_piece(struct rig *r, uint32_t n_dw, uint32_t n_counts,
              uint64_t *out_offset)
 {
     struct hcq_packet packet = rig_count_packet(r, 0);
+    const struct hcq_extent extent = {
+        .n_dw = n_dw,
+        .n_slots = piece_slots(r, n_dw),
+    };
     uint64_t value = r->base->n_submitted + 1;
     struct amd_push push;
     uint32_t *start, *end;
 
-    BELL_TRY(amd_queue_room(r->queue, n_dw, 0, piece_slots(r, n_dw), &push));
+    BELL_TRY(amd_queue_room(r->queue, &extent, &push));
     start = push.at;
     end = start + n_dw;
     if (n_counts) {
@@ -100,7 +104,7 @@ submit_piece(struct rig *r, uint32_t n_dw, uint32_t n_counts,
     amd_push_finish(&push, r->base->timeline->va, value);
     assert_ptr_equal(push.at, end);
     r->base->cs.n_dw = 0; /* commands to be noted for reports */
-    amd_queue_commit(r->queue, value, start, &push, NULL);
+    amd_queue_commit(r->queue, value, &push, NULL);
     r->base->n_submitted = value;
     *out_offset =
         (uint64_t)((uint8_t *)start - (uint8_t *)r->queue->push.cpu) / 4;
@@ -110,7 +114,7 @@ submit_piece(struct rig *r, uint32_t n_dw, uint32_t n_counts,
 static uint32_t
 head_unit(const struct rig *r)
 {
-    return (uint32_t)(align_up(r->queue->push_ring.head, AMD_UNIT_BYTES) /
+    return (uint32_t)(align_up(r->queue->ring.push.head, AMD_UNIT_BYTES) /
                       AMD_UNIT_BYTES % UNITS);
 }
 
@@ -299,7 +303,7 @@ stream_dw(struct rig *r, const uint32_t n[3])
     rig_emit_count(r, cs, 0);
     emit_some(r, cs, n);
     hcq_cs_discard(cs);
-    return (uint32_t)r->priv->fresh_dw;
+    return (uint32_t)r->queue->ring.fresh.n_dw;
 }
 
 /* Numbers of each that fill the ring to its last word. */
@@ -345,7 +349,7 @@ full_streams(void **state)
             rig_ok(hcq_queue_begin(r.base, &cs));
             rig_emit_count(&r, cs, 0);
             emit_some(&r, cs, n);
-            assert_int_equal(r.priv->fresh_dw, PUSH_DW);
+            assert_int_equal(r.queue->ring.fresh.n_dw, PUSH_DW);
             rig_ok(hcq_cs_submit(cs, NULL));
             rig_ok(hcq_queue_wait(r.base, LONG_NS));
             rig_expect_counts(&r, 1, 1);
@@ -409,7 +413,7 @@ ends_with_the_release(void **state)
         rig_ok(rig_submit_release(&r));
         slot = r.queue->channel.ring;
         if (r.queue->channel.kind == AMD_RING_SDMA) {
-            assert_int_equal(slot[r.priv->slot_put - 1],
+            assert_int_equal(slot[r.queue->ring.slot_put - 1],
                              (uint32_t)r.base->n_submitted);
             rig_close(&r);
             continue;

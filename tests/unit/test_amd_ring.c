@@ -63,7 +63,7 @@ static uint32_t
 words_of(const struct rig *r, uint32_t n_counts)
 {
     struct hcq_packet signal = {.head = {.op = HCQ_OP_SIGNAL}};
-    const struct amd_engine *engine = &r->priv->engine;
+    const struct amd_engine *engine = &r->queue->engine;
     uint32_t begin = 6 + (engine->dev->gen->has_gcr ? 5 : 0);
 
     return begin + n_counts * (1 + (COUNTER_WORDS - 1) * 7) +
@@ -88,7 +88,7 @@ has_aql_launches(const struct rig *r)
 static struct load
 make_fresh(const struct rig *r, uint32_t n_counts)
 {
-    uint32_t n_slots = amd_fresh_slots(&r->priv->engine);
+    uint32_t n_slots = amd_fresh_slots(&r->queue->engine);
 
     if (is_sdma(r))
         n_slots = words_of(r, n_counts);
@@ -123,7 +123,7 @@ drop_load(struct load *load)
 static uint32_t
 slot_dw(const struct rig *r)
 {
-    return r->priv->engine.slot_dw;
+    return r->queue->engine.slot_dw;
 }
 
 static uint32_t
@@ -165,13 +165,13 @@ expect_slots(const struct rig *r, uint64_t from, uint64_t n)
 static uint64_t
 run_load(struct rig *r, const struct load *load)
 {
-    uint64_t from = r->priv->slot_put, n;
+    uint64_t from = r->queue->ring.slot_put, n;
 
     poison_slots(r);
     rig_reset_counters(r);
     rig_ok(submit_load(r, load));
     rig_ok(hcq_queue_wait(r->base, LONG_NS));
-    n = r->priv->slot_put - from;
+    n = r->queue->ring.slot_put - from;
     if (is_sdma(r)) /* with what stays empty before each end of the ring */
         assert_true(n - load->n_slots <=
                     (from + n) / r->n_slots * AMD_SDMA_TAIL_DW);
@@ -207,15 +207,14 @@ go_to_word(struct rig *r, uint64_t word)
     struct amd_channel *channel = &r->queue->channel;
 
     rig_ok(hcq_queue_wait(r->base, LONG_NS));
-    (void)hcq_history_retire(&r->priv->history, r->base->timeline,
-                             &r->queue->push_ring, &r->priv->slot_tail);
-    while ((r->priv->slot_put & (r->n_slots - 1)) != word)
-        channel->ring[r->priv->slot_put++ & (r->n_slots - 1)] = 0;
-    channel->put = r->priv->slot_put * 4;
+    (void)hcq_ring_retire(r->base);
+    while ((r->queue->ring.slot_put & (r->n_slots - 1)) != word)
+        channel->ring[r->queue->ring.slot_put++ & (r->n_slots - 1)] = 0;
+    channel->put = r->queue->ring.slot_put * 4;
     amd_channel_ring(channel);
     while (amd_channel_room(channel) < channel->ring_bytes)
         hcq_spin(0);
-    r->priv->slot_tail = r->priv->slot_put;
+    r->queue->ring.slot_tail = r->queue->ring.slot_put;
 }
 
 /* At every word, longer ones at some: each begins where it does. */
@@ -287,7 +286,7 @@ slots(void **state)
 static void
 go_to_slot(struct rig *r, uint64_t slot)
 {
-    while ((r->priv->slot_put & (r->n_slots - 1)) != slot)
+    while ((r->queue->ring.slot_put & (r->n_slots - 1)) != slot)
         rig_ok(rig_submit_release(r));
     rig_ok(hcq_queue_wait(r->base, LONG_NS));
 }
@@ -305,24 +304,24 @@ fill_slots(struct rig *r, uint64_t slot, const struct load *most,
     rig_reset_counters(r);
     go = rig_hold(r);
     rig_ok(submit_load(r, most));
-    put = r->priv->slot_put;
-    assert_int_equal(put - r->priv->slot_tail, r->n_slots - 1);
+    put = r->queue->ring.slot_put;
+    assert_int_equal(put - r->queue->ring.slot_tail, r->n_slots - 1);
     r->base->submit_timeout_ns = SHORT_NS;
     rig_fails(submit_load(r, &one), BELL_E_TIMEOUT, "no room for");
     rig_fails(submit_load(r, &one), BELL_E_TIMEOUT, "wait for signal");
     r->base->submit_timeout_ns = LONG_NS;
-    assert_int_equal(r->priv->slot_put, put);
+    assert_int_equal(r->queue->ring.slot_put, put);
     rig_release(r, go);
     rig_expect_counts(r, most->n_counts, 1);
 
     go_to_slot(r, slot);
     rig_reset_counters(r);
     go = rig_hold(r);
-    put = r->priv->slot_put;
+    put = r->queue->ring.slot_put;
     r->base->submit_timeout_ns = SHORT_NS;
     rig_fails(submit_load(r, too_many), BELL_E_TIMEOUT, "no room for");
     r->base->submit_timeout_ns = LONG_NS;
-    assert_int_equal(r->priv->slot_put, put);
+    assert_int_equal(r->queue->ring.slot_put, put);
     rig_release(r, go);
     rig_expect_counts(r, 0, 1);
     rig_ok(submit_load(r, too_many));
@@ -345,16 +344,16 @@ fill_words(struct rig *r, uint64_t word, const struct load *load)
     go = rig_hold(r);
     r->base->submit_timeout_ns = SHORT_NS;
     while (status == BELL_OK && n < r->n_slots) {
-        put = r->priv->slot_put;
+        put = r->queue->ring.slot_put;
         status = submit_load(r, load);
         n += status == BELL_OK;
     }
     r->base->submit_timeout_ns = LONG_NS;
     rig_fails(status, BELL_E_TIMEOUT, "no room for");
     rig_fails(status, BELL_E_TIMEOUT, "wait for signal");
-    assert_int_equal(r->priv->slot_put, put);
-    assert_true(put - r->priv->slot_tail < r->n_slots);
-    assert_true(put - r->priv->slot_tail + most >= r->n_slots);
+    assert_int_equal(r->queue->ring.slot_put, put);
+    assert_true(put - r->queue->ring.slot_tail < r->n_slots);
+    assert_true(put - r->queue->ring.slot_tail + most >= r->n_slots);
     rig_release(r, go);
     assert_true(n > 0);
     rig_expect_counts(r, load->n_counts, n < 3 ? n : 3); /* it counts to 3 */
@@ -387,7 +386,7 @@ full_slots(void **state)
         struct rig r = rig_open(&ring_kinds[k], PAGE_BYTES * 16);
         uint32_t n = (uint32_t)r.n_slots, i;
         const uint32_t at[] = {0, 1, 2, n / 2, n - 2, n - 1};
-        uint32_t n_held = amd_fresh_slots(&r.priv->engine);
+        uint32_t n_held = amd_fresh_slots(&r.queue->engine);
         struct load most, too_many;
 
         if (is_sdma(&r)) {
@@ -475,7 +474,7 @@ taken_late(void **state)
             while (*channel->rptr != channel->put)
                 hcq_spin(0);
             page->read_id -= r.n_slots - 3; /* two left, one stays free */
-            r.priv->slot_taken = page->read_id;
+            r.queue->slot_taken = page->read_id;
             r.base->submit_timeout_ns = SHORT_NS;
             rig_fails(submit_load(&r, &three), BELL_E_TIMEOUT, "no room in a");
             rig_ok(submit_load(&r, &one));
@@ -503,7 +502,8 @@ wakes_behind(struct rig *r, struct load load, bool in_turn)
         rig_ok(submit_load(r, &load));
         if (in_turn)
             rig_ok(hcq_queue_wait(r->base, LONG_NS));
-        assert_true(r->priv->slot_put - r->priv->slot_tail <= r->n_slots);
+        assert_true(r->queue->ring.slot_put - r->queue->ring.slot_tail <=
+                    r->n_slots);
     }
     rig_ok(hcq_queue_wait(r->base, LONG_NS));
     rig_expect_counts(r, load.n_counts, r->kind->by_launch ? n : 3);
@@ -522,12 +522,13 @@ wakes(void **state)
         uint32_t n = (uint32_t)r.n_slots, n_words = 0;
         const uint32_t lengths[] = {1, 2, 3, n / 2, n - 3, n - 2, n - 1, n};
 
-        r.priv->engine.n_wake = r.n_wake;
+        r.queue->engine.n_wake = r.n_wake;
+        amd_queue_limit(r.queue);
         assert_true(r.n_wake > 0);
         if (is_sdma(&r)) { /* the most that goes at once, and one more */
             while (words_of(&r, n_words + 1) +
-                       amd_finish_slots(&r.priv->engine) <=
-                   amd_queue_max_slots(r.queue))
+                       amd_finish_slots(&r.queue->engine) <=
+                   r.queue->ring.max_slots)
                 n_words++;
             for (i = 0; i < 4; i++)
                 wakes_behind(&r, make_words(&r, i < 2 ? 1 : n_words + i / 3),
@@ -557,7 +558,7 @@ units_of(const struct rig *r, uint64_t n_dw)
 static void
 put_lap(struct rig *r, uint32_t *at, uint32_t n_dw)
 {
-    struct amd_push push = {.engine = &r->priv->engine, .at = at};
+    struct amd_push push = {.engine = &r->queue->engine, .at = at};
 
     rig_put_nothing(r, &push, n_dw);
     if (r->queue->channel.kind == AMD_RING_SDMA) /* else one for each word */
@@ -589,7 +590,7 @@ turn_to_the_edge(struct rig *r, uint32_t n_slots)
         hcq_spin(0);
     put_lap(r, channel->ring + LARGE_RING_BYTES / 4 - LAP_DW, LAP_DW - n_left);
     advance(channel, half - units_of(r, n_left));
-    r->priv->slot_put = r->priv->slot_tail =
+    r->queue->ring.slot_put = r->queue->ring.slot_tail =
         channel->put / units_of(r, slot_dw(r));
     assert_int_equal(channel->put, edge - units_of(r, n_left));
 }

@@ -5,7 +5,7 @@
 #include "tests/unit/amd_kernels.h"
 #include "base/bits.h"
 #include "base/map.h"
-#include "hcq/hcq_history.h"
+#include "hcq/hcq_ring.h"
 
 static const char *const cards[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942",
                                     "AMD@sim:gfx942*2"};
@@ -292,10 +292,10 @@ many_submissions(void **state)
         }
         expect_fails(status, BELL_E_TIMEOUT, "no room for");
         expect_fails(status, BELL_E_TIMEOUT, "wait for signal");
-        assert_int_equal(n, HCQ_HISTORY_RECORDS);
+        assert_int_equal(n, HCQ_RING_RECORDS);
         hcq_signal_set(go, 1);
         expect_ok(hcq_queue_wait(queue, LONG_NS));
-        assert_int_equal((uint32_t)value_at(&r, 0), HCQ_HISTORY_RECORDS - 1);
+        assert_int_equal((uint32_t)value_at(&r, 0), HCQ_RING_RECORDS - 1);
         close_rig(&r);
     }
 }

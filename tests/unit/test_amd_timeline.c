@@ -297,13 +297,13 @@ torn_values(void **state)
 static void
 start_at(struct hcq_queue *queue, uint64_t value)
 {
-    struct amd_queue_priv *priv = amd_priv_of(amd_queue_of(queue));
+    struct hcq_ring *ring = queue->ring;
 
     expect_ok(hcq_queue_wait(queue, LONG_NS));
-    mem_ring_retire(&amd_queue_of(queue)->push_ring, UINT64_MAX);
-    priv->slot_tail = priv->slot_put;
-    priv->history.retired = value;
-    atomic_store(&priv->history.last_value, value);
+    mem_ring_retire(&ring->push, UINT64_MAX);
+    ring->slot_tail = ring->slot_put;
+    ring->retired = value;
+    atomic_store(&ring->last_value, value);
     queue->n_submitted = value;
     hcq_signal_set(queue->timeline, value);
 }
@@ -394,8 +394,8 @@ test_full(struct rig *r)
         }
         queue->submit_timeout_ns = LONG_NS;
         expect_fails(status, BELL_E_TIMEOUT, "no room for");
-        assert_int_equal(n, HCQ_HISTORY_RECORDS - 1);
-        assert_int_equal(value, BORDER - 100 + HCQ_HISTORY_RECORDS);
+        assert_int_equal(n, HCQ_RING_RECORDS - 1);
+        assert_int_equal(value, BORDER - 100 + HCQ_RING_RECORDS);
         hcq_signal_set(r->sig, 1);
         expect_ok(hcq_queue_wait(queue, LONG_NS));
     }

@@ -263,30 +263,30 @@ reports_name_commands(void **state)
 
     (void)state;
     memset(r.out->host, 0, 64);
-    nv_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     assert_string_equal(text, "");
     expect_ok(hcq_queue_begin(r.queue, &cs));
     hcq_cs_poll(cs, r.out->va, UINT32_MAX, 0xabcd0123);
     exec_shape(cs, &r, 0, 3, 2);
     hcq_cs_copy(cs, 0x2000, 0x1000, 64);
     expect_ok(hcq_cs_submit(cs, NULL));
-    nv_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     expect_text(text, "poll 0x");
     expect_text(text, "& 0xffffffff == 0xabcd0123, exec shape 3x1x1 of 2x1x1");
     expect_text(text, "copy 64 bytes 0x1000 -> 0x2000");
-    nv_queue_describe(queue, small, sizeof(small)); /* what fits */
+    hcq_ring_describe(&queue->base, small, sizeof(small)); /* what fits */
     assert_memory_equal(small, text, sizeof(small) - 1);
     expect_fails(hcq_queue_wait(r.queue, 1000000), BELL_E_TIMEOUT,
                  "== 0xabcd0123");
     expect_ok(hcq_device_recover(r.dev));
-    nv_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     assert_string_equal(text, "");
 
     expect_ok(hcq_stream_create(r.queue, "stuck", &stream));
     hcq_cs_poll(hcq_stream_cs(stream), r.out->va, UINT32_MAX, 5);
     expect_ok(hcq_stream_end(stream));
     expect_ok(hcq_stream_submit(stream, NULL));
-    nv_queue_describe(queue, text, sizeof(text));
+    hcq_ring_describe(&queue->base, text, sizeof(text));
     expect_text(text, "stream 'stuck': poll 0x");
     *(volatile uint32_t *)r.out->host = 5;
     expect_ok(hcq_stream_wait(stream, LONG_NS));
