@@ -95,7 +95,7 @@ def check_tinygrad(tap, folder):
                     line for line in done.stderr.splitlines()
                     if line.startswith('doorbell sim')])
     # It knows no class of sm_80's, and rings BAR0 without a read.
-    for chip in ('sm_89', 'sm_120,ordered'):
+    for chip in ('sm_89', 'sm_89,branch=610', 'sm_120,ordered'):
         name = f'tinygrad on {chip}, up to its first kernel'
         done = run('sim', f'NV@sim:{chip}', '--', PYTHON, '-c', TENSORS,
                    DEV='NV', HCQDEV_WAIT_TIMEOUT_MS='3000', **home)
