@@ -18,8 +18,8 @@ struct reduction {
 
 static bool
 begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
-                uint32_t n_axes, bool keepdim, struct reduction *r,
-                struct bell_tensor **out)
+                uint32_t n_axes, bool keepdim, bool needs_float,
+                struct reduction *r, struct bell_tensor **out)
 {
     if (!tensor_check(call, x, out))
         return false;
@@ -33,6 +33,12 @@ begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
         *out = tensor_new(x->ctx, call, r->u);
         return false;
     }
+    if (needs_float && !tn_is_float(r->u)) {
+        tensor_fail(x->ctx, call, BELL_BAD_DTYPE,
+                    "of %s; a float dtype is needed, see bell_cast",
+                    uop_dtype_infos[r->u->dtype].name);
+        return false;
+    }
     return true;
 }
 
@@ -42,18 +48,6 @@ end_reduction(const char *call, const struct reduction *r, const struct uop *u)
     if (!r->keepdim && !tn_bad(u))
         u = tn_squeeze(r->ctx, u, r->mask);
     return tensor_new(r->ctx, call, u);
-}
-
-/* Float dtypes only, for calls that say so. */
-static bool
-check_float(const char *call, const struct reduction *r)
-{
-    if (tn_is_float(r->u))
-        return true;
-    tensor_fail(r->ctx, call, BELL_BAD_DTYPE,
-                "of %s; a float dtype is needed, see bell_cast",
-                uop_dtype_infos[r->u->dtype].name);
-    return false;
 }
 
 static const struct uop *
@@ -78,33 +72,51 @@ tn_reduced_count(const struct bell_context *ctx, const struct uop *u,
 
 /* ---- sums and products ---- */
 
+/* A reduction by one op: of sums and products, of the truth (on bool ADD is
+ * or, MUL is and), of extremes. */
+enum reduction_kind {
+    OF_NUMBERS,
+    OF_TRUTH,
+    OF_EXTREMES,
+};
+
 static struct bell_tensor *
-accumulate_call(const char *call, struct bell_tensor *x, const int64_t *axes,
-                uint32_t n_axes, bool keepdim, enum uop_op op)
+reduce_call(const char *call, struct bell_tensor *x, const int64_t *axes,
+            uint32_t n_axes, bool keepdim, enum reduction_kind kind,
+            enum uop_op op)
 {
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(call, x, axes, n_axes, keepdim, &r, &out))
+    if (!begin_reduction(call, x, axes, n_axes, keepdim, false, &r, &out))
         return out;
-    if (!tn_is_float(r.u))
-        r.u = tn_cast(r.ctx, r.u, UOP_I64);
-    return end_reduction(call, &r, tn_accumulate(r.ctx, op, r.u, r.mask));
+    if (kind == OF_NUMBERS) {
+        if (!tn_is_float(r.u))
+            r.u = tn_cast(r.ctx, r.u, UOP_I64);
+        return end_reduction(call, &r, tn_accumulate(r.ctx, op, r.u, r.mask));
+    }
+    if (kind == OF_TRUTH)
+        r.u = tn_bool(r.ctx, r.u);
+    else if (tn_reduced_count(r.ctx, r.u, r.mask) == 0)
+        return tensor_fail(r.ctx, call, BELL_BAD_SHAPE,
+                           "over no elements, of shape %s", SHAPE_OF(x));
+    else if (x->dtype == UOP_BOOL)
+        op = op == UOP_MAX ? UOP_ADD : UOP_MUL;
+    return end_reduction(call, &r, tn_reduce(r.ctx, op, r.u, r.mask));
 }
 
-struct bell_tensor *
-bell_sum(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-         bool keepdim)
-{
-    return accumulate_call(__func__, x, axes, n_axes, keepdim, UOP_ADD);
-}
-
-struct bell_tensor *
-bell_prod(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-          bool keepdim)
-{
-    return accumulate_call(__func__, x, axes, n_axes, keepdim, UOP_MUL);
-}
+#define REDUCTION(name, kind, op)                                              \
+    struct bell_tensor *name(struct bell_tensor *x, const int64_t *axes,       \
+                             uint32_t n_axes, bool keepdim)                    \
+    {                                                                          \
+        return reduce_call(__func__, x, axes, n_axes, keepdim, kind, op);      \
+    }
+REDUCTION(bell_sum, OF_NUMBERS, UOP_ADD)
+REDUCTION(bell_prod, OF_NUMBERS, UOP_MUL)
+REDUCTION(bell_any, OF_TRUTH, UOP_ADD)
+REDUCTION(bell_all, OF_TRUTH, UOP_MUL)
+REDUCTION(bell_max, OF_EXTREMES, UOP_MAX)
+REDUCTION(bell_min, OF_EXTREMES, UOP_MIN)
 
 struct bell_tensor *
 bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
@@ -112,74 +124,10 @@ bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes)
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(__func__, x, axes, n_axes, false, &r, &out))
+    if (!begin_reduction(__func__, x, axes, n_axes, false, false, &r, &out))
         return out;
     r.u = tn_cast(r.ctx, tn_bool(r.ctx, r.u), UOP_I64);
     return end_reduction(__func__, &r, tn_sum(r.ctx, r.u, r.mask));
-}
-
-static struct bell_tensor *
-truth_call(const char *call, struct bell_tensor *x, const int64_t *axes,
-           uint32_t n_axes, bool keepdim, enum uop_op op)
-{
-    struct bell_tensor *out;
-    struct reduction r;
-
-    if (!begin_reduction(call, x, axes, n_axes, keepdim, &r, &out))
-        return out;
-    return end_reduction(call, &r,
-                         tn_reduce(r.ctx, op, tn_bool(r.ctx, r.u), r.mask));
-}
-
-/* On bool ADD is or, MUL is and. */
-struct bell_tensor *
-bell_any(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-         bool keepdim)
-{
-    return truth_call(__func__, x, axes, n_axes, keepdim, UOP_ADD);
-}
-
-struct bell_tensor *
-bell_all(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-         bool keepdim)
-{
-    return truth_call(__func__, x, axes, n_axes, keepdim, UOP_MUL);
-}
-
-/* ---- extremes ---- */
-
-static struct bell_tensor *
-extreme_call(const char *call, struct bell_tensor *x, const int64_t *axes,
-             uint32_t n_axes, bool keepdim, enum uop_op op)
-{
-    struct bell_tensor *out;
-    struct reduction r;
-    const struct uop *u;
-
-    if (!begin_reduction(call, x, axes, n_axes, keepdim, &r, &out))
-        return out;
-    if (tn_reduced_count(r.ctx, r.u, r.mask) == 0)
-        return tensor_fail(r.ctx, call, BELL_BAD_SHAPE,
-                           "over no elements, of shape %s", SHAPE_OF(x));
-    if (x->dtype == UOP_BOOL)
-        u = tn_reduce(r.ctx, op == UOP_MAX ? UOP_ADD : UOP_MUL, r.u, r.mask);
-    else
-        u = tn_reduce(r.ctx, op, r.u, r.mask);
-    return end_reduction(call, &r, u);
-}
-
-struct bell_tensor *
-bell_max(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-         bool keepdim)
-{
-    return extreme_call(__func__, x, axes, n_axes, keepdim, UOP_MAX);
-}
-
-struct bell_tensor *
-bell_min(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
-         bool keepdim)
-{
-    return extreme_call(__func__, x, axes, n_axes, keepdim, UOP_MIN);
 }
 
 /* Place of the first extreme: the least of the places that hold it. */
@@ -293,40 +241,37 @@ bell_mean(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, true, &r, &out))
         return out;
-    if (!check_float(__func__, &r))
-        return &r.ctx->error_tensor;
     return end_reduction(__func__, &r, tn_mean(r.ctx, r.u, r.mask));
+}
+
+static struct bell_tensor *
+spread_call(const char *call, struct bell_tensor *x, const int64_t *axes,
+            uint32_t n_axes, bool keepdim, double correction, bool root)
+{
+    struct bell_tensor *out;
+    struct reduction r;
+    const struct uop *u;
+
+    if (!begin_reduction(call, x, axes, n_axes, keepdim, true, &r, &out))
+        return out;
+    u = tn_var(r.ctx, r.u, r.mask, correction);
+    return end_reduction(call, &r, root ? tn_sqrt(r.ctx, u) : u);
 }
 
 struct bell_tensor *
 bell_var(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
          bool keepdim, double correction)
 {
-    struct bell_tensor *out;
-    struct reduction r;
-
-    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
-        return out;
-    if (!check_float(__func__, &r))
-        return &r.ctx->error_tensor;
-    return end_reduction(__func__, &r, tn_var(r.ctx, r.u, r.mask, correction));
+    return spread_call(__func__, x, axes, n_axes, keepdim, correction, false);
 }
 
 struct bell_tensor *
 bell_std(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
          bool keepdim, double correction)
 {
-    struct bell_tensor *out;
-    struct reduction r;
-
-    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
-        return out;
-    if (!check_float(__func__, &r))
-        return &r.ctx->error_tensor;
-    return end_reduction(
-        __func__, &r, tn_sqrt(r.ctx, tn_var(r.ctx, r.u, r.mask, correction)));
+    return spread_call(__func__, x, axes, n_axes, keepdim, correction, true);
 }
 
 /* ---- norms ---- */
@@ -359,10 +304,8 @@ bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, true, &r, &out))
         return out;
-    if (!check_float(__func__, &r))
-        return &r.ctx->error_tensor;
     if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
         return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
@@ -377,10 +320,8 @@ bell_normalize(struct bell_tensor *x, double p, int axis, double eps)
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(__func__, x, &list, 1, true, &r, &out))
+    if (!begin_reduction(__func__, x, &list, 1, true, true, &r, &out))
         return out;
-    if (!check_float(__func__, &r))
-        return &r.ctx->error_tensor;
     if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
         return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
                            "of order %g over shape %s", p, SHAPE_OF(x));
@@ -449,7 +390,7 @@ bell_logsumexp(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, &r, &out))
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, false, &r, &out))
         return out;
     r.u = to_float(r.ctx, r.u);
     return end_reduction(__func__, &r, tn_logsumexp(r.ctx, r.u, r.mask));
@@ -488,20 +429,11 @@ soft_min(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     return tn_softmax(ctx, tn_neg(ctx, u), axis);
 }
 
-struct bell_tensor *
-bell_softmax(struct bell_tensor *x, int axis)
-{
-    return along_axis(__func__, x, axis, tn_softmax);
-}
-
-struct bell_tensor *
-bell_log_softmax(struct bell_tensor *x, int axis)
-{
-    return along_axis(__func__, x, axis, tn_log_softmax);
-}
-
-struct bell_tensor *
-bell_softmin(struct bell_tensor *x, int axis)
-{
-    return along_axis(__func__, x, axis, soft_min);
-}
+#define ALONG_AXIS(name, build)                                                \
+    struct bell_tensor *name(struct bell_tensor *x, int axis)                  \
+    {                                                                          \
+        return along_axis(__func__, x, axis, build);                           \
+    }
+ALONG_AXIS(bell_softmax, tn_softmax)
+ALONG_AXIS(bell_log_softmax, tn_log_softmax)
+ALONG_AXIS(bell_softmin, soft_min)

@@ -126,29 +126,15 @@ scan_call(const char *call, struct bell_tensor *x, int axis, enum uop_op op)
     return tensor_new(ctx, call, u);
 }
 
-struct bell_tensor *
-bell_cumsum(struct bell_tensor *x, int axis)
-{
-    return scan_call(__func__, x, axis, UOP_ADD);
-}
-
-struct bell_tensor *
-bell_cumprod(struct bell_tensor *x, int axis)
-{
-    return scan_call(__func__, x, axis, UOP_MUL);
-}
-
-struct bell_tensor *
-bell_cummax(struct bell_tensor *x, int axis)
-{
-    return scan_call(__func__, x, axis, UOP_MAX);
-}
-
-struct bell_tensor *
-bell_cummin(struct bell_tensor *x, int axis)
-{
-    return scan_call(__func__, x, axis, UOP_MIN);
-}
+#define SCAN(name, op)                                                         \
+    struct bell_tensor *name(struct bell_tensor *x, int axis)                  \
+    {                                                                          \
+        return scan_call(__func__, x, axis, op);                               \
+    }
+SCAN(bell_cumsum, UOP_ADD)
+SCAN(bell_cumprod, UOP_MUL)
+SCAN(bell_cummax, UOP_MAX)
+SCAN(bell_cummin, UOP_MIN)
 
 /* ---- order ---- */
 

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "reference/reference.h"
 #include "tools/json.h"
 
 #define EDGE_ITEMS  3
@@ -24,55 +25,34 @@ is_float(enum bell_dtype dtype)
     return dtype >= BELL_FLOAT16;
 }
 
-static double
-half_value(uint16_t bits)
+/* Element k into *out, an int64_t or double. */
+static void
+load(const struct host_array *array, size_t k, void *out)
 {
-    int exp = bits >> 10 & 31;
-    double frac = bits & 1023, value;
+    struct ref_array one = {
+        .dtype = (enum uop_dtype)array->dtype, .n = 1, .data = out};
 
-    if (exp == 31)
-        value = frac != 0 ? NAN : INFINITY;
-    else
-        value = exp ? ldexp(frac + 1024, exp - 25) : ldexp(frac, -24);
-    return bits & 0x8000 ? -value : value;
+    ref_from_bytes(&one, (const char *)array->data +
+                             k * bell_dtype_size(array->dtype));
 }
 
 static double
 float_at(const struct host_array *array, size_t k)
 {
-    const char *at =
-        (const char *)array->data + k * bell_dtype_size(array->dtype);
-    uint16_t half;
-    double wide;
-    float f;
+    double value;
 
-    if (array->dtype == BELL_FLOAT16) {
-        memcpy(&half, at, sizeof(half));
-        return half_value(half);
-    }
-    if (array->dtype == BELL_FLOAT64) {
-        memcpy(&wide, at, sizeof(wide));
-        return wide;
-    }
-    memcpy(&f, at, sizeof(f));
-    return f;
+    load(array, k, &value);
+    return value;
 }
 
 /* An integer or bool; of uint64 its bits. */
 static int64_t
 int_at(const struct host_array *array, size_t k)
 {
-    size_t size = bell_dtype_size(array->dtype);
-    bool is_signed = array->dtype == BELL_INT8 || array->dtype == BELL_INT16 ||
-                     array->dtype == BELL_INT32 || array->dtype == BELL_INT64;
-    const char *at = (const char *)array->data + k * size;
-    unsigned unused = 64 - 8 * (unsigned)size;
-    uint64_t bits = 0;
+    int64_t value;
 
-    memcpy(&bits, at, size); /* host order is little endian here */
-    if (is_signed && unused)
-        return (int64_t)(bits << unused) >> unused;
-    return (int64_t)bits;
+    load(array, k, &value);
+    return value;
 }
 
 /* ---- format ----------------------------------------------------------- */
@@ -85,20 +65,13 @@ struct format {
     int width;
 };
 
-/* Bits of fraction, from which follows how many digits tell values apart. */
-static int
-fraction_bits(enum bell_dtype dtype)
-{
-    if (dtype == BELL_FLOAT16)
-        return 10;
-    return dtype == BELL_FLOAT64 ? 52 : 23;
-}
-
 /* Fewest significant digits that denote the value in its dtype. */
 static int
 needed_digits(const struct host_array *array, double value)
 {
-    double slack = fabs(value) * ldexp(1.0, -2 - fraction_bits(array->dtype));
+    double slack =
+        fabs(value) *
+        ldexp(1.0, -2 - (int)uop_dtype_infos[array->dtype].fraction_bits);
     char buf[64];
     int p;
 
