@@ -25,7 +25,13 @@ enum log_topic {
     LOG_TIME = 1u << 10,
     LOG_ASM = 1u << 11,
     LOG_FAULT = 1u << 12,
+    LOG_IR = 1u << 13,
+    LOG_DOT = 1u << 14,
 };
+
+/* Topics that the compilation of one kernel prints on. */
+#define LOG_COMPILING                                                          \
+    (LOG_UOPS | LOG_RW | LOG_OPT | LOG_RENDER | LOG_ASM | LOG_IR | LOG_DOT)
 
 /* Bits of enum log_topic. Written once, by log_init. */
 extern uint32_t log_mask;

@@ -9,6 +9,7 @@
 #include "lower/expand/expand.h"
 #include "lower/linearize.h"
 #include "lower/opt/opt.h"
+#include "uops/validate.h"
 
 /* ---- estimates and name ---- */
 
@@ -99,20 +100,23 @@ count_params(const struct kernel *k, struct lower_program *p)
 
 /* ---- passes ---- */
 
-/* Prints the nodes of a stage, with BELL_DEBUG=uops. */
+/* Prints the nodes of a stage if that is asked for. */
 static void
-log_nodes(const struct kernel *k, const char *stage,
+log_nodes(const struct kernel *k, enum log_topic topic, const char *title,
           const struct uop *const *roots, size_t n_roots)
 {
+    bell_status status;
     char *text;
 
-    if (!LOG_ON(LOG_UOPS))
+    if (!LOG_ON(topic))
         return;
-    if (uop_print(k->g, roots, n_roots, &text) != BELL_OK) {
+    status =
+        (topic == LOG_DOT ? uop_dot : uop_print)(k->g, roots, n_roots, &text);
+    if (status != BELL_OK) {
         bell_error_clear();
         return;
     }
-    log_text(LOG_UOPS, stage, text);
+    log_text(topic, title, text);
     host_free(text);
 }
 
@@ -128,19 +132,115 @@ lower_passes(struct kernel *k, struct lower_program *p)
     p->name = make_name(k);
     if (!p->name)
         return bell_fail(BELL_E_NO_MEMORY, "naming a kernel");
-    log_nodes(k, p->name, &k->sink, 1);
+    log_nodes(k, LOG_UOPS, p->name, &k->sink, 1);
+    log_nodes(k, LOG_IR, p->name, &k->sink, 1);
+    log_nodes(k, LOG_DOT, p->name, &k->sink, 1);
     LOG(LOG_OPT, "%s:", p->name);
     if (!k->target->no_opts)
         BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
-    log_nodes(k, "optimised", &k->sink, 1);
+    log_nodes(k, LOG_UOPS, "optimised", &k->sink, 1);
     BELL_TRY(expand_kernel(k, &root, p));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "expanding"));
     BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "decomposing"));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
-    log_nodes(k, "program", p->ops, p->n_ops);
+    log_nodes(k, LOG_UOPS, "program", p->ops, p->n_ops);
     return uop_validate_pass(k->g, p->ops, p->n_ops, UOP_STAGE_P,
                              "linearizing");
+}
+
+/* ---- kernels from elsewhere ---- */
+
+static bell_status
+check_node(const struct uop *u)
+{
+    uint32_t i;
+
+    switch (u->op) {
+    case UOP_PARAM:
+    case UOP_VAR:
+        if (u->arg.i >= LOWER_MAX_SLOTS)
+            return uop_bad(u, "slots are 0..%d", LOWER_MAX_SLOTS - 1);
+        return BELL_OK;
+    case UOP_RANGE:
+        if (uop_range_id(u) >= KERNEL_MAX_RANGES)
+            return uop_bad(u, "ids are 0..%d", KERNEL_MAX_RANGES - 1);
+        if (uop_range_axis(u) != UOP_AXIS_LOOP &&
+            uop_range_axis(u) != UOP_AXIS_REDUCE)
+            return uop_bad(u, "lowering chooses axes: loop or reduce");
+        if (u->src[0]->op != UOP_CONST && u->src[0]->op != UOP_VAR)
+            return uop_bad(u, "its size is a CONST or VAR");
+        return BELL_OK;
+    case UOP_REDUCE:
+        for (i = 1; i < u->n_src; i++) {
+            if (uop_range_axis(u->src[i]) != UOP_AXIS_REDUCE)
+                return uop_bad(u, "source %u is no reduce RANGE", i);
+        }
+        return BELL_OK;
+    case UOP_LOAD:
+    case UOP_STORE:
+        return u->src[0]->op == UOP_PARAM ? BELL_OK
+                                          : uop_bad(u, "source 0 is no PARAM");
+    default:
+        if (u->lanes == 1 &&
+            (uop_has(u, UOP_FLAG_ALU) || u->op == UOP_CONST ||
+             u->op == UOP_CAST || u->op == UOP_BITCAST || u->op == UOP_SINK))
+            return BELL_OK;
+        return uop_bad(u, "lowering makes such nodes, no kernel has them");
+    }
+}
+
+/* What two nodes must not both be. */
+static bell_status
+check_pair(const struct uop *u, const struct uop *v)
+{
+    if (u->op == UOP_PARAM && v->op == UOP_PARAM && u->arg.i == v->arg.i)
+        return uop_bad(v, "slot %lld is %%%u's", (long long)v->arg.i, u->id);
+    if (u->op == UOP_PARAM && v->op == UOP_VAR && u->arg.i >= v->arg.i)
+        return uop_bad(v, "VARs come after all PARAMs");
+    if (u->op == UOP_RANGE && v->op == UOP_RANGE &&
+        uop_range_axis(u) == UOP_AXIS_LOOP &&
+        uop_range_axis(v) == UOP_AXIS_REDUCE &&
+        uop_range_id(u) > uop_range_id(v))
+        return uop_bad(v, "RANGE %u is an output's, with a smaller id",
+                       uop_range_id(u));
+    return BELL_OK;
+}
+
+static bell_status
+check_leaves(const struct uop *const *list, size_t n)
+{
+    const struct uop *leaves[2 * LOWER_MAX_SLOTS + KERNEL_MAX_RANGES];
+    size_t i, j, n_leaves = 0;
+
+    for (i = 0; i < n; i++) {
+        const struct uop *u = list[i];
+        BELL_TRY(check_node(u));
+        if (u->op != UOP_PARAM && u->op != UOP_VAR && u->op != UOP_RANGE)
+            continue;
+        for (j = 0; j < n_leaves; j++) {
+            BELL_TRY(check_pair(leaves[j], u));
+            BELL_TRY(check_pair(u, leaves[j]));
+        }
+        leaves[n_leaves++] = u; /* no more: no two of a slot or an id */
+    }
+    return BELL_OK;
+}
+
+bell_status
+lower_check(const struct uop_graph *g, const struct uop *sink)
+{
+    const struct uop **list;
+    bell_status status;
+    size_t n;
+
+    if (sink->op != UOP_SINK || sink->n_src == 0)
+        return uop_bad(sink, "a kernel's root is a SINK of STOREs");
+    BELL_TRY(uop_validate(g, &sink, 1, UOP_STAGE_K));
+    BELL_TRY(uop_toposort(g, &sink, 1, &list, &n));
+    status = check_leaves(list, n);
+    host_free(list);
+    return status;
 }
 
 bell_status

@@ -84,6 +84,13 @@ struct lower_program {
     double n_flops, n_bytes; /* estimates for one launch */
 };
 
+#define LOWER_MAX_SLOTS 64
+
+/* Is what is under `sink` a kernel as above? BELL_E_INTERNAL says what is not,
+ * and of which node. For IR from elsewhere: the scheduler's is. */
+BELL_MUST_CHECK bell_status lower_check(const struct uop_graph *g,
+                                        const struct uop *sink);
+
 /* Optimises, expands, decomposes and linearises one kernel. Nodes are made in
  * `g`, the kernel's graph. */
 BELL_MUST_CHECK bell_status lower_kernel(struct uop_graph *g,

@@ -9,28 +9,31 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "doorbell/functions.h"
 #include "doorbell/stats.h"
+#include "tensor/runtime/ir.h"
 #include "tools/eval/eval_expr.h"
+#include "tools/formats/file.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 
 #define MAX_RUNS 1000
 
 struct kernel_options {
-    const char *expr, *device, *show, *emit, *math;
+    const char *expr, *ir, *device, *show, *emit, *math;
     struct tool_list in;
     int64_t n_runs;
     bool json;
 };
 
-/* A language that kernels are rendered to. */
+/* A language that kernels are rendered to, or shown in. */
 struct language {
     const char *name, *backend; /* the devices that are compiled from it */
     const char *comment;
-    const char *device; /* where there is none else: what any machine has */
+    const char *device; /* where none is named, nor in BELL_DEVICE */
     const char *topic;  /* of BELL_DEBUG, which prints it */
     uint32_t topic_bit;
 };
@@ -41,6 +44,8 @@ static const struct language languages[] = {
     {"llvm", "CPU", ";", "CPU", "render: ", LOG_RENDER},
     {"llvm", "AMD", ";", "AMD@sim:gfx1100", "render: ", LOG_RENDER},
     {"asm", "AMD", ";", "AMD@sim:gfx1100", "asm: ", LOG_ASM},
+    {"ir", "", ";", NULL, "ir: ", LOG_IR},
+    {"dot", "", "//", NULL, "dot: ", LOG_DOT},
 };
 
 struct kernel_run {
@@ -53,6 +58,8 @@ struct kernel_run {
     struct json *trace;        /* an open array of lines, or NULL: stdout */
     struct bell_stats first;   /* what the first run cost */
     double n_flops, n_bytes;   /* of a run */
+    struct tensor_ir *kernels; /* of --ir's text; owned */
+    size_t n_kernels, cap_kernels;
     double times_us[MAX_RUNS];
 };
 
@@ -118,7 +125,7 @@ make_inputs(struct kernel_run *run)
 
     for (i = 0; i < run->options->in.n_items; i++)
         BELL_TRY(make_input(run, i));
-    if (run->emit)
+    if (run->emit || run->options->ir)
         return BELL_OK;
     run->fence = bell_zeros(run->ctx, BELL_DIMS(1), BELL_FLOAT32);
     return bell_realize1(run->fence);
@@ -292,6 +299,135 @@ choose_language(struct kernel_run *run)
     return BELL_OK;
 }
 
+/* ---- kernels as text ---- */
+
+/* Writes what follows the line of the text's first roots; NULL where there
+ * are none but blank lines and comments. Ends the text there. */
+static char *
+cut_kernel(char *text)
+{
+    bool has_nodes = false;
+
+    while (*text) {
+        char *line = text + strspn(text, " \t\r");
+        bool is_roots = strncmp(line, "roots", 5) == 0;
+        text += strcspn(text, "\n");
+        has_nodes |= line < text && *line != ';';
+        if (*text == '\n')
+            *text++ = is_roots ? '\0' : '\n';
+        if (is_roots)
+            return text;
+    }
+    return has_nodes ? text : NULL;
+}
+
+static void
+put_dims(struct json *json, const char *key, const uint32_t dims[3])
+{
+    int i;
+
+    json_array(json, key);
+    for (i = 0; i < 3; i++)
+        json_uint(json, NULL, dims[i]);
+    json_end(json);
+}
+
+static void
+put_kernels(struct json *json, const struct kernel_run *run)
+{
+    size_t i;
+
+    json_str(json, "device", bell_context_device(run->ctx));
+    json_str(json, "math", tool_math_words(bell_context_math(run->ctx)));
+    json_array(json, "kernels");
+    for (i = 0; i < run->n_kernels; i++) {
+        const struct tensor_ir *ir = &run->kernels[i];
+        json_object(json, NULL);
+        json_str(json, "name", ir->name);
+        put_dims(json, "grid", ir->grid);
+        put_dims(json, "local", ir->local);
+        json_uint(json, "n_params", ir->n_params);
+        json_uint(json, "n_vars", ir->n_vars);
+        json_uint(json, "binary_bytes", ir->binary_bytes);
+        json_num(json, "lower_us", (double)ir->lower_ns / 1e3);
+        json_num(json, "machine_code_us", (double)ir->compile_ns / 1e3);
+        json_num(json, "n_flops", ir->n_flops);
+        json_num(json, "n_bytes", ir->n_bytes);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void
+print_kernels(const struct kernel_run *run)
+{
+    size_t i;
+
+    for (i = 0; i < run->n_kernels; i++) {
+        const struct tensor_ir *ir = &run->kernels[i];
+        const uint32_t *grid = ir->grid, *local = ir->local;
+        printf("%s: %u x %u x %u work-groups of %u x %u x %u, %u parameters, "
+               "%" PRIu64 " bytes; lowered in %.0f us, machine code in "
+               "%.1f ms\n",
+               ir->name, grid[0], grid[1], grid[2], local[0], local[1],
+               local[2], ir->n_params + ir->n_vars, ir->binary_bytes,
+               (double)ir->lower_ns / 1e3, (double)ir->compile_ns / 1e6);
+    }
+}
+
+/* Compiles every kernel of the text. */
+static bell_status
+compile_text(struct kernel_run *run, char *text)
+{
+    bell_status status;
+    char *next;
+
+    for (; (next = cut_kernel(text)) || !run->n_kernels; text = next) {
+        if (host_grow((void **)&run->kernels, &run->cap_kernels,
+                      run->n_kernels + 1, sizeof(*run->kernels)) != 0)
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory");
+        status =
+            tensor_compile_ir(run->ctx, text, &run->kernels[run->n_kernels++]);
+        if (status != BELL_OK) {
+            bell_error_prefix("%s: kernel %zu", run->options->ir,
+                              run->n_kernels);
+            return status;
+        }
+    }
+    return BELL_OK;
+}
+
+/* --ir: from the file's kernels on. */
+static bell_status
+run_ir(struct kernel_run *run, uint32_t topics)
+{
+    struct file_bytes file;
+    uint32_t old_mask = log_mask;
+    bell_status status;
+    char *text;
+
+    BELL_TRY(file_read(run->options->ir, &file));
+    text = host_alloc(file.size_bytes + 1);
+    if (text) {
+        memcpy(text, file.data, file.size_bytes);
+        text[file.size_bytes] = '\0';
+    }
+    if (!text)
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory");
+    else if (strlen(text) != file.size_bytes)
+        status = bell_fail(BELL_E_INVALID, "%s is no text", run->options->ir);
+    else {
+        log_set_writer(write_trace, run);
+        log_mask |= topics;
+        status = compile_text(run, text);
+        log_mask = old_mask;
+        log_set_writer(NULL, NULL);
+    }
+    host_free(text);
+    file_bytes_fini(&file);
+    return status;
+}
+
 static int
 run_kernel(const struct kernel_options *options, const struct language *emit,
            uint32_t topics)
@@ -311,9 +447,10 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
     }
     run->options = options;
     run->emit = emit;
-    status = tool_open_context(emit && !options->device ? emit->device
-                                                        : options->device,
-                               options->math, &run->ctx);
+    status = tool_open_context(
+        options->device || !emit || env_get("BELL_DEVICE") ? options->device
+                                                           : emit->device,
+        options->math, &run->ctx);
     if (status == BELL_OK && emit)
         status = choose_language(run);
     if (status == BELL_OK)
@@ -321,8 +458,10 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
     if (status != BELL_OK)
         code = tool_fail(options->json, status);
     if (code == TOOL_OK) {
-        status = emit ? run_first(run, run->emit->topic_bit)
-                      : run_all(run, topics, &us);
+        topics = emit ? run->emit->topic_bit : topics;
+        status = options->ir ? run_ir(run, topics)
+                 : emit      ? run_first(run, topics)
+                             : run_all(run, topics, &us);
         if (status != BELL_OK)
             code = tool_fail_input(options->json, status);
     }
@@ -330,13 +469,19 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
         /* what there is to tell was told */
     } else if (options->json) {
         json_end(&json);
-        put_results(&json, run, us);
+        if (options->ir)
+            put_kernels(&json, run);
+        else
+            put_results(&json, run, us);
         code = tool_print_json(&json);
+    } else if (options->ir) {
+        print_kernels(run);
     } else {
         print_results(run, us);
     }
     json_fini(&json);
     bell_context_destroy(run->ctx);
+    host_free(run->kernels);
     host_free(run);
     return code;
 }
@@ -350,12 +495,15 @@ verb_kernel(int argc, char **argv)
          "as for `doorbell eval`"},
         {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
          "an input's shape and dtype; its values are random"},
+        {"--ir", "FILE", TOOL_OPT_STRING, &options.ir, 0, 0,
+         "kernels in place of EXPR: what --emit ir prints; they are compiled, "
+         "not run"},
         {"--show", "TOPICS", TOOL_OPT_STRING, &options.show, 0, 0,
          "of BELL_DEBUG: sched,opt (default), uops, render, time, ..."},
         {"--emit", "LANGUAGE", TOOL_OPT_STRING, &options.emit, 0, 0,
          "print the kernels as ptx (for a simulated sm_90 if no device is "
-         "named), llvm (for the CPU, or AMD cards) or asm (of AMD, gfx1100), "
-         "nothing else"},
+         "named), llvm (for the CPU, or AMD cards), asm (of AMD, gfx1100), ir "
+         "or dot (as scheduled: the IR, or Graphviz), nothing else"},
         {"--runs", "N", TOOL_OPT_INT, &options.n_runs, 1, MAX_RUNS,
          "to take the median time of (default: 20)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
@@ -368,7 +516,7 @@ verb_kernel(int argc, char **argv)
     uint32_t topics;
     int code;
 
-    code = tool_parse("kernel 'EXPR' [--in name=SHAPE]... [options]\n\n"
+    code = tool_parse("kernel ['EXPR'] [--in name=SHAPE]... [options]\n\n"
                       "Shows what an expression is compiled to, stage by "
                       "stage, and times it:\n\n"
                       "  doorbell kernel 'relu(x @ w)' --in x=512x784 "
@@ -376,8 +524,11 @@ verb_kernel(int argc, char **argv)
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
-    if (!options.expr)
+    if (!options.expr && !options.ir)
         return tool_usage(options.json, "kernel: no expression");
+    if (options.ir && (options.expr || options.in.n_items))
+        return tool_usage(options.json,
+                          "kernel: --ir in place of EXPR and --in");
     code = tool_check_math(options.json, "kernel", options.math);
     if (code != TOOL_GO_ON)
         return code;
@@ -387,7 +538,7 @@ verb_kernel(int argc, char **argv)
                           bell_error_last()->message);
     if (options.emit && !(emit = find_language(options.emit, NULL)))
         return tool_usage(options.json,
-                          "kernel: --emit %s: not ptx, llvm or asm",
+                          "kernel: --emit %s: not ptx, llvm, asm, ir or dot",
                           options.emit);
     if (emit && options.json)
         return tool_usage(options.json, "kernel: --emit prints no JSON");

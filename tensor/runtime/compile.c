@@ -7,11 +7,14 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "tensor/runtime/ir.h"
+#include "tensor/tensor_internal.h"
 
 /* One kernel to compile. */
 struct job {
@@ -95,19 +98,14 @@ check_grid(const struct lower_program *p, const struct rt_target *target)
                      max[1], max[2]);
 }
 
+/* Lowers and compiles the kernel under `sink`, a node of `g`. */
 static bell_status
-compile(const struct uop_graph *kernels, struct job *job)
+compile_sink(struct uop_graph *g, const struct uop *sink, struct job *job)
 {
     struct lower_program program;
-    struct uop_graph g;
-    const struct uop *sink;
     uint64_t start = time_now_ns();
-    bell_status status;
+    bell_status status = lower_kernel(g, sink, &job->target->lower, &program);
 
-    uop_graph_init(&g);
-    status = copy_graph(kernels, job->sink, &g, &sink);
-    if (status == BELL_OK)
-        status = lower_kernel(&g, sink, &job->target->lower, &program);
     job->lower_ns = time_now_ns() - start;
     if (status == BELL_OK) {
         log_source(&program, job->target);
@@ -130,6 +128,20 @@ compile(const struct uop_graph *kernels, struct job *job)
         job->n_flops = program.n_flops;
         job->n_bytes = program.n_bytes;
     }
+    return status;
+}
+
+static bell_status
+compile(const struct uop_graph *kernels, struct job *job)
+{
+    struct uop_graph g;
+    const struct uop *sink;
+    bell_status status;
+
+    uop_graph_init(&g);
+    status = copy_graph(kernels, job->sink, &g, &sink);
+    if (status == BELL_OK)
+        status = compile_sink(&g, sink, job);
     uop_graph_fini(&g);
     return status;
 }
@@ -162,6 +174,8 @@ run_pool(const struct uop_graph *kernels, struct pool *pool)
     pthread_t threads[64];
     uint32_t n = thread_cpu_count(), started = 0;
 
+    if (log_mask & LOG_COMPILING)
+        n = 1; /* what is printed of a kernel stays together, and in order */
     if (n > pool->n_jobs)
         n = pool->n_jobs;
     if (n > 64)
@@ -273,4 +287,67 @@ rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
         out_kernels[i] =
             (uint32_t)*map_get(&rt->kernel_of, rt_key(rt, sinks[i]));
     return BELL_OK;
+}
+
+/* The text's mistakes are those of who wrote it. */
+static bell_status
+blame_text(bell_status status)
+{
+    struct bell_error error = *bell_error_last();
+
+    if (status != BELL_E_INTERNAL)
+        return status;
+    error.status = BELL_E_INVALID;
+    error.reason = BELL_REASON_VALUE;
+    return bell_error_set(&error);
+}
+
+static bell_status
+parse_kernel(struct uop_graph *g, const char *text, const struct uop **out_sink)
+{
+    const struct uop **roots;
+    bell_status status;
+    size_t n;
+
+    BELL_TRY(uop_parse(g, text, &roots, &n));
+    if (n == 1)
+        status = blame_text(lower_check(g, roots[0]));
+    else
+        status = bell_fail(BELL_BAD_VALUE, "a kernel has one root, not %zu", n);
+    *out_sink = n ? roots[0] : NULL;
+    host_free(roots);
+    return status;
+}
+
+bell_status
+tensor_compile_ir(struct bell_context *ctx, const char *text,
+                  struct tensor_ir *out_ir)
+{
+    struct tensor_runtime *rt = ctx->runtime;
+    struct job job = {.target = &rt->target};
+    const struct uop *sink;
+    struct uop_graph g;
+    bell_status status;
+
+    uop_graph_init(&g);
+    status = parse_kernel(&g, text, &sink);
+    if (status == BELL_OK)
+        status = compile_sink(&g, sink, &job);
+    if (status == BELL_OK) {
+        memset(out_ir, 0, sizeof(*out_ir));
+        snprintf(out_ir->name, sizeof(out_ir->name), "%s", job.name);
+        memcpy(out_ir->grid, job.grid, sizeof(job.grid));
+        memcpy(out_ir->local, job.local, sizeof(job.local));
+        out_ir->n_params = job.n_params;
+        out_ir->n_vars = job.n_vars;
+        out_ir->binary_bytes = job.binary.file.size_bytes;
+        out_ir->lower_ns = job.lower_ns;
+        out_ir->compile_ns = job.render_ns;
+        out_ir->n_flops = job.n_flops;
+        out_ir->n_bytes = job.n_bytes;
+    }
+    render_binary_fini(&job.binary.file);
+    host_free(job.name);
+    uop_graph_fini(&g);
+    return status;
 }

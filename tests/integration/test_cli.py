@@ -187,8 +187,10 @@ def check_kernel(tap):
         tap.check(f'kernel fails on {" ".join(args)}', expect_json_error(
             run('kernel', *args, '--json'), 1, part))
     for args, part in (
-                       (('1', '--emit', 'c'), 'not ptx, llvm or asm'),
+                       (('1', '--emit', 'c'), 'not ptx, llvm, asm, ir or dot'),
                        (('1', '--emit', 'ptx'), 'no JSON'),
+                       (('1', '--ir', 'x'), 'in place of EXPR'),
+                       (('--ir', 'x', '--in', 'x=3'), 'in place of EXPR'),
                        (('x', '--in', 'x=3:flot'), "no dtype 'flot'"),
                        (('x', '--in', 'x=3,4'), '--in x=3,4'),
                        (('x', '--in', '=3'), '--in =3'),
@@ -197,6 +199,109 @@ def check_kernel(tap):
                        ((), 'no expression')):
         tap.check(f'kernel refuses {" ".join(args)}', expect_json_error(
             run('kernel', *args, '--json'), 2, part))
+
+
+# Three kernels, which several threads would compile.
+THREE = ('softmax((x @ y) @ x) @ y', '--in', 'x=64x512', '--in', 'y=512x64')
+
+KERNEL = """%0 = const.i64 8
+%1 = range.i64 #0:loop %0
+%2 = param.f32 #0
+%3 = param.f32 #1
+%4 = load.f32 %3, %1
+%5 = store.void %2, %1, %4
+%6 = sink.void %5
+roots %6
+"""
+
+# What is not a kernel, and what is said of it.
+BAD_IR = (
+    ('', "'roots' expected"),
+    ('%0 = const.i64 x\nroots %0\n', 'kernel 1: line 1, column 16'),
+    ('%0 = const.i64 8\nroots %0\n', 'a SINK of STOREs'),
+    ('roots\n', 'one root, not 0'),
+    (KERNEL.replace('0:loop', '0:vector'), 'loop or reduce'),
+    (KERNEL.replace('0:loop', '0:reduce'), 'is not bound'),
+    (KERNEL.replace('0:loop', '64:loop'), 'ids are 0..63'),
+    (KERNEL.replace('param.f32 #1', 'param.f32 #64'), 'slots are 0..63'),
+    (KERNEL.replace('%3 = param.f32 #1', '%3 = param.i32 #0'), 'source 0 is i32'),
+    (KERNEL.replace('load.f32 %3', 'load.f32 %0'), 'source 0 is'),
+    (KERNEL.replace('%2 = param.f32 #0', '%2 = local.f32 #0:8'), 'stage K'),
+    (KERNEL + KERNEL.replace('%4\n', '%4, %1\n'), 'kernel 2: '),
+    (KERNEL + '%0 = const.i64 8\n', "kernel 2: line 2"),
+)
+
+
+def check_ir(tap):
+    """Kernels as text, printed and read back."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'kernels.ir')
+        for device in ['CPU'] + ['NV@sim:sm_90'] * SIMULATED:
+            args = ('--device', device)
+            language = 'llvm' if device == 'CPU' else 'ptx'
+            done = run('kernel', *THREE, *args, '--emit', 'ir')
+            with open(path, 'w', encoding='ascii') as file:
+                file.write(done.stdout)
+            source = run('kernel', *THREE, *args, '--emit', language)
+            again = run('kernel', '--ir', path, *args, '--emit', language)
+            tap.check(f'kernel --ir goes on where --emit ir ends: {device}',
+                      expect(done, 0, out='roots') + expect(again, 0) + (
+                          [] if source.stdout == again.stdout
+                          else ['other code']))
+            done = run('kernel', '--ir', path, *args, '--show', 'opt',
+                       '--json')
+            complaints = expect(done, 0)
+            if not complaints:
+                result = json.loads(done.stdout)
+                if (len(result['kernels']) < 3 or result['device'][:2] !=
+                        device[:2] or
+                        not all(k['binary_bytes'] for k in result['kernels'])):
+                    complaints.append(done.stdout)
+            tap.check(f'kernel --ir --json: {device}', complaints)
+        tap.check('kernel --ir', expect(
+            run('kernel', '--ir', path, '--device', 'CPU'), 0,
+            out='work-groups of'))
+        for text, part in BAD_IR:
+            with open(path, 'w', encoding='ascii') as file:
+                file.write(text)
+            tap.check(f'kernel --ir: {part}', expect_json_error(
+                run('kernel', '--ir', path, '--device', 'CPU', '--json'), 1,
+                part))
+        with open(path, 'wb') as file:
+            file.write(b'%0 = \0')
+        tap.check('kernel --ir: zeros', expect_json_error(
+            run('kernel', '--ir', path, '--device', 'CPU', '--json'), 1,
+            'is no text'))
+        tap.check('kernel --ir: no file', expect_json_error(
+            run('kernel', '--ir', path + '2', '--device', 'CPU', '--json'), 1,
+            path + '2'))
+    done = run('kernel', *THREE, '--device', 'CPU', '--emit', 'dot')
+    tap.check('kernel --emit dot', expect(done, 0, out='digraph uops {') + [
+        line for line in done.stdout.splitlines()
+        if not line.startswith(('//', 'digraph', '  ', '}'))])
+
+
+def check_emit(tap):
+    """One kernel after the other, for the device that is meant."""
+    outputs = {run('kernel', *THREE, '--emit', 'ptx').stdout
+               for _ in range(6)}
+    tap.check('kernel --emit prints the same every time',
+              [f'{len(outputs)} texts'] if len(outputs) > 1 else [])
+    for device, part in (('NV@sim:sm_80', '.target sm_80'),
+                         ('AMD@sim:gfx942', 'target-cpu'),):
+        language = 'ptx' if device[0] == 'N' else 'llvm'
+        tap.check(f'kernel --emit {language}, BELL_DEVICE={device}', expect(
+            run('kernel', '1', '--emit', language, BELL_DEVICE=device), 0,
+            out=part))
+    tap.check('kernel --emit for another device by BELL_DEVICE', expect(
+        run('kernel', '1', '--emit', 'ptx', BELL_DEVICE='CPU'), 2,
+        err='not compiled from it'))
+    args = ('kernel', 'x @ y', '--in', 'x=2048x2048', '--in', 'y=2048x2048',
+            '--emit', 'ptx')
+    named = run(*args, '--device', 'NV@sim:h100')
+    meant = run(*args, BELL_DEVICE='NV@sim:h100')
+    tap.check('kernel --emit for a card of 132 processors', (
+        [] if named.stdout == meant.stdout else [meant.stdout]))
 
 
 # What kernels of an expression that has all of it are made of, by --math.
@@ -249,6 +354,9 @@ def main():
         check_recordings(tap)
     check_doctor(tap)
     check_kernel(tap)
+    check_ir(tap)
+    if SIMULATED:
+        check_emit(tap)
     check_math(tap)
     tap.finish()
 

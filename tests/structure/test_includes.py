@@ -28,11 +28,12 @@ MAY_INCLUDE = {
 }
 # Single headers beyond that: the expression parser and the fuzzer work on
 # the tables that the tensor functions are documented by; the selftest makes
-# binaries of kernels that are written by hand, below the compiler.
+# binaries of kernels that are written by hand, below the compiler; `kernel
+# --ir` compiles what somebody wrote.
 ALSO = {
     'tools': {'reference/reference.h', 'render/llvm/amdgpu.h',
               'render/ptx/nv_container.h', 'render/render.h',
-              'tensor/functions/signature.h'},
+              'tensor/functions/signature.h', 'tensor/runtime/ir.h'},
 }
 # Within a part: a folder may include itself, the part's own top, and these.
 FOLDERS = {
