@@ -119,7 +119,9 @@ struct fn_signature {
 #undef REDUC
 #undef DTYPE
 
-/* A function and its code: FN(ta, bell_softmax). */
+/* A function and its code: FN(ta, bell_softmax). A pointer of another type is
+ * an error, whatever warnings are asked for. */
+#pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #define FN(code, function)                                                     \
     {                                                                          \
 #function, #code, FN_##code,                                           \
