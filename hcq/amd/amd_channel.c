@@ -215,7 +215,7 @@ create_queue(struct amd_channel *channel)
 /* ---- life ----------------------------------------------------------------------------- */
 
 static bell_status
-alloc_memory(struct amd_channel *channel)
+alloc_queue_memory(struct amd_channel *channel)
 {
     struct amd_device *dev = channel->dev;
     struct amd_save_sizes sizes;
@@ -249,7 +249,7 @@ amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
 
     if (channel.ring_bytes < PAGE_BYTES)
         channel.ring_bytes = PAGE_BYTES;
-    status = alloc_memory(&channel);
+    status = alloc_queue_memory(&channel);
     if (status == BELL_OK) {
         clear_ring(&channel);
         fill_queue_structure(&channel);

@@ -162,7 +162,7 @@ field_of(struct amd_meta *meta, const struct value *key)
 }
 
 static void
-clear(struct amd_meta *meta)
+clear_meta(struct amd_meta *meta)
 {
     memset(meta, 0xff, sizeof(*meta)); /* AMD_META_NONE */
 }
@@ -176,7 +176,7 @@ read_kernel(struct cursor *c, const char *symbol, size_t n,
     uint32_t *field;
     uint64_t i;
 
-    clear(meta);
+    clear_meta(meta);
     *out_found = false;
     if (!take(c, &map) || map.kind != VALUE_MAP)
         return false;
@@ -241,7 +241,7 @@ amd_meta_read(const uint8_t *notes, uint64_t size_bytes, const char *symbol,
     Elf64_Nhdr head;
     struct cursor c;
 
-    clear(out_meta);
+    clear_meta(out_meta);
     while (at < size_bytes) {
         *out_at = at;
         left = size_bytes - at;

@@ -70,7 +70,7 @@ is_code(const Elf64_Shdr *s)
 }
 
 static bell_status
-check_header(const struct reader *r)
+check_object_header(const struct reader *r)
 {
     const Elf64_Ehdr *head = &r->elf.head;
     uint32_t abi = head->e_ident[EI_ABIVERSION];
@@ -89,14 +89,14 @@ check_header(const struct reader *r)
 }
 
 static bell_status
-open_file(struct reader *r)
+open_object_file(struct reader *r)
 {
     static const struct hcq_elf_machine machine = {MACHINE_AMDGPU, "AMDGPU"};
     uint32_t i;
 
     BELL_TRY(hcq_elf_open(r->o->name, r->o->data, r->o->size_bytes, machine,
                           &r->elf));
-    BELL_TRY(check_header(r));
+    BELL_TRY(check_object_header(r));
     for (i = 0; i < r->elf.n_sections; i++) {
         Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
@@ -114,7 +114,7 @@ open_file(struct reader *r)
 /* ---- the image -------------------------------------------------------------------- */
 
 static bell_status
-place_part(struct reader *r, bool code, uint64_t align)
+place_object_part(struct reader *r, bool code, uint64_t align)
 {
     uint32_t i;
 
@@ -131,16 +131,16 @@ place_part(struct reader *r, bool code, uint64_t align)
 
 /* Code first, then what is read and written. */
 static bell_status
-lay_out(struct reader *r)
+lay_out_object(struct reader *r)
 {
     struct amd_object *o = r->o;
 
     BELL_TRY(hcq_elf_places(&r->elf, &o->places));
-    BELL_TRY(place_part(r, true, AMD_OBJECT_KERNEL_CODE_ALIGN));
+    BELL_TRY(place_object_part(r, true, AMD_OBJECT_KERNEL_CODE_ALIGN));
     o->image_bytes = align_up(o->image_bytes + CODE_SLACK_BYTES,
                               AMD_OBJECT_KERNEL_CODE_ALIGN);
     o->code_bytes = o->image_bytes;
-    BELL_TRY(place_part(r, false, DATA_ALIGN));
+    BELL_TRY(place_object_part(r, false, DATA_ALIGN));
     return BELL_OK;
 }
 
@@ -148,7 +148,7 @@ lay_out(struct reader *r)
 
 /* Bytes that a type writes; 0: unknown. */
 static uint32_t
-patch_bytes(uint32_t type)
+object_patch_bytes(uint32_t type)
 {
     switch (type) {
     case R_ABS64:
@@ -203,7 +203,7 @@ apply_rela(const struct reader *r, const Elf64_Rela *rela, const Elf64_Shdr *to,
            uint64_t place, uint64_t va, const struct window *w)
 {
     uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
-    uint32_t n = patch_bytes(type);
+    uint32_t n = object_patch_bytes(type);
     uint64_t value, at;
 
     if (n == 0)
@@ -233,8 +233,8 @@ apply_rela(const struct reader *r, const Elf64_Rela *rela, const Elf64_Shdr *to,
 }
 
 static bell_status
-apply_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
-              const struct window *w)
+apply_object_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
+                     const struct window *w)
 {
     Elf64_Shdr to = hcq_elf_section(&r->elf, s->sh_info);
     Elf64_Rela rela;
@@ -261,7 +261,8 @@ apply_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
 
 /* All relocations of what is loaded. */
 static bell_status
-apply_all(const struct reader *r, uint64_t va, const struct window *w)
+apply_object_relocations(const struct reader *r, uint64_t va,
+                         const struct window *w)
 {
     uint32_t i;
 
@@ -272,7 +273,7 @@ apply_all(const struct reader *r, uint64_t va, const struct window *w)
             s.sh_info >= r->elf.n_sections ||
             r->o->places[s.sh_info] == HCQ_ELF_NOT_LOADED)
             continue;
-        BELL_TRY(apply_section(r, &s, va, w));
+        BELL_TRY(apply_object_section(r, &s, va, w));
     }
     return BELL_OK;
 }
@@ -459,7 +460,7 @@ read_notes(struct reader *r, const char *name)
 
 /* Finds the kernel, and reads its descriptor as relocations make it. */
 static bell_status
-read_kernel(struct reader *r)
+read_kernel_note(struct reader *r)
 {
     struct amd_object *o = r->o;
     struct amd_object_descriptor d;
@@ -486,7 +487,7 @@ read_kernel(struct reader *r)
     o->descriptor_offset = o->places[sym.st_shndx] + sym.st_value;
     w.offset = o->descriptor_offset;
     memcpy(&d, o->data + s.sh_offset + sym.st_value, sizeof(d));
-    BELL_TRY(apply_all(r, 0, &w));
+    BELL_TRY(apply_object_relocations(r, 0, &w));
     BELL_TRY(read_descriptor(r, &d, hcq_elf_symbol_name(&r->elf, &sym)));
     BELL_TRY(read_notes(r, hcq_elf_symbol_name(&r->elf, &sym)));
     return BELL_OK;
@@ -495,12 +496,12 @@ read_kernel(struct reader *r)
 /* ---- all of it --------------------------------------------------------------------------- */
 
 static bell_status
-read_all(struct reader *r)
+read_object(struct reader *r)
 {
-    BELL_TRY(open_file(r));
+    BELL_TRY(open_object_file(r));
     r->o->machine = r->elf.head.e_flags & MACH_MASK;
-    BELL_TRY(lay_out(r));
-    BELL_TRY(read_kernel(r));
+    BELL_TRY(lay_out_object(r));
+    BELL_TRY(read_kernel_note(r));
     return BELL_OK;
 }
 
@@ -514,7 +515,7 @@ amd_object_open(const void *data, uint64_t size_bytes, const char *name,
         .size_bytes = size_bytes,
     };
     struct reader r = {.o = &object, .entry = entry};
-    bell_status status = read_all(&r);
+    bell_status status = read_object(&r);
 
     if (status != BELL_OK) {
         amd_object_close(&object);
@@ -541,12 +542,12 @@ amd_object_link(const struct amd_object *object, uint64_t va, uint32_t filler,
     uint64_t at;
 
     assert(va % AMD_OBJECT_ALIGN == 0);
-    BELL_TRY(open_file(&r)); /* as when it was opened */
+    BELL_TRY(open_object_file(&r)); /* as when it was opened */
     for (at = 0; at < object->code_bytes; at += sizeof(filler))
         memcpy(image + at, &filler, sizeof(filler));
     memset(image + at, 0, (size_t)(object->image_bytes - at));
     hcq_elf_copy(&r.elf, object->places, image);
-    BELL_TRY(apply_all(&r, va, &w));
+    BELL_TRY(apply_object_relocations(&r, va, &w));
     if (memcmp(image + object->descriptor_offset, object->descriptor,
                sizeof(object->descriptor)) != 0)
         return refuse(&r,

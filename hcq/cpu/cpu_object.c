@@ -53,13 +53,13 @@ struct loader {
 #define HOST_MACHINE EM_NONE
 #endif
 
-#define REFUSE(ld, ...) refuse(ld, __VA_ARGS__)
+#define REFUSE(ld, ...) refuse_object(ld, __VA_ARGS__)
 
-static bell_status refuse(const struct loader *ld, const char *fmt, ...)
+static bell_status refuse_object(const struct loader *ld, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static bell_status
-refuse(const struct loader *ld, const char *fmt, ...)
+refuse_object(const struct loader *ld, const char *fmt, ...)
 {
     char text[256];
     va_list args;
@@ -129,7 +129,7 @@ section_is_named(const struct loader *ld, const struct section *sec,
 }
 
 static bell_status
-check_header(struct loader *ld, Elf64_Ehdr *hdr)
+check_elf_header(struct loader *ld, Elf64_Ehdr *hdr)
 {
     if (ld->size_bytes < sizeof(*hdr))
         return REFUSE(ld, "truncated: %llu bytes, an ELF header has %zu",
@@ -158,7 +158,7 @@ check_header(struct loader *ld, Elf64_Ehdr *hdr)
 }
 
 static bell_status
-read_sections(struct loader *ld, const Elf64_Ehdr *hdr)
+read_object_sections(struct loader *ld, const Elf64_Ehdr *hdr)
 {
     uint32_t i;
 
@@ -191,7 +191,7 @@ read_sections(struct loader *ld, const Elf64_Ehdr *hdr)
 }
 
 static bell_status
-read_symbols(struct loader *ld)
+read_object_symbols(struct loader *ld)
 {
     uint32_t i;
 
@@ -272,7 +272,7 @@ find_part(const struct loader *ld, uint32_t idx, enum part *out_part)
 }
 
 static bell_status
-lay_out(struct loader *ld)
+lay_out_pages(struct loader *ld)
 {
     uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t at = 0;
@@ -504,7 +504,7 @@ relocate_all(struct loader *ld)
 /* ---- the whole ------------------------------------------------------------------- */
 
 static bell_status
-find_entry(const struct loader *ld, const char *entry, void **out_entry)
+find_function(const struct loader *ld, const char *entry, void **out_entry)
 {
     size_t len = strlen(entry) + 1;
     uint64_t i;
@@ -572,7 +572,7 @@ protect_parts(const struct loader *ld)
 }
 
 static bell_status
-load(struct loader *ld, const char *entry, struct cpu_object *out)
+load_object(struct loader *ld, const char *entry, struct cpu_object *out)
 {
     Elf64_Ehdr hdr;
     void *entry_ptr = NULL;
@@ -580,18 +580,18 @@ load(struct loader *ld, const char *entry, struct cpu_object *out)
     if (ld->size_bytes > OBJECT_MAX_BYTES)
         return REFUSE(ld, "%llu bytes, %u are possible",
                       (unsigned long long)ld->size_bytes, OBJECT_MAX_BYTES);
-    BELL_TRY(check_header(ld, &hdr));
+    BELL_TRY(check_elf_header(ld, &hdr));
     if (HOST_MACHINE != EM_X86_64)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "program '%s': objects for %s cannot be relocated",
                          ld->name, machine_name(HOST_MACHINE));
-    BELL_TRY(read_sections(ld, &hdr));
-    BELL_TRY(read_symbols(ld));
+    BELL_TRY(read_object_sections(ld, &hdr));
+    BELL_TRY(read_object_symbols(ld));
     BELL_TRY(scan_relocations(ld));
-    BELL_TRY(lay_out(ld));
+    BELL_TRY(lay_out_pages(ld));
     BELL_TRY(map_object(ld));
     BELL_TRY(relocate_all(ld));
-    BELL_TRY(find_entry(ld, entry, &entry_ptr));
+    BELL_TRY(find_function(ld, entry, &entry_ptr));
     if (protect_parts(ld) != 0)
         return bell_fail(BELL_E_KERNEL,
                          "program '%s': the system refused executable memory",
@@ -608,7 +608,7 @@ cpu_object_load(const void *data, size_t size_bytes, const char *name,
                 const char *entry, struct cpu_object *out)
 {
     struct loader ld = {.data = data, .size_bytes = size_bytes, .name = name};
-    bell_status status = load(&ld, entry, out);
+    bell_status status = load_object(&ld, entry, out);
 
     host_free(ld.sections);
     if (status != BELL_OK && ld.map)

@@ -220,7 +220,7 @@ make_objects(struct nv_channel *channel)
 /* Ring and control words, both in memory of the card: host memory for one of
  * them and the card's for the other is out of order on GH100 (section 6). */
 static bell_status
-alloc_memory(struct nv_channel *channel)
+alloc_channel_memory(struct nv_channel *channel)
 {
     uint64_t ring_bytes = 8ull * channel->n_entries;
     uint8_t *userd;
@@ -256,7 +256,7 @@ init_channel(struct nv_channel *channel)
     channel->engine = ENGINE_GR0;
     if (channel->is_copy)
         BELL_TRY(choose_copy_engine(channel->dev, &channel->engine));
-    BELL_TRY(alloc_memory(channel));
+    BELL_TRY(alloc_channel_memory(channel));
     clear_memory(channel);
     BELL_TRY(make_objects(channel));
     return BELL_OK;

@@ -53,7 +53,7 @@ struct reader {
 #define refuse(r, ...) hcq_elf_refuse(&(r)->elf, __VA_ARGS__)
 
 static bell_status
-open_file(struct reader *r)
+open_cubin_file(struct reader *r)
 {
     static const struct hcq_elf_machine machine = {MACHINE_CUDA, "CUDA"};
     const Elf64_Ehdr *head = &r->elf.head;
@@ -121,7 +121,7 @@ part_of(const struct reader *r, const Elf64_Shdr *s, uint32_t *out_bank)
 
 /* Places all sections of one kind. */
 static bell_status
-place_part(struct reader *r, enum part part, uint64_t align)
+place_cubin_part(struct reader *r, enum part part, uint64_t align)
 {
     struct nv_cubin *c = r->c;
     uint32_t i, bank = 0;
@@ -151,26 +151,26 @@ place_part(struct reader *r, enum part part, uint64_t align)
 /* Code first, then what launches read whole multiples of 16 bytes of, then
  * variables; what is zero is behind the image. */
 static bell_status
-lay_out(struct reader *r)
+lay_out_cubin(struct reader *r)
 {
     struct nv_cubin *c = r->c;
     uint64_t code_end;
 
     BELL_TRY(hcq_elf_places(&r->elf, &c->places));
-    BELL_TRY(place_part(r, PART_TEXT, 128));
+    BELL_TRY(place_cubin_part(r, PART_TEXT, 128));
     code_end = c->total_bytes + CODE_SLACK_BYTES;
-    BELL_TRY(place_part(r, PART_BANK, 256));
-    BELL_TRY(place_part(r, PART_INIT, 256));
+    BELL_TRY(place_cubin_part(r, PART_BANK, 256));
+    BELL_TRY(place_cubin_part(r, PART_INIT, 256));
     c->total_bytes = align_up(c->total_bytes, 256);
     if (c->total_bytes < code_end)
         c->total_bytes = align_up(code_end, 256);
     c->image_bytes = c->total_bytes;
-    BELL_TRY(place_part(r, PART_ZERO, 256));
+    BELL_TRY(place_cubin_part(r, PART_ZERO, 256));
     return BELL_OK;
 }
 
 static bell_status
-find_entry(struct reader *r)
+find_kernel_entry(struct reader *r)
 {
     struct nv_cubin *c = r->c;
     uint32_t i;
@@ -417,7 +417,7 @@ end_bank0(struct reader *r)
 }
 
 static bell_status
-check_params(struct reader *r)
+check_cubin_params(struct reader *r)
 {
     struct nv_cubin *c = r->c;
     uint32_t i;
@@ -464,7 +464,7 @@ read_info(struct reader *r)
         else if (text[0] == '.' && strcmp(text + 1, r->entry) == 0)
             BELL_TRY(read_attrs(r, &s, true));
     }
-    BELL_TRY(check_params(r));
+    BELL_TRY(check_cubin_params(r));
     return BELL_OK;
 }
 
@@ -481,7 +481,7 @@ struct patch {
 
 /* Bytes that a type patches, at which distance from its offset; 0: unknown. */
 static uint32_t
-patch_bytes(uint32_t type, uint32_t *out_skip)
+cubin_patch_bytes(uint32_t type, uint32_t *out_skip)
 {
     *out_skip = 0;
     switch (type) {
@@ -506,7 +506,7 @@ static bell_status
 apply_patch(const struct reader *r, const struct patch *p, const char *section,
             uint64_t limit, uint64_t va, uint8_t *bytes)
 {
-    uint32_t skip, n = patch_bytes(p->type, &skip);
+    uint32_t skip, n = cubin_patch_bytes(p->type, &skip);
     uint64_t value, there = 0;
 
     if (n == 0)
@@ -537,8 +537,8 @@ apply_patch(const struct reader *r, const struct patch *p, const char *section,
 }
 
 static bell_status
-apply_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
-              uint8_t *image)
+apply_cubin_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
+                    uint8_t *image)
 {
     bool has_addend = s->sh_type == SHT_RELA;
     size_t step = has_addend ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
@@ -569,7 +569,7 @@ apply_section(const struct reader *r, const Elf64_Shdr *s, uint64_t va,
 
 /* All relocations of what is loaded. */
 static bell_status
-apply_all(const struct reader *r, uint64_t va, uint8_t *image)
+apply_cubin_relocations(const struct reader *r, uint64_t va, uint8_t *image)
 {
     uint32_t i;
 
@@ -580,7 +580,7 @@ apply_all(const struct reader *r, uint64_t va, uint8_t *image)
             s.sh_info >= r->elf.n_sections ||
             r->c->places[s.sh_info] == HCQ_ELF_NOT_LOADED)
             continue;
-        BELL_TRY(apply_section(r, &s, va, image));
+        BELL_TRY(apply_cubin_section(r, &s, va, image));
     }
     return BELL_OK;
 }
@@ -588,15 +588,15 @@ apply_all(const struct reader *r, uint64_t va, uint8_t *image)
 /* ---- all of it --------------------------------------------------------------------------- */
 
 static bell_status
-read_all(struct reader *r)
+read_cubin(struct reader *r)
 {
-    BELL_TRY(open_file(r));
+    BELL_TRY(open_cubin_file(r));
     r->c->sm = get_sm(&r->elf.head);
-    BELL_TRY(lay_out(r));
-    BELL_TRY(find_entry(r));
+    BELL_TRY(lay_out_cubin(r));
+    BELL_TRY(find_kernel_entry(r));
     BELL_TRY(read_shared(r));
     BELL_TRY(read_info(r));
-    BELL_TRY(apply_all(r, 0, NULL));
+    BELL_TRY(apply_cubin_relocations(r, 0, NULL));
     return BELL_OK;
 }
 
@@ -610,7 +610,7 @@ nv_cubin_open(const void *data, size_t data_bytes, const char *name,
         .name = name,
     };
     struct reader r = {.c = &cubin, .entry = entry};
-    bell_status status = read_all(&r);
+    bell_status status = read_cubin(&r);
 
     if (status != BELL_OK) {
         nv_cubin_close(&cubin);
@@ -633,9 +633,9 @@ nv_cubin_link(const struct nv_cubin *cubin, uint64_t va, uint8_t *image)
     struct nv_cubin copy = *cubin;
     struct reader r = {.c = &copy, .entry = ""};
 
-    BELL_TRY(open_file(&r)); /* as when it was opened */
+    BELL_TRY(open_cubin_file(&r)); /* as when it was opened */
     memset(image, 0, (size_t)cubin->image_bytes);
     hcq_elf_copy(&r.elf, cubin->places, image);
-    BELL_TRY(apply_all(&r, va, image));
+    BELL_TRY(apply_cubin_relocations(&r, va, image));
     return BELL_OK;
 }

@@ -133,7 +133,7 @@ alloc_video(struct nv_device *dev, struct nv_backing *backing)
 
 /* The kernel's object. `pages` is what a pinned one pins. */
 static bell_status
-alloc_memory(struct nv_device *dev, struct nv_backing *backing, void *pages)
+alloc_rm_memory(struct nv_device *dev, struct nv_backing *backing, void *pages)
 {
     switch (backing->kind) {
     case NV_MEM_SYSTEM:
@@ -166,7 +166,7 @@ create_backing(struct nv_device *dev, const struct nv_backing *model,
     if (!backing->parent)
         backing->parent = dev->rm->device;
     backing->map.file.fd = -1;
-    status = alloc_memory(dev, backing, pages);
+    status = alloc_rm_memory(dev, backing, pages);
     if (status != BELL_OK) {
         host_free(backing);
         return status;

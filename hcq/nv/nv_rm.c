@@ -424,7 +424,7 @@ nv_rm_list(struct kio *kio, struct nv_rm_card out_cards[NV_RM_MAX_CARDS],
 /* ---- life --------------------------------------------------------------------------- */
 
 static bell_status
-find_card(struct nv_rm *rm, uint32_t idx)
+find_rm_card(struct nv_rm *rm, uint32_t idx)
 {
     struct nv_rm_card cards[NV_RM_MAX_CARDS];
     uint32_t n;
@@ -487,7 +487,7 @@ open_all(struct nv_rm *rm, uint32_t idx)
     BELL_TRY(nv_abi_detect(rm->kio, &rm->abi));
     BELL_TRY(kio_open(rm->kio, CTL_PATH, O_RDWR, &rm->ctl));
     BELL_TRY(nv_rm_alloc(rm, 0, NV01_ROOT_CLIENT, 0, NULL, &rm->client));
-    BELL_TRY(find_card(rm, idx));
+    BELL_TRY(find_rm_card(rm, idx));
     BELL_TRY(open_node(rm));
     BELL_TRY(make_device(rm));
     return BELL_OK;

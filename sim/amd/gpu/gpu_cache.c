@@ -28,7 +28,7 @@ struct l2_line {
 };
 
 /* Ages are from 1. */
-struct unit {
+struct cu {
     uint64_t vector_age;
     struct line vector[N_VECTOR];
 };
@@ -40,9 +40,9 @@ struct pair {
 
 struct amdsim_cache {
     uint32_t gfx;
-    struct unit *unit; /* whose turn it is, and its pair */
+    struct cu *cu; /* whose turn it is, and its pair */
     struct pair *pair;
-    struct unit units[AMDSIM_CACHE_CUS];
+    struct cu cus[AMDSIM_CACHE_CUS];
     struct pair pairs[AMDSIM_CACHE_CUS / 2];
     uint64_t l2_age;
     struct l2_line l2[N_L2];
@@ -69,8 +69,8 @@ amdsim_cache_create(uint32_t gfx, struct amdsim_cache **out)
         return bell_fail(BELL_E_NO_MEMORY, "caches of a queue");
     cache->gfx = gfx;
     cache->l2_age = 1;
-    for (i = 0; i < ARRAY_LEN(cache->units); i++)
-        cache->units[i].vector_age = 1;
+    for (i = 0; i < ARRAY_LEN(cache->cus); i++)
+        cache->cus[i].vector_age = 1;
     for (i = 0; i < ARRAY_LEN(cache->pairs); i++)
         cache->pairs[i].scalar_age = cache->pairs[i].gl1_age = 1;
     amdsim_cache_turn(cache, 0);
@@ -81,7 +81,7 @@ amdsim_cache_create(uint32_t gfx, struct amdsim_cache **out)
 void
 amdsim_cache_turn(struct amdsim_cache *cache, uint32_t cu)
 {
-    cache->unit = &cache->units[cu];
+    cache->cu = &cache->cus[cu];
     cache->pair = &cache->pairs[cu / 2];
 }
 
@@ -301,19 +301,19 @@ read_scalar(struct amdsim_cache *c, const struct place *p)
 static uint8_t *
 read_vector(struct amdsim_cache *c, const struct place *p)
 {
-    struct unit *unit = c->unit;
+    struct cu *own = c->cu;
     struct pair *pair = c->pair;
     struct line *line, *behind;
 
-    if (find(unit->vector, N_VECTOR, unit->vector_age, p->host, &line))
+    if (find(own->vector, N_VECTOR, own->vector_age, p->host, &line))
         return line->bytes;
     if (c->gfx < 10) {
-        put_line(line, unit->vector_age, p->host, read_l2(c, p));
+        put_line(line, own->vector_age, p->host, read_l2(c, p));
         return line->bytes;
     }
     if (!find(pair->gl1, N_GL1, pair->gl1_age, p->host, &behind))
         put_line(behind, pair->gl1_age, p->host, read_l2(c, p));
-    put_line(line, unit->vector_age, p->host, behind->bytes);
+    put_line(line, own->vector_age, p->host, behind->bytes);
     return line->bytes;
 }
 
@@ -322,7 +322,7 @@ drop_vector(struct amdsim_cache *c, uintptr_t host)
 {
     struct line *line;
 
-    if (find(c->unit->vector, N_VECTOR, c->unit->vector_age, host, &line))
+    if (find(c->cu->vector, N_VECTOR, c->cu->vector_age, host, &line))
         line->age = 0;
     if (find(c->pair->gl1, N_GL1, c->pair->gl1_age, host, &line))
         line->age = 0;
@@ -395,8 +395,8 @@ amdsim_cache_do(struct amdsim_cache *c, struct sim_walk *walk, uint32_t ops)
     do_l2(c, walk, ops);
     for (i = 0; i < ARRAY_LEN(c->pairs); i++)
         do_pair(&c->pairs[i], ops);
-    for (i = 0; i < ARRAY_LEN(c->units); i++)
-        c->units[i].vector_age += (ops & AMDSIM_CACHE_INV_VECTOR) != 0;
+    for (i = 0; i < ARRAY_LEN(c->cus); i++)
+        c->cus[i].vector_age += (ops & AMDSIM_CACHE_INV_VECTOR) != 0;
 }
 
 void
@@ -404,7 +404,7 @@ amdsim_cache_do_own(struct amdsim_cache *c, struct sim_walk *walk, uint32_t ops)
 {
     do_l2(c, walk, ops);
     do_pair(c->pair, ops);
-    c->unit->vector_age += (ops & AMDSIM_CACHE_INV_VECTOR) != 0;
+    c->cu->vector_age += (ops & AMDSIM_CACHE_INV_VECTOR) != 0;
 }
 
 /* ---- bits of packets ----------------------------------------------------------------- */

@@ -133,7 +133,7 @@ take_scratch(struct amdsim_queue *q, uint32_t tmpring,
              struct amd_launch *launch)
 {
     const struct amdsim_chip *chip = q->gpu->chip;
-    uint32_t unit = chip->gfx >= 11 ? 256 : 1024;
+    uint32_t granule_bytes = chip->gfx >= 11 ? 256 : 1024;
     uint32_t bits = chip->gfx >= 12 ? 18 : chip->gfx >= 11 ? 15 : 13;
     uint32_t n_engines = chip->array_count / chip->simd_arrays_per_engine;
 
@@ -141,7 +141,7 @@ take_scratch(struct amdsim_queue *q, uint32_t tmpring,
         return amdsim_fail(q, "TMPRING_SIZE 0x%08x: a size has %u bits",
                            tmpring, bits);
     launch->scratch_waves = tmpring & 0xfff;
-    launch->scratch_wave_bytes = (tmpring >> 12) * unit;
+    launch->scratch_wave_bytes = (tmpring >> 12) * granule_bytes;
     launch->scratch_bytes = launch->scratch_wave_bytes / 64;
     return chip->gfx != 10 || launch->scratch_waves % n_engines == 0 ||
            amdsim_fail(q, "scratch of %u waves for %u shader engines",

@@ -141,11 +141,11 @@ bool amdsim_read(struct amdsim_queue *q, uint64_t va, void *out,
 bool amdsim_write(struct amdsim_queue *q, uint64_t va, const void *data,
                   uint64_t n_bytes, const char *who);
 /* Any number of bytes, with pauses for changes of the mappings; a fill's byte
- * i is that of `word` at i % unit (1, 2 or 4). */
+ * i is that of `word` at i % element_bytes (1, 2 or 4). */
 bool amdsim_copy(struct amdsim_queue *q, uint64_t dst, uint64_t src,
                  uint64_t n_bytes);
 bool amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
-                 uint32_t unit, uint64_t n_bytes);
+                 uint32_t element_bytes, uint64_t n_bytes);
 /* Aligned words that others wait for. */
 bool amdsim_load32(struct amdsim_queue *q, uint64_t va, uint32_t *out,
                    const char *who);

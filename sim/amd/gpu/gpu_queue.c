@@ -191,14 +191,14 @@ amdsim_copy(struct amdsim_queue *q, uint64_t dst, uint64_t src,
 }
 
 bool
-amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word, uint32_t unit,
-            uint64_t n_bytes)
+amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
+            uint32_t element_bytes, uint64_t n_bytes)
 {
     uint8_t piece[PIECE_BYTES];
     uint32_t i;
 
     for (i = 0; i < sizeof(piece); i++)
-        piece[i] = (uint8_t)(word >> 8 * (i % unit));
+        piece[i] = (uint8_t)(word >> 8 * (i % element_bytes));
     while (n_bytes) {
         uint64_t n = n_bytes < sizeof(piece) ? n_bytes : sizeof(piece);
 

@@ -30,17 +30,17 @@ const_fill(struct amdsim_queue *q, const uint32_t *w)
 {
     static const uint32_t sizes[4] = {1, 2, 4, 0};
     uint32_t count_bits = is_v4(q) ? 0x3fffff : 0x3fffffff;
-    uint32_t unit = sizes[w[0] >> 30];
+    uint32_t element_bytes = sizes[w[0] >> 30];
     uint64_t dst = amdsim_address(w + 1), left = (uint64_t)w[4] + 1;
 
     if (!amdsim_reserved(q, w[0], 0xc000ffff, 0) ||
         !amdsim_reserved(q, w[4], count_bits, 4))
         return false;
-    if (unit == 0 || dst % unit || left % unit)
+    if (element_bytes == 0 || dst % element_bytes || left % element_bytes)
         return amdsim_fail(q, "%llu bytes at 0x%llx in units of %u",
                            (unsigned long long)left, (unsigned long long)dst,
-                           unit);
-    return amdsim_fill(q, dst, w[3], unit, left);
+                           element_bytes);
+    return amdsim_fill(q, dst, w[3], element_bytes, left);
 }
 
 static bool

@@ -149,7 +149,7 @@ const struct isa_insn *
 wave_fetch(struct wave *w)
 {
     struct amd_code *code = w->group->code;
-    uint32_t words[3], n, slot = (uint32_t)(w->pc % PAGE_BYTES / 4);
+    uint32_t words[3], n, idx = (uint32_t)(w->pc % PAGE_BYTES / 4);
     struct code_page *page;
     const char *why = "";
 
@@ -164,24 +164,24 @@ wave_fetch(struct wave *w)
         wave_fail(w, AMD_WAVE_FETCH, "out of memory for decoded code");
         return NULL;
     }
-    if (__atomic_load_n(&page->decoded[slot], __ATOMIC_ACQUIRE))
-        return &page->insns[slot];
+    if (__atomic_load_n(&page->decoded[idx], __ATOMIC_ACQUIRE))
+        return &page->insns[idx];
     n = read_code(w, w->pc, words);
     if (n == 0) {
         wave_fail(w, AMD_WAVE_FETCH, "code that is not mapped");
         return NULL;
     }
     pthread_mutex_lock(&code->lock);
-    if (!page->decoded[slot] &&
-        !isa_decode(code->gen, words, n, &page->insns[slot], &why)) {
+    if (!page->decoded[idx] &&
+        !isa_decode(code->gen, words, n, &page->insns[idx], &why)) {
         pthread_mutex_unlock(&code->lock);
         wave_fail(w, AMD_WAVE_ILLEGAL, "words 0x%08x 0x%08x 0x%08x: %s",
                   words[0], n > 1 ? words[1] : 0, n > 2 ? words[2] : 0, why);
         return NULL;
     }
-    __atomic_store_n(&page->decoded[slot], true, __ATOMIC_RELEASE);
+    __atomic_store_n(&page->decoded[idx], true, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&code->lock);
-    return &page->insns[slot];
+    return &page->insns[idx];
 }
 
 /* ---- faults ---------------------------------------------------------------------- */
@@ -413,7 +413,7 @@ start_scalar(struct wave *w)
 {
     const struct wave_group *g = w->group;
     const struct amd_launch *d = g->launch;
-    uint32_t i, n = d->rsrc2 >> 1 & 31, asked = d->rsrc2 >> 7 & 7, slot;
+    uint32_t i, n = d->rsrc2 >> 1 & 31, asked = d->rsrc2 >> 7 & 7, share;
 
     memcpy(w->s, d->user_data, n * sizeof(*w->s));
     if (g->gen == ISA_GFX12) {
@@ -431,8 +431,8 @@ start_scalar(struct wave *w)
     if (d->rsrc2 >> 10 & 1)
         n++; /* what is said of the group is left undefined */
     if (isa_has_scratch_buffer(g->gen) && d->rsrc2 & 1 && d->scratch_waves) {
-        slot = (g->turn * g->n_waves + w->number) % d->scratch_waves;
-        w->s[n] = slot * d->scratch_wave_bytes;
+        share = (g->turn * g->n_waves + w->number) % d->scratch_waves;
+        w->s[n] = share * d->scratch_wave_bytes;
     }
 }
 

@@ -818,7 +818,7 @@ wave_ds(struct wave *w, const struct isa_insn *in)
     uint32_t first = in->op == ISA_M_LOAD ? in->dst : in->src[1] - ISA_VGPR;
     uint32_t second =
         in->op == ISA_M_LOAD ? in->dst + n : in->src[2] - ISA_VGPR;
-    uint32_t unit = in->mem_flags & ISA_MEM_ST64 ? in->bytes * 64u : in->bytes;
+    uint32_t scale = in->mem_flags & ISA_MEM_ST64 ? in->bytes * 64u : in->bytes;
     bool two = in->mem_flags & ISA_MEM_TWO;
     uint64_t exec = wave_exec(w);
 
@@ -838,9 +838,9 @@ wave_ds(struct wave *w, const struct isa_insn *in)
         if (!two) {
             if (!lds_lane(w, in, at + (uint32_t)in->offset, first, l))
                 return false;
-        } else if (!lds_lane(w, in, at + (uint32_t)in->offset * unit, first,
+        } else if (!lds_lane(w, in, at + (uint32_t)in->offset * scale, first,
                              l) ||
-                   !lds_lane(w, in, at + (uint32_t)in->offset1 * unit, second,
+                   !lds_lane(w, in, at + (uint32_t)in->offset1 * scale, second,
                              l)) {
             return false;
         }

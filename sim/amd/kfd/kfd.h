@@ -75,7 +75,7 @@ struct kfd_event {
 };
 
 struct kfd_queue {
-    uint32_t id, card, slot; /* of the doorbell */
+    uint32_t id, card, doorbell; /* its number on the card */
     struct amdsim_queue *queue;
     struct kfd_process *process;
 };
@@ -86,7 +86,7 @@ struct kfd_vm {
     uint32_t drm_serial;        /* the file that it was acquired with */
     int doorbell_fd;            /* memory file of 8 KiB */
     uint64_t *doorbells;        /* the simulator's mapping */
-    uint64_t slots[16];         /* bit set of doorbells in use */
+    uint64_t doorbell_used[16]; /* bit set of doorbells in use */
     uint32_t n_queues;
 };
 

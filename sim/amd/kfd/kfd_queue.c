@@ -164,8 +164,8 @@ take_doorbell(struct kfd_vm *vm)
     uint32_t i;
 
     for (i = 0; i < KFD_DOORBELL_BYTES / 8; i++) {
-        if (!(vm->slots[i / 64] >> i % 64 & 1)) {
-            vm->slots[i / 64] |= 1ull << i % 64;
+        if (!(vm->doorbell_used[i / 64] >> i % 64 & 1)) {
+            vm->doorbell_used[i / 64] |= 1ull << i % 64;
             /* no value that a driver may store */
             __atomic_store_n(&vm->doorbells[i], UINT64_MAX, __ATOMIC_RELEASE);
             return (int)i;
@@ -175,9 +175,9 @@ take_doorbell(struct kfd_vm *vm)
 }
 
 static void
-give_doorbell(struct kfd_vm *vm, uint32_t slot)
+give_doorbell(struct kfd_vm *vm, uint32_t doorbell)
 {
-    vm->slots[slot / 64] &= ~(1ull << slot % 64);
+    vm->doorbell_used[doorbell / 64] &= ~(1ull << doorbell % 64);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ add_queue(struct kfd_process *p, struct kfd_queue *queue,
         .rptr_va = args->rptr_va,
         .wptr_va = args->wptr_va,
         .eop_va = args->eop_va,
-        .doorbell = &vm->doorbells[queue->slot],
+        .doorbell = &vm->doorbells[queue->doorbell],
         .interrupt = kfd_interrupt,
         .fault = kfd_queue_fault,
         .user = queue,
@@ -224,7 +224,7 @@ kfd_do_create_queue(struct kfd_process *p, void *arg)
     struct kfd_card *card = kfd_card_of(p, args->gpu_id);
     struct kfd_queue *queue;
     uint32_t ring_bytes = 0;
-    int result, slot;
+    int result, doorbell;
 
     if (!card)
         return -EINVAL;
@@ -239,21 +239,21 @@ kfd_do_create_queue(struct kfd_process *p, void *arg)
         host_free(queue);
         return kfd_fail(ENOMEM, "no memory for a queue");
     }
-    slot = take_doorbell(&p->vms[card->index]);
+    doorbell = take_doorbell(&p->vms[card->index]);
     queue->id = p->next_queue++;
     queue->card = card->index;
     queue->process = p;
-    queue->slot = (uint32_t)slot;
-    result = slot < 0 ? slot : add_queue(p, queue, args, ring_bytes);
+    queue->doorbell = (uint32_t)doorbell;
+    result = doorbell < 0 ? doorbell : add_queue(p, queue, args, ring_bytes);
     if (result < 0) {
-        if (slot >= 0)
-            give_doorbell(&p->vms[card->index], queue->slot);
+        if (doorbell >= 0)
+            give_doorbell(&p->vms[card->index], queue->doorbell);
         host_free(queue);
         return result;
     }
     args->queue_id = queue->id;
-    args->doorbell_offset =
-        3ull << 62 | (uint64_t)card->gpu_id << 46 | (uint64_t)queue->slot * 8;
+    args->doorbell_offset = 3ull << 62 | (uint64_t)card->gpu_id << 46 |
+                            (uint64_t)queue->doorbell * 8;
     return 0;
 }
 
@@ -264,7 +264,7 @@ kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue)
     size_t i;
 
     amdsim_queue_destroy(queue->queue);
-    give_doorbell(vm, queue->slot);
+    give_doorbell(vm, queue->doorbell);
     for (i = 0; i < p->n_queues; i++) {
         if (p->queues[i] == queue)
             p->queues[i] = p->queues[--p->n_queues];
