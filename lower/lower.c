@@ -140,7 +140,10 @@ lower_passes(struct kernel *k, struct lower_program *p)
         BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
     log_nodes(k, LOG_UOPS, "optimised", &k->sink, 1);
     BELL_TRY(expand_kernel(k, &root, p));
-    BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "expanding"));
+    /* what decomposing takes out, POW, is of kernels only */
+    BELL_TRY(uop_validate_pass(k->g, &root, 1,
+                               (enum uop_stage)(UOP_STAGE_K | UOP_STAGE_P),
+                               "expanding"));
     BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "decomposing"));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
