@@ -17,6 +17,9 @@
  *     others read after a BARRIER that depends on the STORE, through an AFTER
  *     on that BARRIER; nobody stores there again before a BARRIER that
  *     depends on all that was read.
+ *   - A COPY is a LOAD and a STORE that may be under way until a BARRIER that
+ *     depends on it, also for the thread that does it.
+ *   - WMMA_ROWS and WMMA are done by all threads of a warp together.
  *   - RANGE opens a loop that its END closes; loops nest properly.
  *   - An ACC is a register variable, set to its first value at its place in
  *     the list; ACC_GET reads and ACC_SET writes it at theirs.
@@ -67,9 +70,11 @@ struct lower_target {
     uint8_t matrix_k[UOP_DTYPE_COUNT];  /* WMMA's steps, by the dtype of A and
                                          * B; 0: it does not multiply those */
     enum uop_wmma_layout matrix_layout; /* what a thread has of them */
+    bool has_wmma_rows;                 /* WMMA_ROWS */
     uint8_t wgmma_k[UOP_DTYPE_COUNT]; /* WGMMA's, of an instruction; 0: none */
     uint32_t max_stage_bytes; /* LOCAL memory for WGMMA's tiles, which is taken
                                * when a kernel is launched */
+    uint32_t copy_bytes;      /* the most that a COPY takes; 0: there is none */
 };
 
 /* A linear program. `ops` and `name` live in the graph's arena. */

@@ -335,6 +335,52 @@ check_store(const struct uop *u)
     return check_place(u, u->src[2]->lanes);
 }
 
+/* The pair of memory and index from source i on. */
+static bell_status
+check_pair(const struct uop *u, uint32_t i, enum uop_op memory)
+{
+    const struct uop *m = u->src[i];
+
+    while (m->op == UOP_AFTER && m->n_src)
+        m = m->src[0];
+    if (m->op != memory || u->src[i + 1]->lanes != 1)
+        return uop_bad(u, "source %u is no %s, or %u not one lane", i,
+                       uop_op_infos[memory].name, i + 1);
+    return check_dtype(u, i + 1, UOP_I64);
+}
+
+static bell_status
+check_copy(const struct uop *u)
+{
+    uint32_t i;
+
+    BELL_TRY(check_pair(u, 0, UOP_LOCAL));
+    BELL_TRY(check_pair(u, 2, UOP_PARAM));
+    BELL_TRY(check_dtype(u, 2, u->src[0]->dtype));
+    for (i = 4; i < u->n_src; i++) {
+        BELL_TRY(check_dtype(u, i, UOP_BOOL));
+        if (u->src[i]->lanes != 1)
+            return uop_bad(u, "source %u has %u lanes", i, u->src[i]->lanes);
+    }
+    if (u->arg.i != 4 && u->arg.i != 8 && u->arg.i != 16)
+        return uop_bad(u, "%lld bytes at once", (long long)u->arg.i);
+    return BELL_OK;
+}
+
+static bell_status
+check_wmma_rows(const struct uop *u)
+{
+    uint32_t pack = uop_wmma_pack(u->dtype), n = u->lanes / pack;
+
+    BELL_TRY(check_pair(u, 0, UOP_LOCAL));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    if (pack == 1 || u->lanes % pack || (n != 1 && n != 2 && n != 4))
+        return uop_bad(u, "no 1, 2 or 4 registers of small elements");
+    if (u->arg.i < 0 || u->arg.i > (pack == 2))
+        return uop_bad(u, "arg is 0, or 1 of 2-byte elements");
+    return BELL_OK;
+}
+
 static bell_status
 check_range(const struct uop *u)
 {
@@ -578,6 +624,10 @@ check_vector_op(const struct uop *u)
         return check_lane_of(u);
     case UOP_WMMA:
         return check_wmma(u);
+    case UOP_WMMA_ROWS:
+        return check_wmma_rows(u);
+    case UOP_COPY:
+        return check_copy(u);
     case UOP_WGMMA:
         return check_wgmma(u);
     case UOP_RAMP:

@@ -248,6 +248,70 @@ run_length(const struct matrix *m, const struct expand_stage *s,
     return n < most ? n : most;
 }
 
+/* The row of 16 bytes that this thread names for a WMMA_ROWS of n_regs
+ * registers, which must begin at a multiple of them; NULL where parts do not
+ * lie in such rows. Those of B are `turned` if steps lie side by side no more
+ * than those of A. */
+static const struct uop *
+row_index(const struct matrix *m, const struct expand_stage *s,
+          enum uop_wmma_operand operand, uint32_t n_regs, bool turned)
+{
+    struct expand *e = m->e;
+    int64_t each = MAX_BYTES / uop_dtype_infos[m->dtype].size_bytes;
+    uint32_t fast = operand == UOP_WMMA_A ? m->row : m->pair, r, j;
+    const struct uop *row = uop_alu2(e->g, UOP_FLOORMOD, e->tid, num(e, 8));
+    const struct uop *reg = uop_alu2(e->g, UOP_FLOORDIV, e->tid, num(e, 8));
+    const struct uop *half = num(e, 0), *index = half, *step, *v;
+
+    reg = uop_alu2(e->g, UOP_FLOORMOD, reg, num(e, n_regs));
+    if (operand == UOP_WMMA_A) { /* its halves, then more steps */
+        half = uop_alu2(e->g, UOP_FLOORMOD, reg, num(e, 2));
+        reg = uop_alu2(e->g, UOP_FLOORDIV, reg, num(e, 2));
+    }
+    step = uop_alu2(e->g, UOP_MUL, reg, num(e, each));
+    if (turned)
+        step = uop_alu2(e->g, UOP_ADD, step, row);
+    for (j = 0; j < s->n_dims; j++) {
+        int64_t stride = s->dims[j].stride;
+        r = s->dims[j].range;
+        if (operand == UOP_WMMA_B && r == m->col)
+            continue; /* with the pair */
+        if (r == (turned ? fast : m->step) ? stride != 1 : stride % each)
+            return NULL;
+        v = r == m->step                            ? step
+            : r == fast                             ? turned ? num(e, 0) : row
+            : r == m->half && operand == UOP_WMMA_A ? half
+            : e->copied >> r & 1                    ? num(e, e->digit[r])
+                                                    : e->base[r];
+        index = uop_alu2(e->g, UOP_ADD, index,
+                         uop_alu2(e->g, UOP_MUL, v, num(e, stride)));
+    }
+    return uop_alu2(e->g, UOP_ADD, index, s->half);
+}
+
+/* A part at once, in a way that the target has; NULL where it does not lie
+ * so. */
+static const struct uop *
+load_rows(const struct matrix *m, const struct expand_stage *s,
+          enum uop_wmma_operand operand)
+{
+    struct expand *e = m->e;
+    uint32_t n = uop_wmma_lanes(m->shape, operand);
+    uint32_t pack = uop_wmma_pack(m->dtype);
+    bool turned = stride_of(s, m->step) != 1;
+    const struct uop *src[2] = {s->memory, NULL};
+
+    if (!e->k->target->has_wmma_rows || pack == 1 || (turned && pack != 2) ||
+        (operand == UOP_WMMA_B &&
+         (m->pair == UINT32_MAX ||
+          stride_of(s, m->col) != 2 * stride_of(s, m->pair))))
+        return NULL;
+    src[1] = row_index(m, s, operand, n / pack, turned);
+    return src[1] ? uop_make(e->g, UOP_WMMA_ROWS, s->dtype, (uint16_t)n,
+                             (union uop_arg){.i = turned}, src, 2)
+                  : NULL;
+}
+
 /* A thread's part of A or B, at digit[]. What lies together is loaded at
  * once. */
 static const struct uop *
@@ -261,6 +325,9 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
     enum uop_dtype dtype = s->dtype;
     const struct uop *parts[MAX_PARTS], *src[2] = {s->memory, NULL}, *loaded;
 
+    loaded = load_rows(m, s, operand);
+    if (loaded)
+        return loaded;
     for (i = 0; i < n; i += pack) {
         src[1] = part_index(m, s, operand, i);
         loaded =

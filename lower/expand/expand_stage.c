@@ -12,12 +12,16 @@
  * or, where there is room for several of each tile, so that loads and work
  * overlap:
  *
- *   the first tiles are loaded and stored
+ *   the first tiles are copied, or loaded and stored
  *   loop over tiles
  *       BARRIER
- *       the next tiles are loaded, and stored where that needs no registers
+ *       COPYs of the next tiles, which need no registers; LOADs of the others
  *       loops inside the tile
- *       what is left of the next tiles is stored
+ *       what was loaded is stored
+ *
+ * A COPY is made of what goes into the array as it is, where the target has
+ * them: nobody writes the memory that is read, and all reads of the array come
+ * after a BARRIER.
  *
  * An operand is a LOAD that varies with the tile's steps and not with all
  * threads. Its tile is an array over the ranges that it varies with inside a
@@ -33,7 +37,9 @@
 
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
-#define MAX_BUFFERS  6 /* tiles of an operand at once */
+#define MAX_BUFFERS  6  /* tiles of an operand at once */
+#define MAX_HELD     32 /* registers for what waits to be stored */
+#define MAX_DEPTH    16 /* of an index's arithmetic that is looked at */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -437,6 +443,34 @@ copy_load(struct expand *e, const struct copy *c, const struct uop *gate,
     return BELL_OK;
 }
 
+/* A power of two that divides u; 0: it is 0. */
+static uint64_t
+divisor_of(const struct uop *u, uint32_t depth)
+{
+    uint64_t a, b;
+
+    if (u->op == UOP_CONST)
+        return lowest_bit((uint64_t)u->arg.i);
+    if (u->n_src < 2 || depth == MAX_DEPTH)
+        return 1;
+    a = divisor_of(u->src[u->op == UOP_WHERE ? 2 : 0], depth + 1);
+    b = divisor_of(u->src[1], depth + 1);
+    switch (u->op) {
+    case UOP_MUL:
+        return a * b;
+    case UOP_ADD:
+    case UOP_SUB:
+    case UOP_FLOORMOD:
+    case UOP_XOR:
+    case UOP_MAX:
+    case UOP_MIN:
+    case UOP_WHERE:
+        return least_align(a, b);
+    default:
+        return 1;
+    }
+}
+
 /* Does what is loaded at once lie side by side in the array? */
 static bool
 lies_as_loaded(const struct copy *c)
@@ -465,7 +499,68 @@ across(struct expand *e, const struct copy *c, const struct uop *const *rows,
                     c->rows);
 }
 
-/* Adds the STOREs of what was loaded, at once or lane by lane. */
+/* The most bytes that a COPY takes of `value`, which goes to element `index`
+ * of the array as it is; 0: it has to be loaded and stored. */
+static uint32_t
+copy_bytes(const struct expand *e, const struct uop *value,
+           const struct uop *index)
+{
+    uint32_t size = uop_dtype_infos[value->dtype].size_bytes;
+    uint32_t bytes = value->lanes * size;
+    const struct uop *other = value->n_src > 3 ? value->src[2] : NULL;
+    uint64_t align;
+
+    while (other && other->op == UOP_BROADCAST)
+        other = other->src[0];
+    if (value->op != UOP_LOAD || value->dtype == UOP_BOOL ||
+        (other && (other->op != UOP_CONST || other->arg.bits)))
+        return 0;
+    bytes = bytes < e->k->target->copy_bytes ? bytes : e->k->target->copy_bytes;
+    align =
+        size * least_align(divisor_of(value->src[1], 0), divisor_of(index, 0));
+    bytes = align && align < bytes ? (uint32_t)align : bytes;
+    return bytes < WORD_BYTES ? 0 : bytes;
+}
+
+/* Adds COPYs of so many bytes in place of a LOAD and its STORE. */
+static void
+add_copies(struct expand *e, const struct expand_store *whole, uint32_t bytes,
+           struct expand_stores *stores)
+{
+    const struct uop *load = whole->value, *src[6] = {whole->memory};
+    uint32_t i, n = bytes / uop_dtype_infos[load->dtype].size_bytes;
+    union uop_arg arg = {.i = bytes};
+
+    src[2] = load->src[0];
+    src[4] = load->n_src > 3 ? load->src[3] : uop_const_int(e->g, UOP_BOOL, 1);
+    src[5] = whole->gate;
+    for (i = 0; i < load->lanes; i += n) {
+        struct expand_store *store = &stores->v[stores->n++];
+        *store = *whole;
+        src[1] = op_num(e, UOP_ADD, whole->index, i);
+        src[3] = op_num(e, UOP_ADD, load->src[1], i);
+        store->made = uop_new(e->g, UOP_COPY, UOP_VOID, 1, arg, src,
+                              whole->gate       ? 6
+                              : load->n_src > 3 ? 5
+                                                : 4);
+    }
+}
+
+/* The STORE to `memory`, unless it is made. */
+static const struct uop *
+make_store(struct expand *e, struct expand_store *store,
+           const struct uop *memory)
+{
+    const struct uop *src[4] = {memory, store->index, store->value,
+                                store->gate};
+
+    if (!store->made)
+        store->made = uop_make(e->g, UOP_STORE, UOP_VOID, 1, no_arg, src,
+                               store->gate ? 4 : 3);
+    return store->made;
+}
+
+/* Adds the STOREs of what was loaded, at once or lane by lane, or COPYs. */
 static void
 copy_store(struct expand *e, const struct copy *c, const struct uop *index,
            const struct uop *const *rows, const struct uop *gate,
@@ -473,27 +568,18 @@ copy_store(struct expand *e, const struct copy *c, const struct uop *index,
 {
     int64_t stride = c->stage->dims[c->order[0]].stride;
     bool whole = c->rows == 1 && lies_as_loaded(c);
-    uint32_t i, n = whole ? 1 : c->lanes;
+    uint32_t i, n = whole ? 1 : c->lanes, bytes;
 
     for (i = 0; i < n; i++) {
-        struct expand_store *store = &stores->v[stores->n++];
-        memset(store, 0, sizeof(*store));
-        store->memory = c->stage->memory;
-        store->index = op_num(e, UOP_ADD, index, (int64_t)i * stride);
-        store->gate = gate;
-        store->value = whole ? rows[0] : across(e, c, rows, i);
+        struct expand_store store = {.memory = c->stage->memory, .gate = gate};
+        store.index = op_num(e, UOP_ADD, index, (int64_t)i * stride);
+        store.value = whole ? rows[0] : across(e, c, rows, i);
+        bytes = copy_bytes(e, store.value, store.index);
+        if (bytes)
+            add_copies(e, &store, bytes, stores);
+        else
+            stores->v[stores->n++] = store;
     }
-}
-
-static const struct uop *
-make_store(struct expand *e, const struct expand_store *store,
-           const struct uop *memory)
-{
-    const struct uop *src[4] = {memory, store->index, store->value,
-                                store->gate};
-
-    return uop_make(e->g, UOP_STORE, UOP_VOID, 1, no_arg, src,
-                    store->gate ? 4 : 3);
 }
 
 /* Which of the tiles is copied. */
@@ -763,7 +849,25 @@ copy_first(struct expand *e, const struct uop **out_barrier)
     return BELL_OK;
 }
 
-/* The next tile's copies: what lies as it was loaded is stored at once. */
+/* Registers for what is loaded of the next tile and stored as it is. */
+static uint32_t
+count_held(const struct expand_stores *stores)
+{
+    uint32_t i, bytes, n = 0;
+
+    for (i = 0; i < stores->n; i++) {
+        const struct uop *v = stores->v[i].value;
+        bytes = v->lanes * uop_dtype_infos[v->dtype].size_bytes;
+        n += stores->v[i].made || v->op != UOP_LOAD
+                 ? 0
+                 : (bytes + WORD_BYTES - 1) / WORD_BYTES;
+    }
+    return n;
+}
+
+/* The next tile's copies. What is loaded waits in registers for the work on
+ * this tile to be done; but not what goes to the array as it is where it is
+ * much, or where most of it is a COPY. */
 static bell_status
 copy_next(struct expand *e)
 {
@@ -771,16 +875,17 @@ copy_next(struct expand *e)
     const struct uop **src;
     struct turn next;
     uint32_t i, n = 0;
+    bool waits;
 
     next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
     next.gate = op_num(e, UOP_CMPLT, next.tile, n_tiles);
     for (i = 0; i < e->n_stages; i++)
         BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
+    waits = !e->k->target->copy_bytes && count_held(&e->next) <= MAX_HELD;
     for (i = 0; i < e->next.n; i++) {
         struct expand_store *store = &e->next.v[i];
-        unsigned op = store->value->op;
-        if (op != UOP_LANE && op != UOP_LANES && op != UOP_CAST)
-            store->made = make_store(e, store, store->memory);
+        if (!waits && store->value->op == UOP_LOAD)
+            make_store(e, store, store->memory);
     }
     if (e->ahead < 2)
         return BELL_OK;
@@ -852,7 +957,7 @@ expand_end_tile(struct expand *e, const struct uop *range,
             src[0] = store->memory;
             memory = uop_new(e->g, UOP_AFTER, store->memory->dtype, 1, no_arg,
                              src, 1 + n);
-            store->made = make_store(e, store, memory);
+            make_store(e, store, memory);
         }
         src[n_src++] = store->made;
     }

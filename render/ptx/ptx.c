@@ -54,6 +54,10 @@ render_ptx_lower_target(const struct ptx_target *target,
                      [UOP_I8] = 32,
                      [UOP_U8] = 32},
         .matrix_layout = UOP_WMMA_NV,
+        .has_wmma_rows = true,
+        .copy_bytes = target->arg_align_bytes < 4    ? 0
+                      : target->arg_align_bytes < 16 ? target->arg_align_bytes
+                                                     : 16,
     };
 
     if (!render_ptx_version(target))
@@ -509,55 +513,15 @@ emit_load(struct ptx_emit *e, const struct uop *u)
     return set_value(e, u, &v);
 }
 
-/* Numbers the bodies of loops and conditions, and the parts between
- * BARRIERs. */
-bell_status
-ptx_find_places(struct ptx_emit *e)
-{
-    uint32_t n_ops = e->prog->n_ops, n = 0, i;
-    uint64_t *open = arena_alloc(&e->arena, (n_ops + 1) * sizeof(*open));
-    uint64_t n_barriers = 0;
-
-    if (!open)
-        return ptx_no_memory(e);
-    open[n++] = 0;
-    for (i = 0; i < n_ops; i++) {
-        const struct uop *u = e->ops[i];
-        if (map_put(&e->places, u->id, open[n - 1] | n_barriers << 32) < 0)
-            return ptx_no_memory(e);
-        if (u->op == UOP_RANGE || u->op == UOP_IF)
-            open[n++] = (uint64_t)u->id + 1;
-        else if ((u->op == UOP_END || u->op == UOP_ENDIF) && n > 1)
-            n--;
-        else if (u->op == UOP_BARRIER)
-            n_barriers++;
-    }
-    return BELL_OK;
-}
-
-uint64_t
-ptx_place(const struct ptx_emit *e, const struct uop *u)
-{
-    const uint64_t *place = map_get(&e->places, u->id);
-
-    return place ? *place : UINT64_MAX;
-}
-
-bell_status
-ptx_load_late(struct ptx_emit *e, const struct uop *load)
-{
-    return emit_load(e, load);
-}
-
-/* What was copied must be there, but for the last groups where there are any:
- * see ptx_copy.c. Loops may come back here with copies that are further down.
- * WGMMA reads by another way than threads write. */
+/* What was copied must be there, but for the last groups where there are any.
+ * Loops may come back here with copies that are further down. WGMMA reads by
+ * another way than threads write. */
 static void
 emit_barrier(struct ptx_emit *e, const struct uop *u)
 {
-    if (e->copies.n_used && e->has_commits && u->arg.i)
+    if (e->has_copies && e->has_commits && u->arg.i)
         ptx_put(&e->body, "\tcp.async.wait_group %d;\n", (int)u->arg.i);
-    else if (e->copies.n_used)
+    else if (e->has_copies)
         ptx_put(&e->body, "\tcp.async.wait_all;\n");
     if (e->has_wgmma)
         ptx_put(&e->body, "\tfence.proxy.async.shared::cta;\n");
@@ -569,12 +533,6 @@ emit_one(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_value v = {.lanes = NULL};
 
-    if (ptx_is_left_out(e, u))
-        return BELL_OK;
-    if (ptx_is_matrix(e, u)) {
-        BELL_TRY(ptx_emit_matrix(e, u, &v));
-        return set_value(e, u, &v);
-    }
     switch (u->op) {
     case UOP_CONST:
     case UOP_PARAM:
@@ -596,6 +554,11 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_BARRIER:
         emit_barrier(e, u);
         return BELL_OK;
+    case UOP_COPY:
+        return ptx_emit_copy(e, u);
+    case UOP_WMMA_ROWS:
+        BELL_TRY(ptx_emit_rows(e, u, &v));
+        return set_value(e, u, &v);
     case UOP_COMMIT:
         ptx_put(&e->body, "\tcp.async.commit_group;\n");
         return BELL_OK;
@@ -614,7 +577,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_STORE:
         return ptx_emit_store(e, u);
     case UOP_LOAD:
-        return ptx_is_copied(e, u) ? BELL_OK : emit_load(e, u);
+        return emit_load(e, u);
     default:
         BELL_TRY(ptx_emit_op(e, u, &v));
         return set_value(e, u, &v);
@@ -650,6 +613,7 @@ choose_order(struct ptx_emit *e)
 
     e->ops = e->prog->ops;
     for (i = 0; i < e->prog->n_ops; i++) {
+        e->has_copies |= e->ops[i]->op == UOP_COPY;
         e->has_commits |= e->ops[i]->op == UOP_COMMIT;
         e->has_wgmma |= e->ops[i]->op == UOP_WGMMA;
     }
@@ -678,9 +642,6 @@ emit_body(struct ptx_emit *e)
     if (e->arena.failed)
         return ptx_no_memory(e);
     BELL_TRY(ptx_declare_locals(e));
-    BELL_TRY(ptx_find_places(e));
-    BELL_TRY(ptx_find_copies(e));
-    BELL_TRY(ptx_find_matrices(e));
     for (i = 0; i < p->n_ops; i++)
         BELL_TRY(emit_one(e, e->ops[i]));
     if (e->n_loops)
@@ -742,21 +703,11 @@ init_maps(struct ptx_emit *e)
     map_init(&e->index);
     map_init(&e->addresses);
     map_init(&e->locals);
-    map_init(&e->places);
-    map_init(&e->copies);
-    map_init(&e->matrices);
-    map_init(&e->left_out);
-    map_init(&e->matrix_offsets);
 }
 
 static void
 fini_maps(struct ptx_emit *e)
 {
-    map_fini(&e->matrix_offsets);
-    map_fini(&e->left_out);
-    map_fini(&e->matrices);
-    map_fini(&e->copies);
-    map_fini(&e->places);
     map_fini(&e->locals);
     map_fini(&e->addresses);
     map_fini(&e->index);

@@ -46,14 +46,6 @@ struct ptx_fact {
     uint64_t align;   /* a power of two that divides it; 0 means 0 itself */
 };
 
-/* How a value varies within a warp (ptx_form.c). */
-struct ptx_form {
-    bool is_known;
-    int8_t shift; /* it is the thread's number >> shift; -1: it is not */
-    int64_t per_t, per_g; /* what t and g add */
-    uint64_t align;       /* a power of two that divides the rest; 0: it is 0 */
-};
-
 struct ptx_value {
     const struct ptx_opnd *lanes; /* NULL: not made */
     struct ptx_fact fact;         /* of an I64 */
@@ -106,15 +98,10 @@ struct ptx_emit {
     struct ptx_value *addrs;
     size_t n_addrs, cap_addrs;
     uint32_t n_dynamic_bytes;
-    bool has_commits, has_wgmma;
-    unsigned min_version;      /* of PTX, times ten, for what was used */
-    struct map locals;         /* LOCAL's id -> offset in dynamic memory */
-    struct map places;         /* ids -> where in the program: ptx_place */
-    struct map copies;         /* ids of LOADs that are put off */
-    struct map matrices;       /* ids of LANES -> how ldmatrix loads them */
-    struct map left_out;       /* ids of what is not needed then */
-    struct map matrix_offsets; /* -> registers */
-    struct ptx_text header;    /* .shared declarations, argument loads */
+    bool has_copies, has_commits, has_wgmma;
+    unsigned min_version;   /* of PTX, times ten, for what was used */
+    struct map locals;      /* LOCAL's id -> offset in dynamic memory */
+    struct ptx_text header; /* .shared declarations, argument loads */
 };
 
 /* ---- text ---- */
@@ -193,62 +180,30 @@ struct ptx_access {
     const char *space;
 };
 
-BELL_MUST_CHECK bell_status ptx_take_apart(struct ptx_emit *e,
-                                           const struct uop *u,
-                                           struct ptx_access *out_access);
-/* The index as what is in a register, and a constant for the instruction. */
-BELL_MUST_CHECK bell_status ptx_split_index(struct ptx_emit *e,
-                                            const struct ptx_access *a,
-                                            const struct uop **out_index,
-                                            int64_t *out_offset);
 /* The address of element `index`, in lane `lane` of it; kept for later. */
 BELL_MUST_CHECK bell_status ptx_find_address(
     struct ptx_emit *e, const struct ptx_access *a, const struct uop *index,
     uint32_t lane, struct ptx_opnd *out, struct ptx_fact *out_fact);
-/* An address that was kept under a key and may still be used; and keeps one. */
-bool ptx_kept_address(const struct ptx_emit *e, uint64_t key,
-                      struct ptx_opnd *out, struct ptx_fact *out_fact);
-BELL_MUST_CHECK bell_status ptx_keep_address(struct ptx_emit *e, uint64_t key,
-                                             struct ptx_opnd address,
-                                             struct ptx_fact fact);
-/* Elements that one instruction may access from `lane` on, `at` being the
- * constant part of its index. */
-uint32_t ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
-                        struct ptx_fact fact, int64_t at, uint32_t lane);
 BELL_MUST_CHECK bell_status ptx_emit_load(struct ptx_emit *e,
                                           const struct uop *u,
                                           struct ptx_opnd *out_lanes);
 BELL_MUST_CHECK bell_status ptx_emit_store(struct ptx_emit *e,
                                            const struct uop *u);
 BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
-/* Makes the value of a LOAD that was put off. */
-BELL_MUST_CHECK bell_status ptx_load_late(struct ptx_emit *e,
-                                          const struct uop *load);
+/* The place that sources i and i + 1 of `u` say, memory and an index of one
+ * lane: a register, and bytes to add to it. */
+BELL_MUST_CHECK bell_status ptx_find_place(struct ptx_emit *e,
+                                           const struct uop *u, uint32_t i,
+                                           struct ptx_opnd *out,
+                                           int64_t *out_bytes);
 
-/* The innermost loop or condition of an op, and how many BARRIERs are before
- * it: equal where nothing but code without them is between two ops. */
-BELL_MUST_CHECK bell_status ptx_find_places(struct ptx_emit *e);
-uint64_t ptx_place(const struct ptx_emit *e, const struct uop *u);
-
-struct ptx_form ptx_form_of(const struct ptx_emit *e, const struct uop *u,
-                            const struct ptx_form *src);
-
-/* ldmatrix (ptx_ldmatrix.c): LANES that it loads, and what they need not. */
-BELL_MUST_CHECK bell_status ptx_find_matrices(struct ptx_emit *e);
-bool ptx_is_matrix(const struct ptx_emit *e, const struct uop *lanes);
-bool ptx_is_left_out(const struct ptx_emit *e, const struct uop *u);
-BELL_MUST_CHECK bell_status ptx_emit_matrix(struct ptx_emit *e,
-                                            const struct uop *lanes,
-                                            struct ptx_value *out_value);
-
-/* cp.async (ptx_copy.c): a LOAD from global memory whose value only goes into
- * LOCAL memory is put off, and done by the STORE. */
-BELL_MUST_CHECK bell_status ptx_find_copies(struct ptx_emit *e);
-bool ptx_is_copied(const struct ptx_emit *e, const struct uop *load);
-/* The STORE of such a LOAD; false where it cannot be done in this way. */
+/* A COPY (ptx_copy.c). */
 BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
-                                          const struct uop *store,
-                                          bool *out_is_done);
+                                          const struct uop *u);
+/* WMMA_ROWS (ptx_mma.c). */
+BELL_MUST_CHECK bell_status ptx_emit_rows(struct ptx_emit *e,
+                                          const struct uop *u,
+                                          struct ptx_value *out_value);
 
 /* ADD SUB MUL MAX MIN NEG and comparisons of F16 and BF16 (ptx_half.c). */
 bool ptx_has_half(const struct ptx_emit *e, unsigned op, unsigned dtype);

@@ -143,9 +143,9 @@ compute_address(struct ptx_emit *e, const struct ptx_access *a,
     return BELL_OK;
 }
 
-bool
-ptx_kept_address(const struct ptx_emit *e, uint64_t key, struct ptx_opnd *out,
-                 struct ptx_fact *out_fact)
+static bool
+kept_address(const struct ptx_emit *e, uint64_t key, struct ptx_opnd *out,
+             struct ptx_fact *out_fact)
 {
     const uint64_t *old = map_get(&e->addresses, key);
 
@@ -156,9 +156,9 @@ ptx_kept_address(const struct ptx_emit *e, uint64_t key, struct ptx_opnd *out,
     return true;
 }
 
-bell_status
-ptx_keep_address(struct ptx_emit *e, uint64_t key, struct ptx_opnd address,
-                 struct ptx_fact fact)
+static bell_status
+keep_address(struct ptx_emit *e, uint64_t key, struct ptx_opnd address,
+             struct ptx_fact fact)
 {
     struct ptx_opnd *o;
 
@@ -183,7 +183,7 @@ ptx_find_address(struct ptx_emit *e, const struct ptx_access *a,
     uint64_t key = (uint64_t)a->memory->id << 32 | index->id;
     struct ptx_value v;
 
-    if (index->lanes == 1 && ptx_kept_address(e, key, out, out_fact))
+    if (index->lanes == 1 && kept_address(e, key, out, out_fact))
         return BELL_OK;
     BELL_TRY(ptx_value_of(e, index, &v));
     *out_fact = v.fact;
@@ -196,7 +196,7 @@ ptx_find_address(struct ptx_emit *e, const struct ptx_access *a,
     BELL_TRY(compute_address(e, a, &v, lane, out));
     if (index->lanes > 1)
         return BELL_OK;
-    return ptx_keep_address(e, key, *out, v.fact);
+    return keep_address(e, key, *out, v.fact);
 }
 
 /* ---- single instructions ---- */
@@ -261,9 +261,9 @@ memory_class(unsigned dtype)
 
 /* Elements that one instruction may access from this one on: up to four, or
  * four words of them. */
-uint32_t
-ptx_chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
-               struct ptx_fact fact, int64_t at, uint32_t lane)
+static uint32_t
+chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
+           struct ptx_fact fact, int64_t at, uint32_t lane)
 {
     uint32_t left = a->lanes - lane, n, bytes;
     uint64_t align = e->target->arg_align_bytes;
@@ -414,8 +414,8 @@ put_words(struct ptx_emit *e, const struct ptx_access *a,
 
 /* ---- accesses ---- */
 
-bell_status
-ptx_take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
+static bell_status
+take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
 {
     const struct uop *memory = u->src[0];
 
@@ -437,11 +437,12 @@ ptx_take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
     return BELL_OK;
 }
 
-bell_status
-ptx_split_index(struct ptx_emit *e, const struct ptx_access *a,
-                const struct uop **out_index, int64_t *out_offset)
+/* The index as what is in a register, and a constant for the instruction. */
+static bell_status
+find_offset(struct ptx_emit *e, const struct ptx_access *a,
+            const struct uop *index, const struct uop **out_index,
+            int64_t *out_offset)
 {
-    const struct uop *index = a->u->src[1];
     struct ptx_value v;
 
     *out_offset = 0;
@@ -459,6 +460,23 @@ ptx_split_index(struct ptx_emit *e, const struct ptx_access *a,
     }
     *out_index = index;
     return BELL_OK;
+}
+
+bell_status
+ptx_find_place(struct ptx_emit *e, const struct uop *u, uint32_t i,
+               struct ptx_opnd *out, int64_t *out_bytes)
+{
+    struct ptx_access a = {.u = u, .memory = u->src[i], .lanes = 1};
+    const struct uop *index;
+    struct ptx_fact unused;
+
+    while (a.memory->op == UOP_AFTER)
+        a.memory = a.memory->src[0];
+    a.dtype = a.memory->dtype;
+    a.elem_bytes = uop_dtype_infos[a.dtype].size_bytes;
+    BELL_TRY(find_offset(e, &a, u->src[i + 1], &index, out_bytes));
+    *out_bytes *= a.elem_bytes;
+    return ptx_find_address(e, &a, index, 0, out, &unused);
 }
 
 /* A piece of an access: n lanes. */
@@ -490,12 +508,12 @@ access_lanes(struct ptx_emit *e, const struct ptx_access *a,
     int64_t offset = 0;
     uint32_t lane, n;
 
-    BELL_TRY(ptx_split_index(e, a, &index, &offset));
+    BELL_TRY(find_offset(e, a, a->u->src[1], &index, &offset));
     for (lane = 0; lane < a->lanes; lane += n) {
         int64_t at = offset + (index->lanes == 1 ? lane : 0);
         BELL_TRY(ptx_find_address(e, a, index, index->lanes == 1 ? 0 : lane,
                                   &addr, &fact));
-        n = index->lanes > 1 ? 1 : ptx_chunk_size(e, a, fact, at, lane);
+        n = index->lanes > 1 ? 1 : chunk_size(e, a, fact, at, lane);
         if (a->gate_node)
             gate = ptx_in_reg(
                 e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
@@ -527,16 +545,9 @@ ptx_emit_store(struct ptx_emit *e, const struct uop *u)
     struct ptx_opnd *lanes;
     struct ptx_value v;
     struct ptx_access a;
-    bool is_done = false;
     uint32_t i;
 
-    if (ptx_is_copied(e, u->src[2])) {
-        BELL_TRY(ptx_emit_copy(e, u, &is_done));
-        if (is_done)
-            return BELL_OK;
-        BELL_TRY(ptx_load_late(e, u->src[2]));
-    }
-    BELL_TRY(ptx_take_apart(e, u, &a));
+    BELL_TRY(take_apart(e, u, &a));
     BELL_TRY(ptx_value_of(e, u->src[2], &v));
     lanes = arena_alloc(&e->arena, a.lanes * sizeof(*lanes));
     if (!lanes)
@@ -564,7 +575,7 @@ ptx_emit_load(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
     struct ptx_access a;
     uint32_t i;
 
-    BELL_TRY(ptx_take_apart(e, u, &a));
+    BELL_TRY(take_apart(e, u, &a));
     lanes = arena_calloc(&e->arena, a.lanes, 2 * sizeof(*lanes));
     if (!lanes)
         return ptx_no_memory(e);

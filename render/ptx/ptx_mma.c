@@ -1,4 +1,4 @@
-/* WMMA: mma.sync. A thread's parts lie in the lanes of the sources as the
+/* WMMA: mma.sync, and WMMA_ROWS: ldmatrix. A thread's parts lie in the lanes of the sources as the
  * instruction wants them in its registers (uop_wmma_place): elements of 8
  * and 16 bits four and two in a register, F32 rounded to TF32 on the way in.
  * src: hw/nv/PTX.md sections 6 and 7 */
@@ -125,5 +125,37 @@ ptx_emit_wmma(struct ptx_emit *e, const struct uop *u,
         at += put_list(fmt + at, sizeof(fmt) - at, count);
     }
     ptx_op(e, fmt, o);
+    return BELL_OK;
+}
+
+/* By ldmatrix, whose threads name rows of 16 bytes. The lanes are parts of
+ * words with no registers of their own: matrix instructions take the words. */
+bell_status
+ptx_emit_rows(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
+{
+    uint32_t step = ptx_packed(u->dtype), n = u->lanes / step, i;
+    struct ptx_opnd *lanes = arena_calloc(&e->arena, u->lanes, sizeof(*lanes));
+    struct ptx_opnd o[5];
+    char fmt[120], list[24];
+    int64_t bytes;
+
+    if (!lanes)
+        return ptx_no_memory(e);
+    if (step == 1 || n > 4)
+        return ptx_refuse(e, u, "no such matrix instruction");
+    for (i = 0; i < n; i++)
+        o[i] = ptx_reg(e, PTX_B32);
+    BELL_TRY(ptx_find_place(e, u, 0, &o[n], &bytes));
+    put_list(list, sizeof(list), n);
+    snprintf(fmt, sizeof(fmt),
+             "ldmatrix.sync.aligned.m8n8.x%u%s.shared.b16 %s, [%%+%lld]", n,
+             u->arg.i ? ".trans" : "", list, (long long)bytes);
+    ptx_op(e, fmt, o);
+    for (i = 0; i < u->lanes; i++)
+        lanes[i] = (struct ptx_opnd){.cls = (uint8_t)ptx_class_of(u->dtype),
+                                     .part = (uint8_t)(i % step),
+                                     .word = o[i / step].reg + 1};
+    *out =
+        (struct ptx_value){.lanes = lanes, .fact = {INT64_MIN, INT64_MAX, 1}};
     return BELL_OK;
 }

@@ -226,6 +226,162 @@ test_matrix_instructions(void **state)
     end(&f);
 }
 
+/* ---- how operands get into LOCAL memory, and out of it ---- */
+
+/* Accesses to LOCAL memory by an op; `bytes` are a COPY's (0: any). */
+static uint32_t
+count_local(const struct lower_program *p, enum uop_op op, int64_t bytes)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < p->n_ops; i++) {
+        const struct uop *u = p->ops[i], *to = u->n_src ? u->src[0] : u;
+        while (to->op == UOP_AFTER)
+            to = to->src[0];
+        n +=
+            u->op == op && to->op == UOP_LOCAL && (!bytes || u->arg.i == bytes);
+    }
+    return n;
+}
+
+/* Of the loop over tiles: is all that comes from arguments loaded before the
+ * products, and all that goes to LOCAL memory stored after them? */
+static bool
+hides_loads(const struct lower_program *p)
+{
+    uint32_t i = 0, n_loads = 0, n_products = 0, n_stores = 0;
+
+    while (i < p->n_ops && p->ops[i]->op != UOP_RANGE)
+        i++;
+    for (; i < p->n_ops && p->ops[i]->op != UOP_END; i++) {
+        const struct uop *u = p->ops[i];
+        if (u->op == UOP_LOAD && u->src[0]->op == UOP_PARAM) {
+            n_loads++;
+            if (n_products)
+                return false;
+        }
+        n_products += u->op == UOP_WMMA || u->op == UOP_MULACC;
+        n_stores += u->op == UOP_STORE;
+        if (n_stores && u->op == UOP_WMMA)
+            return false;
+    }
+    return n_loads && n_products && n_stores;
+}
+
+/* The kernel against its definition, as a program and as PTX. */
+static void
+check_on(const struct lower_target *target, const struct lk_case *c,
+         const int64_t *d, uint64_t seed)
+{
+    struct p_buf want[LK_MAX_BUFS], got[LK_MAX_BUFS];
+    char err[BELL_ERROR_MESSAGE] = "", *text;
+    struct lower_program p;
+    int pass;
+    struct lk k;
+
+    lk_init(&k, c, d, seed);
+    lk_copy_bufs(&k, want);
+    assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
+    if (lower_kernel(&k.g, k.sink, target, &p) != BELL_OK ||
+        render_ptx(&p, &ptx_check_target, &text) != BELL_OK)
+        fail_msg("%s: %s", c->name, bell_error_last()->message);
+    for (pass = 0; pass < 2; pass++) {
+        lk_copy_bufs(&k, got);
+        if (pass)
+            ptx_check_run(&p, text, got, (uint32_t)k.n_bufs, NULL, c->name);
+        else if (p_run(&p, got, k.n_bufs, err, sizeof(err)))
+            fail_msg("%s: %s", c->name, err);
+        if (lk_compare(&k, want, got, err, sizeof(err)))
+            fail_msg("%s%s: %s", c->name, pass ? " as PTX" : "", err);
+        lk_free_copy(&k, got);
+    }
+    host_free(text);
+    lk_free_copy(&k, want);
+    lk_fini(&k);
+}
+
+static void
+test_copies(void **state)
+{
+    static const struct {
+        const char *kernel;
+        int64_t n;
+        uint32_t most;  /* bytes of a COPY, of the target */
+        uint32_t bytes; /* those that it has; 0: none */
+        bool also_stores, has_rows;
+    } rows[] = {
+        {"matmul-f16", 4096, 16, 16, false, true},
+        {"matmul-bf16", 4096, 16, 16, false, true},
+        {"matmul-f16", 4096, 8, 8, false, true},
+        {"matmul-f16", 4096, 4, 4, false, true},
+        {"matmul-f16", 4096, 0, 0, true, true},
+        {"matmul-f16", 4095, 16, 0, true, true},
+        {"matmul-u8", 4096, 16, 16, false, true},
+        {"matmul-i8", 4096, 16, 16, true, true}, /* one is turned */
+        {"matmul-f64", 512, 16, 16, false, false},
+        {"matmul-nt", 1001, 16, 4, false, false},
+        {"matmul-ones", 1024, 16, 16, true, false}, /* a COPY gives 0 */
+        {"matmul-fnuz8", 512, 16, 0, true, true},   /* cast on the way */
+    };
+    static const int64_t small[2][3] = {{64, 64, 32}, {40, 33, 20}};
+    struct lower_target target;
+    struct lower_program p;
+    struct lk k;
+    size_t i, s;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct lk_case *c = lk_find(rows[i].kernel);
+        const int64_t d[3] = {rows[i].n, rows[i].n, rows[i].n};
+        uint32_t n, all;
+        gpu_target(&target);
+        target.copy_bytes = rows[i].most;
+        lk_build(&k, c, d);
+        assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+        n = count_local(&p, UOP_COPY, rows[i].bytes);
+        all = count_local(&p, UOP_COPY, 0);
+        if (n != all || (n > 0) != (rows[i].bytes > 0) ||
+            (count_local(&p, UOP_STORE, 0) > 0) != rows[i].also_stores ||
+            (count_local(&p, UOP_WMMA_ROWS, 0) > 0) != rows[i].has_rows)
+            fail_msg("%s of %d: %u COPYs, %u of %u bytes, %u STOREs, %u rows",
+                     c->name, (int)d[0], all, n, rows[i].bytes,
+                     count_local(&p, UOP_STORE, 0),
+                     count_local(&p, UOP_WMMA_ROWS, 0));
+        lk_fini(&k);
+        for (s = 0; s < 2; s++)
+            check_on(&target, c, small[s], 3);
+    }
+}
+
+/* Without COPYs what is loaded for the next tile waits until this one's
+ * products are made; and without WMMA_ROWS each thread loads its own part. */
+static void
+test_without_copies(void **state)
+{
+    static const char *const names[] = {"matmul-f16", "matmul-i8",
+                                        "matmul-f64"};
+    static const int64_t big[3] = {1024, 1024, 1024}, small[3] = {48, 64, 70};
+    struct lower_target target;
+    struct lower_program p;
+    struct lk k;
+    size_t i;
+
+    (void)state;
+    gpu_target(&target);
+    target.copy_bytes = 0;
+    target.has_wmma_rows = false;
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        lk_build(&k, lk_find(names[i]), big);
+        assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+        assert_int_equal(count_local(&p, UOP_COPY, 0), 0);
+        assert_int_equal(count_local(&p, UOP_WMMA_ROWS, 0), 0);
+        if (!hides_loads(&p))
+            fail_msg("%s: loads and products do not overlap", names[i]);
+        lk_fini(&k);
+        check_on(&target, lk_find(names[i]), small, 5);
+    }
+}
+
 /* 8-bit floats: where the sums are those of F32, or may be less. */
 static void
 test_f8(void **state)
@@ -356,6 +512,8 @@ main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_matrix_instructions),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_without_copies),
         cmocka_unit_test(test_f8),
         cmocka_unit_test(test_no_opts),
         cmocka_unit_test(test_grid_limits),

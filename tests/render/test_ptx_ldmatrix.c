@@ -1,6 +1,7 @@
-/* Operands of matrix instructions out of LOCAL memory: where ldmatrix loads
- * them and where not, and that the products are right either way. Two warps
- * multiply rows of their own with one matrix. */
+/* Operands of matrix instructions out of LOCAL memory: WMMA_ROWS as ldmatrix,
+ * LOADs of a thread's part, and that the products are right either way. Which
+ * of them it is: test_lower_gpu. Two warps multiply rows of their own with one
+ * matrix. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,11 +23,9 @@
 #define N       8
 
 enum kind {
-    PLAIN,
-    GATED,        /* loads have gates */
-    USED_TWICE,   /* a lane goes elsewhere too */
-    PAST_BARRIER, /* loaded before one, collected after it */
-    LOOPED,       /* the tiles move through their arrays in a loop */
+    ROWS,   /* WMMA_ROWS */
+    LOADED, /* LOADs */
+    LOOPED, /* WMMA_ROWS of tiles that move through their arrays in a loop */
 };
 
 struct row {
@@ -35,7 +34,7 @@ struct row {
     bool a_turned, b_turned; /* A by columns, B by rows */
     int64_t a_pitch, b_pitch;
     enum kind kind;
-    const char *a, *b; /* instructions that load them; NULL: not ldmatrix */
+    const char *a, *b; /* instructions that load them */
 };
 
 /* A program being made. */
@@ -44,7 +43,7 @@ struct made {
     const struct row *row;
     struct uop_local locals[2];
     const struct uop *tid, *memory[2], *after[2], *shift;
-    const struct uop *roots[16], *also;
+    const struct uop *roots[16];
     uint32_t n_roots;
 };
 
@@ -98,6 +97,45 @@ barrier_after(struct made *m, const struct uop *const *effects, uint32_t n)
     return mk(&m->g, UOP_BARRIER, UOP_VOID, 1, 0, n, effects);
 }
 
+static const struct uop *
+bits_of_thread(struct made *m, int64_t shift, int64_t mask)
+{
+    return op2(m, UOP_AND, op2(m, UOP_SHR, m->tid, shift), mask);
+}
+
+/* The operand by rows: thread 8 r + i names row i of register r. Registers of
+ * A are below each other first. */
+static const struct uop *
+take_rows(struct made *m, bool is_a, bool turned, int64_t pitch, uint32_t lanes)
+{
+    const struct row *r = m->row;
+    uint32_t pack = uop_wmma_pack(r->dtype);
+    bool lies_by_steps = turned != is_a; /* rows are of steps */
+    const struct uop *i = bits_of_thread(m, 0, 7), *warp, *output, *step;
+    const struct uop *src[2] = {m->after[is_a ? 0 : 1], NULL};
+
+    output = lies_by_steps ? i : mk_int(&m->g, 0);
+    step = lies_by_steps ? mk_int(&m->g, 0) : i;
+    warp = op2(m, UOP_MUL, bits_of_thread(m, 5, 1), M);
+    if (is_a) {
+        const struct uop *low =
+            op2(m, UOP_MUL, bits_of_thread(m, 3, lanes > pack), 8);
+        output = add(m, add(m, output, low), warp);
+        step = add(
+            m, step,
+            op2(m, UOP_MUL, bits_of_thread(m, 4, lanes > 2 * pack), 4 * pack));
+        src[1] = place(m, turned, pitch, output, step);
+    } else {
+        step =
+            add(m, step,
+                op2(m, UOP_MUL, bits_of_thread(m, 3, lanes > pack), 4 * pack));
+        src[1] = place(m, turned, pitch, step, output);
+    }
+    if (m->shift)
+        src[1] = add(m, src[1], op2(m, UOP_MUL, m->shift, 8 * pitch));
+    return mk(&m->g, UOP_WMMA_ROWS, r->dtype, lanes, !lies_by_steps, 2, src);
+}
+
 /* The lanes of A or B: from where thread 0 finds them, plus what the others
  * add. */
 static const struct uop *
@@ -111,37 +149,24 @@ collect(struct made *m, enum uop_wmma_operand operand)
     /* k lies side by side: what fills a register is loaded at once */
     uint32_t pack = uop_wmma_pack(r->dtype), step = turned == is_a ? 1 : pack;
     uint32_t n = uop_wmma_lanes(w, operand), i, j, row, col;
-    const struct uop *g = op2(m, UOP_AND, op2(m, UOP_SHR, m->tid, 2), 7);
-    const struct uop *t = op2(m, UOP_MUL, op2(m, UOP_AND, m->tid, 3), pack);
-    const struct uop *warp = op2(m, UOP_SHR, m->tid, 5), *base, *list[16], *v;
+    const struct uop *g = bits_of_thread(m, 2, 7), *base, *list[16], *v, *at;
+    const struct uop *t = op2(m, UOP_MUL, bits_of_thread(m, 0, 3), pack);
+    const struct uop *warp = op2(m, UOP_SHR, m->tid, 5);
 
+    if (r->kind != LOADED)
+        return take_rows(m, is_a, turned, pitch, n);
     if (is_a)
         base = place(m, turned, pitch, add(m, g, op2(m, UOP_MUL, warp, M)), t);
     else
         base = place(m, turned, pitch, t, g);
-    if (m->shift)
-        base = add(m, base, op2(m, UOP_MUL, m->shift, 8 * pitch));
     for (i = 0; i < n; i += step) {
-        const struct uop *gate = NULL, *other = NULL, *at;
         uop_wmma_place(w, r->dtype, operand, 0, i, &row, &col);
         at = place(m, turned, pitch, mk_int(&m->g, row), mk_int(&m->g, col));
-        if (r->kind == GATED) {
-            gate = mk(&m->g, UOP_CMPLT, UOP_BOOL, 1, 0, 2,
-                      (const struct uop *[]){m->tid, mk_int(&m->g, THREADS)});
-            other = uop_const_float(&m->g, r->dtype, 0);
-            if (step > 1)
-                other = mk_splat(&m->g, other, step);
-        }
-        v = mk_load(&m->g, m->after[is_a ? 0 : 1], add(m, base, at), step,
-                    other, gate);
+        v = mk_load(&m->g, m->after[is_a ? 0 : 1], add(m, base, at), step, NULL,
+                    NULL);
         for (j = 0; j < step; j++)
             list[i + j] =
                 step == 1 ? v : mk(&m->g, UOP_LANE, r->dtype, 1, j, 1, &v);
-    }
-    m->also = list[0];
-    if (r->kind == PAST_BARRIER) {
-        m->roots[m->n_roots] = barrier_after(m, m->roots, m->n_roots ? 1 : 0);
-        m->n_roots++;
     }
     return mk(&m->g, UOP_LANES, r->dtype, n, 0, n, list);
 }
@@ -188,9 +213,6 @@ make_program(struct made *m, struct lower_program *p)
         m->roots[m->n_roots++] =
             mk_store(&m->g, mk_param(&m->g, 0, sum), result_place(m, i),
                      mk(&m->g, UOP_LANE, sum, 1, i, 1, &d), NULL);
-    if (r->kind == USED_TWICE)
-        m->roots[m->n_roots++] = mk_store(&m->g, mk_param(&m->g, 3, r->dtype),
-                                          m->tid, m->also, NULL);
     if (m->shift) {
         const struct uop *end[5] = {m->shift};
         memcpy(end + 1, m->roots, 4 * sizeof(*end));
@@ -235,14 +257,15 @@ check_row(const struct row *r)
     static const struct ptx_target target = {.sm = 80, .arg_align_bytes = 16};
     struct made m = {.row = r};
     struct lower_program p;
-    struct p_buf bufs[4];
+    char err[BELL_ERROR_MESSAGE];
+    struct p_buf bufs[3];
     uint64_t rng = 3;
     char *text;
     uint32_t i, j;
 
     uop_graph_init(&m.g);
     make_program(&m, &p);
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < 3; i++) {
         check_buf(&bufs[i], i ? r->dtype : uop_wmma_sum(r->dtype), 2 * M * 32,
                   NULL);
         for (j = 0; i && j < bufs[i].n_elems; j++) {
@@ -255,16 +278,17 @@ check_row(const struct row *r)
     }
     if (render_ptx(&p, &target, &text) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
-    ptx_check_run(&p, text, bufs, 4, NULL, "ldmatrix");
+    ptx_check_run(&p, text, bufs, 3, NULL, "ldmatrix");
     compare(r, bufs, text);
-    if ((r->a && !strstr(text, r->a)) || (r->b && !strstr(text, r->b)))
+    if (!strstr(text, r->a) || !strstr(text, r->b))
         fail_msg("%s and %s are not in\n%s", r->a, r->b, text);
-    if (!r->a && !r->b && strstr(text, "ldmatrix"))
-        fail_msg("there is ldmatrix in\n%s", text);
+    if (p_run(&p, bufs, 3, err, sizeof(err)))
+        fail_msg("%s", err);
+    compare(r, bufs, text);
     ptx_check_keep(&p, false);
     host_free(text);
     program_free(&p);
-    check_bufs_free(bufs, 4);
+    check_bufs_free(bufs, 3);
     uop_graph_fini(&m.g);
 }
 
@@ -272,36 +296,33 @@ static void
 test_operands(void **state)
 {
     static const struct row rows[] = {
-        {UOP_F16, 16, false, false, 16, 8, PLAIN, ".x4.shared",
+        {UOP_F16, 16, false, false, 16, 8, ROWS, ".x4.shared",
          ".x2.trans.shared"},
-        {UOP_BF16, 16, false, true, 24, 16, PLAIN, ".x4.shared", ".x2.shared"},
-        {UOP_F16, 16, true, false, 40, 24, PLAIN, ".x4.trans.shared",
+        {UOP_BF16, 16, false, true, 24, 16, ROWS, ".x4.shared", ".x2.shared"},
+        {UOP_F16, 16, true, false, 40, 24, ROWS, ".x4.trans.shared",
          ".x2.trans.shared"},
-        {UOP_F16, 16, true, true, 32, 40, PLAIN, ".x4.trans.shared",
+        {UOP_F16, 16, true, true, 32, 40, ROWS, ".x4.trans.shared",
          ".x2.shared"},
-        {UOP_BF16, 8, false, false, 8, 8, PLAIN, ".x2.shared",
+        {UOP_BF16, 8, false, false, 8, 8, ROWS, ".x2.shared",
          ".x1.trans.shared"},
-        {UOP_F16, 8, true, true, 32, 8, PLAIN, ".x2.trans.shared",
-         ".x1.shared"},
+        {UOP_F16, 8, true, true, 32, 8, ROWS, ".x2.trans.shared", ".x1.shared"},
         {UOP_F16, 16, false, false, 16, 8, LOOPED, ".x4.shared",
          ".x2.trans.shared"},
         /* rows that do not begin at multiples of 16 bytes */
-        {UOP_F16, 16, false, false, 20, 12, PLAIN, NULL, NULL},
-        {UOP_F16, 16, true, true, 33, 18, PLAIN, NULL, NULL},
-        {UOP_F16, 16, false, false, 20, 8, PLAIN, "ld.shared",
-         ".x2.trans.shared"},
-        {UOP_F16, 16, false, false, 16, 8, GATED, NULL, NULL},
-        {UOP_F16, 16, false, false, 16, 8, PAST_BARRIER, NULL, NULL},
-        {UOP_F16, 16, false, false, 16, 8, USED_TWICE, ".x4.shared",
+        {UOP_F16, 16, false, false, 20, 12, LOADED, "ld.shared.b32",
          "ld.shared.b16"},
+        {UOP_F16, 16, true, true, 33, 18, LOADED, "ld.shared.b16",
+         "ld.shared.b32"},
         /* bytes: only along k */
-        {UOP_I8, 32, false, true, 32, 48, PLAIN, ".x4.shared", ".x2.shared"},
+        {UOP_I8, 32, false, true, 32, 48, ROWS, ".x4.shared", ".x2.shared"},
         {UOP_U8, 32, false, true, 48, 32, LOOPED, ".x4.shared", ".x2.shared"},
-        {UOP_I8, 16, false, true, 16, 16, PLAIN, ".x2.shared", ".x1.shared"},
-        {UOP_U8, 32, true, false, 32, 16, PLAIN, NULL, NULL},
-        {UOP_I8, 32, false, false, 40, 16, PLAIN, "ld.shared.b32",
+        {UOP_I8, 16, false, true, 16, 16, ROWS, ".x2.shared", ".x1.shared"},
+        {UOP_U8, 32, true, false, 32, 16, LOADED, "ld.shared.u8",
+         "ld.shared.u8"},
+        {UOP_I8, 32, false, false, 40, 16, LOADED, "ld.shared.b32",
          "ld.shared.s8"},
-        {UOP_I8, 32, false, true, 32, 36, PLAIN, ".x4.shared", "ld.shared.b32"},
+        {UOP_I8, 32, false, true, 32, 36, LOADED, "ld.shared.b32",
+         "ld.shared.b32"},
     };
     size_t i;
 
@@ -314,8 +335,8 @@ static void
 test_out_of_memory(void **state)
 {
     static const struct ptx_target target = {.sm = 80, .arg_align_bytes = 16};
-    static const struct row row = {UOP_F16, 16,    false, false, 16,
-                                   8,       PLAIN, NULL,  NULL};
+    static const struct row row = {UOP_F16, 16,   false, false, 16,
+                                   8,       ROWS, NULL,  NULL};
     struct made m = {.row = &row};
     bell_status status = BELL_E_NO_MEMORY;
     struct lower_program p;

@@ -336,6 +336,23 @@ build_matmul_batch(struct lk *k, const int64_t *d)
          NULL);
 }
 
+/* The left operand has 1 in place of its first column. */
+static void
+build_matmul_ones(struct lk *k, const int64_t *d)
+{
+    int64_t m = d[0], n = d[1], l = d[2];
+    node out = param(k, UOP_F32, m * n), a = param(k, UOP_F32, m * l),
+         b = param(k, UOP_F32, l * n), i = loop(k, m), j = loop(k, n),
+         r = red(k, l), src[4] = {a, at2(k, i, l, r), flt(k, 1), NULL}, x;
+
+    src[3] = uop_alu2(&k->g, UOP_CMPLT, num(k, 0), r);
+    x = uop_make(&k->g, UOP_LOAD, UOP_F32, 1, (union uop_arg){.bits = 0}, src,
+                 4);
+    k->tolerance = 1e-5;
+    x = reduce(k, UOP_ADD, mul(k, x, load(k, b, at2(k, r, n, j))), r, NULL);
+    sink(k, store(k, out, at2(k, i, n, j), x), NULL);
+}
+
 /* A matrix product of small dtypes. */
 struct product {
     enum uop_dtype a, b, sum, out;
@@ -663,6 +680,7 @@ const struct lk_case lk_cases[] = {
     {"matmul-tt", build_matmul_tt, 3},
     {"matmul-i32", build_matmul_i32, 3},
     {"matmul-batch", build_matmul_batch, 3},
+    {"matmul-ones", build_matmul_ones, 3},
     {"matmul-f16", build_matmul_f16, 3},
     {"matmul-bf16", build_matmul_bf16, 3},
     {"matmul-f64", build_matmul_f64, 3},

@@ -526,6 +526,31 @@ do_access(struct p_state *s, const struct uop *u, lane_value *out)
     }
 }
 
+/* A COPY: what it writes nobody touches before a barrier, nor does the thread
+ * itself. */
+static void
+do_copy(struct p_state *s, const struct uop *u)
+{
+    const struct uop *to = memory_of(u->src[0]), *from = memory_of(u->src[2]);
+    int64_t i, n = u->arg.i / uop_dtype_infos[to->dtype].size_bytes;
+    int reads = u->n_src < 5 || value_of(s, u->src[4])[0].i != 0;
+
+    if (u->n_src > 5 && !value_of(s, u->src[5])[0].i)
+        return;
+    for (i = 0; i < n && !s->in.failed; i++) {
+        int64_t at = value_of(s, u->src[1])[0].i + i;
+        lane_value x = {.bits = 0};
+        if (reads)
+            do_global(s, from, value_of(s, u->src[3])[0].i + i, 0, &x);
+        do_local(s, to, at, 1, &x);
+        if (!s->in.failed)
+            s->shadow[s->place[to->id] - 1][at].writer = MANY;
+    }
+    if (value_of(s, u->src[1])[0].i % n ||
+        (reads && value_of(s, u->src[3])[0].i % n))
+        fail(&s->in, "COPY %u of what is not aligned", u->id);
+}
+
 static void
 do_lanewise(struct p_state *s, const struct uop *u, lane_value *out)
 {
@@ -634,6 +659,9 @@ step(struct p_state *s, uint32_t at)
     case UOP_STORE:
         do_access(s, u, out);
         break;
+    case UOP_COPY:
+        do_copy(s, u);
+        break;
     case UOP_BROADCAST:
     case UOP_RAMP:
     case UOP_LANES:
@@ -658,14 +686,20 @@ enter_thread(struct p_state *s, uint32_t t)
     s->special[6] = t / s->p->local[0] / s->p->local[1];
 }
 
-/* Runs a thread to the next BARRIER or WMMA or the end. */
+static int
+is_of_warp(const struct uop *u)
+{
+    return u->op == UOP_WMMA || u->op == UOP_WMMA_ROWS;
+}
+
+/* Runs a thread to the next BARRIER or op of a warp or the end. */
 static void
 run_thread(struct p_state *s, uint32_t t)
 {
     enter_thread(s, t);
     while (s->at[t] < s->p->n_ops && !s->in.failed) {
-        unsigned op = s->p->ops[s->at[t]]->op;
-        if (op == UOP_BARRIER || op == UOP_WMMA)
+        const struct uop *u = s->p->ops[s->at[t]];
+        if (u->op == UOP_BARRIER || is_of_warp(u))
             return;
         s->at[t] = step(s, s->at[t]);
     }
@@ -734,6 +768,29 @@ do_wmma(struct p_state *s, uint32_t first, const struct uop *u)
     }
 }
 
+/* Lane i of thread t: of what thread 8 r + row names for register r. */
+static void
+do_rows(struct p_state *s, uint32_t first, const struct uop *u)
+{
+    uint32_t pack = uop_wmma_pack(u->dtype), t, i, row, col;
+    const struct uop *memory = memory_of(u->src[0]);
+
+    for (t = 0; t < 32; t++) {
+        for (i = 0; i < u->lanes && !s->in.failed; i++) {
+            int64_t at;
+            row = u->arg.i ? t % 4 * pack + i % pack : t / 4;
+            col = u->arg.i ? t / 4 : t % 4 * pack + i % pack;
+            enter_thread(s, first + 8 * (i / pack) + row);
+            at = value_of(s, u->src[1])[0].i;
+            if (at % (4 * pack))
+                fail(&s->in, "WMMA_ROWS %u of what is not aligned", u->id);
+            enter_thread(s, first + t);
+            do_local(s, memory, at + col, 0, &value_of(s, u)[i]);
+        }
+        s->at[first + t]++;
+    }
+}
+
 /* Warps that wait at a WMMA do it; false if none does. */
 static int
 run_matrices(struct p_state *s)
@@ -744,9 +801,10 @@ run_matrices(struct p_state *s)
     for (first = 0; first < s->n_threads && !s->in.failed; first += n) {
         uint32_t at = s->at[first];
         n = 32;
-        if (at >= s->p->n_ops || s->p->ops[at]->op != UOP_WMMA)
+        if (at >= s->p->n_ops || !is_of_warp(s->p->ops[at]))
             continue;
-        n = uop_wmma_threads(uop_wmma_shape(s->p->ops[at]->arg.i));
+        if (s->p->ops[at]->op == UOP_WMMA)
+            n = uop_wmma_threads(uop_wmma_shape(s->p->ops[at]->arg.i));
         for (t = 0; t < n; t++) {
             if (first + t >= s->n_threads || s->at[first + t] != at) {
                 fail(&s->in, "thread %u is not at the WMMA of its warp",
@@ -754,7 +812,10 @@ run_matrices(struct p_state *s)
                 return 0;
             }
         }
-        do_wmma(s, first, s->p->ops[at]);
+        if (s->p->ops[at]->op == UOP_WMMA)
+            do_wmma(s, first, s->p->ops[at]);
+        else
+            do_rows(s, first, s->p->ops[at]);
         any = 1;
     }
     return any && !s->in.failed;

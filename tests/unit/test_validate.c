@@ -202,6 +202,13 @@ test_tensors(void **state)
     check_rows(prelude, rows, ARRAY_LEN(rows), UOP_STAGE_T);
 }
 
+#define COPY(dtype, bytes, sources)                                            \
+    "%9 = local." dtype " #0:64\n%11 = const.bool 1\n%10 = copy.void #" bytes  \
+    " " sources "\nroots %10"
+#define ROWS(dtype, lanes, turned)                                             \
+    "%9 = local." dtype " #0:64\n%10 = wmma_rows." dtype "x" lanes " #" turned \
+    " %9, %0\nroots %10"
+
 static void
 test_programs(void **state)
 {
@@ -240,6 +247,18 @@ test_programs(void **state)
         {"%30 = const.bool 1\n%9 = if.void %30\n%10 = endif.void %9\n"
          "roots %10",
          NULL},
+        {COPY("f32", "16", "%9, %0, %2, %0"), NULL},
+        {COPY("f32", "16", "%9, %0, %2, %0, %11, %11"), NULL},
+        {COPY("f32", "2", "%9, %0, %2, %0"), "2 bytes at once"},
+        {COPY("f32", "16", "%2, %0, %9, %0"), "source 0 is no LOCAL"},
+        {COPY("f16", "16", "%9, %0, %2, %0"), "source 2 is f32, not f16"},
+        {COPY("f32", "16", "%9, %3, %2, %0"), "source 1 is f32, not i64"},
+        {COPY("f32", "16", "%9, %0, %2, %0, %0"), "source 4 is i64, not bool"},
+        {ROWS("f16", "8", "1"), NULL},
+        {ROWS("u8", "16", "0"), NULL},
+        {ROWS("u8", "16", "1"), "of 2-byte elements"},
+        {ROWS("f16", "6", "0"), "no 1, 2 or 4 registers"},
+        {ROWS("f32", "4", "0"), "no 1, 2 or 4 registers"},
         {"%9 = if.void %3\nroots %9", "source 0 is f32, not bool"},
         {"%9 = endif.void %7\nroots %9", "source 0 is no IF"},
         {"%9 = reduce.f32 #add %3, %1\nroots %9", "must not occur in stage P"},
