@@ -221,6 +221,14 @@ emit_barrier(struct llvm_emit *e)
     return BELL_OK;
 }
 
+static void
+emit_order(struct llvm_emit *e)
+{
+    LLVMValueRef nothing_passes = llvm_i32(e, 0);
+
+    llvm_intrinsic(e, "llvm.amdgcn.sched.barrier", NULL, 0, &nothing_passes, 1);
+}
+
 /* ---- bytes ---- */
 
 /* Are these bytes out of words, and not all of one? */
@@ -460,6 +468,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
         .special = get_coordinate,
         .local = get_local,
         .barrier = emit_barrier,
+        .order = emit_order,
         .approximate = amdgpu_approximate,
         .matrix = emit_matrix,
         .lanes = pack_bytes,

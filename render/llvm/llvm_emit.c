@@ -550,8 +550,21 @@ set_acc(struct llvm_emit *e, const struct uop *u)
 {
     uint32_t acc = 0;
 
+    e->is_ordered = false;
     BELL_TRY(find_acc(e, u->src[0], &acc));
     return llvm_value_of(e, u->src[1], &e->accs[acc].value);
+}
+
+/* Memory as it is after register variables are set is a wish to wait for what
+ * they are made of: code generators see that stores could be earlier, where
+ * what is stored is not there yet. */
+static void
+emit_after(struct llvm_emit *e, const struct uop *u)
+{
+    if (!e->dialect->order || e->is_ordered || u->src[1]->op != UOP_ACC_SET)
+        return;
+    e->dialect->order(e);
+    e->is_ordered = true;
 }
 
 static bell_status
@@ -593,8 +606,10 @@ emit_one(struct llvm_emit *e, const struct uop *u)
     case UOP_CONST:
     case UOP_PARAM:
     case UOP_VAR:
-    case UOP_AFTER:
     case UOP_SINK:
+        return BELL_OK;
+    case UOP_AFTER:
+        emit_after(e, u);
         return BELL_OK;
     case UOP_LOCAL:
     case UOP_BARRIER:

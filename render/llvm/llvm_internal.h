@@ -41,6 +41,9 @@ struct llvm_dialect {
      * memory. And a BARRIER. */
     LLVMValueRef (*local)(struct llvm_emit *e, const struct uop *u);
     bell_status (*barrier)(struct llvm_emit *e);
+    /* Also GPUs only: the code generator shall not exchange what is before and
+     * what is behind this. */
+    void (*order)(struct llvm_emit *e);
     /* An op on these values in the processor's own way, or NULL: as usual. */
     LLVMValueRef (*approximate)(struct llvm_emit *e, const struct uop *u,
                                 LLVMValueRef *v);
@@ -134,6 +137,7 @@ struct llvm_emit {
     LLVMValueRef scratch;    /* where gated-off stores go */
     uint32_t scratch_bytes;
 
+    bool is_ordered;    /* no variable was set since dialect->order */
     bell_status status; /* of llvm_emit_program, for the trap */
 };
 

@@ -1,4 +1,5 @@
-/* Lowering for AMD: which matrix instructions each chip gets. */
+/* Lowering for AMD: which matrix instructions each chip gets, and in what order
+ * the loop over tiles is done. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,11 +82,87 @@ test_matrix_instructions(void **state)
     }
 }
 
+/* Appends to `out` what instructions of the loop over tiles do, each kind once
+ * where it follows itself: B barrier, L load from global memory, V wait for
+ * loads, M product, W store to LOCAL memory. The loop's blocks begin with the
+ * first label and end where results are stored. */
+static void
+loop_of(const char *text, char *out, size_t size)
+{
+    static const struct {
+        const char *name;
+        char kind;
+    } kinds[] = {
+        {"s_barrier", 'B'},  {"global_load", 'L'}, {"vmcnt(", 'V'},
+        {"v_mfma", 'M'},     {"v_wmma", 'M'},      {"fmac_f32", 'M'},
+        {"v_pk_fma_f", 'M'}, {"ds_write", 'W'},    {"ds_store", 'W'},
+    };
+    const char *line = strstr(text, "\n.LBB0_1:");
+    size_t n = 0, i;
+
+    for (; line; line = strchr(line + 1, '\n')) {
+        size_t length = strcspn(line + 1, "\n");
+        for (i = 0; i < ARRAY_LEN(kinds); i++) {
+            const char *at = strstr(line + 1, kinds[i].name);
+            if (at && at < line + 1 + length && n + 1 < size &&
+                (!n || out[n - 1] != kinds[i].kind))
+                out[n++] = kinds[i].kind;
+        }
+        if (length > 13 && strstr(line + 1, "global_store") &&
+            strstr(line + 1, "global_store") < line + 1 + length)
+            break;
+    }
+    out[n] = 0;
+}
+
+/* The next tile is loaded before the products of this one and waited for after
+ * them, and goes to LOCAL memory then: in machine code too. */
+static void
+test_loads_are_hidden(void **state)
+{
+    static const char *const names[] = {"matmul-f16", "matmul-bf16",
+                                        "matmul-nn"};
+    static const int64_t d[3] = {4096, 4096, 4096};
+    unsigned chip, n = 0;
+    size_t i;
+
+    (void)state;
+    for (chip = 0; chip < AMDGPU_N_CHIPS; chip++) {
+        struct amdgpu_target amdgpu = amdgpu_check_target(chip);
+        struct lower_target target;
+        if (strcmp(amdgpu.gfx, "gfx942") && strcmp(amdgpu.gfx, "gfx1100"))
+            continue;
+        n++;
+        assert_int_equal(render_amdgpu_lower_target(&amdgpu, &target), BELL_OK);
+        for (i = 0; i < ARRAY_LEN(names); i++) {
+            char loop[64], turned[64], *text, *begin;
+            struct lower_program p;
+            struct lk k;
+
+            lk_build(&k, lk_find(names[i]), d);
+            assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+            assert_int_equal(render_amdgpu_asm(&p, &amdgpu, &text), BELL_OK);
+            loop_of(text, loop, sizeof(loop));
+            /* blocks need not begin where the loop does: from its barrier on */
+            begin = strchr(loop, 'B');
+            snprintf(turned, sizeof(turned), "%s%.*s", begin ? begin : "",
+                     begin ? (int)(begin - loop) : 0, loop);
+            if (strcmp(turned, "BLMVW") && strcmp(turned, "BLLMVW"))
+                fail_msg("%s on %s: %s\n%s", names[i], amdgpu.gfx, turned,
+                         text);
+            host_free(text);
+            lk_fini(&k);
+        }
+    }
+    assert_int_equal(n, 2);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matrix_instructions),
+        cmocka_unit_test(test_loads_are_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
