@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "lower/expand/expand.h"
+#include "lower/index.h"
 #include "lower/linearize.h"
 #include "lower/opt/opt.h"
 #include "uops/validate.h"
@@ -146,6 +147,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
                                "expanding"));
     BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "decomposing"));
+    BELL_TRY(lower_index(k->g, &root, 1, k->target));
+    BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "indexing"));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
     log_nodes(k, LOG_UOPS, "program", p->ops, p->n_ops);
     return uop_validate_pass(k->g, p->ops, p->n_ops, UOP_STAGE_P,

@@ -27,8 +27,11 @@
  *     elements from there (aligned to one element only); whose index has W
  *     lanes is a gather or scatter. The gate has 1 lane or W. A LOAD with a
  *     gate gives src2 where it does not hold, and reads nothing there.
+ *   - INDEX(memory, x) is the memory from element x on: all that differ by
+ *     constants share one. Index arithmetic is I32 where the target wants it
+ *     and it fits, else I64.
  *   - Only these remain for the host: CONST PARAM VAR SPECIAL RANGE END ACC
- *     ACC_GET ACC_SET LOAD STORE BROADCAST LANES LANE RAMP LANES_REDUCE CAST
+ *     ACC_GET ACC_SET INDEX LOAD STORE BROADCAST LANES LANE RAMP LANES_REDUCE CAST
  *     BITCAST NEG SQRT TRUNC ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
  *     XOR CMPLT CMPEQ CMPNE WHERE MULACC. The rest is decomposed
  *     (lower/decompose/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
@@ -57,6 +60,7 @@ struct lower_target {
     bool is_tf32;        /* WMMA is less exact: on F32 as TF32, or the like */
     uint32_t small_math; /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
                           * and comparisons may remain */
+    bool narrow_index;   /* 32-bit index arithmetic is cheaper than 64-bit */
     bool no_opts;        /* scalar loops as scheduled: for tests */
 
     /* A GPU: threads in work-groups that share memory. All 0 elsewhere. */

@@ -89,8 +89,7 @@ choose_target(const struct order *o, uint32_t i)
         return i;
     if (u->op != UOP_LOAD)
         return use;
-    for (param = u->src[0]; param->op == UOP_AFTER;)
-        param = param->src[0];
+    param = uop_memory(u->src[0]);
     if (param->op != UOP_PARAM || o->next_store[param->arg.i] < use)
         return i;
     return use;
@@ -105,8 +104,8 @@ look_back(struct order *o)
     for (i = o->n; i-- > 0;) {
         const struct uop *u = o->ops[i];
         o->target[i] = choose_target(o, i);
-        if (u->op == UOP_STORE && u->src[0]->op == UOP_PARAM)
-            o->next_store[u->src[0]->arg.i] = i;
+        if (u->op == UOP_STORE && uop_memory(u->src[0])->op == UOP_PARAM)
+            o->next_store[uop_memory(u->src[0])->arg.i] = i;
         for (j = 0; j < u->n_src; j++) {
             const uint64_t *src = map_get(&o->place, u->src[j]->id);
             uint32_t use;

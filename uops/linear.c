@@ -354,3 +354,30 @@ lin_congruent(const struct lin *a, const struct lin *b, int64_t m)
     }
     return true;
 }
+
+/* The constant in every lane of `u`; false where it is none. */
+static bool
+is_constant(const struct uop *u, int64_t *out_value)
+{
+    u = u->op == UOP_BROADCAST ? u->src[0] : u;
+    *out_value = u->arg.i;
+    return u->op == UOP_CONST;
+}
+
+bool
+uop_index_steps(const struct uop *u, int64_t *out_first, int64_t *out_step)
+{
+    *out_step = u->lanes == 1;
+    if (is_constant(u, out_first))
+        return true;
+    *out_first = 0;
+    if (u->op == UOP_ADD) {
+        if (!is_constant(u->src[0], out_first))
+            return false;
+        u = u->src[1];
+    }
+    *out_step = 1;
+    if (u->op == UOP_MUL && is_constant(u->src[1], out_step))
+        u = u->src[0];
+    return u->op == UOP_RAMP;
+}

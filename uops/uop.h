@@ -297,6 +297,50 @@ uop_range_axis(const struct uop *u)
     return (enum uop_axis)(u->arg.i & 0xff);
 }
 
+/* arg of INDEX: a power of two that divides src1, and whether src1 times 8 is
+ * known to be in 0..INT32_MAX. */
+static inline int64_t
+uop_index_arg(uint32_t align, bool is_short)
+{
+    return (int64_t)((uint64_t)align << 1 | is_short);
+}
+static inline uint32_t
+uop_index_align(const struct uop *u)
+{
+    return (uint32_t)((uint64_t)u->arg.i >> 1);
+}
+static inline bool
+uop_index_is_short(const struct uop *u)
+{
+    return u->arg.i & 1;
+}
+
+/* The INDEX behind AFTERs, or NULL; the PARAM, LOCAL or ACC behind both. */
+static inline const struct uop *
+uop_index_of(const struct uop *u)
+{
+    while (u->op == UOP_AFTER && u->n_src)
+        u = u->src[0];
+    return u->op == UOP_INDEX ? u : NULL;
+}
+static inline const struct uop *
+uop_memory(const struct uop *u)
+{
+    while ((u->op == UOP_AFTER || u->op == UOP_INDEX) && u->n_src)
+        u = u->src[0];
+    return u;
+}
+static inline bool
+uop_is_memory(const struct uop *u)
+{
+    u = uop_memory(u);
+    return u->op == UOP_PARAM || u->op == UOP_LOCAL;
+}
+/* Of an index: true where lane i is *out_first + i * *out_step. Consecutive
+ * elements that have one index have step 1. */
+bool uop_index_steps(const struct uop *index, int64_t *out_first,
+                     int64_t *out_step);
+
 /* The node with these parts after constant folding and the symbolic rules of
  * uops/symbolic.c; for the kernel and program stages, where shapes are gone.
  * Both may return a node of another op. */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/bits.h"
 #include "uops/wmma.h"
 
 #define SAME_DTYPE 1u /* as the node */
@@ -292,12 +293,11 @@ check_gather(const struct uop_graph *g, const struct uop *u)
 
 /* ---- kernels and programs ---- */
 
-static bool
-is_memory(const struct uop *u)
+/* I64, or what of it fits in I32. */
+static bell_status
+check_index(const struct uop *u, uint32_t i)
 {
-    while (u->op == UOP_AFTER && u->n_src)
-        u = u->src[0];
-    return u->op == UOP_PARAM || u->op == UOP_LOCAL;
+    return u->src[i]->dtype == UOP_I32 ? BELL_OK : check_dtype(u, i, UOP_I64);
 }
 
 /* The index, and the gate if there is one. */
@@ -306,9 +306,9 @@ check_place(const struct uop *u, uint16_t lanes)
 {
     uint32_t i;
 
-    if (!is_memory(u->src[0]))
+    if (!uop_is_memory(u->src[0]))
         return uop_bad(u, "source 0 is no memory");
-    BELL_TRY(check_dtype(u, 1, UOP_I64));
+    BELL_TRY(check_index(u, 1));
     if (u->n_src == 4)
         BELL_TRY(check_dtype(u, 3, UOP_BOOL));
     for (i = 1; i < u->n_src; i += 2) {
@@ -339,14 +339,10 @@ check_store(const struct uop *u)
 static bell_status
 check_pair(const struct uop *u, uint32_t i, enum uop_op memory)
 {
-    const struct uop *m = u->src[i];
-
-    while (m->op == UOP_AFTER && m->n_src)
-        m = m->src[0];
-    if (m->op != memory || u->src[i + 1]->lanes != 1)
+    if (uop_memory(u->src[i])->op != memory || u->src[i + 1]->lanes != 1)
         return uop_bad(u, "source %u is no %s, or %u not one lane", i,
                        uop_op_infos[memory].name, i + 1);
-    return check_dtype(u, i + 1, UOP_I64);
+    return check_index(u, i + 1);
 }
 
 static bell_status
@@ -385,9 +381,9 @@ static bell_status
 check_range(const struct uop *u)
 {
     BELL_TRY(check_scalar(u));
-    BELL_TRY(check_dtype(u, 0, UOP_I64));
-    if (u->dtype != UOP_I64 || u->src[0]->lanes != 1)
-        return uop_bad(u, "an index is one lane of i64");
+    BELL_TRY(check_index(u, 0));
+    if (u->dtype != u->src[0]->dtype || u->src[0]->lanes != 1)
+        return uop_bad(u, "an index is one lane of its extent's type");
     if (uop_range_axis(u) >= UOP_AXIS_COUNT)
         return uop_bad(u, "arg has no axis type");
     if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i < 0)
@@ -421,18 +417,30 @@ static bell_status
 check_special(const struct uop *u)
 {
     BELL_TRY(check_scalar(u));
-    BELL_TRY(check_dtype(u, 0, UOP_I64));
-    if (u->dtype != UOP_I64 || u->arg.i < 0 || u->arg.i > 6 || u->arg.i == 3)
-        return uop_bad(u, "is an i64 with arg 0..2 or 4..6");
+    BELL_TRY(check_index(u, 0));
+    if (u->dtype != u->src[0]->dtype || u->arg.i < 0 || u->arg.i > 6 ||
+        u->arg.i == 3)
+        return uop_bad(u, "is its extent's type, with arg 0..2 or 4..6");
+    return BELL_OK;
+}
+
+static bell_status
+check_index_op(const struct uop *u)
+{
+    BELL_TRY(check_scalar(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    BELL_TRY(check_index(u, 1));
+    if (u->src[0]->op != UOP_PARAM && u->src[0]->op != UOP_LOCAL)
+        return uop_bad(u, "source 0 is no memory");
+    if (u->src[1]->lanes != 1 || !is_pow2(uop_index_align(u)))
+        return uop_bad(u, "the index is one lane, and arg a power of two");
     return BELL_OK;
 }
 
 static bool
 is_acc(const struct uop *u)
 {
-    while (u->op == UOP_AFTER && u->n_src)
-        u = u->src[0];
-    return u->op == UOP_ACC;
+    return uop_memory(u)->op == UOP_ACC;
 }
 
 static bell_status
@@ -498,10 +506,10 @@ check_wgmma(const struct uop *u)
         u->src[0]->lanes != w.n / 2)
         return uop_bad(u, "source 0 is no ACC of %u f32", w.n / 2);
     for (i = 1; i < 5; i += 2) {
-        if (!is_memory(u->src[i]) ||
+        if (!uop_is_memory(u->src[i]) ||
             !uop_wmma_mixes(u->src[1]->dtype, u->src[i]->dtype))
             return uop_bad(u, "source %u is no memory of that dtype", i);
-        BELL_TRY(check_dtype(u, i + 1, UOP_I64));
+        BELL_TRY(check_index(u, i + 1));
     }
     if (w.n < 8 || w.n > 256 || w.n % 8 || w.k * bytes != 32 ||
         w.pieces * w.k * bytes != UOP_WGMMA_ROW_BYTES)
@@ -567,6 +575,8 @@ check_kernel_op(const struct uop *u)
         return check_range(u);
     case UOP_REDUCE:
         return check_reduce(u);
+    case UOP_INDEX:
+        return check_index_op(u);
     case UOP_LOAD:
         return check_load(u);
     case UOP_STORE:

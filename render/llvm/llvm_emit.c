@@ -178,7 +178,6 @@ bell_status
 llvm_value_of(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
 {
     const uint64_t *at = map_get(&e->index, u->id);
-    const struct llvm_value *value;
     char text[120];
 
     if (u->op == UOP_CONST) {
@@ -189,19 +188,12 @@ llvm_value_of(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
         *out_value = llvm_arg(e, u);
         return BELL_OK;
     }
-    value = at && llvm_loop_is_open(e, e->values[*at].loop) ? &e->values[*at]
-                                                            : NULL;
-    if (value && !value->v && value->narrow) {
-        *out_value = e->ll->BuildCast(e->b, LLVMSExt, value->narrow,
-                                      llvm_type(e, u->dtype, u->lanes), "");
-        return BELL_OK;
-    }
-    if (!value || !value->v)
+    if (!at || !e->values[*at].v || !llvm_loop_is_open(e, e->values[*at].loop))
         return bell_fail(BELL_E_INTERNAL,
                          "%s: %s is used where it has no value: %s",
                          e->prog->name, uop_op_infos[u->op].name,
                          uop_expr_str(u, text, sizeof(text)));
-    *out_value = value->v;
+    *out_value = e->values[*at].v;
     return BELL_OK;
 }
 
@@ -210,22 +202,9 @@ set_value(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
 {
     e->values[e->n_values] =
         (struct llvm_value){.v = v, .loop = llvm_loop_serial(e)};
-    if (e->facts)
-        e->facts[e->n_values] = (struct ptx_fact){INT64_MIN, INT64_MAX, 1};
     if (map_put(&e->index, u->id, e->n_values) < 0)
         return out_of_memory(e);
     e->n_values++;
-    return BELL_OK;
-}
-
-/* An I64 of a GPU: in 32 bits (narrow), or not (v). */
-static bell_status
-set_fact(struct llvm_emit *e, const struct uop *u, LLVMValueRef v,
-         LLVMValueRef narrow, struct ptx_fact fact)
-{
-    BELL_TRY(set_value(e, u, v));
-    e->values[e->n_values - 1].narrow = narrow;
-    e->facts[e->n_values - 1] = fact;
     return BELL_OK;
 }
 
@@ -236,9 +215,7 @@ find_acc(const struct llvm_emit *e, const struct uop *u, uint32_t *out_acc)
 {
     const uint64_t *at;
 
-    while (u->op == UOP_AFTER)
-        u = u->src[0];
-    at = map_get(&e->acc_index, u->id);
+    at = map_get(&e->acc_index, uop_memory(u)->id);
     if (!at)
         return bell_fail(BELL_E_INTERNAL,
                          "%s: a register variable is used "
@@ -363,9 +340,6 @@ scan_program(struct llvm_emit *e)
     open = arena_calloc(&e->arena, n_ranges + 1, sizeof(*open));
     e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
     e->values = arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->values));
-    if (e->dialect->is_gpu)
-        e->facts =
-            arena_calloc(&e->arena, e->prog->n_ops + 1, sizeof(*e->facts));
     if (e->arena.failed)
         return out_of_memory(e);
     map_init(&seen);
@@ -395,8 +369,6 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
 {
     struct llvm_loop *loop = &e->loops[e->n_loops];
     LLVMBasicBlockRef before = e->ll->GetInsertBlock(e->b), body;
-    struct ptx_fact extent;
-    bool narrow;
     uint32_t i;
 
     memset(loop, 0, sizeof(*loop));
@@ -404,17 +376,13 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
     loop->serial = ++e->next_serial;
     loop->carry_begin = e->carry_begin[loop->serial];
     loop->carry_end = e->carry_begin[loop->serial + 1];
-    if (e->facts)
-        loop->extent = llvm_narrow_of(e, u->src[0]);
-    narrow = loop->extent != NULL;
-    if (!narrow)
-        BELL_TRY(llvm_value_of(e, u->src[0], &loop->extent));
+    BELL_TRY(llvm_value_of(e, u->src[0], &loop->extent));
     loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
     loop->head = llvm_new_block(e);
     loop->exit = llvm_new_block(e);
     e->ll->BuildBr(e->b, loop->head);
     e->ll->PositionBuilderAtEnd(e->b, loop->head);
-    loop->index = e->ll->BuildPhi(e->b, narrow ? e->t_i32 : e->t_i64, "");
+    loop->index = e->ll->BuildPhi(e->b, llvm_type(e, u->dtype, 1), "");
     llvm_add_incoming(e, loop->index,
                       e->ll->ConstNull(e->ll->TypeOf(loop->index)), before);
     for (i = loop->carry_begin; i < loop->carry_end; i++) {
@@ -433,11 +401,7 @@ begin_loop(struct llvm_emit *e, const struct uop *u)
         e->ll->PositionBuilderAtEnd(e->b, body);
     }
     e->n_loops++;
-    if (!e->facts)
-        return set_value(e, u, loop->index);
-    extent = llvm_fact_of(e, u->src[0]);
-    return set_fact(e, u, narrow ? NULL : loop->index,
-                    narrow ? loop->index : NULL, ptx_fact_of(u, &extent));
+    return set_value(e, u, loop->index);
 }
 
 static bell_status
@@ -571,30 +535,12 @@ static bell_status
 emit_special(struct llvm_emit *e, const struct uop *u)
 {
     LLVMValueRef v = e->dialect->special(e, u);
-    struct ptx_fact extent;
 
     if (!v)
         return llvm_refuse(e, u, "there is no such coordinate");
-    if (!e->facts)
-        return set_value(e, u, v);
-    extent = llvm_fact_of(e, u->src[0]);
-    extent.max = extent.max > INT32_MAX ? INT32_MAX : extent.max;
-    return set_fact(e, u, NULL, v, ptx_fact_of(u, &extent));
-}
-
-/* On a GPU: in 32 bits where that will do. */
-static bell_status
-emit_gpu_op(struct llvm_emit *e, const struct uop *u)
-{
-    LLVMValueRef v = NULL, narrow;
-    struct ptx_fact fact;
-
-    BELL_TRY(llvm_emit_narrow(e, u, &narrow, &fact));
-    if (narrow && u->dtype != UOP_I64) /* a comparison, a conversion */
-        return set_value(e, u, narrow);
-    if (!narrow)
-        BELL_TRY(llvm_emit_op(e, u, &v));
-    return set_fact(e, u, v, narrow, fact);
+    if (u->dtype == UOP_I64 && e->ll->TypeOf(v) != e->t_i64)
+        v = e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i64, "");
+    return set_value(e, u, v);
 }
 
 static bell_status
@@ -637,9 +583,10 @@ emit_one(struct llvm_emit *e, const struct uop *u)
     case UOP_LOAD:
         BELL_TRY(llvm_emit_load(e, u, &v));
         break;
+    case UOP_INDEX:
+        BELL_TRY(llvm_emit_index(e, u, &v));
+        break;
     default:
-        if (e->facts)
-            return emit_gpu_op(e, u);
         BELL_TRY(llvm_emit_op(e, u, &v));
         break;
     }
@@ -753,7 +700,6 @@ llvm_emit_init(struct llvm_emit *e)
     arena_init(&e->arena);
     map_init(&e->index);
     map_init(&e->acc_index);
-    map_init(&e->addresses);
     map_init(&e->consts);
     map_init(&e->locals);
 }
@@ -764,8 +710,6 @@ llvm_emit_fini(struct llvm_emit *e)
     arena_fini(&e->arena);
     map_fini(&e->index);
     map_fini(&e->acc_index);
-    map_fini(&e->addresses);
-    host_free(e->addrs);
     map_fini(&e->consts);
     map_fini(&e->locals);
     host_free(e->accs);

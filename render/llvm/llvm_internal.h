@@ -3,8 +3,7 @@
  *
  * How values are held: BOOL is i1 in registers and a byte 0 or 1 in memory;
  * floats of 8 and 16 bits are i8 and i16 everywhere and only CAST gives them
- * meaning; pointers are opaque. An I64 that is known to fit is an i32 where the
- * dialect says so.
+ * meaning; pointers are opaque.
  * Register variables (ACC) are SSA values with phis at the loops that set
  * them, made directly, so that no pass has to find them.
  */
@@ -14,7 +13,6 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "render/llvm/llvm_api.h"
-#include "render/ptx/ptx_internal.h"
 #include "render/render.h"
 
 struct llvm_emit;
@@ -58,9 +56,8 @@ struct llvm_dialect {
 
 /* What an op became. */
 struct llvm_value {
-    LLVMValueRef v;      /* NULL where only the narrow form was made */
-    LLVMValueRef narrow; /* of an I64: as i32; or NULL */
-    uint32_t loop;       /* serial of the loop it was made in, 0: none */
+    LLVMValueRef v;
+    uint32_t loop; /* serial of the loop it was made in, 0: none */
 };
 
 /* A register variable. */
@@ -108,11 +105,7 @@ struct llvm_emit {
     struct arena arena;
     struct map index; /* uop id -> position in values */
     struct llvm_value *values;
-    struct ptx_fact *facts; /* of values; of a GPU */
     uint32_t n_values;
-    struct map addresses; /* slot, index's id -> position in addrs */
-    struct llvm_value *addrs;
-    size_t n_addrs, cap_addrs;
     struct map acc_index; /* uop id -> position in accs */
     struct llvm_acc *accs;
     uint32_t n_accs;
@@ -187,24 +180,11 @@ LLVMValueRef llvm_arg(struct llvm_emit *e, const struct uop *u);
 BELL_MUST_CHECK bell_status llvm_emit_op(struct llvm_emit *e,
                                          const struct uop *u,
                                          LLVMValueRef *out_value);
-/* The same for ops of up to three sources, whose values are v[]. */
-BELL_MUST_CHECK bell_status llvm_emit_op_on(struct llvm_emit *e,
-                                            const struct uop *u,
-                                            LLVMValueRef *v,
-                                            LLVMValueRef *out_value);
-
-/* Narrow integers, for GPUs (llvm_narrow.c). What is known of an I64. */
-struct ptx_fact llvm_fact_of(const struct llvm_emit *e, const struct uop *u);
-/* An I64 as i32; NULL: it is not held so, or not available. */
-LLVMValueRef llvm_narrow_of(const struct llvm_emit *e, const struct uop *u);
-/* The op in 32 bits where that is the same; else *out_narrow is NULL.
- * *out_fact: what is known of the result. */
-BELL_MUST_CHECK bell_status llvm_emit_narrow(struct llvm_emit *e,
-                                             const struct uop *u,
-                                             LLVMValueRef *out_narrow,
-                                             struct ptx_fact *out_fact);
 
 /* Memory (llvm_mem.c). */
+BELL_MUST_CHECK bell_status llvm_emit_index(struct llvm_emit *e,
+                                            const struct uop *u,
+                                            LLVMValueRef *out_value);
 BELL_MUST_CHECK bell_status llvm_emit_load(struct llvm_emit *e,
                                            const struct uop *u,
                                            LLVMValueRef *out_value);

@@ -16,20 +16,18 @@
 #include "base/alloc.h"
 
 #define MAX_LANES      256
-#define MAX_WIDE_STEPS 4         /* loads that make up a strided one */
-#define LOCAL_SLOT     0x800000u /* above all arguments; 24 bits in a key */
+#define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
 
 /* An access, taken apart. */
 struct access {
-    uint32_t slot;
+    uint32_t slot; /* of an argument */
     unsigned dtype, lanes;
-    LLVMValueRef first;     /* of those that have steps: lane 0 is `offset` */
-    int64_t offset, step;   /* elements behind it, and so on by `step` */
-    LLVMValueRef base;      /* otherwise: the argument and */
-    LLVMValueRef indices;   /* every lane's index */
+    LLVMValueRef base;      /* element 0 is there */
+    int64_t offset, step;   /* lane i is element offset + i * step */
+    LLVMValueRef indices;   /* or, where not NULL, what this says */
     LLVMValueRef gate;      /* or NULL */
     unsigned gate_lanes;    /* 0 without a gate */
-    uint64_t align;         /* of the address of lane 0 without offset */
+    uint64_t align;         /* of base, in bytes */
     LLVMTypeRef elem, type; /* in memory */
 };
 
@@ -61,8 +59,8 @@ offset_by(struct llvm_emit *e, const struct access *a, int64_t n_elems)
     LLVMValueRef index =
         e->ll->ConstInt(e->t_i64, (unsigned long long)offset, 1);
 
-    return offset ? e->ll->BuildGEP2(e->b, a->elem, a->first, &index, 1, "")
-                  : a->first;
+    return offset ? e->ll->BuildGEP2(e->b, a->elem, a->base, &index, 1, "")
+                  : a->base;
 }
 
 static LLVMValueRef
@@ -76,7 +74,7 @@ lane_address(struct llvm_emit *e, const struct access *a, uint32_t lane)
 {
     LLVMValueRef index;
 
-    if (a->first)
+    if (!a->indices)
         return offset_by(e, a, a->step * (int64_t)lane);
     index = lane_of(e, a->indices, lane);
     return e->ll->BuildGEP2(e->b, a->elem, a->base, &index, 1, "");
@@ -88,145 +86,72 @@ lane_gate(struct llvm_emit *e, const struct access *a, uint32_t lane)
     return a->gate_lanes > 1 ? lane_of(e, a->gate, lane) : a->gate;
 }
 
-/* An index as an operand of an address: in 32 bits where it is held so. One
- * that is not negative becomes an offset in bytes without a sign, which is
- * what the instructions of GPUs add to an argument. */
+/* Where memory begins: an argument's, or that of a work-group. */
 static bell_status
-make_address(struct llvm_emit *e, const struct access *a,
-             const struct uop *index, LLVMValueRef *out_ptr)
+find_memory(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_base)
 {
-    LLVMValueRef v = e->facts ? llvm_narrow_of(e, index) : NULL;
-    struct ptx_fact fact = llvm_fact_of(e, index);
-
-    if (!v)
-        BELL_TRY(llvm_value_of(e, index, &v));
-    else if (fact.min >= 0 && fact.max <= INT32_MAX / 8 &&
-             e->ll->TypeOf(a->base) != e->t_local) {
-        v = e->ll->BuildBinOp(e->b, LLVMMul, v, llvm_i32(e, elem_bytes(a)), "");
-        v = e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i64, "");
-        *out_ptr = e->ll->BuildGEP2(e->b, e->t_i8, a->base, &v, 1, "");
+    if (u->op == UOP_PARAM) {
+        *out_base = llvm_arg(e, u);
         return BELL_OK;
     }
-    *out_ptr = e->ll->BuildGEP2(e->b, a->elem, a->base, &v, 1, "");
-    return BELL_OK;
-}
-
-/* Address of element `index`, found or made. Those made in a loop that is
- * still open are there to be used again. */
-static bell_status
-element_address(struct llvm_emit *e, const struct access *a,
-                const struct uop *index, LLVMValueRef *out_ptr)
-{
-    uint64_t key =
-        (uint64_t)a->slot << 40 | (uint64_t)a->dtype << 32 | index->id;
-    const uint64_t *old = map_get(&e->addresses, key);
-    LLVMValueRef v;
-
-    if (old && llvm_loop_is_open(e, e->addrs[*old].loop)) {
-        *out_ptr = e->addrs[*old].v;
-        return BELL_OK;
-    }
-    BELL_TRY(make_address(e, a, index, &v));
-    if (host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
-                  sizeof(*e->addrs)) < 0 ||
-        map_put(&e->addresses, key, e->n_addrs) < 0)
-        return bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
-    e->addrs[e->n_addrs++] =
-        (struct llvm_value){.v = v, .loop = llvm_loop_serial(e)};
-    *out_ptr = v;
-    return BELL_OK;
-}
-
-/* True for RAMP and RAMP times a constant. */
-static bool
-is_ramp(const struct uop *u, int64_t *out_step)
-{
-    const struct uop *c;
-
-    *out_step = 1;
-    if (u->op == UOP_RAMP)
-        return true;
-    if (u->op != UOP_MUL || u->src[0]->op != UOP_RAMP)
-        return false;
-    c = u->src[1]->op == UOP_BROADCAST ? u->src[1]->src[0] : u->src[1];
-    *out_step = c->arg.i;
-    return c->op == UOP_CONST;
-}
-
-/* Takes apart an index vector base + RAMP*step; *out_base is the scalar, NULL
- * for 0. */
-static bool
-is_stepped(const struct uop *u, const struct uop **out_base, int64_t *out_step)
-{
-    unsigned i;
-
-    *out_base = NULL;
-    if (is_ramp(u, out_step))
-        return true;
-    if (u->op == UOP_BROADCAST) {
-        *out_base = u->src[0];
-        *out_step = 0;
-        return true;
-    }
-    for (i = 0; i < 2 && u->op == UOP_ADD; i++) {
-        if (u->src[i]->op == UOP_BROADCAST && is_ramp(u->src[!i], out_step)) {
-            *out_base = u->src[i]->src[0];
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Which memory: an argument's, or that of a work-group. */
-static bell_status
-find_base(struct llvm_emit *e, const struct uop *u, struct access *a)
-{
-    const struct uop *memory = u->src[0];
-
-    while (memory->op == UOP_AFTER)
-        memory = memory->src[0];
-    if (memory->op == UOP_PARAM) {
-        a->slot = (uint32_t)memory->arg.i;
-        a->base = llvm_arg(e, memory);
-        a->align = e->arg_align_bytes;
-        return BELL_OK;
-    }
-    if (memory->op != UOP_LOCAL || !e->dialect->is_gpu)
+    if (u->op != UOP_LOCAL || !e->dialect->is_gpu)
         return llvm_refuse(e, u, "not memory of an argument");
-    a->base = e->dialect->local(e, memory);
-    a->slot = LOCAL_SLOT ^ memory->id; /* a name for element_address */
-    a->align = 16;
-    return a->base ? BELL_OK
-                   : bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+    *out_base = e->dialect->local(e, u);
+    return *out_base
+               ? BELL_OK
+               : bell_fail(BELL_E_NO_MEMORY, "rendering %s", e->prog->name);
+}
+
+/* What is not negative becomes an offset in bytes without a sign, which is what
+ * the instructions of GPUs add to an argument. */
+bell_status
+llvm_emit_index(struct llvm_emit *e, const struct uop *u,
+                LLVMValueRef *out_value)
+{
+    LLVMTypeRef elem = llvm_mem_type(e, u->dtype, 1);
+    LLVMValueRef base, v;
+
+    BELL_TRY(find_memory(e, u->src[0], &base));
+    BELL_TRY(llvm_value_of(e, u->src[1], &v));
+    if (e->dialect->is_gpu && u->src[0]->op == UOP_PARAM &&
+        u->src[1]->dtype == UOP_I32 && uop_index_is_short(u)) {
+        v = e->ll->BuildBinOp(e->b, LLVMMul, v,
+                              llvm_i32(e, uop_dtype_infos[u->dtype].size_bytes),
+                              "");
+        v = e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i64, "");
+        elem = e->t_i8;
+    }
+    *out_value = e->ll->BuildGEP2(e->b, elem, base, &v, 1, "");
+    return BELL_OK;
 }
 
 static bell_status
 find_address(struct llvm_emit *e, const struct uop *u, struct access *a)
 {
-    const struct uop *index = u->src[1], *base = index;
-    struct ptx_fact fact;
+    const struct uop *at = uop_index_of(u->src[0]), *index = u->src[1];
+    const struct uop *memory = uop_memory(u->src[0]);
 
     if (index->lanes != 1 && index->lanes != a->lanes)
         return llvm_refuse(e, u, "the index has another number of lanes");
-    BELL_TRY(find_base(e, u, a));
-    a->step = 1;
-    if (index->lanes > 1 && !is_stepped(index, &base, &a->step)) {
-        a->indices = e->facts ? llvm_narrow_of(e, index) : NULL;
-        return a->indices ? BELL_OK : llvm_value_of(e, index, &a->indices);
-    }
-    a->first = a->base;
-    if (!base)
+    a->slot = memory->op == UOP_PARAM ? (uint32_t)memory->arg.i : 0;
+    a->align = memory->op == UOP_LOCAL ? 16 : e->arg_align_bytes;
+    if (at && uop_index_align(at) * elem_bytes(a) < a->align)
+        a->align = uop_index_align(at) * elem_bytes(a);
+    if (at)
+        BELL_TRY(llvm_value_of(e, at, &a->base));
+    else
+        BELL_TRY(find_memory(e, memory, &a->base));
+    if (uop_index_steps(index, &a->offset, &a->step))
         return BELL_OK;
-    /* a constant at the end of the sum is added last, so that accesses that
-     * differ by it share the rest and differ in the displacement only */
-    if (base->op == UOP_ADD && base->src[1]->op == UOP_CONST) {
-        a->offset = base->src[1]->arg.i;
-        base = base->src[0];
-    }
-    fact = llvm_fact_of(e, base);
-    if (fact.align && fact.align * elem_bytes(a) < a->align)
-        a->align = fact.align * elem_bytes(a);
-    return element_address(e, a, base, &a->first);
+    BELL_TRY(llvm_value_of(e, index, &a->indices));
+    a->offset = 0;
+    a->step = 1;
+    if (index->lanes > 1)
+        return BELL_OK;
+    a->base = e->ll->BuildGEP2(e->b, a->elem, a->base, &a->indices, 1, "");
+    a->indices = NULL;
+    a->align = elem_bytes(a);
+    return BELL_OK;
 }
 
 static bell_status
@@ -338,7 +263,7 @@ turn(struct llvm_emit *e, const struct access *a, LLVMValueRef v)
 static bool
 is_wide(const struct access *a)
 {
-    return a->first && (a->step == 1 || a->step == -1 || a->lanes == 1);
+    return !a->indices && (a->step == 1 || a->step == -1 || a->lanes == 1);
 }
 
 /* Lane by lane, as it has a gate of many lanes and no masked access. */
@@ -370,7 +295,7 @@ static unsigned
 align_of(const struct access *a, int64_t n_elems)
 {
     uint64_t bytes = (uint64_t)((a->offset + n_elems) * elem_bytes(a));
-    uint64_t align = a->first && a->align ? a->align | 16 : elem_bytes(a);
+    uint64_t align = !a->indices && a->align ? a->align | 16 : elem_bytes(a);
 
     align |= bytes;
     align &= 0 - align; /* the lowest bit of all */
@@ -515,11 +440,11 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
     }
     if (is_wide(&a) && !must_part(e, &a))
         v = load_wide(e, &a, other);
-    else if (a.first && !gate && a.step == 0)
+    else if (!a.indices && !gate && a.step == 0)
         v = llvm_splat(
             e, load_at(e, &a, a.elem, offset_by(e, &a, 0), elem_bytes(&a)),
             a.lanes);
-    else if (a.first && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
+    else if (!a.indices && !gate && a.step > 1 && a.step <= MAX_WIDE_STEPS)
         v = load_stepped(e, &a);
     else
         v = load_lanes(e, &a, other);

@@ -441,13 +441,6 @@ llvm_emit_op(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_value)
         return llvm_refuse(e, u, "too many sources");
     for (i = 0; i < u->n_src; i++)
         BELL_TRY(llvm_value_of(e, u->src[i], &v[i]));
-    return llvm_emit_op_on(e, u, v, out_value);
-}
-
-bell_status
-llvm_emit_op_on(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v,
-                LLVMValueRef *out_value)
-{
     if (uop_has(u, UOP_FLAG_ALU) && u->op != UOP_WHERE &&
         uop_dtype_is_small(u->src[0]->dtype))
         return llvm_refuse(e, u, "small floats should have been widened");

@@ -41,6 +41,7 @@ render_ptx_lower_target(const struct ptx_target *target,
         .is_tf32 = target->tf32,
         .small_math =
             1u << UOP_F16 | (features & PTX_HAS_BF16_MATH ? 1u << UOP_BF16 : 0),
+        .narrow_index = true,
         .is_gpu = true,
         .warp_lanes = 32,
         .n_units = 128,
@@ -249,20 +250,6 @@ ptx_in_reg(struct ptx_emit *e, struct ptx_opnd o)
     return r;
 }
 
-struct ptx_opnd
-ptx_widen(struct ptx_emit *e, const struct ptx_value *v, uint32_t lane)
-{
-    struct ptx_opnd o = v->lanes[lane], r;
-
-    if (!v->narrow)
-        return o;
-    if (o.is_imm)
-        return ptx_imm(PTX_B64, (uint64_t)(int64_t)(int32_t)o.bits);
-    r = ptx_reg(e, PTX_B64);
-    PTX_OP(e, "cvt.s64.s32 %, %", r, o);
-    return r;
-}
-
 /* ---- values ---- */
 
 uint32_t
@@ -305,22 +292,11 @@ static bell_status
 leaf_value(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
 {
     struct ptx_opnd *o = arena_alloc(&e->arena, sizeof(*o));
-    struct ptx_value v = {.fact = {INT64_MIN, INT64_MAX, 1}};
 
     if (!o)
         return ptx_no_memory(e);
-    if (u->op == UOP_CONST) {
-        *o = ptx_const(u->dtype, u->arg);
-        if (u->dtype == UOP_I64) {
-            v.fact = ptx_fact_const(u->arg.i);
-            v.narrow = ptx_fact_fits(v.fact);
-            o->cls = v.narrow ? PTX_B32 : PTX_B64;
-        }
-    } else {
-        *o = load_arg(e, u);
-    }
-    v.lanes = o;
-    *out = v;
+    *o = u->op == UOP_CONST ? ptx_const(u->dtype, u->arg) : load_arg(e, u);
+    *out = (struct ptx_value){.lanes = o};
     return BELL_OK;
 }
 
@@ -362,19 +338,19 @@ begin_loop(struct ptx_emit *e, const struct uop *u)
     if (!index)
         return ptx_no_memory(e);
     BELL_TRY(ptx_value_of(e, u->src[0], &extent));
-    v.fact = ptx_fact_of(u, &extent.fact);
-    v.narrow = extent.narrow;
     loop->range = u;
     loop->serial = ++e->next_serial;
-    loop->counted = extent.fact.min > 0;
+    loop->counted = u->src[0]->op == UOP_CONST && u->src[0]->arg.i > 0;
     loop->extent = extent.lanes[0];
-    *index = loop->index = ptx_reg(e, v.narrow ? PTX_B32 : PTX_B64);
+    *index = loop->index = ptx_reg(e, ptx_class_of(u->dtype));
     ptx_mov(e, loop->index, ptx_imm(loop->index.cls, 0));
     if (!loop->counted) {
         char fmt[40];
         p = ptx_reg(e, PTX_PRED);
-        PTX_OP(e, v.narrow ? "setp.lt.s32 %, %, 1" : "setp.lt.s64 %, %, 1", p,
-               loop->extent);
+        PTX_OP(e,
+               loop->index.cls == PTX_B32 ? "setp.lt.s32 %, %, 1"
+                                          : "setp.lt.s64 %, %, 1",
+               p, loop->extent);
         snprintf(fmt, sizeof(fmt), "@%% bra $done%u", loop->serial);
         PTX_OP(e, fmt, p);
     }
@@ -435,20 +411,12 @@ end_if(struct ptx_emit *e, const struct uop *u)
 
 /* ---- register variables ---- */
 
-static const struct uop *
-before_effects(const struct uop *u)
-{
-    while (u->op == UOP_AFTER)
-        u = u->src[0];
-    return u;
-}
-
 /* A copy in new registers. */
 static bell_status
 copy_value(struct ptx_emit *e, const struct uop *u, const struct uop *from)
 {
     struct ptx_opnd *o = arena_alloc(&e->arena, u->lanes * sizeof(*o));
-    struct ptx_value src, v = {.lanes = o, .fact = {INT64_MIN, INT64_MAX, 1}};
+    struct ptx_value src, v = {.lanes = o};
     uint32_t i;
 
     if (!o)
@@ -456,7 +424,7 @@ copy_value(struct ptx_emit *e, const struct uop *u, const struct uop *from)
     BELL_TRY(ptx_value_of(e, from, &src));
     for (i = 0; i < u->lanes; i++) {
         o[i] = ptx_reg(e, ptx_class_of(u->dtype));
-        ptx_mov(e, o[i], ptx_widen(e, &src, i));
+        ptx_mov(e, o[i], src.lanes[i]);
     }
     return set_value(e, u, &v);
 }
@@ -467,10 +435,10 @@ set_acc(struct ptx_emit *e, const struct uop *u)
     struct ptx_value acc, v;
     uint32_t i;
 
-    BELL_TRY(ptx_value_of(e, before_effects(u->src[0]), &acc));
+    BELL_TRY(ptx_value_of(e, uop_memory(u->src[0]), &acc));
     BELL_TRY(ptx_value_of(e, u->src[1], &v));
     for (i = 0; i < u->src[1]->lanes; i++)
-        ptx_mov(e, acc.lanes[i], ptx_widen(e, &v, i));
+        ptx_mov(e, acc.lanes[i], v.lanes[i]);
     return BELL_OK;
 }
 
@@ -482,22 +450,21 @@ emit_special(struct ptx_emit *e, const struct uop *u)
     static const char *const names[] = {"ctaid.x", "ctaid.y", "ctaid.z", NULL,
                                         "tid.x",   "tid.y",   "tid.z"};
     struct ptx_opnd *o = arena_alloc(&e->arena, sizeof(*o));
-    struct ptx_value extent, v = {.lanes = o, .narrow = true};
+    struct ptx_value v = {.lanes = o};
+    bool is_wide = u->dtype == UOP_I64;
 
     if (!o)
         return ptx_no_memory(e);
     if (u->arg.i < 0 || u->arg.i > 6 || !names[u->arg.i])
         return ptx_refuse(e, u, "no such coordinate");
-    BELL_TRY(ptx_value_of(e, u->src[0], &extent));
-    v.fact = ptx_fact_of(u, &extent.fact);
-    if (v.fact.max > INT32_MAX)
-        v.fact.max = INT32_MAX; /* grids are no larger */
-    if (v.fact.max == 0) {
-        *o = ptx_imm(PTX_B32, 0);
+    if (u->src[0]->op == UOP_CONST && u->src[0]->arg.i == 1) {
+        *o = ptx_imm(is_wide ? PTX_B64 : PTX_B32, 0);
         return set_value(e, u, &v);
     }
     *o = ptx_reg(e, PTX_B32);
     ptx_put(&e->body, "\tmov.u32 %%r%u, %%%s;\n", o->reg, names[u->arg.i]);
+    if (is_wide)
+        *o = ptx_cast(e, UOP_U32, UOP_I64, *o);
     return set_value(e, u, &v);
 }
 
@@ -505,11 +472,14 @@ static bell_status
 emit_load(struct ptx_emit *e, const struct uop *u)
 {
     struct ptx_opnd *o = arena_alloc(&e->arena, u->lanes * sizeof(*o));
-    struct ptx_value v = {.lanes = o, .fact = {INT64_MIN, INT64_MAX, 1}};
+    struct ptx_value v = {.lanes = o};
 
     if (!o)
         return ptx_no_memory(e);
-    BELL_TRY(ptx_emit_load(e, u, o));
+    if (u->op == UOP_INDEX)
+        BELL_TRY(ptx_emit_index(e, u, o));
+    else
+        BELL_TRY(ptx_emit_load(e, u, o));
     return set_value(e, u, &v);
 }
 
@@ -571,11 +541,13 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_ACC:
         return copy_value(e, u, u->src[0]);
     case UOP_ACC_GET:
-        return copy_value(e, u, before_effects(u->src[0]));
+        return copy_value(e, u, uop_memory(u->src[0]));
     case UOP_ACC_SET:
         return set_acc(e, u);
     case UOP_STORE:
         return ptx_emit_store(e, u);
+    case UOP_INDEX:
+        return emit_load(e, u);
     case UOP_LOAD:
         return emit_load(e, u);
     default:
@@ -701,7 +673,6 @@ static void
 init_maps(struct ptx_emit *e)
 {
     map_init(&e->index);
-    map_init(&e->addresses);
     map_init(&e->locals);
 }
 
@@ -709,7 +680,6 @@ static void
 fini_maps(struct ptx_emit *e)
 {
     map_fini(&e->locals);
-    map_fini(&e->addresses);
     map_fini(&e->index);
 }
 
@@ -730,7 +700,6 @@ render_ptx(const struct lower_program *program, const struct ptx_target *target,
         status = finish(&e, out_text);
     host_free(e.header.data);
     host_free(e.body.data);
-    host_free(e.addrs);
     fini_maps(&e);
     arena_fini(&e.arena);
     return status;

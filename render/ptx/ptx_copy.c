@@ -11,7 +11,7 @@ ptx_emit_copy(struct ptx_emit *e, const struct uop *u)
     const struct uop *reads = u->n_src > 4 ? u->src[4] : NULL;
     const struct uop *writes = u->n_src > 5 ? u->src[5] : NULL;
     uint32_t bytes = (uint32_t)u->arg.i, n = 0;
-    int64_t to = 0, from = 0;
+    struct ptx_place to, from;
     struct ptx_opnd o[4];
     struct ptx_value v;
     char fmt[128];
@@ -22,8 +22,10 @@ ptx_emit_copy(struct ptx_emit *e, const struct uop *u)
         BELL_TRY(ptx_value_of(e, writes, &v));
         o[n++] = ptx_in_reg(e, v.lanes[0]);
     }
-    BELL_TRY(ptx_find_place(e, u, 0, &o[n++], &to));
-    BELL_TRY(ptx_find_place(e, u, 2, &o[n++], &from));
+    BELL_TRY(ptx_find_place(e, u, 0, &to));
+    BELL_TRY(ptx_find_place(e, u, 2, &from));
+    o[n++] = to.base;
+    o[n++] = from.base;
     if (reads) {
         BELL_TRY(ptx_value_of(e, reads, &v));
         o[n] = ptx_reg(e, PTX_B32);
@@ -32,8 +34,10 @@ ptx_emit_copy(struct ptx_emit *e, const struct uop *u)
     }
     snprintf(fmt, sizeof(fmt),
              "%scp.async.%s.shared.global [%%+%lld], [%%+%lld], %u%s",
-             writes ? "@% " : "", bytes == 16 ? "cg" : "ca", (long long)to,
-             (long long)from, bytes, reads ? ", %" : "");
+             writes ? "@% " : "", bytes == 16 ? "cg" : "ca",
+             (long long)to.first * to.elem_bytes,
+             (long long)from.first * from.elem_bytes, bytes,
+             reads ? ", %" : "");
     ptx_op(e, fmt, o);
     return BELL_OK;
 }

@@ -6,7 +6,7 @@
  *   BOOL                  .pred
  *   I8 U8 I16 U16 I32 U32 .b32, sign- or zero-extended as the dtype is
  *   8-bit floats          .b32, as U8
- *   I64 U64               .b64; an I64 whose bounds fit is .b32, signed
+ *   I64 U64               .b64
  *   F16 BF16              .b16
  *   F32, F64              .f32, .f64
  * Two of 16 bits, four of 8 (but BOOLs) pass through memory and matrix
@@ -40,16 +40,8 @@ struct ptx_opnd {
     uint64_t bits;
 };
 
-/* What is known of an I64 in each of its lanes. */
-struct ptx_fact {
-    int64_t min, max; /* inclusive */
-    uint64_t align;   /* a power of two that divides it; 0 means 0 itself */
-};
-
 struct ptx_value {
     const struct ptx_opnd *lanes; /* NULL: not made */
-    struct ptx_fact fact;         /* of an I64 */
-    bool narrow;                  /* an I64 in .b32 */
     uint32_t loop;                /* serial of the loop it was made in */
 };
 
@@ -94,13 +86,10 @@ struct ptx_emit {
     uint32_t n_loops, next_serial, n_ifs;
     struct ptx_opnd *args; /* by slot */
     bool *is_arg_loaded;
-    struct map addresses; /* (slot, dtype, index id) -> place in addrs */
-    struct ptx_value *addrs;
-    size_t n_addrs, cap_addrs;
     uint32_t n_dynamic_bytes;
     bool has_copies, has_commits, has_wgmma;
     unsigned min_version;   /* of PTX, times ten, for what was used */
-    struct map locals;      /* LOCAL's id -> offset in dynamic memory */
+    struct map locals;      /* LOCAL's id -> offset << 32 | register */
     struct ptx_text header; /* .shared declarations, argument loads */
 };
 
@@ -131,9 +120,6 @@ void ptx_mov(struct ptx_emit *e, struct ptx_opnd to, struct ptx_opnd from);
 BELL_MUST_CHECK bell_status ptx_value_of(struct ptx_emit *e,
                                          const struct uop *u,
                                          struct ptx_value *out_value);
-/* The I64 operand in .b64, whether it is narrow or not. */
-struct ptx_opnd ptx_widen(struct ptx_emit *e, const struct ptx_value *v,
-                          uint32_t lane);
 BELL_MUST_CHECK bell_status ptx_refuse(const struct ptx_emit *e,
                                        const struct uop *u, const char *why);
 BELL_MUST_CHECK bell_status ptx_no_memory(const struct ptx_emit *e);
@@ -142,11 +128,6 @@ uint32_t ptx_loop_serial(const struct ptx_emit *e);
 bool ptx_loop_is_open(const struct ptx_emit *e, uint32_t serial);
 
 /* ---- parts ---- */
-
-/* Facts of an I64 from those of its sources (of one lane of each). */
-struct ptx_fact ptx_fact_of(const struct uop *u, const struct ptx_fact *src);
-struct ptx_fact ptx_fact_const(int64_t value);
-bool ptx_fact_fits(struct ptx_fact f);
 
 /* Arithmetic, conversions, lanes (ptx_ops.c, ptx_cast.c). */
 BELL_MUST_CHECK bell_status ptx_emit_op(struct ptx_emit *e, const struct uop *u,
@@ -170,33 +151,40 @@ BELL_MUST_CHECK bell_status ptx_emit_wgmma(struct ptx_emit *e,
 void ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r);
 
 /* ptx_mem.c */
-/* One access, taken apart. */
-struct ptx_access {
-    const struct uop *u, *memory; /* PARAM or LOCAL */
-    const struct uop *gate_node;  /* or NULL */
-    struct ptx_value gate;
-    uint32_t lanes, elem_bytes;
-    unsigned dtype;
-    const char *space;
+/* Elements of memory, from an index on. */
+struct ptx_place {
+    const struct uop *memory; /* PARAM or LOCAL */
+    struct ptx_opnd base;     /* a register; element 0 is there */
+    uint32_t align;           /* of it, in elements */
+    int64_t first, step;      /* lane i is element first + i * step, */
+    struct ptx_value indices; /* or, where its lanes are set, what they say */
+    uint32_t elem_bytes;
 };
 
-/* The address of element `index`, in lane `lane` of it; kept for later. */
-BELL_MUST_CHECK bell_status ptx_find_address(
-    struct ptx_emit *e, const struct ptx_access *a, const struct uop *index,
-    uint32_t lane, struct ptx_opnd *out, struct ptx_fact *out_fact);
+/* One access, taken apart. */
+struct ptx_access {
+    const struct uop *u;
+    struct ptx_place at;
+    const struct uop *gate_node; /* or NULL */
+    struct ptx_value gate;
+    uint32_t lanes;
+    unsigned dtype;
+};
+
+/* The memory src[i] of `u` from element src[i + 1] on. */
+BELL_MUST_CHECK bell_status ptx_find_place(struct ptx_emit *e,
+                                           const struct uop *u, uint32_t i,
+                                           struct ptx_place *out_place);
+/* INDEX: an address. */
+BELL_MUST_CHECK bell_status ptx_emit_index(struct ptx_emit *e,
+                                           const struct uop *u,
+                                           struct ptx_opnd *out);
 BELL_MUST_CHECK bell_status ptx_emit_load(struct ptx_emit *e,
                                           const struct uop *u,
                                           struct ptx_opnd *out_lanes);
 BELL_MUST_CHECK bell_status ptx_emit_store(struct ptx_emit *e,
                                            const struct uop *u);
 BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
-/* The place that sources i and i + 1 of `u` say, memory and an index of one
- * lane: a register, and bytes to add to it. */
-BELL_MUST_CHECK bell_status ptx_find_place(struct ptx_emit *e,
-                                           const struct uop *u, uint32_t i,
-                                           struct ptx_opnd *out,
-                                           int64_t *out_bytes);
-
 /* A COPY (ptx_copy.c). */
 BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
                                           const struct uop *u);

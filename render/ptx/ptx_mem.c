@@ -1,9 +1,8 @@
 /* LOAD and STORE.
  *
- * An address is a register for the index without its constant part, which
- * goes into the instruction; registers are found again while their loop is
- * open. Consecutive elements are accessed two or four at once where the index
- * is known to be aligned, up to 16 bytes. Gates become predicates.
+ * An address is the register of an INDEX, and a constant that goes into the
+ * instruction. Consecutive elements are accessed two or four at once where the
+ * index is known to be aligned, up to 16 bytes. Gates become predicates.
  */
 #include "render/ptx/ptx_internal.h"
 
@@ -58,7 +57,8 @@ render_ptx_static_bytes(const struct lower_program *p)
 bell_status
 ptx_declare_locals(struct ptx_emit *e)
 {
-    uint64_t offset = 0;
+    unsigned long long offset = 0;
+    struct ptx_opnd base;
     uint32_t i;
 
     e->n_dynamic_bytes = render_ptx_dynamic_bytes(e->prog);
@@ -66,137 +66,112 @@ ptx_declare_locals(struct ptx_emit *e)
         const struct uop *u = e->prog->ops[i];
         if (u->op != UOP_LOCAL)
             continue;
-        if (map_put(&e->locals, u->id, offset) < 0)
+        base = ptx_reg(e, PTX_B32);
+        if (map_put(&e->locals, u->id, offset << 32 | base.reg) < 0)
             return ptx_no_memory(e);
-        if (!e->n_dynamic_bytes)
+        if (!e->n_dynamic_bytes) {
             ptx_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
-                    e->has_wgmma ? 1024 : 16, (unsigned long long)offset,
+                    e->has_wgmma ? 1024 : 16, offset,
                     (unsigned long long)local_bytes(u));
+            ptx_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", base.reg, offset);
+        } else {
+            ptx_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", base.reg);
+            if (offset)
+                PTX_OP(e, "add.s32 %, %, %", base, base,
+                       ptx_imm(PTX_B32, offset));
+        }
         offset += local_bytes(u);
     }
     if (offset > INT32_MAX)
         return bell_fail(BELL_E_UNSUPPORTED, "%s: %llu bytes of shared memory",
-                         e->prog->name, (unsigned long long)offset);
+                         e->prog->name, offset);
     return BELL_OK;
 }
 
 /* ---- addresses ---- */
 
-/* Splits x + c. The constant must fit the instruction with its lanes. */
-static const struct uop *
-split_index(const struct uop *index, int64_t *out_offset)
-{
-    *out_offset = 0;
-    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST &&
-        index->src[1]->arg.i >= -(1 << 18) && index->src[1]->arg.i <= 1 << 18) {
-        *out_offset = index->src[1]->arg.i;
-        return index->src[0];
-    }
-    return index;
-}
+/* Further ones do not go into an instruction, with its lanes. */
+#define MAX_OFFSET (INT64_C(1) << 27)
 
+/* What is `index` elements behind an address. */
 static struct ptx_opnd
-shared_base(struct ptx_emit *e, const struct ptx_access *a)
+displace(struct ptx_emit *e, struct ptx_opnd base, struct ptx_opnd index,
+         uint32_t elem_bytes)
 {
-    struct ptx_opnd r = ptx_reg(e, PTX_B32);
-    const uint64_t *at = map_get(&e->locals, a->memory->id);
-    unsigned long long offset = at ? *at : 0;
+    struct ptx_opnd r = ptx_reg(e, base.cls), low;
+    const char *fmt = "mad.lo.s32 %, %, %, %";
 
-    if (!e->n_dynamic_bytes) {
-        ptx_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", r.reg, offset);
-        return r;
+    if (base.cls == PTX_B64) {
+        fmt = index.cls == PTX_B64 ? "mad.lo.s64 %, %, %, %"
+                                   : "mad.wide.s32 %, %, %, %";
+    } else if (index.cls == PTX_B64 && !index.is_imm) {
+        low = ptx_reg(e, PTX_B32);
+        PTX_OP(e, "cvt.u32.u64 %, %", low, index);
+        index = low;
     }
-    ptx_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", r.reg);
-    if (offset)
-        PTX_OP(e, "add.s32 %, %, %", r, r, ptx_imm(PTX_B32, offset));
+    PTX_OP(e, fmt, r, index, ptx_imm(PTX_B32, elem_bytes), base);
     return r;
 }
 
-/* base + index * elem_bytes in a new register. */
+/* Where memory begins, as `u` displaces it. */
 static bell_status
-compute_address(struct ptx_emit *e, const struct ptx_access *a,
-                const struct ptx_value *index, uint32_t lane,
-                struct ptx_opnd *out)
+find_base(struct ptx_emit *e, const struct uop *u, struct ptx_place *out)
 {
-    struct ptx_opnd size = ptx_imm(PTX_B32, a->elem_bytes), r, i;
-    struct ptx_value base;
+    const struct uop *index = uop_index_of(u), *memory = uop_memory(u);
+    const uint64_t *local = map_get(&e->locals, memory->id);
+    struct ptx_value v;
 
-    if (a->memory->op == UOP_LOCAL) {
-        i = index->lanes[lane];
-        if (!index->narrow && !i.is_imm) {
-            i = ptx_reg(e, PTX_B32);
-            PTX_OP(e, "cvt.u32.u64 %, %", i, index->lanes[lane]);
-        }
-        r = shared_base(e, a);
-        PTX_OP(e, "mad.lo.s32 %, %, %, %", r, i, size, r);
-        *out = r;
+    if (memory->op != UOP_PARAM && (memory->op != UOP_LOCAL || !local))
+        return ptx_refuse(e, u, "it is no memory");
+    *out = (struct ptx_place){
+        .memory = memory,
+        .align = index ? uop_index_align(index) : 1u << 16,
+        .step = 1,
+        .elem_bytes = uop_dtype_infos[memory->dtype].size_bytes};
+    if (memory->op == UOP_LOCAL && !index) {
+        out->base = (struct ptx_opnd){.cls = PTX_B32, .reg = (uint32_t)*local};
         return BELL_OK;
     }
-    BELL_TRY(ptx_value_of(e, a->memory, &base));
-    i = index->lanes[lane];
-    r = ptx_reg(e, PTX_B64);
-    if (index->narrow)
-        PTX_OP(e, "mad.wide.s32 %, %, %, %", r, i, size, base.lanes[0]);
-    else
-        PTX_OP(e, "mad.lo.s64 %, %, %, %", r, i, size, base.lanes[0]);
-    *out = r;
-    return BELL_OK;
-}
-
-static bool
-kept_address(const struct ptx_emit *e, uint64_t key, struct ptx_opnd *out,
-             struct ptx_fact *out_fact)
-{
-    const uint64_t *old = map_get(&e->addresses, key);
-
-    if (!old || !ptx_loop_is_open(e, e->addrs[*old].loop))
-        return false;
-    *out = e->addrs[*old].lanes[0];
-    *out_fact = e->addrs[*old].fact;
-    return true;
-}
-
-static bell_status
-keep_address(struct ptx_emit *e, uint64_t key, struct ptx_opnd address,
-             struct ptx_fact fact)
-{
-    struct ptx_opnd *o;
-
-    if (e->n_ifs) /* conditional code may have been left out */
-        return BELL_OK;
-    o = arena_copy(&e->arena, &address, sizeof(address));
-    if (!o ||
-        host_grow((void **)&e->addrs, &e->cap_addrs, e->n_addrs + 1,
-                  sizeof(*e->addrs)) < 0 ||
-        map_put(&e->addresses, key, e->n_addrs) < 0)
-        return ptx_no_memory(e);
-    e->addrs[e->n_addrs++] = (struct ptx_value){
-        .lanes = o, .fact = fact, .loop = ptx_loop_serial(e)};
+    BELL_TRY(ptx_value_of(e, index ? index : memory, &v));
+    out->base = v.lanes[0];
     return BELL_OK;
 }
 
 bell_status
-ptx_find_address(struct ptx_emit *e, const struct ptx_access *a,
-                 const struct uop *index, uint32_t lane, struct ptx_opnd *out,
-                 struct ptx_fact *out_fact)
+ptx_emit_index(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
 {
-    uint64_t key = (uint64_t)a->memory->id << 32 | index->id;
+    struct ptx_place at;
     struct ptx_value v;
 
-    if (index->lanes == 1 && kept_address(e, key, out, out_fact))
+    BELL_TRY(find_base(e, u->src[0], &at));
+    BELL_TRY(ptx_value_of(e, u->src[1], &v));
+    *out = displace(e, at.base, v.lanes[0], at.elem_bytes);
+    return BELL_OK;
+}
+
+bell_status
+ptx_find_place(struct ptx_emit *e, const struct uop *u, uint32_t i,
+               struct ptx_place *out)
+{
+    const struct uop *index = u->src[i + 1];
+    int64_t last;
+
+    BELL_TRY(find_base(e, u->src[i], out));
+    if (uop_index_steps(index, &out->first, &out->step) &&
+        !__builtin_mul_overflow(out->step, index->lanes, &last) &&
+        !__builtin_add_overflow(out->first, last, &last) &&
+        out->first <= MAX_OFFSET && out->first >= -MAX_OFFSET &&
+        last <= MAX_OFFSET && last >= -MAX_OFFSET)
         return BELL_OK;
-    BELL_TRY(ptx_value_of(e, index, &v));
-    *out_fact = v.fact;
-    if (v.lanes[lane].is_imm && v.lanes[lane].bits == 0 &&
-        a->memory->op == UOP_PARAM) {
-        BELL_TRY(ptx_value_of(e, a->memory, &v));
-        *out = v.lanes[0];
-        return BELL_OK;
-    }
-    BELL_TRY(compute_address(e, a, &v, lane, out));
+    BELL_TRY(ptx_value_of(e, index, &out->indices));
+    out->first = 0;
+    out->step = 1;
     if (index->lanes > 1)
         return BELL_OK;
-    return keep_address(e, key, *out, v.fact);
+    out->base = displace(e, out->base, out->indices.lanes[0], out->elem_bytes);
+    out->indices.lanes = NULL;
+    out->align = 1;
+    return BELL_OK;
 }
 
 /* ---- single instructions ---- */
@@ -239,8 +214,9 @@ put_access(struct ptx_emit *e, const struct ptx_access *a,
     else
         snprintf(place, sizeof(place), "[%%]");
     snprintf(fmt, sizeof(fmt), "%s%s%s%s.%s %s, %s", gate ? "@% " : "",
-             store ? "st" : "ld", a->space, vec, memory_type(a->dtype),
-             store ? place : list, store ? list : place);
+             store ? "st" : "ld",
+             a->at.memory->op == UOP_LOCAL ? ".shared" : ".global", vec,
+             memory_type(a->dtype), store ? place : list, store ? list : place);
     if (gate)
         o[k++] = *gate;
     if (store)
@@ -262,20 +238,20 @@ memory_class(unsigned dtype)
 /* Elements that one instruction may access from this one on: up to four, or
  * four words of them. */
 static uint32_t
-chunk_size(const struct ptx_emit *e, const struct ptx_access *a,
-           struct ptx_fact fact, int64_t at, uint32_t lane)
+chunk_size(const struct ptx_emit *e, const struct ptx_access *a, uint32_t lane)
 {
     uint32_t left = a->lanes - lane, n, bytes;
-    uint64_t align = e->target->arg_align_bytes;
+    uint64_t align =
+        a->at.memory->op == UOP_LOCAL ? 16 : e->target->arg_align_bytes;
+    int64_t at = a->at.first + lane;
 
-    if (a->gate_node && a->gate_node->lanes > 1)
+    if (a->at.indices.lanes || a->at.step != 1 ||
+        (a->gate_node && a->gate_node->lanes > 1))
         return 1;
-    if (a->memory->op == UOP_LOCAL)
-        align = 16;
     for (n = 4 * ptx_packed(a->dtype); n > 1; n /= 2) {
-        bytes = n * a->elem_bytes;
+        bytes = n * a->at.elem_bytes;
         if (n <= left && bytes <= 16 && bytes <= align &&
-            (fact.align & (n - 1)) == 0 && (at & (n - 1)) == 0)
+            (a->at.align & (n - 1)) == 0 && (at & (n - 1)) == 0)
             return n;
     }
     return 1;
@@ -417,66 +393,15 @@ put_words(struct ptx_emit *e, const struct ptx_access *a,
 static bell_status
 take_apart(struct ptx_emit *e, const struct uop *u, struct ptx_access *a)
 {
-    const struct uop *memory = u->src[0];
-
-    while (memory->op == UOP_AFTER)
-        memory = memory->src[0];
-    if (memory->op != UOP_PARAM && memory->op != UOP_LOCAL)
-        return ptx_refuse(e, u, "it is no access to memory");
     a->u = u;
-    a->memory = memory;
-    a->dtype = memory->dtype;
+    a->dtype = u->src[0]->dtype;
     a->lanes = u->op == UOP_STORE ? u->src[2]->lanes : u->lanes;
-    a->elem_bytes = uop_dtype_infos[a->dtype].size_bytes;
-    a->space = memory->op == UOP_PARAM ? ".global" : ".shared";
     a->gate_node = u->n_src > 3 ? u->src[3] : NULL;
     if (a->gate_node)
         BELL_TRY(ptx_value_of(e, a->gate_node, &a->gate));
     if (u->src[1]->lanes != 1 && u->src[1]->lanes != a->lanes)
         return ptx_refuse(e, u, "its index has other lanes");
-    return BELL_OK;
-}
-
-/* The index as what is in a register, and a constant for the instruction. */
-static bell_status
-find_offset(struct ptx_emit *e, const struct ptx_access *a,
-            const struct uop *index, const struct uop **out_index,
-            int64_t *out_offset)
-{
-    struct ptx_value v;
-
-    *out_offset = 0;
-    *out_index = index;
-    if (index->lanes > 1)
-        return BELL_OK;
-    index = split_index(index, out_offset);
-    if (*out_offset && a->memory->op == UOP_LOCAL) {
-        /* nobody says what 32-bit addresses below 0 plus a constant are */
-        BELL_TRY(ptx_value_of(e, index, &v));
-        if (v.fact.min < 0) {
-            *out_offset = 0;
-            return BELL_OK;
-        }
-    }
-    *out_index = index;
-    return BELL_OK;
-}
-
-bell_status
-ptx_find_place(struct ptx_emit *e, const struct uop *u, uint32_t i,
-               struct ptx_opnd *out, int64_t *out_bytes)
-{
-    struct ptx_access a = {.u = u, .memory = u->src[i], .lanes = 1};
-    const struct uop *index;
-    struct ptx_fact unused;
-
-    while (a.memory->op == UOP_AFTER)
-        a.memory = a.memory->src[0];
-    a.dtype = a.memory->dtype;
-    a.elem_bytes = uop_dtype_infos[a.dtype].size_bytes;
-    BELL_TRY(find_offset(e, &a, u->src[i + 1], &index, out_bytes));
-    *out_bytes *= a.elem_bytes;
-    return ptx_find_address(e, &a, index, 0, out, &unused);
+    return ptx_find_place(e, u, 0, &a->at);
 }
 
 /* A piece of an access: n lanes. */
@@ -498,29 +423,27 @@ put_piece(struct ptx_emit *e, const struct ptx_access *a,
 
 /* Runs over an access in pieces. `lanes` are what is stored, or the registers
  * to load to; `others` what a LOAD's closed gate gives. */
-static bell_status
+static void
 access_lanes(struct ptx_emit *e, const struct ptx_access *a,
              struct ptx_opnd *lanes, const struct ptx_opnd *others)
 {
-    const struct uop *index;
-    struct ptx_opnd addr, gate;
-    struct ptx_fact fact;
-    int64_t offset = 0;
+    const struct ptx_opnd *indices = a->at.indices.lanes;
+    struct ptx_opnd addr = a->at.base, gate;
     uint32_t lane, n;
+    int64_t at;
 
-    BELL_TRY(find_offset(e, a, a->u->src[1], &index, &offset));
     for (lane = 0; lane < a->lanes; lane += n) {
-        int64_t at = offset + (index->lanes == 1 ? lane : 0);
-        BELL_TRY(ptx_find_address(e, a, index, index->lanes == 1 ? 0 : lane,
-                                  &addr, &fact));
-        n = index->lanes > 1 ? 1 : chunk_size(e, a, fact, at, lane);
+        n = chunk_size(e, a, lane);
+        at = indices ? 0 : a->at.first + lane * a->at.step;
+        if (indices)
+            addr = displace(e, a->at.base, indices[lane], a->at.elem_bytes);
         if (a->gate_node)
             gate = ptx_in_reg(
                 e, a->gate.lanes[a->gate_node->lanes > 1 ? lane : 0]);
         put_piece(e, a, a->gate_node ? &gate : NULL, addr,
-                  at * (int64_t)a->elem_bytes, lanes + lane, others + lane, n);
+                  at * (int64_t)a->at.elem_bytes, lanes + lane, others + lane,
+                  n);
     }
-    return BELL_OK;
 }
 
 /* In a register that a store can take. */
@@ -531,7 +454,7 @@ to_memory(struct ptx_emit *e, const struct ptx_access *a,
     struct ptx_opnd o = v->lanes[lane], r;
 
     if (a->dtype != UOP_BOOL)
-        return ptx_in_reg(e, ptx_widen(e, v, lane));
+        return ptx_in_reg(e, o);
     if (o.is_imm)
         return ptx_in_reg(e, ptx_imm(PTX_B32, o.bits));
     r = ptx_reg(e, PTX_B32);
@@ -554,7 +477,8 @@ ptx_emit_store(struct ptx_emit *e, const struct uop *u)
         return ptx_no_memory(e);
     for (i = 0; i < a.lanes; i++)
         lanes[i] = to_memory(e, &a, &v, i);
-    return access_lanes(e, &a, lanes, lanes);
+    access_lanes(e, &a, lanes, lanes);
+    return BELL_OK;
 }
 
 /* What a closed gate gives: constants stay such where words are made of them. */
@@ -563,7 +487,7 @@ other_lane(struct ptx_emit *e, const struct ptx_access *a,
            const struct ptx_value *v, uint32_t lane)
 {
     if (v->lanes[lane].is_imm && a->dtype != UOP_BOOL)
-        return ptx_widen(e, v, lane);
+        return v->lanes[lane];
     return to_memory(e, a, v, lane);
 }
 
@@ -587,7 +511,7 @@ ptx_emit_load(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
         if (a.gate_node)
             others[i] = other_lane(e, &a, &other, i);
     }
-    BELL_TRY(access_lanes(e, &a, lanes, others));
+    access_lanes(e, &a, lanes, others);
     for (i = 0; i < a.lanes; i++) {
         out[i] = lanes[i];
         if (a.dtype == UOP_BOOL) {

@@ -137,7 +137,7 @@ ptx_emit_rows(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
     struct ptx_opnd *lanes = arena_calloc(&e->arena, u->lanes, sizeof(*lanes));
     struct ptx_opnd o[5];
     char fmt[120], list[24];
-    int64_t bytes;
+    struct ptx_place at;
 
     if (!lanes)
         return ptx_no_memory(e);
@@ -145,17 +145,18 @@ ptx_emit_rows(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
         return ptx_refuse(e, u, "no such matrix instruction");
     for (i = 0; i < n; i++)
         o[i] = ptx_reg(e, PTX_B32);
-    BELL_TRY(ptx_find_place(e, u, 0, &o[n], &bytes));
+    BELL_TRY(ptx_find_place(e, u, 0, &at));
+    o[n] = at.base;
     put_list(list, sizeof(list), n);
     snprintf(fmt, sizeof(fmt),
              "ldmatrix.sync.aligned.m8n8.x%u%s.shared.b16 %s, [%%+%lld]", n,
-             u->arg.i ? ".trans" : "", list, (long long)bytes);
+             u->arg.i ? ".trans" : "", list,
+             (long long)at.first * at.elem_bytes);
     ptx_op(e, fmt, o);
     for (i = 0; i < u->lanes; i++)
         lanes[i] = (struct ptx_opnd){.cls = (uint8_t)ptx_class_of(u->dtype),
                                      .part = (uint8_t)(i % step),
                                      .word = o[i / step].reg + 1};
-    *out =
-        (struct ptx_value){.lanes = lanes, .fact = {INT64_MIN, INT64_MAX, 1}};
+    *out = (struct ptx_value){.lanes = lanes};
     return BELL_OK;
 }

@@ -2,12 +2,12 @@
  *
  * Float instructions name their rounding, which keeps ptxas from fusing
  * them. Integers of 8 and 16 bits are worked on in 32 and cut afterwards
- * where the result may have left them. An I64 whose sources and result fit
- * is worked on as an I32.
+ * where the result may have left them.
  */
 #include "render/ptx/ptx_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool
 is_float(unsigned dtype)
@@ -418,49 +418,31 @@ emit_lane(struct ptx_emit *e, const struct uop *u, unsigned dtype,
 
 /* ---- nodes ---- */
 
-/* The I64 sources as narrow ones or wide ones, all alike. */
-static bool
-all_narrow(const struct uop *u, const struct ptx_value *v)
-{
-    uint32_t i;
-
-    for (i = 0; i < u->n_src; i++) {
-        if (u->src[i]->dtype == UOP_I64 && !v[i].narrow)
-            return false;
-    }
-    return true;
-}
-
 static bell_status
 emit_alu(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-         struct ptx_opnd *out, struct ptx_value *r)
+         struct ptx_opnd *out)
 {
     unsigned dtype = u->src[u->n_src > 1 ? 1 : 0]->dtype;
-    bool narrow = dtype == UOP_I64 && all_narrow(u, v);
     struct ptx_opnd x[3];
     uint32_t lane, i;
 
-    if (u->dtype == UOP_I64 && !ptx_fact_fits(r->fact))
-        narrow = false;
     if (!has_op(e, u, dtype))
         return ptx_refuse(e, u, "it should have been decomposed");
     if (is_half(dtype) && u->op != UOP_WHERE) {
         ptx_emit_half(e, u, v, out);
-        r->narrow = false;
         return BELL_OK;
     }
     for (lane = 0; lane < u->lanes; lane++) {
         for (i = 0; i < u->n_src; i++)
-            x[i] = narrow ? v[i].lanes[lane] : ptx_widen(e, &v[i], lane);
-        out[lane] = emit_lane(e, u, narrow ? UOP_I32 : dtype, x);
+            x[i] = v[i].lanes[lane];
+        out[lane] = emit_lane(e, u, dtype, x);
     }
-    r->narrow = narrow && u->dtype == UOP_I64;
     return BELL_OK;
 }
 
 static bell_status
 emit_cast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-          struct ptx_opnd *out, struct ptx_value *r)
+          struct ptx_opnd *out)
 {
     unsigned from = u->src[0]->dtype, to = u->dtype;
     uint32_t lane;
@@ -473,11 +455,6 @@ emit_cast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
             out[lane] = ptx_cast(e, UOP_F16, to, out[lane]);
         return BELL_OK;
     }
-    if (from == UOP_I64 && v->narrow)
-        from = UOP_I32;
-    r->narrow = to == UOP_I64 && from != UOP_I64 && ptx_fact_fits(r->fact);
-    if (r->narrow)
-        to = UOP_I32;
     for (lane = 0; lane < u->lanes; lane++)
         out[lane] = ptx_cast(e, from, to, v->lanes[lane]);
     return BELL_OK;
@@ -525,7 +502,7 @@ emit_bitcast(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     if (uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
         return ptx_refuse(e, u, "the sizes differ");
     for (lane = 0; lane < u->lanes; lane++)
-        out[lane] = bitcast(e, from, to, ptx_widen(e, v, lane));
+        out[lane] = bitcast(e, from, to, v->lanes[lane]);
     return BELL_OK;
 }
 
@@ -544,8 +521,7 @@ emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
         return ptx_no_memory(e);
     if (!has_binary(op, u->dtype))
         return ptx_refuse(e, u, "it does not reduce");
-    for (i = 0; i < lanes; i++)
-        x[i] = ptx_widen(e, v, i);
+    memcpy(x, v->lanes, lanes * sizeof(*x));
     while (p * 2 <= lanes)
         p *= 2;
     for (n = p / 2; n >= 1; n /= 2) {
@@ -560,46 +536,31 @@ emit_lanes_reduce(struct ptx_emit *e, const struct uop *u,
 
 /* LANES, whose sources may be many. */
 static bell_status
-emit_lanes(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out,
-           struct ptx_value *r)
+emit_lanes(struct ptx_emit *e, const struct uop *u, struct ptx_opnd *out)
 {
     struct ptx_value v;
-    struct ptx_fact facts[2];
     uint32_t i;
 
     if (u->n_src != u->lanes)
         return ptx_refuse(e, u, "sources and lanes differ in number");
-    r->narrow = u->dtype == UOP_I64;
     for (i = 0; i < u->n_src; i++) {
         BELL_TRY(ptx_value_of(e, u->src[i], &v));
-        r->narrow &= v.narrow;
-    }
-    for (i = 0; i < u->n_src; i++) {
-        BELL_TRY(ptx_value_of(e, u->src[i], &v));
-        out[i] = r->narrow ? v.lanes[0] : ptx_widen(e, &v, 0);
-        facts[1] = v.fact;
-        if (i == 0)
-            facts[0] = v.fact;
-        r->fact = ptx_fact_of(
-            &(struct uop){.op = UOP_LANES, .lanes = u->lanes, .n_src = 2},
-            facts);
-        facts[0] = r->fact;
+        out[i] = v.lanes[0];
     }
     return BELL_OK;
 }
 
 static bell_status
 emit_pick(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-          struct ptx_opnd *out, struct ptx_value *r)
+          struct ptx_opnd *out)
 {
     uint32_t i;
 
     if (u->op == UOP_LANE && (uint64_t)u->arg.i >= u->src[0]->lanes)
         return ptx_refuse(e, u, "no such lane");
-    r->narrow = u->op == UOP_RAMP ? u->dtype == UOP_I64 : v->narrow;
     for (i = 0; i < u->lanes; i++) {
         if (u->op == UOP_RAMP)
-            out[i] = ptx_imm(r->narrow ? PTX_B32 : ptx_class_of(u->dtype), i);
+            out[i] = ptx_imm(ptx_class_of(u->dtype), i);
         else
             out[i] = v->lanes[u->op == UOP_LANE ? (uint32_t)u->arg.i : 0];
     }
@@ -608,20 +569,19 @@ emit_pick(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
 
 static bell_status
 emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
-           struct ptx_opnd *out, struct ptx_value *r)
+           struct ptx_opnd *out)
 {
     switch (u->op) {
     case UOP_LANES:
-        return emit_lanes(e, u, out, r);
+        return emit_lanes(e, u, out);
     case UOP_BROADCAST:
     case UOP_RAMP:
     case UOP_LANE:
-        return emit_pick(e, u, v, out, r);
+        return emit_pick(e, u, v, out);
     case UOP_LANES_REDUCE:
-        r->fact = (struct ptx_fact){INT64_MIN, INT64_MAX, 1};
         return emit_lanes_reduce(e, u, v, out);
     case UOP_CAST:
-        return emit_cast(e, u, v, out, r);
+        return emit_cast(e, u, v, out);
     case UOP_BITCAST:
         return emit_bitcast(e, u, v, out);
     case UOP_WMMA:
@@ -629,7 +589,7 @@ emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     default:
         if (!uop_has(u, UOP_FLAG_ALU))
             return ptx_refuse(e, u, "PTX has no such thing");
-        return emit_alu(e, u, v, out, r);
+        return emit_alu(e, u, v, out);
     }
 }
 
@@ -637,24 +597,17 @@ bell_status
 ptx_emit_op(struct ptx_emit *e, const struct uop *u,
             struct ptx_value *out_value)
 {
-    struct ptx_value v[3], r = {.narrow = false};
-    struct ptx_fact facts[3];
     struct ptx_opnd *out = arena_alloc(&e->arena, u->lanes * sizeof(*out));
+    struct ptx_value v[3];
     uint32_t i;
 
     if (!out)
         return ptx_no_memory(e);
-    if (u->op != UOP_LANES) {
-        if (u->n_src > 3)
-            return ptx_refuse(e, u, "too many sources");
-        for (i = 0; i < u->n_src; i++) {
-            BELL_TRY(ptx_value_of(e, u->src[i], &v[i]));
-            facts[i] = v[i].fact;
-        }
-        r.fact = ptx_fact_of(u, facts);
-    }
-    BELL_TRY(emit_by_op(e, u, v, out, &r));
-    r.lanes = out;
-    *out_value = r;
+    if (u->op != UOP_LANES && u->n_src > 3)
+        return ptx_refuse(e, u, "too many sources");
+    for (i = 0; i < u->n_src && u->op != UOP_LANES; i++)
+        BELL_TRY(ptx_value_of(e, u->src[i], &v[i]));
+    BELL_TRY(emit_by_op(e, u, v, out));
+    *out_value = (struct ptx_value){.lanes = out};
     return BELL_OK;
 }

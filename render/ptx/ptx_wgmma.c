@@ -33,24 +33,24 @@ put_descriptor(struct ptx_emit *e, const struct uop *u, uint32_t i, bool turned,
     uint32_t elem = uop_dtype_infos[u->src[i]->dtype].size_bytes;
     /* turned: from all steps of the first outputs to those of the next */
     uint32_t lead = turned ? w.k * w.pieces * UOP_WGMMA_ROW_BYTES / 16 : 1;
-    struct ptx_opnd address, low = ptx_reg(e, PTX_B32);
-    struct ptx_access a = {.u = u, .memory = u->src[i], .lanes = 1};
-    const uint64_t *offset;
-    struct ptx_fact fact;
+    struct ptx_opnd low = ptx_reg(e, PTX_B32);
+    const uint64_t *local;
+    struct ptx_place at;
 
-    while (a.memory->op == UOP_AFTER)
-        a.memory = a.memory->src[0];
-    a.elem_bytes = elem;
-    a.dtype = u->src[i]->dtype;
-    if (a.memory->op != UOP_LOCAL)
+    BELL_TRY(ptx_find_place(e, u, i, &at));
+    local = map_get(&e->locals, at.memory->id);
+    if (!local)
         return ptx_refuse(e, u, "the operand is not in LOCAL memory");
-    BELL_TRY(ptx_find_address(e, &a, u->src[i + 1], 0, &address, &fact));
-    offset = map_get(&e->locals, a.memory->id);
-    if (fact.align & (UOP_WGMMA_ALIGN / elem - 1) || !offset ||
-        *offset % UOP_WGMMA_ALIGN)
+    if ((at.align | (uint64_t)at.first) & (UOP_WGMMA_ALIGN / elem - 1) ||
+        (*local >> 32) % UOP_WGMMA_ALIGN)
         return ptx_refuse(e, u, "the operand may begin anywhere");
+    if (at.first) {
+        PTX_OP(e, "add.s32 %, %, %", low, at.base,
+               ptx_imm(PTX_B32, (uint64_t)at.first * elem));
+        at.base = low;
+    }
     *out = ptx_reg(e, PTX_B64);
-    PTX_OP(e, "shr.u32 %, %, 4", low, address);
+    PTX_OP(e, "shr.u32 %, %, 4", low, at.base);
     PTX_OP(e, "or.b32 %, %, %", low, low, ptx_imm(PTX_B32, lead << 16));
     PTX_OP(e, "mov.b64 %, {%, %}", *out, low,
            ptx_in_reg(e, ptx_imm(PTX_B32, SWIZZLE_128B | ATOM_BYTES / 16)));

@@ -434,6 +434,12 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
         pair[1] = wide_const(g, src[1], 1);
         src[1] = mk(g, UOP_ADD, dtype, src[1]->lanes, 0, 2, pair);
     }
+    if (op == UOP_FDIV) { /* which zero MIN and MAX give is nobody's business */
+        src[2] = uop_const_float(g, dtype, 0);
+        if (src[1]->lanes > 1)
+            src[2] = mk_splat(g, src[2], src[1]->lanes);
+        src[1] = mk(g, UOP_ADD, dtype, src[1]->lanes, 0, 2, &src[1]);
+    }
     return mk(g, op, uop_op_infos[op].flags & UOP_FLAG_CMP ? UOP_BOOL : dtype,
               src[0]->lanes, 0, uop_op_infos[op].min_src, src);
 }

@@ -142,7 +142,7 @@ check_roots(struct uop_graph *g, const struct uop *const *roots, uint32_t n,
 {
     struct lower_program p;
 
-    program_of(g, roots, n, &p);
+    (backend->is_gpu ? gpu_program_of : program_of)(g, roots, n, &p);
     check_program(backend, &p, bufs, n_bufs, zeros, what);
     if (keep)
         check_keep(&p, what);

@@ -98,7 +98,7 @@ check_matrix(unsigned chip, struct uop_wmma w, enum uop_dtype dtype,
     d = mk(&g, UOP_WMMA, sum, lanes[0], uop_wmma_arg(w), 3, src);
     root = uop_alu2(&g, UOP_MUL, thread, mk_int(&g, lanes[0]));
     root = mk_store(&g, mk_param(&g, 0, sum), root, d, NULL);
-    program_of(&g, &root, 1, &p);
+    gpu_program_of(&g, &root, 1, &p);
     p.local[0] = n;
     if (p_run(&p, bufs, 4, err, sizeof(err)) != 0)
         fail_msg("%s", err);
@@ -162,7 +162,7 @@ make_sum(struct uop_graph *g, struct lower_program *out)
     v = mk(g, UOP_LANES_REDUCE, UOP_F32, 1, UOP_ADD, 1, &v);
     root = mk_store(g, mk_param(g, 0, UOP_F32), at, v, NULL);
     root = mk_end(g, range, root);
-    program_of(g, &root, 1, out);
+    gpu_program_of(g, &root, 1, out);
 }
 
 /* No target but the known ones. */

@@ -137,7 +137,7 @@ count_buffer_loads(const struct fixture *f)
 
     for (i = 0; i < f->p.n_ops; i++) {
         const struct uop *u = f->p.ops[i];
-        n += u->op == UOP_LOAD && u->src[0]->op == UOP_PARAM;
+        n += u->op == UOP_LOAD && uop_memory(u->src[0])->op == UOP_PARAM;
     }
     return n;
 }
@@ -235,11 +235,9 @@ count_local(const struct lower_program *p, enum uop_op op, int64_t bytes)
     uint32_t i, n = 0;
 
     for (i = 0; i < p->n_ops; i++) {
-        const struct uop *u = p->ops[i], *to = u->n_src ? u->src[0] : u;
-        while (to->op == UOP_AFTER)
-            to = to->src[0];
-        n +=
-            u->op == op && to->op == UOP_LOCAL && (!bytes || u->arg.i == bytes);
+        const struct uop *u = p->ops[i];
+        n += u->op == op && uop_memory(u->src[0])->op == UOP_LOCAL &&
+             (!bytes || u->arg.i == bytes);
     }
     return n;
 }
@@ -255,7 +253,7 @@ hides_loads(const struct lower_program *p)
         i++;
     for (; i < p->n_ops && p->ops[i]->op != UOP_END; i++) {
         const struct uop *u = p->ops[i];
-        if (u->op == UOP_LOAD && u->src[0]->op == UOP_PARAM) {
+        if (u->op == UOP_LOAD && uop_memory(u->src[0])->op == UOP_PARAM) {
             n_loads++;
             if (n_products)
                 return false;

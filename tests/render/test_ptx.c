@@ -55,7 +55,7 @@ test_vector_forms(void **state)
         v = mk_load(&g, mk_param(&g, 1, dtype), at, rows[i].lanes, NULL, NULL);
         root = mk_store(&g, mk_param(&g, 0, dtype), at, v, NULL);
         root = mk_end(&g, range, root);
-        program_of(&g, &root, 1, &p);
+        gpu_program_of(&g, &root, 1, &p);
         assert_int_equal(render_ptx(&p, &ptx_check_target, &text), BELL_OK);
         if (!strstr(text, rows[i].has) || strstr(text, rows[i].lacks))
             fail_msg("row %zu:\n%s", i, text);
@@ -87,7 +87,7 @@ keep_all(unsigned what, bool approx,
         n++;
     }
     if (n) {
-        program_of(&g, roots, n, &p);
+        gpu_program_of(&g, roots, n, &p);
         ptx_check_keep(&p, approx);
         program_free(&p);
     }
@@ -175,7 +175,7 @@ make_sum(struct uop_graph *g, struct lower_program *out)
     v = mk(g, UOP_LANES_REDUCE, UOP_F32, 1, UOP_ADD, 1, &v);
     root = mk_store(g, mk_param(g, 0, UOP_F32), at, v, NULL);
     root = mk_end(g, range, root);
-    program_of(g, &root, 1, out);
+    gpu_program_of(g, &root, 1, out);
 }
 
 /* No target but the known ones. */

@@ -54,7 +54,7 @@ make_program(struct uop_graph *g, enum uop_op op, const struct uop **out_root,
         mk_end(g, range, mk_store(g, mk_param(g, 0, UOP_F32), range, v, NULL));
     if (target)
         assert_int_equal(lower_decompose(g, out_root, 1, target), BELL_OK);
-    program_of(g, out_root, 1, p);
+    gpu_program_of(g, out_root, 1, p);
 }
 
 static void

@@ -121,7 +121,7 @@ make_program(struct made *m, struct lower_program *p)
     src[1] = make_barrier(
         m, mk_store(&m->g, mk_param(&m->g, 0, r->dtype), at, read, NULL));
     m->roots[m->n_roots++] = mk(&m->g, UOP_END, UOP_VOID, 1, 0, 2, src);
-    program_of(&m->g, m->roots, m->n_roots, p);
+    gpu_program_of(&m->g, m->roots, m->n_roots, p);
     p->local[0] = THREADS;
 }
 

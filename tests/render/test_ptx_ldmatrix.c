@@ -218,7 +218,7 @@ make_program(struct made *m, struct lower_program *p)
         memcpy(end + 1, m->roots, 4 * sizeof(*end));
         m->roots[m->n_roots++] = mk(&m->g, UOP_END, UOP_VOID, 1, 0, 5, end);
     }
-    program_of(&m->g, m->roots, m->n_roots, p);
+    gpu_program_of(&m->g, m->roots, m->n_roots, p);
     p->local[0] = THREADS;
 }
 

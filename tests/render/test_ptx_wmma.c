@@ -121,7 +121,7 @@ make_program(struct uop_graph *g, const struct row *r, struct lower_program *p,
         roots[i] = mk_store(g, mk_param(g, 0, r->out),
                             place(g, r, UOP_WMMA_C, group, in_group, i),
                             mk(g, UOP_LANE, r->out, 1, i, 1, &d), NULL);
-    program_of(g, roots, lanes, p);
+    gpu_program_of(g, roots, lanes, p);
     p->local[0] = 32;
 }
 

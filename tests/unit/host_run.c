@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/map.h"
+#include "lower/index.h"
 
 const struct uop *
 mk(struct uop_graph *g, enum uop_op op, unsigned dtype, unsigned lanes,
@@ -70,6 +71,25 @@ mk_end(struct uop_graph *g, const struct uop *range, const struct uop *effect)
     return mk(g, UOP_END, UOP_VOID, 1, 0, 2, src);
 }
 
+/* Constants, which the pass has made late, are to be there in every loop. */
+static const struct uop **
+constants_first(const struct uop **ops, size_t n)
+{
+    const struct uop **out = host_alloc((n + 1) * sizeof(*out));
+    size_t at = 0, i;
+    int others;
+
+    assert_non_null(out);
+    for (others = 0; others < 2; others++) {
+        for (i = 0; i < n; i++) {
+            if ((ops[i]->op != UOP_CONST) == others)
+                out[at++] = ops[i];
+        }
+    }
+    host_free(ops);
+    return out;
+}
+
 void
 program_of(struct uop_graph *g, const struct uop *const *roots,
            uint32_t n_roots, struct lower_program *out_program)
@@ -79,11 +99,12 @@ program_of(struct uop_graph *g, const struct uop *const *roots,
 
     memset(out_program, 0, sizeof(*out_program));
     assert_int_equal(uop_toposort(g, roots, n_roots, &ops, &n), BELL_OK);
-    out_program->ops = ops;
+    out_program->ops = constants_first(ops, n);
     out_program->n_ops = (uint32_t)n;
     out_program->name = "kernel";
     for (i = 0; i < 3; i++)
         out_program->grid[i] = out_program->local[i] = 1;
+    ops = out_program->ops;
     for (i = 0; i < n; i++) {
         uint32_t end = (uint32_t)ops[i]->arg.i + 1;
         if (ops[i]->op == UOP_PARAM && end > out_program->n_params)
@@ -93,6 +114,20 @@ program_of(struct uop_graph *g, const struct uop *const *roots,
     }
     for (i = 0; i < n; i++)
         out_program->n_vars += ops[i]->op == UOP_VAR;
+}
+
+void
+gpu_program_of(struct uop_graph *g, const struct uop *const *roots,
+               uint32_t n_roots, struct lower_program *out_program)
+{
+    static const struct lower_target target = {.narrow_index = true};
+    const struct uop **to = host_alloc((n_roots + 1) * sizeof(*to));
+
+    assert_non_null(to);
+    memcpy(to, roots, n_roots * sizeof(*to));
+    assert_int_equal(lower_index(g, to, n_roots, &target), BELL_OK);
+    program_of(g, to, n_roots, out_program);
+    host_free(to);
 }
 
 void

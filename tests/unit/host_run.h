@@ -44,6 +44,9 @@ const struct uop *mk_end(struct uop_graph *g, const struct uop *range,
 /* The program of a list of roots; frees nothing, ops are host memory. */
 void program_of(struct uop_graph *g, const struct uop *const *roots,
                 uint32_t n_roots, struct lower_program *out_program);
+/* With indices as GPUs have them (lower/index.c). */
+void gpu_program_of(struct uop_graph *g, const struct uop *const *roots,
+                    uint32_t n_roots, struct lower_program *out_program);
 void program_free(struct lower_program *program);
 
 /* ---- running ---- */

@@ -332,14 +332,6 @@ value_of(struct p_state *s, const struct uop *u)
 
 /* ---- who touches what ---- */
 
-static const struct uop *
-memory_of(const struct uop *u)
-{
-    while (u->op == UOP_AFTER)
-        u = u->src[0];
-    return u;
-}
-
 static struct touch *
 new_shadow(size_t n)
 {
@@ -414,8 +406,8 @@ is_stored(const struct p_state *s, int64_t slot)
 
     for (i = 0; i < s->p->n_ops; i++) {
         const struct uop *u = s->p->ops[i];
-        if (u->op == UOP_STORE && memory_of(u->src[0])->op == UOP_PARAM &&
-            memory_of(u->src[0])->arg.i == slot)
+        if (u->op == UOP_STORE && uop_memory(u->src[0])->op == UOP_PARAM &&
+            uop_memory(u->src[0])->arg.i == slot)
             return 1;
     }
     return 0;
@@ -507,12 +499,15 @@ do_access(struct p_state *s, const struct uop *u, lane_value *out)
 {
     int store = u->op == UOP_STORE;
     const struct uop *gate = u->n_src > 3 ? u->src[3] : NULL;
-    const struct uop *memory = memory_of(u->src[0]);
+    const struct uop *memory = uop_memory(u->src[0]);
     uint32_t lane, lanes = store ? u->src[2]->lanes : u->lanes;
+    const struct uop *index = uop_index_of(u->src[0]);
     const lane_value *idx = value_of(s, u->src[1]);
+    int64_t begin = index ? value_of(s, index)[0].i : 0;
 
     for (lane = 0; lane < lanes && !s->in.failed; lane++) {
-        int64_t at = u->src[1]->lanes == 1 ? idx[0].i + lane : idx[lane].i;
+        int64_t at =
+            begin + (u->src[1]->lanes == 1 ? idx[0].i + lane : idx[lane].i);
         lane_value *x = store ? &value_of(s, u->src[2])[lane] : &out[lane];
         int open = 1;
         if (gate)
@@ -526,28 +521,37 @@ do_access(struct p_state *s, const struct uop *u, lane_value *out)
     }
 }
 
+/* The element that src[i], memory, and src[i + 1] say. */
+static int64_t
+element_of(struct p_state *s, const struct uop *u, uint32_t i)
+{
+    const struct uop *index = uop_index_of(u->src[i]);
+    int64_t begin = index ? value_of(s, index)[0].i : 0;
+
+    return begin + value_of(s, u->src[i + 1])[0].i;
+}
+
 /* A COPY: what it writes nobody touches before a barrier, nor does the thread
  * itself. */
 static void
 do_copy(struct p_state *s, const struct uop *u)
 {
-    const struct uop *to = memory_of(u->src[0]), *from = memory_of(u->src[2]);
+    const struct uop *to = uop_memory(u->src[0]), *from = uop_memory(u->src[2]);
     int64_t i, n = u->arg.i / uop_dtype_infos[to->dtype].size_bytes;
     int reads = u->n_src < 5 || value_of(s, u->src[4])[0].i != 0;
 
     if (u->n_src > 5 && !value_of(s, u->src[5])[0].i)
         return;
     for (i = 0; i < n && !s->in.failed; i++) {
-        int64_t at = value_of(s, u->src[1])[0].i + i;
+        int64_t at = element_of(s, u, 0) + i;
         lane_value x = {.bits = 0};
         if (reads)
-            do_global(s, from, value_of(s, u->src[3])[0].i + i, 0, &x);
+            do_global(s, from, element_of(s, u, 2) + i, 0, &x);
         do_local(s, to, at, 1, &x);
         if (!s->in.failed)
             s->shadow[s->place[to->id] - 1][at].writer = MANY;
     }
-    if (value_of(s, u->src[1])[0].i % n ||
-        (reads && value_of(s, u->src[3])[0].i % n))
+    if (element_of(s, u, 0) % n || (reads && element_of(s, u, 2) % n))
         fail(&s->in, "COPY %u of what is not aligned", u->id);
 }
 
@@ -649,11 +653,19 @@ step(struct p_state *s, uint32_t at)
     }
     case UOP_ACC:
     case UOP_ACC_GET:
-        copy_lanes(out, value_of(s, memory_of(u->src[0])), u->lanes);
+        copy_lanes(out, value_of(s, uop_memory(u->src[0])), u->lanes);
         break;
     case UOP_ACC_SET:
-        copy_lanes(value_of(s, memory_of(u->src[0])), value_of(s, u->src[1]),
+        copy_lanes(value_of(s, uop_memory(u->src[0])), value_of(s, u->src[1]),
                    u->src[1]->lanes);
+        break;
+    case UOP_INDEX:
+        out[0] = value_of(s, u->src[1])[0];
+        if (out[0].i & (uop_index_align(u) - 1) ||
+            (uop_index_is_short(u) &&
+             (out[0].i < 0 || out[0].i > INT32_MAX / 8)))
+            fail(&s->in, "INDEX %u is %lld, not as it says", u->id,
+                 (long long)out[0].i);
         break;
     case UOP_LOAD:
     case UOP_STORE:
@@ -773,7 +785,7 @@ static void
 do_rows(struct p_state *s, uint32_t first, const struct uop *u)
 {
     uint32_t pack = uop_wmma_pack(u->dtype), t, i, row, col;
-    const struct uop *memory = memory_of(u->src[0]);
+    const struct uop *memory = uop_memory(u->src[0]);
 
     for (t = 0; t < 32; t++) {
         for (i = 0; i < u->lanes && !s->in.failed; i++) {
@@ -781,7 +793,7 @@ do_rows(struct p_state *s, uint32_t first, const struct uop *u)
             row = u->arg.i ? t % 4 * pack + i % pack : t / 4;
             col = u->arg.i ? t / 4 : t % 4 * pack + i % pack;
             enter_thread(s, first + 8 * (i / pack) + row);
-            at = value_of(s, u->src[1])[0].i;
+            at = element_of(s, u, 0);
             if (at % (4 * pack))
                 fail(&s->in, "WMMA_ROWS %u of what is not aligned", u->id);
             enter_thread(s, first + t);

@@ -124,7 +124,7 @@ test_kernels(void **state)
         {"%9 = reduce.f32 #sub %7, %2\nroots %9", "arg is no reduction"},
         {"%9 = reduce.f64 #add %7, %2\nroots %9", "source 0 is f32"},
         {"%9 = range.i64 #0:loop %1\nroots %1, %9", "has this id"},
-        {"%9 = range.i32 #3:loop %0\nroots %9", "one lane of i64"},
+        {"%9 = range.i32 #3:loop %0\nroots %9", "one lane of its extent"},
         {"%9 = range.i64 #3:loop %5\nroots %9", "source 0 is f32, not i64"},
         {"%8 = const.i64 -1\n%9 = range.i64 #3:loop %8\nroots %9",
          "negative extent"},

@@ -1,0 +1,311 @@
+/* Index arithmetic, before the program is put in order: how wide it is, and
+ * what accesses share.
+ *
+ * Up to here indices are I64. Where the target wants narrow ones, an I64 that
+ * is known to fit is made as an I32 if all I64 that it is made of are so too;
+ * what needs it in 64 bits gets a CAST of it.
+ *
+ * An access to element x + c is made one to element c of INDEX(memory, x), so
+ * that all accesses that differ by constants have one address, which is in the
+ * program once. INDEX also says what is known of x.
+ */
+#include "lower/index.h"
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+/* Constants up to here, times 8, are offsets in any instruction. */
+#define MAX_OFFSET (INT64_C(1) << 27)
+#define MAX_ALIGN  (UINT32_C(1) << 16)
+
+struct indexer {
+    struct uop_graph *g;
+    bool narrow;
+    const struct uop **to; /* by id: what is in a node's place */
+    uint64_t *align;       /* by id, of I64: see lowest_bit */
+    const struct uop **src;
+};
+
+/* ---- what divides an index ---- */
+
+static uint64_t
+align_of_product(uint64_t a, uint64_t b)
+{
+    uint64_t both = a * b;
+
+    return a && b && !both ? (uint64_t)1 << 32 : both;
+}
+
+static uint64_t
+find_align(const struct indexer *x, const struct uop *u)
+{
+    struct uop_bounds b = uop_bounds(x->g, u);
+    uint64_t src[3] = {1, 1, 1}, r;
+    uint32_t i;
+
+    if (b.min == b.max)
+        return lowest_bit((uint64_t)b.min);
+    for (i = 0; i < u->n_src && i < 3; i++)
+        src[i] = x->align[u->src[i]->id];
+    switch (u->op) {
+    case UOP_BROADCAST:
+    case UOP_LANE:
+    case UOP_NEG:
+        return src[0];
+    case UOP_LANES:
+        for (r = src[0], i = 1; i < u->n_src; i++)
+            r = least_align(r, x->align[u->src[i]->id]);
+        return r;
+    case UOP_MUL:
+        return align_of_product(src[0], src[1]);
+    case UOP_MULACC:
+        return least_align(align_of_product(src[0], src[1]), src[2]);
+    case UOP_SHL:
+        b = uop_bounds(x->g, u->src[1]);
+        return b.min < 0
+                   ? 1
+                   : align_of_product(src[0], (uint64_t)1 << (b.min & 63));
+    case UOP_WHERE:
+        return least_align(src[1], src[2]);
+    case UOP_AND:
+        return src[0] > src[1] ? src[0] : src[1];
+    case UOP_ADD:
+    case UOP_SUB:
+    case UOP_IMOD:
+    case UOP_OR:
+    case UOP_XOR:
+    case UOP_MAX:
+    case UOP_MIN:
+        return least_align(src[0], src[1]);
+    default:
+        return 1;
+    }
+}
+
+/* ---- how wide it is ---- */
+
+static bool
+is_narrow(const struct indexer *x, const struct uop *u)
+{
+    return u->dtype == UOP_I64 && x->to[u->id]->dtype == UOP_I32;
+}
+
+static bool
+fits(const struct indexer *x, const struct uop *u)
+{
+    struct uop_bounds b = uop_bounds(x->g, u);
+
+    return b.min >= INT32_MIN && b.max <= INT32_MAX;
+}
+
+/* Whether an op gives the same in 32 bits. */
+static bool
+can_narrow(const struct indexer *x, const struct uop *u)
+{
+    struct uop_bounds b;
+    uint32_t i;
+
+    if (!x->narrow || (u->dtype == UOP_I64 && !fits(x, u)))
+        return false;
+    for (i = 0; i < u->n_src; i++) {
+        if (u->src[i]->dtype == UOP_I64 && !is_narrow(x, u->src[i]))
+            return false;
+    }
+    switch (u->op) {
+    case UOP_CAST:
+        return !uop_is_float(u->src[0]) && u->src[0]->dtype != UOP_U64;
+    case UOP_SHL:
+    case UOP_SHR:
+        b = uop_bounds(x->g, u->src[1]);
+        return b.min >= 0 && b.max <= 31;
+    case UOP_IDIV:
+    case UOP_IMOD:
+        return uop_bounds(x->g, u->src[0]).min >= 0 &&
+               uop_bounds(x->g, u->src[1]).min >= 0;
+    case UOP_CONST:
+    case UOP_RANGE:
+    case UOP_SPECIAL:
+    case UOP_BROADCAST:
+    case UOP_LANES:
+    case UOP_LANE:
+    case UOP_RAMP:
+        return true;
+    default:
+        return uop_has(u, UOP_FLAG_ALU);
+    }
+}
+
+/* A source in 64 bits. */
+static const struct uop *
+widen(struct indexer *x, const struct uop *u)
+{
+    union uop_arg none = {.bits = 0};
+    const struct uop *to = x->to[u->id];
+
+    if (!is_narrow(x, u))
+        return to;
+    if (u->op == UOP_CONST || u->op == UOP_RAMP ||
+        (u->op == UOP_BROADCAST && u->src[0]->op == UOP_CONST))
+        return u;
+    return uop_new(x->g, UOP_CAST, UOP_I64, u->lanes, none, &to, 1);
+}
+
+/* Whether an op takes src[i] for the loop that it is, not for its value. */
+static bool
+is_loop(const struct uop *u, uint32_t i)
+{
+    if (u->src[i]->op != UOP_RANGE)
+        return false;
+    return u->op == UOP_END || u->op == UOP_BARRIER ||
+           ((u->op == UOP_ACC || u->op == UOP_ACC_GET) && i > 0);
+}
+
+/* ---- what accesses share ---- */
+
+/* Splits a scalar into *out_base, NULL for 0, and a constant. */
+static int64_t
+split_sum(const struct indexer *x, const struct uop *memory,
+          const struct uop *u, const struct uop **out_base)
+{
+    const struct uop *c = u->op == UOP_ADD ? u->src[1] : u;
+
+    *out_base = u;
+    if (c->op != UOP_CONST || c->arg.i > MAX_OFFSET || c->arg.i < -MAX_OFFSET)
+        return 0;
+    /* nobody says what 32-bit addresses below 0 plus a constant are */
+    if (u != c && memory->op == UOP_LOCAL &&
+        uop_bounds(x->g, u->src[0]).min < 0)
+        return 0;
+    *out_base = u == c ? NULL : u->src[0];
+    return c->arg.i;
+}
+
+/* INDEX(memory, base) under the AFTERs of `u`. */
+static const struct uop *
+displace(struct indexer *x, const struct uop *u, const struct uop *base)
+{
+    const struct uop *memory = x->to[u->id], *src[2] = {memory, NULL}, **after;
+    struct uop_bounds b;
+    uint64_t align;
+
+    if (u->op != UOP_AFTER) {
+        b = uop_bounds(x->g, base);
+        align = x->align[base->id];
+        align = align && align < MAX_ALIGN ? align : MAX_ALIGN;
+        src[1] = x->to[base->id];
+        return uop_new(
+            x->g, UOP_INDEX, u->dtype, 1,
+            (union uop_arg){
+                .i = uop_index_arg((uint32_t)align,
+                                   b.min >= 0 && b.max <= INT32_MAX / 8)},
+            src, 2);
+    }
+    after =
+        arena_copy(&x->g->arena, memory->src, memory->n_src * sizeof(*after));
+    if (!after || !memory->n_src)
+        return &uop_failed;
+    after[0] = displace(x, u->src[0], base);
+    return uop_new(x->g, UOP_AFTER, u->dtype, 1, memory->arg, after,
+                   memory->n_src);
+}
+
+/* Memory src[0], and its index src[1]. */
+static void
+rebuild_pair(struct indexer *x, const struct uop *const *old,
+             const struct uop **src)
+{
+    const struct uop *index = old[1], *base = NULL, *memory;
+    enum uop_dtype dtype = x->narrow ? UOP_I32 : UOP_I64;
+    bool is_sum = index->op == UOP_ADD && index->lanes > 1;
+    const struct uop *first = is_sum ? index->src[0] : index;
+    const struct uop *rest = is_sum ? index->src[1] : NULL;
+    union uop_arg none = {.bits = 0};
+    int64_t c, step;
+
+    src[0] = x->to[old[0]->id];
+    src[1] = x->to[index->id];
+    if (index->lanes > 1 && (first->op != UOP_BROADCAST ||
+                             (rest && !uop_index_steps(rest, &c, &step))))
+        return;
+    memory = uop_memory(old[0]);
+    c = split_sum(x, memory, index->lanes > 1 ? first->src[0] : index, &base);
+    if (base)
+        src[0] = displace(x, old[0], base);
+    if (rest) {
+        rest = x->to[rest->id];
+        dtype = rest->dtype;
+    }
+    src[1] = uop_const_int(x->g, dtype, c);
+    if (index->lanes > 1 && (!rest || c))
+        src[1] =
+            uop_new(x->g, UOP_BROADCAST, dtype, index->lanes, none, &src[1], 1);
+    if (rest) {
+        src[1] = c ? uop_new(x->g, UOP_ADD, dtype, index->lanes, none,
+                             (const struct uop *[]){src[1], rest}, 2)
+                   : rest;
+    }
+}
+
+/* ---- the pass ---- */
+
+static const struct uop *
+rebuild(struct indexer *x, const struct uop *u)
+{
+    bool narrow = can_narrow(x, u), changed = false;
+    const struct uop **src = x->src;
+    enum uop_dtype dtype = u->dtype;
+    uint32_t i;
+
+    if (narrow && dtype == UOP_I64)
+        dtype = UOP_I32;
+    if (u->op == UOP_CONST)
+        return uop_new(x->g, u->op, dtype, 1, u->arg, NULL, 0);
+    for (i = 0; i < u->n_src; i++) {
+        if (u->op != UOP_AFTER && i + 1 < u->n_src &&
+            u->src[i + 1]->dtype == UOP_I64 && uop_is_memory(u->src[i])) {
+            rebuild_pair(x, &u->src[i], &src[i]);
+            changed |= src[i] != u->src[i];
+            i++;
+        } else {
+            src[i] = narrow || is_loop(u, i) ? x->to[u->src[i]->id]
+                                             : widen(x, u->src[i]);
+        }
+        changed |= src[i] != u->src[i];
+    }
+    if (u->op == UOP_CAST && src[0]->dtype == dtype)
+        return src[0];
+    if (!changed && dtype == u->dtype)
+        return u;
+    return uop_new(x->g, u->op, dtype, u->lanes, u->arg, src, u->n_src);
+}
+
+bell_status
+lower_index(struct uop_graph *g, const struct uop **roots, size_t n_roots,
+            const struct lower_target *target)
+{
+    struct indexer x = {.g = g, .narrow = target->narrow_index};
+    const struct uop **list;
+    uint32_t max_src = 1;
+    size_t n_ids, n, i;
+
+    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
+    n_ids = n ? (size_t)list[n - 1]->id + 1 : 1;
+    for (i = 0; i < n; i++)
+        max_src = list[i]->n_src > max_src ? list[i]->n_src : max_src;
+    x.to = host_alloc(n_ids * sizeof(*x.to));
+    x.align = host_alloc(n_ids * sizeof(*x.align));
+    x.src = host_alloc(max_src * sizeof(*x.src));
+    for (i = 0; i < n && x.to && x.align && x.src; i++) {
+        x.align[list[i]->id] =
+            list[i]->dtype == UOP_I64 ? find_align(&x, list[i]) : 1;
+        x.to[list[i]->id] = rebuild(&x, list[i]);
+    }
+    g->failed |= !x.to || !x.align || !x.src;
+    for (i = 0; i < n_roots && !g->failed; i++)
+        roots[i] = x.to[roots[i]->id];
+    host_free(x.src);
+    host_free(x.align);
+    host_free(x.to);
+    host_free(list);
+    return uop_graph_status(g);
+}
