@@ -147,7 +147,7 @@ BELL_MUST_CHECK bell_status hcq_device_status(struct hcq_device *dev);
 void hcq_device_fault(struct hcq_device *dev, struct hcq_fault *out_fault);
 
 /* Brings a lost or hung device back: stops what runs, drops what is queued,
- * completes the timelines of the device and its queues, clears the fault.
+ * completes the timelines of its queues, clears the fault.
  * Buffers keep their contents, programs and bound streams stay usable; other
  * signals keep their values. Waits in progress on other threads end with
  * BELL_E_DEVICE_LOST. */
@@ -254,23 +254,6 @@ uint64_t hcq_signal_timestamp(const struct hcq_signal *sig);
 BELL_MUST_CHECK bell_status hcq_signal_wait(struct hcq_signal *sig,
                                             uint64_t value,
                                             uint64_t timeout_ns);
-
-/* The device's timeline: a signal that only grows. Work that takes part in
- * it takes a value v, waits for v - 1 on its queue, and signals v:
- *     uint64_t v = hcq_timeline_next(dev);
- *     hcq_cs_wait(cs, hcq_device_timeline(dev), v - 1);
- *     ...
- *     hcq_cs_signal(cs, hcq_device_timeline(dev), v);
- * A value taken must be submitted. The signal is owned by the device. */
-struct hcq_signal *hcq_device_timeline(struct hcq_device *dev);
-/* Takes the next value. Starts at 1. Atomic. */
-uint64_t hcq_timeline_next(struct hcq_device *dev);
-/* The value last taken. */
-uint64_t hcq_timeline_last(struct hcq_device *dev);
-/* Moves an idle device's timeline forward so that `last` was the last value
- * taken. BELL_E_INVALID: it would go backwards. */
-BELL_MUST_CHECK bell_status hcq_timeline_skip(struct hcq_device *dev,
-                                              uint64_t last);
 
 /* ---- programs --------------------------------------------------------- */
 

@@ -140,6 +140,11 @@ struct hcq_stream {
 
 struct hcq_packet;
 
+/* The device's clock, in ticks, and the host's. */
+struct hcq_clock_pair {
+    uint64_t ticks, host_ns;
+};
+
 struct hcq_device_ops {
     /* Packets of streams (hcq_packet.h). NULL: nothing is to be done. */
     /* What a packet that was appended becomes, its words in head.word_dw as
@@ -163,7 +168,9 @@ struct hcq_device_ops {
     void (*resume)(struct hcq_device *dev);
     /* What each busy queue does, as one line; for reports. Any thread. */
     void (*describe)(struct hcq_device *dev, char *text, size_t size_bytes);
-    uint64_t (*ticks_to_ns)(struct hcq_device *dev, uint64_t ticks);
+    /* Both clocks at one moment. NULL: a tick is one of the host's ns. */
+    bell_status (*compare_clocks)(struct hcq_device *dev,
+                                  struct hcq_clock_pair *out_pair);
     /* NULL: nobody tells of the device's frequency. */
     bell_status (*clock_mhz)(struct hcq_device *dev, uint32_t *out_mhz);
     /* Looks whether the hardware reported a fault, and calls
@@ -240,13 +247,14 @@ struct hcq_device {
                               * timestamps go */
     _Atomic uint64_t last_wait_ns; /* how long the host's last wait took */
 
+    pthread_mutex_t clock_lock;
+    struct hcq_clock_pair first_clock, last_clock; /* comparisons */
+
     pthread_mutex_t lock; /* the lists, the fault and the memory fields */
     struct hcq_link buffers, signals, programs, queues;
     uint32_t n_queues_made[HCQ_QUEUE_KIND_COUNT]; /* for names */
     struct hcq_fault fault;
 
-    struct hcq_signal *timeline; /* owned */
-    _Atomic uint64_t timeline_last;
     _Atomic uint32_t lost;  /* the fault is set */
     _Atomic uint64_t epoch; /* recoveries */
 
@@ -270,8 +278,8 @@ extern const struct hcq_backend hcq_cpu_backend;
 extern const struct hcq_backend hcq_nv_backend;
 extern const struct hcq_backend hcq_amd_backend;
 
-/* Fills the base in: lists, lock, timeline. `dev->ops`, `dev->info` and
- * `dev->spin_ns` are set, and signals can be allocated. */
+/* Fills the base in: lists, locks, the clocks' first comparison.
+ * `dev->ops`, `dev->info` and `dev->spin_ns` are set, and clocks can be read. */
 BELL_MUST_CHECK bell_status hcq_device_init(struct hcq_device *dev);
 /* Destroys what is left and the base's own; called by ops->close before the
  * backend goes. */

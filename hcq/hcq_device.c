@@ -12,6 +12,9 @@
 #include "base/thread.h"
 
 /* How much longer a wait for a card of metal spins. */
+/* The clocks are compared again when the last comparison is older. */
+#define CLOCK_AGE_NS 1000000000ull
+
 #define CARD_SPINS 10
 
 /* In order of preference for the default device. */
@@ -261,18 +264,12 @@ hcq_device_init(struct hcq_device *dev)
      * kernel of 266 us */
     if (!(dev->info.flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_HOST_MEMORY)))
         dev->spin_ns *= CARD_SPINS;
+    if (dev->ops->compare_clocks)
+        BELL_TRY(dev->ops->compare_clocks(dev, &dev->first_clock));
+    dev->last_clock = dev->first_clock;
     BELL_TRY(process_mark_init(&dev->mark));
-    if (pthread_mutex_init(&dev->lock, NULL) != 0) {
-        process_mark_fini(&dev->mark);
-        return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a mutex",
-                         dev->info.name);
-    }
-    if (hcq_signal_create(dev, 0, &dev->timeline) != BELL_OK) {
-        pthread_mutex_destroy(&dev->lock);
-        process_mark_fini(&dev->mark);
-        return bell_error_last()->status;
-    }
-    dev->timeline->owned_by_queue = true;
+    pthread_mutex_init(&dev->clock_lock, NULL);
+    pthread_mutex_init(&dev->lock, NULL);
     return BELL_OK;
 }
 
@@ -307,8 +304,6 @@ hcq_device_fini(struct hcq_device *dev)
         hcq_program_destroy(&prog->pub);
     }
     hcq_memory_fini(dev);
-    dev->timeline->owned_by_queue = false;
-    hcq_signal_destroy(dev->timeline);
     while ((link = dev->signals.next) != &dev->signals) {
         struct hcq_signal_node *node =
             HCQ_CONTAINER(link, struct hcq_signal_node, link);
@@ -316,6 +311,7 @@ hcq_device_fini(struct hcq_device *dev)
         hcq_signal_destroy(&node->pub);
     }
     pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->clock_lock);
     process_mark_fini(&dev->mark);
 }
 
@@ -366,7 +362,25 @@ hcq_device_clock_mhz(struct hcq_device *dev, uint32_t *out_mhz)
 uint64_t
 hcq_timestamp_to_ns(struct hcq_device *dev, uint64_t ticks)
 {
-    return dev->ops->ticks_to_ns(dev, ticks);
+    const struct hcq_clock_pair *first = &dev->first_clock;
+    const struct hcq_clock_pair *last = &dev->last_clock;
+    double ns_per_tick = 1e9 / (double)dev->info.timestamp_hz;
+    struct hcq_clock_pair now;
+
+    if (!dev->ops->compare_clocks)
+        return ticks;
+    pthread_mutex_lock(&dev->clock_lock);
+    if (time_now_ns() - last->host_ns > CLOCK_AGE_NS &&
+        dev->ops->compare_clocks(dev, &now) == BELL_OK)
+        dev->last_clock = now;
+    if (last->host_ns - first->host_ns > CLOCK_AGE_NS / 2)
+        ns_per_tick = (double)(last->host_ns - first->host_ns) /
+                      (double)(last->ticks - first->ticks);
+    ticks = first->host_ns +
+            (uint64_t)(int64_t)((double)(int64_t)(ticks - first->ticks) *
+                                ns_per_tick);
+    pthread_mutex_unlock(&dev->clock_lock);
+    return ticks;
 }
 
 bell_status
@@ -486,7 +500,6 @@ hcq_device_recover(struct hcq_device *dev)
         struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
         hcq_signal_set(queue->timeline, queue->n_submitted);
     }
-    hcq_signal_set(dev->timeline, atomic_load(&dev->timeline_last));
     memset(&dev->fault, 0, sizeof(dev->fault));
     atomic_store_explicit(&dev->lost, 0, memory_order_release);
     pthread_mutex_unlock(&dev->lock);

@@ -20,6 +20,7 @@
 #include "hcq/hcq_signal_pages.h"
 #include "ioctl/kio.h"
 
+struct amd_control;
 struct amd_device;
 
 /* ---- generations (amd_gen.c) ---------------------------------------------- */
@@ -198,10 +199,8 @@ struct amd_device {
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */
     struct hcq_signal_pages *signals; /* owned */
-    uint64_t clock_hz;
-    int64_t time_offset_ns;
-    volatile uint32_t *hdp_flush; /* NULL: not needed */
-    void *control;                /* owned: amd_device.c's own */
+    volatile uint32_t *hdp_flush;     /* NULL: not needed */
+    struct amd_control *control;      /* owned: amd_kfd.h */
 };
 
 static inline struct amd_device *

@@ -109,10 +109,6 @@ void amd_push_finish(struct amd_push *push, uint64_t va, uint64_t value);
 void amd_push_end(struct amd_push *push);
 /* Slots of a stream, or packets of SDMA, as they are. */
 void amd_push_slots(struct amd_push *push, const uint32_t *slots, uint64_t n);
-/* A slot, whose first word counts when it is written. */
-void amd_slot_write(const struct amd_engine *engine, uint32_t *slot,
-                    const uint32_t *words);
-
 static inline uint32_t
 amd_finish_slots(const struct amd_engine *engine)
 {

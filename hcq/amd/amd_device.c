@@ -20,16 +20,15 @@
 #define MAX_GRID_YZ 65535u
 #define MAX_LOCAL   1024u
 
-/* The clocks are compared again when the last comparison is older. */
-#define CLOCK_AGE_NS  1000000000ull
 #define CLOCK_SAMPLES 8
 
 /* ---- the clock ------------------------------------------------------------------ */
 
 /* Both clocks at one moment: of some samples the one that took least. */
 static bell_status
-compare_clocks(struct amd_device *dev, uint64_t *out_ticks, uint64_t *out_ns)
+compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
 {
+    struct amd_device *dev = amd_device_of(base);
     uint64_t best = UINT64_MAX;
     int i;
 
@@ -42,8 +41,10 @@ compare_clocks(struct amd_device *dev, uint64_t *out_ticks, uint64_t *out_ns)
         if (after - before >= best)
             continue;
         best = after - before;
-        *out_ticks = clocks.gpu_clock;
-        *out_ns = before + best / 2;
+        *out_pair = (struct hcq_clock_pair){
+            .ticks = clocks.gpu_clock,
+            .host_ns = before + best / 2,
+        };
     }
     return BELL_OK;
 }
@@ -67,31 +68,6 @@ clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
                          base->info.name);
     *out_mhz = mhz;
     return BELL_OK;
-}
-
-static uint64_t
-ticks_to_ns(struct hcq_device *base, uint64_t ticks)
-{
-    struct amd_device *dev = amd_device_of(base);
-    struct amd_control *control = amd_control_of(dev);
-    double ns_per_tick = 1e9 / (double)dev->clock_hz;
-    uint64_t now_ticks, now_ns, result;
-
-    pthread_mutex_lock(&control->clock_lock);
-    if (time_now_ns() - control->last_ns > CLOCK_AGE_NS &&
-        compare_clocks(dev, &now_ticks, &now_ns) == BELL_OK) {
-        control->last_ticks = now_ticks;
-        control->last_ns = now_ns;
-    }
-    if (control->last_ns - control->first_ns > CLOCK_AGE_NS / 2)
-        ns_per_tick = (double)(control->last_ns - control->first_ns) /
-                      (double)(control->last_ticks - control->first_ticks);
-    result =
-        control->first_ns +
-        (uint64_t)(int64_t)((double)(int64_t)(ticks - control->first_ticks) *
-                            ns_per_tick);
-    pthread_mutex_unlock(&control->clock_lock);
-    return result;
 }
 
 /* ---- what it is ------------------------------------------------------------------------ */
@@ -118,7 +94,7 @@ fill_info(struct amd_device *dev, unsigned idx, const char *interface)
     info->max_args = HCQ_ARGS_MAX;
     info->memory_bytes = t->vram_bytes;
     info->max_buffer_bytes = t->vram_bytes;
-    info->timestamp_hz = dev->clock_hz;
+    info->timestamp_hz = dev->process->cards[dev->card].clock_hz;
     info->flags |= HCQ_DEVICE_POLL_MASKS;
     if (dev->process->kio->is_simulated)
         info->flags |= HCQ_DEVICE_SIMULATED;
@@ -131,7 +107,7 @@ static const struct hcq_device_ops amd_ops;
 static void
 release(struct amd_device *dev)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
 
     if (dev->process) {
         hcq_signal_pages_destroy(dev->signals);
@@ -140,7 +116,6 @@ release(struct amd_device *dev)
         amd_process_put(dev->process);
     }
     pthread_mutex_destroy(&control->reader.lock);
-    pthread_mutex_destroy(&control->clock_lock);
     pthread_mutex_destroy(&control->buffer_lock);
     pthread_mutex_destroy(&control->scratch_lock);
     host_free(control);
@@ -189,7 +164,6 @@ choose_gen(struct amd_device *dev)
 static bell_status
 open_all(struct amd_device *dev, unsigned idx, const char *interface)
 {
-    struct amd_control *control = amd_control_of(dev);
 
     BELL_TRY(amd_process_get(interface, &dev->process));
     if (idx >= dev->process->n_cards)
@@ -200,12 +174,8 @@ open_all(struct amd_device *dev, unsigned idx, const char *interface)
     dev->topology = dev->process->cards[idx].topology;
     BELL_TRY(choose_gen(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
-    dev->clock_hz = dev->process->cards[idx].clock_hz;
     dev->hdp_flush = dev->process->cards[idx].hdp;
     fill_info(dev, idx, interface);
-    BELL_TRY(compare_clocks(dev, &control->first_ticks, &control->first_ns));
-    control->last_ticks = control->first_ticks;
-    control->last_ns = control->first_ns;
     amd_fault_forget(dev);
     BELL_TRY(amd_signals_open(dev));
     BELL_TRY(hcq_device_init(&dev->base));
@@ -229,7 +199,6 @@ alloc_device(void)
     /* With one CPU nobody else runs while we spin. */
     dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
     pthread_mutex_init(&control->reader.lock, NULL);
-    pthread_mutex_init(&control->clock_lock, NULL);
     pthread_mutex_init(&control->buffer_lock, NULL);
     pthread_mutex_init(&control->scratch_lock, NULL);
     return dev;
@@ -295,8 +264,8 @@ static const struct hcq_device_ops amd_ops = {
     .stop = amd_fault_stop,
     .resume = amd_fault_resume,
     .describe = hcq_ring_describe_all,
-    .ticks_to_ns = ticks_to_ns,
     .clock_mhz = clock_mhz,
+    .compare_clocks = compare_clocks,
     .check = amd_fault_check,
     .mem_alloc = amd_buffer_alloc,
     .mem_free = amd_buffer_free,

@@ -170,21 +170,28 @@ amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw)
     push->at += n_dw;
 }
 
-void
-amd_slot_write(const struct amd_engine *engine, uint32_t *slot,
-               const uint32_t *words)
+/* Slots as they are; the first word of each counts when it is written. Inlined
+ * for each size, so that what is copied is a constant. */
+static inline __attribute__((always_inline)) void
+add_slots_of(struct amd_push *push, const uint32_t *words, uint64_t n,
+             uint32_t slot_dw)
 {
-    memcpy(slot + 1, words + 1, (engine->slot_dw - 1) * sizeof(words[0]));
-    __atomic_store_n(slot, words[0], __ATOMIC_RELEASE);
+    for (; n; n--, words += slot_dw) {
+        uint64_t index = push->slot++ & push->slot_mask;
+        uint32_t *slot = push->slots + index * slot_dw;
+
+        memcpy(slot + 1, words + 1, (slot_dw - 1) * sizeof(words[0]));
+        __atomic_store_n(slot, words[0], __ATOMIC_RELEASE);
+    }
 }
 
 static void
-add_slot(struct amd_push *push, const uint32_t *words)
+add_slots(struct amd_push *push, const uint32_t *words, uint64_t n)
 {
-    uint64_t index = push->slot++ & push->slot_mask;
-
-    amd_slot_write(push->engine, push->slots + index * push->engine->slot_dw,
-                   words);
+    if (push->engine->kind == AMD_RING_AQL)
+        add_slots_of(push, words, n, 16);
+    else
+        add_slots_of(push, words, n, 4);
 }
 
 /* Packets that fit before the ring's end, what is left does nothing, and the
@@ -211,14 +218,10 @@ add_words(struct amd_push *push, const uint32_t *words, uint64_t n_dw)
 void
 amd_push_slots(struct amd_push *push, const uint32_t *slots, uint64_t n)
 {
-    uint64_t i;
-
-    if (push->engine->kind == AMD_RING_SDMA) {
+    if (push->engine->kind == AMD_RING_SDMA)
         add_words(push, slots, n);
-        return;
-    }
-    for (i = 0; i < n; i++)
-        add_slot(push, slots + i * push->engine->slot_dw);
+    else
+        add_slots(push, slots, n);
 }
 
 static uint32_t
@@ -259,7 +262,7 @@ amd_push_end(struct amd_push *push)
         aql.dw_count_remain = AQL_PM4_DW_LEFT;
         memcpy(words, &aql, sizeof(aql));
     }
-    add_slot(push, words);
+    add_slots(push, words, 1);
 }
 
 /* ---- launches --------------------------------------------------------------------- */
@@ -329,7 +332,7 @@ push_aql_exec(struct amd_push *push, const struct hcq_exec *exec)
 
     memcpy(words, &packet, sizeof(words));
     amd_push_end(push);
-    add_slot(push, words);
+    add_slots(push, words, 1);
 }
 
 /* ---- packets ------------------------------------------------------------------------ */

@@ -87,7 +87,7 @@ void
 amd_check_faults(struct amd_device *dev)
 {
     struct amd_card *card = &dev->process->cards[dev->card];
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
     struct amd_fault_record record;
     struct hcq_fault fault;
     const char *why;
@@ -125,8 +125,7 @@ amd_fault_forget(struct amd_device *dev)
 {
     amd_poll_faults(dev->process);
     pthread_mutex_lock(&dev->process->lock);
-    amd_control_of(dev)->fault_serial =
-        dev->process->cards[dev->card].fault.serial;
+    dev->control->fault_serial = dev->process->cards[dev->card].fault.serial;
     pthread_mutex_unlock(&dev->process->lock);
 }
 

@@ -225,19 +225,11 @@ struct amd_reader {
 /* The device's own state of the control half. */
 struct amd_control {
     struct amd_reader reader;
-    uint32_t fault_serial; /* the last that was taken */
-    pthread_mutex_t clock_lock;
-    uint64_t first_ticks, first_ns, last_ticks, last_ns;
+    uint32_t fault_serial;        /* the last that was taken */
     pthread_mutex_t buffer_lock;  /* the list */
     struct amd_buffer *buffers;   /* all that are out */
     pthread_mutex_t scratch_lock; /* sizes of scratch, and whose there is */
     struct amd_old_scratch *old_scratch;
 };
-
-static inline struct amd_control *
-amd_control_of(const struct amd_device *dev)
-{
-    return dev->control;
-}
 
 #endif

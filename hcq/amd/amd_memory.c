@@ -52,7 +52,7 @@ amd_mem_free(struct amd_device *dev, struct amd_mem *mem)
 static void
 link_buffer(struct amd_device *dev, struct amd_buffer *buf)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
 
     pthread_mutex_lock(&control->buffer_lock);
     buf->next = control->buffers;
@@ -66,7 +66,7 @@ link_buffer(struct amd_device *dev, struct amd_buffer *buf)
 static void
 unlink_buffer(struct amd_device *dev, struct amd_buffer *buf)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
 
     pthread_mutex_lock(&control->buffer_lock);
     *buf->link = buf->next;
@@ -231,7 +231,7 @@ find_buffer(const struct amd_control *control, uint64_t va)
 static bool
 is_window(struct amd_device *dev, uint64_t va)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
     const struct amd_buffer *buf;
     bool is;
 
@@ -273,7 +273,7 @@ amd_buffer_peer(struct hcq_device *base, const struct hcq_buffer *of,
     if (!owner || owner->process != dev->process)
         return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a buffer of %s",
                          base->info.name, of->dev->info.name);
-    control = amd_control_of(owner);
+    control = owner->control;
     pthread_mutex_lock(&control->buffer_lock);
     buf = find_buffer(control, of->va);
     if (!buf)
@@ -301,7 +301,7 @@ amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
 {
     struct amd_device *dev = amd_device_of(base);
     struct amd_device *owner = (struct amd_device *)(uintptr_t)mem->priv;
-    struct amd_control *control = amd_control_of(owner);
+    struct amd_control *control = owner->control;
     struct amd_buffer *buf;
 
     pthread_mutex_lock(&control->buffer_lock);

@@ -281,7 +281,7 @@ static bell_status
 join_device(struct amd_queue *queue, struct amd_device *dev,
             const struct hcq_queue_desc *desc, uint32_t ring_bytes)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
     bell_status status;
 
     pthread_mutex_lock(&control->scratch_lock);
@@ -328,7 +328,7 @@ void
 amd_queue_destroy(struct hcq_queue *base)
 {
     struct amd_queue *queue = amd_queue_of(base);
-    struct amd_control *control = amd_control_of(amd_device_of(base->dev));
+    struct amd_control *control = amd_device_of(base->dev)->control;
 
     pthread_mutex_lock(&control->scratch_lock);
     /* The channel first: it may still write the timeline. */

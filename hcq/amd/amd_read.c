@@ -119,7 +119,7 @@ uint64_t
 amd_read_by_engine(struct amd_device *dev, uint64_t va, void *data,
                    uint64_t size_bytes)
 {
-    struct amd_reader *reader = &amd_control_of(dev)->reader;
+    struct amd_reader *reader = &dev->control->reader;
     struct bell_error_hold hold;
     uint64_t done = 0;
 
@@ -142,7 +142,7 @@ amd_read_by_engine(struct amd_device *dev, uint64_t va, void *data,
 void
 amd_read_stop(struct amd_device *dev)
 {
-    struct amd_reader *reader = &amd_control_of(dev)->reader;
+    struct amd_reader *reader = &dev->control->reader;
 
     pthread_mutex_lock(&reader->lock);
     amd_channel_fini(&reader->channel);
@@ -155,7 +155,7 @@ amd_read_stop(struct amd_device *dev)
 void
 amd_read_close(struct amd_device *dev)
 {
-    struct amd_reader *reader = &amd_control_of(dev)->reader;
+    struct amd_reader *reader = &dev->control->reader;
 
     amd_read_stop(dev);
     hcq_signal_destroy(reader->signal);

@@ -191,7 +191,7 @@ publish(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
 static bell_status
 grow(struct amd_device *dev, uint32_t lane_bytes)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
     uint32_t rounded = round_up(dev->gen, lane_bytes);
     struct amd_old_scratch *list = NULL, **end = &list;
     struct amd_scratch_sizes sizes;
@@ -239,7 +239,7 @@ amd_scratch_join(struct amd_queue *queue)
 bell_status
 amd_scratch_grow(struct amd_device *dev, uint32_t lane_bytes)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
     bell_status status = BELL_OK;
 
     if (!is_addressable(dev->gen, lane_bytes))
@@ -257,7 +257,7 @@ amd_scratch_grow(struct amd_device *dev, uint32_t lane_bytes)
 void
 amd_scratch_close(struct amd_device *dev)
 {
-    struct amd_control *control = amd_control_of(dev);
+    struct amd_control *control = dev->control;
 
     free_all(dev, control->old_scratch);
     control->old_scratch = NULL;

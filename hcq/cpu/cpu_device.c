@@ -400,13 +400,6 @@ cpu_stream_unbind(struct hcq_stream *stream)
     (void)stream;
 }
 
-static uint64_t
-cpu_ticks_to_ns(struct hcq_device *dev, uint64_t ticks)
-{
-    (void)dev;
-    return ticks; /* the host's clock */
-}
-
 static bell_status
 read_spin_ns(const struct hcq_device_info *info, uint64_t *out_ns)
 {
@@ -480,7 +473,6 @@ static const struct hcq_device_ops cpu_ops = {
     .stop = cpu_stop,
     .resume = cpu_resume,
     .describe = cpu_describe,
-    .ticks_to_ns = cpu_ticks_to_ns,
     .mem_alloc = cpu_mem_alloc,
     .mem_free = cpu_mem_free,
     .mem_pin = cpu_mem_pin,

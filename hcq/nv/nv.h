@@ -23,6 +23,7 @@
 #include "ioctl/nv_abi.h"
 #include "mem/mem_va.h"
 
+struct nv_control;
 struct nv_device;
 struct nv_class;
 struct nv_cubin;
@@ -91,17 +92,6 @@ BELL_MUST_CHECK bell_status nv_channel_init(struct nv_device *dev, bool is_copy,
 BELL_MUST_CHECK bell_status nv_channel_rebuild(struct nv_channel *channel);
 /* A zeroed struct is allowed. */
 void nv_channel_fini(struct nv_channel *channel);
-
-/* Room for `n` more entries, and one that stays free? GPGet is read once at
- * most. */
-static inline bool
-nv_channel_has_room(const struct nv_channel *channel, uint32_t n)
-{
-    uint32_t used =
-        (channel->put - *channel->gp_get) & (channel->n_entries - 1);
-
-    return n < channel->n_entries - used;
-}
 
 /* Puts the entry for [va, va + 4 * n_dw) at `put`, and advances it; there is
  * room. Nothing is visible to the card before nv_channel_ring. */
@@ -175,9 +165,8 @@ struct nv_device {
     struct mem_va *va, *host_va;
     uint64_t card_va, card_va_end;
     struct hcq_signal_pages *signals; /* owned */
-    int64_t time_offset_ns;           /* host clock minus the card's */
     _Atomic uint32_t code_epoch; /* programs loaded: queues invalidate caches */
-    void *control;               /* owned: nv_device.c's own */
+    struct nv_control *control;  /* owned: nv_control.h */
 };
 
 static inline struct nv_device *

@@ -111,7 +111,7 @@ nv_buffer_unpin(struct hcq_device *base, const struct hcq_backing *backing)
 static bell_status
 open_staging(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct hcq_queue *queue;
     bell_status status;
 
@@ -138,7 +138,7 @@ open_staging(struct nv_device *dev)
 void
 nv_staging_close(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
 
     if (control->staging) { /* its channel is gone: nothing to wait for */
         pthread_mutex_lock(&dev->base.lock);
@@ -209,7 +209,7 @@ static bell_status
 write_staged(struct nv_device *dev, uint64_t va, const uint8_t *data,
              uint64_t size_bytes)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint64_t done[2] = {0}, at, n;
     unsigned half = 0;
 
@@ -231,7 +231,7 @@ static bell_status
 read_staged(struct nv_device *dev, uint64_t va, uint8_t *data,
             uint64_t size_bytes)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint64_t done[2] = {0}, asked = 0, at, n;
     unsigned half = 0;
 
@@ -274,7 +274,7 @@ bell_status
 nv_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
                 uint64_t size_bytes)
 {
-    struct nv_control *control = nv_control_of(nv_device_of(base));
+    struct nv_control *control = nv_device_of(base)->control;
     bell_status status;
     void *cpu;
 
@@ -294,7 +294,7 @@ bell_status
 nv_buffer_read(struct hcq_device *base, uint64_t va, void *data,
                uint64_t size_bytes)
 {
-    struct nv_control *control = nv_control_of(nv_device_of(base));
+    struct nv_control *control = nv_device_of(base)->control;
     bell_status status;
     const void *cpu;
 

@@ -33,7 +33,7 @@
 static bell_status
 choose_copy_engine(struct nv_device *dev, uint32_t *out_engine)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint32_t n = control->n_copy_engines, turn, i;
 
     if (!n)
@@ -57,7 +57,7 @@ make_group(struct nv_channel *channel)
     struct nv_device *dev = channel->dev;
     struct nv_channel_group_alloc params = {
         .hObjectError = channel->notice.handle,
-        .hVASpace = nv_control_of(dev)->vaspace,
+        .hVASpace = dev->control->vaspace,
         .engineType = channel->engine,
     };
 
@@ -158,8 +158,8 @@ schedule(struct nv_channel *channel)
                            NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN,
                            NV_S_NVC36F_GPFIFO_GET_WORK_SUBMIT_TOKEN, &token));
     channel->token = token.workSubmitToken;
-    BELL_TRY(nv_control_of(dev)->vm->add_channel(dev, channel->channel,
-                                                 &channel->window));
+    BELL_TRY(
+        dev->control->vm->add_channel(dev, channel->channel, &channel->window));
     channel->registered = true;
     BELL_TRY(nv_rm_control(dev->rm, channel->group,
                            NVA06C_CTRL_CMD_GPFIFO_SCHEDULE,
@@ -190,8 +190,8 @@ nv_channel_stop(struct nv_channel *channel)
     struct nv_rm *rm = dev->rm;
 
     if (channel->registered)
-        nv_control_of(dev)->vm->remove_channel(dev, channel->channel,
-                                               &channel->window);
+        dev->control->vm->remove_channel(dev, channel->channel,
+                                         &channel->window);
     nv_rm_free(rm, rm->device, channel->debugger);
     nv_rm_free(rm, channel->channel, channel->copy_object);
     nv_rm_free(rm, channel->channel, channel->object);

@@ -195,7 +195,7 @@ query_memory(struct nv_device *dev)
     kib = list[1].data ? list[1].data : list[0].data;
     dev->base.info.memory_bytes = (uint64_t)kib * 1024;
     dev->base.info.max_buffer_bytes = dev->base.info.memory_bytes;
-    nv_control_of(dev)->maps_video =
+    dev->control->maps_video =
         dev->rm->card.bar1_bytes >= dev->base.info.memory_bytes;
     return BELL_OK;
 }
@@ -205,7 +205,7 @@ static bell_status
 query_copy_engines(struct nv_device *dev)
 {
     struct nv2080_ce_get_all_caps caps = {0};
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint32_t i, shared;
 
     BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,

@@ -76,11 +76,6 @@ struct nv_peer {
     uint32_t device;   /* a device object for it below our client */
 };
 
-/* One mapping between the card's clock and the host's. */
-struct nv_clock_pair {
-    uint64_t card_ns, host_ns;
-};
-
 /* Registers for processes: an object of the usermode class, mapped. */
 struct nv_window {
     uint32_t usermode;
@@ -112,16 +107,7 @@ struct nv_control {
     pthread_mutex_t staging_lock; /* the fields below */
     struct hcq_queue *staging;    /* owned; NULL until needed */
     struct nv_mem staging_mem;
-
-    pthread_mutex_t clock_lock;
-    struct nv_clock_pair first_clock, last_clock;
 };
-
-static inline struct nv_control *
-nv_control_of(const struct nv_device *dev)
-{
-    return dev->control;
-}
 
 /* ---- memory (nv_memory.c) ------------------------------------------------ */
 

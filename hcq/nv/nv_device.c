@@ -31,7 +31,6 @@
 
 /* The clocks are compared again when a conversion is asked for and the last
  * comparison is older than this; drift is linear in between. */
-#define CLOCK_AGE_NS      1000000000ull
 #define CLOCK_SAMPLES     8
 #define CLOCK_AGREE_NS    5000
 #define CLOCK_ENOUGH_NS   2000000ull
@@ -67,14 +66,15 @@ has_clocks(unsigned n, int64_t best_lag, int64_t next_lag, uint64_t spent_ns)
  * such moments the one where it lags least. (A clock that moves in steps, as
  * the window of a simulated card, otherwise reads old by up to a step.) A
  * second one must lag as little: threads that wait for a core lag at random. */
-static struct nv_clock_pair
-compare_clocks(const struct nv_device *dev)
+static bell_status
+compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
 {
+    const struct nv_device *dev = nv_device_of(base);
     uint64_t start = time_now_ns(), last = read_card_clock(dev), after = start;
-    struct nv_clock_pair best = {last, start};
     int64_t best_lag = INT64_MAX, next_lag = INT64_MAX;
     unsigned n = 0;
 
+    *out_pair = (struct hcq_clock_pair){last, start};
     while (!has_clocks(n, best_lag, next_lag, after - start)) {
         uint64_t before = time_now_ns();
         uint64_t card = read_card_clock(dev);
@@ -90,34 +90,13 @@ compare_clocks(const struct nv_device *dev)
         if (n++ == 0 || lag < best_lag) {
             next_lag = best_lag;
             best_lag = lag;
-            best = (struct nv_clock_pair){card, before + (after - before) / 2};
+            out_pair->ticks = card;
+            out_pair->host_ns = before + (after - before) / 2;
         } else if (lag < next_lag) {
             next_lag = lag;
         }
     }
-    return best;
-}
-
-static uint64_t
-ticks_to_ns(struct hcq_device *base, uint64_t ticks)
-{
-    struct nv_device *dev = nv_device_of(base);
-    struct nv_control *control = nv_control_of(dev);
-    const struct nv_clock_pair *first = &control->first_clock;
-    const struct nv_clock_pair *last = &control->last_clock;
-    double rate = 1.0;
-
-    pthread_mutex_lock(&control->clock_lock);
-    if (time_now_ns() - last->host_ns > CLOCK_AGE_NS)
-        control->last_clock = compare_clocks(dev);
-    if (last->card_ns - first->card_ns > CLOCK_AGE_NS / 2)
-        rate = (double)(last->host_ns - first->host_ns) /
-               (double)(last->card_ns - first->card_ns);
-    ticks =
-        first->host_ns +
-        (uint64_t)(int64_t)((double)(int64_t)(ticks - first->card_ns) * rate);
-    pthread_mutex_unlock(&control->clock_lock);
-    return ticks;
+    return BELL_OK;
 }
 
 /* ---- registers and doorbell --------------------------------------------------------- */
@@ -166,7 +145,7 @@ static bell_status
 open_windows(struct nv_device *dev)
 {
     struct nv_hopper_usermode_a params = {.bBar1Mapping = 1};
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     const char *text = env_get("BELL_NV_DOORBELL");
     bool has_bar1 = dev->chip.usermode->has_bar1;
     bool wants_bar0 = text && strcmp(text, "bar0") == 0;
@@ -196,9 +175,6 @@ open_windows(struct nv_device *dev)
                 bell_error_last()->message);
         }
     }
-    control->first_clock = control->last_clock = compare_clocks(dev);
-    dev->time_offset_ns =
-        (int64_t)(control->first_clock.host_ns - control->first_clock.card_ns);
     return BELL_OK;
 }
 
@@ -281,7 +257,7 @@ static const struct hcq_device_ops nv_ops;
 static void
 release(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
 
     if (dev->move)
         nv_program_destroy(&dev->move->base);
@@ -296,7 +272,6 @@ release(struct nv_device *dev)
     pthread_mutex_destroy(&control->lock);
     pthread_mutex_destroy(&control->grow_lock);
     pthread_mutex_destroy(&control->staging_lock);
-    pthread_mutex_destroy(&control->clock_lock);
     host_free(control);
     host_free(dev);
 }
@@ -350,7 +325,6 @@ alloc_device(void)
     pthread_mutex_init(&control->lock, NULL);
     pthread_mutex_init(&control->grow_lock, NULL);
     pthread_mutex_init(&control->staging_lock, NULL);
-    pthread_mutex_init(&control->clock_lock, NULL);
     return dev;
 }
 
@@ -448,7 +422,7 @@ static const struct hcq_device_ops nv_ops = {
     .stop = nv_fault_stop,
     .resume = nv_fault_resume,
     .describe = hcq_ring_describe_all,
-    .ticks_to_ns = ticks_to_ns,
+    .compare_clocks = compare_clocks,
     .clock_mhz = nv_clock_mhz,
     .check = nv_fault_check,
     .mem_alloc = nv_buffer_alloc,

@@ -190,9 +190,8 @@ static bell_status
 map_for_cpu(struct nv_backing *backing)
 {
     struct nv_device *dev = backing->dev;
-    void *addr = nv_control_of(dev)->vm->same_address
-                     ? (void *)(uintptr_t)backing->va
-                     : NULL;
+    void *addr =
+        dev->control->vm->same_address ? (void *)(uintptr_t)backing->va : NULL;
 
     if (backing->kind == NV_MEM_SYSTEM)
         BELL_TRY(nv_rm_map_system(dev->rm, addr, &backing->map));
@@ -208,7 +207,7 @@ static bell_status
 place_backing(struct nv_backing *backing, uint64_t va)
 {
     struct nv_device *dev = backing->dev;
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     bell_status status = BELL_OK;
 
     BELL_TRY(reserve_slot(control));
@@ -227,7 +226,7 @@ place_backing(struct nv_backing *backing, uint64_t va)
 static void
 displace_backing(struct nv_backing *backing)
 {
-    struct nv_control *control = nv_control_of(backing->dev);
+    struct nv_control *control = backing->dev->control;
 
     remove_backing(control, backing);
     control->vm->unmap(backing->dev, backing);
@@ -268,7 +267,7 @@ place_own(struct nv_backing *backing)
 static bool
 may_keep_address(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     size_t i = find_slot(control, va);
 
     if (!control->vm->same_address || va < NV_VA_END ||
@@ -440,7 +439,7 @@ bell_status
 nv_mem_alloc(struct nv_device *dev, uint64_t size_bytes, uint64_t align_bytes,
              enum nv_mem_kind kind, struct nv_mem *out_mem)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     bell_status status;
 
     pthread_mutex_lock(&control->lock);
@@ -458,7 +457,7 @@ bell_status
 nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
                  enum nv_mem_kind kind, struct nv_mem *out_mem)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint64_t page_bytes = kind == NV_MEM_SYSTEM ? 4096 : NV_HUGE_BYTES;
     const struct nv_backing model = {
         .kind = kind,
@@ -479,7 +478,7 @@ nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
 void
 nv_mem_free(struct nv_device *dev, struct nv_mem *mem)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct mem_piece piece;
 
     if (!mem->size_bytes)
@@ -512,7 +511,7 @@ bell_status
 nv_backing_pin(struct nv_device *dev, void *pages, uint64_t size_bytes,
                struct nv_backing **out_backing)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     const struct nv_backing model = {
         .kind = NV_BACKING_PINNED,
         .size_bytes = size_bytes,
@@ -528,7 +527,7 @@ nv_backing_pin(struct nv_device *dev, void *pages, uint64_t size_bytes,
 void
 nv_backing_unpin(struct nv_backing *backing)
 {
-    struct nv_control *control = nv_control_of(backing->dev);
+    struct nv_control *control = backing->dev->control;
 
     pthread_mutex_lock(&control->lock);
     nv_backing_drop(backing);
@@ -562,7 +561,7 @@ reach_backing(struct nv_backing *b, uint64_t size_bytes,
     if (on_card && reach == NV_CPU_HOST)
         return false;
     if (b->cpu || b->kind != NV_MEM_VIDEO || reach < NV_CPU_WORTH ||
-        !nv_control_of(dev)->maps_video ||
+        !dev->control->maps_video ||
         (reach == NV_CPU_WORTH && !is_worth_mapping(b, size_bytes)))
         return b->cpu != NULL;
     bell_error_hold(&hold); /* there is another way: the copy engine */
@@ -578,7 +577,7 @@ void *
 nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
               enum nv_cpu_reach reach)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct nv_backing *b;
     void *cpu = NULL;
 
@@ -606,7 +605,7 @@ local_bytes_per_tpc(const struct nv_chip *chip, uint32_t thread_bytes)
 static bell_status
 grow_local(struct nv_device *dev, uint32_t thread_bytes)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct nv_local local = {.thread_bytes =
                                  (uint32_t)align_up(thread_bytes, 32)};
     uint64_t n_tpc = (uint64_t)dev->chip.n_gpc * dev->chip.n_tpc_per_gpc;
@@ -641,7 +640,7 @@ grow_local(struct nv_device *dev, uint32_t thread_bytes)
 bell_status
 nv_local_grow(struct nv_device *dev, uint32_t thread_bytes)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     bell_status status;
 
     pthread_mutex_lock(&control->grow_lock);
@@ -655,7 +654,7 @@ nv_local_grow(struct nv_device *dev, uint32_t thread_bytes)
 bell_status
 nv_memory_open(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint64_t card_bytes;
     uint32_t kind;
 
@@ -675,7 +674,7 @@ nv_memory_open(struct nv_device *dev)
 void
 nv_memory_close(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint32_t kind;
 
     nv_mem_free(dev, &control->old_local);

@@ -33,7 +33,7 @@ static bell_status
 describe_share(struct nv_device *owner, uint64_t va, struct nv_backing *model,
                bool *out_on_card, uint64_t *out_offset)
 {
-    struct nv_control *control = nv_control_of(owner);
+    struct nv_control *control = owner->control;
     const struct nv_backing *b;
     uint32_t kind = 0;
 
@@ -68,7 +68,7 @@ describe_share(struct nv_device *owner, uint64_t va, struct nv_backing *model,
 static bell_status
 find_peer(struct nv_device *dev, struct nv_device *owner, uint32_t *out_device)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct nv_peer peer = {.instance = owner->rm->instance};
     void *peers = control->peers;
     bell_status status;
@@ -100,7 +100,7 @@ static bell_status
 add_share(struct nv_device *dev, struct nv_device *owner,
           struct nv_backing *model, bool on_card, struct nv_backing **out_share)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
 
     if (on_card && !control->vm->add_peer)
         return bell_fail(BELL_E_UNSUPPORTED,
@@ -118,7 +118,7 @@ bell_status
 nv_memory_share(struct nv_device *dev, struct nv_device *owner,
                 uint64_t owner_va, uint64_t *out_va)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct nv_backing model = {0}, *share;
     bell_status status = BELL_OK;
     bool on_card = false;
@@ -140,7 +140,7 @@ nv_memory_share(struct nv_device *dev, struct nv_device *owner,
 void
 nv_memory_unshare(struct nv_device *dev, uint64_t va)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct nv_backing *share;
 
     pthread_mutex_lock(&control->lock);

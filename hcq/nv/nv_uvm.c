@@ -48,7 +48,7 @@ struct uvm {
 static struct uvm *
 uvm_of(struct nv_device *dev)
 {
-    return nv_control_of(dev)->vm_priv;
+    return dev->control->vm_priv;
 }
 
 /* ---- life ------------------------------------------------------------------ */
@@ -100,7 +100,7 @@ register_card(struct nv_device *dev, struct uvm *uvm)
 static bell_status
 register_space(struct nv_device *dev, struct uvm *uvm)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct nv_vaspace_alloc space = {.flags = SPACE_EXTERNAL | SPACE_FAULTING};
     struct uvm_register_gpu_vaspace params = {
         .rmCtrlFd = dev->rm->ctl.fd,
@@ -149,7 +149,7 @@ reserve_at(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
 static bell_status
 reserve_addresses(struct nv_device *dev, struct uvm *uvm)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     uint64_t size_bytes = space_bytes(dev), va;
 
     for (va = align_up(NV_VA_FIRST, size_bytes);
@@ -176,7 +176,7 @@ uvm_vm_open(struct nv_device *dev)
     if (!uvm)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a UVM space");
     uvm->space.fd = uvm->mm.fd = -1;
-    nv_control_of(dev)->vm_priv = uvm; /* uvm_vm_close gives it back */
+    dev->control->vm_priv = uvm; /* uvm_vm_close gives it back */
     BELL_TRY(mem_va_create(WINDOWS_FIRST, NV_VA_END - WINDOWS_FIRST,
                            NV_HUGE_BYTES, &uvm->windows));
     BELL_TRY(reserve_addresses(dev, uvm));
@@ -189,7 +189,7 @@ uvm_vm_open(struct nv_device *dev)
 static void
 uvm_vm_close(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct uvm *uvm = uvm_of(dev);
 
     if (!uvm)
@@ -305,7 +305,7 @@ register_channel(struct nv_device *dev, uint32_t channel,
 static void
 give_window_back(struct nv_device *dev, struct mem_range *window)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
 
     pthread_mutex_lock(&control->lock);
     mem_va_free(uvm_of(dev)->windows, window);
@@ -317,7 +317,7 @@ static bell_status
 uvm_vm_add_channel(struct nv_device *dev, uint32_t channel,
                    struct mem_range *out_window)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct mem_range window;
     bell_status status;
 

@@ -33,7 +33,7 @@
 static bell_status
 rm_vm_open(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
     struct nv_vaspace_alloc params = {0}; /* index 0: a new one */
 
     control->va_first = NV_VA_FIRST;
@@ -46,7 +46,7 @@ rm_vm_open(struct nv_device *dev)
 static void
 rm_vm_close(struct nv_device *dev)
 {
-    struct nv_control *control = nv_control_of(dev);
+    struct nv_control *control = dev->control;
 
     nv_rm_free(dev->rm, dev->rm->device, control->vaspace);
     control->vaspace = 0;
@@ -64,7 +64,7 @@ rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
         .size = backing->size_bytes,
         .alignment = is_video ? NV_HUGE_BYTES : HOST_PAGE_BYTES,
         .offset = va,
-        .hVASpace = nv_control_of(dev)->vaspace,
+        .hVASpace = dev->control->vaspace,
     };
     /* Host memory without snooping: the card and the CPU's caches see
      * different things (hw/nv/BRINGUP.md section 6). */

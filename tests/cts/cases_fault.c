@@ -113,6 +113,45 @@ bad_address(struct cts *t)
     }
 }
 
+/* The report's kernel and grid are the launch's, whatever its program is called
+ * and whatever stands in front of it. */
+static void
+bad_names(struct cts *t)
+{
+    static const char *const names[] = {
+        "two words",
+        "exec 7x7x7 of",
+        "%s%n",
+        "a_name_of_eighty_characters_which_is_more_than_the_sixty_three_that_"
+        "are_kept_of_it",
+    };
+    struct hcq_buffer *buf = cts_ints(t, 64, 5);
+    struct hcq_fault fault;
+    char kept[HCQ_NAME_MAX];
+    size_t i, k;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct hcq_program *poke =
+            cts_load_as(t, t->dev, CTS_POKE, 0, names[i]);
+        struct hcq_cs *cs = cts_begin(t->queue);
+
+        snprintf(kept, sizeof(kept), "%s", names[i]);
+        for (k = 0; k < 8; k++) /* more than a line of the report holds */
+            hcq_cs_copy(cs, buf->va + 128, buf->va, 64);
+        cts_exec(cs, poke, 1, ARGS(buf->va, 0, bad_va(t)));
+        OK(hcq_cs_submit(cs, NULL));
+        FAILS(hcq_queue_wait(t->queue, LONG_NS), BELL_E_DEVICE_LOST, kept);
+        fault = check_lost(t, HCQ_FAULT_MEMORY, kept);
+        CHECK(fault.first_group == 0 && fault.last_group == 1,
+              "'%s': groups %llu to %llu", kept,
+              (unsigned long long)fault.first_group,
+              (unsigned long long)fault.last_group);
+        OK(hcq_device_recover(t->dev));
+        hcq_program_destroy(poke);
+    }
+    check_alive(t);
+}
+
 /* The middle one of three launches in a row: the third never runs, and the
  * same stream does its work once the address is good. */
 static void
@@ -548,13 +587,14 @@ waiters_learn(struct cts *t)
     check_alive(t);
 }
 
-/* Bound streams, the timeline and other queues survive. */
+/* Bound streams, signals and other queues survive. */
 static void
 streams_survive(struct cts *t)
 {
     struct hcq_program *add = cts_program(t, CTS_ADD_ONE);
     struct hcq_program *poke = cts_program(t, CTS_POKE);
     struct hcq_buffer *buf = cts_ints(t, 64, 0);
+    struct hcq_signal *line = cts_signal(t, 0);
     struct hcq_stream *stream;
     uint64_t va_patch_value = buf->va;
     uint32_t where;
@@ -567,12 +607,12 @@ streams_survive(struct cts *t)
     hcq_cs_patch(hcq_stream_cs(stream), HCQ_FIELD_ARG + 2, where, 0);
     OK(hcq_stream_end(stream));
     for (i = 0; i < 20; i++) {
-        uint64_t v = hcq_timeline_next(t->dev);
+        uint64_t v = (uint64_t)i + 1;
         struct hcq_cs *cs = cts_begin(t->copy);
 
-        hcq_cs_wait(cs, hcq_device_timeline(t->dev), v - 1);
+        hcq_cs_wait(cs, line, v - 1);
         hcq_cs_wait(cs, hcq_queue_timeline(t->queue), 3 * (uint64_t)i + 2);
-        hcq_cs_signal(cs, hcq_device_timeline(t->dev), v);
+        hcq_cs_signal(cs, line, v);
         OK(hcq_cs_submit(cs, NULL));
         OK(hcq_stream_patch(stream, where, va_patch_value));
         OK(hcq_stream_submit(stream, NULL));
@@ -583,7 +623,8 @@ streams_survive(struct cts *t)
         FAILS(hcq_stream_submit(stream, NULL), BELL_E_DEVICE_LOST, "cts_poke");
         OK(hcq_device_recover(t->dev));
         CHECK(!hcq_stream_busy(stream), "busy");
-        OK(hcq_signal_wait(hcq_device_timeline(t->dev), v, 0));
+        CHECK(hcq_signal_value(line) <= v, "past it");
+        hcq_signal_set(line, v);
         check_alive(t);
     }
     CHECK(cts_int(buf, 63) == 40, "%d", cts_int(buf, 63));
@@ -591,6 +632,7 @@ streams_survive(struct cts *t)
 
 const struct cts_case cts_fault_cases[] = {
     {"fault bad address", bad_address},
+    {"fault in kernels of any name", bad_names},
     {"fault in a row of launches", bad_row},
     {"fault in one group of many", bad_group},
     {"fault misaligned, freed, read", bad_access},

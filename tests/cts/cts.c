@@ -90,8 +90,8 @@ cts_expect(const char *file, int line, const char *expr, bell_status got,
 }
 
 struct hcq_program *
-cts_load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
-         unsigned variant)
+cts_load_as(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
+            unsigned variant, const char *name)
 {
     static const struct {
         const char *name;
@@ -132,8 +132,19 @@ cts_load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
         desc.local[0] = rows[kernel].local;
     if (!t->provider || !t->provider->find(kernel, variant, &desc))
         cts_skip("%s has no kernel '%s'", t->device, desc.name);
+    if (name && !desc.entry)
+        desc.entry = desc.name;
+    if (name)
+        desc.name = name;
     OK(hcq_program_create(dev, &desc, &prog));
     return prog;
+}
+
+struct hcq_program *
+cts_load(struct cts *t, struct hcq_device *dev, enum cts_kernel kernel,
+         unsigned variant)
+{
+    return cts_load_as(t, dev, kernel, variant, NULL);
 }
 
 struct hcq_program *

@@ -103,6 +103,10 @@ void cts_expect(const char *file, int line, const char *expr, bell_status got,
 /* Loads a kernel; skips the case when the device has none. */
 struct hcq_program *cts_load(struct cts *t, struct hcq_device *dev,
                              enum cts_kernel kernel, unsigned variant);
+/* Under another name. */
+struct hcq_program *cts_load_as(struct cts *t, struct hcq_device *dev,
+                                enum cts_kernel kernel, unsigned variant,
+                                const char *name);
 struct hcq_program *cts_program(struct cts *t, enum cts_kernel kernel);
 
 struct hcq_buffer *cts_buffer(struct cts *t, uint64_t size_bytes);

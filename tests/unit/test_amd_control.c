@@ -662,7 +662,7 @@ host_access(void **state)
 static uint64_t
 pieces_read(const struct amd_device *dev)
 {
-    return amd_control_of(dev)->reader.value;
+    return dev->control->reader.value;
 }
 
 /* Every size around a piece is right, from odd places too. */
@@ -717,7 +717,7 @@ reads_by_engine(void **state)
         dev = open_amd(without[i]);
         expect_ok(hcq_buffer_create(&dev->base, 2 * MIB, 0, &buf));
         check_reads(dev, buf, false);
-        assert_true(amd_control_of(dev)->reader.is_off);
+        assert_true(dev->control->reader.is_off);
         hcq_buffer_destroy(buf);
         close_amd(dev);
     }

@@ -359,7 +359,7 @@ doorbells(void **state)
         if (status == BELL_OK) {
             const struct nv_device *nv = nv_device_of(dev);
 
-            if ((nv_control_of(nv)->bell.usermode != 0) != rows[i].is_bar1 ||
+            if ((nv->control->bell.usermode != 0) != rows[i].is_bar1 ||
                 nv->reads_put != rows[i].reads_put)
                 fail_msg("row %zu: the other doorbell", i);
             check_rings(dev);
@@ -548,7 +548,7 @@ without_a_window(void **state)
     struct hcq_buffer *buf;
 
     (void)state;
-    nv_control_of(dev)->maps_video = false;
+    dev->control->maps_video = false;
     expect_ok(hcq_buffer_create(&dev->base, 4 * MIB, 0, &buf));
     check_access(buf, 9);
     hcq_buffer_destroy(buf);
@@ -630,7 +630,7 @@ copy_engines_told_of(void **state)
     /* the upper half of `present`, behind what each can do */
     struct nv_device *dev = open_nv("NV@fault:NV2080_CTRL_CMD_CE_GET_ALL_CAPS="
                                     "reply=41:0xc0000000@sim:sm_90");
-    const struct nv_control *control = nv_control_of(dev);
+    const struct nv_control *control = dev->control;
     uint32_t i;
 
     (void)state;
@@ -850,7 +850,7 @@ buffers_between_cards(void **state)
 {
     struct nv_device *a = open_nv("NV:0@sim:sm_90*2");
     struct nv_device *b = open_nv("NV:1@sim:sm_90*2");
-    bool uvm = nv_control_of(a)->vm == &nv_vm_uvm;
+    bool uvm = a->control->vm == &nv_vm_uvm;
     struct sim_nv_usage before, after;
 
     (void)state;
