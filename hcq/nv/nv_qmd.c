@@ -191,16 +191,15 @@ static void (*const set_fields_of[])(const struct nv_launch *launch,
 };
 static_assert(ARRAY_LEN(set_fields_of) == NV_QMD_GEN_COUNT, "columns");
 
-/* n_bytes is a multiple of 16; not with one instruction that takes long to
- * begin. */
+/* Whole descriptors: n_bytes is a multiple of 64. The compiler's own copy of so
+ * many bytes is one instruction, which takes long to begin. */
 static inline void
-copy_16(uint8_t *to, const void *from, uint32_t n_bytes)
+copy_descriptor(void *to, const void *from, uint32_t n_bytes)
 {
-    const uint8_t *bytes = from;
     uint32_t i;
 
-    for (i = 0; i < n_bytes; i += 16)
-        memcpy(to + i, bytes + i, 16);
+    for (i = 0; i < n_bytes; i += 64)
+        memcpy((uint8_t *)to + i, (const uint8_t *)from + i, 64);
 }
 
 void
@@ -212,7 +211,7 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
     uint32_t qmd[NV_QMD_LAUNCH_DW];
     uint32_t qmd_bytes = nv_size_qmd_launch(launch->gen) * 4;
     uint8_t head[NV_BANK0_HEAD_MAX]; /* of bank 0 */
-    uint32_t bank_at = nv_launch_bank0(prog), n_arg_bytes = n_args * 8;
+    uint32_t bank_at = nv_launch_bank0(prog), n_left, i;
     uint64_t param_va = va + bank_at + prog->param_offset;
     const struct launch_fields fields = {
         .grid = grid,
@@ -223,9 +222,9 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
     };
 
     assert(prog->param_offset <= NV_BANK0_HEAD_MAX && n_args <= HCQ_ARGS_MAX);
-    copy_16((uint8_t *)qmd, prog->qmd, qmd_bytes);
+    copy_descriptor(qmd, prog->qmd, qmd_bytes);
     set_fields_of[launch->gen](launch, qmd, &fields);
-    copy_16(out, qmd, qmd_bytes);
+    copy_descriptor(out, qmd, qmd_bytes);
 
     memcpy(head, prog->bank0, prog->param_offset);
     memcpy(head + launch->ntid, local, 12);
@@ -235,9 +234,10 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
     out += bank_at;
     memcpy(out, head, prog->param_offset);
     out += prog->param_offset;
-    if (n_args)
-        memcpy(out, args, n_arg_bytes);
+    for (i = 0; i < n_args; i++)
+        memcpy(out + i * 8, &args[i], 8);
     /* What follows the parameters up to the bank's size. */
-    memset(out + n_arg_bytes, 0,
-           prog->bank0_bytes - prog->param_offset - n_arg_bytes);
+    n_left = prog->bank0_bytes - prog->param_offset - n_args * 8;
+    if (n_left)
+        memset(out + n_args * 8, 0, n_left);
 }
