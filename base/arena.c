@@ -127,29 +127,3 @@ arena_printf(struct arena *arena, const char *fmt, ...)
     va_end(args);
     return text;
 }
-
-struct arena_mark
-arena_mark(const struct arena *arena)
-{
-    struct arena_mark mark = {arena->blocks, arena->cur, arena->used_bytes};
-    return mark;
-}
-
-void
-arena_reset(struct arena *arena, struct arena_mark mark)
-{
-    while (arena->blocks != mark.block) {
-        struct arena_block *next = arena->blocks->next;
-        host_free(arena->blocks);
-        arena->blocks = next;
-    }
-    arena->cur = mark.cur;
-    arena->end =
-        arena->blocks ? arena->blocks->data + arena->blocks->size_bytes : NULL;
-#ifndef NDEBUG
-    if (arena->cur)
-        memset(arena->cur, 0xa5, (size_t)(arena->end - arena->cur));
-#endif
-    arena->used_bytes = mark.used_bytes;
-    arena->failed = 0;
-}

@@ -1,6 +1,5 @@
 /* Bump allocator for data with one common lifetime: graphs, schedules.
- * Not thread safe. Pointers are 16-byte aligned and live until the arena is
- * reset past them. In debug builds memory given back is poisoned.
+ * Not thread safe. Pointers are 16-byte aligned and live as long as it.
  */
 #ifndef BELL_BASE_ARENA_H
 #define BELL_BASE_ARENA_H
@@ -17,12 +16,6 @@ struct arena {
     int failed;                 /* sticky: an allocation failed */
 };
 
-struct arena_mark {
-    struct arena_block *block;
-    uint8_t *cur;
-    size_t used_bytes;
-};
-
 void arena_init(struct arena *arena);
 void arena_fini(struct arena *arena);
 
@@ -35,10 +28,5 @@ void *arena_copy(struct arena *arena, const void *data, size_t size_bytes);
 /* A formatted string. */
 char *arena_printf(struct arena *arena, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* Remembers the present position; arena_reset gives back all that was
- * allocated after it. */
-struct arena_mark arena_mark(const struct arena *arena);
-void arena_reset(struct arena *arena, struct arena_mark mark);
 
 #endif

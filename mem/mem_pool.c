@@ -13,7 +13,6 @@ struct chunk {
     struct mem_backing backing;
     struct mem_range va;  /* of the whole backing */
     struct mem_va *space; /* owned: offsets within; NULL: the chunk is unused */
-    void *cpu;            /* mapping of the whole backing, or NULL */
     uint32_t n_pieces;
     bool dedicated;
     uint32_t next_unused;
@@ -60,8 +59,6 @@ release_chunk(struct mem_pool *pool, uint32_t i)
     const struct mem_pool_desc *desc = &pool->desc;
     struct chunk *chunk = &pool->chunks[i];
 
-    if (chunk->cpu)
-        desc->ops->unmap_cpu(desc->user, &chunk->backing, chunk->cpu);
     desc->ops->unmap_va(desc->user, &chunk->backing, chunk->va.addr);
     mem_va_free(desc->va, &chunk->va);
     desc->ops->destroy(desc->user, &chunk->backing);
@@ -254,22 +251,6 @@ mem_pool_free(struct mem_pool *pool, const struct mem_piece *piece)
         pool->n_empty--;
         release_chunk(pool, piece->chunk);
     }
-}
-
-bell_status
-mem_pool_map(struct mem_pool *pool, const struct mem_piece *piece,
-             void **out_cpu)
-{
-    struct chunk *chunk = &pool->chunks[piece->chunk];
-
-    if (!pool->desc.ops->map_cpu)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "this memory cannot be mapped for the CPU");
-    if (!chunk->cpu)
-        BELL_TRY(pool->desc.ops->map_cpu(pool->desc.user, &chunk->backing,
-                                         &chunk->cpu));
-    *out_cpu = (uint8_t *)chunk->cpu + piece->offset_bytes;
-    return BELL_OK;
 }
 
 uint32_t

@@ -1,10 +1,8 @@
 /* Device memory in large backing objects, given out in pieces.
  *
- * A buffer is three things with three owners, and this file keeps them apart:
+ * A buffer is two things with two owners, and this file keeps them apart:
  * - the *address range* on the device, from a mem_va that the pool borrows;
- * - the *backing*, a memory object of the kernel driver, owned by the pool;
- * - the *CPU mapping*, made when somebody first asks for it, owned by the
- *   backing.
+ * - the *backing*, a memory object of the kernel driver, owned by the pool.
  * The driver says how each is made (struct mem_pool_ops). Small requests
  * share a backing (a chunk); one of half a chunk or more gets its own. One
  * empty chunk is kept. One thread at a time.
@@ -27,8 +25,7 @@ struct mem_backing {
 };
 
 /* Each pair undoes the other; undoing does not fail. `user` is the driver's.
- * map_va puts a whole backing at va; map_cpu may be NULL where memory cannot
- * be mapped. */
+ * map_va puts a whole backing at va. */
 struct mem_pool_ops {
     bell_status (*create)(void *user, uint64_t size_bytes,
                           struct mem_backing *out_backing);
@@ -37,9 +34,6 @@ struct mem_pool_ops {
                           uint64_t va);
     void (*unmap_va)(void *user, const struct mem_backing *backing,
                      uint64_t va);
-    bell_status (*map_cpu)(void *user, const struct mem_backing *backing,
-                           void **out_cpu);
-    void (*unmap_cpu)(void *user, const struct mem_backing *backing, void *cpu);
 };
 
 /* A piece that is out. Plain data; goes back with mem_pool_free. */
@@ -72,12 +66,6 @@ BELL_MUST_CHECK bell_status mem_pool_alloc(struct mem_pool *pool,
                                            uint64_t align_bytes,
                                            struct mem_piece *out_piece);
 void mem_pool_free(struct mem_pool *pool, const struct mem_piece *piece);
-
-/* Where the CPU sees the piece; the backing is mapped at the first call.
- * BELL_E_UNSUPPORTED where the driver cannot. */
-BELL_MUST_CHECK bell_status mem_pool_map(struct mem_pool *pool,
-                                         const struct mem_piece *piece,
-                                         void **out_cpu);
 
 /* Backings held, and pieces out. */
 uint32_t mem_pool_backings(const struct mem_pool *pool);

@@ -257,6 +257,7 @@ mem_va_destroy(struct mem_va *va)
 {
     if (!va)
         return;
+    assert(mem_va_check(va));
     host_free(va->blocks);
     host_free(va);
 }

@@ -55,7 +55,7 @@ void mem_va_free(struct mem_va *va, const struct mem_range *range);
 /* largest_free_bytes costs a walk over the largest class. */
 void mem_va_stats(const struct mem_va *va, struct mem_va_stats *out_stats);
 
-/* Walks everything and checks every invariant; for tests. */
+/* Walks everything and checks every invariant: in debug builds at the end. */
 bool mem_va_check(const struct mem_va *va);
 
 #endif

@@ -719,15 +719,8 @@ eval_all(struct ref_run *run, const struct uop *const *roots, size_t n,
 
 bell_status
 ref_eval(const struct uop_graph *g, const struct uop *const *roots, size_t n,
-         ref_leaf_fn *leaf, void *user, struct ref_array *out)
-{
-    return ref_eval_noisy(g, roots, n, leaf, user, NULL, out);
-}
-
-bell_status
-ref_eval_noisy(const struct uop_graph *g, const struct uop *const *roots,
-               size_t n, ref_leaf_fn *leaf, void *user,
-               const struct ref_noise *noise, struct ref_array *out)
+         ref_leaf_fn *leaf, void *user, const struct ref_noise *noise,
+         struct ref_array *out)
 {
     struct ref_run run = {.g = g, .leaf = leaf, .user = user, .noise = noise};
     bell_status status;

@@ -58,20 +58,15 @@ typedef bell_status ref_leaf_fn(void *user, const struct uop *buffer,
 
 /* Evaluates `roots`, nodes of `g`. On success out[0..n-1] hold their values,
  * each to be given back with ref_array_fini; on failure none is set. Memory
- * of an inner value is freed after its last user. Not recursive.
+ * of an inner value is freed after its last user. Not recursive. A `noise` of
+ * NULL is none.
  * Fails with BELL_E_INVALID for a node that is not of stage T or whose
  * sources' shapes or dtypes do not fit, BELL_E_NO_MEMORY, or as `leaf`. */
 BELL_MUST_CHECK bell_status ref_eval(const struct uop_graph *g,
                                      const struct uop *const *roots, size_t n,
                                      ref_leaf_fn *leaf, void *user,
+                                     const struct ref_noise *noise,
                                      struct ref_array *out);
-/* The same with noise; NULL is none. */
-BELL_MUST_CHECK bell_status ref_eval_noisy(const struct uop_graph *g,
-                                           const struct uop *const *roots,
-                                           size_t n, ref_leaf_fn *leaf,
-                                           void *user,
-                                           const struct ref_noise *noise,
-                                           struct ref_array *out);
 
 /* The same of tensors of one context, computing nothing on the device; leaves
  * are read back from it (tensor/reference_tensor.c, in the tensor library).

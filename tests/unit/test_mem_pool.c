@@ -112,7 +112,7 @@ test_ring_whole(void **state)
 
 struct driver {
     uint64_t n_calls, fail_at; /* 0: never */
-    uint32_t n_backings, n_maps, n_cpu;
+    uint32_t n_backings, n_maps;
 };
 
 static bell_status
@@ -165,30 +165,11 @@ driver_unmap_va(void *user, const struct mem_backing *backing, uint64_t va)
     driver->n_maps--;
 }
 
-static bell_status
-driver_map_cpu(void *user, const struct mem_backing *backing, void **out_cpu)
-{
-    struct driver *driver = user;
-
-    BELL_TRY(may_fail(driver));
-    driver->n_cpu++;
-    *out_cpu = malloc(backing->size_bytes);
-    return BELL_OK;
-}
-
-static void
-driver_unmap_cpu(void *user, const struct mem_backing *backing, void *cpu)
-{
-    struct driver *driver = user;
-
-    (void)backing;
-    driver->n_cpu--;
-    free(cpu);
-}
-
 static const struct mem_pool_ops pool_ops = {
-    driver_create,   driver_destroy, driver_map_va,
-    driver_unmap_va, driver_map_cpu, driver_unmap_cpu,
+    driver_create,
+    driver_destroy,
+    driver_map_va,
+    driver_unmap_va,
 };
 
 static struct mem_pool_desc
@@ -240,12 +221,6 @@ test_pool_random(void **state)
     for (step = 0; step < 8000; step++) {
         uint32_t i = (uint32_t)(next_random(&seed) % N_PIECES);
         if (pieces[i].size_bytes) {
-            uint8_t *cpu;
-            if (next_random(&seed) % 4 == 0) {
-                assert_int_equal(mem_pool_map(pool, &pieces[i], (void **)&cpu),
-                                 BELL_OK);
-                cpu[0] = cpu[pieces[i].size_bytes - 1] = 1;
-            }
             mem_pool_free(pool, &pieces[i]);
             pieces[i].size_bytes = 0;
             n--;
@@ -271,7 +246,7 @@ test_pool_random(void **state)
     }
     assert_true(driver.n_backings <= 1); /* the empty one that is kept */
     assert_int_equal(mem_pool_destroy(pool), 0);
-    assert_int_equal(driver.n_backings + driver.n_maps + driver.n_cpu, 0);
+    assert_int_equal(driver.n_backings + driver.n_maps, 0);
     assert_true(mem_va_check(va));
     mem_va_destroy(va);
 }
@@ -311,14 +286,11 @@ pool_work(struct driver *driver, struct mem_va *va)
     struct mem_pool *pool;
     bell_status status;
     unsigned i;
-    void *cpu;
 
     BELL_TRY(mem_pool_create(&desc, &pool));
     status = BELL_OK;
     for (i = 0; i < 12 && status == BELL_OK; i++) {
         status = mem_pool_alloc(pool, i % 4 ? 200000 : 900000, 0, &piece);
-        if (status == BELL_OK)
-            status = mem_pool_map(pool, &piece, &cpu);
     }
     assert_int_equal(mem_pool_backings(pool), driver->n_backings);
     (void)mem_pool_destroy(pool);
@@ -348,8 +320,7 @@ test_pool_failures(void **state)
             host_fail_after(0, 0);
             mem_va_stats(va, &stats);
             assert_int_equal(stats.n_used, 0);
-            assert_int_equal(driver.n_backings + driver.n_maps + driver.n_cpu,
-                             0);
+            assert_int_equal(driver.n_backings + driver.n_maps, 0);
             mem_va_destroy(va);
             if (status == BELL_OK)
                 break;

@@ -148,7 +148,8 @@ eval(const struct uop *u)
 {
     struct ref_array out;
 
-    assert_int_equal(ref_eval(&graph, &u, 1, fill_leaf, NULL, &out), BELL_OK);
+    assert_int_equal(ref_eval(&graph, &u, 1, fill_leaf, NULL, NULL, &out),
+                     BELL_OK);
     assert_int_equal(out.dtype, u->dtype);
     return out;
 }
@@ -200,7 +201,7 @@ static void
 refuses(const struct uop *u, const char *what)
 {
     struct ref_array out = {.n = 77};
-    bell_status status = ref_eval(&graph, &u, 1, fill_leaf, NULL, &out);
+    bell_status status = ref_eval(&graph, &u, 1, fill_leaf, NULL, NULL, &out);
 
     assert_int_equal(status, BELL_E_INVALID);
     assert_non_null(strstr(bell_error_last()->message, what));
@@ -652,7 +653,8 @@ test_shared_roots(void **state)
     roots[1] = op2(UOP_ADD, y, x);
     roots[2] = y;
     roots[3] = x;
-    assert_int_equal(ref_eval(&graph, roots, 4, fill_leaf, NULL, out), BELL_OK);
+    assert_int_equal(ref_eval(&graph, roots, 4, fill_leaf, NULL, NULL, out),
+                     BELL_OK);
     assert_int_equal(out[0].i[1], 16);
     assert_int_equal(out[1].i[1], 20);
     assert_int_equal(out[2].i[0], 9);
@@ -715,9 +717,8 @@ spread(const struct uop *u, double ulps, double *low, double *high)
     *low = INFINITY;
     *high = -INFINITY;
     for (noise.seed = 0; noise.seed < 40; noise.seed++) {
-        assert_int_equal(
-            ref_eval_noisy(&graph, &u, 1, fill_leaf, NULL, &noise, &out),
-            BELL_OK);
+        assert_int_equal(ref_eval(&graph, &u, 1, fill_leaf, NULL, &noise, &out),
+                         BELL_OK);
         *low = out.f[0] < *low ? out.f[0] : *low;
         *high = out.f[0] > *high ? out.f[0] : *high;
         ref_array_fini(&out);
@@ -778,7 +779,7 @@ test_no_memory(void **state)
     (void)state;
     for (nth = 1; status != BELL_OK; nth++) {
         host_fail_after(nth, 1);
-        status = ref_eval(&graph, roots, 2, fill_leaf, NULL, out);
+        status = ref_eval(&graph, roots, 2, fill_leaf, NULL, NULL, out);
         host_fail_after(0, 0);
         assert_true(status == BELL_OK || status == BELL_E_NO_MEMORY);
         assert_true(nth < 100);
@@ -787,7 +788,7 @@ test_no_memory(void **state)
     assert_true(out[0].f[1] == 25);
     ref_array_fini(&out[0]);
     ref_array_fini(&out[1]);
-    assert_int_equal(ref_eval(&graph, roots, 2, refuse_leaf, NULL, out),
+    assert_int_equal(ref_eval(&graph, roots, 2, refuse_leaf, NULL, NULL, out),
                      BELL_E_IO);
 }
 

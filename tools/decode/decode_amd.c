@@ -22,12 +22,6 @@ static const struct decode_amd_chip chips[] = {
 };
 
 const struct decode_amd_chip *
-decode_amd_chip_at(size_t idx)
-{
-    return idx < ARRAY_LEN(chips) ? &chips[idx] : NULL;
-}
-
-const struct decode_amd_chip *
 decode_amd_chip_find(const char *name)
 {
     size_t i;

@@ -18,8 +18,6 @@ struct decode_amd_chip {
     unsigned pm4_gen, sdma_gen;
 };
 
-/* Row `idx` of the known ones; NULL after the last. */
-const struct decode_amd_chip *decode_amd_chip_at(size_t idx);
 /* By name, or NULL. */
 const struct decode_amd_chip *decode_amd_chip_find(const char *name);
 

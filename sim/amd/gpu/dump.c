@@ -124,12 +124,6 @@ amd_dump_destroy(struct amd_dump *dump)
     host_free(dump);
 }
 
-const char *
-amd_dump_dir(const struct amd_dump *dump)
-{
-    return dump->dir;
-}
-
 /* Nobody signals a stop: it is looked at now and then. */
 bool
 amd_dump_take(struct amd_dump *dump, const _Atomic uint32_t *stop)

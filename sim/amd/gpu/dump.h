@@ -31,7 +31,6 @@ struct amd_dump_folder;
 BELL_MUST_CHECK bell_status amd_dump_create(const char *dir, const char *gfx,
                                             struct amd_dump **out_dump);
 void amd_dump_destroy(struct amd_dump *dump);
-const char *amd_dump_dir(const struct amd_dump *dump);
 
 /* Waits for the turn; false, without it, once *stop is not 0. */
 bool amd_dump_take(struct amd_dump *dump, const _Atomic uint32_t *stop);

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Functions that only tests reach: what no product needs is not kept.
+
+usage: test_reach.py SOURCE_ROOT
+A function with external linkage is to be named in some source that is no
+test, outside of its own definition and prototype. bell_* are the products'.
+"""
+import re
+import sys
+
+from common import Tap, read, sources
+
+# What tests need and products do not, and why it is there.
+HOOKS = {
+    'host_alloc_count': 'which allocation is to fail',
+    'kio_fault_calls': 'which call of the kernel is to fail',
+    'kio_fault_hits': 'which call of the kernel is to fail',
+    'kio_fault_set': 'which call of the kernel is to fail',
+    'kio_poll': 'recordings hold polls, of other programs',
+    'mem_pool_backings': 'what is held: leaks',
+    'mem_pool_pieces': 'what is held: leaks',
+    'mem_slab_pieces': 'what is held: leaks',
+    'mem_slab_used': 'what is held: leaks',
+    'rw_set_check': 'rules that cannot be parsed never match',
+    'sim_amd_fault_text': 'what the simulated driver refused, and why',
+    'sim_amd_usage_all': 'what the simulated driver holds: leaks',
+    'sim_nv_bell_error': 'what the simulated driver refused, and why',
+    'sim_nv_machine_exists': 'what the simulated driver holds: leaks',
+    # of queues and what they wait for
+    'hcq_cs_discard': 'the conformance suite: streams that are not sent',
+    'hcq_cs_poll': 'the conformance suite: memory as a signal',
+    'hcq_device_timeline': 'the conformance suite: a timeline by hand',
+    'hcq_timeline_next': 'the conformance suite: a timeline by hand',
+    'hcq_timeline_skip': 'the conformance suite: a timeline by hand',
+    'nv_branch_name': 'tests run on every branch of the driver',
+    'nv_track_destroy': 'a tracker that ends before its process',
+}
+# Folders whose functions others call by name: they stand in for libc's.
+INTERPOSED = ('sim/preload/', 'tools/recorder/')
+COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)
+DEFINITION = re.compile(r'^(?P<type>[^\s#/}].*)\n(?P<name>\w+)\(',
+                        re.MULTILINE)
+WORD = re.compile(r'\w+')
+# A prototype begins a line in a header; what is indented is a body.
+BODY = re.compile(r'^    .*$', re.MULTILINE)
+
+
+def main():
+    root = sys.argv[1]
+    defined, used = {}, {}
+    for path in sources(root, ('.c', '.h', '.def', '.py')):
+        if path.startswith('tests/'):
+            continue
+        text = COMMENT.sub('', read(root, path))
+        if path.endswith('.c'):
+            for match in DEFINITION.finditer(text):
+                if 'static' not in match['type'].split():
+                    defined.setdefault(match['name'], path)
+            text = DEFINITION.sub('', text)
+        elif path.endswith('.h'):
+            text = '\n'.join(BODY.findall(text))
+        for name in WORD.findall(text):
+            used[name] = used.get(name, 0) + 1
+    tap = Tap()
+    tap.check('every function is reached by more than tests', [
+        f'{path}: {name}' for name, path in sorted(defined.items())
+        if name not in used and name not in HOOKS and name != 'main' and
+        not name.startswith('bell_') and not path.startswith(INTERPOSED)])
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()
