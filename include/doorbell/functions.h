@@ -141,6 +141,7 @@ struct bell_function {
     bool returns_list;   /* a tuple in PyTorch, even if of one tensor */
 };
 
+/* Number of rows of the table. */
 BELL_API size_t bell_function_count(void);
 /* Row i, in the order of the documentation; NULL out of range. */
 BELL_API const struct bell_function *bell_function_at(size_t i);

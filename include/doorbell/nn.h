@@ -34,6 +34,7 @@ struct bell_params {
     size_t cap;
 };
 
+/* Frees the list; the tensors stay. */
 BELL_API void bell_params_fini(struct bell_params *params);
 /* Appends t; NULL is skipped. */
 BELL_API BELL_MUST_CHECK bell_status bell_params_add(struct bell_params *params,
@@ -50,9 +51,12 @@ struct bell_nn_linear {
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
                     bool with_bias, struct bell_nn_linear *out_layer);
+/* Releases the parameters. Before the context's end. */
 BELL_API void bell_nn_linear_fini(struct bell_nn_linear *layer);
+/* x[.., in] to [.., out]. */
 BELL_API struct bell_tensor *bell_nn_linear(const struct bell_nn_linear *layer,
                                             struct bell_tensor *x);
+/* Adds weight and, where there is one, bias to the list. */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_linear_params(
     const struct bell_nn_linear *layer, struct bell_params *params);
 
@@ -66,9 +70,12 @@ BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_init(
     struct bell_context *ctx, int64_t in, int64_t out, int64_t kh, int64_t kw,
     const struct bell_conv_options *options, bool with_bias,
     struct bell_nn_conv2d *out_layer);
+/* Releases the parameters. Before the context's end. */
 BELL_API void bell_nn_conv2d_fini(struct bell_nn_conv2d *layer);
+/* x[n, in, h, w] to [n, out, ..], as bell_conv2d. */
 BELL_API struct bell_tensor *bell_nn_conv2d(const struct bell_nn_conv2d *layer,
                                             struct bell_tensor *x);
+/* Adds weight and, where there is one, bias to the list. */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_conv2d_params(
     const struct bell_nn_conv2d *layer, struct bell_params *params);
 
@@ -81,10 +88,13 @@ struct bell_nn_batch_norm {
     struct bell_tensor *running_mean, *running_var; /* [c] */
     double momentum, eps;                           /* 0.1, 1e-5 */
 };
+/* weight and running_var are 1 at first, bias and running_mean 0. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
                         struct bell_nn_batch_norm *out_layer);
+/* Releases parameters and statistics. Before the context's end. */
 BELL_API void bell_nn_batch_norm_fini(struct bell_nn_batch_norm *layer);
+/* x normalised, of its shape; x has two axes at least. */
 BELL_API struct bell_tensor *
 bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
                    struct bell_tensor *x);
@@ -97,13 +107,17 @@ struct bell_nn_layer_norm {
     struct bell_tensor *weight, *bias;
     double eps; /* 1e-5 */
 };
+/* For x[.., shape]; weight is 1 at first, bias 0. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
                         uint32_t ndim, struct bell_nn_layer_norm *out_layer);
+/* Releases the parameters. Before the context's end. */
 BELL_API void bell_nn_layer_norm_fini(struct bell_nn_layer_norm *layer);
+/* x normalised, of its shape, which ends in that of the layer. */
 BELL_API struct bell_tensor *
 bell_nn_layer_norm(const struct bell_nn_layer_norm *layer,
                    struct bell_tensor *x);
+/* Adds weight and bias to the list. */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_layer_norm_params(
     const struct bell_nn_layer_norm *layer, struct bell_params *params);
 
@@ -111,12 +125,16 @@ BELL_API BELL_MUST_CHECK bell_status bell_nn_layer_norm_params(
 struct bell_nn_embedding {
     struct bell_tensor *weight; /* [count, size] */
 };
+/* A table of `count` rows of `size` floats. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
                        struct bell_nn_embedding *out_layer);
+/* Releases the table. Before the context's end. */
 BELL_API void bell_nn_embedding_fini(struct bell_nn_embedding *layer);
+/* Rows by number: x[..], of integers, to [.., size]. */
 BELL_API struct bell_tensor *
 bell_nn_embedding(const struct bell_nn_embedding *layer, struct bell_tensor *x);
+/* Adds the table to the list. */
 BELL_API BELL_MUST_CHECK bell_status bell_nn_embedding_params(
     const struct bell_nn_embedding *layer, struct bell_params *params);
 
@@ -151,12 +169,15 @@ struct bell_rmsprop_options {
 BELL_API BELL_MUST_CHECK bell_status bell_sgd_create(
     struct bell_tensor *const *params, uint32_t n,
     const struct bell_sgd_options *options, struct bell_optimizer **out_opt);
+/* Adam; weight decay is added to the gradients. */
 BELL_API BELL_MUST_CHECK bell_status bell_adam_create(
     struct bell_tensor *const *params, uint32_t n,
     const struct bell_adam_options *options, struct bell_optimizer **out_opt);
+/* AdamW; weight decay acts on the weights alone. */
 BELL_API BELL_MUST_CHECK bell_status bell_adamw_create(
     struct bell_tensor *const *params, uint32_t n,
     const struct bell_adam_options *options, struct bell_optimizer **out_opt);
+/* RMSprop, with momentum and centred if the options say so. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_rmsprop_create(struct bell_tensor *const *params, uint32_t n,
                     const struct bell_rmsprop_options *options,
@@ -164,7 +185,9 @@ bell_rmsprop_create(struct bell_tensor *const *params, uint32_t n,
 /* Releases its states. NULL is allowed. Before the context's end. */
 BELL_API void bell_optimizer_destroy(struct bell_optimizer *opt);
 
+/* Sets the rate of the steps from now on; compiles nothing anew. */
 BELL_API void bell_optimizer_set_lr(struct bell_optimizer *opt, double lr);
+/* The learning rate now. */
 BELL_API double bell_optimizer_lr(const struct bell_optimizer *opt);
 /* bell_zero_grad on every parameter. */
 BELL_API void bell_optimizer_zero_grad(struct bell_optimizer *opt);

@@ -30,10 +30,13 @@ BELL_API struct bell_tensor *bell_detach(struct bell_tensor *x);
 
 /* ---- binary ---- */
 
+/* x + y; of bools: or. */
 BELL_API struct bell_tensor *bell_add(struct bell_tensor *x,
                                       struct bell_tensor *y);
+/* x - y; not of two bools. */
 BELL_API struct bell_tensor *bell_sub(struct bell_tensor *x,
                                       struct bell_tensor *y);
+/* x * y; of bools: and. */
 BELL_API struct bell_tensor *bell_mul(struct bell_tensor *x,
                                       struct bell_tensor *y);
 /* True division; float. */
@@ -58,6 +61,7 @@ BELL_API struct bell_tensor *bell_pow(struct bell_tensor *x,
 /* The greater, the smaller; NaN if either is NaN. */
 BELL_API struct bell_tensor *bell_maximum(struct bell_tensor *x,
                                           struct bell_tensor *y);
+/* The smaller; NaN if either is NaN. */
 BELL_API struct bell_tensor *bell_minimum(struct bell_tensor *x,
                                           struct bell_tensor *y);
 /* atan2(y, x) of y[..], x[..] in radians; float. */
@@ -76,31 +80,43 @@ BELL_API struct bell_tensor *bell_hypot(struct bell_tensor *x,
  * 0 (-1 for a right shift of a negative number). */
 BELL_API struct bell_tensor *bell_bitwise_and(struct bell_tensor *x,
                                               struct bell_tensor *y);
+/* x | y; integers and bool only. */
 BELL_API struct bell_tensor *bell_bitwise_or(struct bell_tensor *x,
                                              struct bell_tensor *y);
+/* x ^ y; integers and bool only. */
 BELL_API struct bell_tensor *bell_bitwise_xor(struct bell_tensor *x,
                                               struct bell_tensor *y);
+/* x << y, as said above; bool counts as int64. */
 BELL_API struct bell_tensor *bell_lshift(struct bell_tensor *x,
                                          struct bell_tensor *y);
+/* x >> y, arithmetic on signed x, as said above; bool counts as int64. */
 BELL_API struct bell_tensor *bell_rshift(struct bell_tensor *x,
                                          struct bell_tensor *y);
 /* Comparisons and logic: the result is bool. */
 BELL_API struct bell_tensor *bell_eq(struct bell_tensor *x,
                                      struct bell_tensor *y);
+/* x != y; true with NaN. */
 BELL_API struct bell_tensor *bell_ne(struct bell_tensor *x,
                                      struct bell_tensor *y);
+/* x < y; false with NaN, as the next three. */
 BELL_API struct bell_tensor *bell_lt(struct bell_tensor *x,
                                      struct bell_tensor *y);
+/* x <= y. */
 BELL_API struct bell_tensor *bell_le(struct bell_tensor *x,
                                      struct bell_tensor *y);
+/* x > y. */
 BELL_API struct bell_tensor *bell_gt(struct bell_tensor *x,
                                      struct bell_tensor *y);
+/* x >= y. */
 BELL_API struct bell_tensor *bell_ge(struct bell_tensor *x,
                                      struct bell_tensor *y);
+/* x != 0 and y != 0. */
 BELL_API struct bell_tensor *bell_logical_and(struct bell_tensor *x,
                                               struct bell_tensor *y);
+/* x != 0 or y != 0. */
 BELL_API struct bell_tensor *bell_logical_or(struct bell_tensor *x,
                                              struct bell_tensor *y);
+/* Whether one of x and y is 0 and the other is not. */
 BELL_API struct bell_tensor *bell_logical_xor(struct bell_tensor *x,
                                               struct bell_tensor *y);
 /* |x - y| <= atol + rtol * |y|, elementwise; infinities equal themselves. */
@@ -111,9 +127,13 @@ BELL_API struct bell_tensor *bell_isclose(struct bell_tensor *x,
 /* With a number: as the calls above with bell_scalar (a whole number counts
  * as an integer where x is integer or bool). */
 BELL_API struct bell_tensor *bell_add_scalar(struct bell_tensor *x, double y);
+/* x - y. */
 BELL_API struct bell_tensor *bell_sub_scalar(struct bell_tensor *x, double y);
+/* x * y. */
 BELL_API struct bell_tensor *bell_mul_scalar(struct bell_tensor *x, double y);
+/* x / y; float. */
 BELL_API struct bell_tensor *bell_div_scalar(struct bell_tensor *x, double y);
+/* x to the y, as bell_pow. */
 BELL_API struct bell_tensor *bell_pow_scalar(struct bell_tensor *x, double y);
 
 /* ---- ternary ---- */
@@ -137,78 +157,122 @@ BELL_API struct bell_tensor *bell_lerp(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_addcmul(struct bell_tensor *x,
                                           struct bell_tensor *a,
                                           struct bell_tensor *b, double value);
+/* x + value * a / b. */
 BELL_API struct bell_tensor *bell_addcdiv(struct bell_tensor *x,
                                           struct bell_tensor *a,
                                           struct bell_tensor *b, double value);
 
 /* ---- unary ---- */
 
-BELL_API struct bell_tensor *bell_neg(struct bell_tensor *x); /* not bool */
+/* -x; not bool. Integers wrap. */
+BELL_API struct bell_tensor *bell_neg(struct bell_tensor *x);
+/* |x|; integers wrap. */
 BELL_API struct bell_tensor *bell_abs(struct bell_tensor *x);
+/* -1, 0 or 1 by x's sign, of x's dtype. */
 BELL_API struct bell_tensor *bell_sign(struct bell_tensor *x);
+/* x * x. */
 BELL_API struct bell_tensor *bell_square(struct bell_tensor *x);
-BELL_API struct bell_tensor *bell_reciprocal(struct bell_tensor *x); /* float */
-BELL_API struct bell_tensor *bell_sqrt(struct bell_tensor *x);       /* float */
-BELL_API struct bell_tensor *bell_rsqrt(struct bell_tensor *x);      /* float */
+/* 1 / x; float. */
+BELL_API struct bell_tensor *bell_reciprocal(struct bell_tensor *x);
+/* Square root, correctly rounded; NaN below 0; float. */
+BELL_API struct bell_tensor *bell_sqrt(struct bell_tensor *x);
+BELL_API struct bell_tensor *bell_rsqrt(struct bell_tensor *x); /* float */
 /* Integers and bool: every bit inverted (bool: not). */
 BELL_API struct bell_tensor *bell_bitwise_not(struct bell_tensor *x);
 /* x == 0, bool. */
 BELL_API struct bell_tensor *bell_logical_not(struct bell_tensor *x);
 /* To whole numbers; round is to nearest, ties to even. Integers stay. */
 BELL_API struct bell_tensor *bell_trunc(struct bell_tensor *x);
+/* Rounded down. */
 BELL_API struct bell_tensor *bell_floor(struct bell_tensor *x);
+/* Rounded up. */
 BELL_API struct bell_tensor *bell_ceil(struct bell_tensor *x);
+/* Rounded to nearest, ties to even. */
 BELL_API struct bell_tensor *bell_round(struct bell_tensor *x);
 /* x - trunc(x). */
 BELL_API struct bell_tensor *bell_frac(struct bell_tensor *x);
 /* bool; false for integers but isfinite. */
 BELL_API struct bell_tensor *bell_isnan(struct bell_tensor *x);
+/* Whether x is an infinity. */
 BELL_API struct bell_tensor *bell_isinf(struct bell_tensor *x);
+/* Whether x is neither NaN nor an infinity; true for integers. */
 BELL_API struct bell_tensor *bell_isfinite(struct bell_tensor *x);
 /* All float. Angles in radians. Results are good to a few units in the last
  * place; exp, which is 2 to the x log2 e, to 2 + |x| / 3 of them. */
 BELL_API struct bell_tensor *bell_exp(struct bell_tensor *x);
+/* 2 to the x. */
 BELL_API struct bell_tensor *bell_exp2(struct bell_tensor *x);
+/* exp(x) - 1, good near 0 too. */
 BELL_API struct bell_tensor *bell_expm1(struct bell_tensor *x);
+/* Natural logarithm; -infinity at 0, NaN below, as the next two. */
 BELL_API struct bell_tensor *bell_log(struct bell_tensor *x);
+/* Logarithm to base 2. */
 BELL_API struct bell_tensor *bell_log2(struct bell_tensor *x);
+/* Logarithm to base 10. */
 BELL_API struct bell_tensor *bell_log10(struct bell_tensor *x);
+/* log(1 + x), good near 0 too. */
 BELL_API struct bell_tensor *bell_log1p(struct bell_tensor *x);
+/* Sine. */
 BELL_API struct bell_tensor *bell_sin(struct bell_tensor *x);
+/* Cosine. */
 BELL_API struct bell_tensor *bell_cos(struct bell_tensor *x);
+/* Tangent. */
 BELL_API struct bell_tensor *bell_tan(struct bell_tensor *x);
+/* The angle in -pi/2..pi/2 whose sine is x; NaN outside of -1..1. */
 BELL_API struct bell_tensor *bell_asin(struct bell_tensor *x);
+/* The angle in 0..pi whose cosine is x; NaN outside of -1..1. */
 BELL_API struct bell_tensor *bell_acos(struct bell_tensor *x);
+/* The angle in -pi/2..pi/2 whose tangent is x. */
 BELL_API struct bell_tensor *bell_atan(struct bell_tensor *x);
+/* (exp(x) - exp(-x)) / 2. */
 BELL_API struct bell_tensor *bell_sinh(struct bell_tensor *x);
+/* (exp(x) + exp(-x)) / 2. */
 BELL_API struct bell_tensor *bell_cosh(struct bell_tensor *x);
+/* sinh(x) / cosh(x). */
 BELL_API struct bell_tensor *bell_tanh(struct bell_tensor *x);
+/* The number whose sinh is x. */
 BELL_API struct bell_tensor *bell_asinh(struct bell_tensor *x);
+/* The number of 0 or more whose cosh is x; NaN below 1. */
 BELL_API struct bell_tensor *bell_acosh(struct bell_tensor *x);
+/* The number whose tanh is x; NaN outside of -1..1. */
 BELL_API struct bell_tensor *bell_atanh(struct bell_tensor *x);
 /* Error function. */
 BELL_API struct bell_tensor *bell_erf(struct bell_tensor *x);
 /* Activations; float, but relu and relu6 keep integers. */
 BELL_API struct bell_tensor *bell_relu(struct bell_tensor *x);
+/* min(max(x, 0), 6). */
 BELL_API struct bell_tensor *bell_relu6(struct bell_tensor *x);
+/* x > 0 ? x : slope * x. */
 BELL_API struct bell_tensor *bell_leaky_relu(struct bell_tensor *x,
                                              double slope);
+/* x > 0 ? x : alpha * (exp(x) - 1). */
 BELL_API struct bell_tensor *bell_elu(struct bell_tensor *x, double alpha);
+/* x > 0 ? x : alpha * (exp(x / alpha) - 1). */
 BELL_API struct bell_tensor *bell_celu(struct bell_tensor *x, double alpha);
+/* 1.0507 * elu(x, 1.6733), with the constants of the paper in full. */
 BELL_API struct bell_tensor *bell_selu(struct bell_tensor *x);
+/* 1 / (1 + exp(-x)). */
 BELL_API struct bell_tensor *bell_sigmoid(struct bell_tensor *x);
+/* log(sigmoid(x)). */
 BELL_API struct bell_tensor *bell_logsigmoid(struct bell_tensor *x);
+/* x * sigmoid(x). */
 BELL_API struct bell_tensor *bell_silu(struct bell_tensor *x);
 /* x * Phi(x); `tanh_form` as PyTorch's approximate="tanh". */
 BELL_API struct bell_tensor *bell_gelu(struct bell_tensor *x, bool tanh_form);
 /* x * sigmoid(1.702 x). */
 BELL_API struct bell_tensor *bell_quick_gelu(struct bell_tensor *x);
+/* log(1 + exp(beta * x)) / beta. */
 BELL_API struct bell_tensor *bell_softplus(struct bell_tensor *x, double beta);
+/* x / (1 + |x|). */
 BELL_API struct bell_tensor *bell_softsign(struct bell_tensor *x);
+/* x * tanh(softplus(x)). */
 BELL_API struct bell_tensor *bell_mish(struct bell_tensor *x);
+/* min(max(x, low), high). */
 BELL_API struct bell_tensor *bell_hardtanh(struct bell_tensor *x, double low,
                                            double high);
+/* min(max(x + 3, 0), 6) / 6. */
 BELL_API struct bell_tensor *bell_hardsigmoid(struct bell_tensor *x);
+/* x * hardsigmoid(x). */
 BELL_API struct bell_tensor *bell_hardswish(struct bell_tensor *x);
 
 /* ---- reductions ----
@@ -220,6 +284,7 @@ BELL_API struct bell_tensor *bell_hardswish(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_sum(struct bell_tensor *x,
                                       const int64_t *axes, uint32_t n_axes,
                                       bool keepdim);
+/* Product; integers and bool as int64. 1 over no elements. */
 BELL_API struct bell_tensor *bell_prod(struct bell_tensor *x,
                                        const int64_t *axes, uint32_t n_axes,
                                        bool keepdim);
@@ -228,6 +293,7 @@ BELL_API struct bell_tensor *bell_prod(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_max(struct bell_tensor *x,
                                       const int64_t *axes, uint32_t n_axes,
                                       bool keepdim);
+/* The smallest, as bell_max. */
 BELL_API struct bell_tensor *bell_min(struct bell_tensor *x,
                                       const int64_t *axes, uint32_t n_axes,
                                       bool keepdim);
@@ -240,6 +306,7 @@ BELL_API struct bell_tensor *bell_mean(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_var(struct bell_tensor *x,
                                       const int64_t *axes, uint32_t n_axes,
                                       bool keepdim, double correction);
+/* Square root of bell_var. */
 BELL_API struct bell_tensor *bell_std(struct bell_tensor *x,
                                       const int64_t *axes, uint32_t n_axes,
                                       bool keepdim, double correction);
@@ -247,28 +314,34 @@ BELL_API struct bell_tensor *bell_std(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_any(struct bell_tensor *x,
                                       const int64_t *axes, uint32_t n_axes,
                                       bool keepdim);
+/* Whether no element is 0; true over no elements. */
 BELL_API struct bell_tensor *bell_all(struct bell_tensor *x,
                                       const int64_t *axes, uint32_t n_axes,
                                       bool keepdim);
+/* How many elements are not 0, int64; the axes go. */
 BELL_API struct bell_tensor *
 bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes);
 /* (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY and 0 (count of x != 0). */
 BELL_API struct bell_tensor *bell_norm(struct bell_tensor *x, double p,
                                        const int64_t *axes, uint32_t n_axes,
                                        bool keepdim);
+/* log(sum(exp(x))) without overflow on the way; float. */
 BELL_API struct bell_tensor *bell_logsumexp(struct bell_tensor *x,
                                             const int64_t *axes,
                                             uint32_t n_axes, bool keepdim);
-/* Index of the first greatest, smallest (or first NaN) along the axis, int64;
- * BELL_FLAT: of the flattened x. */
+/* The axis of the flattened x, for bell_argmax and bell_argmin. */
 #define BELL_FLAT INT32_MIN
+/* Index of the first greatest (or first NaN) along the axis, int64. */
 BELL_API struct bell_tensor *bell_argmax(struct bell_tensor *x, int axis,
                                          bool keepdim);
+/* Index of the first smallest, as bell_argmax. */
 BELL_API struct bell_tensor *bell_argmin(struct bell_tensor *x, int axis,
                                          bool keepdim);
 /* Along one axis; float. */
 BELL_API struct bell_tensor *bell_softmax(struct bell_tensor *x, int axis);
+/* log(softmax(x)), good where softmax rounds to 0. */
 BELL_API struct bell_tensor *bell_log_softmax(struct bell_tensor *x, int axis);
+/* softmax(-x). */
 BELL_API struct bell_tensor *bell_softmin(struct bell_tensor *x, int axis);
 /* x / max(norm of order p along the axis, eps). */
 BELL_API struct bell_tensor *bell_normalize(struct bell_tensor *x, double p,
@@ -276,8 +349,11 @@ BELL_API struct bell_tensor *bell_normalize(struct bell_tensor *x, double p,
 /* Running results along an axis; integers as int64 (cummax, cummin: x's
  * dtype). */
 BELL_API struct bell_tensor *bell_cumsum(struct bell_tensor *x, int axis);
+/* out[i] = x[0] * .. * x[i]. */
 BELL_API struct bell_tensor *bell_cumprod(struct bell_tensor *x, int axis);
+/* out[i] = the greatest of x[0..i]; NaN from the first NaN on. */
 BELL_API struct bell_tensor *bell_cummax(struct bell_tensor *x, int axis);
+/* out[i] = the smallest of x[0..i]; NaN from the first NaN on. */
 BELL_API struct bell_tensor *bell_cummin(struct bell_tensor *x, int axis);
 /* Order along an axis, stable; NaN counts as the greatest. Either output may
  * be NULL. Work grows with the square of the axis' size. out_indices are
@@ -285,6 +361,7 @@ BELL_API struct bell_tensor *bell_cummin(struct bell_tensor *x, int axis);
 BELL_API void bell_sort(struct bell_tensor *x, int axis, bool descending,
                         struct bell_tensor **out_values,
                         struct bell_tensor **out_indices);
+/* The indices that bell_sort gives. */
 BELL_API struct bell_tensor *bell_argsort(struct bell_tensor *x, int axis,
                                           bool descending);
 /* The k greatest (or smallest), in order. */
@@ -370,6 +447,7 @@ struct bell_pool_options {
 /* Over windows of the last two axes, x[.., h, w]. */
 BELL_API struct bell_tensor *
 bell_max_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt);
+/* Mean of each window; zeros around count unless exclude_pad. Float. */
 BELL_API struct bell_tensor *
 bell_avg_pool2d(struct bell_tensor *x, const struct bell_pool_options *opt);
 
@@ -429,6 +507,7 @@ BELL_API struct bell_tensor *bell_nll_loss(struct bell_tensor *log_probs,
 BELL_API struct bell_tensor *bell_mse_loss(struct bell_tensor *x,
                                            struct bell_tensor *y,
                                            enum bell_reduction reduction);
+/* |x - y|. */
 BELL_API struct bell_tensor *bell_l1_loss(struct bell_tensor *x,
                                           struct bell_tensor *y,
                                           enum bell_reduction reduction);
@@ -442,6 +521,8 @@ BELL_API struct bell_tensor *bell_huber_loss(struct bell_tensor *x,
 BELL_API struct bell_tensor *
 bell_binary_cross_entropy(struct bell_tensor *x, struct bell_tensor *y,
                           enum bell_reduction reduction);
+/* The same of logits. pos_weight: factor of the term of y, broadcast, or
+ * NULL. */
 BELL_API struct bell_tensor *bell_binary_cross_entropy_with_logits(
     struct bell_tensor *x, struct bell_tensor *y,
     struct bell_tensor *pos_weight, enum bell_reduction reduction);

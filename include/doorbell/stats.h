@@ -28,6 +28,7 @@ struct bell_stats {
     double n_flops, n_bytes;     /* of all launches, estimated */
 };
 
+/* Copies what was counted so far. Waits for nothing. */
 BELL_API void bell_context_stats(const struct bell_context *ctx,
                                  struct bell_stats *out_stats);
 

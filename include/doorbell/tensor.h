@@ -153,6 +153,7 @@ BELL_API struct bell_tensor *bell_alias(struct bell_tensor *t);
 /* Whether layers behave as in training (dropout drops, batchnorm uses and
  * collects the batch's statistics). Off at first. Returns the old value. */
 BELL_API bool bell_set_training(struct bell_context *ctx, bool training);
+/* Whether layers behave as in training. */
 BELL_API bool bell_is_training(const struct bell_context *ctx);
 
 /* What a device may do less exactly, because it has faster instructions for
@@ -197,20 +198,27 @@ struct bell_context_info {
     size_t buffer_bytes;  /* their sizes together */
     size_t n_compactions; /* times the graph was copied to a fresh one */
 };
+/* Counts now. Waits for nothing. */
 BELL_API void bell_context_get_info(const struct bell_context *ctx,
                                     struct bell_context_info *out_info);
 
 /* ---- facts of a tensor (computing nothing) ---- */
 
+/* The context that t belongs to. */
 BELL_API struct bell_context *bell_context_of(const struct bell_tensor *t);
+/* Whether t is its context's error tensor, or NULL. */
 BELL_API bool bell_is_error(const struct bell_tensor *t);
+/* Element type. */
 BELL_API enum bell_dtype bell_dtype_of(const struct bell_tensor *t);
+/* Number of axes; 0 for a scalar. */
 BELL_API uint32_t bell_ndim(const struct bell_tensor *t);
 /* Sizes, bell_ndim of them; valid until the next call with its context. */
 BELL_API const int64_t *bell_shape(const struct bell_tensor *t);
 /* Size of one axis; -1 if there is no such axis. */
 BELL_API int64_t bell_size(const struct bell_tensor *t, int axis);
+/* Number of elements: the product of the sizes. */
 BELL_API uint64_t bell_numel(const struct bell_tensor *t);
+/* bell_numel times the size of an element, in bytes. */
 BELL_API uint64_t bell_nbytes(const struct bell_tensor *t);
 /* Whether the value is in memory (or queued to be). */
 BELL_API bool bell_is_realized(const struct bell_tensor *t);
@@ -228,6 +236,7 @@ BELL_API struct bell_tensor *bell_from_data(struct bell_context *ctx,
  * once. Queued; does not wait. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_realize(struct bell_tensor *const *tensors, size_t n);
+/* The same of one tensor. */
 BELL_API BELL_MUST_CHECK bell_status bell_realize1(struct bell_tensor *t);
 /* Schedules and compiles what bell_realize of the same tensors would run, and
  * runs nothing: they stay as they are. Later calls find it done. */
@@ -242,11 +251,13 @@ BELL_API BELL_MUST_CHECK bell_status bell_read(struct bell_tensor *t, void *dst,
  * Floats to int64_t truncate. */
 BELL_API BELL_MUST_CHECK bell_status bell_read_f64(struct bell_tensor *t,
                                                    double *dst, size_t n);
+/* As int64_t: floats truncate. */
 BELL_API BELL_MUST_CHECK bell_status bell_read_i64(struct bell_tensor *t,
                                                    int64_t *dst, size_t n);
 /* The value of a tensor with one element. */
 BELL_API BELL_MUST_CHECK bell_status bell_item_f64(struct bell_tensor *t,
                                                    double *out_value);
+/* The same as int64_t; floats truncate. */
 BELL_API BELL_MUST_CHECK bell_status bell_item_i64(struct bell_tensor *t,
                                                    int64_t *out_value);
 
@@ -266,6 +277,7 @@ BELL_API BELL_MUST_CHECK bell_status bell_write(struct bell_tensor *t,
  * tensor of its category or a higher one (alone: float32 resp. int64). */
 BELL_API struct bell_tensor *bell_scalar(struct bell_context *ctx,
                                          double value);
+/* The same from an integer; alone int64. */
 BELL_API struct bell_tensor *bell_scalar_int(struct bell_context *ctx,
                                              int64_t value);
 
@@ -279,9 +291,11 @@ BELL_API struct bell_tensor *bell_full_int(struct bell_context *ctx,
                                            const int64_t *shape, uint32_t ndim,
                                            int64_t value,
                                            enum bell_dtype dtype);
+/* Every element 0; BELL_DEFAULT is float32. */
 BELL_API struct bell_tensor *bell_zeros(struct bell_context *ctx,
                                         const int64_t *shape, uint32_t ndim,
                                         enum bell_dtype dtype);
+/* Every element 1; BELL_DEFAULT is float32. */
 BELL_API struct bell_tensor *bell_ones(struct bell_context *ctx,
                                        const int64_t *shape, uint32_t ndim,
                                        enum bell_dtype dtype);
@@ -292,10 +306,13 @@ BELL_API struct bell_tensor *bell_empty(struct bell_context *ctx,
 /* Of x's shape; BELL_DEFAULT is x's dtype. */
 BELL_API struct bell_tensor *bell_full_like(struct bell_tensor *x, double value,
                                             enum bell_dtype dtype);
+/* Zeros. */
 BELL_API struct bell_tensor *bell_zeros_like(struct bell_tensor *x,
                                              enum bell_dtype dtype);
+/* Ones. */
 BELL_API struct bell_tensor *bell_ones_like(struct bell_tensor *x,
                                             enum bell_dtype dtype);
+/* Memory of unspecified content. */
 BELL_API struct bell_tensor *bell_empty_like(struct bell_tensor *x,
                                              enum bell_dtype dtype);
 /* start, start + step, ... up to but not including stop; shape
@@ -322,6 +339,7 @@ BELL_API struct bell_tensor *bell_one_hot(struct bell_tensor *x,
  * order give the same bits on every device. The seed is 0 at first. At most
  * 2^32 elements a call. BELL_DEFAULT is float32. */
 
+/* Starts the sequence of this seed; what was made before keeps its values. */
 BELL_API void bell_manual_seed(struct bell_context *ctx, uint64_t seed);
 /* Uniform in [0, 1). Float dtypes. */
 BELL_API struct bell_tensor *bell_rand(struct bell_context *ctx,
@@ -335,15 +353,19 @@ BELL_API struct bell_tensor *bell_randn(struct bell_context *ctx,
 BELL_API struct bell_tensor *bell_randint(struct bell_context *ctx, int64_t low,
                                           int64_t high, const int64_t *shape,
                                           uint32_t ndim, enum bell_dtype dtype);
+/* Uniform in [low, high). Float dtypes. */
 BELL_API struct bell_tensor *bell_uniform(struct bell_context *ctx,
                                           const int64_t *shape, uint32_t ndim,
                                           double low, double high,
                                           enum bell_dtype dtype);
+/* Normal with this mean and standard deviation. Float dtypes. */
 BELL_API struct bell_tensor *bell_normal(struct bell_context *ctx,
                                          const int64_t *shape, uint32_t ndim,
                                          double mean, double std,
                                          enum bell_dtype dtype);
+/* bell_rand of x's shape and dtype. */
 BELL_API struct bell_tensor *bell_rand_like(struct bell_tensor *x);
+/* bell_randn of x's shape and dtype. */
 BELL_API struct bell_tensor *bell_randn_like(struct bell_tensor *x);
 /* A random order of 0..n-1, int64. Work grows with n^2; for n up to some ten
  * thousand. */
@@ -354,16 +376,20 @@ BELL_API struct bell_tensor *bell_scaled_uniform(struct bell_context *ctx,
                                                  uint32_t ndim,
                                                  enum bell_dtype dtype);
 /* Weight initialisers. fan_in is the product of all sizes but the first,
- * fan_out of all but the second; rank at least 2. glorot: +-sqrt(6 / (fan_in + fan_out)). kaiming:
- * gain sqrt(2 / (1 + a^2)) over fan_in. */
+ * fan_out of all but the second; rank at least 2. The gain of kaiming is
+ * sqrt(2 / ((1 + a^2) * fan_in)). Float dtypes; BELL_DEFAULT is float32. */
+
+/* Uniform in +-sqrt(6 / (fan_in + fan_out)). */
 BELL_API struct bell_tensor *bell_glorot_uniform(struct bell_context *ctx,
                                                  const int64_t *shape,
                                                  uint32_t ndim,
                                                  enum bell_dtype dtype);
+/* Uniform in +-gain * sqrt(3). */
 BELL_API struct bell_tensor *bell_kaiming_uniform(struct bell_context *ctx,
                                                   const int64_t *shape,
                                                   uint32_t ndim, double a,
                                                   enum bell_dtype dtype);
+/* Normal, of standard deviation gain. */
 BELL_API struct bell_tensor *bell_kaiming_normal(struct bell_context *ctx,
                                                  const int64_t *shape,
                                                  uint32_t ndim, double a,
@@ -441,6 +467,7 @@ BELL_API struct bell_tensor *bell_roll(struct bell_tensor *x, int64_t shift,
 /* Keeps x[.., i, j] where j <= i + diagonal (tril), j >= i + diagonal (triu);
  * 0 elsewhere. */
 BELL_API struct bell_tensor *bell_tril(struct bell_tensor *x, int64_t diagonal);
+/* The upper part, likewise. */
 BELL_API struct bell_tensor *bell_triu(struct bell_tensor *x, int64_t diagonal);
 /* Rank 1: the matrix with x on its main diagonal. Rank 2: its diagonal. */
 BELL_API struct bell_tensor *bell_diag(struct bell_tensor *x);
@@ -534,6 +561,7 @@ BELL_API struct bell_tensor *bell_index_put(struct bell_tensor *x,
 /* The part of `axis` at i (removed), or begin..begin+length-1. */
 BELL_API struct bell_tensor *bell_select(struct bell_tensor *x, int axis,
                                          int64_t i);
+/* The part begin..begin+length-1, its axis kept. */
 BELL_API struct bell_tensor *bell_narrow(struct bell_tensor *x, int axis,
                                          int64_t begin, int64_t length);
 /* out[i..] = x[i.. with the axis at index[i..]]; index has x's rank and no
@@ -557,6 +585,7 @@ BELL_API struct bell_tensor *bell_embedding(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_scatter(struct bell_tensor *x, int axis,
                                           struct bell_tensor *index,
                                           struct bell_tensor *src);
+/* x, increased by src at the indices, as said above. */
 BELL_API struct bell_tensor *bell_scatter_add(struct bell_tensor *x, int axis,
                                               struct bell_tensor *index,
                                               struct bell_tensor *src);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each header compiles alone; a public one as C++ too.
+"""Each header compiles alone; a public one as C++ too, and every function that
+it declares has a comment of its own.
 
 usage: test_headers.py SOURCE_ROOT C_COMPILER [CXX_COMPILER]
 """
@@ -38,6 +39,14 @@ def guard_complaints(root, header):
     return [f'{header}: the guard is not {guard}']
 
 
+def bare_functions(root, header):
+    """Prototypes of a public header without a comment directly above."""
+    lines = read(root, header).splitlines()
+    return [f'{header}:{i + 1}: no comment above: {line}'
+            for i, line in enumerate(lines) if line.startswith('BELL_API')
+            and not lines[i - 1].endswith('*/')]
+
+
 def main():
     root, c_compiler = sys.argv[1:3]
     cxx_compiler = sys.argv[3] if len(sys.argv) > 3 else None
@@ -57,6 +66,8 @@ def main():
     for header in headers:
         if not header.startswith('include/'):
             continue
+        tap.check(f'{header}: every function is documented',
+                  bare_functions(root, header))
         if cxx_compiler is None:
             tap.skip(f'{header} as C++', 'no C++ compiler')
         else:
