@@ -14,6 +14,7 @@
  */
 #include "tensor/tensor_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -63,12 +64,14 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
 void
 tensor_buffer_retain(struct tensor_buffer *buf)
 {
+    assert(buf->refcount > 0 && buf->device_mem);
     buf->refcount++;
 }
 
 void
 tensor_buffer_release(struct tensor_buffer *buf)
 {
+    assert(buf->refcount > 0);
     if (--buf->refcount > 0 || !buf->device_mem)
         return;
     tensor_buffer_free(buf);

@@ -5,6 +5,7 @@
  */
 #include "tensor/node.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -53,6 +54,7 @@ tn_reshape(struct bell_context *ctx, const struct uop *u, const int64_t *d,
         return fail_size(ctx, d, n);
     if (c && u->op == UOP_EXPAND)
         return tn_full(ctx, c, d, n);
+    assert(tn_product(d, n) == tn_numel(ctx, u));
     if (u->op == UOP_RESHAPE)
         u = u->src[0];
     if (same_shape(tn_shape(ctx, u), d, n))
@@ -71,6 +73,7 @@ tn_permute(struct bell_context *ctx, const struct uop *u, const int64_t *order)
     if (tn_bad(u))
         return u;
     for (i = 0; i < n; i++) {
+        assert(order[i] >= 0 && order[i] < n);
         d[i] = shape->d[order[i]];
         total[i] = u->op == UOP_PERMUTE ? u->arg.dims->d[order[i]] : order[i];
         identity = identity && total[i] == i;
@@ -91,6 +94,8 @@ tn_swap(struct bell_context *ctx, const struct uop *u, uint32_t axis0,
     int64_t order[TN_MAX_RANK];
     uint32_t i;
 
+    assert(tn_bad(u) || tn_rank(ctx, u) == 0 || /* has axis 0, by Python */
+           (axis0 < tn_rank(ctx, u) && axis1 < tn_rank(ctx, u)));
     for (i = 0; i < tn_rank(ctx, u); i++)
         order[i] = i == axis0 ? axis1 : i == axis1 ? axis0 : i;
     return tn_permute(ctx, u, order);
@@ -115,11 +120,14 @@ const struct uop *
 tn_expand(struct bell_context *ctx, const struct uop *u, const int64_t *d)
 {
     const struct uop_dims *shape = tn_shape(ctx, u);
+    uint32_t i;
 
     if (tn_bad(u) || same_shape(shape, d, shape->n))
         return u;
     if (tn_product(d, shape->n) < 0)
         return fail_size(ctx, d, shape->n);
+    for (i = 0; i < shape->n; i++)
+        assert(shape->d[i] == d[i] || shape->d[i] == 1);
     if (u->op == UOP_EXPAND)
         u = u->src[0];
     return make_move(ctx, UOP_EXPAND, u, d, shape->n, d, shape->n);
@@ -137,6 +145,7 @@ tn_broadcast(struct bell_context *ctx, const struct uop *u, const int64_t *d,
         return u;
     if (n > TN_MAX_RANK)
         return fail_size(ctx, d, n);
+    assert(n >= shape->n);
     skip = n - shape->n;
     for (i = 0; i < n; i++)
         ones[i] = i < skip ? 1 : shape->d[i - skip];
@@ -230,6 +239,7 @@ tn_pad_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
 {
     int64_t pads[2 * TN_MAX_RANK] = {0};
 
+    assert(tn_bad(u) || axis < tn_rank(ctx, u));
     pads[2 * axis] = before;
     pads[2 * axis + 1] = after;
     return tn_pad(ctx, u, pads);
@@ -257,6 +267,7 @@ tn_unsqueeze(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     int64_t d[TN_MAX_RANK + 1];
     uint32_t i;
 
+    assert(axis <= shape->n);
     for (i = 0; i <= shape->n; i++)
         d[i] = i < axis ? shape->d[i] : i == axis ? 1 : shape->d[i - 1];
     return tn_reshape(ctx, u, d, shape->n + 1);
@@ -284,6 +295,7 @@ tn_split_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     int64_t d[TN_MAX_RANK + 1];
     uint32_t i;
 
+    assert(tn_bad(u) || (axis < shape->n && outer * inner == shape->d[axis]));
     for (i = 0; i < shape->n; i++)
         d[i < axis ? i : i + 1] = shape->d[i];
     d[axis] = outer;

@@ -3,6 +3,7 @@
  */
 #include "tensor/node.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,6 +121,7 @@ tn_iota(struct bell_context *ctx, uint32_t rank, uint32_t axis, int64_t n,
     const struct uop *u;
     uint32_t i;
 
+    assert(n >= 0 && axis < rank && rank <= TN_MAX_RANK);
     if (!shape)
         return &uop_failed;
     if (n <= 1)
@@ -186,6 +188,13 @@ static const struct uop *
 make_alu(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
          const struct uop *const *src, uint32_t n, const struct uop_dims *shape)
 {
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        assert(src[i]->op == UOP_CONST || tn_shape(ctx, src[i]) == shape);
+        assert(src[i]->dtype == src[n - 1]->dtype ||
+               (op == UOP_WHERE && i == 0 && src[0]->dtype == UOP_BOOL));
+    }
     return uop_new_shaped(&ctx->graph, op, dtype, no_arg, src, n, shape);
 }
 

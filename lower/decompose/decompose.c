@@ -6,6 +6,8 @@
  */
 #include "lower/decompose/decompose_internal.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 
 #define MAX_ROUNDS 4
@@ -61,6 +63,7 @@ dec_poly(const struct dec *d, const struct uop *x, enum uop_dtype dtype,
 {
     const struct uop *p = dec_float(d, x, dtype, c[n - 1]);
 
+    assert(x->dtype == dtype || d->g->failed);
     while (--n > 0)
         p = dec_madd(d, p, x, dec_float(d, x, dtype, c[n - 1]));
     return p;

@@ -1,6 +1,7 @@
 /* Movement ops as index arithmetic. */
 #include "lower/schedule/sched_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,7 +26,8 @@ sched_mask(struct sched *s, const struct uop *u)
             uint32_t j;
             for (j = 0; j < v->n_src; j++)
                 mask |= s->masks[v->src[j]->id];
-            if (v->op == UOP_RANGE)
+            if (v->op == UOP_RANGE) /* sym_given's stand-ins have great ids,
+                                     * and are of no kernel */
                 mask |= 1ull << (uop_range_id(v) & 63);
             s->masks[i] = mask;
         }
@@ -97,6 +99,7 @@ const struct uop *
 sched_idx_linear(struct sched *s, const struct sched_idx *idx,
                  const struct uop_dims *dims)
 {
+    assert(idx->n == (idx->flat ? 1 : dims->n));
     return idx->flat ? idx->e[0] : linear_part(s, idx, dims, 0, dims->n);
 }
 
@@ -171,6 +174,7 @@ pad_source(struct sched *s, const struct sched_idx *idx,
     struct sched_idx *out = sched_idx_new(s, idx->n);
     uint32_t i;
 
+    assert(!idx->flat && pad->n == 2 * idx->n);
     if (!out)
         return NULL;
     for (i = 0; i < idx->n; i++) {

@@ -6,6 +6,7 @@
  */
 #include "lower/schedule/sched_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -129,6 +130,7 @@ load_buffer(struct builder *b, const struct frame *frame)
     union uop_arg none = {.bits = 0};
     const struct uop *src[4];
 
+    assert(node->buf != SCHED_NONE);
     src[0] = param(b, slot_of(b, node->buf), dtype);
     src[1] = sched_idx_linear(b->s, frame->idx, node->shape);
     src[2] = uop_const_int(k, dtype, 0);
@@ -440,6 +442,7 @@ sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
     struct builder b = {.s = s, .root = node, .bufs = bufs};
     const struct uop *sink;
 
+    assert(s->nodes[node].stored && s->nodes[node].buf != SCHED_NONE);
     map_init(&b.by_hash);
     sink = build(&b);
     map_fini(&b.by_hash);

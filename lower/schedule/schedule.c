@@ -8,6 +8,7 @@
  */
 #include "lower/schedule/sched_internal.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -770,6 +771,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         local[list[i]->id] = i;
         node->u = list[i];
         node->shape = uop_shape(p->s.g, list[i]);
+        assert(node->shape); /* stage T */
         node->numel = numel_of(node->shape);
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;

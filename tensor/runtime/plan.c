@@ -1,6 +1,7 @@
 /* The memory plan: values that are not alive at once share memory. */
 #include "tensor/runtime/runtime.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ place_spans(struct span *spans, uint32_t n, struct span **alive)
     for (i = 0; i < n; i++) {
         struct span *span = &spans[i];
         uint64_t at = 0;
+        assert(i == 0 || spans[i - 1].first <= span->first); /* sorted */
         for (j = kept = 0; j < n_alive; j++) {
             if (alive[j]->last >= span->first)
                 alive[kept++] = alive[j];

@@ -1,12 +1,13 @@
 /* libFuzzer target: the text form of graphs. Whatever the bytes, parsing ends
  * in an error or in a graph that validates or not, prints, and reads back as
- * the same nodes. */
+ * the same nodes. What is a kernel is lowered, for a CPU and for a GPU: to a
+ * program, or an error. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "uops/uop.h"
+#include "lower/lower.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,6 +28,37 @@ check_round_trip(struct uop_graph *g, const struct uop **roots, size_t n)
     }
     host_free(back);
     host_free(text);
+}
+
+static void
+lower_anything(struct uop_graph *g, const struct uop *sink)
+{
+    static const struct lower_target targets[] = {
+        {.name = "cpu",
+         .vector_bytes = 32,
+         .n_vector_regs = 16,
+         .n_threads = 2,
+         .l1_bytes = 32768,
+         .l2_bytes = 1 << 20,
+         .has_fma = true},
+        {.name = "gpu",
+         .is_gpu = true,
+         .has_fma = true,
+         .warp_lanes = 32,
+         .n_units = 8,
+         .max_threads = 1024,
+         .max_regs = 255,
+         .max_shared_bytes = 48 << 10,
+         .l1_bytes = 65536,
+         .l2_bytes = 1 << 22,
+         .max_grid = {INT32_MAX, 65535, 65535}}};
+    struct lower_program program;
+    size_t i;
+
+    for (i = 0; i < 2; i++) {
+        bell_status status = lower_kernel(g, sink, &targets[i], &program);
+        (void)status;
+    }
 }
 
 int
@@ -50,6 +82,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             bell_status valid = uop_validate(&g, roots, n, stages[i]);
             (void)valid;
         }
+        if (n == 1 && lower_check(&g, roots[0]) == BELL_OK)
+            lower_anything(&g, roots[0]);
         for (i = 0; i < n; i++)
             uop_expr_str(roots[i], line, sizeof(line));
         host_free(roots);
