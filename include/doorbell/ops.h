@@ -176,7 +176,8 @@ BELL_API struct bell_tensor *bell_square(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_reciprocal(struct bell_tensor *x);
 /* Square root, correctly rounded; NaN below 0; float. */
 BELL_API struct bell_tensor *bell_sqrt(struct bell_tensor *x);
-BELL_API struct bell_tensor *bell_rsqrt(struct bell_tensor *x); /* float */
+/* 1 / sqrt(x); float. */
+BELL_API struct bell_tensor *bell_rsqrt(struct bell_tensor *x);
 /* Integers and bool: every bit inverted (bool: not). */
 BELL_API struct bell_tensor *bell_bitwise_not(struct bell_tensor *x);
 /* x == 0, bool. */
