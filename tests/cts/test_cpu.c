@@ -225,11 +225,15 @@ test_spin_time(void **state)
         status = hcq_device_open("CPU", &dev);
         if ((status == BELL_OK) != rows[i].is_taken)
             fail_msg("'%s': %d", rows[i].value, status);
-        if (status == BELL_OK)
+        if (status == BELL_OK) {
+            assert_int_equal(dev->spin_ns,
+                             strtoull(rows[i].value, NULL, 10) * 1000);
             hcq_device_close(dev);
-        else
-            assert_non_null(
-                strstr(bell_error_last()->message, "BELL_SPIN_US is '"));
+            continue;
+        }
+
+        assert_non_null(
+            strstr(bell_error_last()->message, "BELL_SPIN_US is '"));
     }
     unsetenv("BELL_SPIN_US");
 }

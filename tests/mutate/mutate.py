@@ -72,7 +72,7 @@ TESTS = {
         r'cts AMD@sim_gfx(90a|942\*2|1100|1201)|trace|replay|sim|cli|'
         r'privileged|h100'),
 }
-PATIENCE = 150  # seconds of tests for one mutant
+PATIENCE = 60  # seconds of tests for one mutant
 ENV = {
     'CMOCKA_MESSAGE_OUTPUT': 'TAP',
     'ASAN_OPTIONS': 'detect_stack_use_after_return=1:strict_string_checks=1:'
