@@ -72,7 +72,7 @@ TESTS = {
         r'cts AMD@sim_gfx(90a|942\*2|1100|1201)|trace|replay|sim|cli|'
         r'privileged|h100'),
 }
-PATIENCE = 60  # seconds of tests for one mutant
+PATIENCE = 100  # seconds of tests for one mutant
 ENV = {
     'CMOCKA_MESSAGE_OUTPUT': 'TAP',
     'ASAN_OPTIONS': 'detect_stack_use_after_return=1:strict_string_checks=1:'
@@ -381,6 +381,8 @@ class Lines:
                 _, seconds, test.lines = self.look(counting[test.full_name])
                 test.seconds = seconds * (3 if build == 'asan' else 1)
         self.code = self.counted(self.files('.gcno'), True)
+        for path in self.code:  # before anything is changed
+            self.mark(path)
 
     def look(self, test):
         """[mark of its sources, seconds, {path: [mark, lines]}]"""
