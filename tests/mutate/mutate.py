@@ -336,6 +336,7 @@ def configure(source):
         if done.returncode != 0:
             print(done.stdout[-4000:])
             return None
+        run('ninja', '-C', build, 'build.ninja')  # as the tree has it now
         targets, found = (
             json.loads(run('meson', 'introspect', build, what).stdout)
             for what in ('--targets', '--tests'))
