@@ -389,12 +389,29 @@ static void
 test_words(void **state)
 {
     static const char *const lines[] = {
-        "+0000 barrier\n",           "+0008 copy 16 bytes 0x",
-        "+0028 fill 16 bytes at 0x", "+0048 write32 0x9 at 0x",
-        "+0060 write64 0x9 at 0x",   "+0078 poll 0x",
-        "+0098 timestamp 0x",        "+00a8 signal 0x",
-        "+00c0 wait for signal 0x",  "+00d8 barrier\n",
+        "+0000 barrier\n",
+        "+0008 copy 16 bytes 0x",
+        "+0028 fill 16 bytes at 0x",
+        "+0048 write32 0x9 at 0x",
+        "+0060 write64 0x9 at 0x",
+        "+0078 poll 0x",
+        "+0098 timestamp 0x",
+        "+00a8 signal 0x",
+        "+00c0 wait for signal 0x",
+        "+00d8 barrier\n",
+        "+00e0 exec k 2x3x4 of 1x1x1, 2 args: 0x5 0x6\n",
     };
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "k",
+        .entry = "nop",
+        .n_vals = 2,
+        .binary = object,
+        .binary_size_bytes = object_bytes,
+    };
+    const uint32_t grid[3] = {2, 3, 4};
+    const uint64_t args[2] = {5, 6};
+    struct hcq_program *prog;
     struct hcq_device *dev = open_device();
     struct hcq_buffer *buf;
     struct hcq_signal *sig;
@@ -407,6 +424,7 @@ test_words(void **state)
     assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
     assert_int_equal(hcq_buffer_create(dev, 64, HCQ_MEM_DEVICE, &buf), BELL_OK);
     assert_int_equal(hcq_signal_create(dev, 0, &sig), BELL_OK);
+    assert_int_equal(hcq_program_create(dev, &desc, &prog), BELL_OK);
     assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
     hcq_cs_barrier(cs);
     hcq_cs_copy(cs, buf->va, buf->va + 32, 16);
@@ -418,9 +436,11 @@ test_words(void **state)
     hcq_cs_signal(cs, sig, 3);
     hcq_cs_wait(cs, sig, 3);
     hcq_cs_barrier(cs);
+    hcq_cs_exec(cs, prog, args, 2, grid, NULL);
     log_set_writer(keep_text, text);
     log_mask = LOG_PUSH;
-    assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+    if (hcq_cs_submit(cs, NULL) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
     log_mask = 0;
     log_set_writer(NULL, NULL);
     assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);

@@ -200,6 +200,30 @@ round_trip(const struct subject *s)
         say(s, "bits outside of the fields", "words");
 }
 
+/* Each element in turn, alone: text names it, and what is not known of it. */
+static void
+names(const struct subject *s)
+{
+    for (unsigned m = 0; m < s->n_members; m++) {
+        const struct regs_field *row = s->members[m].row;
+
+        for (unsigned i = 0; row && i < row->count; i++) {
+            uint32_t w[MAX_DW] = {0};
+            char buf[1024], want[96];
+            struct regs_text text;
+
+            assert_true(put_by_row(row, w, i, UINT64_C(1) << row->shift) ||
+                        put_by_row(row, w, i, UINT64_MAX)); /* one bit, -1 */
+            snprintf(want, sizeof(want),
+                     row->is_array ? "%s[%u]=" : "%s=", row->name, i);
+            regs_text_init(&text, buf, sizeof(buf));
+            regs_decode_fields(&text, s->type, s->gen, w, UINT64_MAX);
+            if (!strstr(buf, want))
+                say(s, buf, want);
+        }
+    }
+}
+
 /* Each member in turn with a value that has no place; returns how many. */
 static unsigned
 refusals(const struct subject *s)
@@ -258,6 +282,7 @@ run_unit(const struct regs_test *tests, unsigned n_tests)
 
             list_members(&s);
             assert_true(s.type->n_dw < MAX_DW);
+            names(&s);
             if (!regs_in(gen, s.type->gens)) {
                 assert_int_equal(tests[t].try_pack(gen, zero, w),
                                  BELL_E_INVALID);

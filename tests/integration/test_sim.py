@@ -63,6 +63,12 @@ def check_doorbell(tap):
                'devices')
     tap.check('cards of both kinds', expect(done, 0, out='NV:0') + expect(
         done, 0, out='AMD:0'))
+    for args, out in ((('devices',), 'BELL_NV_BRANCH=999: no such branch'),
+                      (('eval', '20 + 3'), '23')):
+        done = sim('NV@sim:sm_90', 'env', 'BELL_NV_BRANCH=999', DOORBELL,
+                   *args)
+        tap.check(f'one that cannot be used: {args[0]}',
+                  expect(done, 0, out=out))
     done = sim('NV@sim:sm_80', DOORBELL, 'selftest', 'NV', '--only', 'store')
     tap.check('machine code for NVIDIA is refused in words', expect(
         done, 1, err='SASS is not simulated'))

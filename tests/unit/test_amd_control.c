@@ -1185,10 +1185,30 @@ records_and_replays(void **state)
     unlink(path);
 }
 
+/* Writes of the host through the window are told to the card, which may hold
+ * them back. */
+static void
+window_is_flushed(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100");
+    struct hcq_buffer *buf;
+    uint32_t value = 7;
+
+    (void)state;
+    assert_non_null(dev->hdp_flush);
+    expect_ok(hcq_buffer_create(&dev->base, 4096, HCQ_MEM_DEVICE, &buf));
+    dev->hdp_flush[0] = 0;
+    expect_ok(hcq_buffer_write(buf, 0, &value, sizeof(value)));
+    assert_int_equal(dev->hdp_flush[0], 1);
+    hcq_buffer_destroy(buf);
+    close_amd(dev);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window_is_flushed),
         cmocka_unit_test(sizes_of_boards),
         cmocka_unit_test(limits_of_generations),
         cmocka_unit_test(names_of_calls),

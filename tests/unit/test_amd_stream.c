@@ -5,6 +5,7 @@
 #include "tests/unit/amd_kernels.h"
 #include "base/bits.h"
 #include "base/map.h"
+#include "hcq/amd/amd_command.h"
 #include "hcq/hcq_ring.h"
 
 static const char *const cards[] = {"AMD@sim:gfx1100", "AMD@sim:gfx942",
@@ -133,34 +134,54 @@ random_submission(struct walk *w, struct hcq_queue *queue)
     hcq_stream_destroy(stream);
 }
 
+/* max_bytes: of one packet that copies or fills; 0: the card's. */
 static void
-random_streams(void **state)
+run_random(const char *card, uint64_t seed, uint64_t max_bytes)
 {
     static struct walk w;
     uint32_t i, round;
+
+    memset(&w, 0, sizeof(w));
+    w.rig = open_rig(card);
+    w.seed = seed;
+    if (max_bytes) {
+        amd_queue_of(w.rig.queue)->engine.max_bytes = max_bytes;
+        amd_queue_of(w.rig.copy)->engine.max_bytes = max_bytes;
+    }
+    for (i = 0; i < AREA; i++)
+        w.model[i] = (uint8_t)hash_mix(i);
+    memcpy(w.rig.out->host, w.model, AREA);
+    expect_ok(hcq_signal_create(w.rig.dev, 0, &w.sig));
+    for (round = 0; round < 150; round++) {
+        struct hcq_queue *queue = round & 1 ? w.rig.copy : w.rig.queue;
+
+        for (i = random_below(&w, 4); i < 4; i++)
+            random_submission(&w, queue);
+        expect_ok(hcq_queue_wait(queue, LONG_NS));
+        assert_memory_equal(w.rig.out->host, w.model, AREA);
+        assert_int_equal(hcq_signal_value(w.sig), w.value);
+    }
+    assert_true(hcq_signal_timestamp(w.sig) != 0);
+    close_rig(&w.rig);
+}
+
+static void
+random_streams(void **state)
+{
     size_t c;
 
     (void)state;
-    for (c = 0; c < ARRAY_LEN(cards); c++) {
-        memset(&w, 0, sizeof(w));
-        w.rig = open_rig(cards[c]);
-        w.seed = c + 77;
-        for (i = 0; i < AREA; i++)
-            w.model[i] = (uint8_t)hash_mix(i);
-        memcpy(w.rig.out->host, w.model, AREA);
-        expect_ok(hcq_signal_create(w.rig.dev, 0, &w.sig));
-        for (round = 0; round < 150; round++) {
-            struct hcq_queue *queue = round & 1 ? w.rig.copy : w.rig.queue;
+    for (c = 0; c < ARRAY_LEN(cards); c++)
+        run_random(cards[c], c + 77, 0);
+}
 
-            for (i = random_below(&w, 4); i < 4; i++)
-                random_submission(&w, queue);
-            expect_ok(hcq_queue_wait(queue, LONG_NS));
-            assert_memory_equal(w.rig.out->host, w.model, AREA);
-            assert_int_equal(hcq_signal_value(w.sig), w.value);
-        }
-        assert_true(hcq_signal_timestamp(w.sig) != 0);
-        close_rig(&w.rig);
-    }
+/* The same where packets take little, so that most transfers are several. */
+static void
+random_pieces(void **state)
+{
+    (void)state;
+    run_random("AMD@sim:gfx1030", 7, 256);
+    run_random("AMD@sim:gfx90a", 8, 64);
 }
 
 /* ---- limits of the rings --------------------------------------------------------- */
@@ -304,9 +325,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_streams),   cmocka_unit_test(rings_wrap),
-        cmocka_unit_test(many_launches),    cmocka_unit_test(long_stream),
-        cmocka_unit_test(many_submissions),
+        cmocka_unit_test(random_streams), cmocka_unit_test(random_pieces),
+        cmocka_unit_test(rings_wrap),     cmocka_unit_test(many_launches),
+        cmocka_unit_test(long_stream),    cmocka_unit_test(many_submissions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
