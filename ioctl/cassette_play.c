@@ -640,7 +640,7 @@ play_doorbell(struct play *play)
                             .n_regions = r->n_blobs};
     uint32_t i;
 
-    regions = host_calloc(r->n_blobs + 1u, sizeof(*regions));
+    regions = host_calloc(r->n_blobs, sizeof(*regions));
     if (!regions)
         return out_of_memory();
     for (i = 0; i < r->n_blobs; i++)

@@ -196,8 +196,8 @@ read_records(struct cas_reader *reader)
     }
     if (n_records > UINT32_MAX)
         return malformed(reader, "too many records", 0);
-    reader->records = host_calloc(n_records + 1, sizeof(*reader->records));
-    reader->blobs = host_calloc(n_blobs + 1, sizeof(*reader->blobs));
+    reader->records = host_calloc(n_records, sizeof(*reader->records));
+    reader->blobs = host_calloc(n_blobs, sizeof(*reader->blobs));
     if (!reader->records || !reader->blobs)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", reader->name);
     n_blobs = 0;

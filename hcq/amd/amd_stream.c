@@ -111,7 +111,7 @@ fill_stream(struct hcq_stream *base)
                          "stream '%s': %llu bytes for the card; 4 GiB are the "
                          "limit",
                          base->name, (unsigned long long)bytes);
-    stream->spots = host_calloc(stream->n_packets + 1u, sizeof(*stream->spots));
+    stream->spots = host_calloc(stream->n_packets, sizeof(*stream->spots));
     if (n_slots)
         stream->slots = host_calloc((size_t)n_slots, engine->slot_dw * 4);
     if (!stream->spots || (n_slots && !stream->slots))

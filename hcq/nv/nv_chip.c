@@ -49,7 +49,7 @@ read_classes(struct nv_device *dev, uint32_t **out_list, uint32_t *out_n)
     if (query.numClasses > CLASSES_MAX)
         return bell_fail(BELL_E_KERNEL, "the kernel tells of %u classes",
                          query.numClasses);
-    list = host_calloc(query.numClasses + 1u, sizeof(*list));
+    list = host_calloc(query.numClasses, sizeof(*list));
     if (!list)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a list of %u classes",
                          query.numClasses);

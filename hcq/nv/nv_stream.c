@@ -110,7 +110,7 @@ nv_stream_bind(struct hcq_stream *base)
 {
     uint32_t n_packets;
     struct hcq_extent extent = hcq_stream_extent(base, &n_packets);
-    struct hcq_spot *spots = host_calloc(n_packets + 1u, sizeof(*spots));
+    struct hcq_spot *spots = host_calloc(n_packets, sizeof(*spots));
     struct nv_stream *stream = host_calloc(1, sizeof(*stream));
     /* Each but the last holds more than half of what it may. */
     size_t n_segments = (size_t)(extent.n_dw / (NV_HOST_GP_MAX_DW / 2)) + 1;
@@ -119,8 +119,7 @@ nv_stream_bind(struct hcq_stream *base)
     base->priv = stream;
     if (stream) {
         stream->segment_dw = host_calloc(n_segments, sizeof(uint32_t));
-        stream->targets =
-            host_calloc(base->n_places + 1, sizeof(*stream->targets));
+        stream->targets = host_calloc(base->n_places, sizeof(*stream->targets));
     }
     if (!spots || !stream || !stream->segment_dw || !stream->targets)
         status = bell_fail(BELL_E_NO_MEMORY,
