@@ -238,6 +238,49 @@ test_spin_time(void **state)
     unsetenv("BELL_SPIN_US");
 }
 
+/* ---- workers --------------------------------------------------------------- */
+
+/* With any number of threads, one of which has no helpers. */
+static void
+test_threads(void **state)
+{
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "k",
+        .entry = "nop",
+        .binary = object,
+        .binary_size_bytes = object_bytes,
+    };
+    static const char *const values[] = {"1", "2", "5"};
+    static const uint32_t sizes[] = {1, 2, 7, 64, 1000, 4097};
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct hcq_program *prog;
+        struct hcq_device *dev;
+        struct hcq_queue *queue;
+        struct hcq_cs *cs;
+
+        setenv("BELL_THREADS", values[i], 1);
+        dev = open_device();
+        assert_int_equal(dev->info.n_units, (unsigned)atoi(values[i]));
+        assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue),
+                         BELL_OK);
+        assert_int_equal(hcq_program_create(dev, &desc, &prog), BELL_OK);
+        for (k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+            const uint32_t grid[3] = {sizes[k], 1, 1};
+
+            assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+            hcq_cs_exec(cs, prog, NULL, 0, grid, NULL);
+            assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+            assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+        }
+        hcq_device_close(dev);
+    }
+    unsetenv("BELL_THREADS");
+}
+
 /* ---- the loader ------------------------------------------------------------ */
 
 /* No page of the process is writable and executable. */
@@ -463,6 +506,7 @@ main(void)
         cmocka_unit_test(test_default_action),
         cmocka_unit_test(test_plain_handler),
         cmocka_unit_test(test_spin_time),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_write_xor_execute),
         cmocka_unit_test(test_hostile_sections),
         cmocka_unit_test(test_bad_words),

@@ -201,6 +201,14 @@ test_convert(void **state)
     assert_true(kio_struct_put(nv_struct(0, NV_S_NV_OS46), &wire, sizeof(wire),
                                "flags", 1));
     assert_int_equal(wire.flags, 1);
+    assert_true(kio_struct_put(nv_struct(0, NV_S_NV_OS46), &wire,
+                               offsetof(struct nv_os46_535, dmaOffset) + 8,
+                               "dmaOffset", 0x123456789abcdef0));
+    assert_int_equal(wire.dmaOffset, 0x123456789abcdef0);
+    assert_false(kio_struct_put(nv_struct(0, NV_S_NV_OS46), &wire,
+                                offsetof(struct nv_os46_535, dmaOffset) + 7,
+                                "dmaOffset", 0));
+    assert_int_equal(wire.dmaOffset, 0x123456789abcdef0);
 }
 
 /* ---- calls ------------------------------------------------------------ */
@@ -310,6 +318,25 @@ static const struct kio_field sample_fields[] = {
 static const struct kio_struct sample_desc = {
     "sample", sample_fields, sizeof(struct sample),
     sizeof(sample_fields) / sizeof(sample_fields[0])};
+
+/* Fields of up to 8 bytes are numbers, and lie within what is given. */
+static void
+test_put(void **state)
+{
+    struct sample x = {0};
+    const uint32_t end = offsetof(struct sample, large) + 8;
+
+    (void)state;
+    assert_true(kio_struct_put(&sample_desc, &x, end, "large", UINT64_MAX));
+    assert_true(x.large == UINT64_MAX);
+    assert_false(kio_struct_put(&sample_desc, &x, end - 1, "large", 1));
+    assert_false(kio_struct_put(&sample_desc, &x, sizeof(x), "blob", 1));
+    assert_false(kio_struct_put(&sample_desc, &x, sizeof(x), "nothing", 1));
+    assert_true(x.large == UINT64_MAX);
+    assert_int_equal(x.blob[0], 0);
+    assert_int_equal(kio_struct_get(&sample_desc, &x, sizeof(x), "large"),
+                     UINT64_MAX);
+}
 
 static void
 expect_text(const struct sample *sample, uint32_t size_bytes, const char *want)
@@ -626,11 +653,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions), cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_breaks),   cmocka_unit_test(test_convert),
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_follow),
-        cmocka_unit_test(test_text),     cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_versions),    cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_breaks),      cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_put),         cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_follow),      cmocka_unit_test(test_text),
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_facts),
     };
 
     return cmocka_run_group_tests_name("kio_desc", tests, NULL, NULL);
