@@ -136,8 +136,6 @@ check_submission(const struct rig *r, uint64_t put_before)
     assert_int_equal(end->n, 0);
     assert_int_equal(end->value, 0);
     assert_ptr_equal(end->address, channel->doorbell);
-    /* by then the card is done */
-    assert_int_equal(hcq_signal_value(r->base->timeline), r->base->n_submitted);
 }
 
 static void
@@ -156,6 +154,7 @@ submissions(void **state)
             n_told = 0;
             rig_ok(rig_submit_release(&r));
             check_submission(&r, put);
+            rig_ok(hcq_queue_wait(r.base, LONG_NS));
         }
         close_watched(&r);
     }
