@@ -43,7 +43,7 @@ FOLDERS = {
     'lower/expand': {'lower/kernel'},
     'lower/decompose': set(),
     'render/ptx': set(),
-    'render/llvm': {'render/ptx'},
+    'render/llvm': set(),
     'sim/ptx': set(),
     'sim/nv/gpu': {'sim/ptx'},
     'sim/nv/rm': {'sim/nv', 'sim/nv/gpu'},

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "lower/expand/expand.h"
 #include "lower/kernel/kernel.h"
+#include "lower/index.h"
 #include "lower/linearize.h"
 #include "lower_kernels.h"
 
@@ -326,6 +327,77 @@ test_out_of_memory(void **state)
     }
 }
 
+/* ---- indices ---- */
+
+/* in[4 r + 1] + in[4 r + 2] to out[4 r], r below an extent. */
+static const struct uop *
+index_program(struct uop_graph *g, bool at_run_time)
+{
+    union uop_arg arg[3] = {{.i = 0}, {.i = 1}, {.i = 2}};
+    const struct uop *out, *in, *r, *at, *src[3], *x[2];
+    uint32_t i;
+
+    out = uop_new(g, UOP_PARAM, UOP_F32, 1, arg[0], NULL, 0);
+    in = uop_new(g, UOP_PARAM, UOP_F32, 1, arg[1], NULL, 0);
+    src[0] = at_run_time ? uop_new(g, UOP_VAR, UOP_I64, 1, arg[2], NULL, 0)
+                         : uop_const_int(g, UOP_I64, 8);
+    r = uop_new(g, UOP_RANGE, UOP_I64, 1,
+                (union uop_arg){.i = uop_range_arg(0, UOP_AXIS_LOOP)}, src, 1);
+    at = uop_alu2(g, UOP_MUL, r, uop_const_int(g, UOP_I64, 4));
+    for (i = 0; i < 2; i++) {
+        src[0] = in;
+        src[1] = uop_alu2(g, UOP_ADD, at, uop_const_int(g, UOP_I64, 1 + i));
+        x[i] = uop_new(g, UOP_LOAD, UOP_F32, 1, arg[0], src, 2);
+    }
+    src[0] = out;
+    src[1] = at;
+    src[2] = uop_alu2(g, UOP_ADD, x[0], x[1]);
+    src[1] = uop_new(g, UOP_STORE, UOP_VOID, 1, arg[0], src, 3);
+    src[0] = r;
+    return uop_new(g, UOP_END, UOP_VOID, 1, arg[0], src, 2);
+}
+
+/* Accesses share INDEXes, which say what divides them; they are narrow where
+ * the target wants that and they are known to fit. */
+static void
+test_index(void **state)
+{
+    struct lower_target target = {.narrow_index = false};
+    const struct uop *root, **list;
+    struct uop_graph g;
+    uint32_t i, n_index;
+    size_t n, j;
+
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        enum uop_dtype dtype = i == 1 ? UOP_I32 : UOP_I64;
+        target.narrow_index = i & 1;
+        uop_graph_init(&g);
+        root = index_program(&g, i >= 2);
+        assert_int_equal(lower_index(&g, &root, 1, &target), BELL_OK);
+        assert_int_equal(uop_validate(&g, &root, 1, UOP_STAGE_P), BELL_OK);
+        assert_int_equal(uop_toposort(&g, &root, 1, &list, &n), BELL_OK);
+        for (n_index = 0, j = 0; j < n; j++) {
+            const struct uop *u = list[j];
+            if (u->op == UOP_RANGE)
+                assert_int_equal(u->dtype, dtype);
+            if (u->op == UOP_LOAD || u->op == UOP_STORE) {
+                assert_int_equal(u->src[0]->op, UOP_INDEX);
+                assert_int_equal(u->src[1]->op, UOP_CONST);
+            }
+            if (u->op != UOP_INDEX)
+                continue;
+            n_index++;
+            assert_int_equal(u->src[1]->dtype, dtype);
+            assert_int_equal(uop_index_align(u), 4);
+            assert_int_equal(uop_index_is_short(u), i < 2);
+        }
+        assert_int_equal(n_index, 2);
+        host_free(list);
+        uop_graph_fini(&g);
+    }
+}
+
 int
 main(void)
 {
@@ -338,6 +410,7 @@ main(void)
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_empty_reduce),
         cmocka_unit_test(test_sizes_as_arguments),
+        cmocka_unit_test(test_index),
         cmocka_unit_test(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
