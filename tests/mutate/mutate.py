@@ -56,7 +56,8 @@ BUILDS = {
     'asan': ('--buildtype=debug', '--optimization=1',
              '-Db_sanitize=address,undefined', '-Db_lundef=false'),
     'release': ('-Dwerror=true', '--buildtype=release'),
-    'lines': ('-Dwerror=true', '--buildtype=release'),
+    # as written: an optimized program's lines are not all told apart
+    'lines': ('--buildtype=debug',),
 }
 COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                'count_lines.sh')}
