@@ -282,7 +282,9 @@ run_packet(struct cpu_queue *queue, const struct hcq_packet *packet)
     struct cpu_now *now = &queue->now;
     unsigned op = packet->head.op;
     const uint64_t *word = packet->word;
-    void *at = (void *)(uintptr_t)word[0];
+    /* not every packet has a word */
+    uint64_t first = packet->head.n_dw > HCQ_HEAD_DW ? word[0] : 0;
+    void *at = (void *)(uintptr_t)first;
 
     atomic_store_explicit(&now->op, op, memory_order_relaxed);
     switch (op) {
