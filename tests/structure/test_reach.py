@@ -29,9 +29,6 @@ HOOKS = {
     # of queues and what they wait for
     'hcq_cs_discard': 'the conformance suite: streams that are not sent',
     'hcq_cs_poll': 'the conformance suite: memory as a signal',
-    'hcq_device_timeline': 'the conformance suite: a timeline by hand',
-    'hcq_timeline_next': 'the conformance suite: a timeline by hand',
-    'hcq_timeline_skip': 'the conformance suite: a timeline by hand',
     'nv_branch_name': 'tests run on every branch of the driver',
     'nv_track_destroy': 'a tracker that ends before its process',
 }
