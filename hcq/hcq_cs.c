@@ -437,6 +437,8 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
         return bell_fail(BELL_E_NO_MEMORY,
                          "%s: no memory for %llu bytes of commands",
                          queue->name, (unsigned long long)packet_bytes);
+    /* The pages are there before the first launch is. */
+    memset(queue->packets, 0, (size_t)packet_bytes);
     queue->cs.words = queue->packets;
     queue->cs.cap_dw = cs_size_bytes / 4;
     if (hcq_signal_create(dev, 0, &queue->timeline) != BELL_OK) {
