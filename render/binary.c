@@ -1,4 +1,5 @@
-/* struct render_binary, and the check that an object stands alone. */
+/* struct render_binary, and checks: of a program's arguments, and that an
+ * object stands alone. */
 #include "render/render.h"
 #include "render/render_internal.h"
 
@@ -12,6 +13,27 @@ render_binary_fini(struct render_binary *binary)
 {
     host_free(binary->data);
     memset(binary, 0, sizeof(*binary));
+}
+
+const struct uop *
+render_bad_slot(const struct lower_program *program)
+{
+    uint32_t i, j;
+
+    for (i = 0; i < program->n_ops; i++) {
+        for (j = 0; j < program->ops[i]->n_src; j++) {
+            const struct uop *u = program->ops[i]->src[j];
+            uint64_t n = program->n_params;
+
+            if (u->op == UOP_VAR)
+                n += program->n_vars;
+            else if (u->op != UOP_PARAM)
+                continue;
+            if ((uint64_t)u->arg.i >= n)
+                return u;
+        }
+    }
+    return NULL;
 }
 
 static bell_status

@@ -10,6 +10,10 @@
 BELL_MUST_CHECK bell_status
 render_check_object(const struct render_binary *binary);
 
+/* A PARAM or VAR, used by an op, that the program does not have; NULL where
+ * there is none: argument numbers index arrays from then on. */
+const struct uop *render_bad_slot(const struct lower_program *program);
+
 /* The program's ops in an order with shorter lifetimes, in `arena`; any order
  * is kept that the program form does not leave open. */
 BELL_MUST_CHECK bell_status render_order(const struct lower_program *program,

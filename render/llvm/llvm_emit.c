@@ -639,26 +639,6 @@ llvm_emit_ops(struct llvm_emit *e)
     return BELL_OK;
 }
 
-/* Argument numbers index arrays from here on. */
-static bell_status
-check_slots(const struct llvm_emit *e)
-{
-    const struct lower_program *p = e->prog;
-    uint32_t i, j;
-
-    for (i = 0; i < p->n_ops; i++) {
-        for (j = 0; j < p->ops[i]->n_src; j++) {
-            const struct uop *u = p->ops[i]->src[j];
-            uint64_t n = u->op == UOP_PARAM ? p->n_params
-                                            : (uint64_t)p->n_params + p->n_vars;
-            if ((u->op == UOP_PARAM || u->op == UOP_VAR) &&
-                (uint64_t)u->arg.i >= n)
-                return llvm_refuse(e, u, "no such argument");
-        }
-    }
-    return BELL_OK;
-}
-
 /* Ops in their order where some are conditional or wait for others. */
 static bell_status
 choose_order(struct llvm_emit *e)
@@ -677,13 +657,15 @@ bell_status
 llvm_emit_program(struct llvm_emit *e)
 {
     const struct lower_program *p = e->prog;
+    const struct uop *bad;
 
     if (!e->dialect->is_gpu &&
         (uint64_t)p->local[0] * p->local[1] * p->local[2] != 1)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: work-groups of %ux%ux%u threads on the host",
                          p->name, p->local[0], p->local[1], p->local[2]);
-    BELL_TRY(check_slots(e));
+    if ((bad = render_bad_slot(e->prog)) != NULL)
+        return llvm_refuse(e, bad, "no such argument");
     BELL_TRY(choose_order(e));
     BELL_TRY(scan_program(e));
     init_types(e);

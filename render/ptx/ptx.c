@@ -558,25 +558,6 @@ emit_one(struct ptx_emit *e, const struct uop *u)
 
 /* ---- the module ---- */
 
-static bell_status
-check_slots(const struct ptx_emit *e)
-{
-    const struct lower_program *p = e->prog;
-    uint32_t i, j;
-
-    for (i = 0; i < p->n_ops; i++) {
-        for (j = 0; j < p->ops[i]->n_src; j++) {
-            const struct uop *u = p->ops[i]->src[j];
-            uint64_t n = u->op == UOP_PARAM ? p->n_params
-                                            : (uint64_t)p->n_params + p->n_vars;
-            if ((u->op == UOP_PARAM || u->op == UOP_VAR) &&
-                (uint64_t)u->arg.i >= n)
-                return ptx_refuse(e, u, "no such argument");
-        }
-    }
-    return BELL_OK;
-}
-
 /* Ops in their order. Values do not move into or out of conditional code. */
 static bell_status
 choose_order(struct ptx_emit *e)
@@ -600,10 +581,12 @@ static bell_status
 emit_body(struct ptx_emit *e)
 {
     const struct lower_program *p = e->prog;
+    const struct uop *bad;
     size_t n_args = (size_t)p->n_params + p->n_vars + 1;
     uint32_t i, n_ranges = 0;
 
-    BELL_TRY(check_slots(e));
+    if ((bad = render_bad_slot(e->prog)) != NULL)
+        return ptx_refuse(e, bad, "no such argument");
     BELL_TRY(choose_order(e));
     for (i = 0; i < p->n_ops; i++)
         n_ranges += p->ops[i]->op == UOP_RANGE;
