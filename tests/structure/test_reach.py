@@ -63,6 +63,9 @@ def main():
         f'{path}: {name}' for name, path in sorted(defined.items())
         if name not in used and name not in HOOKS and name != 'main' and
         not name.startswith('bell_') and not path.startswith(INTERPOSED)])
+    tap.check('every hook is a function that only tests reach', [
+        name for name in sorted(HOOKS)
+        if name not in defined or name in used])
     tap.finish()
 
 
