@@ -3,8 +3,9 @@
  * Two halves meet here. The control half (amd_kfd.c, amd_device.c,
  * amd_memory.c, amd_channel.c, amd_fault.c) talks to the kernel driver:
  * topology, memory, queues, events. The command half (amd_encode.c, amd_pm4.c,
- * amd_move.c, amd_sdma.c, amd_program.c, amd_object.c, amd_queue.c, amd_stream.c) fills
- * indirect buffers and rings and makes no call to the kernel.
+ * amd_move.c, amd_sdma.c, amd_program.c, amd_object.c, amd_queue.c,
+ * amd_stream.c) fills indirect buffers and rings and makes no call to the
+ * kernel.
  *
  * src: hw/amd/BRINGUP.md, CODEOBJ.md. No card has run any of this.
  */

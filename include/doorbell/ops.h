@@ -174,7 +174,8 @@ BELL_API struct bell_tensor *bell_sign(struct bell_tensor *x);
 BELL_API struct bell_tensor *bell_square(struct bell_tensor *x);
 /* 1 / x; float. */
 BELL_API struct bell_tensor *bell_reciprocal(struct bell_tensor *x);
-/* Square root, correctly rounded; NaN below 0; float. */
+/* Square root, correctly rounded unless math may be approximate; NaN below 0;
+ * float. */
 BELL_API struct bell_tensor *bell_sqrt(struct bell_tensor *x);
 /* 1 / sqrt(x); float. */
 BELL_API struct bell_tensor *bell_rsqrt(struct bell_tensor *x);
