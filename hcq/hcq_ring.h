@@ -131,7 +131,7 @@ hcq_flush_writes(void)
 #endif
 }
 
-/* ---- reports; the device's lock is held ----------------------------------- */
+/* ---- reports; the device's lock is held ---------------------------------- */
 
 /* The commands that are not done as one line: "exec NAME 1x1x1 of 32x1x1, 2
  * args, poll ..."; "" when there are none. */
