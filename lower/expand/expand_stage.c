@@ -286,9 +286,10 @@ choose_lanes(const struct expand *e, struct copy *c, uint32_t most)
     }
 }
 
-/* Bytes that lie the other way in the array are turned in registers: a thread
- * loads a few from several rows, and stores words or more of what was below
- * each other. As many rows as leave something to do for every thread. */
+/* Bytes that lie the other way in the array, and words that do for WGMMA, are
+ * turned in registers: a thread loads a few from several rows, and stores words
+ * or more of what was below each other. As many rows as leave something to do
+ * for every thread. */
 static uint32_t
 choose_rows(const struct expand *e, struct copy *c)
 {
@@ -299,12 +300,10 @@ choose_rows(const struct expand *e, struct copy *c)
     int64_t size = e->k->sizes[s->dims[last].range];
 
     c->rows = 1;
-    if (is_turned(e, s))
-        return 1;
-    if (e->k->matrix.wgmma) /* what lies further on is elsewhere */
-        return most < part ? most : part;
-    if (uop_dtype_infos[s->dtype].size_bytes > 1 || c->order[0] == last ||
-        size < WORD_BYTES)
+    if (e->k->matrix.wgmma && !is_turned(e, s))
+        return most < part ? most : part; /* what lies on is elsewhere */
+    if (!e->k->matrix.wgmma && (uop_dtype_infos[s->dtype].size_bytes > 1 ||
+                                c->order[0] == last || size < WORD_BYTES))
         return most;
     while (lanes > 1 && 1u << c->n_log2 < (lanes * WORD_BYTES) << c->tid_log2)
         lanes /= 2;
@@ -392,12 +391,13 @@ expand_wgmma_index(struct expand *e, const struct expand_stage *s,
     return uop_alu2(e->g, UOP_ADD, op_num(e, UOP_MUL, row, n), part);
 }
 
-/* Element of the LOCAL array for the present values. */
+/* Element of the LOCAL array for the present values, or those of the lane. */
 static const struct uop *
-array_index(struct expand *e, const struct copy *c)
+array_index(struct expand *e, const struct copy *c, uint32_t lane)
 {
     const struct expand_stage *s = c->stage;
-    const struct uop *index = num(e, 0), *count[2] = {index, index};
+    const struct uop *index = num(e, lane * s->dims[c->order[0]].stride),
+                     *count[2] = {num(e, 0), num(e, 0)};
     uint32_t i;
 
     for (i = 0; i < s->n_dims && e->k->matrix.wgmma; i++) {
@@ -406,6 +406,8 @@ array_index(struct expand *e, const struct copy *c)
         *to = uop_alu2(e->g, UOP_ADD, *to,
                        op_num(e, UOP_MUL, c->value[r], s->dims[i].weight));
     }
+    if (e->k->matrix.wgmma && is_turned(e, s))
+        count[0] = op_num(e, UOP_ADD, count[0], lane);
     if (e->k->matrix.wgmma)
         return expand_wgmma_index(e, s, count[0], count[1]);
     for (i = 0; i < s->n_dims; i++)
@@ -560,19 +562,19 @@ make_store(struct expand *e, struct expand_store *store,
     return store->made;
 }
 
-/* Adds the STOREs of what was loaded, at once or lane by lane, or COPYs. */
+/* Adds the STOREs of what was loaded to the tile at `half`, at once or lane by
+ * lane, or COPYs. */
 static void
-copy_store(struct expand *e, const struct copy *c, const struct uop *index,
+copy_store(struct expand *e, const struct copy *c, const struct uop *half,
            const struct uop *const *rows, const struct uop *gate,
            struct expand_stores *stores)
 {
-    int64_t stride = c->stage->dims[c->order[0]].stride;
     bool whole = c->rows == 1 && lies_as_loaded(c);
     uint32_t i, n = whole ? 1 : c->lanes, bytes;
 
     for (i = 0; i < n; i++) {
         struct expand_store store = {.memory = c->stage->memory, .gate = gate};
-        store.index = op_num(e, UOP_ADD, index, (int64_t)i * stride);
+        store.index = uop_alu2(e->g, UOP_ADD, array_index(e, c, i), half);
         store.value = whole ? rows[0] : across(e, c, rows, i);
         bytes = copy_bytes(e, store.value, store.index);
         if (bytes)
@@ -622,7 +624,8 @@ static bell_status
 copy_operand(struct expand *e, const struct expand_stage *s,
              const struct turn *turn, struct expand_stores *stores)
 {
-    const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate = NULL, *index;
+    const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate = NULL;
+    const struct uop *half = turn->tile ? half_of(e, s, turn->tile) : num(e, 0);
     uint32_t step, steps;
     struct copy c;
 
@@ -635,10 +638,7 @@ copy_operand(struct expand *e, const struct expand_stage *s,
         if (turn->tile)
             c.value[e->tile_loop] = turn->tile;
         BELL_TRY(copy_rows(e, &c, turn->gate, rows));
-        index = array_index(e, &c);
-        if (turn->tile)
-            index = uop_alu2(e->g, UOP_ADD, index, half_of(e, s, turn->tile));
-        copy_store(e, &c, index, rows, gate, stores);
+        copy_store(e, &c, half, rows, gate, stores);
     }
     return BELL_OK;
 }
