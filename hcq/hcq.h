@@ -52,6 +52,7 @@ enum hcq_device_flag {
     HCQ_DEVICE_HOST_MEMORY = 1u << 0, /* every buffer has a host pointer */
     HCQ_DEVICE_SIMULATED = 1u << 1,   /* no hardware behind it */
     HCQ_DEVICE_POLL_MASKS = 1u << 2,  /* polls may look at some bits alone */
+    HCQ_DEVICE_NULL = 1u << 3, /* runs nothing: reading buffers is refused */
 };
 
 /* One line of an enumeration. Plain data. */
@@ -109,7 +110,8 @@ struct hcq_fault {
 BELL_MUST_CHECK bell_status hcq_device_enumerate(
     struct hcq_device_desc *out_list, size_t cap, size_t *out_n);
 
-/* Opens BACKEND[:INDEX][@INTERFACE]. NULL means $BELL_DEVICE, or without it
+/* Opens BACKEND[:INDEX][@INTERFACE]. BACKEND@null:CHIP takes programs for that
+ * chip and runs none (hcq_null.h). NULL means $BELL_DEVICE, or without it
  * the first backend that works. BELL_E_INVALID: not such a name;
  * BELL_E_NO_DEVICE: no such backend, index or interface, with what is known.
  * A device may be opened several times; the openings share nothing. */

@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "hcq/hcq_null.h"
 
 /* How much longer a wait for a card of metal spins. */
 /* The clocks are compared again when the last comparison is older. */
@@ -167,6 +168,23 @@ list_backends(char *text, size_t size_bytes)
     }
 }
 
+/* Behind the name of a backend's interface: a chip to compile for. Not in the
+ * driver half alone. */
+static bell_status
+open_interface(const struct hcq_backend *backend,
+               const struct device_name *name, struct hcq_device **out_dev)
+{
+#if BELL_HAVE_NULL
+    static const char form[] = "null:";
+    size_t n = sizeof(form) - 1;
+
+    if (strncmp(name->interface, form, n) == 0)
+        return hcq_null_open(backend->name, name->idx, name->interface + n,
+                             out_dev);
+#endif
+    return backend->open(name->idx, name->interface, out_dev);
+}
+
 static bell_status
 open_named(const char *text, struct hcq_device **out_dev)
 {
@@ -197,7 +215,7 @@ open_named(const char *text, struct hcq_device **out_dev)
                 backend->name, name.idx, n_known == 1 ? "is" : "are", n_known,
                 backend->name);
     }
-    BELL_TRY(backend->open(name.idx, name.interface, out_dev));
+    BELL_TRY(open_interface(backend, &name, out_dev));
     return BELL_OK;
 }
 

@@ -52,7 +52,8 @@ static const struct form forms[] = {
 #define SIM_NAME ""
 #endif
 #if BELL_HAVE_FORMS
-#define OTHER_NAMES "record, replay, fault"
+/* The last one is no form: hcq makes a device of it that has no kernel. */
+#define OTHER_NAMES "record, replay, fault; or null, alone"
 #else
 #define OTHER_NAMES "none"
 #endif

@@ -19,6 +19,13 @@ BELL_MUST_CHECK bell_status render_llvm_check(void);
 /* The machine this process runs on: CPU name and features, caches, threads. */
 BELL_MUST_CHECK bell_status render_host_target(struct lower_target *out_target);
 
+/* A processor by its architecture level, "x86-64-v3", as `n_threads` of them:
+ * code that need not run here. BELL_E_UNSUPPORTED where LLVM makes code for
+ * another kind of processor. */
+BELL_MUST_CHECK bell_status render_host_level(const char *arch,
+                                              uint32_t n_threads,
+                                              struct lower_target *out_target);
+
 /* An ELF64 relocatable object with one function, program->name:
  *   void name(const uint64_t *args, const uint32_t grid[3],
  *             uint64_t first, uint64_t last)
@@ -33,5 +40,9 @@ BELL_MUST_CHECK bell_status render_host(const struct lower_program *program,
 BELL_MUST_CHECK bell_status
 render_host_text(const struct lower_program *program,
                  const struct lower_target *target, char **out_text);
+/* Likewise the assembler's text. */
+BELL_MUST_CHECK bell_status render_host_asm(const struct lower_program *program,
+                                            const struct lower_target *target,
+                                            char **out_text);
 
 #endif

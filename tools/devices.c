@@ -25,9 +25,13 @@ struct devices_options {
 /* Nothing is opened for these unless they are named. "*2" after one means two
  * cards on one machine. */
 static const char *const simulated[] = {
-    "NV@sim:sm_80",    "NV@sim:sm_89",    "NV@sim:sm_90",   "NV@sim:sm_120",
-    "NV@sim:h100",     "AMD@sim:gfx90a",  "AMD@sim:gfx942", "AMD@sim:gfx1030",
-    "AMD@sim:gfx1100", "AMD@sim:gfx1201",
+    "NV@sim:sm_80",     "NV@sim:sm_89",      "NV@sim:sm_90",
+    "NV@sim:sm_120",    "NV@sim:a100",       "NV@sim:rtx4090",
+    "NV@sim:l40s",      "NV@sim:h100",       "NV@sim:h200",
+    "NV@sim:rtx5090",   "AMD@sim:gfx90a",    "AMD@sim:gfx942",
+    "AMD@sim:gfx1030",  "AMD@sim:gfx1100",   "AMD@sim:gfx1201",
+    "AMD@sim:mi210",    "AMD@sim:mi300x",    "AMD@sim:mi325x",
+    "AMD@sim:rx6900xt", "AMD@sim:rx7900xtx", "AMD@sim:rx9070xt",
 };
 
 static bool

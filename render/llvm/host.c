@@ -241,19 +241,49 @@ find_machine(struct llvm_job *job)
     return machine_get(job->e.ll, &job->e.machine);
 }
 
+/* Another processor's: made for each rendering. */
+static bell_status
+make_named(struct llvm_job *job)
+{
+    const struct lower_target *target = job->e.target;
+    const struct llvm_api *ll = job->e.ll;
+    struct llvm_machine *m = &job->made;
+    char *message = NULL;
+    LLVMTargetRef llvm;
+
+    m->triple = ll->GetDefaultTargetTriple();
+    m->has_round = true;
+    if (ll->GetTargetFromTriple(m->triple, &llvm, &message) == 0)
+        m->tm = ll->CreateTargetMachine(llvm, m->triple, target->cpu, "",
+                                        LLVMCodeGenLevelLess, LLVMRelocPIC,
+                                        LLVMCodeModelSmall);
+    if (!m->tm) {
+        ll->DisposeMessage(message);
+        ll->DisposeMessage(m->triple);
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "LLVM has no code generator for %s", target->cpu);
+    }
+    job->e.machine = m;
+    return BELL_OK;
+}
+
+static void
+drop_named(struct llvm_job *job)
+{
+    job->e.ll->DisposeTargetMachine(job->made.tm);
+    job->e.ll->DisposeMessage(job->made.triple);
+}
+
 static bell_status
 render(const struct lower_program *program, const struct lower_target *target,
-       char **out_text, struct render_binary *out_binary)
+       struct llvm_job job)
 {
-    struct llvm_job job = {
-        .e = {.prog = program,
-              .dialect = &host_dialect,
-              .vector_bytes = target->vector_bytes},
-        .machine = find_machine,
-        .out_text = out_text,
-        .out_binary = out_binary,
-    };
-
+    job.e.prog = program;
+    job.e.dialect = &host_dialect;
+    job.e.target = target;
+    job.e.vector_bytes = target->vector_bytes;
+    job.machine = target->cpu ? make_named : find_machine;
+    job.done = target->cpu ? drop_named : NULL;
     BELL_TRY(llvm_api_get(&job.e.ll));
     return llvm_job_run(&job);
 }
@@ -264,7 +294,8 @@ render_host(const struct lower_program *program,
 {
     uint64_t begin_ns = time_now_ns();
 
-    BELL_TRY(render(program, target, NULL, out_binary));
+    BELL_TRY(
+        render(program, target, (struct llvm_job){.out_binary = out_binary}));
     LOG(LOG_TIME, "render: %s: LLVM %.3f ms, %zu bytes", program->name,
         (double)(time_now_ns() - begin_ns) * 1e-6, out_binary->size_bytes);
     return BELL_OK;
@@ -274,5 +305,12 @@ bell_status
 render_host_text(const struct lower_program *program,
                  const struct lower_target *target, char **out_text)
 {
-    return render(program, target, out_text, NULL);
+    return render(program, target, (struct llvm_job){.out_text = out_text});
+}
+
+bell_status
+render_host_asm(const struct lower_program *program,
+                const struct lower_target *target, char **out_text)
+{
+    return render(program, target, (struct llvm_job){.out_asm = out_text});
 }

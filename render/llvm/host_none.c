@@ -30,6 +30,15 @@ render_host_text(const struct lower_program *program,
 }
 
 bell_status
+render_host_asm(const struct lower_program *program,
+                const struct lower_target *target, char **out_text)
+{
+    (void)target;
+    (void)out_text;
+    return refuse(program);
+}
+
+bell_status
 render_llvm_check(void)
 {
     return bell_fail(BELL_E_UNSUPPORTED,

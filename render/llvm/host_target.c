@@ -49,14 +49,21 @@ parse_size(const char *text)
     return n <= UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+/* What is common, where nobody tells. */
+static void
+guess_caches(struct lower_target *t)
+{
+    t->l1_bytes = 32u << 10;
+    t->l2_bytes = 512u << 10;
+}
+
 static void
 find_caches(struct lower_target *t)
 {
     char level[16], type[32], size[32];
     unsigned i;
 
-    t->l1_bytes = 32u << 10; /* what is common, where the kernel is silent */
-    t->l2_bytes = 512u << 10;
+    guess_caches(t);
     for (i = 0; i < 8; i++) {
         if (!read_cache_file(i, "level", level, sizeof(level)) ||
             !read_cache_file(i, "type", type, sizeof(type)) ||
@@ -160,4 +167,49 @@ render_host_target(struct lower_target *out_target)
     t.n_threads = thread_cpu_count();
     *out_target = t;
     return BELL_OK;
+}
+
+/* src: the x86-64 psABI, "Micro-Architecture Levels" */
+static const struct level {
+    const char *arch;
+    uint32_t vector_bytes, n_vector_regs;
+    bool has_fma, has_f16;
+} levels[] = {
+    {"x86-64-v2", 16, 16, false, false},
+    {"x86-64-v3", 32, 16, true, true},
+    {"x86-64-v4", 64, 32, true, true},
+};
+
+bell_status
+render_host_level(const char *arch, uint32_t n_threads,
+                  struct lower_target *out_target)
+{
+    size_t i;
+
+#if defined(__x86_64__)
+    for (i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        const struct level *level = &levels[i];
+        struct lower_target t = {
+            .cpu = level->arch,
+            .vector_bytes = level->vector_bytes,
+            .n_vector_regs = level->n_vector_regs,
+            .has_fma = level->has_fma,
+            .has_f16 = level->has_f16,
+            .n_threads = n_threads,
+        };
+        if (strcmp(level->arch, arch) != 0)
+            continue;
+        snprintf(t.name, sizeof(t.name), "%s-llvm19", arch);
+        guess_caches(&t);
+        *out_target = t;
+        return BELL_OK;
+    }
+#else
+    (void)n_threads;
+    (void)out_target;
+    (void)i;
+#endif
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "no code for '%.40s' is made on this kind of processor",
+                     arch);
 }

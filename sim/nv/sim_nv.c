@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/chip.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "sim/nv/rm/rm.h"
@@ -125,8 +126,9 @@ make_cards(struct rm_machine *machine)
 /* What a SPEC says. */
 struct plan {
     const struct nvgpu_chip *chip;
-    uint32_t n_cards, n_sm; /* n_sm 0: the chip's */
-    uint32_t bar1_mib;      /* likewise */
+    const struct chip *product; /* that the chip is made as large as; or NULL */
+    uint32_t n_cards, n_sm;     /* n_sm 0: the chip's */
+    uint32_t bar1_mib;          /* likewise */
     bool confidential;
     bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
     const char *version;
@@ -148,6 +150,21 @@ resize_chip(struct nvgpu_chip *chip, uint32_t n_sm)
     chip->tpc_masks = NULL;
 }
 
+/* A product of that chip. Its memory is all there for programs, and what BAR1
+ * shows. guess: a real one keeps some for itself. */
+static void
+become_product(struct nvgpu_chip *chip, const struct chip *product)
+{
+    chip->board = product->board;
+    chip->pci_device = product->pci_device;
+    chip->l2_bytes = (uint32_t)product->l2_bytes;
+    chip->vidmem_bytes = product->memory_bytes;
+    chip->ram_bytes = chip->usable_bytes = 0;
+    for (chip->bar1_bytes = 1; chip->bar1_bytes < product->memory_bytes;)
+        chip->bar1_bytes *= 2;
+    resize_chip(chip, product->n_units);
+}
+
 static bell_status
 machine_create(const struct plan *plan, const char *spec,
                struct rm_machine **out_machine)
@@ -164,6 +181,8 @@ machine_create(const struct plan *plan, const char *spec,
     }
     machine->confidential = plan->confidential;
     machine->own_chip = *plan->chip;
+    if (plan->product)
+        become_product(&machine->own_chip, plan->product);
     if (!machine->own_chip.ram_bytes)
         machine->own_chip.ram_bytes = machine->own_chip.vidmem_bytes;
     if (!machine->own_chip.usable_bytes)
@@ -197,13 +216,20 @@ static bell_status
 unknown_nv_spec(const char *spec)
 {
     const struct nvgpu_chip *chip;
-    char chips[96] = "";
+    const struct chip *product;
+    char chips[128] = "";
     size_t n = 0;
     uint32_t i;
 
     for (i = 0; (chip = nvgpu_chip_find(NULL, i)) && n < sizeof(chips); i++)
         n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
                               i ? ", " : "", chip->name);
+    for (i = 0; (product = chip_at(i)) && n < sizeof(chips); i++) {
+        if (nvgpu_chip_find(product->arch, 0) &&
+            !nvgpu_chip_find(product->name, 0))
+            n += (size_t)snprintf(chips + n, sizeof(chips) - n, ", %s",
+                                  product->name);
+    }
     return bell_fail(
         BELL_E_NO_DEVICE,
         "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
@@ -265,6 +291,9 @@ parse_spec(const char *spec, struct plan *out_plan)
         return unknown_nv_spec(spec);
     memcpy(chip, spec, n);
     plan.chip = nvgpu_chip_find(chip, 0);
+    plan.product = plan.chip ? NULL : chip_find(chip);
+    if (plan.product)
+        plan.chip = nvgpu_chip_find(plan.product->arch, 0);
     if (*rest == '*') {
         if (rest[1] < '1' || rest[1] > '9')
             return unknown_nv_spec(spec);
@@ -292,7 +321,8 @@ machine_get(const struct plan *plan, struct rm_machine **out_machine)
     struct rm_machine *m;
     char spec[64];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%d,%d", plan->chip->name,
+    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%u,%d,%d",
+             plan->product ? plan->product->name : plan->chip->name,
              plan->n_cards, plan->version, plan->n_sm, plan->bar1_mib,
              plan->confidential, plan->ordered);
     for (m = registry; m; m = m->next) {

@@ -18,6 +18,8 @@ init_host(const struct hcq_device_info *info, uint32_t math,
 {
     (void)math; /* exact functions cost least */
     target->n_parallel = info->n_units;
+    if (info->flags & HCQ_DEVICE_NULL)
+        return render_host_level(info->arch, info->n_units, &target->lower);
     return render_host_target(&target->lower);
 }
 
@@ -33,6 +35,13 @@ print_host(const struct rt_target *target, const struct lower_program *program,
            char **out_text)
 {
     return render_host_text(program, &target->lower, out_text);
+}
+
+static bell_status
+assemble_host(const struct rt_target *target,
+              const struct lower_program *program, char **out_text)
+{
+    return render_host_asm(program, &target->lower, out_text);
 }
 
 /* ---- NVIDIA: PTX, assembled for cards, packed for simulated ones ---- */
@@ -162,7 +171,7 @@ assemble_amd(const struct rt_target *target,
 /* ---- all of them ---- */
 
 static const struct rt_compiler compilers[] = {
-    {"CPU", init_host, compile_host, print_host, NULL},
+    {"CPU", init_host, compile_host, print_host, assemble_host},
     {"NV", init_nv, compile_nv, print_nv, NULL},
     {"AMD", init_amd, compile_amd, print_amd, assemble_amd},
 };

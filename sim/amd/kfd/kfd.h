@@ -30,10 +30,11 @@ struct kfd_card {
 
 struct kfd_machine {
     struct kfd_machine *next;
-    char *spec;            /* owned */
-    pid_t pid;             /* whose it is: forking makes no second one */
-    struct amd_dump *dump; /* owned; NULL: none */
-    const struct amdsim_chip *chip;
+    char *spec;                  /* owned */
+    pid_t pid;                   /* whose it is: forking makes no second one */
+    struct amd_dump *dump;       /* owned; NULL: none */
+    struct amdsim_chip own_chip; /* as the SPEC says */
+    const struct amdsim_chip *chip; /* own_chip */
     uint32_t n_cards, refs, kfd_minor;
     struct kfd_card cards[KFD_MAX_CARDS];
     pthread_mutex_t lock; /* all of the kernel's state */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/chip.h"
 #include "base/process.h"
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/kfd/kfd.h"
@@ -16,6 +17,7 @@
 /* What a SPEC says. */
 struct plan {
     const struct amdsim_chip *chip;
+    const struct chip *product; /* that the chip is made as large as; or NULL */
     uint32_t n_cards, minor;
     char *dump; /* owned: the directory; NULL: none */
 };
@@ -52,6 +54,31 @@ machine_destroy(struct kfd_machine *machine)
     host_free(machine);
 }
 
+/* What a product's compute units are arranged in. src: hw/amd/BRINGUP.md 2 and
+ * 5 (7900XTX; lead: MI300X), AMD's product pages (shader engines): lead */
+static const struct arrangement {
+    const char *arch;
+    uint32_t n_xcc, array_count, simd_arrays_per_engine;
+} arrangements[] = {
+    {"gfx90a", 1, 8, 1},   {"gfx942", 8, 32, 1}, {"gfx1030", 1, 8, 2},
+    {"gfx1100", 1, 12, 2}, {"gfx1201", 1, 8, 2},
+};
+
+static void
+become_product(struct amdsim_chip *chip, const struct chip *product)
+{
+    size_t i = 0;
+
+    while (strcmp(arrangements[i].arch, product->arch) != 0)
+        i++;
+    chip->n_xcc = arrangements[i].n_xcc;
+    chip->array_count = arrangements[i].array_count;
+    chip->simd_arrays_per_engine = arrangements[i].simd_arrays_per_engine;
+    chip->simd_count = product->n_units * chip->simd_per_cu;
+    chip->device_id = product->pci_device;
+    chip->vram_bytes = product->memory_bytes;
+}
+
 static bell_status
 machine_create(const struct plan *plan, const char *spec,
                struct kfd_machine **out_machine)
@@ -63,7 +90,10 @@ machine_create(const struct plan *plan, const char *spec,
         host_free(machine);
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a machine");
     }
-    machine->chip = plan->chip;
+    machine->own_chip = *plan->chip;
+    if (plan->product)
+        become_product(&machine->own_chip, plan->product);
+    machine->chip = &machine->own_chip;
     machine->kfd_minor = plan->minor;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
                                       &machine->dump) != BELL_OK) {
@@ -79,9 +109,9 @@ machine_create(const struct plan *plan, const char *spec,
         struct kfd_card *card = &machine->cards[i];
         card->machine = machine;
         card->index = i;
-        card->gpu_id = 0x5000 + 0x111 * i + plan->chip->device_id % 0x100;
+        card->gpu_id = 0x5000 + 0x111 * i + machine->chip->device_id % 0x100;
         card->render_minor = KFD_DRM_FIRST + i;
-        if (amdsim_create(plan->chip, &card->gpu) != BELL_OK) {
+        if (amdsim_create(machine->chip, &card->gpu) != BELL_OK) {
             machine_destroy(machine);
             return bell_error_last()->status;
         }
@@ -96,13 +126,19 @@ static bell_status
 unknown_amd_spec(const char *spec)
 {
     const struct amdsim_chip *chip;
-    char chips[96] = "";
+    const struct chip *product;
+    char chips[128] = "";
     size_t n = 0;
     uint32_t i;
 
     for (i = 0; (chip = amdsim_chip_find(NULL, i)) && n < sizeof(chips); i++)
         n += (size_t)snprintf(chips + n, sizeof(chips) - n, "%s%s",
                               i ? ", " : "", chip->name);
+    for (i = 0; (product = chip_at(i)) && n < sizeof(chips); i++) {
+        if (amdsim_chip_find(product->arch, 0))
+            n += (size_t)snprintf(chips + n, sizeof(chips) - n, ", %s",
+                                  product->name);
+    }
     return bell_fail(BELL_E_NO_DEVICE,
                      "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
                      "[,kfd=1.N][,dump=DIR], chips %s",
@@ -149,6 +185,9 @@ parse_plan(const char *spec, struct plan *plan)
         return unknown_amd_spec(spec);
     memcpy(chip, spec, n);
     plan->chip = amdsim_chip_find(chip, 0);
+    plan->product = chip_find(chip);
+    if (plan->product)
+        plan->chip = amdsim_chip_find(plan->product->arch, 0);
     if (*rest == '*') {
         if (rest[1] < '1' || rest[1] > '9')
             return unknown_amd_spec(spec);

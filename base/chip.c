@@ -1,0 +1,149 @@
+/* src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
+ * Compute Capability", and hw/nv/PTX.md (registers, warps, groups: lead); of
+ * gfxNNN: LLVM, "User Guide for AMDGPU Backend" (granules), the ISA guides of
+ * CDNA 2 and 3 and of RDNA 2 to 4 (registers, waves, LDS). Rates per clock:
+ * lead.
+ *
+ * Products, src: NVIDIA's white papers on A100, H100 (table "comparison of
+ * A100 and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix
+ * A) and RTX Blackwell (appendix A), data sheets of H200 and L40S; AMD's data
+ * sheets of MI210, MI300X and MI325X, product pages of RX 6900 XT, RX 7900 XTX
+ * and RX 9070 XT. h100's units, memory, L2: observed: H100 SXM5 80 GB,
+ * 2026-11-22. lead: what of the others no card of ours has told, which is
+ * everything; guess: L2 of B200 and sm_100's rates.
+ */
+#include "base/chip.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+#define KIB 1024u
+#define MIB (1024ull * 1024)
+#define GIB (1024ull * MIB)
+
+/* clang-format off */
+#define NV_UNIT .backend = "NV", .n_units = 8, .warp_lanes = 32,               \
+    .n_regs = 65536, .reg_granule = 8, .max_regs = 255,                        \
+    .shared_reserve_bytes = 1024, .shared_granule = 128, .n_issue = 4,         \
+    .shared_clk_bytes = 128
+#define AMD_UNIT .backend = "AMD",                                             \
+    .shared_bytes = 64 * KIB, .group_shared_bytes = 64 * KIB,                  \
+    .shared_granule = 512, .shared_clk_bytes = 128
+/* Four SIMDs of 512 registers of 64 lanes; half of a thread's registers are
+ * for sums alone, and not counted. */
+#define CDNA_UNIT AMD_UNIT, .warp_lanes = 64, .max_warps = 32,                 \
+    .max_groups = 16, .n_regs = 4 * 512 * 64, .reg_granule = 8,                \
+    .max_regs = 512, .n_issue = 4
+#define RDNA_UNIT AMD_UNIT, .n_units = 8, .warp_lanes = 32, .max_warps = 32,   \
+    .max_groups = 16, .max_regs = 256, .n_issue = 2
+
+static const struct chip_arch archs[] = {
+    {.name = "sm_80", NV_UNIT, .max_warps = 64, .max_groups = 32,
+     .shared_bytes = 164 * KIB, .group_shared_bytes = 163 * KIB},
+    {.name = "sm_86", NV_UNIT, .max_warps = 48, .max_groups = 16,
+     .shared_bytes = 100 * KIB, .group_shared_bytes = 99 * KIB},
+    {.name = "sm_89", NV_UNIT, .max_warps = 48, .max_groups = 24,
+     .shared_bytes = 100 * KIB, .group_shared_bytes = 99 * KIB},
+    {.name = "sm_90", NV_UNIT, .max_warps = 64, .max_groups = 32,
+     .shared_bytes = 228 * KIB, .group_shared_bytes = 227 * KIB},
+    {.name = "sm_100", NV_UNIT, .max_warps = 64, .max_groups = 32,
+     .shared_bytes = 228 * KIB, .group_shared_bytes = 227 * KIB},
+    {.name = "sm_120", NV_UNIT, .max_warps = 48, .max_groups = 24,
+     .shared_bytes = 100 * KIB, .group_shared_bytes = 99 * KIB},
+    {.name = "gfx90a", CDNA_UNIT, .n_units = 8},
+    {.name = "gfx942", CDNA_UNIT, .n_units = 16},
+    {.name = "gfx1030", RDNA_UNIT, .n_regs = 2 * 1024 * 32, .reg_granule = 8},
+    {.name = "gfx1100", RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24},
+    {.name = "gfx1201", RDNA_UNIT, .n_regs = 2 * 1536 * 32, .reg_granule = 24},
+    /* guess: threads of a desktop */
+    {.name = "x86-64-v2", .backend = "CPU", .n_units = 8},
+    {.name = "x86-64-v3", .backend = "CPU", .n_units = 8},
+    {.name = "x86-64-v4", .backend = "CPU", .n_units = 8},
+};
+
+/* F32, F64, then matrices: F16, TF32, F32, F64, 8 bits */
+#define H100_RATES {66.9, 33.5, 989.4, 494.7, 0, 66.9, 1978.9}
+#define MI300X_RATES {163.4, 81.7, 1307.4, 653.7, 163.4, 163.4, 2614.9}
+
+static const struct chip products[] = {
+    {"a100", "sm_80", "NVIDIA A100-SXM4-80GB", 0x20b2, 108, 1410, 80 * GIB,
+     40 * MIB, 2039, {19.5, 9.7, 311.9, 156.0, 0, 19.5, 623.7}},
+    {"rtx3090", "sm_86", "NVIDIA GeForce RTX 3090", 0x2204, 82, 1695, 24 * GIB,
+     6 * MIB, 936, {35.6, 0.56, 71.0, 35.6, 0, 0, 284.0}},
+    {"rtx4090", "sm_89", "NVIDIA GeForce RTX 4090", 0x2684, 128, 2520,
+     24 * GIB, 72 * MIB, 1008, {82.6, 1.3, 165.2, 82.6, 0, 0, 660.6}},
+    {"l40s", "sm_89", "NVIDIA L40S", 0x26b9, 142, 2520, 48 * GIB, 96 * MIB,
+     864, {91.6, 1.4, 362.1, 183.0, 0, 0, 733.0}},
+    {"h100", "sm_90", "NVIDIA H100 80GB HBM3", 0x2330, 132, 1980,
+     (uint64_t)0x4fa5c00 << 10, 50 * MIB, 3352, H100_RATES},
+    {"h200", "sm_90", "NVIDIA H200", 0x2335, 132, 1980, 141 * GIB, 50 * MIB,
+     4800, H100_RATES},
+    {"b200", "sm_100", "NVIDIA B200", 0x2901, 148, 1965, 180 * GIB, 126 * MIB,
+     8000, {74.5, 37.2, 2250, 1125, 0, 37.2, 4500}},
+    {"rtx5090", "sm_120", "NVIDIA GeForce RTX 5090", 0x2b85, 170, 2407,
+     32 * GIB, 96 * MIB, 1792, {104.8, 1.6, 209.5, 104.8, 0, 0, 838.0}},
+    {"mi210", "gfx90a", "AMD Instinct MI210", 0x740f, 104, 1700, 64 * GIB,
+     8 * MIB, 1638, {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0}},
+    {"mi300x", "gfx942", "AMD Instinct MI300X", 0x74a1, 304, 2100, 192 * GIB,
+     32 * MIB, 5325, MI300X_RATES},
+    {"mi325x", "gfx942", "AMD Instinct MI325X", 0x74a5, 304, 2100, 256 * GIB,
+     32 * MIB, 6000, MI300X_RATES},
+    {"rx6900xt", "gfx1030", "AMD Radeon RX 6900 XT", 0x73bf, 80, 2250, 16 * GIB,
+     4 * MIB, 512, {23.0, 1.4, 0, 0, 0, 0, 0}},
+    {"rx7900xtx", "gfx1100", "AMD Radeon RX 7900 XTX", 0x744c, 96, 2500,
+     24 * GIB, 6 * MIB, 960, {61.4, 1.9, 122.8, 0, 0, 0, 122.8}},
+    {"rx9070xt", "gfx1201", "AMD Radeon RX 9070 XT", 0x7550, 64, 2970, 16 * GIB,
+     8 * MIB, 640, {48.7, 0.76, 194.6, 0, 0, 0, 389.2}},
+};
+/* clang-format on */
+
+const struct chip_arch *
+chip_arch_find(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(archs); i++) {
+        if (strcmp(archs[i].name, name) == 0)
+            return &archs[i];
+    }
+    return NULL;
+}
+
+const struct chip *
+chip_at(size_t number)
+{
+    return number < ARRAY_LEN(products) ? &products[number] : NULL;
+}
+
+const struct chip *
+chip_find(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(products); i++) {
+        if (strcmp(products[i].name, name) == 0)
+            return &products[i];
+    }
+    return NULL;
+}
+
+void
+chip_list(const char *backend, char *text, size_t size_bytes)
+{
+    size_t i, used = 0;
+
+    text[0] = '\0';
+    for (i = 0; i < ARRAY_LEN(archs) + ARRAY_LEN(products); i++) {
+        const struct chip *chip =
+            i < ARRAY_LEN(archs) ? NULL : &products[i - ARRAY_LEN(archs)];
+        const struct chip_arch *arch =
+            chip ? chip_arch_find(chip->arch) : &archs[i];
+
+        if (strcmp(arch->backend, backend) == 0 && used < size_bytes)
+            used += (size_t)snprintf(text + used, size_bytes - used, "%s%s",
+                                     used ? ", " : "",
+                                     chip ? chip->name : arch->name);
+    }
+}

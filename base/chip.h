@@ -1,0 +1,66 @@
+/* Figures of chips: the architectures that code is made for, and products with
+ * their sizes and peak rates. One table, which the simulated cards, devices
+ * that only compile (`@null:`) and estimates of time are made from.
+ *
+ * Where each figure is from stands beside it (chip.c). Constant; any thread.
+ */
+#ifndef BELL_BASE_CHIP_H
+#define BELL_BASE_CHIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a unit (SM, compute unit) of an architecture has. */
+struct chip_arch {
+    const char *name;    /* "sm_90", "gfx942", "x86-64-v4" */
+    const char *backend; /* "NV" */
+    uint32_t n_units;    /* of simulated cards that no product is named for */
+    /* 0, as all below, of CPUs. */
+    uint32_t warp_lanes;
+    uint32_t max_warps, max_groups; /* at once on a unit */
+    uint32_t n_regs;                /* 32 bits each, of a unit */
+    uint32_t reg_granule;           /* a thread's are a multiple of it */
+    uint32_t max_regs;              /* of a thread */
+    uint32_t shared_bytes;          /* of a unit */
+    uint32_t group_shared_bytes;    /* the most that a work-group may have */
+    uint32_t
+        shared_reserve_bytes;  /* taken of every work-group beyond its own */
+    uint32_t shared_granule;   /* a power of two */
+    uint32_t n_issue;          /* instructions of a warp, per clock */
+    uint32_t shared_clk_bytes; /* of shared memory, per clock */
+};
+
+/* Peak rates in 1e12 operations a second; 0: it has no such unit. */
+enum chip_rate {
+    CHIP_F32,        /* of vectors, fused multiply-add as two */
+    CHIP_F64,        /* likewise */
+    CHIP_MATRIX_F16, /* dense, with sums in float32; also bfloat16 */
+    CHIP_MATRIX_TF32,
+    CHIP_MATRIX_F32,
+    CHIP_MATRIX_F64,
+    CHIP_MATRIX_8, /* 8-bit floats and integers */
+    CHIP_RATE_COUNT
+};
+
+/* A product. */
+struct chip {
+    const char *name;  /* "h100" */
+    const char *arch;  /* names a struct chip_arch */
+    const char *board; /* as its driver calls it */
+    uint32_t pci_device;
+    uint32_t n_units, clock_mhz;
+    uint64_t memory_bytes, l2_bytes;
+    double memory_gb_s;
+    double rate[CHIP_RATE_COUNT];
+};
+
+/* NULL: there is none of that name, or of that number from 0. */
+const struct chip_arch *chip_arch_find(const char *name);
+const struct chip *chip_find(const char *name);
+const struct chip *chip_at(size_t number);
+
+/* "sm_80, sm_89, h100": architectures and products of a backend as one line. */
+void chip_list(const char *backend, char *text, size_t size_bytes);
+
+#endif

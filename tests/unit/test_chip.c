@@ -1,0 +1,220 @@
+/* Chips by name: the table, occupancy, and the devices that are made of it,
+ * simulated or null. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/chip.h"
+#include "hcq/hcq.h"
+
+/* ---- the table ---- */
+
+static void
+test_table(void **state)
+{
+    const struct chip *chip;
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; (chip = chip_at(i)); i++) {
+        const struct chip_arch *arch = chip_arch_find(chip->arch);
+
+        assert_non_null(arch);
+        assert_ptr_equal(chip_find(chip->name), chip);
+        assert_null(chip_arch_find(chip->name));
+        assert_true(chip->n_units > arch->n_units);
+        assert_true(chip->memory_gb_s > 400 && chip->clock_mhz > 1000);
+        assert_true(chip->memory_bytes >= (uint64_t)16 << 30);
+        for (k = 0; k < CHIP_RATE_COUNT; k++)
+            assert_true(chip->rate[k] >= 0 && chip->rate[k] < 5000);
+        /* a fused multiply-add a lane and clock, or two; within the clocks that
+         * boards run at */
+        assert_true(chip->rate[CHIP_F32] * 1e12 >
+                    0.95 * 2 * 64 * chip->n_units * chip->clock_mhz * 1e6);
+        assert_true(chip->rate[CHIP_F32] * 1e12 <
+                    1.05 * 2 * 256 * chip->n_units * chip->clock_mhz * 1e6);
+    }
+    assert_null(chip_find("sm_90"));
+    assert_null(chip_arch_find("h10"));
+}
+
+/* ---- devices ---- */
+
+static void
+get_info(const char *name, struct hcq_device_info *out_info)
+{
+    struct hcq_device *dev;
+
+    memset(out_info, 0, sizeof(*out_info));
+    out_info->struct_size = sizeof(*out_info);
+    assert_int_equal(hcq_device_open(name, &dev), BELL_OK);
+    hcq_device_info(dev, out_info);
+    assert_string_equal(out_info->name, hcq_device_name(dev));
+    hcq_device_close(dev);
+}
+
+static void
+compare(const char *backend, const char *chip)
+{
+    struct hcq_device_info sim, null;
+    char name[64];
+    int i;
+
+    snprintf(name, sizeof(name), "%s@sim:%s", backend, chip);
+    get_info(name, &sim);
+    snprintf(name, sizeof(name), "%s@null:%s", backend, chip);
+    get_info(name, &null);
+    assert_string_equal(sim.arch, null.arch);
+    assert_string_equal(sim.backend, null.backend);
+    assert_int_equal(sim.n_units, null.n_units);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(sim.max_grid[i], null.max_grid[i]);
+        assert_int_equal(sim.max_local[i], null.max_local[i]);
+    }
+    assert_int_equal(sim.max_local_total, null.max_local_total);
+    assert_int_equal(sim.max_shared_bytes, null.max_shared_bytes);
+    assert_int_equal(sim.max_args, null.max_args);
+    assert_true(null.flags & HCQ_DEVICE_NULL);
+    assert_false(sim.flags & HCQ_DEVICE_NULL);
+    if (strcmp(chip, "h100") != 0) { /* which is as the card was recorded */
+        assert_int_equal(sim.memory_bytes, null.memory_bytes);
+    }
+}
+
+/* Code for a null device is the code for the simulated one. */
+static void
+test_null_is_as_sim(void **state)
+{
+    static const char *const nv[] = {"sm_80",   "sm_89",  "sm_90", "sm_120",
+                                     "a100",    "l40s",   "h100",  "h200",
+                                     "rtx4090", "rtx5090"};
+    static const char *const amd[] = {
+        "gfx90a", "gfx942", "gfx1030",  "gfx1100",   "gfx1201", "mi210",
+        "mi300x", "mi325x", "rx6900xt", "rx7900xtx", "rx9070xt"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(nv); i++)
+        compare("NV", nv[i]);
+    for (i = 0; i < ARRAY_LEN(amd); i++)
+        compare("AMD", amd[i]);
+}
+
+static void
+expect_none(const char *name, const char *word)
+{
+    struct hcq_device *dev = NULL;
+
+    assert_int_equal(hcq_device_open(name, &dev), BELL_E_NO_DEVICE);
+    assert_null(dev);
+    assert_non_null(strstr(bell_error_last()->message, word));
+}
+
+static void
+test_bad_names(void **state)
+{
+    (void)state;
+    expect_none("NV@null:h101", "sm_120, a100");
+    expect_none("NV@null:mi300x", "rtx5090");
+    expect_none("AMD@null:", "rx9070xt");
+    expect_none("CPU@null:h100", "x86-64-v4");
+    expect_none("NV:1@null:h100", "there is NV:0");
+    expect_none("NV@sim:h101", "rtx5090");
+    expect_none("NV@sim:mi300x", "rtx5090");
+    expect_none("NV@sim:b200", "rtx5090");
+    expect_none("AMD@sim:h100", "mi300x");
+    expect_none("NV@nul:h100", "null");
+}
+
+/* Commands complete, and nothing is there to be read. */
+static void
+test_null_runs_nothing(void **state)
+{
+    struct hcq_program_desc desc = {.struct_size = sizeof(desc),
+                                    .name = "k",
+                                    .binary = "x",
+                                    .binary_size_bytes = 1,
+                                    .n_bufs = 1,
+                                    .local = {32, 1, 1}};
+    const uint32_t grid[3] = {4, 1, 1}, local[3] = {32, 1, 1};
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_buffer *buf, *other;
+    struct hcq_program *prog;
+    struct hcq_signal *sig;
+    struct hcq_stream *stream;
+    struct hcq_cs *cs;
+    uint64_t value, live, cached, word = 7;
+    int i;
+
+    (void)state;
+    assert_int_equal(hcq_device_open("NV@null:h100", &dev), BELL_OK);
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_signal_create(dev, 3, &sig), BELL_OK);
+    assert_int_equal(hcq_buffer_create(dev, 100, 0, &buf), BELL_OK);
+    assert_null(buf->host);
+    assert_int_equal(hcq_buffer_create(dev, 8, HCQ_MEM_HOST_VISIBLE, &other),
+                     BELL_E_UNSUPPORTED);
+    assert_int_equal(hcq_buffer_create(dev, (uint64_t)200 << 30, 0, &other),
+                     BELL_E_NO_MEMORY);
+    assert_int_equal(hcq_buffer_create(dev, (uint64_t)60 << 30, 0, &other),
+                     BELL_OK);
+    assert_true(other->va >= buf->va + 100 || other->va + 100 <= buf->va);
+    hcq_buffer_destroy(other);
+    hcq_memory_trim(dev);
+    hcq_memory_usage(dev, &live, &cached);
+    assert_int_equal(cached, 0);
+    assert_int_equal(hcq_program_create(dev, &desc, &prog), BELL_OK);
+    for (i = 1; i <= 2; i++) {
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        hcq_cs_exec(cs, prog, &buf->va, 1, grid, local);
+        hcq_cs_timestamp(cs, sig);
+        hcq_cs_signal(cs, sig, 10u + (unsigned)i);
+        assert_int_equal(hcq_cs_submit(cs, &value), BELL_OK);
+        assert_int_equal(value, i);
+        assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+        assert_int_equal(hcq_signal_value(sig), 10 + i);
+        assert_true(hcq_signal_timestamp(sig) > 0);
+    }
+    assert_int_equal(hcq_stream_create(queue, "s", &stream), BELL_OK);
+    cs = hcq_stream_cs(stream);
+    hcq_cs_exec(cs, prog, &buf->va, 1, grid, local);
+    hcq_cs_signal(cs, sig, 20);
+    assert_int_equal(hcq_stream_end(stream), BELL_OK);
+    assert_int_equal(hcq_stream_submit(stream, &value), BELL_OK);
+    assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS), BELL_OK);
+    assert_int_equal(hcq_signal_value(sig), 20);
+    /* a wait that nothing will end times out */
+    assert_int_equal(hcq_signal_wait(sig, 99, 1000000), BELL_E_TIMEOUT);
+    assert_int_equal(hcq_buffer_write(buf, 0, &word, sizeof(word)), BELL_OK);
+    assert_int_equal(hcq_buffer_read(buf, 0, &word, sizeof(word)),
+                     BELL_E_UNSUPPORTED);
+    assert_non_null(strstr(bell_error_last()->message, "runs none"));
+    assert_int_equal(word, 7);
+    assert_int_equal(hcq_device_recover(dev), BELL_OK);
+    hcq_stream_destroy(stream);
+    hcq_queue_destroy(queue);
+    hcq_program_destroy(prog);
+    hcq_signal_destroy(sig);
+    hcq_buffer_destroy(buf);
+    hcq_device_close(dev);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_null_is_as_sim),
+        cmocka_unit_test(test_bad_names),
+        cmocka_unit_test(test_null_runs_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
