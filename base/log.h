@@ -27,6 +27,7 @@ enum log_topic {
     LOG_FAULT = 1u << 12,
     LOG_IR = 1u << 13,
     LOG_DOT = 1u << 14,
+    LOG_GRAPH = 1u << 15,
 };
 
 /* Topics that the compilation of one kernel prints on. */

@@ -121,6 +121,19 @@ log_nodes(const struct kernel *k, enum log_topic topic, const char *title,
     host_free(text);
 }
 
+/* A later stage of a kernel: "NAME: stage". */
+static void
+log_stage(const struct kernel *k, const struct lower_program *p,
+          const char *stage, const struct uop *const *roots, size_t n_roots)
+{
+    char title[192];
+
+    if (!LOG_ON(LOG_UOPS))
+        return;
+    snprintf(title, sizeof(title), "%s: %s", p->name, stage);
+    log_nodes(k, LOG_UOPS, title, roots, n_roots);
+}
+
 static bell_status
 lower_passes(struct kernel *k, struct lower_program *p)
 {
@@ -139,7 +152,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     LOG(LOG_OPT, "%s:", p->name);
     if (!k->target->no_opts)
         BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
-    log_nodes(k, LOG_UOPS, "optimised", &k->sink, 1);
+    log_stage(k, p, "optimised", &k->sink, 1);
     BELL_TRY(expand_kernel(k, &root, p));
     /* what decomposing takes out, POW, is of kernels only */
     BELL_TRY(uop_validate_pass(k->g, &root, 1,
@@ -150,7 +163,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     BELL_TRY(lower_index(k->g, &root, 1, k->target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "indexing"));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
-    log_nodes(k, LOG_UOPS, "program", p->ops, p->n_ops);
+    log_stage(k, p, "program", p->ops, p->n_ops);
     return uop_validate_pass(k->g, p->ops, p->n_ops, UOP_STAGE_P,
                              "linearizing");
 }

@@ -24,33 +24,47 @@
 
 struct kernel_options {
     const char *expr, *ir, *device, *show, *emit, *math;
+    const char *kernel; /* the one to emit: name, or number from 1 */
     struct tool_list in;
     int64_t n_runs;
     bool json;
 };
 
-/* A language that kernels are rendered to, or shown in. */
+/* A form that kernels are shown in: a language, or a stage. */
 struct language {
-    const char *name, *backend; /* the devices that are compiled from it */
-    const char *comment;
-    const char *device; /* where none is named, nor in BELL_DEVICE */
-    const char *topic;  /* of BELL_DEBUG, which prints it */
+    const char *name, *backend; /* the devices that have it */
+    const char *comment;        /* before titles; NULL: lines have none */
+    const char *device;         /* where none is named, nor in BELL_DEVICE */
+    const char *topic;          /* of BELL_DEBUG, which prints it */
     uint32_t topic_bit;
 };
 
+#define NV_CHIP  "NV@null:h100"
+#define AMD_CHIP "AMD@null:rx7900xtx"
+
 /* The first of a name is meant where no device is named. */
 static const struct language languages[] = {
-    {"ptx", "NV", "//", "NV@sim:sm_90", "render: ", LOG_RENDER},
-    {"llvm", "CPU", ";", "CPU", "render: ", LOG_RENDER},
-    {"llvm", "AMD", ";", "AMD@sim:gfx1100", "render: ", LOG_RENDER},
-    {"asm", "AMD", ";", "AMD@sim:gfx1100", "asm: ", LOG_ASM},
+    {"graph", "", NULL, NULL, "graph: ", LOG_GRAPH},
+    {"sched", "", NULL, NULL, "sched: ", LOG_SCHED},
     {"ir", "", ";", NULL, "ir: ", LOG_IR},
     {"dot", "", "//", NULL, "dot: ", LOG_DOT},
+    {"uops", "", ";", NULL, "uops: ", LOG_UOPS},
+    {"ptx", "NV", "//", NV_CHIP, "render: ", LOG_RENDER},
+    {"sass", "NV", "//", NV_CHIP, "asm: ", LOG_ASM},
+    {"llvm", "CPU", ";", "CPU", "render: ", LOG_RENDER},
+    {"llvm", "AMD", ";", AMD_CHIP, "render: ", LOG_RENDER},
+    {"asm", "AMD", ";", AMD_CHIP, "asm: ", LOG_ASM},
+    {"asm", "CPU", "#", "CPU", "asm: ", LOG_ASM},
 };
+#define LANGUAGES "graph, sched, ir, dot, uops, ptx, sass, llvm or asm"
 
 struct kernel_run {
     const struct kernel_options *options;
-    const struct language *emit; /* print the source alone, or NULL */
+    const struct language *emit; /* print that alone, or NULL */
+    bool is_compiled_only;       /* nothing runs */
+    size_t n_titles;             /* kernels that were begun to print */
+    bool is_left_out;            /* the last of them is not the one */
+    size_t n_printed;            /* lines */
     struct bell_context *ctx;
     struct eval_input inputs[TOOL_LIST_MAX];
     char names[TOOL_LIST_MAX][32];
@@ -107,7 +121,7 @@ make_input(struct kernel_run *run, size_t i)
         return bell_fail(BELL_E_INVALID, "--in %s: not name=2x3:float32", spec);
     BELL_TRY(parse_shape(spec, equals + 1, shape, &ndim, &dtype));
     memcpy(run->names[i], spec, (size_t)(equals - spec));
-    if (run->emit)
+    if (run->is_compiled_only)
         t = bell_empty(run->ctx, shape, ndim, dtype);
     else if (dtype >= BELL_FLOAT16)
         t = bell_rand(run->ctx, shape, ndim, dtype);
@@ -125,7 +139,7 @@ make_inputs(struct kernel_run *run)
 
     for (i = 0; i < run->options->in.n_items; i++)
         BELL_TRY(make_input(run, i));
-    if (run->emit || run->options->ir)
+    if (run->is_compiled_only || run->options->ir)
         return BELL_OK;
     run->fence = bell_zeros(run->ctx, BELL_DIMS(1), BELL_FLOAT32);
     return bell_realize1(run->fence);
@@ -145,7 +159,7 @@ compute(struct kernel_run *run)
         bell_error_prefix("column %zu", at + 1);
         return bell_error_last()->status;
     }
-    if (run->emit)
+    if (run->is_compiled_only)
         return bell_compile(&result, 1);
     BELL_TRY(bell_realize1(result));
     return bell_item_f64(run->fence, &zero);
@@ -166,16 +180,40 @@ compute_scoped(struct kernel_run *run, double *out_us)
     return status != BELL_OK ? status : ended;
 }
 
+/* A title is "NAME:", or "NAME: later stage:", of that kernel. */
+static void
+note_title(struct kernel_run *run, const char *title)
+{
+    const char *want = run->options->kernel;
+    size_t n = strcspn(title, ":");
+    char *end;
+
+    run->n_titles += title[n] && title[n + 1] == '\0';
+    if (want && isdigit((unsigned char)*want))
+        run->is_left_out = strtoull(want, &end, 10) != run->n_titles;
+    else if (want)
+        run->is_left_out = strlen(want) != n || strncmp(title, want, n) != 0;
+}
+
 static void
 write_trace(void *user, const char *line)
 {
     struct kernel_run *run = user;
+    const struct language *emit = run->emit;
 
-    if (run->emit &&
-        strncmp(line, run->emit->topic, strlen(run->emit->topic)) == 0) {
-        line += strlen(run->emit->topic);
+    if (emit && strncmp(line, emit->topic, strlen(emit->topic)) == 0) {
+        line += strlen(emit->topic);
+        if (!emit->comment) {
+            printf("%s\n", line);
+            return;
+        }
         if (line[0] != ' ')
-            printf("%s %s\n", run->emit->comment, line);
+            note_title(run, line);
+        if (run->is_left_out)
+            return;
+        run->n_printed++;
+        if (line[0] != ' ')
+            printf("%s %s\n", emit->comment, line);
         else
             printf("%s\n", line + 2);
     } else if (run->trace)
@@ -284,7 +322,7 @@ find_language(const char *name, const char *device)
     return NULL;
 }
 
-/* --emit: the source of the kernels and nothing else; none is launched. */
+/* --emit: that form of the kernels and nothing else; none is launched. */
 static bell_status
 choose_language(struct kernel_run *run)
 {
@@ -294,8 +332,8 @@ choose_language(struct kernel_run *run)
     run->emit = find_language(name, device);
     if (!run->emit)
         return bell_fail(BELL_E_INVALID,
-                         "--emit %s: kernels for %s are not compiled from it",
-                         name, device);
+                         "--emit %s: kernels for %s have no such form", name,
+                         device);
     return BELL_OK;
 }
 
@@ -373,6 +411,21 @@ print_kernels(const struct kernel_run *run)
                local[2], ir->n_params + ir->n_vars, ir->binary_bytes,
                (double)ir->lower_ns / 1e3, (double)ir->compile_ns / 1e6);
     }
+}
+
+/* The kernels that the expression was compiled to. */
+static bell_status
+list_kernels(struct kernel_run *run)
+{
+    struct tensor_ir ir;
+
+    while (tensor_kernel_at(run->ctx, run->n_kernels, &ir)) {
+        if (host_grow((void **)&run->kernels, &run->cap_kernels,
+                      run->n_kernels + 1, sizeof(*run->kernels)) != 0)
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory");
+        run->kernels[run->n_kernels++] = ir;
+    }
+    return BELL_OK;
 }
 
 /* Compiles every kernel of the text. */
@@ -454,14 +507,23 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
     if (status == BELL_OK && emit)
         status = choose_language(run);
     if (status == BELL_OK)
+        run->is_compiled_only = emit || tensor_device_is_null(run->ctx);
+    if (status == BELL_OK)
         status = make_inputs(run);
     if (status != BELL_OK)
         code = tool_fail(options->json, status);
     if (code == TOOL_OK) {
         topics = emit ? run->emit->topic_bit : topics;
-        status = options->ir ? run_ir(run, topics)
-                 : emit      ? run_first(run, topics)
-                             : run_all(run, topics, &us);
+        status = options->ir             ? run_ir(run, topics)
+                 : run->is_compiled_only ? run_first(run, topics)
+                                         : run_all(run, topics, &us);
+        if (status == BELL_OK && run->is_compiled_only && !options->ir)
+            status = list_kernels(run);
+        if (status == BELL_OK && options->kernel && run->is_left_out &&
+            !run->n_printed)
+            status = bell_fail(BELL_E_INVALID,
+                               "--kernel %s: no such kernel; there are %zu",
+                               options->kernel, run->n_kernels);
         if (status != BELL_OK)
             code = tool_fail_input(options->json, status);
     }
@@ -469,12 +531,12 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
         /* what there is to tell was told */
     } else if (options->json) {
         json_end(&json);
-        if (options->ir)
+        if (options->ir || run->is_compiled_only)
             put_kernels(&json, run);
         else
             put_results(&json, run, us);
         code = tool_print_json(&json);
-    } else if (options->ir) {
+    } else if (options->ir || run->is_compiled_only) {
         print_kernels(run);
     } else {
         print_results(run, us);
@@ -500,14 +562,18 @@ verb_kernel(int argc, char **argv)
          "not run"},
         {"--show", "TOPICS", TOOL_OPT_STRING, &options.show, 0, 0,
          "of BELL_DEBUG: sched,opt (default), uops, render, time, ..."},
-        {"--emit", "LANGUAGE", TOOL_OPT_STRING, &options.emit, 0, 0,
-         "print the kernels as ptx (for a simulated sm_90 if no device is "
-         "named), llvm (for the CPU, or AMD cards), asm (of AMD, gfx1100), ir "
-         "or dot (as scheduled: the IR, or Graphviz), nothing else"},
+        {"--emit", "FORM", TOOL_OPT_STRING, &options.emit, 0, 0,
+         "print the kernels in one form, nothing else: graph (of tensors), "
+         "sched (what is stored, and why), ir or dot (as scheduled: the IR, or "
+         "Graphviz), uops (each stage), ptx, sass (by nvdisasm), llvm, asm. "
+         "Where no device is named: for " NV_CHIP " or " AMD_CHIP},
+        {"--kernel", "NAME", TOOL_OPT_STRING, &options.kernel, 0, 0,
+         "with --emit, of one kernel: its name, or number from 1"},
         {"--runs", "N", TOOL_OPT_INT, &options.n_runs, 1, MAX_RUNS,
          "to take the median time of (default: 20)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
-         "where to run (default: $BELL_DEVICE, or the first that works)"},
+         "where to run (default: $BELL_DEVICE, or the first that works); "
+         "BACKEND@null:CHIP compiles and runs nothing"},
         TOOL_MATH_OPT(&options.math),
         TOOL_JSON_OPT(&options.json),
     };
@@ -537,9 +603,11 @@ verb_kernel(int argc, char **argv)
         return tool_usage(options.json, "kernel: --show: %s",
                           bell_error_last()->message);
     if (options.emit && !(emit = find_language(options.emit, NULL)))
-        return tool_usage(options.json,
-                          "kernel: --emit %s: not ptx, llvm, asm, ir or dot",
+        return tool_usage(options.json, "kernel: --emit %s: not " LANGUAGES,
                           options.emit);
+    if (options.kernel && (!emit || !emit->comment))
+        return tool_usage(options.json,
+                          "kernel: --kernel goes with an --emit of kernels");
     if (emit && options.json)
         return tool_usage(options.json, "kernel: --emit prints no JSON");
     return run_kernel(&options, emit, topics);

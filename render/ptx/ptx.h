@@ -60,4 +60,10 @@ BELL_MUST_CHECK bell_status render_ptxas(const char *text,
                                          const struct ptx_target *target,
                                          struct render_binary *out_cubin);
 
+/* The same module's machine code as nvdisasm, a program like ptxas, prints it
+ * (host_free it). */
+BELL_MUST_CHECK bell_status render_sass(const char *text,
+                                        const struct ptx_target *target,
+                                        char **out_text);
+
 #endif

@@ -1,4 +1,5 @@
-/* ptxas as a program: found, run on temporary files, its complaints kept. */
+/* ptxas and nvdisasm as programs: found, run on temporary files, what they
+ * print kept. */
 #include "render/ptx/ptx.h"
 
 #include <errno.h>
@@ -49,22 +50,36 @@ try_path(const char *folder, int folder_len, const char *name, char *buf,
 }
 
 static bool
-find_in_path(char *buf, size_t size_bytes)
+find_in_path(const char *name, char *buf, size_t size_bytes)
 {
     const char *at = env_get("PATH"), *end;
 
     for (; at && *at; at = *end ? end + 1 : end) {
         end = at + strcspn(at, ":");
-        if (end > at && try_path(at, (int)(end - at), "ptxas", buf, size_bytes))
+        if (end > at && try_path(at, (int)(end - at), name, buf, size_bytes))
             return true;
     }
     return false;
 }
 
+/* Where programs of CUDA are. */
+static bool
+find_tool(const char *name, char *buf, size_t size_bytes)
+{
+    const char *home = env_get("CUDA_HOME");
+    char in_bin[32];
+
+    snprintf(in_bin, sizeof(in_bin), "bin/%s", name);
+    return (home && *home &&
+            try_path(home, (int)strlen(home), in_bin, buf, size_bytes)) ||
+           find_in_path(name, buf, size_bytes) ||
+           try_path("/usr/local/cuda", 15, in_bin, buf, size_bytes);
+}
+
 bell_status
 render_ptxas_find(char *buf, size_t size_bytes)
 {
-    const char *named = env_get("BELL_PTXAS"), *home = env_get("CUDA_HOME");
+    const char *named = env_get("BELL_PTXAS");
 
     if (named && *named) {
         if (try_path("", 0, named, buf, size_bytes))
@@ -74,17 +89,33 @@ render_ptxas_find(char *buf, size_t size_bytes)
     }
     if (BELL_PTXAS_PATH[0] && try_path("", 0, BELL_PTXAS_PATH, buf, size_bytes))
         return BELL_OK;
-    if (home && *home &&
-        try_path(home, (int)strlen(home), "bin/ptxas", buf, size_bytes))
-        return BELL_OK;
-    if (find_in_path(buf, size_bytes) ||
-        try_path("", 0, "/usr/local/cuda/bin/ptxas", buf, size_bytes))
+    if (find_tool("ptxas", buf, size_bytes))
         return BELL_OK;
     return bell_fail(BELL_E_UNSUPPORTED,
                      "no ptxas, which makes machine code for NVIDIA cards: "
                      "install the package cuda-nvcc (CUDA 13.0, or 12.8 and "
                      "later) and put it on PATH, or name the program in "
                      "$BELL_PTXAS");
+}
+
+/* In ptxas's folder, where that is named; or where programs of CUDA are. */
+static bell_status
+find_nvdisasm(char *buf, size_t size_bytes)
+{
+    char ptxas[1024];
+    const char *slash;
+
+    BELL_TRY(render_ptxas_find(ptxas, sizeof(ptxas)));
+    slash = strrchr(ptxas, '/');
+    if ((slash &&
+         try_path(ptxas, (int)(slash - ptxas), "nvdisasm", buf, size_bytes)) ||
+        find_tool("nvdisasm", buf, size_bytes))
+        return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "no nvdisasm, which prints machine code of NVIDIA cards: "
+                     "install the package cuda-nvdisasm and put it on PATH, "
+                     "or beside ptxas (%s)",
+                     ptxas);
 }
 
 /* ---- files ---- */
@@ -164,35 +195,44 @@ read_binary(const char *path, struct render_binary *out)
     return status;
 }
 
-/* What ptxas wrote, its end cut off where it is long. */
-static void
-read_messages(const char *path, char *buf, size_t size_bytes)
+/* What a program wrote, without the last newline, zero terminated. */
+static bell_status
+read_messages(const struct run *r, struct render_binary *out)
 {
-    FILE *file = fopen(path, "re");
-    size_t n = 0;
+    FILE *file = fopen(r->messages, "re");
+    struct stat st;
+    char *text;
+    size_t n;
 
-    if (file) {
-        n = fread(buf, 1, size_bytes - 1, file);
-        fclose(file);
+    if (!file || fstat(fileno(file), &st) != 0) {
+        if (file)
+            fclose(file);
+        return bell_fail(BELL_E_IO, "%s is gone", r->messages);
     }
-    while (n && buf[n - 1] == '\n')
+    text = host_alloc((size_t)st.st_size + 1);
+    if (!text) {
+        fclose(file);
+        return bell_fail(BELL_E_NO_MEMORY, "reading %s", r->messages);
+    }
+    n = fread(text, 1, (size_t)st.st_size, file);
+    fclose(file);
+    while (n && text[n - 1] == '\n')
         n--;
-    buf[n] = 0;
+    text[n] = '\0';
+    *out = (struct render_binary){text, n};
+    return BELL_OK;
 }
 
 /* ---- the process ---- */
 
 static bell_status
-spawn(const char *program, const struct run *r, const char *arch, pid_t *out)
+spawn(char *const argv[], const struct run *r, pid_t *out)
 {
-    char *const argv[] = {
-        (char *)program,   "-arch",          (char *)arch, "-O3", "-o",
-        (char *)r->output, (char *)r->input, NULL};
     posix_spawn_file_actions_t files;
     int err = posix_spawn_file_actions_init(&files);
 
     if (err)
-        return bell_fail(BELL_E_NO_MEMORY, "starting %s", program);
+        return bell_fail(BELL_E_NO_MEMORY, "starting %s", argv[0]);
     err = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     if (!err)
         err = posix_spawn_file_actions_addopen(
@@ -200,10 +240,10 @@ spawn(const char *program, const struct run *r, const char *arch, pid_t *out)
     if (!err)
         err = posix_spawn_file_actions_adddup2(&files, 1, 2);
     if (!err)
-        err = posix_spawn(out, program, &files, NULL, argv, environ);
+        err = posix_spawn(out, argv[0], &files, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&files);
     if (err)
-        return bell_fail_errno(BELL_E_IO, err, "starting %s: %s", program,
+        return bell_fail_errno(BELL_E_IO, err, "starting %s: %s", argv[0],
                                strerror(err));
     return BELL_OK;
 }
@@ -234,28 +274,57 @@ await(pid_t pid, const char *program, int *out_exit)
     return BELL_OK;
 }
 
+/* Runs argv to its end; *out is what it printed (render_binary_fini). */
 static bell_status
-assemble(const char *program, const struct run *r, const char *text,
-         const char *arch, struct render_binary *out)
+run_tool(char *const argv[], const struct run *r, struct render_binary *out)
 {
-    char messages[MAX_MESSAGE];
+    const char *name = strrchr(argv[0], '/');
     int code = 0;
     pid_t pid;
 
-    BELL_TRY(write_file(r->input, text));
-    BELL_TRY(spawn(program, r, arch, &pid));
-    BELL_TRY(await(pid, program, &code));
-    if (code != 0) {
-        read_messages(r->messages, messages, sizeof(messages));
-        return bell_fail(BELL_E_COMPILE, "ptxas -arch %s failed (%d): %s", arch,
-                         code, messages);
-    }
-    return read_binary(r->output, out);
+    BELL_TRY(spawn(argv, r, &pid));
+    BELL_TRY(await(pid, argv[0], &code));
+    BELL_TRY(read_messages(r, out));
+    if (code == 0)
+        return BELL_OK;
+    (void)bell_fail(BELL_E_COMPILE, "%s %s %s failed (%d): %.*s",
+                    name ? name + 1 : argv[0], argv[1], argv[2], code,
+                    MAX_MESSAGE, (const char *)out->data);
+    render_binary_fini(out);
+    return BELL_E_COMPILE;
 }
 
-bell_status
-render_ptxas(const char *text, const struct ptx_target *target,
-             struct render_binary *out_cubin)
+/* What is wanted of a module; NULL: not that. */
+struct wanted {
+    struct render_binary *cubin;
+    char **sass;
+};
+
+static bell_status
+assemble(char *program, struct run *r, const char *text, char *arch,
+         const struct wanted *wanted)
+{
+    char flag_arch[] = "-arch", flag_o[] = "-o", flag_3[] = "-O3";
+    char flag_c[] = "-c", disassembler[1024];
+    char *as[] = {program, flag_arch, arch,     flag_3,
+                  flag_o,  r->output, r->input, NULL};
+    char *dis[] = {disassembler, flag_c, r->output, NULL};
+    struct render_binary printed;
+
+    BELL_TRY(write_file(r->input, text));
+    BELL_TRY(run_tool(as, r, &printed));
+    render_binary_fini(&printed);
+    if (wanted->sass) {
+        BELL_TRY(find_nvdisasm(disassembler, sizeof(disassembler)));
+        BELL_TRY(run_tool(dis, r, &printed));
+        *wanted->sass = printed.data;
+    }
+    return wanted->cubin ? read_binary(r->output, wanted->cubin) : BELL_OK;
+}
+
+static bell_status
+assemble_in_folder(const char *text, const struct ptx_target *target,
+                   const struct wanted *wanted)
 {
     char program[1024], arch[24];
     struct run r;
@@ -265,7 +334,24 @@ render_ptxas(const char *text, const struct ptx_target *target,
              target->is_arch_specific ? "a" : "");
     BELL_TRY(render_ptxas_find(program, sizeof(program)));
     BELL_TRY(make_run(&r));
-    status = assemble(program, &r, text, arch, out_cubin);
+    status = assemble(program, &r, text, arch, wanted);
     remove_run(&r);
     return status;
+}
+
+bell_status
+render_ptxas(const char *text, const struct ptx_target *target,
+             struct render_binary *out_cubin)
+{
+    const struct wanted wanted = {.cubin = out_cubin};
+
+    return assemble_in_folder(text, target, &wanted);
+}
+
+bell_status
+render_sass(const char *text, const struct ptx_target *target, char **out_text)
+{
+    const struct wanted wanted = {.sass = out_text};
+
+    return assemble_in_folder(text, target, &wanted);
 }

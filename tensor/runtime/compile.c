@@ -65,22 +65,25 @@ copy_graph(const struct uop_graph *from, const struct uop *root,
     return uop_graph_status(to);
 }
 
-static void
+/* Who asks to see what cannot be shown (a program that prints machine code is
+ * not there) is told so. */
+static bell_status
 log_source(const struct lower_program *program, const struct rt_target *target)
 {
     const struct rt_compiler *compiler = target->compiler;
     char *text;
 
-    if (LOG_ON(LOG_RENDER) &&
-        compiler->text(target, program, &text) == BELL_OK) {
+    if (LOG_ON(LOG_RENDER)) {
+        BELL_TRY(compiler->text(target, program, &text));
         log_text(LOG_RENDER, program->name, text);
         host_free(text);
     }
-    if (LOG_ON(LOG_ASM) && compiler->assembly &&
-        compiler->assembly(target, program, &text) == BELL_OK) {
+    if (LOG_ON(LOG_ASM)) {
+        BELL_TRY(compiler->assembly(target, program, &text));
         log_text(LOG_ASM, program->name, text);
         host_free(text);
     }
+    return BELL_OK;
 }
 
 /* Grids are given by lowering; a device takes no larger ones than it says. */
@@ -107,8 +110,9 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct job *job)
     bell_status status = lower_kernel(g, sink, &job->target->lower, &program);
 
     job->lower_ns = time_now_ns() - start;
+    if (status == BELL_OK)
+        status = log_source(&program, job->target);
     if (status == BELL_OK) {
-        log_source(&program, job->target);
         start = time_now_ns();
         status =
             job->target->compiler->compile(job->target, &program, &job->binary);
@@ -210,6 +214,9 @@ load_job(struct tensor_runtime *rt, struct job *job)
     memcpy(kernel->local, job->local, sizeof(kernel->local));
     kernel->n_flops = job->n_flops;
     kernel->n_bytes = job->n_bytes;
+    kernel->binary_bytes = job->binary.file.size_bytes;
+    kernel->lower_ns = job->lower_ns;
+    kernel->compile_ns = job->render_ns;
     desc.name = job->name;
     desc.entry = job->name;
     desc.binary = job->binary.file.data;
@@ -350,4 +357,27 @@ tensor_compile_ir(struct bell_context *ctx, const char *text,
     host_free(job.name);
     uop_graph_fini(&g);
     return status;
+}
+
+bool
+tensor_kernel_at(const struct bell_context *ctx, size_t number,
+                 struct tensor_ir *out_ir)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+    const struct rt_kernel *kernel = &rt->kernel_list[number];
+
+    if (number >= rt->n_kernels)
+        return false;
+    memset(out_ir, 0, sizeof(*out_ir));
+    snprintf(out_ir->name, sizeof(out_ir->name), "%s", kernel->program->name);
+    memcpy(out_ir->grid, kernel->grid, sizeof(out_ir->grid));
+    memcpy(out_ir->local, kernel->local, sizeof(out_ir->local));
+    out_ir->n_params = kernel->program->n_bufs;
+    out_ir->n_vars = kernel->program->n_vals;
+    out_ir->binary_bytes = kernel->binary_bytes;
+    out_ir->lower_ns = kernel->lower_ns;
+    out_ir->compile_ns = kernel->compile_ns;
+    out_ir->n_flops = kernel->n_flops;
+    out_ir->n_bytes = kernel->n_bytes;
+    return true;
 }

@@ -121,6 +121,19 @@ print_nv(const struct rt_target *target, const struct lower_program *program,
     return render_ptx(program, &target->ptx, out_text);
 }
 
+static bell_status
+disassemble_nv(const struct rt_target *target,
+               const struct lower_program *program, char **out_text)
+{
+    bell_status status;
+    char *text;
+
+    BELL_TRY(render_ptx(program, &target->ptx, &text));
+    status = render_sass(text, &target->ptx, out_text);
+    host_free(text);
+    return status;
+}
+
 /* ---- AMD: code objects by LLVM ---- */
 
 /* What a compute unit has to do for its memory to be busy. guess: four waves
@@ -172,7 +185,7 @@ assemble_amd(const struct rt_target *target,
 
 static const struct rt_compiler compilers[] = {
     {"CPU", init_host, compile_host, print_host, assemble_host},
-    {"NV", init_nv, compile_nv, print_nv, NULL},
+    {"NV", init_nv, compile_nv, print_nv, disassemble_nv},
     {"AMD", init_amd, compile_amd, print_amd, assemble_amd},
 };
 

@@ -8,6 +8,7 @@
  * Memory goes back to the device only when the queue has passed the last work
  * that could use it; fresh memory is therefore idle.
  */
+#include "tensor/runtime/ir.h"
 #include "tensor/runtime/runtime.h"
 #include "tensor/tensor_internal.h"
 
@@ -170,6 +171,16 @@ tensor_device_is_inherited(const struct bell_context *ctx)
     const struct tensor_runtime *rt = ctx->runtime;
 
     return rt && rt->dev && hcq_device_is_inherited(rt->dev);
+}
+
+bool
+tensor_device_is_null(const struct bell_context *ctx)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+
+    hcq_device_info(rt->dev, &info);
+    return (info.flags & HCQ_DEVICE_NULL) != 0;
 }
 
 void
@@ -379,12 +390,27 @@ compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     return status;
 }
 
+/* BELL_DEBUG=graph. */
+static bell_status
+log_graph(const struct run *run)
+{
+    char *text;
+
+    if (!LOG_ON(LOG_GRAPH))
+        return BELL_OK;
+    BELL_TRY(uop_print(&run->rt->graphs, run->roots, run->n, &text));
+    log_text(LOG_GRAPH, "tensors", text);
+    host_free(text);
+    return BELL_OK;
+}
+
 static bell_status
 make_plan(struct run *run, struct rt_plan *plan)
 {
     struct tensor_runtime *rt = run->rt;
     uint64_t start = time_now_ns();
 
+    BELL_TRY(log_graph(run));
     BELL_TRY(sched_build(&rt->graphs, run->roots, run->n, &rt->sched_target,
                          &rt->kernels, &plan->sched));
     BELL_TRY(rt_place_buffers(plan));

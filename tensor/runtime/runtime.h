@@ -40,7 +40,7 @@ struct rt_compiler {
     /* The source, to be shown (host_free it). */
     bell_status (*text)(const struct rt_target *target,
                         const struct lower_program *program, char **out_text);
-    /* The machine code in the assembler's language (host_free it); or NULL. */
+    /* The machine code in the assembler's language (host_free it). */
     bell_status (*assembly)(const struct rt_target *target,
                             const struct lower_program *program,
                             char **out_text);
@@ -71,6 +71,7 @@ struct rt_kernel {
     struct hcq_program *program;
     uint32_t grid[3], local[3];
     double n_flops, n_bytes;
+    uint64_t binary_bytes, lower_ns, compile_ns;
 };
 
 /* A scheduled graph, ready to run again and again. Owned by the runtime. */

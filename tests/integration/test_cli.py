@@ -181,13 +181,13 @@ def check_kernel(tap):
         tap.skip('kernel --emit ptx', 'built without simulated cards')
     tap.check('kernel --emit for another device', expect(
         run('kernel', '1', '--emit', 'ptx', '--device', 'CPU'), 2,
-        err='not compiled from it'))
+        err='have no such form'))
     for args, part in ((('x +', '--in', 'x=3'), 'column 4'), (('y',), 'column 1'),
                        (('x @ x', '--in', 'x=3x2'), 'inner sizes')):
         tap.check(f'kernel fails on {" ".join(args)}', expect_json_error(
             run('kernel', *args, '--json'), 1, part))
     for args, part in (
-                       (('1', '--emit', 'c'), 'not ptx, llvm, asm, ir or dot'),
+                       (('1', '--emit', 'c'), 'not graph, sched, ir, dot, uops, ptx, sass, llvm or asm'),
                        (('1', '--emit', 'ptx'), 'no JSON'),
                        (('1', '--ir', 'x'), 'in place of EXPR'),
                        (('--ir', 'x', '--in', 'x=3'), 'in place of EXPR'),
@@ -281,6 +281,61 @@ def check_ir(tap):
         if not line.startswith(('//', 'digraph', '  ', '}'))])
 
 
+FORMS = (('graph', 'reduce_axis', None), ('sched', 'store ', None),
+         ('ir', 'roots', '; r_'), ('dot', 'digraph', '// r_'),
+         ('uops', ': optimised:', '; r_'), ('ptx', '.target sm_90a', '// r_'))
+
+
+def check_forms(tap):
+    """Every form of --emit, of all kernels and of one; on a device that runs
+    nothing."""
+    args = ('kernel', *THREE, '--device', 'NV@null:h100')
+    for form, part, title in FORMS:
+        done = run(*args, '--emit', form)
+        tap.check(f'kernel --emit {form}', expect(done, 0, out=part))
+        if not title:
+            tap.check(f'kernel --emit {form} --kernel', expect(
+                run(*args, '--emit', form, '--kernel', '1'), 2,
+                err='an --emit of kernels'))
+            continue
+        one = run(*args, '--emit', form, '--kernel', '2').stdout
+        names = {line.split(':')[0] for line in one.splitlines()
+                 if line.startswith(title)}
+        tap.check(f'kernel --emit {form} of one kernel', (
+            [] if len(names) == 1 and one in done.stdout else [one]))
+        name = names.pop().split()[1] if names else '?'
+        named = run(*args, '--emit', form, '--kernel', name).stdout
+        tap.check(f'kernel --emit {form} of a kernel by name', (
+            [] if one and one in named else [named]))
+    tap.check('kernel --emit of no kernel', expect(
+        run(*args, '--emit', 'ptx', '--kernel', '9'), 1,
+        err='no such kernel'))
+    done = run(*args)
+    tap.check('kernel on a device that runs nothing', expect(
+        done, 0, out='work-groups of') + (
+            ['it was run'] if 'us a run' in done.stdout else []))
+    done = run(*args, '--json')
+    tap.check('kernel --json on a device that runs nothing', (
+        [] if len(json.loads(done.stdout)['kernels']) >= 3
+        else [done.stdout]))
+    sass = run(*args, '--emit', 'sass')
+    tap.check('kernel --emit sass', (
+        [] if (sass.returncode == 0 and 'EXIT' in sass.stdout) or
+        'install the package' in sass.stderr else [sass.stderr]))
+    sass = run(*args, '--emit', 'sass', PATH='/nowhere', CUDA_HOME='/nowhere',
+               BELL_PTXAS='/bin/true')
+    tap.check('kernel --emit sass without nvdisasm', (
+        [] if 'nvdisasm' in sass.stderr or sass.returncode == 0
+        else [sass.stderr]))
+    for device, form, part in (('AMD@null:mi300x', 'asm', 's_endpgm'),
+                               ('CPU@null:x86-64-v4', 'asm', 'zmm'),
+                               ('CPU@null:x86-64-v3', 'asm', 'ymm'),
+                               ('CPU@null:x86-64-v3', 'llvm', 'define')):
+        tap.check(f'kernel --emit {form} for {device}', expect(
+            run('kernel', 'x + 1', '--in', 'x=4096', '--device', device,
+                '--emit', form), 0, out=part))
+
+
 def check_emit(tap):
     """One kernel after the other, for the device that is meant."""
     outputs = {run('kernel', *THREE, '--emit', 'ptx').stdout
@@ -295,7 +350,8 @@ def check_emit(tap):
             out=part))
     tap.check('kernel --emit for another device by BELL_DEVICE', expect(
         run('kernel', '1', '--emit', 'ptx', BELL_DEVICE='CPU'), 2,
-        err='not compiled from it'))
+        err='have no such form'))
+    check_forms(tap)
     args = ('kernel', 'x @ y', '--in', 'x=512x512', '--in', 'y=512x512',
             '--emit', 'ptx')
     named = run(*args, '--device', 'NV@sim:h100')
