@@ -1,20 +1,45 @@
-/* How many kernels programs become on GPUs of the size that real ones have.
- * Nothing runs: they are compiled only. */
+/* What programs become on GPUs of the size that real ones have: how many
+ * kernels, and whether products are made of matrix instructions. Nothing runs:
+ * they are compiled only. Limits are what is reached today. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/log.h"
+#include "doorbell/nn.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
+#include "tensor/runtime/ir.h"
 #include "tests/unit/expect.h"
 
-static const char *const devices[] = {"NV@sim:sm_90,sms=132", "AMD@sim:gfx942"};
+/* Kernels, at most, on NVIDIA's and AMD's chips. */
+static const struct device {
+    const char *name;
+    const char *matrix[3]; /* one of them begins a matrix instruction */
+    uint32_t attention, block, backward, mlp, adam;
+    uint32_t without; /* products of the block's gradients that have none */
+} devices[] = {
+    {"NV@null:h100", {"wgmma.mma_async", "mma.sync"}, 3, 11, 62, 19, 50, 4},
+    {"AMD@null:mi300x", {"llvm.amdgcn.mfma."}, 3, 11, 63, 19, 50, 4},
+    {"AMD@null:rx7900xtx", {"llvm.amdgcn.wmma."}, 3, 11, 62, 19, 50, 4},
+};
 
+static const struct device *device;
 static struct bell_context *ctx;
+
+static void
+set_up(const struct device *which)
+{
+    device = which;
+    expect_ok(bell_context_create(which->name, &ctx));
+}
 
 static struct bell_tensor *
 input(const int64_t *shape, uint32_t ndim)
@@ -26,18 +51,64 @@ input(const int64_t *shape, uint32_t ndim)
 }
 #define INPUT(...) input(BELL_DIMS(__VA_ARGS__))
 
+static uint64_t
+n_planned(void)
+{
+    struct bell_stats stats;
+
+    bell_context_stats(ctx, &stats);
+    return stats.n_kernels_planned;
+}
+
+static void
+check_most(const char *what, uint64_t n, uint64_t most)
+{
+    if (getenv("BELL_TEST_COUNTS"))
+        print_message("%s: %s: %d kernels\n", device->name, what, (int)n);
+    if (n > most)
+        fail_msg("%s on %s: %d kernels, not %d", what, bell_context_device(ctx),
+                 (int)n, (int)most);
+}
+
 static void
 expect_kernels(const char *what, struct bell_tensor *t, uint64_t most)
 {
-    struct bell_stats before, after;
+    uint64_t before = n_planned();
 
-    bell_context_stats(ctx, &before);
     expect_ok(bell_compile(&t, 1));
-    bell_context_stats(ctx, &after);
-    after.n_kernels_planned -= before.n_kernels_planned;
-    if (after.n_kernels_planned > most)
-        fail_msg("%s on %s: %d kernels, not %d", what, bell_context_device(ctx),
-                 (int)after.n_kernels_planned, (int)most);
+    check_most(what, n_planned() - before, most);
+}
+
+/* ---- programs ---- */
+
+/* The parameters of a block of GPT-2's, and what it is applied to. */
+struct block {
+    struct bell_tensor *x, *ln[2][2], *w[6], *b[6];
+};
+
+enum {
+    Q,
+    K,
+    V,
+    OUT,
+    UP,
+    DOWN
+};
+
+static void
+make_block(struct block *p, int64_t n)
+{
+    int i;
+
+    p->x = INPUT(n, 768);
+    for (i = 0; i < 6; i++) {
+        p->w[i] = i == UP     ? INPUT(3072, 768)
+                  : i == DOWN ? INPUT(768, 3072)
+                              : INPUT(768, 768);
+        p->b[i] = i == UP ? INPUT(3072) : INPUT(768);
+    }
+    for (i = 0; i < 4; i++)
+        p->ln[i / 2][i % 2] = INPUT(768);
 }
 
 /* n x 768, of heads: 12 of n x 64. */
@@ -48,35 +119,65 @@ heads(struct bell_tensor *x, int64_t n)
                         (int64_t[]){0, 2, 1, 3}, 4);
 }
 
-/* A block of GPT-2's, forward. */
 static struct bell_tensor *
-block(int64_t n)
+block(const struct block *p)
 {
-    struct bell_tensor *x = INPUT(n, 768), *y, *part[3];
+    int64_t n = bell_shape(p->x)[0];
+    struct bell_tensor *x = p->x, *y, *part[3];
     int i;
 
-    y = bell_layer_norm(x, 1, INPUT(768), INPUT(768), 1e-5);
-    for (i = 0; i < 3; i++)
-        part[i] = heads(bell_linear(y, INPUT(768, 768), INPUT(768)), n);
-    y = bell_scaled_dot_product_attention(part[0], part[1], part[2], NULL, 0,
+    y = bell_layer_norm(x, 1, p->ln[0][0], p->ln[0][1], 1e-5);
+    for (i = Q; i <= V; i++)
+        part[i] = heads(bell_linear(y, p->w[i], p->b[i]), n);
+    y = bell_scaled_dot_product_attention(part[Q], part[K], part[V], NULL, 0,
                                           true, 0);
     y = bell_reshape(bell_permute(y, (int64_t[]){0, 2, 1, 3}, 4),
                      BELL_DIMS(n, 768));
-    x = bell_add(x, bell_linear(y, INPUT(768, 768), INPUT(768)));
-    y = bell_layer_norm(x, 1, INPUT(768), INPUT(768), 1e-5);
-    y = bell_gelu(bell_linear(y, INPUT(3072, 768), INPUT(3072)), true);
-    return bell_add(x, bell_linear(y, INPUT(768, 3072), INPUT(768)));
+    x = bell_add(x, bell_linear(y, p->w[OUT], p->b[OUT]));
+    y = bell_layer_norm(x, 1, p->ln[1][0], p->ln[1][1], 1e-5);
+    y = bell_gelu(bell_linear(y, p->w[UP], p->b[UP]), true);
+    return bell_add(x, bell_linear(y, p->w[DOWN], p->b[DOWN]));
 }
 
-static void
-test_kernels(void **state)
+/* Fills list with all of them; how many. */
+static uint32_t
+block_params(const struct block *p, struct bell_tensor *list[16])
 {
+    uint32_t n = 0, i;
+
+    for (i = 0; i < 4; i++)
+        list[n++] = p->ln[i / 2][i % 2];
+    for (i = 0; i < 6; i++) {
+        list[n++] = p->w[i];
+        list[n++] = p->b[i];
+    }
+    return n;
+}
+
+/* The result and the gradients of all parameters and of x. */
+static uint32_t
+block_gradients(const struct block *p, struct bell_tensor *out[18])
+{
+    struct bell_tensor *params[17], *y = block(p);
+    uint32_t n = block_params(p, params);
+
+    params[n++] = p->x;
+    expect_ok(bell_vjp(y, INPUT(bell_shape(y)[0], 768), params, n, out));
+    out[n++] = y;
+    return n;
+}
+
+/* ---- kernels ---- */
+
+static void
+test_rows(void **state)
+{
+    struct bell_tensor *x, *w;
     size_t i;
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(devices); i++) {
-        struct bell_tensor *x, *w;
-        expect_ok(bell_context_create(devices[i], &ctx));
+        set_up(&devices[i]);
         x = INPUT(4096, 4096);
         w = INPUT(4096, 4096);
         expect_kernels("softmax", bell_softmax(x, -1), 1);
@@ -91,17 +192,195 @@ test_kernels(void **state)
                        bell_scaled_dot_product_attention(
                            INPUT(16, 2048, 128), INPUT(16, 2048, 128),
                            INPUT(16, 2048, 128), NULL, 0, false, 0),
-                       3);
-        expect_kernels("a block", block(1024), 11);
+                       device->attention);
         bell_context_destroy(ctx);
     }
+}
+
+/* ---- products ---- */
+
+#define MAX_KERNELS 160
+
+/* What is seen of the kernels as they are rendered, in their order. */
+struct seen {
+    size_t n;
+    uint32_t n_matrix[MAX_KERNELS];
+};
+
+static void
+look_at_line(void *user, const char *line)
+{
+    struct seen *seen = user;
+    size_t i;
+
+    if (strncmp(line, "render: ", 8) != 0 ||
+        strncmp(line, "render: LLVM", 12) == 0)
+        return;
+    line += 8;
+    if (line[0] != ' ' && line[strlen(line) - 1] == ':') {
+        assert_true(seen->n < MAX_KERNELS);
+        seen->n++;
+        return;
+    }
+    for (i = 0; i < ARRAY_LEN(device->matrix); i++) {
+        if (device->matrix[i] && strstr(line, device->matrix[i]) &&
+            !strstr(line, "declare"))
+            seen->n_matrix[seen->n - 1]++;
+    }
+}
+
+/* Kernels that do more than so many operations for a byte are products. */
+#define PRODUCT_INTENSITY 24
+
+/* Compiles them; of the kernels, those that are the same counted once, at least
+ * so many have matrix instructions, and at most so many products have none. */
+static void
+check_products(const char *what, struct bell_tensor *const *tensors, size_t n,
+               uint32_t least, uint32_t most_without)
+{
+    struct seen seen = {0};
+    uint32_t mask = log_mask;
+    struct tensor_ir ir;
+    uint32_t n_products = 0, n_without = 0;
+    size_t first = 0, i;
+
+    while (tensor_kernel_at(ctx, first, &ir))
+        first++;
+    log_set_writer(look_at_line, &seen);
+    log_mask = LOG_RENDER;
+    expect_ok(bell_compile(tensors, n));
+    log_mask = mask;
+    log_set_writer(NULL, NULL);
+    for (i = 0; tensor_kernel_at(ctx, first + i, &ir); i++) {
+        assert_true(i < seen.n);
+        if (getenv("BELL_TEST_COUNTS"))
+            print_message("  %s: %u, %.0f flops, %.1f a byte\n", ir.name,
+                          seen.n_matrix[i], ir.n_flops,
+                          ir.n_flops / ir.n_bytes);
+        n_products += seen.n_matrix[i] > 0;
+        n_without +=
+            !seen.n_matrix[i] && ir.n_flops > PRODUCT_INTENSITY * ir.n_bytes;
+    }
+    assert_int_equal(i, seen.n);
+    if (n_without > most_without)
+        fail_msg("%s on %s: %u products have no matrix instruction, not %u",
+                 what, device->name, n_without, most_without);
+    if (n_products < least)
+        fail_msg("%s on %s: %u kernels are products, not %u", what,
+                 device->name, n_products, least);
+}
+
+static void
+test_block(void **state)
+{
+    struct bell_tensor *out[18];
+    struct block p;
+    uint64_t before;
+    uint32_t n;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        set_up(&devices[i]);
+        make_block(&p, 1024);
+        before = n_planned();
+        out[0] = block(&p);
+        check_products("a block", out, 1, 5, 0);
+        check_most("a block", n_planned() - before, device->block);
+        before = n_planned();
+        n = block_gradients(&p, out);
+        check_products("a block's gradients", out, n, 10, device->without);
+        check_most("a block's gradients", n_planned() - before,
+                   device->backward);
+        bell_context_destroy(ctx);
+    }
+}
+
+/* ---- steps ---- */
+
+static void
+test_mlp_step(void **state)
+{
+    static const int64_t sizes[] = {784, 512, 512, 10};
+    const struct bell_sgd_options options = {.lr = 0.1};
+    struct bell_tensor *params[6], *x, *loss;
+    struct bell_optimizer *opt;
+    uint64_t before;
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        set_up(&devices[i]);
+        x = bell_empty(ctx, BELL_DIMS(128, 784), BELL_FLOAT32);
+        for (k = 0; k < 3; k++) {
+            params[2 * k] = bell_requires_grad(
+                bell_empty(ctx, BELL_DIMS(sizes[k + 1], sizes[k]),
+                           BELL_FLOAT32),
+                true);
+            params[2 * k + 1] = bell_requires_grad(
+                bell_empty(ctx, BELL_DIMS(sizes[k + 1]), BELL_FLOAT32), true);
+        }
+        expect_ok(bell_sgd_create(params, 6, &options, &opt));
+        for (k = 0; k < 3; k++) {
+            x = bell_linear(x, params[2 * k], params[2 * k + 1]);
+            if (k < 2)
+                x = bell_relu(x);
+        }
+        loss =
+            bell_cross_entropy(x, bell_empty(ctx, BELL_DIMS(128), BELL_INT64),
+                               0, BELL_IGNORE_NONE, BELL_MEAN);
+        before = n_planned();
+        expect_ok(bell_backward(loss));
+        expect_ok(bell_optimizer_step(opt, &loss, 1));
+        check_most("a step of an MLP", n_planned() - before, device->mlp);
+        bell_optimizer_destroy(opt);
+        bell_context_destroy(ctx);
+    }
+}
+
+/* Kernels of a step of the block beyond those of its gradients. */
+static void
+test_adam(void **state)
+{
+    const struct bell_adam_options options = {.lr = 1e-3};
+    struct bell_tensor *params[17], *loss;
+    struct bell_optimizer *opt;
+    struct block p;
+    uint64_t before, gradients;
+    uint32_t n, k;
+
+    (void)state;
+    set_up(&devices[0]);
+    make_block(&p, 128);
+    n = block_params(&p, params);
+    for (k = 0; k < n; k++)
+        bell_requires_grad(params[k], true);
+    loss = bell_sum(block(&p), NULL, 0, false);
+    expect_ok(bell_backward(loss));
+    for (k = 0; k < n; k++)
+        params[k] = bell_grad(params[k]);
+    params[n] = loss;
+    before = n_planned();
+    expect_ok(bell_compile(params, n + 1));
+    gradients = n_planned() - before;
+    block_params(&p, params);
+    expect_ok(bell_adam_create(params, n, &options, &opt));
+    before = n_planned();
+    expect_ok(bell_optimizer_step(opt, &loss, 1));
+    check_most("Adam of a block, beyond its gradients",
+               n_planned() - before - gradients, device->adam);
+    bell_optimizer_destroy(opt);
+    bell_context_destroy(ctx);
 }
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_block),
+        cmocka_unit_test(test_mlp_step),
+        cmocka_unit_test(test_adam),
     };
 
     return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
