@@ -6,8 +6,8 @@
  * gpu_user_shared_data.c (who may have it: anyone; where nothing is polled the
  * object is refused: vGPU, confidential computing, GA100 without firmware),
  * nvrm_registry.h (how often). Made and mapped as CUDA does. observed: H100,
- * 2026-11-22: tests/hw/h100/cuda.cas. lead: the clocks in it: no card of ours
- * has been asked for them.
+ * 2026-11-22: tests/hw/h100/cuda.cas; 2026-11-23: it told of 1980 MHz while
+ * nvidia-smi did.
  */
 #include "hcq/nv/nv_control.h"
 
