@@ -38,6 +38,7 @@
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
 #define MAX_BUFFERS  6  /* tiles of an operand at once */
+#define MAX_DEEP     4  /* likewise, of products that wait for memory */
 #define MAX_HELD     32 /* registers for what waits to be stored */
 #define MAX_DEPTH    16 /* of an index's arithmetic that is looked at */
 
@@ -599,24 +600,43 @@ half_of(struct expand *e, const struct expand_stage *s, const struct uop *tile)
                   s->size);
 }
 
-/* The LOADs of all rows, from the present values on, in the array's dtype. */
+/* The LOADs of all rows, from the present values on. */
 static bell_status
-copy_rows(struct expand *e, struct copy *c, const struct uop *gate,
+load_rows(struct expand *e, struct copy *c, const struct uop *gate,
           const struct uop **out)
 {
-    const struct expand_stage *s = c->stage;
-    uint32_t along = s->dims[s->n_dims - 1].range, r;
+    uint32_t along = c->stage->dims[c->stage->n_dims - 1].range, r;
     const struct uop *first = c->value[along];
     bell_status status = BELL_OK;
 
     for (r = 0; r < c->rows && status == BELL_OK; r++) {
         c->value[along] = op_num(e, UOP_ADD, first, r);
         status = copy_load(e, c, gate, &out[r]);
-        if (status == BELL_OK)
-            out[r] = uop_cast(e->g, out[r], s->dtype);
     }
     c->value[along] = first;
     return status;
+}
+
+/* Passes over an operand's tile that all threads make; which of them take part
+ * (NULL: all). */
+static uint32_t
+plan_steps(struct expand *e, const struct expand_stage *s, struct copy *c,
+           const struct uop **out_gate)
+{
+    plan_copy(e, s, s->range, c);
+    *out_gate = NULL;
+    if (c->n_log2 < c->tid_log2)
+        *out_gate = op_num(e, UOP_CMPLT, e->tid, (int64_t)1 << c->n_log2);
+    return c->n_log2 > c->tid_log2 ? 1u << (c->n_log2 - c->tid_log2) : 1;
+}
+
+static void
+set_turn(struct expand *e, struct copy *c, uint32_t step,
+         const struct turn *turn)
+{
+    set_values(e, c, step);
+    if (turn->tile)
+        c->value[e->tile_loop] = turn->tile;
 }
 
 /* Copies one operand's tile. */
@@ -624,20 +644,17 @@ static bell_status
 copy_operand(struct expand *e, const struct expand_stage *s,
              const struct turn *turn, struct expand_stores *stores)
 {
-    const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate = NULL;
+    const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate;
     const struct uop *half = turn->tile ? half_of(e, s, turn->tile) : num(e, 0);
-    uint32_t step, steps;
+    uint32_t step, steps, r;
     struct copy c;
 
-    plan_copy(e, s, s->range, &c);
-    steps = c.n_log2 > c.tid_log2 ? 1u << (c.n_log2 - c.tid_log2) : 1;
-    if (c.n_log2 < c.tid_log2)
-        gate = op_num(e, UOP_CMPLT, e->tid, (int64_t)1 << c.n_log2);
+    steps = plan_steps(e, s, &c, &gate);
     for (step = 0; step < steps; step++) {
-        set_values(e, &c, step);
-        if (turn->tile)
-            c.value[e->tile_loop] = turn->tile;
-        BELL_TRY(copy_rows(e, &c, turn->gate, rows));
+        set_turn(e, &c, step, turn);
+        BELL_TRY(load_rows(e, &c, turn->gate, rows));
+        for (r = 0; r < c.rows; r++)
+            rows[r] = uop_cast(e->g, rows[r], s->dtype);
         copy_store(e, &c, half, rows, gate, stores);
     }
     return BELL_OK;
@@ -736,6 +753,9 @@ choose_buffers(struct expand *e, uint64_t bytes)
 
     e->n_buffers =
         e->tile_loop >= 0 && bytes * 2 <= t->max_shared_bytes ? 2 : 1;
+    if (e->n_buffers > 1 && e->k->matrix.deep && t->copy_bytes)
+        e->n_buffers = (uint32_t)(t->max_shared_bytes / bytes);
+    e->n_buffers = e->n_buffers < MAX_DEEP ? e->n_buffers : MAX_DEEP;
     e->ahead = e->n_buffers - 1;
     if (!e->k->matrix.wgmma)
         return;
@@ -792,6 +812,48 @@ expand_find_stages(struct expand *e)
     return e->staged && e->tid ? find_operands(e) : BELL_OK;
 }
 
+/* The tile that is copied while the present one is worked on. */
+static struct turn
+next_turn(struct expand *e)
+{
+    struct turn next;
+
+    next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
+    next.gate = op_num(e, UOP_CMPLT, next.tile, e->k->sizes[e->tile_loop]);
+    return next;
+}
+
+/* The next tile's LOADs of what is converted or turned stand before the BARRIER
+ * on which the WGMMAs wait, so that these hide them: adds them to its sources. ptxas, left to itself, puts some behind the WGMMAs. observed: H100,
+ * 2026-11-23: e4m3 products through halves */
+static bell_status
+load_next(struct expand *e, const struct uop ***src, uint32_t *n)
+{
+    const struct uop **out, *gate, *const *before = *src;
+    struct turn next = next_turn(e);
+    uint32_t i, step, steps;
+    struct copy c;
+
+    for (i = 0; i < e->n_stages; i++) {
+        const struct expand_stage *s = &e->stages[i];
+        steps = plan_steps(e, s, &c, &gate);
+        if (c.rows == 1 && s->dtype == s->load->dtype)
+            continue; /* COPYs */
+        out = arena_alloc(&e->k->mem,
+                          (*n + (size_t)steps * c.rows + 1) * sizeof(*out));
+        if (!out)
+            return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes",
+                             e->k->n_nodes);
+        memcpy(out, before, *n * sizeof(*out));
+        before = *src = out;
+        for (step = 0; step < steps; step++, *n += c.rows) {
+            set_turn(e, &c, step, &next);
+            BELL_TRY(load_rows(e, &c, next.gate, out + *n));
+        }
+    }
+    return BELL_OK;
+}
+
 /* The STOREs of e->first; one COMMIT where more than a tile is under way. */
 static bell_status
 first_effects(struct expand *e, const struct uop ***out_src, uint32_t *out_n)
@@ -841,6 +903,8 @@ copy_first(struct expand *e, const struct uop **out_barrier)
         }
         BELL_TRY(first_effects(e, &src, &n));
     } while (++t < e->ahead);
+    if (e->ahead && e->k->matrix.wgmma)
+        BELL_TRY(load_next(e, &src, &n));
     if (e->ahead) {
         src[n++] = e->base[e->tile_loop];
         arg.i = e->ahead - 1;
@@ -871,14 +935,11 @@ count_held(const struct expand_stores *stores)
 static bell_status
 copy_next(struct expand *e)
 {
-    int64_t n_tiles = e->k->sizes[e->tile_loop];
+    struct turn next = next_turn(e);
     const struct uop **src;
-    struct turn next;
     uint32_t i, n = 0;
     bool waits;
 
-    next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
-    next.gate = op_num(e, UOP_CMPLT, next.tile, n_tiles);
     for (i = 0; i < e->n_stages; i++)
         BELL_TRY(copy_operand(e, &e->stages[i], &next, &e->next));
     waits = !e->k->target->copy_bytes && count_held(&e->next) <= MAX_HELD;

@@ -33,6 +33,7 @@ struct kernel_matrix {
     bool on;
     bool wgmma; /* a warp's tiles are one WGMMA's, row the lowest rows of a
                  * warp, pair and col the lowest columns */
+    bool deep;  /* several tiles are to be under way: memory is waited for */
     struct uop_wmma shape;
     uint8_t dtype; /* what A and B are in LOCAL memory; VOID: as loaded */
     uint8_t half;  /* UPCAST: a thread's rows, where it has several */

@@ -479,6 +479,7 @@ set_matrix(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
         return;
     to->on = true;
     to->wgmma = from->wgmma;
+    to->deep = from->deep;
     to->shape = from->shape;
     to->dtype = (uint8_t)from->dtype;
     /* half and pair are looked at where the shape has them */

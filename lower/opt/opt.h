@@ -33,7 +33,7 @@ struct opt_axis {
 
 /* Leaves that a matrix instruction counts: as struct kernel_matrix. */
 struct opt_matrix {
-    bool on, wgmma;
+    bool on, wgmma, deep;
     struct uop_wmma shape;
     enum uop_dtype dtype;
     uint32_t half, row, col, pair, step; /* axes: struct kernel_matrix */

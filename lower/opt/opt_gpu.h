@@ -34,8 +34,10 @@ struct opt_product {
     bool sums_products;     /* LOADs may give 0 past the end of the reduction */
 };
 
-/* False where it is none. */
-bool opt_gpu_product(const struct opt_gpu *gpu, struct opt_product *out);
+/* False where it is none, or a side has fewer than `shortest` outputs or both
+ * fewer than 16. */
+bool opt_gpu_product(const struct opt_gpu *gpu, double shortest,
+                     struct opt_product *out);
 
 /* Tiles of `tile` values that cover n. */
 double opt_gpu_tiles(double n, int64_t tile);

@@ -16,6 +16,12 @@
 #define MIN_STAGES   3      /* of WGMMA's tiles, in LOCAL memory */
 #define WGMMA_PIECES 4      /* instructions that take 128 bytes of steps */
 #define GROUP_TILES  8      /* below each other that run at a time */
+#define DEEP_SIDE    32     /* of a tile: such products wait for memory */
+#define DEEP_TURNS   8      /* of LOCAL memory, for several to be under way */
+#define MIN_SIDE     2      /* of outputs, where the other has a tile's */
+/* AMD's: LLVM 19 moves a WMMA of which few rows are used to its only STORE,
+ * behind the gate of that, where not all lanes take part. */
+#define MIN_SIDE_AMD 16
 
 /* Warps of a work-group, and tiles of one instruction of a warp. */
 struct shape {
@@ -26,8 +32,9 @@ struct shape {
 
 /* Of instructions of 16 rows. */
 static const struct shape shapes16[] = {
-    {2, 4, 4, 4, 1.0}, {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7},
-    {2, 2, 1, 4, 0.5}, {2, 2, 1, 2, 0.35}, {1, 2, 1, 1, 0.15},
+    {2, 4, 4, 4, 1.0},  {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7},
+    {2, 2, 1, 4, 0.5},  {1, 4, 1, 2, 0.4},  {4, 1, 1, 1, 0.4},
+    {2, 2, 1, 2, 0.35}, {1, 2, 1, 1, 0.15},
 };
 
 /* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the first
@@ -442,10 +449,11 @@ opt_gpu_matrix(struct opt_gpu *gpu)
 {
     struct matrix m = {.gpu = gpu};
     struct opt_plan *plan = &gpu->plan;
+    bool nv = gpu->k->target->matrix_layout == UOP_WMMA_NV;
     uint32_t fast, flat;
 
-    if (!opt_gpu_product(gpu, &m.product) || !choose_instruction(&m) ||
-        !choose_shape(&m))
+    if (!opt_gpu_product(gpu, nv ? MIN_SIDE : MIN_SIDE_AMD, &m.product) ||
+        !choose_instruction(&m) || !choose_shape(&m))
         return false;
     LOG(LOG_OPT,
         "matrix tiles of %lld x %lld of %.0f x %.0f, %lld of %.0f steps",
@@ -454,6 +462,10 @@ opt_gpu_matrix(struct opt_gpu *gpu)
         m.product.n_steps);
     plan->zeros = true;
     plan->matrix.on = true;
+    plan->matrix.deep =
+        (tile_height(&m, m.shape) <= DEEP_SIDE ||
+         tile_width(&m, m.shape) <= DEEP_SIDE) &&
+        m.product.n_steps >= (double)(DEEP_TURNS * m.pieces * m.wmma.k);
     plan->matrix.shape = m.wmma;
     if (!plan_width(&m) || !plan_height(&m) || !plan_steps(&m))
         return false;

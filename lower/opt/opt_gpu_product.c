@@ -3,7 +3,7 @@
  * outputs share. */
 #include "lower/opt/opt_gpu.h"
 
-#define MIN_SIDE     16 /* of outputs, for a tile */
+#define MIN_SIDE     16 /* of outputs, for a tile; the other may be shorter */
 #define MIN_STEPS    8  /* of the reduction */
 #define MAX_OPERANDS 16 /* LOADs */
 
@@ -87,7 +87,7 @@ find_sides(const struct opt_gpu *gpu, struct opt_product *t)
 }
 
 static bool
-is_product(const struct opt_gpu *gpu, struct opt_product *t)
+is_product(const struct opt_gpu *gpu, double shortest, struct opt_product *t)
 {
     const struct kernel *k = gpu->k;
     uint64_t set;
@@ -105,7 +105,8 @@ is_product(const struct opt_gpu *gpu, struct opt_product *t)
     t->n_width = opt_gpu_count(k, t->width);
     t->n_batch = opt_gpu_count(k, t->batch);
     t->n_steps = opt_gpu_count(k, t->group->bound);
-    return t->n_height >= MIN_SIDE && t->n_width >= MIN_SIDE &&
+    return t->n_height >= shortest && t->n_width >= shortest &&
+           (t->n_height >= MIN_SIDE || t->n_width >= MIN_SIDE) &&
            t->n_steps >= MIN_STEPS;
 }
 
@@ -139,10 +140,11 @@ sums_products(const struct kernel *k, const struct opt_product *t)
 }
 
 bool
-opt_gpu_product(const struct opt_gpu *gpu, struct opt_product *out)
+opt_gpu_product(const struct opt_gpu *gpu, double shortest,
+                struct opt_product *out)
 {
     *out = (struct opt_product){.group = NULL};
-    if (!is_product(gpu, out))
+    if (!is_product(gpu, shortest, out))
         return false;
     out->sums_products = sums_products(gpu->k, out);
     return true;

@@ -184,7 +184,7 @@ opt_gpu_tile(struct opt_gpu *gpu)
 {
     struct tile t = {.gpu = gpu};
 
-    if (!opt_gpu_product(gpu, &t.product) || !choose_shape(&t))
+    if (!opt_gpu_product(gpu, MIN_SIDE, &t.product) || !choose_shape(&t))
         return false;
     LOG(LOG_OPT, "tiles of %lld x %lld of %.0f x %.0f, %.0f steps",
         (long long)t.shape->height, (long long)t.shape->width,

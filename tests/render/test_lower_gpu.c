@@ -408,6 +408,34 @@ test_f8(void **state)
     }
 }
 
+/* What is made halves on its way to WGMMAs is loaded before the BARRIER that
+ * they wait on, where ptxas cannot put it behind them. */
+static void
+test_early_loads(void **state)
+{
+    static const struct ptx_target hopper = {
+        .sm = 90, .is_arch_specific = true, .arg_align_bytes = 16};
+    static const int64_t d[3] = {4096, 4096, 4096};
+    struct lower_target target;
+    uint32_t i = 0, n_loads = 0;
+    struct lower_program p;
+    struct lk k;
+
+    (void)state;
+    assert_int_equal(render_ptx_lower_target(&hopper, &target), BELL_OK);
+    lk_build(&k, lk_find("matmul-ocp8"), d);
+    assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+    while (i < p.n_ops && p.ops[i]->op != UOP_RANGE)
+        i++;
+    for (; i < p.n_ops && p.ops[i]->op != UOP_BARRIER; i++)
+        n_loads += p.ops[i]->op == UOP_LOAD;
+    assert_true(n_loads > 0 && i < p.n_ops);
+    for (; i < p.n_ops && p.ops[i]->op != UOP_END; i++)
+        assert_false(p.ops[i]->op == UOP_LOAD &&
+                     uop_memory(p.ops[i]->src[0])->op == UOP_PARAM);
+    lk_fini(&k);
+}
+
 /* Without optimisations one thread does all. */
 static void
 test_no_opts(void **state)
@@ -513,6 +541,7 @@ main(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_without_copies),
         cmocka_unit_test(test_f8),
+        cmocka_unit_test(test_early_loads),
         cmocka_unit_test(test_no_opts),
         cmocka_unit_test(test_grid_limits),
         cmocka_unit_test(test_out_of_memory),

@@ -24,9 +24,10 @@ static const struct row rows[] = {
     {1, 256, 256, 256, false, false}, {1, 256, 256, 256, true, true},
     {1, 100, 70, 50, false, true},    {1, 33, 129, 65, true, false},
     {1, 17, 16, 300, false, false},   {3, 48, 40, 24, false, false},
+    {1, 3, 200, 640, false, false},   {2, 150, 7, 520, true, true},
 };
 
-#define ALL_ROWS 0x3f
+#define ALL_ROWS 0xff
 
 /* What rounding may do: of the sum, and of the result, which is float32 where
  * the factors have 8 bits. */
