@@ -18,15 +18,15 @@ static struct {
 } log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL};
 
 static void
-free_lock(void)
+log_free_lock(void)
 {
     pthread_mutex_init(&log_out.lock, NULL);
 }
 
 __attribute__((constructor)) static void
-watch_forks(void)
+log_watch_forks(void)
 {
-    process_in_child(free_lock);
+    process_in_child(log_free_lock);
 }
 
 static const struct {
@@ -55,7 +55,7 @@ static const struct {
 #define N_TOPICS (sizeof(topics) / sizeof(topics[0]))
 
 static void
-print_help(void)
+log_print_help(void)
 {
     size_t i;
 
@@ -87,7 +87,7 @@ log_parse(const char *text, uint32_t *out_mask)
         uint32_t bit = find_topic(text, len);
 
         if (len == 4 && memcmp(text, "help", 4) == 0) {
-            print_help();
+            log_print_help();
         } else if (len && !bit) {
             char known[160] = "";
             size_t i;

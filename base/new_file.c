@@ -13,7 +13,7 @@
 #define TRIES_MAX 100u
 
 static bell_status
-fail_errno(const char *path, const char *what)
+new_file_fail(const char *path, const char *what)
 {
     int error = errno;
 
@@ -45,14 +45,14 @@ new_file_create(const char *path, struct new_file *out_file)
         if (errno != EEXIST)
             break;
     }
-    return fail_errno(path, "cannot create");
+    return new_file_fail(path, "cannot create");
 }
 
 bell_status
 new_file_keep(const struct new_file *file)
 {
     if (rename(file->temp, file->path) != 0)
-        return fail_errno(file->path, "cannot rename to it");
+        return new_file_fail(file->path, "cannot rename to it");
     return BELL_OK;
 }
 

@@ -42,11 +42,11 @@ struct play {
     struct cas_play_report report;
 };
 
-static void tell(struct play *play, const char *fmt, ...)
+static void tell_play(struct play *play, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-tell(struct play *play, const char *fmt, ...)
+tell_play(struct play *play, const char *fmt, ...)
 {
     char text[256];
     va_list args;
@@ -65,7 +65,8 @@ tell(struct play *play, const char *fmt, ...)
 static void
 differs(struct play *play, const char *what, uint64_t was, uint64_t now)
 {
-    tell(play, "%s: recorded 0x%" PRIx64 ", now 0x%" PRIx64, what, was, now);
+    tell_play(play, "%s: recorded 0x%" PRIx64 ", now 0x%" PRIx64, what, was,
+              now);
 }
 
 static int
@@ -77,14 +78,14 @@ fd_now(const struct play *play, int32_t recorded)
 }
 
 static bell_status
-out_of_memory(void)
+play_no_memory(void)
 {
     return bell_fail(BELL_E_NO_MEMORY, "out of memory playing a cassette");
 }
 
 /* A blob as a string of the heap, or NULL. */
 static char *
-text_of(const struct cas_blob *blob)
+play_text(const struct cas_blob *blob)
 {
     char *text = host_calloc(1, blob ? blob->size_bytes + 1u : 1);
 
@@ -96,11 +97,11 @@ text_of(const struct cas_blob *blob)
 static bell_status
 play_open(struct play *play)
 {
-    char *path = text_of(cas_find(play->record, CAS_PATH));
+    char *path = play_text(cas_find(play->record, CAS_PATH));
     int fd;
 
     if (!path)
-        return out_of_memory();
+        return play_no_memory();
     fd = play->kio->ops->open(play->kio, path, (int)play->record->args[0]);
     host_free(path);
     if ((fd < 0) != (play->record->result < 0))
@@ -109,7 +110,7 @@ play_open(struct play *play)
         return BELL_OK;
     if (map_put(&play->fds, (uint64_t)(uint32_t)play->record->fd,
                 (uint64_t)fd) < 0)
-        return out_of_memory();
+        return play_no_memory();
     return BELL_OK;
 }
 
@@ -149,7 +150,7 @@ add_piece(struct play *play, uint64_t recorded, uint64_t size_bytes,
         return BELL_OK;
     if (host_grow((void **)&play->pieces, &play->cap_pieces, play->n_pieces + 1,
                   sizeof(*play->pieces)) < 0)
-        return out_of_memory();
+        return play_no_memory();
     play->pieces[play->n_pieces++] = (struct piece){recorded, size_bytes, now};
     return BELL_OK;
 }
@@ -157,7 +158,7 @@ add_piece(struct play *play, uint64_t recorded, uint64_t size_bytes,
 /* Memory of our own that a form may map over, unmap or pin: where it was in
  * the recorded program, if nothing is there now. */
 static void *
-reserve(uint64_t recorded, uint64_t size_bytes, int prot)
+play_reserve(uint64_t recorded, uint64_t size_bytes, int prot)
 {
     return mmap((void *)(uintptr_t)recorded, size_bytes, prot,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -175,7 +176,7 @@ pinned_now(struct play *play, uint64_t recorded, uint64_t size_bytes)
         return (uintptr_t)piece->now + (recorded - piece->recorded);
     if (size_bytes > PINNED_BYTES)
         return 0;
-    own = reserve(recorded, size_bytes, PROT_READ | PROT_WRITE);
+    own = play_reserve(recorded, size_bytes, PROT_READ | PROT_WRITE);
     if (own == MAP_FAILED || add_piece(play, recorded, size_bytes, own))
         return 0;
     return (uintptr_t)own;
@@ -185,8 +186,8 @@ pinned_now(struct play *play, uint64_t recorded, uint64_t size_bytes)
 
 /* The recorded argument blobs with this role, by their index. */
 static uint32_t
-collect(const struct cas_record *record, uint16_t role,
-        const struct cas_blob **blobs)
+play_collect(const struct cas_record *record, uint16_t role,
+             const struct cas_blob **blobs)
 {
     uint32_t n = 0, i;
 
@@ -204,8 +205,8 @@ collect(const struct cas_record *record, uint16_t role,
 /* Copies of the arguments, with pointers to each other. NULL when out of
  * memory; one block, freed with host_free. */
 static uint8_t *
-rebuild(const struct cas_blob *const *in, uint32_t n, uint8_t **at,
-        size_t *out_bytes)
+play_rebuild(const struct cas_blob *const *in, uint32_t n, uint8_t **at,
+             size_t *out_bytes)
 {
     size_t total = 8;
     uint8_t *block;
@@ -243,7 +244,7 @@ struct block {
 };
 
 static bool
-read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
+play_read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
 {
     const struct block *block = user;
     uint64_t start = (uintptr_t)block->data;
@@ -316,7 +317,7 @@ is_given(const struct kio_field *field)
 }
 
 static uint64_t
-load_field(const uint8_t *at, uint32_t size_bytes)
+play_load_field(const uint8_t *at, uint32_t size_bytes)
 {
     uint64_t value = 0;
 
@@ -347,21 +348,22 @@ translate(struct play *play, const struct kio_struct *desc, uint8_t *data,
         uint32_t n = field_bytes(field, size_bytes);
         uint8_t *at = data + field->offset_bytes;
         for (k = 0; k < n && is_given(field); k += field->each_bytes) {
-            uint64_t value = load_field(at + k, field->each_bytes);
+            uint64_t value = play_load_field(at + k, field->each_bytes);
             uint64_t *now = map_get(&play->given, value);
             memcpy(at + k, now ? now : &value, field->each_bytes);
         }
         if (n == 8 && field->ptr && field->ptr->select == KIO_SELECT_PINNED) {
             const struct kio_field *limit =
                 &desc->fields[field->ptr->length_field];
-            uint64_t addr = load_field(at, 8);
+            uint64_t addr = play_load_field(at, 8);
             if (addr && field_bytes(limit, size_bytes) == 8)
                 addr = pinned_now(
-                    play, addr, load_field(data + limit->offset_bytes, 8) + 1);
+                    play, addr,
+                    play_load_field(data + limit->offset_bytes, 8) + 1);
             memcpy(at, &addr, 8);
         }
         for (k = 0; k < n && field->kind == KIO_FIELD_FD; k += 4) {
-            int32_t fd = (int32_t)load_field(at + k, 4);
+            int32_t fd = (int32_t)play_load_field(at + k, 4);
             fd = fd < 0 ? fd : fd_now(play, fd);
             memcpy(at + k, &fd, 4);
         }
@@ -381,7 +383,7 @@ learn_name(struct play *play, const uint8_t *was, const uint8_t *now)
     if (host_grow((void **)&play->uuids, &play->cap_uuids, play->n_uuids + 2,
                   sizeof(*play->uuids)) < 0 ||
         map_put(&play->names, key, play->n_uuids) < 0)
-        return out_of_memory();
+        return play_no_memory();
     memcpy(play->uuids + play->n_uuids, now, UUID_BYTES);
     play->n_uuids += 2;
     return BELL_OK;
@@ -400,11 +402,11 @@ learn(struct play *play, const struct kio_struct *desc, const uint8_t *was,
         const struct kio_field *field = &desc->fields[i];
         uint32_t at = field->offset_bytes, n = field_bytes(field, size_bytes);
         for (k = at; k < at + n && is_given(field); k += field->each_bytes) {
-            uint64_t a = load_field(was + k, field->each_bytes);
-            uint64_t b = load_field(now + k, field->each_bytes);
+            uint64_t a = play_load_field(was + k, field->each_bytes);
+            uint64_t b = play_load_field(now + k, field->each_bytes);
             if (a && b && a != b && !map_get(&play->given, a) &&
                 map_put(&play->given, a, b) < 0)
-                return out_of_memory();
+                return play_no_memory();
         }
         if (field->kind == KIO_FIELD_BYTES && n >= UUID_BYTES)
             BELL_TRY(learn_name(play, was + at, now + at));
@@ -436,7 +438,7 @@ compare_answers(struct play *play, const struct kio_capture *layouts,
     const struct cas_blob *out[KIO_CAPTURE_BLOBS];
     uint32_t i;
 
-    (void)collect(play->record, CAS_ARG_OUT, out);
+    (void)play_collect(play->record, CAS_ARG_OUT, out);
     play->call = layouts->call.name;
     for (i = 0; i < layouts->n_blobs; i++) {
         if (layouts->blobs[i].name)
@@ -452,11 +454,11 @@ compare_answers(struct play *play, const struct kio_capture *layouts,
         play->field[0] = 0;
         copy = host_alloc(was->size_bytes + 1u);
         if (!copy)
-            return out_of_memory();
+            return play_no_memory();
         memcpy(copy, was->data, was->size_bytes);
         if (learn(play, desc, copy, at[i], was->size_bytes) != BELL_OK) {
             host_free(copy);
-            return out_of_memory();
+            return play_no_memory();
         }
         translate(play, desc, copy, was->size_bytes);
         (void)kio_struct_diff(desc, copy, at[i], was->size_bytes,
@@ -493,7 +495,7 @@ play_ioctl(struct play *play)
     const struct cas_record *r = play->record;
     const struct cas_blob *in[KIO_CAPTURE_BLOBS];
     uint8_t *at[KIO_CAPTURE_BLOBS];
-    uint32_t n = collect(r, CAS_ARG_IN, in);
+    uint32_t n = play_collect(r, CAS_ARG_IN, in);
     struct kio_call_desc call;
     struct kio_capture layouts;
     struct block block;
@@ -508,28 +510,28 @@ play_ioctl(struct play *play)
                 call.size_bytes);
         return BELL_OK;
     }
-    data = rebuild(in, n, at, &block.size_bytes);
+    data = play_rebuild(in, n, at, &block.size_bytes);
     if (!data)
-        return out_of_memory();
+        return play_no_memory();
     block.data = data;
     if (!n) { /* nobody knew that the call has an argument */
         at[0] = call.size_bytes && call.size_bytes <= GAP_BYTES ? data : NULL;
         block.size_bytes = GAP_BYTES;
     }
     kio_capture_init(&layouts);
-    status =
-        kio_capture_call(&layouts, (enum kio_dev)r->dev, play->kio->branch,
-                         (unsigned long)r->args[0], at[0], read_block, &block);
+    status = kio_capture_call(&layouts, (enum kio_dev)r->dev, play->kio->branch,
+                              (unsigned long)r->args[0], at[0], play_read_block,
+                              &block);
     if (status == BELL_OK && n && layouts.n_blobs > n) {
         fill_gaps(&layouts, n, at, &block, GAP_BYTES);
         status = kio_capture_call(&layouts, (enum kio_dev)r->dev,
                                   play->kio->branch, (unsigned long)r->args[0],
-                                  at[0], read_block, &block);
+                                  at[0], play_read_block, &block);
     }
     /* Whoever answers follows pointers: only to what is in the block. */
     if (status == BELL_OK && !kio_capture_is_whole(&layouts, &field))
-        tell(play, "%s: %s points to more than the cassette holds",
-             layouts.call.name, field);
+        tell_play(play, "%s: %s points to more than the cassette holds",
+                  layouts.call.name, field);
     else if (status == BELL_OK)
         status = call_again(play, in, n, at, &layouts);
     kio_capture_fini(&layouts);
@@ -556,9 +558,9 @@ play_mmap(struct play *play)
     if (within)
         addr = within->now + (r->args[0] - within->recorded);
     else if (fixed)
-        addr = own = reserve(r->args[0], r->args[1], PROT_NONE);
+        addr = own = play_reserve(r->args[0], r->args[1], PROT_NONE);
     if (addr == MAP_FAILED) {
-        tell(play, "of %" PRIu64 " bytes: no room for it now", r->args[1]);
+        tell_play(play, "of %" PRIu64 " bytes: no room for it now", r->args[1]);
         return BELL_OK;
     }
     result = play->kio->ops->mmap(
@@ -597,9 +599,9 @@ play_munmap(struct play *play)
         (void)play->kio->ops->munmap(play->kio, was.now + before, n);
         return BELL_OK;
     }
-    own = reserve(0, n, PROT_NONE);
+    own = play_reserve(0, n, PROT_NONE);
     if (own == MAP_FAILED)
-        tell(play, "of %" PRIu64 " bytes that are not mapped", n);
+        tell_play(play, "of %" PRIu64 " bytes that are not mapped", n);
     else
         (void)play->kio->ops->munmap(play->kio, own, n);
     return BELL_OK;
@@ -609,14 +611,14 @@ static bell_status
 play_read(struct play *play)
 {
     const struct cas_blob *was = cas_find(play->record, CAS_CONTENTS);
-    char *path = text_of(cas_find(play->record, CAS_PATH));
+    char *path = play_text(cas_find(play->record, CAS_PATH));
     char *now = host_calloc(1, was ? was->size_bytes + 1u : 1);
     int n;
 
     if (!path || !now) {
         host_free(path);
         host_free(now);
-        return out_of_memory();
+        return play_no_memory();
     }
     n = play->kio->ops->read_file(play->kio, path, now,
                                   was ? was->size_bytes + 1u : 1);
@@ -642,7 +644,7 @@ play_doorbell(struct play *play)
 
     regions = host_calloc(r->n_blobs, sizeof(*regions));
     if (!regions)
-        return out_of_memory();
+        return play_no_memory();
     for (i = 0; i < r->n_blobs; i++)
         regions[i] =
             (struct kio_region){r->blobs[i].data, r->blobs[i].addr,

@@ -37,8 +37,8 @@ malformed(const struct cas_reader *reader, const char *what, size_t at)
 
 /* Unpacks one block behind what is there already; there is room. */
 static bell_status
-unpack(struct cas_reader *reader, const struct cas_block_head *head,
-       const uint8_t *stored, size_t at)
+unpack_hex(struct cas_reader *reader, const struct cas_block_head *head,
+           const uint8_t *stored, size_t at)
 {
     uint8_t *dst = reader->raw + reader->raw_bytes;
 
@@ -104,7 +104,7 @@ read_blocks(struct cas_reader *reader, const uint8_t *data, size_t size_bytes,
     for (at = first; reader->raw_bytes < total;
          at += sizeof(head) + head.stored_bytes) {
         memcpy(&head, data + at, sizeof(head));
-        BELL_TRY(unpack(reader, &head, data + at + sizeof(head), at));
+        BELL_TRY(unpack_hex(reader, &head, data + at + sizeof(head), at));
     }
     return BELL_OK;
 }
@@ -260,7 +260,7 @@ cas_reader_parse(const char *name, const void *data, size_t size_bytes,
 
 /* The whole file; *out_data is freed with host_free. */
 static bell_status
-load(const char *path, uint8_t **out_data, size_t *out_bytes)
+read_member(const char *path, uint8_t **out_data, size_t *out_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -297,7 +297,7 @@ cas_reader_open(const char *path, struct cas_reader **out_reader)
     size_t n;
     bell_status status;
 
-    BELL_TRY(load(path, &data, &n));
+    BELL_TRY(read_member(path, &data, &n));
     status = cas_reader_parse(path, data, n, &reader);
     if (status != BELL_OK) {
         host_free(data);

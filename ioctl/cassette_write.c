@@ -79,7 +79,7 @@ pack(struct cas_writer *writer, const uint8_t **out_data, size_t *out_bytes)
 }
 
 static bell_status
-flush(struct cas_writer *writer)
+flush_lines(struct cas_writer *writer)
 {
     struct cas_block_head head = {.magic = CAS_BLOCK_MAGIC};
     const uint8_t *data;
@@ -177,7 +177,7 @@ padded(size_t n)
 }
 
 static uint8_t *
-put(uint8_t *at, const void *data, size_t n)
+write_value(uint8_t *at, const void *data, size_t n)
 {
     memset(at + n, 0, padded(n) - n);
     if (n)
@@ -213,7 +213,7 @@ encode(const struct cas_record *record, size_t size_bytes, uint8_t *at)
     uint32_t i;
 
     memcpy(head.args, record->args, sizeof(head.args));
-    at = put(at, &head, sizeof(head));
+    at = write_value(at, &head, sizeof(head));
     for (i = 0; i < record->n_blobs; i++) {
         const struct cas_blob *blob = &record->blobs[i];
         struct cas_blob_head blob_head = {
@@ -225,8 +225,8 @@ encode(const struct cas_record *record, size_t size_bytes, uint8_t *at)
             .size_bytes = blob->size_bytes,
             .extra = blob->extra,
         };
-        at = put(at, &blob_head, sizeof(blob_head));
-        at = put(at, blob->data, blob->size_bytes);
+        at = write_value(at, &blob_head, sizeof(blob_head));
+        at = write_value(at, blob->data, blob->size_bytes);
     }
 }
 
@@ -244,21 +244,21 @@ cas_write(struct cas_writer *writer, const struct cas_record *record)
         return bell_fail(BELL_E_INVALID, "the cassette is full: it holds at "
                                          "most 512 MiB, unpacked");
     if (writer->used_bytes && writer->used_bytes + n > BLOCK_BYTES)
-        BELL_TRY(flush(writer));
+        BELL_TRY(flush_lines(writer));
     if (host_grow((void **)&writer->buf, &writer->cap_bytes,
                   writer->used_bytes + n, 1) < 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a cassette");
     encode(record, n, writer->buf + writer->used_bytes);
     writer->used_bytes += n;
     writer->total_bytes += n;
-    return writer->flags & CAS_WRITE_EACH ? flush(writer) : BELL_OK;
+    return writer->flags & CAS_WRITE_EACH ? flush_lines(writer) : BELL_OK;
 }
 
 bell_status
 cas_writer_close(struct cas_writer *writer)
 {
     struct cas_block_head end = {.magic = CAS_BLOCK_MAGIC};
-    bell_status status = flush(writer);
+    bell_status status = flush_lines(writer);
 
     if (status == BELL_OK)
         status = write_all(writer->fd, &end, sizeof(end));
@@ -299,7 +299,7 @@ cas_argument_blobs(const struct kio_capture *in, const struct kio_capture *out,
 
 /* The first line of a file, or of the first one that starts with `key`. */
 static void
-first_line(const char *path, const char *key, char *buf, size_t buf_bytes)
+write_first_line(const char *path, const char *key, char *buf, size_t buf_bytes)
 {
     char text[4096], *line, *colon, *end;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -347,8 +347,8 @@ cas_identity(const char *command, bool is_simulated, char *buf,
     struct utsname name = {0};
     int n;
 
-    first_line("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
-    first_line(NV_VERSION_PATH, NULL, nvidia, sizeof(nvidia));
+    write_first_line("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
+    write_first_line(NV_VERSION_PATH, NULL, nvidia, sizeof(nvidia));
     if (command)
         snprintf(own, sizeof(own), "%s", command);
     else

@@ -181,7 +181,7 @@ again(int result, unsigned *n_tries)
 
 /* What a form says of a failed call; NULL: nothing beyond the number. */
 static const char *
-explain(struct kio *kio)
+explain_failure(struct kio *kio)
 {
     const char *text = NULL;
 
@@ -192,9 +192,9 @@ explain(struct kio *kio)
 
 /* The reason of a failed call in words. */
 static const char *
-why(struct kio *kio, int error)
+failure_text(struct kio *kio, int error)
 {
-    const char *text = explain(kio);
+    const char *text = explain_failure(kio);
 
     return text ? text : strerror(error);
 }
@@ -241,9 +241,9 @@ kio_open(struct kio *kio, const char *path, int flags,
     while (again(fd, &n_tries));
     if (fd < 0) {
         errno = -fd;
-        LOG(LOG_IOCTL, "open %s: %s", path, why(kio, -fd));
+        LOG(LOG_IOCTL, "open %s: %s", path, failure_text(kio, -fd));
         return bell_fail_errno(status_of_errno(-fd), -fd, "open %s: %s", path,
-                               why(kio, -fd));
+                               failure_text(kio, -fd));
     }
     LOG(LOG_IOCTL, "open %s = %d", path, fd);
     *out_file = (struct kio_file){kio, fd, kio_dev_of_path(path)};
@@ -299,7 +299,7 @@ fail_call(const struct kio_file *file, unsigned long request, const void *arg,
           const struct kio_capture *capture, int error, uint32_t vendor)
 {
     char text[320], of_vendor[80] = "";
-    const char *reason = explain(file->kio);
+    const char *reason = explain_failure(file->kio);
     bell_status status = status_of_refusal(error);
     int name_chars;
 
@@ -432,7 +432,7 @@ kio_mmap(struct kio *kio, const struct kio_file *file, void *addr,
             "mmap of %zu bytes of %s at offset 0x%llx, wanted at "
             "%p: %s",
             size_bytes, file ? kio_dev_name(file->dev) : "memory",
-            (unsigned long long)offset, addr, why(kio, -result));
+            (unsigned long long)offset, addr, failure_text(kio, -result));
     }
     if (file) /* as doorbells of KFD are in any case (VM_DONTCOPY) */
         (void)madvise(p, size_bytes, MADV_DONTFORK);
@@ -467,7 +467,7 @@ kio_poll(const struct kio_file *file, short events, int timeout_ms,
         errno = -result;
         return bell_fail_errno(BELL_E_KERNEL, -result, "poll of %s: %s",
                                kio_dev_name(file->dev),
-                               why(file->kio, -result));
+                               failure_text(file->kio, -result));
     }
     *out_revents = result == 0 ? 0 : revents;
     return BELL_OK;
@@ -488,7 +488,7 @@ kio_read_file(struct kio *kio, const char *path, char *buf, size_t cap,
         return bell_fail_errno(n == -EACCES || n == -EPERM ? BELL_E_PERMISSION
                                : n == -ENOMEM              ? BELL_E_NO_MEMORY
                                                            : BELL_E_IO,
-                               -n, "read %s: %s", path, why(kio, -n));
+                               -n, "read %s: %s", path, failure_text(kio, -n));
     }
     if ((size_t)n >= cap)
         return bell_fail(BELL_E_IO, "read %s: longer than %zu bytes", path,

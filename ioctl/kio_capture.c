@@ -21,7 +21,7 @@ kio_capture_fini(struct kio_capture *capture)
 
 /* Room for size_bytes more; moves the blobs' data along with the buffer. */
 static bool
-reserve(struct kio_capture *capture, size_t size_bytes)
+capture_reserve(struct kio_capture *capture, size_t size_bytes)
 {
     size_t need = capture->used_bytes + ((size_bytes + 7) & ~(size_t)7);
     size_t cap = capture->cap_bytes ? capture->cap_bytes : 1024;
@@ -53,12 +53,12 @@ copy(kio_read_fn *read, void *user, uint64_t addr, void *dst, size_t n)
 
 /* Appends a copied blob; one that cannot be read is empty. */
 static bell_status
-append(struct kio_capture *capture, const struct kio_blob *blob,
-       kio_read_fn *read, void *user)
+capture_append(struct kio_capture *capture, const struct kio_blob *blob,
+               kio_read_fn *read, void *user)
 {
     struct kio_blob *slot;
 
-    if (!reserve(capture, blob->size_bytes))
+    if (!capture_reserve(capture, blob->size_bytes))
         return bell_fail(BELL_E_NO_MEMORY,
                          "out of memory for %u bytes of a call's argument",
                          blob->size_bytes);
@@ -116,7 +116,7 @@ follow(struct kio_capture *capture, uint32_t parent, bool view,
             blob.data = (uint8_t *)(uintptr_t)blob.addr;
             capture->blobs[capture->n_blobs++] = blob;
         } else {
-            BELL_TRY(append(capture, &blob, read, user));
+            BELL_TRY(capture_append(capture, &blob, read, user));
         }
     }
     return BELL_OK;
@@ -145,7 +145,7 @@ capture_all(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
         blob.data = (uint8_t *)(uintptr_t)arg;
         capture->blobs[capture->n_blobs++] = blob;
     } else {
-        BELL_TRY(append(capture, &blob, read, user));
+        BELL_TRY(capture_append(capture, &blob, read, user));
     }
     for (i = 0; i < capture->n_blobs; i++)
         BELL_TRY(follow(capture, i, view, read, user));
@@ -209,7 +209,7 @@ kio_capture_again(const struct kio_capture *before, struct kio_capture *after,
     after->dev = before->dev;
     after->branch = before->branch;
     for (i = 0; i < before->n_blobs; i++)
-        BELL_TRY(append(after, &before->blobs[i], read, user));
+        BELL_TRY(capture_append(after, &before->blobs[i], read, user));
     return BELL_OK;
 }
 

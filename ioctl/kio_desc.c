@@ -89,7 +89,7 @@ struct_of(int32_t id, uint32_t branch)
 /* Among the rows of one escape number, the one whose struct has this size;
  * the first if none has. */
 static const struct kio_number *
-find_escape(uint32_t number, uint32_t size_bytes, uint32_t branch)
+desc_find_escape(uint32_t number, uint32_t size_bytes, uint32_t branch)
 {
     const struct kio_number *row, *end = nv_escape_rows + nv_n_escape_rows, *r;
 
@@ -111,7 +111,7 @@ describe_nv(uint32_t branch, unsigned long request, struct kio_call_desc *out)
     out->size_bytes = REQUEST_SIZE(request);
     if (REQUEST_TYPE(request) != NV_REQUEST_TYPE)
         return;
-    row = find_escape(REQUEST_NR(request), out->size_bytes, branch);
+    row = desc_find_escape(REQUEST_NR(request), out->size_bytes, branch);
     if (!row)
         return;
     out->known = true;
@@ -195,7 +195,7 @@ kio_describe(enum kio_dev dev, uint32_t branch, unsigned long request,
 /* ---- pointers --------------------------------------------------------- */
 
 static uint64_t
-load(const void *data, uint32_t size_bytes, uint32_t offset, uint32_t each)
+desc_load(const void *data, uint32_t size_bytes, uint32_t offset, uint32_t each)
 {
     uint64_t value = 0;
 
@@ -206,15 +206,15 @@ load(const void *data, uint32_t size_bytes, uint32_t offset, uint32_t each)
 }
 
 static uint64_t
-load_field(const struct kio_struct *desc, uint32_t index, const void *data,
-           uint32_t size_bytes)
+desc_load_field(const struct kio_struct *desc, uint32_t index, const void *data,
+                uint32_t size_bytes)
 {
     const struct kio_field *field;
 
     if (index >= desc->n_fields)
         return 0;
     field = &desc->fields[index];
-    return load(data, size_bytes, field->offset_bytes, field->size_bytes);
+    return desc_load(data, size_bytes, field->offset_bytes, field->size_bytes);
 }
 
 const struct kio_struct *
@@ -227,8 +227,8 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
     const struct kio_number *row = NULL;
     uint32_t number;
 
-    number =
-        (uint32_t)load_field(outer, ptr->select_field, outer_data, outer_bytes);
+    number = (uint32_t)desc_load_field(outer, ptr->select_field, outer_data,
+                                       outer_bytes);
     switch ((enum kio_select)ptr->select) {
     case KIO_SELECT_NONE:
     case KIO_SELECT_PINNED:
@@ -244,10 +244,10 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
         row = find_number(nv_class_rows, nv_n_class_rows, number);
         break;
     case KIO_SELECT_ESCAPE:
-        row = find_escape(number,
-                          (uint32_t)kio_pointee_bytes(outer, field, outer_data,
-                                                      outer_bytes, NULL),
-                          branch);
+        row = desc_find_escape(number,
+                               (uint32_t)kio_pointee_bytes(
+                                   outer, field, outer_data, outer_bytes, NULL),
+                               branch);
         break;
     }
     if (!row)
@@ -269,7 +269,7 @@ kio_pointee_bytes(const struct kio_struct *outer, const struct kio_field *field,
         return 0;
     if (ptr->length_field == KIO_NO_FIELD)
         return ptr->each_bytes;
-    n = load_field(outer, ptr->length_field, outer_data, outer_bytes);
+    n = desc_load_field(outer, ptr->length_field, outer_data, outer_bytes);
     /* RM copies its own struct's size when an allocation says none.
      * src: hw/nv/BRINGUP.md 2 */
     if (n == 0 && ptr->select == KIO_SELECT_CLASS && inner)
@@ -299,7 +299,7 @@ kio_struct_get(const struct kio_struct *desc, const void *data,
 
     if (!field)
         return 0;
-    return load(data, size_bytes, field->offset_bytes, field->each_bytes);
+    return desc_load(data, size_bytes, field->offset_bytes, field->each_bytes);
 }
 
 bool
@@ -383,11 +383,11 @@ struct text {
     size_t len, cap;
 };
 
-static void add(struct text *text, const char *fmt, ...)
+static void desc_add(struct text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-add(struct text *text, const char *fmt, ...)
+desc_add(struct text *text, const char *fmt, ...)
 {
     va_list args;
     int n;
@@ -407,42 +407,42 @@ add_array(struct text *text, const struct kio_field *field, const uint8_t *data)
     uint32_t n = field->size_bytes, shown = n < 8 ? n : 8, i;
 
     if (field->kind == KIO_FIELD_TEXT) {
-        add(text, "\"%.*s\"", (int)strnlen((const char *)data, n), data);
+        desc_add(text, "\"%.*s\"", (int)strnlen((const char *)data, n), data);
         return;
     }
     if (field->kind == KIO_FIELD_BYTES || field->each_bytes == 1) {
         for (i = 0; i < (n < 16 ? n : 16); i++)
-            add(text, "%02x", data[i]);
-        add(text, n > 16 ? "..." : "");
+            desc_add(text, "%02x", data[i]);
+        desc_add(text, n > 16 ? "..." : "");
         return;
     }
     n = field->size_bytes / field->each_bytes;
     shown = n < 8 ? n : 8;
     for (i = 0; i < shown; i++)
-        add(text, "%s0x%" PRIx64, i ? "," : "[",
-            load(data, field->size_bytes, i * field->each_bytes,
-                 field->each_bytes));
-    add(text, n > shown ? ",...]" : "]");
+        desc_add(text, "%s0x%" PRIx64, i ? "," : "[",
+                 desc_load(data, field->size_bytes, i * field->each_bytes,
+                           field->each_bytes));
+    desc_add(text, n > shown ? ",...]" : "]");
 }
 
 static void
 add_value(struct text *text, const struct kio_field *field, const uint8_t *data)
 {
-    uint64_t value = load(data, field->size_bytes, 0, field->each_bytes);
+    uint64_t value = desc_load(data, field->size_bytes, 0, field->each_bytes);
 
     if (field->size_bytes != field->each_bytes ||
         field->kind == KIO_FIELD_TEXT || field->kind == KIO_FIELD_BYTES)
         add_array(text, field, data);
     else if (field->kind == KIO_FIELD_INT || field->kind == KIO_FIELD_FD)
-        add(text, "%" PRId32, (int32_t)value);
+        desc_add(text, "%" PRId32, (int32_t)value);
     else if (field->kind == KIO_FIELD_UINT && value < 0x10000)
-        add(text, "%" PRIu64, value);
+        desc_add(text, "%" PRIu64, value);
     else
-        add(text, "0x%" PRIx64, value);
+        desc_add(text, "0x%" PRIx64, value);
 }
 
 static bool
-is_zero(const uint8_t *data, size_t n)
+desc_is_zero(const uint8_t *data, size_t n)
 {
     size_t i;
 
@@ -466,9 +466,9 @@ kio_struct_format(const struct kio_struct *desc, const void *data,
         const struct kio_field *field = &desc->fields[i];
         if (field->kind == KIO_FIELD_STRUCT ||
             field->offset_bytes + field->size_bytes > size_bytes ||
-            is_zero(bytes + field->offset_bytes, field->size_bytes))
+            desc_is_zero(bytes + field->offset_bytes, field->size_bytes))
             continue;
-        add(&text, "%s%s=", text.len ? " " : "", field->name);
+        desc_add(&text, "%s%s=", text.len ? " " : "", field->name);
         add_value(&text, field, bytes + field->offset_bytes);
     }
     return text.len;
@@ -505,8 +505,8 @@ diff_field(struct diff *diff, const struct kio_field *field, uint32_t at,
     n = field->size_bytes / each;
     for (i = 0; i < n; i++) {
         uint32_t offset = field->offset_bytes + at + i * each;
-        uint64_t a = load(diff->a, diff->size_bytes, offset, each);
-        uint64_t b = load(diff->b, diff->size_bytes, offset, each);
+        uint64_t a = desc_load(diff->a, diff->size_bytes, offset, each);
+        uint64_t b = desc_load(diff->b, diff->size_bytes, offset, each);
         if (!value_differs(diff, field, a, b))
             continue;
         diff->n_found++;

@@ -135,7 +135,7 @@ parse_action(const char *text, struct rule *rule)
 
 /* KIND[:N[+]] */
 static bool
-parse_target(char *text, struct rule *rule)
+fault_parse_target(char *text, struct rule *rule)
 {
     char *colon = strchr(text, ':'), *end;
     size_t i;
@@ -162,7 +162,7 @@ parse_target(char *text, struct rule *rule)
 }
 
 static bell_status
-parse_plan(const char *plan, struct rule *rules, uint32_t *out_n_rules)
+fault_parse_plan(const char *plan, struct rule *rules, uint32_t *out_n_rules)
 {
     uint32_t n = 0;
 
@@ -180,7 +180,7 @@ parse_plan(const char *plan, struct rule *rules, uint32_t *out_n_rules)
         memset(&rules[n], 0, sizeof(rules[n]));
         if (equals)
             *equals = '\0';
-        if (!equals || !parse_target(text, &rules[n]) ||
+        if (!equals || !fault_parse_target(text, &rules[n]) ||
             !parse_action(equals + 1, &rules[n]))
             return bell_fail(BELL_E_INVALID,
                              "fault plan: '%.*s' is not KIND[:N[+]]=ACTION "
@@ -215,8 +215,8 @@ has_name(const struct kio_capture *capture, const char *name)
 /* The rule that this call meets, copied to *out; delays are slept off here.
  * `capture` is NULL for what is no ioctl. */
 static bool
-meet(struct fault_kio *fault, enum call_kind kind,
-     const struct kio_capture *capture, struct rule *out)
+fault_meet(struct fault_kio *fault, enum call_kind kind,
+           const struct kio_capture *capture, struct rule *out)
 {
     uint64_t sleep_ns = 0;
     bool hit = false;
@@ -272,7 +272,7 @@ meet_errno(struct fault_kio *fault, enum call_kind kind)
 {
     struct rule rule;
 
-    if (!meet(fault, kind, NULL, &rule) || rule.action != ACTION_ERRNO)
+    if (!fault_meet(fault, kind, NULL, &rule) || rule.action != ACTION_ERRNO)
         return 0;
     return -(int)rule.value;
 }
@@ -397,7 +397,7 @@ fault_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     if (kio_capture_call(&capture, of, kio->branch, request, arg, NULL, NULL) !=
         BELL_OK) {
         result = -ENOMEM;
-    } else if (!meet(fault, CALL_IOCTL, &capture, &rule)) {
+    } else if (!fault_meet(fault, CALL_IOCTL, &capture, &rule)) {
         result = kio->below->ops->ioctl(kio->below, fd, request, arg);
     } else if (rule.action == ACTION_ERRNO) {
         result = -(int)rule.value;
@@ -450,7 +450,7 @@ static int
 fault_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
     struct rule rule = {0};
-    bool hit = meet((struct fault_kio *)kio, CALL_READ, NULL, &rule);
+    bool hit = fault_meet((struct fault_kio *)kio, CALL_READ, NULL, &rule);
     uint64_t word = 0;
     int n;
 
@@ -503,7 +503,7 @@ kio_fault_create(struct kio *below, const char *plan, struct kio **out_kio)
 
     if (!fault)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a fault plan");
-    status = parse_plan(plan, fault->rules, &fault->n_rules);
+    status = fault_parse_plan(plan, fault->rules, &fault->n_rules);
     if (status != BELL_OK) {
         host_free(fault);
         return status;
@@ -526,7 +526,7 @@ kio_fault_set(struct kio *kio, const char *plan)
     struct rule rules[RULES_MAX];
     uint32_t n_rules;
 
-    BELL_TRY(parse_plan(plan, rules, &n_rules));
+    BELL_TRY(fault_parse_plan(plan, rules, &n_rules));
     pthread_mutex_lock(&fault->lock);
     memcpy(fault->rules, rules, n_rules * sizeof(rules[0]));
     fault->n_rules = n_rules;

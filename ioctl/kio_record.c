@@ -50,7 +50,7 @@ note_failure(struct record_kio *rec)
 }
 
 static void
-write_locked(struct record_kio *rec, struct cas_record *record)
+record_write_locked(struct record_kio *rec, struct cas_record *record)
 {
     record->pid = (uint32_t)getpid();
     record->tid = (uint32_t)syscall(SYS_gettid);
@@ -96,7 +96,7 @@ look_locked(struct record_kio *rec)
         blob.cpu = (uintptr_t)w->cpu;
         blob.size_bytes = w->size_bytes;
         blob.data = w->last;
-        write_locked(rec, &record);
+        record_write_locked(rec, &record);
     }
 }
 
@@ -105,12 +105,12 @@ write_record(struct record_kio *rec, struct cas_record *record)
 {
     pthread_mutex_lock(&rec->lock);
     look_locked(rec);
-    write_locked(rec, record);
+    record_write_locked(rec, record);
     pthread_mutex_unlock(&rec->lock);
 }
 
 static enum kio_dev
-dev_of(struct record_kio *rec, int fd)
+record_dev_of(struct record_kio *rec, int fd)
 {
     uint64_t *dev;
     enum kio_dev result;
@@ -159,7 +159,7 @@ record_close(struct kio *kio, int fd)
 {
     struct record_kio *rec = (struct record_kio *)kio;
     struct cas_record record = {
-        .kind = CAS_CLOSE, .fd = fd, .dev = dev_of(rec, fd)};
+        .kind = CAS_CLOSE, .fd = fd, .dev = record_dev_of(rec, fd)};
 
     /* Written first: the number may be given out again at once. */
     write_record(rec, &record);
@@ -173,7 +173,7 @@ record_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     struct cas_blob blobs[2 * KIO_CAPTURE_BLOBS];
     struct cas_record record = {.kind = CAS_IOCTL,
                                 .fd = fd,
-                                .dev = dev_of(rec, fd),
+                                .dev = record_dev_of(rec, fd),
                                 .args = {request},
                                 .blobs = blobs};
     struct kio_capture in, out;
@@ -219,7 +219,7 @@ record_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
     struct cas_record record = {
         .kind = CAS_MMAP,
         .fd = fd,
-        .dev = dev_of(rec, fd),
+        .dev = record_dev_of(rec, fd),
         .args = {(uintptr_t)*addr, size_bytes,
                  (uint64_t)(unsigned)prot << 32 | (unsigned)flags, offset},
     };
@@ -249,7 +249,7 @@ record_munmap(struct kio *kio, void *addr, size_t size_bytes)
     look_locked(rec);
     forget_watches_locked(rec, (uintptr_t)addr, size_bytes);
     record.result = kio->below->ops->munmap(kio->below, addr, size_bytes);
-    write_locked(rec, &record);
+    record_write_locked(rec, &record);
     pthread_mutex_unlock(&rec->lock);
     return (int)record.result;
 }
@@ -262,7 +262,7 @@ record_poll(struct kio *kio, int fd, short events, int timeout_ms,
     struct cas_record record = {
         .kind = CAS_POLL,
         .fd = fd,
-        .dev = dev_of(rec, fd),
+        .dev = record_dev_of(rec, fd),
         .args = {(unsigned short)events, (uint64_t)(unsigned)timeout_ms}};
     int result =
         kio->below->ops->poll(kio->below, fd, events, timeout_ms, out_revents);
@@ -368,7 +368,7 @@ record_doorbell(struct kio *kio, const struct kio_bell *bell)
     }
     record.n_blobs = data ? n : 0;
     record.blobs = blobs;
-    write_locked(rec, &record);
+    record_write_locked(rec, &record);
     if (!data) {
         (void)bell_fail(BELL_E_NO_MEMORY, "out of memory recording");
         note_failure(rec);

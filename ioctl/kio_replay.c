@@ -158,7 +158,7 @@ expect_request(struct replay_kio *replay, enum cas_kind kind, const char *what,
 }
 
 static const struct cas_record *
-expect(struct replay_kio *replay, enum cas_kind kind, const char *what)
+replay_expect(struct replay_kio *replay, enum cas_kind kind, const char *what)
 {
     return expect_request(replay, kind, what, 0);
 }
@@ -179,8 +179,8 @@ served(struct replay_kio *replay, int result)
 }
 
 static void
-check_value(struct replay_kio *replay, const char *what, uint64_t recorded,
-            uint64_t now)
+replay_check_value(struct replay_kio *replay, const char *what,
+                   uint64_t recorded, uint64_t now)
 {
     if (recorded != now)
         fail(replay, "%s: recorded 0x%" PRIx64 ", now 0x%" PRIx64, what,
@@ -209,10 +209,10 @@ replay_open(struct kio *kio, const char *path, int flags)
     const struct cas_record *r;
 
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_OPEN, "open");
+    r = replay_expect(replay, CAS_OPEN, "open");
     if (r) {
         check_path(replay, r, path);
-        check_value(replay, "open flags", r->args[0], (uint64_t)flags);
+        replay_check_value(replay, "open flags", r->args[0], (uint64_t)flags);
     }
     return served(replay, r ? (int)r->result : -EPROTO);
 }
@@ -224,9 +224,10 @@ replay_close(struct kio *kio, int fd)
     const struct cas_record *r;
 
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_CLOSE, "close");
+    r = replay_expect(replay, CAS_CLOSE, "close");
     if (r)
-        check_value(replay, "close of file", (uint64_t)r->fd, (uint64_t)fd);
+        replay_check_value(replay, "close of file", (uint64_t)r->fd,
+                           (uint64_t)fd);
     return served(replay, r ? (int)r->result : -EPROTO);
 }
 
@@ -282,7 +283,7 @@ is_passed(const struct kio_field *field, const uint8_t *data)
 /* Writes the recorded answer to where the arguments lie now. Pointers in it
  * are the recording's: they keep what the caller has. */
 static void
-answer(const struct kio_capture *now, const struct cas_record *record)
+replay_answer(const struct kio_capture *now, const struct cas_record *record)
 {
     uint32_t i, f;
 
@@ -315,8 +316,9 @@ replay_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     pthread_mutex_lock(&replay->lock);
     r = expect_request(replay, CAS_IOCTL, "ioctl", request);
     if (r) {
-        check_value(replay, "ioctl on file", (uint64_t)r->fd, (uint64_t)fd);
-        check_value(replay, "ioctl request", r->args[0], request);
+        replay_check_value(replay, "ioctl on file", (uint64_t)r->fd,
+                           (uint64_t)fd);
+        replay_check_value(replay, "ioctl request", r->args[0], request);
     }
     if (r && !replay->why[0]) {
         if (kio_capture_call(&now, (enum kio_dev)r->dev, kio->branch, request,
@@ -325,7 +327,7 @@ replay_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
         for (i = 0; i < now.n_blobs && !replay->why[0]; i++)
             check_argument(replay, &now, r, i);
         if (!replay->why[0])
-            answer(&now, r);
+            replay_answer(&now, r);
     }
     kio_capture_fini(&now);
     return served(replay, r ? (int)r->result : -EPROTO);
@@ -402,13 +404,14 @@ replay_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
     int result = 0;
 
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_MMAP, "mmap");
+    r = replay_expect(replay, CAS_MMAP, "mmap");
     if (r) {
-        check_value(replay, "mmap of file", (uint64_t)r->fd, (uint64_t)fd);
-        check_value(replay, "mmap bytes", r->args[1], size_bytes);
-        check_value(replay, "mmap flags", r->args[2],
-                    (uint64_t)(unsigned)prot << 32 | (unsigned)flags);
-        check_value(replay, "mmap offset", r->args[3], offset);
+        replay_check_value(replay, "mmap of file", (uint64_t)r->fd,
+                           (uint64_t)fd);
+        replay_check_value(replay, "mmap bytes", r->args[1], size_bytes);
+        replay_check_value(replay, "mmap flags", r->args[2],
+                           (uint64_t)(unsigned)prot << 32 | (unsigned)flags);
+        replay_check_value(replay, "mmap offset", r->args[3], offset);
     }
     if (r && !replay->why[0]) {
         /* A failure's result is a small negative number, an address is not. */
@@ -428,9 +431,9 @@ replay_munmap(struct kio *kio, void *addr, size_t size_bytes)
     const struct cas_record *r;
 
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_MUNMAP, "munmap");
+    r = replay_expect(replay, CAS_MUNMAP, "munmap");
     if (r)
-        check_value(replay, "munmap bytes", r->args[1], size_bytes);
+        replay_check_value(replay, "munmap bytes", r->args[1], size_bytes);
     if (forget_mapped(replay, addr, size_bytes))
         munmap(addr, size_bytes);
     return served(replay, r ? (int)r->result : -EPROTO);
@@ -445,10 +448,12 @@ replay_poll(struct kio *kio, int fd, short events, int timeout_ms,
 
     (void)timeout_ms; /* waiting is not repeated */
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_POLL, "poll");
+    r = replay_expect(replay, CAS_POLL, "poll");
     if (r) {
-        check_value(replay, "poll of file", (uint64_t)r->fd, (uint64_t)fd);
-        check_value(replay, "poll events", r->args[0], (unsigned short)events);
+        replay_check_value(replay, "poll of file", (uint64_t)r->fd,
+                           (uint64_t)fd);
+        replay_check_value(replay, "poll events", r->args[0],
+                           (unsigned short)events);
         *out_revents = (short)r->args[2];
     }
     return served(replay, r ? (int)r->result : -EPROTO);
@@ -463,7 +468,7 @@ replay_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     int result = -EPROTO;
 
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_READ, "read");
+    r = replay_expect(replay, CAS_READ, "read");
     if (r) {
         check_path(replay, r, path);
         text = cas_find(r, CAS_CONTENTS);
@@ -486,16 +491,16 @@ check_regions(struct replay_kio *replay, const struct cas_record *record,
 {
     uint32_t i, k;
 
-    check_value(replay, "regions at a doorbell", record->n_blobs,
-                bell->n_regions);
+    replay_check_value(replay, "regions at a doorbell", record->n_blobs,
+                       bell->n_regions);
     for (i = 0; i < bell->n_regions && !replay->why[0]; i++) {
         const struct kio_region *now = &bell->regions[i];
         const struct cas_blob *was = &record->blobs[i];
         const volatile uint8_t *bytes = now->cpu;
-        check_value(replay, "kind of region", was->extra, now->kind);
-        check_value(replay, "address of region", was->addr, now->va);
-        check_value(replay, "bytes of region", was->size_bytes,
-                    now->size_bytes);
+        replay_check_value(replay, "kind of region", was->extra, now->kind);
+        replay_check_value(replay, "address of region", was->addr, now->va);
+        replay_check_value(replay, "bytes of region", was->size_bytes,
+                           now->size_bytes);
         if (now->kind == KIO_REGION_SIGNAL || now->kind == KIO_REGION_CONTROL)
             continue;
         for (k = 0; k < was->size_bytes && !replay->why[0]; k++) {
@@ -515,9 +520,9 @@ replay_doorbell(struct kio *kio, const struct kio_bell *bell)
     const struct cas_record *r;
 
     pthread_mutex_lock(&replay->lock);
-    r = expect(replay, CAS_DOORBELL, "doorbell");
+    r = replay_expect(replay, CAS_DOORBELL, "doorbell");
     if (r) {
-        check_value(replay, "doorbell value", r->args[1], bell->value);
+        replay_check_value(replay, "doorbell value", r->args[1], bell->value);
         check_regions(replay, r, bell);
     }
     (void)served(replay, 0);

@@ -35,7 +35,7 @@ nv_branch_name(uint32_t branch)
 /* ---- finding the branch ----------------------------------------------- */
 
 static bool
-is_digit(char c)
+abi_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -48,12 +48,12 @@ find_version(const char *text, size_t *out_len)
 
     for (p = text; *p; p++) {
         size_t n = 0;
-        bool inside = p > text && (is_digit(p[-1]) || p[-1] == '.' ||
+        bool inside = p > text && (abi_is_digit(p[-1]) || p[-1] == '.' ||
                                    p[-1] == '_' || p[-1] == 'x');
-        if (inside || !is_digit(p[0]) || !is_digit(p[1]) || !is_digit(p[2]) ||
-            p[3] != '.' || !is_digit(p[4]))
+        if (inside || !abi_is_digit(p[0]) || !abi_is_digit(p[1]) ||
+            !abi_is_digit(p[2]) || p[3] != '.' || !abi_is_digit(p[4]))
             continue;
-        while (is_digit(p[n]) || (p[n] == '.' && is_digit(p[n + 1])))
+        while (abi_is_digit(p[n]) || (p[n] == '.' && abi_is_digit(p[n + 1])))
             n++;
         *out_len = n;
         return p;
@@ -290,7 +290,7 @@ nv_status_is_no_memory(unsigned long request, const void *arg, uint32_t status)
 }
 
 static const char *
-name_of(const struct kio_number *rows, uint32_t n_rows, uint32_t number)
+abi_name_of(const struct kio_number *rows, uint32_t n_rows, uint32_t number)
 {
     uint32_t i;
 
@@ -304,11 +304,11 @@ name_of(const struct kio_number *rows, uint32_t n_rows, uint32_t number)
 const char *
 nv_class_name(uint32_t nv_class)
 {
-    return name_of(nv_class_rows, nv_n_class_rows, nv_class);
+    return abi_name_of(nv_class_rows, nv_n_class_rows, nv_class);
 }
 
 const char *
 nv_control_name(uint32_t command)
 {
-    return name_of(nv_control_rows, nv_n_control_rows, command);
+    return abi_name_of(nv_control_rows, nv_n_control_rows, command);
 }

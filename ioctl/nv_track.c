@@ -73,7 +73,7 @@ nv_track_destroy(struct nv_track *track)
 }
 
 static void
-add(struct list *list, const void *item)
+track_add(struct list *list, const void *item)
 {
     if (host_grow(&list->items, &list->cap, list->n + 1, list->item_bytes) < 0)
         return;
@@ -95,13 +95,13 @@ drop(struct list *list, size_t i)
 /* ---- calls ------------------------------------------------------------ */
 
 static uint64_t
-field(const struct kio_blob *blob, const char *name)
+track_field(const struct kio_blob *blob, const char *name)
 {
     return kio_struct_get(blob->desc, blob->data, blob->size_bytes, name);
 }
 
 static uint64_t
-name_of(uint64_t client, uint64_t handle)
+track_name_of(uint64_t client, uint64_t handle)
 {
     return client << 32 | handle;
 }
@@ -129,7 +129,7 @@ add_pending(struct nv_track *track, uint64_t fd, uint64_t memory,
     if (pending.fd < 0)
         return;
     forget_pending(track, pending.fd);
-    add(&track->pending, &pending);
+    track_add(&track->pending, &pending);
 }
 
 static void
@@ -138,46 +138,48 @@ take_channel(struct nv_track *track, uint64_t name, const struct kio_blob *args,
 {
     struct channel channel = {
         .name = name,
-        .ring_va = field(args, "gpFifoOffset"),
-        .n_entries = (uint32_t)field(args, "gpFifoEntries"),
-        .userd_memory = name_of(client, field(args, "hUserdMemory")),
-        .userd_offset = field(args, "userdOffset"),
+        .ring_va = track_field(args, "gpFifoOffset"),
+        .n_entries = (uint32_t)track_field(args, "gpFifoEntries"),
+        .userd_memory =
+            track_name_of(client, track_field(args, "hUserdMemory")),
+        .userd_offset = track_field(args, "userdOffset"),
     };
 
     if (channel.n_entries && channel.n_entries <= 1u << 20)
-        add(&track->channels, &channel);
+        track_add(&track->channels, &channel);
 }
 
 static void
 take_alloc(struct nv_track *track, const struct kio_capture *out)
 {
     const struct kio_blob *call = &out->blobs[0], *args = NULL;
-    uint64_t client = field(call, "hRoot");
+    uint64_t client = track_field(call, "hRoot");
     uint32_t i;
 
     for (i = 1; i < out->n_blobs; i++) {
         if (out->blobs[i].parent == 0 && out->blobs[i].desc && !args)
             args = &out->blobs[i];
     }
-    if (args && (field(call, "hClass") & 0xff) == CHANNEL_SUFFIX &&
+    if (args && (track_field(call, "hClass") & 0xff) == CHANNEL_SUFFIX &&
         kio_struct_field(args->desc, "gpFifoOffset"))
-        take_channel(track, name_of(client, field(call, "hObjectNew")), args,
-                     client);
+        take_channel(track,
+                     track_name_of(client, track_field(call, "hObjectNew")),
+                     args, client);
 }
 
 static void
-take_free(struct nv_track *track, const struct kio_blob *call)
+track_take_free(struct nv_track *track, const struct kio_blob *call)
 {
-    uint64_t client = field(call, "hRoot");
-    uint64_t name = name_of(client, field(call, "hObjectOld"));
+    uint64_t client = track_field(call, "hRoot");
+    uint64_t name = track_name_of(client, track_field(call, "hObjectOld"));
     struct channel *c = track->channels.items;
     struct gpu_map *g = track->gpu.items;
     size_t i;
 
     /* Freeing the client frees all below it. */
     for (i = track->channels.n; i-- > 0;) {
-        if (c[i].name == name ||
-            (name == name_of(client, client) && c[i].name >> 32 == client))
+        if (c[i].name == name || (name == track_name_of(client, client) &&
+                                  c[i].name >> 32 == client))
             drop(&track->channels, i);
     }
     for (i = track->gpu.n; i-- > 0;) {
@@ -195,7 +197,7 @@ succeeded(const struct kio_blob *call)
 
     for (i = 0; i < call->desc->n_fields; i++) {
         const struct kio_field *f = &call->desc->fields[i];
-        if (f->kind == KIO_FIELD_STATUS && field(call, f->name) != 0)
+        if (f->kind == KIO_FIELD_STATUS && track_field(call, f->name) != 0)
             return false;
     }
     return true;
@@ -214,29 +216,31 @@ nv_track_ioctl(struct nv_track *track, const struct kio_capture *out)
     if (strcmp(name, "NV_ESC_RM_ALLOC") == 0) {
         take_alloc(track, out);
     } else if (strcmp(name, "NV_ESC_RM_FREE") == 0) {
-        take_free(track, call);
+        track_take_free(track, call);
     } else if (strcmp(name, "NV_ESC_RM_MAP_MEMORY") == 0) {
-        add_pending(track, field(call, "fd"),
-                    name_of(field(call, "params.hClient"),
-                            field(call, "params.hMemory")),
-                    field(call, "params.offset"));
+        add_pending(track, track_field(call, "fd"),
+                    track_name_of(track_field(call, "params.hClient"),
+                                  track_field(call, "params.hMemory")),
+                    track_field(call, "params.offset"));
     } else if (strcmp(name, "NV_ESC_RM_ALLOC_MEMORY") == 0) {
-        add_pending(track, field(call, "fd"),
-                    name_of(field(call, "params.hRoot"),
-                            field(call, "params.hObjectNew")),
+        add_pending(track, track_field(call, "fd"),
+                    track_name_of(track_field(call, "params.hRoot"),
+                                  track_field(call, "params.hObjectNew")),
                     0);
     } else if (strcmp(name, "NV_ESC_RM_MAP_MEMORY_DMA") == 0) {
-        map.va = field(call, "dmaOffset");
-        map.size_bytes = field(call, "length");
-        map.memory = name_of(field(call, "hClient"), field(call, "hMemory"));
-        map.offset = field(call, "offset");
-        add(&track->gpu, &map);
+        map.va = track_field(call, "dmaOffset");
+        map.size_bytes = track_field(call, "length");
+        map.memory = track_name_of(track_field(call, "hClient"),
+                                   track_field(call, "hMemory"));
+        map.offset = track_field(call, "offset");
+        track_add(&track->gpu, &map);
     } else if (strcmp(name, "UVM_MAP_EXTERNAL_ALLOCATION") == 0) {
-        map.va = field(call, "base");
-        map.size_bytes = field(call, "length");
-        map.memory = name_of(field(call, "hClient"), field(call, "hMemory"));
-        map.offset = field(call, "offset");
-        add(&track->gpu, &map);
+        map.va = track_field(call, "base");
+        map.size_bytes = track_field(call, "length");
+        map.memory = track_name_of(track_field(call, "hClient"),
+                                   track_field(call, "hMemory"));
+        map.offset = track_field(call, "offset");
+        track_add(&track->gpu, &map);
     }
 }
 
@@ -259,7 +263,7 @@ nv_track_mmap(struct nv_track *track, int fd, void *addr, size_t size_bytes)
         map.memory = p[i].memory;
         map.offset = p[i].offset;
     }
-    add(&track->cpu, &map);
+    track_add(&track->cpu, &map);
 }
 
 static bool
@@ -301,8 +305,8 @@ nv_track_munmap(struct nv_track *track, const void *addr, size_t size_bytes)
 
 /* Where the CPU sees n bytes of a memory object; NULL if it does not. */
 static const volatile void *
-find_memory(const struct nv_track *track, uint64_t memory, uint64_t offset,
-            uint64_t n)
+track_find_memory(const struct nv_track *track, uint64_t memory,
+                  uint64_t offset, uint64_t n)
 {
     const struct cpu_map *maps = track->cpu.items;
     size_t i;
@@ -330,7 +334,7 @@ find_va(const struct nv_track *track, uint64_t va, uint64_t n)
         const volatile void *p;
         if (va < g->va || n > g->size_bytes || va - g->va > g->size_bytes - n)
             continue;
-        p = find_memory(track, g->memory, g->offset + (va - g->va), n);
+        p = track_find_memory(track, g->memory, g->offset + (va - g->va), n);
         if (p)
             return p;
     }
@@ -350,8 +354,8 @@ struct found {
 };
 
 static const volatile void *
-add_region(const struct nv_track *track, struct found *found, uint64_t va,
-           uint64_t n, uint32_t kind)
+track_add_region(const struct nv_track *track, struct found *found, uint64_t va,
+                 uint64_t n, uint32_t kind)
 {
     const volatile void *cpu = n ? find_va(track, va, n) : NULL;
 
@@ -377,8 +381,8 @@ scan_push(const struct nv_track *track, struct found *found,
                           : op == 5 ? method + (k ? 4 : 0)
                                     : method;
             if (at == METHOD_PCAS_A)
-                (void)add_region(track, found, (uint64_t)push[i] << 8,
-                                 QMD_BYTES, KIO_REGION_DESCRIPTOR);
+                (void)track_add_region(track, found, (uint64_t)push[i] << 8,
+                                       QMD_BYTES, KIO_REGION_DESCRIPTOR);
         }
     }
 }
@@ -395,15 +399,15 @@ take_entries(const struct nv_track *track, const struct channel *channel,
         uint64_t entry = ring[i], va;
         uint32_t n_dw = ENTRY_LEN(entry);
         const volatile void *push;
-        (void)add_region(track, found, channel->ring_va + 8ull * i, 8,
-                         KIO_REGION_RING);
+        (void)track_add_region(track, found, channel->ring_va + 8ull * i, 8,
+                               KIO_REGION_RING);
         if (!n_dw) {
             if ((uint32_t)(entry >> 32) == ENTRY_EXTEND)
                 base = (uint64_t)((uint32_t)entry >> 8) << 40;
             continue;
         }
         va = base | ENTRY_VA(entry);
-        push = add_region(track, found, va, 4ull * n_dw, KIO_REGION_PUSH);
+        push = track_add_region(track, found, va, 4ull * n_dw, KIO_REGION_PUSH);
         if (push)
             scan_push(track, found, push, n_dw);
         base = 0;
@@ -419,8 +423,8 @@ nv_track_sample(struct nv_track *track, nv_track_fn *fn, void *user)
 
     for (i = 0; i < track->channels.n; i++) {
         struct channel *c = &channels[i];
-        const volatile uint8_t *userd =
-            find_memory(track, c->userd_memory, c->userd_offset, USERD_BYTES);
+        const volatile uint8_t *userd = track_find_memory(
+            track, c->userd_memory, c->userd_offset, USERD_BYTES);
         const volatile uint64_t *ring =
             find_va(track, c->ring_va, 8ull * c->n_entries);
         uint32_t put;

@@ -137,7 +137,7 @@ can_narrow(const struct indexer *x, const struct uop *u)
 
 /* A source in 64 bits. */
 static const struct uop *
-widen(struct indexer *x, const struct uop *u)
+widen_index(struct indexer *x, const struct uop *u)
 {
     union uop_arg none = {.bits = 0};
     const struct uop *to = x->to[u->id];
@@ -183,7 +183,7 @@ split_sum(const struct indexer *x, const struct uop *memory,
 
 /* INDEX(memory, base) under the AFTERs of `u`. */
 static const struct uop *
-displace(struct indexer *x, const struct uop *u, const struct uop *base)
+displace_index(struct indexer *x, const struct uop *u, const struct uop *base)
 {
     const struct uop *memory = x->to[u->id], *src[2] = {memory, NULL}, **after;
     struct uop_bounds b;
@@ -205,7 +205,7 @@ displace(struct indexer *x, const struct uop *u, const struct uop *base)
         arena_copy(&x->g->arena, memory->src, memory->n_src * sizeof(*after));
     if (!after || !memory->n_src)
         return &uop_failed;
-    after[0] = displace(x, u->src[0], base);
+    after[0] = displace_index(x, u->src[0], base);
     return uop_new(x->g, UOP_AFTER, u->dtype, 1, memory->arg, after,
                    memory->n_src);
 }
@@ -231,7 +231,7 @@ rebuild_pair(struct indexer *x, const struct uop *const *old,
     memory = uop_memory(old[0]);
     c = split_sum(x, memory, index->lanes > 1 ? first->src[0] : index, &base);
     if (base)
-        src[0] = displace(x, old[0], base);
+        src[0] = displace_index(x, old[0], base);
     if (rest) {
         rest = x->to[rest->id];
         dtype = rest->dtype;
@@ -250,7 +250,7 @@ rebuild_pair(struct indexer *x, const struct uop *const *old,
 /* ---- the pass ---- */
 
 static const struct uop *
-rebuild(struct indexer *x, const struct uop *u)
+rebuild_narrow(struct indexer *x, const struct uop *u)
 {
     bool narrow = can_narrow(x, u), changed = false;
     const struct uop **src = x->src;
@@ -269,7 +269,7 @@ rebuild(struct indexer *x, const struct uop *u)
             i++;
         } else {
             src[i] = narrow || is_loop(u, i) ? x->to[u->src[i]->id]
-                                             : widen(x, u->src[i]);
+                                             : widen_index(x, u->src[i]);
         }
         changed |= src[i] != u->src[i];
     }
@@ -299,7 +299,7 @@ lower_index(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     for (i = 0; i < n && x.to && x.align && x.src; i++) {
         x.align[list[i]->id] =
             list[i]->dtype == UOP_I64 ? find_align(&x, list[i]) : 1;
-        x.to[list[i]->id] = rebuild(&x, list[i]);
+        x.to[list[i]->id] = rebuild_narrow(&x, list[i]);
     }
     g->failed |= !x.to || !x.align || !x.src;
     for (i = 0; i < n_roots && !g->failed; i++)

@@ -15,18 +15,6 @@
 /* ---- estimates and name ---- */
 
 static double
-count_values(const struct kernel *k, uint64_t ranges)
-{
-    double n = 1;
-
-    for (; ranges; ranges &= ranges - 1) {
-        int64_t size = k->sizes[__builtin_ctzll(ranges)];
-        n *= size < 0 ? 1 : (double)size;
-    }
-    return n;
-}
-
-static double
 count_flops(const struct kernel *k)
 {
     double n = 0;
@@ -37,9 +25,9 @@ count_flops(const struct kernel *k)
         if (!uop_is_float(u))
             continue;
         if (uop_has(u, UOP_FLAG_ALU))
-            n += count_values(k, k->deps[i]);
+            n += kernel_count(k, k->deps[i]);
         else if (u->op == UOP_REDUCE)
-            n += count_values(k, k->deps[i] | kernel_bound(k, u));
+            n += kernel_count(k, k->deps[i] | kernel_bound(k, u));
     }
     return n;
 }
@@ -54,7 +42,7 @@ count_bytes(const struct kernel *k)
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         if (u->op == UOP_LOAD || u->op == UOP_STORE)
-            n += count_values(k, kernel_deps(k, u->src[1])) *
+            n += kernel_count(k, kernel_deps(k, u->src[1])) *
                  uop_dtype_infos[u->src[0]->dtype].size_bytes;
     }
     return n;
@@ -211,7 +199,7 @@ check_node(const struct uop *u)
 
 /* What two nodes must not both be. */
 static bell_status
-check_pair(const struct uop *u, const struct uop *v)
+check_store_pair(const struct uop *u, const struct uop *v)
 {
     if (u->op == UOP_PARAM && v->op == UOP_PARAM && u->arg.i == v->arg.i)
         return uop_bad(v, "slot %lld is %%%u's", (long long)v->arg.i, u->id);
@@ -227,7 +215,7 @@ check_pair(const struct uop *u, const struct uop *v)
 }
 
 static bell_status
-check_leaves(const struct uop *const *list, size_t n)
+check_sink_leaves(const struct uop *const *list, size_t n)
 {
     const struct uop *leaves[2 * LOWER_MAX_SLOTS + KERNEL_MAX_RANGES];
     size_t i, j, n_leaves = 0;
@@ -238,8 +226,8 @@ check_leaves(const struct uop *const *list, size_t n)
         if (u->op != UOP_PARAM && u->op != UOP_VAR && u->op != UOP_RANGE)
             continue;
         for (j = 0; j < n_leaves; j++) {
-            BELL_TRY(check_pair(leaves[j], u));
-            BELL_TRY(check_pair(u, leaves[j]));
+            BELL_TRY(check_store_pair(leaves[j], u));
+            BELL_TRY(check_store_pair(u, leaves[j]));
         }
         leaves[n_leaves++] = u; /* no more: no two of a slot or an id */
     }
@@ -257,7 +245,7 @@ lower_check(const struct uop_graph *g, const struct uop *sink)
         return uop_bad(sink, "a kernel's root is a SINK of STOREs");
     BELL_TRY(uop_validate(g, &sink, 1, UOP_STAGE_K));
     BELL_TRY(uop_toposort(g, &sink, 1, &list, &n));
-    status = check_leaves(list, n);
+    status = check_sink_leaves(list, n);
     host_free(list);
     return status;
 }

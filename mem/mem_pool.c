@@ -98,8 +98,8 @@ fail_backing:
 }
 
 static bell_status
-add_chunk(struct mem_pool *pool, uint64_t size_bytes, uint64_t align_bytes,
-          uint32_t *out_chunk)
+pool_add_chunk(struct mem_pool *pool, uint64_t size_bytes, uint64_t align_bytes,
+               uint32_t *out_chunk)
 {
     struct chunk chunk = {0};
     uint32_t i = pool->unused;
@@ -216,7 +216,7 @@ mem_pool_alloc(struct mem_pool *pool, uint64_t size_bytes, uint64_t align_bytes,
                                      ? desc->align_bytes
                                      : desc->granule_bytes);
     }
-    BELL_TRY(add_chunk(pool, backing_bytes, align_bytes, &i));
+    BELL_TRY(pool_add_chunk(pool, backing_bytes, align_bytes, &i));
     pool->chunks[i].dedicated = dedicated;
     /* All of a space cannot be searched for: its size class may be a step
      * smaller than the one that a search starts in. */

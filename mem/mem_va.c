@@ -83,7 +83,7 @@ put_free(struct mem_va *va, uint32_t i)
 }
 
 static void
-take_free(struct mem_va *va, uint32_t i)
+va_take_free(struct mem_va *va, uint32_t i)
 {
     struct block *b = &va->blocks[i];
     unsigned fl, sl;
@@ -168,7 +168,7 @@ drop_block(struct mem_va *va, uint32_t i)
 /* Cuts block i after `size` granules; the rest becomes a new block, which is
  * returned. Neither is in a free list. Blocks were reserved. */
 static uint32_t
-cut(struct mem_va *va, uint32_t i, uint64_t size)
+va_cut(struct mem_va *va, uint32_t i, uint64_t size)
 {
     uint32_t r = new_block(va);
     struct block *b = &va->blocks[i], *rest = &va->blocks[r];
@@ -205,13 +205,13 @@ carve(struct mem_va *va, uint32_t i, uint64_t addr, uint64_t size)
 {
     uint32_t low = i;
 
-    take_free(va, i);
+    va_take_free(va, i);
     if (addr > va->blocks[i].addr) {
-        i = cut(va, low, addr - va->blocks[low].addr);
+        i = va_cut(va, low, addr - va->blocks[low].addr);
         put_free(va, low);
     }
     if (va->blocks[i].size > size)
-        put_free(va, cut(va, i, size));
+        put_free(va, va_cut(va, i, size));
     va->n_out++;
     return i;
 }
@@ -364,11 +364,11 @@ mem_va_free(struct mem_va *va, const struct mem_range *range)
     next = va->blocks[i].next;
     prev = va->blocks[i].prev;
     if (next != NONE && va->blocks[next].is_free) {
-        take_free(va, next);
+        va_take_free(va, next);
         join_next(va, i);
     }
     if (prev != NONE && va->blocks[prev].is_free) {
-        take_free(va, prev);
+        va_take_free(va, prev);
         join_next(va, prev);
         i = prev;
     }

@@ -62,7 +62,7 @@ bad_node(const struct uop *u, const char *what)
 
 /* A source as an array (borrowed). */
 static struct ref_array
-source(const struct ref_run *run, const struct uop *u, uint32_t k)
+ref_source(const struct ref_run *run, const struct uop *u, uint32_t k)
 {
     const struct uop *s = u->src[k];
     struct ref_array array = {.dtype = s->dtype,
@@ -210,7 +210,7 @@ in_padding(const struct uop *u, const struct walk *w)
 static bell_status
 eval_move(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
-    struct ref_array x = source(run, u, 0);
+    struct ref_array x = ref_source(run, u, 0);
     struct walk w;
     size_t k;
 
@@ -226,7 +226,7 @@ eval_move(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 static bell_status
 eval_copy(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
-    struct ref_array x = source(run, u, 0);
+    struct ref_array x = ref_source(run, u, 0);
 
     if (x.n != out->n || x.dtype != out->dtype)
         return bad_node(u, "size or dtype differs from its source's");
@@ -279,7 +279,7 @@ finish_fold(const struct ref_run *run, const struct uop *u, size_t k,
 }
 
 static bell_status
-check_reduce(const struct ref_run *run, const struct uop *u)
+ref_check_reduce(const struct ref_run *run, const struct uop *u)
 {
     const struct uop_dims *to = shape_of(run->g, u);
     const struct uop_dims *from = shape_of(run->g, u->src[0]);
@@ -319,7 +319,7 @@ static bell_status
 eval_reduce(const struct ref_run *run, const struct uop *u,
             struct ref_array *out)
 {
-    struct ref_array x = source(run, u, 0);
+    struct ref_array x = ref_source(run, u, 0);
     bool is_float = uop_dtype_infos[x.dtype].is_float;
     enum uop_op op = uop_reduce_op(u);
     struct fold *folds;
@@ -327,7 +327,7 @@ eval_reduce(const struct ref_run *run, const struct uop *u,
     uint32_t i;
     size_t k;
 
-    BELL_TRY(check_reduce(run, u));
+    BELL_TRY(ref_check_reduce(run, u));
     walk_init(&w, x.shape);
     row_major(out->shape, w.step);
     for (i = 0; i < w.rank; i++) {
@@ -351,7 +351,7 @@ eval_reduce(const struct ref_run *run, const struct uop *u,
 }
 
 static bell_status
-check_gather(const struct ref_run *run, const struct uop *u)
+ref_check_gather(const struct ref_run *run, const struct uop *u)
 {
     const struct uop_dims *to = shape_of(run->g, u);
     const struct uop_dims *from = shape_of(run->g, u->src[0]);
@@ -374,12 +374,12 @@ static bell_status
 eval_gather(const struct ref_run *run, const struct uop *u,
             struct ref_array *out)
 {
-    struct ref_array x = source(run, u, 0), index = source(run, u, 1);
+    struct ref_array x = ref_source(run, u, 0), index = ref_source(run, u, 1);
     int64_t steps[REF_MAX_RANK] = {0}, size;
     struct walk w;
     size_t k;
 
-    BELL_TRY(check_gather(run, u));
+    BELL_TRY(ref_check_gather(run, u));
     if (index.n != out->n)
         return bad_node(u, "its index has another shape");
     walk_init(&w, out->shape);
@@ -402,7 +402,7 @@ eval_gather(const struct ref_run *run, const struct uop *u,
 }
 
 static void
-eval_cast(const struct ref_array *x, size_t k, struct ref_array *out)
+ref_eval_cast(const struct ref_array *x, size_t k, struct ref_array *out)
 {
     bool from_float = uop_dtype_infos[x->dtype].is_float;
     bool to_float = uop_dtype_infos[out->dtype].is_float;
@@ -421,8 +421,8 @@ eval_cast(const struct ref_array *x, size_t k, struct ref_array *out)
 }
 
 static void
-eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
-             struct ref_array *out)
+ref_eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
+                 struct ref_array *out)
 {
     bool from_float = uop_dtype_infos[x->dtype].is_float;
     uint64_t bits =
@@ -443,7 +443,7 @@ static bell_status
 eval_convert(const struct ref_run *run, const struct uop *u,
              struct ref_array *out)
 {
-    struct ref_array x = source(run, u, 0);
+    struct ref_array x = ref_source(run, u, 0);
     size_t k;
 
     if (x.n != out->n)
@@ -453,16 +453,16 @@ eval_convert(const struct ref_run *run, const struct uop *u,
         return bad_node(u, "the dtypes have different sizes");
     for (k = 0; k < out->n; k++) {
         if (u->op == UOP_CAST)
-            eval_cast(&x, k, out);
+            ref_eval_cast(&x, k, out);
         else
-            eval_bitcast(run, &x, k, out);
+            ref_eval_bitcast(run, &x, k, out);
     }
     return BELL_OK;
 }
 
 /* Elementwise sources have the result's shape, but a CONST stands for any. */
 static bell_status
-check_alu(const struct ref_run *run, const struct uop *u)
+ref_check_alu(const struct ref_run *run, const struct uop *u)
 {
     bool is_where = u->op == UOP_WHERE;
     enum uop_dtype dtype = u->src[is_where]->dtype;
@@ -489,8 +489,8 @@ static bell_status
 eval_where(const struct ref_run *run, const struct uop *u,
            struct ref_array *out)
 {
-    struct ref_array c = source(run, u, 0), x = source(run, u, 1),
-                     y = source(run, u, 2);
+    struct ref_array c = ref_source(run, u, 0), x = ref_source(run, u, 1),
+                     y = ref_source(run, u, 2);
     size_t k;
 
     for (k = 0; k < out->n; k++) {
@@ -527,7 +527,7 @@ eval_mulacc(const struct ref_run *run, const struct uop *u,
     if (!uop_dtype_infos[dtype].is_float)
         return bad_node(u, "not an op on this dtype");
     for (i = 0; i < 3; i++) {
-        src[i] = source(run, u, i);
+        src[i] = ref_source(run, u, i);
         step[i] = u->src[i]->op != UOP_CONST;
     }
     for (k = 0; k < out->n; k++) {
@@ -551,13 +551,13 @@ eval_alu(const struct ref_run *run, const struct uop *u, struct ref_array *out)
     size_t step_x, step_y, k;
     bool is_float, is_cmp = uop_has(u, UOP_FLAG_CMP);
 
-    BELL_TRY(check_alu(run, u));
+    BELL_TRY(ref_check_alu(run, u));
     if (op == UOP_WHERE)
         return eval_where(run, u, out);
     if (op == UOP_MULACC)
         return eval_mulacc(run, u, out);
-    x = source(run, u, 0);
-    y = source(run, u, last);
+    x = ref_source(run, u, 0);
+    y = ref_source(run, u, last);
     step_x = u->src[0]->op != UOP_CONST;
     step_y = u->src[last]->op != UOP_CONST;
     is_float = uop_dtype_infos[x.dtype].is_float;

@@ -156,8 +156,8 @@ clear_range(struct sim_space *space, uint64_t va, uint64_t end)
 }
 
 static bell_status
-fill(struct sim_space *space, uint64_t va, uint64_t host, uint64_t end,
-     uint32_t page_bytes, uint64_t flags)
+space_fill(struct sim_space *space, uint64_t va, uint64_t host, uint64_t end,
+           uint32_t page_bytes, uint64_t flags)
 {
     unsigned want = page_bytes == BIG_BYTES ? BIG_LEVEL : N_LEVELS - 1, level;
     uint64_t start = va, step = level_bytes(want);
@@ -194,8 +194,8 @@ map_locked(struct sim_space *space, uint64_t va, uint64_t host,
         return bell_fail(
             BELL_E_INVALID, "something is mapped in 0x%llx..0x%llx already",
             (unsigned long long)va, (unsigned long long)(va + size_bytes));
-    return fill(space, va, host, va + size_bytes, page_bytes,
-                LEAF | (flags & (FLAGS - 1)));
+    return space_fill(space, va, host, va + size_bytes, page_bytes,
+                      LEAF | (flags & (FLAGS - 1)));
 }
 
 bell_status

@@ -194,8 +194,8 @@ drop_unmarked(struct bell_context *ctx)
 
 /* Copies one node; its sources were copied. */
 static const struct uop *
-copy_node(struct uop_graph *to, const struct uop_graph *from,
-          const struct uop *u, const struct uop *const *copies)
+collect_copy_node(struct uop_graph *to, const struct uop_graph *from,
+                  const struct uop *u, const struct uop *const *copies)
 {
     const struct uop_dims *shape = from->shapes[u->id];
     const struct uop *src[3];
@@ -277,8 +277,8 @@ compact_graph(struct bell_context *ctx, const uint8_t *mark)
     scalar_dims = uop_dims(&to, NULL, 0);
     for (i = 0; copies && i < ctx->graph.n_nodes; i++) {
         if (mark[i])
-            copies[i] =
-                copy_node(&to, &ctx->graph, ctx->graph.nodes[i], copies);
+            copies[i] = collect_copy_node(&to, &ctx->graph, ctx->graph.nodes[i],
+                                          copies);
     }
     if (!copies || to.failed || !move_rules(ctx, copies, mark)) {
         /* Without memory for the copy the old graph stays in use. */

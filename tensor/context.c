@@ -42,7 +42,7 @@ unlink_handle(struct bell_tensor *t)
 }
 
 static bool
-add_chunk(struct bell_context *ctx)
+add_handle_chunk(struct bell_context *ctx)
 {
     struct tensor_chunk *chunk = host_calloc(1, sizeof(*chunk));
     size_t i;
@@ -63,7 +63,7 @@ alloc_handle(struct bell_context *ctx)
 {
     struct bell_tensor *t;
 
-    if (!ctx->free_handles && !add_chunk(ctx))
+    if (!ctx->free_handles && !add_handle_chunk(ctx))
         return NULL;
     t = ctx->free_handles;
     ctx->free_handles = t->next;

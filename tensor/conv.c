@@ -274,9 +274,10 @@ struct conv_operands {
 };
 
 static bool
-take_operands(const char *call, struct bell_tensor *x, struct bell_tensor *w,
-              struct bell_tensor *bias, uint32_t n_axes,
-              struct conv_operands *ops, struct bell_tensor **out)
+take_conv_operands(const char *call, struct bell_tensor *x,
+                   struct bell_tensor *w, struct bell_tensor *bias,
+                   uint32_t n_axes, struct conv_operands *ops,
+                   struct bell_tensor **out)
 {
     struct bell_tensor *all[3] = {x, w, bias};
     uint32_t n = bias ? 3 : 2;
@@ -310,9 +311,9 @@ take_operands(const char *call, struct bell_tensor *x, struct bell_tensor *w,
 
 /* Whether the sizes fit; `channels` of x and `n_out` results are expected. */
 static bool
-check_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
-            struct bell_tensor *bias, const struct conv_shape *s,
-            int64_t channels, int64_t n_out, bool groups_fit)
+check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
+                 struct bell_tensor *bias, const struct conv_shape *s,
+                 int64_t channels, int64_t n_out, bool groups_fit)
 {
     if (x->shape->d[1] != channels || s->groups < 1 || !groups_fit) {
         tensor_fail(x->ctx, call, BELL_BAD_SHAPE,
@@ -350,12 +351,12 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     const struct uop *u;
     uint32_t i;
 
-    if (!take_operands(call, x, w, bias, n_axes, &ops, &out))
+    if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
         return out;
     if (!read_options(call, ops.ctx, opt, n_axes, &s) ||
-        !check_sizes(call, x, w, bias, &s, w->shape->d[1] * s.groups,
-                     w->shape->d[0],
-                     s.groups > 0 && w->shape->d[0] % s.groups == 0))
+        !check_conv_sizes(call, x, w, bias, &s, w->shape->d[1] * s.groups,
+                          w->shape->d[0],
+                          s.groups > 0 && w->shape->d[0] % s.groups == 0))
         return &ops.ctx->error_tensor;
     for (i = 0; i < n_axes; i++) {
         int64_t reach = (w->shape->d[2 + i] - 1) * s.dilation[i] + 1;
@@ -398,12 +399,12 @@ bell_conv_transpose2d(struct bell_tensor *x, struct bell_tensor *weight,
     int64_t size[2];
     uint32_t i;
 
-    if (!take_operands(__func__, x, weight, bias, 2, &ops, &out))
+    if (!take_conv_operands(__func__, x, weight, bias, 2, &ops, &out))
         return out;
     if (!read_options(__func__, ops.ctx, opt, 2, &s) ||
-        !check_sizes(__func__, x, weight, bias, &s, weight->shape->d[0],
-                     weight->shape->d[1] * s.groups,
-                     s.groups > 0 && x->shape->d[1] % s.groups == 0))
+        !check_conv_sizes(__func__, x, weight, bias, &s, weight->shape->d[0],
+                          weight->shape->d[1] * s.groups,
+                          s.groups > 0 && x->shape->d[1] % s.groups == 0))
         return &ops.ctx->error_tensor;
     for (i = 0; i < 2; i++) {
         int64_t extra = opt ? opt->output_padding[i] : 0;

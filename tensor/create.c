@@ -118,7 +118,7 @@ bell_ones_like(struct bell_tensor *x, enum bell_dtype dtype)
 /* ---- ranges ---- */
 
 static bool
-is_whole(double v)
+is_whole_number(double v)
 {
     return fabs(v) < 0x1p63 && v == trunc(v);
 }
@@ -136,8 +136,8 @@ make_steps(struct bell_context *ctx, double start, double step, int64_t n,
            enum uop_dtype dtype)
 {
     const struct uop *u;
-    bool whole = is_whole(start) && is_whole(step) &&
-                 is_whole(last_step(start, step, n));
+    bool whole = is_whole_number(start) && is_whole_number(step) &&
+                 is_whole_number(last_step(start, step, n));
     enum uop_dtype wide = UOP_F32;
 
     if (whole)
@@ -163,7 +163,9 @@ bell_arange(struct bell_context *ctx, double start, double stop, double step,
     if (!ctx)
         return NULL;
     type =
-        is_whole(start) && is_whole(stop) && is_whole(step) ? UOP_I64 : UOP_F32;
+        is_whole_number(start) && is_whole_number(stop) && is_whole_number(step)
+            ? UOP_I64
+            : UOP_F32;
     type = tensor_dtype_arg(ctx, __func__, dtype, type);
     if (type == UOP_VOID)
         return &ctx->error_tensor;

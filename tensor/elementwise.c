@@ -405,7 +405,7 @@ BINARY_OP(bell_eq, TENSOR_ANY, UOP_CMPEQ)
 BINARY_OP(bell_ne, TENSOR_ANY, UOP_CMPNE)
 
 static const struct uop *
-is_less(struct bell_context *ctx, const struct uop *x, const struct uop *y)
+less_than(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
     if (x->dtype == UOP_BOOL)
         return tn_and(ctx, tn_not(ctx, x), y);
@@ -415,14 +415,14 @@ is_less(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 static const struct uop *
 is_greater(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
-    return is_less(ctx, y, x);
+    return less_than(ctx, y, x);
 }
 
 const struct uop *
 tn_le(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
     if (!tn_is_float(x))
-        return tn_not(ctx, is_less(ctx, y, x));
+        return tn_not(ctx, less_than(ctx, y, x));
     return tn_or(ctx, tn_lt(ctx, x, y), tn_eq(ctx, x, y));
 }
 
@@ -433,7 +433,7 @@ is_greater_equal(struct bell_context *ctx, const struct uop *x,
     return tn_le(ctx, y, x);
 }
 
-TENSOR_BINARY(bell_lt, TENSOR_ANY, is_less)
+TENSOR_BINARY(bell_lt, TENSOR_ANY, less_than)
 TENSOR_BINARY(bell_le, TENSOR_ANY, tn_le)
 TENSOR_BINARY(bell_gt, TENSOR_ANY, is_greater)
 TENSOR_BINARY(bell_ge, TENSOR_ANY, is_greater_equal)

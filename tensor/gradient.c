@@ -159,7 +159,7 @@ order_nodes(struct backward *bw, const struct uop *root)
 }
 
 static bool
-needs(const struct backward *bw, const struct uop *u)
+needs_gradient(const struct backward *bw, const struct uop *u)
 {
     return bw->state[u->id] == VISIT_NEEDED;
 }
@@ -411,11 +411,11 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         break;
     case TENSOR_RULE_CONV:
         conv_from_rule(rule->p, &s);
-        if (needs(bw, a))
+        if (needs_gradient(bw, a))
             add_adjoint(bw, a,
                         tn_conv2d_back_x(ctx, g, b, &s, tn_size(ctx, a, 2),
                                          tn_size(ctx, a, 3)));
-        if (needs(bw, b))
+        if (needs_gradient(bw, b))
             add_adjoint(bw, b,
                         tn_conv2d_back_w(ctx, a, g, &s, tn_size(ctx, b, 2),
                                          tn_size(ctx, b, 3)));
@@ -425,8 +425,8 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
 
 /* The share of source i of node u. */
 static const struct uop *
-find_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
-           const struct uop *g)
+find_gradient_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
+                    const struct uop *g)
 {
     if (u->op == UOP_WHERE)
         return i == 1 ? tn_where(ctx, u->src[0], g, tn_num(ctx, g, 0))
@@ -465,9 +465,9 @@ walk_back(struct backward *bw)
             const struct uop *src = find_edge(bw, u, i, &end), *share;
             if (end)
                 break;
-            if (!src || !needs(bw, src))
+            if (!src || !needs_gradient(bw, src))
                 continue;
-            share = find_share(ctx, u, i, g);
+            share = find_gradient_share(ctx, u, i, g);
             if (!share)
                 return bell_fail(BELL_E_UNSUPPORTED, "%s has no gradient",
                                  uop_op_infos[u->op].name);
@@ -532,7 +532,7 @@ tensor_gradient(struct bell_context *ctx, const struct uop *root,
         bw.is_target[targets[i]->id] = 1;
     if (!order_nodes(&bw, root)) {
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory for gradients");
-    } else if (needs(&bw, root)) {
+    } else if (needs_gradient(&bw, root)) {
         bw.adj[root->id] = seed;
         status = walk_back(&bw);
     }

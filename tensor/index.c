@@ -114,8 +114,8 @@ plan_item(struct index_plan *p, const char *call,
 
 /* Distributes the items over x's axes. */
 static bool
-make_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
-          const struct bell_index_item *items, uint32_t n)
+make_index_plan(struct index_plan *p, const char *call, struct bell_tensor *x,
+                const struct bell_index_item *items, uint32_t n)
 {
     const struct bell_index_item whole = bell_whole();
     uint32_t rank = x->shape->n, used = 0, axis = 0, i;
@@ -316,7 +316,7 @@ bell_index(struct bell_tensor *x, const struct bell_index_item *items,
         return out;
     plan.ctx = x->ctx;
     plan.u = tensor_node(x);
-    if (!make_plan(&plan, __func__, x, items, n))
+    if (!make_index_plan(&plan, __func__, x, items, n))
         return &x->ctx->error_tensor;
     if (plan.n_index && !check_tensors(&plan, __func__, &out))
         return out;
@@ -371,7 +371,7 @@ bell_index_put(struct bell_tensor *x, const struct bell_index_item *items,
         return out;
     ctx = plan.ctx = x->ctx;
     plan.u = tensor_node(x);
-    if (!make_plan(&plan, __func__, x, items, n))
+    if (!make_index_plan(&plan, __func__, x, items, n))
         return &ctx->error_tensor;
     if (plan.n_index)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
@@ -451,8 +451,8 @@ bell_select(struct bell_tensor *x, int axis, int64_t i)
 
 /* Checks an integer index; false with *out set. */
 static bool
-check_index(const char *call, struct bell_tensor *x, struct bell_tensor *index,
-            struct bell_tensor **out)
+check_index_node(const char *call, struct bell_tensor *x,
+                 struct bell_tensor *index, struct bell_tensor **out)
 {
     if (!tensor_check2(call, x, index, out))
         return false;
@@ -497,7 +497,7 @@ bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
     uint32_t i;
     int at;
 
-    if (!check_index(__func__, x, index, &out))
+    if (!check_index_node(__func__, x, index, &out))
         return out;
     at = gather_axis_arg(__func__, x, index, axis);
     if (at < 0)
@@ -525,7 +525,7 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
     struct bell_tensor *out;
     int at;
 
-    if (!check_index(__func__, x, index, &out))
+    if (!check_index_node(__func__, x, index, &out))
         return out;
     at = tensor_axis(x->ctx, __func__, axis, x->shape->n);
     if (at < 0)
@@ -552,7 +552,7 @@ bell_take(struct bell_tensor *x, struct bell_tensor *index)
     const struct uop *u;
     int64_t n;
 
-    if (!check_index(__func__, x, index, &out))
+    if (!check_index_node(__func__, x, index, &out))
         return out;
     ctx = x->ctx;
     u = tensor_node(x);
@@ -567,7 +567,7 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
 {
     struct bell_tensor *out;
 
-    if (!check_index(__func__, weight, x, &out))
+    if (!check_index_node(__func__, weight, x, &out))
         return out;
     if (weight->shape->n != 2 || x->shape->n + 1 > BELL_MAX_RANK)
         return tensor_fail(x->ctx, __func__, BELL_BAD_SHAPE,
@@ -598,8 +598,8 @@ hit_mask(struct bell_context *ctx, const struct uop_dims *shape, uint32_t axis,
 
 /* Zeros after each axis but `axis`, to x's sizes. */
 static const struct uop *
-pad_to(struct bell_context *ctx, const struct uop *u,
-       const struct uop_dims *shape, uint32_t axis)
+pad_index_to(struct bell_context *ctx, const struct uop *u,
+             const struct uop_dims *shape, uint32_t axis)
 {
     uint32_t i;
 
@@ -636,7 +636,7 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
     int at;
 
     if (!tensor_check3(call, x, index, src, &out) ||
-        !check_index(call, x, index, &out))
+        !check_index_node(call, x, index, &out))
         return out;
     at = gather_axis_arg(call, x, index, axis);
     if (at < 0)
@@ -659,10 +659,10 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         return tensor_new(ctx, call, u);
     /* A place that padding added names no element. */
     any = tn_full(ctx, tn_int(ctx, UOP_BOOL, 1), index->shape->d, rank);
-    any = pad_to(ctx, any, x->shape, (uint32_t)at);
-    i64 = tn_where(ctx, any, pad_to(ctx, i64, x->shape, (uint32_t)at),
+    any = pad_index_to(ctx, any, x->shape, (uint32_t)at);
+    i64 = tn_where(ctx, any, pad_index_to(ctx, i64, x->shape, (uint32_t)at),
                    tn_int(ctx, UOP_I64, TN_MAX_NUMEL));
-    v = pad_to(ctx, v, x->shape, (uint32_t)at);
+    v = pad_index_to(ctx, v, x->shape, (uint32_t)at);
     hit = hit_mask(ctx, x->shape, (uint32_t)at, i64);
     v = tn_swap(ctx, tn_unsqueeze(ctx, v, rank), (uint32_t)at, rank);
     if (!add) {

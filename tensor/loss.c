@@ -71,7 +71,7 @@ node_or_null(const struct bell_tensor *t)
 
 /* Whether t (or NULL) has the shape d[0..n-1]. */
 static bool
-has_shape(const struct bell_tensor *t, const int64_t *d, uint32_t n)
+loss_has_shape(const struct bell_tensor *t, const int64_t *d, uint32_t n)
 {
     uint32_t i;
 
@@ -97,8 +97,8 @@ bell_layer_norm(struct bell_tensor *x, uint32_t n_axes,
     ctx = x->ctx;
     rank = x->shape->n;
     if (n_axes < 1 || n_axes > rank ||
-        !has_shape(weight, x->shape->d + rank - n_axes, n_axes) ||
-        !has_shape(bias, x->shape->d + rank - n_axes, n_axes))
+        !loss_has_shape(weight, x->shape->d + rank - n_axes, n_axes) ||
+        !loss_has_shape(bias, x->shape->d + rank - n_axes, n_axes))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "the last %u axes of %s, weight %s, bias %s", n_axes,
                            SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL",
@@ -121,7 +121,7 @@ bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
         return out;
     ctx = x->ctx;
     rank = x->shape->n;
-    if (rank == 0 || !has_shape(weight, x->shape->d + rank - 1, 1))
+    if (rank == 0 || !loss_has_shape(weight, x->shape->d + rank - 1, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s, weight %s", SHAPE_OF(x),
                            weight ? SHAPE_OF(weight) : "NULL");
@@ -163,10 +163,11 @@ bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
         return out;
     ctx = x->ctx;
     rank = x->shape->n;
-    if (rank < 2 || !mean || !var || !has_shape(mean, x->shape->d + 1, 1) ||
-        !has_shape(var, x->shape->d + 1, 1) ||
-        !has_shape(weight, x->shape->d + 1, 1) ||
-        !has_shape(bias, x->shape->d + 1, 1))
+    if (rank < 2 || !mean || !var ||
+        !loss_has_shape(mean, x->shape->d + 1, 1) ||
+        !loss_has_shape(var, x->shape->d + 1, 1) ||
+        !loss_has_shape(weight, x->shape->d + 1, 1) ||
+        !loss_has_shape(bias, x->shape->d + 1, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s, mean %s, var %s, weight %s, "
                            "bias %s",
@@ -201,8 +202,8 @@ bell_group_norm(struct bell_tensor *x, int64_t n_groups,
     ctx = x->ctx;
     rank = x->shape->n;
     if (rank < 2 || n_groups < 1 || x->shape->d[1] % n_groups != 0 ||
-        !has_shape(weight, x->shape->d + 1, 1) ||
-        !has_shape(bias, x->shape->d + 1, 1))
+        !loss_has_shape(weight, x->shape->d + 1, 1) ||
+        !loss_has_shape(bias, x->shape->d + 1, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s in %lld groups, weight %s, bias %s",
                            SHAPE_OF(x), (long long)n_groups,
@@ -587,7 +588,7 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
     ctx = log_probs->ctx;
     if (weight && !tensor_check2(__func__, log_probs, weight, &out))
         return out;
-    if (weight && !has_shape(weight, log_probs->shape->d + axis, 1))
+    if (weight && !loss_has_shape(weight, log_probs->shape->d + axis, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "a weight of shape %s for %s", SHAPE_OF(weight),
                            SHAPE_OF(log_probs));

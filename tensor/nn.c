@@ -83,7 +83,7 @@ release_pair(struct bell_tensor **a, struct bell_tensor **b)
 }
 
 static bell_status
-check_sizes(const char *call, const int64_t *sizes, uint32_t n)
+check_norm_sizes(const char *call, const int64_t *sizes, uint32_t n)
 {
     uint32_t i;
 
@@ -106,7 +106,7 @@ bell_nn_linear_init(struct bell_context *ctx, int64_t in, int64_t out,
     struct bell_nn_linear layer = {0};
     double bound;
 
-    BELL_TRY(check_sizes(__func__, shape, 2));
+    BELL_TRY(check_norm_sizes(__func__, shape, 2));
     bound = 1 / sqrt((double)in);
     layer.weight = uniform_param(ctx, shape, 2, bound);
     if (with_bias)
@@ -150,7 +150,7 @@ bell_nn_conv2d_init(struct bell_context *ctx, int64_t in, int64_t out,
     int64_t shape[4];
     double bound;
 
-    BELL_TRY(check_sizes(__func__, given, 5));
+    BELL_TRY(check_norm_sizes(__func__, given, 5));
     if (in % groups || out % groups)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_nn_conv2d_init: %lld to %lld channels in %lld "
@@ -199,7 +199,7 @@ bell_nn_batch_norm_init(struct bell_context *ctx, int64_t channels,
 {
     struct bell_nn_batch_norm layer = {.momentum = 0.1, .eps = 1e-5};
 
-    BELL_TRY(check_sizes(__func__, &channels, 1));
+    BELL_TRY(check_norm_sizes(__func__, &channels, 1));
     layer.weight = own_param(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
     layer.bias = own_param(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
     layer.running_mean = own_state(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));
@@ -306,7 +306,7 @@ bell_nn_layer_norm_init(struct bell_context *ctx, const int64_t *shape,
 {
     struct bell_nn_layer_norm layer = {.eps = 1e-5};
 
-    BELL_TRY(check_sizes(__func__, shape, ndim));
+    BELL_TRY(check_norm_sizes(__func__, shape, ndim));
     layer.weight = own_param(bell_ones(ctx, shape, ndim, BELL_FLOAT32));
     layer.bias = own_param(bell_zeros(ctx, shape, ndim, BELL_FLOAT32));
     BELL_TRY(finish_init(
@@ -345,7 +345,7 @@ bell_nn_embedding_init(struct bell_context *ctx, int64_t count, int64_t size,
     const int64_t shape[2] = {count, size};
     struct bell_nn_embedding layer = {0};
 
-    BELL_TRY(check_sizes(__func__, shape, 2));
+    BELL_TRY(check_norm_sizes(__func__, shape, 2));
     layer.weight = own_param(bell_randn(ctx, shape, 2, BELL_FLOAT32));
     BELL_TRY(finish_init(ctx, &layer.weight, 1));
     *out_layer = layer;

@@ -185,8 +185,9 @@ fold_consts(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
 
 /* An op on sources of one shape (or CONST), all of them not failed. */
 static const struct uop *
-make_alu(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
-         const struct uop *const *src, uint32_t n, const struct uop_dims *shape)
+make_alu_node(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
+              const struct uop *const *src, uint32_t n,
+              const struct uop_dims *shape)
 {
     uint32_t i;
 
@@ -252,7 +253,7 @@ align_and_make(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
     if (!shape)
         return &uop_failed;
     folded = fold_full(ctx, op, dtype, src, n, shape);
-    return folded ? folded : make_alu(ctx, op, dtype, src, n, shape);
+    return folded ? folded : make_alu_node(ctx, op, dtype, src, n, shape);
 }
 
 const struct uop *
@@ -264,7 +265,8 @@ tn_alu1(struct bell_context *ctx, enum uop_op op, const struct uop *a)
     if (tn_bad(a))
         return a;
     folded = fold_full(ctx, op, dtype, &a, 1, tn_shape(ctx, a));
-    return folded ? folded : make_alu(ctx, op, dtype, &a, 1, tn_shape(ctx, a));
+    return folded ? folded
+                  : make_alu_node(ctx, op, dtype, &a, 1, tn_shape(ctx, a));
 }
 
 static bool
@@ -290,10 +292,10 @@ tn_alu2(struct bell_context *ctx, enum uop_op op, const struct uop *a,
         if (b->op == UOP_CONST) {
             if ((op == UOP_MUL || op == UOP_FDIV) && is_one(b))
                 return a;
-            return make_alu(ctx, op, dtype, src, 2, shape);
+            return make_alu_node(ctx, op, dtype, src, 2, shape);
         }
         if (shape == tn_shape(ctx, b))
-            return make_alu(ctx, op, dtype, src, 2, shape);
+            return make_alu_node(ctx, op, dtype, src, 2, shape);
     }
     if (op == UOP_MUL && is_one(a))
         return b;
@@ -339,8 +341,9 @@ tn_cast(struct bell_context *ctx, const struct uop *a, enum uop_dtype dtype)
     if (tn_bad(a) || a->dtype == dtype)
         return a;
     folded = fold_full(ctx, UOP_CAST, dtype, &a, 1, tn_shape(ctx, a));
-    return folded ? folded
-                  : make_alu(ctx, UOP_CAST, dtype, &a, 1, tn_shape(ctx, a));
+    return folded
+               ? folded
+               : make_alu_node(ctx, UOP_CAST, dtype, &a, 1, tn_shape(ctx, a));
 }
 
 const struct uop *
@@ -352,7 +355,8 @@ tn_bitcast(struct bell_context *ctx, const struct uop *a, enum uop_dtype dtype)
         return a;
     folded = fold_full(ctx, UOP_BITCAST, dtype, &a, 1, tn_shape(ctx, a));
     return folded ? folded
-                  : make_alu(ctx, UOP_BITCAST, dtype, &a, 1, tn_shape(ctx, a));
+                  : make_alu_node(ctx, UOP_BITCAST, dtype, &a, 1,
+                                  tn_shape(ctx, a));
 }
 
 const struct uop *
@@ -362,7 +366,7 @@ tn_wrap(struct bell_context *ctx, enum uop_op op, const struct uop *a)
         (op == UOP_CONTIGUOUS && a->op == UOP_BUFFER) ||
         (op == UOP_DETACH && a->op == UOP_CONST))
         return a;
-    return make_alu(ctx, op, a->dtype, &a, 1, tn_shape(ctx, a));
+    return make_alu_node(ctx, op, a->dtype, &a, 1, tn_shape(ctx, a));
 }
 
 const struct uop *

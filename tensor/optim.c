@@ -126,7 +126,8 @@ move_rmsprop(const struct bell_optimizer *opt, struct move *m)
 /* ---- life ---- */
 
 static bell_status
-check_params(const char *call, struct bell_tensor *const *params, uint32_t n)
+check_optim_params(const char *call, struct bell_tensor *const *params,
+                   uint32_t n)
 {
     uint32_t i;
 
@@ -194,7 +195,7 @@ create_optimizer(const char *call, const struct bell_optimizer *settings,
     struct bell_optimizer *opt;
     bell_status status;
 
-    BELL_TRY(check_params(call, params, n));
+    BELL_TRY(check_optim_params(call, params, n));
     opt = host_alloc(sizeof(*opt));
     if (!opt)
         return bell_fail_at(call, BELL_E_NO_MEMORY, "%s: out of memory", call);
@@ -225,8 +226,8 @@ bell_optimizer_destroy(struct bell_optimizer *opt)
 }
 
 static bell_status
-check_range(const char *call, const char *name, double value, double low,
-            double high)
+check_hyper_range(const char *call, const char *name, double value, double low,
+                  double high)
 {
     if (value >= low && value < high)
         return BELL_OK;
@@ -249,11 +250,11 @@ bell_sgd_create(struct bell_tensor *const *params, uint32_t n,
         .nesterov = options->nesterov,
     };
 
-    BELL_TRY(check_range(__func__, "lr", opt.lr, 0, (double)INFINITY));
-    BELL_TRY(
-        check_range(__func__, "momentum", opt.momentum, 0, (double)INFINITY));
-    BELL_TRY(check_range(__func__, "weight_decay", opt.weight_decay, 0,
-                         (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "lr", opt.lr, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "momentum", opt.momentum, 0,
+                               (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "weight_decay", opt.weight_decay, 0,
+                               (double)INFINITY));
     if (opt.nesterov && (opt.momentum == 0 || opt.dampening != 0))
         return bell_fail(BELL_BAD_VALUE,
                          "bell_sgd_create: nesterov with momentum %g and "
@@ -278,12 +279,12 @@ create_adam(const char *call, struct bell_tensor *const *params, uint32_t n,
         .decoupled = decoupled,
     };
 
-    BELL_TRY(check_range(call, "lr", opt.lr, 0, (double)INFINITY));
-    BELL_TRY(check_range(call, "beta1", opt.beta1, 0, 1));
-    BELL_TRY(check_range(call, "beta2", opt.beta2, 0, 1));
-    BELL_TRY(check_range(call, "eps", opt.eps, 0, (double)INFINITY));
-    BELL_TRY(check_range(call, "weight_decay", opt.weight_decay, 0,
-                         (double)INFINITY));
+    BELL_TRY(check_hyper_range(call, "lr", opt.lr, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(call, "beta1", opt.beta1, 0, 1));
+    BELL_TRY(check_hyper_range(call, "beta2", opt.beta2, 0, 1));
+    BELL_TRY(check_hyper_range(call, "eps", opt.eps, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(call, "weight_decay", opt.weight_decay, 0,
+                               (double)INFINITY));
     return create_optimizer(call, &opt, params, n, out_opt);
 }
 
@@ -319,13 +320,13 @@ bell_rmsprop_create(struct bell_tensor *const *params, uint32_t n,
         .centered = options->centered,
     };
 
-    BELL_TRY(check_range(__func__, "lr", opt.lr, 0, (double)INFINITY));
-    BELL_TRY(check_range(__func__, "alpha", opt.beta1, 0, 1));
-    BELL_TRY(check_range(__func__, "eps", opt.eps, 0, (double)INFINITY));
-    BELL_TRY(
-        check_range(__func__, "momentum", opt.momentum, 0, (double)INFINITY));
-    BELL_TRY(check_range(__func__, "weight_decay", opt.weight_decay, 0,
-                         (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "lr", opt.lr, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "alpha", opt.beta1, 0, 1));
+    BELL_TRY(check_hyper_range(__func__, "eps", opt.eps, 0, (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "momentum", opt.momentum, 0,
+                               (double)INFINITY));
+    BELL_TRY(check_hyper_range(__func__, "weight_decay", opt.weight_decay, 0,
+                               (double)INFINITY));
     return create_optimizer(__func__, &opt, params, n, out_opt);
 }
 
@@ -431,8 +432,8 @@ add_assigned(struct bell_context *ctx, struct step *s)
 }
 
 static bell_status
-run_step(struct bell_optimizer *opt, struct bell_tensor *const *also,
-         uint32_t n, struct step *s)
+run_optim_step(struct bell_optimizer *opt, struct bell_tensor *const *also,
+               uint32_t n, struct step *s)
 {
     struct bell_context *ctx = opt->ctx;
     const struct uop *leaf = make_rates(opt);
@@ -474,7 +475,7 @@ bell_optimizer_step(struct bell_optimizer *opt, struct bell_tensor *const *also,
                            "tensors",
                            room);
     else
-        status = run_step(opt, also, n, &s);
+        status = run_optim_step(opt, also, n, &s);
     if (status == BELL_OK) {
         opt->t++;
     } else if (s.old) {

@@ -48,7 +48,7 @@ threefry(struct bell_context *ctx, const struct uop *x[2],
 
 /* Word `i` of a leaf of words, shape (1). */
 static const struct uop *
-take_word(struct bell_context *ctx, const struct uop *leaf, int64_t i)
+take_random_word(struct bell_context *ctx, const struct uop *leaf, int64_t i)
 {
     return tn_shrink_axis(ctx, leaf, 0, i, i + 1);
 }
@@ -76,10 +76,11 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
     if (!leaf)
         return false;
     ctx->rng_calls++;
-    key[0] = take_word(ctx, leaf, 0);
-    key[1] = tn_xor(ctx, take_word(ctx, leaf, 1), take_word(ctx, leaf, 3));
+    key[0] = take_random_word(ctx, leaf, 0);
+    key[1] = tn_xor(ctx, take_random_word(ctx, leaf, 1),
+                    take_random_word(ctx, leaf, 3));
     words[0] = tn_iota(ctx, 1, 0, n, UOP_U32);
-    words[1] = take_word(ctx, leaf, 2);
+    words[1] = take_random_word(ctx, leaf, 2);
     threefry(ctx, words, key);
     return true;
 }
@@ -94,7 +95,7 @@ bell_manual_seed(struct bell_context *ctx, uint64_t seed)
 /* ---- from bits to numbers ---- */
 
 static const struct uop *
-shift_right(struct bell_context *ctx, const struct uop *x, int64_t by)
+shift_word_right(struct bell_context *ctx, const struct uop *x, int64_t by)
 {
     return tn_alu2(ctx, UOP_SHR, x, tn_int(ctx, x->dtype, by));
 }
@@ -109,11 +110,11 @@ unit_interval(struct bell_context *ctx, const struct uop *const words[2],
     const struct uop *u, *low;
 
     if (dtype != UOP_F64) {
-        u = tn_cast(ctx, shift_right(ctx, words[0], 32 - bits), UOP_F32);
+        u = tn_cast(ctx, shift_word_right(ctx, words[0], 32 - bits), UOP_F32);
         return tn_cast(ctx, tn_mul_c(ctx, u, ldexp(1, -bits)), dtype);
     }
-    u = tn_cast(ctx, shift_right(ctx, words[0], 5), UOP_F64);
-    low = tn_cast(ctx, shift_right(ctx, words[1], 6), UOP_F64);
+    u = tn_cast(ctx, shift_word_right(ctx, words[0], 5), UOP_F64);
+    low = tn_cast(ctx, shift_word_right(ctx, words[1], 6), UOP_F64);
     u = tn_add(ctx, tn_mul_c(ctx, u, 0x1p26), low);
     return tn_mul_c(ctx, u, 0x1p-53);
 }
@@ -127,9 +128,9 @@ normal_numbers(struct bell_context *ctx, const struct uop *const words[2],
     int bits = wide == UOP_F64 ? 32 : 24;
     const struct uop *u, *v;
 
-    u = tn_cast(ctx, shift_right(ctx, words[0], 32 - bits), wide);
+    u = tn_cast(ctx, shift_word_right(ctx, words[0], 32 - bits), wide);
     u = tn_mul_c(ctx, tn_add_c(ctx, u, 1), ldexp(1, -bits));
-    v = tn_cast(ctx, shift_right(ctx, words[1], 32 - bits), wide);
+    v = tn_cast(ctx, shift_word_right(ctx, words[1], 32 - bits), wide);
     v = tn_mul_c(ctx, v, ldexp(6.283185307179586477, -bits));
     u = tn_sqrt(ctx, tn_mul_c(ctx, tn_log(ctx, u), -2));
     return tn_cast(ctx, tn_mul(ctx, u, tn_cos(ctx, v)), dtype);
@@ -252,7 +253,7 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
         return &ctx->error_tensor;
     u = tn_cast(ctx, words[0], UOP_U64);
     u = tn_mul(ctx, u, tn_int(ctx, UOP_U64, (int64_t)range));
-    u = tn_cast(ctx, shift_right(ctx, u, 32), UOP_I64);
+    u = tn_cast(ctx, shift_word_right(ctx, u, 32), UOP_I64);
     u = tn_cast(ctx, tn_add(ctx, u, tn_int(ctx, UOP_I64, low)), type);
     u = tn_wrap(ctx, UOP_CONTIGUOUS, tn_reshape(ctx, u, shape, ndim));
     return tensor_new(ctx, __func__, u);

@@ -52,7 +52,7 @@ fit(enum uop_dtype dtype, int64_t lo, int64_t hi)
 }
 
 static struct uop_bounds
-join(struct uop_bounds a, struct uop_bounds b)
+join_bounds(struct uop_bounds a, struct uop_bounds b)
 {
     struct uop_bounds r = {a.min < b.min ? a.min : b.min,
                            a.max > b.max ? a.max : b.max};
@@ -62,7 +62,7 @@ join(struct uop_bounds a, struct uop_bounds b)
 /* True where the range says less than its numbers: U64 that may be above
  * INT64_MAX. */
 static bool
-is_open(enum uop_dtype dtype, struct uop_bounds b)
+is_open_bound(enum uop_dtype dtype, struct uop_bounds b)
 {
     return dtype == UOP_U64 && b.max == INT64_MAX;
 }
@@ -239,13 +239,14 @@ bounds_cmp(const struct uop_graph *g, const struct uop *u)
     if (u->op == UOP_CMPLT) {
         if (a.max < b.min)
             return yes;
-        if (x == y || (a.min >= b.max && !is_open(dtype, b)))
+        if (x == y || (a.min >= b.max && !is_open_bound(dtype, b)))
             return no;
         return any;
     }
     if (a.max < b.min || b.max < a.min)
         return u->op == UOP_CMPEQ ? no : yes;
-    if (x == y || (a.min == a.max && b.min == b.max && !is_open(dtype, a)))
+    if (x == y ||
+        (a.min == a.max && b.min == b.max && !is_open_bound(dtype, a)))
         return u->op == UOP_CMPEQ ? yes : no;
     return any;
 }
@@ -265,7 +266,7 @@ bounds_cast(const struct uop_graph *g, const struct uop *u)
             return yes;
         return a.min == 0 && a.max == 0 ? no : dtype_bounds[UOP_BOOL];
     }
-    if (is_open(from, a) && dtype != UOP_U64)
+    if (is_open_bound(from, a) && dtype != UOP_U64)
         return dtype_bounds[dtype];
     return fit(dtype, a.min, a.max);
 }
@@ -293,7 +294,7 @@ bounds_binary(const struct uop_graph *g, const struct uop *u)
             break; /* a clamped bound still bounds it from above */
         /* fall through */
     default:
-        if (is_open(dtype, a) || is_open(dtype, b))
+        if (is_open_bound(dtype, a) || is_open_bound(dtype, b))
             return dtype_bounds[dtype];
         break;
     }
@@ -349,7 +350,7 @@ bounds_lanes(const struct uop_graph *g, const struct uop *u)
     uint32_t i;
 
     for (i = 1; i < u->n_src; i++)
-        r = join(r, uop_bounds(g, u->src[i]));
+        r = join_bounds(r, uop_bounds(g, u->src[i]));
     return r;
 }
 
@@ -364,7 +365,7 @@ bounds_ternary(const struct uop_graph *g, const struct uop *u)
     if (u->op == UOP_WHERE) {
         if (a.min == a.max)
             return a.min ? b : c;
-        return join(b, c);
+        return join_bounds(b, c);
     }
     if (dtype == UOP_BOOL || dtype == UOP_U64)
         return dtype_bounds[dtype];
@@ -398,7 +399,7 @@ bounds_other(const struct uop_graph *g, const struct uop *u)
         return uop_bounds(g, u->src[0]);
     case UOP_PAD:
     case UOP_GATHER:
-        return join(uop_bounds(g, u->src[0]), zero);
+        return join_bounds(uop_bounds(g, u->src[0]), zero);
     case UOP_LANES:
         return bounds_lanes(g, u);
     default:

@@ -31,11 +31,11 @@ struct out {
     int depth;
 };
 
-static void put(struct out *o, const char *fmt, ...)
+static void expr_put(struct out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-put(struct out *o, const char *fmt, ...)
+expr_put(struct out *o, const char *fmt, ...)
 {
     va_list args;
     int n;
@@ -60,7 +60,7 @@ put_float(struct out *o, const struct uop *u)
 
     snprintf(text, sizeof(text), "%.*g", u->dtype == UOP_F64 ? 17 : 9,
              u->arg.f);
-    put(o, "%s%s", text, strpbrk(text, ".einf") ? "" : ".0");
+    expr_put(o, "%s%s", text, strpbrk(text, ".einf") ? "" : ".0");
 }
 
 static void
@@ -69,17 +69,17 @@ put_const(struct out *o, const struct uop *u, enum prec outer)
     bool parens = outer > PREC_SUM;
 
     if (u->dtype == UOP_BOOL) {
-        put(o, "%s", u->arg.i ? "true" : "false");
+        expr_put(o, "%s", u->arg.i ? "true" : "false");
     } else if (uop_is_float(u)) {
         parens = parens && signbit(u->arg.f);
-        put(o, "%s", parens ? "(" : "");
+        expr_put(o, "%s", parens ? "(" : "");
         put_float(o, u);
-        put(o, "%s", parens ? ")" : "");
+        expr_put(o, "%s", parens ? ")" : "");
     } else if (u->dtype == UOP_U64) {
-        put(o, "%llu", (unsigned long long)u->arg.i);
+        expr_put(o, "%llu", (unsigned long long)u->arg.i);
     } else {
         parens = parens && u->arg.i < 0;
-        put(o, parens ? "(%lld)" : "%lld", (long long)u->arg.i);
+        expr_put(o, parens ? "(%lld)" : "%lld", (long long)u->arg.i);
     }
 }
 
@@ -88,13 +88,13 @@ put_args(struct out *o, const struct uop *u, uint32_t first)
 {
     uint32_t i;
 
-    put(o, "(");
+    expr_put(o, "(");
     for (i = first; i < u->n_src; i++) {
         if (i > first)
-            put(o, ", ");
+            expr_put(o, ", ");
         put_expr(o, u->src[i], PREC_WHERE);
     }
-    put(o, ")");
+    expr_put(o, ")");
 }
 
 static void
@@ -103,9 +103,9 @@ put_call(struct out *o, const struct uop *u)
     const char *name = uop_op_infos[u->op].name;
 
     for (; *name; name++)
-        put(o, "%c", tolower((unsigned char)*name));
+        expr_put(o, "%c", tolower((unsigned char)*name));
     if (uop_op_infos[u->op].arg_kind == UOP_ARG_INT)
-        put(o, "%lld", (long long)u->arg.i);
+        expr_put(o, "%lld", (long long)u->arg.i);
     put_args(o, u, 0);
 }
 
@@ -131,12 +131,12 @@ put_negated(struct out *o, const struct uop *u)
     long long c = (long long)negative_part(u)->arg.i;
 
     if (u->op != UOP_MUL) {
-        put(o, "%lld", -c);
+        expr_put(o, "%lld", -c);
         return;
     }
     put_expr(o, u->src[0], PREC_PRODUCT);
     if (c != -1)
-        put(o, "*%lld", -c);
+        expr_put(o, "*%lld", -c);
 }
 
 static void
@@ -146,37 +146,37 @@ put_sum(struct out *o, const struct uop *u)
 
     if (!uop_is_float(u) && negative_part(b)) {
         put_expr(o, a, PREC_SUM);
-        put(o, " - ");
+        expr_put(o, " - ");
         put_negated(o, b);
     } else if (!uop_is_float(u) && negative_part(a) && a->op == UOP_MUL) {
         put_expr(o, b, PREC_SUM);
-        put(o, " - ");
+        expr_put(o, " - ");
         put_negated(o, a);
     } else {
         put_expr(o, a, PREC_SUM);
-        put(o, " + ");
+        expr_put(o, " + ");
         put_expr(o, b, (enum prec)(PREC_SUM + 1));
     }
 }
 
 static void
-put_access(struct out *o, const struct uop *u)
+expr_put_access(struct out *o, const struct uop *u)
 {
     bool gated = u->n_src == 4;
 
     if (gated) {
         put_expr(o, u->src[3], PREC_OR);
-        put(o, " ? ");
+        expr_put(o, " ? ");
     }
     put_expr(o, u->src[0], PREC_ATOM);
-    put(o, "[");
+    expr_put(o, "[");
     put_expr(o, u->src[1], PREC_WHERE);
-    put(o, "]");
+    expr_put(o, "]");
     if (u->op == UOP_STORE) {
-        put(o, " = ");
+        expr_put(o, " = ");
         put_expr(o, u->src[2], PREC_WHERE);
     } else if (gated) {
-        put(o, " : ");
+        expr_put(o, " : ");
         put_expr(o, u->src[2], PREC_WHERE);
     }
 }
@@ -188,22 +188,23 @@ put_leaf(struct out *o, const struct uop *u)
 
     switch (u->op) {
     case UOP_RANGE:
-        put(o, "r%u", uop_range_id(u));
+        expr_put(o, "r%u", uop_range_id(u));
         break;
     case UOP_PARAM:
-        put(o, "p%lld", (long long)u->arg.i);
+        expr_put(o, "p%lld", (long long)u->arg.i);
         break;
     case UOP_VAR:
-        put(o, "v%lld", (long long)u->arg.i);
+        expr_put(o, "v%lld", (long long)u->arg.i);
         break;
     case UOP_SPECIAL:
-        put(o, "%s.%c", u->arg.i < 4 ? "group" : "thread", axes[u->arg.i & 7]);
+        expr_put(o, "%s.%c", u->arg.i < 4 ? "group" : "thread",
+                 axes[u->arg.i & 7]);
         break;
     case UOP_RAMP:
-        put(o, "ramp%u", u->lanes);
+        expr_put(o, "ramp%u", u->lanes);
         break;
     case UOP_ACC:
-        put(o, "acc%lld", (long long)u->arg.i);
+        expr_put(o, "acc%lld", (long long)u->arg.i);
         break;
     default:
         put_call(o, u);
@@ -280,38 +281,38 @@ put_body(struct out *o, const struct uop *u, enum prec prec)
     const char *sign;
 
     if (is_not(u)) {
-        put(o, "!");
+        expr_put(o, "!");
         put_expr(o, u->src[0], PREC_UNARY);
         return;
     }
     sign = infix_of(u, &prec);
     if (u->op == UOP_MUL && negative_part(u)) {
-        put(o, "-");
+        expr_put(o, "-");
         put_negated(o, u);
     } else if (sign) {
         put_expr(o, u->src[0], prec);
-        put(o, "%s", sign);
+        expr_put(o, "%s", sign);
         put_expr(o, u->src[1], (enum prec)(prec + 1));
     } else if (u->op == UOP_ADD && u->n_src == 2) {
         put_sum(o, u);
     } else if (u->op == UOP_WHERE && u->n_src == 3) {
         put_expr(o, u->src[0], PREC_OR);
-        put(o, " ? ");
+        expr_put(o, " ? ");
         put_expr(o, u->src[1], PREC_OR);
-        put(o, " : ");
+        expr_put(o, " : ");
         put_expr(o, u->src[2], PREC_WHERE);
     } else if (u->op == UOP_NEG && u->n_src == 1) {
-        put(o, "-");
+        expr_put(o, "-");
         put_expr(o, u->src[0], PREC_UNARY);
     } else if (u->op == UOP_CAST && u->n_src == 1) {
-        put(o, "(%s)", uop_dtype_infos[u->dtype].short_name);
+        expr_put(o, "(%s)", uop_dtype_infos[u->dtype].short_name);
         put_expr(o, u->src[0], PREC_UNARY);
     } else if (u->op == UOP_BROADCAST && u->n_src == 1 && u->lanes > 1) {
         put_expr(o, u->src[0], PREC_UNARY);
-        put(o, "{%u}", u->lanes);
+        expr_put(o, "{%u}", u->lanes);
     } else if ((u->op == UOP_LOAD && u->n_src >= 2) ||
                (u->op == UOP_STORE && u->n_src >= 3)) {
-        put_access(o, u);
+        expr_put_access(o, u);
     } else {
         put_leaf(o, u);
     }
@@ -324,7 +325,7 @@ put_expr(struct out *o, const struct uop *u, enum prec outer)
     bool parens = prec < outer;
 
     if (o->depth >= MAX_DEPTH) {
-        put(o, "...");
+        expr_put(o, "...");
         return;
     }
     if (o->len + 1 >= o->size_bytes)
@@ -335,10 +336,10 @@ put_expr(struct out *o, const struct uop *u, enum prec outer)
     }
     o->depth++;
     if (parens)
-        put(o, "(");
+        expr_put(o, "(");
     put_body(o, u, prec);
     if (parens)
-        put(o, ")");
+        expr_put(o, ")");
     o->depth--;
 }
 

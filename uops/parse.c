@@ -50,7 +50,7 @@ fail_here(const struct parser *p, bell_status status)
 }
 
 static bell_status
-fail_memory(void)
+parse_no_memory(void)
 {
     return bell_fail(BELL_E_NO_MEMORY, "parsing a graph");
 }
@@ -189,7 +189,7 @@ read_dims(struct parser *p, const struct uop_dims **out)
         do {
             if (host_grow((void **)&p->dims, &p->cap_dims, p->n_dims + 1,
                           sizeof(*p->dims)) != 0)
-                return fail_memory();
+                return parse_no_memory();
             BELL_TRY(read_int(p, &p->dims[p->n_dims]));
             p->n_dims++;
         } while (accept(p, ','));
@@ -198,7 +198,7 @@ read_dims(struct parser *p, const struct uop_dims **out)
     if (p->n_dims > UINT16_MAX)
         return FAIL(p, "a list of %zu integers is too long", p->n_dims);
     *out = uop_dims(p->g, p->dims, (uint32_t)p->n_dims);
-    return *out ? BELL_OK : fail_memory();
+    return *out ? BELL_OK : parse_no_memory();
 }
 
 static bell_status
@@ -315,7 +315,7 @@ collect_locals(struct parser *p)
         const struct uop_local *local = u->arg.data;
         if (u->op == UOP_LOCAL && local &&
             map_put(&p->locals, local_key(local), (uintptr_t)local) != 0)
-            return fail_memory();
+            return parse_no_memory();
     }
     p->have_locals = true;
     return BELL_OK;
@@ -342,7 +342,7 @@ read_local(struct parser *p, struct node *node)
     }
     copy = arena_copy(&p->g->arena, &local, sizeof(local));
     if (!copy || map_put(&p->locals, local_key(copy), (uintptr_t)copy) != 0)
-        return fail_memory();
+        return parse_no_memory();
     node->arg.data = copy;
     return BELL_OK;
 }
@@ -400,7 +400,7 @@ read_refs(struct parser *p)
     do {
         if (host_grow((void **)&p->src, &p->cap_src, p->n_src + 1,
                       sizeof(*p->src)) != 0)
-            return fail_memory();
+            return parse_no_memory();
         BELL_TRY(read_ref(p, &p->src[p->n_src]));
         p->n_src++;
     } while (accept(p, ','));
@@ -472,7 +472,7 @@ read_node(struct parser *p)
     if (uop_shape(p->g, u) != node.shape)
         return FAIL(p, "the same node exists with another shape");
     if (map_put(&p->nodes, (uint64_t)number, (uintptr_t)u) != 0)
-        return fail_memory();
+        return parse_no_memory();
     return BELL_OK;
 }
 
@@ -533,7 +533,7 @@ uop_parse(struct uop_graph *g, const char *text, const struct uop ***out_roots,
         status = FAIL(&p, "'roots' expected");
     if (status == BELL_OK && !p.roots) {
         p.roots = host_alloc(sizeof(*p.roots));
-        status = p.roots ? BELL_OK : fail_memory();
+        status = p.roots ? BELL_OK : parse_no_memory();
     }
     map_fini(&p.nodes);
     map_fini(&p.locals);

@@ -136,7 +136,7 @@ add_int_arg(struct text *t, const struct uop *u)
 
 /* The shortest decimal that reads back as the same value. */
 static void
-add_float(struct text *t, const struct uop *u)
+print_float(struct text *t, const struct uop *u)
 {
     char text[40];
     int digits;
@@ -162,7 +162,7 @@ add_arg(struct text *t, const struct uop *u)
         break;
     case UOP_ARG_CONST:
         if (uop_is_float(u))
-            add_float(t, u);
+            print_float(t, u);
         else if (u->dtype == UOP_U64)
             text_add(t, " %llu", (unsigned long long)u->arg.i);
         else
@@ -196,8 +196,8 @@ uop_text_head(struct text *t, const struct uop *u)
 }
 
 static void
-add_node(struct text *t, const struct uop_graph *g, const struct uop *u,
-         size_t number, const struct map *numbers)
+print_node(struct text *t, const struct uop_graph *g, const struct uop *u,
+           size_t number, const struct map *numbers)
 {
     const struct uop_dims *shape = uop_shape(g, u);
     uint32_t i;
@@ -229,7 +229,7 @@ uop_print(const struct uop_graph *g, const struct uop *const *roots,
         if (map_put(&numbers, list[i]->id, i) != 0)
             t.failed = true;
         else
-            add_node(&t, g, list[i], i, &numbers);
+            print_node(&t, g, list[i], i, &numbers);
     }
     text_add(&t, "roots");
     for (i = 0; i < n_roots && !t.failed; i++)

@@ -60,14 +60,14 @@ new_pat(struct parser *p, enum rw_kind kind)
 }
 
 static void
-skip_blanks(struct parser *p)
+pattern_skip_blanks(struct parser *p)
 {
     while (*p->at == ' ')
         p->at++;
 }
 
 static void
-read_word(struct parser *p, char *out)
+pattern_read_word(struct parser *p, char *out)
 {
     size_t n = 0;
 
@@ -83,7 +83,7 @@ read_word(struct parser *p, char *out)
 }
 
 static int
-find_op(const char *name)
+pattern_find_op(const char *name)
 {
     int op;
 
@@ -126,14 +126,14 @@ read_class(struct parser *p, struct rw_pat *pat)
     size_t i;
     int op;
 
-    read_word(p, word);
+    pattern_read_word(p, word);
     for (i = 1; i < ARRAY_LEN(names); i++) {
         if (strcmp(names[i], word) == 0) {
             pat->cls = (uint8_t)i;
             return;
         }
     }
-    op = find_op(word);
+    op = pattern_find_op(word);
     if (op < 0) {
         fail_parse(p, "no class or op '%s'", word);
         return;
@@ -160,7 +160,7 @@ parse_literal(struct parser *p)
     return at;
 }
 
-static uint16_t parse_expr(struct parser *p, bool is_root);
+static uint16_t pattern_parse_expr(struct parser *p, bool is_root);
 
 static uint16_t
 parse_list(struct parser *p, bool is_root)
@@ -172,8 +172,8 @@ parse_list(struct parser *p, bool is_root)
 
     p->at++;
     for (;;) {
-        read_word(p, word);
-        op = find_op(word);
+        pattern_read_word(p, word);
+        op = pattern_find_op(word);
         if (op < 0)
             return fail_parse(p, "no op '%s'", word);
         pat->op = (uint8_t)op;
@@ -185,11 +185,11 @@ parse_list(struct parser *p, bool is_root)
             return fail_parse(p, "'|' below the root");
         p->at++;
     }
-    for (skip_blanks(p); *p->at != ')'; skip_blanks(p)) {
+    for (pattern_skip_blanks(p); *p->at != ')'; pattern_skip_blanks(p)) {
         uint16_t child;
         if (p->failed || pat->n_child == RW_MAX_CHILD || *p->at == '\0')
             return fail_parse(p, "'%.20s' where ')' is due", p->at);
-        child = parse_expr(p, false);
+        child = pattern_parse_expr(p, false);
         pat->child[pat->n_child++] = child;
     }
     p->at++;
@@ -197,18 +197,18 @@ parse_list(struct parser *p, bool is_root)
 }
 
 static uint16_t
-parse_expr(struct parser *p, bool is_root)
+pattern_parse_expr(struct parser *p, bool is_root)
 {
     char word[NAME_BYTES];
     uint16_t at;
     int8_t var;
 
-    skip_blanks(p);
+    pattern_skip_blanks(p);
     if (*p->at == '(')
         return parse_list(p, is_root);
     if (!isalpha((unsigned char)*p->at))
         return parse_literal(p);
-    read_word(p, word);
+    pattern_read_word(p, word);
     var = find_var(p, word);
     if (*p->at == ':' && p->at[1] == '(') {
         p->at++;
@@ -338,7 +338,7 @@ parse_rule(struct rw_set *set, uint16_t index)
     uint16_t n_rows = set->n_rows, n_pats = set->n_pats, root, to = 0;
     struct parser p = {.set = set, .rule = rule->name, .at = rule->pat};
 
-    root = parse_expr(&p, true);
+    root = pattern_parse_expr(&p, true);
     if (!p.failed && (set->pats[root].kind != RW_OP || *p.at))
         fail_parse(&p, "the pattern is not one op");
     if (!p.failed && !rule->to == !rule->build)
@@ -347,7 +347,7 @@ parse_rule(struct rw_set *set, uint16_t index)
         p.is_to = true;
         p.at = rule->to;
         n_pats = set->n_pats;
-        to = parse_expr(&p, false);
+        to = pattern_parse_expr(&p, false);
         if (!p.failed && *p.at)
             fail_parse(&p, "text after the replacement");
     }

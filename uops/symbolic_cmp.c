@@ -16,12 +16,6 @@ sym_bool(struct uop_graph *g, const struct uop *like, bool value)
     return uop_make_int(g, UOP_BOOL, like->lanes, value);
 }
 
-static const struct uop *
-like_int(struct uop_graph *g, const struct uop *like, int64_t value)
-{
-    return uop_make_int(g, like->dtype, like->lanes, value);
-}
-
 static int64_t
 ceil_div(int64_t a, int64_t b)
 {
@@ -145,8 +139,8 @@ less_of_quotient(struct uop_graph *g, const struct lin *sum, int64_t limit)
         return NULL;
     x = x->src[0];
     if (sum->t[0].c < 0)
-        return uop_alu2(g, UOP_CMPLT, like_int(g, x, k - 1), x);
-    return uop_alu2(g, UOP_CMPLT, x, like_int(g, x, k));
+        return uop_alu2(g, UOP_CMPLT, sym_int_like(g, x, k - 1), x);
+    return uop_alu2(g, UOP_CMPLT, x, sym_int_like(g, x, k));
 }
 
 const struct uop *
@@ -223,9 +217,10 @@ sym_not_less(struct uop_graph *g, const struct rw_match *match)
     if (c)
         return c->arg.i == uop_dtype_bounds(dtype).min
                    ? NULL
-                   : uop_alu2(g, UOP_CMPLT, like_int(g, a, c->arg.i - 1), a);
+                   : uop_alu2(g, UOP_CMPLT, sym_int_like(g, a, c->arg.i - 1),
+                              a);
     if (uop_bounds(g, a).max == uop_dtype_bounds(dtype).max)
         return NULL;
     return uop_alu2(g, UOP_CMPLT, b,
-                    uop_alu2(g, UOP_ADD, a, like_int(g, a, 1)));
+                    uop_alu2(g, UOP_ADD, a, sym_int_like(g, a, 1)));
 }

@@ -16,21 +16,15 @@ struct numer {
 };
 
 static const struct uop *
-like_int(struct uop_graph *g, const struct uop *like, int64_t value)
-{
-    return uop_make_int(g, like->dtype, like->lanes, value);
-}
-
-static const struct uop *
 div_by(struct uop_graph *g, const struct uop *x, int64_t c)
 {
-    return uop_alu2(g, UOP_FLOORDIV, x, like_int(g, x, c));
+    return uop_alu2(g, UOP_FLOORDIV, x, sym_int_like(g, x, c));
 }
 
 static const struct uop *
 mod_by(struct uop_graph *g, const struct uop *x, int64_t c)
 {
-    return uop_alu2(g, UOP_FLOORMOD, x, like_int(g, x, c));
+    return uop_alu2(g, UOP_FLOORMOD, x, sym_int_like(g, x, c));
 }
 
 static bool
@@ -195,7 +189,7 @@ div_nested(struct uop_graph *g, const struct numer *a, int64_t c)
         __builtin_add_overflow(lin.k, kb, &lin.k) ||
         !lin_small_range(g, &lin, &range))
         return NULL;
-    k = like_int(g, x, kb);
+    k = sym_int_like(g, x, kb);
     return div_by(g, uop_alu2(g, UOP_ADD, x->src[0], k), bc);
 }
 
@@ -282,7 +276,7 @@ mod_by_factor(struct uop_graph *g, const struct lin *high,
 {
     const struct uop *r = mod_by(g, lin_build(g, high), c / f);
 
-    r = uop_alu2(g, UOP_MUL, r, like_int(g, r, f));
+    r = uop_alu2(g, UOP_MUL, r, sym_int_like(g, r, f));
     return uop_alu2(g, UOP_ADD, r, lin_build(g, low));
 }
 

@@ -32,7 +32,7 @@ struct gates {
 };
 
 static void
-classify(const struct uop *u, struct gate *out)
+classify_term(const struct uop *u, struct gate *out)
 {
     const struct uop *c;
 
@@ -60,7 +60,7 @@ is_negation(const struct uop *a, const struct uop *b)
 }
 
 static void
-decide(struct gates *gates, bool value)
+decide_gate(struct gates *gates, bool value)
 {
     gates->decided = true;
     gates->value = value;
@@ -87,7 +87,7 @@ merge_gate(struct gates *gates, uint32_t i, const struct gate *gate)
     if (old->u == gate->u)
         return true;
     if (is_negation(old->u, gate->u) || is_negation(gate->u, old->u)) {
-        decide(gates, gates->op == UOP_OR);
+        decide_gate(gates, gates->op == UOP_OR);
         return true;
     }
     if (!gate->x || old->x != gate->x)
@@ -98,19 +98,19 @@ merge_gate(struct gates *gates, uint32_t i, const struct gate *gate)
     low = gate->is_upper ? old : gate;
     if (gates->op == UOP_AND ? high->k == INT64_MIN || low->k >= high->k - 1
                              : low->k < high->k) {
-        decide(gates, gates->op == UOP_OR);
+        decide_gate(gates, gates->op == UOP_OR);
         return true;
     }
     return false;
 }
 
 static bool
-add_gate(struct gates *gates, const struct uop *u)
+add_gate_term(struct gates *gates, const struct uop *u)
 {
     struct gate gate;
     uint32_t i;
 
-    classify(u, &gate);
+    classify_term(u, &gate);
     for (i = 0; i < gates->n && !gates->decided; i++) {
         if (merge_gate(gates, i, &gate))
             return true;
@@ -123,7 +123,7 @@ add_gate(struct gates *gates, const struct uop *u)
 
 /* Collects the conditions under nested nodes of gates->op. */
 static bool
-collect(struct gates *gates, const struct uop *a, const struct uop *b)
+collect_gates(struct gates *gates, const struct uop *a, const struct uop *b)
 {
     const struct uop *todo[2 * MAX_GATES];
     uint32_t n = 2;
@@ -133,7 +133,7 @@ collect(struct gates *gates, const struct uop *a, const struct uop *b)
     while (n && !gates->decided) {
         const struct uop *u = todo[--n];
         if (u->op != gates->op) {
-            if (!add_gate(gates, u))
+            if (!add_gate_term(gates, u))
                 return false;
             continue;
         }
@@ -301,12 +301,12 @@ use_others_on(struct uop_graph *g, struct gates *gates,
     int truth;
 
     if (!note_others(g, gates, sums, i, &known)) {
-        decide(gates, false);
+        decide_gate(gates, false);
         return true;
     }
     truth = known.n ? decide_given(g, &sums[i], &known) : -1;
     if (truth == 0) {
-        decide(gates, false);
+        decide_gate(gates, false);
         return true;
     }
     better = truth == 1 ? NULL : sym_given(g, u, &known);
@@ -314,7 +314,7 @@ use_others_on(struct uop_graph *g, struct gates *gates,
         return false;
     remove_gate(gates, i);
     if (better)
-        collect(gates, better, better);
+        collect_gates(gates, better, better);
     return true;
 }
 
@@ -360,7 +360,7 @@ sym_gate_bounds(const struct uop_graph *g, const struct uop *gate,
     uint32_t i;
 
     out->n = 0;
-    if (!collect(&gates, gate, gate) || gates.decided)
+    if (!collect_gates(&gates, gate, gate) || gates.decided)
         return;
     for (i = 0; i < gates.n; i++)
         take_sum(g, gates.v[i].u, &sums[i]);
@@ -389,7 +389,7 @@ sym_gates(struct uop_graph *g, const struct rw_match *match)
     union uop_arg none = {.bits = 0};
     uint32_t i;
 
-    if (!collect(&gates, a, b))
+    if (!collect_gates(&gates, a, b))
         return NULL;
     if (gates.op == UOP_AND)
         use_others(g, &gates);

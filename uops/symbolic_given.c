@@ -24,7 +24,7 @@ struct nodes {
 };
 
 static uint32_t
-slot_of(const struct nodes *nodes, const struct uop *u)
+given_slot(const struct nodes *nodes, const struct uop *u)
 {
     uint32_t at = (u->id * 0x9e3779b1u) >> 24;
 
@@ -34,9 +34,9 @@ slot_of(const struct nodes *nodes, const struct uop *u)
 }
 
 static bool
-add_node(struct nodes *nodes, const struct uop *u)
+add_given_node(struct nodes *nodes, const struct uop *u)
 {
-    uint32_t at = slot_of(nodes, u);
+    uint32_t at = given_slot(nodes, u);
 
     if (nodes->slots[at].u)
         return true;
@@ -69,19 +69,19 @@ is_arithmetic(const struct uop *u)
 /* Collects the arithmetic under `root` and what it is made of, sources first;
  * false if there are many nodes. */
 static bool
-collect_nodes(struct nodes *nodes, const struct uop *root)
+collect_given_nodes(struct nodes *nodes, const struct uop *root)
 {
     uint32_t i, k;
 
     nodes->n = 0;
     for (i = 0; i < N_SLOTS; i++)
         nodes->slots[i].u = NULL;
-    if (!add_node(nodes, root))
+    if (!add_given_node(nodes, root))
         return false;
     for (i = 0; i < nodes->n; i++) {
         const struct uop *u = nodes->list[i];
         for (k = 0; is_arithmetic(u) && k < u->n_src; k++) {
-            if (!add_node(nodes, u->src[k]))
+            if (!add_given_node(nodes, u->src[k]))
                 return false;
         }
     }
@@ -126,24 +126,24 @@ sym_has_division(const struct uop *expr)
 {
     struct nodes nodes;
 
-    return collect_nodes(&nodes, expr) && has_division(&nodes);
+    return collect_given_nodes(&nodes, expr) && has_division(&nodes);
 }
 
 /* Rebuilds the last node of the list with the replacements in slots[].to. */
 static const struct uop *
-rebuild(struct uop_graph *g, struct nodes *nodes)
+rebuild_given(struct uop_graph *g, struct nodes *nodes)
 {
     const struct uop *src[MAX_EXPR], *r = NULL;
     uint32_t i, k;
 
     for (i = 0; i < nodes->n; i++) {
         const struct uop *u = nodes->list[i];
-        uint32_t at = slot_of(nodes, u);
+        uint32_t at = given_slot(nodes, u);
         bool changed = false;
         r = nodes->slots[at].to;
         if (!r) {
             for (k = 0; is_arithmetic(u) && k < u->n_src; k++) {
-                src[k] = nodes->slots[slot_of(nodes, u->src[k])].to;
+                src[k] = nodes->slots[given_slot(nodes, u->src[k])].to;
                 changed |= src[k] != u->src[k];
             }
             r = changed ? uop_make(g, u->op, u->dtype, u->lanes, u->arg, src,
@@ -158,7 +158,7 @@ rebuild(struct uop_graph *g, struct nodes *nodes)
 static void
 replace(struct nodes *nodes, const struct uop *u, const struct uop *to)
 {
-    uint32_t at = slot_of(nodes, u);
+    uint32_t at = given_slot(nodes, u);
 
     if (nodes->slots[at].u)
         nodes->slots[at].to = to;
@@ -190,7 +190,8 @@ sym_given(struct uop_graph *g, const struct uop *expr,
     struct nodes nodes;
     uint32_t i, cost;
 
-    if (known->n == 0 || !collect_nodes(&nodes, expr) || !has_division(&nodes))
+    if (known->n == 0 || !collect_given_nodes(&nodes, expr) ||
+        !has_division(&nodes))
         return expr;
     cost = cost_of(&nodes);
     for (i = 0; i < known->n; i++) {
@@ -199,8 +200,8 @@ sym_given(struct uop_graph *g, const struct uop *expr,
         if (to)
             replace(&nodes, x, to);
     }
-    r = rebuild(g, &nodes);
-    if (r == expr || g->failed || !collect_nodes(&nodes, r))
+    r = rebuild_given(g, &nodes);
+    if (r == expr || g->failed || !collect_given_nodes(&nodes, r))
         return expr;
     for (i = 0; i < known->n; i++) {
         const struct uop *x = known->v[i].x;
@@ -209,8 +210,8 @@ sym_given(struct uop_graph *g, const struct uop *expr,
                     uop_alu2(g, UOP_SUB, x,
                              uop_const_int(g, UOP_I64, known->v[i].b.min)));
     }
-    r = rebuild(g, &nodes);
-    if (g->failed || !collect_nodes(&nodes, r) || cost_of(&nodes) >= cost)
+    r = rebuild_given(g, &nodes);
+    if (g->failed || !collect_given_nodes(&nodes, r) || cost_of(&nodes) >= cost)
         return expr;
     return r;
 }

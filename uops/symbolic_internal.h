@@ -5,6 +5,14 @@
 
 #include "uops/linear.h"
 #include "uops/rewrite.h"
+#include "uops/uops_internal.h"
+
+/* A constant with the dtype and the lanes of `like`. */
+static inline const struct uop *
+sym_int_like(struct uop_graph *g, const struct uop *like, int64_t value)
+{
+    return uop_make_int(g, like->dtype, like->lanes, value);
+}
 
 /* symbolic_sum.c */
 rw_build_fn sym_sum, sym_scale, sym_const_out;

@@ -116,11 +116,9 @@ recombine(struct uop_graph *g, const struct uop *rem, int64_t b,
         return NULL;
     r = quot->z;
     if (a != 1)
-        r = uop_alu2(g, UOP_FLOORDIV, r,
-                     uop_make_int(g, z->dtype, z->lanes, a));
+        r = uop_alu2(g, UOP_FLOORDIV, r, sym_int_like(g, z, a));
     if (quot->m)
-        r = uop_alu2(g, UOP_FLOORMOD, r,
-                     uop_make_int(g, z->dtype, z->lanes, bm));
+        r = uop_alu2(g, UOP_FLOORMOD, r, sym_int_like(g, z, bm));
     return r;
 }
 

@@ -52,7 +52,7 @@ struct check {
 };
 
 static bell_status
-fail_memory(void)
+validate_no_memory(void)
 {
     return bell_fail(BELL_E_NO_MEMORY, "validating a graph");
 }
@@ -80,7 +80,7 @@ check_basics(const struct check *c, const struct uop *u)
 }
 
 static bell_status
-find_ranges(struct check *c)
+find_open_ranges(struct check *c)
 {
     size_t i, k;
 
@@ -95,7 +95,7 @@ find_ranges(struct check *c)
         }
         if (host_grow((void **)&c->ranges, &c->cap_ranges, c->n_ranges + 1,
                       sizeof(*c->ranges)) != 0)
-            return fail_memory();
+            return validate_no_memory();
         c->ranges[c->n_ranges++] = u;
     }
     c->n_words = (c->n_ranges + 63) / 64;
@@ -166,12 +166,12 @@ check_kernel_ranges(struct check *c)
 {
     size_t i;
 
-    BELL_TRY(find_ranges(c));
+    BELL_TRY(find_open_ranges(c));
     if (c->n_ranges == 0)
         return BELL_OK;
     c->free_set = host_calloc(c->n * c->n_words, sizeof(*c->free_set));
     if (!c->free_set)
-        return fail_memory();
+        return validate_no_memory();
     for (i = 0; i < c->n; i++) {
         collect_free(c, c->list[i]);
         if (c->list[i]->op == UOP_STORE)
@@ -196,7 +196,7 @@ check_listed(struct check *c, const struct uop *u)
     if (u->op == UOP_RANGE) {
         if (host_grow((void **)&c->open, &c->cap_open, c->n_open + 1,
                       sizeof(*c->open)) != 0)
-            return fail_memory();
+            return validate_no_memory();
         c->open[c->n_open++] = u;
     } else if (u->op == UOP_END) {
         if (c->n_open == 0 || c->open[c->n_open - 1] != u->src[0])
@@ -214,7 +214,7 @@ check_order(struct check *c, const struct uop *const *roots, size_t n_roots)
 
     c->seen = host_calloc(c->n, 1);
     if (!c->seen)
-        return fail_memory();
+        return validate_no_memory();
     for (i = 0; i < n_roots; i++)
         BELL_TRY(check_listed(c, roots[i]));
     if (c->n_open)
@@ -230,7 +230,7 @@ check_all(struct check *c, const struct uop *const *roots, size_t n_roots)
     c->place = host_alloc((c->n ? c->list[c->n - 1]->id + 1u : 1u) *
                           sizeof(*c->place));
     if (!c->place)
-        return fail_memory();
+        return validate_no_memory();
     for (i = 0; i < c->n; i++) {
         c->place[c->list[i]->id] = (uint32_t)i;
         BELL_TRY(check_basics(c, c->list[i]));

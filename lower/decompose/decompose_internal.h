@@ -43,6 +43,24 @@ dec_op2(const struct dec *d, enum uop_op op, const struct uop *a,
 }
 
 static inline const struct uop *
+dec_add(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return uop_alu2(d->g, UOP_ADD, a, b);
+}
+
+static inline const struct uop *
+dec_sub(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return uop_alu2(d->g, UOP_SUB, a, b);
+}
+
+static inline const struct uop *
+dec_mul(const struct dec *d, const struct uop *a, const struct uop *b)
+{
+    return uop_alu2(d->g, UOP_MUL, a, b);
+}
+
+static inline const struct uop *
 dec_where(const struct dec *d, const struct uop *cond, const struct uop *a,
           const struct uop *b)
 {

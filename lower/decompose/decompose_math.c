@@ -81,24 +81,6 @@ static const double log_8[8] = {0x1.5555555555555p-1, 0x1.9999999999dfep-2,
                                 0x1.745cde3b859c6p-3, 0x1.3b20aa8b51071p-3,
                                 0x1.0f5ce01d9adefp-3, 0x1.0f623e6d647d8p-3};
 
-static const struct uop *
-add(const struct dec *d, const struct uop *a, const struct uop *b)
-{
-    return dec_op2(d, UOP_ADD, a, b);
-}
-
-static const struct uop *
-sub(const struct dec *d, const struct uop *a, const struct uop *b)
-{
-    return dec_op2(d, UOP_SUB, a, b);
-}
-
-static const struct uop *
-mul(const struct dec *d, const struct uop *a, const struct uop *b)
-{
-    return dec_op2(d, UOP_MUL, a, b);
-}
-
 /* x, cut to where its exponential is neither 0 nor infinite, and a little
  * more; *out_small: is it far below 0? */
 static const struct uop *
@@ -130,10 +112,10 @@ finish_exp(const struct dec *d, const struct float_format *fmt,
     k = dec_where(d, small,
                   dec_int(d, x, fmt->as_int, fmt->one + ((int64_t)up << shift)),
                   dec_int(d, x, fmt->as_int, fmt->one - ((int64_t)1 << shift)));
-    scale = dec_bits(d, add(d, scale, k), fmt->dtype);
+    scale = dec_bits(d, dec_add(d, scale, k), fmt->dtype);
     back = dec_where(d, small, dec_float(d, x, fmt->dtype, exp2(-up)),
                      dec_float(d, x, fmt->dtype, 2.0));
-    return mul(d, mul(d, p, scale), back);
+    return dec_mul(d, dec_mul(d, p, scale), back);
 }
 
 /* 2^(x + low) = 2^n * 2^f. */
@@ -146,10 +128,10 @@ exp2_core(const struct dec *d, const struct float_format *fmt,
 
     x = cut_exponent(d, x, fmt->exp_min, fmt->exp_max, &small);
     magic = dec_float(d, x, fmt->dtype, fmt->magic);
-    t = add(d, x, magic);
-    f = sub(d, x, sub(d, t, magic));
+    t = dec_add(d, x, magic);
+    f = dec_sub(d, x, dec_sub(d, t, magic));
     if (low)
-        f = add(d, f, low);
+        f = dec_add(d, f, low);
     return finish_exp(d, fmt, t, f, small, poly, n_poly);
 }
 
@@ -163,7 +145,7 @@ exp_core(const struct dec *d, const struct float_format *fmt,
     x = cut_exponent(d, x, fmt->exp_min * M_LN2, fmt->exp_max * M_LN2, &small);
     magic = dec_float(d, x, fmt->dtype, fmt->magic);
     t = dec_madd(d, x, dec_float(d, x, fmt->dtype, M_LOG2E), magic);
-    n = sub(d, t, magic);
+    n = dec_sub(d, t, magic);
     r = dec_madd(d, n, dec_float(d, x, fmt->dtype, -fmt->ln2_hi), x);
     r = dec_madd(d, n, dec_float(d, x, fmt->dtype, -fmt->ln2_lo), r);
     return finish_exp(d, fmt, t, r, small, poly, n_poly);
@@ -235,9 +217,9 @@ split_log(const struct dec *d, const struct float_format *fmt,
     bits = dec_bits(d, x, fmt->as_int);
     e = dec_opi(d, UOP_SUB, bits, fmt->half_sqrt);
     e = dec_opi(d, UOP_SHR, e, fmt->fraction_bits);
-    m = sub(d, bits, dec_opi(d, UOP_SHL, e, fmt->fraction_bits));
+    m = dec_sub(d, bits, dec_opi(d, UOP_SHL, e, fmt->fraction_bits));
     m = dec_bits(d, m, fmt->dtype);
-    *out_e = add(d, uop_cast(d->g, e, fmt->dtype), shift);
+    *out_e = dec_add(d, uop_cast(d->g, e, fmt->dtype), shift);
     return dec_opf(d, UOP_SUB, m, 1.0);
 }
 
@@ -251,9 +233,9 @@ add_scaled_exactly(const struct dec *d, const struct uop *f,
 
     hi = dec_opi(d, UOP_AND, dec_bits(d, f, UOP_U32), 0xfffff000);
     hi = dec_bits(d, hi, UOP_F32);
-    lo = dec_opf(d, UOP_MUL, sub(d, f, hi), M_LOG2E);
-    lo = add(d, lo, dec_opf(d, UOP_MUL, hi, 0x1.47652cp-12));
-    return add(d, dec_opf(d, UOP_MUL, hi, 0x1.714p+0), add(d, lo, q));
+    lo = dec_opf(d, UOP_MUL, dec_sub(d, f, hi), M_LOG2E);
+    lo = dec_add(d, lo, dec_opf(d, UOP_MUL, hi, 0x1.47652cp-12));
+    return dec_add(d, dec_opf(d, UOP_MUL, hi, 0x1.714p+0), dec_add(d, lo, q));
 }
 
 /* e + f/ln 2 + f^2*Q(f), the second with 1/ln 2 in two parts. */
@@ -263,12 +245,12 @@ log2_core_f32(const struct dec *d, const struct uop *x)
     const struct uop *e, *f = split_log(d, &f32_format, x, &e), *q, *y;
 
     q = dec_poly(d, f, UOP_F32, log2_f32, 9);
-    q = mul(d, mul(d, f, f), q);
+    q = dec_mul(d, dec_mul(d, f, f), q);
     if (!d->target->has_fma)
-        return add(d, e, add_scaled_exactly(d, f, q));
+        return dec_add(d, e, add_scaled_exactly(d, f, q));
     y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.4ae0cp-26), q);
     y = dec_madd(d, f, dec_float(d, f, UOP_F32, 0x1.715476p+0), y);
-    return add(d, e, y);
+    return dec_add(d, e, y);
 }
 
 /* The rest of squaring, f*f - square, halved; or NULL where it would take a
@@ -292,17 +274,17 @@ log1p_parts(const struct dec *d, const struct uop *f, const struct uop **out_lo)
     const struct uop *s, *z, *r, *sq, *hi, *lo, *rest;
 
     s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
-    z = mul(d, s, s);
-    r = mul(d, z, dec_poly(d, z, UOP_F64, log_8, 8));
-    sq = mul(d, dec_opf(d, UOP_MUL, f, 0.5), f);
-    hi = dec_bits(d, sub(d, f, sq), UOP_U64);
+    z = dec_mul(d, s, s);
+    r = dec_mul(d, z, dec_poly(d, z, UOP_F64, log_8, 8));
+    sq = dec_mul(d, dec_opf(d, UOP_MUL, f, 0.5), f);
+    hi = dec_bits(d, dec_sub(d, f, sq), UOP_U64);
     hi = dec_opi(d, UOP_AND, hi, (int64_t)0xffffffff00000000);
     hi = dec_bits(d, hi, UOP_F64);
-    lo = sub(d, sub(d, f, hi), sq);
+    lo = dec_sub(d, dec_sub(d, f, hi), sq);
     rest = half_square_rest(d, f, sq);
     if (rest)
-        lo = sub(d, lo, rest);
-    *out_lo = dec_madd(d, s, add(d, sq, r), lo);
+        lo = dec_sub(d, lo, rest);
+    *out_lo = dec_madd(d, s, dec_add(d, sq, r), lo);
     return hi;
 }
 
@@ -318,19 +300,19 @@ dec_log2_f64(const struct dec *d, const struct uop *x,
     if (!out_lo) {
         const struct uop *s, *z;
         s = dec_op2(d, UOP_FDIV, f, dec_opf(d, UOP_ADD, f, 2.0));
-        z = mul(d, s, s);
-        z = mul(d, z, dec_poly(d, z, UOP_F64, log_4, 4));
-        s = mul(d, s, dec_opf(d, UOP_ADD, z, 2.0));
+        z = dec_mul(d, s, s);
+        z = dec_mul(d, z, dec_poly(d, z, UOP_F64, log_4, 4));
+        s = dec_mul(d, s, dec_opf(d, UOP_ADD, z, 2.0));
         return dec_madd(d, s, dec_float(d, x, UOP_F64, M_LOG2E), e);
     }
     hi = log1p_parts(d, f, &lo);
-    low = mul(d, lo, c_hi);
-    low = dec_madd(d, add(d, lo, hi), c_lo, low);
-    hi = mul(d, hi, c_hi);
-    w = add(d, e, hi); /* |e| is 0 or at least as great */
-    low = add(d, low, add(d, sub(d, e, w), hi));
-    hi = add(d, w, low);
-    *out_lo = add(d, sub(d, w, hi), low);
+    low = dec_mul(d, lo, c_hi);
+    low = dec_madd(d, dec_add(d, lo, hi), c_lo, low);
+    hi = dec_mul(d, hi, c_hi);
+    w = dec_add(d, e, hi); /* |e| is 0 or at least as great */
+    low = dec_add(d, low, dec_add(d, dec_sub(d, e, w), hi));
+    hi = dec_add(d, w, low);
+    *out_lo = dec_add(d, dec_sub(d, w, hi), low);
     return hi;
 }
 

@@ -46,33 +46,9 @@ struct reduced {
 };
 
 static const struct uop *
-add(const struct dec *d, const struct uop *a, const struct uop *b)
-{
-    return dec_op2(d, UOP_ADD, a, b);
-}
-
-static const struct uop *
-sub(const struct dec *d, const struct uop *a, const struct uop *b)
-{
-    return dec_op2(d, UOP_SUB, a, b);
-}
-
-static const struct uop *
-mul(const struct dec *d, const struct uop *a, const struct uop *b)
-{
-    return dec_op2(d, UOP_MUL, a, b);
-}
-
-static const struct uop *
 u64(const struct dec *d, const struct uop *like, uint64_t value)
 {
     return dec_int(d, like, UOP_U64, (int64_t)value);
-}
-
-static const struct uop *
-opi(const struct dec *d, enum uop_op op, const struct uop *a, int64_t i)
-{
-    return dec_opi(d, op, a, i);
 }
 
 /* ---- up to the bound ---- */
@@ -95,7 +71,7 @@ subtract_parts(const struct dec *d, const struct uop *x, const struct uop *k,
 /* The bounds, 2^13 and 2^20, keep k small enough for its product with a part
  * to be exact where there is no multiply-add. */
 static struct reduced
-reduce_small(const struct dec *d, const struct uop *x)
+reduce_small_angle(const struct dec *d, const struct uop *x)
 {
     static const double parts_f32[3] = {0x1.921fb6p+0, -0x1.777a5cp-25,
                                         -0x1.ee59dap-50};
@@ -110,7 +86,7 @@ reduce_small(const struct dec *d, const struct uop *x)
 
     magic = dec_float(d, x, dtype, is_f64 ? 0x1.8p52 : 0x1.8p23);
     t = dec_madd(d, x, dec_float(d, x, dtype, TWO_OVER_PI), magic);
-    k = sub(d, t, magic);
+    k = dec_sub(d, t, magic);
     if (fma || is_f64) {
         const double *parts = !is_f64 ? parts_f32 : fma ? parts_f64 : parts_33;
         out.r = subtract_parts(d, x, k, parts);
@@ -131,7 +107,7 @@ window(const struct dec *d, const struct uop *hi, const struct uop *lo,
        const struct uop *b, const struct uop *b_inv)
 {
     const struct uop *left = dec_op2(d, UOP_SHL, hi, b);
-    const struct uop *right = opi(d, UOP_SHR, lo, 1);
+    const struct uop *right = dec_opi(d, UOP_SHR, lo, 1);
 
     return dec_op2(d, UOP_OR, left, dec_op2(d, UOP_SHR, right, b_inv));
 }
@@ -150,7 +126,7 @@ select_words(const struct dec *d, const struct uop *cond,
 static const struct uop *
 bit_set(const struct dec *d, const struct uop *a, int64_t bit)
 {
-    return dec_op2(d, UOP_CMPNE, opi(d, UOP_AND, a, bit),
+    return dec_op2(d, UOP_CMPNE, dec_opi(d, UOP_AND, a, bit),
                    dec_int(d, a, UOP_U64, 0));
 }
 
@@ -160,10 +136,10 @@ static const struct uop *
 split_product(const struct dec *d, const struct uop *p,
               const struct uop **out_rest)
 {
-    const struct uop *k = opi(d, UOP_ADD, p, (int64_t)1 << 61);
+    const struct uop *k = dec_opi(d, UOP_ADD, p, (int64_t)1 << 61);
 
-    k = opi(d, UOP_SHR, k, 62);
-    p = sub(d, p, opi(d, UOP_SHL, k, 62));
+    k = dec_opi(d, UOP_SHR, k, 62);
+    p = dec_sub(d, p, dec_opi(d, UOP_SHL, k, 62));
     *out_rest = dec_bits(d, p, UOP_I64);
     return k;
 }
@@ -177,20 +153,20 @@ reduce_large_f32(const struct dec *d, const struct uop *x)
     struct reduced out;
     unsigned i;
 
-    m = opi(d, UOP_OR, opi(d, UOP_AND, bits, 0x7fffff), 0x800000);
+    m = dec_opi(d, UOP_OR, dec_opi(d, UOP_AND, bits, 0x7fffff), 0x800000);
     m = uop_cast(d->g, m, UOP_U64);
-    p = opi(d, UOP_SUB, opi(d, UOP_SHR, bits, 23), 140);
+    p = dec_opi(d, UOP_SUB, dec_opi(d, UOP_SHR, bits, 23), 140);
     p = uop_cast(d->g, p, UOP_U64);
     far = bit_set(d, p, 64);
-    b = opi(d, UOP_AND, p, 63);
-    b_inv = opi(d, UOP_XOR, b, 63);
+    b = dec_opi(d, UOP_AND, p, 63);
+    b_inv = dec_opi(d, UOP_XOR, b, 63);
     for (i = 0; i < 4; i++)
         word[i] = u64(d, x, two_over_pi_f32[i]);
     select_words(d, far, word, 3, 1);
     hi = window(d, word[0], word[1], b, b_inv);
     mid = window(d, word[1], word[2], b, b_inv);
-    mid = mul(d, m, opi(d, UOP_SHR, mid, 32));
-    p = add(d, mul(d, m, hi), opi(d, UOP_SHR, mid, 32));
+    mid = dec_mul(d, m, dec_opi(d, UOP_SHR, mid, 32));
+    p = dec_add(d, dec_mul(d, m, hi), dec_opi(d, UOP_SHR, mid, 32));
     out.k = uop_cast(d->g, split_product(d, p, &rest), UOP_U32);
     rest = uop_cast(d->g, rest, UOP_F64);
     rest = dec_opf(d, UOP_MUL, rest, HALF_PI * 0x1p-62);
@@ -202,17 +178,18 @@ reduce_large_f32(const struct dec *d, const struct uop *x)
 static const struct uop *
 mul_high(const struct dec *d, const struct uop *m, const struct uop *w)
 {
-    const struct uop *m_lo = opi(d, UOP_AND, m, 0xffffffff);
-    const struct uop *m_hi = opi(d, UOP_SHR, m, 32);
-    const struct uop *w_lo = opi(d, UOP_AND, w, 0xffffffff);
-    const struct uop *w_hi = opi(d, UOP_SHR, w, 32);
-    const struct uop *cross = mul(d, m_lo, w_hi), *mid;
+    const struct uop *m_lo = dec_opi(d, UOP_AND, m, 0xffffffff);
+    const struct uop *m_hi = dec_opi(d, UOP_SHR, m, 32);
+    const struct uop *w_lo = dec_opi(d, UOP_AND, w, 0xffffffff);
+    const struct uop *w_hi = dec_opi(d, UOP_SHR, w, 32);
+    const struct uop *cross = dec_mul(d, m_lo, w_hi), *mid;
 
-    mid = opi(d, UOP_SHR, mul(d, m_lo, w_lo), 32);
-    mid = add(d, mid, opi(d, UOP_AND, cross, 0xffffffff));
-    mid = add(d, mid, mul(d, m_hi, w_lo));
-    mid = add(d, opi(d, UOP_SHR, mid, 32), opi(d, UOP_SHR, cross, 32));
-    return add(d, mid, mul(d, m_hi, w_hi));
+    mid = dec_opi(d, UOP_SHR, dec_mul(d, m_lo, w_lo), 32);
+    mid = dec_add(d, mid, dec_opi(d, UOP_AND, cross, 0xffffffff));
+    mid = dec_add(d, mid, dec_mul(d, m_hi, w_lo));
+    mid = dec_add(d, dec_opi(d, UOP_SHR, mid, 32),
+                  dec_opi(d, UOP_SHR, cross, 32));
+    return dec_add(d, mid, dec_mul(d, m_hi, w_hi));
 }
 
 /* F64: the exponent field is 1043..2046, the bits begin at it - 1043; 192 of
@@ -225,11 +202,11 @@ reduce_large_f64(const struct dec *d, const struct uop *x)
     struct reduced out;
     unsigned i;
 
-    m = opi(d, UOP_AND, bits, 0xfffffffffffff);
-    m = opi(d, UOP_OR, m, (int64_t)1 << 52);
-    p = opi(d, UOP_SUB, opi(d, UOP_SHR, bits, 52), 1043);
-    b = opi(d, UOP_AND, p, 63);
-    b_inv = opi(d, UOP_XOR, b, 63);
+    m = dec_opi(d, UOP_AND, bits, 0xfffffffffffff);
+    m = dec_opi(d, UOP_OR, m, (int64_t)1 << 52);
+    p = dec_opi(d, UOP_SUB, dec_opi(d, UOP_SHR, bits, 52), 1043);
+    b = dec_opi(d, UOP_AND, p, 63);
+    b_inv = dec_opi(d, UOP_XOR, b, 63);
     for (i = 0; i < 19; i++)
         word[i] = u64(d, x, two_over_pi_f64[i]);
     select_words(d, bit_set(d, p, 512), word, 11, 8);
@@ -239,10 +216,10 @@ reduce_large_f64(const struct dec *d, const struct uop *x)
     for (i = 0; i < 3; i++)
         w[i] = window(d, word[i], word[i + 1], b, b_inv);
     low = mul_high(d, m, w[2]);
-    lo = add(d, mul(d, m, w[1]), low);
+    lo = dec_add(d, dec_mul(d, m, w[1]), low);
     carry = uop_cast(d->g, dec_op2(d, UOP_CMPLT, lo, low), UOP_U64);
-    hi = add(d, mul(d, m, w[0]), mul_high(d, m, w[1]));
-    hi = add(d, hi, carry);
+    hi = dec_add(d, dec_mul(d, m, w[0]), mul_high(d, m, w[1]));
+    hi = dec_add(d, hi, carry);
     out.k = split_product(d, hi, &rest);
     rest = uop_cast(d->g, rest, UOP_F64);
     lo = uop_cast(d->g, lo, UOP_F64);
@@ -260,14 +237,14 @@ sin_or_cos(const struct dec *d, struct reduced a)
     enum uop_dtype dtype = a.r->dtype;
     bool is_f64 = dtype == UOP_F64;
     unsigned n = is_f64 ? 6 : 3;
-    const struct uop *z = mul(d, a.r, a.r), *s, *c, *odd;
+    const struct uop *z = dec_mul(d, a.r, a.r), *s, *c, *odd;
 
     s = dec_poly(d, z, dtype, is_f64 ? sin_f64 : sin_f32, n);
-    s = dec_madd(d, mul(d, a.r, z), s, a.r);
+    s = dec_madd(d, dec_mul(d, a.r, z), s, a.r);
     c = dec_poly(d, z, dtype, is_f64 ? cos_f64 : cos_f32, n);
     c = dec_madd(d, z, c, dec_float(d, z, dtype, -0.5));
     c = dec_madd(d, z, c, dec_float(d, z, dtype, 1.0));
-    odd = opi(d, UOP_AND, a.k, 1);
+    odd = dec_opi(d, UOP_AND, a.k, 1);
     odd = dec_op2(d, UOP_CMPNE, odd, dec_int(d, odd, odd->dtype, 0));
     return dec_where(d, odd, c, s);
 }
@@ -283,18 +260,18 @@ dec_sin_or_cos(const struct dec *d, enum uop_op op, const struct uop *x)
                      *y;
     struct reduced a, far;
 
-    sign = opi(d, UOP_AND, bits, sign_bit);
+    sign = dec_opi(d, UOP_AND, bits, sign_bit);
     size = dec_bits(d, dec_op2(d, UOP_XOR, bits, sign), dtype);
-    a = reduce_small(d, size);
+    a = reduce_small_angle(d, size);
     far = is_f64 ? reduce_large_f64(d, size) : reduce_large_f32(d, size);
     near = dec_op2(d, UOP_CMPLT, size,
                    dec_float(d, x, dtype, is_f64 ? 0x1p20 : 0x1p13));
     a.r = dec_where(d, near, a.r, far.r);
     a.k = dec_where(d, near, a.k, far.k);
     if (op == UOP_COS) /* which is even: a sine a quarter turn on */
-        a.k = opi(d, UOP_ADD, a.k, 1);
+        a.k = dec_opi(d, UOP_ADD, a.k, 1);
     y = sin_or_cos(d, a);
-    a.k = opi(d, UOP_SHL, opi(d, UOP_AND, a.k, 2), is_f64 ? 62 : 30);
+    a.k = dec_opi(d, UOP_SHL, dec_opi(d, UOP_AND, a.k, 2), is_f64 ? 62 : 30);
     sign = op == UOP_COS ? a.k : dec_op2(d, UOP_XOR, sign, a.k);
     y = dec_bits(d, dec_op2(d, UOP_XOR, dec_bits(d, y, bits_dtype), sign),
                  dtype);

@@ -80,6 +80,20 @@ struct expand {
     uint64_t around[KERNEL_MAX_RANGES]; /* loops around the range's loop */
 };
 
+static inline const struct uop *
+expand_num(const struct expand *e, int64_t value)
+{
+    return uop_const_int(e->g, UOP_I64, value);
+}
+
+/* op(a, constant) */
+static inline const struct uop *
+expand_op_num(const struct expand *e, enum uop_op op, const struct uop *a,
+              int64_t b)
+{
+    return uop_alu2(e->g, op, a, expand_num(e, b));
+}
+
 /* Number of the copy of `inst` that digit[] stands at. */
 uint32_t expand_copy(const struct expand *e, const struct expand_inst *inst);
 

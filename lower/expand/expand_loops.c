@@ -19,7 +19,7 @@ struct reduce {
 };
 
 static bell_status
-no_memory(const struct expand *e)
+expand_no_memory(const struct expand *e)
 {
     return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", e->k->n_nodes);
 }
@@ -113,7 +113,7 @@ begin_reduce(struct expand *e, const struct kernel_group *group,
     r->n_parallel = expand_count(e, r->parallel);
     r->accs = arena_alloc(&k->mem, (size_t)r->inst->n_copies * r->n_parallel *
                                        sizeof(*r->accs));
-    return r->accs ? BELL_OK : no_memory(e);
+    return r->accs ? BELL_OK : expand_no_memory(e);
 }
 
 /* The loop body of one REDUCE: its ACC_SETs go to effects[]. */
@@ -225,7 +225,7 @@ join_threads(struct expand *e, const struct kernel_group *group,
         n += reduces[i].inst->n_copies;
     parts = arena_alloc(&e->k->mem, n * sizeof(*parts));
     if (!parts)
-        return no_memory(e);
+        return expand_no_memory(e);
     for (n = 0, i = 0; i < group->n_members; i++) {
         struct expand_inst *inst = reduces[i].inst;
         for (copy = 0; copy < inst->n_copies; copy++, n++) {
@@ -250,14 +250,14 @@ expand_group(struct expand *e, const struct kernel_group *group)
         return expand_matrix_group(e, group);
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
     if (!reduces)
-        return no_memory(e);
+        return expand_no_memory(e);
     for (i = 0; i < group->n_members; i++) {
         BELL_TRY(begin_reduce(e, group, group->members[i], &reduces[i]));
         max += (size_t)reduces[i].inst->n_copies * reduces[i].n_parallel;
     }
     src = arena_alloc(&k->mem, (max + 1) * sizeof(*src));
     if (!src)
-        return no_memory(e);
+        return expand_no_memory(e);
     for (i = 0; i < group->n_members; i++)
         n = make_body(e, group, &reduces[i], src + 1, n);
     end = expand_close_loops(e, group->bound, src, n);
@@ -277,7 +277,7 @@ add_effect(struct expand *e, uint64_t loops, const struct uop *node)
         loops ? 63u - (uint32_t)__builtin_clzll(loops) : KERNEL_MAX_RANGES;
 
     if (!effect)
-        return no_memory(e);
+        return expand_no_memory(e);
     effect->node = node;
     effect->next = e->effects[at];
     e->effects[at] = effect;
@@ -309,7 +309,7 @@ list_effects(struct expand *e, const struct expand_effect *first,
         n++;
     src = arena_alloc(&e->k->mem, (n + 1) * sizeof(*src));
     if (!src)
-        return no_memory(e);
+        return expand_no_memory(e);
     for (effect = first, i = n; effect; effect = effect->next)
         src[i--] = effect->node;
     *out_src = src;

@@ -31,12 +31,6 @@ struct matrix {
     uint32_t n_loops;
 };
 
-static const struct uop *
-num(struct expand *e, int64_t value)
-{
-    return uop_const_int(e->g, UOP_I64, value);
-}
-
 /* The range of this id. */
 static uint32_t
 find_range(const struct kernel *k, uint32_t id)
@@ -142,14 +136,15 @@ range_value_nv(const struct matrix *m, enum uop_wmma_operand operand,
 
     uop_wmma_place(m->shape, m->dtype, operand, 0, i, &row, &col);
     if (r == m->step) /* pack * t, and what thread 0 has */
-        return uop_alu2(e->g, UOP_ADD, uop_alu2(e->g, UOP_MUL, t, num(e, pack)),
-                        num(e, operand == UOP_WMMA_A ? col : row));
+        return uop_alu2(e->g, UOP_ADD,
+                        uop_alu2(e->g, UOP_MUL, t, expand_num(e, pack)),
+                        expand_num(e, operand == UOP_WMMA_A ? col : row));
     if (operand == UOP_WMMA_A && r == m->half)
-        return num(e, row / 8);
+        return expand_num(e, row / 8);
     if (operand == UOP_WMMA_B && r == m->col) /* column g is pair g/2 */
-        return uop_alu2(e->g, UOP_FLOORDIV, g, num(e, 2));
+        return uop_alu2(e->g, UOP_FLOORDIV, g, expand_num(e, 2));
     if (operand == UOP_WMMA_B && r == m->pair)
-        return uop_alu2(e->g, UOP_FLOORMOD, g, num(e, 2));
+        return uop_alu2(e->g, UOP_FLOORMOD, g, expand_num(e, 2));
     return NULL;
 }
 
@@ -170,15 +165,15 @@ range_value16(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
             uop_wmma_place(m->shape, m->dtype, operand, 16 * t, i, &row, &col);
             at[t] = operand == UOP_WMMA_A ? col : row;
         }
-        g = uop_alu2(e->g, UOP_MUL, g, num(e, at[1] - at[0]));
-        return uop_alu2(e->g, UOP_ADD, g, num(e, at[0]));
+        g = uop_alu2(e->g, UOP_MUL, g, expand_num(e, at[1] - at[0]));
+        return uop_alu2(e->g, UOP_ADD, g, expand_num(e, at[0]));
     }
     if (operand == UOP_WMMA_A && r == m->row)
         return uop_alu2(e->g, together ? UOP_FLOORDIV : UOP_FLOORMOD, c,
-                        num(e, together ? m->n_half : n_rows));
+                        expand_num(e, together ? m->n_half : n_rows));
     if (operand == UOP_WMMA_A && r == m->half)
         return uop_alu2(e->g, together ? UOP_FLOORMOD : UOP_FLOORDIV, c,
-                        num(e, together ? m->n_half : n_rows));
+                        expand_num(e, together ? m->n_half : n_rows));
     return NULL;
 }
 
@@ -194,7 +189,7 @@ range_value(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
 
     if (v)
         return v;
-    return e->copied >> r & 1 ? num(e, e->digit[r]) : e->base[r];
+    return e->copied >> r & 1 ? expand_num(e, e->digit[r]) : e->base[r];
 }
 
 static int64_t
@@ -227,7 +222,7 @@ part_index(const struct matrix *m, const struct expand_stage *s,
             continue;
         v = whole && r == m->pair ? e->base[m->row]
                                   : range_value(m, operand, i, r);
-        v = uop_alu2(e->g, UOP_MUL, v, num(e, s->dims[j].stride));
+        v = uop_alu2(e->g, UOP_MUL, v, expand_num(e, s->dims[j].stride));
         index = uop_alu2(e->g, UOP_ADD, index, v);
     }
     return index;
@@ -259,16 +254,18 @@ row_index(const struct matrix *m, const struct expand_stage *s,
     struct expand *e = m->e;
     int64_t each = MAX_BYTES / uop_dtype_infos[m->dtype].size_bytes;
     uint32_t fast = operand == UOP_WMMA_A ? m->row : m->pair, r, j;
-    const struct uop *row = uop_alu2(e->g, UOP_FLOORMOD, e->tid, num(e, 8));
-    const struct uop *reg = uop_alu2(e->g, UOP_FLOORDIV, e->tid, num(e, 8));
-    const struct uop *half = num(e, 0), *index = half, *step, *v;
+    const struct uop *row =
+        uop_alu2(e->g, UOP_FLOORMOD, e->tid, expand_num(e, 8));
+    const struct uop *reg =
+        uop_alu2(e->g, UOP_FLOORDIV, e->tid, expand_num(e, 8));
+    const struct uop *half = expand_num(e, 0), *index = half, *step, *v;
 
-    reg = uop_alu2(e->g, UOP_FLOORMOD, reg, num(e, n_regs));
+    reg = uop_alu2(e->g, UOP_FLOORMOD, reg, expand_num(e, n_regs));
     if (operand == UOP_WMMA_A) { /* its halves, then more steps */
-        half = uop_alu2(e->g, UOP_FLOORMOD, reg, num(e, 2));
-        reg = uop_alu2(e->g, UOP_FLOORDIV, reg, num(e, 2));
+        half = uop_alu2(e->g, UOP_FLOORMOD, reg, expand_num(e, 2));
+        reg = uop_alu2(e->g, UOP_FLOORDIV, reg, expand_num(e, 2));
     }
-    step = uop_alu2(e->g, UOP_MUL, reg, num(e, each));
+    step = uop_alu2(e->g, UOP_MUL, reg, expand_num(e, each));
     if (turned)
         step = uop_alu2(e->g, UOP_ADD, step, row);
     for (j = 0; j < s->n_dims; j++) {
@@ -278,13 +275,13 @@ row_index(const struct matrix *m, const struct expand_stage *s,
             continue; /* with the pair */
         if (r == (turned ? fast : m->step) ? stride != 1 : stride % each)
             return NULL;
-        v = r == m->step                            ? step
-            : r == fast                             ? turned ? num(e, 0) : row
+        v = r == m->step ? step
+            : r == fast  ? turned ? expand_num(e, 0) : row
             : r == m->half && operand == UOP_WMMA_A ? half
-            : e->copied >> r & 1                    ? num(e, e->digit[r])
+            : e->copied >> r & 1                    ? expand_num(e, e->digit[r])
                                                     : e->base[r];
         index = uop_alu2(e->g, UOP_ADD, index,
-                         uop_alu2(e->g, UOP_MUL, v, num(e, stride)));
+                         uop_alu2(e->g, UOP_MUL, v, expand_num(e, stride)));
     }
     return uop_alu2(e->g, UOP_ADD, index, s->half);
 }
@@ -347,7 +344,7 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
 
 /* The part at digit[], made once. */
 static const struct uop *
-find_part(const struct matrix *m, enum uop_wmma_operand operand)
+find_operand_part(const struct matrix *m, enum uop_wmma_operand operand)
 {
     struct expand *e = m->e;
     const struct expand_inst *inst = operand == UOP_WMMA_A ? m->a : m->b;
@@ -384,8 +381,8 @@ add_products(const struct matrix *m, const struct uop *sum)
     for (i = 0; i < n; i++) {
         const struct uop *src[3];
         expand_set_digits(e, m->pieces, i);
-        src[0] = find_part(m, UOP_WMMA_A);
-        src[1] = find_part(m, UOP_WMMA_B);
+        src[0] = find_operand_part(m, UOP_WMMA_A);
+        src[1] = find_operand_part(m, UOP_WMMA_B);
         src[2] = sum;
         sum = uop_new(e->g, UOP_WMMA, m->node->dtype, sum->lanes, arg, src, 3);
     }
@@ -418,7 +415,7 @@ set_instances(const struct matrix *m, const struct uop *sum)
 }
 
 static const struct uop *
-make_acc(const struct matrix *m, uint32_t lanes)
+make_matrix_acc(const struct matrix *m, uint32_t lanes)
 {
     const struct uop *src[1 + KERNEL_MAX_RANGES], *zero = zeros(m, lanes);
     union uop_arg arg = {.i = m->e->n_accs++};
@@ -432,8 +429,8 @@ make_acc(const struct matrix *m, uint32_t lanes)
 }
 
 static const struct uop *
-get_acc(const struct matrix *m, const struct uop *acc,
-        const struct uop *const *after, uint32_t n_after)
+get_matrix_acc(const struct matrix *m, const struct uop *acc,
+               const struct uop *const *after, uint32_t n_after)
 {
     const struct uop *src[1 + KERNEL_MAX_RANGES];
 
@@ -456,15 +453,15 @@ make_wgmma(const struct matrix *m, const struct uop *acc)
     uint32_t row = UOP_WGMMA_ROW_BYTES / uop_dtype_infos[m->dtype].size_bytes;
     struct uop_wgmma w = {acc->lanes * 2u, m->shape.k, row / m->shape.k,
                           !a->along, !b->along};
-    const struct uop *group = num(e, 0), *src[5], *u;
+    const struct uop *group = expand_num(e, 0), *src[5], *u;
 
     if (e->k->n_threads > 128) /* that have 64 rows each */
-        group = uop_alu2(e->g, UOP_FLOORDIV, e->tid, num(e, 128));
-    group = uop_alu2(e->g, UOP_MUL, group, num(e, 64));
+        group = uop_alu2(e->g, UOP_FLOORDIV, e->tid, expand_num(e, 128));
+    group = uop_alu2(e->g, UOP_MUL, group, expand_num(e, 64));
     src[0] = acc;
     src[1] = a->memory;
     src[2] = uop_alu2(e->g, UOP_ADD, a->half,
-                      expand_wgmma_index(e, a, group, num(e, 0)));
+                      expand_wgmma_index(e, a, group, expand_num(e, 0)));
     src[3] = b->memory;
     src[4] = b->half;
     u = uop_new(e->g, UOP_WGMMA, UOP_VOID, 1,
@@ -484,11 +481,11 @@ make_wgmma_group(struct matrix *m)
 
     if (m->n_half != 2 || m->n_pair != 2 || !m->n_loops)
         return bell_fail(BELL_E_INTERNAL, "no product for WGMMA");
-    sum = make_acc(m, (uint16_t)(4 * n));
+    sum = make_matrix_acc(m, (uint16_t)(4 * n));
     src[1] = make_wgmma(m, sum);
     src[0] = expand_close_loops(e, m->group->bound, src, 1);
     src[0] = uop_new(e->g, UOP_WGMMA_WAIT, UOP_VOID, 1, no_arg, src, 1);
-    sum = get_acc(m, sum, src, 1);
+    sum = get_matrix_acc(m, sum, src, 1);
     for (i = 0; i < n; i++) {
         expand_set_digits(e, m->tiles, i);
         for (lane = 0; lane < 4; lane++) {
@@ -527,14 +524,15 @@ expand_matrix_group(struct expand *e, const struct kernel_group *group)
             accs[i] = add_products(&m, zeros(&m, lanes));
             continue;
         }
-        accs[i] = set[0] = make_acc(&m, lanes);
-        set[1] = add_products(&m, get_acc(&m, set[0], m.loops, m.n_loops));
+        accs[i] = set[0] = make_matrix_acc(&m, lanes);
+        set[1] =
+            add_products(&m, get_matrix_acc(&m, set[0], m.loops, m.n_loops));
         src[1 + i] = uop_new(e->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, set, 2);
     }
     end = expand_close_loops(e, group->bound, src, m.n_loops ? n : 0);
     for (i = 0; i < n; i++) {
         expand_set_digits(e, m.tiles, i);
-        set_instances(&m, end ? get_acc(&m, accs[i], &end, 1) : accs[i]);
+        set_instances(&m, end ? get_matrix_acc(&m, accs[i], &end, 1) : accs[i]);
     }
     return uop_graph_status(e->g);
 }

@@ -44,18 +44,6 @@
 
 static const union uop_arg no_arg = {.bits = 0};
 
-static const struct uop *
-num(struct expand *e, int64_t value)
-{
-    return uop_const_int(e->g, UOP_I64, value);
-}
-
-static const struct uop *
-op_num(struct expand *e, enum uop_op op, const struct uop *a, int64_t b)
-{
-    return uop_alu2(e->g, op, a, num(e, b));
-}
-
 /* ---- what is an operand ---- */
 
 /* Ranges that count inside a work-group while a tile is worked on. */
@@ -101,8 +89,8 @@ is_operand(const struct expand *e, uint32_t pos)
 /* Fills dims, the fastest last, and the strides. `pad` elements lie between
  * rows of the fast direction, against conflicts of banks. Returns the size. */
 static int64_t
-lay_out(const struct expand *e, struct expand_stage *s, bool reduce_fast,
-        int64_t pad)
+lay_out_tile(const struct expand *e, struct expand_stage *s, bool reduce_fast,
+             int64_t pad)
 {
     const struct kernel *k = e->k;
     uint64_t parts[2] = {s->ranges & k->reduce_ranges,
@@ -151,7 +139,7 @@ lay_out_wgmma(const struct expand *e, struct expand_stage *s)
     bool of_a = false;
     uint32_t i;
 
-    lay_out(e, s, s->along, 0);
+    lay_out_tile(e, s, s->along, 0);
     for (i = 0; i < s->n_dims; i++)
         of_a |= uop_range_id(k->ranges[s->dims[i].range]) == m->row;
     s->size = 1;
@@ -343,14 +331,15 @@ number_field(struct expand *e, const struct copy *c, uint32_t step,
              uint32_t low, uint32_t n)
 {
     uint64_t high = ((uint64_t)step << c->tid_log2) >> low;
-    const struct uop *v = num(e, (int64_t)(high & (((uint64_t)1 << n) - 1)));
+    const struct uop *v =
+        expand_num(e, (int64_t)(high & (((uint64_t)1 << n) - 1)));
     const struct uop *part = e->tid;
 
     if (low >= c->tid_log2 || !n)
         return v;
     if (low)
-        part = op_num(e, UOP_FLOORDIV, part, (int64_t)1 << low);
-    part = op_num(e, UOP_FLOORMOD, part, (int64_t)1 << n);
+        part = expand_op_num(e, UOP_FLOORDIV, part, (int64_t)1 << low);
+    part = expand_op_num(e, UOP_FLOORMOD, part, (int64_t)1 << n);
     return uop_alu2(e->g, UOP_ADD, v, part);
 }
 
@@ -366,8 +355,9 @@ set_values(struct expand *e, struct copy *c, uint32_t step)
     for (i = 0; i < s->n_dims; i++) {
         uint32_t r = s->dims[c->order[i]].range;
         uint32_t n = log2_size(e, r) - c->taken[i];
-        c->value[r] = op_num(e, UOP_MUL, number_field(e, c, step, low, n),
-                             (int64_t)1 << c->taken[i]);
+        c->value[r] =
+            expand_op_num(e, UOP_MUL, number_field(e, c, step, low, n),
+                          (int64_t)1 << c->taken[i]);
         low += n;
     }
 }
@@ -381,15 +371,17 @@ expand_wgmma_index(struct expand *e, const struct expand_stage *s,
     const struct uop *row = output, *at = step, *part;
 
     if (!s->along) { /* rows of steps, of n outputs each */
-        row = op_num(e, UOP_MUL, op_num(e, UOP_FLOORDIV, output, n), n);
+        row = expand_op_num(e, UOP_MUL,
+                            expand_op_num(e, UOP_FLOORDIV, output, n), n);
         row = uop_alu2(e->g, UOP_ADD, row, step);
-        at = op_num(e, UOP_FLOORMOD, output, n);
+        at = expand_op_num(e, UOP_FLOORMOD, output, n);
     }
-    part = uop_alu2(e->g, UOP_XOR, op_num(e, UOP_FLOORDIV, at, each),
-                    op_num(e, UOP_FLOORMOD, s->along ? output : step, 8));
-    part = uop_alu2(e->g, UOP_ADD, op_num(e, UOP_MUL, part, each),
-                    op_num(e, UOP_FLOORMOD, at, each));
-    return uop_alu2(e->g, UOP_ADD, op_num(e, UOP_MUL, row, n), part);
+    part =
+        uop_alu2(e->g, UOP_XOR, expand_op_num(e, UOP_FLOORDIV, at, each),
+                 expand_op_num(e, UOP_FLOORMOD, s->along ? output : step, 8));
+    part = uop_alu2(e->g, UOP_ADD, expand_op_num(e, UOP_MUL, part, each),
+                    expand_op_num(e, UOP_FLOORMOD, at, each));
+    return uop_alu2(e->g, UOP_ADD, expand_op_num(e, UOP_MUL, row, n), part);
 }
 
 /* Element of the LOCAL array for the present values, or those of the lane. */
@@ -397,24 +389,25 @@ static const struct uop *
 array_index(struct expand *e, const struct copy *c, uint32_t lane)
 {
     const struct expand_stage *s = c->stage;
-    const struct uop *index = num(e, lane * s->dims[c->order[0]].stride),
-                     *count[2] = {num(e, 0), num(e, 0)};
+    const struct uop *index = expand_num(e, lane * s->dims[c->order[0]].stride),
+                     *count[2] = {expand_num(e, 0), expand_num(e, 0)};
     uint32_t i;
 
     for (i = 0; i < s->n_dims && e->k->matrix.wgmma; i++) {
         uint32_t r = s->dims[i].range;
         const struct uop **to = &count[e->k->reduce_ranges >> r & 1];
-        *to = uop_alu2(e->g, UOP_ADD, *to,
-                       op_num(e, UOP_MUL, c->value[r], s->dims[i].weight));
+        *to =
+            uop_alu2(e->g, UOP_ADD, *to,
+                     expand_op_num(e, UOP_MUL, c->value[r], s->dims[i].weight));
     }
     if (e->k->matrix.wgmma && is_turned(e, s))
-        count[0] = op_num(e, UOP_ADD, count[0], lane);
+        count[0] = expand_op_num(e, UOP_ADD, count[0], lane);
     if (e->k->matrix.wgmma)
         return expand_wgmma_index(e, s, count[0], count[1]);
     for (i = 0; i < s->n_dims; i++)
-        index = uop_alu2(
-            e->g, UOP_ADD, index,
-            op_num(e, UOP_MUL, c->value[s->dims[i].range], s->dims[i].stride));
+        index = uop_alu2(e->g, UOP_ADD, index,
+                         expand_op_num(e, UOP_MUL, c->value[s->dims[i].range],
+                                       s->dims[i].stride));
     return index;
 }
 
@@ -505,8 +498,8 @@ across(struct expand *e, const struct copy *c, const struct uop *const *rows,
 /* The most bytes that a COPY takes of `value`, which goes to element `index`
  * of the array as it is; 0: it has to be loaded and stored. */
 static uint32_t
-copy_bytes(const struct expand *e, const struct uop *value,
-           const struct uop *index)
+copy_width_bytes(const struct expand *e, const struct uop *value,
+                 const struct uop *index)
 {
     uint32_t size = uop_dtype_infos[value->dtype].size_bytes;
     uint32_t bytes = value->lanes * size;
@@ -527,8 +520,8 @@ copy_bytes(const struct expand *e, const struct uop *value,
 
 /* Adds COPYs of so many bytes in place of a LOAD and its STORE. */
 static void
-add_copies(struct expand *e, const struct expand_store *whole, uint32_t bytes,
-           struct expand_stores *stores)
+add_tile_copies(struct expand *e, const struct expand_store *whole,
+                uint32_t bytes, struct expand_stores *stores)
 {
     const struct uop *load = whole->value, *src[6] = {whole->memory};
     uint32_t i, n = bytes / uop_dtype_infos[load->dtype].size_bytes;
@@ -540,8 +533,8 @@ add_copies(struct expand *e, const struct expand_store *whole, uint32_t bytes,
     for (i = 0; i < load->lanes; i += n) {
         struct expand_store *store = &stores->v[stores->n++];
         *store = *whole;
-        src[1] = op_num(e, UOP_ADD, whole->index, i);
-        src[3] = op_num(e, UOP_ADD, load->src[1], i);
+        src[1] = expand_op_num(e, UOP_ADD, whole->index, i);
+        src[3] = expand_op_num(e, UOP_ADD, load->src[1], i);
         store->made = uop_new(e->g, UOP_COPY, UOP_VOID, 1, arg, src,
                               whole->gate       ? 6
                               : load->n_src > 3 ? 5
@@ -577,9 +570,9 @@ copy_store(struct expand *e, const struct copy *c, const struct uop *half,
         struct expand_store store = {.memory = c->stage->memory, .gate = gate};
         store.index = uop_alu2(e->g, UOP_ADD, array_index(e, c, i), half);
         store.value = whole ? rows[0] : across(e, c, rows, i);
-        bytes = copy_bytes(e, store.value, store.index);
+        bytes = copy_width_bytes(e, store.value, store.index);
         if (bytes)
-            add_copies(e, &store, bytes, stores);
+            add_tile_copies(e, &store, bytes, stores);
         else
             stores->v[stores->n++] = store;
     }
@@ -595,22 +588,23 @@ static const struct uop *
 half_of(struct expand *e, const struct expand_stage *s, const struct uop *tile)
 {
     if (e->n_buffers == 1)
-        return num(e, 0);
-    return op_num(e, UOP_MUL, op_num(e, UOP_FLOORMOD, tile, e->n_buffers),
-                  s->size);
+        return expand_num(e, 0);
+    return expand_op_num(e, UOP_MUL,
+                         expand_op_num(e, UOP_FLOORMOD, tile, e->n_buffers),
+                         s->size);
 }
 
 /* The LOADs of all rows, from the present values on. */
 static bell_status
-load_rows(struct expand *e, struct copy *c, const struct uop *gate,
-          const struct uop **out)
+copy_tile_rows(struct expand *e, struct copy *c, const struct uop *gate,
+               const struct uop **out)
 {
     uint32_t along = c->stage->dims[c->stage->n_dims - 1].range, r;
     const struct uop *first = c->value[along];
     bell_status status = BELL_OK;
 
     for (r = 0; r < c->rows && status == BELL_OK; r++) {
-        c->value[along] = op_num(e, UOP_ADD, first, r);
+        c->value[along] = expand_op_num(e, UOP_ADD, first, r);
         status = copy_load(e, c, gate, &out[r]);
     }
     c->value[along] = first;
@@ -626,7 +620,8 @@ plan_steps(struct expand *e, const struct expand_stage *s, struct copy *c,
     plan_copy(e, s, s->range, c);
     *out_gate = NULL;
     if (c->n_log2 < c->tid_log2)
-        *out_gate = op_num(e, UOP_CMPLT, e->tid, (int64_t)1 << c->n_log2);
+        *out_gate =
+            expand_op_num(e, UOP_CMPLT, e->tid, (int64_t)1 << c->n_log2);
     return c->n_log2 > c->tid_log2 ? 1u << (c->n_log2 - c->tid_log2) : 1;
 }
 
@@ -645,14 +640,15 @@ copy_operand(struct expand *e, const struct expand_stage *s,
              const struct turn *turn, struct expand_stores *stores)
 {
     const struct uop *rows[ACCESS_BYTES] = {NULL}, *gate;
-    const struct uop *half = turn->tile ? half_of(e, s, turn->tile) : num(e, 0);
+    const struct uop *half =
+        turn->tile ? half_of(e, s, turn->tile) : expand_num(e, 0);
     uint32_t step, steps, r;
     struct copy c;
 
     steps = plan_steps(e, s, &c, &gate);
     for (step = 0; step < steps; step++) {
         set_turn(e, &c, step, turn);
-        BELL_TRY(load_rows(e, &c, turn->gate, rows));
+        BELL_TRY(copy_tile_rows(e, &c, turn->gate, rows));
         for (r = 0; r < c.rows; r++)
             rows[r] = uop_cast(e->g, rows[r], s->dtype);
         copy_store(e, &c, half, rows, gate, stores);
@@ -683,7 +679,7 @@ place_operand(struct expand *e, struct expand_stage *s)
     turned = matrix && (along || each == ACCESS_BYTES ||
                         e->k->matrix.shape.layout != UOP_WMMA_NV);
     /* nothing between rows that are copied as they lie, and read so too */
-    s->size = lay_out(e, s, turned, along || matrix ? each : 0);
+    s->size = lay_out_tile(e, s, turned, along || matrix ? each : 0);
     s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
     return BELL_OK;
 }
@@ -721,7 +717,7 @@ start_barrier(struct expand *e)
 }
 
 static const struct uop *
-after(struct expand *e, const struct uop *memory, const struct uop *barrier)
+put_after(struct expand *e, const struct uop *memory, const struct uop *barrier)
 {
     const struct uop *src[2] = {memory, barrier};
 
@@ -818,8 +814,9 @@ next_turn(struct expand *e)
 {
     struct turn next;
 
-    next.tile = op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
-    next.gate = op_num(e, UOP_CMPLT, next.tile, e->k->sizes[e->tile_loop]);
+    next.tile = expand_op_num(e, UOP_ADD, e->base[e->tile_loop], e->ahead);
+    next.gate =
+        expand_op_num(e, UOP_CMPLT, next.tile, e->k->sizes[e->tile_loop]);
     return next;
 }
 
@@ -848,7 +845,7 @@ load_next(struct expand *e, const struct uop ***src, uint32_t *n)
         before = *src = out;
         for (step = 0; step < steps; step++, *n += c.rows) {
             set_turn(e, &c, step, &next);
-            BELL_TRY(load_rows(e, &c, next.gate, out + *n));
+            BELL_TRY(copy_tile_rows(e, &c, next.gate, out + *n));
         }
     }
     return BELL_OK;
@@ -892,13 +889,13 @@ copy_first(struct expand *e, const struct uop **out_barrier)
     do {
         e->first.n = 0;
         if (e->ahead)
-            turn.tile = num(e, t);
+            turn.tile = expand_num(e, t);
         for (i = 0; i < e->n_stages; i++) {
             struct expand_stage *s = &e->stages[i];
             if (e->ahead && t >= e->k->sizes[e->tile_loop])
                 break;
             if (e->commit)
-                s->memory = after(e, s->memory, e->commit);
+                s->memory = put_after(e, s->memory, e->commit);
             BELL_TRY(copy_operand(e, s, &turn, &e->first));
         }
         BELL_TRY(first_effects(e, &src, &n));
@@ -979,14 +976,14 @@ expand_copy_stages(struct expand *e)
         struct expand_stage *s = &e->stages[i];
         s->memory = expand_local(e, s->dtype, (uint64_t)s->size * e->n_buffers);
         if (barrier)
-            s->memory = after(e, s->memory, barrier);
-        s->half = num(e, 0);
+            s->memory = put_after(e, s->memory, barrier);
+        s->half = expand_num(e, 0);
         if (e->n_buffers > 1)
             s->half = half_of(e, s, e->base[e->tile_loop]);
     }
     BELL_TRY(copy_first(e, &barrier));
     for (i = 0; i < e->n_stages; i++)
-        e->stages[i].memory = after(e, e->stages[i].memory, barrier);
+        e->stages[i].memory = put_after(e, e->stages[i].memory, barrier);
     if (e->n_buffers > 1)
         BELL_TRY(copy_next(e));
     if (e->shared_bytes > most)
@@ -1062,13 +1059,13 @@ expand_staged_value(struct expand *e, const struct expand_inst *inst)
             offset += (int64_t)e->digit[r] * stride;
         else
             src[1] = uop_alu2(e->g, UOP_ADD, src[1],
-                              op_num(e, UOP_MUL, e->base[r], stride));
+                              expand_op_num(e, UOP_MUL, e->base[r], stride));
     }
     if (inst->vec < 0 && lanes > 1) {
         lane.i = e->digit[s->dims[s->n_dims - 1].range] % lanes;
         offset -= lane.i;
     }
-    src[1] = op_num(e, UOP_ADD, src[1], offset);
+    src[1] = expand_op_num(e, UOP_ADD, src[1], offset);
     value = uop_make(e->g, UOP_LOAD, dtype, (uint16_t)lanes, no_arg, src, 2);
     if (inst->vec >= 0 || lanes == 1)
         return value;

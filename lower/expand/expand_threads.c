@@ -19,24 +19,12 @@
 
 static const union uop_arg no_arg = {.bits = 0};
 
-static const struct uop *
-num(struct expand *e, int64_t value)
-{
-    return uop_const_int(e->g, UOP_I64, value);
-}
-
-static const struct uop *
-op_num(struct expand *e, enum uop_op op, const struct uop *a, int64_t b)
-{
-    return uop_alu2(e->g, op, a, num(e, b));
-}
-
 /* ---- coordinates ---- */
 
 static const struct uop *
 special(struct expand *e, int64_t which, int64_t extent)
 {
-    const struct uop *size = num(e, extent);
+    const struct uop *size = expand_num(e, extent);
 
     return uop_new(e->g, UOP_SPECIAL, UOP_I64, 1, (union uop_arg){.i = which},
                    &size, 1);
@@ -67,8 +55,8 @@ split_coordinate(struct expand *e, uint64_t set, uint32_t dim, uint64_t limit,
         e->base[r] = left;
         if (!set)
             break;
-        e->base[r] = op_num(e, UOP_FLOORMOD, left, e->k->sizes[r]);
-        left = op_num(e, UOP_FLOORDIV, left, e->k->sizes[r]);
+        e->base[r] = expand_op_num(e, UOP_FLOORMOD, left, e->k->sizes[r]);
+        left = expand_op_num(e, UOP_FLOORDIV, left, e->k->sizes[r]);
     }
     return BELL_OK;
 }
@@ -129,9 +117,10 @@ expand_map_threads(struct expand *e, struct lower_program *program)
         e->base[r] = e->tid;
         if (shift)
             e->base[r] =
-                op_num(e, UOP_FLOORDIV, e->base[r], (int64_t)1 << shift);
+                expand_op_num(e, UOP_FLOORDIV, e->base[r], (int64_t)1 << shift);
         if (k->sizes[r] << shift != k->n_threads)
-            e->base[r] = op_num(e, UOP_FLOORMOD, e->base[r], k->sizes[r]);
+            e->base[r] =
+                expand_op_num(e, UOP_FLOORMOD, e->base[r], k->sizes[r]);
     }
     return BELL_OK;
 }
@@ -156,12 +145,12 @@ const struct uop *
 expand_store_gate(struct expand *e, uint64_t deps)
 {
     uint32_t idle = (e->k->n_threads - 1) & ~thread_bits(e, deps);
-    const struct uop *gate = NULL, *zero = num(e, 0);
+    const struct uop *gate = NULL, *zero = expand_num(e, 0);
     uint64_t set;
 
     if (idle)
-        gate =
-            uop_alu2(e->g, UOP_CMPEQ, op_num(e, UOP_AND, e->tid, idle), zero);
+        gate = uop_alu2(e->g, UOP_CMPEQ,
+                        expand_op_num(e, UOP_AND, e->tid, idle), zero);
     for (set = e->globals & ~deps; set; set &= set - 1) {
         const struct uop *first =
             uop_alu2(e->g, UOP_CMPEQ, e->base[__builtin_ctzll(set)], zero);
@@ -209,8 +198,8 @@ after_barrier(struct expand *e, const struct uop *memory,
 }
 
 static const struct uop *
-load(struct expand *e, const struct uop *memory, const struct uop *index,
-     uint16_t lanes)
+load_partial(struct expand *e, const struct uop *memory,
+             const struct uop *index, uint16_t lanes)
 {
     const struct uop *src[2] = {memory, index};
 
@@ -252,13 +241,13 @@ make_memory(struct join *j)
 
 /* Element of part i of the thread with this number. */
 static const struct uop *
-part_index(const struct join *j, uint32_t i, const struct uop *tid)
+partial_index(const struct join *j, uint32_t i, const struct uop *tid)
 {
     struct expand *e = j->e;
     int64_t lanes = (*j->parts[i].value)->lanes;
 
-    return op_num(e, UOP_ADD, op_num(e, UOP_MUL, tid, lanes),
-                  (int64_t)j->slot[i] * e->k->n_threads);
+    return expand_op_num(e, UOP_ADD, expand_op_num(e, UOP_MUL, tid, lanes),
+                         (int64_t)j->slot[i] * e->k->n_threads);
 }
 
 /* A BARRIER behind the stores of all parts as they are now. */
@@ -273,7 +262,7 @@ store_parts(struct join *j, const struct uop *after, const struct uop *gate)
         src[0] = j->memory[u->dtype];
         if (after)
             src[0] = after_barrier(e, src[0], after);
-        src[1] = part_index(j, i, e->tid);
+        src[1] = partial_index(j, i, e->tid);
         src[2] = u;
         src[3] = gate;
         j->stores[i] =
@@ -292,14 +281,15 @@ first_thread(const struct join *j)
     uint32_t end = j->shift + j->n_log2;
     const struct uop *low, *high;
 
-    high = num(e, 0);
+    high = expand_num(e, 0);
     if (e->k->n_threads >> end > 1)
-        high = op_num(e, UOP_MUL,
-                      op_num(e, UOP_FLOORDIV, e->tid, (int64_t)1 << end),
-                      (int64_t)1 << end);
+        high = expand_op_num(
+            e, UOP_MUL,
+            expand_op_num(e, UOP_FLOORDIV, e->tid, (int64_t)1 << end),
+            (int64_t)1 << end);
     if (!j->shift)
         return high;
-    low = op_num(e, UOP_FLOORMOD, e->tid, (int64_t)1 << j->shift);
+    low = expand_op_num(e, UOP_FLOORMOD, e->tid, (int64_t)1 << j->shift);
     return uop_alu2(e->g, UOP_ADD, high, low);
 }
 
@@ -311,9 +301,9 @@ join_shares(struct join *j, const struct uop *barrier, uint32_t n_left)
     uint32_t n = 1u << j->n_log2, i, step;
     const struct uop *digit, *gate;
 
-    digit = op_num(e, UOP_FLOORDIV, e->tid, (int64_t)1 << j->shift);
-    digit = op_num(e, UOP_FLOORMOD, digit, n);
-    gate = op_num(e, UOP_CMPLT, digit, n_left);
+    digit = expand_op_num(e, UOP_FLOORDIV, e->tid, (int64_t)1 << j->shift);
+    digit = expand_op_num(e, UOP_FLOORMOD, digit, n);
+    gate = expand_op_num(e, UOP_CMPLT, digit, n_left);
     for (i = 0; i < j->n_parts; i++) {
         const struct uop *own = *j->parts[i].value, *sum = own, *src[4];
         src[0] = after_barrier(e, j->memory[own->dtype], barrier);
@@ -322,8 +312,8 @@ join_shares(struct join *j, const struct uop *barrier, uint32_t n_left)
         src[3] = gate;
         for (step = n_left; step < n; step += n_left) {
             const struct uop *tid =
-                op_num(e, UOP_ADD, e->tid, (int64_t)step << j->shift);
-            src[1] = part_index(j, i, tid);
+                expand_op_num(e, UOP_ADD, e->tid, (int64_t)step << j->shift);
+            src[1] = partial_index(j, i, tid);
             sum = uop_alu2(e->g, j->parts[i].op, sum,
                            uop_make(e->g, UOP_LOAD, own->dtype, own->lanes,
                                     no_arg, src, 4));
@@ -350,9 +340,9 @@ join_all(struct join *j, const struct uop *barrier, uint32_t n)
         memory = after_barrier(e, j->memory[own->dtype], barrier);
         for (q = 0; q < n; q += step) {
             const struct uop *tid =
-                op_num(e, UOP_ADD, first, (int64_t)q << j->shift);
-            x[m++] =
-                load(e, memory, part_index(j, i, tid), wide ? 4 : own->lanes);
+                expand_op_num(e, UOP_ADD, first, (int64_t)q << j->shift);
+            x[m++] = load_partial(e, memory, partial_index(j, i, tid),
+                                  wide ? 4 : own->lanes);
         }
         *j->parts[i].value = expand_join_values(e, j->parts[i].op, x, m);
         if (wide)

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 
 static bell_status
-out_of_memory(const struct kernel *k)
+kernel_no_memory(const struct kernel *k)
 {
     return bell_fail(BELL_E_NO_MEMORY, "analysis of a kernel of %u nodes",
                      k->n_nodes);
@@ -24,6 +24,18 @@ kernel_range_no(const struct kernel *k, const struct uop *range)
         i++;
     assert(i < k->n_ranges);
     return i;
+}
+
+double
+kernel_count(const struct kernel *k, uint64_t set)
+{
+    double n = 1;
+
+    for (; set; set &= set - 1) {
+        int64_t size = k->sizes[__builtin_ctzll(set)];
+        n *= size < 0 ? 1 : (double)size;
+    }
+    return n;
 }
 
 uint64_t
@@ -66,7 +78,7 @@ kernel_identity(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype)
 /* ---- collecting ---- */
 
 static bell_status
-collect_nodes(struct kernel *k)
+collect_kernel_nodes(struct kernel *k)
 {
     const struct uop **list;
     size_t n, i;
@@ -79,7 +91,7 @@ collect_nodes(struct kernel *k)
     /* large and sparse: calloc gives untouched pages */
     k->pos_of_id = host_calloc((size_t)k->sink->id + 1, sizeof(uint32_t));
     if (!k->nodes || !k->pos_of_id)
-        return out_of_memory(k);
+        return kernel_no_memory(k);
     for (i = 0; i < n; i++)
         k->pos_of_id[k->nodes[i]->id] = (uint32_t)i;
     return BELL_OK;
@@ -120,7 +132,7 @@ compute_deps(struct kernel *k)
     k->deps = arena_calloc(&k->mem, k->n_nodes, sizeof(*k->deps));
     k->levels = arena_calloc(&k->mem, k->n_nodes, sizeof(*k->levels));
     if (!k->deps || !k->levels)
-        return out_of_memory(k);
+        return kernel_no_memory(k);
     k->reduce_ranges = 0;
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
@@ -215,7 +227,7 @@ compute_coefs(struct kernel *k)
 
     k->coefs = arena_calloc(&k->mem, k->n_nodes, sizeof(*k->coefs));
     if (!k->coefs)
-        return out_of_memory(k);
+        return kernel_no_memory(k);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         int64_t *row;
@@ -223,7 +235,7 @@ compute_coefs(struct kernel *k)
             continue;
         row = arena_alloc(&k->mem, k->n_ranges * sizeof(*row));
         if (!row)
-            return out_of_memory(k);
+            return kernel_no_memory(k);
         if (affine_row(k, u, row))
             k->coefs[i] = row;
     }
@@ -233,7 +245,8 @@ compute_coefs(struct kernel *k)
 /* ---- groups ---- */
 
 static struct kernel_group *
-find_group(struct kernel *k, uint32_t level, uint64_t bound, uint64_t context)
+find_reduce_group(struct kernel *k, uint32_t level, uint64_t bound,
+                  uint64_t context)
 {
     uint32_t i;
 
@@ -269,7 +282,7 @@ compute_groups(struct kernel *k)
     k->n_groups = 0;
     k->groups = arena_calloc(&k->mem, n_reduces + 1, sizeof(*k->groups));
     if (!k->groups)
-        return out_of_memory(k);
+        return kernel_no_memory(k);
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         struct kernel_group *group;
@@ -277,7 +290,7 @@ compute_groups(struct kernel *k)
         if (u->op != UOP_REDUCE)
             continue;
         bound = kernel_bound(k, u);
-        group = find_group(k, k->levels[i], bound, k->deps[i]);
+        group = find_reduce_group(k, k->levels[i], bound, k->deps[i]);
         if (!group) {
             group = &k->groups[k->n_groups++];
             group->level = k->levels[i];
@@ -286,7 +299,7 @@ compute_groups(struct kernel *k)
             group->members =
                 arena_alloc(&k->mem, n_reduces * sizeof(*group->members));
             if (!group->members)
-                return out_of_memory(k);
+                return kernel_no_memory(k);
         }
         group->members[group->n_members++] = u;
     }
@@ -304,7 +317,7 @@ kernel_set_sink(struct kernel *k, const struct uop *sink)
     arena_fini(&k->mem);
     arena_init(&k->mem);
     k->sink = sink;
-    BELL_TRY(collect_nodes(k));
+    BELL_TRY(collect_kernel_nodes(k));
     BELL_TRY(collect_ranges(k));
     BELL_TRY(compute_deps(k));
     BELL_TRY(compute_coefs(k));

@@ -149,6 +149,10 @@ kernel_deps(const struct kernel *k, const struct uop *u)
  * not one number. */
 int64_t kernel_coef(const struct kernel *k, const struct uop *u, uint32_t r);
 
+/* Product of the sizes of the ranges in `set`; one that is only known when the
+ * kernel runs counts as 1. */
+double kernel_count(const struct kernel *k, uint64_t set);
+
 /* Number of the RANGE node in k->ranges. */
 uint32_t kernel_range_no(const struct kernel *k, const struct uop *range);
 

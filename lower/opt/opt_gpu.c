@@ -20,18 +20,6 @@
 #define MAX_REPEATED   64.0 /* nodes of a reduction that any thread may do */
 #define FUNCTION_NODES 12.0 /* that a transcendental function becomes */
 
-double
-opt_gpu_count(const struct kernel *k, uint64_t ranges)
-{
-    double n = 1;
-
-    for (; ranges; ranges &= ranges - 1) {
-        int64_t size = k->sizes[__builtin_ctzll(ranges)];
-        n *= size < 0 ? 1 : (double)size;
-    }
-    return n;
-}
-
 /* ---- what is parallel ---- */
 
 /* Does the kernel load what it stores? *out_safe: only what the same thread
@@ -82,7 +70,7 @@ group_cost(const struct kernel *k, const struct kernel_group *group)
         if (k->deps[i] & group->bound)
             cost += function ? FUNCTION_NODES : 1;
     }
-    return cost * opt_gpu_count(k, group->bound);
+    return cost * kernel_count(k, group->bound);
 }
 
 /* Finds rows and columns. False where nothing may be parallel. */
@@ -109,8 +97,8 @@ find_rows(struct opt_gpu *gpu)
             gpu->rows &= group->context;
     }
     gpu->columns = all & parallel & ~gpu->rows;
-    gpu->n_rows = opt_gpu_count(k, gpu->rows);
-    gpu->n_columns = opt_gpu_count(k, gpu->columns);
+    gpu->n_rows = kernel_count(k, gpu->rows);
+    gpu->n_columns = kernel_count(k, gpu->columns);
     gpu->want = (double)k->target->n_units * GPU_UNIT_THREADS;
     return safe && (gpu->rows || gpu->columns || k->reduce_ranges);
 }

@@ -42,9 +42,6 @@ bool opt_gpu_product(const struct opt_gpu *gpu, double shortest,
 /* Tiles of `tile` values that cover n. */
 double opt_gpu_tiles(double n, int64_t tile);
 
-/* Product of the sizes of the ranges. */
-double opt_gpu_count(const struct kernel *k, uint64_t ranges);
-
 /* The range of the set along which neighbours lie side by side, by the
  * accesses that depend on `around`'s ranges (0: all accesses); the innermost
  * where there is none. *out_bytes (may be NULL): how much speaks for it. */

@@ -101,10 +101,10 @@ is_product(const struct opt_gpu *gpu, double shortest, struct opt_product *t)
     }
     if (!find_sides(gpu, t))
         return false;
-    t->n_height = opt_gpu_count(k, t->height);
-    t->n_width = opt_gpu_count(k, t->width);
-    t->n_batch = opt_gpu_count(k, t->batch);
-    t->n_steps = opt_gpu_count(k, t->group->bound);
+    t->n_height = kernel_count(k, t->height);
+    t->n_width = kernel_count(k, t->width);
+    t->n_batch = kernel_count(k, t->batch);
+    t->n_steps = kernel_count(k, t->group->bound);
     return t->n_height >= shortest && t->n_width >= shortest &&
            (t->n_height >= MIN_SIDE || t->n_width >= MIN_SIDE) &&
            t->n_steps >= MIN_STEPS;

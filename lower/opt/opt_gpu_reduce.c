@@ -71,7 +71,7 @@ find_shared(struct team *team)
     uint32_t i;
 
     for (i = 0; i < k->n_groups && i < 64; i++) {
-        double n = opt_gpu_count(k, k->groups[i].bound);
+        double n = kernel_count(k, k->groups[i].bound);
         if (!can_share(team->gpu, &k->groups[i]) || n < least)
             continue;
         team->shared |= (uint64_t)1 << i;
@@ -319,7 +319,7 @@ plan_columns(struct team *team, uint64_t set, uint32_t shift)
     const struct kernel *k = gpu->k;
     uint32_t fast = opt_gpu_fast_range(k, set, 0, NULL), flat, tid;
     int64_t lanes = team->side_by_side ? opt_gpu_lanes(k, fast) : 1, groups;
-    double longest = opt_gpu_count(k, shared_ranges(team));
+    double longest = kernel_count(k, shared_ranges(team));
 
     if (!opt_gpu_fold(plan, set, fast, lanes, &flat))
         return false;
@@ -332,7 +332,7 @@ plan_columns(struct team *team, uint64_t set, uint32_t shift)
         return opt_retype(plan, flat, UOP_AXIS_UPCAST);
     groups = opt_gpu_pow2(
         2 * k->target->n_units * (double)team->rows / gpu->n_rows, 1024);
-    while (groups > 1 && opt_gpu_count(k, set) / (double)groups < longest)
+    while (groups > 1 && kernel_count(k, set) / (double)groups < longest)
         groups /= 2;
     if (groups > 1 && plan->axes[flat].size > groups &&
         !opt_split(plan, flat, groups, UOP_AXIS_GLOBAL, OPT_OUTER, NULL, &flat))

@@ -9,18 +9,6 @@
 #define INDEX_PENALTY   2.0 /* per division of an index, done in lanes */
 #define SCATTER_PENALTY 1.0 /* per element, over a scalar store */
 
-double
-opt_model_count(const struct kernel *k, uint64_t set)
-{
-    double n = 1;
-
-    for (; set; set &= set - 1) {
-        int64_t size = k->sizes[__builtin_ctzll(set)];
-        n *= size < 0 ? 1 : (double)size;
-    }
-    return n;
-}
-
 static double
 op_price(const struct uop *u)
 {
@@ -166,7 +154,7 @@ opt_model_init(struct opt_model *m, struct kernel *k)
         uint64_t ranges = k->deps[i];
         if (u->op == UOP_REDUCE)
             ranges |= kernel_bound(k, u);
-        m->trips[i] = opt_model_count(k, loops_around(k, ranges));
+        m->trips[i] = kernel_count(k, loops_around(k, ranges));
         if (is_free(k, i) && u->op != UOP_REDUCE)
             continue;
         m->price[i] = op_price(u);

@@ -37,9 +37,6 @@ double opt_model_gain(struct opt_model *m, uint32_t r, int64_t lanes);
  * of the vector's extent drop out. */
 void opt_model_steps(struct opt_model *m, uint32_t r, int64_t lanes);
 
-/* Product of the sizes of the ranges in `set`. */
-double opt_model_count(const struct kernel *k, uint64_t set);
-
 /* Total cycles, each range r taken in vectors of lanes[r]. */
 double opt_model_total(const struct opt_model *m, const int64_t *lanes);
 

@@ -251,7 +251,7 @@ data_bytes(const struct kernel *k)
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         if (u->op == UOP_LOAD || u->op == UOP_STORE)
-            n += opt_model_count(k, kernel_deps(k, u->src[1])) *
+            n += kernel_count(k, kernel_deps(k, u->src[1])) *
                  uop_dtype_infos[u->src[0]->dtype].size_bytes;
     }
     return n;

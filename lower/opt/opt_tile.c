@@ -135,7 +135,7 @@ add_load(struct tile *t, uint32_t pos, uint32_t mask)
 
     load->mask = mask;
     load->cost = lanes == 1 ? SCALAR_LOAD : is_wide(t, u) ? 1 : lanes * GATHER;
-    load->run_bytes = opt_model_count(k, t->group->bound & deps) * lanes *
+    load->run_bytes = kernel_count(k, t->group->bound & deps) * lanes *
                       uop_dtype_infos[u->dtype].size_bytes;
     load->shared =
         lanes > 1 && (t->group->context & ~k->reduce_ranges & ~deps) != 0;
@@ -572,11 +572,11 @@ tile_cycles(const struct tile *t)
     const struct kernel *k = t->m->k;
     uint64_t ranges = t->group->context | t->group->bound;
     double cycles =
-        tile_cost(t) * opt_model_count(k, ranges) / filled_lanes(t, ranges);
+        tile_cost(t) * kernel_count(k, ranges) / filled_lanes(t, ranges);
 
     if (node_lanes(t->choice, t->group->bound) > 1)
         cycles += OPT_LANES_REDUCE * (double)t->group->n_members *
-                  opt_model_count(k, t->group->context);
+                  kernel_count(k, t->group->context);
     return cycles;
 }
 

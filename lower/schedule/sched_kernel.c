@@ -97,7 +97,7 @@ push_frame(struct builder *b, uint32_t frame)
 }
 
 static uint32_t
-slot_of(struct builder *b, uint32_t buf)
+param_slot(struct builder *b, uint32_t buf)
 {
     uint32_t i;
 
@@ -131,7 +131,7 @@ load_buffer(struct builder *b, const struct frame *frame)
     const struct uop *src[4];
 
     assert(node->buf != SCHED_NONE);
-    src[0] = param(b, slot_of(b, node->buf), dtype);
+    src[0] = param(b, param_slot(b, node->buf), dtype);
     src[1] = sched_idx_linear(b->s, frame->idx, node->shape);
     src[2] = uop_const_int(k, dtype, 0);
     src[3] = frame->valid;
@@ -317,7 +317,7 @@ frame_value(struct builder *b, const struct frame *frame)
 }
 
 static const struct uop *
-leaf_value(struct builder *b, const struct frame *frame)
+kernel_leaf(struct builder *b, const struct frame *frame)
 {
     struct uop_graph *k = b->s->k;
     const struct sched_node *node = &b->s->nodes[frame->node];
@@ -344,7 +344,7 @@ step_frame(struct builder *b)
         return;
     }
     if (is_leaf(b, frame)) {
-        frame->value = leaf_value(b, frame);
+        frame->value = kernel_leaf(b, frame);
         b->n_stack--;
         return;
     }
@@ -420,7 +420,7 @@ build(struct builder *b)
 
     if (!idx)
         return NULL;
-    slot_of(b, node->buf);
+    param_slot(b, node->buf);
     at = get_frame(b, b->root, idx, NULL);
     if (!b->failed)
         push_frame(b, at);

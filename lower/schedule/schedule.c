@@ -59,7 +59,7 @@ struct planner {
 };
 
 static double
-numel_of(const struct uop_dims *dims)
+node_numel(const struct uop_dims *dims)
 {
     double n = 1;
     uint32_t i;
@@ -146,7 +146,7 @@ merge_leaves(struct planner *p, const struct sched_set *a,
 }
 
 static uint32_t
-source(const struct planner *p, uint32_t node, uint32_t i)
+source_at(const struct planner *p, uint32_t node, uint32_t i)
 {
     return p->s.srcs[p->s.nodes[node].src_base + i];
 }
@@ -187,7 +187,7 @@ join_sources(struct planner *p, uint32_t node)
         all = NULL;
         worst = SCHED_NONE;
         for (i = 0; i < nd->u->n_src; i++) {
-            struct sched_node *src = &p->s.nodes[source(p, node, i)];
+            struct sched_node *src = &p->s.nodes[source_at(p, node, i)];
             all = merge_leaves(p, all, src->seen);
             if (all && all->n > SCHED_MAX_LEAVES)
                 break;
@@ -195,7 +195,7 @@ join_sources(struct planner *p, uint32_t node)
         if (!all || all->n <= SCHED_MAX_LEAVES || p->failed)
             return all;
         for (i = 0; i < nd->u->n_src; i++) {
-            uint32_t at = source(p, node, i);
+            uint32_t at = source_at(p, node, i);
             struct sched_node *src = &p->s.nodes[at];
             if (src->seen && src->seen->n > 1 &&
                 (worst == SCHED_NONE ||
@@ -215,7 +215,7 @@ join_sources(struct planner *p, uint32_t node)
 static bool
 is_contraction(const struct planner *p, uint32_t at)
 {
-    const struct sched_node *src = &p->s.nodes[source(p, at, 0)];
+    const struct sched_node *src = &p->s.nodes[source_at(p, at, 0)];
     double total = 0;
     uint32_t i;
 
@@ -241,7 +241,7 @@ find_product(struct planner *p, uint32_t at)
         return;
     node->reduces = u->op == UOP_REDUCE_AXIS;
     for (i = 0; i < u->n_src; i++) {
-        const struct sched_node *src = &p->s.nodes[source(p, at, i)];
+        const struct sched_node *src = &p->s.nodes[source_at(p, at, i)];
         node->reduces |= src->reduces;
         if (src->product == SCHED_NONE) {
             same &= !src->reduces;
@@ -273,10 +273,10 @@ estimate(struct planner *p, uint32_t at)
     }
     node->leaves = join_sources(p, at);
     for (i = 0; i < u->n_src; i++) {
-        src = &p->s.nodes[source(p, at, i)];
+        src = &p->s.nodes[source_at(p, at, i)];
         cost = src->seen_cost > cost ? src->seen_cost : cost;
     }
-    src = u->n_src ? &p->s.nodes[source(p, at, 0)] : NULL;
+    src = u->n_src ? &p->s.nodes[source_at(p, at, 0)] : NULL;
     if (u->op == UOP_EXPAND && node->numel > src->numel)
         cost *= src->numel / node->numel;
     if (u->op == UOP_REDUCE_AXIS && node->numel > 0)
@@ -418,7 +418,7 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
     struct kernel *kernel = &p->kernels[read->kernel];
     uint64_t out = mask & kernel->out_mask;
     double work = times * node->cost;
-    double length = p->s.nodes[source(p, at, 0)].numel / node->numel;
+    double length = p->s.nodes[source_at(p, at, 0)].numel / node->numel;
     bool contraction = is_contraction(p, at);
 
     if (contraction && (inside || out != kernel->out_mask))
@@ -474,7 +474,7 @@ is_widened(const struct uop *u)
 
 /* NULL: compute it where it is read. Else store it, for this reason. */
 static const char *
-decide(struct planner *p, uint32_t at)
+decide_stores(struct planner *p, uint32_t at)
 {
     struct sched_node *node = &p->s.nodes[at];
     double fused = 0, loads = leaf_loads(p, node, node->leaves), stored, times,
@@ -536,7 +536,7 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
     struct read read = p->reads[r];
     struct kernel *kernel = &p->kernels[read.kernel];
     const struct sched_node *node = &p->s.nodes[at];
-    const struct uop_dims *from = p->s.nodes[source(p, at, 0)].shape;
+    const struct uop_dims *from = p->s.nodes[source_at(p, at, 0)].shape;
     struct sched_idx *idx = sched_idx_new(&p->s, from->n);
     struct context *context;
     bool inside;
@@ -565,8 +565,8 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
     }
     context->times = times * range_product(kernel, context->mask);
     kernel->has_contraction |= is_contraction(p, at);
-    add_read(p, source(p, at, 0), read.kernel, (uint32_t)p->n_contexts++, idx,
-             read.valid);
+    add_read(p, source_at(p, at, 0), read.kernel, (uint32_t)p->n_contexts++,
+             idx, read.valid);
 }
 
 /* A stand-in for the index that a GATHER loads: only what it depends on
@@ -592,8 +592,9 @@ read_gather(struct planner *p, uint32_t at, uint32_t r)
     }
     memcpy(idx->e, read.idx->e, idx->n * sizeof(idx->e[0]));
     idx->e[p->s.nodes[at].u->arg.i] = unknown_index(p, at, read.idx);
-    add_read(p, source(p, at, 0), read.kernel, read.context, idx, read.valid);
-    add_read(p, source(p, at, 1), read.kernel, read.context, read.idx,
+    add_read(p, source_at(p, at, 0), read.kernel, read.context, idx,
+             read.valid);
+    add_read(p, source_at(p, at, 1), read.kernel, read.context, read.idx,
              read.valid);
 }
 
@@ -618,7 +619,7 @@ pass_reads(struct planner *p, uint32_t at)
             const struct uop *valid = p->reads[r].valid;
             const struct sched_idx *idx =
                 sched_idx_source(&p->s, node->u, i, p->reads[r].idx, &valid);
-            add_read(p, source(p, at, i), p->reads[r].kernel,
+            add_read(p, source_at(p, at, i), p->reads[r].kernel,
                      p->reads[r].context, idx, valid);
         }
     }
@@ -634,7 +635,7 @@ base_of(const struct planner *p, uint32_t at)
 
     while (u->op == UOP_RESHAPE || u->op == UOP_CONTIGUOUS ||
            u->op == UOP_DETACH) {
-        at = source(p, at, 0);
+        at = source_at(p, at, 0);
         u = p->s.nodes[at].u;
     }
     return at;
@@ -684,7 +685,7 @@ visit(struct planner *p, uint32_t at)
         (node->first_req == SCHED_NONE && !node->forced))
         return;
     if (storable(node->u) || node->forced) {
-        why = decide(p, at);
+        why = decide_stores(p, at);
         if (why)
             store_node(p, at, why);
     }
@@ -727,9 +728,9 @@ note_flat(struct planner *p)
             u->op == UOP_RESHAPE || u->op == UOP_CONTIGUOUS ||
             u->op == UOP_DETACH || u->op == UOP_CAST || u->op == UOP_BITCAST ||
             u->n_src == 0 || uop_has(u, UOP_FLAG_ALU) ||
-            (u->op == UOP_EXPAND && p->s.nodes[source(p, at, 0)].numel == 1);
+            (u->op == UOP_EXPAND && p->s.nodes[source_at(p, at, 0)].numel == 1);
         for (i = 0; ok && i < u->n_src; i++) {
-            const struct sched_node *src = &p->s.nodes[source(p, at, i)];
+            const struct sched_node *src = &p->s.nodes[source_at(p, at, i)];
             ok = src->flat_ok || src->stored;
         }
         node->flat_ok = ok;
@@ -739,7 +740,7 @@ note_flat(struct planner *p)
 /* --- setting up and handing over --- */
 
 static bell_status
-no_memory(const struct planner *p)
+sched_no_memory(const struct planner *p)
 {
     return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %u nodes",
                      p->s.n_nodes);
@@ -762,7 +763,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
     *out_local = local;
     if (!local || !p->s.nodes || !p->s.srcs) {
         host_free(list);
-        return no_memory(p);
+        return sched_no_memory(p);
     }
     p->s.n_nodes = (uint32_t)n;
     n_srcs = 0;
@@ -772,7 +773,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         node->u = list[i];
         node->shape = uop_shape(p->s.g, list[i]);
         assert(node->shape); /* stage T */
-        node->numel = numel_of(node->shape);
+        node->numel = node_numel(node->shape);
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;
         node->buf = SCHED_NONE;
@@ -800,7 +801,7 @@ number_buffers(struct planner *p, const uint32_t *local,
     plan->items =
         arena_calloc(&p->s.k->arena, p->n_kernels, sizeof(*plan->items));
     if (!plan->bufs || !root_bufs || !plan->items)
-        return no_memory(p);
+        return sched_no_memory(p);
     plan->n_bufs = n;
     n = 0;
     for (i = 0; i < 2; i++) {
@@ -854,7 +855,7 @@ build_items(struct planner *p, struct sched_plan *plan)
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
-            return no_memory(p);
+            return sched_no_memory(p);
         log_kernel(item);
         plan->n_items++;
     }
@@ -862,8 +863,8 @@ build_items(struct planner *p, struct sched_plan *plan)
 }
 
 static bell_status
-plan_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
-           uint32_t **local, struct sched_plan *plan)
+schedule_nodes(struct planner *p, const struct uop *const *roots,
+               uint32_t n_roots, uint32_t **local, struct sched_plan *plan)
 {
     uint32_t i, at;
 
@@ -883,7 +884,7 @@ plan_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
     for (at = p->s.n_nodes; at-- > 0 && !p->failed && !p->s.k->failed;)
         visit(p, at);
     if (p->failed)
-        return no_memory(p);
+        return sched_no_memory(p);
     BELL_TRY(uop_graph_status(p->s.k));
     note_chains(p);
     note_flat(p);
@@ -914,7 +915,7 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
         status = uop_validate_pass(g, split, n_roots, UOP_STAGE_T,
                                    "splitting reductions");
     if (status == BELL_OK)
-        status = plan_graph(&p, split, n_roots, &local, &plan);
+        status = schedule_nodes(&p, split, n_roots, &local, &plan);
     arena_fini(&p.s.scratch);
     host_free(split);
     host_free(local);

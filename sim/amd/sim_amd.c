@@ -24,7 +24,7 @@ struct form {
 };
 
 static struct kfd_process *
-enter(struct kio *kio)
+amdsim_enter(struct kio *kio)
 {
     struct kfd_process *p = ((struct form *)kio)->process;
 
@@ -34,7 +34,7 @@ enter(struct kio *kio)
 }
 
 static int
-leave(struct kfd_process *p, int result)
+amdsim_leave(struct kfd_process *p, int result)
 {
     pthread_mutex_unlock(&p->machine->lock);
     return result;
@@ -53,8 +53,8 @@ kfd_file_of(struct kfd_process *p, int fd)
 }
 
 static enum kfd_file_kind
-find_node(const struct kfd_machine *machine, const char *path,
-          uint32_t *out_card)
+amdsim_find_node(const struct kfd_machine *machine, const char *path,
+                 uint32_t *out_card)
 {
     static const char node[] = "/dev/dri/renderD";
     unsigned long minor;
@@ -74,12 +74,12 @@ find_node(const struct kfd_machine *machine, const char *path,
 }
 
 static int
-open_locked(struct kfd_process *p, const char *path)
+amdsim_open_locked(struct kfd_process *p, const char *path)
 {
     struct kfd_file file;
     size_t i;
 
-    file.kind = find_node(p->machine, path, &file.card);
+    file.kind = amdsim_find_node(p->machine, path, &file.card);
     if (file.kind == KFD_FILE_NONE)
         return kfd_fail(ENOENT, "the simulated machine has no %s", path);
     for (i = 0; i < p->n_files && p->files[i].kind != KFD_FILE_NONE; i++) {
@@ -98,10 +98,10 @@ open_locked(struct kfd_process *p, const char *path)
 static int
 sim_open(struct kio *kio, const char *path, int flags)
 {
-    struct kfd_process *p = enter(kio);
+    struct kfd_process *p = amdsim_enter(kio);
 
     (void)flags;
-    return leave(p, open_locked(p, path));
+    return amdsim_leave(p, amdsim_open_locked(p, path));
 }
 
 static int
@@ -118,38 +118,38 @@ close_locked(struct kfd_process *p, int fd)
 static int
 sim_close(struct kio *kio, int fd)
 {
-    struct kfd_process *p = enter(kio);
+    struct kfd_process *p = amdsim_enter(kio);
 
-    return leave(p, close_locked(p, fd));
+    return amdsim_leave(p, close_locked(p, fd));
 }
 
 static int
 sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
-    struct kfd_process *p = enter(kio);
+    struct kfd_process *p = amdsim_enter(kio);
     struct kfd_file *file = kfd_file_of(p, fd);
 
     if (!file)
-        return leave(p, -EBADF);
+        return amdsim_leave(p, -EBADF);
     if (file->kind == KFD_FILE_DRM)
-        return leave(p, kfd_render_call(p, file->card, request, arg));
+        return amdsim_leave(p, kfd_render_call(p, file->card, request, arg));
     if ((request & 0xffff) == 0x4b0c) { /* may sleep */
-        (void)leave(p, 0);
+        (void)amdsim_leave(p, 0);
         return kfd_do_wait(p, arg);
     }
-    return leave(p, kfd_call(p, request, arg));
+    return amdsim_leave(p, kfd_call(p, request, arg));
 }
 
 static int
 sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
          short *out_revents)
 {
-    struct kfd_process *p = enter(kio);
+    struct kfd_process *p = amdsim_enter(kio);
     bool is_open = kfd_file_of(p, fd) != NULL;
     struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 
     (void)events;
-    (void)leave(p, 0);
+    (void)amdsim_leave(p, 0);
     *out_revents = is_open ? 0 : POLLNVAL;
     if (!is_open)
         return 1;
@@ -163,9 +163,9 @@ sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
 static int
 sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
-    struct kfd_process *p = enter(kio);
+    struct kfd_process *p = amdsim_enter(kio);
 
-    return leave(p, kfd_read_file(p->machine, path, buf, cap));
+    return amdsim_leave(p, kfd_read_file(p->machine, path, buf, cap));
 }
 
 /* ---- mappings ------------------------------------------------------------------------------ */
@@ -228,8 +228,8 @@ drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
 }
 
 static int
-mmap_locked(struct kfd_process *p, void **addr, size_t size_bytes, int prot,
-            int flags, int fd, uint64_t offset)
+amdsim_mmap_locked(struct kfd_process *p, void **addr, size_t size_bytes,
+                   int prot, int flags, int fd, uint64_t offset)
 {
     const struct kfd_file *file = fd < 0 ? NULL : kfd_file_of(p, fd);
     int memory_fd = -1, result = 0;
@@ -259,9 +259,10 @@ static int
 sim_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
          int fd, uint64_t offset)
 {
-    struct kfd_process *p = enter(kio);
+    struct kfd_process *p = amdsim_enter(kio);
 
-    return leave(p, mmap_locked(p, addr, size_bytes, prot, flags, fd, offset));
+    return amdsim_leave(
+        p, amdsim_mmap_locked(p, addr, size_bytes, prot, flags, fd, offset));
 }
 
 static int
@@ -302,7 +303,7 @@ drop_all(struct kfd_process *p)
 }
 
 static void
-process_free(struct kfd_process *p)
+amdsim_process_free(struct kfd_process *p)
 {
     pthread_cond_destroy(&p->event_cond);
     pthread_mutex_destroy(&p->event_lock);
@@ -325,7 +326,7 @@ process_exit(struct kfd_process *p)
     }
     *link = p->next;
     pthread_mutex_unlock(&machine->lock);
-    process_free(p);
+    amdsim_process_free(p);
     kfd_machine_put(machine);
 }
 
@@ -354,8 +355,8 @@ static const struct kio_ops sim_ops = {
 
 /* Takes the machine, whose lock is held. */
 static bell_status
-process_create(struct kfd_machine *machine, bool is_own,
-               struct kfd_process **out_process)
+amdsim_process_create(struct kfd_machine *machine, bool is_own,
+                      struct kfd_process **out_process)
 {
     struct kfd_process *p = host_calloc(1, sizeof(*p));
 
@@ -374,7 +375,7 @@ process_create(struct kfd_machine *machine, bool is_own,
 
 /* This program at the machine, if it was there before. */
 static struct kfd_process *
-find_process(const struct kfd_machine *machine)
+amdsim_find_process(const struct kfd_machine *machine)
 {
     struct kfd_process *p = machine->processes;
 
@@ -399,9 +400,9 @@ create(const char *spec, bool is_own, struct kio **out_kio)
         return status;
     }
     pthread_mutex_lock(&machine->lock);
-    form->process = is_own ? NULL : find_process(machine);
+    form->process = is_own ? NULL : amdsim_find_process(machine);
     if (!form->process) {
-        status = process_create(machine, is_own, &form->process);
+        status = amdsim_process_create(machine, is_own, &form->process);
         has_taken = status == BELL_OK;
     }
     pthread_mutex_unlock(&machine->lock);

@@ -30,16 +30,16 @@ static struct rm_machine *registry;
 
 /* A child has its parent's machines without their threads: it makes its own. */
 static void
-forget_machines(void)
+nvsim_forget_machines(void)
 {
     pthread_mutex_init(&registry_lock, NULL);
     registry = NULL;
 }
 
 __attribute__((constructor)) static void
-watch_forks(void)
+nvsim_watch_forks(void)
 {
-    process_in_child(forget_machines);
+    process_in_child(nvsim_forget_machines);
 }
 
 /* Which driver each branch is played as. */
@@ -67,7 +67,7 @@ make_memory_file(const char *name)
 }
 
 static void
-machine_destroy(struct rm_machine *machine)
+nvsim_machine_destroy(struct rm_machine *machine)
 {
     uint32_t i;
 
@@ -153,7 +153,7 @@ resize_chip(struct nvgpu_chip *chip, uint32_t n_sm)
 /* A product of that chip. Its memory is all there for programs, and what BAR1
  * shows. guess: a real one keeps some for itself. */
 static void
-become_product(struct nvgpu_chip *chip, const struct chip *product)
+nvsim_become_product(struct nvgpu_chip *chip, const struct chip *product)
 {
     chip->board = product->board;
     chip->pci_device = product->pci_device;
@@ -166,8 +166,8 @@ become_product(struct nvgpu_chip *chip, const struct chip *product)
 }
 
 static bell_status
-machine_create(const struct plan *plan, const char *spec,
-               struct rm_machine **out_machine)
+nvsim_machine_create(const struct plan *plan, const char *spec,
+                     struct rm_machine **out_machine)
 {
     struct rm_machine *machine = host_calloc(1, sizeof(*machine));
     bell_status status;
@@ -182,7 +182,7 @@ machine_create(const struct plan *plan, const char *spec,
     machine->confidential = plan->confidential;
     machine->own_chip = *plan->chip;
     if (plan->product)
-        become_product(&machine->own_chip, plan->product);
+        nvsim_become_product(&machine->own_chip, plan->product);
     if (!machine->own_chip.ram_bytes)
         machine->own_chip.ram_bytes = machine->own_chip.vidmem_bytes;
     if (!machine->own_chip.usable_bytes)
@@ -203,7 +203,7 @@ machine_create(const struct plan *plan, const char *spec,
     if (status == BELL_OK)
         status = make_cards(machine);
     if (status != BELL_OK) {
-        machine_destroy(machine);
+        nvsim_machine_destroy(machine);
         return status;
     }
     *out_machine = machine;
@@ -240,7 +240,7 @@ unknown_nv_spec(const char *spec)
 }
 
 static const char *
-find_version(const char *branch)
+nvsim_find_version(const char *branch)
 {
     size_t i;
 
@@ -261,7 +261,7 @@ parse_option(const char *text, size_t n, struct plan *plan)
         return false;
     memcpy(word, text, n);
     if (strncmp(word, "branch=", 7) == 0) {
-        plan->version = find_version(word + 7);
+        plan->version = nvsim_find_version(word + 7);
         return plan->version != NULL;
     }
     if (strncmp(word, "sms=", 4) == 0 && word[4] >= '1' && word[4] <= '9') {
@@ -300,7 +300,7 @@ parse_spec(const char *spec, struct plan *out_plan)
         plan.n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
         rest = end;
     }
-    plan.version = find_version(DEFAULT_BRANCH);
+    plan.version = nvsim_find_version(DEFAULT_BRANCH);
     while (*rest == ',') {
         rest++;
         n = strcspn(rest, ",");
@@ -316,7 +316,7 @@ parse_spec(const char *spec, struct plan *out_plan)
 
 /* The registered machine of a plan, made if need be; counted. */
 static bell_status
-machine_get(const struct plan *plan, struct rm_machine **out_machine)
+nvsim_machine_get(const struct plan *plan, struct rm_machine **out_machine)
 {
     struct rm_machine *m;
     char spec[64];
@@ -330,7 +330,7 @@ machine_get(const struct plan *plan, struct rm_machine **out_machine)
             break;
     }
     if (!m) {
-        BELL_TRY(machine_create(plan, spec, &m));
+        BELL_TRY(nvsim_machine_create(plan, spec, &m));
         m->next = registry;
         registry = m;
     }
@@ -349,13 +349,13 @@ machine_put(struct rm_machine *machine)
     while (*link != machine)
         link = &(*link)->next;
     *link = machine->next;
-    machine_destroy(machine);
+    nvsim_machine_destroy(machine);
 }
 
 /* ---- files -------------------------------------------------------------------------- */
 
 static struct rm_process *
-enter(struct kio *kio)
+nvsim_enter(struct kio *kio)
 {
     struct rm_process *process = (struct rm_process *)kio;
 
@@ -365,7 +365,7 @@ enter(struct kio *kio)
 }
 
 static int
-leave(struct rm_process *process, int result)
+nvsim_leave(struct rm_process *process, int result)
 {
     pthread_mutex_unlock(&process->machine->lock);
     return result;
@@ -373,8 +373,8 @@ leave(struct rm_process *process, int result)
 
 /* The kind of a path's file, and its card; NONE: there is no such file. */
 static enum rm_file_kind
-find_node(struct rm_machine *machine, const char *path,
-          struct rm_card **out_card)
+nvsim_find_node(struct rm_machine *machine, const char *path,
+                struct rm_card **out_card)
 {
     static const char node[] = "/dev/nvidia";
     char *end;
@@ -413,10 +413,10 @@ new_file(struct rm_process *process)
 }
 
 static int
-open_locked(struct rm_process *process, const char *path)
+nvsim_open_locked(struct rm_process *process, const char *path)
 {
     struct rm_card *card;
-    enum rm_file_kind kind = find_node(process->machine, path, &card);
+    enum rm_file_kind kind = nvsim_find_node(process->machine, path, &card);
     struct rm_file *file;
     int idx;
 
@@ -441,33 +441,33 @@ open_locked(struct rm_process *process, const char *path)
 static int
 sim_open(struct kio *kio, const char *path, int flags)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
 
     (void)flags;
-    return leave(process, open_locked(process, path));
+    return nvsim_leave(process, nvsim_open_locked(process, path));
 }
 
 static int
 sim_close(struct kio *kio, int fd)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
     int idx;
 
     if (!rm_file_of(process, fd, &idx))
-        return leave(process, rm_fail(EBADF, "file %d is not open", fd));
+        return nvsim_leave(process, rm_fail(EBADF, "file %d is not open", fd));
     rm_file_close(process, idx);
-    return leave(process, 0);
+    return nvsim_leave(process, 0);
 }
 
 static int
 sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
     int idx;
 
     if (!rm_file_of(process, fd, &idx))
-        return leave(process, rm_fail(EBADF, "file %d is not open", fd));
-    return leave(process, rm_ioctl(process, idx, request, arg));
+        return nvsim_leave(process, rm_fail(EBADF, "file %d is not open", fd));
+    return nvsim_leave(process, rm_ioctl(process, idx, request, arg));
 }
 
 /* OS events are not simulated: a file never has anything to say. */
@@ -475,12 +475,12 @@ static int
 sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
          short *out_revents)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
     bool is_open = rm_file_of(process, fd, NULL) != NULL;
     struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 
     (void)events;
-    (void)leave(process, 0);
+    (void)nvsim_leave(process, 0);
     *out_revents = is_open ? 0 : POLLNVAL;
     if (!is_open)
         return 1;
@@ -495,9 +495,9 @@ sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
 static int
 sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
 
-    return leave(process, rm_read_file(process->machine, path, buf, cap));
+    return nvsim_leave(process, rm_read_file(process->machine, path, buf, cap));
 }
 
 /* ---- mappings ---------------------------------------------------------------------------- */
@@ -572,8 +572,8 @@ check_file_view(const struct rm_file *file, int fd, size_t size_bytes,
 }
 
 static int
-mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
-            int prot, int flags, int fd, uint64_t offset)
+nvsim_mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
+                  int prot, int flags, int fd, uint64_t offset)
 {
     const struct rm_file *file = fd < 0 ? NULL : rm_file_of(process, fd, NULL);
     struct rm_mem *mem = NULL;
@@ -618,23 +618,24 @@ static int
 sim_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
          int fd, uint64_t offset)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
 
-    return leave(process, mmap_locked(process, addr, size_bytes, prot, flags,
-                                      fd, offset));
+    return nvsim_leave(process, nvsim_mmap_locked(process, addr, size_bytes,
+                                                  prot, flags, fd, offset));
 }
 
 static int
 sim_munmap(struct kio *kio, void *addr, size_t size_bytes)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
 
     nvgpu_bar_unmap(addr, size_bytes);
     if (munmap(addr, size_bytes) < 0)
-        return leave(process, -errno);
+        return nvsim_leave(process, -errno);
     if (!cut_mappings(process, addr, size_bytes))
-        return leave(process, rm_fail(ENOMEM, "no memory to keep a mapping"));
-    return leave(process, 0);
+        return nvsim_leave(process,
+                           rm_fail(ENOMEM, "no memory to keep a mapping"));
+    return nvsim_leave(process, 0);
 }
 
 static const char *
@@ -678,11 +679,11 @@ end_process(struct rm_process *process)
 static void
 sim_destroy(struct kio *kio)
 {
-    struct rm_process *process = enter(kio);
+    struct rm_process *process = nvsim_enter(kio);
     struct rm_machine *machine = process->machine;
 
     end_process(process);
-    (void)leave(process, 0);
+    (void)nvsim_leave(process, 0);
     host_free(process->files);
     host_free(process->mappings);
     host_free(process);
@@ -716,7 +717,7 @@ sim_nv_create(const char *spec, struct kio **out_kio)
     if (!process)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a process");
     pthread_mutex_lock(&registry_lock);
-    status = machine_get(&plan, &process->machine);
+    status = nvsim_machine_get(&plan, &process->machine);
     pthread_mutex_unlock(&registry_lock);
     if (status != BELL_OK) {
         host_free(process);

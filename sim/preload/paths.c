@@ -68,7 +68,7 @@ sim_paths_init(const char *tree, const char *devices)
 }
 
 static bool
-is_ours(const char *path)
+is_our_path(const char *path)
 {
     size_t i;
 
@@ -127,7 +127,7 @@ sim_paths_find(int dir, const char *path, char buf[PATH_MAX],
                (path[at] == '/' || path[at] == '\0')) {
         path += at; /* as a link was resolved */
     }
-    if (!put_path(path, buf, at) || !is_ours(buf + paths.tree_len))
+    if (!put_path(path, buf, at) || !is_our_path(buf + paths.tree_len))
         return NULL;
     *out_path = buf + paths.tree_len;
     return buf;

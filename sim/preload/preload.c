@@ -102,7 +102,7 @@ handle_of(int fd)
 }
 
 static bool
-is_ours(const struct handle *handle)
+is_our_fd(const struct handle *handle)
 {
     return handle->kio && getpid() == sim.pid;
 }
@@ -204,7 +204,7 @@ free_handle_locked(void)
 
 /* The simulated kernel's side; negative errno. */
 static int
-open_locked(const char *path, int flags, struct handle **out_handle)
+preload_open_locked(const char *path, int flags, struct handle **out_handle)
 {
     struct handle *handle = free_handle_locked();
     enum kio_dev dev = kio_dev_of_path(path);
@@ -237,7 +237,7 @@ sim_preload_open(const char *path, const char *file, int flags)
     forget_fd(fd); /* its last owner closed it past us */
     pthread_mutex_lock(&sim.lock);
     busy++;
-    result = fd < FDS_MAX ? open_locked(path, flags, &handle) : -EMFILE;
+    result = fd < FDS_MAX ? preload_open_locked(path, flags, &handle) : -EMFILE;
     busy--;
     if (handle)
         __atomic_store_n(&sim.of_fd[fd], (uint16_t)(handle - sim.handles + 1),
@@ -279,7 +279,7 @@ kio_seen_close(int fd)
 
 /* Why the last call failed, as the simulated kernel says it. */
 static const char *
-why(struct kio *kio, int error)
+sim_failure_text(struct kio *kio, int error)
 {
     for (; kio; kio = kio->below) {
         const char *text = kio->ops->explain ? kio->ops->explain(kio) : NULL;
@@ -296,7 +296,8 @@ tell_refusal(const struct handle *handle, unsigned long request, void *arg,
     char reason[256], text[480] = "";
     struct kio_capture capture;
 
-    snprintf(reason, sizeof(reason), "%s", why(handle->kio, error));
+    snprintf(reason, sizeof(reason), "%s",
+             sim_failure_text(handle->kio, error));
     if (error == EINTR || error == EAGAIN || sim.n_told++ >= TOLD_MAX)
         return;
     kio_capture_init(&capture);
@@ -387,7 +388,7 @@ kio_seen_ioctl(int fd, unsigned long request, void *arg)
 
     if (!handle)
         return kio_real_ioctl(fd, request, arg);
-    if (!is_ours(handle)) {
+    if (!is_our_fd(handle)) {
         errno = EBADF;
         return -1;
     }
@@ -415,7 +416,7 @@ kio_seen_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
 
     if (!handle)
         return kio_real_mmap(addr, n, prot, flags, fd, offset);
-    if (!is_ours(handle)) {
+    if (!is_our_fd(handle)) {
         errno = EBADF;
         return MAP_FAILED;
     }
@@ -425,7 +426,7 @@ kio_seen_mmap(void *addr, size_t n, int prot, int flags, int fd, off_t offset)
     if (result < 0 && sim.n_told++ < TOLD_MAX)
         say_line("mmap of %zu bytes of %s at offset 0x%llx: %s", n,
                  kio_dev_name(handle->dev), (unsigned long long)offset,
-                 why(handle->kio, -result));
+                 sim_failure_text(handle->kio, -result));
     busy--;
     errno = result < 0 ? -result : saved_errno;
     return result < 0 ? MAP_FAILED : addr;
@@ -513,20 +514,20 @@ closefrom(int first)
 /* ---- life --------------------------------------------------------------------- */
 
 static void
-before_fork(void)
+preload_before_fork(void)
 {
     pthread_mutex_lock(&sim.lock);
 }
 
 static void
-after_fork(void)
+preload_after_fork(void)
 {
     pthread_mutex_unlock(&sim.lock);
 }
 
 /* The child has neither the cards nor their threads. */
 static void
-in_child(void)
+preload_in_child(void)
 {
     size_t i;
 
@@ -579,5 +580,6 @@ begin(void)
     if (!kio_trap_install(atoi(fds)))
         say_line("no trap for calls that go past the C library: %s",
                  strerror(errno));
-    sim.on = pthread_atfork(before_fork, after_fork, in_child) == 0;
+    sim.on = pthread_atfork(preload_before_fork, preload_after_fork,
+                            preload_in_child) == 0;
 }

@@ -42,7 +42,7 @@ product(const struct px_insn *in, uint64_t a, uint64_t b)
 
 /* Division by zero: the hardware gives ones, and the dividend. */
 static uint64_t
-quotient(const struct px_insn *in, uint64_t a, uint64_t b)
+int_quotient(const struct px_insn *in, uint64_t a, uint64_t b)
 {
     bool is_signed = px_types[in->type].kind == 's', rem = in->op == PX_REM;
 
@@ -91,7 +91,7 @@ int_op(const struct px_insn *in, uint64_t a, uint64_t b, uint64_t c)
         return product(in, a, b) + c;
     case PX_DIV:
     case PX_REM:
-        return quotient(in, a, b);
+        return int_quotient(in, a, b);
     case PX_NEG:
         return 0 - a;
     case PX_ABS:

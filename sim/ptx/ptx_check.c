@@ -9,7 +9,7 @@ is_bf16(unsigned type)
 }
 
 static bool
-is_half(unsigned type)
+is_half_type(unsigned type)
 {
     return type == PX_F16 || type == PX_F16X2 || is_bf16(type);
 }
@@ -61,7 +61,7 @@ check_float(const struct px_insn *in, uint32_t sm)
         if (wide && approx)
             return "f64 has no such approximation";
     }
-    if (is_half(in->type))
+    if (is_half_type(in->type))
         return check_half(in, sm);
     if (in->mod[PX_MOD_SAT] > PX_SAT)
         return "this type has no such modifier";
@@ -172,7 +172,7 @@ check_cvt(const struct px_insn *in, uint32_t sm)
     if (to->kind == 'x' || from->kind == 'x')
         return check_cvt_packed(in, sm);
     if (in->mod[PX_MOD_SAT] > PX_SAT &&
-        !(in->mod[PX_MOD_SAT] == PX_RELU && is_half(in->type) &&
+        !(in->mod[PX_MOD_SAT] == PX_RELU && is_half_type(in->type) &&
           in->type2 == PX_F32))
         return "it has no such modifier";
     if (in->mod[PX_MOD_FTZ] > 1 ||
@@ -242,7 +242,7 @@ check_atom(const struct px_insn *in, uint32_t sm)
         return "memory is not accessed in that way";
     if (is_bf16(in->type) && sm < 90)
         return "bf16 has this from sm_90 on";
-    if ((in->mod[PX_MOD_FTZ] == 2) != is_half(in->type) ||
+    if ((in->mod[PX_MOD_FTZ] == 2) != is_half_type(in->type) ||
         in->mod[PX_MOD_FTZ] == 1)
         return "noftz is for halves, which need it";
     switch (mode) {

@@ -23,7 +23,7 @@ round_to_integer(unsigned round, double d)
 /* Saturates. NaN gives 0, but where either side has 64 bits, the integer with
  * only its top bit set. src: PTX ISA, cvt, as remembered. */
 static uint64_t
-float_to_int(const struct px_insn *in, double d)
+cvt_float_to_int(const struct px_insn *in, double d)
 {
     const struct px_type_info *to = &px_types[in->type];
     uint64_t top = (uint64_t)1 << (to->bits - 1);
@@ -56,7 +56,7 @@ long_to_bf16(uint64_t a, bool is_signed)
 }
 
 static uint64_t
-int_to_float(const struct px_insn *in, uint64_t a)
+cvt_int_to_float(const struct px_insn *in, uint64_t a)
 {
     bool is_signed = px_types[in->type2].kind == 's';
     float f;
@@ -74,7 +74,7 @@ int_to_float(const struct px_insn *in, uint64_t a)
 
 /* Cuts to the type, to the limits if it saturates. */
 static uint64_t
-int_to_int(const struct px_insn *in, uint64_t a)
+cvt_int_to_int(const struct px_insn *in, uint64_t a)
 {
     const struct px_type_info *to = &px_types[in->type];
     bool from_signed = px_types[in->type2].kind == 's';
@@ -168,14 +168,14 @@ px_eval_cvt(const struct px_insn *in, uint64_t a, uint64_t b)
     if (from->kind == 'f' && to->kind == 'f')
         return from_float(in, a);
     if (from->kind == 'f') {
-        a = float_to_int(
+        a = cvt_float_to_int(
             in, flush_subnormal(in, in->type2, px_decode(in->type2, a)));
     } else {
         if (from->kind == 's')
             a = (uint64_t)px_sign_extend(a, from->bits);
         if (to->kind == 'f')
-            return int_to_float(in, a);
-        a = int_to_int(in, a);
+            return cvt_int_to_float(in, a);
+        a = cvt_int_to_int(in, a);
     }
     /* into a wider register: extended as the type is */
     if (to->kind == 's')

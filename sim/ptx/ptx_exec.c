@@ -379,7 +379,7 @@ nobody_comes(struct px_run *r)
 /* No warp can run: opens a barrier, or says that none can be. All threads of
  * a block are those that have not left. */
 static void
-meet(struct px_run *r)
+meet_barrier(struct px_run *r)
 {
     uint32_t i, g;
 
@@ -417,6 +417,6 @@ px_run_block(struct px_run *r)
             busy |= run_warp(r, &r->warps[i]);
         }
         if (!busy)
-            meet(r);
+            meet_barrier(r);
     }
 }

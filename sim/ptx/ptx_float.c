@@ -261,7 +261,7 @@ eval_f64(const struct px_insn *in, double a, double b, double c)
  * unit in the last place, for others either neighbour of the exact value is
  * given. src: hw/nv/PTX.md section 10 */
 static float
-approximate(const struct px_insn *in, float a, float b)
+approx_value(const struct px_insn *in, float a, float b)
 {
     double exact = eval_f64(in, (double)a, (double)b, 0);
     float r = (float)exact;
@@ -287,16 +287,16 @@ eval_f32(const struct px_insn *in, float a, float b, float c)
     case PX_FMA:
         return fmaf(a, b, c);
     case PX_DIV:
-        return in->mod[PX_MOD_APPROX] ? approximate(in, a, b) : a / b;
+        return in->mod[PX_MOD_APPROX] ? approx_value(in, a, b) : a / b;
     case PX_MIN:
     case PX_MAX:
         return (float)extreme(in, (double)a, (double)b);
     case PX_RCP:
-        return in->mod[PX_MOD_APPROX] ? approximate(in, a, b) : 1 / a;
+        return in->mod[PX_MOD_APPROX] ? approx_value(in, a, b) : 1 / a;
     case PX_SQRT:
-        return in->mod[PX_MOD_APPROX] ? approximate(in, a, b) : sqrtf(a);
+        return in->mod[PX_MOD_APPROX] ? approx_value(in, a, b) : sqrtf(a);
     default: /* approximations */
-        return approximate(in, a, b);
+        return approx_value(in, a, b);
     }
 }
 

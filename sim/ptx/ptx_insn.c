@@ -48,7 +48,7 @@ parse_memory(struct px_parse *p, struct px_insn *in)
 }
 
 static bell_status
-parse_atom(struct px_parse *p, struct px_insn *in)
+parse_atom_insn(struct px_parse *p, struct px_insn *in)
 {
     unsigned space = in->mod[PX_MOD_SPACE];
 
@@ -274,7 +274,7 @@ parse_cvta(struct px_parse *p, struct px_insn *in)
 }
 
 static bell_status
-parse_plain(struct px_parse *p, struct px_insn *in)
+parse_plain_insn(struct px_parse *p, struct px_insn *in)
 {
     bool wider = in->op == PX_CVT;
     unsigned i;
@@ -302,7 +302,7 @@ parse_operands(struct px_parse *p, struct px_insn *in)
         return parse_memory(p, in);
     case PX_ATOM:
     case PX_RED:
-        return parse_atom(p, in);
+        return parse_atom_insn(p, in);
     case PX_SHFL:
         return parse_shfl(p, in);
     case PX_VOTE:
@@ -331,7 +331,7 @@ parse_operands(struct px_parse *p, struct px_insn *in)
     case PX_TRAP:
         return BELL_OK;
     default:
-        return parse_plain(p, in);
+        return parse_plain_insn(p, in);
     }
 }
 

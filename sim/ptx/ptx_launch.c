@@ -317,7 +317,7 @@ free_run(struct px_run *r)
 }
 
 static const struct px_kernel *
-find_kernel(const struct sim_ptx_module *module, const char *name)
+find_ptx_kernel(const struct sim_ptx_module *module, const char *name)
 {
     size_t i;
 
@@ -356,7 +356,7 @@ sim_ptx_run(const struct sim_ptx_module *module,
             struct sim_ptx_report *out_report)
 {
     struct px_run r = {.module = module,
-                       .kernel = find_kernel(module, launch->kernel),
+                       .kernel = find_ptx_kernel(module, launch->kernel),
                        .launch = launch,
                        .report = out_report};
     bell_status status;

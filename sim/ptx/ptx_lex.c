@@ -11,14 +11,14 @@ is_word_char(char c)
 }
 
 static bool
-is_digit(char c)
+lex_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
 /* Skips blanks and comments; false in a comment that does not end. */
 static bool
-skip_blanks(struct px_lex *lex)
+lex_skip_blanks(struct px_lex *lex)
 {
     const char *p = lex->at;
 
@@ -49,7 +49,7 @@ skip_blanks(struct px_lex *lex)
 static int
 digit_of(char c)
 {
-    if (is_digit(c))
+    if (lex_is_digit(c))
         return c - '0';
     if (c >= 'a' && c <= 'f')
         return c - 'a' + 10;
@@ -98,7 +98,7 @@ lex_number(struct px_lex *lex)
     } else if (p[0] == '0' && (p[1] == 'd' || p[1] == 'D')) {
         ok = take_digits(lex, p + 2, 16, 16);
         lex->float_bits = 64;
-    } else if (p[0] == '0' && is_digit(p[1])) {
+    } else if (p[0] == '0' && lex_is_digit(p[1])) {
         ok = take_digits(lex, p + 1, 8, 0);
     } else {
         ok = take_digits(lex, p, 10, 0);
@@ -129,7 +129,7 @@ px_lex_next(struct px_lex *lex)
 {
     char c;
 
-    if (!skip_blanks(lex)) {
+    if (!lex_skip_blanks(lex)) {
         lex->token = PX_BAD;
         return;
     }
@@ -138,7 +138,7 @@ px_lex_next(struct px_lex *lex)
         lex->token = PX_END;
         lex->len = 0;
         lex->word = lex->at;
-    } else if (is_digit(c)) {
+    } else if (lex_is_digit(c)) {
         lex_number(lex);
     } else if (is_word_char(c)) {
         lex_word(lex, PX_WORD, lex->at);

@@ -39,7 +39,8 @@ fault_at(struct px_run *r, const struct px_span *s, uint32_t lane,
 
 /* The first lane whose access is wrong is the one that is told of. */
 static bool
-misaligned(struct px_run *r, const struct px_span *s, const uint64_t *addr)
+fault_misaligned(struct px_run *r, const struct px_span *s,
+                 const uint64_t *addr)
 {
     uint32_t left;
 
@@ -219,7 +220,7 @@ px_resolve(struct px_run *r, const struct px_span *s, uint64_t addr[PX_LANES],
         max = addr[lane] > max ? addr[lane] : max;
     }
     if (any & (s->n_bytes - 1))
-        return misaligned(r, s, addr);
+        return fault_misaligned(r, s, addr);
     switch (s->space) {
     case PX_SHARED:
         return in_shared(r, s, addr, out);
@@ -338,8 +339,8 @@ load_all_words(struct px_run *r, const struct px_span *s,
 }
 
 static void
-load_lanes(struct px_run *r, const struct px_span *s,
-           uint8_t *const ptr[PX_LANES])
+load_thread(struct px_run *r, const struct px_span *s,
+            uint8_t *const ptr[PX_LANES])
 {
     const struct px_insn *in = s->in;
     const struct px_ref *refs = px_operands(r, in);
@@ -592,7 +593,7 @@ px_access(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         return;
     }
     if (in->op == PX_LD)
-        load_lanes(r, &s, ptr);
+        load_thread(r, &s, ptr);
     else if (in->op == PX_ST)
         store(r, &s, from, ptr);
     else

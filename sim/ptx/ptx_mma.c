@@ -80,8 +80,8 @@ unpack_halves(px_rows_fn convert, const uint32_t *row, elements out)
 
 /* False after a fault. */
 static bool
-unpack(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
-       struct px_ref ref, unsigned type, elements out)
+mma_unpack(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
+           struct px_ref ref, unsigned type, elements out)
 {
     const void *row = px_read(r, w, in, ref, PX_FULL);
     unsigned bits = element_bits(type), p = per_register(type), e;
@@ -114,7 +114,7 @@ gather_a(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
     uint32_t lane;
 
     for (i = 0; i < n; i++) {
-        if (!unpack(r, w, in, refs[i], in->type, x))
+        if (!mma_unpack(r, w, in, refs[i], in->type, x))
             return false;
         for (lane = 0; lane < PX_LANES; lane++) {
             uint32_t g = lane / 4 + 8 * (i & 1), t = lane % 4;
@@ -136,7 +136,7 @@ gather_b(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
     uint32_t lane;
 
     for (i = 0; i < n; i++) {
-        if (!unpack(r, w, in, refs[i], in->type2, x))
+        if (!mma_unpack(r, w, in, refs[i], in->type2, x))
             return false;
         for (lane = 0; lane < PX_LANES; lane++) {
             for (e = 0; e < p; e++)
@@ -156,7 +156,7 @@ gather_c(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
     uint32_t lane;
 
     for (i = 0; i < n; i++) {
-        if (!unpack(r, w, in, refs[i], type, x))
+        if (!mma_unpack(r, w, in, refs[i], type, x))
             return false;
         for (lane = 0; lane < PX_LANES; lane++) {
             for (e = 0; e < p; e++) {

@@ -394,7 +394,7 @@ begin_kernel(struct px_parse *p, const struct px_symbol *name)
 }
 
 static bell_status
-parse_kernel(struct px_parse *p)
+parse_entry(struct px_parse *p)
 {
     struct px_symbol name = {.kind = PX_SYM_LABEL};
     struct px_insn *last;
@@ -464,7 +464,7 @@ lowest_version(unsigned sm, bool arch_specific)
 }
 
 static bell_status
-parse_target(struct px_parse *p)
+parse_target_line(struct px_parse *p)
 {
     unsigned sm = 0;
     size_t i;
@@ -527,14 +527,14 @@ parse_toplevel(struct px_parse *p)
     if (px_at_word(p, PX_DOT, "entry")) {
         if (!p->module->sm)
             return px_error(p, "version and target come first");
-        return parse_kernel(p);
+        return parse_entry(p);
     }
     if (px_at_word(p, PX_DOT, "extern"))
         return parse_extern(p);
     if (px_at_word(p, PX_DOT, "version"))
         return parse_version(p);
     if (px_at_word(p, PX_DOT, "target"))
-        return parse_target(p);
+        return parse_target_line(p);
     if (px_at_word(p, PX_DOT, "address_size")) {
         px_lex_next(&p->lex);
         BELL_TRY(px_take_number(p, 64, &n));

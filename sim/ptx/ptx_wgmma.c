@@ -148,8 +148,8 @@ end_read(struct px_run *r, struct px_warp *w, const struct px_insn *in,
 
 /* A's 16 rows of this warp, and B. */
 static bool
-take_operands(struct px_run *r, const struct px_warp *w,
-              const struct px_insn *in, struct operand o[2])
+wgmma_operands(struct px_run *r, const struct px_warp *w,
+               const struct px_insn *in, struct operand o[2])
 {
     if (!take_descriptor(r, w, in, 0, &o[0]) ||
         !take_descriptor(r, w, in, 1, &o[1]))
@@ -269,7 +269,7 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     struct operand o[2];
     uint32_t i;
 
-    if (!p || !take_operands(r, w, in, o) || !is_in_step(r, w, in, o))
+    if (!p || !wgmma_operands(r, w, in, o) || !is_in_step(r, w, in, o))
         return;
     if (!w->is_wgmma_fenced) {
         bad_wgmma(r, w, in, SIM_PTX_RACE, 0, "there was no wgmma.fence");

@@ -307,7 +307,7 @@ refuse_value(struct binding *b, uint32_t k, const struct bell_value *value)
 }
 
 static bool
-to_int(const struct bell_value *value, int64_t *out)
+bind_to_int(const struct bell_value *value, int64_t *out)
 {
     if (value->kind == BELL_VALUE_INT)
         *out = value->i;
@@ -331,7 +331,7 @@ to_number(const struct bell_value *value, struct fn_arg *arg)
         arg->f = value->f;
         return true;
     }
-    arg->is_int = to_int(value, &arg->i);
+    arg->is_int = bind_to_int(value, &arg->i);
     arg->f = (double)arg->i;
     return arg->is_int;
 }
@@ -417,7 +417,7 @@ convert_value(struct binding *b, uint32_t k, struct fn_arg *arg)
     case BELL_PARAM_TENSORS_SPREAD:
         return convert_tensors(b, k, arg);
     case BELL_PARAM_INT:
-        ok = to_int(value, &arg->i);
+        ok = bind_to_int(value, &arg->i);
         break;
     case BELL_PARAM_FLOAT:
         ok = to_number(value, arg);

@@ -40,7 +40,7 @@ call_addmm(struct fn_args *args)
 
 /* One number for both axes, or one each. */
 static bool
-take_pair(struct fn_args *args, uint32_t k, uint32_t n_axes, int64_t *out)
+bind_pair(struct fn_args *args, uint32_t k, uint32_t n_axes, int64_t *out)
 {
     if (A[k].n != 1 && A[k].n != n_axes) {
         fn_fail(args, "%u numbers where one or %u are due", A[k].n, n_axes);
@@ -56,7 +56,7 @@ static bool
 take_positive(struct fn_args *args, uint32_t k, uint32_t n_axes,
               const char *what, int64_t *out)
 {
-    if (!take_pair(args, k, n_axes, out))
+    if (!bind_pair(args, k, n_axes, out))
         return false;
     if (out[0] < 1 || out[1] < 1) {
         fn_fail(args, "%s %lld is not positive", what,
@@ -85,7 +85,7 @@ call_conv(struct fn_args *args)
     struct bell_conv_options opt = {.groups = 0};
 
     if (!take_positive(args, 3, n_axes, "stride", opt.stride) ||
-        !take_pair(args, 4, n_axes, opt.padding) ||
+        !bind_pair(args, 4, n_axes, opt.padding) ||
         !take_positive(args, 5, n_axes, "dilation", opt.dilation) ||
         !take_groups(args, 6, &opt))
         return bell_error_tensor(args->ctx);
@@ -100,8 +100,8 @@ call_conv_transpose2d(struct fn_args *args)
     struct bell_conv_options opt = {.groups = 0};
 
     if (!take_positive(args, 3, 2, "stride", opt.stride) ||
-        !take_pair(args, 4, 2, opt.padding) ||
-        !take_pair(args, 5, 2, opt.output_padding) ||
+        !bind_pair(args, 4, 2, opt.padding) ||
+        !bind_pair(args, 5, 2, opt.output_padding) ||
         !take_groups(args, 6, &opt) ||
         !take_positive(args, 7, 2, "dilation", opt.dilation))
         return bell_error_tensor(args->ctx);
@@ -110,7 +110,7 @@ call_conv_transpose2d(struct fn_args *args)
 
 /* input, kernel_size, stride, padding */
 static bool
-take_pool(struct fn_args *args, struct bell_pool_options *opt)
+bind_pool(struct fn_args *args, struct bell_pool_options *opt)
 {
     memset(opt, 0, sizeof(*opt));
     if (!take_positive(args, 1, 2, "kernel_size", opt->kernel))
@@ -119,7 +119,7 @@ take_pool(struct fn_args *args, struct bell_pool_options *opt)
         if (!take_positive(args, 2, 2, "stride", opt->stride))
             return false;
     }
-    return take_pair(args, 3, 2, opt->padding);
+    return bind_pair(args, 3, 2, opt->padding);
 }
 
 static struct bell_tensor *
@@ -127,7 +127,7 @@ call_max_pool2d(struct fn_args *args)
 {
     struct bell_pool_options opt;
 
-    if (!take_pool(args, &opt) ||
+    if (!bind_pool(args, &opt) ||
         !take_positive(args, 4, 2, "dilation", opt.dilation))
         return bell_error_tensor(args->ctx);
     opt.ceil_mode = A[5].b;
@@ -139,7 +139,7 @@ call_avg_pool2d(struct fn_args *args)
 {
     struct bell_pool_options opt;
 
-    if (!take_pool(args, &opt))
+    if (!bind_pool(args, &opt))
         return bell_error_tensor(args->ctx);
     opt.ceil_mode = A[4].b;
     opt.exclude_pad = !A[5].b;

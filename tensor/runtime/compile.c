@@ -310,7 +310,8 @@ blame_text(bell_status status)
 }
 
 static bell_status
-parse_kernel(struct uop_graph *g, const char *text, const struct uop **out_sink)
+compile_parse_kernel(struct uop_graph *g, const char *text,
+                     const struct uop **out_sink)
 {
     const struct uop **roots;
     bell_status status;
@@ -337,7 +338,7 @@ tensor_compile_ir(struct bell_context *ctx, const char *text,
     bell_status status;
 
     uop_graph_init(&g);
-    status = parse_kernel(&g, text, &sink);
+    status = compile_parse_kernel(&g, text, &sink);
     if (status == BELL_OK)
         status = compile_sink(&g, sink, &job);
     if (status == BELL_OK) {

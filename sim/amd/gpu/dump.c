@@ -68,7 +68,7 @@ struct amd_dump_folder {
 };
 
 static bell_status
-no_memory(void)
+dump_no_memory(void)
 {
     return bell_fail(BELL_E_NO_MEMORY, "no memory for a dump");
 }
@@ -91,7 +91,7 @@ amd_dump_create(const char *dir, const char *gfx, struct amd_dump **out_dump)
                                strerror(errno));
     dump = host_calloc(1, sizeof(*dump));
     if (!dump)
-        return no_memory();
+        return dump_no_memory();
     dump->dir = host_strdup(dir);
     dump->gfx = host_strdup(gfx);
     if (!dump->dir || !dump->gfx ||
@@ -99,14 +99,14 @@ amd_dump_create(const char *dir, const char *gfx, struct amd_dump **out_dump)
         host_free(dump->dir);
         host_free(dump->gfx);
         host_free(dump);
-        return no_memory();
+        return dump_no_memory();
     }
     if (pthread_cond_init(&dump->given, NULL) != 0) {
         pthread_mutex_destroy(&dump->lock);
         host_free(dump->dir);
         host_free(dump->gfx);
         host_free(dump);
-        return no_memory();
+        return dump_no_memory();
     }
     *out_dump = dump;
     return BELL_OK;
@@ -168,7 +168,7 @@ amd_dump_map_create(struct amd_dump_map **out_map)
 
     if (!map || pthread_mutex_init(&map->lock, NULL) != 0) {
         host_free(map);
-        return no_memory();
+        return dump_no_memory();
     }
     *out_map = map;
     return BELL_OK;
@@ -210,7 +210,7 @@ amd_dump_map_add(struct amd_dump_map *map, uint64_t va, const void *host,
     pthread_mutex_lock(&map->lock);
     if (host_grow((void **)&map->segments, &map->cap, map->n + 1,
                   sizeof(*map->segments)) != 0) {
-        status = no_memory();
+        status = dump_no_memory();
     } else {
         at = find_segment(map->segments, map->n, va);
         memmove(&map->segments[at + 1], &map->segments[at],
@@ -350,11 +350,11 @@ amd_dump_folder_create(struct amd_dump *dump, struct amd_dump_map *map,
     struct amd_dump_folder *folder = host_calloc(1, sizeof(*folder));
 
     if (!folder)
-        return no_memory();
+        return dump_no_memory();
     folder->path = host_alloc(strlen(dump->dir) + 2 * NUMBER_MAX);
     if (!folder->path) {
         host_free(folder);
-        return no_memory();
+        return dump_no_memory();
     }
     folder->dump = dump;
     folder->map = map;
@@ -427,7 +427,7 @@ copy_segments(struct amd_dump_folder *folder)
 
     if (host_grow((void **)&folder->segments, &folder->cap_segments, map->n + 1,
                   sizeof(*folder->segments)) != 0)
-        return no_memory();
+        return dump_no_memory();
     for (i = 0; i < map->n; i++) {
         folder->segments[i] = map->segments[i];
         folder->segments[i].offset = offset;
@@ -487,7 +487,7 @@ page_at(struct amd_dump_folder *folder, uint64_t offset, struct page **out_page)
                   folder->n_pages + 1, sizeof(struct page *)) != 0 ||
         map_put(&folder->page_of, offset, folder->n_pages) != 0) {
         host_free(page);
-        return no_memory();
+        return dump_no_memory();
     }
     page->offset = offset;
     memcpy(page->bytes, folder->piece, n);
@@ -528,7 +528,7 @@ amd_dump_folder_ignore(struct amd_dump_folder *folder, uint64_t va,
 {
     if (host_grow((void **)&folder->ignored, &folder->cap_ignored,
                   folder->n_ignored + 1, sizeof(*folder->ignored)) != 0)
-        return no_memory();
+        return dump_no_memory();
     folder->ignored[folder->n_ignored++] = (struct range){va, n_bytes};
     return BELL_OK;
 }

@@ -152,7 +152,7 @@ amdsim_clock(const struct amdsim *gpu)
 
 /* Tells a queue of a new value; true if there was one. */
 static bool
-look_at(struct amdsim_queue *q)
+look_at_queue(struct amdsim_queue *q)
 {
     uint64_t value = __atomic_load_n(q->desc.doorbell, __ATOMIC_ACQUIRE);
     bool changed;
@@ -176,7 +176,7 @@ look_at_all(struct amdsim *gpu)
 
     pthread_mutex_lock(&gpu->lock);
     for (i = 0; i < gpu->n_queues; i++)
-        any |= look_at(gpu->queues[i]);
+        any |= look_at_queue(gpu->queues[i]);
     pthread_mutex_unlock(&gpu->lock);
     return any;
 }

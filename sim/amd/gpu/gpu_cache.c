@@ -262,7 +262,7 @@ struct __attribute__((may_alias)) line_words {
 /* A line may have more than the user gave the card of his memory: the rest of
  * the page is there too, but sanitizers think that nobody may look. */
 __attribute__((no_sanitize("address", "thread"))) static void
-copy_line(uint64_t *to, const volatile struct line_words *from)
+cache_copy_line(uint64_t *to, const volatile struct line_words *from)
 {
     uint32_t i;
 
@@ -271,13 +271,14 @@ copy_line(uint64_t *to, const volatile struct line_words *from)
 }
 
 static void
-put_line(struct line *line, uint64_t age, uintptr_t host, const void *bytes)
+cache_put_line(struct line *line, uint64_t age, uintptr_t host,
+               const void *bytes)
 {
     uint64_t words[LINE_BYTES / sizeof(uint64_t)];
 
     line->host = host;
     line->age = age;
-    copy_line(words, bytes);
+    cache_copy_line(words, bytes);
     memcpy(line->bytes, words, LINE_BYTES);
 }
 
@@ -294,7 +295,7 @@ read_scalar(struct amdsim_cache *c, const struct place *p)
     struct line *line;
 
     if (!find(pair->scalar, N_SCALAR, pair->scalar_age, p->host, &line))
-        put_line(line, pair->scalar_age, p->host, read_l2(c, p));
+        cache_put_line(line, pair->scalar_age, p->host, read_l2(c, p));
     return line->bytes;
 }
 
@@ -308,12 +309,12 @@ read_vector(struct amdsim_cache *c, const struct place *p)
     if (find(own->vector, N_VECTOR, own->vector_age, p->host, &line))
         return line->bytes;
     if (c->gfx < 10) {
-        put_line(line, own->vector_age, p->host, read_l2(c, p));
+        cache_put_line(line, own->vector_age, p->host, read_l2(c, p));
         return line->bytes;
     }
     if (!find(pair->gl1, N_GL1, pair->gl1_age, p->host, &behind))
-        put_line(behind, pair->gl1_age, p->host, read_l2(c, p));
-    put_line(line, own->vector_age, p->host, behind->bytes);
+        cache_put_line(behind, pair->gl1_age, p->host, read_l2(c, p));
+    cache_put_line(line, own->vector_age, p->host, behind->bytes);
     return line->bytes;
 }
 

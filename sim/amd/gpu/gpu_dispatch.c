@@ -451,7 +451,7 @@ barrier_packet(struct amdsim_queue *q, const uint32_t w[16], bool any)
 
 /* One less in the packet's completion signal; its event is told. */
 static bool
-complete(struct amdsim_queue *q, uint64_t packet_va)
+complete_dispatch(struct amdsim_queue *q, uint64_t packet_va)
 {
     uint64_t signal, mailbox, *value;
     uint32_t event;
@@ -600,7 +600,7 @@ retire_packets(struct amdsim_queue *q)
             if (q->dies[i].get == q->get)
                 return true;
         }
-        if (!complete(q, q->desc.ring_va + q->get % n * 64) ||
+        if (!complete_dispatch(q, q->desc.ring_va + q->get % n * 64) ||
             !amdsim_store32(q, q->desc.ring_va + q->get % n * 64, 1,
                             "packet header"))
             return false;

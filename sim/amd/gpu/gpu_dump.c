@@ -13,7 +13,7 @@ static const char *const kinds[] = {
 };
 
 static bool
-check(struct amdsim_queue *q, bell_status status)
+dump_check(struct amdsim_queue *q, bell_status status)
 {
     return status == BELL_OK ||
            amdsim_fail(q, "%s", bell_error_last()->message);
@@ -22,7 +22,7 @@ check(struct amdsim_queue *q, bell_status status)
 /* ---- memory --------------------------------------------------------------------------- */
 
 static bool
-is_open(const struct amdsim_queue *q)
+dump_is_open(const struct amdsim_queue *q)
 {
     return amd_dump_folder_is_open(q->dump.folder);
 }
@@ -42,9 +42,9 @@ flush_stores(struct amdsim_queue *q)
     uint32_t n = q->dump.n_pending;
 
     q->dump.n_pending = 0;
-    return n == 0 ||
-           check(q, amd_dump_folder_store(q->dump.folder, q->dump.pending_va,
-                                          q->dump.pending, n));
+    return n == 0 || dump_check(q, amd_dump_folder_store(q->dump.folder,
+                                                         q->dump.pending_va,
+                                                         q->dump.pending, n));
 }
 
 bool
@@ -54,17 +54,18 @@ amdsim_dump_before(struct amdsim_queue *q, uint64_t va)
         return true;
     if (!flush_stores(q))
         return false;
-    return is_open(q) || is_rptr(q, va) ||
-           check(q, amd_dump_folder_begin(q->dump.folder));
+    return dump_is_open(q) || is_rptr(q, va) ||
+           dump_check(q, amd_dump_folder_begin(q->dump.folder));
 }
 
 bool
 amdsim_dump_after(struct amdsim_queue *q, uint64_t va, const void *data,
                   uint64_t n_bytes)
 {
-    if (!q->dump.folder || !is_open(q))
+    if (!q->dump.folder || !dump_is_open(q))
         return true;
-    return check(q, amd_dump_folder_store(q->dump.folder, va, data, n_bytes));
+    return dump_check(q,
+                      amd_dump_folder_store(q->dump.folder, va, data, n_bytes));
 }
 
 bool
@@ -89,7 +90,7 @@ bool
 amdsim_dump_time(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes)
 {
     return !q->dump.folder ||
-           check(q, amd_dump_folder_ignore(q->dump.folder, va, n_bytes));
+           dump_check(q, amd_dump_folder_ignore(q->dump.folder, va, n_bytes));
 }
 
 /* ---- folders ---------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ end_folder(struct amdsim_queue *q, uint64_t wptr, const char *fault)
     };
 
     q->dump.waited = false;
-    if (!is_open(q))
+    if (!dump_is_open(q))
         BELL_TRY(amd_dump_folder_begin(q->dump.folder));
     BELL_TRY(note_pointers(q, wptr));
     BELL_TRY(amd_dump_folder_end(q->dump.folder, &run));
@@ -157,7 +158,8 @@ amdsim_dump_end(struct amdsim_queue *q, uint64_t wptr)
     if (!q->dump.folder || !q->dump.has_turn)
         return;
     if (amdsim_dump_kernel_end(q))
-        (void)check(q, end_folder(q, wptr, q->failed ? q->dump.fault : NULL));
+        (void)dump_check(q,
+                         end_folder(q, wptr, q->failed ? q->dump.fault : NULL));
     amd_dump_give(q->gpu->dump);
     q->dump.has_turn = false;
 }
@@ -177,9 +179,9 @@ amdsim_dump_wait(struct amdsim_queue *q)
 
     if (!q->dump.folder || !q->dump.has_turn)
         return true;
-    if (is_open(q) && is_in_ring(q))
-        good = check(q, end_folder(q, q->get, NULL));
-    else if (is_open(q))
+    if (dump_is_open(q) && is_in_ring(q))
+        good = dump_check(q, end_folder(q, q->get, NULL));
+    else if (dump_is_open(q))
         q->dump.waited = true;
     amd_dump_give(q->gpu->dump);
     q->dump.has_turn = false;

@@ -14,7 +14,7 @@ struct stream {
 
 /* A body of that many words, and none of these bits set. */
 static bool
-has_shape(struct amdsim_queue *q, const struct stream *s, uint32_t n_dw)
+packet_has_shape(struct amdsim_queue *q, const struct stream *s, uint32_t n_dw)
 {
     return s->n_dw == n_dw ||
            amdsim_fail(q, "%u body words, not %u", s->n_dw, n_dw);
@@ -67,7 +67,7 @@ wait_reg_mem(struct amdsim_queue *q, const struct stream *s)
 {
     uint32_t info, value, turns = 0;
 
-    if (!has_shape(q, s, 6))
+    if (!packet_has_shape(q, s, 6))
         return false;
     info = s->words[0];
     if (!amdsim_reserved(q, info, 0x060001f7, 1))
@@ -122,7 +122,7 @@ copy_data(struct amdsim_queue *q, const struct stream *s)
     uint32_t sel, src, dst, low;
     uint64_t value = 0;
 
-    if (!has_shape(q, s, 5))
+    if (!packet_has_shape(q, s, 5))
         return false;
     sel = s->words[0];
     src = sel & 15;
@@ -178,7 +178,8 @@ dma_data(struct amdsim_queue *q, const struct stream *s)
     if (!max)
         return amdsim_fail(q, "%s has no DMA of its command processor",
                            q->gpu->chip->name);
-    if (!has_shape(q, s, 6) || !amdsim_reserved(q, s->words[0], 0xe6306001, 1))
+    if (!packet_has_shape(q, s, 6) ||
+        !amdsim_reserved(q, s->words[0], 0xe6306001, 1))
         return false;
     src_sel = s->words[0] >> 29 & 3;
     dst_sel = s->words[0] >> 20 & 3;
@@ -214,7 +215,8 @@ dma_data(struct amdsim_queue *q, const struct stream *s)
 /* What an operation on caches of gfx10 and later may be limited to: all lines,
  * or the packet's range. The field has two bits at `bit`. */
 static bool
-is_whole(struct amdsim_queue *q, uint32_t word, uint32_t bit, const char *name)
+is_whole_packet(struct amdsim_queue *q, uint32_t word, uint32_t bit,
+                const char *name)
 {
     static const char *const kinds[4] = {"all", "volatile", "range",
                                          "first and last"};
@@ -233,7 +235,7 @@ static bool
 check_gl2(struct amdsim_queue *q, uint32_t word, uint32_t us_bit,
           uint32_t seq_bit)
 {
-    if (!is_whole(q, word, us_bit + 1, "GL2_RANGE"))
+    if (!is_whole_packet(q, word, us_bit + 1, "GL2_RANGE"))
         return false;
     if (word >> us_bit & 1)
         return amdsim_fail(q, "GL2_US is not simulated");
@@ -248,7 +250,7 @@ release_mem(struct amdsim_queue *q, const struct stream *s)
     uint32_t data_sel, int_sel, event;
     uint64_t va, data;
 
-    if (!has_shape(q, s, 7))
+    if (!packet_has_shape(q, s, 7))
         return false;
     event = s->words[0];
     data_sel = s->words[1] >> 29;
@@ -300,7 +302,7 @@ check_gcr(struct amdsim_queue *q, uint32_t gcr)
     if ((gcr & 3) == 3)
         return amdsim_fail(q, "GLI_INV is 3 (first and last): only all lines "
                               "and the range are simulated");
-    return is_whole(q, gcr, 2, "GL1_RANGE") && check_gl2(q, gcr, 10, 16);
+    return is_whole_packet(q, gcr, 2, "GL1_RANGE") && check_gl2(q, gcr, 10, 16);
 }
 
 static bool
@@ -309,7 +311,7 @@ acquire_mem(struct amdsim_queue *q, const struct stream *s)
     bool gfx9 = q->gpu->chip->gfx == 9;
     bool instructions;
 
-    if (!has_shape(q, s, gfx9 ? 6 : 7))
+    if (!packet_has_shape(q, s, gfx9 ? 6 : 7))
         return false;
     if (gfx9 && !amdsim_reserved(q, s->words[0], 0x7ec48038, 1))
         return false;
@@ -334,7 +336,8 @@ acquire_mem(struct amdsim_queue *q, const struct stream *s)
 static bool
 event_write(struct amdsim_queue *q, const struct stream *s)
 {
-    if (!has_shape(q, s, 1) || !amdsim_reserved(q, s->words[0], 0xf3f, 1))
+    if (!packet_has_shape(q, s, 1) ||
+        !amdsim_reserved(q, s->words[0], 0xf3f, 1))
         return false;
     /* CS_PARTIAL_FLUSH: launches end before the next packet here */
     return s->words[0] == 0x407 ||
@@ -344,7 +347,7 @@ event_write(struct amdsim_queue *q, const struct stream *s)
 static bool
 dispatch_direct(struct amdsim_queue *q, const struct stream *s)
 {
-    if (!has_shape(q, s, 4))
+    if (!packet_has_shape(q, s, 4))
         return false;
     return amdsim_dispatch(q, s->words, s->words[3]);
 }
@@ -357,7 +360,7 @@ indirect_buffer(struct amdsim_queue *q, const struct stream *s)
 {
     struct amdsim_buffer buffer = {0};
 
-    if (!has_shape(q, s, 3))
+    if (!packet_has_shape(q, s, 3))
         return false;
     if (s->buffer)
         return amdsim_fail(q, "an indirect buffer in another one");
@@ -373,7 +376,8 @@ indirect_buffer(struct amdsim_queue *q, const struct stream *s)
 static bool
 pred_exec(struct amdsim_queue *q, struct stream *s)
 {
-    if (!has_shape(q, s, 1) || !amdsim_reserved(q, s->words[0], 0xff003fff, 1))
+    if (!packet_has_shape(q, s, 1) ||
+        !amdsim_reserved(q, s->words[0], 0xff003fff, 1))
         return false;
     if (!s->buffer)
         return amdsim_fail(q, "outside of an indirect buffer");

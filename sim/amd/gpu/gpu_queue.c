@@ -212,8 +212,8 @@ amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
 }
 
 static bool
-is_aligned(struct amdsim_queue *q, uint64_t va, uint32_t n_bytes,
-           const char *who)
+is_ring_aligned(struct amdsim_queue *q, uint64_t va, uint32_t n_bytes,
+                const char *who)
 {
     return (va & (n_bytes - 1)) == 0 ||
            amdsim_fail(q, "%s at 0x%llx, which is not a multiple of %u", who,
@@ -226,7 +226,7 @@ amdsim_load32(struct amdsim_queue *q, uint64_t va, uint32_t *out,
 {
     uint32_t *at;
 
-    if (!is_aligned(q, va, 4, who))
+    if (!is_ring_aligned(q, va, 4, who))
         return false;
     at = amdsim_at(q, va, 4, false, who);
     if (at)
@@ -240,7 +240,7 @@ amdsim_store32(struct amdsim_queue *q, uint64_t va, uint32_t value,
 {
     uint32_t *at;
 
-    if (!is_aligned(q, va, 4, who))
+    if (!is_ring_aligned(q, va, 4, who))
         return false;
     at = amdsim_at(q, va, 4, true, who);
     if (!at || !amdsim_dump_before(q, va))
@@ -255,7 +255,7 @@ amdsim_store64(struct amdsim_queue *q, uint64_t va, uint64_t value,
 {
     uint64_t *at;
 
-    if (!is_aligned(q, va, 8, who))
+    if (!is_ring_aligned(q, va, 8, who))
         return false;
     at = amdsim_at(q, va, 8, true, who);
     if (!at || !amdsim_dump_before(q, va))
@@ -352,7 +352,7 @@ check_wptr(struct amdsim_queue *q, uint64_t bell)
 }
 
 static void
-run(struct amdsim_queue *q, uint64_t bell)
+run_queue(struct amdsim_queue *q, uint64_t bell)
 {
     q->place = (struct amdsim_place){q->desc.ring_va, "doorbell"};
     if (!amdsim_dump_start(q))
@@ -378,7 +378,7 @@ queue_main(void *arg)
 
     host_fail_spare_thread();
     while (wait_for_ring(q, &bell) && wait_while_evicted(q))
-        run(q, bell);
+        run_queue(q, bell);
     sim_walk_enter(&q->walk);
     amdsim_do_caches(q, AMDSIM_CACHE_WB_L2);
     sim_walk_leave(&q->walk);

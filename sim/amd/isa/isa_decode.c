@@ -60,7 +60,7 @@ struct decoder {
 };
 
 static uint32_t
-field(const struct decoder *d, unsigned hi, unsigned lo)
+enc_field(const struct decoder *d, unsigned hi, unsigned lo)
 {
     uint64_t value = d->words[lo / 32];
 
@@ -83,7 +83,7 @@ refuse_insn(struct decoder *d, const char *why)
 }
 
 static bool
-needs(struct decoder *d, uint32_t n_dw)
+enc_needs(struct decoder *d, uint32_t n_dw)
 {
     return n_dw <= d->n_dw || refuse_insn(d, "cut off");
 }
@@ -149,7 +149,7 @@ take_literal(struct decoder *d)
     for (i = 0; i < in->n_src; i++) {
         if (in->src[i] != ISA_LITERAL)
             continue;
-        if (!needs(d, in->n_dw + 1u))
+        if (!enc_needs(d, in->n_dw + 1u))
             return false;
         in->literal = d->words[in->n_dw++];
         return true;
@@ -181,7 +181,7 @@ is_k(uint32_t op)
 static bool
 take_constant(struct decoder *d)
 {
-    if (!needs(d, d->out->n_dw + 1u))
+    if (!enc_needs(d, d->out->n_dw + 1u))
         return false;
     d->out->literal = d->words[d->out->n_dw++];
     return true;
@@ -234,24 +234,25 @@ decode_smem(struct decoder *d)
 
     in->format = ISA_SMEM;
     in->n_dw = 2;
-    if (!needs(d, 2) ||
-        !take_row(d, T_SMEM, gfx12 ? field(d, 18, 13) : field(d, 25, 18)))
+    if (!enc_needs(d, 2) ||
+        !take_row(d, T_SMEM,
+                  gfx12 ? enc_field(d, 18, 13) : enc_field(d, 25, 18)))
         return false;
-    in->sdst = operand(d, field(d, 12, 6));
-    in->src[0] = field(d, 5, 0) * 2;
+    in->sdst = operand(d, enc_field(d, 12, 6));
+    in->src[0] = enc_field(d, 5, 0) * 2;
     in->src[1] = ISA_NO_SOURCE;
-    in->offset = gfx12 ? sign_extend(field(d, 55, 32), 24)
-                       : sign_extend(field(d, 52, 32), 21);
+    in->offset = gfx12 ? sign_extend(enc_field(d, 55, 32), 24)
+                       : sign_extend(enc_field(d, 52, 32), 21);
     if (!d->gfx9) {
-        in->src[1] = operand(d, field(d, 63, 57));
+        in->src[1] = operand(d, enc_field(d, 63, 57));
         if (in->src[1] == ISA_NULL)
             in->src[1] = ISA_NO_SOURCE;
-    } else if (field(d, 14, 14)) {
-        in->src[1] = operand(d, field(d, 63, 57));
+    } else if (enc_field(d, 14, 14)) {
+        in->src[1] = operand(d, enc_field(d, 63, 57));
     }
-    if (d->gfx9 && !field(d, 17, 17)) {
+    if (d->gfx9 && !enc_field(d, 17, 17)) {
         if (in->src[1] == ISA_NO_SOURCE)
-            in->src[1] = operand(d, field(d, 38, 32));
+            in->src[1] = operand(d, enc_field(d, 38, 32));
         in->offset = 0;
     }
     in->n_src = 2;
@@ -272,7 +273,7 @@ take_extra(struct decoder *d)
     in->has_sdwa = d->gen <= ISA_GFX10 && code == 249;
     if (!in->has_dpp && !in->has_dpp8 && !in->has_sdwa)
         return true;
-    if (!needs(d, in->n_dw + 1u))
+    if (!enc_needs(d, in->n_dw + 1u))
         return false;
     in->extra = d->words[in->n_dw++];
     in->src[0] = ISA_VGPR + (in->extra & 0xff);
@@ -372,21 +373,21 @@ decode_vop3(struct decoder *d)
     in->format = ISA_VOP3;
     in->is_e64 = true;
     in->n_dw = 2;
-    if (!needs(d, 2) || !take_vop3_row(d, field(d, 25, 16)))
+    if (!enc_needs(d, 2) || !take_vop3_row(d, enc_field(d, 25, 16)))
         return false;
-    in->dst = field(d, 7, 0);
+    in->dst = enc_field(d, 7, 0);
     in->sdst = operand(d, in->dst & 0x7f);
-    add_source(d, field(d, 40, 32));
-    add_source(d, field(d, 49, 41));
-    add_source(d, field(d, 58, 50));
-    in->omod = (uint8_t)field(d, 60, 59);
-    in->neg = (uint8_t)field(d, 63, 61);
-    in->clamp = field(d, 15, 15) != 0;
+    add_source(d, enc_field(d, 40, 32));
+    add_source(d, enc_field(d, 49, 41));
+    add_source(d, enc_field(d, 58, 50));
+    in->omod = (uint8_t)enc_field(d, 60, 59);
+    in->neg = (uint8_t)enc_field(d, 63, 61);
+    in->clamp = enc_field(d, 15, 15) != 0;
     if (has_sdst(in->op)) {
-        in->sdst = operand(d, field(d, 14, 8));
+        in->sdst = operand(d, enc_field(d, 14, 8));
     } else {
-        in->abs = (uint8_t)field(d, 10, 8);
-        in->opsel = (uint8_t)field(d, 14, 11);
+        in->abs = (uint8_t)enc_field(d, 10, 8);
+        in->opsel = (uint8_t)enc_field(d, 14, 11);
     }
     return take_extra(d) && take_literal(d);
 }
@@ -400,34 +401,34 @@ decode_vop3p(struct decoder *d)
     in->format = ISA_VOP3P;
     in->is_e64 = true;
     in->n_dw = 2;
-    if (!needs(d, 2) || !take_row(d, T_VOP3P, field(d, 22, 16)))
+    if (!enc_needs(d, 2) || !take_row(d, T_VOP3P, enc_field(d, 22, 16)))
         return false;
-    in->dst = field(d, 7, 0);
-    add_source(d, field(d, 40, 32));
-    add_source(d, field(d, 49, 41));
-    add_source(d, field(d, 58, 50));
-    mai = d->gfx9 && field(d, 22, 16) >= 0x3e;
+    in->dst = enc_field(d, 7, 0);
+    add_source(d, enc_field(d, 40, 32));
+    add_source(d, enc_field(d, 49, 41));
+    add_source(d, enc_field(d, 58, 50));
+    mai = d->gfx9 && enc_field(d, 22, 16) >= 0x3e;
     if (mai) {
-        in->acc_cd = field(d, 15, 15) != 0;
-        in->extra =
-            field(d, 10, 8) | field(d, 14, 11) << 4 | field(d, 63, 61) << 8;
+        in->acc_cd = enc_field(d, 15, 15) != 0;
+        in->extra = enc_field(d, 10, 8) | enc_field(d, 14, 11) << 4 |
+                    enc_field(d, 63, 61) << 8;
         if (in->op == ISA_V_ACCVGPR_READ_B32 ||
             in->op == ISA_V_ACCVGPR_WRITE_B32)
             in->acc_cd = in->op == ISA_V_ACCVGPR_WRITE_B32;
-        if (field(d, 59, 59) && in->src[0] >= ISA_VGPR &&
+        if (enc_field(d, 59, 59) && in->src[0] >= ISA_VGPR &&
             in->op != ISA_V_ACCVGPR_WRITE_B32)
             in->src[0] += ISA_ACC - ISA_VGPR;
-        if (field(d, 60, 60) && in->src[1] >= ISA_VGPR)
+        if (enc_field(d, 60, 60) && in->src[1] >= ISA_VGPR)
             in->src[1] += ISA_ACC - ISA_VGPR;
         if (in->acc_cd && in->src[2] >= ISA_VGPR)
             in->src[2] += ISA_ACC - ISA_VGPR;
         return take_literal(d);
     }
-    in->neg = (uint8_t)field(d, 63, 61);
-    in->neg_hi = (uint8_t)field(d, 10, 8);
-    in->opsel = (uint8_t)field(d, 13, 11);
-    in->opsel_hi = (uint8_t)(field(d, 60, 59) | field(d, 14, 14) << 2);
-    in->clamp = field(d, 15, 15) != 0;
+    in->neg = (uint8_t)enc_field(d, 63, 61);
+    in->neg_hi = (uint8_t)enc_field(d, 10, 8);
+    in->opsel = (uint8_t)enc_field(d, 13, 11);
+    in->opsel_hi = (uint8_t)(enc_field(d, 60, 59) | enc_field(d, 14, 14) << 2);
+    in->clamp = enc_field(d, 15, 15) != 0;
     return take_extra(d) && take_literal(d);
 }
 
@@ -452,25 +453,25 @@ decode_vopd(struct decoder *d)
 
     in->format = ISA_VOPD;
     in->n_dw = 2;
-    if (!needs(d, 2))
+    if (!enc_needs(d, 2))
         return false;
-    x = field(d, 25, 22);
-    y = field(d, 21, 17);
+    x = enc_field(d, 25, 22);
+    y = enc_field(d, 21, 17);
     if (y >= ARRAY_LEN(dual_ops) || !dual_ops[x] || !dual_ops[y])
         return refuse_insn(d, "unknown dual opcode");
     in->op = dual_ops[x];
     in->op_y = dual_ops[y];
-    in->dst = field(d, 63, 56);
-    in->dst_y = field(d, 55, 49) * 2 + (~in->dst & 1);
+    in->dst = enc_field(d, 63, 56);
+    in->dst_y = enc_field(d, 55, 49) * 2 + (~in->dst & 1);
     in->sdst = ISA_VCC_LO;
-    add_source(d, field(d, 8, 0));
-    add_source(d, ISA_VGPR + field(d, 16, 9));
-    in->src_y[0] = operand(d, field(d, 40, 32));
-    in->src_y[1] = ISA_VGPR + field(d, 48, 41);
+    add_source(d, enc_field(d, 8, 0));
+    add_source(d, ISA_VGPR + enc_field(d, 16, 9));
+    in->src_y[0] = operand(d, enc_field(d, 40, 32));
+    in->src_y[1] = ISA_VGPR + enc_field(d, 48, 41);
     literal = in->src[0] == ISA_LITERAL || in->src_y[0] == ISA_LITERAL ||
               is_k(in->op) || is_k(in->op_y);
     if (literal) {
-        if (!needs(d, 3))
+        if (!enc_needs(d, 3))
             return false;
         in->literal = d->words[in->n_dw++];
     }
@@ -486,19 +487,19 @@ decode_ds(struct decoder *d)
 
     in->format = ISA_DS;
     in->n_dw = 2;
-    if (!needs(d, 2) ||
-        !take_row(d, T_DS, gfx9 ? field(d, 24, 17) : field(d, 25, 18)))
+    if (!enc_needs(d, 2) ||
+        !take_row(d, T_DS, gfx9 ? enc_field(d, 24, 17) : enc_field(d, 25, 18)))
         return false;
-    if (gfx9 ? field(d, 16, 16) : field(d, 17, 17))
+    if (gfx9 ? enc_field(d, 16, 16) : enc_field(d, 17, 17))
         return refuse_insn(d, "global data share");
-    file = gfx9 && field(d, 25, 25) ? ISA_ACC : ISA_VGPR;
-    in->dst = field(d, 63, 56) + (file == ISA_ACC ? 256 : 0);
-    in->src[0] = ISA_VGPR + field(d, 39, 32);
-    in->src[1] = file + field(d, 47, 40);
-    in->src[2] = file + field(d, 55, 48);
+    file = gfx9 && enc_field(d, 25, 25) ? ISA_ACC : ISA_VGPR;
+    in->dst = enc_field(d, 63, 56) + (file == ISA_ACC ? 256 : 0);
+    in->src[0] = ISA_VGPR + enc_field(d, 39, 32);
+    in->src[1] = file + enc_field(d, 47, 40);
+    in->src[2] = file + enc_field(d, 55, 48);
     in->n_src = 3;
-    in->offset = (int32_t)field(d, 7, 0);
-    in->offset1 = (int32_t)field(d, 15, 8);
+    in->offset = (int32_t)enc_field(d, 7, 0);
+    in->offset1 = (int32_t)enc_field(d, 15, 8);
     if (!(in->mem_flags & ISA_MEM_TWO))
         in->offset |= in->offset1 << 8;
     return true;
@@ -519,12 +520,13 @@ take_scope(struct decoder *d)
     if (!loads && in->op != ISA_M_STORE)
         return;
     if (d->gen == ISA_GFX12) {
-        fresh = field(d, 51, 50) != 0;
-        past = field(d, 51, 50) == 3;
+        fresh = enc_field(d, 51, 50) != 0;
+        past = enc_field(d, 51, 50) == 3;
     } else if (d->gen == ISA_GFX942) {
-        past = field(d, 25, 25) != 0;
+        past = enc_field(d, 25, 25) != 0;
     } else {
-        fresh = d->gen == ISA_GFX11 ? field(d, 14, 14) : field(d, 16, 16);
+        fresh =
+            d->gen == ISA_GFX11 ? enc_field(d, 14, 14) : enc_field(d, 16, 16);
     }
     if (past)
         in->mem_flags |= ISA_MEM_PAST;
@@ -541,19 +543,19 @@ decode_flat12(struct decoder *d)
 
     in->format = ISA_FLAT;
     in->n_dw = 3;
-    if (!needs(d, 3) || !take_row(d, T_GLOBAL, field(d, 21, 14)))
+    if (!enc_needs(d, 3) || !take_row(d, T_GLOBAL, enc_field(d, 21, 14)))
         return false;
-    in->segment = (uint8_t)field(d, 25, 24); /* as the enum has them */
-    in->sve = field(d, 49, 49);
-    in->dst = field(d, 39, 32);
-    in->src[0] = ISA_VGPR + field(d, 71, 64);
-    in->src[1] = ISA_VGPR + field(d, 62, 55);
-    in->src[2] = operand(d, field(d, 6, 0));
+    in->segment = (uint8_t)enc_field(d, 25, 24); /* as the enum has them */
+    in->sve = enc_field(d, 49, 49);
+    in->dst = enc_field(d, 39, 32);
+    in->src[0] = ISA_VGPR + enc_field(d, 71, 64);
+    in->src[1] = ISA_VGPR + enc_field(d, 62, 55);
+    in->src[2] = operand(d, enc_field(d, 6, 0));
     if (in->src[2] == ISA_NULL)
         in->src[2] = ISA_NO_SOURCE;
     in->n_src = 3;
-    in->offset = sign_extend(field(d, 95, 72), 24);
-    scope = field(d, 51, 50);
+    in->offset = sign_extend(enc_field(d, 95, 72), 24);
+    scope = enc_field(d, 51, 50);
     if (in->op == ISA_M_CACHE) { /* GL1 is of a few units, L2 the card's */
         static const uint8_t caches[4] = {
             0, ISA_CACHE_INV_VECTOR, ISA_CACHE_INV_VECTOR | ISA_CACHE_INV_GL1,
@@ -562,7 +564,7 @@ decode_flat12(struct decoder *d)
         in->mem_flags &= caches[scope];
         return true;
     }
-    if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE && field(d, 52, 52))
+    if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE && enc_field(d, 52, 52))
         in->mem_flags |= ISA_MEM_RETURN;
     if (in->segment != ISA_SEG_SCRATCH)
         take_scope(d);
@@ -576,11 +578,11 @@ flat_offset(const struct decoder *d)
     bool flat = d->out->segment == ISA_SEG_FLAT;
 
     if (d->gen == ISA_GFX10)
-        return flat ? (int32_t)field(d, 10, 0)
-                    : sign_extend(field(d, 11, 0), 12);
+        return flat ? (int32_t)enc_field(d, 10, 0)
+                    : sign_extend(enc_field(d, 11, 0), 12);
     if (d->gfx9 && flat)
-        return (int32_t)field(d, 11, 0);
-    return sign_extend(field(d, 12, 0), 13);
+        return (int32_t)enc_field(d, 11, 0);
+    return sign_extend(enc_field(d, 12, 0), 13);
 }
 
 static bool
@@ -592,26 +594,27 @@ decode_flat(struct decoder *d)
 
     in->format = ISA_FLAT;
     in->n_dw = 2;
-    if (!needs(d, 2) || !take_row(d, T_GLOBAL, field(d, 24, 18)))
+    if (!enc_needs(d, 2) || !take_row(d, T_GLOBAL, enc_field(d, 24, 18)))
         return false;
-    in->segment = (uint8_t)(gfx11 ? field(d, 17, 16) : field(d, 15, 14));
-    file = d->gfx9 && field(d, 55, 55) ? ISA_ACC : ISA_VGPR;
-    in->dst = field(d, 63, 56) + (file == ISA_ACC ? 256 : 0);
-    in->src[0] = ISA_VGPR + field(d, 39, 32);
-    in->src[1] = file + field(d, 47, 40);
+    in->segment =
+        (uint8_t)(gfx11 ? enc_field(d, 17, 16) : enc_field(d, 15, 14));
+    file = d->gfx9 && enc_field(d, 55, 55) ? ISA_ACC : ISA_VGPR;
+    in->dst = enc_field(d, 63, 56) + (file == ISA_ACC ? 256 : 0);
+    in->src[0] = ISA_VGPR + enc_field(d, 39, 32);
+    in->src[1] = file + enc_field(d, 47, 40);
     in->n_src = 3;
-    saddr = field(d, 54, 48);
+    saddr = enc_field(d, 54, 48);
     none = d->gfx9 ? 0x7f : gfx11 ? 0x7c : 0x7d;
     in->src[2] = saddr == none || in->segment == ISA_SEG_FLAT
                      ? ISA_NO_SOURCE
                      : operand(d, saddr);
-    in->sve = gfx11                  ? field(d, 55, 55)
-              : d->gen == ISA_GFX942 ? field(d, 13, 13)
+    in->sve = gfx11                  ? enc_field(d, 55, 55)
+              : d->gen == ISA_GFX942 ? enc_field(d, 13, 13)
                                      : saddr == none;
     if (d->gen == ISA_GFX10 && saddr == 0x7f)
         in->src[2] = ISA_NO_SOURCE; /* scratch by the offset alone */
     in->offset = flat_offset(d);
-    returns = gfx11 ? field(d, 14, 14) : field(d, 16, 16);
+    returns = gfx11 ? enc_field(d, 14, 14) : enc_field(d, 16, 16);
     if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE && returns)
         in->mem_flags |= ISA_MEM_RETURN;
     if (in->segment != ISA_SEG_SCRATCH)
@@ -627,20 +630,20 @@ decode_vbuffer(struct decoder *d)
 
     in->format = ISA_MUBUF;
     in->n_dw = 3;
-    if (!needs(d, 3) || !take_row(d, T_MUBUF, field(d, 21, 14)))
+    if (!enc_needs(d, 3) || !take_row(d, T_MUBUF, enc_field(d, 21, 14)))
         return false;
-    if (field(d, 22, 22))
+    if (enc_field(d, 22, 22))
         return refuse_insn(d, "texture fail enable");
-    in->dst = field(d, 39, 32);
-    in->src[0] = ISA_VGPR + field(d, 71, 64);
+    in->dst = enc_field(d, 39, 32);
+    in->src[0] = ISA_VGPR + enc_field(d, 71, 64);
     in->src[1] = ISA_VGPR + in->dst;
-    in->src[2] = operand(d, field(d, 6, 0));
+    in->src[2] = operand(d, enc_field(d, 6, 0));
     in->n_src = 3;
-    in->sdst = field(d, 49, 41);
-    in->offset = (int32_t)field(d, 95, 72);
-    in->offen = field(d, 62, 62) != 0;
-    in->idxen = field(d, 63, 63) != 0;
-    if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE && field(d, 52, 52))
+    in->sdst = enc_field(d, 49, 41);
+    in->offset = (int32_t)enc_field(d, 95, 72);
+    in->offen = enc_field(d, 62, 62) != 0;
+    in->idxen = enc_field(d, 63, 63) != 0;
+    if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE && enc_field(d, 52, 52))
         in->mem_flags |= ISA_MEM_RETURN;
     take_scope(d);
     return true;
@@ -658,33 +661,34 @@ decode_mubuf(struct decoder *d)
 
     in->format = ISA_MUBUF;
     in->n_dw = 2;
-    if (!needs(d, 2) ||
-        !take_row(d, T_MUBUF, d->gfx9 ? field(d, 24, 18) : field(d, 25, 18)))
+    if (!enc_needs(d, 2) ||
+        !take_row(d, T_MUBUF,
+                  d->gfx9 ? enc_field(d, 24, 18) : enc_field(d, 25, 18)))
         return false;
     if (in->op == ISA_M_CACHE) {
         if (d->gen == ISA_GFX942 && in->mem_flags != ISA_CACHE_INV_VECTOR &&
-            !field(d, 15, 15))
+            !enc_field(d, 15, 15))
             in->mem_flags &=
-                (uint8_t)(field(d, 14, 14) ? ISA_CACHE_INV_VECTOR : 0);
+                (uint8_t)(enc_field(d, 14, 14) ? ISA_CACHE_INV_VECTOR : 0);
         return true;
     }
-    if (gfx11 ? field(d, 53, 53) : field(d, 16, 16))
+    if (gfx11 ? enc_field(d, 53, 53) : enc_field(d, 16, 16))
         return refuse_insn(d, "texture fail enable, or loads to LDS");
-    file = d->gfx9 && field(d, 55, 55) ? ISA_ACC : ISA_VGPR;
-    in->dst = field(d, 47, 40) + (file == ISA_ACC ? 256 : 0);
-    in->src[0] = ISA_VGPR + field(d, 39, 32);
-    in->src[1] = file + field(d, 47, 40);
-    in->src[2] = operand(d, field(d, 63, 56));
+    file = d->gfx9 && enc_field(d, 55, 55) ? ISA_ACC : ISA_VGPR;
+    in->dst = enc_field(d, 47, 40) + (file == ISA_ACC ? 256 : 0);
+    in->src[0] = ISA_VGPR + enc_field(d, 39, 32);
+    in->src[1] = file + enc_field(d, 47, 40);
+    in->src[2] = operand(d, enc_field(d, 63, 56));
     in->n_src = 3;
-    in->sdst = field(d, 52, 48) * 4;
-    in->offset = (int32_t)field(d, 11, 0);
-    in->offen = gfx11 ? field(d, 54, 54) : field(d, 12, 12);
-    in->idxen = gfx11 ? field(d, 55, 55) : field(d, 13, 13);
-    coherent = field(d, 14, 14) != 0;
+    in->sdst = enc_field(d, 52, 48) * 4;
+    in->offset = (int32_t)enc_field(d, 11, 0);
+    in->offen = gfx11 ? enc_field(d, 54, 54) : enc_field(d, 12, 12);
+    in->idxen = gfx11 ? enc_field(d, 55, 55) : enc_field(d, 13, 13);
+    coherent = enc_field(d, 14, 14) != 0;
     if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE)
         in->mem_flags |= coherent ? ISA_MEM_RETURN : 0;
     else if (d->gen == ISA_GFX942)
-        in->mem_flags |= field(d, 15, 15) ? ISA_MEM_PAST : 0;
+        in->mem_flags |= enc_field(d, 15, 15) ? ISA_MEM_PAST : 0;
     else if (in->op == ISA_M_LOAD && coherent)
         in->mem_flags |= ISA_MEM_FRESH;
     return true;

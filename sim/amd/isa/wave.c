@@ -591,7 +591,7 @@ run_group(struct wave_group *g, uint64_t *seed)
 }
 
 static bool
-run_groups(struct wave_group *g)
+run_dispatch_groups(struct wave_group *g)
 {
     const struct amd_launch *d = g->launch;
     uint64_t n = (uint64_t)d->grid[0] * d->grid[1] * d->grid[2], i;
@@ -626,7 +626,7 @@ amd_wave_run(struct amd_code *code, const struct amd_launch *launch,
         status = make_wave_group(&g);
     if (status == BELL_OK) {
         count_run(code, 1);
-        if (!run_groups(&g))
+        if (!run_dispatch_groups(&g))
             status = bell_error_last()->status;
         count_run(code, -1);
     }

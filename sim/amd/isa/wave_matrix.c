@@ -156,7 +156,7 @@ multiply_matrix(struct matrix *x)
 
 /* A whole number of 32 bits. */
 static uint32_t
-to_int(const struct matrix *x, double v)
+mfma_to_int(const struct matrix *x, double v)
 {
     if (x->in->clamp && v > INT32_MAX)
         return INT32_MAX;
@@ -285,7 +285,7 @@ store_wmma(struct matrix *x)
             uint32_t *d = &x->w->v[reg + p.reg][lane], bits;
 
             if (x->shape.c == E_I8) {
-                *d = to_int(x, v);
+                *d = mfma_to_int(x, v);
                 continue;
             }
             if (x->shape.c == E_F32) {
@@ -426,7 +426,7 @@ store_mfma(struct matrix *x, uint32_t block, wave_row *out)
                 out[2 * at + 1][lane] = (uint32_t)(bits >> 32);
             } else {
                 out[at][lane] =
-                    s->c == E_I8 ? to_int(x, v) : wave_u32((float)v);
+                    s->c == E_I8 ? mfma_to_int(x, v) : wave_u32((float)v);
             }
         }
     }

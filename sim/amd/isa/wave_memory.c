@@ -240,7 +240,7 @@ store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
 /* ---- atomics -------------------------------------------------------------------- */
 
 static uint64_t
-add_float(uint32_t type, uint64_t a, uint64_t b)
+atomic_add_float(uint32_t type, uint64_t a, uint64_t b)
 {
     uint32_t lo, hi;
 
@@ -265,7 +265,7 @@ add_float(uint32_t type, uint64_t a, uint64_t b)
 }
 
 static bool
-is_less(uint32_t type, uint64_t a, uint64_t b)
+atomic_is_less(uint32_t type, uint64_t a, uint64_t b)
 {
     switch (type) {
     case ISA_F32:
@@ -283,15 +283,15 @@ is_less(uint32_t type, uint64_t a, uint64_t b)
 
 /* The new value; `compare` is of compare-and-swap. */
 static uint64_t
-combine(const struct isa_insn *in, uint64_t old, uint64_t data,
-        uint64_t compare)
+atomic_combine(const struct isa_insn *in, uint64_t old, uint64_t data,
+               uint64_t compare)
 {
     bool is_float = in->type == ISA_F32 || in->type == ISA_F64 ||
                     in->type == ISA_PK_F16 || in->type == ISA_PK_BF16;
 
     switch (in->op) {
     case ISA_M_ATOMIC_ADD:
-        return is_float ? add_float(in->type, old, data) : old + data;
+        return is_float ? atomic_add_float(in->type, old, data) : old + data;
     case ISA_M_ATOMIC_SUB:
         return old - data;
     case ISA_M_ATOMIC_RSUB:
@@ -301,9 +301,9 @@ combine(const struct isa_insn *in, uint64_t old, uint64_t data,
     case ISA_M_ATOMIC_DEC:
         return old == 0 || old > data ? data : old - 1;
     case ISA_M_ATOMIC_MIN:
-        return is_less(in->type, data, old) ? data : old;
+        return atomic_is_less(in->type, data, old) ? data : old;
     case ISA_M_ATOMIC_MAX:
-        return is_less(in->type, old, data) ? data : old;
+        return atomic_is_less(in->type, old, data) ? data : old;
     case ISA_M_ATOMIC_AND:
         return old & data;
     case ISA_M_ATOMIC_OR:
@@ -345,14 +345,14 @@ atomic_update(const struct isa_insn *in, void *at, uint64_t data,
     if (in->bytes == 8) {
         uint64_t *p = at, old = __atomic_load_n(p, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(
-            p, &old, combine(in, old, data, compare), true, __ATOMIC_ACQ_REL,
-            __ATOMIC_RELAXED)) {
+            p, &old, atomic_combine(in, old, data, compare), true,
+            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         }
         return old;
     } else {
         uint32_t *p = at, old = __atomic_load_n(p, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(
-            p, &old, (uint32_t)combine(in, old, data, compare), true,
+            p, &old, (uint32_t)atomic_combine(in, old, data, compare), true,
             __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         }
         return old;
@@ -502,8 +502,8 @@ scratch_access(struct wave *w, const struct isa_insn *in)
 }
 
 static uint64_t
-lane_address(const struct wave *w, const struct isa_insn *in, uint64_t base,
-             uint32_t lane)
+vmem_lane_address(const struct wave *w, const struct isa_insn *in,
+                  uint64_t base, uint32_t lane)
 {
     uint32_t reg = in->src[0] - ISA_VGPR;
 
@@ -752,7 +752,7 @@ lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
             compare = swap;
         }
     }
-    data = combine(in, old, data, compare);
+    data = atomic_combine(in, old, data, compare);
     memcpy(p, &data, in->bytes);
     if (in->mem_flags & ISA_MEM_RETURN)
         set_lane_register(w, in->dst, lane, in->bytes, old);
@@ -794,7 +794,7 @@ wave_flat(struct wave *w, const struct isa_insn *in)
         !has_data(w, in))
         return false;
     for (l = 0; l < w->group->n_lanes; l++) {
-        uint64_t va = lane_address(w, in, base, l);
+        uint64_t va = vmem_lane_address(w, in, base, l);
         bool good;
 
         if (!(exec >> l & 1))

@@ -187,7 +187,7 @@ read_half(struct valu *x, unsigned i)
 }
 
 static bool
-read_word(struct valu *x, unsigned i)
+read_operand_word(struct valu *x, unsigned i)
 {
     struct source *s = &x->src[i];
 
@@ -236,7 +236,7 @@ modify(struct valu *x, unsigned i, enum kind kind)
 }
 
 static void
-spread(struct valu *x, unsigned i, uint32_t value)
+fill_lanes(struct valu *x, unsigned i, uint32_t value)
 {
     uint32_t l;
 
@@ -255,7 +255,7 @@ wave_read_source(struct valu *x, unsigned i, enum kind kind)
         return true;
     case KIND_B32:
     case KIND_F32:
-        if (!read_word(x, i))
+        if (!read_operand_word(x, i))
             return false;
         break;
     case KIND_B16:
@@ -281,7 +281,7 @@ wave_read_source(struct valu *x, unsigned i, enum kind kind)
         return true;
     case KIND_K32:
     case KIND_K16:
-        spread(x, i, x->in->literal);
+        fill_lanes(x, i, x->in->literal);
         return true;
     }
     if (kind == KIND_F32 || kind == KIND_F16 || kind == KIND_F64)

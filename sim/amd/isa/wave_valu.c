@@ -230,7 +230,7 @@ clamp_exp(int32_t a)
 /* Subnormals become 0. src: AMD's RDNA 3 instruction set guide, 16.8 ("denormals
  * are flushed"); LLVM 19's code for gfx942 scales around them too. */
 static float
-flush(float a)
+flush_denormal(float a)
 {
     return fabsf(a) < 0x1p-126f ? copysignf(0, a) : a;
 }
@@ -253,7 +253,7 @@ nearly(double exact)
 
 /* The angle of a number of revolutions. */
 static double
-turn(double a)
+revolutions_to_radians(double a)
 {
     return (a - floor(a)) * 6.283185307179586;
 }
@@ -576,7 +576,7 @@ run_compare(struct valu *x)
 }
 
 static uint32_t
-classify(double v, double min_normal, bool quiet)
+fp_class_bits(double v, double min_normal, bool quiet)
 {
     bool neg = signbit(v);
 
@@ -602,14 +602,14 @@ run_class(struct valu *x)
         return false;
     for (l = 0; l < x->w->group->n_lanes; l++) {
         if (kind == KIND_F64)
-            class = classify(wave_f64(x->src[0].q[l]), 0x1p-1022,
-                             x->src[0].q[l] >> 51 & 1);
+            class = fp_class_bits(wave_f64(x->src[0].q[l]), 0x1p-1022,
+                                  x->src[0].q[l] >> 51 & 1);
         else if (kind == KIND_F16)
-            class = classify((double)wave_half_to_float(x->src[0].p[l]),
-                             0x1p-14, x->src[0].p[l] >> 9 & 1);
+            class = fp_class_bits((double)wave_half_to_float(x->src[0].p[l]),
+                                  0x1p-14, x->src[0].p[l] >> 9 & 1);
         else
-            class = classify((double)wave_f32(x->src[0].p[l]), 0x1p-126,
-                             x->src[0].p[l] >> 22 & 1);
+            class = fp_class_bits((double)wave_f32(x->src[0].p[l]), 0x1p-126,
+                                  x->src[0].p[l] >> 22 & 1);
         mask |= (uint64_t)((class & x->src[1].p[l]) != 0) << l;
     }
     return finish_compare(x, mask);

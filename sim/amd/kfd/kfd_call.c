@@ -64,7 +64,7 @@ kfd_drop_vm(struct kfd_vm *vm)
 }
 
 static int
-get_version(struct kfd_process *p, void *arg)
+kfd_get_version(struct kfd_process *p, void *arg)
 {
     struct kfd_version *args = arg;
 
@@ -265,7 +265,7 @@ struct call {
 };
 
 static const struct call calls[] = {
-    {0x01, 8, 8, get_version},
+    {0x01, 8, 8, kfd_get_version},
     {0x02, 96, 88, kfd_do_create_queue},
     {0x03, 8, 8, kfd_do_destroy_queue},
     {0x04, 32, 32, set_memory_policy},

@@ -18,7 +18,7 @@ put_key(struct sim_text *text, const char *key, uint64_t value)
 }
 
 static void
-put_cpu(struct sim_text *text, const struct kfd_machine *machine)
+put_cpu_node(struct sim_text *text, const struct kfd_machine *machine)
 {
     put_key(text, "cpu_cores_count", 2);
     put_key(text, "simd_count", 0);
@@ -125,7 +125,7 @@ put_cache(struct sim_text *text, const struct amdsim_chip *chip, uint32_t level)
 }
 
 static void
-put_link(struct sim_text *text, uint32_t from, uint32_t to)
+put_io_link(struct sim_text *text, uint32_t from, uint32_t to)
 {
     put_key(text, "type", 2);
     put_key(text, "version_major", 0);
@@ -156,7 +156,7 @@ put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
     else if (strcmp(rest, "properties") == 0 && card)
         put_gpu(text, card);
     else if (strcmp(rest, "properties") == 0)
-        put_cpu(text, machine);
+        put_cpu_node(text, machine);
     else if (strcmp(rest, "mem_banks/0/properties") == 0)
         put_bank(text, card);
     else if (card && sscanf(rest, "caches/%u/%31s", &number, tail) == 2 &&
@@ -164,11 +164,11 @@ put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
         put_cache(text, machine->chip, number + 1);
     else if (sscanf(rest, "io_links/%u/%31s", &number, tail) == 2 &&
              strcmp(tail, "properties") == 0 && number < machine->n_cards)
-        put_link(text, node, card && number == 0 ? 0 : number + 1);
+        put_io_link(text, node, card && number == 0 ? 0 : number + 1);
     else if (card && sscanf(rest, "p2p_links/%u/%31s", &number, tail) == 2 &&
              strcmp(tail, "properties") == 0 && number + 1 < machine->n_cards)
-        put_link(text, node,
-                 number + KFD_CPU_NODES + (number >= card->index ? 1 : 0));
+        put_io_link(text, node,
+                    number + KFD_CPU_NODES + (number >= card->index ? 1 : 0));
     else
         return false;
     return true;
@@ -242,8 +242,8 @@ after_number(const char *path, const char *prefix, uint32_t *out_number)
 
 /* Files that there is one of. */
 static bool
-put_single(struct sim_text *text, const struct kfd_machine *machine,
-           const char *path)
+put_property(struct sim_text *text, const struct kfd_machine *machine,
+             const char *path)
 {
     if (strcmp(path, TOPOLOGY "generation_id") == 0) {
         sim_text_put(text, "%u\n", 1 + machine->n_cards);
@@ -278,7 +278,7 @@ kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
         found = number >= 128 && number - 128 < machine->n_cards &&
                 put_discovery(&text, machine, rest);
     } else {
-        found = put_single(&text, machine, path);
+        found = put_property(&text, machine, path);
     }
     if (!found)
         return kfd_fail(ENOENT, "the simulated machine has no %s", path);

@@ -29,20 +29,20 @@ static struct kfd_machine *registry;
 
 /* A child has its parent's machines without their threads: it makes its own. */
 static void
-forget_machines(void)
+amdsim_forget_machines(void)
 {
     pthread_mutex_init(&registry_lock, NULL);
     registry = NULL;
 }
 
 __attribute__((constructor)) static void
-watch_forks(void)
+amdsim_watch_forks(void)
 {
-    process_in_child(forget_machines);
+    process_in_child(amdsim_forget_machines);
 }
 
 static void
-machine_destroy(struct kfd_machine *machine)
+amdsim_machine_destroy(struct kfd_machine *machine)
 {
     uint32_t i;
 
@@ -65,7 +65,7 @@ static const struct arrangement {
 };
 
 static void
-become_product(struct amdsim_chip *chip, const struct chip *product)
+amdsim_become_product(struct amdsim_chip *chip, const struct chip *product)
 {
     size_t i = 0;
 
@@ -80,8 +80,8 @@ become_product(struct amdsim_chip *chip, const struct chip *product)
 }
 
 static bell_status
-machine_create(const struct plan *plan, const char *spec,
-               struct kfd_machine **out_machine)
+amdsim_machine_create(const struct plan *plan, const char *spec,
+                      struct kfd_machine **out_machine)
 {
     struct kfd_machine *machine = host_calloc(1, sizeof(*machine));
     uint32_t i;
@@ -92,17 +92,17 @@ machine_create(const struct plan *plan, const char *spec,
     }
     machine->own_chip = *plan->chip;
     if (plan->product)
-        become_product(&machine->own_chip, plan->product);
+        amdsim_become_product(&machine->own_chip, plan->product);
     machine->chip = &machine->own_chip;
     machine->kfd_minor = plan->minor;
     if (plan->dump && amd_dump_create(plan->dump, plan->chip->name,
                                       &machine->dump) != BELL_OK) {
-        machine_destroy(machine);
+        amdsim_machine_destroy(machine);
         return bell_error_last()->status;
     }
     machine->spec = host_strdup(spec);
     if (!machine->spec) {
-        machine_destroy(machine);
+        amdsim_machine_destroy(machine);
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a name");
     }
     for (i = 0; i < plan->n_cards; i++) {
@@ -112,7 +112,7 @@ machine_create(const struct plan *plan, const char *spec,
         card->gpu_id = 0x5000 + 0x111 * i + machine->chip->device_id % 0x100;
         card->render_minor = KFD_DRM_FIRST + i;
         if (amdsim_create(machine->chip, &card->gpu) != BELL_OK) {
-            machine_destroy(machine);
+            amdsim_machine_destroy(machine);
             return bell_error_last()->status;
         }
         amdsim_set_dump(card->gpu, machine->dump);
@@ -174,7 +174,7 @@ parse_options(const char *spec, const char *text, struct plan *plan)
 }
 
 static bell_status
-parse_plan(const char *spec, struct plan *plan)
+parse_fail_plan(const char *spec, struct plan *plan)
 {
     size_t n = strcspn(spec, "*,");
     const char *rest = spec + n;
@@ -216,9 +216,9 @@ find_or_create(const char *spec, struct kfd_machine **out_machine)
             break;
     }
     if (!m) {
-        status = parse_plan(spec, &plan);
+        status = parse_fail_plan(spec, &plan);
         if (status == BELL_OK)
-            status = machine_create(&plan, spec, &m);
+            status = amdsim_machine_create(&plan, spec, &m);
         host_free(plan.dump);
         BELL_TRY(status);
         m->next = registry;
@@ -250,7 +250,7 @@ kfd_machine_put(struct kfd_machine *machine)
         while (*link != machine)
             link = &(*link)->next;
         *link = machine->next;
-        machine_destroy(machine);
+        amdsim_machine_destroy(machine);
     }
     pthread_mutex_unlock(&registry_lock);
 }

@@ -276,7 +276,7 @@ kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue)
 }
 
 static struct kfd_queue *
-find_queue(struct kfd_process *p, uint32_t id)
+kfd_find_queue(struct kfd_process *p, uint32_t id)
 {
     size_t i;
 
@@ -292,7 +292,7 @@ int
 kfd_do_destroy_queue(struct kfd_process *p, void *arg)
 {
     const struct kfd_queue_ref *args = arg;
-    struct kfd_queue *queue = find_queue(p, args->queue_id);
+    struct kfd_queue *queue = kfd_find_queue(p, args->queue_id);
 
     if (!queue)
         return -EINVAL;
@@ -305,7 +305,7 @@ kfd_do_update_queue(struct kfd_process *p, void *arg)
 {
     const struct kfd_update_queue *args = arg;
 
-    if (!find_queue(p, args->queue_id))
+    if (!kfd_find_queue(p, args->queue_id))
         return -EINVAL;
     if (args->percentage > 100 || args->priority > 15)
         return kfd_fail(EINVAL, "%u per cent, priority %u", args->percentage,

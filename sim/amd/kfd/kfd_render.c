@@ -44,7 +44,7 @@ enum { /* sensors; any frequency will do */
 
 /* As the kernel's copy: as much as fits, the whole length told. */
 static void
-put_text(uint64_t *bytes, uint64_t address, const char *text)
+drm_put_text(uint64_t *bytes, uint64_t address, const char *text)
 {
     size_t n = strlen(text);
 
@@ -54,16 +54,16 @@ put_text(uint64_t *bytes, uint64_t address, const char *text)
 }
 
 static int
-get_version(void *arg)
+drm_get_version(void *arg)
 {
     struct drm_version *version = arg;
 
     version->major = 3;
     version->minor = 57;
     version->patch = 0;
-    put_text(&version->name.bytes, version->name.address, "amdgpu");
-    put_text(&version->date.bytes, version->date.address, "20150101");
-    put_text(&version->about.bytes, version->about.address, "AMD GPU");
+    drm_put_text(&version->name.bytes, version->name.address, "amdgpu");
+    drm_put_text(&version->date.bytes, version->date.address, "20150101");
+    drm_put_text(&version->about.bytes, version->about.address, "AMD GPU");
     return 0;
 }
 
@@ -134,7 +134,7 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
     size_t n = sizeof(uint32_t);
 
     if (request == DRM_VERSION_REQUEST)
-        return get_version(arg);
+        return drm_get_version(arg);
     if (request != AMDGPU_INFO_REQUEST)
         return kfd_fail(ENOTTY, "request 0x%lx of the render node", request);
     switch (info->query) {

@@ -55,7 +55,7 @@ show_time(struct nvgpu *gpu)
 
 /* A ring looks at every channel: rings may overwrite one another. */
 static void
-answer(struct nvgpu *gpu, uint32_t token, bool is_bar0)
+answer_ring(struct nvgpu *gpu, uint32_t token, bool is_bar0)
 {
     bool known = false;
     size_t i;
@@ -112,7 +112,7 @@ watch_channels(void *arg)
                 show_time(gpu);
             if (token == SILENCE)
                 continue;
-            answer(gpu, token, bar == 0);
+            answer_ring(gpu, token, bar == 0);
             is_rung = true;
         }
         if (is_rung) {

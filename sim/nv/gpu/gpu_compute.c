@@ -158,7 +158,7 @@ compute_data_bits(const struct nvgpu_chan *chan, uint32_t offset,
 /* ---- report semaphores ---- */
 
 static bool
-report(struct nvgpu_chan *chan, const struct nvgpu_sem *sem)
+report_compute(struct nvgpu_chan *chan, const struct nvgpu_sem *sem)
 {
     return nvgpu_drain_kernels(chan) &&
            nvgpu_sem_write(chan, sem, NVGPU_CODE_CLASS, "report semaphore");
@@ -181,7 +181,7 @@ report_semaphore(struct nvgpu_chan *chan, uint32_t d)
     if ((d & 3) || (d >> 19 & 1))
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "report semaphore: operation %u or a trap", d & 3);
-    return report(chan, &sem);
+    return report_compute(chan, &sem);
 }
 
 static bool
@@ -213,7 +213,7 @@ report_execute(struct nvgpu_chan *chan, uint32_t d)
                           "payload, trap %u",
                           d & 3, structure, is_64 ? "64-bit" : "32-bit",
                           d >> 13 & 3);
-    return report(chan, &sem);
+    return report_compute(chan, &sem);
 }
 
 /* ---- inline data ---- */

@@ -83,7 +83,8 @@ breathe(struct nvgpu_chan *chan)
 /* ---- copies ---- */
 
 static bool
-copy_line(struct nvgpu_chan *chan, uint64_t to, uint64_t from, uint64_t bytes)
+copy_pitch_line(struct nvgpu_chan *chan, uint64_t to, uint64_t from,
+                uint64_t bytes)
 {
     while (bytes > 0) {
         uint64_t n_from, n_to, n = bytes < MAX_PIECE ? bytes : MAX_PIECE;
@@ -221,7 +222,7 @@ transfer(struct nvgpu_chan *chan, const struct nvgpu_copy *copy)
         uint64_t a = copy->in + (uint64_t)i * copy->pitch_in,
                  b = copy->out + (uint64_t)i * copy->pitch_out;
         if (is_remap ? !remap_line(chan, copy, &r, b, a, copy->length)
-                     : !copy_line(chan, b, a, copy->length))
+                     : !copy_pitch_line(chan, b, a, copy->length))
             return false;
     }
     return true;
@@ -265,7 +266,7 @@ nvgpu_drain_copies(struct nvgpu_chan *chan)
 }
 
 static bool
-check_copy(struct nvgpu_chan *chan, uint32_t launch)
+check_copy_launch(struct nvgpu_chan *chan, uint32_t launch)
 {
     uint32_t kind = launch & TRANSFER, sem = (launch & SEMAPHORE) >> 3,
              allowed = LAUNCH_BITS;
@@ -286,7 +287,7 @@ check_copy(struct nvgpu_chan *chan, uint32_t launch)
 static bool
 launch_dma(struct nvgpu_chan *chan, uint32_t launch)
 {
-    if (!check_copy(chan, launch) ||
+    if (!check_copy_launch(chan, launch) ||
         (chan->n_copies == NVGPU_MAX_PENDING && !nvgpu_drain_copies(chan)))
         return false;
     chan->copies[chan->n_copies++] = (struct nvgpu_copy){

@@ -169,7 +169,7 @@ check_dims(struct run *r)
 }
 
 static bool
-check_words(struct run *r)
+check_qmd_words(struct run *r)
 {
     const struct bank_words *w = r->words;
     uint64_t shared = word64(r, w->shared_window);
@@ -451,7 +451,7 @@ release_all(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
 }
 
 static bool
-run_kernel(struct run *r)
+run_ptx_kernel(struct run *r)
 {
     const struct nvgpu_chip *chip = r->chan->gpu->chip;
     /* Compiled code takes the word off what the hardware says, all of the
@@ -508,9 +508,9 @@ run_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
                           "kernel",
                           (unsigned long long)a->program_va);
     sim_ptx_module_info(r.module->ptx, &r.info);
-    return check_windows(&r) && read_bank0(&r) && check_words(&r) &&
+    return check_windows(&r) && read_bank0(&r) && check_qmd_words(&r) &&
            check_kernel_shared(&r) && check_local(&r) && read_variables(&r) &&
-           run_kernel(&r);
+           run_ptx_kernel(&r);
 }
 
 /* The descriptor's words, as they are now. */

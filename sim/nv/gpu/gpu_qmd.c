@@ -404,7 +404,7 @@ check_version(struct nvgpu_chan *chan, const struct layout *l,
 }
 
 static bool
-check_sizes(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
+check_qmd_sizes(struct nvgpu_chan *chan, const struct nvgpu_launch *a)
 {
     const uint32_t *g = a->grid, *b = a->block;
     uint64_t threads = (uint64_t)b[0] * b[1] * b[2];
@@ -606,6 +606,6 @@ nvgpu_qmd_decode(struct nvgpu_chan *chan, const uint32_t *dw,
     a->invalidates_code = get(l, dw, F_INVALIDATE_CODE) != 0;
     a->invalidates_constants = get(l, dw, F_INVALIDATE_CONSTANTS) != 0;
     decode_releases(l, dw, a);
-    return check_sizes(chan, a) && decode_shared(chan, l, dw, a) &&
+    return check_qmd_sizes(chan, a) && decode_shared(chan, l, dw, a) &&
            decode_banks(chan, l, dw, a) && decode_dependents(chan, l, dw, a);
 }

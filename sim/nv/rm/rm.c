@@ -511,8 +511,8 @@ do_card_info(struct call *c, uint64_t addr, uint32_t size_bytes)
 }
 
 static const struct escape *
-find_escape(const struct rm_machine *machine, uint32_t number,
-            uint32_t size_bytes, bool *out_known)
+rm_find_escape(const struct rm_machine *machine, uint32_t number,
+               uint32_t size_bytes, bool *out_known)
 {
     size_t i;
 
@@ -535,7 +535,8 @@ call_escape(struct call *c, uint32_t number, uint64_t addr, uint32_t size_bytes)
     const struct rm_machine *machine = c->process->machine;
     uint64_t wire[72], newest[72]; /* all of these structs are small */
     bool known;
-    const struct escape *e = find_escape(machine, number, size_bytes, &known);
+    const struct escape *e =
+        rm_find_escape(machine, number, size_bytes, &known);
     int result;
 
     if (!e)

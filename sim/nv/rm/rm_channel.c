@@ -270,7 +270,8 @@ find_userd(struct rm_alloc *a, const struct nv_channel_alloc *p,
 
 /* The ring is mapped by now, and lies well beside USERD. */
 static enum rm_status
-check_ring(struct rm_alloc *a, struct rm_vas *vas, const struct rm_mem *userd)
+check_gpfifo_ring(struct rm_alloc *a, struct rm_vas *vas,
+                  const struct rm_mem *userd)
 {
     const struct nv_channel_alloc *p = a->params;
     uint64_t size_bytes = 8ull * p->gpFifoEntries;
@@ -411,7 +412,7 @@ rm_alloc_channel(struct rm_alloc *a)
         status = find_notifier(a->client, a->object->card, p->hObjectError,
                                &notifier);
     if (status == RM_OK)
-        status = check_ring(a, vas, userd);
+        status = check_gpfifo_ring(a, vas, userd);
     return status == RM_OK ? alloc_channel(a, vas, userd, notifier) : status;
 }
 

@@ -86,7 +86,8 @@ put_resource(struct sim_text *text, const struct rm_card *card)
 
 /* A file of the card's sysfs folder; false: there is none of that name. */
 static bool
-put_pci(struct sim_text *text, const struct rm_card *card, const char *name)
+put_pci_files(struct sim_text *text, const struct rm_card *card,
+              const char *name)
 {
     const struct {
         const char *name, *value;
@@ -143,8 +144,8 @@ below_card(const struct rm_machine *machine, const char *path,
 }
 
 static bool
-put_file(struct sim_text *text, const struct rm_machine *machine,
-         const char *path)
+put_proc_file(struct sim_text *text, const struct rm_machine *machine,
+              const char *path)
 {
     const struct rm_card *card;
     const char *name;
@@ -167,7 +168,7 @@ put_file(struct sim_text *text, const struct rm_machine *machine,
         return true;
     }
     name = below_card(machine, path, "/sys/bus/pci/devices/", &card);
-    return name && put_pci(text, card, name);
+    return name && put_pci_files(text, card, name);
 }
 
 int
@@ -176,7 +177,7 @@ rm_read_file(const struct rm_machine *machine, const char *path, char *buf,
 {
     struct sim_text text = {buf, cap, 0};
 
-    if (!put_file(&text, machine, path))
+    if (!put_proc_file(&text, machine, path))
         return rm_fail(ENOENT, "the simulated machine has no file %s", path);
     return (int)text.n;
 }

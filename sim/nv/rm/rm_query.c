@@ -37,7 +37,7 @@ not_observed(const struct rm_control *c)
 }
 
 static enum rm_status
-accept(struct rm_control *c)
+accept_without_effect(struct rm_control *c)
 {
     (void)c;
     return RM_OK;
@@ -68,7 +68,7 @@ give_text(uint64_t addr, uint32_t cap, const char *text)
 }
 
 static enum rm_status
-get_build_version(struct rm_control *c)
+query_build_version(struct rm_control *c)
 {
     struct nv0000_system_get_build_version *p = c->params;
     const struct nv_abi *abi = &c->machine->abi;
@@ -98,7 +98,7 @@ get_features(struct rm_control *c)
 
 /* The flag is that somebody uses the card. */
 static enum rm_status
-get_id_info(struct rm_control *c)
+query_id_info(struct rm_control *c)
 {
     struct nv0000_gpu_get_id_info *p = c->params;
     const struct rm_card *card = rm_card_of_id(c->machine, p->gpuId);
@@ -472,10 +472,10 @@ unregister_memory(struct rm_control *c)
 
 /* clang-format off */
 const struct rm_control_row rm_query_controls[] = {
-    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, NV_S_NV0000_SYSTEM_GET_BUILD_VERSION, CLIENT, get_build_version},
+    {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, NV_S_NV0000_SYSTEM_GET_BUILD_VERSION, CLIENT, query_build_version},
     {NV0000_CTRL_CMD_SYSTEM_GET_FEATURES, NV_S_NV0000_SYSTEM_GET_FEATURES, CLIENT, get_features},
     {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX, NV_S_NV0000_SYSTEM_GET_P2P_CAPS_MATRIX, CLIENT, get_p2p_caps},
-    {NV0000_CTRL_CMD_GPU_GET_ID_INFO, NV_S_NV0000_GPU_GET_ID_INFO, CLIENT, get_id_info},
+    {NV0000_CTRL_CMD_GPU_GET_ID_INFO, NV_S_NV0000_GPU_GET_ID_INFO, CLIENT, query_id_info},
     {NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, NV_S_NV0000_GPU_GET_ACTIVE_DEVICE_IDS, CLIENT, get_active_devices},
     {NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, NV_S_NV0000_GPU_GET_MEMOP_ENABLE, CLIENT, say_none},
     {NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, NV_S_NV0000_SYNC_GPU_BOOST_GROUP_INFO, CLIENT, say_none},
@@ -484,7 +484,7 @@ const struct rm_control_row rm_query_controls[] = {
     {NV0080_CTRL_CMD_FB_GET_CAPS_V2, NV_S_NV0080_FB_GET_CAPS_V2, DEVICE, get_fb_caps},
     {NV0080_CTRL_CMD_HOST_GET_CAPS_V2, NV_S_NV0080_HOST_GET_CAPS_V2, DEVICE, get_host_caps},
     {NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, NV_S_NV0080_FIFO_GET_CHANNELLIST, DEVICE, list_channels},
-    {NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, NV_S_NV0080_PERF_CUDA_LIMIT_CONTROL, DEVICE, accept},
+    {NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, NV_S_NV0080_PERF_CUDA_LIMIT_CONTROL, DEVICE, accept_without_effect},
     {NV2080_CTRL_CMD_GPU_GET_INFO_V2, NV_S_NV2080_GPU_GET_INFO_V2, SUBDEVICE, get_gpu_info},
     {NV2080_CTRL_CMD_BUS_GET_INFO_V2, NV_S_NV2080_BUS_GET_INFO_V2, SUBDEVICE, get_bus_info},
     {NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, NV_S_NV2080_GPU_GET_SHORT_NAME_STRING, SUBDEVICE, get_short_name},
@@ -499,8 +499,8 @@ const struct rm_control_row rm_query_controls[] = {
     {NV2080_CTRL_CMD_GRMGR_GET_GR_FS_INFO, NV_S_NV2080_GRMGR_GET_GR_FS_INFO, SUBDEVICE, get_gr_fs_info},
     {NV2080_CTRL_CMD_BUS_GET_PCIE_SUPPORTED_GPU_ATOMICS, NV_S_NV2080_BUS_GET_PCIE_SUPPORTED_GPU_ATOMICS, SUBDEVICE, say_none},
     {NV2080_CTRL_CMD_BUS_GET_C2C_INFO, NV_S_NV2080_BUS_GET_C2C_INFO, SUBDEVICE, say_none},
-    {NV2080_CTRL_CMD_RC_RELEASE_WATCHDOG_REQUESTS, RM_NO_PARAMS, SUBDEVICE, accept},
-    {NV2080_CTRL_CMD_RC_SOFT_DISABLE_WATCHDOG, RM_NO_PARAMS, SUBDEVICE, accept},
+    {NV2080_CTRL_CMD_RC_RELEASE_WATCHDOG_REQUESTS, RM_NO_PARAMS, SUBDEVICE, accept_without_effect},
+    {NV2080_CTRL_CMD_RC_SOFT_DISABLE_WATCHDOG, RM_NO_PARAMS, SUBDEVICE, accept_without_effect},
     {NV2080_CTRL_CMD_NVLINK_GET_NVLINK_STATUS, NV_S_NV2080_NVLINK_GET_NVLINK_STATUS, SUBDEVICE, say_none},
     {NV90E6_CTRL_CMD_MASTER_GET_VIRTUAL_FUNCTION_ERROR_CONT_INTR_MASK, NV_S_NV90E6_GET_ERROR_CONT_INTR_MASK, MASTER, get_error_masks},
     {NV503C_CTRL_CMD_REGISTER_VA_SPACE, NV_S_NV503C_REGISTER_VA_SPACE, P2P, register_vas},

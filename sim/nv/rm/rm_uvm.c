@@ -181,7 +181,7 @@ is_window_free(const struct rm_uvm *uvm, const struct rm_group *group,
 }
 
 static bool
-is_window(uint64_t base, uint64_t length)
+uvm_is_window(uint64_t base, uint64_t length)
 {
     return base && length && base % RM_PAGE_BYTES == 0 &&
            length % RM_PAGE_BYTES == 0 && base + length > base;
@@ -278,7 +278,7 @@ map_pool(struct uvm_call *c, struct rm_vas *vas, const struct ext_range *range)
 }
 
 static enum rm_status
-register_space(struct uvm_call *c)
+uvm_register_space(struct uvm_call *c)
 {
     const struct uvm_register_gpu_vaspace *p = c->params;
     const struct ext_range *range;
@@ -377,7 +377,7 @@ check_window(const struct uvm_call *c, const struct uvm_register_channel *p,
 
     if (!is_graphics && !p->length)
         return RM_OK;
-    if (!is_window(p->base, p->length) ||
+    if (!uvm_is_window(p->base, p->length) ||
         (is_graphics && p->length < RM_CONTEXT_BYTES))
         return rm_refuse(
             RM_INVALID_ADDRESS, "UVM: channel window 0x%llx, 0x%llx bytes",
@@ -517,7 +517,7 @@ add_range(struct uvm_call *c, uint64_t base, uint64_t length,
 {
     struct ext_range *range;
 
-    if (!is_window(base, length))
+    if (!uvm_is_window(base, length))
         return rm_refuse(RM_INVALID_ADDRESS, "UVM: range 0x%llx, 0x%llx bytes",
                          (unsigned long long)base, (unsigned long long)length);
     if (!is_window_free(c->uvm, NULL, base, length))
@@ -602,7 +602,7 @@ check_external(const struct uvm_call *c, const struct uvm_map_external_alloc *p,
     if (p->gpuAttributesCount == 0 || p->gpuAttributesCount > max)
         return rm_refuse(RM_INVALID_ARGUMENT, "UVM: attributes of %llu cards",
                          (unsigned long long)p->gpuAttributesCount);
-    if (!is_window(p->base, p->length) ||
+    if (!uvm_is_window(p->base, p->length) ||
         (p->base | p->length | p->offset) % mem->page_bytes)
         return rm_refuse(RM_INVALID_ADDRESS,
                          "UVM: base 0x%llx, length 0x%llx, offset 0x%llx: not "
@@ -618,7 +618,7 @@ check_external(const struct uvm_call *c, const struct uvm_map_external_alloc *p,
 }
 
 static enum rm_status
-map_external(struct uvm_call *c)
+uvm_map_external(struct uvm_call *c)
 {
     const struct uvm_map_external_alloc *p = c->params;
     struct rm_object *memory;
@@ -651,7 +651,8 @@ unmap_external(struct uvm_call *c)
 
     if (status != RM_OK)
         return status;
-    if (!is_window(p->base, p->length) || !range_of(c->uvm, p->base, p->length))
+    if (!uvm_is_window(p->base, p->length) ||
+        !range_of(c->uvm, p->base, p->length))
         return rm_refuse(RM_INVALID_ADDRESS,
                          "UVM: 0x%llx is in no external range",
                          (unsigned long long)p->base);
@@ -661,7 +662,7 @@ unmap_external(struct uvm_call *c)
 
 /* The length, which newer branches do not have, must be the range's. */
 static enum rm_status
-free_range(struct uvm_call *c, uint64_t base, uint64_t length)
+uvm_free_range(struct uvm_call *c, uint64_t base, uint64_t length)
 {
     struct ext_range **link = &c->uvm->ranges, *range;
     uint32_t i;
@@ -694,7 +695,7 @@ free_external(struct uvm_call *c)
         if (!length)
             return rm_refuse(RM_INVALID_ADDRESS, "UVM_FREE of no length");
     }
-    return free_range(c, p->base, length);
+    return uvm_free_range(c, p->base, length);
 }
 
 /* ---- pools and other ranges ---------------------------------------------------- */
@@ -719,7 +720,7 @@ alloc_pool(struct uvm_call *c)
     for (i = 0; status == RM_OK && i < c->machine->n_cards; i++)
         status = map_pool(c, c->uvm->spaces[i], range);
     if (status != RM_OK)
-        (void)free_range(c, p->base, 0);
+        (void)uvm_free_range(c, p->base, 0);
     return status;
 }
 
@@ -827,7 +828,7 @@ static const struct uvm_row {
     {UVM_REGISTER_GPU, NV_S_UVM_REGISTER_GPU, false, register_gpu},
     {UVM_UNREGISTER_GPU, NV_S_UVM_UNREGISTER_GPU, false, unregister_gpu},
     {UVM_REGISTER_GPU_VASPACE, NV_S_UVM_REGISTER_GPU_VASPACE, false,
-     register_space},
+     uvm_register_space},
     {UVM_UNREGISTER_GPU_VASPACE, NV_S_UVM_UNREGISTER_GPU_VASPACE, false,
      unregister_space},
     {UVM_REGISTER_CHANNEL, NV_S_UVM_REGISTER_CHANNEL, false, register_channel},
@@ -839,7 +840,7 @@ static const struct uvm_row {
     {UVM_CREATE_EXTERNAL_RANGE, NV_S_UVM_CREATE_EXTERNAL_RANGE, false,
      create_range},
     {UVM_MAP_EXTERNAL_ALLOCATION, NV_S_UVM_MAP_EXTERNAL_ALLOC, false,
-     map_external},
+     uvm_map_external},
     {UVM_UNMAP_EXTERNAL, NV_S_UVM_UNMAP_EXTERNAL, false, unmap_external},
     {UVM_FREE, NV_S_UVM_FREE, false, free_external},
     {UVM_ALLOC_SEMAPHORE_POOL, NV_S_UVM_ALLOC_SEMAPHORE_POOL, false,
