@@ -821,7 +821,8 @@ next_turn(struct expand *e)
 }
 
 /* The next tile's LOADs of what is converted or turned stand before the BARRIER
- * on which the WGMMAs wait, so that these hide them: adds them to its sources. ptxas, left to itself, puts some behind the WGMMAs. observed: H100,
+ * on which the WGMMAs wait, so that these hide them: adds them to its sources.
+ * ptxas, left to itself, puts some behind the WGMMAs. observed: H100,
  * 2026-11-23: e4m3 products through halves */
 static bell_status
 load_next(struct expand *e, const struct uop ***src, uint32_t *n)
