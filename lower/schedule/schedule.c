@@ -472,6 +472,16 @@ is_widened(const struct uop *u)
                uop_dtype_infos[u->dtype].size_bytes;
 }
 
+/* A float in fewer bytes than it had: matrix instructions take it as it is
+ * stored, not as what it was. */
+static bool
+is_narrowed(const struct uop *u)
+{
+    return u->op == UOP_CAST && uop_is_float(u) && uop_is_float(u->src[0]) &&
+           uop_dtype_infos[u->src[0]->dtype].size_bytes >
+               uop_dtype_infos[u->dtype].size_bytes;
+}
+
 /* NULL: compute it where it is read. Else store it, for this reason. */
 static const char *
 decide_stores(struct planner *p, uint32_t at)
@@ -482,7 +492,7 @@ decide_stores(struct planner *p, uint32_t at)
     const char *obstacle;
     uint32_t n = 0, r;
     uint64_t mask = 0;
-    bool inside = false, full_kernel = false;
+    bool inside = false, full_kernel = false, in_product = false;
 
     if (node->forced)
         return "asked for";
@@ -495,6 +505,7 @@ decide_stores(struct planner *p, uint32_t at)
         mask = read_mask(p, &p->reads[r]);
         times = times_computed(p, &p->reads[r], mask, &inside);
         all_times += times;
+        in_product |= inside && kernel->has_contraction;
         fused += times * (node->cost + COST_LOAD * loads);
         stored += times * COST_LOAD;
         n++;
@@ -510,6 +521,8 @@ decide_stores(struct planner *p, uint32_t at)
     if (node->u->op != UOP_REDUCE_AXIS && node->product != SCHED_NONE &&
         all_times > node->numel)
         return "what its readers share of a product";
+    if (in_product && all_times > node->numel && is_narrowed(node->u))
+        return "a factor of fewer bytes";
     if (node->u->op != UOP_REDUCE_AXIS)
         return fused > stored ? "cheaper than repeating it" : NULL;
     if (n > 1)

@@ -270,6 +270,28 @@ check_products(const char *what, struct bell_tensor *const *tensors, size_t n,
                  device->name, n_products, least);
 }
 
+/* Weights in float32, a product in bfloat16: rounded once, not where each is
+ * read, so that matrix instructions take them. */
+static void
+test_rounded_factor(void **state)
+{
+    struct bell_tensor *w, *y;
+    uint64_t before;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++) {
+        set_up(&devices[i]);
+        w = bell_empty(ctx, BELL_DIMS(1024, 1024), BELL_FLOAT32);
+        expect_ok(bell_realize1(w));
+        y = bell_matmul(INPUT(1024, 1024), bell_cast(w, BELL_BFLOAT16));
+        before = n_planned();
+        check_products("a rounded factor", &y, 1, 1, 0);
+        check_most("a rounded factor", n_planned() - before, 2);
+        bell_context_destroy(ctx);
+    }
+}
+
 static void
 test_block(void **state)
 {
@@ -377,9 +399,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_block),
-        cmocka_unit_test(test_mlp_step),
+        cmocka_unit_test(test_rows),  cmocka_unit_test(test_rounded_factor),
+        cmocka_unit_test(test_block), cmocka_unit_test(test_mlp_step),
         cmocka_unit_test(test_adam),
     };
 
