@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "lower/expand/attend.h"
 #include "lower/expand/expand.h"
 #include "lower/index.h"
 #include "lower/linearize.h"
@@ -125,9 +126,13 @@ log_stage(const struct kernel *k, const struct lower_program *p,
 static bell_status
 lower_passes(struct kernel *k, struct lower_program *p)
 {
+    struct lower_target target = *k->target;
     const struct uop *root;
+    struct attend attend;
+    bool attends = lower_attends(k->target) && attend_find(k, &attend);
 
-    BELL_TRY(kernel_canonical(k));
+    if (!attends)
+        BELL_TRY(kernel_canonical(k));
     count_params(k, p);
     p->n_flops = count_flops(k);
     p->n_bytes = count_bytes(k);
@@ -138,15 +143,20 @@ lower_passes(struct kernel *k, struct lower_program *p)
     log_nodes(k, LOG_IR, p->name, &k->sink, 1);
     log_nodes(k, LOG_DOT, p->name, &k->sink, 1);
     LOG(LOG_OPT, "%s:", p->name);
-    if (!k->target->no_opts)
-        BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
-    log_stage(k, p, "optimised", &k->sink, 1);
-    BELL_TRY(expand_kernel(k, &root, p));
+    if (attends) {
+        BELL_TRY(expand_attend(k, &attend, &root, p));
+        target.is_approx = p->is_approx = true; /* halves are made of it */
+    } else {
+        if (!k->target->no_opts)
+            BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
+        log_stage(k, p, "optimised", &k->sink, 1);
+        BELL_TRY(expand_kernel(k, &root, p));
+    }
     /* what decomposing takes out, POW, is of kernels only */
     BELL_TRY(uop_validate_pass(k->g, &root, 1,
                                (enum uop_stage)(UOP_STAGE_K | UOP_STAGE_P),
                                "expanding"));
-    BELL_TRY(lower_decompose(k->g, &root, 1, k->target));
+    BELL_TRY(lower_decompose(k->g, &root, 1, &target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "decomposing"));
     BELL_TRY(lower_index(k->g, &root, 1, k->target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "indexing"));

@@ -83,6 +83,14 @@ struct lower_target {
     uint32_t copy_bytes;      /* the most that a COPY takes; 0: there is none */
 };
 
+/* Is attention one kernel there (lower/expand/attend.h)? */
+bool lower_attends(const struct lower_target *target);
+
+/* Is the kernel under `sink` attention, as it is made there? */
+BELL_MUST_CHECK bell_status lower_is_attention(struct uop_graph *g,
+                                               const struct uop *sink,
+                                               bool *out_is);
+
 /* A linear program. `ops` and `name` live in the graph's arena. */
 struct lower_program {
     const struct uop **ops;
@@ -91,7 +99,8 @@ struct lower_program {
     uint32_t local[3];     /* threads of a work-group; 1 where unused */
     uint32_t shared_bytes; /* of all LOCALs, each rounded up to 16 */
     uint32_t n_params, n_vars;
-    const char *name;        /* C identifier: what it does and its sizes */
+    bool is_approx;   /* as of a target that is: what is left is meant so */
+    const char *name; /* C identifier: what it does and its sizes */
     double n_flops, n_bytes; /* estimates for one launch */
 };
 

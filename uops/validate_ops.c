@@ -548,6 +548,19 @@ check_lane_of(const struct uop *u)
     return BELL_OK;
 }
 
+static bell_status
+check_shuffle(const struct uop *u)
+{
+    BELL_TRY(check_value(u));
+    BELL_TRY(check_scalar(u));
+    BELL_TRY(check_like(u, 0, SAME_DTYPE | SAME_LANES));
+    if (uop_dtype_infos[u->dtype].size_bytes != 4)
+        return uop_bad(u, "has no 32 bits");
+    if (u->arg.i < 1 || u->arg.i > 31)
+        return uop_bad(u, "arg is bits of a thread's number in its warp");
+    return BELL_OK;
+}
+
 /* Effects, and RANGEs whose bodies it is in. */
 static bell_status
 check_barrier(const struct uop *u)
@@ -632,6 +645,8 @@ check_vector_op(const struct uop *u)
     case UOP_LANE:
     case UOP_LANES_REDUCE:
         return check_lane_of(u);
+    case UOP_SHUFFLE:
+        return check_shuffle(u);
     case UOP_WMMA:
         return check_wmma(u);
     case UOP_WMMA_ROWS:

@@ -172,6 +172,9 @@ const struct uop *expand_end_tile(struct expand *e, const struct uop *range,
 /* Does the reduction over `bound` read operands from LOCAL memory? */
 bool expand_has_tile(const struct expand *e, uint64_t bound);
 
+/* A power of two that divides u, an index; 0: it is 0. `depth` is 0. */
+uint64_t expand_divisor(const struct uop *u, uint32_t depth);
+
 /* ---- reductions and stores (expand_loops.c) ---- */
 
 /* Joins n values pairwise, in place. */

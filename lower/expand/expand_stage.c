@@ -440,8 +440,8 @@ copy_load(struct expand *e, const struct copy *c, const struct uop *gate,
 }
 
 /* A power of two that divides u; 0: it is 0. */
-static uint64_t
-divisor_of(const struct uop *u, uint32_t depth)
+uint64_t
+expand_divisor(const struct uop *u, uint32_t depth)
 {
     uint64_t a, b;
 
@@ -449,8 +449,8 @@ divisor_of(const struct uop *u, uint32_t depth)
         return lowest_bit((uint64_t)u->arg.i);
     if (u->n_src < 2 || depth == MAX_DEPTH)
         return 1;
-    a = divisor_of(u->src[u->op == UOP_WHERE ? 2 : 0], depth + 1);
-    b = divisor_of(u->src[1], depth + 1);
+    a = expand_divisor(u->src[u->op == UOP_WHERE ? 2 : 0], depth + 1);
+    b = expand_divisor(u->src[1], depth + 1);
     switch (u->op) {
     case UOP_MUL:
         return a * b;
@@ -512,8 +512,8 @@ copy_width_bytes(const struct expand *e, const struct uop *value,
         (other && (other->op != UOP_CONST || other->arg.bits)))
         return 0;
     bytes = bytes < e->k->target->copy_bytes ? bytes : e->k->target->copy_bytes;
-    align =
-        size * least_align(divisor_of(value->src[1], 0), divisor_of(index, 0));
+    align = size * least_align(expand_divisor(value->src[1], 0),
+                               expand_divisor(index, 0));
     bytes = align && align < bytes ? (uint32_t)align : bytes;
     return bytes < WORD_BYTES ? 0 : bytes;
 }

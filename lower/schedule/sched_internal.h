@@ -27,6 +27,14 @@ struct sched_set {
     uint32_t item[];
 };
 
+/* What a node is in a kernel that is attention. */
+enum sched_attend {
+    SCHED_ATTEND_NONE,
+    SCHED_ATTEND_INNER, /* made of the scores: not stored */
+    SCHED_ATTEND_KEYS,  /* the same, a reduction over the keys */
+    SCHED_ATTEND_ROOT,  /* what is made of them in the end */
+};
+
 /* What is known of one node of the tensor graph. */
 struct sched_node {
     const struct uop *u;
@@ -49,6 +57,7 @@ struct sched_node {
     bool forced;       /* must be stored */
     bool stored;       /* has a buffer and a kernel */
     bool flat_ok;      /* readable by element number alone */
+    uint8_t attend;    /* enum sched_attend */
     uint64_t chain[4]; /* stored: axis sets, nested, to be outermost */
     uint32_t n_chain;
 };
@@ -102,11 +111,26 @@ const struct uop *sched_and(struct sched *s, const struct uop *a,
 bool sched_idx_same(const struct sched_idx *a, const struct sched_idx *b);
 
 /* Splits reductions of much to little in two, so that the first half runs in
- * parallel; replaces roots in place (lower/schedule/sched_split.c). */
+ * parallel, but for those of attention (sched_attend_roles); replaces roots in
+ * place (lower/schedule/sched_split.c). */
 BELL_MUST_CHECK bell_status sched_split(struct uop_graph *g,
                                         const struct uop **roots,
                                         uint32_t n_roots,
-                                        const struct sched_target *target);
+                                        const struct sched_target *target,
+                                        const uint8_t *roles);
+
+/* Moves the divisions of softmaxes that are factors behind the products, where
+ * that makes attention of them; replaces roots in place (sched_attend.c). */
+BELL_MUST_CHECK bell_status sched_attend(struct sched *s,
+                                         const struct uop **roots,
+                                         uint32_t n_roots);
+
+/* enum sched_attend of all nodes under the roots, in uop_toposort's order;
+ * the caller's to free with host_free, also after a failure. */
+BELL_MUST_CHECK bell_status sched_attend_roles(struct sched *s,
+                                               const struct uop *const *roots,
+                                               uint32_t n_roots,
+                                               uint8_t **out_roles);
 
 /* Builds the kernel of a stored node. bufs[] gets the plan's buffer number of
  * each slot. */

@@ -36,6 +36,7 @@ struct builder {
     uint32_t *bufs;
     uint32_t n_bufs;
     uint32_t n_ranges;
+    uint32_t keys; /* RANGE of attention's reductions, once there is one */
     bool failed;
 };
 
@@ -144,12 +145,13 @@ load_buffer(struct builder *b, const struct frame *frame)
 
 /* The index of REDUCE_AXIS's source: reduced axes get ranges of their own. */
 static const struct sched_idx *
-reduce_source(struct builder *b, const struct uop *u,
+reduce_source(struct builder *b, const struct sched_node *node,
               const struct sched_idx *idx)
 {
+    const struct uop *u = node->u;
     const struct uop_dims *from = uop_shape(b->s->g, u->src[0]);
     struct sched_idx *out = sched_idx_new(b->s, from->n);
-    uint32_t i, axes = uop_reduce_axes(u);
+    uint32_t i, axes = uop_reduce_axes(u), id;
 
     for (i = 0; out && i < from->n; i++) {
         if (!(axes >> i & 1) || from->d[i] == 1) {
@@ -160,8 +162,14 @@ reduce_source(struct builder *b, const struct uop *u,
             b->failed = true;
             return NULL;
         }
-        out->e[i] =
-            uop_range(b->s->k, b->n_ranges++, UOP_AXIS_REDUCE, from->d[i]);
+        id = b->n_ranges;
+        if (node->attend == SCHED_ATTEND_KEYS && b->keys != SCHED_NONE)
+            id = b->keys;
+        else
+            b->n_ranges++;
+        if (node->attend == SCHED_ATTEND_KEYS)
+            b->keys = id;
+        out->e[i] = uop_range(b->s->k, id, UOP_AXIS_REDUCE, from->d[i]);
     }
     return out;
 }
@@ -210,7 +218,7 @@ source_frame(struct builder *b, uint32_t at, uint32_t i)
     uint32_t src = i;
 
     if (u->op == UOP_REDUCE_AXIS) {
-        idx = reduce_source(b, u, idx);
+        idx = reduce_source(b, &s->nodes[b->frames[at].node], idx);
         b->frames[at].src_idx = idx;
     } else if (u->op == UOP_GATHER) {
         src = 1 - i;
@@ -439,7 +447,7 @@ bell_status
 sched_kernel(struct sched *s, uint32_t node, const struct uop **out_sink,
              uint32_t *bufs, uint32_t *out_n_bufs)
 {
-    struct builder b = {.s = s, .root = node, .bufs = bufs};
+    struct builder b = {.s = s, .root = node, .bufs = bufs, .keys = SCHED_NONE};
     const struct uop *sink;
 
     assert(s->nodes[node].stored && s->nodes[node].buf != SCHED_NONE);

@@ -195,7 +195,7 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
 
 bell_status
 sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
-            const struct sched_target *target)
+            const struct sched_target *target, const uint8_t *roles)
 {
     const struct uop **list, **to;
     size_t n, n_pairs = 0, i, n_before = g->n_nodes;
@@ -220,7 +220,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             moved = uop_new_shaped(g, u->op, u->dtype, u->arg, src, u->n_src,
                                    uop_shape(g, u));
         }
-        if (moved->op == UOP_REDUCE_AXIS && !g->failed)
+        if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed)
             moved = split_reduce(g, moved, moved->src[0], target);
         n_pairs += moved != u;
         to[u->id] = moved;

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "lower/lower.h"
 
 #define COST_LOAD   10.0     /* reading one element from memory */
 #define COST_STORE  20.0     /* writing one */
@@ -44,7 +45,9 @@ struct kernel {
     uint32_t n_chain;
     uint64_t out_mask;
     double n_outputs, work;
-    bool has_contraction;
+    bool has_contraction, has_reduction;
+    bool attends;
+    uint32_t keys; /* attention's RANGE, once there is one */
 };
 
 struct planner {
@@ -56,6 +59,7 @@ struct planner {
     struct kernel *kernels;
     size_t n_kernels, cap_kernels;
     bool failed;
+    bool not_attention; /* a kernel that was to be it */
 };
 
 static double
@@ -250,7 +254,10 @@ find_product(struct planner *p, uint32_t at)
             product = src->product;
         }
     }
-    if (u->op == UOP_REDUCE_AXIS && is_contraction(p, at))
+    if (node->attend) {
+        node->reduces = true;
+        node->product = node->attend == SCHED_ATTEND_ROOT ? at : SCHED_NONE;
+    } else if (u->op == UOP_REDUCE_AXIS && is_contraction(p, at))
         node->product = at;
     else if (same)
         node->product = product;
@@ -421,6 +428,8 @@ reduce_obstacle(struct planner *p, uint32_t at, const struct read *read,
     double length = p->s.nodes[source_at(p, at, 0)].numel / node->numel;
     bool contraction = is_contraction(p, at);
 
+    if (kernel->attends)
+        return "attention is the kernel's";
     if (contraction && (inside || out != kernel->out_mask))
         return "a contraction inside another loop";
     if (contraction && kernel->has_contraction)
@@ -482,6 +491,31 @@ is_narrowed(const struct uop *u)
                uop_dtype_infos[u->dtype].size_bytes;
 }
 
+/* Why attention may not be computed where it is read, or NULL: in a kernel of
+ * its own, but for what is done with each of its values. */
+static const char *
+attend_obstacle(const struct planner *p, const struct sched_node *node)
+{
+    const struct read *read = &p->reads[node->first_req];
+    const struct kernel *kernel = &p->kernels[read->kernel];
+    uint64_t ranges = 0;
+    uint32_t i;
+
+    if (read->next != SCHED_NONE || read->valid || read->idx->flat ||
+        read->context != SCHED_NONE || kernel->has_reduction)
+        return "attention";
+    for (i = 0; i < read->idx->n; i++) {
+        const struct uop *e = read->idx->e[i];
+        if (node->shape->d[i] == 1)
+            continue;
+        if (e->op != UOP_RANGE || ranges >> uop_range_id(e) & 1 ||
+            (int64_t)kernel->size[uop_range_id(e)] != node->shape->d[i])
+            return "attention, in another order";
+        ranges |= (uint64_t)1 << uop_range_id(e);
+    }
+    return ranges == kernel->out_mask ? NULL : "attention, with more";
+}
+
 /* NULL: compute it where it is read. Else store it, for this reason. */
 static const char *
 decide_stores(struct planner *p, uint32_t at)
@@ -496,6 +530,9 @@ decide_stores(struct planner *p, uint32_t at)
 
     if (node->forced)
         return "asked for";
+    if (node->attend)
+        return node->attend == SCHED_ATTEND_ROOT ? attend_obstacle(p, node)
+                                                 : NULL;
     if (is_widened(node->u))
         return NULL;
     stored = node->numel * (node->cost + COST_LOAD * loads + COST_STORE) +
@@ -565,14 +602,21 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
     context = &p->contexts[p->n_contexts];
     context->parent = read.context;
     context->mask = 0;
+    kernel->has_reduction = true;
     for (i = 0; i < from->n; i++) {
         uint32_t id = kernel->n_ranges;
+        bool keys = node->attend == SCHED_ATTEND_KEYS;
         if (!(uop_reduce_axes(node->u) >> i & 1) || from->d[i] == 1) {
             idx->e[i] = read.idx->e[i];
             continue;
         }
+        if (keys && kernel->keys != SCHED_NONE)
+            id = kernel->keys;
+        else
+            kernel->n_ranges++;
+        if (keys)
+            kernel->keys = id;
         kernel->size[id] = (double)from->d[i];
-        kernel->n_ranges++;
         context->mask |= 1ull << id;
         idx->e[i] = uop_range(p->s.k, id, UOP_AXIS_REDUCE, from->d[i]);
     }
@@ -620,6 +664,7 @@ pass_reads(struct planner *p, uint32_t at)
     for (r = node->first_req; r != SCHED_NONE && !p->failed;
          r = p->reads[r].next) {
         p->kernels[p->reads[r].kernel].n_nodes++;
+        p->kernels[p->reads[r].kernel].attends |= node->attend;
         if (node->u->op == UOP_REDUCE_AXIS) {
             read_reduce(p, at, r);
             continue;
@@ -669,6 +714,7 @@ store_node(struct planner *p, uint32_t at, const char *why)
     kernel = &p->kernels[p->n_kernels];
     memset(kernel, 0, sizeof(*kernel));
     kernel->node = at;
+    kernel->keys = SCHED_NONE;
     kernel->n_outputs = node->numel;
     for (i = 0; i < node->shape->n; i++) {
         ids[i] = 0;
@@ -765,9 +811,16 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
 {
     const struct uop **list;
     uint32_t *local, i, j, n_srcs = 0;
+    uint8_t *roles;
     size_t n;
+    bell_status status = sched_attend_roles(&p->s, roots, n_roots, &roles);
 
-    BELL_TRY(uop_toposort(p->s.g, roots, n_roots, &list, &n));
+    if (status == BELL_OK)
+        status = uop_toposort(p->s.g, roots, n_roots, &list, &n);
+    if (status != BELL_OK) {
+        host_free(roles);
+        return status;
+    }
     local = host_alloc(p->s.g->n_nodes * sizeof(*local) + 1);
     p->s.nodes = host_calloc(n, sizeof(*p->s.nodes));
     for (i = 0; i < n; i++)
@@ -776,6 +829,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
     *out_local = local;
     if (!local || !p->s.nodes || !p->s.srcs) {
         host_free(list);
+        host_free(roles);
         return sched_no_memory(p);
     }
     p->s.n_nodes = (uint32_t)n;
@@ -784,6 +838,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         struct sched_node *node = &p->s.nodes[i];
         local[list[i]->id] = i;
         node->u = list[i];
+        node->attend = roles[i];
         node->shape = uop_shape(p->s.g, list[i]);
         assert(node->shape); /* stage T */
         node->numel = node_numel(node->shape);
@@ -797,6 +852,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         }
     }
     host_free(list);
+    host_free(roles);
     return BELL_OK;
 }
 
@@ -853,6 +909,24 @@ log_kernel(const struct sched_item *item)
             uop_expr_str(item->sink->src[0]->src[2], text + 400, 1400));
 }
 
+/* Is what is stored of attention a kernel that lowering knows? */
+static bell_status
+check_attention(struct planner *p, uint32_t at, const struct uop *sink)
+{
+    size_t i = 0;
+    bool is = false;
+
+    while (i < p->n_kernels && p->kernels[i].node != at)
+        i++;
+    if (i == p->n_kernels || !p->kernels[i].attends)
+        return BELL_OK;
+    BELL_TRY(lower_is_attention(p->s.k, sink, &is));
+    if (!is)
+        LOG(LOG_SCHED, "attention of a kind that is no kernel");
+    p->not_attention |= !is;
+    return BELL_OK;
+}
+
 static bell_status
 build_items(struct planner *p, struct sched_plan *plan)
 {
@@ -865,6 +939,7 @@ build_items(struct planner *p, struct sched_plan *plan)
         BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
         BELL_TRY(uop_validate_pass(p->s.k, &item->sink, 1, UOP_STAGE_K,
                                    "scheduling"));
+        BELL_TRY(check_attention(p, at, item->sink));
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
@@ -905,39 +980,68 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
     return build_items(p, plan);
 }
 
+static void
+fini_planner(struct planner *p)
+{
+    arena_fini(&p->s.scratch);
+    host_free(p->s.nodes);
+    host_free(p->s.srcs);
+    host_free(p->s.masks);
+    host_free(p->reads);
+    host_free(p->contexts);
+    host_free(p->kernels);
+}
+
+static bell_status
+build_plan(struct planner *p, const struct uop **roots, uint32_t n_roots,
+           struct sched_plan *plan)
+{
+    uint32_t *local = NULL;
+    uint8_t *roles = NULL;
+    bell_status status;
+
+    BELL_TRY(sched_attend(&p->s, roots, n_roots));
+    status = sched_attend_roles(&p->s, roots, n_roots, &roles);
+    if (status == BELL_OK)
+        status = sched_split(p->s.g, roots, n_roots, p->s.target, roles);
+    host_free(roles);
+    if (status == BELL_OK)
+        status = uop_validate_pass(p->s.g, roots, n_roots, UOP_STAGE_T,
+                                   "splitting reductions");
+    if (status == BELL_OK)
+        status = schedule_nodes(p, roots, n_roots, &local, plan);
+    host_free(local);
+    return status;
+}
+
 bell_status
 sched_build(struct uop_graph *g, const struct uop *const *roots,
             uint32_t n_roots, const struct sched_target *target,
             struct uop_graph *kernels, struct sched_plan *out_plan)
 {
-    struct planner p = {.s = {.g = g, .k = kernels, .target = target}};
+    struct sched_target plain = *target;
     struct sched_plan plan = {0};
     const struct uop **split;
-    uint32_t *local = NULL;
     bell_status status;
+    bool again;
 
     BELL_TRY(uop_validate_pass(g, roots, n_roots, UOP_STAGE_T,
                                "building the tensor graph"));
     split = host_alloc(n_roots * sizeof(*split) + 1);
     if (!split)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    memcpy(split, roots, n_roots * sizeof(*split));
-    arena_init(&p.s.scratch);
-    status = sched_split(g, split, n_roots, target);
-    if (status == BELL_OK)
-        status = uop_validate_pass(g, split, n_roots, UOP_STAGE_T,
-                                   "splitting reductions");
-    if (status == BELL_OK)
-        status = schedule_nodes(&p, split, n_roots, &local, &plan);
-    arena_fini(&p.s.scratch);
+    plain.attends = false;
+    do {
+        struct planner p = {.s = {.g = g, .k = kernels, .target = target}};
+        memcpy(split, roots, n_roots * sizeof(*split));
+        arena_init(&p.s.scratch);
+        plan = (struct sched_plan){0};
+        status = build_plan(&p, split, n_roots, &plan);
+        again = status == BELL_OK && p.not_attention;
+        fini_planner(&p);
+        target = &plain;
+    } while (again);
     host_free(split);
-    host_free(local);
-    host_free(p.s.nodes);
-    host_free(p.s.srcs);
-    host_free(p.s.masks);
-    host_free(p.reads);
-    host_free(p.contexts);
-    host_free(p.kernels);
     if (status != BELL_OK) {
         bell_error_frame(__func__);
         return status;

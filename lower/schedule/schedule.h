@@ -40,6 +40,7 @@ struct sched_plan {
 struct sched_target {
     uint32_t n_parallel; /* work-items that run at once */
     uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
+    bool attends;        /* attention is one kernel (lower/expand/attend.h) */
 };
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves

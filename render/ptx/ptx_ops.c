@@ -346,7 +346,7 @@ approximate(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
 static bool
 is_approximate(const struct ptx_emit *e, unsigned op, unsigned dtype)
 {
-    return e->target->approx && dtype == UOP_F32 &&
+    return (e->target->approx || e->prog->is_approx) && dtype == UOP_F32 &&
            (op == UOP_EXP2 || op == UOP_LOG2 || op == UOP_RECIP ||
             op == UOP_SIN || op == UOP_COS);
 }
@@ -567,6 +567,20 @@ emit_pick(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
     return BELL_OK;
 }
 
+/* All threads of the warp are there. */
+static bell_status
+emit_shuffle(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
+             struct ptx_opnd *out)
+{
+    char fmt[64];
+
+    out[0] = ptx_reg(e, ptx_class_of(u->dtype));
+    snprintf(fmt, sizeof(fmt), "shfl.sync.bfly.b32 %%, %%, %d, 31, -1",
+             (int)u->arg.i);
+    PTX_OP(e, fmt, out[0], ptx_in_reg(e, v->lanes[0]));
+    return BELL_OK;
+}
+
 static bell_status
 emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
            struct ptx_opnd *out)
@@ -584,6 +598,8 @@ emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
         return emit_cast(e, u, v, out);
     case UOP_BITCAST:
         return emit_bitcast(e, u, v, out);
+    case UOP_SHUFFLE:
+        return emit_shuffle(e, u, v, out);
     case UOP_WMMA:
         return ptx_emit_wmma(e, u, v, out);
     default:

@@ -85,7 +85,8 @@ parse_shfl(struct px_parse *p, struct px_insn *in)
     BELL_TRY(take_two(p, in, in->type));
     for (i = 0; i < 4; i++) { /* the fourth: who takes part */
         BELL_TRY(px_expect(p, ','));
-        BELL_TRY(px_take_source(p, PX_U32, false, &in->src[i]));
+        BELL_TRY(
+            px_take_source(p, i == 0 ? in->type : PX_U32, false, &in->src[i]));
     }
     return BELL_OK;
 }

@@ -34,6 +34,7 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
     BELL_TRY(rt_target_init(&info, math, &rt->target));
     rt->sched_target.n_parallel = rt->target.n_parallel;
     rt->sched_target.n_shared = rt->target.n_shared;
+    rt->sched_target.attends = lower_attends(&rt->target.lower);
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
 

@@ -1,0 +1,169 @@
+/* Which kernels are attention (lower/expand/attend.h). */
+#include "lower/expand/attend.h"
+
+#include <string.h>
+
+#define MIN_ROWS 16 /* of queries, for a matrix instruction */
+#define MIN_KEYS 16
+#define MAX_WIDE 256 /* elements of a query, of a value */
+
+bool
+lower_attends(const struct lower_target *t)
+{
+    return t->is_gpu && !t->no_opts && t->has_wmma_rows &&
+           t->matrix_layout == UOP_WMMA_NV && t->matrix_k[UOP_F16] == 16 &&
+           t->matrix_k[UOP_BF16] == 16 && t->warp_lanes == 32 &&
+           t->max_threads >= 128 && t->max_shared_bytes >= 40960;
+}
+
+/* What a matrix instruction takes of a factor; NULL if nothing. */
+static const struct uop *
+half_of(const struct uop *u)
+{
+    if (u->op != UOP_CAST || u->dtype != UOP_F32)
+        return NULL;
+    u = u->src[0];
+    return u->dtype == UOP_F16 || u->dtype == UOP_BF16 ? u : NULL;
+}
+
+/* M, and the three sums; false if there is more or less. */
+static bool
+find_reduces(const struct kernel *k, struct attend *a,
+             const struct uop *sums[3])
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op != UOP_REDUCE)
+            continue;
+        if (u->dtype != UOP_F32 || u->n_src != 2)
+            return false;
+        if (u->arg.i == UOP_MAX && !a->max)
+            a->max = u;
+        else if (u->arg.i == UOP_ADD && n < 3)
+            sums[n++] = u;
+        else
+            return false;
+    }
+    return a->max && n == 3;
+}
+
+/* E, from L; x - M is in it. */
+static bool
+find_exp(struct attend *a)
+{
+    const struct uop *u = a->sum->src[0];
+
+    a->exp = u;
+    if (u->op != UOP_EXP2)
+        return false;
+    u = u->src[0];
+    if (u->op == UOP_MUL && u->src[1]->op == UOP_CONST)
+        u = u->src[0];
+    a->diff = u;
+    a->seen = a->max->src[0];
+    return u->op == UOP_SUB && u->src[0] == a->seen && u->src[1] == a->max;
+}
+
+static bool
+find_parts(const struct kernel *k, struct attend *a)
+{
+    const struct uop *sums[3], *keys, *body, *p;
+    uint32_t i;
+
+    if (!find_reduces(k, a, sums))
+        return false;
+    keys = a->max->src[1];
+    for (i = 0; i < 3; i++) {
+        if (sums[i]->src[1] != keys)
+            a->score = sums[i];
+        else if (sums[i]->src[0]->op == UOP_MUL)
+            a->out = sums[i];
+        else
+            a->sum = sums[i];
+    }
+    if (!a->score || !a->out || !a->sum || !find_exp(a) ||
+        a->score->src[0]->op != UOP_MUL)
+        return false;
+    a->key = kernel_range_no(k, keys);
+    a->in = kernel_range_no(k, a->score->src[1]);
+    body = a->out->src[0];
+    for (i = 0; i < 2 && !a->v; i++) {
+        p = half_of(body->src[i]);
+        if (p && p->op == UOP_CAST && p->src[0] == a->exp)
+            a->v = half_of(body->src[1 - i]);
+        if (a->v && a->v->dtype != p->dtype)
+            return false;
+    }
+    body = a->score->src[0];
+    i = kernel_deps(k, body->src[0]) >> a->key & 1;
+    a->k = half_of(body->src[1 - i]);
+    a->q = half_of(body->src[i]);
+    return a->v && a->k && a->q && a->k->dtype == a->q->dtype;
+}
+
+/* The largest range of the set; false if there is none. */
+static bool
+largest(const struct kernel *k, uint64_t set, uint32_t *out)
+{
+    uint64_t rest;
+
+    for (rest = set; rest; rest &= rest - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(rest);
+        if (rest == set || k->sizes[r] >= k->sizes[*out])
+            *out = r;
+    }
+    return set != 0;
+}
+
+static bool
+find_ranges(const struct kernel *k, struct attend *a)
+{
+    uint64_t q = kernel_deps(k, a->q), key = kernel_deps(k, a->k),
+             v = kernel_deps(k, a->v), in = (uint64_t)1 << a->in,
+             j = (uint64_t)1 << a->key, out, columns;
+    uint32_t r;
+
+    for (r = 0, out = 0; r < k->n_ranges; r++) {
+        if (k->sizes[r] < 1)
+            return false;
+        out |= (uint64_t) !(k->reduce_ranges >> r & 1) << r;
+    }
+    columns = v & out & ~kernel_deps(k, a->seen);
+    if (!largest(k, columns, &a->col) || columns & (columns - 1) ||
+        !largest(k, q & out & ~key & ~v, &a->row))
+        return false;
+    a->batch = out & ~columns & ~((uint64_t)1 << a->row);
+    return (q & (in | j)) == in && (key & (in | j)) == (in | j) &&
+           (v & (in | j)) == j &&
+           (kernel_deps(k, a->store->src[2]) & ~out) == 0 &&
+           k->sizes[a->row] >= MIN_ROWS && k->sizes[a->key] >= MIN_KEYS &&
+           k->sizes[a->in] <= MAX_WIDE && k->sizes[a->col] <= MAX_WIDE;
+}
+
+bool
+attend_find(const struct kernel *k, struct attend *out)
+{
+    struct attend a = {.store = NULL};
+
+    if (k->sink->n_src != 1)
+        return false;
+    a.store = k->sink->src[0];
+    if (a.store->n_src != 3 || !find_parts(k, &a) || !find_ranges(k, &a))
+        return false;
+    *out = a;
+    return true;
+}
+
+bell_status
+lower_is_attention(struct uop_graph *g, const struct uop *sink, bool *out_is)
+{
+    struct attend a;
+    struct kernel k;
+
+    BELL_TRY(kernel_init(&k, g, sink, NULL));
+    *out_is = attend_find(&k, &a);
+    kernel_fini(&k);
+    return BELL_OK;
+}

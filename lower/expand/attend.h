@@ -1,0 +1,39 @@
+/* Attention in one kernel: softmax(q @ k.T ...) @ v with an online softmax.
+ *
+ * The kernel is written as if the scores were computed for each of three
+ * reductions over the keys j, which share that RANGE:
+ *
+ *   S = sum of q * k over c        x = any function of S and of i, j
+ *   M = max of x over j            E = exp2((x - M) * constant)
+ *   L = sum of E over j            O = sum of float32(half(E)) * v over j
+ *
+ * and stores any function of O, L and M. Here it becomes one loop over tiles of
+ * keys with running M, L and O: when M grows, L and O are multiplied by what E
+ * makes of the difference. A row of scores that are all -inf gives NaN, as it
+ * does when they are reduced one after the other.
+ */
+#ifndef BELL_LOWER_EXPAND_ATTEND_H
+#define BELL_LOWER_EXPAND_ATTEND_H
+
+#include "lower/kernel/kernel.h"
+
+/* A kernel that is attention. Numbers are of ranges. */
+struct attend {
+    const struct uop *store;
+    const struct uop *score, *max, *sum, *out; /* S, M, L, O: REDUCEs */
+    const struct uop *seen, *exp, *diff;       /* x, E, x - M */
+    const struct uop *q, *k, *v;               /* before they are widened */
+    uint32_t row, key, in, col;                /* i, j, c, columns of v */
+    uint64_t batch;                            /* other output ranges */
+};
+
+/* Is it, of such sizes that expand_attend makes it for the target? */
+bool attend_find(const struct kernel *k, struct attend *out);
+
+/* In place of expand_kernel. */
+BELL_MUST_CHECK bell_status expand_attend(struct kernel *k,
+                                          const struct attend *a,
+                                          const struct uop **out_sink,
+                                          struct lower_program *program);
+
+#endif

@@ -1,0 +1,425 @@
+/* Attention: softmax(x) @ v, where x is made of q @ k.T element by element.
+ *
+ * A softmax that is a product's factor is E * (1 / L), rounded to halves. First
+ * the division moves behind the product, to what becomes the root; then nothing
+ * between the scores and the root is stored, and its kernel is attention
+ * (lower/expand/attend.h): E, L and the maximum M are used for nothing else.
+ */
+#include "lower/schedule/sched_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define MAX_DEPTH 16 /* movement ops and conversions above a factor */
+#define MIN_ROWS  16 /* of queries */
+#define MAX_WIDE  256
+#define MAX_STACK 64 /* nodes between the scores and the maximum */
+
+/* One candidate; nodes of the tensor graph. */
+struct match {
+    const struct uop *out; /* the product with v */
+    const struct uop *exp, *max, *score;
+    const struct uop *inverse; /* 1 / L, as E is; NULL: behind the product */
+    uint32_t side;             /* of out's factors, E's */
+    const struct uop *chain[MAX_DEPTH]; /* from that factor to E */
+    uint32_t n_chain;
+};
+
+static bool
+is_sum_of_products(const struct uop *u)
+{
+    return u->op == UOP_REDUCE_AXIS && uop_reduce_op(u) == UOP_ADD &&
+           u->dtype == UOP_F32 && u->src[0]->op == UOP_MUL;
+}
+
+static bool
+is_moved(const struct uop *u)
+{
+    return u->op == UOP_EXPAND || u->op == UOP_RESHAPE ||
+           u->op == UOP_PERMUTE || u->op == UOP_SHRINK || u->op == UOP_DETACH;
+}
+
+/* What was only moved. */
+static const struct uop *
+still(const struct uop *u)
+{
+    while (is_moved(u))
+        u = u->src[0];
+    return u;
+}
+
+/* Is it a factor for matrix instructions: halves, widened? */
+static bool
+is_half_factor(const struct uop *u)
+{
+    u = still(u);
+    if (u->op != UOP_CAST || u->dtype != UOP_F32)
+        return false;
+    u = u->src[0];
+    return u->dtype == UOP_F16 || u->dtype == UOP_BF16;
+}
+
+static int64_t
+numel(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *dims = uop_shape(g, u);
+    int64_t n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= dims->d[i];
+    return n;
+}
+
+/* The one product of halves that u is made of, element by element. */
+static const struct uop *
+find_score(const struct uop *u)
+{
+    const struct uop *stack[MAX_STACK], *score = NULL;
+    uint32_t n = 0, i;
+
+    for (stack[n++] = u; n;) {
+        u = stack[--n];
+        if (is_sum_of_products(u) && is_half_factor(u->src[0]->src[0]) &&
+            is_half_factor(u->src[0]->src[1])) {
+            if (score && score != u)
+                return NULL;
+            score = u;
+            continue;
+        }
+        if (!uop_has(u, UOP_FLAG_ALU) && u->op != UOP_CAST && !is_moved(u))
+            continue;
+        for (i = 0; i < u->n_src; i++) {
+            if (n == MAX_STACK)
+                return NULL;
+            stack[n++] = u->src[i];
+        }
+    }
+    return score;
+}
+
+/* Is u E, of a maximum over one axis? */
+static bool
+find_exp(const struct uop *u, struct match *m)
+{
+    const struct uop *diff;
+
+    m->exp = u;
+    if (u->op != UOP_EXP2 || u->dtype != UOP_F32)
+        return false;
+    diff = u->src[0];
+    if (diff->op == UOP_MUL && diff->src[1]->op == UOP_CONST)
+        diff = diff->src[0];
+    if (diff->op != UOP_SUB)
+        return false;
+    m->max = still(diff->src[1]);
+    if (m->max->op != UOP_REDUCE_AXIS || uop_reduce_op(m->max) != UOP_MAX ||
+        m->max->src[0] != diff->src[0])
+        return false;
+    m->score = find_score(diff->src[0]);
+    return m->score != NULL;
+}
+
+/* Is u the inverse of what is added up of m->exp? */
+static bool
+is_inverse(const struct match *m, const struct uop *u)
+{
+    u = still(u);
+    if (u->op != UOP_RECIP)
+        return false;
+    u = still(u->src[0]);
+    return u->op == UOP_REDUCE_AXIS && uop_reduce_op(u) == UOP_ADD &&
+           u->src[0] == m->exp && uop_reduce_axes(u) == uop_reduce_axes(m->max);
+}
+
+/* Is factor `side` of the product E, or E / L, as halves? */
+static bool
+find_factor(const struct uop *out, uint32_t side, struct match *m)
+{
+    const struct uop *u = out->src[0]->src[side];
+    uint32_t i;
+
+    *m = (struct match){.out = out, .side = side};
+    while (is_moved(u) || u->op == UOP_CAST) {
+        if (m->n_chain == MAX_DEPTH)
+            return false;
+        m->chain[m->n_chain++] = u;
+        u = u->src[0];
+    }
+    if (find_exp(u, m))
+        return true;
+    for (i = 0; u->op == UOP_MUL && i < 2; i++) {
+        if (find_exp(u->src[i], m) && is_inverse(m, u->src[1 - i])) {
+            m->inverse = u->src[1 - i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of sizes that make it worth while? (What it has to be exactly is known only
+ * when the kernel is there.) */
+static bool
+fits(const struct uop_graph *g, const struct match *m)
+{
+    const struct uop_dims *rows = uop_shape(g, m->max);
+    uint32_t axes = uop_reduce_axes(m->max), last = rows->n - 1;
+    int64_t n = numel(g, m->max);
+
+    return rows->n >= 2 && axes == 1u << last &&
+           rows->d[last - 1] >= MIN_ROWS && n &&
+           numel(g, m->out) / n <= MAX_WIDE && numel(g, m->score) &&
+           numel(g, m->score->src[0]) / numel(g, m->score) <= MAX_WIDE;
+}
+
+static bool
+find_match(const struct uop_graph *g, const struct uop *u, struct match *m)
+{
+    uint32_t side;
+
+    if (!is_sum_of_products(u) || !is_half_factor(u->src[0]->src[0]) ||
+        !is_half_factor(u->src[0]->src[1]))
+        return false;
+    for (side = 0; side < 2; side++) {
+        if (find_factor(u, side, m) && fits(g, m))
+            return true;
+    }
+    return false;
+}
+
+/* ---- what else uses it ---- */
+
+/* A graph in order, sources first. */
+struct list {
+    const struct uop **u;
+    size_t n;
+    uint32_t *place; /* by id */
+    uint8_t *below;  /* by place: the scores are below it, or are it */
+};
+
+/* Marks, in l->below, what `root` is made of that is made of the scores. False
+ * where something else is made of that, or it is asked for. */
+static bool
+mark_inner(struct list *l, const struct uop *root, const struct uop *score,
+           const struct uop *const *roots, uint32_t n_roots)
+{
+    size_t first = l->place[score->id], last = l->place[root->id], i;
+    uint32_t j;
+
+    memset(l->below, 0, l->n);
+    l->below[first] = 1;
+    for (i = first + 1; i < l->n; i++) {
+        for (j = 0; j < l->u[i]->n_src; j++)
+            l->below[i] |= l->below[l->place[l->u[i]->src[j]->id]] & 1;
+        if (i == last) /* what is made of the root is another matter */
+            l->below[i] = 2;
+    }
+    /* from the root down: 4 is inner */
+    l->below[last] = 4;
+    for (i = last + 1; i-- > first;) {
+        for (j = 0; l->below[i] & 4 && i != first && j < l->u[i]->n_src; j++) {
+            uint8_t *b = &l->below[l->place[l->u[i]->src[j]->id]];
+            *b |= *b & 1 ? 4 : 0;
+        }
+    }
+    for (i = first; i < l->n; i++) {
+        for (j = 0; !(l->below[i] & 4) && j < l->u[i]->n_src; j++) {
+            size_t src = l->place[l->u[i]->src[j]->id];
+            if (src != last && l->below[src] & 4)
+                return false;
+        }
+    }
+    for (j = 0; j < n_roots; j++) {
+        size_t at = l->place[roots[j]->id];
+        if (at != last && l->below[at] & 4)
+            return false;
+    }
+    return l->below[first] & 4;
+}
+
+static bell_status
+init_list(struct sched *s, const struct uop *const *roots, uint32_t n_roots,
+          struct list *l)
+{
+    size_t i;
+
+    BELL_TRY(uop_toposort(s->g, roots, n_roots, &l->u, &l->n));
+    l->place = host_alloc(s->g->n_nodes * sizeof(*l->place) + 1);
+    l->below = host_alloc(l->n + 1);
+    if (!l->place || !l->below)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    for (i = 0; i < l->n; i++)
+        l->place[l->u[i]->id] = (uint32_t)i;
+    return BELL_OK;
+}
+
+static void
+fini_list(struct list *l)
+{
+    host_free(l->u);
+    host_free(l->place);
+    host_free(l->below);
+}
+
+/* ---- moving the division ---- */
+
+static const struct uop *
+shaped(struct sched *s, const struct uop *like, enum uop_op op,
+       enum uop_dtype dtype, union uop_arg arg, const struct uop *a,
+       const struct uop *b)
+{
+    const struct uop *src[2] = {a, b};
+
+    return uop_new_shaped(s->g, op, dtype, arg, src, b ? 2 : 1,
+                          uop_shape(s->g, like));
+}
+
+/* The product of E with v, times the inverse; to[] has what nodes became. */
+static const struct uop *
+divide_behind(struct sched *s, const struct match *m,
+              const struct uop *const *to, const struct list *l)
+{
+    const struct uop *exp = to[l->place[m->exp->id]], *v, *product = m->out;
+    const struct uop *inverse = to[l->place[m->inverse->id]];
+    const struct uop_dims *from = uop_shape(s->g, product->src[0]);
+    int64_t cut[2 * SCHED_MAX_RANK];
+    union uop_arg arg = {.bits = 0};
+    uint32_t i;
+
+    for (i = m->n_chain; i-- > 0;) {
+        const struct uop *u = m->chain[i];
+        exp = shaped(s, u, u->op, u->dtype, u->arg, exp, NULL);
+        if (u->op != UOP_CAST)
+            inverse = shaped(s, u, u->op, UOP_F32, u->arg, inverse, NULL);
+    }
+    v = to[l->place[product->src[0]->src[1 - m->side]->id]];
+    product = shaped(s, product->src[0], UOP_MUL, UOP_F32, arg,
+                     m->side ? v : exp, m->side ? exp : v);
+    product =
+        shaped(s, m->out, UOP_REDUCE_AXIS, UOP_F32, m->out->arg, product, NULL);
+    /* it is the same along the keys */
+    for (i = 0; i < from->n; i++) {
+        cut[2 * i] = 0;
+        cut[2 * i + 1] = uop_reduce_axes(m->out) >> i & 1 ? 1 : from->d[i];
+    }
+    arg.dims = uop_dims(s->g, cut, 2 * from->n);
+    if (!arg.dims)
+        return &uop_failed;
+    inverse = shaped(s, m->out, UOP_SHRINK, UOP_F32, arg, inverse, NULL);
+    arg.bits = 0;
+    return shaped(s, m->out, UOP_MUL, UOP_F32, arg, product, inverse);
+}
+
+static bell_status
+rewrite(struct sched *s, struct list *l, const struct uop **roots,
+        uint32_t n_roots)
+{
+    const struct uop **to = host_alloc(l->n * sizeof(*to) + 1);
+    struct match m;
+    uint32_t j;
+    size_t i;
+
+    if (!to)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    for (i = 0; i < l->n && !s->g->failed; i++) {
+        const struct uop *u = l->u[i], *src[4];
+        bool changed = false;
+        for (j = 0; j < u->n_src && j < 4; j++) {
+            src[j] = to[l->place[u->src[j]->id]];
+            changed |= src[j] != u->src[j];
+        }
+        to[i] = changed ? uop_new_shaped(s->g, u->op, u->dtype, u->arg, src,
+                                         u->n_src, uop_shape(s->g, u))
+                        : u;
+        if (find_match(s->g, u, &m) && m.inverse &&
+            mark_inner(l, u, m.score, roots, n_roots))
+            to[i] = divide_behind(s, &m, to, l);
+    }
+    for (j = 0; j < n_roots && !s->g->failed; j++)
+        roots[j] = to[l->place[roots[j]->id]];
+    host_free(to);
+    return uop_graph_status(s->g);
+}
+
+bell_status
+sched_attend(struct sched *s, const struct uop **roots, uint32_t n_roots)
+{
+    struct list l = {.u = NULL};
+    bell_status status;
+
+    if (!s->target->attends)
+        return BELL_OK;
+    status = init_list(s, roots, n_roots, &l);
+    if (status == BELL_OK)
+        status = rewrite(s, &l, roots, n_roots);
+    fini_list(&l);
+    return status;
+}
+
+/* ---- marking ---- */
+
+/* The one user of the product: its product with the inverse. */
+static const struct uop *
+find_root(const struct list *l, const struct match *m)
+{
+    const struct uop *root = NULL;
+    size_t i;
+    uint32_t j;
+
+    for (i = l->place[m->out->id]; i < l->n; i++) {
+        for (j = 0; j < l->u[i]->n_src; j++) {
+            if (l->u[i]->src[j] != m->out)
+                continue;
+            if (root || l->u[i]->op != UOP_MUL ||
+                !is_inverse(m, l->u[i]->src[1 - j]))
+                return NULL;
+            root = l->u[i];
+        }
+    }
+    return root;
+}
+
+static void
+note(struct list *l, const struct match *m, const struct uop *root,
+     uint8_t *out_roles)
+{
+    size_t i;
+
+    for (i = 0; i < l->n; i++) {
+        const struct uop *u = l->u[i];
+        if (!(l->below[i] & 4))
+            continue;
+        out_roles[i] = u == root                        ? SCHED_ATTEND_ROOT
+                       : u == m->score                  ? SCHED_ATTEND_INNER
+                       : l->u[i]->op == UOP_REDUCE_AXIS ? SCHED_ATTEND_KEYS
+                                                        : SCHED_ATTEND_INNER;
+    }
+}
+
+bell_status
+sched_attend_roles(struct sched *s, const struct uop *const *roots,
+                   uint32_t n_roots, uint8_t **out_roles)
+{
+    struct list l = {.u = NULL};
+    const struct uop *root;
+    bell_status status;
+    struct match m;
+    uint8_t *roles;
+    size_t i;
+
+    status = init_list(s, roots, n_roots, &l);
+    roles = status == BELL_OK ? host_calloc(l.n + 1, 1) : NULL;
+    if (status == BELL_OK && !roles)
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    for (i = 0; status == BELL_OK && i < l.n && s->target->attends; i++) {
+        if (!find_match(s->g, l.u[i], &m) || m.inverse)
+            continue;
+        root = find_root(&l, &m);
+        if (root && mark_inner(&l, root, m.score, roots, n_roots))
+            note(&l, &m, root, roles);
+    }
+    fini_list(&l);
+    *out_roles = roles;
+    return status;
+}

@@ -1,0 +1,283 @@
+/* Attention: on chips whose matrix instructions make one kernel of it, against
+ * plain loops. With an argument: on that device instead. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bits.h"
+#include "doorbell/ops.h"
+#include "doorbell/stats.h"
+#include "doorbell/tensor.h"
+#include "tests/unit/expect.h"
+
+static const char *devices[] = {"NV@sim:sm_80", "NV@sim:sm_90"};
+static size_t n_devices = ARRAY_LEN(devices);
+
+static struct bell_context *ctx;
+
+enum how {
+    PLAIN,
+    CAUSAL,
+    ADDED,     /* a mask of floats */
+    MASKED,    /* one of truth values, that hides whole rows */
+    BY_HAND,   /* softmax(q @ k.T * s + m) @ v */
+    PROJECTED, /* heads are parts of a row, and of the result's */
+    GROUPED,   /* two heads of q for one of k and v */
+    BIASED,    /* a residual is added */
+    BROADCAST, /* one k and v for all */
+};
+
+struct shape {
+    enum how how;
+    enum bell_dtype dtype;
+    int64_t heads, n, m, d, dv;
+    uint64_t kernels;
+};
+
+static double *
+read_all(struct bell_tensor *t)
+{
+    size_t n = (size_t)bell_numel(t);
+    double *x = malloc((n + 1) * sizeof(*x));
+
+    assert_non_null(x);
+    expect_ok(bell_read_f64(t, x, n));
+    return x;
+}
+
+static struct bell_tensor *
+input(const struct shape *s, int64_t heads, int64_t n, int64_t d)
+{
+    struct bell_tensor *x;
+
+    x = s->how == PROJECTED ? bell_randn(ctx, BELL_DIMS(n, heads * d), s->dtype)
+                            : bell_randn(ctx, BELL_DIMS(heads, n, d), s->dtype);
+    expect_ok(bell_realize1(x));
+    return x;
+}
+
+/* heads x n x d of n x (heads * d), and back. */
+static struct bell_tensor *
+heads(struct bell_tensor *x, int64_t n, int64_t n_heads, int64_t d)
+{
+    return bell_permute(bell_reshape(x, BELL_DIMS(n, n_heads, d)),
+                        (int64_t[]){1, 0, 2}, 3);
+}
+
+static struct bell_tensor *
+doubled(struct bell_tensor *x, int64_t n_heads, int64_t n, int64_t d)
+{
+    x = bell_expand(bell_reshape(x, BELL_DIMS(n_heads, 1, n, d)),
+                    BELL_DIMS(n_heads, 2, n, d));
+    return bell_reshape(x, BELL_DIMS(2 * n_heads, n, d));
+}
+
+/* out[dv] of one query. */
+static void
+attend_row(const struct shape *s, const double *q, const double *k,
+           const double *v, const double *mask, int64_t row, double *out)
+{
+    double *score = malloc((size_t)s->m * sizeof(*score)), most = -INFINITY;
+    double sum = 0;
+    int64_t j, c;
+
+    assert_non_null(score);
+    for (j = 0; j < s->m; j++) {
+        score[j] = 0;
+        for (c = 0; c < s->d; c++)
+            score[j] += q[c] * k[j * s->d + c];
+        score[j] /= sqrt((double)s->d);
+        if (s->how == CAUSAL && j > row)
+            score[j] = -INFINITY;
+        if (s->how == MASKED && mask[row * s->m + j] == 0)
+            score[j] = -INFINITY;
+        if (s->how == ADDED || s->how == BY_HAND)
+            score[j] += mask[row * s->m + j];
+        most = score[j] > most ? score[j] : most;
+    }
+    for (c = 0; c < s->dv; c++)
+        out[c] = 0;
+    for (j = 0; j < s->m; j++) {
+        double e = exp(score[j] - most);
+        sum += e;
+        for (c = 0; c < s->dv; c++)
+            out[c] += e * v[j * s->dv + c];
+    }
+    for (c = 0; c < s->dv; c++)
+        out[c] /= sum;
+    free(score);
+}
+
+struct tensors {
+    struct bell_tensor *q, *k, *v, *mask, *residual, *out;
+};
+
+static void
+make(const struct shape *s, struct tensors *t)
+{
+    int64_t few = s->how == GROUPED     ? s->heads / 2
+                  : s->how == BROADCAST ? 1
+                                        : s->heads;
+    struct bell_tensor *q, *k, *v;
+
+    q = t->q = input(s, s->heads, s->n, s->d);
+    k = t->k = input(s, few, s->m, s->d);
+    v = t->v = input(s, few, s->m, s->dv);
+    t->mask = bell_randn(ctx, BELL_DIMS(s->n, s->m), BELL_FLOAT32);
+    if (s->how == MASKED) /* rows 3 and the last see nothing */
+        t->mask = bell_cast(
+            bell_mul(
+                bell_cast(bell_gt(t->mask, bell_scalar(ctx, 1)), BELL_FLOAT32),
+                bell_cast(bell_reshape(bell_ne(bell_arange(ctx, 0, (double)s->n,
+                                                           1, BELL_INT64),
+                                               bell_scalar(ctx, 3)),
+                                       BELL_DIMS(s->n, 1)),
+                          BELL_FLOAT32)),
+            BELL_BOOL);
+    expect_ok(bell_realize1(t->mask));
+    t->residual = bell_randn(ctx, BELL_DIMS(s->heads, s->n, s->dv), s->dtype);
+    expect_ok(bell_realize1(t->residual));
+    if (s->how == PROJECTED) {
+        q = heads(q, s->n, s->heads, s->d);
+        k = heads(k, s->m, s->heads, s->d);
+        v = heads(v, s->m, s->heads, s->dv);
+    }
+    if (s->how == GROUPED) {
+        k = doubled(k, few, s->m, s->d);
+        v = doubled(v, few, s->m, s->dv);
+    }
+    if (s->how == BY_HAND) {
+        t->out = bell_matmul(q, bell_transpose(k, 1, 2));
+        t->out = bell_mul(t->out, bell_scalar(ctx, 1 / sqrt((double)s->d)));
+        t->out = bell_add(bell_cast(t->out, BELL_FLOAT32), t->mask);
+        t->out = bell_cast(bell_softmax(t->out, -1), s->dtype);
+        t->out = bell_matmul(t->out, v);
+        return;
+    }
+    t->out = bell_scaled_dot_product_attention(
+        q, k, v, s->how == ADDED || s->how == MASKED ? t->mask : NULL, 0,
+        s->how == CAUSAL, 0);
+    if (s->how == PROJECTED)
+        t->out = bell_reshape(bell_permute(t->out, (int64_t[]){1, 0, 2}, 3),
+                              BELL_DIMS(s->n, s->heads * s->dv));
+    if (s->how == BIASED)
+        t->out = bell_add(t->out, t->residual);
+}
+
+static void
+check(const struct shape *s, const struct tensors *t)
+{
+    double *q = read_all(t->q), *k = read_all(t->k), *v = read_all(t->v),
+           *mask = read_all(t->mask), *more = read_all(t->residual),
+           *got = read_all(t->out), *kk, *vv, *want;
+    double eps = s->dtype == BELL_BFLOAT16 ? 1.0 / 64 : 1.0 / 512;
+    int64_t h, i, c,
+        few = s->how == GROUPED     ? s->heads / 2
+              : s->how == BROADCAST ? 1
+                                    : s->heads;
+    int64_t qrow = s->how == PROJECTED ? s->heads * s->d : s->d;
+
+    want = malloc((size_t)s->dv * sizeof(*want));
+    kk = malloc((size_t)(s->m * s->d) * sizeof(*kk));
+    vv = malloc((size_t)(s->m * s->dv) * sizeof(*vv));
+    assert_true(want && kk && vv);
+    for (h = 0; h < s->heads; h++) {
+        int64_t from = h * few / s->heads;
+        for (i = 0; i < s->m; i++) {
+            for (c = 0; c < s->d; c++)
+                kk[i * s->d + c] = s->how == PROJECTED
+                                       ? k[i * s->heads * s->d + h * s->d + c]
+                                       : k[(from * s->m + i) * s->d + c];
+            for (c = 0; c < s->dv; c++)
+                vv[i * s->dv + c] =
+                    s->how == PROJECTED
+                        ? v[i * s->heads * s->dv + h * s->dv + c]
+                        : v[(from * s->m + i) * s->dv + c];
+        }
+        for (i = 0; i < s->n; i++) {
+            const double *row = s->how == PROJECTED ? q + i * qrow + h * s->d
+                                                    : q + (h * s->n + i) * s->d;
+            attend_row(s, row, kk, vv, mask, i, want);
+            for (c = 0; c < s->dv; c++) {
+                size_t at = (size_t)(s->how == PROJECTED
+                                         ? (i * s->heads + h) * s->dv + c
+                                         : (h * s->n + i) * s->dv + c);
+                double x = want[c] + (s->how == BIASED ? more[at] : 0);
+                if (isnan(x) ? isnan(got[at])
+                             : fabs(got[at] - x) <= eps * (1 + fabs(x)))
+                    continue;
+                fail_msg("%s, kind %d, %dx%dx%dx%dx%d: head %d, row %d, "
+                         "column %d: %g, not %g",
+                         bell_context_device(ctx), (int)s->how, (int)s->heads,
+                         (int)s->n, (int)s->m, (int)s->d, (int)s->dv, (int)h,
+                         (int)i, (int)c, got[at], x);
+            }
+        }
+    }
+    free(q);
+    free(k);
+    free(v);
+    free(mask);
+    free(more);
+    free(got);
+    free(kk);
+    free(vv);
+    free(want);
+}
+
+static void
+test_values(void **state)
+{
+    static const struct shape shapes[] = {
+        {PLAIN, BELL_BFLOAT16, 2, 128, 128, 64, 64, 1},
+        {CAUSAL, BELL_BFLOAT16, 2, 192, 192, 64, 64, 1},
+        {CAUSAL, BELL_FLOAT16, 1, 130, 259, 128, 128, 1},
+        {PLAIN, BELL_FLOAT16, 3, 37, 53, 20, 24, 1},
+        {PLAIN, BELL_BFLOAT16, 1, 17, 16, 17, 9, 1},
+        {CAUSAL, BELL_BFLOAT16, 1, 70, 33, 256, 256, 1},
+        {ADDED, BELL_BFLOAT16, 2, 65, 100, 32, 64, 1},
+        {MASKED, BELL_FLOAT16, 1, 40, 72, 16, 16, 1},
+        {BY_HAND, BELL_BFLOAT16, 2, 64, 96, 64, 32, 1},
+        {PROJECTED, BELL_BFLOAT16, 3, 64, 64, 64, 64, 1},
+        {GROUPED, BELL_FLOAT16, 4, 80, 80, 64, 64, 1},
+        {BIASED, BELL_BFLOAT16, 2, 64, 64, 80, 80, 1},
+        {BROADCAST, BELL_BFLOAT16, 4, 32, 48, 40, 48, 1},
+        /* too few rows, too wide */
+        {PLAIN, BELL_BFLOAT16, 2, 8, 64, 64, 64, UINT64_MAX},
+        {PLAIN, BELL_BFLOAT16, 1, 32, 64, 264, 64, UINT64_MAX},
+    };
+    size_t d, i;
+
+    (void)state;
+    for (d = 0; d < n_devices; d++) {
+        expect_ok(bell_context_create(devices[d], &ctx));
+        for (i = 0; i < ARRAY_LEN(shapes); i++) {
+            struct bell_stats before, after;
+            struct tensors t;
+            make(&shapes[i], &t);
+            bell_context_stats(ctx, &before);
+            expect_ok(bell_realize1(t.out));
+            bell_context_stats(ctx, &after);
+            after.n_kernels_planned -= before.n_kernels_planned;
+            if (after.n_kernels_planned > shapes[i].kernels)
+                fail_msg("kind %d, row %d: %d kernels", (int)shapes[i].how,
+                         (int)i, (int)after.n_kernels_planned);
+            check(&shapes[i], &t);
+        }
+        bell_context_destroy(ctx);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+    };
+
+    if (argc > 1) {
+        devices[0] = argv[1];
+        n_devices = 1;
+    }
+    return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
+}
