@@ -11,6 +11,10 @@
  * and RX 9070 XT. h100's units, memory, L2: observed: H100 SXM5 80 GB,
  * 2026-11-22. lead: what of the others no card of ours has told, which is
  * everything; guess: L2 of B200 and sm_100's rates.
+ *
+ * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have as
+ * much; 5.5 to 7 TB/s are measured of an H100's 10), CDNA 2's and 3's white
+ * papers (128 a channel of 16 or 32 in each die).
  */
 #include "base/chip.h"
 
@@ -25,19 +29,16 @@
 
 /* clang-format off */
 #define NV_UNIT .backend = "NV", .n_units = 8, .warp_lanes = 32,               \
-    .n_regs = 65536, .reg_granule = 8, .max_regs = 255,                        \
-    .shared_reserve_bytes = 1024, .shared_granule = 128, .n_issue = 4,         \
-    .shared_clk_bytes = 128
-#define AMD_UNIT .backend = "AMD",                                             \
-    .shared_bytes = 64 * KIB, .group_shared_bytes = 64 * KIB,                  \
-    .shared_granule = 512, .shared_clk_bytes = 128
-/* Four SIMDs of 512 registers of 64 lanes; half of a thread's registers are
- * for sums alone, and not counted. */
+    .n_regs = 65536, .reg_granule = 8, .shared_reserve_bytes = 1024,           \
+    .shared_granule = 128, .n_issue = 4
+#define AMD_UNIT .backend = "AMD", .shared_bytes = 64 * KIB,                   \
+    .group_shared_bytes = 64 * KIB, .shared_granule = 512
+/* Four SIMDs of 512 registers of 64 lanes, which take four clocks for an
+ * instruction. */
 #define CDNA_UNIT AMD_UNIT, .warp_lanes = 64, .max_warps = 32,                 \
-    .max_groups = 16, .n_regs = 4 * 512 * 64, .reg_granule = 8,                \
-    .max_regs = 512, .n_issue = 4
+    .max_groups = 16, .n_regs = 4 * 512 * 64, .reg_granule = 8, .n_issue = 1
 #define RDNA_UNIT AMD_UNIT, .n_units = 8, .warp_lanes = 32, .max_warps = 32,   \
-    .max_groups = 16, .max_regs = 256, .n_issue = 2
+    .max_groups = 16, .n_issue = 2
 
 static const struct chip_arch archs[] = {
     {.name = "sm_80", NV_UNIT, .max_warps = 64, .max_groups = 32,
@@ -63,39 +64,50 @@ static const struct chip_arch archs[] = {
     {.name = "x86-64-v4", .backend = "CPU", .n_units = 8},
 };
 
+/* guess: what an H100 has for each SM, and RDNA's arrays give */
+#define UNKNOWN_L2(n_units) ((n_units) * 38)
+
 /* F32, F64, then matrices: F16, TF32, F32, F64, 8 bits */
 #define H100_RATES {66.9, 33.5, 989.4, 494.7, 0, 66.9, 1978.9}
 #define MI300X_RATES {163.4, 81.7, 1307.4, 653.7, 163.4, 163.4, 2614.9}
 
 static const struct chip products[] = {
-    {"a100", "sm_80", "NVIDIA A100-SXM4-80GB", 0x20b2, 108, 1410, 80 * GIB,
-     40 * MIB, 2039, {19.5, 9.7, 311.9, 156.0, 0, 19.5, 623.7}},
-    {"rtx3090", "sm_86", "NVIDIA GeForce RTX 3090", 0x2204, 82, 1695, 24 * GIB,
-     6 * MIB, 936, {35.6, 0.56, 71.0, 35.6, 0, 0, 284.0}},
+    {"a100", "sm_80", "NVIDIA A100-SXM4-80GB", 0x20b2, 108, 1410,
+     80 * GIB, 40 * MIB, 5120, 2039,
+     {19.5, 9.7, 311.9, 156.0, 0, 19.5, 623.7}},
+    {"rtx3090", "sm_86", "NVIDIA GeForce RTX 3090", 0x2204, 82, 1695,
+     24 * GIB, 6 * MIB, UNKNOWN_L2(82), 936,
+     {35.6, 0.56, 71.0, 35.6, 0, 0, 284.0}},
     {"rtx4090", "sm_89", "NVIDIA GeForce RTX 4090", 0x2684, 128, 2520,
-     24 * GIB, 72 * MIB, 1008, {82.6, 1.3, 165.2, 82.6, 0, 0, 660.6}},
-    {"l40s", "sm_89", "NVIDIA L40S", 0x26b9, 142, 2520, 48 * GIB, 96 * MIB,
-     864, {91.6, 1.4, 362.1, 183.0, 0, 0, 733.0}},
+     24 * GIB, 72 * MIB, UNKNOWN_L2(128), 1008,
+     {82.6, 1.3, 165.2, 82.6, 0, 0, 660.6}},
+    {"l40s", "sm_89", "NVIDIA L40S", 0x26b9, 142, 2520,
+     48 * GIB, 96 * MIB, UNKNOWN_L2(142), 864,
+     {91.6, 1.4, 362.1, 183.0, 0, 0, 733.0}},
     {"h100", "sm_90", "NVIDIA H100 80GB HBM3", 0x2330, 132, 1980,
-     (uint64_t)0x4fa5c00 << 10, 50 * MIB, 3352, H100_RATES},
-    {"h200", "sm_90", "NVIDIA H200", 0x2335, 132, 1980, 141 * GIB, 50 * MIB,
-     4800, H100_RATES},
-    {"b200", "sm_100", "NVIDIA B200", 0x2901, 148, 1965, 180 * GIB, 126 * MIB,
-     8000, {74.5, 37.2, 2250, 1125, 0, 37.2, 4500}},
+     (uint64_t)0x4fa5c00 << 10, 50 * MIB, 5120, 3352, H100_RATES},
+    {"h200", "sm_90", "NVIDIA H200", 0x2335, 132, 1980,
+     141 * GIB, 50 * MIB, 5120, 4800, H100_RATES},
+    {"b200", "sm_100", "NVIDIA B200", 0x2901, 148, 1965,
+     180 * GIB, 126 * MIB, 5120, 8000,
+     {74.5, 37.2, 2250, 1125, 0, 37.2, 4500}},
     {"rtx5090", "sm_120", "NVIDIA GeForce RTX 5090", 0x2b85, 170, 2407,
-     32 * GIB, 96 * MIB, 1792, {104.8, 1.6, 209.5, 104.8, 0, 0, 838.0}},
-    {"mi210", "gfx90a", "AMD Instinct MI210", 0x740f, 104, 1700, 64 * GIB,
-     8 * MIB, 1638, {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0}},
-    {"mi300x", "gfx942", "AMD Instinct MI300X", 0x74a1, 304, 2100, 192 * GIB,
-     32 * MIB, 5325, MI300X_RATES},
-    {"mi325x", "gfx942", "AMD Instinct MI325X", 0x74a5, 304, 2100, 256 * GIB,
-     32 * MIB, 6000, MI300X_RATES},
-    {"rx6900xt", "gfx1030", "AMD Radeon RX 6900 XT", 0x73bf, 80, 2250, 16 * GIB,
-     4 * MIB, 512, {23.0, 1.4, 0, 0, 0, 0, 0}},
+     32 * GIB, 96 * MIB, UNKNOWN_L2(170), 1792,
+     {104.8, 1.6, 209.5, 104.8, 0, 0, 838.0}},
+    {"mi210", "gfx90a", "AMD Instinct MI210", 0x740f, 104, 1700,
+     64 * GIB, 8 * MIB, 4096, 1638, {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0}},
+    {"mi300x", "gfx942", "AMD Instinct MI300X", 0x74a1, 304, 2100,
+     192 * GIB, 32 * MIB, 16384, 5325, MI300X_RATES},
+    {"mi325x", "gfx942", "AMD Instinct MI325X", 0x74a5, 304, 2100,
+     256 * GIB, 32 * MIB, 16384, 6000, MI300X_RATES},
+    {"rx6900xt", "gfx1030", "AMD Radeon RX 6900 XT", 0x73bf, 80, 2250,
+     16 * GIB, 4 * MIB, UNKNOWN_L2(80), 512, {23.0, 1.4, 0, 0, 0, 0, 0}},
     {"rx7900xtx", "gfx1100", "AMD Radeon RX 7900 XTX", 0x744c, 96, 2500,
-     24 * GIB, 6 * MIB, 960, {61.4, 1.9, 122.8, 0, 0, 0, 122.8}},
-    {"rx9070xt", "gfx1201", "AMD Radeon RX 9070 XT", 0x7550, 64, 2970, 16 * GIB,
-     8 * MIB, 640, {48.7, 0.76, 194.6, 0, 0, 0, 389.2}},
+     24 * GIB, 6 * MIB, UNKNOWN_L2(96), 960,
+     {61.4, 1.9, 122.8, 0, 0, 0, 122.8}},
+    {"rx9070xt", "gfx1201", "AMD Radeon RX 9070 XT", 0x7550, 64, 2970,
+     16 * GIB, 8 * MIB, UNKNOWN_L2(64), 640,
+     {48.7, 0.76, 194.6, 0, 0, 0, 389.2}},
 };
 /* clang-format on */
 
@@ -117,13 +129,39 @@ chip_at(size_t number)
     return number < ARRAY_LEN(products) ? &products[number] : NULL;
 }
 
-const struct chip *
-chip_find(const char *name)
+/* The product of the name that is the text's first n bytes. */
+static const struct chip *
+find_product(const char *text, size_t n)
 {
     size_t i;
 
     for (i = 0; i < ARRAY_LEN(products); i++) {
-        if (strcmp(products[i].name, name) == 0)
+        if (strlen(products[i].name) == n &&
+            memcmp(products[i].name, text, n) == 0)
+            return &products[i];
+    }
+    return NULL;
+}
+
+const struct chip *
+chip_find(const char *name)
+{
+    return find_product(name, strlen(name));
+}
+
+const struct chip *
+chip_of_device(const char *name, const char *model)
+{
+    const char *form = strrchr(name, '@');
+    size_t i;
+
+    if (form &&
+        (strncmp(form, "@sim:", 5) == 0 || strncmp(form, "@null:", 6) == 0)) {
+        form = strchr(form, ':') + 1;
+        return find_product(form, strcspn(form, "*,"));
+    }
+    for (i = 0; i < ARRAY_LEN(products); i++) {
+        if (strcmp(products[i].board, model) == 0)
             return &products[i];
     }
     return NULL;
@@ -146,4 +184,74 @@ chip_list(const char *backend, char *text, size_t size_bytes)
                                      used ? ", " : "",
                                      chip ? chip->name : arch->name);
     }
+}
+
+struct chip_occupancy
+chip_occupancy(const struct chip_arch *arch, uint32_t n_threads,
+               uint32_t n_regs, uint32_t shared_bytes)
+{
+    uint32_t warps = (uint32_t)div_up(n_threads, arch->warp_lanes);
+    uint64_t regs;
+    uint64_t shared = align_up(shared_bytes + arch->shared_reserve_bytes,
+                               arch->shared_granule);
+    struct chip_occupancy o = {.n_groups = arch->max_groups, .limit = "groups"};
+
+    regs = div_up(n_regs ? n_regs : 1, arch->reg_granule) * arch->reg_granule *
+           warps * arch->warp_lanes;
+    if (arch->max_warps / warps < o.n_groups) {
+        o.n_groups = arch->max_warps / warps;
+        o.limit = "threads";
+    }
+    if (arch->n_regs / regs < o.n_groups) {
+        o.n_groups = (uint32_t)(arch->n_regs / regs);
+        o.limit = "registers";
+    }
+    if (shared_bytes && arch->shared_bytes / shared < o.n_groups) {
+        o.n_groups = (uint32_t)(arch->shared_bytes / shared);
+        o.limit = "shared memory";
+    }
+    o.n_warps = o.n_groups * warps;
+    return o;
+}
+
+/* ---- time ---- */
+
+const char *const chip_term_names[CHIP_TERM_COUNT] = {
+    [CHIP_TERM_MEMORY] = "memory",  [CHIP_TERM_L2] = "L2",
+    [CHIP_TERM_ISSUE] = "issue",    [CHIP_TERM_SHARED] = "shared memory",
+    [CHIP_TERM_VECTOR] = "vectors", [CHIP_TERM_MATRIX] = "matrices",
+};
+
+struct chip_time
+chip_time(const struct chip *chip, const struct chip_work *work)
+{
+    const struct chip_arch *arch = chip_arch_find(chip->arch);
+    double units = chip->n_units, hz = chip->clock_mhz * 1e6;
+    double groups = (double)work->n_groups, per_unit, *us;
+    struct chip_time t = {0};
+    int i;
+
+    /* units that have nothing to do while the last ones work */
+    per_unit = work->n_groups
+                   ? (double)div_up(work->n_groups, chip->n_units) / groups
+                   : 1 / units;
+    us = t.term_us;
+    us[CHIP_TERM_MEMORY] = work->memory_bytes / chip->memory_gb_s * 1e-3;
+    us[CHIP_TERM_L2] = work->sector_bytes / (chip->l2_clk_bytes * hz) * 1e6;
+    us[CHIP_TERM_ISSUE] = work->n_insns * per_unit / (arch->n_issue * hz) * 1e6;
+    us[CHIP_TERM_SHARED] = work->n_wavefronts * per_unit / hz * 1e6;
+    us[CHIP_TERM_VECTOR] =
+        work->flops * per_unit * units / chip->rate[CHIP_F32] * 1e-6;
+    for (i = 0; i < CHIP_RATE_COUNT; i++) {
+        double rate = chip->rate[i] > 0 ? chip->rate[i] : chip->rate[CHIP_F32];
+
+        us[CHIP_TERM_MATRIX] +=
+            work->matrix_flops[i] * per_unit * units / rate * 1e-6;
+    }
+    for (i = 0; i < CHIP_TERM_COUNT; i++) {
+        if (us[i] > us[t.limit])
+            t.limit = (enum chip_term)i;
+    }
+    t.us = us[t.limit];
+    return t;
 }

@@ -21,14 +21,11 @@ struct chip_arch {
     uint32_t max_warps, max_groups; /* at once on a unit */
     uint32_t n_regs;                /* 32 bits each, of a unit */
     uint32_t reg_granule;           /* a thread's are a multiple of it */
-    uint32_t max_regs;              /* of a thread */
     uint32_t shared_bytes;          /* of a unit */
     uint32_t group_shared_bytes;    /* the most that a work-group may have */
-    uint32_t
-        shared_reserve_bytes;  /* taken of every work-group beyond its own */
-    uint32_t shared_granule;   /* a power of two */
-    uint32_t n_issue;          /* instructions of a warp, per clock */
-    uint32_t shared_clk_bytes; /* of shared memory, per clock */
+    uint32_t shared_reserve_bytes;  /* of every work-group, beyond its own */
+    uint32_t shared_granule;        /* a power of two */
+    uint32_t n_issue;               /* instructions of warps, per clock */
 };
 
 /* Peak rates in 1e12 operations a second; 0: it has no such unit. */
@@ -51,6 +48,7 @@ struct chip {
     uint32_t pci_device;
     uint32_t n_units, clock_mhz;
     uint64_t memory_bytes, l2_bytes;
+    uint32_t l2_clk_bytes; /* that L2 gives all units together, per clock */
     double memory_gb_s;
     double rate[CHIP_RATE_COUNT];
 };
@@ -60,7 +58,61 @@ const struct chip_arch *chip_arch_find(const char *name);
 const struct chip *chip_find(const char *name);
 const struct chip *chip_at(size_t number);
 
+/* The product that a device is: named behind "sim:" or "null:" in its name
+ * ("NV:0@sim:h100,branch=580"), or of that model ("NVIDIA H100 80GB HBM3").
+ * NULL: none that is known. */
+const struct chip *chip_of_device(const char *name, const char *model);
+
 /* "sm_80, sm_89, h100": architectures and products of a backend as one line. */
 void chip_list(const char *backend, char *text, size_t size_bytes);
+
+/* How much of a kernel fits a unit at once. */
+struct chip_occupancy {
+    uint32_t n_groups, n_warps;
+    const char *limit; /* "registers", "shared memory", "threads", "groups" */
+};
+
+/* Of groups of so many threads, 32-bit registers a thread and bytes of shared
+ * memory; all are 0 where one does not fit. */
+struct chip_occupancy chip_occupancy(const struct chip_arch *arch,
+                                     uint32_t n_threads, uint32_t n_regs,
+                                     uint32_t shared_bytes);
+
+/* ---- how long a kernel takes, at least ---- */
+
+/* What a launch does. 0 where nothing is known of it. */
+struct chip_work {
+    uint64_t n_groups;
+    double memory_bytes; /* that it must read and write, each once */
+    double sector_bytes; /* that go between units and L2 */
+    double n_insns;      /* of warps */
+    double n_wavefronts; /* of shared memory */
+    double flops;        /* of vectors; for where n_insns is not known */
+    double matrix_flops[CHIP_RATE_COUNT];
+};
+
+enum chip_term {
+    CHIP_TERM_MEMORY,
+    CHIP_TERM_L2,
+    CHIP_TERM_ISSUE,
+    CHIP_TERM_SHARED,
+    CHIP_TERM_VECTOR,
+    CHIP_TERM_MATRIX,
+    CHIP_TERM_COUNT
+};
+
+struct chip_time {
+    double us; /* the largest of the terms */
+    double term_us[CHIP_TERM_COUNT];
+    enum chip_term limit; /* which */
+};
+
+/* "memory" */
+extern const char *const chip_term_names[CHIP_TERM_COUNT];
+
+/* The roofline of a chip: as if all of it ran at its peak and side by side. What
+ * a unit does takes as long as the unit with most groups does. */
+struct chip_time chip_time(const struct chip *chip,
+                           const struct chip_work *work);
 
 #endif

@@ -10,7 +10,18 @@ struct render_binary {
     size_t size_bytes;
 };
 
+/* What a kernel takes of a GPU's unit, as its assembler says. */
+struct render_usage {
+    uint32_t n_regs; /* 32-bit registers of a thread; of AMD's, vectors */
+    uint32_t shared_bytes, stack_bytes, spill_bytes; /* stored and loaded */
+};
+
 void render_binary_fini(struct render_binary *binary);
+
+/* Registers and shared memory as this program would take them, by our own
+ * estimate; no spills. */
+BELL_MUST_CHECK bell_status render_estimate_usage(
+    const struct lower_program *program, struct render_usage *out_usage);
 
 /* BELL_OK where LLVM, which makes machine code for the host and AMD's cards, is
  * there; else BELL_E_UNSUPPORTED with what to install. */

@@ -18,6 +18,7 @@
 #include "tools/eval/eval_expr.h"
 #include "tools/formats/file.h"
 #include "tools/json.h"
+#include "tools/kernel_stats.h"
 #include "tools/tools.h"
 
 #define MAX_RUNS 1000
@@ -27,7 +28,8 @@ struct kernel_options {
     const char *kernel; /* the one to emit: name, or number from 1 */
     struct tool_list in;
     int64_t n_runs;
-    bool json;
+    int64_t n_groups; /* of each kernel, to be run for --stats; 0: all */
+    bool json, stats;
 };
 
 /* A form that kernels are shown in: a language, or a stage. */
@@ -68,11 +70,12 @@ struct kernel_run {
     struct bell_context *ctx;
     struct eval_input inputs[TOOL_LIST_MAX];
     char names[TOOL_LIST_MAX][32];
-    struct bell_tensor *fence; /* reading it waits for all work before */
-    struct json *trace;        /* an open array of lines, or NULL: stdout */
-    struct bell_stats first;   /* what the first run cost */
-    double n_flops, n_bytes;   /* of a run */
-    struct tensor_ir *kernels; /* of --ir's text; owned */
+    struct bell_tensor *fence;  /* reading it waits for all work before */
+    struct kernel_stats *stats; /* of --stats */
+    struct json *trace;         /* an open array of lines, or NULL: stdout */
+    struct bell_stats first;    /* what the first run cost */
+    double n_flops, n_bytes;    /* of a run */
+    struct tensor_ir *kernels;  /* of --ir's text; owned */
     size_t n_kernels, cap_kernels;
     double times_us[MAX_RUNS];
 };
@@ -121,7 +124,7 @@ make_input(struct kernel_run *run, size_t i)
         return bell_fail(BELL_E_INVALID, "--in %s: not name=2x3:float32", spec);
     BELL_TRY(parse_shape(spec, equals + 1, shape, &ndim, &dtype));
     memcpy(run->names[i], spec, (size_t)(equals - spec));
-    if (run->is_compiled_only)
+    if (run->is_compiled_only || tensor_device_is_null(run->ctx))
         t = bell_empty(run->ctx, shape, ndim, dtype);
     else if (dtype >= BELL_FLOAT16)
         t = bell_rand(run->ctx, shape, ndim, dtype);
@@ -139,7 +142,7 @@ make_inputs(struct kernel_run *run)
 
     for (i = 0; i < run->options->in.n_items; i++)
         BELL_TRY(make_input(run, i));
-    if (run->is_compiled_only || run->options->ir)
+    if (run->is_compiled_only || run->options->stats || run->options->ir)
         return BELL_OK;
     run->fence = bell_zeros(run->ctx, BELL_DIMS(1), BELL_FLOAT32);
     return bell_realize1(run->fence);
@@ -161,6 +164,8 @@ compute(struct kernel_run *run)
     }
     if (run->is_compiled_only)
         return bell_compile(&result, 1);
+    if (run->options->stats)
+        return bell_realize1(result);
     BELL_TRY(bell_realize1(result));
     return bell_item_f64(run->fence, &zero);
 }
@@ -254,6 +259,19 @@ compare_doubles(const void *a, const void *b)
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
+}
+
+/* --stats: one run, each kernel by itself. */
+static bell_status
+run_stats(struct kernel_run *run, uint32_t topics)
+{
+    bell_status status, ended;
+
+    BELL_TRY(kernel_stats_begin(run->ctx, (uint64_t)run->options->n_groups,
+                                &run->stats));
+    status = run_first(run, topics);
+    ended = kernel_stats_end(run->stats);
+    return status != BELL_OK ? status : ended;
 }
 
 static bell_status
@@ -507,14 +525,16 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
     if (status == BELL_OK && emit)
         status = choose_language(run);
     if (status == BELL_OK)
-        run->is_compiled_only = emit || tensor_device_is_null(run->ctx);
+        run->is_compiled_only =
+            emit || (!options->stats && tensor_device_is_null(run->ctx));
     if (status == BELL_OK)
         status = make_inputs(run);
     if (status != BELL_OK)
         code = tool_fail(options->json, status);
     if (code == TOOL_OK) {
         topics = emit ? run->emit->topic_bit : topics;
-        status = options->ir             ? run_ir(run, topics)
+        status = options->stats          ? run_stats(run, topics)
+                 : options->ir           ? run_ir(run, topics)
                  : run->is_compiled_only ? run_first(run, topics)
                                          : run_all(run, topics, &us);
         if (status == BELL_OK && run->is_compiled_only && !options->ir)
@@ -531,17 +551,22 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
         /* what there is to tell was told */
     } else if (options->json) {
         json_end(&json);
-        if (options->ir || run->is_compiled_only)
+        if (options->stats)
+            kernel_stats_put(run->stats, &json);
+        else if (options->ir || run->is_compiled_only)
             put_kernels(&json, run);
         else
             put_results(&json, run, us);
         code = tool_print_json(&json);
+    } else if (options->stats) {
+        kernel_stats_print(run->stats);
     } else if (options->ir || run->is_compiled_only) {
         print_kernels(run);
     } else {
         print_results(run, us);
     }
     json_fini(&json);
+    kernel_stats_destroy(run->stats);
     bell_context_destroy(run->ctx);
     host_free(run->kernels);
     host_free(run);
@@ -551,7 +576,7 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
 int
 verb_kernel(int argc, char **argv)
 {
-    struct kernel_options options = {.show = "sched,opt", .n_runs = 20};
+    struct kernel_options options = {.n_runs = 20};
     const struct tool_opt opts[] = {
         {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
          "as for `doorbell eval`"},
@@ -569,6 +594,13 @@ verb_kernel(int argc, char **argv)
          "Where no device is named: for " NV_CHIP " or " AMD_CHIP},
         {"--kernel", "NAME", TOOL_OPT_STRING, &options.kernel, 0, 0,
          "with --emit, of one kernel: its name, or number from 1"},
+        {"--stats", NULL, TOOL_OPT_FLAG, &options.stats, 0, 0,
+         "on a simulated card: count what each kernel does, and tell what it "
+         "takes and the time that the chip needs at least "
+         "(docs/simulator.md); on @null: without counts"},
+        {"--groups", "N", TOOL_OPT_INT, &options.n_groups, 1, INT32_MAX,
+         "with --stats: run so many work-groups of each kernel at most, the "
+         "others are taken to be like them"},
         {"--runs", "N", TOOL_OPT_INT, &options.n_runs, 1, MAX_RUNS,
          "to take the median time of (default: 20)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
@@ -598,6 +630,8 @@ verb_kernel(int argc, char **argv)
     code = tool_check_math(options.json, "kernel", options.math);
     if (code != TOOL_GO_ON)
         return code;
+    if (!options.show)
+        options.show = options.stats ? "" : "sched,opt";
     status = log_parse(options.show, &topics);
     if (status != BELL_OK)
         return tool_usage(options.json, "kernel: --show: %s",
@@ -608,6 +642,11 @@ verb_kernel(int argc, char **argv)
     if (options.kernel && (!emit || !emit->comment))
         return tool_usage(options.json,
                           "kernel: --kernel goes with an --emit of kernels");
+    if (options.stats && (emit || options.ir))
+        return tool_usage(options.json,
+                          "kernel: --stats goes with neither --emit nor --ir");
+    if (options.n_groups && !options.stats)
+        return tool_usage(options.json, "kernel: --groups goes with --stats");
     if (emit && options.json)
         return tool_usage(options.json, "kernel: --emit prints no JSON");
     return run_kernel(&options, emit, topics);

@@ -11,6 +11,7 @@
 #include "render/llvm/amdgpu_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"

@@ -49,5 +49,9 @@ render_amdgpu_text(const struct lower_program *program,
 BELL_MUST_CHECK bell_status
 render_amdgpu_asm(const struct lower_program *program,
                   const struct amdgpu_target *target, char **out_text);
+/* What LLVM says that the kernel takes. */
+BELL_MUST_CHECK bell_status render_amdgpu_usage(
+    const struct lower_program *program, const struct amdgpu_target *target,
+    struct render_usage *out_usage);
 
 #endif

@@ -60,6 +60,11 @@ BELL_MUST_CHECK bell_status render_ptxas(const char *text,
                                          const struct ptx_target *target,
                                          struct render_binary *out_cubin);
 
+/* What ptxas makes of the module's kernel. */
+BELL_MUST_CHECK bell_status render_ptxas_usage(const char *text,
+                                               const struct ptx_target *target,
+                                               struct render_usage *out_usage);
+
 /* The same module's machine code as nvdisasm, a program like ptxas, prints it
  * (host_free it). */
 BELL_MUST_CHECK bell_status render_sass(const char *text,

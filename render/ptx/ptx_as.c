@@ -297,22 +297,55 @@ run_tool(char *const argv[], const struct run *r, struct render_binary *out)
 /* What is wanted of a module; NULL: not that. */
 struct wanted {
     struct render_binary *cubin;
+    struct render_usage *usage;
     char **sass;
 };
+
+/* "Used 98 registers, used 1 barriers, 37888 bytes smem", "0 bytes stack frame,
+ * 0 bytes spill stores, 0 bytes spill loads": ptxas -v, of the one kernel. */
+static void
+read_usage(const char *text, struct render_usage *out)
+{
+    const char *used = strstr(text, "Used "), *frame;
+    const char *bytes = used ? strstr(used, " bytes smem") : NULL;
+    unsigned stack = 0, stores = 0, loads = 0;
+
+    memset(out, 0, sizeof(*out));
+    if (used)
+        out->n_regs = (uint32_t)strtoul(used + 5, NULL, 10);
+    while (bytes && bytes > used && bytes[-1] != ' ')
+        bytes--;
+    if (bytes)
+        out->shared_bytes = (uint32_t)strtoul(bytes, NULL, 10);
+    frame = strstr(text, " bytes stack frame");
+    while (frame && frame > text && frame[-1] != ' ' && frame[-1] != '\n')
+        frame--;
+    if (frame && sscanf(frame,
+                        "%u bytes stack frame, %u bytes spill stores, "
+                        "%u bytes spill loads",
+                        &stack, &stores, &loads) == 3) {
+        out->stack_bytes = stack;
+        out->spill_bytes = stores + loads;
+    }
+}
 
 static bell_status
 assemble(char *program, struct run *r, const char *text, char *arch,
          const struct wanted *wanted)
 {
     char flag_arch[] = "-arch", flag_o[] = "-o", flag_3[] = "-O3";
-    char flag_c[] = "-c", disassembler[1024];
-    char *as[] = {program, flag_arch, arch,     flag_3,
-                  flag_o,  r->output, r->input, NULL};
+    char flag_v[] = "-v", flag_c[] = "-c", disassembler[1024];
+    char *as[] = {program,   flag_arch, arch, flag_3, flag_o,
+                  r->output, r->input,  NULL, NULL};
     char *dis[] = {disassembler, flag_c, r->output, NULL};
     struct render_binary printed;
 
+    if (wanted->usage)
+        as[7] = flag_v;
     BELL_TRY(write_file(r->input, text));
     BELL_TRY(run_tool(as, r, &printed));
+    if (wanted->usage)
+        read_usage(printed.data, wanted->usage);
     render_binary_fini(&printed);
     if (wanted->sass) {
         BELL_TRY(find_nvdisasm(disassembler, sizeof(disassembler)));
@@ -344,6 +377,15 @@ render_ptxas(const char *text, const struct ptx_target *target,
              struct render_binary *out_cubin)
 {
     const struct wanted wanted = {.cubin = out_cubin};
+
+    return assemble_in_folder(text, target, &wanted);
+}
+
+bell_status
+render_ptxas_usage(const char *text, const struct ptx_target *target,
+                   struct render_usage *out_usage)
+{
+    const struct wanted wanted = {.usage = out_usage};
 
     return assemble_in_folder(text, target, &wanted);
 }

@@ -204,6 +204,8 @@ step(struct px_run *r, struct px_warp *w, uint32_t g)
     if (!guarded(r, w, in, group->mask, &mask))
         return;
     r->report->n_lane_ops += count_lanes(mask);
+    if (__builtin_expect(r->counts != NULL, 0))
+        px_count_step(r->counts, in, mask, group->mask);
     if (!mask) {
         group->pc++;
     } else if (in->run == PX_RUN_ROWS) {
@@ -351,6 +353,8 @@ open_barrier(struct px_run *r, int64_t id, uint32_t want)
         merge(w);
     }
     r->n_arrived[id] = 0;
+    if (r->counts)
+        r->counts->n_barriers++;
     px_shared_barrier(r);
     return true;
 }

@@ -2,6 +2,7 @@
 #ifndef BELL_SIM_PTX_PTX_EXEC_H
 #define BELL_SIM_PTX_PTX_EXEC_H
 
+#include "ioctl/sim_count.h"
 #include "sim/ptx/ptx_internal.h"
 
 #define PX_FULL       UINT32_MAX
@@ -95,6 +96,7 @@ struct px_run {
     struct px_warp *warps;
     struct px_tlb tlb[PX_TLB_SIZE];
     unsigned page_log2;
+    struct sim_counts *counts; /* NULL: nobody asks */
     bool failed;
     bell_status status; /* of what is no fault */
 };
@@ -228,6 +230,14 @@ void px_shared_land(struct px_run *r, const struct px_warp *w, uint32_t at,
 /* Bytes that cp.async will write: not to be read or written before. */
 bool px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
                        uint32_t at);
+
+/* Counting (ptx_count.c): an instruction of `mask`, of the lanes of `group`; a
+ * matrix instruction of a warp; an access. */
+void px_count_step(struct sim_counts *c, const struct px_insn *in,
+                   uint32_t mask, uint32_t group);
+void px_count_matrix(struct sim_counts *c, unsigned type, double flops);
+void px_count_access(struct sim_counts *c, const struct px_span *s,
+                     const uint64_t addr[PX_LANES], bool is_shared);
 
 /* cp.async (ptx_async.c). */
 void px_do_async(struct px_run *r, struct px_warp *w, const struct px_insn *in,

@@ -329,25 +329,40 @@ find_ptx_kernel(const struct sim_ptx_module *module, const char *name)
 }
 
 static void
-run_grid(struct px_run *r)
+run_grid(struct px_run *r, uint64_t n_blocks, uint64_t step)
 {
     const struct sim_ptx_mem *mem = &r->launch->mem;
     const uint32_t *grid = r->launch->grid;
-    uint32_t x, y, z;
+    uint64_t i;
 
-    for (z = 0; z < grid[2]; z++) {
-        for (y = 0; y < grid[1]; y++) {
-            for (x = 0; x < grid[0] && !r->failed; x++) {
-                r->block[0] = x;
-                r->block[1] = y;
-                r->block[2] = z;
-                if (mem->next_block && mem->next_block(mem->user))
-                    memset(r->tlb, 0, sizeof(r->tlb));
-                start_block(r);
-                px_run_block(r);
-            }
-        }
+    for (i = 0; i < n_blocks && !r->failed; i += step) {
+        r->block[0] = (uint32_t)(i % grid[0]);
+        r->block[1] = (uint32_t)(i / grid[0] % grid[1]);
+        r->block[2] = (uint32_t)(i / grid[0] / grid[1]);
+        if (mem->next_block && mem->next_block(mem->user))
+            memset(r->tlb, 0, sizeof(r->tlb));
+        start_block(r);
+        px_run_block(r);
     }
+}
+
+/* All blocks, or those that who counts wants to be run. */
+static void
+run_counted(struct px_run *r)
+{
+    const uint32_t *grid = r->launch->grid;
+    uint64_t n = (uint64_t)grid[0] * grid[1] * grid[2], most, step = 1;
+    struct sim_counts counts = {0};
+
+    if (sim_count_on(&most)) {
+        r->counts = &counts;
+        step = sim_count_step(n, most);
+        counts.n_groups = n;
+        counts.n_groups_run = div_up(n, step);
+    }
+    run_grid(r, n, step);
+    if (r->counts)
+        sim_count_add(&counts);
 }
 
 bell_status
@@ -370,7 +385,7 @@ sim_ptx_run(const struct sim_ptx_module *module,
     BELL_TRY(check_ptx_launch(&r));
     status = alloc_run(&r);
     if (status == BELL_OK)
-        run_grid(&r);
+        run_counted(&r);
     free_run(&r);
     return r.failed ? r.status : status;
 }

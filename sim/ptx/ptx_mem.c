@@ -81,6 +81,8 @@ in_shared(struct px_run *r, const struct px_span *s, const uint64_t *addr,
                   "outside of shared memory"))
         return false;
     r->judges_races &= s->is_judged;
+    if (__builtin_expect(r->counts != NULL, 0))
+        px_count_access(r->counts, s, addr, true);
     return s->is_write ? px_shared_write(r, s, addr)
                        : px_shared_read(r, s, addr);
 }
@@ -122,6 +124,8 @@ in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
     uint32_t lane, first = px_first(s->mask);
     uint8_t *p = find_global(r, addr[first], s->n_bytes, s->is_write);
 
+    if (__builtin_expect(r->counts != NULL, 0))
+        px_count_access(r->counts, s, addr, false);
     if (p && r->page_log2 && min >> r->page_log2 == max >> r->page_log2) {
         for (lane = 0; lane < PX_LANES; lane++)
             out[lane] = p + (int64_t)(addr[lane] - addr[first]);

@@ -229,6 +229,9 @@ do_mma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     if (!gather_a(r, w, in, a, &m) || !gather_b(r, w, in, b, &m) ||
         !gather_c(r, w, in, c, &m))
         return;
+    if (r->counts)
+        px_count_matrix(r->counts, in->type,
+                        2.0 * 8 * m.k * (in->mod[PX_MOD_MODE] == 1 ? 8 : 16));
     px_row_set()->multiply(m.c[0], m.a[0], m.b[0], m.k, in->type == PX_F64);
     scatter_d(r, w, in, &m);
 }

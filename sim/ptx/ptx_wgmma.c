@@ -294,6 +294,8 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
         const uint64_t *d = px_read(r, w, in, in->src[i], PX_FULL);
         entry->descriptor[i] = d ? d[0] : 0;
     }
+    if (r->counts)
+        px_count_matrix(r->counts, o[0].type, 2.0 * 16 * in->target * o[0].k);
     multiply_wgmma(r, w, in, o, *p & 1);
     put_under_way(r, w, in);
 }

@@ -382,3 +382,72 @@ tensor_kernel_at(const struct bell_context *ctx, size_t number,
     out_ir->n_bytes = kernel->n_bytes;
     return true;
 }
+
+static enum chip_rate
+rate_of(enum uop_dtype dtype, bool is_tf32)
+{
+    switch (uop_dtype_infos[dtype].size_bytes) {
+    case 1:
+        return CHIP_MATRIX_8;
+    case 2:
+        return CHIP_MATRIX_F16;
+    case 4:
+        return is_tf32 ? CHIP_MATRIX_TF32 : CHIP_MATRIX_F32;
+    default:
+        return CHIP_MATRIX_F64;
+    }
+}
+
+static void
+find_matrix(const struct lower_program *p, const struct lower_target *target,
+            struct tensor_usage *out)
+{
+    uint32_t i;
+
+    for (i = 0; i < p->n_ops && !out->has_matrix; i++) {
+        const struct uop *u = p->ops[i];
+
+        out->has_matrix = u->op == UOP_WMMA || u->op == UOP_WGMMA;
+        if (out->has_matrix)
+            out->matrix_rate =
+                rate_of(u->src[u->op == UOP_WGMMA]->dtype, target->is_tf32);
+    }
+}
+
+static bell_status
+measure(struct uop_graph *g, const struct uop *sink,
+        const struct rt_target *target, struct tensor_usage *out)
+{
+    struct lower_program program;
+    bell_status status;
+
+    BELL_TRY(lower_kernel(g, sink, &target->lower, &program));
+    find_matrix(&program, &target->lower, out);
+    status = target->compiler->usage(target, &program, &out->usage);
+    if (status != BELL_E_UNSUPPORTED)
+        return status;
+    bell_error_clear();
+    out->is_estimated = true;
+    return render_estimate_usage(&program, &out->usage);
+}
+
+bell_status
+tensor_kernel_usage(const struct bell_context *ctx, size_t number,
+                    struct tensor_usage *out_usage)
+{
+    const struct tensor_runtime *rt = ctx->runtime;
+    const struct uop *sink;
+    struct uop_graph g;
+    bell_status status;
+
+    if (!rt->target.compiler->usage)
+        return bell_fail(BELL_E_UNSUPPORTED, "%s is no GPU",
+                         hcq_device_name(rt->dev));
+    memset(out_usage, 0, sizeof(*out_usage));
+    uop_graph_init(&g);
+    status = copy_graph(&rt->kernels, rt->kernel_list[number].sink, &g, &sink);
+    if (status == BELL_OK)
+        status = measure(&g, sink, &rt->target, out_usage);
+    uop_graph_fini(&g);
+    return status;
+}

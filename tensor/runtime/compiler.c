@@ -134,6 +134,20 @@ disassemble_nv(const struct rt_target *target,
     return status;
 }
 
+static bell_status
+measure_nv(const struct rt_target *target, const struct lower_program *program,
+           struct render_usage *out_usage)
+{
+    bell_status status;
+    char *text;
+
+    BELL_TRY(render_ptx(program, &target->ptx, &text));
+    status = render_ptxas_usage(text, &target->ptx, out_usage);
+    host_free(text);
+    out_usage->shared_bytes = program->shared_bytes;
+    return status;
+}
+
 /* ---- AMD: code objects by LLVM ---- */
 
 /* What a compute unit has to do for its memory to be busy. guess: four waves
@@ -181,12 +195,19 @@ assemble_amd(const struct rt_target *target,
     return render_amdgpu_asm(program, &target->amdgpu, out_text);
 }
 
+static bell_status
+measure_amd(const struct rt_target *target, const struct lower_program *program,
+            struct render_usage *out_usage)
+{
+    return render_amdgpu_usage(program, &target->amdgpu, out_usage);
+}
+
 /* ---- all of them ---- */
 
 static const struct rt_compiler compilers[] = {
-    {"CPU", init_host, compile_host, print_host, assemble_host},
-    {"NV", init_nv, compile_nv, print_nv, disassemble_nv},
-    {"AMD", init_amd, compile_amd, print_amd, assemble_amd},
+    {"CPU", init_host, compile_host, print_host, assemble_host, NULL},
+    {"NV", init_nv, compile_nv, print_nv, disassemble_nv, measure_nv},
+    {"AMD", init_amd, compile_amd, print_amd, assemble_amd, measure_amd},
 };
 
 bell_status

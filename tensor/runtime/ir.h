@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/chip.h"
 #include "doorbell/tensor.h"
+#include "render/render.h"
 
 /* What a kernel became. */
 struct tensor_ir {
@@ -26,6 +28,27 @@ bool tensor_kernel_at(const struct bell_context *ctx, size_t number,
 
 /* Whether the device runs nothing: kernels are compiled for it alone. */
 bool tensor_device_is_null(const struct bell_context *ctx);
+
+/* What a kernel for a GPU takes, and does in matrix instructions. */
+struct tensor_usage {
+    struct render_usage usage;
+    bool is_estimated; /* by us: there is no ptxas */
+    bool has_matrix;
+    enum chip_rate matrix_rate; /* the rate that they have */
+};
+
+/* Lowers kernel `number` again and asks its assembler. BELL_E_UNSUPPORTED on
+ * what is no GPU. */
+BELL_MUST_CHECK bell_status tensor_kernel_usage(const struct bell_context *ctx,
+                                                size_t number,
+                                                struct tensor_usage *out_usage);
+
+/* Waits for all work. From then on kernels run one at a time, and `fn` is called
+ * after each with its number; NULL: no more. */
+BELL_MUST_CHECK bell_status tensor_watch_kernels(struct bell_context *ctx,
+                                                 void (*fn)(void *user,
+                                                            size_t number),
+                                                 void *user);
 
 /* Lowers the kernel of `text` (uops/print.c's form, stage K, as BELL_DEBUG=ir
  * prints it) for the context's device and compiles it; nothing is launched.

@@ -100,6 +100,17 @@ wait_queue(struct tensor_runtime *rt, uint64_t value)
     return status;
 }
 
+bell_status
+tensor_watch_kernels(struct bell_context *ctx,
+                     void (*fn)(void *user, size_t number), void *user)
+{
+    struct tensor_runtime *rt = ctx->runtime;
+
+    rt->watch = fn;
+    rt->watch_user = user;
+    return wait_queue(rt, rt->last_value);
+}
+
 /* Gives back memory that no queued work can use any more. */
 static void
 reap_dead(struct tensor_runtime *rt)
@@ -521,7 +532,7 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
 {
     struct tensor_runtime *rt = run->rt;
     struct hcq_cs *cs = NULL;
-    uint32_t per_submit = LOG_ON(LOG_SYNC) ? 1 : EXECS_PER_SUBMIT;
+    uint32_t per_submit = LOG_ON(LOG_SYNC) || rt->watch ? 1 : EXECS_PER_SUBMIT;
     uint64_t args[SCHED_MAX_PARAMS];
     uint32_t i, j, n_args;
 
@@ -542,7 +553,11 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
         rt->stats.n_bytes += kernel->n_bytes;
         if (per_submit == 1)
             BELL_TRY(submit_alone(rt, cs, kernel));
-        else if ((i + 1) % per_submit == 0 || i + 1 == plan->sched.n_items)
+        if (rt->watch)
+            rt->watch(rt->watch_user, plan->kernels[i]);
+        if (per_submit == 1)
+            continue;
+        if ((i + 1) % per_submit == 0 || i + 1 == plan->sched.n_items)
             BELL_TRY(submit(rt, cs));
     }
     rt->stats.n_launches += plan->sched.n_items;

@@ -44,6 +44,11 @@ struct rt_compiler {
     bell_status (*assembly)(const struct rt_target *target,
                             const struct lower_program *program,
                             char **out_text);
+    /* What it takes of a GPU's unit, as its assembler says; NULL: no GPU.
+     * BELL_E_UNSUPPORTED: the assembler is not there. */
+    bell_status (*usage)(const struct rt_target *target,
+                         const struct lower_program *program,
+                         struct render_usage *out_usage);
 };
 
 /* What kernels are made for. Immutable once made. */
@@ -107,6 +112,8 @@ struct tensor_runtime {
     size_t n_dead, cap_dead;
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
+    void (*watch)(void *user, size_t number); /* after each kernel; or NULL */
+    void *watch_user;
 };
 
 /* What a SINK is cached by: what is made of it depends on the math too. */

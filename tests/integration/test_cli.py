@@ -336,6 +336,76 @@ def check_forms(tap):
                 '--emit', form), 0, out=part))
 
 
+def stats_of(expr, inputs, device, *args):
+    done = run('kernel', expr, *(f'--in={i}' for i in inputs), '--stats',
+               '--json', '--device', device, *args)
+    if done.returncode:
+        return None, [done.stderr + done.stdout]
+    return json.loads(done.stdout), []
+
+
+def check_stats(tap):
+    """kernel --stats: what is known of these kernels beforehand."""
+    halves = ('x=256x512:bfloat16', 'w=512x256:bfloat16')
+    flops = 2 * 256 * 512 * 256
+    for device in ('NV@sim:h100', 'NV@sim:rtx4090', 'AMD@sim:mi300x',
+                   'AMD@sim:rx7900xtx'):
+        stats, complaints = stats_of('x @ w', halves, device)
+        if stats:
+            k = max(stats['kernels'], key=lambda k: k['matrix_flops'])
+            if k['matrix_flops'] != flops or not k['n_insns']['matrix']:
+                complaints.append(f'matrix operations: {k}')
+            if not (0 < k['predicted_us'] == max(k['terms_us'].values()) and
+                    k['terms_us'][k['limit']] == k['predicted_us']):
+                complaints.append(f'times: {k}')
+            if not (k['n_registers'] and k['groups_per_unit'] and
+                    0 < k['occupancy'] <= 1 and k['shared_bytes'] and
+                    k['n_wavefronts'] >= k['least_wavefronts'] > 0):
+                complaints.append(f'what it takes: {k}')
+        tap.check(f'kernel --stats of a product on {device}', complaints)
+        stats, complaints = stats_of('x + 1', ('x=256x1024',), device)
+        if stats:
+            k, = stats['kernels']
+            n = 4 * 256 * 1024
+            if (k['loaded_bytes'], k['stored_bytes'], k['load_sectors'],
+                    k['store_sectors']) != (n, n, n / 32, n / 32):
+                complaints.append(f'{k}')
+            if k['n_wavefronts'] or k['matrix_flops'] or k['n_divergent']:
+                complaints.append(f'more than it does: {k}')
+        tap.check(f'kernel --stats of an addition on {device}', complaints)
+    part, complaints = stats_of('x @ w', halves, 'NV@sim:h100', '--groups',
+                                '2')
+    whole, _ = stats_of('x @ w', halves, 'NV@sim:h100')
+    if part and whole:
+        a, b = part['kernels'][0], whole['kernels'][0]
+        for key in ('matrix_flops', 'load_sectors', 'n_wavefronts'):
+            if abs(a[key] - b[key]) > 0.01 * b[key]:
+                complaints.append(f'{key}: {a[key]}, of all {b[key]}')
+        if not a['n_groups_run'] <= 2 < b['n_groups_run']:
+            complaints.append(f'groups: {a["n_groups_run"]}')
+    tap.check('kernel --stats --groups', complaints)
+    stats, complaints = stats_of('x @ w', halves, 'NV@null:h100')
+    if stats and ('n_insns' in stats['kernels'][0] or
+                  not stats['kernels'][0]['terms_us']['matrices']):
+        complaints.append(f'{stats}')
+    tap.check('kernel --stats on a device that runs nothing', complaints)
+    done = run('kernel', 'softmax(x, -1)', '--in', 'x=64x256', '--stats',
+               '--device', 'NV@sim:h100', BELL_PTXAS='/nowhere/ptxas')
+    tap.check('kernel --stats without ptxas', expect(
+        done, 0, out='(estimated)'))
+    tap.check('kernel --stats on a chip that is no product', expect(
+        run('kernel', 'x + 1', '--in', 'x=64', '--stats', '--device',
+            'NV@sim:sm_90'), 0, out='no product'))
+    for args, part in ((('--device', 'CPU', '--stats'), 'neither simulated'),
+                       (('--device', 'CPU@null:x86-64-v3', '--stats'),
+                        'no GPU')):
+        tap.check(f'kernel {" ".join(args)}', expect_json_error(
+            run('kernel', '1', *args, '--json'), 1, part))
+    for args in (('--stats', '--emit', 'ptx'), ('--groups', '3')):
+        tap.check(f'kernel {" ".join(args)}', expect(
+            run('kernel', '1', *args), 2, err='--stats'))
+
+
 def check_emit(tap):
     """One kernel after the other, for the device that is meant."""
     outputs = {run('kernel', *THREE, '--emit', 'ptx').stdout
@@ -352,6 +422,7 @@ def check_emit(tap):
         run('kernel', '1', '--emit', 'ptx', BELL_DEVICE='CPU'), 2,
         err='have no such form'))
     check_forms(tap)
+    check_stats(tap)
     args = ('kernel', 'x @ y', '--in', 'x=512x512', '--in', 'y=512x512',
             '--emit', 'ptx')
     named = run(*args, '--device', 'NV@sim:h100')

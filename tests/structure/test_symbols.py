@@ -35,6 +35,7 @@ MUTABLE = {
     'bar_watch': 'signal handlers belong to the process',
     'registry': 'simulated machines: all openings of a name share one',
     'registry_lock': 'simulated machines: all openings of a name share one',
+    'counting': 'what the simulated cards of the process count',
     'processes': 'KFD keeps state for the process until it exits: so do we',
     'list_lock': 'KFD keeps state for the process until it exits: so do we',
 }

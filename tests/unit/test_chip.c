@@ -44,6 +44,56 @@ test_table(void **state)
     assert_null(chip_arch_find("h10"));
 }
 
+static void
+test_of_device(void **state)
+{
+    (void)state;
+    assert_string_equal(chip_of_device("NV:0@sim:h100,branch=580", "")->name,
+                        "h100");
+    assert_string_equal(chip_of_device("NV:0@sim:h200*2", "")->name, "h200");
+    assert_string_equal(chip_of_device("AMD:0@null:mi300x", "")->name,
+                        "mi300x");
+    assert_string_equal(
+        chip_of_device("NV:0@record:a.cas@sim:rtx4090", "")->name, "rtx4090");
+    assert_string_equal(chip_of_device("NV:0", "NVIDIA H100 80GB HBM3")->name,
+                        "h100");
+    assert_null(chip_of_device("NV:0@sim:sm_90", "NVIDIA H100 80GB HBM3"));
+    assert_null(chip_of_device("CPU:0", "a processor"));
+}
+
+static void
+check_occupancy(const char *arch, uint32_t n_threads, uint32_t n_regs,
+                uint32_t shared_bytes, uint32_t n_groups, const char *limit)
+{
+    struct chip_occupancy o =
+        chip_occupancy(chip_arch_find(arch), n_threads, n_regs, shared_bytes);
+
+    assert_int_equal(o.n_groups, n_groups);
+    assert_string_equal(o.limit, limit);
+}
+
+/* What NVIDIA's occupancy calculator gives, by its formula. */
+static void
+test_occupancy(void **state)
+{
+    (void)state;
+    check_occupancy("sm_90", 256, 32, 0, 8, "threads");
+    check_occupancy("sm_90", 256, 128, 0, 2, "registers");
+    check_occupancy("sm_90", 256, 129, 0, 1, "registers");
+    check_occupancy("sm_90", 32, 16, 0, 32, "groups");
+    check_occupancy("sm_90", 128, 90, 227 * 1024, 1, "shared memory");
+    check_occupancy("sm_90", 128, 90, 113 * 1024, 2, "shared memory");
+    check_occupancy("sm_90", 128, 90, 228 * 1024, 0, "shared memory");
+    check_occupancy("sm_89", 256, 40, 0, 6, "threads");
+    check_occupancy("sm_90", 1024, 128, 0, 0, "registers");
+    /* AMD: waves of 512 registers of a SIMD */
+    check_occupancy("gfx942", 256, 64, 0, 8, "threads");
+    check_occupancy("gfx942", 256, 136, 40960, 1, "shared memory");
+    check_occupancy("gfx942", 256, 136, 0, 3, "registers");
+    check_occupancy("gfx1100", 256, 252, 0, 1, "registers");
+    check_occupancy("gfx1100", 128, 252, 0, 2, "registers");
+}
+
 /* ---- devices ---- */
 
 static void
@@ -211,6 +261,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_of_device),
+        cmocka_unit_test(test_occupancy),
         cmocka_unit_test(test_null_is_as_sim),
         cmocka_unit_test(test_bad_names),
         cmocka_unit_test(test_null_runs_nothing),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/map.h"
 #include "sim/amd/isa/wave_internal.h"
 
@@ -534,6 +535,8 @@ take_turn(struct wave *w)
             report->n_lane_ops += (uint64_t)__builtin_popcountll(wave_exec(w));
         if (!execute(w, in))
             return false;
+        if (__builtin_expect(w->group->counts != NULL, 0))
+            wave_count_insn(w, in);
     }
     return true;
 }
@@ -558,6 +561,12 @@ open_group_barrier(struct wave_group *g)
         if (split ? w->state != WAVE_ENDED && w->barrier != WAVE_SIGNALLED
                   : w->state == WAVE_RUNS)
             return;
+    }
+    for (i = 0; i < g->n_waves; i++) {
+        if (g->counts && g->waves[i].state == WAVE_AT_BARRIER) {
+            g->counts->sum.n_barriers++;
+            break;
+        }
     }
     for (i = 0; i < g->n_waves; i++) {
         g->waves[i].barrier = split && g->waves[i].state == WAVE_RUNS
@@ -595,8 +604,16 @@ run_dispatch_groups(struct wave_group *g)
 {
     const struct amd_launch *d = g->launch;
     uint64_t n = (uint64_t)d->grid[0] * d->grid[1] * d->grid[2], i;
-    uint64_t step = d->group_step ? d->group_step : 1, seed = d->seed;
+    uint64_t step = d->group_step ? d->group_step : 1, seed = d->seed, most;
+    struct wave_counts counts;
 
+    if (sim_count_on(&most)) {
+        memset(&counts, 0, sizeof(counts));
+        g->counts = &counts;
+        counts.sum.n_groups =
+            n > d->first_group ? div_up(n - d->first_group, step) : 0;
+        step *= sim_count_step(n, most);
+    }
     g->turn = (uint32_t)next_random(&seed);
     for (i = d->first_group; i < n; i += step) {
         g->id[0] = (uint32_t)(i % d->grid[0]);
@@ -605,7 +622,11 @@ run_dispatch_groups(struct wave_group *g)
         if (!run_group(g, &seed))
             return false;
         g->turn++;
+        if (g->counts)
+            counts.sum.n_groups_run++;
     }
+    if (g->counts)
+        sim_count_add(&counts.sum);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #ifndef BELL_SIM_AMD_ISA_WAVE_INTERNAL_H
 #define BELL_SIM_AMD_ISA_WAVE_INTERNAL_H
 
+#include "ioctl/sim_count.h"
 #include "sim/amd/isa/wave.h"
 
 #define WAVE_LANES_MAX 64
@@ -52,7 +53,20 @@ struct wave_group {
     struct wave *waves;
     uint32_t n_waves;
     bool failed;
+    struct wave_counts *counts; /* NULL: nobody asks */
 };
+
+/* What is counted, and where the lanes of the instruction that runs have
+ * touched memory and LDS so far. */
+struct wave_counts {
+    struct sim_counts sum;
+    uint64_t global[8 * WAVE_LANES_MAX], lds[2 * WAVE_LANES_MAX];
+    uint32_t n_global, n_lds;
+};
+
+/* A lane touches memory, or LDS; the instruction is done (wave_count.c). */
+void wave_count_lane(struct wave_counts *c, uint64_t at, bool is_lds);
+void wave_count_insn(struct wave *w, const struct isa_insn *in);
 
 static inline uint64_t
 wave_exec(const struct wave *w)

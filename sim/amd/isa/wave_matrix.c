@@ -500,6 +500,19 @@ copy_accumulator(struct wave *w, const struct isa_insn *in)
     return true;
 }
 
+/* For who counts. */
+static void
+count_product(struct wave_counts *c, const struct shape *s)
+{
+    enum chip_rate rate = s->a == E_F64    ? CHIP_MATRIX_F64
+                          : s->a == E_F32  ? CHIP_MATRIX_F32
+                          : s->a == E_XF32 ? CHIP_MATRIX_TF32
+                          : s->a <= E_BF16 ? CHIP_MATRIX_F16
+                                           : CHIP_MATRIX_8;
+
+    c->sum.matrix_flops[rate] += 2.0 * s->m * s->m * s->k * s->n_blocks;
+}
+
 bool
 wave_matrix(struct wave *w, const struct isa_insn *in)
 {
@@ -520,6 +533,8 @@ wave_matrix(struct wave *w, const struct isa_insn *in)
         if (shapes[i].op != in->op)
             continue;
         x.shape = shapes[i];
+        if (w->group->counts)
+            count_product(w->group->counts, &x.shape);
         return isa_is_gfx9(w->group->gen) ? run_mfma(&x) : run_wmma(&x);
     }
     return wave_fail(w, AMD_WAVE_ILLEGAL, "%s is not known",

@@ -402,6 +402,8 @@ static bool
 access_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
             uint32_t lane)
 {
+    if (__builtin_expect(w->group->counts != NULL, 0))
+        wave_count_lane(w->group->counts, va, false);
     if (in->op == ISA_M_LOAD)
         return load_global(w, in, va, in->dst, lane);
     if (in->op == ISA_M_STORE)
@@ -727,6 +729,8 @@ lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
 
     if (!p)
         return false;
+    if (__builtin_expect(w->group->counts != NULL, 0))
+        wave_count_lane(w->group->counts, at, true);
     if (in->op == ISA_M_LOAD) {
         load_lane(w, in, reg, lane, p);
         return true;
