@@ -518,18 +518,23 @@ create_event(struct amd_process *process, uint32_t type, uint64_t page,
 }
 
 /* The first event brings the page, which all later ones are in. The kernel has
- * it also where that event then failed, and refuses it from then on.
+ * it also where that event then failed, and refuses it from then on. Refused
+ * without the page too, the first refusal says why.
  * src: Linux 6.12, kfd_ioctl_create_event, kfd_kmap_event_page */
 static bell_status
 create_signal_event(struct amd_process *process)
 {
     uint64_t page = process->event_page.handle;
+    struct bell_error_hold hold;
     bell_status status =
         create_event(process, KFD_EVENT_SIGNAL, page, &process->signal_event);
 
-    if (status != BELL_OK && bell_error_last()->sys_errno == EINVAL)
-        status =
-            create_event(process, KFD_EVENT_SIGNAL, 0, &process->signal_event);
+    if (status == BELL_OK || bell_error_last()->sys_errno != EINVAL)
+        return status;
+    bell_error_hold(&hold);
+    status = create_event(process, KFD_EVENT_SIGNAL, 0, &process->signal_event);
+    if (status == BELL_OK || bell_error_last()->sys_errno == EINVAL)
+        bell_error_release(&hold);
     return status;
 }
 
