@@ -94,6 +94,123 @@ test_occupancy(void **state)
     check_occupancy("gfx1100", 128, 252, 0, 2, "registers");
 }
 
+/* Every figure again: a change of one must be meant. */
+static const char *const arch_rows[] = {
+    "sm_80 NV 8: 32 64 32, 65536 8 255, 167936 166912 1024 128, 4 128",
+    "sm_86 NV 8: 32 48 16, 65536 8 255, 102400 101376 1024 128, 4 128",
+    "sm_89 NV 8: 32 48 24, 65536 8 255, 102400 101376 1024 128, 4 128",
+    "sm_90 NV 8: 32 64 32, 65536 8 255, 233472 232448 1024 128, 4 128",
+    "sm_100 NV 8: 32 64 32, 65536 8 255, 233472 232448 1024 128, 4 128",
+    "sm_120 NV 8: 32 48 24, 65536 8 255, 102400 101376 1024 128, 4 128",
+    "gfx90a AMD 8: 64 32 16, 131072 8 512, 65536 65536 0 512, 4 128",
+    "gfx942 AMD 16: 64 32 16, 131072 8 512, 65536 65536 0 512, 4 128",
+    "gfx1030 AMD 8: 32 32 16, 65536 8 256, 65536 65536 0 512, 2 128",
+    "gfx1100 AMD 8: 32 32 16, 98304 24 256, 65536 65536 0 512, 2 128",
+    "gfx1201 AMD 8: 32 32 16, 98304 24 256, 65536 65536 0 512, 2 128",
+    "x86-64-v2 CPU 8: 0 0 0, 0 0 0, 0 0 0 0, 0 0",
+    "x86-64-v3 CPU 8: 0 0 0, 0 0 0, 0 0 0 0, 0 0",
+    "x86-64-v4 CPU 8: 0 0 0, 0 0 0, 0 0 0 0, 0 0",
+};
+
+static const char *const chip_rows[] = {
+    "a100 sm_80 NVIDIA A100-SXM4-80GB 20b2: "
+    "108 1410, 85899345920 41943040 2039, 19.5 9.7 311.9 156 0 19.5 623.7",
+    "rtx3090 sm_86 NVIDIA GeForce RTX 3090 2204: "
+    "82 1695, 25769803776 6291456 936, 35.6 0.56 71 35.6 0 0 284",
+    "rtx4090 sm_89 NVIDIA GeForce RTX 4090 2684: "
+    "128 2520, 25769803776 75497472 1008, 82.6 1.3 165.2 82.6 0 0 660.6",
+    "l40s sm_89 NVIDIA L40S 26b9: "
+    "142 2520, 51539607552 100663296 864, 91.6 1.4 362.1 183 0 0 733",
+    "h100 sm_90 NVIDIA H100 80GB HBM3 2330: "
+    "132 1980, 85520809984 52428800 3352, 66.9 33.5 989.4 494.7 0 66.9 1978.9",
+    "h200 sm_90 NVIDIA H200 2335: "
+    "132 1980, 151397597184 52428800 4800, 66.9 33.5 989.4 494.7 0 66.9 1978.9",
+    "b200 sm_100 NVIDIA B200 2901: "
+    "148 1965, 193273528320 132120576 8000, 74.5 37.2 2250 1125 0 37.2 4500",
+    "rtx5090 sm_120 NVIDIA GeForce RTX 5090 2b85: "
+    "170 2407, 34359738368 100663296 1792, 104.8 1.6 209.5 104.8 0 0 838",
+    "mi210 gfx90a AMD Instinct MI210 740f: "
+    "104 1700, 68719476736 8388608 1638, 22.6 22.6 181 0 45.3 45.3 181",
+    "mi300x gfx942 AMD Instinct MI300X 74a1: "
+    "304 2100, 206158430208 33554432 5325, 163.4 81.7 1307.4 653.7 163.4 163.4 "
+    "2614.9",
+    "mi325x gfx942 AMD Instinct MI325X 74a5: "
+    "304 2100, 274877906944 33554432 6000, 163.4 81.7 1307.4 653.7 163.4 163.4 "
+    "2614.9",
+    "rx6900xt gfx1030 AMD Radeon RX 6900 XT 73bf: "
+    "80 2250, 17179869184 4194304 512, 23 1.4 0 0 0 0 0",
+    "rx7900xtx gfx1100 AMD Radeon RX 7900 XTX 744c: "
+    "96 2500, 25769803776 6291456 960, 61.4 1.9 122.8 0 0 0 122.8",
+    "rx9070xt gfx1201 AMD Radeon RX 9070 XT 7550: "
+    "64 2970, 17179869184 8388608 640, 48.7 0.76 194.6 0 0 0 389.2",
+};
+
+static void
+test_figures(void **state)
+{
+    const struct chip *chip;
+    char row[256];
+    size_t i, k, n;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(arch_rows); i++) {
+        const struct chip_arch *arch;
+
+        snprintf(row, sizeof(row), "%.*s", (int)strcspn(arch_rows[i], " "),
+                 arch_rows[i]);
+        arch = chip_arch_find(row);
+        assert_non_null(arch);
+        snprintf(row, sizeof(row),
+                 "%s %s %u: %u %u %u, %u %u %u, "
+                 "%u %u %u %u, %u %u",
+                 arch->name, arch->backend, arch->n_units, arch->warp_lanes,
+                 arch->max_warps, arch->max_groups, arch->n_regs,
+                 arch->reg_granule, arch->max_regs, arch->shared_bytes,
+                 arch->group_shared_bytes, arch->shared_reserve_bytes,
+                 arch->shared_granule, arch->n_issue, arch->shared_clk_bytes);
+        assert_string_equal(row, arch_rows[i]);
+    }
+    for (i = 0; i < ARRAY_LEN(chip_rows); i++) {
+        chip = chip_at(i);
+        assert_non_null(chip);
+        n = (size_t)snprintf(
+            row, sizeof(row), "%s %s %s %x: %u %u, %llu %llu %g,", chip->name,
+            chip->arch, chip->board, chip->pci_device, chip->n_units,
+            chip->clock_mhz, (unsigned long long)chip->memory_bytes,
+            (unsigned long long)chip->l2_bytes, chip->memory_gb_s);
+        for (k = 0; k < CHIP_RATE_COUNT; k++)
+            n += (size_t)snprintf(row + n, sizeof(row) - n, " %g",
+                                  chip->rate[k]);
+        assert_string_equal(row, chip_rows[i]);
+    }
+    assert_null(chip_at(i));
+}
+
+static void
+test_list(void **state)
+{
+    char text[128], whole[128];
+    size_t n;
+
+    (void)state;
+    chip_list("CPU", whole, sizeof(whole));
+    assert_string_equal(whole, "x86-64-v2, x86-64-v3, x86-64-v4");
+    for (n = 1; n < 40; n++) { /* as much as there is room for */
+        memset(text, 'x', sizeof(text));
+        chip_list("CPU", text, n);
+        assert_true(strlen(text) < n);
+        assert_memory_equal(text, whole, strlen(text));
+        assert_true(strlen(text) + 1 == n || strcmp(text, whole) == 0);
+        assert_true(text[n] == 'x');
+    }
+    chip_list("AMD", text, sizeof(text));
+    assert_string_equal(text,
+                        "gfx90a, gfx942, gfx1030, gfx1100, gfx1201, mi210, "
+                        "mi300x, mi325x, rx6900xt, rx7900xtx, rx9070xt");
+    chip_list("none", text, sizeof(text));
+    assert_string_equal(text, "");
+}
+
 /* ---- devices ---- */
 
 static void
@@ -263,6 +380,8 @@ main(void)
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_of_device),
         cmocka_unit_test(test_occupancy),
+        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_list),
         cmocka_unit_test(test_null_is_as_sim),
         cmocka_unit_test(test_bad_names),
         cmocka_unit_test(test_null_runs_nothing),
