@@ -680,9 +680,13 @@ nv_memory_close(struct nv_device *dev)
     nv_mem_free(dev, &control->old_local);
     nv_mem_free(dev, &dev->local.mem);
     for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++) {
+        uint32_t n_lost;
+
         if (!dev->pools[kind])
             continue;
-        mem_pool_destroy(dev->pools[kind]->pool);
+        n_lost = mem_pool_destroy(dev->pools[kind]->pool);
+        assert(n_lost == 0);
+        (void)n_lost;
         host_free(dev->pools[kind]);
         dev->pools[kind] = NULL;
     }

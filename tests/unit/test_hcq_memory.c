@@ -5,13 +5,19 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/log.h"
 #include "hcq/hcq_backend.h"
+#include "hcq/hcq_signal_pages.h"
+#include "ioctl/kio.h"
+#include "mem/mem_pool.h"
+#include "mem/mem_va.h"
 #include "tests/unit/expect.h"
 
 #define MIB (1ull << 20)
@@ -313,6 +319,62 @@ poison(void **state)
     }
 }
 
+static void
+add_line(void *user, const char *line)
+{
+    size_t len = strlen(user);
+
+    snprintf((char *)user + len, 4096 - len, "%s\n", line);
+}
+
+/* What a closed device still had is listed, and freed. */
+static void
+left_at_close(void **state)
+{
+    char text[4096] = "";
+    const char *kinds[] = {"queue left: CPU:", "stream left: step",
+                           "signal left: ", "buffer left: 100 bytes"};
+    struct hcq_device *closed;
+    struct hcq_queue *queue;
+    struct hcq_stream *stream;
+    struct hcq_signal *sig;
+    struct hcq_buffer *buf;
+    size_t i;
+
+    (void)state;
+    expect_ok(hcq_device_open("CPU", &closed));
+    expect_ok(hcq_queue_create(closed, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(hcq_stream_create(queue, "step", &stream));
+    expect_ok(hcq_signal_create(closed, 0, &sig));
+    expect_ok(hcq_buffer_create(closed, 100, 0, &buf));
+    log_set_writer(add_line, text);
+    log_mask = LOG_MEM;
+    hcq_device_close(closed);
+    log_mask = 0;
+    log_set_writer(NULL, NULL);
+    for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        if (!strstr(text, kinds[i]))
+            fail_msg("no \"%s\" in: %s", kinds[i], text);
+    }
+}
+
+/* Clean-up after a failure destroys what was never made. */
+static void
+nothing_to_destroy(void **state)
+{
+    (void)state;
+    hcq_buffer_destroy(NULL);
+    hcq_signal_destroy(NULL);
+    hcq_program_destroy(NULL);
+    hcq_stream_destroy(NULL);
+    hcq_queue_destroy(NULL);
+    hcq_device_close(NULL);
+    hcq_signal_pages_destroy(NULL);
+    mem_va_destroy(NULL);
+    assert_int_equal(mem_pool_destroy(NULL), 0);
+    kio_destroy(NULL);
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, open_device, close_device)
 
@@ -320,9 +382,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(classes), TEST(taken_once), TEST(kept_bytes),
-        TEST(budget),  TEST(no_memory),  TEST(pinned),
-        TEST(ranges),  TEST(arguments),  TEST(poison),
+        TEST(classes),       TEST(taken_once),         TEST(kept_bytes),
+        TEST(budget),        TEST(no_memory),          TEST(pinned),
+        TEST(ranges),        TEST(arguments),          TEST(poison),
+        TEST(left_at_close), TEST(nothing_to_destroy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

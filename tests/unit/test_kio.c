@@ -769,8 +769,17 @@ count_difference(void *user, uint32_t record, const char *text)
 }
 
 static void
+keep_difference(void *user, uint32_t record, const char *text)
+{
+    (void)record;
+    if (!*(char *)user)
+        snprintf(user, 256, "%s", text);
+}
+
+static void
 test_play(void **state)
 {
+    char text[256] = "";
     struct cas_play_report report;
     struct cas_reader *reader;
     struct toy *toy = toy_create();
@@ -802,7 +811,30 @@ test_play(void **state)
     assert_int_equal(n, 0);
     assert_int_equal(report.n_differ, 0);
     kio_destroy(&toy->kio);
+    /* On one that refuses a call: that differs, not its answers. */
+    toy = toy_create();
+    kio_set_branch(&toy->kio, 3);
+    assert_int_equal(kio_fault_create(&toy->kio, "ioctl:1=EINVAL", &kio),
+                     BELL_OK);
+    assert_int_equal(cas_play(reader, kio, keep_difference, text, &report),
+                     BELL_OK);
+    assert_non_null(strstr(text, "recorded 0x0"));
+    kio_destroy(kio);
     cas_reader_close(reader);
+}
+
+/* Where no file can be made, nothing is recorded, and that is told. */
+static void
+test_record_nowhere(void **state)
+{
+    struct toy *toy = toy_create();
+    struct kio *kio = NULL;
+
+    (void)state;
+    assert_int_equal(kio_record_create(&toy->kio, "/nonexistent/a.cas", &kio),
+                     BELL_E_IO);
+    assert_null(kio);
+    kio_destroy(&toy->kio);
 }
 
 /* ---- cassettes -------------------------------------------------------- */
@@ -1042,6 +1074,19 @@ test_bad_plans(void **state)
         "ioctl=EWHAT",
         "ioctl=delay=5",
         "ioctl=delay=5h",
+        "ioctl=delay=",
+        "ioctl=delay=0ms",
+        "ioctl=wait=5ms",
+        "ioctl=EIO=1",
+        "ioctl=random=",
+        "ioctl=random=1x",
+        "ioctl=truncate=",
+        "ioctl=truncate=8x",
+        "ioctl=reply=3",
+        "ioctl=reply=3:",
+        "ioctl=reply=:3",
+        "ioctl=reply=3:5x",
+        "ioctl=reply=3;5",
         "ioctl=status=",
         "ioctl=status=0x5g",
         "=EIO",
@@ -1088,6 +1133,7 @@ main(void)
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_fault_loop),
         cmocka_unit_test(test_bad_plans),
+        cmocka_unit_test(test_record_nowhere),
     };
 
     return cmocka_run_group_tests_name("kio", tests, NULL, NULL);

@@ -649,15 +649,24 @@ test_facts(void **state)
     assert_true(n_checked > 4500);
 }
 
+static void
+test_device_names(void **state)
+{
+    (void)state;
+    assert_string_equal(kio_dev_name(KIO_DEV_NV_CTL), "nvidiactl");
+    assert_string_equal(kio_dev_name(KIO_DEV_COUNT), "unknown");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),    cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_breaks),      cmocka_unit_test(test_convert),
-        cmocka_unit_test(test_put),         cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_follow),      cmocka_unit_test(test_text),
-        cmocka_unit_test(test_differences), cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_versions),     cmocka_unit_test(test_forced),
+        cmocka_unit_test(test_breaks),       cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_device_names), cmocka_unit_test(test_put),
+        cmocka_unit_test(test_requests),     cmocka_unit_test(test_follow),
+        cmocka_unit_test(test_text),         cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_facts),
     };
 
     return cmocka_run_group_tests_name("kio_desc", tests, NULL, NULL);
