@@ -903,6 +903,163 @@ patched_addresses(void **state)
     close_rig(&r);
 }
 
+/* ---- descriptors ---------------------------------------------------------------- */
+
+enum {
+    LAUNCH_DW = 1024
+};
+
+/* Descriptor and bank 0 of a launch as text: "INDEX:WORD " of each word that
+ * is not 0. */
+static void
+print_launch(struct hcq_device *dev, const struct nv_container_desc *d,
+             const struct hcq_program_desc *desc, const struct nv_after *after,
+             char *text, size_t size_bytes)
+{
+    static const uint32_t grid[3] = {3, 4, 5}, local[3] = {16, 2, 1};
+    static const uint64_t args[2] = {0x1111222233334444, 0x5555666677778888};
+    static uint32_t words[2][LAUNCH_DW];
+    struct hcq_program_desc with = *desc;
+    struct render_binary binary;
+    struct hcq_program *progs[2];
+    uint32_t i, n_bytes = 0;
+    size_t n = 0;
+
+    expect_ok(render_nv_container(d, &binary));
+    with.binary = binary.data;
+    with.binary_size_bytes = binary.size_bytes;
+    for (i = 0; i < 2; i++) {
+        const struct nv_program *own;
+
+        expect_ok(hcq_program_create(dev, &with, &progs[i]));
+        own =
+            HCQ_CONTAINER(HCQ_CONTAINER(progs[i], struct hcq_program_base, pub),
+                          const struct nv_program, base);
+        n_bytes = nv_launch_bytes(own);
+        assert_true(n_bytes <= sizeof(words[i]));
+        memset(words[i], 0, sizeof(words[i]));
+        nv_launch_write(own, grid, local, args, 2, 0x1234567000,
+                        (uint8_t *)words[i], after);
+    }
+    /* What follows from where the program lies is another of its twin's. */
+    for (i = 0; i < n_bytes / 4 && n < size_bytes; i++) {
+        if (words[0][i] != words[1][i])
+            n += (size_t)snprintf(text + n, size_bytes - n, "%u:* ", i);
+        else if (words[0][i])
+            n += (size_t)snprintf(text + n, size_bytes - n, "%u:%x ", i,
+                                  words[0][i]);
+    }
+    assert_true(n < size_bytes);
+    hcq_program_destroy(progs[0]);
+    hcq_program_destroy(progs[1]);
+    render_binary_fini(&binary);
+}
+
+/* Every word of what a launch gives the card: a change must be meant. */
+static void
+descriptors(void **state)
+{
+    static const char *const golden[][2] = {
+        {
+            "4:7f 5:3c000000 11:4010000 12:3 13:4 14:5 17:54240400 "
+            "18:100030 19:10002 20:121001 24:cdef0120 25:a08000ab "
+            "26:99aabbcc 32:34567100 33:bc0012 48:* 49:10 51:80000000 64:10 "
+            "65:2 66:1 67:3 68:4 69:5 71:7294 73:7293 74:fffdc0 131:8 "
+            "133:400 152:33334444 153:11112222 154:77778888 155:55556666 ",
+            "4:7f 5:3c000000 11:4010000 12:3 13:4 14:5 15:12345673 16:17 "
+            "17:54242380 18:100030 19:10002 20:544d01 23:18000000 "
+            "32:34567100 33:bc0012 48:* 49:10 50:2a0 51:80000000 64:10 65:2 "
+            "66:1 67:3 68:4 69:5 71:7294 73:7293 74:fffdc0 75:bb8 131:8 "
+            "133:400 152:33334444 153:11112222 154:77778888 155:55556666 ",
+        },
+        {
+            "4:7f 5:3c000000 11:4010000 12:3 13:4 14:5 17:34240400 "
+            "18:100030 19:10002 20:121001 24:cdef0120 25:a08000ab "
+            "26:99aabbcc 32:34567100 33:bc0012 48:* 49:10 51:89000000 64:10 "
+            "65:2 66:1 67:3 68:4 69:5 71:7294 73:7293 74:fffdc0 131:8 "
+            "133:400 152:33334444 153:11112222 154:77778888 155:55556666 ",
+            "4:7f 5:3c000000 11:4010000 12:3 13:4 14:5 15:12345673 16:17 "
+            "17:34242380 18:100030 19:10002 20:344d01 23:18000000 "
+            "32:34567100 33:bc0012 48:* 49:10 50:2a0 51:89000000 64:10 65:2 "
+            "66:1 67:3 68:4 69:5 71:7294 73:7293 74:fffdc0 75:bb8 131:8 "
+            "133:400 152:33334444 153:11112222 154:77778888 155:55556666 ",
+        },
+        {
+            "0:1000000 10:1005 13:b 16:90000000 17:1000000 18:3c040040 "
+            "19:9e89 20:cdef0120 21:ab 22:99aabbcc 32:3 33:4 34:5 35:10000 "
+            "36:20010 37:100001 38:* 39:10 48:48d159c8 49:1100000 128:10 "
+            "129:2 130:1 131:3 132:4 133:5 135:7294 137:7293 138:fffdc0 "
+            "195:8 197:400 230:34567410 231:12 260:33334444 261:11112222 "
+            "262:77778888 263:55556666 ",
+            "0:1000000 11:40170000 13:b 14:12345675 16:90000000 17:10002a0 "
+            "18:3c240040 19:3ae89 32:3 33:4 34:5 35:30000 36:20010 "
+            "37:184d0001 38:* 39:10 48:48d159c8 49:1100000 128:10 129:2 "
+            "130:1 131:3 132:4 133:5 135:7294 137:7293 138:fffdc0 139:bb8 "
+            "195:8 197:480 230:34567410 231:12 260:33334444 261:11112222 "
+            "262:77778888 263:55556666 ",
+        },
+        {
+            "4:11f0000 9:1005 14:8500100 15:cdef0120 16:ab 17:99aabbcc "
+            "19:10000 32:* 33:1 34:20010 35:1001 36:4b44808 39:3 40:4 41:5 "
+            "42:48d159c8 43:1c80000 58:9 219:400 308:8 317:7294 319:7293 "
+            "338:34567580 339:12 344:10 345:2 346:1 348:3 349:4 350:5 "
+            "351:fffdc0 352:33334444 353:11112222 354:77778888 355:55556666 ",
+            "4:11f0000 10:170000 12:12345676 14:8500100 19:10000 32:* 33:1 "
+            "34:20010 35:64d01 36:d344848 37:2a0000 39:3 40:4 41:5 "
+            "42:48d159c8 43:1c80000 58:9 219:480 299:bb8 308:8 317:7294 "
+            "319:7293 338:34567580 339:12 344:10 345:2 346:1 348:3 349:4 "
+            "350:5 351:fffdc0 352:33334444 353:11112222 354:77778888 "
+            "355:55556666 ",
+        },
+    };
+    static char text[8192], shape[2048];
+    const struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "shape",
+        .n_bufs = 1,
+        .n_vals = 1,
+    };
+    uint32_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(cards); i++) {
+        struct hcq_device *dev;
+
+        expect_ok(hcq_device_open(cards[i], &dev));
+        for (k = 0; k < 2; k++) {
+            uint32_t sm = nv_device_of(dev)->chip.sm;
+            const struct nv_container_desc rows[] = {
+                {.n_params = 2, .n_regs = 16},
+                {.n_params = 2,
+                 .n_regs = 77,
+                 .shared_bytes = 5000,
+                 .has_dynamic = true,
+                 .stack_bytes = 72,
+                 .n_barriers = 3,
+                 .reqntid = {16, 2, 1}},
+            };
+            struct nv_container_desc d = rows[k];
+            struct hcq_program_desc with = desc;
+            struct nv_after after = {0};
+
+            snprintf(shape, sizeof(shape), shape_text,
+                     sm >= 100 ? "8.7" : "7.8", sm);
+            d.entry = "shape";
+            d.sm = sm;
+            d.text = shape;
+            with.shared_bytes = k ? 3000 : 0;
+            after.links = k == 1;
+            after.release_va = k == 0 ? 0xabcdef0120 : 0;
+            after.release_value = 0x99aabbcc;
+            print_launch(dev, &d, &with, &after, text, sizeof(text));
+            if (strcmp(text, golden[i][k]) != 0)
+                fail_msg("%s, %u:\n%s\nnot\n%s", cards[i], k, text,
+                         golden[i][k]);
+        }
+        hcq_device_close(dev);
+    }
+}
+
 int
 main(void)
 {
@@ -926,6 +1083,7 @@ main(void)
         cmocka_unit_test(many_submissions),
         cmocka_unit_test(refused),
         cmocka_unit_test(patched_addresses),
+        cmocka_unit_test(descriptors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
