@@ -1105,6 +1105,31 @@ test_bad_plans(void **state)
     kio_destroy(kio);
 }
 
+/* A file's end is its end, whatever happened before it was read. Of those of
+ * the kernel the size is not what is in them. */
+static void
+test_end_of_file(void **state)
+{
+    static const char online[] = "/sys/devices/system/cpu/online";
+    struct cas_reader *reader = NULL;
+    struct kio *kio;
+    char text[4096];
+    size_t n = 0;
+
+    (void)state;
+    if (access(online, R_OK) != 0)
+        skip();
+    assert_int_equal(kio_sys_create(&kio), BELL_OK);
+    errno = EINTR;
+    assert_int_equal(kio_read_file(kio, online, text, sizeof(text), &n),
+                     BELL_OK);
+    assert_true(n > 0 && n < 4096);
+    kio_destroy(kio);
+    errno = EINTR;
+    assert_int_not_equal(cas_reader_open(online, &reader), BELL_OK);
+    assert_null(reader);
+}
+
 int
 main(void)
 {
@@ -1133,6 +1158,7 @@ main(void)
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_fault_loop),
         cmocka_unit_test(test_bad_plans),
+        cmocka_unit_test(test_end_of_file),
         cmocka_unit_test(test_record_nowhere),
     };
 
