@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/log.h"
 #include "lower/expand/attend.h"
 #include "lower/expand/expand_internal.h"
 
@@ -45,6 +46,9 @@ struct work {
     const struct uop *range;   /* loop over tiles */
     const struct uop *from[KERNEL_MAX_RANGES + 8], *to[KERNEL_MAX_RANGES + 8];
     uint32_t n_pairs;
+    /* Where x is S * c, or where it is: that node; E of 0 or less is then
+     * exp2(S * factor - M * factor), of the maximum of S. Else NULL. */
+    const struct uop *scaled, *factor;
     const struct uop *q[MAX_TALL][MAX_STEPS];
     /* by tile of rows, and half of it */
     const struct uop *max[MAX_TALL][2], *sum[MAX_TALL][2];
@@ -436,6 +440,44 @@ load_operands(const struct work *w, const struct side *s, bool turned,
 
 /* ---- a tile of keys ---- */
 
+/* Is `u` S times a positive number, or S? *out_by: that number. */
+static bool
+is_scaled(const struct work *w, const struct uop *u, double *out_by)
+{
+    *out_by = 1;
+    if (u == w->a->score)
+        return true;
+    if (u->op != UOP_MUL || u->src[0] != w->a->score ||
+        u->src[1]->op != UOP_CONST || !(u->src[1]->arg.f > 0))
+        return false;
+    *out_by = u->src[1]->arg.f;
+    return true;
+}
+
+/* Can scaling be part of E? The maximum is then used for nothing else. */
+static void
+find_factor(struct work *w)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *u = w->a->seen, *e = w->a->exp->src[0];
+    double by, in_exp = e == w->a->diff ? 1 : e->src[1]->arg.f;
+    uint32_t i, j;
+
+    if (u->op == UOP_WHERE && u->src[1] == low(w))
+        u = u->src[2];
+    if (!is_scaled(w, u, &by) || !(in_exp > 0) || !(by * in_exp < 1e30))
+        return;
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *user = k->nodes[i];
+        for (j = 0; j < user->n_src; j++) {
+            if (user->src[j] == w->a->max && user != w->a->diff)
+                return;
+        }
+    }
+    w->scaled = u;
+    w->factor = uop_const_float(w->g, UOP_F32, by * in_exp);
+}
+
 static const struct uop *
 product(const struct work *w, const struct uop *a, const struct uop *b,
         const struct uop *sum)
@@ -479,7 +521,8 @@ see_scores(struct work *w, uint32_t tall)
             key = step(w, num(w, 8 * n + i % 2), w->range, w->tile);
             key = step(w, key, w->t4, 2);
             ok = inside(w, key, w->n_keys, w->tile);
-            let(w, a->score, lane(w, w->score[tall][n], i));
+            let(w, w->factor ? w->scaled : a->score,
+                lane(w, w->score[tall][n], i));
             let_range(w, a->row, row_inside(w, row_of(w, tall, i / 2)));
             let_range(w, a->key, clamp(w, key, w->n_keys, w->tile));
             x = value_of(w, a->seen, n_pairs);
@@ -504,12 +547,15 @@ join_row(const struct work *w, enum uop_op op, const struct uop *u)
     return u;
 }
 
-/* E of a difference. */
+/* E of a difference. With a factor, `max` has it already, negative. */
 static const struct uop *
 exp_of(struct work *w, const struct uop *x, const struct uop *max)
 {
     uint32_t n = w->n_pairs;
 
+    if (w->factor)
+        return uop_alu1(w->g, UOP_EXP2,
+                        uop_alu3(w->g, UOP_MULACC, x, w->factor, max));
     let(w, w->a->diff, uop_alu2(w->g, UOP_SUB, x, max));
     return value_of(w, w->a->exp, n);
 }
@@ -533,6 +579,10 @@ raise_max(struct work *w, uint32_t tall, uint32_t half, const struct uop *old)
     x = uop_alu2(w->g, UOP_CMPEQ, max, low(w));
     w->safe[tall][half] =
         uop_alu3(w->g, UOP_WHERE, x, uop_const_float(w->g, UOP_F32, 0), max);
+    if (w->factor) {
+        x = uop_alu1(w->g, UOP_NEG, w->safe[tall][half]);
+        w->safe[tall][half] = uop_alu2(w->g, UOP_MUL, x, w->factor);
+    }
     w->scale[tall][half] = exp_of(w, old, w->safe[tall][half]);
 }
 
@@ -762,17 +812,26 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
     return uop_graph_status(w->g);
 }
 
-/* Rows of a warp, keys of a tile: what registers and LOCAL memory hold. */
+/* Rows of a warp, keys of a tile: what registers and LOCAL memory hold. Of more
+ * rows each access to k and v is used more; but there have to be work-groups
+ * for all units. observed: H100, 2026-11-23 */
 static void
 choose_sizes(struct work *w)
 {
-    const struct lower_target *t = w->e->k->target;
+    const struct kernel *k = w->e->k;
+    const struct lower_target *t = k->target;
+    double groups = (double)w->n_rows / (16 * WARPS * MAX_TALL);
+    int64_t wide = w->k.wide + w->v.wide;
     int64_t most =
         t->max_stage_bytes ? t->max_stage_bytes / 2 : t->max_shared_bytes;
+    uint64_t set;
 
-    w->tall =
-        w->k.wide <= 64 && w->v.wide <= 64 && w->n_rows > 16 * WARPS ? 2 : 1;
-    w->tile = w->v.wide <= 128 && w->k.wide <= 128 ? 64 : 32;
+    for (set = w->a->batch; set; set &= set - 1)
+        groups *= (double)k->sizes[__builtin_ctzll(set)];
+    w->tall = wide <= 256 && w->n_rows > 16 * WARPS && groups >= t->n_units
+                  ? MAX_TALL
+                  : 1;
+    w->tile = w->tall == MAX_TALL && wide <= 128 ? 64 : 32;
     while (w->tile > 16 &&
            (2 * w->tile * (w->k.stride + w->v.stride) * 2 > most ||
             w->tile / 2 >= w->n_keys))
@@ -792,6 +851,9 @@ expand_attend(struct kernel *k, const struct attend *a,
     init_side(&w, &w.k, a->k, a->in);
     init_side(&w, &w.v, a->v, a->col);
     choose_sizes(&w);
+    find_factor(&w);
+    LOG(LOG_OPT, "attention: %d rows by %d keys at a time",
+        16 * WARPS * (int)w.tall, (int)w.tile);
     BELL_TRY(map_groups(&w, program));
     load_queries(&w);
     make_accs(&w);

@@ -333,7 +333,10 @@ approximate(struct ptx_emit *e, unsigned op, struct ptx_opnd x)
 {
     switch (op) {
     case UOP_EXP2:
-        return one(e, "ex2.approx.f32 %, %", PTX_F32, x);
+        return one(e, /* one instruction where subnormals do not count */
+                   e->prog->is_approx ? "ex2.approx.ftz.f32 %, %"
+                                      : "ex2.approx.f32 %, %",
+                   PTX_F32, x);
     case UOP_LOG2:
         return one(e, "lg2.approx.f32 %, %", PTX_F32, x);
     case UOP_RECIP:
