@@ -439,11 +439,24 @@ ref_eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
         out->i[k] = uop_wrap_int(out->dtype, (int64_t)bits);
 }
 
+/* A softmax as halves: e^x / L. Where it is a factor, e^x may be rounded and
+ * what comes of the product be divided. */
+static bool
+is_softmax_of_halves(const struct uop *u)
+{
+    const struct uop *s = u->src[0];
+
+    return u->op == UOP_CAST && uop_dtype_is_small(u->dtype) &&
+           s->op == UOP_MUL &&
+           (s->src[0]->op == UOP_EXP2 || s->src[1]->op == UOP_EXP2);
+}
+
 static bell_status
 eval_convert(const struct ref_run *run, const struct uop *u,
              struct ref_array *out)
 {
     struct ref_array x = ref_source(run, u, 0);
+    bool noisy = run->noise && is_softmax_of_halves(u);
     size_t k;
 
     if (x.n != out->n)
@@ -456,6 +469,9 @@ eval_convert(const struct ref_run *run, const struct uop *u,
             ref_eval_cast(&x, k, out);
         else
             ref_eval_bitcast(run, &x, k, out);
+        if (noisy)
+            out->f[k] = ref_noisy_round(run->noise, (uint64_t)u->id << 32 ^ k,
+                                        (enum uop_dtype)u->dtype, out->f[k]);
     }
     return BELL_OK;
 }

@@ -19,6 +19,9 @@ int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
 double ref_noisy_alu(const struct ref_noise *noise, uint64_t salt,
                      enum uop_op op, enum uop_dtype dtype, double x, double y,
                      double value);
+/* `value`, rounded to `dtype`, where it may be rounded before it is divided. */
+double ref_noisy_round(const struct ref_noise *noise, uint64_t salt,
+                       enum uop_dtype dtype, double value);
 /* Another NaN: of the other sign, or (as NVIDIA's cards make them) with other
  * bits of fraction. */
 uint64_t ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,

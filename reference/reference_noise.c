@@ -117,6 +117,18 @@ ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
                                               ulps_of(op, value) * ulp);
 }
 
+double
+ref_noisy_round(const struct ref_noise *noise, uint64_t salt,
+                enum uop_dtype dtype, double value)
+{
+    double ulp =
+        ldexp(fmax(fabs(value), smallest_normal(dtype)), -fraction_bits(dtype));
+
+    if (!isfinite(value) || value == 0)
+        return value;
+    return uop_round_float(dtype, value + draw(noise, salt) * ulp);
+}
+
 uint64_t
 ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
               uint64_t bits)

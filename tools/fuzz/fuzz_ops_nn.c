@@ -114,14 +114,20 @@ fuzz_einsum_formula(int64_t row)
     return einsums[row].formula;
 }
 
-/* q[b, l, e], k[b, s, e], v[b, s, f], mask or causal. */
+/* q[b, l, e], k[b, s, e], v[b, s, f], mask or causal. Of halves at times so
+ * large that it is one kernel where matrix instructions make it. */
 static bool
 gen_attention(struct fuzz_gen *g, struct fuzz_node *n)
 {
-    int64_t b = between(g, 1, 3), l = between(g, 1, 9), s = between(g, 1, 9),
-            e = between(g, 1, 8);
     enum bell_dtype dtype = fuzz_random_float(g);
-    const int64_t q[] = {b, l, e}, k[] = {b, s, e}, v[] = {b, s, 3},
+    bool is_half = dtype == BELL_FLOAT16 || dtype == BELL_BFLOAT16;
+    bool large = is_half && !g->grad && !fuzz_one_in(&g->rng, 3);
+    int64_t b = between(g, 1, 3),
+            l = large ? between(g, 16, 40) : between(g, 1, 9),
+            s = large ? between(g, 16, 70) : between(g, 1, 9),
+            e = between(g, 1, large ? 20 : 8),
+            f = large ? between(g, 2, 20) : 3;
+    const int64_t q[] = {b, l, e}, k[] = {b, s, e}, v[] = {b, s, f},
                   mask[] = {l, s};
 
     n->i[0] = between(g, 0, 2);
