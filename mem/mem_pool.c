@@ -66,8 +66,6 @@ release_chunk(struct mem_pool *pool, uint32_t i)
     *chunk = (struct chunk){.next_unused = pool->unused};
     pool->unused = i;
     pool->n_backings--;
-    if (pool->recent == i)
-        pool->recent = NONE;
 }
 
 /* Makes backing, address range and space of a chunk, in that order. */

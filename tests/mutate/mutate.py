@@ -14,10 +14,10 @@ A mutant that does not compile is not counted; one that hangs is killed by a
 time limit, which follows from the time that the test takes without mutants.
 
 Not tried: what no test can see. By rule the order of stores, which x86 keeps
-whatever is written (KEPT; each such place says what it relies on), text of
-messages, assertions, room for text (TEXT), and what the optimizing compiler
-makes the same code of. By hand the lines of equivalent.txt, each with its
-argument.
+whatever is written (KEPT; each such place says what it relies on), which of
+two that are the same is taken (BORDERS), text of messages, assertions, room
+for text (TEXT), and what the optimizing compiler makes the same code of. By
+hand the lines of equivalent.txt, each with its argument.
 
 --list tells the places, and lines of equivalent.txt that name none.
 JOBS: how many tests at once (default: processors).
@@ -49,6 +49,12 @@ KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|
 # What means the same: host_calloc takes 0 for 1, and more room is no fault.
 SAME = re.compile(r'host_calloc\(\[1 -> [02]\]')
 ROOM = re.compile(r'^(?:\w+ )+\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
+# The smaller or larger of two: of two that are the same, either.
+BORDERS = {('<', '<='), ('<=', '<'), ('>', '>='), ('>=', '>')}
+NAME = r'([\w.\[\]]+(?:->[\w.\[\]]+)*)'
+FIRST = re.compile(r'(?:[(=,]|return) ?' + NAME + r' $')
+SECOND = re.compile(' ' + NAME + r'(?: \? ' + NAME + r'\s*: ' + NAME + '[;,)]|' +
+                    r'\)\s+' + NAME + ' = ' + NAME + r';(?!\s*else))')
 # Statements that only tell, and declarations of room for text.
 TEXT = re.compile(r'\s*(\}\s*)?(else\s+)?(static_)?(LOG|assert)\w*\s*\(|'
                   r'\s*(return\s+)?bell_fail\w*\s*\(|'
@@ -142,7 +148,21 @@ def places_of(text):
         blank[start:end] = ' ' * (end - start)
     blank = ''.join(blank)
     return [p for p in places if is_code(text, blank, p) and
-            not is_same(shown(text, p))]
+            not is_same(shown(text, p)) and not is_either(text, p)]
+
+
+def is_either(text, place):
+    """Whether the change is that of `<` to `<=` in `a < b ? a : b`, or in
+    `if (a < b) a = b;`, or the like."""
+    start, end, new = place
+    if (text[start:end], new) not in BORDERS:
+        return False
+    first = FIRST.search(text, text.rfind('\n', 0, start) + 1, start)
+    second = SECOND.match(text, end)
+    if not first or not second:
+        return False
+    compared, chosen = {first[1], second[1]}, {*second.groups()[1:]} - {None}
+    return len(compared) == 2 and chosen == compared
 
 
 def is_same(what):

@@ -344,6 +344,9 @@ left_at_close(void **state)
     (void)state;
     expect_ok(hcq_device_open("CPU", &closed));
     expect_ok(hcq_queue_create(closed, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(hcq_stream_create(queue, "lost", &stream));
+    hcq_queue_destroy(queue); /* with its streams */
+    expect_ok(hcq_queue_create(closed, HCQ_QUEUE_COMPUTE, &queue));
     expect_ok(hcq_stream_create(queue, "step", &stream));
     expect_ok(hcq_signal_create(closed, 0, &sig));
     expect_ok(hcq_buffer_create(closed, 100, 0, &buf));
@@ -352,6 +355,7 @@ left_at_close(void **state)
     hcq_device_close(closed);
     log_mask = 0;
     log_set_writer(NULL, NULL);
+    assert_null(strstr(text, "lost"));
     for (i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (!strstr(text, kinds[i]))
             fail_msg("no \"%s\" in: %s", kinds[i], text);

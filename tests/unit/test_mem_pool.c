@@ -96,6 +96,8 @@ test_ring_whole(void **state)
     assert_true(mem_ring_alloc(&ring, 100, 1, &offset));
     mem_ring_fence(&ring, 1);
     assert_false(mem_ring_alloc(&ring, 1024, 1, &offset));
+    assert_int_equal(mem_ring_wait_value(&ring, 1024, 1), 1);
+    assert_int_equal(mem_ring_wait_value(&ring, 1025, 1), 0); /* no use */
     mem_ring_retire(&ring, 1);
     assert_true(mem_ring_alloc(&ring, 1024, 1, &offset));
     assert_int_equal(offset, 0);

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "hcq/nv/nv_command.h"
+#include "hcq/nv/regs/nv_host.h"
 #include "tests/unit/launch_transfers.h"
 #include "render/ptx/nv_container.h"
 
@@ -1060,6 +1061,112 @@ descriptors(void **state)
     }
 }
 
+/* ---- how many words -------------------------------------------------------------- */
+
+/* Words of the last submission in the pushbuffer. */
+static unsigned
+last_words(const struct hcq_queue *queue)
+{
+    const struct nv_channel *channel =
+        &HCQ_CONTAINER(queue, const struct nv_queue, base)->channel;
+    uint32_t last = (channel->put - 1) & (channel->n_entries - 1);
+
+    return nv_unpack_host_gp_entry(NV_HOST_GEN_C56F, channel->ring[last])
+        .length;
+}
+
+/* A command of each kind alone: what its submission takes. */
+static void
+put_command(const struct rig *r, struct hcq_cs *cs, struct hcq_signal *sig,
+            unsigned which)
+{
+    uint64_t va = r->out->va;
+
+    switch (which) {
+    case 0:
+    case 1: /* the second needs nothing before it */
+        exec_shape(cs, r, 1, 2, 8);
+        break;
+    case 2:
+        exec_shape(cs, r, 1, 2, 8);
+        hcq_cs_signal(cs, sig, 1);
+        break;
+    case 3:
+        hcq_cs_copy(cs, va + 0x2000, va, 4096);
+        break;
+    case 4:
+        hcq_cs_copy(cs, va + 0x2001, va + 3, 5);
+        break;
+    case 5:
+        hcq_cs_fill(cs, va, 7, 256);
+        break;
+    case 6:
+        hcq_cs_write(cs, va, 7, 32);
+        break;
+    case 7:
+        hcq_cs_write(cs, va, 7, 64);
+        break;
+    case 8:
+        hcq_cs_barrier(cs);
+        break;
+    case 9:
+        hcq_cs_wait(cs, sig, 1);
+        break;
+    case 10:
+        hcq_cs_timestamp(cs, sig);
+        break;
+    case 11:
+        hcq_cs_poll(cs, va + 0x8000, UINT32_MAX, 0);
+        break;
+    default:
+        break;
+    }
+}
+
+static void
+words_of_commands(void **state)
+{
+    static const struct {
+        const char *card, *compute, *copy;
+    } rows[] = {
+        {"NV@sim:sm_80", "30 10 16 17 17 18 12 12 15 12 12 12 ",
+         "17 15 16 12 12 13 12 12 12 "},
+        {"NV@sim:sm_90", "24 6 18 17 17 18 12 12 15 12 12 12 ",
+         "17 15 16 12 12 13 12 12 12 "},
+        {"NV@sim:sm_120", "30 10 16 17 17 18 12 12 10 12 12 12 ",
+         "17 15 16 12 12 8 12 12 12 "},
+    };
+    char text[256];
+    unsigned i, k, is_copy;
+
+    (void)state;
+    for (i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+        struct rig r = open_shape_rig(rows[i / 2].card);
+        const char *want;
+        struct hcq_queue *queue;
+        struct hcq_signal *sig;
+        struct hcq_cs *cs;
+        size_t n = 0;
+
+        is_copy = i % 2;
+        want = is_copy ? rows[i / 2].copy : rows[i / 2].compute;
+        queue = is_copy ? r.copy : r.queue;
+        expect_ok(hcq_signal_create(r.dev, 1, &sig));
+        for (k = is_copy ? 3 : 0; k < 12; k++) {
+            expect_ok(hcq_queue_begin(queue, &cs));
+            put_command(&r, cs, sig, k);
+            expect_ok(hcq_cs_submit(cs, NULL));
+            expect_ok(hcq_queue_wait(queue, LONG_NS));
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%u ",
+                                  last_words(queue));
+        }
+        hcq_signal_destroy(sig);
+        if (strcmp(text, want) != 0)
+            fail_msg("%s: %s\nnot %s", rows[i / 2].card, text, want);
+        close_rig(&r);
+    }
+}
+
 int
 main(void)
 {
@@ -1084,6 +1191,7 @@ main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(patched_addresses),
         cmocka_unit_test(descriptors),
+        cmocka_unit_test(words_of_commands),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

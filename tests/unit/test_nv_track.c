@@ -233,6 +233,11 @@ test_borders(void **state)
     assert_int_equal(seen.n, 1 + 5 + 2);
     check_region(2, KIO_REGION_PUSH, card.push + 1020, end - 16, 16);
     check_region(7, KIO_REGION_PUSH, card.ring, RING_VA, 4);
+    card.ring[5] = entry(RING_VA, CARD_BYTES / 4); /* all that is mapped */
+    put(6);
+    look(track);
+    assert_int_equal(seen.n, 3);
+    check_region(2, KIO_REGION_PUSH, &card, RING_VA, CARD_BYTES);
     nv_track_destroy(track);
 }
 
