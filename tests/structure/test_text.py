@@ -75,7 +75,8 @@ def variable_complaints(root, paths):
 
 
 def document_complaints(root):
-    """Links lead somewhere; the README's program is the example."""
+    """Links lead somewhere; the walk names what is there; the README's program
+    is the example."""
     names = ['README.md', 'CONTRIBUTING.md'] + [
         f'docs/{name}' for name in sorted(os.listdir(f'{root}/docs'))
         if name.endswith('.md')]
@@ -84,6 +85,12 @@ def document_complaints(root):
             path = os.path.join(root, os.path.dirname(name), target)
             if not os.path.exists(path):
                 yield f'{name}: {target} does not exist'
+    code = '\n'.join(read(root, path) for path in sources(root, ('.c', '.h')))
+    for name in re.findall(r'`(?:struct )?([a-z]\w*_\w+)`',
+                           read(root, 'docs/architecture.md')):
+        if not re.search(rf'^(?:\S.*[ *]|struct )?{name}(?:\(| {{)', code,
+                         re.M):
+            yield f'docs/architecture.md: nothing is called {name}'
     program = read(root, 'examples/first.c').split('*/\n', 1)[1]
     if f'```c\n{program}```' not in read(root, 'README.md'):
         yield 'README.md: the first program is not examples/first.c'
