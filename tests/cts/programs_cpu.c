@@ -1,8 +1,7 @@
 /* The suite's kernels for the CPU: objects that the build made, position
  * independent and not, and ways to break them. */
-#include "programs.h"
+#include "broken.h"
 
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,6 @@ static struct object objects[] = {
     {.path = CTS_OBJECT_STATIC},
 };
 static struct object undefined = {.path = CTS_OBJECT_UNDEFINED};
-static unsigned char broken[OBJECT_MAX];
 
 static const char *const names[CTS_KERNEL_COUNT] = {
     [CTS_NOP] = "nop",           [CTS_ADD_ONE] = "add_one",
@@ -63,53 +61,18 @@ find(enum cts_kernel kernel, unsigned variant, struct hcq_program_desc *desc)
     return true;
 }
 
-static Elf64_Ehdr *
-copy_object(struct cts_bad *out)
-{
-    load(&objects[0]);
-    memcpy(broken, objects[0].data, objects[0].size_bytes);
-    out->data = broken;
-    out->size_bytes = objects[0].size_bytes;
-    out->entry = "nop";
-    return (Elf64_Ehdr *)(void *)broken;
-}
-
 static bool
 bad(unsigned idx, struct cts_bad *out)
 {
-    Elf64_Ehdr *hdr = copy_object(out);
+    Elf64_Ehdr *hdr;
 
+    load(&objects[0]);
+    hdr = cts_copy_binary(objects[0].data, objects[0].size_bytes, "nop", out);
+    if (idx < CTS_N_BROKEN_FILES) {
+        cts_break_file(idx, out);
+        return true;
+    }
     switch (idx) {
-    case 0:
-        out->what = "empty";
-        out->size_bytes = 0;
-        out->expect = "no binary";
-        return true;
-    case 1:
-        out->what = "shorter than a header";
-        out->size_bytes = 20;
-        out->expect = "truncated";
-        return true;
-    case 2:
-        out->what = "cut off";
-        out->size_bytes /= 2;
-        out->expect = "truncated";
-        return true;
-    case 3:
-        out->what = "not ELF";
-        broken[0] = 'P';
-        out->expect = "not an ELF file";
-        return true;
-    case 4:
-        out->what = "another machine";
-        hdr->e_machine = hdr->e_machine == EM_RISCV ? EM_X86_64 : EM_RISCV;
-        out->expect = "this host is";
-        return true;
-    case 5:
-        out->what = "32-bit";
-        hdr->e_ident[EI_CLASS] = ELFCLASS32;
-        out->expect = "not 64-bit";
-        return true;
     case 6:
         out->what = "a shared object";
         hdr->e_type = ET_DYN;

@@ -1,8 +1,7 @@
 /* The suite's kernels for NVIDIA: packed for simulated cards, assembled by
  * ptxas for others; and ways to break such binaries. */
-#include "programs.h"
+#include "broken.h"
 
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 static struct ptx_target target;
 static bool is_simulated;
 static struct render_binary binaries[CTS_KERNEL_COUNT]; /* made when needed */
-static unsigned char broken[64u << 10];
 
 static bool
 setup(const struct hcq_device_info *info, char *why, size_t size)
@@ -76,53 +74,16 @@ copy_binary(enum cts_kernel kernel, struct cts_bad *out)
     struct hcq_program_desc desc;
 
     find(kernel, 0, &desc);
-    if (desc.binary_size_bytes > sizeof(broken))
-        abort();
-    memcpy(broken, desc.binary, desc.binary_size_bytes);
-    out->data = broken;
-    out->size_bytes = desc.binary_size_bytes;
-    out->entry = desc.entry;
-    return (Elf64_Ehdr *)(void *)broken;
-}
-
-/* The section of that name; it is there. */
-static Elf64_Shdr *
-find_section(const char *name)
-{
-    const Elf64_Ehdr *head = (const void *)broken;
-    Elf64_Shdr *s = (void *)(broken + head->e_shoff);
-    const char *names = (const char *)broken + s[head->e_shstrndx].sh_offset;
-    uint32_t i;
-
-    for (i = 0; i < head->e_shnum; i++) {
-        if (strcmp(names + s[i].sh_name, name) == 0)
-            return &s[i];
-    }
-    abort();
-}
-
-static Elf64_Sym *
-find_symbol(const char *name)
-{
-    const Elf64_Shdr *s = find_section(".symtab");
-    const char *names =
-        (const char *)broken + find_section(".strtab")->sh_offset;
-    Elf64_Sym *sym = (void *)(broken + s->sh_offset);
-    uint64_t i;
-
-    for (i = 0; i < s->sh_size / sizeof(*sym); i++) {
-        if (strcmp(names + sym[i].st_name, name) == 0)
-            return &sym[i];
-    }
-    abort();
+    return cts_copy_binary(desc.binary, desc.binary_size_bytes, desc.entry,
+                           out);
 }
 
 /* Turns the attributes of that code into ones that nobody knows. */
 static void
 hide_attr(const char *section, unsigned code)
 {
-    const Elf64_Shdr *s = find_section(section);
-    unsigned char *p = broken + s->sh_offset, *end = p + s->sh_size;
+    const Elf64_Shdr *s = cts_find_section(section);
+    unsigned char *p = cts_broken + s->sh_offset, *end = p + s->sh_size;
 
     for (; p < end; p += 4 + (p[0] == 4 ? p[2] + p[3] * 256u : 0)) {
         if (p[1] == code)
@@ -146,39 +107,12 @@ build_other(struct cts_bad *out)
 static bool
 bad(unsigned idx, struct cts_bad *out)
 {
-    Elf64_Ehdr *hdr = copy_binary(idx < 10 ? CTS_ADD_ONE : CTS_SECTIONS, out);
-
+    copy_binary(idx < 10 ? CTS_ADD_ONE : CTS_SECTIONS, out);
+    if (idx < CTS_N_BROKEN_FILES) {
+        cts_break_file(idx, out);
+        return true;
+    }
     switch (idx) {
-    case 0:
-        out->what = "empty";
-        out->size_bytes = 0;
-        out->expect = "no binary";
-        return true;
-    case 1:
-        out->what = "shorter than a header";
-        out->size_bytes = 20;
-        out->expect = "truncated";
-        return true;
-    case 2:
-        out->what = "cut off";
-        out->size_bytes /= 2;
-        out->expect = "truncated";
-        return true;
-    case 3:
-        out->what = "not ELF";
-        broken[0] = 'P';
-        out->expect = "not an ELF file";
-        return true;
-    case 4:
-        out->what = "another machine";
-        hdr->e_machine = EM_X86_64;
-        out->expect = "machine";
-        return true;
-    case 5:
-        out->what = "32-bit";
-        hdr->e_ident[EI_CLASS] = ELFCLASS32;
-        out->expect = "64-bit";
-        return true;
     case 6:
         out->what = "another chip";
         build_other(out);
@@ -207,14 +141,15 @@ bad(unsigned idx, struct cts_bad *out)
         return true;
     case 11:
         out->what = "undefined symbol";
-        find_symbol("counter")->st_shndx = SHN_UNDEF;
+        cts_find_symbol("counter")->st_shndx = SHN_UNDEF;
         out->expect = "'counter'";
         return true;
     case 12:
         out->what = "relocation outside of its section";
-        memset(broken + find_section(target.sm >= 90 ? ".rela.nv.constant4"
-                                                     : ".rel.nv.constant4")
-                            ->sh_offset,
+        memset(cts_broken + cts_find_section(target.sm >= 90
+                                                 ? ".rela.nv.constant4"
+                                                 : ".rel.nv.constant4")
+                                ->sh_offset,
                0xff, 8);
         out->expect = "relocation";
         return true;
