@@ -1,5 +1,5 @@
-/* The environment, which a program with more rights than who started it (setuid,
- * setgid, file capabilities: AT_SECURE) does not listen to. */
+/* The environment, which a program with more rights than who started it
+ * (setuid, setgid, file capabilities: AT_SECURE) does not listen to. */
 #ifndef BELL_BASE_ENV_H
 #define BELL_BASE_ENV_H
 

@@ -1,6 +1,7 @@
 /* Playing a cassette on a form of the kernel. */
 #include "ioctl/cassette_play.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -212,6 +213,7 @@ play_rebuild(const struct cas_blob *const *in, uint32_t n, uint8_t **at,
     uint8_t *block;
     uint32_t i;
 
+    assert(n > 0);
     for (i = 0; i < n; i++)
         total += in[i] ? ((size_t)in[i]->size_bytes + 7) & ~(size_t)7 : 0;
     *out_bytes = total;
@@ -249,6 +251,7 @@ play_read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
     const struct block *block = user;
     uint64_t start = (uintptr_t)block->data;
 
+    assert(dst);
     if (addr < start || size_bytes > block->size_bytes ||
         addr - start > block->size_bytes - size_bytes)
         return false;

@@ -1,4 +1,5 @@
 /* Reading cassettes. The file is not trusted: every length is checked. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -42,6 +43,7 @@ unpack_hex(struct cas_reader *reader, const struct cas_block_head *head,
 {
     uint8_t *dst = reader->raw + reader->raw_bytes;
 
+    assert(reader->raw);
     if (head->stored_bytes == head->raw_bytes) {
         memcpy(dst, stored, head->raw_bytes);
     } else {
@@ -350,6 +352,7 @@ cas_find(const struct cas_record *record, uint16_t role)
 {
     uint32_t i;
 
+    assert(role < UINT16_MAX);
     for (i = 0; i < record->n_blobs; i++) {
         if (record->blobs[i].role == role)
             return &record->blobs[i];

@@ -1,4 +1,5 @@
 /* Writing cassettes: records are gathered into blocks. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -85,6 +86,7 @@ flush_lines(struct cas_writer *writer)
     const uint8_t *data;
     size_t n;
 
+    assert(writer->used_bytes <= CAS_BLOCK_BYTES_MAX);
     if (!writer->used_bytes)
         return BELL_OK;
     BELL_TRY(pack(writer, &data, &n));
@@ -212,6 +214,8 @@ encode(const struct cas_record *record, size_t size_bytes, uint8_t *at)
     };
     uint32_t i;
 
+    assert(size_bytes >= sizeof(struct cas_record_head) &&
+           size_bytes <= UINT32_MAX);
     memcpy(head.args, record->args, sizeof(head.args));
     at = write_value(at, &head, sizeof(head));
     for (i = 0; i < record->n_blobs; i++) {
@@ -235,6 +239,7 @@ cas_write(struct cas_writer *writer, const struct cas_record *record)
 {
     size_t n = record_bytes(record);
 
+    assert(record->kind < CAS_KIND_COUNT);
     if (n > CAS_BLOCK_BYTES_MAX || record->n_blobs > CAS_BLOBS_MAX)
         return bell_fail(BELL_E_INVALID,
                          "a cassette record of %zu bytes and %u parts is too "
@@ -347,6 +352,7 @@ cas_identity(const char *command, bool is_simulated, char *buf,
     struct utsname name = {0};
     int n;
 
+    assert(buf_bytes > 0);
     write_first_line("/proc/cpuinfo", "model name", cpu, sizeof(cpu));
     write_first_line(NV_VERSION_PATH, NULL, nvidia, sizeof(nvidia));
     if (command)

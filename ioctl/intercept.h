@@ -48,9 +48,9 @@ int kio_real_munmap(void *addr, size_t n);
 
 #define KIO_TRAP_FDS 256
 
-/* Traps calls on KIO_TRAP_FDS files from `first` on in this thread, those that it
- * starts, and all children; once, also where a parent has done so. False where
- * the kernel refuses, with errno. Gives up gaining privileges by exec
+/* Traps calls on KIO_TRAP_FDS files from `first` on in this thread, those that
+ * it starts, and all children; once, also where a parent has done so. False
+ * where the kernel refuses, with errno. Gives up gaining privileges by exec
  * (PR_SET_NO_NEW_PRIVS). */
 bool kio_trap_install(int first);
 /* Whether calls on the file are trapped. */

@@ -1,6 +1,7 @@
 /* The wrappers around a form's calls, and the form `sys`. */
 #include "ioctl/kio.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -212,6 +213,7 @@ kio_broken(struct kio *kio)
 static bell_status
 status_of_errno(int error)
 {
+    assert(error > 0);
     switch (error) {
     case ENOENT:
     case ENODEV:
@@ -236,6 +238,7 @@ kio_open(struct kio *kio, const char *path, int flags,
     unsigned n_tries = 0;
     int fd;
 
+    assert(kio && path);
     do
         fd = kio->ops->open(kio, path, flags | O_CLOEXEC);
     while (again(fd, &n_tries));
@@ -303,6 +306,7 @@ fail_call(const struct kio_file *file, unsigned long request, const void *arg,
     bell_status status = status_of_refusal(error);
     int name_chars;
 
+    assert(error > 0 || vendor);
     if (vendor)
         status = nv_status_is_no_memory(request, arg, vendor) ? BELL_E_NO_MEMORY
                                                               : BELL_E_KERNEL;
@@ -386,6 +390,7 @@ kio_ioctl(const struct kio_file *file, unsigned long request, void *arg)
     struct kio_capture capture;
     uint32_t vendor;
 
+    assert(file->kio && file->fd >= 0);
     BELL_TRY(call_captured(file, request, arg, &capture, &vendor));
     if (vendor)
         return fail_call(file, request, arg, &capture, 0, vendor);
@@ -419,6 +424,7 @@ kio_mmap(struct kio *kio, const struct kio_file *file, void *addr,
     void *p = addr;
     int result;
 
+    assert(size_bytes > 0);
     do
         result = kio->ops->mmap(kio, &p, size_bytes, prot, flags,
                                 file ? file->fd : -1, offset);
@@ -459,6 +465,7 @@ kio_poll(const struct kio_file *file, short events, int timeout_ms,
     short revents = 0;
     int result;
 
+    assert(file->kio && file->fd >= 0);
     do
         result = file->kio->ops->poll(file->kio, file->fd, events, timeout_ms,
                                       &revents);
@@ -480,6 +487,7 @@ kio_read_file(struct kio *kio, const char *path, char *buf, size_t cap,
     unsigned n_tries = 0;
     int n;
 
+    assert(cap > 0);
     do
         n = kio->ops->read_file(kio, path, buf, cap);
     while (again(n, &n_tries));

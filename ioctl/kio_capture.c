@@ -1,6 +1,7 @@
 /* Following the pointers in call arguments. */
 #include "ioctl/kio_capture.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,7 @@ capture_append(struct kio_capture *capture, const struct kio_blob *blob,
 {
     struct kio_blob *slot;
 
+    assert(capture->n_blobs <= KIO_CAPTURE_BLOBS);
     if (!capture_reserve(capture, blob->size_bytes))
         return bell_fail(BELL_E_NO_MEMORY,
                          "out of memory for %u bytes of a call's argument",
@@ -81,6 +83,7 @@ find_pointee(const struct kio_capture *capture, uint32_t parent,
     struct kio_blob blob = {.parent = parent,
                             .field_offset_bytes = field->offset_bytes};
 
+    assert(parent < capture->n_blobs);
     if (!field->ptr || field->offset_bytes + 8 > outer->size_bytes)
         return false;
     memcpy(&blob.addr, outer->data + field->offset_bytes, 8);
@@ -108,6 +111,7 @@ follow(struct kio_capture *capture, uint32_t parent, bool view,
     uint64_t n;
     uint32_t i;
 
+    assert(parent < capture->n_blobs);
     for (i = 0; desc && i < desc->n_fields; i++) {
         if (!find_pointee(capture, parent, &desc->fields[i], &blob, &n) ||
             capture->n_blobs == KIO_CAPTURE_BLOBS)
@@ -203,6 +207,7 @@ kio_capture_again(const struct kio_capture *before, struct kio_capture *after,
 {
     uint32_t i;
 
+    assert(before->n_blobs <= KIO_CAPTURE_BLOBS);
     after->n_blobs = 0;
     after->used_bytes = 0;
     after->call = before->call;
@@ -243,6 +248,7 @@ kio_capture_format(const struct kio_capture *capture, char *buf,
     uint32_t i;
     int n;
 
+    assert(buf_bytes > 0);
     n = snprintf(buf, buf_bytes, "%s(", capture->call.name);
     len = n > 0 && (size_t)n < buf_bytes ? (size_t)n : buf_bytes - 1;
     for (i = 0; i < capture->n_blobs; i++) {

@@ -4,6 +4,7 @@
  */
 #include "ioctl/kio_desc.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -227,6 +228,7 @@ kio_pointee_struct(enum kio_dev dev, uint32_t branch,
     const struct kio_number *row = NULL;
     uint32_t number;
 
+    assert(field->ptr);
     number = (uint32_t)desc_load_field(outer, ptr->select_field, outer_data,
                                        outer_bytes);
     switch ((enum kio_select)ptr->select) {
@@ -265,6 +267,7 @@ kio_pointee_bytes(const struct kio_struct *outer, const struct kio_field *field,
     const struct kio_pointee *ptr = field->ptr;
     uint64_t n;
 
+    assert(field->ptr);
     if (ptr->select == KIO_SELECT_PINNED)
         return 0;
     if (ptr->length_field == KIO_NO_FIELD)
@@ -332,6 +335,7 @@ convert_array(const struct kio_struct *from_desc,
     uint32_t n_to = to_array->size_bytes / to_array->each_bytes, i, e;
     size_t name_len = strlen(to_array->name);
 
+    assert(from_array->each_bytes > 0 && to_array->each_bytes > 0);
     n = n < n_to ? n : n_to;
     for (i = 0; i < to_desc->n_fields; i++) {
         const struct kio_field *t = &to_desc->fields[i], *f;
@@ -392,6 +396,7 @@ desc_add(struct text *text, const char *fmt, ...)
     va_list args;
     int n;
 
+    assert(text->len < text->cap);
     va_start(args, fmt);
     n = vsnprintf(text->buf + text->len, text->cap - text->len, fmt, args);
     va_end(args);
@@ -406,6 +411,7 @@ add_array(struct text *text, const struct kio_field *field, const uint8_t *data)
 {
     uint32_t n = field->size_bytes, shown = n < 8 ? n : 8, i;
 
+    assert(field->each_bytes > 0);
     if (field->kind == KIO_FIELD_TEXT) {
         desc_add(text, "\"%.*s\"", (int)strnlen((const char *)data, n), data);
         return;
@@ -461,6 +467,7 @@ kio_struct_format(const struct kio_struct *desc, const void *data,
     const uint8_t *bytes = data;
     uint32_t i;
 
+    assert(buf_bytes > 0);
     buf[0] = '\0';
     for (i = 0; i < desc->n_fields; i++) {
         const struct kio_field *field = &desc->fields[i];
@@ -527,6 +534,7 @@ diff_array(struct diff *diff, const struct kio_struct *desc, uint32_t array)
     size_t name_len = strlen(field->name);
     char label[96];
 
+    assert(array < desc->n_fields);
     while (array + 1 + n_rows < desc->n_fields &&
            is_element(&desc->fields[array + 1 + n_rows]))
         n_rows++;

@@ -1,6 +1,7 @@
 /* Answering calls from a cassette. */
 #include "ioctl/kio_replay.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -167,6 +168,7 @@ replay_expect(struct replay_kio *replay, enum cas_kind kind, const char *what)
 static int
 served(struct replay_kio *replay, int result)
 {
+    assert(replay->reader);
     if (!replay->why[0]) {
         replay->next++;
         apply_updates(replay);
@@ -253,6 +255,7 @@ check_argument(struct replay_kio *replay, const struct kio_capture *now,
     const char *name = blob->name ? blob->name : now->call.name;
     size_t len = strlen(replay->why);
 
+    assert(index < now->n_blobs);
     /* It was not followed then: its layout is known since. That it was there
      * and how long it was is the outer struct's to compare. */
     if (!was && (index > 0 || record->n_blobs == 0))

@@ -1,6 +1,7 @@
 /* Following NVIDIA's calls. Objects are named by client and handle. */
 #include "ioctl/nv_track.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -87,6 +88,7 @@ drop(struct list *list, size_t i)
 {
     uint8_t *items = list->items;
 
+    assert(i < list->n);
     list->n--;
     memmove(items + i * list->item_bytes, items + list->n * list->item_bytes,
             list->item_bytes);

@@ -11,6 +11,8 @@
  */
 #include "lower/index.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "base/bits.h"
 
@@ -170,6 +172,7 @@ split_sum(const struct indexer *x, const struct uop *memory,
 {
     const struct uop *c = u->op == UOP_ADD ? u->src[1] : u;
 
+    assert(uop_dtype_infos[u->dtype].is_int);
     *out_base = u;
     if (c->op != UOP_CONST || c->arg.i > MAX_OFFSET || c->arg.i < -MAX_OFFSET)
         return 0;
@@ -289,6 +292,7 @@ lower_index(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     uint32_t max_src = 1;
     size_t n_ids, n, i;
 
+    assert(n_roots > 0 && target);
     BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
     n_ids = n ? (size_t)list[n - 1]->id + 1 : 1;
     for (i = 0; i < n; i++)

@@ -35,6 +35,7 @@ loop_of_range(const struct linear *l, const struct uop *range)
 {
     uint32_t i;
 
+    assert(range->op == UOP_RANGE);
     for (i = 0; i < l->n_loops; i++) {
         if (l->loops[i].range == range)
             return i;
@@ -113,6 +114,7 @@ find_depths(struct linear *l)
 {
     size_t i;
 
+    assert(l->n_loops <= LINEARIZE_MAX_LOOPS);
     for (i = l->n_nodes; i-- > 0;) {
         const struct uop *u = l->nodes[i];
         struct loop *loop;
@@ -134,6 +136,7 @@ fill_items(struct linear *l)
     size_t i;
     uint32_t j;
 
+    assert(l->n_loops <= LINEARIZE_MAX_LOOPS);
     for (i = 0; i < l->n_nodes; i++) {
         const struct uop *u = l->nodes[i];
         uint32_t at = innermost(l, l->deps[i]);

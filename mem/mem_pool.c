@@ -59,6 +59,7 @@ release_chunk(struct mem_pool *pool, uint32_t i)
     const struct mem_pool_desc *desc = &pool->desc;
     struct chunk *chunk = &pool->chunks[i];
 
+    assert(i < pool->n_chunks);
     desc->ops->unmap_va(desc->user, &chunk->backing, chunk->va.addr);
     mem_va_free(desc->va, &chunk->va);
     desc->ops->destroy(desc->user, &chunk->backing);
@@ -75,6 +76,7 @@ fill_chunk(const struct mem_pool_desc *desc, uint64_t size_bytes,
 {
     bell_status status;
 
+    assert(is_pow2(align_bytes) && size_bytes > 0);
     BELL_TRY(desc->ops->create(desc->user, size_bytes, &chunk->backing));
     status = mem_va_alloc(desc->va, size_bytes, align_bytes, &chunk->va);
     if (status != BELL_OK)

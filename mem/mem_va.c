@@ -44,6 +44,7 @@ class_of(uint64_t size, unsigned *fl, unsigned *sl)
 {
     unsigned log2;
 
+    assert(size > 0);
     if (size < N_SL) {
         *fl = 0;
         *sl = (unsigned)size;
@@ -173,6 +174,7 @@ va_cut(struct mem_va *va, uint32_t i, uint64_t size)
     uint32_t r = new_block(va);
     struct block *b = &va->blocks[i], *rest = &va->blocks[r];
 
+    assert(b->size > size && size > 0);
     *rest = (struct block){
         .addr = b->addr + size,
         .size = b->size - size,

@@ -1,6 +1,8 @@
 /* Activations and conversions. */
 #include "tensor/elementwise.h"
 
+#include <assert.h>
+
 #include "tensor/gradient.h"
 
 /* ---- conversions ---- */
@@ -78,6 +80,7 @@ slope_between(struct bell_context *ctx, const struct uop *u,
 {
     const struct uop *in;
 
+    assert(tn_bad(u) || tn_bad(x) || u->dtype == x->dtype);
     if (!tn_is_float(x))
         return u;
     in = tn_lt(ctx, low, u);
@@ -137,6 +140,7 @@ tn_sigmoid(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *one = tn_num(ctx, x, 1), *e, *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     e = tn_exp(ctx, tn_neg(ctx, tn_abs(ctx, x)));
     y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), e, one);
     y = tn_fdiv(ctx, y, tn_add(ctx, one, e));
@@ -212,6 +216,7 @@ exp_linear(struct bell_context *ctx, const struct uop *x, double alpha,
     const struct uop *zero = tn_num(ctx, x, 0), *below = tn_lt(ctx, x, zero),
                      *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     y = tn_where(ctx, below, x, zero);
     y = tn_expm1(ctx, tn_mul_c(ctx, y, 1 / beta));
     y = tn_where(ctx, below, tn_mul_c(ctx, y, alpha), x);

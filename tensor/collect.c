@@ -35,6 +35,7 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
     struct tensor_buffer *buf;
     bell_status status;
 
+    assert(dtype < UOP_DTYPE_COUNT && elem_bytes > 0);
     if (n_elems > (uint64_t)TN_MAX_NUMEL)
         return bell_fail(BELL_E_NO_MEMORY, "a buffer of %llu elements",
                          (unsigned long long)n_elems);
@@ -86,6 +87,7 @@ tensor_buffer_node(struct bell_context *ctx, struct tensor_buffer *buf,
     union uop_arg arg = {.bits = 0};
     const struct uop *u;
 
+    assert(buf->refcount > 0);
     if (!shape)
         return &uop_failed;
     arg.data = buf;
@@ -106,6 +108,7 @@ tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
     struct bell_context *ctx = t->ctx;
     const struct uop *u = tensor_buffer_node(ctx, buf, t->shape);
 
+    assert(buf->refcount > 0);
     if (tn_bad(u)) {
         ctx->graph.failed = false;
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a buffer's node");
@@ -131,6 +134,7 @@ struct marker {
 static void
 mark_push(struct marker *m, const struct uop *u)
 {
+    assert(u->id < m->ctx->graph.n_nodes);
     if (m->mark[u->id])
         return;
     m->mark[u->id] = 1;
@@ -141,6 +145,7 @@ mark_push(struct marker *m, const struct uop *u)
 static void
 mark_from(struct marker *m, const struct uop *root)
 {
+    assert(root->id < m->ctx->graph.n_nodes);
     mark_push(m, root);
     while (m->n_stack) {
         const struct uop *u = m->stack[--m->n_stack];
@@ -202,6 +207,8 @@ collect_copy_node(struct uop_graph *to, const struct uop_graph *from,
     union uop_arg arg = u->arg;
     uint32_t i;
 
+    assert(u->n_src <= 3);
+    assert(u->id < from->n_nodes);
     for (i = 0; i < u->n_src; i++)
         src[i] = copies[u->src[i]->id];
     if (uop_op_infos[u->op].arg_kind == UOP_ARG_DIMS)

@@ -5,6 +5,7 @@
  */
 #include "tensor/tensor_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ link_handle(struct bell_context *ctx, struct bell_tensor *t, uint32_t scope)
 {
     struct tensor_scope *s = &ctx->scopes[scope];
 
+    assert(scope < ctx->n_scopes);
     t->scope = scope;
     t->prev = NULL;
     t->next = s->tensors;
@@ -32,6 +34,7 @@ link_handle(struct bell_context *ctx, struct bell_tensor *t, uint32_t scope)
 static void
 unlink_handle(struct bell_tensor *t)
 {
+    assert(!t->prev || t->prev->next == t);
     if (t->prev)
         t->prev->next = t->next;
     else if (t->scope != SCOPE_OWNED)
@@ -125,6 +128,7 @@ tensor_new(struct bell_context *ctx, const char *call, const struct uop *uop)
 {
     struct bell_tensor *t;
 
+    assert(tn_bad(uop) || ctx->graph.nodes[uop->id] == uop);
     if (uop == &uop_failed)
         return fail_node(ctx, call);
     t = alloc_handle(ctx);
@@ -156,6 +160,7 @@ tensor_wide_node(const struct bell_tensor *t)
 bool
 tensor_set_grad(struct bell_tensor *t, const struct uop *uop)
 {
+    assert(tn_bad(uop) || t->ctx->graph.nodes[uop->id] == uop);
     if (!t->grad) {
         t->grad = alloc_handle(t->ctx);
         if (!t->grad)
@@ -208,6 +213,7 @@ tensor_fail(struct bell_context *ctx, const char *call, bell_status status,
     char text[BELL_ERROR_MESSAGE];
     va_list args;
 
+    assert(status != BELL_OK);
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);

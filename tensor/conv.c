@@ -5,6 +5,7 @@
  */
 #include "tensor/conv.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ take_windows(struct bell_context *ctx, const struct uop *x,
     int64_t size[2] = {kh, kw};
     uint32_t i;
 
+    assert(kh > 0 && kw > 0);
     for (i = 0; i < 2; i++) {
         uint32_t axis = 2 + 2 * i; /* the first axis became two */
         int64_t reach = (size[i] - 1) * s->dilation[i] + 1, n;
@@ -67,6 +69,8 @@ tn_conv2d(struct bell_context *ctx, const struct uop *x, const struct uop *w,
     const struct uop *u, *k;
     int64_t d[8];
 
+    assert(tn_bad(x) || tn_bad(w) ||
+           (tn_rank(ctx, x) == 4 && tn_rank(ctx, w) == 4));
     if (tn_bad(x) || tn_bad(w))
         return &uop_failed;
     u = take_windows(ctx, x, s, shape->d[2], shape->d[3]);
@@ -100,6 +104,7 @@ plan_back(const struct conv_shape *s, uint32_t i, int64_t window, int64_t want)
 {
     struct back_axis b = {.phases = s->stride[i], .dilation = s->dilation[i]};
 
+    assert(i < 2 && s->stride[i] > 0 && s->dilation[i] > 0);
     b.taps = (int64_t)div_up((uint64_t)window, (uint64_t)b.phases);
     b.first = s->padding[i] / b.phases;
     b.n =
@@ -166,6 +171,7 @@ remove_stride(struct bell_context *ctx, const struct uop *y,
 {
     uint32_t i;
 
+    assert(s->stride[0] > 0 && s->stride[1] > 0);
     for (i = 0; i < 2; i++) {
         if (s->stride[i] > 1 && s->dilation[i] > 1) {
             y = tn_stuff_axis(ctx, y, 2 + i, s->stride[i]);
@@ -186,6 +192,8 @@ tn_conv2d_back_x(struct bell_context *ctx, const struct uop *y,
     const struct uop *u;
     uint32_t i;
 
+    assert(tn_bad(y) || tn_bad(w) ||
+           (tn_rank(ctx, y) == 4 && tn_rank(ctx, w) == 4));
     if (tn_bad(w))
         return w;
     y = remove_stride(ctx, y, &s);
@@ -218,6 +226,8 @@ tn_conv2d_back_w(struct bell_context *ctx, const struct uop *x,
     const struct uop *u = take_windows(ctx, x, s, kh, kw);
     int64_t d[8];
 
+    assert(tn_bad(x) || tn_bad(y) ||
+           (tn_rank(ctx, x) == 4 && tn_rank(ctx, y) == 4));
     if (tn_bad(u) || tn_bad(y))
         return &uop_failed;
     y = tn_split_axis(ctx, y, 1, s->groups, tn_size(ctx, y, 1) / s->groups);
@@ -351,6 +361,7 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     const struct uop *u;
     uint32_t i;
 
+    assert(n_axes == 1 || n_axes == 2);
     if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
         return out;
     if (!read_options(call, ops.ctx, opt, n_axes, &s) ||

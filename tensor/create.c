@@ -1,6 +1,7 @@
 /* Tensors from nothing: constants, ranges, the identity matrix. */
 #include "tensor/node.h"
 
+#include <assert.h>
 #include <math.h>
 
 struct bell_tensor *
@@ -140,6 +141,7 @@ make_steps(struct bell_context *ctx, double start, double step, int64_t n,
                  is_whole_number(last_step(start, step, n));
     enum uop_dtype wide = UOP_F32;
 
+    assert(n >= 0);
     if (whole)
         wide = UOP_I64;
     else if (dtype == UOP_F64 || (uop_dtype_infos[dtype].is_int &&

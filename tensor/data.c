@@ -1,6 +1,7 @@
 /* Data in and out, realising, assignment. */
 #include "tensor/tensor_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -204,6 +205,7 @@ decode_element(enum uop_dtype dtype, const uint8_t *raw, size_t i,
     size_t size = uop_dtype_infos[dtype].size_bytes;
     uint64_t bits = 0;
 
+    assert(uop_dtype_infos[dtype].size_bytes > 0);
     memcpy(&bits, raw + i * size, size);
     if (uop_dtype_infos[dtype].is_float)
         *out_f = uop_float_value(dtype, bits);
@@ -231,6 +233,7 @@ read_converted(const char *call, struct bell_tensor *t, size_t n, double *dst_f,
     size_t i, size_bytes;
     bell_status status;
 
+    assert(!dst_f != !dst_i);
     BELL_TRY(tensor_usable(call, t));
     if (n != bell_numel(t))
         return bell_fail_at(call, BELL_BAD_SIZE,

@@ -3,6 +3,7 @@
  */
 #include "tensor/tensor_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "tensor/node.h"
@@ -67,6 +68,7 @@ promote_ints(enum uop_dtype a, enum uop_dtype b)
     const struct uop_dtype_info *x = &uop_dtype_infos[a];
     const struct uop_dtype_info *y = &uop_dtype_infos[b];
 
+    assert(x->is_int && y->is_int);
     if (x->is_signed == y->is_signed)
         return x->size_bytes >= y->size_bytes ? a : b;
     if (!x->is_signed)
@@ -90,6 +92,7 @@ tensor_promote(enum uop_dtype a, enum uop_dtype b)
 {
     int cat_a = find_category(a), cat_b = find_category(b);
 
+    assert(a < UOP_DTYPE_COUNT && b < UOP_DTYPE_COUNT);
     if (a == b)
         return a;
     if (cat_a != cat_b)
@@ -159,6 +162,7 @@ tensor_shape_str(const int64_t *d, uint32_t n, char *buf, size_t size_bytes)
     size_t at = 0;
     uint32_t i;
 
+    assert(size_bytes > 0);
     at += (size_t)snprintf(buf, size_bytes, "(");
     for (i = 0; i < n && at < size_bytes; i++)
         at += (size_t)snprintf(buf + at, size_bytes - at, "%s%lld",
@@ -174,6 +178,7 @@ tensor_axis(struct bell_context *ctx, const char *call, int64_t axis,
 {
     int64_t n = rank ? rank : 1;
 
+    assert(rank <= TN_MAX_RANK);
     if (axis < -n || axis >= n) {
         tensor_fail(ctx, call, BELL_BAD_AXIS,
                     "axis %lld of a tensor of %u axes", (long long)axis, rank);
@@ -188,6 +193,7 @@ tensor_axes(struct bell_context *ctx, const char *call, const int64_t *axes,
 {
     uint32_t mask = 0, i;
 
+    assert(rank <= TN_MAX_RANK);
     for (i = 0; i < n_axes; i++) {
         int axis = tensor_axis(ctx, call, axes[i], rank);
         if (axis < 0)

@@ -1,6 +1,7 @@
 /* Elementwise calls with two and three operands. */
 #include "tensor/elementwise.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "tensor/gradient.h"
@@ -29,6 +30,7 @@ apply_kind(enum tensor_kind kind, enum uop_dtype dtype, bool weak)
 {
     bool is_float = uop_dtype_infos[dtype].is_float;
 
+    assert(dtype < UOP_DTYPE_COUNT);
     if (kind == TENSOR_FLOAT && !is_float)
         return weak ? UOP_F64 : UOP_F32;
     if (uop_dtype_is_f8(dtype) && kind != TENSOR_INT)
@@ -70,6 +72,7 @@ tensor_operands(const char *call, struct bell_tensor *const *tensors,
     enum uop_dtype dtype, promoted;
     uint32_t i;
 
+    assert(n >= 1 && n <= 3);
     if (!tensor_check_n(call, tensors, n, out))
         return false;
     ctx = tensors[0]->ctx;
@@ -209,6 +212,7 @@ pow_whole(struct bell_context *ctx, const struct uop *x, uint64_t n)
 {
     const struct uop *r = NULL;
 
+    assert(n > 0);
     while (n) {
         if (n & 1)
             r = r ? tn_mul(ctx, r, x) : x;
@@ -229,6 +233,7 @@ pow_ints(struct bell_context *ctx, const struct uop *x, const struct uop *e)
                      *zero = tn_int(ctx, dtype, 0);
     const struct uop *r = one, *square = x, *odd, *neg;
 
+    assert(tn_bad(x) || uop_dtype_infos[x->dtype].is_int);
     n_bits -= uop_dtype_infos[dtype].is_signed;
     for (i = 0; i < n_bits; i++) {
         odd = tn_and(ctx, tn_alu2(ctx, UOP_SHR, e, tn_int(ctx, dtype, i)), one);
@@ -283,6 +288,7 @@ copy_sign(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     int64_t sign = (int64_t)(1ull << (size * 8 - 1));
     const struct uop *bits, *abs, *y_sign;
 
+    assert(tn_bad(x) || tn_is_float(x));
     y_sign = tn_and(ctx, tn_bitcast(ctx, y, bits_type),
                     tn_int(ctx, bits_type, sign));
     bits = tn_or(ctx,
@@ -315,6 +321,7 @@ take_atan2(struct bell_context *ctx, const struct uop *y, const struct uop *x)
     const struct uop *ax = abs_branch(ctx, x), *ay = abs_branch(ctx, y);
     const struct uop *steep = tn_lt(ctx, ax, ay), *low, *high, *ratio, *t;
 
+    assert(tn_bad(x) || tn_is_float(x));
     low = tn_where(ctx, steep, ax, ay);
     high = tn_where(ctx, steep, ay, ax);
     ratio = tn_where(
@@ -353,6 +360,7 @@ take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     const struct uop *ax = tn_abs(ctx, x), *ay = tn_abs(ctx, y);
     const struct uop *swap = tn_lt(ctx, ax, ay), *low, *high, *r, *plain;
 
+    assert(tn_bad(x) || tn_is_float(x));
     low = tn_where(ctx, swap, ax, ay);
     high = tn_where(ctx, swap, ay, ax);
     plain = tn_or(ctx, tn_eq(ctx, high, tn_const(ctx, dtype, 0)),

@@ -6,6 +6,7 @@
  */
 #include "tensor/gradient.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -107,6 +108,7 @@ find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
 static bool
 push_node(struct backward *bw, const struct uop *u)
 {
+    assert(u->id < bw->ctx->graph.n_nodes);
     if (host_grow((void **)&bw->stack, &bw->cap_stack, bw->n_stack + 1,
                   sizeof(*bw->stack)) != 0 ||
         host_grow((void **)&bw->edge, &bw->cap_edge, bw->n_stack + 1,
@@ -125,6 +127,7 @@ finish_node(struct backward *bw, const struct uop *u)
     bool needed = bw->is_target[u->id], end;
     uint32_t i;
 
+    assert(bw->state[u->id] != VISIT_NEEDED);
     for (i = 0;; i++) {
         const struct uop *src = find_edge(bw, u, i, &end);
         if (end)
@@ -217,6 +220,7 @@ binary_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
     const struct uop *a = u->src[0], *b = u->src[1], *mine = u->src[i],
                      *other = u->src[1 - i];
 
+    assert(i < 2 && u->n_src == 2);
     switch ((int)u->op) {
     case UOP_ADD:
         return g;
@@ -243,6 +247,7 @@ unary_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
     const struct uop *x = u->src[0];
 
+    assert(u->n_src == 1);
     switch ((int)u->op) {
     case UOP_NEG:
         return tn_neg(ctx, g);
@@ -273,6 +278,7 @@ permute_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     int64_t inverse[TN_MAX_RANK];
     uint32_t i;
 
+    assert(u->op == UOP_PERMUTE);
     for (i = 0; i < u->arg.dims->n; i++)
         inverse[u->arg.dims->d[i]] = i;
     return tn_permute(ctx, g, inverse);
@@ -287,6 +293,7 @@ border_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     int64_t list[2 * TN_MAX_RANK];
     uint32_t i;
 
+    assert(u->op == UOP_PAD || u->op == UOP_SHRINK);
     for (i = 0; i < shape->n; i++) {
         list[2 * i] = d[2 * i];
         list[2 * i + 1] = u->op == UOP_PAD ? d[2 * i] + shape->d[i]
@@ -327,6 +334,7 @@ product_share(struct bell_context *ctx, const struct uop *u,
     const struct uop *one = tn_num(ctx, x, 1), *is_zero, *rest, *n_zeros;
     uint32_t axes = uop_reduce_axes(u);
 
+    assert(u->op == UOP_REDUCE_AXIS);
     is_zero = tn_eq(ctx, x, zero);
     rest = tn_reduce(ctx, UOP_MUL, tn_where(ctx, is_zero, one, x), axes);
     n_zeros = tn_reduce(ctx, UOP_ADD, tn_where(ctx, is_zero, one, zero), axes);
@@ -342,6 +350,7 @@ reduce_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     const struct uop *x = u->src[0], *mask, *count;
     const struct uop_dims *shape = tn_shape(ctx, x);
 
+    assert(u->op == UOP_REDUCE_AXIS);
     switch ((int)uop_reduce_op(u)) {
     case UOP_ADD:
         return tn_expand(ctx, g, shape->d);
@@ -367,6 +376,7 @@ gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     uint32_t axis = (uint32_t)u->arg.i, rank = tn_rank(ctx, x);
     int64_t size = tn_size(ctx, x, axis);
 
+    assert(u->op == UOP_GATHER);
     if (uop_dtype_infos[dtype].size_bytes < 8) {
         index = tn_cast(ctx, index, UOP_I64);
         dtype = UOP_I64;
@@ -428,6 +438,7 @@ static const struct uop *
 find_gradient_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
                     const struct uop *g)
 {
+    assert(i < u->n_src);
     if (u->op == UOP_WHERE)
         return i == 1 ? tn_where(ctx, u->src[0], g, tn_num(ctx, g, 0))
                       : tn_where(ctx, u->src[0], tn_num(ctx, g, 0), g);
@@ -522,6 +533,7 @@ tensor_gradient(struct bell_context *ctx, const struct uop *root,
     bool failed = tn_bad(root) || tn_bad(seed);
     uint32_t i;
 
+    assert(n > 0);
     if (failed)
         return take_node_error(ctx);
     if (!alloc_backward(&bw, ctx->graph.n_nodes)) {

@@ -1,6 +1,7 @@
 /* Indexing: x[...], gather and its relatives, scatter. */
 #include "tensor/elementwise.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -36,6 +37,7 @@ resolve_slice(const struct bell_index_item *item, int64_t size,
     int64_t high = item->step < 0 ? size - 1 : size;
     int64_t begin = item->begin, end = item->end;
 
+    assert(size >= 0);
     if (begin == BELL_NONE)
         begin = item->step < 0 ? high : low;
     else if (begin < 0)
@@ -78,6 +80,7 @@ plan_item(struct index_plan *p, const char *call,
 {
     struct axis_step *step = &p->steps[axis];
 
+    assert(axis < BELL_MAX_RANK);
     step->begin = 0;
     step->step = 1;
     step->count = size;
@@ -201,6 +204,7 @@ flat_index(struct bell_context *ctx, const struct uop *const *index,
     int64_t total = tn_product(sizes, n);
     uint32_t k;
 
+    assert(n > 0);
     for (k = 0; k < n; k++) {
         const struct uop *size = tn_int(ctx, UOP_I64, sizes[k]), *i, *in;
         i = tn_where(ctx, tn_lt(ctx, index[k], zero),
@@ -222,6 +226,7 @@ gather_axis(struct bell_context *ctx, const struct uop *u, uint32_t at,
     int64_t d[TN_MAX_RANK], final[TN_MAX_RANK];
     uint32_t rank = tn_rank(ctx, u), i, n = 0;
 
+    assert(tn_bad(u) || tn_bad(index) || at < tn_rank(ctx, u));
     if (tn_bad(u) || tn_bad(index))
         return &uop_failed;
     for (i = 0; i < rank; i++) {
@@ -589,6 +594,7 @@ hit_mask(struct bell_context *ctx, const struct uop_dims *shape, uint32_t axis,
     uint32_t rank = shape->n;
     const struct uop *size = tn_int(ctx, UOP_I64, shape->d[axis]);
 
+    assert(axis < shape->n);
     index = tn_swap(ctx, tn_unsqueeze(ctx, index, rank), axis, rank);
     index = tn_where(ctx, tn_lt(ctx, index, tn_int(ctx, UOP_I64, 0)),
                      tn_add(ctx, index, size), index);
@@ -603,6 +609,7 @@ pad_index_to(struct bell_context *ctx, const struct uop *u,
 {
     uint32_t i;
 
+    assert(tn_bad(u) || tn_rank(ctx, u) == shape->n);
     for (i = 0; i < shape->n && !tn_bad(u); i++) {
         if (i != axis)
             u = tn_pad_axis(ctx, u, i, 0, shape->d[i] - tn_size(ctx, u, i));

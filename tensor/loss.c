@@ -1,6 +1,7 @@
 /* Losses and normalisation. float16 and bfloat16 are computed in float32 and
  * rounded at the end.
  */
+#include <assert.h>
 #include <math.h>
 
 #include "tensor/elementwise.h"
@@ -139,6 +140,7 @@ along_channels(struct bell_context *ctx, const struct uop *v, uint32_t rank)
     int64_t d[TN_MAX_RANK];
     uint32_t i;
 
+    assert(rank >= 2 && rank <= TN_MAX_RANK);
     if (!v || tn_bad(v))
         return v;
     for (i = 0; i < rank; i++)
@@ -435,6 +437,7 @@ pick_class(struct bell_context *ctx, const struct uop *u, uint32_t axis,
 {
     const struct uop *hit;
 
+    assert(tn_bad(u) || axis < tn_rank(ctx, u));
     if (tn_bad(u))
         return u;
     hit = tn_eq(ctx, tn_unsqueeze(ctx, target, axis),
@@ -471,6 +474,7 @@ class_loss(struct bell_context *ctx, const struct uop *x, uint32_t axis,
     int64_t n = tn_size(ctx, x, axis);
     uint32_t mask = 1u << axis;
 
+    assert(tn_bad(x) || axis < tn_rank(ctx, x));
     if (tn_bad(x))
         return x;
     max = tn_wrap(ctx, UOP_DETACH, tn_reduce(ctx, UOP_MAX, x, mask));
@@ -496,6 +500,7 @@ soft_loss(struct bell_context *ctx, const struct uop *log_p, uint32_t axis,
 {
     double n = (double)tn_size(ctx, log_p, axis);
 
+    assert(tn_bad(log_p) || axis < tn_rank(ctx, log_p));
     if (tn_bad(log_p))
         return log_p;
     t = tn_cast(ctx, t, log_p->dtype);

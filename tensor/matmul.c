@@ -1,6 +1,7 @@
 /* Matrix products: a broadcast multiplication and a sum over one axis. */
 #include "tensor/matmul.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@ tn_sum_product(struct bell_context *ctx, const struct uop *a,
     enum uop_dtype dtype = a->dtype;
     enum uop_dtype sum = dtype;
 
+    assert(tn_bad(a) || tn_bad(b) || a->dtype == b->dtype);
     if (uop_dtype_is_small(dtype))
         sum = UOP_F32;
     else if (dtype == UOP_I8 || dtype == UOP_U8)

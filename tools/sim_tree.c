@@ -129,7 +129,7 @@ put_pci(struct tree *tree, const char *folder)
         (void)put(tree, "%s/%s", folder, names[i]);
 }
 
-/* ---- AMD ------------------------------------------------------------------ */
+/* ---- AMD ---- */
 
 /* The value of a line "KEY VALUE"; 0 where there is none. */
 static uint64_t
@@ -220,7 +220,7 @@ put_amd(struct tree *tree)
     write_file(tree, "/dev/kfd", 0666, "", 0);
 }
 
-/* ---- NVIDIA ---------------------------------------------------------------- */
+/* ---- NVIDIA ---- */
 
 static void
 put_nv(struct tree *tree)
@@ -245,7 +245,7 @@ put_nv(struct tree *tree)
     write_file(tree, "/dev/nvidia-uvm", 0666, "", 0);
 }
 
-/* ---- all -------------------------------------------------------------------- */
+/* ---- all ---- */
 
 bell_status
 sim_tree_write(const char *root, const char *backend, const char *interface)

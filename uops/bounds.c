@@ -5,6 +5,9 @@
  * INT64_MAX count as INT64_MAX, so a U64 range that ends there is open.
  */
 #include "uops/uop.h"
+
+#include <assert.h>
+
 #include "uops/uops_internal.h"
 
 #include "base/bits.h"
@@ -48,6 +51,7 @@ fit(enum uop_dtype dtype, int64_t lo, int64_t hi)
     struct uop_bounds all = dtype_bounds[dtype];
     struct uop_bounds b = {lo, hi};
 
+    assert(lo <= hi);
     return lo < all.min || hi > all.max ? all : b;
 }
 
@@ -118,6 +122,8 @@ bounds_div(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
     int64_t lo = INT64_MAX, hi = INT64_MIN, q;
     int i, k;
 
+    assert(op == UOP_IDIV || op == UOP_FLOORDIV);
+    assert(a.min <= a.max && b.min <= b.max);
     if ((b.min <= 0 && b.max >= 0) || (a.min == INT64_MIN && b.max < 0))
         return dtype_bounds[dtype];
     for (i = 0; i < 2; i++) {
@@ -137,6 +143,8 @@ bounds_mod(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
 {
     struct uop_bounds r;
 
+    assert(op == UOP_IMOD || op == UOP_FLOORMOD);
+    assert(a.min <= a.max && b.min <= b.max);
     if (b.min == b.max && b.min > 0 && (op == UOP_FLOORMOD || a.min >= 0) &&
         floor_div(a.min, b.min) == floor_div(a.max, b.min)) {
         r.min = floor_mod(a.min, b.min);
@@ -161,6 +169,7 @@ bounds_shift(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
     int bits = dtype == UOP_BOOL ? 1 : uop_dtype_infos[dtype].size_bytes * 8;
     struct uop_bounds pow;
 
+    assert(op == UOP_SHL || op == UOP_SHR);
     if (b.min < 0 || b.max >= bits) {
         struct uop_bounds r = {0, a.max};
         return op == UOP_SHR && a.min >= 0 ? r : dtype_bounds[dtype];
@@ -190,6 +199,7 @@ bounds_bits(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
 {
     struct uop_bounds r = {0, 0};
 
+    assert(op == UOP_AND || op == UOP_OR || op == UOP_XOR);
     if (op == UOP_AND && (a.min >= 0 || b.min >= 0)) {
         if (a.min < 0)
             r.max = b.max;
@@ -216,6 +226,7 @@ bounds_bool(enum uop_op op, struct uop_bounds a, struct uop_bounds b)
     struct uop_bounds r_xor = {a.min ^ b.min, a.min ^ b.min};
     bool fixed = a.min == a.max && b.min == b.max;
 
+    assert(a.min >= 0 && a.max <= 1 && b.min >= 0 && b.max <= 1);
     if (op == UOP_OR || op == UOP_ADD || op == UOP_MAX)
         return r_or;
     if (op == UOP_AND || op == UOP_MUL || op == UOP_MIN)
@@ -232,6 +243,7 @@ bounds_cmp(const struct uop_graph *g, const struct uop *u)
     struct uop_bounds a, b, no = {0, 0}, yes = {1, 1}, any = {0, 1};
     enum uop_dtype dtype = x->dtype;
 
+    assert(u->n_src == 2);
     if (uop_is_float(x) || dtype == UOP_VOID)
         return any;
     a = uop_bounds(g, x);
@@ -258,6 +270,7 @@ bounds_cast(const struct uop_graph *g, const struct uop *u)
     struct uop_bounds a, no = {0, 0}, yes = {1, 1};
     enum uop_dtype from = u->src[0]->dtype;
 
+    assert(u->n_src == 1);
     if (uop_is_float(u->src[0]) || from == UOP_VOID)
         return dtype_bounds[dtype];
     a = uop_bounds(g, u->src[0]);
@@ -278,6 +291,7 @@ bounds_binary(const struct uop_graph *g, const struct uop *u)
     struct uop_bounds a = uop_bounds(g, u->src[0]);
     struct uop_bounds b = uop_bounds(g, u->src[1]), r;
 
+    assert(u->n_src == 2);
     if (dtype == UOP_BOOL)
         return bounds_bool(u->op, a, b);
     switch (u->op) {
@@ -349,6 +363,7 @@ bounds_lanes(const struct uop_graph *g, const struct uop *u)
     struct uop_bounds r = uop_bounds(g, u->src[0]);
     uint32_t i;
 
+    assert(u->n_src > 0);
     for (i = 1; i < u->n_src; i++)
         r = join_bounds(r, uop_bounds(g, u->src[i]));
     return r;
@@ -362,6 +377,7 @@ bounds_ternary(const struct uop_graph *g, const struct uop *u)
     struct uop_bounds b = uop_bounds(g, u->src[1]);
     struct uop_bounds c = uop_bounds(g, u->src[2]);
 
+    assert(u->n_src == 3);
     if (u->op == UOP_WHERE) {
         if (a.min == a.max)
             return a.min ? b : c;

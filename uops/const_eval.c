@@ -7,6 +7,7 @@
  */
 #include "uops/uop.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 int64_t
 uop_wrap_int(enum uop_dtype dtype, int64_t value)
 {
+    assert(!uop_dtype_infos[dtype].is_float);
     switch ((unsigned)dtype) {
     case UOP_BOOL:
         return value != 0;
@@ -44,6 +46,7 @@ uop_round_float(enum uop_dtype dtype, double value)
     double quantum, rounded;
     int exp;
 
+    assert(uop_dtype_infos[dtype].is_float);
     if (dtype == UOP_F32)
         return (double)(float)value;
     if (dtype == UOP_F64 || !f->is_float || isnan(value))
@@ -90,6 +93,7 @@ eval_float(enum uop_op op, enum uop_dtype dtype, const double *v, double *out)
 {
     double r;
 
+    assert(uop_dtype_infos[dtype].is_float);
     switch ((unsigned)op) {
     case UOP_NEG:
         r = -v[0];
@@ -160,6 +164,7 @@ eval_shift(enum uop_op op, enum uop_dtype dtype, int64_t x, int64_t y)
 {
     bool in_range = y >= 0 && y < int_bits(dtype);
 
+    assert(op == UOP_SHL || op == UOP_SHR);
     if (op == UOP_SHL)
         return in_range ? (int64_t)((uint64_t)x << y) : 0;
     if (dtype == UOP_U64)
@@ -207,6 +212,7 @@ eval_int(enum uop_op op, enum uop_dtype dtype, const int64_t *v, int64_t *out)
     bool is_bool = dtype == UOP_BOOL;
     int64_t r;
 
+    assert(!uop_dtype_infos[dtype].is_float);
     switch ((unsigned)op) {
     case UOP_NEG:
         r = (int64_t)(0 - a);
@@ -259,6 +265,7 @@ eval_int(enum uop_op op, enum uop_dtype dtype, const int64_t *v, int64_t *out)
 static bool
 eval_cmp(enum uop_op op, const struct uop *x, const struct uop *y)
 {
+    assert(x->op == UOP_CONST && y->op == UOP_CONST && x->dtype == y->dtype);
     if (uop_is_float(x)) {
         if (op == UOP_CMPLT)
             return x->arg.f < y->arg.f;
@@ -275,6 +282,7 @@ float_to_int(enum uop_dtype dtype, double value)
 {
     struct uop_bounds b = uop_dtype_bounds(dtype);
 
+    assert(!uop_dtype_infos[dtype].is_float);
     if (isnan(value))
         return 0;
     if (dtype == UOP_U64) {
@@ -296,6 +304,7 @@ int_to_float(enum uop_dtype from, enum uop_dtype dtype, int64_t value)
 {
     bool is_u64 = from == UOP_U64;
 
+    assert(!uop_dtype_infos[from].is_float && uop_dtype_infos[dtype].is_float);
     if (dtype == UOP_F64)
         return is_u64 ? (double)(uint64_t)value : (double)value;
     return uop_round_float(dtype, is_u64 ? (double)(float)(uint64_t)value
@@ -307,6 +316,7 @@ eval_cast(const struct uop *x, enum uop_dtype dtype, union uop_arg *out)
 {
     bool to_float = uop_dtype_infos[dtype].is_float;
 
+    assert(x->op == UOP_CONST);
     if (uop_is_float(x)) {
         if (to_float)
             out->f = isnan(x->arg.f) ? (double)NAN
@@ -330,6 +340,7 @@ nan_bits(enum uop_dtype dtype)
     const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
     unsigned n = f->size_bytes * 8u;
 
+    assert(uop_dtype_infos[dtype].is_float);
     if (!f->has_minus_zero) /* what -0 would be */
         return 1ull << (n - 1);
     if (!f->has_inf) /* all ones */
@@ -345,6 +356,7 @@ uop_float_bits(enum uop_dtype dtype, double value)
     uint64_t sign = signbit(value) ? 1ull << (n - 1) : 0;
     int exp;
 
+    assert(f->is_float);
     if (isnan(value))
         return nan_bits(dtype);
     value = fabs(value);
@@ -368,6 +380,7 @@ uop_float_value(enum uop_dtype dtype, uint64_t bits)
     int exp = (int)(size / one) + f->min_exp - 1;
     double value;
 
+    assert(f->is_float);
     if (f->has_inf ? size > inf
                    : (f->has_minus_zero ? size : bits) == nan_bits(dtype))
         return (double)NAN;
@@ -385,6 +398,7 @@ eval_bitcast(const struct uop *x, enum uop_dtype dtype, union uop_arg *out)
 {
     uint64_t bits = (uint64_t)x->arg.i;
 
+    assert(x->op == UOP_CONST);
     if (uop_is_float(x)) {
         if (isnan(x->arg.f))
             return false;

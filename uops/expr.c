@@ -1,5 +1,8 @@
 /* Expressions on one line, as a person writes them. */
 #include "uops/uop.h"
+
+#include <assert.h>
+
 #include "uops/uops_internal.h"
 
 #include <ctype.h>
@@ -40,6 +43,7 @@ expr_put(struct out *o, const char *fmt, ...)
     va_list args;
     int n;
 
+    assert(o->len < o->size_bytes);
     if (o->len + 1 >= o->size_bytes)
         return;
     va_start(args, fmt);
@@ -88,6 +92,7 @@ put_args(struct out *o, const struct uop *u, uint32_t first)
 {
     uint32_t i;
 
+    assert(first <= u->n_src);
     expr_put(o, "(");
     for (i = first; i < u->n_src; i++) {
         if (i > first)
@@ -130,6 +135,7 @@ put_negated(struct out *o, const struct uop *u)
 {
     long long c = (long long)negative_part(u)->arg.i;
 
+    assert(negative_part(u));
     if (u->op != UOP_MUL) {
         expr_put(o, "%lld", -c);
         return;
@@ -164,6 +170,7 @@ expr_put_access(struct out *o, const struct uop *u)
 {
     bool gated = u->n_src == 4;
 
+    assert(u->n_src >= 2 && u->src[0] && u->src[1]);
     if (gated) {
         put_expr(o, u->src[3], PREC_OR);
         expr_put(o, " ? ");

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/map.h"
 
 const struct uop uop_failed = {.op = UOP_CONST, .dtype = UOP_VOID, .lanes = 1};
@@ -142,6 +143,7 @@ grow_table(struct uop_graph *g)
     size_t n_new = g->n_table ? g->n_table * 2 : 256, i;
     const struct uop **table = host_calloc(n_new, sizeof(*table));
 
+    assert(is_pow2(n_new));
     if (!table)
         return false;
     for (i = 0; i < g->n_table; i++) {
@@ -202,6 +204,8 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     struct uop *u;
     size_t at;
 
+    assert(op < UOP_OP_COUNT && dtype < UOP_DTYPE_COUNT && lanes > 0);
+    assert(n_src <= UINT16_MAX);
     if (g->failed)
         return &uop_failed;
     for (i = 0; i < n_src; i++) {
@@ -250,6 +254,7 @@ grow_dims_table(struct uop_graph *g)
     size_t n_new = g->n_dims_table ? g->n_dims_table * 2 : 64, i;
     const struct uop_dims **table = host_calloc(n_new, sizeof(*table));
 
+    assert(is_pow2(n_new));
     if (!table)
         return false;
     for (i = 0; i < g->n_dims_table; i++) {

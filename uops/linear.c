@@ -1,5 +1,8 @@
 /* Linear forms: taking sums apart and putting them together. */
 #include "uops/linear.h"
+
+#include <assert.h>
+
 #include "uops/uops_internal.h"
 
 #include <string.h>
@@ -46,6 +49,7 @@ lin_add_term(struct lin *lin, const struct uop *x, int64_t c)
 {
     uint32_t i;
 
+    assert(lin->n <= LIN_MAX_TERMS);
     for (i = 0; i < lin->n; i++) {
         if (lin->t[i].x == x) {
             lin->t[i].c = wrap_add(lin->dtype, lin->t[i].c, c);
@@ -88,6 +92,7 @@ lin_add(const struct uop_graph *g, struct lin *lin, const struct uop *u,
     bool is_signed = uop_dtype_infos[lin->dtype].is_signed;
     uint32_t n = 1;
 
+    assert(u->dtype == lin->dtype || g->failed);
     todo[0].x = u;
     todo[0].c = c;
     while (n) {
@@ -140,6 +145,7 @@ lin_sort(struct lin *lin)
 {
     uint32_t i, k, n = 0;
 
+    assert(lin->n <= LIN_MAX_TERMS);
     for (i = 0; i < lin->n; i++) {
         struct lin_term term = lin->t[i];
         if (term.c == 0)
@@ -181,6 +187,8 @@ build_term(struct uop_graph *g, const struct lin *lin,
     union uop_arg none = {.bits = 0};
     const struct uop *src[2] = {term->x, NULL};
 
+    assert(term->c != 0);
+    assert(term->x->dtype == lin->dtype);
     if (term->c == 1)
         return term->x;
     src[1] = uop_make_int(g, lin->dtype, term->x->lanes, term->c);
@@ -261,6 +269,7 @@ lin_rebuild(struct uop_graph *g, const struct lin *lin, const struct uop *u)
 {
     struct chain chain = build_chain(g, lin);
 
+    assert(u->dtype == lin->dtype);
     if (chain.next && u->op == UOP_ADD && u->src[0] == chain.sum &&
         u->src[1] == chain.next)
         return NULL;
@@ -276,6 +285,7 @@ lin_term_range(const struct uop_graph *g, const struct lin_term *term,
     struct uop_bounds b = uop_bounds(g, term->x);
     int64_t lo, hi;
 
+    assert(term->c != 0);
     if (__builtin_mul_overflow(b.min, term->c, &lo) ||
         __builtin_mul_overflow(b.max, term->c, &hi))
         return false;
@@ -337,6 +347,7 @@ lin_congruent(const struct lin *a, const struct lin *b, int64_t m)
 {
     uint32_t i = 0, k = 0;
 
+    assert(m > 0 && a->dtype == b->dtype);
     if (!differ_by_multiple(a->k, b->k, m))
         return false;
     while (i < a->n || k < b->n) {

@@ -17,6 +17,7 @@ uop_make_const(struct uop_graph *g, enum uop_dtype dtype, uint16_t lanes,
     const struct uop *c = uop_new(g, UOP_CONST, dtype, 1, arg, NULL, 0);
     union uop_arg none = {.bits = 0};
 
+    assert(lanes > 0 && dtype < UOP_DTYPE_COUNT);
     if (lanes == 1)
         return c;
     return uop_new(g, UOP_BROADCAST, dtype, lanes, none, &c, 1);
@@ -58,6 +59,7 @@ in_order(enum uop_op op, const struct uop *a, const struct uop *b)
 {
     bool ca = uop_scalar_const(a), cb = uop_scalar_const(b);
 
+    assert(a->dtype == b->dtype && a->lanes == b->lanes);
     if (ca != cb)
         return cb;
     if (!uop_is_float(a) && (a->op == op) != (b->op == op))
@@ -102,6 +104,7 @@ simplify(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
         fill_candidate(&space, op, dtype, lanes, arg, src, n_src);
     struct uop_bounds b;
 
+    assert(n_src > 0);
     if (op == UOP_LANES)
         return n_src == lanes ? sym_lanes(g, u) : NULL;
     if ((uop_op_infos[op].flags & UOP_FLAG_ALU) &&

@@ -12,6 +12,7 @@
  */
 #include "uops/text.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -35,6 +36,7 @@ text_add(struct text *t, const char *fmt, ...)
     va_list args;
     int n;
 
+    assert(t->len <= t->cap);
     if (t->failed)
         return;
     va_start(args, fmt);
@@ -94,6 +96,7 @@ add_dims(struct text *t, const struct uop_dims *dims)
 {
     uint32_t i;
 
+    assert(dims);
     text_add(t, "[");
     for (i = 0; i < dims->n; i++)
         text_add(t, i ? ", %lld" : "%lld", (long long)dims->d[i]);
@@ -141,6 +144,7 @@ print_float(struct text *t, const struct uop *u)
     char text[40];
     int digits;
 
+    assert(u->op == UOP_CONST && uop_is_float(u));
     for (digits = 6; digits <= 17; digits++) {
         double back;
         snprintf(text, sizeof(text), "%.*g", digits, u->arg.f);

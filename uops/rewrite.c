@@ -1,5 +1,8 @@
 /* Matching and replacing. */
 #include "uops/rewrite.h"
+
+#include <assert.h>
+
 #include "uops/rewrite_internal.h"
 #include "uops/uops_internal.h"
 
@@ -36,6 +39,7 @@ match_pat(const struct rw_set *set, uint16_t at, const struct uop *u,
     union uop_arg arg;
     uint8_t i;
 
+    assert(at < set->n_pats);
     switch ((enum rw_kind)pat->kind) {
     case RW_INT:
         c = uop_scalar_const(u);
@@ -87,6 +91,7 @@ make_literal(const struct maker *mk, const struct rw_pat *pat,
 {
     union uop_arg arg;
 
+    assert(pat->kind == RW_INT || pat->kind == RW_FLOAT);
     if (uop_is_float(like))
         arg.f = uop_round_float(
             like->dtype, pat->kind == RW_FLOAT ? pat->f : (double)pat->i);
@@ -104,6 +109,7 @@ make_op(const struct maker *mk, const struct rw_pat *pat)
     union uop_arg none = {.bits = 0};
     uint8_t i;
 
+    assert(pat->kind == RW_OP);
     for (i = 0; i < pat->n_child; i++) {
         const struct rw_pat *child = &mk->set->pats[pat->child[i]];
         src[i] = NULL;
@@ -132,6 +138,7 @@ make_to(const struct maker *mk, uint16_t at, const struct uop *like)
 {
     const struct rw_pat *pat = &mk->set->pats[at];
 
+    assert(at < mk->set->n_pats);
     if (pat->kind == RW_ANY)
         return mk->m->v[pat->var];
     if (pat->kind == RW_OP)
@@ -159,6 +166,7 @@ apply_row(struct uop_graph *g, const struct rw_set *set,
     struct rw_match m;
     uint8_t i;
 
+    assert(row->n_vars <= RW_MAX_VARS);
     for (i = 0; i < row->n_vars; i++)
         m.v[i] = NULL;
     m.root = u;

@@ -1,5 +1,8 @@
 /* Parses the patterns of a rule table and files them by root op. */
 #include "uops/rewrite.h"
+
+#include <assert.h>
+
 #include "uops/rewrite_internal.h"
 
 #include <ctype.h>
@@ -34,6 +37,7 @@ fail_parse(struct parser *p, const char *fmt, ...)
     char what[80];
     va_list args;
 
+    assert(p->set);
     if (!p->failed && p->set->error[0] == '\0') {
         va_start(args, fmt);
         vsnprintf(what, sizeof(what), fmt, args);

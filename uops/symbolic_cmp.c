@@ -5,6 +5,9 @@
  * left; likewise CMPEQ and CMPNE, whose first term is on the left.
  */
 #include "uops/linear.h"
+
+#include <assert.h>
+
 #include "uops/symbolic_internal.h"
 #include "uops/uops_internal.h"
 
@@ -29,6 +32,7 @@ sym_difference(const struct uop_graph *g, const struct uop *a,
     struct lin right;
     uint32_t i;
 
+    assert(a->dtype == b->dtype && a->lanes == b->lanes);
     if (!uop_dtype_infos[a->dtype].is_signed || !lin_of(g, a, out) ||
         !lin_small_range(g, out, out_b) || !lin_of(g, b, &right) ||
         !lin_small_range(g, &right, out_b))

@@ -3,6 +3,9 @@
  * simplified by what the others say.
  */
 #include "uops/linear.h"
+
+#include <assert.h>
+
 #include "uops/symbolic_internal.h"
 #include "uops/uops_internal.h"
 
@@ -84,6 +87,7 @@ merge_gate(struct gates *gates, uint32_t i, const struct gate *gate)
 {
     const struct gate *old = &gates->v[i], *low, *high;
 
+    assert(i < gates->n);
     if (old->u == gate->u)
         return true;
     if (is_negation(old->u, gate->u) || is_negation(gate->u, old->u)) {
@@ -110,6 +114,7 @@ add_gate_term(struct gates *gates, const struct uop *u)
     struct gate gate;
     uint32_t i;
 
+    assert(gates->n <= MAX_GATES);
     classify_term(u, &gate);
     for (i = 0; i < gates->n && !gates->decided; i++) {
         if (merge_gate(gates, i, &gate))
@@ -389,6 +394,7 @@ sym_gates(struct uop_graph *g, const struct rw_match *match)
     union uop_arg none = {.bits = 0};
     uint32_t i;
 
+    assert(match->root->dtype == UOP_BOOL);
     if (!collect_gates(&gates, a, b))
         return NULL;
     if (gates.op == UOP_AND)

@@ -6,6 +6,9 @@
  * expressions with divisions are worth it; no memory but the graph's is used.
  */
 #include "uops/symbolic_internal.h"
+
+#include <assert.h>
+
 #include "uops/uops_internal.h"
 
 #include <stdlib.h>
@@ -28,6 +31,7 @@ given_slot(const struct nodes *nodes, const struct uop *u)
 {
     uint32_t at = (u->id * 0x9e3779b1u) >> 24;
 
+    assert(nodes->n <= MAX_EXPR);
     while (nodes->slots[at].u && nodes->slots[at].u != u)
         at = (at + 1) & (N_SLOTS - 1);
     return at;
@@ -136,6 +140,7 @@ rebuild_given(struct uop_graph *g, struct nodes *nodes)
     const struct uop *src[MAX_EXPR], *r = NULL;
     uint32_t i, k;
 
+    assert(nodes->n > 0);
     for (i = 0; i < nodes->n; i++) {
         const struct uop *u = nodes->list[i];
         uint32_t at = given_slot(nodes, u);

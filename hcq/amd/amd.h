@@ -24,7 +24,7 @@
 struct amd_control;
 struct amd_device;
 
-/* ---- generations (amd_gen.c) ---------------------------------------------- */
+/* ---- generations (amd_gen.c) ---- */
 
 /* A kernel that copies and fills: machine code, and what its descriptor says
  * (amd_move.c). Constant. */
@@ -70,7 +70,7 @@ struct amd_gen {
 const struct amd_gen *amd_gen_find(uint32_t gfx_target_version);
 const struct amd_gen *amd_gen_of_machine(uint32_t machine);
 
-/* ---- memory (amd_memory.c) ---------------------------------------------------- */
+/* ---- memory (amd_memory.c) ---- */
 
 enum amd_mem_kind {
     AMD_MEM_VRAM,    /* on the card; the CPU may not see it */
@@ -98,7 +98,7 @@ BELL_MUST_CHECK bell_status amd_mem_alloc(struct amd_device *dev,
 /* Nothing uses it any more. A zeroed struct is allowed; it is zeroed. */
 void amd_mem_free(struct amd_device *dev, struct amd_mem *mem);
 
-/* ---- hardware queues (amd_channel.c) --------------------------------------- */
+/* ---- hardware queues (amd_channel.c) ---- */
 
 enum amd_ring_kind {
     AMD_RING_PM4, /* unit of pointers: words */
@@ -163,7 +163,7 @@ struct amd_program {
     struct amd_launch_words launch;
 };
 
-/* ---- the device (amd_device.c) ------------------------------------------------ */
+/* ---- the device (amd_device.c) ---- */
 
 /* XCCs of a chip. */
 #define AMD_MAX_DIES 8u
@@ -218,7 +218,7 @@ void amd_check_faults(struct amd_device *dev);
 BELL_MUST_CHECK bell_status amd_scratch_grow(struct amd_device *dev,
                                              uint32_t lane_bytes);
 
-/* ---- queues (amd_queue.c, amd_stream.c) ------------------------------------ */
+/* ---- queues (amd_queue.c, amd_stream.c) ---- */
 
 /* Words before a submission's, at most. */
 #define AMD_BEGIN_DW 16u

@@ -137,7 +137,7 @@ amd_slots_name(const struct amd_engine *engine)
 /* Words at push->at, n_dw of them. */
 void amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw);
 
-/* ---- per kind of ring (amd_pm4.c, amd_sdma.c) --------------------------------- */
+/* ---- per kind of ring (amd_pm4.c, amd_sdma.c) ---- */
 
 void amd_pm4_begin(struct amd_push *push);
 void amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value);
@@ -180,7 +180,7 @@ amd_program_of(const struct hcq_exec *exec)
     return HCQ_CONTAINER(exec->prog, const struct amd_program, base);
 }
 
-/* ---- queues (amd_queue.c) -------------------------------------------------------- */
+/* ---- queues (amd_queue.c) ---- */
 
 /* What of its ring a submission may take, and what it takes itself: when the
  * engine's slots that wake, or the channel's ring, are others. */
@@ -191,9 +191,9 @@ void amd_queue_limit(struct amd_queue *queue);
 BELL_MUST_CHECK bell_status amd_queue_room(struct amd_queue *queue,
                                            const struct hcq_extent *extent,
                                            struct amd_push *out_push);
-/* Puts more slots into the ring than it has (of SDMA: packets of so many words),
- * as the card takes them: waits for all that was submitted before, and for the
- * last slots to fit. */
+/* Puts more slots into the ring than it has (of SDMA: packets of so many
+ * words), as the card takes them: waits for all that was submitted before, and
+ * for the last slots to fit. */
 BELL_MUST_CHECK bell_status amd_queue_pour(struct amd_queue *queue,
                                            const uint32_t *slots,
                                            uint64_t n_slots);

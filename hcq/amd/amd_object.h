@@ -60,9 +60,9 @@ BELL_MUST_CHECK bell_status amd_object_open(const void *data,
 void amd_object_close(struct amd_object *object);
 
 /* Writes image_bytes of the sections as they are at address `va`, a multiple
- * of AMD_OBJECT_ALIGN; `filler` stands around code. BELL_E_INVALID: an address does not fit where a
- * relocation puts it, or changes the descriptor; the image is then
- * undefined. */
+ * of AMD_OBJECT_ALIGN; `filler` stands around code. BELL_E_INVALID: an address
+ * does not fit where a relocation puts it, or changes the descriptor; the
+ * image is then undefined. */
 BELL_MUST_CHECK bell_status amd_object_link(const struct amd_object *object,
                                             uint64_t va, uint32_t filler,
                                             uint8_t *image);

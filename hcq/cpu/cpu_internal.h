@@ -39,7 +39,7 @@ struct cpu_program {
     _Atomic uint32_t n_revoked;
 };
 
-/* ---- work over threads ------------------------------------------------------ */
+/* ---- work over threads ---- */
 
 /* Why a kernel was left. */
 enum cpu_leave {
@@ -116,7 +116,7 @@ void cpu_fault_release(void);
 /* The calling thread's worker, as the handler finds it. */
 void cpu_fault_bind(struct cpu_worker *worker);
 
-/* ---- queues -------------------------------------------------------------------- */
+/* ---- queues ---- */
 
 /* What the consumer does now, for reports. Relaxed atomics. */
 struct cpu_now {
@@ -187,7 +187,7 @@ bell_status cpu_stop(struct hcq_device *dev);
 void cpu_resume(struct hcq_device *dev);
 void cpu_describe(struct hcq_device *dev, char *text, size_t size_bytes);
 
-/* ---- signals and sleeping ---------------------------------------------------------- */
+/* ---- signals and sleeping ---- */
 
 /* A signal's memory; 64 bytes, so that signals share no cache line. */
 struct cpu_slot {

@@ -2,9 +2,9 @@
  *
  * Two halves meet here. The control half (nv_rm.c, nv_device.c, nv_memory.c,
  * nv_channel.c, nv_fault.c) talks to the kernel driver: objects, memory,
- * channels, errors. The command half (nv_encode.c, nv_qmd.c, nv_move.c, nv_program.c,
- * nv_cubin.c, nv_queue.c, nv_stream.c) fills pushbuffers and launch
- * descriptors and makes no call to the kernel.
+ * channels, errors. The command half (nv_encode.c, nv_qmd.c, nv_move.c,
+ * nv_program.c, nv_cubin.c, nv_queue.c, nv_stream.c) fills pushbuffers and
+ * launch descriptors and makes no call to the kernel.
  *
  * src: hw/nv/BRINGUP.md, CUBIN.md; where a fact is unproven, the .regs file
  * or the code says so.
@@ -58,7 +58,7 @@ BELL_MUST_CHECK bell_status nv_mem_alloc(struct nv_device *dev,
 /* Nothing uses it any more. A zeroed struct is allowed; it is zeroed. */
 void nv_mem_free(struct nv_device *dev, struct nv_mem *mem);
 
-/* ---- channels (nv_channel.c) ----------------------------------------------- */
+/* ---- channels (nv_channel.c) ---- */
 
 /* A hardware channel: one engine's ring of pushbuffer segments. The memory
  * outlives the kernel's objects, which are made anew after a fault. */
@@ -122,7 +122,7 @@ struct nv_program {
     uint32_t shared_bytes; /* static, with the reserve */
 };
 
-/* ---- the device (nv_device.c) ------------------------------------------------ */
+/* ---- the device (nv_device.c) ---- */
 
 /* What this card is (nv_chip.c). */
 struct nv_chip {
@@ -179,7 +179,7 @@ nv_device_of(struct hcq_device *dev)
  * fault decoded: address, kernel, queue. Any thread; cheap when all is well. */
 void nv_check_faults(struct nv_device *dev);
 
-/* ---- queues (nv_queue.c, nv_stream.c) ------------------------------------- */
+/* ---- queues (nv_queue.c, nv_stream.c) ---- */
 
 /* What a queue's channel understands: found once from its classes. Plain
  * data. */

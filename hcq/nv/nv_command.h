@@ -25,7 +25,7 @@ nv_program_of(const struct hcq_exec *exec)
     return HCQ_CONTAINER(exec->prog, const struct nv_program, base);
 }
 
-/* ---- encoding (nv_encode.c) -------------------------------------------------- */
+/* ---- encoding (nv_encode.c) ---- */
 
 void nv_engine_init(struct nv_engine *engine, const struct nv_chip *chip,
                     bool is_copy);
@@ -51,7 +51,7 @@ struct nv_push {
 struct hcq_extent nv_packet_extent(const struct nv_engine *engine,
                                    struct hcq_packet *packet);
 
-/* ---- copies and fills by a kernel (nv_move.c) ---------------------------------- */
+/* ---- copies and fills by a kernel (nv_move.c) ---- */
 
 /* What of a copy or fill a kernel does: all but some bytes at both ends, which
  * are the copy engine's. */
@@ -107,7 +107,7 @@ void nv_push_invalidate(struct nv_push *push);
 /* The queue's timeline reaches `value` when all before it is done. */
 void nv_push_finish(struct nv_push *push, uint64_t va, uint64_t value);
 
-/* ---- queues (nv_queue.c) -------------------------------------------------------- */
+/* ---- queues (nv_queue.c) ---- */
 
 /* Room for that much, waiting for the device if need be. *out_push is where it
  * goes; slots are entries of the channel's ring. */
@@ -131,7 +131,7 @@ void nv_queue_entry(struct nv_queue *queue, const uint32_t *start,
 void nv_queue_commit(struct nv_queue *queue, uint64_t value,
                      struct hcq_stream *stream);
 
-/* ---- bound streams (nv_stream.c) ------------------------------------------------- */
+/* ---- bound streams (nv_stream.c) ---- */
 
 /* A stream's words for the card. Owned by its hcq_stream. */
 struct nv_stream {

@@ -141,7 +141,7 @@ BELL_MUST_CHECK bell_status nv_backing_add(struct nv_device *dev,
                                            struct nv_backing **out_backing);
 void nv_backing_drop(struct nv_backing *backing);
 
-/* ---- other cards' memory (nv_share.c) --------------------------------------- */
+/* ---- other cards' memory (nv_share.c) ---- */
 
 /* Where this card sees the owner's memory at owner_va: host memory always,
  * the card's own where the address space's model can. What is shared already
@@ -174,7 +174,7 @@ void *nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
  * or recorded one. */
 bool nv_same_machine(const struct nv_device *a, const struct nv_device *b);
 
-/* ---- queries (nv_chip.c), recording (nv_watch.c) ---------------------------- */
+/* ---- queries (nv_chip.c), recording (nv_watch.c) ---- */
 
 /* Fills dev->chip, and what else the driver tells of the card. */
 BELL_MUST_CHECK bell_status nv_chip_query(struct nv_device *dev);
@@ -194,7 +194,7 @@ struct nv_release nv_watch_ring(const struct nv_channel *channel);
 void nv_watch_settle(const struct nv_channel *channel,
                      const struct nv_release *release);
 
-/* ---- buffers and signals (nv_buffer.c); hcq_device_ops -------------------------- */
+/* ---- buffers and signals (nv_buffer.c); hcq_device_ops ---- */
 
 bell_status nv_buffer_alloc(struct hcq_device *dev, uint64_t size_bytes,
                             uint32_t flags, struct hcq_backing *out);
@@ -216,7 +216,7 @@ void nv_signal_free(struct hcq_device *dev, struct hcq_signal *sig);
 bell_status nv_signal_map(struct hcq_device *dev, const struct hcq_signal *sig,
                           uint64_t *out_va);
 
-/* ---- faults (nv_fault.c); hcq_device_ops ------------------------------------------ */
+/* ---- faults (nv_fault.c); hcq_device_ops ---- */
 
 void nv_fault_check(struct hcq_device *dev);
 /* hcq_device_clock_mhz (nv_clock.c). */

@@ -63,6 +63,7 @@ dec_poly(const struct dec *d, const struct uop *x, enum uop_dtype dtype,
 {
     const struct uop *p = dec_float(d, x, dtype, c[n - 1]);
 
+    assert(n > 0);
     assert(x->dtype == dtype || d->g->failed);
     while (--n > 0)
         p = dec_madd(d, p, x, dec_float(d, x, dtype, c[n - 1]));
@@ -127,6 +128,7 @@ must_go(const struct dec *d, const struct uop *u)
 static const struct uop *
 decompose_function(const struct dec *d, const struct uop *u)
 {
+    assert(u->n_src > 0 && uop_is_float(u->src[0]));
     if (is_native_approx(d, u))
         return u;
     switch (u->op) {
@@ -176,6 +178,7 @@ decompose_small(const struct dec *d, const struct uop *u)
     const struct uop *src[3], *r;
     uint32_t i;
 
+    assert(u->n_src <= 3);
     if (u->op == UOP_NEG && uop_dtype_infos[u->dtype].has_minus_zero)
         return negate_small(d, u);
     for (i = 0; i < u->n_src; i++)
@@ -292,6 +295,7 @@ find_left(const struct dec *d, const struct uop *const *list, size_t n)
 {
     size_t i;
 
+    assert(list);
     for (i = 0; i < n; i++) {
         if (must_go(d, list[i]))
             return true;
@@ -309,6 +313,7 @@ lower_decompose(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     size_t n, round;
     bool again = true;
 
+    assert(n_roots > 0 && target);
     for (round = 0; again; round++) {
         if (round == MAX_ROUNDS)
             return bell_fail(BELL_E_INTERNAL,

@@ -5,6 +5,7 @@
  */
 #include "lower/decompose/decompose_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ f32_to_bf16(const struct dec *d, const struct uop *x)
 {
     const struct uop *bits = dec_bits(d, x, UOP_U32), *r;
 
+    assert(dec_is(d, x, UOP_F32));
     r = opi(d, UOP_AND, opi(d, UOP_SHR, bits, 16), 1);
     r = dec_op2(d, UOP_ADD, r, opi(d, UOP_ADD, bits, 0x7fff));
     r = dec_where(d, is_nan(d, x), opi(d, UOP_OR, bits, 0x400000), r);
@@ -79,6 +81,7 @@ get_format(enum uop_dtype dtype)
     };
     uint32_t bits;
 
+    assert(uop_dtype_is_small(dtype));
     memcpy(&bits, &over, sizeof(bits));
     /* a tie goes to the even one */
     f.over = (int64_t)bits + !(uop_float_bits(dtype, info->greatest) & 1);
@@ -98,6 +101,7 @@ small_to_f32(const struct dec *d, const struct uop *x)
     int64_t inf = ((int64_t)1 << f.sign) - ((int64_t)1 << info->fraction_bits);
     const struct uop *bits, *sign, *size, *r, *low, *none;
 
+    assert(uop_dtype_is_small(dtype) || d->g->failed);
     bits = uop_cast(d->g, dec_bits(d, x, f.bits), UOP_U32);
     sign = opi(d, UOP_AND, bits, (int64_t)1 << f.sign);
     low = opi(d, UOP_AND, bits, ((int64_t)1 << f.sign) - 1);
@@ -128,6 +132,7 @@ f32_to_small(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
     float add = (float)ldexp(f.smallest, f.shift);
     uint32_t add_bits;
 
+    assert(dec_is(d, x, UOP_F32) && uop_dtype_is_small(dtype));
     memcpy(&add_bits, &add, sizeof(add_bits));
     sign = opi(d, UOP_AND, opi(d, UOP_SHR, bits, 31 - f.sign),
                (int64_t)1 << f.sign);
@@ -166,6 +171,7 @@ f8_in_f16(const struct dec *d, const struct uop *x, double *out_scale)
     int shift = 10 - info->fraction_bits;
     const struct uop *r = uop_cast(d->g, dec_bits(d, x, UOP_I8), UOP_U16);
 
+    assert(uop_dtype_is_small(x->dtype) && info->size_bytes == 1);
     r = opi(d, UOP_SHL, r, shift);
     if (shift < 8) /* the sign is there twice */
         r = opi(d, UOP_AND, r, 0xbfff);
@@ -181,6 +187,7 @@ f8_to_f32(const struct dec *d, const struct uop *x)
     const struct uop *r, *bits = dec_bits(d, x, UOP_U8);
     double scale;
 
+    assert(info->size_bytes == 1 || d->g->failed);
     r = uop_cast(d->g, f8_in_f16(d, x, &scale), UOP_F32);
     if (scale != 1)
         r = dec_opf(d, UOP_MUL, r, scale);
@@ -239,6 +246,7 @@ f64_to_f32_odd(const struct dec *d, const struct uop *x)
     const struct uop *size, *back_size;
     int64_t mask = INT64_MAX;
 
+    assert(dec_is(d, x, UOP_F64));
     back = uop_cast(d->g, f, UOP_F64);
     bits = dec_bits(d, f, UOP_U32);
     size = opi(d, UOP_AND, dec_bits(d, x, UOP_U64), mask);

@@ -5,6 +5,8 @@
  */
 #include "lower/decompose/decompose_internal.h"
 
+#include <assert.h>
+
 #include "base/bits.h"
 
 static const struct uop_dtype_info *
@@ -45,6 +47,7 @@ struct division {
 static enum uop_dtype
 unsigned_for(const struct uop *x, int64_t max)
 {
+    assert(info_of(x)->is_int);
     if (info_of(x)->size_bytes <= 4)
         return x->dtype == UOP_I8    ? UOP_U8
                : x->dtype == UOP_I16 ? UOP_U16
@@ -73,6 +76,7 @@ quotient(const struct dec *d, const struct uop *x, const struct uop *y)
 {
     int64_t c;
 
+    assert(x->dtype == y->dtype || d->g->failed);
     if (x->lanes > 1 && info_of(x)->size_bytes <= 4 && !const_value(y, &c) &&
         (info_of(x)->size_bytes > 2 || !d->target->is_approx))
         return divide_by_float(d, x, y);
@@ -84,6 +88,7 @@ remainder_of(const struct dec *d, const struct uop *x, const struct uop *y)
 {
     int64_t c;
 
+    assert(x->dtype == y->dtype || d->g->failed);
     if (x->lanes > 1 && !const_value(y, &c))
         return dec_op2(d, UOP_SUB, x,
                        dec_op2(d, UOP_MUL, quotient(d, x, y), y));
@@ -103,6 +108,7 @@ divide_unsigned(const struct dec *d, const struct division *v)
     enum uop_dtype dtype = v->x->dtype, as;
     int64_t max = uop_bounds(d->g, v->x).max;
 
+    assert(v->same_sign);
     if (uop_bounds(d->g, v->y).max > max)
         max = uop_bounds(d->g, v->y).max;
     as = dtype == UOP_U64 ? UOP_U64 : unsigned_for(v->x, max);
@@ -178,6 +184,7 @@ dec_div(const struct dec *d, enum uop_op op, const struct uop *x,
     const struct uop *shifted = divide_by_shift(d, &v), *one, *r;
     const struct uop *zero = zero_of(d, x), *is_0 = NULL, *is_m1 = NULL;
 
+    assert(x->dtype == y->dtype && x->lanes == y->lanes);
     if (shifted)
         return shifted;
     if (v.same_sign)
@@ -235,6 +242,8 @@ dec_shift(const struct dec *d, enum uop_op op, const struct uop *x,
     enum uop_dtype u = unsigned_of(y->dtype);
     const struct uop *in_range, *limit;
 
+    assert(op == UOP_SHL || op == UOP_SHR);
+    assert(x->lanes == y->lanes);
     if (x->dtype == UOP_BOOL)
         return shift_bool(d, x, y);
     if (by.min >= 0 && by.max < bits)
@@ -262,6 +271,7 @@ dec_bool(const struct dec *d, const struct uop *u)
 {
     const struct uop *a = u->src[0], *b = u->n_src > 1 ? u->src[1] : NULL;
 
+    assert(a->dtype == UOP_BOOL || u->op == UOP_WHERE);
     switch (u->op) {
     case UOP_NEG:
         return a;

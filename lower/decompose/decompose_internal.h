@@ -12,6 +12,20 @@ struct dec {
     const struct lower_target *target;
 };
 
+/* ---- what asserts ask; out of memory, nodes have no dtype ---- */
+
+static inline bool
+dec_is(const struct dec *d, const struct uop *x, enum uop_dtype dtype)
+{
+    return d->g->failed || x->dtype == dtype;
+}
+
+static inline bool
+dec_is_wide_float(const struct dec *d, const struct uop *x)
+{
+    return dec_is(d, x, UOP_F32) || x->dtype == UOP_F64;
+}
+
 /* ---- node shorthands (decompose.c) ---- */
 
 /* Constants of a dtype with the lanes of `like`. */

@@ -8,6 +8,7 @@
  */
 #include "lower/decompose/decompose_internal.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* What differs between F32 and F64. */
@@ -105,6 +106,7 @@ finish_exp(const struct dec *d, const struct float_format *fmt,
     const struct uop *p, *scale, *k, *back, *x = t;
     int shift = fmt->fraction_bits, up = 2 * shift; /* k, of small n */
 
+    assert(n_poly > 0);
     p = dec_poly(d, f, fmt->dtype, poly, n_poly);
     p = dec_madd(d, f, p, dec_float(d, x, fmt->dtype, 1.0));
     /* n is in the low bits of t; all others leave at the top */
@@ -126,6 +128,7 @@ exp2_core(const struct dec *d, const struct float_format *fmt,
 {
     const struct uop *magic, *t, *f, *small;
 
+    assert(dec_is_wide_float(d, x));
     x = cut_exponent(d, x, fmt->exp_min, fmt->exp_max, &small);
     magic = dec_float(d, x, fmt->dtype, fmt->magic);
     t = dec_add(d, x, magic);
@@ -142,6 +145,7 @@ exp_core(const struct dec *d, const struct float_format *fmt,
 {
     const struct uop *magic, *t, *n, *r, *small;
 
+    assert(dec_is_wide_float(d, x));
     x = cut_exponent(d, x, fmt->exp_min * M_LN2, fmt->exp_max * M_LN2, &small);
     magic = dec_float(d, x, fmt->dtype, fmt->magic);
     t = dec_madd(d, x, dec_float(d, x, fmt->dtype, M_LOG2E), magic);
@@ -183,6 +187,7 @@ dec_exp2(const struct dec *d, const struct uop *x)
 {
     const struct uop *y = find_exponent(d, x);
 
+    assert(dec_is_wide_float(d, x));
     if (y && x->dtype == UOP_F64)
         return exp_core(d, &f64_format, y, exp_f64, 11);
     if (y)
@@ -211,6 +216,7 @@ split_log(const struct dec *d, const struct float_format *fmt,
     const struct uop *small = dec_opf(d, UOP_CMPLT, x, fmt->min_normal);
     const struct uop *bits, *e, *m, *shift;
 
+    assert(dec_is_wide_float(d, x));
     x = dec_where(d, small, dec_opf(d, UOP_MUL, x, exp2(up)), x);
     shift = dec_where(d, small, dec_float(d, x, fmt->dtype, -up),
                       dec_float(d, x, fmt->dtype, 0));
@@ -231,6 +237,7 @@ add_scaled_exactly(const struct dec *d, const struct uop *f,
 {
     const struct uop *hi, *lo;
 
+    assert(dec_is(d, f, UOP_F32) && dec_is(d, q, UOP_F32));
     hi = dec_opi(d, UOP_AND, dec_bits(d, f, UOP_U32), 0xfffff000);
     hi = dec_bits(d, hi, UOP_F32);
     lo = dec_opf(d, UOP_MUL, dec_sub(d, f, hi), M_LOG2E);
@@ -244,6 +251,7 @@ log2_core_f32(const struct dec *d, const struct uop *x)
 {
     const struct uop *e, *f = split_log(d, &f32_format, x, &e), *q, *y;
 
+    assert(dec_is(d, x, UOP_F32));
     q = dec_poly(d, f, UOP_F32, log2_f32, 9);
     q = dec_mul(d, dec_mul(d, f, f), q);
     if (!d->target->has_fma)
@@ -295,6 +303,7 @@ dec_log2_f64(const struct dec *d, const struct uop *x,
     const struct uop *e, *f = split_log(d, &f64_format, x, &e);
     const struct uop *hi, *lo, *c_hi, *c_lo, *w, *low;
 
+    assert(dec_is(d, x, UOP_F64));
     c_hi = dec_float(d, x, UOP_F64, 0x1.71547p+0);
     c_lo = dec_float(d, x, UOP_F64, 0x1.94ae0bf85ddf4p-22);
     if (!out_lo) {
@@ -336,6 +345,7 @@ dec_log2(const struct dec *d, const struct uop *x)
 {
     const struct uop *lo, *y;
 
+    assert(dec_is_wide_float(d, x));
     y = x->dtype == UOP_F64 ? dec_log2_f64(d, x, &lo) : log2_core_f32(d, x);
     return log2_specials(d, x, y);
 }

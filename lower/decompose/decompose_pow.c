@@ -5,6 +5,7 @@
  */
 #include "lower/decompose/decompose_internal.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* Products of a few factors, for a constant exponent; NULL for others. */
@@ -37,6 +38,7 @@ power(const struct dec *d, const struct uop *x, const struct uop *y,
     const struct uop *inf = dec_float(d, x, UOP_F64, INFINITY), *size;
     const struct uop *zero = dec_float(d, x, UOP_F64, 0), *lo = NULL, *l, *p;
 
+    assert(dec_is(d, x, UOP_F64) && dec_is(d, y, UOP_F64));
     l = dec_log2_f64(d, x, for_f32 ? NULL : &lo);
     l = dec_where(d, dec_op2(d, UOP_CMPEQ, x, zero),
                   dec_float(d, x, UOP_F64, -INFINITY), l);
@@ -71,6 +73,7 @@ pow_f64(const struct dec *d, const struct uop *x, const struct uop *y,
     const struct uop *one = dec_float(d, x, UOP_F64, 1), *bits, *sign, *size;
     const struct uop *odd, *half, *r, *bad, *is_one, *y_inf;
 
+    assert(dec_is(d, x, UOP_F64) && dec_is(d, y, UOP_F64));
     bits = dec_bits(d, x, UOP_U64);
     sign = dec_opi(d, UOP_AND, bits, INT64_MIN);
     size = dec_bits(d, dec_op2(d, UOP_XOR, bits, sign), UOP_F64);
@@ -106,6 +109,7 @@ dec_pow(const struct dec *d, const struct uop *x, const struct uop *y)
 {
     const struct uop *r = small_power(d, x, y);
 
+    assert(x->dtype == y->dtype && dec_is_wide_float(d, x));
     if (r)
         return r;
     if (x->dtype == UOP_F64)

@@ -9,6 +9,7 @@
  */
 #include "lower/decompose/decompose_internal.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* (sin r / r - 1) / r^2 and (cos r - 1 + r^2/2) / r^4 as polynomials in r^2,
@@ -153,6 +154,7 @@ reduce_large_f32(const struct dec *d, const struct uop *x)
     struct reduced out;
     unsigned i;
 
+    assert(dec_is(d, x, UOP_F32));
     m = dec_opi(d, UOP_OR, dec_opi(d, UOP_AND, bits, 0x7fffff), 0x800000);
     m = uop_cast(d->g, m, UOP_U64);
     p = dec_opi(d, UOP_SUB, dec_opi(d, UOP_SHR, bits, 23), 140);
@@ -184,6 +186,7 @@ mul_high(const struct dec *d, const struct uop *m, const struct uop *w)
     const struct uop *w_hi = dec_opi(d, UOP_SHR, w, 32);
     const struct uop *cross = dec_mul(d, m_lo, w_hi), *mid;
 
+    assert(dec_is(d, m, UOP_U64) && dec_is(d, w, UOP_U64));
     mid = dec_opi(d, UOP_SHR, dec_mul(d, m_lo, w_lo), 32);
     mid = dec_add(d, mid, dec_opi(d, UOP_AND, cross, 0xffffffff));
     mid = dec_add(d, mid, dec_mul(d, m_hi, w_lo));
@@ -202,6 +205,7 @@ reduce_large_f64(const struct dec *d, const struct uop *x)
     struct reduced out;
     unsigned i;
 
+    assert(dec_is(d, x, UOP_F64));
     m = dec_opi(d, UOP_AND, bits, 0xfffffffffffff);
     m = dec_opi(d, UOP_OR, m, (int64_t)1 << 52);
     p = dec_opi(d, UOP_SUB, dec_opi(d, UOP_SHR, bits, 52), 1043);
@@ -260,6 +264,8 @@ dec_sin_or_cos(const struct dec *d, enum uop_op op, const struct uop *x)
                      *y;
     struct reduced a, far;
 
+    assert(op == UOP_SIN || op == UOP_COS);
+    assert(dec_is_wide_float(d, x));
     sign = dec_opi(d, UOP_AND, bits, sign_bit);
     size = dec_bits(d, dec_op2(d, UOP_XOR, bits, sign), dtype);
     a = reduce_small_angle(d, size);

@@ -19,6 +19,7 @@ expand_copy(const struct expand *e, const struct expand_inst *inst)
     uint64_t set;
     uint32_t copy = 0;
 
+    assert(!(inst->copied & ~e->copied));
     for (set = inst->copied; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
         copy = copy * (uint32_t)e->k->sizes[r] + e->digit[r];
@@ -51,6 +52,7 @@ expand_count(const struct expand *e, uint64_t set)
 const struct uop *
 expand_broadcast(struct expand *e, const struct uop *u, uint16_t lanes)
 {
+    assert(lanes > 0 && (u->lanes == 1 || u->lanes == lanes));
     if (lanes == 1 || u->lanes == lanes)
         return u;
     return uop_make(e->g, UOP_BROADCAST, u->dtype, lanes, no_arg, &u, 1);
@@ -231,6 +233,7 @@ alloc_insts(struct expand *e)
 {
     uint32_t i;
 
+    assert(e->inst);
     for (i = 0; i < e->k->n_nodes; i++) {
         struct expand_inst *inst = &e->inst[i];
         size_t size = inst->n_copies * sizeof(*inst->scalar);
@@ -286,6 +289,7 @@ make_ramp(struct expand *e, const struct uop *first, enum uop_dtype dtype,
     const struct uop *ramp =
         uop_make(e->g, UOP_RAMP, dtype, lanes, no_arg, NULL, 0);
 
+    assert(lanes > 1);
     if (step != 1)
         ramp = uop_alu2(e->g, UOP_MUL, ramp, uop_const_like(e->g, ramp, step));
     if (!first)
@@ -307,6 +311,7 @@ make_ramp_compare(struct expand *e, const struct uop *u,
     int64_t last = step * (inst->lanes - 1);
     int64_t low = (last < 0 ? last : 0) - 1, high = (last > 0 ? last : 0) + 1;
 
+    assert(inst->vec >= 0);
     if (step == 0)
         return expand_broadcast(e, uop_alu2(e->g, u->op, a, b), inst->lanes);
     bound = uop_alu2(e->g, UOP_SUB, b, a);
@@ -322,6 +327,7 @@ static const struct uop *
 make_access(struct expand *e, const struct uop *u,
             const struct expand_inst *inst, const struct uop **src)
 {
+    assert(u->op == UOP_LOAD || u->op == UOP_STORE);
     src[0] = scalar_value(e, u->src[0]);
     src[1] = is_contiguous(e, u, inst)
                  ? scalar_value(e, u->src[1])
@@ -360,6 +366,7 @@ copy_offset(const struct expand *e, const struct uop *u, uint64_t set)
 {
     int64_t offset = 0;
 
+    assert(!(set & ~e->copied));
     for (; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
         offset += kernel_coef(e->k, u, r) * (int64_t)e->digit[r];
@@ -393,6 +400,7 @@ add_gate(struct expand *e, const struct uop *store, const struct uop *gate)
     const struct uop *src[4];
     uint32_t i;
 
+    assert(store->op == UOP_STORE || e->g->failed);
     for (i = 0; i < store->n_src; i++)
         src[i] = store->src[i];
     src[3] = gate;

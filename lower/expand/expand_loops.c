@@ -1,6 +1,7 @@
 /* Accumulators of reductions, and the loops around stores. */
 #include "lower/expand/expand_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const union uop_arg no_arg = {.bits = 0};
@@ -53,6 +54,7 @@ make_acc(struct expand *e, const struct reduce *r, uint64_t context)
     const struct uop *src[1 + KERNEL_MAX_RANGES];
     union uop_arg arg = {.i = e->n_accs++};
 
+    assert(r->lanes > 0);
     src[0] =
         expand_broadcast(e, kernel_identity(e->g, r->op, r->dtype), r->lanes);
     return uop_new(e->g, UOP_ACC, r->dtype, r->lanes, arg, src,
@@ -78,6 +80,7 @@ add_copies(struct expand *e, const struct reduce *r, const struct uop *first)
 {
     uint32_t i, n = expand_count(e, r->unrolled);
 
+    assert(r->lanes > 0);
     for (i = 0; i < n; i++) {
         const struct uop *x;
         expand_set_digits(e, r->unrolled, i);
@@ -94,6 +97,7 @@ begin_reduce(struct expand *e, const struct kernel_group *group,
     struct kernel *k = e->k;
     uint64_t bound = group->bound & e->copied, rest;
 
+    assert(u->op == UOP_REDUCE);
     memset(r, 0, sizeof(*r));
     r->node = u;
     r->op = u->arg.i;
@@ -178,6 +182,7 @@ expand_join_values(struct expand *e, enum uop_op op, const struct uop **x,
 {
     uint32_t i;
 
+    assert(n > 0);
     for (; n > 1; n = (n + 1) / 2) {
         for (i = 0; i < n / 2; i++)
             x[i] = uop_alu2(e->g, op, x[2 * i], x[2 * i + 1]);
@@ -246,6 +251,7 @@ expand_group(struct expand *e, const struct kernel_group *group)
     uint32_t i, n = 0;
     size_t max = 1;
 
+    assert(group->n_members > 0 && group->bound);
     if (k->matrix.on)
         return expand_matrix_group(e, group);
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
@@ -289,6 +295,7 @@ expand_add_store(struct expand *e, uint64_t deps, const struct uop *store)
 {
     uint64_t loops = deps & e->loops;
 
+    assert(store->op == UOP_STORE || e->g->failed);
     if (loops) {
         uint32_t inner = 63u - (uint32_t)__builtin_clzll(loops);
         e->around[inner] |= loops & ~((uint64_t)1 << inner);

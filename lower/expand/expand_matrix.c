@@ -7,6 +7,7 @@
  */
 #include "lower/expand/expand_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const union uop_arg no_arg = {.bits = 0};
@@ -51,6 +52,7 @@ find_ranges(struct matrix *m)
     const struct kernel *k = m->e->k;
     const struct kernel_matrix *from = &k->matrix;
 
+    assert(k->matrix.on);
     m->row = find_range(k, from->row);
     m->col = find_range(k, from->col);
     m->step = find_range(k, from->step);
@@ -90,6 +92,7 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
     const struct uop *body = group->members[0]->src[0];
     uint64_t set;
 
+    assert(group->n_members == 1);
     memset(m, 0, sizeof(*m));
     m->e = e;
     m->group = group;
@@ -187,6 +190,7 @@ range_value(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
                               ? range_value_nv(m, operand, i, r)
                               : range_value16(m, operand, i, r);
 
+    assert(r < m->e->k->n_ranges);
     if (v)
         return v;
     return e->copied >> r & 1 ? expand_num(e, e->digit[r]) : e->base[r];
@@ -322,6 +326,7 @@ load_part(const struct matrix *m, enum uop_wmma_operand operand)
     enum uop_dtype dtype = s->dtype;
     const struct uop *parts[MAX_PARTS], *src[2] = {s->memory, NULL}, *loaded;
 
+    assert(inst->stage);
     loaded = load_rows(m, s, operand);
     if (loaded)
         return loaded;
@@ -350,6 +355,7 @@ find_operand_part(const struct matrix *m, enum uop_wmma_operand operand)
     const struct expand_inst *inst = operand == UOP_WMMA_A ? m->a : m->b;
     const struct uop **part;
 
+    assert(m->a->stage && m->b->stage);
     e->digit[m->step] = 0; /* all of these belong to one part */
     if (m->half != UINT32_MAX)
         e->digit[m->half] = 0;
@@ -422,6 +428,7 @@ make_matrix_acc(const struct matrix *m, uint32_t lanes)
     uint64_t set = m->group->context & m->e->loops;
     uint32_t n = 0;
 
+    assert(lanes > 0);
     src[n++] = zero;
     for (; set; set &= set - 1)
         src[n++] = m->e->base[__builtin_ctzll(set)];
@@ -455,6 +462,7 @@ make_wgmma(const struct matrix *m, const struct uop *acc)
                           !a->along, !b->along};
     const struct uop *group = expand_num(e, 0), *src[5], *u;
 
+    assert(m->a->stage && m->b->stage);
     if (e->k->n_threads > 128) /* that have 64 rows each */
         group = uop_alu2(e->g, UOP_FLOORDIV, e->tid, expand_num(e, 128));
     group = uop_alu2(e->g, UOP_MUL, group, expand_num(e, 64));
@@ -508,6 +516,7 @@ expand_matrix_group(struct expand *e, const struct kernel_group *group)
     struct matrix m;
     uint32_t i, n, lanes;
 
+    assert(e->k->matrix.on);
     BELL_TRY(begin_matrix(e, group, &m));
     if (e->k->matrix.wgmma)
         return make_wgmma_group(&m);

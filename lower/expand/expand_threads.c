@@ -39,6 +39,7 @@ split_coordinate(struct expand *e, uint64_t set, uint32_t dim, uint64_t limit,
     int64_t extent = 1;
     uint64_t rest;
 
+    assert(dim < 3);
     for (rest = set; rest; rest &= rest - 1) {
         int64_t size = e->k->sizes[__builtin_ctzll(rest)];
         if (__builtin_mul_overflow(extent, size, &extent) ||
@@ -148,6 +149,7 @@ expand_store_gate(struct expand *e, uint64_t deps)
     const struct uop *gate = NULL, *zero = expand_num(e, 0);
     uint64_t set;
 
+    assert(e->tid || e->k->n_threads == 1);
     if (idle)
         gate = uop_alu2(e->g, UOP_CMPEQ,
                         expand_op_num(e, UOP_AND, e->tid, idle), zero);
@@ -167,6 +169,7 @@ expand_local(struct expand *e, enum uop_dtype dtype, uint64_t n_elems)
     uint64_t bytes = align_up(n_elems * uop_dtype_infos[dtype].size_bytes, 16);
     struct uop_local *local = arena_alloc(&e->g->arena, sizeof(*local));
 
+    assert(dtype < UOP_DTYPE_COUNT && n_elems > 0);
     if (!local || n_elems > UINT32_MAX) {
         e->g->failed = true;
         return &uop_failed;
@@ -228,6 +231,7 @@ make_memory(struct join *j)
     uint64_t n[UOP_DTYPE_COUNT] = {0};
     uint32_t i;
 
+    assert(j->n_parts > 0);
     for (i = 0; i < j->n_parts; i++) {
         const struct uop *u = *j->parts[i].value;
         j->slot[i] = (uint32_t)n[u->dtype];
@@ -281,6 +285,7 @@ first_thread(const struct join *j)
     uint32_t end = j->shift + j->n_log2;
     const struct uop *low, *high;
 
+    assert(e->tid);
     high = expand_num(e, 0);
     if (e->k->n_threads >> end > 1)
         high = expand_op_num(
@@ -301,6 +306,7 @@ join_shares(struct join *j, const struct uop *barrier, uint32_t n_left)
     uint32_t n = 1u << j->n_log2, i, step;
     const struct uop *digit, *gate;
 
+    assert(is_pow2(n));
     digit = expand_op_num(e, UOP_FLOORDIV, e->tid, (int64_t)1 << j->shift);
     digit = expand_op_num(e, UOP_FLOORMOD, digit, n);
     gate = expand_op_num(e, UOP_CMPLT, digit, n_left);
@@ -373,6 +379,7 @@ expand_join_parts(struct expand *e, uint64_t bound, uint64_t context,
     struct kernel *k = e->k;
     struct join j = {.e = e, .parts = parts, .n_parts = n_parts};
 
+    assert(bound && n_parts > 0);
     if (context & k->reduce_ranges)
         return bell_fail(BELL_E_INTERNAL,
                          "threads share a reduction inside another");

@@ -102,6 +102,7 @@ collect_ranges(struct kernel *k)
 {
     uint32_t i, at;
 
+    assert(k->nodes);
     k->n_ranges = 0;
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
@@ -129,6 +130,7 @@ compute_deps(struct kernel *k)
 {
     uint32_t i, j;
 
+    assert(k->n_ranges <= KERNEL_MAX_RANGES);
     k->deps = arena_calloc(&k->mem, k->n_nodes, sizeof(*k->deps));
     k->levels = arena_calloc(&k->mem, k->n_nodes, sizeof(*k->levels));
     if (!k->deps || !k->levels)
@@ -199,6 +201,7 @@ affine_row(const struct kernel *k, const struct uop *u, int64_t *row)
     int64_t by = by_const ? b->arg.i : 0;
     uint32_t r;
 
+    assert(u->dtype == UOP_I64);
     if (u->op == UOP_SHL && by_const && by >= 0 && by < 62)
         by = (int64_t)1 << by;
     else if (u->op != UOP_RANGE && u->op != UOP_ADD && u->op != UOP_SUB &&

@@ -60,6 +60,7 @@ can_merge(const struct kernel *k, uint32_t a, uint32_t b,
     int64_t product;
     uint32_t i;
 
+    assert(a < k->n_ranges && b < k->n_ranges);
     if (k->sizes[a] < 0 || k->sizes[b] < 0 ||
         uop_range_axis(k->ranges[a]) != uop_range_axis(k->ranges[b]) ||
         __builtin_mul_overflow(k->sizes[a], k->sizes[b], &product))
@@ -87,6 +88,7 @@ merge_pair(struct kernel *k, uint32_t a, uint32_t b)
         uop_range(k->g, uop_range_id(k->ranges[b]),
                   uop_range_axis(k->ranges[b]), k->sizes[a] * k->sizes[b]);
 
+    assert(a != b && a < k->n_ranges && b < k->n_ranges);
     assert(!(k->reduce_ranges >> a & 1) == !(k->reduce_ranges >> b & 1));
     keep_ranges(k, map);
     map[a].value = uop_const_int(k->g, UOP_I64, 0);
@@ -147,6 +149,7 @@ split_in_two(struct kernel *k, uint32_t r, int64_t by)
     enum uop_axis axis = uop_range_axis(k->ranges[r]);
     uint32_t i, id = 0;
 
+    assert(r < k->n_ranges && by > 1 && k->sizes[r] % by == 0);
     for (i = 0; i < k->n_ranges; i++) {
         const struct uop *range = k->ranges[i];
         union uop_arg arg = {.i = uop_range_arg(id, uop_range_axis(range))};
@@ -237,6 +240,7 @@ fuse_pair(struct kernel *k, const struct kernel_group *b, const uint32_t *other)
     struct kernel_remap map[KERNEL_MAX_RANGES];
     uint64_t set;
 
+    assert(b->bound);
     keep_ranges(k, map);
     for (set = b->bound; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);

@@ -36,6 +36,7 @@ remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
     const struct uop *src[1 + KERNEL_MAX_RANGES];
     uint32_t i, j, n = 1;
 
+    assert(u->op == UOP_REDUCE);
     if (gate)
         body = uop_alu3(k->g, UOP_WHERE, gate, body,
                         kernel_identity(k->g, u->arg.i, u->dtype));
@@ -59,6 +60,7 @@ remap_access(struct kernel *k, const struct uop *u, const struct uop **to,
     const struct uop *src[4];
     uint32_t i;
 
+    assert(u->op == UOP_LOAD || u->op == UOP_STORE);
     for (i = 0; i < u->n_src; i++)
         src[i] = to[kernel_pos(k, u->src[i])];
     if (u->op == UOP_LOAD && u->n_src < 3)
@@ -96,6 +98,7 @@ access_gate(struct kernel *k, const struct uop *u, uint64_t stored,
     const struct uop *gate = own ? joined_gate(k, deps, false, map) : NULL;
     const struct uop *zero = joined_gate(k, deps, true, map);
 
+    assert(u->op == UOP_LOAD || u->op == UOP_STORE);
     if (gate && zero)
         return uop_alu2(k->g, UOP_AND, gate, zero);
     return gate ? gate : zero;
@@ -187,6 +190,7 @@ reduces_nothing(const struct kernel *k, const struct uop *u)
 {
     uint32_t i;
 
+    assert(u->op == UOP_REDUCE);
     for (i = 1; i < u->n_src; i++) {
         if (k->sizes[kernel_range_no(k, u->src[i])] == 0)
             return true;
@@ -251,6 +255,7 @@ rename_reduce(struct kernel *k, const struct uop *u, uint64_t shared,
     const struct uop **from, **to, *src[1 + KERNEL_MAX_RANGES];
     uint32_t i, n = 0;
 
+    assert(u->op == UOP_REDUCE);
     from = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*from));
     to = arena_alloc(&k->mem, (k->n_nodes + k->n_ranges) * sizeof(*to));
     if (!from || !to)
@@ -283,6 +288,7 @@ unshare_group(struct kernel *k, const struct kernel_group *group,
     const struct uop *clones[KERNEL_MAX_RANGES], **to, *sink = k->sink;
     uint32_t i, next_id = free_range_id(k);
 
+    assert(group->bound & shared);
     to = arena_alloc(&k->mem, group->n_members * sizeof(*to));
     if (!to)
         return bell_fail(BELL_E_NO_MEMORY, "renaming %u ranges", k->n_ranges);
@@ -360,6 +366,7 @@ gate_load(struct kernel *k, const struct uop *u, const struct uop **src,
     enum uop_dtype dtype = u->dtype;
     const struct uop *gated[4] = {src[0], src[1], NULL, gate};
 
+    assert(u->op == UOP_LOAD && gate->dtype == UOP_BOOL);
     gated[2] = u->n_src > 2 ? src[2] : uop_const_int(k->g, dtype, 0);
     if (u->n_src > 3)
         gated[3] = uop_alu2(k->g, UOP_AND, src[3], gate);
@@ -408,6 +415,7 @@ peel_reduce(struct kernel *k, const struct uop *u, const struct peel *peel)
     const struct uop *r = k->ranges[peel->range];
     uint32_t i;
 
+    assert(u->op == UOP_REDUCE);
     for (i = 0; i < u->n_src; i++) {
         src[0][i] = u->src[i] == r ? peel->main_range : u->src[i];
         src[1][i] = u->src[i] == r ? peel->rest : u->src[i];
@@ -439,6 +447,7 @@ kernel_peel(struct kernel *k, uint32_t r, int64_t n_main, int64_t n_padded)
     uint32_t i, n = 0, next_id = free_range_id(k);
     int64_t n_rest = k->sizes[r] - n_main;
 
+    assert(r < k->n_ranges && k->sizes[r] > 0);
     assert(k->reduce_ranges >> r & 1 && n_main > 0 && n_rest > 0);
     from = arena_alloc(&k->mem, k->n_nodes * sizeof(*from));
     to = arena_alloc(&k->mem, k->n_nodes * sizeof(*to));

@@ -58,6 +58,7 @@ sched_idx_ranges(struct sched *s, const struct uop_dims *dims,
     struct sched_idx *idx = sched_idx_new(s, dims->n);
     uint32_t i;
 
+    assert(dims->n <= SCHED_MAX_RANK);
     if (!idx)
         return NULL;
     for (i = 0; i < dims->n; i++) {
@@ -82,6 +83,7 @@ linear_part(struct sched *s, const struct sched_idx *idx,
     int64_t stride = 1;
     uint32_t i;
 
+    assert(begin <= end && end <= dims->n);
     for (i = end; i-- > begin;) {
         const struct uop *e = idx->e[i];
         if (dims->d[i] == 1)
@@ -111,6 +113,7 @@ split_part(struct sched *s, const struct uop *linear,
 {
     uint32_t i, first = end;
 
+    assert(begin <= end && end <= dims->n && end <= idx->n);
     for (i = begin; i < end && first == end; i++) {
         if (dims->d[i] != 1)
             first = i;
@@ -137,6 +140,7 @@ reshape_source(struct sched *s, const struct sched_idx *idx,
     struct sched_idx *out;
     uint32_t a = 0, b = 0, a0, b0;
 
+    assert(idx->flat || idx->n == to->n);
     if (idx->flat || to == from)
         return idx;
     out = sched_idx_new(s, from->n);
@@ -263,6 +267,7 @@ sched_idx_source(struct sched *s, const struct uop *u, uint32_t src,
     const struct uop_dims *to = uop_shape(s->g, u);
     const struct uop_dims *from = uop_shape(s->g, u->src[src]);
 
+    assert(src < u->n_src);
     if (!uop_has(u, UOP_FLAG_MOVE) || from->n == 0) {
         /* a scalar constant is used at any shape */
         return from->n == 0 && !idx->flat && idx->n ? sched_idx_new(s, 0) : idx;

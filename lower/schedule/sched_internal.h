@@ -1,5 +1,5 @@
-/* Shared by lower/schedule/schedule.c (what is stored), lower/schedule/sched_index.c (movement
- * ops as index arithmetic) and lower/schedule/sched_kernel.c (building kernels).
+/* Shared by schedule.c (what is stored), sched_index.c (movement ops as index
+ * arithmetic) and sched_kernel.c (building kernels).
  */
 #ifndef BELL_LOWER_SCHEDULE_SCHED_INTERNAL_H
 #define BELL_LOWER_SCHEDULE_SCHED_INTERNAL_H

@@ -1,6 +1,7 @@
 /* The form and the process that it is: files, mappings, life. */
 #include "sim/amd/sim_amd.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/kfd/kfd_machine.h"
 
-/* ---- files ----------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 /* Of this program there is one process at a machine, however many forms. */
 struct form {
@@ -168,7 +169,7 @@ sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     return amdsim_leave(p, kfd_read_file(p->machine, path, buf, cap));
 }
 
-/* ---- mappings ------------------------------------------------------------------------------ */
+/* ---- mappings ---- */
 
 static bool
 is_mmio(const struct kfd_buffer *buf)
@@ -214,6 +215,7 @@ drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
 {
     struct kfd_buffer *buf = kfd_find_offset(p, offset);
 
+    assert(card < p->machine->n_cards);
     if (!buf || buf->card != card || is_mmio(buf) ||
         buf->flags & KFD_MEM_DOORBELL)
         return kfd_fail(EINVAL, "no memory at offset 0x%llx",
@@ -280,7 +282,7 @@ sim_explain(struct kio *kio)
     return kfd_why()[0] ? kfd_why() : NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 /* All that the kernel has of the process: it exits. */
 static void
@@ -429,7 +431,7 @@ sim_amd_join(const char *spec, struct kio **out_kio)
     return create(spec, false, out_kio);
 }
 
-/* ---- counts --------------------------------------------------------------------------------- */
+/* ---- counts ---- */
 
 /* The process that a stack ends in; NULL: it ends in something else. */
 static struct kfd_process *

@@ -52,7 +52,7 @@ static const struct {
     {"590", "590.48.01"},  {"595", "595.45.04"}, {"610", "610.43.03"},
 };
 
-/* ---- machines -------------------------------------------------------------------- */
+/* ---- machines ---- */
 
 static int
 make_memory_file(const char *name)
@@ -210,7 +210,7 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
     return BELL_OK;
 }
 
-/* ---- specs ------------------------------------------------------------------------- */
+/* ---- specs ---- */
 
 static bell_status
 unknown_nv_spec(const char *spec)
@@ -352,7 +352,7 @@ machine_put(struct rm_machine *machine)
     nvsim_machine_destroy(machine);
 }
 
-/* ---- files -------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static struct rm_process *
 nvsim_enter(struct kio *kio)
@@ -500,7 +500,7 @@ sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     return nvsim_leave(process, rm_read_file(process->machine, path, buf, cap));
 }
 
-/* ---- mappings ---------------------------------------------------------------------------- */
+/* ---- mappings ---- */
 
 static bool
 add_mapping(struct rm_process *process, void *addr, size_t size_bytes,
@@ -645,7 +645,7 @@ sim_explain(struct kio *kio)
     return rm_why()[0] ? rm_why() : NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 /* As when a process ends: its files are closed and its mappings of devices
  * go. */
@@ -733,7 +733,7 @@ sim_nv_create(const char *spec, struct kio **out_kio)
     return BELL_OK;
 }
 
-/* ---- counts ---------------------------------------------------------------------------------- */
+/* ---- counts ---- */
 
 static void
 count_files(const struct rm_process *process, struct sim_nv_usage *usage)

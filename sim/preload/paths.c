@@ -154,7 +154,7 @@ sim_paths_device(const char *path)
     return 0;
 }
 
-/* ---- looking at files -------------------------------------------------------- */
+/* ---- looking at files ---- */
 
 /* With AT_EMPTY_PATH a call is about the file itself. */
 static bool
@@ -312,7 +312,7 @@ euidaccess(const char *path, int mode)
 
 ALSO(int, eaccess, (const char *, int), "euidaccess");
 
-/* ---- attributes ---------------------------------------------------------------- */
+/* ---- attributes ---- */
 
 /* The files of sysfs and of /dev have none; `ls` asks. */
 #define NO_ATTRIBUTE(name)                                                     \
@@ -333,7 +333,7 @@ ALSO(int, eaccess, (const char *, int), "euidaccess");
 NO_ATTRIBUTE(getxattr)
 NO_ATTRIBUTE(lgetxattr)
 
-/* ---- links -------------------------------------------------------------------- */
+/* ---- links ---- */
 
 EXPORT ssize_t
 readlinkat(int dir, const char *path, char *out, size_t n)
@@ -390,7 +390,7 @@ canonicalize_file_name(const char *path)
     return realpath(path, NULL);
 }
 
-/* ---- folders ------------------------------------------------------------------- */
+/* ---- folders ---- */
 
 EXPORT DIR *
 opendir(const char *path)
@@ -459,7 +459,7 @@ glob(const char *pattern, int flags, int (*error)(const char *, int),
 ALSO(int, glob64, (const char *, int, int (*)(const char *, int), glob64_t *),
      "glob");
 
-/* ---- streams ------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 EXPORT FILE *
 fopen(const char *path, const char *mode)

@@ -88,7 +88,7 @@ tell_line(void *user, const char *line)
     say_line("%s", line);
 }
 
-/* ---- numbers --------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* The file's handle, also where it is of another process; NULL: not ours. */
 static struct handle *
@@ -154,7 +154,7 @@ sim_preload_device(int fd)
     return handle ? handle->device : 0;
 }
 
-/* ---- opening --------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* A stack's forms are told which structs the program uses. */
 static void
@@ -275,7 +275,7 @@ kio_seen_close(int fd)
     return kio_real_close(fd);
 }
 
-/* ---- calls ------------------------------------------------------------------ */
+/* ---- calls ---- */
 
 /* Why the last call failed, as the simulated kernel says it. */
 static const char *
@@ -438,7 +438,7 @@ kio_seen_munmap(void *addr, size_t n)
     return kio_real_munmap(addr, n);
 }
 
-/* ---- copies of numbers ------------------------------------------------------- */
+/* ---- copies of numbers ---- */
 
 EXPORT int
 dup(int fd)
@@ -511,7 +511,7 @@ closefrom(int first)
     (void)close_range((unsigned)(first < 0 ? 0 : first), ~0u, 0);
 }
 
-/* ---- life --------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void
 preload_before_fork(void)

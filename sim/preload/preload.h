@@ -35,7 +35,7 @@ int sim_preload_open(const char *path, const char *file, int flags);
 /* The device number if the file is one of ours; 0: it is not. */
 dev_t sim_preload_device(int fd);
 
-/* ---- paths (paths.c) ------------------------------------------------------ */
+/* ---- paths (paths.c) ---- */
 
 /* Once, before anything else. `backends`: as BELL_SIM_DEVICES. */
 void sim_paths_init(const char *tree, const char *devices);

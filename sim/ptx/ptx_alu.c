@@ -2,6 +2,7 @@
  * is. Values are the bits of a register, zeros above. */
 #include "sim/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* ---- integers ---- */
@@ -46,6 +47,7 @@ int_quotient(const struct px_insn *in, uint64_t a, uint64_t b)
 {
     bool is_signed = px_types[in->type].kind == 's', rem = in->op == PX_REM;
 
+    assert(px_types[in->type].kind != 'f');
     if (b == 0)
         return rem ? a : UINT64_MAX;
     if (!is_signed)
@@ -73,6 +75,7 @@ int_op(const struct px_insn *in, uint64_t a, uint64_t b, uint64_t c)
     unsigned bits = px_types[in->type].bits;
     bool is_signed = px_types[in->type].kind == 's', less;
 
+    assert(px_types[in->type].bits > 0);
     if (is_signed) {
         a = (uint64_t)px_sign_extend(a, bits);
         b = (uint64_t)px_sign_extend(b, bits);
@@ -110,6 +113,7 @@ shift(const struct px_insn *in, uint64_t a, uint64_t n)
 {
     unsigned bits = px_types[in->type].bits;
 
+    assert(in->op == PX_SHL || in->op == PX_SHR);
     n = (uint32_t)n;
     if (in->op == PX_SHL)
         return n >= bits ? 0 : a << n;
@@ -136,6 +140,7 @@ reverse(uint64_t x, unsigned bits)
     uint64_t r = 0;
     unsigned i;
 
+    assert(bits == 32 || bits == 64);
     for (i = 0; i < bits; i++)
         r |= (x >> i & 1) << (bits - 1 - i);
     return r;
@@ -207,6 +212,7 @@ logic3(uint64_t a, uint64_t b, uint64_t c, uint64_t table)
     uint64_t r = 0;
     unsigned i;
 
+    assert(table < 256);
     for (i = 0; i < 8; i++) {
         if (table >> i & 1)
             r |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
@@ -333,6 +339,7 @@ px_eval_test(const struct px_insn *in, uint64_t a, uint64_t b)
     unsigned type = in->op == PX_SET ? in->type2 : in->type;
     unsigned cmp = in->mod[PX_MOD_CMP] - 1u;
 
+    assert(in->op == PX_SETP || in->op == PX_SET || in->op == PX_TESTP);
     if (in->op == PX_TESTP)
         return test_class(in->mod[PX_MOD_MODE], type, px_decode(type, a));
     if (px_types[type].kind == 'x') /* the half that the caller picked */

@@ -2,6 +2,7 @@
  * when the lane waits for it; until then those bytes must not be touched. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -39,6 +40,7 @@ put_copies(struct px_run *r, const struct px_span *s, const uint64_t *to,
     struct px_warp *w = s->w;
     uint32_t left, lane;
 
+    assert(s->n_bytes > 0 && s->n_bytes <= 16);
     if (host_grow((void **)&w->copies, &w->cap_copies, w->n_copies + PX_LANES,
                   sizeof(*w->copies)) < 0) {
         px_exhausted(r);
@@ -73,6 +75,7 @@ do_copy(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t n_read[PX_LANES] = {0}, left;
     uint8_t *ptr[PX_LANES] = {NULL};
 
+    assert(in->op == PX_COPY);
     if (!px_addresses(r, &s, in->src[0], in->offset, to) ||
         !px_resolve(r, &s, to, ptr) || !read_bytes(r, &s, in->target, n_read))
         return;

@@ -2,6 +2,7 @@
  * rounded once; integers are rounded straight to their float. */
 #include "sim/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ cvt_float_to_int(const struct px_insn *in, double d)
     uint64_t top = (uint64_t)1 << (to->bits - 1);
     double limit;
 
+    assert(to->bits >= 8 && to->bits <= 64);
     if (isnan(d))
         return in->type2 == PX_F64 || to->bits == 64 ? top : 0;
     d = round_to_integer(in->mod[PX_MOD_ROUND], d);
@@ -159,6 +161,7 @@ px_eval_cvt(const struct px_insn *in, uint64_t a, uint64_t b)
     const struct px_type_info *to = &px_types[in->type];
     const struct px_type_info *from = &px_types[in->type2];
 
+    assert(in->op == PX_CVT);
     if (in->type == PX_TF32)
         return px_encode_rounded(PX_TF32, px_decode(PX_F32, a),
                                  in->mod[PX_MOD_ROUND], in->mod[PX_MOD_SAT]);

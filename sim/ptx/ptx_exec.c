@@ -2,6 +2,7 @@
  * control flow and barriers. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -33,6 +34,8 @@ split(struct px_warp *w, uint32_t g, uint32_t mask, uint32_t pc)
 {
     struct px_group *group = &w->groups[g];
 
+    assert(g < w->n_groups && mask && !(mask & ~w->groups[g].mask));
+    assert(w->n_groups < PX_LANES || mask == w->groups[g].mask);
     if (mask == group->mask) {
         group->pc = pc;
         return group;
@@ -60,6 +63,7 @@ leave_loop(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask)
 {
     struct px_group *group = &w->groups[g];
 
+    assert(g < w->n_groups && !(mask & ~w->live));
     group->mask &= ~mask;
     group->pc++;
     w->live &= ~mask;
@@ -76,6 +80,7 @@ merge(struct px_warp *w)
 {
     uint32_t i, j;
 
+    assert(w->n_groups <= PX_LANES);
     for (i = 0; i < w->n_groups; i++) {
         for (j = i + 1; j < w->n_groups;) {
             if (w->groups[i].pc != w->groups[j].pc ||
@@ -120,6 +125,7 @@ branch_by_table(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask,
     const uint32_t *table = r->kernel->targets + in->target;
     uint32_t left = mask, lane, same, i;
 
+    assert(in->op == PX_BRX);
     if (!index)
         return;
     while (left) {
@@ -163,6 +169,7 @@ static void
 control(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask,
         const struct px_insn *in)
 {
+    assert(g < w->n_groups && mask);
     switch (in->op) {
     case PX_BRA:
         split(w, g, mask, in->target);
@@ -201,6 +208,7 @@ step(struct px_run *r, struct px_warp *w, uint32_t g)
     const struct px_insn *in = &r->kernel->code[group->pc];
     uint32_t mask;
 
+    assert(w->groups[g].pc < r->kernel->n_code);
     if (!guarded(r, w, in, group->mask, &mask))
         return;
     r->report->n_lane_ops += count_lanes(mask);
@@ -256,6 +264,7 @@ run_warp(struct px_run *r, struct px_warp *w)
     enum sim_ptx_fault end = must_end(r);
     uint32_t n, g;
 
+    assert(w->n_groups <= PX_LANES);
     for (n = 0; n < TURN && !r->failed; n++) {
         g = w->n_groups == 1 && w->groups[0].waits == PX_RUNS ? 0 : choose(w);
         if (g == w->n_groups)
@@ -289,6 +298,7 @@ count_waiting(struct px_run *r, int64_t id, struct verdict *v)
 {
     uint32_t i, g, n = r->n_arrived[id];
 
+    assert(id >= 0 && id < 16);
     for (i = 0; i < r->n_warps; i++) {
         const struct px_warp *w = &r->warps[i];
         for (g = 0; g < w->n_groups; g++) {
@@ -411,6 +421,7 @@ px_run_block(struct px_run *r)
     uint32_t i;
     bool busy;
 
+    assert(r->n_warps * PX_LANES >= r->n_threads);
     while (r->n_exited < r->n_threads && !r->failed) {
         busy = false;
         for (i = 0; i < r->n_warps && !r->failed; i++) {

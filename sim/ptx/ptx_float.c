@@ -7,6 +7,7 @@
  */
 #include "sim/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -94,6 +95,7 @@ decode_small(const struct small *s, uint64_t bits)
 double
 px_decode(unsigned type, uint64_t bits)
 {
+    assert(type < PX_TYPE_COUNT);
     switch (type) {
     case PX_F64:
         return to_f64(bits);
@@ -150,6 +152,7 @@ encode_small(const struct small *s, double d, unsigned round, bool finite)
     uint64_t max = s->has_inf ? inf - 1 : px_mask(e + f) - 1;
     double units;
 
+    assert(s->fraction_bits + s->exponent_bits < 32);
     if (isnan(d))
         return px_mask(e + f);
     if (isinf(d))
@@ -174,6 +177,7 @@ px_encode_rounded(unsigned type, double d, unsigned round, unsigned sat)
 {
     uint64_t bits;
 
+    assert(type < PX_TYPE_COUNT);
     if (sat == PX_SAT)
         d = d > 0 ? (d < 1 ? d : 1) : 0;
     if (sat == PX_RELU && d <= 0)
@@ -348,6 +352,7 @@ px_float_op(const struct px_insn *in, unsigned type, uint64_t a, uint64_t b,
     uint64_t sign = (uint64_t)1 << (px_types[type].bits - 1);
     float r;
 
+    assert(type < PX_TYPE_COUNT);
     if (in->op == PX_COPYSIGN)
         return (a & sign) | (b & ~sign);
     if (in->op == PX_NEG || in->op == PX_ABS) {

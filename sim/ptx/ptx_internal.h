@@ -271,7 +271,8 @@ enum px_run_kind {
     PX_RUN_CONTROL,
 };
 
-/* Works on all 32 lanes; `c` of selp is the predicate. `dst` may be a source. */
+/* Works on all 32 lanes; `c` of selp is the predicate. `dst` may be a source.
+ */
 typedef void (*px_rows_fn)(void *dst, const void *a, const void *b,
                            const void *c);
 /* A comparison on all 32 lanes. */

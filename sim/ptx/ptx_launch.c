@@ -2,6 +2,7 @@
  * used for one block after the other. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,6 +41,8 @@ px_fault(struct px_run *r, const struct px_warp *w, uint32_t lane,
     const uint32_t *t = report->thread, *b = report->block;
     const char *type = px_types[in->type].name;
 
+    assert(!r->failed || r->report->fault);
+    assert(lane < PX_LANES);
     if (r->failed)
         return;
     r->failed = true;
@@ -80,6 +83,7 @@ special_value(const struct px_run *r, unsigned which, uint32_t warp,
     const struct sim_ptx_launch *l = r->launch;
     uint32_t t[3], bit = 1u << lane, n_sm = l->n_sm ? l->n_sm : 1;
 
+    assert(lane < PX_LANES && warp < r->n_warps);
     thread_of(r, warp * PX_LANES + lane, t);
     if (which <= PX_TID_Z)
         return t[which - PX_TID_X];
@@ -148,6 +152,7 @@ start_warp(const struct px_run *r, struct px_warp *w)
 {
     uint32_t n = r->n_threads - w->number * PX_LANES;
 
+    assert(n > 0 && w->number < r->n_warps);
     memset(w->defined, 0, r->kernel->n_rows * sizeof(*w->defined));
     memset(w->n_committed, 0, sizeof(w->n_committed));
     fill_specials(r, w, !w->is_filled);

@@ -2,6 +2,7 @@
  * memory, and the data. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "sim/ptx/ptx_rows.h"

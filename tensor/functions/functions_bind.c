@@ -2,6 +2,7 @@
  * them as Python would, converting values. */
 #include "tensor/functions/functions_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -190,6 +191,7 @@ join_positional(struct binding *b, uint32_t param, uint32_t *arg)
     struct bell_value *items;
     uint32_t n = 0, i;
 
+    assert(param < b->n_params);
     while (*arg + n < call->n_args && !call->args[*arg + n].name &&
            may_join(b->params[param].kind, &call->args[*arg + n].value))
         n++;
@@ -251,6 +253,7 @@ bind_keyword(struct binding *b, uint32_t arg)
     const struct bell_arg *given = &b->call->args[arg];
     uint32_t i;
 
+    assert(arg < b->call->n_args);
     b->call->bad_arg = (int32_t)arg;
     if (!given->name)
         return bell_fail(BELL_BAD_VALUE,
@@ -300,6 +303,7 @@ refuse_value(struct binding *b, uint32_t k, const struct bell_value *value)
     const struct bell_param *param = &b->params[k];
     bool item = value != &b->values[k];
 
+    assert(k < b->n_params);
     b->call->bad_arg = b->from[k];
     return bell_fail(BELL_BAD_VALUE, "%s: '%s' must be %s, not %s%s", b->name,
                      param->name, kind_wanted(param->kind),
@@ -367,6 +371,7 @@ convert_ints(struct binding *b, uint32_t k, struct fn_arg *arg)
     int64_t *ints;
     uint32_t i;
 
+    assert(k < b->n_params);
     arg->n = is_list ? value->n_items : 1;
     ints = arena_alloc(b->args->arena, (arg->n + 1) * sizeof(*ints));
     if (!ints)
@@ -388,6 +393,7 @@ convert_tensors(struct binding *b, uint32_t k, struct fn_arg *arg)
     struct bell_tensor **ts;
     uint32_t i;
 
+    assert(k < b->n_params);
     if (value->kind != BELL_VALUE_LIST)
         return refuse_value(b, k, value);
     arg->n = value->n_items;
@@ -408,6 +414,7 @@ convert_value(struct binding *b, uint32_t k, struct fn_arg *arg)
     const struct bell_value *value = &b->values[k];
     bool ok = false;
 
+    assert(k < b->n_params);
     switch (b->params[k].kind) {
     case BELL_PARAM_TENSOR:
         arg->t = to_tensor(b, value);

@@ -21,8 +21,8 @@ struct tensor_ir {
     double n_flops, n_bytes; /* of a launch */
 };
 
-/* The context's kernels in the order in which they were compiled, from 0; false:
- * there are no more. */
+/* The context's kernels in the order in which they were compiled, from 0;
+ * false: there are no more. */
 bool tensor_kernel_at(const struct bell_context *ctx, size_t number,
                       struct tensor_ir *out_ir);
 

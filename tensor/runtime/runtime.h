@@ -1,8 +1,7 @@
 /* The runtime of a context: its device, compiled kernels and plans.
  *
- * tensor/runtime/realize.c drives it; tensor/runtime/compile.c fills the kernel cache with what
- * tensor/runtime/compiler.c makes for the device; tensor/runtime/plan.c turns a schedule into
- * a memory plan.
+ * realize.c drives it; compile.c fills the kernel cache with what compiler.c
+ * makes for the device; plan.c turns a schedule into a memory plan.
  */
 #ifndef BELL_TENSOR_RUNTIME_RUNTIME_H
 #define BELL_TENSOR_RUNTIME_RUNTIME_H

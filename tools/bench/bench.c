@@ -42,7 +42,7 @@ const struct bench_group bench_groups[] = {
 };
 const size_t bench_n_groups = ARRAY_LEN(bench_groups);
 
-/* ---- statistics ----------------------------------------------------------------- */
+/* ---- statistics ---- */
 
 static int
 compare_doubles(const void *a, const void *b)
@@ -143,7 +143,7 @@ bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
              (int)sizeof(row->why_not) - 1, why);
 }
 
-/* ---- the device -------------------------------------------------------------------- */
+/* ---- the device ---- */
 
 /* A kernel of one thread, where there is one for the device; not having one
  * is told by the rows that need it. */
@@ -200,7 +200,7 @@ bench_close(struct bench *b)
     b->dev = NULL;
 }
 
-/* ---- reports --------------------------------------------------------------------------- */
+/* ---- reports ---- */
 
 static void
 print_row(const struct bench_row *row)
@@ -269,7 +269,7 @@ report(struct bench *b, const struct bench_options *options)
     return code;
 }
 
-/* ---- running ---------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static bell_status
 run_groups(struct bench *b, const struct bench_saved *saved,

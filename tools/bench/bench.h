@@ -120,8 +120,8 @@ void bench_build_json(struct json *json, const struct bench *b);
 
 struct bench_saved; /* a document that was read */
 
-/* `path` must stay valid. BELL_E_IO: not what --save writes; BELL_E_UNSUPPORTED:
- * built without a reader. */
+/* `path` must stay valid. BELL_E_IO: not what --save writes;
+ * BELL_E_UNSUPPORTED: built without a reader. */
 BELL_MUST_CHECK bell_status bench_saved_read(const char *path,
                                              struct bench_saved **out_saved);
 void bench_saved_close(struct bench_saved *saved); /* NULL: nothing */

@@ -16,7 +16,7 @@ us_since(uint64_t start_ns)
     return (double)(time_now_ns() - start_ns) / 1e3;
 }
 
-/* ---- launches ------------------------------------------------------------------- */
+/* ---- launches ---- */
 
 /* One command of the kind that is measured: a kernel of one thread, or if
  * `to` is 0 none at all. */
@@ -81,7 +81,7 @@ bench_launch(struct bench *b)
     return status;
 }
 
-/* ---- rate -------------------------------------------------------------------------- */
+/* ---- rate ---- */
 
 #define BATCH 128 /* submissions that always find room */
 
@@ -188,7 +188,7 @@ bench_rate(struct bench *b)
     return status;
 }
 
-/* ---- replay ------------------------------------------------------------------------- */
+/* ---- replay ---- */
 
 static bell_status
 time_replay(struct bench *b, struct hcq_stream *stream, unsigned n_kernels)
@@ -238,7 +238,7 @@ bench_replay(struct bench *b)
     return status;
 }
 
-/* ---- copies ------------------------------------------------------------------------- */
+/* ---- copies ---- */
 
 static void
 name_size(uint64_t n_bytes, char out[16])
@@ -356,7 +356,7 @@ bench_copy(struct bench *b)
     return status;
 }
 
-/* ---- memory ------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* Making host memory of a size for the device and giving it back: pages of
  * this process, or else the driver's. Its addresses are no multiples of large

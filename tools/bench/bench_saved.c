@@ -24,7 +24,7 @@
 /* Of the document; 1 had no identity. */
 #define DOCUMENT_VERSION 2
 
-/* ---- identity ------------------------------------------------------------------------ */
+/* ---- identity ---- */
 
 /* A file's first line, from the first character that is no blank; "" where
  * there is none. */
@@ -134,7 +134,7 @@ put_identity(struct json *json, const struct bench *b)
     json_num(json, "seconds_per_row", b->budget_s);
 }
 
-/* ---- the document -------------------------------------------------------------------- */
+/* ---- the document ---- */
 
 static void
 put_row(struct json *json, const struct bench_row *row)
@@ -187,7 +187,7 @@ bench_build_json(struct json *json, const struct bench *b)
     json_end(json);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------- */
+/* ---- verdicts ---- */
 
 const char *const bench_verdict_names[] = {"same", "better", "worse"};
 
@@ -221,7 +221,7 @@ judge(struct bench_row *row, double threshold_percent)
         row->verdict = BENCH_WORSE;
 }
 
-/* ---- a saved run ---------------------------------------------------------------------- */
+/* ---- a saved run ---- */
 
 #if BELL_HAVE_CJSON
 

@@ -16,7 +16,7 @@ ms_since(uint64_t start_ns)
     return (double)(time_now_ns() - start_ns) / 1e6;
 }
 
-/* ---- start ----------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static bell_status
 open_and_close(const char *device, double *out_ms)
@@ -73,7 +73,7 @@ bench_start(struct bench *b)
     return BELL_OK;
 }
 
-/* ---- kernels on tensors ------------------------------------------------------------ */
+/* ---- kernels on tensors ---- */
 
 /* What is computed from the two inputs. */
 typedef struct bell_tensor *make_fn(struct bell_tensor *x,

@@ -142,7 +142,7 @@ decode_nv_ring(struct decode_nv *d, const uint32_t *words, size_t n_dw,
     return 1;
 }
 
-/* ---- launch descriptors ---------------------------------------------------- */
+/* ---- launch descriptors ---- */
 
 /* The version that a compute class takes; 0: not known. */
 static unsigned

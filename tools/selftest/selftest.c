@@ -44,7 +44,7 @@ static const struct selftest_step *const groups[] = {
 static const char *const verdict_names[SELFTEST_VERDICT_COUNT] = {
     "passed", "failed", "skipped"};
 
-/* ---- telling -------------------------------------------------------------------- */
+/* ---- telling ---- */
 
 void
 selftest_sent(struct selftest *st, const char *fmt, ...)
@@ -116,7 +116,7 @@ selftest_error(struct selftest *st)
                          error->message);
 }
 
-/* ---- running --------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static bool
 applies(const struct selftest *st, const struct selftest_step *step)
@@ -171,7 +171,7 @@ run_step(struct selftest *st, const struct selftest_step *step, uint64_t n,
     out->total_ns = time_now_ns() - start;
 }
 
-/* ---- the report -------------------------------------------------------------------- */
+/* ---- the report ---- */
 
 /* Whether a cassette stands for the kernel. */
 static bool
@@ -291,7 +291,7 @@ put_step(struct json *json, const struct selftest *st,
     json_end(json);
 }
 
-/* ---- all steps ------------------------------------------------------------------------ */
+/* ---- all steps ---- */
 
 static const struct selftest_step *
 step_at(size_t idx)
@@ -414,7 +414,7 @@ list_steps(bool as_json)
     return TOOL_OK;
 }
 
-/* ---- the device's name ----------------------------------------------------------------- */
+/* ---- the device's name ---- */
 
 /* Takes BACKEND[:INDEX][@INTERFACE] apart, as hcq_device_open does. */
 static void

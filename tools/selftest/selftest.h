@@ -121,7 +121,7 @@ const char *selftest_amd_look_at(const char *step);
 /* Gives the process's state at KFD back. */
 void selftest_close_kfd(struct selftest *st);
 
-/* ---- telling (selftest.c) -------------------------------------------------- */
+/* ---- telling (selftest.c) ---- */
 
 /* A device's clock at a moment, in ns, and the host's before and after it was
  * read. */
@@ -156,7 +156,7 @@ enum selftest_verdict selftest_error(struct selftest *st);
             return selftest_error(st);                                         \
     } while (0)
 
-/* ---- what steps need (selftest_need.c) -------------------------------------- */
+/* ---- what steps need (selftest_need.c) ---- */
 
 /* The stack of kernel calls that the device's name says. */
 BELL_MUST_CHECK bell_status selftest_need_kio(struct selftest *st);

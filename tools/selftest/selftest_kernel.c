@@ -57,7 +57,7 @@ selftest_check_alive(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- grids ------------------------------------------------------------------------ */
+/* ---- grids ---- */
 
 /* SELFTEST_NUMBER over a grid: every thread once. */
 static enum selftest_verdict
@@ -155,7 +155,7 @@ dims(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- shared and local memory ---------------------------------------------------------- */
+/* ---- shared and local memory ---- */
 
 static enum selftest_verdict
 shared(struct selftest *st)
@@ -276,7 +276,7 @@ barriers(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- atomics, wide accesses ------------------------------------------------------------- */
+/* ---- atomics, wide accesses ---- */
 
 static enum selftest_verdict
 atomics(struct selftest *st)
@@ -339,7 +339,7 @@ wide(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- order ------------------------------------------------------------------------------ */
+/* ---- order ---- */
 
 /* Each of 64 launches moves the number on: one that starts before the last is
  * done is seen. */

@@ -20,7 +20,7 @@
 #define WAIT_MS      2000u
 #define MAX_KINDS    3u
 
-/* ---- what is there ------------------------------------------------------------------ */
+/* ---- what is there ---- */
 
 static enum selftest_verdict
 kfd_node(struct selftest *st)
@@ -149,7 +149,7 @@ render_node(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- the process --------------------------------------------------------------------- */
+/* ---- the process ---- */
 
 /* KFD's state of this process with the card's address space. */
 static bell_status
@@ -227,7 +227,7 @@ clocks(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- memory -------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static enum selftest_verdict
 try_memory(struct selftest *st, enum amd_mem_kind kind, void *user,
@@ -285,7 +285,7 @@ user_memory(struct selftest *st)
     return try_memory(st, AMD_MEM_GTT, memory, USER_BYTES);
 }
 
-/* ---- events -------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static bell_status
 wait_event(struct selftest *st, uint32_t id, uint32_t timeout_ms,
@@ -340,7 +340,7 @@ events(struct selftest *st)
     return verdict;
 }
 
-/* ---- queues --------------------------------------------------------------------------- */
+/* ---- queues ---- */
 
 static const char *const kind_names[MAX_KINDS] = {
     [AMD_RING_PM4] = "PM4", [AMD_RING_AQL] = "AQL", [AMD_RING_SDMA] = "SDMA"};
@@ -471,7 +471,7 @@ ring_again(struct selftest *st)
     return ring_of_kind(st, kind_of_compute(st), 4);
 }
 
-/* ---- where to look ----------------------------------------------------------------------- */
+/* ---- where to look ---- */
 
 #define LOOK_LAUNCH                                                            \
     "the kernel descriptor (`doorbell decode --format aql --what kernel`): "   \

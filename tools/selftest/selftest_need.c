@@ -9,7 +9,7 @@
 #include "ioctl/kio.h"
 #include "ioctl/kio_interface.h"
 
-/* ---- the kernel driver ------------------------------------------------------ */
+/* ---- the kernel driver ---- */
 
 bell_status
 selftest_need_kio(struct selftest *st)
@@ -19,7 +19,7 @@ selftest_need_kio(struct selftest *st)
     return kio_open_interface(st->backend, st->interface, &st->kio);
 }
 
-/* ---- the device -------------------------------------------------------------- */
+/* ---- the device ---- */
 
 bell_status
 selftest_need_device(struct selftest *st)
@@ -94,7 +94,7 @@ selftest_close(struct selftest *st)
     st->kio = NULL;
 }
 
-/* ---- things of one step -------------------------------------------------------- */
+/* ---- things of one step ---- */
 
 static bell_status
 check_room(size_t n)

@@ -48,7 +48,7 @@ check_words(struct selftest *st, const char *where, const uint32_t *words,
         where, n_wrong, n, 4 * at, words[at], pattern(st, first + at));
 }
 
-/* ---- device --------------------------------------------------------------------- */
+/* ---- device ---- */
 
 static enum selftest_verdict
 open_device(struct selftest *st)
@@ -90,7 +90,7 @@ host_access(struct selftest *st)
     return check_words(st, "read back", back, ARRAY_LEN(back), 0);
 }
 
-/* ---- signals ------------------------------------------------------------------- */
+/* ---- signals ---- */
 
 /* Nothing but a semaphore release through the queue. */
 static enum selftest_verdict
@@ -162,7 +162,7 @@ queues_wait(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- copies ---------------------------------------------------------------------- */
+/* ---- copies ---- */
 
 /* Copies src[src_at ...] to dst[dst_at ...] on a queue. */
 static bell_status
@@ -330,7 +330,7 @@ fill(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- host memory ------------------------------------------------------------------ */
+/* ---- host memory ---- */
 
 /* The device copies out of `host` what the CPU just wrote there, and back
  * into its second half, many times: stale cache lines show. */
@@ -490,7 +490,7 @@ host_large(struct selftest *st)
     return verdict;
 }
 
-/* ---- time, streams ------------------------------------------------------------------ */
+/* ---- time, streams ---- */
 
 static enum selftest_verdict
 timestamps(struct selftest *st)
@@ -590,7 +590,7 @@ ring_wraps(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- two devices -------------------------------------------------------------------- */
+/* ---- two devices ---- */
 
 /* "AMD:1@sim:gfx942*2" for another card of the same machine. */
 static bell_status

@@ -118,7 +118,7 @@ object_tree(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- queries --------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 /* Fills out_classes; *out_n how many. */
 static bell_status
@@ -278,7 +278,7 @@ copy_engines(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- memory ------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static enum selftest_verdict
 video_memory(struct selftest *st)

@@ -82,7 +82,7 @@ tensors(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* ---- random programs --------------------------------------------------------------- */
+/* ---- random programs ---- */
 
 #define KERNELS_WANTED       1000
 #define PROGRAMS_PER_OPENING 64

@@ -29,7 +29,7 @@ trace_decoder_say(struct trace_decoder *d, regs_line_fn *line)
     d->amd.line = line;
 }
 
-/* ---- NVIDIA ------------------------------------------------------------------ */
+/* ---- NVIDIA ---- */
 
 /* A channel says which card it is: where no object was seen yet, subchannels
  * are read as that card's. */
@@ -76,7 +76,7 @@ decode_nv_region(struct trace_decoder *d, const struct cas_blob *blob,
     return decode_nv_qmd(&d->nv, words, n_dw, 0);
 }
 
-/* ---- AMD --------------------------------------------------------------------- */
+/* ---- AMD ---- */
 
 /* A node of the topology says which chip it is: the first one that is known.
  * src: BRINGUP.md 2 */
@@ -158,7 +158,7 @@ decode_amd_region(struct trace_decoder *d, const struct trace_queue *queue,
     return decode_amd_sdma(&d->amd, words, n_dw);
 }
 
-/* ---- both -------------------------------------------------------------------- */
+/* ---- both ---- */
 
 static void
 decode_region(struct trace_decoder *d, const struct trace_queue *queue,

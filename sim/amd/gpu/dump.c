@@ -73,7 +73,7 @@ dump_no_memory(void)
     return bell_fail(BELL_E_NO_MEMORY, "no memory for a dump");
 }
 
-/* ---- the directory ------------------------------------------------------------------- */
+/* ---- the directory ---- */
 
 bell_status
 amd_dump_create(const char *dir, const char *gfx, struct amd_dump **out_dump)
@@ -159,7 +159,7 @@ amd_dump_give(struct amd_dump *dump)
     pthread_mutex_unlock(&dump->lock);
 }
 
-/* ---- what is mapped ------------------------------------------------------------------- */
+/* ---- what is mapped ---- */
 
 bell_status
 amd_dump_map_create(struct amd_dump_map **out_map)
@@ -240,7 +240,7 @@ amd_dump_map_remove(struct amd_dump_map *map, uint64_t va, uint64_t size_bytes)
     pthread_mutex_unlock(&map->lock);
 }
 
-/* ---- files ------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 static const char *
 file_path(struct amd_dump_folder *folder, const char *name)
@@ -341,7 +341,7 @@ copy_file(struct amd_dump_folder *folder, int from, uint64_t size_bytes, int to,
     return BELL_OK;
 }
 
-/* ---- begin --------------------------------------------------------------------------------- */
+/* ---- begin ---- */
 
 bell_status
 amd_dump_folder_create(struct amd_dump *dump, struct amd_dump_map *map,
@@ -466,7 +466,7 @@ amd_dump_folder_begin(struct amd_dump_folder *folder)
     return BELL_OK;
 }
 
-/* ---- stores ---------------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
 /* The page of the images at that offset, as it was at first. */
 static bell_status
@@ -533,7 +533,7 @@ amd_dump_folder_ignore(struct amd_dump_folder *folder, uint64_t va,
     return BELL_OK;
 }
 
-/* ---- end --------------------------------------------------------------------------------------- */
+/* ---- end ---- */
 
 static bell_status
 fill_after(struct amd_dump_folder *folder, int file)

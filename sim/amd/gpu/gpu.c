@@ -2,6 +2,7 @@
  * doorbells. src: hw/amd/BRINGUP.md 0 and 2. guess: numbers of copy engines and
  * their queues, device ids, and the clock of gfx90a, which have not been looked
  * up for every chip. How many compute units there are is made up, and small. */
+#include <assert.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -148,7 +149,7 @@ amdsim_clock(const struct amdsim *gpu)
     return ns / (1000000000u / gpu->chip->clock_hz) + 1;
 }
 
-/* ---- doorbells -------------------------------------------------------------------- */
+/* ---- doorbells ---- */
 
 /* Tells a queue of a new value; true if there was one. */
 static bool
@@ -230,7 +231,7 @@ watch_queues(void *arg)
     return NULL;
 }
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 bell_status
 amdsim_create(const struct amdsim_chip *chip, struct amdsim **out_gpu)
@@ -238,6 +239,7 @@ amdsim_create(const struct amdsim_chip *chip, struct amdsim **out_gpu)
     struct amdsim *gpu = host_calloc(1, sizeof(*gpu));
     bell_status status;
 
+    assert(chip->n_xcc > 0 && chip->n_xcc <= AMDSIM_MAX_XCC);
     if (!gpu || pthread_mutex_init(&gpu->lock, NULL) != 0) {
         host_free(gpu);
         return bell_fail(BELL_E_NO_MEMORY, "simulated %s", chip->name);
@@ -285,7 +287,7 @@ amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump)
     gpu->dump = dump;
 }
 
-/* ---- address spaces ---------------------------------------------------------------- */
+/* ---- address spaces ---- */
 
 bell_status
 amdsim_space_create(struct amdsim *gpu, struct amdsim_space **out_space)

@@ -78,7 +78,7 @@ BELL_MUST_CHECK bell_status amdsim_space_map(struct amdsim_space *space,
 void amdsim_space_unmap(struct amdsim_space *space, uint64_t va,
                         uint64_t size_bytes);
 
-/* ---- queues ---------------------------------------------------------------- */
+/* ---- queues ---- */
 
 enum amdsim_queue_kind {
     AMDSIM_QUEUE_PM4,

@@ -1,6 +1,7 @@
 /* Caches of direct mapping, by the address of the memory behind them. */
 #include "sim/amd/gpu/gpu_cache.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -100,7 +101,7 @@ line_index(uintptr_t host, uint32_t n_lines)
     return (uint32_t)(number ^ number >> 12) & (n_lines - 1);
 }
 
-/* ---- L2 ---------------------------------------------------------------------- */
+/* ---- L2 ---- */
 
 static bool
 has_dirt(const struct l2_line *l)
@@ -230,6 +231,7 @@ store_to_l2(struct amdsim_cache *c, const struct place *p, uint32_t offset,
     struct l2_line *l = l2_line(c, p);
     uint64_t bits = n_bytes == 64 ? ~0ull : (1ull << n_bytes) - 1;
 
+    assert(n_bytes > 0 && offset + n_bytes <= LINE_BYTES);
     if (offset >= 64)
         l->dirty[1] |= bits << (offset - 64);
     else
@@ -243,7 +245,7 @@ store_to_l2(struct amdsim_cache *c, const struct place *p, uint32_t offset,
     return l->line.bytes + offset;
 }
 
-/* ---- what is read through ------------------------------------------------------ */
+/* ---- what is read through ---- */
 
 /* The line's place in a cache; true if it is there. */
 static bool
@@ -276,6 +278,7 @@ cache_put_line(struct line *line, uint64_t age, uintptr_t host,
 {
     uint64_t words[LINE_BYTES / sizeof(uint64_t)];
 
+    assert(host % LINE_BYTES == 0);
     line->host = host;
     line->age = age;
     cache_copy_line(words, bytes);
@@ -329,7 +332,7 @@ drop_vector(struct amdsim_cache *c, uintptr_t host)
         line->age = 0;
 }
 
-/* ---- accesses --------------------------------------------------------------------- */
+/* ---- accesses ---- */
 
 static void *
 load_cached(struct amdsim_cache *c, struct place *p, uint32_t offset,
@@ -337,6 +340,7 @@ load_cached(struct amdsim_cache *c, struct place *p, uint32_t offset,
 {
     uint8_t *first = scalar ? read_scalar(c, p) : read_vector(c, p), *second;
 
+    assert(offset + n_bytes <= LINE_BYTES);
     if (offset + n_bytes <= LINE_BYTES)
         return first + offset;
     memcpy(c->joined, first, LINE_BYTES);
@@ -357,6 +361,7 @@ amdsim_cache_at(struct amdsim_cache *c, struct sim_walk *walk, uint64_t va,
     struct place p = {walk, va - offset, (uintptr_t)host - offset,
                       (page_flags & SIM_PAGE_UNCACHED) != 0};
 
+    assert(n_bytes > 0);
     if (access == AMD_ACCESS_FETCH)
         return host;
     if (access == AMD_ACCESS_SCALAR || access == AMD_ACCESS_LOAD)
@@ -408,7 +413,7 @@ amdsim_cache_do_own(struct amdsim_cache *c, struct sim_walk *walk, uint32_t ops)
     c->cu->vector_age += (ops & AMDSIM_CACHE_INV_VECTOR) != 0;
 }
 
-/* ---- bits of packets ----------------------------------------------------------------- */
+/* ---- bits of packets ---- */
 
 struct bit {
     uint8_t number;

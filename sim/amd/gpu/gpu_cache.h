@@ -20,9 +20,10 @@
  * Softer: groups run one after the other, an access over the end of a line is
  * stored through, memory of all kinds but UC is the same, what is dirty in
  * memory that is unmapped is dropped, an acquire or release of gfx9 that is
- * restricted to some kinds of lines (NC, WC, volatile) is for all of them (later
- * chips' restrictions are refused), scalar loads have no bits of coherence, and
- * s_icache_inv does nothing. Sizes and numbers are made up: the facts have none.
+ * restricted to some kinds of lines (NC, WC, volatile) is for all of them
+ * (later chips' restrictions are refused), scalar loads have no bits of
+ * coherence, and s_icache_inv does nothing. Sizes and numbers are made up: the
+ * facts have none.
  *
  * Of one thread, the queue's, between sim_walk_enter and sim_walk_leave.
  * src: hw/amd/BRINGUP.md 3, 8, 9, 13; pm4.csv (ACQUIRE_MEM, RELEASE_MEM). What

@@ -1,6 +1,7 @@
 /* Launches: from registers, or an AQL packet and a kernel descriptor, to the
  * interpreter; and AQL queues. src: hw/amd/BRINGUP.md 5, 6, 7, 13, CODEOBJ.md
  * 4 and 5, pm4.csv (AQL rows). */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -98,6 +99,7 @@ run_dispatch(struct amdsim_queue *q, struct amd_launch *launch, uint32_t n_xcc)
 {
     struct amd_wave_report report;
 
+    assert(n_xcc > 0);
     launch->first_group = n_xcc > 1 ? q->xcc : 0;
     launch->group_step = n_xcc;
     launch->stop = &q->stop;
@@ -110,7 +112,7 @@ run_dispatch(struct amdsim_queue *q, struct amd_launch *launch, uint32_t n_xcc)
     return amdsim_dump_kernel_end(q);
 }
 
-/* ---- by registers --------------------------------------------------------------------- */
+/* ---- by registers ---- */
 
 static bool
 check_initiator(struct amdsim_queue *q, uint32_t initiator)
@@ -244,7 +246,7 @@ amdsim_dispatch(struct amdsim_queue *q, const uint32_t grid[3],
            run_dispatch(q, &launch, n_xcc);
 }
 
-/* ---- AQL ------------------------------------------------------------------------------------ */
+/* ---- AQL ---- */
 
 /* What a queue's structure says of scratch: TMPRING_SIZE, a buffer's
  * descriptor, whose index stride the command processor fills in from gfx10 on,
@@ -414,7 +416,7 @@ vendor_packet(struct amdsim_queue *q, const uint32_t w[16],
     return true;
 }
 
-/* ---- signals. src: HSA runtime 1.2, 2.4 and amd_hsa_signal.h ---------------- */
+/* ---- signals. src: HSA runtime 1.2, 2.4 and amd_hsa_signal.h ---- */
 
 #define SIGNAL_VALUE   8u
 #define SIGNAL_MAILBOX 16u
@@ -595,6 +597,7 @@ retire_packets(struct amdsim_queue *q)
     uint64_t n = q->desc.ring_bytes / 64;
     uint32_t i;
 
+    assert(q->desc.ring_bytes % 64 == 0);
     for (;;) {
         for (i = 0; i < q->gpu->chip->n_xcc; i++) {
             if (q->dies[i].get == q->get)
@@ -615,6 +618,7 @@ amdsim_aql_run(struct amdsim_queue *q, uint64_t put)
 {
     uint32_t turns = 0, i;
 
+    assert(q->desc.kind == AMDSIM_QUEUE_AQL);
     if (put < q->get || put - q->get > q->desc.ring_bytes / 64)
         return amdsim_fail(q, "write index %llu, read index %llu",
                            (unsigned long long)put, (unsigned long long)q->get);

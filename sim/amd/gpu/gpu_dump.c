@@ -19,7 +19,7 @@ dump_check(struct amdsim_queue *q, bell_status status)
            amdsim_fail(q, "%s", bell_error_last()->message);
 }
 
-/* ---- memory --------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static bool
 dump_is_open(const struct amdsim_queue *q)
@@ -93,7 +93,7 @@ amdsim_dump_time(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes)
            dump_check(q, amd_dump_folder_ignore(q->dump.folder, va, n_bytes));
 }
 
-/* ---- folders ---------------------------------------------------------------------------- */
+/* ---- folders ---- */
 
 /* The pointer's present value, and what a reader need not agree with: the
  * pointer, and the headers that an AQL queue marks as done, when all dies are;

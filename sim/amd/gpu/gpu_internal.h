@@ -15,7 +15,7 @@
 #define SH_COUNT       0x400u
 #define MAX_BODY_DW    0x4000u /* 14 bits of count */
 
-/* ---- the card (gpu.c) -------------------------------------------------------- */
+/* ---- the card (gpu.c) ---- */
 
 struct amdsim {
     const struct amdsim_chip *chip;
@@ -37,7 +37,7 @@ struct amdsim_space {
     struct amd_dump_map *dump_map; /* owned; NULL: no dump */
 };
 
-/* ---- queues (gpu_queue.c) ------------------------------------------------------ */
+/* ---- queues (gpu_queue.c) ---- */
 
 /* What a queue does with the words of a packet, for reports. */
 struct amdsim_place {
@@ -170,7 +170,7 @@ bool amdsim_pause(struct amdsim_queue *q, uint32_t *turns);
  * >. */
 bool amdsim_compare(uint32_t function, uint32_t value, uint32_t reference);
 
-/* ---- dumps (gpu_dump.c) ---------------------------------------------------------- */
+/* ---- dumps (gpu_dump.c) ---- */
 
 /* All do nothing without a dump; false after a fault. Around each store of
  * packets: memory is dumped before the first one that counts. */
@@ -191,7 +191,7 @@ void amdsim_dump_end(struct amdsim_queue *q, uint64_t wptr);
 bool amdsim_dump_wait(struct amdsim_queue *q);
 bool amdsim_dump_resume(struct amdsim_queue *q);
 
-/* ---- packets ----------------------------------------------------------------------- */
+/* ---- packets ---- */
 
 /* Processes what lies between q->get and `put`. */
 bool amdsim_pm4_run(struct amdsim_queue *q, uint64_t put);  /* words */

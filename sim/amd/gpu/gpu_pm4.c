@@ -1,5 +1,6 @@
 /* The compute command processor: type 3 packets from rings and indirect
  * buffers. src: hw/amd/pm4.csv, regs.csv, BRINGUP.md 6, 8, 9, 13. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -20,7 +21,7 @@ packet_has_shape(struct amdsim_queue *q, const struct stream *s, uint32_t n_dw)
            amdsim_fail(q, "%u body words, not %u", s->n_dw, n_dw);
 }
 
-/* ---- registers ------------------------------------------------------------------------ */
+/* ---- registers ---- */
 
 /* Those that a launch may need. src: regs.csv */
 static bool
@@ -53,7 +54,7 @@ set_sh_reg(struct amdsim_queue *q, const struct stream *s)
     return true;
 }
 
-/* ---- memory and waiting -------------------------------------------------------------- */
+/* ---- memory and waiting ---- */
 
 /* The registers of the HDP flush: a write and a wait that is over at once. */
 static bool
@@ -352,7 +353,7 @@ dispatch_direct(struct amdsim_queue *q, const struct stream *s)
     return amdsim_dispatch(q, s->words, s->words[3]);
 }
 
-/* ---- streams ------------------------------------------------------------------------------ */
+/* ---- streams ---- */
 
 /* Indirect buffers do not nest: the depth is two at most. */
 static bool
@@ -499,7 +500,7 @@ amdsim_pm4_buffer(struct amdsim_queue *q, struct amdsim_buffer *buffer)
     return AMDSIM_STEP_DONE;
 }
 
-/* ---- the ring ------------------------------------------------------------------------------- */
+/* ---- the ring ---- */
 
 static bool
 read_ring(struct amdsim_queue *q, uint64_t at, uint32_t *words, uint32_t n)
@@ -521,6 +522,7 @@ amdsim_pm4_run(struct amdsim_queue *q, uint64_t put)
     uint32_t body[64], header, n;
     struct stream s = {.words = body};
 
+    assert(is_pow2(q->desc.ring_bytes) && q->get <= put);
     if (put < q->get || put - q->get > ring_dw)
         return amdsim_fail(q, "write pointer %llu, read pointer %llu",
                            (unsigned long long)put, (unsigned long long)q->get);

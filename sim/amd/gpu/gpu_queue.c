@@ -1,4 +1,5 @@
 /* Queues: their threads, faults, and memory as packets see it. */
+#include <assert.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,6 +7,8 @@
 #include <time.h>
 
 #include "base/alloc.h"
+
+#include "base/bits.h"
 #include "base/log.h"
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/gpu/gpu_internal.h"
@@ -13,7 +16,7 @@
 /* Copies and fills go in pieces of this. */
 #define PIECE_BYTES 4096
 
-/* ---- faults ------------------------------------------------------------------------ */
+/* ---- faults ---- */
 
 static bool
 tell_fault(struct amdsim_queue *q, const struct amdsim_fault *fault)
@@ -73,7 +76,7 @@ amdsim_fail_memory(struct amdsim_queue *q, uint64_t va, bool is_write,
     return tell_fault(q, &fault);
 }
 
-/* ---- memory ------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* One piece; NULL after a fault. */
 static void *
@@ -197,6 +200,7 @@ amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
     uint8_t piece[PIECE_BYTES];
     uint32_t i;
 
+    assert(element_bytes == 1 || element_bytes == 2 || element_bytes == 4);
     for (i = 0; i < sizeof(piece); i++)
         piece[i] = (uint8_t)(word >> 8 * (i % element_bytes));
     while (n_bytes) {
@@ -215,6 +219,7 @@ static bool
 is_ring_aligned(struct amdsim_queue *q, uint64_t va, uint32_t n_bytes,
                 const char *who)
 {
+    assert(is_pow2(n_bytes));
     return (va & (n_bytes - 1)) == 0 ||
            amdsim_fail(q, "%s at 0x%llx, which is not a multiple of %u", who,
                        (unsigned long long)va, n_bytes);
@@ -267,6 +272,7 @@ amdsim_store64(struct amdsim_queue *q, uint64_t va, uint64_t value,
 bool
 amdsim_compare(uint32_t function, uint32_t value, uint32_t reference)
 {
+    assert(function < 8);
     switch (function) {
     case 0:
         return true;
@@ -306,7 +312,7 @@ amdsim_pause(struct amdsim_queue *q, uint32_t *turns)
     return !amdsim_stopped(q);
 }
 
-/* ---- the thread ------------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
 /* Waits for a ring; false when the queue is to end. */
 static bool
@@ -385,7 +391,7 @@ queue_main(void *arg)
     return NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static bell_status
 add_gpu_queue(struct amdsim *gpu, struct amdsim_queue *q)
@@ -443,6 +449,7 @@ amdsim_queue_create(struct amdsim *gpu, const struct amdsim_queue_desc *desc,
     struct amdsim_queue *q = host_calloc(1, sizeof(*q));
     bell_status status;
 
+    assert(desc->doorbell && is_pow2(desc->ring_bytes));
     if (!q)
         return bell_fail(BELL_E_NO_MEMORY, "queue");
     q->gpu = gpu;

@@ -11,7 +11,7 @@ is_v4(const struct amdsim_queue *q)
     return q->gpu->chip->sdma_version < 50000;
 }
 
-/* ---- packets ------------------------------------------------------------------------------ */
+/* ---- packets ---- */
 
 static bool
 copy_linear(struct amdsim_queue *q, const uint32_t *w)
@@ -138,7 +138,7 @@ gcr(struct amdsim_queue *q, const uint32_t *w)
            amdsim_fail(q, "VMID %u: a user's queue has none", w[4] >> 24 & 15);
 }
 
-/* ---- streams --------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 /* Words of the packet, and its name; 0: not known. */
 static uint32_t

@@ -1,6 +1,7 @@
 /* Instruction words to isa_insn. src: hw/amd/ISA-SUBSET.md 3.1, 3.3, 4. */
 #include "sim/amd/isa/isa.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -64,6 +65,7 @@ enc_field(const struct decoder *d, unsigned hi, unsigned lo)
 {
     uint64_t value = d->words[lo / 32];
 
+    assert(lo <= hi && hi - lo < 32);
     if (hi / 32 != lo / 32)
         value |= (uint64_t)d->words[lo / 32 + 1] << 32;
     return (uint32_t)(value >> lo % 32 & ((1ull << (hi - lo + 1)) - 1));
@@ -146,6 +148,7 @@ take_literal(struct decoder *d)
     struct isa_insn *in = d->out;
     uint32_t i;
 
+    assert(d->out->n_dw <= d->n_dw);
     for (i = 0; i < in->n_src; i++) {
         if (in->src[i] != ISA_LITERAL)
             continue;

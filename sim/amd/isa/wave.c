@@ -2,6 +2,7 @@
  * src: hw/amd/CODEOBJ.md 4 and 5. */
 #include "sim/amd/isa/wave.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #define REGISTER_POISON 0xfeedc0deu
 #define ACC_FIRST       256
 
-/* ---- decoded code ------------------------------------------------------------ */
+/* ---- decoded code ---- */
 
 /* 4 KiB of code; an instruction is decoded when it is first run. */
 struct code_page {
@@ -185,7 +186,7 @@ wave_fetch(struct wave *w)
     return &page->insns[idx];
 }
 
-/* ---- faults ---------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 static bell_status
 status_of(enum amd_wave_fault fault)
@@ -203,6 +204,7 @@ wave_fail(struct wave *w, enum amd_wave_fault fault, const char *fmt, ...)
     va_list args;
     bell_status status;
 
+    assert(fault != AMD_WAVE_OK);
     if (g->failed)
         return false;
     g->failed = true;
@@ -228,6 +230,7 @@ wave_has_registers(struct wave *w, uint32_t reg, uint32_t n)
 {
     const struct wave_group *g = w->group;
 
+    assert(n > 0);
     if (reg >= ACC_FIRST ? reg - ACC_FIRST + n <= g->n_acc
                          : reg + n <= g->n_vgprs)
         return true;
@@ -254,7 +257,7 @@ wave_read(struct wave *w, const struct isa_insn *in, uint32_t code,
     return buf;
 }
 
-/* ---- first state ----------------------------------------------------------------- */
+/* ---- first state ---- */
 
 /* Registers of a wave and of AGPRs from the launch words. */
 static void
@@ -459,7 +462,7 @@ start_wave(struct wave *w)
     start_vector(w);
 }
 
-/* ---- turns ------------------------------------------------------------------------- */
+/* ---- turns ---- */
 
 static bool
 execute(struct wave *w, const struct isa_insn *in)

@@ -2,6 +2,7 @@
  * accumulation registers. src: hw/amd/CODEOBJ.md 7 (fragments, compared with the vendor's
  * calculator there). Products are summed in F64 and rounded once, which is
  * within what the hardware's own order of summing may give. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -124,6 +125,7 @@ element_at(const struct wave *w, uint32_t reg, uint32_t lane, uint32_t e,
     unsigned bits = element_bits[type], at = e * bits;
     uint32_t word = w->v[reg + at / 32][lane], part;
 
+    assert(type < ARRAY_LEN(element_bits));
     if (type == E_F64)
         return wave_f64(word | (uint64_t)w->v[reg + at / 32 + 1][lane] << 32);
     part = bits == 32 ? word : word >> at % 32 & ((1u << bits) - 1);
@@ -172,7 +174,7 @@ no_register(struct matrix *x, unsigned source)
                      isa_op_name(x->in->op), source);
 }
 
-/* ---- WMMA ------------------------------------------------------------------------ */
+/* ---- WMMA ---- */
 
 /* gfx11: lane l holds row l % 16 whole; the other lanes hold copies. gfx12:
  * lanes 16 to 31 hold the other half of the depth, in groups of four 16-bit
@@ -317,7 +319,7 @@ run_wmma(struct matrix *x)
     return store_wmma(x);
 }
 
-/* ---- MFMA, gfx9 ------------------------------------------------------------------ */
+/* ---- MFMA, gfx9 ---- */
 
 /* Lane l holds consecutive values of k of row l % m of a block; the blocks
  * first, then the depth, go over the lanes. */
@@ -462,7 +464,7 @@ run_mfma(struct matrix *x)
     return true;
 }
 
-/* ---- accumulation registers --------------------------------------------------- */
+/* ---- accumulation registers ---- */
 
 static bool
 move_accumulator(struct wave *w, const struct isa_insn *in)

@@ -5,6 +5,7 @@
  * counts on it (unaligned-access-mode, on by default for amdhsa). Scalar loads
  * and atomics may not.
  * src: hw/amd/ISA-SUBSET.md 7; the alignment mode: lead. */
+#include <assert.h>
 #include <string.h>
 
 #include "sim/amd/isa/wave_internal.h"
@@ -43,6 +44,7 @@ gather(struct wave *w, const struct isa_insn *in, uint64_t va,
     uint32_t first = PAGE_BYTES - (uint32_t)(va & (PAGE_BYTES - 1));
     const void *from;
 
+    assert(in->bytes <= 4 * WIDEST_DW);
     if (!crosses_page(va, in->bytes))
         return global_at(w, in, va, in->bytes, access, lane);
     from = global_at(w, in, va, first, access, lane);
@@ -66,7 +68,7 @@ wave_cache(struct wave *w, const struct isa_insn *in)
     return true;
 }
 
-/* ---- the values ------------------------------------------------------------ */
+/* ---- the values ---- */
 
 static uint32_t
 registers_of(const struct isa_insn *in)
@@ -91,7 +93,7 @@ extend(const struct isa_insn *in, const void *from, uint32_t old)
     return value;
 }
 
-/* ---- scalar loads ------------------------------------------------------------ */
+/* ---- scalar loads ---- */
 
 /* What is not in the buffer is 0. */
 static bool
@@ -160,7 +162,7 @@ wave_smem(struct wave *w, const struct isa_insn *in)
     return !w->group->failed;
 }
 
-/* ---- vectors ------------------------------------------------------------------- */
+/* ---- vectors ---- */
 
 static void
 load_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
@@ -168,6 +170,7 @@ load_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
 {
     uint32_t i;
 
+    assert(lane < w->group->n_lanes);
     if (in->bytes < 4) {
         w->v[reg][lane] = extend(in, from, w->v[reg][lane]);
         return;
@@ -182,6 +185,7 @@ store_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
 {
     uint32_t i, value;
 
+    assert(lane < w->group->n_lanes);
     if (in->bytes < 4) {
         value = w->v[reg][lane];
         if (in->mem_flags & ISA_MEM_HIGH)
@@ -204,6 +208,7 @@ load_global(struct wave *w, const struct isa_insn *in, uint64_t va,
                                  : AMD_ACCESS_LOAD;
     const void *from = gather(w, in, va, access, lane, words);
 
+    assert(lane < w->group->n_lanes);
     if (from)
         load_lane(w, in, reg, lane, from);
     return from != NULL;
@@ -219,6 +224,7 @@ store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
         in->mem_flags & ISA_MEM_PAST ? AMD_ACCESS_STORE_PAST : AMD_ACCESS_STORE;
     void *to;
 
+    assert(lane < w->group->n_lanes);
     if (!crosses_page(va, in->bytes)) {
         to = global_at(w, in, va, in->bytes, access, lane);
         if (to)
@@ -237,7 +243,7 @@ store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
     return true;
 }
 
-/* ---- atomics -------------------------------------------------------------------- */
+/* ---- atomics ---- */
 
 static uint64_t
 atomic_add_float(uint32_t type, uint64_t a, uint64_t b)
@@ -342,6 +348,7 @@ static uint64_t
 atomic_update(const struct isa_insn *in, void *at, uint64_t data,
               uint64_t compare)
 {
+    assert(in->bytes == 4 || in->bytes == 8);
     if (in->bytes == 8) {
         uint64_t *p = at, old = __atomic_load_n(p, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(
@@ -366,6 +373,7 @@ atomic_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
     uint64_t compare = 0, old;
     void *at;
 
+    assert(lane < w->group->n_lanes);
     if (va & (in->bytes - 1u)) {
         w->group->report->va = va;
         return wave_fail(w, AMD_WAVE_MISALIGNED, "%s at 0x%llx",
@@ -411,7 +419,7 @@ access_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
     return atomic_lane(w, in, va, in->src[1] - ISA_VGPR, lane);
 }
 
-/* ---- global, flat, scratch ------------------------------------------------------ */
+/* ---- global, flat, scratch ---- */
 
 /* The address without the lane's own part. */
 static uint64_t
@@ -514,7 +522,7 @@ vmem_lane_address(const struct wave *w, const struct isa_insn *in,
     return base + register_value(w, reg, lane, 8);
 }
 
-/* ---- buffers ---------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 /* A descriptor, taken apart. src: hw/amd/BRINGUP.md 7; AMD's CDNA 2 and RDNA 2
  * instruction set guides, buffer resource descriptor. */
@@ -664,7 +672,7 @@ wave_buffer(struct wave *w, const struct isa_insn *in)
     return true;
 }
 
-/* ---- LDS -------------------------------------------------------------------------- */
+/* ---- LDS ---- */
 
 static void *
 lds_at(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t lane)
@@ -727,6 +735,7 @@ lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t reg,
     uint32_t n = in->bytes / 4u;
     uint64_t old = 0, data, compare = 0;
 
+    assert(lane < w->group->n_lanes);
     if (!p)
         return false;
     if (__builtin_expect(w->group->counts != NULL, 0))

@@ -289,7 +289,7 @@ wave_read_source(struct valu *x, unsigned i, enum kind kind)
     return true;
 }
 
-/* ---- results --------------------------------------------------------------------- */
+/* ---- results ---- */
 
 static void
 finish_f32(struct valu *x)

@@ -302,7 +302,7 @@ two_floats(uint32_t a, struct wave_fp8 format)
            (uint64_t)wave_u32(wave_fp8_to_float(a >> 8 & 0xff, format)) << 32;
 }
 
-/* ---- operations by table ------------------------------------------------------- */
+/* ---- operations by table ---- */
 
 #define T_X     int
 #define T_B32   uint32_t
@@ -371,7 +371,7 @@ run_table(struct valu *x, bool *out_known)
     }
 }
 
-/* ---- operations with masks --------------------------------------------------- */
+/* ---- operations with masks ---- */
 
 static bool
 run_carry(struct valu *x)
@@ -494,7 +494,7 @@ run_div_fmas(struct valu *x)
     return wave_store(x, wide ? KIND_F64 : KIND_F32);
 }
 
-/* ---- compares ------------------------------------------------------------------ */
+/* ---- compares ---- */
 
 static enum kind
 compare_kind(uint32_t type)
@@ -615,7 +615,7 @@ run_class(struct valu *x)
     return finish_compare(x, mask);
 }
 
-/* ---- between lanes ---------------------------------------------------------------- */
+/* ---- between lanes ---- */
 
 static bool
 run_readfirstlane(struct valu *x)
@@ -807,7 +807,7 @@ run_saturating(struct valu *x)
     return wave_store_word(x);
 }
 
-/* ---- dispatch ----------------------------------------------------------------------- */
+/* ---- dispatch ---- */
 
 static bool
 run_special(struct valu *x)

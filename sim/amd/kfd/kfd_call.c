@@ -1,5 +1,6 @@
 /* The calls of /dev/kfd and of the render nodes: which there are, and those
  * that are not about memory, queues or events. */
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ kfd_fail(int error, const char *fmt, ...)
 {
     va_list args;
 
+    assert(error > 0);
     va_start(args, fmt);
     vsnprintf(why, sizeof(why), fmt, args);
     va_end(args);

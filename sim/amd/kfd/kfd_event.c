@@ -1,5 +1,6 @@
 /* Events: slots in a page that queues write to, and exceptions.
  * src: hw/amd/BRINGUP.md 4, 12. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +124,7 @@ kfd_do_set_event(struct kfd_process *p, void *arg, bool set)
     return event ? 0 : kfd_fail(EINVAL, "no event 0x%x", args->event_id);
 }
 
-/* ---- waiting ------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void
 fill_data(const struct kfd_process *p, const struct kfd_event *event,
@@ -131,6 +132,7 @@ fill_data(const struct kfd_process *p, const struct kfd_event *event,
 {
     uint32_t gpu_id = p->machine->cards[event->gpu_index].gpu_id;
 
+    assert(event->gpu_index < p->machine->n_cards);
     if (event->type == KFD_EVENT_MEMORY) {
         struct kfd_memory_exception *m = &data->u.memory;
         m->not_present = event->not_present;
@@ -243,7 +245,7 @@ kfd_do_wait(struct kfd_process *p, void *arg)
     return 0;
 }
 
-/* ---- from queues ------------------------------------------------------------------------- */
+/* ---- from queues ---- */
 
 /* The slot's value is what counts; the kernel takes it back. */
 static bool

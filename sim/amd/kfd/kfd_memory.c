@@ -1,5 +1,6 @@
 /* Memory of processes: allocation, and mapping to cards. The address is the
  * caller's choice. src: hw/amd/BRINGUP.md 3. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -34,6 +35,7 @@ kfd_find_va(struct kfd_process *p, uint32_t card, uint64_t va)
 {
     size_t i;
 
+    assert(card < p->machine->n_cards);
     for (i = 0; i < p->n_buffers; i++) {
         if (p->buffers[i]->mapped >> card & 1 &&
             va - p->buffers[i]->va < p->buffers[i]->size_bytes)
@@ -61,7 +63,7 @@ kfd_find_offset(struct kfd_process *p, uint64_t offset)
     return NULL;
 }
 
-/* ---- allocation ---------------------------------------------------------------------- */
+/* ---- allocation ---- */
 
 static int
 check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
@@ -236,6 +238,7 @@ kfd_drop_buffer(struct kfd_process *p, struct kfd_buffer *buf)
     size_t i;
     uint32_t c;
 
+    assert(p->n_buffers > 0 && buf->card < p->machine->n_cards);
     for (c = 0; c < p->machine->n_cards; c++) {
         if (buf->mapped >> c & 1)
             unmap_from(p, buf, c);
@@ -267,7 +270,7 @@ kfd_do_free(struct kfd_process *p, void *arg)
     return 0;
 }
 
-/* ---- mapping ------------------------------------------------------------------------------ */
+/* ---- mapping ---- */
 
 static int
 map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
@@ -276,6 +279,7 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
     bool system = !(buf->flags & KFD_MEM_VRAM);
     bell_status status;
 
+    assert(card < p->machine->n_cards);
     if (buf->mapped >> card & 1)
         return 0;
     if (!p->vms[card].space)

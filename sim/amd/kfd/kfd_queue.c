@@ -1,9 +1,12 @@
 /* Queues: every size is checked as the kernel of 6.12 and later does.
  * src: hw/amd/BRINGUP.md 5, 13. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
+
+#include "base/bits.h"
 #include "ioctl/kfd_uapi.h"
 #include "sim/amd/kfd/kfd.h"
 
@@ -11,12 +14,6 @@
 struct save_sizes {
     uint64_t control_stack, save, total;
 };
-
-static uint64_t
-align_up(uint64_t value, uint64_t to)
-{
-    return (value + to - 1) & ~(to - 1);
-}
 
 /* src: BRINGUP.md 5, "Save area formulas" */
 static struct save_sizes
@@ -42,7 +39,7 @@ save_sizes(const struct amdsim_chip *chip)
     return s;
 }
 
-/* ---- checks ------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 static struct kfd_buffer *
 mapped_at(struct kfd_process *p, uint32_t card, uint64_t va, const char *what)
@@ -156,13 +153,14 @@ check_queue(struct kfd_process *p, uint32_t card,
     return result;
 }
 
-/* ---- doorbells ------------------------------------------------------------------------ */
+/* ---- doorbells ---- */
 
 static int
 take_doorbell(struct kfd_vm *vm)
 {
     uint32_t i;
 
+    assert(vm->doorbells);
     for (i = 0; i < KFD_DOORBELL_BYTES / 8; i++) {
         if (!(vm->doorbell_used[i / 64] >> i % 64 & 1)) {
             vm->doorbell_used[i / 64] |= 1ull << i % 64;
@@ -180,7 +178,7 @@ give_doorbell(struct kfd_vm *vm, uint32_t doorbell)
     vm->doorbell_used[doorbell / 64] &= ~(1ull << doorbell % 64);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static enum amdsim_queue_kind
 kind_of(uint32_t type)
@@ -209,6 +207,7 @@ add_queue(struct kfd_process *p, struct kfd_queue *queue,
         .user = queue,
     };
 
+    assert(is_pow2(ring_bytes));
     if (amdsim_queue_create(p->machine->cards[queue->card].gpu, &desc,
                             &queue->queue) != BELL_OK)
         return kfd_fail(ENOMEM, "%s", bell_error_last()->message);
@@ -263,6 +262,7 @@ kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue)
     struct kfd_vm *vm = &p->vms[queue->card];
     size_t i;
 
+    assert(p->n_queues > 0 && queue->card < p->machine->n_cards);
     amdsim_queue_destroy(queue->queue);
     give_doorbell(vm, queue->doorbell);
     for (i = 0; i < p->n_queues; i++) {

@@ -1,6 +1,7 @@
 /* The calls of render nodes: what libdrm asks when it opens one, and what
  * drivers ask of the card. src: include/uapi/drm/drm.h and amdgpu_drm.h of
  * Linux 6.12; libdrm's amdgpu_device.c and amdgpu_gpu_info.c. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -133,6 +134,7 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
     uint64_t answer[46] = {0};
     size_t n = sizeof(uint32_t);
 
+    assert(card < p->machine->n_cards);
     if (request == DRM_VERSION_REQUEST)
         return drm_get_version(arg);
     if (request != AMDGPU_INFO_REQUEST)

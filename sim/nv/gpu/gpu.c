@@ -1,6 +1,7 @@
 /* The card: its usermode window and the thread that watches the doorbell. */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -180,6 +181,7 @@ nvgpu_create(const struct nvgpu_chip *chip, struct nvgpu **out_gpu)
     struct nvgpu *gpu = host_calloc(1, sizeof(*gpu));
     bell_status status;
 
+    assert(chip->n_sm_per_tpc > 0 && chip->n_classes > 0);
     if (!gpu)
         return bell_fail(BELL_E_NO_MEMORY, "card %s", chip->name);
     gpu->chip = chip;

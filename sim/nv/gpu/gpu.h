@@ -128,7 +128,7 @@ void nvgpu_space_unmap(struct nvgpu_space *space, uint64_t va,
 /* Bytes mapped, for leak counts. */
 uint64_t nvgpu_space_mapped(const struct nvgpu_space *space);
 
-/* ---- channels --------------------------------------------------------------- */
+/* ---- channels ---- */
 
 enum nvgpu_engine {
     NVGPU_ENGINE_GR, /* compute, with its partner GRCE */
@@ -195,7 +195,7 @@ bool nvgpu_chan_wait(struct nvgpu_chan *chan, uint32_t limit_ms);
  * as the kernel driver does. */
 void nvgpu_chan_kill(struct nvgpu_chan *chan, uint32_t code);
 
-/* ---- kernels --------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 /* The code at a launch's program address is a simulated kernel's: 16 bytes
  * "BELL PTX" and, little endian, u32 version 1 and u32 length in bytes of the

@@ -2,6 +2,7 @@
  * tables. Words that others wait for are written and read atomically. */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- plain ---- */
@@ -57,6 +58,7 @@ nvgpu_load_word(struct nvgpu_chan *chan, uint64_t va, uint32_t n_bytes,
     uint64_t n;
     void *at = nvgpu_span(chan, va, false, &n);
 
+    assert(n_bytes == 4 || n_bytes == 8);
     if (!at)
         return nvgpu_fail_mmu(chan, va, NVGPU_READ, who);
     if (n_bytes == 8)
@@ -78,6 +80,7 @@ reduce(const struct nvgpu_sem *sem, uint64_t old)
     bool less = sem->is_signed ? (int64_t)(old << shift) < (int64_t)(b << shift)
                                : old < b;
 
+    assert(sem->n_bytes == 4 || sem->n_bytes == 8);
     switch (sem->op) {
     case NVGPU_RED_MIN:
         return less ? old : b;
@@ -104,6 +107,7 @@ reduce(const struct nvgpu_sem *sem, uint64_t old)
 static void
 store_word(const struct nvgpu_sem *sem, void *at)
 {
+    assert((uintptr_t)at % sem->n_bytes == 0);
     if (sem->n_bytes == 8) {
         _Atomic uint64_t *word = at;
         uint64_t old = atomic_load(word);
@@ -131,6 +135,7 @@ nvgpu_sem_write(struct nvgpu_chan *chan, const struct nvgpu_sem *sem,
     uint64_t n;
     uint8_t *at;
 
+    assert(sem->n_bytes == 4 || sem->n_bytes == 8);
     if (sem->va & (align - 1))
         return nvgpu_fail(chan, code,
                           "%s: the semaphore at 0x%llx is not a multiple of %u",

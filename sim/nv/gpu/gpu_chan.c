@@ -3,6 +3,7 @@
  * header"). */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,7 @@ end_channel(struct nvgpu_chan *chan, const struct nvgpu_fault *fault)
 {
     bool first;
 
+    assert(fault->code != 0);
     pthread_mutex_lock(&chan->lock);
     first = chan->fault.code == 0;
     if (first) {
@@ -68,6 +70,7 @@ nvgpu_fail(struct nvgpu_chan *chan, uint32_t code, const char *fmt, ...)
     va_list args;
     int n;
 
+    assert(code != 0);
     n = snprintf(
         fault.text, sizeof(fault.text),
         "entry %u, word at 0x%llx, method 0x%x = 0x%x: ", chan->at.entry,
@@ -133,6 +136,7 @@ do_method(struct nvgpu_chan *chan, uint32_t subch, uint32_t method,
     const struct nvgpu_chip *chip = chan->gpu->chip;
     uint32_t bound = chan->subch[subch];
 
+    assert(subch < 8 && method % 4 == 0);
     chan->at.method = method;
     chan->at.data = data;
     (void)sim_walk_pause(&chan->walk);
@@ -204,6 +208,7 @@ do_segment(struct nvgpu_chan *chan, uint64_t va, uint64_t n_dw)
 {
     uint64_t i = 0, n;
 
+    assert(va % 4 == 0);
     while (i < n_dw) {
         chan->at.va = va + i * 4;
         if (!do_header(chan, n_dw - i, &n))
@@ -339,6 +344,7 @@ nvgpu_chan_rung(struct nvgpu_chan *chan, bool is_bar0)
     _Atomic uint32_t *userd = chan->desc.userd;
     uint32_t put;
 
+    assert(chan->desc.userd);
     pthread_mutex_lock(&chan->lock);
     if (chan->enabled && chan->fault.code == 0) {
         put = atomic_load_explicit(&userd[USERD_GP_PUT], memory_order_acquire);

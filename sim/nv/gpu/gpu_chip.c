@@ -8,6 +8,7 @@
  */
 #include "sim/nv/gpu/gpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -233,6 +234,7 @@ nvgpu_tpc_mask(const struct nvgpu_chip *chip, uint32_t gpc)
 {
     uint32_t left = chip->n_tpc - gpc * chip->n_tpc_per_gpc;
 
+    assert(gpc * chip->n_tpc_per_gpc <= chip->n_tpc);
     if (chip->tpc_masks)
         return chip->tpc_masks[gpc];
     return (1u << (left < chip->n_tpc_per_gpc ? left : chip->n_tpc_per_gpc)) -

@@ -4,6 +4,7 @@
  * an invalidation first, and are refused without. */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -73,6 +74,7 @@ make_module(struct nvgpu *gpu, uint64_t hash, char *text, uint32_t bytes,
 {
     struct nvgpu_module *m = host_calloc(1, sizeof(*m));
 
+    assert(bytes > 0);
     if (!m) {
         (void)bell_fail(BELL_E_NO_MEMORY, "module");
         host_free(text);

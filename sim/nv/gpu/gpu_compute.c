@@ -3,6 +3,7 @@
  * src: classes.csv (C6C0, C9C0, CBC0, CEC0), BRINGUP.md sections 8 and 9. */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -372,6 +373,7 @@ nvgpu_compute_method(struct nvgpu_chan *chan, uint32_t method, uint32_t data)
     uint32_t qmd_end = LOAD_INLINE_QMD_DATA + 4 * nvgpu_qmd_dw(chan->gpu->chip),
              bits;
 
+    assert(method % 4 == 0);
     if (chan->inline_data.n_bytes && method != LOAD_INLINE_DATA)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "an inline transfer of %u bytes has had only %u",

@@ -2,6 +2,7 @@
  * src: classes.csv (C6B5, C8B5, CAB5), BRINGUP.md section 10. */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -86,6 +87,7 @@ static bool
 copy_pitch_line(struct nvgpu_chan *chan, uint64_t to, uint64_t from,
                 uint64_t bytes)
 {
+    assert(bytes > 0);
     while (bytes > 0) {
         uint64_t n_from, n_to, n = bytes < MAX_PIECE ? bytes : MAX_PIECE;
         const void *src;
@@ -148,6 +150,8 @@ make_element(const struct nvgpu_copy *copy, const struct remap *r,
 {
     uint32_t i;
 
+    assert(r->n_bytes >= 1 && r->n_bytes <= 4 && r->n_dst >= 1 &&
+           r->n_dst <= 4);
     for (i = 0; i < r->n_dst; i++) {
         uint8_t *to = element + i * r->n_bytes;
         if (r->from[i] < 4) {
@@ -355,6 +359,7 @@ nvgpu_copy_method(struct nvgpu_chan *chan, uint32_t method, uint32_t data)
 {
     uint32_t bits;
 
+    assert(method % 4 == 0);
     if (!copy_data_bits(chan, method, &bits))
         return nvgpu_fail(chan, error_code(chan),
                           "class 0x%x has no method 0x%x",

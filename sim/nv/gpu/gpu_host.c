@@ -2,6 +2,7 @@
  * (C56F, C86F), BRINGUP.md section 7 "Host methods". */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <time.h>
 
 #include "base/thread.h"
@@ -72,6 +73,7 @@ set_object(struct nvgpu_chan *chan, uint32_t subch, uint32_t data)
     uint32_t class_nr = data & 0xffff, i;
     bool known = false;
 
+    assert(subch < 8);
     if (data >> 16)
         return nvgpu_fail(chan, NVGPU_CODE_PBDMA,
                           "SET_OBJECT with engine or reserved bits 0x%x",
@@ -273,6 +275,7 @@ nvgpu_host_method(struct nvgpu_chan *chan, uint32_t subch, uint32_t method,
 {
     uint32_t unused, high = chan->n_bits_va == 40 ? 0xff : 0x1ffffff;
 
+    assert(subch < 8);
     switch (method) {
     case SET_OBJECT:
         return set_object(chan, subch, data);

@@ -48,7 +48,7 @@ struct nvgpu_space {
     struct sim_space *pages; /* owned */
 };
 
-/* ---- stores through BAR1 (gpu_bar.c) -------------------------------------- */
+/* ---- stores through BAR1 (gpu_bar.c) ---- */
 
 /* Whether the CPU's stores to a channel's USERD are still on their way. */
 struct nvgpu_posted {
@@ -63,7 +63,7 @@ void nvgpu_bar_arm(struct nvgpu_posted *posted);
 /* The channel goes. */
 void nvgpu_bar_forget(const struct nvgpu_posted *posted);
 
-/* ---- card (gpu.c) ------------------------------------------------------------ */
+/* ---- card (gpu.c) ---- */
 
 struct nvgpu_module; /* gpu_code.c */
 
@@ -89,7 +89,7 @@ struct nvgpu {
     struct nvgpu_module *modules; /* owned list */
 };
 
-/* ---- launches ------------------------------------------------------------------ */
+/* ---- launches ---- */
 
 struct nvgpu_bank {
     bool valid;
@@ -148,7 +148,7 @@ struct nvgpu_copy {
     uint64_t in, out, sem_va, sem_payload;
 };
 
-/* ---- channels (gpu_chan.c) --------------------------------------------------- */
+/* ---- channels (gpu_chan.c) ---- */
 
 /* Data that LOAD_INLINE_DATA or LOAD_INLINE_QMD_DATA still brings. */
 struct nvgpu_inline {
@@ -242,7 +242,7 @@ nvgpu_stopped(const struct nvgpu_chan *chan)
     return atomic_load_explicit(&chan->stop, memory_order_relaxed) != 0;
 }
 
-/* ---- memory accesses (gpu_access.c); false after a fault ------------------ */
+/* ---- memory accesses (gpu_access.c); false after a fault ---- */
 
 /* Host address behind va and how many bytes lie there in one piece; NULL, and
  * no fault yet: not mapped (0 bytes), or not for writing (more). It stays valid
@@ -285,7 +285,7 @@ bool nvgpu_sem_write(struct nvgpu_chan *chan, const struct nvgpu_sem *sem,
 /* RED_ADD, RED_MIN... of classes and descriptors as the above. */
 enum nvgpu_reduction nvgpu_class_reduction(uint32_t op);
 
-/* ---- methods ------------------------------------------------------------------- */
+/* ---- methods ---- */
 
 /* Below 0x100, on any subchannel (gpu_host.c). */
 bool nvgpu_host_method(struct nvgpu_chan *chan, uint32_t subch, uint32_t method,
@@ -296,7 +296,7 @@ bool nvgpu_compute_method(struct nvgpu_chan *chan, uint32_t method,
 /* gpu_copy.c */
 bool nvgpu_copy_method(struct nvgpu_chan *chan, uint32_t method, uint32_t data);
 
-/* ---- descriptors and kernels ----------------------------------------------- */
+/* ---- descriptors and kernels ---- */
 
 /* Decodes and checks the words of a descriptor (gpu_qmd.c). */
 bool nvgpu_qmd_decode(struct nvgpu_chan *chan, const uint32_t *dw,

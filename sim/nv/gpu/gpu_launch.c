@@ -6,6 +6,7 @@
  */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,6 +117,7 @@ read_bank(struct run *r, uint32_t bank, uint8_t *to)
     const struct nvgpu_bank *b = &r->launch->banks[bank];
     char who[32];
 
+    assert(bank < NVGPU_N_BANKS);
     snprintf(who, sizeof(who), "a read of bank %u", bank);
     return nvgpu_read(r->chan, b->va, to, b->size_bytes, who) &&
            check_constants(r, bank, to);
@@ -639,6 +641,7 @@ find_launch(const struct nvgpu_launch *list, uint32_t n, uint64_t qmd_va)
 static bool
 list_launch(struct nvgpu_chan *chan, const struct nvgpu_launch *launch)
 {
+    assert(chan->n_pending <= NVGPU_MAX_PENDING);
     if (!chan->is_draining && chan->n_pending >= NVGPU_MAX_PENDING &&
         !nvgpu_drain_kernels(chan))
         return false;
@@ -655,6 +658,7 @@ list_waiting(struct nvgpu_chan *chan, uint32_t i)
 {
     struct nvgpu_launch launch = chan->waiting[i];
 
+    assert(i < chan->n_waiting);
     if (launch.counter || launch.requires_pcas)
         return true;
     chan->waiting[i] = chan->waiting[--chan->n_waiting];
@@ -684,6 +688,7 @@ schedule_again(struct nvgpu_chan *chan, uint32_t i, bool copied)
 {
     struct nvgpu_launch *a = &chan->waiting[i];
 
+    assert(i < chan->n_waiting);
     if (copied || !a->requires_pcas)
         return nvgpu_fail(chan, NVGPU_CODE_CLASS,
                           "the QMD at 0x%llx is scheduled anew while it waits",

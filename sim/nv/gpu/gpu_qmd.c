@@ -8,6 +8,7 @@
  */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -293,6 +294,7 @@ bits(const uint32_t *dw, uint32_t lo, uint32_t width)
 {
     uint64_t pair = dw[lo / 32];
 
+    assert(width <= 32);
     if (width == 0)
         return 0;
     if (lo % 32 + width > 32)

@@ -1,7 +1,10 @@
 /* Address spaces: the simulated cards' common page tables. */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
+
 #include "base/alloc.h"
+#include "base/bits.h"
 
 bell_status
 nvgpu_space_create(struct nvgpu *gpu, struct nvgpu_space **out_space)
@@ -36,6 +39,7 @@ nvgpu_space_map(struct nvgpu_space *space, uint64_t va, void *host,
 {
     uint32_t page_flags = 0;
 
+    assert(is_pow2(page_bytes));
     if (flags & NVGPU_MAP_READ_ONLY)
         page_flags |= SIM_PAGE_READ_ONLY;
     if (flags & NVGPU_MAP_SYSTEM)

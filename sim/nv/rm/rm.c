@@ -5,6 +5,7 @@
  */
 #include "sim/nv/rm/rm.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@
 #define MEMBLOCK_BYTES  (1ull << 30)
 #define VERSION_MATCHES 1u /* reply of CHECK_VERSION_STR */
 
-/* ---- why ------------------------------------------------------------------------ */
+/* ---- why ---- */
 
 /* As the error record: each thread its own, so that what one is told is not
  * another's failure. */
@@ -40,6 +41,7 @@ rm_refuse(enum rm_status status, const char *fmt, ...)
     char text[256];
     va_list args;
 
+    assert(status != RM_OK);
     if (!LOG_ON(LOG_IOCTL))
         return status;
     va_start(args, fmt);
@@ -55,6 +57,7 @@ rm_fail(int error, const char *fmt, ...)
 {
     va_list args;
 
+    assert(error > 0);
     va_start(args, fmt);
     vsnprintf(why_text, sizeof(why_text), fmt, args);
     va_end(args);
@@ -74,7 +77,7 @@ rm_why_clear(void)
     why_text[0] = '\0';
 }
 
-/* ---- memory of the process -------------------------------------------------------- */
+/* ---- memory of the process ---- */
 
 /* The kernel copies with a check; where that is forbidden (seccomp), without.
  */
@@ -128,7 +131,7 @@ rm_wire_answer(struct rm_machine *machine, uint32_t struct_id)
     nv_wire_pack(&machine->abi, struct_id, machine->params, machine->wire);
 }
 
-/* ---- files -------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 struct rm_file *
 rm_file_of(struct rm_process *process, int fd, int *out_idx)
@@ -148,6 +151,7 @@ destroy_clients(struct rm_process *process, int file)
 {
     struct rm_client *c = process->machine->clients;
 
+    assert(file >= 0);
     while (c) {
         if (c->process == process && c->file == file) {
             rm_client_destroy(c);
@@ -164,6 +168,7 @@ rm_file_close(struct rm_process *process, int file)
     struct rm_file *f = &process->files[file];
     size_t i;
 
+    assert(file >= 0 && (size_t)file < process->n_files);
     if (f->kind == RM_FILE_CTL)
         destroy_clients(process, file);
     if (f->kind == RM_FILE_UVM)
@@ -178,7 +183,7 @@ rm_file_close(struct rm_process *process, int file)
     *f = (struct rm_file){.kind = RM_FILE_NONE, .ctl = -1};
 }
 
-/* ---- escapes ------------------------------------------------------------------------- */
+/* ---- escapes ---- */
 
 /* A call in progress; the handlers return 0 or a negative errno. */
 struct call {
@@ -577,6 +582,7 @@ rm_ioctl(struct rm_process *process, int file, unsigned long request, void *arg)
     uint32_t number = REQUEST_NR(request), size_bytes = REQUEST_SIZE(request);
     struct nv_xfer xfer;
 
+    assert(file >= 0 && (size_t)file < process->n_files);
     if (process->files[file].kind == RM_FILE_UVM)
         return rm_uvm_ioctl(process, file, request, arg);
     if (REQUEST_TYPE(request) != REQUEST_KIND || request > UINT32_MAX ||

@@ -389,7 +389,7 @@ void rm_channel_destroy(struct rm_channel *channel);
 void rm_channel_lose_object(const struct rm_channel *channel);
 void rm_carrier_fini(struct rm_object *object);
 
-/* ---- processes and files (sim_nv.c, rm.c) ---------------------------------- */
+/* ---- processes and files (sim_nv.c, rm.c) ---- */
 
 enum rm_file_kind {
     RM_FILE_NONE,
@@ -465,7 +465,7 @@ void rm_wire_answer(struct rm_machine *machine, uint32_t struct_id);
 bool rm_user_read(void *dst, uint64_t addr, size_t n_bytes);
 bool rm_user_write(uint64_t addr, const void *src, size_t n_bytes);
 
-/* ---- controls (rm_control*.c) ---------------------------------------------- */
+/* ---- controls (rm_control*.c) ---- */
 
 /* A control in progress. */
 struct rm_control {
@@ -504,7 +504,7 @@ uint32_t rm_copy_engine_type(const struct rm_machine *machine, uint32_t idx);
 bool rm_copy_engine_idx(const struct rm_machine *machine, uint32_t engine,
                         uint32_t *out_idx);
 
-/* ---- UVM (rm_uvm.c) --------------------------------------------------------- */
+/* ---- UVM (rm_uvm.c) ---- */
 
 struct rm_uvm *rm_uvm_create(void);
 void rm_uvm_destroy(struct rm_process *process, struct rm_uvm *uvm);
@@ -515,13 +515,13 @@ struct rm_mem *rm_uvm_pool(struct rm_uvm *uvm, uint64_t base, uint64_t length);
 /* A channel that goes is forgotten by the UVM file that it is with. */
 void rm_uvm_forget_channel(struct rm_uvm *uvm, struct rm_channel *channel);
 
-/* ---- text files (rm_files.c) ------------------------------------------------ */
+/* ---- text files (rm_files.c) ---- */
 
 /* A procfs or sysfs file: bytes, or a negative errno. */
 int rm_read_file(const struct rm_machine *machine, const char *path, char *buf,
                  size_t cap);
 
-/* ---- why ---------------------------------------------------------------------- */
+/* ---- why ---- */
 
 /* Logs why a call is refused (BELL_DEBUG=ioctl). Returns `status`. */
 enum rm_status rm_refuse(enum rm_status status, const char *fmt, ...)

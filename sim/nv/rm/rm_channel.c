@@ -7,6 +7,7 @@
  */
 #include "sim/nv/rm/rm.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,11 +36,12 @@
 /* What root's channels are. src: BRINGUP.md section 1 */
 #define CHANNEL_PRIVILEGED (1u << 5)
 
-/* ---- groups ------------------------------------------------------------------- */
+/* ---- groups ---- */
 
 void
 rm_group_release(struct rm_group *group)
 {
+    assert(group->refs > 0);
     if (--group->refs > 0)
         return;
     rm_vas_release(group->vas);
@@ -148,7 +150,7 @@ rm_alloc_share(struct rm_alloc *a)
     return RM_OK;
 }
 
-/* ---- channels ------------------------------------------------------------------ */
+/* ---- channels ---- */
 
 /* Called by the card's thread of a channel that faulted: the whole group
  * ends. src: BRINGUP.md section 11, "After a robust-channel event" */
@@ -173,6 +175,7 @@ rm_channel_destroy(struct rm_channel *channel)
     struct rm_group *group = channel->group;
     struct rm_channel **link;
 
+    assert(channel->group->refs > 0);
     pthread_mutex_lock(&group->lock);
     for (link = &group->chans; *link && *link != channel;)
         link = &(*link)->next;
@@ -361,6 +364,7 @@ alloc_channel(struct rm_alloc *a, struct rm_vas *vas, struct rm_mem *userd,
     enum rm_status status;
     size_t i;
 
+    assert(vas && userd);
     if (!channel)
         return RM_NO_MEMORY;
     if (!notifier)
@@ -416,7 +420,7 @@ rm_alloc_channel(struct rm_alloc *a)
     return status == RM_OK ? alloc_channel(a, vas, userd, notifier) : status;
 }
 
-/* ---- objects on channels ------------------------------------------------------- */
+/* ---- objects on channels ---- */
 
 static void
 add_object(struct rm_alloc *a)
@@ -494,7 +498,7 @@ rm_alloc_debugger(struct rm_alloc *a)
     return RM_OK;
 }
 
-/* ---- controls: work ---------------------------------------------------------------- */
+/* ---- controls: work ---- */
 
 static enum rm_status
 check_schedulable(const struct rm_channel *channel)
@@ -699,7 +703,7 @@ get_class_engine(struct rm_control *c)
     return RM_OK;
 }
 
-/* ---- controls: faults ------------------------------------------------------------------ */
+/* ---- controls: faults ---- */
 
 static const char *const access_names[] = {"VIRT_READ", "VIRT_WRITE",
                                            "VIRT_ATOMIC"};

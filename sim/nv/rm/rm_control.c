@@ -5,6 +5,7 @@
  */
 #include "sim/nv/rm/rm.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -24,7 +25,7 @@
 #define BAR0_BYTES   (16ull << 20)
 #define BAR3_BYTES   (32ull << 20)
 
-/* ---- engines ------------------------------------------------------------------- */
+/* ---- engines ---- */
 
 uint32_t
 rm_copy_engine_type(const struct rm_machine *machine, uint32_t idx)
@@ -49,7 +50,7 @@ rm_copy_engine_idx(const struct rm_machine *machine, uint32_t engine,
     return false;
 }
 
-/* ---- clients ------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 static enum rm_status
 get_build_version(struct rm_control *c)
@@ -202,7 +203,7 @@ get_uuid_info(struct rm_control *c)
     return rm_refuse(RM_OBJECT_NOT_FOUND, "no card of that UUID");
 }
 
-/* ---- devices ------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 /* Writes a list of words to where the caller wants it: with room for none, or
  * no address, only how many there are is told. */
@@ -267,7 +268,7 @@ get_virtualization(struct rm_control *c)
     return RM_OK;
 }
 
-/* ---- subdevices: identity ------------------------------------------------------- */
+/* ---- subdevices: identity ---- */
 
 static enum rm_status
 get_gid(struct rm_control *c)
@@ -398,7 +399,7 @@ get_bars(struct rm_control *c)
     return RM_OK;
 }
 
-/* ---- subdevices: graphics engine ------------------------------------------------ */
+/* ---- subdevices: graphics engine ---- */
 
 /* The value of a GR info index. */
 static bool
@@ -553,6 +554,7 @@ get_tpc_mask(struct rm_control *c)
 {
     struct nv2080_gr_get_tpc_mask *p = c->params;
 
+    assert(c->params);
     if (p->gpcId >= c->machine->chip->n_gpc)
         return rm_refuse(RM_INVALID_ARGUMENT, "GPC %u of %u", p->gpcId,
                          c->machine->chip->n_gpc);
@@ -560,7 +562,7 @@ get_tpc_mask(struct rm_control *c)
     return RM_OK;
 }
 
-/* ---- subdevices: memory, copy engines, clocks ------------------------------------ */
+/* ---- subdevices: memory, copy engines, clocks ---- */
 
 /* The memory of GH100. src: observed: H100, 2026-11-22 */
 static bool
@@ -825,7 +827,7 @@ static const struct rm_control_row gpu_controls[] = {
 };
 /* clang-format on */
 
-/* ---- dispatch --------------------------------------------------------------------- */
+/* ---- dispatch ---- */
 
 static const struct rm_control_row *
 find_control(uint32_t command)

@@ -15,7 +15,7 @@
 #define UVM_MAJOR 511 /* dynamic: any number */
 #define BDF_BYTES 16
 
-/* ---- the driver's ------------------------------------------------------------------ */
+/* ---- the driver's ---- */
 
 static void
 put_version(struct sim_text *text, const struct rm_machine *machine)
@@ -68,7 +68,7 @@ put_information(struct sim_text *text, const struct rm_card *card)
                  card->machine->abi.version);
 }
 
-/* ---- PCI ------------------------------------------------------------------------------ */
+/* ---- PCI ---- */
 
 static void
 put_resource(struct sim_text *text, const struct rm_card *card)
@@ -120,7 +120,7 @@ put_pci_files(struct sim_text *text, const struct rm_card *card,
     return true;
 }
 
-/* ---- paths ------------------------------------------------------------------------------ */
+/* ---- paths ---- */
 
 /* What follows FOLDER/0000:BUS:00.0/ for one of the cards; NULL: nothing. */
 static const char *

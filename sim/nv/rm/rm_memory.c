@@ -17,6 +17,7 @@
  */
 #include "sim/nv/rm/rm.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -58,7 +59,7 @@
 #define OS02_MAPPING(f)     ((f) >> 30 & 3)
 #define OS02_NO_MAP         1u
 
-/* ---- backing ------------------------------------------------------------------ */
+/* ---- backing ---- */
 
 /* Maps part of a memory file at a multiple of align_bytes; NULL on failure. */
 static uint8_t *
@@ -69,6 +70,7 @@ map_aligned(int fd, uint64_t offset, uint64_t size_bytes, uint64_t align_bytes)
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     uint8_t *at;
 
+    assert(is_pow2(align_bytes));
     if (base == MAP_FAILED)
         return NULL;
     at = (uint8_t *)(uintptr_t)align_up((uintptr_t)base, align_bytes);
@@ -91,6 +93,7 @@ new_mem(struct rm_machine *machine, enum rm_mem_kind kind, uint64_t size_bytes,
 {
     struct rm_mem *mem = host_calloc(1, sizeof(*mem));
 
+    assert(is_pow2(page_bytes) && size_bytes % page_bytes == 0);
     if (!mem)
         return NULL;
     mem->machine = machine;
@@ -122,6 +125,7 @@ mem_create(struct rm_machine *machine, struct rm_card *card,
     uint64_t *next = card ? &card->next_byte : &machine->sysmem_next_byte;
     struct rm_mem *mem;
 
+    assert(is_pow2(page_bytes) && size_bytes > 0);
     if (card && size_bytes > machine->chip->vidmem_bytes - card->used_bytes)
         return rm_refuse(RM_NO_MEMORY,
                          "%llu bytes of video memory wanted, %llu of %llu used",
@@ -192,6 +196,7 @@ revoke_mappings(struct rm_mem *mem)
 void
 rm_mem_release(struct rm_mem *mem)
 {
+    assert(!mem || mem->refs > 0);
     if (!mem || --mem->refs > 0)
         return;
     revoke_mappings(mem);
@@ -207,7 +212,7 @@ rm_mem_release(struct rm_mem *mem)
     host_free(mem);
 }
 
-/* ---- objects ------------------------------------------------------------------- */
+/* ---- objects ---- */
 
 /* The page size that the attributes name; 0 where they are wrong. */
 static uint32_t
@@ -395,7 +400,7 @@ linear_of(const struct rm_mem *mem, uint64_t offset)
     return mem->file_offset + offset;
 }
 
-/* ---- RM_ALLOC_MEMORY ----------------------------------------------------------- */
+/* ---- RM_ALLOC_MEMORY ---- */
 
 /* Whether every page of a range is mapped in this process. */
 static bool
@@ -579,7 +584,7 @@ rm_alloc_memory(struct rm_process *process, int file, struct nv_os02_fd *call)
     return alloc_memory_below(process, client, device, call);
 }
 
-/* ---- RM_MAP_MEMORY ------------------------------------------------------------- */
+/* ---- RM_MAP_MEMORY ---- */
 
 static enum rm_status
 find_mappable(struct rm_process *process, int ctl_file, uint32_t client_handle,

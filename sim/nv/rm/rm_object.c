@@ -4,6 +4,7 @@
  */
 #include "sim/nv/rm/rm.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,7 +15,7 @@
 #define FIRST_OBJECT 0xcaf00000u
 #define NO_STRUCT    (-1)
 
-/* ---- looking up ------------------------------------------------------------ */
+/* ---- looking up ---- */
 
 struct rm_client *
 rm_client_any(struct rm_machine *machine, uint32_t handle)
@@ -99,7 +100,7 @@ rm_vas_of(struct rm_client *client, struct rm_object *device, uint32_t handle,
     return RM_OK;
 }
 
-/* ---- the tree ---------------------------------------------------------------- */
+/* ---- the tree ---- */
 
 static enum rm_status
 insert_object(struct rm_client *client, struct rm_object *parent,
@@ -107,6 +108,7 @@ insert_object(struct rm_client *client, struct rm_object *parent,
 {
     size_t at;
 
+    assert(object->handle != 0);
     if (host_grow((void **)&client->objects, &client->cap_objects,
                   client->n_objects + 1, sizeof(*client->objects)) < 0)
         return RM_NO_MEMORY;
@@ -129,6 +131,7 @@ remove_object(struct rm_object *object)
     struct rm_object **link = &object->parent->children;
     size_t at = handle_place(client, object->handle);
 
+    assert(client->n_objects > 0);
     memmove(&client->objects[at], &client->objects[at + 1],
             (client->n_objects - at - 1) * sizeof(*client->objects));
     client->n_objects--;
@@ -265,6 +268,7 @@ free_groups(struct rm_object *top)
 void
 rm_object_free(struct rm_object *object)
 {
+    assert(object->client);
     if (object->kind == RM_KIND_CLIENT) {
         rm_client_destroy(object->client);
         return;
@@ -274,7 +278,7 @@ rm_object_free(struct rm_object *object)
     free_tree(object);
 }
 
-/* ---- clients ----------------------------------------------------------------- */
+/* ---- clients ---- */
 
 static void
 client_free(struct rm_client *client)
@@ -330,7 +334,7 @@ client_create(struct rm_process *process, int ctl_file, uint32_t *handle)
     return RM_OK;
 }
 
-/* ---- classes ----------------------------------------------------------------- */
+/* ---- classes ---- */
 
 /* A class: what its parameters are, where it may hang, who makes it. */
 struct class_row {
@@ -409,7 +413,7 @@ find_class_row(const struct nvgpu_chip *chip, uint32_t nv_class)
     return NULL;
 }
 
-/* ---- allocation ---------------------------------------------------------------- */
+/* ---- allocation ---- */
 
 /* The handle is free, or is chosen. */
 static enum rm_status
@@ -472,6 +476,7 @@ new_object(struct rm_client *client, struct rm_object *parent, uint32_t handle,
 {
     struct rm_object *object = host_calloc(1, sizeof(*object));
 
+    assert(handle != 0);
     if (!object)
         return NULL;
     object->client = client;
@@ -592,7 +597,7 @@ rm_object_add_memory(struct rm_client *client, struct rm_object *parent,
     return RM_OK;
 }
 
-/* ---- devices ------------------------------------------------------------------ */
+/* ---- devices ---- */
 
 enum rm_status
 rm_alloc_device(struct rm_alloc *a)

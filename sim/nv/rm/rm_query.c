@@ -52,7 +52,7 @@ say_none(struct rm_control *c)
     return RM_OK;
 }
 
-/* ---- clients ----------------------------------------------------------------- */
+/* ---- clients ---- */
 
 /* Cut to what the caller has room for. */
 static bool
@@ -184,7 +184,7 @@ share_objects(struct rm_control *c)
     return p->sharePolicy.type ? RM_OK : RM_INVALID_ARGUMENT;
 }
 
-/* ---- devices ------------------------------------------------------------------ */
+/* ---- devices ---- */
 
 static enum rm_status
 get_fb_caps(struct rm_control *c)
@@ -228,7 +228,7 @@ list_channels(struct rm_control *c)
     return RM_OK;
 }
 
-/* ---- subdevices ----------------------------------------------------------------- */
+/* ---- subdevices ---- */
 
 static const uint32_t *
 find_info(const struct nvgpu_info *list, size_t n, uint32_t index)
@@ -405,7 +405,7 @@ get_gr_fs_info(struct rm_control *c)
     return RM_OK;
 }
 
-/* ---- objects that are there to be asked ------------------------------------------- */
+/* ---- objects that are there to be asked ---- */
 
 static enum rm_status
 get_error_masks(struct rm_control *c)

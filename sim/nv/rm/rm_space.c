@@ -39,7 +39,7 @@
 #define OS46_FIXED     (1u << 15)
 #define OS46_KNOWN     (3u | OS46_SNOOP | 15u << 8 | OS46_FIXED | 3u << 17)
 
-/* ---- spaces -------------------------------------------------------------------- */
+/* ---- spaces ---- */
 
 enum rm_status
 rm_vas_create(struct rm_card *card, bool external, uint64_t start, uint64_t end,
@@ -118,7 +118,7 @@ rm_alloc_vas(struct rm_alloc *a)
     return RM_OK;
 }
 
-/* ---- addresses -------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 /* The lowest free address in [lo, hi) for that many bytes; 0: there is none.
  * Both lists are in order of address. */
@@ -179,7 +179,7 @@ drop_range(struct rm_vas *vas, uint64_t va)
     host_free(range);
 }
 
-/* ---- carriers ------------------------------------------------------------------------ */
+/* ---- carriers ---- */
 
 /* The pages that RM thinks of for a carrier, whatever will lie behind it.
  * src: _memmgrPickDefaultGpuPageSize */
@@ -341,7 +341,7 @@ rm_carrier_fini(struct rm_object *object)
         drop_range(object->vas, object->va);
 }
 
-/* ---- mappings ------------------------------------------------------------------------ */
+/* ---- mappings ---- */
 
 /* The link at which a mapping at va belongs. */
 static struct rm_map **
@@ -473,7 +473,7 @@ rm_maps_forget(struct rm_machine *machine, const struct rm_object *object,
     }
 }
 
-/* ---- RM_MAP_MEMORY_DMA --------------------------------------------------------------- */
+/* ---- RM_MAP_MEMORY_DMA ---- */
 
 static enum rm_status
 find_dma(struct rm_process *process, int file, uint32_t client_handle,

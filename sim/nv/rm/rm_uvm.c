@@ -8,6 +8,7 @@
  */
 #include "sim/nv/rm/rm.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -52,7 +53,7 @@ struct uvm_call {
     void *params;
 };
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 struct rm_uvm *
 rm_uvm_create(void)
@@ -65,6 +66,7 @@ drop_space(struct rm_uvm *uvm, uint32_t card)
 {
     struct rm_vas *vas = uvm->spaces[card];
 
+    assert(card < ARRAY_LEN(uvm->spaces));
     if (!vas)
         return;
     uvm->spaces[card] = NULL;
@@ -104,7 +106,7 @@ rm_uvm_forget_channel(struct rm_uvm *uvm, struct rm_channel *channel)
     channel->uvm = NULL;
 }
 
-/* ---- looking up -------------------------------------------------------------------- */
+/* ---- looking up ---- */
 
 static enum rm_status
 find_uvm_card(const struct uvm_call *c, const uint8_t *uuid,
@@ -187,7 +189,7 @@ uvm_is_window(uint64_t base, uint64_t length)
            length % RM_PAGE_BYTES == 0 && base + length > base;
 }
 
-/* ---- start --------------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static enum rm_status
 initialize(struct uvm_call *c)
@@ -348,7 +350,7 @@ unregister_space(struct uvm_call *c)
     return RM_OK;
 }
 
-/* ---- channels --------------------------------------------------------------------------- */
+/* ---- channels ---- */
 
 /* Engines that share the graphics engine's runlist count as graphics, and are
  * none. */
@@ -447,7 +449,7 @@ unregister_channel(struct uvm_call *c)
     return RM_OK;
 }
 
-/* ---- peers ---------------------------------------------------------------------------------- */
+/* ---- peers ---- */
 
 static enum rm_status
 set_peers(struct uvm_call *c, const uint8_t *uuid_a, const uint8_t *uuid_b,
@@ -509,7 +511,7 @@ disable_peers(struct uvm_call *c)
     return status;
 }
 
-/* ---- ranges ----------------------------------------------------------------------------------- */
+/* ---- ranges ---- */
 
 static enum rm_status
 add_range(struct uvm_call *c, uint64_t base, uint64_t length,
@@ -698,7 +700,7 @@ free_external(struct uvm_call *c)
     return uvm_free_range(c, p->base, length);
 }
 
-/* ---- pools and other ranges ---------------------------------------------------- */
+/* ---- pools and other ranges ---- */
 
 /* Host memory that all cards of the file see at its address, and the process
  * too, once it maps the file there. src: uvm_api_alloc_semaphore_pool */
@@ -816,7 +818,7 @@ pageable_access(struct uvm_call *c)
     return RM_OK;
 }
 
-/* ---- dispatch ----------------------------------------------------------------------------------- */
+/* ---- dispatch ---- */
 
 static const struct uvm_row {
     uint32_t number, struct_id;
