@@ -145,7 +145,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     LOG(LOG_OPT, "%s:", p->name);
     if (attends) {
         BELL_TRY(expand_attend(k, &attend, &root, p));
-        target.is_approx = p->is_approx = true; /* halves are made of it */
+        p->is_approx = attend_is_approx(k, &attend);
+        target.is_approx |= p->is_approx;
     } else {
         if (!k->target->no_opts)
             BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));

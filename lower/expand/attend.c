@@ -156,6 +156,23 @@ attend_find(const struct kernel *k, struct attend *out)
     return true;
 }
 
+bool
+attend_is_approx(const struct kernel *k, const struct attend *a)
+{
+    uint32_t i;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        bool is_own =
+            u == a->exp || (u->op == UOP_RECIP && u->src[0] == a->sum);
+        if (!is_own &&
+            (u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ||
+             u->op == UOP_COS || u->op == UOP_POW || u->op == UOP_RECIP))
+            return false;
+    }
+    return true;
+}
+
 bell_status
 lower_is_attention(struct uop_graph *g, const struct uop *sink, bool *out_is)
 {

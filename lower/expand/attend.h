@@ -30,6 +30,10 @@ struct attend {
 /* Is it, of such sizes that expand_attend makes it for the target? */
 bool attend_find(const struct kernel *k, struct attend *out);
 
+/* May functions be approximate? E is rounded to halves; there is no other but
+ * 1 / L, which is correct to a unit in the last place. */
+bool attend_is_approx(const struct kernel *k, const struct attend *a);
+
 /* In place of expand_kernel. */
 BELL_MUST_CHECK bell_status expand_attend(struct kernel *k,
                                           const struct attend *a,
