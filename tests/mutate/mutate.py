@@ -73,7 +73,7 @@ COUNTING = {'CC': os.path.join(os.path.dirname(os.path.abspath(__file__)),
 TESTS = {
     'asan': re.compile(
         r'alloc|arena|chip|log|map|status|kio\w*|cassette|mem_\w+|hcq_\w+|graph|tools|fork|'
-        r'nv_(?!container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|'
+        r'nv_(?!container)\w+|amd_(?!wave|ring)\w+|sim_rm|sim_kfd|sim_count|'
         r'decode|fault_loop|cpu\W.*|cpu_object|cts CPU|nv kernels|'
         r'fuzz_(nv_cubin|amd_object|decode|cassette|kernel_\w+)'),
     'release': re.compile(
