@@ -98,14 +98,14 @@ bell_status
 nv_queue_submit(struct hcq_queue *base, uint64_t value)
 {
     struct nv_queue *queue = nv_queue_of(base);
-    struct hcq_extent extent = queue->ring.fresh;
+    struct hcq_extent *extent = &queue->ring.fresh; /* made anew by a begin */
     uint32_t prologue_dw = nv_queue_prologue_dw(queue), pos = 0, *start;
     const struct hcq_cs *cs = &base->cs;
     const struct hcq_packet *packet;
     struct nv_push push;
 
-    extent.n_dw = extent.n_dw - NV_SETUP_DW + prologue_dw;
-    BELL_TRY(nv_queue_room(queue, &extent, &push));
+    extent->n_dw = extent->n_dw - NV_SETUP_DW + prologue_dw;
+    BELL_TRY(nv_queue_room(queue, extent, &push));
     start = push.at;
     if (__builtin_expect(prologue_dw != 0, 0))
         nv_queue_prologue(queue, &push);
