@@ -231,7 +231,6 @@ store_to_l2(struct amdsim_cache *c, const struct place *p, uint32_t offset,
     struct l2_line *l = l2_line(c, p);
     uint64_t bits = n_bytes == 64 ? ~0ull : (1ull << n_bytes) - 1;
 
-    assert(n_bytes > 0 && offset + n_bytes <= LINE_BYTES);
     if (offset >= 64)
         l->dirty[1] |= bits << (offset - 64);
     else
@@ -340,7 +339,6 @@ load_cached(struct amdsim_cache *c, struct place *p, uint32_t offset,
 {
     uint8_t *first = scalar ? read_scalar(c, p) : read_vector(c, p), *second;
 
-    assert(offset + n_bytes <= LINE_BYTES);
     if (offset + n_bytes <= LINE_BYTES)
         return first + offset;
     memcpy(c->joined, first, LINE_BYTES);
