@@ -81,6 +81,7 @@ struct lower_target {
     uint32_t max_stage_bytes; /* LOCAL memory for WGMMA's tiles, which is taken
                                * when a kernel is launched */
     uint32_t copy_bytes;      /* the most that a COPY takes; 0: there is none */
+    bool has_boxes;           /* BOX */
 };
 
 /* Is attention one kernel there (lower/expand/attend.h)? */

@@ -364,6 +364,35 @@ check_copy(const struct uop *u)
 }
 
 static bell_status
+check_quad_turn(const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 0; i < 4; i++) {
+        BELL_TRY(check_like(u, i, SAME_DTYPE));
+        if (u->src[i]->lanes * 4u != u->lanes ||
+            u->src[i]->lanes * uop_dtype_infos[u->dtype].size_bytes != 4)
+            return uop_bad(u, "source %u has %u lanes", i, u->src[i]->lanes);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_box(const struct uop *u)
+{
+    BELL_TRY(check_pair(u, 0, UOP_LOCAL));
+    BELL_TRY(check_pair(u, 2, UOP_PARAM));
+    BELL_TRY(check_dtype(u, 2, u->src[0]->dtype));
+    BELL_TRY(check_index(u, 4));
+    if (u->src[4]->op != UOP_CONST || u->src[4]->arg.i < 1)
+        return uop_bad(u, "source 4 is no distance of rows");
+    BELL_TRY(check_dtype(u, 5, UOP_BOOL));
+    if (u->arg.i < 1 || u->arg.i > UOP_BOX_ROWS)
+        return uop_bad(u, "%lld rows at once", (long long)u->arg.i);
+    return BELL_OK;
+}
+
+static bell_status
 check_wmma_rows(const struct uop *u)
 {
     uint32_t pack = uop_wmma_pack(u->dtype), n = u->lanes / pack;
@@ -653,6 +682,10 @@ check_vector_op(const struct uop *u)
         return check_wmma_rows(u);
     case UOP_COPY:
         return check_copy(u);
+    case UOP_QUAD_TURN:
+        return check_quad_turn(u);
+    case UOP_BOX:
+        return check_box(u);
     case UOP_WGMMA:
         return check_wgmma(u);
     case UOP_RAMP:

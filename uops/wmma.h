@@ -197,6 +197,7 @@ struct uop_wgmma {
 
 #define UOP_WGMMA_ROW_BYTES 128u
 #define UOP_WGMMA_ALIGN     1024u /* of LOCAL memory */
+#define UOP_BOX_ROWS        256   /* that a BOX has at most */
 
 static inline int64_t
 uop_wgmma_arg(struct uop_wgmma w)

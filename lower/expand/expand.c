@@ -419,6 +419,8 @@ make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
 
     if (u->op == UOP_STORE)
         gate = expand_store_gate(e, kernel_deps(e->k, u));
+    if (u->op == UOP_STORE && !gate && expand_can_turn(e, u))
+        return expand_turn_store(e, u);
     if (u->op != UOP_STORE && inst->scalar)
         make_scalars(e, u, inst, src);
     if (u->op != UOP_STORE && !inst->vector)

@@ -34,6 +34,7 @@ struct expand_stage {
     int64_t size;             /* elements of a tile, with padding */
     const struct uop *memory; /* the array, behind the copy's BARRIER */
     const struct uop *half;   /* where in it the present tile begins */
+    int64_t box_stride;       /* elements from row to row; 0: no BOXes */
     uint32_t n_dims;
     struct {
         uint32_t range;
@@ -158,12 +159,32 @@ const struct uop *expand_staged_value(struct expand *e,
 BELL_MUST_CHECK bell_status
 expand_matrix_group(struct expand *e, const struct kernel_group *group);
 
+/* May threads that have parts of the same rows exchange what they store, so
+ * that each stores 16 bytes of a row? Then expand_turn_store makes the STOREs
+ * (expand_matrix.c). */
+bool expand_can_turn(const struct expand *e, const struct uop *store);
+BELL_MUST_CHECK bell_status expand_turn_store(struct expand *e,
+                                              const struct uop *store);
+
 /* Place in LOCAL memory, in a tile for WGMMA, of the output and step with
  * these numbers in it. */
 const struct uop *expand_wgmma_index(struct expand *e,
                                      const struct expand_stage *s,
                                      const struct uop *output,
                                      const struct uop *step);
+
+/* BOXes (expand_box.c). How far apart in the buffer are the rows of the
+ * operand's tiles? 0: BOXes cannot copy these. */
+int64_t expand_box_stride(const struct expand *e, const struct expand_stage *s);
+
+/* The BOXes of the tile with number `tile`, where `gate` (NULL: always)
+ * holds, to the part of the array that begins at `half`. */
+BELL_MUST_CHECK bell_status expand_add_boxes(struct expand *e,
+                                             const struct expand_stage *s,
+                                             const struct uop *tile,
+                                             const struct uop *gate,
+                                             const struct uop *half,
+                                             struct expand_stores *stores);
 
 /* The END of the loop over tiles, whose body has the effects. */
 const struct uop *expand_end_tile(struct expand *e, const struct uop *range,

@@ -509,6 +509,103 @@ make_wgmma_group(struct matrix *m)
     return uop_graph_status(e->g);
 }
 
+/* ---- stores of WGMMA's results ---- */
+
+#define QUAD 4 /* threads that have parts of 8 columns */
+
+/* The copied range that counts 8 columns at a time; UINT32_MAX: none. */
+static uint32_t
+find_columns(const struct expand *e, const struct uop *store)
+{
+    uint64_t set = kernel_deps(e->k, store) & e->copied;
+    uint32_t half = find_range(e->k, e->k->matrix.half), found = UINT32_MAX;
+
+    for (; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        if (r == half)
+            continue;
+        if (found != UINT32_MAX)
+            return UINT32_MAX;
+        found = r;
+    }
+    return found;
+}
+
+bool
+expand_can_turn(const struct expand *e, const struct uop *store)
+{
+    const struct kernel *k = e->k;
+    const struct uop *index = store->src[1], *value = store->src[2];
+    uint32_t pair = find_range(k, k->matrix.pair), j;
+    uint32_t col = find_range(k, k->matrix.col), row, n;
+    const struct expand_inst *inst = &e->inst[kernel_pos(k, store)];
+    uint64_t threads, place;
+
+    if (!k->matrix.wgmma || uop_dtype_infos[value->dtype].size_bytes != 2 ||
+        pair == UINT32_MAX || col == UINT32_MAX || inst->vec != (int32_t)pair ||
+        k->sizes[pair] != 2 || k->sizes[col] != QUAD)
+        return false;
+    row = find_range(k, k->matrix.row);
+    j = find_columns(e, store);
+    place = (uint64_t)1 << pair | (uint64_t)1 << col;
+    threads = kernel_deps(k, value) & e->threads;
+    n = j == UINT32_MAX ? 1 : (uint32_t)k->sizes[j];
+    return n % QUAD == 0 && threads == e->threads &&
+           kernel_coef(k, index, pair) == 1 &&
+           kernel_coef(k, index, col) == 2 &&
+           kernel_coef(k, index, row) % (2 * QUAD) == 0 &&
+           (store->n_src < 4 || !(kernel_deps(k, store->src[3]) & place));
+}
+
+/* Where this thread stores, for the columns from digit[] on: its number among
+ * the four says which 8. */
+static bell_status
+find_turned(struct expand *e, const struct uop *store, uint32_t columns,
+            const struct uop *out[2])
+{
+    const struct kernel *k = e->k;
+    const struct uop *value[KERNEL_MAX_RANGES];
+    uint32_t r, col = find_range(k, k->matrix.col);
+
+    for (r = 0; r < k->n_ranges; r++)
+        value[r] = e->copied >> r & 1 ? expand_num(e, e->digit[r]) : e->base[r];
+    value[find_range(k, k->matrix.pair)] = value[col] = expand_num(e, 0);
+    value[columns] = uop_alu2(e->g, UOP_ADD, e->base[col], value[columns]);
+    out[0] = store->src[1];
+    if (store->n_src > 3)
+        out[1] = store->src[3];
+    return uop_substitute(e->g, out, store->n_src > 3 ? 2 : 1, k->ranges, value,
+                          k->n_ranges);
+}
+
+bell_status
+expand_turn_store(struct expand *e, const struct uop *store)
+{
+    const struct expand_inst *inst = &e->inst[kernel_pos(e->k, store)];
+    uint32_t columns = find_columns(e, store), copy, i;
+    const struct uop *src[4], *part[QUAD], *at[2];
+
+    src[0] = expand_value(e, store->src[0], 1);
+    for (copy = 0; copy < inst->n_copies; copy++) {
+        expand_set_digits(e, inst->copied, copy);
+        if (e->digit[columns] % QUAD)
+            continue;
+        BELL_TRY(find_turned(e, store, columns, at));
+        src[1] = at[0];
+        src[3] = at[1];
+        for (i = 0; i < QUAD; i++) {
+            part[i] = expand_value(e, store->src[2], 2);
+            e->digit[columns]++;
+        }
+        src[2] = uop_new(e->g, UOP_QUAD_TURN, store->src[2]->dtype, 2 * QUAD,
+                         no_arg, part, QUAD);
+        src[2] = uop_make(e->g, UOP_STORE, UOP_VOID, 1, store->arg, src,
+                          store->n_src);
+        BELL_TRY(expand_add_store(e, kernel_deps(e->k, store), src[2]));
+    }
+    return uop_graph_status(e->g);
+}
+
 bell_status
 expand_matrix_group(struct expand *e, const struct kernel_group *group)
 {

@@ -275,10 +275,11 @@ choose_lanes(const struct expand *e, struct copy *c, uint32_t most)
     }
 }
 
-/* Bytes that lie the other way in the array, and words that do for WGMMA, are
- * turned in registers: a thread loads a few from several rows, and stores words
- * or more of what was below each other. As many rows as leave something to do
- * for every thread. */
+/* Bytes that lie the other way in the array are turned in registers: a thread
+ * loads a few from several rows, and stores words or more of what was below
+ * each other. As many rows as leave something to do for every thread. Words for
+ * WGMMA are copied one by one: so turned, they made TF32's products slower.
+ * observed: H100, 2026-11-23 */
 static uint32_t
 choose_rows(const struct expand *e, struct copy *c)
 {
@@ -289,10 +290,12 @@ choose_rows(const struct expand *e, struct copy *c)
     int64_t size = e->k->sizes[s->dims[last].range];
 
     c->rows = 1;
-    if (e->k->matrix.wgmma && !is_turned(e, s))
-        return most < part ? most : part; /* what lies on is elsewhere */
-    if (!e->k->matrix.wgmma && (uop_dtype_infos[s->dtype].size_bytes > 1 ||
-                                c->order[0] == last || size < WORD_BYTES))
+    if (is_turned(e, s))
+        return 1;
+    if (e->k->matrix.wgmma) /* what lies further on is elsewhere */
+        return most < part ? most : part;
+    if (uop_dtype_infos[s->dtype].size_bytes > 1 || c->order[0] == last ||
+        size < WORD_BYTES)
         return most;
     while (lanes > 1 && 1u << c->n_log2 < (lanes * WORD_BYTES) << c->tid_log2)
         lanes /= 2;
@@ -645,6 +648,8 @@ copy_operand(struct expand *e, const struct expand_stage *s,
     uint32_t step, steps, r;
     struct copy c;
 
+    if (s->box_stride)
+        return expand_add_boxes(e, s, turn->tile, turn->gate, half, stores);
     steps = plan_steps(e, s, &c, &gate);
     for (step = 0; step < steps; step++) {
         set_turn(e, &c, step, turn);
@@ -787,6 +792,8 @@ find_operands(struct expand *e)
     }
     e->tile_loop = find_tile_loop(e);
     choose_buffers(e, bytes);
+    for (i = 0; i < e->n_stages && e->ahead > 1; i++)
+        e->stages[i].box_stride = expand_box_stride(e, &e->stages[i]);
     e->first.v = arena_alloc(&k->mem, n_stores * sizeof(*e->first.v));
     e->next.v = arena_alloc(&k->mem, n_stores * sizeof(*e->next.v));
     if (n && (!e->first.v || !e->next.v))

@@ -15,7 +15,7 @@
 #define PART_BYTES   16     /* that one access copies */
 #define MIN_STAGES   3      /* of WGMMA's tiles, in LOCAL memory */
 #define WGMMA_PIECES 4      /* instructions that take 128 bytes of steps */
-#define GROUP_TILES  8      /* below each other that run at a time */
+#define GROUP_TILES  16     /* below each other that run at a time */
 #define DEEP_SIDE    32     /* of a tile: such products wait for memory */
 #define DEEP_TURNS   8      /* of LOCAL memory, for several to be under way */
 #define MIN_SIDE     2      /* of outputs, where the other has a tile's */

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "render/ptx/ptx_internal.h"
 
 /* src: hw/nv/CUBIN.md; the numbers are its. */
 enum {
@@ -623,10 +624,19 @@ render_nv_container_program(const struct lower_program *program,
         .shared_bytes = render_ptx_static_bytes(program),
         .has_dynamic = render_ptx_dynamic_bytes(program) > 0,
     };
+    static const char *const names[PTX_MAX_MAPS] = {"map0", "map1", "map2",
+                                                    "map3"};
+    struct nv_container_var vars[PTX_MAX_MAPS];
+    struct ptx_map maps[PTX_MAX_MAPS];
     bell_status status;
     char *text;
     uint32_t i;
 
+    BELL_TRY(ptx_box_maps(program, maps, &desc.n_vars));
+    for (i = 0; i < desc.n_vars; i++)
+        vars[i] = (struct nv_container_var){names[i], sizeof(maps[i]),
+                                            sizeof(maps[i]), &maps[i], false};
+    desc.vars = vars;
     BELL_TRY(render_ptx(program, target, &text));
     desc.text = text;
     desc.n_regs = estimate_regs(text, n_threads);

@@ -79,6 +79,7 @@ render_ptx_lower_target(const struct ptx_target *target,
             t.wgmma_k[UOP_F32] = 8;
         }
         t.max_stage_bytes = 227 * 1024;
+        t.has_boxes = target->arg_align_bytes >= 16;
     }
     *out_target = t;
     return BELL_OK;
@@ -493,9 +494,11 @@ emit_barrier(struct ptx_emit *e, const struct uop *u)
         ptx_put(&e->body, "\tcp.async.wait_group %d;\n", (int)u->arg.i);
     else if (e->has_copies)
         ptx_put(&e->body, "\tcp.async.wait_all;\n");
-    if (e->has_wgmma)
+    if (e->has_wgmma && (e->has_copies || e->is_shared_stored))
         ptx_put(&e->body, "\tfence.proxy.async.shared::cta;\n");
     ptx_put(&e->body, "\tbar.sync 0;\n");
+    if (e->n_maps)
+        ptx_note_boxes(e, u);
 }
 
 static bell_status
@@ -529,10 +532,16 @@ emit_one(struct ptx_emit *e, const struct uop *u)
     case UOP_WMMA_ROWS:
         BELL_TRY(ptx_emit_rows(e, u, &v));
         return set_value(e, u, &v);
+    case UOP_BOX:
+        return ptx_emit_box(e, u);
     case UOP_COMMIT:
-        ptx_put(&e->body, "\tcp.async.commit_group;\n");
+        if (e->has_copies)
+            ptx_put(&e->body, "\tcp.async.commit_group;\n");
+        if (e->n_maps)
+            ptx_commit_boxes(e);
         return BELL_OK;
     case UOP_WGMMA:
+        ptx_await_boxes(e);
         return ptx_emit_wgmma(e, u);
     case UOP_WGMMA_WAIT:
         ptx_put(&e->body, "\twgmma.wait_group.sync.aligned %d;\n",
@@ -569,6 +578,8 @@ choose_order(struct ptx_emit *e)
         e->has_copies |= e->ops[i]->op == UOP_COPY;
         e->has_commits |= e->ops[i]->op == UOP_COMMIT;
         e->has_wgmma |= e->ops[i]->op == UOP_WGMMA;
+        e->is_shared_stored |= e->ops[i]->op == UOP_STORE &&
+                               uop_memory(e->ops[i]->src[0])->op == UOP_LOCAL;
     }
     for (i = 0; i < e->prog->n_ops; i++) {
         if (e->ops[i]->op == UOP_IF || e->ops[i]->op == UOP_BARRIER)
@@ -597,6 +608,8 @@ emit_body(struct ptx_emit *e)
     if (e->arena.failed)
         return ptx_no_memory(e);
     BELL_TRY(ptx_declare_locals(e));
+    if (e->n_maps)
+        ptx_begin_boxes(e);
     for (i = 0; i < p->n_ops; i++)
         BELL_TRY(emit_one(e, e->ops[i]));
     if (e->n_loops)
@@ -616,6 +629,7 @@ put_head(const struct ptx_emit *e, struct ptx_text *t)
     ptx_put(t, ".version %u.%u\n.target sm_%u%s\n.address_size 64\n\n",
             version / 10, version % 10, e->target->sm,
             e->target->is_arch_specific ? "a" : "");
+    ptx_put_maps(e, t);
     if (e->n_dynamic_bytes)
         ptx_put(t, ".extern .shared .align %u .b8 dynamic_shared[];\n\n",
                 e->has_wgmma ? UOP_WGMMA_ALIGN : 16);
@@ -672,10 +686,13 @@ render_ptx(const struct lower_program *program, const struct ptx_target *target,
 {
     struct ptx_emit e = {
         .prog = program, .target = target, .features = ptx_features(target)};
+    struct ptx_map maps[PTX_MAX_MAPS];
     bell_status status;
 
     if (!render_ptx_version(target))
         return unknown_target(target);
+    BELL_TRY(ptx_box_maps(program, maps, &e.n_maps));
+    e.maps = maps;
     arena_init(&e.arena);
     init_maps(&e);
     status = emit_body(&e);

@@ -71,6 +71,15 @@ enum ptx_feature {
 /* Their mask; 0 where the chip is not known. */
 unsigned ptx_features(const struct ptx_target *target);
 
+#define PTX_MAX_MAPS       4
+#define PTX_MAP_WORDS      32
+#define PTX_MBARRIER_BYTES 64u /* in shared memory, behind all LOCALs */
+
+/* A tensor map. */
+struct ptx_map {
+    uint32_t words[PTX_MAP_WORDS];
+};
+
 struct ptx_emit {
     const struct lower_program *prog;
     const struct ptx_target *target;
@@ -88,6 +97,13 @@ struct ptx_emit {
     bool *is_arg_loaded;
     uint32_t n_dynamic_bytes;
     bool has_copies, has_commits, has_wgmma;
+    bool is_shared_stored; /* by threads: there is a STORE to a LOCAL */
+    const struct ptx_map *maps;
+    uint32_t n_maps, n_box_waits;
+    /* Of BOXes (ptx_box.c): where the mbarriers lie, turns that COMMITs have
+     * ended, the one that the next WGMMA awaits; is it thread 0? */
+    struct ptx_opnd mbarriers, turn, awaited, is_first;
+    bool is_box_awaited;
     unsigned min_version;   /* of PTX, times ten, for what was used */
     struct map locals;      /* LOCAL's id -> offset << 32 | register */
     struct ptx_text header; /* .shared declarations, argument loads */
@@ -147,6 +163,9 @@ BELL_MUST_CHECK bell_status ptx_emit_wmma(struct ptx_emit *e,
 /* WGMMA (ptx_wgmma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_wgmma(struct ptx_emit *e,
                                            const struct uop *u);
+/* QUAD_TURN, whose sources are v[0..3]. */
+void ptx_emit_quad_turn(struct ptx_emit *e, const struct uop *u,
+                        const struct ptx_value *v, struct ptx_opnd *out_lanes);
 /* Cuts a result in .b32 to an 8- or 16-bit dtype, in place. */
 void ptx_wrap(struct ptx_emit *e, unsigned dtype, struct ptx_opnd r);
 
@@ -188,6 +207,17 @@ BELL_MUST_CHECK bell_status ptx_declare_locals(struct ptx_emit *e);
 /* A COPY (ptx_copy.c). */
 BELL_MUST_CHECK bell_status ptx_emit_copy(struct ptx_emit *e,
                                           const struct uop *u);
+/* BOXes (ptx_box.c). The maps that a program has; variables of the module. */
+BELL_MUST_CHECK bell_status ptx_box_maps(const struct lower_program *p,
+                                         struct ptx_map *maps, uint32_t *out_n);
+void ptx_put_maps(const struct ptx_emit *e, struct ptx_text *t);
+BELL_MUST_CHECK bell_status ptx_emit_box(struct ptx_emit *e,
+                                         const struct uop *u);
+/* Where the kernel begins, at COMMIT, at BARRIER, before WGMMA. */
+void ptx_begin_boxes(struct ptx_emit *e);
+void ptx_commit_boxes(struct ptx_emit *e);
+void ptx_note_boxes(struct ptx_emit *e, const struct uop *barrier);
+void ptx_await_boxes(struct ptx_emit *e);
 /* WMMA_ROWS (ptx_mma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_rows(struct ptx_emit *e,
                                           const struct uop *u,

@@ -27,14 +27,16 @@ local_bytes(const struct uop *u)
 static uint64_t
 all_local_bytes(const struct lower_program *p)
 {
-    uint64_t n = 0;
+    uint64_t n = 0, mbarriers = 0;
     uint32_t i;
 
     for (i = 0; i < p->n_ops; i++) {
         if (p->ops[i]->op == UOP_LOCAL)
             n += local_bytes(p->ops[i]);
+        else if (p->ops[i]->op == UOP_BOX)
+            mbarriers = PTX_MBARRIER_BYTES;
     }
-    return n;
+    return n + mbarriers;
 }
 
 uint32_t
@@ -54,6 +56,25 @@ render_ptx_static_bytes(const struct lower_program *p)
     return n > STATIC_SHARED_BYTES ? 0 : (uint32_t)n;
 }
 
+/* A register with the address of so many bytes of shared memory. */
+static struct ptx_opnd
+declare_local(struct ptx_emit *e, unsigned long long offset,
+              unsigned long long n_bytes)
+{
+    struct ptx_opnd base = ptx_reg(e, PTX_B32);
+
+    if (!e->n_dynamic_bytes) {
+        ptx_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
+                e->has_wgmma ? 1024 : 16, offset, n_bytes);
+        ptx_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", base.reg, offset);
+    } else {
+        ptx_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", base.reg);
+        if (offset)
+            PTX_OP(e, "add.s32 %, %, %", base, base, ptx_imm(PTX_B32, offset));
+    }
+    return base;
+}
+
 bell_status
 ptx_declare_locals(struct ptx_emit *e)
 {
@@ -66,22 +87,13 @@ ptx_declare_locals(struct ptx_emit *e)
         const struct uop *u = e->prog->ops[i];
         if (u->op != UOP_LOCAL)
             continue;
-        base = ptx_reg(e, PTX_B32);
+        base = declare_local(e, offset, local_bytes(u));
         if (map_put(&e->locals, u->id, offset << 32 | base.reg) < 0)
             return ptx_no_memory(e);
-        if (!e->n_dynamic_bytes) {
-            ptx_put(&e->header, "\t.shared .align %u .b8 s%llu[%llu];\n",
-                    e->has_wgmma ? 1024 : 16, offset,
-                    (unsigned long long)local_bytes(u));
-            ptx_put(&e->body, "\tmov.u32 %%r%u, s%llu;\n", base.reg, offset);
-        } else {
-            ptx_put(&e->body, "\tmov.u32 %%r%u, dynamic_shared;\n", base.reg);
-            if (offset)
-                PTX_OP(e, "add.s32 %, %, %", base, base,
-                       ptx_imm(PTX_B32, offset));
-        }
         offset += local_bytes(u);
     }
+    if (e->n_maps)
+        e->mbarriers = declare_local(e, offset, PTX_MBARRIER_BYTES);
     if (offset > INT32_MAX)
         return bell_fail(BELL_E_UNSUPPORTED, "%s: %llu bytes of shared memory",
                          e->prog->name, offset);

@@ -6,6 +6,8 @@
  */
 #include "render/ptx/ptx_internal.h"
 
+#include "base/bits.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -605,6 +607,9 @@ emit_by_op(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v,
         return emit_shuffle(e, u, v, out);
     case UOP_WMMA:
         return ptx_emit_wmma(e, u, v, out);
+    case UOP_QUAD_TURN:
+        ptx_emit_quad_turn(e, u, v, out);
+        return BELL_OK;
     default:
         if (!uop_has(u, UOP_FLAG_ALU))
             return ptx_refuse(e, u, "PTX has no such thing");
@@ -617,12 +622,12 @@ ptx_emit_op(struct ptx_emit *e, const struct uop *u,
             struct ptx_value *out_value)
 {
     struct ptx_opnd *out = arena_alloc(&e->arena, u->lanes * sizeof(*out));
-    struct ptx_value v[3];
+    struct ptx_value v[4];
     uint32_t i;
 
     if (!out)
         return ptx_no_memory(e);
-    if (u->op != UOP_LANES && u->n_src > 3)
+    if (u->op != UOP_LANES && u->n_src > ARRAY_LEN(v))
         return ptx_refuse(e, u, "too many sources");
     for (i = 0; i < u->n_src && u->op != UOP_LANES; i++)
         BELL_TRY(ptx_value_of(e, u->src[i], &v[i]));

@@ -106,3 +106,50 @@ ptx_emit_wgmma(struct ptx_emit *e, const struct uop *u)
     ptx_put(&e->body, "\twgmma.commit_group.sync.aligned;\n");
     return BELL_OK;
 }
+
+/* ---- exchange ---- */
+
+/* In threads whose number has the bit, `a` and in others `b` become what the
+ * thread with the other bit has of the one that it keeps not. */
+static void
+exchange(struct ptx_emit *e, struct ptx_opnd is_set, uint32_t bit,
+         struct ptx_opnd *a, struct ptx_opnd *b)
+{
+    struct ptx_opnd to[2] = {ptx_reg(e, PTX_B32), ptx_reg(e, PTX_B32)},
+                    other = ptx_reg(e, PTX_B32);
+
+    PTX_OP(e, "selp.b32 %, %, %, %", other, *a, *b, is_set);
+    PTX_OP(e, "shfl.sync.bfly.b32 %, %, %, 31, 0xffffffff", other, other,
+           ptx_imm(PTX_B32, bit));
+    PTX_OP(e, "selp.b32 %, %, %, %", to[0], other, *a, is_set);
+    PTX_OP(e, "selp.b32 %, %, %, %", to[1], *b, other, is_set);
+    *a = to[0];
+    *b = to[1];
+}
+
+void
+ptx_emit_quad_turn(struct ptx_emit *e, const struct uop *u,
+                   const struct ptx_value *v, struct ptx_opnd *out_lanes)
+{
+    uint32_t n = u->src[0]->lanes, i;
+    struct ptx_opnd words[4],
+        lane = ptx_reg(e, PTX_B32), bits,
+        is_set[2] = {ptx_reg(e, PTX_PRED), ptx_reg(e, PTX_PRED)};
+
+    PTX_OP(e, "mov.u32 %, %%laneid", lane);
+    for (i = 0; i < 2; i++) {
+        bits = ptx_reg(e, PTX_B32);
+        PTX_OP(e, "and.b32 %, %, %", bits, lane, ptx_imm(PTX_B32, 1u << i));
+        PTX_OP(e, "setp.ne.s32 %, %, 0", is_set[i], bits);
+    }
+    for (i = 0; i < 4; i++)
+        words[i] = ptx_in_reg(e, ptx_pack(e, v[i].lanes, n));
+    for (i = 0; i < 4; i += 2)
+        exchange(e, is_set[0], 1, &words[i], &words[i + 1]);
+    for (i = 0; i < 2; i++)
+        exchange(e, is_set[1], 2, &words[i], &words[i + 2]);
+    for (i = 0; i < u->lanes; i++)
+        out_lanes[i] = ptx_reg(e, ptx_class_of(u->dtype));
+    for (i = 0; i < 4; i++)
+        ptx_unpack(e, u->dtype, words[i], out_lanes + i * n);
+}

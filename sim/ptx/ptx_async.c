@@ -81,7 +81,7 @@ do_copy(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         return;
     for (left = mask; left; left &= left - 1) {
         uint32_t lane = px_first(left);
-        if (!px_shared_promise(r, &s, lane, (uint32_t)to[lane]))
+        if (!px_shared_promise(r, &s, lane, (uint32_t)to[lane], true))
             return;
         if (n_read[lane] == 0)
             s.mask &= ~(1u << lane); /* where it is read from is no matter */

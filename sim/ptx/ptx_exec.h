@@ -9,6 +9,8 @@
 #define PX_N_BARRIERS 16
 #define PX_TLB_SIZE   64u
 
+#define PX_MAX_MBARRIERS 64
+
 /* A register in all lanes, or the half of one of 64 bits. */
 typedef uint32_t px_row[PX_LANES];
 
@@ -89,6 +91,12 @@ struct px_run {
     uint16_t *async_reads;
     uint32_t unfenced_begin, unfenced_end;
     struct px_wgmma_group *wgmma_groups;
+    /* Of kernels with bulk copies (ptx_bulk.c): mbarriers of the block, copies
+     * under way, and by which of them each 16 bytes were written. */
+    struct px_mbarrier *mbarriers;
+    struct px_box *boxes;
+    size_t n_boxes, cap_boxes;
+    uint32_t *written_by, n_mbarriers;
     bool judges_races;
     uint32_t shared_bytes, n_threads, n_warps, n_exited;
     uint32_t n_arrived[PX_N_BARRIERS]; /* bar.arrive */
@@ -227,9 +235,12 @@ bool px_shared_write(struct px_run *r, const struct px_span *s,
 /* The warp has written the bytes. */
 void px_shared_land(struct px_run *r, const struct px_warp *w, uint32_t at,
                     uint32_t n_bytes);
-/* Bytes that cp.async will write: not to be read or written before. */
+/* Bytes that a copy will write, cp.async (by_threads) or a bulk one: not to be
+ * read or written before. */
 bool px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
-                       uint32_t at);
+                       uint32_t at, bool by_threads);
+/* A bulk copy has written them. */
+void px_shared_settle(struct px_run *r, uint32_t at, uint32_t n_bytes);
 
 /* Counting (ptx_count.c): an instruction of `mask`, of the lanes of `group`; a
  * matrix instruction of a warp; an access. */
@@ -251,6 +262,24 @@ void px_wgmma_begin(struct px_run *r);
 void px_wgmma_free(struct px_run *r);
 /* Threads write there; false: a wgmma may still read it. */
 bool px_wgmma_write(struct px_run *r, uint32_t at, uint32_t n_bytes);
+
+/* A bulk copy writes there; false: a wgmma may still read it, or what threads
+ * wrote is not fenced. */
+bool px_wgmma_bulk_write(struct px_run *r, uint32_t at, uint32_t n_bytes);
+
+/* mbarriers and bulk copies (ptx_bulk.c). */
+void px_do_bulk(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+                uint32_t mask);
+bool px_bulk_alloc(struct px_run *r);
+void px_bulk_begin(struct px_run *r);
+void px_bulk_free(struct px_run *r);
+void px_bulk_barrier(struct px_run *r);
+/* Of kernels that have them: may the warp see what lies there? False after a
+ * fault. */
+bool px_bulk_read(struct px_run *r, const struct px_span *s, uint32_t lane,
+                  uint32_t at);
+/* Threads write there. */
+void px_bulk_write(struct px_run *r, uint32_t at, uint32_t n_bytes);
 
 /* mma, ldmatrix, stmatrix (ptx_mma.c); the whole warp. */
 void px_do_matrix(struct px_run *r, struct px_warp *w,

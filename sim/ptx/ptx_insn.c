@@ -393,7 +393,8 @@ px_parse_insn(struct px_parse *p, const char *name, size_t len)
     in->op = info->op;
     in->n_src = info->n_src;
     if (px_is_more(info->op) ||
-        (info->op == PX_FENCE && px_at_word(p, PX_DOT, "proxy"))) {
+        (info->op == PX_FENCE && (px_at_word(p, PX_DOT, "proxy") ||
+                                  px_at_word(p, PX_DOT, "mbarrier_init")))) {
         BELL_TRY(px_parse_more(p, in, len == strlen("barrier")));
     } else {
         BELL_TRY(parse_modifiers(p, info, in));

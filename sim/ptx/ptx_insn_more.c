@@ -289,6 +289,92 @@ take_copy(struct px_parse *p, struct px_insn *in, bool only_16)
     return px_take_source(p, PX_U32, false, &in->src[2]);
 }
 
+/* .Nd.shared::cluster.global{.tile}.mbarrier::complete_tx::bytes [d], [map,
+ * {x, ...}], [mbarrier]. src[0] and offset: to; src[1] and, as a constant,
+ * src[3]: the mbarrier; the vector: the map, and where in it; target: N. */
+static bell_status
+parse_box(struct px_parse *p, struct px_insn *in)
+{
+    char dims[3] = "1d";
+    struct px_ref ref;
+    int64_t offset;
+    uint32_t i;
+
+    p->kernel->has_bulk = true;
+    in->op = PX_BOX;
+    BELL_TRY(need_word(p, "tensor"));
+    while (dims[0] < '5' && !take_suffix(p, dims))
+        dims[0]++;
+    if (dims[0] == '5')
+        BELL_TRY(need_word(p, dims));
+    in->target = (uint32_t)(dims[0] - '0');
+    BELL_TRY(need_word(p, "shared::cluster"));
+    BELL_TRY(need_word(p, "global"));
+    (void)take_suffix(p, "tile");
+    BELL_TRY(need_word(p, "mbarrier::complete_tx::bytes"));
+    BELL_TRY(px_take_address(p, PX_SHARED, &in->src[0], &in->offset));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_expect(p, '['));
+    BELL_TRY(px_take_source(p, PX_U64, false, &ref));
+    BELL_TRY(px_add_operand(p, in, ref));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_expect(p, '{'));
+    for (i = 0; i < in->target; i++) {
+        if (i)
+            BELL_TRY(px_expect(p, ','));
+        BELL_TRY(px_take_source(p, PX_S32, false, &ref));
+        BELL_TRY(px_add_operand(p, in, ref));
+    }
+    BELL_TRY(px_expect(p, '}'));
+    BELL_TRY(px_expect(p, ']'));
+    BELL_TRY(px_expect(p, ','));
+    BELL_TRY(px_take_address(p, PX_SHARED, &in->src[1], &offset));
+    BELL_TRY(px_const_ref(p, (uint64_t)offset, 64, PX_BASE_NONE, &in->src[3]));
+    return p->module->sm >= 90 && p->version >= 80
+               ? BELL_OK
+               : px_error(p, "it needs a newer target or version");
+}
+
+/* .init [a], n; .expect_tx.relaxed.cta [a], n; .arrive _, [a];
+ * .try_wait.parity p, [a], parity: each with {.shared{::cta}}.b64. src[0] and
+ * offset: the address; src[1]: the number. */
+static bell_status
+parse_mbarrier(struct px_parse *p, struct px_insn *in)
+{
+    p->kernel->has_bulk = true;
+    in->op = take_suffix(p, "init")        ? PX_MBAR_INIT
+             : take_suffix(p, "expect_tx") ? PX_MBAR_EXPECT
+             : take_suffix(p, "arrive")    ? PX_MBAR_ARRIVE
+                                           : PX_MBAR_WAIT;
+    if (in->op == PX_MBAR_EXPECT) {
+        BELL_TRY(need_word(p, "relaxed"));
+        BELL_TRY(need_word(p, "cta"));
+    } else if (in->op == PX_MBAR_WAIT) {
+        BELL_TRY(need_word(p, "try_wait"));
+        BELL_TRY(need_word(p, "parity"));
+    }
+    if (!take_suffix(p, "shared"))
+        BELL_TRY(need_word(p, "shared::cta"));
+    BELL_TRY(need_word(p, "b64"));
+    if (in->op == PX_MBAR_WAIT) {
+        BELL_TRY(px_take_register(p, PX_PRED, false, &in->dst));
+        BELL_TRY(px_expect(p, ','));
+    } else if (in->op == PX_MBAR_ARRIVE) {
+        if (!px_at_word(p, PX_WORD, "_"))
+            return px_error(p, "only arrivals without a state are known");
+        px_lex_next(&p->lex);
+        BELL_TRY(px_expect(p, ','));
+    }
+    BELL_TRY(px_take_address(p, PX_SHARED, &in->src[0], &in->offset));
+    if (in->op != PX_MBAR_ARRIVE) {
+        BELL_TRY(px_expect(p, ','));
+        BELL_TRY(px_take_source(p, PX_U32, false, &in->src[1]));
+    }
+    return p->module->sm >= 90 && p->version >= 80
+               ? BELL_OK
+               : px_error(p, "it needs a newer target or version");
+}
+
 static bell_status
 parse_cp(struct px_parse *p, struct px_insn *in)
 {
@@ -296,6 +382,8 @@ parse_cp(struct px_parse *p, struct px_insn *in)
     bool cg;
 
     BELL_TRY(need_word(p, "async"));
+    if (take_suffix(p, "bulk"))
+        return parse_box(p, in);
     if (take_suffix(p, "commit_group")) {
         in->op = PX_COMMIT;
         return BELL_OK;
@@ -325,14 +413,20 @@ parse_cp(struct px_parse *p, struct px_insn *in)
 
 /* ---- wgmma ---- */
 
-/* fence.proxy.async{.shared::cta} */
+/* fence.proxy.async{.shared::cta}, fence.mbarrier_init.release.cluster */
 static bell_status
 parse_proxy_fence(struct px_parse *p, struct px_insn *in)
 {
-    in->op = PX_PROXY_FENCE;
-    BELL_TRY(need_word(p, "proxy"));
-    BELL_TRY(need_word(p, "async"));
-    (void)take_suffix(p, "shared::cta");
+    if (take_suffix(p, "mbarrier_init")) {
+        in->op = PX_MBAR_FENCE;
+        BELL_TRY(need_word(p, "release"));
+        BELL_TRY(need_word(p, "cluster"));
+    } else {
+        in->op = PX_PROXY_FENCE;
+        BELL_TRY(need_word(p, "proxy"));
+        BELL_TRY(need_word(p, "async"));
+        (void)take_suffix(p, "shared::cta");
+    }
     return p->module->sm >= 90 && p->version >= 80
                ? BELL_OK
                : px_error(p, "it needs a newer target or version");
@@ -445,7 +539,8 @@ bool
 px_is_more(unsigned op)
 {
     return op == PX_BAR || op == PX_BRX || op == PX_MMA || op == PX_LDMATRIX ||
-           op == PX_STMATRIX || op == PX_COPY || op == PX_WGMMA;
+           op == PX_STMATRIX || op == PX_COPY || op == PX_WGMMA ||
+           op == PX_MBAR;
 }
 
 bell_status
@@ -464,6 +559,8 @@ px_parse_more(struct px_parse *p, struct px_insn *in, bool barrier)
         return parse_proxy_fence(p, in);
     case PX_WGMMA:
         return parse_wgmma(p, in);
+    case PX_MBAR:
+        return parse_mbarrier(p, in);
     default:
         return parse_ldmatrix(p, in);
     }

@@ -124,6 +124,13 @@ enum px_op {
     PX_WGMMA_FENCE,
     PX_WGMMA_COMMIT,
     PX_WGMMA_AWAIT,
+    PX_MBAR, /* mbarrier: one of the next */
+    PX_MBAR_INIT,
+    PX_MBAR_EXPECT, /* expect_tx */
+    PX_MBAR_ARRIVE,
+    PX_MBAR_WAIT,  /* try_wait.parity */
+    PX_MBAR_FENCE, /* fence.mbarrier_init */
+    PX_BOX,        /* cp.async.bulk.tensor */
     PX_OP_COUNT
 };
 
@@ -364,7 +371,7 @@ struct px_kernel {
     /* Threads may wait for each other other than at barriers of all, so that
      * what they do in shared memory cannot be judged. */
     bool has_shared_sync;
-    bool has_wgmma;
+    bool has_wgmma, has_bulk;
     bool uses_const, uses_global;
 };
 

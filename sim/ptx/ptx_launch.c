@@ -173,6 +173,7 @@ start_block(struct px_run *r)
     memset(r->n_arrived, 0, sizeof(r->n_arrived));
     px_shared_begin(r);
     px_wgmma_begin(r);
+    px_bulk_begin(r);
     for (i = 0; i < r->n_warps; i++)
         start_warp(r, &r->warps[i]);
 }
@@ -294,7 +295,7 @@ alloc_run(struct px_run *r)
         r->warps[i].number = i;
         ok = alloc_warp(r, &r->warps[i]);
     }
-    ok = ok && px_wgmma_alloc(r);
+    ok = ok && px_wgmma_alloc(r) && px_bulk_alloc(r);
     if (!ok)
         return bell_fail(BELL_E_NO_MEMORY, "running %s: %u warps of %u rows",
                          k->name, r->n_warps, k->n_rows);
@@ -308,6 +309,7 @@ free_run(struct px_run *r)
     uint32_t i;
 
     px_wgmma_free(r);
+    px_bulk_free(r);
     for (i = 0; i < r->n_warps && r->warps; i++) {
         host_free(r->warps[i].rows);
         host_free(r->warps[i].defined);

@@ -145,6 +145,7 @@ static const struct px_op_info ops[] = {
     {"stmatrix", PX_STMATRIX, 0, 0, 0, 0},
     {"cp", PX_COPY, 0, 0, 0, 0},
     {"wgmma", PX_WGMMA, 0, 0, 0, 0},
+    {"mbarrier", PX_MBAR, 0, 0, 0, 0},
 };
 
 static const struct {
@@ -265,7 +266,14 @@ px_op_name(unsigned op)
         return "bar";
     case PX_COMMIT:
     case PX_AWAIT:
+    case PX_BOX:
         return "cp";
+    case PX_MBAR_INIT:
+    case PX_MBAR_EXPECT:
+    case PX_MBAR_ARRIVE:
+    case PX_MBAR_WAIT:
+        return "mbarrier";
+    case PX_MBAR_FENCE:
     case PX_PROXY_FENCE:
         return "fence";
     case PX_WGMMA_FENCE:

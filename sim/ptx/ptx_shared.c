@@ -35,6 +35,7 @@ px_shared_barrier(struct px_run *r)
 {
     uint32_t i;
 
+    px_bulk_barrier(r);
     if (r->touched_begin >= r->touched_end)
         return;
     for (i = r->touched_begin; i < r->touched_end; i++)
@@ -159,6 +160,12 @@ bool
 px_shared_read(struct px_run *r, const struct px_span *s,
                const uint64_t at[PX_LANES])
 {
+    uint32_t left;
+
+    for (left = r->written_by ? s->mask : 0; left; left &= left - 1) {
+        if (!px_bulk_read(r, s, px_first(left), (uint32_t)at[px_first(left)]))
+            return false;
+    }
     switch (s->n_bytes) {
     case 16:
         return read_lanes(r, s, at, 16);
@@ -230,6 +237,13 @@ px_shared_land(struct px_run *r, const struct px_warp *w, uint32_t at,
     memset(r->writer + at, r->judges_races ? (int)(w->number + 1) : NOBODY,
            n_bytes);
     touch(r, at, at + n_bytes);
+    px_bulk_write(r, at, n_bytes);
+}
+
+void
+px_shared_settle(struct px_run *r, uint32_t at, uint32_t n_bytes)
+{
+    memset(r->writer + at, NOBODY, n_bytes);
 }
 
 bool
@@ -253,13 +267,15 @@ px_shared_write(struct px_run *r, const struct px_span *s,
 
 bool
 px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
-                  uint32_t at)
+                  uint32_t at, bool by_threads)
 {
     if (!may_write(r, s, lane, at, s->w->number + 1))
         return false;
-    if (!px_wgmma_write(r, at, s->n_bytes))
+    if (by_threads ? !px_wgmma_write(r, at, s->n_bytes)
+                   : !px_wgmma_bulk_write(r, at, s->n_bytes))
         return bad_access(r, s, lane, at, SIM_PTX_RACE,
-                          "shared memory that a wgmma may still read");
+                          "shared memory that a wgmma may still read, or that "
+                          "threads wrote without a fence.proxy.async");
     memset(r->writer + at, PROMISED, s->n_bytes);
     return true;
 }

@@ -342,6 +342,14 @@ px_do(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     case PX_AWAIT:
         px_do_async(r, w, in, mask);
         break;
+    case PX_MBAR_INIT:
+    case PX_MBAR_EXPECT:
+    case PX_MBAR_ARRIVE:
+    case PX_MBAR_WAIT:
+    case PX_MBAR_FENCE:
+    case PX_BOX:
+        px_do_bulk(r, w, in, mask);
+        break;
     case PX_PROXY_FENCE:
         px_proxy_fence(r, w);
         break;

@@ -454,6 +454,18 @@ px_wgmma_write(struct px_run *r, uint32_t at, uint32_t n_bytes)
     return true;
 }
 
+bool
+px_wgmma_bulk_write(struct px_run *r, uint32_t at, uint32_t n_bytes)
+{
+    uint32_t i;
+
+    for (i = at; r->unfenced && i < at + n_bytes; i++) {
+        if (r->async_reads[i / CHUNK] || r->unfenced[i])
+            return false;
+    }
+    return true;
+}
+
 /* What this warp has written is fenced, and what it can see behind a
  * barrier. */
 void

@@ -173,6 +173,14 @@ def check_kernel(tap):
         tap.check('kernel --emit launches nothing', expect(
             done, 0, out='.target sm_90') + (
                 ['launched'] if 'exec: ' in done.stdout + done.stderr else []))
+        done = run('kernel', 'x @ y', '--in', 'x=4096x4096:bfloat16', '--in',
+                   'y=4096x4096:bfloat16', '--emit', 'ptx', '--device',
+                   'NV@sim:h100')
+        counts = [done.stdout.count(word) for word in (
+            'wgmma.mma_async', 'cp.async.bulk.tensor', 'cp.async.c',
+            'st.global.v4', 'st.global')]
+        tap.check('kernel: a product for an H100', expect(done, 0) + (
+            [] if counts == [4, 15, 0, 16, 16] else [str(counts)]))
         tap.check('kernel for a simulated card', expect(
             run('kernel', 'x * 2', '--in', 'x=9', '--runs', '3', '--device',
                 'NV@sim:sm_80', '--show', 'render'), 0,
