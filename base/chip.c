@@ -9,7 +9,8 @@
  * A) and RTX Blackwell (appendix A), data sheets of H200 and L40S; AMD's data
  * sheets of MI210, MI300X and MI325X, product pages of RX 6900 XT, RX 7900 XTX
  * and RX 9070 XT. h100's units, memory, L2: observed: H100 SXM5 80 GB,
- * 2026-11-22. lead: what of the others no card of ours has told, which is
+ * 2026-11-22. h200's L2: observed: H200, 2026-10-28, as the vendor's runtime
+ * has it. lead: what of the others no card of ours has told, which is
  * everything; guess: L2 of B200 and sm_100's rates.
  *
  * Bytes of L2 a clock, src: A100's white paper (guess: H100, H200, B200 have as
@@ -87,7 +88,7 @@ static const struct chip products[] = {
     {"h100", "sm_90", "NVIDIA H100 80GB HBM3", 0x2330, 132, 1980,
      (uint64_t)0x4fa5c00 << 10, 50 * MIB, 5120, 3352, H100_RATES},
     {"h200", "sm_90", "NVIDIA H200", 0x2335, 132, 1980,
-     141 * GIB, 50 * MIB, 5120, 4800, H100_RATES},
+     141 * GIB, 60 * MIB, 5120, 4800, H100_RATES},
     {"b200", "sm_100", "NVIDIA B200", 0x2901, 148, 1965,
      180 * GIB, 126 * MIB, 5120, 8000,
      {74.5, 37.2, 2250, 1125, 0, 37.2, 4500}},
