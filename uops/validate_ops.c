@@ -590,15 +590,18 @@ check_shuffle(const struct uop *u)
     return BELL_OK;
 }
 
-/* Effects, and RANGEs whose bodies it is in. */
+/* Effects, RANGEs whose bodies it is in, and LOADs that are to stand before
+ * it. */
 static bell_status
 check_barrier(const struct uop *u)
 {
     uint32_t i;
 
     for (i = 0; i < u->n_src; i++) {
-        if (!uop_has(u->src[i], UOP_FLAG_EFFECT) && u->src[i]->op != UOP_RANGE)
-            return uop_bad(u, "source %u is no effect and no RANGE", i);
+        if (!uop_has(u->src[i], UOP_FLAG_EFFECT) &&
+            u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_LOAD)
+            return uop_bad(u, "source %u is no effect, no RANGE and no LOAD",
+                           i);
     }
     return BELL_OK;
 }

@@ -424,7 +424,8 @@ test_early_loads(void **state)
     (void)state;
     assert_int_equal(render_ptx_lower_target(&hopper, &target), BELL_OK);
     lk_build(&k, lk_find("matmul-ocp8"), d);
-    assert_int_equal(lower_kernel(&k.g, k.sink, &target, &p), BELL_OK);
+    if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
     while (i < p.n_ops && p.ops[i]->op != UOP_RANGE)
         i++;
     for (; i < p.n_ops && p.ops[i]->op != UOP_BARRIER; i++)
