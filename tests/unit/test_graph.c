@@ -14,7 +14,7 @@
 #include "uops/uop.h"
 
 /* The most sources that an op must have. */
-#define SRC_MOST 5
+#define SRC_MOST 6
 
 static const union uop_arg no_arg = {.bits = 0};
 
