@@ -836,7 +836,7 @@ load_next(struct expand *e, const struct uop ***src, uint32_t *n)
 {
     const struct uop **out, *gate, *const *before = *src;
     struct turn next = next_turn(e);
-    uint32_t i, step, steps;
+    uint32_t i, step, steps, r;
     struct copy c;
 
     for (i = 0; i < e->n_stages; i++) {
@@ -851,9 +851,12 @@ load_next(struct expand *e, const struct uop ***src, uint32_t *n)
                              e->k->n_nodes);
         memcpy(out, before, *n * sizeof(*out));
         before = *src = out;
-        for (step = 0; step < steps; step++, *n += c.rows) {
+        for (step = 0; step < steps; step++) {
             set_turn(e, &c, step, &next);
             BELL_TRY(copy_tile_rows(e, &c, next.gate, out + *n));
+            /* zeros where it is known that there is no next tile */
+            for (r = 0; r < c.rows && out[*n]->op == UOP_LOAD; r++)
+                (*n)++;
         }
     }
     return BELL_OK;

@@ -110,9 +110,14 @@ const struct uop *sched_and(struct sched *s, const struct uop *a,
 
 bool sched_idx_same(const struct sched_idx *a, const struct sched_idx *b);
 
+/* The REDUCE_AXIS, or where it is a product of F32 one whose factors lie along
+ * the sum, stored so first (lower/schedule/sched_turn.c). */
+const struct uop *sched_turn(struct uop_graph *g, const struct uop *u);
+
 /* Splits reductions of much to little in two, so that the first half runs in
- * parallel, but for those of attention (sched_attend_roles); replaces roots in
- * place (lower/schedule/sched_split.c). */
+ * parallel, but for those of attention (sched_attend_roles), and turns factors
+ * where the target wants that; replaces roots in place
+ * (lower/schedule/sched_split.c). */
 BELL_MUST_CHECK bell_status sched_split(struct uop_graph *g,
                                         const struct uop **roots,
                                         uint32_t n_roots,

@@ -220,6 +220,9 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
             moved = uop_new_shaped(g, u->op, u->dtype, u->arg, src, u->n_src,
                                    uop_shape(g, u));
         }
+        if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed &&
+            target->turns_words)
+            moved = sched_turn(g, moved);
         if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed)
             moved = split_reduce(g, moved, moved->src[0], target);
         n_pairs += moved != u;

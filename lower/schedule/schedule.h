@@ -41,6 +41,7 @@ struct sched_target {
     uint32_t n_parallel; /* work-items that run at once */
     uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
     bool attends;        /* attention is one kernel (lower/expand/attend.h) */
+    bool turns_words;    /* F32 factors are to lie along the sum */
 };
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves

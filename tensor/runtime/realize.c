@@ -24,6 +24,19 @@
 
 /* ---- the device ---- */
 
+/* What kernels are made for. */
+static bell_status
+set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
+           uint32_t math)
+{
+    BELL_TRY(rt_target_init(info, math, &rt->target));
+    rt->sched_target.n_parallel = rt->target.n_parallel;
+    rt->sched_target.n_shared = rt->target.n_shared;
+    rt->sched_target.attends = lower_attends(&rt->target.lower);
+    rt->sched_target.turns_words = rt->target.lower.wgmma_k[UOP_F32] > 0;
+    return BELL_OK;
+}
+
 static bell_status
 open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
 {
@@ -31,10 +44,7 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
 
     BELL_TRY(hcq_device_open(name, &rt->dev));
     hcq_device_info(rt->dev, &info);
-    BELL_TRY(rt_target_init(&info, math, &rt->target));
-    rt->sched_target.n_parallel = rt->target.n_parallel;
-    rt->sched_target.n_shared = rt->target.n_shared;
-    rt->sched_target.attends = lower_attends(&rt->target.lower);
+    BELL_TRY(set_target(rt, &info, math));
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
 
@@ -81,7 +91,7 @@ tensor_device_set_math(struct bell_context *ctx, uint32_t math)
     struct hcq_device_info info = {.struct_size = sizeof(info)};
 
     hcq_device_info(rt->dev, &info);
-    return rt_target_init(&info, math, &rt->target);
+    return set_target(rt, &info, math);
 }
 
 /* Waits until all queued work is done, however long it takes as long as the

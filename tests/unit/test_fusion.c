@@ -292,6 +292,38 @@ test_rounded_factor(void **state)
     }
 }
 
+/* In TF32 a factor that lies across the sum is turned by a kernel of its own,
+ * but not for few rows. */
+static void
+test_turned_factor(void **state)
+{
+    static const struct {
+        int64_t rows;
+        bool turned;
+        uint64_t kernels;
+    } cases[] = {{2048, false, 2}, {2048, true, 1}, {512, false, 1}};
+    struct bell_tensor *x, *w;
+    uint64_t before;
+    size_t i;
+
+    (void)state;
+    set_up(&devices[0]);
+    expect_ok(bell_context_set_math(ctx, BELL_MATH_TF32));
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        x = bell_empty(ctx, BELL_DIMS(cases[i].rows, 768), BELL_FLOAT32);
+        w = bell_empty(ctx, BELL_DIMS(768, 768), BELL_FLOAT32);
+        expect_ok(bell_realize1(x));
+        expect_ok(bell_realize1(w));
+        if (cases[i].turned)
+            w = bell_transpose(w, 0, 1);
+        x = bell_matmul(x, w);
+        before = n_planned();
+        expect_ok(bell_compile(&x, 1));
+        assert_int_equal(n_planned() - before, cases[i].kernels);
+    }
+    bell_context_destroy(ctx);
+}
+
 static void
 test_block(void **state)
 {
@@ -399,8 +431,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),  cmocka_unit_test(test_rounded_factor),
-        cmocka_unit_test(test_block), cmocka_unit_test(test_mlp_step),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rounded_factor),
+        cmocka_unit_test(test_turned_factor),
+        cmocka_unit_test(test_block),
+        cmocka_unit_test(test_mlp_step),
         cmocka_unit_test(test_adam),
     };
 

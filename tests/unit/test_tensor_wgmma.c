@@ -45,6 +45,7 @@ static const struct row rows[] = {
     {2, 264, 504, 544, false, true, LAYER},
     {1, 64, 48, 4096, false, false, LAYER}, /* in parts, on small chips */
     {1, 16, 128, 8192, false, true, PLAIN},
+    {1, 1032, 1024, 256, true, false, LAYER}, /* words: both turned first */
 };
 
 static const struct {
@@ -56,7 +57,7 @@ static const struct {
     {BELL_FLOAT16, BELL_FLOAT16, BELL_FLOAT16, 0x1p-11, 0x16af},
     {BELL_FLOAT8_E4M3FN, BELL_FLOAT8_E4M3FN, BELL_FLOAT32, 0x1p-24, 0x2059},
     {BELL_FLOAT8_E5M2, BELL_FLOAT16, BELL_FLOAT16, 0x1p-11, 0x0884},
-    {BELL_FLOAT32, BELL_FLOAT32, BELL_FLOAT32, 0x1p-24, 0x2a4f},
+    {BELL_FLOAT32, BELL_FLOAT32, BELL_FLOAT32, 0x1p-24, 0x12a4f},
 };
 
 static uint64_t rng = 7;
