@@ -213,7 +213,6 @@ play_rebuild(const struct cas_blob *const *in, uint32_t n, uint8_t **at,
     uint8_t *block;
     uint32_t i;
 
-    assert(n > 0);
     for (i = 0; i < n; i++)
         total += in[i] ? ((size_t)in[i]->size_bytes + 7) & ~(size_t)7 : 0;
     *out_bytes = total;

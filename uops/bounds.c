@@ -226,7 +226,6 @@ bounds_bool(enum uop_op op, struct uop_bounds a, struct uop_bounds b)
     struct uop_bounds r_xor = {a.min ^ b.min, a.min ^ b.min};
     bool fixed = a.min == a.max && b.min == b.max;
 
-    assert(a.min >= 0 && a.max <= 1 && b.min >= 0 && b.max <= 1);
     if (op == UOP_OR || op == UOP_ADD || op == UOP_MAX)
         return r_or;
     if (op == UOP_AND || op == UOP_MUL || op == UOP_MIN)

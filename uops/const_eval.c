@@ -46,7 +46,6 @@ uop_round_float(enum uop_dtype dtype, double value)
     double quantum, rounded;
     int exp;
 
-    assert(uop_dtype_infos[dtype].is_float);
     if (dtype == UOP_F32)
         return (double)(float)value;
     if (dtype == UOP_F64 || !f->is_float || isnan(value))

@@ -25,18 +25,19 @@ numel_of(struct uop_graph *g, const struct uop *u)
 }
 
 /* Does the PERMUTE make the last axis, of so many, of one that lies otherwise
- * in memory? */
+ * in memory? What was made words of less is multiplied as what it was. */
 static bool
 is_across(struct uop_graph *g, const struct uop *u, int64_t steps)
 {
-    const struct uop *src = u->src[0];
+    const struct uop *src = u->src[0], *base = src;
     const struct uop_dims *to = uop_shape(g, u), *from = uop_shape(g, src);
     uint32_t last = to->n - 1;
 
-    return to->n > 1 && to->d[last] == steps &&
-           u->arg.dims->d[last] != (int64_t)last &&
-           from->d[last] >= MIN_OUTPUTS &&
-           (!uop_has(src, UOP_FLAG_MOVE) || src->op == UOP_RESHAPE);
+    while (base->op == UOP_RESHAPE)
+        base = base->src[0];
+    return base->op != UOP_CAST && !uop_has(base, UOP_FLAG_MOVE) && to->n > 1 &&
+           to->d[last] == steps && u->arg.dims->d[last] != (int64_t)last &&
+           from->d[last] >= MIN_OUTPUTS;
 }
 
 /* The factor as it is, or made of what is stored turned. */

@@ -321,6 +321,15 @@ test_turned_factor(void **state)
         expect_ok(bell_compile(&x, 1));
         assert_int_equal(n_planned() - before, cases[i].kernels);
     }
+    /* what was made float32 is multiplied as what it was */
+    x = bell_empty(ctx, BELL_DIMS(2048, 768), BELL_FLOAT8_E4M3FN);
+    w = bell_empty(ctx, BELL_DIMS(768, 768), BELL_FLOAT8_E4M3FN);
+    expect_ok(bell_realize1(x));
+    expect_ok(bell_realize1(w));
+    x = bell_matmul(bell_cast(x, BELL_FLOAT32), bell_cast(w, BELL_FLOAT32));
+    before = n_planned();
+    check_products("float32 of 8 bits", &x, 1, 1, 0);
+    assert_int_equal(n_planned() - before, 1);
     bell_context_destroy(ctx);
 }
 
