@@ -403,8 +403,6 @@ array_index(struct expand *e, const struct copy *c, uint32_t lane)
             uop_alu2(e->g, UOP_ADD, *to,
                      expand_op_num(e, UOP_MUL, c->value[r], s->dims[i].weight));
     }
-    if (e->k->matrix.wgmma && is_turned(e, s))
-        count[0] = expand_op_num(e, UOP_ADD, count[0], lane);
     if (e->k->matrix.wgmma)
         return expand_wgmma_index(e, s, count[0], count[1]);
     for (i = 0; i < s->n_dims; i++)
