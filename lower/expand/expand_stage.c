@@ -826,9 +826,9 @@ next_turn(struct expand *e)
 }
 
 /* The next tile's LOADs of what is converted or turned stand before the BARRIER
- * on which the WGMMAs wait, so that these hide them: adds them to its sources.
- * ptxas, left to itself, puts some behind the WGMMAs. observed: H100,
- * 2026-11-23: e4m3 products through halves */
+ * on which the matrix instructions wait, so that these hide them: adds them to
+ * its sources. ptxas, left to itself, puts some behind them. observed: H100,
+ * 2026-11-23: e4m3 products through halves, int8 */
 static bell_status
 load_next(struct expand *e, const struct uop ***src, uint32_t *n)
 {
@@ -909,7 +909,7 @@ copy_first(struct expand *e, const struct uop **out_barrier)
         }
         BELL_TRY(first_effects(e, &src, &n));
     } while (++t < e->ahead);
-    if (e->ahead && e->k->matrix.wgmma)
+    if (e->ahead && e->k->matrix.on && e->k->target->copy_bytes)
         BELL_TRY(load_next(e, &src, &n));
     if (e->ahead) {
         src[n++] = e->base[e->tile_loop];
