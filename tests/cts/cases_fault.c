@@ -311,8 +311,11 @@ bad_large_copy(struct cts *t)
 {
     uint64_t size = 16u << 20;
     struct hcq_buffer *buf = cts_buffer(t, size);
-    /* Where a device has its buffers, and where it has none. */
-    const uint64_t bad[] = {bad_va(t), buf->va + (48ull << 30)};
+    /* Where a device has its buffers, and where it has none; but not past the
+     * addresses that processes have, where a sanitizer finds it first. */
+    const uint64_t far = 48ull << 30;
+    const uint64_t bad[] = {
+        bad_va(t), buf->va + far < 1ull << 47 ? buf->va + far : buf->va - far};
     struct hcq_queue *queues[] = {t->copy, t->queue};
     size_t i;
 
