@@ -12,18 +12,6 @@
 #define MIN_OUTPUTS 128  /* of the factor */
 #define MIN_USES    1024 /* of each of its elements */
 
-static double
-numel_of(struct uop_graph *g, const struct uop *u)
-{
-    const struct uop_dims *dims = uop_shape(g, u);
-    double n = 1;
-    uint32_t i;
-
-    for (i = 0; i < dims->n; i++)
-        n *= (double)dims->d[i];
-    return n;
-}
-
 /* Does the PERMUTE make the last axis, of so many, of one that lies otherwise
  * in memory? What was made words of less is multiplied as what it was. */
 static bool
@@ -48,7 +36,8 @@ turn(struct uop_graph *g, const struct uop *u, int64_t steps, double n)
     const struct uop *src;
 
     if (u->op == UOP_PERMUTE) {
-        if (!is_across(g, u, steps) || n < MIN_USES * numel_of(g, u))
+        if (!is_across(g, u, steps) ||
+            n < MIN_USES * sched_numel(uop_shape(g, u)))
             return u;
         return uop_new_shaped(g, UOP_CONTIGUOUS, u->dtype, no_arg, &u, 1,
                               uop_shape(g, u));
@@ -67,7 +56,7 @@ sched_turn(struct uop_graph *g, const struct uop *u)
     const struct uop *body = u->src[0], *src[2];
     const struct uop_dims *dims = uop_shape(g, body);
     int64_t steps = dims->n ? dims->d[dims->n - 1] : 0;
-    double n = numel_of(g, body);
+    double n = sched_numel(dims);
     uint32_t i;
 
     if (body->op != UOP_MUL || body->dtype != UOP_F32 ||

@@ -62,8 +62,8 @@ struct planner {
     bool not_attention; /* a kernel that was to be it */
 };
 
-static double
-node_numel(const struct uop_dims *dims)
+double
+sched_numel(const struct uop_dims *dims)
 {
     double n = 1;
     uint32_t i;
@@ -841,7 +841,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         node->attend = roles[i];
         node->shape = uop_shape(p->s.g, list[i]);
         assert(node->shape); /* stage T */
-        node->numel = node_numel(node->shape);
+        node->numel = sched_numel(node->shape);
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;
         node->buf = SCHED_NONE;
