@@ -31,7 +31,7 @@
  *     constants share one. Index arithmetic is I32 where the target wants it
  *     and it fits, else I64.
  *   - Only these remain for the host: CONST PARAM VAR SPECIAL RANGE END ACC
- *     ACC_GET ACC_SET INDEX LOAD STORE BROADCAST LANES LANE RAMP LANES_REDUCE CAST
+ *     ACC_GET ACC_SET LOCAL AFTER INDEX LOAD STORE BROADCAST LANES LANE RAMP LANES_REDUCE CAST
  *     BITCAST NEG SQRT TRUNC ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
  *     XOR CMPLT CMPEQ CMPNE WHERE MULACC. The rest is decomposed
  *     (lower/decompose/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
@@ -54,11 +54,13 @@ struct lower_target {
     uint32_t n_vector_regs; /* architectural vector registers */
     uint32_t n_threads;     /* work-groups that run at once */
     uint32_t l1_bytes, l2_bytes;
-    bool has_fma;        /* MULACC on F32 and F64 is one instruction */
-    bool has_f16;        /* CAST between F16 and F32 is native */
-    bool has_bf16;       /* the same of BF16 */
-    bool has_f8;         /* CAST from F8E4M3 and F8E5M2 is native */
-    bool is_approx;      /* EXP2, LOG2, SIN and RECIP on F32 may remain */
+    uint32_t max_packed_bytes; /* LOCAL memory of a work-group, on the stack of
+                                * the thread that runs it; 0: none */
+    bool has_fma;              /* MULACC on F32 and F64 is one instruction */
+    bool has_f16;              /* CAST between F16 and F32 is native */
+    bool has_bf16;             /* the same of BF16 */
+    bool has_f8;               /* CAST from F8E4M3 and F8E5M2 is native */
+    bool is_approx;            /* EXP2, LOG2, SIN and RECIP on F32 may remain */
     bool is_tf32;        /* WMMA is less exact: on F32 as TF32, or the like */
     uint32_t small_math; /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
                           * and comparisons may remain */

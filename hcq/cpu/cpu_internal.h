@@ -89,6 +89,8 @@ struct cpu_worker {
 };
 
 #define CPU_ALT_STACK_BYTES (64u << 10)
+/* Kernels have arrays of up to lower_target.max_packed_bytes there. */
+#define CPU_STACK_BYTES (8u << 20)
 
 /* Starts a thread that runs body(arg); it first calls cpu_worker_enter. */
 bell_status cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,

@@ -32,6 +32,7 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
                 void *(*body)(void *), void *arg)
 {
     sigset_t all, old;
+    pthread_attr_t attr;
     int rc;
 
     worker->dev = dev;
@@ -48,7 +49,13 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     sigdelset(&all, SIGTRAP);
     sigdelset(&all, SIGABRT);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&worker->thread, NULL, body, arg);
+    rc = pthread_attr_init(&attr);
+    if (rc == 0) {
+        rc = pthread_attr_setstacksize(&attr, CPU_STACK_BYTES);
+        if (rc == 0)
+            rc = pthread_create(&worker->thread, &attr, body, arg);
+        pthread_attr_destroy(&attr);
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         host_free(worker->alt_stack);

@@ -168,7 +168,7 @@ need_sources(struct expand *e, const struct uop *u,
     bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
     uint32_t i;
 
-    if (inst->stage || (u->op == UOP_REDUCE && e->k->matrix.on))
+    if (inst->stage || inst->pack || (u->op == UOP_REDUCE && e->k->matrix.on))
         return; /* its sources are those of the copy */
     if (need & NEED_VECTOR && is_ramp(e, u, inst)) {
         inst_of(e, u)->need |= NEED_SCALAR;
@@ -195,8 +195,9 @@ need_sources(struct expand *e, const struct uop *u,
     }
 }
 
+/* Instances of which nothing is needed yet. */
 static bell_status
-prepare_insts(struct expand *e)
+begin_insts(struct expand *e)
 {
     struct kernel *k = e->k;
     uint64_t total = 0;
@@ -222,7 +223,18 @@ prepare_insts(struct expand *e)
                          "a kernel expands to more than %u "
                          "nodes",
                          MAX_INSTANCES);
+    return BELL_OK;
+}
+
+static bell_status
+prepare_insts(struct expand *e)
+{
+    struct kernel *k = e->k;
+    uint32_t i;
+
+    BELL_TRY(begin_insts(e));
     BELL_TRY(expand_find_stages(e));
+    expand_find_packs(e);
     for (i = k->n_nodes; i-- > 0;)
         need_sources(e, k->nodes[i], &e->inst[i]);
     return BELL_OK;
@@ -263,6 +275,8 @@ make_scalar(struct expand *e, const struct uop *u,
 {
     uint32_t i;
 
+    if (inst->pack)
+        return expand_packed_value(e, inst);
     if (inst->stage) {
         union uop_arg lane = {.i = 0};
         const struct uop *all = expand_staged_value(e, inst);
@@ -345,6 +359,8 @@ make_vector(struct expand *e, const struct uop *u,
 {
     uint32_t i;
 
+    if (inst->pack)
+        return expand_packed_value(e, inst);
     if (inst->stage)
         return expand_staged_value(e, inst);
     if (u->op == UOP_LOAD || u->op == UOP_STORE)
@@ -437,6 +453,33 @@ make_instances(struct expand *e, const struct uop *u, struct expand_inst *inst,
         if (gate && made->op == UOP_STORE)
             made = add_gate(e, made, gate);
         BELL_TRY(expand_add_store(e, kernel_deps(e->k, u), made));
+    }
+    return BELL_OK;
+}
+
+bell_status
+expand_apart(struct expand *e, const struct uop *u,
+             struct expand_inst **out_before)
+{
+    struct kernel *k = e->k;
+    uint32_t i, n = kernel_pos(k, u) + 1, widest = 1;
+    const struct uop **src;
+
+    *out_before = e->inst;
+    BELL_TRY(begin_insts(e));
+    need_all(e, u);
+    for (i = n; i-- > 0;) {
+        widest = k->nodes[i]->n_src > widest ? k->nodes[i]->n_src : widest;
+        if (e->inst[i].need)
+            need_sources(e, k->nodes[i], &e->inst[i]);
+    }
+    BELL_TRY(alloc_insts(e));
+    src = arena_alloc(&k->mem, widest * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", n);
+    for (i = 0; i < n; i++) {
+        if (e->inst[i].need)
+            BELL_TRY(make_instances(e, k->nodes[i], &e->inst[i], src));
     }
     return BELL_OK;
 }
@@ -539,6 +582,7 @@ expand_kernel(struct kernel *k, const struct uop **out_sink,
     BELL_TRY(prepare_insts(&e));
     BELL_TRY(alloc_insts(&e));
     BELL_TRY(expand_copy_stages(&e));
+    BELL_TRY(expand_fill_packs(&e));
     BELL_TRY(make_values(&e));
     program->shared_bytes = e.shared_bytes;
     return expand_close(&e, out_sink);

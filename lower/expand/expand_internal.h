@@ -19,6 +19,7 @@ struct expand_inst {
     uint16_t lanes;            /* size of that range, else 1 */
     uint8_t need;              /* enum expand_need */
     uint32_t stage;            /* number of its stage, from 1; 0: none */
+    uint32_t pack;             /* likewise of its struct expand_pack */
     uint32_t n_copies;         /* product of the copied ranges' sizes */
     const struct uop **scalar; /* by copy */
     const struct uop **vector;
@@ -43,6 +44,16 @@ struct expand_stage {
     } dims[KERNEL_MAX_RANGES]; /* the fastest last */
 };
 
+/* An operand that is packed (struct kernel). */
+struct expand_pack {
+    const struct uop *value;
+    uint64_t ranges; /* that it varies with in the array */
+    int64_t stride[KERNEL_MAX_RANGES];
+    const struct uop *memory; /* the array, filled */
+};
+
+#define EXPAND_MAX_PACKS 2
+
 /* A STORE to LOCAL memory, made or to be made. */
 struct expand_store {
     const struct uop *memory, *index, *value, *gate, *made;
@@ -65,6 +76,8 @@ struct expand {
     uint64_t globals, threads, staged;
     struct expand_stage *stages;
     uint32_t n_stages;
+    struct expand_pack packs[EXPAND_MAX_PACKS];
+    uint32_t n_packs;
     int32_t tile_loop;                /* range of the loop over tiles, or -1 */
     uint32_t n_buffers;               /* tiles of an operand at once */
     uint32_t ahead;                   /* tiles copied before they are needed */
@@ -195,6 +208,24 @@ bool expand_has_tile(const struct expand *e, uint64_t bound);
 
 /* A power of two that divides u, an index; 0: it is 0. `depth` is 0. */
 uint64_t expand_divisor(const struct uop *u, uint32_t depth);
+
+/* ---- packed operands (expand_pack.c) ---- */
+
+/* Finds them; before anything is made. */
+void expand_find_packs(struct expand *e);
+
+/* Makes the loops that fill their arrays. */
+BELL_MUST_CHECK bell_status expand_fill_packs(struct expand *e);
+
+/* The operand of inst->pack, at digit[]. */
+const struct uop *expand_packed_value(struct expand *e,
+                                      const struct expand_inst *inst);
+
+/* Makes all that `u`, which is in no loop of a reduction, is made of once
+ * more, with the present base[]: e->inst are these instances then, and
+ * *out_before those there were. */
+BELL_MUST_CHECK bell_status expand_apart(struct expand *e, const struct uop *u,
+                                         struct expand_inst **out_before);
 
 /* ---- reductions and stores (expand_loops.c) ---- */
 

@@ -72,6 +72,11 @@ struct kernel {
     /* Reduction ranges, by id as bits: those of a tile whose operands are
      * brought to LOCAL memory first. */
     uint64_t staged;
+    /* Of a CPU: ranges, by id as bits, over which the operands of a product
+     * are brought to LOCAL memory first, in the order in which they are read:
+     * that which varies with the VECTOR, with `packs_rows` the other too. */
+    uint64_t packed;
+    bool packs_rows;
     struct kernel_matrix matrix;
 };
 

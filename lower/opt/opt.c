@@ -449,6 +449,8 @@ set_threads(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
         const struct opt_axis *a = &plan->axes[leaves[i].axis];
         if (a->staged)
             k->staged |= (uint64_t)1 << i;
+        if (a->packed)
+            k->packed |= (uint64_t)1 << i;
         if (a->type != UOP_AXIS_LOCAL && a->type != UOP_AXIS_GROUP)
             continue;
         assert(a->size > 0 && !(a->size & (a->size - 1)));

@@ -29,6 +29,7 @@ struct opt_axis {
     int64_t below;        /* values of the digits that count faster */
     uint8_t shift;        /* LOCAL and GROUP: first bit of the thread number */
     bool staged;          /* of a tile in LOCAL memory (struct kernel) */
+    bool packed;          /* likewise, on a CPU */
 };
 
 /* Leaves that a matrix instruction counts: as struct kernel_matrix. */

@@ -279,7 +279,10 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     cycles = opt_model_total(&m, choice->lanes);
     bytes = data_bytes(k) / BYTES_A_CYCLE;
     cycles = bytes > cycles ? bytes : cycles;
-    BELL_TRY(opt_choose_loops(&plan, &m, choice, loops, cycles));
+    if (choice->product.on)
+        opt_choose_panels(&plan, choice, loops);
+    else
+        BELL_TRY(opt_choose_loops(&plan, &m, choice, loops, cycles));
     if (!opt_vectors_fit(&plan))
         return bell_fail(BELL_E_INTERNAL, "rules chose vectors that conflict");
     LOG(LOG_OPT, "about %.0f cycles, %.0f nodes", cycles,
@@ -304,6 +307,7 @@ opt_rules(struct kernel *k)
     BELL_TRY(opt_model_init(&m, k));
     opt_plan_init(&plan, k);
     choice.overlap = plan.may_overlap;
+    choice.product.on = false;
     for (r = 0; r < KERNEL_MAX_RANGES; r++)
         reset_choice(&choice, r);
     cycles = opt_model_total(&m, choice.lanes);
@@ -311,6 +315,8 @@ opt_rules(struct kernel *k)
         LOG(LOG_OPT, "left as it is: about %.0f cycles", cycles);
         return BELL_OK;
     }
-    BELL_TRY(choose_vectors(&m, &choice));
+    opt_choose_product(&m, &choice);
+    if (!choice.product.on)
+        BELL_TRY(choose_vectors(&m, &choice));
     return apply_choice(k, &choice);
 }

@@ -11,6 +11,13 @@
 /* Price of all unrolled instructions, at most: machine code time counts. */
 #define OPT_MAX_CODE 256.0
 
+/* A product of two operands, one of them in vectors. */
+struct opt_product {
+    bool on, packs_rows; /* as in struct kernel */
+    uint32_t column;     /* range: of the VECTOR */
+    uint32_t row;        /* range: of copies that share its loads */
+};
+
 /* By range of the kernel. A range is cut into loop, copies, lanes: inside to
  * outside. */
 struct opt_choice {
@@ -18,6 +25,7 @@ struct opt_choice {
     int64_t copies[KERNEL_MAX_RANGES]; /* UPCAST; 1: none */
     int64_t unroll[KERNEL_MAX_RANGES]; /* UNROLL of a reduction; 1: none */
     bool overlap;                      /* output tiles may overlap */
+    struct opt_product product;
 };
 
 /* Chooses register tiles: copies of output ranges that share loads, several
@@ -26,6 +34,14 @@ struct opt_choice {
 BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
                                               struct opt_choice *choice,
                                               double *out_cycles);
+
+/* Is the kernel one large product? Then chooses for it (opt_product.c). */
+void opt_choose_product(const struct opt_model *m, struct opt_choice *choice);
+
+/* The same as opt_choose_loops for a product: panels of the column operand,
+ * as many as the second cache holds, are packed by each work-group. */
+void opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
+                       const uint32_t *loops);
 
 /* Orders the output loops so that what is read again is still in the cache,
  * and spreads the outermost over work-groups. loops[] is, by range, the axis

@@ -151,11 +151,34 @@ find_group(struct llvm_emit *e, const struct uop *u)
     return NULL;
 }
 
+/* On the stack of the thread, whole cache lines. */
+static LLVMValueRef
+make_local(struct llvm_emit *e, const struct uop *u)
+{
+    const uint64_t *at = map_get(&e->locals, u->id);
+    const struct uop_local *local = u->arg.data;
+    LLVMBasicBlockRef here = e->ll->GetInsertBlock(e->b);
+    LLVMValueRef var;
+
+    if (at)
+        return (LLVMValueRef)(uintptr_t)*at;
+    e->ll->PositionBuilderAtEnd(e->b, e->entry);
+    var = e->ll->BuildAlloca(e->b,
+                             e->ll->ArrayType2(llvm_mem_type(e, u->dtype, 1),
+                                               (uint64_t)local->n_elems),
+                             "");
+    e->ll->SetAlignment(var, 64);
+    e->ll->PositionBuilderAtEnd(e->b, here);
+    return map_put(&e->locals, u->id, (uint64_t)(uintptr_t)var) == 0 ? var
+                                                                     : NULL;
+}
+
 static const struct llvm_dialect host_dialect = {
     .name = "the host",
     .emit = emit_host,
     .arg = load_arg,
     .special = find_group,
+    .local = make_local,
 };
 
 /* ---- the code generator ---- */

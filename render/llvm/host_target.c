@@ -55,6 +55,7 @@ guess_caches(struct lower_target *t)
 {
     t->l1_bytes = 32u << 10;
     t->l2_bytes = 512u << 10;
+    t->max_packed_bytes = 2u << 20; /* hcq/cpu has larger stacks */
 }
 
 static void

@@ -558,10 +558,11 @@ emit_one(struct llvm_emit *e, const struct uop *u)
         emit_after(e, u);
         return BELL_OK;
     case UOP_LOCAL:
+        return BELL_OK;
     case UOP_BARRIER:
         if (!e->dialect->is_gpu)
-            return llvm_refuse(e, u, "there are no threads to share it");
-        return u->op == UOP_LOCAL ? BELL_OK : e->dialect->barrier(e);
+            return llvm_refuse(e, u, "there are no threads to wait for");
+        return e->dialect->barrier(e);
     case UOP_IF:
         return begin_if(e, u);
     case UOP_ENDIF:

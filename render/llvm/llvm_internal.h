@@ -35,9 +35,9 @@ struct llvm_dialect {
     LLVMValueRef (*arg)(struct llvm_emit *e, const struct uop *u);
     /* A coordinate: I64, or i32 on a GPU. NULL: there is no such thing. */
     LLVMValueRef (*special)(struct llvm_emit *e, const struct uop *u);
-    /* GPUs only. Address of LOCAL memory, at its first use; NULL: out of
-     * memory. And a BARRIER. */
+    /* Address of LOCAL memory, at its first use; NULL: out of memory. */
     LLVMValueRef (*local)(struct llvm_emit *e, const struct uop *u);
+    /* GPUs only. A BARRIER. */
     bell_status (*barrier)(struct llvm_emit *e);
     /* Also GPUs only: the code generator shall not exchange what is before and
      * what is behind this. */

@@ -94,7 +94,7 @@ find_memory(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_base)
         *out_base = llvm_arg(e, u);
         return BELL_OK;
     }
-    if (u->op != UOP_LOCAL || !e->dialect->is_gpu)
+    if (u->op != UOP_LOCAL)
         return llvm_refuse(e, u, "not memory of an argument");
     *out_base = e->dialect->local(e, u);
     return *out_base

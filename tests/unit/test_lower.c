@@ -91,6 +91,29 @@ test_results(void **state)
     }
 }
 
+/* Products that are large enough to pack their operands, where there is room
+ * for a few panels, or for one or none. */
+static void
+test_packed_products(void **state)
+{
+    static const char *const names[] = {
+        "matmul-nn",  "matmul-tn",  "matmul-nt",   "matmul-tt", "matmul-i32",
+        "matmul-f16", "matmul-f64", "matmul-bf16", "matmul-i8",
+    };
+    static const int64_t dims[][3] = {{61, 131, 150}, {200, 35, 150}};
+    struct lower_target roomy = wide, small = narrow;
+    const struct lower_target *const targets[] = {&roomy, &small};
+    size_t c, s;
+
+    (void)state;
+    roomy.max_packed_bytes = 1 << 20;
+    small.max_packed_bytes = 25000;
+    for (c = 0; c < sizeof(names) / sizeof(names[0]); c++) {
+        for (s = 0; s < sizeof(dims) / sizeof(dims[0]); s++)
+            check_kernel(lk_find(names[c]), dims[s], targets, 2);
+    }
+}
+
 /* Position and number of loops of a program. */
 static uint32_t
 count_ops(const struct lower_program *p, enum uop_op op)
@@ -403,6 +426,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),
+        cmocka_unit_test(test_packed_products),
         cmocka_unit_test(test_hoisted),
         cmocka_unit_test(test_shared_loop),
         cmocka_unit_test(test_unit_loops_vanish),

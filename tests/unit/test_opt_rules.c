@@ -96,6 +96,33 @@ test_matmul(void **state)
     check_matmul("matmul-tt", 16);
 }
 
+/* Panels are packed once for many rows: what the inner loop loads in vectors
+ * lies side by side, whichever way the operands lie. */
+static void
+test_packed_matmul(void **state)
+{
+    static const char *const names[] = {"matmul-nn", "matmul-nt", "matmul-tn",
+                                        "matmul-tt"};
+    const int64_t d[3] = {1024, 1024, 1024};
+    struct lower_target target = wide;
+    uint32_t i;
+
+    (void)state;
+    target.max_packed_bytes = 2 << 20;
+    for (i = 0; i < 4; i++) {
+        struct fixture f;
+        lk_build(&f.k, lk_find(names[i]), d);
+        assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p),
+                         BELL_OK);
+        assert_int_equal(count(&f, UOP_LOCAL, 0), i < 2 ? 1 : 2);
+        assert_int_equal(count(&f, UOP_ACC, 16), 24);
+        assert_int_equal(count(&f, UOP_MULACC, 16), 4 * 24);
+        assert_in_range(f.p.shared_bytes, 4096 * 32, 1 << 20);
+        assert_in_range(n_groups(&f), 8, 16);
+        end(&f);
+    }
+}
+
 static void
 test_matmul_of_ten_columns(void **state)
 {
@@ -276,6 +303,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_packed_matmul),
         cmocka_unit_test(test_matmul_of_ten_columns),
         cmocka_unit_test(test_tiny_is_left_alone),
         cmocka_unit_test(test_small_has_one_group),

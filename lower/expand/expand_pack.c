@@ -1,0 +1,186 @@
+/* Packed operands.
+ *
+ * An operand of a product, whatever it is computed from, is computed before
+ * the loops that would do so again and again, and kept in LOCAL memory in the
+ * order in which the tile reads it:
+ *
+ *     loops over the panel and the steps of the sum
+ *         the values of one step of a tile are stored side by side
+ *     loops over other tiles
+ *         loops over the steps: operands come from LOCAL memory
+ *
+ * There is one thread for it, which needs no BARRIER.
+ */
+#include "lower/expand/expand_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const union uop_arg no_arg = {.bits = 0};
+
+/* Strides of the array: tiles, then steps, then what a step reads. */
+static int64_t
+lay_out(const struct expand *e, struct expand_pack *p)
+{
+    const struct kernel *k = e->k;
+    uint64_t vector = p->ranges & e->vectors;
+    uint64_t copies = p->ranges & e->copied & ~k->reduce_ranges;
+    uint64_t steps = p->ranges & k->reduce_ranges;
+    uint64_t order[4] = {vector, copies, steps,
+                         p->ranges & ~(vector | copies | steps)};
+    int64_t stride = 1;
+    uint32_t i;
+
+    for (i = 0; i < 4; i++) {
+        while (order[i]) {
+            uint32_t r = 63u - (uint32_t)__builtin_clzll(order[i]);
+            order[i] &= ~((uint64_t)1 << r);
+            p->stride[r] = stride;
+            stride *= k->sizes[r];
+        }
+    }
+    return stride;
+}
+
+static void
+find_pack(struct expand *e, const struct uop *u)
+{
+    const struct kernel *k = e->k;
+    struct expand_inst *inst = &e->inst[kernel_pos(k, u)];
+    uint64_t ranges = kernel_deps(k, u) & k->packed;
+    struct expand_pack *p;
+
+    if (!(ranges & k->reduce_ranges) || (inst->vec < 0 && !k->packs_rows) ||
+        e->n_packs == EXPAND_MAX_PACKS)
+        return;
+    p = &e->packs[e->n_packs++];
+    inst->pack = e->n_packs;
+    p->value = u;
+    p->ranges = ranges;
+    p->memory = expand_local(e, u->dtype, (uint64_t)lay_out(e, p));
+}
+
+void
+expand_find_packs(struct expand *e)
+{
+    const struct kernel *k = e->k;
+    uint32_t i, j;
+
+    if (!k->packed)
+        return;
+    for (i = 0; i < k->n_groups; i++) {
+        const struct uop *mul = k->groups[i].members[0]->src[0];
+        for (j = 0; mul->op == UOP_MUL && j < 2; j++)
+            find_pack(e, mul->src[j]);
+    }
+}
+
+/* Place in the array, at digit[] and base[]. */
+static const struct uop *
+packed_index(struct expand *e, const struct expand_pack *p)
+{
+    const struct uop *index = expand_num(e, 0);
+    uint64_t set;
+    int64_t offset = 0;
+
+    for (set = p->ranges & ~e->vectors; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        if (e->copied >> r & 1)
+            offset += p->stride[r] * (int64_t)e->digit[r];
+        else
+            index =
+                uop_alu2(e->g, UOP_ADD, index,
+                         expand_op_num(e, UOP_MUL, e->base[r], p->stride[r]));
+    }
+    return expand_op_num(e, UOP_ADD, index, offset);
+}
+
+const struct uop *
+expand_packed_value(struct expand *e, const struct expand_inst *inst)
+{
+    const struct expand_pack *p = &e->packs[inst->pack - 1];
+    const struct uop *src[2] = {p->memory, packed_index(e, p)};
+
+    return uop_make(e->g, UOP_LOAD, p->value->dtype, inst->lanes, no_arg, src,
+                    2);
+}
+
+/* The loop that counts range r while the array is filled. */
+static const struct uop *
+filling_loop(struct expand *e, uint32_t r, uint32_t pack)
+{
+    union uop_arg arg = {
+        .i = uop_range_arg(e->k->n_ranges + pack * KERNEL_MAX_RANGES + r,
+                           UOP_AXIS_LOOP)};
+    const struct uop *size = expand_num(e, e->k->sizes[r]);
+
+    return uop_new(e->g, UOP_RANGE, UOP_I64, 1, arg, &size, 1);
+}
+
+/* The loops, those of the sum outside, around the stores in src[1..n]. Returns
+ * how many effects are there then. */
+static uint32_t
+close_filling(struct expand *e, uint64_t loops, const struct uop **src,
+              uint32_t n)
+{
+    uint64_t order[2] = {loops & ~e->k->reduce_ranges,
+                         loops & e->k->reduce_ranges};
+    uint32_t i;
+
+    for (i = 0; i < 2; i++) {
+        while (order[i]) {
+            uint32_t r = 63u - (uint32_t)__builtin_clzll(order[i]);
+            order[i] &= ~((uint64_t)1 << r);
+            src[0] = e->base[r];
+            src[1] = uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
+            n = 1;
+        }
+    }
+    return n;
+}
+
+static bell_status
+fill_pack(struct expand *e, uint32_t number)
+{
+    struct kernel *k = e->k;
+    struct expand_pack *p = &e->packs[number];
+    struct expand_inst *before, *inst;
+    const struct uop *base[KERNEL_MAX_RANGES], **src;
+    uint64_t loops = p->ranges & e->loops, set;
+    uint32_t copy, n;
+
+    memcpy(base, e->base, sizeof(base));
+    for (set = loops; set; set &= set - 1) {
+        uint32_t r = (uint32_t)__builtin_ctzll(set);
+        e->base[r] = filling_loop(e, r, number);
+    }
+    BELL_TRY(expand_apart(e, p->value, &before));
+    inst = &e->inst[kernel_pos(k, p->value)];
+    src = arena_alloc(&k->mem, (inst->n_copies + 1) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of %u nodes", k->n_nodes);
+    for (copy = 0; copy < inst->n_copies; copy++) {
+        const struct uop *store[3] = {p->memory};
+        expand_set_digits(e, inst->copied, copy);
+        store[1] = packed_index(e, p);
+        store[2] = expand_value(e, p->value, inst->lanes);
+        src[1 + copy] = uop_new(e->g, UOP_STORE, UOP_VOID, 1, no_arg, store, 3);
+    }
+    n = close_filling(e, loops, src, inst->n_copies);
+    src[0] = p->memory;
+    e->inst = before;
+    memcpy(e->base, base, sizeof(base));
+    p->memory =
+        uop_new(e->g, UOP_AFTER, p->memory->dtype, 1, no_arg, src, n + 1);
+    return uop_graph_status(e->g);
+}
+
+bell_status
+expand_fill_packs(struct expand *e)
+{
+    uint32_t i;
+
+    for (i = 0; i < e->n_packs; i++)
+        BELL_TRY(fill_pack(e, i));
+    return BELL_OK;
+}

@@ -1,0 +1,260 @@
+/* Products on a CPU.
+ *
+ * The column operand is that whose neighbours go into the lanes of a vector.
+ * A register tile is some rows by some vectors of columns. In a large matrix
+ * its loads would lie a row of the matrix apart, each in a page of its own and
+ * many in the same few sets of the first cache: a work-group packs the panels
+ * that it needs first, each as wide as a tile and as deep as the sum, then
+ * goes through all rows with them.
+ */
+#include "lower/opt/opt_rules.h"
+
+#include "base/bits.h"
+#include "base/log.h"
+
+#define MIN_FLOPS       1e6
+#define MIN_DEPTH       16  /* steps of the sum */
+#define MIN_REUSE       4   /* tiles that read a panel */
+#define MAX_UNROLL      4   /* steps */
+#define GROUPS_A_THREAD 4   /* work-groups: few, as each packs */
+#define MAX_OVERLAP     104 /* percent computed of what is wanted */
+#define ROW_TILES       8   /* of rows, packed together */
+
+/* What the kernel multiplies. */
+struct operands {
+    const struct uop *columns, *rows;
+    uint64_t column_deps, row_deps; /* output ranges they vary with */
+};
+
+/* The output range along which the kernel stores neighbours, or -1. */
+static int
+stored_range(const struct kernel *k)
+{
+    uint64_t set;
+
+    for (set = kernel_deps(k, k->sink->src[0]) & ~k->reduce_ranges; set;
+         set &= set - 1) {
+        int r = __builtin_ctzll(set);
+        if (kernel_coef(k, k->sink->src[0]->src[1], (uint32_t)r) == 1)
+            return r;
+    }
+    return -1;
+}
+
+static bool
+find_operands(const struct kernel *k, uint32_t column, struct operands *out)
+{
+    const struct kernel_group *group = &k->groups[0];
+    const struct uop *reduce, *mul;
+    uint64_t outputs = group->context & ~k->reduce_ranges;
+    uint32_t i;
+
+    if (k->n_groups != 1 || group->n_members != 1)
+        return false;
+    reduce = group->members[0];
+    mul = reduce->src[0];
+    if (reduce->arg.i != UOP_ADD || mul->op != UOP_MUL ||
+        uop_dtype_infos[mul->dtype].size_bytes < 4)
+        return false;
+    for (i = 0; i < 2; i++) {
+        uint64_t deps = kernel_deps(k, mul->src[i]);
+        uint64_t others = kernel_deps(k, mul->src[1 - i]);
+        if ((deps & group->bound) != group->bound || !(deps >> column & 1) ||
+            others >> column & 1)
+            continue;
+        out->columns = mul->src[i];
+        out->rows = mul->src[1 - i];
+        out->column_deps = deps & outputs;
+        out->row_deps = others & outputs;
+        return (others & group->bound) == group->bound;
+    }
+    return false;
+}
+
+/* The largest output range that the rows vary with and the columns do not, or
+ * -1. */
+static int
+find_row(const struct kernel *k, const struct operands *p)
+{
+    uint64_t set = p->row_deps & ~p->column_deps;
+    int best = -1;
+
+    for (; set; set &= set - 1) {
+        int r = __builtin_ctzll(set);
+        if (best < 0 || k->sizes[r] > k->sizes[best])
+            best = r;
+    }
+    return best;
+}
+
+/* Bytes of a panel of `columns`. */
+static double
+panel_bytes(const struct kernel *k, int64_t columns)
+{
+    const struct uop *sum = k->groups[0].members[0];
+
+    return kernel_count(k, k->groups[0].bound) * (double)columns *
+           uop_dtype_infos[sum->dtype].size_bytes;
+}
+
+/* Do the rows' loads step by one along the sum's innermost range? */
+static bool
+goes_along(const struct kernel *k, const struct operands *p, uint32_t inner)
+{
+    const struct uop *u = p->rows;
+
+    while (u->op == UOP_CAST)
+        u = u->src[0];
+    return u->op == UOP_LOAD && kernel_coef(k, u->src[1], inner) == 1;
+}
+
+void
+opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
+{
+    const struct kernel *k = m->k;
+    const struct lower_target *target = k->target;
+    struct operands p = {.columns = NULL};
+    int column = stored_range(k), row;
+    int64_t lanes, vectors, rows, n;
+    uint32_t inner;
+    bool packs_rows;
+
+    if (!target->max_packed_bytes || !choice->overlap || k->n_groups != 1 ||
+        column < 0 || !find_operands(k, (uint32_t)column, &p) ||
+        (row = find_row(k, &p)) < 0)
+        return;
+    inner = 63u - (uint32_t)__builtin_clzll(k->groups[0].bound);
+    lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
+    n = k->sizes[column];
+    vectors = n >= 2 * lanes ? 2 : 1;
+    packs_rows = !goes_along(k, &p, inner);
+    rows = target->n_vector_regs < 32 ? 6 : 12; /* leaves four registers */
+    if (n < lanes || lanes < 2 || k->sizes[row] < MIN_REUSE * rows ||
+        kernel_count(k, k->groups[0].bound) < MIN_DEPTH ||
+        kernel_count(k, k->groups[0].bound | p.column_deps | p.row_deps) <
+            MIN_FLOPS ||
+        panel_bytes(k, vectors * lanes + (packs_rows ? rows : 0)) >
+            target->max_packed_bytes)
+        return;
+    choice->product =
+        (struct opt_product){true, packs_rows, (uint32_t)column, (uint32_t)row};
+    choice->lanes[column] = lanes;
+    choice->copies[column] = vectors;
+    choice->copies[row] = rows;
+    for (n = MAX_UNROLL; k->sizes[inner] % n; n--)
+        ;
+    choice->unroll[inner] = n;
+    LOG(LOG_OPT, "product: %lld x %lld by range %u x %u, packed%s",
+        (long long)rows, (long long)(vectors * lanes), (unsigned)row,
+        (unsigned)column, packs_rows ? ", rows too" : "");
+}
+
+/* Of the numbers up to `most`, at least 1, the greatest that divides n or
+ * nearly so: the last part overlaps another then. */
+static int64_t
+part_of(int64_t n, int64_t most)
+{
+    int64_t d = most < n ? most : n;
+
+    for (; d > 1 && (n + d - 1) / d * d * 100 > n * MAX_OVERLAP; d--)
+        ;
+    return d > 1 ? d : 1;
+}
+
+static bool
+is_loop(const struct opt_plan *plan, uint32_t axis)
+{
+    return opt_is_leaf(plan, axis) && plan->axes[axis].type == UOP_AXIS_LOOP;
+}
+
+/* Splits off so many tiles of rows that neighbours in memory, which go into
+ * different tiles, are packed together. */
+static void
+split_rows(struct opt_plan *plan, const struct opt_choice *choice,
+           uint32_t *row, uint32_t *out_tiles)
+{
+    const struct opt_product *p = &choice->product;
+    double bytes = panel_bytes(plan->k, choice->copies[p->row]);
+    int64_t most = (int64_t)(plan->k->target->l2_bytes / 4 / bytes), n;
+
+    if (!p->packs_rows || !is_loop(plan, *row))
+        return;
+    n = part_of(plan->axes[*row].size, most < ROW_TILES ? most : ROW_TILES);
+    if (n > 1 &&
+        opt_split(plan, *row, n, UOP_AXIS_LOOP, OPT_INNER, out_tiles, row))
+        plan->axes[*out_tiles].rank = -2;
+}
+
+/* Marks what the arrays count. */
+static void
+mark_packed(struct opt_plan *plan, const struct opt_product *p,
+            uint32_t panels_axis, uint32_t tiles_axis)
+{
+    const struct kernel *k = plan->k;
+    uint32_t i;
+
+    for (i = 0; i < plan->n_axes; i++) {
+        struct opt_axis *a = &plan->axes[i];
+        a->packed = opt_is_leaf(plan, i) &&
+                    (i == panels_axis || i == tiles_axis ||
+                     a->type == UOP_AXIS_UPCAST || a->type == UOP_AXIS_VECTOR ||
+                     k->reduce_ranges >> a->range & 1);
+    }
+    plan->k->packs_rows = p->packs_rows;
+}
+
+void
+opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
+                  const uint32_t *loops)
+{
+    const struct kernel *k = plan->k;
+    const struct opt_product *p = &choice->product;
+    uint32_t column = loops[p->column], row = loops[p->row], r,
+             panels = UINT32_MAX, tiles = UINT32_MAX;
+    int64_t want = k->target->n_threads > 1
+                       ? (int64_t)k->target->n_threads * GROUPS_A_THREAD
+                       : 1;
+    int64_t n_tiles = is_loop(plan, column) ? plan->axes[column].size : 1, most,
+            n = 1, n_groups = 1;
+    double bytes =
+        panel_bytes(k, choice->lanes[p->column] * choice->copies[p->column]);
+    uint64_t others = k->groups[0].context & ~k->reduce_ranges;
+
+    others &= ~((uint64_t)1 << p->row | (uint64_t)1 << p->column);
+    for (r = 0; r < k->n_ranges; r++) {
+        if (others >> r & 1 && is_loop(plan, loops[r]) &&
+            plan->axes[loops[r]].size > 0)
+            n_groups *= plan->axes[loops[r]].size;
+    }
+    most = (int64_t)(k->target->l2_bytes / 2 / bytes);
+    if (n_groups * n_tiles < want * most)
+        most = n_groups * n_tiles / want;
+    if (n_tiles > 1)
+        n = part_of(n_tiles, most);
+    for (r = 0; r < k->n_ranges; r++) {
+        if (others >> r & 1)
+            plan->axes[loops[r]].rank = (int32_t)r - 3 * KERNEL_MAX_RANGES;
+        if (others >> r & 1 && want > 1)
+            (void)opt_retype(plan, loops[r], UOP_AXIS_GLOBAL);
+    }
+    plan->axes[column].rank = -2 * KERNEL_MAX_RANGES;
+    plan->axes[row].rank = -3;
+    if (n > 1 &&
+        opt_split(plan, column, n, UOP_AXIS_LOOP, OPT_INNER, &panels, &column))
+        plan->axes[panels].rank = -1;
+    n_groups *= (n_tiles + n - 1) / n;
+    if (want > 1 && is_loop(plan, column))
+        (void)opt_retype(plan, column, UOP_AXIS_GLOBAL);
+    if (n_groups < want && is_loop(plan, row)) {
+        int64_t parts = (want + n_groups - 1) / n_groups;
+        if (parts * MIN_REUSE > plan->axes[row].size)
+            parts = plan->axes[row].size / MIN_REUSE;
+        if (parts > 1 &&
+            opt_split(plan, row, parts, UOP_AXIS_GLOBAL, OPT_OUTER, &r, &row))
+            plan->axes[r].rank = -KERNEL_MAX_RANGES;
+    }
+    split_rows(plan, choice, &row, &tiles);
+    mark_packed(plan, p, panels, tiles);
+    LOG(LOG_OPT, "%lld panels of %.0f bytes in a work-group", (long long)n,
+        bytes);
+}
