@@ -152,18 +152,19 @@ regs_bits(const uint32_t *w, unsigned lo, unsigned n)
 static inline void
 regs_set(uint32_t *w, unsigned lo, unsigned n, uint64_t value)
 {
-    unsigned done, here;
+    uint64_t mask = n == 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+    unsigned at = lo % 32;
 
-    assert(n == 64 || value >> n == 0);
-    for (done = 0; done < n; done += here) {
-        unsigned at = (lo + done) % 32;
-        uint32_t mask;
-
-        here = n - done < 32 - at ? n - done : 32 - at;
-        mask = (here == 32 ? UINT32_MAX : (1u << here) - 1) << at;
-        w[(lo + done) / 32] = (w[(lo + done) / 32] & ~mask) |
-                              ((uint32_t)(value >> done) << at & mask);
-    }
+    assert((value & ~mask) == 0);
+    value &= mask;
+    w += lo / 32;
+    w[0] = (w[0] & ~(uint32_t)(mask << at)) | (uint32_t)(value << at);
+    if (at + n > 32)
+        w[1] = (w[1] & ~(uint32_t)(mask >> (32 - at))) |
+               (uint32_t)(value >> (32 - at));
+    if (at + n > 64)
+        w[2] = (w[2] & ~(uint32_t)(mask >> (64 - at))) |
+               (uint32_t)(value >> (64 - at));
 }
 
 /* Sign-extends a value of n bits. */

@@ -224,13 +224,12 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
     assert(prog->param_offset <= NV_BANK0_HEAD_MAX && n_args <= HCQ_ARGS_MAX);
     copy_descriptor(qmd, prog->qmd, qmd_bytes);
     set_fields_of[launch->gen](launch, qmd, &fields);
-    copy_descriptor(out, qmd, qmd_bytes);
-
     memcpy(head, prog->bank0, prog->param_offset);
     memcpy(head + launch->ntid, local, 12);
     memcpy(head + launch->nctaid, grid, 12);
     if (launch->param_address)
         memcpy(head + launch->param_address, &param_va, 8);
+    copy_descriptor(out, qmd, qmd_bytes);
     out += bank_at;
     memcpy(out, head, prog->param_offset);
     out += prog->param_offset;
