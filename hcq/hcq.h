@@ -347,6 +347,7 @@ BELL_MUST_CHECK bell_status hcq_cs_end(struct hcq_cs *cs);
  * in time, with a report; BELL_E_DEVICE_LOST. */
 BELL_MUST_CHECK bell_status hcq_cs_submit(struct hcq_cs *cs,
                                           uint64_t *out_value);
+/* Ends a fresh stream that is not to be submitted. NULL is allowed. */
 void hcq_cs_discard(struct hcq_cs *cs);
 
 /* Emitters. They return nothing: the first error is kept in the stream,

@@ -4,7 +4,9 @@
  */
 #include "ioctl/nv_abi.h"
 
+#include <assert.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +25,25 @@ static const struct {
     {580, "580"}, {590, "590"}, {595, "595"}, {610, "610"},
 };
 
-#define KNOWN_BRANCHES                                                         \
-    "535, 545, 550, 555, 560, 565, 570, 575, 580, 590, 595, 610"
-
 const char *
 nv_branch_name(uint32_t branch)
 {
     return branch < NV_N_BRANCHES ? branches[branch].name : NULL;
+}
+
+/* All of them, with commas between. */
+static const char *
+known_branches(char text[96])
+{
+    const char *name;
+    size_t used = 0;
+    uint32_t i;
+
+    for (i = 0; (name = nv_branch_name(i)) != NULL; i++)
+        used += (size_t)snprintf(text + used, 96 - used, "%s%s", i ? ", " : "",
+                                 name);
+    assert(used < 96);
+    return text;
 }
 
 /* ---- finding the branch ----------------------------------------------- */
@@ -79,25 +93,25 @@ bell_status
 nv_abi_parse(const char *version, struct nv_abi *out_abi)
 {
     struct nv_abi abi = {0};
+    char known[96];
     size_t len = 0;
     const char *found = find_version(version, &len);
 
     if (!found)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "no NVIDIA driver version in '%.80s'; known "
-                         "branches: " KNOWN_BRANCHES
-                         "; BELL_NV_BRANCH=580 forces one",
-                         version);
+                         "branches: %s; BELL_NV_BRANCH=580 forces one",
+                         version, known_branches(known));
     abi.major = (uint32_t)strtoul(found, NULL, 10);
     len = len < sizeof(abi.version) - 1 ? len : sizeof(abi.version) - 1;
     memcpy(abi.version, found, len);
     if (!find_branch(abi.major, &abi.branch))
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "NVIDIA driver %s is of no branch that we have the "
-                         "structs of; known: " KNOWN_BRANCHES
-                         ". BELL_NV_BRANCH=N uses those of branch N; a wrong "
-                         "one fails in odd ways",
-                         abi.version);
+        return bell_fail(
+            BELL_E_UNSUPPORTED,
+            "NVIDIA driver %s is of no branch that we have the "
+            "structs of; known: %s. BELL_NV_BRANCH=N uses those of "
+            "branch N; a wrong one fails in odd ways",
+            abi.version, known_branches(known));
     *out_abi = abi;
     return BELL_OK;
 }
@@ -106,13 +120,13 @@ static bell_status
 parse_forced(const char *text, struct nv_abi *out_abi)
 {
     struct nv_abi abi = {.forced = true};
-    char *end;
+    char known[96], *end;
 
     abi.major = (uint32_t)strtoul(text, &end, 10);
     if (end == text || *end || !find_branch(abi.major, &abi.branch))
-        return bell_fail(
-            BELL_E_INVALID,
-            "BELL_NV_BRANCH=%s: no such branch; known: " KNOWN_BRANCHES, text);
+        return bell_fail(BELL_E_INVALID,
+                         "BELL_NV_BRANCH=%s: no such branch; known: %s", text,
+                         known_branches(known));
     *out_abi = abi;
     return BELL_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/chip.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "ioctl/nv_tables.h"
 #include "sim/nv/rm/rm.h"
 
 #define FILE_BYTES     ((off_t)1 << 56)    /* of offsets, not of memory */
@@ -42,14 +43,11 @@ nvsim_watch_forks(void)
     process_in_child(nvsim_forget_machines);
 }
 
-/* Which driver each branch is played as. */
-static const struct {
-    const char *branch, *version;
-} versions[] = {
-    {"535", "535.183.01"}, {"545", "545.29.06"}, {"550", "550.163.01"},
-    {"555", "555.58.02"},  {"560", "560.35.03"}, {"565", "565.77"},
-    {"570", "570.195.03"}, {"575", "575.64.05"}, {"580", "580.159.04"},
-    {"590", "590.48.01"},  {"595", "595.45.04"}, {"610", "610.43.03"},
+/* Which driver each branch (ioctl/nv_abi.h) is played as. */
+static const char *const versions[NV_N_BRANCHES] = {
+    "535.183.01", "545.29.06", "550.163.01", "555.58.02",
+    "560.35.03",  "565.77",    "570.195.03", "575.64.05",
+    "580.159.04", "590.48.01", "595.45.04",  "610.43.03",
 };
 
 /* ---- machines ---- */
@@ -217,7 +215,8 @@ unknown_nv_spec(const char *spec)
 {
     const struct nvgpu_chip *chip;
     const struct chip *product;
-    char chips[128] = "";
+    char chips[128] = "", branches[96] = "";
+    const char *branch;
     size_t n = 0;
     uint32_t i;
 
@@ -230,23 +229,27 @@ unknown_nv_spec(const char *spec)
             n += (size_t)snprintf(chips + n, sizeof(chips) - n, ", %s",
                                   product->name);
     }
+    for (i = 0, n = 0; (branch = nv_branch_name(i)) && n < sizeof(branches);
+         i++)
+        n += (size_t)snprintf(
+            branches + n, sizeof(branches) - n, "%s%s%s", i ? ", " : "", branch,
+            strcmp(branch, DEFAULT_BRANCH) == 0 ? " (default)" : "");
     return bell_fail(
         BELL_E_NO_DEVICE,
         "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-        "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered], chips %s, branches "
-        "535, 545, 550, 555, "
-        "560, 565, 570, 575, 580 (default), 590, 595, 610",
-        spec, RM_MAX_CARDS, chips);
+        "[,branch=N][,sms=N][,bar1=MIB][,cc][,ordered], chips %s, branches %s",
+        spec, RM_MAX_CARDS, chips, branches);
 }
 
 static const char *
 nvsim_find_version(const char *branch)
 {
-    size_t i;
+    const char *name;
+    uint32_t i;
 
-    for (i = 0; i < ARRAY_LEN(versions); i++) {
-        if (strcmp(branch, versions[i].branch) == 0)
-            return versions[i].version;
+    for (i = 0; (name = nv_branch_name(i)) != NULL; i++) {
+        if (strcmp(branch, name) == 0)
+            return versions[i];
     }
     return NULL;
 }
@@ -439,7 +442,7 @@ nvsim_open_locked(struct rm_process *process, const char *path)
 }
 
 static int
-sim_open(struct kio *kio, const char *path, int flags)
+nvsim_kio_open(struct kio *kio, const char *path, int flags)
 {
     struct rm_process *process = nvsim_enter(kio);
 
@@ -448,7 +451,7 @@ sim_open(struct kio *kio, const char *path, int flags)
 }
 
 static int
-sim_close(struct kio *kio, int fd)
+nvsim_kio_close(struct kio *kio, int fd)
 {
     struct rm_process *process = nvsim_enter(kio);
     int idx;
@@ -460,7 +463,7 @@ sim_close(struct kio *kio, int fd)
 }
 
 static int
-sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
+nvsim_kio_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
     struct rm_process *process = nvsim_enter(kio);
     int idx;
@@ -472,8 +475,8 @@ sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 
 /* OS events are not simulated: a file never has anything to say. */
 static int
-sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
-         short *out_revents)
+nvsim_kio_poll(struct kio *kio, int fd, short events, int timeout_ms,
+               short *out_revents)
 {
     struct rm_process *process = nvsim_enter(kio);
     bool is_open = rm_file_of(process, fd, NULL) != NULL;
@@ -493,7 +496,7 @@ sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
 }
 
 static int
-sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
+nvsim_kio_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
     struct rm_process *process = nvsim_enter(kio);
 
@@ -615,8 +618,8 @@ nvsim_mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
 }
 
 static int
-sim_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
-         int fd, uint64_t offset)
+nvsim_kio_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
+               int flags, int fd, uint64_t offset)
 {
     struct rm_process *process = nvsim_enter(kio);
 
@@ -625,7 +628,7 @@ sim_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
 }
 
 static int
-sim_munmap(struct kio *kio, void *addr, size_t size_bytes)
+nvsim_kio_munmap(struct kio *kio, void *addr, size_t size_bytes)
 {
     struct rm_process *process = nvsim_enter(kio);
 
@@ -639,7 +642,7 @@ sim_munmap(struct kio *kio, void *addr, size_t size_bytes)
 }
 
 static const char *
-sim_explain(struct kio *kio)
+nvsim_kio_explain(struct kio *kio)
 {
     (void)kio;
     return rm_why()[0] ? rm_why() : NULL;
@@ -677,7 +680,7 @@ end_process(struct rm_process *process)
 }
 
 static void
-sim_destroy(struct kio *kio)
+nvsim_kio_destroy(struct kio *kio)
 {
     struct rm_process *process = nvsim_enter(kio);
     struct rm_machine *machine = process->machine;
@@ -694,15 +697,15 @@ sim_destroy(struct kio *kio)
 
 static const struct kio_ops sim_ops = {
     .name = "sim",
-    .destroy = sim_destroy,
-    .open = sim_open,
-    .close = sim_close,
-    .ioctl = sim_ioctl,
-    .mmap = sim_mmap,
-    .munmap = sim_munmap,
-    .poll = sim_poll,
-    .read_file = sim_read_file,
-    .explain = sim_explain,
+    .destroy = nvsim_kio_destroy,
+    .open = nvsim_kio_open,
+    .close = nvsim_kio_close,
+    .ioctl = nvsim_kio_ioctl,
+    .mmap = nvsim_kio_mmap,
+    .munmap = nvsim_kio_munmap,
+    .poll = nvsim_kio_poll,
+    .read_file = nvsim_kio_read_file,
+    .explain = nvsim_kio_explain,
 };
 
 bell_status

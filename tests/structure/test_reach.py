@@ -26,11 +26,6 @@ HOOKS = {
     'sim_amd_usage_all': 'what the simulated driver holds: leaks',
     'sim_nv_bell_error': 'what the simulated driver refused, and why',
     'sim_nv_machine_exists': 'what the simulated driver holds: leaks',
-    # of queues and what they wait for
-    'hcq_cs_discard': 'the conformance suite: streams that are not sent',
-    'hcq_cs_poll': 'the conformance suite: memory as a signal',
-    'nv_branch_name': 'tests run on every branch of the driver',
-    'nv_track_destroy': 'a tracker that ends before its process',
 }
 # Folders whose functions others call by name: they stand in for libc's.
 INTERPOSED = ('sim/preload/', 'tools/recorder/')

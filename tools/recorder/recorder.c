@@ -449,6 +449,8 @@ end(void)
     if (!rec.broken)
         status = cas_writer_close(rec.writer);
     (void)status; /* nobody is left to tell */
+    nv_track_destroy(rec.track);
+    rec.track = NULL;
     rec.writer = NULL;
     rec.broken = true;
     leave(errno);

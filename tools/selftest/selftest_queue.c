@@ -162,6 +162,44 @@ queues_wait(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
+/* What the one queue stores is what the other one looks for; a stream that is
+ * given up before it is submitted stores nothing. */
+static enum selftest_verdict
+queues_poll(struct selftest *st)
+{
+    uint32_t words[2] = {0}, i;
+    struct hcq_buffer *buf;
+    struct hcq_cs *cs;
+
+    ST_OK(selftest_need_device(st));
+    ST_OK(selftest_buffer(st, sizeof(words), 0, &buf));
+    ST_OK(hcq_buffer_write(buf, 0, words, sizeof(words)));
+    selftest_sent(st, "16 words that %s writes and %s polls",
+                  hcq_queue_name(st->compute), hcq_queue_name(st->copy));
+    ST_OK(hcq_queue_begin(st->copy, &cs));
+    for (i = 1; i <= 16; i++) {
+        hcq_cs_poll(cs, buf->va, UINT32_MAX, i);
+        hcq_cs_write(cs, buf->va + 4, i, 32);
+    }
+    ST_OK(hcq_cs_submit(cs, NULL));
+    ST_OK(hcq_queue_begin(st->compute, &cs));
+    hcq_cs_write(cs, buf->va, 17, 32);
+    hcq_cs_discard(cs);
+    ST_OK(hcq_queue_begin(st->compute, &cs));
+    for (i = 1; i <= 16; i++) {
+        hcq_cs_write(cs, buf->va, i, 32);
+        hcq_cs_poll(cs, buf->va + 4, UINT32_MAX, i);
+    }
+    ST_OK(selftest_finish(st->compute, cs));
+    ST_OK(hcq_queue_wait(st->copy, SELFTEST_WAIT_NS));
+    ST_OK(hcq_buffer_read(buf, 0, words, sizeof(words)));
+    if (words[0] != 16 || words[1] != 16)
+        return selftest_fail(
+            st, "the words are %" PRIu32 " and %" PRIu32 ", not 16", words[0],
+            words[1]);
+    return SELFTEST_PASSED;
+}
+
 /* ---- copies ---- */
 
 /* Copies src[src_at ...] to dst[dst_at ...] on a queue. */
@@ -727,6 +765,9 @@ const struct selftest_step selftest_queue_steps[] = {
     {"queues-wait", SELFTEST_ANY, "two channels wait for each other's releases",
      "acquires on the host engine: SEM_EXECUTE's operation and payload size",
      queues_wait},
+    {"queues-poll", SELFTEST_ANY, "a channel looks for what another one stores",
+     "acquires of 32 bits on the host engine; where stores of it go",
+     queues_poll},
     {"timestamps", SELFTEST_ANY, "the device's clock runs and is the host's",
      "the timer correlation; the record's place beside the value", timestamps},
     {"bound-stream", SELFTEST_ANY,
