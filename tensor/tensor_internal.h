@@ -111,8 +111,8 @@ struct bell_context {
     bool training;
     uint32_t math; /* what is allowed: enum bell_math */
 
-    void *runtime;        /* tensor/runtime/realize.c's state */
-    char device_name[64]; /* set by tensor_device_open */
+    struct tensor_runtime *runtime; /* owned; tensor/runtime/runtime.h */
+    char device_name[64];           /* set by tensor_device_open */
 };
 
 /* ---- tensor/math.c ---- */

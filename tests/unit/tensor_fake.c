@@ -13,14 +13,14 @@ bool host_memory_left = true;
 size_t host_realizes;
 
 /* A context's runtime. */
-struct fake {
+struct tensor_runtime {
     int64_t n_buffers;
 };
 
 bell_status
 tensor_device_open(struct bell_context *c, const char *name)
 {
-    c->runtime = host_calloc(1, sizeof(struct fake));
+    c->runtime = host_calloc(1, sizeof(struct tensor_runtime));
     if (!c->runtime)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a device");
     snprintf(c->device_name, sizeof(c->device_name), "%s",
@@ -53,7 +53,7 @@ tensor_device_set_math(struct bell_context *c, uint32_t math)
 void
 tensor_device_close(struct bell_context *c)
 {
-    const struct fake *fake = c->runtime;
+    const struct tensor_runtime *fake = c->runtime;
 
     if (fake)
         assert_int_equal(fake->n_buffers, 0);
@@ -64,7 +64,7 @@ tensor_device_close(struct bell_context *c)
 bell_status
 tensor_buffer_alloc(struct bell_context *c, struct tensor_buffer *buf)
 {
-    struct fake *fake = c->runtime;
+    struct tensor_runtime *fake = c->runtime;
 
     buf->device_mem = host_memory_left ? host_alloc(buf->size_bytes + 1) : NULL;
     if (!buf->device_mem)
@@ -78,7 +78,7 @@ tensor_buffer_alloc(struct bell_context *c, struct tensor_buffer *buf)
 void
 tensor_buffer_free(struct tensor_buffer *buf)
 {
-    struct fake *fake = buf->ctx->runtime;
+    struct tensor_runtime *fake = buf->ctx->runtime;
 
     host_free(buf->device_mem);
     buf->device_mem = NULL;
