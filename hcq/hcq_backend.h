@@ -120,6 +120,14 @@ enum hcq_stream_state {
     HCQ_STREAM_BROKEN
 };
 
+/* What a bound stream is for a card: base of its driver's. Owned by the
+ * stream. */
+struct hcq_bound {
+    uint32_t n_too_large;   /* launches that were patched to be */
+    struct hcq_spot *spots; /* owned: of packets, or of places, as the driver
+                             * has it */
+};
+
 /* A bound stream. Owned by its creator; used by the queue's host thread. */
 struct hcq_stream {
     struct hcq_queue *queue;
@@ -133,7 +141,7 @@ struct hcq_stream {
     size_t n_patches, cap_patches;
     struct hcq_place *places; /* owned; sorted by patch once ended */
     size_t n_places, cap_places;
-    void *priv; /* the backend's, from stream_bind */
+    struct hcq_bound *form; /* from stream_bind; NULL: not ended */
 };
 
 /* ---- devices ------------------------------------------------------------ */
@@ -278,12 +286,44 @@ extern const struct hcq_backend hcq_cpu_backend;
 extern const struct hcq_backend hcq_nv_backend;
 extern const struct hcq_backend hcq_amd_backend;
 
+/* How cards of one maker are opened. */
+struct hcq_card_driver {
+    const char *backend;
+    /* A device's memory, with its operations and locks; NULL: there is none. */
+    struct hcq_device *(*alloc)(void);
+    /* Card `idx`: its name is in dev->info. hcq_device_init comes last. */
+    bell_status (*open)(struct hcq_device *dev, unsigned idx,
+                        const char *interface);
+    /* Gives back what of it is there, in reverse order, and the memory. */
+    void (*release)(struct hcq_device *dev);
+};
+
+/* hcq_backend.open of such cards: all of it or nothing, and errors say which
+ * card's they are. */
+BELL_MUST_CHECK bell_status hcq_card_open(const struct hcq_card_driver *driver,
+                                          unsigned idx, const char *interface,
+                                          struct hcq_device **out_dev);
+
 /* Fills the base in: lists, locks, the clocks' first comparison.
  * `dev->ops`, `dev->info` and `dev->spin_ns` are set, and clocks can be read. */
 BELL_MUST_CHECK bell_status hcq_device_init(struct hcq_device *dev);
 /* Destroys what is left and the base's own; called by ops->close before the
  * backend goes. */
 void hcq_device_fini(struct hcq_device *dev);
+/* The queue behind `queue` in the device's list, the first for NULL; NULL: there
+ * are no more. */
+static inline struct hcq_queue *
+hcq_next_queue(struct hcq_device *dev, const struct hcq_queue *queue)
+{
+    struct hcq_link *link = queue ? queue->link.next : dev->queues.next;
+
+    return link == &dev->queues ? NULL
+                                : HCQ_CONTAINER(link, struct hcq_queue, link);
+}
+
+/* printf onto the end of the fault's text; what does not fit is left out. */
+__attribute__((format(printf, 2, 3))) void
+hcq_fault_add(struct hcq_fault *fault, const char *format, ...);
 /* Marks the device lost; the first fault wins. Wakes all waiters. */
 void hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault);
 /* The same for a kernel interface that cannot go on (kio_broken). */

@@ -1,6 +1,7 @@
 /* Backends, device names, opening and closing, the lost state. */
 #include "hcq/hcq_backend.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,13 @@
 #include "base/thread.h"
 #include "hcq/hcq_null.h"
 
-/* How much longer a wait for a card of metal spins. */
 /* The clocks are compared again when the last comparison is older. */
 #define CLOCK_AGE_NS 1000000000ull
 
-#define CARD_SPINS 10
+/* How long a host that waits for a card looks at a signal before it sleeps; and
+ * how many times that for a card of metal. */
+#define CARD_SPIN_NS 50000u
+#define CARD_SPINS   10
 
 /* In order of preference for the default device. */
 static const struct hcq_backend *const backends[] = {
@@ -270,6 +273,36 @@ hcq_device_close(struct hcq_device *dev)
 }
 
 bell_status
+hcq_card_open(const struct hcq_card_driver *driver, unsigned idx,
+              const char *interface, struct hcq_device **out_dev)
+{
+    struct hcq_device *dev = driver->alloc();
+    struct hcq_device_info *info;
+    bell_status status;
+
+    if (!dev)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for device %s:%u",
+                         driver->backend, idx);
+    info = &dev->info;
+    info->struct_size = sizeof(*info);
+    info->max_args = HCQ_ARGS_MAX;
+    snprintf(info->backend, sizeof(info->backend), "%s", driver->backend);
+    snprintf(info->name, sizeof(info->name), "%s:%u%s%s", driver->backend, idx,
+             interface[0] ? "@" : "", interface);
+    /* With one CPU nobody else runs while we spin. */
+    dev->spin_ns = thread_cpu_count() > 1 ? CARD_SPIN_NS : 0;
+    status = driver->open(dev, idx, interface);
+    if (status != BELL_OK) {
+        bell_error_prefix("%s:%u%s%.40s", driver->backend, idx,
+                          interface[0] ? "@" : "", interface);
+        driver->release(dev);
+        return status;
+    }
+    *out_dev = dev;
+    return BELL_OK;
+}
+
+bell_status
 hcq_device_init(struct hcq_device *dev)
 {
     hcq_link_init(&dev->buffers);
@@ -451,6 +484,17 @@ hcq_device_wake_all(struct hcq_device *dev)
 }
 
 void
+hcq_fault_add(struct hcq_fault *fault, const char *format, ...)
+{
+    size_t used = strlen(fault->text);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(fault->text + used, sizeof(fault->text) - used, format, args);
+    va_end(args);
+}
+
+void
 hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault)
 {
     bool first;
@@ -505,7 +549,7 @@ hcq_device_synchronize(struct hcq_device *dev, uint64_t timeout_ns)
 bell_status
 hcq_device_recover(struct hcq_device *dev)
 {
-    struct hcq_link *link;
+    struct hcq_queue *queue;
 
     BELL_TRY(hcq_check_process(dev));
     /* Waiters look at the epoch after the value: they end with
@@ -514,10 +558,9 @@ hcq_device_recover(struct hcq_device *dev)
     hcq_device_wake_all(dev);
     BELL_TRY(dev->ops->stop(dev));
     pthread_mutex_lock(&dev->lock);
-    for (link = dev->queues.next; link != &dev->queues; link = link->next) {
-        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
+    for (queue = hcq_next_queue(dev, NULL); queue;
+         queue = hcq_next_queue(dev, queue))
         hcq_signal_set(queue->timeline, queue->n_submitted);
-    }
     memset(&dev->fault, 0, sizeof(dev->fault));
     atomic_store_explicit(&dev->lost, 0, memory_order_release);
     pthread_mutex_unlock(&dev->lock);

@@ -98,7 +98,7 @@ check_strings(const struct hcq_elf *elf, uint32_t idx, const Elf64_Shdr *s)
 }
 
 static bell_status
-read_header(struct hcq_elf *elf, struct hcq_elf_machine machine)
+read_elf_header(struct hcq_elf *elf, struct hcq_elf_machine machine)
 {
     Elf64_Ehdr *head = &elf->head;
 
@@ -184,7 +184,7 @@ hcq_elf_open(const char *program, const void *data, uint64_t size_bytes,
         .size_bytes = size_bytes,
     };
 
-    BELL_TRY(read_header(&elf, machine));
+    BELL_TRY(read_elf_header(&elf, machine));
     BELL_TRY(read_sections(&elf));
     *out_elf = elf;
     return BELL_OK;

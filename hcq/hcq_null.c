@@ -317,9 +317,9 @@ static const struct hcq_device_ops null_ops = {
 };
 
 static void
-fill_info(struct hcq_device_info *info, const struct limits *limit,
-          const char *name, const struct chip_arch *arch,
-          const struct chip *chip)
+null_fill_info(struct hcq_device_info *info, const struct limits *limit,
+               const char *name, const struct chip_arch *arch,
+               const struct chip *chip)
 {
     int i;
 
@@ -371,7 +371,7 @@ hcq_null_open(const char *backend, unsigned idx, const char *name,
                          name);
     while (strcmp(limits[i].backend, backend) != 0)
         i++;
-    fill_info(&dev->base.info, &limits[i], name, arch, chip);
+    null_fill_info(&dev->base.info, &limits[i], name, arch, chip);
     dev->base.ops = &null_ops;
     dev->base.timestamp_word = 1;
     atomic_init(&dev->next_va, FIRST_VA);

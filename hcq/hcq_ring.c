@@ -307,14 +307,13 @@ hcq_ring_describe(struct hcq_queue *queue, char *text, size_t size_bytes)
 void
 hcq_ring_describe_all(struct hcq_device *dev, char *text, size_t size_bytes)
 {
-    struct hcq_link *link;
+    struct hcq_queue *queue;
     size_t used = 0;
 
     text[0] = '\0';
     pthread_mutex_lock(&dev->lock);
-    for (link = dev->queues.next; link != &dev->queues; link = link->next) {
-        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
-
+    for (queue = hcq_next_queue(dev, NULL); queue;
+         queue = hcq_next_queue(dev, queue)) {
         if (!hcq_ring_busy(queue))
             continue;
         snprintf(text + used, size_bytes - used, "%s%s: ", used ? "; " : "",

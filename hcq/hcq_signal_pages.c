@@ -23,7 +23,7 @@ struct hcq_signal_pages {
 };
 
 static bell_status
-grow(void *user, uint64_t piece_bytes, void **out_piece)
+grow_pages(void *user, uint64_t piece_bytes, void **out_piece)
 {
     struct hcq_signal_pages *pages = user;
     struct page *page = host_calloc(1, sizeof(*page));
@@ -44,7 +44,7 @@ grow(void *user, uint64_t piece_bytes, void **out_piece)
 }
 
 static void
-shrink(void *user, void *piece)
+shrink_pages(void *user, void *piece)
 {
     struct hcq_signal_pages *pages = user;
     struct page **at = &pages->first, *page = piece;
@@ -61,8 +61,8 @@ hcq_signal_pages_create(const struct hcq_signal_page_ops *ops, void *user,
                         struct hcq_signal_pages **out_pages)
 {
     static const struct mem_slab_ops slab_ops = {
-        .grow = grow,
-        .shrink = shrink,
+        .grow = grow_pages,
+        .shrink = shrink_pages,
     };
     struct hcq_signal_pages *pages = host_calloc(1, sizeof(*pages));
     bell_status status;

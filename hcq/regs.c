@@ -498,7 +498,8 @@ find_header(const struct regs_stream *s, const uint32_t *words, size_t left)
 
 /* Takes the header at `words` apart; returns how many words it announces. */
 static uint64_t
-read_header(const struct regs_stream *s, struct run *run, const uint32_t *words)
+read_run_header(const struct regs_stream *s, struct run *run,
+                const uint32_t *words)
 {
     uint64_t count = 0;
 
@@ -543,7 +544,7 @@ regs_decode_stream(struct regs_stream *s, const uint32_t *words, size_t n_dw)
             at++;
             continue;
         }
-        count = read_header(s, &run, words + at);
+        count = read_run_header(s, &run, words + at);
         regs_text_put(&text, "%s ", run.header->name);
         regs_decode_fields(&text, run.header, s->common_gen, words + at,
                            UINT64_MAX);

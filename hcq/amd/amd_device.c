@@ -13,9 +13,6 @@
 
 #define BACKEND "AMD"
 
-/* How long a waiting host looks at a signal before it sleeps. */
-#define SPIN_NS 50000u
-
 #define MAX_GRID_X  0x3fffffu /* times 1024 work-items: 32 bits of AQL */
 #define MAX_GRID_YZ 65535u
 #define MAX_LOCAL   1024u
@@ -26,7 +23,7 @@
 
 /* Both clocks at one moment: of some samples the one that took least. */
 static bell_status
-compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
+amd_compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
 {
     struct amd_device *dev = amd_device_of(base);
     uint64_t best = UINT64_MAX;
@@ -73,15 +70,11 @@ clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
 /* ---- what it is ------------------------------------------------------------------------ */
 
 static void
-fill_info(struct amd_device *dev, unsigned idx, const char *interface)
+amd_fill_info(struct amd_device *dev)
 {
     struct hcq_device_info *info = &dev->base.info;
     const struct amd_topology *t = &dev->topology;
 
-    info->struct_size = sizeof(*info);
-    snprintf(info->backend, sizeof(info->backend), BACKEND);
-    snprintf(info->name, sizeof(info->name), BACKEND ":%u%s%s", idx,
-             interface[0] ? "@" : "", interface);
     snprintf(info->arch, sizeof(info->arch), "%s", dev->gen->name);
     snprintf(info->model, sizeof(info->model), "%s%.40s",
              dev->process->kio->is_simulated ? "Simulated " : "", t->name);
@@ -91,7 +84,6 @@ fill_info(struct amd_device *dev, unsigned idx, const char *interface)
     info->max_local[0] = info->max_local[1] = info->max_local[2] = MAX_LOCAL;
     info->max_local_total = MAX_LOCAL;
     info->max_shared_bytes = dev->gen->max_lds_bytes;
-    info->max_args = HCQ_ARGS_MAX;
     info->memory_bytes = t->vram_bytes;
     info->max_buffer_bytes = t->vram_bytes;
     info->timestamp_hz = dev->process->cards[dev->card].clock_hz;
@@ -105,8 +97,9 @@ fill_info(struct amd_device *dev, unsigned idx, const char *interface)
 static const struct hcq_device_ops amd_ops;
 
 static void
-release(struct amd_device *dev)
+amd_device_release(struct hcq_device *base)
 {
+    struct amd_device *dev = amd_device_of(base);
     struct amd_control *control = dev->control;
 
     if (dev->process) {
@@ -123,22 +116,21 @@ release(struct amd_device *dev)
 }
 
 static void
-close_device(struct hcq_device *base)
+amd_device_close(struct hcq_device *base)
 {
     struct amd_device *dev = amd_device_of(base);
-    struct hcq_link *link;
+    struct hcq_queue *queue;
 
     /* nothing runs while memory goes; what does not stop keeps its own */
-    for (link = base->queues.next; link != &base->queues; link = link->next) {
-        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
-
+    for (queue = hcq_next_queue(base, NULL); queue;
+         queue = hcq_next_queue(base, queue)) {
         if (amd_channel_stop(&amd_queue_of(queue)->channel) != BELL_OK)
             LOG(LOG_IOCTL, "%s: goes on: %s", queue->name,
                 bell_error_last()->message);
     }
     amd_read_close(dev);
     hcq_device_fini(base);
-    release(dev);
+    amd_device_release(base);
 }
 
 /* The card's generation, and whether we can use it as it is. */
@@ -162,8 +154,9 @@ choose_gen(struct amd_device *dev)
 }
 
 static bell_status
-open_all(struct amd_device *dev, unsigned idx, const char *interface)
+amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
+    struct amd_device *dev = amd_device_of(base);
 
     BELL_TRY(amd_process_get(interface, &dev->process));
     if (idx >= dev->process->n_cards)
@@ -175,15 +168,15 @@ open_all(struct amd_device *dev, unsigned idx, const char *interface)
     BELL_TRY(choose_gen(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
     dev->hdp_flush = dev->process->cards[idx].hdp;
-    fill_info(dev, idx, interface);
+    amd_fill_info(dev);
     amd_fault_forget(dev);
     BELL_TRY(amd_signals_open(dev));
-    BELL_TRY(hcq_device_init(&dev->base));
+    BELL_TRY(hcq_device_init(base));
     return BELL_OK;
 }
 
-static struct amd_device *
-alloc_device(void)
+static struct hcq_device *
+amd_device_alloc(void)
 {
     struct amd_device *dev = host_calloc(1, sizeof(*dev));
     struct amd_control *control = host_calloc(1, sizeof(*control));
@@ -196,32 +189,23 @@ alloc_device(void)
     dev->control = control;
     dev->base.ops = &amd_ops;
     dev->base.timestamp_word = 1;
-    /* With one CPU nobody else runs while we spin. */
-    dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
     pthread_mutex_init(&control->reader.lock, NULL);
     pthread_mutex_init(&control->buffer_lock, NULL);
     pthread_mutex_init(&control->scratch_lock, NULL);
-    return dev;
+    return &dev->base;
 }
 
 static bell_status
 amd_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 {
-    struct amd_device *dev = alloc_device();
-    bell_status status;
+    static const struct hcq_card_driver driver = {
+        .backend = BACKEND,
+        .alloc = amd_device_alloc,
+        .open = amd_device_open,
+        .release = amd_device_release,
+    };
 
-    if (!dev)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "no memory for device " BACKEND ":%u", idx);
-    status = open_all(dev, idx, interface);
-    if (status != BELL_OK) {
-        bell_error_prefix(BACKEND ":%u%s%.40s", idx, interface[0] ? "@" : "",
-                          interface);
-        release(dev);
-        return status;
-    }
-    *out_dev = &dev->base;
-    return BELL_OK;
+    return hcq_card_open(&driver, idx, interface, out_dev);
 }
 
 /* ---- finding cards -------------------------------------------------------------------------- */
@@ -260,12 +244,12 @@ static const struct hcq_device_ops amd_ops = {
     .packet_measure = amd_packet_measure,
     .packet_fix = amd_packet_fix,
     .packet_repack = amd_stream_repack,
-    .close = close_device,
+    .close = amd_device_close,
     .stop = amd_fault_stop,
     .resume = amd_fault_resume,
     .describe = hcq_ring_describe_all,
     .clock_mhz = clock_mhz,
-    .compare_clocks = compare_clocks,
+    .compare_clocks = amd_compare_clocks,
     .check = amd_fault_check,
     .mem_alloc = amd_buffer_alloc,
     .mem_free = amd_buffer_free,

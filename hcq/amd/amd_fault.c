@@ -1,6 +1,5 @@
 /* Faults and recovery: the kernel's events, queues made anew.
  * src: hw/amd/BRINGUP.md 4, 12. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,79 +7,56 @@
 
 /* ---- reports ------------------------------------------------------------------------ */
 
-__attribute__((format(printf, 3, 4))) static void
-append(char *text, size_t size_bytes, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text + used, size_bytes - used, format, args);
-    va_end(args);
-}
-
-/* The queue after `queue` in the device's list, or NULL. */
-static struct amd_queue *
-next_queue(struct amd_device *dev, const struct amd_queue *queue)
-{
-    struct hcq_link *link =
-        queue ? queue->base.link.next : dev->base.queues.next;
-
-    return link == &dev->base.queues
-               ? NULL
-               : amd_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
-}
-
 /* The queue that was at work when the fault came: the kernel names the card
  * only, so it is the first busy one, a compute queue before others. */
-static struct amd_queue *
+static struct hcq_queue *
 find_suspect(struct amd_device *dev)
 {
-    struct amd_queue *queue, *found = NULL;
+    struct hcq_queue *queue, *found = NULL;
 
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue)) {
-        if (hcq_ring_busy(&queue->base) &&
-            (!found || found->base.kind != HCQ_QUEUE_COMPUTE))
+    for (queue = hcq_next_queue(&dev->base, NULL); queue;
+         queue = hcq_next_queue(&dev->base, queue)) {
+        if (hcq_ring_busy(queue) &&
+            (!found || found->kind != HCQ_QUEUE_COMPUTE))
             found = queue;
     }
     return found;
 }
 
 static void
-fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
-           struct hcq_fault *fault)
+amd_fill_fault(struct amd_device *dev, const struct amd_fault_record *record,
+               struct hcq_fault *fault)
 {
-    struct amd_queue *queue = find_suspect(dev);
+    struct hcq_queue *queue = find_suspect(dev);
     char busy[160] = "";
 
     memset(fault, 0, sizeof(*fault));
     if (queue) {
-        snprintf(fault->queue, sizeof(fault->queue), "%s", queue->base.name);
-        hcq_ring_describe(&queue->base, busy, sizeof(busy));
+        snprintf(fault->queue, sizeof(fault->queue), "%s", queue->name);
+        hcq_ring_describe(queue, busy, sizeof(busy));
         fault->last_group = UINT64_MAX;
-        (void)hcq_ring_find_exec(&queue->base, NULL, fault->program,
+        (void)hcq_ring_find_exec(queue, NULL, fault->program,
                                  &fault->last_group);
     }
     if (record->is_memory) {
         fault->kind = HCQ_FAULT_MEMORY;
         fault->va = record->va;
-        append(fault->text, sizeof(fault->text), "memory fault at 0x%llx (%s)",
-               (unsigned long long)record->va,
-               record->not_present  ? "not mapped"
-               : record->read_only  ? "read only"
-               : record->no_execute ? "not executable"
-                                    : "no reason given");
+        hcq_fault_add(fault, "memory fault at 0x%llx (%s)",
+                      (unsigned long long)record->va,
+                      record->not_present  ? "not mapped"
+                      : record->read_only  ? "read only"
+                      : record->no_execute ? "not executable"
+                                           : "no reason given");
     } else {
         fault->kind =
             fault->program[0] ? HCQ_FAULT_INSTRUCTION : HCQ_FAULT_STREAM;
-        append(fault->text, sizeof(fault->text),
-               "the card stopped the queue (cause %u)", record->reset_cause);
+        hcq_fault_add(fault, "the card stopped the queue (cause %u)",
+                      record->reset_cause);
     }
     if (fault->program[0])
-        append(fault->text, sizeof(fault->text), " in '%s'", fault->program);
+        hcq_fault_add(fault, " in '%s'", fault->program);
     if (fault->queue[0])
-        append(fault->text, sizeof(fault->text), " on %s; %s", fault->queue,
-               busy);
+        hcq_fault_add(fault, " on %s; %s", fault->queue, busy);
 }
 
 void
@@ -109,7 +85,7 @@ amd_check_faults(struct amd_device *dev)
     if (!is_new)
         return;
     pthread_mutex_lock(&dev->base.lock);
-    fill_fault(dev, &record, &fault);
+    amd_fill_fault(dev, &record, &fault);
     pthread_mutex_unlock(&dev->base.lock);
     hcq_device_set_lost(&dev->base, &fault);
 }
@@ -136,23 +112,25 @@ bell_status
 amd_fault_stop(struct hcq_device *base)
 {
     struct amd_device *dev = amd_device_of(base);
-    struct amd_queue *queue;
+    struct hcq_queue *queue;
 
     amd_read_stop(dev);
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        BELL_TRY(amd_channel_stop(&queue->channel));
+    for (queue = hcq_next_queue(base, NULL); queue;
+         queue = hcq_next_queue(base, queue))
+        BELL_TRY(amd_channel_stop(&amd_queue_of(queue)->channel));
     amd_fault_forget(dev);
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        BELL_TRY(amd_channel_rebuild(&queue->channel));
+    for (queue = hcq_next_queue(base, NULL); queue;
+         queue = hcq_next_queue(base, queue))
+        BELL_TRY(amd_channel_rebuild(&amd_queue_of(queue)->channel));
     return BELL_OK;
 }
 
 void
 amd_fault_resume(struct hcq_device *base)
 {
-    struct amd_device *dev = amd_device_of(base);
-    struct amd_queue *queue;
+    struct hcq_queue *queue;
 
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        amd_queue_restart(queue);
+    for (queue = hcq_next_queue(base, NULL); queue;
+         queue = hcq_next_queue(base, queue))
+        amd_queue_restart(amd_queue_of(queue));
 }

@@ -41,7 +41,7 @@ forget_processes(void)
 }
 
 __attribute__((constructor)) static void
-watch_forks(void)
+amd_watch_forks(void)
 {
     process_in_child(forget_processes);
 }

@@ -57,7 +57,7 @@ struct window {
 
 /* Sections whose bytes the image has. Notes are for who reads the file. */
 static bool
-is_loaded(const Elf64_Shdr *s)
+is_loaded_section(const Elf64_Shdr *s)
 {
     return (s->sh_flags & SHF_ALLOC) &&
            (s->sh_type == SHT_PROGBITS || s->sh_type == SHT_NOBITS);
@@ -66,7 +66,7 @@ is_loaded(const Elf64_Shdr *s)
 static bool
 is_code(const Elf64_Shdr *s)
 {
-    return is_loaded(s) && (s->sh_flags & SHF_EXECINSTR);
+    return is_loaded_section(s) && (s->sh_flags & SHF_EXECINSTR);
 }
 
 static bell_status
@@ -103,7 +103,7 @@ open_object_file(struct reader *r)
         if (is_code(&s) && s.sh_type == SHT_NOBITS)
             return refuse(r, "section '%s': code without bytes",
                           hcq_elf_section_name(&r->elf, &s));
-        if (is_loaded(&s) && (s.sh_flags & (SHF_COMPRESSED | SHF_TLS)))
+        if (is_loaded_section(&s) && (s.sh_flags & (SHF_COMPRESSED | SHF_TLS)))
             return refuse(r, "section '%s': flags 0x%llx cannot be loaded",
                           hcq_elf_section_name(&r->elf, &s),
                           (unsigned long long)s.sh_flags);
@@ -121,7 +121,7 @@ place_object_part(struct reader *r, bool code, uint64_t align)
     for (i = 1; i < r->elf.n_sections; i++) {
         Elf64_Shdr s = hcq_elf_section(&r->elf, i);
 
-        if (is_loaded(&s) && is_code(&s) == code)
+        if (is_loaded_section(&s) && is_code(&s) == code)
             BELL_TRY(hcq_elf_place(&r->elf, i, align, AMD_OBJECT_ALIGN,
                                    IMAGE_MAX, r->o->places,
                                    &r->o->image_bytes));

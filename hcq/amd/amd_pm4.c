@@ -101,7 +101,7 @@ put_acquire(struct amd_push *push, uint32_t caches)
 }
 
 static void
-put_release(struct amd_push *push, struct amd_pm4_release_mem release,
+pm4_release(struct amd_push *push, struct amd_pm4_release_mem release,
             uint32_t caches)
 {
     uint32_t words[AMD_PM4_RELEASE_MEM_DW];
@@ -115,7 +115,7 @@ put_release(struct amd_push *push, struct amd_pm4_release_mem release,
 
 /* Goes on when (word & mask) compares with the reference: each die by itself. */
 static void
-put_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
+pm4_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
          uint32_t reference, uint32_t mask)
 {
     uint32_t words[AMD_PM4_WAIT_REG_MEM_DW];
@@ -134,7 +134,7 @@ put_wait(struct amd_push *push, uint64_t va, enum amd_pm4_wait_function how,
 }
 
 static void
-put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
+pm4_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
 {
     uint32_t words[AMD_PM4_WRITE_DATA_DW + 2];
 
@@ -168,20 +168,20 @@ put_gate(struct amd_push *push)
         uint64_t va = push->engine->gate_va + 4ull * i;
 
         put_die(push, 0, GATE_WAIT_DW + GATE_SET_DW);
-        put_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, 0, ALL_BITS);
-        put_write(push, va, 1, 1);
+        pm4_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, 0, ALL_BITS);
+        pm4_write(push, va, 1, 1);
         put_die(push, i, GATE_WAIT_DW + GATE_SET_DW);
-        put_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, 1, ALL_BITS);
-        put_write(push, va, 0, 1);
+        pm4_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, 1, ALL_BITS);
+        pm4_write(push, va, 0, 1);
     }
 }
 
 /* A word may be any other a moment later: one die alone looks at it. */
 static void
-put_poll(struct amd_push *push, uint64_t va, uint32_t mask, uint32_t value)
+pm4_poll(struct amd_push *push, uint64_t va, uint32_t mask, uint32_t value)
 {
     put_single(push, AMD_PM4_WAIT_REG_MEM_DW);
-    put_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, value, mask);
+    pm4_wait(push, va, AMD_PM4_WAIT_FUNCTION_EQUAL, value, mask);
     if (!push->engine->is_single)
         put_gate(push);
 }
@@ -189,7 +189,7 @@ put_poll(struct amd_push *push, uint64_t va, uint32_t mask, uint32_t value)
 /* Close before 2^32 a die that looks later might find a lower half that has
  * begun anew, and wait for ever: there one looks for all. */
 static void
-put_wait64(struct amd_push *push, uint64_t va, uint64_t value)
+pm4_wait64(struct amd_push *push, uint64_t va, uint64_t value)
 {
     bool is_gated = !push->engine->is_single && (uint32_t)value >= GATED_FROM;
     uint32_t high = (uint32_t)(value >> 32);
@@ -197,9 +197,9 @@ put_wait64(struct amd_push *push, uint64_t va, uint64_t value)
     if (is_gated)
         put_single(push, (high ? 2 : 1) * AMD_PM4_WAIT_REG_MEM_DW);
     if (high)
-        put_wait(push, va + 4, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, high,
+        pm4_wait(push, va + 4, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, high,
                  ALL_BITS);
-    put_wait(push, va, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, (uint32_t)value,
+    pm4_wait(push, va, AMD_PM4_WAIT_FUNCTION_GREATER_EQUAL, (uint32_t)value,
              ALL_BITS);
     if (is_gated)
         put_gate(push);
@@ -411,7 +411,7 @@ set_scratch(const struct amd_engine *engine, const struct amd_program *prog,
 }
 
 static void
-put_exec(struct amd_push *push, const struct hcq_exec *exec)
+pm4_exec(struct amd_push *push, const struct hcq_exec *exec)
 {
     const struct amd_program *prog = amd_program_of(exec);
     const struct amd_launch_words *launch = &prog->launch;
@@ -469,7 +469,7 @@ put_dma(struct amd_push *push, uint64_t dst, uint64_t src, bool is_data,
 }
 
 static void
-put_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
+pm4_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
 {
     uint64_t done, n;
 
@@ -483,7 +483,7 @@ put_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
 
 /* Whole words from the packet, the rest of a word from memory. */
 static void
-put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
+pm4_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
          uint64_t n_bytes)
 {
     uint64_t whole = n_bytes & ~3ull, done, n;
@@ -502,17 +502,17 @@ put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
 }
 
 static void
-put_transfer(struct amd_push *push, const struct hcq_packet *packet)
+pm4_transfer(struct amd_push *push, const struct hcq_packet *packet)
 {
     const uint64_t *word = packet->word;
     uint64_t room[AMD_MOVE_WORDS];
 
     if (push->engine->move && word[2] > push->engine->max_bytes) {
-        put_exec(push, amd_move_exec(push->engine, packet, room));
+        pm4_exec(push, amd_move_exec(push->engine, packet, room));
     } else if (packet->head.op == HCQ_OP_FILL) {
-        put_fill(push, word[0], (uint32_t)word[1], word[2]);
+        pm4_fill(push, word[0], (uint32_t)word[1], word[2]);
     } else {
-        put_copy(push, word[0], word[1], word[2]);
+        pm4_copy(push, word[0], word[1], word[2]);
         if (push->engine->move) /* a patch may make it a launch */
             push->data += AMD_UNIT_BYTES;
     }
@@ -545,7 +545,7 @@ void
 amd_pm4_signal(struct amd_push *push, uint64_t va, uint64_t value)
 {
     put_single(push, AMD_PM4_RELEASE_MEM_DW);
-    put_release(push,
+    pm4_release(push,
                 (struct amd_pm4_release_mem){
                     .data_sel = AMD_PM4_DATA_SEL_64BIT,
                     .address = va,
@@ -559,7 +559,7 @@ void
 amd_pm4_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id)
 {
     put_single(push, AMD_PM4_RELEASE_MEM_DW);
-    put_release(push,
+    pm4_release(push,
                 (struct amd_pm4_release_mem){
                     .int_sel = AMD_PM4_INT_SEL_AFTER_WRITE,
                     .data_sel = AMD_PM4_DATA_SEL_32BIT,
@@ -572,15 +572,15 @@ amd_pm4_wake(struct amd_push *push, uint64_t slot_va, uint32_t event_id)
 
 /* The first release lets what is before it end; it writes nothing. */
 static void
-put_timestamp(struct amd_push *push, uint64_t va)
+pm4_timestamp(struct amd_push *push, uint64_t va)
 {
     put_single(push, 2 * AMD_PM4_RELEASE_MEM_DW);
-    put_release(push,
+    pm4_release(push,
                 (struct amd_pm4_release_mem){
                     .int_sel = AMD_PM4_INT_SEL_AFTER_WRITE,
                 },
                 0);
-    put_release(push,
+    pm4_release(push,
                 (struct amd_pm4_release_mem){
                     .data_sel = AMD_PM4_DATA_SEL_GPU_CLOCK,
                     .address = va,
@@ -653,36 +653,36 @@ amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet)
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
-        put_wait64(push, word[0], word[1]);
+        pm4_wait64(push, word[0], word[1]);
         amd_pm4_begin(push);
         break;
     case HCQ_OP_SIGNAL:
         amd_pm4_signal(push, word[0], word[1]);
         break;
     case HCQ_OP_TIMESTAMP:
-        put_timestamp(push, word[0] + 8);
+        pm4_timestamp(push, word[0] + 8);
         break;
     case HCQ_OP_BARRIER:
         put_partial_flush(push);
         amd_pm4_begin(push);
         break;
     case HCQ_OP_EXEC:
-        put_exec(push, hcq_exec_of(packet));
+        pm4_exec(push, hcq_exec_of(packet));
         break;
     case HCQ_OP_COPY:
     case HCQ_OP_FILL:
-        put_transfer(push, packet);
+        pm4_transfer(push, packet);
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
         n_words = packet->head.op == HCQ_OP_WRITE32 ? 1 : 2;
         put_exchange(push);
         put_single(push, AMD_PM4_WRITE_DATA_DW + n_words);
-        put_write(push, word[0], word[1], n_words);
+        pm4_write(push, word[0], word[1], n_words);
         put_exchange(push);
         break;
     case HCQ_OP_POLL:
-        put_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
+        pm4_poll(push, word[0], (uint32_t)word[1], (uint32_t)word[2]);
         amd_pm4_begin(push);
         break;
     case HCQ_OP_CALL:

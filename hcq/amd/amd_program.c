@@ -11,7 +11,7 @@
 #include "hcq/amd/regs/amd_object.h"
 
 static struct amd_program *
-program_of(struct hcq_program_base *base)
+amd_program_from(struct hcq_program_base *base)
 {
     return HCQ_CONTAINER(base, struct amd_program, base);
 }
@@ -113,8 +113,8 @@ set_group(struct amd_program *prog, const struct amd_object *object)
 /* ---- life --------------------------------------------------------------------------- */
 
 static bell_status
-upload(struct amd_program *prog, struct amd_device *dev,
-       const struct amd_object *object)
+amd_code_upload(struct amd_program *prog, struct amd_device *dev,
+                const struct amd_object *object)
 {
     uint8_t *image;
     bell_status status;
@@ -136,15 +136,16 @@ upload(struct amd_program *prog, struct amd_device *dev,
 }
 
 static bell_status
-load(struct amd_program *prog, struct amd_device *dev,
-     const struct amd_object *object, const struct hcq_program_desc *desc)
+amd_code_load(struct amd_program *prog, struct amd_device *dev,
+              const struct amd_object *object,
+              const struct hcq_program_desc *desc)
 {
     BELL_TRY(check_machine(dev, object));
     BELL_TRY(check_args(prog, object, desc));
     BELL_TRY(check_properties(dev, object));
     BELL_TRY(set_lds(prog, dev, object, desc->shared_bytes));
     BELL_TRY(set_group(prog, object));
-    BELL_TRY(upload(prog, dev, object));
+    BELL_TRY(amd_code_upload(prog, dev, object));
     prog->entry_va = prog->code.va + object->entry_offset;
     prog->descriptor_va = prog->code.va + object->descriptor_offset;
     prog->rsrc1 = object->rsrc1;
@@ -176,7 +177,7 @@ amd_program_create(struct hcq_device *base_dev,
     status = amd_object_open(desc->binary, desc->binary_size_bytes, desc->name,
                              desc->entry ? desc->entry : desc->name, &object);
     if (status == BELL_OK) {
-        status = load(prog, amd_device_of(base_dev), &object, desc);
+        status = amd_code_load(prog, amd_device_of(base_dev), &object, desc);
         amd_object_close(&object);
     }
     if (status != BELL_OK) {
@@ -190,7 +191,7 @@ amd_program_create(struct hcq_device *base_dev,
 void
 amd_program_destroy(struct hcq_program_base *base)
 {
-    struct amd_program *prog = program_of(base);
+    struct amd_program *prog = amd_program_from(base);
 
     amd_mem_free(amd_device_of(base->pub.dev), &prog->code);
     host_free(prog);

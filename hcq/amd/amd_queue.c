@@ -216,7 +216,7 @@ amd_queue_restart(struct amd_queue *queue)
 }
 
 static void
-free_queue(struct amd_queue *queue)
+amd_queue_free(struct amd_queue *queue)
 {
 
     amd_channel_fini(&queue->channel);
@@ -253,8 +253,8 @@ make_finish(struct amd_queue *queue, struct amd_device *dev)
 }
 
 static bell_status
-make_queue(struct amd_queue *queue, struct amd_device *dev, uint32_t ring_bytes,
-           enum amd_ring_kind kind)
+amd_queue_make(struct amd_queue *queue, struct amd_device *dev,
+               uint32_t ring_bytes, enum amd_ring_kind kind)
 {
     static const uint32_t channel_bytes[] = {
         [AMD_RING_PM4] = RING_SLOT_BYTES,
@@ -312,11 +312,11 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     if (!queue)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          base_dev->info.name);
-    status = make_queue(queue, dev, ring_bytes, kind);
+    status = amd_queue_make(queue, dev, ring_bytes, kind);
     if (status == BELL_OK)
         status = join_device(queue, dev, desc, ring_bytes);
     if (status != BELL_OK) {
-        free_queue(queue);
+        amd_queue_free(queue);
         return status;
     }
     queue->engine.idle_va = queue->base.timeline->va + IDLE_WORD_OFFSET;
@@ -335,5 +335,5 @@ amd_queue_destroy(struct hcq_queue *base)
     amd_channel_fini(&queue->channel);
     hcq_queue_fini(base);
     pthread_mutex_unlock(&control->scratch_lock);
-    free_queue(queue);
+    amd_queue_free(queue);
 }

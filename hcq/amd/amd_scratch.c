@@ -119,13 +119,11 @@ alloc_all(struct amd_device *dev, uint32_t lane_bytes,
 {
     struct amd_old_scratch *list = NULL;
     bell_status status = BELL_OK;
-    struct hcq_link *link;
+    struct hcq_queue *queue;
 
     amd_scratch_sizes(dev->gen, &dev->topology, lane_bytes, sizes);
-    for (link = dev->base.queues.next;
-         link != &dev->base.queues && status == BELL_OK; link = link->next) {
-        struct hcq_queue *queue = HCQ_CONTAINER(link, struct hcq_queue, link);
-
+    for (queue = hcq_next_queue(&dev->base, NULL); queue && status == BELL_OK;
+         queue = hcq_next_queue(&dev->base, queue)) {
         if (queue->kind == HCQ_QUEUE_COMPUTE)
             status = alloc_one(dev, amd_queue_of(queue), sizes, &list);
     }
@@ -189,7 +187,7 @@ publish(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
 
 /* scratch_lock is held. */
 static bell_status
-grow(struct amd_device *dev, uint32_t lane_bytes)
+grow_scratch(struct amd_device *dev, uint32_t lane_bytes)
 {
     struct amd_control *control = dev->control;
     uint32_t rounded = round_up(dev->gen, lane_bytes);
@@ -249,7 +247,7 @@ amd_scratch_grow(struct amd_device *dev, uint32_t lane_bytes)
                          dev->base.info.name, lane_bytes);
     pthread_mutex_lock(&control->scratch_lock);
     if (lane_bytes > dev->scratch.lane_bytes)
-        status = grow(dev, lane_bytes);
+        status = grow_scratch(dev, lane_bytes);
     pthread_mutex_unlock(&control->scratch_lock);
     return status;
 }

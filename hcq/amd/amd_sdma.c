@@ -34,8 +34,8 @@
 /* ---- small packets ------------------------------------------------------------ */
 
 static void
-put_poll(struct amd_push *push, uint64_t va, enum amd_sdma_function how,
-         uint32_t value, uint32_t mask)
+sdma_poll(struct amd_push *push, uint64_t va, enum amd_sdma_function how,
+          uint32_t value, uint32_t mask)
 {
     uint32_t words[AMD_SDMA_POLL_REGMEM_DW];
 
@@ -54,13 +54,13 @@ put_poll(struct amd_push *push, uint64_t va, enum amd_sdma_function how,
 }
 
 static void
-put_wait64(struct amd_push *push, uint64_t va, uint64_t value)
+sdma_wait64(struct amd_push *push, uint64_t va, uint64_t value)
 {
     if (value >> 32)
-        put_poll(push, va + 4, AMD_SDMA_FUNCTION_GREATER_EQUAL,
-                 (uint32_t)(value >> 32), ALL_BITS);
-    put_poll(push, va, AMD_SDMA_FUNCTION_GREATER_EQUAL, (uint32_t)value,
-             ALL_BITS);
+        sdma_poll(push, va + 4, AMD_SDMA_FUNCTION_GREATER_EQUAL,
+                  (uint32_t)(value >> 32), ALL_BITS);
+    sdma_poll(push, va, AMD_SDMA_FUNCTION_GREATER_EQUAL, (uint32_t)value,
+              ALL_BITS);
 }
 
 static void
@@ -80,7 +80,7 @@ put_fence(struct amd_push *push, uint64_t va, uint32_t value)
 }
 
 static void
-put_timestamp(struct amd_push *push, uint64_t va)
+sdma_timestamp(struct amd_push *push, uint64_t va)
 {
     uint32_t words[AMD_SDMA_TIMESTAMP_GLOBAL_DW];
 
@@ -91,7 +91,7 @@ put_timestamp(struct amd_push *push, uint64_t va)
 }
 
 static void
-put_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
+sdma_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
 {
     uint32_t words[AMD_SDMA_WRITE_LINEAR_DW + 2];
 
@@ -121,14 +121,14 @@ put_gcr(struct amd_push *push, uint32_t control)
 /* Fences come after the copies before them: the engine waits for its own, and
  * clears the word for the next time. */
 static void
-put_idle(struct amd_push *push)
+sdma_idle(struct amd_push *push)
 {
     uint64_t va = push->engine->idle_va;
 
     put_fence(push, va, 1);
-    put_poll(push, va, AMD_SDMA_FUNCTION_EQUAL, 1, ALL_BITS);
+    sdma_poll(push, va, AMD_SDMA_FUNCTION_EQUAL, 1, ALL_BITS);
     put_fence(push, va, 0);
-    put_poll(push, va, AMD_SDMA_FUNCTION_EQUAL, 0, ALL_BITS);
+    sdma_poll(push, va, AMD_SDMA_FUNCTION_EQUAL, 0, ALL_BITS);
 }
 
 void
@@ -160,7 +160,7 @@ amd_sdma_size(const uint32_t *words)
 /* ---- copies ------------------------------------------------------------------- */
 
 static void
-put_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
+sdma_copy(struct amd_push *push, uint64_t dst, uint64_t src, uint64_t n_bytes)
 {
     uint32_t words[AMD_SDMA_COPY_LINEAR_DW];
     uint64_t done, n;
@@ -199,8 +199,8 @@ put_const_fill(struct amd_push *push, uint64_t dst, uint32_t value,
 
 /* Whole words from the packet, the rest of a word from memory. */
 static void
-put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
-         uint64_t n_bytes)
+sdma_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
+          uint64_t n_bytes)
 {
     uint64_t whole = n_bytes & ~3ull, done, n;
 
@@ -212,7 +212,7 @@ put_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
     }
     memcpy(push->data, &pattern, sizeof(pattern));
     if (whole < n_bytes)
-        put_copy(push, dst + whole, (uintptr_t)push->data, n_bytes - whole);
+        sdma_copy(push, dst + whole, (uintptr_t)push->data, n_bytes - whole);
     push->data += AMD_UNIT_BYTES;
 }
 
@@ -303,36 +303,36 @@ amd_sdma_packet(struct amd_push *push, const struct hcq_packet *packet)
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
-        put_wait64(push, word[0], word[1]);
+        sdma_wait64(push, word[0], word[1]);
         amd_sdma_begin(push);
         break;
     case HCQ_OP_SIGNAL:
         amd_sdma_signal(push, word[0], word[1]);
         break;
     case HCQ_OP_TIMESTAMP:
-        put_timestamp(push, word[0] + 8);
+        sdma_timestamp(push, word[0] + 8);
         break;
     case HCQ_OP_BARRIER:
-        put_idle(push);
+        sdma_idle(push);
         amd_sdma_begin(push);
         break;
     case HCQ_OP_COPY:
         amd_sdma_nothing(push, 1);
-        put_copy(push, word[0], word[1], word[2]);
+        sdma_copy(push, word[0], word[1], word[2]);
         break;
     case HCQ_OP_FILL:
         amd_sdma_nothing(push, 1);
-        put_fill(push, word[0], (uint32_t)word[1], word[2]);
+        sdma_fill(push, word[0], (uint32_t)word[1], word[2]);
         break;
     case HCQ_OP_WRITE32:
     case HCQ_OP_WRITE64:
         amd_sdma_nothing(push, 1);
-        put_write(push, word[0], word[1],
-                  packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
+        sdma_write(push, word[0], word[1],
+                   packet->head.op == HCQ_OP_WRITE32 ? 1 : 2);
         break;
     case HCQ_OP_POLL:
-        put_poll(push, word[0], AMD_SDMA_FUNCTION_EQUAL, (uint32_t)word[2],
-                 (uint32_t)word[1]);
+        sdma_poll(push, word[0], AMD_SDMA_FUNCTION_EQUAL, (uint32_t)word[2],
+                  (uint32_t)word[1]);
         amd_sdma_begin(push);
         break;
     case HCQ_OP_EXEC:

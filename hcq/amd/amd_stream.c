@@ -10,20 +10,19 @@
 
 /* A stream's words for the card. Owned by its hcq_stream. */
 struct amd_stream {
-    struct amd_mem mem; /* words, then data */
-    uint64_t data_at;   /* bytes from its start */
+    struct hcq_bound base; /* first; spots of each packet, whose slot is the
+                            * last before its end, of an AQL launch its own */
+    struct amd_mem mem;    /* words, then data */
+    uint64_t data_at;      /* bytes from its start */
     uint32_t n_packets;
-    uint32_t n_slots;       /* SDMA: words */
-    uint32_t n_too_large;   /* launches that were patched to be */
-    uint32_t *slots;        /* owned; SDMA: none */
-    struct hcq_spot *spots; /* owned: of each packet; slot: the last before its
-                             * end, of an AQL launch its own */
+    uint32_t n_slots; /* SDMA: words */
+    uint32_t *slots;  /* owned; SDMA: none */
 };
 
 static struct amd_stream *
-stream_of(const struct hcq_stream *base)
+amd_stream_of(const struct hcq_stream *stream)
 {
-    return base->priv;
+    return HCQ_CONTAINER(stream->form, struct amd_stream, base);
 }
 
 static struct amd_queue *
@@ -37,7 +36,7 @@ queue_of(const struct hcq_stream *base)
 static struct amd_push
 start_push(struct hcq_stream *base)
 {
-    struct amd_stream *stream = stream_of(base);
+    struct amd_stream *stream = amd_stream_of(base);
 
     return (struct amd_push){
         .engine = &queue_of(base)->engine,
@@ -50,9 +49,9 @@ start_push(struct hcq_stream *base)
 }
 
 static void
-encode_stream(struct hcq_stream *base)
+amd_encode_stream(struct hcq_stream *base)
 {
-    struct amd_stream *stream = stream_of(base);
+    struct amd_stream *stream = amd_stream_of(base);
     const struct hcq_cs *cs = &base->cs;
     struct amd_push push = start_push(base);
     const uint32_t *start = push.at;
@@ -62,7 +61,7 @@ encode_stream(struct hcq_stream *base)
     amd_push_begin(&push);
     while (pos < cs->n_dw) {
         const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
-        struct hcq_spot *spot = &stream->spots[n++];
+        struct hcq_spot *spot = &stream->base.spots[n++];
 
         amd_push_split(&push, packet);
         spot->packet_dw = pos;
@@ -83,19 +82,19 @@ encode_stream(struct hcq_stream *base)
 void
 amd_stream_unbind(struct hcq_stream *base)
 {
-    struct amd_stream *stream = stream_of(base);
+    struct amd_stream *stream = amd_stream_of(base);
 
     amd_mem_free(amd_device_of(base->queue->dev), &stream->mem);
     host_free(stream->slots);
-    host_free(stream->spots);
+    host_free(stream->base.spots);
     host_free(stream);
-    base->priv = NULL;
+    base->form = NULL;
 }
 
 static bell_status
 fill_stream(struct hcq_stream *base)
 {
-    struct amd_stream *stream = stream_of(base);
+    struct amd_stream *stream = amd_stream_of(base);
     const struct amd_engine *engine = &queue_of(base)->engine;
     struct hcq_extent extent = hcq_stream_extent(base, &stream->n_packets);
     uint64_t n_slots = 0, bytes;
@@ -111,10 +110,11 @@ fill_stream(struct hcq_stream *base)
                          "stream '%s': %llu bytes for the card; 4 GiB are the "
                          "limit",
                          base->name, (unsigned long long)bytes);
-    stream->spots = host_calloc(stream->n_packets, sizeof(*stream->spots));
+    stream->base.spots =
+        host_calloc(stream->n_packets, sizeof(*stream->base.spots));
     if (n_slots)
         stream->slots = host_calloc((size_t)n_slots, engine->slot_dw * 4);
-    if (!stream->spots || (n_slots && !stream->slots))
+    if (!stream->base.spots || (n_slots && !stream->slots))
         return bell_fail(BELL_E_NO_MEMORY,
                          "stream '%s': no memory for %u commands", base->name,
                          stream->n_packets);
@@ -126,15 +126,17 @@ fill_stream(struct hcq_stream *base)
 bell_status
 amd_stream_bind(struct hcq_stream *base)
 {
-    base->priv = host_calloc(1, sizeof(struct amd_stream));
-    if (!base->priv)
+    struct amd_stream *stream = host_calloc(1, sizeof(*stream));
+
+    if (!stream)
         return bell_fail(BELL_E_NO_MEMORY, "stream '%s': no memory",
                          base->name);
+    base->form = &stream->base;
     if (fill_stream(base) != BELL_OK) {
         amd_stream_unbind(base);
         return bell_error_last()->status;
     }
-    encode_stream(base);
+    amd_encode_stream(base);
     return BELL_OK;
 }
 
@@ -143,9 +145,9 @@ amd_stream_bind(struct hcq_stream *base)
 void
 amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 {
-    struct amd_stream *stream = stream_of(base);
+    struct amd_stream *stream = amd_stream_of(base);
     const struct hcq_spot *spot =
-        hcq_spot_find(stream->spots, stream->n_packets, place->dw);
+        hcq_spot_find(stream->base.spots, stream->n_packets, place->dw);
     struct hcq_packet *packet = (void *)(base->cs.words + spot->packet_dw);
     struct amd_push push = start_push(base);
     uint32_t word = place->dw - spot->packet_dw, arg;
@@ -157,7 +159,7 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
         return;
     }
     if (packet->head.op == HCQ_OP_EXEC &&
-        !hcq_exec_judge((void *)packet, &stream->n_too_large))
+        !hcq_exec_judge((void *)packet, &stream->base.n_too_large))
         return;
     push.at += spot->word_dw;
     push.piece = push.at;
@@ -170,7 +172,7 @@ amd_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 bell_status
 amd_stream_submit(struct hcq_stream *base, uint64_t value)
 {
-    struct amd_stream *stream = stream_of(base);
+    struct amd_stream *stream = amd_stream_of(base);
     struct amd_queue *queue = queue_of(base);
     const struct amd_engine *engine = &queue->engine;
     const uint32_t *slots =
@@ -179,7 +181,7 @@ amd_stream_submit(struct hcq_stream *base, uint64_t value)
     struct hcq_extent extent = {.n_dw = AMD_FINISH_DW};
     struct amd_push push;
 
-    if (__builtin_expect(stream->n_too_large != 0, 0))
+    if (__builtin_expect(stream->base.n_too_large != 0, 0))
         return hcq_exec_refuse(base);
     if (__builtin_expect(
             n_slots + amd_finish_slots(engine) > queue->ring.max_slots, 0)) {

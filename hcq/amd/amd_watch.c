@@ -27,8 +27,8 @@ struct regions {
 
 /* The driver's own memory has one address for both. */
 static void
-add_region(struct regions *r, uint64_t va, uint64_t size_bytes,
-           enum kio_region_kind kind)
+amd_watch_region(struct regions *r, uint64_t va, uint64_t size_bytes,
+                 enum kio_region_kind kind)
 {
     if (size_bytes && r->n < MAX_REGIONS)
         r->list[r->n++] = (struct kio_region){
@@ -53,7 +53,7 @@ add_pm4_buffer(struct regions *r, const uint32_t words[4])
     if (!amd_match_pm4_indirect_buffer(AMD_PM4_GEN_GFX9, words))
         return;
     ib = amd_unpack_pm4_indirect_buffer(AMD_PM4_GEN_GFX9, words);
-    add_region(r, ib.base, 4ull * ib.size, KIO_REGION_PUSH);
+    amd_watch_region(r, ib.base, 4ull * ib.size, KIO_REGION_PUSH);
 }
 
 /* What the packet at `at` points to; the bytes to the next one. */
@@ -83,7 +83,8 @@ add_packets(struct regions *r, uint64_t from, uint64_t to)
     const uint8_t *ring = r->channel->ring_mem.cpu;
     uint64_t at = from;
 
-    add_region(r, r->channel->ring_mem.va + from, to - from, KIO_REGION_RING);
+    amd_watch_region(r, r->channel->ring_mem.va + from, to - from,
+                     KIO_REGION_RING);
     while (at < to)
         at += look_at_packet(r, ring + at, to - at);
 }
@@ -106,7 +107,7 @@ tell(struct regions *r, uint64_t value)
 static void
 add_signal_page(void *user, const struct hcq_signal_page *page)
 {
-    add_region(user, page->va, HCQ_SIGNAL_PAGE_BYTES, KIO_REGION_SIGNAL);
+    amd_watch_region(user, page->va, HCQ_SIGNAL_PAGE_BYTES, KIO_REGION_SIGNAL);
 }
 
 void
@@ -117,7 +118,7 @@ amd_watch_ring(const struct amd_channel *channel, uint64_t from, uint64_t value)
     uint64_t first = from * unit & (size - 1);
     uint64_t last = channel->put * unit & (size - 1);
 
-    add_region(&r, channel->pointers.va, PAGE_BYTES, KIO_REGION_CONTROL);
+    amd_watch_region(&r, channel->pointers.va, PAGE_BYTES, KIO_REGION_CONTROL);
     hcq_signal_pages_each(channel->dev->signals, add_signal_page, &r);
     if (from != channel->put && first >= last) {
         add_packets(&r, first, size);

@@ -150,7 +150,7 @@ find_arch(void)
 #endif
 
 static void
-fill_info(struct hcq_device_info *info)
+cpu_fill_info(struct hcq_device_info *info)
 {
     uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -446,7 +446,7 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
         return bell_fail(BELL_E_NO_MEMORY, "CPU:0: no memory for a device");
     memset(dev, 0, sizeof(*dev));
     dev->base.ops = &cpu_ops;
-    fill_info(&dev->base.info);
+    cpu_fill_info(&dev->base.info);
     dev->base.timestamp_word = 1;
     status = read_spin_ns(&dev->base.info, &dev->base.spin_ns);
     if (status == BELL_OK)

@@ -32,7 +32,7 @@ free_lock(void)
 }
 
 __attribute__((constructor)) static void
-watch_forks(void)
+cpu_watch_forks(void)
 {
     process_in_child(free_lock);
 }

@@ -27,7 +27,7 @@ ring_doorbell(struct cpu_queue *queue)
 }
 
 static bell_status
-wait_for_room(struct cpu_queue *queue, uint64_t n_words)
+wait_for_words(struct cpu_queue *queue, uint64_t n_words)
 {
     uint64_t write = atomic_load_explicit(&queue->write, memory_order_relaxed);
     uint64_t start_ns = time_now_ns();
@@ -58,8 +58,8 @@ wait_for_room(struct cpu_queue *queue, uint64_t n_words)
 
 /* Copies packets to the ring's offset `write`, over its end. */
 static void
-put_words(struct cpu_queue *queue, uint64_t write, const void *packets,
-          uint64_t n_words)
+put_ring_words(struct cpu_queue *queue, uint64_t write, const void *packets,
+               uint64_t n_words)
 {
     const uint64_t *words = packets;
     uint64_t at = write & (queue->n_ring_words - 1);
@@ -85,9 +85,9 @@ submit_words(struct cpu_queue *queue, const void *packets, uint64_t n_words,
     if (__builtin_expect(queue->n_ring_words - (write - queue->read_seen) <
                              n_words + CPU_SIGNAL_WORDS,
                          0))
-        BELL_TRY(wait_for_room(queue, n_words + CPU_SIGNAL_WORDS));
-    put_words(queue, write, packets, n_words);
-    put_words(queue, write + n_words, &finish, CPU_SIGNAL_WORDS);
+        BELL_TRY(wait_for_words(queue, n_words + CPU_SIGNAL_WORDS));
+    put_ring_words(queue, write, packets, n_words);
+    put_ring_words(queue, write + n_words, &finish, CPU_SIGNAL_WORDS);
     write += n_words + CPU_SIGNAL_WORDS;
     /* Either the consumer sees the words before it sleeps, or we see that it
      * sleeps. That takes a full fence between our two accesses, and between
@@ -226,7 +226,7 @@ cpu_resume(struct hcq_device *dev)
 
 /* Whether the program still exists; the device's lock is held. */
 static bool
-is_loaded(struct hcq_device *dev, const struct hcq_program_base *prog)
+is_loaded_program(struct hcq_device *dev, const struct hcq_program_base *prog)
 {
     struct hcq_link *link;
 
@@ -256,7 +256,7 @@ describe_queue(struct cpu_queue *queue, char *text, size_t size_bytes)
 
     if (op == HCQ_OP_WAIT || op == HCQ_OP_POLL)
         hcq_packet_text(&packet, "", what, sizeof(what));
-    else if (prog && is_loaded(queue->base.dev, prog))
+    else if (prog && is_loaded_program(queue->base.dev, prog))
         snprintf(what, sizeof(what),
                  "exec '%s', %llu of %llu work-groups started", prog->pub.name,
                  next < total ? next : total, total);

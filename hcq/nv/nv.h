@@ -23,6 +23,7 @@
 #include "ioctl/nv_abi.h"
 #include "mem/mem_va.h"
 
+struct nv_backing;
 struct nv_control;
 struct nv_device;
 struct nv_class;
@@ -42,10 +43,15 @@ enum nv_mem_kind {
 /* Device memory. Plain data; owned by who allocated it. */
 struct nv_mem {
     uint64_t va, size_bytes;
-    void *cpu;        /* NULL where the CPU does not see it */
-    uint32_t kind;    /* enum nv_mem_kind */
-    uint32_t handle;  /* of the kernel's memory object */
-    uint64_t priv[6]; /* nv_memory.c's */
+    void *cpu;       /* NULL where the CPU does not see it */
+    uint32_t kind;   /* enum nv_mem_kind */
+    uint32_t handle; /* of the kernel's memory object */
+    /* nv_memory.c's: the backing has nothing else in it, or this is a range of
+     * a chunk of the kind's pool. */
+    bool is_own;
+    uint32_t chunk;
+    struct mem_range range;
+    struct nv_backing *backing;
 };
 
 /* Fresh memory; align_bytes is a power of two of at most 2 MiB. VAs are below

@@ -40,7 +40,7 @@ static const struct {
 } places[] = {{610, 0}, {560, 72}, {550, 32}, {545, 16}, {0, 0}};
 
 static uint32_t
-find_place(uint32_t major)
+find_clock_offset(uint32_t major)
 {
     size_t i = 0;
 
@@ -72,7 +72,7 @@ nv_clock_mhz(struct hcq_device *base, uint32_t *out_mhz)
     struct nv00de_alloc params = {.polledDataMask = POLL_CLOCK};
     struct nv_rm_mapping map;
     struct timespec nap = {.tv_nsec = NAP_NS};
-    uint32_t page, clock = 0, place = find_place(rm->abi.major);
+    uint32_t page, clock = 0, place = find_clock_offset(rm->abi.major);
     uint64_t start = time_now_ns();
     bell_status status;
 

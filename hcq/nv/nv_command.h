@@ -135,12 +135,11 @@ void nv_queue_commit(struct nv_queue *queue, uint64_t value,
 
 /* A stream's words for the card. Owned by its hcq_stream. */
 struct nv_stream {
-    struct nv_mem mem;        /* methods, then data */
-    uint32_t data_at;         /* bytes from its start */
-    uint32_t n_too_large;     /* launches that were patched to be */
-    uint32_t n_segments;      /* of methods: ring entries */
-    uint32_t *segment_dw;     /* owned: where each ends */
-    struct hcq_spot *targets; /* owned: of each of its places */
+    struct hcq_bound base; /* first; spots of each of its places */
+    struct nv_mem mem;     /* methods, then data */
+    uint32_t data_at;      /* bytes from its start */
+    uint32_t n_segments;   /* of methods: ring entries */
+    uint32_t *segment_dw;  /* owned: where each ends */
 };
 
 #endif

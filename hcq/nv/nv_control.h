@@ -85,7 +85,7 @@ struct nv_window {
 struct nv_control {
     pthread_mutex_t lock; /* the memory fields, and all calls about memory */
     const struct nv_vm_ops *vm;
-    void *vm_priv; /* owned: the model's */
+    struct nv_uvm *uvm; /* owned: the UVM model's; NULL: not in use */
     uint32_t vaspace;
     uint64_t va_first, va_bytes;  /* what is given out; the model sets it */
     struct nv_backing **backings; /* owned; sorted by address */

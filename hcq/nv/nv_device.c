@@ -19,9 +19,6 @@
 
 #define BACKEND "NV"
 
-/* How long a waiting host looks at a signal before it sleeps. */
-#define SPIN_NS 50000u
-
 /* Grids and blocks, of every generation that is known. */
 #define MAX_GRID_X     INT32_MAX
 #define MAX_GRID_YZ    65535u
@@ -29,8 +26,8 @@
 #define MAX_BLOCK_Z    64u
 #define MAX_BLOCK_SIZE 1024u
 
-/* The clocks are compared again when a conversion is asked for and the last
- * comparison is older than this; drift is linear in between. */
+/* A comparison of the clocks: so many moments, of which two agree so well, or
+ * so much time; and how long a clock that stands still is looked at. */
 #define CLOCK_SAMPLES     8
 #define CLOCK_AGREE_NS    5000
 #define CLOCK_ENOUGH_NS   2000000ull
@@ -67,7 +64,7 @@ has_clocks(unsigned n, int64_t best_lag, int64_t next_lag, uint64_t spent_ns)
  * the window of a simulated card, otherwise reads old by up to a step.) A
  * second one must lag as little: threads that wait for a core lag at random. */
 static bell_status
-compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
+nv_compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
 {
     const struct nv_device *dev = nv_device_of(base);
     uint64_t start = time_now_ns(), last = read_card_clock(dev), after = start;
@@ -181,20 +178,15 @@ open_windows(struct nv_device *dev)
 /* ---- what it is ------------------------------------------------------------------------ */
 
 static void
-fill_info(struct nv_device *dev, unsigned idx, const char *interface)
+nv_fill_info(struct nv_device *dev)
 {
     struct hcq_device_info *info = &dev->base.info;
 
-    info->struct_size = sizeof(*info);
-    snprintf(info->backend, sizeof(info->backend), BACKEND);
-    snprintf(info->name, sizeof(info->name), BACKEND ":%u%s%s", idx,
-             interface[0] ? "@" : "", interface);
     info->max_grid[0] = MAX_GRID_X;
     info->max_grid[1] = info->max_grid[2] = MAX_GRID_YZ;
     info->max_local[0] = info->max_local[1] = MAX_BLOCK_XY;
     info->max_local[2] = MAX_BLOCK_Z;
     info->max_local_total = MAX_BLOCK_SIZE;
-    info->max_args = HCQ_ARGS_MAX;
     info->timestamp_hz = 1000000000u;
     if (dev->kio->is_simulated)
         info->flags |= HCQ_DEVICE_SIMULATED;
@@ -255,8 +247,9 @@ static const struct hcq_device_ops nv_ops;
 
 /* What is there is given back, in reverse order. */
 static void
-release(struct nv_device *dev)
+nv_device_release(struct hcq_device *base)
 {
+    struct nv_device *dev = nv_device_of(base);
     struct nv_control *control = dev->control;
 
     if (dev->move)
@@ -277,35 +270,37 @@ release(struct nv_device *dev)
 }
 
 static void
-close_device(struct hcq_device *base)
+nv_device_close(struct hcq_device *base)
 {
     struct nv_device *dev = nv_device_of(base);
 
     nv_fault_end(dev);
     nv_staging_close(dev);
     hcq_device_fini(base);
-    release(dev);
+    nv_device_release(base);
 }
 
 static bell_status
-open_all(struct nv_device *dev, unsigned idx, const char *interface)
+nv_device_open(struct hcq_device *base, unsigned idx, const char *interface)
 {
+    struct nv_device *dev = nv_device_of(base);
+
     BELL_TRY(choose_vm(dev->control));
     BELL_TRY(kio_open_interface(BACKEND, interface, &dev->kio));
     dev->watched = kio_watches(dev->kio);
-    fill_info(dev, idx, interface);
+    nv_fill_info(dev);
     BELL_TRY(nv_rm_create(dev->kio, idx, &dev->rm));
     BELL_TRY(nv_chip_query(dev));
     complete_info(dev);
     BELL_TRY(open_windows(dev));
     BELL_TRY(nv_memory_open(dev));
     BELL_TRY(nv_signals_open(dev));
-    BELL_TRY(hcq_device_init(&dev->base));
+    BELL_TRY(hcq_device_init(base));
     return BELL_OK;
 }
 
-static struct nv_device *
-alloc_device(void)
+static struct hcq_device *
+nv_device_alloc(void)
 {
     struct nv_device *dev = host_calloc(1, sizeof(*dev));
     struct nv_control *control = host_calloc(1, sizeof(*control));
@@ -317,35 +312,26 @@ alloc_device(void)
     }
     dev->control = control;
     dev->base.ops = &nv_ops;
-    /* With one CPU nobody else runs while we spin. */
-    dev->base.spin_ns = thread_cpu_count() > 1 ? SPIN_NS : 0;
     dev->base.timestamp_word =
         (NV_SIGNAL_RECORD_BYTES + NV_MEM_SEMAPHORE_TIMESTAMP) / 8;
     control->registers.map.file.fd = control->bell.map.file.fd = -1;
     pthread_mutex_init(&control->lock, NULL);
     pthread_mutex_init(&control->grow_lock, NULL);
     pthread_mutex_init(&control->staging_lock, NULL);
-    return dev;
+    return &dev->base;
 }
 
 static bell_status
 nv_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 {
-    struct nv_device *dev = alloc_device();
-    bell_status status;
+    static const struct hcq_card_driver driver = {
+        .backend = BACKEND,
+        .alloc = nv_device_alloc,
+        .open = nv_device_open,
+        .release = nv_device_release,
+    };
 
-    if (!dev)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "no memory for device " BACKEND ":%u", idx);
-    status = open_all(dev, idx, interface);
-    if (status != BELL_OK) {
-        bell_error_prefix(BACKEND ":%u%s%.40s", idx, interface[0] ? "@" : "",
-                          interface);
-        release(dev);
-        return status;
-    }
-    *out_dev = &dev->base;
-    return BELL_OK;
+    return hcq_card_open(&driver, idx, interface, out_dev);
 }
 
 /* ---- finding cards -------------------------------------------------------------------------- */
@@ -418,11 +404,11 @@ static const struct hcq_device_ops nv_ops = {
     .packet_measure = nv_packet_measure,
     .packet_fix = nv_packet_fix,
     .packet_repack = nv_stream_repack,
-    .close = close_device,
+    .close = nv_device_close,
     .stop = nv_fault_stop,
     .resume = nv_fault_resume,
     .describe = hcq_ring_describe_all,
-    .compare_clocks = compare_clocks,
+    .compare_clocks = nv_compare_clocks,
     .clock_mhz = nv_clock_mhz,
     .check = nv_fault_check,
     .mem_alloc = nv_buffer_alloc,

@@ -57,17 +57,15 @@ static struct nv_queue *
 find_faulty(struct nv_device *dev, uint32_t *out_code)
 {
     struct nv_queue *found = NULL;
-    struct hcq_link *link;
+    struct hcq_queue *queue;
 
-    for (link = dev->base.queues.next; link != &dev->base.queues;
-         link = link->next) {
-        struct nv_queue *queue =
-            nv_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
-        uint32_t code = notifier_code(&queue->channel);
+    for (queue = hcq_next_queue(&dev->base, NULL); queue;
+         queue = hcq_next_queue(&dev->base, queue)) {
+        uint32_t code = notifier_code(&nv_queue_of(queue)->channel);
 
         if (!code || (found && code == NV_MEM_RC_PREEMPTIVE_REMOVAL))
             continue;
-        found = queue;
+        found = nv_queue_of(queue);
         *out_code = code;
         if (code != NV_MEM_RC_PREEMPTIVE_REMOVAL)
             break;
@@ -253,21 +251,9 @@ access_name(uint32_t access)
     return access < ARRAY_LEN(names) ? names[access] : "";
 }
 
-/* snprintf onto the end of a text. */
-__attribute__((format(printf, 3, 4))) static void
-append(char *text, size_t size_bytes, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text + used, size_bytes - used, format, args);
-    va_end(args);
-}
-
 static void
-fill_fault(const struct report *report, const char *busy,
-           struct hcq_fault *fault)
+nv_fill_fault(const struct report *report, const char *busy,
+              struct hcq_fault *fault)
 {
     const char *what, *why;
 
@@ -281,23 +267,20 @@ fill_fault(const struct report *report, const char *busy,
              report->queue->base.name);
     snprintf(fault->text, sizeof(fault->text), "%s%s", what, why);
     if (report->has_va)
-        append(fault->text, sizeof(fault->text), " at 0x%llx%s",
-               (unsigned long long)report->va,
-               report->has_access ? access_name(report->access) : "");
+        hcq_fault_add(fault, " at 0x%llx%s", (unsigned long long)report->va,
+                      report->has_access ? access_name(report->access) : "");
     if (report->reason[0])
-        append(fault->text, sizeof(fault->text), " (%s)", report->reason);
+        hcq_fault_add(fault, " (%s)", report->reason);
     if (report->program[0])
-        append(fault->text, sizeof(fault->text), " in '%s'", report->program);
+        hcq_fault_add(fault, " in '%s'", report->program);
     if (report->has_pc)
-        append(fault->text, sizeof(fault->text), " at 0x%llx",
-               (unsigned long long)report->pc);
+        hcq_fault_add(fault, " at 0x%llx", (unsigned long long)report->pc);
     if (report->esr & WARP_ESR_ERROR_MASK)
-        append(fault->text, sizeof(fault->text), ", ESR 0x%x",
-               report->esr & WARP_ESR_ERROR_MASK);
-    append(fault->text, sizeof(fault->text), " on %s, code %u",
-           report->queue->base.name, report->code);
+        hcq_fault_add(fault, ", ESR 0x%x", report->esr & WARP_ESR_ERROR_MASK);
+    hcq_fault_add(fault, " on %s, code %u", report->queue->base.name,
+                  report->code);
     if (busy[0])
-        append(fault->text, sizeof(fault->text), "; %s", busy);
+        hcq_fault_add(fault, "; %s", busy);
 }
 
 /* Finds out what can be found out; base.lock is held. */
@@ -316,7 +299,7 @@ decode_fault(struct nv_device *dev, struct report *report,
     }
     hcq_ring_describe(&report->queue->base, busy, sizeof(busy));
     find_program(dev, report);
-    fill_fault(report, busy, out_fault);
+    nv_fill_fault(report, busy, out_fault);
 }
 
 void
@@ -350,19 +333,6 @@ nv_fault_check(struct hcq_device *base)
 
 /* ---- recovery -------------------------------------------------------------------------- */
 
-/* The queue after `link` in the device's list, or NULL. Recovering excludes
- * all other use, so the list does not change. */
-static struct nv_queue *
-next_queue(struct nv_device *dev, const struct nv_queue *queue)
-{
-    struct hcq_link *link =
-        queue ? queue->base.link.next : dev->base.queues.next;
-
-    return link == &dev->base.queues
-               ? NULL
-               : nv_queue_of(HCQ_CONTAINER(link, struct hcq_queue, link));
-}
-
 void
 nv_queue_reset(struct nv_queue *queue)
 {
@@ -371,44 +341,48 @@ nv_queue_reset(struct nv_queue *queue)
         nv_channel_reset(&queue->channel);
 }
 
-/* Ends what all queues do. */
+/* Ends what all queues do. Recovering excludes all other use, so the list does
+ * not change. */
 static void
 reset_all(struct nv_device *dev)
 {
-    struct nv_queue *queue;
+    struct hcq_queue *queue;
 
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        nv_queue_reset(queue);
+    for (queue = hcq_next_queue(&dev->base, NULL); queue;
+         queue = hcq_next_queue(&dev->base, queue))
+        nv_queue_reset(nv_queue_of(queue));
 }
 
 bell_status
 nv_fault_stop(struct hcq_device *base)
 {
     struct nv_device *dev = nv_device_of(base);
-    struct nv_queue *queue;
+    struct hcq_queue *queue;
 
     reset_all(dev);
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        BELL_TRY(nv_channel_rebuild(&queue->channel));
+    for (queue = hcq_next_queue(base, NULL); queue;
+         queue = hcq_next_queue(base, queue))
+        BELL_TRY(nv_channel_rebuild(&nv_queue_of(queue)->channel));
     return BELL_OK;
 }
 
 void
 nv_fault_end(struct nv_device *dev)
 {
-    struct nv_queue *queue;
+    struct hcq_queue *queue;
 
     reset_all(dev);
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        nv_channel_stop(&queue->channel);
+    for (queue = hcq_next_queue(&dev->base, NULL); queue;
+         queue = hcq_next_queue(&dev->base, queue))
+        nv_channel_stop(&nv_queue_of(queue)->channel);
 }
 
 void
 nv_fault_resume(struct hcq_device *base)
 {
-    struct nv_device *dev = nv_device_of(base);
-    struct nv_queue *queue;
+    struct hcq_queue *queue;
 
-    for (queue = next_queue(dev, NULL); queue; queue = next_queue(dev, queue))
-        nv_queue_restart(queue);
+    for (queue = hcq_next_queue(base, NULL); queue;
+         queue = hcq_next_queue(base, queue))
+        nv_queue_restart(nv_queue_of(queue));
 }

@@ -391,16 +391,6 @@ open_pool(struct nv_device *dev, enum nv_mem_kind kind)
 
 /* ---- pieces -------------------------------------------------------------------- */
 
-/* nv_mem.priv */
-enum {
-    PRIV_BACKING,     /* pointer */
-    PRIV_OFFSET,      /* in the backing */
-    PRIV_CHUNK,       /* of the pool; OWN: the backing is the memory's own */
-    PRIV_RANGE_BYTES, /* range within the chunk */
-    PRIV_RANGE_BLOCK
-};
-#define OWN UINT64_MAX
-
 static void
 fill_mem(struct nv_mem *mem, struct nv_backing *backing, uint64_t offset_bytes,
          uint64_t size_bytes)
@@ -411,12 +401,11 @@ fill_mem(struct nv_mem *mem, struct nv_backing *backing, uint64_t offset_bytes,
         .cpu = backing->cpu ? (uint8_t *)backing->cpu + offset_bytes : NULL,
         .kind = backing->kind,
         .handle = backing->memory,
+        .backing = backing,
     };
     /* Memory of the card's own is mapped late, and not for good. */
     if (backing->kind == NV_MEM_VIDEO)
         mem->cpu = NULL;
-    mem->priv[PRIV_BACKING] = (uintptr_t)backing;
-    mem->priv[PRIV_OFFSET] = offset_bytes;
 }
 
 static bell_status
@@ -429,9 +418,8 @@ alloc_piece(struct nv_device *dev, uint64_t size_bytes, uint64_t align_bytes,
                             &piece));
     fill_mem(out_mem, backing_of(&piece.backing), piece.offset_bytes,
              size_bytes);
-    out_mem->priv[PRIV_CHUNK] = piece.chunk;
-    out_mem->priv[PRIV_RANGE_BYTES] = piece.range.size_bytes;
-    out_mem->priv[PRIV_RANGE_BLOCK] = piece.range.block;
+    out_mem->chunk = piece.chunk;
+    out_mem->range = piece.range;
     return BELL_OK;
 }
 
@@ -471,7 +459,7 @@ nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
     pthread_mutex_unlock(&control->lock);
     BELL_TRY(status);
     fill_mem(out_mem, backing, 0, size_bytes);
-    out_mem->priv[PRIV_CHUNK] = OWN;
+    out_mem->is_own = true;
     return BELL_OK;
 }
 
@@ -484,15 +472,10 @@ nv_mem_free(struct nv_device *dev, struct nv_mem *mem)
     if (!mem->size_bytes)
         return;
     pthread_mutex_lock(&control->lock);
-    if (mem->priv[PRIV_CHUNK] == OWN) {
-        nv_backing_drop(
-            (struct nv_backing *)(uintptr_t)mem->priv[PRIV_BACKING]);
+    if (mem->is_own) {
+        nv_backing_drop(mem->backing);
     } else {
-        piece = (struct mem_piece){
-            .chunk = (uint32_t)mem->priv[PRIV_CHUNK],
-            .range = {mem->priv[PRIV_OFFSET], mem->priv[PRIV_RANGE_BYTES],
-                      (uint32_t)mem->priv[PRIV_RANGE_BLOCK]},
-        };
+        piece = (struct mem_piece){.chunk = mem->chunk, .range = mem->range};
         mem_pool_free(dev->pools[mem->kind]->pool, &piece);
     }
     pthread_mutex_unlock(&control->lock);
@@ -502,7 +485,7 @@ nv_mem_free(struct nv_device *dev, struct nv_mem *mem)
 uint64_t
 nv_mem_offset(const struct nv_mem *mem)
 {
-    return mem->priv[PRIV_OFFSET];
+    return mem->range.addr;
 }
 
 /* ---- user pages, addresses ----------------------------------------------------- */

@@ -21,7 +21,7 @@
 #define THREADS_MAX           1024u
 
 static struct nv_program *
-program_of(struct hcq_program_base *base)
+nv_program_from(struct hcq_program_base *base)
 {
     return HCQ_CONTAINER(base, struct nv_program, base);
 }
@@ -177,8 +177,8 @@ set_needs(struct nv_program *prog, const struct nv_device *dev,
 
 /* The module into memory that the card executes from. */
 static bell_status
-upload(struct nv_program *prog, struct nv_device *dev,
-       const struct nv_cubin *cubin)
+nv_code_upload(struct nv_program *prog, struct nv_device *dev,
+               const struct nv_cubin *cubin)
 {
     uint8_t *image;
     bell_status status;
@@ -277,12 +277,12 @@ make_templates(struct nv_program *prog, const struct nv_device *dev,
 /* ---- life --------------------------------------------------------------------------- */
 
 static bell_status
-load(struct nv_program *prog, struct nv_device *dev,
-     const struct nv_cubin *cubin, const struct hcq_program_desc *desc)
+nv_code_load(struct nv_program *prog, struct nv_device *dev,
+             const struct nv_cubin *cubin, const struct hcq_program_desc *desc)
 {
     prog->launch = dev->chip.compute->launch;
     BELL_TRY(set_needs(prog, dev, cubin, desc));
-    BELL_TRY(upload(prog, dev, cubin));
+    BELL_TRY(nv_code_upload(prog, dev, cubin));
     prog->base.pub.code_va = prog->code.va + cubin->entry_offset;
     prog->base.pub.code_size_bytes = cubin->total_bytes;
     BELL_TRY(make_templates(prog, dev, cubin, desc->shared_bytes));
@@ -304,7 +304,7 @@ nv_program_load(struct nv_device *dev, const struct hcq_program_desc *desc,
         return bell_fail(BELL_E_NO_MEMORY, "program '%s': no memory",
                          desc->name);
     hcq_program_init(&prog->base, &dev->base, desc);
-    status = load(prog, dev, cubin, desc);
+    status = nv_code_load(prog, dev, cubin, desc);
     if (status != BELL_OK) {
         nv_program_destroy(&prog->base);
         return status;
@@ -335,7 +335,7 @@ nv_program_create(struct hcq_device *base_dev,
 void
 nv_program_destroy(struct hcq_program_base *base)
 {
-    struct nv_program *prog = program_of(base);
+    struct nv_program *prog = nv_program_from(base);
 
     nv_mem_free(nv_device_of(base->pub.dev), &prog->code);
     host_free(prog->qmd);
@@ -351,7 +351,7 @@ nv_program_at(struct nv_device *dev, uint64_t va)
     for (link = dev->base.programs.next; link != &dev->base.programs;
          link = link->next) {
         struct nv_program *prog =
-            program_of(HCQ_CONTAINER(link, struct hcq_program_base, link));
+            nv_program_from(HCQ_CONTAINER(link, struct hcq_program_base, link));
 
         if (va - prog->code.va < prog->code.size_bytes)
             return prog;

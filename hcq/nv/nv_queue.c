@@ -140,7 +140,7 @@ nv_queue_restart(struct nv_queue *queue)
 }
 
 static void
-free_queue(struct nv_queue *queue)
+nv_queue_free(struct nv_queue *queue)
 {
 
     nv_channel_fini(&queue->channel);
@@ -150,8 +150,8 @@ free_queue(struct nv_queue *queue)
 }
 
 static bell_status
-make_queue(struct nv_queue *queue, struct nv_device *dev, uint32_t ring_bytes,
-           bool is_copy)
+nv_queue_make(struct nv_queue *queue, struct nv_device *dev,
+              uint32_t ring_bytes, bool is_copy)
 {
     queue->base.dev = &dev->base;
     queue->needs_setup = true;
@@ -191,12 +191,13 @@ nv_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     if (!queue)
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a queue",
                          base_dev->info.name);
-    status = make_queue(queue, dev, ring_bytes, desc->kind == HCQ_QUEUE_COPY);
+    status =
+        nv_queue_make(queue, dev, ring_bytes, desc->kind == HCQ_QUEUE_COPY);
     /* Packets are never larger than what they become. */
     if (status == BELL_OK)
         status = hcq_queue_init(&queue->base, base_dev, desc, ring_bytes);
     if (status != BELL_OK) {
-        free_queue(queue);
+        nv_queue_free(queue);
         return status;
     }
     *out_queue = &queue->base;
@@ -212,5 +213,5 @@ nv_queue_destroy(struct hcq_queue *base)
     nv_queue_reset(queue);
     nv_channel_fini(&queue->channel);
     hcq_queue_fini(base);
-    free_queue(queue);
+    nv_queue_free(queue);
 }

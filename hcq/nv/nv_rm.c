@@ -482,7 +482,7 @@ make_device(struct nv_rm *rm)
 }
 
 static bell_status
-open_all(struct nv_rm *rm, uint32_t idx)
+open_rm(struct nv_rm *rm, uint32_t idx)
 {
     BELL_TRY(nv_abi_detect(rm->kio, &rm->abi));
     BELL_TRY(kio_open(rm->kio, CTL_PATH, O_RDWR, &rm->ctl));
@@ -503,7 +503,7 @@ nv_rm_create(struct kio *kio, uint32_t idx, struct nv_rm **out_rm)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a client");
     rm->kio = kio;
     rm->ctl.fd = rm->node.fd = -1;
-    status = open_all(rm, idx);
+    status = open_rm(rm, idx);
     if (status != BELL_OK) {
         nv_rm_destroy(rm);
         return status;

@@ -12,9 +12,9 @@
 /* ---- layout ------------------------------------------------------------------ */
 
 static struct nv_stream *
-stream_of(const struct hcq_stream *base)
+nv_stream_of(const struct hcq_stream *stream)
 {
-    return base->priv;
+    return HCQ_CONTAINER(stream->form, struct nv_stream, base);
 }
 
 /* Methods go into the ring in segments of at most NV_HOST_GP_MAX_DW, which
@@ -30,10 +30,10 @@ end_segment(struct nv_stream *stream, uint32_t *from_dw, uint32_t at_dw,
 }
 
 static void
-encode_stream(const struct hcq_cs *cs, struct nv_push *push,
-              struct hcq_spot *spots)
+nv_encode_stream(const struct hcq_cs *cs, struct nv_push *push,
+                 struct hcq_spot *spots)
 {
-    struct nv_stream *stream = stream_of(cs->stream);
+    struct nv_stream *stream = nv_stream_of(cs->stream);
     const uint32_t *start = push->at;
     uint64_t data_va = push->data_va;
     uint32_t pos = 0, from_dw = 0, at_dw = 0, n = 0;
@@ -60,7 +60,7 @@ static bell_status
 lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
         struct hcq_spot *spots, uint32_t n_spots)
 {
-    struct nv_stream *stream = stream_of(base);
+    struct nv_stream *stream = nv_stream_of(base);
     struct nv_queue *queue = nv_queue_of(base->queue);
     uint64_t data_at = align_up(extent->n_dw * 4, NV_UNIT_BYTES), bytes;
     struct nv_push push;
@@ -83,9 +83,10 @@ lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
         .data = (uint8_t *)stream->mem.cpu + data_at,
         .data_va = stream->mem.va + data_at,
     };
-    encode_stream(&base->cs, &push, spots);
+    nv_encode_stream(&base->cs, &push, spots);
     for (i = 0; i < base->n_places; i++)
-        stream->targets[i] = *hcq_spot_find(spots, n_spots, base->places[i].dw);
+        stream->base.spots[i] =
+            *hcq_spot_find(spots, n_spots, base->places[i].dw);
     return BELL_OK;
 }
 
@@ -94,14 +95,12 @@ lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
 void
 nv_stream_unbind(struct hcq_stream *base)
 {
-    struct nv_stream *stream = stream_of(base);
+    struct nv_stream *stream = nv_stream_of(base);
 
-    base->priv = NULL;
-    if (!stream)
-        return;
+    base->form = NULL;
     nv_mem_free(nv_device_of(base->queue->dev), &stream->mem);
     host_free(stream->segment_dw);
-    host_free(stream->targets);
+    host_free(stream->base.spots);
     host_free(stream);
 }
 
@@ -116,12 +115,13 @@ nv_stream_bind(struct hcq_stream *base)
     size_t n_segments = (size_t)(extent.n_dw / (NV_HOST_GP_MAX_DW / 2)) + 1;
     bell_status status;
 
-    base->priv = stream;
+    base->form = stream ? &stream->base : NULL;
     if (stream) {
         stream->segment_dw = host_calloc(n_segments, sizeof(uint32_t));
-        stream->targets = host_calloc(base->n_places, sizeof(*stream->targets));
+        stream->base.spots =
+            host_calloc(base->n_places, sizeof(*stream->base.spots));
     }
-    if (!spots || !stream || !stream->segment_dw || !stream->targets)
+    if (!spots || !stream || !stream->segment_dw || !stream->base.spots)
         status = bell_fail(BELL_E_NO_MEMORY,
                            "stream '%s': no memory for %u commands", base->name,
                            n_packets);
@@ -140,7 +140,7 @@ static void
 repack_exec(const struct hcq_cs *cs, const struct hcq_spot *spot,
             struct hcq_exec *exec, uint32_t dw)
 {
-    struct nv_stream *stream = stream_of(cs->stream);
+    struct nv_stream *stream = nv_stream_of(cs->stream);
     const struct nv_after after = {
         .links = nv_packet_links(cs, spot->packet_dw),
     };
@@ -153,7 +153,7 @@ repack_exec(const struct hcq_cs *cs, const struct hcq_spot *spot,
     if (dw - spot->packet_dw >= HCQ_EXEC_DW)
         memcpy(data + nv_launch_bank0(prog) + prog->param_offset + arg * 8,
                &exec->args[arg], 8);
-    else if (hcq_exec_judge(exec, &stream->n_too_large))
+    else if (hcq_exec_judge(exec, &stream->base.n_too_large))
         nv_launch_write(prog, exec->grid, exec->local, exec->args,
                         hcq_exec_args(exec), stream->mem.va + offset, data,
                         &after);
@@ -162,8 +162,8 @@ repack_exec(const struct hcq_cs *cs, const struct hcq_spot *spot,
 void
 nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 {
-    struct nv_stream *stream = stream_of(base);
-    const struct hcq_spot *spot = &stream->targets[place - base->places];
+    struct nv_stream *stream = nv_stream_of(base);
+    const struct hcq_spot *spot = &stream->base.spots[place - base->places];
     struct hcq_packet *packet = (void *)(base->cs.words + spot->packet_dw);
     uint64_t data_at =
         stream->data_at + (uint64_t)spot->data_unit * NV_UNIT_BYTES;
@@ -185,7 +185,7 @@ nv_stream_repack(struct hcq_stream *base, const struct hcq_place *place)
 bell_status
 nv_stream_submit(struct hcq_stream *base, uint64_t value)
 {
-    struct nv_stream *stream = stream_of(base);
+    struct nv_stream *stream = nv_stream_of(base);
     struct nv_queue *queue = nv_queue_of(base->queue);
     uint32_t prologue_dw = nv_queue_prologue_dw(queue);
     uint32_t lead_dw = prologue_dw + (queue->busy ? NV_IDLE_DW : 0);
@@ -196,7 +196,7 @@ nv_stream_submit(struct hcq_stream *base, uint64_t value)
     uint32_t from_dw = 0, i, *start, *finish;
     struct nv_push push;
 
-    if (__builtin_expect(stream->n_too_large != 0, 0))
+    if (__builtin_expect(stream->base.n_too_large != 0, 0))
         return hcq_exec_refuse(base);
     BELL_TRY(nv_queue_room(queue, &extent, &push));
     start = push.at;

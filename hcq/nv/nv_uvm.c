@@ -38,18 +38,12 @@
 /* Channels' windows, which the CPU never sees, lie after all of them. */
 #define WINDOWS_FIRST 0xd000000000ull
 
-struct uvm {
+struct nv_uvm {
     struct kio_file space, mm; /* the second keeps the first's memory alive */
     uint8_t uuid[UUID_BYTES];
     void *reserved;         /* NULL: not */
     struct mem_va *windows; /* owned; control->lock */
 };
-
-static struct uvm *
-uvm_of(struct nv_device *dev)
-{
-    return dev->control->vm_priv;
-}
 
 /* ---- life ------------------------------------------------------------------ */
 
@@ -70,7 +64,7 @@ read_uuid(struct nv_device *dev, uint8_t *out_uuid)
 
 /* Opens the node twice and starts UVM on the first. */
 static bell_status
-start_uvm(struct nv_device *dev, struct uvm *uvm)
+start_uvm(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct uvm_initialize init = {0};
     struct uvm_mm_initialize mm = {0};
@@ -86,7 +80,7 @@ start_uvm(struct nv_device *dev, struct uvm *uvm)
 }
 
 static bell_status
-register_card(struct nv_device *dev, struct uvm *uvm)
+register_card(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct uvm_register_gpu params = {.rmCtrlFd = -1};
 
@@ -98,7 +92,7 @@ register_card(struct nv_device *dev, struct uvm *uvm)
 }
 
 static bell_status
-register_space(struct nv_device *dev, struct uvm *uvm)
+register_space(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct nv_control *control = dev->control;
     struct nv_vaspace_alloc space = {.flags = SPACE_EXTERNAL | SPACE_FAULTING};
@@ -147,7 +141,7 @@ reserve_at(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
 /* Nobody else in the process may get our addresses: other openings of a card
  * have others. */
 static bell_status
-reserve_addresses(struct nv_device *dev, struct uvm *uvm)
+reserve_addresses(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct nv_control *control = dev->control;
     uint64_t size_bytes = space_bytes(dev), va;
@@ -171,12 +165,12 @@ reserve_addresses(struct nv_device *dev, struct uvm *uvm)
 static bell_status
 uvm_vm_open(struct nv_device *dev)
 {
-    struct uvm *uvm = host_calloc(1, sizeof(*uvm));
+    struct nv_uvm *uvm = host_calloc(1, sizeof(*uvm));
 
     if (!uvm)
         return bell_fail(BELL_E_NO_MEMORY, "no memory for a UVM space");
     uvm->space.fd = uvm->mm.fd = -1;
-    dev->control->vm_priv = uvm; /* uvm_vm_close gives it back */
+    dev->control->uvm = uvm; /* uvm_vm_close gives it back */
     BELL_TRY(mem_va_create(WINDOWS_FIRST, NV_VA_END - WINDOWS_FIRST,
                            NV_HUGE_BYTES, &uvm->windows));
     BELL_TRY(reserve_addresses(dev, uvm));
@@ -190,7 +184,7 @@ static void
 uvm_vm_close(struct nv_device *dev)
 {
     struct nv_control *control = dev->control;
-    struct uvm *uvm = uvm_of(dev);
+    struct nv_uvm *uvm = dev->control->uvm;
 
     if (!uvm)
         return;
@@ -202,7 +196,7 @@ uvm_vm_close(struct nv_device *dev)
     if (uvm->reserved)
         kio_munmap(dev->kio, uvm->reserved, (size_t)control->va_bytes);
     mem_va_destroy(uvm->windows);
-    control->vm_priv = NULL;
+    control->uvm = NULL;
     host_free(uvm);
 }
 
@@ -212,7 +206,7 @@ uvm_vm_add_peer(struct nv_device *dev, struct nv_device *peer)
 {
     struct uvm_register_gpu gpu = {.rmCtrlFd = -1};
     struct uvm_enable_peer_access access = {0};
-    struct uvm *uvm = uvm_of(dev);
+    struct nv_uvm *uvm = dev->control->uvm;
 
     BELL_TRY(read_uuid(peer, gpu.gpu_uuid));
     BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &gpu));
@@ -231,7 +225,7 @@ free_range(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
     struct uvm_free call = {.base = va};
     bool is_old = nv_wire_bytes(&dev->rm->abi, NV_S_UVM_FREE) == sizeof(old);
 
-    if (!kio_ioctl_give_back(&uvm_of(dev)->space, UVM_FREE,
+    if (!kio_ioctl_give_back(&dev->control->uvm->space, UVM_FREE,
                              is_old ? (void *)&old : (void *)&call))
         LOG(LOG_IOCTL, "UVM range at 0x%llx stays", (unsigned long long)va);
 }
@@ -240,7 +234,7 @@ static bell_status
 map_external(struct nv_device *dev, const struct nv_backing *backing,
              uint64_t va)
 {
-    struct uvm *uvm = uvm_of(dev);
+    struct nv_uvm *uvm = dev->control->uvm;
     struct uvm_map_external_alloc call;
     uint64_t wire[sizeof(call) / 8];
 
@@ -267,7 +261,8 @@ uvm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
     };
     bell_status status;
 
-    BELL_TRY(kio_ioctl(&uvm_of(dev)->space, UVM_CREATE_EXTERNAL_RANGE, &range));
+    BELL_TRY(kio_ioctl(&dev->control->uvm->space, UVM_CREATE_EXTERNAL_RANGE,
+                       &range));
     status = map_external(dev, backing, va);
     if (status != BELL_OK) {
         free_range(dev, va, backing->size_bytes);
@@ -288,7 +283,7 @@ static bell_status
 register_channel(struct nv_device *dev, uint32_t channel,
                  const struct mem_range *window)
 {
-    struct uvm *uvm = uvm_of(dev);
+    struct nv_uvm *uvm = dev->control->uvm;
     struct uvm_register_channel call = {
         .rmCtrlFd = dev->rm->ctl.fd,
         .hClient = dev->rm->client,
@@ -308,7 +303,7 @@ give_window_back(struct nv_device *dev, struct mem_range *window)
     struct nv_control *control = dev->control;
 
     pthread_mutex_lock(&control->lock);
-    mem_va_free(uvm_of(dev)->windows, window);
+    mem_va_free(dev->control->uvm->windows, window);
     pthread_mutex_unlock(&control->lock);
     *window = (struct mem_range){0};
 }
@@ -322,7 +317,7 @@ uvm_vm_add_channel(struct nv_device *dev, uint32_t channel,
     bell_status status;
 
     pthread_mutex_lock(&control->lock);
-    status = mem_va_alloc(uvm_of(dev)->windows, WINDOW_BYTES, 0, &window);
+    status = mem_va_alloc(dev->control->uvm->windows, WINDOW_BYTES, 0, &window);
     pthread_mutex_unlock(&control->lock);
     BELL_TRY(status);
     status = register_channel(dev, channel, &window);
@@ -338,7 +333,7 @@ static void
 uvm_vm_remove_channel(struct nv_device *dev, uint32_t channel,
                       struct mem_range *window)
 {
-    struct uvm *uvm = uvm_of(dev);
+    struct nv_uvm *uvm = dev->control->uvm;
     struct uvm_unregister_channel_535 old = {
         .hClient = dev->rm->client,
         .hChannel = channel,

@@ -29,8 +29,8 @@ struct regions {
 };
 
 static void
-add_region(struct regions *r, const volatile void *cpu, uint64_t va,
-           uint64_t size_bytes, enum kio_region_kind kind)
+nv_watch_region(struct regions *r, const volatile void *cpu, uint64_t va,
+                uint64_t size_bytes, enum kio_region_kind kind)
 {
     if (!cpu || r->n == MAX_REGIONS)
         return;
@@ -52,7 +52,7 @@ add_descriptors(struct regions *r, uint64_t va)
             nv_memory_cpu(r->dev, va, bytes, NV_CPU_MAP);
         uint32_t i;
 
-        add_region(r, w, va, bytes, KIO_REGION_DESCRIPTOR);
+        nv_watch_region(r, w, va, bytes, KIO_REGION_DESCRIPTOR);
         if (!w)
             return;
         for (i = 0; i < bytes / 4; i++)
@@ -122,7 +122,7 @@ add_push(struct regions *r, uint64_t entry)
     const volatile void *cpu =
         nv_memory_cpu(r->dev, e.get, bytes, NV_CPU_MAPPED);
 
-    add_region(r, cpu, e.get, bytes, KIO_REGION_PUSH);
+    nv_watch_region(r, cpu, e.get, bytes, KIO_REGION_PUSH);
     if (cpu)
         look_at_push(r, cpu, e.length);
 }
@@ -130,8 +130,8 @@ add_push(struct regions *r, uint64_t entry)
 static void
 add_signals(void *user, const struct hcq_signal_page *page)
 {
-    add_region(user, page->host, page->va, HCQ_SIGNAL_PAGE_BYTES,
-               KIO_REGION_SIGNAL);
+    nv_watch_region(user, page->host, page->va, HCQ_SIGNAL_PAGE_BYTES,
+                    KIO_REGION_SIGNAL);
 }
 
 static void
@@ -139,8 +139,9 @@ add_entries(struct regions *r, const struct nv_channel *channel, uint32_t from,
             uint32_t to)
 {
     if (from != to)
-        add_region(r, channel->ring + from, channel->control.va + 8ull * from,
-                   8ull * (to - from), KIO_REGION_RING);
+        nv_watch_region(r, channel->ring + from,
+                        channel->control.va + 8ull * from, 8ull * (to - from),
+                        KIO_REGION_RING);
 }
 
 struct nv_release
@@ -161,11 +162,12 @@ nv_watch_ring(const struct nv_channel *channel)
         add_entries(&r, channel, channel->rung, channel->n_entries);
         add_entries(&r, channel, 0, channel->put);
     }
-    add_region(&r, (const volatile uint8_t *)channel->control.cpu + ring_bytes,
-               channel->control.va + ring_bytes, sizeof(struct nv_mem_userd),
-               KIO_REGION_CONTROL);
-    add_region(&r, channel->notice.cpu, channel->notice.va,
-               channel->notice.size_bytes, KIO_REGION_SIGNAL);
+    nv_watch_region(&r,
+                    (const volatile uint8_t *)channel->control.cpu + ring_bytes,
+                    channel->control.va + ring_bytes,
+                    sizeof(struct nv_mem_userd), KIO_REGION_CONTROL);
+    nv_watch_region(&r, channel->notice.cpu, channel->notice.va,
+                    channel->notice.size_bytes, KIO_REGION_SIGNAL);
     hcq_signal_pages_each(channel->dev->signals, add_signals, &r);
     for (i = channel->rung; i != channel->put;
          i = (i + 1) & (channel->n_entries - 1))

@@ -97,7 +97,7 @@ amdsim_open_locked(struct kfd_process *p, const char *path)
 }
 
 static int
-sim_open(struct kio *kio, const char *path, int flags)
+amdsim_kio_open(struct kio *kio, const char *path, int flags)
 {
     struct kfd_process *p = amdsim_enter(kio);
 
@@ -117,7 +117,7 @@ close_locked(struct kfd_process *p, int fd)
 }
 
 static int
-sim_close(struct kio *kio, int fd)
+amdsim_kio_close(struct kio *kio, int fd)
 {
     struct kfd_process *p = amdsim_enter(kio);
 
@@ -125,7 +125,7 @@ sim_close(struct kio *kio, int fd)
 }
 
 static int
-sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
+amdsim_kio_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
     struct kfd_process *p = amdsim_enter(kio);
     struct kfd_file *file = kfd_file_of(p, fd);
@@ -142,8 +142,8 @@ sim_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 }
 
 static int
-sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
-         short *out_revents)
+amdsim_kio_poll(struct kio *kio, int fd, short events, int timeout_ms,
+                short *out_revents)
 {
     struct kfd_process *p = amdsim_enter(kio);
     bool is_open = kfd_file_of(p, fd) != NULL;
@@ -162,7 +162,7 @@ sim_poll(struct kio *kio, int fd, short events, int timeout_ms,
 }
 
 static int
-sim_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
+amdsim_kio_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
     struct kfd_process *p = amdsim_enter(kio);
 
@@ -258,8 +258,8 @@ amdsim_mmap_locked(struct kfd_process *p, void **addr, size_t size_bytes,
 }
 
 static int
-sim_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
-         int fd, uint64_t offset)
+amdsim_kio_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot,
+                int flags, int fd, uint64_t offset)
 {
     struct kfd_process *p = amdsim_enter(kio);
 
@@ -268,7 +268,7 @@ sim_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
 }
 
 static int
-sim_munmap(struct kio *kio, void *addr, size_t size_bytes)
+amdsim_kio_munmap(struct kio *kio, void *addr, size_t size_bytes)
 {
     (void)kio;
     kfd_why_clear();
@@ -276,7 +276,7 @@ sim_munmap(struct kio *kio, void *addr, size_t size_bytes)
 }
 
 static const char *
-sim_explain(struct kio *kio)
+amdsim_kio_explain(struct kio *kio)
 {
     (void)kio;
     return kfd_why()[0] ? kfd_why() : NULL;
@@ -333,7 +333,7 @@ process_exit(struct kfd_process *p)
 }
 
 static void
-sim_destroy(struct kio *kio)
+amdsim_kio_destroy(struct kio *kio)
 {
     struct form *form = (struct form *)kio;
 
@@ -344,15 +344,15 @@ sim_destroy(struct kio *kio)
 
 static const struct kio_ops sim_ops = {
     .name = "sim",
-    .destroy = sim_destroy,
-    .open = sim_open,
-    .close = sim_close,
-    .ioctl = sim_ioctl,
-    .mmap = sim_mmap,
-    .munmap = sim_munmap,
-    .poll = sim_poll,
-    .read_file = sim_read_file,
-    .explain = sim_explain,
+    .destroy = amdsim_kio_destroy,
+    .open = amdsim_kio_open,
+    .close = amdsim_kio_close,
+    .ioctl = amdsim_kio_ioctl,
+    .mmap = amdsim_kio_mmap,
+    .munmap = amdsim_kio_munmap,
+    .poll = amdsim_kio_poll,
+    .read_file = amdsim_kio_read_file,
+    .explain = amdsim_kio_explain,
 };
 
 /* Takes the machine, whose lock is held. */

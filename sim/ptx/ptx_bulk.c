@@ -234,8 +234,8 @@ struct tensor_map {
 };
 
 static bool
-read_words(struct px_run *r, struct px_warp *w, const struct px_insn *in,
-           uint32_t lane, uint64_t at, uint32_t words[MAP_WORDS])
+read_bulk_words(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+                uint32_t lane, uint64_t at, uint32_t words[MAP_WORDS])
 {
     struct px_span s = {
         .w = w, .in = in, .mask = 0xff, .n_bytes = CHUNK, .space = PX_GENERIC};
@@ -408,7 +408,7 @@ do_box(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     struct tensor_map m;
     const char *wrong;
 
-    if (!map || !b || !read_words(r, w, in, lane, map[lane], words))
+    if (!map || !b || !read_bulk_words(r, w, in, lane, map[lane], words))
         return;
     wrong = decode_map(words, &m);
     if (!wrong && m.n_dims != in->target)

@@ -785,7 +785,8 @@ long_stream(void **state)
     for (i = 0; i < N; i++)
         hcq_cs_write(hcq_stream_cs(stream), r.out->va + i % 8192 * 8, i, 64);
     expect_ok(hcq_stream_end(stream));
-    assert_int_equal(((struct nv_stream *)stream->priv)->n_segments, 2);
+    assert_int_equal(
+        HCQ_CONTAINER(stream->form, struct nv_stream, base)->n_segments, 2);
     expect_ok(hcq_stream_submit(stream, NULL));
     expect_ok(hcq_stream_wait(stream, LONG_NS));
     for (i = N - 8192; i < N; i++)

@@ -15,7 +15,7 @@ struct packed {
 
 /* Which constants an inline float stands for depends on the operation. */
 static bool
-read_words(struct packed *x, unsigned i, bool halves, bool pair)
+read_packed_words(struct packed *x, unsigned i, bool halves, bool pair)
 {
     uint32_t code = x->in->src[i], l;
 
@@ -152,7 +152,7 @@ run_halves(struct packed *x, bool floats, unsigned n_src)
     unsigned i;
 
     for (i = 0; i < n_src; i++) {
-        if (!read_words(x, i, floats, false))
+        if (!read_packed_words(x, i, floats, false))
             return false;
     }
     if (!wave_has_registers(x->w, x->in->dst, 1))
@@ -205,7 +205,7 @@ run_pairs(struct packed *x, unsigned n_src)
     unsigned i;
 
     for (i = 0; i < n_src; i++) {
-        if (!read_words(x, i, false, true))
+        if (!read_packed_words(x, i, false, true))
             return false;
     }
     if (!wave_has_registers(x->w, reg, 2))
@@ -249,7 +249,7 @@ run_mix(struct packed *x)
 
     for (i = 0; i < 3; i++) {
         bool half = x->in->opsel_hi >> i & 1;
-        if (!read_words(x, i, half, false))
+        if (!read_packed_words(x, i, half, false))
             return false;
     }
     if (!wave_has_registers(x->w, x->in->dst, 1))
@@ -320,7 +320,7 @@ run_dot(struct packed *x)
     unsigned i;
 
     for (i = 0; i < 3; i++) {
-        if (!read_words(x, i, halves && i < 2, false))
+        if (!read_packed_words(x, i, halves && i < 2, false))
             return false;
     }
     if (!wave_has_registers(x->w, x->in->dst, 1))
