@@ -115,7 +115,8 @@ double sched_numel(const struct uop_dims *dims);
 
 /* The REDUCE_AXIS, or where it is a product of F32 one whose factors lie along
  * the sum, stored so first (lower/schedule/sched_turn.c). */
-const struct uop *sched_turn(struct uop_graph *g, const struct uop *u);
+const struct uop *sched_turn(struct uop_graph *g, const struct uop *u,
+                             const struct sched_target *target);
 
 /* Splits reductions of much to little in two, so that the first half runs in
  * parallel, but for those of attention (sched_attend_roles), and turns factors

@@ -221,8 +221,8 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
                                    uop_shape(g, u));
         }
         if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed &&
-            target->turns_words)
-            moved = sched_turn(g, moved);
+            (target->turns_words || target->turns_rows))
+            moved = sched_turn(g, moved, target);
         if (moved->op == UOP_REDUCE_AXIS && !roles[i] && !g->failed)
             moved = split_reduce(g, moved, moved->src[0], target);
         n_pairs += moved != u;

@@ -1,9 +1,12 @@
-/* Factors of products in TF32, turned first.
+/* Factors of large products, turned first.
  *
- * WGMMA takes words along the sum alone. A factor that lies the other way would
- * be turned on its way to each tile that it is in; a kernel that stores it
- * turned is soon worth its time. observed: H100, 2026-11-23: x @ w of 4096 took
- * 700 us, and so takes 400; x.T @ w, both turned, 875 and 450.
+ * In TF32, WGMMA takes words along the sum alone. A factor that lies the other
+ * way would be turned on its way to each tile that it is in; a kernel that
+ * stores it turned is soon worth its time. observed: H100, 2026-11-23: x @ w of
+ * 4096 took 700 us, and so takes 400; x.T @ w, both turned, 875 and 450.
+ *
+ * A CPU packs the columns that a vector has anyway (lower/opt/opt_product.c),
+ * but rows again for each few of them.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -50,8 +53,16 @@ turn(struct uop_graph *g, const struct uop *u, int64_t steps, double n)
                                              1, uop_shape(g, u));
 }
 
+/* Is the factor the same along the axis? */
+static bool
+is_repeated(struct uop_graph *g, const struct uop *u, uint32_t axis)
+{
+    return u->op == UOP_EXPAND && uop_shape(g, u->src[0])->d[axis] == 1;
+}
+
 const struct uop *
-sched_turn(struct uop_graph *g, const struct uop *u)
+sched_turn(struct uop_graph *g, const struct uop *u,
+           const struct sched_target *target)
 {
     const struct uop *body = u->src[0], *src[2];
     const struct uop_dims *dims = uop_shape(g, body);
@@ -64,8 +75,12 @@ sched_turn(struct uop_graph *g, const struct uop *u)
         uop_reduce_axes(u) != 1u << (dims->n - 1) || steps < MIN_STEPS ||
         steps % STEP_WORDS)
         return u;
-    for (i = 0; i < 2; i++)
-        src[i] = turn(g, body->src[i], steps, n);
+    for (i = 0; i < 2; i++) {
+        src[i] = body->src[i];
+        if (target->turns_words ||
+            (dims->n > 2 && is_repeated(g, src[i], dims->n - 2)))
+            src[i] = turn(g, src[i], steps, n);
+    }
     if (src[0] == body->src[0] && src[1] == body->src[1])
         return u;
     body = uop_new_shaped(g, UOP_MUL, UOP_F32, body->arg, src, 2, dims);

@@ -42,6 +42,7 @@ struct sched_target {
     uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
     bool attends;        /* attention is one kernel (lower/expand/attend.h) */
     bool turns_words;    /* F32 factors are to lie along the sum */
+    bool turns_rows;     /* those that the last axis does not vary with are */
 };
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves

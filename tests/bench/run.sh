@@ -27,3 +27,4 @@ for program in bench_ops bench_compiler; do
     files+=("$dir/bench/$program.json")
 done
 python3 tests/bench/table.py "${files[@]}"
+python3 tests/bench/peers.py "$dir" || [ $? -eq 77 ]

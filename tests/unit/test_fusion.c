@@ -333,6 +333,44 @@ test_turned_factor(void **state)
     bell_context_destroy(ctx);
 }
 
+/* On a CPU, which packs columns but not rows, only rows that lie across the sum
+ * of many columns are. */
+static void
+test_turned_rows(void **state)
+{
+    static const struct {
+        bool x, w;
+        int64_t columns;
+        uint64_t kernels;
+    } cases[] = {
+        {true, false, 2048, 2},
+        {true, true, 2048, 2},
+        {false, true, 2048, 1},
+        {true, false, 512, 1},
+    };
+    struct bell_tensor *x, *w;
+    uint64_t before;
+    size_t i;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU@null:x86-64-v4", &ctx));
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        x = bell_empty(ctx, BELL_DIMS(1024, 1024), BELL_FLOAT32);
+        w = cases[i].w ? bell_empty(ctx, BELL_DIMS(cases[i].columns, 1024),
+                                    BELL_FLOAT32)
+                       : bell_empty(ctx, BELL_DIMS(1024, cases[i].columns),
+                                    BELL_FLOAT32);
+        expect_ok(bell_realize1(x));
+        expect_ok(bell_realize1(w));
+        x = bell_matmul(cases[i].x ? bell_transpose(x, 0, 1) : x,
+                        cases[i].w ? bell_transpose(w, 0, 1) : w);
+        before = n_planned();
+        expect_ok(bell_compile(&x, 1));
+        assert_int_equal(n_planned() - before, cases[i].kernels);
+    }
+    bell_context_destroy(ctx);
+}
+
 static void
 test_block(void **state)
 {
@@ -443,6 +481,7 @@ main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rounded_factor),
         cmocka_unit_test(test_turned_factor),
+        cmocka_unit_test(test_turned_rows),
         cmocka_unit_test(test_block),
         cmocka_unit_test(test_mlp_step),
         cmocka_unit_test(test_adam),

@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""Doorbell's CPU beside OpenBLAS and PyTorch (oneDNN), turn by turn in one
+process. What is not installed is said and skipped.
+
+usage: peers.py BUILD_DIR [--threads N] [--seconds S] [--filter TEXT]
+
+Prints medians and minima of both sides and their ratios: above 1, Doorbell is
+faster. bench_ops has what is compared with plain C.
+"""
+import argparse
+import ctypes
+import os
+import statistics
+import sys
+import time
+
+DTYPES = {'int8': 2, 'int32': 6, 'float16': 10, 'bfloat16': 11, 'float32': 12}
+NONE, INT, DTYPE, STR, TENSOR, LIST = 0, 2, 4, 5, 6, 7
+
+
+class Value(ctypes.Structure):
+    """struct bell_value"""
+    _fields_ = [('kind', ctypes.c_int), ('n_items', ctypes.c_uint32),
+                ('bits', ctypes.c_uint64)]
+
+
+class Arg(ctypes.Structure):
+    """struct bell_arg"""
+    _fields_ = [('name', ctypes.c_char_p), ('value', Value)]
+
+
+class Call(ctypes.Structure):
+    """struct bell_call"""
+    _fields_ = [('function', ctypes.c_void_p), ('args', ctypes.POINTER(Arg)),
+                ('n_args', ctypes.c_uint32), ('results', ctypes.c_void_p * 64),
+                ('n_results', ctypes.c_uint32), ('bad_arg', ctypes.c_int32)]
+
+
+class Doorbell:
+    """The table of functions (include/doorbell/functions.h) by ctypes."""
+
+    def __init__(self, build_dir):
+        self.lib = ctypes.CDLL(os.path.join(build_dir, 'libdoorbell.so'))
+        for name in ('bell_from_data', 'bell_function_find',
+                     'bell_error_last', 'bell_keep_forever'):
+            getattr(self.lib, name).restype = ctypes.c_void_p
+        self.ctx = ctypes.c_void_p()
+        self.check(self.lib.bell_context_create(b'CPU',
+                                                ctypes.byref(self.ctx)))
+        self.fence = self.tensor(bytes(4), (1,), 'float32')
+
+    def check(self, status):
+        if status:
+            error = self.lib.bell_error_last()
+            raise RuntimeError(ctypes.string_at(error + 8).decode())
+
+    def tensor(self, data, shape, dtype):
+        """A tensor that stays, of bytes or an address."""
+        dims = (ctypes.c_int64 * len(shape))(*shape)
+        return ctypes.c_void_p(self.lib.bell_keep_forever(ctypes.c_void_p(
+            self.lib.bell_from_data(
+                self.ctx, DTYPES[dtype], dims, len(shape),
+                data if isinstance(data, bytes) else ctypes.c_void_p(data)))))
+
+    def value(self, x, held):
+        if isinstance(x, ctypes.c_void_p):
+            return Value(TENSOR, 0, x.value)
+        if isinstance(x, int):
+            return Value(INT, 0, x)
+        if isinstance(x, str):
+            return Value(DTYPE, 0, DTYPES[x])
+        items = (Value * len(x))(*(self.value(item, held) for item in x))
+        held.append(items)
+        return Value(LIST, len(x), ctypes.addressof(items))
+
+    def call(self, name, *args, **named):
+        """The first result of a function."""
+        held = []
+        pairs = [(None, x) for x in args] + list(named.items())
+        array = (Arg * len(pairs))(*(
+            Arg(key and key.encode(), self.value(x, held))
+            for key, x in pairs))
+        call = Call(self.lib.bell_function_find(name.encode()), array,
+                    len(pairs))
+        self.check(self.lib.bell_function_call(self.ctx, ctypes.byref(call)))
+        return ctypes.c_void_p(call.results[0])
+
+    def run(self, make):
+        """Makes a result, computes it and waits."""
+        value = ctypes.c_double()
+        self.check(self.lib.bell_scope_begin(self.ctx))
+        self.check(self.lib.bell_realize1(make(self)))
+        self.check(self.lib.bell_item_f64(self.fence, ctypes.byref(value)))
+        self.check(self.lib.bell_scope_end(self.ctx))
+
+
+def load_openblas(n_threads):
+    for name in ('libopenblas.so.0', 'libopenblas.so'):
+        try:
+            lib = ctypes.CDLL(name)
+        except OSError:
+            continue
+        lib.openblas_set_num_threads(n_threads)
+        return lib
+    return None
+
+
+def sgemm(blas, x, y, out, turned):
+    """out = x @ y of n x n floats, operands as stored or turned."""
+    n = x.shape[0]
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    how = [112 if c == 't' else 111 for c in turned]
+
+    def run():
+        blas.cblas_sgemm(101, how[0], how[1], n, n, n, one,
+                         ctypes.c_void_p(x.data_ptr()), n,
+                         ctypes.c_void_p(y.data_ptr()), n, zero,
+                         ctypes.c_void_p(out.data_ptr()), n)
+    return run
+
+
+class Bench:
+    def __init__(self, torch, bell, options):
+        self.torch, self.bell, self.options = torch, bell, options
+        self.blas = load_openblas(options.threads)
+        if not self.blas:
+            print('OpenBLAS: not found, skipped')
+
+    def wants(self, name):
+        return self.options.filter in name
+
+    def rand(self, *shape, dtype='float32'):
+        torch = self.torch
+        if dtype == 'int8':
+            return torch.randint(-128, 128, shape, dtype=torch.int8)
+        return torch.rand(shape).sub_(0.5).to(getattr(torch, dtype))
+
+    def upload(self, x):
+        return self.bell.tensor(x.data_ptr(), tuple(x.shape),
+                                str(x.dtype).split('.')[1])
+
+    def compare(self, name, peer_name, make, peer):
+        """Times both, turn by turn."""
+        times = [], []
+        self.bell.run(make)
+        peer()
+        end = time.perf_counter() + self.options.seconds
+        while time.perf_counter() < end or len(times[0]) < 5:
+            for i, run in enumerate((lambda: self.bell.run(make), peer)):
+                start = time.perf_counter()
+                run()
+                times[i].append(time.perf_counter() - start)
+        mid = [statistics.median(t) * 1e3 for t in times]
+        low = [min(t) * 1e3 for t in times]
+        print(f'{name:34} {mid[0]:9.3f} ms {mid[1]:9.3f} ms '
+              f'{mid[1] / mid[0]:6.2f}x {low[1] / low[0]:6.2f}x  {peer_name}',
+              flush=True)
+
+    def products(self):
+        torch = self.torch
+        for n in (512, 1024, 2048, 4096):
+            for turned in ('nn', 'nt', 'tn', 'tt'):
+                name = f'matmul f32 {n} {turned}'
+                if not self.wants(name):
+                    continue
+                x, y = self.rand(n, n), self.rand(n, n)
+                a, b = self.upload(x), self.upload(y)
+                tx = x.T if turned[0] == 't' else x
+                ty = y.T if turned[1] == 't' else y
+
+                def make(bell, a=a, b=b, turned=turned):
+                    p = bell.call('transpose', a, 0, 1) if turned[0] == 't' \
+                        else a
+                    q = bell.call('transpose', b, 0, 1) if turned[1] == 't' \
+                        else b
+                    return bell.call('matmul', p, q)
+                if self.blas:
+                    self.compare(name, 'OpenBLAS', make,
+                                 sgemm(self.blas, x, y, torch.empty(n, n),
+                                       turned))
+                if n < 4096:
+                    self.compare(name, 'torch', make, lambda: tx @ ty)
+        for n in (512, 1024, 2048):
+            for dtype in ('bfloat16', 'float16', 'int8'):
+                name = f'matmul {dtype} {n}'
+                if not self.wants(name):
+                    continue
+                x, y = (self.rand(n, n, dtype=dtype) for _ in range(2))
+                a, b = self.upload(x), self.upload(y)
+
+                def make(bell, a=a, b=b, dtype=dtype):
+                    if dtype == 'int8':
+                        return bell.call(
+                            'matmul', bell.call('to', a, 'int32'),
+                            bell.call('to', b, 'int32'))
+                    return bell.call('matmul', a, b)
+                if dtype == 'int8':
+                    self.compare(name, 'torch', make,
+                                 lambda: torch._int_mm(x, y))
+                else:
+                    self.compare(name, 'torch', make, lambda: x @ y)
+
+    def convolutions(self):
+        torch = self.torch
+        for name, shape, kernel, named in (
+                ('conv2d 3x3 8x64x56x56', (8, 64, 56, 56), (64, 64, 3, 3),
+                 {'padding': 1}),
+                ('conv2d 3x3 8x512x7x7', (8, 512, 7, 7), (512, 512, 3, 3),
+                 {'padding': 1}),
+                ('conv2d 7x7/2 8x3x224x224', (8, 3, 224, 224), (64, 3, 7, 7),
+                 {'padding': 3, 'stride': 2}),
+                ('conv2d 1x1 8x256x56x56', (8, 256, 56, 56), (64, 256, 1, 1),
+                 {}),
+                ('conv2d depthwise 8x128x56x56', (8, 128, 56, 56),
+                 (128, 1, 3, 3), {'padding': 1, 'groups': 128})):
+            if not self.wants(name):
+                continue
+            x, w = self.rand(*shape), self.rand(*kernel)
+            a, b = self.upload(x), self.upload(w)
+            self.compare(name, 'torch',
+                         lambda bell, a=a, b=b, named=named:
+                         bell.call('conv2d', a, b, **named),
+                         lambda: torch.conv2d(x, w, **named))
+
+    def functions(self):
+        torch = self.torch
+        big, rows = (4096, 4096), (16, 4096)
+        aten = torch.ops.aten
+        for name, shape, make, peer in (
+                ('gelu', big, lambda b, x: b.call('gelu', x),
+                 lambda x, y: aten.gelu.out(x, out=y)),
+                ('silu', big, lambda b, x: b.call('silu', x),
+                 lambda x, y: aten.silu.out(x, out=y)),
+                ('tanh', big, lambda b, x: b.call('tanh', x),
+                 lambda x, y: torch.tanh(x, out=y)),
+                ('exp', big, lambda b, x: b.call('exp', x),
+                 lambda x, y: torch.exp(x, out=y)),
+                ('sin', big, lambda b, x: b.call('sin', x),
+                 lambda x, y: torch.sin(x, out=y)),
+                ('cumsum', big, lambda b, x: b.call('cumsum', x, 1),
+                 lambda x, y: torch.cumsum(x, 1, out=y)),
+                ('sum', big, lambda b, x: b.call('sum', x),
+                 lambda x, y: torch.sum(x)),
+                ('softmax', big, lambda b, x: b.call('softmax', x, 1),
+                 lambda x, y: aten._softmax.out(x, 1, False, out=y)),
+                ('layer_norm', big,
+                 lambda b, x: b.call('layer_norm', x, [4096]),
+                 lambda x, y: torch.layer_norm(x, [4096])),
+                ('sort', rows, lambda b, x: b.call('sort', x, 1),
+                 lambda x, y: torch.sort(x, 1))):
+            name = f'{name} {shape[0]}x{shape[1]}'
+            if not self.wants(name):
+                continue
+            x = self.rand(*shape)
+            a, y = self.upload(x), torch.empty(*shape)
+            self.compare(name, 'torch', lambda bell: make(bell, a),
+                         lambda: peer(x, y))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n', 1)[0])
+    parser.add_argument('build_dir')
+    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--seconds', type=float, default=1)
+    parser.add_argument('--filter', default='')
+    options = parser.parse_args()
+    for name in ('OPENBLAS_CORETYPE', 'OPENBLAS_L2_SIZE',
+                 'OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'BELL_DEBUG',
+                 'BELL_MATH', 'BELL_FAIL_ALLOC'):
+        os.environ.pop(name, None)
+    os.environ['BELL_THREADS'] = str(options.threads)
+    room = 'glibc.rtld.optional_static_tls=65536'
+    if os.environ.get('GLIBC_TUNABLES') != room:
+        os.environ['GLIBC_TUNABLES'] = room  # both have thread-local variables
+        os.execv(sys.executable, [sys.executable] + sys.argv)
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        print('PyTorch: not installed (pip install torch), nothing to run')
+        return 77
+    torch.set_num_threads(options.threads)
+    bench = Bench(torch, Doorbell(options.build_dir), options)
+    print(f'{options.threads} threads, torch {torch.__version__}')
+    print(f'{"":34} {"doorbell":>12} {"peer":>12}  median minimum')
+    bench.products()
+    bench.convolutions()
+    bench.functions()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
