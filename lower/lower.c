@@ -129,7 +129,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     struct lower_target target = *k->target;
     const struct uop *root;
     struct attend attend;
-    bool attends = lower_attends(k->target) && attend_find(k, &attend);
+    uint32_t kinds = lower_attends(k->target);
+    bool attends = kinds && attend_find(k, kinds, &attend);
 
     if (!attends)
         BELL_TRY(kernel_canonical(k));
@@ -144,7 +145,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     log_nodes(k, LOG_DOT, p->name, &k->sink, 1);
     LOG(LOG_OPT, "%s:", p->name);
     if (attends) {
-        BELL_TRY(expand_attend(k, &attend, &root, p));
+        BELL_TRY((k->target->is_gpu ? expand_attend : expand_attend_host)(
+            k, &attend, &root, p));
         p->is_approx = attend_is_approx(k, &attend);
         target.is_approx |= p->is_approx;
     } else {

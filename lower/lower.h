@@ -16,7 +16,8 @@
  *   - LOCAL memory is undefined at first. What a thread has stored there the
  *     others read after a BARRIER that depends on the STORE, through an AFTER
  *     on that BARRIER; nobody stores there again before a BARRIER that
- *     depends on all that was read.
+ *     depends on all that was read. On the host, where a work-group is one
+ *     thread, an AFTER names the ENDs of the loops that store.
  *   - A COPY is a LOAD and a STORE that may be under way until a BARRIER that
  *     depends on it, also for the thread that does it.
  *   - WMMA_ROWS and WMMA are done by all threads of a warp together.
@@ -86,13 +87,16 @@ struct lower_target {
     bool has_boxes;           /* BOX */
 };
 
-/* Is attention one kernel there (lower/expand/attend.h)? */
-bool lower_attends(const struct lower_target *target);
+/* Which attention is one kernel there (lower/expand/attend.h)? By what its
+ * factors are. */
+#define LOWER_ATTENDS_HALVES (1u << 0) /* F16 or BF16, widened */
+#define LOWER_ATTENDS_WORDS  (1u << 1) /* F32 */
+uint32_t lower_attends(const struct lower_target *target);
 
-/* Is the kernel under `sink` attention, as it is made there? */
+/* Is the kernel under `sink` attention of these kinds? */
 BELL_MUST_CHECK bell_status lower_is_attention(struct uop_graph *g,
                                                const struct uop *sink,
-                                               bool *out_is);
+                                               uint32_t kinds, bool *out_is);
 
 /* A linear program. `ops` and `name` live in the graph's arena. */
 struct lower_program {

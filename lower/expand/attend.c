@@ -7,23 +7,28 @@
 #define MIN_KEYS 16
 #define MAX_WIDE 256 /* elements of a query, of a value */
 
-bool
+uint32_t
 lower_attends(const struct lower_target *t)
 {
-    return t->is_gpu && !t->no_opts && t->has_wmma_rows &&
-           t->matrix_layout == UOP_WMMA_NV && t->matrix_k[UOP_F16] == 16 &&
-           t->matrix_k[UOP_BF16] == 16 && t->warp_lanes == 32 &&
-           t->max_threads >= 128 && t->max_shared_bytes >= 40960;
+    if (!t->is_gpu && !t->no_opts && t->vector_bytes >= 16 && t->has_fma)
+        return LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS;
+    if (t->is_gpu && !t->no_opts && t->has_wmma_rows &&
+        t->matrix_layout == UOP_WMMA_NV && t->matrix_k[UOP_F16] == 16 &&
+        t->matrix_k[UOP_BF16] == 16 && t->warp_lanes == 32 &&
+        t->max_threads >= 128 && t->max_shared_bytes >= 40960)
+        return LOWER_ATTENDS_HALVES;
+    return 0;
 }
 
-/* What a matrix instruction takes of a factor; NULL if nothing. */
+/* A factor as it was before it was widened, if it is of one of these kinds;
+ * else NULL. */
 static const struct uop *
-half_of(const struct uop *u)
+narrow(const struct uop *u, uint32_t kinds)
 {
-    if (u->op != UOP_CAST || u->dtype != UOP_F32)
-        return NULL;
-    u = u->src[0];
-    return u->dtype == UOP_F16 || u->dtype == UOP_BF16 ? u : NULL;
+    if (u->op == UOP_CAST && u->dtype == UOP_F32 &&
+        (u->src[0]->dtype == UOP_F16 || u->src[0]->dtype == UOP_BF16))
+        return kinds & LOWER_ATTENDS_HALVES ? u->src[0] : NULL;
+    return kinds & LOWER_ATTENDS_WORDS && u->dtype == UOP_F32 ? u : NULL;
 }
 
 /* M, and the three sums; false if there is more or less. */
@@ -67,7 +72,7 @@ find_exp(struct attend *a)
 }
 
 static bool
-find_parts(const struct kernel *k, struct attend *a)
+find_parts(const struct kernel *k, uint32_t kinds, struct attend *a)
 {
     const struct uop *sums[3], *keys, *body, *p;
     uint32_t i;
@@ -90,16 +95,18 @@ find_parts(const struct kernel *k, struct attend *a)
     a->in = kernel_range_no(k, a->score->src[1]);
     body = a->out->src[0];
     for (i = 0; i < 2 && !a->v; i++) {
-        p = half_of(body->src[i]);
-        if (p && p->op == UOP_CAST && p->src[0] == a->exp)
-            a->v = half_of(body->src[1 - i]);
-        if (a->v && a->v->dtype != p->dtype)
+        p = narrow(body->src[i], kinds);
+        if (!p || (p != a->exp && (p->op != UOP_CAST || p->src[0] != a->exp)))
+            continue;
+        a->weight = body->src[i];
+        a->v = narrow(body->src[1 - i], kinds);
+        if (!a->v || a->v->dtype != p->dtype)
             return false;
     }
     body = a->score->src[0];
     i = kernel_deps(k, body->src[0]) >> a->key & 1;
-    a->k = half_of(body->src[1 - i]);
-    a->q = half_of(body->src[i]);
+    a->k = narrow(body->src[1 - i], kinds);
+    a->q = narrow(body->src[i], kinds);
     return a->v && a->k && a->q && a->k->dtype == a->q->dtype;
 }
 
@@ -143,14 +150,14 @@ find_ranges(const struct kernel *k, struct attend *a)
 }
 
 bool
-attend_find(const struct kernel *k, struct attend *out)
+attend_find(const struct kernel *k, uint32_t kinds, struct attend *out)
 {
     struct attend a = {.store = NULL};
 
     if (k->sink->n_src != 1)
         return false;
     a.store = k->sink->src[0];
-    if (a.store->n_src != 3 || !find_parts(k, &a) || !find_ranges(k, &a))
+    if (a.store->n_src != 3 || !find_parts(k, kinds, &a) || !find_ranges(k, &a))
         return false;
     *out = a;
     return true;
@@ -161,6 +168,8 @@ attend_is_approx(const struct kernel *k, const struct attend *a)
 {
     uint32_t i;
 
+    if (!k->target->is_gpu || a->weight == a->exp)
+        return false;
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
         bool is_own =
@@ -174,13 +183,14 @@ attend_is_approx(const struct kernel *k, const struct attend *a)
 }
 
 bell_status
-lower_is_attention(struct uop_graph *g, const struct uop *sink, bool *out_is)
+lower_is_attention(struct uop_graph *g, const struct uop *sink, uint32_t kinds,
+                   bool *out_is)
 {
     struct attend a;
     struct kernel k;
 
     BELL_TRY(kernel_init(&k, g, sink, NULL));
-    *out_is = attend_find(&k, &a);
+    *out_is = attend_find(&k, kinds, &a);
     kernel_fini(&k);
     return BELL_OK;
 }

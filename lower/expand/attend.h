@@ -5,9 +5,9 @@
  *
  *   S = sum of q * k over c        x = any function of S and of i, j
  *   M = max of x over j            E = exp2((x - M) * constant)
- *   L = sum of E over j            O = sum of float32(half(E)) * v over j
+ *   L = sum of E over j            O = sum of W * v over j
  *
- * and stores any function of O, L and M. Here it becomes one loop over tiles of
+ * where W is E or float32(half(E)), and stores any function of O, L and M. Here it becomes one loop over tiles of
  * keys with running M, L and O: when M grows, L and O are multiplied by what E
  * makes of the difference. A row of scores that are all -inf gives NaN, as it
  * does when they are reduced one after the other.
@@ -22,22 +22,28 @@ struct attend {
     const struct uop *store;
     const struct uop *score, *max, *sum, *out; /* S, M, L, O: REDUCEs */
     const struct uop *seen, *exp, *diff;       /* x, E, x - M */
+    const struct uop *weight;                  /* E, rounded */
     const struct uop *q, *k, *v;               /* before they are widened */
     uint32_t row, key, in, col;                /* i, j, c, columns of v */
     uint64_t batch;                            /* other output ranges */
 };
 
-/* Is it, of such sizes that expand_attend makes it for the target? */
-bool attend_find(const struct kernel *k, struct attend *out);
+/* Is it, of such sizes that expand_attend makes it for targets that attend to
+ * these kinds (lower_attends)? */
+bool attend_find(const struct kernel *k, uint32_t kinds, struct attend *out);
 
-/* May functions be approximate? E is rounded to halves; there is no other but
- * 1 / L, which is correct to a unit in the last place. */
+/* May functions be approximate? If E is rounded to halves and there is no other
+ * but 1 / L, which is correct to a unit in the last place. */
 bool attend_is_approx(const struct kernel *k, const struct attend *a);
 
-/* In place of expand_kernel. */
+/* In place of expand_kernel: by mma.sync, and on the host. */
 BELL_MUST_CHECK bell_status expand_attend(struct kernel *k,
                                           const struct attend *a,
                                           const struct uop **out_sink,
                                           struct lower_program *program);
+BELL_MUST_CHECK bell_status expand_attend_host(struct kernel *k,
+                                               const struct attend *a,
+                                               const struct uop **out_sink,
+                                               struct lower_program *program);
 
 #endif

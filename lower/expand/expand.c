@@ -122,8 +122,8 @@ is_ramp_compare(const struct expand *e, const struct uop *u,
 
     return inst->vec >= 0 && is_compare(u) && u->src[0]->dtype == UOP_I64 &&
            lane_step(e, u->src[0], inst->vec, &a) &&
-           lane_step(e, u->src[1], inst->vec, &b) && a > -(1 << 20) &&
-           a < 1 << 20 && b > -(1 << 20) && b < 1 << 20;
+           lane_step(e, u->src[1], inst->vec, &b) && expand_is_short(a) &&
+           expand_is_short(b);
 }
 
 /* Are the copies fixed offsets of copy 0? */
@@ -295,10 +295,9 @@ make_scalar(struct expand *e, const struct uop *u,
     return make_like(e, u, 1, src);
 }
 
-/* lane number times `step`, plus `first` in every lane */
-static const struct uop *
-make_ramp(struct expand *e, const struct uop *first, enum uop_dtype dtype,
-          uint16_t lanes, int64_t step)
+const struct uop *
+expand_ramp(struct expand *e, const struct uop *first, enum uop_dtype dtype,
+            uint16_t lanes, int64_t step)
 {
     const struct uop *ramp =
         uop_make(e->g, UOP_RAMP, dtype, lanes, no_arg, NULL, 0);
@@ -313,27 +312,22 @@ make_ramp(struct expand *e, const struct uop *first, enum uop_dtype dtype,
 
 /* lane*step OP bound, with the bound cut to what 32 bits hold: lanes compare
  * faster in 32 bits than in 64. */
-static const struct uop *
-make_ramp_compare(struct expand *e, const struct uop *u,
-                  const struct expand_inst *inst)
+const struct uop *
+expand_ramp_compare(struct expand *e, enum uop_op op, const struct uop *a,
+                    const struct uop *b, uint16_t lanes, int64_t step)
 {
-    uint32_t vec = (uint32_t)inst->vec;
-    const struct uop *a = scalar_value(e, u->src[0]);
-    const struct uop *b = scalar_value(e, u->src[1]), *bound, *ramp;
-    int64_t step =
-        kernel_coef(e->k, u->src[0], vec) - kernel_coef(e->k, u->src[1], vec);
-    int64_t last = step * (inst->lanes - 1);
+    const struct uop *bound, *ramp;
+    int64_t last = step * (lanes - 1);
     int64_t low = (last < 0 ? last : 0) - 1, high = (last > 0 ? last : 0) + 1;
 
-    assert(inst->vec >= 0);
     if (step == 0)
-        return expand_broadcast(e, uop_alu2(e->g, u->op, a, b), inst->lanes);
+        return expand_broadcast(e, uop_alu2(e->g, op, a, b), lanes);
     bound = uop_alu2(e->g, UOP_SUB, b, a);
     bound = uop_alu2(e->g, UOP_MAX, bound, uop_const_int(e->g, UOP_I64, low));
     bound = uop_alu2(e->g, UOP_MIN, bound, uop_const_int(e->g, UOP_I64, high));
     bound = uop_cast(e->g, bound, UOP_I32);
-    ramp = make_ramp(e, NULL, UOP_I32, inst->lanes, step);
-    return uop_alu2(e->g, u->op, ramp, expand_broadcast(e, bound, inst->lanes));
+    ramp = expand_ramp(e, NULL, UOP_I32, lanes, step);
+    return uop_alu2(e->g, op, ramp, expand_broadcast(e, bound, lanes));
 }
 
 /* LOAD and STORE: contiguous, or one index a lane. */
@@ -366,11 +360,16 @@ make_vector(struct expand *e, const struct uop *u,
     if (u->op == UOP_LOAD || u->op == UOP_STORE)
         return make_access(e, u, inst, src);
     if (is_ramp(e, u, inst))
-        return make_ramp(e, inst->scalar[expand_copy(e, inst)], UOP_I64,
-                         inst->lanes,
-                         kernel_coef(e->k, u, (uint32_t)inst->vec));
-    if (is_ramp_compare(e, u, inst))
-        return make_ramp_compare(e, u, inst);
+        return expand_ramp(e, inst->scalar[expand_copy(e, inst)], UOP_I64,
+                           inst->lanes,
+                           kernel_coef(e->k, u, (uint32_t)inst->vec));
+    if (is_ramp_compare(e, u, inst)) {
+        uint32_t vec = (uint32_t)inst->vec;
+        return expand_ramp_compare(e, u->op, scalar_value(e, u->src[0]),
+                                   scalar_value(e, u->src[1]), inst->lanes,
+                                   kernel_coef(e->k, u->src[0], vec) -
+                                       kernel_coef(e->k, u->src[1], vec));
+    }
     for (i = 0; i < u->n_src; i++)
         src[i] = expand_value(e, u->src[i], inst->lanes);
     return make_like(e, u, inst->lanes, src);

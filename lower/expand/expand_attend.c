@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "lower/expand/attend.h"
-#include "lower/expand/expand_internal.h"
+#include "lower/expand/attend_code.h"
 
 #define WARPS     4
 #define THREADS   (WARPS * 32)
@@ -34,21 +33,13 @@ struct side {
 };
 
 struct work {
-    struct expand *e;
-    struct uop_graph *g;
-    const struct attend *a;
+    struct attend_code c;
     uint32_t tall; /* tiles of 16 rows of a warp */
-    int64_t n_rows, n_keys, tile;
     struct side k, v;
     const struct uop *g4, *t4; /* thread / 4, % 4, of its warp */
     const struct uop *row0;    /* first row of the warp */
     const struct uop *last;    /* row of the work-group */
     const struct uop *range;   /* loop over tiles */
-    const struct uop *from[KERNEL_MAX_RANGES + 8], *to[KERNEL_MAX_RANGES + 8];
-    uint32_t n_pairs;
-    /* Where x is S * c, or where it is: that node; E of 0 or less is then
-     * exp2(S * factor - M * factor), of the maximum of S. Else NULL. */
-    const struct uop *scaled, *factor;
     const struct uop *q[MAX_TALL][MAX_STEPS];
     /* by tile of rows, and half of it */
     const struct uop *max[MAX_TALL][2], *sum[MAX_TALL][2];
@@ -63,95 +54,40 @@ struct work {
 /* ---- short forms ---- */
 
 static const struct uop *
-num(const struct work *w, int64_t value)
-{
-    return uop_const_int(w->g, UOP_I64, value);
-}
-
-static const struct uop *
-op2(const struct work *w, enum uop_op op, const struct uop *a, int64_t b)
-{
-    return uop_alu2(w->g, op, a, num(w, b));
-}
-
-static const struct uop *
-add(const struct work *w, const struct uop *a, const struct uop *b)
-{
-    return uop_alu2(w->g, UOP_ADD, a, b);
-}
-
-/* a + b * c */
-static const struct uop *
-step(const struct work *w, const struct uop *a, const struct uop *b, int64_t c)
-{
-    return add(w, a, op2(w, UOP_MUL, b, c));
-}
-
-static const struct uop *
 lane(const struct work *w, const struct uop *u, uint32_t i)
 {
     union uop_arg arg = {.i = i};
 
-    return uop_make(w->g, UOP_LANE, u->dtype, 1, arg, &u, 1);
+    return uop_make(w->c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
 }
 
 static const struct uop *
 lanes(const struct work *w, const struct uop *const *u, uint16_t n)
 {
-    return uop_make(w->g, UOP_LANES, u[0]->dtype, n, no_arg, u, n);
-}
-
-static const struct uop *
-low(const struct work *w)
-{
-    return kernel_identity(w->g, UOP_MAX, UOP_F32);
+    return uop_make(w->c.g, UOP_LANES, u[0]->dtype, n, no_arg, u, n);
 }
 
 /* ---- the kernel's expressions at places ---- */
-
-static void
-let(struct work *w, const struct uop *from, const struct uop *to)
-{
-    w->from[w->n_pairs] = from;
-    w->to[w->n_pairs++] = to;
-}
-
-static void
-let_range(struct work *w, uint32_t r, const struct uop *to)
-{
-    let(w, w->e->k->ranges[r], to);
-}
-
-/* The expression with what was let; only the first n of that hold further. */
-static const struct uop *
-value_of(struct work *w, const struct uop *u, uint32_t n)
-{
-    if (!w->g->failed &&
-        uop_substitute(w->g, &u, 1, w->from, w->to, w->n_pairs) != BELL_OK)
-        w->g->failed = true;
-    w->n_pairs = n;
-    return w->g->failed ? &uop_failed : u;
-}
 
 /* The number, which may be past n values by less than a multiple of `tile`,
  * as one of them. */
 static const struct uop *
 clamp(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
 {
-    return n % tile ? op2(w, UOP_MIN, u, n - 1) : u;
+    return n % tile ? op2(&w->c, UOP_MIN, u, n - 1) : u;
 }
 
 /* Is it one of them? NULL: always. */
 static const struct uop *
 inside(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
 {
-    return n % tile ? op2(w, UOP_CMPLT, u, n) : NULL;
+    return n % tile ? op2(&w->c, UOP_CMPLT, u, n) : NULL;
 }
 
 static const struct uop *
 both(const struct work *w, const struct uop *a, const struct uop *b)
 {
-    return a && b ? uop_alu2(w->g, UOP_AND, a, b) : a ? a : b;
+    return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
 }
 
 static int64_t
@@ -164,85 +100,37 @@ rows_of_group(const struct work *w)
 static const struct uop *
 row_of(const struct work *w, uint32_t tall, uint32_t half)
 {
-    return add(w, add(w, w->row0, w->g4), num(w, 16 * tall + 8 * half));
+    return add(&w->c, add(&w->c, w->row0, w->g4),
+               num(&w->c, 16 * tall + 8 * half));
 }
 
 static const struct uop *
 row_inside(const struct work *w, const struct uop *row)
 {
-    return clamp(w, row, w->n_rows, rows_of_group(w));
+    return clamp(w, row, w->c.n_rows, rows_of_group(w));
 }
 
 /* ---- who does what ---- */
 
-static const struct uop *
-special(const struct work *w, int64_t which, int64_t extent)
-{
-    const struct uop *size = num(w, extent);
-
-    return uop_new(w->g, UOP_SPECIAL, UOP_I64, 1, (union uop_arg){.i = which},
-                   &size, 1);
-}
-
-/* Work-groups: tiles of rows, and the batch. Where rows see the keys up to
- * their own, those with the most begin. */
+/* Work-groups: tiles of rows, and the batch. */
 static bell_status
 map_groups(struct work *w, struct lower_program *p)
 {
-    const struct kernel *k = w->e->k;
-    int64_t n = rows_of_group(w), tiles = (w->n_rows + n - 1) / n, all = tiles;
-    const struct uop *left, *tile, *warp;
-    uint64_t set;
-    uint32_t i;
+    int64_t n = rows_of_group(w);
+    const struct uop *tile, *warp;
 
-    for (set = w->a->batch; set; set &= set - 1) {
-        if (__builtin_mul_overflow(all, k->sizes[__builtin_ctzll(set)], &all))
-            all = INT64_MAX;
-    }
-    if (all > (int64_t)k->target->max_grid[0])
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "a grid of more than %u "
-                         "work-groups",
-                         k->target->max_grid[0]);
-    for (i = 0; i < 3; i++)
-        p->grid[i] = p->local[i] = 1;
-    p->grid[0] = (uint32_t)all;
+    BELL_TRY(attend_map_groups(&w->c, (w->c.n_rows + n - 1) / n, p, &tile));
     p->local[0] = THREADS;
-    left = special(w, 0, all);
-    tile = op2(w, UOP_FLOORMOD, left, tiles);
-    tile = uop_alu2(w->g, UOP_SUB, num(w, tiles - 1), tile);
-    left = op2(w, UOP_FLOORDIV, left, tiles);
-    for (set = w->a->batch; set;) {
-        uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
-        set &= ~((uint64_t)1 << r);
-        let_range(w, r, set ? op2(w, UOP_FLOORMOD, left, k->sizes[r]) : left);
-        left = op2(w, UOP_FLOORDIV, left, k->sizes[r]);
-    }
-    w->e->tid = special(w, 4, THREADS);
-    warp = op2(w, UOP_FLOORDIV, w->e->tid, 32);
-    w->g4 = op2(w, UOP_FLOORMOD, op2(w, UOP_FLOORDIV, w->e->tid, 4), 8);
-    w->t4 = op2(w, UOP_FLOORMOD, w->e->tid, 4);
-    tile = op2(w, UOP_MUL, tile, n);
-    w->last = op2(w, UOP_MIN, op2(w, UOP_ADD, tile, n - 1), w->n_rows - 1);
-    w->row0 = step(w, tile, warp, 16 * w->tall);
+    w->c.e->tid = attend_special(&w->c, 4, THREADS);
+    warp = op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 32);
+    w->g4 =
+        op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 4), 8);
+    w->t4 = op2(&w->c, UOP_FLOORMOD, w->c.e->tid, 4);
+    tile = op2(&w->c, UOP_MUL, tile, n);
+    w->last =
+        op2(&w->c, UOP_MIN, op2(&w->c, UOP_ADD, tile, n - 1), w->c.n_rows - 1);
+    w->row0 = step(&w->c, tile, warp, 16 * w->tall);
     return BELL_OK;
-}
-
-/* Tiles of keys: of `i < j ? -inf : ...` only those that some row sees. */
-static const struct uop *
-count_tiles(const struct work *w)
-{
-    const struct uop *x = w->a->seen, *cond;
-    const struct kernel *k = w->e->k;
-    int64_t n = (w->n_keys + w->tile - 1) / w->tile;
-    const struct uop *seen;
-
-    cond = x->op == UOP_WHERE ? x->src[0] : x;
-    if (cond->op != UOP_CMPLT || cond->src[0] != k->ranges[w->a->row] ||
-        cond->src[1] != k->ranges[w->a->key] || x->src[1] != low(w))
-        return num(w, n);
-    seen = op2(w, UOP_ADD, op2(w, UOP_FLOORDIV, w->last, w->tile), 1);
-    return op2(w, UOP_MIN, seen, n);
 }
 
 /* ---- q ---- */
@@ -252,31 +140,31 @@ static void
 load_pair(struct work *w, const struct uop *row, const struct uop *at,
           const struct uop **out)
 {
-    const struct kernel *k = w->e->k;
-    const struct uop *q = w->a->q, *gate = inside(w, at, w->k.n, w->k.wide);
-    const struct uop *zero = uop_const_int(w->g, q->dtype, 0), *u;
-    uint32_t n = w->n_pairs, i;
+    const struct kernel *k = w->c.e->k;
+    const struct uop *q = w->c.a->q, *gate = inside(w, at, w->k.n, w->k.wide);
+    const struct uop *zero = uop_const_int(w->c.g, q->dtype, 0), *u;
+    uint32_t n = w->c.n_pairs, i;
 
     if (q->op == UOP_LOAD && q->n_src == 2 && w->k.n % 2 == 0 &&
-        kernel_coef(k, q->src[1], w->a->in) == 1) {
+        kernel_coef(k, q->src[1], w->c.a->in) == 1) {
         const struct uop *src[4] = {q->src[0], NULL,
-                                    expand_broadcast(w->e, zero, 2), gate};
-        let_range(w, w->a->row, row);
-        let_range(w, w->a->in, at);
-        src[1] = value_of(w, q->src[1], n);
-        u = uop_make(w->g, UOP_LOAD, q->dtype, 2, no_arg, src, gate ? 4 : 2);
+                                    expand_broadcast(w->c.e, zero, 2), gate};
+        attend_let_range(&w->c, w->c.a->row, row);
+        attend_let_range(&w->c, w->c.a->in, at);
+        src[1] = attend_value(&w->c, q->src[1], n);
+        u = uop_make(w->c.g, UOP_LOAD, q->dtype, 2, no_arg, src, gate ? 4 : 2);
         for (i = 0; i < 2; i++)
             out[i] = lane(w, u, i);
         return;
     }
     for (i = 0; i < 2; i++) {
-        u = op2(w, UOP_ADD, at, i);
+        u = op2(&w->c, UOP_ADD, at, i);
         gate = inside(w, u, w->k.n, w->k.wide);
-        let_range(w, w->a->row, row);
-        let_range(w, w->a->in, clamp(w, u, w->k.n, w->k.wide));
-        out[i] = value_of(w, q, n);
+        attend_let_range(&w->c, w->c.a->row, row);
+        attend_let_range(&w->c, w->c.a->in, clamp(w, u, w->k.n, w->k.wide));
+        out[i] = attend_value(&w->c, q, n);
         if (gate)
-            out[i] = uop_alu3(w->g, UOP_WHERE, gate, out[i], zero);
+            out[i] = uop_alu3(w->c.g, UOP_WHERE, gate, out[i], zero);
     }
 }
 
@@ -289,7 +177,7 @@ load_queries(struct work *w)
     for (tall = 0; tall < w->tall; tall++) {
         for (s = 0; s < w->k.wide / 16; s++) {
             for (r = 0; r < 4; r++) {
-                at = step(w, num(w, 16 * s + 8 * (r / 2)), w->t4, 2);
+                at = step(&w->c, num(&w->c, 16 * s + 8 * (r / 2)), w->t4, 2);
                 load_pair(w, row_inside(w, row_of(w, tall, r % 2)), at,
                           part + 2 * r);
             }
@@ -306,7 +194,7 @@ init_side(struct work *w, struct side *s, const struct uop *value,
 {
     s->value = value;
     s->range = range;
-    s->n = w->e->k->sizes[range];
+    s->n = w->c.e->k->sizes[range];
     s->wide = (s->n + 15) / 16 * 16;
     s->stride = s->wide + CHUNK; /* rows lie in different banks */
 }
@@ -315,16 +203,16 @@ init_side(struct work *w, struct side *s, const struct uop *value,
 static bool
 is_copied(const struct work *w, const struct side *s)
 {
-    const struct uop *u = s->value, *index, *zero = num(w, 0);
+    const struct uop *u = s->value, *index, *zero = num(&w->c, 0);
     uint64_t divisor;
 
     if (u->op != UOP_LOAD || u->n_src != 2 || s->n % CHUNK ||
-        w->e->k->target->copy_bytes < 16 ||
-        kernel_coef(w->e->k, u->src[1], s->range) != 1)
+        w->c.e->k->target->copy_bytes < 16 ||
+        kernel_coef(w->c.e->k, u->src[1], s->range) != 1)
         return false;
     index = u->src[1];
-    if (uop_substitute(w->g, &index, 1, &w->e->k->ranges[s->range], &zero, 1) !=
-        BELL_OK)
+    if (uop_substitute(w->c.g, &index, 1, &w->c.e->k->ranges[s->range], &zero,
+                       1) != BELL_OK)
         return false;
     divisor = expand_divisor(index, 0);
     return divisor == 0 || divisor % CHUNK == 0;
@@ -336,17 +224,18 @@ load_chunk(struct work *w, const struct side *s, const struct uop *key,
            const struct uop *at, const struct uop *gate)
 {
     const struct uop *part[CHUNK], *zero, *ok, *u;
-    uint32_t n = w->n_pairs, i;
+    uint32_t n = w->c.n_pairs, i;
 
-    zero = uop_const_int(w->g, s->value->dtype, 0);
+    zero = uop_const_int(w->c.g, s->value->dtype, 0);
     for (i = 0; i < CHUNK; i++) {
-        u = op2(w, UOP_ADD, at, i);
+        u = op2(&w->c, UOP_ADD, at, i);
         ok = both(w, gate, inside(w, u, s->n, s->wide));
-        let_range(w, w->a->key, clamp(w, key, w->n_keys, w->tile));
-        let_range(w, s->range, clamp(w, u, s->n, s->wide));
-        part[i] = value_of(w, s->value, n);
+        attend_let_range(&w->c, w->c.a->key,
+                         clamp(w, key, w->c.n_keys, w->c.tile));
+        attend_let_range(&w->c, s->range, clamp(w, u, s->n, s->wide));
+        part[i] = attend_value(&w->c, s->value, n);
         if (ok)
-            part[i] = uop_alu3(w->g, UOP_WHERE, ok, part[i], zero);
+            part[i] = uop_alu3(w->c.g, UOP_WHERE, ok, part[i], zero);
     }
     return lanes(w, part, CHUNK);
 }
@@ -356,59 +245,54 @@ static uint32_t
 copy_tile(struct work *w, const struct side *s, const struct uop *tile,
           const struct uop *gate, const struct uop **out)
 {
-    int64_t each = s->wide / CHUNK, all = w->tile * each, i;
-    const struct uop *tid = w->e->tid, *zero = num(w, 0);
+    int64_t each = s->wide / CHUNK, all = w->c.tile * each, i;
+    const struct uop *tid = w->c.e->tid, *zero = num(&w->c, 0);
     const struct uop *half, *work, *row, *at, *key, *ok, *src[6];
     bool copied = is_copied(w, s);
-    uint32_t n = 0, n_pairs = w->n_pairs;
+    uint32_t n = 0, n_pairs = w->c.n_pairs;
 
-    half = op2(w, UOP_MUL, op2(w, UOP_FLOORMOD, tile, 2), w->tile * s->stride);
+    half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, tile, 2),
+               w->c.tile * s->stride);
     for (i = 0; i * THREADS < all; i++) {
-        work = op2(w, UOP_ADD, tid, i * THREADS);
+        work = op2(&w->c, UOP_ADD, tid, i * THREADS);
         if (THREADS % each == 0) {
-            row = op2(w, UOP_ADD, op2(w, UOP_FLOORDIV, tid, each),
+            row = op2(&w->c, UOP_ADD, op2(&w->c, UOP_FLOORDIV, tid, each),
                       i * (THREADS / each));
-            at = op2(w, UOP_FLOORMOD, tid, each);
+            at = op2(&w->c, UOP_FLOORMOD, tid, each);
         } else {
-            row = op2(w, UOP_FLOORDIV, work, each);
-            at = op2(w, UOP_FLOORMOD, work, each);
+            row = op2(&w->c, UOP_FLOORDIV, work, each);
+            at = op2(&w->c, UOP_FLOORMOD, work, each);
         }
-        at = op2(w, UOP_MUL, at, CHUNK);
-        key = step(w, row, tile, w->tile);
-        ok = inside(w, key, w->n_keys, w->tile);
+        at = op2(&w->c, UOP_MUL, at, CHUNK);
+        key = step(&w->c, row, tile, w->c.tile);
+        ok = inside(w, key, w->c.n_keys, w->c.tile);
         src[0] = s->memory;
-        src[1] = add(w, step(w, half, row, s->stride), at);
-        src[5] = (i + 1) * THREADS > all ? op2(w, UOP_CMPLT, work, all) : NULL;
+        src[1] = add(&w->c, step(&w->c, half, row, s->stride), at);
+        src[5] =
+            (i + 1) * THREADS > all ? op2(&w->c, UOP_CMPLT, work, all) : NULL;
         src[5] = both(w, gate, src[5]);
         if (copied) {
-            src[4] = both(w, ok,
-                          s->n != s->wide ? op2(w, UOP_CMPLT, at, s->n) : NULL);
+            src[4] =
+                both(w, ok,
+                     s->n != s->wide ? op2(&w->c, UOP_CMPLT, at, s->n) : NULL);
             if (!src[4])
-                src[4] = uop_const_int(w->g, UOP_BOOL, 1);
+                src[4] = uop_const_int(w->c.g, UOP_BOOL, 1);
             src[2] = s->value->src[0];
-            let_range(w, w->a->key, key);
-            let_range(w, s->range, at);
-            src[3] = value_of(w, s->value->src[1], n_pairs);
-            out[n++] = uop_new(w->g, UOP_COPY, UOP_VOID, 1,
+            attend_let_range(&w->c, w->c.a->key, key);
+            attend_let_range(&w->c, s->range, at);
+            src[3] = attend_value(&w->c, s->value->src[1], n_pairs);
+            out[n++] = uop_new(w->c.g, UOP_COPY, UOP_VOID, 1,
                                (union uop_arg){.i = 16}, src, src[5] ? 6 : 5);
             continue;
         }
         /* what is past the tiles is not read either */
-        key = gate ? uop_alu3(w->g, UOP_WHERE, gate, key, zero) : key;
+        key = gate ? uop_alu3(w->c.g, UOP_WHERE, gate, key, zero) : key;
         src[2] = load_chunk(w, s, key, at, ok);
         src[3] = src[5];
-        out[n++] =
-            uop_make(w->g, UOP_STORE, UOP_VOID, 1, no_arg, src, src[3] ? 4 : 3);
+        out[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
+                            src[3] ? 4 : 3);
     }
     return n;
-}
-
-static const struct uop *
-after(const struct work *w, const struct uop *memory, const struct uop *effect)
-{
-    const struct uop *src[2] = {memory, effect};
-
-    return uop_new(w->g, UOP_AFTER, memory->dtype, 1, no_arg, src, 2);
 }
 
 /* Two operands of 16 keys or elements by 8 each, from key `key` and element
@@ -420,16 +304,17 @@ load_operands(const struct work *w, const struct side *s, bool turned,
     const struct uop *reg, *row, *src[2], *part[4], *u;
     uint32_t i, j;
 
-    row = op2(w, UOP_FLOORMOD, w->e->tid, 8);
-    reg = op2(w, UOP_FLOORMOD, op2(w, UOP_FLOORDIV, w->e->tid, 8), 4);
+    row = op2(&w->c, UOP_FLOORMOD, w->c.e->tid, 8);
+    reg = op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 8), 4);
     /* registers 0 and 1 are the first operand's */
-    u = op2(w, turned ? UOP_FLOORMOD : UOP_FLOORDIV, reg, 2);
-    src[1] = op2(w, UOP_MUL, step(w, row, u, 8), s->stride);
-    u = op2(w, turned ? UOP_FLOORDIV : UOP_FLOORMOD, reg, 2);
-    src[1] = step(w, src[1], u, 8);
-    src[1] = op2(w, UOP_ADD, add(w, s->half, src[1]), key * s->stride + at);
+    u = op2(&w->c, turned ? UOP_FLOORMOD : UOP_FLOORDIV, reg, 2);
+    src[1] = op2(&w->c, UOP_MUL, step(&w->c, row, u, 8), s->stride);
+    u = op2(&w->c, turned ? UOP_FLOORDIV : UOP_FLOORMOD, reg, 2);
+    src[1] = step(&w->c, src[1], u, 8);
+    src[1] =
+        op2(&w->c, UOP_ADD, add(&w->c, s->half, src[1]), key * s->stride + at);
     src[0] = s->memory;
-    u = uop_make(w->g, UOP_WMMA_ROWS, s->value->dtype, 8,
+    u = uop_make(w->c.g, UOP_WMMA_ROWS, s->value->dtype, 8,
                  (union uop_arg){.i = turned}, src, 2);
     for (i = 0; i < 2; i++) {
         for (j = 0; j < 4; j++)
@@ -440,44 +325,6 @@ load_operands(const struct work *w, const struct side *s, bool turned,
 
 /* ---- a tile of keys ---- */
 
-/* Is `u` S times a positive number, or S? *out_by: that number. */
-static bool
-is_scaled(const struct work *w, const struct uop *u, double *out_by)
-{
-    *out_by = 1;
-    if (u == w->a->score)
-        return true;
-    if (u->op != UOP_MUL || u->src[0] != w->a->score ||
-        u->src[1]->op != UOP_CONST || !(u->src[1]->arg.f > 0))
-        return false;
-    *out_by = u->src[1]->arg.f;
-    return true;
-}
-
-/* Can scaling be part of E? The maximum is then used for nothing else. */
-static void
-find_factor(struct work *w)
-{
-    const struct kernel *k = w->e->k;
-    const struct uop *u = w->a->seen, *e = w->a->exp->src[0];
-    double by, in_exp = e == w->a->diff ? 1 : e->src[1]->arg.f;
-    uint32_t i, j;
-
-    if (u->op == UOP_WHERE && u->src[1] == low(w))
-        u = u->src[2];
-    if (!is_scaled(w, u, &by) || !(in_exp > 0) || !(by * in_exp < 1e30))
-        return;
-    for (i = 0; i < k->n_nodes; i++) {
-        const struct uop *user = k->nodes[i];
-        for (j = 0; j < user->n_src; j++) {
-            if (user->src[j] == w->a->max && user != w->a->diff)
-                return;
-        }
-    }
-    w->scaled = u;
-    w->factor = uop_const_float(w->g, UOP_F32, by * in_exp);
-}
-
 static const struct uop *
 product(const struct work *w, const struct uop *a, const struct uop *b,
         const struct uop *sum)
@@ -485,17 +332,17 @@ product(const struct work *w, const struct uop *a, const struct uop *b,
     const struct uop *src[3] = {a, b, sum};
     union uop_arg arg = {.i = uop_wmma_arg(mma)};
 
-    return uop_new(w->g, UOP_WMMA, UOP_F32, 4, arg, src, 3);
+    return uop_new(w->c.g, UOP_WMMA, UOP_F32, 4, arg, src, 3);
 }
 
 static void
 make_scores(struct work *w)
 {
-    const struct uop *zero = uop_const_float(w->g, UOP_F32, 0), *b[2];
+    const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0), *b[2];
     uint32_t n, s, i, tall;
 
-    zero = expand_broadcast(w->e, zero, 4);
-    for (n = 0; n < w->tile / 8; n += 2) {
+    zero = expand_broadcast(w->c.e, zero, 4);
+    for (n = 0; n < w->c.tile / 8; n += 2) {
         for (s = 0; s < w->k.wide / 16; s++) {
             load_operands(w, &w->k, false, 8 * n, 16 * s, b);
             for (tall = 0; tall < w->tall; tall++) {
@@ -512,22 +359,24 @@ make_scores(struct work *w)
 static void
 see_scores(struct work *w, uint32_t tall)
 {
-    const struct attend *a = w->a;
+    const struct attend *a = w->c.a;
     const struct uop *key, *ok, *x;
-    uint32_t n, i, n_pairs = w->n_pairs;
+    uint32_t n, i, n_pairs = w->c.n_pairs;
 
-    for (n = 0; n < w->tile / 8; n++) {
+    for (n = 0; n < w->c.tile / 8; n++) {
         for (i = 0; i < 4; i++) {
-            key = step(w, num(w, 8 * n + i % 2), w->range, w->tile);
-            key = step(w, key, w->t4, 2);
-            ok = inside(w, key, w->n_keys, w->tile);
-            let(w, w->factor ? w->scaled : a->score,
-                lane(w, w->score[tall][n], i));
-            let_range(w, a->row, row_inside(w, row_of(w, tall, i / 2)));
-            let_range(w, a->key, clamp(w, key, w->n_keys, w->tile));
-            x = value_of(w, a->seen, n_pairs);
+            key = step(&w->c, num(&w->c, 8 * n + i % 2), w->range, w->c.tile);
+            key = step(&w->c, key, w->t4, 2);
+            ok = inside(w, key, w->c.n_keys, w->c.tile);
+            attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
+                       lane(w, w->score[tall][n], i));
+            attend_let_range(&w->c, a->row,
+                             row_inside(w, row_of(w, tall, i / 2)));
+            attend_let_range(&w->c, a->key,
+                             clamp(w, key, w->c.n_keys, w->c.tile));
+            x = attend_value(&w->c, a->seen, n_pairs);
             if (ok)
-                x = uop_alu3(w->g, UOP_WHERE, ok, x, low(w));
+                x = uop_alu3(w->c.g, UOP_WHERE, ok, x, low(&w->c));
             w->x[tall][n][i] = x;
         }
     }
@@ -541,23 +390,10 @@ join_row(const struct work *w, enum uop_op op, const struct uop *u)
 
     for (bit = 1; bit < 4; bit *= 2) {
         union uop_arg arg = {.i = bit};
-        u = uop_alu2(w->g, op, u,
-                     uop_new(w->g, UOP_SHUFFLE, u->dtype, 1, arg, &u, 1));
+        u = uop_alu2(w->c.g, op, u,
+                     uop_new(w->c.g, UOP_SHUFFLE, u->dtype, 1, arg, &u, 1));
     }
     return u;
-}
-
-/* E of a difference. With a factor, `max` has it already, negative. */
-static const struct uop *
-exp_of(struct work *w, const struct uop *x, const struct uop *max)
-{
-    uint32_t n = w->n_pairs;
-
-    if (w->factor)
-        return uop_alu1(w->g, UOP_EXP2,
-                        uop_alu3(w->g, UOP_MULACC, x, w->factor, max));
-    let(w, w->a->diff, uop_alu2(w->g, UOP_SUB, x, max));
-    return value_of(w, w->a->exp, n);
 }
 
 /* The maximum of a half's rows so far, and what that makes of what was added up
@@ -568,22 +404,16 @@ raise_max(struct work *w, uint32_t tall, uint32_t half, const struct uop *old)
     const struct uop *max = NULL, *x;
     uint32_t n, i;
 
-    for (n = 0; n < w->tile / 8; n++) {
+    for (n = 0; n < w->c.tile / 8; n++) {
         for (i = 2 * half; i < 2 * half + 2; i++) {
             x = w->x[tall][n][i];
-            max = max ? uop_alu2(w->g, UOP_MAX, max, x) : x;
+            max = max ? uop_alu2(w->c.g, UOP_MAX, max, x) : x;
         }
     }
-    max = uop_alu2(w->g, UOP_MAX, old, join_row(w, UOP_MAX, max));
+    max = uop_alu2(w->c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
     w->new_max[tall][half] = max;
-    x = uop_alu2(w->g, UOP_CMPEQ, max, low(w));
-    w->safe[tall][half] =
-        uop_alu3(w->g, UOP_WHERE, x, uop_const_float(w->g, UOP_F32, 0), max);
-    if (w->factor) {
-        x = uop_alu1(w->g, UOP_NEG, w->safe[tall][half]);
-        w->safe[tall][half] = uop_alu2(w->g, UOP_MUL, x, w->factor);
-    }
-    w->scale[tall][half] = exp_of(w, old, w->safe[tall][half]);
+    w->safe[tall][half] = attend_safe(&w->c, max);
+    w->scale[tall][half] = attend_exp(&w->c, old, w->safe[tall][half]);
 }
 
 /* The scores become E, and are added up by each thread. */
@@ -594,11 +424,11 @@ make_exps(struct work *w, uint32_t tall, const struct uop *const old[2])
     uint32_t n, i;
 
     for (i = 0; i < 2; i++)
-        sum[i] = uop_alu2(w->g, UOP_MUL, old[i], w->scale[tall][i]);
-    for (n = 0; n < w->tile / 8; n++) {
+        sum[i] = uop_alu2(w->c.g, UOP_MUL, old[i], w->scale[tall][i]);
+    for (n = 0; n < w->c.tile / 8; n++) {
         for (i = 0; i < 4; i++) {
-            x = exp_of(w, w->x[tall][n][i], w->safe[tall][i / 2]);
-            sum[i / 2] = uop_alu2(w->g, UOP_ADD, sum[i / 2], x);
+            x = attend_exp(&w->c, w->x[tall][n][i], w->safe[tall][i / 2]);
+            sum[i / 2] = uop_alu2(w->c.g, UOP_ADD, sum[i / 2], x);
             w->x[tall][n][i] = x;
         }
     }
@@ -614,9 +444,9 @@ add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
     uint32_t tall, s, n, i;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (s = 0; s < w->tile / 16; s++) {
+        for (s = 0; s < w->c.tile / 16; s++) {
             for (i = 0; i < 8; i++)
-                part[i] = uop_cast(w->g, w->x[tall][2 * s + i / 4][i % 4],
+                part[i] = uop_cast(w->c.g, w->x[tall][2 * s + i / 4][i % 4],
                                    w->v.value->dtype);
             p[tall][s] = lanes(w, part, 8);
         }
@@ -624,9 +454,9 @@ add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
             part[i] = w->scale[tall][i / 2];
         for (n = 0; n < w->v.wide / 8; n++)
             out[tall][n] =
-                uop_alu2(w->g, UOP_MUL, out[tall][n], lanes(w, part, 4));
+                uop_alu2(w->c.g, UOP_MUL, out[tall][n], lanes(w, part, 4));
     }
-    for (s = 0; s < w->tile / 16; s++) {
+    for (s = 0; s < w->c.tile / 16; s++) {
         for (n = 0; n < w->v.wide / 8; n += 2) {
             load_operands(w, &w->v, true, 16 * s, 8 * n, b);
             for (tall = 0; tall < w->tall; tall++) {
@@ -640,43 +470,20 @@ add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
 
 /* ---- the loop ---- */
 
-static const struct uop *
-make_acc(struct work *w, const struct uop *first)
-{
-    union uop_arg arg = {.i = w->e->n_accs++};
-
-    return uop_new(w->g, UOP_ACC, first->dtype, first->lanes, arg, &first, 1);
-}
-
-static const struct uop *
-get_acc(const struct work *w, const struct uop *acc, const struct uop *when)
-{
-    const struct uop *src[2] = {acc, when};
-
-    return uop_new(w->g, UOP_ACC_GET, acc->dtype, acc->lanes, no_arg, src, 2);
-}
-
-static const struct uop *
-set_acc(const struct work *w, const struct uop *acc, const struct uop *value)
-{
-    const struct uop *src[2] = {acc, value};
-
-    return uop_new(w->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, src, 2);
-}
-
 static void
 make_accs(struct work *w)
 {
-    const struct uop *zero = uop_const_float(w->g, UOP_F32, 0);
+    const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0);
     uint32_t tall, i;
 
     for (tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < 2; i++) {
-            w->max[tall][i] = make_acc(w, low(w));
-            w->sum[tall][i] = make_acc(w, zero);
+            w->max[tall][i] = attend_acc(&w->c, low(&w->c), NULL, 0);
+            w->sum[tall][i] = attend_acc(&w->c, zero, NULL, 0);
         }
         for (i = 0; i < w->v.wide / 8; i++)
-            w->out[tall][i] = make_acc(w, expand_broadcast(w->e, zero, 4));
+            w->out[tall][i] =
+                attend_acc(&w->c, expand_broadcast(w->c.e, zero, 4), NULL, 0);
     }
 }
 
@@ -691,21 +498,23 @@ make_tile(struct work *w, const struct uop **effects)
     for (tall = 0; tall < w->tall; tall++) {
         see_scores(w, tall);
         for (i = 0; i < 2; i++) {
-            raise_max(w, tall, i, get_acc(w, w->max[tall][i], w->range));
-            sum[i] = get_acc(w, w->sum[tall][i], w->range);
+            raise_max(w, tall, i, attend_get(&w->c, w->max[tall][i], w->range));
+            sum[i] = attend_get(&w->c, w->sum[tall][i], w->range);
         }
         make_exps(w, tall, sum);
         for (i = 0; i < w->v.wide / 8; i++)
-            out[tall][i] = get_acc(w, w->out[tall][i], w->range);
+            out[tall][i] = attend_get(&w->c, w->out[tall][i], w->range);
     }
     add_values(w, out);
     for (tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < 2; i++) {
-            effects[n++] = set_acc(w, w->max[tall][i], w->new_max[tall][i]);
-            effects[n++] = set_acc(w, w->sum[tall][i], w->new_sum[tall][i]);
+            effects[n++] =
+                attend_set(&w->c, w->max[tall][i], w->new_max[tall][i]);
+            effects[n++] =
+                attend_set(&w->c, w->sum[tall][i], w->new_sum[tall][i]);
         }
         for (i = 0; i < w->v.wide / 8; i++)
-            effects[n++] = set_acc(w, w->out[tall][i], out[tall][i]);
+            effects[n++] = attend_set(&w->c, w->out[tall][i], out[tall][i]);
     }
     return n;
 }
@@ -715,39 +524,40 @@ static bell_status
 make_loop(struct work *w, const struct uop **out_end)
 {
     int64_t wide = w->k.wide + w->v.wide;
-    size_t most = 2 * (size_t)(w->tile * wide / CHUNK / THREADS + 2) +
+    size_t most = 2 * (size_t)(w->c.tile * wide / CHUNK / THREADS + 2) +
                   MAX_TALL * (MAX_COLS + 4) + 2;
-    const struct uop *tiles = count_tiles(w), *next, *gate, *barrier, **src;
+    const struct uop *tiles = attend_count_tiles(&w->c, w->last), *next, *gate,
+                     *barrier, **src;
     struct side *sides[2] = {&w->k, &w->v};
-    union uop_arg arg = {.i = uop_range_arg(w->a->key, UOP_AXIS_REDUCE)};
+    union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
     uint32_t n = 0, i;
 
-    src = arena_alloc(&w->e->k->mem, most * sizeof(*src));
+    src = arena_alloc(&w->c.e->k->mem, most * sizeof(*src));
     if (!src)
         return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
     for (i = 0; i < 2; i++) {
         struct side *s = sides[i];
-        s->memory = expand_local(w->e, s->value->dtype,
-                                 (uint64_t)(2 * w->tile * s->stride));
-        n += copy_tile(w, s, num(w, 0), NULL, src + n);
+        s->memory = expand_local(w->c.e, s->value->dtype,
+                                 (uint64_t)(2 * w->c.tile * s->stride));
+        n += copy_tile(w, s, num(&w->c, 0), NULL, src + n);
     }
-    w->range = uop_new(w->g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
+    w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->range;
-    barrier = uop_new(w->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
-    next = op2(w, UOP_ADD, w->range, 1);
-    gate = uop_alu2(w->g, UOP_CMPLT, next, tiles);
+    barrier = uop_new(w->c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
+    next = op2(&w->c, UOP_ADD, w->range, 1);
+    gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
     for (i = 0, n = 1; i < 2; i++) {
         struct side *s = sides[i];
-        s->memory = after(w, s->memory, barrier);
-        s->half = op2(w, UOP_MUL, op2(w, UOP_FLOORMOD, w->range, 2),
-                      w->tile * s->stride);
+        s->memory = attend_after(&w->c, s->memory, &barrier, 1);
+        s->half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, w->range, 2),
+                      w->c.tile * s->stride);
         n += copy_tile(w, s, next, gate, src + n);
     }
     n += make_tile(w, src + n);
     src[0] = w->range;
     assert(n <= most);
-    *out_end = uop_new(w->g, UOP_END, UOP_VOID, 1, no_arg, src, n);
-    return uop_graph_status(w->g);
+    *out_end = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
+    return uop_graph_status(w->c.g);
 }
 
 /* ---- what is stored ---- */
@@ -758,30 +568,32 @@ store_pair(struct work *w, const struct uop *row, const struct uop *at,
            const struct uop *const out[2], const struct uop *sum,
            const struct uop *max, const struct uop **effects)
 {
-    const struct uop *store = w->a->store, *src[4], *part[2], *col[2];
-    const struct uop *is_row = inside(w, row, w->n_rows, rows_of_group(w));
-    uint32_t n_pairs = w->n_pairs, i, n = 0;
-    bool pair =
-        w->v.n % 2 == 0 && kernel_coef(w->e->k, store->src[1], w->a->col) == 1;
+    const struct uop *store = w->c.a->store, *src[4], *part[2], *col[2];
+    const struct uop *is_row = inside(w, row, w->c.n_rows, rows_of_group(w));
+    uint32_t n_pairs = w->c.n_pairs, i, n = 0;
+    bool pair = w->v.n % 2 == 0 &&
+                kernel_coef(w->c.e->k, store->src[1], w->c.a->col) == 1;
 
     for (i = 0; i < 2; i++) {
-        col[i] = op2(w, UOP_ADD, at, i);
-        let(w, w->a->out, out[i]);
-        let(w, w->a->sum, sum);
-        let(w, w->a->max, max);
-        let_range(w, w->a->row, row_inside(w, row));
-        let_range(w, w->a->col, clamp(w, col[i], w->v.n, w->v.wide));
-        part[i] = value_of(w, store->src[2], n_pairs);
+        col[i] = op2(&w->c, UOP_ADD, at, i);
+        attend_let(&w->c, w->c.a->out, out[i]);
+        attend_let(&w->c, w->c.a->sum, sum);
+        attend_let(&w->c, w->c.a->max, max);
+        attend_let_range(&w->c, w->c.a->row, row_inside(w, row));
+        attend_let_range(&w->c, w->c.a->col,
+                         clamp(w, col[i], w->v.n, w->v.wide));
+        part[i] = attend_value(&w->c, store->src[2], n_pairs);
     }
     for (i = 0; i < (pair ? 1 : 2); i++) {
         src[0] = store->src[0];
-        let_range(w, w->a->row, row_inside(w, row));
-        let_range(w, w->a->col, clamp(w, col[i], w->v.n, w->v.wide));
-        src[1] = value_of(w, store->src[1], n_pairs);
+        attend_let_range(&w->c, w->c.a->row, row_inside(w, row));
+        attend_let_range(&w->c, w->c.a->col,
+                         clamp(w, col[i], w->v.n, w->v.wide));
+        src[1] = attend_value(&w->c, store->src[1], n_pairs);
         src[2] = pair ? lanes(w, part, 2) : part[i];
         src[3] = both(w, is_row, inside(w, col[i], w->v.n, w->v.wide));
-        effects[n++] =
-            uop_make(w->g, UOP_STORE, UOP_VOID, 1, no_arg, src, src[3] ? 4 : 3);
+        effects[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
+                                src[3] ? 4 : 3);
     }
     return n;
 }
@@ -794,22 +606,23 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
 
     for (tall = 0; tall < w->tall; tall++) {
         for (i = 0; i < 2; i++) {
-            sum[i] = join_row(w, UOP_ADD, get_acc(w, w->sum[tall][i], end));
-            max[i] = get_acc(w, w->max[tall][i], end);
+            sum[i] =
+                join_row(w, UOP_ADD, attend_get(&w->c, w->sum[tall][i], end));
+            max[i] = attend_get(&w->c, w->max[tall][i], end);
         }
         for (c = 0; c < w->v.wide / 8; c++) {
-            const struct uop *out = get_acc(w, w->out[tall][c], end);
+            const struct uop *out = attend_get(&w->c, w->out[tall][c], end);
             for (i = 0; i < 2; i++) {
                 part[0] = lane(w, out, 2 * i);
                 part[1] = lane(w, out, 2 * i + 1);
                 n += store_pair(w, row_of(w, tall, i),
-                                step(w, num(w, 8 * c), w->t4, 2), part, sum[i],
-                                max[i], src + n);
+                                step(&w->c, num(&w->c, 8 * c), w->t4, 2), part,
+                                sum[i], max[i], src + n);
             }
         }
     }
-    *out_sink = uop_new(w->g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
-    return uop_graph_status(w->g);
+    *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
+    return uop_graph_status(w->c.g);
 }
 
 /* Rows of a warp, keys of a tile: what registers and LOCAL memory hold. Of more
@@ -818,24 +631,24 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
 static void
 choose_sizes(struct work *w)
 {
-    const struct kernel *k = w->e->k;
+    const struct kernel *k = w->c.e->k;
     const struct lower_target *t = k->target;
-    double groups = (double)w->n_rows / (16 * WARPS * MAX_TALL);
+    double groups = (double)w->c.n_rows / (16 * WARPS * MAX_TALL);
     int64_t wide = w->k.wide + w->v.wide;
     int64_t most =
         t->max_stage_bytes ? t->max_stage_bytes / 2 : t->max_shared_bytes;
     uint64_t set;
 
-    for (set = w->a->batch; set; set &= set - 1)
+    for (set = w->c.a->batch; set; set &= set - 1)
         groups *= (double)k->sizes[__builtin_ctzll(set)];
-    w->tall = wide <= 256 && w->n_rows > 16 * WARPS && groups >= t->n_units
+    w->tall = wide <= 256 && w->c.n_rows > 16 * WARPS && groups >= t->n_units
                   ? MAX_TALL
                   : 1;
-    w->tile = w->tall == MAX_TALL && wide <= 128 ? 64 : 32;
-    while (w->tile > 16 &&
-           (2 * w->tile * (w->k.stride + w->v.stride) * 2 > most ||
-            w->tile / 2 >= w->n_keys))
-        w->tile /= 2;
+    w->c.tile = w->tall == MAX_TALL && wide <= 128 ? 64 : 32;
+    while (w->c.tile > 16 &&
+           (2 * w->c.tile * (w->k.stride + w->v.stride) * 2 > most ||
+            w->c.tile / 2 >= w->c.n_keys))
+        w->c.tile /= 2;
 }
 
 bell_status
@@ -843,17 +656,17 @@ expand_attend(struct kernel *k, const struct attend *a,
               const struct uop **out_sink, struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
-    struct work w = {.e = &e, .g = k->g, .a = a};
+    struct work w = {.c = {.e = &e, .g = k->g, .a = a}};
     const struct uop *end = NULL;
 
-    w.n_rows = k->sizes[a->row];
-    w.n_keys = k->sizes[a->key];
+    w.c.n_rows = k->sizes[a->row];
+    w.c.n_keys = k->sizes[a->key];
     init_side(&w, &w.k, a->k, a->in);
     init_side(&w, &w.v, a->v, a->col);
     choose_sizes(&w);
-    find_factor(&w);
+    attend_find_factor(&w.c);
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time",
-        16 * WARPS * (int)w.tall, (int)w.tile);
+        16 * WARPS * (int)w.tall, (int)w.c.tile);
     BELL_TRY(map_groups(&w, program));
     load_queries(&w);
     make_accs(&w);

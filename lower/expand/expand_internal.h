@@ -121,6 +121,23 @@ uint32_t expand_count(const struct expand *e, uint64_t set);
 const struct uop *expand_value(struct expand *e, const struct uop *u,
                                uint16_t lanes);
 
+/* lane number times `step`, plus `first` (may be NULL) in every lane. */
+const struct uop *expand_ramp(struct expand *e, const struct uop *first,
+                              enum uop_dtype dtype, uint16_t lanes,
+                              int64_t step);
+
+/* a + lane * (step of a) OP b + lane * (step of b), in 32 bits; `step` is the
+ * difference of the steps, each of which expand_is_short. */
+const struct uop *expand_ramp_compare(struct expand *e, enum uop_op op,
+                                      const struct uop *a, const struct uop *b,
+                                      uint16_t lanes, int64_t step);
+
+static inline bool
+expand_is_short(int64_t step)
+{
+    return step > -(1 << 20) && step < 1 << 20;
+}
+
 /* `u` in every lane; `u` itself where lanes is 1 or it is a vector. */
 const struct uop *expand_broadcast(struct expand *e, const struct uop *u,
                                    uint16_t lanes);

@@ -1,6 +1,6 @@
 /* Attention: softmax(x) @ v, where x is made of q @ k.T element by element.
  *
- * A softmax that is a product's factor is E * (1 / L), rounded to halves. First
+ * A softmax that is a product's factor is E * (1 / L), rounded perhaps. First
  * the division moves behind the product, to what becomes the root; then nothing
  * between the scores and the root is stored, and its kernel is attention
  * (lower/expand/attend.h): E, L and the maximum M are used for nothing else.
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "lower/lower.h"
 
 #define MAX_DEPTH 16 /* movement ops and conversions above a factor */
 #define MIN_ROWS  16 /* of queries */
@@ -49,15 +50,20 @@ still(const struct uop *u)
     return u;
 }
 
-/* Is it a factor for matrix instructions: halves, widened? */
+/* Is it a product of factors of a kind that the target attends to? */
 static bool
-is_half_factor(const struct uop *u)
+is_product(const struct sched *s, const struct uop *u)
 {
-    u = still(u);
-    if (u->op != UOP_CAST || u->dtype != UOP_F32)
-        return false;
-    u = u->src[0];
-    return u->dtype == UOP_F16 || u->dtype == UOP_BF16;
+    uint32_t i, kinds = s->target->attends;
+
+    for (i = 0; i < 2 && is_sum_of_products(u); i++) {
+        const struct uop *x = still(u->src[0]->src[i]);
+        bool half = x->op == UOP_CAST && (x->src[0]->dtype == UOP_F16 ||
+                                          x->src[0]->dtype == UOP_BF16);
+        if (!(kinds & (half ? LOWER_ATTENDS_HALVES : LOWER_ATTENDS_WORDS)))
+            return false;
+    }
+    return i == 2;
 }
 
 static int64_t
@@ -72,17 +78,16 @@ numel(const struct uop_graph *g, const struct uop *u)
     return n;
 }
 
-/* The one product of halves that u is made of, element by element. */
+/* The one such product that u is made of, element by element. */
 static const struct uop *
-find_score(const struct uop *u)
+find_score(const struct sched *s, const struct uop *u)
 {
     const struct uop *stack[MAX_STACK], *score = NULL;
     uint32_t n = 0, i;
 
     for (stack[n++] = u; n;) {
         u = stack[--n];
-        if (is_sum_of_products(u) && is_half_factor(u->src[0]->src[0]) &&
-            is_half_factor(u->src[0]->src[1])) {
+        if (is_product(s, u)) {
             if (score && score != u)
                 return NULL;
             score = u;
@@ -101,7 +106,7 @@ find_score(const struct uop *u)
 
 /* Is u E, of a maximum over one axis? */
 static bool
-find_exp(const struct uop *u, struct match *m)
+find_exp(const struct sched *s, const struct uop *u, struct match *m)
 {
     const struct uop *diff;
 
@@ -117,7 +122,7 @@ find_exp(const struct uop *u, struct match *m)
     if (m->max->op != UOP_REDUCE_AXIS || uop_reduce_op(m->max) != UOP_MAX ||
         m->max->src[0] != diff->src[0])
         return false;
-    m->score = find_score(diff->src[0]);
+    m->score = find_score(s, diff->src[0]);
     return m->score != NULL;
 }
 
@@ -135,7 +140,8 @@ is_inverse(const struct match *m, const struct uop *u)
 
 /* Is factor `side` of the product E, or E / L, as halves? */
 static bool
-find_factor(const struct uop *out, uint32_t side, struct match *m)
+find_factor(const struct sched *s, const struct uop *out, uint32_t side,
+            struct match *m)
 {
     const struct uop *u = out->src[0]->src[side];
     uint32_t i;
@@ -147,10 +153,10 @@ find_factor(const struct uop *out, uint32_t side, struct match *m)
         m->chain[m->n_chain++] = u;
         u = u->src[0];
     }
-    if (find_exp(u, m))
+    if (find_exp(s, u, m))
         return true;
     for (i = 0; u->op == UOP_MUL && i < 2; i++) {
-        if (find_exp(u->src[i], m) && is_inverse(m, u->src[1 - i])) {
+        if (find_exp(s, u->src[i], m) && is_inverse(m, u->src[1 - i])) {
             m->inverse = u->src[1 - i];
             return true;
         }
@@ -174,15 +180,14 @@ fits(const struct uop_graph *g, const struct match *m)
 }
 
 static bool
-find_match(const struct uop_graph *g, const struct uop *u, struct match *m)
+find_match(const struct sched *s, const struct uop *u, struct match *m)
 {
     uint32_t side;
 
-    if (!is_sum_of_products(u) || !is_half_factor(u->src[0]->src[0]) ||
-        !is_half_factor(u->src[0]->src[1]))
+    if (!is_product(s, u))
         return false;
     for (side = 0; side < 2; side++) {
-        if (find_factor(u, side, m) && fits(g, m))
+        if (find_factor(s, u, side, m) && fits(s->g, m))
             return true;
     }
     return false;
@@ -332,7 +337,7 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
         to[i] = changed ? uop_new_shaped(s->g, u->op, u->dtype, u->arg, src,
                                          u->n_src, uop_shape(s->g, u))
                         : u;
-        if (find_match(s->g, u, &m) && m.inverse &&
+        if (find_match(s, u, &m) && m.inverse &&
             mark_inner(l, u, m.score, roots, n_roots))
             to[i] = divide_behind(s, &m, to, l);
     }
@@ -413,7 +418,7 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
     if (status == BELL_OK && !roles)
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     for (i = 0; status == BELL_OK && i < l.n && s->target->attends; i++) {
-        if (!find_match(s->g, l.u[i], &m) || m.inverse)
+        if (!find_match(s, l.u[i], &m) || m.inverse)
             continue;
         root = find_root(&l, &m);
         if (root && mark_inner(&l, root, m.score, roots, n_roots))

@@ -920,7 +920,7 @@ check_attention(struct planner *p, uint32_t at, const struct uop *sink)
         i++;
     if (i == p->n_kernels || !p->kernels[i].attends)
         return BELL_OK;
-    BELL_TRY(lower_is_attention(p->s.k, sink, &is));
+    BELL_TRY(lower_is_attention(p->s.k, sink, p->s.target->attends, &is));
     if (!is)
         LOG(LOG_SCHED, "attention of a kind that is no kernel");
     p->not_attention |= !is;
@@ -1030,7 +1030,7 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
     split = host_alloc(n_roots * sizeof(*split) + 1);
     if (!split)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    plain.attends = false;
+    plain.attends = 0;
     do {
         struct planner p = {.s = {.g = g, .k = kernels, .target = target}};
         memcpy(split, roots, n_roots * sizeof(*split));

@@ -40,7 +40,7 @@ struct sched_plan {
 struct sched_target {
     uint32_t n_parallel; /* work-items that run at once */
     uint32_t n_shared;   /* that may share one reduction; 0 or 1: they don't */
-    bool attends;        /* attention is one kernel (lower/expand/attend.h) */
+    uint32_t attends;    /* attention that is one kernel: lower_attends */
     bool turns_words;    /* F32 factors are to lie along the sum */
     bool turns_rows;     /* those that the last axis does not vary with are */
 };

@@ -1,0 +1,212 @@
+/* What the forms of attention share (lower/expand/attend_code.h). */
+#include "lower/expand/attend_code.h"
+
+#include <string.h>
+
+static const union uop_arg no_arg = {.bits = 0};
+
+/* ---- the kernel's expressions at places ---- */
+
+void
+attend_let(struct attend_code *w, const struct uop *from, const struct uop *to)
+{
+    assert(w->n_pairs < sizeof(w->from) / sizeof(w->from[0]));
+    w->from[w->n_pairs] = from;
+    w->to[w->n_pairs++] = to;
+}
+
+void
+attend_let_range(struct attend_code *w, uint32_t r, const struct uop *to)
+{
+    attend_let(w, w->e->k->ranges[r], to);
+}
+
+const struct uop *
+attend_value(struct attend_code *w, const struct uop *u, uint32_t n)
+{
+    if (!w->g->failed &&
+        uop_substitute(w->g, &u, 1, w->from, w->to, w->n_pairs) != BELL_OK)
+        w->g->failed = true;
+    w->n_pairs = n;
+    return w->g->failed ? &uop_failed : u;
+}
+
+const struct uop *
+attend_special(const struct attend_code *w, int64_t which, int64_t extent)
+{
+    const struct uop *size = num(w, extent);
+
+    return uop_new(w->g, UOP_SPECIAL, UOP_I64, 1, (union uop_arg){.i = which},
+                   &size, 1);
+}
+
+bell_status
+attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
+                  const struct uop **out_tile)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *left, *tile;
+    int64_t most = k->target->is_gpu ? k->target->max_grid[0] : UINT32_MAX;
+    int64_t all = tiles;
+    uint64_t set;
+    uint32_t i;
+
+    for (set = w->a->batch; set; set &= set - 1) {
+        if (__builtin_mul_overflow(all, k->sizes[__builtin_ctzll(set)], &all))
+            all = INT64_MAX;
+    }
+    if (all > most)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "a grid of more than %lld work-groups",
+                         (long long)most);
+    for (i = 0; i < 3; i++)
+        p->grid[i] = p->local[i] = 1;
+    p->grid[0] = (uint32_t)all;
+    left = attend_special(w, 0, all);
+    tile = op2(w, UOP_FLOORMOD, left, tiles);
+    tile = uop_alu2(w->g, UOP_SUB, num(w, tiles - 1), tile);
+    left = op2(w, UOP_FLOORDIV, left, tiles);
+    for (set = w->a->batch; set;) {
+        uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
+        set &= ~((uint64_t)1 << r);
+        attend_let_range(w, r,
+                         set ? op2(w, UOP_FLOORMOD, left, k->sizes[r]) : left);
+        left = op2(w, UOP_FLOORDIV, left, k->sizes[r]);
+    }
+    *out_tile = tile;
+    return BELL_OK;
+}
+
+const struct uop *
+attend_count_tiles(const struct attend_code *w, const struct uop *last)
+{
+    const struct uop *x = w->a->seen, *cond;
+    const struct kernel *k = w->e->k;
+    int64_t n = (w->n_keys + w->tile - 1) / w->tile;
+    const struct uop *seen;
+
+    cond = x->op == UOP_WHERE ? x->src[0] : x;
+    if (cond->op != UOP_CMPLT || cond->src[0] != k->ranges[w->a->row] ||
+        cond->src[1] != k->ranges[w->a->key] || x->src[1] != low(w))
+        return num(w, n);
+    seen = op2(w, UOP_ADD, op2(w, UOP_FLOORDIV, last, w->tile), 1);
+    return op2(w, UOP_MIN, seen, n);
+}
+
+/* ---- scaling ---- */
+
+/* Is `u` S times a positive number, or S? *out_by: that number. */
+static bool
+is_scaled(const struct attend_code *w, const struct uop *u, double *out_by)
+{
+    *out_by = 1;
+    if (u == w->a->score)
+        return true;
+    if (u->op != UOP_MUL || u->src[0] != w->a->score ||
+        u->src[1]->op != UOP_CONST || !(u->src[1]->arg.f > 0))
+        return false;
+    *out_by = u->src[1]->arg.f;
+    return true;
+}
+
+void
+attend_find_factor(struct attend_code *w)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *u = w->a->seen, *e = w->a->exp->src[0];
+    double by, in_exp = e == w->a->diff ? 1 : e->src[1]->arg.f;
+    uint32_t i, j;
+
+    if (u->op == UOP_WHERE && u->src[1] == low(w))
+        u = u->src[2];
+    if (!is_scaled(w, u, &by) || !(in_exp > 0) || !(by * in_exp < 1e30))
+        return;
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *user = k->nodes[i];
+        for (j = 0; j < user->n_src; j++) {
+            if (user->src[j] == w->a->max && user != w->a->diff)
+                return;
+        }
+    }
+    w->scaled = u;
+    w->factor = uop_const_float(w->g, UOP_F32, by * in_exp);
+}
+
+/* The scalar in as many lanes as `like` has. */
+static const struct uop *
+as_wide(const struct attend_code *w, const struct uop *u,
+        const struct uop *like)
+{
+    return expand_broadcast(w->e, u, like->lanes);
+}
+
+const struct uop *
+attend_exp(struct attend_code *w, const struct uop *x, const struct uop *max)
+{
+    const struct uop *u = w->a->exp->src[0], *diff;
+
+    if (w->factor)
+        return uop_alu1(
+            w->g, UOP_EXP2,
+            uop_alu3(w->g, UOP_MULACC, x, as_wide(w, w->factor, x), max));
+    diff = uop_alu2(w->g, UOP_SUB, x, max);
+    if (u != w->a->diff)
+        diff = uop_alu2(w->g, UOP_MUL, diff, as_wide(w, u->src[1], x));
+    return uop_alu1(w->g, UOP_EXP2, diff);
+}
+
+const struct uop *
+attend_safe(const struct attend_code *w, const struct uop *max)
+{
+    const struct uop *x, *zero = uop_const_float(w->g, UOP_F32, 0);
+
+    x = uop_alu2(w->g, UOP_CMPEQ, max, as_wide(w, low(w), max));
+    x = uop_alu3(w->g, UOP_WHERE, x, as_wide(w, zero, max), max);
+    if (!w->factor)
+        return x;
+    x = uop_alu1(w->g, UOP_NEG, x);
+    return uop_alu2(w->g, UOP_MUL, x, as_wide(w, w->factor, max));
+}
+
+/* ---- memory and variables ---- */
+
+const struct uop *
+attend_after(const struct attend_code *w, const struct uop *memory,
+             const struct uop *const *effects, uint32_t n)
+{
+    const struct uop *src[4] = {memory};
+
+    assert(n < 4);
+    memcpy(src + 1, effects, n * sizeof(*effects));
+    return uop_new(w->g, UOP_AFTER, memory->dtype, 1, no_arg, src, n + 1);
+}
+
+const struct uop *
+attend_acc(struct attend_code *w, const struct uop *first,
+           const struct uop *const *loops, uint32_t n)
+{
+    const struct uop *src[4] = {first};
+    union uop_arg arg = {.i = w->e->n_accs++};
+
+    assert(n < 4);
+    memcpy(src + 1, loops, n * sizeof(*loops));
+    return uop_new(w->g, UOP_ACC, first->dtype, first->lanes, arg, src, n + 1);
+}
+
+const struct uop *
+attend_get(const struct attend_code *w, const struct uop *acc,
+           const struct uop *when)
+{
+    const struct uop *src[2] = {acc, when};
+
+    return uop_new(w->g, UOP_ACC_GET, acc->dtype, acc->lanes, no_arg, src, 2);
+}
+
+const struct uop *
+attend_set(const struct attend_code *w, const struct uop *acc,
+           const struct uop *value)
+{
+    const struct uop *src[2] = {acc, value};
+
+    return uop_new(w->g, UOP_ACC_SET, UOP_VOID, 1, no_arg, src, 2);
+}
