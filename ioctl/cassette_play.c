@@ -147,6 +147,7 @@ static bell_status
 add_piece(struct play *play, uint64_t recorded, uint64_t size_bytes,
           uint8_t *now)
 {
+    assert(now || !size_bytes);
     if (!size_bytes)
         return BELL_OK;
     if (host_grow((void **)&play->pieces, &play->cap_pieces, play->n_pieces + 1,
@@ -213,6 +214,7 @@ play_rebuild(const struct cas_blob *const *in, uint32_t n, uint8_t **at,
     uint8_t *block;
     uint32_t i;
 
+    assert(n <= KIO_CAPTURE_BLOBS);
     for (i = 0; i < n; i++)
         total += in[i] ? ((size_t)in[i]->size_bytes + 7) & ~(size_t)7 : 0;
     *out_bytes = total;
@@ -323,6 +325,7 @@ play_load_field(const uint8_t *at, uint32_t size_bytes)
 {
     uint64_t value = 0;
 
+    assert(size_bytes <= 8);
     memcpy(&value, at, size_bytes);
     return value;
 }
@@ -440,6 +443,7 @@ compare_answers(struct play *play, const struct kio_capture *layouts,
     const struct cas_blob *out[KIO_CAPTURE_BLOBS];
     uint32_t i;
 
+    assert(n <= KIO_CAPTURE_BLOBS);
     (void)play_collect(play->record, CAS_ARG_OUT, out);
     play->call = layouts->call.name;
     for (i = 0; i < layouts->n_blobs; i++) {
@@ -479,6 +483,7 @@ call_again(struct play *play, const struct cas_blob *const *in, uint32_t n,
     uint32_t i;
     int result;
 
+    assert(n <= KIO_CAPTURE_BLOBS);
     for (i = 0; i < n && i < layouts->n_blobs; i++) {
         if (in[i])
             translate(play, layouts->blobs[i].desc, at[i], in[i]->size_bytes);
@@ -710,6 +715,7 @@ cas_play(const struct cas_reader *reader, struct kio *kio, cas_play_fn *fn,
     bell_status status = BELL_OK;
     uint32_t n = cas_reader_count(reader);
 
+    assert(reader && kio && fn);
     map_init(&play.fds);
     map_init(&play.given);
     map_init(&play.names);

@@ -154,6 +154,7 @@ take_record(const struct cas_reader *reader, size_t at,
 {
     uint32_t i;
 
+    assert(at < reader->raw_bytes);
     *record = (struct cas_record){
         .kind = head->kind,
         .pid = head->pid,
@@ -247,6 +248,7 @@ cas_reader_parse(const char *name, const void *data, size_t size_bytes,
     struct cas_reader *reader = host_calloc(1, sizeof(*reader));
     bell_status status;
 
+    assert(data || !size_bytes);
     if (!reader)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", name);
     reader->name = name;
@@ -344,6 +346,7 @@ cas_reader_count(const struct cas_reader *reader)
 const struct cas_record *
 cas_reader_get(const struct cas_reader *reader, uint32_t i)
 {
+    assert(i < reader->n_records);
     return &reader->records[i];
 }
 

@@ -40,6 +40,7 @@ write_all(int fd, const void *data, size_t size_bytes)
 {
     const uint8_t *p = data;
 
+    assert(fd >= 0);
     while (size_bytes) {
         ssize_t n = write(fd, p, size_bytes);
         if (n < 0 && errno == EINTR)
@@ -146,6 +147,8 @@ cas_writer_create(const char *path, uint32_t flags, const char *identity,
     struct cas_writer *writer = host_calloc(1, sizeof(*writer));
     bell_status status;
 
+    assert(path && identity);
+    assert(!(flags & ~(uint32_t)(CAS_COMPRESS | CAS_WRITE_EACH)));
     if (!writer)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a cassette");
     writer->flags = flags;
@@ -279,6 +282,8 @@ cas_argument_blobs(const struct kio_capture *in, const struct kio_capture *out,
 {
     uint32_t n = 0, i;
 
+    assert(in->n_blobs <= KIO_CAPTURE_BLOBS &&
+           out->n_blobs <= KIO_CAPTURE_BLOBS);
     for (i = 0; i < in->n_blobs; i++) {
         const struct kio_blob *b = &in->blobs[i], *o = &out->blobs[i];
         blobs[n++] = (struct cas_blob){

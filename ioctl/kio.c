@@ -95,6 +95,7 @@ sys_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     int fd = open(path, O_RDONLY | O_CLOEXEC), result = 0;
     size_t n = 0;
 
+    assert(cap > 0);
     (void)kio;
     if (fd < 0)
         return -errno;
@@ -161,6 +162,7 @@ kio_outlives(const struct kio *kio)
 void
 kio_set_branch(struct kio *kio, uint32_t branch)
 {
+    assert(branch <= NV_BRANCH_NEWEST);
     for (; kio; kio = kio->below)
         kio->branch = branch;
 }
@@ -343,6 +345,7 @@ call(const struct kio_file *file, unsigned long request, void *arg,
     unsigned n_tries = 0, n_busy = 0;
     int result;
 
+    assert(file->kio && file->fd >= 0);
     for (;;) {
         result = kio->ops->ioctl(kio, file->fd, request, arg);
         if (again(result, &n_tries))

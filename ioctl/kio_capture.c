@@ -29,6 +29,7 @@ capture_reserve(struct kio_capture *capture, size_t size_bytes)
     uint8_t *old = capture->buf, *buf;
     uint32_t i;
 
+    assert(capture->used_bytes <= capture->cap_bytes);
     if (need <= capture->cap_bytes)
         return true;
     while (cap < need)
@@ -136,6 +137,7 @@ capture_all(struct kio_capture *capture, enum kio_dev dev, uint32_t branch,
     struct kio_blob blob = {.addr = (uintptr_t)arg};
     uint32_t i;
 
+    assert(!view || !read);
     capture->n_blobs = 0;
     capture->used_bytes = 0;
     capture->dev = dev;
@@ -179,6 +181,7 @@ kio_capture_is_whole(const struct kio_capture *capture, const char **out_field)
 {
     uint32_t i, f, k;
 
+    assert(capture->n_blobs <= KIO_CAPTURE_BLOBS);
     for (i = 0; i < capture->n_blobs; i++) {
         const struct kio_struct *desc = capture->blobs[i].desc;
         for (f = 0; desc && f < desc->n_fields; f++) {
@@ -224,6 +227,7 @@ kio_capture_describe(struct kio_capture *capture, enum kio_dev dev,
 {
     uint32_t i, f;
 
+    assert(capture->n_blobs <= KIO_CAPTURE_BLOBS);
     for (i = 1; i < capture->n_blobs; i++) {
         struct kio_blob *blob = &capture->blobs[i];
         const struct kio_blob *outer;

@@ -170,6 +170,7 @@ void
 kio_describe(enum kio_dev dev, uint32_t branch, unsigned long request,
              struct kio_call_desc *out_desc)
 {
+    assert(branch < NV_N_BRANCHES);
     *out_desc = (struct kio_call_desc){.name = "ioctl"};
     switch (dev) {
     case KIO_DEV_NV_CTL:
@@ -212,6 +213,7 @@ desc_load_field(const struct kio_struct *desc, uint32_t index, const void *data,
 {
     const struct kio_field *field;
 
+    assert(index < desc->n_fields);
     if (index >= desc->n_fields)
         return 0;
     field = &desc->fields[index];
@@ -358,6 +360,7 @@ kio_struct_convert(const struct kio_struct *from_desc, const void *from,
 {
     uint32_t i;
 
+    assert(from != to);
     if (from_desc == to_desc) {
         memcpy(to, from, to_desc->size_bytes);
         return;
@@ -560,6 +563,7 @@ diff_bytes(struct diff *diff, uint32_t from, uint32_t to)
 {
     char label[24];
 
+    assert(from <= to);
     for (; from < to; from++) {
         if (diff->a[from] == diff->b[from])
             continue;

@@ -1,6 +1,7 @@
 /* Making chosen calls fail. */
 #include "ioctl/kio_fault.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -223,6 +224,7 @@ fault_meet(struct fault_kio *fault, enum call_kind kind,
     uint64_t number = 0;
     uint32_t i;
 
+    assert(fault->n_rules <= RULES_MAX);
     pthread_mutex_lock(&fault->lock);
     fault->n_calls++;
     for (i = 0; i < fault->n_rules; i++) {
@@ -501,6 +503,7 @@ kio_fault_create(struct kio *below, const char *plan, struct kio **out_kio)
     struct fault_kio *fault = host_calloc(1, sizeof(*fault));
     bell_status status;
 
+    assert(below && plan);
     if (!fault)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a fault plan");
     status = fault_parse_plan(plan, fault->rules, &fault->n_rules);

@@ -1,6 +1,7 @@
 /* Recording calls to a cassette while passing them on. */
 #include "ioctl/kio_record.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -301,6 +302,7 @@ watch_locked(struct record_kio *rec, const struct kio_region *region)
     struct watch *w;
     uint32_t i;
 
+    assert(rec->n_watches <= WATCH_MAX);
     for (i = 0; i < rec->n_watches; i++) {
         if (rec->watches[i].cpu == region->cpu)
             return;
@@ -434,6 +436,7 @@ kio_record_create(struct kio *below, const char *path, struct kio **out_kio)
     struct record_kio *rec = host_calloc(1, sizeof(*rec));
     bell_status status;
 
+    assert(below && path);
     if (rec)
         rec->watches = host_calloc(WATCH_MAX, sizeof(*rec->watches));
     if (!rec || !rec->watches) {

@@ -377,6 +377,7 @@ map_memory(struct replay_kio *replay, uint64_t recorded, void *wish,
     struct moved moved = {recorded, size_bytes, NULL};
     void *p = MAP_FAILED;
 
+    assert(size_bytes > 0);
     if (flags & MAP_FIXED && !forget_mapped(replay, wish, size_bytes))
         return false;
     if (host_grow((void **)&replay->maps, &replay->cap_maps, replay->n_maps + 1,

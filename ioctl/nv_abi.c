@@ -212,6 +212,7 @@ nv_struct(uint32_t branch, uint32_t struct_id)
 uint32_t
 nv_wire_bytes(const struct nv_abi *abi, uint32_t struct_id)
 {
+    assert(abi->branch < NV_N_BRANCHES && struct_id < nv_n_structs);
     return nv_structs[struct_id][abi->branch]->size_bytes;
 }
 

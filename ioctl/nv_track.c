@@ -76,6 +76,7 @@ nv_track_destroy(struct nv_track *track)
 static void
 track_add(struct list *list, const void *item)
 {
+    assert(list->item_bytes > 0);
     if (host_grow(&list->items, &list->cap, list->n + 1, list->item_bytes) < 0)
         return;
     memcpy((uint8_t *)list->items + list->n++ * list->item_bytes, item,
@@ -99,6 +100,7 @@ drop(struct list *list, size_t i)
 static uint64_t
 track_field(const struct kio_blob *blob, const char *name)
 {
+    assert(blob->desc);
     return kio_struct_get(blob->desc, blob->data, blob->size_bytes, name);
 }
 
@@ -259,6 +261,7 @@ nv_track_mmap(struct nv_track *track, int fd, void *addr, size_t size_bytes)
     struct cpu_map map = {.addr = addr, .size_bytes = size_bytes};
     size_t i;
 
+    assert(size_bytes > 0);
     for (i = 0; i < track->pending.n; i++) {
         if (p[i].fd != fd)
             continue;
@@ -397,6 +400,7 @@ take_entries(const struct nv_track *track, const struct channel *channel,
     uint64_t base = 0;
     uint32_t i;
 
+    assert(channel->put < channel->n_entries && put < channel->n_entries);
     for (i = channel->put; i != put; i = (i + 1) % channel->n_entries) {
         uint64_t entry = ring[i], va;
         uint32_t n_dw = ENTRY_LEN(entry);
@@ -423,6 +427,7 @@ nv_track_sample(struct nv_track *track, nv_track_fn *fn, void *user)
     struct found *found = NULL;
     size_t i;
 
+    assert(fn);
     for (i = 0; i < track->channels.n; i++) {
         struct channel *c = &channels[i];
         const volatile uint8_t *userd = track_find_memory(

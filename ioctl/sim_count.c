@@ -2,6 +2,7 @@
  * process's, and what they count is too. */
 #include "ioctl/sim_count.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static struct {
 void
 sim_count_begin(uint64_t most_groups)
 {
+    assert(!atomic_load(&counting.on));
     pthread_mutex_lock(&counting.lock);
     memset(&counting.sum, 0, sizeof(counting.sum));
     counting.most_groups = most_groups;
@@ -70,6 +72,7 @@ sim_count_add(const struct sim_counts *part)
     struct sim_counts *sum = &counting.sum;
     int i;
 
+    assert(part->n_groups_run <= part->n_groups);
     pthread_mutex_lock(&counting.lock);
     sum->n_groups += part->n_groups;
     sum->n_groups_run += part->n_groups_run;
@@ -98,6 +101,7 @@ sim_count_global(struct sim_counts *counts, const uint64_t *addr, uint32_t n,
     uint64_t seen[256], sector; /* 64 lanes of 128 bytes at most */
     uint32_t n_seen = 0, i, j;
 
+    assert(n <= 64 && n_bytes > 0 && n_bytes <= 128);
     for (i = 0; i < n; i++) {
         for (sector = addr[i] / SECTOR_BYTES;
              sector <= (addr[i] + n_bytes - 1) / SECTOR_BYTES; sector++) {
@@ -127,6 +131,7 @@ passes(const uint64_t *addr, uint32_t n, uint32_t n_words)
     uint64_t words[N_BANKS][N_BANKS], word;
     uint32_t n_of[N_BANKS] = {0}, most = 1, i, k, j;
 
+    assert(n * n_words <= N_BANKS);
     for (i = 0; i < n; i++) {
         for (k = 0; k < n_words; k++) {
             uint32_t bank;
@@ -151,6 +156,7 @@ sim_count_shared(struct sim_counts *counts, const uint64_t *addr, uint32_t n,
     uint32_t n_words = n_bytes > BANK_BYTES ? n_bytes / BANK_BYTES : 1;
     uint32_t together = N_BANKS / n_words, i;
 
+    assert(n_bytes > 0 && n_bytes <= N_BANKS * BANK_BYTES);
     for (i = 0; i < n; i += together) {
         uint32_t part = n - i < together ? n - i : together;
 

@@ -2,6 +2,7 @@
  * 64 KiB are sixteen small ones. */
 #include "sim/space.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ table_at(uint64_t entry)
 static unsigned
 level_index(uint64_t va, unsigned level)
 {
+    assert(level < N_LEVELS);
     return (unsigned)(va >> (SMALL_SHIFT + 9 * (N_LEVELS - 1 - level))) &
            (N_ENTRIES - 1);
 }
@@ -162,6 +164,7 @@ space_fill(struct sim_space *space, uint64_t va, uint64_t host, uint64_t end,
     unsigned want = page_bytes == BIG_BYTES ? BIG_LEVEL : N_LEVELS - 1, level;
     uint64_t start = va, step = level_bytes(want);
 
+    assert(va < end);
     while (va < end) {
         uint64_t *entry = table_entry(space, va, want, true, &level);
         if (entry && *entry) {
@@ -226,6 +229,7 @@ sim_space_unmap(struct sim_space *space, uint64_t va, uint64_t size_bytes)
 {
     uint64_t end = (uint64_t)1 << VA_BITS;
 
+    assert(va % 4096 == 0 && size_bytes % 4096 == 0);
     if (va >= end)
         return;
     if (size_bytes < end - va)
@@ -317,6 +321,7 @@ sim_walk_span(struct sim_walk *walk, uint64_t va, uint64_t *out_bytes,
     unsigned shift;
     uint64_t leaf = look_up(walk, va, &shift), offset;
 
+    assert(walk->space);
     *out_bytes = 0;
     *out_flags = 0;
     if (!leaf)

@@ -104,6 +104,7 @@ hard_tanh(struct bell_context *ctx, const struct uop *x, double low,
 {
     const struct uop *lo = tn_num(ctx, x, low), *hi = tn_num(ctx, x, high), *u;
 
+    assert(low < high);
     u = tn_where(ctx, tn_lt(ctx, x, lo), lo, x);
     u = tn_where(ctx, tn_lt(ctx, hi, u), hi, u);
     return slope_between(ctx, u, x, lo, hi);
@@ -159,6 +160,7 @@ tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *y = tn_min(ctx, x, tn_num(ctx, x, 0));
 
+    assert(tn_bad(x) || tn_is_float(x));
     y = tn_sub(ctx, y, soft_rest(ctx, x));
     return tensor_slope(ctx, y, x, tn_sigmoid(ctx, tn_neg(ctx, x)));
 }
@@ -168,6 +170,7 @@ soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 {
     const struct uop *bx = tn_mul_c(ctx, x, beta), *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     y = tn_add(ctx, tn_max(ctx, bx, tn_num(ctx, x, 0)), soft_rest(ctx, bx));
     return tensor_slope(ctx, tn_mul_c(ctx, y, 1 / beta), x,
                         tn_sigmoid(ctx, bx));
@@ -176,12 +179,14 @@ soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 static const struct uop *
 take_silu(struct bell_context *ctx, const struct uop *x)
 {
+    assert(tn_bad(x) || tn_is_float(x));
     return tn_mul(ctx, x, tn_sigmoid(ctx, x));
 }
 
 static const struct uop *
 quick_gelu(struct bell_context *ctx, const struct uop *x)
 {
+    assert(tn_bad(x) || tn_is_float(x));
     return tn_mul(ctx, x, tn_sigmoid(ctx, tn_mul_c(ctx, x, 1.702)));
 }
 
@@ -191,6 +196,7 @@ gelu_tanh(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *cube = tn_mul(ctx, tn_mul(ctx, x, x), x), *u;
 
+    assert(tn_bad(x) || tn_is_float(x));
     u = tn_add(ctx, x, tn_mul_c(ctx, cube, 0.044715));
     u = tn_mul_c(ctx, u, 2 * 0.79788456080286535588);
     return tn_mul(ctx, x, tn_sigmoid(ctx, u));
@@ -205,6 +211,7 @@ soft_sign(struct bell_context *ctx, const struct uop *x)
 static const struct uop *
 take_mish(struct bell_context *ctx, const struct uop *x)
 {
+    assert(tn_bad(x) || tn_is_float(x));
     return tn_mul(ctx, x, tn_tanh(ctx, soft_plus(ctx, x, 1)));
 }
 

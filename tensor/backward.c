@@ -1,6 +1,7 @@
 /* The calls that ask for gradients. */
 #include "tensor/gradient.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -91,6 +92,7 @@ check_loss(const char *call, const struct bell_tensor *loss)
 static const struct uop *
 make_seed(const struct bell_tensor *loss)
 {
+    assert(tn_numel(loss->ctx, loss->uop) == 1);
     return tn_full(loss->ctx, tn_const(loss->ctx, loss->dtype, 1),
                    loss->shape->d, loss->shape->n);
 }

@@ -117,6 +117,7 @@ fail_node(struct bell_context *ctx, const char *call)
 void
 tensor_set_node(struct bell_tensor *t, const struct uop *uop)
 {
+    assert(tn_bad(uop) || t->ctx->graph.nodes[uop->id] == uop);
     t->uop = uop;
     t->shape = tn_shape(t->ctx, uop);
     t->dtype = uop->dtype;
@@ -268,6 +269,7 @@ tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
     struct bell_context *ctx = NULL;
     uint32_t i;
 
+    assert(n > 0);
     for (i = 0; i < n && !ctx; i++)
         ctx = tensors[i] ? tensors[i]->ctx : NULL;
     for (i = 0; i < n; i++) {

@@ -119,6 +119,7 @@ static const struct uop *
 turn_weight(struct bell_context *ctx, const struct uop *w, int64_t groups,
             const struct back_axis axes[2])
 {
+    assert(tn_bad(w) || (groups > 0 && tn_rank(ctx, w) == 4));
     /* g o i a r b s to g i r s o a b */
     static const int64_t order[7] = {0, 2, 4, 6, 1, 3, 5};
     uint32_t i;
@@ -343,6 +344,7 @@ check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
 static const struct uop *
 add_bias(struct bell_context *ctx, const struct uop *u, const struct uop *bias)
 {
+    assert(tn_bad(u) || tn_rank(ctx, u) == 4);
     if (!bias || tn_bad(bias))
         return bias ? bias : u;
     return tn_add(
@@ -494,6 +496,7 @@ pool_windows(struct bell_context *ctx, const struct uop *u,
     int64_t pads[2 * TN_MAX_RANK] = {0};
     uint32_t rank = tn_rank(ctx, u), i;
 
+    assert(tn_bad(u) || tn_rank(ctx, u) >= 2);
     if (tn_bad(u))
         return u;
     for (i = 0; i < 2; i++) {

@@ -100,6 +100,7 @@ tensor_result(const char *call, const struct tensor_operands *ops,
 {
     struct bell_tensor *t;
 
+    assert(tn_bad(u) || u->dtype < UOP_DTYPE_COUNT);
     if (!tn_bad(u) && u->dtype == UOP_F32)
         u = tn_cast(ops->ctx, u, ops->dtype);
     t = tensor_new(ops->ctx, call, u);
@@ -178,6 +179,7 @@ TENSOR_BINARY(bell_floor_divide, TENSOR_NO_BOOL, floor_divide)
 static const struct uop *
 trunc_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
+    assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
     if (!tn_is_float(x))
         return tn_alu2(ctx, UOP_IDIV, x, y);
     return tn_trunc(ctx, tn_fdiv(ctx, x, y));
@@ -189,6 +191,7 @@ static const struct uop *
 take_remainder(struct bell_context *ctx, const struct uop *x,
                const struct uop *y)
 {
+    assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
     if (!tn_is_float(x))
         return tn_alu2(ctx, UOP_FLOORMOD, x, y);
     return tn_sub(ctx, x, tn_mul(ctx, y, floor_divide(ctx, x, y)));
@@ -199,6 +202,7 @@ TENSOR_BINARY(bell_remainder, TENSOR_NO_BOOL, take_remainder)
 static const struct uop *
 take_fmod(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
+    assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
     if (!tn_is_float(x))
         return tn_alu2(ctx, UOP_IMOD, x, y);
     return tn_sub(ctx, x, tn_mul(ctx, y, trunc_divide(ctx, x, y)));
@@ -256,6 +260,7 @@ take_pow(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     const struct uop *c = tn_peel(y);
     bool same = c && tn_rank(ctx, y) == 0;
 
+    assert(tn_bad(x) || tn_bad(y) || x->dtype == y->dtype);
     if (!tn_is_float(x)) {
         if (same && c->arg.i > 0)
             return pow_whole(ctx, x, (uint64_t)c->arg.i);
@@ -345,6 +350,7 @@ log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
     const struct uop *dist = tn_abs(ctx, tn_sub(ctx, x, y)), *more;
 
+    assert(tn_bad(x) || tn_is_float(x));
     more = tn_log1p(ctx, tn_exp(ctx, tn_neg(ctx, dist)));
     more = tn_where(ctx, tn_eq(ctx, x, y),
                     tn_const(ctx, x->dtype, 0.69314718055994530942), more);
@@ -386,6 +392,7 @@ shift_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
     struct bell_tensor *both[2] = {x, y}, *out;
     struct tensor_operands ops;
 
+    assert(op == UOP_SHL || op == UOP_SHR);
     if (!tensor_operands(call, both, 2, TENSOR_INT, &ops, &out))
         return out;
     if (ops.dtype == UOP_BOOL) {

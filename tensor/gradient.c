@@ -19,6 +19,7 @@ const struct uop *
 tensor_rule_add(struct bell_context *ctx, const struct uop *node,
                 const struct tensor_rule *rule)
 {
+    assert(tn_bad(node) || ctx->graph.nodes[node->id] == node);
     if (tn_bad(node) || tn_bad(rule->a) || (rule->b && tn_bad(rule->b)))
         return &uop_failed;
     if (node == rule->a || !tn_is_float(node) || node->op == UOP_CONST ||
@@ -195,6 +196,7 @@ pow_base(struct bell_context *ctx, const struct uop *x, const struct uop *y,
     const struct uop *d =
         tn_mul(ctx, y, tn_alu2(ctx, UOP_POW, x, tn_add_c(ctx, y, -1)));
 
+    assert(tn_bad(x) || tn_is_float(x));
     return tn_where(ctx, tn_eq(ctx, y, tn_num(ctx, y, 0)), tn_num(ctx, g, 0),
                     tn_mul(ctx, g, d));
 }
@@ -208,6 +210,7 @@ pow_exponent(struct bell_context *ctx, const struct uop *u, const struct uop *x,
     const struct uop *flat =
         tn_and(ctx, tn_eq(ctx, x, zero), tn_not(ctx, tn_lt(ctx, y, zero)));
 
+    assert(tn_bad(x) || tn_is_float(x));
     return tn_where(ctx, flat, tn_num(ctx, g, 0),
                     tn_mul(ctx, g, tn_mul(ctx, u, tn_log(ctx, x))));
 }
@@ -438,7 +441,6 @@ static const struct uop *
 find_gradient_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
                     const struct uop *g)
 {
-    assert(i < u->n_src);
     if (u->op == UOP_WHERE)
         return i == 1 ? tn_where(ctx, u->src[0], g, tn_num(ctx, g, 0))
                       : tn_where(ctx, u->src[0], tn_num(ctx, g, 0), g);

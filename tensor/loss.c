@@ -23,6 +23,7 @@ normalise(struct bell_context *ctx, const struct uop *u, uint32_t mask,
 {
     const struct uop *d = tn_sub(ctx, u, tn_mean(ctx, u, mask)), *var;
 
+    assert(tn_bad(u) || tn_is_float(u));
     var = tn_mean(ctx, tn_mul(ctx, d, d), mask);
     return tn_mul(ctx, d, tn_recip(ctx, tn_sqrt(ctx, tn_add_c(ctx, var, eps))));
 }
@@ -350,6 +351,7 @@ clamped_log(struct bell_context *ctx, const struct uop *x)
     const struct uop *tiny =
         tn_lt(ctx, x, tn_num(ctx, x, x->dtype == UOP_F64 ? 4e-44 : 0x1p-126));
 
+    assert(tn_bad(x) || tn_is_float(x));
     return tn_where(ctx, tiny, tn_num(ctx, x, -100),
                     tn_log(ctx, tn_where(ctx, tiny, tn_num(ctx, x, 1), x)));
 }

@@ -8,6 +8,7 @@
  */
 #include "tensor/node.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "tensor/elementwise.h"
@@ -17,6 +18,7 @@
 static const struct uop *
 rotate(struct bell_context *ctx, const struct uop *x, int64_t by)
 {
+    assert(by > 0 && by < 32);
     return tn_or(ctx, tn_alu2(ctx, UOP_SHL, x, tn_int(ctx, UOP_U32, by)),
                  tn_alu2(ctx, UOP_SHR, x, tn_int(ctx, UOP_U32, 32 - by)));
 }
@@ -30,6 +32,8 @@ threefry(struct bell_context *ctx, const struct uop *x[2],
     const struct uop *ks[3] = {key[0], key[1], NULL};
     int round, i;
 
+    assert(tn_bad(x[0]) || tn_bad(x[1]) ||
+           (x[0]->dtype == UOP_U32 && x[1]->dtype == UOP_U32));
     ks[2] = tn_xor(ctx, tn_xor(ctx, key[0], key[1]),
                    tn_int(ctx, UOP_U32, 0x1BD11BDA));
     x[0] = tn_add(ctx, x[0], ks[0]);
@@ -63,6 +67,7 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
     const int64_t four = 4;
     const struct uop *leaf, *key[2];
 
+    assert(n >= 0);
     if (n > (int64_t)1 << 32) {
         tensor_fail(ctx, call, BELL_BAD_SHAPE,
                     "%lld elements, more than 2^32 in one call", (long long)n);
@@ -97,6 +102,7 @@ bell_manual_seed(struct bell_context *ctx, uint64_t seed)
 static const struct uop *
 shift_word_right(struct bell_context *ctx, const struct uop *x, int64_t by)
 {
+    assert(by >= 0 && by < 64);
     return tn_alu2(ctx, UOP_SHR, x, tn_int(ctx, x->dtype, by));
 }
 
@@ -109,6 +115,7 @@ unit_interval(struct bell_context *ctx, const struct uop *const words[2],
     int bits = uop_dtype_infos[dtype].fraction_bits + 1;
     const struct uop *u, *low;
 
+    assert(uop_dtype_infos[dtype].is_float);
     if (dtype != UOP_F64) {
         u = tn_cast(ctx, shift_word_right(ctx, words[0], 32 - bits), UOP_F32);
         return tn_cast(ctx, tn_mul_c(ctx, u, ldexp(1, -bits)), dtype);
@@ -128,6 +135,7 @@ normal_numbers(struct bell_context *ctx, const struct uop *const words[2],
     int bits = wide == UOP_F64 ? 32 : 24;
     const struct uop *u, *v;
 
+    assert(uop_dtype_infos[dtype].is_float);
     u = tn_cast(ctx, shift_word_right(ctx, words[0], 32 - bits), wide);
     u = tn_mul_c(ctx, tn_add_c(ctx, u, 1), ldexp(1, -bits));
     v = tn_cast(ctx, shift_word_right(ctx, words[1], 32 - bits), wide);
@@ -379,6 +387,7 @@ tn_dropout(const char *call, struct bell_context *ctx, const struct uop *x,
     double cut = floor(p * 0x1p32);
     const struct uop *words[2], *keep;
 
+    assert(p >= 0 && p <= 1);
     if (!ctx->training || cut < 1 || tn_bad(x))
         return x;
     if (p == 1)

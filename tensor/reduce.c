@@ -1,6 +1,7 @@
 /* Reductions: sums, extremes, moments, norms, softmax. */
 #include "tensor/reduce.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -63,6 +64,8 @@ tn_reduced_count(const struct bell_context *ctx, const struct uop *u,
     int64_t n = 1;
     uint32_t i;
 
+    assert(tn_bad(u) || tn_rank(ctx, u) == 0 || /* has axis 0, by Python */
+           axis_mask >> tn_rank(ctx, u) == 0);
     for (i = 0; i < tn_rank(ctx, u); i++) {
         if (axis_mask & 1u << i)
             n *= tn_size(ctx, u, i);
@@ -143,6 +146,7 @@ extreme_place(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     int64_t n;
     int at;
 
+    assert(op == UOP_MAX || op == UOP_MIN);
     if (!tensor_check(call, x, &out))
         return out;
     ctx = x->ctx;
@@ -208,6 +212,7 @@ tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
     bool half = uop_dtype_is_small(dtype);
     double n = (double)tn_reduced_count(ctx, u, axis_mask);
 
+    assert(tn_bad(u) || tn_is_float(u));
     if (tn_bad(u))
         return u;
     if (half)
@@ -225,6 +230,7 @@ tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
     double n = (double)tn_reduced_count(ctx, u, axis_mask) - correction;
     const struct uop *d;
 
+    assert(tn_bad(u) || tn_is_float(u));
     if (tn_bad(u))
         return u;
     if (half)
@@ -282,6 +288,7 @@ norm_node(struct bell_context *ctx, const struct uop *u, double p,
 {
     const struct uop *a = tn_abs(ctx, u), *y;
 
+    assert(tn_bad(u) || tn_is_float(u));
     if (p == 0) {
         y = tn_cast(ctx, tn_bool(ctx, u), u->dtype);
         return tn_sum(ctx, y, mask);
@@ -339,6 +346,7 @@ shift_by_max(struct bell_context *ctx, const struct uop *u, uint32_t mask)
 {
     const struct uop *m = tn_reduce(ctx, UOP_MAX, u, mask);
 
+    assert(tn_bad(u) || tn_rank(ctx, u) == 0 || mask >> tn_rank(ctx, u) == 0);
     return tn_sub(ctx, u, tn_wrap(ctx, UOP_DETACH, m));
 }
 
@@ -348,6 +356,7 @@ tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     enum uop_dtype dtype = u->dtype;
     const struct uop *e;
 
+    assert(tn_bad(u) || (tn_is_float(u) && axis < tn_rank(ctx, u)));
     u = tn_widen(ctx, u);
     e = tn_exp(ctx, shift_by_max(ctx, u, 1u << axis));
     /* one division a row */
@@ -361,6 +370,7 @@ tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     enum uop_dtype dtype = u->dtype;
     const struct uop *shifted, *sum;
 
+    assert(tn_bad(u) || (tn_is_float(u) && axis < tn_rank(ctx, u)));
     shifted = shift_by_max(ctx, tn_widen(ctx, u), 1u << axis);
     sum = tn_sum(ctx, tn_exp(ctx, shifted), 1u << axis);
     return tn_cast(ctx, tn_sub(ctx, shifted, tn_log(ctx, sum)), dtype);
@@ -372,6 +382,7 @@ tn_logsumexp(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
     enum uop_dtype dtype = u->dtype;
     const struct uop *m, *ok, *sum, *zero;
 
+    assert(tn_bad(u) || tn_is_float(u));
     u = tn_widen(ctx, u);
     m = tn_reduce(ctx, UOP_MAX, u, axis_mask);
     zero = tn_const(ctx, u->dtype, 0);

@@ -10,6 +10,7 @@
  */
 #include "tensor/elementwise.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/bits.h"
@@ -22,6 +23,7 @@ tn_poly(struct bell_context *ctx, const struct uop *x, const double *c,
     const struct uop *r = tn_num(ctx, x, c[0]);
     uint32_t i;
 
+    assert(n > 0);
     for (i = 1; i < n; i++)
         r = tn_madd(ctx, r, x, tn_num(ctx, x, c[i]));
     return r;
@@ -177,6 +179,7 @@ tn_log1p(struct bell_context *ctx, const struct uop *x)
     const struct uop *one = tn_num(ctx, x, 1), *w = tn_add(ctx, x, one), *y;
     const struct uop *plain;
 
+    assert(tn_bad(x) || tn_is_float(x));
     plain = tn_or(ctx, tn_eq(ctx, w, one),
                   tn_eq(ctx, w, tn_num(ctx, x, (double)INFINITY)));
     y = tn_mul(ctx, tn_log(ctx, w),
@@ -213,6 +216,7 @@ tn_expm1(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *e = tn_exp(ctx, x), *t, *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     t = tanh_small(ctx, tn_mul_c(ctx, x, 0.5));
     y = tn_fdiv(ctx, tn_mul_c(ctx, t, 2), tn_sub(ctx, tn_num(ctx, x, 1), t));
     y = tn_where(ctx, tn_lt(ctx, tn_abs(ctx, x), tn_num(ctx, x, 0.5)), y,
@@ -225,6 +229,7 @@ tn_tanh(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *one = tn_num(ctx, x, 1), *ax = tn_abs(ctx, x), *e, *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     e = tn_exp(ctx, tn_mul_c(ctx, ax, -2));
     y = tn_fdiv(ctx, tn_sub(ctx, one, e), tn_add(ctx, one, e));
     y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
@@ -260,6 +265,7 @@ hyper_sine(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *zero = tn_num(ctx, x, 0), *m, *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     m = tn_expm1(ctx, tn_abs(ctx, x));
     y = tn_sub(ctx, tn_num(ctx, x, 1), tn_recip(ctx, tn_add_c(ctx, m, 1)));
     y = tn_where(ctx, tn_lt(ctx, m, tn_num(ctx, x, 1)),
@@ -274,6 +280,7 @@ hyper_cosine(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *y = cosh_slope(ctx, x), *e = tn_exp(ctx, x);
 
+    assert(tn_bad(x) || tn_is_float(x));
     return tensor_slope(ctx, y, x,
                         tn_mul_c(ctx, tn_sub(ctx, e, tn_recip(ctx, e)), 0.5));
 }
@@ -296,6 +303,7 @@ inverse_sinh(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *one = tn_num(ctx, x, 1), *big, *a, *root, *y, *large;
 
+    assert(tn_bad(x) || tn_is_float(x));
     a = tn_abs(ctx, x);
     large = tn_num(ctx, x, find_large(x));
     big = tn_lt(ctx, large, a);
@@ -317,6 +325,7 @@ inverse_cosh(struct bell_context *ctx, const struct uop *x)
     const struct uop *large = tn_num(ctx, x, find_large(x)), *big, *t, *root,
                      *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     big = tn_lt(ctx, large, x);
     t = tn_add_c(ctx, tn_min(ctx, x, large), -1);
     root = tn_sqrt(ctx, tn_add(ctx, tn_mul_c(ctx, t, 2), square(ctx, t)));
@@ -331,6 +340,7 @@ inverse_tanh(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *one = tn_num(ctx, x, 1), *a = tn_abs(ctx, x), *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     y = tn_fdiv(ctx, tn_mul_c(ctx, a, 2), tn_sub(ctx, one, a));
     y = tn_mul_c(ctx, tn_log1p(ctx, y), 0.5);
     y = tn_where(ctx, tn_lt(ctx, x, tn_num(ctx, x, 0)), tn_neg(ctx, y), y);
@@ -383,6 +393,7 @@ tn_atan(struct bell_context *ctx, const struct uop *x)
     const struct uop *one = tn_num(ctx, x, 1), *a = tn_abs(ctx, x), *zero, *y;
     const struct uop *steep, *middle, *up, *down, *base;
 
+    assert(tn_bad(x) || tn_is_float(x));
     zero = tn_num(ctx, x, 0);
     steep = tn_lt(ctx, tn_num(ctx, x, 2.41421356237309504880), a);
     middle = tn_lt(ctx, tn_num(ctx, x, 0.41421356237309504880), a);
@@ -405,6 +416,7 @@ circle_root(struct bell_context *ctx, const struct uop *x)
 {
     const struct uop *one = tn_num(ctx, x, 1);
 
+    assert(tn_bad(x) || tn_is_float(x));
     return tn_sqrt(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x)));
 }
 
@@ -471,6 +483,7 @@ erf_large(struct bell_context *ctx, const struct uop *a)
                                5.57535340817727675546E2};
     const struct uop *e, *ratio;
 
+    assert(tn_bad(a) || tn_is_float(a));
     a = tn_min(ctx, a, tn_num(ctx, a, 6));
     e = tn_exp(ctx, tn_neg(ctx, square(ctx, a)));
     ratio = tn_fdiv(ctx, tn_poly(ctx, a, p, ARRAY_LEN(p)),
@@ -520,6 +533,7 @@ tn_erf(struct bell_context *ctx, const struct uop *x)
     enum uop_dtype dtype = x->dtype;
     const struct uop *y;
 
+    assert(tn_bad(x) || tn_is_float(x));
     y = dtype == UOP_F64 ? erf_double(ctx, x)
                          : erf_single(ctx, tn_cast(ctx, x, UOP_F32));
     return tensor_slope(ctx, tn_cast(ctx, y, dtype), x,

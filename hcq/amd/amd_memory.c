@@ -314,7 +314,7 @@ amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
 /* ---- signals ---------------------------------------------------------------- */
 
 static bell_status
-alloc_signal_page(void *user, struct hcq_signal_page *out_page)
+amd_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
 {
     struct amd_device *dev = user;
     struct amd_mem *mem = host_calloc(1, sizeof(*mem));
@@ -337,7 +337,7 @@ alloc_signal_page(void *user, struct hcq_signal_page *out_page)
 }
 
 static void
-release_signal_page(void *user, const struct hcq_signal_page *page)
+amd_signal_page_release(void *user, const struct hcq_signal_page *page)
 {
     amd_mem_free(user, page->mem);
     host_free(page->mem);
@@ -347,8 +347,8 @@ bell_status
 amd_signals_open(struct amd_device *dev)
 {
     static const struct hcq_signal_page_ops ops = {
-        .alloc = alloc_signal_page,
-        .release = release_signal_page,
+        .alloc = amd_signal_page_alloc,
+        .release = amd_signal_page_release,
     };
 
     return hcq_signal_pages_create(&ops, dev, &dev->signals);

@@ -312,7 +312,7 @@ nv_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 /* ---- signals ---------------------------------------------------------------- */
 
 static bell_status
-alloc_signal_page(void *user, struct hcq_signal_page *out_page)
+nv_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
 {
     struct nv_device *dev = user;
     struct nv_mem *mem = host_calloc(1, sizeof(*mem));
@@ -336,7 +336,7 @@ alloc_signal_page(void *user, struct hcq_signal_page *out_page)
 }
 
 static void
-release_signal_page(void *user, const struct hcq_signal_page *page)
+nv_signal_page_release(void *user, const struct hcq_signal_page *page)
 {
     nv_mem_free(user, page->mem);
     host_free(page->mem);
@@ -348,8 +348,8 @@ bell_status
 nv_signals_open(struct nv_device *dev)
 {
     static const struct hcq_signal_page_ops ops = {
-        .alloc = alloc_signal_page,
-        .release = release_signal_page,
+        .alloc = nv_signal_page_alloc,
+        .release = nv_signal_page_release,
     };
 
     return hcq_signal_pages_create(&ops, dev, &dev->signals);

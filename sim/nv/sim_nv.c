@@ -1,6 +1,7 @@
 /* The form: files, mappings, and the machines that processes share. */
 #include "sim/nv/sim_nv.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -88,6 +89,7 @@ name_card(struct rm_machine *machine, uint32_t idx)
     struct rm_card *card = &machine->cards[idx];
     uint32_t i;
 
+    assert(idx < RM_MAX_CARDS);
     card->machine = machine;
     card->index = idx;
     card->vidmem_fd = -1;
@@ -141,6 +143,7 @@ struct plan {
 static void
 resize_chip(struct nvgpu_chip *chip, uint32_t n_sm)
 {
+    assert(n_sm > 0 && n_sm % 2 == 0);
     chip->n_tpc = n_sm / chip->n_sm_per_tpc;
     chip->n_tpc_per_gpc =
         chip->n_tpc < TPCS_PER_GPC ? chip->n_tpc : TPCS_PER_GPC;

@@ -75,6 +75,7 @@ int_op(const struct px_insn *in, uint64_t a, uint64_t b, uint64_t c)
     unsigned bits = px_types[in->type].bits;
     bool is_signed = px_types[in->type].kind == 's', less;
 
+    assert(in->type < PX_TYPE_COUNT);
     assert(px_types[in->type].bits > 0);
     if (is_signed) {
         a = (uint64_t)px_sign_extend(a, bits);
@@ -165,6 +166,7 @@ extract(const struct px_insn *in, uint64_t a, uint64_t pos, uint64_t len)
     const struct px_type_info *t = &px_types[in->type];
     uint64_t top, field;
 
+    assert(px_types[in->type].bits >= 32);
     pos &= 255;
     len &= 255;
     field = pos > 63 ? 0 : a >> pos & px_mask((unsigned)len);
@@ -182,6 +184,7 @@ insert_bits(const struct px_insn *in, uint64_t a, uint64_t b, uint64_t pos,
 {
     uint64_t field;
 
+    assert(px_types[in->type].bits >= 32);
     pos &= 255;
     len &= 255;
     if (pos >= px_types[in->type].bits)
@@ -225,6 +228,7 @@ byte_of(unsigned type, uint64_t x, unsigned i)
 {
     uint64_t byte = x >> i * 8 & 255;
 
+    assert(i < 4);
     return type == PX_S32 ? px_sign_extend(byte, 8) : (int64_t)byte;
 }
 
@@ -309,6 +313,7 @@ compare_ints(const struct px_type_info *t, unsigned cmp, uint64_t a, uint64_t b)
 static bool
 test_class(unsigned mode, unsigned type, double d)
 {
+    assert(mode >= PX_FINITE && mode <= PX_SUBNORMAL);
     switch (mode) {
     case PX_FINITE:
         return isfinite(d);
@@ -368,6 +373,7 @@ result_bits(const struct px_insn *in)
 {
     unsigned bits = px_types[in->type].bits;
 
+    assert(in->type < PX_TYPE_COUNT);
     if (in->op == PX_POPC || in->op == PX_CLZ || in->op == PX_BFIND)
         return 32;
     return in->mod[PX_MOD_HALF] == PX_WIDE ? bits * 2 : bits;
@@ -407,6 +413,7 @@ px_eval_atom(const struct px_insn *in, uint64_t old, uint64_t b, uint64_t c)
 {
     struct px_insn op = {.type = in->type};
 
+    assert(px_types[in->type].bits >= 16);
     switch (in->mod[PX_MOD_MODE]) {
     case PX_ATOM_ADD:
         op.op = PX_ADD;

@@ -16,6 +16,7 @@ read_bytes(struct px_run *r, const struct px_span *s, uint32_t size,
     const uint32_t *n = NULL;
     uint32_t left, lane;
 
+    assert(size <= 16);
     if (in->src[2].row != PX_NO_ROW) {
         n = px_read(r, s->w, in, in->src[2], s->mask);
         if (!n)
@@ -75,6 +76,7 @@ do_copy(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t n_read[PX_LANES] = {0}, left;
     uint8_t *ptr[PX_LANES] = {NULL};
 
+    assert(in->op == PX_COPY);
     assert(in->op == PX_COPY);
     if (!px_addresses(r, &s, in->src[0], in->offset, to) ||
         !px_resolve(r, &s, to, ptr) || !read_bytes(r, &s, in->target, n_read))

@@ -10,6 +10,7 @@
  * 128 bytes or none, and zeros outside. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -43,6 +44,7 @@ static bool
 bad_bulk(struct px_run *r, const struct px_warp *w, const struct px_insn *in,
          uint32_t lane, enum sim_ptx_fault fault, uint64_t at, const char *what)
 {
+    assert(lane < PX_LANES);
     px_fault(r, w, lane, in, fault, at, what);
     return false;
 }
@@ -56,6 +58,7 @@ init_mbarrier(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     struct px_mbarrier *b = r->mbarriers;
     uint32_t i;
 
+    assert(lane < PX_LANES && r->n_mbarriers <= PX_MAX_MBARRIERS);
     for (i = 0; i < r->n_mbarriers && b[i].at != at; i++)
         ;
     if (i < r->n_mbarriers || i == PX_MAX_MBARRIERS) {
@@ -79,6 +82,7 @@ find_mbarrier(struct px_run *r, struct px_warp *w, const struct px_insn *in,
 {
     uint32_t i;
 
+    assert(lane < PX_LANES && r->n_mbarriers <= PX_MAX_MBARRIERS);
     for (i = 0; i < r->n_mbarriers; i++) {
         struct px_mbarrier *b = &r->mbarriers[i];
         if (b->at != at)
@@ -147,6 +151,7 @@ static void
 expect(struct px_run *r, struct px_warp *w, const struct px_insn *in,
        uint32_t lane, struct px_mbarrier *b, uint32_t n)
 {
+    assert(lane < PX_LANES);
     if (b->pending == 0)
         bad_bulk(r, w, in, lane, SIM_PTX_RACE, b->at,
                  "an mbarrier whose phase nobody has awaited");
@@ -162,6 +167,7 @@ static void
 arrive(struct px_run *r, struct px_warp *w, const struct px_insn *in,
        uint32_t lane, struct px_mbarrier *b)
 {
+    assert(lane < PX_LANES);
     if (b->pending == 0) {
         bad_bulk(r, w, in, lane, SIM_PTX_RACE, b->at,
                  "an mbarrier whose phase nobody has awaited");
@@ -179,6 +185,7 @@ static bool
 try_wait(struct px_run *r, struct px_warp *w, struct px_mbarrier *b,
          uint32_t parity)
 {
+    assert(parity <= 1);
     if ((b->phase & 1) == parity)
         end_phase(r, b);
     if ((b->phase & 1) == parity)
@@ -197,6 +204,7 @@ do_mbarrier(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint64_t at[PX_LANES];
     uint32_t left, lane, yes = 0;
 
+    assert(in->op > PX_MBAR && in->op < PX_BOX);
     if (!px_addresses(r, &s, in->src[0], in->offset, at))
         return;
     if (in->src[1].row != PX_NO_ROW) {
@@ -243,6 +251,7 @@ read_bulk_words(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint8_t *ptr[PX_LANES];
     uint32_t i;
 
+    assert(lane < PX_LANES);
     if (at % 64)
         return bad_bulk(r, w, in, lane, SIM_PTX_MISALIGNED, at,
                         "a tensor map begins at multiples of 64");
@@ -388,6 +397,7 @@ take_place(struct px_run *r, struct px_warp *w, const struct px_insn *in,
                         .is_judged = true};
     uint32_t at;
 
+    assert(lane < PX_LANES);
     for (at = box->at; at < box->at + box->n_bytes; at += CHUNK) {
         if (!px_shared_promise(r, &s, lane, at, false))
             return false;
@@ -408,6 +418,7 @@ do_box(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     struct tensor_map m;
     const char *wrong;
 
+    assert(lane < PX_LANES && in->op == PX_BOX);
     if (!map || !b || !read_bulk_words(r, w, in, lane, map[lane], words))
         return;
     wrong = decode_map(words, &m);
@@ -494,6 +505,7 @@ px_bulk_read(struct px_run *r, const struct px_span *s, uint32_t lane,
 {
     uint32_t i, id;
 
+    assert(lane < PX_LANES && at < r->shared_bytes);
     for (i = at / CHUNK; i <= (at + s->n_bytes - 1) / CHUNK; i++) {
         id = r->written_by[i];
         if (id && r->mbarriers[(id >> PHASE_BITS) - 1].seen[s->w->number] <=
@@ -510,6 +522,7 @@ px_bulk_write(struct px_run *r, uint32_t at, uint32_t n_bytes)
 {
     uint32_t i;
 
+    assert((uint64_t)at + n_bytes <= r->shared_bytes);
     for (i = at / CHUNK; r->written_by && i <= (at + n_bytes - 1) / CHUNK; i++)
         r->written_by[i] = 0;
 }

@@ -1,6 +1,8 @@
 /* What a launch does, counted; nothing of it is called while nobody asks. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
+
 static bool
 is_float(unsigned type)
 {
@@ -11,6 +13,7 @@ is_float(unsigned type)
 static enum sim_insn
 class_of_space(unsigned space)
 {
+    assert(space < PX_SPACE_COUNT);
     switch (space) {
     case PX_SHARED:
         return SIM_INSN_SHARED;
@@ -27,6 +30,7 @@ class_of_space(unsigned space)
 static enum sim_insn
 class_of(const struct px_insn *in)
 {
+    assert(in->op < PX_OP_COUNT);
     switch (in->op) {
     case PX_LD:
     case PX_ST:

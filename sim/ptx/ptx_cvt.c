@@ -30,6 +30,7 @@ cvt_float_to_int(const struct px_insn *in, double d)
     uint64_t top = (uint64_t)1 << (to->bits - 1);
     double limit;
 
+    assert(px_types[in->type].kind == 's' || px_types[in->type].kind == 'u');
     assert(to->bits >= 8 && to->bits <= 64);
     if (isnan(d))
         return in->type2 == PX_F64 || to->bits == 64 ? top : 0;
@@ -63,6 +64,7 @@ cvt_int_to_float(const struct px_insn *in, uint64_t a)
     bool is_signed = px_types[in->type2].kind == 's';
     float f;
 
+    assert(px_types[in->type].kind == 'f');
     if (in->type == PX_F64)
         return px_encode(PX_F64, is_signed ? (double)(int64_t)a : (double)a);
     f = is_signed ? (float)(int64_t)a : (float)a;

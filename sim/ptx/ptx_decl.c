@@ -2,6 +2,7 @@
  * with their values. */
 #include "sim/ptx/ptx_parse.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -170,6 +171,7 @@ grow_image(struct px_parse *p, struct px_image *image, uint64_t n,
 {
     uint64_t at = align_up(image->n_bytes, align);
 
+    assert(align > 0 && (align & (align - 1)) == 0);
     if (n > max || at + n > max)
         return px_error(p, "too many bytes");
     if (host_grow((void **)&image->data, &image->cap, at + n + 1, 1) < 0)

@@ -157,6 +157,7 @@ static void
 collective(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask,
            const struct px_insn *in)
 {
+    assert(mask && g < w->n_groups);
     if (px_members_here(r, w, in, mask)) {
         px_do_collective(r, w, in, mask);
         w->groups[g].pc++;
@@ -169,6 +170,7 @@ static void
 control(struct px_run *r, struct px_warp *w, uint32_t g, uint32_t mask,
         const struct px_insn *in)
 {
+    assert(mask && g < w->n_groups);
     assert(g < w->n_groups && mask);
     switch (in->op) {
     case PX_BRA:
@@ -250,6 +252,7 @@ static void
 end_early(struct px_run *r, const struct px_warp *w, uint32_t g,
           enum sim_ptx_fault fault)
 {
+    assert(g < w->n_groups);
     px_fault(r, w, px_first(w->groups[g].mask),
              &r->kernel->code[w->groups[g].pc], fault, 0,
              fault == SIM_PTX_STOPPED
@@ -327,6 +330,7 @@ give_verdict(struct px_warp *w, const struct px_insn *in, uint32_t mask,
 {
     uint32_t *row, lane;
 
+    assert(mask);
     if (in->mod[PX_MOD_MODE] == PX_ATOM_POPC) {
         row = px_write(w, in->dst, mask);
         for (lane = 0; lane < PX_LANES; lane++)
@@ -346,6 +350,7 @@ open_barrier(struct px_run *r, int64_t id, uint32_t want)
     struct verdict v = {0, 0};
     uint32_t i, g;
 
+    assert(want > 0);
     if (count_waiting(r, id, &v) != want || r->failed)
         return false;
     for (i = 0; i < r->n_warps; i++) {

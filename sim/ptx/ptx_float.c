@@ -120,6 +120,7 @@ round_away(double units)
 static double
 to_whole(double units, unsigned round)
 {
+    assert(round <= PX_RPI);
     switch (round) {
     case PX_RZ:
         return trunc(units);
@@ -177,6 +178,7 @@ px_encode_rounded(unsigned type, double d, unsigned round, unsigned sat)
 {
     uint64_t bits;
 
+    assert(round <= PX_RPI);
     assert(type < PX_TYPE_COUNT);
     if (sat == PX_SAT)
         d = d > 0 ? (d < 1 ? d : 1) : 0;
@@ -381,6 +383,7 @@ px_float_test(unsigned cmp, double a, double b)
 {
     bool unordered = isnan(a) || isnan(b);
 
+    assert(cmp <= PX_HS);
     switch (cmp) {
     case PX_EQ:
     case PX_EQU:

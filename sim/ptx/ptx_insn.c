@@ -2,6 +2,7 @@
  * and their types. Those with an order of their own are in ptx_insn_more.c. */
 #include "sim/ptx/ptx_parse.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -216,6 +217,7 @@ wide_type(unsigned type)
 static unsigned
 source_type(const struct px_insn *in, unsigned i)
 {
+    assert(i < 4);
     switch (in->op) {
     case PX_SHL:
     case PX_SHR:

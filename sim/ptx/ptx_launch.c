@@ -70,6 +70,7 @@ void
 px_undefined(struct px_run *r, const struct px_warp *w,
              const struct px_insn *in, uint32_t missing)
 {
+    assert(missing);
     px_fault(r, w, px_first(missing), in, SIM_PTX_UNDEFINED, 0,
              "reads a register before it is written");
 }
@@ -83,6 +84,7 @@ special_value(const struct px_run *r, unsigned which, uint32_t warp,
     const struct sim_ptx_launch *l = r->launch;
     uint32_t t[3], bit = 1u << lane, n_sm = l->n_sm ? l->n_sm : 1;
 
+    assert(which < PX_SPECIAL_COUNT && lane < PX_LANES);
     assert(lane < PX_LANES && warp < r->n_warps);
     thread_of(r, warp * PX_LANES + lane, t);
     if (which <= PX_TID_Z)
@@ -194,6 +196,7 @@ check_launch_memory(struct px_run *r)
     const struct px_kernel *k = r->kernel;
     uint32_t page = l->mem.page_bytes;
 
+    assert(r->launch && r->kernel);
     if (l->args_bytes < k->param_bytes)
         return bad_ptx_launch(r, "too few bytes of arguments");
     if (l->dynamic_shared_bytes >
@@ -342,6 +345,7 @@ run_grid(struct px_run *r, uint64_t n_blocks, uint64_t step)
     const uint32_t *grid = r->launch->grid;
     uint64_t i;
 
+    assert(step > 0);
     for (i = 0; i < n_blocks && !r->failed; i += step) {
         r->block[0] = (uint32_t)(i % grid[0]);
         r->block[1] = (uint32_t)(i / grid[0] % grid[1]);

@@ -9,6 +9,7 @@
  * fma in order of k. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ typedef double elements[4][PX_LANES];
 static unsigned
 element_bits(unsigned type)
 {
+    assert(type < PX_TYPE_COUNT);
     return type == PX_TF32 ? 32 : px_types[type].bits;
 }
 
@@ -225,6 +227,7 @@ do_mma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     const struct px_ref *c = b + in->mod[PX_MOD_WRAP];
     struct matrices m;
 
+    assert(in->op == PX_MMA);
     memset(&m, 0, sizeof(m));
     if (!gather_a(r, w, in, a, &m) || !gather_b(r, w, in, b, &m) ||
         !gather_c(r, w, in, c, &m))
@@ -265,6 +268,7 @@ do_ldmatrix(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     uint8_t *ptr[PX_LANES];
     uint32_t lane, j, g, t;
 
+    assert(in->op == PX_LDMATRIX);
     if (!row_pointers(r, w, in, ptr))
         return;
     for (lane = 0; lane < 8u * in->n_vec; lane++)
@@ -289,6 +293,7 @@ do_stmatrix(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     uint8_t *ptr[PX_LANES];
     uint32_t lane, j, g, t;
 
+    assert(in->op == PX_STMATRIX);
     for (j = 0; j < in->n_vec; j++) {
         const uint32_t *row = px_read(r, w, in, refs[j], PX_FULL);
         if (!row)

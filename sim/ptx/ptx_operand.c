@@ -2,6 +2,7 @@
  * the type that the instruction wants. */
 #include "sim/ptx/ptx_parse.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,6 +17,7 @@ px_const_ref(struct px_parse *p, uint64_t bits, unsigned width,
     const uint64_t *old = base ? NULL : map_get(&k->const_index, key);
     struct px_ref ref = {.bits = (uint8_t)width};
 
+    assert(width <= 64);
     if (old && k->consts[*old].bits == bits && k->consts[*old].width == width) {
         ref.row = ~(int32_t)*old;
         *out = ref;
@@ -42,6 +44,7 @@ register_fits(unsigned reg, unsigned type, bool wider)
 {
     const struct px_type_info *r = &px_types[reg], *t = &px_types[type];
 
+    assert(reg < PX_TYPE_COUNT && type < PX_TYPE_COUNT);
     if ((r->kind == 'p') != (t->kind == 'p'))
         return false;
     if (r->kind == 'p')
@@ -120,6 +123,7 @@ static const struct {
 static struct px_ref
 special_ref(struct px_kernel *k, unsigned special, unsigned bits)
 {
+    assert(special < PX_SPECIAL_COUNT);
     if (k->specials[special] == PX_NO_ROW) {
         k->specials[special] = (int32_t)k->n_rows;
         k->n_rows += bits == 64 ? 2 : 1;
@@ -300,6 +304,7 @@ px_add_operand(struct px_parse *p, struct px_insn *in, struct px_ref ref)
 {
     struct px_kernel *k = p->kernel;
 
+    assert(in->n_vec < UINT8_MAX);
     if (host_grow((void **)&k->pool, &k->cap_pool, k->n_pool + 1,
                   sizeof(*k->pool)) < 0)
         return px_out_of_memory();
@@ -318,6 +323,7 @@ px_take_vector(struct px_parse *p, struct px_insn *in, unsigned n,
     struct px_ref ref = {PX_NO_ROW, 0};
     unsigned bits = 0, i;
 
+    assert(n > 0);
     if (n > 1 || braces)
         BELL_TRY(px_expect(p, '{'));
     for (i = 0; i < n; i++) {

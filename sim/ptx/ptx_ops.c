@@ -4,6 +4,7 @@
  * order of their own are read by ptx_insn_more.c. */
 #include "sim/ptx/ptx_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -255,6 +256,7 @@ px_op_name(unsigned op)
 {
     size_t i;
 
+    assert(op < PX_OP_COUNT);
     for (i = 0; i < ARRAY_LEN(ops); i++) {
         if (ops[i].op == op)
             return ops[i].name;
@@ -291,6 +293,7 @@ static const char *
 take_operand(const struct px_op_info *info, struct px_insn *in, int *order,
              unsigned mod, unsigned value)
 {
+    assert(mod < PX_MOD_COUNT);
     if (!(info->mods & BIT(mod)))
         return "the instruction has no such modifier";
     if ((int)mod < *order || ((int)mod == *order && mod != PX_MOD_CACHE))
@@ -305,6 +308,7 @@ static const char *
 take_type(const struct px_op_info *info, struct px_insn *in, int *order,
           unsigned type)
 {
+    assert(type < PX_TYPE_COUNT);
     if (!(info->types & BIT(type)))
         return info->types ? "the instruction is not for this type"
                            : "the instruction has no such modifier";
@@ -342,6 +346,7 @@ px_take_modifier(const struct px_op_info *info, struct px_insn *in, int *order,
 enum px_run_kind
 px_run_kind(const struct px_insn *in)
 {
+    assert(in->op < PX_OP_COUNT);
     switch (in->op) {
     case PX_BRA:
     case PX_BRX:

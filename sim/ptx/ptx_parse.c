@@ -2,6 +2,7 @@
  * in ptx_insn.c. */
 #include "sim/ptx/ptx_parse.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -140,6 +141,7 @@ px_add_symbol(struct px_parse *p, const struct px_symbol *symbol)
     uint64_t key =
         key_of(symbol->name, symbol->len, scope, symbol->kind == PX_SYM_FAMILY);
 
+    assert(symbol->len > 0);
     if (map_get(&p->index, key))
         return px_error(p, "the name is taken");
     if (host_grow((void **)&p->symbols, &p->cap_symbols, p->n_symbols + 1,

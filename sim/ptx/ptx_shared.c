@@ -9,6 +9,7 @@
  */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define NOBODY    0 /* 1 to 32: that warp's number plus 1 */
@@ -49,6 +50,7 @@ px_shared_barrier(struct px_run *r)
 static void
 touch(struct px_run *r, uint32_t begin, uint32_t end)
 {
+    assert(begin <= end && end <= r->shared_bytes);
     if (begin < r->touched_begin)
         r->touched_begin = begin;
     if (end > r->touched_end)
@@ -59,6 +61,7 @@ static bool
 bad_access(struct px_run *r, const struct px_span *s, uint32_t lane,
            uint32_t at, enum sim_ptx_fault fault, const char *what)
 {
+    assert(lane < PX_LANES);
     r->report->is_write = s->is_write;
     px_fault(r, s->w, lane, s->in, fault, at, what);
     return false;
@@ -93,6 +96,7 @@ check_writer(struct px_run *r, const struct px_span *s, uint32_t lane,
 {
     uint32_t i;
 
+    assert(lane < PX_LANES);
     for (i = at; i < at + s->n_bytes; i++) {
         unsigned who = r->writer[i];
         if (who == PROMISED)
@@ -118,6 +122,7 @@ read_lane(struct px_run *r, const struct px_span *s, uint32_t lane, uint32_t at,
     uint8_t *reader = r->reader + at;
     uint32_t i;
 
+    assert(lane < PX_LANES);
     if (!all_are(r->writer + at, s->n_bytes, NOBODY, mine) &&
         !check_writer(r, s, lane, at, mine))
         return false;
@@ -186,6 +191,7 @@ is_same(struct px_run *r, const struct px_span *s, uint32_t lane, uint32_t at)
     uint32_t size = px_types[s->in->type].bits / 8u, i;
     uint64_t v;
 
+    assert(lane < PX_LANES);
     if (s->in->op != PX_ST)
         return false;
     for (i = 0; i < s->in->n_vec; i++) {
@@ -205,6 +211,7 @@ check_readers(struct px_run *r, const struct px_span *s, uint32_t lane,
 {
     uint32_t i;
 
+    assert(lane < PX_LANES);
     for (i = at; i < at + s->n_bytes; i++) {
         if (r->reader[i] != NOBODY && r->reader[i] != mine)
             return bad_access(
@@ -223,6 +230,7 @@ may_write(struct px_run *r, const struct px_span *s, uint32_t lane, uint32_t at,
                  all_are(r->writer + at, s->n_bytes, NOBODY, mine);
     bool unread = all_are(r->reader + at, s->n_bytes, NOBODY, mine);
 
+    assert(lane < PX_LANES);
     if ((fresh && unread) || (r->judges_races && is_same(r, s, lane, at)))
         return true;
     if (!fresh && !check_writer(r, s, lane, at, mine))
@@ -234,6 +242,7 @@ void
 px_shared_land(struct px_run *r, const struct px_warp *w, uint32_t at,
                uint32_t n_bytes)
 {
+    assert((uint64_t)at + n_bytes <= r->shared_bytes);
     memset(r->writer + at, r->judges_races ? (int)(w->number + 1) : NOBODY,
            n_bytes);
     touch(r, at, at + n_bytes);
@@ -243,6 +252,7 @@ px_shared_land(struct px_run *r, const struct px_warp *w, uint32_t at,
 void
 px_shared_settle(struct px_run *r, uint32_t at, uint32_t n_bytes)
 {
+    assert((uint64_t)at + n_bytes <= r->shared_bytes);
     memset(r->writer + at, NOBODY, n_bytes);
 }
 
@@ -269,6 +279,7 @@ bool
 px_shared_promise(struct px_run *r, const struct px_span *s, uint32_t lane,
                   uint32_t at, bool by_threads)
 {
+    assert(lane < PX_LANES);
     if (!may_write(r, s, lane, at, s->w->number + 1))
         return false;
     if (by_threads ? !px_wgmma_write(r, at, s->n_bytes)

@@ -1,6 +1,8 @@
 /* Instructions that lanes do each by itself, memory aside. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
+
 #include "base/thread.h"
 #include "sim/ptx/ptx_rows.h"
 
@@ -46,6 +48,7 @@ px_do_rows(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint64_t scratch[PX_LANES];
     void *dst;
 
+    assert(in->rows);
     if (in->n_src > 1)
         b = px_read(r, w, in, in->src[1], mask);
     if (in->n_src > 2)
@@ -70,6 +73,7 @@ do_logic(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     const uint32_t *a = px_read(r, w, in, in->src[0], mask), *b = a;
     uint32_t v;
 
+    assert(mask);
     if (a && in->n_src > 1)
         b = px_read(r, w, in, in->src[1], mask);
     if (!a || !b)
@@ -187,6 +191,7 @@ do_cvta(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t left, lane;
     void *dst;
 
+    assert(in->op == PX_CVTA);
     if (!src)
         return;
     if (in->mod[PX_MOD_SPACE] == PX_SHARED)
@@ -210,6 +215,7 @@ do_isspacep(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     const struct sim_ptx_launch *l = r->launch;
     uint32_t p = 0, lane;
 
+    assert(in->op == PX_ISSPACEP);
     if (!src)
         return;
     for (lane = 0; lane < PX_LANES; lane++) {
@@ -237,6 +243,7 @@ do_clock(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     void *dst = px_write(w, in->dst, mask);
     uint32_t left;
 
+    assert(in->op == PX_CLOCK);
     if (in->offset >= PX_TIMER_LO)
         v = l->time_ns ? l->time_ns(l->mem.user) : time_now_ns();
     if (in->offset == PX_CLOCK_HI || in->offset == PX_TIMER_HI)
@@ -256,6 +263,7 @@ do_pack(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t left, lane, i;
     void *dst;
 
+    assert(in->op == PX_PACK);
     for (i = 0; i < in->n_vec; i++) {
         const uint32_t *s = px_read(r, w, in, parts[i], mask);
         if (!s)
@@ -280,6 +288,7 @@ do_unpack(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint64_t v[PX_LANES];
     uint32_t left, lane, i;
 
+    assert(in->op == PX_UNPACK);
     if (!src)
         return;
     /* a part may be the source */
@@ -310,6 +319,7 @@ void
 px_do(struct px_run *r, struct px_warp *w, const struct px_insn *in,
       uint32_t mask)
 {
+    assert(mask);
     switch (in->op) {
     case PX_LD:
     case PX_ST:

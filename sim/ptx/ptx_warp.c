@@ -3,6 +3,8 @@
  * have left the kernel are not waited for. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
+
 static bool
 is_matrix(unsigned op)
 {
@@ -53,6 +55,7 @@ shuffle_source(unsigned mode, uint32_t lane, uint32_t b, uint32_t c,
     uint32_t segment = c >> 8 & 31, clamp = c & 31, j;
     uint32_t max = (lane & segment) | (clamp & ~segment);
 
+    assert(lane < PX_LANES);
     b &= 31;
     switch (mode) {
     case PX_SHFL_UP:
@@ -86,6 +89,7 @@ do_shuffle(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     px_row out;
     bool ok;
 
+    assert(in->op == PX_SHFL);
     if (!a || !b || !c)
         return;
     for (left = mask; left; left &= left - 1) {
@@ -124,6 +128,7 @@ do_vote(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t left, lane, yes, all, said = 0;
     px_row ballots;
 
+    assert(in->op == PX_VOTE);
     if (!p || !members)
         return;
     yes = mask & (in->src2_negated ? ~*p : *p);
@@ -160,6 +165,7 @@ do_match(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint32_t lane, i, same, said = 0;
     px_row out = {0};
 
+    assert(in->op == PX_MATCH);
     if (!a || !members)
         return;
     for (lane = 0; lane < PX_LANES; lane++) {
@@ -190,6 +196,7 @@ do_redux(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     uint64_t sum;
     px_row out = {0};
 
+    assert(in->op == PX_REDUX);
     if (!a || !members)
         return;
     for (lane = 0; lane < PX_LANES; lane++) {
@@ -219,6 +226,7 @@ void
 px_do_collective(struct px_run *r, struct px_warp *w, const struct px_insn *in,
                  uint32_t mask)
 {
+    assert(mask);
     if (r->failed)
         return;
     switch (in->op) {

@@ -9,6 +9,7 @@
  * wgmma.fence. Only descriptors with swizzles of 128 bytes are known. */
 #include "sim/ptx/ptx_exec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -52,6 +53,7 @@ take_descriptor(struct px_run *r, const struct px_warp *w,
     uint64_t d;
     uint32_t lane;
 
+    assert(which < 2);
     if (!row)
         return false;
     d = row[0];
@@ -254,6 +256,7 @@ put_under_way(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     const struct px_ref *refs = px_operands(r, in);
     uint32_t i;
 
+    assert(w->under_way);
     for (i = 0; i < in->target / 2; i++) {
         w->under_way[refs[i].row] = true;
         w->defined[refs[i].row] = 0;
@@ -269,6 +272,7 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
     struct operand o[2];
     uint32_t i;
 
+    assert(in->op == PX_WGMMA);
     if (!p || !wgmma_operands(r, w, in, o) || !is_in_step(r, w, in, o))
         return;
     if (!w->is_wgmma_fenced) {
@@ -339,6 +343,7 @@ await_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
 {
     size_t n = 0, i;
 
+    assert(in->op == PX_WGMMA_AWAIT);
     for (i = 0; i < w->n_wgmmas; i++) {
         const struct px_wgmma *entry = &w->wgmmas[i];
         if (entry->group + (uint64_t)in->offset >= w->n_wgmma_commits)
@@ -441,6 +446,7 @@ px_wgmma_write(struct px_run *r, uint32_t at, uint32_t n_bytes)
 {
     uint32_t i;
 
+    assert((uint64_t)at + n_bytes <= r->shared_bytes);
     if (!r->unfenced)
         return true;
     for (i = at / CHUNK; i <= (at + n_bytes - 1) / CHUNK; i++) {
@@ -459,6 +465,7 @@ px_wgmma_bulk_write(struct px_run *r, uint32_t at, uint32_t n_bytes)
 {
     uint32_t i;
 
+    assert((uint64_t)at + n_bytes <= r->shared_bytes);
     for (i = at; r->unfenced && i < at + n_bytes; i++) {
         if (r->async_reads[i / CHUNK] || r->unfenced[i])
             return false;

@@ -12,6 +12,7 @@
 #include "tensor/runtime/runtime.h"
 #include "tensor/tensor_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,7 @@ wait_queue(struct tensor_runtime *rt, uint64_t value)
     uint64_t seen;
     bell_status status;
 
+    assert(value <= rt->last_value);
     do {
         seen = hcq_signal_value(timeline);
         status = hcq_signal_wait(timeline, value, HCQ_TIMEOUT_NS);
@@ -262,6 +264,7 @@ tensor_buffer_alloc(struct bell_context *ctx, struct tensor_buffer *buf)
 {
     struct hcq_buffer *mem;
 
+    assert(!buf->device_mem);
     BELL_TRY(
         create_buffer(ctx->runtime, buf->size_bytes, &mem, &buf->busy_until));
     buf->device_mem = mem;
@@ -279,6 +282,7 @@ bell_status
 tensor_buffer_write(struct tensor_buffer *buf, const void *src,
                     size_t size_bytes)
 {
+    assert(buf->device_mem && size_bytes == buf->size_bytes);
     BELL_TRY(wait_queue(buf->ctx->runtime, buf->busy_until));
     return hcq_buffer_write(buf->device_mem, 0, src, size_bytes);
 }
@@ -288,6 +292,7 @@ tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
 {
     struct tensor_runtime *rt = buf->ctx->runtime;
 
+    assert(buf->device_mem && size_bytes == buf->size_bytes);
     BELL_TRY(wait_queue(rt, rt->last_value));
     return hcq_buffer_read(buf->device_mem, 0, dst, size_bytes);
 }
@@ -315,6 +320,7 @@ copy_leaf(struct run *run, const struct uop *u)
     int64_t d[BELL_MAX_RANK + 1];
     union uop_arg arg;
 
+    assert(u->n_src == 0);
     if (host_grow((void **)&run->leaves, &run->cap_leaves, run->n_leaves + 1,
                   sizeof(*run->leaves)) != 0)
         return &uop_failed;
@@ -504,6 +510,7 @@ buffer_va(const struct run *run, const struct rt_plan *plan, uint32_t i)
     const struct sched_buf *buf = &plan->sched.bufs[i];
     const struct tensor_buffer *tensor;
 
+    assert(i < plan->sched.n_bufs);
     if (buf->leaf >= 0)
         tensor = run->leaves[buf->leaf];
     else if (buf->root >= 0)

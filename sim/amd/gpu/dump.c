@@ -2,6 +2,7 @@
  * so that what was never touched stays so here and in the images. */
 #include "sim/amd/gpu/dump.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -207,6 +208,7 @@ amd_dump_map_add(struct amd_dump_map *map, uint64_t va, const void *host,
     bell_status status = BELL_OK;
     size_t at;
 
+    assert(size_bytes > 0);
     pthread_mutex_lock(&map->lock);
     if (host_grow((void **)&map->segments, &map->cap, map->n + 1,
                   sizeof(*map->segments)) != 0) {

@@ -327,6 +327,7 @@ amdsim_space_map(struct amdsim_space *space, uint64_t va, void *host,
     bell_status status;
     uint32_t page = 0;
 
+    assert(size_bytes > 0);
     page |= flags & AMDSIM_MAP_WRITABLE ? 0 : SIM_PAGE_READ_ONLY;
     page |= flags & AMDSIM_MAP_EXECUTABLE ? SIM_PAGE_EXECUTABLE : 0;
     page |= flags & AMDSIM_MAP_SYSTEM ? SIM_PAGE_SYSTEM : 0;

@@ -82,6 +82,7 @@ amdsim_cache_create(uint32_t gfx, struct amdsim_cache **out)
 void
 amdsim_cache_turn(struct amdsim_cache *cache, uint32_t cu)
 {
+    assert(cu < AMDSIM_CACHE_CUS);
     cache->cu = &cache->cus[cu];
     cache->pair = &cache->pairs[cu / 2];
 }
@@ -97,6 +98,7 @@ line_index(uintptr_t host, uint32_t n_lines)
 {
     uintptr_t number = host / LINE_BYTES;
 
+    assert(n_lines > 0 && (n_lines & (n_lines - 1)) == 0);
     /* neighbours have different places, and so have whole pages */
     return (uint32_t)(number ^ number >> 12) & (n_lines - 1);
 }
@@ -231,6 +233,7 @@ store_to_l2(struct amdsim_cache *c, const struct place *p, uint32_t offset,
     struct l2_line *l = l2_line(c, p);
     uint64_t bits = n_bytes == 64 ? ~0ull : (1ull << n_bytes) - 1;
 
+    assert(n_bytes > 0 && offset + n_bytes <= LINE_BYTES);
     if (offset >= 64)
         l->dirty[1] |= bits << (offset - 64);
     else

@@ -37,6 +37,7 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
     uint32_t flags;
     void *at;
 
+    assert(n_bytes > 0 && n_bytes <= 64);
     if (q->dump.folder && !amdsim_dump_kernel_end(q))
         return NULL;
     (void)sim_walk_pause(&q->walk);
@@ -225,6 +226,7 @@ amdsim_dispatch(struct amdsim_queue *q, const uint32_t grid[3],
     };
     uint32_t i;
 
+    assert(q->xcc < AMDSIM_MAX_XCC);
     if (!check_initiator(q, initiator) ||
         !take_scratch(q, reg(q, REG_TMPRING), &launch))
         return false;
@@ -330,6 +332,7 @@ amdsim_dispatch_aql(struct amdsim_queue *q, const struct amdsim_aql_launch *aql)
     struct amd_launch launch = {0};
     int64_t entry;
 
+    assert(q->xcc < AMDSIM_MAX_XCC);
     if (aql->descriptor_va & 63)
         return amdsim_fail(q, "kernel object at 0x%llx",
                            (unsigned long long)aql->descriptor_va);

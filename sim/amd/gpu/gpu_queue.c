@@ -121,6 +121,7 @@ amdsim_at(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes, bool is_write,
     uint64_t n;
     void *at = span(q, va, is_write, &n, who);
 
+    assert(n_bytes > 0);
     if (at && n < n_bytes) {
         amdsim_fail(q, "%s at 0x%llx crosses a page", who,
                     (unsigned long long)va);
@@ -360,6 +361,7 @@ check_wptr(struct amdsim_queue *q, uint64_t bell)
 static void
 run_queue(struct amdsim_queue *q, uint64_t bell)
 {
+    assert(q->get <= bell);
     q->place = (struct amdsim_place){q->desc.ring_va, "doorbell"};
     if (!amdsim_dump_start(q))
         return;
@@ -490,6 +492,7 @@ no_memory:
 void
 amdsim_queue_destroy(struct amdsim_queue *q)
 {
+    assert(q->gpu);
     if (!q)
         return;
     remove_queue(q->gpu, q);

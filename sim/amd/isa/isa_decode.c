@@ -74,6 +74,7 @@ enc_field(const struct decoder *d, unsigned hi, unsigned lo)
 static int32_t
 sign_extend(uint32_t value, unsigned n_bits)
 {
+    assert(n_bits > 0 && n_bits <= 32);
     return (int32_t)(value << (32 - n_bits)) >> (32 - n_bits);
 }
 
@@ -87,6 +88,7 @@ refuse_insn(struct decoder *d, const char *why)
 static bool
 enc_needs(struct decoder *d, uint32_t n_dw)
 {
+    assert(n_dw <= 3);
     return n_dw <= d->n_dw || refuse_insn(d, "cut off");
 }
 
@@ -138,6 +140,7 @@ operand(const struct decoder *d, uint32_t code)
 static void
 add_source(struct decoder *d, uint32_t code)
 {
+    assert(d->out->n_src < 3);
     d->out->src[d->out->n_src++] = operand(d, code);
 }
 
@@ -747,6 +750,7 @@ isa_decode(enum isa_gen gen, const uint32_t *words, uint32_t n_dw,
                         .out = out};
     bool good;
 
+    assert(gen < ISA_GEN_COUNT);
     memset(out, 0, sizeof(*out));
     if (n_dw == 0)
         good = refuse_insn(&d, "cut off");

@@ -42,6 +42,7 @@ amd_code_create(enum isa_gen gen, struct amd_code **out_code)
 {
     struct amd_code *code = host_calloc(1, sizeof(*code));
 
+    assert(gen < ISA_GEN_COUNT);
     if (!code || pthread_mutex_init(&code->lock, NULL) != 0) {
         host_free(code);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for decoded code");
@@ -137,6 +138,7 @@ read_code(struct wave *w, uint64_t pc, uint32_t words[3])
     const struct amd_memory *memory = &w->group->launch->memory;
     uint32_t n;
 
+    assert(pc % 4 == 0);
     for (n = 0; n < 3; n++) {
         const void *at =
             memory->at(memory->user, pc + 4 * n, 4, AMD_ACCESS_FETCH);
@@ -446,6 +448,7 @@ start_wave(struct wave *w)
     const struct amd_launch *d = w->group->launch;
     uint32_t i;
 
+    assert(w->number < w->group->n_waves);
     for (i = 0; i < 128; i++)
         w->s[i] = REGISTER_POISON;
     start_scalar(w);
@@ -521,6 +524,7 @@ take_turn(struct wave *w)
     const struct amd_memory *memory = &w->group->launch->memory;
     int i;
 
+    assert(w->state == WAVE_RUNS);
     if (!may_wave_go_on(w))
         return false;
     if (memory->turn)
@@ -585,6 +589,7 @@ run_group(struct wave_group *g, uint64_t *seed)
 {
     uint32_t i, n_live = g->n_waves;
 
+    assert(g->n_waves > 0);
     memset(g->lds, 0xcb, g->lds_bytes);
     for (i = 0; i < g->n_waves; i++)
         start_wave(&g->waves[i]);

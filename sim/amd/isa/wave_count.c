@@ -1,6 +1,7 @@
 /* What a launch does, counted; nothing of it is called while nobody asks. */
 #include "sim/amd/isa/wave_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -8,6 +9,7 @@
 void
 wave_count_lane(struct wave_counts *c, uint64_t at, bool is_lds)
 {
+    assert(c->n_global <= 8 * WAVE_LANES_MAX && c->n_lds <= 2 * WAVE_LANES_MAX);
     if (is_lds && c->n_lds < ARRAY_LEN(c->lds))
         c->lds[c->n_lds++] = at;
     else if (!is_lds && c->n_global < ARRAY_LEN(c->global))

@@ -95,6 +95,7 @@ first_register(const struct isa_insn *in, unsigned i)
 {
     uint32_t code = in->src[i];
 
+    assert(i < 3);
     return code >= ISA_VGPR && code < 0x10000 ? (int)(code - ISA_VGPR) : -1;
 }
 
@@ -170,6 +171,7 @@ mfma_to_int(const struct matrix *x, double v)
 static bool
 no_register(struct matrix *x, unsigned source)
 {
+    assert(source < 3);
     return wave_fail(x->w, AMD_WAVE_ILLEGAL, "%s: source %u is a constant",
                      isa_op_name(x->in->op), source);
 }
@@ -188,6 +190,7 @@ load_wmma(struct matrix *x, unsigned source, double out[DIM_MAX][DIM_MAX],
     uint32_t step = element_bits[type] == 8 ? 8 : 4;
     int reg = first_register(x->in, source);
 
+    assert(source < 3);
     if (reg < 0)
         return no_register(x, source);
     if (!wave_has_registers(x->w, (uint32_t)reg, n * element_bits[type] / 32))
@@ -332,6 +335,7 @@ load_mfma(struct matrix *x, unsigned source, uint32_t block,
     uint32_t n_regs = (per_lane * element_bits[type] + 31) / 32;
     int reg = first_register(x->in, source);
 
+    assert(source < 3);
     if (reg < 0)
         return no_register(x, source);
     if (!wave_has_registers(x->w, (uint32_t)reg, n_regs))

@@ -17,6 +17,7 @@ global_at(struct wave *w, const struct isa_insn *in, uint64_t va,
     const struct amd_memory *memory = &w->group->launch->memory;
     void *at;
 
+    assert(n_bytes > 0 && n_bytes <= 64 && lane < WAVE_LANES_MAX);
     w->group->report->lane = lane;
     w->group->report->va = va;
     w->group->report->is_write = amd_access_writes(access);
@@ -82,6 +83,7 @@ extend(const struct isa_insn *in, const void *from, uint32_t old)
 {
     uint32_t value = 0;
 
+    assert(in->bytes > 0 && in->bytes <= 4);
     memcpy(&value, from, in->bytes);
     if (in->mem_flags & ISA_MEM_SIGNED)
         value =
@@ -295,6 +297,7 @@ atomic_combine(const struct isa_insn *in, uint64_t old, uint64_t data,
     bool is_float = in->type == ISA_F32 || in->type == ISA_F64 ||
                     in->type == ISA_PK_F16 || in->type == ISA_PK_BF16;
 
+    assert(in->bytes == 4 || in->bytes == 8);
     switch (in->op) {
     case ISA_M_ATOMIC_ADD:
         return is_float ? atomic_add_float(in->type, old, data) : old + data;
@@ -329,6 +332,7 @@ register_value(const struct wave *w, uint32_t reg, uint32_t lane,
 {
     uint64_t value = w->v[reg][lane];
 
+    assert(lane < WAVE_LANES_MAX && (bytes <= 4 || bytes == 8));
     if (bytes == 8)
         value |= (uint64_t)w->v[reg + 1][lane] << 32;
     return value;
@@ -338,6 +342,7 @@ static void
 set_lane_register(struct wave *w, uint32_t reg, uint32_t lane, uint32_t bytes,
                   uint64_t value)
 {
+    assert(lane < WAVE_LANES_MAX && (bytes <= 4 || bytes == 8));
     w->v[reg][lane] = (uint32_t)value;
     if (bytes == 8)
         w->v[reg + 1][lane] = (uint32_t)(value >> 32);
@@ -410,6 +415,7 @@ static bool
 access_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
             uint32_t lane)
 {
+    assert(lane < WAVE_LANES_MAX);
     if (__builtin_expect(w->group->counts != NULL, 0))
         wave_count_lane(w->group->counts, va, false);
     if (in->op == ISA_M_LOAD)
@@ -446,6 +452,7 @@ flat_scratch_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
     struct isa_insn part = *in;
     uint32_t i;
 
+    assert(lane < WAVE_LANES_MAX);
     part.bytes = in->bytes < 4 ? in->bytes : 4;
     if (at % 4 + part.bytes > 4)
         return wave_fail(w, AMD_WAVE_MISALIGNED, "%u bytes at %u of scratch",
@@ -471,6 +478,7 @@ scratch_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
     uint32_t size = w->group->launch->scratch_bytes;
     uint8_t *p;
 
+    assert(lane < WAVE_LANES_MAX);
     w->group->report->lane = lane;
     w->group->report->va = at;
     if (size < in->bytes || at > size - in->bytes)
@@ -570,6 +578,7 @@ check_scratch(struct wave *w, const struct isa_insn *in, const struct buffer *b,
 {
     uint32_t size = w->group->launch->scratch_bytes;
 
+    assert(lane < WAVE_LANES_MAX);
     w->group->report->lane = lane;
     w->group->report->va = at;
     if (b->element_bytes != 4 || b->index_stride != w->group->n_lanes ||
@@ -595,6 +604,7 @@ buffer_element(struct wave *w, const struct isa_insn *in,
     uint64_t at = offset, soffset;
     bool outside;
 
+    assert(lane < WAVE_LANES_MAX);
     if (b->element_bytes) {
         uint32_t e = b->element_bytes, s = b->index_stride;
 
@@ -679,6 +689,7 @@ lds_at(struct wave *w, const struct isa_insn *in, uint32_t at, uint32_t lane)
 {
     struct wave_group *g = w->group;
 
+    assert(lane < WAVE_LANES_MAX);
     if (g->lds_bytes >= in->bytes && at <= g->lds_bytes - in->bytes)
         return g->lds + at;
     g->report->lane = lane;
@@ -779,6 +790,7 @@ flat_lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
 {
     struct isa_insn local = *in;
 
+    assert(lane < WAVE_LANES_MAX);
     if (in->op == ISA_M_LOAD)
         return lds_lane(w, in, at, in->dst, lane);
     if (in->op == ISA_M_ATOMIC_CMPSWAP) { /* the pair, as lds_lane has it */

@@ -1,4 +1,5 @@
 /* Conversions of small floats. */
+#include <assert.h>
 #include <math.h>
 
 #include "sim/amd/isa/wave_internal.h"
@@ -34,6 +35,7 @@ pack_small(double value, unsigned man_bits, int min_exp, int bias)
     double mag = fabs(value);
     int exp;
 
+    assert(man_bits > 0 && man_bits < 24);
     if (mag < ldexp(1, min_exp))
         return sign << 31 | (uint32_t)ldexp(mag, (int)man_bits - min_exp);
     (void)frexp(mag, &exp);

@@ -2,6 +2,7 @@
  * SDWA, modifiers, halves and pairs. src: hw/amd/ISA-SUBSET.md 4, 7 and 8. */
 #include "sim/amd/isa/wave_operand.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ dpp_lane(const struct isa_insn *in, int lane, int n_lanes)
     uint32_t ctrl = in->extra >> 8 & 0x1ff;
     int row = lane & ~15, at = lane & 15, n = (int)(ctrl & 15);
 
+    assert(lane < n_lanes && n_lanes <= WAVE_LANES_MAX);
     if (in->has_dpp8)
         return (lane & ~7) | (int)(in->extra >> (8 + 3 * (lane & 7)) & 7);
     if (ctrl < 0x100)
@@ -88,6 +90,7 @@ apply_sdwa(struct valu *x, unsigned i, wave_row buf, const uint32_t *p)
     bool sext = x->in->extra >> (i ? 27 : 19) & 1;
     uint32_t l;
 
+    assert(x->in->has_sdwa);
     for (l = 0; l < x->w->group->n_lanes; l++) {
         uint32_t v = p[l];
         if (select < 4) {
@@ -122,6 +125,7 @@ read_pair(struct valu *x, unsigned i, bool is_float)
     uint64_t value;
     double constant;
 
+    assert(i < 3);
     if (code >= ISA_VGPR && code < 0x10000) {
         const uint32_t *lo = x->w->v[code - ISA_VGPR];
         const uint32_t *hi = x->w->v[code - ISA_VGPR + 1];
@@ -158,6 +162,7 @@ read_half(struct valu *x, unsigned i)
     bool high = x->in->is_e64 && is_high(x, i);
     double constant;
 
+    assert(i < 3);
     if (x->w->group->gen >= ISA_GFX11 && !x->in->is_e64 && code >= 384 &&
         code < 512) {
         high = true; /* the upper half of the first 128 registers */
@@ -250,6 +255,7 @@ wave_read_source(struct valu *x, unsigned i, enum kind kind)
 {
     uint32_t l;
 
+    assert(i < 3);
     switch (kind) {
     case KIND_X:
         return true;
@@ -317,6 +323,7 @@ store_sdwa(struct valu *x, uint32_t *dst)
     uint32_t mask = select < 4 ? 0xffu : select < 6 ? 0xffffu : UINT32_MAX;
     uint32_t l;
 
+    assert(x->in->has_sdwa);
     for (l = 0; l < x->w->group->n_lanes; l++) {
         uint32_t v = (x->r[l] & mask) << shift;
         if (!(x->exec >> l & 1))

@@ -1,5 +1,6 @@
 /* Packed operations: two 16-bit or two F32 values at once, mixed multiply and
  * add, dot products. src: hw/amd/ISA-SUBSET.md 8. */
+#include <assert.h>
 #include <math.h>
 
 #include "sim/amd/isa/wave_internal.h"
@@ -19,6 +20,7 @@ read_packed_words(struct packed *x, unsigned i, bool halves, bool pair)
 {
     uint32_t code = x->in->src[i], l;
 
+    assert(i < 3);
     if (pair && code >= ISA_VGPR && code < 0x10000) {
         if (!wave_has_registers(x->w, code - ISA_VGPR, 2))
             return false;
@@ -52,6 +54,7 @@ packed_half(const struct packed *x, unsigned i, uint32_t l, bool high)
 {
     uint32_t select = high ? x->in->opsel_hi : x->in->opsel;
 
+    assert(i < 3 && l < WAVE_LANES_MAX);
     return select >> i & 1 ? x->p[i][l] >> 16 : x->p[i][l] & 0xffff;
 }
 
@@ -151,6 +154,7 @@ run_halves(struct packed *x, bool floats, unsigned n_src)
     wave_row r;
     unsigned i;
 
+    assert(n_src <= 3);
     for (i = 0; i < n_src; i++) {
         if (!read_packed_words(x, i, floats, false))
             return false;
@@ -176,6 +180,7 @@ pair_float(const struct packed *x, unsigned i, uint32_t l, bool high)
     uint32_t neg = high ? x->in->neg_hi : x->in->neg;
     uint32_t bits = select >> i & 1 ? x->q[i][l] : x->p[i][l];
 
+    assert(i < 3 && l < WAVE_LANES_MAX);
     return wave_f32(bits ^ (neg >> i & 1 ? 0x80000000u : 0));
 }
 
@@ -204,6 +209,7 @@ run_pairs(struct packed *x, unsigned n_src)
     wave_row r[2];
     unsigned i;
 
+    assert(n_src <= 3);
     for (i = 0; i < n_src; i++) {
         if (!read_packed_words(x, i, false, true))
             return false;
@@ -230,6 +236,7 @@ mix_source(const struct packed *x, unsigned i, uint32_t l)
 {
     float v;
 
+    assert(i < 3 && l < WAVE_LANES_MAX);
     if (x->in->opsel_hi >> i & 1)
         v = wave_half_to_float(x->in->opsel >> i & 1 ? x->p[i][l] >> 16
                                                      : x->p[i][l] & 0xffff);

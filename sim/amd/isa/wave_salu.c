@@ -2,6 +2,8 @@
  * ISA's own, by name. */
 #include "sim/amd/isa/wave_internal.h"
 
+#include <assert.h>
+
 static const uint32_t float_constants[9] = {
     0x3f000000, 0xbf000000, 0x3f800000, 0xbf800000, 0x40000000,
     0xc0000000, 0x40800000, 0xc0800000, 0x3e22f983,
@@ -126,6 +128,7 @@ count_sign(uint64_t a, unsigned n_bits)
 {
     unsigned i;
 
+    assert(n_bits == 32 || n_bits == 64);
     for (i = 1; i < n_bits; i++) {
         if ((a >> (n_bits - 1 - i) & 1) != (a >> (n_bits - 1) & 1))
             return i;
@@ -369,6 +372,7 @@ bit_field(uint64_t a, uint32_t offset, uint32_t width, unsigned n_bits,
     uint64_t mask = width >= 64 ? UINT64_MAX : (1ull << width) - 1;
     uint64_t value;
 
+    assert(n_bits == 32 || n_bits == 64);
     if (width == 0)
         return 0;
     if (is_signed && n_bits == 32)
@@ -570,6 +574,7 @@ sopc(struct wave *w, const struct isa_insn *in)
     uint32_t a, b;
     uint64_t a64, b64;
 
+    assert(in->format == ISA_SOPC);
     switch (in->op) {
     case ISA_S_CMP_EQ_U64:
     case ISA_S_CMP_LG_U64:
@@ -669,6 +674,7 @@ sopk(struct wave *w, const struct isa_insn *in)
     int32_t imm = (int16_t)in->simm;
     uint32_t u = in->simm;
 
+    assert(in->format == ISA_SOPK);
 #define COMPARE(name, expr)                                                    \
     case ISA_S_CMPK_##name:                                                    \
         w->scc = (expr);                                                       \
@@ -746,6 +752,7 @@ sopp(struct wave *w, const struct isa_insn *in)
 {
     uint64_t vcc = wave_read_mask(w, in, ISA_VCC_LO);
 
+    assert(in->format == ISA_SOPP);
     switch (in->op) {
     case ISA_S_NOP:
         return true;

@@ -1,6 +1,7 @@
 /* Floats in scalar registers, which gfx12 has. The operations are those of the
  * vector instructions by these names. src: AMD's RDNA 4 instruction set guide,
  * SOP1, SOP2, SOPC. Halves are rounded once, from a double. */
+#include <assert.h>
 #include <math.h>
 
 #include "sim/amd/isa/wave_internal.h"
@@ -10,6 +11,7 @@ read_f32(struct wave *w, const struct isa_insn *in, unsigned i)
 {
     uint32_t bits = wave_read_scalar(w, in, in->src[i]);
 
+    assert(i < 3);
     if (wave_flushes(w) && (bits & 0x7f800000) == 0)
         bits &= 0x80000000;
     return wave_f32(bits);
@@ -20,6 +22,7 @@ read_f16(struct wave *w, const struct isa_insn *in, unsigned i)
 {
     double constant;
 
+    assert(i < 3);
     if (wave_float_constant(in->src[i], &constant))
         return (double)wave_half_to_float(wave_double_to_half(constant));
     return (double)wave_half_to_float(wave_read_scalar(w, in, in->src[i]) &

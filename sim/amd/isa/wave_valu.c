@@ -8,6 +8,7 @@
  */
 #include "sim/amd/isa/wave_operand.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -168,6 +169,7 @@ sad(uint32_t a, uint32_t b, unsigned n_bits)
     uint32_t mask = n_bits == 32 ? UINT32_MAX : (1u << n_bits) - 1, sum = 0;
     unsigned at;
 
+    assert(n_bits == 8 || n_bits == 16 || n_bits == 32);
     for (at = 0; at < 32; at += n_bits) {
         uint32_t p = a >> at & mask, q = b >> at & mask;
 
@@ -529,6 +531,7 @@ compare_lane(const struct valu *x, uint32_t l)
 {
     const struct source *a = &x->src[0], *b = &x->src[1];
 
+    assert(l < WAVE_LANES_MAX);
     switch (x->in->type) {
     case ISA_F16:
         return ORDER(wave_half_to_float(a->p[l]), wave_half_to_float(b->p[l]));

@@ -13,6 +13,7 @@ nvgpu_read(struct nvgpu_chan *chan, uint64_t va, void *out, uint64_t bytes,
 {
     uint8_t *to = out;
 
+    assert(out && who);
     while (bytes > 0) {
         uint64_t n;
         const void *from = nvgpu_span(chan, va, false, &n);
@@ -34,6 +35,7 @@ nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,
 {
     const uint8_t *from = data;
 
+    assert(data && who);
     while (bytes > 0) {
         uint64_t n;
         void *to = nvgpu_span(chan, va, true, &n);

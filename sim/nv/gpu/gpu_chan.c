@@ -59,6 +59,7 @@ end_channel(struct nvgpu_chan *chan, const struct nvgpu_fault *fault)
 void
 nvgpu_chan_end(struct nvgpu_chan *chan, const struct nvgpu_fault *fault)
 {
+    assert(fault->code);
     if (end_channel(chan, fault))
         chan->is_told = false;
 }
@@ -122,6 +123,7 @@ nvgpu_chan_kill(struct nvgpu_chan *chan, uint32_t code)
 {
     struct nvgpu_fault fault = {.code = code};
 
+    assert(code);
     snprintf(fault.text, sizeof(fault.text),
              "ended by the kernel driver, code %u", code);
     (void)end_channel(chan, &fault);
@@ -183,6 +185,7 @@ do_header(struct nvgpu_chan *chan, uint64_t left, uint64_t *out_dw)
 {
     uint32_t header, op;
 
+    assert(left > 0);
     if (!nvgpu_read(chan, chan->at.va, &header, 4, "pushbuffer fetch"))
         return false;
     chan->at.method = 0;

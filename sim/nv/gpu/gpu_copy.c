@@ -171,6 +171,7 @@ fill_line(struct nvgpu_chan *chan, const struct nvgpu_copy *copy,
     uint64_t bytes = n_elements * size;
     uint8_t pattern[144 * 8]; /* a multiple of every size */
 
+    assert(n_elements > 0);
     for (i = 0; i < sizeof(pattern) / size && i < n_elements; i++)
         make_element(copy, r, NULL, pattern + i * size);
     while (bytes > 0) {
@@ -193,6 +194,7 @@ remap_line(struct nvgpu_chan *chan, const struct nvgpu_copy *copy,
     uint8_t src[MAX_ELEMENT] = {0}, element[MAX_ELEMENT] = {0};
     uint64_t i;
 
+    assert(n_elements > 0);
     if (!r->reads && !r->skips)
         return fill_line(chan, copy, r, to, n_elements);
     for (i = 0; i < n_elements; i++) {

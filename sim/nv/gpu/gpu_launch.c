@@ -101,6 +101,7 @@ check_constants(struct run *r, uint32_t bank, const uint8_t *data)
         &chan->constants[(b->va >> 6) % ARRAY_LEN(chan->constants)];
     uint64_t hash = hash_bytes(data, b->size_bytes, b->size_bytes);
 
+    assert(bank < 8);
     if (c->va == b->va && c->epoch == chan->n_constant_invalidates &&
         c->hash != hash)
         return nvgpu_fail(chan, NVGPU_CODE_SM,
@@ -340,6 +341,7 @@ at(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
     uint64_t n;
     void *host;
 
+    assert(n_bytes > 0);
     if (in_launch_window(r, va))
         return NULL;
     host = nvgpu_span(r->chan, va, is_write, &n);
@@ -633,6 +635,7 @@ find_launch(const struct nvgpu_launch *list, uint32_t n, uint64_t qmd_va)
 {
     uint32_t i;
 
+    assert(n <= 4 * NVGPU_MAX_PENDING || n <= NVGPU_MAX_WAITING);
     for (i = 0; i < n && list[i].qmd_va != qmd_va; i++)
         continue;
     return i;
@@ -718,6 +721,7 @@ nvgpu_launch_qmd(struct nvgpu_chan *chan, uint64_t qmd_va, bool copied)
     uint32_t i = find_launch(chan->waiting, chan->n_waiting, qmd_va);
     struct nvgpu_launch launch = {.place = chan->at, .qmd_va = qmd_va};
 
+    assert(qmd_va % 256 == 0);
     if (i < chan->n_waiting)
         return schedule_again(chan, i, copied);
     if (!nvgpu_read(chan, qmd_va, dw, n_dw * sizeof(*dw), "the scheduler") ||

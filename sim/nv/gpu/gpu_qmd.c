@@ -307,6 +307,7 @@ get_at(const struct layout *l, const uint32_t *dw, enum field f, uint32_t i)
 {
     const struct place *p = &l->places[f];
 
+    assert(f < F_COUNT);
     return bits(dw, p->lo + i * p->stride, p->width);
 }
 
@@ -321,6 +322,7 @@ clear_bits(uint32_t *dw, uint32_t lo, uint32_t width)
 {
     uint32_t i;
 
+    assert(width <= 64);
     for (i = lo; i < lo + width; i++)
         dw[i / 32] &= ~(1u << i % 32);
 }

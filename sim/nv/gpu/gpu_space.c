@@ -67,5 +67,6 @@ nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
     uint32_t flags;
     void *host = sim_walk_span(&chan->walk, va, out_bytes, &flags);
 
+    assert(out_bytes);
     return is_write && (flags & SIM_PAGE_READ_ONLY) ? NULL : host;
 }

@@ -11,6 +11,7 @@
  */
 #include "sim/nv/gpu/gpu_internal.h"
 
+#include <assert.h>
 #include <time.h>
 
 #define PATIENCE_NS UINT64_C(1000000000)
@@ -96,6 +97,7 @@ nvgpu_turn_begin(struct nvgpu_chan *chan)
     uint32_t n;
     bool ok;
 
+    assert(!chan->has_turn);
     pthread_mutex_lock(&gpu->turn_lock);
     ok = take_if_first(chan, NULL);
     if (!ok) {
@@ -123,6 +125,7 @@ nvgpu_turn_begin(struct nvgpu_chan *chan)
 void
 nvgpu_turn_end(struct nvgpu_chan *chan)
 {
+    assert(chan->has_turn);
     pthread_mutex_lock(&chan->gpu->turn_lock);
     chan->gpu->n_turns -= chan->has_turn;
     chan->gpu->turn_changes++;
@@ -135,6 +138,7 @@ nvgpu_turn_pass(struct nvgpu_chan *chan)
 {
     bool any;
 
+    assert(chan->has_turn);
     if (!atomic_load_explicit(&chan->by_block, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&chan->gpu->turn_lock);
@@ -159,6 +163,7 @@ nvgpu_chan_wait(struct nvgpu_chan *chan, uint32_t limit_ms)
     struct timespec time = {0, 1000000};
     bool runs = true;
 
+    assert(limit_ms > 0);
     for (; runs; limit_ms--) {
         pthread_mutex_lock(&chan->gpu->turn_lock);
         runs = chan->has_turn;

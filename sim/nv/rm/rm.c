@@ -117,6 +117,7 @@ rm_wire_answer(struct rm_machine *machine, uint32_t struct_id)
     uint8_t passed[64];
     uint32_t i;
 
+    assert(nv_struct(machine->abi.branch, struct_id));
     for (i = 0; i < desc->n_fields; i++) {
         const struct kio_field *f = &desc->fields[i];
         if (kio_struct_field(newest, f->name) || f->size_bytes > sizeof(passed))

@@ -30,6 +30,7 @@
 uint32_t
 rm_copy_engine_type(const struct rm_machine *machine, uint32_t idx)
 {
+    assert(machine->n_cards > 0);
     if (idx < N_LOW_COPIES)
         return FIRST_COPY + idx;
     return machine->abi.major >= 560 ? HIGH_COPY + idx - N_LOW_COPIES : 0;

@@ -158,6 +158,7 @@ enum rm_status
 rm_mem_create_system(struct rm_machine *machine, uint64_t size_bytes,
                      struct rm_mem **out_mem)
 {
+    assert(size_bytes > 0);
     return mem_create(machine, NULL, align_up(size_bytes, RM_PAGE_BYTES),
                       RM_PAGE_BYTES, out_mem);
 }
@@ -165,6 +166,7 @@ rm_mem_create_system(struct rm_machine *machine, uint64_t size_bytes,
 void
 rm_mem_retain(struct rm_mem *mem)
 {
+    assert(mem->refs > 0);
     mem->refs++;
 }
 
@@ -390,6 +392,7 @@ is_in_bar1(const struct rm_mem *mem)
 static uint64_t
 linear_of(const struct rm_mem *mem, uint64_t offset)
 {
+    assert(offset <= mem->size_bytes);
     if (mem->kind == RM_MEM_WINDOW && is_in_bar1(mem))
         return mem->card->bar1_base + mem->machine->chip->bar1_bytes -
                RM_WINDOW_BYTES + offset;

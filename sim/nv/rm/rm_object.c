@@ -72,6 +72,7 @@ rm_find_kind(struct rm_client *client, uint32_t handle, enum rm_kind kind)
 {
     struct rm_object *object = rm_find(client, handle);
 
+    assert(kind < RM_KIND_COUNT);
     return object && object->kind == kind ? object : NULL;
 }
 

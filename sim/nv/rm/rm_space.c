@@ -11,6 +11,7 @@
  */
 #include "sim/nv/rm/rm.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -68,6 +69,7 @@ rm_vas_create(struct rm_card *card, bool external, uint64_t start, uint64_t end,
 void
 rm_vas_retain(struct rm_vas *vas)
 {
+    assert(vas->refs > 0);
     vas->refs++;
 }
 
@@ -151,6 +153,7 @@ hold_range(struct rm_vas *vas, uint64_t va, uint64_t size_bytes)
 {
     struct rm_range **link = &vas->ranges, *range;
 
+    assert(size_bytes > 0);
     while (*link && (*link)->va + (*link)->size_bytes <= va)
         link = &(*link)->next;
     if (*link &&

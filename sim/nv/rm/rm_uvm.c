@@ -669,6 +669,7 @@ uvm_free_range(struct uvm_call *c, uint64_t base, uint64_t length)
     struct ext_range **link = &c->uvm->ranges, *range;
     uint32_t i;
 
+    assert(c->uvm);
     while (*link && (*link)->base != base)
         link = &(*link)->next;
     range = *link;
