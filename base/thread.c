@@ -3,7 +3,9 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/env.h"
 
@@ -34,6 +36,21 @@ thread_cpu_count(void)
     if (sched_getaffinity(0, sizeof(set), &set) == 0)
         count = CPU_COUNT(&set);
     return count > 0 ? (unsigned)count : 1;
+}
+
+/* src: Linux, Documentation/arch/x86/xstate.rst */
+#define ARCH_REQ_XCOMP_PERM 0x1023
+#define XFEATURE_XTILE_DATA 18
+
+bool
+thread_allow_tiles(void)
+{
+#if defined(__x86_64__)
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA) ==
+           0;
+#else
+    return false;
+#endif
 }
 
 bell_status

@@ -2,6 +2,7 @@
 #ifndef BELL_BASE_THREAD_H
 #define BELL_BASE_THREAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -13,6 +14,10 @@ unsigned thread_cpu_count(void);
 
 /* BELL_E_INVALID where BELL_THREADS is set and not 1 to 1024. */
 BELL_MUST_CHECK bell_status thread_check(void);
+
+/* Asks the kernel to let this process use tile registers; false where there
+ * are none or it does not. */
+bool thread_allow_tiles(void);
 
 /* Monotonic time in nanoseconds; the clock of every host timestamp. */
 uint64_t time_now_ns(void);

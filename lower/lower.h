@@ -57,11 +57,14 @@ struct lower_target {
     uint32_t l1_bytes, l2_bytes;
     uint32_t max_packed_bytes; /* LOCAL memory of a work-group, on the stack of
                                 * the thread that runs it; 0: none */
-    bool has_fma;              /* MULACC on F32 and F64 is one instruction */
-    bool has_f16;              /* CAST between F16 and F32 is native */
-    bool has_bf16;             /* the same of BF16 */
-    bool has_f8;               /* CAST from F8E4M3 and F8E5M2 is native */
-    bool is_approx;            /* EXP2, LOG2, SIN and RECIP on F32 may remain */
+    uint8_t tiles_k[UOP_DTYPE_COUNT]; /* steps that TILES goes by, by the dtype
+                                       * of A and B; 0: it does not multiply
+                                       * those */
+    bool has_fma;        /* MULACC on F32 and F64 is one instruction */
+    bool has_f16;        /* CAST between F16 and F32 is native */
+    bool has_bf16;       /* the same of BF16 */
+    bool has_f8;         /* CAST from F8E4M3 and F8E5M2 is native */
+    bool is_approx;      /* EXP2, LOG2, SIN and RECIP on F32 may remain */
     bool is_tf32;        /* WMMA is less exact: on F32 as TF32, or the like */
     uint32_t small_math; /* F16 and BF16, a bit each: ADD SUB MUL MAX MIN NEG
                           * and comparisons may remain */

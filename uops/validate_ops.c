@@ -393,6 +393,20 @@ check_box(const struct uop *u)
 }
 
 static bell_status
+check_tiles(const struct uop *u)
+{
+    BELL_TRY(check_pair(u, 0, UOP_LOCAL));
+    BELL_TRY(check_pair(u, 2, UOP_PARAM));
+    BELL_TRY(check_pair(u, 4, UOP_LOCAL));
+    BELL_TRY(check_dtype(u, 4, UOP_U32));
+    BELL_TRY(
+        check_dtype(u, 0, u->src[2]->dtype == UOP_BF16 ? UOP_F32 : UOP_I32));
+    if (u->src[6]->op != UOP_CONST || u->src[6]->arg.i < 1 || u->arg.i < 1)
+        return uop_bad(u, "no distance of rows, or no steps");
+    return BELL_OK;
+}
+
+static bell_status
 check_wmma_rows(const struct uop *u)
 {
     uint32_t pack = uop_wmma_pack(u->dtype), n = u->lanes / pack;
@@ -689,6 +703,8 @@ check_vector_op(const struct uop *u)
         return check_quad_turn(u);
     case UOP_BOX:
         return check_box(u);
+    case UOP_TILES:
+        return check_tiles(u);
     case UOP_WGMMA:
         return check_wgmma(u);
     case UOP_RAMP:

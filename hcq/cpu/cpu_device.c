@@ -458,6 +458,7 @@ cpu_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
     dev->has_membarrier =
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
                 0) == 0;
+    (void)thread_allow_tiles(); /* kernels were made for those who may */
     cpu_fault_acquire();
     status = cpu_helpers_start(dev);
     if (status != BELL_OK) {

@@ -168,7 +168,8 @@ need_sources(struct expand *e, const struct uop *u,
     bool access = u->op == UOP_LOAD || u->op == UOP_STORE;
     uint32_t i;
 
-    if (inst->stage || inst->pack || (u->op == UOP_REDUCE && e->k->matrix.on))
+    if (inst->stage || inst->pack ||
+        (u->op == UOP_REDUCE && (e->k->matrix.on || e->k->tiled)))
         return; /* its sources are those of the copy */
     if (need & NEED_VECTOR && is_ramp(e, u, inst)) {
         inst_of(e, u)->need |= NEED_SCALAR;

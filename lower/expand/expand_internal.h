@@ -238,6 +238,21 @@ BELL_MUST_CHECK bell_status expand_fill_packs(struct expand *e);
 const struct uop *expand_packed_value(struct expand *e,
                                       const struct expand_inst *inst);
 
+/* The product of kernel.tiled: its operands' packing, the TILES, and what it
+ * made (expand_tiles.c). */
+BELL_MUST_CHECK bell_status expand_tiles(struct expand *e,
+                                         const struct kernel_group *group);
+
+/* Closes loops of e->base[] around the effects in src[1..n], those of the sum
+ * outside. Returns how many effects are there then. */
+uint32_t expand_close_filling(struct expand *e, uint64_t loops,
+                              const struct uop **src, uint32_t n);
+
+/* A loop as long as `size` that fills an array; `number` tells those of a
+ * kernel apart. */
+const struct uop *expand_filling_loop(struct expand *e, uint32_t number,
+                                      int64_t size);
+
 /* Makes all that `u`, which is in no loop of a reduction, is made of once
  * more, with the present base[]: e->inst are these instances then, and
  * *out_before those there were. */

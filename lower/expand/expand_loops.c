@@ -254,6 +254,8 @@ expand_group(struct expand *e, const struct kernel_group *group)
     assert(group->n_members > 0 && group->bound);
     if (k->matrix.on)
         return expand_matrix_group(e, group);
+    if (k->tiled)
+        return expand_tiles(e, group);
     reduces = arena_alloc(&k->mem, group->n_members * sizeof(*reduces));
     if (!reduces)
         return expand_no_memory(e);

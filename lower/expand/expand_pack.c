@@ -66,7 +66,7 @@ expand_find_packs(struct expand *e)
     const struct kernel *k = e->k;
     uint32_t i, j;
 
-    if (!k->packed)
+    if (!k->packed || k->tiled)
         return;
     for (i = 0; i < k->n_groups; i++) {
         const struct uop *mul = k->groups[i].members[0]->src[0];
@@ -105,23 +105,19 @@ expand_packed_value(struct expand *e, const struct expand_inst *inst)
                     2);
 }
 
-/* The loop that counts range r while the array is filled. */
-static const struct uop *
-filling_loop(struct expand *e, uint32_t r, uint32_t pack)
+const struct uop *
+expand_filling_loop(struct expand *e, uint32_t number, int64_t size)
 {
     union uop_arg arg = {
-        .i = uop_range_arg(e->k->n_ranges + pack * KERNEL_MAX_RANGES + r,
-                           UOP_AXIS_LOOP)};
-    const struct uop *size = expand_num(e, e->k->sizes[r]);
+        .i = uop_range_arg(KERNEL_MAX_RANGES + number, UOP_AXIS_LOOP)};
+    const struct uop *extent = expand_num(e, size);
 
-    return uop_new(e->g, UOP_RANGE, UOP_I64, 1, arg, &size, 1);
+    return uop_new(e->g, UOP_RANGE, UOP_I64, 1, arg, &extent, 1);
 }
 
-/* The loops, those of the sum outside, around the stores in src[1..n]. Returns
- * how many effects are there then. */
-static uint32_t
-close_filling(struct expand *e, uint64_t loops, const struct uop **src,
-              uint32_t n)
+uint32_t
+expand_close_filling(struct expand *e, uint64_t loops, const struct uop **src,
+                     uint32_t n)
 {
     uint64_t order[2] = {loops & ~e->k->reduce_ranges,
                          loops & e->k->reduce_ranges};
@@ -152,7 +148,8 @@ fill_pack(struct expand *e, uint32_t number)
     memcpy(base, e->base, sizeof(base));
     for (set = loops; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
-        e->base[r] = filling_loop(e, r, number);
+        e->base[r] =
+            expand_filling_loop(e, number * KERNEL_MAX_RANGES + r, k->sizes[r]);
     }
     BELL_TRY(expand_apart(e, p->value, &before));
     inst = &e->inst[kernel_pos(k, p->value)];
@@ -166,7 +163,7 @@ fill_pack(struct expand *e, uint32_t number)
         store[2] = expand_value(e, p->value, inst->lanes);
         src[1 + copy] = uop_new(e->g, UOP_STORE, UOP_VOID, 1, no_arg, store, 3);
     }
-    n = close_filling(e, loops, src, inst->n_copies);
+    n = expand_close_filling(e, loops, src, inst->n_copies);
     src[0] = p->memory;
     e->inst = before;
     memcpy(e->base, base, sizeof(base));

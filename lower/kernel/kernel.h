@@ -77,6 +77,7 @@ struct kernel {
      * that which varies with the VECTOR, with `packs_rows` the other too. */
     uint64_t packed;
     bool packs_rows;
+    bool tiled; /* the product is one of TILES */
     struct kernel_matrix matrix;
 };
 

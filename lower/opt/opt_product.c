@@ -17,6 +17,7 @@
 #define MIN_REUSE       4   /* tiles that read a panel */
 #define MAX_UNROLL      4   /* steps */
 #define GROUPS_A_THREAD 4   /* work-groups: few, as each packs */
+#define TILE            32  /* rows and columns that TILES makes */
 #define MAX_OVERLAP     104 /* percent computed of what is wanted */
 #define ROW_TILES       8   /* of rows, packed together */
 
@@ -108,6 +109,36 @@ goes_along(const struct kernel *k, const struct operands *p, uint32_t inner)
     return u->op == UOP_LOAD && kernel_coef(k, u->src[1], inner) == 1;
 }
 
+/* Is the operand a matrix of what tile registers multiply, as it lies in
+ * memory? */
+static bool
+is_tile_operand(const struct kernel *k, const struct uop *u,
+                enum uop_dtype dtype, uint32_t inner)
+{
+    return u->op == UOP_CAST && u->src[0]->op == UOP_LOAD &&
+           u->src[0]->n_src == 2 && u->src[0]->dtype == dtype &&
+           kernel_coef(k, u->src[0]->src[1], inner) != KERNEL_NONAFFINE;
+}
+
+/* May TILES do it? Rows lie along the sum, which is whole steps. */
+static bool
+fits_tiles(const struct kernel *k, const struct operands *p, uint32_t row,
+           uint32_t column, uint32_t inner)
+{
+    enum uop_dtype dtype = p->rows->n_src ? p->rows->src[0]->dtype : UOP_VOID;
+    uint32_t steps = k->target->tiles_k[dtype];
+
+    return steps && k->sizes[inner] % steps == 0 &&
+           k->groups[0].bound == (uint64_t)1 << inner &&
+           p->columns->dtype == (dtype == UOP_BF16 ? UOP_F32 : UOP_I32) &&
+           k->groups[0].members[0]->dtype == p->columns->dtype &&
+           k->sizes[row] >= TILE && k->sizes[column] >= TILE &&
+           is_tile_operand(k, p->rows, dtype, inner) &&
+           is_tile_operand(k, p->columns, dtype, inner) &&
+           goes_along(k, p, inner) &&
+           kernel_coef(k, p->rows->src[0]->src[1], row) > 0;
+}
+
 void
 opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
 {
@@ -117,7 +148,7 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     int column = stored_range(k), row;
     int64_t lanes, vectors, rows, n;
     uint32_t inner;
-    bool packs_rows;
+    bool packs_rows, tiled;
 
     if (!target->max_packed_bytes || !choice->overlap || k->n_groups != 1 ||
         column < 0 || !find_operands(k, (uint32_t)column, &p) ||
@@ -127,8 +158,11 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     lanes = target->vector_bytes / uop_dtype_infos[p.columns->dtype].size_bytes;
     n = k->sizes[column];
     vectors = n >= 2 * lanes ? 2 : 1;
-    packs_rows = !goes_along(k, &p, inner);
+    tiled = fits_tiles(k, &p, (uint32_t)row, (uint32_t)column, inner);
+    packs_rows =
+        !tiled && (p.rows->op != UOP_LOAD || !goes_along(k, &p, inner));
     rows = target->n_vector_regs < 32 ? 6 : 12; /* leaves four registers */
+    rows = tiled ? TILE : rows;
     if (n < lanes || lanes < 2 || k->sizes[row] < MIN_REUSE * rows ||
         kernel_count(k, k->groups[0].bound) < MIN_DEPTH ||
         kernel_count(k, k->groups[0].bound | p.column_deps | p.row_deps) <
@@ -136,17 +170,20 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
         panel_bytes(k, vectors * lanes + (packs_rows ? rows : 0)) >
             target->max_packed_bytes)
         return;
-    choice->product =
-        (struct opt_product){true, packs_rows, (uint32_t)column, (uint32_t)row};
+    choice->product = (struct opt_product){true, packs_rows, tiled,
+                                           (uint32_t)column, (uint32_t)row};
     choice->lanes[column] = lanes;
     choice->copies[column] = vectors;
     choice->copies[row] = rows;
-    for (n = MAX_UNROLL; k->sizes[inner] % n; n--)
+    for (n = tiled ? 1 : MAX_UNROLL; k->sizes[inner] % n; n--)
         ;
     choice->unroll[inner] = n;
     LOG(LOG_OPT, "product: %lld x %lld by range %u x %u, packed%s",
         (long long)rows, (long long)(vectors * lanes), (unsigned)row,
-        (unsigned)column, packs_rows ? ", rows too" : "");
+        (unsigned)column,
+        tiled        ? ", in tile registers"
+        : packs_rows ? ", rows too"
+                     : "");
 }
 
 /* Of the numbers up to `most`, at least 1, the greatest that divides n or
@@ -201,6 +238,7 @@ mark_packed(struct opt_plan *plan, const struct opt_product *p,
                      k->reduce_ranges >> a->range & 1);
     }
     plan->k->packs_rows = p->packs_rows;
+    plan->k->tiled = p->tiled;
 }
 
 void

@@ -13,9 +13,9 @@
 
 /* A product of two operands, one of them in vectors. */
 struct opt_product {
-    bool on, packs_rows; /* as in struct kernel */
-    uint32_t column;     /* range: of the VECTOR */
-    uint32_t row;        /* range: of copies that share its loads */
+    bool on, packs_rows, tiled; /* as in struct kernel */
+    uint32_t column;            /* range: of the VECTOR */
+    uint32_t row;               /* range: of copies that share its loads */
 };
 
 /* By range of the kernel. A range is cut into loop, copies, lanes: inside to

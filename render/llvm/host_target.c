@@ -117,6 +117,30 @@ name_cpu(struct lower_target *t)
              family, model, (unsigned)hash);
 }
 
+/* src: Intel 64 and IA-32 Software Developer's Manual, CPUID leaf 7 */
+#define EDX_AMX_BF16 (1u << 22)
+#define EDX_AMX_TILE (1u << 24)
+#define EDX_AMX_INT8 (1u << 25)
+
+/* Steps of a tile register, 64 bytes. Who may not use them has another name:
+ * what was compiled for this machine does not run there. */
+static void
+find_tiles(struct lower_target *t)
+{
+    unsigned a, b, c, d = 0;
+
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & EDX_AMX_TILE))
+        return;
+    if (!thread_allow_tiles()) {
+        strncat(t->name, "-notiles", sizeof(t->name) - strlen(t->name) - 1);
+        return;
+    }
+    if (d & EDX_AMX_BF16)
+        t->tiles_k[UOP_BF16] = 32;
+    if (d & EDX_AMX_INT8)
+        t->tiles_k[UOP_I8] = t->tiles_k[UOP_U8] = 64;
+}
+
 static void
 find_cpu(struct lower_target *t)
 {
@@ -135,6 +159,8 @@ find_cpu(struct lower_target *t)
         t->vector_bytes = 64;
         t->n_vector_regs = 32;
     }
+    if (t->vector_bytes == 64)
+        find_tiles(t);
     t->has_fma = __builtin_cpu_supports("fma");
     t->has_f16 = __builtin_cpu_supports("avx") &&
                  __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);

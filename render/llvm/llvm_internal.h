@@ -45,6 +45,9 @@ struct llvm_dialect {
     /* An op on these values in the processor's own way, or NULL: as usual. */
     LLVMValueRef (*approximate)(struct llvm_emit *e, const struct uop *u,
                                 LLVMValueRef *v);
+    /* A TILES at these addresses: results, A, B. NULL: there is none. */
+    void (*tiles)(struct llvm_emit *e, const struct uop *u,
+                  const LLVMValueRef *at);
     /* A WMMA of these values; NULL: there is no such instruction. */
     LLVMValueRef (*matrix)(struct llvm_emit *e, const struct uop *u,
                            LLVMValueRef *v);
@@ -117,6 +120,7 @@ struct llvm_emit {
     uint32_t next_serial;
 
     LLVMValueRef *args;       /* by slot; NULL until used */
+    bool has_tiles;           /* registers are configured at the entry */
     struct map locals;        /* LOCAL's id -> its address */
     LLVMModuleRef helper;     /* holds the next two; or NULL */
     LLVMValueRef fences[2];   /* release, acquire: to be cloned */
@@ -188,6 +192,8 @@ BELL_MUST_CHECK bell_status llvm_emit_index(struct llvm_emit *e,
 BELL_MUST_CHECK bell_status llvm_emit_load(struct llvm_emit *e,
                                            const struct uop *u,
                                            LLVMValueRef *out_value);
+BELL_MUST_CHECK bell_status llvm_emit_tiles(struct llvm_emit *e,
+                                            const struct uop *u);
 BELL_MUST_CHECK bell_status llvm_emit_store(struct llvm_emit *e,
                                             const struct uop *u);
 

@@ -125,14 +125,13 @@ llvm_emit_index(struct llvm_emit *e, const struct uop *u,
     return BELL_OK;
 }
 
+/* Element `index` of `place`. */
 static bell_status
-find_address(struct llvm_emit *e, const struct uop *u, struct access *a)
+find_place(struct llvm_emit *e, const struct uop *place,
+           const struct uop *index, struct access *a)
 {
-    const struct uop *at = uop_index_of(u->src[0]), *index = u->src[1];
-    const struct uop *memory = uop_memory(u->src[0]);
+    const struct uop *at = uop_index_of(place), *memory = uop_memory(place);
 
-    if (index->lanes != 1 && index->lanes != a->lanes)
-        return llvm_refuse(e, u, "the index has another number of lanes");
     a->slot = memory->op == UOP_PARAM ? (uint32_t)memory->arg.i : 0;
     a->align = memory->op == UOP_LOCAL ? 16 : e->arg_align_bytes;
     if (at && uop_index_align(at) * elem_bytes(a) < a->align)
@@ -151,6 +150,33 @@ find_address(struct llvm_emit *e, const struct uop *u, struct access *a)
     a->base = e->ll->BuildGEP2(e->b, a->elem, a->base, &a->indices, 1, "");
     a->indices = NULL;
     a->align = elem_bytes(a);
+    return BELL_OK;
+}
+
+static bell_status
+find_address(struct llvm_emit *e, const struct uop *u, struct access *a)
+{
+    if (u->src[1]->lanes != 1 && u->src[1]->lanes != a->lanes)
+        return llvm_refuse(e, u, "the index has another number of lanes");
+    return find_place(e, u->src[0], u->src[1], a);
+}
+
+bell_status
+llvm_emit_tiles(struct llvm_emit *e, const struct uop *u)
+{
+    LLVMValueRef at[3];
+    uint32_t i;
+
+    if (!e->dialect->tiles)
+        return llvm_refuse(e, u, "there are no tile registers");
+    for (i = 0; i < 3; i++) {
+        const struct uop *place = u->src[2 * i];
+        struct access a = {.dtype = place->dtype, .lanes = 1};
+        a.elem = llvm_mem_type(e, place->dtype, 1);
+        BELL_TRY(find_place(e, place, u->src[2 * i + 1], &a));
+        at[i] = offset_by(e, &a, 0);
+    }
+    e->dialect->tiles(e, u, at);
     return BELL_OK;
 }
 

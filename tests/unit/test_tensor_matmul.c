@@ -25,9 +25,11 @@ static const struct row rows[] = {
     {1, 100, 70, 50, false, true},    {1, 33, 129, 65, true, false},
     {1, 17, 16, 300, false, false},   {3, 48, 40, 24, false, false},
     {1, 3, 200, 640, false, false},   {2, 150, 7, 520, true, true},
+    {2, 130, 101, 128, false, true}, /* whole steps of a CPU's tile registers */
 };
 
 #define ALL_ROWS 0xff
+#define TILES    0x100
 
 /* What rounding may do: of the sum, and of the result, which is float32 where
  * the factors have 8 bits. */
@@ -35,10 +37,10 @@ static const struct {
     enum bell_dtype dtype;
     double sum, result, least;
     enum bell_dtype other; /* dtype of the second factor */
-    uint8_t rows;          /* those that are tried, a bit each */
+    uint16_t rows;         /* those that are tried, a bit each */
 } dtypes[] = {
     {BELL_FLOAT16, 0x1p-24, 0x1p-11, 0x1p-25, BELL_FLOAT16, ALL_ROWS},
-    {BELL_BFLOAT16, 0x1p-24, 0x1p-8, 0, BELL_BFLOAT16, ALL_ROWS},
+    {BELL_BFLOAT16, 0x1p-24, 0x1p-8, 0, BELL_BFLOAT16, ALL_ROWS | TILES},
     {BELL_FLOAT32, 0x1p-24, 0x1p-24, 0, BELL_FLOAT32, ALL_ROWS},
     {BELL_FLOAT64, 0x1p-53, 0x1p-53, 0, BELL_FLOAT64, ALL_ROWS},
     {BELL_FLOAT8_E4M3FN, 0x1p-24, 0x1p-24, 0, BELL_FLOAT8_E4M3FN, 0x05},
@@ -140,10 +142,12 @@ multiply(struct bell_context *ctx, const struct row *r, size_t d)
 static const struct int_row {
     enum bell_dtype x, y;
     bool wide;
-    uint8_t rows; /* those that are tried, a bit each */
+    uint16_t rows; /* those that are tried, a bit each */
 } int_rows[] = {
-    {BELL_INT8, BELL_INT8, true, 0x3e},    {BELL_UINT8, BELL_UINT8, true, 0x05},
-    {BELL_INT8, BELL_UINT8, true, 0x08},   {BELL_INT8, BELL_INT8, false, 0x24},
+    {BELL_INT8, BELL_INT8, true, 0x3e | TILES},
+    {BELL_UINT8, BELL_UINT8, true, 0x05 | TILES},
+    {BELL_INT8, BELL_UINT8, true, 0x08},
+    {BELL_INT8, BELL_INT8, false, 0x24},
     {BELL_UINT8, BELL_UINT8, false, 0x08},
 };
 
