@@ -26,8 +26,8 @@ struct matrix {
     uint32_t n_half, n_pair;             /* their sizes; 1 where none */
     const struct expand_inst *a, *b;     /* staged LOADs */
     const struct uop **parts[2];         /* made ones of A and B, by copy */
-    uint64_t tiles;                      /* copied output ranges but half */
-    uint64_t pieces;                     /* copied reduction ranges but step */
+    uint64_t tiles;  /* copied output ranges but half and pair */
+    uint64_t pieces; /* copied reduction ranges but step */
     const struct uop *loops[KERNEL_MAX_RANGES];
     uint32_t n_loops;
 };
@@ -113,6 +113,8 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
     m->tiles = kernel_deps(k, m->node) & e->copied;
     if (m->half != UINT32_MAX)
         m->tiles &= ~((uint64_t)1 << m->half);
+    if (m->pair != UINT32_MAX)
+        m->tiles &= ~((uint64_t)1 << m->pair);
     m->pieces = group->bound & e->copied & ~((uint64_t)1 << m->step);
     for (set = group->bound & e->loops; set; set &= set - 1)
         m->loops[m->n_loops++] = e->base[__builtin_ctzll(set)];
@@ -151,32 +153,33 @@ range_value_nv(const struct matrix *m, enum uop_wmma_operand operand,
     return NULL;
 }
 
-/* Of tiles of 16 x 16: thread 16 g + c has row c of A, column c of B, and of
- * what threads share of it the g-th part. Row c of the tile is that whose
- * results thread c / n_half or c % n_rows of the rows' has. */
+/* Of tiles of 16 x 16 a thread's results are below each other in one column.
+ * So that they lie side by side in memory, the instruction's A is B here, and
+ * its rows are our columns: thread 16 g + c has row c of A, column c of B, and
+ * of what threads share of it the g-th part. Column c is that whose results
+ * threads of `col` c / n_pair or c % n_cols have. */
 static const struct uop *
 range_value16(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
               uint32_t r)
 {
     struct expand *e = m->e;
-    const struct uop *c = e->base[m->col], *g = e->base[m->row];
+    const struct uop *c = e->base[m->row], *g = e->base[m->col];
     bool together = uop_wmma_rows_together(m->shape, m->dtype);
-    uint32_t row, col, at[2], n_rows = m->shape.m / m->n_half, t;
+    uint32_t col, at[2], n_cols = m->shape.n / m->n_pair, t;
 
     if (r == m->step) { /* what thread 0 has, and what each g adds */
-        for (t = 0; t < 2; t++) {
-            uop_wmma_place(m->shape, m->dtype, operand, 16 * t, i, &row, &col);
-            at[t] = operand == UOP_WMMA_A ? col : row;
-        }
+        for (t = 0; t < 2; t++)
+            uop_wmma_place(m->shape, m->dtype, UOP_WMMA_B, 16 * t, i, &at[t],
+                           &col);
         g = uop_alu2(e->g, UOP_MUL, g, expand_num(e, at[1] - at[0]));
         return uop_alu2(e->g, UOP_ADD, g, expand_num(e, at[0]));
     }
-    if (operand == UOP_WMMA_A && r == m->row)
+    if (operand == UOP_WMMA_B && r == m->col)
         return uop_alu2(e->g, together ? UOP_FLOORDIV : UOP_FLOORMOD, c,
-                        expand_num(e, together ? m->n_half : n_rows));
-    if (operand == UOP_WMMA_A && r == m->half)
+                        expand_num(e, together ? m->n_pair : n_cols));
+    if (operand == UOP_WMMA_B && r == m->pair)
         return uop_alu2(e->g, together ? UOP_FLOORMOD : UOP_FLOORDIV, c,
-                        expand_num(e, together ? m->n_half : n_rows));
+                        expand_num(e, together ? m->n_pair : n_cols));
     return NULL;
 }
 
@@ -216,7 +219,8 @@ part_index(const struct matrix *m, const struct expand_stage *s,
 {
     struct expand *e = m->e;
     const struct uop *index = s->half, *v;
-    bool whole = operand == UOP_WMMA_B && m->pair != UINT32_MAX &&
+    bool whole = m->shape.layout == UOP_WMMA_NV && operand == UOP_WMMA_B &&
+                 m->pair != UINT32_MAX &&
                  stride_of(s, m->col) == 2 * stride_of(s, m->pair);
     uint32_t j;
 
@@ -359,6 +363,8 @@ find_operand_part(const struct matrix *m, enum uop_wmma_operand operand)
     e->digit[m->step] = 0; /* all of these belong to one part */
     if (m->half != UINT32_MAX)
         e->digit[m->half] = 0;
+    if (m->pair != UINT32_MAX)
+        e->digit[m->pair] = 0;
     part = &m->parts[operand][expand_copy(e, inst)];
     if (!*part)
         *part = load_part(m, operand);
@@ -383,12 +389,13 @@ add_products(const struct matrix *m, const struct uop *sum)
     struct expand *e = m->e;
     uint32_t i, n = expand_count(e, m->pieces);
     union uop_arg arg = {.i = uop_wmma_arg(m->shape)};
+    bool turned = m->shape.layout != UOP_WMMA_NV; /* range_value16 */
 
     for (i = 0; i < n; i++) {
         const struct uop *src[3];
         expand_set_digits(e, m->pieces, i);
-        src[0] = find_operand_part(m, UOP_WMMA_A);
-        src[1] = find_operand_part(m, UOP_WMMA_B);
+        src[turned] = find_operand_part(m, UOP_WMMA_A);
+        src[!turned] = find_operand_part(m, UOP_WMMA_B);
         src[2] = sum;
         sum = uop_new(e->g, UOP_WMMA, m->node->dtype, sum->lanes, arg, src, 3);
     }
@@ -405,16 +412,18 @@ set_instances(const struct matrix *m, const struct uop *sum)
     uint32_t half, n = m->n_pair, i;
 
     for (half = 0; half < m->n_half; half++) {
-        const struct uop *pair[2];
+        const struct uop *pair[MAX_PARTS];
+        if (m->half != UINT32_MAX)
+            e->digit[m->half] = half;
         for (i = 0; i < n; i++) {
             union uop_arg lane = {.i = n * half + i};
             pair[i] = uop_make(e->g, UOP_LANE, dtype, 1, lane, &sum, 1);
+            if (m->pair != UINT32_MAX)
+                e->digit[m->pair] = i;
+            if (inst->vec < 0)
+                inst->scalar[expand_copy(e, inst)] = pair[i];
         }
-        if (m->half != UINT32_MAX)
-            e->digit[m->half] = half;
-        if (n == 1)
-            inst->scalar[expand_copy(e, inst)] = pair[0];
-        else
+        if (inst->vec >= 0)
             inst->vector[expand_copy(e, inst)] =
                 uop_make(e->g, UOP_LANES, dtype, (uint16_t)n, no_arg, pair, n);
     }

@@ -37,6 +37,8 @@
 
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
+#define BANKS_BYTES  128 /* of all banks' words; src: hw/amd, LDS */
+#define SKEW_BYTES   32
 #define MAX_BUFFERS  6  /* tiles of an operand at once */
 #define MAX_DEEP     4  /* likewise, of products that wait for memory */
 #define MAX_HELD     32 /* registers for what waits to be stored */
@@ -86,6 +88,30 @@ is_operand(const struct expand *e, uint32_t pos)
     return true;
 }
 
+/* Of what AMD's threads turn, neighbours store columns of one value of `pair`
+ * at a time, and read columns of all: those of a value lie together, and begin
+ * at other banks than the last one's. Says whether it is so. */
+static bool
+put_pair_first(const struct expand *e, struct expand_stage *s)
+{
+    const struct kernel *k = e->k;
+    uint32_t i, n, range;
+
+    if (!k->matrix.on || k->matrix.shape.layout == UOP_WMMA_NV ||
+        k->reduce_ranges >> s->range & 1)
+        return false;
+    for (n = 0; n < s->n_dims; n++) {
+        range = s->dims[n].range;
+        if (uop_range_id(k->ranges[range]) == k->matrix.pair)
+            break;
+    }
+    for (i = n; i > 0 && n < s->n_dims; i--)
+        s->dims[i] = s->dims[i - 1];
+    if (n < s->n_dims)
+        s->dims[0].range = range;
+    return n < s->n_dims;
+}
+
 /* Fills dims, the fastest last, and the strides. `pad` elements lie between
  * rows of the fast direction, against conflicts of banks. Returns the size. */
 static int64_t
@@ -95,8 +121,9 @@ lay_out_tile(const struct expand *e, struct expand_stage *s, bool reduce_fast,
     const struct kernel *k = e->k;
     uint64_t parts[2] = {s->ranges & k->reduce_ranges,
                          s->ranges & ~k->reduce_ranges};
-    int64_t stride = 1;
+    int64_t stride = 1, size = uop_dtype_infos[s->dtype].size_bytes;
     uint32_t i, n, n_slow = 0;
+    bool pairs;
 
     s->n_dims = 0;
     for (i = 0; i < 2; i++) {
@@ -106,9 +133,12 @@ lay_out_tile(const struct expand *e, struct expand_stage *s, bool reduce_fast,
         if (i == 0)
             n_slow = s->n_dims;
     }
+    pairs = put_pair_first(e, s);
     for (n = s->n_dims; n-- > 0;) {
         if (n + 1 == n_slow && n_slow < s->n_dims)
             stride += pad;
+        while (pairs && n == 0 && stride * size % BANKS_BYTES != SKEW_BYTES)
+            stride += size < WORD_BYTES ? WORD_BYTES / size : 1;
         s->dims[n].stride = stride;
         stride *= k->sizes[s->dims[n].range];
     }
@@ -275,32 +305,38 @@ choose_lanes(const struct expand *e, struct copy *c, uint32_t most)
     }
 }
 
-/* Bytes that lie the other way in the array are turned in registers: a thread
- * loads a few from several rows, and stores words or more of what was below
- * each other. As many rows as leave something to do for every thread. Words for
- * WGMMA are copied one by one: so turned, they made TF32's products slower.
+/* What lies the other way in the array is turned in registers: a thread loads a
+ * few from several rows, and stores words or more of what was below each other.
+ * Bytes are, and of AMD's products, where no instruction turns them, halves. As
+ * many rows as leave something to do for every thread. Words for WGMMA are
+ * copied one by one: so turned, they made TF32's products slower.
  * observed: H100, 2026-11-23 */
 static uint32_t
 choose_rows(const struct expand *e, struct copy *c)
 {
     const struct expand_stage *s = c->stage;
+    const struct kernel_matrix *matrix = &e->k->matrix;
+    uint32_t size = uop_dtype_infos[s->dtype].size_bytes;
     uint32_t last = s->n_dims - 1, lanes = WORD_BYTES, i;
     uint32_t most = ACCESS_BYTES / uop_dtype_infos[s->load->dtype].size_bytes;
-    uint32_t part = ACCESS_BYTES / uop_dtype_infos[s->dtype].size_bytes;
-    int64_t size = e->k->sizes[s->dims[last].range];
+    uint32_t part = ACCESS_BYTES / size;
+    int64_t n = e->k->sizes[s->dims[last].range];
 
     c->rows = 1;
     if (is_turned(e, s))
         return 1;
-    if (e->k->matrix.wgmma) /* what lies further on is elsewhere */
+    if (matrix->wgmma) /* what lies further on is elsewhere */
         return most < part ? most : part;
-    if (uop_dtype_infos[s->dtype].size_bytes > 1 || c->order[0] == last ||
-        size < WORD_BYTES)
+    if (c->order[0] == last || n < WORD_BYTES || size > 2 ||
+        (size == 2 && (!matrix->on || matrix->shape.layout == UOP_WMMA_NV)))
         return most;
-    while (lanes > 1 && 1u << c->n_log2 < (lanes * WORD_BYTES) << c->tid_log2)
+    while (size == 2 && lanes * 2 <= most &&
+           lanes * 2 <= e->k->sizes[s->dims[c->order[0]].range])
+        lanes *= 2;
+    c->rows = WORD_BYTES / size;
+    while (lanes > 1 && 1u << c->n_log2 < (lanes * c->rows) << c->tid_log2)
         lanes /= 2;
-    c->rows = WORD_BYTES;
-    while (c->rows < most && c->rows < size &&
+    while (c->rows < part && c->rows < n &&
            1u << c->n_log2 >= (2 * lanes * c->rows) << c->tid_log2)
         c->rows *= 2;
     for (i = 0; i < s->n_dims; i++) {
@@ -664,7 +700,7 @@ static bell_status
 place_operand(struct expand *e, struct expand_stage *s)
 {
     bool along, matrix = e->k->matrix.on, turned;
-    int64_t each;
+    int64_t each, pad;
 
     s->dtype = s->load->dtype;
     if (matrix && e->k->matrix.dtype)
@@ -675,6 +711,12 @@ place_operand(struct expand *e, struct expand_stage *s)
         s->range = 63u - (uint32_t)__builtin_clzll(s->ranges);
     along = e->k->reduce_ranges >> s->range & 1;
     s->along = along || uop_dtype_infos[s->dtype].size_bytes != 2;
+    pad = each;
+    if (matrix && e->k->matrix.shape.layout != UOP_WMMA_NV) {
+        /* as much as a thread reads at once */
+        pad = uop_wmma_lanes(e->k->matrix.shape, UOP_WMMA_A);
+        pad = pad < each && pad * 2 >= each ? pad : each;
+    }
     if (e->k->matrix.wgmma)
         return lay_out_wgmma(e, s);
     /* mma.sync's operands are read as well across the steps (ldmatrix), but
@@ -682,7 +724,7 @@ place_operand(struct expand *e, struct expand_stage *s)
     turned = matrix && (along || each == ACCESS_BYTES ||
                         e->k->matrix.shape.layout != UOP_WMMA_NV);
     /* nothing between rows that are copied as they lie, and read so too */
-    s->size = lay_out_tile(e, s, turned, along || matrix ? each : 0);
+    s->size = lay_out_tile(e, s, turned, along || matrix ? pad : 0);
     s->size = (int64_t)align_up((uint64_t)s->size, (uint64_t)each);
     return BELL_OK;
 }

@@ -2,8 +2,8 @@
  *
  * A work-group's tile is shared out to warps, a warp's part to the tiles of
  * one instruction. What each thread has of such a tile is fixed (uops/wmma.h):
- * columns by `col` (the lower bits of its number) and `pair`, rows by `row`
- * (the upper bits) and `half`.
+ * columns by `col` (NVIDIA: the lower bits of its number; AMD: the upper) and
+ * `pair`, rows by `row` (the other bits) and, on NVIDIA, `half`.
  */
 #include "lower/opt/opt_gpu.h"
 
@@ -21,10 +21,6 @@
 #define DEEP_SIDE  32 /* of a tile: such products wait for memory */
 #define DEEP_TURNS 8  /* of LOCAL memory, for several to be under way */
 #define MIN_SIDE   2  /* of outputs, where the other has a tile's */
-/* AMD's: LLVM 19 moves a WMMA of which few rows are used to its only STORE,
- * behind the gate of that, where not all lanes take part. observed: LLVM 19,
- * gfx1100 and gfx1201 */
-#define MIN_SIDE_AMD 16
 
 /* Warps of a work-group, and tiles of one instruction of a warp. */
 struct shape {
@@ -69,6 +65,7 @@ struct matrix {
     int64_t pieces; /* of steps in LOCAL memory at once, each of wmma.k */
     /* columns and rows of a tile by threads, and of each thread */
     uint32_t n_cols, n_pair, n_rows, n_half;
+    uint32_t col_shift, row_shift; /* where they are in a thread's number */
 };
 
 /* ---- what it is ---- */
@@ -101,8 +98,8 @@ choose_amd(struct matrix *m)
     m->wmma.m = m->wmma.n = 16;
     m->shapes = shapes16x16;
     m->n_shapes = ARRAY_LEN(shapes16x16);
-    m->n_cols = 16;
-    m->n_pair = 1;
+    m->n_cols = uop_wmma_threads(m->wmma) / 16;
+    m->n_pair = 16 / m->n_cols;
 }
 
 /* What factors of these dtypes are multiplied as; VOID if by no matrix
@@ -154,6 +151,10 @@ choose_instruction(struct matrix *m)
         choose_amd(m);
     m->n_rows = uop_wmma_threads(m->wmma) / m->n_cols;
     m->n_half = m->wmma.m / m->n_rows;
+    if (m->wmma.layout == UOP_WMMA_NV)
+        m->row_shift = log2_floor(m->n_cols);
+    else
+        m->col_shift = log2_floor(m->n_rows);
     return true;
 }
 
@@ -379,11 +380,16 @@ plan_width(struct matrix *m)
     uint64_t set = m->product.width;
     uint32_t fast = opt_gpu_fast_range(plan->k, set, 0, NULL), run, flat;
     uint32_t shift = log2_floor(uop_wmma_threads(m->wmma));
+    /* LLVM 19 crashes on branches by lanes of a vector of conditions, which
+     * columns beyond the last would be. observed: LLVM 19, gfx90a to gfx1201 */
+    bool whole =
+        m->wmma.layout == UOP_WMMA_NV || plan->k->sizes[fast] % m->wmma.n == 0;
+    enum uop_axis type = whole ? UOP_AXIS_VECTOR : UOP_AXIS_UPCAST;
 
     return opt_gpu_fold_pieces(plan, set, fast, m->wmma.n, UOP_AXIS_LOOP, &run,
                                &flat) &&
-           cut(plan, &run, m->n_pair, UOP_AXIS_VECTOR, &plan->matrix.pair) &&
-           opt_thread(plan, plan->matrix.col = run, 0) &&
+           cut(plan, &run, m->n_pair, type, &plan->matrix.pair) &&
+           opt_thread(plan, plan->matrix.col = run, m->col_shift) &&
            cut(plan, &flat, m->shape->wide, UOP_AXIS_UPCAST, NULL) &&
            cut_threads(plan, &flat, m->shape->wide_warps, shift, NULL) &&
            opt_gpu_grid(plan, flat);
@@ -419,7 +425,7 @@ plan_height(struct matrix *m)
 
     return opt_gpu_fold_pieces(plan, set, fast, m->n_rows, UOP_AXIS_LOOP,
                                &plan->matrix.row, &flat) &&
-           opt_thread(plan, plan->matrix.row, log2_floor(m->n_cols)) &&
+           opt_thread(plan, plan->matrix.row, m->row_shift) &&
            cut(plan, &flat, m->n_half, UOP_AXIS_UPCAST, &plan->matrix.half) &&
            cut(plan, &flat, m->shape->tall, UOP_AXIS_UPCAST, NULL) &&
            cut_threads(plan, &flat, m->shape->tall_warps, shift, NULL) &&
@@ -452,10 +458,9 @@ opt_gpu_matrix(struct opt_gpu *gpu)
 {
     struct matrix m = {.gpu = gpu};
     struct opt_plan *plan = &gpu->plan;
-    bool nv = gpu->k->target->matrix_layout == UOP_WMMA_NV;
     uint32_t fast, flat;
 
-    if (!opt_gpu_product(gpu, nv ? MIN_SIDE : MIN_SIDE_AMD, &m.product) ||
+    if (!opt_gpu_product(gpu, MIN_SIDE, &m.product) ||
         !choose_instruction(&m) || !choose_shape(&m))
         return false;
     LOG(LOG_OPT,

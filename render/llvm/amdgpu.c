@@ -97,6 +97,8 @@ make_kernel(struct llvm_emit *e)
     uint32_t n = p->n_params + p->n_vars, i;
     unsigned size = p->local[0] * p->local[1] * p->local[2];
     LLVMTypeRef *types = arena_alloc(&e->arena, (n + 1) * sizeof(LLVMTypeRef));
+    const struct amdgpu_target *target = e->target;
+    struct lower_target known;
     char text[32];
 
     if (!types)
@@ -111,6 +113,13 @@ make_kernel(struct llvm_emit *e)
     llvm_enum_attr(e, LLVMAttributeFunctionIndex, "nounwind", 0);
     snprintf(text, sizeof(text), "%u,%u", size, size);
     llvm_fn_attr(e, "amdgpu-flat-work-group-size", text);
+    if (render_amdgpu_lower_target(target, &known) == BELL_OK &&
+        known.matrix_layout == UOP_WMMA_CDNA) {
+        /* 256 registers, no others (AGPRs): LLVM 19 would keep matrices in
+         * these, and move them from and to there in each turn of a loop */
+        llvm_fn_attr(e, "amdgpu-waves-per-eu", "2");
+        llvm_fn_attr(e, "amdgpu-no-agpr", "");
+    }
     llvm_fn_attr(e, "uniform-work-group-size", "true");
     llvm_fn_attr(e, "no-trapping-math", "true");
     deny_inputs(e);
@@ -420,6 +429,15 @@ emit_matrix(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
     return llvm_intrinsic(e, name, types, 2, args, 3);
 }
 
+/* LLVM 19 moves a WMMA to its only users, behind the gate of their STOREs,
+ * where not all lanes take part: the hardware wants all of them.
+ * observed: LLVM 19, gfx1100 and gfx1201 */
+static LLVMValueRef
+pin(struct llvm_emit *e, LLVMValueRef v)
+{
+    return llvm_opaque(e, v, "=v,0", true);
+}
+
 /* ---- the code generator ---- */
 
 static bell_status
@@ -472,6 +490,7 @@ run(const struct lower_program *program, const struct amdgpu_target *target,
         .order = emit_order,
         .approximate = amdgpu_approximate,
         .matrix = emit_matrix,
+        .pin = pin,
         .lanes = pack_bytes,
     };
     struct lower_target known;

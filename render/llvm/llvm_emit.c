@@ -258,6 +258,19 @@ scan_acc(struct llvm_emit *e, const struct uop *u, size_t *cap, uint32_t depth)
     return BELL_OK;
 }
 
+static bell_status
+scan_results(struct llvm_emit *e, const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->n_src && u->op != UOP_WMMA; i++) {
+        if (u->src[i]->op == UOP_WMMA &&
+            map_put(&e->results, u->src[i]->id, 1) < 0)
+            return out_of_memory(e);
+    }
+    return BELL_OK;
+}
+
 /* Loop serials count RANGEs and IFs in program order from 1, here and
  * later. */
 static bell_status
@@ -291,6 +304,7 @@ scan_ops(struct llvm_emit *e, struct map *seen, uint32_t *open)
             BELL_TRY(scan_set(e, u, &cap_carries, seen, open, n_open));
             break;
         default:
+            BELL_TRY(scan_results(e, u));
             break;
         }
     }
@@ -502,11 +516,16 @@ static bell_status
 get_acc(struct llvm_emit *e, const struct uop *u)
 {
     uint32_t acc = 0;
+    LLVMValueRef v;
 
     BELL_TRY(find_acc(e, u->src[0], &acc));
     if (!e->accs[acc].value)
         return llvm_refuse(e, u, "the variable is not set yet");
-    return set_value(e, u, e->accs[acc].value);
+    v = e->accs[acc].value;
+    if (e->accs[acc].of_matrix && u->src[u->n_src - 1]->op == UOP_END &&
+        e->dialect->pin)
+        v = e->dialect->pin(e, v); /* behind the loop that sets it */
+    return set_value(e, u, v);
 }
 
 static bell_status
@@ -516,6 +535,7 @@ set_acc(struct llvm_emit *e, const struct uop *u)
 
     e->is_ordered = false;
     BELL_TRY(find_acc(e, u->src[0], &acc));
+    e->accs[acc].of_matrix |= u->src[1]->op == UOP_WMMA;
     return llvm_value_of(e, u->src[1], &e->accs[acc].value);
 }
 
@@ -591,6 +611,8 @@ emit_one(struct llvm_emit *e, const struct uop *u)
         break;
     default:
         BELL_TRY(llvm_emit_op(e, u, &v));
+        if (map_get(&e->results, u->id) && e->dialect->pin)
+            v = e->dialect->pin(e, v);
         break;
     }
     return set_value(e, u, v);
@@ -685,6 +707,7 @@ llvm_emit_init(struct llvm_emit *e)
     arena_init(&e->arena);
     map_init(&e->index);
     map_init(&e->acc_index);
+    map_init(&e->results);
     map_init(&e->consts);
     map_init(&e->locals);
 }
@@ -695,6 +718,7 @@ llvm_emit_fini(struct llvm_emit *e)
     arena_fini(&e->arena);
     map_fini(&e->index);
     map_fini(&e->acc_index);
+    map_fini(&e->results);
     map_fini(&e->consts);
     map_fini(&e->locals);
     host_free(e->accs);

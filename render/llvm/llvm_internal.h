@@ -51,6 +51,9 @@ struct llvm_dialect {
     /* A WMMA of these values; NULL: there is no such instruction. */
     LLVMValueRef (*matrix)(struct llvm_emit *e, const struct uop *u,
                            LLVMValueRef *v);
+    /* The same value, whose making stays where it stands. GPUs only: what is
+     * made of WMMAs in a loop, or without one, passes through it. */
+    LLVMValueRef (*pin)(struct llvm_emit *e, LLVMValueRef v);
     /* A LANES in a better way than element by element; *out_value stays where
      * there is none. */
     bell_status (*lanes)(struct llvm_emit *e, const struct uop *u,
@@ -68,6 +71,7 @@ struct llvm_acc {
     const struct uop *u;
     LLVMValueRef value; /* now */
     uint32_t depth;     /* open loops at its place */
+    bool of_matrix;     /* a WMMA sets it */
 };
 
 /* A variable that a loop sets, and its phi there; of conditional code: its
@@ -110,6 +114,7 @@ struct llvm_emit {
     struct llvm_value *values;
     uint32_t n_values;
     struct map acc_index; /* uop id -> position in accs */
+    struct map results;   /* WMMAs that others than WMMAs use, by id */
     struct llvm_acc *accs;
     uint32_t n_accs;
     struct llvm_carry *carries; /* grouped by loop */
@@ -169,6 +174,12 @@ bool llvm_loop_is_open(const struct llvm_emit *e, uint32_t serial);
 BELL_MUST_CHECK bell_status llvm_value_of(struct llvm_emit *e,
                                           const struct uop *u,
                                           LLVMValueRef *out_value);
+
+/* The value, of which LLVM no longer knows what it is: nothing is done, to the
+ * kind of register that the constraint "=KIND,0" tells. Where it `stays`, it is
+ * done even where nobody uses it, at this place. */
+LLVMValueRef llvm_opaque(const struct llvm_emit *e, LLVMValueRef v,
+                         const char *same_place, bool stays);
 
 /* The constant as an I64. */
 LLVMValueRef llvm_i64(const struct llvm_emit *e, int64_t value);

@@ -9,6 +9,7 @@
 #include "render/llvm/llvm_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 #define MAX_LANES 256
 
@@ -150,6 +151,20 @@ compare(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
                             "");
 }
 
+LLVMValueRef
+llvm_opaque(const struct llvm_emit *e, LLVMValueRef v, const char *same_place,
+            bool stays)
+{
+    LLVMTypeRef type = e->ll->TypeOf(v);
+    LLVMTypeRef fn = e->ll->FunctionType(type, &type, 1, 0);
+
+    return e->ll->BuildCall2(e->b, fn,
+                             e->ll->GetInlineAsm(fn, "", 0, same_place,
+                                                 strlen(same_place), stays, 0,
+                                                 LLVMInlineAsmDialectATT, 0),
+                             &v, 1, "");
+}
+
 /* The same value, of which LLVM does not know how many leading bits are alike.
  * observed: LLVM 19.1's AMDGPU back end divides in 32 or 24 bits where both
  * operands have that many leading bits alike, ones too: an unsigned quotient of
@@ -158,18 +173,11 @@ static LLVMValueRef
 without_known_sign(struct llvm_emit *e, LLVMValueRef v, unsigned dtype,
                    unsigned lanes)
 {
-    static const char same_place[] = "=s,0";
-    LLVMTypeRef type = llvm_type(e, dtype, 1);
-    LLVMTypeRef fn = e->ll->FunctionType(type, &type, 1, 0);
-    LLVMValueRef zero = e->ll->ConstNull(type);
+    LLVMValueRef zero = e->ll->ConstNull(llvm_type(e, dtype, 1));
 
     if (uop_dtype_infos[dtype].size_bytes < 4)
         return v;
-    zero = e->ll->BuildCall2(e->b, fn,
-                             e->ll->GetInlineAsm(fn, "", 0, same_place,
-                                                 sizeof(same_place) - 1, 0, 0,
-                                                 LLVMInlineAsmDialectATT, 0),
-                             &zero, 1, "");
+    zero = llvm_opaque(e, zero, "=s,0", false);
     return binop(e, LLVMOr, v, llvm_splat(e, zero, lanes));
 }
 
