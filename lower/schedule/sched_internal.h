@@ -147,4 +147,9 @@ BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
                                          const struct uop **out_sink,
                                          uint32_t *bufs, uint32_t *out_n_bufs);
 
+/* Makes one of kernels that share loops and values; fixed[] are the items to
+ * stay as they are (lower/schedule/sched_join.c). */
+BELL_MUST_CHECK bell_status sched_join(struct sched *s, struct sched_plan *plan,
+                                       const bool *fixed);
+
 #endif

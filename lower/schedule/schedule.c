@@ -902,23 +902,29 @@ static void
 log_kernel(const struct sched_item *item)
 {
     char text[1800];
+    uint32_t i;
 
-    if (LOG_ON(LOG_SCHED))
-        LOG(LOG_SCHED, "kernel: p0[%s] = %s",
-            uop_expr_str(item->sink->src[0]->src[1], text, 400),
-            uop_expr_str(item->sink->src[0]->src[2], text + 400, 1400));
+    for (i = 0; LOG_ON(LOG_SCHED) && i < item->sink->n_src; i++) {
+        const struct uop *store = item->sink->src[i];
+        LOG(LOG_SCHED, "%s p%d[%s] = %s",
+            i ? "    and" : "kernel:", (int)store->src[0]->arg.i,
+            uop_expr_str(store->src[1], text, 400),
+            uop_expr_str(store->src[2], text + 400, 1400));
+    }
 }
 
 /* Is what is stored of attention a kernel that lowering knows? */
 static bell_status
-check_attention(struct planner *p, uint32_t at, const struct uop *sink)
+check_attention(struct planner *p, uint32_t at, const struct uop *sink,
+                bool *out_attends)
 {
     size_t i = 0;
     bool is = false;
 
     while (i < p->n_kernels && p->kernels[i].node != at)
         i++;
-    if (i == p->n_kernels || !p->kernels[i].attends)
+    *out_attends = i < p->n_kernels && p->kernels[i].attends;
+    if (!*out_attends)
         return BELL_OK;
     BELL_TRY(lower_is_attention(p->s.k, sink, p->s.target->attends, &is));
     if (!is)
@@ -928,9 +934,9 @@ check_attention(struct planner *p, uint32_t at, const struct uop *sink)
 }
 
 static bell_status
-build_items(struct planner *p, struct sched_plan *plan)
+build_items(struct planner *p, struct sched_plan *plan, bool *attends)
 {
-    uint32_t bufs[SCHED_MAX_PARAMS], at;
+    uint32_t bufs[SCHED_MAX_PARAMS], at, i;
 
     for (at = 0; at < p->s.n_nodes; at++) {
         struct sched_item *item = &plan->items[plan->n_items];
@@ -939,13 +945,19 @@ build_items(struct planner *p, struct sched_plan *plan)
         BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
         BELL_TRY(uop_validate_pass(p->s.k, &item->sink, 1, UOP_STAGE_K,
                                    "scheduling"));
-        BELL_TRY(check_attention(p, at, item->sink));
+        BELL_TRY(check_attention(p, at, item->sink, &attends[plan->n_items]));
+        item->n_outs = 1;
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
             return sched_no_memory(p);
-        log_kernel(item);
         plan->n_items++;
+    }
+    BELL_TRY(sched_join(&p->s, plan, attends));
+    for (i = 0; i < plan->n_items; i++) {
+        BELL_TRY(uop_validate_pass(p->s.k, &plan->items[i].sink, 1, UOP_STAGE_K,
+                                   "joining kernels"));
+        log_kernel(&plan->items[i]);
     }
     return BELL_OK;
 }
@@ -955,6 +967,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
                uint32_t n_roots, uint32_t **local, struct sched_plan *plan)
 {
     uint32_t i, at;
+    bool *attends;
 
     BELL_TRY(load_graph(p, roots, n_roots, local));
     for (i = 0; i < n_roots; i++) {
@@ -977,7 +990,8 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
     note_chains(p);
     note_flat(p);
     BELL_TRY(number_buffers(p, *local, roots, n_roots, plan));
-    return build_items(p, plan);
+    attends = arena_calloc(&p->s.scratch, p->n_kernels + 1, sizeof(*attends));
+    return attends ? build_items(p, plan, attends) : sched_no_memory(p);
 }
 
 static void

@@ -23,7 +23,8 @@ struct sched_buf {
 /* One kernel launch. */
 struct sched_item {
     const struct uop *sink; /* stage K */
-    uint32_t n_bufs;        /* PARAM slot i is bufs[i]; slot 0 is the output */
+    uint32_t n_outs;        /* PARAM slots below it are outputs */
+    uint32_t n_bufs;        /* PARAM slot i is bufs[i] */
     const uint32_t *bufs;   /* index into sched_plan.bufs */
 };
 

@@ -238,11 +238,14 @@ bool
 k_run(const struct uop *sink, struct k_buffer *bufs, uint32_t n_bufs)
 {
     struct interp in = {.bufs = bufs, .n_bufs = n_bufs};
-    uint32_t i;
+    uint32_t i, id;
 
     in.memo = calloc(sink->id + 1, sizeof(*in.memo));
-    for (i = 0; i < sink->n_src && !in.failed; i++)
+    for (i = 0; i < sink->n_src && !in.failed; i++) {
+        for (id = 0; id <= sink->id; id++)
+            in.memo[id].visited = false;
         run_store(&in, sink->src[i]);
+    }
     free(in.memo);
     return !in.failed;
 }

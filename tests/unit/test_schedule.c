@@ -453,6 +453,53 @@ test_layernorm_is_one_kernel(void **state)
     teardown(&w);
 }
 
+/* Both at hand in one loop, with what they are made of, which nobody else
+ * reads and is not stored; the values are right. */
+static void
+test_several_outputs(void **state)
+{
+    struct world w;
+    const struct uop *p, *g, *leaves[3], *roots[3];
+
+    (void)state;
+    /* of the same inputs, one of another's value */
+    setup(&w);
+    leaves[0] = leaf(&w.g, 0, UOP_I64, dims_of(&w.g, 2, 8, 9));
+    leaves[1] = leaf(&w.g, 1, UOP_I64, dims_of(&w.g, 2, 8, 9));
+    p = leaves[0];
+    g = leaves[1];
+    roots[0] = alu(&w.g, UOP_ADD, p, g);
+    roots[1] = alu(&w.g, UOP_MUL, g, g);
+    roots[2] = alu(&w.g, UOP_SUB, roots[0], roots[1]);
+    assert_int_equal(schedule(&w, roots, 3), 1);
+    assert_int_equal(w.plan.items[0].n_outs, 3);
+    assert_int_equal(w.plan.items[0].n_bufs, 5);
+    assert_true(run_matches(&w, roots, 3, leaves));
+    teardown(&w);
+    /* a row's value, and what is made of it and the row */
+    setup(&w);
+    leaves[0] = leaf(&w.g, 0, UOP_I64, dims_of(&w.g, 2, 8, 9));
+    roots[0] = reduce(&w.g, UOP_MAX, leaves[0], 2);
+    roots[1] = alu(&w.g, UOP_SUB, leaves[0],
+                   expand(&w.g, roots[0], dims_of(&w.g, 2, 8, 9)));
+    assert_int_equal(schedule(&w, roots, 2), 1);
+    assert_int_equal(w.plan.items[0].n_outs, 2);
+    assert_true(run_matches(&w, roots, 2, leaves));
+    teardown(&w);
+    /* read elsewhere than where it is made, and of different sizes */
+    setup(&w);
+    leaves[0] = leaf(&w.g, 0, UOP_I64, dims_of(&w.g, 2, 8, 9));
+    leaves[1] = leaf(&w.g, 1, UOP_I64, dims_of(&w.g, 1, 8));
+    roots[0] = alu(&w.g, UOP_MUL, leaves[0], leaves[0]);
+    roots[1] = uop_new_shaped(&w.g, UOP_FLIP, UOP_I64, (union uop_arg){.i = 1},
+                              &roots[0], 1, dims_of(&w.g, 2, 8, 9));
+    roots[1] = alu(&w.g, UOP_ADD, roots[1], leaves[0]);
+    roots[2] = alu(&w.g, UOP_ADD, leaves[1], leaves[1]);
+    assert_int_equal(schedule(&w, roots, 3), 3);
+    assert_true(run_matches(&w, roots, 3, leaves));
+    teardown(&w);
+}
+
 static void
 test_matmul_keeps_its_epilogue(void **state)
 {
@@ -706,6 +753,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_softmax_is_one_kernel),
         cmocka_unit_test(test_layernorm_is_one_kernel),
+        cmocka_unit_test(test_several_outputs),
         cmocka_unit_test(test_matmul_keeps_its_epilogue),
         cmocka_unit_test(test_widened_values_are_not_stored),
         cmocka_unit_test(test_equal_kernels_are_one_node),
