@@ -507,7 +507,6 @@ read_ring(struct amdsim_queue *q, uint64_t at, uint32_t *words, uint32_t n)
 {
     uint32_t ring_dw = q->desc.ring_bytes / 4, i;
 
-    assert(n > 0);
     for (i = 0; i < n; i++) {
         uint64_t va = q->desc.ring_va + (at + i) % ring_dw * 4;
         if (!amdsim_read(q, va, &words[i], 4, "ring"))

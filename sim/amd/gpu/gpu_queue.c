@@ -361,7 +361,6 @@ check_wptr(struct amdsim_queue *q, uint64_t bell)
 static void
 run_queue(struct amdsim_queue *q, uint64_t bell)
 {
-    assert(q->get <= bell);
     q->place = (struct amdsim_place){q->desc.ring_va, "doorbell"};
     if (!amdsim_dump_start(q))
         return;
