@@ -89,6 +89,7 @@ slope_between(struct bell_context *ctx, const struct uop *u,
     return tensor_surrogate(ctx, u, tn_where(ctx, in, x, tn_num(ctx, x, 0)));
 }
 
+/* By a comparison and not by max: a NaN goes through. */
 static const struct uop *
 take_relu(struct bell_context *ctx, const struct uop *x)
 {
@@ -155,6 +156,7 @@ soft_rest(struct bell_context *ctx, const struct uop *x)
     return tn_log1p(ctx, tn_exp(ctx, tn_neg(ctx, tn_abs(ctx, x))));
 }
 
+/* min(x, 0) - log1p(exp(-|x|)): neither end overflows. */
 const struct uop *
 tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
 {
@@ -165,6 +167,8 @@ tn_logsigmoid(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, y, x, tn_sigmoid(ctx, tn_neg(ctx, x)));
 }
 
+/* max(bx, 0) + log1p(exp(-|bx|)), over beta. Its slope is the sigmoid, given
+ * as a rule so that the gradient has no such sums. */
 static const struct uop *
 soft_plus(struct bell_context *ctx, const struct uop *x, double beta)
 {

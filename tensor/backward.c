@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "tensor/node.h"
 
+/* A constant has no node of its own: equal constants are one, and a gradient
+ * by one would be one by all of them. */
 static bell_status
 check_target(const char *call, const struct bell_tensor *x,
              const struct bell_tensor *target, uint32_t i)
@@ -46,6 +48,8 @@ make_outputs(const char *call, struct bell_context *ctx,
     return tensor_report(ctx);
 }
 
+/* Targets that the result does not depend on get NULL, which make_outputs
+ * turns into zeros. */
 static bell_status
 find_gradients(const char *call, struct bell_tensor *x, const struct uop *seed,
                struct bell_tensor *const *targets, uint32_t n,

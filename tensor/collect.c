@@ -69,6 +69,9 @@ tensor_buffer_retain(struct tensor_buffer *buf)
     buf->refcount++;
 }
 
+/* Its maker has a reference and the graph one, however many nodes name it.
+ * Memory goes at 0; the record when no node names it any more (reap_buffers).
+ * */
 void
 tensor_buffer_release(struct tensor_buffer *buf)
 {
@@ -80,6 +83,8 @@ tensor_buffer_release(struct tensor_buffer *buf)
     buf->ctx->buffer_bytes -= buf->size_bytes;
 }
 
+/* The node is interned by its buffer and has the shape that it was first made
+ * with: another shape is a RESHAPE of it. */
 const struct uop *
 tensor_buffer_node(struct bell_context *ctx, struct tensor_buffer *buf,
                    const struct uop_dims *shape)
@@ -102,6 +107,8 @@ tensor_buffer_node(struct bell_context *ctx, struct tensor_buffer *buf,
     return tn_reshape(ctx, u, shape->d, shape->n);
 }
 
+/* The tensor is a leaf from now on: what it was computed from is no longer
+ * needed by it. */
 bell_status
 tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
 {
@@ -142,6 +149,8 @@ mark_push(struct marker *m, const struct uop *u)
     m->stack[m->n_stack++] = u;
 }
 
+/* Without recursion: a graph may be a million nodes deep. What a gradient rule
+ * names is needed as long as its node is. */
 static void
 mark_from(struct marker *m, const struct uop *root)
 {
@@ -163,6 +172,7 @@ mark_from(struct marker *m, const struct uop *root)
     }
 }
 
+/* Handles are the roots, gradients of handles among them (tensor_next). */
 static bool
 mark_live(struct marker *m)
 {
@@ -182,6 +192,8 @@ mark_live(struct marker *m)
     return true;
 }
 
+/* The graph lets go of buffers that only dead nodes name, also where the graph
+ * itself is not copied. */
 static void
 drop_unmarked(struct bell_context *ctx)
 {
@@ -269,6 +281,8 @@ reap_buffers(struct bell_context *ctx)
     }
 }
 
+/* Nodes are never freed one by one: what lives is copied into a new graph, in
+ * the order of ids, so that sources come before their users. */
 static void
 compact_graph(struct bell_context *ctx, const uint8_t *mark)
 {
@@ -310,6 +324,9 @@ compact_graph(struct bell_context *ctx, const uint8_t *mark)
     host_free(copies);
 }
 
+/* Marking costs as much as there are live nodes. It waits until as much has
+ * been built or dropped as a quarter of that, or until memory of the device is
+ * at stake. */
 static bool
 is_due(const struct bell_context *ctx)
 {

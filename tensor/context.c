@@ -17,6 +17,7 @@
 
 /* ---- handles ---- */
 
+/* Scopes are lists of handles. Linking in front keeps both ends O(1). */
 static void
 link_handle(struct bell_context *ctx, struct bell_tensor *t, uint32_t scope)
 {
@@ -44,6 +45,8 @@ unlink_handle(struct bell_tensor *t)
     t->prev = t->next = NULL;
 }
 
+/* Handles come from chunks that live as long as the context: making one and
+ * freeing it are a few stores. */
 static bool
 add_handle_chunk(struct bell_context *ctx)
 {
@@ -114,6 +117,8 @@ fail_node(struct bell_context *ctx, const char *call)
                        ctx->graph.n_nodes);
 }
 
+/* Shape and dtype are the handle's own copies: asking for them does not touch
+ * the graph. */
 void
 tensor_set_node(struct bell_tensor *t, const struct uop *uop)
 {
@@ -141,6 +146,8 @@ tensor_new(struct bell_context *ctx, const char *call, const struct uop *uop)
     return t;
 }
 
+/* Numbers without a dtype of their own (weak) are wide until something
+ * decides: where the node itself is wanted, they become the default. */
 const struct uop *
 tensor_node(const struct bell_tensor *t)
 {
@@ -158,6 +165,7 @@ tensor_wide_node(const struct bell_tensor *t)
     return tn_cast(t->ctx, u, tensor_wide_dtype(u->dtype));
 }
 
+/* A gradient's handle belongs to its tensor and to no scope. */
 bool
 tensor_set_grad(struct bell_tensor *t, const struct uop *uop)
 {
@@ -184,6 +192,7 @@ tensor_first(const struct bell_context *ctx, struct tensor_iter *it)
     return it->at;
 }
 
+/* Each tensor is followed by its gradient, whose handle is on no list. */
 struct bell_tensor *
 tensor_next(const struct bell_context *ctx, struct tensor_iter *it)
 {
@@ -207,6 +216,8 @@ keep_error(struct bell_context *ctx)
     return &ctx->error_tensor;
 }
 
+/* The message begins with the public call's name: inner functions pass on whom
+ * they work for. */
 struct bell_tensor *
 tensor_fail(struct bell_context *ctx, const char *call, bell_status status,
             const char *fmt, ...)
@@ -229,6 +240,8 @@ tensor_fail_last(struct bell_context *ctx, const char *call)
     return keep_error(ctx);
 }
 
+/* The first failure of a chain of calls is told by the first call that returns
+ * a status, and only once. */
 bell_status
 tensor_report(struct bell_context *ctx)
 {
@@ -292,6 +305,8 @@ tensor_check_n(const char *call, struct bell_tensor *const *tensors, uint32_t n,
     return true;
 }
 
+/* The common case without a loop: this is in front of every elementwise call.
+ * */
 bool
 tensor_check2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
               struct bell_tensor **out)
@@ -331,6 +346,8 @@ tensor_usable(const char *call, const struct bell_tensor *t)
 
 /* ---- context ---- */
 
+/* failed_dims is a shape for nodes that were never made: sizes of 1, so that
+ * code which computes with it divides by nothing. */
 static bell_status
 init_context(struct bell_context *ctx)
 {
@@ -357,6 +374,8 @@ init_context(struct bell_context *ctx)
     return BELL_OK;
 }
 
+/* Device memory first, while there is a device; then the device, then records
+ * that the graph's nodes point to. */
 static void
 free_context(struct bell_context *ctx)
 {
@@ -498,6 +517,8 @@ bell_scope_end(struct bell_context *ctx)
     return tensor_report(ctx);
 }
 
+/* To the scope around the present one, or to the outermost, which ends with
+ * the context. */
 static struct bell_tensor *
 move_handle(const char *call, struct bell_tensor *t, bool to_own)
 {

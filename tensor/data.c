@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "tensor/node.h"
 
+/* The graph takes its own reference with the node; the one from creating is
+ * dropped in any case. */
 const struct uop *
 tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
             const int64_t *shape, uint32_t ndim, const void *data)

@@ -62,6 +62,8 @@ find_category(enum uop_dtype dtype)
     return uop_dtype_infos[dtype].is_float ? 2 : uop_dtype_infos[dtype].is_int;
 }
 
+/* The smallest that holds both; of U64 with a signed one there is none, and it
+ * is F64, as in NumPy. */
 static enum uop_dtype
 promote_ints(enum uop_dtype a, enum uop_dtype b)
 {
@@ -113,6 +115,9 @@ find_standing(const struct bell_tensor *t)
     return t->flags & TENSOR_WEAK ? 0 : t->shape->n ? 2 : 1;
 }
 
+/* Three standings: numbers of the program, tensors without axes, tensors. A
+ * lower one decides only by its category, as in PyTorch: adding a float64
+ * scalar to a float32 tensor stays float32. */
 enum uop_dtype
 tensor_result_dtype(struct bell_tensor *const *tensors, uint32_t n,
                     bool *out_weak)
@@ -172,6 +177,8 @@ tensor_shape_str(const int64_t *d, uint32_t n, char *buf, size_t size_bytes)
     return buf;
 }
 
+/* A scalar takes axis 0 and -1 as if it had one axis, as NumPy's reductions
+ * do. */
 int
 tensor_axis(struct bell_context *ctx, const char *call, int64_t axis,
             uint32_t rank)
@@ -187,6 +194,7 @@ tensor_axis(struct bell_context *ctx, const char *call, int64_t axis,
     return (int)(axis < 0 ? axis + n : axis);
 }
 
+/* No axes given means all of them. */
 bool
 tensor_axes(struct bell_context *ctx, const char *call, const int64_t *axes,
             uint32_t n_axes, uint32_t rank, uint32_t *out_mask)

@@ -51,6 +51,7 @@ fail_kind(const char *call, struct bell_context *ctx, enum tensor_kind kind,
                        uop_dtype_infos[dtype].name);
 }
 
+/* Asked before dtypes are: a caller who got both wrong hears of the shapes. */
 static bool
 broadcasts(struct bell_tensor *const *tensors, uint32_t n)
 {
@@ -63,6 +64,8 @@ broadcasts(struct bell_tensor *const *tensors, uint32_t n)
     return tn_broadcast_shape(shapes, n, d, &rank);
 }
 
+/* Operands of float functions are computed in F32 where they are smaller;
+ * tensor_result rounds once, at the end. */
 bool
 tensor_operands(const char *call, struct bell_tensor *const *tensors,
                 uint32_t n, enum tensor_kind kind,
@@ -176,6 +179,8 @@ floor_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 
 TENSOR_BINARY(bell_floor_divide, TENSOR_NO_BOOL, floor_divide)
 
+/* Integers divide by an op of their own: through floats, those above 2^53
+ * would be rounded. */
 static const struct uop *
 trunc_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
@@ -187,6 +192,7 @@ trunc_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 
 TENSOR_BINARY(bell_trunc_divide, TENSOR_NO_BOOL, trunc_divide)
 
+/* The sign is the divisor's, as Python's %. */
 static const struct uop *
 take_remainder(struct bell_context *ctx, const struct uop *x,
                const struct uop *y)
@@ -199,6 +205,7 @@ take_remainder(struct bell_context *ctx, const struct uop *x,
 
 TENSOR_BINARY(bell_remainder, TENSOR_NO_BOOL, take_remainder)
 
+/* The sign is the dividend's, as C's fmod. */
 static const struct uop *
 take_fmod(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
@@ -254,6 +261,8 @@ pow_ints(struct bell_context *ctx, const struct uop *x, const struct uop *e)
     return tn_where(ctx, tn_lt(ctx, e, zero), neg, r);
 }
 
+/* Small whole exponents become products, which are faster than pow and round
+ * as a person would expect: x ** 2 is x * x to the last bit. */
 static const struct uop *
 take_pow(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
@@ -318,6 +327,9 @@ abs_branch(struct bell_context *ctx, const struct uop *x)
     return tn_where(ctx, tn_lt(ctx, x, zero), tn_neg(ctx, x), x);
 }
 
+/* The angle of the smaller leg over the larger, which lies in [0, 1], then put
+ * into its octant. Where both are infinite or 0 the ratio is said to be 1 or
+ * 0. */
 static const struct uop *
 take_atan2(struct bell_context *ctx, const struct uop *y, const struct uop *x)
 {
@@ -345,6 +357,8 @@ take_atan2(struct bell_context *ctx, const struct uop *y, const struct uop *x)
 
 TENSOR_BINARY(bell_atan2, TENSOR_FLOAT, take_atan2)
 
+/* max + log1p(exp(-|x - y|)) cannot overflow. Two equal infinities differ by
+ * NaN: they are told apart first. */
 static const struct uop *
 log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
@@ -359,6 +373,9 @@ log_add_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 
 TENSOR_BINARY(bell_logaddexp, TENSOR_FLOAT, log_add_exp)
 
+/* The larger leg is taken out of the root, so that squares neither overflow
+ * nor vanish; at 0 and infinity, where that divides by it, the larger leg is
+ * the answer. */
 static const struct uop *
 take_hypot(struct bell_context *ctx, const struct uop *x, const struct uop *y)
 {
@@ -502,6 +519,8 @@ bell_isclose(struct bell_tensor *x, struct bell_tensor *y, double rtol,
 
 /* ---- with a number ---- */
 
+/* A number that Python would call an int stays one next to integers: x + 1 has
+ * x's dtype. */
 struct bell_tensor *
 tensor_number(struct bell_tensor *x, double value)
 {

@@ -15,6 +15,8 @@
 
 /* ---- rules beside the graph ---- */
 
+/* A node that was there before keeps its rule: interning may give a node that
+ * another call has made, with the same gradient. */
 const struct uop *
 tensor_rule_add(struct bell_context *ctx, const struct uop *node,
                 const struct tensor_rule *rule)
@@ -140,6 +142,8 @@ finish_node(struct backward *bw, const struct uop *u)
         bw->order[bw->n_order++] = u;
 }
 
+/* Depth first with a stack of its own: the graph may be deeper than the
+ * thread's stack. Only nodes through which a target is reached are listed. */
 static bool
 order_nodes(struct backward *bw, const struct uop *root)
 {
@@ -245,6 +249,7 @@ binary_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
     }
 }
 
+/* By the result where that saves computing it again: 1/x, sqrt, exp2. */
 static const struct uop *
 unary_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
@@ -305,6 +310,7 @@ border_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     return u->op == UOP_PAD ? tn_shrink(ctx, g, list) : tn_pad(ctx, g, list);
 }
 
+/* Movement is linear: its transpose is a movement, and of EXPAND a sum. */
 static const struct uop *
 move_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
@@ -347,6 +353,8 @@ product_share(struct bell_context *ctx, const struct uop *u,
         tn_where(ctx, tn_eq(ctx, n_zeros, zero), tn_fdiv(ctx, rest, x), zero));
 }
 
+/* Of an extreme, elements that are equal share the gradient evenly, as in
+ * PyTorch's amax. */
 static const struct uop *
 reduce_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
@@ -455,6 +463,8 @@ find_gradient_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
     return u->n_src == 1 ? unary_share(ctx, u, g) : binary_share(ctx, u, i, g);
 }
 
+/* Users before sources: when a node's turn comes its adjoint is complete.
+ * Adjoints are nodes as well, so that gradients have gradients. */
 static bell_status
 walk_back(struct backward *bw)
 {

@@ -59,6 +59,8 @@ batches_agree(const struct uop_dims *a, const struct uop_dims *b)
     return true;
 }
 
+/* A vector is a row on the left and a column on the right, and its axis goes
+ * again afterwards, as NumPy's @ has it. */
 static struct bell_tensor *
 matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
 {
@@ -429,6 +431,8 @@ mask_scores(struct bell_context *ctx, const struct uop *scores,
     return tn_where(ctx, later, low, scores);
 }
 
+/* Heads may be shared: batch sizes broadcast between all three, of which each
+ * pair is asked for itself. */
 static bool
 check_attention(struct bell_tensor *q, struct bell_tensor *k,
                 struct bell_tensor *v)

@@ -42,6 +42,8 @@ fail_size(struct bell_context *ctx, const int64_t *d, uint32_t n)
                    tensor_shape_str(d, n, text, sizeof(text)));
 }
 
+/* Two reshapes are one: only the last shape counts. The order of elements is
+ * that of C. */
 const struct uop *
 tn_reshape(struct bell_context *ctx, const struct uop *u, const int64_t *d,
            uint32_t n)
@@ -62,6 +64,8 @@ tn_reshape(struct bell_context *ctx, const struct uop *u, const int64_t *d,
     return make_move(ctx, UOP_RESHAPE, u, d, n, d, n);
 }
 
+/* Two permutations are one, and one that moves nothing is none: so x.T.T is
+ * x's own node. */
 const struct uop *
 tn_permute(struct bell_context *ctx, const struct uop *u, const int64_t *order)
 {
@@ -116,6 +120,7 @@ tn_move_axis(struct bell_context *ctx, const struct uop *u, uint32_t from,
     return tn_permute(ctx, u, order);
 }
 
+/* Only axes of size 1 grow, without copying: their index is left out. */
 const struct uop *
 tn_expand(struct bell_context *ctx, const struct uop *u, const int64_t *d)
 {
@@ -152,6 +157,8 @@ tn_broadcast(struct bell_context *ctx, const struct uop *u, const int64_t *d,
     return tn_expand(ctx, tn_reshape(ctx, u, ones, n), d);
 }
 
+/* Below zero it cuts. First all cuts, then one PAD with zeros; a tensor of
+ * zeros grows without an op. */
 const struct uop *
 tn_pad(struct bell_context *ctx, const struct uop *u, const int64_t *pads)
 {
@@ -185,6 +192,7 @@ tn_pad(struct bell_context *ctx, const struct uop *u, const int64_t *pads)
     return make_move(ctx, UOP_PAD, u, grow, 2 * n, d, n);
 }
 
+/* A cut of a cut is one cut, from where the first began. */
 const struct uop *
 tn_shrink(struct bell_context *ctx, const struct uop *u, const int64_t *bounds)
 {
@@ -209,6 +217,8 @@ tn_shrink(struct bell_context *ctx, const struct uop *u, const int64_t *bounds)
     return make_move(ctx, UOP_SHRINK, u, total, 2 * n, d, n);
 }
 
+/* Axes of one element stay as they are, and what is flipped twice is not
+ * flipped. */
 const struct uop *
 tn_flip(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
 {

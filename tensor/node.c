@@ -12,6 +12,8 @@
 
 static const union uop_arg no_arg = {.bits = 0};
 
+/* An empty tensor may have sizes whose product would overflow: zeros are
+ * looked for first. -1: more elements than are counted. */
 int64_t
 tn_product(const int64_t *d, uint32_t n)
 {
@@ -38,6 +40,8 @@ tn_numel(const struct bell_context *ctx, const struct uop *u)
     return tn_product(shape->d, shape->n);
 }
 
+/* The first reason is kept: what follows from a failed node says nothing new.
+ * */
 const struct uop *
 tn_fail(struct bell_context *ctx, bell_status status, const char *fmt, ...)
 {
@@ -55,6 +59,8 @@ tn_fail(struct bell_context *ctx, bell_status status, const char *fmt, ...)
 
 /* ---- leaves ---- */
 
+/* A CONST has no axes wherever it is: interned constants carry the scalar's
+ * shape. */
 static const struct uop *
 shape_const(struct bell_context *ctx, const struct uop *u)
 {
@@ -75,6 +81,8 @@ tn_float(struct bell_context *ctx, enum uop_dtype dtype, double value)
     return shape_const(ctx, uop_const_float(&ctx->graph, dtype, value));
 }
 
+/* Beyond 64 bits a number becomes the nearest end, and NaN becomes 0, where C
+ * leaves the conversion undefined; smaller integers wrap. */
 const struct uop *
 tn_const(struct bell_context *ctx, enum uop_dtype dtype, double value)
 {
@@ -101,6 +109,8 @@ tn_full(struct bell_context *ctx, const struct uop *c, const int64_t *d,
     return n ? tn_broadcast(ctx, c, d, n) : c;
 }
 
+/* The constant that fills a tensor, through the movement that spread it, or
+ * NULL. Arithmetic on such tensors is done while the graph is built. */
 const struct uop *
 tn_peel(const struct uop *u)
 {
@@ -111,6 +121,8 @@ tn_peel(const struct uop *u)
     return u->op == UOP_CONST ? u : NULL;
 }
 
+/* 0, 1, ... along one axis, of size 1 elsewhere: users broadcast it. A row of
+ * one is a constant and folds. */
 const struct uop *
 tn_iota(struct bell_context *ctx, uint32_t rank, uint32_t axis, int64_t n,
         enum uop_dtype dtype)
@@ -136,6 +148,7 @@ tn_iota(struct bell_context *ctx, uint32_t rank, uint32_t axis, int64_t n,
 
 /* ---- elementwise ---- */
 
+/* Sizes are compared from the last axis on; a size of 1 fits any. */
 bool
 tn_broadcast_shape(const struct uop_dims *const *shapes, uint32_t n,
                    int64_t *out_d, uint32_t *out_n)
@@ -243,6 +256,8 @@ fold_full(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
     return folded ? tn_full(ctx, folded, shape->d, shape->n) : NULL;
 }
 
+/* Where all sources are constants the result is one: no node of the op is
+ * made. */
 static const struct uop *
 align_and_make(struct bell_context *ctx, enum uop_op op, enum uop_dtype dtype,
                const struct uop **src, uint32_t n)
@@ -276,6 +291,8 @@ is_one(const struct uop *u)
            (tn_is_float(u) ? u->arg.f == 1.0 : u->arg.i == 1);
 }
 
+/* The short cuts cover what training steps build most: sources of one shape,
+ * and one constant. x * 1 and x / 1 are x to the bit, NaN and -0.0 as well. */
 const struct uop *
 tn_alu2(struct bell_context *ctx, enum uop_op op, const struct uop *a,
         const struct uop *b)

@@ -221,6 +221,9 @@ tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
     return tn_cast(ctx, tn_mul_c(ctx, u, 1 / n), dtype);
 }
 
+/* In two passes, from the mean: the difference of the mean square and the
+ * squared mean cancels. n - correction of 0 or less gives infinity or NaN, not
+ * an error. */
 const struct uop *
 tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
        double correction)
@@ -282,6 +285,8 @@ bell_std(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
 
 /* ---- norms ---- */
 
+/* The common norms without pow. For p = 0 it is the count of what is not zero.
+ * */
 static const struct uop *
 norm_node(struct bell_context *ctx, const struct uop *u, double p,
           uint32_t mask)
@@ -364,6 +369,8 @@ tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     return tn_cast(ctx, e, dtype);
 }
 
+/* Not the logarithm of a softmax: what is far below the maximum would be
+ * log(0). */
 const struct uop *
 tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 {

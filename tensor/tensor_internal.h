@@ -20,6 +20,9 @@
 
 /* ---- storage ---- */
 
+struct hcq_buffer;
+struct tensor_runtime;
+
 /* A leaf: elements in device memory, row-major. UOP_BUFFER's arg.data.
  *
  * `refcount` counts who needs the memory: the graph (one reference while a
@@ -34,7 +37,7 @@ struct tensor_buffer {
     enum uop_dtype dtype;
     uint64_t n_elems;
     size_t size_bytes;
-    void *device_mem;    /* struct hcq_buffer *; set by tensor_buffer_alloc */
+    struct hcq_buffer *device_mem; /* set by tensor_buffer_alloc */
     uint64_t busy_until; /* what the queue does with the memory before that
                           * is not the buffer's; the realizer's */
     bool in_graph;       /* the graph's reference is held */

@@ -16,6 +16,8 @@
 #include "base/bits.h"
 #include "tensor/gradient.h"
 
+/* By Horner's rule with fused steps: one rounding each. Coefficients come with
+ * the highest power first. */
 const struct uop *
 tn_poly(struct bell_context *ctx, const struct uop *x, const double *c,
         uint32_t n)
@@ -49,6 +51,7 @@ tn_abs(struct bell_context *ctx, const struct uop *x)
     return uop_is_float(x) ? tn_add(ctx, y, tn_num(ctx, x, 0)) : y;
 }
 
+/* A NaN is neither below nor above zero and gives 0, as in the reference. */
 const struct uop *
 tn_sign(struct bell_context *ctx, const struct uop *x)
 {
@@ -95,6 +98,8 @@ trunc_any(struct bell_context *ctx, const struct uop *x)
     return tn_is_float(x) ? tn_trunc(ctx, x) : x;
 }
 
+/* Truncated, and one less where that went up. The comparison is false for NaN
+ * and infinities, which stay what they are. */
 const struct uop *
 tn_floor(struct bell_context *ctx, const struct uop *x)
 {
@@ -139,6 +144,8 @@ fraction(struct bell_context *ctx, const struct uop *x)
     return tn_sub(ctx, x, trunc_any(ctx, x));
 }
 
+/* What is unequal to itself; integers never are, and give a constant that
+ * costs no kernel. */
 const struct uop *
 tn_isnan(struct bell_context *ctx, const struct uop *x)
 {
@@ -224,6 +231,8 @@ tn_expm1(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, y, x, e);
 }
 
+/* From e = exp(-2|x|), which cannot overflow. Near 0 the difference 1 - e
+ * loses the digits that count, so a polynomial takes over. */
 const struct uop *
 tn_tanh(struct bell_context *ctx, const struct uop *x)
 {
@@ -250,6 +259,8 @@ or_half_exp(struct bell_context *ctx, const struct uop *x, const struct uop *y)
                     tn_mul(ctx, tn_mul_c(ctx, root, 0.5), root), y);
 }
 
+/* cosh, which is also the slope of sinh; half of exp(|x|) squared by halves
+ * where exp itself would overflow but the result does not. */
 static const struct uop *
 cosh_slope(struct bell_context *ctx, const struct uop *x)
 {
@@ -298,6 +309,9 @@ find_large(const struct uop *x)
     return x->dtype == UOP_F64 ? 0x1p500 : x->dtype == UOP_F16 ? 0x1p7 : 0x1p60;
 }
 
+/* log(x + sqrt(x^2 + 1)), written as log1p of what is left for small x, where
+ * the sum would lose x. Above `large` x^2 would overflow, and log(2x) is as
+ * exact. */
 static const struct uop *
 inverse_sinh(struct bell_context *ctx, const struct uop *x)
 {
@@ -319,6 +333,8 @@ inverse_sinh(struct bell_context *ctx, const struct uop *x)
         tn_where(ctx, big, tn_recip(ctx, tn_abs(ctx, x)), tn_recip(ctx, root)));
 }
 
+/* As the inverse of sinh, from t = x - 1, which is exact near 1. Below 1 a
+ * root or a logarithm of what is negative makes it NaN. */
 static const struct uop *
 inverse_cosh(struct bell_context *ctx, const struct uop *x)
 {
@@ -335,6 +351,7 @@ inverse_cosh(struct bell_context *ctx, const struct uop *x)
         ctx, y, x, tn_where(ctx, big, tn_recip(ctx, x), tn_recip(ctx, root)));
 }
 
+/* log1p(2a / (1 - a)) / 2: exact for small a, infinite at 1, NaN beyond. */
 static const struct uop *
 inverse_tanh(struct bell_context *ctx, const struct uop *x)
 {
@@ -420,6 +437,8 @@ circle_root(struct bell_context *ctx, const struct uop *x)
     return tn_sqrt(ctx, tn_mul(ctx, tn_sub(ctx, one, x), tn_add(ctx, one, x)));
 }
 
+/* 2 atan(x / (1 + sqrt(1 - x^2))): no cancellation near 0, and the root is the
+ * slope's as well. */
 static const struct uop *
 inverse_sine(struct bell_context *ctx, const struct uop *x)
 {
@@ -429,6 +448,8 @@ inverse_sine(struct bell_context *ctx, const struct uop *x)
     return tensor_slope(ctx, tn_mul_c(ctx, y, 2), x, tn_recip(ctx, root));
 }
 
+/* 2 atan(sqrt((1 - x) / (1 + x))), which keeps the digits near 1, where pi/2 -
+ * asin(x) would lose them. */
 static const struct uop *
 inverse_cosine(struct bell_context *ctx, const struct uop *x)
 {
@@ -515,6 +536,8 @@ erf_single(struct bell_context *ctx, const struct uop *x)
     return tn_where(ctx, tn_lt(ctx, a, tn_num(ctx, a, 0.9375)), small, large);
 }
 
+/* Both ranges are computed for every element and one is chosen; the expansion
+ * for large ones is given 1 or more, where it is meant. */
 static const struct uop *
 erf_double(struct bell_context *ctx, const struct uop *x)
 {

@@ -55,6 +55,7 @@ fit(enum uop_dtype dtype, int64_t lo, int64_t hi)
     return lo < all.min || hi > all.max ? all : b;
 }
 
+/* The smallest range that holds both. */
 static struct uop_bounds
 join_bounds(struct uop_bounds a, struct uop_bounds b)
 {
@@ -93,6 +94,7 @@ bounds_sub(enum uop_dtype dtype, struct uop_bounds a, struct uop_bounds b)
     return fit(dtype, lo, hi);
 }
 
+/* The extremes of a product are at the corners of the two ranges. */
 static struct uop_bounds
 bounds_mul(enum uop_dtype dtype, struct uop_bounds a, struct uop_bounds b)
 {
@@ -137,6 +139,9 @@ bounds_div(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
     return fit(dtype, lo, hi);
 }
 
+/* Within one period of a positive constant the remainder runs along with the
+ * numerator. Else only its size is known: a C remainder has the numerator's
+ * sign, a floored one the denominator's. */
 static struct uop_bounds
 bounds_mod(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
            struct uop_bounds b)
@@ -162,6 +167,9 @@ bounds_mod(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
     return r;
 }
 
+/* Counts outside of the dtype's bits give whatever the device gives; of a
+ * value that is not below zero a shift to the right stays between 0 and itself
+ * all the same. */
 static struct uop_bounds
 bounds_shift(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
              struct uop_bounds b)
@@ -193,6 +201,8 @@ fill_bits(int64_t x)
     return x ? (int64_t)(UINT64_MAX >> __builtin_clzll((uint64_t)x)) : 0;
 }
 
+/* AND with what is not below zero is not below zero, and no larger. OR and XOR
+ * stay below the next power of two. */
 static struct uop_bounds
 bounds_bits(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
             struct uop_bounds b)
@@ -217,6 +227,7 @@ bounds_bits(enum uop_op op, enum uop_dtype dtype, struct uop_bounds a,
     return fit(dtype, r.min, r.max);
 }
 
+/* Truth values are 0 and 1, and ADD and MUL on them are OR and AND. */
 static struct uop_bounds
 bounds_bool(enum uop_op op, struct uop_bounds a, struct uop_bounds b)
 {
@@ -235,6 +246,9 @@ bounds_bool(enum uop_op op, struct uop_bounds a, struct uop_bounds b)
     return any;
 }
 
+/* Decided where the ranges are apart, or where both sides are the same node,
+ * which no integer is unequal to. Floats are never decided: a NaN is not equal
+ * to itself. */
 static struct uop_bounds
 bounds_cmp(const struct uop_graph *g, const struct uop *u)
 {
@@ -262,6 +276,8 @@ bounds_cmp(const struct uop_graph *g, const struct uop *u)
     return any;
 }
 
+/* Floats may become anything. An open range says nothing of what another dtype
+ * makes of it. */
 static struct uop_bounds
 bounds_cast(const struct uop_graph *g, const struct uop *u)
 {
@@ -336,6 +352,7 @@ bounds_binary(const struct uop_graph *g, const struct uop *u)
     }
 }
 
+/* Above INT64_MAX the value of a U64 is clamped, and its range is open. */
 static struct uop_bounds
 bounds_const(const struct uop *u)
 {
@@ -368,6 +385,7 @@ bounds_lanes(const struct uop_graph *g, const struct uop *u)
     return r;
 }
 
+/* WHERE, with one branch where the condition is known, and MULACC. */
 static struct uop_bounds
 bounds_ternary(const struct uop_graph *g, const struct uop *u)
 {
@@ -387,6 +405,8 @@ bounds_ternary(const struct uop_graph *g, const struct uop *u)
     return bounds_add(dtype, bounds_mul(dtype, a, b), c);
 }
 
+/* Movement passes values on; PAD adds zeros, and so does GATHER for an index
+ * that is out of range. */
 static struct uop_bounds
 bounds_other(const struct uop_graph *g, const struct uop *u)
 {

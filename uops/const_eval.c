@@ -87,6 +87,9 @@ float_max(double x, double y)
     return x > y ? x : y;
 }
 
+/* In double precision, then rounded. For + - * / and sqrt of F32 that is the
+ * exact result rounded (53 bits are enough for twice 24 and 2 more); of a
+ * MULACC it is not, and that is fused, as devices do it. */
 static bool
 eval_float(enum uop_op op, enum uop_dtype dtype, const double *v, double *out)
 {
@@ -158,6 +161,8 @@ int_bits(enum uop_dtype dtype)
     return dtype == UOP_BOOL ? 1 : uop_dtype_infos[dtype].size_bytes * 8;
 }
 
+/* Counts beyond the width shift everything out: what decompose makes of it on
+ * devices that take the count modulo the width. */
 static int64_t
 eval_shift(enum uop_op op, enum uop_dtype dtype, int64_t x, int64_t y)
 {

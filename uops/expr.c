@@ -37,6 +37,8 @@ struct out {
 static void expr_put(struct out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Text that does not fit is cut: these are for logs and messages, where the
+ * beginning is what is looked for. */
 static void
 expr_put(struct out *o, const char *fmt, ...)
 {
@@ -57,6 +59,8 @@ expr_put(struct out *o, const char *fmt, ...)
 
 static void put_expr(struct out *o, const struct uop *u, enum prec outer);
 
+/* As many digits as bring the number back, and always something that shows
+ * that it is no integer. */
 static void
 put_float(struct out *o, const struct uop *u)
 {
@@ -67,6 +71,7 @@ put_float(struct out *o, const struct uop *u)
     expr_put(o, "%s%s", text, strpbrk(text, ".einf") ? "" : ".0");
 }
 
+/* Below zero it is put in parentheses where it would read as a difference. */
 static void
 put_const(struct out *o, const struct uop *u, enum prec outer)
 {
@@ -145,6 +150,8 @@ put_negated(struct out *o, const struct uop *u)
         expr_put(o, "*%lld", -c);
 }
 
+/* Adding what is below zero reads as a subtraction. The symbolic rules have
+ * only sums, with constants last and coefficients signed. */
 static void
 put_sum(struct out *o, const struct uop *u)
 {
@@ -165,6 +172,7 @@ put_sum(struct out *o, const struct uop *u)
     }
 }
 
+/* p[i], with a gate "g ? p[i] : otherwise", and a store "p[i] = v". */
 static void
 expr_put_access(struct out *o, const struct uop *u)
 {
@@ -188,6 +196,8 @@ expr_put_access(struct out *o, const struct uop *u)
     }
 }
 
+/* Names are those of the program's parts: r for ranges, p for parameters, v
+ * for variables; a letter for the axis of a group's or thread's number. */
 static void
 put_leaf(struct out *o, const struct uop *u)
 {
@@ -219,6 +229,7 @@ put_leaf(struct out *o, const struct uop *u)
     }
 }
 
+/* The negation of a truth value is an XOR with true: there is no op for it. */
 static bool
 is_not(const struct uop *u)
 {
@@ -325,6 +336,8 @@ put_body(struct out *o, const struct uop *u, enum prec prec)
     }
 }
 
+/* Graphs share nodes, text does not: without the limits on depth and length a
+ * graph of a few nodes could print for ever. */
 static void
 put_expr(struct out *o, const struct uop *u, enum prec outer)
 {

@@ -109,6 +109,8 @@ uop_graph_status(const struct uop_graph *g)
     return BELL_OK;
 }
 
+/* Sources count by their ids: pointers differ from run to run, and with them
+ * the order of everything that goes by hash. */
 static uint32_t
 hash_node(enum uop_op op, enum uop_dtype dtype, uint16_t lanes,
           union uop_arg arg, const struct uop *const *src, uint32_t n_src)
@@ -137,6 +139,8 @@ same_node(const struct uop *u, enum uop_op op, enum uop_dtype dtype,
            (n_src == 0 || memcmp(u->src, src, n_src * sizeof(*src)) == 0);
 }
 
+/* Open addressing, at most half full. Nodes keep their hash, so nothing is
+ * computed again. */
 static bool
 grow_table(struct uop_graph *g)
 {
@@ -162,6 +166,8 @@ grow_table(struct uop_graph *g)
     return true;
 }
 
+/* Out of memory is sticky: what is built from now on is uop_failed, and who
+ * asks for the graph's status is told. So building needs no checks. */
 static const struct uop *
 fail_graph(struct uop_graph *g)
 {
@@ -169,6 +175,8 @@ fail_graph(struct uop_graph *g)
     return &uop_failed;
 }
 
+/* Arrays by id grow together, before the node exists: a node in the table has
+ * its shape and its bounds. */
 static bool
 grow_side_arrays(struct uop_graph *g)
 {

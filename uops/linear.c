@@ -9,6 +9,8 @@
 
 #define MAX_PENDING 48 /* nodes of one sum waiting to be looked into */
 
+/* Coefficients wrap as the dtype's arithmetic does: sums are equal modulo 2^n,
+ * also where they overflow on the way. */
 static int64_t
 wrap_mul(enum uop_dtype dtype, int64_t a, int64_t b)
 {
@@ -201,6 +203,8 @@ struct chain {
     const struct uop *sum, *next;
 };
 
+/* Sums lean to the left: an operand waits until the next one comes, so that
+ * the last ADD can be compared with what is there before it is made. */
 static void
 push_operand(struct uop_graph *g, struct chain *chain, const struct uop *u)
 {
@@ -229,6 +233,8 @@ finish_chain(struct uop_graph *g, const struct chain *chain)
                    2);
 }
 
+/* Scalars first, with the constant among them, then one BROADCAST, then
+ * vectors: what is the same in all lanes is computed once. */
 static struct chain
 build_chain(struct uop_graph *g, const struct lin *lin)
 {

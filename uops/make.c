@@ -32,6 +32,8 @@ uop_make_int(struct uop_graph *g, enum uop_dtype dtype, uint16_t lanes,
     return uop_make_const(g, dtype, lanes, arg);
 }
 
+/* Folding goes through uop_const_eval alone, which computes as the devices do:
+ * with the dtype's width, rounding and wrapping. */
 static const struct uop *
 fold_constants(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
                uint16_t lanes, const struct uop *const *src, uint32_t n_src)
@@ -74,6 +76,8 @@ struct candidate {
                                         MAX_RULE_SRC * sizeof(struct uop *)];
 };
 
+/* Rules look at a node that may never be made. Its id is above all others,
+ * which makes it the last in any order. */
 static const struct uop *
 fill_candidate(struct candidate *c, enum uop_op op, enum uop_dtype dtype,
                uint16_t lanes, union uop_arg arg, const struct uop *const *src,
@@ -151,6 +155,8 @@ uop_make(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
     return r ? r : uop_new(g, op, dtype, lanes, arg, src, n_src);
 }
 
+/* Operands agree in dtype and lanes: casts and broadcasts are their own nodes,
+ * made by who needs them. */
 static const struct uop *
 make_alu(struct uop_graph *g, enum uop_op op, const struct uop *like,
          const struct uop *const *src, uint32_t n_src)

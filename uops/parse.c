@@ -41,6 +41,7 @@ struct node {
 
 #define FAIL(p, ...) fail_here(p, bell_fail(BELL_E_INVALID, __VA_ARGS__))
 
+/* With the line: texts come from users (doorbell kernel --ir). */
 static bell_status
 fail_here(const struct parser *p, bell_status status)
 {
@@ -154,6 +155,8 @@ find_op(const char *name)
     return -1;
 }
 
+/* i32x4: the lanes stand with the dtype, as they are printed. Errors point to
+ * the word, not behind it. */
 static bell_status
 read_dtype(struct parser *p, struct node *node)
 {
@@ -201,6 +204,8 @@ read_dims(struct parser *p, const struct uop_dims **out)
     return *out ? BELL_OK : parse_no_memory();
 }
 
+/* A float is rounded as the graph would hold it, and every NaN is the one:
+ * what is printed and read again is the same node. */
 static bell_status
 read_const(struct parser *p, struct node *node)
 {
@@ -229,6 +234,8 @@ read_const(struct parser *p, struct node *node)
     return BELL_OK;
 }
 
+/* Which op a reduction does is written by its name; a number stands for what
+ * has none. */
 static bell_status
 read_op_arg(struct parser *p, int64_t *out)
 {
@@ -321,6 +328,8 @@ collect_locals(struct parser *p)
     return BELL_OK;
 }
 
+/* Two lines that name one memory must get one payload, because nodes are the
+ * same only if their payload's address is. */
 static bell_status
 read_local(struct parser *p, struct node *node)
 {
@@ -429,6 +438,8 @@ read_op(struct parser *p, struct node *node)
     return read_dtype(p, node);
 }
 
+/* Before the node is made: uop_new takes for granted what the table of ops
+ * says. */
 static bell_status
 check_src_count(struct parser *p, const struct node *node)
 {

@@ -30,6 +30,9 @@ in_class(const struct uop *u, enum rw_class cls)
     return false;
 }
 
+/* Captures are bound from left to right; what a failed attempt has bound is
+ * not undone, since the whole row has failed then. Literals look through a
+ * BROADCAST. */
 static bool
 match_pat(const struct rw_set *set, uint16_t at, const struct uop *u,
           struct rw_match *m)
@@ -100,6 +103,9 @@ make_literal(const struct maker *mk, const struct rw_pat *pat,
     return uop_make_const(mk->g, like->dtype, like->lanes, arg);
 }
 
+/* Literals of a replacement have no dtype of their own. They take that of the
+ * first source that has one; of a WHERE of its second, because the first is a
+ * truth value. */
 static const struct uop *
 make_op(const struct maker *mk, const struct rw_pat *pat)
 {
@@ -178,6 +184,8 @@ apply_row(struct uop_graph *g, const struct rw_set *set,
     return make_to(&mk, row->to, u);
 }
 
+/* Most rows fail here, on two bytes of the sources, before anything is bound.
+ * */
 static bool
 row_may_match(const struct rw_row *row, const struct uop *u)
 {

@@ -31,6 +31,9 @@ struct parser {
 static uint16_t fail_parse(struct parser *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The first error of the whole table is kept: it is told when rules are
+ * checked, since a table is parsed where nobody could be told. The result is a
+ * pattern's place, so that a parser can return it. */
 static uint16_t
 fail_parse(struct parser *p, const char *fmt, ...)
 {
@@ -49,6 +52,9 @@ fail_parse(struct parser *p, const char *fmt, ...)
     return 0;
 }
 
+/* Patterns lie in one array of the set and name each other by place, never by
+ * pointer: the array is filled once and then read by all threads without a
+ * lock. */
 static uint16_t
 new_pat(struct parser *p, enum rw_kind kind)
 {
@@ -98,6 +104,9 @@ pattern_find_op(const char *name)
     return -1;
 }
 
+/* The number of a capture. In a replacement a name that the pattern did not
+ * bind is an error of the table; in the pattern its second use demands the
+ * same node. */
 static int8_t
 find_var(struct parser *p, const char *name)
 {
@@ -118,6 +127,8 @@ find_var(struct parser *p, const char *name)
     return (int8_t)p->n_vars++;
 }
 
+/* Behind the colon: a class of dtypes or constants, or the name of an op,
+ * which then stands for any node of that op, whatever its sources. */
 static void
 read_class(struct parser *p, struct rw_pat *pat)
 {
@@ -146,6 +157,8 @@ read_class(struct parser *p, struct rw_pat *pat)
     pat->op = (uint8_t)op;
 }
 
+/* An integer matches any dtype's integer of that value; with a point it is a
+ * float and matches by its bits, so that -0.0 and 0.0 are two literals. */
 static uint16_t
 parse_literal(struct parser *p)
 {
@@ -166,6 +179,8 @@ parse_literal(struct parser *p)
 
 static uint16_t pattern_parse_expr(struct parser *p, bool is_root);
 
+/* (OP ...), where the root may name several ops: (ADD|SUB ...). Rows are filed
+ * by the root's op, so each of them becomes a row of its own. */
 static uint16_t
 parse_list(struct parser *p, bool is_root)
 {
@@ -228,6 +243,8 @@ pattern_parse_expr(struct parser *p, bool is_root)
     return at;
 }
 
+/* What matches constants alone. uop_make puts these last, so that a pattern
+ * with one need not be tried the other way round. */
 static bool
 is_const_pat(const struct rw_pat *pat)
 {
@@ -236,12 +253,17 @@ is_const_pat(const struct rw_pat *pat)
            (pat->kind == RW_ANY_OF_OP && pat->op == UOP_CONST);
 }
 
+/* It takes any node of its class, and nothing else of the pattern asks for the
+ * same one: the other order is not tried. */
 static bool
 is_bare_capture(const struct parser *p, const struct rw_pat *pat)
 {
     return pat->kind == RW_ANY && p->n_uses[pat->var] == 1;
 }
 
+/* Whether the order of two sources matters to the pattern although it does not
+ * to the op. Apart from constants operands come in the order of their keys,
+ * which a pattern cannot know. */
 static bool
 needs_swap(const struct parser *p, const struct rw_pat *pat)
 {
@@ -280,6 +302,8 @@ copy_pat(struct parser *p, uint16_t from, unsigned mask, unsigned *n_seen)
     return at;
 }
 
+/* The op that source i must have, for a glance before the row is tried;
+ * UOP_OP_COUNT: any. */
 static uint8_t
 needed_op(const struct rw_set *set, const struct rw_pat *root, unsigned i)
 {
@@ -312,6 +336,9 @@ add_row(struct parser *p, uint16_t rule, uint16_t pat, uint16_t to)
     row->need[1] = needed_op(p->set, &p->set->pats[pat], 1);
 }
 
+/* A rule becomes a row for each op of its root and for each order of its
+ * commutative nodes that is not one already. The rows keep the rule's
+ * priority. */
 static void
 add_variants(struct parser *p, uint16_t rule, uint16_t root, uint16_t to)
 {
@@ -335,6 +362,8 @@ add_variants(struct parser *p, uint16_t rule, uint16_t root, uint16_t to)
     }
 }
 
+/* A rule that cannot be parsed leaves nothing behind: the others go on, and
+ * rw_set_check tells. */
 static void
 parse_rule(struct rw_set *set, uint16_t index)
 {

@@ -57,6 +57,9 @@ validate_no_memory(void)
     return bell_fail(BELL_E_NO_MEMORY, "validating a graph");
 }
 
+/* What the table of ops says of every node: the stage it may occur in and how
+ * many sources it takes. Tensor graphs have shapes and no lanes, kernels the
+ * reverse. */
 static bell_status
 check_basics(const struct check *c, const struct uop *u)
 {
@@ -79,6 +82,8 @@ check_basics(const struct check *c, const struct uop *u)
     return BELL_OK;
 }
 
+/* A RANGE is known by its id: two nodes with one id would be two loops that a
+ * renderer takes for one. */
 static bell_status
 find_open_ranges(struct check *c)
 {
@@ -102,6 +107,7 @@ find_open_ranges(struct check *c)
     return BELL_OK;
 }
 
+/* Kernels have a dozen ranges: no map is faster. */
 static size_t
 range_number(const struct check *c, const struct uop *range)
 {

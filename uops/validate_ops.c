@@ -78,6 +78,8 @@ is_reduction(int64_t op)
     }
 }
 
+/* Tensor graphs: elementwise sources have one shape, or are constants, which
+ * have none. */
 static bell_status
 check_shapes(const struct uop_graph *g, const struct uop *u)
 {
@@ -167,6 +169,8 @@ product_of(const struct uop_dims *dims, int64_t *out)
     return true;
 }
 
+/* The order must name every axis once: a set of bits is enough, there are at
+ * most 64. */
 static bool
 is_permuted(const struct uop_dims *from, const struct uop_dims *to,
             const struct uop_dims *order)
@@ -201,6 +205,8 @@ cut_dim(enum uop_op op, int64_t from, int64_t a, int64_t b)
     return sum;
 }
 
+/* Movement ops carry their arguments as numbers; the shape of the result must
+ * be the one that they make of the source's. */
 static bool
 moves_rightly(const struct uop *u, const struct uop_dims *from,
               const struct uop_dims *to)

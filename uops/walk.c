@@ -13,6 +13,8 @@ struct mark_set {
     uint32_t low, high; /* marked ids lie in low..high */
 };
 
+/* Ids are dense, so a set of nodes is bits. `low` and the start at the highest
+ * root keep the walk to the part of the graph that is used. */
 static bool
 mark(struct mark_set *set, uint32_t id)
 {

@@ -105,6 +105,8 @@ text_add(struct ptx_text *t, const char *s, size_t n)
     t->data[t->n] = 0;
 }
 
+/* Only what has no text of a user's goes through here: 256 bytes are enough,
+ * and what is longer fails the whole text instead of being cut. */
 void
 ptx_put(struct ptx_text *t, const char *fmt, ...)
 {
@@ -135,6 +137,8 @@ ptx_class_type(enum ptx_class cls)
     return class_names[cls].type;
 }
 
+/* Floats are written as their bits, so that nothing is rounded twice. ptxas
+ * reads no INT64_MIN in decimal. */
 static void
 put_opnd(struct ptx_text *t, struct ptx_opnd o)
 {
@@ -187,6 +191,9 @@ ptx_refuse(const struct ptx_emit *e, const struct uop *u, const char *why)
 
 /* ---- operands ---- */
 
+/* PTX has no registers of 8 bits to compute in: small integers live in those
+ * of 32, sign- or zero-extended, and small floats in 16 or, as integers, 32
+ * bits. */
 enum ptx_class
 ptx_class_of(unsigned dtype)
 {
@@ -301,6 +308,8 @@ leaf_value(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
     return BELL_OK;
 }
 
+/* A value belongs to the loop that it was computed in: behind its end the
+ * register may hold another turn's. */
 bell_status
 ptx_value_of(struct ptx_emit *e, const struct uop *u, struct ptx_value *out)
 {
@@ -329,6 +338,8 @@ set_value(struct ptx_emit *e, const struct uop *u, const struct ptx_value *v)
 
 /* ---- loops and conditions ---- */
 
+/* A loop of a constant number of turns has no test in front: the assembler
+ * sees how often it runs and unrolls it. */
 static bell_status
 begin_loop(struct ptx_emit *e, const struct uop *u)
 {
@@ -445,6 +456,7 @@ set_acc(struct ptx_emit *e, const struct uop *u)
 
 /* ---- ops ---- */
 
+/* A coordinate of size 1 is 0, without a register. */
 static bell_status
 emit_special(struct ptx_emit *e, const struct uop *u)
 {

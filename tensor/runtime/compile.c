@@ -135,6 +135,8 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct job *job)
     return status;
 }
 
+/* Each job lowers in a graph of its own: the runtime's graphs are read by all
+ * threads and written by none of them. */
 static bell_status
 compile(const struct uop_graph *kernels, struct job *job)
 {
@@ -155,6 +157,8 @@ struct worker {
     struct pool *pool;
 };
 
+/* A thread's error record is its own: the job carries it to the thread that
+ * waits. */
 static void *
 run_jobs(void *arg)
 {
@@ -171,6 +175,7 @@ run_jobs(void *arg)
     return NULL;
 }
 
+/* The caller's thread works as well; without threads it does all of it. */
 static void
 run_pool(const struct uop_graph *kernels, struct pool *pool)
 {
@@ -192,6 +197,8 @@ run_pool(const struct uop_graph *kernels, struct pool *pool)
         pthread_join(threads[--started], NULL);
 }
 
+/* Programs are loaded by one thread, in the order of the kernels, so that
+ * their numbers do not depend on who was faster. */
 static bell_status
 load_job(struct tensor_runtime *rt, struct job *job)
 {
@@ -267,6 +274,7 @@ collect_jobs(struct tensor_runtime *rt, const struct uop *const *sinks,
     return BELL_OK;
 }
 
+/* A failure leaves what was loaded before it: the next attempt begins there. */
 bell_status
 rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
            uint32_t n, uint32_t *out_kernels)
@@ -383,6 +391,8 @@ tensor_kernel_at(const struct bell_context *ctx, size_t number,
     return true;
 }
 
+/* Which of the chip's rates its matrix instructions run at, by what they
+ * multiply and not by what they sum. */
 static enum chip_rate
 rate_of(enum uop_dtype dtype, bool is_tf32)
 {
@@ -414,6 +424,8 @@ find_matrix(const struct lower_program *p, const struct lower_target *target,
     }
 }
 
+/* What the assembler says of registers and shared memory; where there is none
+ * for the target, an estimate that says that it is one. */
 static bell_status
 measure(struct uop_graph *g, const struct uop *sink,
         const struct rt_target *target, struct tensor_usage *out)

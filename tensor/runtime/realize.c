@@ -39,6 +39,8 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
     return BELL_OK;
 }
 
+/* One compute queue: everything of a context runs in order, and only the host
+ * waits. */
 static bell_status
 open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
 {
@@ -73,6 +75,8 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     return BELL_OK;
 }
 
+/* What of all allowances would change a kernel: asked for with all of them
+ * set. */
 uint32_t
 tensor_device_math(const struct bell_context *ctx)
 {
@@ -113,6 +117,8 @@ wait_queue(struct tensor_runtime *rt, uint64_t value)
     return status;
 }
 
+/* Kernels under way are waited for, so that what the watcher counts are its
+ * own. */
 bell_status
 tensor_watch_kernels(struct bell_context *ctx,
                      void (*fn)(void *user, size_t number), void *user)
@@ -160,6 +166,7 @@ bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
         hcq_buffer_destroy(buf);
 }
 
+/* The queue ends first: nothing runs while memory and programs go. */
 void
 tensor_device_close(struct bell_context *ctx)
 {
@@ -287,6 +294,8 @@ tensor_buffer_write(struct tensor_buffer *buf, const void *src,
     return hcq_buffer_write(buf->device_mem, 0, src, size_bytes);
 }
 
+/* Everything is waited for, not the writer alone: values are read rarely, and
+ * then the last one is wanted. */
 bell_status
 tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
 {
@@ -312,6 +321,8 @@ struct run {
     struct hcq_buffer *scratch;
 };
 
+/* A buffer becomes its number and its shape. Which buffer it is, the run
+ * remembers: the plan is for any of that shape. */
 static const struct uop *
 copy_leaf(struct run *run, const struct uop *u)
 {
@@ -335,6 +346,7 @@ copy_leaf(struct run *run, const struct uop *u)
     return uop_new_shaped(to, UOP_BUFFER, u->dtype, arg, NULL, 0, shape);
 }
 
+/* DETACH says nothing to kernels and goes here. */
 static const struct uop *
 copy_node(struct run *run, const struct uop *u, const struct uop **copies)
 {
@@ -517,9 +529,11 @@ buffer_va(const struct run *run, const struct rt_plan *plan, uint32_t i)
         tensor = run->results[i];
     else
         return run->scratch->va + plan->offsets[i];
-    return ((struct hcq_buffer *)tensor->device_mem)->va;
+    return tensor->device_mem->va;
 }
 
+/* The host stays ahead of the device by so many submissions at most: memory of
+ * what is done comes back meanwhile. */
 static bell_status
 submit(struct tensor_runtime *rt, struct hcq_cs *cs)
 {
@@ -545,6 +559,8 @@ submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
     return BELL_OK;
 }
 
+/* Several launches are one submission: a doorbell costs more than a launch.
+ * Where each is waited for, or watched, each is one. */
 static bell_status
 queue_kernels(struct run *run, const struct rt_plan *plan)
 {
@@ -582,6 +598,7 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
     return BELL_OK;
 }
 
+/* The tensors become leaves. A root that is a leaf already keeps its buffer. */
 static bell_status
 set_results(struct run *run, const struct rt_plan *plan)
 {
@@ -597,6 +614,7 @@ set_results(struct run *run, const struct rt_plan *plan)
     return BELL_OK;
 }
 
+/* A lost device is told before anything is built for it. */
 static bell_status
 plan_graph(struct run *run, uint32_t *out_plan)
 {
@@ -625,6 +643,8 @@ run_graph(struct run *run, uint32_t *out_plan)
     return set_results(run, &rt->plans[*out_plan]);
 }
 
+/* The tensors have their own references by now; scratch memory goes when the
+ * last kernel is done. */
 static void
 end_run(struct run *run, uint32_t plan)
 {
