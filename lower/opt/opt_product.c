@@ -18,6 +18,7 @@
 #define MAX_UNROLL      4   /* steps */
 #define GROUPS_A_THREAD 4   /* work-groups: few, as each packs */
 #define TILE            32  /* rows and columns that TILES makes */
+#define LOAD_COST       0.5 /* of columns, over the work of a row */
 #define MAX_OVERLAP     104 /* percent computed of what is wanted */
 #define ROW_TILES       8   /* of rows, packed together */
 
@@ -139,6 +140,26 @@ fits_tiles(const struct kernel *k, const struct operands *p, uint32_t row,
            kernel_coef(k, p->rows->src[0]->src[1], row) > 0;
 }
 
+/* Rows of a tile of registers: many share the loads of columns, and few are to
+ * be computed twice. */
+static int64_t
+tile_rows(const struct lower_target *target, int64_t n)
+{
+    int64_t rows = target->n_vector_regs < 32 ? 6 : 12, best = rows;
+    int64_t least = rows / 2; /* leaves four registers */
+    double cost, lowest = 0;
+
+    for (; rows > least; rows--) {
+        cost = (double)((n + rows - 1) / rows * rows) / (double)n +
+               LOAD_COST / (double)rows;
+        if (lowest > 0 && cost >= lowest)
+            continue;
+        lowest = cost;
+        best = rows;
+    }
+    return best;
+}
+
 void
 opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
 {
@@ -161,8 +182,7 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     tiled = fits_tiles(k, &p, (uint32_t)row, (uint32_t)column, inner);
     packs_rows =
         !tiled && (p.rows->op != UOP_LOAD || !goes_along(k, &p, inner));
-    rows = target->n_vector_regs < 32 ? 6 : 12; /* leaves four registers */
-    rows = tiled ? TILE : rows;
+    rows = tiled ? TILE : tile_rows(target, k->sizes[row]);
     if (n < lanes || lanes < 2 || k->sizes[row] < MIN_REUSE * rows ||
         kernel_count(k, k->groups[0].bound) < MIN_DEPTH ||
         kernel_count(k, k->groups[0].bound | p.column_deps | p.row_deps) <

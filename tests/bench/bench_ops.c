@@ -185,6 +185,34 @@ bench_memory_ops(struct bench *bench, struct bell_context *ctx)
     }
 }
 
+/* Of one element: what it takes to go from a call to its value. */
+static int
+run_small_add(void *user)
+{
+    struct fixture *f = user;
+    double value;
+    int failed;
+
+    if (bell_scope_begin(f->ctx) != BELL_OK)
+        return 1;
+    failed = bell_item_f64(bell_add(f->x, f->y), &value) != BELL_OK;
+    failed |= bell_scope_end(f->ctx) != BELL_OK;
+    return failed;
+}
+
+static void
+bench_small_add(struct bench *bench, struct bell_context *ctx)
+{
+    struct fixture f;
+
+    if (!bench_wants(bench, "add 1"))
+        return;
+    f = make_fixture(ctx, 1, 1, 1);
+    bench_run(bench, &(struct bench_case){
+                         .name = "add 1", .ours = run_small_add, .user = &f});
+    fixture_fini(&f);
+}
+
 /* ---- products --------------------------------------------------------- */
 
 #if BELL_HAVE_OPENBLAS
@@ -436,6 +464,7 @@ main(int argc, char **argv)
     }
     peers_init(bench.n_threads);
     bench_memory_ops(&bench, ctx);
+    bench_small_add(&bench, ctx);
     bench_matmul(&bench, ctx, 512);
     bench_matmul(&bench, ctx, 1024);
     bench_matmul(&bench, ctx, 2048);

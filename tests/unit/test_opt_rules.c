@@ -123,6 +123,41 @@ test_packed_matmul(void **state)
     }
 }
 
+/* Where a CPU has tile registers, products of whole steps are made by them. */
+static void
+test_tile_registers(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t d[3];
+        uint32_t n;
+    } cases[] = {
+        {"matmul-bf16", {256, 256, 256}, 1},
+        {"matmul-bf16", {200, 100, 96}, 1},
+        {"matmul-i8", {256, 256, 256}, 1},
+        {"matmul-bf16", {256, 256, 250}, 0},
+        {"matmul-f16", {256, 256, 256}, 0},
+        {"matmul-i8", {256, 256, 96}, 0},
+        {"matmul-nn", {256, 256, 256}, 0},
+    };
+    struct lower_target target = wide;
+    uint32_t i;
+
+    (void)state;
+    target.max_packed_bytes = 2 << 20;
+    target.tiles_k[UOP_BF16] = 32;
+    target.tiles_k[UOP_I8] = 64;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fixture f;
+        lk_build(&f.k, lk_find(cases[i].name), cases[i].d);
+        assert_int_equal(lower_kernel(&f.k.g, f.k.sink, &target, &f.p),
+                         BELL_OK);
+        assert_int_equal(count(&f, UOP_TILES, 0), cases[i].n);
+        assert_int_equal(count(&f, UOP_ACC, 0) == 0, cases[i].n);
+        end(&f);
+    }
+}
+
 static void
 test_matmul_of_ten_columns(void **state)
 {
@@ -304,6 +339,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_packed_matmul),
+        cmocka_unit_test(test_tile_registers),
         cmocka_unit_test(test_matmul_of_ten_columns),
         cmocka_unit_test(test_tiny_is_left_alone),
         cmocka_unit_test(test_small_has_one_group),
