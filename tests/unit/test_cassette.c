@@ -493,6 +493,283 @@ test_too_much(void **state)
     assert_non_null(strstr(bell_error_last()->message, "more than 512 MiB"));
 }
 
+/* ---- what a reader takes ------------------------------------------------ */
+
+/* Parses head, identity, one block of these bytes, and an end mark. `cut` bytes
+ * of the file lack at its end. NULL when it is taken, else why not. */
+static const char *
+why_not_taken(const uint8_t *raw, uint32_t n, size_t cut, bool *out_truncated)
+{
+    struct cas_file_head file = {.version = CAS_VERSION, .identity_bytes = 4};
+    struct cas_block_head block = {.magic = CAS_BLOCK_MAGIC,
+                                   .raw_bytes = n,
+                                   .stored_bytes = n,
+                                   .hash = (uint32_t)hash_bytes(raw, n, 0)};
+    const struct cas_block_head end = {.magic = CAS_BLOCK_MAGIC,
+                                       .hash = (uint32_t)hash_bytes("", 0, 0)};
+    size_t size = sizeof(file) + 4 + sizeof(block) + n + sizeof(end) - cut;
+    uint8_t *data = malloc(size + cut), *at = data, *exact;
+    struct cas_reader *reader;
+    bell_status status;
+
+    memcpy(file.magic, CAS_MAGIC, sizeof(file.magic));
+    memcpy(at, &file, sizeof(file));
+    memcpy(at += sizeof(file), "a=b\n", 4);
+    memcpy(at += 4, &block, sizeof(block));
+    memcpy(at += sizeof(block), raw, n);
+    memcpy(at + n, &end, sizeof(end));
+    exact = malloc(size + 1); /* what is read beyond is seen */
+    memcpy(exact + 1, data, size);
+    status = cas_reader_parse("made", exact + 1, size, &reader);
+    if (status == BELL_OK) {
+        *out_truncated = cas_reader_truncated(reader);
+        assert_string_equal(cas_reader_identity(reader), "a=b\n");
+        cas_reader_close(reader);
+    }
+    free(exact);
+    free(data);
+    return status == BELL_OK ? NULL : bell_error_last()->message;
+}
+
+static void
+expect_taken(const struct cas_record_head *head, const void *parts,
+             uint32_t n_bytes, const char *expected)
+{
+    uint32_t n = (uint32_t)sizeof(*head) + n_bytes;
+    uint8_t *raw = malloc(n);
+    bool truncated = true;
+    const char *why;
+
+    memcpy(raw, head, sizeof(*head));
+    if (n_bytes)
+        memcpy(raw + sizeof(*head), parts, n_bytes);
+    why = why_not_taken(raw, n, 0, &truncated);
+    if (!expected) {
+        assert_null(why);
+        assert_false(truncated);
+    } else if (!why || !strstr(why, expected)) {
+        fail_msg("'%s' lacks '%s'", why ? why : "", expected);
+    }
+    free(raw);
+}
+
+/* Every limit of a record from both sides. */
+static void
+test_record_limits(void **state)
+{
+    static uint8_t parts[(CAS_BLOBS_MAX + 1) * sizeof(struct cas_blob_head)];
+    struct cas_record_head head = {.size_bytes = sizeof(head),
+                                   .kind = CAS_NOTE};
+    struct cas_blob_head *part = (void *)parts;
+    const uint32_t one = sizeof(*part);
+
+    (void)state;
+    expect_taken(&head, NULL, 0, NULL);
+    head.kind = 0;
+    expect_taken(&head, NULL, 0, "a bad record at byte 0");
+    head.kind = CAS_EXIT;
+    expect_taken(&head, NULL, 0, NULL);
+    head.kind = CAS_KIND_COUNT;
+    expect_taken(&head, NULL, 0, "a bad record");
+    head.kind = CAS_OPEN;
+    expect_taken(&head, parts, 8, "half a record at byte 72");
+    head.size_bytes += 8;
+    expect_taken(&head, parts, 8, "a record of the wrong size");
+    expect_taken(&head, NULL, 0, "a bad record"); /* more than there is */
+    head.size_bytes -= 16;
+    expect_taken(&head, NULL, 0, "a bad record");
+    head.size_bytes += 12;
+    expect_taken(&head, parts, 4, "a bad record");
+    /* parts */
+    head.n_blobs = 1;
+    head.size_bytes = sizeof(head) + one;
+    expect_taken(&head, parts, one, NULL);
+    part->size_bytes = 1;
+    expect_taken(&head, parts, one, "a part that is too long at byte 104");
+    head.size_bytes += 8;
+    for (part->size_bytes = 1; part->size_bytes <= 8; part->size_bytes++)
+        expect_taken(&head, parts, one + 8, NULL);
+    expect_taken(&head, parts, one + 8, "a part that is too long");
+    part->size_bytes = 0;
+    expect_taken(&head, parts, one + 8, "a record of the wrong size");
+    head.n_blobs = 2;
+    expect_taken(&head, parts, one + 8, "half a part at byte 104");
+    head.n_blobs = CAS_BLOBS_MAX;
+    head.size_bytes = (uint32_t)sizeof(head) + CAS_BLOBS_MAX * one;
+    expect_taken(&head, parts, CAS_BLOBS_MAX * one, NULL);
+    head.n_blobs++;
+    head.size_bytes += one;
+    expect_taken(&head, parts, (CAS_BLOBS_MAX + 1) * one, "a bad record");
+}
+
+/* A file that ends anywhere: taken as truncated from behind its identity on. */
+static void
+test_every_end(void **state)
+{
+    struct cas_record_head head = {.size_bytes = sizeof(head),
+                                   .kind = CAS_NOTE};
+    const size_t size = sizeof(struct cas_file_head) + 4 +
+                        2 * sizeof(struct cas_block_head) + sizeof(head);
+    size_t n;
+
+    (void)state;
+    for (n = 0; n <= size; n++) {
+        bool truncated = false;
+        const char *why = why_not_taken((const uint8_t *)&head, sizeof(head),
+                                        size - n, &truncated);
+        const char *expected = n < sizeof(struct cas_file_head) ? "no header"
+                               : n < sizeof(struct cas_file_head) + 4
+                                   ? "a cut header"
+                                   : NULL;
+
+        if (expected) {
+            assert_non_null(why);
+            assert_non_null(strstr(why, expected));
+        } else {
+            assert_null(why);
+            assert_int_equal(truncated, n < size);
+        }
+    }
+}
+
+/* What a writer is given is what a reader gives. */
+static void
+test_all_fields(void **state)
+{
+    const struct cas_blob blobs[2] = {
+        {.role = CAS_REGION,
+         .parent = 0x1234,
+         .field_offset_bytes = 0x56789abc,
+         .addr = 0x1122334455667788,
+         .cpu = 0x99aabbccddeeff00,
+         .size_bytes = 13,
+         .extra = 0xfedcba98,
+         .data = (const uint8_t *)"thirteen here"},
+        {.role = CAS_TEXT,
+         .parent = 1,
+         .size_bytes = 3,
+         .extra = 2,
+         .data = (const uint8_t *)"abc"}};
+    const struct cas_record records[3] = {
+        {.kind = CAS_DOORBELL,
+         .tid = 77,
+         .time_ns = 0x123456789abcdef,
+         .result = -0x123456789,
+         .fd = -5,
+         .dev = KIO_DEV_KFD,
+         .args = {1, 0x22222222222, 3, UINT64_MAX},
+         .n_blobs = 2,
+         .blobs = blobs},
+        {.kind = CAS_CLOSE, .tid = 1, .time_ns = 5, .result = 9, .fd = 3},
+        {.kind = CAS_NOTE, .n_blobs = 1, .blobs = blobs + 1}};
+    struct cas_reader *reader;
+    uint32_t i, k;
+
+    (void)state;
+    write_records(records, 3);
+    assert_int_equal(cas_reader_open(cassette_path, &reader), BELL_OK);
+    assert_int_equal(cas_reader_count(reader), 3);
+    for (i = 0; i < 3; i++) {
+        const struct cas_record *a = &records[i],
+                                *b = cas_reader_get(reader, i);
+
+        assert_int_equal(a->kind, b->kind);
+        assert_int_equal(a->result, b->result);
+        assert_int_equal(a->fd, b->fd);
+        assert_int_equal(a->dev, b->dev);
+        assert_memory_equal(a->args, b->args, sizeof(a->args));
+        assert_int_equal(a->n_blobs, b->n_blobs);
+        for (k = 0; k < a->n_blobs; k++) {
+            const struct cas_blob *c = &a->blobs[k], *d = &b->blobs[k];
+
+            assert_int_equal(c->role, d->role);
+            assert_int_equal(c->parent, d->parent);
+            assert_int_equal(c->field_offset_bytes, d->field_offset_bytes);
+            assert_int_equal(c->addr, d->addr);
+            assert_int_equal(c->cpu, d->cpu);
+            assert_int_equal(c->size_bytes, d->size_bytes);
+            assert_int_equal(c->extra, d->extra);
+            assert_memory_equal(c->data, d->data, c->size_bytes);
+            assert_int_equal((uintptr_t)d->data % 8, 0);
+        }
+    }
+    assert_ptr_equal(cas_find(cas_reader_get(reader, 0), CAS_TEXT),
+                     &cas_reader_get(reader, 0)->blobs[1]);
+    assert_null(cas_find(cas_reader_get(reader, 2), CAS_REGION));
+    assert_string_equal(cas_kind_name(CAS_KIND_COUNT - 1), "exit");
+    assert_string_equal(cas_kind_name(CAS_KIND_COUNT), "?");
+    cas_reader_close(reader);
+}
+
+/* What the device wrote goes to where the memory lies now, whole or not at all,
+ * and only where it is an update. */
+static void
+test_updates(void **state)
+{
+    static const uint8_t ones[3 * 4096] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    const uint64_t at = 0x200000000000, bytes = 2 * 4096;
+    const uint64_t none = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    const struct cas_blob updates[] = {
+        {.role = CAS_MEMORY, .cpu = at, .size_bytes = 2, .data = ones},
+        {.role = CAS_MEMORY,
+         .cpu = at + bytes - 8,
+         .size_bytes = 8,
+         .data = ones},
+        {.role = CAS_MEMORY,
+         .cpu = at + bytes - 8,
+         .size_bytes = 9,
+         .data = ones},
+        {.role = CAS_MEMORY, .cpu = at - 1, .size_bytes = 9, .data = ones},
+        {.role = CAS_MEMORY, .cpu = at + bytes, .size_bytes = 1, .data = ones},
+        {.role = CAS_MEMORY, .cpu = at, .size_bytes = 3 * 4096, .data = ones},
+    };
+    const struct cas_blob sample = {
+        .role = CAS_REGION, .cpu = at + 100, .size_bytes = 8, .data = ones};
+    const struct cas_record records[] = {
+        {.kind = CAS_START, .fd = -1},
+        {.kind = CAS_MMAP,
+         .fd = -1,
+         .result = (int64_t)at,
+         .args = {0, bytes, (uint64_t)PROT_READ << 32 | none}},
+        {.kind = CAS_SAMPLE, .fd = -1, .n_blobs = 1, .blobs = &sample},
+        {.kind = CAS_NOTE, .fd = -1, .n_blobs = 1, .blobs = &sample},
+        {.kind = CAS_UPDATE, .fd = -1, .n_blobs = 6, .blobs = updates},
+        {.kind = CAS_MUNMAP, .fd = -1, .args = {at, bytes}},
+        {.kind = CAS_UPDATE, .fd = -1, .n_blobs = 6, .blobs = updates},
+        {.kind = CAS_EXIT, .fd = -1},
+    };
+    uint8_t *held;
+    struct kio *kio;
+    uint64_t i;
+    int moved;
+    void *p;
+
+    (void)state;
+    write_records(records, sizeof(records) / sizeof(records[0]));
+    for (moved = 0; moved < 2; moved++) {
+        held = mmap((void *)(uintptr_t)(at + moved * 4096), 4096, PROT_NONE,
+                    (int)none, -1, 0);
+        if (!moved)
+            munmap(held, 4096);
+        assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
+        assert_int_equal(
+            kio_mmap(kio, NULL, NULL, bytes, PROT_READ, (int)none, 0, &p),
+            BELL_OK);
+        assert_int_equal((uintptr_t)p == at, !moved);
+        for (i = 0; i < bytes; i++) {
+            uint64_t expected = i < 2            ? i + 1
+                                : i >= bytes - 8 ? i - (bytes - 8) + 1
+                                                 : 0;
+            assert_int_equal(((uint8_t *)p)[i], expected);
+        }
+        kio_munmap(kio, p, bytes);
+        assert_int_equal(kio_replay_finish(kio), BELL_OK);
+        kio_destroy(kio);
+        if (moved)
+            munmap(held, 4096);
+    }
+}
+
 int
 main(void)
 {
@@ -513,6 +790,11 @@ main(void)
         cmocka_unit_test_setup_teardown(test_part_past_record, make_path,
                                         remove_path),
         cmocka_unit_test(test_too_much),
+        cmocka_unit_test(test_record_limits),
+        cmocka_unit_test(test_every_end),
+        cmocka_unit_test_setup_teardown(test_all_fields, make_path,
+                                        remove_path),
+        cmocka_unit_test_setup_teardown(test_updates, make_path, remove_path),
     };
 
     return cmocka_run_group_tests_name("cassette", tests, NULL, NULL);

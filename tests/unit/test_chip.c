@@ -59,6 +59,12 @@ test_of_device(void **state)
                         "h100");
     assert_null(chip_of_device("NV:0@sim:sm_90", "NVIDIA H100 80GB HBM3"));
     assert_null(chip_of_device("CPU:0", "a processor"));
+    assert_null(chip_of_device("NV:0@simply", "a card"));
+    assert_null(chip_of_device("NV:0@replay:h100", ""));
+    assert_null(chip_of_device("NV:0@sim:h1001", ""));
+    assert_null(chip_of_device("NV:0@sim:h10", ""));
+    assert_string_equal(chip_of_device("NV:0@replay:x", "NVIDIA H200")->name,
+                        "h200");
 }
 
 static void
@@ -69,6 +75,9 @@ check_occupancy(const char *arch, uint32_t n_threads, uint32_t n_regs,
         chip_occupancy(chip_arch_find(arch), n_threads, n_regs, shared_bytes);
 
     assert_int_equal(o.n_groups, n_groups);
+    assert_int_equal(o.n_warps,
+                     n_groups *
+                         div_up(n_threads, chip_arch_find(arch)->warp_lanes));
     assert_string_equal(o.limit, limit);
 }
 
@@ -86,6 +95,17 @@ test_occupancy(void **state)
     check_occupancy("sm_90", 128, 90, 228 * 1024, 0, "shared memory");
     check_occupancy("sm_89", 256, 40, 0, 6, "threads");
     check_occupancy("sm_90", 1024, 128, 0, 0, "registers");
+    /* none is as one; all that a unit has, to the last */
+    check_occupancy("sm_90", 1024, 0, 0, 2, "threads");
+    check_occupancy("sm_90", 1024, 64, 0, 1, "registers");
+    check_occupancy("sm_90", 1024, 32, 0, 2, "threads");
+    check_occupancy("sm_90", 64, 32, 0, 32, "groups");
+    check_occupancy("sm_90", 65, 32, 0, 21, "threads");
+    check_occupancy("sm_90", 64, 33, 0, 25, "registers");
+    check_occupancy("sm_90", 32, 16, 6 * 1024 + 128, 32, "groups");
+    check_occupancy("sm_90", 32, 16, 6 * 1024 + 129, 31, "shared memory");
+    check_occupancy("gfx942", 64, 0, 4096, 16, "groups");
+    check_occupancy("gfx942", 64, 0, 4097, 14, "shared memory");
     /* AMD: waves of 512 registers of a SIMD */
     check_occupancy("gfx942", 256, 64, 0, 8, "threads");
     check_occupancy("gfx942", 256, 136, 40960, 1, "shared memory");
@@ -114,35 +134,40 @@ static const char *const arch_rows[] = {
 
 static const char *const chip_rows[] = {
     "a100 sm_80 NVIDIA A100-SXM4-80GB 20b2: "
-    "108 1410, 85899345920 41943040 2039, 19.5 9.7 311.9 156 0 19.5 623.7",
+    "108 1410, 85899345920 41943040 5120 2039, 19.5 9.7 311.9 156 0 19.5 623.7",
     "rtx3090 sm_86 NVIDIA GeForce RTX 3090 2204: "
-    "82 1695, 25769803776 6291456 936, 35.6 0.56 71 35.6 0 0 284",
+    "82 1695, 25769803776 6291456 3116 936, 35.6 0.56 71 35.6 0 0 284",
     "rtx4090 sm_89 NVIDIA GeForce RTX 4090 2684: "
-    "128 2520, 25769803776 75497472 1008, 82.6 1.3 165.2 82.6 0 0 660.6",
+    "128 2520, 25769803776 75497472 4864 1008, 82.6 1.3 165.2 82.6 0 0 660.6",
     "l40s sm_89 NVIDIA L40S 26b9: "
-    "142 2520, 51539607552 100663296 864, 91.6 1.4 362.1 183 0 0 733",
+    "142 2520, 51539607552 100663296 5396 864, 91.6 1.4 362.1 183 0 0 733",
     "h100 sm_90 NVIDIA H100 80GB HBM3 2330: "
-    "132 1980, 85520809984 52428800 3352, 66.9 33.5 989.4 494.7 0 66.9 1978.9",
+    "132 1980, 85520809984 52428800 5120 3352, 66.9 33.5 989.4 494.7 0 66.9 "
+    "1978.9",
     "h200 sm_90 NVIDIA H200 2335: "
-    "132 1980, 151397597184 62914560 4800, 66.9 33.5 989.4 494.7 0 66.9 1978.9",
+    "132 1980, 151397597184 62914560 5120 4800, 66.9 33.5 989.4 494.7 0 66.9 "
+    "1978.9",
     "b200 sm_100 NVIDIA B200 2901: "
-    "148 1965, 193273528320 132120576 8000, 74.5 37.2 2250 1125 0 37.2 4500",
+    "148 1965, 193273528320 132120576 5120 8000, 74.5 37.2 2250 1125 0 37.2 "
+    "4500",
     "rtx5090 sm_120 NVIDIA GeForce RTX 5090 2b85: "
-    "170 2407, 34359738368 100663296 1792, 104.8 1.6 209.5 104.8 0 0 838",
+    "170 2407, 34359738368 100663296 6460 1792, 104.8 1.6 209.5 104.8 0 0 838",
     "mi210 gfx90a AMD Instinct MI210 740f: "
-    "104 1700, 68719476736 8388608 1638, 22.6 22.6 181 0 45.3 45.3 181",
+    "104 1700, 68719476736 8388608 4096 1638, 22.6 22.6 181 0 45.3 45.3 181",
     "mi300x gfx942 AMD Instinct MI300X 74a1: "
-    "304 2100, 206158430208 33554432 5325, 163.4 81.7 1307.4 653.7 163.4 163.4 "
+    "304 2100, 206158430208 33554432 16384 5325, 163.4 81.7 1307.4 653.7 163.4 "
+    "163.4 "
     "2614.9",
     "mi325x gfx942 AMD Instinct MI325X 74a5: "
-    "304 2100, 274877906944 33554432 6000, 163.4 81.7 1307.4 653.7 163.4 163.4 "
+    "304 2100, 274877906944 33554432 16384 6000, 163.4 81.7 1307.4 653.7 163.4 "
+    "163.4 "
     "2614.9",
     "rx6900xt gfx1030 AMD Radeon RX 6900 XT 73bf: "
-    "80 2250, 17179869184 4194304 512, 23 1.4 0 0 0 0 0",
+    "80 2250, 17179869184 4194304 3040 512, 23 1.4 0 0 0 0 0",
     "rx7900xtx gfx1100 AMD Radeon RX 7900 XTX 744c: "
-    "96 2500, 25769803776 6291456 960, 61.4 1.9 122.8 0 0 0 122.8",
+    "96 2500, 25769803776 6291456 3648 960, 61.4 1.9 122.8 0 0 0 122.8",
     "rx9070xt gfx1201 AMD Radeon RX 9070 XT 7550: "
-    "64 2970, 17179869184 8388608 640, 48.7 0.76 194.6 0 0 0 389.2",
+    "64 2970, 17179869184 8388608 2432 640, 48.7 0.76 194.6 0 0 0 389.2",
 };
 
 static void
@@ -171,17 +196,82 @@ test_figures(void **state)
     for (i = 0; i < ARRAY_LEN(chip_rows); i++) {
         chip = chip_at(i);
         assert_non_null(chip);
-        n = (size_t)snprintf(
-            row, sizeof(row), "%s %s %s %x: %u %u, %llu %llu %g,", chip->name,
-            chip->arch, chip->board, chip->pci_device, chip->n_units,
-            chip->clock_mhz, (unsigned long long)chip->memory_bytes,
-            (unsigned long long)chip->l2_bytes, chip->memory_gb_s);
+        n = (size_t)snprintf(row, sizeof(row),
+                             "%s %s %s %x: %u %u, %llu %llu %u %g,", chip->name,
+                             chip->arch, chip->board, chip->pci_device,
+                             chip->n_units, chip->clock_mhz,
+                             (unsigned long long)chip->memory_bytes,
+                             (unsigned long long)chip->l2_bytes,
+                             chip->l2_clk_bytes, chip->memory_gb_s);
         for (k = 0; k < CHIP_RATE_COUNT; k++)
             n += (size_t)snprintf(row + n, sizeof(row) - n, " %g",
                                   chip->rate[k]);
         assert_string_equal(row, chip_rows[i]);
     }
     assert_null(chip_at(i));
+}
+
+static void
+assert_near(double value, double expected)
+{
+    assert_true(value >= expected * (1 - 1e-9));
+    assert_true(value <= expected * (1 + 1e-9));
+}
+
+/* Each term alone, of figures that are round, and which one is the limit. */
+static void
+check_time(const struct chip_work *work, enum chip_term limit, double us)
+{
+    struct chip chip = {.arch = "gfx1100",
+                        .n_units = 10,
+                        .clock_mhz = 1000,
+                        .memory_gb_s = 500,
+                        .l2_clk_bytes = 2000,
+                        .rate = {[CHIP_F32] = 4, [CHIP_MATRIX_F16] = 80}};
+    struct chip_time t = chip_time(&chip, work);
+    int i;
+
+    assert_int_equal(t.limit, limit);
+    assert_near(t.us, us);
+    for (i = 0; i < CHIP_TERM_COUNT; i++)
+        assert_near(t.term_us[i], i == (int)limit ? us : 0);
+}
+
+static void
+test_time(void **state)
+{
+    struct chip_work many = {.n_groups = 1, .flops = 4e6, .memory_bytes = 5e8};
+    struct chip_time t;
+
+    (void)state;
+    check_time(&(struct chip_work){.memory_bytes = 1e6}, CHIP_TERM_MEMORY, 2);
+    check_time(&(struct chip_work){.sector_bytes = 6e6}, CHIP_TERM_L2, 3);
+    /* ten units of two instructions a clock each */
+    check_time(&(struct chip_work){.n_insns = 1e5}, CHIP_TERM_ISSUE, 5);
+    check_time(&(struct chip_work){.n_wavefronts = 7e4}, CHIP_TERM_SHARED, 7);
+    check_time(&(struct chip_work){.flops = 44e6}, CHIP_TERM_VECTOR, 11);
+    check_time(
+        &(struct chip_work){
+            .matrix_flops = {[CHIP_MATRIX_F16] = 8e8, [CHIP_MATRIX_8] = 4e6}},
+        CHIP_TERM_MATRIX, 11); /* without units for it: as vectors */
+    /* the groups of the unit that has most */
+    check_time(&(struct chip_work){.n_groups = 1, .flops = 4e6},
+               CHIP_TERM_VECTOR, 10);
+    check_time(&(struct chip_work){.n_groups = 10, .n_wavefronts = 1e4},
+               CHIP_TERM_SHARED, 1);
+    check_time(&(struct chip_work){.n_groups = 11, .n_insns = 11000},
+               CHIP_TERM_ISSUE, 1);
+    check_time(&(struct chip_work){.n_groups = 11,
+                                   .matrix_flops = {[CHIP_F32] = 44e6}},
+               CHIP_TERM_MATRIX, 20);
+    t = chip_time(chip_find("h100"), &many);
+    assert_int_equal(t.limit, CHIP_TERM_MEMORY);
+    assert_true(t.us > t.term_us[CHIP_TERM_VECTOR] &&
+                t.term_us[CHIP_TERM_VECTOR] > 0);
+    t = chip_time(chip_find("h100"), &(struct chip_work){0});
+    assert_true(t.us == 0 && t.limit == CHIP_TERM_MEMORY);
+    assert_string_equal(chip_term_names[CHIP_TERM_MATRIX], "matrices");
+    assert_string_equal(chip_term_names[CHIP_TERM_SHARED], "shared memory");
 }
 
 static void
@@ -379,6 +469,7 @@ main(void)
         cmocka_unit_test(test_of_device),
         cmocka_unit_test(test_occupancy),
         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_time),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_null_is_as_sim),
         cmocka_unit_test(test_bad_names),

@@ -84,6 +84,40 @@ test_writer(void **state)
     log_mask = 0;
 }
 
+/* Every topic by its name, and back. */
+static void
+test_topics(void **state)
+{
+    static const char *const names[] = {
+        "ioctl", "push", "mem",    "graph", "uops", "ir",   "dot",  "rw",
+        "sched", "opt",  "render", "asm",   "sync", "exec", "time", "fault"};
+    char line[4096], known[4096] = "known: ", expected[64];
+    uint32_t mask, all = 0;
+    size_t i;
+
+    (void)state;
+    log_set_writer(keep_line, line);
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        assert_int_equal(log_parse(names[i], &mask), BELL_OK);
+        assert_true(is_pow2(mask) && !(all & mask));
+        all |= mask;
+        log_print((enum log_topic)mask, "x");
+        snprintf(expected, sizeof(expected), "%s: x", names[i]);
+        assert_string_equal(line, expected);
+        strcat(strcat(known, i ? ", " : ""), names[i]);
+    }
+    log_print((enum log_topic)0, "of none");
+    assert_string_equal(line, "log: of none");
+    log_print((enum log_topic)(1u << 31), "of none");
+    assert_string_equal(line, "log: of none");
+    log_set_writer(NULL, NULL);
+    assert_int_equal(log_parse("memo", &mask), BELL_E_INVALID);
+    assert_int_equal(log_parse("x", &mask), BELL_E_INVALID);
+    assert_non_null(strstr(bell_error_last()->message, known));
+    assert_int_equal(log_parse("hel", &mask), BELL_E_INVALID);
+    assert_int_equal(log_parse("hell", &mask), BELL_E_INVALID);
+}
+
 static void
 append_line(void *user, const char *line)
 {
@@ -189,6 +223,7 @@ main(void)
         cmocka_unit_test(test_typo_lists_the_topics),
         cmocka_unit_test(test_init_reads_environment),
         cmocka_unit_test(test_writer),
+        cmocka_unit_test(test_topics),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_stderr),
         cmocka_unit_test(test_thread_count),

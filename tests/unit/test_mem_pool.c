@@ -162,8 +162,7 @@ driver_unmap_va(void *user, const struct mem_backing *backing, uint64_t va)
 {
     struct driver *driver = user;
 
-    (void)backing;
-    (void)va;
+    assert_true(backing->handle != 0 && va != 0);
     driver->n_maps--;
 }
 
@@ -276,6 +275,88 @@ test_pool_own_backings(void **state)
         assert_int_equal(driver.n_backings, 0);
     }
     assert_int_equal(mem_pool_destroy(pool), 0);
+    mem_va_destroy(va);
+}
+
+static void
+check_place(struct mem_pool *pool, uint64_t size, uint64_t align,
+            uint64_t backing_bytes)
+{
+    struct mem_piece piece;
+
+    assert_int_equal(mem_pool_alloc(pool, size, align, &piece), BELL_OK);
+    assert_int_equal(piece.backing.size_bytes, backing_bytes);
+    assert_int_equal(piece.va % (align ? align : 256), 0);
+    assert_true(piece.size_bytes >= size);
+    assert_int_equal(piece.offset_bytes, piece.range.addr);
+    mem_pool_free(pool, &piece);
+}
+
+/* What gets a backing of its own, and what is refused. */
+static void
+test_pool_borders(void **state)
+{
+    static const uint64_t bad[][3] = {{3 << 20, 0x10000, 256},
+                                      {1 << 20, 0x18000, 256},
+                                      {1 << 20, 0x10000, 300},
+                                      {0, 0x10000, 256},
+                                      {1 << 20, 0x10000, 1 << 21}};
+    struct driver driver = {0};
+    struct mem_pool_desc desc;
+    struct mem_piece piece, pieces[4];
+    struct mem_pool *pool;
+    struct mem_va *va;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(mem_va_create(1 << 24, 1ull << 40, 4096, &va), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(bad); i++) {
+        desc = pool_desc(&driver, va);
+        desc.chunk_bytes = bad[i][0];
+        desc.align_bytes = bad[i][1];
+        desc.granule_bytes = bad[i][2];
+        assert_int_equal(mem_pool_create(&desc, &pool), BELL_E_INVALID);
+    }
+    desc.granule_bytes = desc.chunk_bytes = 1 << 20;
+    assert_int_equal(mem_pool_create(&desc, &pool), BELL_OK);
+    check_place(pool, 5 << 20, 0, 5 << 20); /* the granule is more */
+    check_place(pool, (5 << 20) + 1, 0, 6 << 20);
+    assert_int_equal(mem_pool_destroy(pool), 0);
+    desc = pool_desc(&driver, va);
+    assert_int_equal(mem_pool_create(&desc, &pool), BELL_OK);
+    assert_int_equal(mem_pool_alloc(pool, 0, 256, &piece), BELL_E_INVALID);
+    assert_int_equal(mem_pool_alloc(pool, 1, 768, &piece), BELL_E_INVALID);
+    assert_int_equal(mem_pool_alloc(pool, UINT64_MAX / 2 + 1, 0, &piece),
+                     BELL_E_INVALID);
+    assert_int_equal(mem_pool_alloc(pool, UINT64_MAX / 2, 0, &piece),
+                     BELL_E_NO_MEMORY);
+    assert_int_equal(driver.n_backings + driver.n_maps, 0);
+    check_place(pool, (1 << 19) - 1, 0, 1 << 20);
+    check_place(pool, 1 << 19, 0, 1 << 19);
+    check_place(pool, 1, 0x10000, 1 << 20);
+    check_place(pool, 1, 0x20000, 0x10000);
+    check_place(pool, 0x10001, 0x20000, 0x20000);
+    /* The last piece's chunk first; one that is empty is kept. */
+    for (i = 0; i < 4; i++)
+        assert_int_equal(mem_pool_alloc(pool, 400000, 0, &pieces[i]), BELL_OK);
+    assert_int_equal(mem_pool_backings(pool), 2);
+    assert_int_equal(pieces[0].chunk, pieces[1].chunk);
+    assert_int_equal(pieces[2].chunk, pieces[3].chunk);
+    mem_pool_free(pool, &pieces[0]);
+    assert_int_equal(mem_pool_alloc(pool, 200000, 0, &pieces[0]), BELL_OK);
+    assert_int_equal(pieces[0].chunk, pieces[2].chunk);
+    mem_pool_free(pool, &pieces[1]);
+    assert_int_equal(mem_pool_backings(pool), 2);
+    mem_pool_free(pool, &pieces[0]);
+    mem_pool_free(pool, &pieces[2]);
+    mem_pool_free(pool, &pieces[3]);
+    assert_int_equal(mem_pool_backings(pool), 1);
+    assert_int_equal(driver.n_backings, 1);
+    assert_int_equal(mem_pool_alloc(pool, 1000, 0, &piece), BELL_OK);
+    assert_int_equal(mem_pool_backings(pool), 1);
+    assert_int_equal(mem_pool_destroy(pool), 1); /* one was lost */
+    assert_int_equal(mem_pool_destroy(NULL), 0);
+    assert_int_equal(driver.n_backings + driver.n_maps, 0);
     mem_va_destroy(va);
 }
 
@@ -437,6 +518,7 @@ main(void)
         cmocka_unit_test(test_ring_whole),
         cmocka_unit_test(test_pool_random),
         cmocka_unit_test(test_pool_own_backings),
+        cmocka_unit_test(test_pool_borders),
         cmocka_unit_test(test_pool_failures),
         cmocka_unit_test(test_slab_random),
         cmocka_unit_test(test_slab_failures),

@@ -46,29 +46,106 @@ model_set(struct model *model, const struct mem_range *range, uint32_t from,
     }
 }
 
-/* Whether the model has a free run that holds this, aligned. */
-static int
-model_can(const struct model *model, uint64_t size, uint64_t align)
+/* Sizes up to 32 have a class each; above, 32 classes each doubling. */
+static uint64_t
+class_bytes(uint64_t n)
 {
-    uint64_t n = (size + GRANULE - 1) / GRANULE, i, run = 0, need = 0;
+    uint64_t step = 1;
 
-    for (i = 0; i < N_GRANULES; i++) {
-        run = model->owner[i] ? 0 : run + 1;
-        /* Rounding up to a class and aligning may miss a run that would do,
-         * never one of this length. */
-        need = n + n / 32 + 1 + 2 * (align / GRANULE);
-        if (run >= need)
-            return 1;
+    while (n / step >= 64)
+        step *= 2;
+    return n < 32 ? 1 : step;
+}
+
+static uint64_t
+round_up(uint64_t n)
+{
+    uint64_t step = class_bytes(n);
+
+    return (n + step - 1) / step * step;
+}
+
+/* What the model knows of a request before it is made. */
+struct chance {
+    int must,
+        can; /* there is a run of a class that is sure to do; one at all */
+    uint64_t best; /* the smallest class that is sure to hold the size */
+};
+
+static void
+model_run(uint64_t first, uint64_t run, uint64_t n, uint64_t align,
+          struct chance *chance)
+{
+    uint64_t at = (BASE + first * GRANULE + align - 1) / align * align;
+    uint64_t slack = align > GRANULE ? align / GRANULE - 1 : 0;
+    uint64_t class = run / class_bytes(run) * class_bytes(run);
+
+    chance->can |= at + n * GRANULE <= BASE + (first + run) * GRANULE;
+    chance->must |= run >= round_up(n + slack);
+    if (run >= round_up(n) && class < chance->best)
+        chance->best = class;
+}
+
+static struct chance
+model_chance(const struct model *model, uint64_t size, uint64_t align)
+{
+    struct chance chance = {.best = UINT64_MAX};
+    uint64_t n = (size + GRANULE - 1) / GRANULE, i, run = 0;
+
+    for (i = 0; i <= N_GRANULES; i++) {
+        if (i < N_GRANULES && !model->owner[i]) {
+            run++;
+            continue;
+        }
+        if (run)
+            model_run(i - run, run, n, align, &chance);
+        run = 0;
     }
-    return 0;
+    return chance;
+}
+
+/* The class of the free run that holds a range. */
+static uint64_t
+model_class_at(const struct model *model, const struct mem_range *range)
+{
+    uint64_t first = (range->addr - BASE) / GRANULE, last = first;
+
+    while (first > 0 && !model->owner[first - 1])
+        first--;
+    while (last < N_GRANULES && !model->owner[last])
+        last++;
+    last -= first;
+    return last / class_bytes(last) * class_bytes(last);
 }
 
 static void
-random_trace(uint64_t seed)
+check_stats(const struct mem_va *va, const struct model *model, uint32_t n_used)
+{
+    uint64_t i, run = 0, largest = 0, n_granules = 0;
+    struct mem_va_stats stats;
+    uint32_t n_runs = 0;
+
+    for (i = 0; i < N_GRANULES; i++) {
+        run = model->owner[i] ? 0 : run + 1;
+        n_granules += !model->owner[i];
+        n_runs += run == 1;
+        largest = run > largest ? run : largest;
+    }
+    mem_va_stats(va, &stats);
+    assert_int_equal(stats.total_bytes, N_GRANULES * GRANULE);
+    assert_int_equal(stats.free_bytes, n_granules * GRANULE);
+    assert_int_equal(stats.largest_free_bytes, largest * GRANULE);
+    assert_int_equal(stats.n_used, n_used);
+    assert_int_equal(stats.n_free, n_runs);
+}
+
+static void
+random_trace(uint64_t seed, uint64_t max_granules)
 {
     struct mem_range out[N_OUT] = {{0}};
     struct model *model = calloc(1, sizeof(*model));
     struct mem_va *va;
+    uint32_t n_used = 0;
     unsigned step;
 
     assert_int_equal(mem_va_create(BASE, N_GRANULES * GRANULE, GRANULE, &va),
@@ -79,21 +156,28 @@ random_trace(uint64_t seed)
             model_set(model, &out[i], i + 1, 0);
             mem_va_free(va, &out[i]);
             out[i].size_bytes = 0;
+            n_used--;
         } else {
-            uint64_t size = next_random(&seed) % (40 * GRANULE) + 1;
+            uint64_t size = next_random(&seed) % (max_granules * GRANULE) + 1;
             uint64_t align = 1ull << (next_random(&seed) % 17);
-            int can = model_can(model, size, align);
+            struct chance chance = model_chance(model, size, align);
             if (mem_va_alloc(va, size, align, &out[i]) != BELL_OK) {
-                assert_false(can);
+                assert_false(chance.must);
                 continue;
             }
+            assert_true(chance.can);
             assert_true(out[i].size_bytes >= size);
             assert_true(out[i].size_bytes < size + GRANULE);
             assert_int_equal(out[i].addr & (align - 1), 0);
+            if (align <= GRANULE)
+                assert_int_equal(model_class_at(model, &out[i]), chance.best);
             model_set(model, &out[i], 0, i + 1);
+            n_used++;
         }
-        if (step % 50 == 0)
+        if (step % 10 == 0) {
             assert_true(mem_va_check(va));
+            check_stats(va, model, n_used);
+        }
     }
     assert_true(mem_va_check(va));
     mem_va_destroy(va);
@@ -107,7 +191,7 @@ test_random(void **state)
 
     (void)state;
     for (seed = 1; seed <= 20; seed++)
-        random_trace(seed);
+        random_trace(seed, seed % 2 ? 40 : seed * 10);
 }
 
 static void
