@@ -17,6 +17,7 @@ lane_by_lane(const struct px_insn *in, const void *const s[4], void *dst,
     uint64_t v[4] = {0, 0, 0, 0};
     uint32_t left, lane, i;
 
+    assert(mask);
     for (left = mask; left; left &= left - 1) {
         lane = px_first(left);
         for (i = 0; i < in->n_src; i++)

@@ -491,7 +491,6 @@ no_memory:
 void
 amdsim_queue_destroy(struct amdsim_queue *q)
 {
-    assert(q->gpu);
     if (!q)
         return;
     remove_queue(q->gpu, q);

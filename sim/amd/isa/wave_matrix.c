@@ -220,6 +220,7 @@ wmma_at(const struct matrix *x, uint32_t lane, uint32_t e)
 {
     bool halves = element_bits[x->shape.c] == 16;
 
+    assert(lane < WAVE_LANES_MAX);
     if (x->w->group->gen == ISA_GFX12)
         return (struct wmma_place){e + 8 * (lane / 16), halves ? e / 2 : e,
                                    halves && e % 2};
@@ -354,6 +355,7 @@ load_mfma(struct matrix *x, unsigned source, uint32_t block,
 static uint32_t
 mfma_row(const struct shape *s, uint32_t lane, uint32_t e)
 {
+    assert(lane < WAVE_LANES_MAX);
     if (s->c == E_F64)
         return 4 * e + lane / 16;
     if (s->m == 4)

@@ -402,6 +402,7 @@ has_data(struct wave *w, const struct isa_insn *in)
 {
     uint32_t n = registers_of(in), data = in->src[1] - ISA_VGPR;
 
+    assert(in->bytes > 0);
     if (in->op == ISA_M_LOAD)
         return wave_has_registers(w, in->dst, n);
     if (in->mem_flags & ISA_MEM_RETURN && !wave_has_registers(w, in->dst, n))
@@ -525,6 +526,7 @@ vmem_lane_address(const struct wave *w, const struct isa_insn *in,
 {
     uint32_t reg = in->src[0] - ISA_VGPR;
 
+    assert(lane < WAVE_LANES_MAX);
     if (in->src[2] != ISA_NO_SOURCE)
         return base + w->v[reg][lane];
     return base + register_value(w, reg, lane, 8);

@@ -227,6 +227,7 @@ kfd_do_alloc(struct kfd_process *p, void *arg)
 static void
 unmap_from(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 {
+    assert(card < p->machine->n_cards);
     amdsim_space_unmap(p->vms[card].space, buf->va, buf->size_bytes);
     buf->mapped &= ~(1u << card);
 }
@@ -329,6 +330,7 @@ static bool
 is_in_use(const struct kfd_process *p, const struct kfd_buffer *buf,
           uint32_t card)
 {
+    assert(card < p->machine->n_cards);
     (void)buf;
     return p->vms[card].n_queues > 0 && buf->is_event_page;
 }

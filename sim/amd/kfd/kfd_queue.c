@@ -46,6 +46,7 @@ mapped_at(struct kfd_process *p, uint32_t card, uint64_t va, const char *what)
 {
     struct kfd_buffer *buf = kfd_find_va(p, card, va);
 
+    assert(card < p->machine->n_cards);
     if (buf)
         return buf;
     (void)kfd_fail(EINVAL, "%s at 0x%llx is not mapped to the card", what,
@@ -60,6 +61,7 @@ check_exact(struct kfd_process *p, uint32_t card, uint64_t va, uint64_t bytes,
 {
     const struct kfd_buffer *buf = mapped_at(p, card, va, what);
 
+    assert(card < p->machine->n_cards);
     if (!buf)
         return -EINVAL;
     if (buf->va != va || buf->size_bytes != bytes)
@@ -78,6 +80,7 @@ check_pointer(struct kfd_process *p, uint32_t card, uint64_t va,
 {
     const struct kfd_buffer *buf = mapped_at(p, card, va, what);
 
+    assert(card < p->machine->n_cards);
     if (!buf)
         return -EINVAL;
     if (buf->size_bytes != KFD_PAGE || va % 8)
@@ -113,6 +116,7 @@ check_compute(struct kfd_process *p, uint32_t card,
     struct save_sizes want = save_sizes(p->machine->chip);
     int result;
 
+    assert(card < p->machine->n_cards);
     if (args->eop_va) {
         if (args->eop_bytes != KFD_PAGE)
             return kfd_fail(EINVAL, "end-of-pipe buffer of %llu bytes",
@@ -141,6 +145,7 @@ check_queue(struct kfd_process *p, uint32_t card,
 {
     int result = check_numbers(args, out_ring);
 
+    assert(card < p->machine->n_cards);
     if (result == 0)
         result = check_exact(p, card, args->ring_va, *out_ring, "ring");
     if (result == 0)
@@ -175,6 +180,7 @@ take_doorbell(struct kfd_vm *vm)
 static void
 give_doorbell(struct kfd_vm *vm, uint32_t doorbell)
 {
+    assert(doorbell / 64 < ARRAY_LEN(vm->doorbell_used));
     vm->doorbell_used[doorbell / 64] &= ~(1ull << doorbell % 64);
 }
 

@@ -123,6 +123,7 @@ static const struct method methods[] = {
 static uint32_t
 compute_state(const struct nvgpu_chan *chan, uint32_t method)
 {
+    assert(method / 4 < NVGPU_N_STATE);
     return chan->compute[method / 4];
 }
 

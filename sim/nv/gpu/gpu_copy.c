@@ -63,6 +63,7 @@ error_code(const struct nvgpu_chan *chan)
 static uint32_t
 copy_state(const struct nvgpu_chan *chan, uint32_t method)
 {
+    assert(method / 4 < NVGPU_N_STATE);
     return chan->copy[method / 4];
 }
 

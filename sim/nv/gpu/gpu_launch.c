@@ -71,6 +71,7 @@ struct run {
 static uint64_t
 pair(const struct nvgpu_chan *chan, uint32_t index)
 {
+    assert(index + 1 < NVGPU_N_STATE);
     return (uint64_t)chan->compute[index] << 32 | chan->compute[index + 1];
 }
 
@@ -79,6 +80,7 @@ word(const struct run *r, uint32_t offset)
 {
     uint32_t v;
 
+    assert(offset + sizeof(v) <= sizeof(r->chan->bank[0]));
     memcpy(&v, r->chan->bank[0] + offset, sizeof(v));
     return v;
 }

@@ -331,6 +331,7 @@ static uint32_t
 get_release(const struct layout *l, const uint32_t *dw, enum release_field f,
             uint32_t i)
 {
+    assert(f < R_COUNT);
     return bits(dw, l->releases[f].lo[i], l->releases[f].width);
 }
 
@@ -338,6 +339,7 @@ static uint32_t
 get_dependent(const struct layout *l, const uint32_t *dw,
               enum dependent_field f, uint32_t i)
 {
+    assert(f < D_COUNT);
     return bits(dw, l->dependents[f].lo[i], l->dependents[f].width);
 }
 
