@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "hcq/amd/amd_meta.h"
+#include "tests/unit/outcomes.h"
 
 /* ---- notes that are made here ----------------------------------------------- */
 
@@ -395,14 +396,43 @@ too_many(void **state)
     }
 }
 
+static void
+look_at_notes(struct outcomes *o, const uint8_t *data, size_t n)
+{
+    uint8_t *copy = malloc(n + 1);
+    struct amd_meta meta;
+    uint64_t at = 0;
+    bool ok;
+
+    memcpy(copy + 1, data, n);
+    ok = amd_meta_read(copy + 1, n, "second.kd", 9, &meta, &at);
+    free(copy);
+    if (ok)
+        outcome(o, "%u %u %u %u %u", meta.max_group, meta.kernarg_bytes,
+                meta.lds_bytes, meta.scratch_bytes, meta.wave_lanes);
+    else
+        outcome(o, "at %llu", (unsigned long long)at);
+}
+
+static void
+every_byte(void **state)
+{
+    struct notes notes = make_notes();
+    struct outcomes o = {0};
+
+    (void)state;
+    outcomes_vary(notes.bytes, notes.n, look_at_notes, &o);
+    outcomes_are(&o, 0x840c6109da62ef05);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_are_found), cmocka_unit_test(strange_numbers),
-        cmocka_unit_test(every_kind),        cmocka_unit_test(cut_off),
-        cmocka_unit_test(cut_off_inside),    cmocka_unit_test(changed),
-        cmocka_unit_test(too_many),
+        cmocka_unit_test(every_byte),      cmocka_unit_test(kernels_are_found),
+        cmocka_unit_test(strange_numbers), cmocka_unit_test(every_kind),
+        cmocka_unit_test(cut_off),         cmocka_unit_test(cut_off_inside),
+        cmocka_unit_test(changed),         cmocka_unit_test(too_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

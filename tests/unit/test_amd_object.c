@@ -17,14 +17,15 @@
 #include "base/bits.h"
 #include "hcq/amd/amd_object.h"
 #include "sim/amd/isa/wave.h"
+#include "tests/unit/outcomes.h"
 
 #define VA 0x7f0012345000ull
 
 /* ---- an object of our own ------------------------------------------------------- */
 
 enum {
-    NAMES = 1,
-    TEXT,
+    TEXT = 1,
+    NAMES,
     RODATA,
     RODATA_RELA,
     DATA,
@@ -87,6 +88,13 @@ put_section(struct file *f, unsigned i, const char *name, Elf64_Shdr s)
 static void
 put_sections(struct file *f)
 {
+    /* The first one is none, whatever it says. */
+    put_section(f, 0, ".text",
+                (Elf64_Shdr){.sh_type = SHT_PROGBITS,
+                             .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+                             .sh_addralign = 256,
+                             .sh_offset = offsetof(struct file, text),
+                             .sh_size = 64});
     put_section(f, NAMES, ".strtab",
                 (Elf64_Shdr){.sh_type = SHT_STRTAB, PART(names)});
     put_section(f, TEXT, ".text",
@@ -645,11 +653,11 @@ static const struct {
     {bad_system, "for system 65, not HSA's 64"},
     {bad_version, "code object version 3; 4 to 6 are known"},
     {bad_type, "ELF type 3: only relocatable objects (1) are loaded"},
-    {bad_header_size, "9 section headers of 40 bytes, names in number 1"},
+    {bad_header_size, "9 section headers of 40 bytes, names in number 2"},
     {bad_headers, "truncated: 9 section headers at 0xffffffffffffffef"},
     {bad_names_index, "names in number 99"},
-    {bad_names, "section 1 should hold names"},
-    {bad_names_type, "section 1 should hold names"},
+    {bad_names, "section 2 should hold names"},
+    {bad_names_type, "section 2 should hold names"},
     {bad_section, "truncated: section '.text' is 512 bytes at 0xfff"},
     {bad_section_size, "truncated: section '.text' is 18446744073709551515"},
     {two_symbol_tables, "a second table of symbols"},
@@ -677,7 +685,7 @@ static const struct {
     {relocation_without_addend, "section '.rela.data': type 9, 48 bytes"},
     {relocation_size, "section '.rela.data': type 4, 48 bytes of relocations "
                       "of 16"},
-    {relocation_link, "symbols in section 1"},
+    {relocation_link, "symbols in section 2"},
     {absolute_word, "relocation at 0x0 of section '.data': 0x7f0012345418 does "
                     "not fit in 32 bits"},
     {distant_word, "0x80000018 does not fit in 32 bits"},
@@ -997,10 +1005,59 @@ test_run(void **state)
 
 #endif
 
+/* ---- every byte ------------------------------------------------------------------ */
+
+static void
+look_at_object(struct outcomes *o, const uint8_t *data, size_t n)
+{
+    uint8_t *copy = malloc(n ? n : 1), *image = NULL;
+    uint64_t hash = 0;
+    struct amd_object a;
+
+    memcpy(copy, data, n);
+    if (amd_object_open(copy, n, "test", "kernel", &a) != BELL_OK) {
+        outcome(o, "%s", bell_error_last()->message);
+        free(copy);
+        return;
+    }
+    if (a.image_bytes < 1 << 20) {
+        image = malloc((size_t)a.image_bytes);
+        if (amd_object_link(&a, VA, 0xbf9f0000, image) != BELL_OK)
+            outcome(o, "%s", bell_error_last()->message);
+        else
+            hash = outcomes_hash(image, (size_t)a.image_bytes, 0);
+    }
+    outcome(o,
+            "%llu %llu %llu %llu: %x %x %x %x %x, %u %u %u %x, %u, %llx %llx",
+            (unsigned long long)a.code_bytes, (unsigned long long)a.image_bytes,
+            (unsigned long long)a.entry_offset,
+            (unsigned long long)a.descriptor_offset, a.machine, a.rsrc1,
+            a.rsrc2, a.rsrc3, a.properties, a.lds_bytes, a.scratch_bytes,
+            a.kernarg_bytes, a.kernarg_preload, a.max_group,
+            (unsigned long long)outcomes_hash(a.descriptor, 64, 0),
+            (unsigned long long)hash);
+    amd_object_close(&a);
+    free(image);
+    free(copy);
+}
+
+static void
+test_every_byte(void **state)
+{
+    struct outcomes o = {0};
+    struct file f;
+
+    (void)state;
+    make(&f);
+    outcomes_vary(&f, sizeof(f), look_at_object, &o);
+    outcomes_are(&o, 0xb4595da571ca2097);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_byte),
         cmocka_unit_test(test_layout),
         cmocka_unit_test(test_code_end),
         cmocka_unit_test(test_relocations),

@@ -11,7 +11,9 @@
 
 #include "base/bits.h"
 #include "base/chip.h"
+#include "hcq/amd/amd.h"
 #include "hcq/hcq.h"
+#include "hcq/nv/nv_gen.h"
 
 /* ---- the table ---- */
 
@@ -209,6 +211,139 @@ test_figures(void **state)
         assert_string_equal(row, chip_rows[i]);
     }
     assert_null(chip_at(i));
+}
+
+/* The drivers' tables: what a card's generation changes. */
+static const char *const nv_gen_rows[] = {
+    "0x800: sm_80, 163 KiB", "0x806: sm_86, 99 KiB",  "0x807: sm_87, 163 KiB",
+    "0x809: sm_89, 99 KiB",  "0x900: sm_90, 227 KiB", "0xa00: sm_100, 227 KiB",
+    "0xa04: sm_120, 99 KiB",
+};
+static const char *const nv_class_rows[] = {
+    "0 ca6f: 3 57 0010",
+    "0 c96f: 2 57 1010",
+    "0 c86f: 1 57 1000",
+    "0 c56f: 0 40 1100",
+    "1 cec0: 5 0 0000, 2 2 1f 0 a 100 010000: 380 360 370 2f0 2f8 37c "
+    "2ac 16c 2d0 348",
+    "1 cdc0: 4 0 0000, 2 2 1f 0 a 100 010000: 380 360 370 2f0 2f8 37c "
+    "2ac 16c 2d0 348",
+    "1 cbc0: 3 0 0000, 1 2 0 1 a 100 011111: 210 0 c 18 20 28 2c 114 "
+    "10c 198",
+    "1 c9c0: 2 0 0000, 0 0 3f 0 3 80 101100: 160 0 c 18 20 28 2c 114 10c 0",
+    "1 c7c0: 1 0 0000, 0 0 3f 0 3 80 101100: 160 0 c 18 20 28 2c 114 10c 0",
+    "1 c6c0: 0 0 0000, 0 0 3f 0 3 80 101100: 160 0 c 18 20 28 2c 114 10c 0",
+    "2 cab5: 4 57 0000",
+    "2 c9b5: 3 57 0000",
+    "2 c8b5: 2 57 0000",
+    "2 c7b5: 1 49 0000",
+    "2 c6b5: 0 49 0000",
+    "3 c761: 0 0 0001",
+    "3 c661: 0 0 0001",
+    "3 c561: 0 0 0000",
+    "3 c461: 0 0 0000",
+    "3 c361: 0 0 0000",
+};
+static const char *const amd_gen_rows[] = {
+    "gfx90a 3f: bf800000 0 64 2e2d, 0 ea4fac 0 1024 13 0, 00 2000000 0 "
+    "0 0, 80000 8 40 512 0, 28c40000 8400000 88000, 65536",
+    "gfx942 4c: bf800000 0 64 2e2d, 1 0 0 1024 13 0, 10 0 1 0 0, 80000 "
+    "8 40 512 0, 28c40000 8400000 88000, 65536",
+    "gfx1030 36: bf9f0000 1 32 2e28, 0 21e14fac 21c14fac 1024 13 0, 00 "
+    "2000000 0 30000 1, 40000 12 32 0 7000, c3f1 3f0 70f000, 65536",
+    "gfx1100 41: bf9f0000 2 32 2e28, 1 0 0 256 15 1, 01 7fe0 1 30000 "
+    "1, 60000 12 32 0 0, c3f1 3f0 70f000, 65536",
+    "gfx1201 4e: bf9f0000 3 32 2e28, 1 0 0 256 18 1, 00 7fe0 1 30000 "
+    "1, 60000 12 32 0 0, c3f1 3f0 70f000, 65536",
+};
+
+static void
+test_nv_generations(void **state)
+{
+    static const uint32_t versions[] = {0x800, 0x806, 0x807, 0x809,
+                                        0x900, 0xa00, 0xa04};
+    const struct nv_gen *gen;
+    char row[512];
+    uint32_t kind, number;
+    const struct nv_class *c;
+    size_t i, n = 0;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(versions); i++) {
+        assert_int_equal(nv_gen_find(versions[i], &gen), BELL_OK);
+        snprintf(row, sizeof(row), "0x%x: sm_%u, %u KiB", gen->sm_version,
+                 gen->sm, gen->max_shared_kib);
+        assert_string_equal(row, nv_gen_rows[i]);
+    }
+    assert_int_equal(nv_gen_find(0x801, &gen), BELL_E_UNSUPPORTED);
+    assert_non_null(
+        strstr(bell_error_last()->message,
+               "sm_80, sm_86, sm_87, sm_89, sm_90, sm_100, sm_120"));
+    for (kind = 0; kind < NV_CLASS_KIND_COUNT; kind++) {
+        for (number = 0x10000; number-- > 1;) {
+            c = nv_class_best((enum nv_class_kind)kind, &number, 1);
+            if (!c)
+                continue;
+            assert_int_equal(c->number, number);
+            snprintf(row, sizeof(row), "%u %x: %u %u %u%u%u%u", kind, number,
+                     c->gen, c->va_bits, c->has_mem_op, c->polls_bits,
+                     c->unproven, c->has_bar1);
+            if (c->launch) {
+                const struct nv_launch *l = c->launch;
+                size_t used = strlen(row);
+
+                snprintf(row + used, sizeof(row) - used,
+                         ", %u %u %x %u %x %x %u%u%u%u%u%u: %x %x %x %x %x %x "
+                         "%x %x %x %x",
+                         l->gen, l->qmd_type, l->group, l->bank0_prefetch,
+                         l->action, l->shared_align, l->caches_global,
+                         l->reserve_in_static, l->has_sass_version,
+                         l->has_textures, l->releases, l->chases, l->bank_bytes,
+                         l->ntid, l->nctaid, l->shared_window, l->local_window,
+                         l->stack, l->dynamic_shared, l->total_shared, l->n_sm,
+                         l->param_address);
+            }
+            assert_true(n < ARRAY_LEN(nv_class_rows));
+            assert_string_equal(row, nv_class_rows[n]);
+            n++;
+        }
+    }
+    assert_int_equal(n, ARRAY_LEN(nv_class_rows));
+    assert_true(nv_gen_runs(80, 89) && nv_gen_runs(86, 86));
+    assert_false(nv_gen_runs(89, 86) || nv_gen_runs(89, 90));
+    assert_false(nv_gen_runs(90, 100) || nv_gen_runs(100, 90));
+}
+
+static void
+test_amd_generations(void **state)
+{
+    static const uint32_t versions[] = {90010, 90402, 100300, 110000, 120001};
+    char row[512];
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(versions); i++) {
+        const struct amd_gen *g = amd_gen_find(versions[i]);
+
+        assert_non_null(g);
+        assert_int_equal(g->gfx_target_version, versions[i]);
+        assert_ptr_equal(amd_gen_of_machine(g->machine), g);
+        snprintf(row, sizeof(row),
+                 "%s %x: %x %u %u %x, %u %x %x %u %u %u, %u%u %x %u %x %u, %x "
+                 "%u %u %u %x, %x %x %x, %u",
+                 g->name, g->machine, g->code_filler, g->dialect, g->wave_lanes,
+                 g->rsrc3_reg, g->architected_scratch, g->srd_word3[0],
+                 g->srd_word3[1], g->scratch_unit_bytes, g->scratch_size_bits,
+                 g->scratch_waves_per_engine, g->uses_aql, g->sets_priv,
+                 g->dma_max_bytes, g->move != NULL, g->sdma_fence_flags,
+                 g->has_gcr, g->vgpr_save_bytes, g->save_bytes_per_wave,
+                 g->waves_per_cu, g->waves_per_array, g->max_stack_bytes,
+                 g->acquire_full, g->acquire_launch, g->release_flags,
+                 g->max_lds_bytes);
+        assert_string_equal(row, amd_gen_rows[i]);
+    }
+    assert_null(amd_gen_find(90011));
+    assert_null(amd_gen_of_machine(0x40));
 }
 
 static void
@@ -469,6 +604,8 @@ main(void)
         cmocka_unit_test(test_of_device),
         cmocka_unit_test(test_occupancy),
         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_nv_generations),
+        cmocka_unit_test(test_amd_generations),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_null_is_as_sim),

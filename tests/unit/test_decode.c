@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "tests/unit/outcomes.h"
 #include "tools/decode/decode_amd.h"
 #include "tools/decode/decode_nv.h"
 #include "tools/words.h"
@@ -387,6 +388,7 @@ test_amd_noise(void **state)
 {
     static struct lines lines;
     uint32_t words[64], seed = 1;
+    struct outcomes o = {0};
     unsigned n, i, k;
 
     (void)state;
@@ -404,13 +406,52 @@ test_amd_noise(void **state)
         assert_true(decode_amd_sdma(&d, words, n) <= n);
         assert_true(decode_amd_aql(&d, words, n, 0) <= n + n / 4);
         assert_true(decode_amd_kernel(&d, words, n) <= n);
+        outcome(&o, "%s", lines.text);
     }
+    outcomes_are(&o, 0x670e3c820c0951f2);
+}
+
+/* As what AMD's are: binds, and headers of every kind. */
+static void
+test_nv_noise(void **state)
+{
+    static struct lines lines;
+    const struct decode_nv_chip *chip;
+    uint32_t words[64], seed = 1;
+    struct outcomes o = {0};
+    struct decode_nv d;
+    unsigned n, i, k;
+
+    (void)state;
+    for (k = 0; k < 4000; k++) {
+        chip = decode_nv_chip_at(k % 4);
+        assert_non_null(chip);
+        n = k % ARRAY_LEN(words);
+        for (i = 0; i < n; i++) {
+            seed = seed * 1664525 + 1013904223;
+            words[i] = seed >> 8 ^ seed << 13;
+            if (seed >> 28 < 8) /* of few words, of either unit or the host */
+                words[i] = (words[i] & 0xe0072fff) | (seed >> 20 & 1) << 15;
+        }
+        reset(&lines);
+        decode_nv_init(&d, add_line, &lines);
+        (void)decode_nv_bind(&d, chip->gpfifo_class);
+        (void)decode_nv_bind(&d, chip->compute_class);
+        (void)decode_nv_bind(&d, chip->copy_class);
+        assert_true(decode_nv_push(&d, words, n) <= n);
+        assert_true(decode_nv_ring(&d, words, n, 0x1000) <= n);
+        if (k % 16 == 0)
+            assert_true(decode_nv_qmd(&d, words, n, 0) <= n);
+        outcome(&o, "%s", lines.text);
+    }
+    outcomes_are(&o, 0x775377825983260d);
 }
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nv_noise),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_bad_text),

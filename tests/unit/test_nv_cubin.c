@@ -18,6 +18,7 @@
 #include "hcq/nv/nv_cubin.h"
 #include "hcq/nv/nv_gen.h"
 #include "render/ptx/nv_container.h"
+#include "tests/unit/outcomes.h"
 
 #define VA 0x1000400000ull
 
@@ -797,10 +798,68 @@ relocation_values(void **state)
     render_binary_fini(&b);
 }
 
+/* ---- every byte -------------------------------------------------------------- */
+
+static void
+look_at_cubin(struct outcomes *o, const uint8_t *data, size_t n)
+{
+    uint8_t *copy = malloc(n ? n : 1), *image = NULL;
+    uint64_t hash = 0;
+    struct nv_cubin c;
+    uint32_t i;
+
+    memcpy(copy, data, n);
+    if (nv_cubin_open(copy, n, "test", "kernel", &c) != BELL_OK) {
+        outcome(o, "%s", bell_error_last()->message);
+        free(copy);
+        return;
+    }
+    if (c.image_bytes < 1 << 20) {
+        image = malloc((size_t)c.image_bytes);
+        if (nv_cubin_link(&c, VA, image) != BELL_OK)
+            outcome(o, "%s", bell_error_last()->message);
+        else
+            hash = outcomes_hash(image, (size_t)c.image_bytes, 0);
+    }
+    outcome(o, "%u: %u %u %u %u %u, %u %u %u, %u %u %u, %llu %llu %llu %llx",
+            c.sm, c.n_regs, c.n_barriers, c.stack_bytes, c.shared_bytes,
+            c.max_threads, c.local[0], c.local[1], c.local[2], c.param_offset,
+            c.param_bytes, c.n_params, (unsigned long long)c.entry_offset,
+            (unsigned long long)c.image_bytes,
+            (unsigned long long)c.total_bytes, (unsigned long long)hash);
+    for (i = 0; i < c.n_params; i++)
+        outcome(o, "%llu %llu", (unsigned long long)c.params[i].offset,
+                (unsigned long long)c.params[i].size_bytes);
+    for (i = 0; i < NV_CUBIN_BANKS; i++)
+        outcome(o, "%llu %llu", (unsigned long long)c.banks[i].offset,
+                (unsigned long long)c.banks[i].size_bytes);
+    nv_cubin_close(&c);
+    free(image);
+    free(copy);
+}
+
+static void
+every_byte(void **state)
+{
+    static const uint32_t sms[] = {80, 90};
+    struct outcomes o = {0};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(sms); i++) {
+        struct render_binary b = pack(sms[i]);
+
+        outcomes_vary(b.data, b.size_bytes, look_at_cubin, &o);
+        render_binary_fini(&b);
+    }
+    outcomes_are(&o, 0xe35633b589d8c4e6);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_byte),
         cmocka_unit_test(banks_by_number),
         cmocka_unit_test(missing_attributes),
         cmocka_unit_test(relocations_at_their_borders),
