@@ -394,7 +394,7 @@ class Lines:
     """Which lines each test comes by: looked at when a test is new, or its own
     sources are others."""
 
-    def __init__(self, base, source, tests):
+    def __init__(self, base, source, tests, jobs):
         self.build, self.source = \
             os.path.join(source, 'build', 'lines'), source
         self.path = os.path.join(base, 'lines.json')
@@ -402,48 +402,56 @@ class Lines:
         if os.path.exists(self.path):
             self.known = json.loads(read(self.path))
         self.marks = {}
-        counting = {t.full_name: t for t in tests['lines']}
+        self.lock = threading.Lock()
         for build, names in TESTS.items():
             tests[build] = [t for t in tests[build] if names.fullmatch(t.name)]
+        wanted = {t.full_name for build in TESTS for t in tests[build]}
+        self.look_at_new([t for t in tests['lines'] if t.full_name in wanted],
+                         jobs)
+        for build in TESTS:
             for test in tests[build]:
-                _, seconds, test.lines = self.look(counting[test.full_name])
+                _, seconds, test.lines = self.known[test.full_name]
                 test.seconds = seconds * (1.5 if build == 'asan' else 1)
-        self.code = self.counted(self.files('.gcno'), True)
+        self.code = self.counted(files_of(self.build, '.gcno'), True)
         for path in self.code:  # before anything is changed
             self.mark(path)
 
     def look(self, test):
         """[mark of its sources, seconds, {path: [mark, lines]}]"""
-        sources = mark_of(*test.sources)
-        got = self.known.get(test.full_name)
-        if got and got[0] == sources:
-            return got
-        done = test.compile()
-        if done.returncode != 0:
-            print(f'lines of {test.name} not counted, it does not build:\n'
-                  f'{done.stdout[-2000:]}', flush=True)
-        for path in self.files('.gcda'):
-            os.remove(path)
+        counts = tempfile.mkdtemp(dir=os.path.dirname(self.path))
+        # its counts apart from those of the tests beside it
+        test.env = {**test.env, 'GCOV_PREFIX': counts}
         start = time.monotonic()
         test.fails(600, threading.Event())
         seconds = time.monotonic() - start
-        lines = self.counted(self.files('.gcda'), False)
-        got = [sources, seconds,
+        paths = files_of(counts, '.gcda')
+        for path in paths:  # gcov looks for its notes there
+            note = os.path.splitext(path)[0] + '.gcno'
+            os.symlink(note[len(counts):], note)
+        lines = self.counted(paths, False)
+        shutil.rmtree(counts)
+        got = [mark_of(*test.sources), seconds,
                {path: [self.mark(path), of] for path, of in lines.items()}]
-        self.known[test.full_name] = got
-        with open(self.path, 'w', encoding='utf-8') as file:
-            json.dump(self.known, file)
-        return got
+        with self.lock:
+            self.known[test.full_name] = got
+            with open(self.path, 'w', encoding='utf-8') as file:
+                json.dump(self.known, file)
+
+    def look_at_new(self, tests, jobs):
+        new = [t for t in tests if self.known.get(t.full_name, [''])[0] !=
+               mark_of(*t.sources)]
+        targets = sorted({name for t in new for name in t.targets})
+        done = run('ninja', '-k', '0', '-C', self.build, *targets)
+        if done.returncode != 0:
+            print('lines of some tests are not counted, they do not build:\n'
+                  f'{done.stdout[-2000:]}', flush=True)
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(self.look, new))
 
     def mark(self, path):
         if path not in self.marks:
             self.marks[path] = mark_of(os.path.join(self.source, path))
         return self.marks[path]
-
-    def files(self, end):
-        return [os.path.join(folder, name)
-                for folder, _, files in os.walk(self.build)
-                for name in files if name.endswith(end)]
 
     def counted(self, paths, with_all):
         """{path: lines} that ran, or that are code at all."""
@@ -488,6 +496,11 @@ def mark_of(*paths):
         with open(path, 'rb') as file:
             mark.update(file.read())
     return mark.hexdigest()
+
+
+def files_of(top, end):
+    return [os.path.join(folder, name) for folder, _, files in os.walk(top)
+            for name in files if name.endswith(end)]
 
 
 class Times:
@@ -569,12 +582,15 @@ def judge(path, tests, jobs):
 class Mutator:
     def __init__(self, source, base, tests, jobs):
         self.source, self.tests, self.jobs = source, tests, jobs
-        self.lines = Lines(base, os.path.realpath(source), tests)
+        self.lines = Lines(base, os.path.realpath(source), tests, jobs)
         self.times = Times(base, tests)
         self.compilers = compilers_of(os.path.join(source, 'build', 'release'),
                                       os.path.realpath(source))
         self.right = {}  # objects of the sources as they are
         self.n_same = 0
+        for build in TESTS:  # at once, and not test by test
+            run('ninja', '-k', '0', '-C', os.path.join(source, 'build', build),
+                *sorted({name for t in tests[build] for name in t.targets}))
 
     def fate(self, place):
         """'killed by TEST', 'survived', or None where it does not count."""
