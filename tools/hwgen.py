@@ -44,7 +44,7 @@ by commas, most significant first, form one value. TYPE is uint, int, bool,
 hex or an enum. >>N: the low N bits of the value are zero and not stored.
 xN+STRIDE: an array, STRIDE bits apart. =VALUE: always that, no member. ROLE
 (of a stream block): count, address, slot, data; of any register: bind (its
-value selects the unit behind the slot). patch: a setter of its own. always:
+value selects the unit behind the slot). patch: a setter and a getter of its own. always:
 the decoder prints it also when it is zero. GENS:
 A,B A-B A+ -B; a name may occur again for other generations. SHORT: the name in C.
 

@@ -163,6 +163,7 @@ class Header(Writer):
         for _, fields in item.members():
             if any(f.patch for f in fields):
                 self.setter(item, fields)
+                self.getter(item, fields)
 
     def size(self, item):
         """unsigned V_size_U_T(gen): words in a generation."""
@@ -458,6 +459,29 @@ class Header(Writer):
                 value = f'({value}) & {c_number((1 << n) - 1, 64)}'
             self.put(f'    regs_set(w, {lo}{at}, {n}, {value});')
             done += n
+
+    def getter(self, item, fields):
+        """One field of a packed block; 0 where the generation has none."""
+        first, kind = fields[0], c_type(fields)
+        gen = self.gen_param if item.columns else ''
+        index = ', unsigned i' if first.is_array else ''
+        self.put(f'static inline {kind}\n{self.func("get", item)}_'
+                 f'{first.member}({gen}const uint32_t *w{index})\n{{')
+        if first.is_array:
+            self.put(f'    assert(i < {first.count});')
+        for field in fields:
+            at = f' + i * {field.stride}u' if field.is_array else ''
+            done, terms = field.shift, []
+            for lo, hi in field.parts:
+                bits = f'regs_bits(w, {lo}{at}, {hi - lo + 1})'
+                terms.append(f'{bits} << {done}' if done else bits)
+                done += hi - lo + 1
+            if item.columns:
+                self.put(f'    if ({self.has(field.gens)})')
+            self.put(f'    return ({kind})({" | ".join(terms)});')
+        if item.columns:
+            self.put('    return 0;')
+        self.put('}\n')
 
     def layout(self, item):
         macro = self.macro(item)

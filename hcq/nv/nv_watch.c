@@ -45,7 +45,6 @@ add_descriptors(struct regions *r, uint64_t va)
     enum nv_qmd_gen gen = r->dev->chip.compute->launch->gen;
     uint64_t bytes = nv_size_qmd_launch(gen) * 4ull;
     uint32_t words[NV_QMD_LAUNCH_DW];
-    struct nv_qmd_launch q;
 
     while (va && r->n < MAX_REGIONS) {
         const volatile uint32_t *w =
@@ -57,12 +56,15 @@ add_descriptors(struct regions *r, uint64_t va)
             return;
         for (i = 0; i < bytes / 4; i++)
             words[i] = w[i];
-        q = nv_unpack_qmd_launch(gen, words);
-        if (q.release0_enable)
-            r->release =
-                (struct nv_release){q.release0_addr, q.release0_payload};
-        va = q.dependent_qmd_enable[0] ? (uint64_t)q.dependent_qmd0_pointer << 8
-                                       : 0;
+        if (nv_get_qmd_launch_release0_enable(gen, words))
+            r->release = (struct nv_release){
+                nv_get_qmd_launch_release0_addr(gen, words),
+                nv_get_qmd_launch_release0_payload(gen, words),
+            };
+        va = 0;
+        if (nv_get_qmd_launch_dependent_qmd_enable(gen, words, 0))
+            va = (uint64_t)nv_get_qmd_launch_dependent_qmd0_pointer(gen, words)
+                 << 8;
     }
 }
 
