@@ -145,8 +145,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     log_nodes(k, LOG_DOT, p->name, &k->sink, 1);
     LOG(LOG_OPT, "%s:", p->name);
     if (attends) {
-        BELL_TRY((k->target->is_gpu ? expand_attend : expand_attend_host)(
-            k, &attend, &root, p));
+        BELL_TRY(expand_attend(k, &attend, &root, p));
         p->is_approx = attend_is_approx(k, &attend);
         target.is_approx |= p->is_approx;
     } else {

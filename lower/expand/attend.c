@@ -3,21 +3,39 @@
 
 #include <string.h>
 
-#define MIN_ROWS 16 /* of queries, for a matrix instruction */
-#define MIN_KEYS 16
-#define MAX_WIDE 256 /* elements of a query, of a value */
+#define MIN_ROWS   16 /* of queries, for a matrix instruction */
+#define MIN_KEYS   16
+#define MAX_WIDE   256   /* elements of a query, of a value */
+#define MIN_SHARED 45056 /* what 16 keys of MAX_WIDE elements of F32 take */
 
 uint32_t
 lower_attends(const struct lower_target *t)
 {
     if (!t->is_gpu && !t->no_opts && t->vector_bytes >= 16 && t->has_fma)
         return LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS;
-    if (t->is_gpu && !t->no_opts && t->has_wmma_rows &&
+    if (!t->is_gpu || t->no_opts || t->max_threads < 256 ||
+        t->max_shared_bytes < MIN_SHARED ||
+        (t->warp_lanes != 32 && t->warp_lanes != 64))
+        return 0;
+    /* three kernels are faster if they may use TF32 and this may not */
+    return t->is_tf32 && t->matrix_layout == UOP_WMMA_NV
+               ? LOWER_ATTENDS_HALVES
+               : LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS;
+}
+
+bell_status
+expand_attend(struct kernel *k, const struct attend *a,
+              const struct uop **out_sink, struct lower_program *program)
+{
+    const struct lower_target *t = k->target;
+
+    if (!t->is_gpu)
+        return expand_attend_host(k, a, out_sink, program);
+    if (a->weight != a->exp && t->has_wmma_rows &&
         t->matrix_layout == UOP_WMMA_NV && t->matrix_k[UOP_F16] == 16 &&
-        t->matrix_k[UOP_BF16] == 16 && t->warp_lanes == 32 &&
-        t->max_threads >= 128 && t->max_shared_bytes >= 40960)
-        return LOWER_ATTENDS_HALVES;
-    return 0;
+        t->matrix_k[UOP_BF16] == 16)
+        return expand_attend_nv(k, a, out_sink, program);
+    return expand_attend_gpu(k, a, out_sink, program);
 }
 
 /* A factor as it was before it was widened, if it is of one of these kinds;

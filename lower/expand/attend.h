@@ -36,11 +36,21 @@ bool attend_find(const struct kernel *k, uint32_t kinds, struct attend *out);
  * but 1 / L, which is correct to a unit in the last place. */
 bool attend_is_approx(const struct kernel *k, const struct attend *a);
 
-/* In place of expand_kernel: by mma.sync, and on the host. */
+/* In place of expand_kernel. */
 BELL_MUST_CHECK bell_status expand_attend(struct kernel *k,
                                           const struct attend *a,
                                           const struct uop **out_sink,
                                           struct lower_program *program);
+
+/* Its forms: halves by mma.sync, other GPUs and dtypes, the host. */
+BELL_MUST_CHECK bell_status expand_attend_nv(struct kernel *k,
+                                             const struct attend *a,
+                                             const struct uop **out_sink,
+                                             struct lower_program *program);
+BELL_MUST_CHECK bell_status expand_attend_gpu(struct kernel *k,
+                                              const struct attend *a,
+                                              const struct uop **out_sink,
+                                              struct lower_program *program);
 BELL_MUST_CHECK bell_status expand_attend_host(struct kernel *k,
                                                const struct attend *a,
                                                const struct uop **out_sink,

@@ -90,6 +90,34 @@ approx_sin_or_cos(struct llvm_emit *e, unsigned op, LLVMValueRef x,
     return out;
 }
 
+/* Of a thread whose number differs in these bits. Within rows of 16 the vector
+ * unit's own operand exchange knows some; LOCAL memory's all of 32.
+ * src: hw/amd/ISA-SUBSET.md, DPP16 dpp_ctrl and DS; ds_swizzle's bit mode: RDNA3
+ * ISA, 12.5 */
+static LLVMValueRef
+shuffle(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
+{
+    static const uint16_t dpp[16] = {
+        [1] = 0xb1, [2] = 0x4e, [3] = 0x1b, [7] = 0x141, [15] = 0x140};
+    uint32_t bits = (uint32_t)u->arg.i;
+    LLVMTypeRef type = llvm_type(e, u->dtype, 1);
+    LLVMValueRef args[6];
+
+    v = e->ll->BuildCast(e->b, LLVMBitCast, v, e->t_i32, "");
+    if (bits < 16 && dpp[bits]) {
+        args[0] = args[1] = v;
+        args[2] = llvm_i32(e, dpp[bits]);
+        args[3] = args[4] = llvm_i32(e, 0xf); /* all rows and banks */
+        args[5] = e->ll->ConstInt(e->t_i1, 1, 0);
+        v = llvm_intrinsic(e, "llvm.amdgcn.update.dpp", &e->t_i32, 1, args, 6);
+    } else {
+        args[0] = v;
+        args[1] = llvm_i32(e, bits << 10 | 0x1f);
+        v = llvm_intrinsic(e, "llvm.amdgcn.ds.swizzle", NULL, 0, args, 2);
+    }
+    return e->ll->BuildCast(e->b, LLVMBitCast, v, type, "");
+}
+
 LLVMValueRef
 amdgpu_approximate(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
 {
@@ -97,7 +125,9 @@ amdgpu_approximate(struct llvm_emit *e, const struct uop *u, LLVMValueRef *v)
     LLVMTypeRef type = llvm_type(e, UOP_F32, u->lanes);
     LLVMValueRef one;
 
-    if (!target->approx || u->dtype != UOP_F32)
+    if (u->op == UOP_SHUFFLE)
+        return shuffle(e, u, v[0]);
+    if ((!target->approx && !e->prog->is_approx) || u->dtype != UOP_F32)
         return NULL;
     switch (u->op) {
     case UOP_EXP2:

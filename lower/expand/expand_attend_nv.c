@@ -652,8 +652,8 @@ choose_sizes(struct work *w)
 }
 
 bell_status
-expand_attend(struct kernel *k, const struct attend *a,
-              const struct uop **out_sink, struct lower_program *program)
+expand_attend_nv(struct kernel *k, const struct attend *a,
+                 const struct uop **out_sink, struct lower_program *program)
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
     struct work w = {.c = {.e = &e, .g = k->g, .a = a}};

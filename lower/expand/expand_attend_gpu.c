@@ -1,0 +1,971 @@
+/* Attention in one kernel, on any GPU (lower/expand/attend.h): by matrix
+ * instructions whose results are 16 columns wide, or without them.
+ *
+ * A warp has some tiles of rows of queries. Of the scores of a tile with 16
+ * keys, as of the results of 16 columns, thread 16 p + c has elements of column
+ * c, and so have the 16 threads with the same p the same rows: maxima and sums
+ * of rows are joined among those. Without matrix instructions a tile is 4 rows
+ * for each p. Tiles of k and v lie in LOCAL memory, the next ones in registers
+ * while a tile is worked on; E goes through LOCAL memory, too, from what has
+ * the scores to what multiplies v.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "lower/expand/attend_code.h"
+
+#define OWN        4 /* rows of a thread, without matrix instructions */
+#define STEPS      4 /* that are worked on together then */
+#define MAX_OWN    8
+#define MAX_TALL   2
+#define MAX_TILE   64 /* keys */
+#define MAX_TILES  (MAX_TILE / 16)
+#define MAX_COLS   16 /* tiles of v's columns */
+#define MAX_STEPS  64 /* of q, 256 elements of 4 at a time */
+#define BATCH      4  /* chunks that are copied together */
+#define MAX_COPY   64 /* chunks of k or v that a thread copies */
+#define Q_REGS     64 /* words of q that a thread keeps */
+#define OTHER_REGS 46 /* addresses and the like */
+
+static const union uop_arg no_arg = {.bits = 0};
+
+/* q, k or v. */
+struct side {
+    const struct uop *value;
+    uint32_t range;           /* c or the columns */
+    int64_t n, wide;          /* its size; with zeros, a multiple of 16 */
+    int64_t stride;           /* in LOCAL memory, from key to key; turned: from
+                           * column to column */
+    bool turned;              /* neighbours are keys */
+    const struct uop *memory; /* NULL: it is not there */
+    /* what the thread copies: values and where they go */
+    const struct uop *chunk[MAX_COPY], *key[MAX_COPY], *at[MAX_COPY],
+        *gate[MAX_COPY];
+    uint32_t n_chunks;
+};
+
+struct work {
+    struct attend_code c;
+    bool matrix;
+    struct uop_wmma shape;
+    enum uop_dtype dtype; /* in LOCAL memory */
+    uint32_t own, parts;  /* rows of a thread in a tile; threads / 16 */
+    uint32_t tall, waves; /* tiles of rows of a warp; warps */
+    bool early;           /* the next tile is loaded before it is needed */
+    int64_t p_stride;
+    struct side q, k, v;
+    const struct uop *c16, *part;  /* thread % 16, / 16, of its warp */
+    const struct uop *wave, *row0; /* first row of the work-group */
+    const struct uop *last;
+    const struct uop *range;                     /* loop over tiles */
+    const struct uop *p;                         /* E in LOCAL memory */
+    const struct uop *frag[MAX_TALL][MAX_STEPS]; /* q's, where kept */
+    const struct uop *max[MAX_TALL][MAX_OWN], *sum[MAX_TALL][MAX_OWN];
+    const struct uop *out[MAX_TALL][MAX_COLS];
+    /* of the present tile */
+    const struct uop *score[MAX_TALL][MAX_TILES];
+    const struct uop *x[MAX_TALL][MAX_TILES][MAX_OWN];
+    const struct uop *new_max[MAX_TALL][MAX_OWN], *safe[MAX_TALL][MAX_OWN];
+    const struct uop *scale[MAX_TALL][MAX_OWN], *new_sum[MAX_TALL][MAX_OWN];
+};
+
+/* ---- short forms ---- */
+
+static const struct uop *
+lane(const struct work *w, const struct uop *u, uint32_t i)
+{
+    union uop_arg arg = {.i = i};
+
+    return u->lanes == 1 ? u
+                         : uop_make(w->c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
+}
+
+static const struct uop *
+lanes(const struct work *w, const struct uop *const *u, uint32_t n)
+{
+    return n == 1 ? u[0]
+                  : uop_make(w->c.g, UOP_LANES, u[0]->dtype, (uint16_t)n,
+                             no_arg, u, n);
+}
+
+static const struct uop *
+load(const struct work *w, const struct uop *memory, const struct uop *at,
+     uint32_t n)
+{
+    const struct uop *src[2] = {memory, at};
+
+    return uop_make(w->c.g, UOP_LOAD, memory->dtype, (uint16_t)n, no_arg, src,
+                    2);
+}
+
+static const struct uop *
+as_type(const struct work *w, const struct uop *u, enum uop_dtype dtype)
+{
+    return u->dtype == dtype
+               ? u
+               : uop_make(w->c.g, UOP_CAST, dtype, u->lanes, no_arg, &u, 1);
+}
+
+static const struct uop *
+both(const struct work *w, const struct uop *a, const struct uop *b)
+{
+    return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
+}
+
+/* The number, which may be past n values by less than a multiple of `tile`,
+ * as one of them; and is it one? NULL: always. */
+static const struct uop *
+clamp(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
+{
+    return n % tile ? op2(&w->c, UOP_MIN, u, n - 1) : u;
+}
+
+static const struct uop *
+inside(const struct work *w, const struct uop *u, int64_t n, int64_t tile)
+{
+    return n % tile ? op2(&w->c, UOP_CMPLT, u, n) : NULL;
+}
+
+static uint32_t
+warp_rows(const struct work *w)
+{
+    return w->tall * w->own * w->parts;
+}
+
+static uint32_t
+count_threads(const struct work *w)
+{
+    return w->waves * w->parts * 16;
+}
+
+static int64_t
+group_rows(const struct work *w)
+{
+    return (int64_t)w->waves * warp_rows(w);
+}
+
+/* Row of the work-group: element i of the thread's results in a tile. */
+static const struct uop *
+own_row(const struct work *w, uint32_t tall, uint32_t i)
+{
+    bool together = !w->matrix || uop_wmma_rows_together(w->shape, w->dtype);
+    const struct uop *u =
+        num(&w->c, tall * w->own * w->parts + (together ? i : w->parts * i));
+
+    u = step(&w->c, u, w->part, together ? w->own : 1);
+    return step(&w->c, u, w->wave, warp_rows(w));
+}
+
+static const struct uop *
+row_at(const struct work *w, const struct uop *own)
+{
+    return add(&w->c, w->row0, own);
+}
+
+/* ---- parts of operands ---- */
+
+/* Elements of an operand that a thread has, and the first along k. */
+static uint32_t
+part_size(const struct work *w)
+{
+    return w->matrix ? uop_wmma_lanes(w->shape, UOP_WMMA_A) : STEPS;
+}
+
+static const struct uop *
+part_begin(const struct work *w, uint32_t s)
+{
+    const struct uop *u;
+    uint32_t k = w->matrix ? w->shape.k : STEPS;
+
+    u = num(&w->c, (int64_t)s * k);
+    if (!w->matrix || w->shape.layout == UOP_WMMA_RDNA3)
+        return u;
+    return step(&w->c, u, w->part, part_size(w));
+}
+
+/* acc + a @ b; without matrix instructions of STEPS elements of each row, and
+ * of the column. */
+static const struct uop *
+product(const struct work *w, const struct uop *const *a, const struct uop *b,
+        const struct uop *acc)
+{
+    const struct uop *src[3] = {a[0], b, acc}, *row[MAX_OWN];
+    union uop_arg arg = {.i = uop_wmma_arg(w->shape)};
+    uint32_t s, i;
+
+    if (w->matrix)
+        return uop_new(w->c.g, UOP_WMMA, UOP_F32, acc->lanes, arg, src, 3);
+    for (s = 0; s < STEPS; s++) {
+        for (i = 0; i < w->own; i++)
+            row[i] = lane(w, a[i], s);
+        acc = uop_alu3(
+            w->c.g, UOP_MULACC, lanes(w, row, w->own),
+            expand_broadcast(w->c.e, lane(w, b, s), (uint16_t)w->own), acc);
+    }
+    return acc;
+}
+
+/* A's parts, of `memory` with rows of queries, from element `at` on. */
+static void
+load_rows(const struct work *w, const struct uop *memory, int64_t stride,
+          uint32_t tall, const struct uop *at, const struct uop **out)
+{
+    const struct uop *row;
+    uint32_t i;
+
+    for (i = 0; i < (w->matrix ? 1 : w->own); i++) {
+        row = own_row(w, tall, i);
+        if (w->matrix)
+            row = add(&w->c, step(&w->c, w->c16, w->wave, warp_rows(w)),
+                      num(&w->c, tall * w->own * w->parts));
+        out[i] = load(w, memory, step(&w->c, at, row, stride), part_size(w));
+    }
+}
+
+/* ---- copies ---- */
+
+static uint32_t
+chunk_size(const struct work *w)
+{
+    return 16 / uop_dtype_infos[w->dtype].size_bytes;
+}
+
+/* May chunks be loaded as they lie? */
+static bool
+is_wide_load(const struct work *w, const struct side *s)
+{
+    const struct uop *u = s->value;
+
+    return u->op == UOP_LOAD && u->n_src == 2 && s->n % chunk_size(w) == 0 &&
+           kernel_coef(w->c.e->k, u->src[1], s->range) == 1;
+}
+
+/* Elements from `at` on of the row or key `which`, a value of range r of n; in
+ * tiles of `tile`; zeros past the ends and where `gate` does not hold. */
+static const struct uop *
+load_chunk(struct work *w, const struct side *s, uint32_t r,
+           const struct uop *which, int64_t n, int64_t tile,
+           const struct uop *at, const struct uop *gate, uint32_t size)
+{
+    const struct uop *part[16], *zero, *ok, *u, *src[4];
+    uint32_t n_pairs = w->c.n_pairs, i;
+
+    gate = both(w, gate, inside(w, which, n, tile));
+    zero = uop_const_int(w->c.g, s->value->dtype, 0);
+    if (is_wide_load(w, s) && s->n % size == 0) {
+        gate = both(w, gate, inside(w, at, s->n, s->wide));
+        attend_let_range(&w->c, r, which);
+        attend_let_range(&w->c, s->range, at);
+        src[0] = s->value->src[0];
+        src[1] = attend_value(&w->c, s->value->src[1], n_pairs);
+        src[2] = expand_broadcast(w->c.e, zero, (uint16_t)size);
+        src[3] = gate;
+        u = uop_make(w->c.g, UOP_LOAD, s->value->dtype, (uint16_t)size, no_arg,
+                     src, gate ? 4 : 2);
+        return as_type(w, u, w->dtype);
+    }
+    which = clamp(w, which, n, tile);
+    if (gate)
+        which = uop_alu3(w->c.g, UOP_WHERE, gate, which, num(&w->c, 0));
+    for (i = 0; i < size; i++) {
+        u = op2(&w->c, UOP_ADD, at, i);
+        ok = both(w, gate, inside(w, u, s->n, s->wide));
+        attend_let_range(&w->c, r, which);
+        attend_let_range(&w->c, s->range, clamp(w, u, s->n, s->wide));
+        part[i] = attend_value(&w->c, s->value, n_pairs);
+        if (ok)
+            part[i] = uop_alu3(w->c.g, UOP_WHERE, ok, part[i], zero);
+    }
+    return as_type(w, lanes(w, part, size), w->dtype);
+}
+
+/* What is copied: rows, from `first` on, of n values of range r; with `gate`,
+ * which may be NULL, where that holds. */
+struct tile {
+    uint32_t r;
+    int64_t rows, n;
+    const struct uop *first, *gate;
+};
+
+/* Chunks of the tile that each thread copies. */
+static int64_t
+count_chunks(const struct work *w, const struct side *s, int64_t rows)
+{
+    int64_t all = rows * s->wide / chunk_size(w), threads = count_threads(w);
+
+    return (all + threads - 1) / threads;
+}
+
+/* Loads the thread's chunks from `begin` on, `count` of them. */
+static void
+load_chunks(struct work *w, struct side *s, const struct tile *t,
+            const struct uop *begin, int64_t count)
+{
+    uint32_t size = chunk_size(w), threads = count_threads(w);
+    int64_t each = s->wide / size, all = t->rows * each, i;
+    const struct uop *work, *key, *at, *some = NULL;
+
+    for (i = 0; i < count; i++) {
+        work = op2(&w->c, UOP_MUL, op2(&w->c, UOP_ADD, begin, i), threads);
+        work = add(&w->c, work, w->c.e->tid);
+        if (s->turned) { /* neighbours are stored side by side */
+            key = op2(&w->c, UOP_FLOORMOD, work, t->rows);
+            at = op2(&w->c, UOP_FLOORDIV, work, t->rows);
+        } else {
+            key = op2(&w->c, UOP_FLOORDIV, work, each);
+            at = op2(&w->c, UOP_FLOORMOD, work, each);
+        }
+        at = op2(&w->c, UOP_MUL, at, size);
+        if (begin->op != UOP_CONST ? all % (count * threads) != 0
+                                   : (i + 1) * threads > all)
+            some = op2(&w->c, UOP_CMPLT, work, all);
+        s->key[i] = key;
+        s->at[i] = at;
+        s->gate[i] = some;
+        s->chunk[i] = load_chunk(w, s, t->r, add(&w->c, t->first, key), t->n,
+                                 t->rows, at, both(w, t->gate, some), size);
+    }
+    s->n_chunks = (uint32_t)count;
+}
+
+/* Stores it; effects to out[]. */
+static uint32_t
+store_chunks(const struct work *w, const struct side *s,
+             const struct uop *memory, const struct uop **out)
+{
+    const struct uop *src[4] = {memory};
+    uint32_t i, j, n = 0, size = chunk_size(w);
+
+    for (i = 0; i < s->n_chunks; i++) {
+        src[3] = s->gate[i];
+        for (j = 0; j < (s->turned ? size : 1); j++) {
+            src[1] = s->turned
+                         ? step(&w->c, s->key[i],
+                                op2(&w->c, UOP_ADD, s->at[i], j), s->stride)
+                         : step(&w->c, s->at[i], s->key[i], s->stride);
+            src[2] = s->turned ? lane(w, s->chunk[i], j) : s->chunk[i];
+            out[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
+                                src[3] ? 4 : 3);
+        }
+    }
+    return n;
+}
+
+static const struct uop *
+loop(struct work *w, int64_t extent)
+{
+    const struct uop *size = num(&w->c, extent);
+    union uop_arg arg = {
+        .i = uop_range_arg(w->c.e->k->n_ranges + w->c.e->n_accs++,
+                           UOP_AXIS_REDUCE)};
+
+    return uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &size, 1);
+}
+
+/* Loads and stores a tile, some chunks at a time; gives the END. */
+static const struct uop *
+copy_tile(struct work *w, struct side *s, const struct tile *t,
+          const struct uop *memory)
+{
+    int64_t n = count_chunks(w, s, t->rows), some = n < BATCH ? n : BATCH;
+    const struct uop *range = loop(w, (n + some - 1) / some),
+                     *src[1 + BATCH * 16] = {range};
+    uint32_t count;
+
+    load_chunks(w, s, t, op2(&w->c, UOP_MUL, range, some), some);
+    count = store_chunks(w, s, memory, src + 1);
+    return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, count + 1);
+}
+
+/* q's parts for registers. */
+static void
+load_queries(struct work *w)
+{
+    uint32_t tall, s;
+    const struct uop *row;
+
+    for (tall = 0; tall < w->tall; tall++) {
+        row = add(&w->c, step(&w->c, w->c16, w->wave, warp_rows(w)),
+                  num(&w->c, tall * w->own * w->parts));
+        for (s = 0; s < w->q.wide / w->shape.k; s++)
+            w->frag[tall][s] =
+                load_chunk(w, &w->q, w->c.a->row, row_at(w, row), w->c.n_rows,
+                           group_rows(w), part_begin(w, s), NULL, part_size(w));
+    }
+}
+
+/* ---- a tile of keys ---- */
+
+static const struct uop *
+zeros(const struct work *w)
+{
+    return expand_broadcast(w->c.e, uop_const_float(w->c.g, UOP_F32, 0),
+                            (uint16_t)w->own);
+}
+
+/* Ends the loop that sets acc[] to values[]; they become what is in acc[]
+ * then. */
+static void
+end_loop(struct work *w, const struct uop *range, const struct uop **acc,
+         const struct uop *const *values, uint32_t n)
+{
+    const struct uop *src[1 + MAX_TALL * MAX_COLS] = {range}, *done;
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        src[1 + i] = attend_set(&w->c, acc[i], values[i]);
+    done = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
+    for (i = 0; i < n; i++)
+        acc[i] = attend_get(&w->c, acc[i], done);
+}
+
+/* Step s of the scores, added to acc[]; `at` is where it begins. */
+static void
+add_scores(struct work *w, const struct uop *at, uint32_t s,
+           const struct uop *const *from, const struct uop **to)
+{
+    const struct uop *a[MAX_TALL][MAX_OWN], *b, *key;
+    uint32_t tall, n, tiles = (uint32_t)(w->c.tile / 16);
+
+    for (tall = 0; tall < w->tall; tall++) {
+        if (w->q.memory)
+            load_rows(w, w->q.memory, w->q.stride, tall, at, a[tall]);
+        else
+            a[tall][0] = w->frag[tall][s];
+    }
+    for (n = 0; n < tiles; n++) {
+        key = op2(&w->c, UOP_ADD, w->c16, 16 * n);
+        b = load(w, w->k.memory, step(&w->c, at, key, w->k.stride),
+                 part_size(w));
+        for (tall = 0; tall < w->tall; tall++)
+            to[tall * tiles + n] =
+                product(w, a[tall], b, from[tall * tiles + n]);
+    }
+}
+
+static void
+make_scores(struct work *w)
+{
+    uint32_t tiles = (uint32_t)(w->c.tile / 16), i, all = tiles * w->tall;
+    const struct uop *acc[MAX_TALL * MAX_TILES], *value[MAX_TALL * MAX_TILES],
+        *range;
+
+    for (i = 0; i < all; i++)
+        acc[i] =
+            w->matrix ? zeros(w) : attend_acc(&w->c, zeros(w), &w->range, 1);
+    if (w->matrix) {
+        for (i = 0; i < w->q.wide / w->shape.k; i++)
+            add_scores(w, part_begin(w, i), i, acc, acc);
+    } else {
+        range = loop(w, w->q.wide / STEPS);
+        for (i = 0; i < all; i++)
+            value[i] = attend_get(&w->c, acc[i], range);
+        add_scores(w, op2(&w->c, UOP_MUL, range, STEPS), 0, value, value);
+        end_loop(w, range, acc, value, all);
+    }
+    for (i = 0; i < all; i++)
+        w->score[i / tiles][i % tiles] = acc[i];
+}
+
+/* What the function of the scores gives; -inf past the last key. */
+static void
+see_scores(struct work *w, uint32_t tall)
+{
+    const struct attend *a = w->c.a;
+    const struct uop *key, *ok, *x, *row;
+    uint32_t n, i, n_pairs = w->c.n_pairs;
+
+    for (n = 0; n < w->c.tile / 16; n++) {
+        key = step(&w->c, num(&w->c, 16 * n), w->range, w->c.tile);
+        key = add(&w->c, key, w->c16);
+        ok = inside(w, key, w->c.n_keys, w->c.tile);
+        for (i = 0; i < w->own; i++) {
+            row = row_at(w, own_row(w, tall, i));
+            attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
+                       lane(w, w->score[tall][n], i));
+            attend_let_range(&w->c, a->row,
+                             clamp(w, row, w->c.n_rows, group_rows(w)));
+            attend_let_range(&w->c, a->key,
+                             clamp(w, key, w->c.n_keys, w->c.tile));
+            x = attend_value(&w->c, a->seen, n_pairs);
+            if (ok)
+                x = uop_alu3(w->c.g, UOP_WHERE, ok, x, low(&w->c));
+            w->x[tall][n][i] = x;
+        }
+    }
+}
+
+/* Of the 16 threads that have a row; 7 and 15 are pairs, too, of those that
+ * have the same already, and exchanges that AMD's vectors know. */
+static const struct uop *
+join_row(const struct work *w, enum uop_op op, const struct uop *u)
+{
+    static const uint8_t bits[] = {1, 2, 7, 15};
+    uint32_t i;
+
+    for (i = 0; i < sizeof(bits); i++) {
+        union uop_arg arg = {.i = bits[i]};
+        u = uop_alu2(w->c.g, op, u,
+                     uop_new(w->c.g, UOP_SHUFFLE, u->dtype, 1, arg, &u, 1));
+    }
+    return u;
+}
+
+/* The maxima so far, E, and the sums of what the thread has of it. */
+static void
+make_exps(struct work *w, uint32_t tall)
+{
+    uint32_t n, i, tiles = (uint32_t)(w->c.tile / 16);
+
+    for (i = 0; i < w->own; i++) {
+        const struct uop *old = attend_get(&w->c, w->max[tall][i], w->range),
+                         *sum = attend_get(&w->c, w->sum[tall][i], w->range),
+                         *max = w->x[tall][0][i], *x;
+        for (n = 1; n < tiles; n++)
+            max = uop_alu2(w->c.g, UOP_MAX, max, w->x[tall][n][i]);
+        max = uop_alu2(w->c.g, UOP_MAX, old, join_row(w, UOP_MAX, max));
+        w->new_max[tall][i] = max;
+        max = attend_safe(&w->c, max);
+        w->scale[tall][i] = attend_exp(&w->c, old, max);
+        sum = uop_alu2(w->c.g, UOP_MUL, sum, w->scale[tall][i]);
+        for (n = 0; n < tiles; n++) {
+            x = attend_exp(&w->c, w->x[tall][n][i], max);
+            sum = uop_alu2(w->c.g, UOP_ADD, sum, x);
+            w->x[tall][n][i] = x;
+        }
+        w->new_sum[tall][i] = sum;
+    }
+}
+
+/* E to LOCAL memory, rounded as it is to be. */
+static uint32_t
+store_exps(struct work *w, const struct uop **effects)
+{
+    const struct uop *src[3] = {w->p}, *row, *weight = w->c.a->weight;
+    uint32_t tall, n, i, count = 0, n_pairs = w->c.n_pairs;
+
+    if (w->dtype != UOP_F32) /* as it is before it is widened */
+        weight = weight->src[0];
+    for (tall = 0; tall < w->tall; tall++) {
+        for (n = 0; n < w->c.tile / 16; n++) {
+            for (i = 0; i < w->own; i++) {
+                row = own_row(w, tall, i);
+                attend_let(&w->c, w->c.a->exp, w->x[tall][n][i]);
+                src[2] = attend_value(&w->c, weight, n_pairs);
+                src[1] = step(&w->c, op2(&w->c, UOP_ADD, w->c16, 16 * n), row,
+                              w->p_stride);
+                effects[count++] =
+                    uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src, 3);
+            }
+        }
+    }
+    return count;
+}
+
+/* Step s of E @ v. */
+static void
+add_step(struct work *w, const struct uop *at, const struct uop *const *from,
+         const struct uop **to)
+{
+    const struct uop *a[MAX_TALL][MAX_OWN], *b, *col, *part[STEPS];
+    uint32_t tall, n, i, tiles = (uint32_t)(w->v.wide / 16);
+
+    for (tall = 0; tall < w->tall; tall++)
+        load_rows(w, w->p, w->p_stride, tall, at, a[tall]);
+    for (n = 0; n < tiles; n++) {
+        col = op2(&w->c, UOP_ADD, w->c16, 16 * n);
+        if (w->v.turned) {
+            b = load(w, w->v.memory, step(&w->c, at, col, w->v.stride),
+                     part_size(w));
+        } else {
+            for (i = 0; i < part_size(w); i++)
+                part[i] = load(
+                    w, w->v.memory,
+                    step(&w->c, col, op2(&w->c, UOP_ADD, at, i), w->v.stride),
+                    1);
+            b = lanes(w, part, part_size(w));
+        }
+        for (tall = 0; tall < w->tall; tall++)
+            to[tall * tiles + n] =
+                product(w, a[tall], b, from[tall * tiles + n]);
+    }
+}
+
+/* out[] = out[] * scale + E @ v */
+static void
+add_values(struct work *w, const struct uop **out)
+{
+    uint32_t tiles = (uint32_t)(w->v.wide / 16), all = tiles * w->tall, i, j;
+    const struct uop *part[MAX_OWN], *value[MAX_TALL * MAX_COLS], *range;
+
+    for (i = 0; i < all; i++) {
+        for (j = 0; j < w->own; j++)
+            part[j] = w->scale[i / tiles][j];
+        out[i] =
+            uop_alu2(w->c.g, UOP_MUL,
+                     attend_get(&w->c, w->out[i / tiles][i % tiles], w->range),
+                     lanes(w, part, w->own));
+    }
+    if (w->matrix) {
+        for (i = 0; i < w->c.tile / w->shape.k; i++)
+            add_step(w, part_begin(w, i), out, out);
+        return;
+    }
+    for (i = 0; i < all; i++)
+        out[i] = attend_acc(&w->c, out[i], &w->range, 1);
+    range = loop(w, w->c.tile / STEPS);
+    for (i = 0; i < all; i++)
+        value[i] = attend_get(&w->c, out[i], range);
+    add_step(w, op2(&w->c, UOP_MUL, range, STEPS), value, value);
+    end_loop(w, range, out, value, all);
+}
+
+/* ---- the loop ---- */
+
+static const struct uop *
+barrier(const struct work *w, const struct uop *const *effects, uint32_t n)
+{
+    return uop_new(w->c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, effects, n);
+}
+
+static bell_status
+make_loop(struct work *w, const struct uop **out_end)
+{
+    const struct uop *tiles = attend_count_tiles(&w->c, w->last), *next, *bar,
+                     **src, *out[MAX_TALL * MAX_COLS], *k = w->k.memory,
+                     *v = w->v.memory, *p = w->p;
+    union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
+    uint32_t n = 0, i, tall, cols = (uint32_t)(w->v.wide / 16);
+    struct side *sides[3] = {&w->q, &w->k, &w->v};
+    struct tile t = {w->c.a->key, w->c.tile, w->c.n_keys, num(&w->c, 0), NULL};
+
+    src =
+        arena_alloc(&w->c.e->k->mem, (3 * MAX_COPY * 8 + 4096) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
+    if (w->q.memory) {
+        struct tile rows = {w->c.a->row, group_rows(w), w->c.n_rows, w->row0,
+                            NULL};
+        src[n++] = copy_tile(w, &w->q, &rows, w->q.memory);
+    }
+    src[n++] = copy_tile(w, &w->k, &t, k);
+    src[n++] = copy_tile(w, &w->v, &t, v);
+    w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
+    src[n++] = w->range;
+    bar = barrier(w, src, n);
+    for (i = 0; i < 3; i++) {
+        if (sides[i]->memory)
+            sides[i]->memory = attend_after(&w->c, sides[i]->memory, &bar, 1);
+    }
+    next = op2(&w->c, UOP_ADD, w->range, 1);
+    t.gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
+    t.first = op2(&w->c, UOP_MUL, next, w->c.tile);
+    for (i = 1; w->early && i < 3; i++)
+        load_chunks(w, sides[i], &t, num(&w->c, 0),
+                    count_chunks(w, sides[i], t.rows));
+    make_scores(w);
+    w->p = attend_after(&w->c, p, &bar, 1);
+    for (tall = 0; tall < w->tall; tall++) {
+        see_scores(w, tall);
+        make_exps(w, tall);
+    }
+    n = store_exps(w, src);
+    bar = barrier(w, src, n);
+    w->p = attend_after(&w->c, p, &bar, 1);
+    add_values(w, out);
+    for (n = 0, tall = 0; tall < w->tall; tall++) {
+        for (i = 0; i < cols; i++)
+            src[1 + n++] =
+                attend_set(&w->c, w->out[tall][i], out[tall * cols + i]);
+    }
+    bar = barrier(w, src + 1, n);
+    for (tall = 0; tall < w->tall; tall++) {
+        for (i = 0; i < w->own; i++) {
+            src[1 + n++] =
+                attend_set(&w->c, w->max[tall][i], w->new_max[tall][i]);
+            src[1 + n++] =
+                attend_set(&w->c, w->sum[tall][i], w->new_sum[tall][i]);
+        }
+    }
+    for (i = 1; i < 3; i++) {
+        const struct uop *memory = attend_after(&w->c, i == 1 ? k : v, &bar, 1);
+        if (w->early)
+            n += store_chunks(w, sides[i], memory, src + 1 + n);
+        else
+            src[1 + n++] = copy_tile(w, sides[i], &t, memory);
+    }
+    src[0] = w->range;
+    *out_end = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
+    return uop_graph_status(w->c.g);
+}
+
+/* ---- what is stored ---- */
+
+static bell_status
+make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
+{
+    const struct uop *src[MAX_TALL * MAX_COLS * MAX_OWN], *sum[MAX_OWN],
+        *max[MAX_OWN], *args[4];
+    const struct uop *store = w->c.a->store;
+    uint32_t tall, c, i, j, n = 0, n_pairs = w->c.n_pairs;
+
+    for (tall = 0; tall < w->tall; tall++) {
+        for (i = 0; i < w->own; i++) {
+            sum[i] =
+                join_row(w, UOP_ADD, attend_get(&w->c, w->sum[tall][i], end));
+            max[i] = attend_get(&w->c, w->max[tall][i], end);
+        }
+        for (c = 0; c < w->v.wide / 16; c++) {
+            const struct uop *out = attend_get(&w->c, w->out[tall][c], end),
+                             *col = op2(&w->c, UOP_ADD, w->c16, 16 * c);
+            for (i = 0; i < w->own; i++) {
+                const struct uop *row = row_at(w, own_row(w, tall, i));
+                args[0] = store->src[0];
+                for (j = 1; j < 3; j++) {
+                    attend_let(&w->c, w->c.a->out, lane(w, out, i));
+                    attend_let(&w->c, w->c.a->sum, sum[i]);
+                    attend_let(&w->c, w->c.a->max, max[i]);
+                    attend_let_range(&w->c, w->c.a->row,
+                                     clamp(w, row, w->c.n_rows, group_rows(w)));
+                    attend_let_range(&w->c, w->c.a->col,
+                                     clamp(w, col, w->v.n, w->v.wide));
+                    args[j] = attend_value(&w->c, store->src[j], n_pairs);
+                }
+                args[3] = both(w, inside(w, row, w->c.n_rows, group_rows(w)),
+                               inside(w, col, w->v.n, w->v.wide));
+                src[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg,
+                                    args, args[3] ? 4 : 3);
+            }
+        }
+    }
+    *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
+    return uop_graph_status(w->c.g);
+}
+
+/* ---- sizes ---- */
+
+static int64_t
+padded(const struct work *w, int64_t n)
+{
+    return n + chunk_size(w); /* neighbours lie in different banks */
+}
+
+/* Words of q that a thread would keep. */
+static uint32_t
+q_regs(const struct work *w)
+{
+    return w->tall * (uint32_t)(w->q.wide / w->shape.k) * part_size(w) *
+           uop_dtype_infos[w->dtype].size_bytes / 4;
+}
+
+static bool
+keeps_queries(const struct work *w)
+{
+    return w->matrix && q_regs(w) <= Q_REGS &&
+           q_regs(w) + w->tall * w->v.wide / 16 * w->own <= 2 * Q_REGS;
+}
+
+static bool
+fits_memory(const struct work *w)
+{
+    const struct lower_target *t = w->c.e->k->target;
+    int64_t n = group_rows(w) * padded(w, w->c.tile);
+
+    n += w->c.tile * padded(w, w->k.wide);
+    n += w->v.turned ? w->v.wide * padded(w, w->c.tile)
+                     : w->c.tile * padded(w, w->v.wide);
+    if (!keeps_queries(w))
+        n += group_rows(w) * padded(w, w->q.wide);
+    return n * uop_dtype_infos[w->dtype].size_bytes + 64 <=
+               (int64_t)t->max_shared_bytes &&
+           count_threads(w) <= t->max_threads;
+}
+
+/* Results and q; the scores, E and operands; and what is copied for the next
+ * tile, which is there at the same time where it is early. observed: ptxas 13,
+ * LLVM 19: what this lets pass is not spilled. */
+static bool
+fits_registers(const struct work *w)
+{
+    int64_t n = w->tall * w->v.wide / 16 * w->own + OTHER_REGS, copied;
+    int64_t scores = 3 * w->tall * w->c.tile / 16 * w->own;
+
+    n += keeps_queries(w) ? q_regs(w) : 0;
+    n += w->matrix ? 0 : STEPS * w->v.wide / 16;
+    copied = w->c.tile * (w->k.wide + w->v.wide) *
+             uop_dtype_infos[w->dtype].size_bytes / 4 /
+             (w->waves * w->parts * 16);
+    return n + scores + (w->early ? copied : 0) <= w->c.e->k->target->max_regs;
+}
+
+/* The first that fits: of long tiles those loaded early, then others. */
+static bool
+choose_tile(struct work *w, uint32_t tall, int64_t most)
+{
+    uint32_t i;
+
+    for (i = 0; i < 8; i++) {
+        w->early = !(i & 2);
+        w->tall = i & 1 ? 1 : tall;
+        for (w->c.tile = i & 4 ? 16 : most; w->c.tile >= (i & 4 ? 16 : 32);
+             w->c.tile /= 2) {
+            if (fits_memory(w) && fits_registers(w))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void
+choose_form(struct work *w)
+{
+    const struct lower_target *t = w->c.e->k->target;
+
+    w->dtype = w->c.a->v->dtype == w->c.a->k->dtype &&
+                       t->matrix_layout != UOP_WMMA_NV &&
+                       t->matrix_k[w->c.a->v->dtype]
+                   ? w->c.a->v->dtype
+                   : UOP_F32;
+    w->matrix = t->matrix_layout != UOP_WMMA_NV && t->matrix_k[w->dtype];
+    w->own = OWN;
+    w->parts = t->warp_lanes / 16;
+    if (!w->matrix)
+        return;
+    w->shape =
+        (struct uop_wmma){t->matrix_layout, 16, 16, t->matrix_k[w->dtype]};
+    w->own = uop_wmma_lanes(w->shape, UOP_WMMA_C);
+}
+
+/* Few warps where that makes work-groups for all units, and keys that LOCAL
+ * memory holds. */
+static void
+choose_sizes(struct work *w)
+{
+    const struct kernel *k = w->c.e->k;
+    double rows = (double)w->c.n_rows;
+    uint64_t set;
+    int64_t most;
+
+    for (set = w->c.a->batch; set; set &= set - 1)
+        rows *= (double)k->sizes[__builtin_ctzll(set)];
+    w->tall = w->own == MAX_OWN ? 1 : MAX_TALL;
+    w->waves = w->matrix ? 4 : 256 / k->target->warp_lanes;
+    while ((w->waves > 1 || w->tall > 1) &&
+           (rows < (double)group_rows(w) * k->target->n_units ||
+            group_rows(w) / 2 >= w->c.n_rows)) {
+        if (w->tall > 1)
+            w->tall /= 2;
+        else
+            w->waves /= 2;
+    }
+    most = MAX_TILE;
+    while (most > 16 && most / 2 >= w->c.n_keys)
+        most /= 2;
+    while (!choose_tile(w, w->tall, most)) {
+        if (w->waves == 1) { /* what lower_attends counts upon */
+            w->tall = 1;
+            w->c.tile = 16;
+            break;
+        }
+        w->waves /= 2;
+    }
+    assert(fits_memory(w));
+}
+
+static void
+init_side(struct work *w, struct side *s, const struct uop *value,
+          uint32_t range)
+{
+    s->value = value;
+    s->range = range;
+    s->n = w->c.e->k->sizes[range];
+    s->wide = (s->n + 15) / 16 * 16;
+}
+
+static const struct uop *
+local(const struct work *w, int64_t n)
+{
+    return expand_local(w->c.e, w->dtype, (uint64_t)n);
+}
+
+static void
+make_memory(struct work *w)
+{
+    w->k.stride = w->q.stride = padded(w, w->k.wide);
+    w->v.stride = padded(w, w->v.turned ? w->c.tile : w->v.wide);
+    w->p_stride = padded(w, w->c.tile);
+    if (!keeps_queries(w))
+        w->q.memory = local(w, group_rows(w) * w->q.stride);
+    w->k.memory = local(w, w->c.tile * w->k.stride);
+    w->v.memory = local(w, (w->v.turned ? w->v.wide : w->c.tile) * w->v.stride);
+    w->p = local(w, group_rows(w) * w->p_stride);
+}
+
+static void
+make_accs(struct work *w)
+{
+    const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0);
+    uint32_t tall, i;
+
+    for (tall = 0; tall < w->tall; tall++) {
+        for (i = 0; i < w->own; i++) {
+            w->max[tall][i] = attend_acc(&w->c, low(&w->c), NULL, 0);
+            w->sum[tall][i] = attend_acc(&w->c, zero, NULL, 0);
+        }
+        for (i = 0; i < w->v.wide / 16; i++)
+            w->out[tall][i] = attend_acc(&w->c, zeros(w), NULL, 0);
+    }
+}
+
+/* Work-groups and threads. */
+static bell_status
+map_groups(struct work *w, struct lower_program *p)
+{
+    int64_t n = group_rows(w), warp = w->parts * 16;
+    const struct uop *tile, *tid;
+
+    BELL_TRY(attend_map_groups(&w->c, (w->c.n_rows + n - 1) / n, p, &tile));
+    p->local[0] = count_threads(w);
+    w->c.e->tid = tid = attend_special(&w->c, 4, p->local[0]);
+    w->wave = op2(&w->c, UOP_FLOORDIV, tid, warp);
+    w->c16 = op2(&w->c, UOP_FLOORMOD, tid, 16);
+    w->part =
+        op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, tid, 16), w->parts);
+    w->row0 = op2(&w->c, UOP_MUL, tile, n);
+    w->last = op2(&w->c, UOP_MIN, op2(&w->c, UOP_ADD, w->row0, n - 1),
+                  w->c.n_rows - 1);
+    return BELL_OK;
+}
+
+bell_status
+expand_attend_gpu(struct kernel *k, const struct attend *a,
+                  const struct uop **out_sink, struct lower_program *program)
+{
+    struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
+    struct work *w = arena_calloc(&k->mem, 1, sizeof(*w));
+    const struct uop *end = NULL;
+
+    if (!w)
+        return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
+    w->c = (struct attend_code){.e = &e, .g = k->g, .a = a};
+    w->c.n_rows = k->sizes[a->row];
+    w->c.n_keys = k->sizes[a->key];
+    init_side(w, &w->q, a->q, a->in);
+    init_side(w, &w->k, a->k, a->in);
+    init_side(w, &w->v, a->v, a->col);
+    choose_form(w);
+    w->v.turned = w->matrix;
+    choose_sizes(w);
+    attend_find_factor(&w->c);
+    LOG(LOG_OPT, "attention: %d rows by %d keys at a time", (int)group_rows(w),
+        (int)w->c.tile);
+    make_memory(w);
+    BELL_TRY(map_groups(w, program));
+    if (keeps_queries(w))
+        load_queries(w);
+    make_accs(w);
+    BELL_TRY(make_loop(w, &end));
+    BELL_TRY(make_stores(w, end, out_sink));
+    program->shared_bytes = e.shared_bytes;
+    return BELL_OK;
+}
