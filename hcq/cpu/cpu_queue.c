@@ -238,7 +238,8 @@ is_loaded_program(struct hcq_device *dev, const struct hcq_program_base *prog)
 }
 
 static size_t
-describe_queue(struct cpu_queue *queue, char *text, size_t size_bytes)
+describe_queue(struct cpu_queue *queue, const char *gap, char *text,
+               size_t size_bytes)
 {
     const struct hcq_program_base *prog = atomic_load(&queue->now.prog);
     unsigned op = atomic_load(&queue->now.op);
@@ -262,7 +263,7 @@ describe_queue(struct cpu_queue *queue, char *text, size_t size_bytes)
                  next < total ? next : total, total);
     else
         snprintf(what, sizeof(what), "%s", op ? hcq_op_name(op) : "starting");
-    used = snprintf(text, size_bytes, "%s: %s, %llu words queued",
+    used = snprintf(text, size_bytes, "%s%s: %s, %llu words queued", gap,
                     queue->base.name, what, queued);
     return used < 0 ? 0 : (size_t)used;
 }
@@ -282,11 +283,8 @@ cpu_describe(struct hcq_device *dev, char *text, size_t size_bytes)
 
         if (atomic_load(&queue->read) == atomic_load(&queue->write))
             continue;
-        if (used && used + 2 < size_bytes) {
-            memcpy(text + used, "; ", 3);
-            used += 2;
-        }
-        used += describe_queue(queue, text + used, size_bytes - used);
+        used += describe_queue(queue, used ? "; " : "", text + used,
+                               size_bytes - used);
     }
     pthread_mutex_unlock(&dev->lock);
 }

@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/chip.h"
 #include "hcq/amd/amd.h"
@@ -596,6 +598,142 @@ test_null_runs_nothing(void **state)
     hcq_device_close(dev);
 }
 
+/* What a null device refuses, and what it still takes. */
+static void
+test_null_limits(void **state)
+{
+    struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
+                                  .kind = HCQ_QUEUE_COMPUTE};
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    struct hcq_device *dev, *cpu;
+    struct hcq_buffer *buf, *most, *last;
+    struct hcq_queue *queue;
+    struct hcq_signal *sig, *own;
+    struct hcq_cs *cs;
+    uint64_t live, cached;
+    void *page = aligned_alloc(4096, 8192);
+
+    (void)state;
+    assert_int_equal(hcq_device_open("AMD@null:gfx1100", &dev), BELL_OK);
+    assert_int_equal(hcq_device_open("CPU", &cpu), BELL_OK);
+    hcq_device_info(dev, &info);
+    /* all of its memory, and not a page more */
+    assert_int_equal(hcq_buffer_create(dev, info.memory_bytes / 2, 0, &buf),
+                     BELL_OK);
+    assert_int_equal(hcq_buffer_create(dev, info.memory_bytes / 2, 0, &most),
+                     BELL_OK);
+    hcq_memory_usage(dev, &live, &cached);
+    assert_int_equal(live, info.memory_bytes);
+    assert_int_equal(hcq_buffer_create(dev, 1, 0, &last), BELL_E_NO_MEMORY);
+    hcq_buffer_destroy(most);
+    hcq_memory_trim(dev);
+    assert_int_equal(hcq_buffer_create(dev, 1, 0, &last), BELL_OK);
+    assert_int_equal(hcq_buffer_create(dev, info.memory_bytes / 2, 0, &most),
+                     BELL_E_NO_MEMORY);
+    hcq_buffer_destroy(last);
+    hcq_buffer_destroy(buf);
+    /* memory of ours stays where it is */
+    assert_int_equal(hcq_buffer_create_pinned(dev, page, 8192, &buf), BELL_OK);
+    assert_int_equal(buf->va, (uintptr_t)page);
+    assert_ptr_equal(buf->host, page);
+    hcq_buffer_destroy(buf);
+    /* queues */
+    desc.ring_size_bytes = 1u << 31;
+    assert_int_equal(hcq_queue_create_with(dev, &desc, &queue), BELL_E_INVALID);
+    assert_non_null(strstr(bell_error_last()->message, "to 1073741824 are"));
+    /* signals of its own alone */
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_signal_create(cpu, 0, &sig), BELL_OK);
+    assert_int_equal(hcq_signal_create(dev, 5, &own), BELL_OK);
+    assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+    hcq_cs_wait(cs, own, 5);
+    hcq_cs_signal(cs, sig, 7);
+    assert_int_equal(hcq_cs_submit(cs, &live), BELL_E_UNSUPPORTED);
+    assert_non_null(
+        strstr(bell_error_last()->message, "cannot use a signal of CPU"));
+    hcq_signal_destroy(sig);
+    hcq_signal_destroy(own);
+    hcq_queue_destroy(queue);
+    hcq_device_close(cpu);
+    hcq_device_close(dev);
+    free(page);
+}
+
+static bell_status
+null_work(void)
+{
+    struct hcq_program_desc desc = {.struct_size = sizeof(desc),
+                                    .name = "k",
+                                    .binary = "xyz",
+                                    .binary_size_bytes = 3,
+                                    .local = {1, 1, 1}};
+    struct hcq_program *prog = NULL;
+    struct hcq_queue *queue = NULL;
+    struct hcq_signal *sig = NULL;
+    struct hcq_device *dev;
+    bell_status status;
+
+    BELL_TRY(hcq_device_open("CPU@null:x86-64-v3", &dev));
+    status = hcq_queue_create(dev, HCQ_QUEUE_COPY, &queue);
+    if (status == BELL_OK)
+        status = hcq_signal_create(dev, 1, &sig);
+    if (status == BELL_OK)
+        status = hcq_program_create(dev, &desc, &prog);
+    if (status == BELL_OK)
+        assert_int_equal(prog->code_size_bytes, 3);
+    hcq_program_destroy(prog);
+    hcq_signal_destroy(sig);
+    hcq_queue_destroy(queue);
+    hcq_device_close(dev);
+    return status;
+}
+
+/* Every allocation failing in turn: told, and nothing is left. */
+static void
+test_null_no_memory(void **state)
+{
+    bell_status status;
+    uint64_t nth;
+
+    (void)state;
+    for (nth = 1, status = BELL_E_NO_MEMORY; status != BELL_OK; nth++) {
+        host_fail_after(nth, 0);
+        status = null_work();
+        host_fail_after(0, 0);
+        if (status != BELL_OK)
+            assert_int_equal(status, BELL_E_NO_MEMORY);
+    }
+    assert_true(nth > 6);
+}
+
+/* The host's processor as the kernel has it. */
+static void
+test_cpu_model(void **state)
+{
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    struct hcq_device_info info;
+    char line[4096];
+
+    (void)state;
+    get_info("CPU", &info);
+    while (file && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "model name\t: ", 13) == 0) {
+            assert_memory_equal(line + 13, info.model, strlen(info.model));
+            assert_true(strlen(info.model) == strlen(line + 13) ||
+                        strlen(info.model) == sizeof(info.model) - 1);
+        }
+        if (strncmp(line, "flags", 5) == 0)
+            assert_int_equal(
+                strcmp(info.arch, "x86-64-v4") == 0,
+                strstr(line, " avx512f ") && strstr(line, " avx512bw ") &&
+                    strstr(line, " avx512dq ") && strstr(line, " avx512vl ") &&
+                    strstr(line, " avx2 "));
+    }
+    if (file)
+        fclose(file);
+}
+
 int
 main(void)
 {
@@ -611,6 +749,9 @@ main(void)
         cmocka_unit_test(test_null_is_as_sim),
         cmocka_unit_test(test_bad_names),
         cmocka_unit_test(test_null_runs_nothing),
+        cmocka_unit_test(test_null_limits),
+        cmocka_unit_test(test_null_no_memory),
+        cmocka_unit_test(test_cpu_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

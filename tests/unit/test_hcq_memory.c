@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -379,6 +380,97 @@ nothing_to_destroy(void **state)
     kio_destroy(NULL);
 }
 
+/* ---- pages of signals -------------------------------------------------------- */
+
+/* Each page lies before the ones that were made earlier, without a gap. */
+struct page_maker {
+    uint64_t next_va;
+    unsigned n_pages, n_left;
+};
+
+static bell_status
+make_page(void *user, struct hcq_signal_page *out_page)
+{
+    struct page_maker *maker = user;
+
+    if (!maker->n_left)
+        return bell_fail(BELL_E_NO_MEMORY, "no more pages");
+    maker->n_left--;
+    maker->n_pages++;
+    maker->next_va -= HCQ_SIGNAL_PAGE_BYTES;
+    out_page->va = maker->next_va;
+    out_page->host = malloc(HCQ_SIGNAL_PAGE_BYTES);
+    memset(out_page->host, 0xee, HCQ_SIGNAL_PAGE_BYTES);
+    return BELL_OK;
+}
+
+static void
+release_page(void *user, const struct hcq_signal_page *page)
+{
+    struct page_maker *maker = user;
+
+    maker->n_pages--;
+    free(page->host);
+}
+
+static void
+count_page(void *user, const struct hcq_signal_page *page)
+{
+    unsigned *n = user;
+
+    assert_non_null(page->host);
+    ++*n;
+}
+
+static void
+pages_of_signals(void **state)
+{
+    static const struct hcq_signal_page_ops ops = {.alloc = make_page,
+                                                   .release = release_page};
+    enum {
+        EACH = HCQ_SIGNAL_PAGE_BYTES / HCQ_SIGNAL_BYTES
+    };
+    struct page_maker maker = {1 << 30, 0, 3};
+    struct hcq_signal_pages *pages;
+    uint64_t va[3 * EACH], *host[3 * EACH];
+    unsigned i, k, n = 0;
+
+    (void)state;
+    expect_ok(hcq_signal_pages_create(&ops, &maker, &pages));
+    for (i = 0; i < 3 * EACH; i++) {
+        expect_ok(hcq_signal_pages_alloc(pages, &va[i], &host[i]));
+        for (k = 0; k < HCQ_SIGNAL_BYTES / 8; k++)
+            assert_int_equal(host[i][k], 0);
+        memset(host[i], 1 + (int)i, HCQ_SIGNAL_BYTES);
+        assert_int_equal(maker.n_pages, i / EACH + 1);
+        assert_true(va[i] >= maker.next_va && va[i] < 1 << 30);
+    }
+    for (i = 0; i < 3 * EACH; i++)
+        assert_int_equal((uint8_t)host[i][0], (uint8_t)(1 + i));
+    assert_int_equal(hcq_signal_pages_alloc(pages, &va[0], &host[0]),
+                     BELL_E_NO_MEMORY);
+    hcq_signal_pages_each(pages, count_page, &n);
+    assert_int_equal(n, 3);
+    hcq_signal_pages_free(pages, 1 << 30); /* nobody's */
+    hcq_signal_pages_free(pages, maker.next_va - HCQ_SIGNAL_BYTES);
+    /* The first of each page, then all of the middle one. */
+    for (i = 0; i < 3; i++) {
+        uint64_t at = maker.next_va + i * HCQ_SIGNAL_PAGE_BYTES, got;
+
+        hcq_signal_pages_free(pages, at);
+        expect_ok(hcq_signal_pages_alloc(pages, &got, &host[0]));
+        assert_int_equal(got, at);
+    }
+    for (i = 0; i < EACH; i++)
+        hcq_signal_pages_free(pages, maker.next_va + HCQ_SIGNAL_PAGE_BYTES +
+                                         i * HCQ_SIGNAL_BYTES);
+    for (i = 0; i < EACH; i++)
+        hcq_signal_pages_free(pages, maker.next_va + i * HCQ_SIGNAL_BYTES);
+    assert_int_equal(maker.n_pages, 2);
+    hcq_signal_pages_destroy(pages);
+    assert_int_equal(maker.n_pages, 0);
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, open_device, close_device)
 
@@ -386,10 +478,18 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(classes),       TEST(taken_once),         TEST(kept_bytes),
-        TEST(budget),        TEST(no_memory),          TEST(pinned),
-        TEST(ranges),        TEST(arguments),          TEST(poison),
-        TEST(left_at_close), TEST(nothing_to_destroy),
+        TEST(classes),
+        TEST(taken_once),
+        TEST(kept_bytes),
+        TEST(budget),
+        TEST(no_memory),
+        TEST(pinned),
+        TEST(ranges),
+        TEST(arguments),
+        TEST(poison),
+        TEST(left_at_close),
+        TEST(nothing_to_destroy),
+        cmocka_unit_test(pages_of_signals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,163 @@
+/* What a device says of work that is under way: every queue's commands, cut
+ * off anywhere; and nothing once it is done.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "hcq/hcq_backend.h"
+#include "tests/unit/expect.h"
+
+enum {
+    N_QUEUES = 3
+};
+
+/* The text with every hexadecimal number as '#': addresses. */
+static void
+without_addresses(const char *text, char *out, size_t size_bytes)
+{
+    size_t n = 0;
+
+    while (*text && n + 1 < size_bytes) {
+        size_t digits = strncmp(text, "0x", 2) == 0
+                            ? 2 + strspn(text + 2, "0123456789abcdef")
+                            : 0;
+
+        out[n++] = digits ? '#' : *text;
+        text += digits ? digits : 1;
+    }
+    out[n] = '\0';
+}
+
+/* The same at two looks: whoever works has come to where it waits. */
+static void
+look_when_still(struct hcq_device *dev, char *text, size_t size_bytes)
+{
+    char before[4096];
+    int i;
+
+    dev->ops->describe(dev, text, size_bytes);
+    for (i = 0; i < 200; i++) {
+        snprintf(before, sizeof(before), "%s", text);
+        usleep(5000);
+        dev->ops->describe(dev, text, size_bytes);
+        if (strcmp(before, text) == 0 && !strstr(text, "starting") && i > 4)
+            return;
+    }
+}
+
+static void
+submit_waits(struct hcq_queue *queue, struct hcq_signal *sig, unsigned n)
+{
+    struct hcq_cs *cs;
+    uint64_t value;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_wait(cs, sig, 5);
+        hcq_cs_timestamp(cs, sig);
+        hcq_cs_signal(cs, sig, 6 + i);
+        expect_ok(hcq_cs_submit(cs, &value));
+    }
+}
+
+static void
+check_device(const char *name, const char *expected)
+{
+    static const unsigned n_submissions[N_QUEUES] = {1, 0, 6};
+    struct hcq_queue *queues[N_QUEUES];
+    struct hcq_signal *sig[N_QUEUES];
+    char whole[4096], text[4096], plain[4096];
+    struct hcq_device *dev;
+    unsigned i;
+    size_t n;
+
+    expect_ok(hcq_device_open(name, &dev));
+    dev->ops->describe(dev, text, sizeof(text));
+    assert_string_equal(text, "");
+    for (i = 0; i < N_QUEUES; i++) {
+        expect_ok(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queues[i]));
+        expect_ok(hcq_signal_create(dev, 0, &sig[i]));
+        submit_waits(queues[i], sig[i], n_submissions[i]);
+    }
+    look_when_still(dev, whole, sizeof(whole));
+    without_addresses(whole, plain, sizeof(plain));
+    assert_string_equal(plain, expected);
+    for (n = 1; n < strlen(whole) + 3; n++) {
+        memset(text, 'x', sizeof(text));
+        dev->ops->describe(dev, text, n);
+        assert_true(strlen(text) < n);
+        assert_memory_equal(text, whole, strlen(text));
+        assert_true(strlen(text) + 1 == n || strcmp(text, whole) == 0);
+        assert_int_equal(text[n], 'x');
+    }
+    for (i = 0; i < N_QUEUES; i++) {
+        hcq_signal_set(sig[i], 5);
+        expect_ok(hcq_queue_wait(queues[i], HCQ_TIMEOUT_NS));
+    }
+    dev->ops->describe(dev, text, sizeof(text));
+    assert_string_equal(text, "");
+    for (i = 0; i < N_QUEUES; i++) {
+        hcq_queue_destroy(queues[i]);
+        hcq_signal_destroy(sig[i]);
+    }
+    hcq_device_close(dev);
+}
+
+static void
+test_cpu(void **state)
+{
+    (void)state;
+    check_device("CPU", "CPU:0/compute0: wait for signal # >= 5, 11 words "
+                        "queued; CPU:0/compute2: wait for signal # >= 5, 66 "
+                        "words queued");
+}
+
+/* Four submissions are told, and how many there are. */
+static void
+check_card(const char *name, const char *full_name)
+{
+    char text[4096];
+    size_t n;
+    int i;
+
+    n = (size_t)snprintf(text, sizeof(text),
+                         "%s/compute0: wait for signal # >= 5, timestamp #, "
+                         "signal # = 6; %s/compute2: ",
+                         full_name, full_name);
+    for (i = 6; i < 10; i++)
+        n += (size_t)snprintf(
+            text + n, sizeof(text) - n,
+            "wait for signal # >= 5, timestamp #, signal # = %d, ", i);
+    snprintf(text + n, sizeof(text) - n, "6 submissions not done");
+    check_device(name, text);
+}
+
+static void
+test_cards(void **state)
+{
+    (void)state;
+    check_card("NV@sim:sm_90", "NV:0@sim:sm_90");
+    check_card("AMD@sim:gfx1100", "AMD:0@sim:gfx1100");
+    check_card("AMD@sim:gfx942", "AMD:0@sim:gfx942");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_cards),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
