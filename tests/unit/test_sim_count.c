@@ -27,13 +27,20 @@ static uint64_t
 sectors(uint32_t n, uint64_t first, uint64_t step, uint32_t n_bytes)
 {
     struct sim_counts c = {0};
-    uint64_t addr[64];
+    uint64_t addr[64], n_stores;
 
     spread(addr, n, first, step);
     sim_count_global(&c, addr, n, n_bytes, false);
     assert_int_equal(c.n_loads, 1);
     assert_int_equal(c.loaded_bytes, n * n_bytes);
     assert_int_equal(c.n_stores + c.store_sectors + c.stored_bytes, 0);
+    for (n_stores = 1; n_stores <= 2; n_stores++) {
+        sim_count_global(&c, addr, n, n_bytes, true);
+        assert_int_equal(c.n_stores, n_stores);
+        assert_int_equal(c.stored_bytes, n_stores * n * n_bytes);
+        assert_int_equal(c.store_sectors, n_stores * c.load_sectors);
+    }
+    assert_int_equal(c.n_loads, 1);
     return c.load_sectors;
 }
 
@@ -50,6 +57,47 @@ test_sectors(void **state)
     assert_int_equal(sectors(64, 0, 4096, 16), 64);
     assert_int_equal(sectors(2, 24, 64, 16), 4); /* across a sector's end */
     assert_int_equal(sectors(7, 0, 2, 2), 1);
+}
+
+/* Each number of a part comes to its own of the sum. */
+static void
+test_sum(void **state)
+{
+    struct sim_counts part, sum, none;
+    const uint64_t *of_sum = (const void *)&sum;
+    uint64_t *of_part = (void *)&part;
+    size_t i, n = sizeof(part) / 8, first_flop, n_zero = 0;
+
+    (void)state;
+    first_flop = offsetof(struct sim_counts, matrix_flops) / 8;
+    for (i = 0; i < n; i++)
+        of_part[i] = 1000 + i;
+    part.n_groups_run = part.n_groups = 7;
+    for (i = 0; i < CHIP_RATE_COUNT; i++)
+        part.matrix_flops[i] = 0.5 + (double)i;
+    sim_count_begin(3);
+    assert_true(sim_count_on(&part.n_groups));
+    assert_int_equal(part.n_groups, 3);
+    part.n_groups = 9;
+    sim_count_add(&part);
+    sim_count_add(&part);
+    sim_count_take(&sum);
+    sim_count_take(&none);
+    sim_count_end();
+    for (i = 0; i < n; i++) {
+        if (i < first_flop || i >= first_flop + CHIP_RATE_COUNT)
+            assert_int_equal(of_sum[i], 2 * of_part[i]);
+        n_zero += ((const uint64_t *)(const void *)&none)[i] == 0;
+    }
+    for (i = 0; i < CHIP_RATE_COUNT; i++)
+        assert_true(sum.matrix_flops[i] == 1 + 2 * (double)i);
+    assert_int_equal(n_zero, n);
+    assert_false(sim_count_on(&part.n_groups));
+    assert_int_equal(sim_count_step(10, 0), 1);
+    assert_int_equal(sim_count_step(10, 10), 1);
+    assert_int_equal(sim_count_step(11, 10), 2);
+    assert_int_equal(sim_count_step(20, 10), 2);
+    assert_int_equal(sim_count_step(21, 10), 3);
 }
 
 static uint64_t
@@ -224,9 +272,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sectors), cmocka_unit_test(test_wavefronts),
-        cmocka_unit_test(test_steps),   cmocka_unit_test(test_ptx_kernel),
-        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_sum),        cmocka_unit_test(test_sectors),
+        cmocka_unit_test(test_wavefronts), cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_ptx_kernel), cmocka_unit_test(test_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
