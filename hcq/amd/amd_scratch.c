@@ -53,8 +53,6 @@ amd_scratch_sizes(const struct amd_gen *gen, const struct amd_topology *t,
     waves = size ? out->xcc_bytes / (size * gen->scratch_unit_bytes) : 0;
     if (gen->scratch_waves_per_engine && t->n_engines)
         waves /= t->n_engines;
-    if (waves > slots * t->n_xcc)
-        waves = slots * t->n_xcc;
     if (waves > 0xfff)
         waves = 0xfff;
     out->tmpring = (uint32_t)(waves | size << 12);

@@ -24,6 +24,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_kfd.h"
+#include "hcq/amd/regs/amd_object.h"
 #include "ioctl/kfd_uapi.h"
 #include "sim/amd/sim_amd.h"
 #include "tests/unit/expect.h"
@@ -87,6 +88,11 @@ static const struct board {
      16, 0x1400, 1048576},
     {"gfx1030", 100300, 64, 144, 2, 1, 8, 2, 0x7000, 0x17ef000, 0x1801000, 20,
      32, 0x2900, 4718592},
+    /* at their limits: the control stack's, waves of an array, waves */
+    {"6900XT", 100300, 64, 160, 2, 1, 8, 2, 0x7000, 0x1a97000, 0x1aab000, 0, 0,
+     0, 0},
+    {"gfx90a", 90010, 64, 832, 4, 1, 8, 1, 0x9000, 0x7919000, 0x7939000, 16, 16,
+     0x1fff, 6815744},
 };
 
 static void
@@ -121,6 +127,35 @@ sizes_of_boards(void **state)
         assert_int_equal(scratch.xcc_bytes, b->xcc_bytes);
     }
     assert_null(amd_gen_find(90500));
+}
+
+/* What a queue's structure says of scratch: of AQL queues alone. */
+static void
+queue_structure(void **state)
+{
+    struct amd_object_aql_queue queue, was;
+    const struct amd_scratch scratch = {.mem = {.va = 0x7f1234567000},
+                                        .lane_bytes = 112,
+                                        .tmpring = 0x74c0,
+                                        .xcc_bytes = 8716288};
+    struct amd_channel channel = {.kind = AMD_RING_PM4, .scratch = &scratch};
+
+    (void)state;
+    memset(&queue, 0xee, sizeof(queue));
+    was = queue;
+    channel.pointers.cpu = (void *)&queue;
+    amd_channel_set_scratch(&channel);
+    assert_memory_equal(&queue, &was, sizeof(queue));
+    channel.kind = AMD_RING_AQL;
+    amd_channel_set_scratch(&channel);
+    was.scratch_base = 0x7f1234567000;
+    was.scratch_resource[0] = 0x34567000;
+    was.scratch_resource[1] = 0x80007f12;
+    was.scratch_resource[2] = 8716288;
+    was.scratch_resource[3] = 0x00ea4fac;
+    was.tmpring_size = 0x74c0;
+    was.scratch_lane_bytes = 112;
+    assert_memory_equal(&queue, &was, sizeof(queue));
 }
 
 /* src: hw/amd/BRINGUP.md 0, pm4.csv (DMA_DATA) */
@@ -1210,6 +1245,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window_is_flushed),
         cmocka_unit_test(sizes_of_boards),
+        cmocka_unit_test(queue_structure),
         cmocka_unit_test(limits_of_generations),
         cmocka_unit_test(names_of_calls),
         cmocka_unit_test(tells_what_it_is),
