@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/thread.h"
 #include "hcq/hcq_backend.h"
 #include "tests/unit/expect.h"
 
@@ -151,12 +152,69 @@ test_cards(void **state)
     check_card("AMD@sim:gfx942", "AMD:0@sim:gfx942");
 }
 
+/* ---- ticks ----------------------------------------------------------------- */
+
+static struct hcq_clock_pair clock_now;
+static unsigned n_compared;
+
+static bell_status
+compare_clocks(struct hcq_device *dev, struct hcq_clock_pair *out_pair)
+{
+    (void)dev;
+    n_compared++;
+    *out_pair = clock_now;
+    return BELL_OK;
+}
+
+/* Ticks of 10 ns. What was measured over half a second counts for more than
+ * what the driver says; a comparison older than a second is made again. */
+static void
+test_ticks(void **state)
+{
+    static const struct hcq_device_ops ops = {.compare_clocks = compare_clocks},
+                                       none = {.compare_clocks = NULL};
+    const uint64_t now = time_now_ns(), half = 500000000;
+    struct hcq_device dev = {.ops = &none,
+                             .clock_lock = PTHREAD_MUTEX_INITIALIZER,
+                             .info = {.timestamp_hz = 100000000}};
+
+    (void)state;
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 12345), 12345);
+    dev.ops = &ops;
+    dev.first_clock = dev.last_clock = (struct hcq_clock_pair){1000, now};
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 1000), now);
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 1007), now + 70);
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 993), now - 70);
+    assert_int_equal(n_compared, 0);
+    /* 20 ns a tick, as measured, but only over longer than half a second */
+    dev.first_clock.host_ns = now - half;
+    dev.last_clock = (struct hcq_clock_pair){1000 + half / 20, now};
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 1100), now - half + 1000);
+    dev.first_clock.host_ns = now - half - 20;
+    dev.last_clock.ticks++;
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 1100), now - half - 20 + 2000);
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 900), now - half - 20 - 2000);
+    assert_int_equal(n_compared, 0);
+    /* half a second ago is not long ago, two are */
+    dev.first_clock.host_ns = dev.last_clock.host_ns = now - half;
+    dev.last_clock.ticks = 1000;
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 1001), now - half + 10);
+    assert_int_equal(n_compared, 0);
+    dev.first_clock.host_ns = dev.last_clock.host_ns = now - 4 * half;
+    clock_now = (struct hcq_clock_pair){1000 + 4 * half / 12,
+                                        now - 4 * half + 4 * half / 12 * 12};
+    assert_int_equal(hcq_timestamp_to_ns(&dev, 2000), now - 4 * half + 12000);
+    assert_int_equal(n_compared, 1);
+    assert_int_equal(dev.last_clock.ticks, clock_now.ticks);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_cards),
+        cmocka_unit_test(test_ticks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

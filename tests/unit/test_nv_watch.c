@@ -13,6 +13,9 @@
 #include <cmocka.h>
 
 #include "hcq/hcq.h"
+#include "hcq/nv/regs/nv_host.h"
+#include "ioctl/cassette.h"
+#include "ioctl/kio.h"
 #include "render/ptx/nv_container.h"
 
 #define SIZE_BYTES 4096u
@@ -118,6 +121,62 @@ records_chains(void **state)
     unlink(path);
 }
 
+/* Every entry of a ring is told once, at its place, also those behind its end.
+ */
+static void
+tells_every_entry(void **state)
+{
+    enum {
+        N = NV_HOST_RING_ENTRIES + 100
+    };
+    char path[64], record[128];
+    struct cas_reader *reader;
+    struct hcq_device *dev;
+    struct hcq_queue *queue;
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+    uint64_t base = 0, n_told = 0, n_bells = 0;
+    uint32_t i, k;
+
+    (void)state;
+    snprintf(path, sizeof(path), "/tmp/bell-entries-%ld.cas", (long)getpid());
+    snprintf(record, sizeof(record), "NV@record:%s@sim:sm_90", path);
+    assert_int_equal(hcq_device_open(record, &dev), BELL_OK);
+    assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
+    assert_int_equal(hcq_signal_create(dev, 0, &sig), BELL_OK);
+    for (i = 1; i <= N; i++) {
+        assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
+        hcq_cs_signal(cs, sig, i);
+        assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
+        assert_int_equal(hcq_queue_wait(queue, LONG_NS), BELL_OK);
+    }
+    assert_int_equal(hcq_signal_value(sig), N);
+    hcq_signal_destroy(sig);
+    hcq_queue_destroy(queue);
+    hcq_device_close(dev);
+    assert_int_equal(cas_reader_open(path, &reader), BELL_OK);
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+
+        if (r->kind != CAS_DOORBELL)
+            continue;
+        n_bells++;
+        for (k = 0; k < r->n_blobs; k++) {
+            const struct cas_blob *b = &r->blobs[k];
+
+            if (b->extra != KIO_REGION_RING)
+                continue;
+            base = n_told ? base : b->addr;
+            assert_int_equal(b->addr, base + n_told % NV_HOST_RING_ENTRIES * 8);
+            assert_int_equal(b->size_bytes % 8, 0);
+            n_told += b->size_bytes / 8;
+        }
+    }
+    assert_true(n_bells >= N && n_told >= N);
+    cas_reader_close(reader);
+    unlink(path);
+}
+
 static void
 records_and_replays(void **state)
 {
@@ -171,6 +230,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_every_entry),
         cmocka_unit_test(records_and_replays),
         cmocka_unit_test(records_chains),
     };
