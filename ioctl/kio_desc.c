@@ -412,7 +412,7 @@ desc_add(struct text *text, const char *fmt, ...)
 static void
 add_array(struct text *text, const struct kio_field *field, const uint8_t *data)
 {
-    uint32_t n = field->size_bytes, shown = n < 8 ? n : 8, i;
+    uint32_t n = field->size_bytes, i;
 
     assert(field->each_bytes > 0);
     if (field->kind == KIO_FIELD_TEXT) {
@@ -420,18 +420,17 @@ add_array(struct text *text, const struct kio_field *field, const uint8_t *data)
         return;
     }
     if (field->kind == KIO_FIELD_BYTES || field->each_bytes == 1) {
-        for (i = 0; i < (n < 16 ? n : 16); i++)
+        for (i = 0; i < n && i < 16; i++)
             desc_add(text, "%02x", data[i]);
-        desc_add(text, n > 16 ? "..." : "");
+        desc_add(text, i < n ? "..." : "");
         return;
     }
     n = field->size_bytes / field->each_bytes;
-    shown = n < 8 ? n : 8;
-    for (i = 0; i < shown; i++)
+    for (i = 0; i < n && i < 8; i++)
         desc_add(text, "%s0x%" PRIx64, i ? "," : "[",
                  desc_load(data, field->size_bytes, i * field->each_bytes,
                            field->each_bytes));
-    desc_add(text, n > shown ? ",...]" : "]");
+    desc_add(text, i < n ? ",...]" : "]");
 }
 
 static void

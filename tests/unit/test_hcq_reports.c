@@ -208,6 +208,32 @@ test_ticks(void **state)
     assert_int_equal(dev.last_clock.ticks, clock_now.ticks);
 }
 
+/* Backends without devices are no failure: the last one stays. */
+static void
+test_enumerate_keeps_error(void **state)
+{
+    struct hcq_device_desc list[16];
+    struct hcq_device *dev;
+    size_t n, all;
+
+    (void)state;
+    expect_fails(hcq_device_open("NV@null:none", &dev), BELL_E_NO_DEVICE,
+                 "'none'");
+    expect_ok(hcq_device_enumerate(NULL, 0, &all));
+    assert_true(all >= 1 && all < ARRAY_LEN(list));
+    memset(list, 0xee, sizeof(list));
+    expect_ok(hcq_device_enumerate(list, all - 1, &n));
+    assert_int_equal(n, all);
+    assert_int_equal(((uint8_t *)&list[all - 1])[0], 0xee);
+    expect_ok(hcq_device_enumerate(list, ARRAY_LEN(list), &n));
+    assert_int_equal(n, all);
+    assert_string_equal(list[n - 1].backend, "CPU");
+    assert_non_null(strstr(bell_error_last()->message, "'none'"));
+    expect_fails(hcq_device_enumerate(NULL, 1, &n), BELL_E_INVALID, "no place");
+    expect_fails(hcq_device_enumerate(list, 1, NULL), BELL_E_INVALID,
+                 "no place");
+}
+
 int
 main(void)
 {
@@ -215,6 +241,7 @@ main(void)
         cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_cards),
         cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_enumerate_keeps_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

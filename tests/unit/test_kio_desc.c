@@ -657,16 +657,56 @@ test_device_names(void **state)
     assert_string_equal(kio_dev_name(KIO_DEV_COUNT), "unknown");
 }
 
+/* Numbers and bytes of every length: as many as are shown. */
+static void
+test_array_text(void **state)
+{
+    uint8_t data[4 * 12];
+    char text[512], expected[512];
+    uint32_t n, i, each;
+    size_t used;
+
+    (void)state;
+    for (i = 0; i < sizeof(data); i++)
+        data[i] = i % 4 ? 0 : (uint8_t)(0x10 + i / 4);
+    for (n = 1; n <= 48; n++) {
+        for (each = 1; each <= 4; each += 3) {
+            struct kio_field field = {.name = "f",
+                                      .size_bytes = n,
+                                      .each_bytes = (uint16_t)each,
+                                      .kind = KIO_FIELD_HEX};
+            const struct kio_struct desc = {"s", &field, n, 1};
+            uint32_t most = each == 1 ? 16 : 8;
+
+            if (n % each || n == each)
+                continue;
+            used = (size_t)snprintf(expected, sizeof(expected), "f=%s",
+                                    each == 1 ? "" : "[");
+            for (i = 0; i < n / each && i < most; i++)
+                used += (size_t)snprintf(
+                    expected + used, sizeof(expected) - used,
+                    each == 1 ? "%s%02x" : "%s0x%x", each > 1 && i ? "," : "",
+                    each == 1 ? data[i] : 0x10 + i);
+            snprintf(expected + used, sizeof(expected) - used, "%s",
+                     n / each <= most ? each == 1 ? "" : "]"
+                     : each == 1      ? "..."
+                                      : ",...]");
+            kio_struct_format(&desc, data, n, text, sizeof(text));
+            assert_string_equal(text, expected);
+        }
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),     cmocka_unit_test(test_forced),
-        cmocka_unit_test(test_breaks),       cmocka_unit_test(test_convert),
-        cmocka_unit_test(test_device_names), cmocka_unit_test(test_put),
-        cmocka_unit_test(test_requests),     cmocka_unit_test(test_follow),
-        cmocka_unit_test(test_text),         cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_array_text),  cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_forced),      cmocka_unit_test(test_breaks),
+        cmocka_unit_test(test_convert),     cmocka_unit_test(test_device_names),
+        cmocka_unit_test(test_put),         cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_follow),      cmocka_unit_test(test_text),
+        cmocka_unit_test(test_differences), cmocka_unit_test(test_facts),
     };
 
     return cmocka_run_group_tests_name("kio_desc", tests, NULL, NULL);
