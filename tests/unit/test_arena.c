@@ -94,6 +94,46 @@ test_overflow(void **state)
     arena_fini(&arena);
 }
 
+/* Blocks double from 4 KiB to 1 MiB; what is larger has one of its own. */
+static void
+test_blocks(void **state)
+{
+    struct arena arena;
+    size_t size, used = 0, k;
+    uint8_t *first, *next;
+
+    (void)state;
+    arena_init(&arena);
+    for (size = 4096; size <= 4u << 20; size *= 2) {
+        size_t n = size < 1u << 20 ? size : 1u << 20;
+
+        first = arena_alloc(&arena, 1);
+        assert_int_equal(arena.end - first, n);
+        for (k = 1; k < n / 16; k++) {
+            next = arena_alloc(&arena, k % 16 + 1);
+            assert_ptr_equal(next, first + 16 * k);
+        }
+        assert_ptr_equal(arena.cur, arena.end);
+        used += n;
+        assert_int_equal(arena.used_bytes, used);
+    }
+    first = arena_alloc(&arena, (1u << 20) + 16);
+    assert_ptr_equal(first + (1u << 20) + 16, arena.end);
+    memset(first, 1, (1u << 20) + 16);
+    first = arena_alloc(&arena, 3u << 20);
+    memset(first, 1, 3u << 20);
+    first = arena_alloc(&arena, 1);
+    assert_int_equal(arena.end - first, 1u << 20);
+    host_fail_after(1, 0);
+    assert_null(arena_calloc(&arena, 1u << 18, 8));
+    assert_null(arena_copy(&arena, "", 2u << 20));
+    assert_null(arena_printf(&arena, "%2097152d", 1));
+    host_fail_after(0, 0);
+    assert_non_null(arena_copy(&arena, NULL, 0));
+    assert_true(arena.failed);
+    arena_fini(&arena);
+}
+
 int
 main(void)
 {
@@ -103,6 +143,7 @@ main(void)
         cmocka_unit_test(test_calloc_copy_printf),
         cmocka_unit_test(test_failure_is_sticky),
         cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_backend.h"
 #include "tests/unit/expect.h"
@@ -234,6 +235,54 @@ test_enumerate_keeps_error(void **state)
                  "no place");
 }
 
+/* ---- losing a device -------------------------------------------------------- */
+
+static unsigned n_lines, n_wakes;
+
+static void
+count_line(void *user, const char *line)
+{
+    assert_string_equal(line, user);
+    n_lines++;
+}
+
+static void
+count_wake(struct hcq_signal *sig)
+{
+    assert_non_null(sig);
+    n_wakes++;
+}
+
+/* The first reason counts, and is told once; whoever sleeps is woken. */
+static void
+test_lost_once(void **state)
+{
+    static const struct hcq_device_ops ops = {.signal_wake = count_wake};
+    static char line[] = "sync: fake lost: the first";
+    const struct hcq_fault faults[] = {
+        {.kind = HCQ_FAULT_MEMORY, .text = "the first"},
+        {.kind = HCQ_FAULT_STREAM, .text = "another"}};
+    struct hcq_device dev = {.ops = &ops,
+                             .info = {.name = "fake"},
+                             .lock = PTHREAD_MUTEX_INITIALIZER};
+
+    (void)state;
+    hcq_link_init(&dev.signals);
+    log_set_writer(count_line, line);
+    log_mask = LOG_SYNC;
+    assert_false(hcq_device_is_lost(&dev));
+    hcq_device_set_lost(&dev, &faults[0]);
+    assert_true(hcq_device_is_lost(&dev));
+    hcq_device_set_lost(&dev, &faults[1]);
+    hcq_device_set_cut_off(&dev, "a third");
+    log_mask = 0;
+    log_set_writer(NULL, NULL);
+    assert_int_equal(n_lines, 1);
+    assert_int_equal(n_wakes, 0);
+    assert_int_equal(dev.fault.kind, HCQ_FAULT_MEMORY);
+    assert_string_equal(dev.fault.text, "the first");
+}
+
 int
 main(void)
 {
@@ -241,6 +290,7 @@ main(void)
         cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_cards),
         cmocka_unit_test(test_ticks),
+        cmocka_unit_test(test_lost_once),
         cmocka_unit_test(test_enumerate_keeps_error),
     };
 
