@@ -189,7 +189,8 @@ attend_acc(struct attend_code *w, const struct uop *first,
     union uop_arg arg = {.i = w->e->n_accs++};
 
     assert(n < 4);
-    memcpy(src + 1, loops, n * sizeof(*loops));
+    if (n)
+        memcpy(src + 1, loops, n * sizeof(*loops));
     return uop_new(w->g, UOP_ACC, first->dtype, first->lanes, arg, src, n + 1);
 }
 
