@@ -95,8 +95,11 @@ lay_out(struct hcq_stream *base, const struct hcq_extent *extent,
 void
 nv_stream_unbind(struct hcq_stream *base)
 {
-    struct nv_stream *stream = nv_stream_of(base);
+    struct nv_stream *stream;
 
+    if (!base->form)
+        return;
+    stream = nv_stream_of(base);
     base->form = NULL;
     nv_mem_free(nv_device_of(base->queue->dev), &stream->mem);
     host_free(stream->segment_dw);
