@@ -249,7 +249,9 @@ read_bulk_words(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         .w = w, .in = in, .mask = 0xff, .n_bytes = CHUNK, .space = PX_GENERIC};
     uint64_t addr[PX_LANES];
     uint8_t *ptr[PX_LANES];
+    struct sim_counts *counts = r->counts;
     uint32_t i;
+    bool ok;
 
     assert(lane < PX_LANES);
     if (at % 64)
@@ -257,7 +259,10 @@ read_bulk_words(struct px_run *r, struct px_warp *w, const struct px_insn *in,
                         "a tensor map begins at multiples of 64");
     for (i = 0; i < 8; i++)
         addr[i] = at + i * CHUNK;
-    if (!px_resolve(r, &s, addr, ptr))
+    r->counts = NULL; /* the same words each time */
+    ok = px_resolve(r, &s, addr, ptr);
+    r->counts = counts;
+    if (!ok)
         return false;
     for (i = 0; i < 8; i++)
         memcpy(&words[4 * i], ptr[i], CHUNK);
@@ -357,11 +362,29 @@ place_of(const struct tensor_map *m, uint32_t to, uint32_t n)
     return m->is_swizzled ? (at ^ (at >> 3 & 0x70)) - to : n;
 }
 
+/* What a row of a box takes is counted at once, not as read_row reads it. */
+static void
+count_row(struct sim_counts *counts, const struct tensor_map *m,
+          const int32_t *x)
+{
+    int64_t begin = x[0] < 0 ? 0 : x[0], end = (int64_t)x[0] + m->box[0];
+    uint64_t va = m->address + (uint64_t)begin * m->elem_bytes;
+    uint32_t d;
+
+    for (d = 1; d < m->n_dims; d++)
+        va += (uint64_t)x[d] * m->stride[d];
+    end = end > (int64_t)m->n[0] ? (int64_t)m->n[0] : end;
+    if (begin < end)
+        sim_count_global(counts, &va, 1,
+                         (uint32_t)(end - begin) * m->elem_bytes, false);
+}
+
 static bool
 read_box(struct px_run *r, struct px_warp *w, const struct px_insn *in,
          const struct tensor_map *m, const int32_t *from, struct px_box *box)
 {
     uint32_t row_bytes = m->box[0] * m->elem_bytes, row, d, i;
+    struct sim_counts *counts = r->counts;
     uint8_t *line = host_alloc(row_bytes);
     bool ok = line != NULL;
 
@@ -374,7 +397,11 @@ read_box(struct px_run *r, struct px_warp *w, const struct px_insn *in,
             rest /= m->box[d];
             inside = inside && x[d] >= 0 && (uint64_t)x[d] < m->n[d];
         }
+        r->counts = NULL;
         ok = read_row(r, w, in, m, x, inside, line);
+        r->counts = counts;
+        if (counts && inside)
+            count_row(counts, m, x);
         for (i = 0; i < row_bytes && ok; i += CHUNK)
             memcpy(box->data + place_of(m, box->at, row * row_bytes + i),
                    line + i, CHUNK);

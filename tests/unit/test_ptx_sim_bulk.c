@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "ioctl/sim_count.h"
 #include "ptx_run.h"
 
 #define COLUMNS   64u /* of 2 bytes */
@@ -157,6 +158,38 @@ test_boxes(void **state)
 }
 
 /* A map whose matrix begins nowhere: boxes inside do not care. */
+/* What a box takes is counted by rows, as what lies in them. */
+static void
+test_counts(void **state)
+{
+    static const uint32_t n_rows[] = {16, 16, 10, 11},
+                          n_bytes[] = {128, 128, 112, 122};
+    static uint8_t data[RESULT + BOX_BYTES];
+    static char text[8192];
+    struct sim_counts c;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(n_rows); i++) {
+        struct ptx_run run = {.text = text,
+                              .data = data,
+                              .data_bytes = sizeof(data),
+                              .blocks = 2,
+                              .threads = THREADS,
+                              .page_bytes = 16};
+
+        fill(data);
+        write_text(&rows[i], text, sizeof(text));
+        sim_count_begin(0);
+        ptx_run_ok(&run);
+        sim_count_take(&c);
+        sim_count_end();
+        assert_int_equal(c.n_loads, 2 * n_rows[i]);
+        assert_int_equal(c.loaded_bytes, 2 * n_rows[i] * n_bytes[i]);
+        assert_int_equal(c.load_sectors, 2 * n_rows[i] * 4);
+    }
+}
+
 static void
 test_nowhere(void **state)
 {
@@ -200,6 +233,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_boxes),
+        cmocka_unit_test(test_counts),
         cmocka_unit_test(test_nowhere),
         cmocka_unit_test(test_ptxas),
     };
