@@ -5,11 +5,14 @@
 #include "lower/linearize.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-#define NO_LOOP UINT32_MAX
+#define NO_LOOP    UINT32_MAX
+#define EARLY_REGS 16 /* of what is loaded before a loop, for after it */
+#define TURN_ELEMS 8  /* that are stored at a time behind a loop */
 
 /* A loop, or (number n_loops) the whole program. */
 struct loop {
@@ -17,6 +20,7 @@ struct loop {
     uint64_t around;  /* loops whose RANGE it depends on */
     uint32_t depth;   /* 1 is outermost */
     uint32_t n_items; /* nodes of its body, inner loops as their ENDs */
+    uint32_t n_early; /* of these up to the last inner loop */
     const struct uop **items;
 };
 
@@ -26,6 +30,8 @@ struct linear {
     size_t n_nodes;
     uint32_t *pos_of_id; /* owned */
     uint64_t *deps;      /* by place, owned: loops it is in */
+    uint64_t stored;     /* PARAMs below 64 that are */
+    uint8_t *marks;      /* by place, owned: for one pass at a time */
     struct loop loops[LINEARIZE_MAX_LOOPS + 1];
     uint32_t n_loops;
 };
@@ -165,6 +171,229 @@ fill_items(struct linear *l)
     return BELL_OK;
 }
 
+/* ---- what waits for loops to be done ---- */
+
+static uint32_t
+place(const struct linear *l, const struct uop *u)
+{
+    return l->pos_of_id[u->id];
+}
+
+/* Of 4 bytes; a byte has one to itself. */
+static uint32_t
+registers(const struct uop *u)
+{
+    uint32_t bytes = uop_dtype_infos[u->dtype].size_bytes;
+
+    return bytes == 1 ? u->lanes : (u->lanes * bytes + 3) / 4;
+}
+
+/* Is it a LOAD of what the program does not store? */
+static bool
+loads_constant(const struct linear *l, const struct uop *u)
+{
+    const struct uop *memory = u->op == UOP_LOAD ? uop_memory(u->src[0]) : u;
+
+    return memory->op == UOP_PARAM && u->op == UOP_LOAD && memory->arg.i < 64 &&
+           !(l->stored >> memory->arg.i & 1);
+}
+
+/* May it be done later than where its sources are there? */
+static bool
+can_wait(const struct linear *l, const struct uop *u)
+{
+    switch (u->op) {
+    case UOP_CAST:
+    case UOP_BITCAST:
+    case UOP_BROADCAST:
+    case UOP_LANES:
+    case UOP_LANE:
+    case UOP_RAMP:
+    case UOP_LANES_REDUCE:
+        return true;
+    case UOP_INDEX:
+        return uop_memory(u)->op == UOP_PARAM;
+    default:
+        return uop_has(u, UOP_FLAG_ALU) || loads_constant(l, u);
+    }
+}
+
+/* Marks what is done up to the last loop in the body: all that cannot wait, and
+ * what it is made of. Returns the registers of LOADs that are not marked. */
+static uint32_t
+mark_early(struct linear *l, uint32_t body, bool loads_wait)
+{
+    uint64_t bit = body < l->n_loops ? (uint64_t)1 << body : 0;
+    const struct loop *loop = &l->loops[body];
+    uint32_t i = place(l, loop->items[loop->n_early - 1]) + 1, j, n = 0;
+
+    memset(l->marks, 0, i);
+    while (i-- > 0) {
+        const struct uop *u = l->nodes[i];
+        if ((l->deps[i] & bit) != bit || u->op == UOP_SINK)
+            continue;
+        if (innermost(l, l->deps[i]) != body || !can_wait(l, u) ||
+            (u->op == UOP_LOAD && !loads_wait))
+            l->marks[i] = 1;
+        n += u->op == UOP_LOAD && !l->marks[i] ? registers(u) : 0;
+        for (j = 0; j < u->n_src && l->marks[i]; j++)
+            l->marks[place(l, u->src[j])] = 1;
+    }
+    return n;
+}
+
+static bool
+is_other_effect(const struct uop *u)
+{
+    return uop_has(u, UOP_FLAG_EFFECT) && u->op != UOP_STORE;
+}
+
+/* Puts what the last loop of the body, and all before it, can do without behind
+ * it, so that it takes no registers meanwhile. What is loaded may come early,
+ * where it is little. */
+static bell_status
+put_late(struct linear *l, uint32_t body)
+{
+    struct loop *loop = &l->loops[body];
+    const struct uop **late;
+    uint32_t i, n = 0, n_late = 0;
+
+    /* and what waits for it */
+    for (i = loop->n_items; i > 0 && !is_other_effect(loop->items[i - 1]); i--)
+        ;
+    for (n = i; n > 0 && loop->items[n - 1]->op != UOP_END; n--)
+        ;
+    loop->n_early = n ? i : 0;
+    if (!n)
+        return BELL_OK;
+    n = 0;
+    late = arena_alloc(&l->g->arena, i * sizeof(*late));
+    if (!late)
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
+    if (mark_early(l, body, true) <= EARLY_REGS)
+        mark_early(l, body, false);
+    for (i = 0; i < loop->n_early; i++) {
+        if (l->marks[place(l, loop->items[i])])
+            loop->items[n++] = loop->items[i];
+        else
+            late[n_late++] = loop->items[i];
+    }
+    memcpy(loop->items + n, late, n_late * sizeof(*late));
+    loop->n_early = n;
+    return BELL_OK;
+}
+
+/* Is all that is done behind the last loop storing what takes LOADs, and of what
+ * these do not take? */
+static bool
+only_stores(const struct linear *l, const struct loop *loop)
+{
+    uint32_t i, n = 0;
+    bool loads = false;
+
+    for (i = loop->n_early; i < loop->n_items; i++) {
+        const struct uop *u = loop->items[i];
+        n += u->op == UOP_STORE ? u->src[2]->lanes : 0;
+        loads |= loads_constant(l, u);
+        if ((u->op == UOP_STORE && uop_memory(u->src[0])->op != UOP_PARAM) ||
+            (u->op == UOP_LOAD && !loads_constant(l, u) &&
+             uop_memory(u->src[0])->op == UOP_PARAM))
+            return false;
+    }
+    return loads && n > TURN_ELEMS;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+    const struct uop *const *x = a, *const *y = b;
+
+    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+
+/* Moves `u` and what it is made of, where that is marked, to out[n..]. Returns
+ * the new n. */
+static uint32_t
+take_marked(struct linear *l, const struct uop *u, const struct uop **out,
+            uint32_t n)
+{
+    uint32_t i = n, j;
+
+    out[n++] = u;
+    l->marks[place(l, u)] = 0;
+    for (; i < n; i++) {
+        for (j = 0; j < out[i]->n_src; j++) {
+            const struct uop *src = out[i]->src[j];
+            if (!l->marks[place(l, src)])
+                continue;
+            l->marks[place(l, src)] = 0;
+            out[n++] = src;
+        }
+    }
+    return n;
+}
+
+/* Behind the last loop: what is stored is loaded and computed a few STOREs at a
+ * time. */
+static bell_status
+store_by_turns(struct linear *l, struct loop *loop)
+{
+    const struct uop **out;
+    uint32_t i, n = 0, begin = 0, elems = 0;
+
+    if (!loop->n_early || !only_stores(l, loop))
+        return BELL_OK;
+    out = arena_alloc(&l->g->arena,
+                      (loop->n_items - loop->n_early) * sizeof(*out));
+    if (!out)
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
+    memset(l->marks, 0, l->n_nodes);
+    for (i = loop->n_early; i < loop->n_items; i++)
+        l->marks[place(l, loop->items[i])] = 1;
+    for (i = loop->n_early; i < loop->n_items; i++) {
+        const struct uop *u = loop->items[i];
+        if (u->op != UOP_STORE || !l->marks[place(l, u)])
+            continue;
+        n = take_marked(l, u, out, n);
+        elems += u->src[2]->lanes;
+        if (elems < TURN_ELEMS)
+            continue;
+        qsort(out + begin, n - begin, sizeof(*out), compare_ids);
+        begin = n;
+        elems = 0;
+    }
+    qsort(out + begin, n - begin, sizeof(*out), compare_ids);
+    begin = n;
+    for (i = loop->n_early; i < loop->n_items; i++) { /* what nobody stores */
+        if (l->marks[place(l, loop->items[i])])
+            out[n++] = loop->items[i];
+    }
+    assert(n == loop->n_items - loop->n_early);
+    memcpy(loop->items + loop->n_early, out, n * sizeof(*out));
+    return BELL_OK;
+}
+
+static bell_status
+order_items(struct linear *l)
+{
+    uint32_t i;
+
+    for (i = 0; i < l->n_nodes; i++) {
+        const struct uop *u = l->nodes[i];
+        const struct uop *memory =
+            u->op == UOP_STORE ? uop_memory(u->src[0]) : NULL;
+        if (memory && memory->op == UOP_PARAM && memory->arg.i < 64)
+            l->stored |= (uint64_t)1 << memory->arg.i;
+    }
+    for (i = 0; i <= l->n_loops; i++) {
+        BELL_TRY(put_late(l, i));
+        BELL_TRY(store_by_turns(l, &l->loops[i]));
+    }
+    return BELL_OK;
+}
+
+/* ---- the list ---- */
+
 /* Writes all items in order, entering a loop where its END stands. */
 static uint32_t
 flatten(const struct linear *l, const struct uop **ops)
@@ -206,6 +435,7 @@ linearize_sorted(struct linear *l, const struct uop ***out_ops,
     BELL_TRY(find_deps(l));
     BELL_TRY(find_depths(l));
     BELL_TRY(fill_items(l));
+    BELL_TRY(order_items(l));
     ops = arena_alloc(&l->g->arena, l->n_nodes * sizeof(*ops));
     if (!ops)
         return bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l->n_nodes);
@@ -225,10 +455,12 @@ linearize(struct uop_graph *g, const struct uop *sink,
     BELL_TRY(uop_toposort(g, &sink, 1, &l.nodes, &l.n_nodes));
     l.pos_of_id = host_calloc((size_t)sink->id + 1, sizeof(*l.pos_of_id));
     l.deps = host_calloc(l.n_nodes, sizeof(*l.deps));
-    if (!l.pos_of_id || !l.deps)
+    l.marks = host_calloc(l.n_nodes, 1);
+    if (!l.pos_of_id || !l.deps || !l.marks)
         status = bell_fail(BELL_E_NO_MEMORY, "ordering %zu nodes", l.n_nodes);
     else
         status = linearize_sorted(&l, out_ops, out_n_ops);
+    host_free(l.marks);
     host_free(l.deps);
     host_free(l.pos_of_id);
     host_free(l.nodes);

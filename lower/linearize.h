@@ -8,7 +8,9 @@
 
 /* Orders the nodes under `sink` (stage P; the SINK itself is left out): loops
  * nest, and every node stands in the outermost loop that its sources allow,
- * so that what does not vary is computed once. *out_ops is in g's arena. */
+ * so that what does not vary is computed once, behind loops that do without it;
+ * what is stored behind a loop is made a few STOREs at a time. *out_ops is in
+ * g's arena. */
 BELL_MUST_CHECK bell_status linearize(struct uop_graph *g,
                                       const struct uop *sink,
                                       const struct uop ***out_ops,

@@ -526,7 +526,8 @@ decide_stores(struct planner *p, uint32_t at)
     const char *obstacle;
     uint32_t n = 0, r;
     uint64_t mask = 0;
-    bool inside = false, full_kernel = false, in_product = false;
+    bool inside = false, full_kernel = false, in_product = false,
+         beside_product = false;
 
     if (node->forced)
         return "asked for";
@@ -543,6 +544,7 @@ decide_stores(struct planner *p, uint32_t at)
         times = times_computed(p, &p->reads[r], mask, &inside);
         all_times += times;
         in_product |= inside && kernel->has_contraction;
+        beside_product |= !inside && kernel->has_contraction;
         fused += times * (node->cost + COST_LOAD * loads);
         stored += times * COST_LOAD;
         n++;
@@ -560,6 +562,9 @@ decide_stores(struct planner *p, uint32_t at)
         return "what its readers share of a product";
     if (in_product && all_times > node->numel && is_narrowed(node->u))
         return "a factor of fewer bytes";
+    if (beside_product && is_narrowed(node->u) &&
+        is_contraction(p, source_at(p, at, 0)))
+        return "a second contraction, in fewer bytes";
     if (node->u->op != UOP_REDUCE_AXIS)
         return fused > stored ? "cheaper than repeating it" : NULL;
     if (n > 1)

@@ -437,6 +437,54 @@ test_early_loads(void **state)
     lk_fini(&k);
 }
 
+/* What is added to a product is loaded behind the loop, and a few elements at a
+ * time: registers hold the sums and little else. */
+static void
+test_late_loads(void **state)
+{
+    static const struct ptx_target targets[] = {
+        {.sm = 80, .arg_align_bytes = 16},
+        {.sm = 80, .tf32 = true, .arg_align_bytes = 16},
+        {.sm = 90,
+         .is_arch_specific = true,
+         .tf32 = true,
+         .arg_align_bytes = 16},
+    };
+    static const int64_t d[3] = {4096, 4096, 4096};
+    struct lower_target target;
+    struct lower_program p;
+    struct lk k;
+    size_t t;
+
+    (void)state;
+    for (t = 0; t < ARRAY_LEN(targets); t++) {
+        uint32_t i, waiting = 0, most = 0, n = 0;
+        bool behind = false;
+
+        assert_int_equal(render_ptx_lower_target(&targets[t], &target),
+                         BELL_OK);
+        lk_build(&k, lk_find("matmul-residual"), d);
+        if (lower_kernel(&k.g, k.sink, &target, &p) != BELL_OK)
+            fail_msg("%s", bell_error_last()->message);
+        for (i = 0; i < p.n_ops; i++) {
+            const struct uop *u = p.ops[i];
+            behind |= u->op == UOP_END;
+            if (u->op == UOP_LOAD && uop_memory(u->src[0])->arg.i == 3) {
+                assert_true(behind);
+                waiting += u->lanes;
+                n += u->lanes;
+            }
+            most = waiting > most ? waiting : most;
+            if (u->op == UOP_STORE && uop_memory(u->src[0])->op == UOP_PARAM)
+                waiting -= u->src[2]->lanes;
+        }
+        if (n < 64 || most > 16 || waiting)
+            fail_msg("target %zu: %u loaded, %u before they are stored", t, n,
+                     most);
+        lk_fini(&k);
+    }
+}
+
 /* Without optimisations one thread does all. */
 static void
 test_no_opts(void **state)
@@ -543,6 +591,7 @@ main(void)
         cmocka_unit_test(test_without_copies),
         cmocka_unit_test(test_f8),
         cmocka_unit_test(test_early_loads),
+        cmocka_unit_test(test_late_loads),
         cmocka_unit_test(test_no_opts),
         cmocka_unit_test(test_grid_limits),
         cmocka_unit_test(test_out_of_memory),

@@ -286,6 +286,23 @@ build_matmul(struct lk *k, const int64_t *d, int kind, enum uop_dtype dtype)
          NULL);
 }
 
+/* A product, to which values are added that are loaded elsewhere. */
+static void
+build_matmul_residual(struct lk *k, const int64_t *d)
+{
+    int64_t m = d[0], n = d[1], l = d[2];
+    node out = param(k, UOP_F32, m * n), a = param(k, UOP_F32, m * l),
+         b = param(k, UOP_F32, l * n), c = param(k, UOP_F32, m * n),
+         i = loop(k, m), j = loop(k, n), r = red(k, l), x;
+
+    x = mul(k, load(k, a, at2(k, i, l, r)), load(k, b, at2(k, r, n, j)));
+    x = reduce(k, UOP_ADD, x, r, NULL);
+    k->tolerance = 1e-5;
+    sink(k,
+         store(k, out, at2(k, i, n, j), add(k, x, load(k, c, at2(k, i, n, j)))),
+         NULL);
+}
+
 static void
 build_matmul_nn(struct lk *k, const int64_t *d)
 {
@@ -675,6 +692,7 @@ const struct lk_case lk_cases[] = {
     {"sum-ints", build_sum_ints, 2},
     {"any", build_any, 2},
     {"matmul-nn", build_matmul_nn, 3},
+    {"matmul-residual", build_matmul_residual, 3},
     {"matmul-tn", build_matmul_tn, 3},
     {"matmul-nt", build_matmul_nt, 3},
     {"matmul-tt", build_matmul_tt, 3},
