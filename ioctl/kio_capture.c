@@ -248,8 +248,8 @@ size_t
 kio_capture_format(const struct kio_capture *capture, char *buf,
                    size_t buf_bytes)
 {
-    size_t len = 0;
     uint32_t i;
+    size_t len;
     int n;
 
     assert(buf_bytes > 0);

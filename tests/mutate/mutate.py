@@ -15,8 +15,8 @@ time limit, which follows from the time that the test takes without mutants.
 
 Not tried: what no test can see. By rule the order of stores, which x86 keeps
 whatever is written (KEPT; each such place says what it relies on), which of
-two that are the same is taken (BORDERS), text of messages, assertions, room
-for text (TEXT), and what the optimizing compiler makes the same code of. By
+two that are the same is taken (BORDERS), hints at branches (HINT), text of
+messages, assertions, room for text (TEXT), and what the optimizing compiler makes the same code of. By
 hand the lines of equivalent.txt, each with its argument.
 
 --list tells the places, and lines of equivalent.txt that name none.
@@ -48,6 +48,8 @@ KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|
                   r'pthread_\w+_destroy')
 # What means the same: host_calloc takes 0 for 1, and more room is no fault.
 SAME = re.compile(r'host_calloc\(\[1 -> [02]\]')
+# The value is the first of the two; the second is a guess at it.
+HINT = re.compile(r'__builtin_expect\(.*, \[[01] -> \d\]\)')
 ROOM = re.compile(r'^(?:\w+ )+\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
 # The smaller or larger of two: of two that are the same, either.
 BORDERS = {('<', '<='), ('<=', '<'), ('>', '>='), ('>=', '>')}
@@ -167,7 +169,7 @@ def is_either(text, place):
 
 def is_same(what):
     room = ROOM.match(what)
-    return bool(SAME.search(what) or
+    return bool(SAME.search(what) or HINT.search(what) or
                 (room and int(room.group(2)) > int(room.group(1))))
 
 
