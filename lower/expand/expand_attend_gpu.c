@@ -858,7 +858,7 @@ choose_sizes(struct work *w)
         else
             w->waves /= 2;
     }
-    most = MAX_TILE;
+    most = w->own == MAX_OWN ? MAX_TILE / 2 : MAX_TILE;
     while (most > 16 && most / 2 >= w->c.n_keys)
         most /= 2;
     while (!choose_tile(w, w->tall, most)) {
