@@ -783,7 +783,7 @@ fits_memory(const struct work *w)
 
 /* Results and q; the scores, E and operands; and what is copied for the next
  * tile, which is there at the same time where it is early. observed: ptxas 13,
- * LLVM 19: what this lets pass is not spilled. */
+ * LLVM 19: of what this lets pass, heads of up to 128 are not spilled. */
 static bool
 fits_registers(const struct work *w)
 {

@@ -549,9 +549,9 @@ local_bytes(const struct work *w)
 }
 
 /* As many vectors, and keys or columns, as registers hold sums of: 16 of 32, 8
- * of 16, with rows for all threads. Tiles that the caches hold. observed: Xeon
- * (Sapphire Rapids), 2026-11-23: of 64 to 256 keys and 16 to 24 sums all take
- * the same time within 5 %. */
+ * of 16, with rows for all threads. Tiles that the caches hold. guess: on a busy
+ * Xeon (Sapphire Rapids) no number of 64 to 256 keys and 16 to 24 sums was
+ * better than these beyond noise. */
 static void
 choose_sizes(struct work *w)
 {

@@ -16,8 +16,9 @@ time limit, which follows from the time that the test takes without mutants.
 Not tried: what no test can see. By rule the order of stores, which x86 keeps
 whatever is written (KEPT; each such place says what it relies on), which of
 two that are the same is taken (BORDERS), hints at branches (HINT), text of
-messages, assertions, room for text (TEXT), and what the optimizing compiler makes the same code of. By
-hand the lines of equivalent.txt, each with its argument.
+messages, assertions, room for text (TEXT), and what the optimizing compiler
+makes the same code of. By hand the lines of equivalent.txt, each with its
+argument.
 
 --list tells the places, and lines of equivalent.txt that name none.
 JOBS: how many tests at once (default: processors).

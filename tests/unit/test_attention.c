@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "doorbell/ops.h"
@@ -253,10 +254,16 @@ test_values(void **state)
         {PLAIN, BELL_BFLOAT16, 2, 8, 64, 64, 64, UINT64_MAX},
         {PLAIN, BELL_BFLOAT16, 1, 32, 64, 264, 64, UINT64_MAX},
     };
+    bool fuses = true;
     size_t i;
 
     (void)state;
     expect_ok(bell_context_create(NULL, &ctx));
+#ifdef __x86_64__
+    /* processors without it take several kernels */
+    fuses = strncmp(bell_context_device(ctx), "CPU", 3) != 0 ||
+            __builtin_cpu_supports("fma");
+#endif
     for (i = 0; i < ARRAY_LEN(shapes); i++) {
         struct bell_stats before, after;
         struct tensors t;
@@ -265,7 +272,7 @@ test_values(void **state)
         expect_ok(bell_realize1(t.out));
         bell_context_stats(ctx, &after);
         after.n_kernels_planned -= before.n_kernels_planned;
-        if (after.n_kernels_planned > shapes[i].kernels)
+        if (after.n_kernels_planned > shapes[i].kernels && fuses)
             fail_msg("kind %d, row %d: %d kernels", (int)shapes[i].how, (int)i,
                      (int)after.n_kernels_planned);
         check(&shapes[i], &t);
