@@ -14,7 +14,7 @@
 #include "uops/uop.h"
 
 /* The most sources that an op must have. */
-#define SRC_MOST 6
+#define SRC_MOST 7
 
 static const union uop_arg no_arg = {.bits = 0};
 
