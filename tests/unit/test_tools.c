@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/nearest.h"
 #include "tools/demo/digits.h"
 #include "tools/json.h"
 #include "tools/tools.h"
@@ -130,6 +131,54 @@ test_nearest(void **state)
     assert_null(tool_nearest("zzzzzz", names, 4));
     assert_null(tool_nearest("x", names, 4));
     assert_null(tool_nearest("demo", names, 0));
+}
+
+/* The same by definition: the first letters are dealt with in all ways. */
+static unsigned
+distance(const char *a, const char *b)
+{
+    unsigned best, other;
+
+    if (!*a || !*b)
+        return (unsigned)(strlen(a) + strlen(b));
+    best = distance(a + 1, b + 1) + (*a != *b);
+    other = distance(a + 1, b) + 1;
+    best = other < best ? other : best;
+    other = distance(a, b + 1) + 1;
+    best = other < best ? other : best;
+    if (a[1] && b[1] && a[0] == b[1] && a[1] == b[0]) {
+        other = distance(a + 2, b + 2) + 1;
+        best = other < best ? other : best;
+    }
+    return best;
+}
+
+/* All names of up to five letters of two. */
+static void
+test_distances(void **state)
+{
+    char a[8], b[8];
+    unsigned i, j, n, want;
+
+    (void)state;
+    for (i = 2; i < 64; i++) {
+        for (n = 0; i >> (n + 1); n++)
+            a[n] = i >> n & 1 ? 'a' : 'b';
+        a[n] = 0;
+        for (j = 2; j < 64; j++) {
+            struct nearest search = {.name = a};
+            for (n = 0; j >> (n + 1); n++)
+                b[n] = j >> n & 1 ? 'a' : 'b';
+            b[n] = 0;
+            want = distance(a, b);
+            nearest_try(&search, b, b);
+            assert_int_equal(search.best != NULL, want < strlen(a) / 3 + 2);
+            if (search.best)
+                assert_int_equal(search.distance, want);
+            nearest_try(&search, b, "another"); /* of two alike the first */
+            assert_true(!search.best || search.best == b);
+        }
+    }
 }
 
 /* ---- JSON ------------------------------------------------------------- */
@@ -295,6 +344,7 @@ main(void)
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_list_is_bounded),
         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_distances),
         cmocka_unit_test(test_json_document),
         cmocka_unit_test(test_json_closes_what_is_open),
         cmocka_unit_test(test_json_without_memory),
