@@ -1104,6 +1104,11 @@ test_bad_plans(void **state)
         "ioctl=status=0x5g",
         "=EIO",
     };
+    static const char *const good[] = {
+        "ioctl=random=1",   "ioctl=reply=3:0xff", "ioctl=truncate=0",
+        "ioctl=delay=1ms",  "ioctl=status=0x51",  "open:3+=EIO",
+        "ioctl=random=0x7",
+    };
     struct toy *toy = toy_create();
     struct kio *kio;
     size_t i;
@@ -1115,6 +1120,8 @@ test_bad_plans(void **state)
     assert_int_equal(kio_fault_create(&toy->kio, "open=EIO", &kio), BELL_OK);
     assert_int_equal(kio_fault_set(kio, "x=EIO"), BELL_E_INVALID);
     assert_int_equal(kio_fault_set(kio, "close=EIO"), BELL_OK);
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_int_equal(kio_fault_set(kio, good[i]), BELL_OK);
     kio_destroy(kio);
 }
 

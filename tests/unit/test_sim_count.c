@@ -56,6 +56,8 @@ test_sectors(void **state)
     assert_int_equal(sectors(32, 0, 512, 2), 32);
     assert_int_equal(sectors(64, 0, 4096, 16), 64);
     assert_int_equal(sectors(2, 24, 64, 16), 4); /* across a sector's end */
+    assert_int_equal(sectors(1, 31, 4, 1), 1);
+    assert_int_equal(sectors(1, 31, 4, 2), 2); /* its last byte there */
     assert_int_equal(sectors(7, 0, 2, 2), 1);
 }
 
