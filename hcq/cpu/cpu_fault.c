@@ -8,6 +8,7 @@
  */
 #include "hcq/cpu/cpu_internal.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <ucontext.h>
 
@@ -24,26 +25,86 @@ static struct {
     struct sigaction old[ARRAY_LEN(trapped_signals)];
 } fault_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The handlers stay in a child, and the count of those that it inherited. */
+/* Workers by their threads. Not thread-local variables: the handler could read
+ * those of the static block alone, and a library with such a variable takes all
+ * of its own from the little that programs leave there for what they load.
+ * What is at a place is read by its own thread alone. */
+static struct cpu_place places[CPU_MAX_WORKERS];
+static atomic_size_t n_places; /* that were ever taken: the first ones */
+
+#define PLACE_FREE  0u
+#define PLACE_TAKEN 1u /* by a worker that has no thread, or none any more */
+
+/* The handlers stay in a child, and the count of those that it inherited;
+ * threads do not. */
 static void
-free_lock(void)
+leave_parent(void)
 {
+    size_t i;
+
     pthread_mutex_init(&fault_state.lock, NULL);
+    for (i = 0; i < CPU_MAX_WORKERS; i++)
+        atomic_store(&places[i].thread, PLACE_FREE);
 }
 
 __attribute__((constructor)) static void
 cpu_watch_forks(void)
 {
-    process_in_child(free_lock);
+    process_in_child(leave_parent);
 }
 
-static _Thread_local struct cpu_worker *current
-    __attribute__((tls_model("initial-exec")));
+bell_status
+cpu_fault_take_place(struct cpu_worker *worker)
+{
+    size_t i, n;
+
+    for (i = 0; i < CPU_MAX_WORKERS; i++) {
+        uintptr_t expected = PLACE_FREE;
+        if (!atomic_compare_exchange_strong(&places[i].thread, &expected,
+                                            PLACE_TAKEN))
+            continue;
+        worker->place = &places[i];
+        n = atomic_load(&n_places);
+        while (n <= i && !atomic_compare_exchange_weak(&n_places, &n, i + 1))
+            ;
+        return BELL_OK;
+    }
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: more than %d threads of CPU devices",
+                     worker->dev->base.info.name, CPU_MAX_WORKERS);
+}
+
+void
+cpu_fault_leave_place(struct cpu_worker *worker)
+{
+    atomic_store(&worker->place->thread, PLACE_FREE);
+}
 
 void
 cpu_fault_bind(struct cpu_worker *worker)
 {
-    current = worker;
+    worker->place->worker = worker;
+    atomic_store(&worker->place->thread, (uintptr_t)pthread_self());
+}
+
+void
+cpu_fault_unbind(struct cpu_worker *worker)
+{
+    atomic_store(&worker->place->thread, PLACE_TAKEN);
+}
+
+/* The calling thread's worker, or NULL. */
+static struct cpu_worker *
+find_worker(void)
+{
+    uintptr_t self = (uintptr_t)pthread_self();
+    size_t i, n = atomic_load(&n_places);
+
+    for (i = 0; i < n; i++) {
+        if (atomic_load(&places[i].thread) == self)
+            return places[i].worker;
+    }
+    return NULL;
 }
 
 static uint64_t
@@ -96,7 +157,7 @@ is_eviction(const struct cpu_job *job, int sig, uint64_t va, uint64_t pc)
 static void
 on_fault(int sig, siginfo_t *info, void *context)
 {
-    struct cpu_worker *worker = current;
+    struct cpu_worker *worker = find_worker();
     struct cpu_job *job;
     uint64_t va, pc;
 

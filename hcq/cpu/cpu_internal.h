@@ -75,8 +75,16 @@ struct cpu_job {
 
 /* A thread that runs kernels: a queue's consumer or a helper. Owned by its
  * queue or device; touched by its own thread, but for the atomics. */
+#define CPU_MAX_WORKERS 1024 /* of a process */
+
+struct cpu_place {
+    _Atomic(uintptr_t) thread; /* or whether it is taken */
+    struct cpu_worker *worker;
+};
+
 struct cpu_worker {
     pthread_t thread;
+    struct cpu_place *place; /* cpu_fault.c's */
     struct cpu_device *dev;
     void *alt_stack;                 /* owned; for the signal handler */
     stack_t old_stack;               /* what the thread had before */
@@ -115,8 +123,12 @@ void cpu_helpers_stop(struct cpu_device *dev);
 /* Installs the fault handlers while at least one device is open. */
 void cpu_fault_acquire(void);
 void cpu_fault_release(void);
-/* The calling thread's worker, as the handler finds it. */
+/* Where the handler finds a worker: a place is taken before its thread begins,
+ * and given back when that has ended. Between, the thread binds its worker. */
+BELL_MUST_CHECK bell_status cpu_fault_take_place(struct cpu_worker *worker);
+void cpu_fault_leave_place(struct cpu_worker *worker);
 void cpu_fault_bind(struct cpu_worker *worker);
+void cpu_fault_unbind(struct cpu_worker *worker);
 
 /* ---- queues ---- */
 

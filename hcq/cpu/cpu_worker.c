@@ -36,10 +36,13 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     int rc;
 
     worker->dev = dev;
+    BELL_TRY(cpu_fault_take_place(worker));
     worker->alt_stack = host_alloc(CPU_ALT_STACK_BYTES);
-    if (!worker->alt_stack)
+    if (!worker->alt_stack) {
+        cpu_fault_leave_place(worker);
         return bell_fail(BELL_E_NO_MEMORY, "%s: no memory for a signal stack",
                          dev->base.info.name);
+    }
     /* The application's signals are not for our threads. */
     sigfillset(&all);
     sigdelset(&all, SIGSEGV);
@@ -60,6 +63,7 @@ cpu_worker_init(struct cpu_worker *worker, struct cpu_device *dev,
     if (rc != 0) {
         host_free(worker->alt_stack);
         worker->alt_stack = NULL;
+        cpu_fault_leave_place(worker);
         return bell_fail_errno(BELL_E_NO_MEMORY, rc,
                                "%s: no memory for a thread: %s",
                                dev->base.info.name, strerror(rc));
@@ -90,7 +94,7 @@ cpu_worker_landed(struct cpu_worker *worker)
 void
 cpu_worker_leave(struct cpu_worker *worker)
 {
-    cpu_fault_bind(NULL);
+    cpu_fault_unbind(worker);
     sigaltstack(&worker->old_stack, NULL);
 }
 
@@ -98,6 +102,7 @@ void
 cpu_worker_fini(struct cpu_worker *worker)
 {
     pthread_join(worker->thread, NULL);
+    cpu_fault_leave_place(worker);
     host_free(worker->alt_stack);
 }
 
