@@ -274,10 +274,6 @@ def main():
                  'BELL_MATH', 'BELL_FAIL_ALLOC'):
         os.environ.pop(name, None)
     os.environ['BELL_THREADS'] = str(options.threads)
-    room = 'glibc.rtld.optional_static_tls=65536'
-    if os.environ.get('GLIBC_TUNABLES') != room:
-        os.environ['GLIBC_TUNABLES'] = room  # both have thread-local variables
-        os.execv(sys.executable, [sys.executable] + sys.argv)
     try:
         import torch  # pylint: disable=import-outside-toplevel
     except ImportError:

@@ -32,6 +32,8 @@ MUTABLE = {
     'machine_once': "key of each thread's code generator",
     'machine_key_error': "key of each thread's code generator",
     'fault_state': 'signal handlers belong to the process',
+    'places': 'where a signal handler finds the worker of its thread',
+    'n_places': 'where a signal handler finds the worker of its thread',
     'bar_watch': 'signal handlers belong to the process',
     'registry': 'simulated machines: all openings of a name share one',
     'registry_lock': 'simulated machines: all openings of a name share one',
@@ -64,6 +66,14 @@ def check_exports(tap, root, library):
             tap.check(f'{header} is exported whole', [
                 f'declared, not exported: {n}'
                 for n in declared if n not in names])
+
+
+def check_threads(tap, library):
+    """A library with variables in the static block of threads cannot always be
+    loaded into a program that runs."""
+    lines = run('readelf', '-d', library).splitlines()
+    tap.check('the shared library takes nothing of the static block', [
+        line.strip() for line in lines if 'STATIC_TLS' in line])
 
 
 def check_driver(tap, archive):
@@ -109,6 +119,7 @@ def main():
     tap = Tap()
     if args.shared:
         check_exports(tap, args.root, args.shared)
+        check_threads(tap, args.shared)
     if args.driver:
         check_driver(tap, args.driver)
     check_globals(tap, args.archives)
