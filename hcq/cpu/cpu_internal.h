@@ -73,15 +73,16 @@ struct cpu_job {
     struct cpu_trap trap;
 };
 
-/* A thread that runs kernels: a queue's consumer or a helper. Owned by its
- * queue or device; touched by its own thread, but for the atomics. */
 #define CPU_MAX_WORKERS 1024 /* of a process */
 
+/* Where the signal handler finds a worker (cpu_fault.c). */
 struct cpu_place {
     _Atomic(uintptr_t) thread; /* or whether it is taken */
     struct cpu_worker *worker;
 };
 
+/* A thread that runs kernels: a queue's consumer or a helper. Owned by its
+ * queue or device; touched by its own thread, but for the atomics. */
 struct cpu_worker {
     pthread_t thread;
     struct cpu_place *place; /* cpu_fault.c's */

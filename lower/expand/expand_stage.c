@@ -37,7 +37,7 @@
 
 #define ACCESS_BYTES 16
 #define WORD_BYTES   4
-#define BANKS_BYTES  128 /* of all banks' words; src: hw/amd, LDS */
+#define BANKS_BYTES  128 /* of all banks' words; guess: as the model counts */
 #define SKEW_BYTES   32
 #define MAX_BUFFERS  6  /* tiles of an operand at once */
 #define MAX_DEEP     4  /* likewise, of products that wait for memory */

@@ -116,7 +116,8 @@ make_kernel(struct llvm_emit *e)
     if (render_amdgpu_lower_target(target, &known) == BELL_OK &&
         known.matrix_layout == UOP_WMMA_CDNA) {
         /* 256 registers, no others (AGPRs): LLVM 19 would keep matrices in
-         * these, and move them from and to there in each turn of a loop */
+         * these, and move them from and to there in each turn of a loop.
+         * observed: LLVM 19, gfx942 */
         llvm_fn_attr(e, "amdgpu-waves-per-eu", "2");
         llvm_fn_attr(e, "amdgpu-no-agpr", "");
     }
