@@ -549,9 +549,11 @@ hcq_device_synchronize(struct hcq_device *dev, uint64_t timeout_ns)
 bell_status
 hcq_device_recover(struct hcq_device *dev)
 {
+    struct bell_error_hold hold;
     struct hcq_queue *queue;
 
     BELL_TRY(hcq_check_process(dev));
+    bell_error_hold(&hold); /* what it does without is not told */
     /* Waiters look at the epoch after the value: they end with
      * BELL_E_DEVICE_LOST although the timelines complete below. */
     atomic_fetch_add(&dev->epoch, 1);
@@ -565,6 +567,7 @@ hcq_device_recover(struct hcq_device *dev)
     atomic_store_explicit(&dev->lost, 0, memory_order_release);
     pthread_mutex_unlock(&dev->lock);
     dev->ops->resume(dev);
+    bell_error_release(&hold);
     LOG(LOG_SYNC, "%s recovered", dev->info.name);
     return BELL_OK;
 }

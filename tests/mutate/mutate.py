@@ -80,7 +80,7 @@ TESTS = {
         r'decode|fault_loop|cpu\W.*|cpu_object|cts CPU|nv kernels|'
         r'fuzz_(nv_cubin|amd_object|decode|cassette|kernel_\w+)'),
     'release': re.compile(
-        r'amd_ring|cts NV@sim_sm_(80|90|120|90\*2 with UVM)|lie_sweep_\w+|calls|'
+        r'amd_ring|cts NV@sim_sm_(80|90|120|90\*2 with UVM)|lie_sweep_\w+|life \w+|'
         r'cts AMD@sim_gfx(90a|942\*2|1100|1201)|trace|replay|sim|cli|'
         r'privileged|h100|dump'),
 }

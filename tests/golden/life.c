@@ -1,0 +1,782 @@
+/* One life of a device on a simulated card, as the kernel and the card see it:
+ * every call with its argument, and at each doorbell the words that it
+ * submits. What is written is the same from run to run: mappings lie where
+ * this program wants them, and what depends on when a thread looks is left
+ * out.
+ *
+ * usage: life DEVICE            all of it
+ *        life --brief DEVICE    a number for each argument and submission
+ *        life --fail ERRNO DEVICE
+ *             the n-th call fails with that number, for every n: what the
+ *             driver says, and a number for what it asks of the kernel then
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bits.h"
+#include "base/map.h"
+#include "hcq/hcq.h"
+#include "ioctl/kio.h"
+#include "ioctl/kio_capture.h"
+#include "ioctl/kio_interface.h"
+#include "tests/cts/programs.h"
+
+#define HERE       0x6e0000000000ull /* where mappings begin */
+#define PINNED     0x6d0000000000ull
+#define DIGITS     "0123456789abcdef"
+#define ALIGN      0x200000u
+#define LINE_BYTES 8192
+#define CALLS_MAX  2000u
+#define LONG_NS    (20ull * 1000000000)
+
+/* ---- what is written ------------------------------------------------------------ */
+
+static struct {
+    pthread_mutex_t lock;
+    bool is_brief, is_always_brief, is_quiet;
+    char last[LINE_BYTES]; /* again and again the same is one line */
+    uint64_t sum;          /* of the lines since the call that failed */
+    unsigned n_calls, fail_at;
+    int error;
+    char failed[64]; /* the name of the call */
+    uint64_t next;   /* mapping */
+} life = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Addresses of the stack and the heap: a star for each. */
+static void
+mask(char *text)
+{
+    char *at = text, *to = text;
+
+    while (*at) {
+        if (strncmp(at, "0x", 2) == 0 && strspn(at + 2, DIGITS) == 12 &&
+            ((at[2] == '5' && strchr("56", at[3])) || at[2] == '7')) {
+            *to++ = '*';
+            at += 14;
+        } else {
+            *to++ = *at++;
+        }
+    }
+    *to = '\0';
+}
+
+static void
+put_line(const char *text)
+{
+    if (strcmp(text, life.last) == 0 && text[0] != ' ')
+        return;
+    snprintf(life.last, sizeof(life.last), "%s", text);
+    if (life.failed[0])
+        life.sum = hash_bytes(text, strlen(text), life.sum);
+    if (!life.is_quiet)
+        puts(text);
+}
+
+__attribute__((format(printf, 1, 2))) static void
+say(const char *fmt, ...)
+{
+    char text[LINE_BYTES];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    pthread_mutex_lock(&life.lock);
+    put_line(text);
+    pthread_mutex_unlock(&life.lock);
+}
+
+/* Whether the next call is the one that fails. */
+static bool
+fails_now(const char *name)
+{
+    if (++life.n_calls != life.fail_at)
+        return false;
+    snprintf(life.failed, sizeof(life.failed), "%s", name);
+    life.sum = 0;
+    return true;
+}
+
+/* Every byte but pointers. */
+static uint64_t
+sum_of(const struct kio_blob *blob)
+{
+    uint64_t sum = 0;
+    uint32_t i, f;
+
+    for (i = 0; i < blob->size_bytes; i++) {
+        bool is_pointer = false;
+        for (f = 0; blob->desc && f < blob->desc->n_fields; f++) {
+            const struct kio_field *field = &blob->desc->fields[f];
+            is_pointer |= field->kind == KIO_FIELD_PTR &&
+                          i - field->offset_bytes < field->size_bytes;
+        }
+        if (!is_pointer)
+            sum = hash_mix(sum ^ ((uint64_t)i << 8 | blob->data[i]));
+    }
+    return sum;
+}
+
+/* What depends on time: how often it is asked. */
+static bool
+is_left_out(const char *name)
+{
+    return strstr(name, "WAIT_EVENTS") || strstr(name, "CLOCK_COUNTERS") ||
+           strstr(name, "GET_ENGINE_EXCEPTION");
+}
+
+static void
+put_ioctl(int fd, const struct kio_capture *capture)
+{
+    char text[LINE_BYTES], *at = text;
+    uint64_t sum = 0;
+    uint32_t i;
+
+    for (i = 0; i < capture->n_blobs; i++)
+        sum = hash_mix(sum ^ sum_of(&capture->blobs[i]));
+    at += sprintf(at, "ioctl %d ", fd);
+    if (life.is_brief)
+        at += snprintf(at, LINE_BYTES / 2, "%s",
+                       capture->blobs[capture->n_blobs - 1].name
+                           ? capture->blobs[capture->n_blobs - 1].name
+                           : capture->call.name);
+    else
+        at += kio_capture_format(capture, at, LINE_BYTES / 2);
+    sprintf(at, " #%08" PRIx32, (uint32_t)sum);
+    mask(text);
+    put_line(text);
+}
+
+static const char *const region_names[] = {"data",       "ring",    "push",
+                                           "descriptor", "control", "signal"};
+
+/* Whether the driver alone writes it. */
+static bool
+is_sent(const struct kio_region *r)
+{
+    return r->kind != KIO_REGION_CONTROL && r->kind != KIO_REGION_SIGNAL;
+}
+
+static void
+put_region(const struct kio_region *r)
+{
+    const volatile uint32_t *words = r->cpu;
+    uint64_t n_dw = r->size_bytes / 4, i, k;
+    char text[128], *at;
+
+    snprintf(text, sizeof(text), "  %s at 0x%" PRIx64, region_names[r->kind],
+             r->va);
+    put_line(text);
+    for (i = 0; i < n_dw; i += 8) {
+        at = text + sprintf(text, "    %03" PRIx64 ":", i * 4);
+        for (k = i; k < n_dw && k < i + 8; k++)
+            at += sprintf(at, " %08x", words[k]);
+        put_line(text);
+    }
+}
+
+/* Where each region is, how long and with what in it. */
+static uint64_t
+sum_regions(const struct kio_bell *bell)
+{
+    uint64_t sum = 0, k;
+    uint32_t i;
+
+    for (i = 0; i < bell->n_regions; i++) {
+        const struct kio_region *r = &bell->regions[i];
+        const volatile uint32_t *words = r->cpu;
+
+        if (!is_sent(r))
+            continue;
+        sum = hash_mix(sum ^ r->va) + r->size_bytes;
+        for (k = 0; k < r->size_bytes / 4; k++)
+            sum = hash_mix(sum ^ words[k]);
+    }
+    return sum;
+}
+
+/* ---- a form between driver and simulated kernel ---------------------------------------- */
+
+struct life_kio {
+    struct kio kio;
+    struct map devs; /* fd -> enum kio_dev */
+};
+
+static int
+life_open(struct kio *kio, const char *path, int flags)
+{
+    struct life_kio *own = (struct life_kio *)kio;
+    int fd;
+
+    pthread_mutex_lock(&life.lock);
+    fd = fails_now("open") ? -life.error
+                           : kio->below->ops->open(kio->below, path, flags);
+    if (fd >= 0 &&
+        map_put(&own->devs, (uint64_t)fd, (uint64_t)kio_dev_of_path(path)) < 0)
+        abort();
+    pthread_mutex_unlock(&life.lock);
+    say("open %s 0x%x = %d", path, flags, fd);
+    return fd;
+}
+
+static int
+life_close(struct kio *kio, int fd)
+{
+    int result;
+
+    say("close %d", fd);
+    pthread_mutex_lock(&life.lock);
+    result = kio->below->ops->close(kio->below, fd);
+    if (fails_now("close"))
+        result = -life.error;
+    pthread_mutex_unlock(&life.lock);
+    return result;
+}
+
+static int
+life_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
+{
+    struct life_kio *own = (struct life_kio *)kio;
+    struct kio_capture capture;
+    const uint64_t *dev;
+    const char *name;
+    bool fails = false;
+
+    kio_capture_init(&capture);
+    pthread_mutex_lock(&life.lock);
+    dev = map_get(&own->devs, (uint64_t)fd);
+    if (!dev || kio_capture_call(&capture, (enum kio_dev) * dev, kio->branch,
+                                 request, arg, NULL, NULL) != BELL_OK)
+        abort();
+    name = capture.blobs[capture.n_blobs - 1].name;
+    name = name ? name : capture.call.name;
+    if (!is_left_out(name)) {
+        put_ioctl(fd, &capture);
+        fails = fails_now(name);
+    }
+    pthread_mutex_unlock(&life.lock);
+    kio_capture_fini(&capture);
+    return fails ? -life.error
+                 : kio->below->ops->ioctl(kio->below, fd, request, arg);
+}
+
+static int
+life_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
+          int fd, uint64_t offset)
+{
+    bool fails;
+
+    say("mmap %d %zu bytes at 0x%" PRIxPTR " offset 0x%" PRIx64
+        " prot 0x%x flags 0x%x",
+        fd, size_bytes, (uintptr_t)*addr, offset, (unsigned)prot,
+        (unsigned)flags);
+    pthread_mutex_lock(&life.lock);
+    fails = fails_now("mmap");
+    if (!*addr) {
+        *addr = (void *)(uintptr_t)life.next;
+        life.next += align_up(size_bytes, ALIGN) + ALIGN;
+    }
+    pthread_mutex_unlock(&life.lock);
+    return fails ? -life.error
+                 : kio->below->ops->mmap(kio->below, addr, size_bytes, prot,
+                                         flags, fd, offset);
+}
+
+static int
+life_munmap(struct kio *kio, void *addr, size_t size_bytes)
+{
+    say("munmap 0x%" PRIxPTR " %zu bytes", (uintptr_t)addr, size_bytes);
+    return kio->below->ops->munmap(kio->below, addr, size_bytes);
+}
+
+static int
+life_poll(struct kio *kio, int fd, short events, int timeout_ms,
+          short *out_revents)
+{
+    return kio->below->ops->poll(kio->below, fd, events, timeout_ms,
+                                 out_revents);
+}
+
+static int
+life_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
+{
+    bool fails;
+
+    say("read %s, up to %zu bytes", path, cap);
+    pthread_mutex_lock(&life.lock);
+    fails = fails_now("read");
+    pthread_mutex_unlock(&life.lock);
+    return fails ? -life.error
+                 : kio->below->ops->read_file(kio->below, path, buf, cap);
+}
+
+static void
+life_doorbell(struct kio *kio, const struct kio_bell *bell)
+{
+    uint32_t i;
+
+    (void)kio;
+    if (!bell->value_bytes || !bell->value)
+        return; /* its end: how far the card is */
+    pthread_mutex_lock(&life.lock);
+    for (i = 0; i < bell->n_regions && !life.is_brief; i++) {
+        if (is_sent(&bell->regions[i]))
+            put_region(&bell->regions[i]);
+    }
+    pthread_mutex_unlock(&life.lock);
+    say("doorbell of %" PRIu32 " bytes: 0x%" PRIx64 " #%08" PRIx32,
+        bell->value_bytes, bell->value, (uint32_t)sum_regions(bell));
+}
+
+/* Not what the simulated kernel said of another call. */
+static const char *
+life_explain(struct kio *kio)
+{
+    (void)kio;
+    return life.n_calls == life.fail_at ? "this one" : NULL;
+}
+
+static void
+life_destroy(struct kio *kio)
+{
+    map_fini(&((struct life_kio *)kio)->devs);
+    free(kio);
+}
+
+static struct kio_ops life_ops = {
+    .name = "life",
+    .destroy = life_destroy,
+    .open = life_open,
+    .close = life_close,
+    .ioctl = life_ioctl,
+    .mmap = life_mmap,
+    .munmap = life_munmap,
+    .poll = life_poll,
+    .read_file = life_read_file,
+    .doorbell = life_doorbell,
+    .explain = life_explain,
+};
+
+/* The linker puts these in the place of the simulators' (meson.build). */
+bell_status __real_kio_sim_create(const char *backend, const char *spec,
+                                  struct kio **out_kio);
+bell_status __wrap_kio_sim_create(const char *backend, const char *spec,
+                                  struct kio **out_kio);
+bell_status __wrap_kio_sim_join(const char *backend, const char *spec,
+                                struct kio **out_kio);
+
+bell_status
+__wrap_kio_sim_create(const char *backend, const char *spec,
+                      struct kio **out_kio)
+{
+    struct life_kio *own = calloc(1, sizeof(*own));
+    struct kio *below;
+
+    if (!own)
+        abort();
+    BELL_TRY(__real_kio_sim_create(backend, spec, &below));
+    own->kio =
+        (struct kio){.ops = &life_ops, .below = below, .branch = below->branch};
+    map_init(&own->devs);
+    *out_kio = &own->kio;
+    return BELL_OK;
+}
+
+/* What KFD keeps of a process ends with the form here: the next life begins
+ * with nothing. */
+bell_status
+__wrap_kio_sim_join(const char *backend, const char *spec, struct kio **out_kio)
+{
+    return __wrap_kio_sim_create(backend, spec, out_kio);
+}
+
+/* ---- the life ------------------------------------------------------------------ */
+
+struct user {
+    struct hcq_device *dev;
+    const struct cts_provider *provider;
+    struct hcq_queue *queue, *copy;
+    struct hcq_buffer *card, *host, *large, *pinned;
+    struct hcq_signal *sig, *gate;
+    struct hcq_program *add, *stack, *dynamic, *poke;
+    uint32_t mask; /* of a poll */
+};
+
+static bell_status
+load(struct user *u, enum cts_kernel kernel, const char *name, uint32_t n_bufs,
+     uint32_t n_vals, uint32_t local, uint32_t shared_bytes,
+     struct hcq_program **out)
+{
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = name,
+        .n_bufs = n_bufs,
+        .n_vals = n_vals,
+        .local = {local, 1, 1},
+        .shared_bytes = shared_bytes,
+    };
+
+    say("-- load %s", name);
+    if (!u->provider->find(kernel, 0, &desc))
+        abort();
+    return hcq_program_create(u->dev, &desc, out);
+}
+
+static bell_status
+begin(struct hcq_queue *queue, const char *what, struct hcq_cs **out_cs)
+{
+    say("-- %s: %s", hcq_queue_name(queue), what);
+    return hcq_queue_begin(queue, out_cs);
+}
+
+static bell_status
+end(struct hcq_queue *queue, struct hcq_cs *cs)
+{
+    BELL_TRY(hcq_cs_submit(cs, NULL));
+    return hcq_queue_wait(queue, LONG_NS);
+}
+
+/* Everything but launches, in both kinds of queues. */
+static bell_status
+transfer(struct user *u, struct hcq_queue *queue)
+{
+    static const uint32_t sizes[] = {0, 1, 3, 4, 7, 64, 4097, 1 << 20};
+    uint64_t from = u->host->va, to = u->card->va;
+    struct hcq_cs *cs;
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        BELL_TRY(begin(queue, "copy and fill", &cs));
+        say("-- %" PRIu32 " bytes", sizes[i]);
+        hcq_cs_copy(cs, to + i, from + 2 * i, sizes[i]);
+        hcq_cs_fill(cs, to + 4 * i, 0x01020304, sizes[i]);
+        BELL_TRY(end(queue, cs));
+    }
+    BELL_TRY(begin(queue, "a large copy, a large fill", &cs));
+    hcq_cs_copy(cs, u->large->va + 5, u->large->va + (9 << 20), 5 << 20);
+    hcq_cs_fill(cs, u->large->va, 0x55, 9 << 20);
+    BELL_TRY(end(queue, cs));
+    BELL_TRY(begin(queue, "pinned memory", &cs));
+    hcq_cs_copy(cs, u->pinned->va, from, 100);
+    hcq_cs_copy(cs, to, u->pinned->va + 1, 100);
+    BELL_TRY(end(queue, cs));
+    BELL_TRY(begin(queue, "stores", &cs));
+    hcq_cs_write(cs, to, 0x1122334455667788, 64);
+    hcq_cs_write(cs, to + 12, 0x99aabbcc, 32);
+    hcq_cs_barrier(cs);
+    hcq_cs_write(cs, from, 0x1122334455667788, 64);
+    hcq_cs_write(cs, from + 8, 0x99aabbcc, 32);
+    hcq_cs_poll(cs, from, 0xffffffff, 0x55667788);
+    hcq_cs_poll(cs, from + 8, u->mask, 0x99aabbcc & u->mask);
+    BELL_TRY(end(queue, cs));
+    BELL_TRY(begin(queue, "signals", &cs));
+    hcq_signal_set(u->sig, 0);
+    hcq_cs_timestamp(cs, u->sig);
+    hcq_cs_signal(cs, u->sig, 1);
+    hcq_cs_wait(cs, u->sig, 1);
+    hcq_cs_signal(cs, u->sig, 0x500000007);
+    hcq_cs_wait(cs, u->sig, 0x500000006);
+    return end(queue, cs);
+}
+
+static const uint32_t one[3] = {1, 1, 1};
+
+static bell_status
+launch(struct user *u)
+{
+    const uint64_t add[] = {u->card->va, u->host->va, 3};
+    const uint32_t grid[3] = {5, 2, 3}, wide[3] = {64, 1, 1};
+    struct hcq_cs *cs;
+
+    BELL_TRY(begin(u->queue, "a launch", &cs));
+    hcq_cs_exec(cs, u->add, add, 3, one, one);
+    BELL_TRY(end(u->queue, cs));
+    BELL_TRY(
+        load(u, CTS_DYNAMIC, "cts_dynamic", 1, 0, 64, 64 << 10, &u->dynamic));
+    BELL_TRY(begin(u->queue, "launches in a row", &cs));
+    hcq_cs_exec(cs, u->add, add, 3, grid, one);
+    hcq_cs_exec(cs, u->add, add, 3, one, one);
+    hcq_cs_barrier(cs);
+    hcq_cs_exec(cs, u->dynamic, add, 1, grid, wide);
+    hcq_cs_fill(cs, u->card->va, 1, 64);
+    hcq_cs_exec(cs, u->add, add, 3, one, one);
+    hcq_cs_signal(cs, u->sig, 9);
+    return end(u->queue, cs);
+}
+
+/* Memory for the stack grows: last, for some chips have little else left. */
+static bell_status
+grow(struct user *u)
+{
+    const uint64_t args[] = {u->card->va, u->host->va, 3};
+    struct hcq_cs *cs;
+
+    BELL_TRY(load(u, CTS_STACK, "cts_stack", 1, 0, 1, 0, &u->stack));
+    BELL_TRY(begin(u->queue, "a launch with a stack", &cs));
+    hcq_cs_exec(cs, u->stack, args, 1, one, one);
+    BELL_TRY(end(u->queue, cs));
+    BELL_TRY(begin(u->queue, "one after it", &cs));
+    hcq_cs_exec(cs, u->add, args, 3, one, one);
+    return end(u->queue, cs);
+}
+
+/* Submissions while others are under way. */
+static bell_status
+hold(struct user *u, struct hcq_queue *queue)
+{
+    struct hcq_cs *cs;
+    uint64_t value;
+    unsigned i;
+
+    hcq_signal_set(u->gate, 0);
+    BELL_TRY(begin(queue, "a wait for the host", &cs));
+    hcq_cs_wait(cs, u->gate, 1);
+    BELL_TRY(hcq_cs_submit(cs, NULL));
+    for (i = 0; i < 3; i++) {
+        BELL_TRY(begin(queue, "behind it", &cs));
+        hcq_cs_fill(cs, u->card->va, i, 16);
+        BELL_TRY(hcq_cs_submit(cs, &value));
+    }
+    say("-- value %" PRIu64, value);
+    hcq_signal_set(u->gate, 1);
+    return hcq_queue_wait(queue, LONG_NS);
+}
+
+static bell_status
+stream(struct user *u, struct hcq_queue *queue)
+{
+    uint64_t args[] = {u->card->va, u->host->va, 2};
+    struct hcq_stream *stream = NULL;
+    struct hcq_cs *cs;
+    uint32_t size, grid = HCQ_PATCH_NONE, value;
+    bell_status status;
+    unsigned i;
+
+    say("-- a stream for %s", hcq_queue_name(queue));
+    BELL_TRY(hcq_stream_create(queue, "bound", &stream));
+    size = hcq_stream_patch_point(stream, "size");
+    value = hcq_stream_patch_point(stream, "value");
+    cs = hcq_stream_cs(stream);
+    hcq_cs_copy(cs, u->card->va, u->host->va, 0);
+    hcq_cs_patch(cs, HCQ_FIELD_SIZE, size, 4);
+    if (queue == u->queue) {
+        grid = hcq_stream_patch_point(stream, "grid");
+        hcq_cs_exec(cs, u->add, args, 3, one, one);
+        hcq_cs_patch(cs, HCQ_FIELD_GRID, grid, 0);
+        hcq_cs_patch(cs, HCQ_FIELD_ARG + 2, value, 0);
+        hcq_cs_exec(cs, u->add, args, 3, one, one);
+    }
+    hcq_cs_signal(cs, u->sig, 1);
+    hcq_cs_patch(cs, HCQ_FIELD_VALUE, value, 1);
+    status = hcq_stream_end(stream);
+    for (i = 1; i < 4 && status == BELL_OK; i++) {
+        say("-- submission %u", i);
+        status = hcq_stream_patch(stream, size, i * 1000);
+        if (status == BELL_OK)
+            status = hcq_stream_patch(stream, value, i);
+        if (status == BELL_OK && grid != HCQ_PATCH_NONE)
+            status = hcq_stream_patch(stream, grid, i);
+        if (status == BELL_OK)
+            status = hcq_stream_submit(stream, NULL);
+        if (status == BELL_OK)
+            status = hcq_stream_wait(stream, LONG_NS);
+    }
+    hcq_stream_destroy(stream);
+    return status;
+}
+
+static bell_status
+read_and_write(struct user *u)
+{
+    static uint8_t data[1 << 20];
+
+    say("-- write");
+    BELL_TRY(hcq_buffer_write(u->large, 3, data, sizeof(data)));
+    BELL_TRY(hcq_buffer_write(u->card, 0, data, 8));
+    say("-- read");
+    BELL_TRY(hcq_buffer_read(u->large, 5, data, sizeof(data)));
+    return hcq_buffer_read(u->card, 1, data, 8);
+}
+
+/* A queue of the smallest rings goes round. */
+static bell_status
+wrap(struct user *u, enum hcq_queue_kind kind)
+{
+    const struct hcq_queue_desc desc = {
+        .struct_size = sizeof(desc), .kind = kind, .ring_size_bytes = 4096};
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+    bell_status status;
+    unsigned i;
+
+    say("-- a queue of small rings");
+    life.is_brief = true; /* they are many */
+    BELL_TRY(hcq_queue_create_with(u->dev, &desc, &queue));
+    status = BELL_OK;
+    for (i = 0; i < 40 && status == BELL_OK; i++) {
+        status = begin(queue, "fills and copies", &cs);
+        if (status != BELL_OK)
+            break;
+        hcq_cs_fill(cs, u->card->va, i, 1000 + i);
+        hcq_cs_copy(cs, u->card->va, u->host->va, 999 - i);
+        hcq_cs_signal(cs, u->sig, i);
+        status = end(queue, cs);
+    }
+    hcq_queue_destroy(queue);
+    life.is_brief = life.is_always_brief;
+    return status;
+}
+
+static bell_status
+lose(struct user *u)
+{
+    const uint64_t args[] = {u->card->va, 0, 0x123456789000};
+    struct hcq_fault fault;
+    struct hcq_cs *cs;
+
+    BELL_TRY(load(u, CTS_POKE, "cts_poke", 1, 2, 1, 0, &u->poke));
+    BELL_TRY(begin(u->queue, "a fault", &cs));
+    hcq_cs_exec(cs, u->poke, args, 3, one, one);
+    BELL_TRY(hcq_cs_submit(cs, NULL));
+    if (hcq_queue_wait(u->queue, LONG_NS) != BELL_E_DEVICE_LOST)
+        return bell_fail(BELL_E_INTERNAL, "no fault");
+    hcq_device_fault(u->dev, &fault);
+    say("-- fault %d 0x%" PRIx64 ": %s", (int)fault.kind, fault.va, fault.text);
+    bell_error_clear();
+    say("-- recover");
+    BELL_TRY(hcq_device_recover(u->dev));
+    BELL_TRY(begin(u->queue, "after it", &cs));
+    hcq_cs_fill(cs, u->card->va, 7, 16);
+    return end(u->queue, cs);
+}
+
+static bell_status
+live(struct user *u)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    void *memory;
+
+    say("-- queues");
+    hcq_device_info(u->dev, &info);
+    u->mask = info.flags & HCQ_DEVICE_POLL_MASKS ? 0xff00 : UINT32_MAX;
+    BELL_TRY(hcq_queue_create(u->dev, HCQ_QUEUE_COMPUTE, &u->queue));
+    BELL_TRY(hcq_queue_create(u->dev, HCQ_QUEUE_COPY, &u->copy));
+    say("-- memory");
+    /* Poison, as in debug builds anyway. */
+    BELL_TRY(hcq_buffer_create(u->dev, 2 << 20, HCQ_MEM_POISON, &u->card));
+    BELL_TRY(hcq_buffer_create(
+        u->dev, 1234567, HCQ_MEM_HOST_VISIBLE | HCQ_MEM_POISON, &u->host));
+    BELL_TRY(hcq_buffer_create(u->dev, 17 << 20, HCQ_MEM_POISON, &u->large));
+    memory = mmap((void *)PINNED, 16384, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (memory != (void *)PINNED)
+        abort();
+    BELL_TRY(hcq_buffer_create_pinned(u->dev, (uint8_t *)memory + 100, 8000,
+                                      &u->pinned));
+    BELL_TRY(hcq_signal_create(u->dev, 0, &u->sig));
+    BELL_TRY(hcq_signal_create(u->dev, 0, &u->gate));
+    if (!life.error) {
+        BELL_TRY(read_and_write(u));
+        BELL_TRY(transfer(u, u->queue));
+        BELL_TRY(transfer(u, u->copy));
+    }
+    BELL_TRY(load(u, CTS_ADD_ONE, "cts_add_one", 2, 1, 1, 0, &u->add));
+    BELL_TRY(stream(u, u->queue));
+    if (!life.error) {
+        BELL_TRY(launch(u));
+        BELL_TRY(hold(u, u->queue));
+        BELL_TRY(hold(u, u->copy));
+        BELL_TRY(stream(u, u->copy));
+        BELL_TRY(wrap(u, HCQ_QUEUE_COMPUTE));
+        BELL_TRY(wrap(u, HCQ_QUEUE_COPY));
+    }
+    BELL_TRY(grow(u));
+    BELL_TRY(lose(u));
+    say("-- the end");
+    hcq_buffer_destroy(u->pinned);
+    hcq_buffer_destroy(u->large);
+    hcq_memory_trim(u->dev);
+    hcq_program_destroy(u->stack);
+    hcq_signal_destroy(u->gate);
+    hcq_queue_destroy(u->copy);
+    return BELL_OK;
+}
+
+static bell_status
+run(const char *name)
+{
+    struct user u = {.provider = strncmp(name, "AMD", 3) == 0
+                                     ? &cts_amd_provider
+                                     : &cts_nv_provider};
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    bell_status status;
+    char why[256];
+
+    life.next = HERE;
+    life.last[0] = '\0';
+    bell_error_clear();
+    BELL_TRY(hcq_device_open(name, &u.dev));
+    hcq_device_info(u.dev, &info);
+    if (u.provider->setup && !u.provider->setup(&info, why, sizeof(why))) {
+        fprintf(stderr, "%s\n", why);
+        exit(1);
+    }
+    status = live(&u);
+    hcq_device_close(u.dev);
+    return status;
+}
+
+static void
+run_failing(const char *name)
+{
+    unsigned n;
+
+    life.is_quiet = true;
+    life_ops.doorbell = NULL; /* nobody looks: the driver is not delayed */
+    for (n = 1; n < CALLS_MAX; n++) {
+        const struct bell_error *error = bell_error_last();
+        bell_status status;
+        char text[512];
+
+        life.n_calls = 0;
+        life.fail_at = n;
+        life.failed[0] = '\0';
+        status = run(name);
+        if (!life.failed[0])
+            break;
+        snprintf(text, sizeof(text), "%s", error->message);
+        mask(text);
+        printf("%u %s: %s: %.160s #%08" PRIx32 "\n", n, life.failed,
+               error->status ? bell_status_name(error->status) : "not told",
+               text, (uint32_t)life.sum);
+        if ((status == BELL_OK) != (error->status == BELL_OK))
+            puts("    and its result says otherwise");
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *name = argv[argc - 1];
+
+    setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    if (argc == 4 && strcmp(argv[1], "--fail") == 0) {
+        life.error = atoi(argv[2]);
+        run_failing(name);
+        return 0;
+    }
+    life.is_always_brief = argc == 3 && strcmp(argv[1], "--brief") == 0;
+    life.is_brief = life.is_always_brief;
+    if (argc != 2 && !life.is_brief)
+        return 2;
+    if (run(name) != BELL_OK) {
+        printf("%s\n", bell_error_last()->message);
+        return 1;
+    }
+    return 0;
+}
