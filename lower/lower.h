@@ -94,6 +94,7 @@ struct lower_target {
  * factors are. */
 #define LOWER_ATTENDS_HALVES (1u << 0) /* F16 or BF16, widened */
 #define LOWER_ATTENDS_WORDS  (1u << 1) /* F32 */
+#define LOWER_ATTENDS_BACK   (1u << 2) /* gradients too */
 uint32_t lower_attends(const struct lower_target *target);
 
 /* Is the kernel under `sink` attention of these kinds? */

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "tensor/conv.h"
+#include "tensor/matmul.h"
 #include "tensor/node.h"
 
 /* ---- rules beside the graph ---- */
@@ -83,16 +84,44 @@ struct backward {
     size_t n_stack, cap_stack, cap_edge;
 };
 
+/* What the softmax that is w, as halves perhaps, is made of. NULL: it is none,
+ * or w or what leads to it is a target itself. */
+static const struct uop *
+softmax_of(const struct backward *bw, const struct uop *w)
+{
+    const struct tensor_rule *rule;
+
+    while (w->op == UOP_CAST && !bw->is_target[w->id])
+        w = w->src[0];
+    rule = bw->is_target[w->id] ? NULL : tensor_rule_find(bw->ctx, w);
+    return rule && rule->kind == TENSOR_RULE_SOFTMAX ? rule->a : NULL;
+}
+
+/* The rule that u is differentiated by, or NULL. */
+static const struct tensor_rule *
+find_rule(const struct backward *bw, const struct uop *u)
+{
+    const struct tensor_rule *rule = tensor_rule_find(bw->ctx, u);
+
+    return rule && rule->kind == TENSOR_RULE_ATTEND && !softmax_of(bw, rule->a)
+               ? NULL
+               : rule;
+}
+
 /* Source `i` through which the gradient of u may flow, or NULL where it does
  * not; *out_end when there is none any more. */
 static const struct uop *
 find_edge(const struct backward *bw, const struct uop *u, uint32_t i,
           bool *out_end)
 {
-    const struct tensor_rule *rule = tensor_rule_find(bw->ctx, u);
+    const struct tensor_rule *rule = find_rule(bw, u);
     const struct uop *src = NULL;
 
     *out_end = false;
+    if (rule && rule->kind == TENSOR_RULE_ATTEND) {
+        *out_end = i > 1;
+        return *out_end ? NULL : i ? rule->b : softmax_of(bw, rule->a);
+    }
     if (rule) {
         *out_end = i > (rule->kind == TENSOR_RULE_CONV);
         return *out_end ? NULL : i ? rule->b : rule->a;
@@ -407,6 +436,46 @@ gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     return tn_squeeze(ctx, tn_sum(ctx, g, 1u << rank), 1u << rank);
 }
 
+/* Of y = softmax(x): y * (g - sum of y * g); `dot` is that sum. */
+static const struct uop *
+softmax_share(struct bell_context *ctx, const struct uop *y,
+              const struct uop *g, const struct uop *dot)
+{
+    return tn_mul(ctx, y, tn_sub(ctx, g, dot));
+}
+
+/* Of w @ b, where w is softmax(x), as halves perhaps. The sum over the keys in
+ * softmax's own is one over the columns of the result, which is at hand; a
+ * result that is rounded then is taken so. */
+static void
+attend_back(struct backward *bw, const struct tensor_rule *rule,
+            const struct uop *g)
+{
+    struct bell_context *ctx = bw->ctx;
+    const struct uop *x = softmax_of(bw, rule->a), *b = rule->b, *y = rule->a,
+                     *out = rule->node, *dot, *wide = tn_widen(ctx, g);
+    uint32_t last = tn_rank(ctx, out) - 1, rank = tn_rank(ctx, b);
+
+    if (needs_gradient(bw, b)) {
+        uint32_t n = tn_rank(ctx, y);
+        const struct uop *share =
+            tn_matmul(ctx, tn_swap(ctx, y, n - 2, n - 1), g);
+        add_adjoint(bw, b, tn_sum_to(ctx, share, tn_shape(ctx, b)->d, rank));
+    }
+    if (!needs_gradient(bw, x))
+        return;
+    while (y->op == UOP_CAST)
+        y = y->src[0];
+    if (g->op == UOP_CAST && uop_dtype_is_small(g->src[0]->dtype))
+        out = tn_cast(ctx, out, g->src[0]->dtype);
+    dot = tn_mul(ctx, wide, tn_widen(ctx, out));
+    dot = tn_sum(ctx, dot, 1u << last);
+    b = tn_widen(ctx, b);
+    g = tn_matmul(ctx, wide, tn_swap(ctx, b, rank - 2, rank - 1));
+    g = softmax_share(ctx, y, g, dot);
+    add_adjoint(bw, x, tn_sum_to(ctx, g, tn_shape(ctx, x)->d, tn_rank(ctx, x)));
+}
+
 /* ---- going back over one node ---- */
 
 static void
@@ -423,6 +492,13 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         break;
     case TENSOR_RULE_SCALE:
         add_adjoint(bw, a, tn_mul(ctx, g, b));
+        break;
+    case TENSOR_RULE_SOFTMAX:
+        b = tn_sum(ctx, tn_mul(ctx, rule->node, g), 1u << rule->p[0]);
+        add_adjoint(bw, a, softmax_share(ctx, rule->node, g, b));
+        break;
+    case TENSOR_RULE_ATTEND:
+        attend_back(bw, rule, g);
         break;
     case TENSOR_RULE_UNFOLD:
         add_adjoint(bw, a,
@@ -474,7 +550,7 @@ walk_back(struct backward *bw)
 
     for (at = bw->n_order; at-- > 0;) {
         const struct uop *u = bw->order[at], *g = bw->adj[u->id];
-        const struct tensor_rule *found = tensor_rule_find(ctx, u);
+        const struct tensor_rule *found = find_rule(bw, u);
         bool end = false;
 
         if (!g)

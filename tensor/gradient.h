@@ -17,6 +17,8 @@ enum tensor_rule_kind {
     TENSOR_RULE_SCALE,     /* d node / d a is b, elementwise */
     TENSOR_RULE_UNFOLD,    /* tn_unfold of a; p = axis, step, dilation */
     TENSOR_RULE_CONV,      /* tn_conv2d of a by b; p: conv.h */
+    TENSOR_RULE_SOFTMAX,   /* of a in float32, along axis p[0] */
+    TENSOR_RULE_ATTEND,    /* tn_matmul of a, a softmax (as halves), by b */
 };
 
 struct tensor_rule {

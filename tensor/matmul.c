@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tensor/elementwise.h"
+#include "tensor/gradient.h"
 #include "tensor/reduce.h"
 
 const struct uop *
@@ -27,13 +28,29 @@ tn_sum_product(struct bell_context *ctx, const struct uop *a,
     return tn_cast(ctx, a, dtype);
 }
 
+/* Is it a softmax along its last axis, converted perhaps? */
+static bool
+is_softmax(const struct bell_context *ctx, const struct uop *u)
+{
+    const struct tensor_rule *rule;
+
+    while (u->op == UOP_CAST)
+        u = u->src[0];
+    rule = tensor_rule_find(ctx, u);
+    return rule && rule->kind == TENSOR_RULE_SOFTMAX &&
+           rule->p[0] == tn_rank(ctx, u) - 1;
+}
+
 const struct uop *
 tn_matmul(struct bell_context *ctx, const struct uop *a, const struct uop *b)
 {
+    struct tensor_rule rule = {.kind = TENSOR_RULE_ATTEND, .a = a, .b = b};
+    bool attends;
     uint32_t rank;
 
     if (tn_bad(a) || tn_bad(b))
         return &uop_failed;
+    attends = is_softmax(ctx, a);
     b = tn_swap(ctx, b, tn_rank(ctx, b) - 2, tn_rank(ctx, b) - 1);
     a = tn_unsqueeze(ctx, a, tn_rank(ctx, a) - 1);
     b = tn_unsqueeze(ctx, b, tn_rank(ctx, b) - 2);
@@ -42,7 +59,8 @@ tn_matmul(struct bell_context *ctx, const struct uop *a, const struct uop *b)
     rank =
         tn_rank(ctx, a) > tn_rank(ctx, b) ? tn_rank(ctx, a) : tn_rank(ctx, b);
     a = tn_sum_product(ctx, a, b, 1u << (rank - 1));
-    return tn_squeeze(ctx, a, 1u << (rank - 1));
+    a = tn_squeeze(ctx, a, 1u << (rank - 1));
+    return attends ? tensor_rule_add(ctx, a, &rule) : a;
 }
 
 /* Whether the batch axes (all but the last two) of two shapes broadcast. */
@@ -454,7 +472,7 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
                                   bool causal, double scale)
 {
     struct bell_tensor *all[4] = {q, k, v, mask}, *out;
-    const struct uop *uq, *uk, *uv, *scores;
+    const struct uop *uq, *uk, *uv, *scores, *rounded;
     const struct uop_dims *shapes[2];
     struct bell_context *ctx;
     int64_t d[TN_MAX_RANK];
@@ -482,7 +500,13 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         scale = 1 / sqrt((double)q->shape->d[q->shape->n - 1]);
     rank = k->shape->n;
     scores = tn_matmul(ctx, uq, tn_swap(ctx, uk, rank - 2, rank - 1));
-    scores = tn_mul_c(ctx, scores, scale);
+    /* their adjoints are factors of what q and k are */
+    rounded = tn_widen(ctx, tn_cast(ctx, scores, dtype));
+    if (rounded != scores && scale != 1)
+        scores = tensor_surrogate(ctx, tn_mul_c(ctx, scores, scale),
+                                  tn_mul_c(ctx, rounded, scale));
+    else
+        scores = tn_mul_c(ctx, scores, scale);
     if (mask && !tn_bad(scores)) {
         shapes[0] = tn_shape(ctx, scores);
         shapes[1] = mask->shape;

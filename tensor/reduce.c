@@ -358,15 +358,16 @@ shift_by_max(struct bell_context *ctx, const struct uop *u, uint32_t mask)
 const struct uop *
 tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 {
+    struct tensor_rule rule = {.kind = TENSOR_RULE_SOFTMAX, .p = {axis}};
     enum uop_dtype dtype = u->dtype;
     const struct uop *e;
 
     assert(tn_bad(u) || (tn_is_float(u) && axis < tn_rank(ctx, u)));
-    u = tn_widen(ctx, u);
+    rule.a = u = tn_widen(ctx, u);
     e = tn_exp(ctx, shift_by_max(ctx, u, 1u << axis));
     /* one division a row */
     e = tn_mul(ctx, e, tn_recip(ctx, tn_sum(ctx, e, 1u << axis)));
-    return tn_cast(ctx, e, dtype);
+    return tn_cast(ctx, tensor_rule_add(ctx, e, &rule), dtype);
 }
 
 /* Not the logarithm of a softmax: what is far below the maximum would be

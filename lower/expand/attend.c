@@ -6,6 +6,7 @@
 #define MIN_ROWS   16 /* of queries, for a matrix instruction */
 #define MIN_KEYS   16
 #define MAX_WIDE   256   /* elements of a query, of a value */
+#define MAX_BACK   128   /* the same of gradients */
 #define MIN_SHARED 45056 /* what 16 keys of MAX_WIDE elements of F32 take */
 
 uint32_t
@@ -19,8 +20,9 @@ lower_attends(const struct lower_target *t)
         return 0;
     /* three kernels are faster if they may use TF32 and this may not */
     return t->is_tf32 && t->matrix_layout == UOP_WMMA_NV
-               ? LOWER_ATTENDS_HALVES
-               : LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS;
+               ? LOWER_ATTENDS_HALVES | LOWER_ATTENDS_BACK
+               : LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS |
+                     LOWER_ATTENDS_BACK;
 }
 
 bell_status
@@ -31,7 +33,7 @@ expand_attend(struct kernel *k, const struct attend *a,
 
     if (!t->is_gpu)
         return expand_attend_host(k, a, out_sink, program);
-    if (a->weight != a->exp && t->has_wmma_rows &&
+    if (a->v->dtype != UOP_F32 && t->has_wmma_rows &&
         t->matrix_layout == UOP_WMMA_NV && t->matrix_k[UOP_F16] == 16 &&
         t->matrix_k[UOP_BF16] == 16)
         return expand_attend_nv(k, a, out_sink, program);
@@ -49,10 +51,10 @@ narrow(const struct uop *u, uint32_t kinds)
     return kinds & LOWER_ATTENDS_WORDS && u->dtype == UOP_F32 ? u : NULL;
 }
 
-/* M, and the three sums; false if there is more or less. */
+/* M, if there is one, and up to three sums; false if there is more. */
 static bool
 find_reduces(const struct kernel *k, struct attend *a,
-             const struct uop *sums[3])
+             const struct uop *sums[3], uint32_t *out_n)
 {
     uint32_t i, n = 0;
 
@@ -69,7 +71,8 @@ find_reduces(const struct kernel *k, struct attend *a,
         else
             return false;
     }
-    return a->max && n == 3;
+    *out_n = n;
+    return true;
 }
 
 /* E, from L; x - M is in it. */
@@ -89,15 +92,30 @@ find_exp(struct attend *a)
     return u->op == UOP_SUB && u->src[0] == a->seen && u->src[1] == a->max;
 }
 
+/* q and k of a product of scores. */
 static bool
-find_parts(const struct kernel *k, uint32_t kinds, struct attend *a)
+find_factors(const struct kernel *k, uint32_t kinds, uint32_t key,
+             const struct uop *score, const struct uop **q,
+             const struct uop **out_k)
 {
-    const struct uop *sums[3], *keys, *body, *p;
+    const struct uop *body = score->src[0];
     uint32_t i;
 
-    if (!find_reduces(k, a, sums))
+    if (body->op != UOP_MUL)
         return false;
-    keys = a->max->src[1];
+    i = kernel_deps(k, body->src[0]) >> key & 1;
+    *out_k = narrow(body->src[1 - i], kinds);
+    *q = narrow(body->src[i], kinds);
+    return *out_k && *q && (*out_k)->dtype == (*q)->dtype;
+}
+
+static bool
+find_forward(const struct kernel *k, uint32_t kinds, struct attend *a,
+             const struct uop *const sums[3])
+{
+    const struct uop *keys = a->max->src[1], *body, *p;
+    uint32_t i;
+
     for (i = 0; i < 3; i++) {
         if (sums[i]->src[1] != keys)
             a->score = sums[i];
@@ -106,8 +124,7 @@ find_parts(const struct kernel *k, uint32_t kinds, struct attend *a)
         else
             a->sum = sums[i];
     }
-    if (!a->score || !a->out || !a->sum || !find_exp(a) ||
-        a->score->src[0]->op != UOP_MUL)
+    if (!a->score || !a->out || !a->sum || !find_exp(a))
         return false;
     a->key = kernel_range_no(k, keys);
     a->in = kernel_range_no(k, a->score->src[1]);
@@ -121,11 +138,57 @@ find_parts(const struct kernel *k, uint32_t kinds, struct attend *a)
         if (!a->v || a->v->dtype != p->dtype)
             return false;
     }
-    body = a->score->src[0];
-    i = kernel_deps(k, body->src[0]) >> a->key & 1;
-    a->k = narrow(body->src[1 - i], kinds);
-    a->q = narrow(body->src[i], kinds);
-    return a->v && a->k && a->q && a->k->dtype == a->q->dtype;
+    return a->v && find_factors(k, kinds, a->key, a->score, &a->q, &a->k);
+}
+
+/* Nodes are in order: the product is the last of the sums. */
+static bool
+find_back(const struct kernel *k, uint32_t kinds, struct attend *a,
+          const struct uop *const *sums, uint32_t n)
+{
+    const struct uop *body, *p;
+    uint64_t in;
+    uint32_t i;
+
+    a->is_back = true;
+    a->out = sums[n - 1];
+    body = a->out->src[0];
+    if (!(kinds & LOWER_ATTENDS_BACK) || body->op != UOP_MUL)
+        return false;
+    a->key = kernel_range_no(k, a->out->src[1]);
+    for (i = 0, in = 0; i + 1 < n; i++)
+        in |= (uint64_t)1 << kernel_range_no(k, sums[i]->src[1]);
+    /* W is made of what has no range but i, j and the batch's; v is loaded */
+    i = k->levels[kernel_pos(k, body->src[0])] <
+        k->levels[kernel_pos(k, body->src[1])];
+    a->weight = body->src[i];
+    p = narrow(a->weight, kinds);
+    a->v = narrow(body->src[1 - i], kinds);
+    if (!p || !a->v || a->v->dtype != p->dtype ||
+        k->levels[kernel_pos(k, a->v)] != 0)
+        return false;
+    a->seen = a->weight;
+    a->score = sums[0];
+    a->in = kernel_range_no(k, a->score->src[1]);
+    if (n == 3) {
+        a->score2 = sums[1];
+        a->in2 = kernel_range_no(k, a->score2->src[1]);
+        if (!find_factors(k, kinds, a->key, a->score2, &a->q2, &a->k2))
+            return false;
+    }
+    return find_factors(k, kinds, a->key, a->score, &a->q, &a->k);
+}
+
+static bool
+find_parts(const struct kernel *k, uint32_t kinds, struct attend *a)
+{
+    const struct uop *sums[3];
+    uint32_t n;
+
+    if (!find_reduces(k, a, sums, &n) || n < 2)
+        return false;
+    return a->max ? n == 3 && find_forward(k, kinds, a, sums)
+                  : find_back(k, kinds, a, sums, n);
 }
 
 /* The largest range of the set; false if there is none. */
@@ -148,6 +211,7 @@ find_ranges(const struct kernel *k, struct attend *a)
     uint64_t q = kernel_deps(k, a->q), key = kernel_deps(k, a->k),
              v = kernel_deps(k, a->v), in = (uint64_t)1 << a->in,
              j = (uint64_t)1 << a->key, out, columns;
+    int64_t wide = a->is_back ? MAX_BACK : MAX_WIDE;
     uint32_t r;
 
     for (r = 0, out = 0; r < k->n_ranges; r++) {
@@ -160,11 +224,41 @@ find_ranges(const struct kernel *k, struct attend *a)
         !largest(k, q & out & ~key & ~v, &a->row))
         return false;
     a->batch = out & ~columns & ~((uint64_t)1 << a->row);
+    if (a->score2) {
+        uint64_t q2 = kernel_deps(k, a->q2), k2 = kernel_deps(k, a->k2),
+                 in2 = (uint64_t)1 << a->in2;
+        if ((q2 & (in | in2 | j)) != in2 ||
+            (k2 & (in | in2 | j)) != (in2 | j) || k2 >> a->row & 1 ||
+            k->sizes[a->in2] > MAX_WIDE)
+            return false;
+    }
     return (q & (in | j)) == in && (key & (in | j)) == (in | j) &&
            (v & (in | j)) == j &&
            (kernel_deps(k, a->store->src[2]) & ~out) == 0 &&
            k->sizes[a->row] >= MIN_ROWS && k->sizes[a->key] >= MIN_KEYS &&
-           k->sizes[a->in] <= MAX_WIDE && k->sizes[a->col] <= MAX_WIDE;
+           k->sizes[a->in] <= wide && k->sizes[a->col] <= wide;
+}
+
+/* L and M, stored for every row. */
+static bool
+find_kept(const struct kernel *k, struct attend *a)
+{
+    uint32_t i;
+
+    for (i = 1; i < k->sink->n_src; i++) {
+        const struct uop *store = k->sink->src[i];
+        if (a->is_back || store->n_src != 3 ||
+            kernel_deps(k, store->src[1]) & ~a->batch &
+                ~((uint64_t)1 << a->row))
+            return false;
+        if (store->src[2] == a->sum)
+            a->kept[0] = store;
+        else if (store->src[2] == a->max)
+            a->kept[1] = store;
+        else
+            return false;
+    }
+    return true;
 }
 
 bool
@@ -172,13 +266,29 @@ attend_find(const struct kernel *k, uint32_t kinds, struct attend *out)
 {
     struct attend a = {.store = NULL};
 
-    if (k->sink->n_src != 1)
+    if (k->sink->n_src > (kinds & LOWER_ATTENDS_BACK ? 3 : 1))
         return false;
     a.store = k->sink->src[0];
-    if (a.store->n_src != 3 || !find_parts(k, kinds, &a) || !find_ranges(k, &a))
+    if (a.store->n_src != 3 || !find_parts(k, kinds, &a) ||
+        !find_ranges(k, &a) || !find_kept(k, &a))
         return false;
     *out = a;
     return true;
+}
+
+/* Is it E, or 1 / L, which is read? */
+static bool
+is_of_softmax(const struct uop *u)
+{
+    const struct uop *x = u->src[0];
+
+    if (u->op == UOP_RECIP)
+        return x->op == UOP_LOAD;
+    if (u->op != UOP_EXP2)
+        return false;
+    if (x->op == UOP_MUL && x->src[1]->op == UOP_CONST)
+        x = x->src[0];
+    return x->op == UOP_SUB && x->src[1]->op == UOP_LOAD;
 }
 
 bool
@@ -186,12 +296,14 @@ attend_is_approx(const struct kernel *k, const struct attend *a)
 {
     uint32_t i;
 
-    if (!k->target->is_gpu || a->weight == a->exp)
+    if (!k->target->is_gpu || a->weight == a->exp ||
+        (a->is_back && a->weight->op != UOP_CAST))
         return false;
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *u = k->nodes[i];
-        bool is_own =
-            u == a->exp || (u->op == UOP_RECIP && u->src[0] == a->sum);
+        bool is_own = u == a->exp ||
+                      (u->op == UOP_RECIP && u->src[0] == a->sum) ||
+                      (a->is_back && is_of_softmax(u));
         if (!is_own &&
             (u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ||
              u->op == UOP_COS || u->op == UOP_POW || u->op == UOP_RECIP))

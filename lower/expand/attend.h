@@ -10,7 +10,15 @@
  * where W is E or float32(half(E)), and stores any function of O, L and M. Here it becomes one loop over tiles of
  * keys with running M, L and O: when M grows, L and O are multiplied by what E
  * makes of the difference. A row of scores that are all -inf gives NaN, as it
- * does when they are reduced one after the other.
+ * does when they are reduced one after the other. Beside O, L and M may be
+ * stored.
+ *
+ * Gradients are products of the same kind without M and L of their own:
+ *
+ *   S = sum of q * k over c        O = sum of W * v over j
+ *   T = sum of q2 * k2 over c2     W = any function of S, T, i, j, rounded
+ *
+ * where T need not be there, and i may be keys and j queries.
  */
 #ifndef BELL_LOWER_EXPAND_ATTEND_H
 #define BELL_LOWER_EXPAND_ATTEND_H
@@ -26,6 +34,11 @@ struct attend {
     const struct uop *q, *k, *v;               /* before they are widened */
     uint32_t row, key, in, col;                /* i, j, c, columns of v */
     uint64_t batch;                            /* other output ranges */
+    const struct uop *kept[2]; /* STOREs of L and M; NULL: there is none */
+    /* A gradient: max, sum, exp and diff are NULL, seen is W. */
+    bool is_back;
+    const struct uop *score2, *q2, *k2; /* T's; NULL: there is none */
+    uint32_t in2;
 };
 
 /* Is it, of such sizes that expand_attend makes it for targets that attend to

@@ -77,20 +77,95 @@ attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
     return BELL_OK;
 }
 
-const struct uop *
-attend_count_tiles(const struct attend_code *w, const struct uop *last)
+/* A condition under which u, of scores, is 0, or x is -inf; or NULL. */
+static const struct uop *
+zero_where(const struct attend_code *w, const struct uop *u)
 {
-    const struct uop *x = w->a->seen, *cond;
-    const struct kernel *k = w->e->k;
-    int64_t n = (w->n_keys + w->tile - 1) / w->tile;
-    const struct uop *seen;
+    const struct uop *cond;
 
-    cond = x->op == UOP_WHERE ? x->src[0] : x;
-    if (cond->op != UOP_CMPLT || cond->src[0] != k->ranges[w->a->row] ||
-        cond->src[1] != k->ranges[w->a->key] || x->src[1] != low(w))
-        return num(w, n);
-    seen = op2(w, UOP_ADD, op2(w, UOP_FLOORDIV, last, w->tile), 1);
-    return op2(w, UOP_MIN, seen, n);
+    for (;;) {
+        if (u->op == UOP_MUL && (cond = zero_where(w, u->src[1])))
+            return cond;
+        if (u->op == UOP_CAST || u->op == UOP_MUL) {
+            u = u->src[0];
+        } else if (u->op == UOP_EXP2) {
+            u = u->src[0];
+            if (u->op == UOP_MUL && u->src[1]->op == UOP_CONST)
+                u = u->src[0];
+            u = u->op == UOP_SUB ? u->src[0] : u;
+            return u->op == UOP_WHERE && u->src[1] == low(w) ? u->src[0] : NULL;
+        } else {
+            return u->op == UOP_WHERE && u->src[1]->op == UOP_CONST &&
+                           u->src[1]->arg.bits == 0
+                       ? u->src[0]
+                       : NULL;
+        }
+    }
+}
+
+const struct uop *
+attend_count_tiles(const struct attend_code *w, const struct uop *begin,
+                   const struct uop *last, const struct uop **out_first)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *row = k->ranges[w->a->row], *key = k->ranges[w->a->key],
+                     *x = w->a->seen, *cond, *n;
+
+    n = num(w, (w->n_keys + w->tile - 1) / w->tile);
+    *out_first = num(w, 0);
+    if (w->a->is_back)
+        cond = zero_where(w, x);
+    else
+        cond = x->op == UOP_WHERE && x->src[1] == low(w) ? x->src[0] : NULL;
+    if (!cond || cond->op != UOP_CMPLT)
+        return n;
+    if (cond->src[0] == row && cond->src[1] == key) {
+        last = op2(w, UOP_ADD, op2(w, UOP_FLOORDIV, last, w->tile), 1);
+        return uop_alu2(w->g, UOP_MIN, last, n);
+    }
+    if (cond->src[0] == key && cond->src[1] == row) {
+        begin = op2(w, UOP_FLOORDIV, begin, w->tile);
+        *out_first = op2(w, UOP_MIN, begin, n->arg.i - 1);
+        return uop_alu2(w->g, UOP_SUB, n, *out_first);
+    }
+    return n;
+}
+
+bool
+attend_is_same(const struct attend_code *w, const struct uop *value, uint32_t r,
+               const struct uop *other, uint32_t s)
+{
+    const struct kernel *k = w->e->k;
+
+    return k->sizes[r] == k->sizes[s] &&
+           uop_substitute(w->g, &value, 1, &k->ranges[r], &k->ranges[s], 1) ==
+               BELL_OK &&
+           value == other;
+}
+
+uint32_t
+attend_store_kept(struct attend_code *w, const struct uop *row,
+                  const struct uop *sum, const struct uop *max,
+                  const struct uop *gate, const struct uop **out)
+{
+    const struct uop *src[4] = {NULL, NULL, sum, gate}, *store;
+    uint32_t n_pairs = w->n_pairs, i, n = 0;
+
+    for (i = 0; i < 2; i++) {
+        store = w->a->kept[i];
+        if (!store)
+            continue;
+        attend_let_range(w, w->a->row, row);
+        src[0] = store->src[0];
+        src[1] = attend_value(w, store->src[1], n_pairs);
+        if (i == 1)
+            src[2] = w->scale == 1
+                         ? max
+                         : uop_alu2(w->g, UOP_MUL, max,
+                                    uop_const_float(w->g, UOP_F32, w->scale));
+        out[n++] = uop_make(w->g, UOP_STORE, UOP_VOID, 1, no_arg, src, 4);
+    }
+    return n;
 }
 
 /* ---- scaling ---- */
@@ -117,6 +192,7 @@ attend_find_factor(struct attend_code *w)
     double by, in_exp = e == w->a->diff ? 1 : e->src[1]->arg.f;
     uint32_t i, j;
 
+    w->scale = 1;
     if (u->op == UOP_WHERE && u->src[1] == low(w))
         u = u->src[2];
     if (!is_scaled(w, u, &by) || !(in_exp > 0) || !(by * in_exp < 1e30))
@@ -124,11 +200,13 @@ attend_find_factor(struct attend_code *w)
     for (i = 0; i < k->n_nodes; i++) {
         const struct uop *user = k->nodes[i];
         for (j = 0; j < user->n_src; j++) {
-            if (user->src[j] == w->a->max && user != w->a->diff)
+            if (user->src[j] == w->a->max && user != w->a->diff &&
+                user != w->a->kept[1])
                 return;
         }
     }
     w->scaled = u;
+    w->scale = by;
     w->factor = uop_const_float(w->g, UOP_F32, by * in_exp);
 }
 

@@ -18,6 +18,7 @@ struct attend_code {
     /* Where x is S * c, or where it is: that node; E of 0 or less is then
      * exp2(S * factor - M * factor), of the maximum of S. Else NULL. */
     const struct uop *scaled, *factor;
+    double scale; /* that c; else 1 */
 };
 
 /* ---- short forms ---- */
@@ -66,10 +67,21 @@ void attend_let_range(struct attend_code *w, uint32_t r, const struct uop *to);
 const struct uop *attend_value(struct attend_code *w, const struct uop *u,
                                uint32_t n);
 
-/* Tiles of keys: of `i < j ? -inf : ...` only those that some row up to
- * `last` sees. */
+/* Tiles of keys for rows `begin` to `last`, from *out_first on: those that they
+ * see some of where all others' W is 0. */
 const struct uop *attend_count_tiles(const struct attend_code *w,
-                                     const struct uop *last);
+                                     const struct uop *begin,
+                                     const struct uop *last,
+                                     const struct uop **out_first);
+
+/* Is what lies there, by range r, what `other` is by its range s? */
+bool attend_is_same(const struct attend_code *w, const struct uop *value,
+                    uint32_t r, const struct uop *other, uint32_t s);
+
+/* STOREs of the row's L and M where `gate` holds, to out[]; how many. */
+uint32_t attend_store_kept(struct attend_code *w, const struct uop *row,
+                           const struct uop *sum, const struct uop *max,
+                           const struct uop *gate, const struct uop **out);
 
 /* Finds w->scaled and w->factor: the maximum is then used for nothing else. */
 void attend_find_factor(struct attend_code *w);

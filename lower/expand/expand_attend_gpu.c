@@ -29,7 +29,7 @@
 
 static const union uop_arg no_arg = {.bits = 0};
 
-/* q, k or v. */
+/* q, k, v, q2 or k2. */
 struct side {
     const struct uop *value;
     uint32_t range;           /* c or the columns */
@@ -42,6 +42,7 @@ struct side {
     const struct uop *chunk[MAX_COPY], *key[MAX_COPY], *at[MAX_COPY],
         *gate[MAX_COPY];
     uint32_t n_chunks;
+    const struct uop *frag[MAX_TALL][MAX_STEPS]; /* of q and q2, where kept */
 };
 
 struct work {
@@ -53,17 +54,17 @@ struct work {
     uint32_t tall, waves; /* tiles of rows of a warp; warps */
     bool early;           /* the next tile is loaded before it is needed */
     int64_t p_stride;
-    struct side q, k, v;
+    struct side q, k, v, q2, k2;   /* k2.value NULL: there is none */
     const struct uop *c16, *part;  /* thread % 16, / 16, of its warp */
     const struct uop *wave, *row0; /* first row of the work-group */
     const struct uop *last;
-    const struct uop *range;                     /* loop over tiles */
-    const struct uop *p;                         /* E in LOCAL memory */
-    const struct uop *frag[MAX_TALL][MAX_STEPS]; /* q's, where kept */
+    const struct uop *range, *first, *now; /* loop over tiles; the first tile,
+                                            * the present one */
+    const struct uop *p;                   /* E in LOCAL memory */
     const struct uop *max[MAX_TALL][MAX_OWN], *sum[MAX_TALL][MAX_OWN];
     const struct uop *out[MAX_TALL][MAX_COLS];
     /* of the present tile */
-    const struct uop *score[MAX_TALL][MAX_TILES];
+    const struct uop *score[MAX_TALL][MAX_TILES], *score2[MAX_TALL][MAX_TILES];
     const struct uop *x[MAX_TALL][MAX_TILES][MAX_OWN];
     const struct uop *new_max[MAX_TALL][MAX_OWN], *safe[MAX_TALL][MAX_OWN];
     const struct uop *scale[MAX_TALL][MAX_OWN], *new_sum[MAX_TALL][MAX_OWN];
@@ -377,9 +378,9 @@ copy_tile(struct work *w, struct side *s, const struct tile *t,
     return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, count + 1);
 }
 
-/* q's parts for registers. */
+/* q's or q2's parts for registers. */
 static void
-load_queries(struct work *w)
+load_queries(struct work *w, struct side *q)
 {
     uint32_t tall, s;
     const struct uop *row;
@@ -387,9 +388,9 @@ load_queries(struct work *w)
     for (tall = 0; tall < w->tall; tall++) {
         row = add(&w->c, step(&w->c, w->c16, w->wave, warp_rows(w)),
                   num(&w->c, tall * w->own * w->parts));
-        for (s = 0; s < w->q.wide / w->shape.k; s++)
-            w->frag[tall][s] =
-                load_chunk(w, &w->q, w->c.a->row, row_at(w, row), w->c.n_rows,
+        for (s = 0; s < q->wide / w->shape.k; s++)
+            q->frag[tall][s] =
+                load_chunk(w, q, w->c.a->row, row_at(w, row), w->c.n_rows,
                            group_rows(w), part_begin(w, s), NULL, part_size(w));
     }
 }
@@ -421,22 +422,22 @@ end_loop(struct work *w, const struct uop *range, const struct uop **acc,
 
 /* Step s of the scores, added to acc[]; `at` is where it begins. */
 static void
-add_scores(struct work *w, const struct uop *at, uint32_t s,
-           const struct uop *const *from, const struct uop **to)
+add_scores(struct work *w, const struct side *q, const struct side *k,
+           const struct uop *at, uint32_t s, const struct uop *const *from,
+           const struct uop **to)
 {
     const struct uop *a[MAX_TALL][MAX_OWN], *b, *key;
     uint32_t tall, n, tiles = (uint32_t)(w->c.tile / 16);
 
     for (tall = 0; tall < w->tall; tall++) {
-        if (w->q.memory)
-            load_rows(w, w->q.memory, w->q.stride, tall, at, a[tall]);
+        if (q->memory)
+            load_rows(w, q->memory, q->stride, tall, at, a[tall]);
         else
-            a[tall][0] = w->frag[tall][s];
+            a[tall][0] = q->frag[tall][s];
     }
     for (n = 0; n < tiles; n++) {
         key = op2(&w->c, UOP_ADD, w->c16, 16 * n);
-        b = load(w, w->k.memory, step(&w->c, at, key, w->k.stride),
-                 part_size(w));
+        b = load(w, k->memory, step(&w->c, at, key, k->stride), part_size(w));
         for (tall = 0; tall < w->tall; tall++)
             to[tall * tiles + n] =
                 product(w, a[tall], b, from[tall * tiles + n]);
@@ -444,7 +445,8 @@ add_scores(struct work *w, const struct uop *at, uint32_t s,
 }
 
 static void
-make_scores(struct work *w)
+make_scores(struct work *w, const struct side *q, const struct side *k,
+            const struct uop *score[MAX_TALL][MAX_TILES])
 {
     uint32_t tiles = (uint32_t)(w->c.tile / 16), i, all = tiles * w->tall;
     const struct uop *acc[MAX_TALL * MAX_TILES], *value[MAX_TALL * MAX_TILES],
@@ -454,42 +456,49 @@ make_scores(struct work *w)
         acc[i] =
             w->matrix ? zeros(w) : attend_acc(&w->c, zeros(w), &w->range, 1);
     if (w->matrix) {
-        for (i = 0; i < w->q.wide / w->shape.k; i++)
-            add_scores(w, part_begin(w, i), i, acc, acc);
+        for (i = 0; i < q->wide / w->shape.k; i++)
+            add_scores(w, q, k, part_begin(w, i), i, acc, acc);
     } else {
-        range = loop(w, w->q.wide / STEPS);
+        range = loop(w, q->wide / STEPS);
         for (i = 0; i < all; i++)
             value[i] = attend_get(&w->c, acc[i], range);
-        add_scores(w, op2(&w->c, UOP_MUL, range, STEPS), 0, value, value);
+        add_scores(w, q, k, op2(&w->c, UOP_MUL, range, STEPS), 0, value, value);
         end_loop(w, range, acc, value, all);
     }
     for (i = 0; i < all; i++)
-        w->score[i / tiles][i % tiles] = acc[i];
+        score[i / tiles][i % tiles] = acc[i];
 }
 
-/* What the function of the scores gives; -inf past the last key. */
+/* What the function of the scores gives; past the last key -inf, of W 0. */
 static void
 see_scores(struct work *w, uint32_t tall)
 {
     const struct attend *a = w->c.a;
-    const struct uop *key, *ok, *x, *row;
+    const struct uop *key, *ok, *x, *row, *none = low(&w->c), *seen = a->seen;
     uint32_t n, i, n_pairs = w->c.n_pairs;
 
+    if (a->is_back) {
+        if (w->dtype != UOP_F32) /* as it is before it is widened */
+            seen = seen->src[0];
+        none = uop_const_int(w->c.g, seen->dtype, 0);
+    }
     for (n = 0; n < w->c.tile / 16; n++) {
-        key = step(&w->c, num(&w->c, 16 * n), w->range, w->c.tile);
+        key = step(&w->c, num(&w->c, 16 * n), w->now, w->c.tile);
         key = add(&w->c, key, w->c16);
         ok = inside(w, key, w->c.n_keys, w->c.tile);
         for (i = 0; i < w->own; i++) {
             row = row_at(w, own_row(w, tall, i));
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
                        lane(w, w->score[tall][n], i));
+            if (a->score2)
+                attend_let(&w->c, a->score2, lane(w, w->score2[tall][n], i));
             attend_let_range(&w->c, a->row,
                              clamp(w, row, w->c.n_rows, group_rows(w)));
             attend_let_range(&w->c, a->key,
                              clamp(w, key, w->c.n_keys, w->c.tile));
-            x = attend_value(&w->c, a->seen, n_pairs);
+            x = attend_value(&w->c, seen, n_pairs);
             if (ok)
-                x = uop_alu3(w->c.g, UOP_WHERE, ok, x, low(&w->c));
+                x = uop_alu3(w->c.g, UOP_WHERE, ok, x, none);
             w->x[tall][n][i] = x;
         }
     }
@@ -550,8 +559,11 @@ store_exps(struct work *w, const struct uop **effects)
         for (n = 0; n < w->c.tile / 16; n++) {
             for (i = 0; i < w->own; i++) {
                 row = own_row(w, tall, i);
-                attend_let(&w->c, w->c.a->exp, w->x[tall][n][i]);
-                src[2] = attend_value(&w->c, weight, n_pairs);
+                src[2] = w->x[tall][n][i];
+                if (!w->c.a->is_back) {
+                    attend_let(&w->c, w->c.a->exp, src[2]);
+                    src[2] = attend_value(&w->c, weight, n_pairs);
+                }
                 src[1] = step(&w->c, op2(&w->c, UOP_ADD, w->c16, 16 * n), row,
                               w->p_stride);
                 effects[count++] =
@@ -601,10 +613,9 @@ add_values(struct work *w, const struct uop **out)
     for (i = 0; i < all; i++) {
         for (j = 0; j < w->own; j++)
             part[j] = w->scale[i / tiles][j];
-        out[i] =
-            uop_alu2(w->c.g, UOP_MUL,
-                     attend_get(&w->c, w->out[i / tiles][i % tiles], w->range),
-                     lanes(w, part, w->own));
+        out[i] = attend_get(&w->c, w->out[i / tiles][i % tiles], w->range);
+        if (!w->c.a->is_back)
+            out[i] = uop_alu2(w->c.g, UOP_MUL, out[i], lanes(w, part, w->own));
     }
     if (w->matrix) {
         for (i = 0; i < w->c.tile / w->shape.k; i++)
@@ -631,43 +642,51 @@ barrier(const struct work *w, const struct uop *const *effects, uint32_t n)
 static bell_status
 make_loop(struct work *w, const struct uop **out_end)
 {
-    const struct uop *tiles = attend_count_tiles(&w->c, w->last), *next, *bar,
-                     **src, *out[MAX_TALL * MAX_COLS], *k = w->k.memory,
-                     *v = w->v.memory, *p = w->p;
+    const struct uop *tiles, *next, *bar, **src, *out[MAX_TALL * MAX_COLS],
+        *before[5], *p = w->p;
     union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
     uint32_t n = 0, i, tall, cols = (uint32_t)(w->v.wide / 16);
-    struct side *sides[3] = {&w->q, &w->k, &w->v};
-    struct tile t = {w->c.a->key, w->c.tile, w->c.n_keys, num(&w->c, 0), NULL};
+    struct side *sides[5] = {&w->q, &w->q2, &w->k, &w->k2, &w->v};
+    struct tile t = {w->c.a->key, w->c.tile, w->c.n_keys, NULL, NULL};
 
     src =
-        arena_alloc(&w->c.e->k->mem, (3 * MAX_COPY * 8 + 4096) * sizeof(*src));
+        arena_alloc(&w->c.e->k->mem, (4 * MAX_COPY * 8 + 4096) * sizeof(*src));
     if (!src)
         return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
-    if (w->q.memory) {
+    tiles = attend_count_tiles(&w->c, w->row0, w->last, &w->first);
+    t.first = op2(&w->c, UOP_MUL, w->first, w->c.tile);
+    for (i = 0; i < 5; i++) {
         struct tile rows = {w->c.a->row, group_rows(w), w->c.n_rows, w->row0,
                             NULL};
-        src[n++] = copy_tile(w, &w->q, &rows, w->q.memory);
+        before[i] = sides[i]->memory;
+        if (before[i])
+            src[n++] = copy_tile(w, sides[i], i < 2 ? &rows : &t, before[i]);
     }
-    src[n++] = copy_tile(w, &w->k, &t, k);
-    src[n++] = copy_tile(w, &w->v, &t, v);
     w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->range;
     bar = barrier(w, src, n);
-    for (i = 0; i < 3; i++) {
-        if (sides[i]->memory)
-            sides[i]->memory = attend_after(&w->c, sides[i]->memory, &bar, 1);
+    for (i = 0; i < 5; i++) {
+        if (before[i])
+            sides[i]->memory = attend_after(&w->c, before[i], &bar, 1);
     }
+    w->now = add(&w->c, w->first, w->range);
     next = op2(&w->c, UOP_ADD, w->range, 1);
     t.gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
+    next = add(&w->c, w->first, next);
     t.first = op2(&w->c, UOP_MUL, next, w->c.tile);
-    for (i = 1; w->early && i < 3; i++)
-        load_chunks(w, sides[i], &t, num(&w->c, 0),
-                    count_chunks(w, sides[i], t.rows));
-    make_scores(w);
+    for (i = 2; w->early && i < 5; i++) {
+        if (before[i])
+            load_chunks(w, sides[i], &t, num(&w->c, 0),
+                        count_chunks(w, sides[i], t.rows));
+    }
+    make_scores(w, &w->q, &w->k, w->score);
+    if (w->k2.value)
+        make_scores(w, &w->q2, &w->k2, w->score2);
     w->p = attend_after(&w->c, p, &bar, 1);
     for (tall = 0; tall < w->tall; tall++) {
         see_scores(w, tall);
-        make_exps(w, tall);
+        if (!w->c.a->is_back)
+            make_exps(w, tall);
     }
     n = store_exps(w, src);
     bar = barrier(w, src, n);
@@ -679,7 +698,7 @@ make_loop(struct work *w, const struct uop **out_end)
                 attend_set(&w->c, w->out[tall][i], out[tall * cols + i]);
     }
     bar = barrier(w, src + 1, n);
-    for (tall = 0; tall < w->tall; tall++) {
+    for (tall = 0; tall < w->tall && !w->c.a->is_back; tall++) {
         for (i = 0; i < w->own; i++) {
             src[1 + n++] =
                 attend_set(&w->c, w->max[tall][i], w->new_max[tall][i]);
@@ -687,8 +706,11 @@ make_loop(struct work *w, const struct uop **out_end)
                 attend_set(&w->c, w->sum[tall][i], w->new_sum[tall][i]);
         }
     }
-    for (i = 1; i < 3; i++) {
-        const struct uop *memory = attend_after(&w->c, i == 1 ? k : v, &bar, 1);
+    for (i = 2; i < 5; i++) {
+        const struct uop *memory;
+        if (!before[i])
+            continue;
+        memory = attend_after(&w->c, before[i], &bar, 1);
         if (w->early)
             n += store_chunks(w, sides[i], memory, src + 1 + n);
         else
@@ -704,16 +726,23 @@ make_loop(struct work *w, const struct uop **out_end)
 static bell_status
 make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
 {
-    const struct uop *src[MAX_TALL * MAX_COLS * MAX_OWN], *sum[MAX_OWN],
+    const struct uop *src[MAX_TALL * (MAX_COLS + 2) * MAX_OWN], *sum[MAX_OWN],
         *max[MAX_OWN], *args[4];
     const struct uop *store = w->c.a->store;
     uint32_t tall, c, i, j, n = 0, n_pairs = w->c.n_pairs;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < w->own; i++) {
+        for (i = 0; i < w->own && !w->c.a->is_back; i++) {
+            const struct uop *row = row_at(w, own_row(w, tall, i));
             sum[i] =
                 join_row(w, UOP_ADD, attend_get(&w->c, w->sum[tall][i], end));
             max[i] = attend_get(&w->c, w->max[tall][i], end);
+            n += attend_store_kept(
+                &w->c, clamp(w, row, w->c.n_rows, group_rows(w)), sum[i],
+                max[i],
+                both(w, op2(&w->c, UOP_CMPEQ, w->c16, 0),
+                     inside(w, row, w->c.n_rows, group_rows(w))),
+                src + n);
         }
         for (c = 0; c < w->v.wide / 16; c++) {
             const struct uop *out = attend_get(&w->c, w->out[tall][c], end),
@@ -723,8 +752,10 @@ make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
                 args[0] = store->src[0];
                 for (j = 1; j < 3; j++) {
                     attend_let(&w->c, w->c.a->out, lane(w, out, i));
-                    attend_let(&w->c, w->c.a->sum, sum[i]);
-                    attend_let(&w->c, w->c.a->max, max[i]);
+                    if (!w->c.a->is_back) {
+                        attend_let(&w->c, w->c.a->sum, sum[i]);
+                        attend_let(&w->c, w->c.a->max, max[i]);
+                    }
                     attend_let_range(&w->c, w->c.a->row,
                                      clamp(w, row, w->c.n_rows, group_rows(w)));
                     attend_let_range(&w->c, w->c.a->col,
@@ -754,8 +785,8 @@ padded(const struct work *w, int64_t n)
 static uint32_t
 q_regs(const struct work *w)
 {
-    return w->tall * (uint32_t)(w->q.wide / w->shape.k) * part_size(w) *
-           uop_dtype_infos[w->dtype].size_bytes / 4;
+    return w->tall * (uint32_t)((w->q.wide + w->q2.wide) / w->shape.k) *
+           part_size(w) * uop_dtype_infos[w->dtype].size_bytes / 4;
 }
 
 static bool
@@ -772,10 +803,12 @@ fits_memory(const struct work *w)
     int64_t n = group_rows(w) * padded(w, w->c.tile);
 
     n += w->c.tile * padded(w, w->k.wide);
+    n += w->k2.value ? w->c.tile * padded(w, w->k2.wide) : 0;
     n += w->v.turned ? w->v.wide * padded(w, w->c.tile)
                      : w->c.tile * padded(w, w->v.wide);
     if (!keeps_queries(w))
-        n += group_rows(w) * padded(w, w->q.wide);
+        n += group_rows(w) *
+             (padded(w, w->q.wide) + (w->k2.value ? padded(w, w->k2.wide) : 0));
     return n * uop_dtype_infos[w->dtype].size_bytes + 64 <=
                (int64_t)t->max_shared_bytes &&
            count_threads(w) <= t->max_threads;
@@ -788,11 +821,11 @@ static bool
 fits_registers(const struct work *w)
 {
     int64_t n = w->tall * w->v.wide / 16 * w->own + OTHER_REGS, copied;
-    int64_t scores = 3 * w->tall * w->c.tile / 16 * w->own;
+    int64_t scores = (w->k2.value ? 4 : 3) * w->tall * w->c.tile / 16 * w->own;
 
     n += keeps_queries(w) ? q_regs(w) : 0;
     n += w->matrix ? 0 : STEPS * w->v.wide / 16;
-    copied = w->c.tile * (w->k.wide + w->v.wide) *
+    copied = w->c.tile * (w->k.wide + w->k2.wide + w->v.wide) *
              uop_dtype_infos[w->dtype].size_bytes / 4 /
              (w->waves * w->parts * 16);
     return n + scores + (w->early ? copied : 0) <= w->c.e->k->target->max_regs;
@@ -821,11 +854,12 @@ choose_form(struct work *w)
 {
     const struct lower_target *t = w->c.e->k->target;
 
-    w->dtype = w->c.a->v->dtype == w->c.a->k->dtype &&
-                       t->matrix_layout != UOP_WMMA_NV &&
-                       t->matrix_k[w->c.a->v->dtype]
-                   ? w->c.a->v->dtype
-                   : UOP_F32;
+    w->dtype =
+        w->c.a->v->dtype == w->c.a->k->dtype &&
+                (!w->c.a->score2 || w->c.a->k2->dtype == w->c.a->k->dtype) &&
+                t->matrix_layout != UOP_WMMA_NV && t->matrix_k[w->c.a->v->dtype]
+            ? w->c.a->v->dtype
+            : UOP_F32;
     w->matrix = t->matrix_layout != UOP_WMMA_NV && t->matrix_k[w->dtype];
     w->own = OWN;
     w->parts = t->warp_lanes / 16;
@@ -897,6 +931,12 @@ make_memory(struct work *w)
     if (!keeps_queries(w))
         w->q.memory = local(w, group_rows(w) * w->q.stride);
     w->k.memory = local(w, w->c.tile * w->k.stride);
+    if (w->k2.value) {
+        w->k2.stride = w->q2.stride = padded(w, w->k2.wide);
+        if (w->q.memory)
+            w->q2.memory = local(w, group_rows(w) * w->q2.stride);
+        w->k2.memory = local(w, w->c.tile * w->k2.stride);
+    }
     w->v.memory = local(w, (w->v.turned ? w->v.wide : w->c.tile) * w->v.stride);
     w->p = local(w, group_rows(w) * w->p_stride);
 }
@@ -908,7 +948,7 @@ make_accs(struct work *w)
     uint32_t tall, i;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < w->own; i++) {
+        for (i = 0; i < w->own && !w->c.a->is_back; i++) {
             w->max[tall][i] = attend_acc(&w->c, low(&w->c), NULL, 0);
             w->sum[tall][i] = attend_acc(&w->c, zero, NULL, 0);
         }
@@ -953,16 +993,23 @@ expand_attend_gpu(struct kernel *k, const struct attend *a,
     init_side(w, &w->q, a->q, a->in);
     init_side(w, &w->k, a->k, a->in);
     init_side(w, &w->v, a->v, a->col);
+    if (a->score2) {
+        init_side(w, &w->q2, a->q2, a->in2);
+        init_side(w, &w->k2, a->k2, a->in2);
+    }
     choose_form(w);
     w->v.turned = w->matrix;
     choose_sizes(w);
-    attend_find_factor(&w->c);
+    if (!a->is_back)
+        attend_find_factor(&w->c);
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time", (int)group_rows(w),
         (int)w->c.tile);
     make_memory(w);
     BELL_TRY(map_groups(w, program));
     if (keeps_queries(w))
-        load_queries(w);
+        load_queries(w, &w->q);
+    if (keeps_queries(w) && a->score2)
+        load_queries(w, &w->q2);
     make_accs(w);
     BELL_TRY(make_loop(w, &end));
     BELL_TRY(make_stores(w, end, out_sink));

@@ -457,7 +457,7 @@ make_loop(struct work *w)
 {
     const struct uop *effects[2 * MAX_VECS + 2], *most[MAX_VECS], *memory[2],
         *after[2], *zero = uop_const_float(w->c.g, UOP_F32, 0), *col, *tiles,
-                   *done;
+                   *done, *first;
     struct part *parts[2] = {&w->k, &w->v};
     int64_t rows = (int64_t)w->lanes * w->n_vecs;
     uint32_t i, n, block = w->block;
@@ -472,7 +472,8 @@ make_loop(struct work *w)
     after[0] = end(w, col, effects, w->n_vecs);
     w->p = expand_local(w->c.e, UOP_F32,
                         (uint64_t)((w->c.tile + block - 1) * rows));
-    tiles = attend_count_tiles(&w->c, op2(&w->c, UOP_ADD, w->row0, rows - 1));
+    tiles = attend_count_tiles(&w->c, w->row0,
+                               op2(&w->c, UOP_ADD, w->row0, rows - 1), &first);
     w->tile = loop(w, tiles);
     w->size = num(&w->c, w->c.tile);
     if (w->c.n_keys % w->c.tile) {

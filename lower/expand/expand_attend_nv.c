@@ -23,29 +23,38 @@ static const union uop_arg no_arg = {.bits = 0};
 
 static const struct uop_wmma mma = {UOP_WMMA_NV, 16, 8, 16};
 
-/* k or v. */
+/* k, v or k2. */
 struct side {
     const struct uop *value; /* what lies there */
     uint32_t range;          /* along which neighbours lie: c or the columns */
     int64_t n, wide;         /* its size; with zeros, a multiple of 16 */
     int64_t stride;          /* of a key in LOCAL memory */
     const struct uop *memory, *half; /* the array; where the tile begins */
+    const struct side *same;         /* which lies there already, or NULL */
+};
+
+/* q or q2: the parts of a warp's rows. */
+struct rows {
+    const struct uop *value;
+    uint32_t range;
+    const struct uop *part[MAX_TALL][MAX_STEPS];
 };
 
 struct work {
     struct attend_code c;
-    uint32_t tall; /* tiles of 16 rows of a warp */
-    struct side k, v;
-    const struct uop *g4, *t4; /* thread / 4, % 4, of its warp */
-    const struct uop *row0;    /* first row of the warp */
-    const struct uop *last;    /* row of the work-group */
-    const struct uop *range;   /* loop over tiles */
-    const struct uop *q[MAX_TALL][MAX_STEPS];
+    uint32_t tall;                         /* tiles of 16 rows of a warp */
+    struct side k, v, k2;                  /* k2.value NULL: there is none */
+    const struct uop *g4, *t4;             /* thread / 4, % 4, of its warp */
+    const struct uop *row0;                /* first row of the warp */
+    const struct uop *begin, *last;        /* rows of the work-group */
+    const struct uop *range, *first, *now; /* loop over tiles; the first tile,
+                                            * the present one */
+    struct rows q, q2;
     /* by tile of rows, and half of it */
     const struct uop *max[MAX_TALL][2], *sum[MAX_TALL][2];
     const struct uop *out[MAX_TALL][MAX_COLS];
     /* of the present tile of keys */
-    const struct uop *score[MAX_TALL][MAX_TILES];
+    const struct uop *score[MAX_TALL][MAX_TILES], *score2[MAX_TALL][MAX_TILES];
     const struct uop *x[MAX_TALL][MAX_TILES][4];
     const struct uop *new_max[MAX_TALL][2], *safe[MAX_TALL][2];
     const struct uop *scale[MAX_TALL][2], *new_sum[MAX_TALL][2];
@@ -127,6 +136,7 @@ map_groups(struct work *w, struct lower_program *p)
         op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 4), 8);
     w->t4 = op2(&w->c, UOP_FLOORMOD, w->c.e->tid, 4);
     tile = op2(&w->c, UOP_MUL, tile, n);
+    w->begin = tile;
     w->last =
         op2(&w->c, UOP_MIN, op2(&w->c, UOP_ADD, tile, n - 1), w->c.n_rows - 1);
     w->row0 = step(&w->c, tile, warp, 16 * w->tall);
@@ -137,20 +147,20 @@ map_groups(struct work *w, struct lower_program *p)
 
 /* Elements `at` and at + 1 of the row; zeros past the end. */
 static void
-load_pair(struct work *w, const struct uop *row, const struct uop *at,
-          const struct uop **out)
+load_pair(struct work *w, const struct rows *rows, const struct side *s,
+          const struct uop *row, const struct uop *at, const struct uop **out)
 {
     const struct kernel *k = w->c.e->k;
-    const struct uop *q = w->c.a->q, *gate = inside(w, at, w->k.n, w->k.wide);
+    const struct uop *q = rows->value, *gate = inside(w, at, s->n, s->wide);
     const struct uop *zero = uop_const_int(w->c.g, q->dtype, 0), *u;
     uint32_t n = w->c.n_pairs, i;
 
-    if (q->op == UOP_LOAD && q->n_src == 2 && w->k.n % 2 == 0 &&
-        kernel_coef(k, q->src[1], w->c.a->in) == 1) {
+    if (q->op == UOP_LOAD && q->n_src == 2 && s->n % 2 == 0 &&
+        kernel_coef(k, q->src[1], rows->range) == 1) {
         const struct uop *src[4] = {q->src[0], NULL,
                                     expand_broadcast(w->c.e, zero, 2), gate};
         attend_let_range(&w->c, w->c.a->row, row);
-        attend_let_range(&w->c, w->c.a->in, at);
+        attend_let_range(&w->c, rows->range, at);
         src[1] = attend_value(&w->c, q->src[1], n);
         u = uop_make(w->c.g, UOP_LOAD, q->dtype, 2, no_arg, src, gate ? 4 : 2);
         for (i = 0; i < 2; i++)
@@ -159,9 +169,9 @@ load_pair(struct work *w, const struct uop *row, const struct uop *at,
     }
     for (i = 0; i < 2; i++) {
         u = op2(&w->c, UOP_ADD, at, i);
-        gate = inside(w, u, w->k.n, w->k.wide);
+        gate = inside(w, u, s->n, s->wide);
         attend_let_range(&w->c, w->c.a->row, row);
-        attend_let_range(&w->c, w->c.a->in, clamp(w, u, w->k.n, w->k.wide));
+        attend_let_range(&w->c, rows->range, clamp(w, u, s->n, s->wide));
         out[i] = attend_value(&w->c, q, n);
         if (gate)
             out[i] = uop_alu3(w->c.g, UOP_WHERE, gate, out[i], zero);
@@ -169,19 +179,19 @@ load_pair(struct work *w, const struct uop *row, const struct uop *at,
 }
 
 static void
-load_queries(struct work *w)
+load_queries(struct work *w, struct rows *rows, const struct side *side)
 {
     const struct uop *part[8], *at;
     uint32_t tall, s, r;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (s = 0; s < w->k.wide / 16; s++) {
+        for (s = 0; s < side->wide / 16; s++) {
             for (r = 0; r < 4; r++) {
                 at = step(&w->c, num(&w->c, 16 * s + 8 * (r / 2)), w->t4, 2);
-                load_pair(w, row_inside(w, row_of(w, tall, r % 2)), at,
-                          part + 2 * r);
+                load_pair(w, rows, side, row_inside(w, row_of(w, tall, r % 2)),
+                          at, part + 2 * r);
             }
-            w->q[tall][s] = lanes(w, part, 8);
+            rows->part[tall][s] = lanes(w, part, 8);
         }
     }
 }
@@ -240,10 +250,11 @@ load_chunk(struct work *w, const struct side *s, const struct uop *key,
     return lanes(w, part, CHUNK);
 }
 
-/* Copies tile `tile` where `gate` holds; effects to out[]. */
+/* Copies tile `tile`, the which-th, where `gate` holds; effects to out[]. */
 static uint32_t
 copy_tile(struct work *w, const struct side *s, const struct uop *tile,
-          const struct uop *gate, const struct uop **out)
+          const struct uop *which, const struct uop *gate,
+          const struct uop **out)
 {
     int64_t each = s->wide / CHUNK, all = w->c.tile * each, i;
     const struct uop *tid = w->c.e->tid, *zero = num(&w->c, 0);
@@ -251,7 +262,7 @@ copy_tile(struct work *w, const struct side *s, const struct uop *tile,
     bool copied = is_copied(w, s);
     uint32_t n = 0, n_pairs = w->c.n_pairs;
 
-    half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, tile, 2),
+    half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, which, 2),
                w->c.tile * s->stride);
     for (i = 0; i * THREADS < all; i++) {
         work = op2(&w->c, UOP_ADD, tid, i * THREADS);
@@ -336,47 +347,56 @@ product(const struct work *w, const struct uop *a, const struct uop *b,
 }
 
 static void
-make_scores(struct work *w)
+make_scores(const struct work *w, const struct rows *rows, const struct side *k,
+            const struct uop *score[MAX_TALL][MAX_TILES])
 {
     const struct uop *zero = uop_const_float(w->c.g, UOP_F32, 0), *b[2];
     uint32_t n, s, i, tall;
 
     zero = expand_broadcast(w->c.e, zero, 4);
     for (n = 0; n < w->c.tile / 8; n += 2) {
-        for (s = 0; s < w->k.wide / 16; s++) {
-            load_operands(w, &w->k, false, 8 * n, 16 * s, b);
+        for (s = 0; s < k->wide / 16; s++) {
+            load_operands(w, k, false, 8 * n, 16 * s, b);
             for (tall = 0; tall < w->tall; tall++) {
                 for (i = 0; i < 2; i++) {
-                    const struct uop **sum = &w->score[tall][n + i];
-                    *sum = product(w, w->q[tall][s], b[i], s ? *sum : zero);
+                    const struct uop **sum = &score[tall][n + i];
+                    *sum =
+                        product(w, rows->part[tall][s], b[i], s ? *sum : zero);
                 }
             }
         }
     }
 }
 
-/* What the function of the scores gives; -inf past the last key. */
+/* What the function of the scores gives; past the last key -inf, of W 0. */
 static void
 see_scores(struct work *w, uint32_t tall)
 {
     const struct attend *a = w->c.a;
-    const struct uop *key, *ok, *x;
+    const struct uop *key, *ok, *x, *none = low(&w->c), *seen = a->seen;
     uint32_t n, i, n_pairs = w->c.n_pairs;
+
+    if (a->is_back) { /* as it is before it is widened */
+        seen = seen->src[0];
+        none = uop_const_int(w->c.g, seen->dtype, 0);
+    }
 
     for (n = 0; n < w->c.tile / 8; n++) {
         for (i = 0; i < 4; i++) {
-            key = step(&w->c, num(&w->c, 8 * n + i % 2), w->range, w->c.tile);
+            key = step(&w->c, num(&w->c, 8 * n + i % 2), w->now, w->c.tile);
             key = step(&w->c, key, w->t4, 2);
             ok = inside(w, key, w->c.n_keys, w->c.tile);
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
                        lane(w, w->score[tall][n], i));
+            if (a->score2)
+                attend_let(&w->c, a->score2, lane(w, w->score2[tall][n], i));
             attend_let_range(&w->c, a->row,
                              row_inside(w, row_of(w, tall, i / 2)));
             attend_let_range(&w->c, a->key,
                              clamp(w, key, w->c.n_keys, w->c.tile));
-            x = attend_value(&w->c, a->seen, n_pairs);
+            x = attend_value(&w->c, seen, n_pairs);
             if (ok)
-                x = uop_alu3(w->c.g, UOP_WHERE, ok, x, low(&w->c));
+                x = uop_alu3(w->c.g, UOP_WHERE, ok, x, none);
             w->x[tall][n][i] = x;
         }
     }
@@ -452,7 +472,7 @@ add_values(struct work *w, const struct uop *out[MAX_TALL][MAX_COLS])
         }
         for (i = 0; i < 4; i++)
             part[i] = w->scale[tall][i / 2];
-        for (n = 0; n < w->v.wide / 8; n++)
+        for (n = 0; n < w->v.wide / 8 && !w->c.a->is_back; n++)
             out[tall][n] =
                 uop_alu2(w->c.g, UOP_MUL, out[tall][n], lanes(w, part, 4));
     }
@@ -477,7 +497,7 @@ make_accs(struct work *w)
     uint32_t tall, i;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < 2; i++) {
+        for (i = 0; i < 2 && !w->c.a->is_back; i++) {
             w->max[tall][i] = attend_acc(&w->c, low(&w->c), NULL, 0);
             w->sum[tall][i] = attend_acc(&w->c, zero, NULL, 0);
         }
@@ -494,20 +514,23 @@ make_tile(struct work *w, const struct uop **effects)
     const struct uop *out[MAX_TALL][MAX_COLS], *sum[2];
     uint32_t tall, i, n = 0;
 
-    make_scores(w);
+    make_scores(w, &w->q, &w->k, w->score);
+    if (w->k2.value)
+        make_scores(w, &w->q2, &w->k2, w->score2);
     for (tall = 0; tall < w->tall; tall++) {
         see_scores(w, tall);
-        for (i = 0; i < 2; i++) {
+        for (i = 0; i < 2 && !w->c.a->is_back; i++) {
             raise_max(w, tall, i, attend_get(&w->c, w->max[tall][i], w->range));
             sum[i] = attend_get(&w->c, w->sum[tall][i], w->range);
         }
-        make_exps(w, tall, sum);
+        if (!w->c.a->is_back)
+            make_exps(w, tall, sum);
         for (i = 0; i < w->v.wide / 8; i++)
             out[tall][i] = attend_get(&w->c, w->out[tall][i], w->range);
     }
     add_values(w, out);
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < 2; i++) {
+        for (i = 0; i < 2 && !w->c.a->is_back; i++) {
             effects[n++] =
                 attend_set(&w->c, w->max[tall][i], w->new_max[tall][i]);
             effects[n++] =
@@ -523,35 +546,44 @@ make_tile(struct work *w, const struct uop **effects)
 static bell_status
 make_loop(struct work *w, const struct uop **out_end)
 {
-    int64_t wide = w->k.wide + w->v.wide;
-    size_t most = 2 * (size_t)(w->c.tile * wide / CHUNK / THREADS + 2) +
+    int64_t wide = w->k.wide + w->v.wide + w->k2.wide;
+    size_t most = 2 * (size_t)(w->c.tile * wide / CHUNK / THREADS + 3) +
                   MAX_TALL * (MAX_COLS + 4) + 2;
-    const struct uop *tiles = attend_count_tiles(&w->c, w->last), *next, *gate,
-                     *barrier, **src;
-    struct side *sides[2] = {&w->k, &w->v};
+    const struct uop *tiles, *next, *gate, *barrier, **src;
+    struct side *sides[3] = {&w->k, &w->k2, &w->v};
     union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
     uint32_t n = 0, i;
 
+    tiles = attend_count_tiles(&w->c, w->begin, w->last, &w->first);
     src = arena_alloc(&w->c.e->k->mem, most * sizeof(*src));
     if (!src)
         return bell_fail(BELL_E_NO_MEMORY, "expansion of attention");
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < 3; i++) {
         struct side *s = sides[i];
+        if (!s->value || s->same)
+            continue;
         s->memory = expand_local(w->c.e, s->value->dtype,
                                  (uint64_t)(2 * w->c.tile * s->stride));
-        n += copy_tile(w, s, num(&w->c, 0), NULL, src + n);
+        n += copy_tile(w, s, w->first, num(&w->c, 0), NULL, src + n);
     }
     w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
+    w->now = add(&w->c, w->first, w->range);
     src[n++] = w->range;
     barrier = uop_new(w->c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
     next = op2(&w->c, UOP_ADD, w->range, 1);
     gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
-    for (i = 0, n = 1; i < 2; i++) {
+    for (i = 0, n = 1; i < 3; i++) {
         struct side *s = sides[i];
-        s->memory = attend_after(&w->c, s->memory, &barrier, 1);
+        if (!s->value)
+            continue;
         s->half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, w->range, 2),
                       w->c.tile * s->stride);
-        n += copy_tile(w, s, next, gate, src + n);
+        if (s->same) {
+            s->memory = s->same->memory;
+            continue;
+        }
+        s->memory = attend_after(&w->c, s->memory, &barrier, 1);
+        n += copy_tile(w, s, add(&w->c, w->first, next), next, gate, src + n);
     }
     n += make_tile(w, src + n);
     src[0] = w->range;
@@ -577,8 +609,10 @@ store_pair(struct work *w, const struct uop *row, const struct uop *at,
     for (i = 0; i < 2; i++) {
         col[i] = op2(&w->c, UOP_ADD, at, i);
         attend_let(&w->c, w->c.a->out, out[i]);
-        attend_let(&w->c, w->c.a->sum, sum);
-        attend_let(&w->c, w->c.a->max, max);
+        if (!w->c.a->is_back) {
+            attend_let(&w->c, w->c.a->sum, sum);
+            attend_let(&w->c, w->c.a->max, max);
+        }
         attend_let_range(&w->c, w->c.a->row, row_inside(w, row));
         attend_let_range(&w->c, w->c.a->col,
                          clamp(w, col[i], w->v.n, w->v.wide));
@@ -601,14 +635,21 @@ store_pair(struct work *w, const struct uop *row, const struct uop *at,
 static bell_status
 make_stores(struct work *w, const struct uop *end, const struct uop **out_sink)
 {
-    const struct uop *src[MAX_TALL * MAX_COLS * 4], *sum[2], *max[2], *part[2];
+    const struct uop *src[MAX_TALL * (MAX_COLS + 1) * 4], *part[2];
+    const struct uop *sum[2] = {NULL}, *max[2] = {NULL}, *row;
     uint32_t tall, c, i, n = 0;
 
     for (tall = 0; tall < w->tall; tall++) {
-        for (i = 0; i < 2; i++) {
+        for (i = 0; i < 2 && !w->c.a->is_back; i++) {
             sum[i] =
                 join_row(w, UOP_ADD, attend_get(&w->c, w->sum[tall][i], end));
             max[i] = attend_get(&w->c, w->max[tall][i], end);
+            row = row_of(w, tall, i);
+            n += attend_store_kept(
+                &w->c, row_inside(w, row), sum[i], max[i],
+                both(w, op2(&w->c, UOP_CMPEQ, w->t4, 0),
+                     inside(w, row, w->c.n_rows, rows_of_group(w))),
+                src + n);
         }
         for (c = 0; c < w->v.wide / 8; c++) {
             const struct uop *out = attend_get(&w->c, w->out[tall][c], end);
@@ -634,20 +675,21 @@ choose_sizes(struct work *w)
     const struct kernel *k = w->c.e->k;
     const struct lower_target *t = k->target;
     double groups = (double)w->c.n_rows / (16 * WARPS * MAX_TALL);
-    int64_t wide = w->k.wide + w->v.wide;
+    int64_t wide = w->k.wide + w->v.wide, stride = w->k.stride;
     int64_t most =
         t->max_stage_bytes ? t->max_stage_bytes / 2 : t->max_shared_bytes;
     uint64_t set;
 
     for (set = w->c.a->batch; set; set &= set - 1)
         groups *= (double)k->sizes[__builtin_ctzll(set)];
-    w->tall = wide <= 256 && w->c.n_rows > 16 * WARPS && groups >= t->n_units
+    stride += (w->v.same ? 0 : w->v.stride) + w->k2.stride;
+    w->tall = wide <= 256 && !w->c.a->is_back && w->c.n_rows > 16 * WARPS &&
+                      groups >= t->n_units
                   ? MAX_TALL
                   : 1;
     w->c.tile = w->tall == MAX_TALL && wide <= 128 ? 64 : 32;
     while (w->c.tile > 16 &&
-           (2 * w->c.tile * (w->k.stride + w->v.stride) * 2 > most ||
-            w->c.tile / 2 >= w->c.n_keys))
+           (2 * w->c.tile * stride * 2 > most || w->c.tile / 2 >= w->c.n_keys))
         w->c.tile /= 2;
 }
 
@@ -663,12 +705,24 @@ expand_attend_nv(struct kernel *k, const struct attend *a,
     w.c.n_keys = k->sizes[a->key];
     init_side(&w, &w.k, a->k, a->in);
     init_side(&w, &w.v, a->v, a->col);
+    w.q = (struct rows){.value = a->q, .range = a->in};
+    if (a->score2) {
+        init_side(&w, &w.k2, a->k2, a->in2);
+        w.q2 = (struct rows){.value = a->q2, .range = a->in2};
+    }
+    if (attend_is_same(&w.c, a->v, a->col, a->k, a->in))
+        w.v.same = &w.k;
+    else if (a->score2 && attend_is_same(&w.c, a->v, a->col, a->k2, a->in2))
+        w.v.same = &w.k2;
     choose_sizes(&w);
-    attend_find_factor(&w.c);
+    if (!a->is_back)
+        attend_find_factor(&w.c);
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time",
         16 * WARPS * (int)w.tall, (int)w.c.tile);
     BELL_TRY(map_groups(&w, program));
-    load_queries(&w);
+    load_queries(&w, &w.q, &w.k);
+    if (a->score2)
+        load_queries(&w, &w.q2, &w.k2);
     make_accs(&w);
     BELL_TRY(make_loop(&w, &end));
     BELL_TRY(make_stores(&w, end, out_sink));

@@ -3,7 +3,12 @@
  * A softmax that is a product's factor is E * (1 / L), rounded perhaps. First
  * the division moves behind the product, to what becomes the root; then nothing
  * between the scores and the root is stored, and its kernel is attention
- * (lower/expand/attend.h): E, L and the maximum M are used for nothing else.
+ * (lower/expand/attend.h).
+ *
+ * E, L and the maximum M may be used for one thing else: factors of other
+ * products, made of the scores element by element and perhaps of another such
+ * product, as gradients are. These kernels compute the scores again; the first
+ * keeps M and L for them, so that no matrix of scores is stored.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -138,6 +143,47 @@ is_inverse(const struct match *m, const struct uop *u)
            u->src[0] == m->exp && uop_reduce_axes(u) == uop_reduce_axes(m->max);
 }
 
+/* Axis *axis of u's source is which of u's? False: none alone. */
+static bool
+move_axis(const struct uop_graph *g, const struct uop *u, uint32_t *axis)
+{
+    const struct uop_dims *from = uop_shape(g, u->src[0]),
+                          *to = uop_shape(g, u);
+    int64_t inner = 1, size = from->d[*axis];
+    uint32_t i;
+
+    if (u->op == UOP_PERMUTE) {
+        for (i = 0; u->arg.dims->d[i] != (int64_t)*axis; i++)
+            ;
+        *axis = i;
+    } else if (u->op == UOP_RESHAPE) {
+        for (i = from->n; --i > *axis;)
+            inner *= from->d[i];
+        for (i = to->n; i > 0 && (inner > 1 || to->d[i - 1] == 1); i--) {
+            if (inner % to->d[i - 1])
+                return false;
+            inner /= to->d[i - 1];
+        }
+        if (i == 0)
+            return false;
+        *axis = i - 1;
+    }
+    return to->d[*axis] == size;
+}
+
+/* Is the sum over the keys, E's last axis? */
+static bool
+is_over_keys(const struct sched *s, const struct match *m)
+{
+    uint32_t axis = uop_shape(s->g, m->exp)->n - 1, i;
+
+    for (i = m->n_chain; i-- > 0;) {
+        if (!move_axis(s->g, m->chain[i], &axis))
+            return false;
+    }
+    return uop_reduce_axes(m->out) == 1u << axis;
+}
+
 /* Is factor `side` of the product E, or E / L, as halves? */
 static bool
 find_factor(const struct sched *s, const struct uop *out, uint32_t side,
@@ -187,7 +233,7 @@ find_match(const struct sched *s, const struct uop *u, struct match *m)
     if (!is_product(s, u))
         return false;
     for (side = 0; side < 2; side++) {
-        if (find_factor(s, u, side, m) && fits(s->g, m))
+        if (find_factor(s, u, side, m) && fits(s->g, m) && is_over_keys(s, m))
             return true;
     }
     return false;
@@ -200,47 +246,126 @@ struct list {
     const struct uop **u;
     size_t n;
     uint32_t *place; /* by id */
-    uint8_t *below;  /* by place: the scores are below it, or are it */
+    uint8_t *marks;  /* by place: enum mark */
 };
 
-/* Marks, in l->below, what `root` is made of that is made of the scores. False
- * where something else is made of that, or it is asked for. */
-static bool
-mark_inner(struct list *l, const struct uop *root, const struct uop *score,
-           const struct uop *const *roots, uint32_t n_roots)
-{
-    size_t first = l->place[score->id], last = l->place[root->id], i;
-    uint32_t j;
+enum mark {
+    MARK_NONE,
+    MARK_INNER, /* of the scores' size or a row's, made of them */
+    MARK_SCORE, /* they, and what is combined with them */
+    MARK_BACK,  /* another product that what is inner is a factor of */
+};
 
-    memset(l->below, 0, l->n);
-    l->below[first] = 1;
-    for (i = first + 1; i < l->n; i++) {
-        for (j = 0; j < l->u[i]->n_src; j++)
-            l->below[i] |= l->below[l->place[l->u[i]->src[j]->id]] & 1;
-        if (i == last) /* what is made of the root is another matter */
-            l->below[i] = 2;
-    }
-    /* from the root down: 4 is inner */
-    l->below[last] = 4;
-    for (i = last + 1; i-- > first;) {
-        for (j = 0; l->below[i] & 4 && i != first && j < l->u[i]->n_src; j++) {
-            uint8_t *b = &l->below[l->place[l->u[i]->src[j]->id]];
-            *b |= *b & 1 ? 4 : 0;
+static bool
+is_inner(const struct list *l, const struct uop *u)
+{
+    uint8_t mark = l->marks[l->place[u->id]];
+
+    return mark == MARK_INNER || mark == MARK_SCORE;
+}
+
+/* The sum of products of what is inner, and larger there, with what is not. */
+static bool
+is_back(const struct sched *s, const struct list *l, const struct match *m,
+        const struct uop *u)
+{
+    uint32_t axes = u->op == UOP_REDUCE_AXIS ? uop_reduce_axes(u) : 0;
+
+    return s->target->attends & LOWER_ATTENDS_BACK && is_sum_of_products(u) &&
+           (axes & (axes - 1)) == 0 &&
+           is_inner(l, u->src[0]->src[0]) != is_inner(l, u->src[0]->src[1]) &&
+           numel(s->g, u->src[0]) > numel(s->g, m->score);
+}
+
+/* Products below u that are combined with the scores, element by element,
+ * become inner. *out_more: one was not. */
+static bool
+add_scores(const struct sched *s, struct list *l, const struct match *m,
+           const struct uop *u, bool *out_more)
+{
+    const struct uop *stack[MAX_STACK];
+    uint32_t n = 0, n_seen = 0, i;
+
+    for (stack[n++] = u; n;) {
+        u = stack[--n];
+        if (is_inner(l, u))
+            continue;
+        if (is_product(s, u) && numel(s->g, u) == numel(s->g, m->score)) {
+            l->marks[l->place[u->id]] = MARK_SCORE;
+            *out_more = true;
+            continue;
+        }
+        if ((!uop_has(u, UOP_FLAG_ALU) && u->op != UOP_CAST && !is_moved(u)) ||
+            numel(s->g, u) != numel(s->g, m->score))
+            continue;
+        for (i = 0; i < u->n_src; i++) {
+            if (n == MAX_STACK || n_seen++ == MAX_STACK)
+                return false;
+            stack[n++] = u->src[i];
         }
     }
-    for (i = first; i < l->n; i++) {
-        for (j = 0; !(l->below[i] & 4) && j < l->u[i]->n_src; j++) {
-            size_t src = l->place[l->u[i]->src[j]->id];
-            if (src != last && l->below[src] & 4)
+    return true;
+}
+
+/* Marks what is made of the scores, up to the products that it is a factor of.
+ * `root` is what is made of m->out, or m->out. False where something else is
+ * made of it, or it is asked for. *out_back: there are other products. */
+static bool
+mark_once(const struct sched *s, struct list *l, const struct match *m,
+          const struct uop *root, bool *out_more, bool *out_back)
+{
+    size_t i;
+    uint32_t j;
+
+    *out_more = *out_back = false;
+    for (i = 0; i < l->n; i++) {
+        const struct uop *u = l->u[i];
+        bool made = false;
+        for (j = 0; j < u->n_src; j++)
+            made |= is_inner(l, u->src[j]);
+        if (!made || u == m->out || u == root || l->marks[i] == MARK_SCORE)
+            continue;
+        if (is_back(s, l, m, u)) {
+            l->marks[i] = MARK_BACK;
+            *out_back = true;
+            continue;
+        }
+        if (!uop_has(u, UOP_FLAG_ALU) && u->op != UOP_CAST && !is_moved(u) &&
+            u != m->max &&
+            (u->op != UOP_REDUCE_AXIS || uop_reduce_op(u) != UOP_ADD ||
+             u->src[0] != m->exp ||
+             uop_reduce_axes(u) != uop_reduce_axes(m->max)))
+            return false;
+        l->marks[i] = MARK_INNER;
+        for (j = 0; j < u->n_src && s->target->attends & LOWER_ATTENDS_BACK;
+             j++) {
+            if (numel(s->g, u) == numel(s->g, m->score) &&
+                !add_scores(s, l, m, u->src[j], out_more))
                 return false;
         }
     }
+    return true;
+}
+
+static bool
+mark_inner(const struct sched *s, struct list *l, const struct match *m,
+           const struct uop *root, const struct uop *const *roots,
+           uint32_t n_roots, bool *out_back)
+{
+    bool more;
+    uint32_t j;
+
+    memset(l->marks, MARK_NONE, l->n);
+    l->marks[l->place[m->score->id]] = MARK_SCORE;
+    do {
+        if (!mark_once(s, l, m, root, &more, out_back))
+            return false;
+    } while (more);
     for (j = 0; j < n_roots; j++) {
-        size_t at = l->place[roots[j]->id];
-        if (at != last && l->below[at] & 4)
+        if (is_inner(l, still(roots[j])) || is_inner(l, roots[j]))
             return false;
     }
-    return l->below[first] & 4;
+    return is_inner(l, m->exp);
 }
 
 static bell_status
@@ -251,8 +376,8 @@ init_list(struct sched *s, const struct uop *const *roots, uint32_t n_roots,
 
     BELL_TRY(uop_toposort(s->g, roots, n_roots, &l->u, &l->n));
     l->place = host_alloc(s->g->n_nodes * sizeof(*l->place) + 1);
-    l->below = host_alloc(l->n + 1);
-    if (!l->place || !l->below)
+    l->marks = host_alloc(l->n + 1);
+    if (!l->place || !l->marks)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     for (i = 0; i < l->n; i++)
         l->place[l->u[i]->id] = (uint32_t)i;
@@ -264,7 +389,7 @@ fini_list(struct list *l)
 {
     host_free(l->u);
     host_free(l->place);
-    host_free(l->below);
+    host_free(l->marks);
 }
 
 /* ---- moving the division ---- */
@@ -329,7 +454,7 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     for (i = 0; i < l->n && !s->g->failed; i++) {
         const struct uop *u = l->u[i], *src[4];
-        bool changed = false;
+        bool changed = false, back;
         for (j = 0; j < u->n_src && j < 4; j++) {
             src[j] = to[l->place[u->src[j]->id]];
             changed |= src[j] != u->src[j];
@@ -338,7 +463,7 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
                                          u->n_src, uop_shape(s->g, u))
                         : u;
         if (find_match(s, u, &m) && m.inverse &&
-            mark_inner(l, u, m.score, roots, n_roots))
+            mark_inner(s, l, &m, u, roots, n_roots, &back))
             to[i] = divide_behind(s, &m, to, l);
     }
     for (j = 0; j < n_roots && !s->g->failed; j++)
@@ -386,19 +511,23 @@ find_root(const struct list *l, const struct match *m)
 }
 
 static void
-note(struct list *l, const struct match *m, const struct uop *root,
-     uint8_t *out_roles)
+note(const struct list *l, const struct match *m, const struct uop *root,
+     bool back, uint8_t *out_roles)
 {
     size_t i;
 
     for (i = 0; i < l->n; i++) {
         const struct uop *u = l->u[i];
-        if (!(l->below[i] & 4))
-            continue;
-        out_roles[i] = u == root                        ? SCHED_ATTEND_ROOT
-                       : u == m->score                  ? SCHED_ATTEND_INNER
-                       : l->u[i]->op == UOP_REDUCE_AXIS ? SCHED_ATTEND_KEYS
-                                                        : SCHED_ATTEND_INNER;
+        if (u == root)
+            out_roles[i] = SCHED_ATTEND_ROOT;
+        else if (u == m->out)
+            out_roles[i] = SCHED_ATTEND_KEYS;
+        else if (l->marks[i] == MARK_BACK)
+            out_roles[i] = SCHED_ATTEND_BACK;
+        else if (l->marks[i] == MARK_INNER && u->op == UOP_REDUCE_AXIS)
+            out_roles[i] = back ? SCHED_ATTEND_KEPT : SCHED_ATTEND_KEYS;
+        else if (l->marks[i] != MARK_NONE)
+            out_roles[i] = SCHED_ATTEND_INNER;
     }
 }
 
@@ -411,6 +540,7 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
     bell_status status;
     struct match m;
     uint8_t *roles;
+    bool back;
     size_t i;
 
     status = init_list(s, roots, n_roots, &l);
@@ -421,8 +551,8 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
         if (!find_match(s, l.u[i], &m) || m.inverse)
             continue;
         root = find_root(&l, &m);
-        if (root && mark_inner(&l, root, m.score, roots, n_roots))
-            note(&l, &m, root, roles);
+        if (root && mark_inner(s, &l, &m, root, roots, n_roots, &back))
+            note(&l, &m, root, back, roles);
     }
     fini_list(&l);
     *out_roles = roles;

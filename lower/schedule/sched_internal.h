@@ -32,8 +32,16 @@ enum sched_attend {
     SCHED_ATTEND_NONE,
     SCHED_ATTEND_INNER, /* made of the scores: not stored */
     SCHED_ATTEND_KEYS,  /* the same, a reduction over the keys */
+    SCHED_ATTEND_KEPT,  /* the same, stored beside the root for the others */
     SCHED_ATTEND_ROOT,  /* what is made of them in the end */
+    SCHED_ATTEND_BACK,  /* another product, of scores that are made again */
 };
+
+static inline bool
+sched_is_keys(enum sched_attend role)
+{
+    return role == SCHED_ATTEND_KEYS || role == SCHED_ATTEND_KEPT;
+}
 
 /* What is known of one node of the tensor graph. */
 struct sched_node {
@@ -60,6 +68,8 @@ struct sched_node {
     uint8_t attend;    /* enum sched_attend */
     uint64_t chain[4]; /* stored: axis sets, nested, to be outermost */
     uint32_t n_chain;
+    uint32_t kept[2]; /* stored: nodes that its kernel stores, too */
+    uint32_t n_kept;
 };
 
 /* Everything of one sched_build. */
@@ -142,7 +152,7 @@ BELL_MUST_CHECK bell_status sched_attend_roles(struct sched *s,
                                                uint8_t **out_roles);
 
 /* Builds the kernel of a stored node. bufs[] gets the plan's buffer number of
- * each slot. */
+ * each slot; those of what is kept follow the node's. */
 BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
                                          const struct uop **out_sink,
                                          uint32_t *bufs, uint32_t *out_n_bufs);

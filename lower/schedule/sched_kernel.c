@@ -163,11 +163,11 @@ reduce_source(struct builder *b, const struct sched_node *node,
             return NULL;
         }
         id = b->n_ranges;
-        if (node->attend == SCHED_ATTEND_KEYS && b->keys != SCHED_NONE)
+        if (sched_is_keys(node->attend) && b->keys != SCHED_NONE)
             id = b->keys;
         else
             b->n_ranges++;
-        if (node->attend == SCHED_ATTEND_KEYS)
+        if (sched_is_keys(node->attend))
             b->keys = id;
         out->e[i] = uop_range(b->s->k, id, UOP_AXIS_REDUCE, from->d[i]);
     }
@@ -198,12 +198,25 @@ gather_index(struct sched *s, const struct uop *at, int64_t n)
                     uop_alu2(s->k, UOP_ADD, at, size), at);
 }
 
+/* Does the kernel store it beside its root? */
+static bool
+is_kept(const struct builder *b, uint32_t node)
+{
+    const struct sched_node *root = &b->s->nodes[b->root];
+    uint32_t i = 0;
+
+    while (i < root->n_kept && root->kept[i] != node)
+        i++;
+    return i < root->n_kept;
+}
+
 static bool
 is_leaf(const struct builder *b, const struct frame *frame)
 {
     const struct sched_node *node = &b->s->nodes[frame->node];
 
-    return node->u->n_src == 0 || (node->stored && frame->node != b->root);
+    return node->u->n_src == 0 ||
+           (node->stored && frame->node != b->root && !is_kept(b, frame->node));
 }
 
 /* Where source number `i` of the frame is read. For GATHER source 1 is asked
@@ -415,20 +428,36 @@ root_index(struct builder *b, const struct sched_node *node)
     return idx;
 }
 
+/* The frame's value, stored in its node's buffer. */
+static const struct uop *
+store_frame(struct builder *b, const struct frame *frame)
+{
+    const struct sched_node *node = &b->s->nodes[frame->node];
+    union uop_arg none = {.bits = 0};
+    const struct uop *src[3];
+
+    src[0] = param(b, param_slot(b, node->buf), node->u->dtype);
+    src[1] = sched_idx_linear(b->s, frame->idx, node->shape);
+    src[2] = frame->value;
+    return uop_new(b->s->k, UOP_STORE, UOP_VOID, 1, none, src, 3);
+}
+
 static const struct uop *
 build(struct builder *b)
 {
     struct uop_graph *k = b->s->k;
     const struct sched_node *node = &b->s->nodes[b->root];
-    enum uop_dtype dtype = node->u->dtype;
     const struct sched_idx *idx = root_index(b, node);
     union uop_arg none = {.bits = 0};
-    const struct uop *src[3], *store;
-    uint32_t at;
+    const struct uop *stores[3];
+    uint32_t at, i, n = 0;
+    size_t f;
 
     if (!idx)
         return NULL;
     param_slot(b, node->buf);
+    for (i = 0; i < node->n_kept; i++)
+        param_slot(b, b->s->nodes[node->kept[i]].buf);
     at = get_frame(b, b->root, idx, NULL);
     if (!b->failed)
         push_frame(b, at);
@@ -436,11 +465,14 @@ build(struct builder *b)
         step_frame(b);
     if (b->failed || k->failed)
         return NULL;
-    src[0] = param(b, 0, dtype);
-    src[1] = sched_idx_linear(b->s, idx, node->shape);
-    src[2] = b->frames[at].value;
-    store = uop_new(k, UOP_STORE, UOP_VOID, 1, none, src, 3);
-    return uop_new(k, UOP_SINK, UOP_VOID, 1, none, &store, 1);
+    stores[n++] = store_frame(b, &b->frames[at]);
+    for (i = 0; i < node->n_kept; i++) {
+        for (f = 0; f < b->n_frames && b->frames[f].node != node->kept[i]; f++)
+            ;
+        if (f < b->n_frames)
+            stores[n++] = store_frame(b, &b->frames[f]);
+    }
+    return uop_new(k, UOP_SINK, UOP_VOID, 1, none, stores, n);
 }
 
 bell_status

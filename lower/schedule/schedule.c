@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/log.h"
 #include "lower/lower.h"
 
@@ -46,8 +47,8 @@ struct kernel {
     uint64_t out_mask;
     double n_outputs, work;
     bool has_contraction, has_reduction;
-    bool attends;
-    uint32_t keys; /* attention's RANGE, once there is one */
+    bool attends, is_back; /* SCHED_ATTEND_BACK is in it */
+    uint32_t keys;         /* attention's RANGE, once there is one */
 };
 
 struct planner {
@@ -60,6 +61,7 @@ struct planner {
     size_t n_kernels, cap_kernels;
     bool failed;
     bool not_attention; /* a kernel that was to be it */
+    bool keeps;         /* a kernel stores more than its node */
 };
 
 double
@@ -256,7 +258,7 @@ find_product(struct planner *p, uint32_t at)
     }
     if (node->attend) {
         node->reduces = true;
-        node->product = node->attend == SCHED_ATTEND_ROOT ? at : SCHED_NONE;
+        node->product = node->attend >= SCHED_ATTEND_ROOT ? at : SCHED_NONE;
     } else if (u->op == UOP_REDUCE_AXIS && is_contraction(p, at))
         node->product = at;
     else if (same)
@@ -532,7 +534,7 @@ decide_stores(struct planner *p, uint32_t at)
     if (node->forced)
         return "asked for";
     if (node->attend)
-        return node->attend == SCHED_ATTEND_ROOT ? attend_obstacle(p, node)
+        return node->attend >= SCHED_ATTEND_ROOT ? attend_obstacle(p, node)
                                                  : NULL;
     if (is_widened(node->u))
         return NULL;
@@ -610,7 +612,7 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
     kernel->has_reduction = true;
     for (i = 0; i < from->n; i++) {
         uint32_t id = kernel->n_ranges;
-        bool keys = node->attend == SCHED_ATTEND_KEYS;
+        bool keys = sched_is_keys(node->attend);
         if (!(uop_reduce_axes(node->u) >> i & 1) || from->d[i] == 1) {
             idx->e[i] = read.idx->e[i];
             continue;
@@ -670,6 +672,8 @@ pass_reads(struct planner *p, uint32_t at)
          r = p->reads[r].next) {
         p->kernels[p->reads[r].kernel].n_nodes++;
         p->kernels[p->reads[r].kernel].attends |= node->attend;
+        p->kernels[p->reads[r].kernel].is_back |=
+            node->attend == SCHED_ATTEND_BACK;
         if (node->u->op == UOP_REDUCE_AXIS) {
             read_reduce(p, at, r);
             continue;
@@ -739,6 +743,33 @@ store_node(struct planner *p, uint32_t at, const char *why)
     p->n_kernels++;
 }
 
+/* A value that the kernel of attention computes on its way and stores: the
+ * other reads of it are from memory. */
+static void
+keep_node(struct planner *p, uint32_t at)
+{
+    struct sched_node *node = &p->s.nodes[at], *root;
+    uint32_t r, mine = SCHED_NONE;
+
+    for (r = node->first_req; r != SCHED_NONE; r = p->reads[r].next) {
+        if (p->kernels[p->reads[r].kernel].is_back)
+            continue;
+        root = &p->s.nodes[p->kernels[p->reads[r].kernel].node];
+        if (mine != SCHED_NONE || p->reads[r].valid ||
+            root->n_kept == ARRAY_LEN(root->kept)) {
+            p->not_attention = true;
+            return;
+        }
+        root->kept[root->n_kept++] = at;
+        mine = r;
+    }
+    p->not_attention |= mine == SCHED_NONE;
+    if (mine != SCHED_NONE)
+        p->reads[mine].next = SCHED_NONE;
+    node->first_req = mine;
+    node->stored = p->keeps = true;
+}
+
 static void
 visit(struct planner *p, uint32_t at)
 {
@@ -753,6 +784,8 @@ visit(struct planner *p, uint32_t at)
         if (why)
             store_node(p, at, why);
     }
+    if (node->attend == SCHED_ATTEND_KEPT)
+        keep_node(p, at);
     pass_reads(p, at);
 }
 
@@ -938,6 +971,52 @@ check_attention(struct planner *p, uint32_t at, const struct uop *sink,
     return BELL_OK;
 }
 
+/* Puts kernels behind those that make what they read: what is kept is made
+ * later than where its node stands. */
+static bell_status
+order_items(struct planner *p, struct sched_plan *plan, bool *attends)
+{
+    uint32_t n = plan->n_items, *writer, *stack, n_stack = 0, i, k, at,
+             done = 0;
+    struct sched_item *items;
+    bool *was, *is_done;
+
+    writer = arena_alloc(&p->s.scratch, plan->n_bufs * sizeof(*writer));
+    stack = arena_alloc(&p->s.scratch, (n + 1) * sizeof(*stack));
+    items = arena_copy(&p->s.scratch, plan->items, n * sizeof(*items));
+    was = arena_copy(&p->s.scratch, attends, n * sizeof(*was));
+    is_done = arena_calloc(&p->s.scratch, n + 1, sizeof(*is_done));
+    if (!writer || !stack || !items || !was || !is_done)
+        return sched_no_memory(p);
+    memset(writer, 0xff, plan->n_bufs * sizeof(*writer));
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < items[i].n_outs; k++)
+            writer[items[i].bufs[k]] = i;
+    }
+    for (i = 0; i < n; i++) {
+        for (stack[n_stack++] = i; n_stack;) {
+            at = stack[n_stack - 1];
+            for (k = items[at].n_outs; k < items[at].n_bufs; k++) {
+                uint32_t first = writer[items[at].bufs[k]];
+                if (first != SCHED_NONE && !is_done[first])
+                    break;
+            }
+            if (!is_done[at] && k < items[at].n_bufs) {
+                assert(n_stack < n); /* no kernel is its own source */
+                stack[n_stack++] = writer[items[at].bufs[k]];
+                continue;
+            }
+            n_stack--;
+            if (is_done[at])
+                continue;
+            is_done[at] = true;
+            attends[done] = was[at];
+            plan->items[done++] = items[at];
+        }
+    }
+    return BELL_OK;
+}
+
 static bell_status
 build_items(struct planner *p, struct sched_plan *plan, bool *attends)
 {
@@ -945,19 +1024,22 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
 
     for (at = 0; at < p->s.n_nodes; at++) {
         struct sched_item *item = &plan->items[plan->n_items];
-        if (!p->s.nodes[at].stored || p->s.nodes[at].numel == 0)
+        if (!p->s.nodes[at].stored || p->s.nodes[at].numel == 0 ||
+            p->s.nodes[at].attend == SCHED_ATTEND_KEPT)
             continue;
         BELL_TRY(sched_kernel(&p->s, at, &item->sink, bufs, &item->n_bufs));
         BELL_TRY(uop_validate_pass(p->s.k, &item->sink, 1, UOP_STAGE_K,
                                    "scheduling"));
         BELL_TRY(check_attention(p, at, item->sink, &attends[plan->n_items]));
-        item->n_outs = 1;
+        item->n_outs = 1 + p->s.nodes[at].n_kept;
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
         if (!item->bufs)
             return sched_no_memory(p);
         plan->n_items++;
     }
+    if (p->keeps)
+        BELL_TRY(order_items(p, plan, attends));
     BELL_TRY(sched_join(&p->s, plan, attends));
     for (i = 0; i < plan->n_items; i++) {
         BELL_TRY(uop_validate_pass(p->s.k, &plan->items[i].sink, 1, UOP_STAGE_K,
@@ -1049,7 +1131,6 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
     split = host_alloc(n_roots * sizeof(*split) + 1);
     if (!split)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    plain.attends = 0;
     do {
         struct planner p = {.s = {.g = g, .k = kernels, .target = target}};
         memcpy(split, roots, n_roots * sizeof(*split));
@@ -1058,6 +1139,10 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
         status = build_plan(&p, split, n_roots, &plan);
         again = status == BELL_OK && p.not_attention;
         fini_planner(&p);
+        /* without gradients, then not at all */
+        plain.attends = plain.attends & LOWER_ATTENDS_BACK
+                            ? plain.attends & ~LOWER_ATTENDS_BACK
+                            : 0;
         target = &plain;
     } while (again);
     host_free(split);

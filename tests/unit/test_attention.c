@@ -280,11 +280,167 @@ test_values(void **state)
     bell_context_destroy(ctx);
 }
 
+/* ---- gradients ---- */
+
+/* Of one head: dq, dk and dv (already zero) of the adjoint g of the result. */
+static void
+differentiate(const struct shape *s, const double *q, const double *k,
+              const double *v, const double *mask, const double *g, double *dq,
+              double *dk, double *dv)
+{
+    double *p = malloc((size_t)s->m * sizeof(*p)),
+           scale = 1 / sqrt((double)s->d);
+    int64_t i, j, c;
+
+    assert_non_null(p);
+    for (i = 0; i < s->n; i++) {
+        double most = -INFINITY, sum = 0, dot = 0;
+        for (j = 0; j < s->m; j++) {
+            for (p[j] = 0, c = 0; c < s->d; c++)
+                p[j] += q[i * s->d + c] * k[j * s->d + c];
+            p[j] *= scale;
+            if (s->how == CAUSAL && j > i)
+                p[j] = -INFINITY;
+            if (s->how == ADDED || s->how == BY_HAND)
+                p[j] += mask[i * s->m + j];
+            most = p[j] > most ? p[j] : most;
+        }
+        for (j = 0; j < s->m; j++)
+            sum += p[j] = exp(p[j] - most);
+        for (j = 0; j < s->m; j++) {
+            p[j] /= sum;
+            for (c = 0; c < s->dv; c++) {
+                dv[j * s->dv + c] += p[j] * g[i * s->dv + c];
+                dot += p[j] * g[i * s->dv + c] * v[j * s->dv + c];
+            }
+        }
+        for (j = 0; j < s->m; j++) {
+            double ds = -dot;
+            for (c = 0; c < s->dv; c++)
+                ds += g[i * s->dv + c] * v[j * s->dv + c];
+            ds *= p[j] * scale;
+            for (c = 0; c < s->d; c++) {
+                dq[i * s->d + c] += ds * k[j * s->d + c];
+                dk[j * s->d + c] += ds * q[i * s->d + c];
+            }
+        }
+    }
+    free(p);
+}
+
+static void
+compare(const struct shape *s, const char *what, const double *got,
+        const double *want, size_t n)
+{
+    double eps = s->dtype == BELL_BFLOAT16  ? 1.0 / 32
+                 : s->dtype == BELL_FLOAT16 ? 1.0 / 256
+                                            : 1e-5,
+           most = 0;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        most = fabs(want[i]) > most ? fabs(want[i]) : most;
+    for (i = 0; i < n; i++) {
+        if (fabs(got[i] - want[i]) <= eps * (most / 4 + fabs(want[i])))
+            continue;
+        fail_msg("%s, kind %d, %dx%dx%dx%dx%d: %s[%d] is %g, not %g",
+                 bell_context_device(ctx), (int)s->how, (int)s->heads,
+                 (int)s->n, (int)s->m, (int)s->d, (int)s->dv, what, (int)i,
+                 got[i], want[i]);
+    }
+}
+
+static void
+check_gradients(const struct shape *s, const struct tensors *t,
+                struct bell_tensor *g, struct bell_tensor *const grads[3])
+{
+    double *q = read_all(t->q), *k = read_all(t->k), *v = read_all(t->v),
+           *mask = read_all(t->mask), *gg = read_all(g), *got[3], *want[3];
+    static const char *const names[] = {"dq", "dk", "dv"};
+    int64_t group = s->how == GROUPED     ? 2
+                    : s->how == BROADCAST ? s->heads
+                                          : 1,
+            h, i;
+
+    for (i = 0; i < 3; i++) {
+        got[i] = read_all(grads[i]);
+        want[i] = calloc((size_t)bell_numel(grads[i]) + 1, sizeof(double));
+        assert_non_null(want[i]);
+    }
+    for (h = 0; h < s->heads; h++) {
+        int64_t at = h / group * s->m;
+        differentiate(s, q + h * s->n * s->d, k + at * s->d, v + at * s->dv,
+                      mask, gg + h * s->n * s->dv, want[0] + h * s->n * s->d,
+                      want[1] + at * s->d, want[2] + at * s->dv);
+    }
+    for (i = 0; i < 3; i++) {
+        compare(s, names[i], got[i], want[i], (size_t)bell_numel(grads[i]));
+        free(got[i]);
+        free(want[i]);
+    }
+    free(q);
+    free(k);
+    free(v);
+    free(mask);
+    free(gg);
+}
+
+/* No matrix of scores is stored: the forward kernel, one for what a row's
+ * adjoint and result make, one for each gradient, and of shared heads two sums
+ * more. */
+static void
+test_gradients(void **state)
+{
+    static const struct shape shapes[] = {
+        {PLAIN, BELL_BFLOAT16, 2, 64, 64, 64, 64, 5},
+        {CAUSAL, BELL_BFLOAT16, 1, 150, 150, 16, 16, 5},
+        {CAUSAL, BELL_FLOAT16, 1, 50, 30, 128, 128, 5},
+        {CAUSAL, BELL_FLOAT16, 1, 40, 101, 32, 16, 5},
+        {PLAIN, BELL_FLOAT16, 2, 17, 23, 20, 24, 5},
+        {ADDED, BELL_BFLOAT16, 1, 33, 50, 32, 48, 5},
+        {BY_HAND, BELL_BFLOAT16, 2, 32, 48, 32, 16, 5},
+        {GROUPED, BELL_FLOAT16, 4, 32, 32, 32, 32, 7},
+        {PLAIN, BELL_FLOAT32, 1, 32, 32, 64, 64, 5},
+        {CAUSAL, BELL_FLOAT32, 2, 40, 36, 36, 20, 5},
+        {BROADCAST, BELL_FLOAT32, 3, 33, 17, 40, 48, UINT64_MAX},
+        {PLAIN, BELL_FLOAT16, 1, 32, 32, 160, 32, UINT64_MAX}, /* too wide */
+    };
+    bool fuses;
+    size_t i;
+
+    (void)state;
+    expect_ok(bell_context_create(NULL, &ctx));
+    fuses = strncmp(bell_context_device(ctx), "CPU", 3) != 0;
+    for (i = 0; i < ARRAY_LEN(shapes); i++) {
+        struct bell_stats before, after;
+        struct bell_tensor *g, *out[4];
+        struct tensors t;
+        make(&shapes[i], &t);
+        g = bell_randn(ctx, bell_shape(t.out), bell_ndim(t.out),
+                       shapes[i].dtype);
+        expect_ok(bell_realize1(g));
+        expect_ok(bell_vjp(t.out, g, (struct bell_tensor *[]){t.q, t.k, t.v}, 3,
+                           out));
+        out[3] = t.out;
+        bell_context_stats(ctx, &before);
+        expect_ok(bell_realize(out, 4));
+        bell_context_stats(ctx, &after);
+        after.n_kernels_planned -= before.n_kernels_planned;
+        if (after.n_kernels_planned > shapes[i].kernels && fuses)
+            fail_msg("kind %d, row %d: %d kernels", (int)shapes[i].how, (int)i,
+                     (int)after.n_kernels_planned);
+        check(&shapes[i], &t);
+        check_gradients(&shapes[i], &t, g, out);
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_gradients),
     };
 
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
