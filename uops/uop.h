@@ -370,6 +370,12 @@ BELL_MUST_CHECK bell_status uop_toposort(const struct uop_graph *g,
                                          const struct uop ***out_list,
                                          size_t *out_n);
 
+/* The same under one root, in an order that the structure alone decides: not
+ * the ids, which tell what else was made before. */
+BELL_MUST_CHECK bell_status uop_canonical_order(const struct uop *root,
+                                                const struct uop ***out_list,
+                                                size_t *out_n);
+
 /* Rebuilds `roots` in `g` (in place) with from[i] replaced by to[i], through
  * uop_make. Iterative, visits each node once. */
 BELL_MUST_CHECK bell_status uop_substitute(

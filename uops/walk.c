@@ -85,6 +85,57 @@ uop_toposort(const struct uop_graph *g, const struct uop *const *roots,
     return BELL_OK;
 }
 
+/* A node whose sources are being visited. */
+struct visit {
+    const struct uop *u;
+    uint32_t n_done;
+};
+
+bell_status
+uop_canonical_order(const struct uop *root, const struct uop ***out_list,
+                    size_t *out_n)
+{
+    uint64_t *seen = host_calloc(((size_t)root->id >> 6) + 1, sizeof(*seen));
+    const struct uop **list = NULL;
+    struct visit *stack = NULL;
+    size_t n = 0, cap = 0, depth = 0, cap_stack = 0;
+
+    if (!seen || host_grow((void **)&stack, &cap_stack, 1, sizeof(*stack)) != 0)
+        goto fail_memory;
+    stack[depth++] = (struct visit){root, 0};
+    seen[root->id >> 6] |= (uint64_t)1 << (root->id & 63);
+    while (depth) {
+        struct visit *top = &stack[depth - 1];
+        if (top->n_done < top->u->n_src) {
+            const struct uop *src = top->u->src[top->n_done++];
+            uint64_t bit = (uint64_t)1 << (src->id & 63);
+            if (seen[src->id >> 6] & bit)
+                continue;
+            seen[src->id >> 6] |= bit;
+            if (host_grow((void **)&stack, &cap_stack, depth + 1,
+                          sizeof(*stack)) != 0)
+                goto fail_memory;
+            stack[depth++] = (struct visit){src, 0};
+            continue;
+        }
+        if (host_grow((void **)&list, &cap, n + 1, sizeof(*list)) != 0)
+            goto fail_memory;
+        list[n++] = top->u;
+        depth--;
+    }
+    host_free(seen);
+    host_free(stack);
+    *out_list = list;
+    *out_n = n;
+    return BELL_OK;
+
+fail_memory:
+    host_free(seen);
+    host_free(stack);
+    host_free(list);
+    return bell_fail(BELL_E_NO_MEMORY, "order of %u nodes", root->id + 1);
+}
+
 /* The node that `u` becomes when its sources do; `u` itself if none changes.
  * to[] is indexed by id. `buf` holds u->n_src pointers. */
 static const struct uop *

@@ -117,6 +117,46 @@ test_toposort(void **state)
     uop_graph_fini(&g);
 }
 
+/* Equal structures have equal orders, whatever was made before. */
+static void
+test_canonical_order(void **state)
+{
+    static const char text[] = "(ADD (MUL a:f32 b:f32) (SUB b:f32 a:f32))";
+    const struct uop *roots[2], **lists[2];
+    struct uop_graph g[2];
+    size_t n[2], i;
+    uint32_t k;
+
+    (void)state;
+    uop_graph_init(&g[0]);
+    uop_graph_init(&g[1]);
+    roots[0] = sexp_build(&g[0], text, true);
+    sexp_build(&g[1], "(SQRT (SUB b:f32 a:f32))", true);
+    roots[1] = sexp_build(&g[1], text, true);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(uop_canonical_order(roots[i], &lists[i], &n[i]),
+                         BELL_OK);
+    assert_int_equal(n[0], n[1]);
+    assert_int_equal(n[0], 2 * 2 + 1 + 3);
+    assert_ptr_equal(lists[0][n[0] - 1], roots[0]);
+    for (i = 0; i < n[0]; i++) {
+        const struct uop *a = lists[0][i], *b = lists[1][i];
+        assert_int_equal(a->op, b->op);
+        assert_int_equal(a->arg.bits, b->arg.bits);
+        for (k = 0; k < a->n_src; k++) {
+            size_t at = 0;
+            while (at < i && lists[0][at] != a->src[k])
+                at++;
+            assert_true(at < i);
+            assert_ptr_equal(lists[1][at], b->src[k]);
+        }
+    }
+    for (i = 0; i < 2; i++) {
+        host_free(lists[i]);
+        uop_graph_fini(&g[i]);
+    }
+}
+
 static void
 test_substitute(void **state)
 {
@@ -266,9 +306,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interning), cmocka_unit_test(test_constants),
-        cmocka_unit_test(test_toposort),  cmocka_unit_test(test_substitute),
-        cmocka_unit_test(test_deep),      cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_interning),
+        cmocka_unit_test(test_constants),
+        cmocka_unit_test(test_toposort),
+        cmocka_unit_test(test_canonical_order),
+        cmocka_unit_test(test_substitute),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_no_memory),
     };
 
