@@ -50,6 +50,7 @@ static const struct {
     {"sync", LOG_SYNC, "wait after every kernel, and tell its time"},
     {"exec", LOG_EXEC, "each kernel and copy as it is queued"},
     {"time", LOG_TIME, "time spent in each stage"},
+    {"cache", LOG_CACHE, "kernels found on disk and kept there"},
     {"fault", LOG_FAULT, "what ends a queue of a simulated card"},
 };
 #define N_TOPICS (sizeof(topics) / sizeof(topics[0]))

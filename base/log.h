@@ -28,6 +28,7 @@ enum log_topic {
     LOG_IR = 1u << 13,
     LOG_DOT = 1u << 14,
     LOG_GRAPH = 1u << 15,
+    LOG_CACHE = 1u << 16,
 };
 
 /* Topics that the compilation of one kernel prints on. */

@@ -27,6 +27,9 @@ BELL_MUST_CHECK bell_status render_estimate_usage(
  * there; else BELL_E_UNSUPPORTED with what to install. */
 BELL_MUST_CHECK bell_status render_llvm_check(void);
 
+/* The path of LLVM's library, which is loaded for it. */
+BELL_MUST_CHECK bell_status render_llvm_file(char *buf, size_t size_bytes);
+
 /* The machine this process runs on: CPU name and features, caches, threads. */
 BELL_MUST_CHECK bell_status render_host_target(struct lower_target *out_target);
 

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/env.h"
+#include "cache/cache.h"
 #include "doorbell/tensor.h"
 #include "hcq/amd/amd_kfd.h"
 #include "hcq/hcq.h"
@@ -118,6 +119,21 @@ check_build(struct findings *findings)
         "install zlib1g-dev, then configure and build again",
         "built without zlib: .gz data files cannot be read");
 #endif
+}
+
+/* What is kept on disk may be executed: only from a folder of the user's. */
+static void
+check_cache(struct findings *findings)
+{
+    struct cache cache;
+
+    cache_init(&cache);
+    if (cache.folder[0])
+        add(findings, "cache", VERDICT_OK, NULL,
+            "compiled kernels are kept in %.200s", cache.folder);
+    else
+        add(findings, "cache", VERDICT_NOTE, NULL,
+            "compiled kernels are not kept: %.200s", cache.why_off);
 }
 
 /* The first node of a GPU that is there and not for this user. */
@@ -442,6 +458,7 @@ verb_doctor(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     check_build(&findings);
+    check_cache(&findings);
     check_computing(&findings, check_device(&findings));
     check_nvidia(&findings);
     check_amd(&findings);

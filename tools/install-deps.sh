@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing. Says nothing, asks nothing
-# and touches no network when none is.
+# and touches no network when none is. Those that only turn something on are
+# done without where they cannot be had.
 #
 # usage: install-deps.sh build | check
 set -euo pipefail
 
 build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
+optional="libsqlite3-dev"
 check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils"
 # A program that stands for each package, where one does: what is here by
 # another way than apt need not be installed.
@@ -13,7 +15,7 @@ declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
     [pkg-config]=pkg-config [llvm-19-dev]=llvm-config-19 [binutils]=nm
     [clang-format-14]=clang-format-14)
 declare -A module=([zlib1g-dev]=zlib [libcjson-dev]=libcjson [libcmocka-dev]=cmocka
-    [libopenblas-dev]=openblas)
+    [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3)
 
 installed() {
     if command -v dpkg-query >/dev/null; then
@@ -40,9 +42,17 @@ missing=()
 for package in $wanted; do
     installed "$package" || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+extra=()
+for package in $optional; do
+    installed "$package" || extra+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || [ ${#extra[@]} -gt 0 ] || exit 0
 
 stop() {
+    if [ ${#missing[@]} -eq 0 ]; then
+        echo "$1 Going on without ${extra[*]}." >&2
+        exit 0
+    fi
     echo "$1" >&2
     echo "Needed and not installed: ${missing[*]}" >&2
     echo "On Debian 12: apt-get install ${missing[*]}" >&2
@@ -61,14 +71,16 @@ apt() {
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
         apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
-echo "Installing ${missing[*]}" >&2
+install() {
+    apt install -y --no-install-recommends "$@"
+}
+echo "Installing ${missing[*]} ${extra[*]}" >&2
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # The lists may be recent enough; a bare image has none at all.
-if ! apt install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1; then
-    if ! { apt update && apt install -y --no-install-recommends \
-        "${missing[@]}"; } >"$log" 2>&1; then
-        tail -n 20 "$log" >&2
-        stop "apt-get failed."
-    fi
+if ! install "${missing[@]}" "${extra[@]}" >"$log" 2>&1 &&
+    ! { apt update && install "${missing[@]}" "${extra[@]}"; } >"$log" 2>&1 &&
+    ! { [ ${#missing[@]} -gt 0 ] && install "${missing[@]}"; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    stop "apt-get failed."
 fi

@@ -1,5 +1,6 @@
 /* The `doorbell` command line: finds the verb and runs it. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -10,18 +11,22 @@
 static const struct {
     const char *name, *help;
     tool_verb_fn *run;
+    bool compiles; /* that is what it is to show, or nobody asks again for it */
 } verbs[] = {
-    {"bench", "what a device and the way to it cost", verb_bench},
-    {"decode", "what a device reads, as text", verb_decode},
-    {"demo", "train a small network: mnist", verb_demo},
-    {"devices", "the devices of this machine", verb_devices},
-    {"doctor", "what is missing here and how to fix it", verb_doctor},
-    {"eval", "an expression over .npy files", verb_eval},
-    {"fuzz", "random programs against the reference", verb_fuzz},
-    {"kernel", "what an expression is compiled to, and its time", verb_kernel},
-    {"selftest", "staged bring-up of a device", verb_selftest},
-    {"sim", "another program on simulated cards", verb_sim},
-    {"trace", "record, show, compare and replay kernel calls", verb_trace},
+    {"bench", "what a device and the way to it cost", verb_bench, true},
+    {"cache", "kernels kept on disk", verb_cache, false},
+    {"decode", "what a device reads, as text", verb_decode, false},
+    {"demo", "train a small network: mnist", verb_demo, false},
+    {"devices", "the devices of this machine", verb_devices, false},
+    {"doctor", "what is missing here and how to fix it", verb_doctor, false},
+    {"eval", "an expression over .npy files", verb_eval, false},
+    {"fuzz", "random programs against the reference", verb_fuzz, true},
+    {"kernel", "what an expression is compiled to, and its time", verb_kernel,
+     true},
+    {"selftest", "staged bring-up of a device", verb_selftest, true},
+    {"sim", "another program on simulated cards", verb_sim, false},
+    {"trace", "record, show, compare and replay kernel calls", verb_trace,
+     false},
 };
 
 static void
@@ -92,7 +97,10 @@ main(int argc, char **argv)
         return tool_fail(json, status);
     for (i = 0; i < ARRAY_LEN(verbs); i++) {
         if (strcmp(argv[1], verbs[i].name) == 0) {
-            int code = verbs[i].run(argc - 1, argv + 1);
+            int code;
+            if (verbs[i].compiles)
+                setenv("BELL_CACHE", "off", 1);
+            code = verbs[i].run(argc - 1, argv + 1);
             if (fflush(stdout) != 0 && code == TOOL_OK)
                 code =
                     tool_fail_text(false, BELL_E_IO, "cannot write to stdout");

@@ -18,6 +18,7 @@ struct bell_stats {
     uint64_t n_plans;            /* graphs scheduled; others were known */
     uint64_t n_kernels_planned;  /* kernels in those plans */
     uint64_t n_kernels_compiled; /* different ones; one for each math */
+    uint64_t n_kernels_found;    /* others, which were on disk, compiled */
     uint64_t n_launches;         /* kernels queued */
     uint64_t lookup_ns;          /* finding the plan of a graph */
     uint64_t schedule_ns;        /* graph to kernels, all plans */

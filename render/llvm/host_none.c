@@ -45,3 +45,11 @@ render_llvm_check(void)
                      "built without LLVM: install llvm-19-dev, then configure "
                      "and build again");
 }
+
+bell_status
+render_llvm_file(char *buf, size_t size_bytes)
+{
+    (void)buf;
+    (void)size_bytes;
+    return render_llvm_check();
+}

@@ -211,6 +211,22 @@ render_llvm_check(void)
 }
 
 bell_status
+render_llvm_file(char *buf, size_t size_bytes)
+{
+    const struct llvm_api *ll;
+    Dl_info info;
+    void *sym;
+
+    BELL_TRY(llvm_api_get(&ll));
+    memcpy(&sym, &ll->GetVersion, sizeof(sym));
+    if (!dladdr(sym, &info) || !info.dli_fname ||
+        strlen(info.dli_fname) >= size_bytes)
+        return bell_fail(BELL_E_UNSUPPORTED, "LLVM's library has no path");
+    snprintf(buf, size_bytes, "%s", info.dli_fname);
+    return BELL_OK;
+}
+
+bell_status
 llvm_api_amdgpu(void)
 {
     const struct llvm_api *ll;

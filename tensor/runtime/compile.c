@@ -16,35 +16,23 @@
 #include "tensor/runtime/ir.h"
 #include "tensor/tensor_internal.h"
 
-/* One kernel to compile. */
-struct job {
-    const struct uop *sink;
-    const struct rt_target *target;
-    struct rt_binary binary;
-    char *name; /* owned */
-    uint32_t n_params, n_vars, grid[3], local[3];
-    double n_flops, n_bytes;
-    uint64_t lower_ns, render_ns;
-    bell_status status;
-    struct bell_error error; /* of the thread that failed */
-};
-
 struct pool {
-    struct job *jobs;
-    uint32_t n_jobs;
+    struct rt_job *jobs;
+    uint32_t n_jobs, n_missing; /* not found on disk */
     _Atomic uint32_t next;
 };
 
-/* Copies what is under `root` into another graph. */
+/* Copies what is under `root` into another, empty graph, in the order that a
+ * kernel is kept by: equal kernels become equal code. */
 static bell_status
-copy_graph(const struct uop_graph *from, const struct uop *root,
-           struct uop_graph *to, const struct uop **out_root)
+copy_graph(const struct uop *root, struct uop_graph *to,
+           const struct uop **out_root)
 {
     const struct uop **list, **map;
     size_t n, i;
     uint32_t j;
 
-    BELL_TRY(uop_toposort(from, &root, 1, &list, &n));
+    BELL_TRY(uop_canonical_order(root, &list, &n));
     map = host_alloc((root->id + 1) * sizeof(*map));
     for (i = 0; map && i < n; i++) {
         const struct uop *u = list[i], *small[16], **src = small;
@@ -103,7 +91,7 @@ check_grid(const struct lower_program *p, const struct rt_target *target)
 
 /* Lowers and compiles the kernel under `sink`, a node of `g`. */
 static bell_status
-compile_sink(struct uop_graph *g, const struct uop *sink, struct job *job)
+compile_sink(struct uop_graph *g, const struct uop *sink, struct rt_job *job)
 {
     struct lower_program program;
     uint64_t start = time_now_ns();
@@ -125,12 +113,12 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct job *job)
         if (!job->name)
             status = bell_fail(BELL_E_NO_MEMORY, "out of memory compiling %s",
                                program.name);
-        job->n_params = program.n_params;
-        job->n_vars = program.n_vars;
-        memcpy(job->grid, program.grid, sizeof(job->grid));
-        memcpy(job->local, program.local, sizeof(job->local));
-        job->n_flops = program.n_flops;
-        job->n_bytes = program.n_bytes;
+        job->facts.n_params = program.n_params;
+        job->facts.n_vars = program.n_vars;
+        memcpy(job->facts.grid, program.grid, sizeof(program.grid));
+        memcpy(job->facts.local, program.local, sizeof(program.local));
+        job->facts.n_flops = program.n_flops;
+        job->facts.n_bytes = program.n_bytes;
     }
     return status;
 }
@@ -138,37 +126,33 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct job *job)
 /* Each job lowers in a graph of its own: the runtime's graphs are read by all
  * threads and written by none of them. */
 static bell_status
-compile(const struct uop_graph *kernels, struct job *job)
+compile(struct rt_job *job)
 {
     struct uop_graph g;
     const struct uop *sink;
     bell_status status;
 
     uop_graph_init(&g);
-    status = copy_graph(kernels, job->sink, &g, &sink);
+    status = copy_graph(job->sink, &g, &sink);
     if (status == BELL_OK)
         status = compile_sink(&g, sink, job);
     uop_graph_fini(&g);
     return status;
 }
 
-struct worker {
-    const struct uop_graph *kernels;
-    struct pool *pool;
-};
-
 /* A thread's error record is its own: the job carries it to the thread that
  * waits. */
 static void *
 run_jobs(void *arg)
 {
-    const struct worker *worker = arg;
-    struct pool *pool = worker->pool;
+    struct pool *pool = arg;
     uint32_t i;
 
     while ((i = atomic_fetch_add(&pool->next, 1)) < pool->n_jobs) {
-        struct job *job = &pool->jobs[i];
-        job->status = compile(worker->kernels, job);
+        struct rt_job *job = &pool->jobs[i];
+        if (job->is_found)
+            continue;
+        job->status = compile(job);
         if (job->status != BELL_OK)
             job->error = *bell_error_last();
     }
@@ -177,36 +161,57 @@ run_jobs(void *arg)
 
 /* The caller's thread works as well; without threads it does all of it. */
 static void
-run_pool(const struct uop_graph *kernels, struct pool *pool)
+run_pool(struct pool *pool)
 {
-    struct worker worker = {kernels, pool};
     pthread_t threads[64];
     uint32_t n = thread_cpu_count(), started = 0;
 
     if (log_mask & LOG_COMPILING)
         n = 1; /* what is printed of a kernel stays together, and in order */
-    if (n > pool->n_jobs)
-        n = pool->n_jobs;
+    if (n > pool->n_missing)
+        n = pool->n_missing;
     if (n > 64)
         n = 64;
     while (started + 1 < n &&
-           pthread_create(&threads[started], NULL, run_jobs, &worker) == 0)
+           pthread_create(&threads[started], NULL, run_jobs, pool) == 0)
         started++;
-    run_jobs(&worker);
+    run_jobs(pool);
     while (started > 0)
         pthread_join(threads[--started], NULL);
 }
 
-/* Programs are loaded by one thread, in the order of the kernels, so that
- * their numbers do not depend on who was faster. */
 static bell_status
-load_job(struct tensor_runtime *rt, struct job *job)
+create_program(struct tensor_runtime *rt, const struct rt_job *job,
+               struct hcq_program **out_program)
 {
-    struct hcq_program_desc desc = {.struct_size = sizeof(desc)};
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = job->name,
+        .entry = job->name,
+        .binary = job->binary.file.data,
+        .binary_size_bytes = job->binary.file.size_bytes,
+        .shared_bytes = job->binary.shared_bytes,
+        .n_bufs = job->facts.n_params,
+        .n_vals = job->facts.n_vars,
+    };
+
+    memcpy(desc.local, job->binary.local, sizeof(desc.local));
+    return hcq_program_create(rt->dev, &desc, out_program);
+}
+
+/* Programs are loaded by one thread, in the order of the kernels, so that
+ * their numbers do not depend on who was faster. One from the disk that cannot
+ * be loaded is compiled after all. */
+static bell_status
+load_job(struct tensor_runtime *rt, struct rt_job *job,
+         const struct cache_entry *entry)
+{
+    const struct rt_facts *facts = &job->facts;
     struct rt_kernel *kernel;
+    bell_status status;
 
     if (job->status != BELL_OK) {
-        bell_status status = bell_error_set(&job->error);
+        status = bell_error_set(&job->error);
         bell_error_prefix("compiling a kernel");
         return status;
     }
@@ -217,33 +222,40 @@ load_job(struct tensor_runtime *rt, struct job *job)
     kernel = &rt->kernel_list[rt->n_kernels];
     memset(kernel, 0, sizeof(*kernel));
     kernel->sink = job->sink;
-    memcpy(kernel->grid, job->grid, sizeof(kernel->grid));
-    memcpy(kernel->local, job->local, sizeof(kernel->local));
-    kernel->n_flops = job->n_flops;
-    kernel->n_bytes = job->n_bytes;
+    status = create_program(rt, job, &kernel->program);
+    if (status != BELL_OK && job->is_found) {
+        rt_kept_drop(rt, entry);
+        job->is_found = false;
+        render_binary_fini(&job->binary.file);
+        host_free(job->name);
+        job->name = NULL;
+        BELL_TRY(compile(job));
+        status = create_program(rt, job, &kernel->program);
+    }
+    BELL_TRY(status);
+    memcpy(kernel->grid, facts->grid, sizeof(kernel->grid));
+    memcpy(kernel->local, facts->local, sizeof(kernel->local));
+    kernel->n_flops = facts->n_flops;
+    kernel->n_bytes = facts->n_bytes;
     kernel->binary_bytes = job->binary.file.size_bytes;
     kernel->lower_ns = job->lower_ns;
     kernel->compile_ns = job->render_ns;
-    desc.name = job->name;
-    desc.entry = job->name;
-    desc.binary = job->binary.file.data;
-    desc.binary_size_bytes = job->binary.file.size_bytes;
-    desc.shared_bytes = job->binary.shared_bytes;
-    memcpy(desc.local, job->binary.local, sizeof(desc.local));
-    desc.n_bufs = job->n_params;
-    desc.n_vals = job->n_vars;
-    BELL_TRY(hcq_program_create(rt->dev, &desc, &kernel->program));
     if (map_put(&rt->kernel_of, rt_key(rt, job->sink), rt->n_kernels) != 0) {
         hcq_program_destroy(kernel->program);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory loading %s",
                          job->name);
     }
     rt->n_kernels++;
-    rt->stats.n_kernels_compiled++;
+    if (job->is_found)
+        rt->stats.n_kernels_found++;
+    else
+        rt->stats.n_kernels_compiled++;
     rt->stats.lower_ns += job->lower_ns;
     rt->stats.compile_ns += job->render_ns;
-    LOG(LOG_TIME, "%s: lowered in %.3f ms, machine code in %.3f ms", job->name,
-        (double)job->lower_ns * 1e-6, (double)job->render_ns * 1e-6);
+    if (!job->is_found)
+        LOG(LOG_TIME, "%s: lowered in %.3f ms, machine code in %.3f ms",
+            job->name, (double)job->lower_ns * 1e-6,
+            (double)job->render_ns * 1e-6);
     return BELL_OK;
 }
 
@@ -279,19 +291,27 @@ bell_status
 rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
            uint32_t n, uint32_t *out_kernels)
 {
+    struct cache_entry *entries = NULL;
     struct pool pool = {0};
     bell_status status;
-    uint32_t i;
+    uint32_t i, n_loaded = 0;
 
     status = collect_jobs(rt, sinks, n, &pool);
-    if (status == BELL_OK && pool.n_jobs) {
+    if (status == BELL_OK)
+        pool.n_missing =
+            pool.n_jobs - rt_kept_find(rt, pool.jobs, pool.n_jobs, &entries);
+    if (status == BELL_OK && pool.n_missing) {
         uint64_t start = time_now_ns();
-        run_pool(&rt->kernels, &pool);
+        run_pool(&pool);
         rt->stats.compile_wall_ns += time_now_ns() - start;
     }
+    while (status == BELL_OK && n_loaded < pool.n_jobs) {
+        status = load_job(rt, &pool.jobs[n_loaded],
+                          entries ? &entries[n_loaded] : NULL);
+        n_loaded += status == BELL_OK;
+    }
+    rt_kept_end(rt, pool.jobs, n_loaded, entries, pool.n_jobs);
     for (i = 0; i < pool.n_jobs; i++) {
-        if (status == BELL_OK)
-            status = load_job(rt, &pool.jobs[i]);
         render_binary_fini(&pool.jobs[i].binary.file);
         host_free(pool.jobs[i].name);
     }
@@ -340,7 +360,7 @@ tensor_compile_ir(struct bell_context *ctx, const char *text,
                   struct tensor_ir *out_ir)
 {
     struct tensor_runtime *rt = ctx->runtime;
-    struct job job = {.target = &rt->target};
+    struct rt_job job = {.target = &rt->target};
     const struct uop *sink;
     struct uop_graph g;
     bell_status status;
@@ -352,15 +372,15 @@ tensor_compile_ir(struct bell_context *ctx, const char *text,
     if (status == BELL_OK) {
         memset(out_ir, 0, sizeof(*out_ir));
         snprintf(out_ir->name, sizeof(out_ir->name), "%s", job.name);
-        memcpy(out_ir->grid, job.grid, sizeof(job.grid));
-        memcpy(out_ir->local, job.local, sizeof(job.local));
-        out_ir->n_params = job.n_params;
-        out_ir->n_vars = job.n_vars;
+        memcpy(out_ir->grid, job.facts.grid, sizeof(out_ir->grid));
+        memcpy(out_ir->local, job.facts.local, sizeof(out_ir->local));
+        out_ir->n_params = job.facts.n_params;
+        out_ir->n_vars = job.facts.n_vars;
         out_ir->binary_bytes = job.binary.file.size_bytes;
         out_ir->lower_ns = job.lower_ns;
         out_ir->compile_ns = job.render_ns;
-        out_ir->n_flops = job.n_flops;
-        out_ir->n_bytes = job.n_bytes;
+        out_ir->n_flops = job.facts.n_flops;
+        out_ir->n_bytes = job.facts.n_bytes;
     }
     render_binary_fini(&job.binary.file);
     host_free(job.name);
@@ -457,7 +477,7 @@ tensor_kernel_usage(const struct bell_context *ctx, size_t number,
                          hcq_device_name(rt->dev));
     memset(out_usage, 0, sizeof(*out_usage));
     uop_graph_init(&g);
-    status = copy_graph(&rt->kernels, rt->kernel_list[number].sink, &g, &sink);
+    status = copy_graph(rt->kernel_list[number].sink, &g, &sink);
     if (status == BELL_OK)
         status = measure(&g, sink, &rt->target, out_usage);
     uop_graph_fini(&g);

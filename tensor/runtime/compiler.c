@@ -17,6 +17,7 @@ init_host(const struct hcq_device_info *info, uint32_t math,
           struct rt_target *target)
 {
     (void)math; /* exact functions cost least */
+    target->tool = RT_TOOL_LLVM;
     target->n_parallel = info->n_units;
     if (info->flags & HCQ_DEVICE_NULL)
         return render_host_level(info->arch, info->n_units, &target->lower);
@@ -84,6 +85,7 @@ init_nv(const struct hcq_device_info *info, uint32_t math,
     target->ptx.tf32 = (math & BELL_MATH_TF32) != 0;
     target->ptx.approx = (math & BELL_MATH_APPROX) != 0;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
+    target->tool = target->is_simulated ? RT_TOOL_NONE : RT_TOOL_PTXAS;
     target->n_parallel = info->n_units * NV_ITEMS_PER_SM;
     BELL_TRY(render_ptx_lower_target(&target->ptx, &target->lower));
     limit_gpu(info, &target->lower);
@@ -167,6 +169,7 @@ init_amd(const struct hcq_device_info *info, uint32_t math,
     target->amdgpu.tf32 = (math & BELL_MATH_TF32) != 0;
     target->amdgpu.approx = (math & BELL_MATH_APPROX) != 0;
     target->is_simulated = (info->flags & HCQ_DEVICE_SIMULATED) != 0;
+    target->tool = RT_TOOL_LLVM;
     target->n_parallel = info->n_units * AMD_ITEMS_PER_CU;
     BELL_TRY(render_amdgpu_lower_target(&target->amdgpu, &target->lower));
     limit_gpu(info, &target->lower);

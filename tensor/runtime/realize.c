@@ -64,6 +64,7 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     uop_graph_init(&rt->kernels);
     map_init(&rt->plan_of);
     map_init(&rt->kernel_of);
+    cache_init(&rt->cache);
     ctx->runtime = rt;
     status = open_runtime(rt, name, ctx->math);
     if (status != BELL_OK) {

@@ -1,12 +1,14 @@
 /* The runtime of a context: its device, compiled kernels and plans.
  *
  * realize.c drives it; compile.c fills the kernel cache with what compiler.c
- * makes for the device; plan.c turns a schedule into a memory plan.
+ * makes for the device, or kept.c finds on disk; plan.c turns a schedule into a
+ * memory plan.
  */
 #ifndef BELL_TENSOR_RUNTIME_RUNTIME_H
 #define BELL_TENSOR_RUNTIME_RUNTIME_H
 
 #include "base/map.h"
+#include "cache/cache.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "hcq/hcq.h"
@@ -24,6 +26,13 @@ struct rt_binary {
     struct render_binary file; /* owned: render_binary_fini */
     uint32_t local[3];         /* fixed work-group; 0,0,0: any */
     uint32_t shared_bytes;     /* given at launch */
+};
+
+/* What code is made with beside this program: another one makes other code. */
+enum rt_tool {
+    RT_TOOL_NONE,
+    RT_TOOL_LLVM,
+    RT_TOOL_PTXAS
 };
 
 /* What makes binaries for the devices of one backend. Static table rows;
@@ -56,6 +65,7 @@ struct rt_target {
     struct lower_target lower;
     struct ptx_target ptx;       /* of NVIDIA */
     struct amdgpu_target amdgpu; /* of AMD */
+    enum rt_tool tool;
     uint32_t math;       /* bits of enum bell_math that make a difference */
     bool is_simulated;   /* a simulated card: takes PTX in a container */
     uint32_t n_parallel; /* work-items that keep the device busy */
@@ -68,6 +78,26 @@ struct rt_target {
 BELL_MUST_CHECK bell_status rt_target_init(const struct hcq_device_info *info,
                                            uint32_t math,
                                            struct rt_target *out_target);
+
+/* What a compiled kernel is, beside its file. Plain data, kept on disk as it
+ * is. */
+struct rt_facts {
+    uint32_t n_params, n_vars, grid[3], local[3];
+    double n_flops, n_bytes;
+};
+
+/* One kernel to compile, or found compiled. */
+struct rt_job {
+    const struct uop *sink;
+    const struct rt_target *target;
+    struct rt_binary binary; /* owned */
+    char *name;              /* owned */
+    struct rt_facts facts;
+    bool is_found; /* on disk: not compiled */
+    uint64_t lower_ns, render_ns;
+    bell_status status;
+    struct bell_error error; /* of the thread that failed */
+};
 
 /* A compiled kernel. Owned by the runtime. */
 struct rt_kernel {
@@ -111,6 +141,7 @@ struct tensor_runtime {
     size_t n_dead, cap_dead;
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
+    struct cache cache;                       /* kernels on disk */
     void (*watch)(void *user, size_t number); /* after each kernel; or NULL */
     void *watch_user;
 };
@@ -127,6 +158,20 @@ rt_key(const struct tensor_runtime *rt, const struct uop *sink)
 BELL_MUST_CHECK bell_status rt_compile(struct tensor_runtime *rt,
                                        const struct uop *const *sinks,
                                        uint32_t n, uint32_t *out_kernels);
+
+/* Looks for the kernels of jobs[] on disk; those found, whose number it
+ * returns, have is_found set and need no compiling. *out_entries is by job and
+ * for the calls below; NULL: there is no cache. */
+uint32_t rt_kept_find(struct tensor_runtime *rt, struct rt_job *jobs,
+                      uint32_t n, struct cache_entry **out_entries);
+
+/* One that was found and cannot be loaded. */
+void rt_kept_drop(struct tensor_runtime *rt, const struct cache_entry *entry);
+
+/* Keeps the first n_loaded jobs, but those that were found, and frees the n
+ * entries. */
+void rt_kept_end(struct tensor_runtime *rt, const struct rt_job *jobs,
+                 uint32_t n_loaded, struct cache_entry *entries, uint32_t n);
 
 /* Gives every buffer that is neither leaf nor root a place in one scratch
  * buffer; values that are not alive at once share memory. */

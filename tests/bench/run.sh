@@ -19,6 +19,7 @@ ninja --quiet -C "$dir" $targets >/dev/null
 # Settings that cripple the peer would flatter us.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS OMP_NUM_THREADS
 unset BELL_DEBUG BELL_DEVICE BELL_FAIL_ALLOC BELL_MATH
+export BELL_CACHE=off
 export BENCH_START="$dir/tests/bench/bench_start"
 mkdir -p "$dir/bench"
 files=()

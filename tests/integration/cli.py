@@ -15,6 +15,7 @@ DOORBELL = sys.argv[1]
 for name in ('BELL_DEVICE', 'BELL_DEBUG', 'BELL_FAIL_ALLOC',
              'BELL_MATH'):
     os.environ.pop(name, None)
+os.environ['BELL_CACHE'] = 'off'
 
 
 def data_dir(name):

@@ -3,7 +3,7 @@ import os
 import sys
 
 MODULES = ('base', 'ioctl', 'mem', 'hcq', 'sim', 'uops', 'lower', 'render',
-           'reference', 'tensor', 'include', 'tools', 'examples', 'tests')
+           'reference', 'cache', 'tensor', 'include', 'tools', 'examples', 'tests')
 
 
 def sources(root, suffixes=('.c', '.h')):

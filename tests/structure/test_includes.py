@@ -21,9 +21,10 @@ MAY_INCLUDE = {
     'lower': {'base', 'uops'},
     'render': {'base', 'uops', 'lower'},
     'reference': {'base', 'uops'},
+    'cache': {'base'},
     'tensor': {'base', 'hcq', 'uops', 'lower', 'render', 'reference',
-               'doorbell'},
-    'tools': {'base', 'hcq', 'ioctl', 'doorbell'},
+               'cache', 'doorbell'},
+    'tools': {'base', 'hcq', 'ioctl', 'cache', 'doorbell'},
     'examples': {'doorbell'},
 }
 # Single headers beyond that: the expression parser and the fuzzer work on
@@ -63,6 +64,7 @@ FOLDERS = {
 # System headers that only some parts may use.
 SYSTEM_ONLY_IN = {
     'llvm-c/': {'render'},
+    'sqlite3.h': {'cache'},
     'sys/ioctl.h': {'ioctl'},
     'drm/': {'ioctl', 'hcq', 'sim'},
     'linux/': {'ioctl', 'hcq', 'sim'},

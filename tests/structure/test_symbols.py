@@ -31,6 +31,8 @@ MUTABLE = {
     'machine_key': "key of each thread's code generator",
     'machine_once': "key of each thread's code generator",
     'machine_key_error': "key of each thread's code generator",
+    'cache_told': 'what was told of the cache: once a process',
+    'cache_call': 'one call of sqlite3 at a time, and none in the child of one',
     'fault_state': 'signal handlers belong to the process',
     'places': 'where a signal handler finds the worker of its thread',
     'n_places': 'where a signal handler finds the worker of its thread',

@@ -39,8 +39,10 @@ print_text(const struct report *report)
            report->options->data_dir ? "read" : "drawn here", report->data_s);
     printf("model    %s: %s, %" PRId64 " parameters\n", run->model->name,
            run->model->shape, run->n_parameters);
-    printf("compile  %" PRIu64 " kernels in %.0f ms, each once\n",
-           stats->n_kernels_compiled, (double)stats->compile_wall_ns / 1e6);
+    printf("compile  %" PRIu64 " kernels in %.0f ms, each once; %" PRIu64
+           " found on disk\n",
+           stats->n_kernels_compiled, (double)stats->compile_wall_ns / 1e6,
+           stats->n_kernels_found);
     printf("train    %" PRId64 " steps of %" PRId64 " images in %.2f s: "
            "%.0f ms the first, %.2f ms the others; loss %.4f\n",
            run->n_steps_done, run->batch, run->train_s, run->first_step_ms,
@@ -84,6 +86,7 @@ print_json(const struct report *report)
     json_uint(&json, "n_plans", stats->n_plans);
     json_uint(&json, "n_kernels_planned", stats->n_kernels_planned);
     json_uint(&json, "n_kernels_compiled", stats->n_kernels_compiled);
+    json_uint(&json, "n_kernels_found", stats->n_kernels_found);
     json_uint(&json, "n_launches", stats->n_launches);
     json_num(&json, "schedule_ms", (double)stats->schedule_ns / 1e6);
     json_num(&json, "lower_ms", (double)stats->lower_ns / 1e6);
