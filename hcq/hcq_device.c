@@ -268,8 +268,13 @@ hcq_device_open(const char *name, struct hcq_device **out_dev)
 void
 hcq_device_close(struct hcq_device *dev)
 {
-    if (dev && !hcq_is_inherited(dev))
-        dev->ops->close(dev);
+    struct bell_error_hold hold;
+
+    if (!dev || hcq_is_inherited(dev))
+        return;
+    bell_error_hold(&hold);
+    dev->ops->close(dev);
+    bell_error_release(&hold);
 }
 
 bell_status

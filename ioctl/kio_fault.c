@@ -59,7 +59,7 @@ struct fault_kio {
     pthread_mutex_t lock; /* of all below */
     struct rule rules[RULES_MAX];
     uint32_t n_rules;
-    uint64_t n_calls, n_hits;
+    uint64_t n_hits;
     struct map devs; /* fd -> enum kio_dev */
 };
 
@@ -226,7 +226,6 @@ fault_meet(struct fault_kio *fault, enum call_kind kind,
 
     assert(fault->n_rules <= RULES_MAX);
     pthread_mutex_lock(&fault->lock);
-    fault->n_calls++;
     for (i = 0; i < fault->n_rules; i++) {
         struct rule *rule = &fault->rules[i];
         if (rule->kind != kind && rule->kind != CALL_ANY &&
@@ -533,15 +532,9 @@ kio_fault_set(struct kio *kio, const char *plan)
     pthread_mutex_lock(&fault->lock);
     memcpy(fault->rules, rules, n_rules * sizeof(rules[0]));
     fault->n_rules = n_rules;
-    fault->n_calls = fault->n_hits = 0;
+    fault->n_hits = 0;
     pthread_mutex_unlock(&fault->lock);
     return BELL_OK;
-}
-
-uint64_t
-kio_fault_calls(const struct kio *kio)
-{
-    return ((const struct fault_kio *)kio)->n_calls;
 }
 
 uint64_t

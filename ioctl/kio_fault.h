@@ -28,8 +28,7 @@ BELL_MUST_CHECK bell_status kio_fault_create(struct kio *below,
                                              const char *plan,
                                              struct kio **out_kio);
 
-/* Calls so far that went through the form, and how many of them a rule hit. */
-uint64_t kio_fault_calls(const struct kio *kio);
+/* How many calls so far a rule has hit. */
 uint64_t kio_fault_hits(const struct kio *kio);
 
 /* Replaces the plan and starts counting anew. */

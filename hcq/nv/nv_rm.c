@@ -241,14 +241,17 @@ static void
 reserve_again(struct nv_rm *rm, const struct nv_rm_mapping *map)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    struct bell_error_hold hold;
     unsigned i;
     void *cpu;
 
+    bell_error_hold(&hold);
     for (i = 0; i < 2; i++) {
         if (kio_mmap(rm->kio, NULL, map->cpu, (size_t)map->size_bytes,
                      PROT_NONE, flags, 0, &cpu) == BELL_OK)
-            return;
+            break;
     }
+    bell_error_release(&hold);
 }
 
 void

@@ -16,8 +16,8 @@ time limit, which follows from the time that the test takes without mutants.
 Not tried: what no test can see. By rule the order of stores, which x86 keeps
 whatever is written (KEPT; each such place says what it relies on), which of
 two that are the same is taken (BORDERS), hints at branches (HINT), text of
-messages, assertions, room for text (TEXT), and what the optimizing compiler
-makes the same code of. By hand the lines of equivalent.txt, each with its
+messages, assertions and what only they call, room for text (TEXT), and what the
+optimizing compiler makes the same code of. By hand the lines of equivalent.txt, each with its
 argument.
 
 --list tells the places, and lines of equivalent.txt that name none.
@@ -168,6 +168,23 @@ def is_either(text, place):
     return len(compared) == 2 and chosen == compared
 
 
+def checkers():
+    """Names of functions that are called by assertions, and by nobody else:
+    in a release build they do not exist."""
+    asserted, called = set(), {}
+    for path in files_of(ROOT, '.c'):
+        if not os.path.relpath(path, ROOT).startswith(PARTS):
+            continue
+        text = read(path)
+        for call in re.findall(r'\bassert\((\w+)\(', text):
+            asserted.add(call)
+        for name in re.findall(r'(?<!^)\b(\w+)\(', text, re.M):
+            called[name] = called.get(name, 0) + 1
+        for name in re.findall(r'\bassert\((\w+)\(', text):
+            called[name] -= 1
+    return {name for name in asserted if not called[name]}
+
+
 def is_same(what):
     room = ROOM.match(what)
     return bool(SAME.search(what) or HINT.search(what) or
@@ -221,7 +238,7 @@ def write(path, text):
 
 
 def all_places(only):
-    places = []
+    places, idle = [], checkers()
     for part in PARTS:
         for folder, folders, files in os.walk(os.path.join(ROOT, part)):
             folders.sort()
@@ -230,7 +247,10 @@ def all_places(only):
                 if not name.endswith('.c') or not path.startswith(only):
                     continue
                 text = read(os.path.join(ROOT, path))
-                places += [Place(path, text, p) for p in places_of(text)]
+                bodies = [m.span() for name in idle for m in re.finditer(
+                    rf'^{name}\(.*?^}}', text, re.M | re.S)]
+                places += [Place(path, text, p) for p in places_of(text)
+                           if not any(a <= p[0] < b for a, b in bodies)]
     return places
 
 

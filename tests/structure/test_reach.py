@@ -13,7 +13,6 @@ from common import Tap, read, sources
 # What tests need and products do not, and why it is there.
 HOOKS = {
     'host_alloc_count': 'which allocation is to fail',
-    'kio_fault_calls': 'which call of the kernel is to fail',
     'kio_fault_hits': 'which call of the kernel is to fail',
     'kio_fault_set': 'which call of the kernel is to fail',
     'kio_poll': 'recordings hold polls, of other programs',
