@@ -9,6 +9,7 @@
  *        life --fail ERRNO DEVICE
  *             the n-th call fails with that number, for every n: what the
  *             driver says, and a number for what it asks of the kernel then
+ *        life --starve DEVICE   the n-th allocation of memory fails
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/map.h"
 #include "hcq/hcq.h"
@@ -38,16 +40,27 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool is_brief, is_always_brief, is_quiet;
+    bool is_brief, is_always_brief, is_quiet, is_short;
     char last[LINE_BYTES]; /* again and again the same is one line */
     uint64_t sum;          /* of the lines since the call that failed */
     unsigned n_calls, fail_at;
     int error;
     char failed[64]; /* the name of the call */
     uint64_t next;   /* mapping */
+    unsigned n_lives;
+    uint64_t starve_at, n_allocs, mark; /* which allocation fails */
 } life = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Addresses of the stack and the heap: a star for each. */
+/* Where Linux and the sanitizers have programs, heaps and stacks, by an
+ * address's first digits. */
+static bool
+is_ours(char first, char second)
+{
+    return first == '7' || (first == '5' && strchr("56", second)) ||
+           (first == '6' && strchr("0123", second));
+}
+
+/* A star for each address of this process's own. */
 static void
 mask(char *text)
 {
@@ -55,7 +68,7 @@ mask(char *text)
 
     while (*at) {
         if (strncmp(at, "0x", 2) == 0 && strspn(at + 2, DIGITS) == 12 &&
-            ((at[2] == '5' && strchr("56", at[3])) || at[2] == '7')) {
+            is_ours(at[2], at[3])) {
             *to++ = '*';
             at += 14;
         } else {
@@ -130,6 +143,16 @@ is_left_out(const char *name)
            strstr(name, "GET_ENGINE_EXCEPTION");
 }
 
+/* What the call's argument leads to last: the command, the class. */
+static const char *
+name_of(const struct kio_capture *capture)
+{
+    const char *name =
+        capture->n_blobs ? capture->blobs[capture->n_blobs - 1].name : NULL;
+
+    return name ? name : capture->call.name;
+}
+
 static void
 put_ioctl(int fd, const struct kio_capture *capture)
 {
@@ -141,10 +164,7 @@ put_ioctl(int fd, const struct kio_capture *capture)
         sum = hash_mix(sum ^ sum_of(&capture->blobs[i]));
     at += sprintf(at, "ioctl %d ", fd);
     if (life.is_brief)
-        at += snprintf(at, LINE_BYTES / 2, "%s",
-                       capture->blobs[capture->n_blobs - 1].name
-                           ? capture->blobs[capture->n_blobs - 1].name
-                           : capture->call.name);
+        at += snprintf(at, LINE_BYTES / 2, "%s", name_of(capture));
     else
         at += kio_capture_format(capture, at, LINE_BYTES / 2);
     sprintf(at, " #%08" PRIx32, (uint32_t)sum);
@@ -200,11 +220,33 @@ sum_regions(const struct kio_bell *bell)
     return sum;
 }
 
+/* The simulated kernel's allocations are not the driver's. */
+static void
+enter_kernel(void)
+{
+    if (!life.starve_at)
+        return;
+    life.n_allocs += host_alloc_count() - life.mark;
+    host_fail_after(0, 0);
+}
+
+static void
+leave_kernel(void)
+{
+    if (!life.starve_at)
+        return;
+    life.mark = host_alloc_count();
+    if (life.n_allocs < life.starve_at)
+        host_fail_after(life.starve_at - life.n_allocs, 1);
+}
+
 /* ---- a form between driver and simulated kernel ---------------------------------------- */
+
+#define FDS_MAX 4096
 
 struct life_kio {
     struct kio kio;
-    struct map devs; /* fd -> enum kio_dev */
+    uint8_t devs[FDS_MAX]; /* enum kio_dev */
 };
 
 static int
@@ -214,11 +256,14 @@ life_open(struct kio *kio, const char *path, int flags)
     int fd;
 
     pthread_mutex_lock(&life.lock);
+    enter_kernel();
     fd = fails_now("open") ? -life.error
                            : kio->below->ops->open(kio->below, path, flags);
-    if (fd >= 0 &&
-        map_put(&own->devs, (uint64_t)fd, (uint64_t)kio_dev_of_path(path)) < 0)
+    leave_kernel();
+    if (fd >= FDS_MAX)
         abort();
+    if (fd >= 0)
+        own->devs[fd] = (uint8_t)kio_dev_of_path(path);
     pthread_mutex_unlock(&life.lock);
     say("open %s 0x%x = %d", path, flags, fd);
     return fd;
@@ -231,7 +276,9 @@ life_close(struct kio *kio, int fd)
 
     say("close %d", fd);
     pthread_mutex_lock(&life.lock);
+    enter_kernel();
     result = kio->below->ops->close(kio->below, fd);
+    leave_kernel();
     if (fails_now("close"))
         result = -life.error;
     pthread_mutex_unlock(&life.lock);
@@ -243,26 +290,22 @@ life_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
     struct life_kio *own = (struct life_kio *)kio;
     struct kio_capture capture;
-    const uint64_t *dev;
-    const char *name;
     bool fails = false;
+    int result;
 
-    kio_capture_init(&capture);
     pthread_mutex_lock(&life.lock);
-    dev = map_get(&own->devs, (uint64_t)fd);
-    if (!dev || kio_capture_call(&capture, (enum kio_dev) * dev, kio->branch,
-                                 request, arg, NULL, NULL) != BELL_OK)
-        abort();
-    name = capture.blobs[capture.n_blobs - 1].name;
-    name = name ? name : capture.call.name;
-    if (!is_left_out(name)) {
+    kio_capture_view(&capture, (enum kio_dev)own->devs[fd], kio->branch,
+                     request, arg);
+    if (!is_left_out(name_of(&capture))) {
         put_ioctl(fd, &capture);
-        fails = fails_now(name);
+        fails = fails_now(name_of(&capture));
     }
     pthread_mutex_unlock(&life.lock);
-    kio_capture_fini(&capture);
-    return fails ? -life.error
-                 : kio->below->ops->ioctl(kio->below, fd, request, arg);
+    enter_kernel();
+    result = fails ? -life.error
+                   : kio->below->ops->ioctl(kio->below, fd, request, arg);
+    leave_kernel();
+    return result;
 }
 
 static int
@@ -270,6 +313,7 @@ life_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
           int fd, uint64_t offset)
 {
     bool fails;
+    int result;
 
     say("mmap %d %zu bytes at 0x%" PRIxPTR " offset 0x%" PRIx64
         " prot 0x%x flags 0x%x",
@@ -282,16 +326,24 @@ life_mmap(struct kio *kio, void **addr, size_t size_bytes, int prot, int flags,
         life.next += align_up(size_bytes, ALIGN) + ALIGN;
     }
     pthread_mutex_unlock(&life.lock);
-    return fails ? -life.error
-                 : kio->below->ops->mmap(kio->below, addr, size_bytes, prot,
-                                         flags, fd, offset);
+    enter_kernel();
+    result = fails ? -life.error
+                   : kio->below->ops->mmap(kio->below, addr, size_bytes, prot,
+                                           flags, fd, offset);
+    leave_kernel();
+    return result;
 }
 
 static int
 life_munmap(struct kio *kio, void *addr, size_t size_bytes)
 {
+    int result;
+
     say("munmap 0x%" PRIxPTR " %zu bytes", (uintptr_t)addr, size_bytes);
-    return kio->below->ops->munmap(kio->below, addr, size_bytes);
+    enter_kernel();
+    result = kio->below->ops->munmap(kio->below, addr, size_bytes);
+    leave_kernel();
+    return result;
 }
 
 static int
@@ -306,13 +358,17 @@ static int
 life_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
 {
     bool fails;
+    int result;
 
     say("read %s, up to %zu bytes", path, cap);
     pthread_mutex_lock(&life.lock);
     fails = fails_now("read");
     pthread_mutex_unlock(&life.lock);
-    return fails ? -life.error
-                 : kio->below->ops->read_file(kio->below, path, buf, cap);
+    enter_kernel();
+    result = fails ? -life.error
+                   : kio->below->ops->read_file(kio->below, path, buf, cap);
+    leave_kernel();
+    return result;
 }
 
 static void
@@ -344,7 +400,6 @@ life_explain(struct kio *kio)
 static void
 life_destroy(struct kio *kio)
 {
-    map_fini(&((struct life_kio *)kio)->devs);
     free(kio);
 }
 
@@ -379,10 +434,11 @@ __wrap_kio_sim_create(const char *backend, const char *spec,
 
     if (!own)
         abort();
+    enter_kernel();
     BELL_TRY(__real_kio_sim_create(backend, spec, &below));
+    leave_kernel();
     own->kio =
         (struct kio){.ops = &life_ops, .below = below, .branch = below->branch};
-    map_init(&own->devs);
     *out_kio = &own->kio;
     return BELL_OK;
 }
@@ -680,14 +736,14 @@ live(struct user *u)
                                       &u->pinned));
     BELL_TRY(hcq_signal_create(u->dev, 0, &u->sig));
     BELL_TRY(hcq_signal_create(u->dev, 0, &u->gate));
-    if (!life.error) {
+    if (!life.is_short) {
         BELL_TRY(read_and_write(u));
         BELL_TRY(transfer(u, u->queue));
         BELL_TRY(transfer(u, u->copy));
     }
     BELL_TRY(load(u, CTS_ADD_ONE, "cts_add_one", 2, 1, 1, 0, &u->add));
     BELL_TRY(stream(u, u->queue));
-    if (!life.error) {
+    if (!life.is_short) {
         BELL_TRY(launch(u));
         BELL_TRY(hold(u, u->queue));
         BELL_TRY(hold(u, u->copy));
@@ -722,7 +778,8 @@ run(const char *name)
     bell_error_clear();
     BELL_TRY(hcq_device_open(name, &u.dev));
     hcq_device_info(u.dev, &info);
-    if (u.provider->setup && !u.provider->setup(&info, why, sizeof(why))) {
+    if (life.n_lives++ == 0 && u.provider->setup &&
+        !u.provider->setup(&info, why, sizeof(why))) {
         fprintf(stderr, "%s\n", why);
         exit(1);
     }
@@ -731,17 +788,29 @@ run(const char *name)
     return status;
 }
 
+/* What became of the n-th call or allocation. */
+static void
+tell(unsigned n, const char *what, bell_status status)
+{
+    const struct bell_error *error = bell_error_last();
+    char text[sizeof(error->message)];
+
+    snprintf(text, sizeof(text), "%s", error->message);
+    mask(text);
+    printf("%u %s: %s: %.160s #%08" PRIx32 "\n", n, what,
+           error->status ? bell_status_name(error->status) : "not told", text,
+           (uint32_t)life.sum);
+    if ((status == BELL_OK) != (error->status == BELL_OK))
+        puts("    and its result says otherwise");
+}
+
 static void
 run_failing(const char *name)
 {
     unsigned n;
 
-    life.is_quiet = true;
-    life_ops.doorbell = NULL; /* nobody looks: the driver is not delayed */
     for (n = 1; n < CALLS_MAX; n++) {
-        const struct bell_error *error = bell_error_last();
         bell_status status;
-        char text[512];
 
         life.n_calls = 0;
         life.fail_at = n;
@@ -749,13 +818,30 @@ run_failing(const char *name)
         status = run(name);
         if (!life.failed[0])
             break;
-        snprintf(text, sizeof(text), "%s", error->message);
-        mask(text);
-        printf("%u %s: %s: %.160s #%08" PRIx32 "\n", n, life.failed,
-               error->status ? bell_status_name(error->status) : "not told",
-               text, (uint32_t)life.sum);
-        if ((status == BELL_OK) != (error->status == BELL_OK))
-            puts("    and its result says otherwise");
+        tell(n, life.failed, status);
+    }
+}
+
+static void
+run_starving(const char *name)
+{
+    unsigned n;
+
+    if (run(name) != BELL_OK) { /* the kernels are made */
+        tell(0, "none", BELL_E_INTERNAL);
+        return;
+    }
+    for (n = 1; n < CALLS_MAX; n++) {
+        bell_status status;
+
+        life.starve_at = n;
+        life.n_allocs = 0;
+        leave_kernel();
+        status = run(name);
+        enter_kernel();
+        if (life.n_allocs < n)
+            break;
+        tell(n, "allocation", status);
     }
 }
 
@@ -765,13 +851,21 @@ main(int argc, char **argv)
     const char *name = argv[argc - 1];
 
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    life.is_always_brief = argc == 3 && strcmp(argv[1], "--brief") == 0;
+    life.is_brief = life.is_always_brief;
+    if (argc > 2 && !life.is_brief) {
+        life.is_short = life.is_quiet = true;
+        life_ops.doorbell = NULL; /* nobody looks: the driver is not delayed */
+    }
     if (argc == 4 && strcmp(argv[1], "--fail") == 0) {
         life.error = atoi(argv[2]);
         run_failing(name);
         return 0;
     }
-    life.is_always_brief = argc == 3 && strcmp(argv[1], "--brief") == 0;
-    life.is_brief = life.is_always_brief;
+    if (argc == 3 && strcmp(argv[1], "--starve") == 0) {
+        run_starving(name);
+        return 0;
+    }
     if (argc != 2 && !life.is_brief)
         return 2;
     if (run(name) != BELL_OK) {

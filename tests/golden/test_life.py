@@ -5,11 +5,12 @@ call with its argument, every submission word by word (life.c).
 
 usage: test_life.py LIFE PREFIX             files whose names begin with it
        test_life.py LIFE PREFIX --update    writes them anew
+       test_life.py LIFE PREFIX --few       what sanitizers can do, and soon
 
 A file's first line tells the device, with what goes into the environment, and
 what is there: `whole`; `brief`, a number for each argument and submission (to
 see what has changed, run LIFE without --brief, before and after); `fail`, what
-becomes of a call that fails.
+becomes of a call that fails; `starve`, of an allocation.
 """
 import difflib
 import os
@@ -17,7 +18,8 @@ import subprocess
 import sys
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'life')
-OPTIONS = {'whole': [], 'brief': ['--brief'], 'fail': ['--fail', '5']}  # EIO
+OPTIONS = {'whole': [], 'brief': ['--brief'], 'fail': ['--fail', '5'],  # EIO
+           'starve': ['--starve']}
 
 
 def life(kind, device):
@@ -29,9 +31,11 @@ def life(kind, device):
 
 
 def check(path):
-    """Complaints."""
+    """Complaints; None where it is left out."""
     with open(path, encoding='utf-8') as file:
         head, *want = file.readlines()
+    if '--few' in sys.argv and (' fail ' in head or '=uvm' in head):
+        return None
     done = life(*head.split()[1:])
     got = done.stdout.splitlines(keepends=True)
     if '--update' in sys.argv:
@@ -48,7 +52,9 @@ def main():
     print(f'1..{len(names)}')
     for name in names:
         bad = check(os.path.join(GOLDEN, name))
-        print('\n# '.join([f'{"not ok" if bad else "ok"} - {name}', *bad]),
+        print(f'ok - {name} # SKIP takes long, or those addresses'
+              if bad is None else
+              '\n# '.join([f'{"not ok" if bad else "ok"} - {name}', *bad]),
               flush=True)
 
 
