@@ -46,9 +46,6 @@ struct hcq_cs {
     uint64_t sink[HCQ_CS_PACKET_DW / 2]; /* where words go after an error */
 };
 
-/* Room for a command of n_dw words (at most HCQ_CS_PACKET_DW): in the
- * stream, or in the sink after an error. Never NULL. */
-uint32_t *hcq_cs_reserve(struct hcq_cs *cs, uint32_t n_dw);
 /* Keeps the calling thread's error record as the stream's first error. */
 void hcq_cs_fail(struct hcq_cs *cs, bell_status status);
 
@@ -84,6 +81,7 @@ struct hcq_program_base {
     struct hcq_program pub;
     struct hcq_link link;     /* dev->programs */
     uint32_t max_local_total; /* of a group: the device's, or less */
+    struct hcq_extent extent; /* what a launch becomes: a card's driver says */
 };
 
 struct hcq_signal_node {
@@ -155,8 +153,8 @@ struct hcq_clock_pair {
 
 struct hcq_device_ops {
     /* Packets of streams (hcq_packet.h). NULL: nothing is to be done. */
-    /* What a packet that was appended becomes, its words in head.word_dw as
-     * well. May fail the stream. */
+    /* What a packet that was appended, no exec, becomes. May fail the
+     * stream. */
     struct hcq_extent (*packet_measure)(struct hcq_cs *cs,
                                         struct hcq_packet *packet);
     /* A field of a packet that is no exec will be patched: where that may take

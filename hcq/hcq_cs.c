@@ -56,24 +56,33 @@ grow_cs(struct hcq_cs *cs, uint32_t n_dw)
     return true;
 }
 
-uint32_t *
-hcq_cs_reserve(struct hcq_cs *cs, uint32_t n_dw)
+static void
+fail_full(struct hcq_cs *cs)
+{
+    bell_status status =
+        cs->stream ? bell_fail(BELL_E_NO_MEMORY,
+                               "stream '%s': no memory after %u bytes",
+                               cs->stream->name, cs->n_dw * 4)
+                   : bell_fail(BELL_BAD_SIZE,
+                               "%s: the stream is larger than the ring, "
+                               "which takes %u bytes",
+                               cs->queue->name, cs->cap_dw * 4);
+
+    hcq_cs_fail(cs, status);
+}
+
+/* Room for a command of n_dw words (at most HCQ_CS_PACKET_DW): in the stream,
+ * or in the sink after an error. Never NULL. */
+static inline __attribute__((always_inline)) uint32_t *
+reserve(struct hcq_cs *cs, uint32_t n_dw)
 {
     uint32_t *words;
 
-    if (cs->status != BELL_OK)
+    if (__builtin_expect(cs->status != BELL_OK, 0))
         return (uint32_t *)(void *)cs->sink;
     if (__builtin_expect(n_dw > cs->cap_dw - cs->n_dw, 0) &&
         !grow_cs(cs, n_dw)) {
-        bell_status status =
-            cs->stream ? bell_fail(BELL_E_NO_MEMORY,
-                                   "stream '%s': no memory after %u bytes",
-                                   cs->stream->name, cs->n_dw * 4)
-                       : bell_fail(BELL_BAD_SIZE,
-                                   "%s: the stream is larger than the ring, "
-                                   "which takes %u bytes",
-                                   cs->queue->name, cs->cap_dw * 4);
-        hcq_cs_fail(cs, status);
+        fail_full(cs);
         return (uint32_t *)(void *)cs->sink;
     }
     words = cs->words + cs->n_dw;
@@ -129,23 +138,14 @@ reaches(struct hcq_cs *cs, const char *what, uint64_t va, uint64_t size_bytes,
     return false;
 }
 
-/* A packet was appended: what it becomes for a card. A fresh stream may not
- * become more than the card's rings take. */
-static void
-measure(struct hcq_cs *cs, struct hcq_packet *packet)
+/* A packet was appended that becomes so much. A fresh stream may not become
+ * more than the card's rings take. */
+static inline void
+count(struct hcq_cs *cs, struct hcq_ring *ring, const struct hcq_extent *extent)
 {
-    const struct hcq_device_ops *ops = cs->queue->dev->ops;
-    struct hcq_ring *ring = cs->queue->ring;
-    struct hcq_extent extent;
-
-    if (!ops->packet_measure || __builtin_expect(cs->status != BELL_OK, 0))
-        return;
-    extent = ops->packet_measure(cs, packet);
-    if (cs->stream)
-        return;
-    ring->fresh.n_dw += extent.n_dw;
-    ring->fresh.n_units += extent.n_units;
-    ring->fresh.n_slots += extent.n_slots;
+    ring->fresh.n_dw += extent->n_dw;
+    ring->fresh.n_units += extent->n_units;
+    ring->fresh.n_slots += extent->n_slots;
     if (__builtin_expect(hcq_ring_takes(ring, &ring->fresh), 1))
         return;
     hcq_cs_fail(cs, bell_fail(BELL_E_INVALID,
@@ -164,7 +164,9 @@ emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
 {
     const uint64_t words[3] = {a, b, c};
     uint32_t n_dw = HCQ_HEAD_DW + 2 * n_words, i;
-    struct hcq_packet *packet = (void *)hcq_cs_reserve(cs, n_dw);
+    struct hcq_packet *packet = (void *)reserve(cs, n_dw);
+    struct hcq_ring *ring = cs->queue->ring;
+    struct hcq_extent extent;
 
     HCQ_PUT(packet->head.op, (uint8_t)op);
     HCQ_PUT(packet->head.flags, 0);
@@ -172,7 +174,11 @@ emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
     HCQ_PUT(packet->head.word_dw, 0);
     for (i = 0; i < n_words; i++)
         HCQ_PUT(packet->word[i], words[i]);
-    measure(cs, packet);
+    if (!ring || cs->status != BELL_OK)
+        return;
+    extent = hcq_packet_measure(cs, packet);
+    if (!cs->stream)
+        count(cs, ring, &extent);
 }
 
 /* The address on the stream's device of a signal, n_bytes of which the command
@@ -238,15 +244,14 @@ hcq_cs_barrier(struct hcq_cs *cs)
         emit(cs, HCQ_OP_BARRIER, 0, 0, 0, 0);
 }
 
-/* Everything about a launch that can be wrong, as an error record. */
+/* Everything about a launch that can be wrong, but its group's size, as an
+ * error record. */
 static bell_status
 check_exec(const struct hcq_cs *cs, const struct hcq_program *prog,
-           const uint64_t *args, uint32_t n_args, const uint32_t grid[3],
-           const uint32_t local[3])
+           const uint64_t *args, uint32_t n_args, const uint32_t grid[3])
 {
     const struct hcq_device *dev = cs->queue->dev;
     const struct hcq_device_info *info = &dev->info;
-    const struct hcq_program_base *base;
     int i;
 
     if (!prog || !grid || (!args && n_args))
@@ -274,6 +279,21 @@ check_exec(const struct hcq_cs *cs, const struct hcq_program *prog,
                              "to %u",
                              cs_name(cs), prog->name, grid[0], grid[1], grid[2],
                              i, info->max_grid[i]);
+    }
+    return BELL_OK;
+}
+
+/* The same of a group's size; a program's own was looked at when it was
+ * loaded. */
+static bell_status
+check_local(const struct hcq_cs *cs, const struct hcq_program *prog,
+            const uint32_t local[3])
+{
+    const struct hcq_device_info *info = &cs->queue->dev->info;
+    const struct hcq_program_base *base;
+    int i;
+
+    for (i = 0; i < 3; i++) {
         if (local[i] == 0 || local[i] > info->max_local[i] ||
             (prog->local[0] && local[i] != prog->local[i]))
             return bell_fail(BELL_BAD_VALUE,
@@ -301,32 +321,37 @@ hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
 {
     static const uint32_t one[3] = {1, 1, 1};
     uint32_t n_dw = HCQ_EXEC_DW + 2 * n_args, i;
+    const struct hcq_program_base *base;
     struct hcq_exec *exec;
     bell_status status;
 
     if (!takes_commands(cs))
         return;
-    if (!local)
-        local = prog && prog->local[0] ? prog->local : one;
-    status = check_exec(cs, prog, args, n_args, grid, local);
+    status = check_exec(cs, prog, args, n_args, grid);
+    if (status == BELL_OK && local)
+        status = check_local(cs, prog, local);
     if (__builtin_expect(status != BELL_OK, 0)) {
         hcq_cs_fail(cs, status);
         return;
     }
-    exec = (void *)hcq_cs_reserve(cs, n_dw);
+    if (!local)
+        local = prog->local[0] ? prog->local : one;
+    base = HCQ_CONTAINER(prog, const struct hcq_program_base, pub);
+    exec = (void *)reserve(cs, n_dw);
     HCQ_PUT(exec->head.op, HCQ_OP_EXEC);
     HCQ_PUT(exec->head.flags, 0);
     HCQ_PUT(exec->head.n_dw, (uint16_t)n_dw);
-    HCQ_PUT(exec->head.word_dw, 0);
-    HCQ_PUT(exec->prog,
-            HCQ_CONTAINER(prog, const struct hcq_program_base, pub));
+    HCQ_PUT(exec->head.word_dw, (uint32_t)base->extent.n_dw);
+    HCQ_PUT(exec->prog, base);
+#pragma GCC unroll 3
     for (i = 0; i < 3; i++) {
         HCQ_PUT(exec->grid[i], grid[i]);
         HCQ_PUT(exec->local[i], local[i]);
     }
     for (i = 0; i < n_args; i++)
         HCQ_PUT(exec->args[i], args[i]);
-    measure(cs, (void *)exec);
+    if (cs->queue->ring && !cs->stream)
+        count(cs, cs->queue->ring, &base->extent);
 }
 
 void
@@ -631,7 +656,7 @@ log_packets(const struct hcq_cs *cs)
     }
 }
 
-static bell_status
+static inline __attribute__((always_inline)) bell_status
 submit_cs(struct hcq_cs *cs, uint64_t *out_value)
 {
     struct hcq_queue *queue = cs->queue;

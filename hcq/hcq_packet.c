@@ -142,7 +142,7 @@ hcq_stream_extent(struct hcq_stream *stream, uint32_t *out_n_packets)
 
     while (pos < stream->cs.n_dw) {
         packet = (void *)(stream->cs.words + pos);
-        extent = stream->queue->dev->ops->packet_measure(&stream->cs, packet);
+        extent = hcq_packet_measure(&stream->cs, packet);
         sum.n_dw += extent.n_dw;
         sum.n_units += extent.n_units;
         sum.n_slots += extent.n_slots;

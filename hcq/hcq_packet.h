@@ -95,6 +95,20 @@ hcq_exec_args(const struct hcq_exec *exec)
     return (exec->head.n_dw - HCQ_EXEC_DW) / 2u;
 }
 
+/* What a packet of a card's stream becomes; its words in head.word_dw as well.
+ * May fail the stream. */
+static inline struct hcq_extent
+hcq_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
+{
+    struct hcq_extent extent =
+        packet->head.op == HCQ_OP_EXEC
+            ? hcq_exec_of(packet)->prog->extent
+            : cs->queue->dev->ops->packet_measure(cs, packet);
+
+    HCQ_PUT(packet->head.word_dw, (uint32_t)extent.n_dw);
+    return extent;
+}
+
 /* Where the field of the command at cs->last_dw lies: sets dw, n_dw, min, max
  * and align. False: that command has no such field. */
 bool hcq_packet_locate(const struct hcq_cs *cs, unsigned field,

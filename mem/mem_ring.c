@@ -31,63 +31,11 @@ mem_ring_fini(struct mem_ring *ring)
     memset(ring, 0, sizeof(*ring));
 }
 
-/* Where a piece would start: aligned, and not over the end. */
-static uint64_t
-start_of(const struct mem_ring *ring, uint64_t size_bytes, uint64_t align_bytes)
-{
-    uint64_t start = align_up(ring->head, align_bytes);
-    uint64_t offset = start & (ring->size_bytes - 1);
-
-    if (offset + size_bytes > ring->size_bytes)
-        start += ring->size_bytes - offset;
-    return start;
-}
-
-bool
-mem_ring_alloc(struct mem_ring *ring, uint64_t size_bytes, uint64_t align_bytes,
-               uint64_t *out_offset)
-{
-    uint64_t start;
-
-    assert(is_pow2(align_bytes) && align_bytes <= ring->size_bytes);
-    if (size_bytes > ring->size_bytes)
-        return false;
-    start = start_of(ring, size_bytes, align_bytes);
-    if (start + size_bytes - ring->tail > ring->size_bytes) {
-        /* Nothing in use: begin at offset 0, whatever the remainder. */
-        if (ring->tail != ring->head || ring->n_fences)
-            return false;
-        start = align_up(ring->head, ring->size_bytes);
-        ring->tail = ring->fenced = start;
-    }
-    ring->head = start + size_bytes;
-    *out_offset = start & (ring->size_bytes - 1);
-    return true;
-}
-
-static struct mem_ring_fence *
-fence_at(const struct mem_ring *ring, uint32_t i)
-{
-    return &ring->fences[(ring->first_fence + i) & (ring->cap_fences - 1)];
-}
-
-void
-mem_ring_fence(struct mem_ring *ring, uint64_t value)
-{
-    if (ring->head == ring->fenced)
-        return;
-    if (ring->n_fences < ring->cap_fences)
-        ring->n_fences++;
-    *fence_at(ring, ring->n_fences - 1) =
-        (struct mem_ring_fence){value, ring->head};
-    ring->fenced = ring->head;
-}
-
 void
 mem_ring_retire(struct mem_ring *ring, uint64_t value)
 {
-    while (ring->n_fences && fence_at(ring, 0)->value <= value) {
-        ring->tail = fence_at(ring, 0)->end;
+    while (ring->n_fences && mem_ring_fence_at(ring, 0)->value <= value) {
+        ring->tail = mem_ring_fence_at(ring, 0)->end;
         ring->first_fence = (ring->first_fence + 1) & (ring->cap_fences - 1);
         ring->n_fences--;
     }
@@ -97,13 +45,13 @@ uint64_t
 mem_ring_wait_value(const struct mem_ring *ring, uint64_t size_bytes,
                     uint64_t align_bytes)
 {
-    uint64_t end = start_of(ring, size_bytes, align_bytes) + size_bytes;
+    uint64_t end = mem_ring_start(ring, size_bytes, align_bytes) + size_bytes;
     uint32_t i;
 
     if (size_bytes > ring->size_bytes)
         return 0;
     for (i = 0; i < ring->n_fences; i++) {
-        const struct mem_ring_fence *fence = fence_at(ring, i);
+        const struct mem_ring_fence *fence = mem_ring_fence_at(ring, i);
         bool empties = fence->end == ring->head;
         if (empties || end - fence->end <= ring->size_bytes)
             return fence->value;

@@ -41,6 +41,10 @@ void amd_engine_wakes(struct amd_engine *engine, uint32_t *words,
  * emitted with more. */
 #define AMD_FIXED_COPIES 16u
 
+/* Lower halves of values from here on are close before a multiple of 2^32,
+ * where the card's 32-bit writes and comparisons need care. */
+#define AMD_BORDER_FROM 0xff000000u
+
 /* Addresses have 48 bits. */
 #define AMD_VA_END (1ull << 48)
 
@@ -89,10 +93,9 @@ amd_copies(const struct amd_engine *engine, uint64_t size_bytes)
     return (size_bytes + engine->max_bytes - 1) / engine->max_bytes;
 }
 
-/* What the packet becomes, slots beside the first of all. Sets
- * head.word_dw. */
+/* What the packet, no exec, becomes. */
 struct hcq_extent amd_packet_extent(const struct amd_engine *engine,
-                                    struct hcq_packet *packet);
+                                    const struct hcq_packet *packet);
 
 /* What the host wrote is visible behind this. */
 void amd_push_begin(struct amd_push *push);
@@ -146,7 +149,8 @@ void amd_pm4_packet(struct amd_push *push, const struct hcq_packet *packet);
 void amd_pm4_nothing(struct amd_push *push, uint32_t n_dw);
 uint32_t amd_pm4_dw(const struct amd_engine *engine,
                     const struct hcq_packet *packet, uint32_t n_copies);
-/* The words of its launches, of a program that has all else. */
+/* The words of its launches, of a program that has all else, and what one
+ * becomes. */
 void amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog);
 /* An INDIRECT_BUFFER packet of 4 words. */
 void amd_pm4_indirect(const struct amd_engine *engine, uint64_t va,

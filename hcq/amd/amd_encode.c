@@ -71,25 +71,15 @@ amd_engine_wakes(struct amd_engine *engine, uint32_t *words, uint64_t slot_va,
 
 /* ---- sizes ------------------------------------------------------------------- */
 
-static uint32_t
-args_units(const struct hcq_exec *exec)
-{
-    return (hcq_exec_args(exec) * 8 + amd_program_of(exec)->hidden_bytes +
-            AMD_UNIT_BYTES - 1) /
-           AMD_UNIT_BYTES;
-}
-
 struct hcq_extent
-amd_packet_extent(const struct amd_engine *engine, struct hcq_packet *packet)
+amd_packet_extent(const struct amd_engine *engine,
+                  const struct hcq_packet *packet)
 {
-    bool is_exec = packet->head.op == HCQ_OP_EXEC;
     bool is_transfer = amd_is_transfer(packet);
     struct hcq_extent extent = {0};
     uint64_t n_copies = 0;
 
-    if (is_exec) {
-        extent.n_units = args_units(hcq_exec_of(packet));
-    } else if (is_transfer) {
+    if (is_transfer) {
         extent.n_units = packet->head.op == HCQ_OP_FILL || engine->move;
         /* with that, one packet, or a launch */
         n_copies = engine->move ? 1 : amd_copies(engine, packet->word[2]);
@@ -105,9 +95,8 @@ amd_packet_extent(const struct amd_engine *engine, struct hcq_packet *packet)
         extent.n_dw = packet->head.n_dw;
     if (engine->kind == AMD_RING_SDMA)
         extent.n_slots = (uint32_t)extent.n_dw;
-    else if (engine->kind == AMD_RING_AQL && (is_exec || is_transfer))
+    else if (engine->kind == AMD_RING_AQL && is_transfer)
         extent.n_slots = 2;
-    HCQ_PUT(packet->head.word_dw, (uint32_t)extent.n_dw);
     return extent;
 }
 
@@ -306,7 +295,7 @@ amd_push_args(struct amd_push *push, const struct hcq_exec *exec)
     memcpy(push->data, exec->args, n_bytes);
     if (__builtin_expect(amd_program_of(exec)->hidden_bytes != 0, 0))
         put_hidden(push->data + n_bytes, exec);
-    push->data += args_units(exec) * AMD_UNIT_BYTES;
+    push->data += exec->prog->extent.n_units * AMD_UNIT_BYTES;
     return va;
 }
 

@@ -124,6 +124,7 @@ amd_move_load(struct amd_device *dev)
     prog->properties = code->properties;
     descriptor.properties = (uint16_t)code->properties;
     prog->kernarg_bytes = descriptor.kernarg_bytes;
+    prog->base.pub.n_vals = AMD_MOVE_ARGS;
     prog->descriptor_va = prog->code.va;
     prog->entry_va = prog->code.va + ENTRY;
     amd_pm4_prepare(dev, prog);

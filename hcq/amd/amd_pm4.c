@@ -100,7 +100,7 @@ put_acquire(struct amd_push *push, uint32_t caches)
     amd_put(push, words, AMD_PM4_ACQUIRE_MEM_DW);
 }
 
-static void
+static inline __attribute__((always_inline)) void
 pm4_release(struct amd_push *push, struct amd_pm4_release_mem release,
             uint32_t caches)
 {
@@ -154,7 +154,6 @@ pm4_write(struct amd_push *push, uint64_t va, uint64_t value, uint32_t n_words)
 /* Words of the packets of a gate, for each die but the first. */
 #define GATE_WAIT_DW AMD_PM4_WAIT_REG_MEM_DW
 #define GATE_SET_DW  (AMD_PM4_WRITE_DATA_DW + 1)
-#define GATED_FROM   0xff000000u /* lower halves of values */
 #define GATE_DW      (2 * (SINGLE_DW + GATE_WAIT_DW + GATE_SET_DW))
 
 /* The first die has come to here when the others go on. Each has a word: the
@@ -191,7 +190,8 @@ pm4_poll(struct amd_push *push, uint64_t va, uint32_t mask, uint32_t value)
 static void
 pm4_wait64(struct amd_push *push, uint64_t va, uint64_t value)
 {
-    bool is_gated = !push->engine->is_single && (uint32_t)value >= GATED_FROM;
+    bool is_gated =
+        !push->engine->is_single && (uint32_t)value >= AMD_BORDER_FROM;
     uint32_t high = (uint32_t)(value >> 32);
 
     if (is_gated)
@@ -362,6 +362,22 @@ put_template(struct amd_push *push, const struct amd_program *prog,
     put_partial_flush(push);
 }
 
+static struct hcq_extent
+launch_extent(const struct amd_device *dev, const struct amd_program *prog)
+{
+    uint32_t n_args = prog->base.pub.n_bufs + prog->base.pub.n_vals;
+    uint32_t packet_dw = HCQ_EXEC_DW + 2 * n_args;
+    uint32_t n_dw = dev->gen->uses_aql ? 0 : prog->launch.n_dw;
+    uint32_t n_bytes = n_args * 8 + prog->hidden_bytes;
+
+    /* A packet is no larger than what it becomes (hcq_ring.h). */
+    return (struct hcq_extent){
+        .n_dw = n_dw > packet_dw ? n_dw : packet_dw,
+        .n_units = (n_bytes + AMD_UNIT_BYTES - 1) / AMD_UNIT_BYTES,
+        .n_slots = dev->gen->uses_aql ? 2 : 0,
+    };
+}
+
 void
 amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog)
 {
@@ -378,6 +394,7 @@ amd_pm4_prepare(const struct amd_device *dev, struct amd_program *prog)
     put_template(&push, prog, launch);
     launch->n_dw = (uint32_t)(push.at - launch->words);
     assert(launch->n_dw <= AMD_LAUNCH_DW);
+    prog->base.extent = launch_extent(dev, prog);
 }
 
 static void
@@ -612,7 +629,7 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:
         if (!(packet->head.flags & HCQ_HEAD_FIXED) &&
-            (uint32_t)packet->word[1] < GATED_FROM)
+            (uint32_t)packet->word[1] < AMD_BORDER_FROM)
             gate = 0;
         return 2 * AMD_PM4_WAIT_REG_MEM_DW + gate + begin;
     case HCQ_OP_SIGNAL:
@@ -621,10 +638,6 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
         return single + 2 * AMD_PM4_RELEASE_MEM_DW + acquire;
     case HCQ_OP_BARRIER:
         return AMD_PM4_EVENT_WRITE_DW + begin;
-    case HCQ_OP_EXEC:
-        return engine->kind == AMD_RING_AQL
-                   ? 0
-                   : amd_program_of(hcq_exec_of(packet))->launch.n_dw;
     case HCQ_OP_COPY:
     case HCQ_OP_FILL:
         if (engine->kind == AMD_RING_AQL) /* a launch */
@@ -638,6 +651,7 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
         return 2 * exchange + single + AMD_PM4_WRITE_DATA_DW + 2;
     case HCQ_OP_POLL:
         return AMD_PM4_WAIT_REG_MEM_DW + gate + begin;
+    case HCQ_OP_EXEC:
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:

@@ -47,9 +47,9 @@ struct nv_push {
 #define NV_IDLE_DW   2u
 #define NV_LAUNCH_DW 6u /* an exec's, beside its data */
 
-/* What the packet becomes: no slots. Sets head.word_dw. */
+/* What the packet, no exec, becomes: no slots. */
 struct hcq_extent nv_packet_extent(const struct nv_engine *engine,
-                                   struct hcq_packet *packet);
+                                   const struct hcq_packet *packet);
 
 /* ---- copies and fills by a kernel (nv_move.c) ---- */
 

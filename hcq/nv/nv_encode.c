@@ -535,8 +535,6 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_BARRIER:
         return 11;
-    case HCQ_OP_EXEC:
-        return NV_LAUNCH_DW;
     case HCQ_OP_COPY:
     case HCQ_OP_FILL:
         return transfer_dw(engine, packet, is_fixed);
@@ -551,6 +549,7 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
     case HCQ_OP_WAIT:
     case HCQ_OP_SIGNAL:
     case HCQ_OP_TIMESTAMP:
+    case HCQ_OP_EXEC:
     case HCQ_OP_CALL:
     case HCQ_OP_COUNT:
     default:
@@ -559,27 +558,17 @@ packet_dw(const struct nv_engine *engine, const struct hcq_packet *packet)
 }
 
 struct hcq_extent
-nv_packet_extent(const struct nv_engine *engine, struct hcq_packet *packet)
+nv_packet_extent(const struct nv_engine *engine,
+                 const struct hcq_packet *packet)
 {
-    const struct nv_program *prog = NULL;
-    uint32_t n_dw = NV_LAUNCH_DW;
+    bool moves =
+        nv_may_move(engine, packet) || nv_move_split(engine, packet).body_bytes;
+    uint32_t n_dw = packet_dw(engine, packet);
 
-    if (packet->head.op == HCQ_OP_EXEC) {
-        prog = nv_program_of(hcq_exec_of(packet));
-    } else {
-        if (nv_may_move(engine, packet) ||
-            nv_move_split(engine, packet).body_bytes)
-            prog = engine->move;
-        /* A packet is no larger than what it becomes (hcq_ring.h): of an exec,
-         * with its data. */
-        n_dw = packet_dw(engine, packet);
-        if (n_dw < packet->head.n_dw)
-            n_dw = packet->head.n_dw;
-    }
-    HCQ_PUT(packet->head.word_dw, n_dw);
+    /* A packet is no larger than what it becomes (hcq_ring.h). */
     return (struct hcq_extent){
-        .n_dw = n_dw,
-        .n_units = prog ? prog->data_bytes / NV_UNIT_BYTES : 0,
+        .n_dw = n_dw > packet->head.n_dw ? n_dw : packet->head.n_dw,
+        .n_units = moves ? engine->move->base.extent.n_units : 0,
     };
 }
 

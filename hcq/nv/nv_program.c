@@ -153,7 +153,7 @@ set_bank0(struct nv_program *prog, const struct nv_cubin *cubin)
                          cubin->name, cubin->param_bytes, cubin->n_params);
     prog->bank0_bytes =
         (uint32_t)align_up(cubin->param_offset + cubin->param_bytes, 16);
-    prog->data_bytes = nv_launch_bytes(prog);
+    nv_launch_measure(prog);
     return BELL_OK;
 }
 

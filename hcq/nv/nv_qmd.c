@@ -140,11 +140,15 @@ nv_launch_bank0(const struct nv_program *prog)
                               NV_UNIT_BYTES);
 }
 
-uint32_t
-nv_launch_bytes(const struct nv_program *prog)
+void
+nv_launch_measure(struct nv_program *prog)
 {
-    return nv_launch_bank0(prog) +
-           (uint32_t)align_up(prog->bank0_bytes, NV_UNIT_BYTES);
+    prog->data_bytes = nv_launch_bank0(prog) +
+                       (uint32_t)align_up(prog->bank0_bytes, NV_UNIT_BYTES);
+    prog->base.extent = (struct hcq_extent){
+        .n_dw = NV_LAUNCH_DW,
+        .n_units = prog->data_bytes / NV_UNIT_BYTES,
+    };
 }
 
 /* What of a descriptor is a launch's own. */
@@ -171,35 +175,73 @@ set_fields(enum nv_qmd_gen gen, const struct nv_launch *launch, uint32_t *qmd,
         put_qmd_release(gen, qmd, f->after);
 }
 
-/* One for each column of the descriptor: its positions are constants there. */
-#define SET_FIELDS(gen)                                                        \
-    static void set_fields_##gen(const struct nv_launch *launch,               \
-                                 uint32_t *qmd, const struct launch_fields *f) \
-    {                                                                          \
-        set_fields((enum nv_qmd_gen)gen, launch, qmd, f);                      \
-    }
-SET_FIELDS(0)
-SET_FIELDS(1)
-SET_FIELDS(2)
+#define LINE_BYTES 64u
 
-static void (*const set_fields_of[])(const struct nv_launch *launch,
-                                     uint32_t *qmd,
-                                     const struct launch_fields *f) = {
-    set_fields_0,
-    set_fields_1,
-    set_fields_2,
-};
-static_assert(ARRAY_LEN(set_fields_of) == NV_QMD_GEN_COUNT, "columns");
-
-/* Whole descriptors: n_bytes is a multiple of 64. The compiler's own copy of so
- * many bytes is one instruction, which takes long to begin. */
-static inline void
-copy_descriptor(void *to, const void *from, uint32_t n_bytes)
+/* Whole lines. The compiler's own copy of so many bytes is one instruction,
+ * which takes long to begin. */
+static inline __attribute__((always_inline)) void
+copy_lines(void *to, const void *from, uint32_t n_bytes)
 {
     uint32_t i;
 
-    for (i = 0; i < n_bytes; i += 64)
-        memcpy((uint8_t *)to + i, (const uint8_t *)from + i, 64);
+#pragma GCC unroll 8
+    for (i = 0; i < n_bytes; i += LINE_BYTES)
+        memcpy((uint8_t *)to + i, (const uint8_t *)from + i, LINE_BYTES);
+}
+
+/* One for each column of the descriptor: its size, and the positions in it, are
+ * constants there. */
+#define PUT_DESCRIPTOR(gen)                                                    \
+    static void put_descriptor_##gen(const struct nv_program *prog,            \
+                                     const struct launch_fields *f, void *out) \
+    {                                                                          \
+        uint32_t qmd[NV_QMD_LAUNCH_DW];                                        \
+        uint32_t n_bytes = nv_size_qmd_launch((enum nv_qmd_gen)gen) * 4;       \
+                                                                               \
+        copy_lines(qmd, prog->qmd, n_bytes);                                   \
+        set_fields((enum nv_qmd_gen)gen, prog->launch, qmd, f);                \
+        copy_lines(out, qmd, n_bytes);                                         \
+    }
+PUT_DESCRIPTOR(0)
+PUT_DESCRIPTOR(1)
+PUT_DESCRIPTOR(2)
+
+static void (*const put_descriptor[])(const struct nv_program *prog,
+                                      const struct launch_fields *f,
+                                      void *out) = {
+    put_descriptor_0,
+    put_descriptor_1,
+    put_descriptor_2,
+};
+static_assert(ARRAY_LEN(put_descriptor) == NV_QMD_GEN_COUNT, "columns");
+
+/* Bank 0 up to the parameters: the template, and in their order among it the
+ * sizes, which are in one line, and the parameters' address. */
+static inline void
+put_bank0_head(const struct nv_program *prog, const struct launch_fields *f,
+               uint64_t param_va, uint8_t *out)
+{
+    const struct nv_launch *launch = prog->launch;
+    const uint8_t *from = (const void *)prog->bank0;
+    uint32_t line_at = launch->ntid & -LINE_BYTES, at = line_at + LINE_BYTES;
+    uint32_t address_at = launch->param_address;
+    uint8_t line[LINE_BYTES];
+
+    assert(launch->nctaid + 12 <= at && at <= prog->param_offset);
+    if (line_at)
+        memcpy(out, from, line_at);
+    memcpy(line, from + line_at, sizeof(line));
+    memcpy(line + launch->ntid - line_at, f->local, 12);
+    memcpy(line + launch->nctaid - line_at, f->grid, 12);
+    if (address_at > line_at && address_at < at)
+        memcpy(line + address_at - line_at, &param_va, 8);
+    memcpy(out + line_at, line, sizeof(line));
+    if (address_at >= at) {
+        memcpy(out + at, from + at, address_at - at);
+        memcpy(out + address_at, &param_va, 8);
+        at = address_at + 8;
+    }
+    memcpy(out + at, from + at, prog->param_offset - at);
 }
 
 void
@@ -207,12 +249,7 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
                 const uint32_t local[3], const uint64_t *args, uint32_t n_args,
                 uint64_t va, uint8_t *out, const struct nv_after *after)
 {
-    const struct nv_launch *launch = prog->launch;
-    uint32_t qmd[NV_QMD_LAUNCH_DW];
-    uint32_t qmd_bytes = nv_size_qmd_launch(launch->gen) * 4;
-    uint8_t head[NV_BANK0_HEAD_MAX]; /* of bank 0 */
     uint32_t bank_at = nv_launch_bank0(prog), n_left, i;
-    uint64_t param_va = va + bank_at + prog->param_offset;
     const struct launch_fields fields = {
         .grid = grid,
         .local = local,
@@ -221,17 +258,10 @@ nv_launch_write(const struct nv_program *prog, const uint32_t grid[3],
         .after = after,
     };
 
-    assert(prog->param_offset <= NV_BANK0_HEAD_MAX && n_args <= HCQ_ARGS_MAX);
-    copy_descriptor(qmd, prog->qmd, qmd_bytes);
-    set_fields_of[launch->gen](launch, qmd, &fields);
-    memcpy(head, prog->bank0, prog->param_offset);
-    memcpy(head + launch->ntid, local, 12);
-    memcpy(head + launch->nctaid, grid, 12);
-    if (launch->param_address)
-        memcpy(head + launch->param_address, &param_va, 8);
-    copy_descriptor(out, qmd, qmd_bytes);
+    assert(n_args <= HCQ_ARGS_MAX);
+    put_descriptor[prog->launch->gen](prog, &fields, out);
     out += bank_at;
-    memcpy(out, head, prog->param_offset);
+    put_bank0_head(prog, &fields, fields.bank_va + prog->param_offset, out);
     out += prog->param_offset;
     for (i = 0; i < n_args; i++)
         memcpy(out + i * 8, &args[i], 8);

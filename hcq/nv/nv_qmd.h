@@ -63,9 +63,10 @@ void nv_bank0_template(const struct nv_launch *launch,
  * bytes; at most max_kib. */
 uint32_t nv_smem_kib(uint64_t bytes, uint32_t max_kib);
 
-/* Where bank 0 lies behind the descriptor, and the size of both. */
+/* Where bank 0 lies behind the descriptor. */
 uint32_t nv_launch_bank0(const struct nv_program *prog);
-uint32_t nv_launch_bytes(const struct nv_program *prog);
+/* Sets data_bytes and what a launch becomes, of a program that has all else. */
+void nv_launch_measure(struct nv_program *prog);
 
 /* Writes descriptor and bank 0 of a launch to memory that the card sees at
  * `va`, in ascending order. n_args words of arguments. */

@@ -406,7 +406,8 @@ test_bad_words(void **state)
     assert_int_equal(hcq_queue_create(dev, HCQ_QUEUE_COMPUTE, &queue), BELL_OK);
     for (i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         assert_int_equal(hcq_queue_begin(queue, &cs), BELL_OK);
-        memcpy(hcq_cs_reserve(cs, 2), &headers[i], 8);
+        memcpy(cs->words + cs->n_dw, &headers[i], 8);
+        cs->n_dw += 2;
         assert_int_equal(hcq_cs_submit(cs, NULL), BELL_OK);
         assert_int_equal(hcq_queue_wait(queue, HCQ_TIMEOUT_NS),
                          BELL_E_DEVICE_LOST);

@@ -45,6 +45,7 @@ start(uint32_t version, uint32_t n_xcc, enum amd_ring_kind kind)
     if (device.gen->move) {
         device.move.descriptor_va = 0x7f0000b00000;
         device.move.properties = device.gen->move->properties;
+        device.move.base.pub.n_vals = AMD_MOVE_ARGS;
         amd_pm4_prepare(&device, &device.move);
     }
     amd_engine_init(&engine, &device, kind);
@@ -93,7 +94,7 @@ put(struct amd_push *push, enum hcq_op op, unsigned flags, uint64_t a,
     };
     const uint32_t *from = push->at;
 
-    (void)amd_packet_extent(&engine, &packet);
+    packet.head.word_dw = (uint32_t)amd_packet_extent(&engine, &packet).n_dw;
     amd_push_packet(push, &packet);
     assert_int_equal(push->at - from + slack, packet.head.word_dw);
 }
@@ -152,6 +153,7 @@ launch(uint32_t rsrc1, uint32_t rsrc2, uint32_t rsrc3, uint32_t properties)
     struct hcq_exec *exec = (void *)memory;
 
     prog = (struct amd_program){
+        .base.pub.n_vals = 3,
         .entry_va = 0x7f0000100100,
         .descriptor_va = 0x7f0000100000,
         .rsrc1 = rsrc1,
@@ -171,7 +173,7 @@ launch(uint32_t rsrc1, uint32_t rsrc2, uint32_t rsrc3, uint32_t properties)
     exec->args[0] = 0x1111222233334444;
     exec->args[1] = 2;
     exec->args[2] = 3;
-    (void)amd_packet_extent(&engine, (void *)exec);
+    exec->head.word_dw = (uint32_t)prog.base.extent.n_dw;
     return (const void *)exec;
 }
 
@@ -193,7 +195,7 @@ test_exec_gfx942(void **state)
            0xc0027600, 0x240, ARGS_LO, ARGS_HI, 0xc0017600, 0x215, 0,
            0xc0087600, 0x204, 0, 0, 0, 0x100, 1, 1, 0, 0, 0xc0031500, 0x40, 2,
            1, 5, 0xc0004600, 0x407);
-    assert_true(push.at - words <= packet->head.word_dw);
+    assert_true(push.at - words <= prog.launch.n_dw);
     assert_int_equal(data[0], 0x1111222233334444);
     assert_int_equal(data[2], 3);
     assert_int_equal(data[3], 0xa5a5a5a5a5a5a5a5);
@@ -264,7 +266,8 @@ test_hidden(void **state)
 
     (void)state;
     prog.hidden_bytes = AMD_HIDDEN_BYTES;
-    assert_int_equal(amd_packet_extent(&engine, (void *)packet).n_units, 5);
+    amd_pm4_prepare(&device, &prog);
+    assert_int_equal(prog.base.extent.n_units, 5);
     amd_push_packet(&push, packet);
     assert_ptr_equal(push.data, data + 40);
     assert_memory_equal(hidden, groups, sizeof(groups));
@@ -512,8 +515,8 @@ test_sdma(void **state)
            0x00000008, 0, 0x80000000, 0, 0, 0, 0x00000111, 0, 0xc3c00000, 0, 0,
            0, 0x00000001, 0x00000fff, 0, 0x01000000, 0x7f00, 0x02000000, 0x7f00,
            0x0000020d, 0x00c01008, 0x7f00, 0x00000111, 0, 0x80400000, 0, 0,
-           0x00030005, 0x00c01000, 0x7f00, 7, 0x00030005, 0x00c01004, 0x7f00,
-           0);
+           0x00030005, 0x00c01000, 0x7f00, 7, 0x00030005, 0x00c01004, 0x7f00, 0,
+           0, 0, 0, 0);
     push = start(120001, 1, AMD_RING_SDMA);
     put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
     EXPECT(&push, 0, 0x00000001, 0x00000fff, 0, 0x01000000, 0x7f00, 0x02000000,
@@ -549,7 +552,7 @@ test_sdma_limits(void **state)
     EXPECT(&push, 0xb0000008, 0x00c01000, 0x7f00, 0x12, 0xff, 0x0fff0004, 8, 0,
            0x80000000, 0, 0, 0);
     push = start(90402, 1, AMD_RING_SDMA);
-    put(&push, HCQ_OP_BARRIER, 0, 0, 0, 0, 0);
+    put(&push, HCQ_OP_BARRIER, 0);
     EXPECT(&push, 5, 0x00c02010, 0x7f00, 1, 0xb0000008, 0x00c02010, 0x7f00, 1,
            0xffffffff, 0x0fff0004, 5, 0x00c02010, 0x7f00, 0, 0xb0000008,
            0x00c02010, 0x7f00, 0, 0xffffffff, 0x0fff0004, 8, 0, 0x80000000, 0,
@@ -626,7 +629,7 @@ test_aql(void **state)
     const struct hcq_packet *packet = launch(0x00af0040, 0x84, 1, 0x0008);
 
     (void)state;
-    assert_int_equal(amd_packet_extent(&engine, (void *)packet).n_slots, 2);
+    assert_int_equal(prog.base.extent.n_slots, 2);
     amd_push_begin(&push);
     amd_push_packet(&push, packet);
     amd_push_finish(&push, SIGNAL, 7);

@@ -139,7 +139,8 @@ test_hopper(void **state)
     assert_int_equal(nv_launch_bank0(&prog), 512);
     expect_sparse("bank 0", out + 512, 0x230 / 4, bank, ARRAY_LEN(bank));
     assert_int_equal(out[512 + 0x230], 0xa5); /* and no more */
-    assert_int_equal(nv_launch_bytes(&prog), 512 + 768);
+    nv_launch_measure(&prog);
+    assert_int_equal(prog.data_bytes, 512 + 768);
 }
 
 static void
@@ -176,7 +177,8 @@ test_ampere(void **state)
     out = launch(&prog, 1);
     expect_sparse("QMD v3", out, 64, want, ARRAY_LEN(want));
     expect_sparse("bank 0", out + 256, 0x180 / 4, bank, ARRAY_LEN(bank));
-    assert_int_equal(nv_launch_bytes(&prog), 256 + 512);
+    nv_launch_measure(&prog);
+    assert_int_equal(prog.data_bytes, 256 + 512);
 }
 
 static void
@@ -228,7 +230,7 @@ test_links(void **state)
         uint64_t va;
 
         make_program(&prog, rows[i].major, rows[i].bank_bytes, 164, 0);
-        prog.data_bytes = nv_launch_bytes(&prog);
+        nv_launch_measure(&prog);
         va = BANK_VA - nv_launch_bank0(&prog);
         for (k = 0; k < 2; k++)
             nv_launch_write(&prog, grid, local, args, 0, va, (uint8_t *)out[k],
@@ -262,7 +264,7 @@ test_release(void **state)
 
     (void)state;
     make_program(&prog, 4, 0x230, 228, 0x90);
-    prog.data_bytes = nv_launch_bytes(&prog);
+    nv_launch_measure(&prog);
     assert_true(prog.launch->releases);
     for (i = 0; i < 2; i++)
         nv_launch_write(&prog, grid, local, args, 1, BANK_VA - 512,
@@ -351,7 +353,8 @@ put(struct nv_push *push, enum hcq_op op, unsigned flags, uint64_t a,
     };
     const uint32_t *from = push->at;
 
-    (void)nv_packet_extent(push->engine, &packet);
+    packet.head.word_dw =
+        (uint32_t)nv_packet_extent(push->engine, &packet).n_dw;
     nv_push_packet(push, &packet);
     assert_int_equal(push->at - from, packet.head.word_dw - slack);
 }
@@ -476,7 +479,7 @@ test_kernels(void **state)
     (void)state;
     push = start(&hopper, false);
     make_program(&prog, 4, 0x230, 228, 0x90);
-    prog.data_bytes = nv_launch_bytes(&prog);
+    nv_launch_measure(&prog);
     push.data = (uint8_t *)data;
     push.data_va = 0xab00000100;
     *exec = (struct hcq_exec){
@@ -486,8 +489,8 @@ test_kernels(void **state)
         .local = {1, 1, 1},
     };
     exec->args[0] = 3;
-    (void)nv_packet_extent(&engine, packet);
-    assert_int_equal(nv_packet_extent(push.engine, (void *)packet).n_units, 5);
+    packet->head.word_dw = NV_LAUNCH_DW;
+    assert_int_equal(prog.base.extent.n_units, 5);
     nv_push_packet(&push, packet);
     EXPECT(&push, 0x200120ad, 0xab000001, 0x200120b0, 0xa);
     assert_true(push.busy);
@@ -531,7 +534,7 @@ test_moves(void **state)
 
     (void)state;
     make_program(&prog, 4, 0x230, 228, 0x90);
-    prog.data_bytes = nv_launch_bytes(&prog);
+    nv_launch_measure(&prog);
     engine.move = &prog;
     engine.card_va = 0x1000000000;
     engine.card_va_end = 0x2000000000;

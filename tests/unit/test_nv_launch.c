@@ -937,7 +937,7 @@ print_launch(struct hcq_device *dev, const struct nv_container_desc *d,
         own =
             HCQ_CONTAINER(HCQ_CONTAINER(progs[i], struct hcq_program_base, pub),
                           const struct nv_program, base);
-        n_bytes = nv_launch_bytes(own);
+        n_bytes = own->data_bytes;
         assert_true(n_bytes <= sizeof(words[i]));
         memset(words[i], 0, sizeof(words[i]));
         nv_launch_write(own, grid, local, args, 2, 0x1234567000,
