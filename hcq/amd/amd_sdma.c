@@ -2,6 +2,10 @@
  *
  * Fences write 32 bits and polls compare 32: a signal's lower half is written
  * first, so that nobody takes it for a larger value; see amd_pm4.c for waits.
+ * Who sees it may go on, and another engine may have written more than that
+ * before the upper half is written: close before a multiple of 2^32 that would
+ * take back what it wrote. There the lower half is 0 until the upper one is
+ * written, and nothing is written behind what the next one waits for.
  *
  * Engines of gfx10 and later go through the second level of caches: those are
  * written back and invalidated before work that may read what others wrote,
@@ -233,9 +237,15 @@ amd_sdma_begin(struct amd_push *push)
 void
 amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
 {
+    bool is_last = (uint32_t)value >= AMD_BORDER_FROM;
+
     put_gcr(push, GCR_RELEASE);
-    put_fence(push, va, (uint32_t)value);
+    put_fence(push, va, is_last ? 0 : (uint32_t)value);
     put_fence(push, va + 4, (uint32_t)(value >> 32));
+    if (is_last)
+        put_fence(push, va, (uint32_t)value);
+    else /* of one size, whatever a patch puts in */
+        amd_sdma_nothing(push, AMD_SDMA_FENCE_DW);
 }
 
 void
@@ -274,7 +284,7 @@ amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
     case HCQ_OP_WAIT:
         return 2 * AMD_SDMA_POLL_REGMEM_DW + acquire;
     case HCQ_OP_SIGNAL:
-        return gcr + 2 * AMD_SDMA_FENCE_DW;
+        return gcr + 3 * AMD_SDMA_FENCE_DW;
     case HCQ_OP_TIMESTAMP:
         return AMD_SDMA_TIMESTAMP_GLOBAL_DW;
     case HCQ_OP_BARRIER:

@@ -517,6 +517,11 @@ test_sdma(void **state)
            0x0000020d, 0x00c01008, 0x7f00, 0x00000111, 0, 0x80400000, 0, 0,
            0x00030005, 0x00c01000, 0x7f00, 7, 0x00030005, 0x00c01004, 0x7f00, 0,
            0, 0, 0, 0);
+    /* Before 2^32: whoever waits for it is the last to be let on. */
+    push = start(90402, 1, AMD_RING_SDMA);
+    put(&push, HCQ_OP_SIGNAL, 0, SIGNAL, 0x5ffffffff, 0, 0);
+    EXPECT(&push, 5, 0x00c01000, 0x7f00, 0, 5, 0x00c01004, 0x7f00, 5, 5,
+           0x00c01000, 0x7f00, 0xffffffff);
     push = start(120001, 1, AMD_RING_SDMA);
     put(&push, HCQ_OP_COPY, 0, DST, SRC, 0x1000, 0);
     EXPECT(&push, 0, 0x00000001, 0x00000fff, 0, 0x01000000, 0x7f00, 0x02000000,
@@ -552,7 +557,7 @@ test_sdma_limits(void **state)
     EXPECT(&push, 0xb0000008, 0x00c01000, 0x7f00, 0x12, 0xff, 0x0fff0004, 8, 0,
            0x80000000, 0, 0, 0);
     push = start(90402, 1, AMD_RING_SDMA);
-    put(&push, HCQ_OP_BARRIER, 0);
+    put(&push, HCQ_OP_BARRIER, 0, 0, 0, 0, 0);
     EXPECT(&push, 5, 0x00c02010, 0x7f00, 1, 0xb0000008, 0x00c02010, 0x7f00, 1,
            0xffffffff, 0x0fff0004, 5, 0x00c02010, 0x7f00, 0, 0xb0000008,
            0x00c02010, 0x7f00, 0, 0xffffffff, 0x0fff0004, 8, 0, 0x80000000, 0,

@@ -16,6 +16,7 @@
 
 #include "amd_rig.h"
 #include "base/bits.h"
+#include "hcq/amd/regs/amd_sdma.h"
 
 /* ---- packets ------------------------------------------------------------------------- */
 
@@ -45,7 +46,8 @@ sdma_packet_sizes(void **state)
 
 /* ---- pieces of the push ring --------------------------------------------------------- */
 
-/* Of the release of the timeline, among the words of a piece. */
+/* Of the release of the timeline, among the words of a piece: on SDMA as of a
+ * signal, but what a value before 2^32 takes. */
 static uint32_t
 signal_dw(const struct rig *r)
 {
@@ -54,7 +56,7 @@ signal_dw(const struct rig *r)
     if (r->queue->engine.finish)
         return 0;
     return r->queue->channel.kind == AMD_RING_SDMA
-               ? amd_sdma_dw(&r->queue->engine, &packet, 0)
+               ? amd_sdma_dw(&r->queue->engine, &packet, 0) - AMD_SDMA_FENCE_DW
                : amd_pm4_dw(&r->queue->engine, &packet, 0);
 }
 

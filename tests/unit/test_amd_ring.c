@@ -21,6 +21,7 @@
 #include "amd_rig.h"
 #include "base/bits.h"
 #include "hcq/amd/regs/amd_object.h"
+#include "hcq/amd/regs/amd_sdma.h"
 
 /* ---- submissions of so many slots --------------------------------------------- */
 
@@ -67,7 +68,7 @@ words_of(const struct rig *r, uint32_t n_counts)
     uint32_t begin = 6 + (engine->dev->gen->has_gcr ? 5 : 0);
 
     return begin + n_counts * (1 + (COUNTER_WORDS - 1) * 7) +
-           amd_sdma_dw(engine, &signal, 0);
+           amd_sdma_dw(engine, &signal, 0) - AMD_SDMA_FENCE_DW;
 }
 
 static struct load
