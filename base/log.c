@@ -38,6 +38,7 @@ static const struct {
     {"push", LOG_PUSH, "command streams, decoded, as they are submitted"},
     {"mem", LOG_MEM, "allocations, mappings and the memory plan"},
     {"graph", LOG_GRAPH, "graphs of tensors that a plan is made for"},
+    {"plan", LOG_PLAN, "what is compiled, and why it was not known"},
     {"uops", LOG_UOPS, "the IR after each stage"},
     {"ir", LOG_IR,
      "kernels as scheduled, as `doorbell kernel --ir` reads them"},

@@ -29,6 +29,7 @@ enum log_topic {
     LOG_DOT = 1u << 14,
     LOG_GRAPH = 1u << 15,
     LOG_CACHE = 1u << 16,
+    LOG_PLAN = 1u << 17,
 };
 
 /* Topics that the compilation of one kernel prints on. */

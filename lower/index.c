@@ -125,6 +125,7 @@ can_narrow(const struct indexer *x, const struct uop *u)
         return uop_bounds(x->g, u->src[0]).min >= 0 &&
                uop_bounds(x->g, u->src[1]).min >= 0;
     case UOP_CONST:
+    case UOP_VAR:
     case UOP_RANGE:
     case UOP_SPECIAL:
     case UOP_BROADCAST:
@@ -264,6 +265,10 @@ rebuild_narrow(struct indexer *x, const struct uop *u)
         dtype = UOP_I32;
     if (u->op == UOP_CONST)
         return uop_new(x->g, u->op, dtype, 1, u->arg, NULL, 0);
+    if (u->op == UOP_VAR)
+        return dtype == UOP_I64 ? u
+                                : uop_new(x->g, UOP_CAST, dtype, 1,
+                                          (union uop_arg){.bits = 0}, &u, 1);
     for (i = 0; i < u->n_src; i++) {
         if (u->op != UOP_AFTER && i + 1 < u->n_src &&
             u->src[i + 1]->dtype == UOP_I64 && uop_is_memory(u->src[i])) {

@@ -415,6 +415,11 @@ bounds_other(const struct uop_graph *g, const struct uop *u)
     switch (u->op) {
     case UOP_CONST:
         return bounds_const(u);
+    case UOP_VAR:
+        if (u->n_src < 2)
+            return dtype_bounds[u->dtype];
+        return fit(u->dtype, uop_bounds(g, u->src[0]).min,
+                   uop_bounds(g, u->src[1]).max);
     case UOP_RANGE:
     case UOP_SPECIAL:
         return bounds_below(g, u->src[0]);

@@ -79,14 +79,14 @@ is_reduction(int64_t op)
 }
 
 /* Tensor graphs: elementwise sources have one shape, or are constants, which
- * have none. */
+ * have none, or VARs. */
 static bell_status
 check_shapes(const struct uop_graph *g, const struct uop *u)
 {
     uint32_t i;
 
     for (i = 0; i < u->n_src; i++) {
-        if (u->src[i]->op != UOP_CONST &&
+        if (u->src[i]->op != UOP_CONST && u->src[i]->op != UOP_VAR &&
             uop_shape(g, u->src[i]) != uop_shape(g, u))
             return uop_bad(u, "source %u has another shape", i);
     }
@@ -205,6 +205,13 @@ cut_dim(enum uop_op op, int64_t from, int64_t a, int64_t b)
     return sum;
 }
 
+/* What a VAR moves begins where it does when the VAR is 0: at the front. */
+static bool
+is_moved_right(const int64_t var[2], const int64_t pair[2])
+{
+    return var[0] >= 0 && (var[0] == 0 || (var[1] > 0 && pair[0] == 0));
+}
+
 /* Movement ops carry their arguments as numbers; the shape of the result must
  * be the one that they make of the source's. */
 static bool
@@ -214,6 +221,7 @@ moves_rightly(const struct uop *u, const struct uop_dims *from,
     const struct uop_dims *arg = u->arg.dims;
     int64_t n_from, n_to;
     uint32_t i;
+    bool moves;
 
     switch (u->op) {
     case UOP_RESHAPE:
@@ -235,12 +243,16 @@ moves_rightly(const struct uop *u, const struct uop_dims *from,
     default:
         break;
     }
-    if (arg->n != 2 * from->n || to->n != from->n)
+    moves = arg->n == 4 * from->n && from->n;
+    if ((arg->n != 2 * from->n && !moves) || to->n != from->n)
         return false;
     for (i = 0; i < from->n; i++) {
         int64_t want =
             cut_dim(u->op, from->d[i], arg->d[2 * i], arg->d[2 * i + 1]);
         if (want < 0 || want != to->d[i])
+            return false;
+        if (moves &&
+            !is_moved_right(&arg->d[2 * (from->n + i)], &arg->d[2 * i]))
             return false;
     }
     return true;
@@ -627,13 +639,29 @@ check_barrier(const struct uop *u)
 }
 
 static bell_status
+check_var(const struct uop_graph *g, const struct uop *u, enum uop_stage stage)
+{
+    uint32_t i;
+
+    if (u->arg.i < 0 || u->lanes != 1 || u->dtype == UOP_VOID ||
+        (stage == UOP_STAGE_P && u->dtype != UOP_I64))
+        return uop_bad(u, "bad slot or type");
+    if (stage == UOP_STAGE_T && uop_shape(g, u) && uop_shape(g, u)->n)
+        return uop_bad(u, "is a scalar");
+    for (i = 0; i < u->n_src; i++) {
+        BELL_TRY(check_like(u, i, SAME_DTYPE | SAME_LANES));
+        if (u->src[i]->op != UOP_CONST || uop_is_float(u) || u->n_src != 2)
+            return uop_bad(u, "two CONSTs bound an integer");
+    }
+    return BELL_OK;
+}
+
+static bell_status
 check_kernel_op(const struct uop *u)
 {
     switch (u->op) {
     case UOP_PARAM:
-    case UOP_VAR:
-        if (u->arg.i < 0 || u->lanes != 1 || u->dtype == UOP_VOID ||
-            (u->op == UOP_VAR && u->dtype != UOP_I64))
+        if (u->arg.i < 0 || u->lanes != 1 || u->dtype == UOP_VOID)
             return uop_bad(u, "bad slot or type");
         return BELL_OK;
     case UOP_RANGE:
@@ -735,6 +763,8 @@ uop_check_node(const struct uop_graph *g, const struct uop *u,
     switch (u->op) {
     case UOP_CONST:
         return check_const(u);
+    case UOP_VAR:
+        return check_var(g, u, stage);
     case UOP_CAST:
     case UOP_BITCAST:
         return check_conversion(g, u, stage);

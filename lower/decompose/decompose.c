@@ -228,6 +228,23 @@ decompose_alu(const struct dec *d, const struct uop *u)
     }
 }
 
+/* The number is in the low bits of the argument. */
+static const struct uop *
+decompose_var(const struct dec *d, const struct uop *u)
+{
+    static const enum uop_dtype words[] = {0, UOP_U8, UOP_U16, 0,      UOP_U32,
+                                           0, 0,      0,       UOP_I64};
+    const struct uop *word;
+
+    if (u->dtype == UOP_I64)
+        return u;
+    word = uop_new(d->g, UOP_VAR, UOP_I64, 1, u->arg, NULL, 0);
+    if (!uop_is_float(u))
+        return uop_cast(d->g, word, u->dtype);
+    word = uop_cast(d->g, word, words[uop_dtype_infos[u->dtype].size_bytes]);
+    return dec_bits(d, word, u->dtype);
+}
+
 /* After the first round everything has been seen, so that guards are not put
  * around guarded ops again. */
 static const struct uop *
@@ -235,6 +252,8 @@ decompose_one(const struct dec *d, const struct uop *u, bool first)
 {
     if (!first && !must_go(d, u))
         return u;
+    if (u->op == UOP_VAR)
+        return decompose_var(d, u);
     if (u->op == UOP_CAST)
         return dec_cast(d, u->src[0], u->dtype);
     if (u->op == UOP_LANES_REDUCE && uop_dtype_is_small(u->dtype))

@@ -199,6 +199,46 @@ bytes_of_pieces(const struct matrix *m, const struct shape *s, int64_t pieces)
     return (uint64_t)bytes;
 }
 
+/* A power of two that divides what no range is in; 0 divides as 0 does. */
+static uint64_t
+divisor_of(const struct uop *u)
+{
+    switch (u->op) {
+    case UOP_CONST:
+        return lowest_bit((uint64_t)u->arg.i);
+    case UOP_MUL:
+        return divisor_of(u->src[0]) * divisor_of(u->src[1]);
+    case UOP_ADD:
+        return least_align(divisor_of(u->src[0]), divisor_of(u->src[1]));
+    default:
+        return 1;
+    }
+}
+
+static bool
+has_var(const struct uop *u)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++) {
+        if (has_var(u->src[i]))
+            return true;
+    }
+    return u->op == UOP_VAR;
+}
+
+/* Is the index a multiple of `part` where all ranges are at 0? */
+static bool
+begins_in_parts(const struct kernel *k, const struct uop *u, int64_t part)
+{
+    for (; u->op == UOP_ADD && kernel_deps(k, u); u = u->src[0]) {
+        if (!begins_in_parts(k, u->src[1], part))
+            return false;
+    }
+    return kernel_deps(k, u) ? !has_var(u)
+                             : divisor_of(u) % (uint64_t)part == 0;
+}
+
 /* Does the LOAD take whole parts of `part` elements along one of the ranges,
  * and that range fill tiles of `tile`? */
 static bool
@@ -209,8 +249,7 @@ is_in_parts(const struct kernel *k, const struct uop *load, uint64_t along,
     bool found = false;
     uint32_t r;
 
-    if (index->op == UOP_ADD && index->src[1]->op == UOP_CONST &&
-        index->src[1]->arg.i % part)
+    if (!begins_in_parts(k, index, part))
         return false;
     for (r = 0; r < k->n_ranges; r++) {
         int64_t coef = kernel_coef(k, index, r);

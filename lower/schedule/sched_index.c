@@ -170,6 +170,27 @@ reshape_source(struct sched *s, const struct sched_idx *idx,
     return out;
 }
 
+/* What the movement of `arg` moves axis i by, on its way to numbers 0..room;
+ * NULL: nothing. */
+static const struct uop *
+moved_by(struct sched *s, const struct uop_dims *arg, uint32_t rank, uint32_t i,
+         int64_t room)
+{
+    const struct uop *src[2];
+    union uop_arg slot;
+    int64_t step;
+
+    if (arg->n == 2 * rank || arg->d[2 * (rank + i)] == 0)
+        return NULL;
+    slot.i = SCHED_VAR_SLOT + arg->d[2 * (rank + i)] - 1;
+    step = arg->d[2 * (rank + i) + 1];
+    src[0] = uop_const_int(s->k, UOP_I64, 0);
+    src[1] = uop_const_int(s->k, UOP_I64, room / step);
+    return uop_alu2(s->k, UOP_MUL,
+                    uop_new(s->k, UOP_VAR, UOP_I64, 1, slot, src, 2),
+                    uop_const_int(s->k, UOP_I64, step));
+}
+
 static const struct sched_idx *
 pad_source(struct sched *s, const struct sched_idx *idx,
            const struct uop_dims *pad, const struct uop_dims *to,
@@ -178,12 +199,19 @@ pad_source(struct sched *s, const struct sched_idx *idx,
     struct sched_idx *out = sched_idx_new(s, idx->n);
     uint32_t i;
 
-    assert(!idx->flat && pad->n == 2 * idx->n);
+    assert(!idx->flat && pad->n >= 2 * idx->n);
     if (!out)
         return NULL;
     for (i = 0; i < idx->n; i++) {
         int64_t before = pad->d[2 * i], after = pad->d[2 * i + 1];
         const struct uop *e = idx->e[i], *gate;
+        const struct uop *by = moved_by(s, pad, idx->n, i, after);
+        if (by) {
+            e = uop_alu2(s->k, UOP_SUB, e, by);
+            gate =
+                uop_alu2(s->k, UOP_CMPLT, uop_const_int(s->k, UOP_I64, -1), e);
+            *valid = sched_and(s, *valid, gate);
+        }
         if (before) {
             gate = uop_alu2(s->k, UOP_CMPLT,
                             uop_const_int(s->k, UOP_I64, before - 1), e);
@@ -243,16 +271,18 @@ move_source(struct sched *s, const struct uop *u, const struct sched_idx *idx,
     if (!out)
         return NULL;
     for (i = 0; i < from->n; i++) {
-        const struct uop *e = idx->e[u->op == UOP_PERMUTE ? 0 : i];
+        const struct uop *e = idx->e[u->op == UOP_PERMUTE ? 0 : i], *by;
         if (u->op == UOP_PERMUTE) {
             out->e[u->arg.dims->d[i]] = idx->e[i];
             continue;
         }
         if (u->op == UOP_EXPAND && from->d[i] == 1 && to->d[i] != 1)
             e = uop_const_int(s->k, UOP_I64, 0);
-        else if (u->op == UOP_SHRINK)
-            e = add_const(s, e, u->arg.dims->d[2 * i]);
-        else if (u->op == UOP_FLIP && (u->arg.i >> i & 1))
+        else if (u->op == UOP_SHRINK) {
+            by = moved_by(s, u->arg.dims, from->n, i, from->d[i] - to->d[i]);
+            e = by ? uop_alu2(s->k, UOP_ADD, e, by)
+                   : add_const(s, e, u->arg.dims->d[2 * i]);
+        } else if (u->op == UOP_FLIP && (u->arg.i >> i & 1))
             e = uop_alu2(s->k, UOP_SUB,
                          uop_const_int(s->k, UOP_I64, from->d[i] - 1), e);
         out->e[i] = e;

@@ -12,6 +12,7 @@
 #define SCHED_MAX_NODES  512 /* values computed by one kernel */
 #define SCHED_MAX_RANK   32
 #define SCHED_NONE       UINT32_MAX
+#define SCHED_VAR_SLOT   1024 /* and VAR's number: until kernels are complete */
 
 /* Where a value is read: one index expression an axis, or for a FLAT one the
  * row-major element number alone. */

@@ -346,6 +346,10 @@ kernel_leaf(struct builder *b, const struct frame *frame)
 
     if (u->op == UOP_CONST)
         return uop_new(k, UOP_CONST, u->dtype, 1, u->arg, NULL, 0);
+    if (u->op == UOP_VAR)
+        return uop_new(k, UOP_VAR, u->dtype, 1,
+                       (union uop_arg){.i = SCHED_VAR_SLOT + u->arg.i}, NULL,
+                       0);
     if (u->op == UOP_IOTA)
         return uop_cast(k, sched_idx_linear(b->s, frame->idx, node->shape),
                         u->dtype);

@@ -1017,6 +1017,40 @@ order_items(struct planner *p, struct sched_plan *plan, bool *attends)
     return BELL_OK;
 }
 
+/* Gives the kernel's VARs the slots behind its buffers, by first use. */
+static bell_status
+number_vars(struct planner *p, struct sched_item *item)
+{
+    const struct uop *from[SCHED_MAX_PARAMS], *to[SCHED_MAX_PARAMS], **list;
+    uint32_t vars[SCHED_MAX_PARAMS], n = 0;
+    size_t n_list, i;
+
+    BELL_TRY(uop_toposort(p->s.k, &item->sink, 1, &list, &n_list));
+    for (i = 0; i < n_list; i++) {
+        const struct uop *u = list[i];
+        union uop_arg slot = {.i = item->n_bufs + n};
+        if (u->op != UOP_VAR)
+            continue;
+        if (slot.i >= SCHED_MAX_PARAMS) {
+            host_free(list);
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "a kernel has more than %u arguments",
+                             SCHED_MAX_PARAMS);
+        }
+        from[n] = u;
+        to[n] = uop_new(p->s.k, u->op, u->dtype, 1, slot, u->src, u->n_src);
+        vars[n++] = (uint32_t)(u->arg.i - SCHED_VAR_SLOT);
+    }
+    host_free(list);
+    item->n_vars = n;
+    if (n == 0)
+        return BELL_OK;
+    item->vars = arena_copy(&p->s.k->arena, vars, n * sizeof(vars[0]));
+    if (!item->vars)
+        return sched_no_memory(p);
+    return uop_substitute(p->s.k, &item->sink, 1, from, to, n);
+}
+
 static bell_status
 build_items(struct planner *p, struct sched_plan *plan, bool *attends)
 {
@@ -1031,6 +1065,7 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
         BELL_TRY(uop_validate_pass(p->s.k, &item->sink, 1, UOP_STAGE_K,
                                    "scheduling"));
         BELL_TRY(check_attention(p, at, item->sink, &attends[plan->n_items]));
+        plan->n_attends += attends[plan->n_items];
         item->n_outs = 1 + p->s.nodes[at].n_kept;
         item->bufs =
             arena_copy(&p->s.k->arena, bufs, item->n_bufs * sizeof(bufs[0]));
@@ -1042,6 +1077,7 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
         BELL_TRY(order_items(p, plan, attends));
     BELL_TRY(sched_join(&p->s, plan, attends));
     for (i = 0; i < plan->n_items; i++) {
+        BELL_TRY(number_vars(p, &plan->items[i]));
         BELL_TRY(uop_validate_pass(p->s.k, &plan->items[i].sink, 1, UOP_STAGE_K,
                                    "joining kernels"));
         log_kernel(&plan->items[i]);

@@ -26,6 +26,8 @@ struct sched_item {
     uint32_t n_outs;        /* PARAM slots below it are outputs */
     uint32_t n_bufs;        /* PARAM slot i is bufs[i] */
     const uint32_t *bufs;   /* index into sched_plan.bufs */
+    uint32_t n_vars;        /* VAR slot n_bufs + i is vars[i] */
+    const uint32_t *vars;   /* numbers of the tensor graph's VARs */
 };
 
 /* What to run, in order. Lives in the arena of the plan's graph. */
@@ -34,6 +36,7 @@ struct sched_plan {
     uint32_t n_bufs, n_leaves, n_roots;
     struct sched_item *items;
     uint32_t n_items;
+    uint32_t n_attends;        /* of them are attention */
     const uint32_t *root_bufs; /* buffer of each root */
 };
 
@@ -48,6 +51,8 @@ struct sched_target {
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves
  * are numbered (arg.dims = number, shape...), each contiguous and row-major.
+ * BELL_E_UNSUPPORTED: a kernel has more than SCHED_MAX_PARAMS arguments, VARs
+ * among them.
  * Large reductions to few values are split in two first, which adds
  * nodes to `g`. Kernels are made in `kernels`, the plan in kernels->arena. A
  * root that is a leaf or a reshape of one has that leaf's buffer. */

@@ -167,6 +167,15 @@ bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
         hcq_buffer_destroy(buf);
 }
 
+static void
+free_plan(struct rt_plan *plan)
+{
+    host_free(plan->kernels);
+    host_free(plan->offsets);
+    host_free(plan->values);
+    host_free(plan->steps);
+}
+
 /* The queue ends first: nothing runs while memory and programs go. */
 void
 tensor_device_close(struct bell_context *ctx)
@@ -181,10 +190,9 @@ tensor_device_close(struct bell_context *ctx)
         hcq_buffer_destroy(rt->dead[i].buf);
     for (i = 0; i < rt->n_kernels; i++)
         hcq_program_destroy(rt->kernel_list[i].program);
-    for (i = 0; i < rt->n_plans; i++) {
-        host_free(rt->plans[i].kernels);
-        host_free(rt->plans[i].offsets);
-    }
+    for (i = 0; i < rt->n_plans; i++)
+        free_plan(&rt->plans[i]);
+    host_free(rt->values.list);
     host_free(rt->dead);
     host_free(rt->kernel_list);
     host_free(rt->plans);
@@ -325,14 +333,13 @@ struct run {
 /* A buffer becomes its number and its shape. Which buffer it is, the run
  * remembers: the plan is for any of that shape. */
 static const struct uop *
-copy_leaf(struct run *run, const struct uop *u)
+copy_buffer(struct run *run, const struct uop *u)
 {
     struct uop_graph *to = &run->rt->graphs;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
     int64_t d[BELL_MAX_RANK + 1];
     union uop_arg arg;
 
-    assert(u->n_src == 0);
     if (host_grow((void **)&run->leaves, &run->cap_leaves, run->n_leaves + 1,
                   sizeof(*run->leaves)) != 0)
         return &uop_failed;
@@ -347,6 +354,21 @@ copy_leaf(struct run *run, const struct uop *u)
     return uop_new_shaped(to, UOP_BUFFER, u->dtype, arg, NULL, 0, shape);
 }
 
+static const struct uop *
+copy_leaf(struct run *run, const struct uop *u)
+{
+    struct uop_graph *to = &run->rt->graphs;
+    const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
+
+    if (u->op == UOP_BUFFER)
+        return copy_buffer(run, u);
+    if (u->op == UOP_CONST)
+        return rt_vary_number(run->rt, u);
+    shape = uop_dims(to, shape->d, shape->n);
+    return shape ? uop_new_shaped(to, u->op, u->dtype, u->arg, NULL, 0, shape)
+                 : &uop_failed;
+}
+
 /* DETACH says nothing to kernels and goes here. */
 static const struct uop *
 copy_node(struct run *run, const struct uop *u, const struct uop **copies)
@@ -358,13 +380,19 @@ copy_node(struct run *run, const struct uop *u, const struct uop **copies)
     uint32_t i;
 
     for (i = 0; i < u->n_src && i < 3; i++) {
-        if (u->src[i]->op == UOP_BUFFER && !copies[u->src[i]->id])
+        if (u->src[i]->n_src == 0 && !copies[u->src[i]->id])
             copies[u->src[i]->id] = copy_leaf(run, u->src[i]);
         src[i] = copies[u->src[i]->id];
     }
     if (u->op == UOP_DETACH)
         return src[0];
-    if (uop_op_infos[u->op].arg_kind == UOP_ARG_DIMS) {
+    rt_vary_note(run->rt, u->op, src);
+    if (u->op == UOP_PAD || u->op == UOP_SHRINK) {
+        arg.dims =
+            rt_vary_move(run->rt, u, uop_shape(&run->ctx->graph, u->src[0]));
+        if (!arg.dims)
+            return &uop_failed;
+    } else if (uop_op_infos[u->op].arg_kind == UOP_ARG_DIMS) {
         arg.dims = uop_dims(to, u->arg.dims->d, u->arg.dims->n);
         if (!arg.dims)
             return &uop_failed;
@@ -395,13 +423,17 @@ number_leaves(struct run *run, const struct uop **out_sink)
     BELL_TRY(uop_toposort(&run->ctx->graph, run->roots, run->n, &list, &n));
     for (i = 0; i < n; i++)
         rt->copies[list[i]->id] = NULL;
+    rt->values.n = 0;
+    rt->values.has_product = false;
     for (i = 0; i < n && !rt->graphs.failed; i++) {
-        if (list[i]->op != UOP_BUFFER)
+        if (list[i]->n_src)
             rt->copies[list[i]->id] = copy_node(run, list[i], rt->copies);
     }
     host_free(list);
     BELL_TRY(uop_graph_status(&rt->graphs));
     for (r = 0; r < run->n; r++) {
+        if (!rt->copies[run->roots[r]->id])
+            rt->copies[run->roots[r]->id] = copy_leaf(run, run->roots[r]);
         run->roots[r] = rt->copies[run->roots[r]->id];
         if (run->roots[r] == &uop_failed)
             return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
@@ -434,16 +466,55 @@ compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 
 /* BELL_DEBUG=graph. */
 static bell_status
-log_graph(const struct run *run)
+log_graph(const struct tensor_runtime *rt, const struct uop *const *roots,
+          uint32_t n)
 {
     char *text;
 
     if (!LOG_ON(LOG_GRAPH))
         return BELL_OK;
-    BELL_TRY(uop_print(&run->rt->graphs, run->roots, run->n, &text));
+    BELL_TRY(uop_print(&rt->graphs, roots, n, &text));
     log_text(LOG_GRAPH, "tensors", text);
     host_free(text);
     return BELL_OK;
+}
+
+static bell_status
+schedule_plan(struct run *run, struct rt_plan *plan)
+{
+    struct tensor_runtime *rt = run->rt;
+    const struct uop **roots = host_alloc(run->n * sizeof(*roots));
+    bell_status status;
+
+    if (!roots)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    memcpy(roots, run->roots, run->n * sizeof(*roots));
+    status = rt_vary_build(rt, plan, roots, run->n);
+    if (status == BELL_OK)
+        status = log_graph(rt, roots, run->n);
+    if (status == BELL_OK)
+        status = sched_build(&rt->graphs, roots, run->n, &rt->sched_target,
+                             &rt->kernels, &plan->sched);
+    host_free(roots);
+    return status;
+}
+
+/* With arguments the kernels must be the same but for them: `like` is a plan
+ * of the structure with constants, or NULL. */
+static bell_status
+schedule_like(struct run *run, struct rt_plan *plan, const struct rt_plan *like)
+{
+    bell_status status = schedule_plan(run, plan);
+
+    if (!like ||
+        (status == BELL_OK && plan->sched.n_items == like->sched.n_items &&
+         plan->sched.n_attends == like->sched.n_attends))
+        return status;
+    if (status != BELL_OK && status != BELL_E_UNSUPPORTED)
+        return status;
+    bell_error_clear();
+    rt_vary_fix(plan);
+    return schedule_plan(run, plan);
 }
 
 static bell_status
@@ -452,9 +523,9 @@ make_plan(struct run *run, struct rt_plan *plan)
     struct tensor_runtime *rt = run->rt;
     uint64_t start = time_now_ns();
 
-    BELL_TRY(log_graph(run));
-    BELL_TRY(sched_build(&rt->graphs, run->roots, run->n, &rt->sched_target,
-                         &rt->kernels, &plan->sched));
+    BELL_TRY(rt_vary_choose(rt, plan->next, plan));
+    BELL_TRY(schedule_like(
+        run, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
     BELL_TRY(rt_place_buffers(plan));
     rt->stats.schedule_ns += time_now_ns() - start;
     rt->stats.n_plans++;
@@ -464,18 +535,23 @@ make_plan(struct run *run, struct rt_plan *plan)
     return compile_plan(rt, plan);
 }
 
-/* The plan of the graph under `sink`, found or made. */
+/* The plan of the graph under `sink` and its values, found or made. */
 static bell_status
 get_plan(struct run *run, const struct uop *sink, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
     uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
-    struct rt_plan plan = {0};
+    struct rt_plan plan = {.sink = sink, .next = RT_NO_PLAN};
     bell_status status;
+    uint32_t at;
 
-    if (found) {
-        *out_plan = (uint32_t)*found;
-        return BELL_OK;
+    if (found)
+        plan.next = (uint32_t)*found;
+    for (at = plan.next; at != RT_NO_PLAN; at = rt->plans[at].next) {
+        if (rt_vary_fits(rt, &rt->plans[at])) {
+            *out_plan = at;
+            return BELL_OK;
+        }
     }
     status = make_plan(run, &plan);
     if (status == BELL_OK &&
@@ -484,12 +560,12 @@ get_plan(struct run *run, const struct uop *sink, uint32_t *out_plan)
          map_put(&rt->plan_of, rt_key(rt, sink), rt->n_plans) != 0))
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
     if (status != BELL_OK) {
-        host_free(plan.kernels);
-        host_free(plan.offsets);
+        free_plan(&plan);
         return status;
     }
     *out_plan = (uint32_t)rt->n_plans;
     rt->plans[rt->n_plans++] = plan;
+    rt_vary_explain(rt, *out_plan);
     return BELL_OK;
 }
 
@@ -577,9 +653,12 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
         if (i % per_submit == 0)
             BELL_TRY(hcq_queue_begin(rt->queue, &cs));
         /* the last slots may have been simplified away */
-        n_args = kernel->program->n_bufs;
+        n_args = kernel->program->n_bufs + kernel->program->n_vals;
         for (j = 0; j < n_args; j++)
-            args[j] = buffer_va(run, plan, item->bufs[j]);
+            args[j] =
+                j < item->n_bufs
+                    ? buffer_va(run, plan, item->bufs[j])
+                    : rt_vary_word(rt, plan, item->vars[j - item->n_bufs]);
         hcq_cs_exec(cs, kernel->program, args, n_args, kernel->grid,
                     kernel->local);
         LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name,

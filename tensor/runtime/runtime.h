@@ -17,6 +17,7 @@
 #include "render/llvm/amdgpu.h"
 #include "render/ptx/ptx.h"
 #include "render/render.h"
+#include "tensor/runtime/vary.h"
 #include "uops/uop.h"
 
 struct rt_target;
@@ -108,11 +109,21 @@ struct rt_kernel {
     uint64_t binary_bytes, lower_ns, compile_ns;
 };
 
+#define RT_NO_PLAN UINT32_MAX
+
 /* A scheduled graph, ready to run again and again. Owned by the runtime. */
 struct rt_plan {
     struct sched_plan sched;
-    uint32_t *kernels;      /* by item: number in rt->kernel_list */
-    uint64_t *offsets;      /* by buffer: place in the scratch buffer */
+    const struct uop *sink;  /* of the structure, a node of rt->graphs */
+    struct rt_value *values; /* those that it was made with */
+    uint8_t *steps;          /* by value: 0: a constant of the plan; else an
+                              * argument, 1 + log2 of what it is divided by */
+    uint32_t n_values;
+    uint32_t next;        /* plan of the same structure, RT_NO_PLAN: the last */
+    bool keeps_constants; /* with arguments it would be another program */
+    uint64_t ops_hash;    /* of the structure without its sizes */
+    uint32_t *kernels;    /* by item: number in rt->kernel_list */
+    uint64_t *offsets;    /* by buffer: place in the scratch buffer */
     uint64_t scratch_bytes; /* for values that are neither leaf nor root */
 };
 
@@ -129,7 +140,8 @@ struct tensor_runtime {
     struct sched_target sched_target;
     struct uop_graph graphs;  /* tensor graphs with numbered leaves */
     struct uop_graph kernels; /* scheduled kernels and plans */
-    struct map plan_of;       /* rt_key of a SINK in graphs -> number of plan */
+    struct map plan_of;       /* rt_key of a SINK in graphs -> newest plan */
+    struct rt_values values;  /* of the graph that is looked up */
     struct map kernel_of; /* rt_key of a SINK in kernels -> number of kernel */
     struct rt_plan *plans;
     size_t n_plans, cap_plans;
@@ -141,7 +153,8 @@ struct tensor_runtime {
     size_t n_dead, cap_dead;
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
-    struct cache cache;                       /* kernels on disk */
+    struct cache cache; /* kernels on disk */
+    bool told_plans;    /* that the program keeps compiling */
     void (*watch)(void *user, size_t number); /* after each kernel; or NULL */
     void *watch_user;
 };

@@ -92,7 +92,12 @@ test_arithmetic(void **state)
         {"%9 = buffer.f32 #0\nroots %9", "must not occur in stage K"},
         {"%9 = barrier.void\nroots %9", "must not occur in stage K"},
         {"%9 = var.i64 #1\nroots %9", NULL},
-        {"%9 = var.i32 #1\nroots %9", "bad slot or type"},
+        {"%9 = var.f16 #1\nroots %9", NULL},
+        {"%9 = var.void #1\nroots %9", "bad slot or type"},
+        {"%9 = var.i64 #1 %3, %3\nroots %9", NULL},
+        {"%9 = var.i64 #1 %3\nroots %9", "two CONSTs bound an integer"},
+        {"%9 = var.f32 #1 %0, %0\nroots %9", "two CONSTs bound an integer"},
+        {"%9 = var.i32 #1 %3, %3\nroots %9", "source 0 is i64"},
         {"%9 = param.f32 #-1\nroots %9", "bad slot or type"},
     };
 
@@ -180,6 +185,18 @@ test_tensors(void **state)
         {"%9 = shrink.f32 [1, 3, 0, 6] %0 : [2, 6]\nroots %9", NULL},
         {"%9 = shrink.f32 [1, 5, 0, 6] %0 : [4, 6]\nroots %9", "disagree"},
         {"%9 = shrink.f32 [3, 1, 0, 6] %0 : [2, 6]\nroots %9", "disagree"},
+        {"%9 = shrink.f32 [0, 2, 0, 6, 1, 2, 0, 0] %0 : [2, 6]\nroots %9",
+         NULL},
+        {"%9 = shrink.f32 [0, 2, 0, 6, 1, 0, 0, 0] %0 : [2, 6]\nroots %9",
+         "disagree"},
+        {"%9 = shrink.f32 [1, 3, 0, 6, 1, 1, 0, 0] %0 : [2, 6]\nroots %9",
+         "disagree"},
+        {"%9 = pad.f32 [0, 3, 0, 0, 4, 1, 0, 0] %0 : [7, 6]\nroots %9", NULL},
+        {"%9 = pad.f32 [1, 2, 0, 0, 4, 1, 0, 0] %0 : [7, 6]\nroots %9",
+         "disagree"},
+        {"%8 = var.f32 #4 : []\n%9 = add.f32 %0, %8 : [4, 6]\nroots %9", NULL},
+        {"%8 = var.f32 #4 : [6]\n%9 = add.f32 %0, %8 : [4, 6]\nroots %9",
+         "is a scalar"},
         {"%9 = flip.f32 #3 %0 : [4, 6]\nroots %9", NULL},
         {"%9 = flip.f32 #4 %0 : [4, 6]\nroots %9", "disagree"},
         {"%9 = reduce_axis.f32 #add:1 %0 : [1, 6]\nroots %9", NULL},
@@ -263,6 +280,8 @@ test_programs(void **state)
         {"%9 = endif.void %7\nroots %9", "source 0 is no IF"},
         {"%9 = reduce.f32 #add %3, %1\nroots %9", "must not occur in stage P"},
         {"%9 = pow.f32 %3, %3\nroots %9", "must not occur in stage P"},
+        {"%9 = var.i64 #9\nroots %9", NULL},
+        {"%9 = var.f32 #9\nroots %9", "bad slot or type"},
     };
 
     (void)state;

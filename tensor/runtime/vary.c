@@ -1,0 +1,519 @@
+/* Numbers and offsets of a graph that vary.
+ *
+ * Numbers that arithmetic knows and that stay constants: log2(e) and its
+ * negative, with which 2^x is e^x and made with more care (decompose_math.c),
+ * infinities and NaN.
+ */
+#include "tensor/runtime/vary.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/log.h"
+#include "tensor/node.h"
+#include "tensor/runtime/runtime.h"
+
+/* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
+#define MAX_STEP 4
+
+/* Plans that differ in sizes alone before the program is told. */
+#define MANY_PLANS 32
+
+static bool
+has_wgmma(const struct tensor_runtime *rt)
+{
+    return rt->target.lower.wgmma_k[UOP_F16] > 0;
+}
+
+/* ---- what a graph has of them ---- */
+
+/* The number of a new one; -1 when out of memory, which fails rt->graphs. */
+static int64_t
+add_value(struct tensor_runtime *rt, uint64_t bits, enum uop_dtype dtype,
+          uint32_t max_step, bool is_fixed)
+{
+    struct rt_values *values = &rt->values;
+
+    if (host_grow((void **)&values->list, &values->cap, values->n + 1,
+                  sizeof(*values->list)) != 0) {
+        rt->graphs.failed = true;
+        return -1;
+    }
+    values->list[values->n] = (struct rt_value){
+        .bits = bits,
+        .dtype = (uint8_t)dtype,
+        .max_step = (uint8_t)max_step,
+        .is_fixed = is_fixed,
+    };
+    return (int64_t)values->n++;
+}
+
+const struct uop *
+rt_vary_number(struct tensor_runtime *rt, const struct uop *u)
+{
+    const struct uop_dims *scalar = uop_dims(&rt->graphs, NULL, 0);
+    union uop_arg number;
+
+    assert(u->op == UOP_CONST);
+    number.i = add_value(rt, u->arg.bits, u->dtype, 0, u->dtype == UOP_BOOL);
+    if (number.i < 0 || !scalar)
+        return &uop_failed;
+    return uop_new_shaped(&rt->graphs, UOP_VAR, u->dtype, number, NULL, 0,
+                          scalar);
+}
+
+/* log2 of the factor of an offset along the axis that can matter: what is
+ * behind the axis has one of its own, where the tensor lies as it is. */
+static uint32_t
+max_step_of(const struct tensor_runtime *rt, const struct uop_dims *from,
+            uint32_t axis)
+{
+    uint32_t log2 = 0, i;
+
+    for (i = axis + 1; i < from->n && !has_wgmma(rt); i++) {
+        if (from->d[i] > 0)
+            log2 += log2_floor(lowest_bit((uint64_t)from->d[i]));
+    }
+    return log2 < MAX_STEP ? MAX_STEP - log2 : 0;
+}
+
+const struct uop_dims *
+rt_vary_move(struct tensor_runtime *rt, const struct uop *u,
+             const struct uop_dims *from)
+{
+    const int64_t *arg = u->arg.dims->d;
+    int64_t d[4 * TN_MAX_RANK];
+    uint32_t n = from->n, i;
+    bool varies = false;
+
+    assert(u->arg.dims->n == 2 * n && n <= TN_MAX_RANK);
+    memset(d, 0, sizeof(d));
+    for (i = 0; i < n; i++) {
+        bool shrinks = u->op == UOP_SHRINK;
+        int64_t at = arg[2 * i], end = arg[2 * i + 1], *var = &d[2 * (n + i)];
+        int64_t room = shrinks ? from->d[i] - (end - at) : at + end;
+
+        d[2 * i + 1] = shrinks ? end - at : at + end;
+        if (room == 0)
+            continue;
+        var[0] = 1 + add_value(rt, (uint64_t)at, UOP_VOID,
+                               max_step_of(rt, from, i), false);
+        var[1] = 1;
+        varies = true;
+    }
+    return uop_dims(&rt->graphs, d, varies ? 4 * n : 2 * n);
+}
+
+/* What was only moved or converted. */
+static const struct uop *
+peel(const struct uop *u)
+{
+    while (uop_has(u, UOP_FLAG_MOVE) || u->op == UOP_CAST)
+        u = u->src[0];
+    return u;
+}
+
+void
+rt_vary_note(struct tensor_runtime *rt, enum uop_op op,
+             const struct uop *const *src)
+{
+    const struct uop *exponent;
+
+    if (op == UOP_REDUCE_AXIS)
+        rt->values.has_product |= peel(src[0])->op == UOP_MUL;
+    if (op != UOP_POW)
+        return;
+    exponent = peel(src[1]);
+    if (exponent->op == UOP_VAR)
+        rt->values.list[exponent->arg.i].is_fixed = true;
+}
+
+/* ---- which plan is for them ---- */
+
+static bool
+is_known_number(const struct rt_value *v)
+{
+    double x;
+
+    if (v->dtype == UOP_VOID || !uop_dtype_infos[v->dtype].is_float)
+        return false;
+    memcpy(&x, &v->bits, sizeof(x));
+    return !isfinite(x) || fabs(x) == M_LOG2E ||
+           fabs(x) == (double)(float)M_LOG2E;
+}
+
+/* 1 + log2 of the factor of an offset; 1 for a number. */
+static uint32_t
+step_of(const struct rt_value *v)
+{
+    uint32_t log2;
+
+    if (v->dtype != UOP_VOID)
+        return 1;
+    log2 = v->bits ? log2_floor(lowest_bit(v->bits)) : MAX_STEP;
+    return 1 + (log2 < v->max_step ? log2 : v->max_step);
+}
+
+/* Products that a matrix instruction takes from memory as it lies add up in
+ * another order than others: there a plan is for offsets of one factor, not
+ * for those that it divides too. */
+static bool
+has_exact_steps(const struct tensor_runtime *rt)
+{
+    return has_wgmma(rt) && rt->values.has_product;
+}
+
+/* May value v of the graph be an argument that is divided so? */
+static bool
+takes_step(const struct tensor_runtime *rt, const struct rt_value *v,
+           uint32_t step)
+{
+    if (v->is_fixed || is_known_number(v))
+        return false;
+    return has_exact_steps(rt) ? step_of(v) == step : step_of(v) >= step;
+}
+
+static bool
+fits_value(const struct tensor_runtime *rt, const struct rt_plan *plan,
+           uint32_t i)
+{
+    const struct rt_value *v = &rt->values.list[i];
+
+    return plan->steps[i] ? takes_step(rt, v, plan->steps[i])
+                          : v->bits == plan->values[i].bits;
+}
+
+bool
+rt_vary_fits(const struct tensor_runtime *rt, const struct rt_plan *plan)
+{
+    uint32_t i;
+
+    assert(plan->n_values == rt->values.n);
+    for (i = 0; i < plan->n_values; i++) {
+        if (!fits_value(rt, plan, i))
+            return false;
+    }
+    return true;
+}
+
+/* The plan of the structure that fits best; NULL where there is none, or it is
+ * known that constants are wanted. */
+static const struct rt_plan *
+find_nearest(const struct tensor_runtime *rt, uint32_t first)
+{
+    const struct rt_plan *nearest = NULL;
+    uint32_t least = UINT32_MAX, at, i, n;
+
+    for (at = first; at != RT_NO_PLAN; at = rt->plans[at].next) {
+        const struct rt_plan *plan = &rt->plans[at];
+
+        if (plan->keeps_constants)
+            return NULL;
+        for (i = n = 0; i < plan->n_values; i++)
+            n += !fits_value(rt, plan, i);
+        if (n < least) {
+            least = n;
+            nearest = plan;
+        }
+    }
+    return nearest;
+}
+
+/* What the new plan makes of a value that `old` has otherwise. */
+static uint8_t
+choose_step(const struct tensor_runtime *rt, const struct rt_plan *old,
+            uint32_t i)
+{
+    const struct rt_value *v = &rt->values.list[i];
+    uint32_t step = step_of(v), was;
+
+    if (v->is_fixed || is_known_number(v))
+        return 0;
+    if (has_exact_steps(rt))
+        return (uint8_t)step;
+    was = old->steps[i] ? old->steps[i] : step_of(&old->values[i]);
+    return (uint8_t)(was < step ? was : step);
+}
+
+bell_status
+rt_vary_choose(struct tensor_runtime *rt, uint32_t first, struct rt_plan *plan)
+{
+    const struct rt_plan *old = find_nearest(rt, first);
+    uint32_t n = (uint32_t)rt->values.n, i;
+
+    plan->values = host_alloc(n * sizeof(*plan->values) + 1);
+    plan->steps = host_calloc(n + 1, sizeof(*plan->steps));
+    if (!plan->values || !plan->steps)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    plan->n_values = n;
+    plan->keeps_constants =
+        first != RT_NO_PLAN && rt->plans[first].keeps_constants;
+    if (n)
+        memcpy(plan->values, rt->values.list, n * sizeof(*plan->values));
+    for (i = 0; old && i < n; i++)
+        plan->steps[i] =
+            fits_value(rt, old, i) ? old->steps[i] : choose_step(rt, old, i);
+    return BELL_OK;
+}
+
+void
+rt_vary_fix(struct rt_plan *plan)
+{
+    memset(plan->steps, 0, plan->n_values);
+    plan->keeps_constants = true;
+}
+
+uint64_t
+rt_vary_word(const struct tensor_runtime *rt, const struct rt_plan *plan,
+             uint32_t i)
+{
+    const struct rt_value *v = &rt->values.list[i];
+    double x;
+
+    assert(i < rt->values.n && plan->steps[i]);
+    if (v->dtype == UOP_VOID)
+        return v->bits >> (plan->steps[i] - 1);
+    if (!uop_dtype_infos[v->dtype].is_float)
+        return v->bits;
+    memcpy(&x, &v->bits, sizeof(x));
+    return uop_float_bits(v->dtype, x);
+}
+
+/* ---- its graph ---- */
+
+/* The arg of a movement with offsets that are constants of the plan in
+ * place. */
+static const struct uop_dims *
+place_offsets(struct uop_graph *g, const struct rt_plan *plan,
+              const struct uop *u)
+{
+    const struct uop_dims *arg = u->arg.dims;
+    int64_t d[4 * TN_MAX_RANK], at;
+    uint32_t n = arg->n / 4, i;
+    bool varies = false;
+
+    memcpy(d, arg->d, arg->n * sizeof(d[0]));
+    for (i = 0; i < n; i++) {
+        int64_t *var = &d[2 * (n + i)];
+        uint32_t step = var[0] ? plan->steps[var[0] - 1] : 0;
+
+        if (var[0] && !step) {
+            at = (int64_t)plan->values[var[0] - 1].bits;
+            d[2 * i] = at;
+            d[2 * i + 1] += u->op == UOP_SHRINK ? at : -at;
+        }
+        var[0] = step ? var[0] : 0;
+        var[1] = step ? (int64_t)1 << (step - 1) : 0;
+        varies |= step != 0;
+    }
+    return uop_dims(g, d, varies ? 4 * n : 2 * n);
+}
+
+static const struct uop *
+build_node(struct uop_graph *g, const struct rt_plan *plan, const struct uop *u,
+           const struct uop *const *built)
+{
+    const struct uop *src[3];
+    union uop_arg arg = u->arg;
+    enum uop_op op = u->op;
+    uint32_t i;
+
+    for (i = 0; i < u->n_src && i < 3; i++)
+        src[i] = built[u->src[i]->id];
+    if (op == UOP_VAR && !plan->steps[u->arg.i]) {
+        op = UOP_CONST;
+        arg.bits = plan->values[u->arg.i].bits;
+    }
+    if ((op == UOP_PAD || op == UOP_SHRINK) &&
+        arg.dims->n > 2 * uop_shape(g, u)->n)
+        arg.dims = place_offsets(g, plan, u);
+    if (!arg.dims && uop_op_infos[op].arg_kind == UOP_ARG_DIMS)
+        return &uop_failed;
+    return uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, uop_shape(g, u));
+}
+
+bell_status
+rt_vary_build(struct tensor_runtime *rt, const struct rt_plan *plan,
+              const struct uop **roots, uint32_t n_roots)
+{
+    struct uop_graph *g = &rt->graphs;
+    const struct uop **list, **built;
+    size_t n, i;
+
+    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
+    built = host_alloc(g->n_nodes * sizeof(*built) + 1);
+    for (i = 0; i < n && built; i++)
+        built[list[i]->id] = build_node(g, plan, list[i], built);
+    for (i = 0; i < n_roots && built; i++)
+        roots[i] = built[roots[i]->id];
+    host_free(list);
+    host_free(built);
+    if (!built)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    return uop_graph_status(g);
+}
+
+/* ---- why it is new ---- */
+
+/* What tensor functions are called that make such a node. */
+static const char *
+function_of(const struct uop *u)
+{
+    switch ((int)u->op) {
+    case UOP_BUFFER:
+        return "a tensor with data";
+    case UOP_SHRINK:
+        return "bell_narrow or another slice";
+    case UOP_PAD:
+        return "bell_pad or bell_cat";
+    case UOP_IOTA:
+        return "bell_arange";
+    case UOP_EXPAND:
+        return "bell_expand, bell_full or a broadcast";
+    case UOP_RESHAPE:
+        return "bell_reshape";
+    case UOP_POW:
+        return "bell_pow";
+    default:
+        return uop_op_infos[u->op].name;
+    }
+}
+
+/* Of the graph without its sizes. */
+static uint64_t
+hash_ops(const struct uop *const *list, size_t n)
+{
+    uint64_t hash = n;
+    size_t i;
+
+    for (i = 0; i < n; i++)
+        hash =
+            hash_add(hash, (uint64_t)list[i]->op << 16 |
+                               (uint64_t)list[i]->dtype << 8 | list[i]->n_src);
+    return hash;
+}
+
+static void
+print_shape(const struct uop_graph *g, const struct uop *u, char *text,
+            size_t size_bytes)
+{
+    const struct uop_dims *shape = uop_shape(g, u);
+    size_t at = 0;
+    uint32_t i;
+
+    text[0] = 0;
+    for (i = 0; shape && i < shape->n && at + 24 < size_bytes; i++)
+        at += (size_t)snprintf(text + at, size_bytes - at, "%s%lld",
+                               i ? "x" : "", (long long)shape->d[i]);
+}
+
+/* The first node of `list` that the graph of the other plan has otherwise. */
+static const struct uop *
+find_difference(struct tensor_runtime *rt, const struct uop *const *list,
+                size_t n, const struct rt_plan *other)
+{
+    const struct uop **was, *found = NULL;
+    size_t n_was, i;
+
+    if (uop_toposort(&rt->graphs, &other->sink, 1, &was, &n_was) != BELL_OK) {
+        bell_error_clear();
+        return NULL;
+    }
+    for (i = 0; i < n && i < n_was && !found; i++) {
+        if (list[i]->arg.bits != was[i]->arg.bits ||
+            uop_shape(&rt->graphs, list[i]) != uop_shape(&rt->graphs, was[i]))
+            found = list[i];
+    }
+    host_free(was);
+    return found;
+}
+
+static void
+explain_sizes(struct tensor_runtime *rt, uint32_t number,
+              const struct uop *const *list, size_t n)
+{
+    struct rt_plan *plan = &rt->plans[number];
+    const struct uop *u = NULL;
+    uint32_t i, other = RT_NO_PLAN, n_same = 0;
+    char shape[160];
+
+    for (i = 0; i < number; i++) {
+        if (rt->plans[i].ops_hash != plan->ops_hash)
+            continue;
+        other = i;
+        n_same++;
+    }
+    if (other != RT_NO_PLAN)
+        u = find_difference(rt, list, n, &rt->plans[other]);
+    if (!u) {
+        LOG(LOG_PLAN, "plan %u, %u kernels: a new graph of %zu nodes", number,
+            plan->sched.n_items, n);
+        return;
+    }
+    print_shape(&rt->graphs, u, shape, sizeof(shape));
+    LOG(LOG_PLAN, "plan %u, %u kernels: as plan %u, but of other sizes: %s, %s",
+        number, plan->sched.n_items, other, function_of(u), shape);
+    if (n_same < MANY_PLANS || rt->told_plans)
+        return;
+    rt->told_plans = true;
+    log_print(LOG_PLAN,
+              "%u graphs that differ in sizes alone were compiled, each anew; "
+              "the last by %s, now %s. Sizes that stay the same (padded, or "
+              "masked) are compiled once; BELL_DEBUG=plan tells each",
+              n_same + 1, function_of(u), shape);
+}
+
+static void
+explain_values(struct tensor_runtime *rt, uint32_t number)
+{
+    const struct rt_plan *plan = &rt->plans[number];
+    const struct rt_plan *old = &rt->plans[plan->next];
+    const struct rt_value *v;
+    char text[64];
+    uint32_t i;
+    double x;
+
+    for (i = 0; i < plan->n_values; i++) {
+        v = &plan->values[i];
+        if (plan->steps[i] == old->steps[i] &&
+            (plan->steps[i] || v->bits == old->values[i].bits))
+            continue;
+        memcpy(&x, &v->bits, sizeof(x));
+        if (v->dtype != UOP_VOID && uop_dtype_infos[v->dtype].is_float)
+            snprintf(text, sizeof(text), "number %.9g", x);
+        else
+            snprintf(text, sizeof(text), "%s %" PRId64,
+                     v->dtype == UOP_VOID ? "offset" : "number",
+                     (int64_t)v->bits);
+        LOG(LOG_PLAN, "plan %u, %u kernels: as plan %u, but for the %s, %s",
+            number, plan->sched.n_items, plan->next, text,
+            plan->steps[i] ? "an argument now" : "which stays a constant");
+    }
+}
+
+void
+rt_vary_explain(struct tensor_runtime *rt, uint32_t number)
+{
+    struct rt_plan *plan = &rt->plans[number];
+    const struct uop **list;
+    size_t n;
+
+    if (plan->next != RT_NO_PLAN) {
+        if (LOG_ON(LOG_PLAN))
+            explain_values(rt, number);
+        plan->ops_hash = rt->plans[plan->next].ops_hash;
+        return;
+    }
+    if (uop_toposort(&rt->graphs, &plan->sink, 1, &list, &n) != BELL_OK) {
+        bell_error_clear();
+        return;
+    }
+    plan->ops_hash = hash_ops(list, n);
+    explain_sizes(rt, number, list, n);
+    host_free(list);
+}

@@ -1,0 +1,82 @@
+/* What may differ from one run of a plan to the next: the numbers of a graph,
+ * and where its slices begin and its paddings end.
+ *
+ * A graph is known by its structure, in which each of these is a VAR. The
+ * first plan of a structure has all of them as constants, so that a program
+ * that runs once is as fast as can be. A structure that comes again with other
+ * values gets a plan in which those that changed are arguments of its kernels.
+ * Results are the same to the bit.
+ *
+ * Stays a constant, whatever it is: an exponent, which decides how a power is
+ * made; a bool; a number that arithmetic knows (vary.c lists them).
+ *
+ * Wide accesses need an offset whose factor of two is known: an argument is
+ * the offset divided by it, and a plan is for the offsets that it divides.
+ */
+#ifndef BELL_TENSOR_RUNTIME_VARY_H
+#define BELL_TENSOR_RUNTIME_VARY_H
+
+#include "base/status.h"
+#include "uops/uop.h"
+
+struct rt_plan;
+struct tensor_runtime;
+
+/* One of them, as it is in one graph. */
+struct rt_value {
+    uint64_t bits;    /* of the number; or an offset, in elements */
+    uint8_t dtype;    /* enum uop_dtype of the number; VOID: an offset */
+    uint8_t max_step; /* offset: log2 of the factor that can matter */
+    bool is_fixed;    /* stays a constant, from what it is used for */
+};
+
+/* What has been found in the graph that is being looked up. */
+struct rt_values {
+    struct rt_value *list;
+    size_t n, cap;
+    bool has_product; /* is added up */
+};
+
+/* The VAR in place of a CONST, a node of rt->graphs. */
+const struct uop *rt_vary_number(struct tensor_runtime *rt,
+                                 const struct uop *u);
+
+/* The arg of a PAD or SHRINK with what varies of it as VARs, in rt->graphs;
+ * NULL when out of memory. */
+const struct uop_dims *rt_vary_move(struct tensor_runtime *rt,
+                                    const struct uop *u,
+                                    const struct uop_dims *from);
+
+/* Notes what the use of `src`, sources of such an op in rt->graphs, says of
+ * them. */
+void rt_vary_note(struct tensor_runtime *rt, enum uop_op op,
+                  const struct uop *const *src);
+
+/* Is the plan one for the values of the graph that is looked up? */
+bool rt_vary_fits(const struct tensor_runtime *rt, const struct rt_plan *plan);
+
+/* Fills in which values are to be arguments of a new plan that follows those
+ * from number `first` on (RT_NO_PLAN: none), for the values looked up. */
+BELL_MUST_CHECK bell_status rt_vary_choose(struct tensor_runtime *rt,
+                                           uint32_t first,
+                                           struct rt_plan *plan);
+
+/* Makes all of them constants. */
+void rt_vary_fix(struct rt_plan *plan);
+
+/* The graph under `roots` with only those as VARs that are arguments of the
+ * plan; replaces roots in place. */
+BELL_MUST_CHECK bell_status rt_vary_build(struct tensor_runtime *rt,
+                                          const struct rt_plan *plan,
+                                          const struct uop **roots,
+                                          uint32_t n_roots);
+
+/* The argument word for value `i` of the graph that is looked up. */
+uint64_t rt_vary_word(const struct tensor_runtime *rt,
+                      const struct rt_plan *plan, uint32_t i);
+
+/* BELL_DEBUG=plan: says why plan number `number` is new; and once, without
+ * being asked, that a program keeps compiling. */
+void rt_vary_explain(struct tensor_runtime *rt, uint32_t number);
+
+#endif

@@ -1,0 +1,350 @@
+/* Numbers and offsets that differ from step to step are arguments of kernels:
+ * a loop compiles them once, and gets what constants would give, to the
+ * bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/log.h"
+#include "doorbell/ops.h"
+#include "doorbell/stats.h"
+#include "doorbell/tensor.h"
+#include "tensor/runtime/runtime.h"
+#include "tensor/tensor_internal.h"
+
+#define N_ROWS  80
+#define N_COLS  24
+#define MAX_OUT 16384
+
+/* What a step does with x (N_ROWS, N_COLS) and its number. */
+typedef struct bell_tensor *step_fn(struct bell_tensor *x, int i);
+
+static struct bell_tensor *
+matrix(struct bell_context *ctx)
+{
+    static float values[N_ROWS * N_COLS];
+    int i;
+
+    for (i = 0; i < N_ROWS * N_COLS; i++)
+        values[i] = (float)((i * 7919) % 1000) / 37 - 11;
+    return bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(N_ROWS, N_COLS), values);
+}
+
+static size_t
+run_step(struct bell_context *ctx, struct bell_tensor *x, step_fn *step, int i,
+         void *out)
+{
+    struct bell_tensor *y;
+    size_t size;
+
+    assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+    y = step(x, i);
+    size = (size_t)bell_nbytes(y);
+    assert_true(size <= MAX_OUT);
+    if (bell_read(y, out, size) != BELL_OK)
+        fail_msg("step %d: %s", i, bell_error_last()->message);
+    assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    return size;
+}
+
+/* Runs `n` steps; each is that of a context that has seen no other. Returns
+ * the kernels compiled. */
+static uint64_t
+run_steps(const char *device, step_fn *step, int n)
+{
+    uint8_t got[MAX_OUT], want[MAX_OUT];
+    struct bell_context *ctx, *fresh;
+    struct bell_stats stats;
+    struct bell_tensor *x;
+    size_t size;
+    int i;
+
+    assert_int_equal(bell_context_create(device, &ctx), BELL_OK);
+    x = matrix(ctx);
+    for (i = 0; i < n; i++) {
+        size = run_step(ctx, x, step, i, got);
+        assert_int_equal(bell_context_create(device, &fresh), BELL_OK);
+        assert_int_equal(run_step(fresh, matrix(fresh), step, i, want), size);
+        bell_context_destroy(fresh);
+        if (memcmp(got, want, size) != 0)
+            fail_msg("%s: step %d is other than alone", device, i);
+    }
+    bell_context_stats(ctx, &stats);
+    bell_context_destroy(ctx);
+    return stats.n_kernels_compiled;
+}
+
+static struct bell_tensor *
+scaled(struct bell_tensor *x, int i)
+{
+    return bell_mul_scalar(x, 0.37 * i - 1);
+}
+
+static struct bell_tensor *
+sliced(struct bell_tensor *x, int i)
+{
+    return bell_mul_scalar(bell_narrow(x, 0, i * 16, 16), 3);
+}
+
+/* Rows that begin anywhere: 24 elements each. */
+static struct bell_tensor *
+rows_from(struct bell_tensor *x, int i)
+{
+    return bell_sum(bell_narrow(x, 0, 3 * i, 7), BELL_DIMS(1), false);
+}
+
+/* Columns: loads are no wider than what divides the offset. */
+static struct bell_tensor *
+columns_from(struct bell_tensor *x, int i)
+{
+    return bell_exp(bell_narrow(x, 1, 4 * (i % 5), 8));
+}
+
+static struct bell_tensor *
+columns_odd(struct bell_tensor *x, int i)
+{
+    return bell_sum(bell_narrow(x, 1, 3 * i % 16, 8), BELL_DIMS(0), false);
+}
+
+/* What is sliced is put elsewhere; the gradient does the same the other way. */
+static struct bell_tensor *
+moved(struct bell_tensor *x, int i)
+{
+    const int64_t pads[] = {i, 12 - i, 0, 0};
+
+    return bell_sum(bell_pad(bell_narrow(x, 0, 2 * i, 9), pads, 4, 0.5),
+                    BELL_DIMS(1), false);
+}
+
+static struct bell_tensor *
+gradient(struct bell_tensor *x, int i)
+{
+    struct bell_tensor *loss, *dx;
+
+    loss =
+        bell_sum(bell_square(bell_narrow(x, 0, 8 * i, 8)), BELL_NO_DIMS, false);
+    assert_int_equal(bell_gradient(loss, &x, 1, &dx), BELL_OK);
+    return bell_sum(bell_mul_scalar(dx, 0.1 / (1 + i)), BELL_DIMS(1), false);
+}
+
+static struct bell_tensor *
+product(struct bell_tensor *x, int i)
+{
+    return bell_matmul(bell_narrow(x, 0, i * 8, 8),
+                       bell_transpose(bell_narrow(x, 0, 40 - i * 4, 20), 0, 1));
+}
+
+/* Numbers of other kinds: integers, halves, one that is an exponent. */
+static struct bell_tensor *
+mixed(struct bell_tensor *x, int i)
+{
+    struct bell_context *c = x->ctx;
+    struct bell_tensor *n = bell_arange(c, i, i + N_COLS, 1, BELL_INT32);
+    struct bell_tensor *h =
+        bell_mul_scalar(bell_cast(x, BELL_FLOAT16), 0.3 * i);
+
+    n = bell_remainder(n, bell_scalar_int(c, i + 2));
+    return bell_sum(bell_add(bell_pow_scalar(bell_abs(bell_mul(h, n)), 2),
+                             bell_full(c, BELL_DIMS(1), i, BELL_FLOAT64)),
+                    BELL_DIMS(0), false);
+}
+
+static void
+check_loops(const char *device, bool by_factor)
+{
+    static const struct {
+        const char *name;
+        step_fn *step;
+        int n;
+        uint64_t most; /* kernels: with constants, then with arguments */
+    } loops[] = {
+        {"numbers", scaled, 7, 2},          {"slices", sliced, 5, 2},
+        {"rows", rows_from, 9, 2},          {"columns", columns_from, 5, 2},
+        {"odd columns", columns_odd, 6, 2}, {"pads", moved, 6, 3},
+        {"gradient", gradient, 6, 3},       {"products", product, 6, 4},
+        {"kinds of numbers", mixed, 5, 3},
+    };
+    size_t k;
+
+    for (k = 0; k < ARRAY_LEN(loops); k++) {
+        uint64_t n = run_steps(device, loops[k].step, loops[k].n);
+
+        if (n > loops[k].most + by_factor)
+            fail_msg("%s: %s: %u kernels", device, loops[k].name, (unsigned)n);
+    }
+}
+
+static void
+test_loops(void **state)
+{
+    (void)state;
+    check_loops("CPU", false);
+    check_loops("NV@sim:sm_80", false);
+    check_loops("AMD@sim:gfx942", false);
+    check_loops("AMD@sim:gfx1100", false);
+    /* where it matters which factor of two an offset has */
+    check_loops("NV@sim:sm_90", true);
+}
+
+static struct bell_tensor *
+anywhere(struct bell_tensor *x, int i)
+{
+    return bell_mul_scalar(bell_narrow(x, 0, i * 7 % 70, 4), i / 3.0 + 40);
+}
+
+/* A matrix instruction takes rows as they lie, if they begin well: a plan with
+ * arguments is for those that do, another for others. */
+static void
+test_wide(void **state)
+{
+    static const int begins[] = {0, 8, 24, 3, 5, 40, 16, 11};
+    static uint16_t x_bits[256 * 304], y_bits[256 * 512];
+    static float got[256 * 512], want[256 * 512];
+    struct bell_context *ctx[2];
+    struct bell_tensor *x, *y;
+    float *out[2] = {got, want};
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(x_bits); i++)
+        x_bits[i] = (uint16_t)(0x3800 + i * 7919 % 1024);
+    for (i = 0; i < ARRAY_LEN(y_bits); i++)
+        y_bits[i] = (uint16_t)(0xb400 + i * 31 % 1024);
+    assert_int_equal(bell_context_create("NV@sim:sm_90", &ctx[0]), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(begins); i++) {
+        assert_int_equal(bell_context_create("NV@sim:sm_90", &ctx[1]), BELL_OK);
+        for (k = 0; k < 2; k++) {
+            x = bell_from_data(ctx[k], BELL_FLOAT16, BELL_DIMS(256, 304),
+                               x_bits);
+            y = bell_from_data(ctx[k], BELL_FLOAT16, BELL_DIMS(256, 512),
+                               y_bits);
+            y = bell_matmul(bell_narrow(x, 1, begins[i], 256), y);
+            y = bell_cast(y, BELL_FLOAT32);
+            assert_int_equal(bell_read(y, out[k], sizeof(got)), BELL_OK);
+        }
+        assert_memory_equal(got, want, sizeof(got));
+        bell_context_destroy(ctx[1]);
+    }
+    assert_int_equal(((struct tensor_runtime *)ctx[0]->runtime)->n_plans, 4);
+    bell_context_destroy(ctx[0]);
+}
+
+/* What is kept for a structure does not grow with its values. */
+static void
+test_memory(void **state)
+{
+    size_t n_nodes = 0, n_kernel_nodes = 0;
+    const struct tensor_runtime *rt;
+    struct bell_context *ctx;
+    struct bell_tensor *x;
+    float out[MAX_OUT / 4];
+    int i;
+
+    (void)state;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    rt = ctx->runtime;
+    x = matrix(ctx);
+    for (i = 0; i < 2000; i++) {
+        run_step(ctx, x, anywhere, i, out);
+        if (i == 10) {
+            n_nodes = rt->graphs.n_nodes;
+            n_kernel_nodes = rt->kernels.n_nodes;
+        }
+    }
+    assert_int_equal(rt->graphs.n_nodes, n_nodes);
+    assert_int_equal(rt->kernels.n_nodes, n_kernel_nodes);
+    assert_int_equal(rt->n_plans, 2);
+    assert_int_equal(rt->n_kernels, 2);
+    bell_context_destroy(ctx);
+}
+
+/* Where 2^x is e^x, and an exponent that makes a power a product, are
+ * constants again; so is what has been one. */
+static void
+test_kept(void **state)
+{
+    static const double numbers[] = {1.25,     3,    1.4426950408889634,  0.5,
+                                     INFINITY, 1.25, -1.4426950408889634, 7};
+    float got[N_ROWS * N_COLS], want[N_ROWS * N_COLS];
+    struct bell_context *ctx, *fresh;
+    struct bell_tensor *x, *y;
+    size_t i;
+
+    (void)state;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    x = matrix(ctx);
+    for (i = 0; i < ARRAY_LEN(numbers); i++) {
+        assert_int_equal(bell_context_create("CPU", &fresh), BELL_OK);
+        y = bell_exp2(bell_mul_scalar(matrix(fresh), numbers[i]));
+        assert_int_equal(bell_read(y, want, sizeof(want)), BELL_OK);
+        bell_context_destroy(fresh);
+        y = bell_exp2(bell_mul_scalar(x, numbers[i]));
+        assert_int_equal(bell_read(y, got, sizeof(got)), BELL_OK);
+        assert_memory_equal(got, want, sizeof(got));
+    }
+    assert_int_equal(((struct tensor_runtime *)ctx->runtime)->n_plans, 5);
+    bell_context_destroy(ctx);
+}
+
+static char said[4096];
+
+static void
+keep_line(void *user, const char *line)
+{
+    (void)user;
+    if (strlen(said) + strlen(line) + 2 < sizeof(said))
+        strcat(strcat(said, line), "\n");
+}
+
+/* BELL_DEBUG=plan; and without it, once, that sizes make a program compile. */
+static void
+test_told(void **state)
+{
+    uint32_t mask = log_mask;
+    struct bell_context *ctx;
+    struct bell_tensor *x;
+    const char *first;
+    int i;
+
+    (void)state;
+    log_set_writer(keep_line, NULL);
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    x = matrix(ctx);
+    log_mask |= LOG_PLAN;
+    for (i = 0; i < 3; i++)
+        assert_int_equal(bell_realize1(sliced(x, i)), BELL_OK);
+    assert_non_null(strstr(said, "plan 0, 1 kernels: a new graph of "));
+    assert_non_null(strstr(said, "plan 1, 1 kernels: as plan 0, but for the "
+                                 "offset 16, an argument now"));
+    assert_null(strstr(said, "plan 2"));
+    log_mask = mask & ~(uint32_t)LOG_PLAN;
+    said[0] = 0;
+    for (i = 1; i < 70; i++)
+        assert_int_equal(bell_realize1(bell_neg(bell_narrow(x, 0, 0, i))),
+                         BELL_OK);
+    first = strstr(said, "differ in sizes alone");
+    assert_non_null(first);
+    assert_non_null(strstr(said, "bell_narrow"));
+    assert_null(strstr(first + 1, "differ in sizes alone"));
+    bell_context_destroy(ctx);
+    log_set_writer(NULL, NULL);
+    log_mask = mask;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loops),  cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_told),
+    };
+
+    return cmocka_run_group_tests_name("vary", tests, NULL, NULL);
+}
