@@ -79,17 +79,37 @@ run_check(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
     return BELL_OK;
 }
 
+/* The op's number. */
+static int
+find_op(const char *name)
+{
+    size_t n = fuzz_op_count(), i = 0;
+
+    for (; i < n; i++) {
+        const char *its = fuzz_op_at(i)->to.name;
+        if (its && strcmp(its, name) == 0)
+            break;
+    }
+    return i < n ? (int)i : -1;
+}
+
 /* Program `index` of the default run: every eighth checks gradients in
- * float64, every eighth computes gradients on the device. */
+ * float64, every eighth computes gradients on the device; of these every
+ * fourth those of attention, which has kernels for them. */
 static BELL_MUST_CHECK bell_status
 run_program(struct fuzz_state *s, int64_t index)
 {
     uint64_t seed = hash_add((uint64_t)s->opts.seed, (uint64_t)index);
     bool check_grad = index % GRAD_EVERY == GRAD_EVERY - 1;
+    bool attend = index % (4 * GRAD_EVERY) == 4 * GRAD_EVERY - GRAD_EVERY / 2;
 
-    BELL_TRY(fuzz_generate(s->ctx, seed,
-                           check_grad ? 5 : (uint32_t)s->opts.max_ops,
-                           check_grad, -1, &s->prog));
+    BELL_TRY(fuzz_generate(
+        s->ctx, seed,
+        check_grad ? 5
+        : attend   ? 1
+                   : (uint32_t)s->opts.max_ops,
+        check_grad, attend ? find_op("bell_scaled_dot_product_attention") : -1,
+        &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     if (check_grad) {
@@ -97,7 +117,8 @@ run_program(struct fuzz_state *s, int64_t index)
         return run_check(s, index, fuzz_check_grad);
     }
     if (index % GRAD_EVERY == GRAD_EVERY / 2)
-        s->prog.n_grads = 2;
+        s->prog.n_grads = attend ? 3 : 2;
+    s->prog.is_squared = attend;
     return run_check(s, index, fuzz_run);
 }
 

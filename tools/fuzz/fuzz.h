@@ -98,9 +98,10 @@ struct fuzz_node {
 
 struct fuzz_program {
     uint64_t seed; /* of the leaves' data */
-    /* Also a root: the gradient of root 0's sum by each of the first
-     * n_grads float leaves. */
+    /* Also a root: the gradient of root 0's sum, or of its square's, by each of
+     * the first n_grads float leaves. */
     uint32_t n_grads;
+    bool is_squared;
     uint32_t n_nodes, n_roots;
     uint16_t roots[FUZZ_MAX_ROOTS];
     struct fuzz_node nodes[FUZZ_MAX_NODES];

@@ -114,14 +114,13 @@ fuzz_einsum_formula(int64_t row)
     return einsums[row].formula;
 }
 
-/* q[b, l, e], k[b, s, e], v[b, s, f], mask or causal. Of halves at times so
- * large that it is one kernel where matrix instructions make it. */
+/* q[b, l, e], k[b, s, e], v[b, s, f], mask or causal. At times so large that it
+ * is one kernel. */
 static bool
 gen_attention(struct fuzz_gen *g, struct fuzz_node *n)
 {
     enum bell_dtype dtype = fuzz_random_float(g);
-    bool is_half = dtype == BELL_FLOAT16 || dtype == BELL_BFLOAT16;
-    bool large = is_half && !g->grad && !fuzz_one_in(&g->rng, 3);
+    bool large = dtype != BELL_FLOAT64 && !g->grad && !fuzz_one_in(&g->rng, 3);
     int64_t b = between(g, 1, 3),
             l = large ? between(g, 16, 40) : between(g, 1, 9),
             s = large ? between(g, 16, 70) : between(g, 1, 9),

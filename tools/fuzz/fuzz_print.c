@@ -313,10 +313,11 @@ print_grads(FILE *out, const struct fuzz_program *prog, uint32_t n_roots)
             fprintf(out, "%st%u", count++ ? ", " : "", i);
     }
     fprintf(out,
-            "};\n    if (bell_gradient(bell_sum(t%u, BELL_NO_DIMS, false), "
+            "};\n    if (bell_gradient(bell_sum(%st%u%s, BELL_NO_DIMS, false), "
             "leaves, %u,\n                      roots + %u) != BELL_OK)\n"
             "        goto failed;\n",
-            prog->roots[0], count, prog->n_roots);
+            prog->is_squared ? "bell_square(" : "", prog->roots[0],
+            prog->is_squared ? ")" : "", count, prog->n_roots);
 }
 
 static void

@@ -69,7 +69,8 @@ fuzz_append_grads(const struct fuzz_program *prog,
     }
     if (count == 0)
         return BELL_OK;
-    loss = bell_sum(roots[0], BELL_NO_DIMS, false);
+    loss = prog->is_squared ? bell_square(roots[0]) : roots[0];
+    loss = bell_sum(loss, BELL_NO_DIMS, false);
     BELL_TRY(bell_gradient(loss, targets, count, roots + *n));
     *n += count;
     return BELL_OK;
