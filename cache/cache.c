@@ -134,6 +134,7 @@ struct session {
     sqlite3 *db;
     int rc;         /* sqlite3's: the first that was not good */
     bool is_absent; /* there is no file, or it is of another format */
+    bool has_bad_row;
     bool writes;
     sigset_t mask; /* of signals, as it was */
     bool had_limit;
@@ -332,7 +333,7 @@ renew(struct session *s, bool damaged)
 }
 
 static bool
-is_damage(int rc)
+is_damage(const struct cache *cache, int rc)
 {
     switch (rc & 0xff) {
     case SQLITE_CORRUPT:
@@ -343,6 +344,8 @@ is_damage(int rc)
     case SQLITE_SCHEMA:
     case SQLITE_TOOBIG:
         return true;
+    case SQLITE_READONLY: /* says its header */
+        return access(cache->file, W_OK) == 0;
     default:
         return false;
     }
@@ -375,7 +378,7 @@ session_begin(struct session *s, struct cache *cache, bool writes)
         return false;
     if (s->is_absent)
         return writes && renew(s, false);
-    if (!is_damage(s->rc) || cache->was_renewed)
+    if (!is_damage(cache, s->rc) || cache->was_renewed)
         return false;
     cache->was_renewed = true;
     cache_say(CACHE_SAID_DAMAGED, "%s is damaged and made anew: %s",
@@ -395,7 +398,8 @@ judge(struct session *s)
     if ((s->rc & 0xff) == SQLITE_BUSY || (s->rc & 0xff) == SQLITE_LOCKED ||
         (s->rc & 0xff) == SQLITE_NOMEM) {
         LOG(LOG_CACHE, "%s: %s", cache->file, sqlite3_errstr(s->rc));
-    } else if (is_damage(s->rc) && !cache->is_readonly && !cache->was_renewed) {
+    } else if (is_damage(cache, s->rc) && !cache->is_readonly &&
+               !cache->was_renewed) {
         cache->was_renewed = true;
         cache_say(CACHE_SAID_DAMAGED, "%s is damaged and made anew: %s",
                   cache->file, sqlite3_errstr(s->rc));
@@ -483,6 +487,7 @@ read_row(struct session *s, sqlite3_stmt *stmt, struct cache_entry *entry,
     found.value_bytes = (size_t)sqlite3_column_bytes(stmt, 3);
     found.value = (void *)(uintptr_t)value;
     if (!value || sum_of(&found) != sqlite3_column_int64(stmt, 0)) {
+        s->has_bad_row = true;
         cache_say(CACHE_SAID_DAMAGED,
                   "%s: a value for %s is damaged: it is made anew",
                   s->cache->file, entry->kind);
@@ -494,6 +499,21 @@ read_row(struct session *s, sqlite3_stmt *stmt, struct cache_entry *entry,
     memcpy(entry->value, value, found.value_bytes);
     entry->value_bytes = found.value_bytes;
     *out_stale = time(NULL) - sqlite3_column_int64(stmt, 1) > USED_STEP_S;
+}
+
+/* Where a row is damaged, what holds the rows together may be: two rows may
+ * share a page, and spoil each other again and again. */
+static void
+check_structure(struct session *s)
+{
+    sqlite3_stmt *stmt;
+
+    if (!s->has_bad_row || s->cache->was_renewed)
+        return;
+    stmt = prepare(s, "PRAGMA quick_check(1)");
+    if (stmt && is_good(s, sqlite3_step(stmt)) && !is_same(stmt, 0, "ok", 2))
+        is_good(s, SQLITE_CORRUPT);
+    sqlite3_finalize(stmt);
 }
 
 /* Notes the use of those that were not used for long. */
@@ -549,6 +569,7 @@ cache_find(struct cache *cache, struct cache_entry *entries, size_t n)
         sqlite3_finalize(stmt);
         if (any)
             touch(&s, entries, stale, n);
+        check_structure(&s);
     }
     session_end(&s);
     host_free(stale);

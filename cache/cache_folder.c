@@ -193,7 +193,7 @@ cache_find_folder(struct cache *cache)
     else if (!why[0] && strlen(real) + 32 > sizeof(cache->folder))
         snprintf(why, sizeof(why), "its name is too long");
     else if (!why[0] && check_above(real, why, sizeof(why)))
-        snprintf(cache->folder, sizeof(cache->folder), "%s", real);
+        memcpy(cache->folder, real, strlen(real) + 1);
     if (!why[0])
         return;
     snprintf(cache->why_off, sizeof(cache->why_off), "%.100s: %s", named, why);

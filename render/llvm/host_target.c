@@ -109,6 +109,11 @@ name_cpu(struct lower_target *t)
             a = c = d = 0; /* address sizes, core count */
         hash = hash_add(hash_add(hash, (uint64_t)b << 32 | c), d);
     }
+    /* which registers the kernel keeps: LLVM uses no others */
+    if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE)) {
+        __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+        hash = hash_add(hash, (uint64_t)d << 32 | a);
+    }
     a = 0;
     __get_cpuid(1, &a, &b, &c, &d);
     family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);

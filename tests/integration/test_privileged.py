@@ -36,6 +36,8 @@ def main():
             'BELL_DEVICE': f'NV@record:{cassette}@sim:sm_90',
             'BELL_PTXAS': ptxas, 'CUDA_HOME': folder, 'PATH': folder,
             'BELL_DEBUG': 'mem', 'BELL_FAIL_ALLOC': '100000',
+            'BELL_CACHE': f'{folder}/cache', 'HOME': folder,
+            'XDG_CACHE_HOME': folder,
         }
         copy = f'{folder}/privileged'
         shutil.copy(program, copy)
@@ -43,6 +45,7 @@ def main():
         recorded = os.path.exists(cassette)
         if recorded:
             os.unlink(cassette)
+        shutil.rmtree(f'{folder}/cache', ignore_errors=True)
         os.chown(copy, -1, OTHER_GROUP)
         os.chmod(copy, 0o2755)
         secure = run(copy, env)
@@ -52,12 +55,19 @@ def main():
         checks = {
             'without privileges the environment counts':
                 plain['secure'] == '0' and '@record:' in plain['device'] and
-                recorded and plain['ptxas'] == ptxas and plain['debug'] != '0',
+                recorded and plain['ptxas'] == ptxas and
+                plain['debug'] != '0' and
+                (plain['cache'] == f'{folder}/cache' or
+                 plain['cache'].startswith('built without')),
             'no device from the environment': '@' not in secure['device'],
             'nothing is written': not os.path.exists(cassette),
             'no program from the environment':
                 not secure['ptxas'].startswith(folder),
             'no debug output': secure['debug'] == '0',
+            'no cache': (secure['cache'].startswith('a program with priv') or
+                         secure['cache'].startswith('built without')) and
+                        not any(os.path.exists(f'{folder}/{name}') for name in
+                                ('cache', 'doorbell', '.cache')),
         }
     for number, (name, good) in enumerate(checks.items(), 1):
         if not good:
