@@ -269,10 +269,7 @@ static bool
 is_back(const struct sched *s, const struct list *l, const struct match *m,
         const struct uop *u)
 {
-    uint32_t axes = u->op == UOP_REDUCE_AXIS ? uop_reduce_axes(u) : 0;
-
     return s->target->attends & LOWER_ATTENDS_BACK && is_sum_of_products(u) &&
-           (axes & (axes - 1)) == 0 &&
            is_inner(l, u->src[0]->src[0]) != is_inner(l, u->src[0]->src[1]) &&
            numel(s->g, u->src[0]) > numel(s->g, m->score);
 }
@@ -441,17 +438,41 @@ divide_behind(struct sched *s, const struct match *m,
     return shaped(s, m->out, UOP_MUL, UOP_F32, arg, product, inverse);
 }
 
+/* The sum over several axes, of heads that share what it is the gradient of:
+ * over the last first, which the scores have, as its own kernel has it. */
+static const struct uop *
+split_sum(struct sched *s, const struct uop *u)
+{
+    uint32_t axes = uop_reduce_axes(u),
+             last = 31u - (uint32_t)__builtin_clz(axes);
+    const struct uop_dims *from = uop_shape(s->g, u->src[0]);
+    union uop_arg arg = {.i = uop_reduce_arg(UOP_ADD, 1u << last)};
+    int64_t d[SCHED_MAX_RANK];
+    const struct uop *part;
+
+    memcpy(d, from->d, from->n * sizeof(*d));
+    d[last] = 1;
+    part = uop_new_shaped(s->g, UOP_REDUCE_AXIS, UOP_F32, arg, u->src, 1,
+                          uop_dims(s->g, d, from->n));
+    arg.i = uop_reduce_arg(UOP_ADD, axes & ~(1u << last));
+    return shaped(s, u, UOP_REDUCE_AXIS, UOP_F32, arg, part, NULL);
+}
+
 static bell_status
 rewrite(struct sched *s, struct list *l, const struct uop **roots,
         uint32_t n_roots)
 {
     const struct uop **to = host_alloc(l->n * sizeof(*to) + 1);
+    uint8_t *splits = host_calloc(l->n + 1, 1);
     struct match m;
-    uint32_t j;
-    size_t i;
+    uint32_t j, axes;
+    size_t i, k;
 
-    if (!to)
+    if (!to || !splits) {
+        host_free(to);
+        host_free(splits);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    }
     for (i = 0; i < l->n && !s->g->failed; i++) {
         const struct uop *u = l->u[i], *src[4];
         bool changed = false, back;
@@ -463,12 +484,19 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
                                          u->n_src, uop_shape(s->g, u))
                         : u;
         if (find_match(s, u, &m) && m.inverse &&
-            mark_inner(s, l, &m, u, roots, n_roots, &back))
+            mark_inner(s, l, &m, u, roots, n_roots, &back)) {
             to[i] = divide_behind(s, &m, to, l);
+            for (k = i; k < l->n; k++)
+                splits[k] |= l->marks[k] == MARK_BACK;
+        }
+        axes = splits[i] ? uop_reduce_axes(u) : 0;
+        if (axes & (axes - 1))
+            to[i] = split_sum(s, to[i]);
     }
     for (j = 0; j < n_roots && !s->g->failed; j++)
         roots[j] = to[l->place[roots[j]->id]];
     host_free(to);
+    host_free(splits);
     return uop_graph_status(s->g);
 }
 

@@ -402,7 +402,8 @@ test_gradients(void **state)
         {GROUPED, BELL_FLOAT16, 4, 32, 32, 32, 32, 7},
         {PLAIN, BELL_FLOAT32, 1, 32, 32, 64, 64, 5},
         {CAUSAL, BELL_FLOAT32, 2, 40, 36, 36, 20, 5},
-        {BROADCAST, BELL_FLOAT32, 3, 33, 17, 40, 48, UINT64_MAX},
+        {BROADCAST, BELL_FLOAT32, 3, 33, 17, 40, 48, 7},
+        {BROADCAST, BELL_BFLOAT16, 2, 33, 17, 16, 16, 7},
         {PLAIN, BELL_FLOAT16, 1, 32, 32, 160, 32, UINT64_MAX}, /* too wide */
     };
     bool fuses;
