@@ -10,6 +10,10 @@
  *             the n-th call fails with that number, for every n: what the
  *             driver says, and a number for what it asks of the kernel then
  *        life --starve DEVICE   the n-th allocation of memory fails
+ *        life --lie DEVICE      the n-th word of an answer is another
+ *        life --cassette DEVICE
+ *             what a recorder writes of it, the calls that are made when that
+ *             is played, and what becomes of it when memory ends
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,12 +21,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/map.h"
 #include "hcq/hcq.h"
+#include "ioctl/cassette.h"
+#include "ioctl/cassette_play.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/kio_interface.h"
@@ -40,13 +48,14 @@
 
 static struct {
     pthread_mutex_t lock;
-    bool is_brief, is_always_brief, is_quiet, is_short;
+    bool is_brief, is_always_brief, is_quiet, is_short, is_lying;
     char last[LINE_BYTES]; /* again and again the same is one line */
     uint64_t sum;          /* of the lines since the call that failed */
     unsigned n_calls, fail_at;
     int error;
-    char failed[64]; /* the name of the call */
-    uint64_t next;   /* mapping */
+    unsigned lie_at, lie_word, n_words; /* of which answer, how many it has */
+    char failed[64];                    /* the name of the call */
+    uint64_t next;                      /* mapping */
     unsigned n_lives;
     uint64_t starve_at, n_allocs, mark; /* which allocation fails */
 } life = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -115,22 +124,18 @@ fails_now(const char *name)
     return true;
 }
 
-/* Every byte but pointers. */
+/* Of all bytes but addresses of our own. */
 static uint64_t
-sum_of(const struct kio_blob *blob)
+sum_of(const uint8_t *data, size_t size_bytes)
 {
-    uint64_t sum = 0;
-    uint32_t i, f;
+    uint64_t sum = size_bytes, word;
+    size_t i;
 
-    for (i = 0; i < blob->size_bytes; i++) {
-        bool is_pointer = false;
-        for (f = 0; blob->desc && f < blob->desc->n_fields; f++) {
-            const struct kio_field *field = &blob->desc->fields[f];
-            is_pointer |= field->kind == KIO_FIELD_PTR &&
-                          i - field->offset_bytes < field->size_bytes;
-        }
-        if (!is_pointer)
-            sum = hash_mix(sum ^ ((uint64_t)i << 8 | blob->data[i]));
+    for (i = 0; i < size_bytes; i += 8) {
+        word = 0;
+        memcpy(&word, data + i, size_bytes - i < 8 ? size_bytes - i : 8);
+        if (word >> 48 || !is_ours(DIGITS[word >> 44], DIGITS[word >> 40 & 15]))
+            sum = hash_mix(sum ^ word) + i;
     }
     return sum;
 }
@@ -147,10 +152,11 @@ is_left_out(const char *name)
 static const char *
 name_of(const struct kio_capture *capture)
 {
-    const char *name =
-        capture->n_blobs ? capture->blobs[capture->n_blobs - 1].name : NULL;
+    uint32_t i = capture->n_blobs;
 
-    return name ? name : capture->call.name;
+    while (i > 0 && !capture->blobs[i - 1].name)
+        i--;
+    return i ? capture->blobs[i - 1].name : capture->call.name;
 }
 
 static void
@@ -161,7 +167,8 @@ put_ioctl(int fd, const struct kio_capture *capture)
     uint32_t i;
 
     for (i = 0; i < capture->n_blobs; i++)
-        sum = hash_mix(sum ^ sum_of(&capture->blobs[i]));
+        sum = hash_mix(
+            sum ^ sum_of(capture->blobs[i].data, capture->blobs[i].size_bytes));
     at += sprintf(at, "ioctl %d ", fd);
     if (life.is_brief)
         at += snprintf(at, LINE_BYTES / 2, "%s", name_of(capture));
@@ -240,6 +247,82 @@ leave_kernel(void)
         host_fail_after(life.starve_at - life.n_allocs, 1);
 }
 
+/* ---- lies ---------------------------------------------------------------------- */
+
+/* Whether the answer of this call is the one, and this word of it. */
+static bool
+lies_now(void)
+{
+    return life.is_lying && life.n_calls == life.lie_at &&
+           life.n_words++ == life.lie_word;
+}
+
+static uint64_t
+lie(uint64_t value, const char *name)
+{
+    snprintf(life.failed, sizeof(life.failed), "%s", name);
+    life.sum = 0;
+    return value * 2 + 1;
+}
+
+/* Of the words that the kernel has changed. */
+static void
+lie_in_call(const struct kio_capture *now, const uint32_t *before)
+{
+    uint32_t i, k, value;
+
+    for (i = 0; i < now->n_blobs; i++) {
+        const struct kio_blob *blob = &now->blobs[i];
+        for (k = 0; k < blob->size_bytes / 4; k++, before++) {
+            memcpy(&value, blob->data + 4 * k, 4);
+            if (value == *before || !lies_now())
+                continue;
+            value = (uint32_t)lie(value, name_of(now));
+            memcpy(blob->data + 4 * k, &value, 4);
+        }
+    }
+}
+
+static void
+copy_words(const struct kio_capture *capture, uint32_t *words, size_t cap)
+{
+    uint32_t i;
+
+    for (i = 0; i < capture->n_blobs; i++) {
+        const struct kio_blob *blob = &capture->blobs[i];
+        if (blob->size_bytes / 4 > cap)
+            abort();
+        memcpy(words, blob->data, blob->size_bytes / 4 * 4);
+        words += blob->size_bytes / 4;
+        cap -= blob->size_bytes / 4;
+    }
+}
+
+/* Of the numbers in a file. Returns its size. */
+static int
+lie_in_text(const char *path, char *text, int size, size_t cap)
+{
+    char before[8192], *end;
+    int at = 0;
+
+    if (size < 0 || (size_t)size >= sizeof(before))
+        return size;
+    memcpy(before, text, (size_t)size);
+    before[size] = '\0';
+    while (at < size) {
+        bool begins = strchr("0123456789", before[at]) &&
+                      (at == 0 || strchr(" \n", before[at - 1]));
+        if (begins && lies_now()) {
+            uint64_t value = lie(strtoull(before + at, &end, 10), path);
+            size = snprintf(text, cap, "%.*s%" PRIu64 "%s", at, before, value,
+                            end);
+            return (size_t)size < cap ? size : (int)cap;
+        }
+        at++;
+    }
+    return size;
+}
+
 /* ---- a form between driver and simulated kernel ---------------------------------------- */
 
 #define FDS_MAX 4096
@@ -289,8 +372,9 @@ static int
 life_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
 {
     struct life_kio *own = (struct life_kio *)kio;
+    static uint32_t before[1 << 18];
     struct kio_capture capture;
-    bool fails = false;
+    bool fails = false, is_told = false;
     int result;
 
     pthread_mutex_lock(&life.lock);
@@ -299,12 +383,17 @@ life_ioctl(struct kio *kio, int fd, unsigned long request, void *arg)
     if (!is_left_out(name_of(&capture))) {
         put_ioctl(fd, &capture);
         fails = fails_now(name_of(&capture));
+        is_told = life.is_lying && life.n_calls == life.lie_at;
     }
+    if (is_told)
+        copy_words(&capture, before, ARRAY_LEN(before));
     pthread_mutex_unlock(&life.lock);
     enter_kernel();
     result = fails ? -life.error
                    : kio->below->ops->ioctl(kio->below, fd, request, arg);
     leave_kernel();
+    if (is_told)
+        lie_in_call(&capture, before);
     return result;
 }
 
@@ -368,7 +457,7 @@ life_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     result = fails ? -life.error
                    : kio->below->ops->read_file(kio->below, path, buf, cap);
     leave_kernel();
-    return result;
+    return lie_in_text(path, buf, result, cap);
 }
 
 static void
@@ -717,11 +806,20 @@ live(struct user *u)
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     void *memory;
 
-    say("-- queues");
     hcq_device_info(u->dev, &info);
+    say("-- %s, %s, %s: %" PRIu32 " units, groups of %" PRIu32 " to %" PRIu32
+        " x %" PRIu32 " x %" PRIu32 ", %" PRIu32 " bytes shared, %" PRIu64
+        " of memory, %" PRIu64 " a buffer, flags 0x%x, %" PRIu64 " Hz",
+        info.name, info.arch, info.model, info.n_units, info.max_local_total,
+        info.max_grid[0], info.max_grid[1], info.max_grid[2],
+        info.max_shared_bytes, info.memory_bytes, info.max_buffer_bytes,
+        info.flags, info.timestamp_hz);
+    say("-- queues");
     u->mask = info.flags & HCQ_DEVICE_POLL_MASKS ? 0xff00 : UINT32_MAX;
     BELL_TRY(hcq_queue_create(u->dev, HCQ_QUEUE_COMPUTE, &u->queue));
     BELL_TRY(hcq_queue_create(u->dev, HCQ_QUEUE_COPY, &u->copy));
+    if (life.is_lying) /* who knows what the card would do */
+        return load(u, CTS_STACK, "cts_stack", 1, 0, 1, 0, &u->stack);
     say("-- memory");
     /* Poison, as in debug builds anyway. */
     BELL_TRY(hcq_buffer_create(u->dev, 2 << 20, HCQ_MEM_POISON, &u->card));
@@ -845,10 +943,167 @@ run_starving(const char *name)
     }
 }
 
+/* The first words of each answer; of calls with the same name the first two. */
+static void
+run_lying(const char *name)
+{
+    unsigned at, word, n_same = 0;
+    char last[64] = "";
+
+    life.is_lying = true;
+    for (at = 1;; at++) {
+        for (word = 0; word < 40; word++) {
+            bell_status status;
+
+            life.n_calls = life.n_words = 0;
+            life.lie_at = at;
+            life.lie_word = word;
+            life.failed[0] = '\0';
+            status = run(name);
+            if (!life.failed[0])
+                break;
+            n_same = strcmp(last, life.failed) == 0 ? n_same + !word : 0;
+            snprintf(last, sizeof(last), "%s", life.failed);
+            tell(word, life.failed, status);
+            if (n_same > 1)
+                break;
+        }
+        if (life.n_calls < at)
+            break;
+    }
+}
+
+/* ---- cassettes ----------------------------------------------------------------- */
+
+/* What the card writes as it goes on. */
+static bool
+is_racy(const struct cas_blob *b)
+{
+    return b->role == CAS_REGION &&
+           (b->extra == KIO_REGION_CONTROL || b->extra == KIO_REGION_SIGNAL);
+}
+
+static void
+show_record(const struct cas_record *r)
+{
+    char text[256];
+    uint32_t i;
+
+    snprintf(text, sizeof(text),
+             "%s fd %" PRId32 " dev %" PRIu32 " args 0x%" PRIx64 " 0x%" PRIx64
+             " 0x%" PRIx64 " 0x%" PRIx64 " = 0x%" PRIx64,
+             cas_kind_name(r->kind), r->fd, r->dev, r->args[0], r->args[1],
+             r->args[2], r->args[3], (uint64_t)r->result);
+    mask(text);
+    say("%s", text);
+    for (i = 0; i < r->n_blobs; i++) {
+        const struct cas_blob *b = &r->blobs[i];
+
+        snprintf(text, sizeof(text),
+                 "  %u: of %u at %" PRIu32 ": 0x%" PRIx64 " 0x%" PRIx64
+                 " %" PRIu32 " bytes, %" PRIu32 " #%08" PRIx32,
+                 b->role, b->parent, b->field_offset_bytes, b->addr, b->cpu,
+                 b->size_bytes, b->extra,
+                 is_racy(b) ? 0 : (uint32_t)sum_of(b->data, b->size_bytes));
+        mask(text);
+        say("%s", text);
+    }
+}
+
+static bool
+is_timed(const struct cas_record *r)
+{
+    struct kio_call_desc call;
+
+    if (r->kind != CAS_IOCTL)
+        return false;
+    kio_describe((enum kio_dev)r->dev, 3, (unsigned long)r->args[0], &call);
+    return is_left_out(call.name);
+}
+
+/* How often the first two come, and what they tell, depends on time. */
+static bool
+is_shown(const struct cas_record *r)
+{
+    return r->kind != CAS_UPDATE && r->kind != CAS_SAMPLE &&
+           r->kind != CAS_POLL && !is_timed(r);
+}
+
+static void
+say_difference(void *user, uint32_t record, const char *text)
+{
+    (void)user;
+    (void)record;
+    if (!is_left_out(text))
+        say("  differs: %s", text);
+}
+
+/* On a kernel whose files have other numbers. */
+static bell_status
+play(const char *name, const struct cas_reader *reader,
+     struct cas_play_report *report)
+{
+    bool is_amd = strncmp(name, "AMD", 3) == 0;
+    struct kio *kio;
+    bell_status status;
+    int fd;
+
+    life.next = HERE;
+    life.last[0] = '\0';
+    BELL_TRY(
+        kio_open_interface(is_amd ? "AMD" : "NV", strchr(name, '@') + 1, &kio));
+    if (!is_amd)
+        kio_set_branch(kio, 3);
+    fd = kio->ops->open(kio, is_amd ? "/dev/kfd" : "/dev/nvidiactl", O_RDWR);
+    status = cas_play(reader, kio, say_difference, NULL, report);
+    (void)kio->ops->close(kio, fd);
+    kio_destroy(kio);
+    return status;
+}
+
+static bell_status
+run_cassette(const char *name)
+{
+    char path[] = "/tmp/life-XXXXXX", device[96];
+    struct cas_play_report report;
+    struct cas_reader *reader;
+    bell_status status = BELL_E_NO_MEMORY;
+    uint32_t i;
+    int fd = mkstemp(path);
+
+    close(fd);
+    snprintf(device, sizeof(device), "%.*s@record:%s%s",
+             (int)strcspn(name, "@"), name, path, strchr(name, '@'));
+    BELL_TRY(run(device));
+    BELL_TRY(cas_reader_open(path, &reader));
+    unlink(path);
+    life.is_quiet = false;
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        if (is_shown(cas_reader_get(reader, i)))
+            show_record(cas_reader_get(reader, i));
+    }
+    say("-- played");
+    BELL_TRY(play(name, reader, &report));
+    life.is_quiet = true;
+    for (i = 1; status != BELL_OK; i++) {
+        life.starve_at = i;
+        life.n_allocs = 0;
+        leave_kernel();
+        status = play(name, reader, &report);
+        enter_kernel();
+        if (status == BELL_OK && life.n_allocs >= i)
+            status = BELL_E_NO_MEMORY; /* it did without */
+    }
+    life.starve_at = 0;
+    cas_reader_close(reader);
+    return BELL_OK;
+}
+
 int
 main(int argc, char **argv)
 {
     const char *name = argv[argc - 1];
+    bell_status status;
 
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     life.is_always_brief = argc == 3 && strcmp(argv[1], "--brief") == 0;
@@ -862,13 +1117,21 @@ main(int argc, char **argv)
         run_failing(name);
         return 0;
     }
+    if (argc == 3 && strcmp(argv[1], "--lie") == 0) {
+        run_lying(name);
+        return 0;
+    }
     if (argc == 3 && strcmp(argv[1], "--starve") == 0) {
         run_starving(name);
         return 0;
     }
-    if (argc != 2 && !life.is_brief)
+    if (argc == 3 && strcmp(argv[1], "--cassette") == 0)
+        status = run_cassette(name);
+    else if (argc == 2 || life.is_brief)
+        status = run(name);
+    else
         return 2;
-    if (run(name) != BELL_OK) {
+    if (status != BELL_OK) {
         printf("%s\n", bell_error_last()->message);
         return 1;
     }
