@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "lower/branch.h"
 #include "lower/expand/attend.h"
 #include "lower/expand/expand.h"
 #include "lower/index.h"
@@ -163,6 +164,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     BELL_TRY(lower_index(k->g, &root, 1, k->target));
     BELL_TRY(uop_validate_pass(k->g, &root, 1, UOP_STAGE_P, "indexing"));
     BELL_TRY(linearize(k->g, root, &p->ops, &p->n_ops));
+    BELL_TRY(lower_branch(k->g, p->ops, p->n_ops, &p->ops, &p->n_ops));
     log_stage(k, p, "program", p->ops, p->n_ops);
     return uop_validate_pass(k->g, p->ops, p->n_ops, UOP_STAGE_P,
                              "linearizing");

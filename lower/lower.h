@@ -32,8 +32,8 @@
  *     constants share one. Index arithmetic is I32 where the target wants it
  *     and it fits, else I64.
  *   - Only these remain for the host: CONST PARAM VAR SPECIAL RANGE END ACC
- *     ACC_GET ACC_SET LOCAL AFTER INDEX LOAD STORE BROADCAST LANES LANE RAMP LANES_REDUCE CAST
- *     BITCAST NEG SQRT TRUNC ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
+ *     ACC_GET ACC_SET IF ENDIF LOCAL AFTER INDEX LOAD STORE BROADCAST LANES
+ *     LANE RAMP LANES_REDUCE CAST BITCAST NEG SQRT TRUNC ADD SUB MUL FDIV IDIV IMOD MAX MIN SHL SHR AND OR
  *     XOR CMPLT CMPEQ CMPNE WHERE MULACC. The rest is decomposed
  *     (lower/decompose/decompose.c): EXP2 LOG2 SIN POW RECIP FLOORDIV FLOORMOD;
  *     arithmetic on floats of 8 and 16 bits is done in F32 and rounded after

@@ -22,7 +22,8 @@ struct order {
     const struct uop *const *ops;
     uint32_t n;
     struct map place;     /* uop id -> place */
-    uint32_t *home;       /* innermost loop around: place of its RANGE + 1 */
+    uint32_t *home;       /* innermost loop or conditional code around: place of
+                           * its RANGE or IF, + 1 */
     uint32_t *n_loops;    /* RANGEs before this place */
     uint32_t *first_use;  /* place before which the value is needed */
     uint32_t *target;     /* where the op goes: before that place */
@@ -31,7 +32,7 @@ struct order {
 };
 
 /* The place, in loop `home`, of what contains place `at`: itself, or the
- * RANGE of a loop around it. */
+ * RANGE of a loop or the IF around it. */
 static uint32_t
 place_in(const struct order *o, uint32_t at, uint32_t home)
 {
@@ -56,7 +57,7 @@ look_forward(struct order *o)
         const struct uop *u = o->ops[i];
         bool fixed = u->op == UOP_ACC_GET || u->op == UOP_RANGE ||
                      u->op == UOP_ACC || uop_has(u, UOP_FLAG_EFFECT);
-        if (u->op == UOP_END && loop)
+        if ((u->op == UOP_END || u->op == UOP_ENDIF) && loop)
             loop = o->home[loop - 1];
         o->home[i] = loop;
         o->n_loops[i] = n_loops;
@@ -66,10 +67,9 @@ look_forward(struct order *o)
             fixed = src && o->is_fixed[*src] && u->src[j]->op != UOP_RANGE;
         }
         o->is_fixed[i] = fixed;
-        if (u->op == UOP_RANGE) {
+        if (u->op == UOP_RANGE || u->op == UOP_IF)
             loop = i + 1;
-            n_loops++;
-        }
+        n_loops += u->op == UOP_RANGE;
         if (map_put(&o->place, u->id, i) < 0)
             return false;
     }

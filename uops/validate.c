@@ -46,7 +46,7 @@ struct check {
     size_t n_words;
     const struct uop **ranges;
     size_t n_ranges, cap_ranges;
-    const struct uop **open; /* loops around the present op */
+    const struct uop **open; /* RANGEs and IFs around the present op */
     size_t n_open, cap_open;
     uint8_t *seen; /* the op was listed */
 };
@@ -199,12 +199,12 @@ check_listed(struct check *c, const struct uop *u)
     if (c->seen[c->place[u->id]])
         return uop_bad(u, "is listed twice");
     c->seen[c->place[u->id]] = 1;
-    if (u->op == UOP_RANGE) {
+    if (u->op == UOP_RANGE || u->op == UOP_IF) {
         if (host_grow((void **)&c->open, &c->cap_open, c->n_open + 1,
                       sizeof(*c->open)) != 0)
             return validate_no_memory();
         c->open[c->n_open++] = u;
-    } else if (u->op == UOP_END) {
+    } else if (u->op == UOP_END || u->op == UOP_ENDIF) {
         if (c->n_open == 0 || c->open[c->n_open - 1] != u->src[0])
             return uop_bad(u, "closes a loop that is not the innermost");
         c->n_open--;

@@ -514,8 +514,9 @@ check_acc_get(const struct uop *u)
         return uop_bad(u, "source 0 is no ACC");
     for (i = 1; i < u->n_src; i++) {
         if (u->src[i]->op != UOP_RANGE && u->src[i]->op != UOP_END &&
-            u->src[i]->op != UOP_WGMMA_WAIT)
-            return uop_bad(u, "source %u is no RANGE, END or WGMMA_WAIT", i);
+            u->src[i]->op != UOP_ENDIF && u->src[i]->op != UOP_WGMMA_WAIT)
+            return uop_bad(u, "source %u is no RANGE, END, ENDIF or WGMMA_WAIT",
+                           i);
     }
     return BELL_OK;
 }

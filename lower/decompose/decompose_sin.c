@@ -5,7 +5,8 @@
  * parts (Cody and Waite). Beyond it the bits of 2/pi that matter for x's
  * exponent are multiplied by x's fraction as integers (Payne and Hanek): the
  * bits above them only add multiples of 4 to k, and the bits below them are
- * too small to count. There are no branches here, so both are computed.
+ * too small to count. A WHERE takes what is beyond as its first value, so that
+ * programs branch around it (lower/branch.c).
  */
 #include "lower/decompose/decompose_internal.h"
 
@@ -260,7 +261,7 @@ dec_sin_or_cos(const struct dec *d, enum uop_op op, const struct uop *x)
     enum uop_dtype dtype = x->dtype;
     enum uop_dtype bits_dtype = is_f64 ? UOP_U64 : UOP_U32;
     int64_t sign_bit = is_f64 ? INT64_MIN : (int64_t)1 << 31;
-    const struct uop *bits = dec_bits(d, x, bits_dtype), *size, *sign, *near,
+    const struct uop *bits = dec_bits(d, x, bits_dtype), *size, *sign, *great,
                      *y;
     struct reduced a, far;
 
@@ -270,10 +271,13 @@ dec_sin_or_cos(const struct dec *d, enum uop_op op, const struct uop *x)
     size = dec_bits(d, dec_op2(d, UOP_XOR, bits, sign), dtype);
     a = reduce_small_angle(d, size);
     far = is_f64 ? reduce_large_f64(d, size) : reduce_large_f32(d, size);
-    near = dec_op2(d, UOP_CMPLT, size,
-                   dec_float(d, x, dtype, is_f64 ? 0x1p20 : 0x1p13));
-    a.r = dec_where(d, near, a.r, far.r);
-    a.k = dec_where(d, near, a.k, far.k);
+    /* not NaN, for which nothing must be computed */
+    great = dec_op2(
+        d, UOP_CMPLT,
+        dec_float(d, x, dtype, is_f64 ? 0x1.fffffffffffffp19 : 0x1.fffffep12),
+        size);
+    a.r = dec_where(d, great, far.r, a.r);
+    a.k = dec_where(d, great, far.k, a.k);
     if (op == UOP_COS) /* which is even: a sine a quarter turn on */
         a.k = dec_opi(d, UOP_ADD, a.k, 1);
     y = sin_or_cos(d, a);

@@ -283,10 +283,6 @@ scan_ops(struct llvm_emit *e, struct map *seen, uint32_t *open)
         const struct uop *u = e->ops[i];
         switch (u->op) {
         case UOP_IF:
-            if (!e->dialect->is_gpu)
-                return llvm_refuse(e, u, "gates do that here");
-            open[n_open++] = ++serial;
-            break;
         case UOP_RANGE:
             open[n_open++] = ++serial;
             break;
@@ -664,7 +660,7 @@ llvm_emit_ops(struct llvm_emit *e)
     return BELL_OK;
 }
 
-/* Ops in their order where some are conditional or wait for others. */
+/* Ops in their order where some wait for others. */
 static bell_status
 choose_order(struct llvm_emit *e)
 {
@@ -672,7 +668,7 @@ choose_order(struct llvm_emit *e)
 
     e->ops = e->prog->ops;
     for (i = 0; i < e->prog->n_ops; i++) {
-        if (e->ops[i]->op == UOP_IF || e->ops[i]->op == UOP_BARRIER)
+        if (e->ops[i]->op == UOP_BARRIER)
             return BELL_OK;
     }
     return render_order(e->prog, &e->arena, &e->ops);

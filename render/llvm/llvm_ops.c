@@ -411,6 +411,12 @@ emit_lanes_reduce(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
         return llvm_refuse(e, u, "small floats should have been widened");
     if (lanes > MAX_LANES)
         return llvm_refuse(e, u, "too many lanes");
+    if (op == UOP_OR && u->dtype == UOP_BOOL) { /* has no order */
+        LLVMTypeRef type = e->ll->TypeOf(a);
+        *out_value =
+            llvm_intrinsic(e, "llvm.vector.reduce.or", &type, 1, &a, 1);
+        return BELL_OK;
+    }
     while (p * 2 <= lanes)
         p *= 2;
     if (p < lanes)

@@ -579,7 +579,7 @@ emit_one(struct ptx_emit *e, const struct uop *u)
 
 /* ---- the module ---- */
 
-/* Ops in their order. Values do not move into or out of conditional code. */
+/* Ops in their order where some wait for others. */
 static bell_status
 choose_order(struct ptx_emit *e)
 {
@@ -594,7 +594,7 @@ choose_order(struct ptx_emit *e)
                                uop_memory(e->ops[i]->src[0])->op == UOP_LOCAL;
     }
     for (i = 0; i < e->prog->n_ops; i++) {
-        if (e->ops[i]->op == UOP_IF || e->ops[i]->op == UOP_BARRIER)
+        if (e->ops[i]->op == UOP_BARRIER)
             return BELL_OK;
     }
     return render_order(e->prog, &e->arena, &e->ops);

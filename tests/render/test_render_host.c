@@ -60,9 +60,6 @@ test_refused_ops(void **state)
     expect_refusal(&g, &root, 1, BELL_E_UNSUPPORTED, "SIN");
     root = mk(&g, UOP_BARRIER, UOP_VOID, 1, 0, 0, NULL);
     expect_refusal(&g, &root, 1, BELL_E_UNSUPPORTED, "BARRIER");
-    v = uop_alu2(&g, UOP_CMPLT, v, v);
-    root = mk(&g, UOP_IF, UOP_VOID, 1, 0, 1, &v);
-    expect_refusal(&g, &root, 1, BELL_E_UNSUPPORTED, "IF");
     v = mk_load(&g, mk_param(&g, 1, UOP_F16), mk_int(&g, 0), 1, NULL, NULL);
     v = uop_alu2(&g, UOP_MUL, v, v);
     root = mk_store(&g, mk_param(&g, 0, UOP_F16), mk_int(&g, 0), v, NULL);

@@ -677,6 +677,25 @@ build_reduce_of_reduce(struct lk *k, const int64_t *d)
     sink(k, store(k, out, i, reduce(k, UOP_MAX, dot, r, NULL)), NULL);
 }
 
+/* Sines of angles near and far, and of the sums of their rows. */
+static void
+build_angles(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out0 = param(k, UOP_F32, d[0]), out1 = param(k, UOP_F32, n),
+         a = param(k, UOP_F32, n), i = loop(k, d[0]), j = loop(k, d[1]),
+         r = red(k, d[1]), x, y, sum;
+
+    x = load(k, a, at2(k, i, d[1], r));
+    x = mul(k, mul(k, x, x), mul(k, x, flt(k, 9000)));
+    x = add(k, uop_alu1(&k->g, UOP_SIN, x), uop_alu1(&k->g, UOP_COS, x));
+    sum = reduce(k, UOP_ADD, x, r, NULL);
+    y = uop_alu1(&k->g, UOP_COS, load(k, a, at2(k, i, d[1], j)));
+    k->tolerance = 1e-5;
+    sink(k, store(k, out0, i, uop_alu1(&k->g, UOP_SIN, sum)),
+         store(k, out1, at2(k, i, d[1], j), y));
+}
+
 /* clang-format off */
 const struct lk_case lk_cases[] = {
     {"add", build_add, 2},
@@ -719,6 +738,7 @@ const struct lk_case lk_cases[] = {
     {"hoist", build_hoist, 3},
     {"two-shapes", build_two_shapes, 2},
     {"reduce-of-reduce", build_reduce_of_reduce, 3},
+    {"angles", build_angles, 2},
 };
 /* clang-format on */
 const size_t lk_n_cases = sizeof(lk_cases) / sizeof(lk_cases[0]);

@@ -249,9 +249,9 @@ struct p_state {
     struct interp in;
     const struct lower_program *p;
     uint32_t *place;  /* of a node in the list, by id */
-    uint32_t *home;   /* loop that a node is in: place of RANGE + 1 */
-    uint32_t *parent; /* the same of a RANGE: the loop around it */
-    uint32_t *match;  /* END of a RANGE, RANGE of an END */
+    uint32_t *home;   /* what a node is in: place of a RANGE or IF, + 1 */
+    uint32_t *parent; /* the same of a RANGE or IF: what is around it */
+    uint32_t *match;  /* END of a RANGE, ENDIF of an IF, and back */
     uint32_t *first;  /* by place: its first lane among a thread's values */
     uint32_t n_lanes; /* of all nodes */
     uint32_t n_threads;
@@ -306,12 +306,12 @@ check_order(struct p_state *s)
             fail(&s->in, "node %u is listed twice", u->id);
         check_sources(s, i, open);
         s->place[u->id] = i + 1;
-        if (u->op == UOP_RANGE) {
+        if (u->op == UOP_RANGE || u->op == UOP_IF) {
             s->parent[i] = open;
             open = i + 1;
-        } else if (u->op == UOP_END) {
+        } else if (u->op == UOP_END || u->op == UOP_ENDIF) {
             if (!open || p->ops[open - 1] != u->src[0]) {
-                fail(&s->in, "END %u closes another loop", u->id);
+                fail(&s->in, "END %u closes something else", u->id);
                 return;
             }
             s->match[i] = open - 1;
@@ -651,6 +651,10 @@ step(struct p_state *s, uint32_t at)
         int64_t size = value_of(s, range->src[0])[0].i;
         return ++value_of(s, range)[0].i < size ? s->match[at] + 1 : at + 1;
     }
+    case UOP_IF:
+        return value_of(s, u->src[0])[0].i ? at + 1 : s->match[at] + 1;
+    case UOP_ENDIF:
+        break;
     case UOP_ACC:
     case UOP_ACC_GET:
         copy_lanes(out, value_of(s, uop_memory(u->src[0])), u->lanes);
