@@ -125,6 +125,37 @@ must_go(const struct dec *d, const struct uop *u)
            uop_dtype_is_small(u->src[0]->dtype) && !is_native_small(d, u);
 }
 
+/* x where u is max(x, -x) + 0; else NULL. */
+static const struct uop *
+find_abs(const struct uop *u)
+{
+    const struct uop *max = u->src[0], *zero = u->src[1];
+
+    if (zero->op == UOP_BROADCAST)
+        zero = zero->src[0];
+    if (zero->op != UOP_CONST || zero->arg.f != 0 || max->op != UOP_MAX)
+        return NULL;
+    if (max->src[1]->op == UOP_NEG && max->src[1]->src[0] == max->src[0])
+        return max->src[0];
+    if (max->src[0]->op == UOP_NEG && max->src[0]->src[0] == max->src[1])
+        return max->src[1];
+    return NULL;
+}
+
+/* Of sums, absolute values become one operation on bits. */
+static const struct uop *
+decompose_sum(const struct dec *d, const struct uop *u)
+{
+    const struct uop *x = find_abs(u);
+    bool is_f64 = u->dtype == UOP_F64;
+
+    if (!x)
+        return u;
+    x = dec_bits(d, x, is_f64 ? UOP_U64 : UOP_U32);
+    x = dec_opi(d, UOP_AND, x, is_f64 ? INT64_MAX : INT32_MAX);
+    return dec_bits(d, x, u->dtype);
+}
+
 static const struct uop *
 decompose_function(const struct dec *d, const struct uop *u)
 {
@@ -145,6 +176,8 @@ decompose_function(const struct dec *d, const struct uop *u)
         return dec_op2(d, UOP_FDIV, dec_float(d, u, u->dtype, 1), u->src[0]);
     case UOP_MULACC:
         return dec_madd(d, u->src[0], u->src[1], u->src[2]);
+    case UOP_ADD:
+        return decompose_sum(d, u);
     default:
         return u;
     }

@@ -396,6 +396,70 @@ test_narrow_once(void **state)
     }
 }
 
+/* ---- absolute values ---- */
+
+/* out[i] = max(x, -x) + 0 of 64 values, either way round: without a MAX. */
+static void
+check_abs(enum uop_dtype dtype, unsigned lanes, bool turned)
+{
+    static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1e-310};
+    const struct uop *range, *at, *x, *y, *root, *zero;
+    struct p_buf in = {dtype, 64, NULL}, out = in;
+    double in_data[64], out_data[64];
+    void *ptrs[2] = {out_data, in_data};
+    struct lower_program p;
+    struct host_code code;
+    struct uop_graph g;
+    uint64_t rng = 9;
+    uint32_t i;
+
+    in.data = in_data;
+    out.data = out_data;
+    for (i = 0; i < 64; i++) {
+        double r = (double)(int64_t)next_random(&rng) * 0x1p-40;
+        union uop_arg v = {.f = i < ARRAY_LEN(special) ? special[i] : r};
+        v.f = uop_round_float(dtype, v.f);
+        p_set(&in, i, v);
+    }
+    uop_graph_init(&g);
+    range = uop_range(&g, 0, UOP_AXIS_LOOP, 64 / lanes);
+    at = uop_alu2(&g, UOP_MUL, range, mk_int(&g, lanes));
+    x = mk_load(&g, mk_param(&g, 1, dtype), at, lanes, NULL, NULL);
+    y = uop_alu1(&g, UOP_NEG, x);
+    y = turned ? uop_alu2(&g, UOP_MAX, y, x) : uop_alu2(&g, UOP_MAX, x, y);
+    zero = uop_const_float(&g, dtype, 0);
+    root =
+        uop_alu2(&g, UOP_ADD, y, lanes > 1 ? mk_splat(&g, zero, lanes) : zero);
+    root = mk_store(&g, mk_param(&g, 0, dtype), at, root, NULL);
+    root = mk_end(&g, range, root);
+    assert_int_equal(lower_decompose(&g, &root, 1, &targets[0]), BELL_OK);
+    program_of(&g, &root, 1, &p);
+    for (i = 0; i < p.n_ops; i++)
+        assert_int_not_equal(p.ops[i]->op, UOP_MAX);
+    host_compile(&p, &targets[0], &code);
+    host_call(&code, &p, ptrs);
+    for (i = 0; i < 64; i++) {
+        union uop_arg was, got;
+        p_get(&in, i, &was);
+        p_get(&out, i, &got);
+        was.f = fabs(was.f);
+        assert_true(same_value(dtype, got, was, false));
+    }
+    host_release(&code);
+    program_free(&p);
+    uop_graph_fini(&g);
+}
+
+static void
+test_abs(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 8; i++)
+        check_abs(i & 1 ? UOP_F64 : UOP_F32, i & 2 ? 8 : 1, i & 4);
+}
+
 /* ---- divisions and shifts by constants and within bounds ---- */
 
 /* out[i] = op(i*mul + offset, y), all in I64; i is a RANGE, so that the
@@ -577,6 +641,7 @@ main(void)
         cmocka_unit_test(test_every_cast),
         cmocka_unit_test(test_all_small_floats),
         cmocka_unit_test(test_narrow_once),
+        cmocka_unit_test(test_abs),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_guards_left_out),
         cmocka_unit_test(test_lanes_reduce_small),
