@@ -548,7 +548,7 @@ struct user {
     struct hcq_queue *queue, *copy;
     struct hcq_buffer *card, *host, *large, *pinned;
     struct hcq_signal *sig, *gate;
-    struct hcq_program *add, *stack, *dynamic, *poke;
+    struct hcq_program *add, *stack, *dynamic, *items, *poke;
     uint32_t mask; /* of a poll */
 };
 
@@ -562,7 +562,7 @@ load(struct user *u, enum cts_kernel kernel, const char *name, uint32_t n_bufs,
         .name = name,
         .n_bufs = n_bufs,
         .n_vals = n_vals,
-        .local = {local, 1, 1},
+        .local = {local, local > 0, local > 0}, /* 0: any */
         .shared_bytes = shared_bytes,
     };
 
@@ -636,6 +636,7 @@ launch(struct user *u)
 {
     const uint64_t add[] = {u->card->va, u->host->va, 3};
     const uint32_t grid[3] = {5, 2, 3}, wide[3] = {64, 1, 1};
+    const uint32_t deep[3] = {4, 2, 3};
     struct hcq_cs *cs;
 
     BELL_TRY(begin(u->queue, "a launch", &cs));
@@ -643,6 +644,10 @@ launch(struct user *u)
     BELL_TRY(end(u->queue, cs));
     BELL_TRY(
         load(u, CTS_DYNAMIC, "cts_dynamic", 1, 0, 64, 64 << 10, &u->dynamic));
+    BELL_TRY(load(u, CTS_ITEMS, "cts_items", 1, 0, 0, 0, &u->items));
+    BELL_TRY(begin(u->queue, "a launch in three axes", &cs));
+    hcq_cs_exec(cs, u->items, add, 1, grid, deep);
+    BELL_TRY(end(u->queue, cs));
     BELL_TRY(begin(u->queue, "launches in a row", &cs));
     hcq_cs_exec(cs, u->add, add, 3, grid, one);
     hcq_cs_exec(cs, u->add, add, 3, one, one);
@@ -738,13 +743,18 @@ stream(struct user *u, struct hcq_queue *queue)
 static bell_status
 read_and_write(struct user *u)
 {
-    static uint8_t data[1 << 20];
+    static uint8_t data[9000001], back[sizeof(data)];
+    size_t i;
 
+    for (i = 0; i < sizeof(data); i++)
+        data[i] = (uint8_t)hash_mix(i);
     say("-- write");
     BELL_TRY(hcq_buffer_write(u->large, 3, data, sizeof(data)));
     BELL_TRY(hcq_buffer_write(u->card, 0, data, 8));
     say("-- read");
-    BELL_TRY(hcq_buffer_read(u->large, 5, data, sizeof(data)));
+    BELL_TRY(hcq_buffer_read(u->large, 3, back, sizeof(back)));
+    if (memcmp(data, back, sizeof(data)) != 0)
+        return bell_fail(BELL_E_INTERNAL, "not what was written");
     return hcq_buffer_read(u->card, 1, data, 8);
 }
 

@@ -50,7 +50,7 @@ KEPT = re.compile(r'(thread_|signal_|s)fence\(|flush_writes\(|relax\(|\bmadvise|
 # What means the same: host_calloc takes 0 for 1, and more room is no fault.
 SAME = re.compile(r'host_calloc\(\[1 -> [02]\]')
 # The value is the first of the two; the second is a guess at it.
-HINT = re.compile(r'__builtin_expect\(.*, \[[01] -> \d\]\)')
+HINT = re.compile(r'__builtin_expect\(.*,\s+$', re.S)
 ROOM = re.compile(r'^(?:\w+ )+\**\w+\[\[(\d+)\w* -> (\d+)\w*\]\]')
 # The smaller or larger of two: of two that are the same, either.
 BORDERS = {('<', '<='), ('<=', '<'), ('>', '>='), ('>=', '>')}
@@ -187,7 +187,7 @@ def checkers():
 
 def is_same(what):
     room = ROOM.match(what)
-    return bool(SAME.search(what) or HINT.search(what) or
+    return bool(SAME.search(what) or
                 (room and int(room.group(2)) > int(room.group(1))))
 
 
@@ -203,6 +203,9 @@ def is_code(text, blank, place):
     # of an `if` in one statement with what it guards
     guarded = statement.rfind(')\n', 0, place[0] - start)
     if guarded >= 0 and TEXT.match(statement, guarded + 1):
+        return False
+    if HINT.search(statement, 0, place[0] - start) and \
+            re.match(r'[01]\)', text[place[0]:]):
         return False
     return not KEPT.search(statement) and not TEXT.match(statement)
 

@@ -558,6 +558,10 @@ test_null_runs_nothing(void **state)
     assert_int_equal(hcq_buffer_create(dev, (uint64_t)60 << 30, 0, &other),
                      BELL_OK);
     assert_true(other->va >= buf->va + 100 || other->va + 100 <= buf->va);
+    assert_true(buf->va >= 4096 && buf->va % 64 == 0);
+    hcq_buffer_destroy(other);
+    assert_int_equal(hcq_buffer_create_pinned(dev, &word, 8, &other), BELL_OK);
+    assert_true(other->va == (uintptr_t)&word && other->host == &word);
     hcq_buffer_destroy(other);
     hcq_memory_trim(dev);
     hcq_memory_usage(dev, &live, &cached);

@@ -797,13 +797,25 @@ test_play(void **state)
     struct cas_reader *reader;
     struct toy *toy = toy_create();
     struct kio *kio;
-    unsigned n = 0;
+    unsigned n = 0, n_polls = 0;
+    uint32_t i;
 
     (void)state;
     record_usual();
     assert_int_equal(cas_reader_open(cassette_path, &reader), BELL_OK);
     assert_false(cas_reader_truncated(reader));
     assert_non_null(strstr(cas_reader_identity(reader), "machine="));
+    for (i = 0; i < cas_reader_count(reader); i++) {
+        const struct cas_record *r = cas_reader_get(reader, i);
+        if (r->kind != CAS_POLL)
+            continue;
+        assert_int_equal(r->result, 1);
+        assert_int_equal(r->args[0], POLLIN);
+        assert_int_equal(r->args[1], 10);
+        assert_int_equal(r->args[2], POLLIN);
+        n_polls++;
+    }
+    assert_int_equal(n_polls, 1);
     /* On its own replay and on the kernel that it came from. */
     assert_int_equal(kio_replay_create(cassette_path, &kio), BELL_OK);
     kio_set_branch(kio, 3);

@@ -241,6 +241,8 @@ test_fixed(void **state)
     assert_int_equal(mem_va_alloc_at(va, 0xf000, 0x1000, &all), BELL_E_INVALID);
     assert_int_equal(mem_va_alloc_at(va, 0x80800, 0x1000, &all),
                      BELL_E_INVALID);
+    assert_int_equal(mem_va_alloc_at(va, 0x90000, 0x1000, &high), BELL_OK);
+    mem_va_free(va, &high);
     assert_int_equal(mem_va_alloc_at(va, 0x10000, 0x1000, &low), BELL_OK);
     assert_int_equal(mem_va_alloc_at(va, 0x10f000, 0x1000, &high), BELL_OK);
     assert_true(mem_va_check(va));
