@@ -1,5 +1,6 @@
 /* What the compiler costs: graph nodes, scheduling, lowering, machine code,
- * and a whole process from start to first result, compiling and not.
+ * steps that differ in a number, and a whole process from start to first
+ * result, compiling and not.
  *
  * usage: bench_compiler [bench options] with BENCH_START naming bench_start
  */
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "lower/schedule/schedule.h"
@@ -175,6 +177,60 @@ bench_kernels(struct bench *bench)
     bell_context_destroy(ctx);
 }
 
+/* ---- steps that differ in a number or a slice -------------------------- */
+
+#define N_STEPS 64 /* the first few compile */
+
+static double
+time_step(struct bench *bench, struct bell_context *ctx, struct bell_tensor *x,
+          int64_t row, double number)
+{
+    uint64_t start = time_now_ns();
+    bell_status status = bell_scope_begin(ctx);
+    float out[64];
+
+    if (status == BELL_OK)
+        status = bell_read(bell_mul_scalar(bell_narrow(x, 0, row, 64), number),
+                           out, sizeof(out));
+    if (status == BELL_OK)
+        status = bell_scope_end(ctx);
+    if (status != BELL_OK)
+        fail(bench, "step");
+    return (double)(time_now_ns() - start) / 1e3;
+}
+
+/* Turn by turn: the same step again, with another number, another slice. */
+static void
+bench_steps(struct bench *bench)
+{
+    double same[N_STEPS], number[N_STEPS], slice[N_STEPS];
+    struct bell_context *ctx;
+    struct bell_tensor *x;
+    int i;
+
+    if (!bench_wants(bench, "step"))
+        return;
+    if (bell_context_create(NULL, &ctx) != BELL_OK) {
+        fail(bench, "steps");
+        return;
+    }
+    x = bell_zeros(ctx, BELL_DIMS(64 * N_STEPS), BELL_FLOAT32);
+    if (bell_realize1(x) != BELL_OK)
+        fail(bench, "steps");
+    for (i = 0; i < N_STEPS; i++) {
+        same[i] = time_step(bench, ctx, x, 64, 3);
+        number[i] = time_step(bench, ctx, x, 64, 4 + i);
+        slice[i] = time_step(bench, ctx, x, 64 * i, 3);
+    }
+    put_number(bench, "step, the same again", "time_us",
+               bench_median(same, N_STEPS));
+    put_number(bench, "step, another number", "time_us",
+               bench_median(number, N_STEPS));
+    put_number(bench, "step, another slice", "time_us",
+               bench_median(slice, N_STEPS));
+    bell_context_destroy(ctx);
+}
+
 /* ---- a whole process -------------------------------------------------- */
 
 extern char **environ;
@@ -242,5 +298,6 @@ main(int argc, char **argv)
     bench_start(&bench);
     bench_nodes(&bench);
     bench_kernels(&bench);
+    bench_steps(&bench);
     return bench_end(&bench);
 }

@@ -476,6 +476,8 @@ def check_math(tap):
     tap.check('selftest and fuzz stay exact', expect(
         run('fuzz', 'NV@sim:sm_90', '--programs', '5', '--seed', '3',
             BELL_MATH='tf32,approx'), 0) + expect(
+        run('fuzz', 'NV@sim:sm_90', '--programs', '12', '--seed', '5',
+            '--vary', BELL_MATH='tf32,approx'), 0, out='0 mismatches') + expect(
         run('selftest', 'NV@sim:sm_90', '--only', 'tensors',
             BELL_MATH='tf32,approx'), 0))
 

@@ -222,6 +222,12 @@ BELL_MUST_CHECK bell_status fuzz_check_grad(struct bell_context *ctx,
                                             const struct fuzz_program *prog,
                                             struct fuzz_verdict *out);
 
+/* Runs it with other numbers and offsets too; each run is to give what it
+ * gives alone, to the bit (fuzz_vary.c). */
+BELL_MUST_CHECK bell_status fuzz_check_vary(struct bell_context *ctx,
+                                            const struct fuzz_program *prog,
+                                            struct fuzz_verdict *out);
+
 typedef bell_status fuzz_check_fn(struct bell_context *ctx,
                                   const struct fuzz_program *prog,
                                   struct fuzz_verdict *out);

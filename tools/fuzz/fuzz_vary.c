@@ -1,0 +1,280 @@
+/* `doorbell fuzz --vary`: the same program with other numbers and offsets.
+ *
+ * Each program runs three times, the numbers of its calls changed in between
+ * where all shapes stay, and once more as it was. What a context gives that
+ * has seen the others must be what a fresh one gives, to the bit; NaN is equal
+ * to NaN.
+ */
+#include "tools/fuzz/fuzz.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+
+#define N_VARIANTS 3
+
+/* What came of the roots of one run. */
+struct result {
+    uint32_t n;
+    enum uop_dtype dtype[FUZZ_MAX_OUT];
+    size_t size_bytes[FUZZ_MAX_OUT], n_elems[FUZZ_MAX_OUT];
+    void *bytes[FUZZ_MAX_OUT];
+};
+
+static void
+fini_result(struct result *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->n; i++)
+        host_free(r->bytes[i]);
+    memset(r, 0, sizeof(*r));
+}
+
+/* Calls `what` with the program's nodes, built in a scope. */
+static BELL_MUST_CHECK bell_status
+with_nodes(struct bell_context *ctx, const struct fuzz_program *prog,
+           bell_status (*what)(const struct fuzz_program *prog,
+                               struct bell_tensor **nodes, void *user),
+           void *user)
+{
+    struct bell_tensor *nodes[FUZZ_MAX_NODES];
+    bell_status status, end;
+
+    BELL_TRY(bell_scope_begin(ctx));
+    status = fuzz_build(ctx, prog, nodes);
+    if (status == BELL_OK)
+        status = what(prog, nodes, user);
+    end = bell_scope_end(ctx);
+    return status == BELL_OK ? end : status;
+}
+
+static bell_status
+read_roots(const struct fuzz_program *prog, struct bell_tensor **nodes,
+           void *user)
+{
+    struct bell_tensor *roots[FUZZ_MAX_OUT];
+    struct result *r = user;
+    uint32_t n = prog->n_roots, i;
+
+    for (i = 0; i < n; i++)
+        roots[i] = nodes[prog->roots[i]];
+    BELL_TRY(fuzz_append_grads(prog, nodes, roots, &n));
+    BELL_TRY(bell_realize(roots, n));
+    for (i = 0; i < n; i++) {
+        r->dtype[i] = (enum uop_dtype)bell_dtype_of(roots[i]);
+        r->size_bytes[i] = (size_t)bell_nbytes(roots[i]);
+        r->n_elems[i] = (size_t)bell_numel(roots[i]);
+        r->bytes[i] = host_alloc(r->size_bytes[i] + 1);
+        if (!r->bytes[i])
+            return bell_fail(BELL_E_NO_MEMORY, "root %u", i);
+        r->n++;
+        BELL_TRY(bell_read(roots[i], r->bytes[i], r->size_bytes[i]));
+    }
+    return BELL_OK;
+}
+
+/* ---- other numbers ---- */
+
+/* The shapes of all nodes, one after the other. */
+struct shapes {
+    uint64_t hash;
+};
+
+static bell_status
+hash_shapes(const struct fuzz_program *prog, struct bell_tensor **nodes,
+            void *user)
+{
+    struct shapes *s = user;
+    uint32_t i;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        s->hash = hash_add(s->hash, (uint64_t)bell_dtype_of(nodes[i]));
+        s->hash = hash_bytes(bell_shape(nodes[i]),
+                             bell_ndim(nodes[i]) * sizeof(int64_t), s->hash);
+    }
+    return BELL_OK;
+}
+
+static bool
+keeps_shapes(struct bell_context *ctx, const struct fuzz_program *prog,
+             uint64_t hash)
+{
+    struct shapes s = {0};
+
+    if (with_nodes(ctx, prog, hash_shapes, &s) == BELL_OK)
+        return s.hash == hash;
+    bell_error_clear();
+    return false;
+}
+
+/* Calls of whose numbers some are offsets: which of i, or how many of the list
+ * belong together. */
+static const struct {
+    const char *name;
+    uint8_t i, of_list;
+} offsets[] = {
+    {"bell_narrow", 1, 0},    {"bell_select", 1, 0}, {"bell_roll", 1, 0},
+    {"bell_tril", 0, 0},      {"bell_triu", 0, 0},   {"bell_diagonal", 0, 0},
+    {"bell_shrink", 0, 2},    {"bell_pad", 0, 2},    {"bell_index", 0, 4},
+    {"bell_index_put", 0, 4},
+};
+
+static void
+change_node(struct fuzz_rng *rng, struct fuzz_node *node)
+{
+    int64_t by = (int64_t)fuzz_below(rng, 9) - 4, *list;
+    const char *name = fuzz_op_at(node->op)->to.name;
+    size_t k;
+
+    if (fuzz_one_in(rng, 2)) {
+        node->f[fuzz_below(rng, 2)] += 0.25 * (double)by;
+        return;
+    }
+    for (k = 0; k < ARRAY_LEN(offsets) && name; k++) {
+        uint32_t each = offsets[k].of_list;
+
+        if (strcmp(name, offsets[k].name) != 0)
+            continue;
+        if (!each) {
+            node->i[offsets[k].i] += by;
+            return;
+        }
+        /* begin and end, behind the kind of an index */
+        list = node->list + each * fuzz_below(rng, node->n_list / each);
+        list[each / 4] += by;
+        list[each / 4 + 1] += strcmp(name, "bell_pad") == 0 ? -by : by;
+        return;
+    }
+}
+
+/* Changes what can be without changing shapes. */
+static void
+change_numbers(struct bell_context *ctx, uint64_t seed, uint64_t hash,
+               struct fuzz_program *prog)
+{
+    struct fuzz_rng rng = fuzz_rng(seed);
+    uint32_t i, tries;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        for (tries = 0; tries < 8 && prog->nodes[i].op != 0; tries++) {
+            struct fuzz_node was = prog->nodes[i];
+
+            change_node(&rng, &prog->nodes[i]);
+            if (!keeps_shapes(ctx, prog, hash))
+                prog->nodes[i] = was;
+        }
+    }
+}
+
+/* ---- comparing ---- */
+
+/* The first element that differs; false: none. */
+static bool
+find_difference(const struct result *a, const struct result *b, uint32_t root,
+                size_t *out_at)
+{
+    size_t each = a->n_elems[root] ? a->size_bytes[root] / a->n_elems[root] : 0;
+    const uint8_t *x = a->bytes[root], *y = b->bytes[root];
+    double vx, vy;
+    size_t k;
+
+    if (memcmp(x, y, a->size_bytes[root]) == 0)
+        return false;
+    for (k = 0; k < a->n_elems[root]; k++, x += each, y += each) {
+        struct ref_array one = {.dtype = a->dtype[root], .n = 1};
+
+        if (memcmp(x, y, each) == 0)
+            continue;
+        *out_at = k;
+        if (!uop_dtype_infos[a->dtype[root]].is_float)
+            return true;
+        one.data = &vx;
+        ref_from_bytes(&one, x);
+        one.data = &vy;
+        ref_from_bytes(&one, y);
+        if (!isnan(vx) || !isnan(vy))
+            return true;
+    }
+    return false;
+}
+
+static void
+compare(const struct result *got, const struct result *fresh, unsigned variant,
+        struct fuzz_verdict *out)
+{
+    uint32_t i;
+    size_t at;
+
+    for (i = 0; i < got->n && !out->failed; i++) {
+        out->n_compared += got->n_elems[i];
+        if (!find_difference(got, fresh, i, &at))
+            continue;
+        out->failed = true;
+        out->root = i;
+        snprintf(out->what, sizeof(out->what),
+                 "root %u, element %zu: run %u is other than alone", i, at,
+                 variant);
+    }
+}
+
+static void
+note_failure(struct fuzz_verdict *out, const char *where)
+{
+    bell_status status = bell_error_last()->status;
+
+    out->failed = true;
+    out->lost = status == BELL_E_DEVICE_LOST || status == BELL_E_TIMEOUT;
+    snprintf(out->what, sizeof(out->what), "%s: %.350s", where,
+             bell_error_last()->message);
+}
+
+static BELL_MUST_CHECK bell_status
+run_variant(struct bell_context *ctx, const struct fuzz_program *prog,
+            unsigned variant, struct fuzz_verdict *out)
+{
+    struct result got = {0}, want = {0};
+    struct bell_context *fresh = NULL;
+    bell_status status = fuzz_fresh_context(&fresh, bell_context_device(ctx));
+
+    if (status == BELL_OK) {
+        if (with_nodes(fresh, prog, read_roots, &want) != BELL_OK)
+            note_failure(out, "a fresh context");
+        else if (with_nodes(ctx, prog, read_roots, &got) != BELL_OK)
+            note_failure(out, "a context that has seen the others");
+        else
+            compare(&got, &want, variant, out);
+    }
+    fini_result(&got);
+    fini_result(&want);
+    bell_context_destroy(fresh);
+    return status;
+}
+
+bell_status
+fuzz_check_vary(struct bell_context *ctx, const struct fuzz_program *prog,
+                struct fuzz_verdict *out)
+{
+    struct fuzz_program *changed = host_alloc(sizeof(*changed));
+    struct shapes shapes = {0};
+    bell_status status = BELL_OK;
+    unsigned v;
+
+    memset(out, 0, sizeof(*out));
+    if (!changed)
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
+    out->invalid = with_nodes(ctx, prog, hash_shapes, &shapes) != BELL_OK;
+    for (v = 0;
+         v <= N_VARIANTS && !out->invalid && !out->failed && status == BELL_OK;
+         v++) {
+        *changed = *prog;
+        if (v % N_VARIANTS)
+            change_numbers(ctx, hash_add(prog->seed, v), shapes.hash, changed);
+        status = run_variant(ctx, changed, v, out);
+    }
+    host_free(changed);
+    return status;
+}
