@@ -20,12 +20,14 @@
 #define MAX_TALL   2
 #define MAX_TILE   64 /* keys */
 #define MAX_TILES  (MAX_TILE / 16)
-#define MAX_COLS   16 /* tiles of v's columns */
-#define MAX_STEPS  64 /* of q, 256 elements of 4 at a time */
-#define BATCH      4  /* chunks that are copied together */
-#define MAX_COPY   64 /* chunks of k or v that a thread copies */
-#define Q_REGS     64 /* words of q that a thread keeps */
-#define OTHER_REGS 46 /* addresses and the like */
+#define MAX_COLS   16  /* tiles of v's columns */
+#define MAX_STEPS  64  /* of q, 256 elements of 4 at a time */
+#define BATCH      4   /* chunks that are copied together */
+#define MAX_COPY   64  /* chunks of k or v that a thread copies */
+#define Q_REGS     64  /* words of q that a thread keeps */
+#define Q_AND_OUT  128 /* the same and results; */
+#define AND_MASKED 95  /* where scores are more than scaled */
+#define OTHER_REGS 46  /* addresses and the like */
 
 static const union uop_arg no_arg = {.bits = 0};
 
@@ -793,7 +795,8 @@ static bool
 keeps_queries(const struct work *w)
 {
     return w->matrix && q_regs(w) <= Q_REGS &&
-           q_regs(w) + w->tall * w->v.wide / 16 * w->own <= 2 * Q_REGS;
+           q_regs(w) + w->tall * w->v.wide / 16 * w->own <=
+               (w->c.a->seen == w->c.scaled ? Q_AND_OUT : AND_MASKED);
 }
 
 static bool
@@ -999,9 +1002,9 @@ expand_attend_gpu(struct kernel *k, const struct attend *a,
     }
     choose_form(w);
     w->v.turned = w->matrix;
-    choose_sizes(w);
     if (!a->is_back)
         attend_find_factor(&w->c);
+    choose_sizes(w);
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time", (int)group_rows(w),
         (int)w->c.tile);
     make_memory(w);
