@@ -123,7 +123,7 @@ struct amd_channel {
     uint64_t save_va;
 };
 
-/* ring_bytes 0: the default of the kind. */
+/* ring_bytes is a power of two, a page at least. */
 BELL_MUST_CHECK bell_status amd_channel_init(struct amd_device *dev,
                                              enum amd_ring_kind kind,
                                              uint32_t ring_bytes,

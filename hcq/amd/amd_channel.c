@@ -1,5 +1,6 @@
 /* Queues of the kernel driver: memory by its rules, pointers, doorbells.
  * src: hw/amd/BRINGUP.md 5. */
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,12 +27,6 @@
 #define RESOURCE_SWIZZLE 0x80000000u
 /* Waves of a CU, for max_wave_id. */
 #define WAVES_PER_CU 32u
-
-static const uint32_t default_ring[] = {
-    [AMD_RING_PM4] = 1u << 16,
-    [AMD_RING_AQL] = 1u << 17,
-    [AMD_RING_SDMA] = 1u << 16,
-};
 
 /* ---- sizes ------------------------------------------------------------------------ */
 
@@ -243,12 +238,11 @@ amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
         .dev = dev,
         .kind = kind,
         .scratch = &dev->scratch,
-        .ring_bytes = ring_bytes ? ring_bytes : default_ring[kind],
+        .ring_bytes = ring_bytes,
     };
     bell_status status;
 
-    if (channel.ring_bytes < PAGE_BYTES)
-        channel.ring_bytes = PAGE_BYTES;
+    assert(ring_bytes >= PAGE_BYTES);
     status = alloc_queue_memory(&channel);
     if (status == BELL_OK) {
         clear_ring(&channel);
