@@ -131,7 +131,9 @@ change_node(struct fuzz_rng *rng, struct fuzz_node *node)
     size_t k;
 
     if (fuzz_one_in(rng, 2)) {
-        node->f[fuzz_below(rng, 2)] += 0.25 * (double)by;
+        /* both, where they are the ends of a range */
+        node->f[0] += 0.25 * (double)by;
+        node->f[1] += 0.25 * (double)by;
         return;
     }
     for (k = 0; k < ARRAY_LEN(offsets) && name; k++) {
