@@ -226,7 +226,7 @@ eval_move(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 static bell_status
 eval_copy(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
-    struct ref_array x = ref_source(run, u, 0);
+    struct ref_array x = ref_source(run, u, u->op == UOP_ASSIGN);
 
     if (x.n != out->n || x.dtype != out->dtype)
         return bad_node(u, "size or dtype differs from its source's");
@@ -623,6 +623,7 @@ eval_into(const struct ref_run *run, const struct uop *u, struct ref_array *out)
     case UOP_RESHAPE:
     case UOP_CONTIGUOUS:
     case UOP_DETACH:
+    case UOP_ASSIGN:
         return eval_copy(run, u, out);
     case UOP_PERMUTE:
     case UOP_EXPAND:

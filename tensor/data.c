@@ -162,10 +162,9 @@ bell_compile(struct bell_tensor *const *tensors, size_t n)
     return BELL_OK;
 }
 
-/* Realises t and gives its buffer. */
-static bell_status
-get_buffer(const char *call, struct bell_tensor *t,
-           struct tensor_buffer **out_buf)
+bell_status
+tensor_get_buffer(const char *call, struct bell_tensor *t,
+                  struct tensor_buffer **out_buf)
 {
     const struct uop *u;
 
@@ -195,7 +194,7 @@ bell_read(struct bell_tensor *t, void *dst, size_t size_bytes)
                          (unsigned long long)bell_nbytes(t));
     if (size_bytes == 0)
         return BELL_OK;
-    BELL_TRY(get_buffer(__func__, t, &buf));
+    BELL_TRY(tensor_get_buffer(__func__, t, &buf));
     return tensor_buffer_read(buf, dst, size_bytes);
 }
 

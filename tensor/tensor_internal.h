@@ -259,6 +259,11 @@ struct bell_tensor *tensor_from_bytes(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status tensor_realize_list(
     const char *call, struct bell_tensor *const *tensors, size_t n);
 
+/* Realises t, which is usable, and gives its buffer. */
+BELL_MUST_CHECK bell_status tensor_get_buffer(const char *call,
+                                              struct bell_tensor *t,
+                                              struct tensor_buffer **out_buf);
+
 /* ---- tensor/dtype.c ---- */
 
 /* The common dtype of n tensors by the rules in tensor.h. *out_weak (or NULL)

@@ -437,6 +437,8 @@ bounds_other(const struct uop_graph *g, const struct uop *u)
     case UOP_CONTIGUOUS:
     case UOP_DETACH:
         return uop_bounds(g, u->src[0]);
+    case UOP_ASSIGN:
+        return uop_bounds(g, u->src[1]);
     case UOP_PAD:
     case UOP_GATHER:
         return join_bounds(uop_bounds(g, u->src[0]), zero);

@@ -273,6 +273,21 @@ check_movement(const struct uop_graph *g, const struct uop *u)
     return BELL_OK;
 }
 
+/* Where is a buffer's place, of the value's shape. */
+static bell_status
+check_assign(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop *at = u->src[0];
+
+    while (at->op == UOP_SHRINK || at->op == UOP_RESHAPE)
+        at = at->src[0];
+    if (at->op != UOP_BUFFER)
+        return uop_bad(u, "source 0 is no part of a BUFFER");
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    BELL_TRY(check_like(u, 1, SAME_DTYPE));
+    return check_shapes(g, u);
+}
+
 static bell_status
 check_reduce_axis(const struct uop_graph *g, const struct uop *u)
 {
@@ -781,6 +796,8 @@ uop_check_node(const struct uop_graph *g, const struct uop *u,
         return check_reduce_axis(g, u);
     case UOP_GATHER:
         return check_gather(g, u);
+    case UOP_ASSIGN:
+        return check_assign(g, u);
     case UOP_CONTIGUOUS:
     case UOP_DETACH:
         BELL_TRY(check_like(u, 0, SAME_DTYPE));

@@ -266,6 +266,20 @@ BELL_API BELL_MUST_CHECK bell_status bell_item_i64(struct bell_tensor *t,
  * tensor, t unchanged. */
 BELL_API struct bell_tensor *bell_assign(struct bell_tensor *t,
                                          struct bell_tensor *value);
+/* Replaces the part of `t` that begins at begin[axis] (n_begin is t's rank) and
+ * has value's shape; the dtype is t's. For caches that grow: it is queued at
+ * once, `t` and what `value` needs being realized, and one kernel writes those
+ * elements in t's own memory and no others. What was computed from `t` before
+ * keeps what it had: where another tensor is still made of t's memory (another
+ * handle of it, or what was computed from it, is not realized and did not end),
+ * `t` is copied whole first. `value` may be made of `t`. What several calls'
+ * values share is computed for each, unless it is realized before. Nothing
+ * that needs a gradient: not `t`, and `value` after bell_detach. Returns t, or
+ * the error tensor, t's elements unchanged. */
+BELL_API struct bell_tensor *bell_assign_slice(struct bell_tensor *t,
+                                               const int64_t *begin,
+                                               uint32_t n_begin,
+                                               struct bell_tensor *value);
 /* Replaces the elements of `t`, as bell_assign(t, bell_from_data(...)). */
 BELL_API BELL_MUST_CHECK bell_status bell_write(struct bell_tensor *t,
                                                 const void *data,

@@ -330,6 +330,8 @@ frame_value(struct builder *b, const struct frame *frame)
     case UOP_CONTIGUOUS:
     case UOP_DETACH:
         return src[0];
+    case UOP_ASSIGN:
+        return src[1];
     default:
         if (uop_has(u, UOP_FLAG_MOVE))
             return src[0];
@@ -432,16 +434,22 @@ root_index(struct builder *b, const struct sched_node *node)
     return idx;
 }
 
-/* The frame's value, stored in its node's buffer. */
+/* The frame's value, stored in its node's buffer; of an ASSIGN where its
+ * source 0 would be loaded. */
 static const struct uop *
 store_frame(struct builder *b, const struct frame *frame)
 {
     const struct sched_node *node = &b->s->nodes[frame->node];
     union uop_arg none = {.bits = 0};
-    const struct uop *src[3];
+    const struct uop *src[3], *load;
 
     src[0] = param(b, param_slot(b, node->buf), node->u->dtype);
     src[1] = sched_idx_linear(b->s, frame->idx, node->shape);
+    if (node->u->op == UOP_ASSIGN) {
+        load = b->frames[b->children[frame->first_child]].value;
+        assert(load->op == UOP_LOAD && load->src[0] == src[0]);
+        src[1] = load->src[1];
+    }
     src[2] = frame->value;
     return uop_new(b->s->k, UOP_STORE, UOP_VOID, 1, none, src, 3);
 }

@@ -504,7 +504,8 @@ attend_obstacle(const struct planner *p, const struct sched_node *node)
     uint32_t i;
 
     if (read->next != SCHED_NONE || read->valid || read->idx->flat ||
-        read->context != SCHED_NONE || kernel->has_reduction)
+        read->context != SCHED_NONE || kernel->has_reduction ||
+        p->s.nodes[kernel->node].u->op == UOP_ASSIGN)
         return "attention";
     for (i = 0; i < read->idx->n; i++) {
         const struct uop *e = read->idx->e[i];
@@ -693,6 +694,16 @@ pass_reads(struct planner *p, uint32_t at)
 }
 
 /* --- stored values --- */
+
+/* The BUFFER that an ASSIGN writes to. */
+static uint32_t
+assigned_leaf(const struct planner *p, uint32_t at)
+{
+    do
+        at = source_at(p, at, 0);
+    while (p->s.nodes[at].u->op != UOP_BUFFER);
+    return at;
+}
 
 /* The node whose row-major elements are those of `at`. */
 static uint32_t
@@ -902,7 +913,8 @@ number_buffers(struct planner *p, const uint32_t *local,
     uint32_t at, n = 0, i, *root_bufs;
 
     for (at = 0; at < p->s.n_nodes; at++)
-        n += p->s.nodes[at].u->op == UOP_BUFFER || p->s.nodes[at].stored;
+        n += p->s.nodes[at].u->op == UOP_BUFFER ||
+             (p->s.nodes[at].stored && p->s.nodes[at].u->op != UOP_ASSIGN);
     plan->bufs = arena_calloc(&p->s.k->arena, n, sizeof(*plan->bufs));
     root_bufs = arena_calloc(&p->s.k->arena, n_roots, sizeof(*root_bufs));
     plan->items =
@@ -917,6 +929,10 @@ number_buffers(struct planner *p, const uint32_t *local,
             bool leaf = node->u->op == UOP_BUFFER;
             if ((i == 0) != leaf || (!leaf && !node->stored))
                 continue;
+            if (node->u->op == UOP_ASSIGN) {
+                node->buf = p->s.nodes[assigned_leaf(p, at)].buf;
+                continue;
+            }
             plan->bufs[n].n_elems = (uint64_t)node->numel;
             plan->bufs[n].dtype = node->u->dtype;
             plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;

@@ -210,6 +210,13 @@ call_scatter(struct fn_args *args)
     return fn_forward(args);
 }
 
+/* Of a handle of its own: the argument stays what it is. */
+static struct bell_tensor *
+call_assign_slice(struct fn_args *args)
+{
+    return bell_assign_slice(bell_alias(A[0].t), A[1].ints, A[1].n, A[2].t);
+}
+
 #define X     "input: tensor"
 #define SHAPE "Shape"
 #define JOIN  "Joining and splitting"
@@ -314,6 +321,9 @@ static const struct fn_row rows[] = {
     {{"scatter_add", "input: tensor, dim: int, index: tensor, src: tensor",
       "input with src added to the indexed elements", INDEX},
      FN(tatt, bell_scatter_add), .glue = call_scatter},
+    {{"assign_slice", "input: tensor, begin: ints, value: tensor",
+      "input with the part that begins there replaced; has no gradient", INDEX},
+     .glue = call_assign_slice},
     {{"masked_fill", "input: tensor, mask: tensor, value: float",
       "mask ? value : input", INDEX}, FN(ttf, bell_masked_fill)},
     {{"embedding", "input: tensor, weight: tensor",

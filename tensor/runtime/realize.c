@@ -678,7 +678,8 @@ queue_kernels(struct run *run, const struct rt_plan *plan)
     return BELL_OK;
 }
 
-/* The tensors become leaves. A root that is a leaf already keeps its buffer. */
+/* The tensors become leaves. A root that is a leaf already keeps its buffer;
+ * an ASSIGN is done once and denotes nothing. */
 static bell_status
 set_results(struct run *run, const struct rt_plan *plan)
 {
@@ -687,6 +688,8 @@ set_results(struct run *run, const struct rt_plan *plan)
     for (r = 0; r < run->n; r++) {
         uint32_t i = plan->sched.root_bufs[r];
         const struct sched_buf *buf = &plan->sched.bufs[i];
+        if (run->tensors[r]->uop->op == UOP_ASSIGN)
+            continue;
         BELL_TRY(tensor_set_buffer(run->tensors[r], buf->leaf >= 0
                                                         ? run->leaves[buf->leaf]
                                                         : run->results[i]));

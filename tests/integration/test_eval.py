@@ -286,6 +286,9 @@ def index_cases():
             added.flat[4 * a + column[a][b]] += Y[a, b]
     case('scatter(x, 1, n, y)', scattered)
     case('scatter_add(x, 1, n, y)', added)
+    case('assign_slice(x, [1, 2], y[:2, :2]) - x', Array.make(
+        (3, 4), lambda a, b: Y[a - 1, b - 2] - X[a, b]
+        if a >= 1 and b >= 2 else 0))
 
 
 def variance(values, correction=1):

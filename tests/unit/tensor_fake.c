@@ -125,6 +125,54 @@ store(struct bell_tensor *t, const struct ref_array *array)
     return status;
 }
 
+/* A leaf whose elements are their numbers. */
+static bell_status
+number_leaf(void *user, const struct uop *u, struct ref_array *array)
+{
+    size_t k;
+
+    (void)user;
+    (void)u;
+    for (k = 0; k < array->n; k++) {
+        if (uop_dtype_infos[array->dtype].is_float)
+            array->f[k] = (double)k;
+        else
+            array->i[k] = (int64_t)k;
+    }
+    return BELL_OK;
+}
+
+/* What an ASSIGN does. */
+static bell_status
+store_slice(struct bell_context *c, const struct uop *u,
+            const struct ref_array *value)
+{
+    const struct uop *at = u->src[0];
+    struct ref_array place, all = *value;
+    const struct tensor_buffer *buf;
+    bell_status status;
+    size_t k;
+
+    BELL_TRY(ref_eval(&c->graph, &at, 1, number_leaf, NULL, NULL, &place));
+    while (at->op != UOP_BUFFER)
+        at = at->src[0];
+    buf = at->arg.data;
+    all.n = (size_t)buf->n_elems;
+    all.data = host_alloc((all.n + 1) * 8);
+    status = all.data ? read_leaf(NULL, at, &all)
+                      : bell_fail(BELL_E_NO_MEMORY, "no memory to assign");
+    for (k = 0; k < value->n && status == BELL_OK; k++) {
+        size_t i = uop_dtype_infos[value->dtype].is_float ? (size_t)place.f[k]
+                                                          : (size_t)place.i[k];
+        all.i[i] = value->i[k];
+    }
+    if (status == BELL_OK)
+        ref_to_bytes(&all, buf->device_mem);
+    host_free(all.data);
+    ref_array_fini(&place);
+    return status;
+}
+
 /* There is nothing to compile. */
 bell_status
 tensor_compile(struct bell_context *c, struct bell_tensor *const *tensors,
@@ -164,7 +212,9 @@ tensor_realize(struct bell_context *c, struct bell_tensor *const *tensors,
     if (status == BELL_OK)
         status = ref_eval(&c->graph, roots, n, read_leaf, NULL, NULL, out);
     for (i = 0; i < n && status == BELL_OK; i++) {
-        if (!bell_is_realized(tensors[i]))
+        if (roots[i]->op == UOP_ASSIGN)
+            status = store_slice(c, roots[i], &out[i]);
+        else if (!bell_is_realized(tensors[i]))
             status = store(tensors[i], &out[i]);
     }
     for (i = 0; i < n; i++)

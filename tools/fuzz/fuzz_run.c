@@ -345,6 +345,28 @@ compare(struct job *job, const struct ref_array *got)
     return BELL_OK;
 }
 
+/* In place of one root, a part of zeros that it is assigned to: what computes it
+ * stores it there. */
+static void
+assign_root(struct job *job)
+{
+    uint32_t at = job->prog->n_nodes % job->n_roots, i, n;
+    struct bell_tensor *root = job->roots[at], *whole;
+    int64_t shape[BELL_MAX_RANK], begin[BELL_MAX_RANK],
+        bounds[2 * BELL_MAX_RANK];
+
+    n = bell_ndim(root);
+    for (i = 0; i < n; i++) {
+        begin[i] = (job->prog->n_nodes + i) % 3;
+        bounds[2 * i] = begin[i];
+        bounds[2 * i + 1] = begin[i] + bell_shape(root)[i];
+        shape[i] = bounds[2 * i + 1] + i % 2;
+    }
+    whole = bell_zeros(job->ctx, shape, n, bell_dtype_of(root));
+    whole = bell_assign_slice(whole, begin, n, root);
+    job->roots[at] = bell_shrink(whole, bounds, 2 * n);
+}
+
 static BELL_MUST_CHECK bell_status
 run_job(struct job *job)
 {
@@ -358,6 +380,7 @@ run_job(struct job *job)
     }
     BELL_TRY(init_bounds(job));
     BELL_TRY(widen_all(job, 1, N_NOISY, 1));
+    assign_root(job);
     if (bell_realize(job->roots, job->n_roots) != BELL_OK) {
         library_failed(job, "bell_realize");
         return BELL_OK;

@@ -1,0 +1,267 @@
+/* Assignment to a part of a tensor, in its memory.
+ *
+ * Handles denote values, and a value's memory is written to only when no other
+ * handle can see it: what is made of the buffer is looked for, from the
+ * handles down. The queue runs in order, so kernels that read the buffer
+ * before, and those that will, are before and behind the one that writes.
+ */
+#include "tensor/tensor_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tensor/gradient.h"
+#include "tensor/node.h"
+
+#define SEEN   1u
+#define WANTED 2u
+
+/* A search for nodes, from roots down. */
+struct search {
+    struct bell_context *ctx;
+    uint8_t *mark; /* by node id */
+    const struct uop **stack;
+    size_t n_stack;
+    bool of_gradients; /* where they flow */
+};
+
+static bell_status
+search_init(struct search *s, struct bell_context *ctx, bool of_gradients)
+{
+    *s = (struct search){.ctx = ctx, .of_gradients = of_gradients};
+    s->mark = host_calloc(ctx->graph.n_nodes + 1, sizeof(*s->mark));
+    s->stack = host_alloc((ctx->graph.n_nodes + 1) * sizeof(*s->stack));
+    if (s->mark && s->stack)
+        return BELL_OK;
+    return bell_fail(BELL_E_NO_MEMORY, "out of memory assigning");
+}
+
+static void
+search_fini(struct search *s)
+{
+    host_free(s->mark);
+    host_free(s->stack);
+}
+
+static void
+push(struct search *s, const struct uop *u)
+{
+    assert(u->id < s->ctx->graph.n_nodes);
+    if (s->mark[u->id] & SEEN)
+        return;
+    s->mark[u->id] |= SEEN;
+    s->stack[s->n_stack++] = u;
+}
+
+/* Is a wanted node under `root`, and was not come to before? What a gradient
+ * rule names counts, as long as its node is there. */
+static bool
+search_from(struct search *s, const struct uop *root)
+{
+    const struct tensor_rule *rule;
+    const struct uop *u;
+    uint32_t i;
+
+    for (push(s, root); s->n_stack;) {
+        u = s->stack[--s->n_stack];
+        if (s->mark[u->id] & WANTED)
+            return true;
+        if (s->of_gradients && u->op == UOP_DETACH)
+            continue;
+        rule = tensor_rule_find(s->ctx, u);
+        for (i = 0; i < u->n_src; i++)
+            push(s, u->src[i]);
+        if (rule)
+            push(s, rule->a);
+        if (rule && rule->b)
+            push(s, rule->b);
+    }
+    return false;
+}
+
+static const struct uop *
+buffer_of(const struct bell_tensor *t)
+{
+    const struct uop *u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
+
+    return u->op == UOP_BUFFER ? u : NULL;
+}
+
+/* Is `u` made of the buffer? */
+static bell_status
+is_made_of(struct bell_context *ctx, const struct uop *u,
+           const struct uop *buffer, bool *out)
+{
+    struct search s;
+    bell_status status = search_init(&s, ctx, false);
+
+    if (status == BELL_OK) {
+        s.mark[buffer->id] |= WANTED;
+        *out = search_from(&s, u);
+    }
+    search_fini(&s);
+    return status;
+}
+
+/* Is another handle made of t's buffer? */
+static bell_status
+is_shared(const struct bell_tensor *t, const struct uop *buffer, bool *out)
+{
+    const struct bell_tensor *other;
+    struct tensor_iter it;
+    struct search s;
+    bell_status status = search_init(&s, t->ctx, false);
+
+    *out = false;
+    if (status == BELL_OK)
+        s.mark[buffer->id] |= WANTED;
+    for (other = tensor_first(t->ctx, &it); status == BELL_OK && other && !*out;
+         other = tensor_next(t->ctx, &it))
+        *out = other != t && search_from(&s, other->uop);
+    search_fini(&s);
+    return status;
+}
+
+/* Would a gradient flow through `t`? */
+static bell_status
+needs_gradient(const struct bell_tensor *t, bool *out)
+{
+    const struct bell_tensor *other;
+    struct tensor_iter it;
+    struct search s;
+    bool any = false;
+    bell_status status = search_init(&s, t->ctx, true);
+
+    *out = false;
+    for (other = tensor_first(t->ctx, &it); status == BELL_OK && other;
+         other = tensor_next(t->ctx, &it)) {
+        if (!(other->flags & TENSOR_REQUIRES_GRAD))
+            continue;
+        s.mark[other->uop->id] |= WANTED;
+        any = true;
+    }
+    if (any)
+        *out = search_from(&s, t->uop);
+    search_fini(&s);
+    return status;
+}
+
+/* ---- the work ---- */
+
+/* Stores `value` at `place`, a part of a buffer that `value` is not made of. */
+static bell_status
+store_at(struct bell_context *ctx, const char *call, const struct uop *place,
+         const struct uop *value)
+{
+    const struct uop *src[2] = {place, value};
+    union uop_arg none = {.bits = 0};
+    struct bell_tensor *t;
+    bell_status status;
+
+    t = tensor_new(ctx, call,
+                   uop_new_shaped(&ctx->graph, UOP_ASSIGN, place->dtype, none,
+                                  src, 2, tn_shape(ctx, place)));
+    if (t->flags & TENSOR_ERROR)
+        return bell_context_status(ctx);
+    status = tensor_realize(ctx, &t, 1);
+    bell_tensor_release(t);
+    return status;
+}
+
+/* Gives t memory of its own, with the elements that it has. */
+static bell_status
+copy_whole(const char *call, struct bell_tensor *t)
+{
+    struct bell_context *ctx = t->ctx;
+    struct tensor_buffer *fresh;
+    bell_status status;
+
+    BELL_TRY(tensor_buffer_create(ctx, t->dtype, bell_numel(t), &fresh));
+    status =
+        store_at(ctx, call, tensor_buffer_node(ctx, fresh, t->shape), t->uop);
+    if (status == BELL_OK)
+        status = tensor_set_buffer(t, fresh);
+    tensor_buffer_release(fresh);
+    return status;
+}
+
+/* The memory of `t` is what no other handle, nor `value`, is made of. */
+static bell_status
+own_memory(const char *call, struct bell_tensor *t, struct bell_tensor *value)
+{
+    struct tensor_buffer *buf;
+    bool reads, shared;
+
+    BELL_TRY(tensor_get_buffer(call, t, &buf));
+    BELL_TRY(is_made_of(t->ctx, value->uop, buffer_of(t), &reads));
+    if (reads && !buffer_of(value))
+        BELL_TRY(tensor_realize_list(call, &value, 1));
+    BELL_TRY(is_shared(t, buffer_of(t), &shared));
+    return shared ? copy_whole(call, t) : BELL_OK;
+}
+
+static bell_status
+assign_slice(const char *call, struct bell_tensor *t, const int64_t *begin,
+             struct bell_tensor *value)
+{
+    int64_t bounds[2 * BELL_MAX_RANK];
+    uint32_t i;
+
+    for (i = 0; i < t->shape->n; i++) {
+        bounds[2 * i] = begin[i];
+        bounds[2 * i + 1] = begin[i] + value->shape->d[i];
+    }
+    BELL_TRY(own_memory(call, t, value));
+    return store_at(t->ctx, call, tn_shrink(t->ctx, t->uop, bounds),
+                    tensor_node(value));
+}
+
+struct bell_tensor *
+bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
+                  struct bell_tensor *value)
+{
+    char text[TENSOR_SHAPE_STR];
+    struct bell_tensor *out;
+    const struct uop *u;
+    bool bad, grad;
+    uint32_t i;
+
+    if (!tensor_check2(__func__, t, value, &out))
+        return out;
+    if (t->flags & TENSOR_WEAK)
+        return tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
+                           "to a bell_scalar");
+    bad = n_begin != t->shape->n || value->shape->n != t->shape->n;
+    for (i = 0; !bad && i < n_begin; i++)
+        bad = begin[i] < 0 || begin[i] > t->shape->d[i] ||
+              value->shape->d[i] > t->shape->d[i] - begin[i];
+    if (bad)
+        return tensor_fail(t->ctx, __func__, BELL_BAD_SHAPE,
+                           "a value of shape %s to a tensor of shape %s from "
+                           "%s on",
+                           SHAPE_OF(value), SHAPE_OF(t),
+                           tensor_shape_str(begin, n_begin < 32 ? n_begin : 32,
+                                            text, sizeof(text)));
+    u = tensor_node(value);
+    if (tn_bad(u))
+        return tensor_new(t->ctx, __func__, u);
+    if (t->dtype != u->dtype)
+        return tensor_fail(t->ctx, __func__, BELL_BAD_DTYPE,
+                           "a value of %s to a tensor of %s", DTYPE_OF(value),
+                           DTYPE_OF(t));
+    if (needs_gradient(t, &grad) != BELL_OK)
+        return tensor_fail_last(t->ctx, __func__);
+    if (grad)
+        return tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
+                           "to a tensor that needs a gradient");
+    if (needs_gradient(value, &grad) != BELL_OK)
+        return tensor_fail_last(t->ctx, __func__);
+    if (grad)
+        return tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
+                           "a value that needs a gradient; bell_detach it");
+    if (bell_numel(value) > 0 && value != t &&
+        assign_slice(__func__, t, begin, value) != BELL_OK)
+        return tensor_fail_last(t->ctx, __func__);
+    return t;
+}
