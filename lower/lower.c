@@ -12,6 +12,7 @@
 #include "lower/index.h"
 #include "lower/linearize.h"
 #include "lower/opt/opt.h"
+#include "lower/pack.h"
 #include "uops/validate.h"
 
 /* ---- estimates and name ---- */
@@ -264,6 +265,28 @@ lower_check(const struct uop_graph *g, const struct uop *sink)
     return status;
 }
 
+/* Kernels of one launch. */
+static bell_status
+lower_kernels(struct uop_graph *g, const struct uop *sink,
+              const struct lower_target *target,
+              struct lower_program *out_program)
+{
+    struct lower_program *parts = host_calloc(sink->n_src, sizeof(*parts));
+    bell_status status = BELL_OK;
+    uint32_t i;
+
+    if (!parts)
+        return bell_fail(BELL_E_NO_MEMORY, "lowering %u kernels", sink->n_src);
+    for (i = 0; i < sink->n_src && status == BELL_OK; i++)
+        status = lower_kernel(g, sink->src[i], target, &parts[i]);
+    if (status == BELL_OK)
+        status = lower_pack(g, parts, sink->n_src, target, out_program);
+    host_free(parts);
+    BELL_TRY(status);
+    return uop_validate_pass(g, out_program->ops, out_program->n_ops,
+                             UOP_STAGE_P, "packing");
+}
+
 bell_status
 lower_kernel(struct uop_graph *g, const struct uop *sink,
              const struct lower_target *target,
@@ -272,6 +295,9 @@ lower_kernel(struct uop_graph *g, const struct uop *sink,
     struct lower_program p;
     struct kernel k;
     bell_status status;
+
+    if (sink->src[0]->op == UOP_SINK)
+        return lower_kernels(g, sink, target, out_program);
 
     memset(&p, 0, sizeof(p));
     BELL_TRY(kernel_init(&k, g, sink, target));

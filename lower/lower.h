@@ -115,7 +115,7 @@ struct lower_program {
     double n_flops, n_bytes; /* estimates for one launch */
 };
 
-#define LOWER_MAX_SLOTS 64
+#define LOWER_MAX_SLOTS 128
 
 /* Is what is under `sink` a kernel as above? BELL_E_INTERNAL says what is not,
  * and of which node. For IR from elsewhere: the scheduler's is. */
@@ -123,7 +123,8 @@ BELL_MUST_CHECK bell_status lower_check(const struct uop_graph *g,
                                         const struct uop *sink);
 
 /* Optimises, expands, decomposes and linearises one kernel. Nodes are made in
- * `g`, the kernel's graph. */
+ * `g`, the kernel's graph. A SINK of SINKs is kernels that are one launch:
+ * none loads what another stores (lower/schedule/sched_pack.c). */
 BELL_MUST_CHECK bell_status lower_kernel(struct uop_graph *g,
                                          const struct uop *sink,
                                          const struct lower_target *target,

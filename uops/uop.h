@@ -382,6 +382,12 @@ BELL_MUST_CHECK bell_status uop_substitute(
     struct uop_graph *g, const struct uop **roots, size_t n_roots,
     const struct uop *const *from, const struct uop *const *to, size_t n_pairs);
 
+/* Copies what is under `root`, of the kernel or program stage, into another,
+ * empty graph, in its canonical order: equal roots become equal copies. */
+BELL_MUST_CHECK bell_status uop_graph_copy(const struct uop *root,
+                                           struct uop_graph *to,
+                                           const struct uop **out_root);
+
 /* Checks what may occur in a stage: ops, source counts, dtypes, lanes, args,
  * bound ranges. The message names the node as printed. */
 BELL_MUST_CHECK bell_status uop_validate(const struct uop_graph *g,

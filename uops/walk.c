@@ -201,3 +201,32 @@ uop_substitute(struct uop_graph *g, const struct uop **roots, size_t n_roots,
     host_free(list);
     return status;
 }
+
+bell_status
+uop_graph_copy(const struct uop *root, struct uop_graph *to,
+               const struct uop **out_root)
+{
+    const struct uop **list, **map;
+    size_t n, i;
+    uint32_t j;
+
+    BELL_TRY(uop_canonical_order(root, &list, &n));
+    map = host_alloc(((size_t)root->id + 1) * sizeof(*map));
+    for (i = 0; map && i < n; i++) {
+        const struct uop *u = list[i], *small[16], **src = small;
+        if (u->n_src > 16)
+            src = arena_alloc(&to->arena, u->n_src * sizeof(*src));
+        for (j = 0; src && j < u->n_src; j++)
+            src[j] = map[u->src[j]->id];
+        if (!src)
+            to->failed = true;
+        map[u->id] =
+            uop_new(to, u->op, u->dtype, u->lanes, u->arg, src, u->n_src);
+    }
+    host_free(list);
+    if (!map)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory copying a kernel");
+    *out_root = map[root->id];
+    host_free(map);
+    return uop_graph_status(to);
+}

@@ -163,4 +163,9 @@ BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
 BELL_MUST_CHECK bell_status sched_join(struct sched *s, struct sched_plan *plan,
                                        const bool *fixed);
 
+/* Makes one launch of kernels that do not wait for each other, in an order of
+ * its own (lower/schedule/sched_pack.c). */
+BELL_MUST_CHECK bell_status sched_pack(struct sched *s,
+                                       struct sched_plan *plan);
+
 #endif

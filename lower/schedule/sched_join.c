@@ -16,6 +16,9 @@
 #define LOOK_BACK 32 /* kernels before it that one may be joined with */
 #define MAX_LOADS 64 /* of a kernel that may be joined */
 #define MAX_NODES 400
+/* Of two kernels together: shared by the threads of some work-groups they take
+ * less time than a launch (0.8 us on an H100, docs/nvidia.md). guess */
+#define FEW_STEPS 16384
 
 /* A kernel of the plan. */
 struct part {
@@ -170,6 +173,8 @@ fits(const struct joiner *j, uint32_t a, uint32_t b)
     if (!is_around(few, all) || !gains(j, a, b))
         return false;
     return few->n_loops == all->n_loops || !few->n_reduces ||
+           all->n_outputs * all->length + few->n_outputs * few->length <
+               FEW_STEPS ||
            !sched_too_few(j->s->target, few->n_outputs, few->length, true);
 }
 

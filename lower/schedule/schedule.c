@@ -1098,7 +1098,7 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
                                    "joining kernels"));
         log_kernel(&plan->items[i]);
     }
-    return BELL_OK;
+    return p->s.target->packs_for ? sched_pack(&p->s, plan) : BELL_OK;
 }
 
 static bell_status

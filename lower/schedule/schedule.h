@@ -9,7 +9,7 @@
 
 #include "uops/uop.h"
 
-#define SCHED_MAX_PARAMS 64
+#define SCHED_MAX_PARAMS 128
 
 /* A buffer of the schedule. Indices below n_leaves are the leaves, in order
  * of first visit; then come the values that the schedule stores. */
@@ -20,9 +20,11 @@ struct sched_buf {
     int32_t root; /* number of the first root that it is the value of, or -1 */
 };
 
+struct lower_target;
+
 /* One kernel launch. */
 struct sched_item {
-    const struct uop *sink; /* stage K */
+    const struct uop *sink; /* stage K; or a SINK of such, of one launch */
     uint32_t n_outs;        /* PARAM slots below it are outputs */
     uint32_t n_bufs;        /* PARAM slot i is bufs[i] */
     const uint32_t *bufs;   /* index into sched_plan.bufs */
@@ -47,6 +49,9 @@ struct sched_target {
     uint32_t attends;    /* attention that is one kernel: lower_attends */
     bool turns_words;    /* F32 factors are to lie along the sum */
     bool turns_rows;     /* those that the last axis does not vary with are */
+    /* what kernels are lowered for where independent ones share launches;
+     * NULL: each has its own */
+    const struct lower_target *packs_for;
 };
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves

@@ -22,37 +22,6 @@ struct pool {
     _Atomic uint32_t next;
 };
 
-/* Copies what is under `root` into another, empty graph, in the order that a
- * kernel is kept by: equal kernels become equal code. */
-static bell_status
-copy_graph(const struct uop *root, struct uop_graph *to,
-           const struct uop **out_root)
-{
-    const struct uop **list, **map;
-    size_t n, i;
-    uint32_t j;
-
-    BELL_TRY(uop_canonical_order(root, &list, &n));
-    map = host_alloc((root->id + 1) * sizeof(*map));
-    for (i = 0; map && i < n; i++) {
-        const struct uop *u = list[i], *small[16], **src = small;
-        if (u->n_src > 16)
-            src = arena_alloc(&to->arena, u->n_src * sizeof(*src));
-        for (j = 0; src && j < u->n_src; j++)
-            src[j] = map[u->src[j]->id];
-        if (!src)
-            to->failed = true;
-        map[u->id] =
-            uop_new(to, u->op, u->dtype, u->lanes, u->arg, src, u->n_src);
-    }
-    host_free(list);
-    if (!map)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory copying a kernel");
-    *out_root = map[root->id];
-    host_free(map);
-    return uop_graph_status(to);
-}
-
 /* Who asks to see what cannot be shown (a program that prints machine code is
  * not there) is told so. */
 static bell_status
@@ -133,7 +102,7 @@ compile(struct rt_job *job)
     bell_status status;
 
     uop_graph_init(&g);
-    status = copy_graph(job->sink, &g, &sink);
+    status = uop_graph_copy(job->sink, &g, &sink);
     if (status == BELL_OK)
         status = compile_sink(&g, sink, job);
     uop_graph_fini(&g);
@@ -477,7 +446,7 @@ tensor_kernel_usage(const struct bell_context *ctx, size_t number,
                          hcq_device_name(rt->dev));
     memset(out_usage, 0, sizeof(*out_usage));
     uop_graph_init(&g);
-    status = copy_graph(rt->kernel_list[number].sink, &g, &sink);
+    status = uop_graph_copy(rt->kernel_list[number].sink, &g, &sink);
     if (status == BELL_OK)
         status = measure(&g, sink, &rt->target, out_usage);
     uop_graph_fini(&g);

@@ -17,6 +17,8 @@
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/runtime.h"
+#include "tensor/tensor_internal.h"
 #include "tests/unit/expect.h"
 
 /* Kernels, at most, on NVIDIA's and AMD's chips. */
@@ -26,9 +28,9 @@ static const struct device {
     uint32_t attention, block, backward, mlp, adam;
     uint32_t without; /* products of the block's gradients that have none */
 } devices[] = {
-    {"NV@null:h100", {"wgmma.mma_async", "mma.sync"}, 1, 9, 49, 18, 13, 4},
-    {"AMD@null:mi300x", {"llvm.amdgcn.mfma."}, 1, 9, 50, 18, 13, 4},
-    {"AMD@null:rx7900xtx", {"llvm.amdgcn.wmma."}, 1, 9, 49, 18, 13, 4},
+    {"NV@null:h100", {"wgmma.mma_async", "mma.sync"}, 1, 7, 26, 12, 1, 4},
+    {"AMD@null:mi300x", {"llvm.amdgcn.mfma."}, 1, 7, 25, 12, 1, 4},
+    {"AMD@null:rx7900xtx", {"llvm.amdgcn.wmma."}, 1, 7, 25, 12, 1, 4},
 };
 
 static const struct device *device;
@@ -61,11 +63,13 @@ n_planned(void)
 }
 
 static void
-check_most(const char *what, uint64_t n, uint64_t most)
+check_most(const char *what, uint64_t n_now, uint64_t most)
 {
+    int64_t n = (int64_t)n_now; /* beyond others: fewer, perhaps */
+
     if (getenv("BELL_TEST_COUNTS"))
         print_message("%s: %s: %d kernels\n", device->name, what, (int)n);
-    if (n > most)
+    if (n > (int64_t)most)
         fail_msg("%s on %s: %d kernels, not %d", what, bell_context_device(ctx),
                  (int)n, (int)most);
 }
@@ -384,13 +388,18 @@ test_block(void **state)
     for (i = 0; i < ARRAY_LEN(devices); i++) {
         set_up(&devices[i]);
         make_block(&p, 1024);
-        before = n_planned();
+        ctx->runtime->sched_target.packs_for = NULL; /* each by itself */
         out[0] = block(&p);
         check_products("a block", out, 1, 5, 0);
-        check_most("a block", n_planned() - before, device->block);
-        before = n_planned();
         n = block_gradients(&p, out);
         check_products("a block's gradients", out, n, 10, device->without);
+        bell_context_destroy(ctx);
+        set_up(&devices[i]);
+        make_block(&p, 1024);
+        expect_kernels("a block", block(&p), device->block);
+        before = n_planned();
+        n = block_gradients(&p, out);
+        expect_ok(bell_compile(out, n));
         check_most("a block's gradients", n_planned() - before,
                    device->backward);
         bell_context_destroy(ctx);

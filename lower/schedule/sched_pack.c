@@ -1,0 +1,371 @@
+/* Kernels that wait for each other in no way are one launch (lower/pack.h).
+ *
+ * Of those whose inputs are there, the one that most others wait for in a row
+ * is next, with all that are alike. One that has waited for long is next, too:
+ * what it reads takes memory until then.
+ */
+#include "lower/schedule/sched_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "lower/pack.h"
+
+#define MAX_WAIT  8  /* launches */
+#define MAX_READY 64 /* kernels looked at */
+#define MAX_PARTS 64
+
+/* A kernel of the plan. */
+struct waiting {
+    uint32_t height;   /* kernels that run after it, in the longest row */
+    uint32_t n_before; /* kernels that it waits for */
+    uint32_t since;    /* launches when its inputs were there */
+    bool has_form, shares;
+    struct lower_form form;
+};
+
+struct launcher {
+    struct sched *s;
+    struct sched_plan *plan;
+    struct waiting *items;
+    uint32_t *users, *first_user; /* items that read an item's values */
+    uint32_t *ready, n_ready;
+    uint32_t n_launches;
+    struct sched_item *launches;
+};
+
+static bell_status
+find_form(struct launcher *l, uint32_t at)
+{
+    const struct lower_target *target = l->s->target->packs_for;
+    struct waiting *w = &l->items[at];
+    struct lower_program program;
+    const struct uop *sink;
+    struct uop_graph g;
+    bell_status status;
+
+    if (w->has_form)
+        return BELL_OK;
+    uop_graph_init(&g);
+    status = uop_graph_copy(l->plan->items[at].sink, &g, &sink);
+    if (status == BELL_OK)
+        status = lower_kernel(&g, sink, target, &program);
+    if (status == BELL_OK)
+        w->shares = lower_form_of(&program, target, &w->form);
+    w->has_form = true;
+    uop_graph_fini(&g);
+    return status;
+}
+
+/* Kernels that touched a buffer since it was last stored to. */
+struct touched {
+    uint32_t by, next; /* next: of an older one; SCHED_NONE: none */
+};
+
+/* Calls see(before, after) for kernels that are to stay in this order: of the
+ * same buffer one stores, and the other one loads or stores. Items are in an
+ * order in which they can run. */
+static bell_status
+see_pairs(struct launcher *l,
+          void (*see)(struct launcher *l, uint32_t before, uint32_t after))
+{
+    const struct sched_plan *plan = l->plan;
+    uint32_t *writer = host_alloc(plan->n_bufs * sizeof(*writer) + 1);
+    uint32_t *last = host_alloc(plan->n_bufs * sizeof(*last) + 1);
+    struct touched *list = NULL;
+    size_t n = 0, cap = 0;
+    bool good = writer && last;
+    uint32_t i, k, b;
+
+    for (i = 0; good && i < plan->n_bufs; i++)
+        writer[i] = last[i] = SCHED_NONE;
+    for (i = 0; good && i < plan->n_items; i++) {
+        const struct sched_item *item = &plan->items[i];
+        for (k = 0; good && k < item->n_bufs; k++) {
+            b = item->bufs[k];
+            if (writer[b] != SCHED_NONE)
+                see(l, writer[b], i);
+            if (k >= item->n_outs) {
+                good =
+                    host_grow((void **)&list, &cap, n + 1, sizeof(*list)) == 0;
+                if (good) {
+                    list[n] = (struct touched){i, last[b]};
+                    last[b] = (uint32_t)n++;
+                }
+                continue;
+            }
+            for (; last[b] != SCHED_NONE; last[b] = list[last[b]].next) {
+                if (list[last[b]].by != i)
+                    see(l, list[last[b]].by, i);
+            }
+        }
+        for (k = 0; k < item->n_outs; k++)
+            writer[item->bufs[k]] = i;
+    }
+    host_free(writer);
+    host_free(last);
+    host_free(list);
+    return good ? BELL_OK
+                : bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+}
+
+static void
+count_pair(struct launcher *l, uint32_t before, uint32_t after)
+{
+    l->first_user[before + 2]++;
+    l->items[after].n_before++;
+}
+
+static void
+list_pair(struct launcher *l, uint32_t before, uint32_t after)
+{
+    l->users[l->first_user[before + 1]++] = after;
+}
+
+/* Who waits for whom. */
+static bell_status
+find_users(struct launcher *l)
+{
+    const struct sched_plan *plan = l->plan;
+    uint32_t i, k, n = 0;
+
+    l->first_user = host_calloc(plan->n_items + 2, sizeof(*l->first_user));
+    if (!l->first_user)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    BELL_TRY(see_pairs(l, count_pair));
+    for (i = 0; i < plan->n_items + 2; i++)
+        l->first_user[i] = n += l->first_user[i];
+    l->users = host_alloc(n * sizeof(*l->users) + 1);
+    if (!l->users)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    BELL_TRY(see_pairs(l, list_pair));
+    for (i = plan->n_items; i-- > 0;) {
+        for (k = l->first_user[i]; k < l->first_user[i + 1]; k++) {
+            uint32_t above = l->items[l->users[k]].height + 1;
+            if (l->items[i].height < above)
+                l->items[i].height = above;
+        }
+    }
+    return BELL_OK;
+}
+
+/* Is ready item `a` to be before b? */
+static bool
+is_sooner(const struct launcher *l, uint32_t a, uint32_t b)
+{
+    const struct waiting *wa = &l->items[a], *wb = &l->items[b];
+    bool late_a = l->n_launches - wa->since >= MAX_WAIT;
+    bool late_b = l->n_launches - wb->since >= MAX_WAIT;
+
+    if (late_a != late_b)
+        return late_a;
+    return wa->height != wb->height ? wa->height > wb->height : a < b;
+}
+
+/* Arguments of a launch while it is put together. */
+struct args {
+    uint32_t bufs[SCHED_MAX_PARAMS], vars[SCHED_MAX_PARAMS];
+    uint32_t n_bufs, n_vars;
+};
+
+static uint32_t
+add_new(uint32_t *list, uint32_t n, uint32_t what)
+{
+    uint32_t i;
+
+    for (i = 0; i < n && list[i] != what; i++)
+        ;
+    list[i] = what;
+    return i == n ? n + 1 : n;
+}
+
+/* Adds the kernel's to the launch's; false if they are too many. */
+static bool
+add_args(struct args *args, const struct sched_item *item)
+{
+    struct args all = *args;
+    uint32_t i;
+
+    if (all.n_bufs + all.n_vars + item->n_bufs + item->n_vars >
+        SCHED_MAX_PARAMS)
+        return false;
+    for (i = 0; i < item->n_bufs; i++)
+        all.n_bufs = add_new(all.bufs, all.n_bufs, item->bufs[i]);
+    for (i = 0; i < item->n_vars; i++)
+        all.n_vars = add_new(all.vars, all.n_vars, item->vars[i]);
+    *args = all;
+    return true;
+}
+
+static uint32_t
+slot_of(const uint32_t *list, uint32_t what)
+{
+    uint32_t i;
+
+    for (i = 0; list[i] != what; i++)
+        ;
+    return i;
+}
+
+/* The kernel, storing to and loading from the slots of its launch. */
+static bell_status
+move_slots(struct launcher *l, const struct sched_item *item,
+           const struct sched_item *launch, const struct uop **out_sink)
+{
+    const struct uop *from[SCHED_MAX_PARAMS], *to[SCHED_MAX_PARAMS], **list;
+    uint32_t n_from = 0;
+    size_t n, i;
+
+    BELL_TRY(uop_toposort(l->s->k, &item->sink, 1, &list, &n));
+    for (i = 0; i < n; i++) {
+        const struct uop *u = list[i];
+        union uop_arg slot;
+        if (u->op == UOP_PARAM)
+            slot.i = slot_of(launch->bufs, item->bufs[u->arg.i]);
+        else if (u->op == UOP_VAR)
+            slot.i = launch->n_bufs +
+                     slot_of(launch->vars, item->vars[u->arg.i - item->n_bufs]);
+        else
+            continue;
+        from[n_from] = u;
+        to[n_from++] =
+            uop_new(l->s->k, u->op, u->dtype, 1, slot, u->src, u->n_src);
+    }
+    host_free(list);
+    *out_sink = item->sink;
+    return uop_substitute(l->s->k, out_sink, 1, from, to, n_from);
+}
+
+/* Of the ready kernels those that go into ready[0]'s launch: they come first in
+ * ready[] then. Their number. */
+static bell_status
+choose_parts(struct launcher *l, struct args *args, uint32_t *out_n)
+{
+    uint32_t most = l->n_ready < MAX_READY ? l->n_ready : MAX_READY, n = 0, i;
+    struct lower_form form = {0};
+
+    *out_n = 1;
+    if (most == 1)
+        return BELL_OK;
+    for (i = 0; i < most && n < MAX_PARTS; i++) {
+        uint32_t at = l->ready[i];
+        struct lower_form both = form;
+        BELL_TRY(find_form(l, at));
+        if (n == 0)
+            both = l->items[at].form;
+        if (!l->items[at].shares ||
+            (n && !lower_form_join(&both, &l->items[at].form,
+                                   l->s->target->packs_for)) ||
+            !add_args(args, &l->plan->items[at])) {
+            if (n == 0)
+                return BELL_OK;
+            continue;
+        }
+        form = both;
+        l->ready[i] = l->ready[n];
+        l->ready[n++] = at;
+    }
+    *out_n = n;
+    return BELL_OK;
+}
+
+static bell_status
+make_launch(struct launcher *l, const struct args *args, uint32_t n,
+            struct sched_item *out)
+{
+    struct uop_graph *k = l->s->k;
+    const struct uop *sinks[MAX_PARTS];
+    union uop_arg none = {.bits = 0};
+    uint32_t i;
+
+    *out = l->plan->items[l->ready[0]];
+    if (n == 1)
+        return BELL_OK;
+    *out = (struct sched_item){
+        .n_outs = args->n_bufs, /* or what is loaded alone */
+        .n_bufs = args->n_bufs,
+        .bufs = arena_copy(&k->arena, args->bufs,
+                           args->n_bufs * sizeof(args->bufs[0])),
+        .n_vars = args->n_vars,
+        .vars = arena_copy(&k->arena, args->vars,
+                           args->n_vars * sizeof(args->vars[0]) + 1),
+    };
+    if (!out->bufs || !out->vars)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    for (i = 0; i < n; i++)
+        BELL_TRY(move_slots(l, &l->plan->items[l->ready[i]], out, &sinks[i]));
+    out->sink = uop_new(k, UOP_SINK, UOP_VOID, 1, none, sinks, n);
+    LOG(LOG_SCHED, "launch: %u kernels", n);
+    return uop_graph_status(k);
+}
+
+static void
+make_ready(struct launcher *l, uint32_t at)
+{
+    l->items[at].since = l->n_launches;
+    l->ready[l->n_ready++] = at;
+}
+
+static bell_status
+launch_all(struct launcher *l)
+{
+    const struct sched_plan *plan = l->plan;
+    struct args args;
+    uint32_t i, k, n;
+
+    BELL_TRY(find_users(l));
+    for (i = 0; i < plan->n_items; i++) {
+        if (l->items[i].n_before == 0)
+            make_ready(l, i);
+    }
+    while (l->n_ready) {
+        uint32_t most = l->n_ready < MAX_READY ? l->n_ready : MAX_READY;
+        for (i = 1; i < most; i++) { /* sorts them: few are new */
+            uint32_t at = l->ready[i];
+            for (k = i; k > 0 && is_sooner(l, at, l->ready[k - 1]); k--)
+                l->ready[k] = l->ready[k - 1];
+            l->ready[k] = at;
+        }
+        args.n_bufs = args.n_vars = 0;
+        BELL_TRY(choose_parts(l, &args, &n));
+        BELL_TRY(make_launch(l, &args, n, &l->launches[l->n_launches]));
+        l->n_launches++;
+        for (i = 0; i < n; i++) {
+            uint32_t at = l->ready[i];
+            for (k = l->first_user[at]; k < l->first_user[at + 1]; k++) {
+                if (--l->items[l->users[k]].n_before == 0)
+                    make_ready(l, l->users[k]);
+            }
+        }
+        l->n_ready -= n;
+        memmove(l->ready, l->ready + n, l->n_ready * sizeof(l->ready[0]));
+    }
+    return BELL_OK;
+}
+
+bell_status
+sched_pack(struct sched *s, struct sched_plan *plan)
+{
+    struct launcher l = {.s = s, .plan = plan};
+    bell_status status;
+
+    l.items = host_calloc(plan->n_items + 1, sizeof(*l.items));
+    l.ready = host_calloc(plan->n_items + 1, sizeof(*l.ready));
+    l.launches =
+        arena_calloc(&s->k->arena, plan->n_items + 1, sizeof(*l.launches));
+    if (l.items && l.ready && l.launches)
+        status = launch_all(&l);
+    else
+        status =
+            bell_fail(BELL_E_NO_MEMORY, "launching %u kernels", plan->n_items);
+    host_free(l.items);
+    host_free(l.ready);
+    host_free(l.users);
+    host_free(l.first_user);
+    BELL_TRY(status);
+    plan->items = l.launches;
+    plan->n_items = l.n_launches;
+    return BELL_OK;
+}
