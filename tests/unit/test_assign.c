@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
@@ -228,14 +229,47 @@ test_misuse(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Without memory the tensor keeps its elements, whatever was not there. */
+static void
+test_no_memory(void **state)
+{
+    static const float before[] = {0, 1, 2, 3, 4, 5},
+                       after[] = {0, 1, 1, 3, 3, 5};
+    struct bell_context *ctx = open_device("CPU");
+    struct bell_tensor *x, *y;
+    bool done = false;
+    uint64_t n;
+
+    (void)state;
+    for (n = 1; !done; n++) {
+        assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+        x = bell_from_data(ctx, BELL_FLOAT32, BELL_DIMS(3, 2), before);
+        /* shared, and made of itself */
+        y = bell_alias(x);
+        host_fail_after(n, 1);
+        y = bell_assign_slice(
+            y, BELL_DIMS(1, 0),
+            bell_add_scalar(bell_narrow(bell_narrow(x, 0, 0, 2), 1, 1, 1), 0));
+        host_fail_after(0, 0);
+        done = y != bell_error_tensor(ctx);
+        assert_true(done == (bell_context_status(ctx) == BELL_OK));
+        expect("shared", x, before);
+        if (done)
+            expect("assigned", y, after);
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+        assert_true(n < 10000);
+    }
+    assert_true(n > 10);
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_blocks),    cmocka_unit_test(test_order),
+        cmocka_unit_test(test_cost),      cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
