@@ -105,7 +105,7 @@ hard_tanh(struct bell_context *ctx, const struct uop *x, double low,
 {
     const struct uop *lo = tn_num(ctx, x, low), *hi = tn_num(ctx, x, high), *u;
 
-    assert(low < high);
+    assert(low <= high);
     u = tn_where(ctx, tn_lt(ctx, x, lo), lo, x);
     u = tn_where(ctx, tn_lt(ctx, hi, u), hi, u);
     return slope_between(ctx, u, x, lo, hi);

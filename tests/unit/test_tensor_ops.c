@@ -680,6 +680,7 @@ test_broadcast(void **state)
                  "bell_mul: shapes (3,) and (2,) do not broadcast");
     EXPECT_ERROR(bell_bitwise_and(y, y),
                  "bell_bitwise_and: on float64; integers and bool only");
+    EXPECT(bell_hardtanh(y, 2, 2), 2, 2); /* nothing between */
     EXPECT_ERROR(bell_hardtanh(x, 2, 1), "bell_hardtanh: low is 2, high 1");
     EXPECT_ERROR(bell_softplus(x, 0),
                  "bell_softplus: beta is 0, not greater than 0");
