@@ -15,6 +15,7 @@
 
 #define MAX_PACK_OPS 24000 /* code grows, and the time to compile it */
 #define MIN_SHARED   16384 /* LOCAL bytes that a pack may have in any case */
+#define UNLIKE       2     /* of ops, between long parts. guess */
 
 /* ---- what goes together ---- */
 
@@ -70,7 +71,12 @@ lower_form_of(const struct lower_program *p, const struct lower_target *target,
               struct lower_form *out_form)
 {
     uint32_t i, nth[UOP_DTYPE_COUNT] = {0};
-    struct lower_form form = {.n_threads = p->local[0], .n_ops = p->n_ops};
+    struct lower_form form = {
+        .n_threads = p->local[0],
+        .n_ops = p->n_ops,
+        .least_ops = p->n_ops,
+        .most_ops = p->n_ops,
+    };
 
     for (i = 0; i < p->n_ops; i++) {
         const struct uop *u = p->ops[i];
@@ -108,6 +114,14 @@ lower_form_join(struct lower_form *form, const struct lower_form *part,
         both.n_threads = part->n_threads;
     both.is_bound |= part->is_bound;
     both.n_ops += part->n_ops;
+    both.is_long |= part->is_long;
+    if (part->least_ops < both.least_ops)
+        both.least_ops = part->least_ops;
+    if (part->most_ops > both.most_ops)
+        both.most_ops = part->most_ops;
+    /* all have the registers that the greediest needs */
+    if (both.is_long && both.most_ops > UNLIKE * both.least_ops)
+        return false;
     both.n_groups += part->n_groups;
     for (i = 0; i < part->n_locals; i++) {
         enum uop_dtype dtype = part->locals[i].dtype;

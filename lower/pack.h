@@ -11,8 +11,9 @@ struct lower_form {
     bool has_matrix, has_wgmma;
     bool is_bound;      /* to its number of threads: they work together */
     uint32_t n_threads; /* of a work-group; a power of two */
-    uint32_t n_ops;
+    uint32_t n_ops, least_ops, most_ops; /* of all parts, of one */
     uint64_t n_groups;
+    bool is_long; /* a part keeps the device busy: the caller sets it */
     uint32_t n_locals;
     struct {
         enum uop_dtype dtype;

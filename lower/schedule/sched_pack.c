@@ -16,6 +16,7 @@
 #define MAX_WAIT  8  /* launches */
 #define MAX_READY 64 /* kernels looked at */
 #define MAX_PARTS 64
+#define LONG      16ull /* times as many threads as run at once. guess */
 
 /* A kernel of the plan. */
 struct waiting {
@@ -54,6 +55,8 @@ find_form(struct launcher *l, uint32_t at)
         status = lower_kernel(&g, sink, target, &program);
     if (status == BELL_OK)
         w->shares = lower_form_of(&program, target, &w->form);
+    w->form.is_long =
+        w->form.n_groups * w->form.n_threads > LONG * l->s->target->n_parallel;
     w->has_form = true;
     uop_graph_fini(&g);
     return status;
