@@ -231,7 +231,7 @@ BAD_IR = (
     (KERNEL.replace('0:loop', '0:vector'), 'loop or reduce'),
     (KERNEL.replace('0:loop', '0:reduce'), 'is not bound'),
     (KERNEL.replace('0:loop', '64:loop'), 'ids are 0..63'),
-    (KERNEL.replace('param.f32 #1', 'param.f32 #64'), 'slots are 0..63'),
+    (KERNEL.replace('param.f32 #1', 'param.f32 #128'), 'slots are 0..127'),
     (KERNEL.replace('%3 = param.f32 #1', '%3 = param.i32 #0'), 'source 0 is i32'),
     (KERNEL.replace('load.f32 %3', 'load.f32 %0'), 'source 0 is'),
     (KERNEL.replace('%2 = param.f32 #0', '%2 = local.f32 #0:8'), 'stage K'),

@@ -17,6 +17,7 @@
 #define CONTROL_NODE "/dev/kfd"
 #define MEMORY_BYTES (2u << 20)
 #define USER_BYTES   65536u
+#define RING_BYTES   65536u /* of a queue of each kind */
 #define WAIT_MS      2000u
 #define MAX_KINDS    3u
 
@@ -416,7 +417,7 @@ try_ring(struct selftest *st, enum amd_ring_kind kind, unsigned n_again,
 
     selftest_sent(st, "AMDKFD_IOC_CREATE_QUEUE: %s, its doorbell mapped",
                   kind_names[kind]);
-    ST_OK(amd_channel_init(device_of(st), kind, 0, &channel));
+    ST_OK(amd_channel_init(device_of(st), kind, RING_BYTES, &channel));
     selftest_note(st, "queue %u, doorbell at byte 0x%zx of its page",
                   channel.queue_id,
                   (size_t)((uintptr_t)channel.doorbell & 0x1fff));
