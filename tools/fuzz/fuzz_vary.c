@@ -123,6 +123,14 @@ static const struct {
     {"bell_index_put", 0, 4},
 };
 
+/* The ends of all numbers stand for something else, such as an open range. */
+static void
+move(int64_t *x, int64_t by)
+{
+    if (*x > INT64_MIN / 2 && *x < INT64_MAX / 2)
+        *x += by;
+}
+
 static void
 change_node(struct fuzz_rng *rng, struct fuzz_node *node)
 {
@@ -142,13 +150,13 @@ change_node(struct fuzz_rng *rng, struct fuzz_node *node)
         if (strcmp(name, offsets[k].name) != 0)
             continue;
         if (!each) {
-            node->i[offsets[k].i] += by;
+            move(&node->i[offsets[k].i], by);
             return;
         }
         /* begin and end, behind the kind of an index */
         list = node->list + each * fuzz_below(rng, node->n_list / each);
-        list[each / 4] += by;
-        list[each / 4 + 1] += strcmp(name, "bell_pad") == 0 ? -by : by;
+        move(&list[each / 4], by);
+        move(&list[each / 4 + 1], strcmp(name, "bell_pad") == 0 ? -by : by);
         return;
     }
 }
