@@ -182,10 +182,20 @@ change_numbers(struct bell_context *ctx, uint64_t seed, uint64_t hash,
 
 /* ---- comparing ---- */
 
-/* The first element that differs; false: none. */
+/* A float, or an integer of 64 bits. */
+static double
+to_double(enum uop_dtype dtype, const double *x)
+{
+    int64_t n;
+
+    memcpy(&n, x, sizeof(n));
+    return uop_dtype_infos[dtype].is_float ? *x : (double)n;
+}
+
+/* The first element that differs, and what it is; false: none. */
 static bool
 find_difference(const struct result *a, const struct result *b, uint32_t root,
-                size_t *out_at)
+                size_t *out_at, double *out_a, double *out_b)
 {
     size_t each = a->n_elems[root] ? a->size_bytes[root] / a->n_elems[root] : 0;
     const uint8_t *x = a->bytes[root], *y = b->bytes[root];
@@ -200,12 +210,14 @@ find_difference(const struct result *a, const struct result *b, uint32_t root,
         if (memcmp(x, y, each) == 0)
             continue;
         *out_at = k;
-        if (!uop_dtype_infos[a->dtype[root]].is_float)
-            return true;
         one.data = &vx;
         ref_from_bytes(&one, x);
         one.data = &vy;
         ref_from_bytes(&one, y);
+        *out_a = to_double(a->dtype[root], &vx);
+        *out_b = to_double(a->dtype[root], &vy);
+        if (!uop_dtype_infos[a->dtype[root]].is_float)
+            return true;
         if (!isnan(vx) || !isnan(vy))
             return true;
     }
@@ -216,18 +228,19 @@ static void
 compare(const struct result *got, const struct result *fresh, unsigned variant,
         struct fuzz_verdict *out)
 {
+    double x, y;
     uint32_t i;
     size_t at;
 
     for (i = 0; i < got->n && !out->failed; i++) {
         out->n_compared += got->n_elems[i];
-        if (!find_difference(got, fresh, i, &at))
+        if (!find_difference(got, fresh, i, &at, &x, &y))
             continue;
         out->failed = true;
         out->root = i;
         snprintf(out->what, sizeof(out->what),
-                 "root %u, element %zu: run %u is other than alone", i, at,
-                 variant);
+                 "root %u, element %zu: run %u gives %.17g, alone %.17g", i, at,
+                 variant, x, y);
     }
 }
 
