@@ -101,7 +101,7 @@ struct hcq_extent amd_packet_extent(const struct amd_engine *engine,
 void amd_push_begin(struct amd_push *push);
 /* Closes the open indirect buffer if the packet might be too much for it. */
 void amd_push_split(struct amd_push *push, const struct hcq_packet *packet);
-/* At most head.word_dw words and what amd_packet_units says. */
+/* At most head.word_dw words and its extent's units. */
 void amd_push_packet(struct amd_push *push, const struct hcq_packet *packet);
 /* Writes the value when all before is done, and its results visible. When it is
  * seen, nothing of the submission is read any more: AMD_FINISH_DW words and

@@ -5,7 +5,8 @@
  * Who sees it may go on, and another engine may have written more than that
  * before the upper half is written: close before a multiple of 2^32 that would
  * take back what it wrote. There the lower half is 0 until the upper one is
- * written, and nothing is written behind what the next one waits for.
+ * written, and nothing is written behind what the next one waits for. guess:
+ * that no next value is more than 2^24 larger.
  *
  * Engines of gfx10 and later go through the second level of caches: those are
  * written back and invalidated before work that may read what others wrote,
@@ -237,12 +238,12 @@ amd_sdma_begin(struct amd_push *push)
 void
 amd_sdma_signal(struct amd_push *push, uint64_t va, uint64_t value)
 {
-    bool is_last = (uint32_t)value >= AMD_BORDER_FROM;
+    bool is_close = (uint32_t)value >= AMD_BORDER_FROM;
 
     put_gcr(push, GCR_RELEASE);
-    put_fence(push, va, is_last ? 0 : (uint32_t)value);
+    put_fence(push, va, is_close ? 0 : (uint32_t)value);
     put_fence(push, va + 4, (uint32_t)(value >> 32));
-    if (is_last)
+    if (is_close)
         put_fence(push, va, (uint32_t)value);
     else /* of one size, whatever a patch puts in */
         amd_sdma_nothing(push, AMD_SDMA_FENCE_DW);

@@ -93,7 +93,7 @@ nv_packet_links(const struct hcq_cs *cs, uint32_t dw)
 }
 
 /* Encodes one packet, push->after set: at most head.word_dw words and
- * nv_packet_units units. */
+ * its extent's units. */
 void nv_push_packet(struct nv_push *push, const struct hcq_packet *packet);
 
 /* Waits until kernels before are done. */

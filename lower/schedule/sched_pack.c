@@ -31,7 +31,7 @@ struct launcher {
     struct sched *s;
     struct sched_plan *plan;
     struct waiting *items;
-    uint32_t *users, *first_user; /* items that read an item's values */
+    uint32_t *users, *first_user; /* items that wait for an item */
     uint32_t *ready, n_ready;
     uint32_t n_launches;
     struct sched_item *launches;
