@@ -2,14 +2,13 @@
  *
  * The graph under the tensors is copied with its leaves numbered, so that a
  * graph of the same structure over other buffers is the same node: its plan
- * is looked up, not made again. Running a plan allocates the results and one
- * scratch buffer, and queues its kernels.
+ * is looked up, not made again, and run (replay.c).
  *
  * Memory goes back to the device only when the queue has passed the last work
  * that could use it; fresh memory is therefore idle.
  */
 #include "tensor/runtime/ir.h"
-#include "tensor/runtime/runtime.h"
+#include "tensor/runtime/run.h"
 #include "tensor/tensor_internal.h"
 
 #include <assert.h>
@@ -19,9 +18,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
-
-#define EXECS_PER_SUBMIT 32
-#define MAX_IN_FLIGHT    64 /* submissions that the host may be ahead */
 
 /* ---- the device ---- */
 
@@ -105,8 +101,8 @@ tensor_device_set_math(struct bell_context *ctx, uint32_t math)
 
 /* Waits until all queued work is done, however long it takes as long as the
  * queue moves on. */
-static bell_status
-wait_queue(struct tensor_runtime *rt, uint64_t value)
+bell_status
+rt_wait(struct tensor_runtime *rt, uint64_t value)
 {
     struct hcq_signal *timeline = hcq_queue_timeline(rt->queue);
     uint64_t seen;
@@ -130,7 +126,7 @@ tensor_watch_kernels(struct bell_context *ctx,
 
     rt->watch = fn;
     rt->watch_user = user;
-    return wait_queue(rt, rt->last_value);
+    return rt_wait(rt, rt->last_value);
 }
 
 /* Gives back memory that no queued work can use any more. */
@@ -150,8 +146,8 @@ reap_dead(struct tensor_runtime *rt)
 }
 
 /* Gives `buf` back once the queue has passed what is submitted now. */
-static void
-bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
+void
+rt_bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
 {
     if (!buf)
         return;
@@ -165,7 +161,7 @@ bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
         rt->dead[rt->n_dead++].value = rt->last_value;
         return;
     }
-    if (wait_queue(rt, rt->last_value) == BELL_OK)
+    if (rt_wait(rt, rt->last_value) == BELL_OK)
         hcq_buffer_destroy(buf);
 }
 
@@ -256,9 +252,9 @@ take_dead(struct tensor_runtime *rt, uint64_t size_bytes)
 
 /* For what queued work writes first: others wait until the queue is done with
  * *out_busy_until. */
-static bell_status
-create_buffer(struct tensor_runtime *rt, uint64_t size_bytes,
-              struct hcq_buffer **out_buf, uint64_t *out_busy_until)
+bell_status
+rt_memory_create(struct tensor_runtime *rt, uint64_t size_bytes,
+                 struct hcq_buffer **out_buf, uint64_t *out_busy_until)
 {
     bell_status status;
 
@@ -271,7 +267,7 @@ create_buffer(struct tensor_runtime *rt, uint64_t size_bytes,
     status = hcq_buffer_create(rt->dev, size_bytes, HCQ_MEM_DEVICE, out_buf);
     if (status != BELL_E_NO_MEMORY || rt->n_dead == 0)
         return status;
-    BELL_TRY(wait_queue(rt, rt->last_value));
+    BELL_TRY(rt_wait(rt, rt->last_value));
     reap_dead(rt);
     hcq_memory_trim(rt->dev);
     return hcq_buffer_create(rt->dev, size_bytes, HCQ_MEM_DEVICE, out_buf);
@@ -283,8 +279,8 @@ tensor_buffer_alloc(struct bell_context *ctx, struct tensor_buffer *buf)
     struct hcq_buffer *mem;
 
     assert(!buf->device_mem);
-    BELL_TRY(
-        create_buffer(ctx->runtime, buf->size_bytes, &mem, &buf->busy_until));
+    BELL_TRY(rt_memory_create(ctx->runtime, buf->size_bytes, &mem,
+                              &buf->busy_until));
     buf->device_mem = mem;
     return BELL_OK;
 }
@@ -292,7 +288,7 @@ tensor_buffer_alloc(struct bell_context *ctx, struct tensor_buffer *buf)
 void
 tensor_buffer_free(struct tensor_buffer *buf)
 {
-    bury(buf->ctx->runtime, buf->device_mem);
+    rt_bury(buf->ctx->runtime, buf->device_mem);
     buf->device_mem = NULL;
 }
 
@@ -301,7 +297,7 @@ tensor_buffer_write(struct tensor_buffer *buf, const void *src,
                     size_t size_bytes)
 {
     assert(buf->device_mem && size_bytes == buf->size_bytes);
-    BELL_TRY(wait_queue(buf->ctx->runtime, buf->busy_until));
+    BELL_TRY(rt_wait(buf->ctx->runtime, buf->busy_until));
     return hcq_buffer_write(buf->device_mem, 0, src, size_bytes);
 }
 
@@ -313,29 +309,16 @@ tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
     struct tensor_runtime *rt = buf->ctx->runtime;
 
     assert(buf->device_mem && size_bytes == buf->size_bytes);
-    BELL_TRY(wait_queue(rt, rt->last_value));
+    BELL_TRY(rt_wait(rt, rt->last_value));
     return hcq_buffer_read(buf->device_mem, 0, dst, size_bytes);
 }
 
 /* ---- the graph with numbered leaves ---- */
 
-/* One tensor_realize or tensor_compile. */
-struct run {
-    struct bell_context *ctx;
-    struct tensor_runtime *rt;
-    struct bell_tensor **tensors; /* those that have work to do */
-    uint32_t n;
-    const struct uop **roots;      /* in rt->graphs */
-    struct tensor_buffer **leaves; /* by number */
-    size_t n_leaves, cap_leaves;
-    struct tensor_buffer **results; /* by plan buffer; owned references */
-    struct hcq_buffer *scratch;
-};
-
 /* A buffer becomes its number and its shape. Which buffer it is, the run
  * remembers: the plan is for any of that shape. */
 static const struct uop *
-copy_buffer(struct run *run, const struct uop *u)
+copy_buffer(struct rt_run *run, const struct uop *u)
 {
     struct uop_graph *to = &run->rt->graphs;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
@@ -357,7 +340,7 @@ copy_buffer(struct run *run, const struct uop *u)
 }
 
 static const struct uop *
-copy_leaf(struct run *run, const struct uop *u)
+copy_leaf(struct rt_run *run, const struct uop *u)
 {
     struct uop_graph *to = &run->rt->graphs;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
@@ -373,7 +356,7 @@ copy_leaf(struct run *run, const struct uop *u)
 
 /* DETACH says nothing to kernels and goes here. */
 static const struct uop *
-copy_node(struct run *run, const struct uop *u, const struct uop **copies)
+copy_node(struct rt_run *run, const struct uop *u, const struct uop **copies)
 {
     struct uop_graph *to = &run->rt->graphs;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
@@ -409,7 +392,7 @@ copy_node(struct run *run, const struct uop *u, const struct uop **copies)
  * numbered by first use, in the order in which the uses were made: that is
  * the same from step to step, the age of the buffers is not. */
 static bell_status
-number_leaves(struct run *run, const struct uop **out_sink)
+number_leaves(struct rt_run *run, const struct uop **out_sink)
 {
     struct tensor_runtime *rt = run->rt;
     const struct uop **list;
@@ -482,7 +465,7 @@ log_graph(const struct tensor_runtime *rt, const struct uop *const *roots,
 }
 
 static bell_status
-schedule_plan(struct run *run, struct rt_plan *plan)
+schedule_plan(struct rt_run *run, struct rt_plan *plan)
 {
     struct tensor_runtime *rt = run->rt;
     const struct uop **roots = host_alloc(run->n * sizeof(*roots));
@@ -504,7 +487,8 @@ schedule_plan(struct run *run, struct rt_plan *plan)
 /* With arguments the kernels must be the same but for them: `like` is a plan
  * of the structure with constants, or NULL. */
 static bell_status
-schedule_like(struct run *run, struct rt_plan *plan, const struct rt_plan *like)
+schedule_like(struct rt_run *run, struct rt_plan *plan,
+              const struct rt_plan *like)
 {
     bell_status status = schedule_plan(run, plan);
 
@@ -520,7 +504,7 @@ schedule_like(struct run *run, struct rt_plan *plan, const struct rt_plan *like)
 }
 
 static bell_status
-make_plan(struct run *run, struct rt_plan *plan)
+make_plan(struct rt_run *run, struct rt_plan *plan)
 {
     struct tensor_runtime *rt = run->rt;
     uint64_t start = time_now_ns();
@@ -539,7 +523,7 @@ make_plan(struct run *run, struct rt_plan *plan)
 
 /* The plan of the graph under `sink` and its values, found or made. */
 static bell_status
-get_plan(struct run *run, const struct uop *sink, uint32_t *out_plan)
+get_plan(struct rt_run *run, const struct uop *sink, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
     uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
@@ -571,137 +555,11 @@ get_plan(struct run *run, const struct uop *sink, uint32_t *out_plan)
     return BELL_OK;
 }
 
-/* ---- running a plan ---- */
-
-static bell_status
-alloc_results(struct run *run, const struct rt_plan *plan)
-{
-    const struct sched_plan *sched = &plan->sched;
-    uint64_t busy_until;
-    uint32_t i;
-
-    run->results = host_calloc(sched->n_bufs, sizeof(*run->results));
-    if (!run->results)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
-    for (i = 0; i < sched->n_bufs; i++) {
-        const struct sched_buf *buf = &sched->bufs[i];
-        if (buf->leaf < 0 && buf->root >= 0)
-            BELL_TRY(tensor_buffer_create(run->ctx, buf->dtype, buf->n_elems,
-                                          &run->results[i]));
-    }
-    if (plan->scratch_bytes)
-        BELL_TRY(create_buffer(run->rt, plan->scratch_bytes, &run->scratch,
-                               &busy_until));
-    return BELL_OK;
-}
-
-static uint64_t
-buffer_va(const struct run *run, const struct rt_plan *plan, uint32_t i)
-{
-    const struct sched_buf *buf = &plan->sched.bufs[i];
-    const struct tensor_buffer *tensor;
-
-    assert(i < plan->sched.n_bufs);
-    if (buf->leaf >= 0)
-        tensor = run->leaves[buf->leaf];
-    else if (buf->root >= 0)
-        tensor = run->results[i];
-    else
-        return run->scratch->va + plan->offsets[i];
-    return tensor->device_mem->va;
-}
-
-/* The host stays ahead of the device by so many submissions at most: memory of
- * what is done comes back meanwhile. */
-static bell_status
-submit(struct tensor_runtime *rt, struct hcq_cs *cs)
-{
-    BELL_TRY(hcq_cs_submit(cs, &rt->last_value));
-    if (rt->last_value > MAX_IN_FLIGHT)
-        return wait_queue(rt, rt->last_value - MAX_IN_FLIGHT);
-    return BELL_OK;
-}
-
-/* BELL_DEBUG=sync: one kernel at a time, each with its time. */
-static bell_status
-submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
-             const struct rt_kernel *kernel)
-{
-    uint64_t start = time_now_ns(), ns;
-
-    BELL_TRY(submit(rt, cs));
-    BELL_TRY(wait_queue(rt, rt->last_value));
-    ns = time_now_ns() - start;
-    LOG(LOG_SYNC, "%s: %.1f us, %.2f GFLOP/s, %.2f GB/s", kernel->program->name,
-        (double)ns * 1e-3, kernel->n_flops / (double)ns,
-        kernel->n_bytes / (double)ns);
-    return BELL_OK;
-}
-
-/* Several launches are one submission: a doorbell costs more than a launch.
- * Where each is waited for, or watched, each is one. */
-static bell_status
-queue_kernels(struct run *run, const struct rt_plan *plan)
-{
-    struct tensor_runtime *rt = run->rt;
-    struct hcq_cs *cs = NULL;
-    uint32_t per_submit = LOG_ON(LOG_SYNC) || rt->watch ? 1 : EXECS_PER_SUBMIT;
-    uint64_t args[SCHED_MAX_PARAMS];
-    uint32_t i, j, n_args;
-
-    for (i = 0; i < plan->sched.n_items; i++) {
-        const struct sched_item *item = &plan->sched.items[i];
-        const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
-        if (i % per_submit == 0)
-            BELL_TRY(hcq_queue_begin(rt->queue, &cs));
-        /* the last slots may have been simplified away */
-        n_args = kernel->program->n_bufs + kernel->program->n_vals;
-        for (j = 0; j < n_args; j++)
-            args[j] =
-                j < item->n_bufs
-                    ? buffer_va(run, plan, item->bufs[j])
-                    : rt_vary_word(rt, plan, item->vars[j - item->n_bufs]);
-        hcq_cs_exec(cs, kernel->program, args, n_args, kernel->grid,
-                    kernel->local);
-        LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name,
-            kernel->grid[0], kernel->grid[1], kernel->grid[2]);
-        rt->stats.n_flops += kernel->n_flops;
-        rt->stats.n_bytes += kernel->n_bytes;
-        if (per_submit == 1)
-            BELL_TRY(submit_alone(rt, cs, kernel));
-        if (rt->watch)
-            rt->watch(rt->watch_user, plan->kernels[i]);
-        if (per_submit == 1)
-            continue;
-        if ((i + 1) % per_submit == 0 || i + 1 == plan->sched.n_items)
-            BELL_TRY(submit(rt, cs));
-    }
-    rt->stats.n_launches += plan->sched.n_items;
-    return BELL_OK;
-}
-
-/* The tensors become leaves. A root that is a leaf already keeps its buffer;
- * an ASSIGN is done once and denotes nothing. */
-static bell_status
-set_results(struct run *run, const struct rt_plan *plan)
-{
-    uint32_t r;
-
-    for (r = 0; r < run->n; r++) {
-        uint32_t i = plan->sched.root_bufs[r];
-        const struct sched_buf *buf = &plan->sched.bufs[i];
-        if (run->tensors[r]->uop->op == UOP_ASSIGN)
-            continue;
-        BELL_TRY(tensor_set_buffer(run->tensors[r], buf->leaf >= 0
-                                                        ? run->leaves[buf->leaf]
-                                                        : run->results[i]));
-    }
-    return BELL_OK;
-}
+/* ---- realising ---- */
 
 /* A lost device is told before anything is built for it. */
 static bell_status
-plan_graph(struct run *run, uint32_t *out_plan)
+plan_graph(struct rt_run *run, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
     const struct uop *sink;
@@ -714,33 +572,25 @@ plan_graph(struct run *run, uint32_t *out_plan)
 }
 
 static bell_status
-run_graph(struct run *run, uint32_t *out_plan)
+run_graph(struct rt_run *run, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
     uint64_t start;
 
     BELL_TRY(plan_graph(run, out_plan));
     start = time_now_ns();
-    BELL_TRY(alloc_results(run, &rt->plans[*out_plan]));
-    BELL_TRY(queue_kernels(run, &rt->plans[*out_plan]));
+    BELL_TRY(rt_replay(run, &rt->plans[*out_plan]));
     rt->stats.submit_ns += time_now_ns() - start;
     rt->stats.n_realizes++;
-    return set_results(run, &rt->plans[*out_plan]);
+    return rt_replay_results(run, &rt->plans[*out_plan]);
 }
 
-/* The tensors have their own references by now; scratch memory goes when the
- * last kernel is done. */
+/* The tensors have their own references by now. */
 static void
-end_run(struct run *run, uint32_t plan)
+end_run(struct rt_run *run, uint32_t plan)
 {
-    uint32_t i;
-
-    for (i = 0; run->results && i < run->rt->plans[plan].sched.n_bufs; i++) {
-        if (run->results[i])
-            tensor_buffer_release(run->results[i]);
-    }
-    bury(run->rt, run->scratch);
-    host_free(run->results);
+    if (run->results)
+        rt_replay_end(run, &run->rt->plans[plan]);
     host_free(run->leaves);
     host_free(run->roots);
     host_free(run->tensors);
@@ -749,9 +599,9 @@ end_run(struct run *run, uint32_t plan)
 /* Does `what` with those that have work to do, if any. */
 static bell_status
 do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
-       bell_status (*what)(struct run *run, uint32_t *out_plan))
+       bell_status (*what)(struct rt_run *run, uint32_t *out_plan))
 {
-    struct run run = {.ctx = ctx, .rt = ctx->runtime};
+    struct rt_run run = {.ctx = ctx, .rt = ctx->runtime};
     bell_status status = BELL_OK;
     uint32_t plan = 0;
     size_t i;

@@ -1,0 +1,50 @@
+/* One run of a plan: the tensors it is for, and the memory that it touches. */
+#ifndef BELL_TENSOR_RUNTIME_RUN_H
+#define BELL_TENSOR_RUNTIME_RUN_H
+
+#include "tensor/runtime/runtime.h"
+
+struct bell_context;
+struct bell_tensor;
+struct tensor_buffer;
+
+/* One tensor_realize or tensor_compile. */
+struct rt_run {
+    struct bell_context *ctx;
+    struct tensor_runtime *rt;
+    struct bell_tensor **tensors; /* those that have work to do */
+    uint32_t n;
+    const struct uop **roots;      /* in rt->graphs */
+    struct tensor_buffer **leaves; /* by number */
+    size_t n_leaves, cap_leaves;
+    struct tensor_buffer **results; /* by plan buffer; owned references */
+    struct hcq_buffer *scratch;
+};
+
+/* ---- replay.c ---- */
+
+/* Gives the plan's results memory and queues its kernels. */
+BELL_MUST_CHECK bell_status rt_replay(struct rt_run *run,
+                                      const struct rt_plan *plan);
+/* The tensors become leaves. */
+BELL_MUST_CHECK bell_status rt_replay_results(struct rt_run *run,
+                                              const struct rt_plan *plan);
+/* Drops what rt_replay took (run->results at least), also where it failed. */
+void rt_replay_end(struct rt_run *run, const struct rt_plan *plan);
+
+/* ---- realize.c: the queue and memory ---- */
+
+/* Waits for that value of the queue, however long it takes as long as the
+ * queue moves on. */
+BELL_MUST_CHECK bell_status rt_wait(struct tensor_runtime *rt, uint64_t value);
+/* Memory for what queued work writes first: others wait until the queue is
+ * done with *out_busy_until. */
+BELL_MUST_CHECK bell_status rt_memory_create(struct tensor_runtime *rt,
+                                             uint64_t size_bytes,
+                                             struct hcq_buffer **out_buf,
+                                             uint64_t *out_busy_until);
+/* Gives `buf` (or NULL) back once the queue has passed what is submitted
+ * now. */
+void rt_bury(struct tensor_runtime *rt, struct hcq_buffer *buf);
+
+#endif
