@@ -21,6 +21,13 @@ struct rt_run {
     struct hcq_buffer *scratch;
 };
 
+/* ---- number.c ---- */
+
+/* Copies the graph under the tensors to rt->graphs, with its leaves numbered;
+ * *out_sink is its identity. Fills in roots and leaves. */
+BELL_MUST_CHECK bell_status rt_number(struct rt_run *run,
+                                      const struct uop **out_sink);
+
 /* ---- replay.c ---- */
 
 /* Gives the plan's results memory and queues its kernels. */

@@ -1,8 +1,8 @@
 /* The runtime of a context: its device, compiled kernels and plans.
  *
- * realize.c drives it and replay.c runs plans; compile.c fills the kernel cache
- * with what compiler.c makes for the device, or kept.c finds on disk; plan.c
- * turns a schedule into a memory plan.
+ * realize.c drives it, number.c says which graph it is, and replay.c runs
+ * plans; compile.c fills the kernel cache with what compiler.c makes for the
+ * device, or kept.c finds on disk; plan.c turns a schedule into a memory plan.
  */
 #ifndef BELL_TENSOR_RUNTIME_RUNTIME_H
 #define BELL_TENSOR_RUNTIME_RUNTIME_H
