@@ -31,14 +31,38 @@ put_text(struct json *json, const char *text)
     put(json, text, strlen(text));
 }
 
+/* Bytes of the UTF-8 character at `text`, which is not empty; *out_ok: it is
+ * one. If not, those that begin one. src: RFC 3629, section 4. */
+static size_t
+character_bytes(const unsigned char *text, bool *out_ok)
+{
+    unsigned char c = text[0];
+    size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4, i;
+    unsigned low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    unsigned high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+
+    *out_ok = c < 0x80 || (c >= 0xc2 && c <= 0xf4);
+    for (i = 1; *out_ok && i < n; i++) {
+        *out_ok = text[i] >= low && text[i] <= high;
+        low = 0x80;
+        high = 0xbf;
+        if (!*out_ok)
+            return i;
+    }
+    return *out_ok ? n : 1;
+}
+
 static void
 put_quoted(struct json *json, const char *text)
 {
     char escape[8];
+    size_t n = 1;
+    bool ok;
 
     put_text(json, "\"");
-    for (; *text; text++) {
+    for (; *text; text += n) {
         unsigned char c = (unsigned char)*text;
+        n = character_bytes((const unsigned char *)text, &ok);
         if (c == '"' || c == '\\') {
             snprintf(escape, sizeof(escape), "\\%c", c);
             put_text(json, escape);
@@ -46,7 +70,7 @@ put_quoted(struct json *json, const char *text)
             snprintf(escape, sizeof(escape), "\\u%04x", c);
             put_text(json, escape);
         } else {
-            put(json, text, 1);
+            put(json, ok ? text : "\xef\xbf\xbd", ok ? n : 3);
         }
     }
     put_text(json, "\"");

@@ -16,7 +16,7 @@ static const struct {
     {"bench", "what a device and the way to it cost", verb_bench, true},
     {"cache", "kernels kept on disk", verb_cache, false},
     {"decode", "what a device reads, as text", verb_decode, false},
-    {"demo", "train a small network: mnist", verb_demo, false},
+    {"demo", "small networks trained, language models run", verb_demo, false},
     {"devices", "the devices of this machine", verb_devices, false},
     {"doctor", "what is missing here and how to fix it", verb_doctor, false},
     {"eval", "an expression over .npy files", verb_eval, false},

@@ -68,7 +68,7 @@ def check_refusals(tap):
     for args, part in (
             (('mnist', '--model', 'rnn'), 'neither mlp nor conv'),
             (('minst',), "no demo 'minst'"),
-            ((), 'there is: mnist'),
+            ((), 'there are: mnist, llama'),
             (('mnist', '--batch', '0'), '--batch 0'),
             (('mnist', '--steps', 'x'), "--steps 'x'"),
             (('mnist', '--batch', '9001'), '9000 images'),

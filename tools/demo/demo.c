@@ -8,6 +8,7 @@
 #include "doorbell/stats.h"
 #include "tools/demo/demo.h"
 #include "tools/json.h"
+#include "tools/demo/llama.h"
 #include "tools/tools.h"
 
 struct demo_options {
@@ -186,6 +187,8 @@ verb_demo(int argc, char **argv)
     const struct demo_model *model;
     int code;
 
+    if (argc > 1 && strcmp(argv[1], "llama") == 0)
+        return llama_demo(argc, argv);
     code = tool_parse("demo mnist [options]\n\n"
                       "Trains a network to read digits, from tensors to the "
                       "device's queue, and tests it\non images that it has "
@@ -194,7 +197,8 @@ verb_demo(int argc, char **argv)
     if (code != TOOL_GO_ON)
         return code;
     if (!options.demo || strcmp(options.demo, "mnist") != 0)
-        return tool_usage(options.json, "demo: no demo '%s'; there is: mnist",
+        return tool_usage(options.json,
+                          "demo: no demo '%s'; there are: mnist, llama",
                           options.demo ? options.demo : "");
     code = tool_check_math(options.json, "demo", options.math);
     if (code != TOOL_GO_ON)

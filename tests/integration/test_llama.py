@@ -1,0 +1,374 @@
+#!/usr/bin/env python3
+"""`doorbell demo llama`: the text of a real model to the letter, a small one
+against plain Python, every device, every way to fail.
+
+usage: test_llama.py DOORBELL [--small] [--sim]
+    --small: few tokens   --sim: there are simulated cards
+"""
+import json
+import math
+import os
+import random
+import struct
+import sys
+import tempfile
+
+from cli import Tap, data_dir, expect, expect_json_error, run
+
+SMALL = '--small' in sys.argv
+SIMULATED = '--sim' in sys.argv
+DEVICES = ('NV@sim:sm_80', 'NV@sim:sm_90', 'NV@sim:sm_120',
+           'AMD@sim:gfx90a', 'AMD@sim:gfx942', 'AMD@sim:gfx1100',
+           'AMD@sim:gfx1201')
+
+# dim, hidden, layers, heads, heads of keys, tokens, context
+SHAPE = (12, 20, 2, 6, 2, 23, 16)
+
+
+def make_model(rng, shape, shared):
+    """Weights by name: lists of rows."""
+    dim, hidden, layers, heads, kv_heads, tokens, _ = shape
+    kv = dim // heads * kv_heads
+
+    def rows(n, m):
+        return [[rng.gauss(0, 1 / math.sqrt(m)) for _ in range(m)]
+                for _ in range(n)]
+
+    def norm():
+        return [1 + rng.gauss(0, 0.1) for _ in range(dim)]
+
+    model = {'embedding': [[rng.gauss(0, 1) for _ in range(dim)]
+                           for _ in range(tokens)],
+             'layers': [{'attn_norm': norm(), 'wq': rows(dim, dim),
+                         'wk': rows(kv, dim), 'wv': rows(kv, dim),
+                         'wo': rows(dim, dim), 'ffn_norm': norm(),
+                         'w1': rows(hidden, dim), 'w2': rows(dim, hidden),
+                         'w3': rows(hidden, dim)} for _ in range(layers)],
+             'norm': norm()}
+    model['classifier'] = (model['embedding'] if shared
+                           else rows(tokens, dim))
+    return model
+
+
+def flat(value):
+    if isinstance(value, list):
+        for item in value:
+            yield from flat(item)
+    else:
+        yield value
+
+
+def write_model(path, shape, model):
+    shared = model['classifier'] is model['embedding']
+    head = shape[0] // shape[3]
+    numbers = list(flat(model['embedding']))
+    for name in ('attn_norm', 'wq', 'wk', 'wv', 'wo', 'ffn_norm', 'w1', 'w2',
+                 'w3'):
+        for layer in model['layers']:
+            numbers += flat(layer[name])
+    numbers += model['norm'] + [0.0] * (shape[6] * head)
+    if not shared:
+        numbers += flat(model['classifier'])
+    words = list(shape)
+    words[5] *= 1 if shared else -1
+    with open(path, 'wb') as file:
+        file.write(struct.pack('<7i', *words))
+        file.write(struct.pack(f'<{len(numbers)}f', *numbers))
+
+
+def product(rows, x):
+    return [sum(a * b for a, b in zip(row, x)) for row in rows]
+
+
+def rms_norm(x, weight):
+    scale = 1 / math.sqrt(sum(a * a for a in x) / len(x) + 1e-5)
+    return [a * scale * w for a, w in zip(x, weight)]
+
+
+def turned(x, head, place):
+    out = list(x)
+    for i in range(0, len(x), 2):
+        angle = place / 10000 ** (i % head / head)
+        out[i] = x[i] * math.cos(angle) - x[i + 1] * math.sin(angle)
+        out[i + 1] = x[i] * math.sin(angle) + x[i + 1] * math.cos(angle)
+    return out
+
+
+def attention(layer, x, shape, cache, place):
+    dim, _, _, heads, kv_heads, _, _ = shape
+    head, out = dim // heads, []
+    q = turned(product(layer['wq'], x), head, place)
+    cache.append((turned(product(layer['wk'], x), head, place),
+                  product(layer['wv'], x)))
+    for h in range(heads):
+        at = h // (heads // kv_heads) * head
+        scores = [sum(a * b for a, b in zip(q[h * head:(h + 1) * head],
+                                            k[at:at + head])) /
+                  math.sqrt(head) for k, _ in cache]
+        most = max(scores)
+        weights = [math.exp(s - most) for s in scores]
+        total = sum(weights)
+        out += [sum(w * v[at + i] for w, (_, v) in zip(weights, cache)) / total
+                for i in range(head)]
+    return product(layer['wo'], out)
+
+
+def forward(model, shape, caches, token, place):
+    x = model['embedding'][token]
+    for layer, cache in zip(model['layers'], caches):
+        y = attention(layer, rms_norm(x, layer['attn_norm']), shape, cache,
+                      place)
+        x = [a + b for a, b in zip(x, y)]
+        h = rms_norm(x, layer['ffn_norm'])
+        gate = [a / (1 + math.exp(-a)) for a in product(layer['w1'], h)]
+        y = product(layer['w2'],
+                    [a * b for a, b in zip(gate, product(layer['w3'], h))])
+        x = [a + b for a, b in zip(x, y)]
+    return product(model['classifier'], rms_norm(x, model['norm']))
+
+
+PIECES = (['<unk>', '<s>', '</s>'] + [f'<0x{i:02X}>' for i in (65, 66, 0xc3)] +
+          [' ', 'a', 'b', 'c', 'ab', 'bc', 'abc', ' a', 'é', 'x', 'y', 'z',
+           'xy', 'yz', 'q', 'r', 's'])
+SCORES = {'ab': -2.0, 'bc': -1.0, 'abc': -3.0, ' a': -4.0, 'xy': -1.5,
+          'yz': -1.5}
+
+
+def write_tokenizer(path, pieces=PIECES):
+    with open(path, 'wb') as file:
+        file.write(struct.pack('<i', max(map(len, pieces))))
+        for piece in pieces:
+            text = piece.encode()
+            file.write(struct.pack('<fi', SCORES.get(piece, -10.0),
+                                   len(text)) + text)
+
+
+def written(tokens):
+    """What these tokens print, behind the beginning."""
+    text = b''
+    for i, token in enumerate(tokens):
+        piece = PIECES[token]
+        if token in (1, 2):
+            continue
+        if piece.startswith('<0x'):
+            text += bytes([int(piece[3:5], 16)])
+        else:
+            text += piece.encode().removeprefix(b' ' if i == 0 else b'')
+    return text.decode(errors='replace')
+
+
+def greedy(model, shape, prompt, n):
+    """Token by token; as many as there are before the text begins anew."""
+    caches = [[] for _ in model['layers']]
+    tokens, margin = list(prompt), math.inf
+    for place in range(n):
+        logits = forward(model, shape, caches, tokens[place], place)
+        if place + 1 < len(tokens):
+            continue
+        best = sorted(logits)
+        margin = min(margin, best[-1] - best[-2])
+        tokens.append(logits.index(best[-1]))
+        if tokens[-1] in (1, 2):
+            break
+    return tokens, margin
+
+
+class Files:
+    def __init__(self, folder):
+        self.folder = folder
+        self.model = os.path.join(folder, 'model.bin')
+        self.tokenizer = os.path.join(folder, 'tokenizer.bin')
+
+    def demo(self, *args, **environment):
+        return run('demo', 'llama', '--model', self.model, '--tokenizer',
+                   self.tokenizer, *args, **environment)
+
+
+def check_small(tap, files):
+    """Models of several shapes, with prompts, as plain Python has them."""
+    rng = random.Random(5)
+    for shape, shared in ((SHAPE, True), (SHAPE, False),
+                          ((8, 5, 1, 2, 2, 23, 16), True),
+                          ((16, 33, 3, 4, 1, 23, 16), False)):
+        for text, prompt in (('', [1]), ('abc', [1, 6, 12]),
+                             ('bca', [1, 6, 11, 7])):
+            name = f'{shape}, {shared}, {text!r}'
+            while True:
+                model = make_model(rng, shape, shared)
+                want, margin = greedy(model, shape, prompt, 12)
+                if margin > 1e-3:
+                    break
+            write_model(files.model, shape, model)
+            done = files.demo('--prompt', text, '--steps', '12',
+                              '--temperature', '0', '--json', '--device',
+                              'CPU')
+            complaints = expect(done, 0)
+            if not complaints:
+                got = json.loads(done.stdout)
+                if got['text'] != written(want[1:]):
+                    complaints.append(f'{got["text"]!r}, not '
+                                      f'{written(want[1:])!r}')
+                if got['n_prompt_tokens'] != len(prompt):
+                    complaints.append(f'{got["n_prompt_tokens"]} tokens of '
+                                      f'the prompt, not {len(prompt)}')
+            tap.check(f'as in Python: {name}', complaints)
+
+
+def check_tokens(tap, files):
+    """Joined best first, then leftmost; what has no token, by its bytes."""
+    write_model(files.model, SHAPE,
+                make_model(random.Random(1), SHAPE, True))
+    for text, n in (('', 1), (' ', 3), ('abc', 3), ('a', 2), ('xyz', 4),
+                    ('é', 3), ('é' * 3, 5), ('AB', 4), ('ñ', 4), ('abab', 4)):
+        done = files.demo('--prompt', text, '--steps', '16', '--temperature',
+                          '0', '--json')
+        complaints = expect(done, 0)
+        if not complaints:
+            got = json.loads(done.stdout)['n_prompt_tokens']
+            if got != n:
+                complaints.append(f'{got} tokens, not {n}')
+        tap.check(f'tokens of {text!r}', complaints)
+
+
+def check_choice(tap, files):
+    write_model(files.model, SHAPE,
+                make_model(random.Random(1), SHAPE, True))
+
+    def text(*args):
+        done = files.demo('--json', *args)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)['text']
+
+    complaints = []
+    if text('--seed', '7') != text('--seed', '7', '--top-p', '0.9'):
+        complaints.append('the same seed gives two texts')
+    if len({text('--seed', str(i), '--temperature', '3', '--top-p', '1')
+            for i in range(6)}) < 5:
+        complaints.append('six seeds give fewer than five texts')
+    likeliest = text('--temperature', '0')
+    for args in (('--top-p', '0.000001'), ('--temperature', '0.001')):
+        if text(*args) != likeliest:
+            complaints.append(f'{args} is not the likeliest')
+    tap.check('choices', complaints)
+
+
+def check_refusals(tap, files):
+    good = make_model(random.Random(1), SHAPE, True)
+    write_model(files.model, SHAPE, good)
+    write_tokenizer(files.tokenizer)
+    model, tokenizer = (open(path, 'rb').read()
+                        for path in (files.model, files.tokenizer))
+
+    def refuses(name, part, new_model=model, new_tokenizer=tokenizer,
+                code=1, args=()):
+        with open(files.model, 'wb') as file:
+            file.write(new_model)
+        with open(files.tokenizer, 'wb') as file:
+            file.write(new_tokenizer)
+        tap.check(name, expect_json_error(
+            files.demo('--json', '--steps', '2', *args), code, part))
+
+    for size in (0, 5, 27):
+        refuses(f'a model of {size} bytes', 'no checkpoint', model[:size])
+    for size in (28, 29, 1000, len(model) - 1):
+        refuses(f'a model of {size} bytes', 'ends before', model[:size])
+    refuses('a longer model', '4 bytes behind', model + b'1234')
+    for i, values in enumerate(((0, -1, 13, 1 << 30), (0, -5, 1 << 30),
+                                (0, -1, 1 << 20), (0, -6, 5, 7, 1 << 30),
+                                (0, -2, 4, 7), (0, 2, -2, 1 << 30, -1 << 31),
+                                (0, -1, 1 << 30))):
+        for value in values:
+            words = list(SHAPE)
+            words[i] = value
+            refuses(f'word {i} is {value}', 'model.bin',
+                    struct.pack('<7i', *words) + model[28:])
+    for size in (0, 4, 11, 40, len(tokenizer) - 1):
+        refuses(f'a tokenizer of {size} bytes', 'tokenizer.bin',
+                new_tokenizer=tokenizer[:size])
+    refuses('a longer tokenizer', '1 bytes behind',
+            new_tokenizer=tokenizer + b'x')
+    for length in (-1, 5000, 1 << 30):
+        refuses(f'a token of {length} bytes', f'has {length} bytes',
+                new_tokenizer=tokenizer[:8] + struct.pack('<i', length) +
+                tokenizer[12:])
+    refuses('a long prompt', 'context 16', code=2, args=('--prompt', 'q' * 20))
+    refuses('a temperature below 0', 'below 0', code=2,
+            args=('--temperature', '-0.5'))
+    refuses('a wrong word', 'MATH', code=2, args=('--math', 'MATH'))
+    refuses('another device', 'NV', code=3, args=('--device', 'NV:7'))
+    damaged = make_model(random.Random(1), SHAPE, True)
+    damaged['norm'][3] = math.nan
+    write_model(files.model, SHAPE, damaged)
+    refuses('weights that are no numbers', 'damaged',
+            open(files.model, 'rb').read())
+    os.remove(files.model)
+    tap.check('no model', expect_json_error(files.demo('--json'), 1,
+                                            'model.bin'))
+    tap.check('neither file', expect_json_error(
+        run('demo', 'llama', '--json'), 2, '--tokenizer'))
+
+
+def check_memory(tap, files):
+    """Any allocation may fail: a message, exit code 1, no crash, no leak."""
+    write_model(files.model, SHAPE, make_model(random.Random(1), SHAPE, True))
+    write_tokenizer(files.tokenizer)
+    nth, complaints = 1, []
+    while not complaints:
+        done = files.demo('--json', '--steps', '4', '--prompt', 'abc',
+                          BELL_FAIL_ALLOC=str(nth))
+        if done.returncode == 0:
+            break
+        complaints = expect_json_error(done, 1, '')
+        if not complaints:
+            status = json.loads(done.stdout)['error']['status']
+            if status != 'out of memory':
+                complaints.append(f'{nth}: status "{status}": {done.stdout}')
+        nth = nth + 1 if nth < 40 else nth + nth // (3 if SMALL else 10)
+    tap.check(f'out of memory, up to allocation {nth}', complaints)
+
+
+def check_real(tap, data):
+    with open(os.path.join(data, 'greedy_no_prompt_256.txt'),
+              encoding='utf-8') as file:
+        want = file.read()
+    args = ('demo', 'llama', '--model', os.path.join(data, 'stories260K.bin'),
+            '--tokenizer', os.path.join(data, 'tok512.bin'), '--temperature',
+            '0')
+    done = run(*args, '--prompt', '', '--steps', '256', '--device', 'CPU')
+    complaints = expect(done, 0)
+    print(f'# {done.stderr.strip()}')
+    if done.stdout.rstrip('\n') != want.rstrip('\n'):
+        complaints.append(f'another text: {done.stdout}')
+    tap.check('256 tokens of a real model', complaints)
+    if not SIMULATED:
+        tap.skip('simulated cards', 'built without them')
+        return
+    first = run(*args, '--steps', '24', '--device', 'CPU').stdout
+    for device in DEVICES[1:2] if SMALL else DEVICES:
+        done = run(*args, '--steps', '24', '--device', device)
+        complaints = expect(done, 0)
+        if done.stdout != first:
+            complaints.append(f'{done.stdout!r}, not {first!r}')
+        tap.check(f'24 tokens on {device}', complaints)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(folder)
+        write_tokenizer(files.tokenizer)
+        check_small(tap, files)
+        check_tokens(tap, files)
+        check_choice(tap, files)
+        check_refusals(tap, files)
+        check_memory(tap, files)
+    real = data_dir('stories260K')
+    if real:
+        check_real(tap, real)
+    else:
+        tap.skip('a real model', 'no real data (BELL_TEST_DATA)')
+    tap.finish()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,123 @@
+/* Language models of the Llama family, with the public API alone: their files,
+ * their vocabulary, their forward pass, and the choice of the next token.
+ *
+ * One thread. Tensors belong to the context's own scope and go with it or with
+ * llama_fini.
+ */
+#ifndef BELL_TOOLS_DEMO_LLAMA_H
+#define BELL_TOOLS_DEMO_LLAMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "doorbell/tensor.h"
+#include "tools/demo/digits.h"
+
+/* ---- vocabulary ---------------------------------------------------------- */
+
+#define LLAMA_UNKNOWN 0
+#define LLAMA_BEGIN   1
+#define LLAMA_END     2
+
+/* A token's text. */
+struct llama_piece {
+    const char *text; /* in llama_vocab.bytes; not terminated */
+    uint32_t n_bytes;
+    float score; /* of two neighbours the better joins first */
+};
+
+/* The vocabulary of a SentencePiece tokenizer. */
+struct llama_vocab {
+    struct llama_piece *pieces; /* owned; by token */
+    uint32_t *sorted;           /* owned; tokens by text, then number */
+    uint8_t *bytes;             /* owned; the file */
+    int32_t of_byte[256];       /* the token <0xNN>, or -1 */
+    uint8_t all_bytes[256];     /* 0, 1, 2, ...: what these tokens are */
+    int32_t n;
+};
+
+/* Reads llama2.c's tokenizer file for a model of n tokens: the longest token's
+ * length, then score, length and bytes of each (little endian). BELL_E_IO:
+ * truncated, too long, a length that cannot be. */
+BELL_MUST_CHECK bell_status llama_vocab_load(const char *path, int64_t n,
+                                             struct llama_vocab *out_vocab);
+void llama_vocab_fini(struct llama_vocab *vocab);
+
+/* The tokens of a text, LLAMA_BEGIN first; *out_tokens is host memory, owned
+ * by the caller. */
+BELL_MUST_CHECK bell_status llama_encode(const struct llama_vocab *vocab,
+                                         const char *text, int32_t **out_tokens,
+                                         size_t *out_n);
+
+/* What token `next` adds to a text that ends in `previous` (it loses its space
+ * behind LLAMA_BEGIN); not terminated, of the vocabulary's memory. */
+struct llama_piece llama_decode(const struct llama_vocab *vocab,
+                                int32_t previous, int32_t next);
+
+/* ---- model --------------------------------------------------------------- */
+
+struct llama_shape {
+    int64_t dim, hidden, n_layers, n_heads, n_kv_heads, n_tokens, context;
+};
+
+struct llama_layer {
+    struct bell_tensor *attn_norm, *wq, *wk, *wv, *wo; /* as (out, in) */
+    struct bell_tensor *ffn_norm, *w1, *w2, *w3;
+    struct bell_tensor *keys, *values; /* (kv heads, context, head) */
+};
+
+struct llama {
+    struct bell_context *ctx;
+    struct llama_shape shape;
+    struct bell_tensor *embedding; /* (tokens, dim) */
+    struct bell_tensor *norm, *classifier;
+    struct bell_tensor *cosines, *sines; /* (context, 1, head / 2) */
+    struct bell_tensor *places;          /* (context): 0, 1, 2, ... */
+    struct llama_layer *layers;          /* owned */
+    double n_weight_bytes;               /* read for a token */
+};
+
+/* Reads llama2.c's checkpoint, version 0. BELL_E_IO: not such a file, sizes
+ * that cannot be, truncated, too long. */
+BELL_MUST_CHECK bell_status llama_load(struct bell_context *ctx,
+                                       const char *path,
+                                       struct llama *out_model);
+void llama_fini(struct llama *model);
+
+/* The logits that follow tokens[n - 1], of shape (tokens), where tokens[0] is
+ * at place `at` of the text; at + n is at most the context's length. What
+ * comes before it is in the caches, to which this adds. */
+BELL_MUST_CHECK bell_status llama_forward(struct llama *model,
+                                          const int32_t *tokens, int64_t n,
+                                          int64_t at,
+                                          struct bell_tensor **out_logits);
+
+/* ---- choice -------------------------------------------------------------- */
+
+struct llama_chooser {
+    double temperature; /* 0: the most likely */
+    double top_p;       /* of the likely ones whose sum is this; 1: of all */
+    struct rng rng;
+    float *logits;     /* owned; of n tokens */
+    uint32_t *by_rank; /* owned */
+    size_t n;
+};
+
+BELL_MUST_CHECK bell_status llama_chooser_init(size_t n, double temperature,
+                                               double top_p, uint64_t seed,
+                                               struct llama_chooser *out);
+void llama_chooser_fini(struct llama_chooser *chooser);
+
+/* Computes the logits and chooses. */
+BELL_MUST_CHECK bell_status llama_choose(struct llama_chooser *chooser,
+                                         struct bell_tensor *logits,
+                                         int32_t *out_token);
+
+/* ---- the verb ------------------------------------------------------------ */
+
+/* `doorbell demo llama`; argv[0] is "demo". */
+int llama_demo(int argc, char **argv);
+
+#endif

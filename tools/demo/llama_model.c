@@ -1,0 +1,384 @@
+/* The model: weights from a file, and the forward pass. */
+#include "tools/demo/llama.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tools/formats/file.h"
+
+#define EPSILON   1e-5
+#define ROPE_BASE 10000.0
+/* Beyond these no such model is; products of three stay far below 2^63. */
+#define DIM_MAX    (1 << 17)
+#define TOKENS_MAX (1 << 22)
+#define LAYERS_MAX 1024
+
+/* ---- the file ---- */
+
+/* What is left of it. */
+struct source {
+    const char *path;
+    const uint8_t *at;
+    size_t n_left;
+    bool is_short; /* something was not there whole */
+};
+
+static BELL_MUST_CHECK bell_status
+check_shape(const char *path, const struct llama_shape *s)
+{
+    if (s->dim < 1 || s->dim > DIM_MAX || s->hidden < 1 ||
+        s->hidden > 8 * DIM_MAX || s->n_layers < 1 ||
+        s->n_layers > LAYERS_MAX || s->n_tokens < 3 ||
+        s->n_tokens > TOKENS_MAX || s->context < 1 || s->context > TOKENS_MAX)
+        return bell_fail(BELL_E_IO,
+                         "%s: not a llama2.c checkpoint: %lld wide, %lld "
+                         "hidden, %lld layers, %lld tokens, context of %lld",
+                         path, (long long)s->dim, (long long)s->hidden,
+                         (long long)s->n_layers, (long long)s->n_tokens,
+                         (long long)s->context);
+    if (s->n_heads < 1 || s->n_heads > s->dim || s->n_kv_heads < 1 ||
+        s->n_kv_heads > s->n_heads || s->n_heads % s->n_kv_heads != 0 ||
+        s->dim % s->n_heads != 0 || s->dim / s->n_heads % 2 != 0)
+        return bell_fail(BELL_E_IO,
+                         "%s: %lld heads, %lld of keys, do not fit a width of "
+                         "%lld",
+                         path, (long long)s->n_heads, (long long)s->n_kv_heads,
+                         (long long)s->dim);
+    return BELL_OK;
+}
+
+/* *out_shared: the classifier is the embedding. */
+static BELL_MUST_CHECK bell_status
+read_shape(struct source *source, struct llama_shape *s, bool *out_shared)
+{
+    int32_t words[7];
+
+    if (source->n_left < sizeof(words))
+        return bell_fail(BELL_E_IO, "%s: %zu bytes are no checkpoint",
+                         source->path, source->n_left);
+    memcpy(words, source->at, sizeof(words));
+    source->at += sizeof(words);
+    source->n_left -= sizeof(words);
+    *out_shared = words[5] > 0;
+    *s = (struct llama_shape){
+        .dim = words[0],
+        .hidden = words[1],
+        .n_layers = words[2],
+        .n_heads = words[3],
+        .n_kv_heads = words[4],
+        .n_tokens = words[5] < 0 ? -(int64_t)words[5] : words[5],
+        .context = words[6],
+    };
+    return check_shape(source->path, s);
+}
+
+/* The next n bytes; NULL: there are not that many. */
+static const void *
+take_bytes(struct source *source, uint64_t n_bytes)
+{
+    const uint8_t *at = source->at;
+
+    source->is_short |= source->n_left < n_bytes;
+    if (source->is_short)
+        return NULL;
+    source->at += n_bytes;
+    source->n_left -= n_bytes;
+    return at;
+}
+
+/* The next (rows, columns) floats, a tensor that stays; columns 0: a list. */
+static struct bell_tensor *
+take(struct llama *model, struct source *source, int64_t rows, int64_t columns)
+{
+    const int64_t shape[] = {rows, columns};
+    uint64_t n_bytes = (uint64_t)rows * (uint64_t)(columns ? columns : 1) * 4;
+    const void *data = take_bytes(source, n_bytes);
+
+    if (!data)
+        return NULL;
+    model->n_weight_bytes += (double)n_bytes;
+    return bell_keep_forever(
+        bell_from_data(model->ctx, BELL_FLOAT32, shape, columns ? 2 : 1, data));
+}
+
+/* Each kind of weight is there for all layers in turn. */
+static void
+take_all(struct llama *model, struct source *source, size_t field_bytes,
+         int64_t rows, int64_t columns)
+{
+    struct bell_tensor **field;
+    int64_t i;
+
+    for (i = 0; i < model->shape.n_layers; i++) {
+        field =
+            (struct bell_tensor **)((char *)&model->layers[i] + field_bytes);
+        *field = take(model, source, rows, columns);
+    }
+}
+
+#define TAKE_ALL(field, rows, columns)                                         \
+    take_all(model, source, offsetof(struct llama_layer, field), rows, columns)
+
+static BELL_MUST_CHECK bell_status
+take_weights(struct llama *model, struct source *source, bool is_shared)
+{
+    const struct llama_shape *s = &model->shape;
+    int64_t head = s->dim / s->n_heads, kv = head * s->n_kv_heads;
+
+    model->embedding = take(model, source, s->n_tokens, s->dim);
+    if (!is_shared)
+        model->n_weight_bytes = 0; /* of which a row is read */
+    TAKE_ALL(attn_norm, s->dim, 0);
+    TAKE_ALL(wq, s->dim, s->dim);
+    TAKE_ALL(wk, kv, s->dim);
+    TAKE_ALL(wv, kv, s->dim);
+    TAKE_ALL(wo, s->dim, s->dim);
+    TAKE_ALL(ffn_norm, s->dim, 0);
+    TAKE_ALL(w1, s->hidden, s->dim);
+    TAKE_ALL(w2, s->dim, s->hidden);
+    TAKE_ALL(w3, s->hidden, s->dim);
+    model->norm = take(model, source, s->dim, 0);
+    (void)take_bytes(source, (uint64_t)(s->context * head) * 4); /* legacy */
+    model->classifier =
+        is_shared ? model->embedding : take(model, source, s->n_tokens, s->dim);
+    BELL_TRY(bell_context_status(model->ctx));
+    if (source->is_short)
+        return bell_fail(BELL_E_IO, "%s: ends before its weights do",
+                         source->path);
+    if (source->n_left)
+        return bell_fail(BELL_E_IO, "%s: %zu bytes behind the weights",
+                         source->path, source->n_left);
+    return BELL_OK;
+}
+
+/* ---- tables and caches ---- */
+
+/* The pair j of a head turns by place / base^(2j / head). */
+static BELL_MUST_CHECK bell_status
+make_tables(struct llama *model)
+{
+    int64_t half = model->shape.dim / model->shape.n_heads / 2;
+    int64_t n = model->shape.context, i, j;
+    float *cosines = host_calloc((size_t)(n * half), sizeof(*cosines));
+    float *sines = host_calloc((size_t)(n * half), sizeof(*sines));
+    int32_t *places = host_calloc((size_t)n, sizeof(*places));
+
+    for (i = 0; cosines && sines && i < n; i++) {
+        for (j = 0; j < half; j++) {
+            float rate = 1.0f / powf((float)ROPE_BASE,
+                                     (float)(2 * j) / (float)(2 * half));
+            cosines[i * half + j] = cosf((float)i * rate);
+            sines[i * half + j] = sinf((float)i * rate);
+        }
+    }
+    for (i = 0; places && i < n; i++)
+        places[i] = (int32_t)i;
+    if (cosines && sines && places) {
+        model->places = bell_keep_forever(
+            bell_from_data(model->ctx, BELL_INT32, BELL_DIMS(n), places));
+        model->cosines = bell_keep_forever(bell_from_data(
+            model->ctx, BELL_FLOAT32, BELL_DIMS(n, 1, half), cosines));
+        model->sines = bell_keep_forever(bell_from_data(
+            model->ctx, BELL_FLOAT32, BELL_DIMS(n, 1, half), sines));
+    }
+    host_free(cosines);
+    host_free(sines);
+    host_free(places);
+    if (!model->sines)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld places",
+                         (long long)n);
+    return bell_context_status(model->ctx);
+}
+
+static BELL_MUST_CHECK bell_status
+make_caches(struct llama *model)
+{
+    const struct llama_shape *s = &model->shape;
+    int64_t i;
+
+    for (i = 0; i < s->n_layers; i++) {
+        struct llama_layer *layer = &model->layers[i];
+        struct bell_tensor *both[2];
+        layer->keys = bell_keep_forever(bell_zeros(
+            model->ctx,
+            BELL_DIMS(s->n_kv_heads, s->context, s->dim / s->n_heads),
+            BELL_FLOAT32));
+        layer->values = bell_keep_forever(bell_zeros(
+            model->ctx,
+            BELL_DIMS(s->n_kv_heads, s->context, s->dim / s->n_heads),
+            BELL_FLOAT32));
+        both[0] = layer->keys;
+        both[1] = layer->values;
+        BELL_TRY(bell_realize(both, 2));
+    }
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+load_from(struct llama *model, struct source *source)
+{
+    bool is_shared;
+
+    BELL_TRY(read_shape(source, &model->shape, &is_shared));
+    model->layers =
+        host_calloc((size_t)model->shape.n_layers, sizeof(*model->layers));
+    if (!model->layers)
+        return bell_fail(BELL_E_NO_MEMORY, "no memory for %lld layers",
+                         (long long)model->shape.n_layers);
+    BELL_TRY(take_weights(model, source, is_shared));
+    BELL_TRY(make_tables(model));
+    return make_caches(model);
+}
+
+bell_status
+llama_load(struct bell_context *ctx, const char *path, struct llama *out_model)
+{
+    struct llama model = {.ctx = ctx};
+    struct source source = {.path = path};
+    struct file_bytes file;
+    bell_status status;
+
+    BELL_TRY(file_read(path, &file));
+    source.at = file.data;
+    source.n_left = file.size_bytes;
+    status = load_from(&model, &source);
+    file_bytes_fini(&file);
+    if (status != BELL_OK)
+        llama_fini(&model);
+    else
+        *out_model = model;
+    return status;
+}
+
+void
+llama_fini(struct llama *model)
+{
+    size_t n = sizeof(struct llama_layer) / sizeof(struct bell_tensor *), j;
+    int64_t i;
+
+    for (i = 0; model->layers && i < model->shape.n_layers; i++) {
+        struct bell_tensor **tensors = (struct bell_tensor **)&model->layers[i];
+        for (j = 0; j < n; j++)
+            bell_tensor_release(tensors[j]);
+    }
+    if (model->classifier != model->embedding)
+        bell_tensor_release(model->classifier);
+    bell_tensor_release(model->embedding);
+    bell_tensor_release(model->norm);
+    bell_tensor_release(model->cosines);
+    bell_tensor_release(model->sines);
+    bell_tensor_release(model->places);
+    host_free(model->layers);
+    memset(model, 0, sizeof(*model));
+}
+
+/* ---- the forward pass ---- */
+
+/* Turns neighbouring pairs of x (n, heads, head) by the angles of its place. */
+static struct bell_tensor *
+turn(const struct llama *model, struct bell_tensor *x, int64_t at)
+{
+    int64_t n = bell_size(x, 0), heads = bell_size(x, 1);
+    int64_t half = bell_size(x, 2) / 2;
+    struct bell_tensor *c = bell_narrow(model->cosines, 0, at, n);
+    struct bell_tensor *s = bell_narrow(model->sines, 0, at, n);
+    struct bell_tensor *a, *b;
+
+    x = bell_reshape(x, BELL_DIMS(n, heads, half, 2));
+    a = bell_select(x, 3, 0);
+    b = bell_select(x, 3, 1);
+    x = bell_stack(BELL_TENSORS(bell_sub(bell_mul(a, c), bell_mul(b, s)),
+                                bell_add(bell_mul(a, s), bell_mul(b, c))),
+                   3);
+    return bell_reshape(x, BELL_DIMS(n, heads, 2 * half));
+}
+
+/* The rows of a projection as (heads, n, head). */
+static struct bell_tensor *
+heads_first(struct bell_tensor *x)
+{
+    return bell_transpose(x, 0, 1);
+}
+
+/* What x (n, dim) reads from the caches, to which it adds itself. What both
+ * additions share is computed first. The queries that share keys are rows of
+ * one product. */
+static BELL_MUST_CHECK bell_status
+attend(struct llama *model, struct llama_layer *layer, struct bell_tensor *x,
+       struct bell_tensor *mask, int64_t at, struct bell_tensor **out)
+{
+    const struct llama_shape *s = &model->shape;
+    int64_t n = bell_size(x, 0), head = s->dim / s->n_heads;
+    int64_t group = s->n_heads / s->n_kv_heads;
+    const int64_t place[] = {0, at, 0};
+    struct bell_tensor *h = bell_rms_norm(x, layer->attn_norm, EPSILON);
+    struct bell_tensor *q = bell_linear(h, layer->wq, NULL);
+    struct bell_tensor *k = bell_linear(h, layer->wk, NULL);
+    struct bell_tensor *v = bell_linear(h, layer->wv, NULL);
+
+    q = turn(model, bell_reshape(q, BELL_DIMS(n, s->n_heads, head)), at);
+    k = turn(model, bell_reshape(k, BELL_DIMS(n, s->n_kv_heads, head)), at);
+    v = bell_reshape(v, BELL_DIMS(n, s->n_kv_heads, head));
+    BELL_TRY(bell_realize((struct bell_tensor *const[]){x, q, k, v}, 4));
+    bell_assign_slice(layer->keys, place, 3, heads_first(k));
+    bell_assign_slice(layer->values, place, 3, heads_first(v));
+    q = bell_reshape(heads_first(q), BELL_DIMS(s->n_kv_heads, group * n, head));
+    x = bell_scaled_dot_product_attention(q, layer->keys, layer->values, mask,
+                                          0, false, 0);
+    x = heads_first(bell_reshape(x, BELL_DIMS(s->n_heads, n, head)));
+    *out = bell_linear(bell_reshape(x, BELL_DIMS(n, s->dim)), layer->wo, NULL);
+    return BELL_OK;
+}
+
+static struct bell_tensor *
+feed_forward(const struct llama_layer *layer, struct bell_tensor *x)
+{
+    struct bell_tensor *gate = bell_silu(bell_linear(x, layer->w1, NULL));
+
+    return bell_linear(bell_mul(gate, bell_linear(x, layer->w3, NULL)),
+                       layer->w2, NULL);
+}
+
+/* Row i of a token at at + i sees the places up to its own. */
+static struct bell_tensor *
+make_mask(const struct llama *model, int64_t n, int64_t at)
+{
+    int64_t group = model->shape.n_heads / model->shape.n_kv_heads;
+    struct bell_tensor *row = bell_narrow(model->places, 0, at, n);
+
+    row = bell_repeat(row, BELL_DIMS(group));
+    return bell_le(bell_unsqueeze(model->places, 0), bell_unsqueeze(row, 1));
+}
+
+static struct bell_tensor *
+embed(struct llama *model, const int32_t *tokens, int64_t n)
+{
+    if (n == 1)
+        return bell_narrow(model->embedding, 0, tokens[0], 1);
+    return bell_embedding(
+        bell_from_data(model->ctx, BELL_INT32, BELL_DIMS(n), tokens),
+        model->embedding);
+}
+
+bell_status
+llama_forward(struct llama *model, const int32_t *tokens, int64_t n, int64_t at,
+              struct bell_tensor **out_logits)
+{
+    struct bell_tensor *x = embed(model, tokens, n), *y;
+    struct bell_tensor *mask = make_mask(model, n, at);
+    int64_t i;
+
+    for (i = 0; i < model->shape.n_layers; i++) {
+        struct llama_layer *layer = &model->layers[i];
+        BELL_TRY(attend(model, layer, x, mask, at, &y));
+        x = bell_add(x, y);
+        y = bell_rms_norm(x, layer->ffn_norm, EPSILON);
+        x = bell_add(x, feed_forward(layer, y));
+    }
+    x = bell_rms_norm(bell_narrow(x, 0, n - 1, 1), model->norm, EPSILON);
+    *out_logits = bell_reshape(bell_linear(x, model->classifier, NULL),
+                               BELL_DIMS(model->shape.n_tokens));
+    return BELL_OK;
+}
