@@ -169,6 +169,7 @@ free_plan(struct rt_plan *plan)
 {
     host_free(plan->kernels);
     host_free(plan->offsets);
+    host_free(plan->takes);
     host_free(plan->values);
     host_free(plan->steps);
 }
@@ -396,7 +397,7 @@ make_plan(struct rt_run *run, struct rt_plan *plan)
     BELL_TRY(rt_vary_choose(rt, plan->next, plan));
     BELL_TRY(schedule_like(
         run, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
-    BELL_TRY(rt_place_buffers(plan));
+    BELL_TRY(rt_place_buffers(plan, &rt->kernels));
     rt->stats.schedule_ns += time_now_ns() - start;
     rt->stats.n_plans++;
     rt->stats.n_kernels_planned += plan->sched.n_items;

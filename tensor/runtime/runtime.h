@@ -124,7 +124,11 @@ struct rt_plan {
     uint64_t ops_hash;    /* of the structure without its sizes */
     uint32_t *kernels;    /* by item: number in rt->kernel_list */
     uint64_t *offsets;    /* by buffer: place in the scratch buffer */
+    uint32_t *takes;      /* by buffer: whose place it has, or itself */
+    uint32_t n_taken;     /* that have another's */
     uint64_t scratch_bytes; /* for values that are neither leaf nor root */
+    uint64_t least_bytes;   /* of these that are alive at once, at most */
+    uint64_t result_bytes;
 };
 
 /* Memory that work in flight may still use. */
@@ -187,7 +191,10 @@ void rt_kept_end(struct tensor_runtime *rt, const struct rt_job *jobs,
                  uint32_t n_loaded, struct cache_entry *entries, uint32_t n);
 
 /* Gives every buffer that is neither leaf nor root a place in one scratch
- * buffer; values that are not alive at once share memory. */
-BELL_MUST_CHECK bell_status rt_place_buffers(struct rt_plan *plan);
+ * buffer; values that are not alive at once share memory. Where the kernels,
+ * nodes of `kernels` (NULL: they stay), hold most, results take the places of
+ * what dies there (lower/schedule/overwrite.h). */
+BELL_MUST_CHECK bell_status rt_place_buffers(struct rt_plan *plan,
+                                             struct uop_graph *kernels);
 
 #endif

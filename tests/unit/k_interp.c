@@ -13,6 +13,9 @@ struct interp {
     uint32_t n_bufs;
     int64_t range[64]; /* value of each RANGE id */
     struct memo *memo; /* by node id */
+    uint32_t max_id;
+    uint64_t loaded; /* slots */
+    bool forgets;    /* what was loaded: it may have changed */
     bool failed;
 };
 
@@ -191,6 +194,8 @@ find_ranges(struct interp *in, const struct uop *u, const struct uop **ranges)
     in->memo[u->id].visited = true;
     if (u->op == UOP_RANGE && uop_range_axis(u) == UOP_AXIS_LOOP)
         ranges[uop_range_id(u)] = u;
+    if (u->op == UOP_LOAD)
+        in->loaded |= 1ull << u->src[0]->arg.i;
     for (i = 0; i < u->n_src; i++)
         find_ranges(in, u->src[i], ranges);
     for (i = 0; i < u->n_src; i++)
@@ -201,33 +206,49 @@ find_ranges(struct interp *in, const struct uop *u, const struct uop **ranges)
         in->memo[u->id].deps &= ~(1ull << uop_range_id(u->src[i]));
 }
 
+/* Does the STOREs for all settings of their ranges; their values are there
+ * before the first is done. `back`: the last setting comes first. */
 static void
-run_store(struct interp *in, const struct uop *store)
+run_stores(struct interp *in, const struct uop *const *stores, uint32_t n,
+           bool back)
 {
     const struct uop *ranges[64] = {NULL};
-    struct k_buffer *buf = &in->bufs[store->src[0]->arg.i];
+    uint32_t s, id;
     int i;
 
-    find_ranges(in, store, ranges);
+    for (id = 0; id <= in->max_id; id++)
+        in->memo[id].visited = false;
+    for (s = 0; s < n; s++)
+        find_ranges(in, stores[s], ranges);
     memset(in->range, 0, sizeof(in->range));
+    for (i = 0; back && i < 64; i++)
+        in->range[i] = ranges[i] ? ranges[i]->src[0]->arg.i - 1 : 0;
     for (;;) {
-        int64_t at;
-        union uop_arg value;
-        at = eval(in, store->src[1]).i;
-        value = eval(in, store->src[2]);
+        union uop_arg value[64];
+        int64_t at[64];
+        for (id = 0; in->forgets && id <= in->max_id; id++)
+            in->memo[id].key = 0;
+        for (s = 0; s < n; s++) {
+            at[s] = eval(in, stores[s]->src[1]).i;
+            value[s] = eval(in, stores[s]->src[2]);
+        }
+        for (s = 0; s < n && !in->failed; s++) {
+            struct k_buffer *buf = &in->bufs[stores[s]->src[0]->arg.i];
+            if (at[s] < 0 || (size_t)at[s] >= buf->n)
+                give_up(in, "out of range", stores[s]);
+            else
+                buf->elems[at[s]] = value[s];
+        }
         if (in->failed)
             return;
-        if (at < 0 || (size_t)at >= buf->n) {
-            give_up(in, "out of range", store);
-            return;
-        }
-        buf->elems[at] = value;
         for (i = 63; i >= 0; i--) {
             if (!ranges[i])
                 continue;
-            if (++in->range[i] < ranges[i]->src[0]->arg.i)
+            if (!back && ++in->range[i] < ranges[i]->src[0]->arg.i)
                 break;
-            in->range[i] = 0;
+            if (back && in->range[i]-- > 0)
+                break;
+            in->range[i] = back ? ranges[i]->src[0]->arg.i - 1 : 0;
         }
         if (i < 0)
             return;
@@ -237,15 +258,20 @@ run_store(struct interp *in, const struct uop *store)
 bool
 k_run(const struct uop *sink, struct k_buffer *bufs, uint32_t n_bufs)
 {
-    struct interp in = {.bufs = bufs, .n_bufs = n_bufs};
-    uint32_t i, id;
+    struct interp in = {.bufs = bufs, .n_bufs = n_bufs, .max_id = sink->id};
+    const struct uop *ranges[64];
+    uint64_t stored = 0;
+    uint32_t i;
 
     in.memo = calloc(sink->id + 1, sizeof(*in.memo));
-    for (i = 0; i < sink->n_src && !in.failed; i++) {
-        for (id = 0; id <= sink->id; id++)
-            in.memo[id].visited = false;
-        run_store(&in, sink->src[i]);
-    }
+    find_ranges(&in, sink, ranges);
+    for (i = 0; i < sink->n_src; i++)
+        stored |= 1ull << sink->src[i]->src[0]->arg.i;
+    in.forgets = in.loaded & stored;
+    if (in.forgets)
+        run_stores(&in, sink->src, sink->n_src, sink->id & 1);
+    for (i = 0; i < sink->n_src && !in.forgets && !in.failed; i++)
+        run_stores(&in, &sink->src[i], 1, sink->id & 1);
     free(in.memo);
     return !in.failed;
 }

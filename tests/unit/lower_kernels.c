@@ -85,6 +85,7 @@ static node
 load(struct lk *k, node p, node idx)
 {
     node src[2] = {p, idx};
+    k->is_input[p->arg.i] = true;
     return uop_make(&k->g, UOP_LOAD, p->dtype, 1, none, src, 2);
 }
 
@@ -92,6 +93,7 @@ static node
 load_if(struct lk *k, node p, node idx, node gate)
 {
     node src[4] = {p, idx, uop_const_int(&k->g, p->dtype, 0), gate};
+    k->is_input[p->arg.i] = true;
     return uop_make(&k->g, UOP_LOAD, p->dtype, 1, none, src, 4);
 }
 
@@ -696,6 +698,45 @@ build_angles(struct lk *k, const int64_t *d)
          store(k, out1, at2(k, i, d[1], j), y));
 }
 
+/* ---- kernels that store over what they load ---- */
+
+static void
+build_add_over(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_F32, n), a = param(k, UOP_F32, n),
+         i = loop(k, d[0]), j = loop(k, d[1]), at = at2(k, i, d[1], j);
+
+    sink(k, store(k, out, at, add(k, load(k, out, at), load(k, a, at))), NULL);
+}
+
+/* Where a gate holds; elsewhere what is stored is 0. */
+static void
+build_half_over(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node out = param(k, UOP_I32, n), i = loop(k, d[0]), j = loop(k, d[1]),
+         at = at2(k, i, d[1], j);
+
+    sink(k,
+         store(k, out, at,
+               load_if(k, out, at, within(k, j, d[1] / 3, d[1] - 1))),
+         NULL);
+}
+
+/* A parameter and its momentum, both over the old ones. */
+static void
+build_momentum_over(struct lk *k, const int64_t *d)
+{
+    int64_t n = d[0] * d[1];
+    node m = param(k, UOP_F32, n), p = param(k, UOP_F32, n),
+         g = param(k, UOP_F32, n), i = loop(k, n), x;
+
+    x = add(k, mul(k, load(k, m, i), flt(k, 0.5)), load(k, g, i));
+    sink(k, store(k, m, i, x),
+         store(k, p, i, add(k, load(k, p, i), mul(k, x, flt(k, -0.25)))));
+}
+
 /* clang-format off */
 const struct lk_case lk_cases[] = {
     {"add", build_add, 2},
@@ -739,6 +780,9 @@ const struct lk_case lk_cases[] = {
     {"two-shapes", build_two_shapes, 2},
     {"reduce-of-reduce", build_reduce_of_reduce, 3},
     {"angles", build_angles, 2},
+    {"add-over", build_add_over, 2},
+    {"half-over", build_half_over, 2},
+    {"momentum-over", build_momentum_over, 2},
 };
 /* clang-format on */
 const size_t lk_n_cases = sizeof(lk_cases) / sizeof(lk_cases[0]);
@@ -837,7 +881,10 @@ lk_copy_bufs(const struct lk *k, struct p_buf *out)
         out[b].data = calloc(out[b].n_elems + 1, size);
         if (!out[b].data)
             abort();
-        memset(out[b].data, 0x55, out[b].n_elems * size);
+        if (k->is_input[b])
+            memcpy(out[b].data, k->bufs[b].data, out[b].n_elems * size);
+        else
+            memset(out[b].data, 0x55, out[b].n_elems * size);
     }
 }
 

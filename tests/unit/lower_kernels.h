@@ -15,6 +15,7 @@ struct lk {
     int64_t
         int_max[LK_MAX_BUFS]; /* integer inputs are 0..int_max, else -4..4 */
     bool is_output[LK_MAX_BUFS];
+    bool is_input[LK_MAX_BUFS]; /* perhaps of an output, too */
     size_t n_bufs;
     uint32_t n_ranges;
     double tolerance; /* relative; 0: exact */

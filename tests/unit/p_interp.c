@@ -1096,8 +1096,9 @@ store_loops(struct k_state *s, const struct uop *u, const struct uop **loops,
     return n;
 }
 
+/* Stores to `to`, which has the slots' memory as it will be. */
 static void
-k_store(struct k_state *s, const struct uop *u)
+k_store(struct k_state *s, const struct uop *u, const struct p_buf *to)
 {
     const struct uop *loops[MAX_RANGE_ID];
     int seen[MAX_RANGE_ID] = {0};
@@ -1119,8 +1120,26 @@ k_store(struct k_state *s, const struct uop *u)
         at = k_eval(s, u->src[1]).i;
         buf = find_buf(&s->in, u->src[0], at);
         if (buf)
-            p_set(buf, (size_t)at, k_eval(s, u->src[2]));
+            p_set(&to[buf - s->in.bufs], (size_t)at, k_eval(s, u->src[2]));
     }
+}
+
+static bool
+stores_to(const struct uop *sink, uint32_t slot)
+{
+    uint32_t i = 0;
+
+    while (i < sink->n_src && sink->src[i]->src[0]->arg.i != slot)
+        i++;
+    return i < sink->n_src;
+}
+
+/* 0 where the slot is a VAR's. */
+static size_t
+p_bytes(const struct p_buf *buf)
+{
+    return buf->data ? buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes
+                     : 0;
 }
 
 int
@@ -1128,13 +1147,28 @@ k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
       char *err, size_t err_bytes)
 {
     struct k_state s = {{bufs, n_bufs, err, err_bytes, 0}, {0}, NULL, NULL};
+    struct p_buf *to = malloc((n_bufs + 1) * sizeof(*to));
+    size_t bytes;
     uint32_t i;
 
     s.free_ranges = malloc((sink->id + 1) * sizeof(*s.free_ranges));
     s.memo = calloc(sink->id + 1, sizeof(*s.memo));
     memset(s.free_ranges, 0xff, (sink->id + 1) * sizeof(*s.free_ranges));
+    for (i = 0; i < n_bufs; i++) { /* loads see nothing of what is stored */
+        bytes = p_bytes(&bufs[i]);
+        to[i] = bufs[i];
+        to[i].data = malloc(bytes + 1);
+        if (bytes)
+            memcpy(to[i].data, bufs[i].data, bytes);
+    }
     for (i = 0; i < sink->n_src; i++)
-        k_store(&s, sink->src[i]);
+        k_store(&s, sink->src[i], to);
+    for (i = 0; i < n_bufs; i++) {
+        if (stores_to(sink, i))
+            memcpy(bufs[i].data, to[i].data, p_bytes(&bufs[i]));
+        free(to[i].data);
+    }
+    free(to);
     for (i = 0; i <= sink->id; i++)
         free(s.memo[i]);
     free(s.memo);

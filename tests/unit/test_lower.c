@@ -58,11 +58,12 @@ check_kernel(const struct lk_case *c, const int64_t *d,
 
     lk_init(&k, c, d, 7);
     lk_copy_bufs(&k, want);
-    lk_copy_bufs(&k, got);
     assert_int_equal(k_run(k.sink, want, k.n_bufs, err, sizeof(err)), 0);
     for (i = 0; i < n_targets; i++) {
         struct lower_program p;
-        int bad = lower_kernel(&k.g, k.sink, targets[i], &p) != BELL_OK;
+        int bad;
+        lk_copy_bufs(&k, got);
+        bad = lower_kernel(&k.g, k.sink, targets[i], &p) != BELL_OK;
         if (bad)
             snprintf(err, sizeof(err), "%s", bell_error_last()->message);
         else
@@ -71,9 +72,9 @@ check_kernel(const struct lk_case *c, const int64_t *d,
         if (bad)
             fail_msg("%s (%d, %d, %d) on %s: %s", c->name, (int)d[0], (int)d[1],
                      (int)d[2], targets[i]->name, err);
+        lk_free_copy(&k, got);
     }
     lk_free_copy(&k, want);
-    lk_free_copy(&k, got);
     lk_fini(&k);
 }
 

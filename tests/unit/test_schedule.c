@@ -13,8 +13,10 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "k_interp.h"
+#include "lower/schedule/overwrite.h"
 #include "lower/schedule/schedule.h"
 #include "reference/reference.h"
+#include "tensor/runtime/runtime.h"
 
 /* ---- building tensor graphs ---- */
 
@@ -128,6 +130,9 @@ softmax(struct uop_graph *g, const struct uop *x)
 
 /* ---- scheduling and running ---- */
 
+/* Values in the place of others: in plans, and wherever that may be. */
+static uint32_t n_taken, n_overwritten, n_refused;
+
 struct world {
     struct uop_graph g, kernels;
     struct sched_plan plan;
@@ -195,6 +200,81 @@ fill_leaf(void *user, const struct uop *buffer, struct ref_array *array)
     return BELL_OK;
 }
 
+/* Each output of the item in the memory of each input that it may have: are the
+ * results those of the item? slots[] are left as they were. */
+static bool
+overwrites_right(struct world *w, const struct sched_item *item,
+                 const struct k_buffer *slots)
+{
+    const struct sched_buf *bufs = w->plan.bufs;
+    struct k_buffer want[64], got[64];
+    uint32_t o, i, k, at;
+    bool ok = true, may;
+
+    for (k = 0; k < item->n_bufs; k++) {
+        want[k] = got[k] = slots[k];
+        want[k].elems =
+            k < item->n_outs ? malloc(slots[k].n * 8 + 8) : slots[k].elems;
+    }
+    ok = k_run(item->sink, want, item->n_bufs);
+    for (o = 0; o < item->n_outs; o++) {
+        for (i = item->n_outs; i < item->n_bufs; i++) {
+            struct sched_item in_place = *item;
+            if (slots[i].n != slots[o].n ||
+                bufs[item->bufs[i]].dtype != bufs[item->bufs[o]].dtype)
+                continue;
+            assert_int_equal(
+                sched_may_overwrite(&w->kernels, item->sink, o, i, &may),
+                BELL_OK);
+            if (!may) {
+                n_refused++;
+                continue;
+            }
+            n_overwritten++;
+            assert_int_equal(sched_overwrite(&w->kernels, &in_place, o, i),
+                             BELL_OK);
+            assert_int_equal(in_place.n_bufs, item->n_bufs - 1);
+            for (k = at = 0; k < item->n_bufs; k++) {
+                if (k == i)
+                    continue;
+                assert_int_equal(in_place.bufs[at], item->bufs[k]);
+                got[at] = slots[k];
+                if (k < item->n_outs)
+                    got[at].elems = malloc(slots[k].n * 8 + 8);
+                if (k == o)
+                    memcpy(got[at].elems, slots[i].elems, slots[i].n * 8);
+                at++;
+            }
+            ok = ok && k_run(in_place.sink, got, in_place.n_bufs);
+            for (k = 0; k < item->n_outs; k++) {
+                ok = ok &&
+                     memcmp(got[k].elems, want[k].elems, want[k].n * 8) == 0;
+                free(got[k].elems);
+            }
+        }
+    }
+    for (k = 0; k < item->n_outs; k++)
+        free(want[k].elems);
+    return ok;
+}
+
+/* Where each value lies: those between leaves and roots in one arena, in which
+ * a byte of the plan's is an element of any dtype. */
+static void
+find_memory(const struct sched_plan *plan, const uint64_t *offsets,
+            struct k_buffer *arena, struct k_buffer *bufs)
+{
+    uint32_t i;
+
+    for (i = 0; i < plan->n_bufs; i++) {
+        bufs[i].n = plan->bufs[i].n_elems;
+        if (plan->bufs[i].leaf < 0 && plan->bufs[i].root < 0)
+            bufs[i].elems = arena->elems + offsets[i];
+        else
+            bufs[i].elems = calloc(bufs[i].n + 1, sizeof(*bufs[i].elems));
+    }
+}
+
 /* Runs the plan's kernels; compares each root with the reference. */
 static bool
 run_matches(struct world *w, const struct uop *const *roots, uint32_t n_roots,
@@ -202,12 +282,21 @@ run_matches(struct world *w, const struct uop *const *roots, uint32_t n_roots,
 {
     struct k_buffer *bufs = calloc(w->plan.n_bufs, sizeof(*bufs)), slots[64];
     struct ref_array *want = calloc(n_roots, sizeof(*want));
+    struct rt_plan memory = {.sched = w->plan};
+    struct k_buffer arena;
     bool ok = true;
     uint32_t i, j;
 
+    assert_int_equal(rt_place_buffers(&memory, &w->kernels), BELL_OK);
+    n_taken += memory.n_taken;
+    arena.n = memory.scratch_bytes;
+    arena.elems = calloc(arena.n + 1, sizeof(*arena.elems));
+    for (j = 0; j < arena.n; j++)
+        arena.elems[j].i = 0x5a5a5a5a5a;
+    find_memory(&w->plan, memory.offsets, &arena, bufs);
     for (i = 0; i < w->plan.n_bufs; i++) {
-        bufs[i].n = w->plan.bufs[i].n_elems;
-        bufs[i].elems = calloc(bufs[i].n + 1, sizeof(*bufs[i].elems));
+        if (w->plan.bufs[i].leaf < 0 && w->plan.bufs[i].root < 0)
+            continue;
         for (j = 0; j < bufs[i].n; j++) {
             bufs[i].elems[j].i = 0x5a5a5a5a5a;
             if (w->plan.bufs[i].leaf >= 0)
@@ -218,7 +307,8 @@ run_matches(struct world *w, const struct uop *const *roots, uint32_t n_roots,
     for (i = 0; i < w->plan.n_items && ok; i++) {
         for (j = 0; j < w->plan.items[i].n_bufs; j++)
             slots[j] = bufs[w->plan.items[i].bufs[j]];
-        ok = k_run(w->plan.items[i].sink, slots, w->plan.items[i].n_bufs);
+        ok = overwrites_right(w, &w->plan.items[i], slots);
+        ok = ok && k_run(w->plan.items[i].sink, slots, w->plan.items[i].n_bufs);
     }
     assert_int_equal(
         ref_eval(&w->g, roots, n_roots, fill_leaf, NULL, NULL, want), BELL_OK);
@@ -233,8 +323,13 @@ run_matches(struct world *w, const struct uop *const *roots, uint32_t n_roots,
         }
         ref_array_fini(&want[i]);
     }
-    for (i = 0; i < w->plan.n_bufs; i++)
-        free(bufs[i].elems);
+    for (i = 0; i < w->plan.n_bufs; i++) {
+        if (w->plan.bufs[i].leaf >= 0 || w->plan.bufs[i].root >= 0)
+            free(bufs[i].elems);
+    }
+    free(arena.elems);
+    host_free(memory.offsets);
+    host_free(memory.takes);
     free(bufs);
     free(want);
     return ok;
@@ -416,6 +511,7 @@ test_random(void **state)
             fail_msg("seed %llu", (unsigned long long)seed);
         teardown(&w);
     }
+    assert_true(n_taken > 0 && n_overwritten > 500 && n_refused > 500);
 }
 
 /* ---- fusion ---- */
