@@ -265,22 +265,33 @@ lower_check(const struct uop_graph *g, const struct uop *sink)
     return status;
 }
 
-/* Kernels of one launch. */
+/* Kernels of one launch. Each is lowered in a graph of its own, where it becomes
+ * what it would alone: that is what it was chosen by. */
 static bell_status
 lower_kernels(struct uop_graph *g, const struct uop *sink,
               const struct lower_target *target,
               struct lower_program *out_program)
 {
     struct lower_program *parts = host_calloc(sink->n_src, sizeof(*parts));
+    struct uop_graph *own = host_calloc(sink->n_src, sizeof(*own));
     bell_status status = BELL_OK;
+    const struct uop *part;
     uint32_t i;
 
-    if (!parts)
-        return bell_fail(BELL_E_NO_MEMORY, "lowering %u kernels", sink->n_src);
-    for (i = 0; i < sink->n_src && status == BELL_OK; i++)
-        status = lower_kernel(g, sink->src[i], target, &parts[i]);
+    if (!parts || !own)
+        status =
+            bell_fail(BELL_E_NO_MEMORY, "lowering %u kernels", sink->n_src);
+    for (i = 0; i < sink->n_src && status == BELL_OK; i++) {
+        uop_graph_init(&own[i]);
+        status = uop_graph_copy(sink->src[i], &own[i], &part);
+        if (status == BELL_OK)
+            status = lower_kernel(&own[i], part, target, &parts[i]);
+    }
     if (status == BELL_OK)
         status = lower_pack(g, parts, sink->n_src, target, out_program);
+    for (i = 0; own && i < sink->n_src; i++)
+        uop_graph_fini(&own[i]);
+    host_free(own);
     host_free(parts);
     BELL_TRY(status);
     return uop_validate_pass(g, out_program->ops, out_program->n_ops,

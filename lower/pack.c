@@ -66,6 +66,43 @@ local_bytes(const struct lower_form *form)
     return n;
 }
 
+static uint32_t
+n_elems_of(const struct uop *u)
+{
+    return ((const struct uop_local *)u->arg.data)->n_elems;
+}
+
+/* The greatest first, whatever the order in which a program has them: what is
+ * as great shares room. */
+static void
+sort_locals(struct lower_form *form)
+{
+    uint32_t i, k;
+
+    for (i = 1; i < form->n_locals; i++) {
+        struct lower_form_local local = form->locals[i];
+        for (k = i; k > 0 && form->locals[k - 1].n_elems < local.n_elems; k--)
+            form->locals[k] = form->locals[k - 1];
+        form->locals[k] = local;
+    }
+}
+
+/* Which LOCAL of its dtype it is in a form. */
+static uint32_t
+rank_of(const struct lower_program *prog, const struct uop *local)
+{
+    uint32_t i, rank = 0, n = n_elems_of(local);
+    bool is_before = true;
+
+    for (i = 0; i < prog->n_ops; i++) {
+        const struct uop *u = prog->ops[i];
+        is_before &= u != local;
+        if (u->op == UOP_LOCAL && u->dtype == local->dtype)
+            rank += n_elems_of(u) > n || (is_before && n_elems_of(u) == n);
+    }
+    return rank;
+}
+
 bool
 lower_form_of(const struct lower_program *p, const struct lower_target *target,
               struct lower_form *out_form)
@@ -83,12 +120,11 @@ lower_form_of(const struct lower_program *p, const struct lower_target *target,
         form.is_bound |= needs_its_threads(u);
         form.has_matrix |= u->op == UOP_WMMA || u->op == UOP_WGMMA;
         form.has_wgmma |= u->op == UOP_WGMMA;
-        if (u->op == UOP_LOCAL &&
-            make_room(&form, u->dtype, nth[u->dtype]++,
-                      ((const struct uop_local *)u->arg.data)->n_elems) ==
-                LOWER_FORM_LOCALS)
+        if (u->op == UOP_LOCAL && make_room(&form, u->dtype, nth[u->dtype]++,
+                                            n_elems_of(u)) == LOWER_FORM_LOCALS)
             return false;
     }
+    sort_locals(&form);
     form.n_groups = (uint64_t)p->grid[0] * p->grid[1] * p->grid[2];
     *out_form = form;
     return target->is_gpu && p->is_approx == target->is_approx &&
@@ -305,7 +341,7 @@ place_gate(struct packer *p, const struct place *at)
  * own. */
 static const struct uop *
 move_node(struct packer *p, const struct place *at,
-          const struct lower_program *prog, const struct uop *u, uint32_t *nth)
+          const struct lower_program *prog, const struct uop *u)
 {
     const struct uop *small[16], **src = small;
     union uop_arg arg = u->arg;
@@ -314,7 +350,7 @@ move_node(struct packer *p, const struct place *at,
     if (u->op == UOP_SPECIAL)
         return place_special(p, at, prog, u);
     if (u->op == UOP_LOCAL)
-        return p->locals[make_room(&p->form, u->dtype, nth[u->dtype]++, 0)];
+        return p->locals[make_room(&p->form, u->dtype, rank_of(prog, u), 0)];
     if (u->op == UOP_RANGE)
         arg.i =
             uop_range_arg(uop_range_id(u) + (p->part << 8), uop_range_axis(u));
@@ -338,8 +374,8 @@ move_part(struct packer *p, const struct lower_program *prog, uint64_t *first)
 {
     uint32_t n_threads = p->form.n_threads;
     struct place at = {.first = *first, .more = 1, .less = 1};
-    uint32_t i, nth[UOP_DTYPE_COUNT] = {0};
     const struct uop *gate;
+    uint32_t i;
 
     at.n_threads = prog->local[0];
     at.n_groups = (uint64_t)prog->grid[0] * prog->grid[1] * prog->grid[2];
@@ -356,7 +392,7 @@ move_part(struct packer *p, const struct lower_program *prog, uint64_t *first)
     p->at = &p->bodies[p->part];
     for (i = 0; i < prog->n_ops && !p->g->failed && !p->failed; i++) {
         const struct uop *u = prog->ops[i];
-        p->to[u->id] = move_node(p, &at, prog, u, nth);
+        p->to[u->id] = move_node(p, &at, prog, u);
         push_op(p, p->at, p->to[u->id]);
     }
 }
@@ -483,6 +519,22 @@ pack_parts(struct packer *p, const struct lower_program *parts, uint32_t n,
                : bell_fail(BELL_E_NO_MEMORY, "packing %u programs", n);
 }
 
+/* So many ids at least as any part has. */
+static size_t
+most_nodes(const struct lower_program *parts, uint32_t n)
+{
+    size_t most = 1;
+    uint32_t i, k;
+
+    for (i = 0; i < n; i++) {
+        for (k = 0; k < parts[i].n_ops; k++) {
+            if (parts[i].ops[k]->id >= most)
+                most = (size_t)parts[i].ops[k]->id + 1;
+        }
+    }
+    return most;
+}
+
 bell_status
 lower_pack(struct uop_graph *g, const struct lower_program *parts, uint32_t n,
            const struct lower_target *target, struct lower_program *out_program)
@@ -499,7 +551,7 @@ lower_pack(struct uop_graph *g, const struct lower_program *parts, uint32_t n,
             return bell_fail(BELL_E_INTERNAL, "%s takes no part in a launch",
                              parts[i].name);
     }
-    p.to = host_alloc(g->n_nodes * sizeof(*p.to));
+    p.to = host_alloc(most_nodes(parts, n) * sizeof(*p.to));
     p.bodies = host_calloc(n, sizeof(*p.bodies));
     p.heads = host_calloc(n, sizeof(*p.heads));
     p.begin = arena_alloc(&g->arena, n * sizeof(*p.begin));

@@ -6,6 +6,12 @@
 
 #define LOWER_FORM_LOCALS 12
 
+/* LOCAL memory that a part has at a time. */
+struct lower_form_local {
+    enum uop_dtype dtype;
+    uint32_t n_elems;
+};
+
 /* What of a program decides with which others it may share a launch. */
 struct lower_form {
     bool has_matrix, has_wgmma;
@@ -15,10 +21,7 @@ struct lower_form {
     uint64_t n_groups;
     bool is_long; /* a part keeps the device busy: the caller sets it */
     uint32_t n_locals;
-    struct {
-        enum uop_dtype dtype;
-        uint32_t n_elems;
-    } locals[LOWER_FORM_LOCALS];
+    struct lower_form_local locals[LOWER_FORM_LOCALS];
 };
 
 /* False: it shares with none. */
@@ -31,7 +34,7 @@ bool lower_form_of(const struct lower_program *p,
 bool lower_form_join(struct lower_form *form, const struct lower_form *part,
                      const struct lower_target *target);
 
-/* The program of all parts, which are programs of one graph that store to
+/* Makes in `g` the program of all parts, programs of any graphs that store to
  * different slots and load none of those. Their forms have been joined, in
  * this order. */
 BELL_MUST_CHECK bell_status lower_pack(struct uop_graph *g,

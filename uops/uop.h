@@ -383,7 +383,7 @@ BELL_MUST_CHECK bell_status uop_substitute(
     const struct uop *const *from, const struct uop *const *to, size_t n_pairs);
 
 /* Copies what is under `root`, of the kernel or program stage, into another,
- * empty graph, in its canonical order: equal roots become equal copies. */
+ * graph, in its canonical order: equal roots become equal copies. */
 BELL_MUST_CHECK bell_status uop_graph_copy(const struct uop *root,
                                            struct uop_graph *to,
                                            const struct uop **out_root);

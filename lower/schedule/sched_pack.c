@@ -212,33 +212,43 @@ slot_of(const uint32_t *list, uint32_t what)
     return i;
 }
 
-/* The kernel, storing to and loading from the slots of its launch. */
+/* The kernel, storing to and loading from the slots of its launch; else node by
+ * node what it was, as whose form it was chosen. */
 static bell_status
 move_slots(struct launcher *l, const struct sched_item *item,
            const struct sched_item *launch, const struct uop **out_sink)
 {
-    const struct uop *from[SCHED_MAX_PARAMS], *to[SCHED_MAX_PARAMS], **list;
-    uint32_t n_from = 0;
+    const struct uop **list, **moved, **src;
+    uint32_t most = 1, k;
     size_t n, i;
 
     BELL_TRY(uop_toposort(l->s->k, &item->sink, 1, &list, &n));
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n; i++)
+        most = list[i]->n_src > most ? list[i]->n_src : most;
+    moved = host_alloc(((size_t)item->sink->id + 1) * sizeof(*moved));
+    src = host_alloc(most * sizeof(*src));
+    for (i = 0; moved && src && i < n; i++) {
         const struct uop *u = list[i];
-        union uop_arg slot;
+        union uop_arg arg = u->arg;
+
         if (u->op == UOP_PARAM)
-            slot.i = slot_of(launch->bufs, item->bufs[u->arg.i]);
+            arg.i = slot_of(launch->bufs, item->bufs[u->arg.i]);
         else if (u->op == UOP_VAR)
-            slot.i = launch->n_bufs +
-                     slot_of(launch->vars, item->vars[u->arg.i - item->n_bufs]);
-        else
-            continue;
-        from[n_from] = u;
-        to[n_from++] =
-            uop_new(l->s->k, u->op, u->dtype, 1, slot, u->src, u->n_src);
+            arg.i = launch->n_bufs +
+                    slot_of(launch->vars, item->vars[u->arg.i - item->n_bufs]);
+        for (k = 0; k < u->n_src; k++)
+            src[k] = moved[u->src[k]->id];
+        moved[u->id] =
+            uop_new(l->s->k, u->op, u->dtype, u->lanes, arg, src, u->n_src);
     }
+    if (moved && src)
+        *out_sink = moved[item->sink->id];
+    else
+        l->s->k->failed = true;
     host_free(list);
-    *out_sink = item->sink;
-    return uop_substitute(l->s->k, out_sink, 1, from, to, n_from);
+    host_free(moved);
+    host_free(src);
+    return uop_graph_status(l->s->k);
 }
 
 /* Of the ready kernels those that go into ready[0]'s launch: they come first in

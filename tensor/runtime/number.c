@@ -1,8 +1,10 @@
 /* The graph under some tensors, with its leaves numbered: a graph of the same
  * structure over other buffers is the same node.
  *
- * Leaves are numbered by first use, in the order in which the uses were made:
- * that is the same from step to step, the age of the buffers is not.
+ * Leaves are numbered as they are first met, depth first from the roots: that
+ * is the same from step to step, which of the nodes are older is not. The last
+ * root is the first: of a training step the last layer's parameters, whose
+ * gradients are there first, as nobody else waits for what they are made of.
  */
 #include "tensor/runtime/run.h"
 #include "tensor/tensor_internal.h"
@@ -50,9 +52,9 @@ copy_leaf(struct rt_run *run, const struct uop *u)
                  : &uop_failed;
 }
 
-/* DETACH says nothing to kernels and goes here. */
+/* Its sources are copied. DETACH says nothing to kernels and goes here. */
 static const struct uop *
-copy_node(struct rt_run *run, const struct uop *u, const struct uop **copies)
+copy_node(struct rt_run *run, const struct uop *u)
 {
     struct uop_graph *to = &run->rt->graphs;
     const struct uop_dims *shape = uop_shape(&run->ctx->graph, u);
@@ -60,11 +62,10 @@ copy_node(struct rt_run *run, const struct uop *u, const struct uop **copies)
     union uop_arg arg = u->arg;
     uint32_t i;
 
-    for (i = 0; i < u->n_src && i < 3; i++) {
-        if (u->src[i]->n_src == 0 && !copies[u->src[i]->id])
-            copies[u->src[i]->id] = copy_leaf(run, u->src[i]);
-        src[i] = copies[u->src[i]->id];
-    }
+    if (u->n_src == 0)
+        return copy_leaf(run, u);
+    for (i = 0; i < u->n_src && i < 3; i++)
+        src[i] = run->rt->copies[u->src[i]->id].to;
     if (u->op == UOP_DETACH)
         return src[0];
     rt_vary_note(run->rt, u->op, src);
@@ -84,38 +85,74 @@ copy_node(struct rt_run *run, const struct uop *u, const struct uop **copies)
     return uop_new_shaped(to, u->op, u->dtype, arg, src, u->n_src, shape);
 }
 
+/* Room for every node of the context's graph; what is new is of no run. */
+static bool
+grow_copies(struct rt_run *run)
+{
+    struct tensor_runtime *rt = run->rt;
+    size_t was = rt->cap_copies;
+
+    if (host_grow((void **)&rt->copies, &rt->cap_copies,
+                  run->ctx->graph.n_nodes, sizeof(*rt->copies)) != 0)
+        return false;
+    memset(rt->copies + was, 0, (rt->cap_copies - was) * sizeof(*rt->copies));
+    return true;
+}
+
+/* Notes that `u` is to be copied; false if it was, or out of memory, which
+ * fails rt->graphs. */
+static bool
+meet(struct tensor_runtime *rt, const struct uop *u, size_t depth)
+{
+    struct rt_copy *copy = &rt->copies[u->id];
+
+    if (copy->run == rt->n_numbered)
+        return false;
+    copy->run = rt->n_numbered;
+    if (host_grow((void **)&rt->visits, &rt->cap_visits, depth + 1,
+                  sizeof(*rt->visits)) != 0) {
+        rt->graphs.failed = true;
+        return false;
+    }
+    rt->visits[depth] = (struct rt_visit){u, 0};
+    return true;
+}
+
+/* Without recursion: a graph may be a million nodes deep. */
+static const struct uop *
+copy_under(struct rt_run *run, const struct uop *root)
+{
+    struct tensor_runtime *rt = run->rt;
+    size_t depth = meet(rt, root, 0);
+
+    while (depth && !rt->graphs.failed) {
+        struct rt_visit *top = &rt->visits[depth - 1];
+
+        if (top->n_done < top->u->n_src) {
+            depth += meet(rt, top->u->src[top->n_done++], depth);
+            continue;
+        }
+        rt->copies[top->u->id].to = copy_node(run, top->u);
+        depth--;
+    }
+    return rt->copies[root->id].to;
+}
+
 bell_status
 rt_number(struct rt_run *run, const struct uop **out_sink)
 {
     struct tensor_runtime *rt = run->rt;
-    const struct uop **list;
     union uop_arg none = {.bits = 0};
-    size_t n, i;
     uint32_t r;
 
-    for (r = 0; r < run->n; r++)
-        run->roots[r] = run->tensors[r]->uop;
-    if (host_grow((void **)&rt->copies, &rt->cap_copies,
-                  run->ctx->graph.n_nodes, sizeof(*rt->copies)) != 0)
+    if (!grow_copies(run))
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
-    BELL_TRY(uop_toposort(&run->ctx->graph, run->roots, run->n, &list, &n));
-    for (i = 0; i < n; i++)
-        rt->copies[list[i]->id] = NULL;
+    rt->n_numbered++;
     rt->values.n = 0;
     rt->values.has_product = false;
-    for (i = 0; i < n && !rt->graphs.failed; i++) {
-        if (list[i]->n_src)
-            rt->copies[list[i]->id] = copy_node(run, list[i], rt->copies);
-    }
-    host_free(list);
+    for (r = 0; r < run->n && !rt->graphs.failed; r++)
+        run->roots[r] = copy_under(run, run->tensors[run->n - 1 - r]->uop);
     BELL_TRY(uop_graph_status(&rt->graphs));
-    for (r = 0; r < run->n; r++) {
-        if (!rt->copies[run->roots[r]->id])
-            rt->copies[run->roots[r]->id] = copy_leaf(run, run->roots[r]);
-        run->roots[r] = rt->copies[run->roots[r]->id];
-        if (run->roots[r] == &uop_failed)
-            return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
-    }
     *out_sink =
         uop_new(&rt->graphs, UOP_SINK, UOP_VOID, 1, none, run->roots, run->n);
     return uop_graph_status(&rt->graphs);

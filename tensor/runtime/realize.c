@@ -195,6 +195,7 @@ tensor_device_close(struct bell_context *ctx)
     host_free(rt->kernel_list);
     host_free(rt->plans);
     host_free(rt->copies);
+    host_free(rt->visits);
     map_fini(&rt->plan_of);
     map_fini(&rt->kernel_of);
     uop_graph_fini(&rt->graphs);
@@ -336,35 +337,75 @@ compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 
 /* BELL_DEBUG=graph. */
 static bell_status
-log_graph(const struct tensor_runtime *rt, const struct uop *const *roots,
-          uint32_t n)
+log_graph(const struct uop_graph *g, const struct uop *const *roots, uint32_t n)
 {
     char *text;
 
     if (!LOG_ON(LOG_GRAPH))
         return BELL_OK;
-    BELL_TRY(uop_print(&rt->graphs, roots, n, &text));
+    BELL_TRY(uop_print(g, roots, n, &text));
     log_text(LOG_GRAPH, "tensors", text);
     host_free(text);
     return BELL_OK;
 }
 
-static bell_status
-schedule_plan(struct rt_run *run, struct rt_plan *plan)
+/* Replaces *list by a copy in rt->kernels' arena. */
+static void
+keep_list(struct tensor_runtime *rt, void *list, size_t size_bytes)
 {
-    struct tensor_runtime *rt = run->rt;
-    const struct uop **roots = host_alloc(run->n * sizeof(*roots));
+    void **at = list;
+
+    if (size_bytes == 0)
+        return;
+    *at = arena_copy(&rt->kernels.arena, *at, size_bytes);
+    rt->kernels.failed |= !*at;
+}
+
+/* Moves what is in the arena of the graph that it was made in to rt->kernels,
+ * where equal kernels of all plans are one node. */
+static bell_status
+keep_schedule(struct tensor_runtime *rt, struct sched_plan *sched)
+{
+    uint32_t i;
+
+    keep_list(rt, &sched->bufs, sched->n_bufs * sizeof(*sched->bufs));
+    keep_list(rt, &sched->items, sched->n_items * sizeof(*sched->items));
+    keep_list(rt, &sched->root_bufs,
+              sched->n_roots * sizeof(*sched->root_bufs));
+    for (i = 0; i < sched->n_items && !rt->kernels.failed; i++) {
+        struct sched_item *item = &sched->items[i];
+
+        keep_list(rt, &item->bufs, item->n_bufs * sizeof(*item->bufs));
+        keep_list(rt, &item->vars, item->n_vars * sizeof(*item->vars));
+        BELL_TRY(uop_graph_copy(item->sink, &rt->kernels, &item->sink));
+    }
+    return uop_graph_status(&rt->kernels);
+}
+
+/* In graphs of its own: what becomes of it depends on nothing that was planned
+ * before. */
+static bell_status
+schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
+{
+    uint32_t n = plan->sink->n_src;
+    const struct uop **roots = host_alloc(n * sizeof(*roots));
+    struct uop_graph g, kernels;
     bell_status status;
 
     if (!roots)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    memcpy(roots, run->roots, run->n * sizeof(*roots));
-    status = rt_vary_build(rt, plan, roots, run->n);
+    uop_graph_init(&g);
+    uop_graph_init(&kernels);
+    status = rt_vary_build(rt, plan, &g, roots);
     if (status == BELL_OK)
-        status = log_graph(rt, roots, run->n);
+        status = log_graph(&g, roots, n);
     if (status == BELL_OK)
-        status = sched_build(&rt->graphs, roots, run->n, &rt->sched_target,
-                             &rt->kernels, &plan->sched);
+        status = sched_build(&g, roots, n, &rt->sched_target, &kernels,
+                             &plan->sched);
+    if (status == BELL_OK)
+        status = keep_schedule(rt, &plan->sched);
+    uop_graph_fini(&kernels);
+    uop_graph_fini(&g);
     host_free(roots);
     return status;
 }
@@ -372,10 +413,10 @@ schedule_plan(struct rt_run *run, struct rt_plan *plan)
 /* With arguments the kernels must be the same but for them: `like` is a plan
  * of the structure with constants, or NULL. */
 static bell_status
-schedule_like(struct rt_run *run, struct rt_plan *plan,
+schedule_like(struct tensor_runtime *rt, struct rt_plan *plan,
               const struct rt_plan *like)
 {
-    bell_status status = schedule_plan(run, plan);
+    bell_status status = schedule_plan(rt, plan);
 
     if (!like ||
         (status == BELL_OK && plan->sched.n_items == like->sched.n_items &&
@@ -385,18 +426,17 @@ schedule_like(struct rt_run *run, struct rt_plan *plan,
         return status;
     bell_error_clear();
     rt_vary_fix(plan);
-    return schedule_plan(run, plan);
+    return schedule_plan(rt, plan);
 }
 
 static bell_status
-make_plan(struct rt_run *run, struct rt_plan *plan)
+make_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 {
-    struct tensor_runtime *rt = run->rt;
     uint64_t start = time_now_ns();
 
     BELL_TRY(rt_vary_choose(rt, plan->next, plan));
     BELL_TRY(schedule_like(
-        run, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
+        rt, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
     BELL_TRY(rt_place_buffers(plan, &rt->kernels));
     rt->stats.schedule_ns += time_now_ns() - start;
     rt->stats.n_plans++;
@@ -408,9 +448,8 @@ make_plan(struct rt_run *run, struct rt_plan *plan)
 
 /* The plan of the graph under `sink` and its values, found or made. */
 static bell_status
-get_plan(struct rt_run *run, const struct uop *sink, uint32_t *out_plan)
+get_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t *out_plan)
 {
-    struct tensor_runtime *rt = run->rt;
     uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
     struct rt_plan plan = {.sink = sink, .next = RT_NO_PLAN};
     bell_status status;
@@ -424,7 +463,7 @@ get_plan(struct rt_run *run, const struct uop *sink, uint32_t *out_plan)
             return BELL_OK;
         }
     }
-    status = make_plan(run, &plan);
+    status = make_plan(rt, &plan);
     if (status == BELL_OK &&
         (host_grow((void **)&rt->plans, &rt->cap_plans, rt->n_plans + 1,
                    sizeof(*rt->plans)) != 0 ||
@@ -453,7 +492,7 @@ plan_graph(struct rt_run *run, uint32_t *out_plan)
     BELL_TRY(hcq_device_status(rt->dev));
     BELL_TRY(rt_number(run, &sink));
     rt->stats.lookup_ns += time_now_ns() - start;
-    return get_plan(run, sink, out_plan);
+    return get_plan(rt, sink, out_plan);
 }
 
 static bell_status

@@ -14,7 +14,7 @@ struct rt_run {
     struct tensor_runtime *rt;
     struct bell_tensor **tensors; /* those that have work to do */
     uint32_t n;
-    const struct uop **roots;      /* in rt->graphs */
+    const struct uop **roots;      /* in rt->graphs, the last one first */
     struct tensor_buffer **leaves; /* by number */
     size_t n_leaves, cap_leaves;
     struct tensor_buffer **results; /* by plan buffer; owned references */
@@ -24,7 +24,8 @@ struct rt_run {
 /* ---- number.c ---- */
 
 /* Copies the graph under the tensors to rt->graphs, with its leaves numbered;
- * *out_sink is its identity. Fills in roots and leaves. */
+ * *out_sink, whose sources are the last root, .., the first, is its identity.
+ * Fills in roots and leaves. */
 BELL_MUST_CHECK bell_status rt_number(struct rt_run *run,
                                       const struct uop **out_sink);
 

@@ -114,7 +114,8 @@ struct rt_kernel {
 /* A scheduled graph, ready to run again and again. Owned by the runtime. */
 struct rt_plan {
     struct sched_plan sched;
-    const struct uop *sink;  /* of the structure, a node of rt->graphs */
+    const struct uop *sink;  /* of the structure, a node of rt->graphs: its
+                              * roots, the last one first */
     struct rt_value *values; /* those that it was made with */
     uint8_t *steps;          /* by value: 0: a constant of the plan; else an
                               * argument, 1 + log2 of what it is divided by */
@@ -137,6 +138,18 @@ struct rt_dead {
     uint64_t value; /* of the queue's timeline when it is idle */
 };
 
+/* What a node of the context's graph became when it was last numbered. */
+struct rt_copy {
+    const struct uop *to; /* in rt->graphs */
+    uint64_t run;         /* rt->n_numbered then */
+};
+
+/* A node whose sources are being visited. */
+struct rt_visit {
+    const struct uop *u;
+    uint32_t n_done;
+};
+
 struct tensor_runtime {
     struct hcq_device *dev;
     struct hcq_queue *queue;
@@ -151,8 +164,11 @@ struct tensor_runtime {
     size_t n_plans, cap_plans;
     struct rt_kernel *kernel_list;
     size_t n_kernels, cap_kernels;
-    const struct uop **copies; /* by id in the context's graph: scratch */
+    struct rt_copy *copies; /* by id in the context's graph */
     size_t cap_copies;
+    struct rt_visit *visits; /* scratch */
+    size_t cap_visits;
+    uint64_t n_numbered; /* runs of rt_number so far */
     struct rt_dead *dead;
     size_t n_dead, cap_dead;
     uint64_t last_value; /* of the queue's timeline, for all work so far */

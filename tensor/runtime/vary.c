@@ -315,9 +315,11 @@ place_offsets(struct uop_graph *g, const struct rt_plan *plan,
 }
 
 static const struct uop *
-build_node(struct uop_graph *g, const struct rt_plan *plan, const struct uop *u,
+build_node(const struct tensor_runtime *rt, const struct rt_plan *plan,
+           struct uop_graph *g, const struct uop *u,
            const struct uop *const *built)
 {
+    const struct uop_dims *shape = uop_shape(&rt->graphs, u);
     const struct uop *src[3];
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
@@ -329,28 +331,30 @@ build_node(struct uop_graph *g, const struct rt_plan *plan, const struct uop *u,
         op = UOP_CONST;
         arg.bits = plan->values[u->arg.i].bits;
     }
-    if ((op == UOP_PAD || op == UOP_SHRINK) &&
-        arg.dims->n > 2 * uop_shape(g, u)->n)
+    if ((op == UOP_PAD || op == UOP_SHRINK) && arg.dims->n > 2 * shape->n)
         arg.dims = place_offsets(g, plan, u);
-    if (!arg.dims && uop_op_infos[op].arg_kind == UOP_ARG_DIMS)
-        return &uop_failed;
-    return uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, uop_shape(g, u));
+    else if (op == UOP_BUFFER || uop_op_infos[op].arg_kind == UOP_ARG_DIMS)
+        arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
+    shape = uop_dims(g, shape->d, shape->n);
+    return g->failed
+               ? &uop_failed
+               : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);
 }
 
 bell_status
-rt_vary_build(struct tensor_runtime *rt, const struct rt_plan *plan,
-              const struct uop **roots, uint32_t n_roots)
+rt_vary_build(const struct tensor_runtime *rt, const struct rt_plan *plan,
+              struct uop_graph *g, const struct uop **roots)
 {
-    struct uop_graph *g = &rt->graphs;
+    uint32_t n_roots = plan->sink->n_src;
     const struct uop **list, **built;
     size_t n, i;
 
-    BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
-    built = host_alloc(g->n_nodes * sizeof(*built) + 1);
-    for (i = 0; i < n && built; i++)
-        built[list[i]->id] = build_node(g, plan, list[i], built);
+    BELL_TRY(uop_canonical_order(plan->sink, &list, &n));
+    built = host_alloc(rt->graphs.n_nodes * sizeof(*built) + 1);
+    for (i = 0; i + 1 < n && built; i++)
+        built[list[i]->id] = build_node(rt, plan, g, list[i], built);
     for (i = 0; i < n_roots && built; i++)
-        roots[i] = built[roots[i]->id];
+        roots[i] = built[plan->sink->src[n_roots - 1 - i]->id];
     host_free(list);
     host_free(built);
     if (!built)

@@ -64,12 +64,12 @@ BELL_MUST_CHECK bell_status rt_vary_choose(struct tensor_runtime *rt,
 /* Makes all of them constants. */
 void rt_vary_fix(struct rt_plan *plan);
 
-/* The graph under `roots` with only those as VARs that are arguments of the
- * plan; replaces roots in place. */
-BELL_MUST_CHECK bell_status rt_vary_build(struct tensor_runtime *rt,
+/* Makes the plan's graph in `g`, which is empty, with only those as VARs that
+ * are arguments of the plan; roots[] has room for those of plan->sink. */
+BELL_MUST_CHECK bell_status rt_vary_build(const struct tensor_runtime *rt,
                                           const struct rt_plan *plan,
-                                          const struct uop **roots,
-                                          uint32_t n_roots);
+                                          struct uop_graph *g,
+                                          const struct uop **roots);
 
 /* The argument word for value `i` of the graph that is looked up. */
 uint64_t rt_vary_word(const struct tensor_runtime *rt,
