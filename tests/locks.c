@@ -24,6 +24,8 @@ is_ours(const pthread_mutex_t *mutex)
 {
     static _Thread_local int self;
 
+    if (mutex->__data.__owner == 0)
+        return false;
     if (self == 0 || mutex->__data.__owner != self)
         self = gettid(); /* of a child another */
     return mutex->__data.__owner == self;

@@ -154,16 +154,20 @@ wave_fetch(struct wave *w)
 {
     struct amd_code *code = w->group->code;
     uint32_t words[3], n, idx = (uint32_t)(w->pc % PAGE_BYTES / 4);
-    struct code_page *page;
+    struct code_page *page = w->page;
     const char *why = "";
 
     if (w->pc & 3) {
         wave_fail(w, AMD_WAVE_FETCH, "the program counter is not aligned");
         return NULL;
     }
-    pthread_mutex_lock(&code->lock);
-    page = find_page(code, w->pc / PAGE_BYTES);
-    pthread_mutex_unlock(&code->lock);
+    if (!page || w->page_number != w->pc / PAGE_BYTES) {
+        pthread_mutex_lock(&code->lock);
+        page = find_page(code, w->pc / PAGE_BYTES);
+        pthread_mutex_unlock(&code->lock);
+        w->page = page;
+        w->page_number = w->pc / PAGE_BYTES;
+    }
     if (!page) {
         wave_fail(w, AMD_WAVE_FETCH, "out of memory for decoded code");
         return NULL;
@@ -525,6 +529,7 @@ take_turn(struct wave *w)
     int i;
 
     assert(w->state == WAVE_RUNS);
+    w->page = NULL; /* it may have been forgotten since */
     if (!may_wave_go_on(w))
         return false;
     if (memory->turn)

@@ -29,7 +29,9 @@ struct wave {
     wave_row *v;     /* n_vgprs, then from 256 on the accumulation registers */
     uint32_t s[128]; /* by operand code: scalars, VCC, trap temporaries, EXEC */
     uint32_t m0, scc, number, cu;
-    uint64_t pc, insn_pc; /* the next one, the one that runs */
+    uint64_t pc, insn_pc;   /* the next one, the one that runs */
+    struct code_page *page; /* where pc was last; NULL: to be looked up */
+    uint64_t page_number;
     enum wave_state state;
     enum wave_barrier barrier;
     uint32_t mode;    /* register MODE: rounding, denormals */
