@@ -180,6 +180,31 @@ storable(const struct uop *u)
            u->op != UOP_CONTIGUOUS && u->op != UOP_DETACH;
 }
 
+/* Has the node stored, or what it moves: that is no more, and often much less.
+ * Who is made of it reads one buffer. */
+static void
+force_below(struct planner *p, uint32_t at)
+{
+    uint32_t below = at, src;
+
+    while (uop_has(p->s.nodes[below].u, UOP_FLAG_MOVE) &&
+           p->s.nodes[below].u->op != UOP_PAD) {
+        src = source_at(p, below, 0);
+        if (p->s.nodes[src].numel > p->s.nodes[below].numel)
+            break;
+        below = src;
+    }
+    p->s.nodes[below].forced = true;
+    p->s.nodes[below].leaves = one_leaf(p, below);
+    for (;; at = source_at(p, at, 0)) {
+        struct sched_node *node = &p->s.nodes[at];
+        node->leaves = node->seen = p->s.nodes[below].leaves;
+        node->cost = node->seen_cost = 0;
+        if (at == below)
+            return;
+    }
+}
+
 /* Forces the source with most leaves to be stored when all together are too
  * many for a kernel. */
 static const struct sched_set *
@@ -210,10 +235,7 @@ join_sources(struct planner *p, uint32_t node)
         }
         if (worst == SCHED_NONE)
             return all;
-        p->s.nodes[worst].forced = true;
-        p->s.nodes[worst].leaves = one_leaf(p, worst);
-        p->s.nodes[worst].seen = p->s.nodes[worst].leaves;
-        p->s.nodes[worst].cost = p->s.nodes[worst].seen_cost = 0;
+        force_below(p, worst);
     }
 }
 

@@ -688,6 +688,35 @@ test_roots_that_are_leaves(void **state)
 }
 
 /* A chain of a million nodes: near-linear, and kernels of bounded size. */
+/* Of what is read many times over, itself is stored, not each time, where a
+ * kernel would read too many buffers. */
+static void
+test_too_many_leaves(void **state)
+{
+    const struct uop *x[2] = {NULL}, *y;
+    struct world w;
+    uint32_t i;
+
+    (void)state;
+    setup(&w);
+    for (i = 0; i < 30; i++) {
+        const struct uop_dims *dims =
+            i < 20 ? dims_of(&w.g, 2, 1, 64) : dims_of(&w.g, 2, 512, 64);
+        const struct uop *a = leaf(&w.g, (int)i, UOP_F32, dims);
+        const struct uop **sum = &x[i >= 20];
+        *sum = *sum ? alu(&w.g, UOP_ADD, *sum, a) : a;
+    }
+    x[0] = expand(&w.g, x[0], dims_of(&w.g, 2, 512, 64));
+    y = reduce(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, x[0], x[1]), 2);
+    assert_int_equal(schedule(&w, &y, 1), 2);
+    assert_int_equal(w.plan.n_bufs, w.plan.n_leaves + 2);
+    for (i = w.plan.n_leaves; i < w.plan.n_bufs; i++) {
+        if (w.plan.bufs[i].root < 0)
+            assert_int_equal(w.plan.bufs[i].n_elems, 64);
+    }
+    teardown(&w);
+}
+
 static void
 test_long_chain(void **state)
 {
@@ -856,6 +885,7 @@ main(void)
         cmocka_unit_test(test_roots_that_are_leaves),
         cmocka_unit_test(test_big_sum_is_split),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_too_many_leaves),
         cmocka_unit_test(test_long_chain),
         cmocka_unit_test(test_a_group_a_row),
         cmocka_unit_test(test_rows_of_a_product),
