@@ -163,6 +163,24 @@ BELL_MUST_CHECK bell_status sched_kernel(struct sched *s, uint32_t node,
 BELL_MUST_CHECK bell_status sched_join(struct sched *s, struct sched_plan *plan,
                                        const bool *fixed);
 
+/* Which items are to stay behind which, as one stores to a buffer that the other
+ * stores to or loads from. Owns its arrays. */
+struct sched_waits {
+    uint32_t *n_before;           /* by item: pairs that it is the second of */
+    uint32_t *first_user, *users; /* users[first_user[i] ..] of item i are
+                                   * the second ones, to first_user[i + 1] */
+};
+
+/* sched_waits_fini also after a failure. */
+BELL_MUST_CHECK bell_status sched_waits_init(const struct sched_plan *plan,
+                                             struct sched_waits *out);
+void sched_waits_fini(struct sched_waits *w);
+
+/* Puts the items in an order that needs less memory at once, if there is one
+ * (lower/schedule/sched_order.c). */
+BELL_MUST_CHECK bell_status sched_order(struct sched *s,
+                                        struct sched_plan *plan);
+
 /* Makes one launch of kernels that do not wait for each other, in an order of
  * its own (lower/schedule/sched_pack.c). */
 BELL_MUST_CHECK bell_status sched_pack(struct sched *s,

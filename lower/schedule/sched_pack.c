@@ -20,9 +20,8 @@
 
 /* A kernel of the plan. */
 struct waiting {
-    uint32_t height;   /* kernels that run after it, in the longest row */
-    uint32_t n_before; /* kernels that it waits for */
-    uint32_t since;    /* launches when its inputs were there */
+    uint32_t height; /* kernels that run after it, in the longest row */
+    uint32_t since;  /* launches when its inputs were there */
     bool has_form, shares;
     struct lower_form form;
 };
@@ -31,7 +30,7 @@ struct launcher {
     struct sched *s;
     struct sched_plan *plan;
     struct waiting *items;
-    uint32_t *users, *first_user; /* items that wait for an item */
+    struct sched_waits waits;
     uint32_t *ready, n_ready;
     uint32_t n_launches;
     struct sched_item *launches;
@@ -62,91 +61,17 @@ find_form(struct launcher *l, uint32_t at)
     return status;
 }
 
-/* Kernels that touched a buffer since it was last stored to. */
-struct touched {
-    uint32_t by, next; /* next: of an older one; SCHED_NONE: none */
-};
-
-/* Calls see(before, after) for kernels that are to stay in this order: of the
- * same buffer one stores, and the other one loads or stores. Items are in an
- * order in which they can run. */
+/* Who waits for whom, and how many in a row. */
 static bell_status
-see_pairs(struct launcher *l,
-          void (*see)(struct launcher *l, uint32_t before, uint32_t after))
+find_heights(struct launcher *l)
 {
-    const struct sched_plan *plan = l->plan;
-    uint32_t *writer = host_alloc(plan->n_bufs * sizeof(*writer) + 1);
-    uint32_t *last = host_alloc(plan->n_bufs * sizeof(*last) + 1);
-    struct touched *list = NULL;
-    size_t n = 0, cap = 0;
-    bool good = writer && last;
-    uint32_t i, k, b;
+    const struct sched_waits *w = &l->waits;
+    uint32_t i, k;
 
-    for (i = 0; good && i < plan->n_bufs; i++)
-        writer[i] = last[i] = SCHED_NONE;
-    for (i = 0; good && i < plan->n_items; i++) {
-        const struct sched_item *item = &plan->items[i];
-        for (k = 0; good && k < item->n_bufs; k++) {
-            b = item->bufs[k];
-            if (writer[b] != SCHED_NONE)
-                see(l, writer[b], i);
-            if (k >= item->n_outs) {
-                good =
-                    host_grow((void **)&list, &cap, n + 1, sizeof(*list)) == 0;
-                if (good) {
-                    list[n] = (struct touched){i, last[b]};
-                    last[b] = (uint32_t)n++;
-                }
-                continue;
-            }
-            for (; last[b] != SCHED_NONE; last[b] = list[last[b]].next) {
-                if (list[last[b]].by != i)
-                    see(l, list[last[b]].by, i);
-            }
-        }
-        for (k = 0; k < item->n_outs; k++)
-            writer[item->bufs[k]] = i;
-    }
-    host_free(writer);
-    host_free(last);
-    host_free(list);
-    return good ? BELL_OK
-                : bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-}
-
-static void
-count_pair(struct launcher *l, uint32_t before, uint32_t after)
-{
-    l->first_user[before + 2]++;
-    l->items[after].n_before++;
-}
-
-static void
-list_pair(struct launcher *l, uint32_t before, uint32_t after)
-{
-    l->users[l->first_user[before + 1]++] = after;
-}
-
-/* Who waits for whom. */
-static bell_status
-find_users(struct launcher *l)
-{
-    const struct sched_plan *plan = l->plan;
-    uint32_t i, k, n = 0;
-
-    l->first_user = host_calloc(plan->n_items + 2, sizeof(*l->first_user));
-    if (!l->first_user)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    BELL_TRY(see_pairs(l, count_pair));
-    for (i = 0; i < plan->n_items + 2; i++)
-        l->first_user[i] = n += l->first_user[i];
-    l->users = host_alloc(n * sizeof(*l->users) + 1);
-    if (!l->users)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    BELL_TRY(see_pairs(l, list_pair));
-    for (i = plan->n_items; i-- > 0;) {
-        for (k = l->first_user[i]; k < l->first_user[i + 1]; k++) {
-            uint32_t above = l->items[l->users[k]].height + 1;
+    BELL_TRY(sched_waits_init(l->plan, &l->waits));
+    for (i = l->plan->n_items; i-- > 0;) {
+        for (k = w->first_user[i]; k < w->first_user[i + 1]; k++) {
+            uint32_t above = l->items[w->users[k]].height + 1;
             if (l->items[i].height < above)
                 l->items[i].height = above;
         }
@@ -325,12 +250,13 @@ static bell_status
 launch_all(struct launcher *l)
 {
     const struct sched_plan *plan = l->plan;
+    const struct sched_waits *w = &l->waits;
     struct args args;
     uint32_t i, k, n;
 
-    BELL_TRY(find_users(l));
+    BELL_TRY(find_heights(l));
     for (i = 0; i < plan->n_items; i++) {
-        if (l->items[i].n_before == 0)
+        if (l->waits.n_before[i] == 0)
             make_ready(l, i);
     }
     while (l->n_ready) {
@@ -347,9 +273,9 @@ launch_all(struct launcher *l)
         l->n_launches++;
         for (i = 0; i < n; i++) {
             uint32_t at = l->ready[i];
-            for (k = l->first_user[at]; k < l->first_user[at + 1]; k++) {
-                if (--l->items[l->users[k]].n_before == 0)
-                    make_ready(l, l->users[k]);
+            for (k = w->first_user[at]; k < w->first_user[at + 1]; k++) {
+                if (--w->n_before[w->users[k]] == 0)
+                    make_ready(l, w->users[k]);
             }
         }
         l->n_ready -= n;
@@ -375,8 +301,7 @@ sched_pack(struct sched *s, struct sched_plan *plan)
             bell_fail(BELL_E_NO_MEMORY, "launching %u kernels", plan->n_items);
     host_free(l.items);
     host_free(l.ready);
-    host_free(l.users);
-    host_free(l.first_user);
+    sched_waits_fini(&l.waits);
     BELL_TRY(status);
     plan->items = l.launches;
     plan->n_items = l.n_launches;

@@ -1120,7 +1120,9 @@ build_items(struct planner *p, struct sched_plan *plan, bool *attends)
                                    "joining kernels"));
         log_kernel(&plan->items[i]);
     }
-    return p->s.target->packs_for ? sched_pack(&p->s, plan) : BELL_OK;
+    if (p->s.target->packs_for)
+        BELL_TRY(sched_pack(&p->s, plan));
+    return sched_order(&p->s, plan);
 }
 
 static bell_status

@@ -717,6 +717,36 @@ test_too_many_leaves(void **state)
     teardown(&w);
 }
 
+/* What is large is summed up as soon as it is there, however late that is asked
+ * for. */
+static void
+test_order_minds_memory(void **state)
+{
+    const struct uop *a, *b, *large[8], *y[8];
+    struct rt_plan memory;
+    struct world w;
+    int i;
+
+    (void)state;
+    setup(&w);
+    a = leaf(&w.g, 0, UOP_F32, dims_of(&w.g, 2, 64, 16));
+    for (i = 0; i < 8; i++) {
+        b = leaf(&w.g, i + 1, UOP_F32, dims_of(&w.g, 2, 16, 64));
+        large[i] = matmul(&w.g, a, b);
+    }
+    for (i = 0; i < 8; i++) /* two reads: they are stored */
+        y[i] = alu(&w.g, UOP_ADD, reduce(&w.g, UOP_MAX, large[i], 3),
+                   reduce(&w.g, UOP_ADD, large[i], 3));
+    assert_int_equal(schedule(&w, y, 8), 16);
+    memory = (struct rt_plan){.sched = w.plan};
+    assert_int_equal(rt_place_buffers(&memory, NULL), BELL_OK);
+    assert_in_range(memory.least_bytes, 64 * 64 * 4, 64 * 64 * 4 + 256);
+    assert_in_range(memory.scratch_bytes, 64 * 64 * 4, 64 * 64 * 4 + 20 * 256);
+    host_free(memory.offsets);
+    host_free(memory.takes);
+    teardown(&w);
+}
+
 static void
 test_long_chain(void **state)
 {
@@ -886,6 +916,7 @@ main(void)
         cmocka_unit_test(test_big_sum_is_split),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_leaves),
+        cmocka_unit_test(test_order_minds_memory),
         cmocka_unit_test(test_long_chain),
         cmocka_unit_test(test_a_group_a_row),
         cmocka_unit_test(test_rows_of_a_product),
