@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "tensor/gradient.h"
 #include "tensor/node.h"
+#include "tensor/trace.h"
 
 #define SEEN   1u
 #define WANTED 2u
@@ -81,7 +82,7 @@ search_from(struct search *s, const struct uop *root)
 }
 
 static const struct uop *
-buffer_of(const struct bell_tensor *t)
+buffer_node(const struct bell_tensor *t)
 {
     const struct uop *u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
 
@@ -177,7 +178,11 @@ copy_whole(const char *call, struct bell_tensor *t)
     struct tensor_buffer *fresh;
     bell_status status;
 
-    BELL_TRY(tensor_buffer_create(ctx, t->dtype, bell_numel(t), &fresh));
+    if (ctx->trace)
+        BELL_TRY(tensor_stand_in(ctx, t->dtype, bell_numel(t), TENSOR_MADE,
+                                 ctx->trace->n_made++, &fresh));
+    else
+        BELL_TRY(tensor_buffer_create(ctx, t->dtype, bell_numel(t), &fresh));
     status =
         store_at(ctx, call, tensor_buffer_node(ctx, fresh, t->shape), t->uop);
     if (status == BELL_OK)
@@ -186,19 +191,36 @@ copy_whole(const char *call, struct bell_tensor *t)
     return status;
 }
 
+bell_status
+tensor_own_memory(const char *call, struct bell_tensor *t)
+{
+    bool shared;
+
+    BELL_TRY(is_shared(t, buffer_node(t), &shared));
+    return shared ? copy_whole(call, t) : BELL_OK;
+}
+
+/* What a captured function is given, or makes of the host's data, is the same
+ * at each replay. */
+static bool
+is_kept(const struct tensor_buffer *buf)
+{
+    return buf->ctx->trace && buf->role != TENSOR_HANDLE &&
+           buf->role != TENSOR_MADE;
+}
+
 /* The memory of `t` is what no other handle, nor `value`, is made of. */
 static bell_status
 own_memory(const char *call, struct bell_tensor *t, struct bell_tensor *value)
 {
     struct tensor_buffer *buf;
-    bool reads, shared;
+    bool reads;
 
     BELL_TRY(tensor_get_buffer(call, t, &buf));
-    BELL_TRY(is_made_of(t->ctx, value->uop, buffer_of(t), &reads));
-    if (reads && !buffer_of(value))
+    BELL_TRY(is_made_of(t->ctx, value->uop, buffer_node(t), &reads));
+    if (reads && !buffer_node(value))
         BELL_TRY(tensor_realize_list(call, &value, 1));
-    BELL_TRY(is_shared(t, buffer_of(t), &shared));
-    return shared ? copy_whole(call, t) : BELL_OK;
+    return is_kept(buf) ? copy_whole(call, t) : tensor_own_memory(call, t);
 }
 
 static bell_status

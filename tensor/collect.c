@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "tensor/gradient.h"
 #include "tensor/node.h"
+#include "tensor/trace.h"
 
 #define MIN_NODES ((size_t)64 << 10)
 #define MIN_BYTES ((size_t)1 << 20)
@@ -62,10 +63,33 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
     return BELL_OK;
 }
 
+bell_status
+tensor_stand_in(struct bell_context *ctx, enum uop_dtype dtype,
+                uint64_t n_elems, enum tensor_role role, uint32_t number,
+                struct tensor_buffer **out_buf)
+{
+    struct tensor_buffer *buf = host_calloc(1, sizeof(*buf));
+
+    if (!buf)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a stand-in");
+    buf->ctx = ctx;
+    buf->dtype = dtype;
+    buf->n_elems = n_elems;
+    buf->size_bytes = (size_t)n_elems * uop_dtype_infos[dtype].size_bytes;
+    buf->refcount = 1;
+    buf->role = role;
+    buf->number = number;
+    buf->slot = UINT32_MAX;
+    buf->next = ctx->buffers;
+    ctx->buffers = buf;
+    *out_buf = buf;
+    return BELL_OK;
+}
+
 void
 tensor_buffer_retain(struct tensor_buffer *buf)
 {
-    assert(buf->refcount > 0 && buf->device_mem);
+    assert(buf->refcount > 0);
     buf->refcount++;
 }
 
@@ -346,7 +370,7 @@ tensor_collect(struct bell_context *ctx)
 {
     struct marker m = {.ctx = ctx};
 
-    if (!is_due(ctx))
+    if (ctx->trace || !is_due(ctx))
         return;
     if (mark_live(&m)) {
         drop_unmarked(ctx);

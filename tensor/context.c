@@ -75,6 +75,7 @@ alloc_handle(struct bell_context *ctx)
     ctx->free_handles = t->next;
     ctx->n_tensors++;
     t->ctx = ctx;
+    t->serial = ++ctx->n_handles;
     t->flags = 0;
     t->grad = NULL;
     return t;
@@ -123,6 +124,7 @@ void
 tensor_set_node(struct bell_tensor *t, const struct uop *uop)
 {
     assert(tn_bad(uop) || t->ctx->graph.nodes[uop->id] == uop);
+    t->ctx->n_denoted++;
     t->uop = uop;
     t->shape = tn_shape(t->ctx, uop);
     t->dtype = uop->dtype;
@@ -144,6 +146,15 @@ tensor_new(struct bell_context *ctx, const char *call, const struct uop *uop)
     tensor_set_node(t, uop);
     link_handle(ctx, t, ctx->n_scopes - 1);
     return t;
+}
+
+struct tensor_buffer *
+tensor_buffer_of(const struct bell_tensor *t)
+{
+    const struct uop *u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
+
+    return u->op == UOP_BUFFER ? (struct tensor_buffer *)(uintptr_t)u->arg.data
+                               : NULL;
 }
 
 /* Numbers without a dtype of their own (weak) are wide until something
@@ -365,7 +376,7 @@ init_context(struct bell_context *ctx)
     for (i = 0; i < TN_MAX_RANK; i++)
         ctx->failed_dims->d[i] = 1;
     memset(&ctx->scopes[0], 0, sizeof(ctx->scopes[0]));
-    ctx->n_scopes = 1;
+    ctx->n_scopes = ctx->n_base_scopes = 1;
     ctx->error_tensor.ctx = ctx;
     ctx->error_tensor.flags = TENSOR_ERROR;
     ctx->error_tensor.uop = &uop_failed;
@@ -502,7 +513,7 @@ bell_scope_end(struct bell_context *ctx)
 {
     struct bell_tensor *t;
 
-    if (ctx->n_scopes == 1) {
+    if (ctx->n_scopes == ctx->n_base_scopes) {
         tensor_fail(ctx, __func__, BELL_BAD_STATE,
                     "no scope was begun that is still open");
         return tensor_report(ctx);

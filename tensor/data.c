@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "tensor/node.h"
+#include "tensor/trace.h"
 
 /* The graph takes its own reference with the node; the one from creating is
  * dropped in any case. */
@@ -29,6 +30,46 @@ tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
         return NULL;
     }
     u = tensor_buffer_node(ctx, buf, uop_dims(&ctx->graph, shape, ndim));
+    tensor_buffer_release(buf);
+    return u;
+}
+
+static bool
+add_feed(struct tensor_trace *trace, uint32_t size_bytes,
+         struct bell_optimizer *opt)
+{
+    assert(size_bytes <= TENSOR_FEED_BYTES);
+    if (host_grow((void **)&trace->feeds, &trace->cap_feeds, trace->n_feeds + 1,
+                  sizeof(*trace->feeds)) != 0)
+        return false;
+    trace->feeds[trace->n_feeds++] = (struct tensor_feed){opt, size_bytes};
+    if (opt)
+        tensor_optimizer_retain(opt);
+    return true;
+}
+
+const struct uop *
+tensor_feed_leaf(struct bell_context *ctx, const char *call,
+                 enum uop_dtype dtype, int64_t n, const void *data,
+                 struct bell_optimizer *opt)
+{
+    struct tensor_trace *trace = ctx->trace;
+    struct tensor_buffer *buf;
+    const struct uop *u;
+
+    if (!trace)
+        return tensor_leaf(ctx, call, dtype, &n, 1, data);
+    if (tensor_stand_in(ctx, dtype, (uint64_t)n, TENSOR_FEED,
+                        (uint32_t)trace->n_feeds, &buf) != BELL_OK) {
+        tensor_fail_last(ctx, call);
+        return NULL;
+    }
+    if (!add_feed(trace, (uint32_t)buf->size_bytes, opt)) {
+        tensor_buffer_release(buf);
+        tensor_fail(ctx, call, BELL_E_NO_MEMORY, "out of memory for a feed");
+        return NULL;
+    }
+    u = tensor_buffer_node(ctx, buf, uop_dims(&ctx->graph, &n, 1));
     tensor_buffer_release(buf);
     return u;
 }
@@ -83,6 +124,15 @@ bell_empty_like(struct bell_tensor *x, enum bell_dtype dtype)
     if (dtype == BELL_DEFAULT)
         dtype = bell_dtype_of(x);
     return bell_empty(x->ctx, x->shape->d, x->shape->n, dtype);
+}
+
+bell_status
+tensor_fail_gone(const char *call)
+{
+    return bell_fail_at(call, BELL_BAD_STATE,
+                        "%s: a tensor is of a function that was captured, and "
+                        "no output of it: it has no value",
+                        call);
 }
 
 /* ---- realising ---- */
@@ -166,16 +216,13 @@ bell_status
 tensor_get_buffer(const char *call, struct bell_tensor *t,
                   struct tensor_buffer **out_buf)
 {
-    const struct uop *u;
-
     BELL_TRY(tensor_usable(call, t));
     if (!bell_is_realized(t))
         BELL_TRY(tensor_realize_list(call, &t, 1));
-    u = t->uop->op == UOP_RESHAPE ? t->uop->src[0] : t->uop;
-    if (u->op != UOP_BUFFER)
+    *out_buf = tensor_buffer_of(t);
+    if (!*out_buf)
         return bell_fail(BELL_E_INTERNAL, "%s: a realized tensor has no buffer",
                          call);
-    *out_buf = (struct tensor_buffer *)(uintptr_t)u->arg.data;
     return BELL_OK;
 }
 
@@ -194,7 +241,15 @@ bell_read(struct bell_tensor *t, void *dst, size_t size_bytes)
                          (unsigned long long)bell_nbytes(t));
     if (size_bytes == 0)
         return BELL_OK;
+    if (t->ctx->trace)
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_read: in a function that is captured: the "
+                         "tensor of shape %s has no value yet; make it an "
+                         "output",
+                         SHAPE_OF(t));
     BELL_TRY(tensor_get_buffer(__func__, t, &buf));
+    if (!buf->device_mem)
+        return tensor_fail_gone(__func__);
     return tensor_buffer_read(buf, dst, size_bytes);
 }
 

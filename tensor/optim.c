@@ -4,11 +4,13 @@
  */
 #include "doorbell/nn.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "tensor/node.h"
+#include "tensor/trace.h"
 
 #define MAX_STATES 3
 
@@ -39,7 +41,9 @@ struct bell_optimizer {
     struct bell_tensor **params; /* owned array; the tensors are not */
     struct bell_tensor **states; /* n_states for each; owned */
     uint32_t n, n_states;
-    uint64_t t; /* steps done */
+    uint64_t t;        /* steps done */
+    uint32_t refcount; /* its user, and what replays its steps */
+    bool is_dead;      /* its user has destroyed it */
     double lr, weight_decay, momentum, dampening, beta1, beta2, eps;
     bool nesterov, centered, decoupled;
 };
@@ -202,6 +206,7 @@ create_optimizer(const char *call, const struct bell_optimizer *settings,
     *opt = *settings;
     opt->ctx = params[0]->ctx;
     opt->n = n;
+    opt->refcount = 1;
     status = fill_lists(call, opt, params);
     if (status != BELL_OK) {
         bell_optimizer_destroy(opt);
@@ -222,7 +227,29 @@ bell_optimizer_destroy(struct bell_optimizer *opt)
         bell_tensor_release(opt->states[i]);
     host_free(opt->params);
     host_free(opt->states);
-    host_free(opt);
+    opt->params = opt->states = NULL;
+    opt->is_dead = true;
+    tensor_optimizer_release(opt);
+}
+
+void
+tensor_optimizer_retain(struct bell_optimizer *opt)
+{
+    opt->refcount++;
+}
+
+void
+tensor_optimizer_release(struct bell_optimizer *opt)
+{
+    assert(opt->refcount > 0);
+    if (--opt->refcount == 0)
+        host_free(opt);
+}
+
+bool
+tensor_optimizer_is_dead(const struct bell_optimizer *opt)
+{
+    return opt->is_dead;
 }
 
 static bell_status
@@ -360,18 +387,43 @@ struct step {
     size_t n, n_old;
 };
 
-static const struct uop *
-make_rates(const struct bell_optimizer *opt)
+static void
+fill_rates(const struct bell_optimizer *opt, double rates[RATE_COUNT])
 {
-    double t = (double)(opt->t + 1), rates[RATE_COUNT];
-    const int64_t n = RATE_COUNT;
+    double t = (double)(opt->t + 1);
 
     rates[RATE_LR] = opt->lr;
     rates[RATE_STEP] = opt->lr / (1 - pow(opt->beta1, t));
     rates[RATE_ROOT] = 1 / sqrt(1 - pow(opt->beta2, t));
     rates[RATE_GAIN] = opt->t == 0 ? 1 : 1 - opt->dampening;
     rates[RATE_DECAY] = 1 - opt->lr * opt->weight_decay;
-    return tensor_leaf(opt->ctx, "bell_optimizer_step", UOP_F64, &n, 1, rates);
+}
+
+static const struct uop *
+make_rates(struct bell_optimizer *opt)
+{
+    double rates[RATE_COUNT];
+
+    fill_rates(opt, rates);
+    return tensor_feed_leaf(opt->ctx, "bell_optimizer_step", UOP_F64,
+                            RATE_COUNT, rates, opt);
+}
+
+void
+tensor_optimizer_advance(struct bell_optimizer *opt, void *out_rates)
+{
+    double rates[RATE_COUNT];
+
+    fill_rates(opt, rates);
+    memcpy(out_rates, rates, sizeof(rates));
+    opt->t++;
+}
+
+void
+tensor_optimizer_retreat(struct bell_optimizer *opt)
+{
+    assert(opt->t > 0);
+    opt->t--;
 }
 
 /* Sets t's node, noting the old one. */
@@ -410,6 +462,7 @@ move_param(const struct bell_optimizer *opt, uint32_t i, const struct uop *leaf,
     }
     if (tn_bad(m.p))
         return false;
+    p->grad->flags |= TENSOR_SPENT;
     change_node(s, p, m.p);
     for (k = 0; k < opt->n_states; k++)
         change_node(s, opt->states[i * opt->n_states + k], m.state[k]);
@@ -477,7 +530,7 @@ bell_optimizer_step(struct bell_optimizer *opt, struct bell_tensor *const *also,
     else
         status = run_optim_step(opt, also, n, &s);
     if (status == BELL_OK) {
-        opt->t++;
+        opt->t += !opt->ctx->trace; /* counted by each replay */
     } else if (s.old) {
         for (i = 0; i < (s.n_old ? s.n_old : s.n); i++)
             tensor_set_node(s.list[i], s.old[i]);

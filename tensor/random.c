@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "tensor/elementwise.h"
+#include "tensor/trace.h"
 
 /* ---- the generator ---- */
 
@@ -57,6 +58,16 @@ take_random_word(struct bell_context *ctx, const struct uop *leaf, int64_t i)
     return tn_shrink_axis(ctx, leaf, 0, i, i + 1);
 }
 
+void
+tensor_generator_words(struct bell_context *ctx, uint32_t *words)
+{
+    words[0] = (uint32_t)ctx->seed;
+    words[1] = (uint32_t)(ctx->seed >> 32);
+    words[2] = (uint32_t)ctx->rng_calls;
+    words[3] = (uint32_t)(ctx->rng_calls >> 32);
+    ctx->rng_calls++;
+}
+
 /* Two random words for each of n elements, shape (n) each; false after a
  * failure of `call`. */
 static bool
@@ -64,7 +75,6 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
              const struct uop *words[2])
 {
     uint32_t state[4];
-    const int64_t four = 4;
     const struct uop *leaf, *key[2];
 
     assert(n >= 0);
@@ -73,14 +83,12 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
                     "%lld elements, more than 2^32 in one call", (long long)n);
         return false;
     }
-    state[0] = (uint32_t)ctx->seed;
-    state[1] = (uint32_t)(ctx->seed >> 32);
-    state[2] = (uint32_t)ctx->rng_calls;
-    state[3] = (uint32_t)(ctx->rng_calls >> 32);
-    leaf = tensor_leaf(ctx, call, UOP_U32, &four, 1, state);
-    if (!leaf)
+    tensor_generator_words(ctx, state);
+    leaf = tensor_feed_leaf(ctx, call, UOP_U32, 4, state, NULL);
+    if (!leaf) {
+        ctx->rng_calls--;
         return false;
-    ctx->rng_calls++;
+    }
     key[0] = take_random_word(ctx, leaf, 0);
     key[1] = tn_xor(ctx, take_random_word(ctx, leaf, 1),
                     take_random_word(ctx, leaf, 3));
@@ -93,6 +101,12 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
 void
 bell_manual_seed(struct bell_context *ctx, uint64_t seed)
 {
+    if (ctx->trace) {
+        tensor_fail(ctx, __func__, BELL_BAD_STATE,
+                    "in a function that is captured: replays would not start "
+                    "the sequence again");
+        return;
+    }
     ctx->seed = seed;
     ctx->rng_calls = 0;
 }

@@ -20,8 +20,20 @@
 
 /* ---- storage ---- */
 
+struct bell_jit;
 struct hcq_buffer;
 struct tensor_runtime;
+struct tensor_trace;
+
+/* What a leaf is. Stand-ins are of a function while it is captured: trace.h. */
+enum tensor_role {
+    TENSOR_MEMORY, /* no stand-in */
+    TENSOR_INPUT,  /* of the function, by number */
+    TENSOR_HANDLE, /* what a tensor from outside denotes, by number */
+    TENSOR_FEED,   /* given by the host, by number */
+    TENSOR_MADE,   /* result of a realize, by number */
+    TENSOR_GONE    /* of a capture that has ended */
+};
 
 /* A leaf: elements in device memory, row-major. UOP_BUFFER's arg.data.
  *
@@ -40,6 +52,12 @@ struct tensor_buffer {
     struct hcq_buffer *device_mem; /* set by tensor_buffer_alloc */
     uint64_t busy_until; /* what the queue does with the memory before that
                           * is not the buffer's; the realizer's */
+    enum tensor_role role;
+    uint32_t number;     /* of a stand-in */
+    uint32_t slot;       /* of the tape: where the stand-in's memory is; */
+    uint64_t slot_bytes; /* so many bytes behind that */
+    bool is_used;        /* the stand-in, by a kernel */
+    bool is_written;     /* in its memory */
     bool in_graph;       /* the graph's reference is held */
     bool mark;           /* scratch of tensor_collect */
 };
@@ -59,6 +77,7 @@ enum tensor_flag {
     TENSOR_WEAK = 1u << 1,          /* a bell_scalar: gives way in promotion */
     TENSOR_REQUIRES_GRAD = 1u << 2, /* bell_backward fills grad */
     TENSOR_ASSIGNED = 1u << 3,      /* changed by bell_assign, not realized */
+    TENSOR_SPENT = 1u << 4, /* a gradient that an optimiser's step has used */
 };
 
 struct bell_tensor {
@@ -70,6 +89,7 @@ struct bell_tensor {
     uint32_t scope;                  /* depth of the scope it belongs to */
     struct bell_tensor *grad;        /* owned, in the same scope; or NULL */
     struct bell_tensor *prev, *next; /* list of the scope */
+    uint64_t serial; /* of the handle; another one when it is used again */
 };
 
 /* A chunk of handles, so that making one is taking it off a list. */
@@ -93,13 +113,15 @@ struct bell_context {
     size_t n_rules, cap_rules;
     struct map rule_of; /* node id -> index in rules */
 
-    struct tensor_scope *scopes; /* [0] is the context's own */
-    uint32_t n_scopes;
+    struct tensor_scope *scopes;      /* [0] is the context's own */
+    uint32_t n_scopes, n_base_scopes; /* which bell_scope_end leaves alone */
     size_t cap_scopes;
 
     struct bell_tensor *free_handles; /* linked through next */
     struct tensor_chunk *chunks;      /* storage of handles */
     size_t n_tensors, n_assigned;
+    uint64_t n_handles; /* made so far */
+    uint64_t n_denoted; /* times that a handle came to denote a node */
     struct bell_tensor error_tensor;
     struct bell_error error; /* first failure not yet reported; or BELL_OK */
 
@@ -114,6 +136,8 @@ struct bell_context {
     bool training;
     uint32_t math; /* what is allowed: enum bell_math */
 
+    struct bell_jit *jits;      /* a list */
+    struct tensor_trace *trace; /* of the function that is captured, or NULL */
     struct tensor_runtime *runtime; /* owned; tensor/runtime/runtime.h */
     char device_name[64];           /* set by tensor_device_open */
 };
@@ -207,6 +231,9 @@ struct bell_tensor *tensor_fail_last(struct bell_context *ctx,
  * it. */
 BELL_MUST_CHECK bell_status tensor_report(struct bell_context *ctx);
 
+/* The buffer that `t` denotes, or a reshape of it; NULL if it is none. */
+struct tensor_buffer *tensor_buffer_of(const struct bell_tensor *t);
+
 /* Makes `t` denote another node, of any shape. */
 void tensor_set_node(struct bell_tensor *t, const struct uop *uop);
 /* Sets t->grad's node; false when out of memory. */
@@ -259,10 +286,20 @@ struct bell_tensor *tensor_from_bytes(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status tensor_realize_list(
     const char *call, struct bell_tensor *const *tensors, size_t n);
 
+/* The failure of a call that needs the value of a TENSOR_GONE. */
+bell_status tensor_fail_gone(const char *call);
+
 /* Realises t, which is usable, and gives its buffer. */
 BELL_MUST_CHECK bell_status tensor_get_buffer(const char *call,
                                               struct bell_tensor *t,
                                               struct tensor_buffer **out_buf);
+
+/* ---- tensor/assign.c ---- */
+
+/* Gives `t`, which is realized, memory of its own, if another handle can see
+ * the one it has. */
+BELL_MUST_CHECK bell_status tensor_own_memory(const char *call,
+                                              struct bell_tensor *t);
 
 /* ---- tensor/dtype.c ---- */
 

@@ -8,6 +8,7 @@
  */
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/run.h"
+#include "tensor/trace.h"
 #include "tensor/tensor_internal.h"
 
 #include <assert.h>
@@ -183,6 +184,7 @@ tensor_device_close(struct bell_context *ctx)
 
     if (!rt)
         return;
+    tensor_jits_end(ctx);
     hcq_queue_destroy(rt->queue);
     for (i = 0; i < rt->n_dead; i++)
         hcq_buffer_destroy(rt->dead[i].buf);
@@ -502,6 +504,8 @@ run_graph(struct rt_run *run, uint32_t *out_plan)
     uint64_t start;
 
     BELL_TRY(plan_graph(run, out_plan));
+    if (run->ctx->trace)
+        return rt_capture_run(run, *out_plan);
     start = time_now_ns();
     BELL_TRY(rt_replay(run, &rt->plans[*out_plan]));
     rt->stats.submit_ns += time_now_ns() - start;

@@ -20,6 +20,10 @@ alloc_results(struct rt_run *run, const struct rt_plan *plan)
     uint64_t busy_until;
     uint32_t i;
 
+    for (i = 0; i < run->n_leaves; i++) {
+        if (!run->leaves[i]->device_mem)
+            return tensor_fail_gone("bell_realize");
+    }
     run->results = host_calloc(sched->n_bufs, sizeof(*run->results));
     if (!run->results)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
@@ -80,20 +84,58 @@ submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
 
 /* Several launches are one submission: a doorbell costs more than a launch.
  * Where each is waited for, or watched, each is one. */
+void
+rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out)
+{
+    out->rt = rt;
+    out->cs = NULL;
+    out->n = 0;
+    out->per_submit = LOG_ON(LOG_SYNC) || rt->watch ? 1 : EXECS_PER_SUBMIT;
+}
+
+bell_status
+rt_queue_kernel(struct rt_queue *q, uint32_t number, const uint64_t *args,
+                uint32_t n_args)
+{
+    struct tensor_runtime *rt = q->rt;
+    const struct rt_kernel *kernel = &rt->kernel_list[number];
+
+    if (q->n == 0)
+        BELL_TRY(hcq_queue_begin(rt->queue, &q->cs));
+    hcq_cs_exec(q->cs, kernel->program, args, n_args, kernel->grid,
+                kernel->local);
+    LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name, kernel->grid[0],
+        kernel->grid[1], kernel->grid[2]);
+    if (q->per_submit == 1) {
+        BELL_TRY(submit_alone(rt, q->cs, kernel));
+        if (rt->watch)
+            rt->watch(rt->watch_user, number);
+        return BELL_OK;
+    }
+    return ++q->n == q->per_submit ? rt_queue_end(q) : BELL_OK;
+}
+
+bell_status
+rt_queue_end(struct rt_queue *q)
+{
+    if (q->n == 0)
+        return BELL_OK;
+    q->n = 0;
+    return submit(q->rt, q->cs);
+}
+
 static bell_status
 queue_kernels(struct rt_run *run, const struct rt_plan *plan)
 {
     struct tensor_runtime *rt = run->rt;
-    struct hcq_cs *cs = NULL;
-    uint32_t per_submit = LOG_ON(LOG_SYNC) || rt->watch ? 1 : EXECS_PER_SUBMIT;
     uint64_t args[SCHED_MAX_PARAMS];
+    struct rt_queue queue;
     uint32_t i, j, n_args;
 
+    rt_queue_begin(rt, &queue);
     for (i = 0; i < plan->sched.n_items; i++) {
         const struct sched_item *item = &plan->sched.items[i];
         const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
-        if (i % per_submit == 0)
-            BELL_TRY(hcq_queue_begin(rt->queue, &cs));
         /* the last slots may have been simplified away */
         n_args = kernel->program->n_bufs + kernel->program->n_vals;
         for (j = 0; j < n_args; j++)
@@ -101,21 +143,11 @@ queue_kernels(struct rt_run *run, const struct rt_plan *plan)
                 j < item->n_bufs
                     ? buffer_va(run, plan, item->bufs[j])
                     : rt_vary_word(rt, plan, item->vars[j - item->n_bufs]);
-        hcq_cs_exec(cs, kernel->program, args, n_args, kernel->grid,
-                    kernel->local);
-        LOG(LOG_EXEC, "%s grid %u,%u,%u", kernel->program->name,
-            kernel->grid[0], kernel->grid[1], kernel->grid[2]);
+        BELL_TRY(rt_queue_kernel(&queue, plan->kernels[i], args, n_args));
         rt->stats.n_flops += kernel->n_flops;
         rt->stats.n_bytes += kernel->n_bytes;
-        if (per_submit == 1)
-            BELL_TRY(submit_alone(rt, cs, kernel));
-        if (rt->watch)
-            rt->watch(rt->watch_user, plan->kernels[i]);
-        if (per_submit == 1)
-            continue;
-        if ((i + 1) % per_submit == 0 || i + 1 == plan->sched.n_items)
-            BELL_TRY(submit(rt, cs));
     }
+    BELL_TRY(rt_queue_end(&queue));
     rt->stats.n_launches += plan->sched.n_items;
     return BELL_OK;
 }

@@ -40,6 +40,25 @@ BELL_MUST_CHECK bell_status rt_replay_results(struct rt_run *run,
 /* Drops what rt_replay took (run->results at least), also where it failed. */
 void rt_replay_end(struct rt_run *run, const struct rt_plan *plan);
 
+/* Kernels on their way to the queue, several a submission. */
+struct rt_queue {
+    struct tensor_runtime *rt;
+    struct hcq_cs *cs;
+    uint32_t n, per_submit; /* kernels in cs */
+};
+void rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out);
+/* Number `number` of rt->kernel_list. */
+BELL_MUST_CHECK bell_status rt_queue_kernel(struct rt_queue *q, uint32_t number,
+                                            const uint64_t *args,
+                                            uint32_t n_args);
+/* Submits what is left. */
+BELL_MUST_CHECK bell_status rt_queue_end(struct rt_queue *q);
+
+/* ---- capture.c ---- */
+
+/* Notes the run, instead of running it; its results are stand-ins. */
+BELL_MUST_CHECK bell_status rt_capture_run(struct rt_run *run, uint32_t plan);
+
 /* ---- realize.c: the queue and memory ---- */
 
 /* Waits for that value of the queue, however long it takes as long as the

@@ -1,0 +1,106 @@
+/* Functions of tensors that are captured once and then replayed.
+ *
+ * The first call runs the function with stand-ins for its inputs and notes
+ * which kernels it comes to; every call then queues those kernels, and neither
+ * builds a graph nor looks for a plan.
+ *
+ *     static bell_status
+ *     step(struct bell_context *ctx, void *user,
+ *          struct bell_tensor *const *in, struct bell_tensor **out)
+ *     {
+ *         struct net *net = user;
+ *         out[0] = loss_of(net, in[0], in[1]);
+ *         bell_optimizer_zero_grad(net->opt);
+ *         if (bell_backward(out[0]) != BELL_OK)
+ *             return bell_error_last()->status;
+ *         return bell_optimizer_step(net->opt, out, 1);
+ *     }
+ *     ...
+ *     struct bell_jit_desc desc = {sizeof(desc), "step", step, net, 2, 1};
+ *     status = bell_jit_create(ctx, &desc, &jit);
+ *     for (...)
+ *         status = bell_jit_call(jit, BATCH(x, y), &loss);
+ *
+ * State. What else the function uses is found, and need not be listed: a tensor
+ * from outside is looked at again at each call, with the value that it denotes
+ * by then, and one that the function changes (parameters by an optimiser,
+ * caches by bell_assign_slice, what is given to bell_assign) is changed by each
+ * call. Parameters, an optimiser's own tensors, its step and rate, and the
+ * generator's place go on from call to call as without the jit, to the bit.
+ * Changing a tensor between calls is allowed; its shape and dtype stay.
+ *
+ * Not found is what the function does beside tensors: host variables that it
+ * changes, numbers that it computes with (a bell_scalar is what it was), data
+ * that it makes tensors of. These are as they were when it was captured. What
+ * changes from call to call is an input: a bell_scalar given as input is a
+ * number of one element there.
+ *
+ * Inside, values cannot be read, for there are none; realizing computes
+ * nothing and may be left out. A jit that is called inside another's function
+ * is a part of that. Gradients are those of the operations inside; a call from
+ * outside has no history. Gradients that the function leaves in tensors
+ * from outside are gone after an optimiser's step has used them; else the
+ * function is refused (bell_gradient gives them as tensors).
+ *
+ * Memory. A jit holds the memory of values between its kernels from the first
+ * call on. Each call's outputs are new tensors.
+ */
+#ifndef BELL_DOORBELL_JIT_H
+#define BELL_DOORBELL_JIT_H
+
+#include "doorbell/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bell_jit;
+
+struct bell_jit_desc {
+    uint32_t struct_size;
+    const char *name; /* for messages; NULL: "jit" */
+    /* Makes out[0..n_out-1] of in[0..n_in-1]. It runs in a scope of its own,
+     * and what it returns, BELL_OK or not, bell_jit_call does. */
+    bell_status (*fn)(struct bell_context *ctx, void *user,
+                      struct bell_tensor *const *in, struct bell_tensor **out);
+    void *user;
+    uint32_t n_in, n_out;
+};
+
+/* A jit of `desc`, which is copied. Calls nothing yet. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
+                struct bell_jit **out_jit);
+/* Ends it, before or after its context, and not inside its function. Tensors
+ * stay. NULL is allowed. */
+BELL_API void bell_jit_destroy(struct bell_jit *jit);
+
+/* The function of in[], with its effects on tensors; out[] are new tensors of
+ * the innermost scope. Queued; does not wait. The function itself is run by the
+ * first call, and again by the first after bell_context_set_math or
+ * bell_set_training made a difference. BELL_E_INVALID, and nothing changed: an
+ * input of another shape, dtype or context than at the first call, or one that
+ * the function changes itself; a tensor that it uses was released, or has
+ * another shape or dtype by now; its optimiser or its context was destroyed;
+ * the call is inside the function itself. After another failure tensors that
+ * the function writes parts of may have been written. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
+              struct bell_tensor **out);
+
+/* What was captured. Plain data. */
+struct bell_jit_info {
+    uint32_t n_captures; /* times that the function was run */
+    uint32_t n_kernels;  /* launches of a call */
+    uint32_t n_used;     /* tensors from outside */
+    uint32_t n_state;    /* of them, changed by a call */
+    uint64_t held_bytes; /* of device memory, beside tensors */
+};
+/* Zeros before the first call. */
+BELL_API void bell_jit_get_info(const struct bell_jit *jit,
+                                struct bell_jit_info *out_info);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

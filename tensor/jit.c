@@ -1,0 +1,1047 @@
+/* Functions that are captured once and then replayed.
+ *
+ * Capturing. Every tensor that lives denotes a stand-in while the function
+ * runs, and what it denoted before afterwards: so whatever the function uses
+ * and changes is found, handle by handle. Realizes are noted (runtime/
+ * capture.c). Nothing is collected meanwhile: nodes stay where they are.
+ *
+ * Replaying. Handles are looked at again for the memory that they denote by
+ * now. New values of tensors and outputs have fresh memory each time, as any
+ * realize's results; what is written in place is first made the handle's own.
+ * All that can fail for want of memory is done before the work is queued.
+ */
+#include "doorbell/jit.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "tensor/node.h"
+#include "tensor/runtime/capture.h"
+#include "tensor/trace.h"
+
+#define NO_SLOT UINT32_MAX
+
+struct jit_type {
+    enum uop_dtype dtype;
+    uint32_t n;
+    int64_t d[BELL_MAX_RANK];
+};
+
+/* Where the value of an output, or of a tensor that was changed, is. */
+struct jit_value {
+    enum tensor_role role;     /* INPUT, HANDLE, MADE or MEMORY */
+    uint32_t number;           /* of the input, of used[], of made[] */
+    struct tensor_buffer *buf; /* MEMORY: a reference */
+};
+
+/* A tensor from outside. */
+struct jit_used {
+    struct bell_tensor *t;
+    uint64_t serial; /* of the handle: it is still the same */
+    struct jit_type type;
+    bool is_read;     /* or written: a kernel wants its memory */
+    bool is_written;  /* in its memory */
+    bool is_replaced; /* denotes `after` behind a call */
+    struct jit_value after;
+    const struct uop *node; /* that it will denote, within a call */
+};
+
+struct jit_output {
+    struct jit_type type;
+    struct jit_value value;
+};
+
+/* A result that outputs or tensors denote: new memory in each call. */
+struct jit_made {
+    enum uop_dtype dtype;
+    uint64_t n_elems;
+    struct tensor_buffer *buf; /* within a call; a reference */
+};
+
+struct bell_jit {
+    struct bell_context *ctx; /* NULL: it was destroyed */
+    struct bell_jit *next;    /* of the context's jits */
+    struct bell_jit_desc desc;
+    char name[32];
+    bool is_running; /* the function */
+    uint32_t n_captures;
+
+    struct jit_type *inputs; /* as in the first call */
+    struct jit_output *outputs;
+    /* from here on: of what was captured */
+    struct rt_capture *capture; /* or NULL */
+    uint32_t math;
+    bool training;
+    struct jit_used *used;
+    struct jit_made *made;
+    struct tensor_feed *feeds; /* references */
+    uint32_t n_used, n_written, n_made, n_feeds;
+    uint64_t n_denoted; /* the context's, after the last call */
+};
+
+/* ---- types ---- */
+
+/* The dtype that a value of `t` has in memory. */
+static enum uop_dtype
+settled_dtype(const struct bell_tensor *t)
+{
+    if (!(t->flags & TENSOR_WEAK))
+        return t->dtype;
+    return uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64;
+}
+
+static void
+set_type(struct jit_type *type, const struct bell_tensor *t)
+{
+    assert(t->shape->n <= BELL_MAX_RANK);
+    type->dtype = settled_dtype(t);
+    type->n = t->shape->n;
+    memcpy(type->d, t->shape->d, type->n * sizeof(*type->d));
+}
+
+static bool
+has_type(const struct bell_tensor *t, const struct jit_type *type)
+{
+    return settled_dtype(t) == type->dtype && t->shape->n == type->n &&
+           memcmp(t->shape->d, type->d, type->n * sizeof(*type->d)) == 0;
+}
+
+#define TYPE_STR(type)                                                         \
+    uop_dtype_infos[(type)->dtype].name,                                       \
+        tensor_shape_str((type)->d, (type)->n, (char[TENSOR_SHAPE_STR]){0},    \
+                         TENSOR_SHAPE_STR)
+
+/* ---- life ---- */
+
+bell_status
+bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
+                struct bell_jit **out_jit)
+{
+    struct bell_jit_desc d = {0};
+    struct bell_jit *jit;
+
+    if (!ctx || !desc || !out_jit)
+        return bell_fail(BELL_BAD_MISSING, "bell_jit_create: %s is NULL",
+                         !ctx    ? "the context"
+                         : !desc ? "the description"
+                                 : "the result");
+    memcpy(&d, desc,
+           desc->struct_size < sizeof(d) ? desc->struct_size : sizeof(d));
+    if (!d.fn)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_jit_create: the function is NULL");
+    jit = host_calloc(1, sizeof(*jit));
+    if (jit) {
+        jit->inputs = host_calloc((size_t)d.n_in + 1, sizeof(*jit->inputs));
+        jit->outputs = host_calloc((size_t)d.n_out + 1, sizeof(*jit->outputs));
+    }
+    if (!jit || !jit->inputs || !jit->outputs) {
+        if (jit) {
+            host_free(jit->inputs);
+            host_free(jit->outputs);
+        }
+        host_free(jit);
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_create: out of memory");
+    }
+    jit->ctx = ctx;
+    jit->desc = d;
+    snprintf(jit->name, sizeof(jit->name), "%s", d.name ? d.name : "jit");
+    jit->next = ctx->jits;
+    ctx->jits = jit;
+    *out_jit = jit;
+    return BELL_OK;
+}
+
+static void
+drop_value(struct jit_value *value)
+{
+    if (value->buf)
+        tensor_buffer_release(value->buf);
+    *value = (struct jit_value){.role = TENSOR_MEMORY};
+}
+
+/* Forgets what was captured. */
+static void
+drop_capture(struct bell_jit *jit)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->n_feeds; i++) {
+        if (jit->feeds[i].opt)
+            tensor_optimizer_release(jit->feeds[i].opt);
+    }
+    for (i = 0; i < jit->n_used; i++)
+        drop_value(&jit->used[i].after);
+    for (i = 0; i < jit->desc.n_out; i++)
+        drop_value(&jit->outputs[i].value);
+    host_free(jit->feeds);
+    host_free(jit->used);
+    host_free(jit->made);
+    jit->feeds = NULL;
+    jit->used = NULL;
+    jit->made = NULL;
+    jit->n_feeds = jit->n_used = jit->n_made = jit->n_written = 0;
+    rt_capture_destroy(jit->capture);
+    jit->capture = NULL;
+}
+
+void
+tensor_jits_end(struct bell_context *ctx)
+{
+    struct bell_jit *jit;
+
+    for (jit = ctx->jits; jit; jit = jit->next) {
+        drop_capture(jit);
+        jit->ctx = NULL;
+    }
+    ctx->jits = NULL;
+}
+
+void
+bell_jit_destroy(struct bell_jit *jit)
+{
+    struct bell_jit **at;
+
+    if (!jit || (jit->ctx && tensor_device_is_inherited(jit->ctx)))
+        return;
+    assert(!jit->is_running);
+    if (jit->ctx) {
+        drop_capture(jit);
+        for (at = &jit->ctx->jits; *at != jit; at = &(*at)->next)
+            continue;
+        *at = jit->next;
+    }
+    host_free(jit->inputs);
+    host_free(jit->outputs);
+    host_free(jit);
+}
+
+void
+bell_jit_get_info(const struct bell_jit *jit, struct bell_jit_info *out_info)
+{
+    struct rt_capture_info info = {0};
+    uint32_t i;
+
+    if (jit->capture)
+        rt_capture_info(jit->capture, &info);
+    *out_info = (struct bell_jit_info){
+        .n_captures = jit->n_captures,
+        .n_kernels = info.n_launches,
+        .n_used = jit->n_used,
+        .held_bytes = info.n_bytes,
+    };
+    for (i = 0; i < jit->n_used; i++)
+        out_info->n_state += jit->used[i].is_written | jit->used[i].is_replaced;
+}
+
+/* ---- capturing ---- */
+
+/* A handle that lived before, and what it denoted. */
+struct saved {
+    struct bell_tensor *t;
+    uint64_t serial;
+    const struct uop *uop, *node; /* node: of the stand-in; or uop */
+    uint32_t flags;
+    struct tensor_buffer *stand; /* a reference; NULL: a bell_scalar */
+    uint32_t used;               /* number in jit->used */
+};
+
+struct capture {
+    struct bell_jit *jit;
+    struct bell_context *ctx;
+    struct tensor_trace trace;
+    struct saved *saved;
+    size_t n_saved;
+    struct bell_tensor **in, **out; /* of the function */
+    struct bell_tensor **list;      /* what is left to realize */
+    struct tensor_buffer **stands;  /* of inputs; references */
+    uint64_t n_handles, rng_calls;  /* the context's, before */
+    uint32_t n_scopes, n_base_scopes;
+};
+
+static bool
+is_alive(const struct saved *s)
+{
+    return s->t->serial == s->serial;
+}
+
+static bell_status
+stand_in(struct capture *c, const struct uop_dims *shape, enum uop_dtype dtype,
+         enum tensor_role role, uint32_t number, struct tensor_buffer **out_buf,
+         const struct uop **out_node)
+{
+    uint64_t n = (uint64_t)tn_product(shape->d, shape->n);
+
+    BELL_TRY(tensor_stand_in(c->ctx, dtype, n, role, number, out_buf));
+    *out_node = tensor_buffer_node(c->ctx, *out_buf, shape);
+    if (!tn_bad(*out_node))
+        return BELL_OK;
+    c->ctx->graph.failed = false;
+    return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a stand-in",
+                     c->jit->name);
+}
+
+static void
+clear_assigned(struct bell_tensor *t)
+{
+    if (t->flags & TENSOR_ASSIGNED)
+        t->ctx->n_assigned--;
+    t->flags &= ~(uint32_t)TENSOR_ASSIGNED;
+}
+
+/* Every handle denotes a stand-in of its own. Numbers stay what they are. */
+static bell_status
+replace_handles(struct capture *c)
+{
+    struct bell_context *ctx = c->ctx;
+    struct bell_tensor *t;
+    struct tensor_iter it;
+
+    c->saved = host_calloc(ctx->n_tensors + 1, sizeof(*c->saved));
+    if (!c->saved)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for %zu tensors",
+                         c->jit->name, ctx->n_tensors);
+    for (t = tensor_first(ctx, &it); t; t = tensor_next(ctx, &it)) {
+        struct saved *s = &c->saved[c->n_saved];
+        assert(c->n_saved < ctx->n_tensors);
+        *s = (struct saved){.t = t,
+                            .serial = t->serial,
+                            .uop = t->uop,
+                            .node = t->uop,
+                            .flags = t->flags};
+        c->n_saved++;
+        if (t->flags & TENSOR_WEAK)
+            continue;
+        BELL_TRY(stand_in(c, t->shape, t->dtype, TENSOR_HANDLE,
+                          (uint32_t)c->n_saved - 1, &s->stand, &s->node));
+        tensor_set_node(t, s->node);
+        clear_assigned(t);
+    }
+    return BELL_OK;
+}
+
+/* Handles denote what they did. Those that the function released are gone;
+ * gradients that it made are of no value. */
+static bell_status
+restore_handles(struct capture *c)
+{
+    bell_status status = BELL_OK;
+    size_t i;
+
+    for (i = 0; i < c->n_saved; i++) {
+        struct saved *s = &c->saved[i];
+        struct bell_tensor *t = s->t;
+        if (!is_alive(s))
+            continue;
+        clear_assigned(t);
+        tensor_set_node(t, s->uop);
+        t->flags = s->flags;
+        c->ctx->n_assigned += (s->flags & TENSOR_ASSIGNED) != 0;
+        if (!t->grad || t->grad->serial <= c->n_handles)
+            continue;
+        if (!(t->grad->flags & TENSOR_SPENT) && status == BELL_OK)
+            status = bell_fail(
+                BELL_BAD_STATE,
+                "bell_jit_call: '%s' leaves a gradient in a tensor of shape "
+                "%s, and no optimiser's step has used it; bell_gradient "
+                "gives it as a tensor",
+                c->jit->name, SHAPE_OF(t));
+        bell_zero_grad(t);
+    }
+    return status;
+}
+
+static bell_status
+make_inputs(struct capture *c)
+{
+    struct bell_jit *jit = c->jit;
+    const struct uop *node;
+    uint32_t i;
+
+    for (i = 0; i < jit->desc.n_in; i++) {
+        const struct jit_type *type = &jit->inputs[i];
+        const struct uop_dims *shape =
+            uop_dims(&c->ctx->graph, type->d, type->n);
+        if (!shape) {
+            c->ctx->graph.failed = false;
+            return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
+        }
+        BELL_TRY(stand_in(c, shape, type->dtype, TENSOR_INPUT, i, &c->stands[i],
+                          &node));
+        c->in[i] = tensor_new(c->ctx, "bell_jit_call", node);
+        BELL_TRY(tensor_report(c->ctx));
+    }
+    return BELL_OK;
+}
+
+static bell_status
+begin_capture(struct capture *c)
+{
+    struct bell_context *ctx = c->ctx;
+    const struct bell_jit_desc *desc = &c->jit->desc;
+    size_t room = ctx->n_tensors + desc->n_out + 1;
+
+    BELL_TRY(rt_capture_create(ctx, &c->trace.capture));
+    c->in = host_calloc((size_t)desc->n_in + 1, sizeof(struct bell_tensor *));
+    c->out = host_calloc((size_t)desc->n_out + 1, sizeof(struct bell_tensor *));
+    c->stands =
+        host_calloc((size_t)desc->n_in + 1, sizeof(struct tensor_buffer *));
+    c->list = host_calloc(room, sizeof(struct bell_tensor *));
+    if (!c->in || !c->out || !c->stands || !c->list)
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_call: out of memory");
+    BELL_TRY(bell_scope_begin(ctx));
+    ctx->n_base_scopes = ctx->n_scopes;
+    ctx->trace = &c->trace;
+    BELL_TRY(replace_handles(c));
+    return make_inputs(c);
+}
+
+static bell_status
+run_function(struct bell_jit *jit, struct bell_tensor *const *in,
+             struct bell_tensor **out)
+{
+    struct bell_context *ctx = jit->ctx;
+    uint32_t n_scopes = ctx->n_scopes, i;
+    bell_status status;
+
+    jit->is_running = true;
+    status = jit->desc.fn(ctx, jit->desc.user, in, out);
+    jit->is_running = false;
+    if (status != BELL_OK)
+        return status;
+    BELL_TRY(tensor_report(ctx));
+    if (ctx->n_scopes != n_scopes)
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_jit_call: '%s' has begun scopes that it has not "
+                         "ended",
+                         jit->name);
+    for (i = 0; i < jit->desc.n_out; i++) {
+        if (!out[i] || out[i]->ctx != ctx)
+            return bell_fail(out[i] ? BELL_BAD_CONTEXT : BELL_BAD_MISSING,
+                             "bell_jit_call: '%s' has made output %u %s",
+                             jit->name, i,
+                             out[i] ? "in another context" : "NULL");
+        BELL_TRY(tensor_usable("bell_jit_call", out[i]));
+    }
+    return BELL_OK;
+}
+
+/* What the function has left to compute: outputs, and tensors that it
+ * changed. */
+static bell_status
+realize_rest(struct capture *c)
+{
+    size_t n = 0, i;
+
+    for (i = 0; i < c->jit->desc.n_out; i++)
+        c->list[n++] = c->out[i];
+    for (i = 0; i < c->n_saved; i++) {
+        struct saved *s = &c->saved[i];
+        if (!is_alive(s) || s->t->uop == s->node)
+            continue;
+        if (!s->stand)
+            return bell_fail(BELL_BAD_STATE,
+                             "bell_jit_call: '%s' changes a bell_scalar, which "
+                             "stays what it is",
+                             c->jit->name);
+        c->list[n++] = s->t;
+    }
+    return tensor_realize_list("bell_jit_call", c->list, n);
+}
+
+static bool
+is_changed(const struct saved *s)
+{
+    return is_alive(s) && s->stand && s->t->uop != s->node;
+}
+
+/* What another value denotes is wanted, too. */
+static bell_status
+find_used(struct capture *c)
+{
+    struct bell_jit *jit = c->jit;
+    struct tensor_buffer *buf;
+    size_t i;
+
+    for (i = 0; i < jit->desc.n_out; i++)
+        tensor_buffer_of(c->out[i])->is_used = true;
+    for (i = 0; i < c->n_saved; i++) {
+        if (is_changed(&c->saved[i])) {
+            buf = tensor_buffer_of(c->saved[i].t);
+            buf->is_used = true;
+            jit->n_used++;
+        }
+    }
+    for (i = 0; i < c->n_saved; i++)
+        jit->n_used += c->saved[i].stand && c->saved[i].stand->is_used &&
+                       !is_changed(&c->saved[i]);
+    jit->used = host_calloc((size_t)jit->n_used + 1, sizeof(*jit->used));
+    if (!jit->used) {
+        jit->n_used = 0;
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
+    }
+    jit->n_used = 0;
+    for (i = 0; i < c->n_saved; i++) {
+        struct saved *s = &c->saved[i];
+        struct jit_used *u = &jit->used[jit->n_used];
+        if (!s->stand || (!s->stand->is_used && !is_changed(s)))
+            continue;
+        s->used = jit->n_used++;
+        s->stand->slot = jit->desc.n_in + s->used;
+        u->t = s->t;
+        u->serial = s->serial;
+        u->is_read = s->stand->is_used;
+        u->is_written = s->stand->is_written;
+        u->is_replaced = is_changed(s);
+        jit->n_written += u->is_written;
+        u->type.dtype = s->stand->dtype;
+        u->type.n = tn_rank(c->ctx, s->uop);
+        memcpy(u->type.d, tn_shape(c->ctx, s->uop)->d,
+               u->type.n * sizeof(*u->type.d));
+    }
+    return BELL_OK;
+}
+
+static bell_status
+add_made(struct bell_jit *jit, size_t *cap, struct tensor_buffer *buf)
+{
+    if (host_grow((void **)&jit->made, cap, (size_t)jit->n_made + 1,
+                  sizeof(*jit->made)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
+    buf->slot = jit->desc.n_in + jit->n_used + jit->n_made;
+    jit->made[jit->n_made++] =
+        (struct jit_made){.dtype = buf->dtype, .n_elems = buf->n_elems};
+    return BELL_OK;
+}
+
+static bell_status
+find_value(struct capture *c, size_t *cap_made, const struct bell_tensor *t,
+           struct jit_value *out)
+{
+    struct bell_jit *jit = c->jit;
+    struct tensor_buffer *buf = tensor_buffer_of(t);
+
+    assert(buf);
+    out->role = buf->role;
+    out->number = buf->number;
+    if (buf->role == TENSOR_HANDLE)
+        out->number = c->saved[buf->number].used;
+    if (buf->role == TENSOR_MADE) {
+        if (buf->slot == NO_SLOT)
+            BELL_TRY(add_made(jit, cap_made, buf));
+        out->number = buf->slot - jit->desc.n_in - jit->n_used;
+    }
+    if (buf->role == TENSOR_MEMORY) {
+        out->buf = buf;
+        tensor_buffer_retain(buf);
+    }
+    if (buf->role == TENSOR_FEED || buf->role == TENSOR_GONE)
+        return bell_fail(BELL_E_INTERNAL, "%s: a value of role %d", jit->name,
+                         (int)buf->role);
+    return BELL_OK;
+}
+
+/* Numbers are fed in front of what the function feeds itself. */
+static void
+place_feeds(struct capture *c, uint32_t feed_slot)
+{
+    struct tensor_buffer *buf;
+    uint32_t i;
+
+    for (i = 0; i < c->jit->desc.n_in; i++)
+        c->stands[i]->slot = i;
+    for (buf = c->ctx->buffers; buf; buf = buf->next) {
+        if (buf->role != TENSOR_FEED)
+            continue;
+        buf->slot = feed_slot;
+        buf->slot_bytes =
+            (uint64_t)(c->jit->desc.n_in + buf->number) * TENSOR_FEED_BYTES;
+    }
+}
+
+static bell_status
+end_capture(struct capture *c)
+{
+    struct bell_jit *jit = c->jit;
+    size_t cap_made = 0, i, n_feeds = jit->desc.n_in + c->trace.n_feeds;
+    uint32_t feed_slot;
+
+    BELL_TRY(realize_rest(c));
+    BELL_TRY(find_used(c));
+    for (i = 0; i < jit->desc.n_out; i++) {
+        set_type(&jit->outputs[i].type, c->out[i]);
+        BELL_TRY(find_value(c, &cap_made, c->out[i], &jit->outputs[i].value));
+    }
+    for (i = 0; i < c->n_saved; i++) {
+        const struct saved *s = &c->saved[i];
+        if (is_changed(s))
+            BELL_TRY(find_value(c, &cap_made, s->t, &jit->used[s->used].after));
+    }
+    feed_slot = jit->desc.n_in + jit->n_used + jit->n_made;
+    place_feeds(c, feed_slot);
+    return rt_capture_end(c->trace.capture, feed_slot + 1, feed_slot,
+                          n_feeds * TENSOR_FEED_BYTES);
+}
+
+/* Nothing of the function is left but what the jit has taken; with it, what
+ * the function kept for itself has no value. */
+static bell_status
+leave_capture(struct capture *c)
+{
+    struct bell_context *ctx = c->ctx;
+    struct tensor_buffer *buf;
+    bell_status status = restore_handles(c);
+    uint32_t i;
+
+    for (buf = ctx->buffers; buf; buf = buf->next) {
+        if (buf->role != TENSOR_MEMORY)
+            buf->role = TENSOR_GONE;
+    }
+    for (i = 0; c->stands && i < c->jit->desc.n_in; i++) {
+        if (c->stands[i])
+            tensor_buffer_release(c->stands[i]);
+    }
+    for (i = 0; i < c->n_saved; i++) {
+        if (c->saved[i].stand)
+            tensor_buffer_release(c->saved[i].stand);
+    }
+    ctx->trace = NULL;
+    ctx->rng_calls = c->rng_calls;
+    ctx->n_base_scopes = c->n_base_scopes;
+    while (ctx->n_scopes > c->n_scopes) {
+        if (bell_scope_end(ctx) != BELL_OK && status == BELL_OK)
+            status = bell_error_last()->status;
+    }
+    host_free(c->saved);
+    host_free(c->in);
+    host_free(c->out);
+    host_free(c->stands);
+    host_free(c->list);
+    return status;
+}
+
+static bell_status
+capture_function(struct bell_jit *jit)
+{
+    struct bell_context *ctx = jit->ctx;
+    struct capture c = {.jit = jit,
+                        .ctx = ctx,
+                        .n_handles = ctx->n_handles,
+                        .rng_calls = ctx->rng_calls,
+                        .n_scopes = ctx->n_scopes,
+                        .n_base_scopes = ctx->n_base_scopes};
+    bell_status status, left;
+
+    jit->math = ctx->math;
+    jit->training = ctx->training;
+    status = begin_capture(&c);
+    if (status == BELL_OK)
+        status = run_function(jit, c.in, c.out);
+    if (status == BELL_OK)
+        status = end_capture(&c);
+    jit->capture = c.trace.capture;
+    jit->feeds = c.trace.feeds;
+    jit->n_feeds = (uint32_t)c.trace.n_feeds;
+    left = leave_capture(&c);
+    if (status == BELL_OK)
+        status = left;
+    if (status != BELL_OK) {
+        drop_capture(jit);
+        bell_error_frame(__func__);
+    } else {
+        jit->n_captures++;
+    }
+    return status;
+}
+
+/* ---- replaying ---- */
+
+/* Given as a number: it is put where the kernels read it. */
+static bool
+is_number(const struct bell_tensor *t)
+{
+    return t->uop->op == UOP_CONST ||
+           (bell_numel(t) == 1 && tn_peel(t->uop) != NULL);
+}
+
+static bell_status
+check_inputs(const struct bell_jit *jit, struct bell_tensor *const *in)
+{
+    struct jit_type type;
+    uint32_t i, k;
+
+    for (i = 0; i < jit->desc.n_in; i++) {
+        BELL_TRY(tensor_usable("bell_jit_call", in[i]));
+        if (in[i]->ctx != jit->ctx)
+            return bell_fail(BELL_BAD_CONTEXT,
+                             "bell_jit_call: input %u of '%s' is of another "
+                             "context",
+                             i, jit->name);
+        if (jit->n_captures && !has_type(in[i], &jit->inputs[i])) {
+            set_type(&type, in[i]);
+            return bell_fail(
+                type.dtype != jit->inputs[i].dtype ? BELL_BAD_DTYPE
+                                                   : BELL_BAD_SHAPE,
+                "bell_jit_call: input %u of '%s' is %s %s; it was captured "
+                "with %s %s",
+                i, jit->name, TYPE_STR(&type), TYPE_STR(&jit->inputs[i]));
+        }
+        for (k = 0; k < jit->n_used; k++) {
+            const struct jit_used *u = &jit->used[k];
+            if (u->t == in[i] && (u->is_written || u->is_replaced))
+                return bell_fail(BELL_BAD_STATE,
+                                 "bell_jit_call: input %u of '%s', of shape "
+                                 "%s, is a tensor that the function changes",
+                                 i, jit->name, SHAPE_OF(in[i]));
+        }
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_feeds(const struct bell_jit *jit)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->n_feeds; i++) {
+        if (jit->feeds[i].opt && tensor_optimizer_is_dead(jit->feeds[i].opt))
+            return bell_fail(BELL_BAD_STATE,
+                             "bell_jit_call: an optimiser that '%s' uses was "
+                             "destroyed",
+                             jit->name);
+    }
+    return BELL_OK;
+}
+
+static bell_status
+check_used(const struct bell_jit *jit)
+{
+    struct jit_type type;
+    uint32_t i;
+
+    for (i = 0; i < jit->n_used; i++) {
+        const struct jit_used *u = &jit->used[i];
+        if (u->t->serial != u->serial)
+            return bell_fail(BELL_BAD_STATE,
+                             "bell_jit_call: a tensor that '%s' uses, %s %s, "
+                             "was released",
+                             jit->name, TYPE_STR(&u->type));
+        if (has_type(u->t, &u->type))
+            continue;
+        set_type(&type, u->t);
+        return bell_fail(type.dtype != u->type.dtype ? BELL_BAD_DTYPE
+                                                     : BELL_BAD_SHAPE,
+                         "bell_jit_call: a tensor that '%s' uses is %s %s; it "
+                         "was captured as %s %s",
+                         jit->name, TYPE_STR(&type), TYPE_STR(&u->type));
+    }
+    return BELL_OK;
+}
+
+/* The buffer of `t`, realized if it is not yet. */
+static inline bell_status
+get_memory(struct bell_tensor *t, struct tensor_buffer **out)
+{
+    *out = tensor_buffer_of(t);
+    if (!*out)
+        BELL_TRY(tensor_get_buffer("bell_jit_call", t, out));
+    return (*out)->device_mem ? BELL_OK : tensor_fail_gone("bell_jit_call");
+}
+
+/* Does any handle but its own denote what the jit writes to? *out_deep: some
+ * may be made of it. */
+static void
+find_shared(struct bell_jit *jit, bool *out_deep)
+{
+    struct bell_tensor *t;
+    struct tensor_iter it;
+    struct tensor_buffer *buf;
+    uint32_t i;
+
+    *out_deep = false;
+    for (i = 0; i < jit->n_used; i++) {
+        if (jit->used[i].is_written) {
+            buf = tensor_buffer_of(jit->used[i].t);
+            buf->is_written = buf->number != 0;
+            buf->number = i + 1;
+        }
+    }
+    for (t = tensor_first(jit->ctx, &it); t; t = tensor_next(jit->ctx, &it)) {
+        buf = tensor_buffer_of(t);
+        if (!buf)
+            *out_deep |= t->uop->n_src > 0;
+        else if (buf->number && jit->used[buf->number - 1].t != t)
+            buf->is_written = true;
+    }
+}
+
+/* What is written in place is seen by its own tensor alone. */
+static bell_status
+own_written(struct bell_jit *jit)
+{
+    bell_status status = BELL_OK;
+    bool deep;
+    uint32_t i;
+
+    if (jit->n_written == 0 || jit->ctx->n_denoted == jit->n_denoted)
+        return BELL_OK;
+    find_shared(jit, &deep);
+    for (i = 0; i < jit->n_used; i++) {
+        struct jit_used *u = &jit->used[i];
+        struct tensor_buffer *buf;
+        bool shared;
+        if (!u->is_written)
+            continue;
+        buf = tensor_buffer_of(u->t);
+        shared = buf->is_written || deep;
+        buf->number = 0;
+        if (shared && status == BELL_OK)
+            status = tensor_own_memory("bell_jit_call", u->t);
+        buf->is_written = false;
+    }
+    return status;
+}
+
+/* The memory of inputs and tensors, where the tape wants it. */
+static bell_status
+set_memory(struct bell_jit *jit, struct bell_tensor *const *in)
+{
+    struct tensor_buffer *buf;
+    uint32_t i;
+
+    for (i = 0; i < jit->desc.n_in; i++) {
+        if (is_number(in[i])) {
+            rt_capture_set_feed(jit->capture, i, (size_t)i * TENSOR_FEED_BYTES);
+            continue;
+        }
+        BELL_TRY(get_memory(in[i], &buf));
+        rt_capture_set(jit->capture, i, buf);
+    }
+    for (i = 0; i < jit->n_used; i++) {
+        if (jit->used[i].is_read)
+            BELL_TRY(get_memory(jit->used[i].t, &buf));
+    }
+    BELL_TRY(own_written(jit));
+    for (i = 0; i < jit->n_used; i++) {
+        if (jit->used[i].is_read)
+            rt_capture_set(jit->capture, jit->desc.n_in + i,
+                           tensor_buffer_of(jit->used[i].t));
+    }
+    for (i = 0; i < jit->n_made; i++) {
+        struct jit_made *made = &jit->made[i];
+        BELL_TRY(tensor_buffer_create(jit->ctx, made->dtype, made->n_elems,
+                                      &made->buf));
+        rt_capture_set(jit->capture, jit->desc.n_in + jit->n_used + i,
+                       made->buf);
+    }
+    return BELL_OK;
+}
+
+static const struct uop *
+value_node(const struct bell_jit *jit, const struct jit_value *value,
+           const struct jit_type *type, struct bell_tensor *const *in)
+{
+    struct bell_context *ctx = jit->ctx;
+    const struct uop *u;
+
+    if (value->role == TENSOR_INPUT)
+        u = tensor_node(in[value->number]);
+    else if (value->role == TENSOR_HANDLE)
+        u = jit->used[value->number].t->uop;
+    else
+        u = tensor_buffer_node(ctx,
+                               value->role == TENSOR_MADE
+                                   ? jit->made[value->number].buf
+                                   : value->buf,
+                               uop_dims(&ctx->graph, type->d, type->n));
+    return tn_bad(u) ? u : tn_reshape(ctx, u, type->d, type->n);
+}
+
+/* The nodes that tensors and outputs will denote. */
+static bell_status
+make_nodes(struct bell_jit *jit, struct bell_tensor *const *in,
+           struct bell_tensor **out)
+{
+    uint32_t i;
+
+    for (i = 0; i < jit->n_used; i++) {
+        struct jit_used *u = &jit->used[i];
+        if (!u->is_replaced)
+            continue;
+        u->node = value_node(jit, &u->after, &u->type, in);
+        if (tn_bad(u->node)) {
+            jit->ctx->graph.failed = false;
+            return bell_fail(BELL_E_NO_MEMORY,
+                             "bell_jit_call: out of memory for a node");
+        }
+    }
+    for (i = 0; i < jit->desc.n_out; i++) {
+        const struct jit_output *o = &jit->outputs[i];
+        out[i] = tensor_new(jit->ctx, "bell_jit_call",
+                            value_node(jit, &o->value, &o->type, in));
+        if (out[i]->flags & TENSOR_ERROR)
+            return tensor_report(jit->ctx);
+    }
+    return BELL_OK;
+}
+
+/* The bytes of a number. */
+static void
+put_number(const struct bell_tensor *t, void *out)
+{
+    const struct uop *c = tn_peel(tensor_node(t));
+    uint64_t bits;
+
+    assert(c);
+    bits = uop_dtype_infos[c->dtype].is_float
+               ? uop_float_bits(c->dtype, c->arg.f)
+               : c->arg.bits;
+    memcpy(out, &bits, uop_dtype_infos[c->dtype].size_bytes);
+}
+
+/* Numbers, random keys, rates; *out_n: so many of jit->feeds have gone on. */
+static bell_status
+feed(struct bell_jit *jit, struct bell_tensor *const *in, uint32_t *out_n)
+{
+    uint8_t *at;
+    void *host;
+    uint32_t i;
+
+    BELL_TRY(rt_capture_feed(jit->capture, &host));
+    at = host;
+    for (i = 0; i < jit->desc.n_in; i++, at += TENSOR_FEED_BYTES) {
+        if (is_number(in[i]))
+            put_number(in[i], at);
+    }
+    for (i = 0; i < jit->n_feeds; i++, at += TENSOR_FEED_BYTES) {
+        if (jit->feeds[i].opt)
+            tensor_optimizer_advance(jit->feeds[i].opt, at);
+        else
+            tensor_generator_words(jit->ctx, (uint32_t *)(void *)at);
+    }
+    *out_n = jit->n_feeds;
+    return BELL_OK;
+}
+
+static void
+take_feeds_back(struct bell_jit *jit, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (jit->feeds[i].opt)
+            tensor_optimizer_retreat(jit->feeds[i].opt);
+        else
+            jit->ctx->rng_calls--;
+    }
+}
+
+static bell_status
+queue_call(struct bell_jit *jit, struct bell_tensor *const *in,
+           struct bell_tensor **out)
+{
+    uint32_t n_fed = 0;
+    bell_status status;
+
+    BELL_TRY(set_memory(jit, in));
+    BELL_TRY(make_nodes(jit, in, out));
+    status = feed(jit, in, &n_fed);
+    if (status == BELL_OK)
+        status = rt_capture_replay(jit->capture);
+    if (status != BELL_OK)
+        take_feeds_back(jit, n_fed);
+    return status;
+}
+
+static bell_status
+replay(struct bell_jit *jit, struct bell_tensor *const *in,
+       struct bell_tensor **out)
+{
+    bell_status status;
+    uint32_t i;
+
+    for (i = 0; i < jit->desc.n_out; i++)
+        out[i] = NULL;
+    status = queue_call(jit, in, out);
+    for (i = 0; status == BELL_OK && i < jit->n_used; i++) {
+        struct jit_used *u = &jit->used[i];
+        if (u->is_replaced) {
+            clear_assigned(u->t);
+            tensor_set_node(u->t, u->node);
+        }
+    }
+    for (i = 0; i < jit->n_made; i++) {
+        if (jit->made[i].buf)
+            tensor_buffer_release(jit->made[i].buf);
+        jit->made[i].buf = NULL;
+    }
+    for (i = 0; status != BELL_OK && i < jit->desc.n_out; i++) {
+        bell_tensor_release(out[i]);
+        out[i] = &jit->ctx->error_tensor;
+    }
+    jit->n_denoted = jit->ctx->n_denoted;
+    tensor_collect(jit->ctx);
+    return status;
+}
+
+/* Inside another function it is a part of that. */
+static bell_status
+inline_call(struct bell_jit *jit, struct bell_tensor *const *in,
+            struct bell_tensor **out)
+{
+    struct bell_context *ctx = jit->ctx;
+    bell_status status, ended;
+    uint32_t i;
+
+    BELL_TRY(bell_scope_begin(ctx));
+    for (i = 0; i < jit->desc.n_out; i++)
+        out[i] = NULL;
+    status = run_function(jit, in, out);
+    for (i = 0; status == BELL_OK && i < jit->desc.n_out; i++)
+        out[i] = bell_keep(bell_alias(out[i]));
+    ended = bell_scope_end(ctx);
+    return status == BELL_OK ? ended : status;
+}
+
+bell_status
+bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
+              struct bell_tensor **out)
+{
+    struct bell_context *ctx;
+    uint32_t i;
+
+    if (!jit || (!in && jit->desc.n_in) || (!out && jit->desc.n_out))
+        return bell_fail(BELL_BAD_MISSING, "bell_jit_call: %s is NULL",
+                         !jit                    ? "the jit"
+                         : !in && jit->desc.n_in ? "the list of inputs"
+                                                 : "the list of outputs");
+    ctx = jit->ctx;
+    if (!ctx)
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_jit_call: the context of '%s' was destroyed",
+                         jit->name);
+    if (jit->is_running)
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_jit_call: '%s' is called inside its function",
+                         jit->name);
+    BELL_TRY(tensor_report(ctx));
+    BELL_TRY(rt_capture_status(ctx));
+    BELL_TRY(check_inputs(jit, in));
+    if (ctx->trace)
+        return inline_call(jit, in, out);
+    if (jit->capture &&
+        (ctx->math != jit->math || ctx->training != jit->training))
+        drop_capture(jit);
+    if (!jit->capture) {
+        for (i = 0; i < jit->desc.n_in; i++)
+            set_type(&jit->inputs[i], in[i]);
+        BELL_TRY(capture_function(jit));
+        BELL_TRY(check_inputs(jit, in));
+    }
+    BELL_TRY(check_feeds(jit));
+    BELL_TRY(check_used(jit));
+    return replay(jit, in, out);
+}

@@ -1,0 +1,434 @@
+/* Realizes that are noted, and replayed. */
+#include "tensor/runtime/capture.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "tensor/runtime/run.h"
+#include "tensor/runtime/tape.h"
+#include "tensor/trace.h"
+
+#define N_FEEDS     4 /* replays that the host may have given words to */
+#define ARENA_ALIGN 256u
+
+/* A realize. */
+struct step {
+    uint32_t plan;
+    struct tensor_buffer **bufs; /* by buffer of the plan, references; NULL:
+                                  * in the plan's scratch memory */
+    uint64_t *words;             /* by value of the plan */
+    uint32_t scratch;            /* number of its span */
+};
+
+/* Memory in the arena, alive from launch `first` to launch `last`. */
+struct span {
+    struct tensor_buffer *buf; /* a reference; NULL: scratch of a step */
+    uint64_t size_bytes, offset;
+    uint32_t first, last;
+};
+
+struct rt_capture {
+    struct bell_context *ctx;
+    struct tensor_runtime *rt;
+    struct step *steps; /* until the end */
+    size_t n_steps, cap_steps;
+    struct span *spans; /* until the end */
+    size_t n_spans, cap_spans;
+    uint32_t n_launches;
+
+    struct tensor_buffer **kept; /* made of the host's data; references */
+    size_t n_kept, cap_kept;
+    struct rt_tape *tape;
+    struct hcq_buffer *arena, *feeds; /* or NULL */
+    uint64_t arena_va;
+    size_t feed_bytes;
+    uint32_t feed_slot, feed; /* number of the feed that is next */
+    uint64_t fed_until[N_FEEDS];
+};
+
+bell_status
+rt_capture_create(struct bell_context *ctx, struct rt_capture **out)
+{
+    struct rt_capture *cap = host_calloc(1, sizeof(*cap));
+
+    if (!cap)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a capture");
+    cap->ctx = ctx;
+    cap->rt = ctx->runtime;
+    *out = cap;
+    return BELL_OK;
+}
+
+static void
+free_step(struct rt_capture *cap, struct step *step)
+{
+    uint32_t i;
+
+    for (i = 0; step->bufs && i < cap->rt->plans[step->plan].sched.n_bufs;
+         i++) {
+        if (step->bufs[i])
+            tensor_buffer_release(step->bufs[i]);
+    }
+    host_free(step->bufs);
+    host_free(step->words);
+}
+
+static void
+drop_notes(struct rt_capture *cap)
+{
+    size_t i;
+
+    for (i = 0; i < cap->n_steps; i++)
+        free_step(cap, &cap->steps[i]);
+    host_free(cap->steps);
+    host_free(cap->spans);
+    cap->steps = NULL;
+    cap->spans = NULL;
+    cap->n_steps = cap->n_spans = 0;
+}
+
+void
+rt_capture_destroy(struct rt_capture *cap)
+{
+    size_t i;
+
+    if (!cap)
+        return;
+    drop_notes(cap);
+    for (i = 0; i < cap->n_kept; i++)
+        tensor_buffer_release(cap->kept[i]);
+    host_free(cap->kept);
+    rt_tape_destroy(cap->tape);
+    rt_bury(cap->rt, cap->arena);
+    rt_bury(cap->rt, cap->feeds);
+    host_free(cap);
+}
+
+/* ---- noting ---- */
+
+/* The run's leaves and stand-ins for its results, each with a reference. */
+static bell_status
+note_buffers(struct rt_run *run, const struct rt_plan *plan, struct step *step)
+{
+    const struct sched_plan *sched = &plan->sched;
+    struct tensor_trace *trace = run->ctx->trace;
+    uint32_t i;
+
+    for (i = 0; i < sched->n_bufs; i++) {
+        const struct sched_buf *buf = &sched->bufs[i];
+        if (buf->leaf >= 0)
+            step->bufs[i] = run->leaves[buf->leaf];
+        else if (buf->root >= 0) {
+            BELL_TRY(tensor_stand_in(run->ctx, buf->dtype, buf->n_elems,
+                                     TENSOR_MADE, trace->n_made++,
+                                     &run->results[i]));
+            step->bufs[i] = run->results[i];
+        } else
+            continue;
+        tensor_buffer_retain(step->bufs[i]);
+    }
+    return BELL_OK;
+}
+
+static void
+mark_buffers(const struct rt_plan *plan, const struct step *step)
+{
+    uint32_t i, j;
+
+    for (i = 0; i < plan->sched.n_items; i++) {
+        const struct sched_item *item = &plan->sched.items[i];
+        for (j = 0; j < item->n_bufs; j++) {
+            struct tensor_buffer *buf = step->bufs[item->bufs[j]];
+            if (!buf)
+                continue;
+            buf->is_used = true;
+            buf->is_written |= j < item->n_outs;
+        }
+    }
+}
+
+bell_status
+rt_capture_run(struct rt_run *run, uint32_t number)
+{
+    struct rt_capture *cap = run->ctx->trace->capture;
+    const struct rt_plan *plan = &run->rt->plans[number];
+    struct step *step;
+    uint32_t i;
+
+    for (i = 0; i < run->n_leaves; i++) {
+        if (!run->leaves[i]->device_mem && run->leaves[i]->role == TENSOR_GONE)
+            return tensor_fail_gone("bell_realize");
+    }
+    if (host_grow((void **)&cap->steps, &cap->cap_steps, cap->n_steps + 1,
+                  sizeof(*step)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
+    step = &cap->steps[cap->n_steps++];
+    *step = (struct step){.plan = number};
+    step->bufs = host_calloc(plan->sched.n_bufs + 1, sizeof(*step->bufs));
+    step->words = host_calloc(plan->n_values + 1, sizeof(*step->words));
+    run->results = host_calloc(plan->sched.n_bufs + 1, sizeof(*run->results));
+    if (!step->bufs || !step->words || !run->results)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
+    BELL_TRY(note_buffers(run, plan, step));
+    for (i = 0; i < plan->n_values; i++)
+        step->words[i] = plan->steps[i] ? rt_vary_word(run->rt, plan, i) : 0;
+    mark_buffers(plan, step);
+    cap->n_launches += plan->sched.n_items;
+    return rt_replay_results(run, plan);
+}
+
+/* ---- memory ---- */
+
+static bell_status
+add_span(struct rt_capture *cap, struct tensor_buffer *buf, uint64_t size_bytes,
+         uint32_t at)
+{
+    if (host_grow((void **)&cap->spans, &cap->cap_spans, cap->n_spans + 1,
+                  sizeof(*cap->spans)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a span");
+    cap->spans[cap->n_spans++] =
+        (struct span){.buf = buf,
+                      .size_bytes = align_up(size_bytes, ARENA_ALIGN),
+                      .first = at,
+                      .last = at};
+    return BELL_OK;
+}
+
+/* The span of a result that nobody outside sees; its number is its slot_bytes
+ * until it has a place. */
+static bell_status
+touch_result(struct rt_capture *cap, struct tensor_buffer *buf, uint32_t at)
+{
+    if (!buf || buf->role != TENSOR_MADE || buf->slot != RT_SLOT_NONE)
+        return BELL_OK;
+    if (buf->slot_bytes == 0) {
+        BELL_TRY(add_span(cap, buf, buf->size_bytes, at));
+        buf->slot_bytes = cap->n_spans;
+    }
+    cap->spans[buf->slot_bytes - 1].last = at;
+    return BELL_OK;
+}
+
+static bell_status
+find_spans(struct rt_capture *cap)
+{
+    uint32_t at = 0, i, j;
+    size_t s;
+
+    for (s = 0; s < cap->n_steps; s++) {
+        struct step *step = &cap->steps[s];
+        const struct rt_plan *plan = &cap->rt->plans[step->plan];
+        BELL_TRY(add_span(cap, NULL, plan->scratch_bytes, at));
+        step->scratch = (uint32_t)cap->n_spans - 1;
+        for (i = 0; i < plan->sched.n_items; i++, at++) {
+            const struct sched_item *item = &plan->sched.items[i];
+            for (j = 0; j < item->n_bufs; j++)
+                BELL_TRY(touch_result(cap, step->bufs[item->bufs[j]], at));
+        }
+        cap->spans[step->scratch].last = at ? at - 1 : 0;
+    }
+    return BELL_OK;
+}
+
+/* Each in the lowest gap among those before it that are alive with it. Returns
+ * the size of it all. */
+static uint64_t
+place_arena(struct span *spans, size_t n)
+{
+    uint64_t end = 0;
+    bool moved;
+    size_t i, j;
+
+    for (i = 0; i < n; i++) {
+        struct span *a = &spans[i];
+        do {
+            moved = false;
+            for (j = 0; j < i; j++) {
+                const struct span *b = &spans[j];
+                if (b->last < a->first || a->last < b->first ||
+                    a->offset >= b->offset + b->size_bytes ||
+                    b->offset >= a->offset + a->size_bytes)
+                    continue;
+                a->offset = b->offset + b->size_bytes;
+                moved = true;
+            }
+        } while (moved);
+        if (a->offset + a->size_bytes > end)
+            end = a->offset + a->size_bytes;
+    }
+    return end;
+}
+
+static bell_status
+make_arena(struct rt_capture *cap)
+{
+    uint64_t size_bytes, busy_until;
+    size_t i;
+
+    BELL_TRY(find_spans(cap));
+    size_bytes = place_arena(cap->spans, cap->n_spans);
+    if (size_bytes)
+        BELL_TRY(
+            rt_memory_create(cap->rt, size_bytes, &cap->arena, &busy_until));
+    cap->arena_va = cap->arena ? cap->arena->va : 0;
+    for (i = 0; i < cap->n_spans; i++) {
+        if (cap->spans[i].buf)
+            cap->spans[i].buf->slot_bytes =
+                cap->arena_va + cap->spans[i].offset;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+make_feeds(struct rt_capture *cap, uint32_t slot, size_t size_bytes)
+{
+    cap->feed_slot = slot;
+    cap->feed_bytes = align_up(size_bytes, ARENA_ALIGN);
+    if (size_bytes == 0)
+        return BELL_OK;
+    return hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
+                             HCQ_MEM_HOST_VISIBLE, &cap->feeds);
+}
+
+/* ---- the tape ---- */
+
+static bell_status
+keep_buffer(struct rt_capture *cap, struct tensor_buffer *buf)
+{
+    if (host_grow((void **)&cap->kept, &cap->cap_kept, cap->n_kept + 1,
+                  sizeof(struct tensor_buffer *)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
+    tensor_buffer_retain(buf);
+    cap->kept[cap->n_kept++] = buf;
+    return BELL_OK;
+}
+
+static bell_status
+memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
+           struct rt_arg *out)
+{
+    const struct rt_plan *plan = &cap->rt->plans[step->plan];
+    const struct sched_buf *of = &plan->sched.bufs[buf];
+    struct tensor_buffer *tensor = step->bufs[buf];
+
+    out->slot = RT_SLOT_NONE;
+    out->size_bytes = of->n_elems * uop_dtype_infos[of->dtype].size_bytes;
+    if (!tensor) {
+        out->value = cap->arena_va + cap->spans[step->scratch].offset +
+                     plan->offsets[buf];
+        return BELL_OK;
+    }
+    if (tensor->role == TENSOR_MEMORY) {
+        out->value = tensor->device_mem->va;
+        return keep_buffer(cap, tensor);
+    }
+    out->slot = tensor->slot;
+    out->value = tensor->slot_bytes;
+    return BELL_OK;
+}
+
+static bell_status
+add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
+{
+    const struct rt_plan *plan = &cap->rt->plans[step->plan];
+    const struct sched_item *item = &plan->sched.items[i];
+    const struct hcq_program *program =
+        cap->rt->kernel_list[plan->kernels[i]].program;
+    uint32_t n_args = program->n_bufs + program->n_vals, j;
+    struct rt_arg args[SCHED_MAX_PARAMS];
+
+    assert(n_args <= SCHED_MAX_PARAMS);
+    for (j = 0; j < n_args; j++) {
+        args[j] = (struct rt_arg){RT_SLOT_NONE, j < item->n_outs, 0, 0};
+        if (j < item->n_bufs)
+            BELL_TRY(memory_arg(cap, step, item->bufs[j], &args[j]));
+        else
+            args[j].value = step->words[item->vars[j - item->n_bufs]];
+    }
+    return rt_tape_add(cap->tape, plan->kernels[i], args, n_args);
+}
+
+bell_status
+rt_capture_end(struct rt_capture *cap, uint32_t n_slots, uint32_t feed_slot,
+               size_t feed_bytes)
+{
+    size_t s;
+    uint32_t i;
+
+    BELL_TRY(make_arena(cap));
+    BELL_TRY(make_feeds(cap, feed_slot, feed_bytes));
+    BELL_TRY(rt_tape_create(cap->rt, n_slots, &cap->tape));
+    for (s = 0; s < cap->n_steps; s++) {
+        const struct step *step = &cap->steps[s];
+        for (i = 0; i < cap->rt->plans[step->plan].sched.n_items; i++)
+            BELL_TRY(add_launch(cap, step, i));
+    }
+    drop_notes(cap);
+    return rt_tape_end(cap->tape);
+}
+
+/* ---- replaying ---- */
+
+bell_status
+rt_capture_feed(struct rt_capture *cap, void **out_host)
+{
+    *out_host = NULL;
+    if (!cap->feeds)
+        return BELL_OK;
+    BELL_TRY(rt_wait(cap->rt, cap->fed_until[cap->feed]));
+    rt_tape_set(cap->tape, cap->feed_slot,
+                cap->feeds->va + cap->feed * cap->feed_bytes);
+    *out_host = (uint8_t *)cap->feeds->host + cap->feed * cap->feed_bytes;
+    return BELL_OK;
+}
+
+void
+rt_capture_set(struct rt_capture *cap, uint32_t slot,
+               const struct tensor_buffer *buf)
+{
+    rt_tape_set(cap->tape, slot, buf->device_mem->va);
+}
+
+void
+rt_capture_set_feed(struct rt_capture *cap, uint32_t slot, size_t offset_bytes)
+{
+    rt_tape_set(cap->tape, slot,
+                cap->feeds->va + cap->feed * cap->feed_bytes + offset_bytes);
+}
+
+bell_status
+rt_capture_replay(struct rt_capture *cap)
+{
+    struct tensor_runtime *rt = cap->rt;
+    uint64_t start = time_now_ns();
+
+    BELL_TRY(rt_tape_submit(cap->tape));
+    cap->fed_until[cap->feed] = rt->last_value;
+    cap->feed = (cap->feed + 1) % N_FEEDS;
+    rt->stats.submit_ns += time_now_ns() - start;
+    rt->stats.n_realizes++;
+    return BELL_OK;
+}
+
+void
+rt_capture_info(const struct rt_capture *cap, struct rt_capture_info *out_info)
+{
+    size_t i;
+
+    *out_info = (struct rt_capture_info){.n_launches = cap->n_launches};
+    if (cap->arena)
+        out_info->n_bytes += cap->arena->size_bytes;
+    if (cap->feeds)
+        out_info->n_bytes += cap->feeds->size_bytes;
+    for (i = 0; i < cap->n_kept; i++)
+        out_info->n_bytes += cap->kept[i]->size_bytes;
+}
+
+bell_status
+rt_capture_status(const struct bell_context *ctx)
+{
+    return hcq_device_status(ctx->runtime->dev);
+}

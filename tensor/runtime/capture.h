@@ -1,0 +1,51 @@
+/* Realizes that are noted while a function is captured, and what becomes of
+ * them: a tape, and the memory of values that nobody outside sees.
+ */
+#ifndef BELL_TENSOR_RUNTIME_CAPTURE_H
+#define BELL_TENSOR_RUNTIME_CAPTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct bell_context;
+struct rt_capture;
+struct tensor_buffer;
+
+BELL_MUST_CHECK bell_status rt_capture_create(struct bell_context *ctx,
+                                              struct rt_capture **out);
+/* Work in flight may still use its memory. NULL is allowed. */
+void rt_capture_destroy(struct rt_capture *cap);
+
+/* Nothing is noted any more. Every stand-in has its slot by now; results
+ * without one get memory here. Room for n_words words of 8 bytes is given anew
+ * for each replay: slot `feed_slot` is where they begin. */
+BELL_MUST_CHECK bell_status rt_capture_end(struct rt_capture *cap,
+                                           uint32_t n_slots, uint32_t feed_slot,
+                                           size_t feed_bytes);
+
+/* Where the host puts what the next replay is fed with; waits until the device
+ * has read what was there. NULL memory where nothing is fed. */
+BELL_MUST_CHECK bell_status rt_capture_feed(struct rt_capture *cap,
+                                            void **out_host);
+/* Sets a slot for the next replay and those after it. */
+void rt_capture_set(struct rt_capture *cap, uint32_t slot,
+                    const struct tensor_buffer *buf);
+/* Within what the next replay is fed with. */
+void rt_capture_set_feed(struct rt_capture *cap, uint32_t slot,
+                         size_t offset_bytes);
+/* Queues it all. Does not wait for it. */
+BELL_MUST_CHECK bell_status rt_capture_replay(struct rt_capture *cap);
+
+struct rt_capture_info {
+    uint32_t n_launches;
+    uint64_t n_bytes; /* of device memory that it holds */
+};
+void rt_capture_info(const struct rt_capture *cap,
+                     struct rt_capture_info *out_info);
+
+/* BELL_OK, or the loss of the device. */
+BELL_MUST_CHECK bell_status rt_capture_status(const struct bell_context *ctx);
+
+#endif

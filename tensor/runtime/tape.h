@@ -1,0 +1,49 @@
+/* Launches that are queued again and again, as one.
+ *
+ * What differs from time to time is a slot: an address or a number that any
+ * arguments are made of. Queueing a tape costs what it launches and nothing
+ * for how that was found. Results are those of the launches one after the
+ * other, in the order in which they were added.
+ */
+#ifndef BELL_TENSOR_RUNTIME_TAPE_H
+#define BELL_TENSOR_RUNTIME_TAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct tensor_runtime;
+struct rt_tape;
+
+#define RT_SLOT_NONE UINT32_MAX
+
+/* An argument of a launch. */
+struct rt_arg {
+    uint32_t slot;       /* RT_SLOT_NONE: always the same */
+    bool is_written;     /* memory that the kernel stores to */
+    uint64_t value;      /* with a slot: added to the slot's */
+    uint64_t size_bytes; /* of memory; 0: a number */
+};
+
+BELL_MUST_CHECK bell_status rt_tape_create(struct tensor_runtime *rt,
+                                           uint32_t n_slots,
+                                           struct rt_tape **out_tape);
+/* The queue is done with it, or has ended. NULL is allowed. */
+void rt_tape_destroy(struct rt_tape *tape);
+
+/* Adds a launch of kernel number `kernel` of rt->kernel_list; args has what
+ * its program takes. */
+BELL_MUST_CHECK bell_status rt_tape_add(struct rt_tape *tape, uint32_t kernel,
+                                        const struct rt_arg *args,
+                                        uint32_t n_args);
+/* Nothing is added any more. */
+BELL_MUST_CHECK bell_status rt_tape_end(struct rt_tape *tape);
+
+/* For what is queued from now on. Every slot is set before the first time. */
+void rt_tape_set(struct rt_tape *tape, uint32_t slot, uint64_t value);
+
+/* Queues the launches; rt->last_value is then their place in the queue. */
+BELL_MUST_CHECK bell_status rt_tape_submit(struct rt_tape *tape);
+
+#endif

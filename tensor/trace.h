@@ -1,0 +1,65 @@
+/* A function while it is captured (jit.c).
+ *
+ * What it is given and what it uses from outside are stand-ins: leaves of the
+ * right shape without memory. A realize is noted, not run (runtime/capture.c),
+ * and its results are stand-ins, too. What the host gives anew at each replay,
+ * random keys and optimisers' rates, are feeds.
+ */
+#ifndef BELL_TENSOR_TRACE_H
+#define BELL_TENSOR_TRACE_H
+
+#include "tensor/tensor_internal.h"
+
+struct bell_optimizer;
+struct rt_capture;
+
+/* Most bytes of a feed. */
+#define TENSOR_FEED_BYTES 64
+
+/* The generator's key and number, or an optimiser's rates. */
+struct tensor_feed {
+    struct bell_optimizer *opt; /* a reference; NULL: the generator */
+    uint32_t size_bytes;
+};
+
+struct tensor_trace {
+    struct tensor_feed *feeds;
+    size_t n_feeds, cap_feeds;
+    uint32_t n_made;            /* results so far */
+    struct rt_capture *capture; /* what is noted; owned by jit.c */
+};
+
+/* A leaf of n elements that are given anew at each replay, as `data` is now. As
+ * tensor_leaf, where nothing is captured. */
+const struct uop *tensor_feed_leaf(struct bell_context *ctx, const char *call,
+                                   enum uop_dtype dtype, int64_t n,
+                                   const void *data,
+                                   struct bell_optimizer *opt);
+
+/* A buffer without memory, and one (the caller's) reference. */
+BELL_MUST_CHECK bell_status tensor_stand_in(
+    struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
+    enum tensor_role role, uint32_t number, struct tensor_buffer **out_buf);
+
+/* ---- jit.c ---- */
+
+/* The context ends: its jits keep nothing of it. */
+void tensor_jits_end(struct bell_context *ctx);
+
+/* ---- random.c ---- */
+
+/* The four words of the next call, which is counted. */
+void tensor_generator_words(struct bell_context *ctx, uint32_t *words);
+
+/* ---- optim.c ---- */
+
+/* It stays, also after bell_optimizer_destroy, until it is let go. */
+void tensor_optimizer_retain(struct bell_optimizer *opt);
+void tensor_optimizer_release(struct bell_optimizer *opt);
+/* Was it destroyed? */
+bool tensor_optimizer_is_dead(const struct bell_optimizer *opt);
+/* The rates of the next step, which is counted; or one step back. */
+void tensor_optimizer_advance(struct bell_optimizer *opt, void *out_rates);
+void tensor_optimizer_retreat(struct bell_optimizer *opt);
+
+#endif
