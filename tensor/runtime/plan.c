@@ -475,7 +475,7 @@ find_spans(struct placer *p)
         add_life(exact, span->first, span->last, buf_bytes(buf));
     }
     p->least_bytes = sum_up(alive, p->n_items);
-    plan->least_bytes = sum_up(exact, p->n_items);
+    plan->alive_bytes = sum_up(exact, p->n_items);
     host_free(alive);
     return BELL_OK;
 }
@@ -534,6 +534,6 @@ rt_place_buffers(struct rt_plan *plan, struct uop_graph *kernels)
             "the place of what they are made of",
             plan->sched.n_items, (unsigned long long)plan->result_bytes,
             p.n_spans, (unsigned long long)plan->scratch_bytes,
-            (unsigned long long)plan->least_bytes, plan->n_taken);
+            (unsigned long long)plan->alive_bytes, plan->n_taken);
     return status;
 }

@@ -431,6 +431,20 @@ schedule_like(struct tensor_runtime *rt, struct rt_plan *plan,
     return schedule_plan(rt, plan);
 }
 
+/* Of what takes most memory. */
+static void
+count_memory(struct bell_stats *stats, const struct rt_plan *plan)
+{
+    uint64_t peak = plan->result_bytes + plan->scratch_bytes;
+
+    if (peak <= stats->peak_bytes)
+        return;
+    stats->peak_bytes = peak;
+    stats->result_bytes = plan->result_bytes;
+    stats->scratch_bytes = plan->scratch_bytes;
+    stats->alive_bytes = plan->alive_bytes;
+}
+
 static bell_status
 make_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 {
@@ -440,6 +454,7 @@ make_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     BELL_TRY(schedule_like(
         rt, plan, plan->next == RT_NO_PLAN ? NULL : &rt->plans[plan->next]));
     BELL_TRY(rt_place_buffers(plan, &rt->kernels));
+    count_memory(&rt->stats, plan);
     rt->stats.schedule_ns += time_now_ns() - start;
     rt->stats.n_plans++;
     rt->stats.n_kernels_planned += plan->sched.n_items;

@@ -128,7 +128,7 @@ struct rt_plan {
     uint32_t *takes;      /* by buffer: whose place it has, or itself */
     uint32_t n_taken;     /* that have another's */
     uint64_t scratch_bytes; /* for values that are neither leaf nor root */
-    uint64_t least_bytes;   /* of these that are alive at once, at most */
+    uint64_t alive_bytes;   /* of these that are alive at once, at most */
     uint64_t result_bytes;
 };
 

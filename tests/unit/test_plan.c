@@ -107,9 +107,9 @@ test_random_plans(void **state)
         make_plan(&m, &seed);
         assert_int_equal(rt_place_buffers(&m.plan, NULL), BELL_OK);
         check_plan(&m);
-        assert_true(m.plan.scratch_bytes >= m.plan.least_bytes);
+        assert_true(m.plan.scratch_bytes >= m.plan.alive_bytes);
         taken += m.plan.scratch_bytes;
-        least += m.plan.least_bytes;
+        least += m.plan.alive_bytes;
         host_free(m.plan.offsets);
         host_free(m.plan.takes);
     }

@@ -740,7 +740,7 @@ test_order_minds_memory(void **state)
     assert_int_equal(schedule(&w, y, 8), 16);
     memory = (struct rt_plan){.sched = w.plan};
     assert_int_equal(rt_place_buffers(&memory, NULL), BELL_OK);
-    assert_in_range(memory.least_bytes, 64 * 64 * 4, 64 * 64 * 4 + 256);
+    assert_in_range(memory.alive_bytes, 64 * 64 * 4, 64 * 64 * 4 + 256);
     assert_in_range(memory.scratch_bytes, 64 * 64 * 4, 64 * 64 * 4 + 20 * 256);
     host_free(memory.offsets);
     host_free(memory.takes);

@@ -93,6 +93,9 @@ print_json(const struct report *report)
     json_num(&json, "lower_ms", (double)stats->lower_ns / 1e6);
     json_num(&json, "machine_code_ms", (double)stats->compile_ns / 1e6);
     json_num(&json, "compile_wall_ms", (double)stats->compile_wall_ns / 1e6);
+    json_uint(&json, "peak_bytes", stats->peak_bytes);
+    json_uint(&json, "scratch_bytes", stats->scratch_bytes);
+    json_uint(&json, "scratch_alive_bytes", stats->alive_bytes);
     return tool_print_json(&json);
 }
 
