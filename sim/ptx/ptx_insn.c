@@ -38,6 +38,7 @@ parse_memory(struct px_parse *p, struct px_insn *in)
 
     if (space == PX_SHARED && order && order != PX_WEAK)
         p->kernel->has_shared_sync = true;
+    p->kernel->has_nc |= in->mod[PX_MOD_CACHE] == 2;
     if (in->op == PX_ST) {
         BELL_TRY(px_take_address(p, space, &in->src[0], &in->offset));
         BELL_TRY(px_expect(p, ','));

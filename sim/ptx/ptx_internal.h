@@ -372,6 +372,7 @@ struct px_kernel {
      * what they do in shared memory cannot be judged. */
     bool has_shared_sync;
     bool has_wgmma, has_bulk;
+    bool has_nc; /* ld.global.nc */
     bool uses_const, uses_global;
 };
 

@@ -298,6 +298,7 @@ alloc_run(struct px_run *r)
         r->warps[i].number = i;
         ok = alloc_warp(r, &r->warps[i]);
     }
+    map_init(&r->nc);
     ok = ok && px_wgmma_alloc(r) && px_bulk_alloc(r);
     if (!ok)
         return bell_fail(BELL_E_NO_MEMORY, "running %s: %u warps of %u rows",
@@ -312,6 +313,7 @@ free_run(struct px_run *r)
     uint32_t i;
 
     px_wgmma_free(r);
+    map_fini(&r->nc);
     px_bulk_free(r);
     for (i = 0; i < r->n_warps && r->warps; i++) {
         host_free(r->warps[i].rows);

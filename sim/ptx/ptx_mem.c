@@ -118,6 +118,36 @@ find_global(struct px_run *r, uint64_t va, uint32_t n_bytes, bool is_write)
     return p;
 }
 
+/* src: PTX ISA, ld: what ld.global.nc reads is read-only for the whole launch;
+ * its cache does not see who writes. */
+static bool
+judge_nc(struct px_run *r, const struct px_span *s, const uint64_t *addr)
+{
+    bool is_nc =
+        !s->is_write && s->in->op == PX_LD && s->in->mod[PX_MOD_CACHE] == 2;
+    uint32_t left, i;
+
+    for (left = is_nc || s->is_write ? s->mask : 0; left; left &= left - 1) {
+        for (i = 0; i < s->n_bytes; i++) {
+            uint64_t va = addr[px_first(left)] + i;
+            uint64_t *was = map_get(&r->nc, va >> 4);
+            uint64_t read = (uint64_t)1 << (va & 15), wrote = read << 16;
+            uint64_t now = (was ? *was : 0) | (is_nc ? read : wrote);
+            if ((now & read) && (now & wrote)) {
+                fault_at(r, s, px_first(left), SIM_PTX_RACE, va,
+                         "memory that ld.global.nc reads and the launch "
+                         "writes");
+                return false;
+            }
+            if (map_put(&r->nc, va >> 4, now) != 0) {
+                px_exhausted(r);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool
 in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
           uint64_t min, uint64_t max, uint8_t *out[PX_LANES])
@@ -127,6 +157,8 @@ in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
 
     if (__builtin_expect(r->counts != NULL, 0))
         px_count_access(r->counts, s, addr, false);
+    if (__builtin_expect(r->kernel->has_nc, 0) && !judge_nc(r, s, addr))
+        return false;
     if (p && r->page_log2 && min >> r->page_log2 == max >> r->page_log2) {
         for (lane = 0; lane < PX_LANES; lane++)
             out[lane] = p + (int64_t)(addr[lane] - addr[first]);

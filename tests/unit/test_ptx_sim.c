@@ -312,6 +312,12 @@ test_faults(void **state)
                       "ret; x: bar.sync 1;"),
          SIM_PTX_BARRIER, 64, 10, 0, "wait elsewhere"},
         {KERNEL(START "x: bra x;"), SIM_PTX_HUNG, 1, 10, 0, "still runs"},
+        {KERNEL(START "ld.global.nc.u32 %r2, [%rd2];\n"
+                      "st.global.u32 [%rd2], %r2;"),
+         SIM_PTX_RACE, 32, 11, BASE, "ld.global.nc"},
+        {KERNEL(START "st.global.u8 [%rd2], 1;\n"
+                      "ld.global.nc.u32 %r2, [%rd1+4];"),
+         SIM_PTX_RACE, 2, 11, BASE + 4, "ld.global.nc"},
     };
     struct sim_ptx_report report;
     uint32_t data[64];
