@@ -153,6 +153,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     } else {
         if (!k->target->no_opts)
             BELL_TRY(k->target->is_gpu ? opt_gpu_rules(k) : opt_rules(k));
+        if (k->made && k->made->schedule.n_actions > LOWER_MAX_ACTIONS)
+            k->made->schedule.n_actions = 0; /* more than it can say */
         log_stage(k, p, "optimised", &k->sink, 1);
         BELL_TRY(expand_kernel(k, &root, p));
     }
@@ -299,22 +301,35 @@ lower_kernels(struct uop_graph *g, const struct uop *sink,
 }
 
 bell_status
-lower_kernel(struct uop_graph *g, const struct uop *sink,
-             const struct lower_target *target,
-             struct lower_program *out_program)
+lower_kernel_by(struct uop_graph *g, const struct uop *sink,
+                const struct lower_target *target,
+                const struct lower_schedule *schedule,
+                struct lower_made *out_made, struct lower_program *out_program)
 {
     struct lower_program p;
     struct kernel k;
     bell_status status;
 
+    if (out_made)
+        memset(out_made, 0, sizeof(*out_made));
     if (sink->src[0]->op == UOP_SINK)
         return lower_kernels(g, sink, target, out_program);
 
     memset(&p, 0, sizeof(p));
     BELL_TRY(kernel_init(&k, g, sink, target));
+    k.told = schedule;
+    k.made = out_made;
     status = lower_passes(&k, &p);
     kernel_fini(&k);
     BELL_TRY(status);
     *out_program = p;
     return BELL_OK;
+}
+
+bell_status
+lower_kernel(struct uop_graph *g, const struct uop *sink,
+             const struct lower_target *target,
+             struct lower_program *out_program)
+{
+    return lower_kernel_by(g, sink, target, NULL, NULL, out_program);
 }

@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-#include "lower/lower.h"
+#include "lower/tune.h"
 
 #define KERNEL_MAX_RANGES 64
 
@@ -79,6 +79,9 @@ struct kernel {
     bool packs_rows;
     bool tiled; /* the product is one of TILES */
     struct kernel_matrix matrix;
+
+    const struct lower_schedule *told; /* to lower by, or NULL */
+    struct lower_made *made;           /* to be filled in, or NULL */
 };
 
 /* Analyses the kernel under `sink`. On failure nothing is owned. */

@@ -307,12 +307,22 @@ group_threads(const struct lower_target *t, int64_t n)
     return threads;
 }
 
-/* Cuts the axis into threads and work-groups. */
+/* Cuts the axis into threads, so many as are told or else suit it, and
+ * work-groups. */
 static bool
-spread(struct opt_plan *plan, uint32_t axis)
+spread(struct opt_plan *plan, uint32_t axis, enum lower_action_kind kind,
+       int64_t lanes)
 {
     int64_t threads = group_threads(plan->k->target, plan->axes[axis].size);
+    int32_t told[LOWER_ACTION_ARGS];
     uint32_t tid, rest = axis;
+
+    if (opt_told(plan->k, kind, told)) {
+        threads = told[1];
+        if (!opt_is_pow2(threads, 1, plan->k->target->max_threads))
+            return false;
+    }
+    opt_made(plan->k, kind, lanes, threads, 0, 0, 0);
 
     if (threads > 1 && (!opt_split(plan, axis, threads, plan->axes[axis].type,
                                    OPT_INNER, &tid, &rest) ||
@@ -378,15 +388,19 @@ plan_across(struct opt_gpu *gpu)
 {
     const struct kernel *k = gpu->k;
     uint32_t fast, across = 0, axes[KERNEL_MAX_RANGES], n = 0, flat, i;
+    int32_t told[LOWER_ACTION_ARGS];
     int64_t lanes;
     uint64_t set;
 
-    if (!gpu->rows || k->n_groups)
+    if (!gpu->rows || k->n_groups ||
+        !opt_may_try(k, LOWER_ACROSS, OPT_FORM_ACROSS))
         return false;
     fast = opt_gpu_fast_range(k, gpu->rows, 0, NULL);
     if (!range_across(gpu, fast, &across))
         return false;
     lanes = sector_lanes(gpu, across);
+    if (opt_told(k, LOWER_ACROSS, told))
+        lanes = opt_is_pow2(told[0], 1, GPU_MAX_LANES) ? told[0] : 1;
     if (lanes == 1)
         return false;
     for (set = gpu->rows & ~((uint64_t)1 << fast); set; set &= set - 1)
@@ -399,7 +413,8 @@ plan_across(struct opt_gpu *gpu)
             return false;
     }
     LOG(LOG_OPT, "%lld values across range %u", (long long)lanes, across);
-    return opt_fold(&gpu->plan, axes, n, &flat) && spread(&gpu->plan, flat);
+    return opt_fold(&gpu->plan, axes, n, &flat) &&
+           spread(&gpu->plan, flat, LOWER_ACROSS, lanes);
 }
 
 /* One thread for each value of the rows, or for some of them along the
@@ -408,16 +423,24 @@ static bool
 plan_rows(struct opt_gpu *gpu)
 {
     struct kernel *k = gpu->k;
+    int32_t told[LOWER_ACTION_ARGS];
     uint32_t fast, flat;
     int64_t lanes = 1;
 
+    if (!opt_may_try(k, LOWER_ROWS, 0))
+        return false;
     if (!gpu->rows)
         return true;
     fast = opt_gpu_fast_range(k, gpu->rows, 0, NULL);
     if (k->n_groups == 0)
         lanes = opt_gpu_lanes(k, fast);
+    if (opt_told(k, LOWER_ROWS, told)) {
+        if (!opt_is_pow2(told[0], 1, lanes))
+            return false;
+        lanes = told[0];
+    }
     return opt_gpu_fold(&gpu->plan, gpu->rows, fast, lanes, &flat) &&
-           spread(&gpu->plan, flat);
+           spread(&gpu->plan, flat, LOWER_ROWS, lanes);
 }
 
 /* More work-groups than a grid can have: the largest axes become loops. */
@@ -457,12 +480,19 @@ opt_gpu_rules(struct kernel *k)
         LOG(LOG_OPT, "one thread: it reads what others would write");
         return BELL_OK;
     }
+    opt_plan_init(&gpu.plan, k);
+    if (k->made)
+        k->made->is_in_place = !gpu.plan.may_overlap;
     BELL_TRY(gate_stores(&gpu));
+    opt_made_of(k, NULL);
     for (i = 0; i < ARRAY_LEN(rules); i++) {
+        opt_unmake(k);
         opt_plan_init(&gpu.plan, k);
         if (rules[i](&gpu))
             break;
     }
+    if (i == ARRAY_LEN(rules) && opt_is_told(k))
+        return bell_fail(BELL_E_INVALID, "no such schedule of this kernel");
     if (i == ARRAY_LEN(rules))
         return bell_fail(BELL_E_INTERNAL, "no plan for %u ranges", k->n_ranges);
     limit_grid(&gpu.plan);

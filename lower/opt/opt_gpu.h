@@ -9,6 +9,7 @@
 #define BELL_LOWER_OPT_OPT_GPU_H
 
 #include "lower/opt/opt.h"
+#include "lower/opt/opt_told.h"
 
 #define GPU_MAX_LANES    8
 #define GPU_UNIT_THREADS 1024 /* keep a processor and its memory busy */

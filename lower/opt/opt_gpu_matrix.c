@@ -12,6 +12,7 @@
 
 #define STAGE_BYTES  24576u /* of LOCAL memory for operands */
 #define PAD_BYTES    16     /* a row in LOCAL memory has more */
+#define MAX_ACCS     128    /* of a thread, of a shape that is told */
 #define PART_BYTES   16     /* that one access copies */
 #define MIN_STAGES   3      /* of WGMMA's tiles, in LOCAL memory */
 #define WGMMA_PIECES 4      /* instructions that take 128 bytes of steps */
@@ -61,6 +62,7 @@ struct matrix {
     struct opt_product product;
     struct uop_wmma wmma;
     const struct shape *shapes, *shape;
+    struct shape told;
     uint32_t n_shapes;
     int64_t pieces; /* of steps in LOCAL memory at once, each of wmma.k */
     /* columns and rows of a tile by threads, and of each thread */
@@ -336,6 +338,13 @@ choose_wgmma(struct matrix *m, double least)
         int64_t bytes =
             (tile_height(m, s) + tile_width(m, s)) * UOP_WGMMA_ROW_BYTES;
         double cost = shape_cost(m, s);
+        int32_t told[LOWER_ACTION_ARGS];
+        if (opt_told(m->gpu->k, LOWER_WGMMA, told)) {
+            if ((int32_t)s->tall_warps != told[0] ||
+                (int32_t)s->wide != told[3])
+                continue;
+            least = cost + 1;
+        }
         if (bytes * MIN_STAGES > (int64_t)t->max_stage_bytes ||
             s->tall_warps * 32 > t->max_threads || cost >= least ||
             /* every thread's place counts in the tile of its operand */
@@ -353,15 +362,39 @@ choose_wgmma(struct matrix *m, double least)
     }
 }
 
+/* A shape that is told, of WMMAs. */
+static bool
+take_shape(struct matrix *m, const int32_t *n)
+{
+    const struct lower_target *t = m->gpu->k->target;
+    struct shape *s = &m->told;
+    uint32_t threads = uop_wmma_threads(m->wmma), i;
+
+    for (i = 0; i < 5; i++) {
+        if (!opt_is_pow2(n[i], 1, 8))
+            return false;
+    }
+    *s = (struct shape){(uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2],
+                        (uint32_t)n[3], 1.0};
+    m->shape = s;
+    m->pieces = n[4];
+    return s->tall_warps * s->wide_warps * threads <= t->max_threads &&
+           s->tall * s->wide * m->wmma.m * m->wmma.n / threads <= MAX_ACCS &&
+           bytes_of_pieces(m, s, m->pieces) <= t->max_shared_bytes;
+}
+
 static bool
 choose_shape(struct matrix *m)
 {
     const struct lower_target *t = m->gpu->k->target;
     uint64_t most =
         t->max_shared_bytes < STAGE_BYTES ? t->max_shared_bytes : STAGE_BYTES;
+    int32_t told[LOWER_ACTION_ARGS];
     double least = 0, cost;
     uint32_t i;
 
+    if (opt_told(m->gpu->k, LOWER_MATRIX, told))
+        return take_shape(m, told);
     for (i = 0; i < m->n_shapes; i++) {
         const struct shape *s = &m->shapes[i];
         if (s->tall_warps * s->wide_warps * uop_wmma_threads(m->wmma) >
@@ -381,8 +414,9 @@ choose_shape(struct matrix *m)
            (double)(m->pieces * m->wmma.k) < m->product.n_steps &&
            bytes_of_pieces(m, m->shape, m->pieces * 2) <= most)
         m->pieces *= 2;
-    choose_wgmma(m, least);
-    return true;
+    if (!opt_is_told(m->gpu->k) || opt_told(m->gpu->k, LOWER_WGMMA, NULL))
+        choose_wgmma(m, least);
+    return m->gpu->plan.matrix.wgmma || !opt_told(m->gpu->k, LOWER_WGMMA, NULL);
 }
 
 /* ---- the plan ---- */
@@ -499,7 +533,9 @@ opt_gpu_matrix(struct opt_gpu *gpu)
     struct opt_plan *plan = &gpu->plan;
     uint32_t fast, flat;
 
-    if (!opt_gpu_product(gpu, MIN_SIDE, &m.product) ||
+    if (!(opt_may_try(gpu->k, LOWER_MATRIX, OPT_FORM_MATRIX) ||
+          opt_may_try(gpu->k, LOWER_WGMMA, OPT_FORM_MATRIX)) ||
+        !opt_gpu_product(gpu, MIN_SIDE, &m.product) ||
         !choose_instruction(&m) || !choose_shape(&m))
         return false;
     LOG(LOG_OPT,
@@ -507,6 +543,9 @@ opt_gpu_matrix(struct opt_gpu *gpu)
         (long long)tile_height(&m, m.shape), (long long)tile_width(&m, m.shape),
         m.product.n_height, m.product.n_width, (long long)(m.pieces * m.wmma.k),
         m.product.n_steps);
+    opt_made(gpu->k, plan->matrix.wgmma ? LOWER_WGMMA : LOWER_MATRIX,
+             m.shape->tall_warps, m.shape->wide_warps, m.shape->tall,
+             m.shape->wide, m.pieces);
     plan->zeros = true;
     plan->matrix.on = true;
     plan->matrix.deep =

@@ -405,15 +405,43 @@ plan_team(struct team *team)
     return opt_gpu_grid(plan, flat);
 }
 
+/* Takes the numbers that are told; false where they cannot be. */
+static bool
+take_numbers(struct team *team, double longest, const int32_t *n)
+{
+    struct opt_gpu *gpu = team->gpu;
+    int64_t most, lanes = 1;
+    double vectors;
+    uint64_t ranges = shared_ranges(team);
+
+    if (team->side_by_side)
+        lanes = opt_gpu_lanes(gpu->k,
+                              opt_gpu_fast_range(gpu->k, ranges, ranges, NULL));
+    else if (!opt_is_pow2(n[2], 1, team->row_lanes))
+        return false;
+    else
+        team->row_lanes = n[2];
+    most = largest_group(team);
+    vectors =
+        (gpu->n_columns > longest ? gpu->n_columns : longest) / (double)lanes;
+    team->threads = n[0];
+    team->rows = n[1];
+    team->keeps = n[3] == 1;
+    return opt_is_pow2(n[0], 2, most) && opt_is_pow2(n[1], 1, most / n[0]) &&
+           (!team->keeps || (team->side_by_side &&
+                             can_keep(team, vectors, lanes, team->threads)));
+}
+
 bool
 opt_gpu_reduce(struct opt_gpu *gpu)
 {
     struct team team = {.gpu = gpu, .row_lanes = 1};
     double longest = find_shared(&team), along, across = 0;
     uint64_t ranges = shared_ranges(&team);
+    int32_t told[LOWER_ACTION_ARGS];
     uint32_t fast;
 
-    if (!team.shared)
+    if (!team.shared || !opt_may_try(gpu->k, LOWER_TEAM, OPT_FORM_TEAM))
         return false;
     fast = opt_gpu_fast_range(gpu->k, ranges, ranges, &along);
     if (gpu->rows)
@@ -423,8 +451,13 @@ opt_gpu_reduce(struct opt_gpu *gpu)
         size_by_steps(&team, longest, opt_gpu_lanes(gpu->k, fast));
     else
         size_by_rows(&team, longest);
+    if (opt_told(gpu->k, LOWER_TEAM, told) &&
+        !take_numbers(&team, longest, told))
+        return false;
     if (team.threads == 1)
         return false;
+    opt_made(gpu->k, LOWER_TEAM, team.threads, team.rows, team.row_lanes,
+             team.keeps, 0);
     LOG(LOG_OPT, "%lld threads a row, %lld rows a group, %s%s",
         (long long)team.threads, (long long)team.rows,
         team.side_by_side ? "side by side" : "rows side by side",

@@ -6,11 +6,13 @@
 
 #include "base/log.h"
 
-#define MIN_SIDE    16     /* of a tile */
-#define MAX_STEPS   16     /* in LOCAL memory at once */
-#define MAX_ACCS    64     /* of a thread */
-#define WIDE_BYTES  16     /* what a thread reads at once */
-#define STAGE_BYTES 24576u /* of LOCAL memory for operands */
+#define MIN_SIDE       16  /* of a tile */
+#define MAX_STEPS      16  /* in LOCAL memory at once */
+#define MAX_ACCS       64  /* of a thread */
+#define MAX_SIDE       256 /* of a tile that is told */
+#define MAX_TOLD_STEPS 64
+#define WIDE_BYTES     16     /* what a thread reads at once */
+#define STAGE_BYTES    24576u /* of LOCAL memory for operands */
 
 /* A shape of tile: its sides, and each thread's part of them. A thread has
  * `parts` pieces of 4 along a side of 4 or 8. */
@@ -31,6 +33,8 @@ struct tile {
     struct opt_gpu *gpu;
     struct opt_product product;
     const struct shape *shape;
+    struct shape told;
+    int64_t told_steps; /* 0: as many as suit */
 };
 
 /* ---- which shape ---- */
@@ -82,18 +86,45 @@ steps_at_once(const struct tile *t)
 {
     int64_t n = wide_steps(t);
 
+    if (t->told_steps)
+        return t->told_steps;
     while (n < MAX_STEPS && (double)n < t->product.n_steps &&
            bytes_of_steps(t, t->shape, n * 2) <= stage_bytes(t))
         n *= 2;
     return n;
 }
 
+/* A shape that is told. */
+static bool
+take_shape(struct tile *t, const int32_t *n)
+{
+    const struct lower_target *target = t->gpu->k->target;
+    struct shape *s = &t->told;
+
+    *s = (struct shape){n[0], n[1], n[2], n[3], 1.0};
+    if (!opt_is_pow2(s->height, MIN_SIDE, MAX_SIDE) ||
+        !opt_is_pow2(s->width, MIN_SIDE, MAX_SIDE) ||
+        !opt_is_pow2(s->tall, 4, 8) || !opt_is_pow2(s->wide, 4, 8) ||
+        s->tall * s->wide * t->product.group->n_members > MAX_ACCS ||
+        s->height / s->tall * (s->width / s->wide) > target->max_threads ||
+        !opt_is_pow2(n[4], wide_steps(t), MAX_TOLD_STEPS) ||
+        bytes_of_steps(t, s, n[4]) > target->max_shared_bytes)
+        return false;
+    t->shape = s;
+    t->told_steps = n[4];
+    return true;
+}
+
 static bool
 choose_shape(struct tile *t)
 {
     int64_t most = t->gpu->k->target->max_threads;
+    int32_t told[LOWER_ACTION_ARGS];
     double least = 0, cost;
     size_t i;
+
+    if (opt_told(t->gpu->k, LOWER_TILE, told))
+        return take_shape(t, told);
 
     for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         const struct shape *s = &shapes[i];
@@ -187,8 +218,11 @@ opt_gpu_tile(struct opt_gpu *gpu)
 {
     struct tile t = {.gpu = gpu};
 
-    if (!opt_gpu_product(gpu, MIN_SIDE, &t.product) || !choose_shape(&t))
+    if (!opt_may_try(gpu->k, LOWER_TILE, OPT_FORM_TILE) ||
+        !opt_gpu_product(gpu, MIN_SIDE, &t.product) || !choose_shape(&t))
         return false;
+    opt_made(gpu->k, LOWER_TILE, t.shape->height, t.shape->width, t.shape->tall,
+             t.shape->wide, steps_at_once(&t));
     LOG(LOG_OPT, "tiles of %lld x %lld of %.0f x %.0f, %.0f steps",
         (long long)t.shape->height, (long long)t.shape->width,
         t.product.n_height, t.product.n_width, t.product.n_steps);

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "lower/opt/opt_told.h"
 
 #define MIN_FLOPS       1e6
 #define MIN_DEPTH       16  /* steps of the sum */
@@ -206,6 +207,20 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
                      : "");
 }
 
+bool
+opt_product_fits(const struct kernel *k, const struct opt_choice *choice,
+                 int64_t most)
+{
+    const struct opt_product *p = &choice->product;
+    int64_t rows = choice->copies[p->row], vectors = choice->copies[p->column];
+    int64_t wide = vectors * choice->lanes[p->column];
+
+    return rows <= k->sizes[p->row] && wide <= k->sizes[p->column] &&
+           (p->tiled ? rows == TILE && wide == TILE : rows * vectors <= most) &&
+           panel_bytes(k, wide + (p->packs_rows ? rows : 0)) <=
+               k->target->max_packed_bytes;
+}
+
 /* Of the numbers up to `most`, at least 1, the greatest that divides n or
  * nearly so: the last part overlaps another then. */
 static int64_t
@@ -234,9 +249,17 @@ split_rows(struct opt_plan *plan, const struct opt_choice *choice,
     double bytes = panel_bytes(plan->k, choice->copies[p->row]);
     int64_t most = (int64_t)(plan->k->target->l2_bytes / 4 / bytes), n;
 
+    int32_t told[LOWER_ACTION_ARGS];
+    double most_bytes = plan->k->target->max_packed_bytes / 2.0;
+
     if (!p->packs_rows || !is_loop(plan, *row))
         return;
     n = part_of(plan->axes[*row].size, most < ROW_TILES ? most : ROW_TILES);
+    if (opt_told(plan->k, LOWER_HEIGHT, told))
+        n = told[0] <= plan->axes[*row].size && told[0] * bytes <= most_bytes
+                ? told[0]
+                : n;
+    opt_made(plan->k, LOWER_HEIGHT, n, 0, 0, 0, 0);
     if (n > 1 &&
         opt_split(plan, *row, n, UOP_AXIS_LOOP, OPT_INNER, out_tiles, row))
         plan->axes[*out_tiles].rank = -2;
@@ -273,7 +296,8 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
                        ? (int64_t)k->target->n_threads * GROUPS_A_THREAD
                        : 1;
     int64_t n_tiles = is_loop(plan, column) ? plan->axes[column].size : 1, most,
-            n = 1, n_groups = 1;
+            n = 1, n_groups = 1, parts = 1;
+    int32_t told[LOWER_ACTION_ARGS];
     double bytes =
         panel_bytes(k, choice->lanes[p->column] * choice->copies[p->column]);
     uint64_t others = k->groups[0].context & ~k->reduce_ranges;
@@ -289,6 +313,10 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
         most = n_groups * n_tiles / want;
     if (n_tiles > 1)
         n = part_of(n_tiles, most);
+    if (opt_told(k, LOWER_PANELS, told) && told[0] >= 1 && told[0] <= n_tiles &&
+        told[0] * bytes <= k->target->max_packed_bytes / 2.0)
+        n = told[0];
+    opt_made(k, LOWER_PANELS, n, 0, 0, 0, 0);
     for (r = 0; r < k->n_ranges; r++) {
         if (others >> r & 1)
             plan->axes[loops[r]].rank = (int32_t)r - 3 * KERNEL_MAX_RANGES;
@@ -304,13 +332,17 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
     if (want > 1 && is_loop(plan, column))
         (void)opt_retype(plan, column, UOP_AXIS_GLOBAL);
     if (n_groups < want && is_loop(plan, row)) {
-        int64_t parts = (want + n_groups - 1) / n_groups;
+        parts = (want + n_groups - 1) / n_groups;
         if (parts * MIN_REUSE > plan->axes[row].size)
             parts = plan->axes[row].size / MIN_REUSE;
-        if (parts > 1 &&
-            opt_split(plan, row, parts, UOP_AXIS_GLOBAL, OPT_OUTER, &r, &row))
-            plan->axes[r].rank = -KERNEL_MAX_RANGES;
     }
+    if (opt_told(k, LOWER_PARTS, told) && want > 1 && is_loop(plan, row) &&
+        told[0] >= 1 && told[0] <= plan->axes[row].size)
+        parts = told[0];
+    opt_made(k, LOWER_PARTS, parts, 0, 0, 0, 0);
+    if (parts > 1 &&
+        opt_split(plan, row, parts, UOP_AXIS_GLOBAL, OPT_OUTER, &r, &row))
+        plan->axes[r].rank = -KERNEL_MAX_RANGES;
     split_rows(plan, choice, &row, &tiles);
     mark_packed(plan, p, panels, tiles);
     LOG(LOG_OPT, "%lld panels of %.0f bytes in a work-group", (long long)n,

@@ -8,12 +8,14 @@
 
 #include "base/bits.h"
 #include "base/log.h"
+#include "lower/opt/opt_told.h"
 
 #define MAX_CANDIDATES 12
 #define N_SETS         3 /* of vectors, whose tiles are compared */
 #define MAX_PEELED     (KERNEL_MAX_RANGES / 2) /* ranges there may be then */
-#define TINY_CYCLES    400.0 /* a kernel below this is left as it is */
-#define BYTES_A_CYCLE  8.0   /* from memory, one core */
+#define TINY_CYCLES    400.0  /* a kernel below this is left as it is */
+#define BYTES_A_CYCLE  8.0    /* from memory, one core */
+#define MAX_TOLD_NODES 4000.0 /* of a schedule that is told */
 
 /* ---- vectors ---- */
 
@@ -265,6 +267,9 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     struct opt_model m;
     uint32_t loops[KERNEL_MAX_RANGES], r, n_ranges = k->n_ranges;
     double cycles, bytes;
+    bool told = false;
+
+    opt_made_choice(k, choice);
 
     for (r = 0; r < n_ranges; r++) {
         if (k->reduce_ranges >> r & 1 &&
@@ -282,7 +287,15 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     if (choice->product.on)
         opt_choose_panels(&plan, choice, loops);
     else
+        BELL_TRY(opt_tell_loops(&plan, loops, &told));
+    if (!choice->product.on && !told)
         BELL_TRY(opt_choose_loops(&plan, &m, choice, loops, cycles));
+    if (!choice->product.on)
+        opt_made_loops(&plan, loops);
+    if (opt_is_told(k) &&
+        (!opt_vectors_fit(&plan) || opt_expanded_nodes(&plan) > MAX_TOLD_NODES))
+        return bell_fail(BELL_E_INVALID, "vectors that conflict, or %.0f nodes",
+                         opt_expanded_nodes(&plan));
     if (!opt_vectors_fit(&plan))
         return bell_fail(BELL_E_INTERNAL, "rules chose vectors that conflict");
     LOG(LOG_OPT, "about %.0f cycles, %.0f nodes", cycles,
@@ -306,16 +319,24 @@ opt_rules(struct kernel *k)
     BELL_TRY(kernel_fuse(k));
     BELL_TRY(opt_model_init(&m, k));
     opt_plan_init(&plan, k);
+    opt_made_of(k, &m);
+    if (k->made)
+        k->made->is_in_place = !plan.may_overlap;
     choice.overlap = plan.may_overlap;
     choice.product.on = false;
     for (r = 0; r < KERNEL_MAX_RANGES; r++)
         reset_choice(&choice, r);
+    if (opt_is_told(k)) {
+        BELL_TRY(opt_choose_told(&m, &choice));
+        return apply_choice(k, &choice);
+    }
     cycles = opt_model_total(&m, choice.lanes);
     if (cycles < TINY_CYCLES) {
         LOG(LOG_OPT, "left as it is: about %.0f cycles", cycles);
         return BELL_OK;
     }
-    opt_choose_product(&m, &choice);
+    if (!opt_is_without(k, OPT_FORM_PRODUCT))
+        opt_choose_product(&m, &choice);
     if (!choice.product.on)
         BELL_TRY(choose_vectors(&m, &choice));
     return apply_choice(k, &choice);

@@ -38,6 +38,11 @@ BELL_MUST_CHECK bell_status opt_choose_copies(struct opt_model *m,
 /* Is the kernel one large product? Then chooses for it (opt_product.c). */
 void opt_choose_product(const struct opt_model *m, struct opt_choice *choice);
 
+/* May the product have that tile, of `most` registers: as rows, columns and
+ * packed operands were chosen? */
+bool opt_product_fits(const struct kernel *k, const struct opt_choice *choice,
+                      int64_t most);
+
 /* The same as opt_choose_loops for a product: panels of the column operand,
  * as many as the second cache holds, are packed by each work-group. */
 void opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
