@@ -166,7 +166,10 @@ void
 json_str(struct json *json, const char *key, const char *value)
 {
     begin_member(json, key);
-    put_quoted(json, value);
+    if (value)
+        put_quoted(json, value);
+    else
+        put_text(json, "null");
 }
 
 void

@@ -17,6 +17,7 @@
 #include "tensor/runtime/ir.h"
 #include "tools/eval/eval_expr.h"
 #include "tools/formats/file.h"
+#include "tools/inputs.h"
 #include "tools/json.h"
 #include "tools/kernel_stats.h"
 #include "tools/tools.h"
@@ -69,7 +70,7 @@ struct kernel_run {
     size_t n_printed;            /* lines */
     struct bell_context *ctx;
     struct eval_input inputs[TOOL_LIST_MAX];
-    char names[TOOL_LIST_MAX][32];
+    char names[TOOL_LIST_MAX][TOOL_INPUT_NAME];
     struct bell_tensor *fence;  /* reading it waits for all work before */
     struct kernel_stats *stats; /* of --stats */
     struct json *trace;         /* an open array of lines, or NULL: stdout */
@@ -80,68 +81,15 @@ struct kernel_run {
     double times_us[MAX_RUNS];
 };
 
-/* ---- inputs: name=2x3:float32 ----------------------------------------- */
-
-static bell_status
-parse_shape(const char *spec, const char *text, int64_t *shape,
-            uint32_t *out_ndim, enum bell_dtype *out_dtype)
-{
-    uint32_t ndim = 0;
-    char *end;
-
-    while (isdigit((unsigned char)*text)) {
-        if (ndim == BELL_MAX_RANK)
-            return bell_fail(BELL_E_INVALID, "--in %s: more than %d axes", spec,
-                             BELL_MAX_RANK);
-        shape[ndim++] = strtoll(text, &end, 10);
-        text = *end == 'x' ? end + 1 : end;
-    }
-    *out_ndim = ndim;
-    *out_dtype = BELL_FLOAT32;
-    if (*text == ':')
-        *out_dtype = bell_dtype_find(text + 1);
-    else if (*text)
-        return bell_fail(BELL_E_INVALID, "--in %s: not name=2x3:float32", spec);
-    if (*out_dtype == BELL_DEFAULT)
-        return bell_fail(BELL_E_INVALID, "--in %s: no dtype '%s'", spec,
-                         text + 1);
-    return BELL_OK;
-}
-
-/* Random values: floats in [0, 1), integers 0..9; any where nothing runs. */
-static bell_status
-make_input(struct kernel_run *run, size_t i)
-{
-    const char *spec = run->options->in.items[i];
-    const char *equals = strchr(spec, '=');
-    int64_t shape[BELL_MAX_RANK];
-    struct bell_tensor *t;
-    enum bell_dtype dtype;
-    uint32_t ndim;
-
-    if (!equals || equals == spec ||
-        (size_t)(equals - spec) >= sizeof(run->names[i]))
-        return bell_fail(BELL_E_INVALID, "--in %s: not name=2x3:float32", spec);
-    BELL_TRY(parse_shape(spec, equals + 1, shape, &ndim, &dtype));
-    memcpy(run->names[i], spec, (size_t)(equals - spec));
-    if (run->is_compiled_only || tensor_device_is_null(run->ctx))
-        t = bell_empty(run->ctx, shape, ndim, dtype);
-    else if (dtype >= BELL_FLOAT16)
-        t = bell_rand(run->ctx, shape, ndim, dtype);
-    else
-        t = bell_cast(bell_randint(run->ctx, 0, 10, shape, ndim, BELL_INT64),
-                      dtype);
-    run->inputs[i] = (struct eval_input){run->names[i], t};
-    return bell_realize1(t);
-}
-
 static bell_status
 make_inputs(struct kernel_run *run)
 {
     size_t i;
 
     for (i = 0; i < run->options->in.n_items; i++)
-        BELL_TRY(make_input(run, i));
+        BELL_TRY(tool_make_input(run->ctx, run->options->in.items[i],
+                                 !run->is_compiled_only, run->names[i],
+                                 &run->inputs[i]));
     if (run->is_compiled_only || run->options->stats || run->options->ir)
         return BELL_OK;
     run->fence = bell_zeros(run->ctx, BELL_DIMS(1), BELL_FLOAT32);

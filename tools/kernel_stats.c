@@ -41,33 +41,40 @@ static const char *const insn_names[SIM_INSN_COUNT] = {
 
 /* ---- what a launch makes of a chip ---- */
 
+void
+kernel_stats_work(const struct sim_counts *c, struct chip_work *work)
+{
+    double scale =
+        c->n_groups_run ? (double)c->n_groups / (double)c->n_groups_run : 1;
+    int i;
+
+    work->sector_bytes =
+        32.0 * (double)(c->load_sectors + c->store_sectors) * scale;
+    /* what is read twice by the estimate may be kept in registers */
+    if (work->sector_bytes < work->memory_bytes)
+        work->memory_bytes = work->sector_bytes;
+    work->n_wavefronts = (double)c->n_wavefronts * scale;
+    for (i = 0; i < SIM_INSN_COUNT; i++)
+        work->n_insns +=
+            i == SIM_INSN_SCALAR ? 0 : (double)c->n_insns[i] * scale;
+    for (i = 0; i < CHIP_RATE_COUNT; i++)
+        work->matrix_flops[i] = c->matrix_flops[i] * scale;
+}
+
 static void
 predict(const struct kernel_stats *stats, struct launch *l)
 {
-    const struct sim_counts *c = &l->counts;
     struct chip_work work = {.n_groups = (uint64_t)l->n_groups,
                              .memory_bytes = l->ir.n_bytes};
-    int i;
 
     if (!stats->chip)
         return;
-    if (c->n_groups) {
-        work.sector_bytes =
-            32.0 * (double)(c->load_sectors + c->store_sectors) * l->scale;
-        /* what is read twice by the estimate may be kept in registers */
-        if (work.sector_bytes < work.memory_bytes)
-            work.memory_bytes = work.sector_bytes;
-        work.n_wavefronts = (double)c->n_wavefronts * l->scale;
-        for (i = 0; i < SIM_INSN_COUNT; i++)
-            work.n_insns +=
-                i == SIM_INSN_SCALAR ? 0 : (double)c->n_insns[i] * l->scale;
-        for (i = 0; i < CHIP_RATE_COUNT; i++)
-            work.matrix_flops[i] = c->matrix_flops[i] * l->scale;
-    } else if (l->usage.has_matrix) {
+    if (l->counts.n_groups)
+        kernel_stats_work(&l->counts, &work);
+    else if (l->usage.has_matrix)
         work.matrix_flops[l->usage.matrix_rate] = l->ir.n_flops;
-    } else {
+    else
         work.flops = l->ir.n_flops;
-    }
     l->time = chip_time(stats->chip, &work);
 }
 

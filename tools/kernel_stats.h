@@ -20,6 +20,9 @@ BELL_MUST_CHECK bell_status kernel_stats_end(struct kernel_stats *stats);
 /* NULL is allowed. */
 void kernel_stats_destroy(struct kernel_stats *stats);
 
+/* Adds what a launch was counted to do. */
+void kernel_stats_work(const struct sim_counts *counts, struct chip_work *work);
+
 void kernel_stats_print(const struct kernel_stats *stats);
 /* As the members of the open object. */
 void kernel_stats_put(const struct kernel_stats *stats, struct json *json);

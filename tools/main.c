@@ -27,6 +27,7 @@ static const struct {
     {"sim", "another program on simulated cards", verb_sim, false},
     {"trace", "record, show, compare and replay kernel calls", verb_trace,
      false},
+    {"tune", "search for faster kernels of an expression", verb_tune, false},
 };
 
 static void

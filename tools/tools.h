@@ -41,6 +41,7 @@ tool_verb_fn verb_kernel;
 tool_verb_fn verb_selftest;
 tool_verb_fn verb_sim;
 tool_verb_fn verb_trace;
+tool_verb_fn verb_tune;
 
 /* ---- options ---------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/search.h"
 #include "tensor/tensor_internal.h"
 
 struct pool {
@@ -64,9 +65,16 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct rt_job *job)
 {
     struct lower_program program;
     uint64_t start = time_now_ns();
-    bell_status status = lower_kernel(g, sink, &job->target->lower, &program);
+    bell_status status = lower_kernel_by(g, sink, &job->target->lower,
+                                         job->told, job->made, &program);
 
     job->lower_ns = time_now_ns() - start;
+    if (status == BELL_OK) {
+        job->n_ops = program.n_ops;
+        if (job->max_ops && program.n_ops > job->max_ops)
+            status = bell_fail(BELL_E_UNSUPPORTED, "%s: %u ops, of %u at most",
+                               program.name, program.n_ops, job->max_ops);
+    }
     if (status == BELL_OK)
         status = log_source(&program, job->target);
     if (status == BELL_OK) {
@@ -94,8 +102,8 @@ compile_sink(struct uop_graph *g, const struct uop *sink, struct rt_job *job)
 
 /* Each job lowers in a graph of its own: the runtime's graphs are read by all
  * threads and written by none of them. */
-static bell_status
-compile(struct rt_job *job)
+bell_status
+rt_compile_job(struct rt_job *job)
 {
     struct uop_graph g;
     const struct uop *sink;
@@ -107,6 +115,15 @@ compile(struct rt_job *job)
         status = compile_sink(&g, sink, job);
     uop_graph_fini(&g);
     return status;
+}
+
+void
+rt_job_fini(struct rt_job *job)
+{
+    render_binary_fini(&job->binary.file);
+    host_free(job->name);
+    memset(&job->binary, 0, sizeof(job->binary));
+    job->name = NULL;
 }
 
 /* A thread's error record is its own: the job carries it to the thread that
@@ -121,7 +138,11 @@ run_jobs(void *arg)
         struct rt_job *job = &pool->jobs[i];
         if (job->is_found)
             continue;
-        job->status = compile(job);
+        job->status = rt_compile_job(job);
+        if (job->status == BELL_E_INVALID && job->told) {
+            job->told = NULL; /* the rules' is always one */
+            job->status = rt_compile_job(job);
+        }
         if (job->status != BELL_OK)
             job->error = *bell_error_last();
     }
@@ -149,9 +170,9 @@ run_pool(struct pool *pool)
         pthread_join(threads[--started], NULL);
 }
 
-static bell_status
-create_program(struct tensor_runtime *rt, const struct rt_job *job,
-               struct hcq_program **out_program)
+bell_status
+rt_create_program(struct tensor_runtime *rt, const struct rt_job *job,
+                  struct hcq_program **out_program)
 {
     struct hcq_program_desc desc = {
         .struct_size = sizeof(desc),
@@ -191,15 +212,13 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
     kernel = &rt->kernel_list[rt->n_kernels];
     memset(kernel, 0, sizeof(*kernel));
     kernel->sink = job->sink;
-    status = create_program(rt, job, &kernel->program);
+    status = rt_create_program(rt, job, &kernel->program);
     if (status != BELL_OK && job->is_found) {
         rt_kept_drop(rt, entry);
         job->is_found = false;
-        render_binary_fini(&job->binary.file);
-        host_free(job->name);
-        job->name = NULL;
-        BELL_TRY(compile(job));
-        status = create_program(rt, job, &kernel->program);
+        rt_job_fini(job);
+        BELL_TRY(rt_compile_job(job));
+        status = rt_create_program(rt, job, &kernel->program);
     }
     BELL_TRY(status);
     memcpy(kernel->grid, facts->grid, sizeof(kernel->grid));
@@ -249,6 +268,7 @@ collect_jobs(struct tensor_runtime *rt, const struct uop *const *sinks,
             return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
         }
         pool->jobs[pool->n_jobs].sink = sinks[i];
+        pool->jobs[pool->n_jobs].told = rt_schedule_of(rt, sinks[i]);
         pool->jobs[pool->n_jobs++].target = &rt->target;
     }
     map_fini(&seen);
@@ -280,10 +300,8 @@ rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
         n_loaded += status == BELL_OK;
     }
     rt_kept_end(rt, pool.jobs, n_loaded, entries, pool.n_jobs);
-    for (i = 0; i < pool.n_jobs; i++) {
-        render_binary_fini(&pool.jobs[i].binary.file);
-        host_free(pool.jobs[i].name);
-    }
+    for (i = 0; i < pool.n_jobs; i++)
+        rt_job_fini(&pool.jobs[i]);
     host_free(pool.jobs);
     if (status != BELL_OK)
         return status;
@@ -351,8 +369,7 @@ tensor_compile_ir(struct bell_context *ctx, const char *text,
         out_ir->n_flops = job.facts.n_flops;
         out_ir->n_bytes = job.facts.n_bytes;
     }
-    render_binary_fini(&job.binary.file);
-    host_free(job.name);
+    rt_job_fini(&job);
     uop_graph_fini(&g);
     return status;
 }
@@ -417,12 +434,13 @@ find_matrix(const struct lower_program *p, const struct lower_target *target,
  * for the target, an estimate that says that it is one. */
 static bell_status
 measure(struct uop_graph *g, const struct uop *sink,
-        const struct rt_target *target, struct tensor_usage *out)
+        const struct rt_target *target, const struct lower_schedule *told,
+        struct tensor_usage *out)
 {
     struct lower_program program;
     bell_status status;
 
-    BELL_TRY(lower_kernel(g, sink, &target->lower, &program));
+    BELL_TRY(lower_kernel_by(g, sink, &target->lower, told, NULL, &program));
     find_matrix(&program, &target->lower, out);
     status = target->compiler->usage(target, &program, &out->usage);
     if (status != BELL_E_UNSUPPORTED)
@@ -448,7 +466,9 @@ tensor_kernel_usage(const struct bell_context *ctx, size_t number,
     uop_graph_init(&g);
     status = uop_graph_copy(rt->kernel_list[number].sink, &g, &sink);
     if (status == BELL_OK)
-        status = measure(&g, sink, &rt->target, out_usage);
+        status = measure(&g, sink, &rt->target,
+                         rt_schedule_of(rt, rt->kernel_list[number].sink),
+                         out_usage);
     uop_graph_fini(&g);
     return status;
 }

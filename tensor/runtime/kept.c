@@ -292,6 +292,11 @@ make_entries(struct tensor_runtime *rt, const struct rt_job *jobs, uint32_t n)
     for (i = 0; good && i < n; i++) {
         struct bytes key = {NULL, 0, 0, false};
         append(&key, head.data, head.n);
+        if (jobs[i].told) {
+            char text[LOWER_SCHEDULE_TEXT];
+            lower_schedule_print(jobs[i].told, text);
+            append_text(&key, text);
+        }
         good = append_kernel(&key, jobs[i].sink) && !key.failed;
         entries[i].key = key.data;
         entries[i].key_bytes = key.n;
@@ -303,6 +308,78 @@ make_entries(struct tensor_runtime *rt, const struct rt_job *jobs, uint32_t n)
     bell_error_clear();
     free_entries(entries, n);
     return NULL;
+}
+
+/* ---- schedules ---- */
+
+/* The key of a kernel's schedule: other cards of the same kind have others. */
+static bool
+make_schedule_key(struct tensor_runtime *rt, const struct uop *sink,
+                  struct bytes *key)
+{
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    bool good;
+
+    if (!rt->cache.folder[0] || !make_head(rt, key))
+        return false;
+    hcq_device_info(rt->dev, &info);
+    append_text(key, "schedule");
+    append_text(key, info.model);
+    append(key, &info.n_units, sizeof(info.n_units));
+    append(key, &info.flags, sizeof(info.flags));
+    good = append_kernel(key, sink) && !key->failed;
+    if (!good)
+        bell_error_clear();
+    return good;
+}
+
+/* A value is the beam's width and the schedule as text. */
+bool
+rt_kept_schedule(struct tensor_runtime *rt, const struct uop *sink,
+                 uint32_t beam, struct lower_schedule *out_schedule)
+{
+    struct bytes key = {NULL, 0, 0, false};
+    struct cache_entry entry = {.kind = "schedule"};
+    uint32_t was;
+    bool good = false;
+
+    if (make_schedule_key(rt, sink, &key)) {
+        entry.key = key.data;
+        entry.key_bytes = key.n;
+        cache_find(&rt->cache, &entry, 1);
+    }
+    if (entry.value && entry.value_bytes > sizeof(was)) {
+        const char *text = (const char *)entry.value + sizeof(was);
+        memcpy(&was, entry.value, sizeof(was));
+        good = was >= beam &&
+               text[entry.value_bytes - sizeof(was) - 1] == '\0' &&
+               lower_schedule_parse(text, out_schedule) == BELL_OK;
+    }
+    host_free(entry.value);
+    host_free(key.data);
+    return good;
+}
+
+void
+rt_keep_schedule(struct tensor_runtime *rt, const struct uop *sink,
+                 uint32_t beam, const struct lower_schedule *schedule)
+{
+    struct bytes key = {NULL, 0, 0, false}, value = {NULL, 0, 0, false};
+    struct cache_entry entry = {.kind = "schedule"};
+    char text[LOWER_SCHEDULE_TEXT];
+
+    lower_schedule_print(schedule, text);
+    append(&value, &beam, sizeof(beam));
+    append_text(&value, text);
+    if (!value.failed && make_schedule_key(rt, sink, &key)) {
+        entry.key = key.data;
+        entry.key_bytes = key.n;
+        entry.value = value.data;
+        entry.value_bytes = value.n;
+        cache_keep(&rt->cache, &entry, 1);
+    }
+    host_free(key.data);
+    host_free(value.data);
 }
 
 /* ---- values ---- */

@@ -8,6 +8,7 @@
  */
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/run.h"
+#include "tensor/runtime/search.h"
 #include "tensor/trace.h"
 #include "tensor/tensor_internal.h"
 
@@ -47,6 +48,7 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
     BELL_TRY(hcq_device_open(name, &rt->dev));
     hcq_device_info(rt->dev, &info);
     BELL_TRY(set_target(rt, &info, math));
+    BELL_TRY(rt_search_init(rt));
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
 
@@ -62,6 +64,7 @@ tensor_device_open(struct bell_context *ctx, const char *name)
     uop_graph_init(&rt->kernels);
     map_init(&rt->plan_of);
     map_init(&rt->kernel_of);
+    map_init(&rt->schedule_of);
     cache_init(&rt->cache);
     ctx->runtime = rt;
     status = open_runtime(rt, name, ctx->math);
@@ -200,6 +203,7 @@ tensor_device_close(struct bell_context *ctx)
     host_free(rt->visits);
     map_fini(&rt->plan_of);
     map_fini(&rt->kernel_of);
+    rt_search_fini(rt);
     uop_graph_fini(&rt->graphs);
     uop_graph_fini(&rt->kernels);
     hcq_device_close(rt->dev);
@@ -332,7 +336,9 @@ compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     }
     for (i = 0; i < n; i++)
         sinks[i] = plan->sched.items[i].sink;
-    status = rt_compile(rt, sinks, n, plan->kernels);
+    status = rt->tune.beam ? rt_search(rt, plan) : BELL_OK;
+    if (status == BELL_OK)
+        status = rt_compile(rt, sinks, n, plan->kernels);
     host_free(sinks);
     return status;
 }

@@ -14,9 +14,11 @@
 #include "hcq/hcq.h"
 #include "lower/lower.h"
 #include "lower/schedule/schedule.h"
+#include "lower/tune.h"
 #include "render/llvm/amdgpu.h"
 #include "render/ptx/ptx.h"
 #include "render/render.h"
+#include "tensor/runtime/tune.h"
 #include "tensor/runtime/vary.h"
 #include "uops/uop.h"
 
@@ -94,6 +96,10 @@ struct rt_job {
     struct rt_binary binary; /* owned */
     char *name;              /* owned */
     struct rt_facts facts;
+    const struct lower_schedule *told; /* NULL: as the rules choose */
+    struct lower_made *made;           /* filled in, or NULL */
+    uint32_t max_ops; /* of a program that is compiled; 0: any */
+    uint32_t n_ops;
     bool is_found; /* on disk: not compiled */
     uint64_t lower_ns, render_ns;
     bell_status status;
@@ -173,8 +179,12 @@ struct tensor_runtime {
     size_t n_dead, cap_dead;
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
-    struct cache cache; /* kernels on disk */
-    bool told_plans;    /* that the program keeps compiling */
+    struct cache cache;      /* kernels on disk */
+    bool told_plans;         /* that the program keeps compiling */
+    struct tensor_tune tune; /* the search, if there is one */
+    struct map schedule_of;  /* rt_key of a SINK in kernels -> number */
+    struct lower_schedule *schedules; /* those found; empty: the rules' */
+    size_t n_schedules, cap_schedules;
     void (*watch)(void *user, size_t number); /* after each kernel; or NULL */
     void *watch_user;
 };
@@ -192,6 +202,15 @@ BELL_MUST_CHECK bell_status rt_compile(struct tensor_runtime *rt,
                                        const struct uop *const *sinks,
                                        uint32_t n, uint32_t *out_kernels);
 
+/* Compiles one kernel, without loading it. BELL_E_UNSUPPORTED: its program has
+ * more than max_ops ops. Several threads at once, each its own job. */
+BELL_MUST_CHECK bell_status rt_compile_job(struct rt_job *job);
+BELL_MUST_CHECK bell_status rt_create_program(struct tensor_runtime *rt,
+                                              const struct rt_job *job,
+                                              struct hcq_program **out_program);
+/* Frees what compiling made. */
+void rt_job_fini(struct rt_job *job);
+
 /* Looks for the kernels of jobs[] on disk; those found, whose number it
  * returns, have is_found set and need no compiling. *out_entries is by job and
  * for the calls below; NULL: there is no cache. */
@@ -205,6 +224,13 @@ void rt_kept_drop(struct tensor_runtime *rt, const struct cache_entry *entry);
  * entries. */
 void rt_kept_end(struct tensor_runtime *rt, const struct rt_job *jobs,
                  uint32_t n_loaded, struct cache_entry *entries, uint32_t n);
+
+/* The schedule that a search of `beam` or wider found for the kernel, in another
+ * process or this one. */
+bool rt_kept_schedule(struct tensor_runtime *rt, const struct uop *sink,
+                      uint32_t beam, struct lower_schedule *out_schedule);
+void rt_keep_schedule(struct tensor_runtime *rt, const struct uop *sink,
+                      uint32_t beam, const struct lower_schedule *schedule);
 
 /* Gives every buffer that is neither leaf nor root a place in one scratch
  * buffer; values that are not alive at once share memory. Where the kernels,

@@ -34,7 +34,8 @@ MAY_INCLUDE = {
 ALSO = {
     'tools': {'reference/reference.h', 'render/llvm/amdgpu.h',
               'render/ptx/nv_container.h', 'render/render.h',
-              'tensor/functions/signature.h', 'tensor/runtime/ir.h'},
+              'tensor/functions/signature.h', 'tensor/runtime/ir.h',
+              'tensor/runtime/tune.h'},
 }
 # Within a part: a folder may include itself, the part's own top, and these.
 FOLDERS = {

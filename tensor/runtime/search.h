@@ -1,0 +1,69 @@
+/* The search for schedules: what its files share. */
+#ifndef BELL_TENSOR_RUNTIME_SEARCH_H
+#define BELL_TENSOR_RUNTIME_SEARCH_H
+
+#include "tensor/runtime/runtime.h"
+
+/* ---- search_run.c: a kernel by itself ---- */
+
+/* A kernel's arguments: memory of its own, filled with random values, and a
+ * queue beside that of the context. */
+struct rt_bench {
+    struct tensor_runtime *rt;
+    const struct rt_plan *plan;
+    const struct sched_item *item;
+    struct hcq_device_info info;
+    struct hcq_queue *queue;
+    struct hcq_signal *begin, *end, *never;
+    struct hcq_buffer *bufs[SCHED_MAX_PARAMS];
+    uint64_t args[HCQ_ARGS_MAX];
+    void **want, *got; /* outputs of the rules' kernel; those of another */
+};
+
+/* On failure nothing is owned. */
+BELL_MUST_CHECK bell_status rt_bench_init(struct rt_bench *b,
+                                          struct tensor_runtime *rt,
+                                          const struct rt_plan *plan,
+                                          const struct sched_item *item);
+void rt_bench_fini(struct rt_bench *b);
+
+enum rt_bench_spoil {
+    RT_BENCH_WELL,
+    RT_BENCH_BAD_ADDRESS,
+    RT_BENCH_NEVER_ENDS
+};
+
+/* Runs it once; the inputs are in the caches where they fit. *out_us is the
+ * device's time. BELL_E_DEVICE_LOST, BELL_E_TIMEOUT: it faulted, or took longer
+ * than that, and the device was recovered; other failures are no kernel's. */
+BELL_MUST_CHECK bell_status rt_bench_run(struct rt_bench *b,
+                                         const struct hcq_program *program,
+                                         const struct rt_facts *facts,
+                                         uint64_t timeout_ns,
+                                         enum rt_bench_spoil spoil,
+                                         double *out_us);
+
+/* Outputs are filled with what no kernel computes. */
+BELL_MUST_CHECK bell_status rt_bench_poison(struct rt_bench *b);
+/* The outputs become what others are compared with. */
+BELL_MUST_CHECK bell_status rt_bench_keep(struct rt_bench *b);
+/* Are the outputs the same? Integers to the bit, floats up to rounding: the order
+ * of a sum is a schedule's. */
+BELL_MUST_CHECK bell_status rt_bench_compare(struct rt_bench *b,
+                                             bool *out_same);
+
+/* ---- search.c ---- */
+
+/* BELL_BEAM. BELL_E_INVALID: it is no such number. */
+BELL_MUST_CHECK bell_status rt_search_init(struct tensor_runtime *rt);
+void rt_search_fini(struct tensor_runtime *rt);
+
+/* Finds schedules for the plan's kernels that are not compiled yet. */
+BELL_MUST_CHECK bell_status rt_search(struct tensor_runtime *rt,
+                                      const struct rt_plan *plan);
+
+/* The schedule found for a kernel; NULL: as the rules choose. */
+const struct lower_schedule *rt_schedule_of(const struct tensor_runtime *rt,
+                                            const struct uop *sink);
+
+#endif

@@ -1,0 +1,286 @@
+/* `doorbell tune`: searches for schedules that are faster than the rules' of an
+ * expression's kernels, and keeps them for programs that run with BELL_BEAM.
+ */
+#include "tensor/runtime/tune.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "doorbell/functions.h"
+#include "ioctl/sim_count.h"
+#include "tensor/runtime/ir.h"
+#include "tools/eval/eval_expr.h"
+#include "tools/inputs.h"
+#include "tools/json.h"
+#include "tools/kernel_stats.h"
+#include "tools/tools.h"
+
+#define COUNTED_GROUPS 4 /* work-groups of a kernel that are counted */
+
+struct tune_options {
+    const char *expr, *device, *math;
+    struct tool_list in;
+    double seconds;
+    int64_t beam;
+    bool json;
+};
+
+struct tune_run {
+    const struct tune_options *options;
+    struct bell_context *ctx;
+    struct json *json; /* an open array, or NULL: as text */
+    struct eval_input inputs[TOOL_LIST_MAX];
+    char names[TOOL_LIST_MAX][TOOL_INPUT_NAME];
+    uint32_t n_kernels, n_better, n_left;
+    double rules_us, best_us;
+};
+
+static volatile sig_atomic_t is_stopped;
+
+/* A second Ctrl-C ends the program. */
+static void
+stop(int number)
+{
+    (void)number;
+    is_stopped = 1;
+}
+
+/* ---- counts of a simulated card ---- */
+
+static void
+begin_counting(void *user)
+{
+    (void)user;
+    sim_count_begin(COUNTED_GROUPS);
+}
+
+static void
+end_counting(void *user, struct chip_work *out_work)
+{
+    struct sim_counts counts;
+
+    (void)user;
+    sim_count_take(&counts);
+    sim_count_end();
+    kernel_stats_work(&counts, out_work);
+}
+
+/* ---- the report ---- */
+
+static const char *const by_words[] = {
+    [TENSOR_TUNE_TIMED] = "timed",
+    [TENSOR_TUNE_COUNTED] = "counted",
+    [TENSOR_TUNE_ESTIMATED] = "estimated",
+};
+
+static void
+put_kernel(struct json *json, const struct tensor_tuned *t)
+{
+    json_object(json, NULL);
+    json_str(json, "name", t->name);
+    json_str(json, "not_searched", t->why_not);
+    if (!t->why_not) {
+        json_str(json, "by", by_words[t->by]);
+        json_str(json, "chip", t->chip);
+        json_num(json, "rules_us", t->rules_us);
+        json_num(json, "best_us", t->best_us);
+        json_str(json, "rules", t->rules);
+        json_str(json, "best", t->best);
+        json_str(json, "rules_stay", t->why_rules);
+        json_uint(json, "n_tried", t->n_tried);
+        json_uint(json, "n_same", t->n_same);
+        json_uint(json, "n_invalid", t->n_invalid);
+        json_uint(json, "n_large", t->n_large);
+        json_uint(json, "n_wrong", t->n_wrong);
+        json_uint(json, "n_faulted", t->n_faulted);
+        json_uint(json, "n_hung", t->n_hung);
+        json_num(json, "seconds", t->seconds);
+    }
+    json_end(json);
+}
+
+static void
+print_kernel(const struct tensor_tuned *t)
+{
+    if (t->why_not) {
+        printf("%s: not searched: %s\n", t->name, t->why_not);
+        return;
+    }
+    if (t->why_rules)
+        printf("%s: %.2f us by the rules: %s\n", t->name, t->rules_us,
+               t->why_rules);
+    else
+        printf("%s: %.2f us by the rules, %.2f us by another schedule: %.2fx\n",
+               t->name, t->rules_us, t->best_us, t->rules_us / t->best_us);
+    if (t->by == TENSOR_TUNE_COUNTED)
+        printf("  times are the model's of %s, by what the simulated card "
+               "counts\n",
+               t->chip);
+    else if (t->by == TENSOR_TUNE_ESTIMATED)
+        printf("  times are the model's of %s, by what the compiler expects; "
+               "no result was compared\n",
+               t->chip);
+    printf("  rules: %s\n", t->rules);
+    if (!t->why_rules)
+        printf("  best:  %s\n", t->best);
+    printf("  %u tried in %.1f s: %u the same, %u invalid, %u too large, "
+           "%u wrong, %u faulted, %u hung\n",
+           t->n_tried, t->seconds, t->n_same, t->n_invalid, t->n_large,
+           t->n_wrong, t->n_faulted, t->n_hung);
+}
+
+static void
+note_kernel(void *user, const struct tensor_tuned *t)
+{
+    struct tune_run *run = user;
+
+    run->n_kernels++;
+    run->n_left += t->why_not != NULL;
+    run->n_better += !t->why_not && !t->why_rules;
+    run->rules_us += t->rules_us;
+    run->best_us += t->best_us;
+    if (run->json)
+        put_kernel(run->json, t);
+    else
+        print_kernel(t);
+    fflush(stdout);
+}
+
+/* ---- the search ---- */
+
+static bell_status
+search(struct tune_run *run)
+{
+    const struct tune_options *o = run->options;
+    const struct tensor_tune tune = {.beam = (uint32_t)o->beam,
+                                     .seconds = o->seconds,
+                                     .searches_again = true,
+                                     .stop = &is_stopped,
+                                     .tell = note_kernel,
+                                     .count_begin = begin_counting,
+                                     .count_end = end_counting,
+                                     .user = run};
+    struct bell_tensor *result;
+    bell_status status;
+    size_t i, at;
+
+    tensor_tune_set(run->ctx, NULL);
+    for (i = 0; i < o->in.n_items; i++)
+        BELL_TRY(tool_make_input(run->ctx, o->in.items[i], true, run->names[i],
+                                 &run->inputs[i]));
+    status =
+        eval_expr(run->ctx, o->expr, run->inputs, o->in.n_items, &result, &at);
+    if (status != BELL_OK) {
+        bell_error_prefix("column %zu", at + 1);
+        return status;
+    }
+    tensor_tune_set(run->ctx, &tune);
+    status = bell_compile(&result, 1);
+    tensor_tune_set(run->ctx, NULL);
+    return status;
+}
+
+static void
+print_sum(const struct tune_run *run)
+{
+    printf("%s: %u kernels, %u of them not searched, %u faster than by the "
+           "rules%s\n",
+           bell_context_device(run->ctx), run->n_kernels, run->n_left,
+           run->n_better, is_stopped ? "; stopped" : "");
+}
+
+static void
+put_sum(struct json *json, const struct tune_run *run)
+{
+    json_str(json, "device", bell_context_device(run->ctx));
+    json_str(json, "math", tool_math_words(bell_context_math(run->ctx)));
+    json_str(json, "expression", run->options->expr);
+    json_uint(json, "beam", (uint64_t)run->options->beam);
+    json_bool(json, "stopped", is_stopped != 0);
+    json_num(json, "rules_us", run->rules_us);
+    json_num(json, "best_us", run->best_us);
+}
+
+static int
+run_tune(const struct tune_options *options)
+{
+    struct tune_run *run = host_calloc(1, sizeof(*run));
+    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESETHAND},
+                     before;
+    struct json json;
+    bell_status status;
+    int code;
+
+    if (!run)
+        return tool_fail_text(options->json, BELL_E_NO_MEMORY, "out of memory");
+    json_init(&json);
+    if (options->json) {
+        json_array(&json, "kernels");
+        run->json = &json;
+    }
+    run->options = options;
+    is_stopped = 0;
+    sigaction(SIGINT, &action, &before);
+    status = tool_open_context(options->device, options->math, &run->ctx);
+    if (status != BELL_OK) {
+        code = tool_fail(options->json, status);
+    } else if ((status = search(run)) != BELL_OK) {
+        code = tool_fail_input(options->json, status);
+    } else if (options->json) {
+        json_end(&json);
+        put_sum(&json, run);
+        code = tool_print_json(&json);
+    } else {
+        print_sum(run);
+        code = TOOL_OK;
+    }
+    sigaction(SIGINT, &before, NULL);
+    json_fini(&json);
+    bell_context_destroy(run->ctx);
+    host_free(run);
+    return code;
+}
+
+int
+verb_tune(int argc, char **argv)
+{
+    struct tune_options options = {.seconds = TENSOR_TUNE_SECONDS,
+                                   .beam = TENSOR_TUNE_BEAM};
+    const struct tool_opt opts[] = {
+        {"EXPR", NULL, TOOL_OPT_STRING, &options.expr, 0, 0,
+         "as for `doorbell eval`"},
+        {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
+         "an input's shape and dtype"},
+        {"--seconds", "S", TOOL_OPT_NUMBER, &options.seconds, 0, 3600,
+         "to search for each kernel (default: 5)"},
+        {"--beam", "N", TOOL_OPT_INT, &options.beam, 1, TENSOR_TUNE_MAX,
+         "the best so far that the search goes on from (default: 4); BELL_BEAM "
+         "finds what was kept for as many or fewer"},
+        {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
+         "where to run (default: $BELL_DEVICE, or the first that works); a "
+         "simulated card or BACKEND@null:CHIP is ranked by a model"},
+        TOOL_MATH_OPT(&options.math),
+        TOOL_JSON_OPT(&options.json),
+    };
+    int code;
+
+    code = tool_parse("tune 'EXPR' [--in name=SHAPE]... [options]\n\n"
+                      "Searches for faster schedules of an expression's "
+                      "kernels. Programs that run\nwith BELL_BEAM then use "
+                      "them (docs/tuning.md):\n\n"
+                      "  doorbell tune 'x @ w' --in x=512x784 --in w=784x512",
+                      opts, ARRAY_LEN(opts), argc, argv);
+    if (code != TOOL_GO_ON)
+        return code;
+    if (!options.expr)
+        return tool_usage(options.json, "tune: no expression");
+    code = tool_check_math(options.json, "tune", options.math);
+    if (code != TOOL_GO_ON)
+        return code;
+    return run_tune(&options);
+}
