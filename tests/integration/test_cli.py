@@ -478,6 +478,8 @@ def check_math(tap):
             BELL_MATH='tf32,approx'), 0) + expect(
         run('fuzz', 'NV@sim:sm_90', '--programs', '12', '--seed', '5',
             '--vary', BELL_MATH='tf32,approx'), 0, out='0 mismatches') + expect(
+        run('fuzz', 'AMD@sim:gfx1100', '--programs', '8', '--seed', '6',
+            '--jit'), 0, out='0 mismatches') + expect(
         run('selftest', 'NV@sim:sm_90', '--only', 'tensors',
             BELL_MATH='tf32,approx'), 0))
 

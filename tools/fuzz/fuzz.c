@@ -18,7 +18,7 @@
 struct fuzz_options {
     const char *device;
     int64_t programs, seed, max_ops, index;
-    bool json, grad, vary, print;
+    bool json, grad, vary, jit, print;
 };
 
 struct fuzz_state {
@@ -57,6 +57,7 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
              bell_context_device(s->ctx), s->opts.seed, index,
              s->opts.grad   ? " --grad"
              : s->opts.vary ? " --vary"
+             : s->opts.jit  ? " --jit"
                             : "",
              s->verdict.what);
     return fuzz_print_c(s->opts.json ? stderr : stdout, s->ctx, &s->prog,
@@ -149,10 +150,10 @@ run_grad_program(struct fuzz_state *s, int64_t index)
     return BELL_OK;
 }
 
-/* Program `index` of a run with --vary: as one of the default run that is no
+/* Program `index` of a run with --vary or --jit: as one of the default run that is no
  * check of gradients. */
 static BELL_MUST_CHECK bell_status
-run_varied_program(struct fuzz_state *s, int64_t index)
+run_again_program(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {
     BELL_TRY(fuzz_generate(s->ctx,
                            hash_add((uint64_t)s->opts.seed, (uint64_t)index),
@@ -161,7 +162,7 @@ run_varied_program(struct fuzz_state *s, int64_t index)
         return BELL_OK;
     if (index % GRAD_EVERY == GRAD_EVERY / 2)
         s->prog.n_grads = 2;
-    return run_check(s, index, fuzz_check_vary);
+    return run_check(s, index, check);
 }
 
 static BELL_MUST_CHECK bell_status
@@ -175,9 +176,11 @@ run_programs(struct fuzz_state *s)
         tool_progress("program %" PRId64 " of %" PRId64 ", %" PRIu64
                       " mismatches",
                       i, s->opts.programs, s->n_mismatches);
-        BELL_TRY(s->opts.grad   ? run_grad_program(s, first + i)
-                 : s->opts.vary ? run_varied_program(s, first + i)
-                                : run_program(s, first + i));
+        BELL_TRY(s->opts.grad ? run_grad_program(s, first + i)
+                 : s->opts.vary
+                     ? run_again_program(s, first + i, fuzz_check_vary)
+                 : s->opts.jit ? run_again_program(s, first + i, fuzz_check_jit)
+                               : run_program(s, first + i));
         s->n_programs++;
     }
     tool_progress(NULL);
@@ -277,14 +280,16 @@ verb_fuzz(int argc, char **argv)
         {"--vary", NULL, TOOL_OPT_FLAG, &s->opts.vary, 0, 0,
          "each program three times, with other numbers and offsets: every run "
          "gives what it gives alone, to the bit"},
+        {"--jit", NULL, TOOL_OPT_FLAG, &s->opts.jit, 0, 0,
+         "each program captured, and run three times with other data"},
         {"--print", NULL, TOOL_OPT_FLAG, &s->opts.print, 0, 0,
          "with --index: print that program as C, run nothing"},
         {"--json", NULL, TOOL_OPT_FLAG, &s->opts.json, 0, 0,
          "one JSON document on stdout; failing programs on stderr"},
     };
     code = tool_parse(about, opts, ARRAY_LEN(opts), argc, argv);
-    if (code == TOOL_GO_ON && s->opts.grad && s->opts.vary)
-        code = tool_usage(s->opts.json, "fuzz: --grad or --vary");
+    if (code == TOOL_GO_ON && s->opts.grad + s->opts.vary + s->opts.jit > 1)
+        code = tool_usage(s->opts.json, "fuzz: --grad, --vary or --jit");
     if (code == TOOL_GO_ON && s->opts.print && s->opts.index < 0)
         code = tool_usage(s->opts.json, "fuzz: --print needs --index");
     if (code == TOOL_GO_ON) {

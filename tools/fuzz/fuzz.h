@@ -228,6 +228,12 @@ BELL_MUST_CHECK bell_status fuzz_check_vary(struct bell_context *ctx,
                                             const struct fuzz_program *prog,
                                             struct fuzz_verdict *out);
 
+/* Captures it (doorbell/jit.h) and runs it with other leaves twice more, each
+ * time as fuzz_run does. */
+BELL_MUST_CHECK bell_status fuzz_check_jit(struct bell_context *ctx,
+                                           const struct fuzz_program *prog,
+                                           struct fuzz_verdict *out);
+
 typedef bell_status fuzz_check_fn(struct bell_context *ctx,
                                   const struct fuzz_program *prog,
                                   struct fuzz_verdict *out);

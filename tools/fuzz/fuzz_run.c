@@ -7,9 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "doorbell/jit.h"
 
 #define N_NOISY       3  /* evaluations with noise, always */
 #define N_NOISY_AGAIN 64 /* more of them before a mismatch counts */
+#define N_REPLAYS     3  /* of a program that is captured */
 
 /* ---- building --------------------------------------------------------- */
 
@@ -92,18 +94,26 @@ struct job {
     struct bell_tensor *nodes[FUZZ_MAX_NODES], *roots[FUZZ_MAX_OUT];
     struct bounds bounds[FUZZ_MAX_OUT];
     uint32_t n_roots;
+    struct replay *replay; /* the program is captured; or NULL */
 };
 
+/* Roots and gradients of the nodes. */
 static BELL_MUST_CHECK bell_status
-build_job(struct job *job)
+find_roots(struct job *job)
 {
     uint32_t i;
 
-    BELL_TRY(fuzz_build(job->ctx, job->prog, job->nodes));
     job->n_roots = job->prog->n_roots;
     for (i = 0; i < job->n_roots; i++)
         job->roots[i] = job->nodes[job->prog->roots[i]];
     return fuzz_append_grads(job->prog, job->nodes, job->roots, &job->n_roots);
+}
+
+static BELL_MUST_CHECK bell_status
+build_job(struct job *job)
+{
+    BELL_TRY(fuzz_build(job->ctx, job->prog, job->nodes));
+    return find_roots(job);
 }
 
 static void
@@ -345,13 +355,13 @@ compare(struct job *job, const struct ref_array *got)
     return BELL_OK;
 }
 
-/* In place of one root, a part of zeros that it is assigned to: what computes it
- * stores it there. */
+/* In place of one root, a part of zeros (*whole, or NULL: made here) that it is
+ * assigned to: what computes it stores it there. */
 static void
-assign_root(struct job *job)
+assign_root(struct job *job, struct bell_tensor **whole)
 {
     uint32_t at = job->prog->n_nodes % job->n_roots, i, n;
-    struct bell_tensor *root = job->roots[at], *whole;
+    struct bell_tensor *root = job->roots[at];
     int64_t shape[BELL_MAX_RANK], begin[BELL_MAX_RANK],
         bounds[2 * BELL_MAX_RANK];
 
@@ -362,9 +372,82 @@ assign_root(struct job *job)
         bounds[2 * i + 1] = begin[i] + bell_shape(root)[i];
         shape[i] = bounds[2 * i + 1] + i % 2;
     }
-    whole = bell_zeros(job->ctx, shape, n, bell_dtype_of(root));
-    whole = bell_assign_slice(whole, begin, n, root);
-    job->roots[at] = bell_shrink(whole, bounds, 2 * n);
+    if (!*whole)
+        *whole = bell_zeros(job->ctx, shape, n, bell_dtype_of(root));
+    job->roots[at] =
+        bell_shrink(bell_assign_slice(*whole, begin, n, root), bounds, 2 * n);
+}
+
+/* ---- a program that is captured --------------------------------------- */
+
+struct replay {
+    struct bell_jit *jit;
+    struct job inner;          /* of the function */
+    struct bell_tensor *whole; /* what it assigns a root to */
+};
+
+/* Random numbers start again with each call; a jit's go on. */
+static bool
+is_input(const struct fuzz_node *node)
+{
+    return node->op == 0 || fuzz_op_at(node->op)->seeded;
+}
+
+static uint32_t
+list_inputs(const struct fuzz_program *prog, struct bell_tensor *const *nodes,
+            struct bell_tensor **in)
+{
+    uint32_t n = 0, i;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        if (is_input(&prog->nodes[i]))
+            in[n++] = nodes ? nodes[i] : NULL;
+    }
+    return n;
+}
+
+static bell_status
+call_program(struct bell_context *ctx, void *user,
+             struct bell_tensor *const *in, struct bell_tensor **out)
+{
+    struct replay *replay = user;
+    struct job *job = &replay->inner;
+    uint32_t i, n = 0;
+
+    for (i = 0; i < job->prog->n_nodes; i++)
+        job->nodes[i] = is_input(&job->prog->nodes[i])
+                            ? in[n++]
+                            : fuzz_call(ctx, &job->prog->nodes[i], job->nodes);
+    BELL_TRY(find_roots(job));
+    assign_root(job, &replay->whole);
+    memcpy(out, job->roots, job->n_roots * sizeof(struct bell_tensor *));
+    return BELL_OK;
+}
+
+/* The first time, makes what the others use. */
+static BELL_MUST_CHECK bell_status
+replay_roots(struct job *job)
+{
+    struct replay *replay = job->replay;
+    struct bell_tensor *in[FUZZ_MAX_NODES], *kept[FUZZ_MAX_OUT];
+    struct bell_jit_desc desc = {
+        .struct_size = sizeof(desc),
+        .fn = call_program,
+        .user = replay,
+        .n_in = list_inputs(job->prog, job->nodes, in),
+        .n_out = job->n_roots,
+    };
+
+    if (!replay->jit) {
+        replay->inner.ctx = job->ctx;
+        memcpy(kept, job->roots, sizeof(kept));
+        assign_root(job, &replay->whole);
+        memcpy(job->roots, kept, sizeof(kept));
+        BELL_TRY(bell_realize1(replay->whole));
+        bell_keep(replay->whole);
+        BELL_TRY(bell_jit_create(job->ctx, &desc, &replay->jit));
+    }
+    return bell_jit_call(replay->jit, in, job->roots);
 }
 
 static BELL_MUST_CHECK bell_status
@@ -380,10 +463,18 @@ run_job(struct job *job)
     }
     BELL_TRY(init_bounds(job));
     BELL_TRY(widen_all(job, 1, N_NOISY, 1));
-    assign_root(job);
-    if (bell_realize(job->roots, job->n_roots) != BELL_OK) {
-        library_failed(job, "bell_realize");
-        return BELL_OK;
+    if (job->replay) {
+        if (replay_roots(job) != BELL_OK) {
+            library_failed(job, "bell_jit_call");
+            return BELL_OK;
+        }
+    } else {
+        struct bell_tensor *whole = NULL;
+        assign_root(job, &whole);
+        if (bell_realize(job->roots, job->n_roots) != BELL_OK) {
+            library_failed(job, "bell_realize");
+            return BELL_OK;
+        }
     }
     for (n = 0; n < job->n_roots && status == BELL_OK; n++) {
         status = read_root(job->roots[n], &job->bounds[n].want, &got[n]);
@@ -401,19 +492,19 @@ run_job(struct job *job)
     return status;
 }
 
-bell_status
-fuzz_run(struct bell_context *ctx, const struct fuzz_program *prog,
-         struct fuzz_verdict *out)
+static BELL_MUST_CHECK bell_status
+run_in_scope(struct bell_context *ctx, const struct fuzz_program *prog,
+             struct replay *replay, struct fuzz_verdict *out)
 {
     struct job *job = host_calloc(1, sizeof(*job));
     bell_status status, end;
 
-    memset(out, 0, sizeof(*out));
     if (!job)
         return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
     job->ctx = ctx;
     job->prog = prog;
     job->verdict = out;
+    job->replay = replay;
     status = bell_scope_begin(ctx);
     if (status == BELL_OK) {
         status = run_job(job);
@@ -423,5 +514,59 @@ fuzz_run(struct bell_context *ctx, const struct fuzz_program *prog,
             status = end;
     }
     host_free(job);
+    return status;
+}
+
+bell_status
+fuzz_run(struct bell_context *ctx, const struct fuzz_program *prog,
+         struct fuzz_verdict *out)
+{
+    memset(out, 0, sizeof(*out));
+    return run_in_scope(ctx, prog, NULL, out);
+}
+
+/* Gradients do not go through what is an input. */
+static void
+settle_program(struct fuzz_program *prog)
+{
+    uint32_t i;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        if (prog->nodes[i].op != 0 && is_input(&prog->nodes[i]))
+            prog->n_grads = 0;
+    }
+}
+
+bell_status
+fuzz_check_jit(struct bell_context *ctx, const struct fuzz_program *prog,
+               struct fuzz_verdict *out)
+{
+    struct fuzz_program *changed = host_alloc(sizeof(*changed));
+    struct replay *replay = host_calloc(1, sizeof(*replay));
+    bell_status status = BELL_OK, end;
+    unsigned v;
+
+    memset(out, 0, sizeof(*out));
+    if (!changed || !replay) {
+        host_free(changed);
+        host_free(replay);
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program");
+    }
+    *changed = *prog;
+    settle_program(changed);
+    replay->inner.prog = changed;
+    status = bell_scope_begin(ctx);
+    for (v = 0;
+         v < N_REPLAYS && status == BELL_OK && !out->invalid && !out->failed;
+         v++) {
+        changed->seed = v ? hash_add(prog->seed, v) : prog->seed;
+        status = run_in_scope(ctx, changed, replay, out);
+    }
+    bell_jit_destroy(replay->jit);
+    end = bell_scope_end(ctx);
+    if (status == BELL_OK && !out->failed && !out->invalid)
+        status = end;
+    host_free(changed);
+    host_free(replay);
     return status;
 }
