@@ -44,6 +44,7 @@ struct rt_capture {
     struct rt_tape *tape;
     struct hcq_buffer *arena, *feeds; /* or NULL */
     uint64_t arena_va;
+    void *staged; /* where the host does not see the feeds' memory */
     size_t feed_bytes;
     uint32_t feed_slot, feed; /* number of the feed that is next */
     uint64_t fed_until[N_FEEDS];
@@ -104,6 +105,7 @@ rt_capture_destroy(struct rt_capture *cap)
     rt_tape_destroy(cap->tape);
     rt_bury(cap->rt, cap->arena);
     rt_bury(cap->rt, cap->feeds);
+    host_free(cap->staged);
     host_free(cap);
 }
 
@@ -289,8 +291,17 @@ make_feeds(struct rt_capture *cap, uint32_t slot, size_t size_bytes)
     cap->feed_bytes = align_up(size_bytes, ARENA_ALIGN);
     if (size_bytes == 0)
         return BELL_OK;
+    if (hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
+                          HCQ_MEM_HOST_VISIBLE, &cap->feeds) == BELL_OK)
+        return BELL_OK;
+    if (bell_error_last()->status != BELL_E_UNSUPPORTED)
+        return bell_error_last()->status;
+    bell_error_clear();
+    cap->staged = host_calloc(1, cap->feed_bytes);
+    if (!cap->staged)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for feeds");
     return hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
-                             HCQ_MEM_HOST_VISIBLE, &cap->feeds);
+                             HCQ_MEM_DEVICE, &cap->feeds);
 }
 
 /* ---- the tape ---- */
@@ -381,7 +392,9 @@ rt_capture_feed(struct rt_capture *cap, void **out_host)
     BELL_TRY(rt_wait(cap->rt, cap->fed_until[cap->feed]));
     rt_tape_set(cap->tape, cap->feed_slot,
                 cap->feeds->va + cap->feed * cap->feed_bytes);
-    *out_host = (uint8_t *)cap->feeds->host + cap->feed * cap->feed_bytes;
+    *out_host = cap->staged
+                    ? cap->staged
+                    : (uint8_t *)cap->feeds->host + cap->feed * cap->feed_bytes;
     return BELL_OK;
 }
 
@@ -405,6 +418,9 @@ rt_capture_replay(struct rt_capture *cap)
     struct tensor_runtime *rt = cap->rt;
     uint64_t start = time_now_ns();
 
+    if (cap->staged)
+        BELL_TRY(hcq_buffer_write(cap->feeds, cap->feed * cap->feed_bytes,
+                                  cap->staged, cap->feed_bytes));
     BELL_TRY(rt_tape_submit(cap->tape));
     cap->fed_until[cap->feed] = rt->last_value;
     cap->feed = (cap->feed + 1) % N_FEEDS;

@@ -23,7 +23,7 @@ export BELL_CACHE=off
 export BENCH_START="$dir/tests/bench/bench_start"
 mkdir -p "$dir/bench"
 files=()
-for program in bench_ops bench_compiler; do
+for program in bench_ops bench_compiler bench_jit; do
     "$dir/tests/bench/$program" "$@" >"$dir/bench/$program.json"
     files+=("$dir/bench/$program.json")
 done

@@ -1,0 +1,183 @@
+/* What the host spends on a call of a jit, beside the same without: an addition
+ * from its call to its value, and steps of training. Turn by turn; medians.
+ * Null devices run nothing: what is left is the host's part.
+ *
+ * usage: bench_jit [bench options]
+ */
+#include <stdio.h>
+
+#include "base/thread.h"
+#include "doorbell/jit.h"
+#include "doorbell/nn.h"
+#include "doorbell/ops.h"
+#include "tests/bench/bench.h"
+
+#define N_TURNS 2001
+#define N_WARM  3
+#define LAYERS  3
+
+static const int sizes[LAYERS + 1] = {16, 32, 32, 10};
+#define BATCH 8
+
+struct model {
+    struct bell_context *ctx;
+    struct bell_tensor *in[2];
+    struct bell_nn_linear layers[LAYERS];
+    struct bell_params params;
+    struct bell_optimizer *opt;
+    bool reads; /* the result, and so waits */
+};
+
+static void
+put_time(struct bench *bench, const char *name, const char *device, double us)
+{
+    char text[96];
+
+    snprintf(text, sizeof(text), "%s %s", name, device);
+    json_object(&bench->json, NULL);
+    json_str(&bench->json, "name", text);
+    json_num(&bench->json, "time_us", us);
+    json_end(&bench->json);
+}
+
+static bell_status
+add(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+    struct bell_tensor **out)
+{
+    (void)ctx;
+    (void)user;
+    out[0] = bell_add(in[0], in[1]);
+    return BELL_OK;
+}
+
+static bell_status
+train(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+      struct bell_tensor **out)
+{
+    struct model *m = user;
+    struct bell_tensor *h = in[0];
+    bell_status status;
+    int i;
+
+    (void)ctx;
+    for (i = 0; i < LAYERS; i++) {
+        h = bell_nn_linear(&m->layers[i], h);
+        if (i < LAYERS - 1)
+            h = bell_relu(h);
+    }
+    out[0] = bell_cross_entropy(h, in[1], 0, BELL_IGNORE_NONE, BELL_MEAN);
+    bell_optimizer_zero_grad(m->opt);
+    status = bell_backward(out[0]);
+    return status == BELL_OK ? bell_optimizer_step(m->opt, out, 1) : status;
+}
+
+/* Microseconds of one turn; negative if it failed. */
+static double
+time_turn(struct model *m, struct bell_jit *jit,
+          bell_status (*fn)(struct bell_context *ctx, void *user,
+                            struct bell_tensor *const *in,
+                            struct bell_tensor **out))
+{
+    uint64_t start = time_now_ns();
+    struct bell_tensor *out;
+    bell_status status, end;
+    float value;
+
+    if (bell_scope_begin(m->ctx) != BELL_OK)
+        return -1;
+    status = jit ? bell_jit_call(jit, m->in, &out) : fn(m->ctx, m, m->in, &out);
+    if (status == BELL_OK)
+        status = m->reads ? bell_read(out, &value, sizeof(value))
+                          : bell_realize1(out);
+    end = bell_scope_end(m->ctx);
+    return status == BELL_OK && end == BELL_OK
+               ? (double)(time_now_ns() - start) / 1e3
+               : -1;
+}
+
+static void
+time_both(struct bench *bench, struct model *m, const char *name,
+          bell_status (*fn)(struct bell_context *ctx, void *user,
+                            struct bell_tensor *const *in,
+                            struct bell_tensor **out))
+{
+    static double plain[N_TURNS], jitted[N_TURNS];
+    struct bell_jit_desc desc = {sizeof(desc), name, fn, m, 2, 1};
+    struct bell_jit *jit;
+    char text[64];
+    bool failed = bell_jit_create(m->ctx, &desc, &jit) != BELL_OK;
+    int i;
+
+    for (i = -N_WARM; i < N_TURNS && !failed; i++) {
+        int at = i < 0 ? 0 : i;
+        plain[at] = time_turn(m, NULL, fn);
+        jitted[at] = time_turn(m, jit, fn);
+        failed = plain[at] < 0 || jitted[at] < 0;
+    }
+    if (failed) {
+        fprintf(stderr, "%s: %s\n", name, bell_error_last()->message);
+        bench->n_failed++;
+    } else {
+        put_time(bench, name, bell_context_device(m->ctx),
+                 bench_median(plain, N_TURNS));
+        snprintf(text, sizeof(text), "%s, jit", name);
+        put_time(bench, text, bell_context_device(m->ctx),
+                 bench_median(jitted, N_TURNS));
+    }
+    bell_jit_destroy(jit);
+}
+
+static bell_status
+init_model(struct model *m)
+{
+    static const float x[BATCH * 16] = {1, 2, 3};
+    static const int32_t y[BATCH] = {1, 2, 3};
+    const struct bell_sgd_options sgd = {.lr = 0.01};
+    int i;
+
+    for (i = 0; i < LAYERS; i++) {
+        BELL_TRY(bell_nn_linear_init(m->ctx, sizes[i], sizes[i + 1], true,
+                                     &m->layers[i]));
+        BELL_TRY(bell_nn_linear_params(&m->layers[i], &m->params));
+    }
+    BELL_TRY(bell_sgd_create(m->params.tensors, m->params.n, &sgd, &m->opt));
+    m->in[0] = bell_from_data(m->ctx, BELL_FLOAT32, BELL_DIMS(BATCH, 16), x);
+    m->in[1] = bell_from_data(m->ctx, BELL_INT32, BELL_DIMS(BATCH), y);
+    return bell_context_status(m->ctx);
+}
+
+static void
+bench_device(struct bench *bench, const char *device, bool reads)
+{
+    struct model m = {.reads = reads};
+
+    if (!bench_wants(bench, device))
+        return;
+    if (bell_context_create(device, &m.ctx) != BELL_OK) {
+        fprintf(stderr, "%s: %s\n", device, bell_error_last()->message);
+        return; /* built without */
+    }
+    m.in[0] = bell_ones(m.ctx, BELL_DIMS(1), BELL_FLOAT32);
+    m.in[1] = bell_full(m.ctx, BELL_DIMS(1), 2, BELL_FLOAT32);
+    if (bell_realize(m.in, 2) == BELL_OK)
+        time_both(bench, &m, "add 1", add);
+    if (init_model(&m) == BELL_OK)
+        time_both(bench, &m, "mlp step", train);
+    else
+        fprintf(stderr, "%s: %s\n", device, bell_error_last()->message);
+    bell_optimizer_destroy(m.opt);
+    bell_params_fini(&m.params);
+    bell_context_destroy(m.ctx);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct bench bench;
+
+    bench_begin(&bench, argc, argv);
+    bench_device(&bench, "CPU", true);
+    bench_device(&bench, "NV@null:sm_90", false);
+    bench_device(&bench, "AMD@null:gfx1100", false);
+    return bench_end(&bench);
+}
